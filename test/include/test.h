@@ -532,6 +532,34 @@ rss_bytes(void)
 	return proc_status_bytes("VmRSS");
 }
 
+/* Hides a value from the optimizer, which knows too much about malloc and free. */
+TEST_FN void *
+keep(void *p)
+{
+	__asm__ volatile("" : "+r"(p) : : "memory");
+	return p;
+}
+
+TEST_FN size_t
+hide(size_t n)
+{
+	__asm__ volatile("" : "+r"(n));
+	return n;
+}
+
+/* True if the n bytes at p all are c. */
+TEST_FN bool
+is_filled(const void *p, int c, size_t n)
+{
+	const unsigned char *b = p;
+
+	for (size_t i = 0; i < n; i++) {
+		if (b[i] != (unsigned char)c)
+			return false;
+	}
+	return true;
+}
+
 /* A generator whose sequence is the same everywhere. */
 TEST_FN uint64_t
 test_random(uint64_t *state)
