@@ -1,0 +1,85 @@
+/*
+ * Typed atomics over the compiler's __atomic builtins.  Each type is a struct around one word, so a
+ * plain access does not compile by accident; every operation names its memory order.
+ * A zeroed object is a valid atomic holding zero.
+ */
+#ifndef UTIL_ATOMIC_H
+#define UTIL_ATOMIC_H
+
+#include "util/compiler.h"
+
+typedef int memorder_t;
+#define MO_RELAXED __ATOMIC_RELAXED
+#define MO_ACQUIRE __ATOMIC_ACQUIRE
+#define MO_RELEASE __ATOMIC_RELEASE
+#define MO_ACQ_REL __ATOMIC_ACQ_REL
+#define MO_SEQ_CST __ATOMIC_SEQ_CST
+
+#define ATOMIC_INIT(v) {(v)}
+#define atomic_fence(mo) __atomic_thread_fence(mo)
+
+typedef struct { size_t repr; } atomic_zu_t;
+typedef struct { uint32_t repr; } atomic_u32_t;
+typedef struct { uint64_t repr; } atomic_u64_t;
+typedef struct { uint8_t repr; } atomic_u8_t;
+typedef struct { void *repr; } atomic_p_t;
+typedef struct { bool repr; } atomic_b_t;
+
+#define ATOMIC_DEFINE_LOAD(T, x) \
+	ALWAYS_INLINE T atomic_load_##x(const atomic_##x##_t *a, memorder_t mo) { \
+		return __atomic_load_n(&a->repr, mo); \
+	}
+
+#define ATOMIC_DEFINE_STORE(T, x) \
+	ALWAYS_INLINE void atomic_store_##x(atomic_##x##_t *a, T v, memorder_t mo) { \
+		__atomic_store_n(&a->repr, v, mo); \
+	}
+
+#define ATOMIC_DEFINE_EXCHANGE(T, x) \
+	ALWAYS_INLINE T atomic_exchange_##x(atomic_##x##_t *a, T v, memorder_t mo) { \
+		return __atomic_exchange_n(&a->repr, v, mo); \
+	}
+
+/* strength: weak or strong; is_weak: the builtin's flag for it. On failure *expected is refreshed. */
+#define ATOMIC_DEFINE_CAS(T, x, strength, is_weak) \
+	ALWAYS_INLINE bool atomic_cas_##strength##_##x(atomic_##x##_t *a, T *expected, T desired, \
+	    memorder_t mo_s, memorder_t mo_f) { \
+		return __atomic_compare_exchange_n(&a->repr, expected, desired, is_weak, mo_s, mo_f); \
+	}
+
+#define ATOMIC_DEFINE_FETCH(T, x, op) \
+	ALWAYS_INLINE T atomic_fetch_##op##_##x(atomic_##x##_t *a, T v, memorder_t mo) { \
+		return __atomic_fetch_##op(&a->repr, v, mo); \
+	}
+
+/* For counters with a single writer at a time: readers never see a torn value, no locked cycle. */
+#define ATOMIC_DEFINE_ADD_NONATOMIC(T, x) \
+	ALWAYS_INLINE void atomic_add_nonatomic_##x(atomic_##x##_t *a, T v) { \
+		atomic_store_##x(a, (T)(atomic_load_##x(a, MO_RELAXED) + v), MO_RELAXED); \
+	}
+
+#define ATOMIC_DEFINE_BASIC(T, x) \
+	ATOMIC_DEFINE_LOAD(T, x) \
+	ATOMIC_DEFINE_STORE(T, x) \
+	ATOMIC_DEFINE_EXCHANGE(T, x) \
+	ATOMIC_DEFINE_CAS(T, x, weak, true) \
+	ATOMIC_DEFINE_CAS(T, x, strong, false)
+
+#define ATOMIC_DEFINE_INTEGER(T, x) \
+	ATOMIC_DEFINE_BASIC(T, x) \
+	ATOMIC_DEFINE_FETCH(T, x, add) \
+	ATOMIC_DEFINE_FETCH(T, x, sub) \
+	ATOMIC_DEFINE_FETCH(T, x, or) \
+	ATOMIC_DEFINE_FETCH(T, x, and)
+
+ATOMIC_DEFINE_INTEGER(size_t, zu)
+ATOMIC_DEFINE_INTEGER(uint32_t, u32)
+ATOMIC_DEFINE_INTEGER(uint64_t, u64)
+ATOMIC_DEFINE_INTEGER(uint8_t, u8)
+ATOMIC_DEFINE_BASIC(void *, p)
+ATOMIC_DEFINE_BASIC(bool, b)
+ATOMIC_DEFINE_ADD_NONATOMIC(size_t, zu)
+ATOMIC_DEFINE_ADD_NONATOMIC(uint32_t, u32)
+ATOMIC_DEFINE_ADD_NONATOMIC(uint64_t, u64)
+
+#endif /* UTIL_ATOMIC_H */

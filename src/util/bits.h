@@ -1,0 +1,96 @@
+/*
+ * Bit arithmetic on machine words.  Bit positions count from zero at the least significant bit, also
+ * in ffs and fls.  Functions that need a non-zero argument say so and assert it.
+ */
+#ifndef UTIL_BITS_H
+#define UTIL_BITS_H
+
+#include "util/assert.h"
+#include "util/compiler.h"
+
+cassert(sizeof(size_t) == sizeof(unsigned long));
+cassert(sizeof(size_t) == 8);
+
+/* Position of the lowest set bit; x != 0. */
+ALWAYS_INLINE unsigned
+ffs_zu(size_t x) {
+	assert(x != 0);
+	return (unsigned)__builtin_ctzl(x);
+}
+
+/* Position of the highest set bit; x != 0. */
+ALWAYS_INLINE unsigned
+fls_zu(size_t x) {
+	assert(x != 0);
+	return (unsigned)(63 ^ __builtin_clzl(x));
+}
+
+ALWAYS_INLINE unsigned
+ctz64(uint64_t x) {
+	assert(x != 0);
+	return (unsigned)__builtin_ctzll(x);
+}
+
+ALWAYS_INLINE unsigned
+clz64(uint64_t x) {
+	assert(x != 0);
+	return (unsigned)__builtin_clzll(x);
+}
+
+/* floor(log2(x)); x != 0. */
+ALWAYS_INLINE unsigned
+lg_floor_zu(size_t x) {
+	return fls_zu(x);
+}
+
+/* ceil(log2(x)); x != 0. */
+ALWAYS_INLINE unsigned
+lg_ceil_zu(size_t x) {
+	assert(x != 0);
+	return x == 1 ? 0 : fls_zu(x - 1) + 1;
+}
+
+ALWAYS_INLINE bool
+is_pow2_zu(size_t x) {
+	return x != 0 && (x & (x - 1)) == 0;
+}
+
+/* Least power of two >= x (1 for 0); 0 when that does not fit. */
+ALWAYS_INLINE size_t
+pow2_ceil_zu(size_t x) {
+	if (unlikely(x <= 1)) {
+		return 1;
+	}
+	unsigned lg = fls_zu(x - 1) + 1;
+	return lg < 64 ? ZU(1) << lg : 0;
+}
+
+/* Sums by halves, quarters and bytes: no call into the compiler's runtime on plain x86-64. */
+static inline unsigned
+popcount_zu(size_t x) {
+	x -= (x >> 1) & ZU(0x5555555555555555);
+	x = (x & ZU(0x3333333333333333)) + ((x >> 2) & ZU(0x3333333333333333));
+	x = (x + (x >> 4)) & ZU(0x0f0f0f0f0f0f0f0f);
+	return (unsigned)((x * ZU(0x0101010101010101)) >> 56);
+}
+
+/* Nearest multiple of the power of two a, not below x; wraps to 0 past the end of the range. */
+ALWAYS_INLINE size_t
+align_up(size_t x, size_t a) {
+	assert(is_pow2_zu(a));
+	return (x + a - 1) & ~(a - 1);
+}
+
+ALWAYS_INLINE size_t
+align_down(size_t x, size_t a) {
+	assert(is_pow2_zu(a));
+	return x & ~(a - 1);
+}
+
+ALWAYS_INLINE bool
+is_aligned(size_t x, size_t a) {
+	assert(is_pow2_zu(a));
+	return (x & (a - 1)) == 0;
+}
+
+#endif /* UTIL_BITS_H */

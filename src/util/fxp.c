@@ -1,0 +1,88 @@
+/*
+ * Reading and printing 16.16 fixed point.  Both sides round to nearest, so what is printed reads back.
+ */
+#include "util/fxp.h"
+
+#include "util/assert.h"
+#include "util/fmt.h"
+
+#define FXP_FRAC_DIGITS_READ 14
+
+static bool
+is_digit(char c) {
+	return c >= '0' && c <= '9';
+}
+
+/* Digits behind the point as a fraction of 2^16, rounded to nearest (may be 2^16); moves *s on. */
+static uint32_t
+fxp_parse_frac(const char **s) {
+	uint64_t num = 0;
+	uint64_t den = 1;
+	unsigned n = 0;
+	for (; is_digit(**s); (*s)++) {
+		if (n < FXP_FRAC_DIGITS_READ) {
+			num = num * 10 + (uint64_t)(**s - '0');
+			den *= 10;
+			n++;
+		}
+	}
+	/* num < den <= 10^14 < 2^47: the shifted product stays below 2^63. */
+	return (uint32_t)(((num << 16) + den / 2) / den);
+}
+
+int
+fxp_parse(fxp_t *out, const char *s, char **end) {
+	if (!is_digit(*s) && *s != '.') {
+		return EINVAL;
+	}
+	uint32_t whole = 0;
+	for (; is_digit(*s); s++) {
+		whole = whole * 10 + (uint32_t)(*s - '0');
+		if (whole > 0xffff) {
+			return ERANGE;
+		}
+	}
+	uint64_t value = (uint64_t)whole << 16;
+	if (*s == '.') {
+		s++;
+		if (!is_digit(*s)) {
+			return EINVAL;
+		}
+		value += fxp_parse_frac(&s);
+	}
+	/* 65535.99999999 is below the limit but nearest to it: the greatest number stands for it. */
+	*out = value > FXP_MAX ? FXP_MAX : (fxp_t)value;
+	if (end != NULL) {
+		*end = (char *)(uintptr_t)s;
+	}
+	return 0;
+}
+
+/* The fewest decimals that bring frac back; five always do, since 10^-5 < 2^-16. */
+static unsigned
+fxp_decimals(uint32_t frac, uint32_t *r_num) {
+	uint32_t den = 1;
+	for (unsigned n = 0;; n++) {
+		uint32_t num = (uint32_t)(((uint64_t)frac * den + 0x8000) >> 16);
+		uint32_t back = (uint32_t)((((uint64_t)num << 16) + den / 2) / den);
+		if (back == frac && num < den) {
+			*r_num = num;
+			return n;
+		}
+		assert(n < 5);
+		den *= 10;
+	}
+}
+
+size_t
+fxp_print(char buf[FXP_BUF_SIZE], fxp_t x) {
+	uint32_t num = 0;
+	uint32_t frac = x & 0xffff;
+	unsigned decimals = frac == 0 ? 0 : fxp_decimals(frac, &num);
+	int n = decimals == 0
+	    ? fmt_snprintf(buf, FXP_BUF_SIZE, "%u", (unsigned)(x >> 16))
+	    : fmt_snprintf(buf, FXP_BUF_SIZE, "%u.%0*u", (unsigned)(x >> 16), (int)decimals,
+	          (unsigned)num);
+	assert(n > 0 && n < FXP_BUF_SIZE);
+	return (size_t)n;
+}
