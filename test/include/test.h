@@ -434,8 +434,11 @@ diag_result(const struct test_result *r)
 		diag("killed by signal %d", WTERMSIG(r->status));
 	else
 		diag("exit status %d", WEXITSTATUS(r->status));
-	if (r->len > 0)
-		diag("its output: %.3000s", r->out);
+	if (r->len > 0) {
+		const char *bad = strstr(r->out, "not ok");
+
+		diag("its output: %.3000s", bad != NULL ? bad : r->out);
+	}
 }
 
 TEST_FN TEST_PRINTF(5, 6) bool

@@ -1,0 +1,236 @@
+/*
+ * The extended interface: mallocx, rallocx, xallocx, sallocx, dallocx, sdallocx, nallocx
+ * with every kind of flag, and the macros of the public header.
+ */
+#include "ctl.h"
+#include <malloc.h>
+#include <pthread.h>
+
+static const int constant_flags = MALLOCX_ALIGN(64) | MALLOCX_ZERO;
+_Static_assert(MALLOCX_ALIGN(1) == 0, "constant expression");
+_Static_assert(MALLOCX_ALIGN(16) == 4, "constant expression");
+_Static_assert(MALLOCX_ALIGN((size_t)1 << 40) == 40, "constant expression");
+_Static_assert(MALLOCX_LG_ALIGN(12) == 12, "constant expression");
+_Static_assert(MALLOCX_ZERO == 0x40, "value");
+_Static_assert(MALLOCX_TCACHE_NONE == 0x100, "value");
+_Static_assert(MALLOCX_TCACHE(3) == 5 << 8, "value");
+_Static_assert(MALLOCX_ARENA(2) == 3 << 20, "value");
+_Static_assert(MALLCTL_ARENAS_ALL == 4096 && MALLCTL_ARENAS_DESTROYED == 4097, "values");
+
+static void
+test_macros(void)
+{
+	size_t odd = hide(24);
+
+	is_int(constant_flags, 6 | 0x40, "flags in a static initialiser");
+	is_int(MALLOCX_ALIGN(3), 2, "MALLOCX_ALIGN(3) means 4");
+	is_int(MALLOCX_ALIGN(odd), 5, "MALLOCX_ALIGN(24) means 32");
+	is_int(MALLOCX_ALIGN(hide(4096)), 12, "MALLOCX_ALIGN of a variable");
+}
+
+static void
+test_flags(void)
+{
+	static const int tcache[] = { 0, MALLOCX_TCACHE_NONE };
+	size_t bad = 0;
+
+	for (int lg = 0; lg <= 22; lg++) {
+		for (size_t size = 1; size < (size_t)3 << 20; size = size * 2 + 3) {
+			for (int t = 0; t < 2; t++) {
+				int flags = MALLOCX_LG_ALIGN(lg) | MALLOCX_ZERO | tcache[t];
+				size_t want = nallocx(size, flags);
+				unsigned char *p = keep(mallocx(size, flags));
+
+				if (p == NULL || ((uintptr_t)p & (((uintptr_t)1 << lg) - 1)) != 0 ||
+				    malloc_usable_size(p) != want || sallocx(p, flags) != want ||
+				    want < size || !is_filled(p, 0, want)) {
+					diag("size %zu flags %#x: %p, usable %zu, nallocx %zu", size,
+					    flags, (void *)p, p ? malloc_usable_size(p) : 0, want);
+					bad++;
+					continue;
+				}
+				memset(p, 0x77, want);
+				if (size & 1)
+					sdallocx(p, size, flags);
+				else
+					dallocx(p, tcache[t]);
+			}
+		}
+	}
+	is_uint(bad, 0, "aligned and zeroed, nallocx foretells the usable size");
+}
+
+static void
+test_failures(void)
+{
+	void *p;
+
+	errno = 0;
+	ok(keep(mallocx(hide(SIZE_MAX), 0)) == NULL, "mallocx(SIZE_MAX)");
+	ok(keep(mallocx(hide(CLASS_MAX + 1), 0)) == NULL, "mallocx above the largest class");
+	ok(keep(mallocx(hide(CLASS_MAX), 0)) == NULL, "mallocx of the largest class");
+	ok(keep(mallocx(hide((size_t)1 << 60), MALLOCX_LG_ALIGN(62))) == NULL, "a huge alignment");
+	is_uint(nallocx(hide(SIZE_MAX - 1000), MALLOCX_ALIGN(4096)), 0,
+	    "nallocx near SIZE_MAX is 0");
+	p = keep(mallocx(100, 0));
+	memset(p, 'k', 100);
+	ok(keep(rallocx(keep(p), hide(SIZE_MAX), 0)) == NULL && is_filled(p, 'k', 100),
+	    "rallocx too large keeps the block");
+	is_uint(xallocx(p, hide(SIZE_MAX), 0, 0), malloc_usable_size(p),
+	    "xallocx too large gives the old size");
+	dallocx(p, 0);
+	p = keep(mallocx(hide(8), MALLOCX_ARENA(4000) | MALLOCX_TCACHE_NONE));
+	ok(p == NULL, "an arena that does not exist");
+}
+
+static void
+test_rallocx(void)
+{
+	static const size_t sizes[] = { 1, 50, 200, 3000, 14000, 20000, 70000, 1 << 20, 5 << 20,
+	    100, 9 << 20, 8, 4096, 40000 };
+	unsigned char *p = keep(mallocx(1, MALLOCX_ZERO));
+	size_t old = malloc_usable_size(p);
+	bool kept = true, zeroed = true, aligned = true;
+
+	memset(p, 0xab, old);
+	for (int round = 0; round < 20; round++) {
+		size_t n = sizeof(sizes) / sizeof(sizes[0]);
+
+		for (size_t i = 0; i < n; i++) {
+			size_t size = sizes[i] + (size_t)round * 13;
+			size_t usable;
+
+			p = keep(rallocx(p, size, MALLOCX_ZERO | MALLOCX_ALIGN(128)));
+			if (p == NULL) {
+				fail("rallocx(%zu)", size);
+				return;
+			}
+			usable = malloc_usable_size(p);
+			aligned = aligned && ((uintptr_t)p & 127) == 0;
+			kept = kept && is_filled(p, 0xab, old < size ? old : size);
+			if (usable > old)
+				zeroed = zeroed && is_filled(p + old, 0, usable - old);
+			memset(p, 0xab, usable);
+			old = usable;
+		}
+	}
+	ok(kept, "rallocx keeps the contents");
+	ok(zeroed, "MALLOCX_ZERO zeroes what is beyond the old usable size");
+	ok(aligned, "and alignment holds");
+	dallocx(p, 0);
+}
+
+static void
+test_xallocx(void)
+{
+	size_t page = ctl_size("arenas.page");
+	char *p = keep(mallocx(100, 0));
+	size_t got;
+
+	is_uint(xallocx(p, 105, 0, 0), 112, "xallocx within a small class");
+	is_uint(xallocx(p, 4000, 0, 0), 112, "a small block does not grow in place");
+	is_uint(xallocx(p, 1, 0, 0), 112, "nor shrink");
+	is_uint(xallocx(p, 112, 5000, 0), 112, "extra is optional");
+	dallocx(p, 0);
+	p = keep(mallocx(16 * page, 0));
+	memset(p, 3, 16 * page);
+	got = xallocx(p, 8 * page, 0, 0);
+	ok(got >= 8 * page && got <= 16 * page && got == malloc_usable_size(p),
+	    "a large block may shrink in place to %zu", got);
+	is_uint(got, 8 * page, "and it does");
+	ok(is_filled(p, 3, got), "contents kept");
+	memset(p, 0x5c, got);
+	got = xallocx(p, 8 * page, 4 * page, MALLOCX_ZERO);
+	ok(got >= 8 * page && got <= 12 * page && got == malloc_usable_size(p),
+	    "growing in place with extra gives %zu", got);
+	ok(is_filled(p, 0x5c, 8 * page) && is_filled(p + 8 * page, 0, got - 8 * page),
+	    "what is new is zero");
+	got = xallocx(p, 8 * page, hide(SIZE_MAX - 8 * page), 0);
+	ok(got == malloc_usable_size(p) && got >= 8 * page, "a huge extra is clamped");
+	dallocx(p, 0);
+}
+
+static void
+test_explicit_caches(void)
+{
+	unsigned id[4], again;
+	size_t len = sizeof(unsigned);
+	void *p, *q;
+
+	for (int i = 0; i < 4; i++)
+		is_int(mallctl("tcache.create", &id[i], &len, NULL, 0), 0, "tcache.create");
+	ok(id[0] != id[1] && id[1] != id[2] && id[2] != id[3], "their ids differ");
+	p = keep(mallocx(64, MALLOCX_TCACHE(id[0])));
+	dallocx(p, MALLOCX_TCACHE(id[0]));
+	q = keep(mallocx(64, MALLOCX_TCACHE(id[0])));
+	ok(p == q, "a cache gives back what was put in last");
+	dallocx(q, MALLOCX_TCACHE(id[1]));
+	p = keep(mallocx(64, MALLOCX_TCACHE(id[1])));
+	ok(p == q, "blocks move between caches");
+	dallocx(p, MALLOCX_TCACHE(id[1]));
+	is_int(ctl_write("tcache.flush", id[1]), 0, "tcache.flush");
+	p = keep(mallocx(64, MALLOCX_TCACHE(id[1])));
+	ok(p != NULL, "a flushed cache works");
+	dallocx(p, MALLOCX_TCACHE_NONE);
+	is_int(ctl_write("tcache.destroy", id[2]), 0, "tcache.destroy");
+	is_int(mallctl("tcache.create", &again, &len, NULL, 0), 0, "tcache.create once more");
+	is_uint(again, id[2], "the id is used again");
+	for (int i = 0; i < 4; i++)
+		is_int(ctl_write("tcache.destroy", id[i]), 0, "tcache.destroy");
+	is_int(mallctl("tcache.create", NULL, NULL, NULL, 0), EINVAL, "create without a place for the id");
+	is_int(mallctl("tcache.create", &again, &len, &again, sizeof(again)), EPERM, "create does not take a value");
+	is_int(mallctl("tcache.flush", NULL, NULL, NULL, 0), EINVAL, "flush without an id");
+	is_int(mallctl("tcache.destroy", &again, &len, &again, sizeof(again)), EPERM, "destroy gives nothing");
+}
+
+static void *
+churn(void *arg)
+{
+	unsigned cache = *(unsigned *)arg;
+	uint64_t seed = cache;
+	void *live[64] = { NULL };
+
+	for (int i = 0; i < 20000; i++) {
+		int at = (int)(test_random(&seed) % 64);
+
+		dallocx(live[at] ? live[at] : keep(mallocx(8, 0)), MALLOCX_TCACHE(cache));
+		live[at] = mallocx(1 + test_random(&seed) % 40000, MALLOCX_TCACHE(cache));
+		*(char *)live[at] = 1;
+	}
+	for (int i = 0; i < 64; i++) {
+		if (live[i] != NULL)
+			dallocx(live[i], MALLOCX_TCACHE(cache));
+	}
+	return NULL;
+}
+
+static void
+test_caches_of_threads(void)
+{
+	pthread_t t[4];
+	unsigned id[4];
+	size_t len = sizeof(unsigned);
+
+	for (int i = 0; i < 4; i++) {
+		mallctl("tcache.create", &id[i], &len, NULL, 0);
+		pthread_create(&t[i], NULL, churn, &id[i]);
+	}
+	for (int i = 0; i < 4; i++) {
+		pthread_join(t[i], NULL);
+		ctl_write("tcache.destroy", id[i]);
+	}
+	pass("four threads with explicit caches");
+}
+
+int
+main(void)
+{
+	test_macros();
+	test_flags();
+	test_failures();
+	test_rallocx();
+	test_xallocx();
+	test_explicit_caches();
+	test_caches_of_threads();
+	return done_testing();
+}
