@@ -1,0 +1,95 @@
+/*
+ * The option rows: each option of MALLOC_CONF stands here once.  The parser (conf.c), the opt.* nodes
+ * (ctl/ctl_opt.c), the option section of malloc_stats_print (stats.c) and the manual read these rows;
+ * nothing else lists options.  Rows are constant; the variables they point to are written only during
+ * boot.
+ */
+#ifndef CONF_TABLE_H
+#define CONF_TABLE_H
+
+#include "util/compiler.h"
+
+/* What the variable is, and so how a value is read and shown. */
+typedef enum {
+	CONF_BOOL,     /* bool; true or false */
+	CONF_UNSIGNED, /* unsigned */
+	CONF_SIZE,     /* size_t */
+	CONF_SSIZE,    /* ssize_t */
+	CONF_U64,      /* uint64_t */
+	CONF_I64,      /* int64_t */
+	CONF_FXP,      /* fxp_t: decimal ratio */
+	CONF_WORD,     /* const char *: one of row->words */
+	CONF_LETTERS,  /* char[]: letters of row->words, each once, added up */
+	CONF_TEXT,     /* char[]: copied, at most row->max bytes with the NUL */
+	CONF_CUSTOM    /* row->parse reads it */
+} conf_type_t;
+
+/* Flags of a row. */
+enum {
+	CONF_CLIP_MIN = 1 << 0, /* below min: becomes min; without: out of range, refused */
+	CONF_CLIP_MAX = 1 << 1,
+	CONF_NODE = 1 << 2,     /* readable as opt.<key> */
+	CONF_PRINT = 1 << 3,    /* shown by malloc_stats_print */
+	CONF_PREFIX_KEY = 1 << 4,   /* the key may be cut short */
+	CONF_PREFIX_WORD = 1 << 5,  /* the value may be cut short */
+	CONF_SUFFIX = 1 << 6,   /* K, M, G multiply by powers of 1024 */
+	CONF_TOLERATED = 1 << 7, /* errors never count for abort_conf */
+	CONF_OCTAL = 1 << 8,    /* a file mode: always octal */
+	CONF_MAX_PTR = 1 << 9,  /* the upper bound is *(size_t *)max_at, known at run time */
+};
+#define CONF_CLIP (CONF_CLIP_MIN | CONF_CLIP_MAX)
+#define CONF_SHOWN (CONF_NODE | CONF_PRINT)
+
+/* Why a key may be absent from this library. */
+typedef enum {
+	CONF_HERE,          /* always there */
+	CONF_NEEDS_FILL,
+	CONF_NEEDS_UTRACE,
+	CONF_NEEDS_XMALLOC,
+	CONF_NEEDS_PROF,
+	CONF_NEEDS_CXX,
+	CONF_NEEDS_LOG,
+	CONF_NEEDS_UAF,
+	CONF_NOT_YET,       /* a key of upstream whose subject does not exist here */
+	CONF_RETIRED,       /* a key that upstream gave up; reported, never counted */
+	CONF_NFEATURES
+} conf_feature_t;
+
+struct conf_row_s;
+
+/* Reads value[0..len); 0, EINVAL (bad value), ERANGE (out of range) or ECANCELED (message printed). */
+typedef int conf_parse_fn_t(const struct conf_row_s *row, const char *value, size_t len);
+
+typedef struct conf_row_s {
+	const char *key;
+	const char *help;   /* one line for the manual */
+	void *addr;
+	const char *words;  /* CONF_WORD: "a|b|c"; CONF_LETTERS: "abc" */
+	conf_parse_fn_t *parse; /* CONF_CUSTOM, or what to run after the value is stored */
+	const char *live;   /* node with the present value, for values that change at run time */
+	int64_t min;
+	uint64_t max;
+	uint8_t type;       /* conf_type_t */
+	uint8_t feature;    /* conf_feature_t */
+	uint16_t flags;
+} conf_row_t;
+
+extern const conf_row_t conf_rows[];
+extern const size_t conf_nrows;
+
+/* Whether the row's subject is built into this library. */
+bool conf_row_is_built(const conf_row_t *row);
+
+/* Why it is not, as a phrase for the hint: "needs --enable-xmalloc". */
+const char *conf_row_absence(const conf_row_t *row);
+
+/* The row of a key as parsing matches it (cut keys included), NULL if there is none. */
+const conf_row_t *conf_row_find(const char *key, size_t len);
+
+/* The key nearest to an unknown one by edits, NULL if none is near. */
+const char *conf_row_nearest(const char *key, size_t len);
+
+/* i-th row that has an opt.* node; NULL past the last. */
+const conf_row_t *conf_row_node(size_t i);
+
+#endif /* CONF_TABLE_H */
