@@ -122,6 +122,7 @@ void emitter_table_row(emitter_t *em, const emitter_row_t *row);
 void emitter_table_kv(emitter_t *em, const char *table_key, emitter_type_t type, const void *value);
 void emitter_table_dict_begin(emitter_t *em, const char *header);
 void emitter_table_dict_end(emitter_t *em);
+/* At most 1023 bytes of text. */
 void emitter_table_printf(emitter_t *em, const char *f, ...) PRINTF_FMT(2, 3);
 
 #endif /* UTIL_EMITTER_H */

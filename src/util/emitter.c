@@ -1,0 +1,431 @@
+/*
+ * Both writers of a report.  The JSON side keeps three facts: how deep it is, whether the innermost
+ * container needs a comma before the next item, and whether a key waits for its value.
+ */
+#include "util/emitter.h"
+
+#include "util/assert.h"
+#include "util/bits.h"
+#include "util/fmt.h"
+
+/* Room for any value that is not a string. */
+#define EMITTER_VALUE_BUF 32
+/* Pieces of escaped strings and of free text. */
+#define EMITTER_PIECE 256
+#define EMITTER_TABLE_INDENT 2
+
+void
+emitter_init(emitter_t *em, emitter_mode_t mode, emitter_write_t *write, void *opaque) {
+	assert(write != NULL);
+	em->mode = mode;
+	em->write = write;
+	em->opaque = opaque;
+	em->depth = 0;
+	em->has_item = false;
+	em->has_key = false;
+}
+
+static void
+emitter_puts(emitter_t *em, const char *s) {
+	em->write(em->opaque, s);
+}
+
+static void
+emitter_fill(emitter_t *em, char c, size_t n) {
+	char piece[EMITTER_PIECE];
+	while (n > 0) {
+		size_t len = min_zu(n, sizeof(piece) - 1);
+		memset(piece, c, len);
+		piece[len] = '\0';
+		emitter_puts(em, piece);
+		n -= len;
+	}
+}
+
+static bool
+is_string_type(emitter_type_t type) {
+	return type == emitter_type_string || type == emitter_type_title;
+}
+
+/* A value of a type that is not a string as text in buf. */
+static void
+value_text(char buf[EMITTER_VALUE_BUF], emitter_type_t type, const void *value) {
+	size_t n = EMITTER_VALUE_BUF;
+	switch (type) {
+	case emitter_type_bool:
+		fmt_snprintf(buf, n, "%s", *(const bool *)value ? "true" : "false");
+		return;
+	case emitter_type_int: fmt_snprintf(buf, n, "%d", *(const int *)value); return;
+	case emitter_type_int64:
+		fmt_snprintf(buf, n, "%lld", (long long)*(const int64_t *)value);
+		return;
+	case emitter_type_unsigned:
+		fmt_snprintf(buf, n, "%u", *(const unsigned *)value);
+		return;
+	case emitter_type_uint32:
+		fmt_snprintf(buf, n, "%u", (unsigned)*(const uint32_t *)value);
+		return;
+	case emitter_type_uint64:
+		fmt_snprintf(buf, n, "%llu", (unsigned long long)*(const uint64_t *)value);
+		return;
+	case emitter_type_size: fmt_snprintf(buf, n, "%zu", *(const size_t *)value); return;
+	case emitter_type_ssize: fmt_snprintf(buf, n, "%zd", *(const ssize_t *)value); return;
+	case emitter_type_string:
+	case emitter_type_title: break;
+	}
+	assert_not_reached();
+}
+
+static const char *
+value_string(const void *value) {
+	const char *s = *(const char *const *)value;
+	return s != NULL ? s : "";
+}
+
+static bool
+is_utf8_tail(unsigned char c) {
+	return (c & 0xc0) == 0x80;
+}
+
+/* Length of the well-formed UTF-8 sequence of two or more bytes at p, or 0 (Unicode, table 3-7). */
+static size_t
+utf8_len(const unsigned char *p) {
+	if (p[0] >= 0xc2 && p[0] <= 0xdf) {
+		return is_utf8_tail(p[1]) ? 2 : 0;
+	}
+	if (p[0] >= 0xe0 && p[0] <= 0xef) {
+		unsigned char lo = p[0] == 0xe0 ? 0xa0 : 0x80;
+		unsigned char hi = p[0] == 0xed ? 0x9f : 0xbf;
+		return p[1] >= lo && p[1] <= hi && is_utf8_tail(p[2]) ? 3 : 0;
+	}
+	if (p[0] >= 0xf0 && p[0] <= 0xf4) {
+		unsigned char lo = p[0] == 0xf0 ? 0x90 : 0x80;
+		unsigned char hi = p[0] == 0xf4 ? 0x8f : 0xbf;
+		bool is_valid = p[1] >= lo && p[1] <= hi && is_utf8_tail(p[2]) && is_utf8_tail(p[3]);
+		return is_valid ? 4 : 0;
+	}
+	return 0;
+}
+
+/* JSON for the character at p into out (at most 7 bytes with NUL); returns the bytes it took of p. */
+static size_t
+json_escape(char out[8], const unsigned char *p) {
+	static const char short_names[] = "\"\"\\\\\bb\ff\nn\rr\tt";
+	for (const char *n = short_names; *n != '\0'; n += 2) {
+		if (*p == (unsigned char)n[0]) {
+			fmt_snprintf(out, 8, "\\%c", n[1]);
+			return 1;
+		}
+	}
+	if (*p < 0x20 || *p == 0x7f) {
+		fmt_snprintf(out, 8, "\\u%04x", (unsigned)*p);
+		return 1;
+	}
+	size_t len = *p < 0x80 ? 1 : utf8_len(p);
+	if (len == 0) {
+		fmt_snprintf(out, 8, "\\ufffd");
+		return 1;
+	}
+	memcpy(out, p, len);
+	out[len] = '\0';
+	return len;
+}
+
+static void
+json_string(emitter_t *em, const char *s) {
+	const unsigned char *p = (const unsigned char *)s;
+	char piece[EMITTER_PIECE];
+	size_t used = 0;
+	piece[used++] = '"';
+	while (*p != '\0') {
+		char out[8];
+		p += json_escape(out, p);
+		size_t len = strlen(out);
+		/* Two bytes stay free for the closing quote and the NUL. */
+		if (used + len > sizeof(piece) - 2) {
+			piece[used] = '\0';
+			emitter_puts(em, piece);
+			used = 0;
+		}
+		memcpy(piece + used, out, len);
+		used += len;
+	}
+	piece[used++] = '"';
+	piece[used] = '\0';
+	emitter_puts(em, piece);
+}
+
+static void
+json_newline(emitter_t *em) {
+	if (em->mode == emitter_json) {
+		emitter_puts(em, "\n");
+		emitter_fill(em, '\t', em->depth);
+	}
+}
+
+/* Before a key, or before a value that follows no key. */
+static void
+json_item_begin(emitter_t *em) {
+	if (em->has_key) {
+		em->has_key = false;
+		return;
+	}
+	if (em->has_item) {
+		emitter_puts(em, ",");
+	}
+	if (em->depth > 0) {
+		json_newline(em);
+	}
+	em->has_item = true;
+}
+
+static void
+json_open(emitter_t *em, const char *bracket) {
+	json_item_begin(em);
+	emitter_puts(em, bracket);
+	em->depth++;
+	em->has_item = false;
+}
+
+static void
+json_close(emitter_t *em, const char *bracket) {
+	assert(em->depth > 0 && !em->has_key);
+	em->depth--;
+	if (em->has_item) {
+		json_newline(em);
+	}
+	emitter_puts(em, bracket);
+	/* The container just closed is an item of the one around it. */
+	em->has_item = true;
+}
+
+void
+emitter_json_key(emitter_t *em, const char *key) {
+	if (!emitter_is_json(em)) {
+		return;
+	}
+	assert(!em->has_key);
+	json_item_begin(em);
+	json_string(em, key);
+	emitter_puts(em, em->mode == emitter_json ? ": " : ":");
+	em->has_key = true;
+}
+
+void
+emitter_json_value(emitter_t *em, emitter_type_t type, const void *value) {
+	if (!emitter_is_json(em)) {
+		return;
+	}
+	json_item_begin(em);
+	if (is_string_type(type)) {
+		json_string(em, value_string(value));
+		return;
+	}
+	char buf[EMITTER_VALUE_BUF];
+	value_text(buf, type, value);
+	emitter_puts(em, buf);
+}
+
+void
+emitter_json_kv(emitter_t *em, const char *key, emitter_type_t type, const void *value) {
+	emitter_json_key(em, key);
+	emitter_json_value(em, type, value);
+}
+
+void
+emitter_json_array_begin(emitter_t *em) {
+	if (emitter_is_json(em)) {
+		json_open(em, "[");
+	}
+}
+
+void
+emitter_json_array_end(emitter_t *em) {
+	if (emitter_is_json(em)) {
+		json_close(em, "]");
+	}
+}
+
+void
+emitter_json_object_begin(emitter_t *em) {
+	if (emitter_is_json(em)) {
+		json_open(em, "{");
+	}
+}
+
+void
+emitter_json_object_end(emitter_t *em) {
+	if (emitter_is_json(em)) {
+		json_close(em, "}");
+	}
+}
+
+void
+emitter_json_array_kv_begin(emitter_t *em, const char *key) {
+	emitter_json_key(em, key);
+	emitter_json_array_begin(em);
+}
+
+void
+emitter_json_object_kv_begin(emitter_t *em, const char *key) {
+	emitter_json_key(em, key);
+	emitter_json_object_begin(em);
+}
+
+void
+emitter_begin(emitter_t *em) {
+	assert(em->depth == 0);
+	emitter_json_object_begin(em);
+}
+
+void
+emitter_end(emitter_t *em) {
+	emitter_json_object_end(em);
+	assert(em->depth == 0);
+	if (em->mode == emitter_json) {
+		emitter_puts(em, "\n");
+	}
+}
+
+static void
+table_value(emitter_t *em, emitter_type_t type, const void *value) {
+	if (type == emitter_type_string) {
+		emitter_puts(em, "\"");
+	}
+	if (is_string_type(type)) {
+		emitter_puts(em, value_string(value));
+	} else {
+		char buf[EMITTER_VALUE_BUF];
+		value_text(buf, type, value);
+		emitter_puts(em, buf);
+	}
+	if (type == emitter_type_string) {
+		emitter_puts(em, "\"");
+	}
+}
+
+static void
+table_line(emitter_t *em, const char *key, emitter_type_t type, const void *value,
+    const char *note_key, emitter_type_t note_type, const void *note_value) {
+	emitter_fill(em, ' ', (size_t)em->depth * EMITTER_TABLE_INDENT);
+	emitter_puts(em, key);
+	emitter_puts(em, ": ");
+	table_value(em, type, value);
+	if (note_key != NULL) {
+		emitter_puts(em, " (");
+		emitter_puts(em, note_key);
+		emitter_puts(em, ": ");
+		table_value(em, note_type, note_value);
+		emitter_puts(em, ")");
+	}
+	emitter_puts(em, "\n");
+}
+
+void
+emitter_kv_note(emitter_t *em, const char *json_key, const char *table_key, emitter_type_t type,
+    const void *value, const char *note_key, emitter_type_t note_type, const void *note_value) {
+	if (emitter_is_json(em)) {
+		emitter_json_kv(em, json_key, type, value);
+	} else {
+		table_line(em, table_key, type, value, note_key, note_type, note_value);
+	}
+}
+
+void
+emitter_kv(emitter_t *em, const char *json_key, const char *table_key, emitter_type_t type,
+    const void *value) {
+	emitter_kv_note(em, json_key, table_key, type, value, NULL, emitter_type_bool, NULL);
+}
+
+void
+emitter_table_kv(emitter_t *em, const char *table_key, emitter_type_t type, const void *value) {
+	if (!emitter_is_json(em)) {
+		table_line(em, table_key, type, value, NULL, emitter_type_bool, NULL);
+	}
+}
+
+void
+emitter_table_dict_begin(emitter_t *em, const char *header) {
+	if (!emitter_is_json(em)) {
+		emitter_fill(em, ' ', (size_t)em->depth * EMITTER_TABLE_INDENT);
+		emitter_puts(em, header);
+		emitter_puts(em, "\n");
+		em->depth++;
+	}
+}
+
+void
+emitter_table_dict_end(emitter_t *em) {
+	if (!emitter_is_json(em)) {
+		assert(em->depth > 0);
+		em->depth--;
+	}
+}
+
+void
+emitter_dict_begin(emitter_t *em, const char *json_key, const char *table_header) {
+	if (emitter_is_json(em)) {
+		emitter_json_object_kv_begin(em, json_key);
+	} else {
+		emitter_table_dict_begin(em, table_header);
+	}
+}
+
+void
+emitter_dict_end(emitter_t *em) {
+	if (emitter_is_json(em)) {
+		emitter_json_object_end(em);
+	} else {
+		emitter_table_dict_end(em);
+	}
+}
+
+static size_t
+col_text_len(const emitter_col_t *col, const char *text) {
+	return strlen(text) + (col->type == emitter_type_string ? 2 : 0);
+}
+
+static void
+table_col(emitter_t *em, const emitter_col_t *col) {
+	char buf[EMITTER_VALUE_BUF];
+	const char *text = buf;
+	if (is_string_type(col->type)) {
+		text = value_string(&col->str_val);
+	} else {
+		value_text(buf, col->type, &col->bool_val);
+	}
+	size_t len = col_text_len(col, text);
+	size_t width = col->justify == emitter_justify_none || col->width < 0 ? 0 : (size_t)col->width;
+	size_t pad = width > len ? width - len : 0;
+	if (col->justify == emitter_justify_right) {
+		emitter_fill(em, ' ', pad);
+	}
+	table_value(em, col->type, &col->bool_val);
+	if (col->justify == emitter_justify_left) {
+		emitter_fill(em, ' ', pad);
+	}
+}
+
+void
+emitter_table_row(emitter_t *em, const emitter_row_t *row) {
+	if (emitter_is_json(em)) {
+		return;
+	}
+	for (ql_t *q = ql_first(&row->cols); q != NULL; q = ql_next(&row->cols, q)) {
+		table_col(em, container_of(q, emitter_col_t, link));
+	}
+	emitter_puts(em, "\n");
+}
+
+void
+emitter_table_printf(emitter_t *em, const char *f, ...) {
+	if (emitter_is_json(em)) {
+		return;
+	}
+	char text[1024];
+	va_list ap;
+	va_start(ap, f);
+	fmt_vsnprintf(text, sizeof(text), f, ap);
+	va_end(ap);
+	emitter_puts(em, text);
+}

@@ -1,0 +1,430 @@
+/*
+ * The printf subset and the integer parser.  A conversion goes through three steps: read the
+ * specification, turn the argument into a prefix and a body, pad and copy both to the sink.
+ */
+#include "util/fmt.h"
+
+#include "util/assert.h"
+#include "util/bits.h"
+
+/* 64 bits in octal and then some. */
+#define FMT_DIGITS_MAX 24
+#define FMT_NO_PRECISION (-1)
+
+/* Where text goes: counts all of it, keeps what fits. */
+typedef struct {
+	char *buf;
+	size_t size;
+	size_t len;
+} fmt_sink_t;
+
+/* Width of an integer argument. */
+typedef enum { len_char, len_short, len_int, len_long, len_llong, len_max, len_size, len_ptrdiff } fmt_len_t;
+
+typedef struct {
+	bool left;
+	bool zero;
+	bool plus;
+	bool space;
+	bool alt;
+	size_t width;
+	int precision;
+	fmt_len_t len;
+	char conv;
+} fmt_spec_t;
+
+/* va_list as a struct member: it can be passed on by pointer on every ABI. */
+typedef struct {
+	va_list ap;
+} fmt_args_t;
+
+char *
+fmt_u64_dec(char *end, uint64_t v) {
+	do {
+		*--end = (char)('0' + v % 10);
+		v /= 10;
+	} while (v != 0);
+	return end;
+}
+
+static char *
+fmt_u64_pow2(char *end, uint64_t v, unsigned lg_base, const char *digits) {
+	do {
+		*--end = digits[v & ((1U << lg_base) - 1)];
+		v >>= lg_base;
+	} while (v != 0);
+	return end;
+}
+
+char *
+fmt_u64_hex(char *end, uint64_t v) {
+	return fmt_u64_pow2(end, v, 4, "0123456789abcdef");
+}
+
+static void
+sink_put(fmt_sink_t *sink, const char *s, size_t n) {
+	if (sink->len < sink->size) {
+		memcpy(sink->buf + sink->len, s, min_zu(n, sink->size - sink->len));
+	}
+	sink->len += n;
+}
+
+static void
+sink_fill(fmt_sink_t *sink, char c, size_t n) {
+	if (sink->len < sink->size) {
+		memset(sink->buf + sink->len, c, min_zu(n, sink->size - sink->len));
+	}
+	sink->len += n;
+}
+
+/* prefix (sign or 0x), zeros, body; with blanks up to the width on the side that was asked for. */
+static void
+sink_field(fmt_sink_t *sink, const fmt_spec_t *spec, const char *prefix, size_t zeros,
+    const char *body, size_t body_len) {
+	size_t prefix_len = strlen(prefix);
+	size_t used = prefix_len + zeros + body_len;
+	size_t pad = spec->width > used ? spec->width - used : 0;
+	if (!spec->left) {
+		sink_fill(sink, ' ', pad);
+	}
+	sink_put(sink, prefix, prefix_len);
+	sink_fill(sink, '0', zeros);
+	sink_put(sink, body, body_len);
+	if (spec->left) {
+		sink_fill(sink, ' ', pad);
+	}
+}
+
+static const char *
+spec_read_flags(fmt_spec_t *spec, const char *f) {
+	for (;; f++) {
+		switch (*f) {
+		case '-': spec->left = true; break;
+		case '0': spec->zero = true; break;
+		case '+': spec->plus = true; break;
+		case ' ': spec->space = true; break;
+		case '#': spec->alt = true; break;
+		default: return f;
+		}
+	}
+}
+
+/* Digits as a number, stuck at INT_MAX / 2 so that sums of two stay in range. */
+static const char *
+spec_read_number(int *out, const char *f) {
+	int n = 0;
+	for (; *f >= '0' && *f <= '9'; f++) {
+		n = n < INT_MAX / 20 ? n * 10 + (*f - '0') : INT_MAX / 2;
+	}
+	*out = n;
+	return f;
+}
+
+static const char *
+spec_read_width(fmt_spec_t *spec, const char *f, fmt_args_t *args) {
+	int width = 0;
+	if (*f == '*') {
+		f++;
+		width = va_arg(args->ap, int);
+	} else {
+		f = spec_read_number(&width, f);
+	}
+	if (width < 0) {
+		spec->left = true;
+	}
+	spec->width = width < 0 ? -(size_t)width : (size_t)width;
+	return f;
+}
+
+static const char *
+spec_read_precision(fmt_spec_t *spec, const char *f, fmt_args_t *args) {
+	spec->precision = FMT_NO_PRECISION;
+	if (*f != '.') {
+		return f;
+	}
+	f++;
+	if (*f == '*') {
+		int precision = va_arg(args->ap, int);
+		spec->precision = precision < 0 ? FMT_NO_PRECISION : precision;
+		return f + 1;
+	}
+	return spec_read_number(&spec->precision, f);
+}
+
+static const char *
+spec_read_len(fmt_spec_t *spec, const char *f) {
+	spec->len = len_int;
+	switch (*f) {
+	case 'h':
+		spec->len = f[1] == 'h' ? len_char : len_short;
+		return f + (f[1] == 'h' ? 2 : 1);
+	case 'l':
+		spec->len = f[1] == 'l' ? len_llong : len_long;
+		return f + (f[1] == 'l' ? 2 : 1);
+	case 'q': spec->len = len_llong; return f + 1;
+	case 'j': spec->len = len_max; return f + 1;
+	case 'z': spec->len = len_size; return f + 1;
+	case 't': spec->len = len_ptrdiff; return f + 1;
+	default: return f;
+	}
+}
+
+/* f is behind the percent sign; returns the place behind the conversion letter (or at the NUL). */
+static const char *
+spec_read(fmt_spec_t *spec, const char *f, fmt_args_t *args) {
+	memset(spec, 0, sizeof(*spec));
+	f = spec_read_flags(spec, f);
+	f = spec_read_width(spec, f, args);
+	f = spec_read_precision(spec, f, args);
+	f = spec_read_len(spec, f);
+	spec->conv = *f;
+	return *f != '\0' ? f + 1 : f;
+}
+
+static intmax_t
+arg_signed(fmt_len_t len, fmt_args_t *args) {
+	switch (len) {
+	case len_char: return (signed char)va_arg(args->ap, int);
+	case len_short: return (short)va_arg(args->ap, int);
+	case len_int: return va_arg(args->ap, int);
+	case len_long: return va_arg(args->ap, long);
+	case len_llong: return va_arg(args->ap, long long);
+	case len_max: return va_arg(args->ap, intmax_t);
+	case len_size: return va_arg(args->ap, ssize_t);
+	case len_ptrdiff: return va_arg(args->ap, ptrdiff_t);
+	}
+	assert_not_reached();
+}
+
+static uintmax_t
+arg_unsigned(fmt_len_t len, fmt_args_t *args) {
+	switch (len) {
+	case len_char: return (unsigned char)va_arg(args->ap, unsigned);
+	case len_short: return (unsigned short)va_arg(args->ap, unsigned);
+	case len_int: return va_arg(args->ap, unsigned);
+	case len_long: return va_arg(args->ap, unsigned long);
+	case len_llong: return va_arg(args->ap, unsigned long long);
+	case len_max: return va_arg(args->ap, uintmax_t);
+	case len_size: return va_arg(args->ap, size_t);
+	case len_ptrdiff: return (uintmax_t)va_arg(args->ap, ptrdiff_t);
+	}
+	assert_not_reached();
+}
+
+static char *
+digits_of(char *end, char conv, uint64_t v) {
+	switch (conv) {
+	case 'x':
+	case 'p': return fmt_u64_hex(end, v);
+	case 'X': return fmt_u64_pow2(end, v, 4, "0123456789ABCDEF");
+	case 'o': return fmt_u64_pow2(end, v, 3, "01234567");
+	default: return fmt_u64_dec(end, v);
+	}
+}
+
+/* An integer given as prefix and absolute value: leading zeros by precision or by flag 0. */
+static void
+put_number(fmt_sink_t *sink, const fmt_spec_t *spec, const char *prefix, uint64_t v) {
+	char digits[FMT_DIGITS_MAX];
+	char *end = digits + sizeof(digits);
+	/* Zero with precision zero has no digits at all. */
+	char *first = v == 0 && spec->precision == 0 ? end : digits_of(end, spec->conv, v);
+	size_t n = (size_t)(end - first);
+	size_t want = 0;
+	if (spec->precision != FMT_NO_PRECISION) {
+		want = (size_t)spec->precision;
+	} else if (spec->zero && !spec->left) {
+		size_t prefix_len = strlen(prefix);
+		want = spec->width > prefix_len ? spec->width - prefix_len : 0;
+	}
+	size_t zeros = want > n ? want - n : 0;
+	if (spec->conv == 'o' && spec->alt && zeros == 0 && (n == 0 || *first != '0')) {
+		zeros = 1;
+	}
+	sink_field(sink, spec, prefix, zeros, first, n);
+}
+
+static void
+put_signed(fmt_sink_t *sink, const fmt_spec_t *spec, fmt_args_t *args) {
+	intmax_t v = arg_signed(spec->len, args);
+	uint64_t magnitude = v < 0 ? -(uint64_t)v : (uint64_t)v;
+	const char *sign = v < 0 ? "-" : spec->plus ? "+" : spec->space ? " " : "";
+	put_number(sink, spec, sign, magnitude);
+}
+
+static void
+put_unsigned(fmt_sink_t *sink, const fmt_spec_t *spec, fmt_args_t *args) {
+	uint64_t v = arg_unsigned(spec->len, args);
+	const char *prefix = "";
+	if (spec->alt && v != 0 && spec->conv == 'x') {
+		prefix = "0x";
+	} else if (spec->alt && v != 0 && spec->conv == 'X') {
+		prefix = "0X";
+	}
+	put_number(sink, spec, prefix, v);
+}
+
+static void
+put_pointer(fmt_sink_t *sink, const fmt_spec_t *spec, fmt_args_t *args) {
+	put_number(sink, spec, "0x", (uint64_t)(uintptr_t)va_arg(args->ap, void *));
+}
+
+static void
+put_string(fmt_sink_t *sink, const fmt_spec_t *spec, fmt_args_t *args) {
+	const char *s = va_arg(args->ap, const char *);
+	if (s == NULL) {
+		s = "(null)";
+	}
+	/* With a precision the string need not be terminated. */
+	size_t n = 0;
+	size_t limit = spec->precision == FMT_NO_PRECISION ? SIZE_MAX : (size_t)spec->precision;
+	while (n < limit && s[n] != '\0') {
+		n++;
+	}
+	sink_field(sink, spec, "", 0, s, n);
+}
+
+static void
+put_char(fmt_sink_t *sink, const fmt_spec_t *spec, fmt_args_t *args) {
+	char c = (char)va_arg(args->ap, int);
+	sink_field(sink, spec, "", 0, &c, 1);
+}
+
+static void
+put_conversion(fmt_sink_t *sink, const fmt_spec_t *spec, fmt_args_t *args, const char *from,
+    const char *to) {
+	switch (spec->conv) {
+	case '%': sink_put(sink, "%", 1); return;
+	case 'd':
+	case 'i': put_signed(sink, spec, args); return;
+	case 'u':
+	case 'o':
+	case 'x':
+	case 'X': put_unsigned(sink, spec, args); return;
+	case 'p': put_pointer(sink, spec, args); return;
+	case 's': put_string(sink, spec, args); return;
+	case 'c': put_char(sink, spec, args); return;
+	default: sink_put(sink, from, (size_t)(to - from)); return;
+	}
+}
+
+int
+fmt_vsnprintf(char *buf, size_t size, const char *f, va_list ap) {
+	fmt_sink_t sink = {.buf = buf, .size = size, .len = 0};
+	fmt_args_t args;
+	va_copy(args.ap, ap);
+	while (*f != '\0') {
+		const char *from = f;
+		if (*f != '%') {
+			while (*f != '\0' && *f != '%') {
+				f++;
+			}
+			sink_put(&sink, from, (size_t)(f - from));
+			continue;
+		}
+		fmt_spec_t spec;
+		f = spec_read(&spec, f + 1, &args);
+		put_conversion(&sink, &spec, &args, from, f);
+	}
+	va_end(args.ap);
+	if (size > 0) {
+		buf[min_zu(sink.len, size - 1)] = '\0';
+	}
+	return sink.len < INT_MAX ? (int)sink.len : INT_MAX;
+}
+
+int
+fmt_snprintf(char *buf, size_t size, const char *f, ...) {
+	va_list ap;
+	va_start(ap, f);
+	int n = fmt_vsnprintf(buf, size, f, ap);
+	va_end(ap);
+	return n;
+}
+
+char *
+fmt_fixed(char *buf, size_t size, uint64_t scaled, unsigned decimals) {
+	assert(decimals <= 18);
+	uint64_t unit = 1;
+	for (unsigned i = 0; i < decimals; i++) {
+		unit *= 10;
+	}
+	if (decimals == 0) {
+		fmt_snprintf(buf, size, "%llu", (unsigned long long)scaled);
+	} else {
+		fmt_snprintf(buf, size, "%llu.%0*llu", (unsigned long long)(scaled / unit),
+		    (int)decimals, (unsigned long long)(scaled % unit));
+	}
+	return buf;
+}
+
+static bool
+is_blank(char c) {
+	return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* The value of a digit in any base up to 36; 36 for other characters. */
+static unsigned
+digit_value(char c) {
+	if (c >= '0' && c <= '9') {
+		return (unsigned)(c - '0');
+	}
+	char lower = (char)(c | 0x20);
+	return lower >= 'a' && lower <= 'z' ? (unsigned)(lower - 'a') + 10 : 36;
+}
+
+/* Resolves base 0 and skips 0x where it may stand; "0x" without a digit behind it is just a zero. */
+static const char *
+parse_base(const char *s, unsigned *base) {
+	bool has_0x = s[0] == '0' && (s[1] | 0x20) == 'x' && digit_value(s[2]) < 16;
+	if (has_0x && (*base == 0 || *base == 16)) {
+		*base = 16;
+		return s + 2;
+	}
+	if (*base == 0) {
+		*base = s[0] == '0' ? 8 : 10;
+	}
+	return s;
+}
+
+/* Digits of the base from s on; ERANGE and UINTMAX_MAX when they do not fit.  All are consumed. */
+static const char *
+parse_digits(const char *s, unsigned base, uintmax_t *value, int *err) {
+	uintmax_t v = 0;
+	for (; digit_value(*s) < base; s++) {
+		uintmax_t scaled;
+		if (__builtin_mul_overflow(v, (uintmax_t)base, &scaled)
+		    || __builtin_add_overflow(scaled, (uintmax_t)digit_value(*s), &v)) {
+			*err = ERANGE;
+		}
+	}
+	*value = *err == ERANGE ? UINTMAX_MAX : v;
+	return s;
+}
+
+uintmax_t
+fmt_parse_uint(const char *s, char **end, int base, int *err) {
+	const char *p = s;
+	uintmax_t value = 0;
+	*err = 0;
+	while (is_blank(*p)) {
+		p++;
+	}
+	bool negative = *p == '-';
+	if (*p == '-' || *p == '+') {
+		p++;
+	}
+	unsigned radix = (unsigned)base;
+	if (base == 0 || (base >= 2 && base <= 36)) {
+		p = parse_base(p, &radix);
+		const char *digits = p;
+		p = parse_digits(digits, radix, &value, err);
+		*err = p == digits ? EINVAL : *err;
+	} else {
+		*err = EINVAL;
+	}
+	if (end != NULL) {
+		*end = (char *)(uintptr_t)(*err == EINVAL ? s : p);
+	}
+	return negative && *err == 0 ? -value : value;
+}

@@ -1,0 +1,41 @@
+/*
+ * Hashing of byte strings: two lanes eat sixteen bytes a step by multiply and rotate, the tail is
+ * padded with zeros (the length in the seed keeps paddings apart), the finaliser mixes both lanes.
+ */
+#include "util/hash.h"
+
+#define HASH_K0 UINT64_C(0x8bb84b93962eacc9)
+#define HASH_K1 UINT64_C(0x2d358dccaa6c78a5)
+
+ALWAYS_INLINE uint64_t
+rotl64(uint64_t x, unsigned n) {
+	return (x << n) | (x >> (64 - n));
+}
+
+ALWAYS_INLINE uint64_t
+hash_absorb(uint64_t lane, uint64_t word, uint64_t k) {
+	lane ^= word * k;
+	return rotl64(lane, 31) * HASH_K0 + k;
+}
+
+uint64_t
+hash64(const void *data, size_t len, uint64_t seed) {
+	const unsigned char *p = data;
+	uint64_t a = hash_mix64(seed ^ HASH_K1);
+	uint64_t b = hash_mix64(a + len);
+	uint64_t w[2];
+	size_t left = len;
+	for (; left >= sizeof(w); left -= sizeof(w), p += sizeof(w)) {
+		memcpy(w, p, sizeof(w));
+		a = hash_absorb(a, w[0], HASH_K1);
+		b = hash_absorb(b, w[1], HASH_K0);
+	}
+	if (left > 0) {
+		w[0] = 0;
+		w[1] = 0;
+		memcpy(w, p, left);
+		a = hash_absorb(a, w[0], HASH_K1);
+		b = hash_absorb(b, w[1], HASH_K0);
+	}
+	return hash_mix64(hash_mix64(a) + rotl64(b, 23));
+}

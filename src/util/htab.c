@@ -1,0 +1,186 @@
+/*
+ * The probing, growing and shrinking of the pointer table.  An element lies at or behind its home slot
+ * with no free slot between; removal closes the gap by moving later elements of the run back.
+ */
+#include "util/htab.h"
+
+#include "util/assert.h"
+#include "util/bits.h"
+#include "util/hash.h"
+
+static size_t
+htab_mask(const htab_t *h) {
+	return (ZU(1) << h->lg_cap) - 1;
+}
+
+static size_t
+htab_bytes(unsigned lg_cap) {
+	return sizeof(htab_slot_t) << lg_cap;
+}
+
+static htab_slot_t *
+htab_slots_new(const htab_t *h, unsigned lg_cap) {
+	htab_slot_t *slots = h->mem_alloc(h->opaque, htab_bytes(lg_cap));
+	if (slots != NULL) {
+		memset(slots, 0, htab_bytes(lg_cap));
+	}
+	return slots;
+}
+
+int
+htab_init(htab_t *h, unsigned lg_cap, htab_hash_t *hash_fn, htab_eq_t *eq_fn,
+    htab_alloc_t *mem_alloc, htab_free_t *mem_free, void *opaque) {
+	assert(lg_cap < 48);
+	h->count = 0;
+	h->lg_cap = lg_cap < 2 ? 2 : lg_cap;
+	h->lg_cap_min = h->lg_cap;
+	h->hash_fn = hash_fn;
+	h->eq_fn = eq_fn;
+	h->mem_alloc = mem_alloc;
+	h->mem_free = mem_free;
+	h->opaque = opaque;
+	h->slots = htab_slots_new(h, h->lg_cap);
+	return h->slots == NULL ? ENOMEM : 0;
+}
+
+void
+htab_destroy(htab_t *h) {
+	if (h->slots != NULL) {
+		h->mem_free(h->opaque, h->slots, htab_bytes(h->lg_cap));
+		h->slots = NULL;
+		h->count = 0;
+	}
+}
+
+/* The slot of an equal key, or the free slot where it would go. */
+static size_t
+htab_probe(const htab_t *h, const void *key, uint64_t hash) {
+	size_t mask = htab_mask(h);
+	size_t i = hash & mask;
+	while (h->slots[i].key != NULL) {
+		if (h->slots[i].hash == hash && h->eq_fn(h->slots[i].key, key)) {
+			break;
+		}
+		i = (i + 1) & mask;
+	}
+	return i;
+}
+
+/* Puts a slot's contents, known to be absent, into its place. */
+static void
+htab_place(htab_t *h, const htab_slot_t *slot) {
+	size_t mask = htab_mask(h);
+	size_t i = slot->hash & mask;
+	while (h->slots[i].key != NULL) {
+		i = (i + 1) & mask;
+	}
+	h->slots[i] = *slot;
+}
+
+static int
+htab_resize(htab_t *h, unsigned lg_cap) {
+	htab_slot_t *fresh = htab_slots_new(h, lg_cap);
+	if (fresh == NULL) {
+		return ENOMEM;
+	}
+	htab_slot_t *old = h->slots;
+	unsigned old_lg_cap = h->lg_cap;
+	h->slots = fresh;
+	h->lg_cap = lg_cap;
+	for (size_t i = 0; i < ZU(1) << old_lg_cap; i++) {
+		if (old[i].key != NULL) {
+			htab_place(h, &old[i]);
+		}
+	}
+	h->mem_free(h->opaque, old, htab_bytes(old_lg_cap));
+	return 0;
+}
+
+void *
+htab_find(const htab_t *h, const void *key) {
+	return h->slots[htab_probe(h, key, h->hash_fn(key))].value;
+}
+
+void *
+htab_find_key(const htab_t *h, const void *key, void **r_key) {
+	const htab_slot_t *slot = &h->slots[htab_probe(h, key, h->hash_fn(key))];
+	if (slot->key != NULL) {
+		*r_key = slot->key;
+	}
+	return slot->value;
+}
+
+int
+htab_insert(htab_t *h, void *key, void *value) {
+	assert(key != NULL && value != NULL);
+	assert(htab_find(h, key) == NULL);
+	size_t cap = ZU(1) << h->lg_cap;
+	if (h->count + 1 > cap - cap / 4) {
+		int err = htab_resize(h, h->lg_cap + 1);
+		if (err != 0) {
+			return err;
+		}
+	}
+	htab_slot_t slot = {.hash = h->hash_fn(key), .key = key, .value = value};
+	htab_place(h, &slot);
+	h->count++;
+	return 0;
+}
+
+/* Frees slot `hole` and moves back what would no longer be found across it. */
+static void
+htab_close_gap(htab_t *h, size_t hole) {
+	size_t mask = htab_mask(h);
+	for (size_t i = (hole + 1) & mask; h->slots[i].key != NULL; i = (i + 1) & mask) {
+		size_t home = h->slots[i].hash & mask;
+		/* Movable when the hole lies between its home and its place, going round. */
+		if (((i - home) & mask) >= ((i - hole) & mask)) {
+			h->slots[hole] = h->slots[i];
+			hole = i;
+		}
+	}
+	memset(&h->slots[hole], 0, sizeof(h->slots[hole]));
+}
+
+void *
+htab_remove(htab_t *h, const void *key, void **r_key) {
+	size_t i = htab_probe(h, key, h->hash_fn(key));
+	void *value = h->slots[i].value;
+	if (value == NULL) {
+		return NULL;
+	}
+	if (r_key != NULL) {
+		*r_key = h->slots[i].key;
+	}
+	htab_close_gap(h, i);
+	h->count--;
+	if (h->lg_cap > h->lg_cap_min && h->count < ZU(1) << (h->lg_cap - 3)) {
+		/* Shrinking is a courtesy: without memory for it the table stays as it is. */
+		(void)htab_resize(h, h->lg_cap - 1);
+	}
+	return value;
+}
+
+bool
+htab_has_next(const htab_t *h, size_t *cursor, void **key, void **value) {
+	for (size_t i = *cursor; i < ZU(1) << h->lg_cap; i++) {
+		if (h->slots[i].key != NULL) {
+			*cursor = i + 1;
+			*key = h->slots[i].key;
+			*value = h->slots[i].value;
+			return true;
+		}
+	}
+	*cursor = ZU(1) << h->lg_cap;
+	return false;
+}
+
+uint64_t
+htab_hash_ptr(const void *key) {
+	return hash_mix64((uint64_t)(uintptr_t)key);
+}
+
+bool
+htab_eq_ptr(const void *a, const void *b) {
+	return a == b;
+}
