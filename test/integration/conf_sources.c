@@ -1,0 +1,85 @@
+/*
+ * The five sources of options and their order: each source here sets options that the
+ * next ones may set again. The link /etc/malloc.conf is made in a mount namespace of the
+ * child's own; where that is not allowed those checks are skipped.
+ */
+#include "ctl.h"
+#include <sched.h>
+#include <sys/mount.h>
+
+const char *malloc_conf = "narenas:2,lg_extent_max_active_fit:2,mutex_max_spin:2,"
+    "dirty_decay_ms:2222,muzzy_decay_ms:2";
+const char *malloc_conf_2_conf_harder = "muzzy_decay_ms:5";
+
+static int
+child_show(void)
+{
+	printf("narenas=%u fit=%zu spin=%zd dirty=%zd muzzy=%zd\n", ctl_unsigned("opt.narenas"),
+	    ctl_size("opt.lg_extent_max_active_fit"), ctl_ssize("opt.mutex_max_spin"),
+	    ctl_ssize("opt.dirty_decay_ms"), ctl_ssize("opt.muzzy_decay_ms"));
+	printf("var=%s link=%s env=%s harder=%s\n", ctl_str("opt.malloc_conf.global_var"),
+	    ctl_str("opt.malloc_conf.symlink") ? ctl_str("opt.malloc_conf.symlink") : "(unset)",
+	    ctl_str("opt.malloc_conf.env_var") ? ctl_str("opt.malloc_conf.env_var") : "(unset)",
+	    ctl_str("opt.malloc_conf.global_var_2_conf_harder"));
+	return 0;
+}
+
+/* Makes /etc/malloc.conf in a new mount namespace, then runs this program again. */
+static void
+with_link(void *arg)
+{
+	static char env[] = "MALLOC_CONF=mutex_max_spin:4,muzzy_decay_ms:4";
+
+	if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+	    mount("none", "/etc", "tmpfs", 0, NULL) != 0 ||
+	    symlink("lg_extent_max_active_fit:3,mutex_max_spin:3,muzzy_decay_ms:3",
+	    "/etc/malloc.conf") != 0)
+		_exit(77);
+	if (arg != NULL)
+		putenv(env);
+	else
+		unsetenv("MALLOC_CONF");
+	execl("/proc/self/exe", "conf_sources", "--child=show", NULL);
+	_exit(127);
+}
+
+static void
+test_link(void)
+{
+	static struct test_result r;
+
+	run_forked(&r, with_link, (void *)1);
+	if (exited_with(&r, 77)) {
+		skip(3, "no mount namespace");
+		return;
+	}
+	contains(r.out, "narenas=2 fit=3 spin=4 dirty=2222 muzzy=5\n",
+	    "variable < link < environment < harder variable, key by key");
+	contains(r.out, "link=lg_extent_max_active_fit:3,mutex_max_spin:3,muzzy_decay_ms:3 "
+	    "env=mutex_max_spin:4,muzzy_decay_ms:4 ", "and each string can be read");
+	run_forked(&r, with_link, NULL);
+	contains(r.out, "narenas=2 fit=3 spin=3 dirty=2222 muzzy=5\n", "without the environment");
+}
+
+static const struct test_child children[] = {
+	{ "show", child_show },
+	{ NULL, NULL },
+};
+
+int
+main(int argc, char **argv)
+{
+	static struct test_result r;
+
+	test_children(argc, argv, children);
+	run_child_conf(&r, "show", NULL);
+	contains(r.out, "narenas=2 fit=2 spin=2 dirty=2222 muzzy=5\n", "the program's variables");
+	contains(r.out, "env=(unset)", "no environment");
+	contains(r.out, "var=narenas:2,lg_extent", "the variable can be read");
+	contains(r.out, "harder=muzzy_decay_ms:5", "and the harder one");
+	run_child_conf(&r, "show", "mutex_max_spin:4,muzzy_decay_ms:4");
+	contains(r.out, "narenas=2 fit=2 spin=4 dirty=2222 muzzy=5\n", "with the environment");
+	contains(r.out, "env=mutex_max_spin:4,muzzy_decay_ms:4 ", "which can be read");
+	test_link();
+	return done_testing();
+}
