@@ -1,0 +1,66 @@
+/*
+ * Messages of the library; see the header.  Keeps one pointer, set once at boot.
+ */
+#include "os/malloc_io.h"
+
+#include <unistd.h>
+
+#include "os/sys.h"
+#include "util/assert.h"
+#include "util/fmt.h"
+
+malloc_io_write_t *malloc_io_message;
+
+void
+malloc_io_boot(void) {
+	assert_write = malloc_write;
+}
+
+void
+malloc_io_write_stderr(void *opaque, const char *s) {
+	(void)opaque;
+	sys_write_all(STDERR_FILENO, s, strlen(s), NULL);
+}
+
+void
+malloc_write(const char *s) {
+	int saved = errno;
+	malloc_io_write_t *cb = malloc_io_message;
+	if (cb == NULL) {
+		cb = malloc_io_write_stderr;
+	}
+	cb(NULL, s);
+	errno = saved;
+}
+
+void
+malloc_vcprintf(malloc_io_write_t *write_cb, void *opaque, const char *format, va_list ap) {
+	char buf[MALLOC_PRINTF_MAX];
+	fmt_vsnprintf(buf, sizeof(buf), format, ap);
+	if (write_cb != NULL) {
+		write_cb(opaque, buf);
+	} else {
+		malloc_write(buf);
+	}
+}
+
+void
+malloc_vprintf(const char *format, va_list ap) {
+	malloc_vcprintf(NULL, NULL, format, ap);
+}
+
+void
+malloc_printf(const char *format, ...) {
+	va_list ap;
+	va_start(ap, format);
+	malloc_vcprintf(NULL, NULL, format, ap);
+	va_end(ap);
+}
+
+void
+malloc_cprintf(malloc_io_write_t *write_cb, void *opaque, const char *format, ...) {
+	va_list ap;
+	va_start(ap, format);
+	malloc_vcprintf(write_cb, opaque, format, ap);
+	va_end(ap);
+}

@@ -1,0 +1,232 @@
+/*
+ * The contended side of the lock, fork, and the counters.
+ *
+ * A waiter first spins, then sets MUTEX_WAITERS and sleeps while the word keeps that value.  Who
+ * slept takes the lock with MUTEX_WAITERS set, because others may sleep still: one unneeded wake
+ * at most, never a lost one.
+ */
+#include "os/mutex.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "os/nstime.h"
+#include "os/thread.h"
+
+/* The kernel's numbers: its header is not there for every C library. */
+#define FUTEX_WAIT 0
+#define FUTEX_WAKE 1
+#define FUTEX_PRIVATE_FLAG 128
+
+int64_t opt_mutex_max_spin = 600;
+
+static struct {
+	/* Numbers given to threads as lock owners. */
+	atomic_u32_t next_id;
+	/* 0 = not asked yet. */
+	atomic_u32_t ncpus;
+} mutex_state;
+
+uint32_t
+mutex_id_assign(void) {
+	uint32_t id;
+	do {
+		id = atomic_fetch_add_u32(&mutex_state.next_id, 1, MO_RELAXED) + 1;
+		id &= ~MUTEX_WAITERS;
+	} while (id == 0);
+	tls_get()->lock_id = id;
+	return id;
+}
+
+static long
+futex(atomic_u32_t *word, int op, uint32_t value) {
+	int saved = errno;
+	long ret = syscall(SYS_futex, &word->repr, op | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
+	errno = saved;
+	return ret;
+}
+
+void
+mutex_wake(mutex_t *m) {
+	futex(&m->word, FUTEX_WAKE, 1);
+}
+
+static bool
+has_one_cpu(void) {
+	uint32_t n = atomic_load_u32(&mutex_state.ncpus, MO_RELAXED);
+	if (unlikely(n == 0)) {
+		n = os_ncpus();
+		atomic_store_u32(&mutex_state.ncpus, n, MO_RELAXED);
+	}
+	return n == 1;
+}
+
+static bool
+is_got_by_spinning(mutex_t *m, uint32_t me) {
+	if (opt_mutex_max_spin == 0 || (opt_mutex_max_spin > 0 && has_one_cpu())) {
+		return false;
+	}
+	for (int64_t i = 0; opt_mutex_max_spin < 0 || i < opt_mutex_max_spin; i++) {
+		CPU_SPINWAIT();
+		if (atomic_load_u32(&m->word, MO_RELAXED) == 0 && mutex_try_word(m, me)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Returns holding m, with MUTEX_WAITERS in the word. */
+static void
+sleep_until_got(mutex_t *m, uint32_t me) {
+	for (;;) {
+		uint32_t seen = atomic_load_u32(&m->word, MO_RELAXED);
+		uint32_t want = seen == 0 ? (me | MUTEX_WAITERS) : (seen | MUTEX_WAITERS);
+		if (seen != want
+		    && !atomic_cas_weak_u32(&m->word, &seen, want, MO_ACQUIRE, MO_RELAXED)) {
+			continue;
+		}
+		if ((want & ~MUTEX_WAITERS) == me) {
+			return;
+		}
+		futex(&m->word, FUTEX_WAIT, want);
+	}
+}
+
+void
+mutex_lock_slow(mutex_t *m, uint32_t me) {
+	if (is_got_by_spinning(m, me)) {
+		m->n_spin_acquired++;
+		return;
+	}
+	uint64_t before = nstime_monotonic_ns();
+	uint32_t n_thds = atomic_fetch_add_u32(&m->n_waiting_thds, 1, MO_RELAXED) + 1;
+	sleep_until_got(m, me);
+	atomic_fetch_sub_u32(&m->n_waiting_thds, 1, MO_RELAXED);
+	uint64_t waited = nstime_ns_between(before, nstime_monotonic_ns());
+	m->n_wait_times++;
+	m->tot_wait_time += waited;
+	if (waited > m->max_wait_time) {
+		m->max_wait_time = waited;
+	}
+	if (n_thds > m->max_n_thds) {
+		m->max_n_thds = n_thds;
+	}
+}
+
+void
+mutex_init(mutex_t *m, const char *name, unsigned rank) {
+	memset(m, 0, sizeof(*m));
+#if CONFIG_DEBUG
+	witness_init(&m->witness, name, rank);
+#else
+	(void)name;
+	(void)rank;
+#endif
+}
+
+void
+mutex_debug_before_lock(mutex_t *m) {
+	mutex_assert_not_owner(m);
+#if CONFIG_DEBUG
+	witness_check_order(&m->witness, false);
+#endif
+}
+
+void
+mutex_debug_after_lock(mutex_t *m) {
+	mutex_assert_owner(m);
+#if CONFIG_DEBUG
+	witness_add(&m->witness);
+#endif
+}
+
+void
+mutex_debug_before_unlock(mutex_t *m) {
+	mutex_assert_owner(m);
+#if CONFIG_DEBUG
+	witness_remove(&m->witness);
+#endif
+}
+
+void
+mutex_prefork(mutex_t *m) {
+	if (mutex_is_owner(m)) {
+		/* fork was called from a handler that interrupted this thread inside m. */
+		m->fork_nested = true;
+		return;
+	}
+#if CONFIG_DEBUG
+	witness_check_order(&m->witness, true);
+#endif
+	uint32_t me = mutex_self();
+	if (!mutex_try_word(m, me)) {
+		mutex_lock_slow(m, me);
+	}
+	mutex_count_owner(m, me);
+	if (config_debug) {
+		mutex_debug_after_lock(m);
+	}
+}
+
+void
+mutex_postfork_parent(mutex_t *m) {
+	if (m->fork_nested) {
+		m->fork_nested = false;
+		return;
+	}
+	mutex_unlock(m);
+}
+
+void
+mutex_postfork_child(mutex_t *m) {
+	/* The waiters of the parent do not exist here. */
+	atomic_store_u32(&m->n_waiting_thds, 0, MO_RELAXED);
+	if (m->fork_nested) {
+		m->fork_nested = false;
+		atomic_store_u32(&m->word, mutex_self(), MO_RELAXED);
+		return;
+	}
+	if (config_debug) {
+		mutex_debug_before_unlock(m);
+	}
+	atomic_store_u32(&m->word, 0, MO_RELEASE);
+}
+
+void
+mutex_prof_read(mutex_prof_data_t *dst, mutex_t *m) {
+	dst->tot_wait_time = m->tot_wait_time;
+	dst->max_wait_time = m->max_wait_time;
+	dst->n_wait_times = m->n_wait_times;
+	dst->n_spin_acquired = m->n_spin_acquired;
+	dst->max_n_thds = m->max_n_thds;
+	dst->n_waiting_thds = atomic_load_u32(&m->n_waiting_thds, MO_RELAXED);
+	dst->n_owner_switches = m->n_owner_switches;
+	dst->n_lock_ops = m->n_lock_ops;
+}
+
+void
+mutex_prof_merge(mutex_prof_data_t *dst, const mutex_prof_data_t *src) {
+	dst->tot_wait_time += src->tot_wait_time;
+	dst->n_wait_times += src->n_wait_times;
+	dst->n_spin_acquired += src->n_spin_acquired;
+	dst->n_waiting_thds += src->n_waiting_thds;
+	dst->n_owner_switches += src->n_owner_switches;
+	dst->n_lock_ops += src->n_lock_ops;
+	if (src->max_wait_time > dst->max_wait_time) {
+		dst->max_wait_time = src->max_wait_time;
+	}
+	if (src->max_n_thds > dst->max_n_thds) {
+		dst->max_n_thds = src->max_n_thds;
+	}
+}
+
+void
+mutex_prof_reset(mutex_t *m) {
+	m->tot_wait_time = 0;
+	m->max_wait_time = 0;
+	m->n_wait_times = 0;
+	m->n_spin_acquired = 0;
+	m->max_n_thds = 0;
+	m->n_owner_switches = 0;
+	m->n_lock_ops = 0;
+}

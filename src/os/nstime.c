@@ -1,0 +1,104 @@
+/*
+ * Reading the clocks and the calendar arithmetic of time stamps.
+ */
+#include "os/nstime.h"
+
+#include <time.h>
+
+#include "util/assert.h"
+
+uint64_t (*nstime_now_hook)(void);
+uint64_t (*nstime_realtime_hook)(void);
+
+static uint64_t
+clock_ns(clockid_t id) {
+	int saved = errno;
+	struct timespec ts = {0, 0};
+	clock_gettime(id, &ts);
+	errno = saved;
+	return (uint64_t)ts.tv_sec * NSTIME_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
+uint64_t
+nstime_monotonic_ns(void) {
+	return unlikely(nstime_now_hook != NULL) ? nstime_now_hook() : clock_ns(CLOCK_MONOTONIC);
+}
+
+uint64_t
+nstime_monotonic_coarse_ns(void) {
+	if (unlikely(nstime_now_hook != NULL)) {
+		return nstime_now_hook();
+	}
+#ifdef CLOCK_MONOTONIC_COARSE
+	return clock_ns(CLOCK_MONOTONIC_COARSE);
+#else
+	return clock_ns(CLOCK_MONOTONIC);
+#endif
+}
+
+uint64_t
+nstime_realtime_ns(void) {
+	return unlikely(nstime_realtime_hook != NULL) ? nstime_realtime_hook()
+	                                              : clock_ns(CLOCK_REALTIME);
+}
+
+static bool
+is_leap_year(unsigned y) {
+	return (y % 4 == 0 && y % 100 != 0) || y % 400 == 0;
+}
+
+/* The day's number since 1970-01-01 becomes year, month (1..12) and day (1..31). */
+static void
+date_of_day(uint64_t day, unsigned *year, unsigned *month, unsigned *mday) {
+	static const unsigned char month_days[12] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+	/* Whole 400-year cycles first, so that the loops below stay short. */
+	unsigned y = 1970 + (unsigned)(day / 146097) * 400;
+	unsigned rest = (unsigned)(day % 146097);
+	while (rest >= 365u + is_leap_year(y)) {
+		rest -= 365u + is_leap_year(y);
+		y++;
+	}
+	unsigned m = 0;
+	for (;;) {
+		unsigned days = month_days[m] + (m == 1 && is_leap_year(y));
+		if (rest < days) {
+			break;
+		}
+		rest -= days;
+		m++;
+		assert(m < 12);
+	}
+	*year = y;
+	*month = m + 1;
+	*mday = rest + 1;
+}
+
+/* Writes n as exactly `digits` decimal digits and returns the place after them. */
+static char *
+put_digits(char *p, unsigned n, unsigned digits) {
+	for (unsigned i = digits; i > 0; i--) {
+		p[i - 1] = (char)('0' + n % 10);
+		n /= 10;
+	}
+	return p + digits;
+}
+
+void
+nstime_utc_stamp(char buf[NSTIME_STAMP_SIZE], uint64_t realtime_ns) {
+	uint64_t ms = realtime_ns / NSTIME_PER_MSEC;
+	uint64_t sec = ms / 1000;
+	unsigned in_day = (unsigned)(sec % 86400);
+	unsigned year, month, mday;
+	date_of_day(sec / 86400, &year, &month, &mday);
+	char *p = put_digits(buf, year, 4);
+	p = put_digits(p, month, 2);
+	p = put_digits(p, mday, 2);
+	*p++ = 'T';
+	p = put_digits(p, in_day / 3600, 2);
+	p = put_digits(p, in_day / 60 % 60, 2);
+	p = put_digits(p, in_day % 60, 2);
+	*p++ = '.';
+	p = put_digits(p, (unsigned)(ms % 1000), 3);
+	*p++ = 'Z';
+	*p = '\0';
+}

@@ -1,0 +1,373 @@
+/*
+ * Pages of memory over mmap(2) and madvise(2).
+ *
+ * All state is written by boot, but for the two facts that are learned by trying (lazy purge,
+ * system's huge page mode), which are atomics.
+ */
+#include "os/pages.h"
+
+#include <fcntl.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "os/malloc_io.h"
+#include "os/sys.h"
+#include "util/assert.h"
+#include "util/atomic.h"
+#include "util/fmt.h"
+
+unsigned lg_page;
+size_t page_size;
+size_t os_page_size;
+
+bool opt_trust_madvise = false;
+thp_mode_t opt_thp = thp_mode_default;
+
+enum { FACT_UNKNOWN, FACT_YES, FACT_NO };
+
+static struct {
+	/* The kernel gives memory on touch without accounting for all of it in advance. */
+	bool has_overcommit;
+	int map_flags;
+	bool is_purge_forced_ok;
+	bool is_booted;
+	atomic_u8_t purge_lazy;
+	/* thp_mode_t + 1; 0 = not asked yet. */
+	atomic_u8_t system_thp;
+} pages;
+
+cassert(LG_PAGE_MIN <= LG_PAGE_MAX);
+cassert(LG_PAGE_MAX <= LG_HUGEPAGE);
+
+static void *
+os_mmap(void *addr, size_t size, bool commit, int more_flags) {
+	int saved = errno;
+	int prot = commit ? PROT_READ | PROT_WRITE : PROT_NONE;
+	void *p = os_hooks->mmap(addr, size, prot, pages.map_flags | more_flags, -1, 0);
+	errno = saved;
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static int
+os_munmap(void *addr, size_t size) {
+	int saved = errno;
+	int err = os_hooks->munmap(addr, size) == 0 ? 0 : errno;
+	errno = saved;
+	return err;
+}
+
+static int
+os_mprotect(void *addr, size_t size, int prot) {
+	int saved = errno;
+	int err = os_hooks->mprotect(addr, size, prot) == 0 ? 0 : errno;
+	errno = saved;
+	return err;
+}
+
+static int
+os_madvise(void *addr, size_t size, int advice) {
+	int saved = errno;
+	int err = os_hooks->madvise(addr, size, advice) == 0 ? 0 : errno;
+	errno = saved;
+	return err;
+}
+
+/* Cuts [p, p + over) down to the size bytes at the first aligned address. */
+static void *
+trim(char *p, size_t over, size_t size, size_t alignment) {
+	char *start = (char *)align_up((uintptr_t)p, alignment);
+	size_t lead = (size_t)(start - p);
+	size_t trail = over - lead - size;
+	if (lead > 0 && os_munmap(p, lead) != 0) {
+		os_munmap(p, over);
+		return NULL;
+	}
+	if (trail > 0 && os_munmap(start + size, trail) != 0) {
+		os_munmap(start, size + trail);
+		return NULL;
+	}
+	return start;
+}
+
+static void *
+map_aligned_slow(size_t size, size_t alignment, bool commit) {
+	size_t over = size + alignment - os_page_size;
+	if (over < size) {
+		return NULL;
+	}
+	void *p = os_mmap(NULL, over, commit, 0);
+	return p == NULL ? NULL : trim(p, over, size, alignment);
+}
+
+void *
+pages_map(void *addr, size_t size, size_t alignment, bool *commit) {
+	assert(is_pow2_zu(alignment) && alignment >= PAGE);
+	assert(size > 0 && (size & PAGE_MASK) == 0);
+	assert(((uintptr_t)addr & (alignment - 1)) == 0);
+	if (pages.has_overcommit) {
+		*commit = true;
+	}
+	void *p = os_mmap(addr, size, *commit, 0);
+	if (p == NULL || p == addr) {
+		return p;
+	}
+	if (addr == NULL && ((uintptr_t)p & (alignment - 1)) == 0) {
+		return p;
+	}
+	if (os_munmap(p, size) != 0 || addr != NULL) {
+		return NULL;
+	}
+	return map_aligned_slow(size, alignment, *commit);
+}
+
+int
+pages_unmap(void *addr, size_t size) {
+	assert(((uintptr_t)addr & PAGE_MASK) == 0 && (size & PAGE_MASK) == 0);
+	return os_munmap(addr, size);
+}
+
+bool
+pages_can_decommit(void) {
+	return !pages.has_overcommit;
+}
+
+int
+pages_commit(void *addr, size_t size) {
+	if (pages.has_overcommit) {
+		return EAGAIN;
+	}
+	return os_mprotect(addr, size, PROT_READ | PROT_WRITE);
+}
+
+int
+pages_decommit(void *addr, size_t size) {
+	if (pages.has_overcommit) {
+		return EAGAIN;
+	}
+	/* A fresh mapping in its place gives the memory and its accounting back at once. */
+	return os_mmap(addr, size, false, MAP_FIXED) == addr ? 0 : ENOMEM;
+}
+
+int
+pages_mark_guard(void *addr, size_t size) {
+	return os_mprotect(addr, size, PROT_NONE);
+}
+
+int
+pages_unmark_guard(void *addr, size_t size) {
+	return os_mprotect(addr, size, PROT_READ | PROT_WRITE);
+}
+
+bool
+pages_can_purge_lazy(void) {
+	return atomic_load_u8(&pages.purge_lazy, MO_RELAXED) != FACT_NO;
+}
+
+int
+pages_purge_lazy(void *addr, size_t size) {
+#ifdef MADV_FREE
+	if (!pages_can_purge_lazy()) {
+		return ENOTSUP;
+	}
+	int err = os_madvise(addr, size, MADV_FREE);
+	if (err == EINVAL) {
+		/* A kernel before 4.5. */
+		atomic_store_u8(&pages.purge_lazy, FACT_NO, MO_RELAXED);
+		err = ENOTSUP;
+	}
+	return err;
+#else
+	(void)addr;
+	(void)size;
+	return ENOTSUP;
+#endif
+}
+
+bool
+pages_can_purge_forced(void) {
+	return pages.is_purge_forced_ok;
+}
+
+int
+pages_purge_forced(void *addr, size_t size) {
+	if (!pages.is_purge_forced_ok) {
+		return ENOTSUP;
+	}
+	return os_madvise(addr, size, MADV_DONTNEED);
+}
+
+int
+pages_huge(void *addr, size_t size) {
+#ifdef MADV_HUGEPAGE
+	return os_madvise(addr, size, MADV_HUGEPAGE);
+#else
+	return ENOTSUP;
+#endif
+}
+
+int
+pages_nohuge(void *addr, size_t size) {
+#ifdef MADV_NOHUGEPAGE
+	return os_madvise(addr, size, MADV_NOHUGEPAGE);
+#else
+	return ENOTSUP;
+#endif
+}
+
+static thp_mode_t
+read_system_thp(void) {
+	char text[128];
+	ssize_t n = sys_read_file("/sys/kernel/mm/transparent_hugepage/enabled", text,
+	    sizeof(text) - 1);
+	if (n <= 0) {
+		return thp_mode_not_supported;
+	}
+	text[n] = '\0';
+	if (strstr(text, "[always]") != NULL) {
+		return thp_mode_always;
+	}
+	if (strstr(text, "[madvise]") != NULL) {
+		return thp_mode_default;
+	}
+	return strstr(text, "[never]") != NULL ? thp_mode_never : thp_mode_not_supported;
+}
+
+thp_mode_t
+pages_system_thp_mode(void) {
+	uint8_t mode = atomic_load_u8(&pages.system_thp, MO_RELAXED);
+	if (mode == 0) {
+		mode = (uint8_t)(read_system_thp() + 1);
+		atomic_store_u8(&pages.system_thp, mode, MO_RELAXED);
+	}
+	return (thp_mode_t)(mode - 1);
+}
+
+void
+pages_set_thp_state(void *addr, size_t size) {
+	thp_mode_t system = opt_thp == thp_mode_default ? opt_thp : pages_system_thp_mode();
+	if (opt_thp == system || system == thp_mode_not_supported) {
+		return;
+	}
+	if (opt_thp == thp_mode_always && system == thp_mode_default) {
+		pages_huge(addr, size);
+	} else if (opt_thp == thp_mode_never) {
+		pages_nohuge(addr, size);
+	}
+}
+
+int
+pages_dontdump(void *addr, size_t size) {
+	return os_madvise(addr, size, MADV_DONTDUMP);
+}
+
+int
+pages_dodump(void *addr, size_t size) {
+	return os_madvise(addr, size, MADV_DODUMP);
+}
+
+void *
+pages_remap(void *old, size_t old_size, size_t size, void *new_addr) {
+	int saved = errno;
+	int flags = MREMAP_MAYMOVE | (new_addr != NULL ? MREMAP_FIXED : 0);
+	void *p = os_hooks->mremap(old, old_size, size, flags, new_addr);
+	errno = saved;
+	return p == MAP_FAILED ? NULL : p;
+}
+
+void
+pages_set_name(void *addr, size_t size, const char *name) {
+#if HAVE_PRCTL_VMA && defined(PR_SET_VMA) && defined(PR_SET_VMA_ANON_NAME)
+	int saved = errno;
+	prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, (unsigned long)(uintptr_t)addr,
+	    (unsigned long)size, (unsigned long)(uintptr_t)name);
+	errno = saved;
+#else
+	(void)addr;
+	(void)size;
+	(void)name;
+#endif
+}
+
+/* The page that a debug build pretends, 0 if none. */
+static size_t
+pretended_page(void) {
+	const char *text = config_debug && !LG_PAGE_FIXED_P ? sys_env("JEMALLOC_TEST_PAGE") : NULL;
+	if (text == NULL) {
+		return 0;
+	}
+	int err;
+	uintmax_t n = fmt_parse_uint(text, NULL, 10, &err);
+	return err == 0 && n <= PAGE_MAX && is_pow2_zu((size_t)n) ? (size_t)n : 0;
+}
+
+int
+pages_boot_size(void) {
+	if (page_size != 0) {
+		return 0;
+	}
+	os_page_size = (size_t)sys_auxval(AT_PAGESZ);
+	if (os_page_size == 0) {
+		os_page_size = (size_t)sysconf(_SC_PAGESIZE);
+	}
+	if (!is_pow2_zu(os_page_size)) {
+		return ENOTSUP;
+	}
+	size_t size = max_zu(os_page_size, ZU(1) << LG_PAGE_MIN);
+	size = max_zu(size, pretended_page());
+	if (size > PAGE_MAX || (LG_PAGE_FIXED_P && size != ZU(1) << LG_PAGE_MIN)) {
+		malloc_write("<jemalloc>: Unsupported system page size\n");
+		return ENOTSUP;
+	}
+	page_size = size;
+	lg_page = (unsigned)lg_floor_zu(size);
+	return 0;
+}
+
+static bool
+has_overcommit(void) {
+	char text[2];
+	ssize_t n = sys_read_file("/proc/sys/vm/overcommit_memory", text, sizeof(text));
+	/* Where it cannot be read (chroot), committing everything is right in every mode. */
+	return n <= 0 || text[0] == '0' || text[0] == '1';
+}
+
+/* False where MADV_DONTNEED leaves the contents in place (qemu user mode). */
+static bool
+is_dontneed_zeroing(void) {
+	bool commit = true;
+	volatile char *p = pages_map(NULL, PAGE, PAGE, &commit);
+	if (p == NULL) {
+		return false;
+	}
+	if (!commit) {
+		pages_commit((void *)(uintptr_t)p, PAGE);
+	}
+	*p = 1;
+	bool is_zeroed = os_madvise((void *)(uintptr_t)p, PAGE, MADV_DONTNEED) == 0 && *p == 0;
+	pages_unmap((void *)(uintptr_t)p, PAGE);
+	return is_zeroed;
+}
+
+int
+pages_boot(void) {
+	int err = pages_boot_size();
+	if (err != 0 || pages.is_booted) {
+		return err;
+	}
+	pages.map_flags = MAP_PRIVATE | MAP_ANONYMOUS;
+	pages.has_overcommit = has_overcommit();
+	if (pages.has_overcommit) {
+		pages.map_flags |= MAP_NORESERVE;
+	}
+	pages.is_purge_forced_ok = opt_trust_madvise || is_dontneed_zeroing();
+	if (!pages.is_purge_forced_ok) {
+		malloc_write("<jemalloc>: MADV_DONTNEED does not work (memset will be used "
+		             "instead)\n");
+		malloc_write("<jemalloc>: (This is the expected behaviour if you are running "
+		             "under QEMU)\n");
+	}
+	pages.is_booted = true;
+	return 0;
+}

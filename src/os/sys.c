@@ -1,0 +1,392 @@
+/*
+ * The real system behind the hook table, and the wrappers of files, environment and process.
+ *
+ * open, read, write, close go by syscall(2): the functions of the C library are cancellation
+ * points, and malloc must not be one; programs also like to interpose them.
+ */
+#include "os/sys.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "os/nstime.h"
+#include "os/pages.h"
+#include "util/assert.h"
+#include "util/fmt.h"
+#include "util/hash.h"
+
+#ifndef RENAME_NOREPLACE
+#define RENAME_NOREPLACE 1
+#endif
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
+
+extern char **environ;
+
+static void *
+real_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t off) {
+	return mmap(addr, size, prot, flags, fd, off);
+}
+
+static void *
+real_mremap(void *old, size_t old_size, size_t size, int flags, void *addr) {
+	return mremap(old, old_size, size, flags, addr);
+}
+
+static int
+real_open(const char *path, int flags, unsigned mode) {
+	return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+
+static ssize_t
+real_read(int fd, void *buf, size_t size) {
+	return syscall(SYS_read, fd, buf, size);
+}
+
+static ssize_t
+real_write(int fd, const void *buf, size_t size) {
+	return syscall(SYS_write, fd, buf, size);
+}
+
+static int
+real_close(int fd) {
+	return (int)syscall(SYS_close, fd);
+}
+
+static int
+real_fchmod(int fd, unsigned mode) {
+	return fchmod(fd, (mode_t)mode);
+}
+
+static int
+real_rename2(const char *from, const char *to, unsigned flags) {
+#ifdef SYS_renameat2
+	return (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, flags);
+#else
+	errno = ENOSYS;
+	return -1;
+#endif
+}
+
+static ssize_t
+real_getcwd(char *buf, size_t size) {
+	return syscall(SYS_getcwd, buf, size);
+}
+
+static ssize_t
+real_getrandom(void *buf, size_t size, unsigned flags) {
+#ifdef SYS_getrandom
+	return syscall(SYS_getrandom, buf, size, flags);
+#else
+	errno = ENOSYS;
+	return -1;
+#endif
+}
+
+const struct os_hooks_s os_hooks_real = {
+	.mmap = real_mmap,
+	.munmap = munmap,
+	.mprotect = mprotect,
+	.madvise = madvise,
+	.mremap = real_mremap,
+	.open = real_open,
+	.read = real_read,
+	.write = real_write,
+	.close = real_close,
+	.fstat = fstat,
+	.fchmod = real_fchmod,
+	.unlink = unlink,
+	.link = link,
+	.rename = rename,
+	.rename2 = real_rename2,
+	.readlink = readlink,
+	.getcwd = real_getcwd,
+	.getrandom = real_getrandom,
+	.pthread_create = pthread_create,
+};
+
+const struct os_hooks_s *os_hooks = &os_hooks_real;
+
+unsigned long
+sys_auxval(unsigned long type) {
+	int saved = errno;
+	unsigned long v = getauxval(type);
+	errno = saved;
+	return v;
+}
+
+bool
+sys_is_secure(void) {
+	return sys_auxval(AT_SECURE) != 0;
+}
+
+const char *
+sys_env(const char *name) {
+	char **env = environ;
+	if (env == NULL || (!config_force_getenv && sys_is_secure())) {
+		return NULL;
+	}
+	size_t len = strlen(name);
+	for (; *env != NULL; env++) {
+		if (strncmp(*env, name, len) == 0 && (*env)[len] == '=') {
+			return *env + len + 1;
+		}
+	}
+	return NULL;
+}
+
+int
+sys_pid(void) {
+	/* The system call itself: some C libraries remember the number across a raw clone. */
+	return (int)syscall(SYS_getpid);
+}
+
+uint64_t
+sys_pidns(void) {
+	char text[64];
+	if (sys_readlink("/proc/self/ns/pid", text, sizeof(text)) <= 0) {
+		return 0;
+	}
+	const char *digits = strchr(text, '[');
+	int err;
+	uint64_t n = digits == NULL ? 0 : fmt_parse_uint(digits + 1, NULL, 10, &err);
+	return n;
+}
+
+int
+sys_open(const char *path, int flags, unsigned mode) {
+	int saved = errno;
+	int fd;
+	do {
+		fd = os_hooks->open(path, flags | O_CLOEXEC, mode);
+	} while (fd < 0 && errno == EINTR);
+	if (fd < 0) {
+		fd = -errno;
+	}
+	errno = saved;
+	return fd;
+}
+
+ssize_t
+sys_read(int fd, void *buf, size_t size) {
+	int saved = errno;
+	ssize_t n;
+	do {
+		n = os_hooks->read(fd, buf, size);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0) {
+		n = -errno;
+	}
+	errno = saved;
+	return n;
+}
+
+ssize_t
+sys_read_file(const char *path, void *buf, size_t size) {
+	int fd = sys_open(path, O_RDONLY, 0);
+	if (fd < 0) {
+		return fd;
+	}
+	size_t got = 0;
+	ssize_t n = 0;
+	while (got < size) {
+		n = sys_read(fd, (char *)buf + got, size - got);
+		if (n <= 0) {
+			break;
+		}
+		got += (size_t)n;
+	}
+	sys_close(fd);
+	return n < 0 ? n : (ssize_t)got;
+}
+
+ssize_t
+sys_write(int fd, const void *buf, size_t size) {
+	int saved = errno;
+	ssize_t n;
+	do {
+		n = os_hooks->write(fd, buf, size);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0) {
+		n = -errno;
+	}
+	errno = saved;
+	return n;
+}
+
+int
+sys_write_all(int fd, const void *buf, size_t size, size_t *written) {
+	size_t done = 0;
+	int err = 0;
+	while (done < size && err == 0) {
+		ssize_t n = sys_write(fd, (const char *)buf + done, size - done);
+		if (n > 0) {
+			done += (size_t)n;
+		} else {
+			err = n == 0 ? EIO : (int)-n;
+		}
+	}
+	if (written != NULL) {
+		*written = done;
+	}
+	return err;
+}
+
+int
+sys_close(int fd) {
+	int saved = errno;
+	/* Not retried: on Linux the descriptor is gone even after EINTR. */
+	int err = os_hooks->close(fd) == 0 || errno == EINTR ? 0 : errno;
+	errno = saved;
+	return err;
+}
+
+int
+sys_fstat(int fd, struct stat *st) {
+	int saved = errno;
+	int err = os_hooks->fstat(fd, st) == 0 ? 0 : errno;
+	errno = saved;
+	return err;
+}
+
+int
+sys_fchmod(int fd, unsigned mode) {
+	int saved = errno;
+	int err = os_hooks->fchmod(fd, mode) == 0 ? 0 : errno;
+	errno = saved;
+	return err;
+}
+
+int
+sys_unlink(const char *path) {
+	int saved = errno;
+	int err = os_hooks->unlink(path) == 0 ? 0 : errno;
+	errno = saved;
+	return err;
+}
+
+int
+sys_rename(const char *from, const char *to) {
+	int saved = errno;
+	int err = os_hooks->rename(from, to) == 0 ? 0 : errno;
+	errno = saved;
+	return err;
+}
+
+/* For file systems and kernels without RENAME_NOREPLACE: a second name, then the first goes. */
+static int
+link_and_unlink(const char *from, const char *to) {
+	int saved = errno;
+	int err = os_hooks->link(from, to) == 0 ? 0 : errno;
+	errno = saved;
+	return err != 0 ? err : sys_unlink(from);
+}
+
+int
+sys_rename_noreplace(const char *from, const char *to) {
+	int saved = errno;
+	int err = os_hooks->rename2(from, to, RENAME_NOREPLACE) == 0 ? 0 : errno;
+	errno = saved;
+	if (err == ENOSYS || err == EINVAL || err == EPERM) {
+		err = link_and_unlink(from, to);
+	}
+	return err;
+}
+
+ssize_t
+sys_readlink(const char *path, char *buf, size_t size) {
+	assert(size > 0);
+	int saved = errno;
+	ssize_t n = os_hooks->readlink(path, buf, size - 1);
+	if (n >= 0) {
+		buf[n] = '\0';
+	} else {
+		n = -errno;
+	}
+	errno = saved;
+	return n;
+}
+
+int
+sys_getcwd(char *buf, size_t size) {
+	int saved = errno;
+	ssize_t n = os_hooks->getcwd(buf, size);
+	int err = n > 0 ? 0 : errno;
+	errno = saved;
+	/* A directory outside of the root ("(unreachable)/...") has no usable name. */
+	return err == 0 && buf[0] != '/' ? ENOENT : err;
+}
+
+uint64_t
+sys_random(void) {
+	int saved = errno;
+	uint64_t v;
+	/* GRND_NONBLOCK: an early boot without entropy must not hang a program. */
+	ssize_t n = os_hooks->getrandom(&v, sizeof(v), 1);
+	errno = saved;
+	if (n == (ssize_t)sizeof(v)) {
+		return v;
+	}
+	v = nstime_realtime_ns() ^ ((uint64_t)sys_pid() << 32) ^ (uint64_t)(uintptr_t)&v;
+	return hash_mix64(v);
+}
+
+/*
+ * Asks by a call that reads the 8 bytes before it looks at its bad first argument: EFAULT says
+ * unreadable.  For kernels before 5.14.
+ */
+static bool
+is_readable_by_sigmask(const void *addr) {
+	long ret = syscall(SYS_rt_sigprocmask, ~0L, (uintptr_t)addr & ~(uintptr_t)7, NULL, ZU(8));
+	return ret == 0 || errno != EFAULT;
+}
+
+bool
+sys_is_readable(const void *addr) {
+	int saved = errno;
+	uintptr_t page = (uintptr_t)addr & ~(uintptr_t)(os_page_size - 1);
+	bool is_ok = true;
+	if (syscall(SYS_madvise, page, os_page_size, MADV_POPULATE_READ) != 0) {
+		is_ok = errno == EINVAL && is_readable_by_sigmask(addr);
+	}
+	errno = saved;
+	return is_ok;
+}
+
+/* The map through a thread of ours: that of the process is empty once its first thread is gone. */
+static int
+open_maps(void) {
+	int fd = sys_open("/proc/thread-self/maps", O_RDONLY, 0);
+	if (fd < 0) {
+		fd = sys_open("/proc/self/maps", O_RDONLY, 0);
+	}
+	return fd;
+}
+
+int
+sys_maps_copy(char *buf, size_t size, int (*cb)(void *ctx, const char *text, size_t len),
+    void *ctx) {
+	int fd = open_maps();
+	if (fd < 0) {
+		return -fd;
+	}
+	int err = 0;
+	for (;;) {
+		ssize_t n = sys_read(fd, buf, size);
+		if (n <= 0) {
+			err = (int)-n;
+			break;
+		}
+		err = cb(ctx, buf, (size_t)n);
+		if (err != 0) {
+			break;
+		}
+	}
+	sys_close(fd);
+	return err;
+}

@@ -1,0 +1,119 @@
+/*
+ * The loaded objects, by dl_iterate_phdr.  Takes the loader's lock: called with no lock held.
+ */
+#include <elf.h>
+#include <link.h>
+
+#include "os/pages.h"
+#include "os/sys.h"
+
+struct modules_ctx {
+	int (*cb)(void *ctx, const struct sys_module_s *m);
+	void *ctx;
+	/* Path of the program: the loader gives it an empty name. */
+	char exe[4096];
+};
+
+/* Finds the build id in the notes at p; false if they have none. */
+static bool
+find_build_id(struct sys_module_s *m, const char *p, size_t len, size_t align) {
+	align = align == 8 ? 8 : 4;
+	while (len >= sizeof(ElfW(Nhdr))) {
+		const ElfW(Nhdr) *n = (const void *)p;
+		size_t desc = align_up(sizeof(*n) + n->n_namesz, align);
+		size_t next = desc + align_up(n->n_descsz, align);
+		if (n->n_namesz > len || n->n_descsz > len || next > len) {
+			return false;
+		}
+		if (n->n_type == NT_GNU_BUILD_ID && n->n_namesz == 4
+		    && memcmp(p + sizeof(*n), "GNU", 4) == 0) {
+			m->build_id = (const unsigned char *)p + desc;
+			m->build_id_len = n->n_descsz;
+			return true;
+		}
+		p += next;
+		len -= next;
+	}
+	return false;
+}
+
+static void
+add_segment(struct sys_module_s *m, const ElfW(Phdr) *ph) {
+	uintptr_t start = m->bias + ph->p_vaddr;
+	switch (ph->p_type) {
+	case PT_LOAD:
+		if (m->end == 0 || start < m->start) {
+			m->start = start;
+		}
+		if (start + ph->p_memsz > m->end) {
+			m->end = start + ph->p_memsz;
+		}
+		break;
+	case PT_NOTE:
+		if (m->build_id == NULL) {
+			find_build_id(m, (const char *)start, ph->p_memsz, ph->p_align);
+		}
+		break;
+	case PT_GNU_EH_FRAME:
+		m->eh_frame_hdr = (const void *)start;
+		break;
+	default:
+		break;
+	}
+}
+
+static int
+on_module(struct dl_phdr_info *info, size_t size, void *opaque) {
+	(void)size;
+	struct modules_ctx *c = opaque;
+	struct sys_module_s m = {.bias = info->dlpi_addr, .path = info->dlpi_name};
+	for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+		add_segment(&m, &info->dlpi_phdr[i]);
+	}
+	if (m.path == NULL || m.path[0] == '\0') {
+		m.path = c->exe;
+		/* Only the program itself has no name. */
+		c->exe[sizeof(c->exe) - 1] = '\0';
+	}
+	return m.end == 0 ? 0 : c->cb(c->ctx, &m);
+}
+
+int
+sys_modules(int (*cb)(void *ctx, const struct sys_module_s *m), void *ctx) {
+	struct modules_ctx c = {.cb = cb, .ctx = ctx};
+	if (sys_readlink("/proc/self/exe", c.exe, sizeof(c.exe)) < 0) {
+		c.exe[0] = '\0';
+	}
+	int saved = errno;
+	int ret = dl_iterate_phdr(on_module, &c);
+	errno = saved;
+	return ret;
+}
+
+struct changes_ctx {
+	uint64_t adds;
+	uint64_t subs;
+	bool is_known;
+};
+
+static int
+on_first_module(struct dl_phdr_info *info, size_t size, void *opaque) {
+	struct changes_ctx *c = opaque;
+	if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof(info->dlpi_subs)) {
+		c->adds = info->dlpi_adds;
+		c->subs = info->dlpi_subs;
+		c->is_known = true;
+	}
+	return 1;
+}
+
+bool
+sys_module_changes(uint64_t *adds, uint64_t *subs) {
+	struct changes_ctx c = {0, 0, false};
+	int saved = errno;
+	dl_iterate_phdr(on_first_module, &c);
+	errno = saved;
+	*adds = c.adds;
+	*subs = c.subs;
+	return c.is_known;
+}

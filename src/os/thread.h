@@ -1,0 +1,34 @@
+/*
+ * Threads and processors as the system sees them.
+ */
+#ifndef OS_THREAD_H
+#define OS_THREAD_H
+
+#include <pthread.h>
+#include <signal.h>
+
+#include "util/compiler.h"
+
+/* Longest thread name with its 0 (the kernel's limit). */
+#define OS_THREAD_NAME_SIZE 16
+
+typedef struct {
+	pthread_t handle;
+} os_thread_t;
+
+/* Starts fn(arg) with all signals blocked; 0 or errno.  Allocates in the C library. */
+int os_thread_create(os_thread_t *t, void *(*fn)(void *), void *arg);
+int os_thread_join(os_thread_t *t);
+/* Name of the current thread; an empty string if the system does not tell. */
+void os_thread_name_get(char *buf, size_t size);
+void os_thread_name_set(const char *name);
+int os_tid(void);
+/* Processors that this process may use, at least 1. */
+unsigned os_ncpus(void);
+/* Processor that this thread runs on right now, -1 if the system does not tell. */
+int os_cpu(void);
+
+void os_thread_block_all_signals(sigset_t *old);
+void os_thread_restore_signals(const sigset_t *old);
+
+#endif

@@ -1,0 +1,90 @@
+/*
+ * Stacks: who called?
+ *
+ * One front over several methods, each a file with a table; which ones exist is chosen by
+ * configure.  "auto" takes frame pointers where the unwind table of the return address says that
+ * they hold, the cached row of that table where they do not, and asks the next method for a single
+ * sample when a chain breaks.
+ *
+ * unwind() takes no lock, allocates nothing and may run on any thread; the caller holds no lock of
+ * the allocator and has marked the thread as inside.
+ */
+#ifndef OS_UNWIND_H
+#define OS_UNWIND_H
+
+#include "util/atomic.h"
+#include "util/compiler.h"
+
+/* Why a walk ended, and what befell samples. */
+typedef enum {
+	unwind_stop_end,          /* The outermost frame was reached. */
+	unwind_stop_full,         /* More frames than asked for. */
+	unwind_stop_no_module,    /* A return address in no known object. */
+	unwind_stop_no_row,       /* No usable unwind information for the address. */
+	unwind_stop_bad_frame,    /* A frame outside of the stack, or one that does not grow. */
+	unwind_stop_count
+} unwind_stop_t;
+
+#define UNWIND_DEPTH_BUCKETS 10
+
+struct unwind_stats_s {
+	uint64_t samples;
+	uint64_t fallbacks;
+	uint64_t rows_made;
+	uint64_t generations;
+	uint64_t stops[unwind_stop_count];
+	/* Bucket b counts stacks of depth d with lg_floor(d) == b; d == 0 counts in bucket 0. */
+	uint64_t depths[UNWIND_DEPTH_BUCKETS];
+};
+
+struct unwind_backend_s {
+	const char *name;
+	/* 0, or errno if the method cannot work here.  At a safe point: it may take any lock. */
+	int (*boot)(void);
+	/*
+	 * Return addresses, innermost first.  Frames whose stack pointer is below frame_hint are
+	 * left out (NULL: only those of the unwinder itself are).
+	 */
+	unsigned (*capture)(void **frames, unsigned max, const void *frame_hint);
+};
+
+/*
+ * Selects and boots a method: "auto", "fp", "libgcc", "libunwind", "none"; NULL means "auto".
+ * EINVAL: no such name; ENOTSUP: not built in or does not work here (the old one stays).
+ * Call it at a safe point: no lock held, not in a constructor of the loader.
+ */
+int unwind_select(const char *name);
+/* Name of the method that runs; "none" before the first selection. */
+const char *unwind_name(void);
+bool unwind_has(const char *name);
+
+/* frames[0] is an address in the caller of unwind(). */
+unsigned unwind(void **frames, unsigned max);
+/*
+ * As above, but frames[0] is the return address of the function whose canonical frame address
+ * (__builtin_dwarf_cfa()) is cfa.
+ */
+unsigned unwind_from(void **frames, unsigned max, const void *cfa);
+
+/* To be called now and then at a safe point: learns of objects loaded and unloaded. */
+void unwind_refresh(void);
+void unwind_stats_read(struct unwind_stats_s *dst);
+/* For reports: how the stop is named. */
+const char *unwind_stop_name(unwind_stop_t stop);
+
+/* For the backends. */
+void unwind_count_stop(unwind_stop_t stop);
+void unwind_count_fallback(void);
+
+#if CONFIG_PROF_FRAMEPTR
+extern HIDDEN const struct unwind_backend_s unwind_fp;
+extern HIDDEN const struct unwind_backend_s unwind_auto;
+#endif
+#if CONFIG_PROF_LIBGCC
+extern HIDDEN const struct unwind_backend_s unwind_libgcc;
+#endif
+#if CONFIG_PROF_LIBUNWIND
+extern HIDDEN const struct unwind_backend_s unwind_libunwind;
+#endif
+
+#endif

@@ -1,0 +1,95 @@
+/*
+ * The per-thread list of held mutexes and the order check.  Only debug builds call in here, so
+ * the list costs release builds one unused pointer of TLS.
+ */
+#include "os/witness.h"
+
+#include "os/malloc_io.h"
+#include "os/tls.h"
+#include "util/assert.h"
+
+static TLS_MODEL __thread witness_t *witness_held;
+
+static unsigned
+rank_of(const witness_t *w) {
+	return w->rank & ~WITNESS_ADDR_ORDER;
+}
+
+void
+witness_init(witness_t *w, const char *name, unsigned rank) {
+	assert((rank & ~WITNESS_ADDR_ORDER) < WITNESS_RANK_END);
+	w->name = name;
+	w->rank = rank;
+	w->held_next = NULL;
+}
+
+static bool
+is_order_ok(const witness_t *held, const witness_t *w, bool in_fork) {
+	if (rank_of(held) < rank_of(w)) {
+		return true;
+	}
+	if (rank_of(held) > rank_of(w)) {
+		return false;
+	}
+	return in_fork || ((w->rank & WITNESS_ADDR_ORDER) != 0 && held < w);
+}
+
+COLD static void
+report_order(const witness_t *w) {
+	malloc_printf("<jemalloc>: Lock order violated: %s (%u) taken while holding:", w->name,
+	    rank_of(w));
+	for (const witness_t *h = witness_held; h != NULL; h = h->held_next) {
+		malloc_printf(" %s (%u)", h->name, rank_of(h));
+	}
+	malloc_write("\n");
+	assert_not_reached();
+}
+
+void
+witness_check_order(const witness_t *w, bool in_fork) {
+	if (rank_of(w) == WITNESS_RANK_OMIT) {
+		return;
+	}
+	for (const witness_t *h = witness_held; h != NULL; h = h->held_next) {
+		if (!is_order_ok(h, w, in_fork)) {
+			report_order(w);
+		}
+	}
+}
+
+void
+witness_add(witness_t *w) {
+	if (rank_of(w) == WITNESS_RANK_OMIT) {
+		return;
+	}
+	w->held_next = witness_held;
+	witness_held = w;
+}
+
+void
+witness_remove(witness_t *w) {
+	if (rank_of(w) == WITNESS_RANK_OMIT) {
+		return;
+	}
+	witness_t **p = &witness_held;
+	while (*p != w) {
+		assert(*p != NULL);
+		p = &(*p)->held_next;
+	}
+	*p = w->held_next;
+	w->held_next = NULL;
+}
+
+unsigned
+witness_depth_from(unsigned from) {
+	unsigned n = 0;
+	for (const witness_t *h = witness_held; h != NULL; h = h->held_next) {
+		n += rank_of(h) >= from;
+	}
+	return n;
+}
+
+void
+witness_assert_lockless(void) {
+	assert(witness_held == NULL);
+}
