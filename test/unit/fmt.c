@@ -1,0 +1,236 @@
+/* util/fmt.h: random formats and arguments against the C library, cases of its own, integer parsing. */
+#include "test.h"
+
+#include <inttypes.h>
+
+#include "util/fmt.h"
+#include "util/prng.h"
+
+static uint64_t rng = 17;
+
+/* Both sides with the same arguments and size; what is kept and what is returned must agree. */
+static unsigned mismatches;
+
+static void same(size_t size, const char *f, ...) PRINTF_FMT(2, 3);
+
+static void
+same(size_t size, const char *f, ...) {
+	static char ours[4096];
+	static char libc[4096];
+	va_list ap;
+	memset(ours, '~', sizeof(ours));
+	memset(libc, '~', sizeof(libc));
+	va_start(ap, f);
+	int n_ours = fmt_vsnprintf(ours, size, f, ap);
+	va_end(ap);
+	va_start(ap, f);
+	int n_libc = vsnprintf(libc, size, f, ap);
+	va_end(ap);
+	size_t kept = size == 0 ? 0 : strlen(libc) + 1;
+	bool is_same = n_ours == n_libc && memcmp(ours, libc, kept) == 0 && ours[kept] == '~';
+	if (!is_same && mismatches++ < 5) {
+		diag("format \"%s\" size %zu: \"%s\" (%d), libc \"%s\" (%d)", f, size,
+		    size ? ours : "", n_ours, size ? libc : "", n_libc);
+	}
+}
+
+static uint64_t
+random_value(void) {
+	uint64_t v = prng_u64(&rng) >> prng_range(&rng, 64);
+	return prng_range(&rng, 8) == 0 ? 0 : prng_range(&rng, 2) ? v : -v;
+}
+
+/* "[%", random flags out of those allowed, width, precision, the given end, "]". */
+static void
+random_format(char *out, const char *flags, const char *end) {
+	char *p = out;
+	*p++ = '[';
+	*p++ = '%';
+	for (; *flags != '\0'; flags++) {
+		if (prng_range(&rng, 4) == 0) {
+			*p++ = *flags;
+		}
+	}
+	if (prng_range(&rng, 2)) {
+		p += sprintf(p, "%d", (int)(1 + prng_range(&rng, 40)));
+	}
+	if (prng_range(&rng, 2)) {
+		p += sprintf(p, prng_range(&rng, 8) == 0 ? "." : ".%d", (int)prng_range(&rng, 30));
+	}
+	sprintf(p, "%s]", end);
+}
+
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+#pragma GCC diagnostic ignored "-Wformat-security"
+
+static void
+random_integer(size_t size, char conv) {
+	static const char *const mods[] = {"hh", "h", "", "l", "ll", "j", "z", "t"};
+	const char *flags = conv == 'd' || conv == 'i' ? "-+ 0" : conv == 'u' ? "-0" : "-0#";
+	unsigned m = (unsigned)prng_range(&rng, ARRAY_LEN(mods));
+	char end[4];
+	char f[64];
+	uint64_t v = random_value();
+	snprintf(end, sizeof(end), "%s%c", mods[m], conv);
+	random_format(f, flags, end);
+	switch (m) {
+	case 0:
+	case 1:
+	case 2: same(size, f, (int)v); break;
+	case 3: same(size, f, (long)v); break;
+	case 4: same(size, f, (long long)v); break;
+	case 5: same(size, f, (intmax_t)v); break;
+	case 6: same(size, f, (ssize_t)v); break;
+	default: same(size, f, (ptrdiff_t)v); break;
+	}
+}
+
+static void
+random_text(size_t size) {
+	char s[64];
+	char f[64];
+	size_t n = prng_range(&rng, sizeof(s));
+	for (size_t i = 0; i < n; i++) {
+		s[i] = (char)(1 + prng_range(&rng, 255));
+	}
+	s[n] = '\0';
+	random_format(f, "-", "s");
+	same(size, f, s);
+	same(size, "%-*c|", (int)prng_range(&rng, 20), (int)(1 + prng_range(&rng, 255)));
+	same(size, "%*.*s|", (int)prng_range(&rng, 40) - 20, (int)prng_range(&rng, 40) - 20, s);
+	same(size, "%%%*d%.*u%s", (int)prng_range(&rng, 40) - 20, (int)n,
+	    (int)prng_range(&rng, 20) - 5, (unsigned)n, s);
+}
+
+static void
+test_random_formats(void) {
+	static const char convs[] = "diuoxX";
+	for (int i = 0; i < 300000; i++) {
+		size_t size = prng_range(&rng, 4) == 0 ? prng_range(&rng, 30) : 512;
+		random_integer(size, convs[prng_range(&rng, sizeof(convs) - 1)]);
+		if (i % 4 == 0) {
+			random_text(size);
+		}
+	}
+	is_uint(mismatches, 0, "300000 random integer formats and 300000 of text as the C library");
+}
+
+static void
+test_own_cases(void) {
+	char buf[128];
+	fmt_snprintf(buf, sizeof(buf), "%s", (const char *)(uintptr_t)(buf[0] = '\0'));
+	is_str(buf, "(null)", "a NULL string");
+	fmt_snprintf(buf, sizeof(buf), "%p %p %20p|", NULL, (void *)0xabc, (void *)0xabc);
+	is_str(buf, "0x0 0xabc                0xabc|", "pointers");
+	const char *quad = "%qd %qu";
+	fmt_snprintf(buf, sizeof(buf), quad, INT64_MIN, UINT64_MAX);
+	is_str(buf, "-9223372036854775808 18446744073709551615", "modifier q, the ends of 64 bits");
+	const char *unknown = "%y %-08.3k %d";
+	fmt_snprintf(buf, sizeof(buf), unknown, 5);
+	is_str(buf, "%y %-08.3k 5", "unknown conversions stay");
+	const char *open_end = "abc %-5";
+	fmt_snprintf(buf, sizeof(buf), open_end, 5);
+	is_str(buf, "abc %-5", "a format that ends too early");
+	is_int(fmt_snprintf(NULL, 0, "%d", 12345), 5, "only the length");
+	char four[4] = {'a', 'b', 'c', 'd'};
+	fmt_snprintf(buf, sizeof(buf), "%.4s", four);
+	is_str(buf, "abcd", "a string without NUL under a precision");
+	char one[2] = {'x', 'y'};
+	is_int(fmt_snprintf(one, 1, "long"), 4, "size 1 gives the length");
+	ok(one[0] == '\0' && one[1] == 'y', "and only the NUL");
+	errno = 4321;
+	fmt_snprintf(buf, sizeof(buf), "%d%s", 1, "x");
+	is_int(errno, 4321, "errno is left alone");
+}
+
+static void
+test_fast_writers(void) {
+	unsigned bad = 0;
+	for (int i = 0; i < 200000; i++) {
+		char ours[FMT_U64_BUF + 1];
+		char libc[FMT_U64_BUF + 1];
+		char *end = ours + FMT_U64_BUF;
+		uint64_t v = random_value();
+		*end = '\0';
+		snprintf(libc, sizeof(libc), "%" PRIu64, v);
+		bad += strcmp(fmt_u64_dec(end, v), libc) != 0;
+		snprintf(libc, sizeof(libc), "%" PRIx64, v);
+		bad += strcmp(fmt_u64_hex(end, v), libc) != 0;
+	}
+	is_uint(bad, 0, "fmt_u64_dec and fmt_u64_hex");
+	char buf[32];
+	is_str(fmt_fixed(buf, sizeof(buf), 1234, 3), "1.234", "three decimals");
+	is_str(fmt_fixed(buf, sizeof(buf), 5, 3), "0.005", "zeros behind the point");
+	is_str(fmt_fixed(buf, sizeof(buf), 42, 0), "42", "no decimals");
+	is_str(fmt_fixed(buf, sizeof(buf), UINT64_MAX, 18), "18.446744073709551615", "the greatest");
+	is_str(fmt_fixed(buf, 4, 1234, 3), "1.2", "cut to the buffer");
+}
+
+/* As strtoumax in value, end and error, where the standard leaves nothing open. */
+static bool
+parses_as_libc(const char *s, int base) {
+	char *end = NULL;
+	char *libc_end = NULL;
+	int err = -1;
+	errno = 0;
+	uintmax_t want = strtoumax(s, &libc_end, base);
+	int want_err = errno;
+	errno = 77;
+	uintmax_t got = fmt_parse_uint(s, &end, base, &err);
+	bool has_digits = libc_end != s;
+	bool is_same = errno == 77 && got == want && end == libc_end
+	    && err == (has_digits ? want_err : EINVAL);
+	if (!is_same) {
+		diag("\"%s\" base %d: %ju, rest \"%s\", error %d; libc %ju \"%s\" %d", s, base, got, end,
+		    err, want, libc_end, want_err);
+	}
+	return is_same;
+}
+
+static void
+test_parse_random(void) {
+	static const char chars[] = "0123456789abcdefxXzZ+- \t9990000";
+	unsigned bad = 0;
+	for (int i = 0; i < 300000; i++) {
+		char s[40];
+		size_t n = prng_range(&rng, 26);
+		for (size_t j = 0; j < n; j++) {
+			s[j] = chars[prng_range(&rng, j < 3 ? sizeof(chars) - 1 : 16)];
+		}
+		s[n] = '\0';
+		int base = (int)prng_range(&rng, 37);
+		bad += bad < 5 && !parses_as_libc(s, base == 1 ? 10 : base);
+	}
+	is_uint(bad, 0, "300000 random texts as the C library");
+}
+
+static void
+test_parse_cases(void) {
+	static const char *const texts[] = {"0", "18446744073709551615", "18446744073709551616",
+	    "-18446744073709551615", "-18446744073709551616", "-1", "+7", "+-7", "", " ", "-", "0x",
+	    "0xg", "0x10", "-0x10", "010", "08", "\n\v\f\r\t 5", "1e5", "99999999999999999999999x",
+	    "0xffffffffffffffff", "0x10000000000000000"};
+	unsigned bad = 0;
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		bad += !parses_as_libc(texts[i], 0) + !parses_as_libc(texts[i], 10)
+		    + !parses_as_libc(texts[i], 16) + !parses_as_libc(texts[i], 8);
+	}
+	is_uint(bad, 0, "cases by hand as the C library");
+	int err = 0;
+	char *end = NULL;
+	is_uint(fmt_parse_uint("12", &end, 1, &err), 0, "base 1");
+	is_int(err, EINVAL, "is refused");
+	is_uint(fmt_parse_uint("12", &end, 37, &err), 0, "base 37");
+	is_int(err, EINVAL, "is refused");
+	is_uint(fmt_parse_uint("12", NULL, 10, &err), 12, "no end wanted");
+}
+
+int
+main(void) {
+	test_random_formats();
+	test_own_cases();
+	test_fast_writers();
+	test_parse_random();
+	test_parse_cases();
+	return done_testing();
+}
