@@ -46,7 +46,7 @@ void conf_error(const char *message);
 unsigned conf_parse(const char *text);
 
 /* Reads lo-hi:n[|lo-hi:n...] and gives each item to set(); EINVAL at the first item it refuses. */
-typedef int conf_range_set_t(size_t lo, size_t hi, size_t n);
-int conf_parse_ranges(const char *text, size_t len, conf_range_set_t *set);
+typedef int conf_range_set_t(void *ctx, size_t lo, size_t hi, size_t n);
+int conf_parse_ranges(const char *text, size_t len, conf_range_set_t *set, void *ctx);
 
 #endif /* CONF_H */

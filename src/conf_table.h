@@ -19,9 +19,10 @@ typedef enum {
 	CONF_I64,      /* int64_t */
 	CONF_FXP,      /* fxp_t: decimal ratio */
 	CONF_WORD,     /* const char *: one of row->words */
-	CONF_LETTERS,  /* char[]: letters of row->words, each once, added up */
+	CONF_ENUM,     /* unsigned: index into row->words */
+	CONF_LETTERS,  /* char[]: letters of row->words[0], each once, added up */
 	CONF_TEXT,     /* char[]: copied, at most row->max bytes with the NUL */
-	CONF_CUSTOM    /* row->parse reads it */
+	CONF_CUSTOM    /* row->parse reads it; nothing to show */
 } conf_type_t;
 
 /* Flags of a row. */
@@ -33,9 +34,9 @@ enum {
 	CONF_PREFIX_KEY = 1 << 4,   /* the key may be cut short */
 	CONF_PREFIX_WORD = 1 << 5,  /* the value may be cut short */
 	CONF_SUFFIX = 1 << 6,   /* K, M, G multiply by powers of 1024 */
-	CONF_TOLERATED = 1 << 7, /* errors never count for abort_conf */
+	CONF_STRICT = 1 << 7,   /* of our own: also an out-of-range value is called invalid */
 	CONF_OCTAL = 1 << 8,    /* a file mode: always octal */
-	CONF_MAX_PTR = 1 << 9,  /* the upper bound is *(size_t *)max_at, known at run time */
+	CONF_RANGES = 1 << 9,   /* lo-hi:n items; errors have a line of their own */
 };
 #define CONF_CLIP (CONF_CLIP_MIN | CONF_CLIP_MAX)
 #define CONF_SHOWN (CONF_NODE | CONF_PRINT)
@@ -48,8 +49,6 @@ typedef enum {
 	CONF_NEEDS_XMALLOC,
 	CONF_NEEDS_PROF,
 	CONF_NEEDS_CXX,
-	CONF_NEEDS_LOG,
-	CONF_NEEDS_UAF,
 	CONF_NOT_YET,       /* a key of upstream whose subject does not exist here */
 	CONF_RETIRED,       /* a key that upstream gave up; reported, never counted */
 	CONF_NFEATURES
@@ -57,15 +56,15 @@ typedef enum {
 
 struct conf_row_s;
 
-/* Reads value[0..len); 0, EINVAL (bad value), ERANGE (out of range) or ECANCELED (message printed). */
+/* Reads value[0..len); 0, EINVAL (bad value) or ERANGE (out of range). */
 typedef int conf_parse_fn_t(const struct conf_row_s *row, const char *value, size_t len);
 
 typedef struct conf_row_s {
 	const char *key;
 	const char *help;   /* one line for the manual */
 	void *addr;
-	const char *words;  /* CONF_WORD: "a|b|c"; CONF_LETTERS: "abc" */
-	conf_parse_fn_t *parse; /* CONF_CUSTOM, or what to run after the value is stored */
+	const char *const *words; /* ends with NULL; CONF_LETTERS: one string of letters */
+	conf_parse_fn_t *parse; /* NULL: by type; may call conf_store() itself */
 	const char *live;   /* node with the present value, for values that change at run time */
 	int64_t min;
 	uint64_t max;
@@ -76,6 +75,9 @@ typedef struct conf_row_s {
 
 extern const conf_row_t conf_rows[];
 extern const size_t conf_nrows;
+
+/* Stores value[0..len) by the row's type; 0, EINVAL or ERANGE and nothing changed. */
+int conf_store(const conf_row_t *row, const char *value, size_t len);
 
 /* Whether the row's subject is built into this library. */
 bool conf_row_is_built(const conf_row_t *row);

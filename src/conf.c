@@ -1,0 +1,615 @@
+/*
+ * Reader of MALLOC_CONF.  Two steps: a scanner cuts a string into key:value pairs and says what is
+ * malformed, and a store writes a value by the type of its row (conf_table).  A first silent scan of
+ * all sources looks for confirm_conf only, because it changes what the second one prints.
+ *
+ * Every complaint is one line of the form that other tools know, then one line with a hint; each is
+ * printed once.  Bad pairs are skipped, the rest of the string still counts.
+ */
+#include "conf.h"
+
+#include <stdlib.h>
+
+#include "conf_table.h"
+#include "os/malloc_io.h"
+#include "os/sys.h"
+#include "util/assert.h"
+#include "util/fmt.h"
+#include "util/fxp.h"
+
+/* Longest piece of a string of the user that one message repeats. */
+#define CONF_ECHO_MAX 800
+/* The same for text around a malformed place. */
+#define CONF_CONTEXT_MAX 64
+#define CONF_LINK_MAX 4096
+
+bool opt_confirm_conf = false;
+bool opt_abort_conf = CONFIG_DEBUG;
+
+typedef struct {
+	const char *key;
+	size_t key_len;
+	const char *value;
+	size_t value_len;
+} conf_pair_t;
+
+typedef enum {
+	SCAN_PAIR,
+	SCAN_PAIR_COMMA,  /* a pair, and then nothing behind its comma */
+	SCAN_MALFORMED,   /* key is what was read, value points to the offending character */
+	SCAN_BARE_KEY,    /* the string ends inside a key */
+	SCAN_END
+} scan_t;
+
+static struct {
+	const char *const *global;
+	const char *const *harder;
+	char link[CONF_LINK_MAX]; /* empty: no link */
+	unsigned nerrors;         /* those that abort_conf counts */
+	bool silent;              /* first scan: only confirm_conf, no messages */
+} conf;
+
+/* ------------------------------------------------------------------ messages */
+
+static int
+conf_echo_len(size_t len) {
+	return (int)min_zu(len, CONF_ECHO_MAX);
+}
+
+static void
+conf_complain(const char *what, const conf_pair_t *p) {
+	int klen = conf_echo_len(p->key_len);
+	int vlen = conf_echo_len(p->value_len);
+	if (klen + vlen > CONF_ECHO_MAX) {
+		klen = klen / 2;
+		vlen = vlen / 2;
+	}
+	malloc_printf("<jemalloc>: %s: %.*s:%.*s\n", what, klen, p->key, vlen, p->value);
+}
+
+static void
+conf_hint_key(const conf_pair_t *p) {
+	const conf_row_t *row = conf_row_find(p->key, p->key_len);
+	if (row != NULL && !conf_row_is_built(row)) {
+		malloc_printf("<jemalloc>: Hint: \"%s\" %s.\n", row->key, conf_row_absence(row));
+		return;
+	}
+	const char *near = conf_row_nearest(p->key, p->key_len);
+	if (near != NULL) {
+		malloc_printf("<jemalloc>: Hint: the nearest known option is \"%s\".\n", near);
+	} else {
+		malloc_write("<jemalloc>: Hint: no known option has a name like this.\n");
+	}
+}
+
+/* The hint for log=. and the like: what the writer most likely meant. */
+static void
+conf_hint_malformed(const conf_pair_t *p) {
+	const conf_row_t *row = conf_row_find(p->key, p->key_len);
+	if (p->key_len > 0 && row != NULL && !conf_row_is_built(row)) {
+		malloc_printf("<jemalloc>: Hint: a pair is key:value with a colon; \"%s\" %s.\n",
+		    row->key, conf_row_absence(row));
+		return;
+	}
+	const char *near = p->key_len == 0 ? NULL :
+	    row != NULL ? row->key : conf_row_nearest(p->key, p->key_len);
+	if (near != NULL) {
+		malloc_printf("<jemalloc>: Hint: a pair is key:value with a colon; "
+		    "the nearest known option is \"%s\".\n", near);
+	} else {
+		malloc_write("<jemalloc>: Hint: a pair is key:value with a colon, "
+		    "pairs are joined by single commas.\n");
+	}
+}
+
+static void
+conf_complain_format(const char *what, const char *from, const char *to) {
+	size_t len = min_zu((size_t)(to - from), CONF_CONTEXT_MAX);
+	malloc_printf("<jemalloc>: %s -- %.*s\n", what, (int)len, from);
+}
+
+static const char *
+conf_words_hint(const conf_row_t *row, char *buf, size_t size) {
+	size_t used = 0;
+	buf[0] = '\0';
+	for (size_t i = 0; row->words[i] != NULL && used + 24 < size; i++) {
+		int n = fmt_snprintf(buf + used, size - used, "%s%s", i == 0 ? "" : ", ", row->words[i]);
+		used += (size_t)n;
+	}
+	return buf;
+}
+
+static void
+conf_hint_value(const conf_row_t *row) {
+	char buf[160];
+	switch ((conf_type_t)row->type) {
+	case CONF_BOOL:
+		malloc_printf("<jemalloc>: Hint: %s takes true or false.\n", row->key);
+		return;
+	case CONF_WORD:
+	case CONF_ENUM:
+		malloc_printf("<jemalloc>: Hint: %s takes one of %s.\n", row->key,
+		    conf_words_hint(row, buf, sizeof(buf)));
+		return;
+	case CONF_TEXT:
+		malloc_printf("<jemalloc>: Hint: %s takes at most %zu bytes.\n", row->key,
+		    (size_t)row->max - 1);
+		return;
+	case CONF_SSIZE:
+	case CONF_I64:
+		malloc_printf("<jemalloc>: Hint: %s takes %lld to %llu.\n", row->key,
+		    (long long)row->min, (unsigned long long)row->max);
+		return;
+	case CONF_UNSIGNED:
+	case CONF_SIZE:
+	case CONF_U64:
+		if ((row->flags & CONF_OCTAL) != 0) {
+			break;
+		}
+		malloc_printf("<jemalloc>: Hint: %s takes a number, %llu to %llu%s.\n", row->key,
+		    (unsigned long long)row->min, (unsigned long long)row->max,
+		    (row->flags & CONF_SUFFIX) != 0 ? ", with K, M or G" : "");
+		return;
+	case CONF_FXP:
+		malloc_printf("<jemalloc>: Hint: %s takes a decimal number.\n", row->key);
+		return;
+	case CONF_LETTERS:
+	case CONF_CUSTOM:
+		break;
+	}
+	malloc_printf("<jemalloc>: Hint: %s: %s.\n", row->key, row->help);
+}
+
+void
+conf_error(const char *message) {
+	malloc_printf("<jemalloc>: %s\n", message);
+	conf.nerrors++;
+	if (opt_abort_conf) {
+		abort();
+	}
+}
+
+static void
+conf_abort_on_errors(void) {
+	if (opt_abort_conf && conf.nerrors > 0) {
+		malloc_write("<jemalloc>: Abort (abort_conf:true) on invalid conf value (see above).\n");
+		abort();
+	}
+}
+
+/* ------------------------------------------------------------------ scanner */
+
+static bool
+is_key_char(char c) {
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* Reads the next pair at *at and moves *at behind it. */
+static scan_t
+conf_scan(const char **at, conf_pair_t *p) {
+	const char *s = *at;
+	p->key = s;
+	if (*s == '\0') {
+		return SCAN_END;
+	}
+	while (is_key_char(*s)) {
+		s++;
+	}
+	p->key_len = (size_t)(s - p->key);
+	p->value = s;
+	p->value_len = 0;
+	if (*s == '\0') {
+		*at = s;
+		return SCAN_BARE_KEY;
+	}
+	bool has_colon = *s == ':';
+	if (has_colon) {
+		p->value = ++s;
+	}
+	while (*s != '\0' && *s != ',') {
+		s++;
+	}
+	p->value_len = (size_t)(s - p->value);
+	bool has_comma = *s == ',';
+	*at = has_comma ? s + 1 : s;
+	if (!has_colon) {
+		return SCAN_MALFORMED;
+	}
+	return has_comma && **at == '\0' ? SCAN_PAIR_COMMA : SCAN_PAIR;
+}
+
+/* ------------------------------------------------------------------ typed values */
+
+/* The whole of value as a number; base 0 reads 0x and 0 as marks. */
+static int
+conf_number(const conf_row_t *row, const char *value, size_t len, uint64_t *out) {
+	char *end;
+	int err;
+	uint64_t n = fmt_parse_uint(value, &end, (row->flags & CONF_OCTAL) != 0 ? 8 : 0, &err);
+	if (err != 0) {
+		return EINVAL;
+	}
+	const char *stop = value + len;
+	if ((row->flags & CONF_SUFFIX) != 0 && end + 1 == stop) {
+		static const char units[] = "KMG";
+		const char *unit = strchr(units, *end);
+		unsigned shift = unit == NULL ? 0 : 10u * (unsigned)(unit - units + 1);
+		if (shift == 0) {
+			return EINVAL;
+		}
+		if (n > UINT64_MAX >> shift) {
+			return ERANGE;
+		}
+		n <<= shift;
+		end++;
+	}
+	*out = n;
+	return end == stop ? 0 : EINVAL;
+}
+
+static int
+conf_bound_unsigned(const conf_row_t *row, uint64_t *n) {
+	uint64_t min = (uint64_t)row->min;
+	if (*n < min) {
+		if ((row->flags & CONF_CLIP_MIN) == 0) {
+			return ERANGE;
+		}
+		*n = min;
+	} else if (*n > row->max) {
+		if ((row->flags & CONF_CLIP_MAX) == 0) {
+			return ERANGE;
+		}
+		*n = row->max;
+	}
+	return 0;
+}
+
+static int
+conf_bound_signed(const conf_row_t *row, int64_t *n) {
+	assert(row->max <= INT64_MAX);
+	int64_t max = (int64_t)row->max;
+	if (*n < row->min) {
+		if ((row->flags & CONF_CLIP_MIN) == 0) {
+			return ERANGE;
+		}
+		*n = row->min;
+	} else if (*n > max) {
+		if ((row->flags & CONF_CLIP_MAX) == 0) {
+			return ERANGE;
+		}
+		*n = max;
+	}
+	return 0;
+}
+
+static int
+conf_store_number(const conf_row_t *row, const char *value, size_t len) {
+	uint64_t n;
+	int err = conf_number(row, value, len, &n);
+	if (err != 0) {
+		return err;
+	}
+	if (row->type == CONF_SSIZE || row->type == CONF_I64) {
+		int64_t s = (int64_t)n;
+		err = conf_bound_signed(row, &s);
+		n = (uint64_t)s;
+	} else {
+		err = conf_bound_unsigned(row, &n);
+	}
+	if (err != 0) {
+		return err;
+	}
+	if (row->type == CONF_UNSIGNED) {
+		*(unsigned *)row->addr = n > UINT_MAX ? UINT_MAX : (unsigned)n;
+	} else {
+		static_assert(sizeof(size_t) == 8 && sizeof(ssize_t) == 8, "numbers have 64 bits");
+		memcpy(row->addr, &n, sizeof(n));
+	}
+	return 0;
+}
+
+static int
+conf_store_bool(const conf_row_t *row, const char *value, size_t len) {
+	bool is_true = len == 4 && memcmp(value, "true", 4) == 0;
+	if (!is_true && !(len == 5 && memcmp(value, "false", 5) == 0)) {
+		return EINVAL;
+	}
+	*(bool *)row->addr = is_true;
+	return 0;
+}
+
+static int
+conf_store_fxp(const conf_row_t *row, const char *value, size_t len) {
+	fxp_t x;
+	char *end;
+	if (fxp_parse(&x, value, &end) != 0 || end != value + len) {
+		return EINVAL;
+	}
+	if (x > row->max || x < (uint64_t)row->min) {
+		return EINVAL;
+	}
+	*(fxp_t *)row->addr = x;
+	return 0;
+}
+
+static int
+conf_find_word(const conf_row_t *row, const char *value, size_t len) {
+	bool cut_ok = (row->flags & CONF_PREFIX_WORD) != 0;
+	for (int i = 0; row->words[i] != NULL; i++) {
+		const char *word = row->words[i];
+		if (strncmp(word, value, len) == 0 && (cut_ok || word[len] == '\0')) {
+			return i;
+		}
+	}
+	return -1;
+}
+
+static int
+conf_store_word(const conf_row_t *row, const char *value, size_t len) {
+	int i = conf_find_word(row, value, len);
+	if (i < 0) {
+		return EINVAL;
+	}
+	if (row->type == CONF_WORD) {
+		*(const char **)row->addr = row->words[i];
+	} else {
+		*(unsigned *)row->addr = (unsigned)i;
+	}
+	return 0;
+}
+
+/* Letters add up over repeated keys; unknown and repeated ones are dropped. */
+static int
+conf_store_letters(const conf_row_t *row, const char *value, size_t len) {
+	char *dst = row->addr;
+	size_t used = strlen(dst);
+	for (size_t i = 0; i < len; i++) {
+		char c = value[i];
+		if (strchr(row->words[0], c) != NULL && strchr(dst, c) == NULL) {
+			assert(used + 1 < row->max);
+			dst[used++] = c;
+			dst[used] = '\0';
+		}
+	}
+	return 0;
+}
+
+static int
+conf_store_text(const conf_row_t *row, const char *value, size_t len) {
+	if (len >= row->max) {
+		return EINVAL;
+	}
+	memcpy(row->addr, value, len);
+	((char *)row->addr)[len] = '\0';
+	return 0;
+}
+
+int
+conf_store(const conf_row_t *row, const char *value, size_t len) {
+	switch ((conf_type_t)row->type) {
+	case CONF_BOOL:
+		return conf_store_bool(row, value, len);
+	case CONF_UNSIGNED:
+	case CONF_SIZE:
+	case CONF_SSIZE:
+	case CONF_U64:
+	case CONF_I64:
+		return conf_store_number(row, value, len);
+	case CONF_FXP:
+		return conf_store_fxp(row, value, len);
+	case CONF_WORD:
+	case CONF_ENUM:
+		return conf_store_word(row, value, len);
+	case CONF_LETTERS:
+		return conf_store_letters(row, value, len);
+	case CONF_TEXT:
+		return conf_store_text(row, value, len);
+	case CONF_CUSTOM:
+		break;
+	}
+	assert_not_reached();
+	return EINVAL;
+}
+
+/* Decimal or marked number inside [*at, stop), moved behind; EINVAL without one. */
+static int
+conf_range_number(const char **at, const char *stop, size_t *out) {
+	char *end;
+	int err;
+	if (*at == stop) {
+		return EINVAL;
+	}
+	*out = (size_t)fmt_parse_uint(*at, &end, 0, &err);
+	if (err != 0 || end > stop) {
+		return EINVAL;
+	}
+	*at = end;
+	return 0;
+}
+
+static int
+conf_range_mark(const char **at, const char *stop, char mark) {
+	if (*at == stop || **at != mark) {
+		return EINVAL;
+	}
+	(*at)++;
+	return 0;
+}
+
+int
+conf_parse_ranges(const char *text, size_t len, conf_range_set_t *set, void *ctx) {
+	const char *at = text;
+	const char *stop = text + len;
+	do {
+		size_t lo, hi, n;
+		if (conf_range_number(&at, stop, &lo) != 0 || conf_range_mark(&at, stop, '-') != 0 ||
+		    conf_range_number(&at, stop, &hi) != 0 || conf_range_mark(&at, stop, ':') != 0 ||
+		    conf_range_number(&at, stop, &n) != 0) {
+			return EINVAL;
+		}
+		if (at != stop && conf_range_mark(&at, stop, '|') != 0) {
+			return EINVAL;
+		}
+		int err = set(ctx, lo, hi, n);
+		if (err != 0) {
+			return err;
+		}
+	} while (at != stop);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ pairs and strings */
+
+static const char *
+conf_error_text(const conf_row_t *row, int err, char *buf, size_t size) {
+	if ((row->flags & CONF_RANGES) != 0) {
+		fmt_snprintf(buf, size, "Invalid settings for %s", row->key);
+		return buf;
+	}
+	bool is_out = err == ERANGE && (row->flags & CONF_STRICT) == 0;
+	return is_out ? "Out-of-range conf value" : "Invalid conf value";
+}
+
+static void
+conf_count_error(const conf_pair_t *p, const conf_row_t *row) {
+	static const char tolerated[] = "experimental_";
+	size_t n = sizeof(tolerated) - 1;
+	if (p->key_len >= n && memcmp(p->key, tolerated, n) == 0) {
+		return;
+	}
+	if (row == NULL || row->feature != CONF_RETIRED) {
+		conf.nerrors++;
+	}
+}
+
+static void
+conf_apply(const conf_pair_t *p) {
+	const conf_row_t *row = conf_row_find(p->key, p->key_len);
+	if (conf.silent) {
+		if (row != NULL && row->addr == &opt_confirm_conf) {
+			conf_store(row, p->value, p->value_len);
+		}
+		return;
+	}
+	if (row == NULL || !conf_row_is_built(row)) {
+		conf_complain("Invalid conf pair", p);
+		conf_hint_key(p);
+		conf_count_error(p, row);
+		return;
+	}
+	conf_parse_fn_t *parse = row->parse != NULL ? row->parse : conf_store;
+	int err = parse(row, p->value, p->value_len);
+	if (err != 0) {
+		char buf[64];
+		conf_complain(conf_error_text(row, err, buf, sizeof(buf)), p);
+		conf_hint_value(row);
+		conf_count_error(p, row);
+	} else if (opt_confirm_conf) {
+		conf_complain("-- Set conf value", p);
+	}
+}
+
+static void
+conf_report_format(scan_t found, const conf_pair_t *p, const char *at) {
+	if (conf.silent) {
+		return;
+	}
+	if (found == SCAN_PAIR_COMMA) {
+		conf_complain_format("Conf string ends with comma", p->key, at);
+	} else if (found == SCAN_BARE_KEY) {
+		conf_complain_format("Conf string ends with key", p->key, at);
+		conf_hint_malformed(p);
+	} else {
+		conf_complain_format("Malformed conf string", p->key, p->value + 1);
+		conf_hint_malformed(p);
+	}
+	conf.nerrors++;
+}
+
+unsigned
+conf_parse(const char *text) {
+	unsigned before = conf.nerrors;
+	const char *at = text;
+	conf_pair_t pair;
+	scan_t found;
+	while ((found = conf_scan(&at, &pair)) != SCAN_END) {
+		if (found == SCAN_PAIR || found == SCAN_PAIR_COMMA) {
+			conf_apply(&pair);
+		}
+		if (found != SCAN_PAIR) {
+			conf_report_format(found, &pair, at);
+		}
+	}
+	return conf.nerrors - before;
+}
+
+/* ------------------------------------------------------------------ sources */
+
+static const char *const conf_source_what[CONF_NSOURCES] = {
+	[CONF_SOURCE_BUILD] = "string specified via --with-malloc-conf",
+	[CONF_SOURCE_GLOBAL] = "string pointed to by the global variable malloc_conf",
+	[CONF_SOURCE_SYMLINK] =
+	    "\"name\" of the file referenced by the symbolic link named /etc/malloc.conf",
+	[CONF_SOURCE_ENV] = "value of the environment variable MALLOC_CONF",
+	[CONF_SOURCE_HARDER] = "string pointed to by the global variable malloc_conf_2_conf_harder",
+};
+
+static void
+conf_read_link(void) {
+	conf.link[0] = '\0';
+	if (config_user_config) {
+		ssize_t n = sys_readlink(JEMALLOC_CONFIG_FILE, conf.link, sizeof(conf.link));
+		conf.link[n < 0 ? 0 : n] = '\0';
+	}
+}
+
+const char *
+conf_source_text(conf_source_t source) {
+	switch (source) {
+	case CONF_SOURCE_BUILD:
+		return CONFIG_MALLOC_CONF;
+	case CONF_SOURCE_GLOBAL:
+		return conf.global == NULL ? NULL : *conf.global;
+	case CONF_SOURCE_SYMLINK:
+		return conf.link[0] == '\0' ? NULL : conf.link;
+	case CONF_SOURCE_ENV:
+		return config_user_config ? sys_env(JEMALLOC_CONFIG_ENV) : NULL;
+	case CONF_SOURCE_HARDER:
+		return conf.harder == NULL ? NULL : *conf.harder;
+	case CONF_NSOURCES:
+		break;
+	}
+	assert_not_reached();
+	return NULL;
+}
+
+static void
+conf_parse_source(conf_source_t source) {
+	const char *text = conf_source_text(source);
+	if (text == NULL) {
+		text = "";
+	}
+	if (opt_confirm_conf && !conf.silent) {
+		malloc_printf("<jemalloc>: malloc_conf #%u (%s): \"%.*s\"\n", (unsigned)source + 1,
+		    conf_source_what[source], conf_echo_len(strlen(text)), text);
+	}
+	conf_parse(text);
+	if (!conf.silent) {
+		conf_abort_on_errors();
+	}
+}
+
+void
+conf_boot(const char *const *global, const char *const *harder) {
+	conf.global = global;
+	conf.harder = harder;
+	conf_read_link();
+	conf.silent = true;
+	for (unsigned i = 0; i < CONF_NSOURCES; i++) {
+		conf_parse_source((conf_source_t)i);
+	}
+	conf.silent = false;
+	for (unsigned i = 0; i < CONF_NSOURCES; i++) {
+		conf_parse_source((conf_source_t)i);
+	}
+}

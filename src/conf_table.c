@@ -1,0 +1,414 @@
+/*
+ * THE option rows, in the order in which cut keys are matched, and the look-ups over them.
+ */
+#include "conf_table.h"
+
+#include "arena/arena.h"
+#include "arena/arenas.h"
+#include "arena/bin_info.h"
+#include "arena/large.h"
+#include "conf.h"
+#include "extent/extent.h"
+#include "extent/pac.h"
+#include "imalloc.h"
+#include "meta/base.h"
+#include "meta/sz.h"
+#include "os/mutex.h"
+#include "os/pages.h"
+#include "prof.h"
+#include "stats.h"
+#include "thread/tcache.h"
+#include "util/fmt.h"
+#include "util/fxp.h"
+
+/* -1 .. this many milliseconds: 2^64 ns, in milliseconds, rounded down to whole seconds. */
+#define DECAY_MS_MAX INT64_C(18446744072000)
+#define TCACHE_MAX_LIMIT ((size_t)8 << 20)
+#define LG_TCACHE_MAX_LIMIT 23
+#define KEY_LEN_MAX 48
+
+static const char *const junk_words[] = {"true", "false", "alloc", "free", NULL};
+static const char *const zero_realloc_words[] = {"alloc", "free", "abort", NULL};
+static const char *const metadata_thp_words[] = {"disabled", "auto", "always", NULL};
+static const char *const thp_words[] = {"default", "always", "never", NULL};
+static const char *const stats_letters[] = {STATS_PRINT_LETTERS, NULL};
+
+/* ------------------------------------------------------------------ values that need more than a type */
+
+static bool
+is_word(const char *value, size_t len, const char *word) {
+	return strlen(word) == len && memcmp(value, word, len) == 0;
+}
+
+static int
+parse_narenas(const conf_row_t *row, const char *value, size_t len) {
+	if (is_word(value, len, "default")) {
+		opt_narenas = 0;
+		return 0;
+	}
+	return conf_store(row, value, len);
+}
+
+static int
+parse_junk(const conf_row_t *row, const char *value, size_t len) {
+	int err = conf_store(row, value, len);
+	if (err == 0) {
+		char first = opt_junk[0];
+		opt_junk_alloc = first == 't' || first == 'a';
+		opt_junk_free = first == 't' || (first == 'f' && opt_junk[1] == 'r');
+	}
+	return err;
+}
+
+static int
+parse_lg_tcache_max(const conf_row_t *row, const char *value, size_t len) {
+	size_t lg;
+	conf_row_t as_size = *row;
+	as_size.addr = &lg;
+	as_size.type = CONF_SIZE;
+	int err = conf_store(&as_size, value, len);
+	if (err == 0) {
+		opt_tcache_max = (size_t)1 << lg;
+	}
+	return err;
+}
+
+static int
+set_bin_shards(void *ctx, size_t lo, size_t hi, size_t n) {
+	(void)ctx;
+	return bin_info_set_shards(lo, hi, n);
+}
+
+static int
+parse_bin_shards(const conf_row_t *row, const char *value, size_t len) {
+	(void)row;
+	return conf_parse_ranges(value, len, set_bin_shards, NULL);
+}
+
+static int
+set_slab_sizes(void *ctx, size_t lo, size_t hi, size_t n) {
+	(void)ctx;
+	return bin_info_set_slab_pages(lo, hi, n);
+}
+
+static int
+parse_slab_sizes(const conf_row_t *row, const char *value, size_t len) {
+	(void)row;
+	if (is_word(value, len, "default")) {
+		bin_info_reset_slab_pages();
+		return 0;
+	}
+	return conf_parse_ranges(value, len, set_slab_sizes, NULL);
+}
+
+static int
+set_tcache_ncached(void *ctx, size_t lo, size_t hi, size_t n) {
+	(void)ctx;
+	return tcache_ncached_max_set_default(lo, hi, n);
+}
+
+static int
+parse_tcache_ncached_max(const conf_row_t *row, const char *value, size_t len) {
+	(void)row;
+	return conf_parse_ranges(value, len, set_tcache_ncached, NULL);
+}
+
+/* Only what was built in can be chosen. */
+static int
+parse_prof_unwind(const conf_row_t *row, const char *value, size_t len) {
+	if ((is_word(value, len, "fp") && !config_prof_frameptr) ||
+	    (is_word(value, len, "libgcc") && !config_prof_libgcc) ||
+	    (is_word(value, len, "libunwind") && !config_prof_libunwind)) {
+		return EINVAL;
+	}
+	return conf_store(row, value, len);
+}
+
+/* ------------------------------------------------------------------ rows */
+
+#define SHOWN CONF_SHOWN
+#define NODE CONF_NODE
+#define HERE CONF_HERE
+#define PROF CONF_NEEDS_PROF
+
+#define BOOL(k, var, feat, fl, text) \
+	{.key = #k, .addr = &(var), .type = CONF_BOOL, .feature = (feat), .flags = (fl), .help = text}
+#define NUM(k, t, var, lo, hi, feat, fl, text) \
+	{.key = #k, .addr = &(var), .type = (t), .min = (lo), .max = (hi), .feature = (feat), \
+	    .flags = (fl), .help = text}
+#define WORD(k, t, var, list, feat, fl, text) \
+	{.key = #k, .addr = &(var), .type = (t), .words = (list), .feature = (feat), .flags = (fl), \
+	    .help = text}
+#define ABSENT(k, feat) \
+	{.key = #k, .type = CONF_CUSTOM, .feature = (feat)}
+
+const conf_row_t conf_rows[] = {
+BOOL(confirm_conf, opt_confirm_conf, HERE, SHOWN,
+    "print each source string and each accepted pair while they are read"),
+BOOL(abort, opt_abort, HERE, SHOWN, "turn warnings at run time into abort()"),
+BOOL(abort_conf, opt_abort_conf, HERE, SHOWN, "abort when a setting is not valid"),
+BOOL(cache_oblivious, opt_cache_oblivious, HERE, SHOWN,
+    "start large allocations at a random cache line of their first page"),
+BOOL(trust_madvise, opt_trust_madvise, HERE, NODE,
+    "do not test at start whether MADV_DONTNEED gives zeroed pages"),
+ABSENT(experimental_hpa_start_huge_if_thp_always, CONF_NOT_YET),
+ABSENT(experimental_hpa_enforce_hugify, CONF_NOT_YET),
+ABSENT(huge_arena_pac_thp, CONF_NOT_YET),
+WORD(metadata_thp, CONF_ENUM, opt_metadata_thp, metadata_thp_words, HERE,
+    SHOWN | CONF_PREFIX_KEY | CONF_PREFIX_WORD,
+    "transparent huge pages for the allocator's own data: disabled, auto or always"),
+BOOL(retain, opt_retain, HERE, SHOWN, "keep unused address space mapped for reuse"),
+ABSENT(dss, CONF_NOT_YET),
+{.key = "narenas", .addr = &opt_narenas, .type = CONF_UNSIGNED, .min = 1, .max = UINT64_MAX,
+    .flags = SHOWN, .parse = parse_narenas,
+    .help = "number of automatic arenas, or default: computed from the CPUs"},
+NUM(narenas_ratio, CONF_FXP, opt_narenas_ratio, 0, FXP_MAX, HERE, 0,
+    "arenas per CPU when narenas is automatic"),
+{.key = "bin_shards", .type = CONF_CUSTOM, .parse = parse_bin_shards, .flags = CONF_RANGES,
+    .help = "lo-hi:n items joined by |: shards (1 to 64) for the size classes from lo to hi bytes"},
+{.key = "tcache_ncached_max", .type = CONF_CUSTOM, .parse = parse_tcache_ncached_max,
+    .flags = CONF_RANGES,
+    .help = "lo-hi:n items joined by |: most objects a thread cache holds per class from lo to hi bytes"},
+NUM(mutex_max_spin, CONF_I64, opt_mutex_max_spin, -1, INT64_MAX, HERE, SHOWN,
+    "looks at a taken lock before sleeping; -1 never sleeps"),
+{.key = "dirty_decay_ms", .addr = &opt_dirty_decay_ms, .type = CONF_SSIZE, .min = -1,
+    .max = DECAY_MS_MAX, .flags = SHOWN, .live = "arenas.dirty_decay_ms",
+    .help = "milliseconds until unused dirty pages are given back; 0 at once, -1 never"},
+{.key = "muzzy_decay_ms", .addr = &opt_muzzy_decay_ms, .type = CONF_SSIZE, .min = -1,
+    .max = DECAY_MS_MAX, .flags = SHOWN, .live = "arenas.muzzy_decay_ms",
+    .help = "the same for pages that were given back lazily"},
+NUM(process_madvise_max_batch, CONF_SIZE, opt_process_madvise_max_batch, 0, 128, HERE,
+    SHOWN | CONF_CLIP, "ranges per process_madvise call when giving pages back; 0 is off"),
+BOOL(stats_print, opt_stats_print, HERE, SHOWN, "print statistics at exit"),
+{.key = "stats_print_opts", .addr = opt_stats_print_opts, .type = CONF_LETTERS,
+    .words = stats_letters, .max = STATS_OPTS_SIZE, .flags = SHOWN,
+    .help = "letters of malloc_stats_print for the print at exit"},
+NUM(stats_interval, CONF_I64, opt_stats_interval, -1, INT64_MAX, HERE, SHOWN,
+    "print statistics each time this many bytes were allocated; -1 is off"),
+{.key = "stats_interval_opts", .addr = opt_stats_interval_opts, .type = CONF_LETTERS,
+    .words = stats_letters, .max = STATS_OPTS_SIZE, .flags = SHOWN,
+    .help = "letters of malloc_stats_print for the interval print"},
+{.key = "junk", .addr = &opt_junk, .type = CONF_WORD, .words = junk_words,
+    .feature = CONF_NEEDS_FILL, .flags = SHOWN, .parse = parse_junk,
+    .help = "fill new memory with 0xa5 (alloc), freed memory with 0x5a (free), both (true) or none"},
+BOOL(zero, opt_zero, CONF_NEEDS_FILL, SHOWN, "zero every allocation"),
+BOOL(utrace, opt_utrace, CONF_NEEDS_UTRACE, SHOWN, "record calls with utrace(2)"),
+BOOL(xmalloc, opt_xmalloc, CONF_NEEDS_XMALLOC, SHOWN,
+    "print a message and abort when memory is out"),
+BOOL(experimental_infallible_new, opt_experimental_infallible_new, CONF_NEEDS_CXX, SHOWN,
+    "operator new aborts with a message instead of throwing"),
+BOOL(experimental_tcache_gc, opt_experimental_tcache_gc, HERE, SHOWN,
+    "collect unused objects from thread caches by time and locality"),
+BOOL(tcache, opt_tcache, HERE, SHOWN, "give every thread a cache"),
+NUM(tcache_max, CONF_SIZE, opt_tcache_max, 0, TCACHE_MAX_LIMIT, HERE, SHOWN | CONF_CLIP,
+    "largest size that thread caches hold"),
+{.key = "lg_tcache_max", .type = CONF_CUSTOM, .parse = parse_lg_tcache_max, .max =
+    LG_TCACHE_MAX_LIMIT, .flags = CONF_CLIP, .help = "sets tcache_max to this power of two"},
+NUM(lg_tcache_nslots_mul, CONF_SSIZE, opt_lg_tcache_nslots_mul, -16, 16, HERE, SHOWN,
+    "slots of a small cache bin per region of a slab, as a power of two"),
+NUM(tcache_nslots_small_min, CONF_UNSIGNED, opt_tcache_nslots_small_min, 1, 2048, HERE,
+    SHOWN | CONF_CLIP, "fewest slots of a small cache bin"),
+NUM(tcache_nslots_small_max, CONF_UNSIGNED, opt_tcache_nslots_small_max, 1, 2048, HERE,
+    SHOWN | CONF_CLIP, "most slots of a small cache bin"),
+NUM(tcache_nslots_large, CONF_UNSIGNED, opt_tcache_nslots_large, 1, 2048, HERE,
+    SHOWN | CONF_CLIP, "slots of a large cache bin"),
+NUM(tcache_gc_incr_bytes, CONF_SIZE, opt_tcache_gc_incr_bytes, 1024, UINT64_MAX, HERE,
+    SHOWN | CONF_CLIP, "bytes a thread allocates between two steps of cache collection"),
+NUM(tcache_gc_delay_bytes, CONF_SIZE, opt_tcache_gc_delay_bytes, 0, UINT64_MAX, HERE, SHOWN,
+    "bytes before a small cache bin is collected again"),
+NUM(lg_tcache_flush_small_div, CONF_UNSIGNED, opt_lg_tcache_flush_small_div, 1, 16, HERE,
+    SHOWN | CONF_CLIP, "share of a full small bin that is flushed, as a power of one half"),
+NUM(lg_tcache_flush_large_div, CONF_UNSIGNED, opt_lg_tcache_flush_large_div, 1, 16, HERE,
+    SHOWN | CONF_CLIP, "the same for large bins"),
+NUM(debug_double_free_max_scan, CONF_UNSIGNED, opt_debug_double_free_max_scan, 0, UINT64_MAX,
+    HERE, SHOWN, "cached pointers that a free compares itself with"),
+NUM(calloc_madvise_threshold, CONF_SIZE, opt_calloc_madvise_threshold, 0, SC_LARGE_MAXCLASS,
+    HERE, 0, "callocs of at least this size get zeroes from the kernel instead of memset"),
+ABSENT(oversize_threshold, CONF_NOT_YET),
+NUM(lg_extent_max_active_fit, CONF_SIZE, opt_lg_extent_max_active_fit, 0, 64, HERE, SHOWN,
+    "largest ratio, as a power of two, of a reused dirty extent to the request"),
+ABSENT(percpu_arena, CONF_NOT_YET),
+ABSENT(background_thread, CONF_NOT_YET),
+ABSENT(max_background_threads, CONF_NOT_YET),
+ABSENT(hpa, CONF_NOT_YET),
+ABSENT(hpa_slab_max_alloc, CONF_NOT_YET),
+ABSENT(hpa_hugification_threshold, CONF_NOT_YET),
+ABSENT(hpa_hugification_threshold_ratio, CONF_NOT_YET),
+ABSENT(hpa_hugify_delay_ms, CONF_NOT_YET),
+ABSENT(hpa_hugify_sync, CONF_NOT_YET),
+ABSENT(hpa_min_purge_interval_ms, CONF_NOT_YET),
+ABSENT(experimental_hpa_max_purge_nhp, CONF_NOT_YET),
+ABSENT(hpa_purge_threshold, CONF_NOT_YET),
+ABSENT(hpa_purge_threshold_ratio, CONF_NOT_YET),
+ABSENT(hpa_min_purge_delay_ms, CONF_NOT_YET),
+ABSENT(hpa_hugify_style, CONF_NOT_YET),
+ABSENT(hpa_dirty_mult, CONF_NOT_YET),
+ABSENT(hpa_sec_nshards, CONF_NOT_YET),
+ABSENT(hpa_sec_max_alloc, CONF_NOT_YET),
+ABSENT(hpa_sec_max_bytes, CONF_NOT_YET),
+ABSENT(hpa_sec_batch_fill_extra, CONF_NOT_YET),
+ABSENT(hpa_sec_bytes_after_flush, CONF_RETIRED),
+{.key = "slab_sizes", .type = CONF_CUSTOM, .parse = parse_slab_sizes, .flags = CONF_RANGES,
+    .help = "lo-hi:n items joined by |, or default: pages per slab for classes from lo to hi bytes"},
+BOOL(prof, opt_prof, PROF, SHOWN, "profile the heap from the start"),
+{.key = "prof_prefix", .addr = opt_prof_prefix, .type = CONF_TEXT, .max = PROF_PREFIX_MAX + 1,
+    .feature = PROF, .flags = SHOWN,
+    .help = "how the names of automatic dumps begin; empty: no automatic dumps"},
+{.key = "prof_active", .addr = &opt_prof_active, .type = CONF_BOOL, .feature = PROF,
+    .flags = SHOWN, .live = "prof.active", .help = "take samples from the start"},
+{.key = "prof_thread_active_init", .addr = &opt_prof_thread_active_init, .type = CONF_BOOL,
+    .feature = PROF, .flags = SHOWN, .live = "prof.thread_active_init",
+    .help = "new threads take samples"},
+{.key = "lg_prof_sample", .addr = &opt_lg_prof_sample, .type = CONF_SIZE, .max = 63,
+    .feature = PROF, .flags = SHOWN | CONF_CLIP, .live = "prof.lg_sample",
+    .help = "mean bytes between samples, as a power of two"},
+NUM(prof_sample_interval, CONF_U64, opt_prof_sample_interval, 1, INT64_MAX, PROF,
+    SHOWN | CONF_SUFFIX | CONF_STRICT, "mean bytes between samples, any number; wins over lg_prof_sample"),
+BOOL(prof_accum, opt_prof_accum, PROF, SHOWN, "count cumulative bytes and objects as well"),
+NUM(prof_bt_max, CONF_UNSIGNED, opt_prof_bt_max, 1, PROF_BT_MAX_LIMIT, PROF, SHOWN | CONF_CLIP,
+    "frames recorded per stack"),
+NUM(lg_prof_interval, CONF_SSIZE, opt_lg_prof_interval, -1, 63, PROF, SHOWN,
+    "bytes between automatic dumps, as a power of two; -1 is off"),
+BOOL(prof_gdump, opt_prof_gdump, PROF, SHOWN, "dump at each new maximum of mapped memory"),
+BOOL(prof_final, opt_prof_final, PROF, SHOWN, "dump at exit"),
+BOOL(prof_leak, opt_prof_leak, PROF, SHOWN,
+    "report at exit what was not freed; switches prof on"),
+BOOL(prof_leak_error, opt_prof_leak_error, PROF, SHOWN,
+    "exit with status 1 if the leak report found something; switches prof_leak on"),
+BOOL(prof_log, opt_prof_log, PROF, 0, "log each sampled allocation from the start"),
+BOOL(prof_pid_namespace, opt_prof_pid_namespace, PROF, NODE,
+    "put the number of the pid namespace into the names of dumps"),
+NUM(prof_recent_alloc_max, CONF_SSIZE, opt_prof_recent_alloc_max, -1, INT64_MAX, PROF, NODE,
+    "recent samples that are kept; -1: all"),
+BOOL(prof_stats, opt_prof_stats, PROF, NODE, "count samples per size class"),
+BOOL(prof_sys_thread_name, opt_prof_sys_thread_name, PROF, NODE,
+    "take thread names from the system"),
+WORD(prof_time_resolution, CONF_ENUM, opt_prof_time_resolution, prof_time_res_names, PROF, NODE,
+    "clock of the log: default or high"),
+BOOL(prof_unbias, opt_prof_unbias, PROF, 0,
+    "correct dumped numbers so that the usual scaling gives true totals"),
+BOOL(prof_dump_timestamp, opt_prof_dump_timestamp, PROF, SHOWN,
+    "put the time into the names of dumps"),
+NUM(prof_dump_mode, CONF_UNSIGNED, opt_prof_dump_mode, 0, 0777, PROF,
+    SHOWN | CONF_OCTAL | CONF_STRICT, "permission bits of dump files, octal"),
+{.key = "prof_unwind", .addr = &opt_prof_unwind, .type = CONF_ENUM, .words = prof_unwind_names,
+    .feature = PROF, .flags = SHOWN, .parse = parse_prof_unwind,
+    .help = "how stacks are walked: auto, fp, libunwind or libgcc, as far as built in"},
+ABSENT(log, CONF_NOT_YET),
+WORD(thp, CONF_ENUM, opt_thp, thp_words, HERE, SHOWN | CONF_PREFIX_WORD,
+    "transparent huge pages for the program's memory: default, always or never"),
+WORD(zero_realloc, CONF_ENUM, opt_zero_realloc, zero_realloc_words, HERE, SHOWN,
+    "what realloc(p, 0) does: alloc, free or abort"),
+ABSENT(lg_san_uaf_align, CONF_NOT_YET),
+ABSENT(san_guard_small, CONF_NOT_YET),
+ABSENT(san_guard_large, CONF_NOT_YET),
+BOOL(disable_large_size_classes, opt_disable_large_size_classes, HERE, SHOWN,
+    "round sizes above 32 KiB to pages only"),
+};
+
+const size_t conf_nrows = ARRAY_LEN(conf_rows);
+
+/* ------------------------------------------------------------------ look-ups */
+
+bool
+conf_row_is_built(const conf_row_t *row) {
+	switch ((conf_feature_t)row->feature) {
+	case CONF_HERE:
+		return true;
+	case CONF_NEEDS_FILL:
+		return config_fill;
+	case CONF_NEEDS_UTRACE:
+		return config_utrace;
+	case CONF_NEEDS_XMALLOC:
+		return config_xmalloc;
+	case CONF_NEEDS_PROF:
+		return config_prof;
+	case CONF_NEEDS_CXX:
+		return config_cxx;
+	case CONF_NOT_YET:
+	case CONF_RETIRED:
+	case CONF_NFEATURES:
+		break;
+	}
+	return false;
+}
+
+const char *
+conf_row_absence(const conf_row_t *row) {
+	static const char *const why[CONF_NFEATURES] = {
+		[CONF_HERE] = "is there",
+		[CONF_NEEDS_FILL] = "is not built in (the library was configured with --disable-fill)",
+		[CONF_NEEDS_UTRACE] = "is not built in (it needs --enable-utrace)",
+		[CONF_NEEDS_XMALLOC] = "is not built in (it needs --enable-xmalloc)",
+		[CONF_NEEDS_PROF] = "is not built in (the library was configured with --disable-prof)",
+		[CONF_NEEDS_CXX] = "is not built in (the library was configured with --disable-cxx)",
+		[CONF_NOT_YET] = "is a known option that this version does not have yet",
+		[CONF_RETIRED] = "is an option of an older version that no longer exists",
+	};
+	return why[row->feature];
+}
+
+const conf_row_t *
+conf_row_find(const char *key, size_t len) {
+	for (size_t i = 0; i < conf_nrows; i++) {
+		const conf_row_t *row = &conf_rows[i];
+		if (strncmp(row->key, key, len) != 0) {
+			continue;
+		}
+		if (row->key[len] == '\0' || (row->flags & CONF_PREFIX_KEY) != 0) {
+			return row;
+		}
+	}
+	return NULL;
+}
+
+/* Edits (insert, delete, replace) that lead from a to b; both at most KEY_LEN_MAX long. */
+static unsigned
+edit_distance(const char *a, size_t alen, const char *b, size_t blen) {
+	uint8_t row[KEY_LEN_MAX + 1];
+	for (size_t j = 0; j <= blen; j++) {
+		row[j] = (uint8_t)j;
+	}
+	for (size_t i = 1; i <= alen; i++) {
+		uint8_t diagonal = row[0];
+		row[0] = (uint8_t)i;
+		for (size_t j = 1; j <= blen; j++) {
+			uint8_t replace = (uint8_t)(diagonal + (a[i - 1] != b[j - 1]));
+			uint8_t shift = (uint8_t)((row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1);
+			diagonal = row[j];
+			row[j] = replace < shift ? replace : shift;
+		}
+	}
+	return row[blen];
+}
+
+const char *
+conf_row_nearest(const char *key, size_t len) {
+	const char *best = NULL;
+	unsigned best_edits = (unsigned)len / 3 + 2;
+	if (len == 0 || len > KEY_LEN_MAX) {
+		return NULL;
+	}
+	for (size_t i = 0; i < conf_nrows; i++) {
+		const conf_row_t *row = &conf_rows[i];
+		if (!conf_row_is_built(row)) {
+			continue;
+		}
+		unsigned edits = edit_distance(key, len, row->key, strlen(row->key));
+		if (edits < best_edits) {
+			best_edits = edits;
+			best = row->key;
+		}
+	}
+	return best;
+}
+
+const conf_row_t *
+conf_row_node(size_t i) {
+	for (size_t r = 0; r < conf_nrows; r++) {
+		if ((conf_rows[r].flags & CONF_NODE) != 0 && i-- == 0) {
+			return &conf_rows[r];
+		}
+	}
+	return NULL;
+}

@@ -1,0 +1,400 @@
+/*
+ * The walker of the ctl tree: turns names and MIBs into leaves and carries out calls on them.  Here,
+ * and only here, are the rules that all leaves share: lengths, NULLs, access, conditions of the
+ * build, the fork gate and the lock of the snapshot.
+ *
+ * Lock: snapshot_mutex (ctl_snapshot.h), held around leaves flagged CTL_LOCKED and around the reading
+ * of fields.
+ */
+#include "ctl/ctl.h"
+
+#include "ctl/ctl_snapshot.h"
+#include "ctl/node.h"
+#include "os/gate.h"
+#include "prof.h"
+#include "util/assert.h"
+
+/* A place in the tree: a node, or a field or list item of a directory. */
+typedef struct {
+	const ctl_node_t *node;
+	size_t item; /* SIZE_MAX: the node itself */
+} ctl_place_t;
+
+#define NO_ITEM SIZE_MAX
+
+/* ------------------------------------------------------------------ steps */
+
+static size_t
+node_nitems(const ctl_node_t *node) {
+	return node->kind == CTL_DIR ? node->nfields :
+	    node->kind == CTL_LIST ? node->list->count() : 0;
+}
+
+static const char *
+node_item_name(const ctl_node_t *node, size_t i) {
+	return node->kind == CTL_DIR ? node->fields[i].name : node->list->name(i);
+}
+
+/* Decimal digits only. */
+static int
+parse_index(const char *text, size_t len, size_t *out) {
+	size_t n = 0;
+	if (len == 0) {
+		return ENOENT;
+	}
+	for (size_t i = 0; i < len; i++) {
+		unsigned digit = (unsigned)(unsigned char)text[i] - '0';
+		if (digit > 9 || n > (SIZE_MAX - digit) / 10) {
+			return ENOENT;
+		}
+		n = n * 10 + digit;
+	}
+	*out = n;
+	return 0;
+}
+
+static int
+find_by_name(const ctl_node_t *node, const char *text, size_t len, size_t *out) {
+	for (size_t i = 0; i < node->nchildren; i++) {
+		const char *name = node->children[i].name;
+		if (strncmp(name, text, len) == 0 && name[len] == '\0') {
+			*out = i;
+			return 0;
+		}
+	}
+	size_t nitems = node_nitems(node);
+	for (size_t i = 0; i < nitems; i++) {
+		const char *name = node_item_name(node, i);
+		if (strncmp(name, text, len) == 0 && name[len] == '\0') {
+			*out = node->nchildren + i;
+			return 0;
+		}
+	}
+	return ENOENT;
+}
+
+/* Moves at down to child mib[depth]. */
+static int
+step_down(ctl_place_t *at, const size_t *mib, size_t depth) {
+	const ctl_node_t *node = at->node;
+	size_t i = mib[depth];
+	if (at->item != NO_ITEM || node->kind == CTL_LEAF) {
+		return ENOENT;
+	}
+	if (node->kind == CTL_INDEX) {
+		int err = node->index(mib, depth, i);
+		at->node = node->children;
+		return err;
+	}
+	if (i < node->nchildren) {
+		at->node = &node->children[i];
+		return 0;
+	}
+	i -= node->nchildren;
+	if (i >= node_nitems(node)) {
+		return ENOENT;
+	}
+	at->item = i;
+	return 0;
+}
+
+static int
+walk_mib(ctl_place_t *at, const size_t *mib, size_t miblen) {
+	at->node = &ctl_root;
+	at->item = NO_ITEM;
+	if (miblen == 0 || miblen > CTL_MAX_DEPTH) {
+		return ENOENT;
+	}
+	for (size_t i = 0; i < miblen; i++) {
+		int err = step_down(at, mib, i);
+		if (err != 0) {
+			return err;
+		}
+	}
+	return 0;
+}
+
+/* Walks name as far as *miblen numbers; gives their count. */
+static int
+walk_name(ctl_place_t *at, const char *name, size_t *mib, size_t *miblen) {
+	size_t depth = 0;
+	at->node = &ctl_root;
+	at->item = NO_ITEM;
+	while (depth < *miblen) {
+		size_t len = strcspn(name, ".");
+		if (len == 0 || depth == CTL_MAX_DEPTH || at->item != NO_ITEM) {
+			return ENOENT;
+		}
+		int err = at->node->kind == CTL_INDEX ? parse_index(name, len, &mib[depth]) :
+		    find_by_name(at->node, name, len, &mib[depth]);
+		if (err == 0) {
+			err = step_down(at, mib, depth);
+		}
+		if (err != 0) {
+			return err;
+		}
+		depth++;
+		if (name[len] == '\0') {
+			break;
+		}
+		name += len + 1;
+	}
+	*miblen = depth;
+	return 0;
+}
+
+/* ------------------------------------------------------------------ values */
+
+size_t
+ctl_type_size(ctl_type_t type) {
+	static const uint8_t size[CTL_NTYPES] = {
+		[CTL_NONE] = 0,
+		[CTL_BOOL] = sizeof(bool),
+		[CTL_UNSIGNED] = sizeof(unsigned),
+		[CTL_U32] = sizeof(uint32_t),
+		[CTL_U64] = sizeof(uint64_t),
+		[CTL_SIZE] = sizeof(size_t),
+		[CTL_SSIZE] = sizeof(ssize_t),
+		[CTL_STRING] = sizeof(const char *),
+		[CTL_POINTER] = sizeof(void *),
+	};
+	assert(type < CTL_NTYPES && type != CTL_BYTES);
+	return size[type];
+}
+
+static size_t
+leaf_size(const ctl_node_t *leaf) {
+	return leaf->type == CTL_BYTES ? leaf->size : ctl_type_size((ctl_type_t)leaf->type);
+}
+
+static bool
+wants_reply(const ctl_call_t *call) {
+	return call->oldp != NULL && call->oldlenp != NULL;
+}
+
+int
+ctl_reply(const ctl_call_t *call, const void *value, size_t size) {
+	if (!wants_reply(call)) {
+		return 0;
+	}
+	if (*call->oldlenp == size) {
+		memcpy(call->oldp, value, size);
+		return 0;
+	}
+	size_t n = min_zu(size, *call->oldlenp);
+	memcpy(call->oldp, value, n);
+	*call->oldlenp = n;
+	return EINVAL;
+}
+
+/* ------------------------------------------------------------------ calls on leaves */
+
+static int
+check_conditions(unsigned flags) {
+	if (((flags & CTL_IF_STATS) != 0 && !config_stats) ||
+	    ((flags & CTL_IF_PROF) != 0 && !config_prof) ||
+	    ((flags & CTL_IF_FILL) != 0 && !config_fill) ||
+	    ((flags & CTL_IF_BOOTED) != 0 && !(config_prof && prof_is_booted()))) {
+		return ENOENT;
+	}
+	return 0;
+}
+
+static int
+check_access(const ctl_node_t *leaf, const ctl_call_t *call) {
+	bool has_old = call->oldp != NULL || call->oldlenp != NULL;
+	bool has_new = call->newp != NULL || call->newlen != 0;
+	switch ((ctl_access_t)leaf->access) {
+	case CTL_R:
+		return has_new ? EPERM : 0;
+	case CTL_W:
+		return has_old ? EPERM : 0;
+	case CTL_ACT:
+		return has_old || has_new ? EPERM : 0;
+	case CTL_RW:
+	case CTL_RAW:
+		break;
+	}
+	return 0;
+}
+
+static int
+check_new(const ctl_node_t *leaf, const ctl_call_t *call) {
+	if (call->newp == NULL) {
+		return (leaf->flags & CTL_NEED_NEW) != 0 ? EINVAL : 0;
+	}
+	return call->newlen == leaf_size(leaf) ? 0 : EINVAL;
+}
+
+/* The value read is complete before anything is written, except where the node says otherwise. */
+static int
+call_read_write(const ctl_node_t *leaf, const ctl_call_t *call) {
+	ctl_value_t value;
+	size_t size = leaf_size(leaf);
+	bool has_new = call->newp != NULL || (leaf->flags & CTL_NULL_NEW) != 0;
+	bool after = (leaf->flags & CTL_AFTER) != 0;
+	bool fits = wants_reply(call) && *call->oldlenp == size;
+	int err;
+	memset(&value, 0, sizeof(value));
+	if (has_new && after && (fits || !wants_reply(call))) {
+		if ((err = leaf->set(call, call->newp)) != 0) {
+			return err;
+		}
+		has_new = false;
+	}
+	if (wants_reply(call)) {
+		if ((err = leaf->get(call, &value)) != 0) {
+			return err;
+		}
+		if (!fits) {
+			return ctl_reply(call, &value, size);
+		}
+	}
+	if (has_new && (err = leaf->set(call, call->newp)) != 0) {
+		return err;
+	}
+	return ctl_reply(call, &value, size);
+}
+
+static int
+call_leaf_checked(const ctl_node_t *leaf, const ctl_call_t *call) {
+	ctl_value_t value;
+	int err;
+	switch ((ctl_access_t)leaf->access) {
+	case CTL_R:
+		memset(&value, 0, sizeof(value));
+		err = leaf->get(call, &value);
+		return err != 0 ? err : ctl_reply(call, &value, leaf_size(leaf));
+	case CTL_W:
+		if (call->newp == NULL && (leaf->flags & CTL_NULL_NEW) == 0) {
+			return 0;
+		}
+		return leaf->set(call, call->newp);
+	case CTL_RW:
+		return call_read_write(leaf, call);
+	case CTL_ACT:
+		return leaf->set(call, NULL);
+	case CTL_RAW:
+		return leaf->get(call, NULL);
+	}
+	assert_not_reached();
+	return ENOENT;
+}
+
+static int
+call_leaf(const ctl_node_t *leaf, const ctl_call_t *call) {
+	int err = check_conditions(leaf->flags);
+	if (err != 0 || (err = check_access(leaf, call)) != 0) {
+		return err;
+	}
+	bool has_new = leaf->access == CTL_W || leaf->access == CTL_RW;
+	if (has_new && (err = check_new(leaf, call)) != 0) {
+		return err;
+	}
+	bool in_gate = (leaf->flags & CTL_OUTSIDE) == 0;
+	if (in_gate) {
+		gate_enter();
+	}
+	if ((leaf->flags & CTL_LOCKED) != 0) {
+		mutex_lock(&snapshot_mutex);
+	}
+	err = call_leaf_checked(leaf, call);
+	if ((leaf->flags & CTL_LOCKED) != 0) {
+		mutex_unlock(&snapshot_mutex);
+	}
+	if (in_gate) {
+		gate_exit();
+	}
+	return err;
+}
+
+static int
+call_field(const ctl_node_t *dir, size_t i, const ctl_call_t *call) {
+	const ctl_field_t *field = &dir->fields[i];
+	size_t size = ctl_type_size((ctl_type_t)field->type);
+	ctl_value_t value;
+	int err = check_conditions(dir->flags);
+	if (err != 0) {
+		return err;
+	}
+	gate_enter();
+	mutex_lock(&snapshot_mutex);
+	const char *base = dir->base(call->mib);
+	if (base != NULL) {
+		memcpy(&value, base + field->offset, size);
+	}
+	mutex_unlock(&snapshot_mutex);
+	gate_exit();
+	return base == NULL ? ENOENT : ctl_reply(call, &value, size);
+}
+
+static int
+call_place(const ctl_place_t *at, const ctl_call_t *call) {
+	const ctl_node_t *node = at->node;
+	if (at->item == NO_ITEM) {
+		return node->kind == CTL_LEAF ? call_leaf(node, call) : ENOENT;
+	}
+	if (call->newp != NULL || call->newlen != 0) {
+		return EPERM;
+	}
+	if (node->kind == CTL_DIR) {
+		return call_field(node, at->item, call);
+	}
+	ctl_value_t value;
+	memset(&value, 0, sizeof(value));
+	int err = node->list->read(at->item, &value);
+	return err != 0 ? err : ctl_reply(call, &value, ctl_type_size(node->list->type(at->item)));
+}
+
+/* ------------------------------------------------------------------ entries */
+
+int
+ctl_byname(const char *name, void *oldp, size_t *oldlenp, void *newp, size_t newlen) {
+	ctl_place_t at;
+	size_t mib[CTL_MAX_DEPTH + 1];
+	size_t miblen = ARRAY_LEN(mib);
+	if (name == NULL) {
+		return EINVAL;
+	}
+	int err = walk_name(&at, name, mib, &miblen);
+	if (err != 0) {
+		return err;
+	}
+	ctl_call_t call = {mib, oldp, oldlenp, newp, newlen};
+	return call_place(&at, &call);
+}
+
+int
+ctl_nametomib(const char *name, size_t *mibp, size_t *miblenp) {
+	ctl_place_t at;
+	size_t mib[CTL_MAX_DEPTH + 1];
+	if (name == NULL || miblenp == NULL || (mibp == NULL && *miblenp > 0)) {
+		return EINVAL;
+	}
+	size_t depth = min_zu(*miblenp, ARRAY_LEN(mib));
+	int err = walk_name(&at, name, mib, &depth);
+	if (err == 0) {
+		memcpy(mibp, mib, depth * sizeof(mib[0]));
+		*miblenp = depth;
+	}
+	return err;
+}
+
+int
+ctl_bymib(const size_t *mib, size_t miblen, void *oldp, size_t *oldlenp, void *newp, size_t newlen) {
+	ctl_place_t at;
+	if (mib == NULL && miblen > 0) {
+		return EINVAL;
+	}
+	int err = walk_mib(&at, mib, miblen);
+	if (err != 0) {
+		return err;
+	}
+	ctl_call_t call = {mib, oldp, oldlenp, newp, newlen};
+	return call_place(&at, &call);
+}
+
+void
+ctl_postfork_child(void) {
+	mutex_postfork_child(&snapshot_mutex);
+}

@@ -1,0 +1,165 @@
+/*
+ * What the ctl tree is made of.  A node is constant data: a directory of named children, a directory
+ * of numbered children that all look the same, or a leaf.  A directory of statistics also has a field
+ * list: its further leaves are members of one struct.  All checks that leaves share (access, sizes,
+ * NULL, conditions of the build) are made once, in ctl.c, from the data here; get and set only see
+ * values of the right size.
+ *
+ * A MIB is the path as numbers: the position in a directory (children, then fields or list items),
+ * or the index itself.
+ */
+#ifndef CTL_NODE_H
+#define CTL_NODE_H
+
+#include "util/compiler.h"
+
+#define CTL_MAX_DEPTH 7
+#define CTL_ENTRY_NAME_SIZE 28
+
+typedef enum {
+	CTL_DIR,    /* named children, then fields of the struct that base() gives */
+	CTL_LIST,   /* named children, then items that list names and reads */
+	CTL_INDEX,  /* numbered children, all like children[0] */
+	CTL_LEAF
+} ctl_kind_t;
+
+typedef enum {
+	CTL_NONE,   /* no value */
+	CTL_BOOL,
+	CTL_UNSIGNED,
+	CTL_U32,
+	CTL_U64,
+	CTL_SIZE,
+	CTL_SSIZE,
+	CTL_STRING, /* const char * */
+	CTL_POINTER,
+	CTL_BYTES,  /* a struct of node->size bytes */
+	CTL_NTYPES
+} ctl_type_t;
+
+typedef enum {
+	CTL_R = 1,
+	CTL_W = 2,
+	CTL_RW = 3,
+	CTL_ACT = 4, /* takes and gives nothing */
+	CTL_RAW = 5  /* get() makes its own checks on the call */
+} ctl_access_t;
+
+/* Flags of a leaf or directory. */
+enum {
+	CTL_NEED_NEW = 1 << 0,   /* a write without newp: EINVAL, not "nothing to do" */
+	CTL_NULL_NEW = 1 << 1,   /* set() also runs without newp, and gets NULL */
+	CTL_AFTER = 1 << 2,      /* the value read is the one after the write */
+	CTL_LOCKED = 1 << 3,     /* get and set run under the lock of the snapshot */
+	CTL_OUTSIDE = 1 << 4,    /* runs outside the fork gate: may block for long */
+	CTL_IF_STATS = 1 << 5,   /* ENOENT when not built */
+	CTL_IF_PROF = 1 << 6,
+	CTL_IF_BOOTED = 1 << 7,  /* ENOENT unless the profiler is booted */
+	CTL_IF_FILL = 1 << 8
+};
+
+/* One value, as large as the largest leaf. */
+typedef union {
+	bool b;
+	unsigned u;
+	uint32_t u32;
+	uint64_t u64;
+	size_t z;
+	ssize_t sz;
+	const char *s;
+	const void *p;
+	uint64_t words[6];
+} ctl_value_t;
+
+/* What the caller of mallctl passed, for the few leaves that look at it themselves. */
+typedef struct {
+	const size_t *mib;
+	void *oldp;
+	size_t *oldlenp;
+	void *newp;
+	size_t newlen;
+} ctl_call_t;
+
+/* 0 or an errno; out is cleared before. */
+typedef int ctl_get_fn_t(const ctl_call_t *call, ctl_value_t *out);
+/* in points to a value of the leaf's type; not aligned. */
+typedef int ctl_set_fn_t(const ctl_call_t *call, const void *in);
+/* mib[0..depth) is the way here, i the index asked for: 0 or ENOENT. */
+typedef int ctl_index_fn_t(const size_t *mib, size_t depth, size_t i);
+/* The struct whose members are the directory's fields; NULL: ENOENT. */
+typedef const void *ctl_base_fn_t(const size_t *mib);
+
+typedef struct {
+	char name[CTL_ENTRY_NAME_SIZE];
+	uint32_t offset : 24;
+	uint32_t type : 8; /* ctl_type_t */
+} ctl_field_t;
+
+typedef struct {
+	size_t (*count)(void);
+	const char *(*name)(size_t i);
+	ctl_type_t (*type)(size_t i);
+	int (*read)(size_t i, ctl_value_t *out);
+} ctl_list_t;
+
+typedef struct ctl_node_s {
+	char name[CTL_ENTRY_NAME_SIZE];
+	uint8_t kind;    /* ctl_kind_t */
+	uint8_t type;    /* ctl_type_t of a leaf */
+	uint8_t access;  /* ctl_access_t of a leaf */
+	uint8_t size;    /* of CTL_BYTES */
+	uint16_t flags;
+	uint16_t nchildren;
+	uint16_t nfields;
+	const struct ctl_node_s *children;
+	union {
+		ctl_get_fn_t *get;
+		const ctl_field_t *fields;
+		const ctl_list_t *list;
+		ctl_index_fn_t *index;
+	};
+	union {
+		ctl_set_fn_t *set;
+		ctl_base_fn_t *base;
+	};
+} ctl_node_t;
+
+/* Rows. */
+#define CTL_NODE_DIR(n, kids) \
+	{.name = n, .kind = CTL_DIR, .children = (kids), .nchildren = ARRAY_LEN(kids)}
+/* A directory with numbered children: kids is their prototype. */
+#define CTL_NODE_NUMBERED(n, proto, fn, fl) \
+	{.name = n, .kind = CTL_INDEX, .children = (proto), .nchildren = 1, .index = (fn), .flags = (fl)}
+#define CTL_NODE_FIELDS(n, f, b, fl) \
+	{.name = n, .kind = CTL_DIR, .fields = (f), .nfields = ARRAY_LEN(f), .base = (b), .flags = (fl)}
+#define CTL_NODE_BOTH(n, kids, f, b, fl) \
+	{.name = n, .kind = CTL_DIR, .children = (kids), .nchildren = ARRAY_LEN(kids), .fields = (f), \
+	    .nfields = ARRAY_LEN(f), .base = (b), .flags = (fl)}
+#define CTL_NODE_R(n, t, g, fl) \
+	{.name = n, .kind = CTL_LEAF, .type = (t), .access = CTL_R, .get = (g), .flags = (fl)}
+#define CTL_NODE_W(n, t, s, fl) \
+	{.name = n, .kind = CTL_LEAF, .type = (t), .access = CTL_W, .set = (s), .flags = (fl)}
+#define CTL_NODE_RW(n, t, g, s, fl) \
+	{.name = n, .kind = CTL_LEAF, .type = (t), .access = CTL_RW, .get = (g), .set = (s), .flags = (fl)}
+#define CTL_NODE_ACT(n, s, fl) \
+	{.name = n, .kind = CTL_LEAF, .type = CTL_NONE, .access = CTL_ACT, .set = (s), .flags = (fl)}
+#define CTL_NODE_RAW(n, g, fl) \
+	{.name = n, .kind = CTL_LEAF, .type = CTL_NONE, .access = CTL_RAW, .get = (g), .flags = (fl)}
+
+/* The type of a member, for field lists: CTL_FIELD(struct arena_x, npurge). */
+#define CTL_TYPE_OF(expr) \
+	_Generic((expr), bool: CTL_BOOL, unsigned: CTL_UNSIGNED, uint64_t: CTL_U64, ssize_t: CTL_SSIZE, \
+	    const char *: CTL_STRING, default: CTL_POINTER)
+#define CTL_FIELD_AS(text, strct, member, t) \
+	{.name = text, .offset = offsetof(strct, member), .type = (t)}
+
+/* The rooms' directories, put together in ctl_tree.c. */
+extern const ctl_node_t ctl_root;
+
+/* Size in bytes of a value. */
+size_t ctl_type_size(ctl_type_t type);
+
+/* For CTL_RAW leaves: reads a value out to the caller by the shared rules; 0 or EINVAL. */
+int ctl_reply(const ctl_call_t *call, const void *value, size_t size);
+
+#endif /* CTL_NODE_H */
