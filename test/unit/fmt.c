@@ -118,7 +118,8 @@ test_random_formats(void) {
 static void
 test_own_cases(void) {
 	char buf[128];
-	fmt_snprintf(buf, sizeof(buf), "%s", (const char *)(uintptr_t)(buf[0] = '\0'));
+	const char *volatile none = NULL;
+	fmt_snprintf(buf, sizeof(buf), "%s", none);
 	is_str(buf, "(null)", "a NULL string");
 	fmt_snprintf(buf, sizeof(buf), "%p %p %20p|", NULL, (void *)0xabc, (void *)0xabc);
 	is_str(buf, "0x0 0xabc                0xabc|", "pointers");
