@@ -1,0 +1,114 @@
+/* The unwinder's view minus our own frames. */
+#include "prof_backtrace.h"
+
+#include <elf.h>
+#include <sys/auxv.h>
+
+#include "meta/freepool.h"
+#include "os/malloc_io.h"
+#include "os/sys.h"
+#include "os/unwind.h"
+#include "prof_hook.h"
+#include "util/assert.h"
+
+/* Room for our own frames on top of what the user asked for. */
+#define OWN_FRAMES_MAX 31
+
+/* Made by the linker where the section exists (static archives). */
+extern const char __start_jemalloc_text[] WEAK HIDDEN;
+extern const char __stop_jemalloc_text[] WEAK HIDDEN;
+/* Start and end of the object that this code was linked into. */
+extern const char __ehdr_start[] WEAK HIDDEN;
+extern const char etext[] WEAK HIDDEN;
+
+static struct {
+	uintptr_t own_start;
+	uintptr_t own_end;
+	atomic_u64_t ncut; /* stacks deeper than prof_bt_max */
+} backtrace;
+
+/* Whether we were linked into the program itself: then its text is not ours alone. */
+static bool
+is_in_program(uintptr_t ehdr) {
+	return sys_auxval(AT_PHDR) - ehdr == sizeof(Elf64_Ehdr);
+}
+
+static void
+learn_own_text(void) {
+	if (__start_jemalloc_text != NULL) {
+		backtrace.own_start = (uintptr_t)__start_jemalloc_text;
+		backtrace.own_end = (uintptr_t)__stop_jemalloc_text;
+	} else if (__ehdr_start != NULL && !is_in_program((uintptr_t)__ehdr_start)) {
+		backtrace.own_start = (uintptr_t)__ehdr_start;
+		backtrace.own_end = (uintptr_t)etext;
+	}
+}
+
+void
+prof_backtrace_boot(void) {
+	learn_own_text();
+	int err = unwind_select(prof_unwind_names[opt_prof_unwind]);
+	if (err != 0 && opt_prof_unwind != prof_unwind_auto) {
+		malloc_printf("<jemalloc>: prof_unwind:%s is not available, using auto\n",
+		    prof_unwind_names[opt_prof_unwind]);
+		err = unwind_select(NULL);
+	}
+	if (err != 0) {
+		malloc_write("<jemalloc>: no way to take backtraces, profiles will have no stacks\n");
+	}
+}
+
+unsigned
+prof_backtrace_cut(void **vec, unsigned len, uintptr_t start, uintptr_t end) {
+	unsigned own = 0;
+	while (own < len && (uintptr_t)vec[own] - start < end - start) {
+		own++;
+	}
+	if (own == len && len > 0) {
+		own = len - 1;
+	}
+	if (own > 0) {
+		memmove(vec, vec + own, (len - own) * sizeof(*vec));
+	}
+	return len - own;
+}
+
+static bool
+frames_ready(prof_tdata_t *td) {
+	if (likely(td->frames != NULL)) {
+		return true;
+	}
+	unsigned max = opt_prof_bt_max + OWN_FRAMES_MAX + 1;
+	td->frames = meta_alloc(max * sizeof(void *));
+	td->frames_max = max;
+	return td->frames != NULL;
+}
+
+bool
+prof_backtrace(prof_tdata_t *td, prof_bt_t *bt) {
+	if (unlikely(td->busy) || !frames_ready(td)) {
+		return false;
+	}
+	td->busy = true;
+	unsigned len = 0;
+	prof_hook_backtrace(td->frames, &len, td->frames_max);
+	assert(len <= td->frames_max);
+	len = prof_backtrace_cut(td->frames, len, backtrace.own_start, backtrace.own_end);
+	bt->vec = td->frames;
+	bt->is_cut = len > opt_prof_bt_max;
+	bt->len = bt->is_cut ? opt_prof_bt_max : len;
+	if (bt->is_cut) {
+		atomic_fetch_add_u64(&backtrace.ncut, 1, MO_RELAXED);
+	}
+	return true;
+}
+
+void
+prof_backtrace_done(prof_tdata_t *td) {
+	td->busy = false;
+}
+
+uint64_t
+prof_backtrace_ncut(void) {
+	return atomic_load_u64(&backtrace.ncut, MO_RELAXED);
+}

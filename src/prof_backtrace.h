@@ -1,0 +1,26 @@
+/*
+ * From the place that allocates to a backtrace whose first frame is the caller of malloc.
+ *
+ * Frames of the allocator itself are cut by address.  In the shared library that is the object's
+ * whole text.  A static archive puts its code in a section of its own name (the build renames it),
+ * so that the linker marks both ends; without that section nothing is cut.
+ *
+ * One frame more than prof_bt_max is asked for, to know whether a stack was cut short.
+ */
+#ifndef PROF_BACKTRACE_H
+#define PROF_BACKTRACE_H
+
+#include "prof_types.h"
+
+/* Selects the unwinder and learns where our own code lies. At a safe point: it may take locks. */
+void prof_backtrace_boot(void);
+/* Into td->frames (made at first use); false: no memory, or td is busy (a signal came in between). */
+bool prof_backtrace(prof_tdata_t *td, prof_bt_t *bt);
+/* To be called when bt is used up. */
+void prof_backtrace_done(prof_tdata_t *td);
+
+/* Cuts leading frames inside [start, end) off; the last one stays if nothing else is there. */
+unsigned prof_backtrace_cut(void **vec, unsigned len, uintptr_t start, uintptr_t end);
+uint64_t prof_backtrace_ncut(void);
+
+#endif /* PROF_BACKTRACE_H */

@@ -1,0 +1,652 @@
+/*
+ * The books (prof_data.h).  Locks: the two tables' shards; `pass`, which the sweeper only tries and a
+ * snapshot holds; `limbo`, a leaf.  List heads are pushed to by compare-and-swap and taken from by the
+ * holder of `pass` alone.
+ */
+#include "prof_data.h"
+
+#include "meta/freepool.h"
+#include "os/mutex.h"
+#include "prof_sample.h"
+#include "prof_table.h"
+#include "util/assert.h"
+#include "util/hash.h"
+
+/* How many sites, and how many thread records, are swept for each thing that is made. */
+#define SWEEP_STEP 4
+/* Retired things wait in batches of at least this many. */
+#define LIMBO_BATCH 64
+
+static struct {
+	prof_table_t sites;
+	prof_table_t counts;
+	atomic_p_t all_sites;
+	atomic_p_t all_tdatas;
+	atomic_u32_t epoch;        /* of prof.reset */
+	atomic_u64_t next_uid;
+
+	mutex_t pass;
+	prof_site_t *sweep_prev;   /* under pass: the last site that was swept and stays */
+	prof_tdata_t *tsweep_prev;
+	atomic_u64_t pin_epoch;    /* starts at 1 */
+	prof_link_t *waiting;      /* under pass: free when all pins are of waiting_epoch or later */
+	uint64_t waiting_epoch;
+
+	mutex_t limbo_mtx;
+	prof_link_t *limbo;
+	size_t nlimbo;
+} books;
+
+typedef struct {
+	const uint8_t *packed;
+	unsigned nframes;
+	uint64_t site_hash;
+	uint64_t cnt_hash;
+	uint64_t rate;
+	prof_tdata_t *tdata;
+	uint32_t epoch;
+} books_key_t;
+
+/* ---------------------------------------------------------------- keys */
+
+/* Frames into six bytes each, in place: the packed part never overtakes what is still to be read. */
+static const uint8_t *
+frames_pack(void **vec, unsigned n) {
+	uint8_t *out = (uint8_t *)vec;
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t v = (uint64_t)(uintptr_t)vec[i];
+		uint32_t low = (uint32_t)v;
+		uint16_t high = (uint16_t)(v >> 32);
+		memcpy(out, &low, sizeof(low));
+		memcpy(out + sizeof(low), &high, sizeof(high));
+		out += PROF_FRAME_BYTES;
+	}
+	return (const uint8_t *)vec;
+}
+
+static void
+key_init(books_key_t *k, prof_tdata_t *td, prof_bt_t *bt, uint64_t rate) {
+	k->packed = frames_pack(bt->vec, bt->len);
+	k->nframes = bt->len;
+	k->site_hash = hash64(k->packed, (size_t)bt->len * PROF_FRAME_BYTES, bt->len);
+	k->rate = rate;
+	k->tdata = td;
+	k->epoch = atomic_load_u32(&books.epoch, MO_RELAXED);
+	uint64_t who = hash_mix64((uint64_t)(uintptr_t)td + ((uint64_t)k->epoch << 48));
+	k->cnt_hash = hash_mix64(k->site_hash ^ who ^ (rate * UINT64_C(0x9e3779b97f4a7c15)));
+}
+
+static bool
+site_is(const prof_site_t *s, const books_key_t *k) {
+	return prof_site_nframes(s) == k->nframes
+	    && memcmp(s->frames, k->packed, (size_t)k->nframes * PROF_FRAME_BYTES) == 0;
+}
+
+static bool
+site_node_is(const prof_node_t *node, const void *key) {
+	return site_is(container_of(node, const prof_site_t, node), key);
+}
+
+static bool
+cnt_node_is(const prof_node_t *node, const void *key) {
+	const prof_cnt_t *c = container_of(node, const prof_cnt_t, node);
+	const books_key_t *k = key;
+	return c->tdata == k->tdata && c->rate == k->rate && c->link.extra == k->epoch
+	    && c->site->node.hash == k->site_hash && site_is(c->site, k);
+}
+
+/* ---------------------------------------------------------------- retiring */
+
+static void
+books_retire(prof_link_t *link) {
+	mutex_lock(&books.limbo_mtx);
+	link->next = books.limbo;
+	books.limbo = link;
+	books.nlimbo++;
+	mutex_unlock(&books.limbo_mtx);
+}
+
+/*
+ * Against the reclaimer's fence: either it sees our pin, or we see that what it frees was taken out.
+ */
+static void
+books_pin(prof_tdata_t *td) {
+	uint64_t epoch = atomic_load_u64(&books.pin_epoch, MO_RELAXED);
+	atomic_store_u64(&td->pinned, epoch, MO_SEQ_CST);
+	atomic_fence(MO_SEQ_CST);
+}
+
+static void
+books_unpin(prof_tdata_t *td) {
+	atomic_store_u64(&td->pinned, 0, MO_RELEASE);
+}
+
+static bool
+is_pinned_before(uint64_t epoch) {
+	for (prof_tdata_t *td = prof_data_tdatas(); td != NULL; td = td->next) {
+		uint64_t pinned = atomic_load_u64(&td->pinned, MO_SEQ_CST);
+		if (pinned != 0 && pinned < epoch) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void
+limbo_take_batch_locked(void) {
+	mutex_lock(&books.limbo_mtx);
+	if (books.nlimbo >= LIMBO_BATCH) {
+		books.waiting = books.limbo;
+		books.limbo = NULL;
+		books.nlimbo = 0;
+	}
+	mutex_unlock(&books.limbo_mtx);
+	if (books.waiting != NULL) {
+		books.waiting_epoch = atomic_fetch_add_u64(&books.pin_epoch, 1, MO_SEQ_CST) + 1;
+		atomic_fence(MO_SEQ_CST);
+	}
+}
+
+/* Under pass. */
+static void
+limbo_reclaim_locked(void) {
+	mutex_assert_owner(&books.pass);
+	if (books.waiting == NULL) {
+		limbo_take_batch_locked();
+	}
+	if (books.waiting == NULL || is_pinned_before(books.waiting_epoch)) {
+		return;
+	}
+	prof_link_t *link = books.waiting;
+	books.waiting = NULL;
+	while (link != NULL) {
+		prof_link_t *next = link->next;
+		meta_free(link, link->bytes);
+		link = next;
+	}
+}
+
+/* ---------------------------------------------------------------- sweeping, all under pass */
+
+static bool
+cnt_is_sweepable(const prof_cnt_t *c) {
+	return atomic_load_u64(&c->live, MO_RELAXED) == 0
+	    && (!opt_prof_accum || !prof_data_is_current(c));
+}
+
+/* Takes c out if it still holds nothing: whoever finds it from now on sees that it is dead. */
+static bool
+cnt_kill(prof_cnt_t *c) {
+	uint64_t none = 0;
+	prof_table_lock(&books.counts, c->node.hash);
+	bool killed = atomic_cas_strong_u64(&c->live, &none, PROF_DEAD, MO_ACQ_REL, MO_RELAXED);
+	if (killed) {
+		prof_table_remove_locked(&books.counts, &c->node);
+	}
+	prof_table_unlock(&books.counts, c->node.hash);
+	return killed;
+}
+
+static bool
+site_kill(prof_site_t *s) {
+	uint64_t none = 0;
+	prof_table_lock(&books.sites, s->node.hash);
+	bool killed = atomic_cas_strong_u64(&s->refs, &none, PROF_DEAD, MO_ACQ_REL, MO_RELAXED);
+	if (killed) {
+		prof_table_remove_locked(&books.sites, &s->node);
+	}
+	prof_table_unlock(&books.sites, s->node.hash);
+	return killed;
+}
+
+/* Unchains `link` that stands behind `prev` (NULL: at the head, unless others were pushed). */
+static void
+list_unlink(atomic_p_t *head, prof_link_t *prev, prof_link_t *link) {
+	if (prev == NULL) {
+		void *expected = link;
+		if (atomic_cas_strong_p(head, &expected, link->next, MO_ACQ_REL, MO_ACQUIRE)) {
+			return;
+		}
+		prev = expected;
+		while (prev->next != link) {
+			prev = prev->next;
+			assert(prev != NULL);
+		}
+	}
+	prev->next = link->next;
+}
+
+static void
+site_sweep_counts(prof_site_t *s) {
+	prof_link_t *prev = NULL;
+	prof_link_t *link = atomic_load_p(&s->counts, MO_ACQUIRE);
+	while (link != NULL) {
+		prof_cnt_t *c = container_of(link, prof_cnt_t, link);
+		prof_link_t *next = link->next;
+		if (cnt_is_sweepable(c) && cnt_kill(c)) {
+			list_unlink(&s->counts, prev, link);
+			atomic_fetch_sub_u64(&c->tdata->ncounts, 1, MO_RELEASE);
+			atomic_fetch_sub_u64(&s->refs, 1, MO_RELEASE);
+			books_retire(link);
+		} else {
+			prev = link;
+		}
+		link = next;
+	}
+}
+
+static void
+sweep_sites_locked(unsigned steps) {
+	prof_site_t *prev = books.sweep_prev;
+	for (; steps > 0; steps--) {
+		prof_link_t *link = prev != NULL ? prev->link.next
+		    : atomic_load_p(&books.all_sites, MO_ACQUIRE);
+		if (link == NULL) {
+			prev = NULL;
+			break;
+		}
+		prof_site_t *s = container_of(link, prof_site_t, link);
+		site_sweep_counts(s);
+		if (atomic_load_u64(&s->refs, MO_ACQUIRE) == 0 && site_kill(s)) {
+			list_unlink(&books.all_sites, prev != NULL ? &prev->link : NULL, link);
+			books_retire(link);
+		} else {
+			prev = s;
+		}
+	}
+	books.sweep_prev = prev;
+}
+
+static void
+tdata_free(prof_tdata_t *td) {
+	assert(td->frames == NULL);
+	meta_free(td, sizeof(*td));
+}
+
+static bool
+tdata_is_gone(const prof_tdata_t *td) {
+	return !atomic_load_b(&td->attached, MO_ACQUIRE)
+	    && atomic_load_u64(&td->ncounts, MO_ACQUIRE) == 0;
+}
+
+static void
+tdata_unlink(prof_tdata_t *prev, prof_tdata_t *td) {
+	if (prev == NULL) {
+		void *expected = td;
+		if (atomic_cas_strong_p(&books.all_tdatas, &expected, td->next, MO_ACQ_REL,
+			MO_ACQUIRE)) {
+			return;
+		}
+		for (prev = expected; prev->next != td;) {
+			prev = prev->next;
+		}
+	}
+	prev->next = td->next;
+}
+
+/* A record without thread and counts is seen by nobody: pins belong to living threads. */
+static void
+sweep_tdatas_locked(unsigned steps) {
+	prof_tdata_t *prev = books.tsweep_prev;
+	for (; steps > 0; steps--) {
+		prof_tdata_t *td = prev != NULL ? prev->next : prof_data_tdatas();
+		if (td == NULL) {
+			prev = NULL;
+			break;
+		}
+		if (tdata_is_gone(td)) {
+			tdata_unlink(prev, td);
+			tdata_free(td);
+		} else {
+			prev = td;
+		}
+	}
+	books.tsweep_prev = prev;
+}
+
+static void
+books_sweep(void) {
+	if (!mutex_trylock(&books.pass)) {
+		return;
+	}
+	sweep_sites_locked(SWEEP_STEP);
+	limbo_reclaim_locked();
+	mutex_unlock(&books.pass);
+}
+
+/* ---------------------------------------------------------------- finding and making */
+
+static bool
+site_take(prof_site_t *s) {
+	uint64_t old = atomic_fetch_add_u64(&s->refs, 1, MO_ACQ_REL);
+	if (likely((old & PROF_DEAD) == 0)) {
+		return true;
+	}
+	atomic_fetch_sub_u64(&s->refs, 1, MO_RELAXED);
+	return false;
+}
+
+static void
+list_push(atomic_p_t *head, prof_link_t *link) {
+	void *first = atomic_load_p(head, MO_RELAXED);
+	do {
+		link->next = first;
+	} while (!atomic_cas_weak_p(head, &first, link, MO_RELEASE, MO_RELAXED));
+}
+
+/* A site with one reference, in no list yet. */
+static prof_site_t *
+site_new(const books_key_t *k) {
+	size_t frames = (size_t)k->nframes * PROF_FRAME_BYTES;
+	size_t bytes = sizeof(prof_site_t) + frames;
+	prof_site_t *s = meta_alloc(bytes);
+	if (s != NULL) {
+		s->link.bytes = (uint32_t)bytes;
+		s->link.extra = k->nframes;
+		s->node.hash = k->site_hash;
+		atomic_store_u64(&s->refs, 1, MO_RELAXED);
+		memcpy(s->frames, k->packed, frames);
+	}
+	return s;
+}
+
+static prof_site_t *
+site_insert(const books_key_t *k, prof_site_t *fresh) {
+	prof_table_lock(&books.sites, k->site_hash);
+	prof_node_t *node = prof_table_find(&books.sites, k->site_hash, k);
+	prof_site_t *s = node == NULL ? NULL : container_of(node, prof_site_t, node);
+	if (s != NULL && site_take(s)) {
+		prof_table_unlock(&books.sites, k->site_hash);
+		meta_free(fresh, fresh->link.bytes);
+		return s;
+	}
+	assert(s == NULL);
+	int err = prof_table_insert_locked(&books.sites, &fresh->node);
+	if (err == 0) {
+		/* In the list before anyone can sweep it: our reference is its life. */
+		list_push(&books.all_sites, &fresh->link);
+	}
+	prof_table_unlock(&books.sites, k->site_hash);
+	if (err != 0) {
+		meta_free(fresh, fresh->link.bytes);
+		return NULL;
+	}
+	return fresh;
+}
+
+/* The site of k with one reference more. */
+static prof_site_t *
+site_get(const books_key_t *k) {
+	prof_node_t *node = prof_table_find(&books.sites, k->site_hash, k);
+	if (node != NULL && site_take(container_of(node, prof_site_t, node))) {
+		return container_of(node, prof_site_t, node);
+	}
+	prof_site_t *fresh = site_new(k);
+	return fresh == NULL ? NULL : site_insert(k, fresh);
+}
+
+static bool
+cnt_take(prof_cnt_t *c, uint64_t what) {
+	uint64_t old = atomic_fetch_add_u64(&c->live, what, MO_ACQ_REL);
+	if (likely((old & PROF_DEAD) == 0)) {
+		return true;
+	}
+	atomic_fetch_sub_u64(&c->live, what, MO_RELAXED);
+	return false;
+}
+
+static prof_cnt_t *
+cnt_new(const books_key_t *k, prof_site_t *s, uint64_t what) {
+	size_t bytes = sizeof(prof_cnt_t) + (opt_prof_accum ? sizeof(prof_acounts_t) : 0);
+	prof_cnt_t *c = meta_alloc(bytes);
+	if (c != NULL) {
+		c->link.bytes = (uint32_t)bytes;
+		c->link.extra = k->epoch;
+		c->node.hash = k->cnt_hash;
+		c->site = s;
+		c->tdata = k->tdata;
+		c->rate = k->rate;
+		atomic_store_u64(&c->live, what, MO_RELAXED);
+	}
+	return c;
+}
+
+/* The count of k, new or found after all, holding `what` more; it takes over a reference to s. */
+static prof_cnt_t *
+cnt_insert(const books_key_t *k, prof_site_t *s, uint64_t what) {
+	prof_cnt_t *fresh = cnt_new(k, s, what);
+	prof_table_lock(&books.counts, k->cnt_hash);
+	prof_node_t *node = prof_table_find(&books.counts, k->cnt_hash, k);
+	prof_cnt_t *c = node == NULL ? NULL : container_of(node, prof_cnt_t, node);
+	bool found = c != NULL && cnt_take(c, what);
+	if (!found && fresh != NULL && prof_table_insert_locked(&books.counts, &fresh->node) == 0) {
+		c = fresh;
+		fresh = NULL;
+		atomic_fetch_add_u64(&k->tdata->ncounts, 1, MO_RELAXED);
+		list_push(&s->counts, &c->link);
+	} else if (!found) {
+		c = NULL;
+	}
+	prof_table_unlock(&books.counts, k->cnt_hash);
+	if (fresh != NULL) {
+		meta_free(fresh, fresh->link.bytes);
+	}
+	if (c == NULL || found) {
+		atomic_fetch_sub_u64(&s->refs, 1, MO_RELEASE);
+	}
+	return c;
+}
+
+static prof_cnt_t *
+cnt_get(const books_key_t *k, uint64_t what) {
+	prof_node_t *node = prof_table_find(&books.counts, k->cnt_hash, k);
+	if (likely(node != NULL) && cnt_take(container_of(node, prof_cnt_t, node), what)) {
+		return container_of(node, prof_cnt_t, node);
+	}
+	prof_site_t *s = site_get(k);
+	return s == NULL ? NULL : cnt_insert(k, s, what);
+}
+
+/* The count of this thread and backtrace, holding `what` more. */
+static prof_cnt_t *
+books_get(prof_tdata_t *td, prof_bt_t *bt, uint64_t rate, uint64_t what) {
+	books_key_t k;
+	key_init(&k, td, bt, rate);
+	uint64_t ncounts = atomic_load_u64(&td->ncounts, MO_RELAXED);
+	books_pin(td);
+	prof_cnt_t *c = cnt_get(&k, what);
+	books_unpin(td);
+	if (unlikely(atomic_load_u64(&td->ncounts, MO_RELAXED) > ncounts)) {
+		books_sweep();
+	}
+	return c;
+}
+
+/* ---------------------------------------------------------------- samples */
+
+prof_cnt_t *
+prof_data_add(prof_tdata_t *td, prof_bt_t *bt, uint64_t rate, size_t usize, uint64_t weight) {
+	prof_cnt_t *c = books_get(td, bt, rate, 1);
+	if (c == NULL) {
+		return NULL;
+	}
+	uint64_t est = prof_weighted_bytes(usize, weight);
+	atomic_fetch_add_u64(&c->bytes, usize, MO_RELAXED);
+	atomic_fetch_add_u64(&c->c16, weight, MO_RELAXED);
+	atomic_fetch_add_u64(&c->est, est, MO_RELAXED);
+	if (opt_prof_accum) {
+		atomic_fetch_add_u64(&c->accum->objs, 1, MO_RELAXED);
+		atomic_fetch_add_u64(&c->accum->bytes, usize, MO_RELAXED);
+		atomic_fetch_add_u64(&c->accum->c16, weight, MO_RELAXED);
+		atomic_fetch_add_u64(&c->accum->est, est, MO_RELAXED);
+	}
+	return c;
+}
+
+/* `live` last: after that the count may be swept. */
+void
+prof_data_sub(prof_cnt_t *c, size_t usize, uint64_t weight) {
+	assert((atomic_load_u64(&c->live, MO_RELAXED) & PROF_LIVE_MASK) > 0);
+	atomic_fetch_sub_u64(&c->bytes, usize, MO_RELAXED);
+	atomic_fetch_sub_u64(&c->c16, weight, MO_RELAXED);
+	atomic_fetch_sub_u64(&c->est, prof_weighted_bytes(usize, weight), MO_RELAXED);
+	atomic_fetch_sub_u64(&c->live, 1, MO_RELEASE);
+}
+
+prof_cnt_t *
+prof_data_note(prof_tdata_t *td, prof_bt_t *bt) {
+	return books_get(td, bt, 0, PROF_PIN);
+}
+
+void
+prof_data_pin(prof_cnt_t *c) {
+	assert(atomic_load_u64(&c->live, MO_RELAXED) > 0);
+	atomic_fetch_add_u64(&c->live, PROF_PIN, MO_RELAXED);
+}
+
+void
+prof_data_unpin(prof_cnt_t *c) {
+	assert(atomic_load_u64(&c->live, MO_RELAXED) >= PROF_PIN);
+	atomic_fetch_sub_u64(&c->live, PROF_PIN, MO_RELEASE);
+}
+
+bool
+prof_data_is_current(const prof_cnt_t *c) {
+	return c->link.extra == atomic_load_u32(&books.epoch, MO_RELAXED);
+}
+
+/* `live` first and the sums after it: at worst a sum is newer than the number of objects. */
+void
+prof_data_counts_read(const prof_cnt_t *c, prof_counts_t *cur, prof_counts_t *accum) {
+	memset(accum, 0, sizeof(*accum));
+	cur->objs = atomic_load_u64(&c->live, MO_ACQUIRE) & PROF_LIVE_MASK;
+	cur->bytes = atomic_load_u64(&c->bytes, MO_RELAXED);
+	cur->c16 = atomic_load_u64(&c->c16, MO_RELAXED);
+	cur->est = atomic_load_u64(&c->est, MO_RELAXED);
+	if (c->link.bytes > sizeof(*c)) {
+		accum->objs = atomic_load_u64(&c->accum->objs, MO_RELAXED);
+		accum->bytes = atomic_load_u64(&c->accum->bytes, MO_RELAXED);
+		accum->c16 = atomic_load_u64(&c->accum->c16, MO_RELAXED);
+		accum->est = atomic_load_u64(&c->accum->est, MO_RELAXED);
+	}
+}
+
+void
+prof_data_reset(void) {
+	atomic_fetch_add_u32(&books.epoch, 1, MO_ACQ_REL);
+}
+
+/* ---------------------------------------------------------------- threads */
+
+prof_tdata_t *
+prof_data_tdata_new(bool active) {
+	prof_tdata_t *td = meta_alloc(sizeof(*td));
+	if (td == NULL) {
+		return NULL;
+	}
+	td->uid = atomic_fetch_add_u64(&books.next_uid, 1, MO_RELAXED);
+	td->active = active;
+	atomic_store_b(&td->attached, true, MO_RELAXED);
+	void *first = atomic_load_p(&books.all_tdatas, MO_RELAXED);
+	do {
+		td->next = first;
+	} while (!atomic_cas_weak_p(&books.all_tdatas, &first, td, MO_RELEASE, MO_RELAXED));
+	if (mutex_trylock(&books.pass)) {
+		sweep_tdatas_locked(SWEEP_STEP);
+		mutex_unlock(&books.pass);
+	}
+	return td;
+}
+
+void
+prof_data_tdata_exit(prof_tdata_t *td) {
+	assert(atomic_load_u64(&td->pinned, MO_RELAXED) == 0);
+	meta_free(td->frames, td->frames_max * sizeof(void *));
+	td->frames = NULL;
+	atomic_store_b(&td->attached, false, MO_RELEASE);
+}
+
+void
+prof_tdata_name_read(const prof_tdata_t *td, char name[PROF_THREAD_NAME_MAX]) {
+	for (unsigned i = 0; i < ARRAY_LEN(td->name.words); i++) {
+		uint64_t w = atomic_load_u64(&td->name.words[i], MO_RELAXED);
+		memcpy(name + i * sizeof(w), &w, sizeof(w));
+	}
+	name[PROF_THREAD_NAME_MAX - 1] = '\0';
+}
+
+void
+prof_tdata_name_write(prof_tdata_t *td, const char *name) {
+	uint64_t words[ARRAY_LEN(td->name.words)] = {0};
+	memcpy(words, name, strnlen(name, PROF_THREAD_NAME_MAX - 1));
+	for (unsigned i = 0; i < ARRAY_LEN(words); i++) {
+		atomic_store_u64(&td->name.words[i], words[i], MO_RELAXED);
+	}
+}
+
+/* ---------------------------------------------------------------- passes, life */
+
+void
+prof_data_pass_begin(void) {
+	mutex_lock(&books.pass);
+}
+
+void
+prof_data_pass_end(void) {
+	mutex_unlock(&books.pass);
+}
+
+prof_site_t *
+prof_data_sites(void) {
+	prof_link_t *link = atomic_load_p(&books.all_sites, MO_ACQUIRE);
+	return link == NULL ? NULL : container_of(link, prof_site_t, link);
+}
+
+prof_tdata_t *
+prof_data_tdatas(void) {
+	return atomic_load_p(&books.all_tdatas, MO_ACQUIRE);
+}
+
+size_t
+prof_data_nsites(void) {
+	return prof_table_size(&books.sites);
+}
+
+/* Thread records are kept without a lock; what is counted for them is `pass`. */
+void
+prof_data_mutex_read(mutex_prof_data_t *sites, mutex_prof_data_t *tdatas) {
+	mutex_prof_data_t counts;
+	prof_table_mutex_read(&books.sites, sites);
+	prof_table_mutex_read(&books.counts, &counts);
+	mutex_prof_merge(sites, &counts);
+	mutex_prof_read(tdatas, &books.pass);
+}
+
+void
+prof_data_mutex_reset(void) {
+	prof_table_mutex_reset(&books.sites);
+	prof_table_mutex_reset(&books.counts);
+	mutex_prof_reset(&books.pass);
+}
+
+int
+prof_data_boot(void) {
+	prof_table_init(&books.sites, "prof_sites", site_node_is, books_retire);
+	prof_table_init(&books.counts, "prof_counts", cnt_node_is, books_retire);
+	mutex_init(&books.pass, "prof_pass", WITNESS_RANK_PROF_TDATAS);
+	mutex_init(&books.limbo_mtx, "prof_limbo", WITNESS_RANK_PROF_MISC);
+	atomic_store_u64(&books.pin_epoch, 1, MO_RELAXED);
+	return 0;
+}
+
+/* A pass may have been held by a thread that does not exist here; nothing else can have been. */
+void
+prof_data_postfork_child(const prof_tdata_t *self) {
+	mutex_init(&books.pass, "prof_pass", WITNESS_RANK_PROF_TDATAS);
+	for (prof_tdata_t *td = prof_data_tdatas(); td != NULL; td = td->next) {
+		atomic_store_u64(&td->pinned, 0, MO_RELAXED);
+		if (td != self && atomic_load_b(&td->attached, MO_RELAXED)) {
+			prof_data_tdata_exit(td);
+		}
+	}
+}

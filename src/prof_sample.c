@@ -1,0 +1,105 @@
+/* The published interval is the rate while the profiler is on, and 0 while it is off. */
+#include "prof_sample.h"
+
+#include "os/mutex.h"
+#include "thread/thread_event.h"
+#include "thread/tsd.h"
+#include "util/assert.h"
+#include "util/prng.h"
+
+/* Rates at which a small object stands for more than this many are as good as off. */
+#define WEIGHT_MAX (UINT64_C(1) << 40)
+
+static struct {
+	mutex_t mtx; /* rate and switch change together */
+	atomic_u64_t rate;
+	bool is_on;
+} sampling;
+
+uint64_t
+prof_sample_configured(void) {
+	if (opt_prof_sample_interval != 0) {
+		return opt_prof_sample_interval;
+	}
+	return UINT64_C(1) << (opt_lg_prof_sample < 64 ? opt_lg_prof_sample : 63);
+}
+
+uint64_t
+prof_sample_rate(void) {
+	return atomic_load_u64(&sampling.rate, MO_RELAXED);
+}
+
+static void
+sampling_publish_locked(void) {
+	uint64_t interval = sampling.is_on ? prof_sample_rate() : 0;
+	uint64_t old = atomic_load_u64(&thread_event_sample_interval, MO_RELAXED);
+	atomic_store_u64(&thread_event_sample_interval, interval, MO_SEQ_CST);
+	if (old != interval) {
+		tsd_recall_all();
+	}
+}
+
+void
+prof_sample_rate_set(uint64_t rate) {
+	assert(rate > 0);
+	mutex_lock(&sampling.mtx);
+	atomic_store_u64(&sampling.rate, rate, MO_RELAXED);
+	sampling_publish_locked();
+	mutex_unlock(&sampling.mtx);
+}
+
+void
+prof_sample_switch(bool on) {
+	mutex_lock(&sampling.mtx);
+	sampling.is_on = on;
+	sampling_publish_locked();
+	mutex_unlock(&sampling.mtx);
+}
+
+bool
+prof_sample_is_on(void) {
+	return atomic_load_u64(&thread_event_sample_interval, MO_RELAXED) != 0;
+}
+
+uint64_t
+prof_weight(size_t usize, uint64_t rate) {
+	assert(usize > 0 && rate > 0);
+	if (rate == 1) {
+		return PROF_WEIGHT_ONE;
+	}
+	double p = expm1_neg((double)usize / (double)rate);
+	double w = 1.0 / p;
+	if (!(w < (double)WEIGHT_MAX)) {
+		return WEIGHT_MAX * PROF_WEIGHT_ONE;
+	}
+	uint64_t weight = (uint64_t)(w * (double)PROF_WEIGHT_ONE + 0.5);
+	return weight < PROF_WEIGHT_ONE ? PROF_WEIGHT_ONE : weight;
+}
+
+static uint64_t
+round_clamped(double x) {
+	if (!(x > 0.5)) {
+		return 1; /* something was sampled here: it must not vanish */
+	}
+	return x < 18446744073709549568.0 ? (uint64_t)(x + 0.5) : UINT64_MAX;
+}
+
+void
+prof_sample_printed(const prof_counts_t *c, uint64_t header_rate, bool is_raw, uint64_t *objs,
+    uint64_t *bytes) {
+	if (c->objs == 0 || c->bytes == 0 || c->c16 == 0 || c->est == 0) {
+		*objs = 0;
+		*bytes = 0;
+		return;
+	}
+	if (is_raw) {
+		*objs = c->objs;
+		*bytes = c->bytes;
+		return;
+	}
+	double count = (double)c->c16 / (double)PROF_WEIGHT_ONE;
+	double mean = (double)c->est / count;
+	double seen = expm1_neg(mean / (double)header_rate);
+	*objs = round_clamped(count * seen);
+	*bytes = round_clamped((double)c->est * seen);
+}

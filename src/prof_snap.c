@@ -1,0 +1,219 @@
+/* Chunks of a mebibyte, aligned to that, filled from the front. */
+#include "prof_snap.h"
+
+#include "os/pages.h"
+#include "prof_data.h"
+#include "util/assert.h"
+
+#define CHUNK_BYTES ((size_t)1 << 20)
+
+struct prof_chunk_s {
+	prof_chunk_t *next;
+	size_t used;
+	prof_item_t items[];
+};
+
+typedef struct {
+	prof_snap_t *snap;
+	prof_item_t *site; /* that is being copied */
+} copier_t;
+
+static prof_item_t *
+item_at(prof_chunk_t *c, size_t offset) {
+	return (prof_item_t *)((char *)c->items + offset);
+}
+
+static bool
+chunk_has_room(const prof_snap_t *snap) {
+	return snap->last != NULL
+	    && sizeof(prof_chunk_t) + snap->last->used + snap->item_bytes <= CHUNK_BYTES;
+}
+
+static prof_item_t *
+item_new(prof_snap_t *snap, prof_item_kind_t kind, const void *who) {
+	if (!chunk_has_room(snap)) {
+		bool commit = true;
+		prof_chunk_t *c = pages_map(NULL, CHUNK_BYTES, CHUNK_BYTES, &commit);
+		if (c == NULL) {
+			return NULL;
+		}
+		if (snap->last == NULL) {
+			snap->first = c;
+		} else {
+			snap->last->next = c;
+		}
+		snap->last = c;
+	}
+	prof_item_t *item = item_at(snap->last, snap->last->used);
+	snap->last->used += snap->item_bytes;
+	item->kind = kind;
+	item->who = who;
+	return item;
+}
+
+static void
+counts_add(prof_counts_t *to, const prof_counts_t *c) {
+	to->objs += c->objs;
+	to->bytes += c->bytes;
+	to->c16 += c->c16;
+	to->est += c->est;
+}
+
+static void
+rate_note(prof_snap_t *snap, uint64_t rate) {
+	if (snap->rate == 0) {
+		snap->rate = rate;
+	} else if (snap->rate != rate) {
+		snap->is_mixed = true;
+	}
+}
+
+/* A thread has one item per site, however many rates it sampled with. */
+static prof_item_t *
+thread_item(copier_t *cp, prof_tdata_t *td) {
+	if (td->snap_site != cp->site) {
+		td->snap_item = item_new(cp->snap, prof_item_thread, td);
+		td->snap_site = td->snap_item == NULL ? NULL : cp->site;
+	}
+	return td->snap_item;
+}
+
+static int
+cnt_copy(copier_t *cp, const prof_cnt_t *c) {
+	prof_counts_t cur;
+	prof_counts_t accum;
+	prof_data_counts_read(c, &cur, &accum);
+	if ((cur.objs == 0 && accum.objs == 0) || !prof_data_is_current(c)) {
+		return 0;
+	}
+	prof_item_t *item = thread_item(cp, c->tdata);
+	if (item == NULL) {
+		return ENOMEM;
+	}
+	rate_note(cp->snap, c->rate);
+	counts_add(&item->cur, &cur);
+	counts_add(&cp->site->cur, &cur);
+	counts_add(&c->tdata->snap_cur, &cur);
+	counts_add(&cp->snap->cur, &cur);
+	if (cp->snap->item_bytes > sizeof(prof_item_t)) {
+		counts_add(item->accum, &accum);
+		counts_add(cp->site->accum, &accum);
+		counts_add(&c->tdata->snap_accum, &accum);
+		counts_add(&cp->snap->accum, &accum);
+	}
+	return 0;
+}
+
+static int
+site_copy(prof_snap_t *snap, const prof_site_t *s) {
+	prof_link_t *link = atomic_load_p(&s->counts, MO_ACQUIRE);
+	copier_t cp = {snap, link == NULL ? NULL : item_new(snap, prof_item_site, s)};
+	if (cp.site == NULL) {
+		return link == NULL ? 0 : ENOMEM;
+	}
+	for (; link != NULL; link = link->next) {
+		int err = cnt_copy(&cp, container_of(link, const prof_cnt_t, link));
+		if (err != 0) {
+			return err;
+		}
+	}
+	if (cp.site->cur.objs == 0 && prof_item_accum(snap, cp.site)->objs == 0) {
+		cp.site->kind = prof_item_void;
+	} else {
+		snap->nsites++;
+		snap->nlive += cp.site->cur.objs != 0;
+	}
+	return 0;
+}
+
+/* Where the chain of all records is nearly descending, inserting from the back is nearly linear. */
+static void
+threads_sort(prof_tdata_t **v, size_t n) {
+	for (size_t i = 1; i < n; i++) {
+		prof_tdata_t *td = v[i];
+		size_t at = i;
+		while (at > 0 && v[at - 1]->uid > td->uid) {
+			v[at] = v[at - 1];
+			at--;
+		}
+		v[at] = td;
+	}
+}
+
+/* The array is filled from the end, because the chain has the newest first. */
+static int
+threads_list(prof_snap_t *snap) {
+	prof_tdata_t *head = prof_data_tdatas();
+	size_t n = 0;
+	for (prof_tdata_t *td = head; td != NULL; td = td->next) {
+		memset(&td->snap_cur, 0, sizeof(td->snap_cur));
+		memset(&td->snap_accum, 0, sizeof(td->snap_accum));
+		td->snap_site = NULL;
+		n++;
+	}
+	if (n == 0) {
+		return 0;
+	}
+	bool commit = true;
+	snap->threads_bytes = PAGE_CEILING(n * sizeof(*snap->threads));
+	snap->threads = pages_map(NULL, snap->threads_bytes, PAGE, &commit);
+	if (snap->threads == NULL) {
+		return ENOMEM;
+	}
+	snap->nthreads = n;
+	for (prof_tdata_t *td = head; td != NULL; td = td->next) {
+		snap->threads[--n] = td;
+	}
+	threads_sort(snap->threads, snap->nthreads);
+	return 0;
+}
+
+int
+prof_snap_take(prof_snap_t *snap) {
+	memset(snap, 0, sizeof(*snap));
+	snap->item_bytes = sizeof(prof_item_t) + (opt_prof_accum ? sizeof(prof_counts_t) : 0);
+	prof_data_pass_begin();
+	int err = threads_list(snap);
+	for (const prof_link_t *link = (const prof_link_t *)prof_data_sites();
+	    link != NULL && err == 0; link = link->next) {
+		err = site_copy(snap, container_of(link, const prof_site_t, link));
+	}
+	if (err != 0) {
+		prof_snap_drop(snap);
+	}
+	return err;
+}
+
+void
+prof_snap_drop(prof_snap_t *snap) {
+	prof_data_pass_end();
+	prof_chunk_t *c = snap->first;
+	while (c != NULL) {
+		prof_chunk_t *next = c->next;
+		pages_unmap(c, CHUNK_BYTES);
+		c = next;
+	}
+	if (snap->threads != NULL) {
+		pages_unmap(snap->threads, snap->threads_bytes);
+	}
+	memset(snap, 0, sizeof(*snap));
+}
+
+static const prof_item_t *
+chunk_item(prof_chunk_t *c, size_t offset) {
+	if (offset < c->used) {
+		return item_at(c, offset);
+	}
+	return c->next == NULL || c->next->used == 0 ? NULL : item_at(c->next, 0);
+}
+
+/* Chunks are aligned to their size, so an item knows its own. */
+const prof_item_t *
+prof_snap_next(const prof_snap_t *snap, const prof_item_t *item) {
+	if (item == NULL) {
+		return snap->first == NULL ? NULL : chunk_item(snap->first, 0);
+	}
+	prof_chunk_t *c = (prof_chunk_t *)((uintptr_t)item & ~(CHUNK_BYTES - 1));
+	return chunk_item(c, (size_t)((const char *)item - (const char *)c->items)
+	    + snap->item_bytes);
+}

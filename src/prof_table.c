@@ -1,0 +1,171 @@
+/* Chained buckets; a shard doubles its array when it has two nodes per bucket. */
+#include "prof_table.h"
+
+#include "meta/freepool.h"
+#include "util/assert.h"
+
+#define PROF_BUCKETS_MIN 4
+
+typedef struct {
+	prof_link_t link;
+	size_t n; /* a power of two */
+	atomic_p_t slot[];
+} prof_buckets_t;
+
+static prof_shard_t *
+table_shard(const prof_table_t *t, uint64_t hash) {
+	return (prof_shard_t *)(uintptr_t)&t->shards[hash >> 56];
+}
+
+static atomic_p_t *
+buckets_slot(prof_buckets_t *b, uint64_t hash) {
+	return &b->slot[hash & (b->n - 1)];
+}
+
+void
+prof_table_init(prof_table_t *t, const char *name, prof_table_eq_t *is_equal,
+    void (*retire)(prof_link_t *)) {
+	t->is_equal = is_equal;
+	t->retire = retire;
+	for (size_t i = 0; i < PROF_TABLE_SHARDS; i++) {
+		mutex_init(&t->shards[i].mtx, name, WITNESS_RANK_PROF_SITES);
+	}
+}
+
+prof_node_t *
+prof_table_find(const prof_table_t *t, uint64_t hash, const void *key) {
+	prof_buckets_t *b = atomic_load_p(&table_shard(t, hash)->buckets, MO_ACQUIRE);
+	if (b == NULL) {
+		return NULL;
+	}
+	prof_node_t *n = atomic_load_p(buckets_slot(b, hash), MO_ACQUIRE);
+	while (n != NULL && (n->hash != hash || !t->is_equal(n, key))) {
+		n = atomic_load_p(&n->next, MO_ACQUIRE);
+	}
+	return n;
+}
+
+mutex_t *
+prof_table_lock(prof_table_t *t, uint64_t hash) {
+	mutex_t *mtx = &table_shard(t, hash)->mtx;
+	mutex_lock(mtx);
+	return mtx;
+}
+
+void
+prof_table_unlock(prof_table_t *t, uint64_t hash) {
+	mutex_unlock(&table_shard(t, hash)->mtx);
+}
+
+static prof_buckets_t *
+buckets_new(size_t n) {
+	size_t bytes = sizeof(prof_buckets_t) + n * sizeof(atomic_p_t);
+	prof_buckets_t *b = meta_alloc(bytes);
+	if (b != NULL) {
+		assert(bytes <= UINT32_MAX);
+		b->link.bytes = (uint32_t)bytes;
+		b->n = n;
+	}
+	return b;
+}
+
+static void
+bucket_push(prof_buckets_t *b, prof_node_t *n) {
+	atomic_p_t *slot = buckets_slot(b, n->hash);
+	atomic_store_p(&n->next, atomic_load_p(slot, MO_RELAXED), MO_RELEASE);
+	atomic_store_p(slot, n, MO_RELEASE);
+}
+
+/* Moves every node into the new array; readers inside a chain go on in the node's new one. */
+static void
+shard_rehash_locked(prof_shard_t *s, prof_buckets_t *to) {
+	prof_buckets_t *from = atomic_load_p(&s->buckets, MO_RELAXED);
+	for (size_t i = 0; i < from->n; i++) {
+		prof_node_t *n = atomic_load_p(&from->slot[i], MO_RELAXED);
+		while (n != NULL) {
+			prof_node_t *next = atomic_load_p(&n->next, MO_RELAXED);
+			bucket_push(to, n);
+			n = next;
+		}
+	}
+}
+
+/* Growing is a wish, except for the first array. */
+static int
+shard_reserve_locked(prof_table_t *t, prof_shard_t *s) {
+	prof_buckets_t *old = atomic_load_p(&s->buckets, MO_RELAXED);
+	if (old != NULL && s->nnodes < 2 * old->n) {
+		return 0;
+	}
+	prof_buckets_t *b = buckets_new(old == NULL ? PROF_BUCKETS_MIN : 2 * old->n);
+	if (b == NULL) {
+		return old == NULL ? ENOMEM : 0;
+	}
+	if (old != NULL) {
+		shard_rehash_locked(s, b);
+	}
+	atomic_store_p(&s->buckets, b, MO_RELEASE);
+	if (old != NULL) {
+		t->retire(&old->link);
+	}
+	return 0;
+}
+
+int
+prof_table_insert_locked(prof_table_t *t, prof_node_t *node) {
+	prof_shard_t *s = table_shard(t, node->hash);
+	mutex_assert_owner(&s->mtx);
+	int err = shard_reserve_locked(t, s);
+	if (err != 0) {
+		return err;
+	}
+	bucket_push(atomic_load_p(&s->buckets, MO_RELAXED), node);
+	s->nnodes++;
+	return 0;
+}
+
+/* The removed node keeps its own next: a reader that stands on it finds the way on. */
+void
+prof_table_remove_locked(prof_table_t *t, prof_node_t *node) {
+	prof_shard_t *s = table_shard(t, node->hash);
+	mutex_assert_owner(&s->mtx);
+	prof_buckets_t *b = atomic_load_p(&s->buckets, MO_RELAXED);
+	atomic_p_t *at = buckets_slot(b, node->hash);
+	prof_node_t *n = atomic_load_p(at, MO_RELAXED);
+	while (n != node) {
+		assert(n != NULL);
+		at = &n->next;
+		n = atomic_load_p(at, MO_RELAXED);
+	}
+	atomic_store_p(at, atomic_load_p(&node->next, MO_RELAXED), MO_RELEASE);
+	assert(s->nnodes > 0);
+	s->nnodes--;
+}
+
+size_t
+prof_table_size(prof_table_t *t) {
+	size_t n = 0;
+	for (size_t i = 0; i < PROF_TABLE_SHARDS; i++) {
+		mutex_lock(&t->shards[i].mtx);
+		n += t->shards[i].nnodes;
+		mutex_unlock(&t->shards[i].mtx);
+	}
+	return n;
+}
+
+void
+prof_table_mutex_read(prof_table_t *t, mutex_prof_data_t *out) {
+	memset(out, 0, sizeof(*out));
+	for (size_t i = 0; i < PROF_TABLE_SHARDS; i++) {
+		mutex_prof_data_t one;
+		mutex_prof_read(&one, &t->shards[i].mtx);
+		mutex_prof_merge(out, &one);
+	}
+}
+
+void
+prof_table_mutex_reset(prof_table_t *t) {
+	for (size_t i = 0; i < PROF_TABLE_SHARDS; i++) {
+		mutex_prof_reset(&t->shards[i].mtx);
+	}
+}

@@ -1,0 +1,43 @@
+/*
+ * Hash table of nodes embedded in their owners: read without a lock, changed under one lock of 256.
+ *
+ * A reader beside a growing shard can follow a node into another chain and so miss one that is
+ * there; it never sees a node that was not inserted, and always comes to an end.  So a miss is only
+ * believed under the shard's lock.  Replaced bucket arrays go to the retire function, because a
+ * reader may still be in them.
+ */
+#ifndef PROF_TABLE_H
+#define PROF_TABLE_H
+
+#include "prof_types.h"
+
+#define PROF_TABLE_SHARDS 256
+
+typedef struct {
+	mutex_t mtx;           /* PROF_SITES; held for one insertion or removal */
+	atomic_p_t buckets;    /* prof_buckets_t */
+	size_t nnodes;
+} ALIGNED(CACHELINE) prof_shard_t;
+
+typedef bool prof_table_eq_t(const prof_node_t *node, const void *key);
+
+typedef struct {
+	prof_table_eq_t *is_equal;
+	void (*retire)(prof_link_t *link);
+	prof_shard_t shards[PROF_TABLE_SHARDS];
+} prof_table_t;
+
+void prof_table_init(prof_table_t *t, const char *name, prof_table_eq_t *is_equal,
+    void (*retire)(prof_link_t *));
+/* NULL: not there, or not seen. The caller keeps what it may find from being freed. */
+prof_node_t *prof_table_find(const prof_table_t *t, uint64_t hash, const void *key);
+mutex_t *prof_table_lock(prof_table_t *t, uint64_t hash);
+void prof_table_unlock(prof_table_t *t, uint64_t hash);
+/* Under the lock of node->hash; ENOMEM. */
+int prof_table_insert_locked(prof_table_t *t, prof_node_t *node);
+void prof_table_remove_locked(prof_table_t *t, prof_node_t *node);
+size_t prof_table_size(prof_table_t *t);
+void prof_table_mutex_read(prof_table_t *t, mutex_prof_data_t *out);
+void prof_table_mutex_reset(prof_table_t *t);
+
+#endif /* PROF_TABLE_H */
