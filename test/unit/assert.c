@@ -3,20 +3,20 @@
 
 #include "util/assert.h"
 
-static int
-child_fail(void) {
+static void
+child_fail(void *arg UNUSED) {
 	int one = 1;
 	assert(one == 2);
-	return 7;
+	_exit(7);
 }
 
-static int
-child_direct(void) {
+static void
+child_direct(void *arg UNUSED) {
 	assert_fail("room/file.c", 12, "a % b == 0");
 }
 
-static int
-child_not_reached(void) {
+static void
+child_not_reached(void *arg UNUSED) {
 	assert_fail_not_reached("room/file.c", 13);
 }
 
@@ -28,19 +28,11 @@ keep_text(const char *s) {
 	write(STDOUT_FILENO, "kept\n", 5) == 5 ? (void)0 : _exit(9);
 }
 
-static int
-child_own_writer(void) {
+static void
+child_own_writer(void *arg UNUSED) {
 	assert_write = keep_text;
 	assert_fail("f.c", 1, "x");
 }
-
-static const struct test_child children[] = {
-	{"fail", child_fail},
-	{"direct", child_direct},
-	{"not_reached", child_not_reached},
-	{"own_writer", child_own_writer},
-	{NULL, NULL},
-};
 
 static bool
 died_of_abort(const struct test_result *r) {
@@ -48,12 +40,10 @@ died_of_abort(const struct test_result *r) {
 }
 
 int
-main(int argc, char **argv) {
-	test_children(argc, argv, children);
+main(void) {
 	static struct test_result r;
-	const char *env[] = {NULL};
 
-	run_child_env(&r, "fail", env);
+	test_fork(&r, child_fail, NULL);
 	if (config_debug) {
 		ok(died_of_abort(&r), "a false assertion aborts");
 		contains(r.out, "Failed assertion: \"one == 2\"\n", "and shows its text");
@@ -61,14 +51,14 @@ main(int argc, char **argv) {
 		ok(exited_with(&r, 7), "a release build goes on");
 		is_str(r.out, "", "and says nothing");
 	}
-	run_child_env(&r, "direct", env);
+	test_fork(&r, child_direct, NULL);
 	ok(died_of_abort(&r), "assert_fail aborts");
 	is_str(r.out, "<jemalloc>: room/file.c:12: Failed assertion: \"a % b == 0\"\n",
 	    "the line, a percent sign in it kept");
-	run_child_env(&r, "not_reached", env);
+	test_fork(&r, child_not_reached, NULL);
 	ok(died_of_abort(&r), "unreachable code aborts");
 	contains(r.out, "<jemalloc>: room/file.c:13: ", "and says where");
-	run_child_env(&r, "own_writer", env);
+	test_fork(&r, child_own_writer, NULL);
 	is_str(r.out, "kept\n", "the text goes through assert_write");
 
 	int calls = 0;

@@ -1,0 +1,195 @@
+/*
+ * Memory goes back to the system after it was freed: by time, with nothing but traffic
+ * inside a thread cache; at once or never where the options say so; and on request. The
+ * waits have limits far beyond the decay times; how long it took decides nothing.
+ */
+#include "ctl.h"
+
+#define BYTES ((size_t)300 << 20)
+#define MB(n) ((n) >> 20)
+
+static void **chain;
+
+/* Touched blocks of many sizes, 300 MB in all, linked through their first word. */
+static void
+fill(void)
+{
+	static const size_t sizes[] = { 64, 512, 3000, 14336, 20000, 100000, 1 << 20, 3 << 20 };
+	size_t total = 0;
+
+	for (size_t i = 0; total < BYTES; i++) {
+		size_t kind = (i / 64) % 8;
+		size_t size = sizes[kind];
+		void **p;
+
+		if (size > 50000 && i % 16 != 0)
+			continue;
+		p = keep(malloc(size));
+		memset(p, 1, size);
+		*p = chain;
+		chain = p;
+		total += size;
+	}
+}
+
+static void
+drop(void)
+{
+	while (chain != NULL) {
+		void **p = chain;
+
+		chain = *p;
+		free(p);
+	}
+}
+
+/* Small blocks that never leave the thread's cache, for about ms milliseconds. */
+static void
+traffic(int ms)
+{
+	for (int i = 0; i < ms; i++) {
+		for (int j = 0; j < 20000; j++)
+			free(keep(malloc(64)));
+		usleep(500);
+	}
+}
+
+static bool
+falls_below(size_t limit, int seconds)
+{
+	int64_t end = test_now_ms() + seconds * 1000;
+
+	while (test_now_ms() < end) {
+		traffic(20);
+		if (rss_bytes() < limit)
+			return true;
+	}
+	return false;
+}
+
+static int
+child_by_time(void)
+{
+	size_t before, full;
+
+	traffic(1);
+	before = rss_bytes();
+	fill();
+	full = rss_bytes();
+	ok(full > before + BYTES - BYTES / 10, "%zu MB are in memory", MB(full));
+	drop();
+	ok(falls_below(before + (24 << 20), 60), "RSS falls back (%zu -> %zu MB, before %zu)",
+	    MB(full), MB(rss_bytes()), MB(before));
+	return done_testing();
+}
+
+static int
+child_at_once(void)
+{
+	size_t before = rss_bytes();
+
+	fill();
+	drop();
+	mallctl("thread.tcache.flush", NULL, NULL, NULL, 0);
+	ok(rss_bytes() < before + (24 << 20), "dirty_decay_ms:0, RSS %zu MB right after the frees",
+	    MB(rss_bytes()));
+	return done_testing();
+}
+
+static int
+child_never(void)
+{
+	size_t before = rss_bytes(), full;
+
+	fill();
+	full = rss_bytes();
+	drop();
+	traffic(300);
+	is_int(ctl_void("arena.4096.decay"), 0, "arena.4096.decay");
+	ok(rss_bytes() > full - BYTES / 4, "dirty_decay_ms:-1 keeps the memory (%zu MB)",
+	    MB(rss_bytes()));
+	ctl_void("thread.tcache.flush");
+	is_int(ctl_void("arena.4096.purge"), 0, "arena.4096.purge");
+	ok(rss_bytes() < before + (24 << 20), "and gives it back on request (%zu MB)",
+	    MB(rss_bytes()));
+	return done_testing();
+}
+
+/* The time set at run time holds for what is already free. */
+static int
+child_set_later(void)
+{
+	size_t before = rss_bytes();
+	ssize_t ms = 200;
+
+	fill();
+	drop();
+	is_int(ctl_write("arenas.dirty_decay_ms", ms), 0, "default for new arenas");
+	for (unsigned i = 0; i < ctl_unsigned("arenas.narenas"); i++) {
+		char name[64];
+
+		if (ctl_bool(ctl_name(name, "arena.%u.initialized", i)))
+			is_int(ctl_write(ctl_name(name, "arena.%u.dirty_decay_ms", i), ms), 0,
+			    "arena %u", i);
+	}
+	ok(falls_below(before + (24 << 20), 30), "a decay time set later (%zu MB)", MB(rss_bytes()));
+	return done_testing();
+}
+
+static void
+test_nodes(void)
+{
+	static const char *const names[] = { "arenas.dirty_decay_ms", "arenas.muzzy_decay_ms",
+		"arena.0.dirty_decay_ms", "arena.0.muzzy_decay_ms" };
+
+	for (size_t i = 0; i < 4; i++) {
+		ssize_t old = ctl_ssize(names[i]), v = 5000, got = 0;
+		size_t len = sizeof(got);
+
+		is_int(old, i % 2 == 0 ? 10000 : 0, "%s by default", names[i]);
+		is_int(mallctl(names[i], &got, &len, &v, sizeof(v)), 0, "%s: set", names[i]);
+		is_int(got, old, "%s: the old value is read", names[i]);
+		is_int(ctl_ssize(names[i]), 5000, "%s: holds", names[i]);
+		v = -2;
+		is_int(ctl_write(names[i], v), EFAULT, "%s: -2 is refused", names[i]);
+		v = (ssize_t)18446744072001;
+		is_int(ctl_write(names[i], v), EFAULT, "%s: too large is refused", names[i]);
+		is_int(ctl_ssize(names[i]), 5000, "%s: still holds", names[i]);
+		v = -1;
+		is_int(ctl_write(names[i], v), 0, "%s: -1 is accepted", names[i]);
+		is_int(ctl_write(names[i], old), 0, "%s: set back", names[i]);
+	}
+}
+
+static void
+run(const char *child, const char *conf)
+{
+	static struct test_result r;
+
+	test_state.timeout_s = 120;
+	run_child_conf(&r, child, conf);
+	child_exits(&r, 0, "%s: %s", child, conf != NULL ? conf : "default options");
+}
+
+static const struct test_child children[] = {
+	{ "by_time", child_by_time },
+	{ "at_once", child_at_once },
+	{ "never", child_never },
+	{ "set_later", child_set_later },
+	{ NULL, NULL },
+};
+
+int
+main(int argc, char **argv)
+{
+	test_children(argc, argv, children);
+	test_nodes();
+	run("by_time", "dirty_decay_ms:1000");
+	run("by_time", "dirty_decay_ms:500,muzzy_decay_ms:500");
+	run("by_time", "dirty_decay_ms:1000,narenas:1,retain:false");
+	run("by_time", NULL);
+	run("at_once", "dirty_decay_ms:0,muzzy_decay_ms:0");
+	run("never", "dirty_decay_ms:-1");
+	run("set_later", "dirty_decay_ms:100000");
+	return done_testing();
+}

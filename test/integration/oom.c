@@ -1,0 +1,249 @@
+/*
+ * No memory left (RLIMIT_AS): every function says NULL and ENOMEM, what lives stays whole,
+ * and memory that is freed serves again; also where the first malloc of a thread, or of
+ * the process, meets the limit.
+ */
+#include "ctl.h"
+#include <malloc.h>
+#include <pthread.h>
+#include <sys/mman.h>
+
+#define N_BLOCKS 300000
+
+static void *blocks[N_BLOCKS];
+static volatile int phase;
+
+/* So much more address space than now, and no more. */
+static void
+limit_memory(size_t more)
+{
+	size_t now = proc_status_bytes("VmSize") + more;
+	struct rlimit r = { now, RLIM_INFINITY };
+
+	if (setrlimit(RLIMIT_AS, &r) != 0)
+		_exit(20);
+}
+
+static void
+unlimit_memory(void)
+{
+	struct rlimit r = { RLIM_INFINITY, RLIM_INFINITY };
+
+	setrlimit(RLIMIT_AS, &r);
+}
+
+/* Allocates until nothing is left; each block carries its number. */
+static size_t
+exhaust(size_t size)
+{
+	size_t n = 0;
+
+	errno = 0;
+	while (n < N_BLOCKS) {
+		size_t *p = keep(malloc(size));
+
+		if (p == NULL)
+			break;
+		*p = n;
+		blocks[n++] = p;
+	}
+	return n;
+}
+
+static bool
+release(size_t n)
+{
+	bool whole = true;
+
+	for (size_t i = 0; i < n; i++) {
+		whole = whole && *(size_t *)blocks[i] == i;
+		free(blocks[i]);
+	}
+	return whole;
+}
+
+static void
+sizes_now(void *arg)
+{
+	size_t size = *(size_t *)arg;
+	size_t n, again;
+	int err;
+
+	limit_memory((size_t)48 << 20);
+	n = exhaust(size);
+	err = errno;
+	if (n == 0 || n == N_BLOCKS || err != ENOMEM)
+		_exit(1);
+	if (!release(n))
+		_exit(2);
+	again = exhaust(size);
+	if (again < n / 2)
+		_exit(3);
+	if (!release(again))
+		_exit(4);
+	unlimit_memory();
+	_exit(exhaust(size) > n ? 0 : 5);
+}
+
+static void
+functions_now(void *arg)
+{
+	size_t big = (size_t)64 << 20;
+	char *kept = keep(malloc(1000));
+	void *p = NULL;
+	int bad = 0;
+
+	(void)arg;
+	memset(kept, 'k', 1000);
+	limit_memory((size_t)32 << 20);
+	exhaust((size_t)1 << 20);
+#define FAILS(call) do { errno = 0; bad += (call) != NULL || errno != ENOMEM; } while (0)
+	FAILS(keep(malloc(hide(big))));
+	FAILS(keep(calloc(1, hide(big))));
+	FAILS(keep(realloc(keep(kept), hide(big))));
+	FAILS(keep(aligned_alloc(64, hide(big))));
+	FAILS(keep(memalign(1 << 20, hide(big))));
+	FAILS(keep(valloc(hide(big))));
+	FAILS(keep(pvalloc(hide(big))));
+#undef FAILS
+	bad += posix_memalign(&p, 64, hide(big)) != ENOMEM;
+	bad += keep(mallocx(hide(big), 0)) != NULL;
+	bad += keep(rallocx(keep(kept), hide(big), 0)) != NULL;
+	bad += xallocx(keep(kept), hide(big), 0, 0) != malloc_usable_size(kept);
+	bad += !is_filled(kept, 'k', 1000);
+	_exit(bad);
+}
+
+static void *
+first_malloc(void *arg)
+{
+	int *result = arg;
+	char *p;
+
+	__atomic_fetch_add(&phase, 1, __ATOMIC_SEQ_CST);
+	while (phase < 100)
+		usleep(1000);
+	errno = 0;
+	p = keep(malloc(200));
+	*result = p != NULL ? 1 : errno == ENOMEM ? 2 : 3;
+	free(p);
+	while (phase < 200)
+		usleep(1000);
+	p = keep(malloc(300));
+	if (p == NULL)
+		*result = 4;
+	free(p);
+	return NULL;
+}
+
+/* Threads exist, have never allocated, and do so when nothing is left. */
+static void
+thread_now(void *arg)
+{
+	pthread_t t[4];
+	int result[4] = { 0 };
+	size_t n;
+
+	(void)arg;
+	for (int i = 0; i < 4; i++) {
+		if (pthread_create(&t[i], NULL, first_malloc, &result[i]) != 0)
+			_exit(21);
+	}
+	while (phase < 4)
+		usleep(1000);
+	limit_memory((size_t)16 << 20);
+	n = exhaust((size_t)1 << 20);
+	exhaust(16384);
+	while (mmap(NULL, 65536, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)
+		continue;
+	while (mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)
+		continue;
+	phase = 100;
+	usleep(200000);
+	unlimit_memory();
+	phase = 200;
+	for (int i = 0; i < 4; i++) {
+		pthread_join(t[i], NULL);
+		if (result[i] != 1 && result[i] != 2)
+			_exit(10 + result[i]);
+	}
+	_exit(n > 0 ? 0 : 22);
+}
+
+static int
+child_start(void)
+{
+	void *p = malloc(100);
+
+	printf("started %d\n", p != NULL);
+	free(p);
+	return 0;
+}
+
+struct start {
+	size_t limit;
+};
+
+static void
+start_now(void *arg)
+{
+	struct start *s = arg;
+	struct rlimit r = { s->limit, s->limit };
+
+	setrlimit(RLIMIT_AS, &r);
+	execl("/proc/self/exe", "oom", "--child=start", NULL);
+	_exit(99);
+}
+
+/* The whole program under ever smaller limits: it runs, or is refused, but does not crash. */
+static void
+test_start(void)
+{
+	static struct test_result r;
+	int ran = 0, crashed = 0;
+
+	for (size_t kb = 1024; kb <= 65536; kb += kb < 16384 ? 256 : 4096) {
+		struct start s = { kb << 10 };
+
+		run_forked(&r, start_now, &s);
+		ran += strstr(r.out, "started") != NULL;
+		/* The kernel kills a program that cannot even be mapped by SIGKILL or SIGSEGV
+		 * before its first instruction; then nothing of it has run. */
+		if (!WIFEXITED(r.status) && r.len > 0) {
+			diag("limit %zu KB: status %#x", kb, (unsigned)r.status);
+			crashed++;
+		}
+		if (WIFSIGNALED(r.status) && (WTERMSIG(r.status) == SIGABRT || ran > 0)) {
+			diag("limit %zu KB: signal %d", kb, WTERMSIG(r.status));
+			crashed++;
+		}
+	}
+	is_int(crashed, 0, "starting under small limits");
+	ok(ran > 0, "it ran under %d of them", ran);
+}
+
+static const struct test_child children[] = {
+	{ "start", child_start },
+	{ NULL, NULL },
+};
+
+int
+main(int argc, char **argv)
+{
+	static const size_t sizes[] = { 512, 3000, 14336, 16384, 40000, 1 << 20, 5 << 20 };
+	static struct test_result r;
+
+	test_children(argc, argv, children);
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		size_t size = sizes[i];
+
+		run_forked(&r, sizes_now, &size);
+		child_exits(&r, 0, "blocks of %zu to the end and back, twice", size);
+	}
+	run_forked(&r, functions_now, NULL);
+	child_exits(&r, 0, "every function says NULL and ENOMEM");
+	run_forked(&r, thread_now, NULL);
+	child_exits(&r, 0, "the first malloc of a thread when nothing is left");
+	test_start();
+	return done_testing();
+}

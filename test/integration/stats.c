@@ -1,0 +1,305 @@
+/*
+ * Statistics are exact: what they say about live bytes, blocks and requests is what this
+ * program did. The caches are flushed before each look, so that what is counted is in use.
+ */
+#include "ctl.h"
+#include <malloc.h>
+#include <pthread.h>
+
+static void
+look(void)
+{
+	ctl_void("thread.tcache.flush");	/* EFAULT without a cache is fine */
+	ctl_epoch();
+}
+
+static uint64_t
+arena_u64(const char *what)
+{
+	char name[128];
+
+	return ctl_u64(ctl_name(name, "stats.arenas.4096.%s", what));
+}
+
+static void
+test_allocated(void)
+{
+	static const size_t sizes[] = { 1, 8, 24, 64, 100, 1000, 4096, 10000, 14336, 14337, 20000,
+	    32768, 33000, 100000, 1 << 20, (5 << 20) + 1 };
+	static void *p[16][50];
+	size_t before, after, sum = 0, back, active;
+
+	look();
+	before = ctl_size("stats.allocated");
+	for (int i = 0; i < 16; i++) {
+		for (int j = 0; j < 50; j++) {
+			p[i][j] = keep(malloc(sizes[i]));
+			sum += malloc_usable_size(p[i][j]);
+		}
+	}
+	look();
+	after = ctl_size("stats.allocated");
+	active = ctl_size("stats.active");
+	is_uint(after - before, sum, "stats.allocated counts usable bytes exactly");
+	ok(active >= after && active % ctl_size("arenas.page") == 0, "stats.active %zu", active);
+	ok(ctl_size("stats.mapped") >= active, "stats.mapped %zu", ctl_size("stats.mapped"));
+	ok(ctl_size("stats.resident") >= active, "stats.resident");
+	ok(ctl_size("stats.metadata") > 0, "stats.metadata");
+	for (int i = 0; i < 16; i++) {
+		for (int j = 0; j < 50; j++)
+			free(p[i][j]);
+	}
+	look();
+	back = ctl_size("stats.allocated");
+	is_uint(back, before, "and they are gone after free");
+	is_uint(arena_u64("small.allocated") + arena_u64("large.allocated"), back,
+	    "small and large together are all");
+}
+
+static unsigned
+bin_of(size_t size)
+{
+	char name[64];
+	unsigned i = 0;
+
+	while (ctl_size(ctl_name(name, "arenas.bin.%u.size", i)) < size)
+		i++;
+	return i;
+}
+
+static unsigned
+lextent_of(size_t size)
+{
+	char name[64];
+	unsigned i = 0;
+
+	while (ctl_size(ctl_name(name, "arenas.lextent.%u.size", i)) < size)
+		i++;
+	return i;
+}
+
+static void
+test_bin_counts(void)
+{
+	unsigned bin = bin_of(320);
+	uint64_t nmalloc, ndalloc, nrequests, small_requests;
+	static void *p[1000];
+	char name[96];
+	size_t curregs;
+
+#define BIN(what) ctl_u64(ctl_name(name, "stats.arenas.4096.bins.%u." what, bin))
+	look();
+	nmalloc = BIN("nmalloc");
+	ndalloc = BIN("ndalloc");
+	nrequests = BIN("nrequests");
+	small_requests = arena_u64("small.nrequests");
+	curregs = BIN("curregs");
+	for (int i = 0; i < 1000; i++)
+		p[i] = keep(malloc(320));
+	for (int i = 0; i < 400; i++)
+		free(p[i]);
+	look();
+	is_uint(BIN("curregs") - curregs, 600, "curregs counts 600 blocks");
+	is_uint(BIN("nrequests") - nrequests, 1000, "nrequests counts 1000 requests");
+	is_uint(arena_u64("small.nrequests") - small_requests, 1000, "small.nrequests too");
+	ok(BIN("nmalloc") - nmalloc - (BIN("ndalloc") - ndalloc) == 600,
+	    "nmalloc minus ndalloc is what lives");
+	ok(BIN("curslabs") > 0 && BIN("nslabs") >= BIN("curslabs"), "slabs");
+	for (int i = 400; i < 1000; i++)
+		free(p[i]);
+	look();
+	is_uint(BIN("curregs"), curregs, "all gone");
+#undef BIN
+}
+
+static void
+test_large_counts(void)
+{
+	size_t size = class_of(ctl_size("arenas.page") * 40);
+	unsigned i = lextent_of(size);
+	uint64_t nmalloc, ndalloc, cur;
+	void *p[20];
+	char name[96];
+
+#define LARGE(what) ctl_u64(ctl_name(name, "stats.arenas.4096.lextents.%u." what, i))
+	look();
+	nmalloc = LARGE("nmalloc");
+	ndalloc = LARGE("ndalloc");
+	cur = LARGE("curlextents");
+	for (int j = 0; j < 20; j++)
+		p[j] = keep(malloc(size));
+	for (int j = 0; j < 5; j++)
+		free(p[j]);
+	look();
+	is_uint(LARGE("nmalloc") - nmalloc, 20, "large nmalloc");
+	is_uint(LARGE("ndalloc") - ndalloc, 5, "large ndalloc");
+	is_uint(LARGE("curlextents") - cur, 15, "curlextents");
+	for (int j = 5; j < 20; j++)
+		free(p[j]);
+	look();
+	is_uint(LARGE("curlextents"), cur, "and back");
+#undef LARGE
+}
+
+/* One mixed run; the sums of usable sizes are kept by hand. */
+static void
+test_thread_counters(void)
+{
+	uint64_t a0, d0, a = 0, d = 0, seed = 3;
+	void *p[200] = { NULL };
+
+	a0 = ctl_u64("thread.allocated");
+	d0 = ctl_u64("thread.deallocated");
+	for (int i = 0; i < 20000; i++) {
+		size_t at = test_random(&seed) % 200;
+		size_t size = 1 + test_random(&seed) % (at == 0 ? 200000 : 2000);
+
+		if (p[at] != NULL && i % 3 == 0) {
+			size_t old = malloc_usable_size(p[at]);
+			uint64_t moved = ctl_u64("thread.allocated");
+
+			p[at] = keep(realloc(p[at], size));
+			moved = ctl_u64("thread.allocated") - moved;
+			if (moved != 0 && moved != malloc_usable_size(p[at]))
+				diag("realloc counts %llu", (unsigned long long)moved);
+			a += moved;
+			d += moved != 0 ? old : 0;
+			continue;
+		}
+		if (p[at] != NULL) {
+			d += malloc_usable_size(p[at]);
+			free(p[at]);
+		}
+		p[at] = keep(malloc(size));
+		a += malloc_usable_size(p[at]);
+	}
+	is_uint(ctl_u64("thread.allocated") - a0, a, "thread.allocated");
+	is_uint(ctl_u64("thread.deallocated") - d0, d, "thread.deallocated");
+	for (int i = 0; i < 200; i++) {
+		d += malloc_usable_size(p[i]);
+		free(p[i]);
+	}
+	is_uint(ctl_u64("thread.deallocated") - d0, d, "after the last free");
+}
+
+static void
+test_thread_pointers(void)
+{
+	uint64_t *allocated = NULL, *deallocated = NULL;
+	size_t len = sizeof(allocated);
+	uint64_t a, d;
+	size_t usable;
+	void *p;
+
+	is_int(mallctl("thread.allocatedp", &allocated, &len, NULL, 0), 0, "thread.allocatedp");
+	is_int(mallctl("thread.deallocatedp", &deallocated, &len, NULL, 0), 0,
+	    "thread.deallocatedp");
+	if (allocated == NULL || deallocated == NULL)
+		return;
+	a = *(volatile uint64_t *)allocated;
+	d = *(volatile uint64_t *)deallocated;
+	is_uint(a, ctl_u64("thread.allocated"), "points at the counter");
+	for (int i = 0; i < 100; i++) {
+		p = keep(malloc(100));
+		usable = malloc_usable_size(p);
+		a += usable;
+		if (*(volatile uint64_t *)allocated != a)
+			break;
+		free(p);
+		d += usable;
+		if (*(volatile uint64_t *)deallocated != d)
+			break;
+	}
+	is_uint(*allocated, a, "every malloc moves it at once");
+	is_uint(*deallocated, d, "and every free the other");
+	p = keep(malloc(500000));
+	is_uint(*allocated - a, malloc_usable_size(p), "a large block");
+	free(p);
+	is_uint(*deallocated - d, *allocated - a, "and its free");
+}
+
+static void *
+other_thread(void *arg)
+{
+	uint64_t *result = arg;
+	void *p = keep(malloc(5000));
+
+	result[0] = ctl_u64("thread.allocated");
+	result[1] = malloc_usable_size(p);
+	result[2] = ctl_u64("thread.deallocated");
+	free(p);
+	result[3] = ctl_u64("thread.deallocated");
+	return NULL;
+}
+
+static void
+test_other_thread(void)
+{
+	uint64_t r[4] = { 0 };
+	pthread_t t;
+
+	pthread_create(&t, NULL, other_thread, r);
+	pthread_join(t, NULL);
+	ok(r[0] == r[1] && r[2] == 0 && r[3] == r[1],
+	    "a new thread counts from zero, its own only (%llu %llu %llu %llu)",
+	    (unsigned long long)r[0], (unsigned long long)r[1], (unsigned long long)r[2],
+	    (unsigned long long)r[3]);
+}
+
+static void
+test_peak(void)
+{
+	uint64_t peak;
+	void *p;
+
+	if (!ctl_exists("thread.peak.read")) {
+		skip(3, "no thread.peak");
+		return;
+	}
+	is_int(ctl_void("thread.peak.reset"), 0, "thread.peak.reset");
+	p = keep(malloc(10 << 20));
+	free(p);
+	p = keep(malloc(1000));
+	peak = ctl_u64("thread.peak.read");
+	ok(peak >= 10 << 20 && peak < 11 << 20, "thread.peak.read is %llu", (unsigned long long)peak);
+	free(p);
+	ctl_void("thread.peak.reset");
+	ok(ctl_u64("thread.peak.read") < 100000, "reset");
+}
+
+static int
+child_all(void)
+{
+	test_allocated();
+	test_bin_counts();
+	test_large_counts();
+	test_thread_counters();
+	test_other_thread();
+	test_peak();
+	test_thread_pointers();
+	return done_testing();
+}
+
+static const struct test_child children[] = {
+	{ "all", child_all },
+	{ NULL, NULL },
+};
+
+int
+main(int argc, char **argv)
+{
+	static const char *const confs[] = { "tcache:false", "narenas:1", "tcache_max:4096",
+	    "prof:true,lg_prof_sample:10", "percpu_arena:percpu", "zero:true", "retain:false" };
+	static struct test_result r;
+
+	test_children(argc, argv, children);
+	if (!ctl_bool("config.stats"))
+		plan_skip_all("no statistics in this build");
+	run_child_conf(&r, "all", NULL);
+	child_exits(&r, 0, "all counts");
+	for (size_t i = 0; i < sizeof(confs) / sizeof(confs[0]); i++) {
+		run_child_conf(&r, "all", confs[i]);
+		child_exits(&r, 0, "the same with %s", confs[i]);
+	}
+	return done_testing();
+}

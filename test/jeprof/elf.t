@@ -1,0 +1,95 @@
+#!/usr/bin/perl
+# The symbol reader: both classes, both byte orders, which symbol wins, separate debug files, other roots.
+BEGIN { require Cwd; require((Cwd::abs_path(__FILE__) =~ s{[^/]*$}{}r) . 'common.pl') }
+use strict;
+use warnings;
+our $dir;
+
+my $id = 'ab' . '0123456789' x 3;
+my @symbols = (['first', 0x1100, 0x40], ['second', 0x1200, 0x100], ['no_size', 0x1400, 0], ['data', 0x1500, 0x40, 1],
+	['wide', 0x1600, 0x400], ['inner', 0x1700, 0x10], ['_alias', 0x1800, 0x20], ['alias', 0x1800, 0x20],
+	['local_twin', 0x1900, 0x20, 2, 0], ['global_twin_name', 0x1900, 0x20, 2, 1], ['versioned@@V_1.2', 0x1b00, 0x20],
+	['resolver', 0x1c00, 0x20, 10]);
+my %want = (0x1100 => 'first', 0x113f => 'first', 0x1140 => undef, 0x12ff => 'second', 0x1300 => undef, 0x1400 => undef,
+	0x1510 => undef, 0x1620 => 'wide', 0x1705 => 'inner', 0x1710 => 'wide', 0x1810 => 'alias', 0x1910 => 'global_twin_name',
+	0x1b08 => 'versioned', 0x1c01 => 'resolver', 0x10ff => undef);
+
+sub names_of {
+	my ($file, $bias, @options) = @_;
+	my @stacks = map { [[$bias + $_, $bias + 0x1101], 1, 100 + $_] } sort keys %want;
+	our_dump("$dir/elf.heap", stacks => \@stacks, modules => [[$bias + 0x1000, $bias + 0x3000, $bias, $id, $file]]);
+	my ($code, $out, $err) = jeprof('--collapsed', '--show_bytes', @options, "$dir/elf.heap");
+	my %name;
+	for my $line (split /\n/, $out) {
+		my ($leaf, $bytes) = $line =~ /([^;]*) (\d+)$/;
+		$name{ $bytes - 100 } = $leaf;
+	}
+	return (\%name, $code, $err);
+}
+
+for my $wide (0, 1) {
+	for my $order ('<', '>') {
+		for my $dynamic (0, 1) {
+			my $title = ($wide ? '64' : '32') . ' bits, ' . ($order eq '<' ? 'little' : 'big') . ' end first' . ($dynamic ? ', dynamic' : '');
+			elf_file("$dir/object", wide => $wide, order => $order, id => $id, symbols => \@symbols, dynamic => $dynamic);
+			my $bias = $wide ? 0x555555550000 : 0x56550000;
+			my ($name, $code, $err) = names_of("$dir/object", $bias);
+			my %expect = map { $_ => $want{$_} // sprintf 'object+0x%x', $_ } keys %want;
+			is_deeply($name, \%expect, "$title: each name by a covering function symbol");
+		}
+	}
+}
+
+# Separate debug files.
+elf_file("$dir/object", id => $id);
+my ($name, $code, $err) = names_of("$dir/object", 0x7f0000000000);
+is($name->{0x1100}, 'object+0x1100', 'no symbols at all: object and offset');
+is($code, 3, 'most bytes without a name: exit 3');
+mkdir "$dir/debug";
+mkdir "$dir/debug/.build-id";
+mkdir "$dir/debug/.build-id/ab";
+my $debug = "$dir/debug/.build-id/ab/" . substr($id, 2) . '.debug';
+elf_file($debug, id => $id, symbols => \@symbols);
+($name, $code, $err) = names_of("$dir/object", 0x7f0000000000, "--debug-dir=$dir/debug");
+is($name->{0x1700 + 5}, 'inner', 'debug file by build-id');
+elf_file($debug, id => 'cd' x 16, symbols => \@symbols);
+($name) = names_of("$dir/object", 0x7f0000000000, "--debug-dir=$dir/debug");
+is($name->{0x1700 + 5}, 'object+0x1705', 'a debug file of another build is not used');
+elf_file("$dir/object", id => $id, link => 'object.dbg');
+mkdir "$dir/.debug";
+elf_file("$dir/.debug/object.dbg", id => $id, symbols => \@symbols);
+($name) = names_of("$dir/object", 0x7f0000000000);
+is($name->{0x1700 + 5}, 'inner', 'debug file by .gnu_debuglink');
+
+# Other roots.
+mkdir "$dir/root";
+elf_file("$dir/root/moved", id => $id, symbols => \@symbols);
+for my $case (["--sysroot=$dir/root"], ["--lib_prefix=/nowhere,$dir/root"], ["--add_lib=$dir/root/moved"], ["--exe=$dir/root/moved"]) {
+	($name, $code, $err) = names_of('/no/such/dir/moved', 0x7f0000000000, @$case);
+	is($name->{0x1100}, 'first', "found by @$case");
+	is($code, 0, 'and there is no doubt') or diag($err);
+}
+($name, $code, $err) = names_of('/no/such/dir/moved', 0x7f0000000000);
+is($code, 3, 'an object that is not there: exit 3');
+like($err, qr{/no/such/dir/moved: not found}, 'and its path');
+
+# Damaged files must not break anything.
+elf_file("$dir/object", id => $id, symbols => \@symbols);
+my $whole = slurp("$dir/object");
+my $bad = 0;
+for my $cut (0, 3, 16, 40, 63, 64, 100, 0x3001, map { length($whole) - $_ } 1, 40, 64, 65, 200, 448, 500, 700) {
+	spew("$dir/object", substr $whole, 0, $cut);
+	(undef, $code, $err) = names_of("$dir/object", 0x7f0000000000);
+	$bad++, diag("cut at $cut: $code $err") if $code != 3 && $code != 0 || $err =~ /internal|uninit|substr|unpack/;
+}
+srand 11;
+for (1 .. 60) {
+	my $broken = $whole;
+	substr($broken, 16 + int rand 48, 1) = chr int rand 256 for 1 .. 3;
+	substr($broken, length($broken) - 1 - int rand 448, 1) = chr int rand 256 for 1 .. 6;
+	spew("$dir/object", $broken);
+	(undef, $code, $err) = names_of("$dir/object", 0x7f0000000000);
+	$bad++, diag("$code $err") if $code != 3 && $code != 0 || $err =~ /internal|uninit|substr|unpack/;
+}
+is($bad, 0, 'cut and damaged ELF files: no crash, no noise');
+done_testing();
