@@ -165,7 +165,8 @@ sub our_dump {
 	my ($path, %want) = @_;
 	my $rate = $want{rate} // 1;
 	my $text = "heap_v2/$rate\n";
-	$text .= join '', map { "# jemalloc.$_=$want{meta}{$_}\n" } sort keys %{ $want{meta} // { version => '5.3.1' } };
+	my %meta = $want{meta} ? %{ $want{meta} } : (version => '5.3.1');
+	$text .= join '', map { "# jemalloc.$_=$meta{$_}\n" } sort keys %meta;
 	$text .= "  t*: 1: 1 [0: 0]\n  t0: 1: 1 [0: 0]\n";
 	for my $stack (@{ $want{stacks} }) {
 		my ($frames, $objects, $bytes) = @$stack;

@@ -3,6 +3,7 @@
 BEGIN { require Cwd; require((Cwd::abs_path(__FILE__) =~ s{[^/]*$}{}r) . 'common.pl') }
 use strict;
 use warnings;
+no warnings 'portable';
 our $dir;
 
 my $id = 'ab' . '0123456789' x 3;
@@ -16,13 +17,14 @@ my %want = (0x1100 => 'first', 0x113f => 'first', 0x1140 => undef, 0x12ff => 'se
 
 sub names_of {
 	my ($file, $bias, @options) = @_;
-	my @stacks = map { [[$bias + $_, $bias + 0x1101], 1, 100 + $_] } sort keys %want;
+	my @address = sort { $a <=> $b } keys %want;
+	my @stacks = map { [[$bias + $address[$_], $bias + 0x1101], 1, 1 << (10 + $_)] } 0 .. $#address;	# sums of distinct powers of two
 	our_dump("$dir/elf.heap", stacks => \@stacks, modules => [[$bias + 0x1000, $bias + 0x3000, $bias, $id, $file]]);
 	my ($code, $out, $err) = jeprof('--collapsed', '--show_bytes', @options, "$dir/elf.heap");
 	my %name;
 	for my $line (split /\n/, $out) {
 		my ($leaf, $bytes) = $line =~ /([^;]*) (\d+)$/;
-		$name{ $bytes - 100 } = $leaf;
+		$name{ $address[$_] } = $leaf for grep { $bytes & 1 << (10 + $_) } 0 .. $#address;
 	}
 	return (\%name, $code, $err);
 }

@@ -37,7 +37,7 @@ namespace { struct Holder { std::map<std::string, std::vector<int>> all;
 	__attribute__((noinline)) void fill(int n) { for (int i = 0; i < n; i++) all[std::to_string(i)].resize(500); } }; }
 template <class T> __attribute__((noinline)) T *make_many(int n) { T *p = new T[n]; p[0] = 1; return p; }
 void *volatile sink;
-int main() { auto *h = new Holder; h->fill(20000); sink = make_many<double>(500000); sink = h; _Exit(sink == nullptr ? 1 : (exit(0), 0)); }
+int main() { auto *h = new Holder; h->fill(20000); sink = make_many<double>(500000); sink = h; return 0; }
 C
 
 sub shares {
