@@ -341,18 +341,22 @@ sys_random(void) {
  * unreadable.  For kernels before 5.14.
  */
 static bool
-is_readable_by_sigmask(const void *addr) {
-	long ret = syscall(SYS_rt_sigprocmask, ~0L, (uintptr_t)addr & ~(uintptr_t)7, NULL, ZU(8));
+is_readable_by_sigmask(uintptr_t p) {
+	long ret = syscall(SYS_rt_sigprocmask, ~0L, p, NULL, ZU(8));
 	return ret == 0 || errno != EFAULT;
 }
 
 bool
-sys_is_readable(const void *addr) {
+sys_is_readable(const void *addr, size_t size) {
 	int saved = errno;
-	uintptr_t page = (uintptr_t)addr & ~(uintptr_t)(os_page_size - 1);
-	bool is_ok = true;
-	if (syscall(SYS_madvise, page, os_page_size, MADV_POPULATE_READ) != 0) {
-		is_ok = errno == EINVAL && is_readable_by_sigmask(addr);
+	uintptr_t start = align_down((uintptr_t)addr, os_page_size);
+	uintptr_t end = align_up((uintptr_t)addr + size, os_page_size);
+	bool is_ok = end > start;
+	if (is_ok && syscall(SYS_madvise, start, end - start, MADV_POPULATE_READ) != 0) {
+		is_ok = errno == EINVAL;
+		for (uintptr_t p = start; is_ok && p < end; p += os_page_size) {
+			is_ok = is_readable_by_sigmask(p);
+		}
 	}
 	errno = saved;
 	return is_ok;

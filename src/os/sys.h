@@ -79,8 +79,8 @@ int sys_getcwd(char *buf, size_t size);
 /* Up to 8 random bytes; falls back to clock and addresses where the kernel has none to give. */
 uint64_t sys_random(void);
 
-/* True if the byte at addr can be read; asks the kernel, never faults. */
-bool sys_is_readable(const void *addr);
+/* True if these bytes can be read; asks the kernel, never faults. */
+bool sys_is_readable(const void *addr, size_t size);
 
 /*
  * Feeds the text of the process's memory map to cb in pieces, through the caller's buffer; a

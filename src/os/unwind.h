@@ -79,6 +79,8 @@ void unwind_count_fallback(void);
 #if CONFIG_PROF_FRAMEPTR
 extern HIDDEN const struct unwind_backend_s unwind_fp;
 extern HIDDEN const struct unwind_backend_s unwind_auto;
+void unwind_fp_refresh(void);
+void unwind_fp_stats(struct unwind_stats_s *dst);
 #endif
 #if CONFIG_PROF_LIBGCC
 extern HIDDEN const struct unwind_backend_s unwind_libgcc;

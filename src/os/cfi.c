@@ -1,0 +1,610 @@
+/*
+ * Interpreter of call frame information (DWARF, as in .eh_frame).
+ *
+ * An FDE describes one function and points to a CIE with what many functions share.  Both hold a
+ * small program; running it up to the wanted address leaves the row.  Reading stays inside the
+ * lengths that the records state; anything unknown ends in ENOTSUP, never in a guess.
+ */
+#include "os/cfi.h"
+
+#include "util/assert.h"
+
+#if defined(__x86_64__)
+enum { REG_FP = 6, REG_SP = 7 };
+#elif defined(__aarch64__)
+enum { REG_FP = 29, REG_SP = 31 };
+#else
+enum { REG_FP = 0xfffe, REG_SP = 0xffff };
+#endif
+
+#define REMEMBER_DEPTH 4
+
+/* Pointer encodings: the low 4 bits are the format, the next 3 what it is relative to. */
+enum {
+	PE_ABSPTR = 0x00,
+	PE_UDATA2 = 0x02,
+	PE_UDATA4 = 0x03,
+	PE_UDATA8 = 0x04,
+	PE_SDATA2 = 0x0a,
+	PE_SDATA4 = 0x0b,
+	PE_SDATA8 = 0x0c,
+	PE_FORMAT = 0x0f,
+	PE_PCREL = 0x10,
+	PE_BASE = 0x70,
+	PE_OMIT = 0xff
+};
+/* The one table format of .eh_frame_hdr that linkers write: 4 bytes, relative to the header. */
+#define HDR_TABLE_ENCODING 0x3b
+
+enum {
+	CFA_ADVANCE_LOC = 0x40, /* These three have an operand in the low 6 bits. */
+	CFA_OFFSET = 0x80,
+	CFA_RESTORE = 0xc0,
+	CFA_NOP = 0x00,
+	CFA_SET_LOC = 0x01,
+	CFA_ADVANCE_LOC1 = 0x02,
+	CFA_ADVANCE_LOC2 = 0x03,
+	CFA_ADVANCE_LOC4 = 0x04,
+	CFA_OFFSET_EXTENDED = 0x05,
+	CFA_RESTORE_EXTENDED = 0x06,
+	CFA_UNDEFINED = 0x07,
+	CFA_SAME_VALUE = 0x08,
+	CFA_REGISTER = 0x09,
+	CFA_REMEMBER_STATE = 0x0a,
+	CFA_RESTORE_STATE = 0x0b,
+	CFA_DEF_CFA = 0x0c,
+	CFA_DEF_CFA_REGISTER = 0x0d,
+	CFA_DEF_CFA_OFFSET = 0x0e,
+	CFA_DEF_CFA_EXPRESSION = 0x0f,
+	CFA_EXPRESSION = 0x10,
+	CFA_OFFSET_EXTENDED_SF = 0x11,
+	CFA_DEF_CFA_SF = 0x12,
+	CFA_DEF_CFA_OFFSET_SF = 0x13,
+	CFA_VAL_OFFSET = 0x14,
+	CFA_VAL_OFFSET_SF = 0x15,
+	CFA_VAL_EXPRESSION = 0x16,
+	CFA_NEGATE_RA_STATE = 0x2d,
+	CFA_ARGS_SIZE = 0x2e,
+	CFA_NEGATIVE_OFFSET_EXTENDED = 0x2f
+};
+
+enum { OP_DEREF = 0x06, OP_BREG0 = 0x70 };
+
+/* A place in a record and its end; `is_bad` once something did not fit. */
+struct cursor {
+	const unsigned char *p;
+	const unsigned char *end;
+	bool is_bad;
+};
+
+struct cie {
+	uint64_t code_align;
+	int64_t data_align;
+	uint64_t ra_reg;
+	unsigned char fde_encoding;
+	bool has_augmentation;
+	bool is_signal;
+	struct cursor program;
+};
+
+struct state {
+	uint64_t cfa_reg;
+	int64_t cfa_off;
+	bool is_cfa_deref;
+	bool is_cfa_bad;
+	struct cfi_rule_s fp;
+	struct cfi_rule_s ra;
+	bool is_ra_signed;
+};
+
+struct machine {
+	const struct cie *cie;
+	struct state now;
+	struct state initial;
+	struct state saved[REMEMBER_DEPTH];
+	unsigned n_saved;
+	uintptr_t loc;
+	uintptr_t target;
+	bool is_bad;
+};
+
+static uint64_t
+read_bytes(struct cursor *c, size_t n) {
+	uint64_t v = 0;
+	if ((size_t)(c->end - c->p) < n) {
+		c->is_bad = true;
+		c->p = c->end;
+		return 0;
+	}
+	for (size_t i = 0; i < n; i++) {
+		v |= (uint64_t)c->p[i] << (8 * i);
+	}
+	c->p += n;
+	return v;
+}
+
+static uint64_t
+read_uleb(struct cursor *c) {
+	uint64_t v = 0;
+	for (unsigned shift = 0; shift < 64; shift += 7) {
+		unsigned byte = (unsigned)read_bytes(c, 1);
+		v |= (uint64_t)(byte & 0x7f) << shift;
+		if ((byte & 0x80) == 0) {
+			return v;
+		}
+	}
+	c->is_bad = true;
+	return 0;
+}
+
+static int64_t
+read_sleb(struct cursor *c) {
+	uint64_t v = 0;
+	for (unsigned shift = 0; shift < 64;) {
+		unsigned byte = (unsigned)read_bytes(c, 1);
+		v |= (uint64_t)(byte & 0x7f) << shift;
+		shift += 7;
+		if ((byte & 0x80) == 0) {
+			bool is_negative = (byte & 0x40) != 0 && shift < 64;
+			return (int64_t)(is_negative ? v | ~UINT64_C(0) << shift : v);
+		}
+	}
+	c->is_bad = true;
+	return 0;
+}
+
+static void
+skip(struct cursor *c, uint64_t n) {
+	if ((uint64_t)(c->end - c->p) < n) {
+		c->is_bad = true;
+		n = (uint64_t)(c->end - c->p);
+	}
+	c->p += n;
+}
+
+/* Format part of an encoding only: the number as it stands. */
+static uint64_t
+read_format(struct cursor *c, unsigned char encoding) {
+	switch (encoding & PE_FORMAT) {
+	case PE_ABSPTR:
+		return read_bytes(c, sizeof(void *));
+	case PE_UDATA2:
+		return read_bytes(c, 2);
+	case PE_UDATA4:
+		return read_bytes(c, 4);
+	case PE_UDATA8:
+	case PE_SDATA8:
+		return read_bytes(c, 8);
+	case PE_SDATA2:
+		return (uint64_t)(int64_t)(int16_t)read_bytes(c, 2);
+	case PE_SDATA4:
+		return (uint64_t)(int64_t)(int32_t)read_bytes(c, 4);
+	default:
+		c->is_bad = true;
+		return 0;
+	}
+}
+
+static uintptr_t
+read_pointer(struct cursor *c, unsigned char encoding) {
+	uintptr_t at = (uintptr_t)c->p;
+	uintptr_t v = (uintptr_t)read_format(c, encoding);
+	switch (encoding & PE_BASE) {
+	case 0:
+		return v;
+	case PE_PCREL:
+		return at + v;
+	default:
+		c->is_bad = true;
+		return 0;
+	}
+}
+
+static int32_t
+table_word(const unsigned char *p) {
+	int32_t v;
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+/* The last of count pairs {start, record}, relative to base and sorted by start, at or below pc. */
+static const unsigned char *
+search_table(const unsigned char *table, uint64_t count, uintptr_t base, uintptr_t pc) {
+	uint64_t lo = 0, hi = count;
+	while (lo < hi) {
+		uint64_t mid = lo + (hi - lo) / 2;
+		if (base + (uintptr_t)(intptr_t)table_word(table + mid * 8) <= pc) {
+			lo = mid + 1;
+		} else {
+			hi = mid;
+		}
+	}
+	if (lo == 0) {
+		return NULL;
+	}
+	return (const unsigned char *)base + table_word(table + (lo - 1) * 8 + 4);
+}
+
+const unsigned char *
+cfi_find_fde(const void *eh_frame_hdr, uintptr_t pc) {
+	const unsigned char *hdr = eh_frame_hdr;
+	/* Version, then the encodings of: pointer to .eh_frame, count, table. */
+	if (hdr[0] != 1 || hdr[2] == PE_OMIT || hdr[3] != HDR_TABLE_ENCODING) {
+		return NULL;
+	}
+	struct cursor c = {hdr + 4, hdr + 4 + 16, false};
+	read_format(&c, hdr[1]);
+	uint64_t count = read_format(&c, hdr[2]);
+	return c.is_bad ? NULL : search_table(c.p, count, (uintptr_t)hdr, pc);
+}
+
+/* Opens a record: a cursor from after its length to its end. */
+static struct cursor
+open_record(const unsigned char *p) {
+	struct cursor c = {p, p + 4, false};
+	uint64_t len = read_bytes(&c, 4);
+	if (len == 0xffffffff) {
+		c.end += 8;
+		len = read_bytes(&c, 8);
+	}
+	c.is_bad = len == 0;
+	c.end = c.p + len;
+	return c;
+}
+
+/* The letters of an augmentation string "z..." and their data. */
+static void
+read_augmentation(struct cursor *c, struct cie *cie, const unsigned char *letters) {
+	uint64_t len = read_uleb(c);
+	const unsigned char *data = c->p;
+	for (; *letters != '\0' && !c->is_bad; letters++) {
+		switch (*letters) {
+		case 'R':
+			cie->fde_encoding = (unsigned char)read_bytes(c, 1);
+			break;
+		case 'L':
+			skip(c, 1);
+			break;
+		case 'P':
+			read_format(c, (unsigned char)read_bytes(c, 1));
+			break;
+		case 'S':
+			cie->is_signal = true;
+			break;
+		case 'B':
+		case 'G':
+			/* aarch64: which key signs; tagged stack. No data. */
+			break;
+		default:
+			c->is_bad = true;
+			break;
+		}
+	}
+	c->p = data;
+	skip(c, len);
+}
+
+static int
+read_cie(const unsigned char *p, struct cie *cie) {
+	struct cursor c = open_record(p);
+	memset(cie, 0, sizeof(*cie));
+	if (c.is_bad || read_bytes(&c, 4) != 0) {
+		return ENOTSUP;
+	}
+	uint64_t version = read_bytes(&c, 1);
+	const unsigned char *letters = c.p;
+	while (read_bytes(&c, 1) != 0 && !c.is_bad) {
+	}
+	if (version == 4) {
+		skip(&c, 2);
+	}
+	cie->code_align = read_uleb(&c);
+	cie->data_align = read_sleb(&c);
+	cie->ra_reg = version == 1 ? read_bytes(&c, 1) : read_uleb(&c);
+	if (letters[0] == 'z') {
+		cie->has_augmentation = true;
+		read_augmentation(&c, cie, letters + 1);
+	} else if (letters[0] != '\0') {
+		return ENOTSUP;
+	}
+	cie->program = c;
+	return c.is_bad || (version != 1 && version != 3 && version != 4) ? ENOTSUP : 0;
+}
+
+static void
+set_rule(struct machine *m, uint64_t reg, cfi_reg_t kind, int64_t off) {
+	struct cfi_rule_s rule = {kind, off};
+	if (reg == REG_FP) {
+		m->now.fp = rule;
+	} else if (reg == m->cie->ra_reg) {
+		m->now.ra = rule;
+	}
+}
+
+static void
+restore_rule(struct machine *m, uint64_t reg) {
+	if (reg == REG_FP) {
+		m->now.fp = m->initial.fp;
+	} else if (reg == m->cie->ra_reg) {
+		m->now.ra = m->initial.ra;
+	}
+}
+
+/* Takes one block {length, bytes}; true if it says "fp + *off", then perhaps a dereference. */
+static bool
+is_fp_expression(struct cursor *c, int64_t *off, bool *is_deref) {
+	uint64_t len = read_uleb(c);
+	struct cursor e = {c->p, c->p, false};
+	skip(c, len);
+	e.end = c->p;
+	*is_deref = false;
+	if (read_bytes(&e, 1) != OP_BREG0 + REG_FP) {
+		return false;
+	}
+	*off = read_sleb(&e);
+	if (e.p < e.end) {
+		*is_deref = read_bytes(&e, 1) == OP_DEREF;
+		return *is_deref && e.p == e.end && !e.is_bad;
+	}
+	return !e.is_bad;
+}
+
+static void
+def_cfa(struct machine *m, uint64_t reg, int64_t off) {
+	m->now.cfa_reg = reg;
+	m->now.cfa_off = off;
+	m->now.is_cfa_deref = false;
+	m->now.is_cfa_bad = false;
+}
+
+static void
+def_cfa_expression(struct machine *m, struct cursor *c) {
+	int64_t off = 0;
+	bool is_deref;
+	bool is_fp = is_fp_expression(c, &off, &is_deref);
+	def_cfa(m, REG_FP, off);
+	m->now.is_cfa_deref = is_deref;
+	m->now.is_cfa_bad = !is_fp;
+}
+
+static void
+rule_expression(struct machine *m, struct cursor *c) {
+	uint64_t reg = read_uleb(c);
+	int64_t off = 0;
+	bool is_deref;
+	bool is_fp = is_fp_expression(c, &off, &is_deref);
+	set_rule(m, reg, is_fp && !is_deref ? cfi_reg_at_fp : cfi_reg_bad, off);
+}
+
+static void
+advance(struct machine *m, uint64_t delta) {
+	m->loc += (uintptr_t)(delta * m->cie->code_align);
+}
+
+static void
+remember(struct machine *m) {
+	if (m->n_saved == REMEMBER_DEPTH) {
+		m->is_bad = true;
+		return;
+	}
+	m->saved[m->n_saved++] = m->now;
+}
+
+static void
+restore_remembered(struct machine *m) {
+	if (m->n_saved == 0) {
+		m->is_bad = true;
+		return;
+	}
+	m->now = m->saved[--m->n_saved];
+}
+
+/* Instructions about the CFA and the place; false if op is none of them. */
+static bool
+run_cfa_op(struct machine *m, struct cursor *c, unsigned op) {
+	int64_t align = m->cie->data_align;
+	uint64_t reg;
+	switch (op) {
+	case CFA_SET_LOC:
+		m->loc = read_pointer(c, m->cie->fde_encoding);
+		return true;
+	case CFA_ADVANCE_LOC1:
+		advance(m, read_bytes(c, 1));
+		return true;
+	case CFA_ADVANCE_LOC2:
+		advance(m, read_bytes(c, 2));
+		return true;
+	case CFA_ADVANCE_LOC4:
+		advance(m, read_bytes(c, 4));
+		return true;
+	case CFA_DEF_CFA:
+		reg = read_uleb(c);
+		def_cfa(m, reg, (int64_t)read_uleb(c));
+		return true;
+	case CFA_DEF_CFA_SF:
+		reg = read_uleb(c);
+		def_cfa(m, reg, read_sleb(c) * align);
+		return true;
+	case CFA_DEF_CFA_REGISTER:
+		m->now.cfa_reg = read_uleb(c);
+		return true;
+	case CFA_DEF_CFA_OFFSET:
+		m->now.cfa_off = (int64_t)read_uleb(c);
+		return true;
+	case CFA_DEF_CFA_OFFSET_SF:
+		m->now.cfa_off = read_sleb(c) * align;
+		return true;
+	case CFA_DEF_CFA_EXPRESSION:
+		def_cfa_expression(m, c);
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Instructions about one register; false if op is none of them. */
+static bool
+run_rule_op(struct machine *m, struct cursor *c, unsigned op) {
+	int64_t align = m->cie->data_align;
+	uint64_t reg;
+	switch (op) {
+	case CFA_OFFSET_EXTENDED:
+		reg = read_uleb(c);
+		set_rule(m, reg, cfi_reg_at_cfa, (int64_t)read_uleb(c) * align);
+		return true;
+	case CFA_OFFSET_EXTENDED_SF:
+		reg = read_uleb(c);
+		set_rule(m, reg, cfi_reg_at_cfa, read_sleb(c) * align);
+		return true;
+	case CFA_NEGATIVE_OFFSET_EXTENDED:
+		reg = read_uleb(c);
+		set_rule(m, reg, cfi_reg_at_cfa, -((int64_t)read_uleb(c) * align));
+		return true;
+	case CFA_RESTORE_EXTENDED:
+		restore_rule(m, read_uleb(c));
+		return true;
+	case CFA_UNDEFINED:
+		set_rule(m, read_uleb(c), cfi_reg_undefined, 0);
+		return true;
+	case CFA_SAME_VALUE:
+		set_rule(m, read_uleb(c), cfi_reg_same, 0);
+		return true;
+	case CFA_EXPRESSION:
+		rule_expression(m, c);
+		return true;
+	case CFA_REGISTER:
+	case CFA_VAL_OFFSET:
+	case CFA_VAL_OFFSET_SF:
+		reg = read_uleb(c);
+		read_uleb(c);
+		set_rule(m, reg, cfi_reg_bad, 0);
+		return true;
+	case CFA_VAL_EXPRESSION:
+		reg = read_uleb(c);
+		skip(c, read_uleb(c));
+		set_rule(m, reg, cfi_reg_bad, 0);
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void
+run_other_op(struct machine *m, struct cursor *c, unsigned op) {
+	switch (op) {
+	case CFA_NOP:
+		break;
+	case CFA_REMEMBER_STATE:
+		remember(m);
+		break;
+	case CFA_RESTORE_STATE:
+		restore_remembered(m);
+		break;
+	case CFA_NEGATE_RA_STATE:
+		m->now.is_ra_signed = !m->now.is_ra_signed;
+		break;
+	case CFA_ARGS_SIZE:
+		read_uleb(c);
+		break;
+	default:
+		m->is_bad = true;
+		break;
+	}
+}
+
+static void
+run_one(struct machine *m, struct cursor *c) {
+	unsigned op = (unsigned)read_bytes(c, 1);
+	unsigned low = op & 0x3f;
+	switch (op & 0xc0) {
+	case CFA_ADVANCE_LOC:
+		advance(m, low);
+		return;
+	case CFA_OFFSET:
+		set_rule(m, low, cfi_reg_at_cfa, (int64_t)read_uleb(c) * m->cie->data_align);
+		return;
+	case CFA_RESTORE:
+		restore_rule(m, low);
+		return;
+	default:
+		break;
+	}
+	if (!run_cfa_op(m, c, op) && !run_rule_op(m, c, op)) {
+		run_other_op(m, c, op);
+	}
+}
+
+/* Runs a program until it ends or describes instructions behind the target. */
+static int
+run(struct machine *m, struct cursor c) {
+	struct state before = m->now;
+	while (c.p < c.end) {
+		uintptr_t loc = m->loc;
+		before = m->now;
+		run_one(m, &c);
+		if (c.is_bad || m->is_bad) {
+			return ENOTSUP;
+		}
+		if (m->loc != loc && m->loc > m->target) {
+			m->now = before;
+			break;
+		}
+	}
+	return 0;
+}
+
+static int
+row_of_state(const struct cie *cie, const struct state *s, struct cfi_row_s *row) {
+	row->cfa_off = s->cfa_off;
+	row->fp = s->fp;
+	row->ra = s->ra;
+	row->is_ra_signed = s->is_ra_signed;
+	if (cie->is_signal) {
+		row->cfa = cfi_cfa_signal;
+	} else if (s->is_cfa_bad) {
+		row->cfa = cfi_cfa_bad;
+	} else if (s->cfa_reg == REG_FP) {
+		row->cfa = s->is_cfa_deref ? cfi_cfa_deref_fp : cfi_cfa_fp;
+	} else {
+		row->cfa = s->cfa_reg == REG_SP ? cfi_cfa_sp : cfi_cfa_bad;
+	}
+	bool is_end = row->ra.kind == cfi_reg_undefined;
+	return row->cfa == cfi_cfa_bad && !is_end ? ENOTSUP : 0;
+}
+
+int
+cfi_row_of_fde(const unsigned char *fde, uintptr_t pc, struct cfi_row_s *row) {
+	struct cursor c = open_record(fde);
+	const unsigned char *at = c.p;
+	uint64_t back = read_bytes(&c, 4);
+	struct cie cie;
+	if (c.is_bad || back == 0 || read_cie(at - back, &cie) != 0) {
+		return ENOTSUP;
+	}
+	uintptr_t start = read_pointer(&c, cie.fde_encoding);
+	uintptr_t size = (uintptr_t)read_format(&c, cie.fde_encoding);
+	if (cie.has_augmentation) {
+		skip(&c, read_uleb(&c));
+	}
+	if (c.is_bad) {
+		return ENOTSUP;
+	}
+	if (pc < start || pc - start >= size) {
+		return ENOENT;
+	}
+	struct machine m = {.cie = &cie, .loc = start, .target = UINTPTR_MAX};
+	int err = run(&m, cie.program);
+	m.initial = m.now;
+	m.loc = start;
+	m.target = pc;
+	if (err == 0) {
+		err = run(&m, c);
+	}
+	return err != 0 ? err : row_of_state(&cie, &m.now, row);
+}
+
+int
+cfi_find_row(const void *eh_frame_hdr, uintptr_t pc, struct cfi_row_s *row) {
+	const unsigned char *fde = cfi_find_fde(eh_frame_hdr, pc);
+	return fde == NULL ? ENOENT : cfi_row_of_fde(fde, pc, row);
+}

@@ -1,0 +1,171 @@
+/*
+ * The front of the unwinders: selection, counters.  The selected method is one atomic pointer; a
+ * sample that runs during a change uses the old or the new one whole.
+ */
+#include "os/unwind.h"
+
+#include "os/malloc_io.h"
+#include "util/assert.h"
+#include "util/bits.h"
+
+static unsigned
+capture_none(void **frames, unsigned max, const void *frame_hint) {
+	(void)frames;
+	(void)max;
+	(void)frame_hint;
+	return 0;
+}
+
+static int
+boot_none(void) {
+	return 0;
+}
+
+static const struct unwind_backend_s unwind_none = {"none", boot_none, capture_none};
+
+/* In the order of preference of "auto". */
+static const struct unwind_backend_s *const backends[] = {
+#if CONFIG_PROF_FRAMEPTR
+	&unwind_auto,
+	&unwind_fp,
+#endif
+#if CONFIG_PROF_LIBUNWIND
+	&unwind_libunwind,
+#endif
+#if CONFIG_PROF_LIBGCC
+	&unwind_libgcc,
+#endif
+	&unwind_none,
+};
+
+static struct {
+	/* const struct unwind_backend_s *; NULL = none yet. */
+	atomic_p_t current;
+	atomic_u64_t fallbacks;
+	atomic_u64_t stops[unwind_stop_count];
+	atomic_u64_t depths[UNWIND_DEPTH_BUCKETS];
+} unwinder;
+
+static const struct unwind_backend_s *
+current(void) {
+	const struct unwind_backend_s *b = atomic_load_p(&unwinder.current, MO_ACQUIRE);
+	return b != NULL ? b : &unwind_none;
+}
+
+static int
+select_backend(const struct unwind_backend_s *b) {
+	if (b == current()) {
+		return 0;
+	}
+	int err = b->boot();
+	if (err != 0) {
+		return ENOTSUP;
+	}
+	atomic_store_p(&unwinder.current, (void *)(uintptr_t)b, MO_RELEASE);
+	return 0;
+}
+
+static bool
+is_known_name(const char *name) {
+	static const char *const names[] = {"auto", "fp", "libgcc", "libunwind", "none"};
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		if (strcmp(name, names[i]) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+int
+unwind_select(const char *name) {
+	bool is_auto = name == NULL || strcmp(name, "auto") == 0;
+	if (!is_auto && !is_known_name(name)) {
+		return EINVAL;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(backends); i++) {
+		const struct unwind_backend_s *b = backends[i];
+		bool is_wanted = is_auto ? b != &unwind_none : strcmp(b->name, name) == 0;
+		if (is_wanted && select_backend(b) == 0) {
+			return 0;
+		}
+	}
+	return ENOTSUP;
+}
+
+bool
+unwind_has(const char *name) {
+	for (size_t i = 0; i < ARRAY_LEN(backends); i++) {
+		if (strcmp(backends[i]->name, name) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+const char *
+unwind_name(void) {
+	return current()->name;
+}
+
+unsigned
+unwind_from(void **frames, unsigned max, const void *cfa) {
+	int saved = errno;
+	unsigned n = max == 0 ? 0 : current()->capture(frames, max, cfa);
+	assert(n <= max);
+	unsigned bucket = n < 2 ? 0 : (unsigned)lg_floor_zu(n);
+	bucket = bucket < UNWIND_DEPTH_BUCKETS ? bucket : UNWIND_DEPTH_BUCKETS - 1;
+	atomic_fetch_add_u64(&unwinder.depths[bucket], 1, MO_RELAXED);
+	errno = saved;
+	return n;
+}
+
+NOINLINE unsigned
+unwind(void **frames, unsigned max) {
+	return unwind_from(frames, max, __builtin_dwarf_cfa());
+}
+
+void
+unwind_count_stop(unwind_stop_t stop) {
+	atomic_fetch_add_u64(&unwinder.stops[stop], 1, MO_RELAXED);
+}
+
+void
+unwind_count_fallback(void) {
+	atomic_fetch_add_u64(&unwinder.fallbacks, 1, MO_RELAXED);
+}
+
+const char *
+unwind_stop_name(unwind_stop_t stop) {
+	static const char *const names[unwind_stop_count] = {
+		[unwind_stop_end] = "end",
+		[unwind_stop_full] = "full",
+		[unwind_stop_no_module] = "no_module",
+		[unwind_stop_no_row] = "no_row",
+		[unwind_stop_bad_frame] = "bad_frame",
+	};
+	assert(stop < unwind_stop_count);
+	return names[stop];
+}
+
+void
+unwind_refresh(void) {
+#if CONFIG_PROF_FRAMEPTR
+	unwind_fp_refresh();
+#endif
+}
+
+void
+unwind_stats_read(struct unwind_stats_s *dst) {
+	memset(dst, 0, sizeof(*dst));
+	for (unsigned i = 0; i < UNWIND_DEPTH_BUCKETS; i++) {
+		dst->depths[i] = atomic_load_u64(&unwinder.depths[i], MO_RELAXED);
+		dst->samples += dst->depths[i];
+	}
+	for (unsigned i = 0; i < unwind_stop_count; i++) {
+		dst->stops[i] = atomic_load_u64(&unwinder.stops[i], MO_RELAXED);
+	}
+	dst->fallbacks = atomic_load_u64(&unwinder.fallbacks, MO_RELAXED);
+#if CONFIG_PROF_FRAMEPTR
+	unwind_fp_stats(dst);
+#endif
+}

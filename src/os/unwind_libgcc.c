@@ -1,0 +1,56 @@
+/*
+ * Stacks by libgcc's unwinder.  Right wherever there is unwind information, but about 1500
+ * instructions a frame.  Its first call may allocate and resolve symbols, so boot makes it, at a
+ * safe point.
+ */
+#include <unwind.h>
+
+#include "os/unwind.h"
+#include "util/assert.h"
+
+struct libgcc_walk {
+	void **frames;
+	unsigned n;
+	unsigned max;
+	uintptr_t from;
+	uintptr_t last_cfa;
+};
+
+static _Unwind_Reason_Code
+on_frame(struct _Unwind_Context *context, void *opaque) {
+	struct libgcc_walk *w = opaque;
+	uintptr_t ip = _Unwind_GetIP(context);
+	uintptr_t cfa = _Unwind_GetCFA(context);
+	if (ip == 0 || w->n == w->max) {
+		return _URC_END_OF_STACK;
+	}
+	/* The outermost frame of some programs yields itself again and again. */
+	if (w->n > 0 && cfa == w->last_cfa && (uintptr_t)w->frames[w->n - 1] == ip) {
+		return _URC_END_OF_STACK;
+	}
+	w->last_cfa = cfa;
+	if (w->n > 0 || cfa >= w->from) {
+		w->frames[w->n++] = (void *)ip;
+	}
+	return _URC_NO_REASON;
+}
+
+/* noinline and a local address: frames of the unwinder itself lie below it. */
+static NOINLINE unsigned
+libgcc_capture(void **frames, unsigned max, const void *frame_hint) {
+	struct libgcc_walk w = {.frames = frames, .max = max};
+	w.from = (uintptr_t)(frame_hint != NULL ? frame_hint : __builtin_dwarf_cfa());
+	_Unwind_Backtrace(on_frame, &w);
+	unwind_count_stop(w.n == max ? unwind_stop_full : unwind_stop_end);
+	return w.n;
+}
+
+static int
+libgcc_boot(void) {
+	void *frames[2];
+	struct libgcc_walk w = {.frames = frames, .max = ARRAY_LEN(frames)};
+	_Unwind_Backtrace(on_frame, &w);
+	return w.n > 0 ? 0 : ENOTSUP;
+}
+
+const struct unwind_backend_s unwind_libgcc = {"libgcc", libgcc_boot, libgcc_capture};
