@@ -1,0 +1,262 @@
+/* An arena's set-up, and its small objects; large ones are in large.c. */
+#include "arena/arena.h"
+
+#include "arena/arenas.h"
+#include "arena/safety.h"
+#include "meta/freepool.h"
+#include "os/nstime.h"
+#include "os/witness.h"
+#include "util/fmt.h"
+
+uint8_t arena_sampled_map[SAMPLED_MAP_SIZE];
+size_t opt_oversize_threshold = (size_t)8 << 20;
+
+static int
+arena_bins_init(arena_t *a) {
+	size_t n = 0;
+	for (szind_t i = 0; i < SC_NBINS; i++) {
+		n += bin_infos[i].n_shards;
+	}
+	bin_t *bins = base_alloc(a->base, n * sizeof(bin_t), CACHELINE);
+	if (bins == NULL) {
+		return ENOMEM;
+	}
+	for (szind_t i = 0; i < SC_NBINS; i++) {
+		a->bins[i] = bins;
+		for (unsigned s = 0; s < bin_infos[i].n_shards; s++) {
+			bin_init(bins++);
+		}
+	}
+	return 0;
+}
+
+static void
+arena_name_default(arena_t *a) {
+	const char *kind = a->ind == ARENA_SAMPLED_IND ? "sampled" : a->is_auto ? "auto" : "manual";
+	fmt_snprintf(a->name, sizeof(a->name), "%s_%u", kind, a->ind);
+}
+
+arena_t *
+arena_new(unsigned ind, bool is_auto) {
+	base_t *base = ind == 0 ? base_b0() : base_new(NULL);
+	arena_t *a = base == NULL ? NULL : base_alloc(base, sizeof(arena_t), CACHELINE);
+	if (a == NULL) {
+		goto fail;
+	}
+	a->base = base;
+	if (arena_bins_init(a) != 0) {
+		goto fail;
+	}
+	a->ind = ind;
+	a->is_auto = is_auto;
+	a->created_ns = nstime_monotonic_ns();
+	mutex_init(&a->tcache_list_mtx, "tcache_list", WITNESS_RANK_TCACHE_LIST);
+	mutex_init(&a->large_mtx, "large", WITNESS_RANK_LARGE_LIST);
+	ql_init(&a->tcaches);
+	pac_init(&a->pac, base, ind, arenas_decay_ms_default_get(true),
+	    arenas_decay_ms_default_get(false), nstime_monotonic_coarse_ns());
+	arena_name_default(a);
+	return a;
+fail:
+	if (base != NULL && ind != 0) {
+		base_delete(base);
+	}
+	return NULL;
+}
+
+static edata_t *
+arena_slab_new(arena_t *a, szind_t szind, unsigned shard) {
+	edata_t *e = pac_alloc(&a->pac, bin_infos[szind].slab_size, PAGE, false);
+	if (e != NULL && slab_init(e, szind, shard, a->ind == ARENA_SAMPLED_IND) != 0) {
+		pac_dalloc(&a->pac, e);
+		e = NULL;
+	}
+	return e;
+}
+
+static void
+arena_slab_delete(edata_t *e) {
+	arena_t *a = e->arena_ind == ARENA_SAMPLED_IND ? arenas_sampled_get()
+	    : arenas_get(e->arena_ind);
+	assert(a != NULL);
+	slab_fini(e);
+	pac_dalloc(&a->pac, e);
+}
+
+unsigned
+arena_small_fill(arena_t *a, szind_t szind, unsigned shard, void **out, unsigned n) {
+	assert(szind < SC_NBINS && n > 0);
+	const bin_info_t *info = &bin_infos[szind];
+	bin_t *bin = arena_bin(a, szind, shard);
+	mutex_lock(&bin->mtx);
+	unsigned got = bin_take_locked(bin, info, out, n);
+	while (got == 0) {
+		mutex_unlock(&bin->mtx);
+		edata_t *slab = arena_slab_new(a, szind, shard);
+		mutex_lock(&bin->mtx);
+		if (slab != NULL) {
+			bin_add_slab_locked(bin, slab);
+		}
+		got = bin_take_locked(bin, info, out, n);
+		if (slab == NULL) {
+			break;
+		}
+	}
+	mutex_unlock(&bin->mtx);
+	return got;
+}
+
+static arena_t *
+arena_of(const edata_t *e) {
+	return e->arena_ind == ARENA_SAMPLED_IND ? arenas_sampled_get() : arenas_get(e->arena_ind);
+}
+
+/* The slab of a region on its way back; a pointer that is in none ends the process. */
+static edata_t *
+arena_slab_of(const void *ptr) {
+	uint64_t elem = emap_elem(ptr);
+	if (unlikely((elem & ELEM_SLAB) == 0)) {
+		safety_fail("double free or pointer to no block");
+	}
+	return elem_edata(elem);
+}
+
+/*
+ * Returns those of the n regions that belong to the bin of the first, keeps the others at the
+ * front of ptrs; returns how many are kept.  Slabs that became empty go at the end, linked by heap.next.
+ */
+static unsigned
+arena_flush_one_bin(szind_t szind, void **ptrs, unsigned n, edata_t **empty) {
+	const bin_info_t *info = &bin_infos[szind];
+	edata_t *first = arena_slab_of(ptrs[0]);
+	uint16_t ind = first->arena_ind;
+	uint8_t shard = first->bin_shard;
+	bin_t *bin = arena_bin(arena_of(first), szind, shard);
+	unsigned kept = 0;
+	mutex_lock(&bin->mtx);
+	for (unsigned i = 0; i < n; i++) {
+		edata_t *e = arena_slab_of(ptrs[i]);
+		if (e->arena_ind != ind || e->bin_shard != shard) {
+			ptrs[kept++] = ptrs[i];
+			continue;
+		}
+		edata_t *gone = bin_put_locked(bin, info, e, ptrs[i]);
+		if (gone != NULL) {
+			gone->heap.next = *empty == NULL ? NULL : &(*empty)->heap;
+			*empty = gone;
+		}
+	}
+	mutex_unlock(&bin->mtx);
+	return kept;
+}
+
+void
+arena_small_flush(szind_t szind, void **ptrs, unsigned n) {
+	edata_t *empty = NULL;
+	while (n > 0) {
+		n = arena_flush_one_bin(szind, ptrs, n, &empty);
+	}
+	while (empty != NULL) {
+		edata_t *next = empty->heap.next == NULL ? NULL : edata_of_heap(empty->heap.next);
+		empty->heap.next = NULL;
+		arena_slab_delete(empty);
+		empty = next;
+	}
+}
+
+void
+arena_small_count_requests(arena_t *a, szind_t szind, unsigned shard, uint64_t nrequests,
+    bool is_fill, bool is_flush) {
+	if (!config_stats) {
+		return;
+	}
+	bin_t *bin = arena_bin(a, szind, shard);
+	mutex_lock(&bin->mtx);
+	bin->stats.nrequests += nrequests;
+	bin->stats.nfills += is_fill ? 1 : 0;
+	bin->stats.nflushes += is_flush ? 1 : 0;
+	mutex_unlock(&bin->mtx);
+}
+
+void *
+arena_malloc(arena_t *a, size_t usize, size_t alignment, bool zero) {
+	if (usize >= SC_LARGE_MINCLASS || alignment > PAGE) {
+		return arena_large_malloc(a, max_zu(usize, SC_LARGE_MINCLASS), alignment, zero);
+	}
+	void *p;
+	szind_t szind = sz_s2i(usize);
+	if (arena_small_fill(a, szind, 0, &p, 1) == 0) {
+		return NULL;
+	}
+	arena_small_count_requests(a, szind, 0, 1, false, false);
+	if (zero) {
+		memset(p, 0, usize);
+	}
+	return p;
+}
+
+void
+arena_dalloc(void *ptr, uint64_t elem) {
+	edata_t *e = elem_edata(elem);
+	if ((elem & ELEM_SLAB) == 0) {
+		arena_large_dalloc(e);
+		return;
+	}
+	if ((elem & ELEM_SAMPLED) != 0) {
+		memset(slab_rec(e, ptr), 0, sizeof(sample_rec_t));
+	}
+	arena_small_flush(e->szind, &ptr, 1);
+}
+
+void *
+arena_malloc_sampled(arena_t *a, size_t usize, size_t alignment, bool zero, sample_rec_t **rec) {
+	if (usize >= SC_LARGE_MINCLASS || alignment > PAGE) {
+		void *p = arena_large_malloc(a, max_zu(usize, SC_LARGE_MINCLASS), alignment, zero);
+		*rec = p == NULL ? NULL : meta_alloc(sizeof(sample_rec_t));
+		if (*rec != NULL) {
+			edata_t *e = emap_edata(p);
+			e->recs = *rec;
+			e->is_sampled = true;
+			emap_set_boundary(e);
+		}
+		return p;
+	}
+	arena_t *hidden = arenas_sampled();
+	*rec = NULL;
+	void *p = arena_malloc(hidden != NULL ? hidden : a, usize, alignment, zero);
+	if (p != NULL && hidden != NULL) {
+		*rec = slab_rec(emap_edata(p), p);
+	}
+	return p;
+}
+
+sample_rec_t *
+arena_sample_rec(const void *ptr, uint64_t elem) {
+	if ((elem & ELEM_SAMPLED) == 0) {
+		return NULL;
+	}
+	edata_t *e = elem_edata(elem);
+	return (elem & ELEM_SLAB) != 0 ? slab_rec(e, ptr) : e->recs;
+}
+
+size_t
+arena_usize(const void *ptr UNUSED, uint64_t elem) {
+	const edata_t *e = elem_edata(elem);
+	return (elem & ELEM_SLAB) != 0 ? sz_i2s(e->szind) : e->u.large_usize;
+}
+
+int
+arena_decay_ms_set(arena_t *a, bool is_dirty, ssize_t ms) {
+	return pac_decay_ms_set(&a->pac, is_dirty ? &a->pac.decay_dirty : &a->pac.decay_muzzy, ms,
+	    nstime_monotonic_coarse_ns());
+}
+
+ssize_t
+arena_decay_ms_get(const arena_t *a, bool is_dirty) {
+	return decay_ms(is_dirty ? &a->pac.decay_dirty.decay : &a->pac.decay_muzzy.decay);
+}
+
+void
+arena_decay(arena_t *a, bool all) {
+	pac_purge(&a->pac, nstime_monotonic_coarse_ns(), all);
+}

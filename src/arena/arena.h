@@ -1,0 +1,108 @@
+/*
+ * An arena: small objects in bins, large ones in extents of their own, pages from one page cache.
+ *
+ * Arenas do not share anything but the page map.  A thread allocates from the arena it is bound to,
+ * and frees to whichever arena the object came from.  No function here is called with a lock held.
+ * Sampled small objects of all arenas live in one hidden arena whose mappings are marked in
+ * arena_sampled_map, so that a sized free can tell "surely not sampled" from the address alone.
+ */
+#ifndef ARENA_ARENA_H
+#define ARENA_ARENA_H
+
+#include "arena/bin.h"
+#include "extent/pac.h"
+
+#define ARENA_NAME_LEN 32
+#define ARENA_LIMIT 4095u          /* arenas that a user can see: 0 .. 4094 - 1 */
+#define ARENA_SAMPLED_IND 4095u    /* the hidden one */
+
+typedef struct arena_large_count_s {
+	atomic_u64_t nmalloc;
+	atomic_u64_t ndalloc;
+	atomic_u64_t nrequests;
+} arena_large_count_t;
+
+typedef struct arena_s {
+	unsigned ind;
+	bool is_auto;
+	atomic_u32_t nthreads;
+	base_t *base;
+	pac_t pac;
+	mutex_t tcache_list_mtx;
+	ql_t tcaches;              /* thread caches bound to it, for statistics; under tcache_list_mtx */
+	mutex_t large_mtx;
+	uint64_t created_ns;
+	atomic_u64_t large_offset; /* counts allocations, for their random offsets */
+	atomic_zu_t large_allocated;
+	atomic_u64_t large_nfills;
+	atomic_u64_t large_nflushes;
+	atomic_u64_t small_sampled_nrequests;
+	char name[ARENA_NAME_LEN];
+	bin_t *bins[BIN_MAX];      /* n_shards of the class each */
+	arena_large_count_t large[LARGE_CLASSES_MAX];
+} arena_t;
+
+/* Large objects start at a random cache line of their first page. */
+extern bool opt_cache_oblivious;
+extern size_t opt_oversize_threshold;
+
+/* Set bytes: the 2 MiB pieces of address space (by hash of addr >> 21) that may hold sampled objects. */
+#define SAMPLED_MAP_SIZE 4096u
+#define SAMPLED_MAP_LG_PIECE 21
+extern uint8_t arena_sampled_map[SAMPLED_MAP_SIZE];
+
+static inline bool
+arena_may_be_sampled(const void *ptr) {
+	return arena_sampled_map[((uintptr_t)ptr >> SAMPLED_MAP_LG_PIECE) % SAMPLED_MAP_SIZE] != 0;
+}
+
+/* NULL: no memory. */
+arena_t *arena_new(unsigned ind, bool is_auto);
+
+static inline unsigned
+arena_ind_get(const arena_t *a) {
+	return a->ind;
+}
+
+/* Up to n regions of class szind (at least one) into out; 0: no memory. */
+unsigned arena_small_fill(arena_t *a, szind_t szind, unsigned shard, void **out, unsigned n);
+/* Returns n regions of class szind, of whatever arenas; the array is used as scratch space. */
+void arena_small_flush(szind_t szind, void **ptrs, unsigned n);
+/* Adds requests served by thread caches to the counters of a class. */
+void arena_small_count_requests(arena_t *a, szind_t szind, unsigned shard, uint64_t nrequests,
+    bool is_fill, bool is_flush);
+
+/*
+ * One object, without a thread cache.  usize: from sz_s2u or sz_sa2u; alignment 0: the natural one.
+ * NULL: no memory.
+ */
+void *arena_malloc(arena_t *a, size_t usize, size_t alignment, bool zero);
+void arena_dalloc(void *ptr, uint64_t elem);
+
+/* A large object (usize >= SC_LARGE_MINCLASS). */
+void *arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero);
+void arena_large_dalloc(edata_t *e);
+/* Resizes in place to between usize_min and usize_max; 0 or ENOMEM. */
+int arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bool zero);
+void arena_large_count_requests(arena_t *a, szind_t szind, uint64_t nrequests, bool is_fill,
+    bool is_flush);
+
+/* A sampled object and its record; is_small if usize is a small class. */
+void *arena_malloc_sampled(arena_t *a, size_t usize, size_t alignment, bool zero,
+    sample_rec_t **rec);
+/* The record of a sampled object, NULL if it is not one. */
+sample_rec_t *arena_sample_rec(const void *ptr, uint64_t elem);
+
+/* Usable size of an active object. */
+size_t arena_usize(const void *ptr, uint64_t elem);
+
+int arena_decay_ms_set(arena_t *a, bool is_dirty, ssize_t ms);
+ssize_t arena_decay_ms_get(const arena_t *a, bool is_dirty);
+void arena_decay(arena_t *a, bool all);
+
+static inline bin_t *
+arena_bin(arena_t *a, szind_t szind, unsigned shard) {
+	return &a->bins[szind][shard];
+}
+
+#endif

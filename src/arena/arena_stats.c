@@ -1,0 +1,163 @@
+/* Sums an arena's counters; each lock is held only while its own part is copied. */
+#include "arena/arena_stats.h"
+
+#include "arena/arena.h"
+#include "arena/arenas.h"
+#include "os/nstime.h"
+#include "meta/freepool.h"
+
+static void
+stats_merge_decay(const pac_decay_t *d, decay_stats_t *out) {
+#define DECAY_STATS_ADD(name, type) out->name += atomic_load_u64(&d->name, MO_RELAXED);
+	DECAY_STATS_FIELDS(DECAY_STATS_ADD)
+#undef DECAY_STATS_ADD
+}
+
+static void
+stats_merge_bins(arena_t *a, arena_stats_t *out) {
+	for (szind_t i = 0; i < SC_NBINS; i++) {
+		bin_stats_t sum = {0};
+		for (unsigned s = 0; s < bin_infos[i].n_shards; s++) {
+			bin_stats_merge(arena_bin(a, i, s), &sum, &out->bin_mutexes[i]);
+		}
+#define BIN_STATS_SUM(name, type) out->bins[i].name += sum.name;
+		BIN_STATS_FIELDS(BIN_STATS_SUM)
+#undef BIN_STATS_SUM
+		out->small.allocated += sum.curregs * bin_infos[i].reg_size;
+		out->small.nmalloc += sum.nmalloc;
+		out->small.ndalloc += sum.ndalloc;
+		out->small.nrequests += sum.nrequests;
+		out->small.nfills += sum.nfills;
+		out->small.nflushes += sum.nflushes;
+	}
+}
+
+static void
+stats_merge_large(arena_t *a, arena_stats_t *out) {
+	for (unsigned i = 0; i < SC_NSIZES - SC_NBINS; i++) {
+		arena_large_count_t *c = &a->large[i];
+		uint64_t nmalloc = atomic_load_u64(&c->nmalloc, MO_RELAXED);
+		uint64_t ndalloc = atomic_load_u64(&c->ndalloc, MO_RELAXED);
+		uint64_t nrequests = atomic_load_u64(&c->nrequests, MO_RELAXED);
+		out->lextents[i].nmalloc += nmalloc;
+		out->lextents[i].ndalloc += ndalloc;
+		out->lextents[i].nrequests += nrequests;
+		out->lextents[i].curlextents += nmalloc > ndalloc ? nmalloc - ndalloc : 0;
+		out->large.nmalloc += nmalloc;
+		out->large.ndalloc += ndalloc;
+		out->large.nrequests += nrequests;
+	}
+	out->large.allocated += atomic_load_zu(&a->large_allocated, MO_RELAXED);
+	out->large.nfills += atomic_load_u64(&a->large_nfills, MO_RELAXED);
+	out->large.nflushes += atomic_load_u64(&a->large_nflushes, MO_RELAXED);
+}
+
+static void
+stats_merge_extents(pac_t *pac, arena_stats_t *out) {
+	for (unsigned i = 0; i < SC_NPSIZES; i++) {
+		ecache_stats_t *x = &out->extents[i];
+		x->ndirty += atomic_load_zu(&pac->dirty.eset.classes[i].nextents, MO_RELAXED);
+		x->nmuzzy += atomic_load_zu(&pac->muzzy.eset.classes[i].nextents, MO_RELAXED);
+		x->nretained += atomic_load_zu(&pac->retained.eset.classes[i].nextents, MO_RELAXED);
+		x->dirty_bytes += atomic_load_zu(&pac->dirty.eset.classes[i].nbytes, MO_RELAXED);
+		x->muzzy_bytes += atomic_load_zu(&pac->muzzy.eset.classes[i].nbytes, MO_RELAXED);
+		x->retained_bytes += atomic_load_zu(&pac->retained.eset.classes[i].nbytes, MO_RELAXED);
+	}
+}
+
+static void
+stats_merge_pages(arena_t *a, arena_stats_t *out) {
+	base_stats_t base;
+	base_stats_read(a->base, &base);
+	size_t active = atomic_load_zu(&a->pac.nactive, MO_RELAXED);
+	size_t dirty = ecache_npages(&a->pac.dirty);
+	out->pactive += active;
+	out->pdirty += dirty;
+	out->pmuzzy += ecache_npages(&a->pac.muzzy);
+	out->mapped += atomic_load_zu(&a->pac.mapped, MO_RELAXED) + base.mapped;
+	out->retained += ecache_npages(&a->pac.retained) << LG_PAGE;
+	out->extent_avail += atomic_load_zu(&a->pac.src.edata_cache.count, MO_RELAXED);
+	out->base += base.allocated;
+	out->metadata_edata += base.edata;
+	out->resident += base.resident + ((active + dirty) << LG_PAGE);
+	if (a->ind == 0) {
+		/* The page map and the pool of metadata belong to all; they are shown once. */
+		out->metadata_rtree += emap_bytes();
+		out->base += emap_bytes() + meta_mapped();
+		out->resident += emap_bytes() + meta_mapped();
+		out->mapped += emap_bytes() + meta_mapped();
+	}
+}
+
+static void
+stats_merge_mutexes(arena_t *a, arena_stats_t *out) {
+	mutex_prof_data_t data;
+	mutex_t *m;
+#define ARENA_MUTEX_MERGE(name, expr) \
+	m = expr; \
+	mutex_lock(m); \
+	mutex_prof_read(&data, m); \
+	mutex_unlock(m); \
+	mutex_prof_merge(&out->mutexes[arena_mutex_##name], &data);
+	ARENA_MUTEXES(ARENA_MUTEX_MERGE)
+#undef ARENA_MUTEX_MERGE
+}
+
+size_t (*arena_tcache_bytes_hook)(ql_t *tcache_link);
+
+static void
+stats_merge_tcaches(arena_t *a, arena_stats_t *out) {
+	if (arena_tcache_bytes_hook == NULL) {
+		return;
+	}
+	mutex_lock(&a->tcache_list_mtx);
+	for (ql_t *l = ql_first(&a->tcaches); l != NULL; l = ql_next(&a->tcaches, l)) {
+		out->tcache_bytes += arena_tcache_bytes_hook(l);
+	}
+	mutex_unlock(&a->tcache_list_mtx);
+}
+
+static void
+stats_merge_one(arena_t *a, arena_stats_t *out) {
+	stats_merge_bins(a, out);
+	stats_merge_large(a, out);
+	stats_merge_extents(&a->pac, out);
+	stats_merge_pages(a, out);
+	stats_merge_mutexes(a, out);
+	stats_merge_decay(&a->pac.decay_dirty, &out->dirty);
+	stats_merge_decay(&a->pac.decay_muzzy, &out->muzzy);
+}
+
+void
+arena_stats_merge(arena_t *a, arena_stats_t *out) {
+	uint64_t up = nstime_ns_between(a->created_ns, nstime_monotonic_ns());
+	out->uptime_ns = up > out->uptime_ns ? up : out->uptime_ns;
+	out->nthreads += atomic_load_u32(&a->nthreads, MO_RELAXED);
+	stats_merge_one(a, out);
+	stats_merge_tcaches(a, out);
+	arena_t *sampled = a->ind == 0 ? arenas_sampled_get() : NULL;
+	if (sampled != NULL) {
+		/* Sampled objects stand in the hidden arena; arena 0 answers for it. */
+		stats_merge_one(sampled, out);
+	}
+}
+
+void
+arena_mutexes_reset(arena_t *a) {
+	mutex_t *m;
+#define ARENA_MUTEX_RESET(name, expr) \
+	m = expr; \
+	mutex_lock(m); \
+	mutex_prof_reset(m); \
+	mutex_unlock(m);
+	ARENA_MUTEXES(ARENA_MUTEX_RESET)
+#undef ARENA_MUTEX_RESET
+	for (szind_t i = 0; i < SC_NBINS; i++) {
+		for (unsigned s = 0; s < bin_infos[i].n_shards; s++) {
+			bin_t *bin = arena_bin(a, i, s);
+			mutex_lock(&bin->mtx);
+			mutex_prof_reset(&bin->mtx);
+			mutex_unlock(&bin->mtx);
+		}
+	}
+}

@@ -1,0 +1,217 @@
+/* The table of arenas and the choice among them. */
+#include "arena/arenas.h"
+
+#include "os/malloc_io.h"
+#include "os/thread.h"
+#include "os/witness.h"
+
+unsigned opt_narenas = 0;
+fxp_t opt_narenas_ratio = (fxp_t)4 << 16;
+
+/* Shortest time between two rounds of decay over all arenas. */
+#define TICK_NS ((uint64_t)10 * 1000 * 1000)
+
+static struct {
+	mutex_t mtx;
+	atomic_p_t table[ARENA_LIMIT];
+	atomic_p_t sampled;
+	atomic_u32_t total;
+	unsigned narenas_auto;
+	atomic_u64_t next_tick;
+	atomic_zu_t dirty_ms;
+	atomic_zu_t muzzy_ms;
+} arenas;
+
+unsigned
+arenas_narenas_total(void) {
+	return atomic_load_u32(&arenas.total, MO_ACQUIRE);
+}
+
+unsigned
+arenas_narenas_auto(void) {
+	return arenas.narenas_auto;
+}
+
+arena_t *
+arenas_get(unsigned ind) {
+	return ind < ARENA_LIMIT ? atomic_load_p(&arenas.table[ind], MO_ACQUIRE) : NULL;
+}
+
+arena_t *
+arenas_sampled_get(void) {
+	return atomic_load_p(&arenas.sampled, MO_ACQUIRE);
+}
+
+static arena_t *
+arenas_init_locked(unsigned ind, bool is_auto) {
+	arena_t *a = arenas_get(ind);
+	if (a == NULL) {
+		a = arena_new(ind, is_auto);
+		if (a != NULL) {
+			atomic_store_p(&arenas.table[ind], a, MO_RELEASE);
+		}
+	}
+	return a;
+}
+
+arena_t *
+arenas_get_or_init(unsigned ind) {
+	arena_t *a = arenas_get(ind);
+	if (a != NULL || ind >= arenas.narenas_auto) {
+		return a;
+	}
+	mutex_lock(&arenas.mtx);
+	a = arenas_init_locked(ind, true);
+	mutex_unlock(&arenas.mtx);
+	return a;
+}
+
+int
+arenas_create(unsigned *ind) {
+	int err = EAGAIN;
+	mutex_lock(&arenas.mtx);
+	unsigned n = atomic_load_u32(&arenas.total, MO_RELAXED);
+	if (n < ARENA_LIMIT - 1 && arenas_init_locked(n, false) != NULL) {
+		atomic_store_u32(&arenas.total, n + 1, MO_RELEASE);
+		*ind = n;
+		err = 0;
+	}
+	mutex_unlock(&arenas.mtx);
+	return err;
+}
+
+void
+arenas_bind(arena_t *a) {
+	atomic_fetch_add_u32(&a->nthreads, 1, MO_RELAXED);
+}
+
+void
+arenas_unbind(arena_t *a) {
+	assert(atomic_load_u32(&a->nthreads, MO_RELAXED) > 0);
+	atomic_fetch_sub_u32(&a->nthreads, 1, MO_RELAXED);
+}
+
+/* The automatic arena with the fewest threads; *vacant: the first slot without an arena, or none. */
+static arena_t *
+arenas_least_locked(unsigned *vacant) {
+	arena_t *least = NULL;
+	*vacant = arenas.narenas_auto;
+	for (unsigned i = 0; i < arenas.narenas_auto; i++) {
+		arena_t *a = arenas_get(i);
+		if (a == NULL) {
+			*vacant = *vacant == arenas.narenas_auto ? i : *vacant;
+		} else if (least == NULL || atomic_load_u32(&a->nthreads, MO_RELAXED) <
+		    atomic_load_u32(&least->nthreads, MO_RELAXED)) {
+			least = a;
+		}
+	}
+	return least;
+}
+
+arena_t *
+arenas_bind_least(void) {
+	unsigned vacant;
+	mutex_lock(&arenas.mtx);
+	arena_t *a = arenas_least_locked(&vacant);
+	if (atomic_load_u32(&a->nthreads, MO_RELAXED) > 0 && vacant < arenas.narenas_auto) {
+		arena_t *fresh = arenas_init_locked(vacant, true);
+		a = fresh != NULL ? fresh : a;
+	}
+	arenas_bind(a);
+	mutex_unlock(&arenas.mtx);
+	return a;
+}
+
+/* Marks new mappings of the hidden arena; under its grow lock. */
+static void
+arenas_sampled_grown(void *addr, size_t size) {
+	uintptr_t first = (uintptr_t)addr >> SAMPLED_MAP_LG_PIECE;
+	uintptr_t last = ((uintptr_t)addr + size - 1) >> SAMPLED_MAP_LG_PIECE;
+	for (uintptr_t i = first; i <= last; i++) {
+		__atomic_store_n(&arena_sampled_map[i % SAMPLED_MAP_SIZE], 1, __ATOMIC_RELEASE);
+	}
+}
+
+arena_t *
+arenas_sampled(void) {
+	arena_t *a = arenas_sampled_get();
+	if (likely(a != NULL)) {
+		return a;
+	}
+	mutex_lock(&arenas.mtx);
+	a = arenas_sampled_get();
+	if (a == NULL && (a = arena_new(ARENA_SAMPLED_IND, false)) != NULL) {
+		/* Whole pieces of their own, never given back: what is marked stays true. */
+		a->pac.src.grow_alignment = max_zu((size_t)1 << SAMPLED_MAP_LG_PIECE, PAGE);
+		a->pac.src.grow_next = a->pac.src.grow_alignment;
+		a->pac.src.grown = arenas_sampled_grown;
+		atomic_store_p(&arenas.sampled, a, MO_RELEASE);
+	}
+	mutex_unlock(&arenas.mtx);
+	return a;
+}
+
+static unsigned
+arenas_auto_count(void) {
+	unsigned ncpus = os_ncpus();
+	if (opt_narenas != 0) {
+		return opt_narenas;
+	}
+	if (ncpus <= 1) {
+		return 1;
+	}
+	uint64_t n = ((uint64_t)ncpus * opt_narenas_ratio + (1u << 15)) >> 16;
+	return n == 0 ? 1 : (unsigned)min_zu(n, UINT_MAX);
+}
+
+int
+arenas_boot(void) {
+	mutex_init(&arenas.mtx, "arenas", WITNESS_RANK_ARENAS);
+	arenas_decay_ms_default_set(true, opt_dirty_decay_ms);
+	arenas_decay_ms_default_set(false, opt_muzzy_decay_ms);
+	opt_narenas = arenas_auto_count();
+	arenas.narenas_auto = opt_narenas;
+	if (opt_narenas > ARENA_LIMIT - 1) {
+		arenas.narenas_auto = ARENA_LIMIT - 1;
+		malloc_printf("<jemalloc>: Reducing narenas to limit (%u)\n", ARENA_LIMIT - 1);
+	}
+	atomic_store_u32(&arenas.total, arenas.narenas_auto, MO_RELEASE);
+	mutex_lock(&arenas.mtx);
+	arena_t *a = arenas_init_locked(0, true);
+	mutex_unlock(&arenas.mtx);
+	return a == NULL ? ENOMEM : 0;
+}
+
+int
+arenas_decay_ms_default_set(bool is_dirty, ssize_t ms) {
+	if (!decay_ms_is_valid(ms)) {
+		return EINVAL;
+	}
+	atomic_store_zu(is_dirty ? &arenas.dirty_ms : &arenas.muzzy_ms, (size_t)ms, MO_RELAXED);
+	return 0;
+}
+
+ssize_t
+arenas_decay_ms_default_get(bool is_dirty) {
+	return (ssize_t)atomic_load_zu(is_dirty ? &arenas.dirty_ms : &arenas.muzzy_ms, MO_RELAXED);
+}
+
+void
+arenas_tick(uint64_t now) {
+	uint64_t due = atomic_load_u64(&arenas.next_tick, MO_RELAXED);
+	if (now < due || !atomic_cas_strong_u64(&arenas.next_tick, &due, now + TICK_NS, MO_RELAXED,
+	    MO_RELAXED)) {
+		return;
+	}
+	unsigned n = arenas_narenas_total();
+	for (unsigned i = 0; i < n; i++) {
+		arena_t *a = arenas_get(i);
+		if (a != NULL) {
+			pac_tick(&a->pac, now);
+		}
+	}
+	arena_t *sampled = arenas_sampled_get();
+	if (sampled != NULL) {
+		pac_tick(&sampled->pac, now);
+	}
+}

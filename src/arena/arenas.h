@@ -1,0 +1,48 @@
+/*
+ * All arenas: the table, how many, which one a thread gets.
+ *
+ * Slots 0 .. narenas_auto-1 are automatic and filled when a thread first needs one; later slots are
+ * made by hand.  An arena once in the table stays there.  The lock covers changes of the table
+ * and the binding of threads; reading a slot needs none.
+ */
+#ifndef ARENA_ARENAS_H
+#define ARENA_ARENAS_H
+
+#include "arena/arena.h"
+#include "util/fxp.h"
+
+extern unsigned opt_narenas;       /* 0: from the number of CPUs */
+extern fxp_t opt_narenas_ratio;    /* arenas per CPU */
+
+/* Makes arena 0. 0 or ENOMEM. */
+int arenas_boot(void);
+
+/* NULL: no such arena (yet). */
+arena_t *arenas_get(unsigned ind);
+/* Makes an automatic one if it is not there; NULL: not automatic and not there, or no memory. */
+arena_t *arenas_get_or_init(unsigned ind);
+/* Slots in use: automatic ones (made or not) and those made by hand. */
+unsigned arenas_narenas_total(void);
+unsigned arenas_narenas_auto(void);
+
+/* A new arena by hand; EAGAIN: all slots used or no memory. */
+int arenas_create(unsigned *ind);
+
+/* The least used automatic arena, with one thread more; never NULL once booted. */
+arena_t *arenas_bind_least(void);
+void arenas_bind(arena_t *a);
+void arenas_unbind(arena_t *a);
+
+/* The hidden arena of sampled objects, made at first use; NULL: no memory. */
+arena_t *arenas_sampled(void);
+/* The same if it is there. */
+arena_t *arenas_sampled_get(void);
+
+/* Decay of all arenas, at most every few milliseconds whoever calls. now: coarse monotonic. */
+void arenas_tick(uint64_t now);
+
+/* Decay times of arenas to come; EINVAL. */
+int arenas_decay_ms_default_set(bool is_dirty, ssize_t ms);
+ssize_t arenas_decay_ms_default_get(bool is_dirty);
+
+#endif

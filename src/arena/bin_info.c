@@ -1,0 +1,98 @@
+/*
+ * A slab is the smallest whole number of pages that regions fill without a rest: the least common
+ * multiple of page and region size, at least one region.
+ */
+#include "arena/bin_info.h"
+
+#include "util/assert.h"
+
+bin_info_t bin_infos[BIN_MAX];
+
+/* Wishes of the options, by class; 0 = none. */
+static struct {
+	uint8_t shards[BIN_MAX];
+	uint32_t slab_pages[BIN_MAX];
+	bool has_shards;
+	bool has_slab_pages;
+} wish;
+
+/* The most regions a slab may have. */
+static size_t
+bin_max_regs(void) {
+	return PAGE >> SC_LG_TINY;
+}
+
+static bool
+bin_range_is_valid(size_t from, size_t to) {
+	return from <= to;
+}
+
+/* Classes of the requests from..to: [*first, *last]; false: no small class among them. */
+static bool
+bin_range_has_classes(size_t from, size_t to, szind_t *first, szind_t *last) {
+	size_t limit = sc_size_tab[BIN_MAX - 1];
+	if (from > limit) {
+		return false;
+	}
+	*first = sc_index_compute(max_zu(from, 1));
+	*last = sc_index_compute(max_zu(min_zu(to, limit), 1));
+	return *first < BIN_MAX;
+}
+
+int
+bin_info_set_shards(size_t from, size_t to, size_t n) {
+	szind_t first, last;
+	if (!bin_range_is_valid(from, to) || n < 1 || n > BIN_SHARDS_MAX) {
+		return EINVAL;
+	}
+	if (bin_range_has_classes(from, to, &first, &last)) {
+		wish.has_shards = true;
+		memset(&wish.shards[first], (int)n, last - first + 1);
+	}
+	return 0;
+}
+
+int
+bin_info_set_slab_pages(size_t from, size_t to, size_t npages) {
+	szind_t first, last;
+	if (!bin_range_is_valid(from, to)) {
+		return EINVAL;
+	}
+	if (bin_range_has_classes(from, to, &first, &last)) {
+		wish.has_slab_pages = true;
+		for (szind_t i = first; i <= last; i++) {
+			wish.slab_pages[i] = (uint32_t)min_zu(max_zu(npages, 1), UINT32_MAX);
+		}
+	}
+	return 0;
+}
+
+static size_t
+bin_slab_size(szind_t ind) {
+	size_t reg = sc_size_tab[ind];
+	size_t slab = PAGE;
+	while (slab % reg != 0) {
+		slab += PAGE;
+	}
+	if (wish.has_slab_pages && wish.slab_pages[ind] != 0) {
+		size_t least = PAGE_CEILING(reg);
+		size_t most = PAGE_CEILING(reg * bin_max_regs());
+		slab = (size_t)wish.slab_pages[ind] << LG_PAGE;
+		slab = min_zu(max_zu(slab, least), most);
+	}
+	return slab;
+}
+
+void
+bin_info_boot(void) {
+	assert(SC_NBINS <= BIN_MAX);
+	for (szind_t i = 0; i < SC_NBINS; i++) {
+		bin_info_t *info = &bin_infos[i];
+		info->reg_size = sc_size_tab[i];
+		info->slab_size = bin_slab_size(i);
+		info->nregs = (uint32_t)min_zu(info->slab_size / info->reg_size, bin_max_regs());
+		info->n_shards = wish.has_shards && wish.shards[i] != 0 ? wish.shards[i] : 1;
+		div_init(&info->div, info->reg_size);
+		assert(info->nregs > 0);
+	}
+}

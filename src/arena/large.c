@@ -1,0 +1,158 @@
+/*
+ * Large objects: one extent each.
+ *
+ * With cache_oblivious the extent has one page more than the object needs, and the object starts at
+ * a cache line of the first page chosen by the allocation's number, so that equal large buffers do
+ * not all compete for the same lines of the cache.
+ */
+#include "arena/arena.h"
+
+#include "arena/arenas.h"
+#include "meta/freepool.h"
+#include "util/hash.h"
+
+bool opt_cache_oblivious = CONFIG_CACHE_OBLIVIOUS;
+
+static arena_large_count_t *
+large_count(arena_t *a, size_t usize) {
+	szind_t ind = sz_s2i(usize);
+	assert(ind >= SC_NBINS && ind < SC_NSIZES);
+	return &a->large[ind - SC_NBINS];
+}
+
+static void
+large_stats_add(arena_t *a, size_t usize) {
+	if (config_stats) {
+		arena_large_count_t *c = large_count(a, usize);
+		atomic_fetch_add_u64(&c->nmalloc, 1, MO_RELAXED);
+		atomic_fetch_add_zu(&a->large_allocated, usize, MO_RELAXED);
+	}
+}
+
+static void
+large_stats_sub(arena_t *a, size_t usize) {
+	if (config_stats) {
+		arena_large_count_t *c = large_count(a, usize);
+		atomic_fetch_add_u64(&c->ndalloc, 1, MO_RELAXED);
+		assert(atomic_load_zu(&a->large_allocated, MO_RELAXED) >= usize);
+		atomic_fetch_sub_zu(&a->large_allocated, usize, MO_RELAXED);
+	}
+}
+
+void
+arena_large_count_requests(arena_t *a, szind_t szind, uint64_t nrequests, bool is_fill,
+    bool is_flush) {
+	if (!config_stats) {
+		return;
+	}
+	atomic_fetch_add_u64(&a->large[szind - SC_NBINS].nrequests, nrequests, MO_RELAXED);
+	if (is_fill) {
+		atomic_fetch_add_u64(&a->large_nfills, 1, MO_RELAXED);
+	}
+	if (is_flush) {
+		atomic_fetch_add_u64(&a->large_nflushes, 1, MO_RELAXED);
+	}
+}
+
+/* A cache line's offset within the first page, different from one call to the next. */
+static size_t
+large_offset(arena_t *a) {
+	uint64_t n = atomic_fetch_add_u64(&a->large_offset, 1, MO_RELAXED);
+	return (size_t)(hash_mix64(n) % (PAGE / CACHELINE)) * CACHELINE;
+}
+
+/* Makes an active extent the home of a large object of usize bytes. */
+static void
+large_adopt(edata_t *e, size_t usize) {
+	assert(e->size >= usize && !e->is_slab);
+	e->szind = (uint8_t)sz_s2i(usize);
+	e->u.large_usize = usize;
+	/* A cached object must fit any request of its class. */
+	if (sz_i2s(e->szind) != usize && e->szind < emap_ncacheable) {
+		e->szind = SC_NSIZES;
+	}
+	emap_set_boundary(e);
+}
+
+void *
+arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero) {
+	assert(usize >= SC_LARGE_MINCLASS);
+	usize = PAGE_CEILING(usize);
+	bool has_offset = opt_cache_oblivious && alignment <= CACHELINE;
+	size_t size = has_offset ? usize + PAGE : usize;
+	if (size < usize || usize == 0) {
+		return NULL;
+	}
+	edata_t *e = pac_alloc(&a->pac, size, max_zu(alignment, PAGE), zero);
+	if (e == NULL) {
+		return NULL;
+	}
+	large_adopt(e, usize);
+	large_stats_add(a, usize);
+	return has_offset ? e->addr + large_offset(a) : e->addr;
+}
+
+static arena_t *
+large_arena(const edata_t *e) {
+	arena_t *a = arenas_get(e->arena_ind);
+	assert(a != NULL);
+	return a;
+}
+
+void
+arena_large_dalloc(edata_t *e) {
+	arena_t *a = large_arena(e);
+	large_stats_sub(a, e->u.large_usize);
+	if (e->recs != NULL) {
+		meta_free(e->recs, sizeof(sample_rec_t));
+		e->recs = NULL;
+	}
+	pac_dalloc(&a->pac, e);
+}
+
+/* Grows in place to exactly usize; 0 or ENOMEM. */
+static int
+large_grow(arena_t *a, void *ptr, edata_t *e, size_t usize, bool zero) {
+	size_t old_usize = e->u.large_usize;
+	size_t pad = e->size - old_usize;
+	char *old_end = edata_end(e);
+	if (usize + pad < usize || pac_expand(&a->pac, e, usize + pad, zero) != 0) {
+		return ENOMEM;
+	}
+	if (zero) {
+		/* What of the old extent lay behind the object is the object's now. */
+		char *from = (char *)ptr + old_usize;
+		memset(from, 0, (size_t)(old_end - from));
+	}
+	return 0;
+}
+
+int
+arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bool zero) {
+	assert(usize_min <= usize_max && usize_min >= SC_LARGE_MINCLASS);
+	arena_t *a = large_arena(e);
+	size_t old = e->u.large_usize, usize = old;
+	if (usize_max > old) {
+		usize = usize_max;
+		int err = large_grow(a, ptr, e, usize, zero);
+		if (err != 0 && usize_min > old && usize_min < usize_max) {
+			usize = usize_min;
+			err = large_grow(a, ptr, e, usize, zero);
+		}
+		if (err != 0) {
+			return usize_min <= old ? 0 : err;
+		}
+	} else if (usize_max < old) {
+		usize = usize_max;
+		if (pac_shrink(&a->pac, e, usize + (e->size - old)) != 0) {
+			return ENOMEM;
+		}
+	}
+	if (usize != old) {
+		large_stats_sub(a, old);
+		large_adopt(e, usize);
+		large_stats_add(a, usize);
+		arena_large_count_requests(a, sz_s2i(usize), 1, false, false);
+	}
+	return 0;
+}

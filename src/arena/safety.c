@@ -1,0 +1,21 @@
+/* One place to stop at, so that a debugger needs one breakpoint. */
+#include "arena/safety.h"
+
+#include <stdlib.h>
+
+#include "os/malloc_io.h"
+#include "util/fmt.h"
+
+void (*safety_abort_hook)(const char *message);
+
+void
+safety_fail(const char *what) {
+	char line[128];
+	fmt_snprintf(line, sizeof(line), "<jemalloc>: %s\n", what);
+	if (safety_abort_hook != NULL) {
+		safety_abort_hook(line);
+		return;
+	}
+	malloc_write(line);
+	abort();
+}

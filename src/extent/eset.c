@@ -1,0 +1,119 @@
+/*
+ * Extents are filed under the largest page class that is not above their size, so every extent of a
+ * class from the request's own upward fits.  The class just below the request's may hold extents
+ * that fit too (sizes need not be class sizes); a few of those are looked at first.
+ */
+#include "extent/eset.h"
+
+/* How many extents of the class below the request's are looked at. */
+#define ESET_PEEK_MAX 24
+
+void
+eset_init(eset_t *s) {
+	assert(fb_is_empty(s->used, SC_NPSIZES_MAX)); /* lies in zeroed memory; touch no more of it */
+	ql_init(&s->lru);
+}
+
+void
+eset_insert(eset_t *s, edata_t *e) {
+	unsigned pind = sz_psz_floor(e->size);
+	eset_class_t *c = &s->classes[pind];
+	assert(pind < SC_NPSIZES && ql_is_empty(&e->link));
+	if (ph_is_empty(&c->heap)) {
+		fb_set(s->used, SC_NPSIZES_MAX, pind);
+	}
+	ph_insert(&c->heap, &e->heap, edata_cmp_addr);
+	ql_push_tail(&s->lru, &e->link);
+	atomic_add_nonatomic_zu(&c->nextents, 1);
+	atomic_add_nonatomic_zu(&c->nbytes, e->size);
+	atomic_add_nonatomic_zu(&s->npages, e->size >> LG_PAGE);
+}
+
+void
+eset_remove(eset_t *s, edata_t *e) {
+	unsigned pind = sz_psz_floor(e->size);
+	eset_class_t *c = &s->classes[pind];
+	assert(pind < SC_NPSIZES && !ph_is_empty(&c->heap));
+	ph_remove(&c->heap, &e->heap, edata_cmp_addr);
+	ql_remove(&e->link);
+	if (ph_is_empty(&c->heap)) {
+		fb_unset(s->used, SC_NPSIZES_MAX, pind);
+	}
+	assert(atomic_load_zu(&c->nextents, MO_RELAXED) > 0);
+	assert(eset_npages(s) >= e->size >> LG_PAGE);
+	atomic_add_nonatomic_zu(&c->nextents, (size_t)-1);
+	atomic_add_nonatomic_zu(&c->nbytes, (size_t)0 - e->size);
+	atomic_add_nonatomic_zu(&s->npages, (size_t)0 - (e->size >> LG_PAGE));
+}
+
+static bool
+eset_holds(const edata_t *e, size_t size, size_t alignment) {
+	uintptr_t from = align_up((uintptr_t)e->addr, alignment);
+	return from - (uintptr_t)e->addr <= e->size && e->size - (from - (uintptr_t)e->addr) >= size;
+}
+
+/* The lowest fitting one among the first few extents of a heap, breadth by depth. */
+static edata_t *
+eset_peek(const eset_class_t *c, size_t size, size_t alignment) {
+	ph_link_t *todo[ESET_PEEK_MAX];
+	unsigned n = 0, seen = 0;
+	edata_t *best = NULL;
+	if (!ph_is_empty(&c->heap)) {
+		todo[n++] = ph_any(&c->heap);
+	}
+	while (n > 0 && seen++ < ESET_PEEK_MAX) {
+		ph_link_t *l = todo[--n];
+		edata_t *e = edata_of_heap(l);
+		if (eset_holds(e, size, alignment) && (best == NULL || e->addr < best->addr)) {
+			best = e;
+		}
+		if (l->next != NULL && n < ESET_PEEK_MAX) {
+			todo[n++] = l->next;
+		}
+		if (l->lchild != NULL && n < ESET_PEEK_MAX) {
+			todo[n++] = l->lchild;
+		}
+	}
+	return best;
+}
+
+static bool
+eset_is_too_big(size_t have, size_t want, unsigned lg_max_fit) {
+	return lg_max_fit < 64 && (have >> lg_max_fit) > want;
+}
+
+/* First fit by class: every extent in a class >= pind holds `need` bytes. */
+static edata_t *
+eset_first_class(const eset_t *s, unsigned pind, size_t size, unsigned lg_max_fit) {
+	ssize_t i = pind >= SC_NPSIZES_MAX ? -1 : fb_first_set(s->used, SC_NPSIZES_MAX, pind);
+	if (i < 0 || eset_is_too_big(sz_pind2sz((unsigned)i), size, lg_max_fit)) {
+		return NULL;
+	}
+	return edata_of_heap(ph_first(&s->classes[i].heap, edata_cmp_addr));
+}
+
+edata_t *
+eset_fit(const eset_t *s, size_t size, size_t alignment, unsigned lg_max_fit) {
+	assert(size > 0 && (size & PAGE_MASK) == 0 && is_pow2_zu(alignment));
+	alignment = max_zu(alignment, PAGE);
+	unsigned pind = sz_psz2ind(size);
+	bool is_class_exact = pind < SC_NPSIZES && sz_pind2sz(pind) == size;
+	edata_t *e = NULL;
+	if (!is_class_exact && pind > 0) {
+		e = eset_peek(&s->classes[pind - 1], size, alignment);
+	}
+	if (e == NULL && alignment > PAGE && pind < SC_NPSIZES) {
+		e = eset_peek(&s->classes[pind], size, alignment);
+	}
+	if (e != NULL) {
+		return e;
+	}
+	size_t need = size + alignment - PAGE;
+	return need < size ? NULL : eset_first_class(s, sz_psz2ind(need), size, lg_max_fit);
+}
+
+edata_t *
+eset_oldest(const eset_t *s) {
+	ql_t *l = ql_first(&s->lru);
+	return l == NULL ? NULL : edata_of_link(l);
+}

@@ -1,0 +1,332 @@
+/* Operations on extents; see extent.h for who owns what when. */
+#include "extent/extent.h"
+
+#include "os/witness.h"
+
+bool opt_retain = true;
+size_t opt_lg_extent_max_active_fit = 6;
+
+void
+extent_src_init(extent_src_t *src, base_t *base, unsigned arena_ind) {
+	ehooks_init(&src->ehooks, arena_ind);
+	edata_cache_init(&src->edata_cache, base, arena_ind);
+	mutex_init(&src->grow_mtx, "extent_grow", WITNESS_RANK_PAC_GROW);
+	src->grow_next = HUGEPAGE;
+	src->grow_limit = SC_LARGE_MAXCLASS;
+	src->grow_alignment = PAGE;
+	src->grown = NULL;
+}
+
+/* Both halves' fields; the page map is the caller's business. */
+static void
+extent_cut(edata_t *e, edata_t *tail, size_t size_a) {
+	assert(size_a > 0 && size_a < e->size && (size_a & PAGE_MASK) == 0);
+	edata_init(tail, e->addr + size_a, e->size - size_a, e->is_committed, e->is_zeroed);
+	tail->state = e->state;
+	e->size = size_a;
+}
+
+edata_t *
+extent_split(extent_src_t *src, edata_t *e, size_t size_a) {
+	assert(e->state == extent_state_active && !e->is_slab);
+	edata_t *tail = edata_cache_get(&src->edata_cache);
+	if (tail == NULL) {
+		return NULL;
+	}
+	extent_cut(e, tail, size_a);
+	tail->szind = SC_NSIZES;
+	emap_set_boundary(tail);
+	emap_set_boundary(e);
+	return tail;
+}
+
+void
+extent_merge(extent_src_t *src, edata_t *a, edata_t *b) {
+	assert(edata_end(a) == b->addr && a->state == b->state);
+	assert(a->is_committed == b->is_committed);
+	/* The inner borders vanish from the map first: nobody may find b any more. */
+	emap_clear_boundary(b);
+	emap_clear_boundary(a);
+	a->size += b->size;
+	a->is_zeroed = a->is_zeroed && b->is_zeroed;
+	emap_set_boundary(a);
+	edata_cache_put(&src->edata_cache, b);
+}
+
+/* The neighbour that begins or ends at addr if it lies in c; c's lock is held. */
+static edata_t *
+ecache_neighbour_locked(const ecache_t *c, const edata_t *e, const char *addr) {
+	uint64_t elem = emap_elem_any(addr);
+	if (elem_state(elem) != c->state) {
+		return NULL;
+	}
+	edata_t *n = elem_edata(elem);
+	return n->arena_ind == e->arena_ind && n->is_committed == e->is_committed ? n : NULL;
+}
+
+/* Merges e with one neighbour; returns the survivor.  Descriptors no longer needed pile on *spare. */
+static edata_t *
+ecache_join_locked(ecache_t *c, edata_t *low, edata_t *high, edata_t *other, edata_t **spare) {
+	assert(edata_end(low) == high->addr);
+	eset_remove(&c->eset, other);
+	emap_clear_boundary(high);
+	emap_clear_boundary(low);
+	low->size += high->size;
+	low->is_zeroed = low->is_zeroed && high->is_zeroed;
+	high->heap.next = *spare == NULL ? NULL : &(*spare)->heap;
+	*spare = high;
+	return low;
+}
+
+static edata_t *
+ecache_coalesce_locked(ecache_t *c, edata_t *e, edata_t **spare) {
+	edata_t *n = ecache_neighbour_locked(c, e, edata_end(e));
+	if (n != NULL) {
+		assert(n->addr == edata_end(e));
+		e = ecache_join_locked(c, e, n, n, spare);
+	}
+	n = ecache_neighbour_locked(c, e, e->addr - 1);
+	if (n != NULL) {
+		assert(edata_end(n) == e->addr);
+		e = ecache_join_locked(c, n, e, n, spare);
+	}
+	return e;
+}
+
+/* Files e; its page-map elements say so. */
+static void
+ecache_file_locked(ecache_t *c, edata_t *e) {
+	e->state = c->state;
+	emap_set_boundary(e);
+	eset_insert(&c->eset, e);
+}
+
+static void
+extent_spares_put(extent_src_t *src, edata_t *spare) {
+	while (spare != NULL) {
+		edata_t *next = spare->heap.next == NULL ? NULL : edata_of_heap(spare->heap.next);
+		edata_cache_put(&src->edata_cache, spare);
+		spare = next;
+	}
+}
+
+void
+ecache_put(extent_src_t *src, ecache_t *c, edata_t *e) {
+	assert(e->state == extent_state_active && e->recs == NULL);
+	assert((e->size & PAGE_MASK) == 0 && e->size > 0);
+	edata_t *spare = NULL;
+	e->is_slab = false;
+	e->is_sampled = false;
+	e->szind = SC_NSIZES;
+	mutex_lock(&c->mtx);
+	e = ecache_coalesce_locked(c, e, &spare);
+	ecache_file_locked(c, e);
+	mutex_unlock(&c->mtx);
+	extent_spares_put(src, spare);
+}
+
+/* Takes e out and makes it the caller's; its elements become active under the lock. */
+static void
+ecache_unfile_locked(ecache_t *c, edata_t *e) {
+	eset_remove(&c->eset, e);
+	e->state = extent_state_active;
+	emap_set_boundary(e);
+}
+
+/*
+ * Trims the unfiled e to [addr, addr + size); the cut-off ends go back to the cache.  ends: two
+ * spare descriptors, set to NULL as they are used.
+ */
+static edata_t *
+ecache_trim_locked(ecache_t *c, edata_t *e, char *addr, size_t size, edata_t *ends[2]) {
+	if (addr > e->addr) {
+		edata_t *lead = e;
+		e = ends[0];
+		ends[0] = NULL;
+		extent_cut(lead, e, (size_t)(addr - lead->addr));
+		ecache_file_locked(c, lead);
+	}
+	if (e->size > size) {
+		edata_t *tail = ends[1];
+		ends[1] = NULL;
+		extent_cut(e, tail, size);
+		ecache_file_locked(c, tail);
+	}
+	e->szind = SC_NSIZES;
+	emap_set_boundary(e);
+	return e;
+}
+
+static void
+extent_ends_put(extent_src_t *src, edata_t *ends[2]) {
+	for (unsigned i = 0; i < 2; i++) {
+		if (ends[i] != NULL) {
+			edata_cache_put(&src->edata_cache, ends[i]);
+		}
+	}
+}
+
+edata_t *
+ecache_take(extent_src_t *src, ecache_t *c, size_t size, size_t alignment) {
+	if (ecache_npages(c) < size >> LG_PAGE) {
+		return NULL;
+	}
+	edata_t *ends[2] = {edata_cache_get(&src->edata_cache), edata_cache_get(&src->edata_cache)};
+	edata_t *e = NULL;
+	unsigned lg_fit = c->state == extent_state_dirty ? (unsigned)opt_lg_extent_max_active_fit : 64;
+	mutex_lock(&c->mtx);
+	if (ends[0] != NULL && ends[1] != NULL) {
+		e = eset_fit(&c->eset, size, alignment, lg_fit);
+	}
+	if (e != NULL) {
+		ecache_unfile_locked(c, e);
+		char *addr = (char *)align_up((uintptr_t)e->addr, max_zu(alignment, PAGE));
+		e = ecache_trim_locked(c, e, addr, size, ends);
+	}
+	mutex_unlock(&c->mtx);
+	extent_ends_put(src, ends);
+	return e;
+}
+
+edata_t *
+ecache_take_at(extent_src_t *src, ecache_t *c, char *addr, size_t size) {
+	uint64_t elem = emap_elem_any(addr);
+	if (elem_state(elem) != c->state) {
+		return NULL; /* a hint only; looked at again under the lock */
+	}
+	edata_t *ends[2] = {NULL, edata_cache_get(&src->edata_cache)};
+	if (ends[1] == NULL) {
+		return NULL;
+	}
+	edata_t *e = NULL;
+	mutex_lock(&c->mtx);
+	elem = emap_elem_any(addr);
+	if (elem_state(elem) == c->state) {
+		edata_t *n = elem_edata(elem);
+		if (n->arena_ind == src->ehooks.arena_ind && n->addr == addr && n->size >= size) {
+			ecache_unfile_locked(c, n);
+			e = ecache_trim_locked(c, n, addr, size, ends);
+		}
+	}
+	mutex_unlock(&c->mtx);
+	extent_ends_put(src, ends);
+	return e;
+}
+
+edata_t *
+ecache_evict(ecache_t *c, size_t npages_min) {
+	edata_t *e = NULL;
+	mutex_lock(&c->mtx);
+	if (ecache_npages(c) > npages_min) {
+		e = eset_oldest(&c->eset);
+	}
+	if (e != NULL) {
+		ecache_unfile_locked(c, e);
+	}
+	mutex_unlock(&c->mtx);
+	return e;
+}
+
+int
+extent_commit(extent_src_t *src, edata_t *e) {
+	if (e->is_committed) {
+		return 0;
+	}
+	int err = ehooks_commit(&src->ehooks, e->addr, e->size);
+	if (err == 0) {
+		e->is_committed = true;
+	}
+	return err;
+}
+
+int
+extent_unmap(extent_src_t *src, edata_t *e) {
+	assert(e->state == extent_state_active);
+	/* Out of the map before it is out of the address space: another thread may map it at once. */
+	emap_clear_boundary(e);
+	int err = ehooks_dalloc(&src->ehooks, e->addr, e->size);
+	if (err != 0) {
+		emap_set_boundary(e);
+		return err;
+	}
+	edata_cache_put(&src->edata_cache, e);
+	return 0;
+}
+
+/* A mapping of bytes, described by e; ENOMEM leaves e untouched. */
+static int
+extent_map(extent_src_t *src, edata_t *e, size_t bytes, size_t alignment) {
+	bool zero = false, commit = true;
+	void *p = ehooks_alloc(&src->ehooks, bytes, max_zu(alignment, PAGE), &zero, &commit);
+	if (p == NULL) {
+		return ENOMEM;
+	}
+	if (emap_reserve(p, bytes) != 0) {
+		ehooks_dalloc(&src->ehooks, p, bytes);
+		return ENOMEM;
+	}
+	edata_init(e, p, bytes, commit, zero);
+	e->szind = SC_NSIZES;
+	if (src->grown != NULL) {
+		src->grown(p, bytes);
+	}
+	return 0;
+}
+
+/* How much to map for a request: the next step of the growth, if that covers it. */
+static size_t
+extent_grow_bytes_locked(extent_src_t *src, size_t size, size_t alignment) {
+	size_t need = max_zu(size, src->grow_alignment);
+	need = align_up(need, src->grow_alignment);
+	if (!opt_retain && src->grow_alignment <= PAGE) {
+		return size;
+	}
+	if (alignment > max_zu(PAGE, src->grow_alignment)) {
+		return need;
+	}
+	size_t step = src->grow_next;
+	return step >= need ? step : need;
+}
+
+/* The next mapping is one page class larger, up to the limit. */
+static void
+extent_grow_next_locked(extent_src_t *src, size_t bytes) {
+	unsigned pind = sz_psz2ind(PAGE_CEILING(bytes)) + 1;
+	if (pind < SC_NPSIZES && src->grow_alignment <= PAGE) {
+		size_t next = sz_pind2sz(pind);
+		src->grow_next = next <= src->grow_limit ? next : max_zu(src->grow_limit, PAGE);
+	}
+}
+
+edata_t *
+extent_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment) {
+	edata_t *e = edata_cache_get(&src->edata_cache);
+	if (e == NULL) {
+		return NULL;
+	}
+	mutex_lock(&src->grow_mtx);
+	size_t bytes = extent_grow_bytes_locked(src, size, alignment);
+	size_t map_alignment = max_zu(alignment, src->grow_alignment);
+	int err = bytes < size ? ENOMEM : extent_map(src, e, bytes, map_alignment);
+	if (err == 0 && bytes >= src->grow_next) {
+		extent_grow_next_locked(src, bytes);
+	} else if (err != 0 && bytes > size && src->grow_alignment <= PAGE) {
+		bytes = size;
+		err = extent_map(src, e, bytes, map_alignment);
+	}
+	mutex_unlock(&src->grow_mtx);
+	if (err != 0) {
+		edata_cache_put(&src->edata_cache, e);
+		return NULL;
+	}
+	emap_set_boundary(e);
+	if (e->size > size) {
+		edata_t *tail = extent_split(src, e, size);
+		if (tail == NULL) {
+			ecache_put(src, retained, e);
+			return NULL;
+		}
+		ecache_put(src, retained, tail);
+	}
+	return e;
+}

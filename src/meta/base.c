@@ -1,0 +1,160 @@
+/* Blocks double from 64 KiB to 2 MiB, so a process of one thread maps little and touches less. */
+#include "meta/base.h"
+
+#include "os/pages.h"
+#include "os/witness.h"
+#include "util/assert.h"
+#include "util/bits.h"
+
+#define BASE_BLOCK_MIN ((size_t)64 << 10)
+#define BASE_BLOCK_MAX ((size_t)2 << 20)
+#define BASE_ALIGN_MIN ((size_t)16)
+
+struct base_block_s {
+	base_block_t *next;
+	size_t size;
+};
+
+static base_t *b0;
+
+static void *
+base_map_system(void *ctx UNUSED, size_t size) {
+	bool commit = true;
+	return pages_map(NULL, size, PAGE, &commit);
+}
+
+static void
+base_unmap_system(void *ctx UNUSED, void *addr, size_t size) {
+	pages_unmap(addr, size);
+}
+
+static const base_pages_t base_pages_system = {base_map_system, base_unmap_system, NULL};
+
+/* A block with room for size bytes at the given alignment; not yet part of any base. */
+static base_block_t *
+base_block_map(const base_pages_t *pages, size_t size, size_t alignment, size_t at_least) {
+	size_t need = sizeof(base_block_t) + alignment + size;
+	if (need < size) {
+		return NULL;
+	}
+	size_t bytes = PAGE_CEILING(max_zu(need, at_least));
+	base_block_t *block = pages->map(pages->ctx, bytes);
+	if (block != NULL) {
+		block->size = bytes;
+	}
+	return block;
+}
+
+static void
+base_block_adopt_locked(base_t *base, base_block_t *block) {
+	block->next = base->blocks;
+	base->blocks = block;
+	base->cursor = (char *)(block + 1);
+	base->end = (char *)block + block->size;
+	base->next_size = min_zu(max_zu(base->next_size * 2, PAGE), BASE_BLOCK_MAX);
+	base->stats.mapped += block->size;
+	base->stats.resident += PAGE;
+}
+
+static void *
+base_carve_locked(base_t *base, size_t size, size_t alignment) {
+	uintptr_t from = align_up((uintptr_t)base->cursor, alignment);
+	if (from + size < from || from + size > (uintptr_t)base->end) {
+		return NULL;
+	}
+	/* The page that holds the cursor has been counted; count those that this piece reaches. */
+	base->stats.resident += PAGE_CEILING(from + size) - PAGE_CEILING((uintptr_t)base->cursor);
+	base->cursor = (char *)(from + size);
+	base->stats.allocated += size;
+	return (void *)from;
+}
+
+static void *
+base_alloc_locked(base_t *base, size_t size, size_t alignment) {
+	void *p = base_carve_locked(base, size, alignment);
+	if (p != NULL) {
+		return p;
+	}
+	base_block_t *block = base_block_map(base->pages, size, alignment, base->next_size);
+	if (block == NULL) {
+		return NULL;
+	}
+	base_block_adopt_locked(base, block);
+	p = base_carve_locked(base, size, alignment);
+	assert(p != NULL);
+	return p;
+}
+
+static void *
+base_alloc_counted(base_t *base, size_t size, size_t alignment, size_t edata) {
+	alignment = max_zu(alignment, BASE_ALIGN_MIN);
+	size = align_up(size, BASE_ALIGN_MIN);
+	mutex_lock(&base->mtx);
+	void *p = base_alloc_locked(base, size, alignment);
+	if (p != NULL) {
+		base->stats.edata += edata;
+	}
+	mutex_unlock(&base->mtx);
+	return p;
+}
+
+void *
+base_alloc(base_t *base, size_t size, size_t alignment) {
+	return base_alloc_counted(base, size, alignment, 0);
+}
+
+void *
+base_alloc_edata(base_t *base, size_t size, size_t alignment) {
+	return base_alloc_counted(base, size, alignment, size);
+}
+
+base_t *
+base_new(const base_pages_t *pages) {
+	if (pages == NULL) {
+		pages = &base_pages_system;
+	}
+	base_block_t *block = base_block_map(pages, sizeof(base_t), CACHELINE, BASE_BLOCK_MIN);
+	if (block == NULL) {
+		return NULL;
+	}
+	base_t tmp;
+	memset(&tmp, 0, sizeof(tmp));
+	tmp.pages = pages;
+	tmp.next_size = BASE_BLOCK_MIN;
+	base_block_adopt_locked(&tmp, block);
+	base_t *base = base_carve_locked(&tmp, sizeof(base_t), CACHELINE);
+	assert(base != NULL);
+	*base = tmp;
+	mutex_init(&base->mtx, "base", WITNESS_RANK_BASE);
+	return base;
+}
+
+void
+base_delete(base_t *base) {
+	const base_pages_t *pages = base->pages;
+	base_block_t *block = base->blocks;
+	while (block != NULL) {
+		base_block_t *next = block->next;
+		pages->unmap(pages->ctx, block, block->size);
+		block = next;
+	}
+}
+
+int
+base_boot(void) {
+	b0 = base_new(NULL);
+	return b0 == NULL ? ENOMEM : 0;
+}
+
+base_t *
+base_b0(void) {
+	return b0;
+}
+
+void
+base_stats_read(base_t *base, base_stats_t *out) {
+	mutex_lock(&base->mtx);
+	*out = base->stats;
+	mutex_unlock(&base->mtx);
+	assert(out->allocated <= out->mapped);
+}

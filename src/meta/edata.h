@@ -1,0 +1,104 @@
+/*
+ * The descriptor of an extent: a run of whole pages of one arena.
+ *
+ * An extent is active (a slab of small regions, or one large allocation) or it lies in one of the
+ * arena's page caches (dirty, muzzy, retained).  A descriptor never changes its arena: it comes from
+ * and returns to the arena's own edata_cache, so arena_ind may be read without a lock by whoever
+ * finds the descriptor through the page map.
+ * All other fields belong to whoever owns the extent: the thread that holds it, or the lock of the
+ * cache that contains it; of a slab, nfree and the bitmap belong to the lock of its bin.
+ */
+#ifndef META_EDATA_H
+#define META_EDATA_H
+
+#include "util/assert.h"
+#include "util/atomic.h"
+#include "util/compiler.h"
+#include "util/ph.h"
+#include "util/ql.h"
+
+#define EDATA_ALIGN 128
+#define EDATA_INLINE_BITS_WORDS 4
+
+typedef enum {
+	extent_state_none = 0,
+	extent_state_active,
+	extent_state_dirty,
+	extent_state_muzzy,
+	extent_state_retained,
+	extent_state_shelter, /* see thread/shelter.h */
+	extent_state_count
+} extent_state_t;
+
+/* What the profiler remembers of one sampled object; all zero until it writes it. */
+typedef struct sample_rec_s {
+	void *tctx;
+	uint64_t weight;
+	uint64_t req_size;
+	uint64_t time_ns;
+	void *link[2];
+} sample_rec_t;
+
+typedef struct edata_s edata_t;
+struct edata_s {
+	char *addr;           /* page aligned start */
+	size_t size;          /* bytes, whole pages */
+	uint32_t nfree;       /* slab: free regions */
+	uint16_t arena_ind;
+	uint8_t szind;        /* class of the slab's regions or of the large allocation */
+	uint8_t state;        /* extent_state_t */
+	uint8_t bin_shard;
+	bool is_slab;
+	bool is_sampled;      /* slab of sampled regions, or a sampled large allocation */
+	bool is_committed;
+	bool is_zeroed;       /* all bytes known to be zero */
+	bool is_listed;       /* linked in a list or heap of its bin */
+	ql_t link;            /* LRU of a page cache; list of full slabs or of large allocations */
+	ph_link_t heap;       /* by address, in a page cache's class or a bin's slabs with free regions */
+	sample_rec_t *recs;   /* sampled: one per region of a slab, one for a large allocation */
+	uint64_t *bits;       /* slab: one bit per region, set = free */
+	union {
+		uint64_t inline_bits[EDATA_INLINE_BITS_WORDS];
+		size_t large_usize; /* large: the usable size (size may include the random offset's page) */
+	} u;
+};
+cassert(sizeof(edata_t) <= EDATA_ALIGN);
+
+static inline edata_t *
+edata_of_heap(ph_link_t *l) {
+	return container_of(l, edata_t, heap);
+}
+
+static inline edata_t *
+edata_of_link(ql_t *l) {
+	return container_of(l, edata_t, link);
+}
+
+/* Order of all heaps of extents: by address, so that memory is used from the low end. */
+ALWAYS_INLINE int
+edata_cmp_addr(const ph_link_t *a, const ph_link_t *b) {
+	uintptr_t x = (uintptr_t)container_of(a, const edata_t, heap)->addr;
+	uintptr_t y = (uintptr_t)container_of(b, const edata_t, heap)->addr;
+	return (x > y) - (x < y);
+}
+
+static inline char *
+edata_end(const edata_t *e) {
+	return e->addr + e->size;
+}
+
+/* A fresh descriptor for pages that nobody else knows yet. */
+static inline void
+edata_init(edata_t *e, char *addr, size_t size, bool committed, bool zeroed) {
+	uint16_t arena_ind = e->arena_ind;
+	memset(e, 0, sizeof(*e));
+	e->arena_ind = arena_ind;
+	e->addr = addr;
+	e->size = size;
+	e->state = extent_state_active;
+	e->is_committed = committed;
+	e->is_zeroed = zeroed;
+	ql_init(&e->link);
+}
+
+#endif

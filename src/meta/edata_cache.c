@@ -1,0 +1,41 @@
+/* A stack of spares; the most recently used descriptor is the warmest. */
+#include "meta/edata_cache.h"
+
+#include "os/witness.h"
+
+void
+edata_cache_init(edata_cache_t *c, base_t *base, unsigned arena_ind) {
+	mutex_init(&c->mtx, "extent_avail", WITNESS_RANK_EDATA_CACHE);
+	c->base = base;
+	c->arena_ind = (uint16_t)arena_ind;
+	assert(c->spare == NULL);
+}
+
+edata_t *
+edata_cache_get(edata_cache_t *c) {
+	mutex_lock(&c->mtx);
+	edata_t *e = c->spare;
+	if (e != NULL) {
+		c->spare = e->heap.next == NULL ? NULL : edata_of_heap(e->heap.next);
+		atomic_fetch_sub_zu(&c->count, 1, MO_RELAXED);
+	}
+	mutex_unlock(&c->mtx);
+	if (e == NULL) {
+		e = base_alloc_edata(c->base, sizeof(edata_t), EDATA_ALIGN);
+	}
+	if (e != NULL) {
+		e->arena_ind = c->arena_ind;
+	}
+	return e;
+}
+
+void
+edata_cache_put(edata_cache_t *c, edata_t *e) {
+	assert(e->arena_ind == c->arena_ind);
+	mutex_lock(&c->mtx);
+	e->state = extent_state_none;
+	e->heap.next = c->spare == NULL ? NULL : &c->spare->heap;
+	c->spare = e;
+	atomic_fetch_add_zu(&c->count, 1, MO_RELAXED);
+	mutex_unlock(&c->mtx);
+}

@@ -1,0 +1,25 @@
+/*
+ * Spare extent descriptors of one arena.  They never leave it (edata.h says why that matters).
+ * Lock: its own, above base's.
+ */
+#ifndef META_EDATA_CACHE_H
+#define META_EDATA_CACHE_H
+
+#include "meta/base.h"
+#include "meta/edata.h"
+#include "os/mutex.h"
+
+typedef struct edata_cache_s {
+	mutex_t mtx;
+	edata_t *spare; /* linked through heap.next */
+	atomic_zu_t count;
+	base_t *base;
+	uint16_t arena_ind;
+} edata_cache_t;
+
+void edata_cache_init(edata_cache_t *c, base_t *base, unsigned arena_ind);
+/* NULL: no memory. */
+edata_t *edata_cache_get(edata_cache_t *c);
+void edata_cache_put(edata_cache_t *c, edata_t *e);
+
+#endif

@@ -1,0 +1,132 @@
+/* Writing side of the page map: leaves appear under one lock, elements are plain atomic stores. */
+#include "meta/emap.h"
+
+#include "os/mutex.h"
+#include "os/pages.h"
+#include "os/witness.h"
+
+atomic_p_t emap_root[EMAP_ROOT_ENTRIES];
+szind_t emap_ncacheable;
+
+static struct {
+	mutex_t mtx; /* creation of leaves */
+	atomic_zu_t touched; /* 4 KiB pieces of leaves written at least once */
+} emap;
+
+/* One 4 KiB piece of a leaf covers this much address space. */
+#define EMAP_LG_PIECE (EMAP_LG_GRANULE + 9)
+
+void
+emap_boot(szind_t ncacheable) {
+	mutex_init(&emap.mtx, "emap", WITNESS_RANK_RTREE);
+	emap_ncacheable = ncacheable;
+	cassert(((SC_NSIZES + 1) << EMAP_LG_BIN_STRIDE) < (1 << 16));
+}
+
+static int
+emap_leaf_create(size_t root_ind) {
+	int err = 0;
+	mutex_lock(&emap.mtx);
+	if (atomic_load_p(&emap_root[root_ind], MO_RELAXED) == NULL) {
+		bool commit = true;
+		void *leaf = pages_map(NULL, sizeof(emap_leaf_t), PAGE, &commit);
+		if (leaf == NULL) {
+			err = ENOMEM;
+		} else {
+			atomic_store_p(&emap_root[root_ind], leaf, MO_RELEASE);
+		}
+	}
+	mutex_unlock(&emap.mtx);
+	return err;
+}
+
+/* Statistics only: remembers which pieces of the leaves the range from..last will touch. */
+static void
+emap_count_pieces(uintptr_t from, uintptr_t last) {
+	for (uintptr_t piece = from >> EMAP_LG_PIECE; piece <= last >> EMAP_LG_PIECE; piece++) {
+		emap_leaf_t *leaf = atomic_load_p(&emap_root[piece >> (EMAP_LG_LEAF - EMAP_LG_PIECE)],
+		    MO_ACQUIRE);
+		size_t i = piece & (((size_t)1 << (EMAP_LG_LEAF - EMAP_LG_PIECE)) - 1);
+		uint64_t bit = (uint64_t)1 << (i & 63);
+		if ((atomic_load_u64(&leaf->pieces[i >> 6], MO_RELAXED) & bit) == 0 &&
+		    (atomic_fetch_or_u64(&leaf->pieces[i >> 6], bit, MO_RELAXED) & bit) == 0) {
+			atomic_fetch_add_zu(&emap.touched, 1, MO_RELAXED);
+		}
+	}
+}
+
+int
+emap_reserve(const void *addr, size_t size) {
+	uintptr_t a = (uintptr_t)addr;
+	if (size == 0 || (a >> 48) != 0 || ((a + size - 1) >> 48) != 0) {
+		return ENOMEM;
+	}
+	for (size_t i = a >> EMAP_LG_LEAF; i <= (a + size - 1) >> EMAP_LG_LEAF; i++) {
+		if (atomic_load_p(&emap_root[i], MO_ACQUIRE) == NULL && emap_leaf_create(i) != 0) {
+			return ENOMEM;
+		}
+	}
+	emap_count_pieces(a, a + size - 1);
+	return 0;
+}
+
+static uint64_t
+elem_make(const edata_t *e) {
+	assert(((uintptr_t)e & (EDATA_ALIGN - 1)) == 0);
+	uint64_t elem = (uint64_t)(uintptr_t)e;
+	assert((elem & ~ELEM_EDATA_MASK) == 0);
+	elem |= (uint64_t)e->state << ELEM_STATE_SHIFT;
+	if (e->state != extent_state_active) {
+		return elem;
+	}
+	elem |= (e->is_slab ? ELEM_SLAB : 0) | (e->is_sampled ? ELEM_SAMPLED : 0);
+	if (!e->is_sampled && e->szind < emap_ncacheable) {
+		elem |= ((uint64_t)(e->szind + 1) << EMAP_LG_BIN_STRIDE) << ELEM_BIN_SHIFT;
+	}
+	return elem;
+}
+
+static void
+emap_write(const char *addr, uint64_t elem) {
+	uintptr_t a = (uintptr_t)addr;
+	emap_leaf_t *leaf = atomic_load_p(&emap_root[a >> EMAP_LG_LEAF], MO_RELAXED);
+	assert(leaf != NULL);
+	atomic_store_u64(&leaf->elems[(a >> EMAP_LG_GRANULE) & (EMAP_LEAF_ENTRIES - 1)], elem,
+	    MO_RELEASE);
+}
+
+static void
+emap_write_range(const char *from, const char *to, uint64_t elem) {
+	for (; from < to; from += (size_t)1 << EMAP_LG_GRANULE) {
+		emap_write(from, elem);
+	}
+}
+
+void
+emap_set_boundary(const edata_t *e) {
+	uint64_t elem = elem_make(e);
+	emap_write_range(e->addr, e->addr + PAGE, elem);
+	emap_write(edata_end(e) - ((size_t)1 << EMAP_LG_GRANULE), elem);
+}
+
+void
+emap_set_slab(const edata_t *e) {
+	assert(e->is_slab);
+	emap_write_range(e->addr, edata_end(e), elem_make(e));
+}
+
+void
+emap_clear_slab_interior(const edata_t *e) {
+	emap_write_range(e->addr + PAGE, edata_end(e), 0);
+}
+
+void
+emap_clear_boundary(const edata_t *e) {
+	emap_write_range(e->addr, e->addr + PAGE, 0);
+	emap_write(edata_end(e) - ((size_t)1 << EMAP_LG_GRANULE), 0);
+}
+
+size_t
+emap_bytes(void) {
+	return atomic_load_zu(&emap.touched, MO_RELAXED) << EMAP_LG_GRANULE;
+}

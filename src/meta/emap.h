@@ -1,0 +1,96 @@
+/*
+ * The page map: from an address to the extent that holds it, two loads, no lock.
+ *
+ * A static root (one entry per GiB of address space) points to leaves of one 8-byte element per
+ * 4 KiB granule, whatever the page size:
+ *   [63:48] byte offset of the thread-cache bin that takes a free of this object; 0 = no bin
+ *   [47:7]  the edata (128-byte aligned)    [4:2] its state    [1] sampled    [0] slab
+ * Invariant: of every extent the first and the last page are mapped (all granules of the first page,
+ * the last granule); of a slab every granule.  Elements of an extent in a page cache are written
+ * under that cache's lock, and their state says which cache; that is what makes it safe to look at a
+ * neighbour: seen in our cache's state with our cache's lock held, it stays there.
+ * Leaves are never given back.
+ */
+#ifndef META_EMAP_H
+#define META_EMAP_H
+
+#include "meta/edata.h"
+#include "meta/sz.h"
+#include "util/atomic.h"
+
+#define EMAP_LG_GRANULE 12
+#define EMAP_LG_LEAF 30
+#define EMAP_ROOT_ENTRIES ((size_t)1 << (48 - EMAP_LG_LEAF))
+#define EMAP_LEAF_ENTRIES ((size_t)1 << (EMAP_LG_LEAF - EMAP_LG_GRANULE))
+
+#define ELEM_SLAB ((uint64_t)1)
+#define ELEM_SAMPLED ((uint64_t)2)
+#define ELEM_STATE_SHIFT 2
+#define ELEM_STATE_MASK ((uint64_t)7)
+#define ELEM_EDATA_MASK ((((uint64_t)1 << 48) - 1) & ~(uint64_t)(EDATA_ALIGN - 1))
+#define ELEM_BIN_SHIFT 48
+#define EMAP_LG_BIN_STRIDE 5 /* sizeof(cache_bin_t) == 32 */
+
+typedef struct emap_leaf_s {
+	atomic_u64_t elems[EMAP_LEAF_ENTRIES];
+	atomic_u64_t pieces[EMAP_LEAF_ENTRIES / 512 / 64]; /* 4 KiB pieces of elems ever written */
+} emap_leaf_t;
+
+extern atomic_p_t emap_root[EMAP_ROOT_ENTRIES];
+
+/* Classes below this may be freed into a thread cache; set once at boot. */
+extern szind_t emap_ncacheable;
+
+/* The element of an address that the caller knows to be below 2^48; 0 if never mapped. */
+ALWAYS_INLINE uint64_t
+emap_elem(const void *ptr) {
+	uintptr_t a = (uintptr_t)ptr;
+	const emap_leaf_t *leaf = atomic_load_p(&emap_root[a >> EMAP_LG_LEAF], MO_RELAXED);
+	if (unlikely(leaf == NULL)) {
+		return 0;
+	}
+	return atomic_load_u64(&leaf->elems[(a >> EMAP_LG_GRANULE) & (EMAP_LEAF_ENTRIES - 1)],
+	    MO_RELAXED);
+}
+
+/* The same for any bit pattern. */
+static inline uint64_t
+emap_elem_any(const void *ptr) {
+	return ((uintptr_t)ptr >> 48) != 0 ? 0 : emap_elem(ptr);
+}
+
+static inline edata_t *
+elem_edata(uint64_t elem) {
+	return (edata_t *)(uintptr_t)(elem & ELEM_EDATA_MASK);
+}
+
+static inline extent_state_t
+elem_state(uint64_t elem) {
+	return (extent_state_t)((elem >> ELEM_STATE_SHIFT) & ELEM_STATE_MASK);
+}
+
+static inline edata_t *
+emap_edata(const void *ptr) {
+	return elem_edata(emap_elem(ptr));
+}
+
+void emap_boot(szind_t ncacheable);
+
+/*
+ * Makes sure that leaves exist for the range; 0 or ENOMEM.  After it, writing elements of the
+ * range cannot fail.
+ */
+int emap_reserve(const void *addr, size_t size);
+
+/* Writes the first and last page of an extent from its fields (state, szind, slab, sampled). */
+void emap_set_boundary(const edata_t *e);
+/* Writes all granules of an active slab / takes those between the boundaries back. */
+void emap_set_slab(const edata_t *e);
+void emap_clear_slab_interior(const edata_t *e);
+/* Removes the first and last page of an extent that goes back to the system. */
+void emap_clear_boundary(const edata_t *e);
+
+/* Bytes of page-map memory in use (touched pages of leaves). */
+size_t emap_bytes(void);
+
+#endif

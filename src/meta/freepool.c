@@ -1,0 +1,134 @@
+/* Free lists by class; the link lies in the free piece itself. */
+#include "meta/freepool.h"
+
+#include "meta/base.h"
+#include "os/mutex.h"
+#include "os/pages.h"
+#include "os/witness.h"
+#include "util/assert.h"
+#include "util/bits.h"
+
+#define META_LG_MIN 4
+#define META_LG_MAX 15
+#define META_NCLASSES (2 * (META_LG_MAX - META_LG_MIN) + 1)
+
+typedef struct meta_piece_s {
+	struct meta_piece_s *next;
+} meta_piece_t;
+
+static struct {
+	mutex_t mtx;
+	meta_piece_t *freed[META_NCLASSES];
+	size_t in_use;
+	size_t mapped;
+} meta;
+
+/* Class 2k is 2^(k+4), class 2k+1 is 1.5 times that (kept to multiples of 16). */
+static unsigned
+meta_class(size_t size) {
+	if (size <= ((size_t)1 << META_LG_MIN)) {
+		return 0;
+	}
+	unsigned lg = lg_floor_zu(size - 1); /* size in (2^lg, 2^(lg+1)] */
+	size_t mid = (size_t)3 << (lg - 1);
+	return 2 * (lg - META_LG_MIN) + (size <= mid && lg > META_LG_MIN ? 1 : 2);
+}
+
+static size_t
+meta_class_size(unsigned c) {
+	size_t low = (size_t)1 << (c / 2 + META_LG_MIN);
+	return (c & 1) == 0 ? low : low + low / 2;
+}
+
+void
+meta_boot(void) {
+	mutex_init(&meta.mtx, "freepool", WITNESS_RANK_FREEPOOL);
+}
+
+size_t
+meta_good_size(size_t size) {
+	return size > ((size_t)1 << META_LG_MAX) ? PAGE_CEILING(size)
+	    : meta_class_size(meta_class(size));
+}
+
+static void *
+meta_alloc_pages(size_t bytes) {
+	bool commit = true;
+	void *p = pages_map(NULL, bytes, PAGE, &commit);
+	if (p != NULL) {
+		mutex_lock(&meta.mtx);
+		meta.in_use += bytes;
+		meta.mapped += bytes;
+		mutex_unlock(&meta.mtx);
+	}
+	return p;
+}
+
+void *
+meta_alloc(size_t size) {
+	assert(size > 0);
+	size_t bytes = meta_good_size(size);
+	if (bytes < size) {
+		return NULL;
+	}
+	if (bytes > ((size_t)1 << META_LG_MAX)) {
+		return meta_alloc_pages(bytes);
+	}
+	unsigned c = meta_class(size);
+	assert(c < META_NCLASSES && meta_class_size(c) == bytes);
+	mutex_lock(&meta.mtx);
+	meta_piece_t *p = meta.freed[c];
+	if (p != NULL) {
+		meta.freed[c] = p->next;
+		meta.in_use += bytes;
+		mutex_unlock(&meta.mtx);
+		memset(p, 0, bytes);
+		return p;
+	}
+	void *fresh = base_alloc(base_b0(), bytes, bytes >= CACHELINE ? CACHELINE : 16);
+	if (fresh != NULL) {
+		meta.in_use += bytes;
+	}
+	mutex_unlock(&meta.mtx);
+	return fresh;
+}
+
+void
+meta_free(void *ptr, size_t size) {
+	if (ptr == NULL) {
+		return;
+	}
+	size_t bytes = meta_good_size(size);
+	mutex_lock(&meta.mtx);
+	assert(meta.in_use >= bytes);
+	meta.in_use -= bytes;
+	if (bytes <= ((size_t)1 << META_LG_MAX)) {
+		meta_piece_t *p = ptr;
+		unsigned c = meta_class(size);
+		p->next = meta.freed[c];
+		meta.freed[c] = p;
+		ptr = NULL;
+	} else {
+		meta.mapped -= bytes;
+	}
+	mutex_unlock(&meta.mtx);
+	if (ptr != NULL) {
+		pages_unmap(ptr, bytes);
+	}
+}
+
+size_t
+meta_in_use(void) {
+	mutex_lock(&meta.mtx);
+	size_t n = meta.in_use;
+	mutex_unlock(&meta.mtx);
+	return n;
+}
+
+size_t
+meta_mapped(void) {
+	mutex_lock(&meta.mtx);
+	size_t n = meta.mapped;
+	mutex_unlock(&meta.mtx);
+	return n;
+}

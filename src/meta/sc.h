@@ -1,0 +1,67 @@
+/*
+ * Size classes: the ladder of usable sizes.
+ *
+ * One ladder serves every page size: 8, then 16..64 by 16, then four steps per doubling up to
+ * 7 * 2^60.  Only two cuts depend on the page: classes below 4 pages are "small" (regions of a
+ * slab), and a "page class" is a class that is a whole number of pages.  sc_boot() sets the cuts
+ * once, before any allocation; they are read-only after that.
+ */
+#ifndef META_SC_H
+#define META_SC_H
+
+#include "util/compiler.h"
+#include "util/bits.h"
+#include "os/pages.h"
+
+typedef unsigned szind_t;
+
+#define SC_NSIZES 232u
+#define SC_LG_TINY 3
+#define SC_QUANTUM ((size_t)16)
+#define SC_SMALL_MAXCLASS_LIMIT_NBINS 52u /* with 64 KiB pages */
+#define SC_LARGE_MAXCLASS ((size_t)7 << 60)
+/* Sizes up to this are classified by table. */
+#define SC_LOOKUP_MAX ((size_t)4096)
+/* The ladder stays as it is up to here; above, usable sizes are rounded to pages (see sz.h). */
+#define SC_LADDER_MAX ((size_t)32768)
+
+/* Usable size of each class. */
+extern const size_t sc_size_tab[SC_NSIZES];
+/* (size + 7) / 8 -> class + 1; the +1 is the slot number of a thread cache (slot 0 is a dummy). */
+extern const uint8_t sc_slot_tab[SC_LOOKUP_MAX / 8 + 1];
+
+typedef struct sc_cuts_s {
+	unsigned nbins;       /* small classes are 0 .. nbins-1 */
+	unsigned npsizes;     /* page classes */
+	szind_t first_psize;  /* class that is exactly one page */
+	size_t small_max;     /* largest small class */
+	size_t large_min;     /* smallest large class: 4 pages */
+} sc_cuts_t;
+
+extern sc_cuts_t sc_cuts;
+
+#define SC_NBINS (sc_cuts.nbins)
+#define SC_NPSIZES (sc_cuts.npsizes)
+/* Most page classes any page size can give (4 KiB pages). */
+#define SC_NPSIZES_MAX 200u
+#define SC_SMALL_MAXCLASS (sc_cuts.small_max)
+#define SC_LARGE_MINCLASS (sc_cuts.large_min)
+
+/* Fills sc_cuts from the page size. */
+void sc_boot(void);
+
+/* Class of a size above SC_LOOKUP_MAX (also right for smaller ones above 64); size <= SC_LARGE_MAXCLASS. */
+static inline szind_t
+sc_index_compute(size_t size) {
+	if (size <= 8) {
+		return 0;
+	}
+	if (size <= 64) {
+		return (szind_t)((size + 15) >> 4);
+	}
+	unsigned lg = lg_floor_zu(size - 1);         /* size in (2^lg, 2^(lg+1)] */
+	unsigned step = (unsigned)((size - 1) >> (lg - 2)) & 3u;
+	return (lg - 6) * 4 + 5 + step;
+}
+
+#endif

@@ -1,0 +1,40 @@
+/* The parts of size arithmetic that need no inlining. */
+#include "meta/sz.h"
+
+bool opt_disable_large_size_classes = true;
+size_t sz_ladder_max;
+
+void
+sz_boot(size_t tcache_max) {
+	size_t eight_pages = (size_t)8 << LG_PAGE;
+	sz_ladder_max = opt_disable_large_size_classes
+	    ? max_zu(eight_pages, tcache_max) : SC_LARGE_MAXCLASS;
+}
+
+/*
+ * A request rounded up to a multiple of the alignment lands in a class whose size is itself such a
+ * multiple (either a ladder step that is one, or the rounded size itself), so regions of a
+ * page-aligned slab are aligned up to the page.
+ */
+size_t
+sz_sa2u(size_t size, size_t alignment) {
+	assert(is_pow2_zu(alignment));
+	if (size == 0) {
+		size = 1;
+	}
+	if (alignment <= PAGE && size <= SC_SMALL_MAXCLASS) {
+		size_t usize = sz_s2u(align_up(size, alignment));
+		if (usize < SC_LARGE_MINCLASS) {
+			return usize;
+		}
+	}
+	if (alignment > SC_LARGE_MAXCLASS) {
+		return 0;
+	}
+	size_t usize = size <= SC_LARGE_MINCLASS ? SC_LARGE_MINCLASS : sz_s2u(size);
+	/* The mapping has to hold the size plus the slack for the alignment. */
+	if (usize == 0 || usize + alignment < usize || usize + alignment > SC_LARGE_MAXCLASS) {
+		return 0;
+	}
+	return usize;
+}

@@ -1,0 +1,89 @@
+/*
+ * From request to usable size and class, and back.
+ *
+ * Up to 8 pages (or tcache_max, if the user made that larger) the usable size is a step of the
+ * ladder (sc.h).  Above, by default, it is the request rounded to whole pages; the class of such a
+ * size, used for statistics, is the ladder step it would have been rounded to.
+ * Valid after sc_boot() and sz_boot().
+ */
+#ifndef META_SZ_H
+#define META_SZ_H
+
+#include "meta/sc.h"
+#include "util/assert.h"
+
+/* true (default): only pages above the ladder; false: ladder steps for all sizes. */
+extern bool opt_disable_large_size_classes;
+
+/* Largest size that is rounded to a ladder step. */
+extern size_t sz_ladder_max;
+
+/* Sets sz_ladder_max; tcache_max: largest size that thread caches may hold. */
+void sz_boot(size_t tcache_max);
+
+/* Class of a request; SC_NSIZES when size > SC_LARGE_MAXCLASS. */
+static inline szind_t
+sz_s2i(size_t size) {
+	if (likely(size <= SC_LOOKUP_MAX)) {
+		return (szind_t)sc_slot_tab[(size + 7) >> 3] - 1;
+	}
+	if (unlikely(size > SC_LARGE_MAXCLASS)) {
+		return SC_NSIZES;
+	}
+	return sc_index_compute(size);
+}
+
+static inline size_t
+sz_i2s(szind_t ind) {
+	assert(ind < SC_NSIZES);
+	return sc_size_tab[ind];
+}
+
+/* Usable size of a request; 0 when it is too large.  size 0 counts as 1. */
+static inline size_t
+sz_s2u(size_t size) {
+	if (likely(size <= sz_ladder_max)) {
+		return sz_i2s(sz_s2i(size));
+	}
+	if (unlikely(size > SC_LARGE_MAXCLASS)) {
+		return 0;
+	}
+	return PAGE_CEILING(size);
+}
+
+/* Usable size of a request with an alignment (a power of two); 0 when it is too large. */
+size_t sz_sa2u(size_t size, size_t alignment);
+
+/*
+ * Page classes: the pind-th class that is a whole number of pages.  sz_psz2ind rounds up,
+ * sz_psz_floor down; both take a multiple of the page.
+ */
+static inline unsigned
+sz_class2pind(szind_t ind) {
+	assert(ind > SC_NBINS);
+	return ind - SC_NBINS + 3;
+}
+
+static inline size_t
+sz_pind2sz(unsigned pind) {
+	assert(pind < SC_NPSIZES);
+	return pind < 4 ? (size_t)(pind + 1) << LG_PAGE : sz_i2s(SC_NBINS + pind - 3);
+}
+
+static inline unsigned
+sz_psz2ind(size_t psz) {
+	assert(psz != 0 && (psz & PAGE_MASK) == 0);
+	if (psz <= SC_LARGE_MINCLASS) {
+		return (unsigned)(psz >> LG_PAGE) - 1;
+	}
+	szind_t ind = sz_s2i(psz);
+	return ind == SC_NSIZES ? SC_NPSIZES : sz_class2pind(ind);
+}
+
+static inline unsigned
+sz_psz_floor(size_t psz) {
+	unsigned pind = sz_psz2ind(psz);
+	return pind == SC_NPSIZES || sz_pind2sz(pind) > psz ? pind - 1 : pind;
+}
+
+#endif
