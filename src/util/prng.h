@@ -27,13 +27,13 @@ double prng_double01(uint64_t *state);
 /* -ln(u) for u uniform in (0, 1]: mean 1; between 0 and 46. */
 double prng_exponential(uint64_t *state);
 
-/* Natural logarithm of a positive, finite, normal x; relative error below 1e-14. */
+/* Natural logarithm of a positive, finite, normal x; relative error below 1e-15. */
 double ln_pos(double x);
 
-/* e^-x for x >= 0; relative error below 1e-13 while the result is a normal number; 0 far out. */
+/* e^-x for x >= 0; relative error below 1e-15 while the result is a normal number; 0 far out. */
 double exp_neg(double x);
 
-/* 1 - e^-x for x >= 0; relative error below 1e-13, also for tiny x. */
+/* 1 - e^-x for x >= 0; relative error below 1e-15, also for tiny x. */
 double expm1_neg(double x);
 
 #endif /* UTIL_PRNG_H */

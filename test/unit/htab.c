@@ -34,10 +34,10 @@ mem_free(void *opaque, void *p, size_t size) {
 	free(p);
 }
 
-/* Only 16 different hashes: long runs, and runs that wrap round the end. */
+/* Only 16 different hashes, at the end of any table: long runs that wrap round. */
 static uint64_t
 bad_hash(const void *key) {
-	return htab_hash_ptr(key) & 15;
+	return ~(htab_hash_ptr(key) & 15);
 }
 
 static uint64_t
