@@ -283,7 +283,7 @@ test_drain(int fd, struct test_result *r, pid_t pid)
 	for (;;) {
 		size_t room = sizeof(r->out) - 1 - r->len;
 		int64_t left = end - test_now_ms();
-		struct pollfd p = { .fd = fd, .events = POLLIN };
+		struct pollfd p = { fd, POLLIN, 0 };
 		ssize_t n;
 
 		if (left <= 0 || poll(&p, 1, (int)left) == 0) {
@@ -353,7 +353,7 @@ struct test_exec {
 TEST_FN void
 test_exec_now(void *arg)
 {
-	struct test_exec *e = arg;
+	struct test_exec *e = (struct test_exec *)arg;
 
 	for (size_t i = 0; e->env != NULL && e->env[i] != NULL; i++) {
 		if (strchr(e->env[i], '=') != NULL)
@@ -469,7 +469,7 @@ struct test_call {
 TEST_FN void
 test_call_now(void *arg)
 {
-	struct test_call *c = arg;
+	struct test_call *c = (struct test_call *)arg;
 
 	c->fn(c->arg);
 	_exit(0);
@@ -554,7 +554,7 @@ hide(size_t n)
 TEST_FN bool
 is_filled(const void *p, int c, size_t n)
 {
-	const unsigned char *b = p;
+	const unsigned char *b = (const unsigned char *)p;
 
 	for (size_t i = 0; i < n; i++) {
 		if (b[i] != (unsigned char)c)

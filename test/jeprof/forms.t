@@ -1,0 +1,177 @@
+#!/usr/bin/perl
+# Output forms: collapsed, callgrind, dot, pictures, raw, list, disasm, symbols, files, top and its JSON.
+BEGIN { require Cwd; require((Cwd::abs_path(__FILE__) =~ s{[^/]*$}{}r) . 'common.pl') }
+use strict;
+use warnings;
+no warnings 'portable';
+our ($dir, $peer, $data);
+
+my ($code, $out, $err);
+my $id = '44' x 20;
+my $base = 0x555500000000;
+my @symbols = (['main', 0x1100, 0x100], ['serve', 0x1200, 0x100], ['zmalloc', 0x1300, 0x100], ['list_add', 0x1400, 0x100],
+	['quo"te', 0x1500, 0x100], ['_ZN3app4Pool4growIiEEvm', 0x1600, 0x100], ['_ZNSt6vectorIiSaIiEE6resizeEm', 0x1700, 0x100],
+	['my_alloc', 0x1800, 0x100], ['_ZnwmFOO', 0x1900, 0x100]);
+elf_file("$dir/server", id => $id, symbols => \@symbols);
+
+sub frames { return [map { $base + $_ } @_] }
+
+my $dump = our_dump("$dir/server.77.0.m0.heap", modules => [[$base + 0x1000, $base + 0x3000, $base, $id, "$dir/server"]],
+	meta => { pid => 77, dump_time => '2026-01-02T03:04:05.678Z', exe => "$dir/server" },
+	stacks => [[frames(0x1310, 0x1411, 0x1211, 0x1111), 10, 600000], [frames(0x1320, 0x1511, 0x1111), 5, 300000],
+		[frames(0x1710, 0x1611, 0x1111), 2, 90000], [frames(0x1810, 0x1211, 0x1111), 1, 10000], [frames(0x1420, 0x1411, 0x1111), 1, 2048]]);
+
+# collapsed
+($code, $out) = jeprof('--collapsed', $dump);
+my $has_cxx = which('c++filt') ? 1 : 0;
+like($out, qr/^main;serve;list_add;zmalloc 600000$/m, 'collapsed: root first');
+like($out, qr/^main;app::Pool::grow;std::vector::resize 90000$/m, 'collapsed: plain C++ names') if $has_cxx;
+my $sum = 0;
+$sum += $_ for $out =~ / (\d+)$/mg;
+is($sum, 1002048, 'collapsed: the lines add up to the total');
+is(scalar(grep { !/^[^;]+(?:;[^;]+)* \d+$/ } split /\n/, $out), 0, 'collapsed: every line as flame graph tools want it');
+
+# callgrind
+($code, $out) = jeprof('--callgrind', $dump);
+like($out, qr/^events: Hits$/m, 'callgrind: events');
+SKIP: {
+	skip 'callgrind_annotate is not installed', 4 unless which('callgrind_annotate');
+	spew("$dir/out.callgrind", $out);
+	my ($annotate, $text) = run('callgrind_annotate', "$dir/out.callgrind");
+	is($annotate, 0, 'callgrind_annotate reads it');
+	like($text, qr/^1,002,048 .*PROGRAM TOTALS/m, 'its total');
+	like($text, qr/^\s*900,000 .*zmalloc/m, 'its self cost');
+	(undef, $text) = run('callgrind_annotate', '--inclusive=yes', "$dir/out.callgrind");
+	like($text, qr/^\s*610,000 .*serve/m, 'its inclusive cost');
+}
+
+# dot and pictures
+($code, $out) = jeprof('--dot', $dump);
+like($out, qr/\Adigraph "\Q$dir\E\/server; 1\.0 MB" \{\nnode \[width=0\.375,height=0\.25\];\nLegend \[shape=box/, 'dot: head');
+like($out, qr/label="quo\\"te\\n/, 'dot: a quote in a name is escaped');
+my %node = reverse $out =~ /^(N\d+) \[label="([^\\"]+)/mg;
+like($out, qr/^$node{list_add} -> $node{zmalloc} \[label=0\.6, weight=\d+/m, 'dot: an edge from the caller to the callee');
+is($out =~ tr/{//, $out =~ tr/}//, 'dot: braces match');
+($code, $out) = jeprof('--dot', '--nodecount=2', $dump);
+is(scalar(() = $out =~ /^N\d+ \[/mg), 2, 'dot: --nodecount');
+($code, $out) = jeprof('--dot', '--nodefraction=.5', $dump);
+unlike($out, qr/my_alloc/, 'dot: --nodefraction');
+{
+	mkdir "$dir/tools";
+	spew("$dir/tools/dot", "#!/bin/sh\necho \"picture \$1\"\ncat >/dev/null\n");
+	chmod 0755, "$dir/tools/dot";
+	for my $case (['svg', 'svg'], ['gif', 'gif'], ['ps', 'ps2'], ['pdf', 'pdf']) {
+		($code, $out) = jeprof("--$case->[0]", "--tools=$dir/tools/", $dump);
+		is($out, "picture -T$case->[1]\n", "--$case->[0] runs dot");
+	}
+	spew("$dir/tools/dot", "#!/bin/sh\nexit 1\n");
+	($code, $out, $err) = jeprof('--svg', "--tools=dot:$dir/tools/dot", $dump);
+	is($code, 1, 'a failing dot fails');
+	local $ENV{PATH} = '/nonexistent';
+	($code, $out, $err) = jeprof('--svg', $dump);
+	is("$code|$out", '1|', 'no dot: exit 1, nothing written');
+	like($err, qr/--svg needs .*dot/, 'and said');
+	($code, $out, $err) = jeprof('--disasm=main', $dump);
+	is($code, 1, 'no objdump: exit 1');
+	like($err, qr/--disasm needs objdump/, 'and said');
+	($code, $out) = jeprof('--text', $dump);
+	like($out, qr/ _ZN3app4Pool4growIiEEvm$/m, 'no c++filt: the linker name');
+}
+
+# raw: reads back alike, here and by Debian's jeprof
+($code, $out, $err) = jeprof('--raw', $dump);
+is($code, 0, 'raw on a local profile');
+like($out, qr/\A--- symbol\nbinary=\Q$dir\E\/server\n0x[0-9a-f]{16} main\n/, 'raw: head');
+my $raw = spew("$dir/raw.prof", $out);
+rename "$dir/server", "$dir/server.away";
+my (undef, $again) = jeprof('--text', '--show_bytes', $raw);
+rename "$dir/server.away", "$dir/server";
+my (undef, $first) = jeprof('--text', '--show_bytes', $dump);
+is($again, $first, 'raw: the same table without the program');
+SKIP: {
+	skip "Debian's jeprof is not installed", 1 unless has_peer();
+	my $theirs = table((run($peer, '--text', '--show_bytes', $raw))[1]);
+	is("$theirs->{''} $theirs->{zmalloc}[0] $theirs->{serve}[3]", '1002048 900000 610000', "raw: Debian's jeprof reads it");
+}
+SKIP: {
+	skip 'gzip is not installed', 1 unless which('gzip');
+	system("gzip -c '$dump' > '$dir/zipped.heap.gz'");
+	is((jeprof('--text', '--show_bytes', "$dir/zipped.heap.gz"))[1], $first, 'a gzipped dump');
+}
+is((jeprof(\slurp($dump), '--text', '--show_bytes', '-'))[1], $first, 'a dump from stdin');
+
+# top
+($code, $out, $err) = jeprof('top', $dump);
+is($code, 0, 'top');
+my @line = split /\n/, $out;
+is($line[0], 'server pid 77 at 2026-01-02T03:04:05.678Z: live 978.6K in 19 objects', 'top: head line');
+like($line[2], qr/^\s+587\.9K\s+60\.1%\s+587\.9K\s+60\.1%\s+11\s+list_add\s+serve 100%, main 0%$/, 'top: zmalloc is folded into list_add');
+like($out, qr/quo"te\s+main$/m, 'top: each caller is credited');
+unlike($out, qr/zmalloc/, 'top: the wrapper has no line');
+like($out, qr/app::Pool::grow\s+main$/m, 'top: std::* is folded') if $has_cxx;
+like($out, qr/my_alloc/, 'top: an unknown wrapper has its line');
+like($err, qr/next: jeprof /, 'top: the next command');
+($code, $out) = jeprof('top', '--wrapper', '^my_alloc$', '-n', 2, $dump);
+unlike($out, qr/my_alloc/, 'top: --wrapper');
+like($out, qr/in \d+ more functions \(-n \d+\)$/m, 'top: -n says what is left out');
+is(scalar(() = $out =~ /^.*%.*%.* (?:main|serve).*$/mg), 2, 'top: -n 2');
+($code, $out) = jeprof('top', '--json', $dump);
+like($out, qr/"total":\{"bytes":1002048,"objects":19\}/, 'top --json: total');
+like($out, qr/\{"function":"quo\\"te","self":300000,"percent":29\.94,"cumulative":300000,"objects":5,"callers":\[\{"function":"main","bytes":300000\}\]\}/, 'top --json: a row, escaped');
+SKIP: {
+	skip 'JSON::PP is not installed', 1 unless eval { require JSON::PP; 1 };
+	my $tree = eval { JSON::PP->new->decode($out) };
+	is($tree && $tree->{rows}[0]{function}, 'list_add', 'top --json: valid JSON');
+}
+
+# What needs real code: list, disasm, symbols, files, inlined functions
+SKIP: {
+	my ($library) = libraries();
+	skip 'no libjemalloc.so.2 or gcc', 8 unless $library && which('gcc');
+	my $program = build('lines.c', <<'C', '-no-pie', '-fno-pie');
+#include <stdlib.h>
+void *volatile sink;
+static inline __attribute__((always_inline)) void folded(int n) {
+	sink = malloc(n);
+}
+__attribute__((noinline)) void holder(void) {
+	folded(100000);
+	sink = malloc(300000);
+}
+int main(void) { for (int i = 0; i < 50; i++) { holder(); } return 0; }
+C
+	my $real = dump_of($library, 'lg_prof_sample:0', $program);
+	SKIP: {
+		skip 'no line tool', 4 unless which('llvm-symbolizer') || which('addr2line');
+		($code, $out) = jeprof('--list=^holder$', $program, $real);
+		like($out, qr/^ROUTINE =+ holder in .*lines\.c$/m, '--list: head');
+		like($out, qr/^\s+\d+\.\d\s+\d+\.\d\s+8: \tsink = malloc\(300000\);$/m, '--list: the sum beside its line');
+		($code, $out) = jeprof('--files', '--text', $program, $real);
+		like($out, qr/^\s+\d+\.\d\s+\d+\.\d%.*lines\.c$/m, '--files');
+		($code, $out) = jeprof('--inlines', '--text', $program, $real);
+		like($out, qr/ folded$/m, '--inlines');
+	}
+	SKIP: {
+		skip 'no objdump', 1 unless which('objdump');
+		($code, $out) = jeprof('--disasm=^holder$', $program, $real);
+		like($out, qr/^\s+\d+\.\d\s+\d+\.\d\s+[0-9a-f]+:\s+(?:call|bl|jal)/m, '--disasm: the sum beside the call');
+	}
+	my ($address) = `nm '$program'` =~ /^([0-9a-f]+) T holder$/m;
+	skip 'no nm', 2 unless $address;
+	my ($maps) = slurp($real) =~ /MAPPED_LIBRARIES:\n(.*)/s;
+	($code, $out) = jeprof(\"${maps}0x$address\n0x1\n", '--symbols', $program);
+	is($out, "holder\n??\n", '--symbols');
+	my @both = map { dump_of($library, 'lg_prof_sample:0', $program) } 1, 2;
+	($code, $out, $err) = jeprof('--text', '--show_bytes', $program, @both);
+	my ($two) = $out =~ /^Total: (\d+)/;
+	my ($one) = (jeprof('--text', '--show_bytes', $program, $both[0]))[1] =~ /^Total: (\d+)/;
+	cmp_ok(abs($two - 2 * $one), '<', 2000, 'several profiles are added');
+}
+($code, $out, $err) = jeprof('--text', $dump, $dump);
+like($err, qr/profiles of one process are added up/, 'several dumps of one process: a warning');
+($code, $out, $err) = jeprof('--text', '--sum', $dump, $dump);
+unlike($err, qr/added up/, '--sum: no warning');
+($code, $out, $err) = jeprof('top', "$data/counts.heap", $dump);
+like($out, qr/978\.6K/, 'top of several: the last');
+like($err, qr/2 profiles: the last one is shown/, 'and that is said');
+done_testing();

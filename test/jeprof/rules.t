@@ -1,0 +1,176 @@
+#!/usr/bin/perl
+# The reading rules: allocator frames cut by mapping, covering symbols only, build-id and offset before
+# anything else, misspelt names, wrong, truncated, empty and foreign files.
+BEGIN { require Cwd; require((Cwd::abs_path(__FILE__) =~ s{[^/]*$}{}r) . 'common.pl') }
+use strict;
+use warnings;
+no warnings 'portable';
+our $dir;
+
+my ($code, $out, $err);
+my ($app_id, $lib_id) = ('11' x 20, '22' x 20);
+my @app_symbols = (['main', 0x1100, 0x100], ['worker', 0x1200, 0x100], ['malloc_config', 0x1300, 0x100]);
+my @lib_symbols = (['malloc', 0x1100, 0x100], ['odd_internal', 0x1200, 0x100], ['malloc_usable_size', 0x1300, 0x100]);
+elf_file("$dir/app", id => $app_id, symbols => \@app_symbols);
+elf_file("$dir/libjemalloc.so.2", id => $lib_id, symbols => \@lib_symbols);
+
+sub modules {
+	my ($app, $lib, $library_path) = @_;
+	return [[$app + 0x1000, $app + 0x3000, $app, $app_id, "$dir/app"],
+		[$lib + 0x1000, $lib + 0x3000, $lib, $lib_id, $library_path // "$dir/libjemalloc.so.2"]];
+}
+
+sub leaves {
+	my @arguments = @_;
+	($code, $out, $err) = jeprof('--text', '--show_bytes', @arguments);
+	my $row = table($out);
+	return join ' ', map { "$_=$row->{$_}[0]" } sort grep { length && $row->{$_}[0] } keys %$row;
+}
+
+# Rule 1.
+my ($app, $lib) = (0x555500000000, 0x7f0000000000);
+my @cut = ([[$lib + 0x1210, $lib + 0x1311, $lib + 0x1900, $app + 0x1211, $app + 0x1111], 1, 4096]);
+our_dump("$dir/cut.heap", stacks => \@cut, modules => modules($app, $lib));
+is(leaves("$dir/cut.heap"), 'worker=4096', 'rule 1: frames in libjemalloc go, whatever their names');
+is($code, 0, 'no doubt') or diag $err;
+
+our_dump("$dir/inner.heap", stacks => [[[$app + 0x1310, $app + 0x1211], 1, 4096]], modules => modules($app, $lib));
+is(leaves("$dir/inner.heap"), 'malloc_config=4096', 'rule 1: a function of the program keeps its name, although it begins with malloc');
+
+rename "$dir/libjemalloc.so.2", "$dir/custom_heap.so";
+our_dump("$dir/named.heap", stacks => \@cut, modules => modules($app, $lib, "$dir/custom_heap.so"), meta => { library => "$dir/custom_heap.so" });
+is(leaves("$dir/named.heap"), 'worker=4096', 'rule 1: the dump names the library');
+
+my @libgcc = (@{ modules($app, $lib, "$dir/custom_heap.so") }, [0x7e0000001000, 0x7e0000003000, 0x7e0000000000, '-', '/lib/libgcc_s.so.1']);
+our_dump("$dir/gcc.heap", stacks => [[[0x7e0000001010, @{ $cut[0][0] }], 1, 4096]], modules => \@libgcc, meta => { library => "$dir/custom_heap.so" });
+like(leaves("$dir/gcc.heap"), qr/^worker=4096$/, 'rule 1: an unwinder frame before them goes with them');
+
+our_dump("$dir/all.heap", stacks => [[[$lib + 0x1210, $lib + 0x1311], 1, 4096]], modules => modules($app, $lib, "$dir/custom_heap.so"), meta => { library => "$dir/custom_heap.so" });
+is(leaves("$dir/all.heap"), 'malloc_usable_size=4096', 'rule 1: of a stack that is all allocator the outermost frame stays');
+
+my @static_symbols = (['main', 0x1100, 0x100], ['worker', 0x1200, 0x100], ['prof_note', 0x1300, 0x100], ['malloc', 0x1400, 0x100]);
+elf_file("$dir/static", id => $app_id, symbols => \@static_symbols);
+our_dump("$dir/static.heap", stacks => [[[$app + 0x1310, $app + 0x1411, $app + 0x1211, $app + 0x1111], 1, 4096]],
+	modules => [[$app + 0x1000, $app + 0x3000, $app, $app_id, "$dir/static"]]);
+is(leaves("$dir/static.heap"), 'worker=4096', 'rule 1: a static link is cut up to the entry point');
+
+SKIP: {
+	my ($archive) = grep { -e } glob '/usr/lib/*/libjemalloc.a';
+	skip 'no libjemalloc.a', 2 unless $archive && which('gcc');
+	my $program = eval { build('linked.c', <<'C', $archive, '-lm', '-lstdc++', '-lpthread', '-ldl') };
+#include <stdlib.h>
+void *volatile sink;
+__attribute__((noinline)) void worker(int n) { for (int i = 0; i < n; i++) { sink = malloc(3000); } }
+int main(void) { worker(10000); return 0; }
+C
+	skip 'cannot link with libjemalloc.a', 2 unless $program;
+	my $dump = dump_of('', 'lg_prof_sample:14', $program);
+	my $row = table((jeprof('--text', $program, $dump))[1]);
+	like($row->{worker}[1], qr/^(?:9\d|100)\./, 'rule 1: a real static link');
+	ok(!grep({ /^(?:malloc|je_|prof_)/ && $row->{$_}[0] > 0 } keys %$row), 'rule 1: and nothing is charged to the allocator');
+}
+
+# Rule 2 is tested symbol by symbol in elf.t; here: a stripped library does not lend a neighbour's name.
+elf_file("$dir/libthin.so", id => $lib_id, symbols => [['exported', 0x1100, 0x10]], dynamic => 1);
+our_dump("$dir/thin.heap", stacks => [[[$lib + 0x1180, $app + 0x1111], 1, 4096]], modules => modules($app, $lib, "$dir/libthin.so"));
+is(leaves("$dir/thin.heap"), 'libthin.so+0x1180=4096', 'rule 2: beyond the end of a symbol its name is not used');
+
+# Rule 4.
+elf_file("$dir/libjemalloc.so.2", id => $lib_id, symbols => \@lib_symbols);
+my @spots = (0x1211, 0x1281);
+my @run = map { my ($a, $l, $bytes) = @$_; our_dump("$dir/run$bytes.heap", modules => modules($a, $l),
+	stacks => [[[$l + 0x1210, $a + $spots[0], $a + 0x1111], 1, 8000], [[$l + 0x1210, $a + $spots[1], $a + 0x1111], 1, $bytes]]) }
+	[$app, $lib, 4000], [0x555511110000, 0x7eee00000000, 9000];
+is(leaves($run[1], "--base=$run[0]"), 'worker=5000', 'rule 4: two runs at different addresses, by function');
+($code, $out) = jeprof('--text', '--show_bytes', '--addresses', $run[1], "--base=$run[0]");
+my @grown = grep { /^\s*5000 .*worker/ } split /\n/, $out;
+is(scalar(@grown), 1, 'rule 4: by address, only the place that grew') or diag $out;
+unlike($out, qr/8000/, 'rule 4: what stayed is gone');
+($code, $out) = jeprof('--text', '--show_bytes', '--drop_negative', $run[0], "--base=$run[1]");
+is($out, '', 'rule 4: --drop_negative matches stacks of the two runs');
+
+# Rule 5.
+for my $case (["$dir/no.heap"], ["$dir/app", "$dir/no.heap"], ["$dir/noprogram", $run[0]], ["--base=$dir/no.heap", $run[0]], ['localhost:1', $run[0]]) {
+	my $name = (grep { /no\.heap|noprogram|localhost/ } @$case)[0] =~ s/^--base=//r;
+	($code, $out, $err) = jeprof('--text', @$case);
+	is($code, 1, "rule 5: $name: exit 1");
+	like($err, qr/^jeprof: \Q$name\E: no such file$/m, 'rule 5: in so many words');
+	is($out, '', 'rule 5: nothing on stdout');
+}
+($code, $out, $err) = jeprof('--text', 'http://localhost:1/pprof/heap');
+is($code, 2, 'rule 5: an explicit scheme is understood, and refused here');
+
+# Rule 7.
+elf_file("$dir/app", id => '33' x 20, symbols => [['liar', 0x1100, 0x800]]);
+($code, $out, $err) = jeprof('--text', '--show_bytes', $run[0]);
+is($code, 3, 'rule 7: a rebuilt binary: exit 3');
+unlike($out, qr/liar/, 'rule 7: its names are refused');
+like($out, qr/12000 .* app\+0x1210|8000 .* app\+0x1210/, 'rule 7: object and offset are shown');
+is(scalar(() = $err =~ /33333.*22222|another build/g), 1, 'rule 7: said once');
+elf_file("$dir/kept", id => $app_id, symbols => \@app_symbols);
+($code, $out, $err) = jeprof('--text', '--show_bytes', "$dir/kept", $run[0]);
+is($code, 0, 'rule 7: the right binary under another name is taken');
+like($out, qr/12000 .* worker$/m, 'rule 7: with its names');
+($code, $out, $err) = jeprof('--text', "$dir/libthin.so", $run[0]);
+is($code, 3, 'rule 7: a wrong PROGRAM: exit 3');
+like($err, qr{libthin\.so: another build: build-id 2222}, 'rule 7: and which it was');
+elf_file("$dir/app", id => $app_id, symbols => \@app_symbols);
+($code, $out, $err) = jeprof('--text', '--show_bytes', "$dir/libthin.so", $run[0]);
+is($code, 3, 'rule 7: a wrong PROGRAM beside the right file');
+like($out, qr/12000 .* worker$/m, 'rule 7: the recorded file is used instead');
+
+SKIP: {
+	my ($library) = libraries();
+	skip 'no libjemalloc.so.2 or gcc', 3 unless $library && which('gcc');
+	my $hold = "#include <stdlib.h>\nvoid *volatile sink;\n__attribute__((noinline)) void holder(void) { sink = malloc(100000); }\nint main(void) { holder(); return 0; }\n";
+	my $program = build('changed.c', $hold);
+	my $dump = dump_of($library, 'lg_prof_sample:0', $program);
+	rename $program, "$dir/original";
+	build('changed.c', $hold . 'int more(int x) { ' . 'x = x * 3 + (x >> 2) ^ sink != 0;' x 900 . "return x; }\n");
+	($code, $out, $err) = jeprof('--text', $dump);
+	is($code, 3, 'rule 7: a dump without build-ids: code that does not fit the mapping is refused');
+	unlike($out, qr/holder/, 'rule 7: and gives no names');
+	($code, $out, $err) = jeprof('--text', "$dir/original", $dump);
+	like($out, qr/ holder$/m, 'rule 7: the original is taken');
+}
+
+# Truncation: of ours at every kind of place, of upstream's where it can be seen.
+my $whole = slurp($run[0]);
+my @unseen;
+for my $length (9 .. length($whole) - 1) {
+	next unless $length < 30 || $length % 37 == 0 || $length > length($whole) - 12;
+	spew("$dir/cut.heap", substr $whole, 0, $length);
+	($code, $out, $err) = jeprof('--text', "$dir/cut.heap");
+	push @unseen, $length if $code != 3 || $err !~ /truncated/ || $err =~ /internal|uninit/;
+}
+is("@unseen", '', 'a truncated dump of ours: said, exit 3, at every length');
+(my $damaged = $whole) =~ s/\n# module/\n\n# module/;
+spew("$dir/cut.heap", $damaged);
+($code, $out, $err) = jeprof('--text', "$dir/cut.heap");
+is($code, 3, 'a byte too many: exit 3');
+like($err, qr/damaged/, 'and said');
+(my $plain = $whole) =~ s/^# .*\n//mg;
+for my $case ([qr/\n\nMAPPED.*/s, "\n", 'without maps'], [qr/\n  t0: 1: 4000.*/s, '', 'in a stack'], [qr/( 0x\w\w)\w+\n  t\*: 1: 4000.*/s, '$1', 'in a frame']) {
+	my ($from, $to, $what) = @$case;
+	(my $text = $plain) =~ s/$from/$to eq '$1' ? $1 : $to/e;
+	spew("$dir/cut.heap", $text);
+	($code, $out, $err) = jeprof('--text', "$dir/app", "$dir/cut.heap");
+	is($code, 3, "an upstream dump cut $what: exit 3");
+	like($err, qr/truncated/, 'said');
+}
+like($out, qr/^Total/, 'what is there is shown');
+
+# Empty and foreign files: one line, exit 1.
+my %foreign = (empty => '', text => "hello\nworld\n", binary => join('', map { chr } 0 .. 255), headers => "heap_v1/12\n", pprof => "heap profile: 1: 2 [3: 4] \@ heapprofile\n");
+for my $name (sort keys %foreign) {
+	spew("$dir/foreign", $foreign{$name});
+	for my $arguments (["$dir/foreign"], ["$dir/app", "$dir/foreign"], ['top', "$dir/foreign"]) {
+		($code, $out, $err) = jeprof($arguments->[0] eq 'top' ? () : '--text', @$arguments);
+		is("$code|$out|" . scalar(() = $err =~ /\n/g), '1||1', "$name: exit 1, one line") or diag $err;
+	}
+}
+($code, $out, $err) = jeprof('--text', "$dir");
+is($code, 1, 'a directory: exit 1');
+($code, $out, $err) = jeprof('--text', "$dir/app");
+is($code, 2, 'a program and no profile: usage');
+done_testing();
