@@ -1,0 +1,511 @@
+/*
+ * Unwinders: every method must give the same stack, from ordinary code, callbacks of the C
+ * library, signal handlers, small and foreign stacks; code that lies must never crash the walk.
+ */
+#include "test.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include "os/sys.h"
+#include "os/unwind.h"
+
+#define MAX 256
+
+static const char *const method_names[] = {"auto", "fp", "libgcc", "libunwind"};
+enum { N_METHODS = 4 };
+
+struct stacks {
+	void *frames[N_METHODS][MAX];
+	unsigned n[N_METHODS];
+	bool has[N_METHODS];
+	unsigned max;
+};
+
+static struct stacks got;
+
+/* One call site for all methods, so that all frames are comparable. */
+static __attribute__((noinline)) void
+capture_all(void) {
+	if (got.max == 0) {
+		got.max = MAX;
+	}
+	for (unsigned m = 0; m < N_METHODS; m++) {
+		got.has[m] = unwind_select(method_names[m]) == 0;
+		memset(got.frames[m], 0, sizeof(got.frames[m]));
+		got.n[m] = got.has[m] ? unwind(got.frames[m], got.max) : 0;
+	}
+	__asm__ volatile("" ::: "memory");
+}
+
+static bool
+is_same(unsigned a, unsigned b) {
+	return got.n[a] == got.n[b]
+	    && memcmp(got.frames[a], got.frames[b], got.n[a] * sizeof(void *)) == 0;
+}
+
+static void
+show(unsigned m) {
+	diag("%s: %u frames", method_names[m], got.n[m]);
+	for (unsigned i = 0; i < got.n[m] && i < 40; i++) {
+		Dl_info info;
+		bool is_known = dladdr(got.frames[m][i], &info) != 0;
+		diag("  %p %s %s", got.frames[m][i], is_known ? info.dli_fname : "?",
+		    is_known && info.dli_sname ? info.dli_sname : "?");
+	}
+}
+
+/* All methods that exist agree with libgcc, and the stack is at least min deep. */
+static void
+check_agree(unsigned min, const char *what) {
+	enum { LIBGCC = 2 };
+	bool good = got.n[0] >= min;
+	for (unsigned m = 0; m < N_METHODS; m++) {
+		/* libunwind leaves out the outermost frame here and there. */
+		if (got.has[m] && got.has[LIBGCC] && m != 3 && !is_same(m, LIBGCC)) {
+			good = false;
+		}
+	}
+	ok(good, "all methods agree: %s", what);
+	if (!good) {
+		for (unsigned m = 0; m < N_METHODS; m++) {
+			show(m);
+		}
+	}
+}
+
+static __attribute__((noinline)) void
+recurse(unsigned depth, void (*fn)(void)) {
+	if (depth == 0) {
+		fn();
+	} else {
+		recurse(depth - 1, fn);
+	}
+	__asm__ volatile("");
+}
+
+static __attribute__((noinline)) void
+with_big_frame(void (*fn)(void)) {
+	volatile char big[1 << 20];
+	big[0] = 1;
+	fn();
+	big[sizeof(big) - 1] = 2;
+}
+
+static __attribute__((noinline)) void
+with_variable_frame(size_t size, void (*fn)(void)) {
+	volatile char *p = __builtin_alloca(size);
+	p[0] = 1;
+	fn();
+	p[size - 1] = 2;
+}
+
+/* An over-aligned local: gcc realigns the stack and describes the frame by an expression. */
+static __attribute__((noinline)) void
+with_aligned_frame(unsigned n, void (*fn)(void)) {
+	volatile _Alignas(64) char box[64];
+	volatile char *p = __builtin_alloca(n);
+	p[0] = box[0] = 1;
+	fn();
+	box[1] = 2;
+}
+
+static int
+compare_and_capture(const void *a, const void *b) {
+	capture_all();
+	return *(const int *)a - *(const int *)b;
+}
+
+static void
+test_ordinary(void) {
+	recurse(0, capture_all);
+	check_agree(3, "shallow");
+	recurse(100, capture_all);
+	check_agree(100, "100 deep");
+	recurse(10000, capture_all);
+	check_agree(MAX, "cut at the maximum");
+	with_big_frame(capture_all);
+	check_agree(3, "frame of 1 MiB");
+	with_variable_frame(hide(5000), capture_all);
+	check_agree(3, "frame of variable size");
+	with_aligned_frame((unsigned)hide(100), capture_all);
+	check_agree(3, "realigned frame");
+	int v[2] = {2, 1};
+	qsort(v, 2, sizeof(v[0]), compare_and_capture);
+	check_agree(4, "callback from the C library");
+	got.max = 5;
+	recurse(20, capture_all);
+	got.max = MAX;
+	check_agree(5, "five frames asked for");
+}
+
+static void *
+on_thread(void *arg) {
+	recurse(10, (void (*)(void))(uintptr_t)arg);
+	return NULL;
+}
+
+static void
+run_on_thread(void (*fn)(void), size_t stack_size) {
+	pthread_attr_t attr;
+	pthread_t t;
+	pthread_attr_init(&attr);
+	if (stack_size > 0) {
+		pthread_attr_setstacksize(&attr, stack_size);
+	}
+	pthread_create(&t, &attr, on_thread, (void *)(uintptr_t)fn);
+	pthread_join(t, NULL);
+	pthread_attr_destroy(&attr);
+}
+
+static void
+capture_fp_only(void) {
+	void *frames[64];
+	unwind_select("auto");
+	got.n[0] = unwind(frames, 64);
+}
+
+static void
+test_threads(void) {
+	run_on_thread(capture_all, 0);
+	check_agree(12, "thread");
+	size_t small = (size_t)sysconf(_SC_THREAD_STACK_MIN);
+	run_on_thread(capture_fp_only, small > 16384 ? small : 16384);
+	ok(got.n[0] >= 12, "thread with the smallest stack");
+}
+
+static void
+on_signal(int sig) {
+	(void)sig;
+	capture_all();
+}
+
+static __attribute__((noinline)) void
+raise_here(void) {
+	raise(SIGUSR1);
+	__asm__ volatile("");
+}
+
+static void
+test_signals(void) {
+	struct sigaction sa = {.sa_handler = on_signal};
+	sigaction(SIGUSR1, &sa, NULL);
+	recurse(3, raise_here);
+	check_agree(8, "through a signal handler");
+
+	static char stack_memory[1 << 16];
+	stack_t alt = {.ss_sp = stack_memory, .ss_size = sizeof(stack_memory)};
+	sigaltstack(&alt, NULL);
+	sa.sa_flags = SA_ONSTACK;
+	sigaction(SIGUSR1, &sa, NULL);
+	recurse(3, raise_here);
+	check_agree(8, "through a handler with its own stack");
+	signal(SIGUSR1, SIG_DFL);
+}
+
+#ifdef __GLIBC__
+static ucontext_t main_context, fiber_context;
+
+static void
+in_fiber(void) {
+	recurse(5, capture_all);
+}
+
+static void
+test_fiber(void) {
+	static char memory[1 << 16];
+	getcontext(&fiber_context);
+	fiber_context.uc_stack.ss_sp = memory;
+	fiber_context.uc_stack.ss_size = sizeof(memory);
+	fiber_context.uc_link = &main_context;
+	makecontext(&fiber_context, in_fiber, 0);
+	swapcontext(&main_context, &fiber_context);
+	check_agree(7, "fiber");
+	recurse(2, capture_all);
+	check_agree(4, "back from the fiber");
+}
+#else
+static void
+test_fiber(void) {
+	skip(2, "no makecontext");
+}
+#endif
+
+/* ---- code that lies, and code without tables ---- */
+
+#if defined(__x86_64__)
+/* fp_garbage(fn): a garbage frame pointer, rightly described; fp_hidden: not described at all. */
+__asm__(".text\n"
+        ".type fp_garbage,@function\n"
+        "fp_garbage: .cfi_startproc\n"
+        "push %rbp\n .cfi_def_cfa_offset 16\n .cfi_offset %rbp,-16\n"
+        "mov %rsi,%rbp\n call *%rdi\n pop %rbp\n"
+        ".cfi_restore %rbp\n .cfi_def_cfa_offset 8\n ret\n .cfi_endproc\n"
+        ".size fp_garbage,.-fp_garbage\n"
+        ".type lying,@function\n"
+        "lying: .cfi_startproc\n"
+        "push %rbp\n .cfi_def_cfa %rbp, 16\n .cfi_offset %rbp,-16\n"
+        "mov %rsi,%rbp\n call *%rdi\n pop %rbp\n"
+        ".cfi_def_cfa %rsp, 8\n ret\n .cfi_endproc\n"
+        ".size lying,.-lying\n");
+void fp_garbage(void (*fn)(void), uintptr_t fp_value);
+void lying(void (*fn)(void), uintptr_t fp_value);
+
+/* push %rbp; mov %rsp,%rbp; call *%rdi; pop %rbp; ret */
+static const unsigned char jit_with_fp[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3};
+/* push %rbp; mov $1,%ebp; call *%rdi; pop %rbp; ret */
+static const unsigned char jit_without_fp[] = {0x55, 0xbd, 1, 0, 0, 0, 0xff, 0xd7, 0x5d, 0xc3};
+#elif defined(__aarch64__)
+__asm__(".text\n"
+        ".type fp_garbage,%function\n"
+        "fp_garbage: .cfi_startproc\n"
+        "stp x29,x30,[sp,#-16]!\n .cfi_def_cfa_offset 16\n .cfi_offset 29,-16\n"
+        ".cfi_offset 30,-8\n mov x29,x1\n blr x0\n ldp x29,x30,[sp],#16\n"
+        ".cfi_restore 29\n .cfi_restore 30\n .cfi_def_cfa_offset 0\n ret\n .cfi_endproc\n"
+        ".size fp_garbage,.-fp_garbage\n"
+        ".type lying,%function\n"
+        "lying: .cfi_startproc\n"
+        "stp x29,x30,[sp,#-16]!\n .cfi_def_cfa 29, 16\n .cfi_offset 29,-16\n"
+        ".cfi_offset 30,-8\n mov x29,x1\n blr x0\n ldp x29,x30,[sp],#16\n"
+        ".cfi_def_cfa 31, 0\n ret\n .cfi_endproc\n"
+        ".size lying,.-lying\n");
+void fp_garbage(void (*fn)(void), uintptr_t fp_value);
+void lying(void (*fn)(void), uintptr_t fp_value);
+
+static const uint32_t jit_with_fp[] = {0xa9bf7bfd, 0x910003fd, 0xd63f0000, 0xa8c17bfd, 0xd65f03c0};
+static const uint32_t jit_without_fp[] = {0xa9bf7bfd, 0xd280003d, 0xd63f0000, 0xa8c17bfd,
+    0xd65f03c0};
+#endif
+
+#if defined(__x86_64__) || defined(__aarch64__)
+static uintptr_t bad_value;
+
+static void
+with_garbage(void) {
+	fp_garbage(capture_all, bad_value);
+	__asm__ volatile("");
+}
+
+static void
+capture_auto_only(void) {
+	unwind_select("fp");
+	got.n[0] = unwind(got.frames[0], MAX);
+}
+
+static void
+with_lie(void) {
+	lying(capture_auto_only, bad_value);
+	__asm__ volatile("");
+}
+
+static void
+test_lies(void) {
+	static const uintptr_t values[] = {0, 1, 17, 4096, UINTPTR_MAX, UINTPTR_MAX - 15,
+	    (uintptr_t)1 << 46, (uintptr_t)1 << 63, 0x7fffffffe000};
+	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+	bool is_deep = true;
+	for (unsigned i = 0; i < sizeof(values) / sizeof(values[0]) + 6; i++) {
+		bad_value = i < 9 ? values[i] : here + ((uintptr_t)1 << (4 * (i - 8)));
+		recurse(5, with_garbage);
+		is_deep = is_deep && got.n[0] >= 9 && is_same(0, 1);
+		recurse(5, with_lie);
+	}
+	ok(is_deep, "a garbage frame pointer that the rows do not use costs nothing");
+	pass("rows that lie about the frame pointer do not crash the walk");
+}
+
+static void *jit_code;
+
+static void
+call_jit(void) {
+	void (*f)(void (*)(void)) = (void (*)(void (*)(void)))(uintptr_t)jit_code;
+	f(capture_auto_only);
+	__asm__ volatile("");
+}
+
+static bool
+make_jit(const void *code, size_t size) {
+	jit_code = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	memcpy(jit_code, code, size);
+	__builtin___clear_cache((char *)jit_code, (char *)jit_code + size);
+	return mprotect(jit_code, 4096, PROT_READ | PROT_EXEC) == 0;
+}
+
+static unsigned
+count_in(const void *page) {
+	unsigned n = 0;
+	for (unsigned i = 0; i < got.n[0]; i++) {
+		n += ((uintptr_t)got.frames[0][i] & ~(uintptr_t)4095) == (uintptr_t)page;
+	}
+	return n;
+}
+
+static void
+test_jit(void) {
+	recurse(6, capture_auto_only);
+	unsigned plain = got.n[0];
+	if (!make_jit(jit_with_fp, sizeof(jit_with_fp))) {
+		skip(3, "no executable memory");
+		return;
+	}
+	recurse(6, call_jit);
+	is_uint(got.n[0], plain + 2, "a JIT frame with a frame pointer is walked over");
+	is_uint(count_in(jit_code), 1, "and is in the stack");
+	make_jit(jit_without_fp, sizeof(jit_without_fp));
+	recurse(6, call_jit);
+	ok(got.n[0] >= 2 && count_in(jit_code) == 1 && got.frames[0][got.n[0] - 1] != NULL
+	        && ((uintptr_t)got.frames[0][got.n[0] - 1] & ~(uintptr_t)4095)
+	            == (uintptr_t)jit_code,
+	    "one without ends the stack there");
+}
+#else
+static void
+test_lies(void) {
+	skip(2, "not for this processor");
+}
+
+static void
+test_jit(void) {
+	skip(3, "not for this processor");
+}
+#endif
+
+/* ---- the front ---- */
+
+static void *hint_frames[8];
+static unsigned hint_n;
+
+static __attribute__((noinline)) void
+inner(const void *cfa) {
+	hint_n = unwind_from(hint_frames, 8, cfa);
+	__asm__ volatile("");
+}
+
+static __attribute__((noinline)) void *
+entry(void) {
+	inner(__builtin_dwarf_cfa());
+	return __builtin_return_address(0);
+}
+
+static void
+test_hint(void) {
+	for (unsigned m = 0; m < N_METHODS; m++) {
+		if (unwind_select(method_names[m]) != 0) {
+			continue;
+		}
+		void *ra = entry();
+		ok(hint_n > 0 && hint_frames[0] == ra, "%s: first frame is the caller of the entry",
+		    method_names[m]);
+	}
+}
+
+static void
+test_front(void) {
+	is_int(unwind_select("nonsense"), EINVAL, "unknown method");
+	is_int(unwind_select("none"), 0, "none");
+	void *frame;
+	is_uint(unwind(&frame, 1), 0, "none gives no frames");
+	is_int(unwind_select(NULL), 0, "NULL means auto");
+	ok(unwind_has(unwind_name()) && strcmp(unwind_name(), "none") != 0, "a method runs: %s",
+	    unwind_name());
+	errno = 77;
+	unwind(&frame, 1);
+	is_int(errno, 77, "errno is kept");
+	is_uint(unwind(&frame, 0), 0, "no room, no frames");
+	for (unsigned i = 0; i < unwind_stop_count; i++) {
+		ok(strlen(unwind_stop_name((unwind_stop_t)i)) > 0, "stop %u has a name", i);
+	}
+	struct unwind_stats_s s;
+	unwind_stats_read(&s);
+	ok(s.samples > 0 && s.stops[unwind_stop_full] > 0, "samples are counted");
+}
+
+static void
+test_generation(void) {
+	struct unwind_stats_s before, after;
+	unwind_select("auto");
+	unwind_refresh();
+	unwind_stats_read(&before);
+	unwind_refresh();
+	unwind_stats_read(&after);
+	uint64_t adds, subs;
+	if (!unwind_has("fp") || !sys_module_changes(&adds, &subs)) {
+		skip(3, "no unload counter");
+		return;
+	}
+	is_uint(after.generations, before.generations, "nothing unloaded, same generation");
+	void *handle = NULL;
+	static const char *const names[] = {"libm.so.6", "libresolv.so.2", "libutil.so.1"};
+	for (unsigned i = 0; i < 3 && handle == NULL; i++) {
+		handle = dlopen(names[i], RTLD_NOW | RTLD_NOLOAD) == NULL ? dlopen(names[i], RTLD_NOW)
+		                                                          : NULL;
+	}
+	if (handle == NULL || dlclose(handle) != 0) {
+		skip(2, "no library to load");
+		return;
+	}
+	unwind_refresh();
+	unwind_stats_read(&after);
+	is_uint(after.generations, before.generations + 1, "an unload makes a new generation");
+	recurse(5, capture_all);
+	check_agree(7, "in the new generation");
+}
+
+/* ---- many threads against dlopen ---- */
+
+static atomic_u32_t stop_threads;
+static atomic_u32_t n_bad;
+
+static void *
+hammer(void *arg) {
+	(void)arg;
+	while (atomic_load_u32(&stop_threads, MO_RELAXED) == 0) {
+		void *frames[64];
+		if (unwind(frames, 64) < 2) {
+			atomic_fetch_add_u32(&n_bad, 1, MO_RELAXED);
+		}
+	}
+	return NULL;
+}
+
+static void
+test_hammer(void) {
+	pthread_t t[3];
+	unwind_select("auto");
+	for (unsigned i = 0; i < 3; i++) {
+		pthread_create(&t[i], NULL, hammer, NULL);
+	}
+	int64_t until = test_now_ms() + 300;
+	while (test_now_ms() < until) {
+		void *handle = dlopen("libresolv.so.2", RTLD_NOW);
+		if (handle != NULL) {
+			dlclose(handle);
+		}
+		unwind_refresh();
+	}
+	atomic_store_u32(&stop_threads, 1, MO_RELAXED);
+	for (unsigned i = 0; i < 3; i++) {
+		pthread_join(t[i], NULL);
+	}
+	is_uint(atomic_load_u32(&n_bad, MO_RELAXED), 0, "stacks are whole while objects come and go");
+}
+
+int
+main(void) {
+	if (unwind_select("auto") != 0) {
+		plan_skip_all("no unwinder built in");
+	}
+	test_ordinary();
+	test_threads();
+	test_signals();
+	test_fiber();
+	test_lies();
+	test_jit();
+	test_hint();
+	test_generation();
+	test_hammer();
+	test_front();
+	return done_testing();
+}
