@@ -132,6 +132,9 @@ uint64_t prof_dump_errors(void);
 /* Absolute path of the last profile written, "" if none; lifetime as prof_last_error. */
 const char *prof_last_dump(void);
 
+/* Set by the top floor from abort:true: a failed automatic dump ends the program. */
+extern bool prof_abort;
+
 /* --------------------------------------------------------------- log, recent, stats */
 
 int prof_log_start(const char *path);	/* NULL: a name made from the prefix.  ENOENT, EFAULT */

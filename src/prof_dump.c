@@ -1,0 +1,588 @@
+/*
+ * Order of a dump: wait for the one before; inside the fork gate copy the books and the statistics;
+ * outside of it format and write; tell what went wrong; call the program's hook.
+ */
+#include "prof_dump.h"
+
+#include <stdlib.h>
+
+#include "arena/arena_stats.h"
+#include "arena/arenas.h"
+#include "meta/freepool.h"
+#include "os/gate.h"
+#include "os/malloc_io.h"
+#include "os/nstime.h"
+#include "os/pages.h"
+#include "os/sys.h"
+#include "os/unwind.h"
+#include "prof_backtrace.h"
+#include "prof_data.h"
+#include "prof_hook.h"
+#include "prof_sample.h"
+#include "prof_write.h"
+#include "util/assert.h"
+#include "util/fmt.h"
+
+/* After this many failed automatic dumps in a row they are tried less and less often. */
+#define FAILS_BEFORE_BACKOFF 3
+#define BACKOFF_MAX_NS (UINT64_C(60) * NSTIME_PER_SEC)
+
+#define MAPS_BUF 8192
+
+typedef struct {
+	uint64_t allocated;
+	uint64_t active;
+	uint64_t resident;
+	uint64_t retained;
+} heap_figures_t;
+
+static struct {
+	mutex_t mtx; /* all below; long, outside the gate; new in a forked child */
+	prof_file_t file;
+	prof_writer_t writer;
+	prof_snap_t snap;
+	heap_figures_t figures;
+	uint64_t now_ns;
+	unsigned fails;          /* automatic dumps, in a row */
+	uint64_t retry_ns;       /* monotonic: no automatic dump before */
+	uint64_t suppressed;
+	char maps[MAPS_BUF];
+	atomic_u64_t nerrors;
+} dumper = {.mtx = MUTEX_INITIALIZER("prof_dump", WITNESS_RANK_PROF_DUMP)};
+
+/* What came of it, for those who ask: a leaf lock of its own, inside the gate. */
+static struct {
+	mutex_t mtx;
+	char last_path[PROF_PATH_SIZE];
+	char last_failed[PROF_PATH_SIZE];
+	int last_err;
+	uint64_t last_written;
+} known = {.mtx = MUTEX_INITIALIZER("prof_known", WITNESS_RANK_PROF_MISC)};
+
+/* ---------------------------------------------------------------- metadata */
+
+static void
+meta_key(prof_writer_t *w, const char *key) {
+	prof_write_text(w, "# jemalloc.");
+	prof_write_text(w, key);
+	prof_write_text(w, "=");
+}
+
+static void
+meta_text(prof_writer_t *w, const char *key, const char *value) {
+	meta_key(w, key);
+	for (; *value != '\0'; value++) {
+		/* One line each, whatever is in a path. */
+		prof_write_data(w, (unsigned char)*value < 0x20 ? "?" : value, 1);
+	}
+	prof_write_text(w, "\n");
+}
+
+static void
+meta_dec(prof_writer_t *w, const char *key, uint64_t value) {
+	meta_key(w, key);
+	prof_write_dec(w, value);
+	prof_write_text(w, "\n");
+}
+
+static void
+meta_stamp(prof_writer_t *w, const char *key, uint64_t ns) {
+	char stamp[NSTIME_STAMP_SIZE];
+	nstime_utc_stamp(stamp, ns);
+	meta_text(w, key, stamp);
+}
+
+static void
+write_unwinder(prof_writer_t *w) {
+	struct unwind_stats_s st;
+	unwind_stats_read(&st);
+	meta_text(w, "unwinder", unwind_name());
+	meta_key(w, "unwinder_health");
+	prof_write_text(w, "samples:");
+	prof_write_dec(w, st.samples);
+	prof_write_text(w, " fallbacks:");
+	prof_write_dec(w, st.fallbacks);
+	for (unsigned i = 0; i < unwind_stop_count; i++) {
+		prof_write_text(w, " ");
+		prof_write_text(w, unwind_stop_name((unwind_stop_t)i));
+		prof_write_text(w, ":");
+		prof_write_dec(w, st.stops[i]);
+	}
+	prof_write_text(w, "\n");
+}
+
+static void
+write_metadata(prof_writer_t *w, const prof_dump_t *d) {
+	meta_text(w, "version", JEMALLOC_VERSION);
+	meta_text(w, "prof_ext_version", PROF_EXT_VERSION);
+	meta_dec(w, "pid", (uint64_t)sys_pid());
+	prof_sys_exe(dumper.maps, sizeof(dumper.maps));
+	meta_text(w, "exe", dumper.maps);
+	meta_dec(w, "session", 0);
+	if (d->begin_ns != 0) {
+		meta_stamp(w, "start_time", d->begin_ns);
+	}
+	meta_stamp(w, "dump_time", dumper.now_ns);
+	meta_text(w, "kind", prof_kind_name(d->kind));
+	if (d->metric != NULL) {
+		meta_text(w, "metric", d->metric);
+		meta_dec(w, "metric_value", d->metric_value);
+	}
+	meta_dec(w, "sample_interval", prof_sample_rate());
+	meta_text(w, "mixed_rates", dumper.snap.is_mixed ? "true" : "false");
+	meta_dec(w, "allocated", dumper.figures.allocated);
+	meta_dec(w, "active", dumper.figures.active);
+	meta_dec(w, "resident", dumper.figures.resident);
+	meta_dec(w, "retained", dumper.figures.retained);
+	meta_dec(w, "rss", prof_sys_rss());
+	meta_dec(w, "samples", dumper.snap.cur.objs);
+	meta_dec(w, "sites", dumper.snap.nsites);
+	meta_dec(w, "truncated_stacks", prof_backtrace_ncut());
+	meta_dec(w, "suppressed", dumper.suppressed);
+	meta_dec(w, "dump_errors", prof_dump_nerrors());
+	write_unwinder(w);
+}
+
+/* ---------------------------------------------------------------- counts and stacks */
+
+/* The rate in line 1; the counts of all lines are such that a reader who un-samples with it is right. */
+static uint64_t
+header_rate(const prof_snap_t *snap) {
+	if (snap->is_mixed) {
+		return 1;
+	}
+	return snap->rate != 0 ? snap->rate : prof_sample_rate();
+}
+
+static void
+write_pair(prof_writer_t *w, const prof_counts_t *c, uint64_t rate, bool is_raw) {
+	uint64_t objs;
+	uint64_t bytes;
+	prof_sample_printed(c, rate, is_raw, &objs, &bytes);
+	prof_write_dec(w, objs);
+	prof_write_text(w, ": ");
+	prof_write_dec(w, bytes);
+}
+
+static void
+write_counts(prof_writer_t *w, const prof_counts_t *cur, const prof_counts_t *accum) {
+	uint64_t rate = header_rate(&dumper.snap);
+	bool is_raw = !opt_prof_unbias && !dumper.snap.is_mixed;
+	write_pair(w, cur, rate, is_raw);
+	prof_write_text(w, " [");
+	if (opt_prof_accum) {
+		write_pair(w, accum, rate, is_raw);
+	} else {
+		prof_write_text(w, "0: 0");
+	}
+	prof_write_text(w, "]");
+}
+
+static void
+write_total(prof_writer_t *w, const prof_counts_t *cur, const prof_counts_t *accum) {
+	prof_write_text(w, "  t*: ");
+	write_counts(w, cur, accum);
+	prof_write_text(w, "\n");
+}
+
+static void
+write_uid(prof_writer_t *w, const prof_tdata_t *td) {
+	prof_write_text(w, "  t");
+	prof_write_dec(w, td->uid);
+	prof_write_text(w, ": ");
+}
+
+static void
+write_threads(prof_writer_t *w, const prof_snap_t *snap) {
+	for (size_t i = 0; i < snap->nthreads; i++) {
+		const prof_tdata_t *td = snap->threads[i];
+		char name[PROF_THREAD_NAME_MAX];
+		if (!atomic_load_b(&td->attached, MO_RELAXED) && td->snap_cur.objs == 0
+		    && td->snap_accum.objs == 0) {
+			continue;
+		}
+		write_uid(w, td);
+		write_counts(w, &td->snap_cur, &td->snap_accum);
+		prof_tdata_name_read(td, name);
+		if (name[0] != '\0') {
+			prof_write_text(w, " ");
+			prof_write_text(w, name);
+		}
+		prof_write_text(w, "\n");
+	}
+}
+
+/* Readers take one from every address but the first: so the first one is written less one. */
+static void
+write_stack(prof_writer_t *w, const prof_site_t *s) {
+	prof_write_text(w, "@");
+	for (unsigned i = 0; i < prof_site_nframes(s); i++) {
+		uintptr_t addr = prof_site_frame(s, i);
+		prof_write_data(w, " 0x", 3);
+		prof_write_hex(w, i == 0 && addr != 0 ? addr - 1 : addr);
+	}
+	if (prof_site_nframes(s) == 0) {
+		/* A bare @ would make readers add the counts to the stack before. */
+		prof_write_text(w, " 0x0");
+	}
+	prof_write_text(w, "\n");
+}
+
+static void
+write_sites(prof_writer_t *w, const prof_snap_t *snap) {
+	const prof_item_t *item = prof_snap_next(snap, NULL);
+	for (; item != NULL; item = prof_snap_next(snap, item)) {
+		if (item->kind == prof_item_site) {
+			write_stack(w, item->who);
+			write_total(w, &item->cur, prof_item_accum(snap, item));
+		} else if (item->kind == prof_item_thread) {
+			write_uid(w, item->who);
+			write_counts(w, &item->cur, prof_item_accum(snap, item));
+			prof_write_text(w, "\n");
+		}
+	}
+}
+
+/* ---------------------------------------------------------------- maps and modules */
+
+static int
+maps_text(void *ctx, const char *text, size_t len) {
+	prof_write_data(ctx, text, len);
+	return 0;
+}
+
+/* Lines about modules are made in memory: what writes to a file must not hold the loader's lock. */
+typedef struct {
+	char *buf;
+	size_t size;  /* 0: only measure */
+	size_t len;
+	bool as_maps; /* lines like those of the memory map, where that could not be read */
+} modules_t;
+
+static void
+modules_add(modules_t *m, const char *format, ...) {
+	va_list ap;
+	va_start(ap, format);
+	size_t left = m->len < m->size ? m->size - m->len : 0;
+	m->len += (size_t)fmt_vsnprintf(left == 0 ? NULL : m->buf + m->len, left, format, ap);
+	va_end(ap);
+}
+
+static int
+module_line(void *ctx, const struct sys_module_s *mod) {
+	modules_t *m = ctx;
+	if (m->as_maps) {
+		modules_add(m, "%zx-%zx r-xp 00000000 00:00 0 %s\n", (size_t)mod->start,
+		    (size_t)mod->end, mod->path);
+		return 0;
+	}
+	modules_add(m, "# module %zx-%zx %zx ", (size_t)mod->start, (size_t)mod->end,
+	    (size_t)mod->bias);
+	for (size_t i = 0; i < mod->build_id_len; i++) {
+		modules_add(m, "%02x", mod->build_id[i]);
+	}
+	modules_add(m, "%s %s\n", mod->build_id_len == 0 ? "-" : "", mod->path);
+	return 0;
+}
+
+static void
+write_modules(prof_writer_t *w, bool as_maps) {
+	modules_t m = {NULL, 0, 0, as_maps};
+	sys_modules(module_line, &m);
+	bool commit = true;
+	size_t bytes = PAGE_CEILING(m.len + PAGE);
+	m.buf = pages_map(NULL, bytes, PAGE, &commit);
+	if (m.buf == NULL) {
+		return;
+	}
+	m.size = bytes;
+	m.len = 0;
+	sys_modules(module_line, &m);
+	prof_write_data(w, m.buf, min_zu(m.len, bytes - 1));
+	pages_unmap(m.buf, bytes);
+}
+
+static void
+write_tail(prof_writer_t *w) {
+	prof_write_text(w, "\nMAPPED_LIBRARIES:\n");
+	uint64_t before = prof_writer_total(w);
+	int err = sys_maps_copy(dumper.maps, sizeof(dumper.maps), maps_text, w);
+	if (err != 0 && prof_writer_total(w) == before) {
+		write_modules(w, true);
+	}
+	write_modules(w, false);
+	uint64_t total = prof_writer_total(w);
+	prof_write_text(w, "# end ");
+	prof_write_dec(w, total);
+	prof_write_text(w, "\n");
+}
+
+static void
+write_profile(prof_writer_t *w, const prof_dump_t *d) {
+	const prof_snap_t *snap = &dumper.snap;
+	prof_write_text(w, "heap_v2/");
+	prof_write_dec(w, header_rate(snap));
+	prof_write_text(w, "\n");
+	write_metadata(w, d);
+	write_total(w, &snap->cur, &snap->accum);
+	write_threads(w, snap);
+	write_sites(w, snap);
+	write_tail(w);
+}
+
+/* ---------------------------------------------------------------- copying */
+
+static void
+figures_read(heap_figures_t *to) {
+	memset(to, 0, sizeof(*to));
+	arena_stats_t *st = meta_alloc(sizeof(*st));
+	if (st == NULL) {
+		return;
+	}
+	for (unsigned i = 0; i < arenas_narenas_total(); i++) {
+		arena_t *a = arenas_get(i);
+		if (a != NULL) {
+			arena_stats_merge(a, st);
+		}
+	}
+	arena_t *sampled = arenas_sampled_get();
+	if (sampled != NULL) {
+		arena_stats_merge(sampled, st);
+	}
+	to->allocated = st->small.allocated + st->large.allocated;
+	to->active = st->pactive << LG_PAGE;
+	to->resident = st->resident;
+	to->retained = st->retained;
+	meta_free(st, sizeof(*st));
+}
+
+/* Inside the gate: everything that takes locks of the allocator. */
+static int
+dump_copy(void) {
+	struct tls_s *t = tls_get();
+	gate_enter(t);
+	dumper.file.fd = -1;
+	int err = prof_writer_init(&dumper.writer, &dumper.file);
+	if (err == 0) {
+		figures_read(&dumper.figures);
+		err = prof_snap_take(&dumper.snap);
+	}
+	if (err != 0) {
+		/* Nothing was opened: the writer must not try to write. */
+		dumper.file.err = err;
+		prof_writer_end(&dumper.writer);
+	}
+	gate_exit(t);
+	return err;
+}
+
+static void
+dump_drop(void) {
+	struct tls_s *t = tls_get();
+	gate_enter(t);
+	prof_snap_drop(&dumper.snap);
+	prof_writer_end(&dumper.writer);
+	gate_exit(t);
+}
+
+/* ---------------------------------------------------------------- outcome */
+
+static bool
+is_automatic(const prof_dump_t *d) {
+	return d->kind != prof_kind_manual && d->kind != prof_kind_session;
+}
+
+static void
+path_remember(char *to, const char *path) {
+	size_t at = 0;
+	if (path[0] != '/' && sys_getcwd(to, PROF_PATH_SIZE) == 0) {
+		at = strlen(to);
+		to[at++] = '/';
+	}
+	size_t len = strlen(path);
+	if (at + len >= PROF_PATH_SIZE) {
+		at = 0;
+	}
+	memcpy(to + at, path, len + 1);
+}
+
+static void
+outcome_bad(const prof_dump_t *d, int err, bool was_open) {
+	char name[16];
+	const char *reason = prof_errno_name(err, name);
+	atomic_fetch_add_u64(&dumper.nerrors, 1, MO_RELAXED);
+	if (!is_automatic(d)) {
+		return;
+	}
+	/* One line for a row of failures. */
+	if (dumper.fails++ == 0 && !d->is_silent) {
+		malloc_printf(was_open ? "<jemalloc>: failed to write \"%.*s\": %s, %llu bytes written\n"
+		    : "<jemalloc>: failed to open \"%.*s\": %s\n", 900, dumper.file.path, reason,
+		    (unsigned long long)dumper.file.written);
+	}
+	if (prof_abort) {
+		abort();
+	}
+	if (dumper.fails >= FAILS_BEFORE_BACKOFF) {
+		unsigned doublings = dumper.fails - FAILS_BEFORE_BACKOFF;
+		uint64_t wait = doublings > 6 ? BACKOFF_MAX_NS : NSTIME_PER_SEC << doublings;
+		dumper.retry_ns = nstime_monotonic_ns()
+		    + (wait < BACKOFF_MAX_NS ? wait : BACKOFF_MAX_NS);
+	}
+}
+
+static void
+outcome(const prof_dump_t *d, int err, bool was_open) {
+	struct tls_s *t = tls_get();
+	gate_enter(t);
+	mutex_lock(&known.mtx);
+	if (err != 0) {
+		known.last_err = err;
+		known.last_written = dumper.file.written;
+	}
+	path_remember(err != 0 ? known.last_failed : known.last_path, dumper.file.path);
+	mutex_unlock(&known.mtx);
+	gate_exit(t);
+	if (err != 0) {
+		outcome_bad(d, err, was_open);
+		return;
+	}
+	if (is_automatic(d)) {
+		dumper.fails = 0;
+		dumper.retry_ns = 0;
+	}
+}
+
+/* byte/bytes: the plural s goes for the number 1. */
+static void
+print_leak(prof_dump_t *d, const prof_snap_t *snap) {
+	if (snap->cur.bytes == 0) {
+		return;
+	}
+	uint64_t bytes = snap->cur.est;
+	uint64_t objs = (snap->cur.c16 + PROF_WEIGHT_ONE / 2) / PROF_WEIGHT_ONE;
+	malloc_printf("<jemalloc>: Leak approximation summary: ~%llu byte%s, ~%llu object%s, "
+	    ">= %zu context%s\n", (unsigned long long)bytes, bytes != 1 ? "s" : "",
+	    (unsigned long long)objs, objs != 1 ? "s" : "", snap->nlive,
+	    snap->nlive != 1 ? "s" : "");
+	malloc_write("<jemalloc>: Run jeprof on dump output for leak detail\n");
+	d->found_leak = true;
+}
+
+/* ---------------------------------------------------------------- the dump */
+
+static int
+dump_write(prof_dump_t *d) {
+	prof_name_t name = {
+		.kind = d->kind,
+		.kseq = d->path != NULL || d->kind == prof_kind_final ? 0
+		    : prof_sys_kseq_next(d->kind),
+		.begin_ns = d->begin_ns != 0 ? d->begin_ns : dumper.now_ns,
+		.end_ns = d->begin_ns != 0 ? dumper.now_ns : 0,
+	};
+	bool was_open = prof_file_open(&dumper.file, d->path, &name) == 0;
+	if (was_open) {
+		write_profile(&dumper.writer, d);
+		prof_writer_flush(&dumper.writer);
+	}
+	int err = prof_file_close(&dumper.file);
+	outcome(d, err, was_open);
+	return err;
+}
+
+static int
+dump_locked(prof_dump_t *d) {
+	dumper.now_ns = nstime_realtime_ns();
+	if (is_automatic(d) && d->kind != prof_kind_final && dumper.retry_ns != 0
+	    && nstime_monotonic_ns() < dumper.retry_ns) {
+		dumper.suppressed++;
+		return EAGAIN;
+	}
+	int err = dump_copy();
+	if (err != 0) {
+		return err;
+	}
+	err = dump_write(d);
+	if (d->wants_leak) {
+		print_leak(d, &dumper.snap);
+	}
+	dump_drop();
+	prof_hook_dump(dumper.file.path);
+	return err;
+}
+
+int
+prof_dump(prof_dump_t *d) {
+	int saved = errno;
+	struct tls_s *t = tls_get();
+	if (mutex_is_owner(&dumper.mtx)) {
+		return EBUSY; /* from the dump hook */
+	}
+	uint32_t depth = gate_leave_all(t);
+	t->inside++;
+	int err = EBUSY;
+	if (d->may_wait) {
+		mutex_lock(&dumper.mtx);
+		err = 0;
+	} else if (mutex_trylock(&dumper.mtx)) {
+		err = 0;
+	}
+	if (err == 0) {
+		err = dump_locked(d);
+		mutex_unlock(&dumper.mtx);
+	}
+	t->inside--;
+	gate_reenter(t, depth);
+	errno = saved;
+	return err;
+}
+
+uint64_t
+prof_dump_nerrors(void) {
+	return atomic_load_u64(&dumper.nerrors, MO_RELAXED);
+}
+
+static void
+text_copy(char *buf, size_t size, const char *text) {
+	size_t len = strnlen(text, size - 1);
+	memcpy(buf, text, len);
+	buf[len] = '\0';
+}
+
+void
+prof_dump_last_error(char *buf, size_t size) {
+	char name[16];
+	buf[0] = '\0';
+	mutex_lock(&known.mtx);
+	if (known.last_err != 0) {
+		fmt_snprintf(buf, size, "%s %s %llu", prof_errno_name(known.last_err, name),
+		    known.last_failed, (unsigned long long)known.last_written);
+	}
+	mutex_unlock(&known.mtx);
+}
+
+void
+prof_dump_last_path(char *buf, size_t size) {
+	mutex_lock(&known.mtx);
+	text_copy(buf, size, known.last_path);
+	mutex_unlock(&known.mtx);
+}
+
+void
+prof_dump_mutex_read(mutex_prof_data_t *out) {
+	mutex_prof_read(out, &dumper.mtx);
+}
+
+void
+prof_dump_mutex_reset(void) {
+	mutex_prof_reset(&dumper.mtx);
+}
+
+/* Another thread may have been in the middle of a dump: what it had copied is lost memory. */
+void
+prof_dump_postfork_child(void) {
+	mutex_init(&dumper.mtx, "prof_dump", WITNESS_RANK_PROF_DUMP);
+	memset(&dumper.snap, 0, sizeof(dumper.snap));
+	dumper.fails = 0;
+	dumper.retry_ns = 0;
+}

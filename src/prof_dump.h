@@ -1,0 +1,37 @@
+/*
+ * Writing one profile: copy the books, then format, then write.
+ *
+ * The lock here only keeps dumps from each other.  It is held while files are written and so outside
+ * the fork gate; no allocating thread ever waits for it: an automatic dump that finds it taken is
+ * left out (the dump in progress tells the same story).
+ */
+#ifndef PROF_DUMP_H
+#define PROF_DUMP_H
+
+#include "prof_snap.h"
+#include "prof_sys.h"
+
+typedef struct {
+	prof_kind_t kind;
+	const char *path;        /* explicit; NULL: a name of kind */
+	bool may_wait;           /* for another dump to end */
+	bool is_silent;          /* no message about a failure: the caller gets the errno */
+	const char *metric;      /* what set it off, NULL: nothing to tell */
+	uint64_t metric_value;
+	uint64_t begin_ns;       /* of the session that ends; 0: now */
+	bool wants_leak;         /* the leak summary is to be printed */
+	bool found_leak;         /* out: it was not empty */
+} prof_dump_t;
+
+/* 0 or the errno of the call that failed; EBUSY when another dump runs and may_wait is false. */
+int prof_dump(prof_dump_t *d);
+
+uint64_t prof_dump_nerrors(void);
+/* Copies; an empty text if there is none. */
+void prof_dump_last_error(char *buf, size_t size);
+void prof_dump_last_path(char *buf, size_t size);
+void prof_dump_mutex_read(mutex_prof_data_t *out);
+void prof_dump_mutex_reset(void);
+void prof_dump_postfork_child(void);
+
+#endif /* PROF_DUMP_H */

@@ -1,0 +1,486 @@
+/*
+ * Names and files (prof_sys.h).  One leaf lock for the prefix; sequence numbers are atomic.  What is
+ * large lies in the caller's prof_file_t, never on the stack: a dump may run on a very small one.
+ */
+#include "prof_sys.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "os/mutex.h"
+#include "os/nstime.h"
+#include "os/pages.h"
+#include "os/sys.h"
+#include "os/thread.h"
+#include "util/assert.h"
+#include "util/atomic.h"
+#include "util/fmt.h"
+
+/* Longest that is put behind a prefix: name space, pid, two stamps, two numbers, suffix. */
+#define SUFFIX_MAX 112
+#define FILE_NAME_MAX 255
+/* A pipe that takes nothing for this long is given up. */
+#define PIPE_WAIT_MS 5000
+/* Names that exist already are passed over this often. */
+#define NAME_TRIES 100000
+
+static struct {
+	mutex_t mtx;
+	char prefix[PROF_PREFIX_MAX + 1];
+	atomic_u64_t seq;
+	atomic_u64_t temp_seq;
+	atomic_u64_t kseq[prof_kind_n];
+} names = {.mtx = MUTEX_INITIALIZER("prof_prefix", WITNESS_RANK_PROF_MISC)};
+
+static const struct {
+	char letter;
+	const char *word;
+} kinds[prof_kind_n] = {
+	[prof_kind_final] = {'f', "final"},
+	[prof_kind_interval] = {'i', "interval"},
+	[prof_kind_manual] = {'m', "manual"},
+	[prof_kind_gdump] = {'u', "gdump"},
+	[prof_kind_session] = {'s', "session"},
+	[prof_kind_alloc] = {'a', "alloc"},
+	[prof_kind_large] = {'l', "large"},
+	[prof_kind_highwater] = {'h', "highwater"},
+	[prof_kind_timer] = {'t', "timer"},
+	[prof_kind_log] = {'\0', "log"},
+};
+
+const char *
+prof_kind_name(prof_kind_t kind) {
+	return kinds[kind].word;
+}
+
+/* ---------------------------------------------------------------- prefix */
+
+/* Into names.prefix; under the lock. */
+static int
+prefix_resolve_locked(const char *prefix) {
+	size_t len = strlen(prefix);
+	size_t at = 0;
+	char *to = names.prefix;
+	if (len > 0 && prefix[0] != '/' && sys_getcwd(to, sizeof(names.prefix)) == 0
+	    && to[0] == '/') {
+		at = strlen(to);
+		if (at > 1) {
+			to[at++] = '/';
+		}
+	}
+	if (at + len + SUFFIX_MAX > PROF_PREFIX_MAX) {
+		return EINVAL;
+	}
+	memcpy(to + at, prefix, len + 1);
+	return 0;
+}
+
+static bool
+prefix_fits(const char *prefix) {
+	if (strnlen(prefix, PROF_PREFIX_MAX) + SUFFIX_MAX > PROF_PREFIX_MAX) {
+		return false;
+	}
+	const char *slash = strrchr(prefix, '/');
+	return strlen(slash == NULL ? prefix : slash + 1) + SUFFIX_MAX <= FILE_NAME_MAX;
+}
+
+int
+prof_sys_prefix_set(const char *prefix) {
+	if (!prefix_fits(prefix)) {
+		return EINVAL;
+	}
+	mutex_lock(&names.mtx);
+	int err = prefix_resolve_locked(prefix);
+	if (err != 0) {
+		/* The directory alone is too long: then the name stays relative to it. */
+		memcpy(names.prefix, prefix, strlen(prefix) + 1);
+	}
+	mutex_unlock(&names.mtx);
+	return 0;
+}
+
+bool
+prof_sys_prefix_is_empty(void) {
+	return __atomic_load_n(&names.prefix[0], MO_RELAXED) == '\0';
+}
+
+/* ---------------------------------------------------------------- names */
+
+uint64_t
+prof_sys_kseq_next(prof_kind_t kind) {
+	return atomic_fetch_add_u64(&names.kseq[kind], 1, MO_RELAXED);
+}
+
+/* ".<stamp>", of a session ".<start>_<stop>", or nothing. */
+static void
+stamp_text(char out[2 * NSTIME_STAMP_SIZE + 2], const prof_name_t *name) {
+	out[0] = '\0';
+	if (!opt_prof_dump_timestamp || name->kind == prof_kind_log) {
+		return;
+	}
+	out[0] = '.';
+	nstime_utc_stamp(out + 1, name->begin_ns);
+	if (name->end_ns != 0) {
+		size_t len = strlen(out);
+		out[len] = '_';
+		nstime_utc_stamp(out + len + 1, name->end_ns);
+	}
+}
+
+/* <prefix>[.<pidns>].<pid> */
+static size_t
+name_head(char *buf, size_t size) {
+	mutex_lock(&names.mtx);
+	size_t len = strlen(names.prefix);
+	if (len < size) {
+		memcpy(buf, names.prefix, len + 1);
+	}
+	mutex_unlock(&names.mtx);
+	if (len >= size) {
+		return size;
+	}
+	if (opt_prof_pid_namespace) {
+		len += (size_t)fmt_snprintf(buf + len, size - len, ".%llu",
+		    (unsigned long long)sys_pidns());
+	}
+	if (len < size) {
+		len += (size_t)fmt_snprintf(buf + len, size - len, ".%d", sys_pid());
+	}
+	return len;
+}
+
+int
+prof_dump_filename(char *buf, size_t size, const prof_name_t *name) {
+	char stamp[2 * NSTIME_STAMP_SIZE + 2];
+	char kseq[24] = "";
+	size_t len = name_head(buf, size);
+	if (len >= size) {
+		return ENAMETOOLONG;
+	}
+	unsigned long long seq = name->kind == prof_kind_log ? name->kseq
+	    : atomic_fetch_add_u64(&names.seq, 1, MO_RELAXED);
+	stamp_text(stamp, name);
+	if (name->kind != prof_kind_final) {
+		fmt_snprintf(kseq, sizeof(kseq), "%llu", (unsigned long long)name->kseq);
+	}
+	if (name->kind == prof_kind_log) {
+		len += (size_t)fmt_snprintf(buf + len, size - len, "%s.%llu.json", stamp, seq);
+	} else {
+		len += (size_t)fmt_snprintf(buf + len, size - len, "%s.%llu.%c%s.heap", stamp, seq,
+		    kinds[name->kind].letter, kseq);
+	}
+	return len >= size ? ENAMETOOLONG : 0;
+}
+
+/* A name beside the target that only this process would use. */
+static int
+temp_name(prof_file_t *f) {
+	const char *slash = strrchr(f->path, '/');
+	size_t dir = slash == NULL ? 0 : (size_t)(slash - f->path) + 1;
+	memcpy(f->temp, f->path, dir);
+	int n = fmt_snprintf(f->temp + dir, sizeof(f->temp) - dir, ".jeprof.%d.%llu.tmp", sys_pid(),
+	    (unsigned long long)atomic_fetch_add_u64(&names.temp_seq, 1, MO_RELAXED));
+	return dir + (size_t)n >= sizeof(f->temp) ? ENAMETOOLONG : 0;
+}
+
+/* ---------------------------------------------------------------- signals */
+
+static const int file_signals[2] = {SIGXFSZ, SIGPIPE};
+
+static void
+signals_block(prof_file_t *f) {
+	sigset_t block;
+	sigset_t pending;
+	sigemptyset(&block);
+	sigemptyset(&pending);
+	sigpending(&pending);
+	for (unsigned i = 0; i < ARRAY_LEN(file_signals); i++) {
+		sigaddset(&block, file_signals[i]);
+		f->was_pending[i] = sigismember(&pending, file_signals[i]) == 1;
+	}
+	pthread_sigmask(SIG_BLOCK, &block, &f->old_mask);
+}
+
+/* Takes back what our own writing raised, then lets signals through as before. */
+static void
+signals_restore(prof_file_t *f) {
+	static const struct timespec now = {0, 0};
+	for (unsigned i = 0; i < ARRAY_LEN(file_signals); i++) {
+		if (f->err != 0 && !f->was_pending[i]) {
+			sigset_t one;
+			sigemptyset(&one);
+			sigaddset(&one, file_signals[i]);
+			while (syscall(SYS_rt_sigtimedwait, &one, NULL, &now, 8) < 0
+			    && errno == EINTR) {
+			}
+		}
+	}
+	pthread_sigmask(SIG_SETMASK, &f->old_mask, NULL);
+}
+
+/* ---------------------------------------------------------------- files */
+
+static int
+temp_open(prof_file_t *f) {
+	int fd = -EEXIST;
+	for (unsigned i = 0; i < NAME_TRIES && fd == -EEXIST; i++) {
+		int err = temp_name(f);
+		if (err != 0) {
+			return err;
+		}
+		fd = sys_open(f->temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, opt_prof_dump_mode);
+	}
+	if (fd < 0) {
+		return -fd;
+	}
+	f->fd = fd;
+	f->has_temp = true;
+	/* The mode is what was asked for, whatever the umask says. */
+	sys_fchmod(fd, opt_prof_dump_mode);
+	return 0;
+}
+
+static int
+in_place_open(prof_file_t *f, int flags) {
+	int fd = sys_open(f->path, O_WRONLY | O_NOCTTY | flags, opt_prof_dump_mode);
+	if (fd < 0) {
+		return -fd;
+	}
+	f->fd = fd;
+	return 0;
+}
+
+/* Where a name stands for a descriptor, its being a link is no trap. */
+static bool
+is_descriptor_path(const char *path) {
+	return strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/proc/self/fd/", 14) == 0
+	    || strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/stderr") == 0;
+}
+
+static int
+regular_open(prof_file_t *f, bool exists) {
+	int err = temp_open(f);
+	if (err != 0 && exists) {
+		err = in_place_open(f, O_NOFOLLOW | O_TRUNC);
+	}
+	return err;
+}
+
+/* An explicit path: by what stands there now. */
+static int
+explicit_open(prof_file_t *f) {
+	struct stat st;
+	int saved = errno;
+	int err = lstat(f->path, &st) == 0 ? 0 : errno;
+	errno = saved;
+	if (is_descriptor_path(f->path)) {
+		f->may_block = true;
+		return in_place_open(f, O_NONBLOCK);
+	}
+	if (err == ENOENT) {
+		return regular_open(f, false);
+	}
+	if (err != 0) {
+		return err;
+	}
+	switch (st.st_mode & S_IFMT) {
+	case S_IFREG:
+		return regular_open(f, true);
+	case S_IFLNK:
+		return ELOOP;
+	case S_IFDIR:
+		return EISDIR;
+	default:
+		f->may_block = true;
+		return in_place_open(f, O_NOFOLLOW | O_NONBLOCK);
+	}
+}
+
+static int
+path_copy(prof_file_t *f, const char *path) {
+	size_t len = strnlen(path, PROF_PATH_SIZE);
+	if (len >= PROF_PATH_SIZE) {
+		f->path[0] = '\0';
+		return ENAMETOOLONG;
+	}
+	memcpy(f->path, path, len + 1);
+	return len == 0 ? ENOENT : 0;
+}
+
+int
+prof_file_open(prof_file_t *f, const char *path, const prof_name_t *name) {
+	f->fd = -1;
+	f->has_temp = false;
+	f->may_block = false;
+	f->written = 0;
+	f->is_explicit = path != NULL;
+	f->name = *name;
+	signals_block(f);
+	f->err = path != NULL ? path_copy(f, path)
+	    : prof_dump_filename(f->path, sizeof(f->path), name);
+	if (f->err == 0) {
+		f->err = path != NULL ? explicit_open(f) : temp_open(f);
+	}
+	return f->err;
+}
+
+/* A full pipe: waits for its reader, but not for ever. */
+static int
+pipe_wait(int fd) {
+	struct pollfd p = {.fd = fd, .events = POLLOUT};
+	struct timespec left = {PIPE_WAIT_MS / 1000, 0};
+	int saved = errno;
+	long n;
+	do {
+		/* Not poll(): that is a place where a thread may be cancelled. */
+		n = syscall(SYS_ppoll, &p, 1, &left, NULL, 0);
+	} while (n < 0 && errno == EINTR);
+	int err = n > 0 ? 0 : n == 0 ? ETIMEDOUT : errno;
+	errno = saved;
+	return err;
+}
+
+void
+prof_file_write(prof_file_t *f, const void *data, size_t len) {
+	const char *at = data;
+	while (len > 0 && f->err == 0) {
+		ssize_t n = sys_write(f->fd, at, len);
+		if (n >= 0) {
+			at += n;
+			len -= (size_t)n;
+			f->written += (size_t)n;
+		} else if (n == -EAGAIN && f->may_block) {
+			f->err = pipe_wait(f->fd);
+		} else {
+			f->err = (int)-n;
+		}
+	}
+}
+
+/* To the next name until one is free. */
+static int
+move_to_free_name(prof_file_t *f) {
+	for (unsigned i = 0; i < NAME_TRIES; i++) {
+		int err = sys_rename_noreplace(f->temp, f->path);
+		if (err != EEXIST) {
+			return err;
+		}
+		if (f->name.kind == prof_kind_log) {
+			f->name.kseq = prof_sys_kseq_next(prof_kind_log);
+		}
+		err = prof_dump_filename(f->path, sizeof(f->path), &f->name);
+		if (err != 0) {
+			return err;
+		}
+	}
+	return EEXIST;
+}
+
+/* The rename was refused (a mount point, a sticky directory): the text goes into the file itself. */
+static int
+copy_in_place(prof_file_t *f) {
+	char buf[1024];
+	int in = sys_open(f->temp, O_RDONLY | O_NOFOLLOW, 0);
+	if (in < 0) {
+		return -in;
+	}
+	int err = in_place_open(f, O_NOFOLLOW | O_TRUNC);
+	ssize_t n = 1;
+	while (err == 0 && n > 0) {
+		n = sys_read(in, buf, sizeof(buf));
+		err = n < 0 ? (int)-n : sys_write_all(f->fd, buf, (size_t)n, NULL);
+	}
+	if (f->fd >= 0) {
+		int close_err = sys_close(f->fd);
+		err = err != 0 ? err : close_err;
+		f->fd = -1;
+	}
+	sys_close(in);
+	sys_unlink(f->temp);
+	return err;
+}
+
+static int
+file_move(prof_file_t *f) {
+	if (!f->is_explicit) {
+		return move_to_free_name(f);
+	}
+	int err = sys_rename(f->temp, f->path);
+	return err == EBUSY || err == EXDEV || err == EACCES || err == EPERM ? copy_in_place(f) : err;
+}
+
+int
+prof_file_close(prof_file_t *f) {
+	if (f->fd >= 0) {
+		int err = sys_close(f->fd);
+		f->fd = -1;
+		f->err = f->err != 0 ? f->err : err;
+	}
+	if (f->has_temp && f->err == 0) {
+		f->err = file_move(f);
+	}
+	if (f->has_temp && f->err != 0) {
+		sys_unlink(f->temp);
+	}
+	signals_restore(f);
+	return f->err;
+}
+
+/* ---------------------------------------------------------------- facts */
+
+static const struct {
+	int err;
+	const char *name;
+} errno_names[] = {
+	{EACCES, "EACCES"}, {EAGAIN, "EAGAIN"}, {EBADF, "EBADF"}, {EBUSY, "EBUSY"},
+	{EDQUOT, "EDQUOT"}, {EEXIST, "EEXIST"}, {EFAULT, "EFAULT"}, {EFBIG, "EFBIG"},
+	{EINTR, "EINTR"}, {EINVAL, "EINVAL"}, {EIO, "EIO"}, {EISDIR, "EISDIR"},
+	{ELOOP, "ELOOP"}, {EMFILE, "EMFILE"}, {ENAMETOOLONG, "ENAMETOOLONG"}, {ENFILE, "ENFILE"},
+	{ENODEV, "ENODEV"}, {ENOENT, "ENOENT"}, {ENOMEM, "ENOMEM"}, {ENOSPC, "ENOSPC"},
+	{ENOSYS, "ENOSYS"}, {ENOTDIR, "ENOTDIR"}, {ENXIO, "ENXIO"}, {EPERM, "EPERM"},
+	{EPIPE, "EPIPE"}, {EROFS, "EROFS"}, {ESPIPE, "ESPIPE"}, {ETIMEDOUT, "ETIMEDOUT"},
+	{ETXTBSY, "ETXTBSY"}, {EXDEV, "EXDEV"},
+};
+
+const char *
+prof_errno_name(int err, char buf[16]) {
+	for (size_t i = 0; i < ARRAY_LEN(errno_names); i++) {
+		if (errno_names[i].err == err) {
+			return errno_names[i].name;
+		}
+	}
+	fmt_snprintf(buf, 16, "errno=%d", err);
+	return buf;
+}
+
+uint64_t
+prof_sys_rss(void) {
+	char text[128];
+	ssize_t n = sys_read_file("/proc/self/statm", text, sizeof(text) - 1);
+	if (n <= 0) {
+		return 0;
+	}
+	text[n] = '\0';
+	char *at = strchr(text, ' ');
+	int err = 0;
+	return at == NULL ? 0 : (uint64_t)fmt_parse_uint(at, &at, 10, &err) * os_page_size;
+}
+
+void
+prof_sys_exe(char *buf, size_t size) {
+	if (sys_readlink("/proc/self/exe", buf, size) < 0) {
+		buf[0] = '\0';
+	}
+}
+
+/* A child numbers its own files; its pid keeps the names apart. */
+void
+prof_sys_postfork_child(void) {
+	atomic_store_u64(&names.seq, 0, MO_RELAXED);
+	atomic_store_u64(&names.temp_seq, 0, MO_RELAXED);
+	for (unsigned i = 0; i < prof_kind_n; i++) {
+		atomic_store_u64(&names.kseq[i], 0, MO_RELAXED);
+	}
+}

@@ -1,0 +1,122 @@
+/* A number has at most 20 digits: with NUMBER_MAX bytes free it is written without further tests. */
+#include "prof_write.h"
+
+#include "meta/freepool.h"
+#include "util/assert.h"
+#include "util/bits.h"
+
+#define NUMBER_MAX 24
+
+int
+prof_writer_init(prof_writer_t *w, prof_file_t *file) {
+	w->file = file;
+	w->len = 0;
+	w->flushed = 0;
+	w->buf = meta_alloc(PROF_WRITER_BYTES);
+	return w->buf == NULL ? ENOMEM : 0;
+}
+
+void
+prof_writer_flush(prof_writer_t *w) {
+	prof_file_write(w->file, w->buf, w->len);
+	w->flushed += w->len;
+	w->len = 0;
+}
+
+void
+prof_writer_end(prof_writer_t *w) {
+	if (w->buf != NULL) {
+		prof_writer_flush(w);
+		meta_free(w->buf, PROF_WRITER_BYTES);
+		w->buf = NULL;
+	}
+}
+
+void
+prof_write_data(prof_writer_t *w, const char *text, size_t len) {
+	while (len > 0) {
+		size_t n = min_zu(len, PROF_WRITER_BYTES - w->len);
+		memcpy(w->buf + w->len, text, n);
+		w->len += n;
+		text += n;
+		len -= n;
+		if (w->len == PROF_WRITER_BYTES) {
+			prof_writer_flush(w);
+		}
+	}
+}
+
+void
+prof_write_text(prof_writer_t *w, const char *text) {
+	prof_write_data(w, text, strlen(text));
+}
+
+static char *
+writer_number(prof_writer_t *w) {
+	if (unlikely(w->len + NUMBER_MAX > PROF_WRITER_BYTES)) {
+		prof_writer_flush(w);
+	}
+	return w->buf + w->len;
+}
+
+void
+prof_write_dec(prof_writer_t *w, uint64_t v) {
+	char digits[NUMBER_MAX];
+	unsigned n = 0;
+	do {
+		digits[n++] = (char)('0' + v % 10);
+		v /= 10;
+	} while (v != 0);
+	char *to = writer_number(w);
+	for (unsigned i = 0; i < n; i++) {
+		to[i] = digits[n - 1 - i];
+	}
+	w->len += n;
+}
+
+/*
+ * Eight digits at once: the nibbles of x spread over the bytes of a word, then each byte made a
+ * letter by adding '0', and 39 more where it is above 9.
+ */
+static uint64_t
+hex_digits8(uint32_t x) {
+	uint64_t v = x;
+	v = (v | v << 16) & UINT64_C(0x0000ffff0000ffff);
+	v = (v | v << 8) & UINT64_C(0x00ff00ff00ff00ff);
+	v = (v | v << 4) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+	uint64_t above9 = ((v + UINT64_C(0x0606060606060606)) >> 4) & UINT64_C(0x0101010101010101);
+	return __builtin_bswap64(v + UINT64_C(0x3030303030303030) + above9 * 39);
+}
+
+void
+prof_write_hex(prof_writer_t *w, uint64_t v) {
+	char text[16];
+	uint64_t high = hex_digits8((uint32_t)(v >> 32));
+	uint64_t low = hex_digits8((uint32_t)v);
+	memcpy(text, &high, sizeof(high));
+	memcpy(text + sizeof(high), &low, sizeof(low));
+	unsigned n = v == 0 ? 1 : (fls_zu(v) >> 2) + 1;
+	char *to = writer_number(w);
+	memcpy(to, text + 16 - n, 16);
+	w->len += n;
+}
+
+void
+prof_write_json(prof_writer_t *w, const char *text) {
+	static const char digits[] = "0123456789abcdef";
+	prof_write_text(w, "\"");
+	for (; *text != '\0'; text++) {
+		unsigned char c = (unsigned char)*text;
+		char esc[7] = {'\\', (char)c, '\0'};
+		if (c < 0x20 || c >= 0x7f) {
+			memcpy(esc, "\\u00", 4);
+			esc[4] = digits[c >> 4];
+			esc[5] = digits[c & 15];
+		} else if (c != '"' && c != '\\') {
+			esc[0] = (char)c;
+			esc[1] = '\0';
+		}
+		prof_write_text(w, esc);
+	}
+	prof_write_text(w, "\"");
+}
