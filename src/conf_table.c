@@ -6,7 +6,6 @@
 #include "arena/arena.h"
 #include "arena/arenas.h"
 #include "arena/bin_info.h"
-#include "arena/large.h"
 #include "conf.h"
 #include "extent/extent.h"
 #include "extent/pac.h"
@@ -21,16 +20,14 @@
 #include "util/fmt.h"
 #include "util/fxp.h"
 
-/* -1 .. this many milliseconds: 2^64 ns, in milliseconds, rounded down to whole seconds. */
-#define DECAY_MS_MAX INT64_C(18446744072000)
-#define TCACHE_MAX_LIMIT ((size_t)8 << 20)
 #define LG_TCACHE_MAX_LIMIT 23
 #define KEY_LEN_MAX 48
 
 static const char *const junk_words[] = {"true", "false", "alloc", "free", NULL};
 static const char *const zero_realloc_words[] = {"alloc", "free", "abort", NULL};
-static const char *const metadata_thp_words[] = {"disabled", "auto", "always", NULL};
-static const char *const thp_words[] = {"default", "always", "never", NULL};
+/* The last one is what boot finds out, not what can be asked for. */
+static const char *const thp_words[] = {"default", "always", "never", "not supported", NULL};
+static const char *const thp_choices[] = {"default", "always", "never", NULL};
 static const char *const stats_letters[] = {STATS_PRINT_LETTERS, NULL};
 
 /* ------------------------------------------------------------------ values that need more than a type */
@@ -47,6 +44,13 @@ parse_narenas(const conf_row_t *row, const char *value, size_t len) {
 		return 0;
 	}
 	return conf_store(row, value, len);
+}
+
+static int
+parse_thp(const conf_row_t *row, const char *value, size_t len) {
+	conf_row_t choices = *row;
+	choices.words = thp_choices;
+	return conf_store(&choices, value, len);
 }
 
 static int
@@ -95,7 +99,6 @@ static int
 parse_slab_sizes(const conf_row_t *row, const char *value, size_t len) {
 	(void)row;
 	if (is_word(value, len, "default")) {
-		bin_info_reset_slab_pages();
 		return 0;
 	}
 	return conf_parse_ranges(value, len, set_slab_sizes, NULL);
@@ -104,7 +107,9 @@ parse_slab_sizes(const conf_row_t *row, const char *value, size_t len) {
 static int
 set_tcache_ncached(void *ctx, size_t lo, size_t hi, size_t n) {
 	(void)ctx;
-	return tcache_ncached_max_set_default(lo, hi, n);
+	bool is_outside = lo > hi || lo > TCACHE_MAX_LIMIT;
+	return is_outside ? 0 : tcache_ncached_max_default_set(lo, min_zu(hi, TCACHE_MAX_LIMIT),
+	    min_zu(n, TCACHE_NCACHED_LIMIT));
 }
 
 static int
@@ -139,8 +144,8 @@ parse_prof_unwind(const conf_row_t *row, const char *value, size_t len) {
 #define WORD(k, t, var, list, feat, fl, text) \
 	{.key = #k, .addr = &(var), .type = (t), .words = (list), .feature = (feat), .flags = (fl), \
 	    .help = text}
-#define ABSENT(k, feat) \
-	{.key = #k, .type = CONF_CUSTOM, .feature = (feat)}
+#define ABSENT(k, feat, fl) \
+	{.key = #k, .type = CONF_CUSTOM, .feature = (feat), .flags = (fl)}
 
 const conf_row_t conf_rows[] = {
 BOOL(confirm_conf, opt_confirm_conf, HERE, SHOWN,
@@ -151,14 +156,12 @@ BOOL(cache_oblivious, opt_cache_oblivious, HERE, SHOWN,
     "start large allocations at a random cache line of their first page"),
 BOOL(trust_madvise, opt_trust_madvise, HERE, NODE,
     "do not test at start whether MADV_DONTNEED gives zeroed pages"),
-ABSENT(experimental_hpa_start_huge_if_thp_always, CONF_NOT_YET),
-ABSENT(experimental_hpa_enforce_hugify, CONF_NOT_YET),
-ABSENT(huge_arena_pac_thp, CONF_NOT_YET),
-WORD(metadata_thp, CONF_ENUM, opt_metadata_thp, metadata_thp_words, HERE,
-    SHOWN | CONF_PREFIX_KEY | CONF_PREFIX_WORD,
-    "transparent huge pages for the allocator's own data: disabled, auto or always"),
+ABSENT(experimental_hpa_start_huge_if_thp_always, CONF_NOT_YET, 0),
+ABSENT(experimental_hpa_enforce_hugify, CONF_NOT_YET, 0),
+ABSENT(huge_arena_pac_thp, CONF_NOT_YET, 0),
+ABSENT(metadata_thp, CONF_NOT_YET, CONF_PREFIX_KEY),
 BOOL(retain, opt_retain, HERE, SHOWN, "keep unused address space mapped for reuse"),
-ABSENT(dss, CONF_NOT_YET),
+ABSENT(dss, CONF_NOT_YET, CONF_PREFIX_KEY),
 {.key = "narenas", .addr = &opt_narenas, .type = CONF_UNSIGNED, .min = 1, .max = UINT64_MAX,
     .flags = SHOWN, .parse = parse_narenas,
     .help = "number of automatic arenas, or default: computed from the CPUs"},
@@ -177,8 +180,7 @@ NUM(mutex_max_spin, CONF_I64, opt_mutex_max_spin, -1, INT64_MAX, HERE, SHOWN,
 {.key = "muzzy_decay_ms", .addr = &opt_muzzy_decay_ms, .type = CONF_SSIZE, .min = -1,
     .max = DECAY_MS_MAX, .flags = SHOWN, .live = "arenas.muzzy_decay_ms",
     .help = "the same for pages that were given back lazily"},
-NUM(process_madvise_max_batch, CONF_SIZE, opt_process_madvise_max_batch, 0, 128, HERE,
-    SHOWN | CONF_CLIP, "ranges per process_madvise call when giving pages back; 0 is off"),
+ABSENT(process_madvise_max_batch, CONF_NOT_YET, 0),
 BOOL(stats_print, opt_stats_print, HERE, SHOWN, "print statistics at exit"),
 {.key = "stats_print_opts", .addr = opt_stats_print_opts, .type = CONF_LETTERS,
     .words = stats_letters, .max = STATS_OPTS_SIZE, .flags = SHOWN,
@@ -224,30 +226,30 @@ NUM(debug_double_free_max_scan, CONF_UNSIGNED, opt_debug_double_free_max_scan, 0
     HERE, SHOWN, "cached pointers that a free compares itself with"),
 NUM(calloc_madvise_threshold, CONF_SIZE, opt_calloc_madvise_threshold, 0, SC_LARGE_MAXCLASS,
     HERE, 0, "callocs of at least this size get zeroes from the kernel instead of memset"),
-ABSENT(oversize_threshold, CONF_NOT_YET),
+ABSENT(oversize_threshold, CONF_NOT_YET, 0),
 NUM(lg_extent_max_active_fit, CONF_SIZE, opt_lg_extent_max_active_fit, 0, 64, HERE, SHOWN,
     "largest ratio, as a power of two, of a reused dirty extent to the request"),
-ABSENT(percpu_arena, CONF_NOT_YET),
-ABSENT(background_thread, CONF_NOT_YET),
-ABSENT(max_background_threads, CONF_NOT_YET),
-ABSENT(hpa, CONF_NOT_YET),
-ABSENT(hpa_slab_max_alloc, CONF_NOT_YET),
-ABSENT(hpa_hugification_threshold, CONF_NOT_YET),
-ABSENT(hpa_hugification_threshold_ratio, CONF_NOT_YET),
-ABSENT(hpa_hugify_delay_ms, CONF_NOT_YET),
-ABSENT(hpa_hugify_sync, CONF_NOT_YET),
-ABSENT(hpa_min_purge_interval_ms, CONF_NOT_YET),
-ABSENT(experimental_hpa_max_purge_nhp, CONF_NOT_YET),
-ABSENT(hpa_purge_threshold, CONF_NOT_YET),
-ABSENT(hpa_purge_threshold_ratio, CONF_NOT_YET),
-ABSENT(hpa_min_purge_delay_ms, CONF_NOT_YET),
-ABSENT(hpa_hugify_style, CONF_NOT_YET),
-ABSENT(hpa_dirty_mult, CONF_NOT_YET),
-ABSENT(hpa_sec_nshards, CONF_NOT_YET),
-ABSENT(hpa_sec_max_alloc, CONF_NOT_YET),
-ABSENT(hpa_sec_max_bytes, CONF_NOT_YET),
-ABSENT(hpa_sec_batch_fill_extra, CONF_NOT_YET),
-ABSENT(hpa_sec_bytes_after_flush, CONF_RETIRED),
+ABSENT(percpu_arena, CONF_NOT_YET, CONF_PREFIX_KEY),
+ABSENT(background_thread, CONF_NOT_YET, 0),
+ABSENT(max_background_threads, CONF_NOT_YET, 0),
+ABSENT(hpa, CONF_NOT_YET, 0),
+ABSENT(hpa_slab_max_alloc, CONF_NOT_YET, 0),
+ABSENT(hpa_hugification_threshold, CONF_NOT_YET, 0),
+ABSENT(hpa_hugification_threshold_ratio, CONF_NOT_YET, 0),
+ABSENT(hpa_hugify_delay_ms, CONF_NOT_YET, 0),
+ABSENT(hpa_hugify_sync, CONF_NOT_YET, 0),
+ABSENT(hpa_min_purge_interval_ms, CONF_NOT_YET, 0),
+ABSENT(experimental_hpa_max_purge_nhp, CONF_NOT_YET, 0),
+ABSENT(hpa_purge_threshold, CONF_NOT_YET, 0),
+ABSENT(hpa_purge_threshold_ratio, CONF_NOT_YET, 0),
+ABSENT(hpa_min_purge_delay_ms, CONF_NOT_YET, 0),
+ABSENT(hpa_hugify_style, CONF_NOT_YET, CONF_PREFIX_KEY),
+ABSENT(hpa_dirty_mult, CONF_NOT_YET, 0),
+ABSENT(hpa_sec_nshards, CONF_NOT_YET, 0),
+ABSENT(hpa_sec_max_alloc, CONF_NOT_YET, 0),
+ABSENT(hpa_sec_max_bytes, CONF_NOT_YET, 0),
+ABSENT(hpa_sec_batch_fill_extra, CONF_NOT_YET, 0),
+ABSENT(hpa_sec_bytes_after_flush, CONF_RETIRED, 0),
 {.key = "slab_sizes", .type = CONF_CUSTOM, .parse = parse_slab_sizes, .flags = CONF_RANGES,
     .help = "lo-hi:n items joined by |, or default: pages per slab for classes from lo to hi bytes"},
 BOOL(prof, opt_prof, PROF, SHOWN, "profile the heap from the start"),
@@ -294,14 +296,15 @@ NUM(prof_dump_mode, CONF_UNSIGNED, opt_prof_dump_mode, 0, 0777, PROF,
 {.key = "prof_unwind", .addr = &opt_prof_unwind, .type = CONF_ENUM, .words = prof_unwind_names,
     .feature = PROF, .flags = SHOWN, .parse = parse_prof_unwind,
     .help = "how stacks are walked: auto, fp, libunwind or libgcc, as far as built in"},
-ABSENT(log, CONF_NOT_YET),
-WORD(thp, CONF_ENUM, opt_thp, thp_words, HERE, SHOWN | CONF_PREFIX_WORD,
-    "transparent huge pages for the program's memory: default, always or never"),
+ABSENT(log, CONF_NOT_YET, 0),
+{.key = "thp", .addr = &opt_thp, .type = CONF_ENUM, .words = thp_words, .parse = parse_thp,
+    .flags = SHOWN | CONF_PREFIX_WORD,
+    .help = "transparent huge pages for the program's memory: default, always or never"},
 WORD(zero_realloc, CONF_ENUM, opt_zero_realloc, zero_realloc_words, HERE, SHOWN,
     "what realloc(p, 0) does: alloc, free or abort"),
-ABSENT(lg_san_uaf_align, CONF_NOT_YET),
-ABSENT(san_guard_small, CONF_NOT_YET),
-ABSENT(san_guard_large, CONF_NOT_YET),
+ABSENT(lg_san_uaf_align, CONF_NOT_YET, 0),
+ABSENT(san_guard_small, CONF_NOT_YET, 0),
+ABSENT(san_guard_large, CONF_NOT_YET, 0),
 BOOL(disable_large_size_classes, opt_disable_large_size_classes, HERE, SHOWN,
     "round sizes above 32 KiB to pages only"),
 };

@@ -30,6 +30,11 @@ node_nitems(const ctl_node_t *node) {
 	    node->kind == CTL_LIST ? node->list->count() : 0;
 }
 
+static const ctl_node_t *
+node_child(const ctl_node_t *node, size_t i) {
+	return node->kind == CTL_ROOT ? node->rooms[i] : &node->children[i];
+}
+
 static const char *
 node_item_name(const ctl_node_t *node, size_t i) {
 	return node->kind == CTL_DIR ? node->fields[i].name : node->list->name(i);
@@ -56,7 +61,7 @@ parse_index(const char *text, size_t len, size_t *out) {
 static int
 find_by_name(const ctl_node_t *node, const char *text, size_t len, size_t *out) {
 	for (size_t i = 0; i < node->nchildren; i++) {
-		const char *name = node->children[i].name;
+		const char *name = node_child(node, i)->name;
 		if (strncmp(name, text, len) == 0 && name[len] == '\0') {
 			*out = i;
 			return 0;
@@ -87,7 +92,7 @@ step_down(ctl_place_t *at, const size_t *mib, size_t depth) {
 		return err;
 	}
 	if (i < node->nchildren) {
-		at->node = &node->children[i];
+		at->node = node_child(node, i);
 		return 0;
 	}
 	i -= node->nchildren;
@@ -292,8 +297,9 @@ call_leaf(const ctl_node_t *leaf, const ctl_call_t *call) {
 		return err;
 	}
 	bool in_gate = (leaf->flags & CTL_OUTSIDE) == 0;
+	struct tls_s *tls = tls_get();
 	if (in_gate) {
-		gate_enter();
+		gate_enter(tls);
 	}
 	if ((leaf->flags & CTL_LOCKED) != 0) {
 		mutex_lock(&snapshot_mutex);
@@ -303,7 +309,7 @@ call_leaf(const ctl_node_t *leaf, const ctl_call_t *call) {
 		mutex_unlock(&snapshot_mutex);
 	}
 	if (in_gate) {
-		gate_exit();
+		gate_exit(tls);
 	}
 	return err;
 }
@@ -313,18 +319,19 @@ call_field(const ctl_node_t *dir, size_t i, const ctl_call_t *call) {
 	const ctl_field_t *field = &dir->fields[i];
 	size_t size = ctl_type_size((ctl_type_t)field->type);
 	ctl_value_t value;
-	int err = check_conditions(dir->flags);
+	int err = check_conditions(dir->flags | field->flags);
 	if (err != 0) {
 		return err;
 	}
-	gate_enter();
+	struct tls_s *tls = tls_get();
+	gate_enter(tls);
 	mutex_lock(&snapshot_mutex);
 	const char *base = dir->base(call->mib);
 	if (base != NULL) {
 		memcpy(&value, base + field->offset, size);
 	}
 	mutex_unlock(&snapshot_mutex);
-	gate_exit();
+	gate_exit(tls);
 	return base == NULL ? ENOENT : ctl_reply(call, &value, size);
 }
 

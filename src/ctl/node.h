@@ -18,6 +18,7 @@
 
 typedef enum {
 	CTL_DIR,    /* named children, then fields of the struct that base() gives */
+	CTL_ROOT,   /* named children, by pointer: the rooms */
 	CTL_LIST,   /* named children, then items that list names and reads */
 	CTL_INDEX,  /* numbered children, all like children[0] */
 	CTL_LEAF
@@ -91,8 +92,9 @@ typedef const void *ctl_base_fn_t(const size_t *mib);
 
 typedef struct {
 	char name[CTL_ENTRY_NAME_SIZE];
-	uint32_t offset : 24;
-	uint32_t type : 8; /* ctl_type_t */
+	uint16_t offset;
+	uint8_t type;  /* ctl_type_t */
+	uint8_t flags; /* CTL_IF_* */
 } ctl_field_t;
 
 typedef struct {
@@ -111,7 +113,10 @@ typedef struct ctl_node_s {
 	uint16_t flags;
 	uint16_t nchildren;
 	uint16_t nfields;
-	const struct ctl_node_s *children;
+	union {
+		const struct ctl_node_s *children;
+		const struct ctl_node_s *const *rooms; /* CTL_ROOT */
+	};
 	union {
 		ctl_get_fn_t *get;
 		const ctl_field_t *fields;
@@ -146,12 +151,16 @@ typedef struct ctl_node_s {
 #define CTL_NODE_RAW(n, g, fl) \
 	{.name = n, .kind = CTL_LEAF, .type = CTL_NONE, .access = CTL_RAW, .get = (g), .flags = (fl)}
 
-/* The type of a member, for field lists: CTL_FIELD(struct arena_x, npurge). */
-#define CTL_TYPE_OF(expr) \
-	_Generic((expr), bool: CTL_BOOL, unsigned: CTL_UNSIGNED, uint64_t: CTL_U64, ssize_t: CTL_SSIZE, \
-	    const char *: CTL_STRING, default: CTL_POINTER)
-#define CTL_FIELD_AS(text, strct, member, t) \
-	{.name = text, .offset = offsetof(strct, member), .type = (t)}
+/* A row of a field list: the name of the leaf, the member, the name of its type. */
+#define CTL_TYPE_unsigned CTL_UNSIGNED
+#define CTL_TYPE_uint32_t CTL_U32
+#define CTL_TYPE_uint64_t CTL_U64
+#define CTL_TYPE_size_t CTL_SIZE
+#define CTL_TYPE_ssize_t CTL_SSIZE
+#define CTL_TYPE_string CTL_STRING
+#define CTL_TYPE_boolean CTL_BOOL
+#define CTL_FIELD(text, strct, member, t, fl) \
+	{.name = text, .offset = offsetof(strct, member), .type = CTL_TYPE_##t, .flags = (fl)}
 
 /* The rooms' directories, put together in ctl_tree.c. */
 extern const ctl_node_t ctl_root;

@@ -1,0 +1,285 @@
+/*
+ * experimental.*: looking into extents, batches of allocations, hooks of the profiler and of the
+ * safety checks, the ring of recent samples.  Structs that callers pass are copied in and out; they
+ * need not be aligned.
+ */
+#include "arena/arenas.h"
+#include "arena/bin.h"
+#include "arena/safety.h"
+#include "ctl/ctl_rooms.h"
+#include "imalloc.h"
+#include "meta/emap.h"
+#include "prof.h"
+#include "util/assert.h"
+
+/* ------------------------------------------------------------------ utilization */
+
+typedef struct {
+	void *slabcur;
+	size_t nfree;
+	size_t nregs;
+	size_t size;
+	size_t bin_nfree;
+	size_t bin_nregs;
+} extent_util_t;
+
+typedef struct {
+	size_t nfree;
+	size_t nregs;
+	size_t size;
+} extent_util_short_t;
+
+static void
+util_of_bin(const edata_t *e, extent_util_t *u) {
+	arena_t *arena = arenas_get(e->arena_ind);
+	const bin_info_t *info = &bin_infos[e->szind];
+	if (arena == NULL) {
+		u->nfree = e->nfree;
+		return;
+	}
+	bin_t *bin = arena_bin(arena, e->szind, e->bin_shard);
+	mutex_lock(&bin->mtx);
+	u->nfree = e->nfree;
+	u->slabcur = bin->slabcur == NULL ? NULL : bin->slabcur->addr;
+	u->bin_nregs = (size_t)info->nregs * bin->stats.curslabs;
+	u->bin_nfree = u->bin_nregs - bin->stats.curregs;
+	mutex_unlock(&bin->mtx);
+}
+
+/* All zero for an address that is in no live extent. */
+static void
+util_of(const void *ptr, extent_util_t *u, bool with_bin) {
+	memset(u, 0, sizeof(*u));
+	uint64_t elem = emap_elem_any(ptr);
+	if (elem == 0 || elem_state(elem) != extent_state_active) {
+		return;
+	}
+	const edata_t *e = elem_edata(elem);
+	u->size = e->size;
+	u->nregs = 1;
+	if (!e->is_slab) {
+		return;
+	}
+	u->nregs = bin_infos[e->szind].nregs;
+	if (with_bin) {
+		util_of_bin(e, u);
+	} else {
+		u->nfree = e->nfree;
+	}
+}
+
+static int
+raw_query(const ctl_call_t *call, ctl_value_t *out) {
+	const void *ptr;
+	extent_util_t util;
+	(void)out;
+	if (call->oldp == NULL || call->oldlenp == NULL || *call->oldlenp != sizeof(util) ||
+	    call->newp == NULL || call->newlen != sizeof(ptr)) {
+		return EINVAL;
+	}
+	memcpy(&ptr, call->newp, sizeof(ptr));
+	util_of(ptr, &util, true);
+	return ctl_reply(call, &util, sizeof(util));
+}
+
+static int
+raw_batch_query(const ctl_call_t *call, ctl_value_t *out) {
+	size_t n = call->newlen / sizeof(void *);
+	(void)out;
+	if (call->oldp == NULL || call->oldlenp == NULL || call->newp == NULL || n == 0 ||
+	    call->newlen != n * sizeof(void *) || n > SIZE_MAX / sizeof(extent_util_short_t) ||
+	    *call->oldlenp != n * sizeof(extent_util_short_t)) {
+		return EINVAL;
+	}
+	for (size_t i = 0; i < n; i++) {
+		const void *ptr;
+		extent_util_t util;
+		memcpy(&ptr, (const char *)call->newp + i * sizeof(ptr), sizeof(ptr));
+		util_of(ptr, &util, false);
+		extent_util_short_t triple = {util.nfree, util.nregs, util.size};
+		memcpy((char *)call->oldp + i * sizeof(triple), &triple, sizeof(triple));
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------ arenas and batches */
+
+static int
+index_arena(const size_t *mib, size_t depth, size_t i) {
+	(void)mib;
+	(void)depth;
+	return i < ARENA_LIMIT && arenas_get((unsigned)i) != NULL ? 0 : ENOENT;
+}
+
+static int
+get_pactivep(const ctl_call_t *call, ctl_value_t *out) {
+	arena_t *arena = arenas_get((unsigned)call->mib[2]);
+	if (arena == NULL) {
+		return EFAULT;
+	}
+	static_assert(sizeof(atomic_zu_t) == sizeof(size_t), "the counter is a plain size_t for readers");
+	out->p = &arena->pac.nactive;
+	return 0;
+}
+
+typedef struct {
+	void **ptrs;
+	size_t num;
+	size_t size;
+	int flags;
+} batch_alloc_packet_t;
+
+static int
+raw_batch_alloc(const ctl_call_t *call, ctl_value_t *out) {
+	batch_alloc_packet_t packet;
+	size_t filled = 0;
+	(void)out;
+	if (call->oldp == NULL || call->oldlenp == NULL || *call->oldlenp != sizeof(filled) ||
+	    call->newp == NULL || call->newlen != sizeof(packet)) {
+		return EINVAL;
+	}
+	memcpy(&packet, call->newp, sizeof(packet));
+	while (filled < packet.num) {
+		void *ptr = imalloc_mallocx(packet.size, packet.flags);
+		if (ptr == NULL) {
+			break;
+		}
+		packet.ptrs[filled++] = ptr;
+	}
+	return ctl_reply(call, &filled, sizeof(filled));
+}
+
+/* ------------------------------------------------------------------ hooks */
+
+/* Shared by all hooks: a pointer to a function may be read and, once the profiler runs, set. */
+static int
+check_hook_call(const ctl_call_t *call) {
+	bool reads = call->oldp != NULL && call->oldlenp != NULL;
+	if ((!reads && call->newp == NULL) || (reads && *call->oldlenp != sizeof(void *)) ||
+	    (call->newp != NULL && call->newlen != sizeof(void *))) {
+		return EINVAL;
+	}
+	return call->newp != NULL && !prof_is_booted() ? ENOENT : 0;
+}
+
+static int
+raw_hook_backtrace(const ctl_call_t *call, ctl_value_t *out) {
+	(void)out;
+	prof_backtrace_hook_t old = prof_backtrace_hook_get();
+	prof_backtrace_hook_t hook = NULL;
+	int err = check_hook_call(call);
+	if (err == 0 && call->newp != NULL) {
+		memcpy(&hook, call->newp, sizeof(hook));
+		err = hook == NULL ? EINVAL : prof_backtrace_hook_set(hook);
+	}
+	return err != 0 ? err : ctl_reply(call, &old, sizeof(old));
+}
+
+static int
+raw_hook_dump(const ctl_call_t *call, ctl_value_t *out) {
+	(void)out;
+	prof_dump_hook_t hook;
+	prof_dump_hook_t old = prof_dump_hook_get();
+	int err = check_hook_call(call);
+	if (err == 0 && call->newp != NULL) {
+		memcpy(&hook, call->newp, sizeof(hook));
+		prof_dump_hook_set(hook);
+	}
+	return err != 0 ? err : ctl_reply(call, &old, sizeof(old));
+}
+
+static int
+raw_hook_sample(const ctl_call_t *call, ctl_value_t *out) {
+	(void)out;
+	prof_sample_hook_t hook;
+	prof_sample_hook_t old = prof_sample_hook_get();
+	int err = check_hook_call(call);
+	if (err == 0 && call->newp != NULL) {
+		memcpy(&hook, call->newp, sizeof(hook));
+		prof_sample_hook_set(hook);
+	}
+	return err != 0 ? err : ctl_reply(call, &old, sizeof(old));
+}
+
+static int
+raw_hook_sample_free(const ctl_call_t *call, ctl_value_t *out) {
+	(void)out;
+	prof_sample_free_hook_t hook;
+	prof_sample_free_hook_t old = prof_sample_free_hook_get();
+	int err = check_hook_call(call);
+	if (err == 0 && call->newp != NULL) {
+		memcpy(&hook, call->newp, sizeof(hook));
+		prof_sample_free_hook_set(hook);
+	}
+	return err != 0 ? err : ctl_reply(call, &old, sizeof(old));
+}
+
+static int
+set_safety_abort(const ctl_call_t *call, const void *in) {
+	(void)call;
+	memcpy(&safety_abort_hook, in, sizeof(safety_abort_hook));
+	return 0;
+}
+
+/* ------------------------------------------------------------------ recent samples */
+
+static int
+get_recent_max(const ctl_call_t *call, ctl_value_t *out) {
+	(void)call;
+	out->sz = prof_recent_alloc_max_get();
+	return 0;
+}
+
+static int
+set_recent_max(const ctl_call_t *call, const void *in) {
+	ssize_t max;
+	(void)call;
+	memcpy(&max, in, sizeof(max));
+	return prof_recent_alloc_max_set(max);
+}
+
+typedef struct {
+	void (*write_cb)(void *opaque, const char *s);
+	void *opaque;
+} recent_dump_t;
+
+static int
+set_recent_dump(const ctl_call_t *call, const void *in) {
+	recent_dump_t sink;
+	(void)call;
+	memcpy(&sink, in, sizeof(sink));
+	return prof_recent_alloc_dump(sink.write_cb, sink.opaque);
+}
+
+/* ------------------------------------------------------------------ directories */
+
+static const ctl_node_t utilization_nodes[] = {
+	CTL_NODE_RAW("query", raw_query, 0),
+	CTL_NODE_RAW("batch_query", raw_batch_query, 0),
+};
+static const ctl_node_t arena_nodes[] = {
+	CTL_NODE_R("pactivep", CTL_POINTER, get_pactivep, CTL_IF_STATS),
+};
+static const ctl_node_t arena_proto[] = {CTL_NODE_DIR("", arena_nodes)};
+static const ctl_node_t hooks_nodes[] = {
+	CTL_NODE_RAW("prof_backtrace", raw_hook_backtrace, CTL_IF_PROF),
+	CTL_NODE_RAW("prof_dump", raw_hook_dump, CTL_IF_PROF),
+	CTL_NODE_RAW("prof_sample", raw_hook_sample, CTL_IF_PROF),
+	CTL_NODE_RAW("prof_sample_free", raw_hook_sample_free, CTL_IF_PROF),
+	CTL_NODE_W("safety_check_abort", CTL_POINTER, set_safety_abort, 0),
+};
+static const ctl_node_t recent_nodes[] = {
+	CTL_NODE_RW("alloc_max", CTL_SSIZE, get_recent_max, set_recent_max, CTL_IF_BOOTED),
+	{.name = "alloc_dump", .kind = CTL_LEAF, .type = CTL_BYTES, .size = sizeof(recent_dump_t),
+	    .access = CTL_W, .set = set_recent_dump,
+	    .flags = CTL_IF_BOOTED | CTL_NEED_NEW | CTL_OUTSIDE},
+};
+static const ctl_node_t experimental_nodes[] = {
+	CTL_NODE_DIR("utilization", utilization_nodes),
+	CTL_NODE_NUMBERED("arenas", arena_proto, index_arena, 0),
+	CTL_NODE_DIR("hooks", hooks_nodes),
+	CTL_NODE_DIR("prof_recent", recent_nodes),
+	CTL_NODE_RAW("batch_alloc", raw_batch_alloc, CTL_OUTSIDE),
+};
+
+const ctl_node_t ctl_dir_experimental = CTL_NODE_DIR("experimental", experimental_nodes);

@@ -1,0 +1,164 @@
+/*
+ * config.* and opt.*: how the library was built and what the options came out as.  opt.* lists the
+ * rows of conf_table that are marked as readable; no name stands here twice.
+ */
+#include "conf.h"
+#include "conf_table.h"
+#include "ctl/ctl_rooms.h"
+#include "util/assert.h"
+
+/* ------------------------------------------------------------------ opt */
+
+static size_t
+opt_count(void) {
+	size_t n = 0;
+	for (size_t i = 0; i < conf_nrows; i++) {
+		n += (conf_rows[i].flags & CONF_NODE) != 0;
+	}
+	return n;
+}
+
+static const char *
+opt_name(size_t i) {
+	return conf_row_node(i)->key;
+}
+
+static ctl_type_t
+opt_type(size_t i) {
+	static const uint8_t types[] = {
+		[CONF_BOOL] = CTL_BOOL,
+		[CONF_UNSIGNED] = CTL_UNSIGNED,
+		[CONF_SIZE] = CTL_SIZE,
+		[CONF_SSIZE] = CTL_SSIZE,
+		[CONF_U64] = CTL_U64,
+		[CONF_I64] = CTL_U64,
+		[CONF_FXP] = CTL_U32,
+		[CONF_WORD] = CTL_STRING,
+		[CONF_ENUM] = CTL_STRING,
+		[CONF_LETTERS] = CTL_STRING,
+		[CONF_TEXT] = CTL_STRING,
+	};
+	return (ctl_type_t)types[conf_row_node(i)->type];
+}
+
+static int
+opt_read(size_t i, ctl_value_t *out) {
+	const conf_row_t *row = conf_row_node(i);
+	if (!conf_row_is_built(row)) {
+		return ENOENT;
+	}
+	switch ((conf_type_t)row->type) {
+	case CONF_LETTERS:
+	case CONF_TEXT:
+		out->s = row->addr;
+		break;
+	case CONF_ENUM:
+		out->s = row->words[*(unsigned *)row->addr];
+		break;
+	default:
+		memcpy(out, row->addr, ctl_type_size(opt_type(i)));
+		break;
+	}
+	return 0;
+}
+
+static const ctl_list_t opt_list = {opt_count, opt_name, opt_type, opt_read};
+
+static int
+read_source(conf_source_t source, ctl_value_t *out) {
+	out->s = conf_source_text(source);
+	return out->s == NULL ? ENOENT : 0;
+}
+
+static int
+get_symlink(const ctl_call_t *call, ctl_value_t *out) {
+	(void)call;
+	return read_source(CONF_SOURCE_SYMLINK, out);
+}
+
+static int
+get_env_var(const ctl_call_t *call, ctl_value_t *out) {
+	(void)call;
+	return read_source(CONF_SOURCE_ENV, out);
+}
+
+static int
+get_global_var(const ctl_call_t *call, ctl_value_t *out) {
+	(void)call;
+	return read_source(CONF_SOURCE_GLOBAL, out);
+}
+
+static int
+get_harder(const ctl_call_t *call, ctl_value_t *out) {
+	(void)call;
+	return read_source(CONF_SOURCE_HARDER, out);
+}
+
+static const ctl_node_t malloc_conf_nodes[] = {
+	CTL_NODE_R("symlink", CTL_STRING, get_symlink, 0),
+	CTL_NODE_R("env_var", CTL_STRING, get_env_var, 0),
+	CTL_NODE_R("global_var", CTL_STRING, get_global_var, 0),
+	CTL_NODE_R("global_var_2_conf_harder", CTL_STRING, get_harder, 0),
+};
+static const ctl_node_t opt_nodes[] = {CTL_NODE_DIR("malloc_conf", malloc_conf_nodes)};
+
+const ctl_node_t ctl_dir_opt = {
+	.name = "opt",
+	.kind = CTL_LIST,
+	.children = opt_nodes,
+	.nchildren = ARRAY_LEN(opt_nodes),
+	.list = &opt_list,
+};
+
+/* ------------------------------------------------------------------ config */
+
+typedef struct {
+	const char *malloc_conf;
+	const char *prof_ext_version;
+	bool cache_oblivious, debug, fill, lazy_lock, opt_safety_checks, prof, prof_libgcc,
+	    prof_libunwind, prof_frameptr, stats, utrace, xmalloc;
+} build_facts_t;
+
+static const build_facts_t build_facts = {
+	.malloc_conf = CONFIG_MALLOC_CONF,
+	.prof_ext_version = PROF_EXT_VERSION,
+	.cache_oblivious = CONFIG_CACHE_OBLIVIOUS,
+	.debug = CONFIG_DEBUG,
+	.fill = CONFIG_FILL,
+	.lazy_lock = CONFIG_LAZY_LOCK,
+	.opt_safety_checks = CONFIG_OPT_SAFETY_CHECKS,
+	.prof = CONFIG_PROF,
+	.prof_libgcc = CONFIG_PROF_LIBGCC,
+	.prof_libunwind = CONFIG_PROF_LIBUNWIND,
+	.prof_frameptr = CONFIG_PROF_FRAMEPTR,
+	.stats = CONFIG_STATS,
+	.utrace = CONFIG_UTRACE,
+	.xmalloc = CONFIG_XMALLOC,
+};
+
+static const void *
+base_build_facts(const size_t *mib) {
+	(void)mib;
+	return &build_facts;
+}
+
+#define FACT(member, type) CTL_FIELD(#member, build_facts_t, member, type, 0)
+
+static const ctl_field_t config_fields[] = {
+	FACT(cache_oblivious, boolean),
+	FACT(debug, boolean),
+	FACT(fill, boolean),
+	FACT(lazy_lock, boolean),
+	FACT(malloc_conf, string),
+	FACT(opt_safety_checks, boolean),
+	FACT(prof, boolean),
+	FACT(prof_libgcc, boolean),
+	FACT(prof_libunwind, boolean),
+	FACT(prof_frameptr, boolean),
+	FACT(stats, boolean),
+	FACT(utrace, boolean),
+	FACT(xmalloc, boolean),
+	FACT(prof_ext_version, string),
+};
+
+const ctl_node_t ctl_dir_config = CTL_NODE_FIELDS("config", config_fields, base_build_facts, 0);

@@ -1,0 +1,28 @@
+/*
+ * The directories directly below the root, one room of source each.
+ */
+#ifndef CTL_CTL_ROOMS_H
+#define CTL_CTL_ROOMS_H
+
+#include "ctl/node.h"
+
+extern const ctl_node_t ctl_node_version;
+extern const ctl_node_t ctl_node_epoch;
+extern const ctl_node_t ctl_node_background_thread;
+extern const ctl_node_t ctl_node_max_background_threads;
+extern const ctl_node_t ctl_dir_thread;
+extern const ctl_node_t ctl_dir_config;
+extern const ctl_node_t ctl_dir_opt;
+extern const ctl_node_t ctl_dir_tcache;
+extern const ctl_node_t ctl_dir_arena;
+extern const ctl_node_t ctl_dir_arenas;
+extern const ctl_node_t ctl_dir_prof;
+extern const ctl_node_t ctl_dir_stats;
+extern const ctl_node_t ctl_dir_approximate;
+extern const ctl_node_t ctl_dir_experimental;
+
+/* Indices that several rooms check. */
+ctl_index_fn_t ctl_index_bin;
+ctl_index_fn_t ctl_index_lextent;
+
+#endif /* CTL_CTL_ROOMS_H */

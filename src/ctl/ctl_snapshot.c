@@ -1,0 +1,287 @@
+/*
+ * Gathering: arena by arena into structs of their own, added up on the way.  Memory comes from
+ * meta_alloc and is kept for the next time.
+ */
+#include "ctl/ctl_snapshot.h"
+
+#include "arena/arenas.h"
+#include "meta/freepool.h"
+#include "prof.h"
+#include "util/assert.h"
+
+mutex_t snapshot_mutex = MUTEX_INITIALIZER("ctl", WITNESS_RANK_CTL);
+
+static struct {
+	snapshot_t shared;
+	uint64_t epoch; /* writes to the node epoch, and one */
+	bool is_taken;
+} snapshots = {.epoch = 1};
+
+/* ------------------------------------------------------------------ adding up */
+
+#define ADD(name, type) to->name += from->name;
+
+static void
+add_decay(decay_stats_t *to, const decay_stats_t *from) {
+	DECAY_STATS_FIELDS(ADD)
+}
+
+static void
+add_group(class_stats_t *to, const class_stats_t *from) {
+	CLASS_STATS_FIELDS(ADD)
+}
+
+static void
+add_bin(bin_stats_t *to, const bin_stats_t *from) {
+	BIN_STATS_FIELDS(ADD)
+}
+
+static void
+add_lextent(large_stats_t *to, const large_stats_t *from) {
+	LARGE_STATS_FIELDS(ADD)
+}
+
+static void
+add_extent(ecache_stats_t *to, const ecache_stats_t *from) {
+	ECACHE_STATS_FIELDS(ADD)
+}
+
+static void
+add_arena(arena_stats_t *to, const arena_stats_t *from) {
+	ARENA_STATS_SUM_FIELDS(ADD)
+	to->uptime_ns = to->uptime_ns > from->uptime_ns ? to->uptime_ns : from->uptime_ns;
+	add_decay(&to->dirty, &from->dirty);
+	add_decay(&to->muzzy, &from->muzzy);
+	add_group(&to->small, &from->small);
+	add_group(&to->large, &from->large);
+	for (unsigned i = 0; i < BIN_MAX; i++) {
+		add_bin(&to->bins[i], &from->bins[i]);
+		mutex_prof_merge(&to->bin_mutexes[i], &from->bin_mutexes[i]);
+	}
+	for (unsigned i = 0; i < LARGE_CLASSES_MAX; i++) {
+		add_lextent(&to->lextents[i], &from->lextents[i]);
+	}
+	for (unsigned i = 0; i < SC_NPSIZES_MAX; i++) {
+		add_extent(&to->extents[i], &from->extents[i]);
+	}
+	for (unsigned i = 0; i < arena_mutex_count; i++) {
+		mutex_prof_merge(&to->mutexes[i], &from->mutexes[i]);
+	}
+}
+
+/* ------------------------------------------------------------------ gathering */
+
+static void
+take_arena(snapshot_arena_t *to, arena_t *arena) {
+	memset(to, 0, sizeof(*to));
+	arena_stats_merge(arena, &to->stats);
+	to->dirty_decay_ms = arena_decay_ms_get(arena, true);
+	to->muzzy_decay_ms = arena_decay_ms_get(arena, false);
+	to->dss = "disabled";
+	memcpy(to->name, arena->name, sizeof(to->name));
+	to->name[sizeof(to->name) - 1] = '\0';
+}
+
+static snapshot_arena_t *
+room_for_arena(snapshot_arena_t **slot) {
+	if (*slot == NULL) {
+		*slot = meta_alloc(sizeof(**slot));
+	}
+	return *slot;
+}
+
+static int
+take_mutexes(mutex_prof_data_t *to) {
+	static const struct {
+		uint8_t to;
+		uint8_t from;
+	} of_prof[] = {
+		{snapshot_mutex_prof, prof_mutex_sites},
+		{snapshot_mutex_prof_thds_data, prof_mutex_thds_data},
+		{snapshot_mutex_prof_dump, prof_mutex_dump},
+		{snapshot_mutex_prof_recent_alloc, prof_mutex_recent_alloc},
+		{snapshot_mutex_prof_recent_dump, prof_mutex_recent_dump},
+		{snapshot_mutex_prof_stats, prof_mutex_stats},
+	};
+	memset(to, 0, snapshot_mutex_count * sizeof(*to));
+	mutex_prof_read(&to[snapshot_mutex_ctl], &snapshot_mutex);
+	for (unsigned i = 0; config_prof && i < ARRAY_LEN(of_prof); i++) {
+		prof_mutex_stats_read((prof_mutex_ind_t)of_prof[i].from, &to[of_prof[i].to]);
+	}
+	return 0;
+}
+
+/* Memory mapped for the allocator's own large pieces belongs to no arena. */
+static void
+take_global(snapshot_global_t *to, const arena_stats_t *all) {
+	size_t own = meta_mapped();
+	memset(to, 0, sizeof(*to));
+	to->allocated = all->small.allocated + all->large.allocated;
+	to->active = all->pactive << LG_PAGE;
+	to->metadata = all->base + all->internal + own;
+	to->metadata_edata = all->metadata_edata;
+	to->metadata_rtree = all->metadata_rtree;
+	to->metadata_thp = all->metadata_thp;
+	to->resident = all->resident + own;
+	to->mapped = all->mapped + own;
+	to->retained = all->retained;
+	take_mutexes(to->mutexes);
+}
+
+static int
+make_room(snapshot_t *s, unsigned narenas) {
+	if (room_for_arena(&s->merged) == NULL) {
+		return EAGAIN;
+	}
+	if (narenas <= s->capacity) {
+		return 0;
+	}
+	unsigned capacity = narenas + 16;
+	snapshot_arena_t **arenas = meta_alloc(capacity * sizeof(*arenas));
+	if (arenas == NULL) {
+		return EAGAIN;
+	}
+	if (s->capacity > 0) {
+		memcpy(arenas, s->arenas, s->capacity * sizeof(*arenas));
+		meta_free(s->arenas, s->capacity * sizeof(*arenas));
+	}
+	s->arenas = arenas;
+	s->capacity = capacity;
+	return 0;
+}
+
+static int
+take_arenas(snapshot_t *s) {
+	for (unsigned i = 0; i < s->narenas; i++) {
+		arena_t *arena = arenas_get(i);
+		if (arena == NULL) {
+			continue;
+		}
+		snapshot_arena_t *to = room_for_arena(&s->arenas[i]);
+		if (to == NULL) {
+			return EAGAIN;
+		}
+		take_arena(to, arena);
+		add_arena(&s->merged->stats, &to->stats);
+	}
+	return 0;
+}
+
+/* The arena of sampled objects has no index; it counts in the sums only. */
+static void
+take_hidden(snapshot_t *s) {
+	arena_t *hidden = arenas_sampled_get();
+	if (hidden != NULL) {
+		arena_stats_merge(hidden, &s->merged->stats);
+	}
+}
+
+int
+snapshot_take_locked(snapshot_t *s) {
+	unsigned narenas = arenas_narenas_total();
+	int err = make_room(s, narenas);
+	if (err != 0) {
+		return err;
+	}
+	memset(s->merged, 0, sizeof(*s->merged));
+	s->merged->dss = "N/A";
+	s->merged->dirty_decay_ms = -1;
+	s->merged->muzzy_decay_ms = -1;
+	s->narenas = narenas;
+	err = take_arenas(s);
+	if (err != 0) {
+		return err;
+	}
+	uint64_t uptime = s->merged->stats.uptime_ns;
+	take_hidden(s);
+	s->merged->stats.uptime_ns = uptime;
+	take_global(&s->global, &s->merged->stats);
+	return 0;
+}
+
+int
+snapshot_take(snapshot_t *s) {
+	mutex_lock(&snapshot_mutex);
+	int err = snapshot_take_locked(s);
+	mutex_unlock(&snapshot_mutex);
+	return err;
+}
+
+void
+snapshot_free(snapshot_t *s) {
+	for (unsigned i = 0; i < s->capacity; i++) {
+		meta_free(s->arenas[i], sizeof(*s->arenas[i]));
+	}
+	if (s->capacity > 0) {
+		meta_free(s->arenas, s->capacity * sizeof(*s->arenas));
+	}
+	meta_free(s->merged, sizeof(*s->merged));
+	memset(s, 0, sizeof(*s));
+}
+
+/* ------------------------------------------------------------------ the shared one */
+
+int
+snapshot_refresh_locked(void) {
+	mutex_assert_owner(&snapshot_mutex);
+	int err = snapshot_take_locked(&snapshots.shared);
+	if (err == 0) {
+		snapshots.epoch++;
+		snapshots.is_taken = true;
+	}
+	return err;
+}
+
+const snapshot_t *
+snapshot_get_locked(void) {
+	mutex_assert_owner(&snapshot_mutex);
+	if (!snapshots.is_taken) {
+		if (snapshot_take_locked(&snapshots.shared) != 0) {
+			return NULL;
+		}
+		snapshots.is_taken = true;
+	}
+	return &snapshots.shared;
+}
+
+uint64_t
+snapshot_epoch_locked(void) {
+	mutex_assert_owner(&snapshot_mutex);
+	return snapshots.epoch;
+}
+
+const snapshot_arena_t *
+snapshot_arena_locked(unsigned ind) {
+	snapshot_t *s = &snapshots.shared;
+	if (snapshot_get_locked() == NULL) {
+		return NULL;
+	}
+	if (ind < s->narenas && s->arenas[ind] != NULL) {
+		return s->arenas[ind];
+	}
+	arena_t *arena = arenas_get(ind);
+	if (arena == NULL || make_room(s, ind + 1) != 0) {
+		return NULL;
+	}
+	snapshot_arena_t *to = room_for_arena(&s->arenas[ind]);
+	if (to != NULL) {
+		take_arena(to, arena);
+		s->narenas = s->narenas > ind ? s->narenas : ind + 1;
+	}
+	return to;
+}
+
+void
+snapshot_mutexes_reset_locked(void) {
+	unsigned narenas = arenas_narenas_total();
+	for (unsigned i = 0; i < narenas; i++) {
+		arena_t *arena = arenas_get(i);
+		if (arena != NULL) {
+			arena_mutexes_reset(arena);
+		}
+	}
+	if (config_prof) {
+		prof_mutex_stats_reset();
+	}
+	mutex_prof_reset(&snapshot_mutex);
+}

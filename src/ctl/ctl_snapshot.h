@@ -1,0 +1,88 @@
+/*
+ * The statistics of one moment: what stats.* reads and malloc_stats_print prints.  The shared snapshot
+ * is refreshed by writes to the node epoch (and at its first use); it changes under snapshot_mutex
+ * only.  Others may take snapshots of their own.
+ */
+#ifndef CTL_CTL_SNAPSHOT_H
+#define CTL_CTL_SNAPSHOT_H
+
+#include "arena/arena.h"
+#include "arena/arena_stats.h"
+#include "os/mutex.h"
+#include "util/compiler.h"
+
+/* Locks that are not an arena's, by their names in mallctl. */
+#define SNAPSHOT_MUTEXES(X) \
+	X(background_thread) X(max_per_bg_thd) X(ctl) X(prof) X(prof_thds_data) X(prof_dump) \
+	X(prof_recent_alloc) X(prof_recent_dump) X(prof_stats)
+
+enum snapshot_mutex_e {
+#define SNAPSHOT_MUTEX_ENUM(name) snapshot_mutex_##name,
+	SNAPSHOT_MUTEXES(SNAPSHOT_MUTEX_ENUM)
+#undef SNAPSHOT_MUTEX_ENUM
+	snapshot_mutex_count
+};
+
+/* Sums over all arenas, X(name, type). */
+#define SNAPSHOT_GLOBAL_FIELDS(X) \
+	X(allocated, size_t) X(active, size_t) X(metadata, size_t) X(metadata_edata, size_t) \
+	X(metadata_rtree, size_t) X(metadata_thp, size_t) X(resident, size_t) X(mapped, size_t) \
+	X(retained, size_t)
+
+/* Purging threads, X(name, type). */
+#define SNAPSHOT_BACKGROUND_FIELDS(X) \
+	X(num_threads, size_t) X(num_runs, uint64_t) X(run_interval, uint64_t)
+
+/* The counters of a lock: X(name in mallctl, member, type). */
+#define MUTEX_STATS_FIELDS(X) \
+	X(num_ops, n_lock_ops, uint64_t) X(num_wait, n_wait_times, uint64_t) \
+	X(num_spin_acq, n_spin_acquired, uint64_t) X(num_owner_switch, n_owner_switches, uint64_t) \
+	X(total_wait_time, tot_wait_time, uint64_t) X(max_wait_time, max_wait_time, uint64_t) \
+	X(max_num_thds, max_n_thds, uint32_t)
+
+typedef struct {
+	SNAPSHOT_BACKGROUND_FIELDS(STATS_FIELD)
+} snapshot_background_t;
+
+typedef struct {
+	SNAPSHOT_GLOBAL_FIELDS(STATS_FIELD)
+	snapshot_background_t background;
+	mutex_prof_data_t mutexes[snapshot_mutex_count];
+} snapshot_global_t;
+
+typedef struct {
+	arena_stats_t stats;
+	ssize_t dirty_decay_ms;
+	ssize_t muzzy_decay_ms;
+	const char *dss;
+	char name[ARENA_NAME_LEN];
+} snapshot_arena_t;
+
+typedef struct {
+	snapshot_global_t global;
+	snapshot_arena_t *merged;  /* all arenas, the hidden ones too */
+	snapshot_arena_t **arenas; /* by index; NULL: not initialised then */
+	unsigned narenas;
+	unsigned capacity;         /* of arenas */
+} snapshot_t;
+
+extern HIDDEN mutex_t snapshot_mutex;
+
+/* Fills s, which is all zero at first and may be filled again; 0 or EAGAIN (no memory). */
+int snapshot_take(snapshot_t *s);
+/* The same with snapshot_mutex held by the caller. */
+int snapshot_take_locked(snapshot_t *s);
+void snapshot_free(snapshot_t *s);
+
+/* Refreshes the shared snapshot and counts the epoch; 0 or EAGAIN. */
+int snapshot_refresh_locked(void);
+uint64_t snapshot_epoch_locked(void);
+/* The shared snapshot, taken now if there was none; NULL: no memory. */
+const snapshot_t *snapshot_get_locked(void);
+/* Arena ind of it, also when it was made after the last refresh; NULL: no such arena. */
+const snapshot_arena_t *snapshot_arena_locked(unsigned ind);
+
+/* Zeroes the contention counters of all locks. */
+void snapshot_mutexes_reset_locked(void);
+
+#endif /* CTL_CTL_SNAPSHOT_H */

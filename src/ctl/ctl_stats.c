@@ -1,0 +1,236 @@
+/*
+ * stats.*: members of the shared snapshot, by the field lists that also make the structs.
+ */
+#include "arena/arenas.h"
+#include "ctl/ctl.h"
+#include "ctl/ctl_rooms.h"
+#include "ctl/ctl_snapshot.h"
+#include "imalloc.h"
+#include "os/gate.h"
+
+static_assert(sizeof(snapshot_arena_t) <= UINT16_MAX, "fields have 16-bit offsets");
+
+/* ------------------------------------------------------------------ where the structs are */
+
+/* The merged arena: its own index, and the older habit of one behind the last arena. */
+static bool
+is_merged(size_t i) {
+	return i == CTL_ARENAS_ALL || i == arenas_narenas_total();
+}
+
+static const snapshot_arena_t *
+arena_of(const size_t *mib) {
+	if (!is_merged(mib[2])) {
+		return snapshot_arena_locked((unsigned)mib[2]);
+	}
+	const snapshot_t *s = snapshot_get_locked();
+	return s == NULL ? NULL : s->merged;
+}
+
+static const void *
+base_global(const size_t *mib) {
+	(void)mib;
+	const snapshot_t *s = snapshot_get_locked();
+	return s == NULL ? NULL : &s->global;
+}
+
+static const void *
+base_background(const size_t *mib) {
+	const snapshot_global_t *global = base_global(mib);
+	return global == NULL ? NULL : &global->background;
+}
+
+static const void *
+base_global_mutex(const size_t *mib) {
+	const snapshot_global_t *global = base_global(mib);
+	return global == NULL ? NULL : &global->mutexes[mib[2]];
+}
+
+static const void *
+base_arena(const size_t *mib) {
+	return arena_of(mib);
+}
+
+static const void *
+base_small(const size_t *mib) {
+	const snapshot_arena_t *arena = arena_of(mib);
+	return arena == NULL ? NULL : &arena->stats.small;
+}
+
+static const void *
+base_large(const size_t *mib) {
+	const snapshot_arena_t *arena = arena_of(mib);
+	return arena == NULL ? NULL : &arena->stats.large;
+}
+
+static const void *
+base_bin(const size_t *mib) {
+	const snapshot_arena_t *arena = arena_of(mib);
+	return arena == NULL ? NULL : &arena->stats.bins[mib[4]];
+}
+
+static const void *
+base_bin_mutex(const size_t *mib) {
+	const snapshot_arena_t *arena = arena_of(mib);
+	return arena == NULL ? NULL : &arena->stats.bin_mutexes[mib[4]];
+}
+
+static const void *
+base_lextent(const size_t *mib) {
+	const snapshot_arena_t *arena = arena_of(mib);
+	return arena == NULL ? NULL : &arena->stats.lextents[mib[4]];
+}
+
+static const void *
+base_extent(const size_t *mib) {
+	const snapshot_arena_t *arena = arena_of(mib);
+	return arena == NULL ? NULL : &arena->stats.extents[mib[4]];
+}
+
+static const void *
+base_arena_mutex(const size_t *mib) {
+	const snapshot_arena_t *arena = arena_of(mib);
+	return arena == NULL ? NULL : &arena->stats.mutexes[mib[4]];
+}
+
+/* ------------------------------------------------------------------ indices */
+
+static int
+index_arena(const size_t *mib, size_t depth, size_t i) {
+	(void)mib;
+	(void)depth;
+	bool is_there = is_merged(i) || (i < ARENA_LIMIT && arenas_get((unsigned)i) != NULL);
+	return is_there ? 0 : ENOENT;
+}
+
+int
+ctl_index_bin(const size_t *mib, size_t depth, size_t i) {
+	(void)mib;
+	(void)depth;
+	return i < SC_NBINS ? 0 : ENOENT;
+}
+
+int
+ctl_index_lextent(const size_t *mib, size_t depth, size_t i) {
+	(void)mib;
+	(void)depth;
+	return i < SC_NSIZES - SC_NBINS ? 0 : ENOENT;
+}
+
+static int
+index_extent(const size_t *mib, size_t depth, size_t i) {
+	(void)mib;
+	(void)depth;
+	return i < SC_NPSIZES ? 0 : ENOENT;
+}
+
+/* ------------------------------------------------------------------ field lists */
+
+#define ST CTL_IF_STATS
+
+#define MUTEX_FIELD(name, member, type) CTL_FIELD(#name, mutex_prof_data_t, member, type, ST),
+#define GLOBAL_FIELD(name, type) CTL_FIELD(#name, snapshot_global_t, name, type, ST),
+#define BACKGROUND_FIELD(name, type) CTL_FIELD(#name, snapshot_background_t, name, type, ST),
+#define GROUP_FIELD(name, type) CTL_FIELD(#name, class_stats_t, name, type, ST),
+#define BIN_FIELD(name, type) CTL_FIELD(#name, bin_stats_t, name, type, ST),
+#define LEXTENT_FIELD(name, type) CTL_FIELD(#name, large_stats_t, name, type, ST),
+#define EXTENT_FIELD(name, type) CTL_FIELD(#name, ecache_stats_t, name, type, ST),
+#define ARENA_FIELD(name, type) CTL_FIELD(#name, snapshot_arena_t, stats.name, type, ST),
+#define DIRTY_FIELD(name, type) CTL_FIELD("dirty_" #name, snapshot_arena_t, stats.dirty.name, type, ST),
+#define MUZZY_FIELD(name, type) CTL_FIELD("muzzy_" #name, snapshot_arena_t, stats.muzzy.name, type, ST),
+
+static const ctl_field_t mutex_fields[] = {MUTEX_STATS_FIELDS(MUTEX_FIELD)};
+static const ctl_field_t global_fields[] = {SNAPSHOT_GLOBAL_FIELDS(GLOBAL_FIELD)};
+static const ctl_field_t background_fields[] = {SNAPSHOT_BACKGROUND_FIELDS(BACKGROUND_FIELD)};
+static const ctl_field_t group_fields[] = {CLASS_STATS_FIELDS(GROUP_FIELD)};
+static const ctl_field_t bin_fields[] = {BIN_STATS_FIELDS(BIN_FIELD)};
+static const ctl_field_t lextent_fields[] = {LARGE_STATS_FIELDS(LEXTENT_FIELD)};
+static const ctl_field_t extent_fields[] = {ECACHE_STATS_FIELDS(EXTENT_FIELD)};
+
+static const ctl_field_t arena_fields[] = {
+	CTL_FIELD("uptime", snapshot_arena_t, stats.uptime_ns, uint64_t, 0),
+	CTL_FIELD("dss", snapshot_arena_t, dss, string, 0),
+	CTL_FIELD("dirty_decay_ms", snapshot_arena_t, dirty_decay_ms, ssize_t, 0),
+	CTL_FIELD("muzzy_decay_ms", snapshot_arena_t, muzzy_decay_ms, ssize_t, 0),
+	ARENA_STATS_SUM_FIELDS(ARENA_FIELD)
+	DECAY_STATS_FIELDS(DIRTY_FIELD)
+	DECAY_STATS_FIELDS(MUZZY_FIELD)
+};
+
+/* ------------------------------------------------------------------ leaves outside the lists */
+
+static int
+get_zero_reallocs(const ctl_call_t *call, ctl_value_t *out) {
+	(void)call;
+	out->z = imalloc_zero_reallocs();
+	return 0;
+}
+
+static int
+act_mutexes_reset(const ctl_call_t *call, const void *in) {
+	(void)call;
+	(void)in;
+	snapshot_mutexes_reset_locked();
+	return 0;
+}
+
+static int
+get_approximate_active(const ctl_call_t *call, ctl_value_t *out) {
+	(void)call;
+	size_t npages = 0;
+	unsigned narenas = arenas_narenas_total();
+	for (unsigned i = 0; i < narenas; i++) {
+		const arena_t *arena = arenas_get(i);
+		npages += arena == NULL ? 0 : atomic_load_zu(&arena->pac.nactive, MO_RELAXED);
+	}
+	const arena_t *hidden = arenas_sampled_get();
+	npages += hidden == NULL ? 0 : atomic_load_zu(&hidden->pac.nactive, MO_RELAXED);
+	out->z = npages << LG_PAGE;
+	return 0;
+}
+
+/* ------------------------------------------------------------------ directories */
+
+static const ctl_node_t bin_nodes[] = {
+	CTL_NODE_FIELDS("mutex", mutex_fields, base_bin_mutex, 0),
+};
+static const ctl_node_t bin_proto[] = {CTL_NODE_BOTH("", bin_nodes, bin_fields, base_bin, 0)};
+static const ctl_node_t lextent_proto[] = {CTL_NODE_FIELDS("", lextent_fields, base_lextent, 0)};
+static const ctl_node_t extent_proto[] = {CTL_NODE_FIELDS("", extent_fields, base_extent, 0)};
+
+#define ARENA_MUTEX_NODE(name, expr) CTL_NODE_FIELDS(#name, mutex_fields, base_arena_mutex, 0),
+static const ctl_node_t arena_mutex_nodes[] = {ARENA_MUTEXES(ARENA_MUTEX_NODE)};
+
+static const ctl_node_t arena_nodes[] = {
+	CTL_NODE_FIELDS("small", group_fields, base_small, 0),
+	CTL_NODE_FIELDS("large", group_fields, base_large, 0),
+	CTL_NODE_NUMBERED("bins", bin_proto, ctl_index_bin, 0),
+	CTL_NODE_NUMBERED("lextents", lextent_proto, ctl_index_lextent, 0),
+	CTL_NODE_NUMBERED("extents", extent_proto, index_extent, 0),
+	CTL_NODE_DIR("mutexes", arena_mutex_nodes),
+};
+static const ctl_node_t arena_proto[] = {
+	CTL_NODE_BOTH("", arena_nodes, arena_fields, base_arena, 0),
+};
+
+#define GLOBAL_MUTEX_NODE(name) CTL_NODE_FIELDS(#name, mutex_fields, base_global_mutex, 0),
+static const ctl_node_t global_mutex_nodes[] = {
+	SNAPSHOT_MUTEXES(GLOBAL_MUTEX_NODE)
+	CTL_NODE_ACT("reset", act_mutexes_reset, ST | CTL_LOCKED),
+};
+
+static const ctl_node_t stats_nodes[] = {
+	CTL_NODE_FIELDS("background_thread", background_fields, base_background, 0),
+	CTL_NODE_DIR("mutexes", global_mutex_nodes),
+	CTL_NODE_NUMBERED("arenas", arena_proto, index_arena, 0),
+	CTL_NODE_R("zero_reallocs", CTL_SIZE, get_zero_reallocs, ST),
+};
+
+const ctl_node_t ctl_dir_stats =
+    CTL_NODE_BOTH("stats", stats_nodes, global_fields, base_global, 0);
+
+static const ctl_node_t approximate_nodes[] = {
+	CTL_NODE_R("active", CTL_SIZE, get_approximate_active, 0),
+};
+
+const ctl_node_t ctl_dir_approximate = CTL_NODE_DIR("approximate_stats", approximate_nodes);

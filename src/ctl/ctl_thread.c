@@ -1,0 +1,347 @@
+/*
+ * thread.* (the calling thread) and tcache.* (caches made by hand).  A thread that has no tsd, for
+ * lack of memory or because it is ending, answers like a thread without a cache on arena 0.
+ */
+#include "arena/arenas.h"
+#include "conf.h"
+#include "ctl/ctl_rooms.h"
+#include "os/thread.h"
+#include "prof.h"
+#include "thread/peak.h"
+#include "thread/tcache.h"
+#include "thread/tsd.h"
+#include "util/assert.h"
+
+#define NCACHED_SPEC_MAX 1000
+
+static tsd_t *
+this_thread(void) {
+	return tsd_fetch_in_gate(tls_get());
+}
+
+/* ------------------------------------------------------------------ arena and counters */
+
+static int
+get_arena(const ctl_call_t *call, ctl_value_t *out) {
+	(void)call;
+	tsd_t *tsd = this_thread();
+	out->u = tsd == NULL ? 0 : arena_ind_get(tsd->arena);
+	return 0;
+}
+
+static int
+set_arena(const ctl_call_t *call, const void *in) {
+	unsigned ind;
+	(void)call;
+	memcpy(&ind, in, sizeof(ind));
+	if (ind >= arenas_narenas_total()) {
+		return EFAULT;
+	}
+	tsd_t *tsd = this_thread();
+	arena_t *to = arenas_get_or_init(ind);
+	if (tsd == NULL || to == NULL) {
+		return EAGAIN;
+	}
+	arena_t *from = tsd->arena;
+	if (to != from) {
+		arenas_bind(to);
+		if (tsd->tcache != NULL) {
+			tcache_rebind(tsd->tcache, to);
+		}
+		tsd->arena = to;
+		arenas_unbind(from);
+	}
+	return 0;
+}
+
+static int
+get_allocated(const ctl_call_t *call, ctl_value_t *out) {
+	(void)call;
+	tsd_t *tsd = this_thread();
+	out->u64 = tsd == NULL ? 0 : tsd_allocated(tsd);
+	return 0;
+}
+
+static int
+get_deallocated(const ctl_call_t *call, ctl_value_t *out) {
+	(void)call;
+	tsd_t *tsd = this_thread();
+	out->u64 = tsd == NULL ? 0 : tsd_deallocated(tsd);
+	return 0;
+}
+
+static int
+get_allocatedp(const ctl_call_t *call, ctl_value_t *out) {
+	(void)call;
+	tsd_t *tsd = this_thread();
+	if (tsd == NULL) {
+		return EAGAIN;
+	}
+	out->p = tsd_allocatedp(tsd);
+	return 0;
+}
+
+static int
+get_deallocatedp(const ctl_call_t *call, ctl_value_t *out) {
+	(void)call;
+	tsd_t *tsd = this_thread();
+	if (tsd == NULL) {
+		return EAGAIN;
+	}
+	out->p = tsd_deallocatedp(tsd);
+	return 0;
+}
+
+static int
+get_peak(const ctl_call_t *call, ctl_value_t *out) {
+	(void)call;
+	tsd_t *tsd = this_thread();
+	out->u64 = tsd == NULL ? 0 : peak_read(tsd);
+	return 0;
+}
+
+static int
+act_peak_reset(const ctl_call_t *call, const void *in) {
+	(void)call;
+	(void)in;
+	tsd_t *tsd = this_thread();
+	if (tsd != NULL) {
+		peak_reset(tsd);
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------ the automatic cache */
+
+static int
+get_enabled(const ctl_call_t *call, ctl_value_t *out) {
+	(void)call;
+	tsd_t *tsd = this_thread();
+	out->b = tsd != NULL && tsd->tcache != NULL;
+	return 0;
+}
+
+static int
+set_enabled(const ctl_call_t *call, const void *in) {
+	bool enabled;
+	(void)call;
+	memcpy(&enabled, in, sizeof(enabled));
+	tsd_t *tsd = this_thread();
+	return tsd == NULL ? EAGAIN : tcache_enabled_set(tsd, enabled);
+}
+
+static int
+get_tcache_max(const ctl_call_t *call, ctl_value_t *out) {
+	(void)call;
+	tsd_t *tsd = this_thread();
+	out->z = tsd == NULL ? 0 : tsd->tcache_max;
+	return 0;
+}
+
+static int
+set_tcache_max(const ctl_call_t *call, const void *in) {
+	size_t max;
+	(void)call;
+	memcpy(&max, in, sizeof(max));
+	tsd_t *tsd = this_thread();
+	return tsd == NULL ? EAGAIN : tcache_max_set(tsd, min_zu(max, TCACHE_MAX_LIMIT));
+}
+
+static int
+act_tcache_flush(const ctl_call_t *call, const void *in) {
+	(void)call;
+	(void)in;
+	tsd_t *tsd = this_thread();
+	if (tsd == NULL || tsd->tcache == NULL) {
+		return EFAULT;
+	}
+	tcache_flush(tsd, tsd->tcache);
+	return 0;
+}
+
+static int
+raw_ncached_max_read(const ctl_call_t *call, ctl_value_t *out) {
+	size_t size;
+	(void)out;
+	if (call->newp == NULL || call->newlen != sizeof(size)) {
+		return EINVAL;
+	}
+	memcpy(&size, call->newp, sizeof(size));
+	size_t n = 0;
+	tsd_t *tsd = this_thread();
+	int err = size > TCACHE_MAX_LIMIT ? EINVAL :
+	    tsd == NULL ? 0 : tcache_ncached_max_get(tsd, size, &n);
+	return err != 0 ? err : ctl_reply(call, &n, sizeof(n));
+}
+
+static int
+check_ncached_max(void *ctx, size_t from, size_t to, size_t n) {
+	(void)ctx;
+	(void)from;
+	(void)to;
+	(void)n;
+	return 0;
+}
+
+static int
+apply_ncached_max(void *ctx, size_t from, size_t to, size_t n) {
+	bool is_outside = from > to || from > TCACHE_MAX_LIMIT;
+	return is_outside ? 0 : tcache_ncached_max_set(ctx, from, min_zu(to, TCACHE_MAX_LIMIT),
+	    min_zu(n, TCACHE_NCACHED_LIMIT));
+}
+
+/* The whole text is checked before any of it is applied. */
+static int
+set_ncached_max(const ctl_call_t *call, const void *in) {
+	const char *text;
+	(void)call;
+	memcpy(&text, in, sizeof(text));
+	tsd_t *tsd = this_thread();
+	if (tsd == NULL || tsd->tcache == NULL) {
+		return ENOENT;
+	}
+	size_t len = text == NULL ? NCACHED_SPEC_MAX : strnlen(text, NCACHED_SPEC_MAX);
+	if (len == NCACHED_SPEC_MAX) {
+		return EINVAL;
+	}
+	if (len == 0) {
+		return 0;
+	}
+	int err = conf_parse_ranges(text, len, check_ncached_max, NULL);
+	return err != 0 ? err : conf_parse_ranges(text, len, apply_ncached_max, tsd);
+}
+
+/* With many more arenas than CPUs the thread's own one may stay unvisited: purged at once. */
+static int
+act_idle(const ctl_call_t *call, const void *in) {
+	(void)call;
+	(void)in;
+	tsd_t *tsd = this_thread();
+	if (tsd == NULL) {
+		return 0;
+	}
+	if (tsd->tcache != NULL) {
+		tcache_flush(tsd, tsd->tcache);
+	}
+	if (arenas_narenas_auto() > 2 * os_ncpus()) {
+		arena_decay(tsd->arena, true);
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------ the profiler's view */
+
+static int
+raw_prof_name(const ctl_call_t *call, ctl_value_t *out) {
+	const char *name;
+	(void)out;
+	bool has_old = call->oldp != NULL || call->oldlenp != NULL;
+	bool has_new = call->newp != NULL || call->newlen != 0;
+	if (has_old && has_new) {
+		return EPERM;
+	}
+	tsd_t *tsd = this_thread();
+	if (!has_new) {
+		name = prof_thread_name_get(tsd);
+		return ctl_reply(call, &name, sizeof(name));
+	}
+	if (call->newp == NULL || call->newlen != sizeof(name)) {
+		return EINVAL;
+	}
+	memcpy(&name, call->newp, sizeof(name));
+	return name == NULL ? EINVAL : prof_thread_name_set(tsd, name);
+}
+
+static int
+get_prof_active(const ctl_call_t *call, ctl_value_t *out) {
+	(void)call;
+	out->b = prof_thread_active_get(this_thread());
+	return 0;
+}
+
+static int
+set_prof_active(const ctl_call_t *call, const void *in) {
+	bool active;
+	(void)call;
+	memcpy(&active, in, sizeof(active));
+	return prof_thread_active_set(this_thread(), active);
+}
+
+/* ------------------------------------------------------------------ caches by hand */
+
+static int
+raw_tcache_create(const ctl_call_t *call, ctl_value_t *out) {
+	unsigned id;
+	(void)out;
+	if (call->newp != NULL || call->newlen != 0) {
+		return EPERM;
+	}
+	if (call->oldp == NULL || call->oldlenp == NULL || *call->oldlenp != sizeof(id)) {
+		if (call->oldlenp != NULL) {
+			*call->oldlenp = 0;
+		}
+		return EINVAL;
+	}
+	if (tcaches_create(this_thread(), &id) != 0) {
+		return EFAULT;
+	}
+	return ctl_reply(call, &id, sizeof(id));
+}
+
+static int
+set_tcache_id_flush(const ctl_call_t *call, const void *in) {
+	unsigned id;
+	(void)call;
+	memcpy(&id, in, sizeof(id));
+	return tcaches_flush(this_thread(), id);
+}
+
+static int
+set_tcache_id_destroy(const ctl_call_t *call, const void *in) {
+	unsigned id;
+	(void)call;
+	memcpy(&id, in, sizeof(id));
+	return tcaches_destroy(this_thread(), id);
+}
+
+/* ------------------------------------------------------------------ directories */
+
+static const ctl_node_t ncached_max_nodes[] = {
+	CTL_NODE_RAW("read_sizeclass", raw_ncached_max_read, 0),
+	CTL_NODE_W("write", CTL_STRING, set_ncached_max, 0),
+};
+static const ctl_node_t thread_tcache_nodes[] = {
+	CTL_NODE_RW("enabled", CTL_BOOL, get_enabled, set_enabled, 0),
+	CTL_NODE_RW("max", CTL_SIZE, get_tcache_max, set_tcache_max, 0),
+	CTL_NODE_ACT("flush", act_tcache_flush, 0),
+	CTL_NODE_DIR("ncached_max", ncached_max_nodes),
+};
+static const ctl_node_t peak_nodes[] = {
+	CTL_NODE_R("read", CTL_U64, get_peak, CTL_IF_STATS),
+	CTL_NODE_ACT("reset", act_peak_reset, CTL_IF_STATS),
+};
+static const ctl_node_t thread_prof_nodes[] = {
+	CTL_NODE_RAW("name", raw_prof_name, CTL_IF_BOOTED),
+	CTL_NODE_RW("active", CTL_BOOL, get_prof_active, set_prof_active, CTL_IF_PROF),
+};
+static const ctl_node_t thread_nodes[] = {
+	CTL_NODE_RW("arena", CTL_UNSIGNED, get_arena, set_arena, 0),
+	CTL_NODE_R("allocated", CTL_U64, get_allocated, 0),
+	CTL_NODE_R("allocatedp", CTL_POINTER, get_allocatedp, 0),
+	CTL_NODE_R("deallocated", CTL_U64, get_deallocated, 0),
+	CTL_NODE_R("deallocatedp", CTL_POINTER, get_deallocatedp, 0),
+	CTL_NODE_DIR("tcache", thread_tcache_nodes),
+	CTL_NODE_DIR("peak", peak_nodes),
+	CTL_NODE_DIR("prof", thread_prof_nodes),
+	CTL_NODE_ACT("idle", act_idle, 0),
+};
+
+const ctl_node_t ctl_dir_thread = CTL_NODE_DIR("thread", thread_nodes);
+
+static const ctl_node_t tcache_nodes[] = {
+	CTL_NODE_RAW("create", raw_tcache_create, 0),
+	CTL_NODE_W("flush", CTL_UNSIGNED, set_tcache_id_flush, CTL_NEED_NEW),
+	CTL_NODE_W("destroy", CTL_UNSIGNED, set_tcache_id_destroy, CTL_NEED_NEW),
+};
+
+const ctl_node_t ctl_dir_tcache = CTL_NODE_DIR("tcache", tcache_nodes);
