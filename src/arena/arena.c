@@ -84,11 +84,14 @@ arena_slab_delete(edata_t *e) {
 }
 
 unsigned
-arena_small_fill(arena_t *a, szind_t szind, unsigned shard, void **out, unsigned n) {
+arena_small_fill(arena_t *a, szind_t szind, unsigned shard, void **out, unsigned n,
+    uint64_t nrequests, unsigned nfills) {
 	assert(szind < SC_NBINS && n > 0);
 	const bin_info_t *info = &bin_infos[szind];
 	bin_t *bin = arena_bin(a, szind, shard);
 	mutex_lock(&bin->mtx);
+	bin->stats.nrequests += nrequests;
+	bin->stats.nfills += nfills;
 	unsigned got = bin_take_locked(bin, info, out, n);
 	while (got == 0) {
 		mutex_unlock(&bin->mtx);
@@ -166,15 +169,14 @@ arena_small_flush(szind_t szind, void **ptrs, unsigned n) {
 
 void
 arena_small_count_requests(arena_t *a, szind_t szind, unsigned shard, uint64_t nrequests,
-    bool is_fill, bool is_flush) {
+    unsigned nflushes) {
 	if (!config_stats) {
 		return;
 	}
 	bin_t *bin = arena_bin(a, szind, shard);
 	mutex_lock(&bin->mtx);
 	bin->stats.nrequests += nrequests;
-	bin->stats.nfills += is_fill ? 1 : 0;
-	bin->stats.nflushes += is_flush ? 1 : 0;
+	bin->stats.nflushes += nflushes;
 	mutex_unlock(&bin->mtx);
 }
 
@@ -185,10 +187,9 @@ arena_malloc(arena_t *a, size_t usize, size_t alignment, bool zero) {
 	}
 	void *p;
 	szind_t szind = sz_s2i(usize);
-	if (arena_small_fill(a, szind, 0, &p, 1) == 0) {
+	if (arena_small_fill(a, szind, 0, &p, 1, 1, 0) == 0) {
 		return NULL;
 	}
-	arena_small_count_requests(a, szind, 0, 1, false, false);
 	if (zero) {
 		memset(p, 0, usize);
 	}

@@ -64,13 +64,17 @@ arena_ind_get(const arena_t *a) {
 	return a->ind;
 }
 
-/* Up to n regions of class szind (at least one) into out; 0: no memory. */
-unsigned arena_small_fill(arena_t *a, szind_t szind, unsigned shard, void **out, unsigned n);
+/*
+ * Up to n regions of class szind (at least one) into out; 0: no memory.  nrequests and nfills are
+ * added to the class' counters.
+ */
+unsigned arena_small_fill(arena_t *a, szind_t szind, unsigned shard, void **out, unsigned n,
+    uint64_t nrequests, unsigned nfills);
 /* Returns n regions of class szind, of whatever arenas; the array is used as scratch space. */
 void arena_small_flush(szind_t szind, void **ptrs, unsigned n);
-/* Adds requests served by thread caches to the counters of a class. */
+/* Adds requests served by a thread cache to the counters of a class. */
 void arena_small_count_requests(arena_t *a, szind_t szind, unsigned shard, uint64_t nrequests,
-    bool is_fill, bool is_flush);
+    unsigned nflushes);
 
 /*
  * One object, without a thread cache.  usize: from sz_s2u or sz_sa2u; alignment 0: the natural one.
@@ -84,8 +88,8 @@ void *arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero);
 void arena_large_dalloc(edata_t *e);
 /* Resizes in place to between usize_min and usize_max; 0 or ENOMEM. */
 int arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bool zero);
-void arena_large_count_requests(arena_t *a, szind_t szind, uint64_t nrequests, bool is_fill,
-    bool is_flush);
+void arena_large_count_requests(arena_t *a, szind_t szind, uint64_t nrequests, unsigned nfills,
+    unsigned nflushes);
 
 /* A sampled object and its record; is_small if usize is a small class. */
 void *arena_malloc_sampled(arena_t *a, size_t usize, size_t alignment, bool zero,

@@ -40,18 +40,14 @@ large_stats_sub(arena_t *a, size_t usize) {
 }
 
 void
-arena_large_count_requests(arena_t *a, szind_t szind, uint64_t nrequests, bool is_fill,
-    bool is_flush) {
+arena_large_count_requests(arena_t *a, szind_t szind, uint64_t nrequests, unsigned nfills,
+    unsigned nflushes) {
 	if (!config_stats) {
 		return;
 	}
 	atomic_fetch_add_u64(&a->large[szind - SC_NBINS].nrequests, nrequests, MO_RELAXED);
-	if (is_fill) {
-		atomic_fetch_add_u64(&a->large_nfills, 1, MO_RELAXED);
-	}
-	if (is_flush) {
-		atomic_fetch_add_u64(&a->large_nflushes, 1, MO_RELAXED);
-	}
+	atomic_fetch_add_u64(&a->large_nfills, nfills, MO_RELAXED);
+	atomic_fetch_add_u64(&a->large_nflushes, nflushes, MO_RELAXED);
 }
 
 /* A cache line's offset within the first page, different from one call to the next. */
@@ -152,7 +148,7 @@ arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bo
 		large_stats_sub(a, old);
 		large_adopt(e, usize);
 		large_stats_add(a, usize);
-		arena_large_count_requests(a, sz_s2i(usize), 1, false, false);
+		arena_large_count_requests(a, sz_s2i(usize), 1, 0, 0);
 	}
 	return 0;
 }

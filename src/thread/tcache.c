@@ -1,0 +1,410 @@
+/* Filling, flushing and upkeep of one cache. Settings and caches by hand are in tcache_set.c. */
+#include "thread/tcache.h"
+
+#include "arena/arenas.h"
+#include "meta/freepool.h"
+#include "thread/tcache_set.h"
+#include "thread/thread_event.h"
+
+/* Room of a stack when it is first used. */
+#define TCACHE_NSLOTS_FIRST 8u
+
+static size_t
+slot_size(unsigned slot) {
+	assert(slot > 0);
+	return sz_i2s(slot - 1);
+}
+
+static bool
+slot_is_small(unsigned slot) {
+	return slot - 1 < SC_NBINS;
+}
+
+static void **
+bin_bottom(const tcache_cold_t *c) {
+	return c->slots + c->nslots;
+}
+
+static unsigned
+bin_ncached(const cache_bin_t *b, const tcache_cold_t *c) {
+	return (unsigned)(bin_bottom(c) - b->head);
+}
+
+static unsigned
+bin_shard(const tsd_t *tsd, unsigned slot) {
+	return tsd == NULL ? 0 : tsd->shard_seed % bin_infos[slot - 1].n_shards;
+}
+
+/* ------------------------------------------------------------------ counting */
+
+static void
+bin_arm(cache_bin_t *b, tcache_cold_t *c, size_t size) {
+	uint64_t beat = max_zu(THREAD_EVENT_BYTES / size, 1);
+	uint64_t w = c->to_sample < beat ? c->to_sample : beat;
+	assert(w > 0);
+	if (c->to_sample != UINT64_MAX) {
+		c->to_sample -= w;
+	}
+	c->window = (uint32_t)w;
+	b->countdown = (uint32_t)w;
+}
+
+/* The pops since the last fold go to the byte counter and to the bin's requests. */
+static uint64_t
+bin_fold(tsd_t *tsd, tcache_t *tc, unsigned slot) {
+	cache_bin_t *b = &tc->bins[slot];
+	tcache_cold_t *c = &tc->cold[slot];
+	uint32_t pops = c->window - b->countdown;
+	uint64_t bytes = (uint64_t)pops * slot_size(slot);
+	assert(b->countdown <= c->window);
+	c->window = b->countdown;
+	c->nrequests += pops;
+	if (tc->is_auto) {
+		tsd->popped += bytes;
+	} else {
+		tsd->direct_alloc += bytes;
+	}
+	return bytes;
+}
+
+void
+tcache_fold(tsd_t *tsd, tcache_t *tc) {
+	for (unsigned s = 1; s < tc->nslots; s++) {
+		tsd->event_bytes += bin_fold(tsd, tc, s);
+	}
+}
+
+void
+tcache_retune(tsd_t *tsd, tcache_t *tc) {
+	for (unsigned s = 1; s < tc->nslots; s++) {
+		size_t size = slot_size(s);
+		tsd->event_bytes += bin_fold(tsd, tc, s);
+		tc->cold[s].to_sample = thread_event_draw_objects(tsd, size);
+		bin_arm(&tc->bins[s], &tc->cold[s], size);
+	}
+}
+
+bool
+tcache_is_sample_after_count(tsd_t *tsd, tcache_t *tc, unsigned slot) {
+	cache_bin_t *b = &tc->bins[slot];
+	tcache_cold_t *c = &tc->cold[slot];
+	if (b->countdown != 0 && --b->countdown != 0) {
+		return false;
+	}
+	size_t size = slot_size(slot);
+	uint64_t bytes = bin_fold(tsd, tc, slot);
+	bool is_sample = c->to_sample == 0;
+	if (is_sample) {
+		c->to_sample = thread_event_draw_objects(tsd, size);
+	}
+	bin_arm(b, c, size);
+	thread_event_advance(tsd, bytes);
+	return is_sample && tsd->tls->inside == 0;
+}
+
+/* A counted request was not served. */
+static void
+bin_uncount(tsd_t *tsd, tcache_t *tc, unsigned slot) {
+	cache_bin_t *b = &tc->bins[slot];
+	tcache_cold_t *c = &tc->cold[slot];
+	if (b->countdown < c->window) {
+		b->countdown++;
+		return;
+	}
+	c->nrequests -= c->nrequests > 0 ? 1 : 0;
+	*(tc->is_auto ? &tsd->popped : &tsd->direct_alloc) -= slot_size(slot);
+}
+
+void
+tcache_took_sample(tsd_t *tsd, tcache_t *tc, unsigned slot) {
+	if (tc->is_auto) {
+		tsd->filled += slot_size(slot); /* as if it had passed through the bin */
+	}
+}
+
+/* ------------------------------------------------------------------ stacks */
+
+/* The mark goes back to the bottom. */
+static void
+bin_unmark(cache_bin_t *b, tcache_cold_t *c) {
+	b->empty = bin_bottom(c);
+	c->is_marked = false;
+}
+
+/* Gives the bin's stack room for nslots pointers, keeping its content; on failure it stays as it is. */
+static void
+bin_grow(cache_bin_t *b, tcache_cold_t *c, unsigned nslots) {
+	assert(nslots > c->nslots && nslots <= c->max);
+	void **slots = meta_alloc(nslots * sizeof(void *));
+	if (slots == NULL) {
+		return;
+	}
+	unsigned n = bin_ncached(b, c);
+	void **head = slots + nslots - n;
+	if (n > 0) {
+		memcpy(head, b->head, n * sizeof(void *));
+	}
+	meta_free(c->slots, c->nslots * sizeof(void *));
+	c->slots = slots;
+	c->nslots = (uint16_t)nslots;
+	b->head = head;
+	b->full = slots;
+	bin_unmark(b, c);
+}
+
+static void
+bin_grow_next(cache_bin_t *b, tcache_cold_t *c) {
+	unsigned next = c->nslots == 0 ? TCACHE_NSLOTS_FIRST : c->nslots * 2u;
+	bin_grow(b, c, (unsigned)min_zu(next, c->max));
+}
+
+static void
+bin_report_flush(tsd_t *tsd, tcache_t *tc, unsigned slot) {
+	tcache_cold_t *c = &tc->cold[slot];
+	if (slot_is_small(slot)) {
+		arena_small_count_requests(tc->arena, slot - 1, bin_shard(tsd, slot), c->nrequests, 1);
+	} else {
+		arena_large_count_requests(tc->arena, slot - 1, c->nrequests, 0, 1);
+	}
+	c->nrequests = 0;
+}
+
+static void
+slot_free_objects(unsigned slot, void **ptrs, unsigned n) {
+	if (slot_is_small(slot)) {
+		arena_small_flush(slot - 1, ptrs, n);
+		return;
+	}
+	for (unsigned i = 0; i < n; i++) {
+		arena_large_dalloc(emap_edata(ptrs[i]));
+	}
+}
+
+/* Returns the n objects at the bottom, which have been there longest. */
+static void
+bin_flush_bottom(tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned n) {
+	cache_bin_t *b = &tc->bins[slot];
+	tcache_cold_t *c = &tc->cold[slot];
+	unsigned ncached = bin_ncached(b, c);
+	assert(n <= ncached);
+	if (n == 0) {
+		return;
+	}
+	bin_report_flush(tsd, tc, slot);
+	slot_free_objects(slot, bin_bottom(c) - n, n);
+	memmove(b->head + n, b->head, (ncached - n) * sizeof(void *));
+	b->head += n;
+	bin_unmark(b, c);
+	if (tc->is_auto) {
+		tsd->flushed += (uint64_t)n * slot_size(slot);
+	}
+}
+
+void
+tcache_flush(tsd_t *tsd, tcache_t *tc) {
+	for (unsigned s = 1; s < tc->nslots; s++) {
+		bin_fold(tsd, tc, s);
+		if (tc->cold[s].nslots > 0) {
+			bin_flush_bottom(tsd, tc, s, bin_ncached(&tc->bins[s], &tc->cold[s]));
+		}
+		if (tc->cold[s].nrequests > 0) {
+			bin_report_flush(tsd, tc, s);
+		}
+		bin_arm(&tc->bins[s], &tc->cold[s], slot_size(s));
+	}
+}
+
+/* ------------------------------------------------------------------ taking and putting */
+
+static unsigned
+slot_fetch_objects(tsd_t *tsd, tcache_t *tc, unsigned slot, void **out, unsigned n) {
+	tcache_cold_t *c = &tc->cold[slot];
+	uint64_t nrequests = c->nrequests;
+	c->nrequests = 0;
+	if (slot_is_small(slot)) {
+		return arena_small_fill(tc->arena, slot - 1, bin_shard(tsd, slot), out, n, nrequests, 1);
+	}
+	arena_large_count_requests(tc->arena, slot - 1, nrequests, 1, 0);
+	out[0] = arena_large_malloc(tc->arena, slot_size(slot), 0, false);
+	return out[0] == NULL ? 0 : 1;
+}
+
+/* Fills half of the stack, or nothing if there is no memory. */
+static void
+bin_fill(tsd_t *tsd, tcache_t *tc, unsigned slot) {
+	cache_bin_t *b = &tc->bins[slot];
+	tcache_cold_t *c = &tc->cold[slot];
+	if (c->nslots < c->max && (c->nslots == 0 || c->misses > 0)) {
+		bin_grow_next(b, c);
+	}
+	c->misses = 1;
+	unsigned n = slot_is_small(slot) ? (c->nslots + 1u) / 2 : min_zu(1, c->nslots) != 0;
+	if (n == 0) {
+		return;
+	}
+	assert(bin_ncached(b, c) == 0);
+	void **at = bin_bottom(c) - n;
+	unsigned got = slot_fetch_objects(tsd, tc, slot, at, n);
+	if (got < n) {
+		memmove(at + (n - got), at, got * sizeof(void *));
+	}
+	b->head = bin_bottom(c) - got;
+	if (tc->is_auto) {
+		tsd->filled += (uint64_t)got * slot_size(slot);
+	}
+}
+
+/* The bin cannot hold anything: one object straight from the arena. */
+static void *
+slot_fetch_one(tsd_t *tsd, tcache_t *tc, unsigned slot) {
+	void *p;
+	if (slot_fetch_objects(tsd, tc, slot, &p, 1) == 0) {
+		return NULL;
+	}
+	if (tc->is_auto) {
+		tsd->filled += slot_size(slot);
+	}
+	return p;
+}
+
+void *
+tcache_take(tsd_t *tsd, tcache_t *tc, unsigned slot) {
+	assert(slot > 0 && slot < tc->nslots);
+	cache_bin_t *b = &tc->bins[slot];
+	tcache_cold_t *c = &tc->cold[slot];
+	if (b->head == b->empty && c->is_marked) {
+		bin_unmark(b, c);
+	}
+	if (b->head == b->empty && c->max > 0) {
+		bin_fill(tsd, tc, slot);
+	}
+	void *p = b->head != b->empty ? *b->head++ : slot_fetch_one(tsd, tc, slot);
+	if (unlikely(p == NULL)) {
+		bin_uncount(tsd, tc, slot);
+	}
+	return p;
+}
+
+static unsigned
+bin_flush_count(const tcache_cold_t *c, unsigned slot) {
+	unsigned div = slot_is_small(slot) ? opt_lg_tcache_flush_small_div
+	    : opt_lg_tcache_flush_large_div;
+	unsigned n = c->nslots >> div;
+	return n == 0 ? 1 : n;
+}
+
+bool
+tcache_has_taken(tsd_t *tsd, tcache_t *tc, unsigned slot, void *ptr) {
+	assert(slot > 0 && slot < tc->nslots);
+	cache_bin_t *b = &tc->bins[slot];
+	tcache_cold_t *c = &tc->cold[slot];
+	if (b->head == b->full && c->nslots < c->max) {
+		bin_grow_next(b, c);
+	}
+	if (b->head == b->full) {
+		if (c->nslots == 0) {
+			return false;
+		}
+		bin_flush_bottom(tsd, tc, slot, bin_flush_count(c, slot));
+	}
+	bool is_pushed = cache_bin_has_pushed(b, ptr);
+	assert(is_pushed);
+	return is_pushed;
+}
+
+/* ------------------------------------------------------------------ upkeep */
+
+void
+tcache_gc_step(tsd_t *tsd, tcache_t *tc) {
+	if (++tsd->gc_next >= tc->nslots) {
+		tsd->gc_next = 1;
+	}
+	unsigned slot = tsd->gc_next;
+	if (slot >= tc->nslots) {
+		return;
+	}
+	cache_bin_t *b = &tc->bins[slot];
+	tcache_cold_t *c = &tc->cold[slot];
+	if (c->nslots == 0) {
+		return;
+	}
+	if (c->is_marked) {
+		/* Nothing below the mark was used since the last turn: three quarters of it may go. */
+		unsigned idle = (unsigned)(bin_bottom(c) - b->empty);
+		bin_flush_bottom(tsd, tc, slot, idle - idle / 4);
+	}
+	c->misses = 0;
+	bin_unmark(b, c);
+	unsigned n = bin_ncached(b, c);
+	if (n > 1) {
+		b->empty = b->head + (n + 1) / 2;
+		c->is_marked = true;
+	}
+}
+
+size_t
+tcache_cached_bytes(const tcache_t *tc) {
+	size_t bytes = 0;
+	for (unsigned s = 1; s < tc->nslots; s++) {
+		bytes += (size_t)bin_ncached(&tc->bins[s], &tc->cold[s]) * slot_size(s);
+	}
+	return bytes;
+}
+
+/* ------------------------------------------------------------------ life */
+
+/* One piece of memory: the struct, the bins, the cold halves. */
+static size_t
+tcache_bytes(unsigned nslots, size_t *bins_at, size_t *cold_at) {
+	*bins_at = align_up(sizeof(tcache_t), CACHELINE);
+	*cold_at = *bins_at + nslots * sizeof(cache_bin_t);
+	return *cold_at + nslots * sizeof(tcache_cold_t);
+}
+
+tcache_t *
+tcache_new(tsd_t *tsd, arena_t *arena, size_t max, bool is_auto) {
+	size_t bins_at, cold_at;
+	unsigned nslots = max == 0 ? 2 : sz_s2i(max) + 2;
+	tcache_t *tc = meta_alloc(tcache_bytes(nslots, &bins_at, &cold_at));
+	if (tc == NULL) {
+		return NULL;
+	}
+	tc->bins = (cache_bin_t *)((char *)tc + bins_at);
+	tc->cold = (tcache_cold_t *)((char *)tc + cold_at);
+	tc->nslots = nslots;
+	tc->is_auto = is_auto;
+	for (unsigned s = 1; s < nslots; s++) {
+		tc->cold[s].max = (uint16_t)tcache_ncached_max_default(s - 1);
+		tc->cold[s].to_sample = thread_event_draw_objects(tsd, slot_size(s));
+		bin_arm(&tc->bins[s], &tc->cold[s], slot_size(s));
+	}
+	ql_init(&tc->link);
+	tcache_rebind(tc, arena);
+	return tc;
+}
+
+void
+tcache_delete(tsd_t *tsd, tcache_t *tc) {
+	size_t bins_at, cold_at;
+	tcache_flush(tsd, tc);
+	tcache_rebind(tc, NULL);
+	for (unsigned s = 1; s < tc->nslots; s++) {
+		meta_free(tc->cold[s].slots, tc->cold[s].nslots * sizeof(void *));
+	}
+	meta_free(tc, tcache_bytes(tc->nslots, &bins_at, &cold_at));
+}
+
+void
+tcache_rebind(tcache_t *tc, arena_t *arena) {
+	if (tc->arena != NULL) {
+		mutex_lock(&tc->arena->tcache_list_mtx);
+		ql_remove(&tc->link);
+		mutex_unlock(&tc->arena->tcache_list_mtx);
+	}
+	tc->arena = arena;
+	if (arena != NULL) {
+		mutex_lock(&arena->tcache_list_mtx);
+		ql_push_tail(&arena->tcaches, &tc->link);
+		mutex_unlock(&arena->tcache_list_mtx);
+	}
+}

@@ -1,0 +1,104 @@
+/*
+ * A cache of free objects: one bin per class, with the cold half of each bin beside it.
+ *
+ * The automatic cache of a thread is reached by the fast path through the TLS word; caches made by
+ * hand (tcache.create) only by the slow one.  Slot s serves class s-1; slot 0 is never used.
+ * Stacks of pointers start small and grow with use up to the bin's limit, which is what the options
+ * say; a thread that makes a few small allocations pays for a few small stacks.
+ * Only the owner uses a cache; its place in the arena's list is under the arena's tcache_list lock,
+ * and readers of statistics look at the cursors without one.
+ */
+#ifndef THREAD_TCACHE_H
+#define THREAD_TCACHE_H
+
+#include "arena/cache_bin.h"
+#include "thread/tsd.h"
+
+#define TCACHE_NSLOTS_LIMIT 2048u        /* of the nslots options */
+#define TCACHE_NCACHED_LIMIT 8191u       /* of ncached_max settings */
+#define TCACHE_MAX_LIMIT ((size_t)8 << 20)
+
+extern bool opt_tcache;
+extern size_t opt_tcache_max;
+extern ssize_t opt_lg_tcache_nslots_mul;
+extern unsigned opt_tcache_nslots_small_min;
+extern unsigned opt_tcache_nslots_small_max;
+extern unsigned opt_tcache_nslots_large;
+extern size_t opt_tcache_gc_incr_bytes;
+extern size_t opt_tcache_gc_delay_bytes;
+extern unsigned opt_lg_tcache_flush_small_div;
+extern unsigned opt_lg_tcache_flush_large_div;
+extern bool opt_experimental_tcache_gc;
+
+/* The cold half of a bin. */
+typedef struct tcache_cold_s {
+	void **slots;         /* room for nslots pointers; NULL while nslots is 0 */
+	uint64_t to_sample;   /* objects until the next sample when the window ends */
+	uint32_t window;      /* what countdown was set to */
+	uint32_t nrequests;   /* served and not yet reported to the arena */
+	uint16_t nslots;
+	uint16_t max;         /* limit of nslots */
+	uint8_t misses;       /* since upkeep last looked */
+	bool is_marked;       /* `empty` stands above the bottom */
+} tcache_cold_t;
+
+typedef struct tcache_s {
+	ql_t link;            /* in the arena's list */
+	arena_t *arena;
+	bool is_auto;
+	unsigned nslots;      /* bins, slot 0 included */
+	tcache_cold_t *cold;  /* nslots of them */
+	cache_bin_t *bins;    /* nslots of them, 64-byte aligned */
+} tcache_t;
+
+/* Largest cached size (a class) and number of classes cached by default. */
+extern size_t tcache_max_default;
+extern unsigned tcache_nhbins;
+
+void tcache_boot(void);
+/* NULL: no memory. max: largest size to cache. */
+tcache_t *tcache_new(tsd_t *tsd, arena_t *arena, size_t max, bool is_auto);
+/* Returns all objects to their arenas and the cache's memory. */
+void tcache_delete(tsd_t *tsd, tcache_t *tc);
+void tcache_flush(tsd_t *tsd, tcache_t *tc);
+/* Moves the cache to another arena's list. */
+void tcache_rebind(tcache_t *tc, arena_t *arena);
+
+/*
+ * Counts one request of class slot-1 (unless the fast path has: countdown 0) and runs what is due;
+ * true: this request is to be a sample.  Then tcache_take() or, for a sample that is served
+ * elsewhere, tcache_took_sample().
+ */
+bool tcache_is_sample_after_count(tsd_t *tsd, tcache_t *tc, unsigned slot);
+/* An object, from the bin or by filling it; NULL: no memory (the request is uncounted). */
+void *tcache_take(tsd_t *tsd, tcache_t *tc, unsigned slot);
+void tcache_took_sample(tsd_t *tsd, tcache_t *tc, unsigned slot);
+/* Puts an object of class slot-1 in. false: the bin holds nothing; the caller frees it. */
+bool tcache_has_taken(tsd_t *tsd, tcache_t *tc, unsigned slot, void *ptr);
+
+/* One step of upkeep: gives back what a bin has not used since its last turn. */
+void tcache_gc_step(tsd_t *tsd, tcache_t *tc);
+/* Draws new distances to the next samples, after the rate changed. */
+void tcache_retune(tsd_t *tsd, tcache_t *tc);
+/* Brings the byte counters of the tsd up to date. */
+void tcache_fold(tsd_t *tsd, tcache_t *tc);
+/* Bytes in the cache now. */
+size_t tcache_cached_bytes(const tcache_t *tc);
+
+/* thread.tcache.max, .enabled and ncached_max; errno. */
+int tcache_max_set(tsd_t *tsd, size_t max);
+int tcache_enabled_set(tsd_t *tsd, bool enabled);
+/* Limit of a class' bin: SC range from..to of sizes. For the defaults before any thread has a cache. */
+int tcache_ncached_max_default_set(size_t from, size_t to, size_t n);
+int tcache_ncached_max_set(tsd_t *tsd, size_t from, size_t to, size_t n);
+/* Current limit for the class of a size; 0 if it is not cached. EINVAL: above the largest possible. */
+int tcache_ncached_max_get(tsd_t *tsd, size_t size, size_t *n);
+
+/* Caches by hand; EFAULT: no memory or no id left / no such id. */
+int tcaches_create(tsd_t *tsd, unsigned *id);
+int tcaches_flush(tsd_t *tsd, unsigned id);
+int tcaches_destroy(tsd_t *tsd, unsigned id);
+/* NULL: no such cache. */
+tcache_t *tcaches_get(tsd_t *tsd, unsigned id);
+
+#endif

@@ -1,0 +1,291 @@
+/* Limits of caches: options, mallctl, and the table of caches made by hand. */
+#include "thread/tcache_set.h"
+
+#include "arena/arenas.h"
+#include "meta/base.h"
+#include "os/witness.h"
+#include "thread/tcache.h"
+
+bool opt_tcache = true;
+size_t opt_tcache_max = (size_t)32 << 10;
+ssize_t opt_lg_tcache_nslots_mul = 1;
+unsigned opt_tcache_nslots_small_min = 20;
+unsigned opt_tcache_nslots_small_max = 200;
+unsigned opt_tcache_nslots_large = 20;
+size_t opt_tcache_gc_incr_bytes = 65536;
+size_t opt_tcache_gc_delay_bytes = 0;
+unsigned opt_lg_tcache_flush_small_div = 1;
+unsigned opt_lg_tcache_flush_large_div = 1;
+bool opt_experimental_tcache_gc = true;
+
+size_t tcache_max_default;
+unsigned tcache_nhbins;
+
+#define TCACHES_MAX 4094u
+#define TCACHE_CLASSES_MAX 128u
+
+static struct {
+	/* Wishes of tcache_ncached_max, by class, plus one; 0 = none. */
+	uint16_t ncached[TCACHE_CLASSES_MAX];
+	bool has_ncached;
+	/* Caches made by hand. */
+	mutex_t mtx;
+	tcache_t **caches;    /* TCACHES_MAX places, made at first use */
+	uint16_t *free_ids;   /* a stack of ids that were given back */
+	unsigned n_free;
+	unsigned n_used;      /* ids ever given out */
+} set;
+
+/* ------------------------------------------------------------------ limits */
+
+static unsigned
+ncached_from_options(szind_t szind) {
+	if (szind >= SC_NBINS) {
+		return opt_tcache_nslots_large;
+	}
+	uint64_t n = bin_infos[szind].nregs;
+	n = opt_lg_tcache_nslots_mul >= 0 ? n << opt_lg_tcache_nslots_mul
+	    : n >> -opt_lg_tcache_nslots_mul;
+	uint64_t most = opt_tcache_nslots_small_max;
+	uint64_t least = min_zu(opt_tcache_nslots_small_min, most);
+	n = n > most ? most : n < least ? least : n;
+	n &= ~(uint64_t)1;
+	return n < 2 ? 2 : (unsigned)n;
+}
+
+unsigned
+tcache_ncached_max_default(szind_t szind) {
+	if (set.has_ncached && szind < TCACHE_CLASSES_MAX && set.ncached[szind] != 0) {
+		return set.ncached[szind] - 1u;
+	}
+	return ncached_from_options(szind);
+}
+
+/* Classes of the request sizes from..to, cut at the largest cacheable; false: none. */
+static bool
+ncached_range(size_t from, size_t to, szind_t *first, szind_t *last) {
+	if (from > to || from > TCACHE_MAX_LIMIT) {
+		return false;
+	}
+	*first = sz_s2i(from);
+	*last = sz_s2i(min_zu(to, TCACHE_MAX_LIMIT));
+	cassert(TCACHE_MAX_LIMIT == (size_t)1 << 23);
+	assert(*last < TCACHE_CLASSES_MAX);
+	return true;
+}
+
+int
+tcache_ncached_max_default_set(size_t from, size_t to, size_t n) {
+	szind_t first, last;
+	if (ncached_range(from, to, &first, &last)) {
+		set.has_ncached = true;
+		for (szind_t i = first; i <= last; i++) {
+			set.ncached[i] = (uint16_t)(min_zu(n, TCACHE_NCACHED_LIMIT) + 1);
+		}
+	}
+	return 0;
+}
+
+void
+tcache_boot(void) {
+	mutex_init(&set.mtx, "tcaches", WITNESS_RANK_TCACHES);
+	tcache_max_default = sz_i2s(sz_s2i(min_zu(opt_tcache_max, TCACHE_MAX_LIMIT)));
+	tcache_nhbins = sz_s2i(tcache_max_default) + 1;
+	arena_tcache_bytes_hook = NULL;
+}
+
+/* ------------------------------------------------------------------ while running */
+
+/* A new automatic cache of the given range; limits of the old one are kept. */
+static int
+tcache_rebuild(tsd_t *tsd, size_t max) {
+	tcache_t *old = tsd->tcache;
+	tcache_t *tc = tcache_new(tsd, tsd->arena, max, true);
+	if (tc == NULL) {
+		return EAGAIN;
+	}
+	if (old != NULL) {
+		for (unsigned s = 1; s < min_zu(tc->nslots, old->nslots); s++) {
+			tc->cold[s].max = old->cold[s].max;
+		}
+		tcache_delete(tsd, old);
+	}
+	tsd->tcache = tc;
+	tsd_fast_path_update(tsd);
+	return 0;
+}
+
+/*
+ * The fast path indexes bins by class without a bound, up to the process' largest cached class: a
+ * cache always has bins for all of those, and a smaller limit only closes the upper ones.
+ */
+static void
+tcache_close_above(tsd_t *tsd, size_t max) {
+	tcache_t *tc = tsd->tcache;
+	for (unsigned s = 1; s < tc->nslots; s++) {
+		if (sz_i2s(s - 1) > max) {
+			tc->cold[s].max = 0;
+		}
+	}
+}
+
+int
+tcache_max_set(tsd_t *tsd, size_t max) {
+	max = sz_i2s(sz_s2i(min_zu(max, TCACHE_MAX_LIMIT)));
+	bool is_wider = max > tsd->tcache_max;
+	tsd->tcache_max = max;
+	if (tsd->tcache == NULL) {
+		return 0;
+	}
+	tcache_flush(tsd, tsd->tcache);
+	if (is_wider) {
+		/* Bins that an earlier, smaller limit closed open again. */
+		for (unsigned s = 1; s < tsd->tcache->nslots; s++) {
+			tcache_cold_t *c = &tsd->tcache->cold[s];
+			c->max = c->max != 0 || sz_i2s(s - 1) > max ? c->max
+			    : (uint16_t)tcache_ncached_max_default(s - 1);
+		}
+	}
+	int err = tcache_rebuild(tsd, max_zu(max, tcache_max_default));
+	if (err == 0) {
+		tcache_close_above(tsd, max);
+	}
+	return err;
+}
+
+int
+tcache_enabled_set(tsd_t *tsd, bool enabled) {
+	if (enabled == (tsd->tcache != NULL)) {
+		return 0;
+	}
+	if (!enabled) {
+		tcache_fold(tsd, tsd->tcache);
+		tcache_delete(tsd, tsd->tcache);
+		tsd->tcache = NULL;
+		tsd_fast_path_update(tsd);
+		return 0;
+	}
+	int err = tcache_rebuild(tsd, max_zu(tsd->tcache_max, tcache_max_default));
+	if (err == 0) {
+		tcache_close_above(tsd, tsd->tcache_max);
+	}
+	return err;
+}
+
+int
+tcache_ncached_max_set(tsd_t *tsd, size_t from, size_t to, size_t n) {
+	szind_t first, last;
+	if (tsd->tcache == NULL) {
+		return ENOENT;
+	}
+	if (!ncached_range(from, to, &first, &last)) {
+		return 0;
+	}
+	tcache_flush(tsd, tsd->tcache);
+	for (szind_t i = first; i <= last && i + 1 < tsd->tcache->nslots; i++) {
+		if (sz_i2s(i) <= tsd->tcache_max) {
+			tsd->tcache->cold[i + 1].max = (uint16_t)min_zu(n, TCACHE_NCACHED_LIMIT);
+		}
+	}
+	/* Stacks that are larger than their new limit go; they grow again from empty. */
+	return tcache_rebuild(tsd, max_zu(tsd->tcache_max, tcache_max_default));
+}
+
+int
+tcache_ncached_max_get(tsd_t *tsd, size_t size, size_t *n) {
+	if (size > TCACHE_MAX_LIMIT) {
+		return EINVAL;
+	}
+	unsigned slot = sz_s2i(size) + 1;
+	tcache_t *tc = tsd->tcache;
+	*n = tc == NULL || slot >= tc->nslots ? 0 : tc->cold[slot].max;
+	return 0;
+}
+
+/* ------------------------------------------------------------------ caches by hand */
+
+static int
+tcaches_table_make_locked(void) {
+	if (set.caches != NULL) {
+		return 0;
+	}
+	set.free_ids = base_alloc(base_b0(), TCACHES_MAX * sizeof(uint16_t), CACHELINE);
+	tcache_t **caches = base_alloc(base_b0(), TCACHES_MAX * sizeof(tcache_t *), CACHELINE);
+	if (set.free_ids == NULL || caches == NULL) {
+		return ENOMEM;
+	}
+	set.caches = caches;
+	return 0;
+}
+
+static bool
+tcaches_has_id_locked(unsigned *id) {
+	if (tcaches_table_make_locked() != 0) {
+		return false;
+	}
+	if (set.n_free > 0) {
+		*id = set.free_ids[--set.n_free];
+		return true;
+	}
+	*id = set.n_used;
+	set.n_used += set.n_used < TCACHES_MAX ? 1 : 0;
+	return *id < TCACHES_MAX;
+}
+
+static tcache_t *
+tcaches_make(tsd_t *tsd) {
+	arena_t *arena = tsd != NULL ? tsd->arena : arenas_get(0);
+	return tcache_new(tsd, arena, tcache_max_default, false);
+}
+
+int
+tcaches_create(tsd_t *tsd, unsigned *id) {
+	tcache_t *tc = tcaches_make(tsd);
+	if (tc == NULL) {
+		return EFAULT;
+	}
+	mutex_lock(&set.mtx);
+	bool has_id = tcaches_has_id_locked(id);
+	if (has_id) {
+		assert(set.caches[*id] == NULL);
+		set.caches[*id] = tc;
+	}
+	mutex_unlock(&set.mtx);
+	if (!has_id) {
+		tcache_delete(tsd, tc);
+		return EFAULT;
+	}
+	return 0;
+}
+
+tcache_t *
+tcaches_get(tsd_t *tsd UNUSED, unsigned id) {
+	return set.caches == NULL || id >= TCACHES_MAX ? NULL
+	    : __atomic_load_n(&set.caches[id], __ATOMIC_ACQUIRE);
+}
+
+int
+tcaches_flush(tsd_t *tsd, unsigned id) {
+	tcache_t *tc = tcaches_get(tsd, id);
+	if (tc == NULL) {
+		return EFAULT;
+	}
+	tcache_flush(tsd, tc);
+	return 0;
+}
+
+int
+tcaches_destroy(tsd_t *tsd, unsigned id) {
+	mutex_lock(&set.mtx);
+	tcache_t *tc = tcaches_get(tsd, id);
+	if (tc != NULL) {
+		set.caches[id] = NULL;
+		set.free_ids[set.n_free++] = (uint16_t)id;
+	}
+	mutex_unlock(&set.mtx);
+	if (tc == NULL) {
+		return EFAULT;
+	}
+	tcache_delete(tsd, tc);
+	return 0;
+}

@@ -1,0 +1,77 @@
+/* Heartbeats and gaps. */
+#include "thread/thread_event.h"
+
+#include "arena/arenas.h"
+#include "os/nstime.h"
+#include "thread/tcache.h"
+#include "util/prng.h"
+
+atomic_u64_t thread_event_sample_interval;
+thread_event_hook_t *const *thread_event_hooks;
+
+/* Gaps beyond this many units are as good as never. */
+#define GAP_MAX 1e18
+
+static uint64_t
+thread_event_gap(tsd_t *tsd, double mean) {
+	double gap = prng_exponential(&tsd->prng) * mean;
+	return gap >= GAP_MAX ? (uint64_t)GAP_MAX : (uint64_t)gap;
+}
+
+uint64_t
+thread_event_draw_objects(tsd_t *tsd, size_t usize) {
+	uint64_t interval = atomic_load_u64(&thread_event_sample_interval, MO_RELAXED);
+	if (likely(interval == 0)) {
+		return UINT64_MAX;
+	}
+	if (interval == 1) {
+		return 1;
+	}
+	return 1 + thread_event_gap(tsd, (double)interval / (double)usize);
+}
+
+uint64_t
+thread_event_draw_bytes(tsd_t *tsd) {
+	uint64_t interval = atomic_load_u64(&thread_event_sample_interval, MO_RELAXED);
+	if (likely(interval == 0)) {
+		return UINT64_MAX;
+	}
+	return interval == 1 ? 0 : thread_event_gap(tsd, (double)interval);
+}
+
+bool
+thread_event_is_sample(tsd_t *tsd, size_t usize) {
+	if (likely(tsd->sample_gap == UINT64_MAX)) {
+		return false;
+	}
+	if (usize <= tsd->sample_gap) {
+		tsd->sample_gap -= usize;
+		return false;
+	}
+	tsd->sample_gap = thread_event_draw_bytes(tsd);
+	return true;
+}
+
+static void
+thread_event_heartbeat(tsd_t *tsd, uint64_t bytes) {
+	tsd->tls->inside++;
+	if (tsd->tcache != NULL) {
+		tcache_gc_step(tsd, tsd->tcache);
+	}
+	arenas_tick(nstime_monotonic_coarse_ns());
+	for (thread_event_hook_t *const *h = thread_event_hooks; h != NULL && *h != NULL; h++) {
+		(*h)(tsd, bytes);
+	}
+	tsd->tls->inside--;
+}
+
+void
+thread_event_advance(tsd_t *tsd, uint64_t bytes) {
+	tsd->event_bytes += bytes;
+	if (tsd->event_bytes < THREAD_EVENT_BYTES || tsd->tls->inside != 0) {
+		return;
+	}
+	bytes = tsd->event_bytes;
+	tsd->event_bytes = 0;
+	thread_event_heartbeat(tsd, bytes);
+}

@@ -1,0 +1,199 @@
+/* Making, recalling and taking apart what a thread has. */
+#include "thread/tsd.h"
+
+#include "arena/arenas.h"
+#include "meta/freepool.h"
+#include "os/sys.h"
+#include "thread/tcache.h"
+#include "thread/thread_event.h"
+#include "util/hash.h"
+
+bool tsd_all_slow;
+void (*const *tsd_cleanups)(tsd_t *tsd);
+void (*tsd_recall_hook)(tsd_t *tsd);
+
+static struct {
+	atomic_u32_t count;
+	bool is_booted;
+	uint64_t seed;
+} tsds;
+
+static size_t
+tsd_tcache_bytes(ql_t *link) {
+	return tcache_cached_bytes(container_of(link, tcache_t, link));
+}
+
+static void tsd_cleanup(void *arg);
+
+int
+tsd_boot(void) {
+	tsds.seed = sys_random();
+	int err = tls_cleanup_init(tsd_cleanup);
+	arena_tcache_bytes_hook = tsd_tcache_bytes;
+	tsds.is_booted = err == 0;
+	return err;
+}
+
+unsigned
+tsd_count(void) {
+	return atomic_load_u32(&tsds.count, MO_RELAXED);
+}
+
+void
+tsd_open_fast_path(tsd_t *tsd) {
+	struct tls_s *t = tsd->tls;
+	void *cache = tsd->is_slow || tsd->tcache == NULL ? (void *)(uintptr_t)tls_boot_cache
+	    : (void *)tsd->tcache->bins;
+	__atomic_store_n(&t->cache, cache, __ATOMIC_SEQ_CST);
+	if (unlikely(__atomic_load_n(&t->recall, __ATOMIC_SEQ_CST) != 0)) {
+		/* A recall that came meanwhile wants the next call to be slow. */
+		__atomic_store_n(&t->cache, (void *)(uintptr_t)tls_boot_cache, __ATOMIC_SEQ_CST);
+	}
+}
+
+void
+tsd_fast_path_update(tsd_t *tsd) {
+	tsd_open_fast_path(tsd);
+}
+
+static void
+tsd_look(tsd_t *tsd) {
+	struct tls_s *t = tsd->tls;
+	if (__atomic_exchange_n(&t->recall, 0, __ATOMIC_SEQ_CST) == 0) {
+		return;
+	}
+	if (tsd->tcache != NULL) {
+		tcache_retune(tsd, tsd->tcache);
+	}
+	tsd->sample_gap = thread_event_draw_bytes(tsd);
+	if (tsd_recall_hook != NULL) {
+		tsd_recall_hook(tsd);
+	}
+	tsd_open_fast_path(tsd);
+}
+
+static tsd_t *
+tsd_new(struct tls_s *t) {
+	tsd_t *tsd = meta_alloc(sizeof(tsd_t));
+	if (tsd == NULL) {
+		return NULL;
+	}
+	uint32_t n = atomic_fetch_add_u32(&tsds.count, 1, MO_RELAXED);
+	tsd->tls = t;
+	tsd->prng = hash_mix64(tsds.seed ^ (uintptr_t)tsd);
+	tsd->shard_seed = (uint8_t)n;
+	tsd->is_slow = tsd_all_slow;
+	tsd->tcache_max = tcache_max_default;
+	tsd->arena = arenas_bind_least();
+	tsd->sample_gap = thread_event_draw_bytes(tsd);
+	if (opt_tcache) {
+		tsd->tcache = tcache_new(tsd, tsd->arena, tcache_max_default, true);
+	}
+	return tsd;
+}
+
+static tsd_t *
+tsd_make(struct tls_s *t) {
+	t->state = tsd_state_making;
+	tsd_t *tsd = tsd_new(t);
+	if (tsd == NULL) {
+		t->state = tsd_state_fresh; /* no memory; the next call tries again */
+		return NULL;
+	}
+	gate_register(t, &tsd->gate);
+	/* May allocate in the C library: those calls find no tsd and go past it. */
+	if (tls_cleanup_arm(tsd) != 0) {
+		tsd_cleanup(tsd);
+		t->state = tsd_state_fresh;
+		return NULL;
+	}
+	t->tsd = tsd;
+	t->state = tsd_state_nominal;
+	/* A rate that changed between drawing the gaps and registering is looked at now. */
+	t->recall = 1;
+	tsd_look(tsd);
+	return tsd;
+}
+
+tsd_t *
+tsd_fetch_slow(struct tls_s *t) {
+	assert(t->gate_depth > 0);
+	if (t->state == tsd_state_nominal) {
+		tsd_look(t->tsd);
+		return t->tsd;
+	}
+	return t->state == tsd_state_fresh && tsds.is_booted ? tsd_make(t) : NULL;
+}
+
+tsd_t *
+tsd_enter(void) {
+	struct tls_s *t = tls_get();
+	gate_enter(t);
+	return tsd_fetch_in_gate(t);
+}
+
+void
+tsd_leave(void) {
+	gate_exit(tls_get());
+}
+
+static void
+tsd_recall_one(struct tls_s *t, void *ctx UNUSED) {
+	__atomic_store_n(&t->recall, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&t->cache, (void *)(uintptr_t)tls_boot_cache, __ATOMIC_SEQ_CST);
+}
+
+void
+tsd_recall_all(void) {
+	gate_enter(tls_get());
+	gate_for_each(tsd_recall_one, NULL);
+	gate_exit(tls_get());
+}
+
+/* The key's destructor, and the way back of a failed tsd_make. */
+static void
+tsd_cleanup(void *arg) {
+	tsd_t *tsd = arg;
+	struct tls_s *t = tsd->tls;
+	gate_enter(t);
+	t->inside++;
+	for (size_t i = 0; tsd_cleanups != NULL && tsd_cleanups[i] != NULL; i++) {
+		tsd_cleanups[i](tsd);
+	}
+	if (tsd->tcache != NULL) {
+		tcache_delete(tsd, tsd->tcache);
+	}
+	arenas_unbind(tsd->arena);
+	gate_unregister(t, &tsd->gate);
+	/* From here on the thread is served without a tsd. */
+	__atomic_store_n(&t->cache, (void *)(uintptr_t)tls_boot_cache, __ATOMIC_SEQ_CST);
+	t->tsd = NULL;
+	t->recall = 0;
+	t->state = tsd_state_gone;
+	meta_free(tsd, sizeof(*tsd));
+	atomic_fetch_sub_u32(&tsds.count, 1, MO_RELAXED);
+	t->inside--;
+	gate_exit(t);
+}
+
+/*
+ * What went through the cache is known from its cursors: every byte that was popped or is still
+ * there was filled or pushed, so pushed = cached + popped + flushed - filled.
+ */
+uint64_t
+tsd_allocated(tsd_t *tsd) {
+	if (tsd->tcache != NULL) {
+		tcache_fold(tsd, tsd->tcache);
+	}
+	return tsd->popped + tsd->direct_alloc;
+}
+
+uint64_t
+tsd_deallocated(tsd_t *tsd) {
+	uint64_t cached = 0;
+	if (tsd->tcache != NULL) {
+		tcache_fold(tsd, tsd->tcache);
+		cached = tcache_cached_bytes(tsd->tcache);
+	}
+	return cached + tsd->popped + tsd->flushed - tsd->filled + tsd->direct_dalloc;
+}

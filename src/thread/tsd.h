@@ -1,0 +1,98 @@
+/*
+ * What a thread has of the allocator, beyond the words in its TLS.
+ *
+ * A tsd is made at the first slow path of a thread and goes when the thread exits; a thread without
+ * one (before its first allocation, out of memory, in its last destructors, at boot) is served from
+ * arena 0 without a cache: all functions take NULL for such a thread.
+ * Only the thread itself uses its tsd.  Others may recall it: they point its cache word at the boot
+ * block, so that its next malloc or free comes to the slow path and looks at new settings.
+ */
+#ifndef THREAD_TSD_H
+#define THREAD_TSD_H
+
+#include "arena/arena.h"
+#include "os/gate.h"
+#include "os/tls.h"
+
+struct tcache_s;
+
+/* Values of tls_s.state. */
+enum {
+	tsd_state_fresh = 0,
+	tsd_state_making,   /* in tsd_make: served without */
+	tsd_state_nominal,
+	tsd_state_gone      /* cleaned up; not made again */
+};
+
+typedef struct tsd_s tsd_t;
+struct tsd_s {
+	gate_link_t gate;
+	struct tls_s *tls;
+	struct tcache_s *tcache;      /* NULL: switched off */
+	arena_t *arena;
+	bool is_slow;                 /* the fast path stays closed for this thread */
+	uint8_t shard_seed;
+	unsigned gc_next;             /* bin that upkeep looks at next */
+	size_t tcache_max;            /* largest size cached by this thread */
+	uint64_t prng;
+	/* Bytes, by way: through the cache (popped), between cache and arena, past the cache. */
+	uint64_t popped;
+	uint64_t filled;
+	uint64_t flushed;
+	uint64_t direct_alloc;
+	uint64_t direct_dalloc;
+	/* Copies of thread.allocated and .deallocated that a user polls; kept up once asked for. */
+	bool is_counted;
+	uint64_t counted_alloc;
+	uint64_t counted_dalloc;
+	uint64_t sample_gap;          /* bytes past the cache until a sample is due */
+	uint64_t event_bytes;         /* allocated since the last heartbeat */
+	uint64_t peak_base;
+	uint64_t peak_max;
+	void *prof;                   /* the profiler's */
+};
+
+/* Once. 0 or errno. */
+int tsd_boot(void);
+
+/*
+ * The calling thread's tsd, made if need be; NULL: it has none.  Inside the gate.  Looks at a recall.
+ */
+tsd_t *tsd_fetch_slow(struct tls_s *t);
+
+ALWAYS_INLINE tsd_t *
+tsd_fetch_in_gate(struct tls_s *t) {
+	if (likely(t->state == tsd_state_nominal && t->recall == 0)) {
+		return t->tsd;
+	}
+	return tsd_fetch_slow(t);
+}
+
+/* For entry points other than malloc and free: enters the gate, waiting for a fork to end. */
+tsd_t *tsd_enter(void);
+void tsd_leave(void);
+
+/* Makes all threads look at the settings of sampling (and others) at their next malloc or free. */
+void tsd_recall_all(void);
+
+/* Puts the fast path back in place if this thread may use it. */
+void tsd_open_fast_path(tsd_t *tsd);
+/* is_slow or the cache changed. */
+void tsd_fast_path_update(tsd_t *tsd);
+
+/* Whether new threads keep the fast path closed; set at boot from the options. */
+extern bool tsd_all_slow;
+
+/* Called in order at a thread's exit, inside the gate, before the cache goes; last entry NULL. */
+extern void (*const *tsd_cleanups)(tsd_t *tsd);
+/* Called when a recalled thread looks; NULL: nobody cares. */
+extern void (*tsd_recall_hook)(tsd_t *tsd);
+
+/* thread.allocated and thread.deallocated: exact now. */
+uint64_t tsd_allocated(tsd_t *tsd);
+uint64_t tsd_deallocated(tsd_t *tsd);
+
+/* Number of threads that have a tsd. */
+unsigned tsd_count(void);
+
+#endif
