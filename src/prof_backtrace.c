@@ -21,10 +21,17 @@ extern const char __stop_jemalloc_text[] WEAK HIDDEN;
 extern const char __ehdr_start[] WEAK HIDDEN;
 extern const char etext[] WEAK HIDDEN;
 
+/* The self-test looks at this many stacks, and wants one deeper than that. */
+#define SELF_TEST_STACKS 64
+#define SELF_TEST_DEPTH 2
+
 static struct {
 	uintptr_t own_start;
 	uintptr_t own_end;
-	atomic_u64_t ncut; /* stacks deeper than prof_bt_max */
+	atomic_u64_t ncut;     /* stacks deeper than prof_bt_max */
+	atomic_u32_t ntested;  /* first stacks, up to SELF_TEST_STACKS */
+	atomic_b_t is_deep;    /* one of them was deep enough */
+	atomic_b_t is_judged;
 } backtrace;
 
 /* Whether we were linked into the program itself: then its text is not ours alone. */
@@ -84,6 +91,39 @@ frames_ready(prof_tdata_t *td) {
 	return td->frames != NULL;
 }
 
+static void
+self_test_note(unsigned depth) {
+	if (likely(atomic_load_u32(&backtrace.ntested, MO_RELAXED) >= SELF_TEST_STACKS)) {
+		return;
+	}
+	if (depth > SELF_TEST_DEPTH) {
+		atomic_store_b(&backtrace.is_deep, true, MO_RELAXED);
+	}
+	atomic_fetch_add_u32(&backtrace.ntested, 1, MO_RELEASE);
+}
+
+static void
+self_test_judge(void) {
+	if (atomic_exchange_b(&backtrace.is_judged, true, MO_ACQ_REL)
+	    || atomic_load_b(&backtrace.is_deep, MO_RELAXED)) {
+		return;
+	}
+	malloc_printf("<jemalloc>: all of the first %u backtraces are at most %u deep (prof_unwind:%s)\n",
+	    SELF_TEST_STACKS, SELF_TEST_DEPTH, unwind_name());
+	if (opt_prof_unwind == prof_unwind_auto) {
+		unwind_select(unwind_has("libunwind") ? "libunwind" : "libgcc");
+	}
+}
+
+void
+prof_backtrace_upkeep(void) {
+	unwind_refresh();
+	if (unlikely(!atomic_load_b(&backtrace.is_judged, MO_RELAXED))
+	    && atomic_load_u32(&backtrace.ntested, MO_ACQUIRE) >= SELF_TEST_STACKS) {
+		self_test_judge();
+	}
+}
+
 bool
 prof_backtrace(prof_tdata_t *td, prof_bt_t *bt) {
 	if (unlikely(td->busy) || !frames_ready(td)) {
@@ -94,6 +134,7 @@ prof_backtrace(prof_tdata_t *td, prof_bt_t *bt) {
 	prof_hook_backtrace(td->frames, &len, td->frames_max);
 	assert(len <= td->frames_max);
 	len = prof_backtrace_cut(td->frames, len, backtrace.own_start, backtrace.own_end);
+	self_test_note(len);
 	bt->vec = td->frames;
 	bt->is_cut = len > opt_prof_bt_max;
 	bt->len = bt->is_cut ? opt_prof_bt_max : len;

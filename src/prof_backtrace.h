@@ -22,5 +22,10 @@ void prof_backtrace_done(prof_tdata_t *td);
 /* Cuts leading frames inside [start, end) off; the last one stays if nothing else is there. */
 unsigned prof_backtrace_cut(void **vec, unsigned len, uintptr_t start, uintptr_t end);
 uint64_t prof_backtrace_ncut(void);
+/*
+ * Now and then, with no lock held: objects loaded meanwhile, and the self-test: when the first stacks
+ * all are too short to be true it says so, once, and "auto" goes on with another method.
+ */
+void prof_backtrace_upkeep(void);
 
 #endif /* PROF_BACKTRACE_H */

@@ -562,6 +562,10 @@ void
 prof_data_tdata_exit(prof_tdata_t *td) {
 	assert(atomic_load_u64(&td->pinned, MO_RELAXED) == 0);
 	meta_free(td->frames, td->frames_max * sizeof(void *));
+	for (unsigned i = 0; i < ARRAY_LEN(td->texts); i++) {
+		meta_free(td->texts[i], PROF_TEXT_SIZE);
+		td->texts[i] = NULL;
+	}
 	td->frames = NULL;
 	atomic_store_b(&td->attached, false, MO_RELEASE);
 }

@@ -109,6 +109,12 @@ write_unwinder(prof_writer_t *w) {
 		prof_write_dec(w, st.stops[i]);
 	}
 	prof_write_text(w, "\n");
+	meta_key(w, "unwinder_depths");
+	for (unsigned i = 0; i < UNWIND_DEPTH_BUCKETS; i++) {
+		prof_write_text(w, i == 0 ? "" : " ");
+		prof_write_dec(w, st.depths[i]);
+	}
+	prof_write_text(w, "\n");
 }
 
 static void

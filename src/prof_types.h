@@ -60,6 +60,9 @@ typedef struct prof_site_s {
 
 typedef struct prof_tdata_s prof_tdata_t;
 
+/* A path with a few words around it. */
+#define PROF_TEXT_SIZE ((size_t)4096 + 128)
+
 typedef struct prof_cnt_s {
 	prof_link_t link;      /* the site's counts; link.extra: epoch of prof.reset */
 	prof_node_t node;      /* in the table of counts */
@@ -87,6 +90,7 @@ struct prof_tdata_s {
 	bool busy;             /* a backtrace is being taken into `frames`; the thread's own */
 	unsigned frames_max;
 	void **frames;
+	char *texts[2];        /* what the thread asked for last: an error, a path */
 	/* Belongs to the snapshot being taken. */
 	prof_counts_t snap_cur;
 	prof_counts_t snap_accum;

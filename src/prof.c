@@ -1,0 +1,413 @@
+/*
+ * The face of the profiler: boot, sampled objects, switches, automatic dumps, fork.
+ *
+ * State is a few atomic words; everything else is in the rooms below (books, names and files, dumps,
+ * log, recent list).  Nothing here holds a lock while it calls out.
+ */
+#include "prof.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "arena/slab.h"
+#include "meta/freepool.h"
+#include "os/gate.h"
+#include "os/malloc_io.h"
+#include "os/thread.h"
+#include "prof_backtrace.h"
+#include "prof_data.h"
+#include "prof_dump.h"
+#include "prof_hook.h"
+#include "prof_log.h"
+#include "prof_recent.h"
+#include "prof_sample.h"
+#include "prof_stats.h"
+#include "prof_switch.h"
+#include "thread/tsd.h"
+#include "util/assert.h"
+
+static struct {
+	atomic_u64_t interval_bytes; /* since the last interval dump */
+	/* Dumps that came due while another one was written. */
+	atomic_b_t interval_pending;
+	atomic_b_t gdump_pending;
+} prof;
+
+/* ---------------------------------------------------------------- boot */
+
+static void prof_gdump_due(void);
+
+int
+prof_boot(void) {
+	if (prof_is_booted()) {
+		return 0;
+	}
+	int err = prof_data_boot();
+	if (err != 0) {
+		return err;
+	}
+	if (!opt_prof) {
+		prof_sys_prefix_set(opt_prof_prefix); /* else prof_boot_conf did it */
+	}
+	prof_recent_boot();
+	prof_switch_boot();
+	return 0;
+}
+
+void
+prof_boot_late(void) {
+	if (!prof_is_booted() || prof_switch_is_ready()) {
+		return;
+	}
+	struct tls_s *t = tls_get();
+	t->inside++;
+	if ((opt_prof_final || opt_prof_log) && atexit(prof_fdump) != 0) {
+		malloc_write("<jemalloc>: Error in atexit()\n");
+		if (prof_abort) {
+			abort();
+		}
+	}
+	prof_backtrace_boot();
+	gate_enter(t);
+	if (opt_prof_log) {
+		prof_log_start(NULL);
+	}
+	prof_sample_rate_set(prof_sample_configured());
+	prof_switch_ready(prof_gdump_due);
+	gate_exit(t);
+	t->inside--;
+}
+
+/* ---------------------------------------------------------------- threads */
+
+/* The record of a thread, made if need be; NULL: no memory, or a thread without tsd. */
+static prof_tdata_t *
+prof_tdata(tsd_t *tsd) {
+	if (unlikely(tsd == NULL)) {
+		return NULL;
+	}
+	if (unlikely(tsd->prof == NULL)) {
+		tsd->prof = prof_data_tdata_new(prof_thread_active_init_get());
+	}
+	return tsd->prof;
+}
+
+void
+prof_thread_cleanup(tsd_t *tsd) {
+	prof_tdata_t *td = tsd->prof;
+	if (td != NULL) {
+		tsd->prof = NULL;
+		prof_data_tdata_exit(td);
+	}
+}
+
+bool
+prof_thread_active_get(tsd_t *tsd) {
+	prof_tdata_t *td = prof_is_booted() ? prof_tdata(tsd) : NULL;
+	return td != NULL && td->active;
+}
+
+int
+prof_thread_active_set(tsd_t *tsd, bool active) {
+	if (!prof_is_booted()) {
+		return ENOENT;
+	}
+	prof_tdata_t *td = prof_tdata(tsd);
+	if (td == NULL) {
+		return EAGAIN;
+	}
+	td->active = active;
+	return 0;
+}
+
+const char *
+prof_thread_name_get(tsd_t *tsd) {
+	prof_tdata_t *td = prof_is_booted() ? prof_tdata(tsd) : NULL;
+	return td == NULL ? "" : td->name.text;
+}
+
+static bool
+is_name_char(char c) {
+	return (c >= ' ' && c <= '~') || c == '\t';
+}
+
+int
+prof_thread_name_set(tsd_t *tsd, const char *name) {
+	if (!prof_is_booted() || opt_prof_sys_thread_name) {
+		return ENOENT;
+	}
+	if (name == NULL) {
+		return EINVAL;
+	}
+	for (const char *c = name; *c != '\0'; c++) {
+		if (!is_name_char(*c)) {
+			return EINVAL;
+		}
+	}
+	prof_tdata_t *td = prof_tdata(tsd);
+	if (td == NULL) {
+		return ENOMEM;
+	}
+	prof_tdata_name_write(td, name);
+	return 0;
+}
+
+static void
+name_from_system(prof_tdata_t *td) {
+	char name[OS_THREAD_NAME_SIZE];
+	os_thread_name_get(name, sizeof(name));
+	prof_tdata_name_write(td, name);
+}
+
+/* ---------------------------------------------------------------- sampled objects */
+
+bool
+prof_should_sample(tsd_t *tsd) {
+	if (!prof_switch_is_active() || tsd == NULL || tsd->tls->inside > 1) {
+		return false;
+	}
+	prof_tdata_t *td = prof_tdata(tsd);
+	return td != NULL && td->active;
+}
+
+/* The backtrace was packed away when it was recorded: here it is laid out again. */
+static void
+sample_hook_call(prof_tdata_t *td, const prof_cnt_t *c, const void *ptr, size_t req,
+    size_t usize) {
+	prof_sample_hook_t hook = prof_sample_hook_get();
+	if (likely(hook == NULL)) {
+		return;
+	}
+	unsigned n = prof_site_nframes(c->site);
+	for (unsigned i = 0; i < n; i++) {
+		td->frames[i] = (void *)prof_site_frame(c->site, i);
+	}
+	struct tls_s *t = tls_get();
+	uint32_t depth = gate_leave_all(t);
+	t->inside++;
+	hook(ptr, req, td->frames, n, usize);
+	t->inside--;
+	gate_reenter(t, depth);
+}
+
+static void
+sample_record(prof_tdata_t *td, prof_bt_t *bt, const void *ptr, sample_rec_t *rec, size_t req,
+    size_t usize) {
+	uint64_t rate = prof_sample_rate();
+	uint64_t weight = prof_weight(usize, rate);
+	prof_cnt_t *c = prof_data_add(td, bt, rate, usize, weight);
+	if (c == NULL) {
+		return;
+	}
+	rec->tctx = c;
+	rec->weight = weight;
+	rec->req_size = req;
+	rec->time_ns = prof_log_clock();
+	if (unlikely(opt_prof_stats)) {
+		prof_stats_inc(sz_s2i(usize), req);
+	}
+	if (unlikely(prof_recent_is_on())) {
+		prof_recent_alloc(rec, c, usize);
+	}
+	sample_hook_call(td, c, ptr, req, usize);
+}
+
+void
+prof_sample_alloc(tsd_t *tsd, void *ptr, sample_rec_t *rec, size_t req, size_t usize) {
+	assert(rec->tctx == NULL);
+	prof_tdata_t *td = prof_tdata(tsd);
+	prof_bt_t bt;
+	if (td == NULL || !prof_backtrace(td, &bt)) {
+		return;
+	}
+	if (unlikely(opt_prof_sys_thread_name)) {
+		name_from_system(td);
+	}
+	sample_record(td, &bt, ptr, rec, req, usize);
+	prof_backtrace_done(td);
+}
+
+static void
+sample_free_hook_call(const void *ptr, size_t usize) {
+	prof_sample_free_hook_t hook = prof_sample_free_hook_get();
+	if (unlikely(hook != NULL)) {
+		struct tls_s *t = tls_get();
+		uint32_t depth = gate_leave_all(t);
+		t->inside++;
+		hook(ptr, usize);
+		t->inside--;
+		gate_reenter(t, depth);
+	}
+}
+
+void
+prof_sample_free(tsd_t *tsd, const void *ptr, sample_rec_t *rec, size_t usize) {
+	prof_cnt_t *c = rec->tctx;
+	if (c == NULL) {
+		return;
+	}
+	sample_free_hook_call(ptr, usize);
+	if (unlikely(prof_log_is_running())) {
+		prof_tdata_t *td = prof_tdata(tsd);
+		if (td != NULL) {
+			prof_log_free(td, c, rec->time_ns, usize);
+		}
+	}
+	if (unlikely(__atomic_load_n(&rec->link[0], MO_RELAXED) != NULL)) {
+		prof_recent_free(prof_tdata(tsd), rec);
+	}
+	if (unlikely(opt_prof_stats)) {
+		prof_stats_dec(sz_s2i(usize), rec->req_size);
+	}
+	rec->tctx = NULL;
+	prof_data_sub(c, usize, rec->weight);
+}
+
+/* ---------------------------------------------------------------- automatic dumps */
+
+/* Not written if it cannot be now: then it is due at the next heartbeat of any thread. */
+static void
+prof_auto_dump(prof_kind_t kind, atomic_b_t *pending) {
+	atomic_store_b(pending, false, MO_RELAXED);
+	if (!prof_switch_is_active() || prof_sys_prefix_is_empty()) {
+		return;
+	}
+	prof_dump_t d = {.kind = kind};
+	if (prof_dump(&d) == EBUSY) {
+		atomic_store_b(pending, true, MO_RELAXED);
+	}
+}
+
+/* pac's hook: no lock is held, and the memory for the dump does not come from there. */
+static void
+prof_gdump_due(void) {
+	prof_auto_dump(prof_kind_gdump, &prof.gdump_pending);
+}
+
+/* Several intervals passed at once give one dump. */
+static bool
+interval_is_over(uint64_t bytes) {
+	uint64_t interval = prof_interval_get();
+	if (interval == 0 || !prof_switch_is_active()) {
+		return false;
+	}
+	uint64_t sum = atomic_fetch_add_u64(&prof.interval_bytes, bytes, MO_RELAXED) + bytes;
+	while (sum >= interval) {
+		if (atomic_cas_weak_u64(&prof.interval_bytes, &sum, sum % interval, MO_RELAXED,
+			MO_RELAXED)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+void
+prof_heartbeat(tsd_t *tsd, uint64_t bytes) {
+	(void)tsd;
+	if (!prof_switch_is_ready()) {
+		return;
+	}
+	if (interval_is_over(bytes) || unlikely(atomic_load_b(&prof.interval_pending, MO_RELAXED))) {
+		prof_auto_dump(prof_kind_interval, &prof.interval_pending);
+	}
+	if (unlikely(atomic_load_b(&prof.gdump_pending, MO_RELAXED))) {
+		prof_auto_dump(prof_kind_gdump, &prof.gdump_pending);
+	}
+	prof_backtrace_upkeep();
+}
+
+void
+prof_fdump(void) {
+	if (!prof_is_booted()) {
+		return;
+	}
+	if (prof_log_is_running()) {
+		prof_log_stop();
+	}
+	if (!opt_prof_final || prof_sys_prefix_is_empty()) {
+		return;
+	}
+	prof_dump_t d = {.kind = prof_kind_final, .may_wait = true, .wants_leak = opt_prof_leak};
+	prof_dump(&d);
+	if (d.found_leak && opt_prof_leak_error) {
+		malloc_write("<jemalloc>: Exiting with error code because memory leaks were detected\n");
+		_exit(1);
+	}
+}
+
+int
+prof_mdump(const char *path) {
+	if (!prof_is_booted()) {
+		return ENOENT;
+	}
+	if (path == NULL && prof_sys_prefix_is_empty()) {
+		return EFAULT;
+	}
+	prof_dump_t d = {.kind = prof_kind_manual, .path = path, .may_wait = true, .is_silent = true};
+	int err = prof_dump(&d);
+	switch (err) {
+	case ENOENT: /* all of these mean something else as the answer of a mallctl */
+	case EPERM:
+	case EINVAL:
+	case EAGAIN:
+		return EFAULT;
+	default:
+		return err;
+	}
+}
+
+uint64_t
+prof_dump_errors(void) {
+	return prof_dump_nerrors();
+}
+
+/* A text in memory of the calling thread, for callers of mallctl. */
+static const char *
+thread_text(unsigned which, void (*read)(char *, size_t)) {
+	prof_tdata_t *td = prof_is_booted() ? prof_tdata(tls_get()->tsd) : NULL;
+	if (td == NULL) {
+		return "";
+	}
+	if (td->texts[which] == NULL) {
+		td->texts[which] = meta_alloc(PROF_TEXT_SIZE);
+	}
+	if (td->texts[which] == NULL) {
+		return "";
+	}
+	read(td->texts[which], PROF_TEXT_SIZE);
+	return td->texts[which];
+}
+
+const char *
+prof_last_error(void) {
+	return thread_text(0, prof_dump_last_error);
+}
+
+const char *
+prof_last_dump(void) {
+	return thread_text(1, prof_dump_last_path);
+}
+
+/* ---------------------------------------------------------------- fork, locks */
+
+void
+prof_prefork(void) {
+}
+
+void
+prof_postfork_parent(void) {
+}
+
+/* Every short lock is free here, by the gate; the long ones are made new. */
+void
+prof_postfork_child(void) {
+	if (!prof_is_booted()) {
+		return;
+	}
+	struct tls_s *t = tls_get();
+	prof_dump_postfork_child();
+	prof_recent_postfork_child();
+	prof_log_postfork_child();
+	prof_data_postfork_child(t->tsd != NULL ? t->tsd->prof : NULL);
+	prof_sys_postfork_child();
+}

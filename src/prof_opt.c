@@ -1,0 +1,56 @@
+/*
+ * The profiler's options: their variables, what one implies for another.  Written during boot only;
+ * the rows that parse and show them are in conf_table.
+ */
+#include "os/malloc_io.h"
+#include "prof.h"
+#include "prof_sys.h"
+
+bool opt_prof = false;
+bool opt_prof_active = true;
+bool opt_prof_thread_active_init = true;
+bool opt_prof_accum = false;
+bool opt_prof_gdump = false;
+bool opt_prof_final = false;
+bool opt_prof_leak = false;
+bool opt_prof_leak_error = false;
+bool opt_prof_log = false;
+bool opt_prof_pid_namespace = false;
+bool opt_prof_stats = false;
+bool opt_prof_sys_thread_name = false;
+bool opt_prof_unbias = true;
+bool opt_prof_dump_timestamp = true;
+bool prof_abort = false;
+size_t opt_lg_prof_sample = PROF_LG_SAMPLE_DEFAULT;
+uint64_t opt_prof_sample_interval = 0;
+ssize_t opt_lg_prof_interval = -1;
+ssize_t opt_prof_recent_alloc_max = 0;
+unsigned opt_prof_bt_max = PROF_BT_MAX_DEFAULT;
+unsigned opt_prof_dump_mode = 0600;
+char opt_prof_prefix[PROF_PREFIX_MAX + 1] = "jeprof";
+prof_time_res_t opt_prof_time_resolution = prof_time_res_default;
+const char *const prof_time_res_names[] = {"default", "high", NULL};
+prof_unwind_t opt_prof_unwind = prof_unwind_auto;
+const char *const prof_unwind_names[] = {"auto", "fp", "libunwind", "libgcc", NULL};
+
+int
+prof_boot_conf(void) {
+	int complaints = 0;
+	opt_prof_leak |= opt_prof_leak_error;
+	if (opt_prof_leak && !opt_prof) {
+		opt_prof = true;
+		opt_prof_gdump = false;
+		opt_lg_prof_interval = -1;
+	}
+	if (opt_prof_leak_error && !opt_prof_final) {
+		malloc_write("<jemalloc>: prof_leak_error is set w/o prof_final.\n");
+		complaints++;
+	}
+	if (opt_prof && prof_sys_prefix_set(opt_prof_prefix) != 0) {
+		malloc_printf("<jemalloc>: Invalid conf value: prof_prefix:%.*s\n", 900,
+		    opt_prof_prefix);
+		memcpy(opt_prof_prefix, "jeprof", sizeof("jeprof"));
+		complaints++;
+	}
+	return complaints;
+}

@@ -1,0 +1,24 @@
+/*
+ * The last sampled allocations (experimental.prof_recent): a list of at most prof_recent_alloc_max,
+ * oldest first; each entry pins where it was allocated and, once released, where it was freed.
+ *
+ * An entry and the sample it describes know each other (sample_rec_t.link[0]) until one of them goes.
+ * One lock, taken only while the list is in use; a dump copies under it and prints without it.
+ */
+#ifndef PROF_RECENT_H
+#define PROF_RECENT_H
+
+#include "prof_types.h"
+
+void prof_recent_boot(void);
+bool prof_recent_is_on(void);
+/* c is the count of the new sample rec. */
+void prof_recent_alloc(sample_rec_t *rec, prof_cnt_t *c, size_t usize);
+/* rec names an entry (or did, a moment ago): it was released here. td may be NULL. */
+void prof_recent_free(prof_tdata_t *td, sample_rec_t *rec);
+
+void prof_recent_mutex_read(mutex_prof_data_t *alloc, mutex_prof_data_t *dump);
+void prof_recent_mutex_reset(void);
+void prof_recent_postfork_child(void);
+
+#endif /* PROF_RECENT_H */

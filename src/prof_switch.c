@@ -1,0 +1,202 @@
+/* Atomic words; what follows from them is published by prof_sample and pac's hook. */
+#include "prof_switch.h"
+
+#include "extent/pac.h"
+#include "os/gate.h"
+#include "prof_backtrace.h"
+#include "prof_data.h"
+#include "prof_dump.h"
+#include "prof_log.h"
+#include "prof_recent.h"
+#include "prof_sample.h"
+#include "prof_sys.h"
+#include "util/assert.h"
+#include "util/atomic.h"
+#include "util/bits.h"
+
+static struct {
+	atomic_b_t is_booted;
+	atomic_b_t is_ready;
+	atomic_b_t active;
+	atomic_b_t thread_active_init;
+	atomic_b_t gdump;
+	void (*gdump_due)(void);
+} switches;
+
+bool
+prof_is_booted(void) {
+	return atomic_load_b(&switches.is_booted, MO_ACQUIRE);
+}
+
+bool
+prof_switch_is_ready(void) {
+	return atomic_load_b(&switches.is_ready, MO_ACQUIRE);
+}
+
+bool
+prof_switch_is_active(void) {
+	return atomic_load_b(&switches.active, MO_RELAXED);
+}
+
+static void
+switches_apply(void) {
+	bool ready = prof_switch_is_ready();
+	bool gdump = ready && atomic_load_b(&switches.gdump, MO_ACQUIRE);
+	prof_sample_switch(ready && prof_switch_is_active());
+	__atomic_store_n(&pac_new_maximum_hook, gdump ? switches.gdump_due : NULL, MO_RELEASE);
+}
+
+void
+prof_switch_boot(void) {
+	atomic_store_b(&switches.active, opt_prof_active, MO_RELAXED);
+	atomic_store_b(&switches.thread_active_init, opt_prof_thread_active_init, MO_RELAXED);
+	atomic_store_b(&switches.gdump, opt_prof_gdump, MO_RELAXED);
+	atomic_store_b(&switches.is_booted, true, MO_RELEASE);
+}
+
+void
+prof_switch_ready(void (*gdump_due)(void)) {
+	switches.gdump_due = gdump_due;
+	atomic_store_b(&switches.is_ready, true, MO_RELEASE);
+	switches_apply();
+}
+
+/* ---------------------------------------------------------------- prof.active and the like */
+
+static int
+switch_set(atomic_b_t *s, bool on, bool *old) {
+	if (!prof_is_booted()) {
+		if (old != NULL) {
+			*old = false;
+		}
+		return ENOENT;
+	}
+	bool was = atomic_exchange_b(s, on, MO_ACQ_REL);
+	if (old != NULL) {
+		*old = was;
+	}
+	if (was != on) {
+		switches_apply();
+	}
+	return 0;
+}
+
+bool
+prof_active_get(void) {
+	return prof_is_booted() && prof_switch_is_active();
+}
+
+int
+prof_active_set(bool active, bool *old) {
+	int err = switch_set(&switches.active, active, old);
+	return active ? err : 0;
+}
+
+bool
+prof_thread_active_init_get(void) {
+	return prof_is_booted() && atomic_load_b(&switches.thread_active_init, MO_RELAXED);
+}
+
+int
+prof_thread_active_init_set(bool active, bool *old) {
+	return switch_set(&switches.thread_active_init, active, old);
+}
+
+bool
+prof_gdump_get(void) {
+	return prof_is_booted() && atomic_load_b(&switches.gdump, MO_RELAXED);
+}
+
+int
+prof_gdump_set(bool active, bool *old) {
+	return switch_set(&switches.gdump, active, old);
+}
+
+/* ---------------------------------------------------------------- rates */
+
+uint64_t
+prof_interval_get(void) {
+	return prof_is_booted() && opt_lg_prof_interval >= 0 ? UINT64_C(1) << opt_lg_prof_interval : 0;
+}
+
+size_t
+prof_sample_interval_get(void) {
+	return prof_is_booted() ? (size_t)prof_sample_rate() : 0;
+}
+
+size_t
+prof_lg_sample_get(void) {
+	size_t rate = prof_sample_interval_get();
+	return rate == 0 ? 0 : lg_floor_zu(rate);
+}
+
+int
+prof_sample_interval_set(size_t bytes) {
+	if (!prof_is_booted()) {
+		return ENOENT;
+	}
+	if (bytes == 0) {
+		return EINVAL;
+	}
+	prof_sample_rate_set(bytes);
+	return 0;
+}
+
+int
+prof_reset(size_t lg_sample) {
+	if (!prof_is_booted()) {
+		return ENOENT;
+	}
+	prof_data_reset();
+	if (lg_sample != SIZE_MAX) {
+		prof_sample_rate_set(UINT64_C(1) << min_zu(lg_sample, 63));
+	}
+	return 0;
+}
+
+int
+prof_prefix_set(const char *prefix) {
+	if (!prof_is_booted()) {
+		return ENOENT;
+	}
+	return prefix == NULL ? EFAULT : prof_sys_prefix_set(prefix);
+}
+
+/* ---------------------------------------------------------------- lock statistics */
+
+void
+prof_mutex_stats_read(prof_mutex_ind_t ind, mutex_prof_data_t *out) {
+	mutex_prof_data_t other;
+	memset(out, 0, sizeof(*out));
+	switch (ind) {
+	case prof_mutex_sites:
+		prof_data_mutex_read(out, &other);
+		break;
+	case prof_mutex_thds_data:
+		prof_data_mutex_read(&other, out);
+		break;
+	case prof_mutex_dump:
+		prof_dump_mutex_read(out);
+		break;
+	case prof_mutex_recent_alloc:
+		prof_recent_mutex_read(out, &other);
+		break;
+	case prof_mutex_recent_dump:
+		prof_recent_mutex_read(&other, out);
+		break;
+	case prof_mutex_log:
+		prof_log_mutex_read(out);
+		break;
+	case prof_mutex_stats: /* atomic counters: there is no such lock */
+	case prof_mutex_n:
+		break;
+	}
+}
+
+void
+prof_mutex_stats_reset(void) {
+	prof_data_mutex_reset();
+	prof_dump_mutex_reset();
+	prof_recent_mutex_reset();
+	prof_log_mutex_reset();
+}
