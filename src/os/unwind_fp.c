@@ -39,11 +39,13 @@
 #define FRAME_SPAN_MAX (ZU(16) << 20)
 /* Frames without unwind information that are bridged by bare frame pointers. */
 #define GUESS_MAX 64
+/* Stands for a frame pointer that was saved in a way that rows do not describe. */
+#define FP_IS_LOST (~(uintptr_t)2)
 
 /*
  * A packed row.  Offsets count words of 8 bytes, from the CFA unless stated otherwise.
- *   bits 0-2 kind, bit 3 return address signed, bits 4-5 frame pointer, bits 8-23 return address,
- *   bits 24-43 frame pointer's offset, bits 44-63 CFA's offset
+ *   bits 0-2 kind, bit 3 return address signed, bits 4-5 frame pointer, bit 6 return address in the
+ *   link register, then three offsets of 19 bits: return address, frame pointer, CFA
  */
 typedef uint64_t row_t;
 
@@ -63,9 +65,10 @@ enum {
 enum { ROW_FP_SAME, ROW_FP_CFA, ROW_FP_FP, ROW_FP_LOST };
 #define ROW_FP_HOW(r) ((unsigned)((r) >> 4) & 3)
 #define ROW_RA_LR 64u /* The return address is still in the link register. */
-#define ROW_RA_OFF(r) ((intptr_t)(int16_t)((r) >> 8) * 8)
-#define ROW_FP_OFF(r) (((int64_t)((r) << 20) >> 44) * 8)
-#define ROW_CFA_OFF(r) (((int64_t)(r) >> 44) * 8)
+#define ROW_OFF_BITS 19
+#define ROW_RA_OFF(r) (((int64_t)((r) << 38) >> 45) * 8)
+#define ROW_FP_OFF(r) (((int64_t)((r) << 19) >> 45) * 8)
+#define ROW_CFA_OFF(r) (((int64_t)(r) >> 45) * 8)
 
 struct row_entry_s {
 	atomic_u64_t key;
@@ -91,6 +94,8 @@ struct walk_s {
 	uintptr_t lr;
 	/* Steps in a row by bare frame pointers. */
 	unsigned n_guessed;
+	/* A signal handler had a stack of its own: hi belongs to another stack than the start. */
+	bool is_moved;
 };
 
 /* The confirmed stack of this thread. */
@@ -214,21 +219,21 @@ unwind_fp_stats(struct unwind_stats_s *dst) {
 /* ---- rows ---- */
 
 static bool
-is_words(int64_t off, unsigned bits) {
-	int64_t limit = INT64_C(1) << (bits - 1);
+is_words(int64_t off) {
+	int64_t limit = INT64_C(1) << (ROW_OFF_BITS - 1);
 	return (off & 7) == 0 && off / 8 >= -limit && off / 8 < limit;
 }
 
 static row_t
 pack_fp_rule(const struct cfi_rule_s *rule) {
-	row_t off = (row_t)(rule->off / 8) << 44 >> 20;
+	row_t off = (row_t)(rule->off / 8) << 45 >> 19;
 	switch (rule->kind) {
 	case cfi_reg_same:
 		return ROW_FP_SAME << 4;
 	case cfi_reg_at_cfa:
-		return is_words(rule->off, 20) ? off | ROW_FP_CFA << 4 : ROW_FP_LOST << 4;
+		return is_words(rule->off) ? off | ROW_FP_CFA << 4 : ROW_FP_LOST << 4;
 	case cfi_reg_at_fp:
-		return is_words(rule->off, 20) ? off | ROW_FP_FP << 4 : ROW_FP_LOST << 4;
+		return is_words(rule->off) ? off | ROW_FP_FP << 4 : ROW_FP_LOST << 4;
 	default:
 		return ROW_FP_LOST << 4;
 	}
@@ -244,8 +249,8 @@ pack_ra_rule(const struct cfi_rule_s *rule, row_t *row) {
 		*row |= ROW_RA_LR;
 		return true;
 	}
-	*row |= (row_t)(uint16_t)(rule->off / 8) << 8;
-	return rule->kind == cfi_reg_at_cfa && is_words(rule->off, 16);
+	*row |= (row_t)(rule->off / 8) << 45 >> 38;
+	return rule->kind == cfi_reg_at_cfa && is_words(rule->off);
 #endif
 }
 
@@ -264,9 +269,9 @@ pack_row(const struct cfi_row_s *r) {
 	if (r->ra.kind == cfi_reg_undefined) {
 		return ROW_END;
 	}
-	row_t row = kinds[r->cfa] | (row_t)(r->cfa_off / 8) << 44 | pack_fp_rule(&r->fp);
+	row_t row = kinds[r->cfa] | (row_t)(r->cfa_off / 8) << 45 | pack_fp_rule(&r->fp);
 	row |= r->is_ra_signed ? ROW_RA_SIGNED : 0;
-	if (!is_words(r->cfa_off, 20) || !pack_ra_rule(&r->ra, &row)) {
+	if (!is_words(r->cfa_off) || !pack_ra_rule(&r->ra, &row)) {
 		return ROW_UNKNOWN;
 	}
 	return row;
@@ -411,7 +416,7 @@ find_fp(struct walk_s *w, row_t row, uintptr_t cfa, uintptr_t *caller_fp) {
 		addr += w->fp;
 		break;
 	default:
-		*caller_fp = 0;
+		*caller_fp = FP_IS_LOST;
 		return true;
 	}
 	if (!is_in_frame(w, addr, cfa)) {
@@ -513,6 +518,7 @@ step_signal(struct walk_s *w) {
 	if (sp < w->sp || sp >= w->hi) {
 		/* The handler had a stack of its own: nothing is confirmed where this one is. */
 		w->hi = align_up(sp + 1, os_page_size);
+		w->is_moved = true;
 		if (!sys_is_readable((const void *)sp, 1)) {
 			return false;
 		}
@@ -521,7 +527,22 @@ step_signal(struct walk_s *w) {
 	return (sp & 7) == 0;
 }
 
-/* True if the instruction before ra is a call; ra - 1 is known to be code. */
+/*
+ * The kernel's way back from a handler, where it is not described: the code that calls
+ * rt_sigreturn, known by its two instructions.
+ */
+static NO_SANITIZE_ADDRESS bool
+is_sigreturn(uintptr_t pc) {
+#if defined(__x86_64__)
+	static const unsigned char code[] = {0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05};
+#else
+	static const uint32_t code[] = {0xd2801168, 0xd4000001};
+#endif
+	return sys_is_readable((const void *)pc, sizeof(code))
+	    && memcmp((const void *)pc, code, sizeof(code)) == 0;
+}
+
+/* True if the instruction before ra is a call; the 7 bytes there can be read. */
 static NO_SANITIZE_ADDRESS bool
 is_after_call(uintptr_t ra) {
 #if defined(__x86_64__)
@@ -544,7 +565,7 @@ is_after_call(uintptr_t ra) {
 
 /*
  * Code without unwind information (JIT, assembly): a bare frame-pointer step.  The frames count
- * only if the chain gets back to a call in described code; the walk cuts them off otherwise.
+ * only if the chain gets back to a call in a loaded object; the walk cuts them off otherwise.
  */
 static bool
 step_guess(struct walk_s *w) {
@@ -556,32 +577,37 @@ step_guess(struct walk_s *w) {
 	if (ra < PAGE_MAX) {
 		return false;
 	}
-	unsigned kind = ROW_KIND(row_find(ra - 1));
-	bool is_described = kind != ROW_MISSING && kind != ROW_NO_FDE;
-	if (is_described && !is_after_call(ra)) {
+	const void *hdr;
+	bool is_in_object = find_object(ra - 1, &hdr);
+	/* The longest call has 7 bytes. */
+	if (is_in_object && !(sys_is_readable((const void *)(ra - 7), 7) && is_after_call(ra))) {
 		return false;
 	}
-	w->n_guessed = is_described ? 0 : w->n_guessed + 1;
+	w->n_guessed = is_in_object ? 0 : w->n_guessed + 1;
 	return enter_caller(w, ra, w->fp + 16, load_word(w->fp));
 }
 
 /* The careful step: 0 or why the walk ends (an unwind_stop_t plus 1). */
 static NOINLINE unsigned
 step_slow(struct walk_s *w) {
+	bool is_done;
 	row_t row = row_find(w->at);
 	switch (ROW_KIND(row)) {
 	case ROW_END:
 		return 1 + unwind_stop_end;
 	case ROW_MISSING:
-		return step_guess(w) ? 0 : 1 + unwind_stop_no_module;
 	case ROW_NO_FDE:
-		return step_guess(w) ? 0 : 1 + unwind_stop_no_module;
+		is_done = is_sigreturn(w->pc) ? step_signal(w) : step_guess(w);
+		return is_done ? 0 : 1 + unwind_stop_no_module;
 	case ROW_UNKNOWN:
 		return 1 + unwind_stop_no_row;
 	case ROW_SIGNAL:
 		return step_signal(w) ? 0 : 1 + unwind_stop_bad_frame;
 	default:
-		return step_by_row(w, row) ? 0 : 1 + unwind_stop_bad_frame;
+		if (step_by_row(w, row)) {
+			return 0;
+		}
+		return 1 + (w->fp == FP_IS_LOST ? unwind_stop_no_row : unwind_stop_bad_frame);
 	}
 }
 
@@ -633,14 +659,14 @@ begin(struct walk_s *w) {
 	w->hi = is_known ? known_stack.hi : align_up(w->sp + 1, os_page_size);
 	w->lr = 0;
 	w->n_guessed = 0;
+	w->is_moved = false;
 	w->at = w->pc - 1;
 }
 
 static void
 end(uintptr_t first_sp, const struct walk_s *w) {
 	uintptr_t lo = align_down(first_sp, os_page_size);
-	bool is_same_stack = w->hi > first_sp && w->sp >= first_sp;
-	if (is_same_stack && (lo < known_stack.lo || lo >= known_stack.hi || w->hi > known_stack.hi)) {
+	if (!w->is_moved && (lo < known_stack.lo || lo >= known_stack.hi || w->hi > known_stack.hi)) {
 		known_stack.lo = lo;
 		known_stack.hi = w->hi;
 	}
@@ -670,12 +696,11 @@ fp_capture(void **frames, unsigned max, const void *frame_hint) {
 	return walk_counted(frames, max, from, &w).n;
 }
 
-/* Could another method do better? */
+/* Could another method do better?  Not with a bad frame: it would believe the same tables. */
 static bool
 is_fallback_wanted(unwind_stop_t stop) {
 	switch (stop) {
 	case unwind_stop_no_row:
-	case unwind_stop_bad_frame:
 		return fp.fallback != NULL;
 	case unwind_stop_no_module:
 		/* Static programs without .eh_frame_hdr register their tables with libgcc. */
