@@ -375,7 +375,8 @@ sys_is_readable(const void *addr, size_t size) {
 	int saved = errno;
 	uintptr_t start = align_down((uintptr_t)addr, os_page_size);
 	uintptr_t end = align_up((uintptr_t)addr + size, os_page_size);
-	bool is_ok = end > start;
+	/* Page 0 is never ours, and as a null pointer it would not be read. */
+	bool is_ok = start != 0 && end > start;
 	int err = is_ok && has_populate() ? populate(start, end) : EINVAL;
 	if (is_ok && err != 0) {
 		is_ok = err == EINVAL && is_readable_by_sigmask(start, end);
