@@ -75,6 +75,16 @@ for my $case (["--sysroot=$dir/root"], ["--lib_prefix=/nowhere,$dir/root"], ["--
 is($code, 3, 'an object that is not there: exit 3');
 like($err, qr{/no/such/dir/moved: not found}, 'and its path');
 
+# As the loader names them: a relative path, a link, an object without a file.
+elf_file("$dir/object", id => $id, symbols => \@symbols);
+my $maps = sprintf "%x-%x r--p 00000000 08:01 77 %s\n%x-%x r-xp 00001000 08:01 77 %s\n", 0x7f0000000000, 0x7f0000001000, "$dir/object",
+	0x7f0000001000, 0x7f0000003000, "$dir/object";
+our_dump("$dir/loader.heap", maps => $maps, stacks => [[[0x7f0000001101, 0x7ffff7fc1101], 1, 4096]], modules => [
+	[0x7f0000000000, 0x7f0000003000, 0x7f0000000000, $id, './object'], [0x7ffff7fc1000, 0x7ffff7fc2000, 0x7ffff7fc1000, '-', 'linux-vdso.so.1']]);
+my $row = table((jeprof('--text', '--show_bytes', "$dir/loader.heap"))[1]);
+is($row->{first} && $row->{first}[0], 4096, 'a relative path in a module line: the map has the whole one');
+ok($row->{'linux-vdso.so.1+0x100'}, 'an object without a file has an offset');
+
 # Damaged files must not break anything.
 elf_file("$dir/object", id => $id, symbols => \@symbols);
 my $whole = slurp("$dir/object");
