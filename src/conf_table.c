@@ -24,7 +24,6 @@
 #define KEY_LEN_MAX 48
 
 static const char *const junk_words[] = {"true", "false", "alloc", "free", NULL};
-static const char *const zero_realloc_words[] = {"alloc", "free", "abort", NULL};
 /* The last one is what boot finds out, not what can be asked for. */
 static const char *const thp_words[] = {"default", "always", "never", "not supported", NULL};
 static const char *const thp_choices[] = {"default", "always", "never", NULL};
@@ -300,7 +299,7 @@ ABSENT(log, CONF_NOT_YET, 0),
 {.key = "thp", .addr = &opt_thp, .type = CONF_ENUM, .words = thp_words, .parse = parse_thp,
     .flags = SHOWN | CONF_PREFIX_WORD,
     .help = "transparent huge pages for the program's memory: default, always or never"},
-WORD(zero_realloc, CONF_ENUM, opt_zero_realloc, zero_realloc_words, HERE, SHOWN,
+WORD(zero_realloc, CONF_ENUM, opt_zero_realloc, zero_realloc_names, HERE, SHOWN,
     "what realloc(p, 0) does: alloc, free or abort"),
 ABSENT(lg_san_uaf_align, CONF_NOT_YET, 0),
 ABSENT(san_guard_small, CONF_NOT_YET, 0),

@@ -19,11 +19,12 @@ extern char opt_stats_interval_opts[STATS_OPTS_SIZE];
 /* write_cb NULL: the message sink (malloc_message or fd 2). opts NULL: no letters. */
 void stats_print(void (*write_cb)(void *opaque, const char *s), void *opaque, const char *opts);
 
+struct tsd_s;
 /*
- * For the heartbeat of a thread: prints when the process has allocated opt_stats_interval bytes since
- * the last print.  Call it outside all locks.
+ * For the heartbeat of a thread (a thread_event_hook_t): prints when the process has allocated
+ * opt_stats_interval bytes since the last print.  No lock held; leaves the gate to print.
  */
-void stats_interval_event(uint64_t bytes_allocated);
+void stats_interval_event(struct tsd_s *tsd, uint64_t bytes);
 
 /* For atexit: prints when opt_stats_print. */
 void stats_atexit(void);

@@ -129,6 +129,24 @@ typedef struct {
 	int flags;
 } batch_alloc_packet_t;
 
+/* The flags of mallocx. */
+static imalloc_req_t
+batch_request(const batch_alloc_packet_t *packet) {
+	unsigned flags = (unsigned)packet->flags;
+	unsigned lg_align = flags & 0x3f;
+	unsigned tcache = (flags >> 8) & 0xfff;
+	unsigned arena = flags >> 20;
+	return (imalloc_req_t){
+		.size = packet->size,
+		.alignment = lg_align == 0 ? 0 : (size_t)1 << lg_align,
+		.zero = (flags & 0x40) != 0,
+		.tcache = tcache == 0 ? (arena == 0 ? IMALLOC_TCACHE_AUTO : IMALLOC_TCACHE_NONE) :
+		    tcache == 1 ? IMALLOC_TCACHE_NONE : (int)tcache - 2,
+		.arena = arena == 0 ? IMALLOC_ARENA_AUTO : arena - 1,
+		.who = "experimental.batch_alloc",
+	};
+}
+
 static int
 raw_batch_alloc(const ctl_call_t *call, ctl_value_t *out) {
 	batch_alloc_packet_t packet;
@@ -139,8 +157,9 @@ raw_batch_alloc(const ctl_call_t *call, ctl_value_t *out) {
 		return EINVAL;
 	}
 	memcpy(&packet, call->newp, sizeof(packet));
+	imalloc_req_t req = batch_request(&packet);
 	while (filled < packet.num) {
-		void *ptr = imalloc_mallocx(packet.size, packet.flags);
+		void *ptr = packet.ptrs == NULL ? NULL : imalloc_quiet(&req);
 		if (ptr == NULL) {
 			break;
 		}

@@ -70,6 +70,21 @@ get_deallocated(const ctl_call_t *call, ctl_value_t *out) {
 	return 0;
 }
 
+/*
+ * From the first time somebody polls the counters, the thread keeps them up at each call, on the slow
+ * path.
+ */
+static void
+count_for_polling(tsd_t *tsd) {
+	if (!tsd->is_counted) {
+		tsd->counted_alloc = tsd_allocated(tsd);
+		tsd->counted_dalloc = tsd_deallocated(tsd);
+		tsd->is_counted = true;
+		tsd->is_slow = true;
+		tsd_fast_path_update(tsd);
+	}
+}
+
 static int
 get_allocatedp(const ctl_call_t *call, ctl_value_t *out) {
 	(void)call;
@@ -77,7 +92,8 @@ get_allocatedp(const ctl_call_t *call, ctl_value_t *out) {
 	if (tsd == NULL) {
 		return EAGAIN;
 	}
-	out->p = tsd_allocatedp(tsd);
+	count_for_polling(tsd);
+	out->p = &tsd->counted_alloc;
 	return 0;
 }
 
@@ -88,7 +104,8 @@ get_deallocatedp(const ctl_call_t *call, ctl_value_t *out) {
 	if (tsd == NULL) {
 		return EAGAIN;
 	}
-	out->p = tsd_deallocatedp(tsd);
+	count_for_polling(tsd);
+	out->p = &tsd->counted_dalloc;
 	return 0;
 }
 

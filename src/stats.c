@@ -1,0 +1,945 @@
+/*
+ * The report.  A private snapshot is taken first, so the numbers of one report belong to one moment and
+ * no lock is held while the text goes out.  JSON members come from the field lists that make the
+ * structs; a table is one function that writes its header line and its rows alike.
+ */
+#include "stats.h"
+
+#include <stdlib.h>
+
+#include "arena/arenas.h"
+#include "conf.h"
+#include "conf_table.h"
+#include "ctl/ctl.h"
+#include "ctl/ctl_rooms.h"
+#include "ctl/ctl_snapshot.h"
+#include "imalloc.h"
+#include "meta/freepool.h"
+#include "os/gate.h"
+#include "os/malloc_io.h"
+#include "os/nstime.h"
+#include "prof.h"
+#include "thread/tcache.h"
+#include "thread/thread_event.h"
+#include "util/assert.h"
+#include "util/buf_writer.h"
+#include "util/emitter.h"
+#include "util/fmt.h"
+
+#define STATS_BUF_SIZE ((size_t)64 << 10)
+#define STATS_LINE_MAX 768
+
+bool opt_stats_print = false;
+char opt_stats_print_opts[STATS_OPTS_SIZE] = "";
+int64_t opt_stats_interval = -1;
+char opt_stats_interval_opts[STATS_OPTS_SIZE] = "";
+
+/* What the letters leave. */
+typedef struct {
+	bool json;
+	bool general;
+	bool merged;
+	bool arenas;
+	bool bins;
+	bool large;
+	bool mutexes;
+	bool extents;
+} parts_t;
+
+typedef struct {
+	emitter_t em;
+	buf_writer_t bw;
+	parts_t parts;
+	snapshot_t snap;
+	char *buf;
+} report_t;
+
+/* ------------------------------------------------------------------ values */
+
+static emitter_type_t
+emitter_type_of(ctl_type_t type) {
+	static const uint8_t types[CTL_NTYPES] = {
+		[CTL_BOOL] = emitter_type_bool,
+		[CTL_UNSIGNED] = emitter_type_unsigned,
+		[CTL_U32] = emitter_type_uint32,
+		[CTL_U64] = emitter_type_uint64,
+		[CTL_SIZE] = emitter_type_size,
+		[CTL_SSIZE] = emitter_type_ssize,
+		[CTL_STRING] = emitter_type_string,
+	};
+	assert(type != CTL_NONE && type < CTL_NTYPES);
+	return (emitter_type_t)types[type];
+}
+
+#define EMIT_unsigned emitter_type_unsigned
+#define EMIT_uint32_t emitter_type_uint32
+#define EMIT_uint64_t emitter_type_uint64
+#define EMIT_size_t emitter_type_size
+
+/* For field lists: one member of *s as one JSON pair. */
+#define EMIT_FIELD(name, type) emitter_json_kv(em, #name, EMIT_##type, &s->name);
+#define EMIT_DIRTY(name, type) emitter_json_kv(em, "dirty_" #name, EMIT_##type, &s->dirty.name);
+#define EMIT_MUZZY(name, type) emitter_json_kv(em, "muzzy_" #name, EMIT_##type, &s->muzzy.name);
+#define EMIT_MUTEX(name, member, type) emitter_json_kv(em, #name, EMIT_##type, &s->member);
+
+static void
+emit_size(emitter_t *em, const char *json_key, const char *table_key, size_t value) {
+	emitter_kv(em, json_key, table_key, emitter_type_size, &value);
+}
+
+static void
+emit_unsigned(emitter_t *em, const char *json_key, const char *table_key, unsigned value) {
+	emitter_kv(em, json_key, table_key, emitter_type_unsigned, &value);
+}
+
+/* ------------------------------------------------------------------ table lines */
+
+typedef struct {
+	emitter_t *em;
+	bool is_header;
+	uint64_t seconds; /* of uptime; 0: less than one */
+	bool is_young;    /* no tick of the clock yet */
+	size_t len;
+	char text[STATS_LINE_MAX];
+} line_t;
+
+static void
+line_begin(line_t *l, emitter_t *em, bool is_header, uint64_t uptime_ns) {
+	l->em = em;
+	l->is_header = is_header;
+	l->seconds = uptime_ns / NSTIME_PER_SEC;
+	l->is_young = uptime_ns == 0;
+	l->len = 0;
+	l->text[0] = '\0';
+}
+
+static void
+line_end(line_t *l) {
+	assert(l->len + 2 <= sizeof(l->text));
+	l->text[l->len++] = '\n';
+	l->text[l->len] = '\0';
+	if (!emitter_is_json(l->em)) {
+		l->em->write(l->em->opaque, l->text);
+	}
+}
+
+/* A cell of text, or the column's title in a header line; width < 0: left justified. */
+static void
+cell_text(line_t *l, int width, const char *title, const char *text) {
+	size_t room = sizeof(l->text) - l->len - 2;
+	int n = fmt_snprintf(l->text + l->len, room, "%*s", width, l->is_header ? title : text);
+	l->len += min_zu((size_t)n, room - 1);
+}
+
+static void
+cell(line_t *l, int width, const char *title, uint64_t value) {
+	char digits[FMT_U64_BUF];
+	char *end = &digits[sizeof(digits) - 1];
+	*end = '\0';
+	cell_text(l, width, title, fmt_u64_dec(end, value));
+}
+
+/* The value per second of uptime. */
+static void
+cell_rate(line_t *l, int width, uint64_t value) {
+	uint64_t rate = l->is_young ? 0 : l->seconds == 0 ? value : value / l->seconds;
+	cell(l, width, "(#/sec)", rate);
+}
+
+static void
+cell_and_rate(line_t *l, int width, const char *title, uint64_t value, int rate_width) {
+	cell(l, width, title, value);
+	cell_rate(l, rate_width, value);
+}
+
+static void
+table_text(emitter_t *em, const char *text) {
+	if (!emitter_is_json(em)) {
+		em->write(em->opaque, text);
+	}
+}
+
+/* The line that stands for a run of classes without content. */
+static void
+table_gap(emitter_t *em, bool *in_gap) {
+	if (*in_gap) {
+		table_text(em, "                     ---\n");
+		*in_gap = false;
+	}
+}
+
+/* ------------------------------------------------------------------ mutexes */
+
+static void
+json_mutex(emitter_t *em, const char *name, const mutex_prof_data_t *s) {
+	emitter_json_object_kv_begin(em, name);
+	MUTEX_STATS_FIELDS(EMIT_MUTEX)
+	emitter_json_object_end(em);
+}
+
+static void
+cells_mutex(line_t *l, const mutex_prof_data_t *m) {
+	cell_and_rate(l, 16, "n_lock_ops", m->n_lock_ops, 8);
+	cell_and_rate(l, 16, "n_waiting", m->n_wait_times, 8);
+	cell_and_rate(l, 16, "n_spin_acq", m->n_spin_acquired, 8);
+	cell_and_rate(l, 16, "n_owner_switch", m->n_owner_switches, 8);
+	cell_and_rate(l, 16, "total_wait_ns", m->tot_wait_time, 10);
+	cell(l, 16, "max_wait_ns", m->max_wait_time);
+	cell(l, 12, "max_n_thds", m->max_n_thds);
+}
+
+static void
+line_mutex(emitter_t *em, bool is_header, const char *name, const mutex_prof_data_t *m,
+    uint64_t uptime_ns) {
+	line_t l;
+	line_begin(&l, em, is_header, uptime_ns);
+	cell_text(&l, -21, "", name);
+	cells_mutex(&l, m);
+	line_end(&l);
+}
+
+static void
+print_mutexes(emitter_t *em, const char *const *names, size_t n, const mutex_prof_data_t *m,
+    uint64_t uptime_ns) {
+	emitter_json_object_kv_begin(em, "mutexes");
+	line_mutex(em, true, "", &m[0], uptime_ns);
+	for (size_t i = 0; i < n; i++) {
+		if (emitter_is_json(em)) {
+			json_mutex(em, names[i], &m[i]);
+		} else {
+			line_mutex(em, false, names[i], &m[i], uptime_ns);
+		}
+	}
+	emitter_json_object_end(em);
+}
+
+/* ------------------------------------------------------------------ general part */
+
+static void
+print_config(emitter_t *em) {
+	const char *facts = ctl_dir_config.base(NULL);
+	emitter_dict_begin(em, "config", "Build-time option settings");
+	for (size_t i = 0; i < ctl_dir_config.nfields; i++) {
+		const ctl_field_t *f = &ctl_dir_config.fields[i];
+		char key[64];
+		fmt_snprintf(key, sizeof(key), "config.%s", f->name);
+		emitter_kv(em, f->name, key, emitter_type_of((ctl_type_t)f->type), facts + f->offset);
+	}
+	emitter_dict_end(em);
+}
+
+static void
+print_system(emitter_t *em) {
+	static const char *const names[] = {
+		[thp_mode_default] = "madvise",
+		[thp_mode_always] = "always",
+		[thp_mode_never] = "never",
+		[thp_mode_not_supported] = "not supported",
+	};
+	emitter_dict_begin(em, "system", "System configuration");
+	emitter_kv(em, "thp_mode", "thp_mode", emitter_type_string, &names[pages_system_thp_mode()]);
+	emitter_dict_end(em);
+}
+
+static void
+print_sources(emitter_t *em) {
+	static const struct {
+		conf_source_t source;
+		const char *json_key;
+		const char *table_key;
+	} rows[] = {
+		{CONF_SOURCE_GLOBAL, "global_var", "Global variable malloc_conf"},
+		{CONF_SOURCE_SYMLINK, "symlink", "Symbolic link malloc.conf"},
+		{CONF_SOURCE_ENV, "env_var", "Environment variable MALLOC_CONF"},
+		{CONF_SOURCE_HARDER, "global_var_2_conf_harder",
+		    "Global variable malloc_conf_2_conf_harder"},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const char *text = conf_source_text(rows[i].source);
+		if (text == NULL && rows[i].source == CONF_SOURCE_HARDER) {
+			continue;
+		}
+		text = text == NULL ? "" : text;
+		emitter_kv(em, rows[i].json_key, rows[i].table_key, emitter_type_string, &text);
+	}
+}
+
+/* A value by its node: its type is the leaf's, its size tells which. */
+static bool
+read_node(const char *name, ctl_value_t *value) {
+	size_t size = 8;
+	memset(value, 0, sizeof(*value));
+	int err = ctl_byname(name, value, &size, NULL, 0);
+	return err == 0 || (err == EINVAL && size < 8);
+}
+
+static void
+print_option(emitter_t *em, const conf_row_t *row, size_t node_ind) {
+	ctl_value_t value;
+	ctl_value_t live;
+	char key[80];
+	const ctl_list_t *list = ctl_dir_opt.list;
+	emitter_type_t type = emitter_type_of(list->type(node_ind));
+	const char *note = row->live;
+	memset(&value, 0, sizeof(value));
+	if (list->read(node_ind, &value) != 0) {
+		return;
+	}
+	if (row->type == CONF_I64) {
+		type = emitter_type_int64;
+	}
+	if (note != NULL && !read_node(note, &live)) {
+		note = NULL;
+	}
+	fmt_snprintf(key, sizeof(key), "opt.%s", row->key);
+	emitter_kv_note(em, row->key, key, type, &value, note, type, &live);
+}
+
+static void
+print_options(emitter_t *em) {
+	emitter_dict_begin(em, "opt", "Run-time option settings");
+	print_sources(em);
+	const conf_row_t *row;
+	for (size_t i = 0; (row = conf_row_node(i)) != NULL; i++) {
+		if ((row->flags & CONF_PRINT) != 0) {
+			print_option(em, row, i);
+		}
+	}
+	emitter_dict_end(em);
+}
+
+static void
+print_prof(emitter_t *em) {
+	bool thread_active_init = prof_thread_active_init_get();
+	bool active = prof_active_get();
+	bool gdump = prof_gdump_get();
+	uint64_t interval = prof_interval_get();
+	size_t lg_sample = prof_lg_sample_get();
+	size_t sample_interval = prof_sample_interval_get();
+	emitter_dict_begin(em, "prof", "Profiling settings");
+	emitter_kv(em, "thread_active_init", "prof.thread_active_init", emitter_type_bool,
+	    &thread_active_init);
+	emitter_kv(em, "active", "prof.active", emitter_type_bool, &active);
+	emitter_kv(em, "gdump", "prof.gdump", emitter_type_bool, &gdump);
+	emitter_kv(em, "interval", "prof.interval", emitter_type_uint64, &interval);
+	emitter_kv(em, "lg_sample", "prof.lg_sample", emitter_type_size, &lg_sample);
+	emitter_kv(em, "sample_interval", "prof.sample_interval", emitter_type_size, &sample_interval);
+	emitter_dict_end(em);
+}
+
+static void
+json_bin_infos(emitter_t *em) {
+	emitter_json_array_kv_begin(em, "bin");
+	for (unsigned i = 0; i < SC_NBINS; i++) {
+		const bin_info_t *info = &bin_infos[i];
+		emitter_json_object_begin(em);
+		emitter_json_kv(em, "size", emitter_type_size, &info->reg_size);
+		emitter_json_kv(em, "nregs", emitter_type_uint32, &info->nregs);
+		emitter_json_kv(em, "slab_size", emitter_type_size, &info->slab_size);
+		emitter_json_kv(em, "nshards", emitter_type_uint32, &info->n_shards);
+		emitter_json_object_end(em);
+	}
+	emitter_json_array_end(em);
+}
+
+static void
+json_lextent_infos(emitter_t *em) {
+	emitter_json_array_kv_begin(em, "lextent");
+	for (unsigned i = SC_NBINS; i < SC_NSIZES; i++) {
+		size_t size = sz_i2s(i);
+		emitter_json_object_begin(em);
+		emitter_json_kv(em, "size", emitter_type_size, &size);
+		emitter_json_object_end(em);
+	}
+	emitter_json_array_end(em);
+}
+
+static void
+print_arenas_facts(emitter_t *em) {
+	ssize_t dirty_ms = arenas_decay_ms_default_get(true);
+	ssize_t muzzy_ms = arenas_decay_ms_default_get(false);
+	emitter_json_object_kv_begin(em, "arenas");
+	emit_unsigned(em, "narenas", "Arenas", arenas_narenas_total());
+	emitter_json_kv(em, "dirty_decay_ms", emitter_type_ssize, &dirty_ms);
+	emitter_json_kv(em, "muzzy_decay_ms", emitter_type_ssize, &muzzy_ms);
+	emit_size(em, "quantum", "Quantum size", (size_t)1 << LG_QUANTUM);
+	emit_size(em, "page", "Page size", PAGE);
+	emit_size(em, "hugepage", "Hugepage size", HUGEPAGE);
+	emit_size(em, "tcache_max", "Maximum thread-cached size class", tcache_max_default);
+	emit_unsigned(em, "nbins", "Number of bin size classes", SC_NBINS);
+	emit_unsigned(em, "nhbins", "Number of thread-cache bin size classes", tcache_nhbins);
+	json_bin_infos(em);
+	emit_unsigned(em, "nlextents", "Number of large size classes", SC_NSIZES - SC_NBINS);
+	json_lextent_infos(em);
+	emitter_json_object_end(em);
+}
+
+static void
+print_general(emitter_t *em) {
+	const char *version = JEMALLOC_VERSION;
+	emitter_kv(em, "version", "Version", emitter_type_string, &version);
+	print_config(em);
+	print_system(em);
+	print_options(em);
+	if (config_prof) {
+		print_prof(em);
+	}
+	print_arenas_facts(em);
+}
+
+/* ------------------------------------------------------------------ one arena: pages and groups */
+
+static void
+line_decay(emitter_t *em, bool is_header, const char *name, ssize_t ms, size_t npages,
+    const decay_stats_t *d) {
+	line_t l;
+	line_begin(&l, em, is_header, 0);
+	cell_text(&l, 9, "decaying:", name);
+	if (ms < 0) {
+		cell_text(&l, 6, "time", "N/A");
+	} else {
+		cell(&l, 6, "time", (uint64_t)ms);
+	}
+	cell(&l, 13, "npages", npages);
+	cell(&l, 13, "sweeps", d->npurge);
+	cell(&l, 13, "madvises", d->nmadvise);
+	cell(&l, 13, "purged", d->purged);
+	line_end(&l);
+}
+
+static void
+line_group(emitter_t *em, bool is_header, const char *name, const class_stats_t *g,
+    uint64_t uptime_ns) {
+	line_t l;
+	line_begin(&l, em, is_header, uptime_ns);
+	cell_text(&l, -21, "", name);
+	cell(&l, 16, "allocated", g->allocated);
+	cell_and_rate(&l, 16, "nmalloc", g->nmalloc, 10);
+	cell_and_rate(&l, 16, "ndalloc", g->ndalloc, 10);
+	cell_and_rate(&l, 16, "nrequests", g->nrequests, 10);
+	cell_and_rate(&l, 16, "nfill", g->nfills, 10);
+	cell_and_rate(&l, 16, "nflush", g->nflushes, 10);
+	line_end(&l);
+}
+
+static void
+line_pages(emitter_t *em, const char *name, size_t value) {
+	line_t l;
+	line_begin(&l, em, false, 0);
+	cell_text(&l, -21, "", name);
+	cell(&l, 16, "", value);
+	line_end(&l);
+}
+
+static void
+json_group(emitter_t *em, const char *name, const class_stats_t *s) {
+	emitter_json_object_kv_begin(em, name);
+	CLASS_STATS_FIELDS(EMIT_FIELD)
+	emitter_json_object_end(em);
+}
+
+static void
+json_arena_head(emitter_t *em, const snapshot_arena_t *a) {
+	const arena_stats_t *s = &a->stats;
+	if (a->name[0] != '\0') {
+		const char *name = a->name;
+		emitter_json_kv(em, "name", emitter_type_string, &name);
+	}
+	emitter_json_kv(em, "uptime_ns", emitter_type_uint64, &s->uptime_ns);
+	emitter_json_kv(em, "dss", emitter_type_string, &a->dss);
+	emitter_json_kv(em, "dirty_decay_ms", emitter_type_ssize, &a->dirty_decay_ms);
+	emitter_json_kv(em, "muzzy_decay_ms", emitter_type_ssize, &a->muzzy_decay_ms);
+	ARENA_STATS_SUM_FIELDS(EMIT_FIELD)
+	DECAY_STATS_FIELDS(EMIT_DIRTY)
+	DECAY_STATS_FIELDS(EMIT_MUZZY)
+	json_group(em, "small", &s->small);
+	json_group(em, "large", &s->large);
+}
+
+static void
+table_groups(emitter_t *em, const arena_stats_t *s) {
+	class_stats_t total = s->small;
+#define ADD(name, type) total.name += s->large.name;
+	CLASS_STATS_FIELDS(ADD)
+#undef ADD
+	line_group(em, true, "", &total, s->uptime_ns);
+	line_group(em, false, "small:", &s->small, s->uptime_ns);
+	line_group(em, false, "large:", &s->large, s->uptime_ns);
+	line_group(em, false, "total:", &total, s->uptime_ns);
+	table_text(em, "                                     \n");
+}
+
+static void
+table_arena_head(emitter_t *em, const snapshot_arena_t *a) {
+	const arena_stats_t *s = &a->stats;
+	if (a->name[0] != '\0') {
+		const char *name = a->name;
+		emitter_table_kv(em, "name", emitter_type_string, &name);
+	}
+	emitter_table_kv(em, "assigned threads", emitter_type_unsigned, &s->nthreads);
+	emitter_table_kv(em, "uptime", emitter_type_uint64, &s->uptime_ns);
+	emitter_table_kv(em, "dss allocation precedence", emitter_type_string, &a->dss);
+	line_decay(em, true, "", 0, 0, &s->dirty);
+	line_decay(em, false, "dirty:", a->dirty_decay_ms, s->pdirty, &s->dirty);
+	line_decay(em, false, "muzzy:", a->muzzy_decay_ms, s->pmuzzy, &s->muzzy);
+	table_groups(em, s);
+	line_pages(em, "active:", s->pactive << LG_PAGE);
+	line_pages(em, "mapped:", s->mapped);
+	line_pages(em, "retained:", s->retained);
+	line_pages(em, "base:", s->base);
+	line_pages(em, "internal:", s->internal);
+	line_pages(em, "metadata_edata:", s->metadata_edata);
+	line_pages(em, "metadata_rtree:", s->metadata_rtree);
+	line_pages(em, "metadata_thp:", s->metadata_thp);
+	line_pages(em, "tcache_bytes:", s->tcache_bytes);
+	line_pages(em, "tcache_stashed_bytes:", s->tcache_stashed_bytes);
+	line_pages(em, "resident:", s->resident);
+	line_pages(em, "abandoned_vm:", s->abandoned_vm);
+	line_pages(em, "extent_avail:", s->extent_avail);
+}
+
+/* ------------------------------------------------------------------ one arena: classes */
+
+/* Sampled requests per class, for the merged section with prof_stats. */
+static bool
+has_prof_columns(bool is_merged) {
+	return is_merged && config_prof && opt_prof_stats && prof_is_booted();
+}
+
+static void
+read_prof_columns(szind_t szind, prof_stats_t *live, prof_stats_t *accum) {
+	memset(live, 0, sizeof(*live));
+	memset(accum, 0, sizeof(*accum));
+	if (prof_stats_live(szind, live) != 0 || prof_stats_accum(szind, accum) != 0) {
+		memset(live, 0, sizeof(*live));
+	}
+}
+
+static void
+cells_prof(line_t *l, szind_t szind) {
+	prof_stats_t live, accum;
+	read_prof_columns(szind, &live, &accum);
+	cell(l, 21, "prof_live_requested", live.req_sum);
+	cell(l, 17, "prof_live_count", live.count);
+	cell(l, 21, "prof_accum_requested", accum.req_sum);
+	cell(l, 17, "prof_accum_count", accum.count);
+}
+
+static void
+json_prof(emitter_t *em, szind_t szind) {
+	prof_stats_t live, accum;
+	read_prof_columns(szind, &live, &accum);
+	emitter_json_kv(em, "prof_live_requested", emitter_type_uint64, &live.req_sum);
+	emitter_json_kv(em, "prof_live_count", emitter_type_uint64, &live.count);
+	emitter_json_kv(em, "prof_accum_requested", emitter_type_uint64, &accum.req_sum);
+	emitter_json_kv(em, "prof_accum_count", emitter_type_uint64, &accum.count);
+}
+
+/* Share of the slabs' regions in use, three decimals; the counters may be caught in mid-change. */
+static void
+cell_util(line_t *l, const bin_stats_t *b, const bin_info_t *info) {
+	char text[16];
+	uint64_t room = (uint64_t)info->nregs * b->curslabs;
+	uint64_t permille = room == 0 ? 1000 : b->curregs * 1000 / room;
+	if (permille > 1000) {
+		cell_text(l, 7, "util", " race");
+		return;
+	}
+	fmt_snprintf(text, sizeof(text), permille == 1000 ? "1" : "0.%03u", (unsigned)permille);
+	cell_text(l, 7, "util", text);
+}
+
+static void
+line_bin(report_t *r, bool is_header, const arena_stats_t *s, unsigned i, bool with_prof) {
+	line_t l;
+	const bin_stats_t *b = &s->bins[i];
+	const bin_info_t *info = &bin_infos[i];
+	line_begin(&l, &r->em, is_header, s->uptime_ns);
+	if (is_header) {
+		cell_text(&l, 20, "bins:           size", "");
+	} else {
+		cell(&l, 20, "", info->reg_size);
+	}
+	cell(&l, 4, "ind", i);
+	cell(&l, 13, "allocated", b->curregs * info->reg_size);
+	cell_and_rate(&l, 13, "nmalloc", b->nmalloc, 8);
+	cell_and_rate(&l, 13, "ndalloc", b->ndalloc, 8);
+	cell_and_rate(&l, 13, "nrequests", b->nrequests, 10);
+	if (with_prof) {
+		cells_prof(&l, i);
+	}
+	cell(&l, 9, "nshards", info->n_shards);
+	cell(&l, 13, "curregs", b->curregs);
+	cell(&l, 13, "curslabs", b->curslabs);
+	cell(&l, 15, "nonfull_slabs", b->nonfull_slabs);
+	cell(&l, 5, "regs", info->nregs);
+	cell(&l, 4, "pgs", info->slab_size >> LG_PAGE);
+	cell_util(&l, b, info);
+	cell_and_rate(&l, 13, "nfills", b->nfills, 8);
+	cell_and_rate(&l, 13, "nflushes", b->nflushes, 8);
+	cell(&l, 13, "nslabs", b->nslabs);
+	cell_and_rate(&l, 13, "nreslabs", b->nreslabs, 8);
+	if (r->parts.mutexes) {
+		cells_mutex(&l, &s->bin_mutexes[i]);
+	}
+	line_end(&l);
+}
+
+static void
+json_bin(report_t *r, const arena_stats_t *all, unsigned i, bool with_prof) {
+	emitter_t *em = &r->em;
+	const bin_stats_t *s = &all->bins[i];
+	emitter_json_object_begin(em);
+	BIN_STATS_FIELDS(EMIT_FIELD)
+	if (with_prof) {
+		json_prof(em, i);
+	}
+	if (r->parts.mutexes) {
+		json_mutex(em, "mutex", &all->bin_mutexes[i]);
+	}
+	emitter_json_object_end(em);
+}
+
+static void
+print_bins(report_t *r, const arena_stats_t *s, bool with_prof) {
+	bool in_gap = false;
+	emitter_json_array_kv_begin(&r->em, "bins");
+	line_bin(r, true, s, 0, with_prof);
+	for (unsigned i = 0; i < SC_NBINS; i++) {
+		if (emitter_is_json(&r->em)) {
+			json_bin(r, s, i, with_prof);
+		} else if (s->bins[i].nslabs == 0) {
+			in_gap = true;
+		} else {
+			table_gap(&r->em, &in_gap);
+			line_bin(r, false, s, i, with_prof);
+		}
+	}
+	table_gap(&r->em, &in_gap);
+	emitter_json_array_end(&r->em);
+}
+
+static void
+line_large(report_t *r, bool is_header, const arena_stats_t *all, unsigned i, bool with_prof) {
+	line_t l;
+	const large_stats_t *s = &all->lextents[i];
+	size_t size = sz_i2s(SC_NBINS + i);
+	line_begin(&l, &r->em, is_header, all->uptime_ns);
+	if (is_header) {
+		cell_text(&l, 20, "large:          size", "");
+	} else {
+		cell(&l, 20, "", size);
+	}
+	cell(&l, 4, "ind", SC_NBINS + i);
+	cell(&l, 13, "allocated", s->curlextents * size);
+	cell_and_rate(&l, 13, "nmalloc", s->nmalloc, 8);
+	cell_and_rate(&l, 13, "ndalloc", s->ndalloc, 8);
+	cell_and_rate(&l, 13, "nrequests", s->nrequests, 8);
+	if (with_prof) {
+		cells_prof(&l, SC_NBINS + i);
+	}
+	cell(&l, 13, "curlextents", s->curlextents);
+	line_end(&l);
+}
+
+static void
+json_large(emitter_t *em, const large_stats_t *s, unsigned i, bool with_prof) {
+	emitter_json_object_begin(em);
+	LARGE_STATS_FIELDS(EMIT_FIELD)
+	if (with_prof) {
+		json_prof(em, SC_NBINS + i);
+	}
+	emitter_json_object_end(em);
+}
+
+static void
+print_large(report_t *r, const arena_stats_t *s, bool with_prof) {
+	bool in_gap = false;
+	emitter_json_array_kv_begin(&r->em, "lextents");
+	line_large(r, true, s, 0, with_prof);
+	for (unsigned i = 0; i < SC_NSIZES - SC_NBINS; i++) {
+		const large_stats_t *c = &s->lextents[i];
+		if (emitter_is_json(&r->em)) {
+			json_large(&r->em, c, i, with_prof);
+		} else if (c->nmalloc == 0 && c->nrequests == 0) {
+			in_gap = true;
+		} else {
+			table_gap(&r->em, &in_gap);
+			line_large(r, false, s, i, with_prof);
+		}
+	}
+	table_gap(&r->em, &in_gap);
+	emitter_json_array_end(&r->em);
+}
+
+static void
+line_extents(emitter_t *em, bool is_header, unsigned i, const ecache_stats_t *s) {
+	line_t l;
+	line_begin(&l, em, is_header, 0);
+	if (is_header) {
+		cell_text(&l, 20, "extents:        size", "");
+	} else {
+		cell(&l, 20, "", sz_pind2sz(i));
+	}
+	cell(&l, 4, "ind", i);
+	cell(&l, 13, "ndirty", s->ndirty);
+	cell(&l, 13, "dirty", s->dirty_bytes);
+	cell(&l, 13, "nmuzzy", s->nmuzzy);
+	cell(&l, 13, "muzzy", s->muzzy_bytes);
+	cell(&l, 13, "nretained", s->nretained);
+	cell(&l, 13, "retained", s->retained_bytes);
+	cell(&l, 13, "ntotal", s->ndirty + s->nmuzzy + s->nretained);
+	cell(&l, 13, "total", s->dirty_bytes + s->muzzy_bytes + s->retained_bytes);
+	line_end(&l);
+}
+
+static void
+json_extents(emitter_t *em, const ecache_stats_t *s) {
+	emitter_json_object_begin(em);
+	ECACHE_STATS_FIELDS(EMIT_FIELD)
+	emitter_json_object_end(em);
+}
+
+static void
+print_extents(emitter_t *em, const arena_stats_t *s) {
+	bool in_gap = false;
+	emitter_json_array_kv_begin(em, "extents");
+	line_extents(em, true, 0, &s->extents[0]);
+	for (unsigned i = 0; i < SC_NPSIZES; i++) {
+		const ecache_stats_t *x = &s->extents[i];
+		if (emitter_is_json(em)) {
+			json_extents(em, x);
+		} else if (x->ndirty + x->nmuzzy + x->nretained == 0) {
+			in_gap = true;
+		} else {
+			table_gap(em, &in_gap);
+			line_extents(em, false, i, x);
+		}
+	}
+	table_gap(em, &in_gap);
+	emitter_json_array_end(em);
+}
+
+static void
+print_arena(report_t *r, const snapshot_arena_t *a, bool is_merged) {
+#define MUTEX_NAME(name, expr) #name,
+	static const char *const mutex_names[] = {ARENA_MUTEXES(MUTEX_NAME)};
+#undef MUTEX_NAME
+	const arena_stats_t *s = &a->stats;
+	bool with_prof = has_prof_columns(is_merged);
+	if (emitter_is_json(&r->em)) {
+		json_arena_head(&r->em, a);
+	} else {
+		table_arena_head(&r->em, a);
+	}
+	if (r->parts.mutexes) {
+		print_mutexes(&r->em, mutex_names, ARRAY_LEN(mutex_names), s->mutexes, s->uptime_ns);
+	}
+	if (r->parts.bins) {
+		print_bins(r, s, with_prof);
+	}
+	if (r->parts.large) {
+		print_large(r, s, with_prof);
+	}
+	if (r->parts.extents) {
+		print_extents(&r->em, s);
+	}
+}
+
+/* ------------------------------------------------------------------ all statistics */
+
+static void
+print_global(report_t *r) {
+	emitter_t *em = &r->em;
+	const snapshot_global_t *s = &r->snap.global;
+	size_t zero_reallocs = imalloc_zero_reallocs();
+	SNAPSHOT_GLOBAL_FIELDS(EMIT_FIELD)
+	emitter_table_printf(em, "Allocated: %zu, active: %zu, metadata: %zu (n_thp %zu, edata %zu, "
+	    "rtree %zu), resident: %zu, mapped: %zu, retained: %zu\n", s->allocated, s->active,
+	    s->metadata, s->metadata_thp, s->metadata_edata, s->metadata_rtree, s->resident,
+	    s->mapped, s->retained);
+	emit_size(em, "zero_reallocs", "Count of realloc(non-null-ptr, 0) calls", zero_reallocs);
+}
+
+static void
+print_background(emitter_t *em, const snapshot_background_t *s) {
+	emitter_json_object_kv_begin(em, "background_thread");
+	SNAPSHOT_BACKGROUND_FIELDS(EMIT_FIELD)
+	emitter_json_object_end(em);
+	emitter_table_printf(em, "Background threads: %zu, num_runs: %llu, run_interval: %llu ns\n",
+	    s->num_threads, (unsigned long long)s->num_runs, (unsigned long long)s->run_interval);
+}
+
+static unsigned
+count_arenas(const snapshot_t *snap) {
+	unsigned n = 0;
+	for (unsigned i = 0; i < snap->narenas; i++) {
+		n += snap->arenas[i] != NULL;
+	}
+	return n;
+}
+
+static void
+print_arenas(report_t *r) {
+	emitter_t *em = &r->em;
+	const snapshot_t *snap = &r->snap;
+	emitter_json_object_kv_begin(em, "stats.arenas");
+	if (r->parts.merged && (count_arenas(snap) > 1 || !r->parts.arenas)) {
+		table_text(em, "Merged arenas stats:\n");
+		emitter_json_object_kv_begin(em, "merged");
+		print_arena(r, snap->merged, true);
+		emitter_json_object_end(em);
+	}
+	for (unsigned i = 0; r->parts.arenas && i < snap->narenas; i++) {
+		if (snap->arenas[i] == NULL) {
+			continue;
+		}
+		char key[16];
+		fmt_snprintf(key, sizeof(key), "%u", i);
+		emitter_table_printf(em, "arenas[%u]:\n", i);
+		emitter_json_object_kv_begin(em, key);
+		print_arena(r, snap->arenas[i], false);
+		emitter_json_object_end(em);
+	}
+	emitter_json_object_end(em);
+}
+
+static void
+print_stats(report_t *r) {
+#define MUTEX_NAME(name) #name,
+	static const char *const mutex_names[] = {SNAPSHOT_MUTEXES(MUTEX_NAME)};
+#undef MUTEX_NAME
+	const snapshot_global_t *global = &r->snap.global;
+	emitter_json_object_kv_begin(&r->em, "stats");
+	print_global(r);
+	print_background(&r->em, &global->background);
+	if (r->parts.mutexes) {
+		print_mutexes(&r->em, mutex_names, ARRAY_LEN(mutex_names), global->mutexes,
+		    r->snap.merged->stats.uptime_ns);
+	}
+	emitter_json_object_end(&r->em);
+	if (r->parts.merged || r->parts.arenas) {
+		print_arenas(r);
+	}
+}
+
+/* ------------------------------------------------------------------ entry */
+
+static parts_t
+parts_of(const char *opts) {
+	if (opts == NULL) {
+		opts = "";
+	}
+	return (parts_t){
+		.json = strchr(opts, 'J') != NULL,
+		.general = strchr(opts, 'g') == NULL,
+		.merged = strchr(opts, 'm') == NULL,
+		.arenas = strchr(opts, 'a') == NULL,
+		.bins = strchr(opts, 'b') == NULL,
+		.large = strchr(opts, 'l') == NULL,
+		.mutexes = strchr(opts, 'x') == NULL,
+		.extents = strchr(opts, 'e') == NULL,
+	};
+}
+
+static void
+write_default(void *opaque, const char *s) {
+	(void)opaque;
+	malloc_write(s);
+}
+
+/* Refreshes what stats.* shows, and takes the report's own copy; 0 or an errno. */
+static int
+report_gather(report_t *r) {
+	uint64_t epoch = 1;
+	int err = ctl_byname("epoch", NULL, NULL, &epoch, sizeof(epoch));
+	struct tls_s *tls = tls_get();
+	gate_enter(tls);
+	if (err == 0) {
+		err = snapshot_take(&r->snap);
+	}
+	r->buf = meta_alloc(STATS_BUF_SIZE);
+	gate_exit(tls);
+	return err;
+}
+
+static void
+report_drop(report_t *r) {
+	struct tls_s *tls = tls_get();
+	gate_enter(tls);
+	snapshot_free(&r->snap);
+	if (r->buf != NULL) {
+		meta_free(r->buf, STATS_BUF_SIZE);
+	}
+	gate_exit(tls);
+}
+
+static void
+report_print(report_t *r) {
+	emitter_t *em = &r->em;
+	emitter_begin(em);
+	table_text(em, "___ Begin jemalloc statistics ___\n");
+	emitter_json_object_kv_begin(em, "jemalloc");
+	if (r->parts.general) {
+		print_general(em);
+	}
+	if (config_stats) {
+		print_stats(r);
+	}
+	emitter_json_object_end(em);
+	table_text(em, "--- End jemalloc statistics ---\n");
+	emitter_end(em);
+}
+
+void
+stats_print(void (*write_cb)(void *opaque, const char *s), void *opaque, const char *opts) {
+	report_t r;
+	memset(&r, 0, sizeof(r));
+	r.parts = parts_of(opts);
+	if (write_cb == NULL) {
+		write_cb = write_default;
+	}
+	int err = report_gather(&r);
+	if (err == EAGAIN) {
+		write_cb(opaque, "<jemalloc>: Memory allocation failure in mallctl(\"epoch\", ...)\n");
+	} else if (err != 0) {
+		write_cb(opaque, "<jemalloc>: Failure in mallctl(\"epoch\", ...)\n");
+		abort();
+	} else {
+		buf_writer_init(&r.bw, write_cb, opaque, r.buf, r.buf == NULL ? 0 : STATS_BUF_SIZE);
+		emitter_init(&r.em, r.parts.json ? emitter_json_compact : emitter_table, buf_writer_cb,
+		    &r.bw);
+		report_print(&r);
+		buf_writer_flush(&r.bw);
+	}
+	report_drop(&r);
+}
+
+void
+stats_atexit(void) {
+	if (opt_stats_print) {
+		stats_print(NULL, NULL, opt_stats_print_opts);
+	}
+}
+
+/* Bytes counted towards the next interval print; whoever takes them below the interval prints. */
+static atomic_u64_t interval_bytes;
+
+void
+stats_interval_event(struct tsd_s *tsd, uint64_t bytes) {
+	(void)tsd;
+	if (opt_stats_interval < 0) {
+		return;
+	}
+	uint64_t interval = opt_stats_interval == 0 ? 1 : (uint64_t)opt_stats_interval;
+	uint64_t sum = atomic_fetch_add_u64(&interval_bytes, bytes, MO_RELAXED) + bytes;
+	while (sum >= interval) {
+		if (atomic_cas_weak_u64(&interval_bytes, &sum, sum % interval, MO_RELAXED, MO_RELAXED)) {
+			struct tls_s *tls = tls_get();
+			uint32_t depth = gate_leave_all(tls);
+			stats_print(NULL, NULL, opt_stats_interval_opts);
+			gate_reenter(tls, depth);
+			return;
+		}
+	}
+}
