@@ -32,7 +32,7 @@ peak_reset(tsd_t *tsd) {
 
 /* For the table of heartbeat hooks. */
 static inline void
-peak_event(tsd_t *tsd, uint64_t bytes UNUSED) {
+peak_heartbeat(tsd_t *tsd, uint64_t bytes UNUSED) {
 	peak_update(tsd);
 }
 

@@ -40,7 +40,7 @@ tsd_count(void) {
 }
 
 void
-tsd_open_fast_path(tsd_t *tsd) {
+tsd_fast_path_update(tsd_t *tsd) {
 	struct tls_s *t = tsd->tls;
 	void *cache = tsd->is_slow || tsd->tcache == NULL ? (void *)(uintptr_t)tls_boot_cache
 	    : (void *)tsd->tcache->bins;
@@ -49,11 +49,6 @@ tsd_open_fast_path(tsd_t *tsd) {
 		/* A recall that came meanwhile wants the next call to be slow. */
 		__atomic_store_n(&t->cache, (void *)(uintptr_t)tls_boot_cache, __ATOMIC_SEQ_CST);
 	}
-}
-
-void
-tsd_fast_path_update(tsd_t *tsd) {
-	tsd_open_fast_path(tsd);
 }
 
 static void
@@ -69,7 +64,7 @@ tsd_look(tsd_t *tsd) {
 	if (tsd_recall_hook != NULL) {
 		tsd_recall_hook(tsd);
 	}
-	tsd_open_fast_path(tsd);
+	tsd_fast_path_update(tsd);
 }
 
 static tsd_t *
@@ -196,4 +191,27 @@ tsd_deallocated(tsd_t *tsd) {
 		cached = tcache_cached_bytes(tsd->tcache);
 	}
 	return cached + tsd->popped + tsd->flushed - tsd->filled + tsd->direct_dalloc;
+}
+
+static void
+tsd_count_exactly(tsd_t *tsd) {
+	if (!tsd->is_counted) {
+		tsd->counted_alloc = tsd_allocated(tsd);
+		tsd->counted_dalloc = tsd_deallocated(tsd);
+		tsd->is_counted = true;
+		tsd->is_slow = true;
+		tsd_fast_path_update(tsd);
+	}
+}
+
+uint64_t *
+tsd_allocatedp(tsd_t *tsd) {
+	tsd_count_exactly(tsd);
+	return &tsd->counted_alloc;
+}
+
+uint64_t *
+tsd_deallocatedp(tsd_t *tsd) {
+	tsd_count_exactly(tsd);
+	return &tsd->counted_dalloc;
 }

@@ -75,9 +75,7 @@ void tsd_leave(void);
 /* Makes all threads look at the settings of sampling (and others) at their next malloc or free. */
 void tsd_recall_all(void);
 
-/* Puts the fast path back in place if this thread may use it. */
-void tsd_open_fast_path(tsd_t *tsd);
-/* is_slow or the cache changed. */
+/* Opens the fast path if this thread may use it, else closes it: is_slow or the cache changed. */
 void tsd_fast_path_update(tsd_t *tsd);
 
 /* Whether new threads keep the fast path closed; set at boot from the options. */
@@ -91,6 +89,13 @@ extern void (*tsd_recall_hook)(tsd_t *tsd);
 /* thread.allocated and thread.deallocated: exact now. */
 uint64_t tsd_allocated(tsd_t *tsd);
 uint64_t tsd_deallocated(tsd_t *tsd);
+
+/*
+ * Where the two can be polled.  From the first such request on this thread takes the slow path, which
+ * keeps them up.
+ */
+uint64_t *tsd_allocatedp(tsd_t *tsd);
+uint64_t *tsd_deallocatedp(tsd_t *tsd);
 
 /* Number of threads that have a tsd. */
 unsigned tsd_count(void);

@@ -1,0 +1,55 @@
+/*
+ * One bin of a thread cache: a stack of pointers to free objects of one class.
+ *
+ * The stack grows down: *head is the next object to hand out.  Popping stops at `empty`, which is
+ * the bottom or, between two looks of the cache's upkeep, a mark above it (to learn how deep the
+ * stack was used); pushing stops at `full`.  countdown counts pops until something is due; it never
+ * counts pushes, so a tight malloc/free loop reaches it too.
+ * An all-zero bin reads empty for pop and full for push.
+ * Owned by one thread.
+ */
+#ifndef ARENA_CACHE_BIN_H
+#define ARENA_CACHE_BIN_H
+
+#include "util/assert.h"
+#include "util/compiler.h"
+
+typedef struct cache_bin_s {
+	void **head;
+	void **empty;
+	void **full;
+	uint32_t countdown;
+	uint32_t unused;
+} cache_bin_t;
+cassert(sizeof(cache_bin_t) == 32);
+
+/*
+ * NULL: empty (nothing changed), or something is due (countdown reached 0; the pop has been counted
+ * but nothing was taken).  The order makes the all-zero bin of the boot block read-only.
+ */
+ALWAYS_INLINE void *
+cache_bin_pop(cache_bin_t *b) {
+	void **head = b->head;
+	if (unlikely(head == b->empty)) {
+		return NULL;
+	}
+	if (unlikely(--b->countdown == 0)) {
+		return NULL;
+	}
+	void *p = *head;
+	b->head = head + 1;
+	return p;
+}
+
+ALWAYS_INLINE bool
+cache_bin_has_pushed(cache_bin_t *b, void *p) {
+	void **head = b->head;
+	if (unlikely(head == b->full)) {
+		return false;
+	}
+	*--head = p;
+	b->head = head;
+	return true;
+}
+
+#endif

@@ -1,0 +1,50 @@
+/* What the C++ operators (jemalloc_cpp.cpp) call: C linkage, no exceptions, no exported names. */
+#include "cxx.h"
+
+#include <stdlib.h>
+
+#include "imalloc.h"
+#include "os/malloc_io.h"
+
+void *
+cxx_alloc(size_t size, size_t alignment) {
+	void *p = alignment > 16 || unlikely(alignment > 8 && size <= 8)
+	    ? (size - 1 < SC_LOOKUP_MAX && alignment <= SC_LOOKUP_MAX
+	        ? imalloc_fast(align_up(size, alignment)) : NULL)
+	    : imalloc_fast(size);
+	if (likely(p != NULL)) {
+		return p;
+	}
+	imalloc_req_t req = {size, alignment, false, IMALLOC_TCACHE_AUTO, IMALLOC_ARENA_AUTO, "new"};
+	int saved = errno;
+	p = imalloc_quiet(&req);
+	errno = saved;
+	return p;
+}
+
+void
+cxx_free(void *ptr) {
+	if (unlikely(!ifree_is_done_fast(ptr))) {
+		ifree_default(ptr);
+	}
+}
+
+void
+cxx_free_sized(void *ptr, size_t size) {
+	if (unlikely(!ifree_sized_is_done_fast(ptr, size))) {
+		ifree_default(ptr);
+	}
+}
+
+bool
+cxx_is_infallible(void) {
+	return opt_experimental_infallible_new;
+}
+
+void
+cxx_no_memory(size_t size) {
+	malloc_printf("<jemalloc>: Allocation of size %zu failed. %s\n", size,
+	    opt_experimental_infallible_new ? "opt.experimental_infallible_new is true. Aborting."
+	    : "No C++ runtime to throw std::bad_alloc. Aborting.");
+	abort();
+}

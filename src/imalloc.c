@@ -1,0 +1,491 @@
+/* The slow path of allocation and release. */
+#include "imalloc.h"
+
+#include <stdlib.h>
+
+#include "arena/arenas.h"
+#include "arena/safety.h"
+#include "os/malloc_io.h"
+#include "os/nstime.h"
+#include "prof.h"
+#include "thread/shelter.h"
+#include "thread/tcache.h"
+#include "thread/thread_event.h"
+
+bool opt_abort = CONFIG_DEBUG;
+const char *opt_junk = CONFIG_DEBUG ? "true" : "false";
+bool opt_junk_alloc = CONFIG_DEBUG;
+bool opt_junk_free = CONFIG_DEBUG;
+bool opt_zero;
+bool opt_xmalloc;
+bool opt_utrace;
+unsigned opt_debug_double_free_max_scan = CONFIG_DEBUG ? 32 : 0;
+bool opt_experimental_infallible_new;
+zero_realloc_t opt_zero_realloc = zero_realloc_free;
+const char *const zero_realloc_names[] = {"alloc", "free", "abort", NULL};
+
+#define JUNK_ALLOC_BYTE 0xa5
+#define JUNK_FREE_BYTE 0x5a
+
+static atomic_zu_t zero_reallocs;
+
+size_t
+imalloc_zero_reallocs(void) {
+	return atomic_load_zu(&zero_reallocs, MO_RELAXED);
+}
+
+void
+imalloc_count_zero_realloc(void) {
+	atomic_fetch_add_zu(&zero_reallocs, 1, MO_RELAXED);
+}
+
+/* ------------------------------------------------------------------ choosing the source */
+
+/* The cache that a request may use, NULL: none. */
+static tcache_t *
+imalloc_cache(tsd_t *tsd, int tcache, unsigned arena) {
+	if (tsd == NULL || tcache == IMALLOC_TCACHE_NONE) {
+		return NULL;
+	}
+	if (tcache >= 0) {
+		return tcaches_get(tsd, (unsigned)tcache);
+	}
+	bool is_other_arena = arena != IMALLOC_ARENA_AUTO && arena != tsd->arena->ind;
+	return is_other_arena ? NULL : tsd->tcache;
+}
+
+/* NULL: no such arena. */
+static arena_t *
+imalloc_arena(tsd_t *tsd, unsigned arena) {
+	if (arena != IMALLOC_ARENA_AUTO) {
+		return arenas_get_or_init(arena);
+	}
+	return tsd != NULL ? tsd->arena : arenas_get(0);
+}
+
+/* Cached objects have their class' alignment, large ones only that of a cache line. */
+static bool
+imalloc_is_cacheable(const tcache_t *tc, size_t usize, size_t alignment, unsigned *slot) {
+	*slot = sz_s2i(usize) + 1;
+	return *slot < tc->nslots && sz_i2s(*slot - 1) >= usize &&
+	    (usize < SC_LARGE_MINCLASS ? alignment <= PAGE : alignment <= CACHELINE);
+}
+
+static bool
+imalloc_may_sample(tsd_t *tsd) {
+	return config_prof && tsd != NULL && tsd->tls->inside == 0 && prof_should_sample(tsd);
+}
+
+static void
+imalloc_count_direct(tsd_t *tsd, size_t usize) {
+	if (tsd != NULL) {
+		tsd->direct_alloc += usize;
+		thread_event_advance(tsd, usize);
+	}
+}
+
+/* ------------------------------------------------------------------ allocation */
+
+static void *
+imalloc_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
+	arena_t *a = imalloc_arena(tsd, req->arena);
+	sample_rec_t *rec;
+	if (a == NULL) {
+		return NULL;
+	}
+	void *p = arena_malloc_sampled(a, usize, req->alignment, req->zero || opt_zero, &rec);
+	if (p != NULL && rec != NULL) {
+		tsd->tls->inside++;
+		prof_sample_alloc(tsd, p, rec, req->size, usize);
+		tsd->tls->inside--;
+	}
+	return p;
+}
+
+/* From the cache tc (slot > 0), or straight from an arena. */
+static void *
+imalloc_no_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
+    unsigned slot) {
+	bool zero = req->zero || opt_zero;
+	if (tc != NULL) {
+		void *p = tcache_take(tsd, tc, slot);
+		if (p != NULL && zero) {
+			memset(p, 0, usize);
+		}
+		return p;
+	}
+	arena_t *a = imalloc_arena(tsd, req->arena);
+	return a == NULL ? NULL : arena_malloc(a, usize, req->alignment, zero);
+}
+
+static bool
+imalloc_is_sample(tsd_t *tsd, size_t usize, tcache_t *tc, unsigned slot) {
+	bool is_due = tc != NULL ? tcache_is_sample_after_count(tsd, tc, slot)
+	    : tsd != NULL && thread_event_is_sample(tsd, usize);
+	return unlikely(is_due) && imalloc_may_sample(tsd);
+}
+
+/* usize: what the request would have; *usize_got: what the object has. */
+static void *
+imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
+	unsigned slot = 0;
+	tcache_t *tc = imalloc_cache(tsd, req->tcache, req->arena);
+	if (tc != NULL && !imalloc_is_cacheable(tc, usize, req->alignment, &slot)) {
+		tc = NULL;
+	}
+	void *p;
+	if (imalloc_is_sample(tsd, usize, tc, slot)) {
+		p = imalloc_sample(tsd, req, usize);
+		if (p != NULL && tc != NULL) {
+			tcache_took_sample(tsd, tc, slot);
+		}
+	} else {
+		p = imalloc_no_sample(tsd, req, usize, tc, slot);
+	}
+	if (p != NULL && tc == NULL) {
+		imalloc_count_direct(tsd, usize);
+	}
+	return p;
+}
+
+static size_t
+imalloc_usize(const imalloc_req_t *req) {
+	return req->alignment == 0 ? sz_s2u(req->size) : sz_sa2u(req->size, req->alignment);
+}
+
+static void *
+imalloc_finish(tsd_t *tsd, const imalloc_req_t *req, void *p, size_t usize) {
+	if (unlikely(opt_junk_alloc) && config_fill && !req->zero && !opt_zero) {
+		memset(p, JUNK_ALLOC_BYTE, usize);
+	}
+	if (tsd != NULL && unlikely(tsd->is_counted)) {
+		tsd->counted_alloc += usize;
+	}
+	return p;
+}
+
+static void imalloc_drain_deferred(tsd_t *tsd);
+
+/* Inside the gate. */
+static void *
+imalloc_in_gate(struct tls_s *t, const imalloc_req_t *req) {
+	tsd_t *tsd = tsd_fetch_in_gate(t);
+	if (shelter_has_deferred()) {
+		imalloc_drain_deferred(tsd);
+	}
+	size_t usize = imalloc_usize(req);
+	if (unlikely(usize == 0)) {
+		return NULL;
+	}
+	void *p = imalloc_body(tsd, req, usize);
+	return p == NULL ? NULL : imalloc_finish(tsd, req, p, usize);
+}
+
+/* At a closed gate: the shelter, or in the end waiting. */
+static void *
+imalloc_at_closed_gate(struct tls_s *t, const imalloc_req_t *req) {
+	void *p = shelter_malloc(req->size, req->alignment);
+	if (p == NULL) {
+		gate_enter(t);
+		p = imalloc_in_gate(t, req);
+		gate_exit(t);
+	}
+	return p;
+}
+
+void *
+imalloc_quiet(const imalloc_req_t *req) {
+	struct tls_s *t = tls_get();
+	if (unlikely(malloc_boot() != 0)) {
+		return NULL;
+	}
+	if (unlikely(!gate_try_enter(t))) {
+		return imalloc_at_closed_gate(t, req);
+	}
+	void *p = imalloc_in_gate(t, req);
+	gate_exit(t);
+	return p;
+}
+
+void *
+imalloc_fail(const char *who) {
+	if (opt_xmalloc && config_xmalloc) {
+		malloc_printf("<jemalloc>: Error in %s(): out of memory\n", who);
+		abort();
+	}
+	errno = ENOMEM;
+	return NULL;
+}
+
+void *
+imalloc(const imalloc_req_t *req) {
+	int saved = errno;
+	void *p = imalloc_quiet(req);
+	if (unlikely(p == NULL)) {
+		return imalloc_fail(req->who);
+	}
+	errno = saved;
+	return p;
+}
+
+void *
+imalloc_default(size_t size) {
+	imalloc_req_t req = {size, 0, false, IMALLOC_TCACHE_AUTO, IMALLOC_ARENA_AUTO, "malloc"};
+	return imalloc(&req);
+}
+
+void *
+icalloc_default(size_t size) {
+	imalloc_req_t req = {size, 0, true, IMALLOC_TCACHE_AUTO, IMALLOC_ARENA_AUTO, "calloc"};
+	return imalloc(&req);
+}
+
+/* ------------------------------------------------------------------ flags */
+
+int
+imalloc_flags_tcache(int flags) {
+	unsigned tcache = ((unsigned)flags >> 8) & 0xfff;
+	return tcache == 0 ? IMALLOC_TCACHE_AUTO
+	    : tcache == 1 ? IMALLOC_TCACHE_NONE : (int)tcache - 2;
+}
+
+imalloc_req_t
+imalloc_flags_req(size_t size, int flags, const char *who) {
+	unsigned lg = (unsigned)flags & 0x3f;
+	unsigned arena = (unsigned)flags >> 20;
+	imalloc_req_t req = {size, lg == 0 ? 0 : (size_t)1 << lg, (flags & 0x40) != 0,
+	    imalloc_flags_tcache(flags), arena == 0 ? IMALLOC_ARENA_AUTO : arena - 1, who};
+	return req;
+}
+
+void *
+imalloc_mallocx(size_t size, int flags) {
+	imalloc_req_t req = imalloc_flags_req(size, flags, "mallocx");
+	return imalloc(&req);
+}
+
+/* ------------------------------------------------------------------ release */
+
+/* The bin of an object freed past the fast path; 0: not cacheable there. */
+static unsigned
+ifree_slot(const tcache_t *tc, uint64_t elem) {
+	const edata_t *e = elem_edata(elem);
+	if ((elem & ELEM_SAMPLED) != 0 || e->szind + 1u >= tc->nslots) {
+		return 0;
+	}
+	if ((elem & ELEM_SLAB) == 0 && e->u.large_usize != sz_i2s(e->szind)) {
+		return 0;
+	}
+	return e->szind + 1u;
+}
+
+/* An active object's element, or the end of the process. */
+static uint64_t
+ifree_elem(const void *ptr) {
+	uint64_t elem = emap_elem_any(ptr);
+	extent_state_t state = elem_state(elem);
+	if (unlikely(state != extent_state_active && state != extent_state_shelter)) {
+		safety_fail(state == extent_state_none ? "free of a pointer that is no block"
+		    : "double free");
+		return 0;
+	}
+	return elem;
+}
+
+static void
+ifree_count_direct(tsd_t *tsd, size_t usize) {
+	if (tsd == NULL) {
+		return;
+	}
+	tsd->direct_dalloc += usize;
+	if (usize >= SC_LARGE_MINCLASS && tsd->tls->inside == 0) {
+		arenas_tick(nstime_monotonic_coarse_ns());
+	}
+}
+
+static void
+ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
+	uint64_t elem = ifree_elem(ptr);
+	if (elem == 0 || shelter_owns(elem)) {
+		return;
+	}
+	size_t usize = arena_usize(ptr, elem);
+	if (tsd != NULL && unlikely(tsd->is_counted)) {
+		tsd->counted_dalloc += usize;
+	}
+	sample_rec_t *rec = config_prof ? arena_sample_rec(ptr, elem) : NULL;
+	if (rec != NULL && rec->tctx != NULL) {
+		prof_sample_free(tsd, ptr, rec, usize);
+	}
+	if (unlikely(opt_junk_free) && config_fill) {
+		memset(ptr, JUNK_FREE_BYTE, usize);
+	}
+	tcache_t *tc = imalloc_cache(tsd, tcache, IMALLOC_ARENA_AUTO);
+	unsigned slot = tc == NULL ? 0 : ifree_slot(tc, elem);
+	if (slot != 0 && tcache_has_taken(tsd, tc, slot, ptr)) {
+		if (!tc->is_auto) {
+			tsd->direct_dalloc += usize;
+		}
+		return;
+	}
+	arena_dalloc(ptr, elem);
+	ifree_count_direct(tsd, usize);
+}
+
+static void
+imalloc_drain_deferred(tsd_t *tsd) {
+	void *p = shelter_take_deferred();
+	while (p != NULL) {
+		void *next = shelter_next(p);
+		ifree_in_gate(tsd, p, IMALLOC_TCACHE_AUTO);
+		p = next;
+	}
+}
+
+void
+ifree(void *ptr, int tcache) {
+	if (ptr == NULL) {
+		return;
+	}
+	int saved = errno;
+	struct tls_s *t = tls_get();
+	if (unlikely(!gate_try_enter(t))) {
+		shelter_defer_free(ptr);
+		return;
+	}
+	tsd_t *tsd = tsd_fetch_in_gate(t);
+	if (shelter_has_deferred()) {
+		imalloc_drain_deferred(tsd);
+	}
+	ifree_in_gate(tsd, ptr, tcache);
+	gate_exit(t);
+	errno = saved;
+}
+
+void
+ifree_default(void *ptr) {
+	ifree(ptr, IMALLOC_TCACHE_AUTO);
+}
+
+size_t
+iusize(const void *ptr) {
+	uint64_t elem = emap_elem_any(ptr);
+	if (unlikely(elem_state(elem) != extent_state_active)) {
+		return shelter_owns(elem) ? shelter_usize(ptr) : 0;
+	}
+	return arena_usize(ptr, elem);
+}
+
+/* ------------------------------------------------------------------ resizing */
+
+/*
+ * In place, if the object is large and can be: to a usable size in [usize_min, usize_max].  Samples
+ * are not resized: a new size is a new allocation to the profiler.
+ */
+static bool
+irealloc_is_done_in_place(tsd_t *tsd, void *ptr, uint64_t elem, size_t usize_min, size_t usize_max,
+    bool zero) {
+	if ((elem & (ELEM_SLAB | ELEM_SAMPLED)) != 0 || usize_min < SC_LARGE_MINCLASS) {
+		return false;
+	}
+	edata_t *e = elem_edata(elem);
+	size_t old = e->u.large_usize;
+	if (arena_large_resize(ptr, e, usize_min, usize_max, zero || opt_zero) != 0) {
+		return false;
+	}
+	size_t usize = e->u.large_usize;
+	if (usize > old && opt_junk_alloc && config_fill && !zero && !opt_zero) {
+		memset((char *)ptr + old, JUNK_ALLOC_BYTE, usize - old);
+	}
+	if (tsd != NULL && usize != old) {
+		tsd->direct_dalloc += old;
+		tsd->counted_dalloc += old;
+		tsd->counted_alloc += usize;
+		imalloc_count_direct(tsd, usize);
+	}
+	return true;
+}
+
+static void *
+irealloc_by_moving(tsd_t *tsd, void *ptr, size_t old, const imalloc_req_t *req, size_t usize) {
+	imalloc_req_t fresh = *req;
+	/* Only what lies beyond the copy must be zero. */
+	fresh.zero = req->zero && req->size > old;
+	void *p = imalloc_body(tsd, &fresh, usize);
+	if (p == NULL) {
+		return NULL;
+	}
+	imalloc_finish(tsd, &fresh, p, usize);
+	memcpy(p, ptr, min_zu(old, req->size));
+	ifree_in_gate(tsd, ptr, req->tcache);
+	return p;
+}
+
+static void *
+irealloc_in_gate(struct tls_s *t, void *ptr, const imalloc_req_t *req) {
+	tsd_t *tsd = tsd_fetch_in_gate(t);
+	uint64_t elem = ifree_elem(ptr);
+	size_t usize = imalloc_usize(req);
+	if (usize == 0 || elem == 0) {
+		return NULL;
+	}
+	if (shelter_owns(elem)) {
+		return irealloc_by_moving(tsd, ptr, shelter_usize(ptr), req, usize);
+	}
+	size_t old = arena_usize(ptr, elem);
+	bool is_aligned_enough = req->alignment == 0 ||
+	    ((uintptr_t)ptr & (req->alignment - 1)) == 0;
+	if (is_aligned_enough && (usize == old ||
+	    irealloc_is_done_in_place(tsd, ptr, elem, usize, usize, req->zero))) {
+		return ptr;
+	}
+	return irealloc_by_moving(tsd, ptr, old, req, usize);
+}
+
+void *
+irealloc(void *ptr, const imalloc_req_t *req) {
+	struct tls_s *t = tls_get();
+	int saved = errno;
+	if (unlikely(!gate_try_enter(t))) {
+		size_t old = iusize(ptr);
+		void *p = imalloc(req);
+		if (p != NULL) {
+			memcpy(p, ptr, min_zu(old, req->size));
+			ifree_default(ptr);
+		}
+		return p;
+	}
+	void *p = irealloc_in_gate(t, ptr, req);
+	gate_exit(t);
+	if (p == NULL) {
+		return imalloc_fail(req->who);
+	}
+	errno = saved;
+	return p;
+}
+
+size_t
+ixalloc(void *ptr, const imalloc_req_t *req, size_t extra) {
+	struct tls_s *t = tls_get();
+	int saved = errno;
+	gate_enter(t);
+	tsd_t *tsd = tsd_fetch_in_gate(t);
+	uint64_t elem = ifree_elem(ptr);
+	if (elem == 0 || shelter_owns(elem)) {
+		gate_exit(t);
+		return elem == 0 ? 0 : shelter_usize(ptr);
+	}
+	size_t most = extra > SC_LARGE_MAXCLASS - min_zu(req->size, SC_LARGE_MAXCLASS)
+	    ? SC_LARGE_MAXCLASS : req->size + extra;
+	imalloc_req_t upper = *req;
+	upper.size = most;
+	size_t usize_min = imalloc_usize(req);
+	size_t usize_max = imalloc_usize(&upper);
+	if (usize_min != 0 && usize_max >= usize_min) {
+		irealloc_is_done_in_place(tsd, ptr, elem, usize_min, usize_max, req->zero);
+	}
+	size_t usize = arena_usize(ptr, elem);
+	gate_exit(t);
+	errno = saved;
+	return usize;
+}

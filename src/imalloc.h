@@ -1,0 +1,122 @@
+/*
+ * The inside of malloc: the fast path, and what comes when it gives up.
+ *
+ * imalloc -> body -> sample due? -> imalloc_sample or imalloc_no_sample.
+ * The fast path is the pop or push of one cache bin and nothing else; every other circumstance
+ * (first call, empty or full bin, something due, large, unusual flags, options that change each
+ * call) is the slow path, which enters the gate, finds the thread's tsd and looks at everything.
+ */
+#ifndef IMALLOC_H
+#define IMALLOC_H
+
+#include "arena/cache_bin.h"
+#include "meta/emap.h"
+#include "meta/sz.h"
+#include "os/tls.h"
+#include "thread/tsd.h"
+
+extern bool opt_abort;
+extern const char *opt_junk;   /* "true", "false", "alloc", "free" */
+extern bool opt_junk_alloc;
+extern bool opt_junk_free;
+extern bool opt_zero;
+extern bool opt_xmalloc;
+extern bool opt_utrace;
+extern unsigned opt_debug_double_free_max_scan;
+extern bool opt_experimental_infallible_new;
+
+typedef enum {
+	zero_realloc_alloc,
+	zero_realloc_free,
+	zero_realloc_abort
+} zero_realloc_t;
+extern zero_realloc_t opt_zero_realloc;
+extern const char *const zero_realloc_names[]; /* by the enum, NULL at the end */
+
+#define IMALLOC_TCACHE_AUTO (-1)
+#define IMALLOC_TCACHE_NONE (-2)
+#define IMALLOC_ARENA_AUTO UINT_MAX
+
+/* A request as the public functions make it. */
+typedef struct imalloc_req_s {
+	size_t size;
+	size_t alignment;   /* a power of two; 0: natural */
+	bool zero;
+	int tcache;         /* id, or one of the above */
+	unsigned arena;     /* index, or auto */
+	const char *who;    /* function for the message of xmalloc */
+} imalloc_req_t;
+
+/* The meaning of MALLOCX_* flags: the whole request, and the cache alone. */
+imalloc_req_t imalloc_flags_req(size_t size, int flags, const char *who);
+int imalloc_flags_tcache(int flags);
+
+/* mallocx() for the inside. */
+void *imalloc_mallocx(size_t size, int flags);
+
+/* NULL: no memory or too large; errno is ENOMEM then, and the process ends if xmalloc. */
+void *imalloc(const imalloc_req_t *req);
+/* For operator new, which reports in its own way: NULL without a word. */
+void *imalloc_quiet(const imalloc_req_t *req);
+/* ptr not NULL. 0: NULL as above, and ptr is kept. */
+void *irealloc(void *ptr, const imalloc_req_t *req);
+/* Resizes in place to at least req->size, up to extra more; the usable size it has then. */
+size_t ixalloc(void *ptr, const imalloc_req_t *req, size_t extra);
+/* Keeps errno. ptr may be NULL. */
+void ifree(void *ptr, int tcache);
+size_t iusize(const void *ptr);
+
+/* malloc(size) and free(ptr) when the fast path has given up. */
+void *imalloc_default(size_t size) NOINLINE;
+void *icalloc_default(size_t size) NOINLINE;
+void ifree_default(void *ptr) NOINLINE;
+
+/* Number of realloc(p, 0) so far. */
+size_t imalloc_zero_reallocs(void);
+void imalloc_count_zero_realloc(void);
+
+/* ENOMEM and the message of xmalloc; returns NULL. */
+void *imalloc_fail(const char *who) COLD;
+
+/* 0 or ENOMEM; called by every slow path, does the work once. In jemalloc_init.c. */
+int malloc_boot(void);
+extern HIDDEN atomic_u8_t malloc_boot_state;
+#define MALLOC_IS_BOOTED 2
+
+/* ------------------------------------------------------------------ the fast path */
+
+ALWAYS_INLINE cache_bin_t *
+fast_bin(size_t offset) {
+	char *cache = __atomic_load_n((char **)&tls_get()->cache, __ATOMIC_RELAXED);
+	return (cache_bin_t *)(cache + offset);
+}
+
+/* NULL: take the slow path. */
+ALWAYS_INLINE void *
+imalloc_fast(size_t size) {
+	if (unlikely(size > SC_LOOKUP_MAX)) {
+		return NULL;
+	}
+	size_t slot = sc_slot_tab[(size + 7) >> 3];
+	return cache_bin_pop(fast_bin(slot * sizeof(cache_bin_t)));
+}
+
+/* false: take the slow path. NULL and foreign pointers come out false too. */
+ALWAYS_INLINE bool
+ifree_is_done_fast(void *ptr) {
+	uint64_t elem = emap_elem(ptr);
+	return cache_bin_has_pushed(fast_bin(elem >> ELEM_BIN_SHIFT), ptr);
+}
+
+/* The size the object was asked with, at most SC_LOOKUP_MAX and without alignment. */
+ALWAYS_INLINE bool
+ifree_sized_is_done_fast(void *ptr, size_t size) {
+	if (unlikely(size > SC_LOOKUP_MAX) || unlikely(arena_may_be_sampled(ptr)) || config_debug ||
+	    config_opt_size_checks || unlikely(ptr == NULL)) {
+		return false;
+	}
+	size_t slot = sc_slot_tab[(size + 7) >> 3];
+	return cache_bin_has_pushed(fast_bin(slot * sizeof(cache_bin_t)), ptr);
+}
+
+#endif

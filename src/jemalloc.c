@@ -1,0 +1,277 @@
+/*
+ * The exported functions, and nothing else: each turns its arguments into a request (imalloc.h).
+ * What they promise is documented in the public header.
+ */
+#include "ctl/ctl.h"
+#include "imalloc.h"
+#include "os/malloc_io.h"
+#include "stats.h"
+
+#include <stdlib.h>
+
+/* The entry points that a program may define for itself. */
+WEAK EXPORT const char *je_malloc_conf;
+WEAK EXPORT const char *je_malloc_conf_2_conf_harder;
+EXPORT void (*je_malloc_message)(void *cbopaque, const char *s);
+
+#define REQ(sz, al, who) {(sz), (al), false, IMALLOC_TCACHE_AUTO, IMALLOC_ARENA_AUTO, (who)}
+
+/* ------------------------------------------------------------------ standard functions */
+
+EXPORT void *
+je_malloc(size_t size) {
+	void *p = imalloc_fast(size);
+	return likely(p != NULL) ? p : imalloc_default(size);
+}
+
+EXPORT void *
+je_calloc(size_t num, size_t size) {
+	size_t bytes;
+	if (unlikely(__builtin_mul_overflow(num, size, &bytes))) {
+		return imalloc_fail("calloc");
+	}
+	void *p = imalloc_fast(bytes);
+	if (likely(p != NULL)) {
+		return memset(p, 0, bytes);
+	}
+	return icalloc_default(bytes);
+}
+
+EXPORT void
+je_free(void *ptr) {
+	if (likely(ifree_is_done_fast(ptr))) {
+		return;
+	}
+	ifree_default(ptr);
+}
+
+/* Small requests of small alignment are a class of the ladder once rounded to the alignment. */
+ALWAYS_INLINE void *
+aligned_fast(size_t alignment, size_t size) {
+	if (unlikely(size - 1 >= SC_LOOKUP_MAX || alignment > SC_LOOKUP_MAX)) {
+		return NULL;
+	}
+	return imalloc_fast(align_up(size, alignment));
+}
+
+EXPORT void *
+je_aligned_alloc(size_t alignment, size_t size) {
+	if (unlikely(!is_pow2_zu(alignment))) {
+		errno = EINVAL;
+		return NULL;
+	}
+	void *p = aligned_fast(alignment, size);
+	if (likely(p != NULL)) {
+		return p;
+	}
+	imalloc_req_t req = REQ(size, alignment, "aligned_alloc");
+	return imalloc(&req);
+}
+
+EXPORT int
+je_posix_memalign(void **memptr, size_t alignment, size_t size) {
+	bool is_bad = !is_pow2_zu(alignment) || alignment < sizeof(void *);
+	if (unlikely(is_bad)) {
+		if (opt_xmalloc && config_xmalloc) {
+			malloc_write("<jemalloc>: Error allocating aligned memory: invalid alignment\n");
+			abort();
+		}
+		return EINVAL;
+	}
+	void *p = aligned_fast(alignment, size);
+	if (unlikely(p == NULL)) {
+		imalloc_req_t req = REQ(size, alignment, "posix_memalign");
+		int saved = errno;
+		p = imalloc_quiet(&req);
+		errno = saved;
+	}
+	if (unlikely(p == NULL)) {
+		if (opt_xmalloc && config_xmalloc) {
+			malloc_write("<jemalloc>: Error allocating aligned memory: out of memory\n");
+			abort();
+		}
+		return ENOMEM;
+	}
+	*memptr = p;
+	return 0;
+}
+
+/* realloc(ptr, 0): what the option says. */
+static void *
+realloc_zero(void *ptr) {
+	imalloc_count_zero_realloc();
+	if (opt_zero_realloc == zero_realloc_abort) {
+		malloc_write("<jemalloc>: Called realloc(non-null-ptr, 0) with zero_realloc:abort set\n");
+		abort();
+	}
+	if (opt_zero_realloc == zero_realloc_free) {
+		ifree_default(ptr);
+		return NULL;
+	}
+	imalloc_req_t req = REQ(1, 0, "realloc");
+	req.tcache = IMALLOC_TCACHE_NONE;
+	return irealloc(ptr, &req);
+}
+
+EXPORT void *
+je_realloc(void *ptr, size_t size) {
+	if (unlikely(ptr == NULL)) {
+		return je_malloc(size);
+	}
+	if (unlikely(size == 0)) {
+		return realloc_zero(ptr);
+	}
+	/* Same class of a cacheable object: nothing to do. */
+	size_t bin = emap_elem(ptr) >> ELEM_BIN_SHIFT;
+	if (size <= SC_LOOKUP_MAX && bin == sc_slot_tab[(size + 7) >> 3] * sizeof(cache_bin_t)) {
+		return ptr;
+	}
+	imalloc_req_t req = REQ(size, 0, "realloc");
+	return irealloc(ptr, &req);
+}
+
+EXPORT void
+je_free_sized(void *ptr, size_t size) {
+	if (likely(ifree_sized_is_done_fast(ptr, size))) {
+		return;
+	}
+	ifree_default(ptr);
+}
+
+EXPORT void
+je_free_aligned_sized(void *ptr, size_t alignment, size_t size) {
+	size_t usize = likely(is_pow2_zu(alignment)) ? align_up(size, alignment) : SIZE_MAX;
+	if (likely(usize <= SC_LOOKUP_MAX && ifree_sized_is_done_fast(ptr, usize))) {
+		return;
+	}
+	ifree_default(ptr);
+}
+
+/* ------------------------------------------------------------------ older aligned functions */
+
+#if HAVE_MEMALIGN
+EXPORT void *
+je_memalign(size_t alignment, size_t size) {
+	alignment = pow2_ceil_zu(alignment);
+	if (unlikely(alignment == 0)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	imalloc_req_t req = REQ(size, alignment, "memalign");
+	return imalloc(&req);
+}
+#endif
+
+#if HAVE_VALLOC
+EXPORT void *
+je_valloc(size_t size) {
+	if (malloc_boot() != 0) {
+		return imalloc_fail("valloc");
+	}
+	imalloc_req_t req = REQ(size, PAGE, "valloc");
+	return imalloc(&req);
+}
+#endif
+
+#if HAVE_PVALLOC
+EXPORT void *
+je_pvalloc(size_t size) {
+	if (malloc_boot() != 0 || size > SIZE_MAX - PAGE_MASK) {
+		return imalloc_fail("pvalloc");
+	}
+	imalloc_req_t req = REQ(PAGE_CEILING(max_zu(size, 1)), PAGE, "pvalloc");
+	return imalloc(&req);
+}
+#endif
+
+#if HAVE_MALLOC_USABLE_SIZE
+EXPORT size_t
+je_malloc_usable_size(const void *ptr) {
+	size_t bin = emap_elem(ptr) >> ELEM_BIN_SHIFT;
+	if (likely(bin != 0)) {
+		return sc_size_tab[bin / sizeof(cache_bin_t) - 1];
+	}
+	return iusize(ptr);
+}
+#endif
+
+/* ------------------------------------------------------------------ the *allocx family */
+
+EXPORT void *
+je_mallocx(size_t size, int flags) {
+	if (likely(flags == 0)) {
+		void *p = imalloc_fast(size);
+		if (likely(p != NULL)) {
+			return p;
+		}
+	}
+	imalloc_req_t req = imalloc_flags_req(size, flags, "mallocx");
+	return imalloc(&req);
+}
+
+EXPORT void *
+je_rallocx(void *ptr, size_t size, int flags) {
+	imalloc_req_t req = imalloc_flags_req(size, flags, "rallocx");
+	return ptr == NULL ? imalloc(&req) : irealloc(ptr, &req);
+}
+
+EXPORT size_t
+je_xallocx(void *ptr, size_t size, size_t extra, int flags) {
+	imalloc_req_t req = imalloc_flags_req(size, flags, "xallocx");
+	return ixalloc(ptr, &req, extra);
+}
+
+EXPORT size_t
+je_sallocx(const void *ptr, int flags UNUSED) {
+	return iusize(ptr);
+}
+
+EXPORT void
+je_dallocx(void *ptr, int flags) {
+	if (likely(flags == 0) && likely(ifree_is_done_fast(ptr))) {
+		return;
+	}
+	ifree(ptr, imalloc_flags_tcache(flags));
+}
+
+EXPORT void
+je_sdallocx(void *ptr, size_t size, int flags) {
+	if (likely(flags == 0) && likely(ifree_sized_is_done_fast(ptr, size))) {
+		return;
+	}
+	ifree(ptr, imalloc_flags_tcache(flags));
+}
+
+EXPORT size_t
+je_nallocx(size_t size, int flags) {
+	if (unlikely(malloc_boot() != 0)) {
+		return 0;
+	}
+	unsigned lg = (unsigned)flags & 0x3f;
+	return lg == 0 ? sz_s2u(size) : sz_sa2u(size, (size_t)1 << lg);
+}
+
+/* ------------------------------------------------------------------ control and introspection */
+
+EXPORT int
+je_mallctl(const char *name, void *oldp, size_t *oldlenp, void *newp, size_t newlen) {
+	return malloc_boot() != 0 ? EAGAIN : ctl_byname(name, oldp, oldlenp, newp, newlen);
+}
+
+EXPORT int
+je_mallctlnametomib(const char *name, size_t *mibp, size_t *miblenp) {
+	return malloc_boot() != 0 ? EAGAIN : ctl_nametomib(name, mibp, miblenp);
+}
+
+EXPORT int
+je_mallctlbymib(const size_t *mib, size_t miblen, void *oldp, size_t *oldlenp, void *newp,
+    size_t newlen) {
+	return malloc_boot() != 0 ? EAGAIN : ctl_bymib(mib, miblen, oldp, oldlenp, newp, newlen);
+}
+
+EXPORT void
+je_malloc_stats_print(void (*write_cb)(void *, const char *), void *cbopaque, const char *opts) {
+	if (malloc_boot() == 0) {
+		stats_print(write_cb, cbopaque, opts);
+	}
+}

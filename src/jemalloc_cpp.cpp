@@ -1,0 +1,164 @@
+// C++ operators new and delete over the same paths as malloc and free.
+//
+// The library must not need libstdc++: what failure requires (std::get_new_handler, the function that
+// throws bad_alloc) is reached through weak references, and if those are not bound, looked up in the
+// C++ runtime that the program has loaded.  Nothing here throws by itself; exceptions of a new-handler
+// pass through, so the file is compiled with -fexceptions.
+#include <cstddef>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <new>
+
+extern "C" {
+__attribute__((visibility("hidden"))) void *cxx_alloc(std::size_t size, std::size_t alignment);
+__attribute__((visibility("hidden"))) void cxx_free(void *ptr);
+__attribute__((visibility("hidden"))) void cxx_free_sized(void *ptr, std::size_t size);
+__attribute__((visibility("hidden"))) void cxx_no_memory(std::size_t size);
+__attribute__((visibility("hidden"))) bool cxx_is_infallible(void);
+}
+
+#define EXPORT __attribute__((visibility("default")))
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+
+// Itanium ABI names of std::get_new_handler() and libstdc++'s std::__throw_bad_alloc().
+extern "C" __attribute__((weak)) std::new_handler get_new_handler_weak(void) __asm__("_ZSt15get_new_handlerv");
+extern "C" __attribute__((weak)) void throw_bad_alloc_weak(void) __asm__("_ZSt17__throw_bad_allocv");
+extern "C" __attribute__((weak)) void throw_bad_alloc_weak_libcxx(void)
+    __asm__("_ZNSt3__117__throw_bad_allocEv");
+
+namespace {
+
+typedef std::new_handler (*get_handler_t)(void);
+typedef void (*thrower_t)(void);
+
+void *
+runtime_symbol(const char *name) {
+	void *sym = dlsym(RTLD_DEFAULT, name);
+	static const char *const runtimes[] = {"libstdc++.so.6", "libc++.so.1"};
+	for (unsigned i = 0; sym == nullptr && i < 2; i++) {
+		void *lib = dlopen(runtimes[i], RTLD_LAZY | RTLD_NOLOAD);
+		if (lib != nullptr) {
+			sym = dlsym(lib, name);
+			dlclose(lib);
+		}
+	}
+	return sym;
+}
+
+std::new_handler
+current_handler() {
+	get_handler_t get = get_new_handler_weak;
+	if (get == nullptr) {
+		get = reinterpret_cast<get_handler_t>(runtime_symbol("_ZSt15get_new_handlerv"));
+	}
+	return get != nullptr ? get() : nullptr;
+}
+
+void
+throw_bad_alloc(std::size_t size) {
+	thrower_t thrower = throw_bad_alloc_weak != nullptr ? throw_bad_alloc_weak
+	    : throw_bad_alloc_weak_libcxx;
+	if (thrower == nullptr) {
+		thrower = reinterpret_cast<thrower_t>(runtime_symbol("_ZSt17__throw_bad_allocv"));
+	}
+	if (thrower == nullptr) {
+		thrower = reinterpret_cast<thrower_t>(runtime_symbol("_ZNSt3__117__throw_bad_allocEv"));
+	}
+	if (thrower != nullptr) {
+		thrower();
+	}
+	cxx_no_memory(size);
+}
+
+// The handler is asked until memory is there or it gives up by throwing or being removed.
+__attribute__((noinline, cold)) void *
+new_after_failure(std::size_t size, std::size_t alignment) {
+	if (cxx_is_infallible()) {
+		cxx_no_memory(size);
+	}
+	for (;;) {
+		std::new_handler handler = current_handler();
+		if (handler == nullptr) {
+			return nullptr;
+		}
+		handler();
+		void *p = cxx_alloc(size, alignment);
+		if (p != nullptr) {
+			return p;
+		}
+	}
+}
+
+inline void *
+new_throwing(std::size_t size, std::size_t alignment) {
+	void *p = cxx_alloc(size, alignment);
+	if (LIKELY(p != nullptr)) {
+		return p;
+	}
+	p = new_after_failure(size, alignment);
+	if (p == nullptr) {
+		throw_bad_alloc(size);
+	}
+	return p;
+}
+
+__attribute__((noinline, cold)) void *
+new_nothrow_after_failure(std::size_t size, std::size_t alignment) noexcept {
+	try {
+		return new_after_failure(size, alignment);
+	} catch (...) {
+		return nullptr;
+	}
+}
+
+inline void *
+new_nothrow(std::size_t size, std::size_t alignment) noexcept {
+	void *p = cxx_alloc(size, alignment);
+	return LIKELY(p != nullptr) ? p : new_nothrow_after_failure(size, alignment);
+}
+
+inline std::size_t
+align_of(std::align_val_t a) {
+	return static_cast<std::size_t>(a);
+}
+
+inline std::size_t
+rounded(std::size_t size, std::align_val_t a) {
+	return (size + align_of(a) - 1) & ~(align_of(a) - 1);
+}
+
+} // namespace
+
+EXPORT void *operator new(std::size_t size) { return new_throwing(size, 0); }
+EXPORT void *operator new[](std::size_t size) { return new_throwing(size, 0); }
+EXPORT void *operator new(std::size_t size, const std::nothrow_t &) noexcept { return new_nothrow(size, 0); }
+EXPORT void *operator new[](std::size_t size, const std::nothrow_t &) noexcept { return new_nothrow(size, 0); }
+EXPORT void *operator new(std::size_t size, std::align_val_t a) { return new_throwing(size, align_of(a)); }
+EXPORT void *operator new[](std::size_t size, std::align_val_t a) { return new_throwing(size, align_of(a)); }
+EXPORT void *
+operator new(std::size_t size, std::align_val_t a, const std::nothrow_t &) noexcept {
+	return new_nothrow(size, align_of(a));
+}
+EXPORT void *
+operator new[](std::size_t size, std::align_val_t a, const std::nothrow_t &) noexcept {
+	return new_nothrow(size, align_of(a));
+}
+
+EXPORT void operator delete(void *p) noexcept { cxx_free(p); }
+EXPORT void operator delete[](void *p) noexcept { cxx_free(p); }
+EXPORT void operator delete(void *p, const std::nothrow_t &) noexcept { cxx_free(p); }
+EXPORT void operator delete[](void *p, const std::nothrow_t &) noexcept { cxx_free(p); }
+EXPORT void operator delete(void *p, std::align_val_t) noexcept { cxx_free(p); }
+EXPORT void operator delete[](void *p, std::align_val_t) noexcept { cxx_free(p); }
+EXPORT void operator delete(void *p, std::align_val_t, const std::nothrow_t &) noexcept { cxx_free(p); }
+EXPORT void operator delete[](void *p, std::align_val_t, const std::nothrow_t &) noexcept { cxx_free(p); }
+EXPORT void operator delete(void *p, std::size_t size) noexcept { cxx_free_sized(p, size); }
+EXPORT void operator delete[](void *p, std::size_t size) noexcept { cxx_free_sized(p, size); }
+EXPORT void
+operator delete(void *p, std::size_t size, std::align_val_t a) noexcept {
+	cxx_free_sized(p, rounded(size, a));
+}
+EXPORT void
+operator delete[](void *p, std::size_t size, std::align_val_t a) noexcept {
+	cxx_free_sized(p, rounded(size, a));
+}

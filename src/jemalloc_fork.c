@@ -1,0 +1,51 @@
+/* Order of fork: the gate first before, last after. */
+#include "jemalloc_fork.h"
+
+#include "ctl/ctl.h"
+#include "os/gate.h"
+#include "prof.h"
+#include "thread/shelter.h"
+
+static void (*const fork_before[])(void) = {
+	gate_prefork,
+	shelter_prepare,
+	config_prof ? prof_prefork : NULL,
+};
+
+static void (*const fork_parent[])(void) = {
+	config_prof ? prof_postfork_parent : NULL,
+	gate_postfork_parent,
+};
+
+static void (*const fork_child[])(void) = {
+	shelter_postfork_child,
+	config_prof ? prof_postfork_child : NULL,
+	ctl_postfork_child,
+	gate_postfork_child,
+};
+
+static void
+fork_run(void (*const *table)(void), size_t n) {
+	int saved = errno;
+	for (size_t i = 0; i < n; i++) {
+		if (table[i] != NULL) {
+			table[i]();
+		}
+	}
+	errno = saved;
+}
+
+void
+jemalloc_prefork(void) {
+	fork_run(fork_before, ARRAY_LEN(fork_before));
+}
+
+void
+jemalloc_postfork_parent(void) {
+	fork_run(fork_parent, ARRAY_LEN(fork_parent));
+}
+
+void
+jemalloc_postfork_child(void) {
+	fork_run(fork_child, ARRAY_LEN(fork_child));
+}

@@ -1,0 +1,228 @@
+/*
+ * The order of boot, as a table, and the wires between floors.
+ *
+ * The first slow path of the process boots.  The first table makes the allocator able to serve; the
+ * second may call into the C library, which may allocate: such calls, by the booting thread, find
+ * the state "serving" and are served without a tsd.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "arena/arenas.h"
+#include "conf.h"
+#include "imalloc.h"
+#include "jemalloc_fork.h"
+#include "meta/base.h"
+#include "meta/emap.h"
+#include "meta/freepool.h"
+#include "os/malloc_io.h"
+#include "os/pages.h"
+#include "os/thread.h"
+#include "prof.h"
+#include "stats.h"
+#include "thread/peak.h"
+#include "thread/tcache.h"
+#include "thread/thread_event.h"
+
+extern const char *je_malloc_conf;
+extern const char *je_malloc_conf_2_conf_harder;
+extern void (*je_malloc_message)(void *cbopaque, const char *s);
+
+HIDDEN atomic_u8_t malloc_boot_state;
+
+enum { boot_none, boot_running, boot_done = MALLOC_IS_BOOTED, boot_failed };
+
+static struct {
+	mutex_t mtx;
+	struct tls_s *booter;
+	bool is_serving; /* the first table is done; read by the booter only */
+} boot = {.mtx = MUTEX_INITIALIZER("init", WITNESS_RANK_OMIT)};
+
+static void
+boot_message(void *opaque, const char *s) {
+	if (je_malloc_message != NULL) {
+		je_malloc_message(opaque, s);
+	} else {
+		malloc_io_write_stderr(opaque, s);
+	}
+}
+
+static int
+boot_io(void) {
+	malloc_io_message = boot_message;
+	malloc_io_boot();
+	return 0;
+}
+
+static int
+boot_conf(void) {
+	sc_boot();
+	conf_boot(&je_malloc_conf, &je_malloc_conf_2_conf_harder);
+	return 0;
+}
+
+static int
+boot_shapes(void) {
+	bin_info_boot();
+	tcache_boot();
+	sz_boot(tcache_max_default);
+	emap_boot(tcache_nhbins);
+	meta_boot();
+	return 0;
+}
+
+static int
+boot_options(void) {
+	tsd_all_slow = opt_junk_alloc || opt_junk_free || opt_zero || !opt_tcache;
+	return 0;
+}
+
+static thread_event_hook_t *const boot_event_hooks[] = {
+	peak_heartbeat,
+	config_prof ? prof_heartbeat : NULL,
+	NULL
+};
+
+static thread_event_hook_t *const boot_event_hooks_with_stats[] = {
+	stats_interval_event,
+	peak_heartbeat,
+	config_prof ? prof_heartbeat : NULL,
+	NULL
+};
+
+static void (*const boot_tsd_cleanups[])(tsd_t *tsd) = {
+	config_prof ? prof_thread_cleanup : NULL,
+	NULL
+};
+
+static int
+boot_wires(void) {
+	thread_event_hooks = opt_stats_interval >= 0 ? boot_event_hooks_with_stats : boot_event_hooks;
+	tsd_cleanups = boot_tsd_cleanups;
+	return 0;
+}
+
+/* Makes the allocator able to serve. */
+static int (*const boot_core[])(void) = {
+	boot_io,
+	pages_boot_size,
+	boot_conf,
+	pages_boot,
+	base_boot,
+	boot_shapes,
+	boot_options,
+	arenas_boot,
+	boot_wires,
+};
+
+static int
+boot_atfork(void) {
+	if (pthread_atfork(jemalloc_prefork, jemalloc_postfork_parent, jemalloc_postfork_child) != 0) {
+		malloc_write("<jemalloc>: Error in pthread_atfork()\n");
+		if (opt_abort) {
+			abort();
+		}
+	}
+	return 0;
+}
+
+static int
+boot_stats(void) {
+	if (opt_stats_print && atexit(stats_atexit) != 0) {
+		malloc_write("<jemalloc>: Error in atexit()\n");
+		if (opt_abort) {
+			abort();
+		}
+	}
+	return 0;
+}
+
+static int
+boot_prof(void) {
+	return config_prof && opt_prof ? prof_boot() : 0;
+}
+
+static int
+boot_prof_late(void) {
+	if (config_prof && opt_prof) {
+		prof_boot_late();
+	}
+	return 0;
+}
+
+/* May call into the C library; nothing here can make boot fail. */
+static int (*const boot_late[])(void) = {
+	tsd_boot,
+	boot_atfork,
+	boot_prof,
+	boot_stats,
+	boot_prof_late,
+};
+
+static int
+boot_run_core(void) {
+	for (size_t i = 0; i < ARRAY_LEN(boot_core); i++) {
+		int err = boot_core[i]();
+		if (err != 0) {
+			return err;
+		}
+	}
+	return 0;
+}
+
+/* By one thread, boot.mtx held (so that others wait), its own calls served from arena 0. */
+static int
+boot_all(struct tls_s *t) {
+	boot.booter = t;
+	atomic_store_u8(&malloc_boot_state, boot_running, MO_RELEASE);
+	int err = boot_run_core();
+	if (err != 0) {
+		atomic_store_u8(&malloc_boot_state, boot_failed, MO_RELEASE);
+		return err;
+	}
+	boot.is_serving = true;
+	for (size_t i = 0; i < ARRAY_LEN(boot_late); i++) {
+		boot_late[i]();
+	}
+	boot.booter = NULL;
+	atomic_store_u8(&malloc_boot_state, boot_done, MO_RELEASE);
+	return 0;
+}
+
+static int
+malloc_boot_slow(void) {
+	struct tls_s *t = tls_get();
+	if (boot.booter == t) {
+		return boot.is_serving ? 0 : ENOMEM;
+	}
+	int saved = errno;
+	int err = 0;
+	mutex_lock(&boot.mtx);
+	switch (atomic_load_u8(&malloc_boot_state, MO_ACQUIRE)) {
+	case boot_none:
+		err = boot_all(t);
+		break;
+	case boot_failed:
+		err = ENOMEM;
+		break;
+	default:
+		break;
+	}
+	mutex_unlock(&boot.mtx);
+	errno = saved;
+	return err;
+}
+
+int
+malloc_boot(void) {
+	if (likely(atomic_load_u8(&malloc_boot_state, MO_ACQUIRE) == boot_done)) {
+		return 0;
+	}
+	return malloc_boot_slow();
+}
+
+/* Boots when the library is loaded, if nobody has allocated before. */
+__attribute__((constructor)) static void
+boot_at_load(void) {
+	malloc_boot();
+}
