@@ -20,7 +20,6 @@
 #include "os/nstime.h"
 #include "prof.h"
 #include "thread/tcache.h"
-#include "thread/thread_event.h"
 #include "util/assert.h"
 #include "util/buf_writer.h"
 #include "util/emitter.h"
@@ -926,8 +925,7 @@ stats_atexit(void) {
 static atomic_u64_t interval_bytes;
 
 void
-stats_interval_event(struct tsd_s *tsd, uint64_t bytes) {
-	(void)tsd;
+stats_interval_event(struct tsd_s *tsd UNUSED, uint64_t bytes) {
 	if (opt_stats_interval < 0) {
 		return;
 	}

@@ -21,7 +21,7 @@ void stats_print(void (*write_cb)(void *opaque, const char *s), void *opaque, co
 
 struct tsd_s;
 /*
- * For the heartbeat of a thread (a thread_event_hook_t): prints when the process has allocated
+ * Among the hooks of the heartbeat: prints when the process has allocated
  * opt_stats_interval bytes since the last print.  No lock held; leaves the gate to print.
  */
 void stats_interval_event(struct tsd_s *tsd, uint64_t bytes);

@@ -70,21 +70,6 @@ get_deallocated(const ctl_call_t *call, ctl_value_t *out) {
 	return 0;
 }
 
-/*
- * From the first time somebody polls the counters, the thread keeps them up at each call, on the slow
- * path.
- */
-static void
-count_for_polling(tsd_t *tsd) {
-	if (!tsd->is_counted) {
-		tsd->counted_alloc = tsd_allocated(tsd);
-		tsd->counted_dalloc = tsd_deallocated(tsd);
-		tsd->is_counted = true;
-		tsd->is_slow = true;
-		tsd_fast_path_update(tsd);
-	}
-}
-
 static int
 get_allocatedp(const ctl_call_t *call, ctl_value_t *out) {
 	(void)call;
@@ -92,8 +77,7 @@ get_allocatedp(const ctl_call_t *call, ctl_value_t *out) {
 	if (tsd == NULL) {
 		return EAGAIN;
 	}
-	count_for_polling(tsd);
-	out->p = &tsd->counted_alloc;
+	out->p = tsd_allocatedp(tsd);
 	return 0;
 }
 
@@ -104,8 +88,7 @@ get_deallocatedp(const ctl_call_t *call, ctl_value_t *out) {
 	if (tsd == NULL) {
 		return EAGAIN;
 	}
-	count_for_polling(tsd);
-	out->p = &tsd->counted_dalloc;
+	out->p = tsd_deallocatedp(tsd);
 	return 0;
 }
 
