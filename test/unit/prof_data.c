@@ -1,0 +1,257 @@
+/* The profiler's books: counts are exact, sites come and go, threads do not disturb each other. */
+#include "test.h"
+
+#include <pthread.h>
+
+#include "meta/freepool.h"
+#include "os/gate.h"
+#include "prof_data.h"
+#include "prof_sample.h"
+#include "prof_snap.h"
+
+#define DEPTH 20
+
+static void
+stack_make(void **vec, uint64_t n) {
+	for (unsigned i = 0; i < DEPTH; i++)
+		vec[i] = (void *)(uintptr_t)(0x7f0000001000 + n * 4096 + i * 16);
+	vec[DEPTH - 1] = (void *)(uintptr_t)0x555555550000;
+}
+
+static prof_cnt_t *
+add_at(prof_tdata_t *td, uint64_t stack, uint64_t rate, size_t usize)
+{
+	void *vec[DEPTH];
+	prof_bt_t bt = {vec, DEPTH, false};
+
+	stack_make(vec, stack);
+	return prof_data_add(td, &bt, rate, usize, prof_weight(usize, rate));
+}
+
+static void
+sub(prof_cnt_t *c, size_t usize)
+{
+	prof_data_sub(c, usize, prof_weight(usize, c->rate));
+}
+
+static void
+test_one_site(void)
+{
+	prof_tdata_t *a = prof_data_tdata_new(true);
+	prof_tdata_t *b = prof_data_tdata_new(true);
+	prof_cnt_t *c1 = add_at(a, 1, 1, 100);
+	prof_cnt_t *c2 = add_at(a, 1, 1, 50);
+	prof_cnt_t *c3 = add_at(b, 1, 1, 7);
+	prof_snap_t snap;
+	unsigned nthreads = 0;
+
+	ok(c1 != NULL && c1 == c2, "one thread and stack: one count");
+	ok(c3 != NULL && c3 != c1 && c3->site == c1->site, "another thread: its own, same site");
+	is_uint(prof_site_nframes(c1->site), DEPTH, "depth");
+	is_uint(prof_site_frame(c1->site, 3), 0x7f0000001000 + 4096 + 48, "a frame comes back");
+	is_int(prof_snap_take(&snap), 0, "snapshot");
+	is_uint(snap.nsites, 1, "one site");
+	is_uint(snap.cur.objs, 3, "objects");
+	is_uint(snap.cur.bytes, 157, "bytes");
+	is_uint(snap.cur.est, 157, "with rate 1 the estimate is the sum");
+	is_uint(snap.cur.c16, 3 * PROF_WEIGHT_ONE, "and the weights are one");
+	for (const prof_item_t *i = prof_snap_next(&snap, NULL); i != NULL; i = prof_snap_next(&snap, i)) {
+		if (i->kind == prof_item_thread) {
+			nthreads++;
+			is_uint(i->cur.bytes, i->who == a ? 150 : 7, "bytes of a thread");
+		}
+	}
+	is_uint(nthreads, 2, "two threads have a share");
+	prof_snap_drop(&snap);
+
+	sub(c1, 100);
+	sub(c3, 7);
+	sub(c2, 50);
+	prof_snap_take(&snap);
+	is_uint(snap.nsites, 0, "nothing lives: nothing to report");
+	is_uint(snap.cur.bytes, 0, "no bytes left");
+	prof_snap_drop(&snap);
+	prof_data_tdata_exit(a);
+	prof_data_tdata_exit(b);
+}
+
+static void
+test_mixed_rates(void)
+{
+	prof_tdata_t *td = prof_data_tdata_new(true);
+	prof_cnt_t *c1 = add_at(td, 2, 524288, 64);
+	prof_cnt_t *c2 = add_at(td, 2, 4096, 64);
+	prof_snap_t snap;
+	unsigned items = 0;
+	uint64_t objs, bytes;
+
+	ok(c1 != c2 && c1->site == c2->site, "rates are kept apart");
+	prof_snap_take(&snap);
+	ok(snap.is_mixed, "mixed");
+	for (const prof_item_t *i = prof_snap_next(&snap, NULL); i != NULL; i = prof_snap_next(&snap, i))
+		items += i->kind == prof_item_thread;
+	is_uint(items, 1, "but a thread has one line for a site");
+	prof_sample_printed(&snap.cur, 1, false, &objs, &bytes);
+	ok(bytes > 524288 + 4096 - 100 && bytes < 524288 + 4096 + 200, "estimates add up: %llu",
+	    (unsigned long long)bytes);
+	is_uint(objs, (bytes + 32) / 64, "objects of 64 bytes");
+	prof_snap_drop(&snap);
+	prof_data_reset();
+	prof_snap_take(&snap);
+	is_uint(snap.nsites, 0, "after a reset nothing is reported");
+	prof_snap_drop(&snap);
+	sub(c1, 64);
+	sub(c2, 64);
+	prof_data_tdata_exit(td);
+}
+
+static void
+test_many_sites(void)
+{
+	enum { N = 100000 };
+	static prof_cnt_t *c[N];
+	prof_tdata_t *td = prof_data_tdata_new(true);
+	size_t before = meta_in_use();
+	prof_snap_t snap;
+
+	for (unsigned i = 0; i < N; i++)
+		c[i] = add_at(td, 1000 + i, 1, 32);
+	size_t each = (meta_in_use() - before) / N;
+	ok(each <= 400, "%zu bytes for a site of depth %u", each, DEPTH);
+	ok(prof_data_nsites() >= N, "all are there");
+	prof_snap_take(&snap);
+	is_uint(snap.nsites, N, "and in the snapshot");
+	is_uint(snap.cur.bytes, 32 * N, "with their bytes");
+	prof_snap_drop(&snap);
+	for (unsigned i = 0; i < N; i++)
+		sub(c[i], 32);
+	/* One that lives goes by while the dead ones are swept. */
+	for (unsigned i = 0; i < N; i++)
+		sub(add_at(td, 1000000 + i, 1, 32), 32);
+	ok(prof_data_nsites() < N, "dead sites are swept: %zu left", prof_data_nsites());
+	for (unsigned i = 0; i < N; i++)
+		sub(add_at(td, 2000000 + i, 1, 32), 32);
+	ok(prof_data_nsites() < N / 2, "and more: %zu left", prof_data_nsites());
+	prof_data_tdata_exit(td);
+}
+
+static void
+test_notes(void)
+{
+	prof_tdata_t *td = prof_data_tdata_new(true);
+	prof_tdata_t *other = prof_data_tdata_new(true);
+	void *vec[DEPTH];
+	prof_bt_t bt = {vec, DEPTH, false};
+
+	stack_make(vec, 77);
+	prof_cnt_t *note = prof_data_note(td, &bt);
+	prof_cnt_t *c = add_at(td, 78, 1, 16);
+	prof_data_pin(c);
+	sub(c, 16);
+	/* Others make and drop enough to sweep everything that may go. */
+	for (unsigned i = 0; i < 400000; i++)
+		sub(add_at(other, 5000000 + i, 1, 16), 16);
+	is_uint(prof_site_frame(note->site, 1), 0x7f0000001000 + 77 * 4096 + 16, "a noted stack stays");
+	is_uint(prof_site_frame(c->site, 1), 0x7f0000001000 + 78 * 4096 + 16, "and a pinned one");
+	prof_data_unpin(note);
+	prof_data_unpin(c);
+	prof_data_tdata_exit(td);
+	prof_data_tdata_exit(other);
+}
+
+/* Threads add; each hands half of what it has to its neighbour, who frees it. */
+enum { NTHREADS = 4, SLOTS = 512, ROUNDS = 60000, STACKS = 300 };
+static prof_cnt_t *slots[SLOTS];
+
+static void *
+churn(void *arg)
+{
+	uint64_t rnd = (uintptr_t)arg;
+	prof_tdata_t *td = prof_data_tdata_new(true);
+
+	gate_enter(tls_get());
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		uint64_t r = test_random(&rnd);
+		uint64_t stack = (r & 7) == 0 ? 10000000 + (uintptr_t)arg * ROUNDS + i : r % STACKS;
+		prof_cnt_t *c = add_at(td, stack, 1, 48);
+
+		if (c == NULL)
+			continue;
+		c = __atomic_exchange_n(&slots[(r >> 20) % SLOTS], c, __ATOMIC_ACQ_REL);
+		if (c != NULL)
+			sub(c, 48);
+	}
+	prof_data_tdata_exit(td);
+	gate_exit(tls_get());
+	return NULL;
+}
+
+static void
+test_threads(void)
+{
+	pthread_t t[NTHREADS];
+	prof_snap_t snap;
+	uint64_t held = 0;
+
+	for (uintptr_t i = 0; i < NTHREADS; i++)
+		pthread_create(&t[i], NULL, churn, (void *)(i + 1));
+	for (unsigned i = 0; i < 20; i++) {
+		prof_snap_take(&snap);
+		prof_snap_drop(&snap);
+		usleep(2000);
+	}
+	for (unsigned i = 0; i < NTHREADS; i++)
+		pthread_join(t[i], NULL);
+	for (unsigned i = 0; i < SLOTS; i++)
+		held += slots[i] != NULL;
+	prof_snap_take(&snap);
+	is_uint(snap.cur.objs, held, "live objects are those in the slots");
+	is_uint(snap.cur.bytes, held * 48, "and their bytes");
+	is_uint(snap.cur.est, held * 48, "and estimates");
+	prof_snap_drop(&snap);
+	for (unsigned i = 0; i < SLOTS; i++) {
+		if (slots[i] != NULL)
+			sub(slots[i], 48);
+	}
+	prof_snap_take(&snap);
+	is_uint(snap.cur.objs, 0, "nothing left");
+	is_uint(snap.nsites, 0, "no site to report");
+	prof_snap_drop(&snap);
+}
+
+static void
+test_names(void)
+{
+	prof_tdata_t *td = prof_data_tdata_new(true);
+	char name[PROF_THREAD_NAME_MAX];
+
+	prof_tdata_name_write(td, "worker");
+	prof_tdata_name_read(td, name);
+	is_str(name, "worker", "name of a thread");
+	prof_tdata_name_write(td, "a name that is too long");
+	prof_tdata_name_read(td, name);
+	is_str(name, "a name that is ", "cut to 15 bytes");
+	prof_tdata_name_write(td, "");
+	prof_tdata_name_read(td, name);
+	is_str(name, "", "cleared");
+	prof_data_tdata_exit(td);
+}
+
+int
+main(void)
+{
+	free(keep(malloc(1)));
+	gate_enter(tls_get());
+	if (prof_data_boot() != 0)
+		bail_out("boot");
+	test_one_site();
+	test_mixed_rates();
+	test_many_sites();
+	test_notes();
+	gate_exit(tls_get());
+	test_threads();
+	gate_enter(tls_get());
+	test_names();
+	gate_exit(tls_get());
+	return done_testing();
+}

@@ -1,0 +1,211 @@
+/* Names of profiles, and files that are whole or not there at all. */
+#include "test.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+
+#include "prof_sys.h"
+
+/* 2026-07-01T12:34:56.789Z */
+#define INSTANT (UINT64_C(1782909296789) * 1000000)
+
+static prof_file_t file;
+static char dir[] = "/tmp/prof_sys.XXXXXX";
+
+static const char *
+base(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash == NULL ? path : slash + 1;
+}
+
+static const char *
+name_of(prof_kind_t kind, uint64_t kseq, uint64_t end)
+{
+	static char buf[PROF_PATH_SIZE];
+	prof_name_t n = {kind, kseq, INSTANT, end};
+
+	if (prof_dump_filename(buf, sizeof(buf), &n) != 0)
+		return "(error)";
+	return base(buf);
+}
+
+static void
+test_names(void)
+{
+	char want[256];
+
+	prof_sys_prefix_set("jeprof");
+	snprintf(want, sizeof(want), "jeprof.%d.20260701T123456.789Z.0.m3.heap", getpid());
+	is_str(name_of(prof_kind_manual, 3, 0), want, "manual");
+	snprintf(want, sizeof(want), "jeprof.%d.20260701T123456.789Z.1.f.heap", getpid());
+	is_str(name_of(prof_kind_final, 0, 0), want, "final has no number of its own");
+	snprintf(want, sizeof(want), "jeprof.%d.20260701T123456.789Z_20260701T123457.789Z.2.s0.heap",
+	    getpid());
+	is_str(name_of(prof_kind_session, 0, INSTANT + 1000000000), want, "a session has its span");
+	opt_prof_dump_timestamp = false;
+	snprintf(want, sizeof(want), "jeprof.%d.3.i0.heap", getpid());
+	is_str(name_of(prof_kind_interval, 0, 0), want, "interval, no stamp");
+	snprintf(want, sizeof(want), "jeprof.%d.4.u7.heap", getpid());
+	is_str(name_of(prof_kind_gdump, 7, 0), want, "gdump, no stamp");
+	opt_prof_pid_namespace = true;
+	contains(name_of(prof_kind_gdump, 8, 0), ".5.u8.heap", "with the name space");
+	opt_prof_pid_namespace = false;
+	opt_prof_dump_timestamp = true;
+}
+
+static void
+test_prefix(void)
+{
+	static char longer[9001];
+	char buf[PROF_PATH_SIZE];
+	prof_name_t n = {prof_kind_manual, 0, INSTANT, 0};
+
+	memset(longer, 'x', sizeof(longer) - 1);
+	is_int(prof_sys_prefix_set(longer), EINVAL, "a prefix of 9000 bytes is refused");
+	longer[300] = '\0';
+	is_int(prof_sys_prefix_set(longer), EINVAL, "and one whose last part is too long for a name");
+	is_int(prof_sys_prefix_set("%n%s"), 0, "a prefix is no format");
+	is_int(prof_dump_filename(buf, sizeof(buf), &n), 0, "name");
+	contains(buf, "/%n%s.", "it is taken literally, and absolute");
+	is_int(prof_sys_prefix_set(""), 0, "empty");
+	ok(prof_sys_prefix_is_empty(), "is empty");
+}
+
+static unsigned
+files_in(const char *path)
+{
+	DIR *d = opendir(path);
+	unsigned n = 0;
+
+	for (struct dirent *e; (e = readdir(d)) != NULL;)
+		n += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+	closedir(d);
+	return n;
+}
+
+static int
+write_one(const char *path, const char *text)
+{
+	prof_name_t n = {prof_kind_manual, 0, INSTANT, 0};
+
+	if (prof_file_open(&file, path, &n) == 0)
+		prof_file_write(&file, text, strlen(text));
+	return prof_file_close(&file);
+}
+
+static void
+test_auto_file(void)
+{
+	char prefix[128];
+	struct stat st;
+
+	snprintf(prefix, sizeof(prefix), "%s/p", dir);
+	prof_sys_prefix_set(prefix);
+	umask(0);
+	is_int(write_one(NULL, "one"), 0, "written");
+	ok(stat(file.path, &st) == 0 && st.st_size == 3, "there it is");
+	is_uint(st.st_mode & 07777, 0600, "mode, under umask 0");
+	is_uint(files_in(dir), 1, "nothing else in the directory");
+
+	/* What another process of this pid left: the names to come. */
+	char taken[PROF_PATH_SIZE];
+	char *seq;
+	snprintf(taken, sizeof(taken), "%s", file.path);
+	seq = strstr(taken, "789Z.") + 5;
+	unsigned long next = strtoul(seq, NULL, 10) + 1;
+	sprintf(seq, "%lu.m0.heap", next);
+	int fd = open(taken, O_CREAT | O_WRONLY, 0600);
+	close(fd);
+	is_int(write_one(NULL, "two"), 0, "written beside an older file");
+	ok(stat(taken, &st) == 0 && st.st_size == 0, "which is as it was");
+	ok(strcmp(taken, file.path) != 0, "under another name");
+	is_uint(files_in(dir), 3, "three files");
+}
+
+static void
+test_explicit_file(void)
+{
+	char path[256], link_path[512], fifo[256];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/explicit", dir);
+	snprintf(link_path, sizeof(link_path), "%s/link", dir);
+	snprintf(fifo, sizeof(fifo), "%s/fifo", dir);
+	is_int(write_one(path, "first text"), 0, "a new file");
+	is_int(write_one(path, "second"), 0, "again");
+	ok(stat(path, &st) == 0 && st.st_size == 6, "replaced");
+	if (symlink(path, link_path) != 0)
+		bail_out("symlink");
+	is_int(write_one(link_path, "evil"), ELOOP, "a symbolic link is refused");
+	ok(stat(path, &st) == 0 && st.st_size == 6, "and its target untouched");
+	if (mkfifo(fifo, 0600) != 0)
+		bail_out("mkfifo");
+	is_int(write_one(fifo, "x"), ENXIO, "a pipe without reader");
+	is_int(write_one(dir, "x"), EISDIR, "a directory");
+	is_int(write_one("/nonexistent/dir/file", "x"), ENOENT, "no such directory");
+	is_int(write_one("/dev/full", "x"), ENOSPC, "a device that is full");
+	is_int(write_one("/dev/null", "x"), 0, "a device");
+	unsigned before = files_in(dir);
+	struct rlimit lim = {4, RLIM_INFINITY};
+	setrlimit(RLIMIT_FSIZE, &lim);
+	is_int(write_one(path, "longer than the limit"), EFBIG, "limit of the file size");
+	lim.rlim_cur = RLIM_INFINITY;
+	setrlimit(RLIMIT_FSIZE, &lim);
+	is_uint(files_in(dir), before, "no file was left, and no signal killed us");
+	ok(stat(path, &st) == 0 && st.st_size == 6, "the older file is as it was");
+	getrlimit(RLIMIT_NOFILE, &lim);
+	rlim_t soft = lim.rlim_cur;
+	lim.rlim_cur = 3;
+	setrlimit(RLIMIT_NOFILE, &lim);
+	is_int(write_one(path, "x"), EMFILE, "no descriptor left");
+	lim.rlim_cur = soft;
+	setrlimit(RLIMIT_NOFILE, &lim);
+}
+
+static void
+test_descriptor(void)
+{
+	int fds[2];
+	char path[64];
+	char got[16] = "";
+
+	if (pipe(fds) != 0)
+		bail_out("pipe");
+	snprintf(path, sizeof(path), "/dev/fd/%d", fds[1]);
+	is_int(write_one(path, "hello"), 0, "/dev/fd/N is written in place");
+	is_int(read(fds[0], got, sizeof(got) - 1), 5, "through the pipe");
+	is_str(got, "hello", "whole");
+	close(fds[0]);
+	is_int(write_one(path, "hello"), EPIPE, "a pipe without reader: no SIGPIPE");
+	close(fds[1]);
+}
+
+static void
+test_errno_names(void)
+{
+	char buf[16];
+
+	is_str(prof_errno_name(ENOSPC, buf), "ENOSPC", "name of an errno");
+	is_str(prof_errno_name(4000, buf), "errno=4000", "one without a name");
+	ok(prof_sys_rss() > 100000, "resident bytes");
+}
+
+int
+main(void)
+{
+	char cmd[128];
+
+	free(keep(malloc(1)));
+	if (mkdtemp(dir) == NULL)
+		bail_out("mkdtemp");
+	test_names();
+	test_prefix();
+	test_auto_file();
+	test_explicit_file();
+	test_descriptor();
+	test_errno_names();
+	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
+	return system(cmd) != 0 ? 1 : done_testing();
+}
