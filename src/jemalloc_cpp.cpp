@@ -17,12 +17,21 @@ __attribute__((visibility("hidden"))) void cxx_no_memory(std::size_t size);
 __attribute__((visibility("hidden"))) bool cxx_is_infallible(void);
 }
 
+// The member of the static library is linked by C++ programs only, which have the runtime: there the
+// references are strong, so that the linker brings it in.
+#ifdef __PIE__
+#define RUNTIME
+#else
+#define RUNTIME __attribute__((weak))
+__asm__(".weak __gxx_personality_v0\n.weak __cxa_begin_catch\n.weak __cxa_end_catch\n.weak _ZSt9terminatev");
+#endif
+
 #define EXPORT __attribute__((visibility("default")))
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 
 // Itanium ABI names of std::get_new_handler() and libstdc++'s std::__throw_bad_alloc().
-extern "C" __attribute__((weak)) std::new_handler get_new_handler_weak(void) __asm__("_ZSt15get_new_handlerv");
-extern "C" __attribute__((weak)) void throw_bad_alloc_weak(void) __asm__("_ZSt17__throw_bad_allocv");
+extern "C" RUNTIME std::new_handler get_new_handler_weak(void) __asm__("_ZSt15get_new_handlerv");
+extern "C" RUNTIME void throw_bad_alloc_weak(void) __asm__("_ZSt17__throw_bad_allocv");
 extern "C" __attribute__((weak)) void throw_bad_alloc_weak_libcxx(void)
     __asm__("_ZNSt3__117__throw_bad_allocEv");
 
@@ -56,8 +65,10 @@ current_handler() {
 
 void
 throw_bad_alloc(std::size_t size) {
-	thrower_t thrower = throw_bad_alloc_weak != nullptr ? throw_bad_alloc_weak
-	    : throw_bad_alloc_weak_libcxx;
+	thrower_t thrower = throw_bad_alloc_weak;
+	if (thrower == nullptr) {
+		thrower = throw_bad_alloc_weak_libcxx;
+	}
 	if (thrower == nullptr) {
 		thrower = reinterpret_cast<thrower_t>(runtime_symbol("_ZSt17__throw_bad_allocv"));
 	}
