@@ -67,7 +67,6 @@ prof_boot_late(void) {
 			abort();
 		}
 	}
-	prof_backtrace_boot();
 	gate_enter(t);
 	if (opt_prof_log) {
 		prof_log_start(NULL);
@@ -163,7 +162,7 @@ name_from_system(prof_tdata_t *td) {
 
 bool
 prof_should_sample(tsd_t *tsd) {
-	if (!prof_switch_is_active() || tsd == NULL || tsd->tls->inside > 1) {
+	if (!prof_switch_is_active() || tsd == NULL) {
 		return false;
 	}
 	prof_tdata_t *td = prof_tdata(tsd);

@@ -25,9 +25,16 @@ extern const char etext[] WEAK HIDDEN;
 #define SELF_TEST_STACKS 64
 #define SELF_TEST_DEPTH 2
 
+typedef enum {
+	boot_not_yet,
+	boot_running,
+	boot_done
+} boot_state_t;
+
 static struct {
 	uintptr_t own_start;
 	uintptr_t own_end;
+	atomic_u32_t boot;     /* boot_state_t */
 	atomic_u64_t ncut;     /* stacks deeper than prof_bt_max */
 	atomic_u32_t ntested;  /* first stacks, up to SELF_TEST_STACKS */
 	atomic_b_t is_deep;    /* one of them was deep enough */
@@ -51,8 +58,8 @@ learn_own_text(void) {
 	}
 }
 
-void
-prof_backtrace_boot(void) {
+static void
+backtrace_boot(void) {
 	learn_own_text();
 	int err = unwind_select(prof_unwind_names[opt_prof_unwind]);
 	if (err != 0 && opt_prof_unwind != prof_unwind_auto) {
@@ -78,6 +85,21 @@ prof_backtrace_cut(void **vec, unsigned len, uintptr_t start, uintptr_t end) {
 		memmove(vec, vec + own, (len - own) * sizeof(*vec));
 	}
 	return len - own;
+}
+
+static bool
+is_booted(void) {
+	uint32_t state = atomic_load_u32(&backtrace.boot, MO_ACQUIRE);
+	if (likely(state == boot_done)) {
+		return true;
+	}
+	state = boot_not_yet;
+	if (!atomic_cas_strong_u32(&backtrace.boot, &state, boot_running, MO_ACQUIRE, MO_RELAXED)) {
+		return false;
+	}
+	backtrace_boot();
+	atomic_store_u32(&backtrace.boot, boot_done, MO_RELEASE);
+	return true;
 }
 
 static bool
@@ -126,7 +148,7 @@ prof_backtrace_upkeep(void) {
 
 bool
 prof_backtrace(prof_tdata_t *td, prof_bt_t *bt) {
-	if (unlikely(td->busy) || !frames_ready(td)) {
+	if (unlikely(td->busy) || !is_booted() || !frames_ready(td)) {
 		return false;
 	}
 	td->busy = true;

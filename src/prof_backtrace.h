@@ -12,8 +12,10 @@
 
 #include "prof_types.h"
 
-/* Selects the unwinder and learns where our own code lies. At a safe point: it may take locks. */
-void prof_backtrace_boot(void);
+/*
+ * The first backtrace selects the unwinder and learns where our own code lies: not earlier, because
+ * that may take the loader's lock and boot holds a lock.  Meanwhile other threads get none.
+ */
 /* Into td->frames (made at first use); false: no memory, or td is busy (a signal came in between). */
 bool prof_backtrace(prof_tdata_t *td, prof_bt_t *bt);
 /* To be called when bt is used up. */
