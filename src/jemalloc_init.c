@@ -139,7 +139,14 @@ boot_stats(void) {
 
 static int
 boot_prof(void) {
-	return config_prof && opt_prof ? prof_boot() : 0;
+	if (!config_prof) {
+		return 0;
+	}
+	prof_abort = opt_abort;
+	if (prof_boot_conf() != 0 && opt_abort_conf) {
+		abort();
+	}
+	return opt_prof ? prof_boot() : 0;
 }
 
 static int
