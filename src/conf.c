@@ -58,12 +58,8 @@ conf_echo_len(size_t len) {
 
 static void
 conf_complain(const char *what, const conf_pair_t *p) {
-	int klen = conf_echo_len(p->key_len);
+	int klen = (int)min_zu(p->key_len, CONF_CONTEXT_MAX);
 	int vlen = conf_echo_len(p->value_len);
-	if (klen + vlen > CONF_ECHO_MAX) {
-		klen = klen / 2;
-		vlen = vlen / 2;
-	}
 	malloc_printf("<jemalloc>: %s: %.*s:%.*s\n", what, klen, p->key, vlen, p->value);
 }
 
@@ -108,15 +104,33 @@ conf_complain_format(const char *what, const char *from, const char *to) {
 	malloc_printf("<jemalloc>: %s -- %.*s\n", what, (int)len, from);
 }
 
+/* Words from the first with a blank on are shown for what boot found out, never asked for. */
+static bool
+conf_is_choice(const conf_row_t *row, size_t i) {
+	return row->words[i] != NULL && strchr(row->words[i], ' ') == NULL;
+}
+
 static const char *
 conf_words_hint(const conf_row_t *row, char *buf, size_t size) {
 	size_t used = 0;
 	buf[0] = '\0';
-	for (size_t i = 0; row->words[i] != NULL && used + 24 < size; i++) {
+	for (size_t i = 0; conf_is_choice(row, i) && used + 24 < size; i++) {
 		int n = fmt_snprintf(buf + used, size - used, "%s%s", i == 0 ? "" : ", ", row->words[i]);
 		used += (size_t)n;
 	}
 	return buf;
+}
+
+static void
+conf_hint_range(const conf_row_t *row, bool is_open) {
+	const char *units = (row->flags & CONF_SUFFIX) != 0 ? ", with K, M or G" : "";
+	if (is_open) {
+		malloc_printf("<jemalloc>: Hint: %s takes a number, at least %lld%s.\n", row->key,
+		    (long long)row->min, units);
+	} else {
+		malloc_printf("<jemalloc>: Hint: %s takes a number, %lld to %llu%s.\n", row->key,
+		    (long long)row->min, (unsigned long long)row->max, units);
+	}
 }
 
 static void
@@ -137,8 +151,7 @@ conf_hint_value(const conf_row_t *row) {
 		return;
 	case CONF_SSIZE:
 	case CONF_I64:
-		malloc_printf("<jemalloc>: Hint: %s takes %lld to %llu.\n", row->key,
-		    (long long)row->min, (unsigned long long)row->max);
+		conf_hint_range(row, row->max == INT64_MAX);
 		return;
 	case CONF_UNSIGNED:
 	case CONF_SIZE:
@@ -146,9 +159,7 @@ conf_hint_value(const conf_row_t *row) {
 		if ((row->flags & CONF_OCTAL) != 0) {
 			break;
 		}
-		malloc_printf("<jemalloc>: Hint: %s takes a number, %llu to %llu%s.\n", row->key,
-		    (unsigned long long)row->min, (unsigned long long)row->max,
-		    (row->flags & CONF_SUFFIX) != 0 ? ", with K, M or G" : "");
+		conf_hint_range(row, row->max >= INT64_MAX);
 		return;
 	case CONF_FXP:
 		malloc_printf("<jemalloc>: Hint: %s takes a decimal number.\n", row->key);
@@ -335,7 +346,7 @@ conf_store_fxp(const conf_row_t *row, const char *value, size_t len) {
 static int
 conf_find_word(const conf_row_t *row, const char *value, size_t len) {
 	bool cut_ok = (row->flags & CONF_PREFIX_WORD) != 0;
-	for (int i = 0; row->words[i] != NULL; i++) {
+	for (int i = 0; conf_is_choice(row, (size_t)i); i++) {
 		const char *word = row->words[i];
 		if (strncmp(word, value, len) == 0 && (cut_ok || word[len] == '\0')) {
 			return i;

@@ -24,9 +24,7 @@
 #define KEY_LEN_MAX 48
 
 static const char *const junk_words[] = {"true", "false", "alloc", "free", NULL};
-/* The last one is what boot finds out, not what can be asked for. */
 static const char *const thp_words[] = {"default", "always", "never", "not supported", NULL};
-static const char *const thp_choices[] = {"default", "always", "never", NULL};
 static const char *const stats_letters[] = {STATS_PRINT_LETTERS, NULL};
 
 /* ------------------------------------------------------------------ values that need more than a type */
@@ -43,13 +41,6 @@ parse_narenas(const conf_row_t *row, const char *value, size_t len) {
 		return 0;
 	}
 	return conf_store(row, value, len);
-}
-
-static int
-parse_thp(const conf_row_t *row, const char *value, size_t len) {
-	conf_row_t choices = *row;
-	choices.words = thp_choices;
-	return conf_store(&choices, value, len);
 }
 
 static int
@@ -296,9 +287,8 @@ NUM(prof_dump_mode, CONF_UNSIGNED, opt_prof_dump_mode, 0, 0777, PROF,
     .feature = PROF, .flags = SHOWN, .parse = parse_prof_unwind,
     .help = "how stacks are walked: auto, fp, libunwind or libgcc, as far as built in"},
 ABSENT(log, CONF_NOT_YET, 0),
-{.key = "thp", .addr = &opt_thp, .type = CONF_ENUM, .words = thp_words, .parse = parse_thp,
-    .flags = SHOWN | CONF_PREFIX_WORD,
-    .help = "transparent huge pages for the program's memory: default, always or never"},
+WORD(thp, CONF_ENUM, opt_thp, thp_words, HERE, SHOWN | CONF_PREFIX_WORD,
+    "transparent huge pages for the program's memory: default, always or never"),
 WORD(zero_realloc, CONF_ENUM, opt_zero_realloc, zero_realloc_names, HERE, SHOWN,
     "what realloc(p, 0) does: alloc, free or abort"),
 ABSENT(lg_san_uaf_align, CONF_NOT_YET, 0),

@@ -63,7 +63,8 @@ typedef struct conf_row_s {
 	const char *key;
 	const char *help;   /* one line for the manual */
 	void *addr;
-	const char *const *words; /* ends with NULL; CONF_LETTERS: one string of letters */
+	const char *const *words; /* ends with NULL; CONF_LETTERS: one string of letters; a word with a
+	                             blank cannot be chosen, only shown */
 	conf_parse_fn_t *parse; /* NULL: by type; may call conf_store() itself */
 	const char *live;   /* node with the present value, for values that change at run time */
 	int64_t min;
