@@ -140,7 +140,7 @@ je_free_sized(void *ptr, size_t size) {
 
 EXPORT void
 je_free_aligned_sized(void *ptr, size_t alignment, size_t size) {
-	size_t usize = likely(is_pow2_zu(alignment)) ? align_up(size, alignment) : SIZE_MAX;
+	size_t usize = likely(is_pow2_zu(alignment) && size != 0) ? align_up(size, alignment) : SIZE_MAX;
 	if (likely(usize <= SC_LOOKUP_MAX && ifree_sized_is_done_fast(ptr, usize))) {
 		return;
 	}

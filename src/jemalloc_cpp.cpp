@@ -135,7 +135,7 @@ align_of(std::align_val_t a) {
 
 inline std::size_t
 rounded(std::size_t size, std::align_val_t a) {
-	return (size + align_of(a) - 1) & ~(align_of(a) - 1);
+	return ((size != 0 ? size : 1) + align_of(a) - 1) & ~(align_of(a) - 1);
 }
 
 } // namespace
