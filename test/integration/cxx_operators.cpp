@@ -68,7 +68,7 @@ test_aligned_forms()
 	for (size_t a = 1; a <= (size_t)1 << 20; a *= 2) {
 		std::align_val_t al{a};
 
-		for (size_t n = 1; n < 100000; n = n * 3 + 1) {
+		for (size_t n = 0; n < 100000; n = n * 3 + 1) {
 			void *p = keep(::operator new(n, al));
 			void *q = keep(::operator new[](n, al));
 			void *r = keep(::operator new(n, al, std::nothrow));
@@ -183,6 +183,7 @@ retry_now(void *)
 	struct rlimit r = { proc_status_bytes("VmSize") + (4 << 20), RLIM_INFINITY };
 	void *p;
 
+	handled = 0;
 	std::set_new_handler(handler_that_helps);
 	setrlimit(RLIMIT_AS, &r);
 	p = keep(::operator new((size_t)64 << 20, std::align_val_t(1 << 21)));
