@@ -52,7 +52,7 @@ purge(const ctl_call_t *call, bool all_pages) {
 			arena_decay(arena, all_pages);
 		}
 	}
-	arena_t *hidden = is_all(i) ? arenas_sampled_get() : NULL;
+	arena_t *hidden = from == 0 ? arenas_sampled_get() : NULL;
 	if (hidden != NULL) {
 		arena_decay(hidden, all_pages);
 	}

@@ -167,15 +167,6 @@ take_arenas(snapshot_t *s) {
 	return 0;
 }
 
-/* The arena of sampled objects has no index; it counts in the sums only. */
-static void
-take_hidden(snapshot_t *s) {
-	arena_t *hidden = arenas_sampled_get();
-	if (hidden != NULL) {
-		arena_stats_merge(hidden, &s->merged->stats);
-	}
-}
-
 int
 snapshot_take_locked(snapshot_t *s) {
 	unsigned narenas = arenas_narenas_total();
@@ -192,9 +183,6 @@ snapshot_take_locked(snapshot_t *s) {
 	if (err != 0) {
 		return err;
 	}
-	uint64_t uptime = s->merged->stats.uptime_ns;
-	take_hidden(s);
-	s->merged->stats.uptime_ns = uptime;
 	take_global(&s->global, &s->merged->stats);
 	return 0;
 }

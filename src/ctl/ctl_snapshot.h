@@ -60,7 +60,7 @@ typedef struct {
 
 typedef struct {
 	snapshot_global_t global;
-	snapshot_arena_t *merged;  /* all arenas, the hidden ones too */
+	snapshot_arena_t *merged;  /* all arenas (the hidden one of samples counts as part of arena 0) */
 	snapshot_arena_t **arenas; /* by index; NULL: not initialised then */
 	unsigned narenas;
 	unsigned capacity;         /* of arenas */
