@@ -42,7 +42,7 @@ struct unwind_backend_s {
 	/* 0, or errno if the method cannot work here.  At a safe point: it may take any lock. */
 	int (*boot)(void);
 	/*
-	 * Return addresses, innermost first.  Frames whose stack pointer is below frame_hint are
+	 * Return addresses, innermost first (an interrupted instruction counts as a call: plus 1).  Frames whose stack pointer is below frame_hint are
 	 * left out (NULL: only those of the unwinder itself are).
 	 */
 	unsigned (*capture)(void **frames, unsigned max, const void *frame_hint);

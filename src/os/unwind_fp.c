@@ -44,8 +44,8 @@
 
 /*
  * A packed row.  Offsets count words of 8 bytes, from the CFA unless stated otherwise.
- *   bits 0-2 kind, bit 3 return address signed, bits 4-5 frame pointer, bit 6 return address in the
- *   link register, then three offsets of 19 bits: return address, frame pointer, CFA
+ *   bits 0-2 kind, bit 3 plain, bits 4-5 frame pointer, bit 6 return address signed, then three
+ *   offsets of 19 bits: return address (0: still in the link register), frame pointer, CFA
  */
 typedef uint64_t row_t;
 
@@ -60,15 +60,29 @@ enum {
 	ROW_UNKNOWN  /* Described, not understood. */
 };
 #define ROW_KIND(r) ((unsigned)(r) & 7)
-#define ROW_RA_SIGNED 8u
+/* An ROW_SP whose offsets all lie inside of its frame, with nothing else to it. */
+#define ROW_PLAIN 8u
+#define ROW_RA_SIGNED 64u
 /* Frame pointer: not saved, at CFA + offset, at fp + offset, lost. */
 enum { ROW_FP_SAME, ROW_FP_CFA, ROW_FP_FP, ROW_FP_LOST };
 #define ROW_FP_HOW(r) ((unsigned)((r) >> 4) & 3)
-#define ROW_RA_LR 64u /* The return address is still in the link register. */
 #define ROW_OFF_BITS 19
 #define ROW_RA_OFF(r) (((int64_t)((r) << 38) >> 45) * 8)
 #define ROW_FP_OFF(r) (((int64_t)((r) << 19) >> 45) * 8)
 #define ROW_CFA_OFF(r) (((int64_t)(r) >> 45) * 8)
+#define ROW_PACK_RA(words) ((row_t)(words) << 45 >> 38)
+#define ROW_PACK_FP(words) ((row_t)(words) << 45 >> 19)
+#define ROW_PACK_CFA(words) ((row_t)(words) << 45)
+/* The row of a function with a frame pointer: CFA = fp + 16, return address and caller's below. */
+#define ROW_FRAME \
+	(ROW_FP | ROW_FP_CFA << 4 | ROW_PACK_RA(-1) | ROW_PACK_FP(-2) | ROW_PACK_CFA(2))
+
+/* x86-64: the call put it there, is_plain() checked. */
+#if defined(__x86_64__)
+#define RA_OFF_PLAIN(r) ((uintptr_t)-8)
+#else
+#define RA_OFF_PLAIN(r) ((uintptr_t)ROW_RA_OFF(r))
+#endif
 
 struct row_entry_s {
 	atomic_u64_t key;
@@ -83,9 +97,8 @@ struct module_s {
 
 /* The registers of one frame during a walk. */
 struct walk_s {
+	/* A return address; an interrupted instruction counts as a call: its address plus 1. */
 	uintptr_t pc;
-	/* Where to look the row up: the call before pc, or pc itself if it was interrupted. */
-	uintptr_t at;
 	uintptr_t sp;
 	uintptr_t fp;
 	/* End of the confirmed stack above sp. */
@@ -226,7 +239,7 @@ is_words(int64_t off) {
 
 static row_t
 pack_fp_rule(const struct cfi_rule_s *rule) {
-	row_t off = (row_t)(rule->off / 8) << 45 >> 19;
+	row_t off = ROW_PACK_FP(rule->off / 8);
 	switch (rule->kind) {
 	case cfi_reg_same:
 		return ROW_FP_SAME << 4;
@@ -239,19 +252,26 @@ pack_fp_rule(const struct cfi_rule_s *rule) {
 	}
 }
 
-/* x86-64: the call put it below the CFA.  The walk relies on that. */
+/* The rule of the return address: false if it has no place in a row. */
 static bool
 pack_ra_rule(const struct cfi_rule_s *rule, row_t *row) {
-#if defined(__x86_64__)
-	return rule->kind == cfi_reg_at_cfa && rule->off == -8 && *row != 0;
-#else
 	if (rule->kind == cfi_reg_same) {
-		*row |= ROW_RA_LR;
 		return true;
 	}
-	*row |= (row_t)(rule->off / 8) << 45 >> 38;
-	return rule->kind == cfi_reg_at_cfa && is_words(rule->off);
-#endif
+	*row |= ROW_PACK_RA(rule->off / 8);
+	return rule->kind == cfi_reg_at_cfa && rule->off < 0 && is_words(rule->off);
+}
+
+static bool
+is_plain(row_t row) {
+	int64_t size = ROW_CFA_OFF(row);
+	if (ROW_KIND(row) != ROW_SP || (row & ROW_RA_SIGNED) != 0 || ROW_FP_HOW(row) > ROW_FP_CFA) {
+		return false;
+	}
+	bool is_fp_inside = ROW_FP_HOW(row) == ROW_FP_SAME
+	    || (ROW_FP_OFF(row) < 0 && ROW_FP_OFF(row) >= -size);
+	bool is_ra_inside = ROW_RA_OFF(row) < 0 && ROW_RA_OFF(row) >= -size;
+	return is_ra_inside && is_fp_inside && RA_OFF_PLAIN(row) == (uintptr_t)ROW_RA_OFF(row);
 }
 
 static row_t
@@ -269,40 +289,40 @@ pack_row(const struct cfi_row_s *r) {
 	if (r->ra.kind == cfi_reg_undefined) {
 		return ROW_END;
 	}
-	row_t row = kinds[r->cfa] | (row_t)(r->cfa_off / 8) << 45 | pack_fp_rule(&r->fp);
+	row_t row = kinds[r->cfa] | ROW_PACK_CFA(r->cfa_off / 8) | pack_fp_rule(&r->fp);
 	row |= r->is_ra_signed ? ROW_RA_SIGNED : 0;
 	if (!is_words(r->cfa_off) || !pack_ra_rule(&r->ra, &row)) {
 		return ROW_UNKNOWN;
 	}
-	return row;
+	return is_plain(row) ? row | ROW_PLAIN : row;
 }
 
 static inline size_t
-row_slot(uintptr_t at) {
-	return (size_t)(((uint64_t)at * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - LG_ROWS));
+row_slot(uintptr_t pc) {
+	return (size_t)(((uint64_t)pc * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - LG_ROWS));
 }
 
 static inline uint64_t
-row_key(uintptr_t at, row_t row, uint64_t salt) {
-	return (uint64_t)at ^ salt ^ row * UINT64_C(0xd6e8feb86659fd93);
+row_key(uintptr_t pc, row_t row, uint64_t salt) {
+	return (uint64_t)pc ^ salt ^ row * UINT64_C(0xd6e8feb86659fd93);
 }
 
 ALWAYS_INLINE row_t
-row_load(size_t slot, uintptr_t at, uint64_t salt) {
+row_load(size_t slot, uintptr_t pc, uint64_t salt) {
 	row_t row = atomic_load_u64(&fp.rows[slot].row, MO_RELAXED);
 	uint64_t key = atomic_load_u64(&fp.rows[slot].key, MO_RELAXED);
-	return likely(key == row_key(at, row, salt)) ? row : ROW_MISSING;
+	return likely(key == row_key(pc, row, salt)) ? row : ROW_MISSING;
 }
 
 static void
-row_store(uintptr_t at, row_t row, uint64_t salt) {
-	struct row_entry_s *e = &fp.rows[row_slot(at)];
-	struct row_entry_s *other = &fp.rows[row_slot(at) ^ 1];
+row_store(uintptr_t pc, row_t row, uint64_t salt) {
+	struct row_entry_s *e = &fp.rows[row_slot(pc)];
+	struct row_entry_s *other = &fp.rows[row_slot(pc) ^ 1];
 	/* The older entry moves to the neighbour, where the slow path looks for it. */
 	atomic_store_u64(&other->row, atomic_load_u64(&e->row, MO_RELAXED), MO_RELAXED);
 	atomic_store_u64(&other->key, atomic_load_u64(&e->key, MO_RELAXED), MO_RELAXED);
 	atomic_store_u64(&e->row, row, MO_RELAXED);
-	atomic_store_u64(&e->key, row_key(at, row, salt), MO_RELAXED);
+	atomic_store_u64(&e->key, row_key(pc, row, salt), MO_RELAXED);
 	atomic_fetch_add_u64(&fp.rows_made, 1, MO_RELAXED);
 }
 
@@ -318,25 +338,27 @@ row_make(const void *hdr, uintptr_t at) {
 
 /* From the cache or the tables; ROW_MISSING: no object there (not remembered: code may come). */
 static row_t
-row_find(uintptr_t at) {
+row_find(uintptr_t pc) {
 	uint64_t salt = atomic_load_u64(&fp.salt, MO_ACQUIRE);
-	row_t row = row_load(row_slot(at), at, salt);
+	row_t row = row_load(row_slot(pc), pc, salt);
 	if (row == ROW_MISSING) {
-		row = row_load(row_slot(at) ^ 1, at, salt);
+		row = row_load(row_slot(pc) ^ 1, pc, salt);
 	}
 	const void *hdr;
-	if (row == ROW_MISSING && find_object(at, &hdr)) {
-		row = row_make(hdr, at);
-		row_store(at, row, salt);
+	if (row == ROW_MISSING && find_object(pc - 1, &hdr)) {
+		row = row_make(hdr, pc - 1);
+		row_store(pc, row, salt);
 	}
 	return row;
 }
 
 /* ---- steps ---- */
 
-static NO_SANITIZE_ADDRESS inline uintptr_t
+ALWAYS_INLINE NO_SANITIZE_ADDRESS uintptr_t
 load_word(uintptr_t addr) {
-	return *(const uintptr_t *)addr;
+	uintptr_t v;
+	__builtin_memcpy(&v, (const void *)addr, sizeof(v));
+	return v;
 }
 
 /* Takes the signature off a return address. */
@@ -378,7 +400,6 @@ is_in_frame(const struct walk_s *w, uintptr_t addr, uintptr_t end) {
 static bool
 enter_caller(struct walk_s *w, uintptr_t ra, uintptr_t cfa, uintptr_t caller_fp) {
 	w->pc = ra;
-	w->at = ra - 1;
 	w->sp = cfa;
 	w->fp = caller_fp;
 	w->lr = 0;
@@ -428,15 +449,11 @@ find_fp(struct walk_s *w, row_t row, uintptr_t cfa, uintptr_t *caller_fp) {
 
 static bool
 find_ra(struct walk_s *w, row_t row, uintptr_t cfa, uintptr_t *ra) {
-#if defined(__x86_64__)
-	uintptr_t addr = cfa - 8;
-#else
-	if (row & ROW_RA_LR) {
+	uintptr_t addr = cfa + (uintptr_t)ROW_RA_OFF(row);
+	if (addr == cfa) {
 		*ra = w->lr;
 		return w->lr != 0;
 	}
-	uintptr_t addr = cfa + (uintptr_t)ROW_RA_OFF(row);
-#endif
 	if (!is_in_frame(w, addr, cfa)) {
 		return false;
 	}
@@ -459,37 +476,29 @@ step_by_row(struct walk_s *w, row_t row) {
 }
 
 /*
- * The same for the common rows, with the registers in registers: false leaves all as it was, for
- * the careful way.
+ * The same for the two common rows, with the registers in registers: false leaves all as it was,
+ * for the careful way.  hi is not below sp.
  */
 ALWAYS_INLINE NO_SANITIZE_ADDRESS bool
 step_fast(row_t row, uintptr_t *pc, uintptr_t *sp, uintptr_t *fpr, uintptr_t hi) {
-	unsigned kind = ROW_KIND(row);
-	if (unlikely(kind - ROW_SP > ROW_FP - ROW_SP)) {
-		return false;
-	}
-	uintptr_t cfa = (kind == ROW_SP ? *sp : *fpr) + (uintptr_t)ROW_CFA_OFF(row);
-	uintptr_t span = cfa - *sp;
-	if (unlikely(span - 1 >= hi - *sp || (cfa & 7) != 0)) {
-		return false;
-	}
-#if defined(__x86_64__)
-	uintptr_t ra = load_word(cfa - 8);
-#else
-	uintptr_t ra_addr = cfa + (uintptr_t)ROW_RA_OFF(row);
-	if (unlikely((row & (ROW_RA_LR | ROW_RA_SIGNED)) != 0 || ra_addr - *sp >= span)) {
-		return false;
-	}
-	uintptr_t ra = load_word(ra_addr);
-#endif
-	if (ROW_FP_HOW(row) != ROW_FP_SAME) {
-		uintptr_t addr = cfa + (uintptr_t)ROW_FP_OFF(row);
-		if (unlikely(ROW_FP_HOW(row) != ROW_FP_CFA || addr - *sp >= span)) {
+	if (row == ROW_FRAME) {
+		uintptr_t base = *fpr;
+		if (unlikely(base < *sp || base > hi - 16)) {
 			return false;
 		}
-		*fpr = load_word(addr);
+		*fpr = load_word(base);
+		*pc = load_word(base + 8);
+		*sp = base + 16;
+		return true;
 	}
-	*pc = ra;
+	uintptr_t cfa = *sp + (uintptr_t)ROW_CFA_OFF(row);
+	if (unlikely((row & ROW_PLAIN) == 0 || cfa > hi)) {
+		return false;
+	}
+	*pc = load_word(cfa + RA_OFF_PLAIN(row));
+	if ((row & ROW_FP_CFA << 4) != 0) {
+		*fpr = load_word(cfa + (uintptr_t)ROW_FP_OFF(row));
+	}
 	*sp = cfa;
 	return true;
 }
@@ -509,8 +518,7 @@ step_signal(struct walk_s *w) {
 	}
 	uintptr_t record = w->sp;
 	uintptr_t sp = load_word(record + AT_SP);
-	w->pc = load_word(record + AT_PC);
-	w->at = w->pc;
+	w->pc = load_word(record + AT_PC) + 1;
 	w->fp = load_word(record + AT_FP);
 #if defined(__aarch64__)
 	w->lr = load_word(record + AT_X0 + 30 * 8);
@@ -589,9 +597,15 @@ step_guess(struct walk_s *w) {
 
 /* The careful step: 0 or why the walk ends (an unwind_stop_t plus 1). */
 static NOINLINE unsigned
-step_slow(struct walk_s *w) {
+step_slow(struct walk_s *w, uintptr_t pc, uintptr_t sp, uintptr_t fpr) {
 	bool is_done;
-	row_t row = row_find(w->at);
+	w->pc = pc;
+	w->sp = sp;
+	w->fp = fpr;
+	if (pc == 0) {
+		return 1 + unwind_stop_end;
+	}
+	row_t row = row_find(w->pc);
 	switch (ROW_KIND(row)) {
 	case ROW_END:
 		return 1 + unwind_stop_end;
@@ -618,38 +632,56 @@ struct walk_result_s {
 	unwind_stop_t stop;
 };
 
-static NO_SANITIZE_ADDRESS struct walk_result_s
-walk(void **frames, unsigned max, uintptr_t from, struct walk_s *w) {
+/*
+ * Steps until the stack pointer is at or above `from`, or for ever; the return addresses on the
+ * way go to frames, of which *n are there already (NULL: nowhere).
+ */
+ALWAYS_INLINE NO_SANITIZE_ADDRESS unwind_stop_t
+walk_until(struct walk_s *w, uintptr_t from, void **frames, unsigned max, unsigned *n) {
 	uint64_t salt = atomic_load_u64(&fp.salt, MO_ACQUIRE);
-	uintptr_t pc = w->pc, at = w->at, sp = w->sp, fpr = w->fp;
-	unsigned n = 0, n_sure = 0;
-	while (likely(pc != 0)) {
-		if (likely(sp >= from)) {
-			if (unlikely(n == max)) {
-				return (struct walk_result_s){n, unwind_stop_full};
+	uintptr_t pc = w->pc, sp = w->sp, fpr = w->fp, hi = w->hi;
+	void **p = frames, **const last = frames + (frames == NULL ? 0 : max);
+	unsigned n_sure = 0, stop = 0;
+	while (frames != NULL || sp < from) {
+		if (frames != NULL) {
+			if (unlikely(p == last)) {
+				stop = 1 + unwind_stop_full;
+				break;
 			}
-			from = 0;
-			frames[n++] = (void *)pc;
+			*p++ = (void *)pc;
 		}
-		if (likely(step_fast(row_load(row_slot(at), at, salt), &pc, &sp, &fpr, w->hi))) {
-			at = pc - 1;
+		if (likely(step_fast(row_load(row_slot(pc), pc, salt), &pc, &sp, &fpr, hi))) {
 			continue;
 		}
-		w->pc = pc;
-		w->at = at;
-		w->sp = sp;
-		w->fp = fpr;
-		n_sure = w->n_guessed == 0 ? n : n_sure;
-		unsigned stop = step_slow(w);
+		n_sure = w->n_guessed == 0 ? (unsigned)(p - frames) : n_sure;
+		stop = step_slow(w, pc, sp, fpr);
 		if (stop != 0) {
-			return (struct walk_result_s){n_sure, (unwind_stop_t)(stop - 1)};
+			/* Guessed frames that lead nowhere do not count. */
+			*n = pc == 0 && n_sure > 0 ? n_sure - 1 : n_sure;
+			return (unwind_stop_t)(stop - 1);
 		}
 		pc = w->pc;
-		at = w->at;
 		sp = w->sp;
 		fpr = w->fp;
+		hi = w->hi;
 	}
-	return (struct walk_result_s){n, unwind_stop_end};
+	w->pc = pc;
+	w->sp = sp;
+	w->fp = fpr;
+	*n = (unsigned)(p - frames);
+	return unwind_stop_full;
+}
+
+static NO_SANITIZE_ADDRESS struct walk_result_s
+walk(void **frames, unsigned max, uintptr_t from, struct walk_s *w) {
+	struct walk_result_s r = {0, unwind_stop_full};
+	if (w->sp < from) {
+		r.stop = walk_until(w, from, NULL, 0, &r.n);
+	}
+	if (r.stop == unwind_stop_full) {
+		r.stop = walk_until(w, 0, frames, max, &r.n);
+	}
+	return r;
 }
 
 /* Confirmed stack at the start of a walk: what this thread knows, or the page of sp. */
@@ -660,7 +692,6 @@ begin(struct walk_s *w) {
 	w->lr = 0;
 	w->n_guessed = 0;
 	w->is_moved = false;
-	w->at = w->pc - 1;
 }
 
 static void
@@ -733,7 +764,7 @@ fp_boot(void) {
 		unwind_fp_refresh();
 	}
 	/* Not even our own caller is described: a static program without .eh_frame_hdr. */
-	unsigned kind = ROW_KIND(row_find((uintptr_t)__builtin_return_address(0) - 1));
+	unsigned kind = ROW_KIND(row_find((uintptr_t)__builtin_return_address(0)));
 	return kind == ROW_SP || kind == ROW_FP ? 0 : ENOTSUP;
 }
 

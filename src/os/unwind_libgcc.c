@@ -19,7 +19,8 @@ struct libgcc_walk {
 static _Unwind_Reason_Code
 on_frame(struct _Unwind_Context *context, void *opaque) {
 	struct libgcc_walk *w = opaque;
-	uintptr_t ip = _Unwind_GetIP(context);
+	int is_interrupted = 0;
+	uintptr_t ip = _Unwind_GetIPInfo(context, &is_interrupted);
 	uintptr_t cfa = _Unwind_GetCFA(context);
 	if (ip == 0 || w->n == w->max) {
 		return _URC_END_OF_STACK;
@@ -29,6 +30,7 @@ on_frame(struct _Unwind_Context *context, void *opaque) {
 		return _URC_END_OF_STACK;
 	}
 	w->last_cfa = cfa;
+	ip += is_interrupted != 0;
 	if (w->n > 0 || cfa >= w->from) {
 		w->frames[w->n++] = (void *)ip;
 	}
