@@ -20,7 +20,7 @@ void
 emap_boot(szind_t ncacheable) {
 	mutex_init(&emap.mtx, "emap", WITNESS_RANK_RTREE);
 	emap_ncacheable = ncacheable;
-	cassert(((SC_NSIZES + 1) << EMAP_LG_BIN_STRIDE) < (1 << 16));
+	cassert(((SC_NSIZES + 1) << SC_LG_BIN_STRIDE) < (1 << 16));
 }
 
 static int
@@ -29,7 +29,7 @@ emap_leaf_create(size_t root_ind) {
 	mutex_lock(&emap.mtx);
 	if (atomic_load_p(&emap_root[root_ind], MO_RELAXED) == NULL) {
 		bool commit = true;
-		void *leaf = pages_map(NULL, sizeof(emap_leaf_t), PAGE, &commit);
+		void *leaf = pages_map(NULL, PAGE_CEILING(sizeof(emap_leaf_t)), PAGE, &commit);
 		if (leaf == NULL) {
 			err = ENOMEM;
 		} else {
@@ -81,7 +81,7 @@ elem_make(const edata_t *e) {
 	}
 	elem |= (e->is_slab ? ELEM_SLAB : 0) | (e->is_sampled ? ELEM_SAMPLED : 0);
 	if (!e->is_sampled && e->szind < emap_ncacheable) {
-		elem |= ((uint64_t)(e->szind + 1) << EMAP_LG_BIN_STRIDE) << ELEM_BIN_SHIFT;
+		elem |= ((uint64_t)(e->szind + 1) << SC_LG_BIN_STRIDE) << ELEM_BIN_SHIFT;
 	}
 	return elem;
 }
