@@ -8,11 +8,9 @@
 
 void *
 cxx_alloc(size_t size, size_t alignment) {
-	void *p = alignment > 16 || unlikely(alignment > 8 && size <= 8)
-	    ? (size - 1 < SC_LOOKUP_MAX && alignment <= SC_LOOKUP_MAX
-	        ? imalloc_fast(align_up(size, alignment)) : NULL)
-	    : imalloc_fast(size);
-	if (likely(p != NULL)) {
+	void *p;
+	if (likely(alignment == 0) ? likely(imalloc_is_done_fast(size, &p))
+	    : imalloc_aligned_is_done_fast(size, alignment, &p)) {
 		return p;
 	}
 	imalloc_req_t req = {size, alignment, false, IMALLOC_TCACHE_AUTO, IMALLOC_ARENA_AUTO, "new"};

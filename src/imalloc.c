@@ -367,6 +367,11 @@ ifree_default(void *ptr) {
 	ifree(ptr, IMALLOC_TCACHE_AUTO);
 }
 
+void
+ifree_flags(void *ptr, int flags) {
+	ifree(ptr, imalloc_flags_tcache(flags));
+}
+
 size_t
 iusize(const void *ptr) {
 	uint64_t elem = emap_elem_any(ptr);

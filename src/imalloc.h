@@ -70,6 +70,8 @@ size_t iusize(const void *ptr);
 void *imalloc_default(size_t size) NOINLINE;
 void *icalloc_default(size_t size) NOINLINE;
 void ifree_default(void *ptr) NOINLINE;
+/* dallocx: the flags say which cache. */
+void ifree_flags(void *ptr, int flags) NOINLINE;
 
 /* Number of realloc(p, 0) so far. */
 size_t imalloc_zero_reallocs(void);
@@ -91,32 +93,39 @@ fast_bin(size_t offset) {
 	return (cache_bin_t *)(cache + offset);
 }
 
-/* NULL: take the slow path. */
-ALWAYS_INLINE void *
-imalloc_fast(size_t size) {
-	if (unlikely(size > SC_LOOKUP_MAX)) {
-		return NULL;
-	}
-	size_t slot = sc_slot_tab[(size + 7) >> 3];
-	return cache_bin_pop(fast_bin(slot * sizeof(cache_bin_t)));
+/* false: take the slow path. */
+ALWAYS_INLINE bool
+imalloc_is_done_fast(size_t size, void **p) {
+	return likely(size <= SC_LOOKUP_MAX) &&
+	    likely(cache_bin_has_popped(fast_bin(sc_bin_offset(size)), p));
 }
 
-/* false: take the slow path. NULL and foreign pointers come out false too. */
+/*
+ * Small requests of small alignment are a class of the ladder once rounded to the alignment (a power
+ * of two); size 0 is left to the slow path.
+ */
+ALWAYS_INLINE bool
+imalloc_aligned_is_done_fast(size_t size, size_t alignment, void **p) {
+	return likely(size - 1 < SC_LOOKUP_MAX) && likely(alignment <= SC_LOOKUP_MAX) &&
+	    imalloc_is_done_fast(align_up(size, alignment), p);
+}
+
+/* false: take the slow path; NULL and foreign pointers come out so too. */
 ALWAYS_INLINE bool
 ifree_is_done_fast(void *ptr) {
 	uint64_t elem = emap_elem(ptr);
-	return cache_bin_has_pushed(fast_bin(elem >> ELEM_BIN_SHIFT), ptr);
+	return likely(cache_bin_has_pushed(fast_bin(elem >> ELEM_BIN_SHIFT), ptr));
 }
 
-/* The size the object was asked with, at most SC_LOOKUP_MAX and without alignment. */
+/*
+ * size: as the object was asked with, rounded to its alignment if it had one.  The map of sampled
+ * addresses has NULL marked, so that it goes the slow way too.
+ */
 ALWAYS_INLINE bool
 ifree_sized_is_done_fast(void *ptr, size_t size) {
-	if (unlikely(size > SC_LOOKUP_MAX) || unlikely(arena_may_be_sampled(ptr)) || config_debug ||
-	    config_opt_size_checks || unlikely(ptr == NULL)) {
-		return false;
-	}
-	size_t slot = sc_slot_tab[(size + 7) >> 3];
-	return cache_bin_has_pushed(fast_bin(slot * sizeof(cache_bin_t)), ptr);
+	return likely(size <= SC_LOOKUP_MAX) && !config_debug && !config_opt_size_checks &&
+	    likely(!arena_may_be_sampled(ptr)) &&
+	    likely(cache_bin_has_pushed(fast_bin(sc_bin_offset(size)), ptr));
 }
 
 #endif

@@ -20,8 +20,8 @@ EXPORT void (*je_malloc_message)(void *cbopaque, const char *s);
 
 EXPORT void *
 je_malloc(size_t size) {
-	void *p = imalloc_fast(size);
-	return likely(p != NULL) ? p : imalloc_default(size);
+	void *p;
+	return likely(imalloc_is_done_fast(size, &p)) ? p : imalloc_default(size);
 }
 
 EXPORT void *
@@ -30,8 +30,8 @@ je_calloc(size_t num, size_t size) {
 	if (unlikely(__builtin_mul_overflow(num, size, &bytes))) {
 		return imalloc_fail("calloc");
 	}
-	void *p = imalloc_fast(bytes);
-	if (likely(p != NULL)) {
+	void *p;
+	if (likely(imalloc_is_done_fast(bytes, &p))) {
 		return memset(p, 0, bytes);
 	}
 	return icalloc_default(bytes);
@@ -45,23 +45,14 @@ je_free(void *ptr) {
 	ifree_default(ptr);
 }
 
-/* Small requests of small alignment are a class of the ladder once rounded to the alignment. */
-ALWAYS_INLINE void *
-aligned_fast(size_t alignment, size_t size) {
-	if (unlikely(size - 1 >= SC_LOOKUP_MAX || alignment > SC_LOOKUP_MAX)) {
-		return NULL;
-	}
-	return imalloc_fast(align_up(size, alignment));
-}
-
 EXPORT void *
 je_aligned_alloc(size_t alignment, size_t size) {
 	if (unlikely(!is_pow2_zu(alignment))) {
 		errno = EINVAL;
 		return NULL;
 	}
-	void *p = aligned_fast(alignment, size);
-	if (likely(p != NULL)) {
+	void *p;
+	if (likely(imalloc_aligned_is_done_fast(size, alignment, &p))) {
 		return p;
 	}
 	imalloc_req_t req = REQ(size, alignment, "aligned_alloc");
@@ -78,8 +69,8 @@ je_posix_memalign(void **memptr, size_t alignment, size_t size) {
 		}
 		return EINVAL;
 	}
-	void *p = aligned_fast(alignment, size);
-	if (unlikely(p == NULL)) {
+	void *p;
+	if (unlikely(!imalloc_aligned_is_done_fast(size, alignment, &p))) {
 		imalloc_req_t req = REQ(size, alignment, "posix_memalign");
 		int saved = errno;
 		p = imalloc_quiet(&req);
@@ -123,7 +114,7 @@ je_realloc(void *ptr, size_t size) {
 	}
 	/* Same class of a cacheable object: nothing to do. */
 	size_t bin = emap_elem(ptr) >> ELEM_BIN_SHIFT;
-	if (size <= SC_LOOKUP_MAX && bin == sc_slot_tab[(size + 7) >> 3] * sizeof(cache_bin_t)) {
+	if (size <= SC_LOOKUP_MAX && bin == sc_bin_offset(size)) {
 		return ptr;
 	}
 	imalloc_req_t req = REQ(size, 0, "realloc");
@@ -189,7 +180,7 @@ EXPORT size_t
 je_malloc_usable_size(const void *ptr) {
 	size_t bin = emap_elem(ptr) >> ELEM_BIN_SHIFT;
 	if (likely(bin != 0)) {
-		return sc_size_tab[bin / sizeof(cache_bin_t) - 1];
+		return sc_size_tab[(bin >> SC_LG_BIN_STRIDE) - 1];
 	}
 	return iusize(ptr);
 }
@@ -199,11 +190,9 @@ je_malloc_usable_size(const void *ptr) {
 
 EXPORT void *
 je_mallocx(size_t size, int flags) {
-	if (likely(flags == 0)) {
-		void *p = imalloc_fast(size);
-		if (likely(p != NULL)) {
-			return p;
-		}
+	void *p;
+	if (likely(flags == 0) && likely(imalloc_is_done_fast(size, &p))) {
+		return p;
 	}
 	imalloc_req_t req = imalloc_flags_req(size, flags, "mallocx");
 	return imalloc(&req);
@@ -231,7 +220,7 @@ je_dallocx(void *ptr, int flags) {
 	if (likely(flags == 0) && likely(ifree_is_done_fast(ptr))) {
 		return;
 	}
-	ifree(ptr, imalloc_flags_tcache(flags));
+	ifree_flags(ptr, flags);
 }
 
 EXPORT void
@@ -239,7 +228,7 @@ je_sdallocx(void *ptr, size_t size, int flags) {
 	if (likely(flags == 0) && likely(ifree_sized_is_done_fast(ptr, size))) {
 		return;
 	}
-	ifree(ptr, imalloc_flags_tcache(flags));
+	ifree_flags(ptr, flags);
 }
 
 EXPORT size_t

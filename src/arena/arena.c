@@ -8,7 +8,8 @@
 #include "os/witness.h"
 #include "util/fmt.h"
 
-uint8_t arena_sampled_map[SAMPLED_MAP_SIZE];
+/* NULL is marked from the start: a sized free of it is not to take the fast path. */
+uint8_t arena_sampled_map[SAMPLED_MAP_SIZE] = {1};
 size_t opt_oversize_threshold = (size_t)8 << 20;
 
 static int

@@ -11,6 +11,7 @@
 #ifndef ARENA_CACHE_BIN_H
 #define ARENA_CACHE_BIN_H
 
+#include "meta/sc.h"
 #include "util/assert.h"
 #include "util/compiler.h"
 
@@ -21,24 +22,24 @@ typedef struct cache_bin_s {
 	uint32_t countdown;
 	uint32_t unused;
 } cache_bin_t;
-cassert(sizeof(cache_bin_t) == 32);
+cassert(sizeof(cache_bin_t) == SC_BIN_STRIDE);
 
 /*
- * NULL: empty (nothing changed), or something is due (countdown reached 0; the pop has been counted
+ * false: empty (nothing changed), or something is due (countdown reached 0; the pop has been counted
  * but nothing was taken).  The order makes the all-zero bin of the boot block read-only.
  */
-ALWAYS_INLINE void *
-cache_bin_pop(cache_bin_t *b) {
+ALWAYS_INLINE bool
+cache_bin_has_popped(cache_bin_t *b, void **p) {
 	void **head = b->head;
 	if (unlikely(head == b->empty)) {
-		return NULL;
+		return false;
 	}
 	if (unlikely(--b->countdown == 0)) {
-		return NULL;
+		return false;
 	}
-	void *p = *head;
+	*p = *head;
 	b->head = head + 1;
-	return p;
+	return true;
 }
 
 ALWAYS_INLINE bool

@@ -29,7 +29,6 @@
 #define ELEM_STATE_MASK ((uint64_t)7)
 #define ELEM_EDATA_MASK ((((uint64_t)1 << 48) - 1) & ~(uint64_t)(EDATA_ALIGN - 1))
 #define ELEM_BIN_SHIFT 48
-#define EMAP_LG_BIN_STRIDE 5 /* sizeof(cache_bin_t) == 32 */
 
 typedef struct emap_leaf_s {
 	atomic_u64_t elems[EMAP_LEAF_ENTRIES];

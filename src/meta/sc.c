@@ -15,15 +15,15 @@ const size_t sc_size_tab[SC_NSIZES] = {
 };
 
 /* Sizes in (from, to] of class ind; the table is indexed by size / 8 rounded up. */
-#define SLOTS(from, to, ind) [(from) / 8 + 1 ... (to) / 8] = (ind) + 1
+#define SLOTS(from, to, ind) [(from) / 8 + 1 ... (to) / 8] = ((ind) + 1) * SC_BIN_STRIDE
 #define SLOT_GROUP(lg) \
 	SLOTS(4u << ((lg) - 2), 5u << ((lg) - 2), ((lg) - 6) * 4 + 5), \
 	SLOTS(5u << ((lg) - 2), 6u << ((lg) - 2), ((lg) - 6) * 4 + 6), \
 	SLOTS(6u << ((lg) - 2), 7u << ((lg) - 2), ((lg) - 6) * 4 + 7), \
 	SLOTS(7u << ((lg) - 2), 8u << ((lg) - 2), ((lg) - 6) * 4 + 8)
 
-const uint8_t sc_slot_tab[SC_LOOKUP_MAX / 8 + 1] = {
-	[0] = 1, SLOTS(0, 8, 0),
+const uint16_t sc_offset_tab[SC_LOOKUP_MAX / 8 + 1] = {
+	[0] = SC_BIN_STRIDE, SLOTS(0, 8, 0),
 	SLOTS(8, 16, 1), SLOTS(16, 32, 2), SLOTS(32, 48, 3), SLOTS(48, 64, 4),
 	SLOT_GROUP(6), SLOT_GROUP(7), SLOT_GROUP(8), SLOT_GROUP(9), SLOT_GROUP(10), SLOT_GROUP(11)
 };

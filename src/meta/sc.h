@@ -27,8 +27,19 @@ typedef unsigned szind_t;
 
 /* Usable size of each class. */
 extern const size_t sc_size_tab[SC_NSIZES];
-/* (size + 7) / 8 -> class + 1; the +1 is the slot number of a thread cache (slot 0 is a dummy). */
-extern const uint8_t sc_slot_tab[SC_LOOKUP_MAX / 8 + 1];
+/*
+ * (size + 7) / 8 -> (class + 1) * SC_BIN_STRIDE: the byte offset of the class' bin in a thread cache,
+ * whose slot 0 is a dummy.
+ */
+#define SC_LG_BIN_STRIDE 5
+#define SC_BIN_STRIDE (1u << SC_LG_BIN_STRIDE)
+extern const uint16_t sc_offset_tab[SC_LOOKUP_MAX / 8 + 1];
+
+/* Offset of the bin for a request of at most SC_LOOKUP_MAX bytes. */
+ALWAYS_INLINE size_t
+sc_bin_offset(size_t size) {
+	return sc_offset_tab[(size + 7) >> 3];
+}
 
 typedef struct sc_cuts_s {
 	unsigned nbins;       /* small classes are 0 .. nbins-1 */

@@ -25,7 +25,7 @@ void sz_boot(size_t tcache_max);
 static inline szind_t
 sz_s2i(size_t size) {
 	if (likely(size <= SC_LOOKUP_MAX)) {
-		return (szind_t)sc_slot_tab[(size + 7) >> 3] - 1;
+		return (szind_t)(sc_bin_offset(size) >> SC_LG_BIN_STRIDE) - 1;
 	}
 	if (unlikely(size > SC_LARGE_MAXCLASS)) {
 		return SC_NSIZES;

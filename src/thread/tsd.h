@@ -49,6 +49,7 @@ struct tsd_s {
 	uint64_t event_bytes;         /* allocated since the last heartbeat */
 	uint64_t peak_base;
 	uint64_t peak_max;
+	uint64_t peak_bound;          /* highest upper bound that peak has looked at */
 	void *prof;                   /* the profiler's */
 };
 
