@@ -403,5 +403,5 @@ ctl_bymib(const size_t *mib, size_t miblen, void *oldp, size_t *oldlenp, void *n
 
 void
 ctl_postfork_child(void) {
-	mutex_postfork_child(&snapshot_mutex);
+	mutex_init(&snapshot_mutex, "ctl", WITNESS_RANK_CTL);
 }

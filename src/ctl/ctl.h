@@ -17,7 +17,7 @@ int ctl_nametomib(const char *name, size_t *mibp, size_t *miblenp);
 int ctl_bymib(const size_t *mib, size_t miblen, void *oldp, size_t *oldlenp, void *newp,
     size_t newlen);
 
-/* After fork, in the child: the lock of the snapshot is made new. */
+/* After fork, in the child: nobody holds the lock of the snapshot (os/gate.h); its history starts anew. */
 void ctl_postfork_child(void);
 
 #endif /* CTL_CTL_H */
