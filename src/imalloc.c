@@ -415,7 +415,7 @@ static void *
 irealloc_by_moving(tsd_t *tsd, void *ptr, size_t old, const imalloc_req_t *req, size_t usize) {
 	imalloc_req_t fresh = *req;
 	/* Only what lies beyond the copy must be zero. */
-	fresh.zero = req->zero && req->size > old;
+	fresh.zero = req->zero && usize > old;
 	void *p = imalloc_body(tsd, &fresh, usize);
 	if (p == NULL) {
 		return NULL;
