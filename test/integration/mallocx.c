@@ -108,8 +108,10 @@ test_rallocx(void)
 			usable = malloc_usable_size(p);
 			aligned = aligned && ((uintptr_t)p & 127) == 0;
 			kept = kept && is_filled(p, 0xab, old < size ? old : size);
-			if (usable > old)
-				zeroed = zeroed && is_filled(p + old, 0, usable - old);
+			if (usable > old && !is_filled(p + old, 0, usable - old)) {
+				diag("round %d: %zu grows to %zu (%zu)", round, old, size, usable);
+				zeroed = false;
+			}
 			memset(p, 0xab, usable);
 			old = usable;
 		}

@@ -1,0 +1,255 @@
+/* The lock: exclusion, counters, waiting, fork, and the order check of debug builds. */
+#include "test.h"
+
+#include <pthread.h>
+
+#include "os/mutex.h"
+
+#define N_THREADS 4
+#define N_ROUNDS 20000
+
+static mutex_t mtx;
+static uint64_t counter;
+
+static void *
+add_many(void *arg) {
+	(void)arg;
+	for (unsigned i = 0; i < N_ROUNDS; i++) {
+		mutex_lock(&mtx);
+		counter++;
+		mutex_unlock(&mtx);
+	}
+	return NULL;
+}
+
+static void
+run_threads(void *(*fn)(void *)) {
+	pthread_t t[N_THREADS];
+	for (unsigned i = 0; i < N_THREADS; i++) {
+		pthread_create(&t[i], NULL, fn, NULL);
+	}
+	for (unsigned i = 0; i < N_THREADS; i++) {
+		pthread_join(t[i], NULL);
+	}
+}
+
+static void
+test_basics(void) {
+	static mutex_t zero;
+	mutex_lock(&zero);
+	mutex_unlock(&zero);
+	pass("an all-zero mutex works");
+	mutex_init(&mtx, "test", WITNESS_RANK_LEAF);
+	ok(!mutex_is_owner(&mtx), "free: not the owner");
+	ok(mutex_trylock(&mtx), "trylock of a free one");
+	ok(mutex_is_owner(&mtx), "taken: the owner");
+	ok(!mutex_trylock(&mtx), "trylock of a taken one");
+	mutex_assert_owner(&mtx);
+	mutex_unlock(&mtx);
+	mutex_assert_not_owner(&mtx);
+	ok(mutex_trylock(&mtx), "free again");
+	mutex_unlock(&mtx);
+	mutex_prof_data_t d;
+	mutex_prof_read(&d, &mtx);
+	is_uint(d.n_lock_ops, 2, "two operations are counted");
+	is_uint(d.n_owner_switches, 1, "one owner");
+}
+
+static void
+test_exclusion(int64_t spin) {
+	opt_mutex_max_spin = spin;
+	counter = 0;
+	mutex_init(&mtx, "test", WITNESS_RANK_LEAF);
+	errno = 7;
+	run_threads(add_many);
+	is_uint(counter, N_THREADS * N_ROUNDS, "no increment is lost, spin %lld", (long long)spin);
+	mutex_prof_data_t d;
+	mutex_prof_read(&d, &mtx);
+	is_uint(d.n_lock_ops, N_THREADS * N_ROUNDS, "every operation is counted");
+	ok(d.n_owner_switches >= N_THREADS && d.n_waiting_thds == 0, "owners change, nobody waits");
+	ok(d.n_wait_times == 0 || (d.tot_wait_time >= d.max_wait_time && d.max_n_thds > 0),
+	    "wait times fit together");
+	opt_mutex_max_spin = 600;
+}
+
+/* A holder that keeps the lock until another thread really sleeps on it. */
+static void *
+wait_for_it(void *arg) {
+	(void)arg;
+	mutex_lock(&mtx);
+	counter++;
+	mutex_unlock(&mtx);
+	return NULL;
+}
+
+static void
+test_sleepers(void) {
+	mutex_init(&mtx, "test", WITNESS_RANK_LEAF);
+	counter = 0;
+	pthread_t t[N_THREADS];
+	mutex_lock(&mtx);
+	for (unsigned i = 0; i < N_THREADS; i++) {
+		pthread_create(&t[i], NULL, wait_for_it, NULL);
+	}
+	while (atomic_load_u32(&mtx.n_waiting_thds, MO_RELAXED) < N_THREADS) {
+		usleep(1000);
+	}
+	usleep(20000);
+	is_uint(counter, 0, "sleepers stay out");
+	mutex_unlock(&mtx);
+	for (unsigned i = 0; i < N_THREADS; i++) {
+		pthread_join(t[i], NULL);
+	}
+	is_uint(counter, N_THREADS, "all sleepers got it");
+	mutex_prof_data_t d, sum = {0};
+	mutex_prof_read(&d, &mtx);
+	is_uint(d.n_wait_times, N_THREADS, "each waited once");
+	is_uint(d.max_n_thds, N_THREADS, "all at once");
+	ok(d.max_wait_time >= 20000000, "the longest wait is what it was");
+	mutex_prof_merge(&sum, &d);
+	mutex_prof_merge(&sum, &d);
+	is_uint(sum.n_wait_times, 2 * N_THREADS, "merged: sum of waits");
+	is_uint(sum.max_wait_time, d.max_wait_time, "merged: longest wait");
+	is_uint(sum.tot_wait_time, 2 * d.tot_wait_time, "merged: total wait");
+	mutex_prof_reset(&mtx);
+	mutex_prof_read(&d, &mtx);
+	ok(d.n_lock_ops == 0 && d.n_wait_times == 0 && d.max_n_thds == 0, "reset");
+}
+
+/* ---- fork ---- */
+
+static void *
+keep_locking(void *arg) {
+	while (atomic_load_b(arg, MO_RELAXED)) {
+		mutex_lock(&mtx);
+		counter++;
+		mutex_unlock(&mtx);
+	}
+	return NULL;
+}
+
+static int
+fork_and_lock_in_child(void) {
+	pid_t pid = fork();
+	if (pid == 0) {
+		mutex_postfork_child(&mtx);
+		alarm(20);
+		mutex_lock(&mtx);
+		mutex_unlock(&mtx);
+		_exit(mtx.n_waiting_thds.repr == 0 ? 0 : 1);
+	}
+	mutex_postfork_parent(&mtx);
+	int status = -1;
+	waitpid(pid, &status, 0);
+	return status;
+}
+
+static void
+test_forks(void) {
+	mutex_init(&mtx, "test", WITNESS_RANK_LEAF);
+	atomic_b_t go_on = ATOMIC_INIT(true);
+	pthread_t t[2];
+	pthread_create(&t[0], NULL, keep_locking, &go_on);
+	pthread_create(&t[1], NULL, keep_locking, &go_on);
+	unsigned n_bad = 0;
+	for (unsigned i = 0; i < 50; i++) {
+		mutex_prefork(&mtx);
+		n_bad += fork_and_lock_in_child() != 0;
+	}
+	atomic_store_b(&go_on, false, MO_RELAXED);
+	pthread_join(t[0], NULL);
+	pthread_join(t[1], NULL);
+	is_uint(n_bad, 0, "50 children of a fork under contention can lock");
+
+	mutex_lock(&mtx);
+	mutex_prefork(&mtx);
+	pid_t pid = fork();
+	if (pid == 0) {
+		mutex_postfork_child(&mtx);
+		bool is_mine = mutex_is_owner(&mtx);
+		mutex_unlock(&mtx);
+		_exit(is_mine && mutex_trylock(&mtx) ? 0 : 1);
+	}
+	mutex_postfork_parent(&mtx);
+	int status = -1;
+	waitpid(pid, &status, 0);
+	is_int(status, 0, "fork by the holder: the child holds it still");
+	ok(mutex_is_owner(&mtx), "and so does the parent");
+	mutex_unlock(&mtx);
+}
+
+/* ---- order ---- */
+
+static mutex_t outer, inner, same[2];
+
+static void
+lock_in_wrong_order(void *arg) {
+	(void)arg;
+	mutex_lock(&inner);
+	mutex_lock(&outer);
+}
+
+static void
+lock_same_rank_down(void *arg) {
+	(void)arg;
+	mutex_lock(&same[1]);
+	mutex_lock(&same[0]);
+}
+
+static void
+lock_twice(void *arg) {
+	(void)arg;
+	mutex_lock(&outer);
+	mutex_lock(&outer);
+}
+
+static void
+assert_lockless(void *arg) {
+	mutex_lock(arg);
+	witness_assert_lockless();
+}
+
+static void
+test_order(void) {
+	if (!config_debug) {
+		skip(7, "only debug builds check the order");
+		return;
+	}
+	mutex_init(&outer, "outer", WITNESS_RANK_CTL);
+	mutex_init(&inner, "inner", WITNESS_RANK_LEAF);
+	mutex_init(&same[0], "same", WITNESS_RANK_BIN | WITNESS_ADDR_ORDER);
+	mutex_init(&same[1], "same", WITNESS_RANK_BIN | WITNESS_ADDR_ORDER);
+	mutex_lock(&outer);
+	mutex_lock(&same[0]);
+	mutex_lock(&same[1]);
+	mutex_lock(&inner);
+	is_uint(witness_depth_from(0), 4, "right order: four are held");
+	is_uint(witness_depth_from(WITNESS_RANK_BIN), 3, "three of them from the bin's rank on");
+	mutex_unlock(&same[0]);
+	mutex_unlock(&outer);
+	mutex_unlock(&inner);
+	mutex_unlock(&same[1]);
+	witness_assert_lockless();
+	dies(SIGABRT, "Lock order violated: outer", lock_in_wrong_order, NULL, "wrong order aborts");
+	dies(SIGABRT, "Lock order violated: same", lock_same_rank_down, NULL,
+	    "one rank against the addresses aborts");
+	dies(SIGABRT, "Failed assertion", lock_twice, NULL, "locking twice aborts");
+	dies(SIGABRT, "Failed assertion", assert_lockless, &outer, "assert_lockless");
+	mutex_prefork(&same[1]);
+	mutex_prefork(&same[0]);
+	mutex_postfork_parent(&same[0]);
+	mutex_postfork_parent(&same[1]);
+	witness_assert_lockless();
+	pass("fork takes one rank in any order");
+}
+
+int
+main(void) {
+	test_basics();
+	test_exclusion(600);
+	test_exclusion(0);
+	test_sleepers();
+	test_forks();
+	test_order();
+	return done_testing();
+}

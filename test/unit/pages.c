@@ -1,0 +1,213 @@
+/* Pages: size, alignment, purging, and every system call failing. */
+#include "test.h"
+
+#include <sys/auxv.h>
+#include <sys/mman.h>
+
+#include "os/pages.h"
+#include "os/sys.h"
+
+static struct os_hooks_s hooks;
+
+/* The k-th call of one kind fails, counted down; -1: none. */
+static int mmap_fails_at = -1, munmap_fails_at = -1, madvise_fails_at = -1;
+static int madvise_errno = ENOMEM;
+/* Pages mapped and not yet unmapped, as the hooks saw it. */
+static long balance;
+
+static bool
+is_due(int *at) {
+	return *at >= 0 && (*at)-- == 0;
+}
+
+static void *
+counted_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t off) {
+	if (is_due(&mmap_fails_at)) {
+		errno = ENOMEM;
+		return MAP_FAILED;
+	}
+	void *p = os_hooks_real.mmap(addr, size, prot, flags, fd, off);
+	if (p != MAP_FAILED && (flags & MAP_FIXED) == 0) {
+		balance += (long)(size / os_page_size);
+	}
+	return p;
+}
+
+static int
+counted_munmap(void *addr, size_t size) {
+	if (is_due(&munmap_fails_at)) {
+		errno = ENOMEM;
+		return -1;
+	}
+	balance -= (long)(size / os_page_size);
+	return os_hooks_real.munmap(addr, size);
+}
+
+static int
+failing_madvise(void *addr, size_t size, int advice) {
+	if (is_due(&madvise_fails_at)) {
+		errno = madvise_errno;
+		return -1;
+	}
+	return os_hooks_real.madvise(addr, size, advice);
+}
+
+static void
+use_hooks(void) {
+	hooks = os_hooks_real;
+	hooks.mmap = counted_mmap;
+	hooks.munmap = counted_munmap;
+	hooks.madvise = failing_madvise;
+	os_hooks = &hooks;
+	balance = 0;
+}
+
+static void
+test_size(void) {
+	is_int(pages_boot(), 0, "boot");
+	is_int(pages_boot(), 0, "boot again");
+	is_uint(os_page_size, getauxval(AT_PAGESZ), "the system's page");
+	const char *pretended = getenv("JEMALLOC_TEST_PAGE");
+	if (config_debug && !LG_PAGE_FIXED_P && pretended != NULL) {
+		is_uint(PAGE, strtoul(pretended, NULL, 10), "the pretended page");
+	} else {
+		ok(PAGE >= os_page_size && PAGE % os_page_size == 0, "the allocator's page");
+	}
+	is_uint(ZU(1) << LG_PAGE, PAGE, "shift and size agree");
+	is_uint(page_size, PAGE, "variable and macro agree");
+	is_uint(PAGE_CEILING(1), PAGE, "ceiling of 1");
+	is_uint(PAGE_CEILING(PAGE), PAGE, "ceiling of a page");
+	is_uint(PAGE_FLOOR(2 * PAGE - 1), PAGE, "floor");
+	ok(PAGE_ADDR2BASE((void *)(5 * PAGE + 3)) == (void *)(5 * PAGE), "base of an address");
+}
+
+static void
+test_map(void) {
+	use_hooks();
+	bool is_good = true;
+	for (size_t alignment = PAGE; alignment <= 64 * HUGEPAGE; alignment *= 2) {
+		for (size_t n = 1; n <= 5; n += 2) {
+			bool commit = true;
+			char *p = pages_map(NULL, n * PAGE, alignment, &commit);
+			is_good = is_good && p != NULL && ((uintptr_t)p & (alignment - 1)) == 0 && commit;
+			p[0] = 1;
+			p[n * PAGE - 1] = 1;
+			is_good = is_good && pages_unmap(p, n * PAGE) == 0;
+		}
+	}
+	ok(is_good, "every alignment up to 64 huge pages");
+	is_int(balance, 0, "nothing is left over");
+	bool commit = true;
+	char *p = pages_map(NULL, 4 * PAGE, PAGE, &commit);
+	ok(pages_map(p, PAGE, PAGE, &commit) == NULL, "a taken address is refused");
+	pages_unmap(p + 2 * PAGE, 2 * PAGE);
+	char *q = pages_map(p + 2 * PAGE, 2 * PAGE, PAGE, &commit);
+	ok(q == p + 2 * PAGE, "a free address is taken");
+	pages_unmap(p, 4 * PAGE);
+	is_int(balance, 0, "nothing is left over");
+	ok(pages_map(NULL, PAGE, ZU(1) << 62, &commit) == NULL, "an impossible alignment");
+	ok(pages_map(NULL, (ZU(1) << 62) + PAGE, PAGE, &commit) == NULL, "an impossible size");
+	is_int(balance, 0, "nothing is left over");
+	os_hooks = &os_hooks_real;
+}
+
+static void
+test_map_failures(void) {
+	use_hooks();
+	size_t alignment = 8 * HUGEPAGE;
+	unsigned n_failed = 0, n_wrong = 0;
+	errno = 3;
+	for (int k = 0; k < 6; k++) {
+		for (int what = 0; what < 2; what++) {
+			mmap_fails_at = what == 0 ? k : -1;
+			munmap_fails_at = what == 1 ? k : -1;
+			bool commit = true;
+			balance = 0;
+			void *p = pages_map(NULL, 3 * PAGE, alignment, &commit);
+			bool has_leak = balance != (p == NULL ? 0 : (long)(3 * PAGE / os_page_size));
+			n_failed += p == NULL;
+			/* The first munmap gives back what was not aligned: it stays if that fails. */
+			n_wrong += has_leak && !(what == 1 && k == 0);
+			mmap_fails_at = munmap_fails_at = -1;
+			if (p != NULL) {
+				pages_unmap(p, 3 * PAGE);
+			}
+		}
+	}
+	ok(n_failed > 0, "failures come back as NULL");
+	is_uint(n_wrong, 0, "and leave nothing behind");
+	is_int(errno, 3, "errno is kept");
+	os_hooks = &os_hooks_real;
+}
+
+static void
+test_purge(void) {
+	bool commit = true;
+	char *p = pages_map(NULL, 4 * PAGE, PAGE, &commit);
+	memset(p, 0x5a, 4 * PAGE);
+	if (pages_can_purge_forced()) {
+		is_int(pages_purge_forced(p, 2 * PAGE), 0, "purge");
+		ok(is_filled(p, 0, 2 * PAGE) && is_filled(p + 2 * PAGE, 0x5a, 2 * PAGE),
+		    "purged pages read as zero, the others stay");
+	} else {
+		is_int(pages_purge_forced(p, 2 * PAGE), ENOTSUP, "no purge here");
+		skip(1, "no purge here");
+	}
+	int err = pages_purge_lazy(p, PAGE);
+	ok(err == 0 || err == ENOTSUP, "lazy purge");
+	use_hooks();
+	madvise_fails_at = 0;
+	errno = 3;
+	ok(pages_purge_forced(p, PAGE) != 0, "a failing purge says so");
+	is_int(errno, 3, "errno is kept");
+	madvise_fails_at = 0;
+	madvise_errno = EINVAL;
+	is_int(pages_purge_lazy(p, PAGE), ENOTSUP, "a kernel without lazy purge");
+	ok(!pages_can_purge_lazy(), "is remembered");
+	is_int(pages_purge_lazy(p, PAGE), ENOTSUP, "and not asked again");
+	os_hooks = &os_hooks_real;
+	pages_unmap(p, 4 * PAGE);
+}
+
+static void
+read_byte(void *p) {
+	*(volatile char *)p;
+}
+
+static void
+test_advice(void) {
+	bool commit = true;
+	char *p = pages_map(NULL, 4 * HUGEPAGE, HUGEPAGE, &commit);
+	pages_set_name(p, HUGEPAGE, "test");
+	is_int(pages_dontdump(p, HUGEPAGE), 0, "dontdump");
+	is_int(pages_dodump(p, HUGEPAGE), 0, "dodump");
+	thp_mode_t mode = pages_system_thp_mode();
+	ok(mode <= thp_mode_not_supported && mode == pages_system_thp_mode(), "huge page mode");
+	bool has_thp = mode != thp_mode_not_supported;
+	ok(pages_huge(p, HUGEPAGE) == 0 || !has_thp, "huge");
+	ok(pages_nohuge(p, HUGEPAGE) == 0 || !has_thp, "nohuge");
+	opt_thp = thp_mode_never;
+	pages_set_thp_state(p, HUGEPAGE);
+	opt_thp = thp_mode_default;
+	p[0] = 7;
+	is_int(pages_mark_guard(p + PAGE, PAGE), 0, "guard");
+	dies(SIGSEGV, NULL, read_byte, p + PAGE, "a guard cannot be read");
+	is_int(pages_unmark_guard(p + PAGE, PAGE), 0, "unguard");
+	read_byte(p + PAGE);
+	p[HUGEPAGE - 1] = 9;
+	char *q = pages_remap(p, HUGEPAGE, HUGEPAGE, p + 2 * HUGEPAGE);
+	ok(q == p + 2 * HUGEPAGE && q[0] == 7 && q[HUGEPAGE - 1] == 9, "moved with contents");
+	is_int(pages_can_decommit() ? 0 : EAGAIN, pages_decommit(q, PAGE), "decommit");
+	is_int(pages_can_decommit() ? 0 : EAGAIN, pages_commit(q, PAGE), "commit");
+	pages_unmap(p + HUGEPAGE, 3 * HUGEPAGE);
+}
+
+int
+main(void) {
+	test_size();
+	test_map();
+	test_map_failures();
+	test_purge();
+	test_advice();
+	return done_testing();
+}

@@ -1,0 +1,328 @@
+/* Files, environment, readable memory, maps and modules; interrupted and failing calls. */
+#include "test.h"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "os/malloc_io.h"
+#include "os/pages.h"
+#include "os/sys.h"
+#include "util/atomic.h"
+
+static struct os_hooks_s hooks;
+static char dir[64];
+static char path_a[128], path_b[128];
+
+/* ---- a system that interrupts, shortens and fails ---- */
+
+static unsigned n_interrupts;
+
+static int
+open_interrupted(const char *path, int flags, unsigned mode) {
+	if (n_interrupts > 0) {
+		n_interrupts--;
+		errno = EINTR;
+		return -1;
+	}
+	return os_hooks_real.open(path, flags, mode);
+}
+
+static ssize_t
+write_short(int fd, const void *buf, size_t size) {
+	if (n_interrupts > 0) {
+		n_interrupts--;
+		errno = EINTR;
+		return -1;
+	}
+	return os_hooks_real.write(fd, buf, size > 3 ? 3 : size);
+}
+
+static ssize_t
+write_full(int fd, const void *buf, size_t size) {
+	(void)fd;
+	(void)buf;
+	static size_t room = 5;
+	if (room == 0) {
+		errno = ENOSPC;
+		return -1;
+	}
+	size_t n = size < room ? size : room;
+	room -= n;
+	return (ssize_t)n;
+}
+
+static int
+rename2_missing(const char *from, const char *to, unsigned flags) {
+	(void)from;
+	(void)to;
+	(void)flags;
+	errno = EINVAL;
+	return -1;
+}
+
+static ssize_t
+getrandom_missing(void *buf, size_t size, unsigned flags) {
+	(void)buf;
+	(void)size;
+	(void)flags;
+	errno = ENOSYS;
+	return -1;
+}
+
+static void
+put(const char *path, const char *text) {
+	int fd = sys_open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	sys_write_all(fd, text, strlen(text), NULL);
+	sys_close(fd);
+}
+
+static void
+is_content(const char *path, const char *want, const char *what) {
+	char text[128] = "";
+	ssize_t n = sys_read_file(path, text, sizeof(text) - 1);
+	text[n > 0 ? n : 0] = '\0';
+	is_str(text, want, "%s", what);
+}
+
+static void
+test_files(void) {
+	errno = 9;
+	is_int(sys_open("/nonexistent/x", O_RDONLY, 0), -ENOENT, "open: the error");
+	is_int(sys_read_file("/nonexistent/x", NULL, 0), -ENOENT, "read_file: the error");
+	is_int(sys_read(-1, path_a, 1), -EBADF, "read: the error");
+	is_int(sys_close(-1), EBADF, "close: the error");
+	is_int(sys_unlink("/nonexistent/x"), ENOENT, "unlink: the error");
+	put(path_a, "hello");
+	is_content(path_a, "hello", "written and read");
+	int fd = sys_open(path_a, O_RDONLY, 0);
+	ok((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0, "opened close-on-exec");
+	struct stat st;
+	ok(sys_fchmod(fd, 0640) == 0 && sys_fstat(fd, &st) == 0 && (st.st_mode & 0777) == 0640,
+	    "mode changed and seen");
+	sys_close(fd);
+	put(path_b, "there");
+	is_int(sys_rename_noreplace(path_a, path_b), EEXIST, "rename_noreplace does not replace");
+	is_content(path_b, "there", "nothing overwritten");
+	hooks = os_hooks_real;
+	hooks.rename2 = rename2_missing;
+	os_hooks = &hooks;
+	is_int(sys_rename_noreplace(path_a, path_b), EEXIST, "nor without the kernel's help");
+	sys_unlink(path_b);
+	is_int(sys_rename_noreplace(path_a, path_b), 0, "a free name, without the kernel's help");
+	os_hooks = &os_hooks_real;
+	is_content(path_b, "hello", "moved");
+	is_int(access(path_a, F_OK), -1, "the old name is gone");
+	is_int(sys_rename_noreplace(path_b, path_a), 0, "a free name");
+	put(path_b, "old");
+	is_int(sys_rename(path_a, path_b), 0, "rename replaces");
+	is_content(path_b, "hello", "replaced");
+	is_int(errno, 9, "errno is kept all the way");
+	sys_unlink(path_b);
+}
+
+static void
+test_interrupts(void) {
+	hooks = os_hooks_real;
+	hooks.open = open_interrupted;
+	hooks.write = write_short;
+	os_hooks = &hooks;
+	n_interrupts = 3;
+	int fd = sys_open(path_a, O_WRONLY | O_CREAT, 0600);
+	ok(fd >= 0, "an interrupted open is retried");
+	n_interrupts = 2;
+	size_t written = 0;
+	is_int(sys_write_all(fd, "0123456789", 10, &written), 0, "short and interrupted writes");
+	is_uint(written, 10, "all is counted");
+	sys_close(fd);
+	os_hooks = &os_hooks_real;
+	is_content(path_a, "0123456789", "all is there");
+	hooks.write = write_full;
+	os_hooks = &hooks;
+	is_int(sys_write_all(1, "0123456789", 10, &written), ENOSPC, "full: the error");
+	os_hooks = &os_hooks_real;
+	is_uint(written, 5, "full: what got out");
+	sys_unlink(path_a);
+}
+
+static void
+test_names(void) {
+	char buf[4096];
+	char *want = getcwd(NULL, 0);
+	is_int(sys_getcwd(buf, sizeof(buf)), 0, "getcwd");
+	is_str(buf, want, "the directory");
+	free(want);
+	is_int(sys_getcwd(buf, 1), ERANGE, "getcwd without room");
+	symlink("the-target", path_a);
+	is_int(sys_readlink(path_a, buf, sizeof(buf)), 10, "readlink: length");
+	is_str(buf, "the-target", "readlink: target");
+	is_int(sys_readlink(path_a, buf, 4), 3, "readlink: cut");
+	is_str(buf, "the", "readlink: cut and ended");
+	is_int(sys_readlink("/nonexistent", buf, 4), -ENOENT, "readlink: the error");
+	sys_unlink(path_a);
+	is_int(sys_pid(), (int)getpid(), "pid");
+	struct stat st;
+	if (stat("/proc/self/ns/pid", &st) == 0) {
+		is_uint(sys_pidns(), st.st_ino, "pid namespace");
+	} else {
+		is_uint(sys_pidns(), 0, "no pid namespace");
+	}
+}
+
+static void
+test_environment(void) {
+	setenv("SYS_TEST_A", "value", 1);
+	setenv("SYS_TEST_AB", "other", 1);
+	setenv("SYS_TEST_EMPTY", "", 1);
+	is_str(sys_env("SYS_TEST_A"), "value", "a variable");
+	is_str(sys_env("SYS_TEST_EMPTY"), "", "an empty one");
+	is_str(sys_env("SYS_TEST_"), NULL, "a prefix of a name is not one");
+	is_str(sys_env("SYS_TEST_NOT"), NULL, "an unset one");
+	char **saved = environ;
+	environ = NULL;
+	is_str(sys_env("SYS_TEST_A"), NULL, "no environment yet");
+	environ = saved;
+	ok(!sys_is_secure(), "not set-user-id");
+}
+
+static void
+test_random_numbers(void) {
+	ok(sys_random() != sys_random(), "random numbers differ");
+	hooks = os_hooks_real;
+	hooks.getrandom = getrandom_missing;
+	os_hooks = &hooks;
+	ok(sys_random() != sys_random(), "also without the kernel");
+	os_hooks = &os_hooks_real;
+}
+
+static void
+test_readable(void) {
+	size_t page = os_page_size;
+	char *p = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	mprotect(p + page, page, PROT_NONE);
+	munmap(p + 2 * page, page);
+	errno = 9;
+	ok(sys_is_readable(p, 1) && sys_is_readable(p, page), "mapped");
+	ok(!sys_is_readable(p + page, 1), "mapped without access");
+	ok(!sys_is_readable(p, page + 1), "reaches into it");
+	ok(!sys_is_readable(p + 2 * page, 1), "not mapped");
+	ok(!sys_is_readable(NULL, 8) && !sys_is_readable((void *)1, 8), "page 0");
+	ok(!sys_is_readable((void *)(UINTPTR_MAX - 3), 8), "past the end of memory");
+	ok(sys_is_readable("text", 5) && sys_is_readable(&page, 8), "text and stack");
+	is_int(errno, 9, "errno is kept");
+	munmap(p, 2 * page);
+}
+
+struct maps_seen {
+	size_t len;
+	bool has_stack;
+};
+
+static int
+on_maps(void *ctx, const char *text, size_t len) {
+	struct maps_seen *s = ctx;
+	s->len += len;
+	s->has_stack = s->has_stack || memmem(text, len, "[stack]", 7) != NULL;
+	return 0;
+}
+
+static int
+stop_maps(void *ctx, const char *text, size_t len) {
+	(void)ctx;
+	(void)text;
+	(void)len;
+	return 77;
+}
+
+struct module_seen {
+	unsigned n;
+	bool has_us;
+	char path[4096];
+};
+
+static int
+on_module(void *ctx, const struct sys_module_s *m) {
+	struct module_seen *s = ctx;
+	s->n++;
+	uintptr_t here = (uintptr_t)on_module;
+	if (here >= m->start && here < m->end) {
+		s->has_us = m->path != NULL && m->bias <= m->start;
+		strcpy(s->path, m->path);
+	}
+	return 0;
+}
+
+static void
+test_maps_and_modules(void) {
+	char buf[8192];
+	struct maps_seen s = {0, false};
+	is_int(sys_maps_copy(buf, sizeof(buf), on_maps, &s), 0, "maps");
+	ok(s.len > 100 && s.has_stack, "the stack is in them");
+	is_int(sys_maps_copy(buf, sizeof(buf), stop_maps, NULL), 77, "the reader can stop");
+	struct module_seen m = {0, false, ""};
+	is_int(sys_modules(on_module, &m), 0, "modules");
+	ok(m.n >= 1 && m.has_us, "this program is one of %u", m.n);
+	char exe[4096];
+	sys_readlink("/proc/self/exe", exe, sizeof(exe));
+	is_str(m.path, exe, "its path");
+}
+
+/* ---- messages ---- */
+
+static char said[4096];
+
+static void
+hear(void *opaque, const char *s) {
+	(void)opaque;
+	strncat(said, s, sizeof(said) - strlen(said) - 1);
+	errno = 33;
+}
+
+static void
+speak_raw(void *arg) {
+	(void)arg;
+	malloc_write("to descriptor 2\n");
+	malloc_printf("%d of %s\n", 3, "four");
+}
+
+static void
+test_messages(void) {
+	static struct test_result r;
+	run_forked(&r, speak_raw, NULL);
+	is_str(r.out, "to descriptor 2\n3 of four\n", "without a message function");
+	malloc_io_message = hear;
+	errno = 4;
+	malloc_write("abc ");
+	malloc_printf("%u ", 5u);
+	is_int(errno, 4, "errno is kept");
+	malloc_cprintf(NULL, NULL, "%s ", "def");
+	is_str(said, "abc 5 def ", "with a message function");
+	said[0] = '\0';
+	char longer[3000];
+	memset(longer, 'x', sizeof(longer) - 1);
+	longer[sizeof(longer) - 1] = '\0';
+	malloc_printf("%s", longer);
+	is_uint(strlen(said), MALLOC_PRINTF_MAX - 1, "a long text is cut");
+	malloc_io_message = NULL;
+	said[0] = '\0';
+	malloc_cprintf(hear, NULL, "%x", 255u);
+	is_str(said, "ff", "to a writer of one's own");
+}
+
+int
+main(void) {
+	pages_boot_size();
+	snprintf(dir, sizeof(dir), "/tmp/sys-test-%d", (int)getpid());
+	mkdir(dir, 0700);
+	snprintf(path_a, sizeof(path_a), "%s/a", dir);
+	snprintf(path_b, sizeof(path_b), "%s/b", dir);
+	test_files();
+	test_interrupts();
+	test_names();
+	test_environment();
+	test_random_numbers();
+	test_readable();
+	test_maps_and_modules();
+	test_messages();
+	rmdir(dir);
+	return done_testing();
+}

@@ -1,0 +1,85 @@
+/* Threads, names, signals and processors. */
+#include "test.h"
+
+#include <sched.h>
+#include <sys/syscall.h>
+
+#include "os/sys.h"
+#include "os/thread.h"
+
+struct seen {
+	sigset_t mask;
+	int tid;
+	char name[OS_THREAD_NAME_SIZE];
+};
+
+static void *
+look(void *arg) {
+	struct seen *s = arg;
+	pthread_sigmask(SIG_SETMASK, NULL, &s->mask);
+	s->tid = os_tid();
+	os_thread_name_set("a-name-too-long-for-it");
+	os_thread_name_get(s->name, sizeof(s->name));
+	return NULL;
+}
+
+static int
+fail_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg) {
+	(void)t;
+	(void)attr;
+	(void)fn;
+	(void)arg;
+	return EAGAIN;
+}
+
+static void
+test_create(void) {
+	struct seen s;
+	os_thread_t t;
+	sigset_t before, after;
+	pthread_sigmask(SIG_SETMASK, NULL, &before);
+	is_int(os_thread_create(&t, look, &s), 0, "create");
+	is_int(os_thread_join(&t), 0, "join");
+	ok(sigismember(&s.mask, SIGTERM) == 1 && sigismember(&s.mask, SIGUSR1) == 1,
+	    "signals are blocked in it");
+	pthread_sigmask(SIG_SETMASK, NULL, &after);
+	is_int(sigismember(&after, SIGTERM), sigismember(&before, SIGTERM), "and here as before");
+	ok(s.tid != os_tid() && s.tid > 0, "it had its own number");
+	is_str(s.name, "a-name-too-long", "its name, cut");
+	char tiny[4];
+	os_thread_name_set("abcdefg");
+	os_thread_name_get(tiny, sizeof(tiny));
+	is_str(tiny, "abc", "name into a small buffer");
+	struct os_hooks_s hooks = os_hooks_real;
+	hooks.pthread_create = fail_create;
+	os_hooks = &hooks;
+	is_int(os_thread_create(&t, look, &s), EAGAIN, "failure is reported");
+	os_hooks = &os_hooks_real;
+	pthread_sigmask(SIG_SETMASK, NULL, &after);
+	is_int(sigismember(&after, SIGTERM), sigismember(&before, SIGTERM), "signals restored then too");
+}
+
+static void
+test_processors(void) {
+	cpu_set_t all, one;
+	sched_getaffinity(0, sizeof(all), &all);
+	is_uint(os_ncpus(), (unsigned)CPU_COUNT(&all), "processors that we may use");
+	int first = 0;
+	while (!CPU_ISSET(first, &all)) {
+		first++;
+	}
+	CPU_ZERO(&one);
+	CPU_SET(first, &one);
+	sched_setaffinity(0, sizeof(one), &one);
+	is_uint(os_ncpus(), 1, "affinity to one is respected");
+	is_int(os_cpu(), first, "we run on it");
+	sched_setaffinity(0, sizeof(all), &all);
+	is_int(os_tid(), (int)getpid(), "first thread");
+}
+
+int
+main(void) {
+	test_create();
+	test_processors();
+	return done_testing();
+}
