@@ -210,7 +210,6 @@ tcache_flush(tsd_t *tsd, tcache_t *tc) {
 		if (tc->cold[s].nrequests > 0) {
 			bin_report_flush(tsd, tc, s);
 		}
-		bin_arm(&tc->bins[s], &tc->cold[s], slot_size(s));
 	}
 }
 
