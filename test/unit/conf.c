@@ -1,0 +1,273 @@
+/* conf.h: messages line by line, what is stored, ranges, any bytes. */
+#include "test.h"
+
+#include "arena/arenas.h"
+#include "conf.h"
+#include "conf_table.h"
+#include "extent/pac.h"
+#include "imalloc.h"
+#include "os/malloc_io.h"
+#include "prof.h"
+#include "stats.h"
+#include "thread/tcache.h"
+#include "util/prng.h"
+
+static char said[65536];
+static size_t said_len;
+
+static void
+listen(void *opaque, const char *s)
+{
+	size_t n = strlen(s);
+
+	(void)opaque;
+	if (n > sizeof(said) - 1 - said_len)
+		n = sizeof(said) - 1 - said_len;
+	memcpy(said + said_len, s, n);
+	said_len += n;
+	said[said_len] = '\0';
+}
+
+static unsigned
+parse(const char *text)
+{
+	said_len = 0;
+	said[0] = '\0';
+	return conf_parse(text);
+}
+
+/* The lines that are not hints. */
+static const char *
+messages(void)
+{
+	static char kept[sizeof(said)];
+	size_t len = 0;
+
+	for (const char *line = said; *line != '\0';) {
+		size_t n = strcspn(line, "\n") + 1;
+
+		if (strncmp(line, "<jemalloc>: Hint: ", 18) != 0) {
+			memcpy(kept + len, line, n);
+			len += n;
+		}
+		line += n;
+	}
+	kept[len] = '\0';
+	return kept;
+}
+
+static const struct {
+	const char *text;
+	unsigned nerrors;
+	const char *messages;
+} cases[] = {
+	{ "", 0, "" },
+	{ "abort:false", 0, "" },
+	{ "narenas:4,stats_print:false", 0, "" },
+	{ "x:1", 1, "<jemalloc>: Invalid conf pair: x:1\n" },
+	{ "x:1:2", 1, "<jemalloc>: Invalid conf pair: x:1:2\n" },
+	{ "abort:yes", 1, "<jemalloc>: Invalid conf value: abort:yes\n" },
+	{ "abort:", 1, "<jemalloc>: Invalid conf value: abort:\n" },
+	{ "abort:true ", 1, "<jemalloc>: Invalid conf value: abort:true \n" },
+	{ "abort:TRUE", 1, "<jemalloc>: Invalid conf value: abort:TRUE\n" },
+	{ "narenas:0", 1, "<jemalloc>: Out-of-range conf value: narenas:0\n" },
+	{ "narenas:0x10,narenas:010, ", 1, "<jemalloc>: Malformed conf string --  \n" },
+	{ "dirty_decay_ms:-2", 1, "<jemalloc>: Out-of-range conf value: dirty_decay_ms:-2\n" },
+	{ "dirty_decay_ms:18446744072001", 1,
+	    "<jemalloc>: Out-of-range conf value: dirty_decay_ms:18446744072001\n" },
+	{ "dirty_decay_ms:99999999999999999999", 1,
+	    "<jemalloc>: Invalid conf value: dirty_decay_ms:99999999999999999999\n" },
+	{ "narenas_ratio:2.5x", 1, "<jemalloc>: Invalid conf value: narenas_ratio:2.5x\n" },
+	{ "bin_shards:1-2", 1, "<jemalloc>: Invalid settings for bin_shards: bin_shards:1-2\n" },
+	{ "abort", 1, "<jemalloc>: Conf string ends with key -- abort\n" },
+	{ "zero:false,abort", 1, "<jemalloc>: Conf string ends with key -- abort\n" },
+	{ "abort:false,", 1, "<jemalloc>: Conf string ends with comma -- abort:false,\n" },
+	{ ",", 1, "<jemalloc>: Malformed conf string -- ,\n" },
+	{ "prof_accum=true,x:1", 2, "<jemalloc>: Malformed conf string -- prof_accum=\n"
+	    "<jemalloc>: Invalid conf pair: x:1\n" },
+	{ "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!", 1,
+	    "<jemalloc>: Malformed conf string -- "
+	    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n" },
+	{ "experimental_x:1", 0, "<jemalloc>: Invalid conf pair: experimental_x:1\n" },
+	{ "hpa_sec_bytes_after_flush:1", 0,
+	    "<jemalloc>: Invalid conf pair: hpa_sec_bytes_after_flush:1\n" },
+	{ "prof_sample_interval:0", 1, "<jemalloc>: Invalid conf value: prof_sample_interval:0\n" },
+	{ "prof_sample_interval:1T", 1, "<jemalloc>: Invalid conf value: prof_sample_interval:1T\n" },
+	{ "prof_sample_interval:99999999999G", 1,
+	    "<jemalloc>: Invalid conf value: prof_sample_interval:99999999999G\n" },
+	{ "tcache_max:1K", 1, "<jemalloc>: Invalid conf value: tcache_max:1K\n" },
+	{ "thp:not supported", 1, "<jemalloc>: Invalid conf value: thp:not supported\n" },
+};
+
+static void
+test_messages(void)
+{
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		unsigned n = parse(cases[i].text);
+
+		is_uint(n, cases[i].nerrors, "\"%s\": errors that count", cases[i].text);
+		is_str(messages(), cases[i].messages, "\"%s\": what is said", cases[i].text);
+	}
+	parse("dirty_decy_ms:1");
+	contains(said, "\"dirty_decay_ms\"", "the hint has the nearest key");
+	parse("hpa:true");
+	contains(said, "does not have yet", "a key of upstream that is not there says so");
+	parse("prof_log=true");
+	contains(said, "\"prof_log\"", "the hint at a malformed pair too");
+}
+
+static void
+test_values(void)
+{
+	parse("narenas:0x10");
+	is_uint(opt_narenas, 16, "hexadecimal");
+	parse("narenas:010");
+	is_uint(opt_narenas, 8, "octal");
+	parse("narenas: +9");
+	is_uint(opt_narenas, 9, "a blank and a sign");
+	parse("narenas:4294967296");
+	is_uint(opt_narenas, UINT_MAX, "more than fits is the most that fits");
+	parse("narenas:default");
+	is_uint(opt_narenas, 0, "default");
+	parse("narenas_ratio:.5");
+	is_uint(opt_narenas_ratio, 1u << 15, "a ratio");
+	parse("dirty_decay_ms:18446744073709551615");
+	is_int(opt_dirty_decay_ms, -1, "2^64-1 is -1");
+	parse("bogus:1,dirty_decay_ms:7,=,muzzy_decay_ms:8");
+	ok(opt_dirty_decay_ms == 7 && opt_muzzy_decay_ms == 8, "what is bad does not drop the rest");
+	parse("tcache_max:99999999999");
+	is_uint(opt_tcache_max, TCACHE_MAX_LIMIT, "clipped from above");
+	parse("lg_tcache_max:12");
+	is_uint(opt_tcache_max, 4096, "by power of two");
+	parse("stats_print_opts:gzg,stats_print_opts:aJ");
+	is_str(opt_stats_print_opts, "gaJ", "letters add up, each once");
+	parse("zero_realloc:abort,zero_realloc:abor");
+	is_int(opt_zero_realloc, zero_realloc_abort, "a word, never cut short");
+	parse("thp:al");
+	is_int(opt_thp, thp_mode_always, "a word that may be");
+	parse("thp:");
+	is_int(opt_thp, thp_mode_default, "nothing is the first");
+	parse("prof_sample_interval:3K");
+	is_uint(opt_prof_sample_interval, 3072, "K");
+	parse("prof_sample_interval:0x10M");
+	is_uint(opt_prof_sample_interval, (uint64_t)16 << 20, "hexadecimal M");
+	parse("prof_dump_mode:640");
+	is_uint(opt_prof_dump_mode, 0640, "a mode is octal");
+	parse("prof_prefix:%n%s/x");
+	is_str(opt_prof_prefix, "%n%s/x", "a text as it is");
+}
+
+static void
+test_junk(void)
+{
+	if (!config_fill) {
+		skip(1, "no fill");
+		return;
+	}
+	parse("junk:alloc");
+	ok(opt_junk_alloc && !opt_junk_free, "junk:alloc");
+	parse("junk:free");
+	ok(!opt_junk_alloc && opt_junk_free, "junk:free");
+	parse("junk:true");
+	ok(opt_junk_alloc && opt_junk_free, "junk:true");
+	parse("junk:false");
+	ok(!opt_junk_alloc && !opt_junk_free, "junk:false");
+}
+
+static char ranges[256];
+
+static int
+note_range(void *ctx, size_t lo, size_t hi, size_t n)
+{
+	size_t len = strlen(ranges);
+
+	(void)ctx;
+	snprintf(ranges + len, sizeof(ranges) - len, "%zu-%zu=%zu ", lo, hi, n);
+	return n == 13 ? EINVAL : 0;
+}
+
+static void
+test_ranges(void)
+{
+	static const struct {
+		const char *text;
+		int err;
+		const char *items;
+	} c[] = {
+		{ "1-2:3", 0, "1-2=3 " },
+		{ "1-2:3|0x10-32:4|", 0, "1-2=3 16-32=4 " },
+		{ "1-2:3||", EINVAL, "1-2=3 " },
+		{ "", EINVAL, "" },
+		{ "1-2", EINVAL, "" },
+		{ "1-2:", EINVAL, "" },
+		{ "1:2", EINVAL, "" },
+		{ "1-2:3x", EINVAL, "" },
+		{ "1-2:3|x", EINVAL, "1-2=3 " },
+		{ "1-2:13|3-4:5", EINVAL, "1-2=13 " },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(c); i++) {
+		ranges[0] = '\0';
+		is_int(conf_parse_ranges(c[i].text, strlen(c[i].text), note_range, NULL), c[i].err,
+		    "ranges \"%s\"", c[i].text);
+		is_str(ranges, c[i].items, "its items");
+	}
+	ranges[0] = '\0';
+	is_int(conf_parse_ranges("1-2:345", 6, note_range, NULL), EINVAL, "never past its end");
+}
+
+/* Pieces that a grammar-aware fuzzer would choose, and raw bytes. */
+static void
+random_text(uint64_t *rng, char *text, size_t size)
+{
+	static const char *const pieces[] = { ",", ":", "|", "-", "true", "false", "0x", "-1", "99999",
+	    "stats_print", "narenas", "bin_shards", "thp", "prof_prefix", "junk", " ", "=", "m", "d",
+	    "stats_print_opts", "1.5", "narenas_ratio", "1-2:3", "K" };
+	size_t len = 0;
+	size_t want = (size_t)prng_range(rng, size - 1);
+
+	while (len < want) {
+		const char *p = pieces[prng_range(rng, ARRAY_LEN(pieces))];
+
+		if (prng_range(rng, 4) == 0) {
+			text[len++] = (char)(1 + prng_range(rng, 255));
+		} else if (len + strlen(p) < size) {
+			memcpy(text + len, p, strlen(p));
+			len += strlen(p);
+		} else {
+			break;
+		}
+	}
+	text[len] = '\0';
+}
+
+static void
+test_any_bytes(void)
+{
+	uint64_t rng = 42;
+	char text[3000];
+	bool lines_end = true;
+
+	for (int i = 0; i < 3000; i++) {
+		random_text(&rng, text, i % 10 == 0 ? sizeof(text) : 80);
+		opt_confirm_conf = i % 2 != 0;
+		parse(text);
+		lines_end = lines_end && (said_len == 0 || said[said_len - 1] == '\n');
+	}
+	opt_confirm_conf = false;
+	ok(lines_end, "any bytes: every message ends its line");
+}
+
+int
+main(void)
+{
+	/* The library is up before its options are parsed again. */
+	free(malloc(1));
+	malloc_io_message = listen;
+	test_messages();
+	test_values();
+	test_junk();
+	test_ranges();
+	test_any_bytes();
+	return done_testing();
+}

@@ -1,0 +1,174 @@
+/* conf_table.h: every row keeps to what its type promises; bounds by data; look-ups. */
+#include "test.h"
+
+#include "conf.h"
+#include "conf_table.h"
+#include "os/malloc_io.h"
+
+static size_t
+value_size(const conf_row_t *row)
+{
+	switch ((conf_type_t)row->type) {
+	case CONF_BOOL:
+		return sizeof(bool);
+	case CONF_UNSIGNED:
+	case CONF_FXP:
+	case CONF_ENUM:
+		return 4;
+	case CONF_LETTERS:
+	case CONF_TEXT:
+		return row->max;
+	case CONF_CUSTOM:
+		return 0;
+	default:
+		return 8;
+	}
+}
+
+static bool
+is_number(const conf_row_t *row)
+{
+	return row->type == CONF_UNSIGNED || row->type == CONF_SIZE || row->type == CONF_SSIZE ||
+	    row->type == CONF_U64 || row->type == CONF_I64;
+}
+
+static bool
+is_signed(const conf_row_t *row)
+{
+	return row->type == CONF_SSIZE || row->type == CONF_I64;
+}
+
+static void
+check_row(const conf_row_t *row)
+{
+	bool good = row->key != NULL && strlen(row->key) < 48;
+
+	if (row->feature == CONF_NOT_YET || row->feature == CONF_RETIRED) {
+		ok(good && !conf_row_is_built(row) && conf_row_absence(row) != NULL, "%s: absent",
+		    row->key);
+		return;
+	}
+	good = good && row->help != NULL && row->help[0] != '\0';
+	good = good && (row->type == CONF_CUSTOM ? row->parse != NULL : row->addr != NULL);
+	good = good && (row->type != CONF_CUSTOM || (row->flags & CONF_SHOWN) == 0);
+	if (row->type == CONF_WORD || row->type == CONF_ENUM || row->type == CONF_LETTERS)
+		good = good && row->words != NULL && row->words[0] != NULL;
+	if (is_signed(row))
+		good = good && row->max <= INT64_MAX && row->min <= (int64_t)row->max;
+	else if (is_number(row))
+		good = good && row->min >= 0 && (uint64_t)row->min <= row->max;
+	ok(good && (row->flags & (CONF_NODE | CONF_PRINT)) != CONF_PRINT, "%s: sound", row->key);
+}
+
+static uint64_t
+read_value(const conf_row_t *row)
+{
+	uint64_t v = 0;
+
+	if (row->type == CONF_UNSIGNED)
+		return *(unsigned *)row->addr;
+	memcpy(&v, row->addr, sizeof(v));
+	return v;
+}
+
+static int
+store_number(const conf_row_t *row, uint64_t n)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), (row->flags & CONF_OCTAL) != 0 ? "%lo" :
+	    is_signed(row) ? "%ld" : "%lu", n);
+	return conf_store(row, text, strlen(text));
+}
+
+static void
+check_bounds(const conf_row_t *row)
+{
+	unsigned char old[8];
+	bool good;
+
+	memcpy(old, row->addr, value_size(row));
+	good = store_number(row, (uint64_t)row->min) == 0 && read_value(row) == (uint64_t)row->min;
+	if (row->max <= UINT_MAX || row->type != CONF_UNSIGNED)
+		good = good && store_number(row, row->max) == 0 && read_value(row) == row->max;
+	ok(good, "%s: its bounds are in", row->key);
+	if (row->min > 0 || is_signed(row)) {
+		bool clips = (row->flags & CONF_CLIP_MIN) != 0;
+
+		store_number(row, row->max);
+		good = store_number(row, (uint64_t)row->min - 1) == (clips ? 0 : ERANGE);
+		ok(good && (!clips || read_value(row) == (uint64_t)row->min), "%s: below", row->key);
+	}
+	if (row->max < INT64_MAX) {
+		bool clips = (row->flags & CONF_CLIP_MAX) != 0;
+
+		store_number(row, (uint64_t)row->min);
+		good = store_number(row, row->max + 1) == (clips ? 0 : ERANGE);
+		ok(good && (!clips || read_value(row) == row->max), "%s: above", row->key);
+	}
+	memcpy(row->addr, old, value_size(row));
+}
+
+static void
+check_bool(const conf_row_t *row)
+{
+	bool old = *(bool *)row->addr;
+	bool good = conf_store(row, "true", 4) == 0 && *(bool *)row->addr;
+
+	good = good && conf_store(row, "false", 5) == 0 && !*(bool *)row->addr;
+	good = good && conf_store(row, "tru", 3) == EINVAL && conf_store(row, "1", 1) == EINVAL &&
+	    conf_store(row, "truee", 5) == EINVAL && conf_store(row, "", 0) == EINVAL;
+	ok(good && !*(bool *)row->addr, "%s: true and false only", row->key);
+	*(bool *)row->addr = old;
+}
+
+static void
+test_lookups(void)
+{
+	const conf_row_t *node;
+	size_t nodes = 0, flagged = 0;
+
+	for (size_t i = 0; i < conf_nrows; i++) {
+		const conf_row_t *row = &conf_rows[i];
+		char cut[64];
+
+		ok(conf_row_find(row->key, strlen(row->key)) == row, "%s: found, no key twice", row->key);
+		flagged += (row->flags & CONF_NODE) != 0;
+		if (!conf_row_is_built(row))
+			continue;
+		snprintf(cut, sizeof(cut), "%.*sX%s", 1, row->key, row->key + 1);
+		is_str(conf_row_nearest(cut, strlen(cut)), row->key, "\"%s\": nearest", cut);
+	}
+	while ((node = conf_row_node(nodes)) != NULL)
+		nodes++;
+	is_uint(nodes, flagged, "every readable row has its place");
+	ok(conf_row_find("metadata", 8) != NULL && conf_row_find("", 0) != NULL, "cut keys");
+	ok(conf_row_find("narena", 6) == NULL && conf_row_find("narenasx", 8) == NULL, "others not");
+	ok(conf_row_nearest("qqqqqqqqqq", 10) == NULL, "nothing near");
+	ok(conf_row_nearest("", 0) == NULL, "nothing near nothing");
+}
+
+static void
+hush(void *opaque, const char *s)
+{
+	(void)opaque;
+	(void)s;
+}
+
+int
+main(void)
+{
+	free(malloc(1));
+	malloc_io_message = hush;
+	for (size_t i = 0; i < conf_nrows; i++) {
+		const conf_row_t *row = &conf_rows[i];
+
+		check_row(row);
+		if (row->addr != NULL && is_number(row))
+			check_bounds(row);
+		if (row->addr != NULL && row->type == CONF_BOOL)
+			check_bool(row);
+	}
+	test_lookups();
+	return done_testing();
+}
