@@ -1,0 +1,220 @@
+/*
+ * stats.h: the JSON is JSON, without a key twice, in one piece with or without each letter; the table has
+ * its frame and headings; letters take away what they name.
+ */
+#include "test.h"
+
+#include "conf.h"
+#include "stats.h"
+
+static char text[4 << 20];
+static size_t text_len;
+static size_t nchunks;
+static size_t longest;
+
+static void
+gather(void *opaque, const char *s)
+{
+	size_t n = strlen(s);
+
+	if (opaque != text || n >= sizeof(text) - text_len)
+		return;
+	memcpy(text + text_len, s, n + 1);
+	text_len += n;
+	nchunks++;
+	longest = n > longest ? n : longest;
+}
+
+static void
+print(const char *opts)
+{
+	text_len = nchunks = longest = 0;
+	text[0] = '\0';
+	stats_print(gather, text, opts);
+}
+
+/* ---------------------------------------------------------------- a strict reader of compact JSON */
+
+static const char *at;
+
+static bool json_value(int depth);
+
+static bool
+json_string(const char **from, size_t *len)
+{
+	if (*at++ != '"')
+		return false;
+	*from = at;
+	while (*at != '"') {
+		if ((unsigned char)*at < 0x20)
+			return false;
+		at += *at == '\\' ? 2 : 1;
+	}
+	*len = (size_t)(at++ - *from);
+	return true;
+}
+
+static bool
+json_object(int depth)
+{
+	const char *keys[300];
+	size_t lens[300], n = 0;
+
+	at++;
+	while (*at != '}') {
+		if ((n > 0 && *at++ != ',') || n == 300 || !json_string(&keys[n], &lens[n]))
+			return false;
+		for (size_t i = 0; i < n; i++) {
+			if (lens[i] == lens[n] && memcmp(keys[i], keys[n], lens[n]) == 0) {
+				diag("twice: %.*s", (int)lens[n], keys[n]);
+				return false;
+			}
+		}
+		n++;
+		if (*at++ != ':' || !json_value(depth + 1))
+			return false;
+	}
+	at++;
+	return true;
+}
+
+static bool
+json_array(int depth)
+{
+	at++;
+	for (size_t n = 0; *at != ']'; n++) {
+		if ((n > 0 && *at++ != ',') || !json_value(depth + 1))
+			return false;
+	}
+	at++;
+	return true;
+}
+
+static bool
+json_value(int depth)
+{
+	const char *from;
+	size_t len;
+
+	if (depth > 20)
+		return false;
+	if (*at == '{')
+		return json_object(depth);
+	if (*at == '[')
+		return json_array(depth);
+	if (*at == '"')
+		return json_string(&from, &len);
+	len = strspn(at, "-0123456789");
+	if (len == 0)
+		len = strncmp(at, "true", 4) == 0 ? 4 : strncmp(at, "false", 5) == 0 ? 5 : 0;
+	at += len;
+	return len > 0;
+}
+
+static bool
+is_json(void)
+{
+	at = text;
+	return json_value(0) && *at == '\0';
+}
+
+/* ---------------------------------------------------------------- tests */
+
+static bool
+has(const char *part)
+{
+	return strstr(text, part) != NULL;
+}
+
+static void
+test_json(void)
+{
+	print("J");
+	ok(is_json(), "JSON, no key twice");
+	ok(strncmp(text, "{\"jemalloc\":{\"version\":\"", 24) == 0, "its head");
+	ok(strpbrk(text, "\n\t") == NULL && !has(": ") && !has(", "), "compact");
+	ok(longest < 64 << 10 && nchunks < 20, "in %zu pieces of up to %zu bytes", nchunks, longest);
+	static const char *const parts[] = { "\"config\":{", "\"system\":{\"thp_mode\":", "\"opt\":{",
+	    "\"arenas\":{\"narenas\":", "\"stats\":{\"allocated\":", "\"background_thread\":{",
+	    "\"mutexes\":{", "\"stats.arenas\":{", "\"0\":{\"name\":\"auto_0\"", "\"small\":{",
+	    "\"bins\":[{", "\"lextents\":[{", "\"extents\":[{", "\"global_var\":", "\"env_var\":" };
+
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+		ok(has(parts[i]), "it has %s", parts[i]);
+}
+
+static void
+test_letters(void)
+{
+	static const struct {
+		const char *letter;
+		const char *part;
+	} c[] = { { "g", "\"opt\":{" }, { "a", "\"0\":{" }, { "b", "\"bins\":[" },
+	    { "l", "\"lextents\":[" }, { "x", "\"mutexes\":{" }, { "e", "\"extents\":[" } };
+	char opts[32] = "J";
+
+	for (size_t i = 0; i < ARRAY_LEN(c); i++) {
+		snprintf(opts, sizeof(opts), "J%s%s?", c[i].letter, c[i].letter);
+		print(opts);
+		ok(is_json() && !has(c[i].part), "without %s", c[i].letter);
+	}
+	print("Ja");
+	ok(has("\"merged\":{"), "a alone forces the merged section");
+	print("Jgmdablxeh");
+	ok(is_json(), "nothing but the sums");
+	ok(text_len < 600, "is short (%zu)", text_len);
+}
+
+static void
+test_table(void)
+{
+	print("");
+	ok(strncmp(text, "___ Begin jemalloc statistics ___\nVersion: \"", 44) == 0, "begin");
+	ok(text_len > 40 && strcmp(text + text_len - 31, "--- End jemalloc statistics ---") != 0 &&
+	    strcmp(text + text_len - 32, "--- End jemalloc statistics ---\n") == 0, "end");
+	static const char *const lines[] = { "\nBuild-time option settings\n  config.cache_oblivious: ",
+	    "\nSystem configuration\n", "\nRun-time option settings\n",
+	    "  Global variable malloc_conf: \"", "  Symbolic link malloc.conf: \"",
+	    "  Environment variable MALLOC_CONF: \"", "\nArenas: ", "\nQuantum size: 16\n",
+	    "\nPage size: ", "\nHugepage size: ", "\nMaximum thread-cached size class: ",
+	    "\nNumber of bin size classes: ", "\nNumber of thread-cache bin size classes: ",
+	    "\nNumber of large size classes: ", "\nAllocated: ", ", active: ",
+	    "\nCount of realloc(non-null-ptr, 0) calls: ", "\nBackground threads: 0, num_runs: 0, ",
+	    "\narenas[0]:\nname: \"auto_0\"\nassigned threads: ", "\nuptime: ",
+	    "\ndecaying:  time       npages       sweeps     madvises       purged\n   dirty: ",
+	    "\nsmall:     ", "\ntotal:     ", "\nextent_avail:  ", "\nbins:           size ind    allocated",
+	    "\nlarge:          size ind    allocated", "\nextents:        size ind       ndirty",
+	    "\n                     ---\n", "  opt.dirty_decay_ms: " };
+
+	for (size_t i = 0; i < ARRAY_LEN(lines); i++)
+		ok(has(lines[i]), "it has %s", lines[i]);
+	ok(has(" (arenas.dirty_decay_ms: "), "the present value behind the configured one");
+}
+
+static void
+test_strings(void)
+{
+	static const char *conf = "prof_prefix:a\"b\\c\td\x01\xff";
+	static const char *none = NULL;
+
+	conf_boot(&conf, &none);
+	print("J");
+	ok(is_json(), "any bytes in strings are still JSON");
+	ok(has("a\\\"b\\\\c\\td\\u0001"), "escaped");
+	conf = NULL;
+	print(NULL);
+	ok(has("Global variable malloc_conf: \"\""), "read live");
+}
+
+int
+main(void)
+{
+	void *p = malloc(100000);
+
+	test_json();
+	test_letters();
+	test_table();
+	test_strings();
+	free(p);
+	return done_testing();
+}
