@@ -43,7 +43,6 @@ shelter_prepare(void) {
 
 void
 shelter_postfork_child(void) {
-	mutex_postfork_child(&shelter.mtx);
 	mutex_init(&shelter.mtx, "shelter", WITNESS_RANK_OMIT);
 	shelter.cursor = NULL;
 	shelter.end = NULL;
