@@ -87,13 +87,14 @@ imalloc_count_direct(tsd_t *tsd, size_t usize) {
 /* ------------------------------------------------------------------ allocation */
 
 static void *
-imalloc_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
+imalloc_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, unsigned nrequests) {
 	arena_t *a = imalloc_arena(tsd, req->arena);
 	sample_rec_t *rec;
 	if (a == NULL) {
 		return NULL;
 	}
-	void *p = arena_malloc_sampled(a, usize, req->alignment, req->zero || opt_zero, &rec);
+	void *p = arena_malloc_sampled(a, usize, req->alignment, req->zero || opt_zero,
+	    nrequests, &rec);
 	if (p != NULL && rec != NULL) {
 		tsd->tls->inside++;
 		prof_sample_alloc(tsd, p, rec, req->size, usize);
@@ -115,7 +116,7 @@ imalloc_no_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *
 		return p;
 	}
 	arena_t *a = imalloc_arena(tsd, req->arena);
-	return a == NULL ? NULL : arena_malloc(a, usize, req->alignment, zero);
+	return a == NULL ? NULL : arena_malloc(a, usize, req->alignment, zero, 1);
 }
 
 static bool
@@ -135,7 +136,7 @@ imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
 	}
 	void *p;
 	if (imalloc_is_sample(tsd, usize, tc, slot)) {
-		p = imalloc_sample(tsd, req, usize);
+		p = imalloc_sample(tsd, req, usize, tc == NULL ? 1 : 0);
 		if (p != NULL && tc != NULL) {
 			tcache_took_sample(tsd, tc, slot);
 		}

@@ -182,13 +182,15 @@ arena_small_count_requests(arena_t *a, szind_t szind, unsigned shard, uint64_t n
 }
 
 void *
-arena_malloc(arena_t *a, size_t usize, size_t alignment, bool zero) {
+arena_malloc(arena_t *a, size_t usize, size_t alignment, bool zero, unsigned nrequests) {
 	if (usize >= SC_LARGE_MINCLASS || alignment > PAGE) {
-		return arena_large_malloc(a, max_zu(usize, SC_LARGE_MINCLASS), alignment, zero);
+		usize = max_zu(usize, SC_LARGE_MINCLASS);
+		arena_large_count_requests(a, sz_s2i(usize), nrequests, 0, 0);
+		return arena_large_malloc(a, usize, alignment, zero);
 	}
 	void *p;
 	szind_t szind = sz_s2i(usize);
-	if (arena_small_fill(a, szind, 0, &p, 1, 1, 0) == 0) {
+	if (arena_small_fill(a, szind, 0, &p, 1, nrequests, 0) == 0) {
 		return NULL;
 	}
 	if (zero) {
@@ -211,9 +213,10 @@ arena_dalloc(void *ptr, uint64_t elem) {
 }
 
 void *
-arena_malloc_sampled(arena_t *a, size_t usize, size_t alignment, bool zero, sample_rec_t **rec) {
+arena_malloc_sampled(arena_t *a, size_t usize, size_t alignment, bool zero, unsigned nrequests,
+    sample_rec_t **rec) {
 	if (usize >= SC_LARGE_MINCLASS || alignment > PAGE) {
-		void *p = arena_large_malloc(a, max_zu(usize, SC_LARGE_MINCLASS), alignment, zero);
+		void *p = arena_malloc(a, usize, alignment, zero, nrequests);
 		*rec = p == NULL ? NULL : meta_alloc(sizeof(sample_rec_t));
 		if (*rec != NULL) {
 			edata_t *e = emap_edata(p);
@@ -225,7 +228,7 @@ arena_malloc_sampled(arena_t *a, size_t usize, size_t alignment, bool zero, samp
 	}
 	arena_t *hidden = arenas_sampled();
 	*rec = NULL;
-	void *p = arena_malloc(hidden != NULL ? hidden : a, usize, alignment, zero);
+	void *p = arena_malloc(hidden != NULL ? hidden : a, usize, alignment, zero, nrequests);
 	if (p != NULL && hidden != NULL) {
 		*rec = slab_rec(emap_edata(p), p);
 	}

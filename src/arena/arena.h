@@ -36,7 +36,6 @@ typedef struct arena_s {
 	atomic_zu_t large_allocated;
 	atomic_u64_t large_nfills;
 	atomic_u64_t large_nflushes;
-	atomic_u64_t small_sampled_nrequests;
 	char name[ARENA_NAME_LEN];
 	bin_t *bins[BIN_MAX];      /* n_shards of the class each */
 	arena_large_count_t large[LARGE_CLASSES_MAX];
@@ -77,10 +76,10 @@ void arena_small_count_requests(arena_t *a, szind_t szind, unsigned shard, uint6
     unsigned nflushes);
 
 /*
- * One object, without a thread cache.  usize: from sz_s2u or sz_sa2u; alignment 0: the natural one.
- * NULL: no memory.
+ * One object, without a thread cache.  usize: from sz_s2u or sz_sa2u; alignment 0: the natural one;
+ * nrequests: 0 if the request is counted elsewhere, else 1.  NULL: no memory.
  */
-void *arena_malloc(arena_t *a, size_t usize, size_t alignment, bool zero);
+void *arena_malloc(arena_t *a, size_t usize, size_t alignment, bool zero, unsigned nrequests);
 void arena_dalloc(void *ptr, uint64_t elem);
 
 /* A large object (usize >= SC_LARGE_MINCLASS). */
@@ -93,7 +92,7 @@ void arena_large_count_requests(arena_t *a, szind_t szind, uint64_t nrequests, u
 
 /* A sampled object and its record; is_small if usize is a small class. */
 void *arena_malloc_sampled(arena_t *a, size_t usize, size_t alignment, bool zero,
-    sample_rec_t **rec);
+    unsigned nrequests, sample_rec_t **rec);
 /* The record of a sampled object, NULL if it is not one. */
 sample_rec_t *arena_sample_rec(const void *ptr, uint64_t elem);
 

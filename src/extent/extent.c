@@ -133,58 +133,63 @@ ecache_unfile_locked(ecache_t *c, edata_t *e) {
 	emap_set_boundary(e);
 }
 
-/*
- * Trims the unfiled e to [addr, addr + size); the cut-off ends go back to the cache.  ends: two
- * spare descriptors, set to NULL as they are used.
- */
+/* Cuts the front off e, which goes back to the cache; NULL: no descriptor to be had, e unchanged. */
 static edata_t *
-ecache_trim_locked(ecache_t *c, edata_t *e, char *addr, size_t size, edata_t *ends[2]) {
+ecache_cut_lead_locked(extent_src_t *src, ecache_t *c, edata_t *e, char *addr) {
+	edata_t *rest = edata_cache_get(&src->edata_cache);
+	if (rest != NULL) {
+		extent_cut(e, rest, (size_t)(addr - e->addr));
+		ecache_file_locked(c, e);
+	}
+	return rest;
+}
+
+/* Cuts off what lies behind size bytes; 0 or ENOMEM, e unchanged. */
+static int
+ecache_cut_tail_locked(extent_src_t *src, ecache_t *c, edata_t *e, size_t size) {
+	edata_t *tail = edata_cache_get(&src->edata_cache);
+	if (tail == NULL) {
+		return ENOMEM;
+	}
+	extent_cut(e, tail, size);
+	ecache_file_locked(c, tail);
+	return 0;
+}
+
+/* Takes [addr, addr + size) out of the filed e; NULL: no descriptor, the cache is as it was. */
+static edata_t *
+ecache_carve_locked(extent_src_t *src, ecache_t *c, edata_t *e, char *addr, size_t size) {
+	eset_remove(&c->eset, e);
 	if (addr > e->addr) {
-		edata_t *lead = e;
-		e = ends[0];
-		ends[0] = NULL;
-		extent_cut(lead, e, (size_t)(addr - lead->addr));
-		ecache_file_locked(c, lead);
+		edata_t *rest = ecache_cut_lead_locked(src, c, e, addr);
+		if (rest == NULL) {
+			eset_insert(&c->eset, e);
+			return NULL;
+		}
+		e = rest;
 	}
-	if (e->size > size) {
-		edata_t *tail = ends[1];
-		ends[1] = NULL;
-		extent_cut(e, tail, size);
-		ecache_file_locked(c, tail);
+	if (e->size > size && ecache_cut_tail_locked(src, c, e, size) != 0) {
+		ecache_file_locked(c, e); /* two neighbours that could be one: harmless */
+		return NULL;
 	}
+	e->state = extent_state_active;
 	e->szind = SC_NSIZES;
 	emap_set_boundary(e);
 	return e;
 }
 
-static void
-extent_ends_put(extent_src_t *src, edata_t *ends[2]) {
-	for (unsigned i = 0; i < 2; i++) {
-		if (ends[i] != NULL) {
-			edata_cache_put(&src->edata_cache, ends[i]);
-		}
-	}
-}
-
 edata_t *
-ecache_take(extent_src_t *src, ecache_t *c, size_t size, size_t alignment) {
+ecache_take(extent_src_t *src, ecache_t *c, size_t size, size_t alignment, unsigned lg_max_fit) {
 	if (ecache_npages(c) < size >> LG_PAGE) {
 		return NULL;
 	}
-	edata_t *ends[2] = {edata_cache_get(&src->edata_cache), edata_cache_get(&src->edata_cache)};
-	edata_t *e = NULL;
-	unsigned lg_fit = c->state == extent_state_dirty ? (unsigned)opt_lg_extent_max_active_fit : 64;
 	mutex_lock(&c->mtx);
-	if (ends[0] != NULL && ends[1] != NULL) {
-		e = eset_fit(&c->eset, size, alignment, lg_fit);
-	}
+	edata_t *e = eset_fit(&c->eset, size, alignment, lg_max_fit);
 	if (e != NULL) {
-		ecache_unfile_locked(c, e);
 		char *addr = (char *)align_up((uintptr_t)e->addr, max_zu(alignment, PAGE));
-		e = ecache_trim_locked(c, e, addr, size, ends);
+		e = ecache_carve_locked(src, c, e, addr, size);
 	}
 	mutex_unlock(&c->mtx);
-	extent_ends_put(src, ends);
 	return e;
 }
 
@@ -194,22 +199,16 @@ ecache_take_at(extent_src_t *src, ecache_t *c, char *addr, size_t size) {
 	if (elem_state(elem) != c->state) {
 		return NULL; /* a hint only; looked at again under the lock */
 	}
-	edata_t *ends[2] = {NULL, edata_cache_get(&src->edata_cache)};
-	if (ends[1] == NULL) {
-		return NULL;
-	}
 	edata_t *e = NULL;
 	mutex_lock(&c->mtx);
 	elem = emap_elem_any(addr);
 	if (elem_state(elem) == c->state) {
 		edata_t *n = elem_edata(elem);
 		if (n->arena_ind == src->ehooks.arena_ind && n->addr == addr && n->size >= size) {
-			ecache_unfile_locked(c, n);
-			e = ecache_trim_locked(c, n, addr, size, ends);
+			e = ecache_carve_locked(src, c, n, addr, size);
 		}
 	}
 	mutex_unlock(&c->mtx);
-	extent_ends_put(src, ends);
 	return e;
 }
 

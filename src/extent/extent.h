@@ -36,8 +36,12 @@ typedef struct extent_src_s {
 
 void extent_src_init(extent_src_t *src, base_t *base, unsigned arena_ind);
 
-/* Takes an active extent of exactly size bytes out of the cache; NULL: none fits (or no memory). */
-edata_t *ecache_take(extent_src_t *src, ecache_t *c, size_t size, size_t alignment);
+/*
+ * Takes an active extent of exactly size bytes out of the cache; NULL: none fits (or no memory).
+ * lg_max_fit: as in eset_fit.
+ */
+edata_t *ecache_take(extent_src_t *src, ecache_t *c, size_t size, size_t alignment,
+    unsigned lg_max_fit);
 /* The same, but only the extent that starts at addr. */
 edata_t *ecache_take_at(extent_src_t *src, ecache_t *c, char *addr, size_t size);
 /* Puts an active extent into the cache, coalescing with its neighbours there. */

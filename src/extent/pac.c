@@ -68,15 +68,15 @@ pac_zero(pac_t *pac, edata_t *e) {
 
 /* Pages that lie unused but are still mapped. */
 static edata_t *
-pac_take_cached(pac_t *pac, size_t size, size_t alignment) {
-	edata_t *e = ecache_take(&pac->src, &pac->dirty, size, alignment);
-	return e != NULL ? e : ecache_take(&pac->src, &pac->muzzy, size, alignment);
+pac_take_cached(pac_t *pac, size_t size, size_t alignment, unsigned lg_max_fit) {
+	edata_t *e = ecache_take(&pac->src, &pac->dirty, size, alignment, lg_max_fit);
+	return e != NULL ? e : ecache_take(&pac->src, &pac->muzzy, size, alignment, lg_max_fit);
 }
 
 /* Address space that has no pages now. */
 static edata_t *
 pac_take_new(pac_t *pac, size_t size, size_t alignment) {
-	edata_t *e = ecache_take(&pac->src, &pac->retained, size, alignment);
+	edata_t *e = ecache_take(&pac->src, &pac->retained, size, alignment, 64);
 	if (e == NULL) {
 		e = extent_grow(&pac->src, &pac->retained, size, alignment);
 	}
@@ -93,9 +93,13 @@ pac_take_new(pac_t *pac, size_t size, size_t alignment) {
 edata_t *
 pac_alloc(pac_t *pac, size_t size, size_t alignment, bool zero) {
 	assert(size > 0 && (size & PAGE_MASK) == 0);
-	edata_t *e = pac_take_cached(pac, size, alignment);
+	edata_t *e = pac_take_cached(pac, size, alignment, (unsigned)opt_lg_extent_max_active_fit);
 	if (e == NULL) {
 		e = pac_take_new(pac, size, alignment);
+	}
+	if (e == NULL) {
+		/* No more to be had: rather break up something large than fail. */
+		e = pac_take_cached(pac, size, alignment, 64);
 	}
 	if (e == NULL) {
 		return NULL;
