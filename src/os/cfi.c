@@ -311,6 +311,12 @@ read_cie(const unsigned char *p, struct cie *cie) {
 	return c.is_bad || (version != 1 && version != 3 && version != 4) ? ENOTSUP : 0;
 }
 
+/* An offset in units of the data alignment; wraps on garbage. */
+static int64_t
+scaled(const struct machine *m, uint64_t factor) {
+	return (int64_t)(factor * (uint64_t)m->cie->data_align);
+}
+
 static void
 set_rule(struct machine *m, uint64_t reg, cfi_reg_t kind, int64_t off) {
 	struct cfi_rule_s rule = {kind, off};
@@ -402,7 +408,6 @@ restore_remembered(struct machine *m) {
 /* Instructions about the CFA and the place; false if op is none of them. */
 static bool
 run_cfa_op(struct machine *m, struct cursor *c, unsigned op) {
-	int64_t align = m->cie->data_align;
 	uint64_t reg;
 	switch (op) {
 	case CFA_SET_LOC:
@@ -423,7 +428,7 @@ run_cfa_op(struct machine *m, struct cursor *c, unsigned op) {
 		return true;
 	case CFA_DEF_CFA_SF:
 		reg = read_uleb(c);
-		def_cfa(m, reg, read_sleb(c) * align);
+		def_cfa(m, reg, scaled(m, (uint64_t)read_sleb(c)));
 		return true;
 	case CFA_DEF_CFA_REGISTER:
 		m->now.cfa_reg = read_uleb(c);
@@ -432,7 +437,7 @@ run_cfa_op(struct machine *m, struct cursor *c, unsigned op) {
 		m->now.cfa_off = (int64_t)read_uleb(c);
 		return true;
 	case CFA_DEF_CFA_OFFSET_SF:
-		m->now.cfa_off = read_sleb(c) * align;
+		m->now.cfa_off = scaled(m, (uint64_t)read_sleb(c));
 		return true;
 	case CFA_DEF_CFA_EXPRESSION:
 		def_cfa_expression(m, c);
@@ -445,20 +450,19 @@ run_cfa_op(struct machine *m, struct cursor *c, unsigned op) {
 /* Instructions about one register; false if op is none of them. */
 static bool
 run_rule_op(struct machine *m, struct cursor *c, unsigned op) {
-	int64_t align = m->cie->data_align;
 	uint64_t reg;
 	switch (op) {
 	case CFA_OFFSET_EXTENDED:
 		reg = read_uleb(c);
-		set_rule(m, reg, cfi_reg_at_cfa, (int64_t)read_uleb(c) * align);
+		set_rule(m, reg, cfi_reg_at_cfa, scaled(m, read_uleb(c)));
 		return true;
 	case CFA_OFFSET_EXTENDED_SF:
 		reg = read_uleb(c);
-		set_rule(m, reg, cfi_reg_at_cfa, read_sleb(c) * align);
+		set_rule(m, reg, cfi_reg_at_cfa, scaled(m, (uint64_t)read_sleb(c)));
 		return true;
 	case CFA_NEGATIVE_OFFSET_EXTENDED:
 		reg = read_uleb(c);
-		set_rule(m, reg, cfi_reg_at_cfa, -((int64_t)read_uleb(c) * align));
+		set_rule(m, reg, cfi_reg_at_cfa, scaled(m, -read_uleb(c)));
 		return true;
 	case CFA_RESTORE_EXTENDED:
 		restore_rule(m, read_uleb(c));
@@ -521,7 +525,7 @@ run_one(struct machine *m, struct cursor *c) {
 		advance(m, low);
 		return;
 	case CFA_OFFSET:
-		set_rule(m, low, cfi_reg_at_cfa, (int64_t)read_uleb(c) * m->cie->data_align);
+		set_rule(m, low, cfi_reg_at_cfa, scaled(m, read_uleb(c)));
 		return;
 	case CFA_RESTORE:
 		restore_rule(m, low);

@@ -10,7 +10,8 @@
 struct modules_ctx {
 	int (*cb)(void *ctx, const struct sys_module_s *m);
 	void *ctx;
-	/* Path of the program: the loader gives it an empty name. */
+	/* The first object is the program: the loader knows no name of it, or not the path. */
+	bool has_program;
 	char exe[4096];
 };
 
@@ -70,10 +71,9 @@ on_module(struct dl_phdr_info *info, size_t size, void *opaque) {
 	for (unsigned i = 0; i < info->dlpi_phnum; i++) {
 		add_segment(&m, &info->dlpi_phdr[i]);
 	}
-	if (m.path == NULL || m.path[0] == '\0') {
+	if (!c->has_program) {
+		c->has_program = true;
 		m.path = c->exe;
-		/* Only the program itself has no name. */
-		c->exe[sizeof(c->exe) - 1] = '\0';
 	}
 	return m.end == 0 ? 0 : c->cb(c->ctx, &m);
 }

@@ -1,0 +1,219 @@
+/* Call frame information: rows of hand-made records, of real code, and of garbage. */
+#include "test.h"
+
+#include "os/cfi.h"
+#include "os/sys.h"
+
+#if defined(__x86_64__)
+enum { FP = 6, SP = 7, RA = 16, ENTRY_OFF = 8 };
+#elif defined(__aarch64__)
+enum { FP = 29, SP = 31, RA = 30, ENTRY_OFF = 0 };
+#else
+enum { FP, SP, RA, ENTRY_OFF };
+#endif
+
+#define CODE 0x10000
+
+/* A CIE and the one FDE after it, with a given program for the function at CODE. */
+static unsigned char record[256];
+static size_t record_len;
+
+static void
+put(const void *bytes, size_t n) {
+	memcpy(record + record_len, bytes, n);
+	record_len += n;
+}
+
+static void
+put_u32(uint32_t v) {
+	put(&v, 4);
+}
+
+static void
+put_u64(uint64_t v) {
+	put(&v, 8);
+}
+
+static void
+put_u8(unsigned v) {
+	record[record_len++] = (unsigned char)v;
+}
+
+static void
+patch_len(size_t at) {
+	uint32_t len = (uint32_t)(record_len - at - 4);
+	memcpy(record + at, &len, 4);
+}
+
+static const unsigned char *
+make_record(const char *augmentation, const unsigned char *program, size_t n) {
+	record_len = 0;
+	put_u32(0);
+	put_u32(0);
+	put_u8(1);
+	put(augmentation, strlen(augmentation) + 1);
+	put_u8(1);
+	put_u8(0x78);
+	put_u8(RA);
+	put_u8(1);
+	put_u8(0);
+	/* def_cfa sp, ENTRY_OFF */
+	put_u8(0x0c);
+	put_u8(SP);
+	put_u8(ENTRY_OFF);
+	patch_len(0);
+	size_t fde = record_len;
+	put_u32(0);
+	put_u32((uint32_t)(record_len));
+	put_u64(CODE);
+	put_u64(100);
+	put_u8(0);
+	put(program, n);
+	patch_len(fde);
+	return record + fde;
+}
+
+/* offset ra,-8; advance 1; cfa_offset 16; offset fp,-16; advance 3; cfa_register fp;
+ * advance1 20; remember; def_cfa sp,8; restore fp; advance2 1; restore_state */
+static const unsigned char usual[] = {0x80 + RA, 1, 0x41, 0x0e, 16, 0x80 + FP, 2, 0x43, 0x0d, FP,
+    0x02, 20, 0x0a, 0x0c, SP, 8, 0xc0 + FP, 0x03, 1, 0, 0x0b};
+
+static struct cfi_row_s row;
+
+static int
+row_at(const unsigned char *fde, uintptr_t off) {
+	memset(&row, 0x55, sizeof(row));
+	return cfi_row_of_fde(fde, CODE + off, &row);
+}
+
+static bool
+is_row(cfi_cfa_t cfa, int64_t cfa_off, cfi_reg_t fp, int64_t fp_off) {
+	return row.cfa == cfa && row.cfa_off == cfa_off && row.fp.kind == fp
+	    && (fp == cfi_reg_same || row.fp.off == fp_off);
+}
+
+static void
+test_usual(void) {
+	const unsigned char *fde = make_record("zR", usual, sizeof(usual));
+	ok(row_at(fde, 0) == 0 && is_row(cfi_cfa_sp, ENTRY_OFF, cfi_reg_same, 0), "at entry");
+	ok(row.ra.kind == cfi_reg_at_cfa && row.ra.off == -8, "return address below the CFA");
+	ok(row_at(fde, 1) == 0 && is_row(cfi_cfa_sp, 16, cfi_reg_at_cfa, -16), "after push");
+	ok(row_at(fde, 3) == 0 && is_row(cfi_cfa_sp, 16, cfi_reg_at_cfa, -16), "just before the next");
+	ok(row_at(fde, 4) == 0 && is_row(cfi_cfa_fp, 16, cfi_reg_at_cfa, -16), "frame pointer set");
+	ok(row_at(fde, 24) == 0 && is_row(cfi_cfa_sp, 8, cfi_reg_same, 0), "epilogue");
+	ok(row_at(fde, 25) == 0 && is_row(cfi_cfa_fp, 16, cfi_reg_at_cfa, -16), "remembered state");
+	is_int(row_at(fde, 99), 0, "last byte");
+	is_int(row_at(fde, 100), ENOENT, "behind the function");
+	is_int(cfi_row_of_fde(fde, CODE - 1, &row), ENOENT, "before it");
+	fde = make_record("zRS", usual, sizeof(usual));
+	/* "S" makes the augmentation longer, but has no data. */
+	ok(row_at(fde, 0) == 0 && row.cfa == cfi_cfa_signal, "signal frame");
+}
+
+#define ROW_OF(...) \
+	row_at(make_record("zR", (const unsigned char[]){__VA_ARGS__}, \
+	           sizeof((const unsigned char[]){__VA_ARGS__})), \
+	    50)
+
+static void
+test_forms(void) {
+	ok(ROW_OF(0x07, RA) == 0 && row.ra.kind == cfi_reg_undefined, "undefined return address");
+	/* Expressions: breg<fp> -8 deref; breg<fp> 0. */
+	ok(ROW_OF(0x0f, 3, 0x70 + FP, 0x78, 0x06) == 0 && row.cfa == cfi_cfa_deref_fp
+	        && row.cfa_off == -8,
+	    "CFA by an expression");
+	ok(ROW_OF(0x10, FP, 2, 0x70 + FP, 0) == 0 && row.fp.kind == cfi_reg_at_fp && row.fp.off == 0,
+	    "frame pointer by an expression");
+	ok(ROW_OF(0x10, FP, 1, 0x96) == 0 && row.fp.kind == cfi_reg_bad, "by one not understood");
+	is_int(ROW_OF(0x0f, 2, 0x73, 0), ENOTSUP, "CFA by another register's");
+	is_int(ROW_OF(0x0c, 3, 8), ENOTSUP, "CFA by another register");
+	ok(ROW_OF(0x0c, 3, 8, 0x07, RA) == 0, "which does not matter in the outermost frame");
+	ok(ROW_OF(0x12, SP, 0x7e) == 0 && row.cfa_off == 16, "def_cfa_sf");
+	ok(ROW_OF(0x13, 0x7c) == 0 && row.cfa_off == 32, "def_cfa_offset_sf");
+	ok(ROW_OF(0x11, FP, 0x02) == 0 && row.fp.off == -16, "offset_extended_sf");
+	ok(ROW_OF(0x05, FP, 0x83, 0x01) == 0 && row.fp.off == -131 * 8, "offset_extended, two bytes");
+	ok(ROW_OF(0x2f, FP, 2) == 0 && row.fp.off == 16, "negative_offset_extended");
+	ok(ROW_OF(0x80 + FP, 2, 0x08, FP) == 0 && row.fp.kind == cfi_reg_same, "same_value");
+	ok(ROW_OF(0x80 + FP, 2, 0x06, FP) == 0 && row.fp.kind == cfi_reg_same, "restore_extended");
+	ok(ROW_OF(0x09, FP, 3) == 0 && row.fp.kind == cfi_reg_bad, "in another register");
+	ok(ROW_OF(0x14, FP, 3) == 0 && row.fp.kind == cfi_reg_bad, "val_offset");
+	ok(ROW_OF(0x16, FP, 1, 0x96) == 0 && row.fp.kind == cfi_reg_bad, "val_expression");
+	ok(ROW_OF(0x2d) == 0 && row.is_ra_signed, "signed return address");
+	ok(ROW_OF(0x2d, 0x2d) == 0 && !row.is_ra_signed, "and not");
+	ok(ROW_OF(0x2e, 16, 0x00) == 0, "args_size and nop");
+	ok(ROW_OF(0x01, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0x0e, 40) == 0 && row.cfa_off == ENTRY_OFF,
+	    "set_loc behind the place ends the program");
+	ok(ROW_OF(0x04, 51, 0, 0, 0, 0x0e, 40) == 0 && row.cfa_off == ENTRY_OFF, "advance_loc4");
+}
+
+static void
+test_errors(void) {
+	is_int(ROW_OF(0x3f), ENOTSUP, "unknown instruction");
+	is_int(ROW_OF(0x0b), ENOTSUP, "restore_state without remember");
+	is_int(ROW_OF(0x0a, 0x0a, 0x0a, 0x0a, 0x0a), ENOTSUP, "remembers too much");
+	is_int(ROW_OF(0x0e), ENOTSUP, "cut operand");
+	is_int(ROW_OF(0x0f, 50, 1), ENOTSUP, "block longer than the record");
+	is_int(ROW_OF(0x0e, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01), ENOTSUP,
+	    "endless number");
+	const unsigned char *fde = make_record("xR", usual, sizeof(usual));
+	is_int(row_at(fde, 0), ENOTSUP, "unknown augmentation");
+	fde = make_record("zR", usual, sizeof(usual));
+	record[8] = 2;
+	is_int(row_at(fde, 0), ENOTSUP, "unknown version");
+	static const unsigned char zero[8];
+	is_int(cfi_row_of_fde(zero, CODE, &row), ENOTSUP, "end mark");
+	static const unsigned char hdr[12] = {2, 0x1b, 3, 0x3b};
+	ok(cfi_find_fde(hdr, CODE) == NULL, "unknown header version");
+	static const unsigned char empty[12] = {1, 0x1b, 3, 0x3b};
+	ok(cfi_find_fde(empty, CODE) == NULL, "empty table");
+}
+
+/* Any bytes: an answer, no read outside (the sanitizer would see it), no endless loop. */
+static void
+test_garbage(void) {
+	uint64_t state = 5;
+	unsigned n_answers[3] = {0};
+	for (unsigned i = 0; i < 300000; i++) {
+		unsigned char program[40];
+		size_t n = test_random(&state) % sizeof(program);
+		for (size_t k = 0; k < n; k++) {
+			program[k] = (unsigned char)test_random(&state);
+		}
+		int err = row_at(make_record("zR", program, n), test_random(&state) % 100);
+		n_answers[err == 0 ? 0 : err == ENOTSUP ? 1 : 2]++;
+	}
+	ok(n_answers[0] > 0 && n_answers[1] > 0 && n_answers[2] == 0,
+	    "300000 random programs: %u rows, %u refused", n_answers[0], n_answers[1]);
+}
+
+static int
+find_own_row(void *ctx, const struct sys_module_s *m) {
+	uintptr_t pc = (uintptr_t)ctx;
+	if (pc < m->start || pc >= m->end || m->eh_frame_hdr == NULL) {
+		return 0;
+	}
+	return cfi_find_row(m->eh_frame_hdr, pc, &row) == 0 ? 1 : 2;
+}
+
+static void
+test_real(void) {
+	int ret = sys_modules(find_own_row, (void *)(uintptr_t)test_real);
+	if (ret == 0) {
+		skip(1, "no .eh_frame_hdr");
+		return;
+	}
+	ok(ret == 1 && row.cfa == cfi_cfa_sp && row.cfa_off == ENTRY_OFF, "a real function at its entry");
+}
+
+int
+main(void) {
+	if (RA != 16 && RA != 30) {
+		plan_skip_all("not for this processor");
+	}
+	test_usual();
+	test_forms();
+	test_errors();
+	test_garbage();
+	test_real();
+	return done_testing();
+}
