@@ -1,5 +1,6 @@
 /*
- * Stacks by libunwind.  Built only where configure was asked for it.
+ * Stacks by libunwind: its quick walk with a cache of its own, else its cursor.  Built only where
+ * configure was asked for it.
  */
 #define UNW_LOCAL_ONLY
 #include <libunwind.h>
@@ -7,9 +8,20 @@
 #include "os/unwind.h"
 #include "util/assert.h"
 
-static NOINLINE unsigned
-libunwind_capture(void **frames, unsigned max, const void *frame_hint) {
-	uintptr_t from = (uintptr_t)(frame_hint != NULL ? frame_hint : __builtin_dwarf_cfa());
+/* The return address of the function whose CFA is given: the first frame that is wanted. */
+static const void *
+first_frame(const void *cfa) {
+#if defined(__x86_64__)
+	return ((void *const *)cfa)[-1];
+#else
+	(void)cfa;
+	return NULL;
+#endif
+}
+
+/* Frame by frame, leaving out those below `from`: slower, for processors without the short cut. */
+static unsigned
+walk_by_cursor(void **frames, unsigned max, uintptr_t from) {
 	unw_context_t context;
 	unw_cursor_t cursor;
 	if (unw_getcontext(&context) != 0 || unw_init_local(&cursor, &context) != 0) {
@@ -27,6 +39,34 @@ libunwind_capture(void **frames, unsigned max, const void *frame_hint) {
 			frames[n++] = (void *)(uintptr_t)ip;
 		}
 		step = unw_step(&cursor);
+	}
+	return n;
+}
+
+/* The quick walk gives frames of our own first: cut them off. */
+static unsigned
+walk_quickly(void **frames, unsigned max, const void *first) {
+	int got = unw_backtrace(frames, (int)max);
+	unsigned n = got > 0 ? (unsigned)got : 0;
+	unsigned own = 0;
+	while (own < n && frames[own] != first) {
+		own++;
+	}
+	memmove(frames, frames + own, (n - own) * sizeof(frames[0]));
+	return n - own;
+}
+
+static NOINLINE unsigned
+libunwind_capture(void **frames, unsigned max, const void *frame_hint) {
+	const void *from = frame_hint != NULL ? frame_hint : __builtin_dwarf_cfa();
+	const void *first = first_frame(from);
+	unsigned n = 0;
+	/* With little room the frames of our own may be all that there is. */
+	if (first != NULL && max >= 32) {
+		n = walk_quickly(frames, max, first);
+	}
+	if (n == 0) {
+		n = walk_by_cursor(frames, max, (uintptr_t)from);
 	}
 	unwind_count_stop(n == max ? unwind_stop_full : unwind_stop_end);
 	return n;
