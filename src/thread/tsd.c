@@ -75,7 +75,9 @@ tsd_new(struct tls_s *t) {
 	}
 	uint32_t n = atomic_fetch_add_u32(&tsds.count, 1, MO_RELAXED);
 	tsd->tls = t;
-	tsd->prng = hash_mix64(tsds.seed ^ (uintptr_t)tsd);
+	/* Each thread another start; the address would not do, it is used again. */
+	uint64_t seed = __atomic_add_fetch(&tsds.seed, UINT64_C(0x9e3779b97f4a7c15), __ATOMIC_RELAXED);
+	tsd->prng = hash_mix64(seed);
 	tsd->shard_seed = (uint8_t)n;
 	tsd->is_slow = tsd_all_slow;
 	tsd->tcache_max = tcache_max_default;
