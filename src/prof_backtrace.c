@@ -34,6 +34,7 @@ typedef enum {
 static struct {
 	uintptr_t own_start;
 	uintptr_t own_end;
+	bool has_started;      /* constructors run or ran */
 	atomic_u32_t boot;     /* boot_state_t */
 	atomic_u64_t ncut;     /* stacks deeper than prof_bt_max */
 	atomic_u32_t ntested;  /* first stacks, up to SELF_TEST_STACKS */
@@ -87,6 +88,20 @@ prof_backtrace_cut(void **vec, unsigned len, uintptr_t start, uintptr_t end) {
 	return len - own;
 }
 
+/*
+ * A static program allocates before it can be unwound: its unwind tables are found only when its
+ * constructors run.  With a loader (AT_BASE) everything is in place from the first call.
+ */
+__attribute__((constructor)) static void
+note_constructors(void) {
+	backtrace.has_started = true;
+}
+
+static bool
+can_unwind(void) {
+	return backtrace.has_started || sys_auxval(AT_BASE) != 0;
+}
+
 static bool
 is_booted(void) {
 	uint32_t state = atomic_load_u32(&backtrace.boot, MO_ACQUIRE);
@@ -94,7 +109,7 @@ is_booted(void) {
 		return true;
 	}
 	state = boot_not_yet;
-	if (!atomic_cas_strong_u32(&backtrace.boot, &state, boot_running, MO_ACQUIRE, MO_RELAXED)) {
+	if (!can_unwind() || !atomic_cas_strong_u32(&backtrace.boot, &state, boot_running, MO_ACQUIRE, MO_RELAXED)) {
 		return false;
 	}
 	backtrace_boot();
