@@ -5,8 +5,6 @@
  */
 #include "os/tls.h"
 
-#include <pthread.h>
-
 #include "util/assert.h"
 
 HIDDEN ALIGNED(CACHELINE) const unsigned char tls_boot_cache[TLS_BOOT_CACHE_BYTES] = {0};
@@ -15,29 +13,36 @@ HIDDEN TLS_MODEL __thread struct tls_s tls_words = {
 	.cache = (void *)(uintptr_t)tls_boot_cache,
 };
 
-static struct {
-	pthread_key_t key;
-	bool is_made;
-} tls_cleanup;
+static struct tls_hook_s tls_cleanup;
 
 int
-tls_cleanup_init(void (*fn)(void *)) {
-	assert(!tls_cleanup.is_made);
-	int err = pthread_key_create(&tls_cleanup.key, fn);
+tls_hook_init(struct tls_hook_s *hook, void (*fn)(void *)) {
+	assert(!hook->is_made);
+	int err = pthread_key_create(&hook->key, fn);
 	if (err == 0) {
-		tls_cleanup.is_made = true;
+		hook->is_made = true;
 	}
 	return err;
 }
 
 int
-tls_cleanup_arm(void *arg) {
+tls_hook_arm(const struct tls_hook_s *hook, void *arg) {
 	assert(arg != NULL);
-	if (!tls_cleanup.is_made) {
+	if (!hook->is_made) {
 		return EAGAIN;
 	}
 	int saved = errno;
-	int err = pthread_setspecific(tls_cleanup.key, arg);
+	int err = pthread_setspecific(hook->key, arg);
 	errno = saved;
 	return err;
+}
+
+int
+tls_cleanup_init(void (*fn)(void *)) {
+	return tls_hook_init(&tls_cleanup, fn);
+}
+
+int
+tls_cleanup_arm(void *arg) {
+	return tls_hook_arm(&tls_cleanup, arg);
 }

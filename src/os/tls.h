@@ -11,6 +11,8 @@
 #ifndef OS_TLS_H
 #define OS_TLS_H
 
+#include <pthread.h>
+
 #include "util/compiler.h"
 
 #define TLS_BOOT_CACHE_BYTES 16384
@@ -51,12 +53,22 @@ tls_cache_is_boot(const struct tls_s *t) {
 	return t->cache == (const void *)tls_boot_cache;
 }
 
-/* Creates the key whose destructor runs fn(arg) at the exit of a thread that was armed. */
-int tls_cleanup_init(void (*fn)(void *));
+/* Something to be done at the exit of each thread that armed it. */
+struct tls_hook_s {
+	pthread_key_t key;
+	bool is_made;
+};
+
+/* Creates the hook: fn(arg) runs at the exit of a thread that was armed with arg. */
+int tls_hook_init(struct tls_hook_s *hook, void (*fn)(void *));
 /*
- * Arms (again) the exit hook of the current thread; arg must not be NULL.  May allocate inside
- * the C library, so the caller marks the thread as inside first.
+ * Arms the current thread (again); arg must not be NULL.  EAGAIN: there is no such hook yet.  May
+ * allocate inside the C library, so the caller marks the thread as inside first.
  */
+int tls_hook_arm(const struct tls_hook_s *hook, void *arg);
+
+/* The same with the one hook of the allocator itself. */
+int tls_cleanup_init(void (*fn)(void *));
 int tls_cleanup_arm(void *arg);
 
 #endif

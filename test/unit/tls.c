@@ -6,6 +6,7 @@
 #include "os/tls.h"
 #include "util/atomic.h"
 
+static struct tls_hook_s hook;
 static atomic_u32_t n_runs;
 static atomic_p_t last_arg;
 static pthread_key_t other_key;
@@ -17,7 +18,7 @@ on_exit_of_thread(void *arg) {
 	atomic_store_p(&last_arg, arg, MO_RELAXED);
 	if (rounds > 0) {
 		rounds--;
-		tls_cleanup_arm(arg);
+		tls_hook_arm(&hook, arg);
 	}
 }
 
@@ -26,7 +27,7 @@ armed(void *arg) {
 	struct tls_s *t = tls_get();
 	bool is_fresh = tls_cache_is_boot(t) && t->tsd == NULL && t->inside == 0 && t->state == 0;
 	errno = 3;
-	int err = tls_cleanup_arm(arg);
+	int err = tls_hook_arm(&hook, arg);
 	return (void *)(uintptr_t)(is_fresh && err == 0 && errno == 3);
 }
 
@@ -54,7 +55,8 @@ main(void) {
 	ok(is_zero, "the boot block is all zero");
 	is_ptr_aligned((void *)(uintptr_t)tls_boot_cache, CACHELINE, "and aligned");
 	ok(sizeof(struct tls_s) <= 128, "the words are few: %zu bytes", sizeof(struct tls_s));
-	is_int(tls_cleanup_init(on_exit_of_thread), 0, "the hook can be made");
+	is_int(tls_hook_arm(&hook, &word), EAGAIN, "a hook that is not made cannot be armed");
+	is_int(tls_hook_init(&hook, on_exit_of_thread), 0, "the hook can be made");
 	ok(pthread_key_create(&other_key, NULL) == 0, "other keys are not disturbed");
 	ok(run(armed, &word) != NULL, "a new thread's words are fresh; arming keeps errno");
 	is_uint(atomic_load_u32(&n_runs, MO_RELAXED), 1, "the hook ran");
