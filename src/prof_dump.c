@@ -41,6 +41,10 @@ static struct {
 	prof_file_t file;
 	prof_writer_t writer;
 	prof_snap_t snap;
+	/* The last pair of numbers, and what they were made from. */
+	prof_counts_t printed_counts;
+	uint64_t printed_objs;
+	uint64_t printed_bytes;
 	heap_figures_t figures;
 	uint64_t now_ns;
 	unsigned fails;          /* automatic dumps, in a row */
@@ -63,9 +67,9 @@ static struct {
 
 static void
 meta_key(prof_writer_t *w, const char *key) {
-	prof_write_text(w, "# jemalloc.");
+	prof_write_lit(w, "# jemalloc.");
 	prof_write_text(w, key);
-	prof_write_text(w, "=");
+	prof_write_lit(w, "=");
 }
 
 static void
@@ -75,14 +79,14 @@ meta_text(prof_writer_t *w, const char *key, const char *value) {
 		/* One line each, whatever is in a path. */
 		prof_write_data(w, (unsigned char)*value < 0x20 ? "?" : value, 1);
 	}
-	prof_write_text(w, "\n");
+	prof_write_lit(w, "\n");
 }
 
 static void
 meta_dec(prof_writer_t *w, const char *key, uint64_t value) {
 	meta_key(w, key);
 	prof_write_dec(w, value);
-	prof_write_text(w, "\n");
+	prof_write_lit(w, "\n");
 }
 
 static void
@@ -98,23 +102,23 @@ write_unwinder(prof_writer_t *w) {
 	unwind_stats_read(&st);
 	meta_text(w, "unwinder", unwind_name());
 	meta_key(w, "unwinder_health");
-	prof_write_text(w, "samples:");
+	prof_write_lit(w, "samples:");
 	prof_write_dec(w, st.samples);
-	prof_write_text(w, " fallbacks:");
+	prof_write_lit(w, " fallbacks:");
 	prof_write_dec(w, st.fallbacks);
 	for (unsigned i = 0; i < unwind_stop_count; i++) {
-		prof_write_text(w, " ");
+		prof_write_lit(w, " ");
 		prof_write_text(w, unwind_stop_name((unwind_stop_t)i));
-		prof_write_text(w, ":");
+		prof_write_lit(w, ":");
 		prof_write_dec(w, st.stops[i]);
 	}
-	prof_write_text(w, "\n");
+	prof_write_lit(w, "\n");
 	meta_key(w, "unwinder_depths");
 	for (unsigned i = 0; i < UNWIND_DEPTH_BUCKETS; i++) {
 		prof_write_text(w, i == 0 ? "" : " ");
 		prof_write_dec(w, st.depths[i]);
 	}
-	prof_write_text(w, "\n");
+	prof_write_lit(w, "\n");
 }
 
 static void
@@ -160,14 +164,16 @@ header_rate(const prof_snap_t *snap) {
 	return snap->rate != 0 ? snap->rate : prof_sample_rate();
 }
 
+/* A site that one thread uses has the same counts twice: they are reckoned once. */
 static void
 write_pair(prof_writer_t *w, const prof_counts_t *c, uint64_t rate, bool is_raw) {
-	uint64_t objs;
-	uint64_t bytes;
-	prof_sample_printed(c, rate, is_raw, &objs, &bytes);
-	prof_write_dec(w, objs);
-	prof_write_text(w, ": ");
-	prof_write_dec(w, bytes);
+	if (memcmp(c, &dumper.printed_counts, sizeof(*c)) != 0) {
+		dumper.printed_counts = *c;
+		prof_sample_printed(c, rate, is_raw, &dumper.printed_objs, &dumper.printed_bytes);
+	}
+	prof_write_dec(w, dumper.printed_objs);
+	prof_write_lit(w, ": ");
+	prof_write_dec(w, dumper.printed_bytes);
 }
 
 static void
@@ -175,27 +181,27 @@ write_counts(prof_writer_t *w, const prof_counts_t *cur, const prof_counts_t *ac
 	uint64_t rate = header_rate(&dumper.snap);
 	bool is_raw = !opt_prof_unbias && !dumper.snap.is_mixed;
 	write_pair(w, cur, rate, is_raw);
-	prof_write_text(w, " [");
+	prof_write_lit(w, " [");
 	if (opt_prof_accum) {
 		write_pair(w, accum, rate, is_raw);
 	} else {
-		prof_write_text(w, "0: 0");
+		prof_write_lit(w, "0: 0");
 	}
-	prof_write_text(w, "]");
+	prof_write_lit(w, "]");
 }
 
 static void
 write_total(prof_writer_t *w, const prof_counts_t *cur, const prof_counts_t *accum) {
-	prof_write_text(w, "  t*: ");
+	prof_write_lit(w, "  t*: ");
 	write_counts(w, cur, accum);
-	prof_write_text(w, "\n");
+	prof_write_lit(w, "\n");
 }
 
 static void
 write_uid(prof_writer_t *w, const prof_tdata_t *td) {
-	prof_write_text(w, "  t");
+	prof_write_lit(w, "  t");
 	prof_write_dec(w, td->uid);
-	prof_write_text(w, ": ");
+	prof_write_lit(w, ": ");
 }
 
 static void
@@ -211,27 +217,26 @@ write_threads(prof_writer_t *w, const prof_snap_t *snap) {
 		write_counts(w, &td->snap_cur, &td->snap_accum);
 		prof_tdata_name_read(td, name);
 		if (name[0] != '\0') {
-			prof_write_text(w, " ");
+			prof_write_lit(w, " ");
 			prof_write_text(w, name);
 		}
-		prof_write_text(w, "\n");
+		prof_write_lit(w, "\n");
 	}
 }
 
 /* Readers take one from every address but the first: so the first one is written less one. */
 static void
 write_stack(prof_writer_t *w, const prof_site_t *s) {
-	prof_write_text(w, "@");
+	prof_write_lit(w, "@");
 	for (unsigned i = 0; i < prof_site_nframes(s); i++) {
 		uintptr_t addr = prof_site_frame(s, i);
-		prof_write_data(w, " 0x", 3);
-		prof_write_hex(w, i == 0 && addr != 0 ? addr - 1 : addr);
+		prof_write_frame(w, i == 0 && addr != 0 ? addr - 1 : addr);
 	}
 	if (prof_site_nframes(s) == 0) {
 		/* A bare @ would make readers add the counts to the stack before. */
-		prof_write_text(w, " 0x0");
+		prof_write_lit(w, " 0x0");
 	}
-	prof_write_text(w, "\n");
+	prof_write_lit(w, "\n");
 }
 
 static void
@@ -244,7 +249,7 @@ write_sites(prof_writer_t *w, const prof_snap_t *snap) {
 		} else if (item->kind == prof_item_thread) {
 			write_uid(w, item->who);
 			write_counts(w, &item->cur, prof_item_accum(snap, item));
-			prof_write_text(w, "\n");
+			prof_write_lit(w, "\n");
 		}
 	}
 }
@@ -310,7 +315,7 @@ write_modules(prof_writer_t *w, bool as_maps) {
 
 static void
 write_tail(prof_writer_t *w) {
-	prof_write_text(w, "\nMAPPED_LIBRARIES:\n");
+	prof_write_lit(w, "\nMAPPED_LIBRARIES:\n");
 	uint64_t before = prof_writer_total(w);
 	int err = sys_maps_copy(dumper.maps, sizeof(dumper.maps), maps_text, w);
 	if (err != 0 && prof_writer_total(w) == before) {
@@ -318,17 +323,20 @@ write_tail(prof_writer_t *w) {
 	}
 	write_modules(w, false);
 	uint64_t total = prof_writer_total(w);
-	prof_write_text(w, "# end ");
+	prof_write_lit(w, "# end ");
 	prof_write_dec(w, total);
-	prof_write_text(w, "\n");
+	prof_write_lit(w, "\n");
 }
 
 static void
 write_profile(prof_writer_t *w, const prof_dump_t *d) {
 	const prof_snap_t *snap = &dumper.snap;
-	prof_write_text(w, "heap_v2/");
+	memset(&dumper.printed_counts, 0, sizeof(dumper.printed_counts));
+	dumper.printed_objs = 0;
+	dumper.printed_bytes = 0;
+	prof_write_lit(w, "heap_v2/");
 	prof_write_dec(w, header_rate(snap));
-	prof_write_text(w, "\n");
+	prof_write_lit(w, "\n");
 	write_metadata(w, d);
 	write_total(w, &snap->cur, &snap->accum);
 	write_threads(w, snap);

@@ -218,13 +218,13 @@ write_field(prof_writer_t *w, const char *key, uint64_t v) {
 static void
 write_info(prof_writer_t *w, uint64_t duration) {
 	write_field(w, "{\"info\":{\"duration\":", duration);
-	prof_write_text(w, ",\"version\":");
+	prof_write_lit(w, ",\"version\":");
 	prof_write_json(w, JEMALLOC_VERSION);
 	write_field(w, ",\"lg_sample_rate\":", prof_lg_sample_get());
-	prof_write_text(w, ",\"prof_time_resolution\":");
+	prof_write_lit(w, ",\"prof_time_resolution\":");
 	prof_write_json(w, prof_time_res_names[opt_prof_time_resolution]);
 	write_field(w, ",\"pid\":", (uint64_t)sys_pid());
-	prof_write_text(w, "},");
+	prof_write_lit(w, "},");
 }
 
 static void
@@ -233,21 +233,21 @@ write_thread(prof_writer_t *w, const void *who) {
 	const prof_tdata_t *td = who;
 	prof_tdata_name_read(td, name);
 	write_field(w, "{\"thr_uid\":", td->uid);
-	prof_write_text(w, ",\"thr_name\":");
+	prof_write_lit(w, ",\"thr_name\":");
 	prof_write_json(w, name);
-	prof_write_text(w, "}");
+	prof_write_lit(w, "}");
 }
 
 static void
 write_trace(prof_writer_t *w, const void *who) {
 	const prof_site_t *s = who;
-	prof_write_text(w, "[");
+	prof_write_lit(w, "[");
 	for (unsigned i = 0; i < prof_site_nframes(s); i++) {
 		prof_write_text(w, i == 0 ? "\"0x" : ",\"0x");
 		prof_write_hex(w, prof_site_frame(s, i));
-		prof_write_text(w, "\"");
+		prof_write_lit(w, "\"");
 	}
-	prof_write_text(w, "]");
+	prof_write_lit(w, "]");
 }
 
 static int
@@ -279,7 +279,7 @@ write_recs(prof_writer_t *w, const log_chunk_t *c) {
 		write_field(w, ",\"alloc_timestamp\":", r->alloc_ns);
 		write_field(w, ",\"free_timestamp\":", r->free_ns);
 		write_field(w, ",\"usize\":", r->usize);
-		prof_write_text(w, "}");
+		prof_write_lit(w, "}");
 	}
 }
 
@@ -287,15 +287,15 @@ static int
 write_log(const log_chunk_t *chunks, uint64_t duration) {
 	prof_writer_t *w = &alog.writer;
 	write_info(w, duration);
-	prof_write_text(w, "\"threads\":[");
+	prof_write_lit(w, "\"threads\":[");
 	int err = write_all_of(w, &alog.threads, write_thread);
-	prof_write_text(w, "],\"stack_traces\":[");
+	prof_write_lit(w, "],\"stack_traces\":[");
 	if (err == 0) {
 		err = write_all_of(w, &alog.stacks, write_trace);
 	}
-	prof_write_text(w, "],\"allocations\":[");
+	prof_write_lit(w, "],\"allocations\":[");
 	write_recs(w, chunks);
-	prof_write_text(w, "]}");
+	prof_write_lit(w, "]}");
 	prof_writer_flush(w);
 	return err;
 }

@@ -1,11 +1,13 @@
-/* A number has at most 20 digits: with NUMBER_MAX bytes free it is written without further tests. */
+/* A number is written without a test of its own: there always is PROF_WRITER_ROOM. */
 #include "prof_write.h"
 
 #include "meta/freepool.h"
 #include "util/assert.h"
 #include "util/bits.h"
+#include "util/fmt.h"
 
 #define NUMBER_MAX 24
+static_assert(NUMBER_MAX <= PROF_WRITER_ROOM, "room for any number");
 
 int
 prof_writer_init(prof_writer_t *w, prof_file_t *file) {
@@ -51,60 +53,63 @@ prof_write_text(prof_writer_t *w, const char *text) {
 	prof_write_data(w, text, strlen(text));
 }
 
-static char *
-writer_number(prof_writer_t *w) {
-	if (unlikely(w->len + NUMBER_MAX > PROF_WRITER_BYTES)) {
-		prof_writer_flush(w);
-	}
-	return w->buf + w->len;
-}
-
 void
 prof_write_dec(prof_writer_t *w, uint64_t v) {
-	char digits[NUMBER_MAX];
-	unsigned n = 0;
-	do {
-		digits[n++] = (char)('0' + v % 10);
-		v /= 10;
-	} while (v != 0);
-	char *to = writer_number(w);
-	for (unsigned i = 0; i < n; i++) {
-		to[i] = digits[n - 1 - i];
+	char *to = prof_writer_room(w);
+	if (v < 10) {
+		*to = (char)('0' + v);
+		w->len++;
+		return;
 	}
-	w->len += n;
+	char digits[NUMBER_MAX];
+	char *end = digits + sizeof(digits);
+	char *first = fmt_u64_dec(end, v);
+	memcpy(to, first, (size_t)(end - first));
+	w->len += (size_t)(end - first);
 }
 
 /*
  * Eight digits at once: the nibbles of x spread over the bytes of a word, then each byte made a
  * letter by adding '0', and 39 more where it is above 9.
  */
-static uint64_t
+ALWAYS_INLINE uint64_t
 hex_digits8(uint32_t x) {
 	uint64_t v = x;
 	v = (v | v << 16) & UINT64_C(0x0000ffff0000ffff);
 	v = (v | v << 8) & UINT64_C(0x00ff00ff00ff00ff);
 	v = (v | v << 4) & UINT64_C(0x0f0f0f0f0f0f0f0f);
 	uint64_t above9 = ((v + UINT64_C(0x0606060606060606)) >> 4) & UINT64_C(0x0101010101010101);
-	return __builtin_bswap64(v + UINT64_C(0x3030303030303030) + above9 * 39);
+	v += UINT64_C(0x3030303030303030) + above9 * 39;
+	return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? __builtin_bswap64(v) : v;
+}
+
+/* Digits of v at to, which has room for 16; returns how many count. */
+ALWAYS_INLINE unsigned
+put_hex(char *to, uint64_t v) {
+	unsigned skip = v == 0 ? 15 : (63 - fls_zu(v)) >> 2;
+	uint64_t high = hex_digits8((uint32_t)(v << (4 * skip) >> 32));
+	uint64_t low = hex_digits8((uint32_t)(v << (4 * skip)));
+	memcpy(to, &high, sizeof(high));
+	memcpy(to + sizeof(high), &low, sizeof(low));
+	return 16 - skip;
 }
 
 void
 prof_write_hex(prof_writer_t *w, uint64_t v) {
-	char text[16];
-	uint64_t high = hex_digits8((uint32_t)(v >> 32));
-	uint64_t low = hex_digits8((uint32_t)v);
-	memcpy(text, &high, sizeof(high));
-	memcpy(text + sizeof(high), &low, sizeof(low));
-	unsigned n = v == 0 ? 1 : (fls_zu(v) >> 2) + 1;
-	char *to = writer_number(w);
-	memcpy(to, text + 16 - n, 16);
-	w->len += n;
+	w->len += put_hex(prof_writer_room(w), v);
+}
+
+void
+prof_write_frame(prof_writer_t *w, uint64_t v) {
+	char *to = prof_writer_room(w);
+	memcpy(to, " 0x", 4);
+	w->len += 3 + put_hex(to + 3, v);
 }
 
 void
 prof_write_json(prof_writer_t *w, const char *text) {
 	static const char digits[] = "0123456789abcdef";
-	prof_write_text(w, "\"");
+	prof_write_lit(w, "\"");
 	for (; *text != '\0'; text++) {
 		unsigned char c = (unsigned char)*text;
 		char esc[7] = {'\\', (char)c, '\0'};
@@ -118,5 +123,5 @@ prof_write_json(prof_writer_t *w, const char *text) {
 		}
 		prof_write_text(w, esc);
 	}
-	prof_write_text(w, "\"");
+	prof_write_lit(w, "\"");
 }

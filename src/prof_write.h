@@ -25,8 +25,28 @@ void prof_write_data(prof_writer_t *w, const char *text, size_t len);
 void prof_write_text(prof_writer_t *w, const char *text);
 void prof_write_dec(prof_writer_t *w, uint64_t v);
 void prof_write_hex(prof_writer_t *w, uint64_t v);
+/* " 0x" and the number. */
+void prof_write_frame(prof_writer_t *w, uint64_t v);
 /* Text inside quotes, escaped as JSON wants it. */
 void prof_write_json(prof_writer_t *w, const char *text);
+
+/* Where this many bytes may be put; the caller adds to w->len what it did put there. */
+#define PROF_WRITER_ROOM 64
+
+ALWAYS_INLINE char *
+prof_writer_room(prof_writer_t *w) {
+	if (unlikely(w->len + PROF_WRITER_ROOM > PROF_WRITER_BYTES)) {
+		prof_writer_flush(w);
+	}
+	return w->buf + w->len;
+}
+
+/* A short literal. */
+#define prof_write_lit(w, text) do { \
+	static_assert(sizeof(text) <= PROF_WRITER_ROOM, "a short literal"); \
+	memcpy(prof_writer_room(w), "" text, sizeof(text) - 1); \
+	(w)->len += sizeof(text) - 1; \
+} while (0)
 
 /* Bytes so far, written or not. */
 static inline uint64_t
