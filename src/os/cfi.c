@@ -541,16 +541,14 @@ run_one(struct machine *m, struct cursor *c) {
 /* Runs a program until it ends or describes instructions behind the target. */
 static int
 run(struct machine *m, struct cursor c) {
-	struct state before = m->now;
 	while (c.p < c.end) {
 		uintptr_t loc = m->loc;
-		before = m->now;
 		run_one(m, &c);
 		if (c.is_bad || m->is_bad) {
 			return ENOTSUP;
 		}
+		/* An instruction that moves the place changes nothing else. */
 		if (m->loc != loc && m->loc > m->target) {
-			m->now = before;
 			break;
 		}
 	}

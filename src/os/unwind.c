@@ -4,7 +4,7 @@
  */
 #include "os/unwind.h"
 
-#include "os/malloc_io.h"
+#include "os/witness.h"
 #include "util/assert.h"
 #include "util/bits.h"
 
@@ -109,6 +109,9 @@ unwind_name(void) {
 
 unsigned
 unwind_from(void **frames, unsigned max, const void *cfa) {
+	if (config_debug) {
+		witness_assert_lockless();
+	}
 	int saved = errno;
 	unsigned n = max == 0 ? 0 : current()->capture(frames, max, cfa);
 	assert(n <= max);

@@ -205,22 +205,19 @@ new_generation(void) {
 
 void
 unwind_fp_refresh(void) {
-	if (atomic_exchange_b(&fp.is_refreshing, true, MO_ACQUIRE)) {
-		return;
-	}
 	uint64_t adds, subs;
-	bool is_known = sys_module_changes(&adds, &subs);
-	if (!is_known || subs != atomic_load_u64(&fp.unloads, MO_RELAXED)) {
-		atomic_store_u64(&fp.unloads, is_known ? subs : 0, MO_RELAXED);
+	if (!sys_module_changes(&adds, &subs)) {
+		new_generation();
+	} else if (atomic_exchange_u64(&fp.unloads, subs, MO_RELAXED) != subs) {
 		new_generation();
 	}
-	if (!has_object_lookup()) {
+	if (!has_object_lookup() && !atomic_exchange_b(&fp.is_refreshing, true, MO_ACQUIRE)) {
 		unsigned next = 1 - atomic_load_u32(&fp.modules_now, MO_RELAXED);
 		fp.n_modules[next] = 0;
 		sys_modules(on_module, &next);
 		atomic_store_u32(&fp.modules_now, next, MO_RELEASE);
+		atomic_store_b(&fp.is_refreshing, false, MO_RELEASE);
 	}
-	atomic_store_b(&fp.is_refreshing, false, MO_RELEASE);
 }
 
 void
