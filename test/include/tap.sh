@@ -22,11 +22,11 @@ failures=0
 ok() {
 	tests=$((tests + 1))
 	if [ "$1" -eq 0 ]; then
-		echo "ok $tests - $2"
+		printf "ok %d - %s\n" "$tests" "$2"
 		return 0
 	fi
 	failures=$((failures + 1))
-	echo "not ok $tests - $2"
+	printf "not ok %d - %s\n" "$tests" "$2"
 	shift 2
 	for remark; do
 		diag "$remark"

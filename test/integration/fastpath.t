@@ -1,0 +1,67 @@
+#!/bin/sh
+# Counts that must not rise: instructions of the common pairs under callgrind, and page
+# faults of the smallest program with the library preloaded.
+. "$JEMALLOC_SRC/test/include/tap.sh"
+[ "$(asks config.debug)" = false ] || skip_all "a debug build is not measured"
+
+# at_most VALUE LIMIT NAME, with decimals
+at_most() {
+	awk -v v="$1" -v l="$2" 'BEGIN { exit !(v != "" && v != "-" && v + 0 <= l) }'
+	ok $? "$3: $1, at most $2"
+}
+
+if command -v valgrind >/dev/null; then
+	timeout 300 "$SRC/scripts/count-fastpath" --no-peers --tsv --only pair64,sized64,usable >counts 2>err
+	ok $? "scripts/count-fastpath" "$(cat err)"
+	at_most "$(awk '$1 == "pair64" { print $2 }' counts)" 45 "malloc(64) and free"
+	at_most "$(awk '$1 == "sized64" { print $2 }' counts)" 40 "malloc(64) and sized free"
+	at_most "$(awk '$1 == "usable" { print $2 }' counts)" 30 "malloc_usable_size"
+else
+	skip "no valgrind"
+fi
+
+cat >faults.c <<'END'
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int
+compare(const void *a, const void *b)
+{
+	return (int)(*(const long *)a - *(const long *)b);
+}
+
+/* Median of minor faults of 21 runs of a program. */
+int
+main(int argc, char **argv)
+{
+	long n[21];
+
+	for (int i = 0; i < 21; i++) {
+		struct rusage u;
+		int status;
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			if (argc > 2)
+				setenv("LD_PRELOAD", argv[2], 1);
+			execl(argv[1], argv[1], (char *)NULL);
+			_exit(127);
+		}
+		wait4(pid, &status, 0, &u);
+		if (status != 0)
+			return 1;
+		n[i] = u.ru_minflt;
+	}
+	qsort(n, 21, sizeof(n[0]), compare);
+	printf("%ld\n", n[10]);
+	return 0;
+}
+END
+$CC -w -O1 -o faults faults.c
+without=$(./faults /bin/true)
+with=$(./faults /bin/true "$LIB")
+at_most $((with - without)) 40 "page faults of /bin/true, $with preloaded and $without without"
+done_testing
