@@ -52,7 +52,7 @@ sub check {
 sub has_plain_profiler {
 	open my $in, '<', "$build/src/config.h" or return 1;
 	my $text = do { local $/; <$in> };
-	return $text !~ /^#define (?:CONFIG_PROF 0|JEMALLOC_PREFIX\s+"[^"])/m;
+	return $text !~ /^#define (?:CONFIG_PROF 0|JEMALLOC_PREFIX_STR "[^"])/m;
 }
 
 sub lay_out {
