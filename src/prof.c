@@ -10,19 +10,12 @@
 #include <unistd.h>
 
 #include "arena/slab.h"
-#include "meta/freepool.h"
 #include "os/gate.h"
 #include "os/malloc_io.h"
-#include "os/thread.h"
 #include "prof_backtrace.h"
 #include "prof_data.h"
 #include "prof_dump.h"
-#include "prof_hook.h"
-#include "prof_log.h"
-#include "prof_recent.h"
 #include "prof_sample.h"
-#include "prof_stats.h"
-#include "prof_switch.h"
 #include "thread/tsd.h"
 #include "util/assert.h"
 
@@ -36,6 +29,28 @@ static struct {
 /* ---------------------------------------------------------------- boot */
 
 static void prof_gdump_due(void);
+
+int
+prof_boot_conf(void) {
+	int complaints = 0;
+	opt_prof_leak |= opt_prof_leak_error;
+	if (opt_prof_leak && !opt_prof) {
+		opt_prof = true;
+		opt_prof_gdump = false;
+		opt_lg_prof_interval = -1;
+	}
+	if (opt_prof_leak_error && !opt_prof_final) {
+		malloc_write("<jemalloc>: prof_leak_error is set w/o prof_final.\n");
+		complaints++;
+	}
+	if (opt_prof && prof_sys_prefix_set(opt_prof_prefix) != 0) {
+		malloc_printf("<jemalloc>: Invalid conf value: prof_prefix:%.*s\n", 900,
+		    opt_prof_prefix);
+		memcpy(opt_prof_prefix, "jeprof", sizeof("jeprof"));
+		complaints++;
+	}
+	return complaints;
+}
 
 int
 prof_boot(void) {
@@ -75,87 +90,6 @@ prof_boot_late(void) {
 	prof_switch_ready(prof_gdump_due);
 	gate_exit(t);
 	t->inside--;
-}
-
-/* ---------------------------------------------------------------- threads */
-
-/* The record of a thread, made if need be; NULL: no memory, or a thread without tsd. */
-static prof_tdata_t *
-prof_tdata(tsd_t *tsd) {
-	if (unlikely(tsd == NULL)) {
-		return NULL;
-	}
-	if (unlikely(tsd->prof == NULL)) {
-		tsd->prof = prof_data_tdata_new(prof_thread_active_init_get());
-	}
-	return tsd->prof;
-}
-
-void
-prof_thread_cleanup(tsd_t *tsd) {
-	prof_tdata_t *td = tsd->prof;
-	if (td != NULL) {
-		tsd->prof = NULL;
-		prof_data_tdata_exit(td);
-	}
-}
-
-bool
-prof_thread_active_get(tsd_t *tsd) {
-	prof_tdata_t *td = prof_is_booted() ? prof_tdata(tsd) : NULL;
-	return td != NULL && td->active;
-}
-
-int
-prof_thread_active_set(tsd_t *tsd, bool active) {
-	if (!prof_is_booted()) {
-		return ENOENT;
-	}
-	prof_tdata_t *td = prof_tdata(tsd);
-	if (td == NULL) {
-		return EAGAIN;
-	}
-	td->active = active;
-	return 0;
-}
-
-const char *
-prof_thread_name_get(tsd_t *tsd) {
-	prof_tdata_t *td = prof_is_booted() ? prof_tdata(tsd) : NULL;
-	return td == NULL ? "" : td->name.text;
-}
-
-static bool
-is_name_char(char c) {
-	return (c >= ' ' && c <= '~') || c == '\t';
-}
-
-int
-prof_thread_name_set(tsd_t *tsd, const char *name) {
-	if (!prof_is_booted() || opt_prof_sys_thread_name) {
-		return ENOENT;
-	}
-	if (name == NULL) {
-		return EINVAL;
-	}
-	for (const char *c = name; *c != '\0'; c++) {
-		if (!is_name_char(*c)) {
-			return EINVAL;
-		}
-	}
-	prof_tdata_t *td = prof_tdata(tsd);
-	if (td == NULL) {
-		return ENOMEM;
-	}
-	prof_tdata_name_write(td, name);
-	return 0;
-}
-
-static void
-name_from_system(prof_tdata_t *td) {
-	char name[OS_THREAD_NAME_SIZE];
-	os_thread_name_get(name, sizeof(name));
-	prof_tdata_name_write(td, name);
 }
 
 /* ---------------------------------------------------------------- sampled objects */
@@ -220,7 +154,7 @@ prof_sample_alloc(tsd_t *tsd, void *ptr, sample_rec_t *rec, size_t req, size_t u
 		return;
 	}
 	if (unlikely(opt_prof_sys_thread_name)) {
-		name_from_system(td);
+		prof_thread_name_from_system(td);
 	}
 	sample_record(td, &bt, ptr, rec, req, usize);
 	prof_backtrace_done(td);
@@ -360,31 +294,14 @@ prof_dump_errors(void) {
 	return prof_dump_nerrors();
 }
 
-/* A text in memory of the calling thread, for callers of mallctl. */
-static const char *
-thread_text(unsigned which, void (*read)(char *, size_t)) {
-	prof_tdata_t *td = prof_is_booted() ? prof_tdata(tls_get()->tsd) : NULL;
-	if (td == NULL) {
-		return "";
-	}
-	if (td->texts[which] == NULL) {
-		td->texts[which] = meta_alloc(PROF_TEXT_SIZE);
-	}
-	if (td->texts[which] == NULL) {
-		return "";
-	}
-	read(td->texts[which], PROF_TEXT_SIZE);
-	return td->texts[which];
-}
-
 const char *
 prof_last_error(void) {
-	return thread_text(0, prof_dump_last_error);
+	return prof_thread_text(0, prof_dump_last_error);
 }
 
 const char *
 prof_last_dump(void) {
-	return thread_text(1, prof_dump_last_path);
+	return prof_thread_text(1, prof_dump_last_path);
 }
 
 /* ---------------------------------------------------------------- fork, locks */
@@ -409,4 +326,43 @@ prof_postfork_child(void) {
 	prof_log_postfork_child();
 	prof_data_postfork_child(t->tsd != NULL ? t->tsd->prof : NULL);
 	prof_sys_postfork_child();
+}
+
+/* ---------------------------------------------------------------- lock statistics */
+
+void
+prof_mutex_stats_read(prof_mutex_ind_t ind, mutex_prof_data_t *out) {
+	mutex_prof_data_t other;
+	memset(out, 0, sizeof(*out));
+	switch (ind) {
+	case prof_mutex_sites:
+		prof_data_mutex_read(out, &other);
+		break;
+	case prof_mutex_thds_data:
+		prof_data_mutex_read(&other, out);
+		break;
+	case prof_mutex_dump:
+		prof_dump_mutex_read(out);
+		break;
+	case prof_mutex_recent_alloc:
+		prof_recent_mutex_read(out, &other);
+		break;
+	case prof_mutex_recent_dump:
+		prof_recent_mutex_read(&other, out);
+		break;
+	case prof_mutex_log:
+		prof_log_mutex_read(out);
+		break;
+	case prof_mutex_stats: /* atomic counters: there is no such lock */
+	case prof_mutex_n:
+		break;
+	}
+}
+
+void
+prof_mutex_stats_reset(void) {
+	prof_data_mutex_reset();
+	prof_dump_mutex_reset();
+	prof_recent_mutex_reset();
+	prof_log_mutex_reset();
 }

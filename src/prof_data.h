@@ -13,6 +13,7 @@
 #ifndef PROF_DATA_H
 #define PROF_DATA_H
 
+#include "os/mutex.h"
 #include "prof_types.h"
 
 int prof_data_boot(void);

@@ -8,6 +8,7 @@
 #ifndef PROF_DUMP_H
 #define PROF_DUMP_H
 
+#include "os/mutex.h"
 #include "prof_snap.h"
 #include "prof_sys.h"
 

@@ -6,7 +6,22 @@
 #ifndef PROF_HOOK_H
 #define PROF_HOOK_H
 
-#include "prof.h"
+#include "util/compiler.h"
+
+typedef void (*prof_backtrace_hook_t)(void **vec, unsigned *len, unsigned max_len);
+typedef void (*prof_dump_hook_t)(const char *filename);
+typedef void (*prof_sample_hook_t)(const void *ptr, size_t size, void **bt, unsigned bt_len,
+    size_t usize);
+typedef void (*prof_sample_free_hook_t)(const void *ptr, size_t usize);
+
+prof_backtrace_hook_t prof_backtrace_hook_get(void);
+int prof_backtrace_hook_set(prof_backtrace_hook_t hook);	/* EINVAL for NULL */
+prof_dump_hook_t prof_dump_hook_get(void);
+void prof_dump_hook_set(prof_dump_hook_t hook);
+prof_sample_hook_t prof_sample_hook_get(void);
+void prof_sample_hook_set(prof_sample_hook_t hook);
+prof_sample_free_hook_t prof_sample_free_hook_get(void);
+void prof_sample_free_hook_set(prof_sample_free_hook_t hook);
 
 void prof_hook_backtrace(void **vec, unsigned *len, unsigned max);
 void prof_hook_dump(const char *filename);

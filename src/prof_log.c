@@ -9,7 +9,7 @@
 #include "os/sys.h"
 #include "prof_backtrace.h"
 #include "prof_data.h"
-#include "prof_sample.h"
+#include "prof_switch.h"
 #include "prof_write.h"
 #include "util/assert.h"
 #include "util/bits.h"

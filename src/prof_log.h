@@ -8,7 +8,11 @@
 #ifndef PROF_LOG_H
 #define PROF_LOG_H
 
+#include "os/mutex.h"
 #include "prof_types.h"
+
+int prof_log_start(const char *path);	/* NULL: a name made from the prefix.  ENOENT, EFAULT */
+int prof_log_stop(void);
 
 bool prof_log_is_running(void);
 /* An object of count c goes; td is the record of the freeing thread. c still holds the object. */

@@ -1,10 +1,5 @@
-/*
- * The profiler's options: their variables, what one implies for another.  Written during boot only;
- * the rows that parse and show them are in conf_table.
- */
-#include "os/malloc_io.h"
-#include "prof.h"
-#include "prof_sys.h"
+/* Defaults of the options. */
+#include "prof_opt.h"
 
 bool opt_prof = false;
 bool opt_prof_active = true;
@@ -32,25 +27,3 @@ prof_time_res_t opt_prof_time_resolution = prof_time_res_default;
 const char *const prof_time_res_names[] = {"default", "high", NULL};
 prof_unwind_t opt_prof_unwind = prof_unwind_auto;
 const char *const prof_unwind_names[] = {"auto", "fp", "libunwind", "libgcc", NULL};
-
-int
-prof_boot_conf(void) {
-	int complaints = 0;
-	opt_prof_leak |= opt_prof_leak_error;
-	if (opt_prof_leak && !opt_prof) {
-		opt_prof = true;
-		opt_prof_gdump = false;
-		opt_lg_prof_interval = -1;
-	}
-	if (opt_prof_leak_error && !opt_prof_final) {
-		malloc_write("<jemalloc>: prof_leak_error is set w/o prof_final.\n");
-		complaints++;
-	}
-	if (opt_prof && prof_sys_prefix_set(opt_prof_prefix) != 0) {
-		malloc_printf("<jemalloc>: Invalid conf value: prof_prefix:%.*s\n", 900,
-		    opt_prof_prefix);
-		memcpy(opt_prof_prefix, "jeprof", sizeof("jeprof"));
-		complaints++;
-	}
-	return complaints;
-}

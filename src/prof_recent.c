@@ -1,7 +1,6 @@
 /* A queue of entries in metadata memory. */
 #include "prof_recent.h"
 
-#include "meta/edata.h"
 #include "meta/freepool.h"
 #include "os/gate.h"
 #include "os/malloc_io.h"
@@ -10,6 +9,7 @@
 #include "prof_data.h"
 #include "prof_log.h"
 #include "prof_sample.h"
+#include "prof_switch.h"
 #include "util/assert.h"
 #include "util/emitter.h"
 #include "util/fmt.h"

@@ -8,7 +8,13 @@
 #ifndef PROF_RECENT_H
 #define PROF_RECENT_H
 
+#include "meta/edata.h"
+#include "os/mutex.h"
 #include "prof_types.h"
+
+ssize_t prof_recent_alloc_max_get(void);
+int prof_recent_alloc_max_set(ssize_t max);	/* ENOENT, EINVAL below -1 */
+int prof_recent_alloc_dump(void (*write_cb)(void *, const char *), void *opaque);
 
 void prof_recent_boot(void);
 bool prof_recent_is_on(void);

@@ -2,7 +2,8 @@
 #include "prof_stats.h"
 
 #include "meta/sc.h"
-#include "os/mutex.h"
+#include "prof_opt.h"
+#include "prof_switch.h"
 #include "util/assert.h"
 #include "util/atomic.h"
 

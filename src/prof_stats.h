@@ -5,7 +5,15 @@
 #ifndef PROF_STATS_H
 #define PROF_STATS_H
 
-#include "prof.h"
+#include "util/compiler.h"
+
+typedef struct {
+	uint64_t req_sum;
+	uint64_t count;
+} prof_stats_t;
+/* szind counts over small and large classes together.  ENOENT unless booted with prof_stats. */
+int prof_stats_live(unsigned szind, prof_stats_t *out);
+int prof_stats_accum(unsigned szind, prof_stats_t *out);
 
 void prof_stats_inc(unsigned szind, size_t req);
 void prof_stats_dec(unsigned szind, size_t req);

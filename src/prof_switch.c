@@ -3,11 +3,8 @@
 
 #include "extent/pac.h"
 #include "os/gate.h"
-#include "prof_backtrace.h"
 #include "prof_data.h"
-#include "prof_dump.h"
-#include "prof_log.h"
-#include "prof_recent.h"
+#include "prof_opt.h"
 #include "prof_sample.h"
 #include "prof_sys.h"
 #include "util/assert.h"
@@ -160,43 +157,4 @@ prof_prefix_set(const char *prefix) {
 		return ENOENT;
 	}
 	return prefix == NULL ? EFAULT : prof_sys_prefix_set(prefix);
-}
-
-/* ---------------------------------------------------------------- lock statistics */
-
-void
-prof_mutex_stats_read(prof_mutex_ind_t ind, mutex_prof_data_t *out) {
-	mutex_prof_data_t other;
-	memset(out, 0, sizeof(*out));
-	switch (ind) {
-	case prof_mutex_sites:
-		prof_data_mutex_read(out, &other);
-		break;
-	case prof_mutex_thds_data:
-		prof_data_mutex_read(&other, out);
-		break;
-	case prof_mutex_dump:
-		prof_dump_mutex_read(out);
-		break;
-	case prof_mutex_recent_alloc:
-		prof_recent_mutex_read(out, &other);
-		break;
-	case prof_mutex_recent_dump:
-		prof_recent_mutex_read(&other, out);
-		break;
-	case prof_mutex_log:
-		prof_log_mutex_read(out);
-		break;
-	case prof_mutex_stats: /* atomic counters: there is no such lock */
-	case prof_mutex_n:
-		break;
-	}
-}
-
-void
-prof_mutex_stats_reset(void) {
-	prof_data_mutex_reset();
-	prof_dump_mutex_reset();
-	prof_recent_mutex_reset();
-	prof_log_mutex_reset();
 }

@@ -14,6 +14,7 @@
 #include "os/pages.h"
 #include "os/sys.h"
 #include "os/thread.h"
+#include "prof_opt.h"
 #include "util/assert.h"
 #include "util/atomic.h"
 #include "util/fmt.h"

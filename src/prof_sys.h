@@ -11,7 +11,7 @@
 
 #include <signal.h>
 
-#include "prof.h"
+#include "util/compiler.h"
 
 #define PROF_PATH_SIZE 4097 /* PATH_MAX and one */
 

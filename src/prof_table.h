@@ -9,6 +9,7 @@
 #ifndef PROF_TABLE_H
 #define PROF_TABLE_H
 
+#include "os/mutex.h"
 #include "prof_types.h"
 
 #define PROF_TABLE_SHARDS 256

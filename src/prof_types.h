@@ -11,8 +11,7 @@
 #ifndef PROF_TYPES_H
 #define PROF_TYPES_H
 
-#include "os/witness.h"
-#include "prof.h"
+#include "prof_opt.h"
 #include "util/atomic.h"
 
 /* First in everything that the books retire: the chain it is in, and what to give back. */

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <sys/stat.h>
 
+#include "prof_opt.h"
 #include "prof_sys.h"
 
 /* 2026-07-01T12:34:56.789Z */

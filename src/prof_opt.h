@@ -1,0 +1,56 @@
+/*
+ * The profiler's options.  Set by the rows of conf_table while booting, read-only afterwards.
+ */
+#ifndef PROF_OPT_H
+#define PROF_OPT_H
+
+#include "util/compiler.h"
+
+#define PROF_PREFIX_MAX 4096
+#define PROF_THREAD_NAME_MAX 16
+#define PROF_LG_SAMPLE_DEFAULT 19
+#define PROF_BT_MAX_DEFAULT 128
+#define PROF_BT_MAX_LIMIT 4096
+
+extern bool opt_prof;
+extern bool opt_prof_active;
+extern bool opt_prof_thread_active_init;
+extern bool opt_prof_accum;
+extern bool opt_prof_gdump;
+extern bool opt_prof_final;
+extern bool opt_prof_leak;
+extern bool opt_prof_leak_error;
+extern bool opt_prof_log;
+extern bool opt_prof_pid_namespace;
+extern bool opt_prof_stats;
+extern bool opt_prof_sys_thread_name;
+extern bool opt_prof_unbias;
+extern bool opt_prof_dump_timestamp;
+extern size_t opt_lg_prof_sample;
+extern uint64_t opt_prof_sample_interval;	/* 0: 1 << opt_lg_prof_sample */
+extern ssize_t opt_lg_prof_interval;		/* -1: off */
+extern ssize_t opt_prof_recent_alloc_max;
+extern unsigned opt_prof_bt_max;
+extern unsigned opt_prof_dump_mode;		/* permission bits of dump files */
+extern char opt_prof_prefix[PROF_PREFIX_MAX + 1];
+
+typedef enum {
+	prof_time_res_default,
+	prof_time_res_high
+} prof_time_res_t;
+extern prof_time_res_t opt_prof_time_resolution;
+extern const char *const prof_time_res_names[];	/* "default", "high", NULL */
+
+typedef enum {
+	prof_unwind_auto,
+	prof_unwind_fp,
+	prof_unwind_libunwind,
+	prof_unwind_libgcc
+} prof_unwind_t;
+extern prof_unwind_t opt_prof_unwind;
+extern const char *const prof_unwind_names[];	/* as the enum, then NULL */
+
+/* Set by the top floor from abort:true: a failed automatic dump ends the program. */
+extern bool prof_abort;
+
+#endif /* PROF_OPT_H */

@@ -1,0 +1,102 @@
+/* One pointer of the tsd leads to the record; only the thread itself comes this way. */
+#include "prof_thread.h"
+
+#include "meta/freepool.h"
+#include "os/thread.h"
+#include "prof_data.h"
+#include "prof_opt.h"
+#include "prof_switch.h"
+
+prof_tdata_t *
+prof_tdata(tsd_t *tsd) {
+	if (unlikely(tsd == NULL)) {
+		return NULL;
+	}
+	if (unlikely(tsd->prof == NULL)) {
+		tsd->prof = prof_data_tdata_new(prof_thread_active_init_get());
+	}
+	return tsd->prof;
+}
+
+void
+prof_thread_cleanup(tsd_t *tsd) {
+	prof_tdata_t *td = tsd->prof;
+	if (td != NULL) {
+		tsd->prof = NULL;
+		prof_data_tdata_exit(td);
+	}
+}
+
+bool
+prof_thread_active_get(tsd_t *tsd) {
+	prof_tdata_t *td = prof_is_booted() ? prof_tdata(tsd) : NULL;
+	return td != NULL && td->active;
+}
+
+int
+prof_thread_active_set(tsd_t *tsd, bool active) {
+	if (!prof_is_booted()) {
+		return ENOENT;
+	}
+	prof_tdata_t *td = prof_tdata(tsd);
+	if (td == NULL) {
+		return EAGAIN;
+	}
+	td->active = active;
+	return 0;
+}
+
+const char *
+prof_thread_name_get(tsd_t *tsd) {
+	prof_tdata_t *td = prof_is_booted() ? prof_tdata(tsd) : NULL;
+	return td == NULL ? "" : td->name.text;
+}
+
+static bool
+is_name_char(char c) {
+	return (c >= ' ' && c <= '~') || c == '\t';
+}
+
+int
+prof_thread_name_set(tsd_t *tsd, const char *name) {
+	if (!prof_is_booted() || opt_prof_sys_thread_name) {
+		return ENOENT;
+	}
+	if (name == NULL) {
+		return EINVAL;
+	}
+	for (const char *c = name; *c != '\0'; c++) {
+		if (!is_name_char(*c)) {
+			return EINVAL;
+		}
+	}
+	prof_tdata_t *td = prof_tdata(tsd);
+	if (td == NULL) {
+		return ENOMEM;
+	}
+	prof_tdata_name_write(td, name);
+	return 0;
+}
+
+void
+prof_thread_name_from_system(prof_tdata_t *td) {
+	char name[OS_THREAD_NAME_SIZE];
+	os_thread_name_get(name, sizeof(name));
+	prof_tdata_name_write(td, name);
+}
+
+const char *
+prof_thread_text(unsigned which, void (*read)(char *, size_t)) {
+	prof_tdata_t *td = prof_is_booted() ? prof_tdata(tls_get()->tsd) : NULL;
+	if (td == NULL) {
+		return "";
+	}
+	if (td->texts[which] == NULL) {
+		td->texts[which] = meta_alloc(PROF_TEXT_SIZE);
+	}
+	if (td->texts[which] == NULL) {
+		return "";
+	}
+	read(td->texts[which], PROF_TEXT_SIZE);
+	return td->texts[which];
+}
