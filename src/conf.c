@@ -44,9 +44,10 @@ typedef enum {
 static struct {
 	const char *const *global;
 	const char *const *harder;
-	char link[CONF_LINK_MAX]; /* empty: no link */
 	unsigned nerrors;         /* those that abort_conf counts */
 	bool silent;              /* first scan: only confirm_conf, no messages */
+	size_t link_len;          /* 0: no link */
+	char link[CONF_LINK_MAX]; /* last, as it is seldom touched */
 } conf;
 
 /* ------------------------------------------------------------------ messages */
@@ -567,10 +568,9 @@ static const char *const conf_source_what[CONF_NSOURCES] = {
 
 static void
 conf_read_link(void) {
-	conf.link[0] = '\0';
 	if (config_user_config) {
 		ssize_t n = sys_readlink(JEMALLOC_CONFIG_FILE, conf.link, sizeof(conf.link));
-		conf.link[n < 0 ? 0 : n] = '\0';
+		conf.link_len = n < 0 ? 0 : (size_t)n;
 	}
 }
 
@@ -582,7 +582,7 @@ conf_source_text(conf_source_t source) {
 	case CONF_SOURCE_GLOBAL:
 		return conf.global == NULL ? NULL : *conf.global;
 	case CONF_SOURCE_SYMLINK:
-		return conf.link[0] == '\0' ? NULL : conf.link;
+		return conf.link_len == 0 ? NULL : conf.link;
 	case CONF_SOURCE_ENV:
 		return config_user_config ? sys_env(JEMALLOC_CONFIG_ENV) : NULL;
 	case CONF_SOURCE_HARDER:
