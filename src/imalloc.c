@@ -137,14 +137,16 @@ imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
 	void *p;
 	if (imalloc_is_sample(tsd, usize, tc, slot)) {
 		p = imalloc_sample(tsd, req, usize, tc == NULL ? 1 : 0);
-		if (p != NULL && tc != NULL) {
-			tcache_took_sample(tsd, tc, slot);
+		if (tc != NULL) {
+			(p != NULL ? tcache_took_sample : tcache_uncount)(tsd, tc, slot);
 		}
 	} else {
 		p = imalloc_no_sample(tsd, req, usize, tc, slot);
 	}
 	if (p != NULL && tc == NULL) {
 		imalloc_count_direct(tsd, usize);
+	} else if (p != NULL && !tc->is_auto) {
+		tsd->direct_alloc += usize;
 	}
 	return p;
 }
@@ -185,6 +187,9 @@ imalloc_in_gate(struct tls_s *t, const imalloc_req_t *req) {
 /* At a closed gate: the shelter, or in the end waiting. */
 static void *
 imalloc_at_closed_gate(struct tls_s *t, const imalloc_req_t *req) {
+	if (t->tsd != NULL && t->tsd->tcache != NULL) {
+		tcache_uncount_fast(t->tsd->tcache, imalloc_usize(req));
+	}
 	void *p = shelter_malloc(req->size, req->alignment);
 	if (p == NULL) {
 		gate_enter(t);

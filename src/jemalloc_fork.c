@@ -1,14 +1,15 @@
-/* Order of fork: the gate first before, last after. */
+/* Order of fork: the shelter stands before the gate closes; the gate opens last. */
 #include "jemalloc_fork.h"
 
 #include "ctl/ctl.h"
 #include "os/gate.h"
 #include "prof.h"
 #include "thread/shelter.h"
+#include "thread/tsd.h"
 
 static void (*const fork_before[])(void) = {
-	gate_prefork,
 	shelter_prepare,
+	gate_prefork,
 	config_prof ? prof_prefork : NULL,
 };
 
@@ -21,6 +22,7 @@ static void (*const fork_child[])(void) = {
 	shelter_postfork_child,
 	config_prof ? prof_postfork_child : NULL,
 	ctl_postfork_child,
+	tsd_postfork_child,
 	gate_postfork_child,
 };
 

@@ -12,6 +12,15 @@
 uint8_t arena_sampled_map[SAMPLED_MAP_SIZE] = {1};
 size_t opt_oversize_threshold = (size_t)8 << 20;
 
+void
+arena_mark_slow_sized_free(const void *addr, size_t size) {
+	uintptr_t first = (uintptr_t)addr >> SAMPLED_MAP_LG_PIECE;
+	uintptr_t last = ((uintptr_t)addr + size - 1) >> SAMPLED_MAP_LG_PIECE;
+	for (uintptr_t i = first; i <= last; i++) {
+		__atomic_store_n(&arena_sampled_map[i % SAMPLED_MAP_SIZE], 1, __ATOMIC_RELEASE);
+	}
+}
+
 static int
 arena_bins_init(arena_t *a) {
 	size_t n = 0;

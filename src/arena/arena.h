@@ -45,10 +45,14 @@ typedef struct arena_s {
 extern bool opt_cache_oblivious;
 extern size_t opt_oversize_threshold;
 
-/* Set bytes: the 2 MiB pieces of address space (by hash of addr >> 21) that may hold sampled objects. */
+/* Set bytes: the 2 MiB pieces of address space (by hash of addr >> 21) that may hold sampled objects
+ * (or others that must not reach a cache by their size alone). */
 #define SAMPLED_MAP_SIZE 4096u
 #define SAMPLED_MAP_LG_PIECE 21
 extern uint8_t arena_sampled_map[SAMPLED_MAP_SIZE];
+
+/* Sized frees of addresses in the range look at the page map from now on. */
+void arena_mark_slow_sized_free(const void *addr, size_t size);
 
 static inline bool
 arena_may_be_sampled(const void *ptr) {

@@ -125,11 +125,7 @@ arenas_bind_least(void) {
 /* Marks new mappings of the hidden arena; under its grow lock. */
 static void
 arenas_sampled_grown(void *addr, size_t size) {
-	uintptr_t first = (uintptr_t)addr >> SAMPLED_MAP_LG_PIECE;
-	uintptr_t last = ((uintptr_t)addr + size - 1) >> SAMPLED_MAP_LG_PIECE;
-	for (uintptr_t i = first; i <= last; i++) {
-		__atomic_store_n(&arena_sampled_map[i % SAMPLED_MAP_SIZE], 1, __ATOMIC_RELEASE);
-	}
+	arena_mark_slow_sized_free(addr, size);
 }
 
 arena_t *

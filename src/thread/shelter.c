@@ -1,7 +1,9 @@
 /* One region at a time; a new one when the old is half used at the next fork. */
 #include "thread/shelter.h"
 
+#include "arena/arena.h"
 #include "meta/base.h"
+#include "os/gate.h"
 #include "os/mutex.h"
 #include "os/pages.h"
 #include "os/witness.h"
@@ -17,11 +19,9 @@ static struct {
 	char *end;
 } shelter = {.mtx = MUTEX_INITIALIZER("shelter", WITNESS_RANK_OMIT)};
 
-void
-shelter_prepare(void) {
-	if ((size_t)(shelter.end - shelter.cursor) >= SHELTER_BYTES / 2) {
-		return;
-	}
+/* A new region, mtx and the gate held; 0 or ENOMEM. */
+static int
+shelter_make_locked(void) {
 	bool commit = true;
 	char *p = pages_map(NULL, SHELTER_BYTES, PAGE, &commit);
 	edata_t *e = p == NULL ? NULL : base_alloc_edata(base_b0(), sizeof(edata_t), EDATA_ALIGN);
@@ -29,16 +29,32 @@ shelter_prepare(void) {
 		if (p != NULL) {
 			pages_unmap(p, SHELTER_BYTES);
 		}
-		return;
+		return ENOMEM;
 	}
 	edata_init(e, p, SHELTER_BYTES, true, true);
 	e->state = extent_state_shelter;
 	e->is_slab = true; /* every granule of it is to be found */
 	emap_set_slab(e);
-	mutex_lock(&shelter.mtx);
+	arena_mark_slow_sized_free(p, SHELTER_BYTES);
 	shelter.cursor = p;
 	shelter.end = p + SHELTER_BYTES;
+	return 0;
+}
+
+void
+shelter_prepare(void) {
+	struct tls_s *t = tls_get();
+	/* A signal handler that forks may have interrupted this thread where it holds a lock. */
+	if (gate_is_entered(t)) {
+		return;
+	}
+	gate_enter(t);
+	mutex_lock(&shelter.mtx);
+	if ((size_t)(shelter.end - shelter.cursor) < SHELTER_BYTES / 2) {
+		shelter_make_locked();
+	}
 	mutex_unlock(&shelter.mtx);
+	gate_exit(t);
 }
 
 void

@@ -14,7 +14,7 @@
 #include "meta/emap.h"
 #include "util/compiler.h"
 
-/* By the forking thread with the gate closed; without memory there is just no shelter. */
+/* By a thread that is about to close the gate; without memory there is just no shelter. */
 void shelter_prepare(void);
 void shelter_postfork_child(void);
 

@@ -60,9 +60,7 @@ bin_fold(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	c->window = b->countdown;
 	c->nrequests += pops;
 	if (tc->is_auto) {
-		tsd->popped += bytes;
-	} else {
-		tsd->direct_alloc += bytes;
+		tsd->popped += bytes; /* requests to a cache by hand are counted as they come */
 	}
 	return bytes;
 }
@@ -84,10 +82,23 @@ tcache_retune(tsd_t *tsd, tcache_t *tc) {
 	}
 }
 
+/* No recall reaches caches made by hand: whoever uses one looks whether the rate has changed. */
+static void
+tcache_retune_by_hand(tsd_t *tsd, tcache_t *tc) {
+	uint64_t interval = atomic_load_u64(&thread_event_sample_interval, MO_RELAXED);
+	if (tc->interval != interval) {
+		tc->interval = interval;
+		tcache_retune(tsd, tc);
+	}
+}
+
 bool
 tcache_is_sample_after_count(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
+	if (unlikely(!tc->is_auto)) {
+		tcache_retune_by_hand(tsd, tc);
+	}
 	if (b->countdown != 0 && --b->countdown != 0) {
 		return false;
 	}
@@ -102,9 +113,8 @@ tcache_is_sample_after_count(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	return is_sample && tsd->tls->inside == 0;
 }
 
-/* A counted request was not served. */
-static void
-bin_uncount(tsd_t *tsd, tcache_t *tc, unsigned slot) {
+void
+tcache_uncount(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
 	if (b->countdown < c->window) {
@@ -112,7 +122,21 @@ bin_uncount(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 		return;
 	}
 	c->nrequests -= c->nrequests > 0 ? 1 : 0;
-	*(tc->is_auto ? &tsd->popped : &tsd->direct_alloc) -= slot_size(slot);
+	if (tc->is_auto) {
+		tsd->popped -= slot_size(slot);
+	}
+}
+
+/*
+ * The end of a countdown must come to tcache_is_sample_after_count: a request that turned away before
+ * leaves the last step to the next one.
+ */
+void
+tcache_uncount_fast(tcache_t *tc, size_t usize) {
+	szind_t ind = usize == 0 ? SC_NSIZES : sz_s2i(usize);
+	if (ind + 1 < tc->nslots && tc->bins[ind + 1].countdown == 0) {
+		tc->bins[ind + 1].countdown = 1;
+	}
 }
 
 void
@@ -279,7 +303,7 @@ tcache_take(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	}
 	void *p = b->head != b->empty ? *b->head++ : slot_fetch_one(tsd, tc, slot);
 	if (unlikely(p == NULL)) {
-		bin_uncount(tsd, tc, slot);
+		tcache_uncount(tsd, tc, slot);
 	}
 	return p;
 }
@@ -345,25 +369,32 @@ size_t
 tcache_cached_bytes(const tcache_t *tc) {
 	size_t bytes = 0;
 	for (unsigned s = 1; s < tc->nslots; s++) {
-		bytes += (size_t)bin_ncached(&tc->bins[s], &tc->cold[s]) * slot_size(s);
+		/* Seen by another thread while the stack grows, the cursors may not belong together. */
+		unsigned n = bin_ncached(&tc->bins[s], &tc->cold[s]);
+		bytes += n > tc->cold[s].nslots ? 0 : n * slot_size(s);
 	}
 	return bytes;
 }
 
 /* ------------------------------------------------------------------ life */
 
-/* One piece of memory: the struct, the bins, the cold halves. */
+/*
+ * One piece of memory: the struct, the bins, the cold halves.  The fast path indexes bins by class
+ * without a bound, up to SC_LOOKUP_MAX: classes above a small tcache_max have an empty bin of zeros.
+ */
 static size_t
 tcache_bytes(unsigned nslots, size_t *bins_at, size_t *cold_at) {
+	size_t nbins = max_zu(nslots, sz_s2i(SC_LOOKUP_MAX) + 2u);
 	*bins_at = align_up(sizeof(tcache_t), CACHELINE);
-	*cold_at = *bins_at + nslots * sizeof(cache_bin_t);
+	*cold_at = *bins_at + nbins * sizeof(cache_bin_t);
 	return *cold_at + nslots * sizeof(tcache_cold_t);
 }
 
 tcache_t *
 tcache_new(tsd_t *tsd, arena_t *arena, size_t max, bool is_auto) {
 	size_t bins_at, cold_at;
-	unsigned nslots = max == 0 ? 2 : sz_s2i(max) + 2;
+	/* The fast path looks at the bins of all sizes of the lookup table, whatever may be cached. */
+	unsigned nslots = sz_s2i(max_zu(max, SC_LOOKUP_MAX)) + 2;
 	tcache_t *tc = meta_alloc(tcache_bytes(nslots, &bins_at, &cold_at));
 	if (tc == NULL) {
 		return NULL;
@@ -372,8 +403,10 @@ tcache_new(tsd_t *tsd, arena_t *arena, size_t max, bool is_auto) {
 	tc->cold = (tcache_cold_t *)((char *)tc + cold_at);
 	tc->nslots = nslots;
 	tc->is_auto = is_auto;
+	tc->interval = atomic_load_u64(&thread_event_sample_interval, MO_RELAXED);
 	for (unsigned s = 1; s < nslots; s++) {
-		tc->cold[s].max = (uint16_t)tcache_ncached_max_default(s - 1);
+		tc->cold[s].max = slot_size(s) > max ? 0
+		    : (uint16_t)tcache_ncached_max_default(s - 1);
 		tc->cold[s].to_sample = thread_event_draw_objects(tsd, slot_size(s));
 		bin_arm(&tc->bins[s], &tc->cold[s], slot_size(s));
 	}

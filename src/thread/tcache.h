@@ -46,6 +46,7 @@ typedef struct tcache_s {
 	ql_t link;            /* in the arena's list */
 	arena_t *arena;
 	bool is_auto;
+	uint64_t interval;    /* of sampling, when the gaps were drawn; by hand only: see tcache.c */
 	unsigned nslots;      /* bins, slot 0 included */
 	tcache_cold_t *cold;  /* nslots of them */
 	cache_bin_t *bins;    /* nslots of them, 64-byte aligned */
@@ -73,6 +74,10 @@ bool tcache_is_sample_after_count(tsd_t *tsd, tcache_t *tc, unsigned slot);
 /* An object, from the bin or by filling it; NULL: no memory (the request is uncounted). */
 void *tcache_take(tsd_t *tsd, tcache_t *tc, unsigned slot);
 void tcache_took_sample(tsd_t *tsd, tcache_t *tc, unsigned slot);
+/* A counted request was not served. */
+void tcache_uncount(tsd_t *tsd, tcache_t *tc, unsigned slot);
+/* The same for a request that only the fast path has counted, if it has; usize 0: too large. */
+void tcache_uncount_fast(tcache_t *tc, size_t usize);
 /* Puts an object of class slot-1 in. false: the bin holds nothing; the caller frees it. */
 bool tcache_has_taken(tsd_t *tsd, tcache_t *tc, unsigned slot, void *ptr);
 

@@ -232,15 +232,9 @@ tcaches_has_id_locked(unsigned *id) {
 	return *id < TCACHES_MAX;
 }
 
-static tcache_t *
-tcaches_make(tsd_t *tsd) {
-	arena_t *arena = tsd != NULL ? tsd->arena : arenas_get(0);
-	return tcache_new(tsd, arena, tcache_max_default, false);
-}
-
 int
 tcaches_create(tsd_t *tsd, unsigned *id) {
-	tcache_t *tc = tcaches_make(tsd);
+	tcache_t *tc = tsd == NULL ? NULL : tcache_new(tsd, tsd->arena, tcache_max_default, false);
 	if (tc == NULL) {
 		return EFAULT;
 	}

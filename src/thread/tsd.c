@@ -173,6 +173,36 @@ tsd_cleanup(void *arg) {
 	gate_exit(t);
 }
 
+/* Only the caches of the one thread left, and those made by hand, are still anybody's. */
+static void
+tsd_forget_caches(arena_t *a, const tsd_t *mine) {
+	ql_t *next;
+	if (!mutex_trylock(&a->tcache_list_mtx)) {
+		return; /* fork came from a signal handler that interrupted this very thread here */
+	}
+	for (ql_t *l = ql_first(&a->tcaches); l != NULL; l = next) {
+		const tcache_t *tc = container_of(l, tcache_t, link);
+		next = ql_next(&a->tcaches, l);
+		if (tc->is_auto && (mine == NULL || tc != mine->tcache)) {
+			ql_remove(l);
+		}
+	}
+	mutex_unlock(&a->tcache_list_mtx);
+}
+
+void
+tsd_postfork_child(void) {
+	const tsd_t *mine = tls_get()->tsd;
+	atomic_store_u32(&tsds.count, mine != NULL, MO_RELAXED);
+	for (unsigned i = 0; i < arenas_narenas_total(); i++) {
+		arena_t *a = arenas_get(i);
+		if (a != NULL) {
+			atomic_store_u32(&a->nthreads, mine != NULL && mine->arena == a, MO_RELAXED);
+			tsd_forget_caches(a, mine);
+		}
+	}
+}
+
 /*
  * What went through the cache is known from its cursors: every byte that was popped or is still
  * there was filled or pushed, so pushed = cached + popped + flushed - filled.

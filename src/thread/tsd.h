@@ -98,6 +98,9 @@ uint64_t tsd_deallocated(tsd_t *tsd);
 uint64_t *tsd_allocatedp(tsd_t *tsd);
 uint64_t *tsd_deallocatedp(tsd_t *tsd);
 
+/* In the child of a fork: the other threads are gone. */
+void tsd_postfork_child(void);
+
 /* Number of threads that have a tsd. */
 unsigned tsd_count(void);
 
