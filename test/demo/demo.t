@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# scripts/demo on the library of this build: it must say the truth, and its last line must be a command that works.
+. "$JEMALLOC_SRC/test/include/tap.sh" || exit 1
+for tool in redis-server redis-cli redis-benchmark; do
+	command -v $tool >/dev/null || skip_all "no $tool here"
+done
+[ "$(asks config.prof)" = true ] || skip_all "no profiler in this build"
+
+DEMO_NO_DEPS=1 DEMO_BUILD=$BUILD DEMO_DIR=$W/demo DEMO_REQUESTS=${DEMO_REQUESTS:-20000} timeout 150 "$SRC/scripts/demo" >said 2>errors </dev/null
+ok $? "scripts/demo" "$(tail -n 20 said)" "$(tail -n 20 errors)" || { done_testing; exit 1; }
+is "$(cat errors)" "" "it complains of nothing"
+is "$(realpath "$(sed -n "s/^process [0-9]* runs on //p" said)")" "$(realpath "$LIB")" "redis-server ran on this library"
+
+# section TITLE: the lines after the heading that begins so, up to the next empty one
+section() {
+	awk -v title="== $1" 'index($0, title) == 1 { on = 1; next } on && $0 == "" { exit } on' said
+}
+dump=$(section "the profile" | head -n 1)
+is "$(printf '%s' "$dump" | sed -E 's/[0-9]+\.[0-9]{8}T[0-9]{6}\.[0-9]{3}Z\.[0-9]+/NAME/')" "demo/dumps/redis.NAME.f.heap" "the dump has a time in its name"
+has "$(head -n 1 "$dump")" "heap_v2/" "it is a profile"
+has "$(tail -n 1 "$dump")" "# end " "that is complete"
+
+table=$(section "the ten functions" | awk '$2 ~ /[0-9]%$/ && $4 ~ /[0-9]%$/')
+is "$(printf '%s\n' "$table" | wc -l)" 10 "ten functions"
+is "$(printf '%s\n' "$table" | awk '{ print $6 }' | grep -c '+0x')" 0 "all of them have names"
+for name in _sdsnewlen lpInsert dictAddRaw zslInsert; do
+	printf '%s\n' "$table" | grep -q " $name "
+	ok $? "$name of redis is one of them" "$table"
+done
+share=$(printf '%s\n' "$table" | awk '{ sum += $2 } END { print int(sum + 0.5) }')
+ok "$([ "$share" -ge 95 ] && [ "$share" -le 101 ]; echo $?)" "they hold nearly all: $share %"
+# What redis counts is what it asked for and rounds up; the profile must come near.
+counted=$(sed -n 's/^== the ten functions.*itself counted \([0-9.]*\)M)$/\1/p' said)
+live=$(sed -n 's/.* live \([0-9.]*\)M in .*/\1/p' said | head -n 1)
+ok "$(awk -v a="$live" -v b="$counted" 'BEGIN { exit !(b > 0 && a > 0.85 * b && a < 1.15 * b) }'; echo $?)" "live $live M is near the $counted M that redis counts"
+
+commands=$(section "the commands that did it")
+for word in LD_LIBRARY_PATH= MALLOC_CONF=prof:true redis-server redis-benchmark shutdown jeprof; do
+	has "$commands" "$word" "the commands are there: $word"
+done
+next=$(tail -n 1 said)
+runs "the next command works: ${next%% *} ..." bash -c "$next"
+has "$(cat out)" "Total: " "and prints a table"
+is "$(ls "$W/demo")" "$(printf '%s\n' benchmark.out dumps jeprof.err redis.log)" "nothing else is left behind"
+done_testing
