@@ -234,8 +234,19 @@ imalloc(const imalloc_req_t *req) {
 	return p;
 }
 
+/* The fast path of the large classes that are cached. */
+static bool
+imalloc_large_is_done_fast(size_t size, void **p) {
+	return size > SC_LOOKUP_MAX && size <= tcache_max_default && cache_bin_has_popped(
+	    fast_bin((size_t)(sc_index_compute(size) + 1) << SC_LG_BIN_STRIDE), p);
+}
+
 void *
 imalloc_default(size_t size) {
+	void *p;
+	if (imalloc_large_is_done_fast(size, &p)) {
+		return p;
+	}
 	imalloc_req_t req = {size, 0, false, IMALLOC_TCACHE_AUTO, IMALLOC_ARENA_AUTO, "malloc"};
 	return imalloc(&req);
 }

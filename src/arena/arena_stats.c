@@ -70,7 +70,7 @@ stats_merge_pages(arena_t *a, arena_stats_t *out) {
 	base_stats_t base;
 	base_stats_read(a->base, &base);
 	size_t active = atomic_load_zu(&a->pac.nactive, MO_RELAXED);
-	size_t dirty = ecache_npages(&a->pac.dirty);
+	size_t dirty = pac_ndirty(&a->pac);
 	out->pactive += active;
 	out->pdirty += dirty;
 	out->pmuzzy += ecache_npages(&a->pac.muzzy);

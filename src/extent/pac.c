@@ -66,6 +66,65 @@ pac_zero(pac_t *pac, edata_t *e) {
 	}
 }
 
+/* ------------------------------------------------------------------ hot extents */
+
+/* What was in the slot; it is the caller's, its page-map elements still say hot. */
+static edata_t *
+pac_hot_swap(pac_t *pac, unsigned pind, edata_t *fresh) {
+	if (fresh != NULL) {
+		atomic_fetch_add_zu(&pac->nhot, fresh->size >> LG_PAGE, MO_RELAXED);
+	}
+	edata_t *old = atomic_exchange_p(&pac->hot[pind], fresh, MO_ACQ_REL);
+	if (old != NULL) {
+		atomic_fetch_sub_zu(&pac->nhot, old->size >> LG_PAGE, MO_RELAXED);
+		old->state = extent_state_active;
+	}
+	return old;
+}
+
+static void
+pac_hot_leave(pac_t *pac, edata_t *e) {
+	e->szind = SC_NSIZES;
+	e->is_sampled = false;
+	e->state = extent_state_hot;
+	emap_set_boundary(e);
+	edata_t *old = pac_hot_swap(pac, sz_psz_floor(e->size), e);
+	if (old != NULL) {
+		ecache_put(&pac->src, &pac->dirty, old);
+	}
+}
+
+/* NULL: none of this size. The caller of pac_alloc writes the page map. */
+static edata_t *
+pac_hot_take(pac_t *pac, size_t size, size_t alignment) {
+	unsigned pind = sz_psz_floor(size);
+	if (atomic_load_p(&pac->hot[pind], MO_RELAXED) == NULL) {
+		return NULL;
+	}
+	edata_t *e = pac_hot_swap(pac, pind, NULL);
+	if (e != NULL && (e->size != size || !is_aligned((uintptr_t)e->addr, max_zu(alignment, 1)))) {
+		ecache_put(&pac->src, &pac->dirty, e);
+		e = NULL;
+	}
+	return e;
+}
+
+static void
+pac_hot_flush(pac_t *pac) {
+	if (atomic_load_zu(&pac->nhot, MO_RELAXED) == 0) {
+		return;
+	}
+	for (unsigned i = 0; i < SC_NPSIZES; i++) {
+		edata_t *e = atomic_load_p(&pac->hot[i], MO_RELAXED) == NULL ? NULL
+		    : pac_hot_swap(pac, i, NULL);
+		if (e != NULL) {
+			ecache_put(&pac->src, &pac->dirty, e);
+		}
+	}
+}
+
+/* ------------------------------------------------------------------ allocation */
+
 /* Pages that lie unused but are still mapped. */
 static edata_t *
 pac_take_cached(pac_t *pac, size_t size, size_t alignment, unsigned lg_max_fit) {
@@ -93,12 +152,16 @@ pac_take_new(pac_t *pac, size_t size, size_t alignment) {
 edata_t *
 pac_alloc(pac_t *pac, size_t size, size_t alignment, bool zero) {
 	assert(size > 0 && (size & PAGE_MASK) == 0);
-	edata_t *e = pac_take_cached(pac, size, alignment, (unsigned)opt_lg_extent_max_active_fit);
+	edata_t *e = pac_hot_take(pac, size, alignment);
+	if (e == NULL) {
+		e = pac_take_cached(pac, size, alignment, (unsigned)opt_lg_extent_max_active_fit);
+	}
 	if (e == NULL) {
 		e = pac_take_new(pac, size, alignment);
 	}
 	if (e == NULL) {
 		/* No more to be had: rather break up something large than fail. */
+		pac_hot_flush(pac);
 		e = pac_take_cached(pac, size, alignment, 64);
 	}
 	if (e == NULL) {
@@ -184,6 +247,9 @@ pac_decay_is_due(const pac_decay_t *d, uint64_t now) {
 static void
 pac_decay_try(pac_t *pac, pac_decay_t *d, uint64_t now) {
 	if (pac_decay_is_due(d, now) && mutex_trylock(&d->decay.mtx)) {
+		if (d == &pac->decay_dirty) {
+			pac_hot_flush(pac);
+		}
 		pac_decay_run_locked(pac, d, now);
 		mutex_unlock(&d->decay.mtx);
 	}
@@ -198,6 +264,7 @@ pac_tick(pac_t *pac, uint64_t now) {
 static void
 pac_purge_one(pac_t *pac, pac_decay_t *d, uint64_t now, bool all) {
 	mutex_lock(&d->decay.mtx);
+	pac_hot_flush(pac);
 	if (all) {
 		pac_purge_to_locked(pac, d, 0);
 	} else {
@@ -219,6 +286,7 @@ pac_decay_ms_set(pac_t *pac, pac_decay_t *d, ssize_t ms, uint64_t now) {
 	}
 	mutex_lock(&d->decay.mtx);
 	decay_set_locked(&d->decay, ms, now);
+	pac_hot_flush(pac);
 	if (ms == 0) {
 		pac_purge_to_locked(pac, d, 0);
 	}
@@ -232,10 +300,13 @@ pac_dalloc(pac_t *pac, edata_t *e) {
 	assert(atomic_load_zu(&pac->nactive, MO_RELAXED) >= e->size >> LG_PAGE);
 	atomic_fetch_sub_zu(&pac->nactive, e->size >> LG_PAGE, MO_RELAXED);
 	e->is_zeroed = false;
-	ecache_put(&pac->src, &pac->dirty, e);
-	if (decay_ms(&pac->decay_dirty.decay) == 0) {
-		pac_tick(pac, nstime_monotonic_coarse_ns());
+	assert(!e->is_slab && e->recs == NULL);
+	if (likely(decay_ms(&pac->decay_dirty.decay) != 0)) {
+		pac_hot_leave(pac, e);
+		return;
 	}
+	ecache_put(&pac->src, &pac->dirty, e);
+	pac_tick(pac, nstime_monotonic_coarse_ns());
 }
 
 /* The unused pages directly behind e, active and e's to merge; NULL: not to be had. */

@@ -3,6 +3,9 @@
  *
  * A request is looked for in this order: dirty, muzzy, retained, new address space.  Freed pages
  * become dirty; decay moves them on (decay.h), driven by pac_tick() from whoever has the time.
+ * The extent of each page class that was freed last stays "hot" for a moment: taken and left by an
+ * atomic exchange, without a lock, whole and not coalesced; the next tick makes it plain dirty.  To
+ * all statistics it is dirty.
  * A decay's lock is taken before any cache's and held during a pass of purging, so that one thread
  * purges at a time; it is only ever tried on the ticking path.
  */
@@ -40,7 +43,15 @@ typedef struct pac_s {
 	pac_decay_t decay_muzzy;
 	atomic_zu_t mapped;   /* bytes in use, dirty or muzzy */
 	atomic_zu_t nactive;  /* pages in use */
+	atomic_zu_t nhot;     /* pages of hot extents */
+	atomic_p_t hot[SC_NPSIZES_MAX];
 } pac_t;
+
+/* Pages unused and not yet purged, hot ones included. */
+static inline size_t
+pac_ndirty(const pac_t *pac) {
+	return ecache_npages(&pac->dirty) + atomic_load_zu(&pac->nhot, MO_RELAXED);
+}
 
 /* Called outside all locks when the pages mapped by all arenas reach a new maximum; NULL: nobody cares. */
 extern void (*pac_new_maximum_hook)(void);

@@ -26,6 +26,7 @@ typedef enum {
 	extent_state_dirty,
 	extent_state_muzzy,
 	extent_state_retained,
+	extent_state_hot,     /* freed a moment ago, see extent/pac.h */
 	extent_state_shelter, /* see thread/shelter.h */
 	extent_state_count
 } extent_state_t;
