@@ -290,6 +290,9 @@ raw_lookup(const ctl_call_t *call, ctl_value_t *out) {
 		return EINVAL;
 	}
 	unsigned ind = elem_edata(elem)->arena_ind;
+	if (ind == ARENA_SAMPLED_IND) {
+		ind = 0; /* where its memory is counted */
+	}
 	return ctl_reply(call, &ind, sizeof(ind));
 }
 

@@ -50,6 +50,9 @@ set_arena(const ctl_call_t *call, const void *in) {
 		}
 		tsd->arena = to;
 		arenas_unbind(from);
+		if (atomic_load_u32(&from->nthreads, MO_RELAXED) == 0) {
+			arena_decay(from, true); /* nobody is left to visit it */
+		}
 	}
 	return 0;
 }

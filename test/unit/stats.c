@@ -134,13 +134,16 @@ test_json(void)
 	ok(strncmp(text, "{\"jemalloc\":{\"version\":\"", 24) == 0, "its head");
 	ok(strpbrk(text, "\n\t") == NULL && !has(": ") && !has(", "), "compact");
 	ok(longest < 64 << 10 && nchunks < 20, "in %zu pieces of up to %zu bytes", nchunks, longest);
-	static const char *const parts[] = { "\"config\":{", "\"system\":{\"thp_mode\":", "\"opt\":{",
-	    "\"arenas\":{\"narenas\":", "\"stats\":{\"allocated\":", "\"background_thread\":{",
+	static const char *const general[] = { "\"config\":{", "\"system\":{\"thp_mode\":", "\"opt\":{",
+	    "\"arenas\":{\"narenas\":", "\"global_var\":", "\"env_var\":" };
+	static const char *const parts[] = { "\"stats\":{\"allocated\":", "\"background_thread\":{",
 	    "\"mutexes\":{", "\"stats.arenas\":{", "\"0\":{\"name\":\"auto_0\"", "\"small\":{",
-	    "\"bins\":[{", "\"lextents\":[{", "\"extents\":[{", "\"global_var\":", "\"env_var\":" };
+	    "\"bins\":[{", "\"lextents\":[{", "\"extents\":[{" };
 
+	for (size_t i = 0; i < ARRAY_LEN(general); i++)
+		ok(has(general[i]), "it has %s", general[i]);
 	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
-		ok(has(parts[i]), "it has %s", parts[i]);
+		ok(has(parts[i]) || !config_stats, "it has %s", parts[i]);
 }
 
 static void
@@ -159,7 +162,7 @@ test_letters(void)
 		ok(is_json() && !has(c[i].part), "without %s", c[i].letter);
 	}
 	print("Ja");
-	ok(has("\"merged\":{"), "a alone forces the merged section");
+	ok(has("\"merged\":{") || !config_stats, "a alone forces the merged section");
 	print("Jgmdablxeh");
 	ok(is_json(), "nothing but the sums");
 	ok(text_len < 600, "is short (%zu)", text_len);
@@ -187,7 +190,7 @@ test_table(void)
 	    "\n                     ---\n", "  opt.dirty_decay_ms: " };
 
 	for (size_t i = 0; i < ARRAY_LEN(lines); i++)
-		ok(has(lines[i]), "it has %s", lines[i]);
+		ok(has(lines[i]) || !config_stats, "it has %s", lines[i]);
 	ok(has(" (arenas.dirty_decay_ms: "), "the present value behind the configured one");
 }
 
