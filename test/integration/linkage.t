@@ -12,7 +12,7 @@ has "$(cat out)" "library: no" "the C library serves it"
 compile_linked linked "$A/work.c"
 runs "linked" ./linked
 has "$(cat out)" "library: yes" "it serves the program"
-for conf in prof:true,lg_prof_sample:0 tcache:false narenas:1 junk:true zero:true percpu_arena:percpu \
+for conf in prof:true,lg_prof_sample:0 tcache:false narenas:1 junk:true zero:true abort_conf:false,percpu_arena:percpu \
     retain:false thp:always prof:true,prof_final:true,lg_prof_sample:10; do
 	runs "linked, $conf" env MALLOC_CONF="$conf" ./linked
 done

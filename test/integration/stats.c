@@ -289,7 +289,7 @@ int
 main(int argc, char **argv)
 {
 	static const char *const confs[] = { "tcache:false", "narenas:1", "tcache_max:4096",
-	    "prof:true,lg_prof_sample:10", "percpu_arena:percpu", "zero:true", "retain:false" };
+	    "prof:true,lg_prof_sample:10", "abort_conf:false,percpu_arena:percpu", "zero:true", "retain:false" };
 	static struct test_result r;
 
 	test_children(argc, argv, children);

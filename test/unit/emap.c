@@ -1,0 +1,155 @@
+/* meta/emap.h: what is written for an extent is found at its addresses, and nothing else is. */
+#include "core.h"
+
+#include "meta/emap.h"
+
+#define GRANULE ((size_t)1 << EMAP_LG_GRANULE)
+
+/* Far from everything that is mapped: no memory is touched there, only the map. */
+#define FAR ((char *)(uintptr_t)0x123440000000)
+
+static edata_t
+extent(char *addr, size_t npages) {
+	edata_t e;
+	memset(&e, 0, sizeof(e));
+	edata_init(&e, addr, npages * PAGE, true, false);
+	return e;
+}
+
+static ALIGNED(EDATA_ALIGN) edata_t one, two;
+
+/* Number of granules in the range whose element names e. */
+static size_t
+granules_of(const edata_t *e, const char *from, size_t size) {
+	size_t n = 0;
+	for (size_t off = 0; off < size; off += GRANULE) {
+		n += emap_edata(from + off) == e;
+	}
+	return n;
+}
+
+static void
+test_lookup(void) {
+	is_uint(emap_elem(FAR), 0, "never mapped: nothing");
+	is_uint(emap_elem_any((void *)(uintptr_t)UINT64_C(0xffff800000000000)), 0, "upper half: nothing");
+	is_uint(emap_elem_any((void *)(uintptr_t)SIZE_MAX), 0, "last address: nothing");
+	is_uint(emap_elem(NULL), 0, "NULL: nothing");
+	is_int(emap_reserve(FAR, PAGE), 0, "leaves can be made");
+	is_uint(emap_elem(FAR), 0, "a fresh leaf says nothing");
+	is_int(emap_reserve((void *)(uintptr_t)UINT64_C(0x1000000000000), PAGE), ENOMEM, "beyond 48 bits");
+	is_int(emap_reserve(FAR, SIZE_MAX), ENOMEM, "a range that wraps");
+	is_int(emap_reserve(FAR, 0), ENOMEM, "no range");
+}
+
+static void
+test_boundary(void) {
+	one = extent(FAR + 16 * PAGE, 8);
+	one.szind = SC_NSIZES;
+	one.state = extent_state_muzzy;
+	is_int(emap_reserve(FAR, 64 * PAGE), 0, "room in the map");
+	emap_set_boundary(&one);
+	is_uint(granules_of(&one, FAR, 64 * PAGE), PAGE / GRANULE + 1, "first page and last granule");
+	ok(emap_edata(one.addr) == &one && emap_edata(edata_end(&one) - 1) == &one, "at both ends");
+	is_uint(elem_state(emap_elem(one.addr)), extent_state_muzzy, "with the state");
+	is_uint(emap_elem(one.addr) >> ELEM_BIN_SHIFT, 0, "an unused extent has no bin");
+	two = extent(FAR + 24 * PAGE, 1);
+	two.szind = SC_NSIZES;
+	emap_set_boundary(&two);
+	is_uint(granules_of(&two, FAR, 64 * PAGE), PAGE / GRANULE, "one page: all its granules");
+	ok(emap_edata(two.addr - 1) == &one && emap_edata(two.addr) == &two, "neighbours are told apart");
+	emap_clear_boundary(&one);
+	emap_clear_boundary(&two);
+	is_uint(granules_of(NULL, FAR, 64 * PAGE), 64 * PAGE / GRANULE, "cleared: nothing again");
+}
+
+static void
+test_slab(void) {
+	one = extent(FAR + 3 * PAGE, 5);
+	one.is_slab = true;
+	one.szind = 7;
+	emap_set_slab(&one);
+	is_uint(granules_of(&one, FAR, 64 * PAGE), 5 * PAGE / GRANULE, "a slab is found everywhere");
+	uint64_t elem = emap_elem(one.addr + 2 * PAGE + 17);
+	ok((elem & ELEM_SLAB) != 0 && (elem & ELEM_SAMPLED) == 0, "marked as slab");
+	is_uint(elem >> ELEM_BIN_SHIFT, 8 * SC_BIN_STRIDE, "with the offset of its class' bin");
+	one.is_sampled = true;
+	emap_set_slab(&one);
+	elem = emap_elem(one.addr + PAGE);
+	ok((elem & ELEM_SAMPLED) != 0 && elem >> ELEM_BIN_SHIFT == 0, "sampled: no bin");
+	emap_clear_slab_interior(&one);
+	is_uint(granules_of(&one, FAR, 64 * PAGE), PAGE / GRANULE, "the first page stays");
+	emap_clear_boundary(&one);
+	is_uint(granules_of(NULL, FAR, 64 * PAGE), 64 * PAGE / GRANULE, "nothing is left");
+}
+
+static void
+test_large_bins(void) {
+	unsigned bad = 0;
+	for (szind_t i = SC_NBINS; i <= SC_NSIZES; i++) {
+		one = extent(FAR, 4);
+		one.szind = (uint8_t)i;
+		emap_set_boundary(&one);
+		uint64_t want = i < emap_ncacheable ? (i + 1) * SC_BIN_STRIDE : 0;
+		bad += emap_elem(FAR) >> ELEM_BIN_SHIFT != want;
+		bad += (emap_elem(FAR) & (ELEM_SLAB | ELEM_SAMPLED)) != 0;
+	}
+	emap_clear_boundary(&one);
+	is_uint(bad, 0, "large classes: a bin if they are cached");
+	ok(emap_ncacheable > SC_NBINS || PAGE > 4096, "%u classes are cached", emap_ncacheable);
+}
+
+/* Across the border of two leaves. */
+static void
+test_leaf_border(void) {
+	char *border = (char *)(((uintptr_t)FAR >> EMAP_LG_LEAF << EMAP_LG_LEAF) +
+	    ((uintptr_t)1 << EMAP_LG_LEAF) * 3);
+	size_t before = emap_bytes();
+	one = extent(border - 2 * PAGE, 4);
+	one.is_slab = true;
+	one.szind = 1;
+	is_int(emap_reserve(one.addr, one.size), 0, "leaves on both sides");
+	size_t after = emap_bytes();
+	is_uint(after - before, 2 * 4096, "two pieces of map more");
+	is_int(emap_reserve(one.addr, one.size), 0, "again");
+	is_uint(emap_bytes(), after, "are counted once");
+	emap_set_slab(&one);
+	is_uint(granules_of(&one, border - 8 * PAGE, 16 * PAGE), 4 * PAGE / GRANULE, "found on both sides");
+	emap_clear_slab_interior(&one);
+	emap_clear_boundary(&one);
+	is_uint(granules_of(&one, border - 8 * PAGE, 16 * PAGE), 0, "and gone from both");
+}
+
+/* Live objects of this process: each address is found in its extent. */
+static void
+test_live(void) {
+	unsigned bad = 0;
+	uint64_t seed = 5;
+	for (unsigned i = 0; i < 3000; i++) {
+		size_t size = 1 + core_below(&seed, i % 10 == 0 ? 40 * PAGE : 4000);
+		char *p = keep(malloc(size));
+		uint64_t elem = emap_elem(p);
+		const edata_t *e = elem_edata(elem);
+		bad += elem_state(elem) != extent_state_active || e == NULL;
+		bad += e != NULL && (p < e->addr || p + size > edata_end(e));
+		bad += e != NULL && ((elem & ELEM_SLAB) != 0) != e->is_slab;
+		if (i % 3 != 0) {
+			free(p);
+		}
+	}
+	is_uint(bad, 0, "3000 live objects are found in their extents");
+}
+
+static void
+body(void) {
+	test_lookup();
+	test_boundary();
+	test_slab();
+	test_large_bins();
+	test_leaf_border();
+	test_live();
+}
+
+int
+main(int argc, char **argv) {
+	return core_run_all_pages(argc, argv, body);
+}
