@@ -9,7 +9,7 @@
 #include "os/nstime.h"
 #include "prof.h"
 #include "thread/shelter.h"
-#include "thread/tcache.h"
+#include "thread/tcache_set.h"
 #include "thread/thread_event.h"
 
 bool opt_abort = CONFIG_DEBUG;
@@ -93,7 +93,7 @@ imalloc_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, unsigned nreq
 	if (a == NULL) {
 		return NULL;
 	}
-	void *p = arena_malloc_sampled(a, usize, req->alignment, req->zero || opt_zero,
+	void *p = arenas_malloc_sampled(a, usize, req->alignment, req->zero || opt_zero,
 	    nrequests, &rec);
 	if (p != NULL && rec != NULL) {
 		tsd->tls->inside++;
@@ -443,6 +443,28 @@ irealloc_by_moving(tsd_t *tsd, void *ptr, size_t old, const imalloc_req_t *req, 
 	return p;
 }
 
+/*
+ * A large object that was resized in place is a new one to the profiler as well: if it is due to be
+ * a sample it moves to where samples live.
+ */
+static void *
+irealloc_as_sample(tsd_t *tsd, void *ptr, const imalloc_req_t *req, size_t usize) {
+	if (tsd == NULL || likely(!thread_event_is_sample(tsd, usize)) || !imalloc_may_sample(tsd)) {
+		return ptr;
+	}
+	imalloc_req_t fresh = *req;
+	fresh.zero = false; /* the old object already is, where it must be */
+	void *p = imalloc_sample(tsd, &fresh, usize, 1);
+	if (p == NULL) {
+		return ptr;
+	}
+	tsd->direct_alloc += usize;
+	tsd->counted_alloc += usize;
+	memcpy(p, ptr, usize);
+	ifree_in_gate(tsd, ptr, req->tcache);
+	return p;
+}
+
 static void *
 irealloc_in_gate(struct tls_s *t, void *ptr, const imalloc_req_t *req) {
 	tsd_t *tsd = tsd_fetch_in_gate(t);
@@ -457,9 +479,12 @@ irealloc_in_gate(struct tls_s *t, void *ptr, const imalloc_req_t *req) {
 	size_t old = arena_usize(ptr, elem);
 	bool is_aligned_enough = req->alignment == 0 ||
 	    ((uintptr_t)ptr & (req->alignment - 1)) == 0;
-	if (is_aligned_enough && (usize == old ||
-	    irealloc_is_done_in_place(tsd, ptr, elem, usize, usize, req->zero))) {
+	if (is_aligned_enough && usize == old) {
 		return ptr;
+	}
+	if (is_aligned_enough &&
+	    irealloc_is_done_in_place(tsd, ptr, elem, usize, usize, req->zero)) {
+		return irealloc_as_sample(tsd, ptr, req, usize);
 	}
 	return irealloc_by_moving(tsd, ptr, old, req, usize);
 }
