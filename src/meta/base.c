@@ -1,6 +1,7 @@
 /* Blocks double from 64 KiB to 2 MiB, so a process of one thread maps little and touches less. */
 #include "meta/base.h"
 
+#include "meta/sc.h"
 #include "os/pages.h"
 #include "os/witness.h"
 #include "util/assert.h"
@@ -88,6 +89,9 @@ base_alloc_locked(base_t *base, size_t size, size_t alignment) {
 static void *
 base_alloc_counted(base_t *base, size_t size, size_t alignment, size_t edata) {
 	alignment = max_zu(alignment, BASE_ALIGN_MIN);
+	if (size > SC_LARGE_MAXCLASS) {
+		return NULL;
+	}
 	size = align_up(size, BASE_ALIGN_MIN);
 	mutex_lock(&base->mtx);
 	void *p = base_alloc_locked(base, size, alignment);

@@ -58,7 +58,7 @@ emap_count_pieces(uintptr_t from, uintptr_t last) {
 int
 emap_reserve(const void *addr, size_t size) {
 	uintptr_t a = (uintptr_t)addr;
-	if (size == 0 || (a >> 48) != 0 || ((a + size - 1) >> 48) != 0) {
+	if (size == 0 || (a >> 48) != 0 || size > ((uintptr_t)1 << 48) - a) {
 		return ENOMEM;
 	}
 	for (size_t i = a >> EMAP_LG_LEAF; i <= (a + size - 1) >> EMAP_LG_LEAF; i++) {

@@ -1,0 +1,151 @@
+/* meta/base.h over pages of our own: placement, counts, what happens when there are no pages. */
+#include "core.h"
+
+#include "meta/base.h"
+#include "util/bits.h"
+
+#include <sys/mman.h>
+
+static struct {
+	size_t mapped;
+	unsigned nmaps;
+	unsigned nunmaps;
+	unsigned fail_from; /* from this map on there is nothing; 0: never */
+	size_t largest;
+} source;
+
+static void *
+source_map(void *ctx, size_t size) {
+	if (ctx != &source || (size & PAGE_MASK) != 0) {
+		bail_out("map called wrongly");
+	}
+	source.nmaps++;
+	if (source.fail_from != 0 && source.nmaps >= source.fail_from) {
+		return NULL;
+	}
+	source.mapped += size;
+	source.largest = max_zu(source.largest, size);
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static void
+source_unmap(void *ctx, void *addr, size_t size) {
+	(void)ctx;
+	source.mapped -= size;
+	source.nunmaps++;
+	munmap(addr, size);
+}
+
+static const base_pages_t pages = {source_map, source_unmap, &source};
+
+#define N_PIECES 4000
+
+static struct {
+	char *p;
+	size_t size;
+	unsigned char fill;
+} pieces[N_PIECES];
+
+/* Every piece is zeroed, aligned, and keeps its content while the others are written. */
+static void
+test_pieces(void) {
+	uint64_t seed = 9;
+	unsigned bad = 0;
+	size_t asked = 0;
+	base_stats_t st;
+	base_t *base = base_new(&pages);
+	ok(base != NULL && source.nmaps == 1, "a base lives in its first block");
+	base_stats_read(base, &st);
+	size_t at_first = st.allocated;
+	for (unsigned i = 0; i < N_PIECES; i++) {
+		size_t size = 1 + core_below(&seed, i % 50 == 0 ? 20000 : 300);
+		size_t alignment = (size_t)1 << core_below(&seed, 9);
+		char *p = base_alloc(base, size, alignment);
+		bad += p == NULL || ((uintptr_t)p & (max_zu(alignment, 16) - 1)) != 0;
+		bad += !is_filled(p, 0, size);
+		pieces[i].p = p;
+		pieces[i].size = size;
+		pieces[i].fill = (unsigned char)test_random(&seed);
+		memset(p, pieces[i].fill, size);
+		asked += align_up(size, 16);
+	}
+	is_uint(bad, 0, "pieces are aligned and zeroed");
+	for (unsigned i = 0; i < N_PIECES; i++) {
+		bad += !is_filled(pieces[i].p, pieces[i].fill, pieces[i].size);
+	}
+	is_uint(bad, 0, "and do not overlap");
+	base_stats_read(base, &st);
+	is_uint(st.allocated - at_first, asked, "allocated: what was handed out");
+	is_uint(st.mapped, source.mapped, "mapped: what came from the source");
+	ok(st.resident <= st.mapped && st.resident >= st.allocated, "resident %zu between allocated %zu "
+	    "and mapped %zu", st.resident, st.allocated, st.mapped);
+	ok(st.mapped <= 3 * st.allocated + ((size_t)256 << 10), "no great waste");
+	is_uint(st.edata, 0, "no descriptors yet");
+	ok(base_alloc_edata(base, 128, 128) != NULL, "a descriptor");
+	base_stats_read(base, &st);
+	is_uint(st.edata, 128, "is counted apart");
+	unsigned nmaps = source.nmaps;
+	base_delete(base);
+	is_uint(source.nunmaps, nmaps, "all blocks go back");
+	is_uint(source.mapped, 0, "to the last byte");
+}
+
+/* Blocks double up to 2 MiB; an odd large piece gets a block that fits. */
+static void
+test_growth(void) {
+	memset(&source, 0, sizeof(source));
+	base_t *base = base_new(&pages);
+	for (size_t total = 0; total < (size_t)24 << 20; total += 4096) {
+		if (base_alloc(base, 4096, 16) == NULL) {
+			fail("out of memory");
+			break;
+		}
+	}
+	ok(source.nmaps <= 6 + 13, "24 MiB in %u blocks", source.nmaps);
+	is_uint(source.largest, (size_t)2 << 20, "of at most 2 MiB");
+	char *p = base_alloc(base, (size_t)5 << 20, (size_t)1 << 20);
+	is_ptr_aligned(p, (size_t)1 << 20, "5 MiB aligned to 1 MiB");
+	memset(p, 1, (size_t)5 << 20);
+	base_delete(base);
+	is_uint(source.mapped, 0, "all given back");
+}
+
+static void
+test_no_memory(void) {
+	memset(&source, 0, sizeof(source));
+	source.fail_from = 1;
+	ok(base_new(&pages) == NULL, "no pages, no base");
+	source.fail_from = 3;
+	base_t *base = base_new(&pages);
+	ok(base != NULL, "a base from the second map");
+	unsigned n = 0;
+	while (base_alloc(base, 1000, 16) != NULL) {
+		n++;
+	}
+	ok(n >= 60, "the first block still serves (%u)", n);
+	base_stats_t before, after;
+	base_stats_read(base, &before);
+	ok(base_alloc(base, 1000, 16) == NULL && base_alloc(base, 100000, 16) == NULL, "then NULL");
+	ok(base_alloc(base, SIZE_MAX, 16) == NULL, "NULL for the largest number");
+	ok(base_alloc(base, SIZE_MAX - 4096, 4096) == NULL, "and for one near it");
+	base_stats_read(base, &after);
+	ok(memcmp(&before, &after, sizeof(before)) == 0, "failures count for nothing");
+	source.fail_from = 0;
+	ok(base_alloc(base, 1000, 16) != NULL, "and when there are pages again it goes on");
+	base_delete(base);
+	is_uint(source.mapped, 0, "nothing leaks");
+}
+
+static void
+body(void) {
+	test_pieces();
+	test_growth();
+	test_no_memory();
+	ok(base_b0() != NULL, "the process has its own");
+}
+
+int
+main(int argc, char **argv) {
+	return core_run_all_pages(argc, argv, body);
+}
