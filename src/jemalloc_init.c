@@ -78,6 +78,7 @@ boot_options(void) {
 }
 
 static thread_event_hook_t *const boot_event_hooks[] = {
+	tcache_heartbeat,
 	peak_heartbeat,
 	config_prof ? prof_heartbeat : NULL,
 	NULL
@@ -85,6 +86,7 @@ static thread_event_hook_t *const boot_event_hooks[] = {
 
 static thread_event_hook_t *const boot_event_hooks_with_stats[] = {
 	stats_interval_event,
+	tcache_heartbeat,
 	peak_heartbeat,
 	config_prof ? prof_heartbeat : NULL,
 	NULL

@@ -8,6 +8,7 @@
 
 #include "arena/arena_stats.h"
 #include "arena/arenas.h"
+#include "arena/inspect.h"
 #include "meta/freepool.h"
 #include "os/gate.h"
 #include "os/malloc_io.h"

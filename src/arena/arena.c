@@ -1,7 +1,6 @@
 /* An arena's set-up, and its small objects; large ones are in large.c. */
 #include "arena/arena.h"
 
-#include "arena/arenas.h"
 #include "arena/safety.h"
 #include "meta/freepool.h"
 #include "os/nstime.h"
@@ -47,7 +46,7 @@ arena_name_default(arena_t *a) {
 }
 
 arena_t *
-arena_new(unsigned ind, bool is_auto) {
+arena_new(unsigned ind, bool is_auto, ssize_t dirty_ms, ssize_t muzzy_ms) {
 	base_t *base = ind == 0 ? base_b0() : base_new(NULL);
 	arena_t *a = base == NULL ? NULL : base_alloc(base, sizeof(arena_t), CACHELINE);
 	if (a == NULL) {
@@ -63,8 +62,7 @@ arena_new(unsigned ind, bool is_auto) {
 	mutex_init(&a->tcache_list_mtx, "tcache_list", WITNESS_RANK_TCACHE_LIST);
 	mutex_init(&a->large_mtx, "large", WITNESS_RANK_LARGE_LIST);
 	ql_init(&a->tcaches);
-	pac_init(&a->pac, base, ind, arenas_decay_ms_default_get(true),
-	    arenas_decay_ms_default_get(false), nstime_monotonic_coarse_ns());
+	pac_init(&a->pac, base, ind, dirty_ms, muzzy_ms, nstime_monotonic_coarse_ns());
 	arena_name_default(a);
 	return a;
 fail:
@@ -86,8 +84,7 @@ arena_slab_new(arena_t *a, szind_t szind, unsigned shard) {
 
 static void
 arena_slab_delete(edata_t *e) {
-	arena_t *a = e->arena_ind == ARENA_SAMPLED_IND ? arenas_sampled_get()
-	    : arenas_get(e->arena_ind);
+	arena_t *a = arena_table_get(e->arena_ind);
 	assert(a != NULL);
 	slab_fini(e);
 	pac_dalloc(&a->pac, e);
@@ -119,11 +116,6 @@ arena_small_fill(arena_t *a, szind_t szind, unsigned shard, void **out, unsigned
 	return got;
 }
 
-static arena_t *
-arena_of(const edata_t *e) {
-	return e->arena_ind == ARENA_SAMPLED_IND ? arenas_sampled_get() : arenas_get(e->arena_ind);
-}
-
 /* The slab of a region on its way back; a pointer that is in none ends the process. */
 static edata_t *
 arena_slab_of(const void *ptr) {
@@ -144,7 +136,7 @@ arena_flush_one_bin(szind_t szind, void **ptrs, unsigned n, edata_t **empty) {
 	edata_t *first = arena_slab_of(ptrs[0]);
 	uint16_t ind = first->arena_ind;
 	uint8_t shard = first->bin_shard;
-	bin_t *bin = arena_bin(arena_of(first), szind, shard);
+	bin_t *bin = arena_bin(arena_table_get(ind), szind, shard);
 	unsigned kept = 0;
 	mutex_lock(&bin->mtx);
 	for (unsigned i = 0; i < n; i++) {
@@ -221,27 +213,16 @@ arena_dalloc(void *ptr, uint64_t elem) {
 	arena_small_flush(e->szind, &ptr, 1);
 }
 
-void *
-arena_malloc_sampled(arena_t *a, size_t usize, size_t alignment, bool zero, unsigned nrequests,
-    sample_rec_t **rec) {
-	if (usize >= SC_LARGE_MINCLASS || alignment > PAGE) {
-		void *p = arena_malloc(a, usize, alignment, zero, nrequests);
-		*rec = p == NULL ? NULL : meta_alloc(sizeof(sample_rec_t));
-		if (*rec != NULL) {
-			edata_t *e = emap_edata(p);
-			e->recs = *rec;
-			e->is_sampled = true;
-			emap_set_boundary(e);
-		}
-		return p;
+sample_rec_t *
+arena_large_make_sampled(void *ptr) {
+	edata_t *e = emap_edata(ptr);
+	assert(!e->is_slab && e->recs == NULL);
+	e->recs = meta_alloc(sizeof(sample_rec_t));
+	if (e->recs != NULL) {
+		e->is_sampled = true;
+		emap_set_boundary(e);
 	}
-	arena_t *hidden = arenas_sampled();
-	*rec = NULL;
-	void *p = arena_malloc(hidden != NULL ? hidden : a, usize, alignment, zero, nrequests);
-	if (p != NULL && hidden != NULL) {
-		*rec = slab_rec(emap_edata(p), p);
-	}
-	return p;
+	return e->recs;
 }
 
 sample_rec_t *

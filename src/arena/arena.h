@@ -9,12 +9,11 @@
 #ifndef ARENA_ARENA_H
 #define ARENA_ARENA_H
 
+#include "arena/arena_table.h"
 #include "arena/bin.h"
 #include "extent/pac.h"
 
 #define ARENA_NAME_LEN 32
-#define ARENA_LIMIT 4095u          /* arenas that a user can see: 0 .. 4094 - 1 */
-#define ARENA_SAMPLED_IND 4095u    /* the hidden one */
 
 typedef struct arena_large_count_s {
 	atomic_u64_t nmalloc;
@@ -59,8 +58,8 @@ arena_may_be_sampled(const void *ptr) {
 	return arena_sampled_map[((uintptr_t)ptr >> SAMPLED_MAP_LG_PIECE) % SAMPLED_MAP_SIZE] != 0;
 }
 
-/* NULL: no memory. */
-arena_t *arena_new(unsigned ind, bool is_auto);
+/* Decay times in milliseconds. NULL: no memory. */
+arena_t *arena_new(unsigned ind, bool is_auto, ssize_t dirty_ms, ssize_t muzzy_ms);
 
 static inline unsigned
 arena_ind_get(const arena_t *a) {
@@ -94,9 +93,8 @@ int arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max
 void arena_large_count_requests(arena_t *a, szind_t szind, uint64_t nrequests, unsigned nfills,
     unsigned nflushes);
 
-/* A sampled object and its record; is_small if usize is a small class. */
-void *arena_malloc_sampled(arena_t *a, size_t usize, size_t alignment, bool zero,
-    unsigned nrequests, sample_rec_t **rec);
+/* Gives a large object a record, which makes it a sampled one; NULL: no memory. */
+sample_rec_t *arena_large_make_sampled(void *ptr);
 /* The record of a sampled object, NULL if it is not one. */
 sample_rec_t *arena_sample_rec(const void *ptr, uint64_t elem);
 

@@ -96,12 +96,4 @@ typedef struct arena_stats_s {
 	mutex_prof_data_t mutexes[arena_mutex_count];
 } arena_stats_t;
 
-struct arena_s;
-/* Bytes cached by the thread cache with this link in its arena list; set by thread/tcache. */
-extern size_t (*arena_tcache_bytes_hook)(ql_t *tcache_link);
-/* Adds what arena counts now to *out (zeroed by the caller before the first). */
-void arena_stats_merge(struct arena_s *arena, arena_stats_t *out);
-/* Zeroes the contention counters of all the arena's locks. */
-void arena_mutexes_reset(struct arena_s *arena);
-
 #endif

@@ -13,8 +13,6 @@ fxp_t opt_narenas_ratio = (fxp_t)4 << 16;
 
 static struct {
 	mutex_t mtx;
-	atomic_p_t table[ARENA_LIMIT];
-	atomic_p_t sampled;
 	atomic_u32_t total;
 	unsigned narenas_auto;
 	atomic_u64_t next_tick;
@@ -34,21 +32,22 @@ arenas_narenas_auto(void) {
 
 arena_t *
 arenas_get(unsigned ind) {
-	return ind < ARENA_LIMIT ? atomic_load_p(&arenas.table[ind], MO_ACQUIRE) : NULL;
+	return ind < ARENA_LIMIT ? arena_table_get(ind) : NULL;
 }
 
 arena_t *
 arenas_sampled_get(void) {
-	return atomic_load_p(&arenas.sampled, MO_ACQUIRE);
+	return arena_table_get(ARENA_SAMPLED_IND);
 }
 
 static arena_t *
 arenas_init_locked(unsigned ind, bool is_auto) {
 	arena_t *a = arenas_get(ind);
 	if (a == NULL) {
-		a = arena_new(ind, is_auto);
+		a = arena_new(ind, is_auto, arenas_decay_ms_default_get(true),
+		    arenas_decay_ms_default_get(false));
 		if (a != NULL) {
-			atomic_store_p(&arenas.table[ind], a, MO_RELEASE);
+			arena_table_set(ind, a);
 		}
 	}
 	return a;
@@ -136,12 +135,16 @@ arenas_sampled(void) {
 	}
 	mutex_lock(&arenas.mtx);
 	a = arenas_sampled_get();
-	if (a == NULL && (a = arena_new(ARENA_SAMPLED_IND, false)) != NULL) {
+	if (a == NULL) {
+		a = arena_new(ARENA_SAMPLED_IND, false, arenas_decay_ms_default_get(true),
+		    arenas_decay_ms_default_get(false));
+	}
+	if (a != NULL && arenas_sampled_get() == NULL) {
 		/* Whole pieces of their own, never given back: what is marked stays true. */
 		a->pac.src.grow_alignment = max_zu((size_t)1 << SAMPLED_MAP_LG_PIECE, PAGE);
 		a->pac.src.grow_next = a->pac.src.grow_alignment;
 		a->pac.src.grown = arenas_sampled_grown;
-		atomic_store_p(&arenas.sampled, a, MO_RELEASE);
+		arena_table_set(ARENA_SAMPLED_IND, a);
 	}
 	mutex_unlock(&arenas.mtx);
 	return a;
@@ -210,4 +213,19 @@ arenas_tick(uint64_t now) {
 	if (sampled != NULL) {
 		pac_tick(&sampled->pac, now);
 	}
+}
+
+void *
+arenas_malloc_sampled(arena_t *a, size_t usize, size_t alignment, bool zero, unsigned nrequests,
+    sample_rec_t **rec) {
+	bool is_small = usize < SC_LARGE_MINCLASS && alignment <= PAGE;
+	arena_t *hidden = is_small ? arenas_sampled() : NULL;
+	void *p = arena_malloc(hidden != NULL ? hidden : a, usize, alignment, zero, nrequests);
+	*rec = NULL;
+	if (p != NULL && hidden != NULL) {
+		*rec = slab_rec(emap_edata(p), p);
+	} else if (p != NULL && !is_small) {
+		*rec = arena_large_make_sampled(p);
+	}
+	return p;
 }

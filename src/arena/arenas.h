@@ -38,6 +38,13 @@ arena_t *arenas_sampled(void);
 /* The same if it is there. */
 arena_t *arenas_sampled_get(void);
 
+/*
+ * A sampled object and its record, *rec NULL if there is no memory for that: small ones lie in the
+ * hidden arena, large ones in a.  nrequests: as in arena_malloc.
+ */
+void *arenas_malloc_sampled(arena_t *a, size_t usize, size_t alignment, bool zero,
+    unsigned nrequests, sample_rec_t **rec);
+
 /* Decay of all arenas, at most every few milliseconds whoever calls. now: coarse monotonic. */
 void arenas_tick(uint64_t now);
 

@@ -7,7 +7,6 @@
  */
 #include "arena/arena.h"
 
-#include "arena/arenas.h"
 #include "meta/freepool.h"
 #include "util/hash.h"
 
@@ -90,7 +89,7 @@ arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero) {
 
 static arena_t *
 large_arena(const edata_t *e) {
-	arena_t *a = arenas_get(e->arena_ind);
+	arena_t *a = arena_table_get(e->arena_ind);
 	assert(a != NULL);
 	return a;
 }

@@ -5,6 +5,7 @@
 #include "ctl/ctl_snapshot.h"
 
 #include "arena/arenas.h"
+#include "arena/inspect.h"
 #include "meta/freepool.h"
 #include "prof.h"
 #include "util/assert.h"

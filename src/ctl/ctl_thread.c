@@ -8,7 +8,7 @@
 #include "os/thread.h"
 #include "prof.h"
 #include "thread/peak.h"
-#include "thread/tcache.h"
+#include "thread/tcache_set.h"
 #include "thread/tsd.h"
 #include "util/assert.h"
 

@@ -20,7 +20,6 @@
 
 unsigned lg_page;
 size_t page_size;
-size_t os_page_size;
 
 bool opt_trust_madvise = false;
 thp_mode_t opt_thp = thp_mode_default;

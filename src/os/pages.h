@@ -9,6 +9,7 @@
 #ifndef OS_PAGES_H
 #define OS_PAGES_H
 
+#include "os/sys.h"
 #include "util/bits.h"
 #include "util/compiler.h"
 
@@ -29,8 +30,6 @@
 
 extern HIDDEN unsigned lg_page;
 extern HIDDEN size_t page_size;
-/* What the kernel uses; PAGE is a multiple of it. */
-extern HIDDEN size_t os_page_size;
 
 typedef enum {
 	thp_mode_default,

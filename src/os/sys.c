@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "os/nstime.h"
-#include "os/pages.h"
 #include "util/assert.h"
 #include "util/atomic.h"
 #include "util/bits.h"
@@ -112,6 +111,7 @@ const struct os_hooks_s os_hooks_real = {
 	.pthread_create = pthread_create,
 };
 
+size_t os_page_size;
 const struct os_hooks_s *os_hooks = &os_hooks_real;
 
 unsigned long

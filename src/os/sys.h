@@ -44,6 +44,9 @@ struct os_hooks_s {
 extern HIDDEN const struct os_hooks_s os_hooks_real;
 extern HIDDEN const struct os_hooks_s *os_hooks;
 
+/* The kernel's page size; set by os/pages at boot. */
+extern HIDDEN size_t os_page_size;
+
 /*
  * Value of an environment variable; NULL in a set-user-id process (unless built with
  * --enable-force-getenv), when it is unset, or before the C library has its environment.

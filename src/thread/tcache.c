@@ -1,9 +1,8 @@
-/* Filling, flushing and upkeep of one cache. Settings and caches by hand are in tcache_set.c. */
+/* Filling, flushing and upkeep of one cache. Limits are in tcache_limits.c, changes and caches by hand in tcache_set.c. */
 #include "thread/tcache.h"
 
 #include "arena/arenas.h"
 #include "meta/freepool.h"
-#include "thread/tcache_set.h"
 #include "thread/thread_event.h"
 
 /* Room of a stack when it is first used. */
@@ -362,6 +361,13 @@ tcache_gc_step(tsd_t *tsd, tcache_t *tc) {
 	if (n > 1) {
 		b->empty = b->head + (n + 1) / 2;
 		c->is_marked = true;
+	}
+}
+
+void
+tcache_heartbeat(tsd_t *tsd, uint64_t bytes UNUSED) {
+	if (tsd->tcache != NULL) {
+		tcache_gc_step(tsd, tsd->tcache);
 	}
 }
 

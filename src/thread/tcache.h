@@ -12,23 +12,8 @@
 #define THREAD_TCACHE_H
 
 #include "arena/cache_bin.h"
-#include "thread/tsd.h"
-
-#define TCACHE_NSLOTS_LIMIT 2048u        /* of the nslots options */
-#define TCACHE_NCACHED_LIMIT 8191u       /* of ncached_max settings */
-#define TCACHE_MAX_LIMIT ((size_t)8 << 20)
-
-extern bool opt_tcache;
-extern size_t opt_tcache_max;
-extern ssize_t opt_lg_tcache_nslots_mul;
-extern unsigned opt_tcache_nslots_small_min;
-extern unsigned opt_tcache_nslots_small_max;
-extern unsigned opt_tcache_nslots_large;
-extern size_t opt_tcache_gc_incr_bytes;
-extern size_t opt_tcache_gc_delay_bytes;
-extern unsigned opt_lg_tcache_flush_small_div;
-extern unsigned opt_lg_tcache_flush_large_div;
-extern bool opt_experimental_tcache_gc;
+#include "thread/tcache_limits.h"
+#include "thread/tsd_types.h"
 
 /* The cold half of a bin. */
 typedef struct tcache_cold_s {
@@ -52,11 +37,6 @@ typedef struct tcache_s {
 	cache_bin_t *bins;    /* nslots of them, 64-byte aligned */
 } tcache_t;
 
-/* Largest cached size (a class) and number of classes cached by default. */
-extern size_t tcache_max_default;
-extern unsigned tcache_nhbins;
-
-void tcache_boot(void);
 /* NULL: no memory. max: largest size to cache. */
 tcache_t *tcache_new(tsd_t *tsd, arena_t *arena, size_t max, bool is_auto);
 /* Returns all objects to their arenas and the cache's memory. */
@@ -83,27 +63,13 @@ bool tcache_has_taken(tsd_t *tsd, tcache_t *tc, unsigned slot, void *ptr);
 
 /* One step of upkeep: gives back what a bin has not used since its last turn. */
 void tcache_gc_step(tsd_t *tsd, tcache_t *tc);
+/* The same for the thread's own cache; among the hooks of the heartbeat. */
+void tcache_heartbeat(tsd_t *tsd, uint64_t bytes);
 /* Draws new distances to the next samples, after the rate changed. */
 void tcache_retune(tsd_t *tsd, tcache_t *tc);
 /* Brings the byte counters of the tsd up to date. */
 void tcache_fold(tsd_t *tsd, tcache_t *tc);
 /* Bytes in the cache now. */
 size_t tcache_cached_bytes(const tcache_t *tc);
-
-/* thread.tcache.max, .enabled and ncached_max; errno. */
-int tcache_max_set(tsd_t *tsd, size_t max);
-int tcache_enabled_set(tsd_t *tsd, bool enabled);
-/* Limit of a class' bin: SC range from..to of sizes. For the defaults before any thread has a cache. */
-int tcache_ncached_max_default_set(size_t from, size_t to, size_t n);
-int tcache_ncached_max_set(tsd_t *tsd, size_t from, size_t to, size_t n);
-/* Current limit for the class of a size; 0 if it is not cached. EINVAL: above the largest possible. */
-int tcache_ncached_max_get(tsd_t *tsd, size_t size, size_t *n);
-
-/* Caches by hand; EFAULT: no memory or no id left / no such id. */
-int tcaches_create(tsd_t *tsd, unsigned *id);
-int tcaches_flush(tsd_t *tsd, unsigned id);
-int tcaches_destroy(tsd_t *tsd, unsigned id);
-/* NULL: no such cache. */
-tcache_t *tcaches_get(tsd_t *tsd, unsigned id);
 
 #endif

@@ -1,98 +1,19 @@
-/* Limits of caches: options, mallctl, and the table of caches made by hand. */
+/* Changes of caches while running, and the table of caches made by hand. */
 #include "thread/tcache_set.h"
 
 #include "arena/arenas.h"
 #include "meta/base.h"
 #include "os/witness.h"
-#include "thread/tcache.h"
-
-bool opt_tcache = true;
-size_t opt_tcache_max = (size_t)32 << 10;
-ssize_t opt_lg_tcache_nslots_mul = 1;
-unsigned opt_tcache_nslots_small_min = 20;
-unsigned opt_tcache_nslots_small_max = 200;
-unsigned opt_tcache_nslots_large = 20;
-size_t opt_tcache_gc_incr_bytes = 65536;
-size_t opt_tcache_gc_delay_bytes = 0;
-unsigned opt_lg_tcache_flush_small_div = 1;
-unsigned opt_lg_tcache_flush_large_div = 1;
-bool opt_experimental_tcache_gc = true;
-
-size_t tcache_max_default;
-unsigned tcache_nhbins;
 
 #define TCACHES_MAX 4094u
-#define TCACHE_CLASSES_MAX 128u
 
 static struct {
-	/* Wishes of tcache_ncached_max, by class, plus one; 0 = none. */
-	uint16_t ncached[TCACHE_CLASSES_MAX];
-	bool has_ncached;
-	/* Caches made by hand. */
 	mutex_t mtx;
 	tcache_t **caches;    /* TCACHES_MAX places, made at first use */
 	uint16_t *free_ids;   /* a stack of ids that were given back */
 	unsigned n_free;
 	unsigned n_used;      /* ids ever given out */
-} set;
-
-/* ------------------------------------------------------------------ limits */
-
-static unsigned
-ncached_from_options(szind_t szind) {
-	if (szind >= SC_NBINS) {
-		return opt_tcache_nslots_large;
-	}
-	uint64_t n = bin_infos[szind].nregs;
-	n = opt_lg_tcache_nslots_mul >= 0 ? n << opt_lg_tcache_nslots_mul
-	    : n >> -opt_lg_tcache_nslots_mul;
-	uint64_t most = opt_tcache_nslots_small_max;
-	uint64_t least = min_zu(opt_tcache_nslots_small_min, most);
-	n = n > most ? most : n < least ? least : n;
-	n &= ~(uint64_t)1;
-	return n < 2 ? 2 : (unsigned)n;
-}
-
-unsigned
-tcache_ncached_max_default(szind_t szind) {
-	if (set.has_ncached && szind < TCACHE_CLASSES_MAX && set.ncached[szind] != 0) {
-		return set.ncached[szind] - 1u;
-	}
-	return ncached_from_options(szind);
-}
-
-/* Classes of the request sizes from..to, cut at the largest cacheable; false: none. */
-static bool
-ncached_range(size_t from, size_t to, szind_t *first, szind_t *last) {
-	if (from > to || from > TCACHE_MAX_LIMIT) {
-		return false;
-	}
-	*first = sz_s2i(from);
-	*last = sz_s2i(min_zu(to, TCACHE_MAX_LIMIT));
-	cassert(TCACHE_MAX_LIMIT == (size_t)1 << 23);
-	assert(*last < TCACHE_CLASSES_MAX);
-	return true;
-}
-
-int
-tcache_ncached_max_default_set(size_t from, size_t to, size_t n) {
-	szind_t first, last;
-	if (ncached_range(from, to, &first, &last)) {
-		set.has_ncached = true;
-		for (szind_t i = first; i <= last; i++) {
-			set.ncached[i] = (uint16_t)(min_zu(n, TCACHE_NCACHED_LIMIT) + 1);
-		}
-	}
-	return 0;
-}
-
-void
-tcache_boot(void) {
-	mutex_init(&set.mtx, "tcaches", WITNESS_RANK_TCACHES);
-	tcache_max_default = sz_i2s(sz_s2i(min_zu(opt_tcache_max, TCACHE_MAX_LIMIT)));
-	tcache_nhbins = sz_s2i(tcache_max_default) + 1;
-	arena_tcache_bytes_hook = NULL;
-}
+} set = {.mtx = MUTEX_INITIALIZER("tcaches", WITNESS_RANK_TCACHES)};
 
 /* ------------------------------------------------------------------ while running */
 
@@ -178,7 +99,7 @@ tcache_ncached_max_set(tsd_t *tsd, size_t from, size_t to, size_t n) {
 	if (tsd->tcache == NULL) {
 		return ENOENT;
 	}
-	if (!ncached_range(from, to, &first, &last)) {
+	if (!tcache_range_has_classes(from, to, &first, &last)) {
 		return 0;
 	}
 	tcache_flush(tsd, tsd->tcache);

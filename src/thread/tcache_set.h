@@ -1,13 +1,24 @@
 /*
- * The settings of thread caches: limits per class from the options, changes while running, caches
- * made by hand.  Defaults are set while options are parsed and read-only after boot.
+ * Changing thread caches while they run, and caches made by hand (tcache.create).
  */
 #ifndef THREAD_TCACHE_SET_H
 #define THREAD_TCACHE_SET_H
 
-#include "meta/sc.h"
+#include "thread/tcache.h"
+#include "thread/tsd.h"
 
-/* Most objects that a new cache keeps of a class. */
-unsigned tcache_ncached_max_default(szind_t szind);
+/* thread.tcache.max, .enabled and ncached_max; errno. */
+int tcache_max_set(tsd_t *tsd, size_t max);
+int tcache_enabled_set(tsd_t *tsd, bool enabled);
+int tcache_ncached_max_set(tsd_t *tsd, size_t from, size_t to, size_t n);
+/* Current limit for the class of a size; 0 if it is not cached. EINVAL: above the largest possible. */
+int tcache_ncached_max_get(tsd_t *tsd, size_t size, size_t *n);
+
+/* Caches by hand; EFAULT: no memory or no id left / no such id. */
+int tcaches_create(tsd_t *tsd, unsigned *id);
+int tcaches_flush(tsd_t *tsd, unsigned id);
+int tcaches_destroy(tsd_t *tsd, unsigned id);
+/* NULL: no such cache. */
+tcache_t *tcaches_get(tsd_t *tsd, unsigned id);
 
 #endif

@@ -3,7 +3,6 @@
 
 #include "arena/arenas.h"
 #include "os/nstime.h"
-#include "thread/tcache.h"
 #include "util/prng.h"
 
 atomic_u64_t thread_event_sample_interval;
@@ -55,9 +54,6 @@ thread_event_is_sample(tsd_t *tsd, size_t usize) {
 static void
 thread_event_heartbeat(tsd_t *tsd, uint64_t bytes) {
 	tsd->tls->inside++;
-	if (tsd->tcache != NULL) {
-		tcache_gc_step(tsd, tsd->tcache);
-	}
 	arenas_tick(nstime_monotonic_coarse_ns());
 	for (thread_event_hook_t *const *h = thread_event_hooks; h != NULL && *h != NULL; h++) {
 		(*h)(tsd, bytes);

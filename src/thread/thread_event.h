@@ -10,7 +10,7 @@
 #ifndef THREAD_THREAD_EVENT_H
 #define THREAD_THREAD_EVENT_H
 
-#include "thread/tsd.h"
+#include "thread/tsd_types.h"
 
 #define THREAD_EVENT_BYTES ((uint64_t)64 << 10)
 

@@ -2,6 +2,7 @@
 #include "thread/tsd.h"
 
 #include "arena/arenas.h"
+#include "arena/inspect.h"
 #include "meta/freepool.h"
 #include "os/sys.h"
 #include "thread/tcache.h"
@@ -29,7 +30,7 @@ int
 tsd_boot(void) {
 	tsds.seed = sys_random();
 	int err = tls_cleanup_init(tsd_cleanup);
-	arena_tcache_bytes_hook = tsd_tcache_bytes;
+	inspect_tcache_bytes = tsd_tcache_bytes;
 	tsds.is_booted = err == 0;
 	return err;
 }

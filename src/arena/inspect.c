@@ -1,7 +1,6 @@
 /* Sums an arena's counters; each lock is held only while its own part is copied. */
-#include "arena/arena_stats.h"
+#include "arena/inspect.h"
 
-#include "arena/arena.h"
 #include "arena/arenas.h"
 #include "os/nstime.h"
 #include "meta/freepool.h"
@@ -103,16 +102,16 @@ stats_merge_mutexes(arena_t *a, arena_stats_t *out) {
 #undef ARENA_MUTEX_MERGE
 }
 
-size_t (*arena_tcache_bytes_hook)(ql_t *tcache_link);
+size_t (*inspect_tcache_bytes)(ql_t *tcache_link);
 
 static void
 stats_merge_tcaches(arena_t *a, arena_stats_t *out) {
-	if (arena_tcache_bytes_hook == NULL) {
+	if (inspect_tcache_bytes == NULL) {
 		return;
 	}
 	mutex_lock(&a->tcache_list_mtx);
 	for (ql_t *l = ql_first(&a->tcaches); l != NULL; l = ql_next(&a->tcaches, l)) {
-		out->tcache_bytes += arena_tcache_bytes_hook(l);
+		out->tcache_bytes += inspect_tcache_bytes(l);
 	}
 	mutex_unlock(&a->tcache_list_mtx);
 }

@@ -1,0 +1,4 @@
+/* The table of arenas; see arena_table.h. */
+#include "arena/arena_table.h"
+
+HIDDEN atomic_p_t arena_table[ARENA_LIMIT + 1];

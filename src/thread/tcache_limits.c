@@ -1,0 +1,80 @@
+/* Limits of caches, from the options. */
+#include "thread/tcache_limits.h"
+
+#include "arena/bin_info.h"
+#include "meta/sz.h"
+
+bool opt_tcache = true;
+size_t opt_tcache_max = (size_t)32 << 10;
+ssize_t opt_lg_tcache_nslots_mul = 1;
+unsigned opt_tcache_nslots_small_min = 20;
+unsigned opt_tcache_nslots_small_max = 200;
+unsigned opt_tcache_nslots_large = 20;
+size_t opt_tcache_gc_incr_bytes = 65536;
+size_t opt_tcache_gc_delay_bytes = 0;
+unsigned opt_lg_tcache_flush_small_div = 1;
+unsigned opt_lg_tcache_flush_large_div = 1;
+bool opt_experimental_tcache_gc = true;
+
+size_t tcache_max_default;
+unsigned tcache_nhbins;
+
+#define TCACHE_CLASSES_MAX 128u
+
+static struct {
+	uint16_t ncached[TCACHE_CLASSES_MAX]; /* wishes of tcache_ncached_max, by class, plus one; 0 = none */
+	bool has_ncached;
+} limits;
+
+static unsigned
+ncached_from_options(szind_t szind) {
+	if (szind >= SC_NBINS) {
+		return opt_tcache_nslots_large;
+	}
+	uint64_t n = bin_infos[szind].nregs;
+	n = opt_lg_tcache_nslots_mul >= 0 ? n << opt_lg_tcache_nslots_mul
+	    : n >> -opt_lg_tcache_nslots_mul;
+	uint64_t most = opt_tcache_nslots_small_max;
+	uint64_t least = min_zu(opt_tcache_nslots_small_min, most);
+	n = n > most ? most : n < least ? least : n;
+	n &= ~(uint64_t)1;
+	return n < 2 ? 2 : (unsigned)n;
+}
+
+unsigned
+tcache_ncached_max_default(szind_t szind) {
+	if (limits.has_ncached && szind < TCACHE_CLASSES_MAX && limits.ncached[szind] != 0) {
+		return limits.ncached[szind] - 1u;
+	}
+	return ncached_from_options(szind);
+}
+
+bool
+tcache_range_has_classes(size_t from, size_t to, szind_t *first, szind_t *last) {
+	if (from > to || from > TCACHE_MAX_LIMIT) {
+		return false;
+	}
+	*first = sz_s2i(from);
+	*last = sz_s2i(min_zu(to, TCACHE_MAX_LIMIT));
+	cassert(TCACHE_MAX_LIMIT == (size_t)1 << 23);
+	assert(*last < TCACHE_CLASSES_MAX);
+	return true;
+}
+
+int
+tcache_ncached_max_default_set(size_t from, size_t to, size_t n) {
+	szind_t first, last;
+	if (tcache_range_has_classes(from, to, &first, &last)) {
+		limits.has_ncached = true;
+		for (szind_t i = first; i <= last; i++) {
+			limits.ncached[i] = (uint16_t)(min_zu(n, TCACHE_NCACHED_LIMIT) + 1);
+		}
+	}
+	return 0;
+}
+
+void
+tcache_boot(void) {
+	tcache_max_default = sz_i2s(sz_s2i(min_zu(opt_tcache_max, TCACHE_MAX_LIMIT)));
+	tcache_nhbins = sz_s2i(tcache_max_default) + 1;
+}

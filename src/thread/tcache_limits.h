@@ -1,0 +1,38 @@
+/*
+ * How much a thread cache may hold: the options and what follows from them by class.
+ * Set while options are parsed, read-only after boot.
+ */
+#ifndef THREAD_TCACHE_LIMITS_H
+#define THREAD_TCACHE_LIMITS_H
+
+#include "meta/sc.h"
+
+#define TCACHE_NSLOTS_LIMIT 2048u        /* of the nslots options */
+#define TCACHE_NCACHED_LIMIT 8191u       /* of ncached_max settings */
+#define TCACHE_MAX_LIMIT ((size_t)8 << 20)
+
+extern bool opt_tcache;
+extern size_t opt_tcache_max;
+extern ssize_t opt_lg_tcache_nslots_mul;
+extern unsigned opt_tcache_nslots_small_min;
+extern unsigned opt_tcache_nslots_small_max;
+extern unsigned opt_tcache_nslots_large;
+extern size_t opt_tcache_gc_incr_bytes;
+extern size_t opt_tcache_gc_delay_bytes;
+extern unsigned opt_lg_tcache_flush_small_div;
+extern unsigned opt_lg_tcache_flush_large_div;
+extern bool opt_experimental_tcache_gc;
+
+/* Largest cached size (a class) and number of classes cached by default. */
+extern size_t tcache_max_default;
+extern unsigned tcache_nhbins;
+
+void tcache_boot(void);
+/* Most objects that a new cache keeps of a class. */
+unsigned tcache_ncached_max_default(szind_t szind);
+/* For option parsing: the limit for classes of the request sizes from..to. */
+int tcache_ncached_max_default_set(size_t from, size_t to, size_t n);
+/* Classes of the request sizes from..to, cut at the largest cacheable; false: none. */
+bool tcache_range_has_classes(size_t from, size_t to, szind_t *first, szind_t *last);
+
+#endif

@@ -1,0 +1,51 @@
+/*
+ * The fields of a thread's data; what makes, finds and ends it is in tsd.h.
+ * Only the thread itself uses its tsd.
+ */
+#ifndef THREAD_TSD_TYPES_H
+#define THREAD_TSD_TYPES_H
+
+#include "arena/arena.h"
+#include "os/gate.h"
+#include "os/tls.h"
+
+struct tcache_s;
+
+/* Values of tls_s.state. */
+enum {
+	tsd_state_fresh = 0,
+	tsd_state_making,   /* in tsd_make: served without */
+	tsd_state_nominal,
+	tsd_state_gone      /* cleaned up; not made again */
+};
+
+typedef struct tsd_s tsd_t;
+struct tsd_s {
+	gate_link_t gate;
+	struct tls_s *tls;
+	struct tcache_s *tcache;      /* NULL: switched off */
+	arena_t *arena;
+	bool is_slow;                 /* the fast path stays closed for this thread */
+	uint8_t shard_seed;
+	unsigned gc_next;             /* bin that upkeep looks at next */
+	size_t tcache_max;            /* largest size cached by this thread */
+	uint64_t prng;
+	/* Bytes, by way: through the cache (popped), between cache and arena, past the cache. */
+	uint64_t popped;
+	uint64_t filled;
+	uint64_t flushed;
+	uint64_t direct_alloc;
+	uint64_t direct_dalloc;
+	/* Copies of thread.allocated and .deallocated that a user polls; kept up once asked for. */
+	bool is_counted;
+	uint64_t counted_alloc;
+	uint64_t counted_dalloc;
+	uint64_t sample_gap;          /* bytes past the cache until a sample is due */
+	uint64_t event_bytes;         /* allocated since the last heartbeat */
+	uint64_t peak_base;
+	uint64_t peak_max;
+	uint64_t peak_bound;          /* highest upper bound that peak has looked at */
+	void *prof;                   /* the profiler's */
+};
+
+#endif
