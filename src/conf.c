@@ -172,15 +172,6 @@ conf_hint_value(const conf_row_t *row) {
 	malloc_printf("<jemalloc>: Hint: %s: %s.\n", row->key, row->help);
 }
 
-void
-conf_error(const char *message) {
-	malloc_printf("<jemalloc>: %s\n", message);
-	conf.nerrors++;
-	if (opt_abort_conf) {
-		abort();
-	}
-}
-
 static void
 conf_abort_on_errors(void) {
 	if (opt_abort_conf && conf.nerrors > 0) {

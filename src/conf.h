@@ -34,12 +34,6 @@ void conf_boot(const char *const *global, const char *const *harder);
 const char *conf_source_text(conf_source_t source);
 
 /*
- * For boot code that finds a bad setting later: prints "<jemalloc>: " and the message and a newline,
- * and counts it as an error of the configuration (abort_conf ends the process at once).
- */
-void conf_error(const char *message);
-
-/*
  * Parses one string of key:value pairs; what stands in for the source's name in messages is nothing,
  * so tests and others can use it.  Returns the number of errors that abort_conf would count.
  */

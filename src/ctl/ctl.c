@@ -198,7 +198,6 @@ static int
 check_conditions(unsigned flags) {
 	if (((flags & CTL_IF_STATS) != 0 && !config_stats) ||
 	    ((flags & CTL_IF_PROF) != 0 && !config_prof) ||
-	    ((flags & CTL_IF_FILL) != 0 && !config_fill) ||
 	    ((flags & CTL_IF_BOOTED) != 0 && !(config_prof && prof_is_booted()))) {
 		return ENOENT;
 	}
