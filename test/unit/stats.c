@@ -5,6 +5,10 @@
 #include "test.h"
 
 #include "conf.h"
+#include "ctl/ctl_snapshot.h"
+#include "meta/freepool.h"
+#include "os/gate.h"
+#include "os/sys.h"
 #include "stats.h"
 
 static char text[4 << 20];
@@ -209,6 +213,52 @@ test_strings(void)
 	ok(has("Global variable malloc_conf: \"\""), "read live");
 }
 
+static void *
+no_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t off)
+{
+	(void)addr, (void)size, (void)prot, (void)flags, (void)fd, (void)off;
+	errno = ENOMEM;
+	return (void *)-1;
+}
+
+#define PIECE sizeof(snapshot_arena_t)
+
+/* Memory runs out at every possible point: the whole report, or one line that says so. */
+static void
+test_no_memory(void)
+{
+	struct os_hooks_s hooks = *os_hooks;
+	static void *taken[20000];
+	size_t n = 0, whole = 0, refused = 0;
+
+	hooks.mmap = no_mmap;
+	os_hooks = &hooks;
+	gate_enter(tls_get());
+	while (n < ARRAY_LEN(taken) && (taken[n] = meta_alloc(PIECE)) != NULL)
+		n++;
+	gate_exit(tls_get());
+	for (size_t i = 0; i < 40 && i <= n; i++) {
+		print("J");
+		whole += is_json();
+		refused += strcmp(text, "<jemalloc>: Memory allocation failure in mallctl(\"epoch\", ...)\n") == 0;
+		if (i < n) {
+			gate_enter(tls_get());
+			meta_free(taken[i], PIECE);
+			taken[i] = NULL;
+			gate_exit(tls_get());
+		}
+	}
+	os_hooks = &os_hooks_real;
+	ok(refused > 0, "memory was really out");
+	is_uint(whole + refused, n < 39 ? n + 1 : 40, "without memory: %zu whole, %zu refused", whole, refused);
+	gate_enter(tls_get());
+	for (size_t i = 0; i < n; i++)
+		meta_free(taken[i], PIECE);
+	gate_exit(tls_get());
+	print("J");
+	ok(is_json(), "and with memory again");
+}
+
 int
 main(void)
 {
@@ -218,6 +268,7 @@ main(void)
 	test_letters();
 	test_table();
 	test_strings();
+	test_no_memory();
 	free(p);
 	return done_testing();
 }

@@ -1,0 +1,175 @@
+#!/usr/bin/env perl
+# doc/HOUSE.md is true: every room of the source is on its floor there, every station `file:function` exists, `a` → `b` are
+# caller and callee, a station further in is called from the line above, and the locks are those of the source in rising rank.
+use strict;
+use warnings;
+
+my $root = $ENV{JEMALLOC_SRC} // die "JEMALLOC_SRC is not set\n";
+chdir "$root/src" or die "$root/src: $!\n";
+my $page = slurp('../doc/HOUSE.md');
+my @files = sort grep { !m{^config\.h$} } glob '*.c *.h *.cpp */*.c */*.h *.in';
+my %text = map { $_ => slurp($_) } @files;
+my $tests = 0;
+my $failures = 0;
+
+check('every room is on its floor in the table', map { "not there: $_" } rooms_missing());
+check('no room is named that does not exist', map { "no such room: $_" } rooms_unknown());
+check('every file named exists', map { "no such file: $_" } grep { !-e "$root/src/$_" && !-e "$root/$_" } files_named());
+my @lines = station_lines();
+my $stations = 0;
+$stations += @{$_->{stations}} for @lines;
+check("there are stations ($stations)", $stations > 60 ? () : 'too few');
+check('every station exists', grep { defined } map { no_such($_) } map { @{$_->{stations}} } @lines);
+check('each is called from the one before', faults_along());
+check('each line is called from the line above it', faults_inward());
+check('every lock is in the table', map { "not there: $_" } grep { !/^(?:test|unnamed)/ && $page !~ /^\|.*`\Q$_\E`.*\|/m } lock_names());
+check('the ranks rise as in os/witness.h', rank_faults());
+print "1..$tests\n";
+exit($failures != 0);
+
+sub slurp {
+	my ($file) = @_;
+	open my $in, '<', $file or die "$file: $!\n";
+	local $/;
+	return <$in> // '';
+}
+
+sub check {
+	my ($name, @faults) = @_;
+	$tests++;
+	$failures++ if @faults;
+	print @faults ? 'not ok' : 'ok', " $tests - $name\n";
+	print "#   $_\n" for @faults;
+}
+
+# Rows of the table of floors: folder of the floor => text of its rooms.
+sub floors {
+	my %rooms;
+	$rooms{$1} = $3 while $page =~ /^\| (\d) \| ([^|]*) \| ([^|]*) \|$/mg;
+	return \%rooms;
+}
+
+sub folder_floor {
+	my ($file) = @_;
+	my %floor = (util => 1, os => 2, meta => 3, extent => 4, hpa => 4, arena => 5, thread => 6, ctl => 8);
+	return $file =~ m{^(\w+)/} ? $floor{$1} : $file =~ /^prof/ ? 7 : 8;
+}
+
+sub rooms_missing {
+	my $rooms = floors();
+	my %missing;
+	for my $file (grep { !/\.in$/ } @files) {
+		my $name = $file =~ s/\.\w+$//r;
+		$name =~ s{^(?!ctl/)\w+/}{};
+		my $floor = folder_floor($file);
+		$missing{"$file on floor $floor"} = 1 if ($rooms->{$floor} // '') !~ /`\Q$name\E`/;
+	}
+	return sort keys %missing;
+}
+
+sub rooms_unknown {
+	my $rooms = floors();
+	my @unknown;
+	for my $floor (sort keys %$rooms) {
+		for my $name ($rooms->{$floor} =~ /`([\w\/]+)`/g) {
+			push @unknown, "$name on floor $floor"
+			    if !grep { folder_floor($_) == $floor && m{^(?:\w+/)?\Q$name\E\.\w+$} } @files;
+		}
+	}
+	return @unknown;
+}
+
+sub files_named {
+	my %seen;
+	return grep { !$seen{$_}++ } map { s/:.*//r } $page =~ /`([\w\/]+\.(?:c|h|cpp|t)(?::\w+)?)`/g;
+}
+
+# Items of lists that hold stations: how far in, and runs of stations joined by arrows.
+sub station_lines {
+	my @found;
+	for my $line (split /\n/, $page) {
+		my ($space) = $line =~ /^( *)- / or next;
+		my @runs;
+		while ($line =~ /(`[\w\/]+\.\w+:\w+`(?: → `[\w\/]+\.\w+:\w+`)*)/g) {
+			push @runs, [$1 =~ /`([^`]+)`/g];
+		}
+		next if !@runs;
+		push @found, { depth => length($space), runs => \@runs, stations => [map { @$_ } @runs] };
+	}
+	return @found;
+}
+
+# The text of a function, from its name to the brace that closes it.
+sub body {
+	my ($station) = @_;
+	my ($file, $name) = split /:/, $station;
+	return ($text{$file} // '') =~ /^\Q$name\E\((?:[^;{]*?)\)\s*(?:[A-Z]+\s*)?\{(.*?)^\}/ms ? $1 : undef;
+}
+
+sub name_of { return $_[0] =~ s/.*://r; }
+
+sub no_such {
+	my ($station) = @_;
+	return defined body($station) ? undef : "$station is no function";
+}
+
+# A function may be reached through another of its own file that the page leaves out.
+sub calls {
+	my ($from, $to) = @_;
+	my $body = body($from) // return 0;
+	my $name = name_of($to);
+	return 1 if $body =~ /\b\Q$name\E\b/;
+	my $file = $from =~ s/:.*//r;
+	my %called = map { $_ => 1 } $body =~ /\b([a-z_]\w*)\b/g;
+	for my $helper (grep { $called{$_} } $text{$file} =~ /^([a-z_]\w*)\(/mg) {
+		return 1 if $helper ne name_of($from) && (body("$file:$helper") // '') =~ /\b\Q$name\E\b/;
+	}
+	return 0;
+}
+
+sub faults_along {
+	my @faults;
+	for my $run (map { @{$_->{runs}} } @lines) {
+		for my $i (1 .. $#$run) {
+			push @faults, "$run->[$i - 1] does not call $run->[$i]" if !calls($run->[$i - 1], $run->[$i]);
+		}
+	}
+	return @faults;
+}
+
+sub faults_inward {
+	my (@faults, @above);
+	for my $line (@lines) {
+		pop @above while @above && $above[-1]{depth} >= $line->{depth};
+		if ($line->{depth} > 0 && @above) {
+			for my $run (@{$line->{runs}}) {
+				push @faults, "nothing above calls $run->[0]" if !grep { calls($_, $run->[0]) } @{$above[-1]{stations}};
+			}
+		}
+		push @above, $line;
+	}
+	return @faults;
+}
+
+sub lock_names {
+	my %names;
+	for my $file (grep { !m{^os/(?:mutex|witness)} } @files) {
+		$names{$_} = 1 for $text{$file} =~ /(?:mutex_init|MUTEX_INITIALIZER|ecache_init|decay_init|prof_table_init)\([^;]*?"(\w+)"/g;
+	}
+	return sort keys %names;
+}
+
+sub rank_faults {
+	my %place;
+	$place{$1} = keys %place while $text{'os/witness.h'} =~ /^\tWITNESS_RANK_(\w+)/mg;
+	my ($last, @faults) = (-1);
+	for my $row ($page =~ /^\| ([A-Z_, ]+) \| `/mg) {
+		for my $rank (split /, /, $row) {
+			next if $rank eq 'OMIT';
+			push @faults, "no rank $rank" if !defined $place{$rank};
+			push @faults, "$rank stands too late" if ($place{$rank} // $last) < $last;
+			$last = $place{$rank} // $last;
+		}
+	}
+	return @faults;
+}

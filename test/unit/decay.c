@@ -1,0 +1,127 @@
+/* extent/decay.h: the curve, against a recomputation from the definition, with a time of our own. */
+#include "core.h"
+
+#include "extent/decay.h"
+
+static decay_t d;
+
+#define MS UINT64_C(1000000)
+
+static void
+start(ssize_t ms, uint64_t now) {
+	memset(&d, 0, sizeof(d));
+	decay_init(&d, "decay", WITNESS_RANK_OMIT, ms, now);
+}
+
+/* Polynomial of the curve, in floating point. */
+static double
+curve(double x) {
+	return x <= 0 ? 0 : x >= 1 ? 1 : x * x * x * (x * (6 * x - 15) + 10);
+}
+
+/* 10000 pages fall idle at once; how many may stay, epoch by epoch. */
+static void
+test_curve(void) {
+	uint64_t t0 = 123456789, epoch = 10000 * MS / SMOOTHSTEP_NSTEPS;
+	size_t last = 10000;
+	unsigned bad = 0, rises = 0;
+	start(10000, t0);
+	ok(!decay_is_due(&d, t0) && !decay_is_due(&d, t0 + epoch - 1), "not due within the first epoch");
+	ok(decay_is_due(&d, t0 + epoch), "due at its end");
+	for (unsigned i = 1; i <= SMOOTHSTEP_NSTEPS + 5; i++) {
+		decay_advance_locked(&d, t0 + i * epoch, 10000);
+		size_t limit = decay_limit_locked(&d);
+		double want = 10000 * curve(1 - (double)(i - 1) / SMOOTHSTEP_NSTEPS);
+		bad += (double)limit > want + 1 || (double)limit < want - 2;
+		rises += limit > last;
+		last = limit;
+	}
+	is_uint(bad, 0, "the limit follows the curve at each epoch");
+	is_uint(rises, 0, "and never rises");
+	is_uint(last, 0, "in the end nothing may stay");
+}
+
+static void
+test_all_gone_after(ssize_t ms) {
+	uint64_t t0 = 5000000000, epoch = (uint64_t)ms * MS / SMOOTHSTEP_NSTEPS;
+	start(ms, t0);
+	decay_advance_locked(&d, t0 + epoch, 777);
+	size_t first = decay_limit_locked(&d);
+	decay_advance_locked(&d, t0 + epoch + (uint64_t)ms * MS / 2, 777);
+	size_t half = decay_limit_locked(&d);
+	decay_advance_locked(&d, t0 + epoch + (uint64_t)ms * MS, 777);
+	ok(first == 777 && half > 777 * 4 / 10 && half < 777 * 6 / 10, "%zd ms: %zu at first, %zu at half time",
+	    ms, first, half);
+	is_uint(decay_limit_locked(&d), 0, "%zd ms: 0 after the decay time", ms);
+}
+
+/* Pages that come later stay longer: the limit is the sum over the epochs. */
+static void
+test_sum(void) {
+	uint64_t now = 0, epoch = 2000 * MS / SMOOTHSTEP_NSTEPS, seed = 3;
+	double came[1000] = {0};
+	unsigned bad = 0;
+	size_t npages = 0;
+	start(2000, now);
+	for (unsigned i = 1; i < 1000; i++) {
+		/* Sometimes several epochs go by without a look; what came is seen at the end of them. */
+		i += core_below(&seed, 10) == 0 ? (unsigned)core_below(&seed, 7) : 0;
+		if (i >= 1000) {
+			break;
+		}
+		size_t fresh = core_below(&seed, 50);
+		npages += fresh;
+		came[i] = (double)fresh;
+		now = i * epoch + core_below(&seed, epoch);
+		decay_advance_locked(&d, now, npages);
+		double want = 0;
+		for (unsigned j = i >= SMOOTHSTEP_NSTEPS ? i - SMOOTHSTEP_NSTEPS + 1 : 0; j <= i; j++) {
+			want += came[j] * curve(1 - (double)(i - j) / SMOOTHSTEP_NSTEPS);
+		}
+		size_t limit = decay_limit_locked(&d);
+		bad += (double)limit > want + 1 || (double)limit < want - 2;
+		if (limit < npages) {
+			npages = limit; /* purged */
+			decay_purged_locked(&d, npages);
+		}
+	}
+	is_uint(bad, 0, "a thousand epochs of random arrivals with purging");
+}
+
+static void
+test_special(void) {
+	start(-1, 0);
+	ok(!decay_is_due(&d, UINT64_MAX), "-1: never due");
+	start(0, 0);
+	ok(!decay_is_due(&d, UINT64_MAX), "0: no epochs, the owner purges at once");
+	start(1000, 1000 * MS);
+	ok(!decay_is_due(&d, 0), "a clock that goes back makes nothing due");
+	ok(decay_is_due(&d, 2000 * MS), "but later it is");
+	decay_advance_locked(&d, 1000000 * MS, 50);
+	is_uint(decay_limit_locked(&d), 50, "a long sleep: the newest pages stay a while");
+	ok(!decay_is_due(&d, 1000000 * MS) && decay_is_due(&d, 1000005 * MS), "and time goes on from there");
+	decay_advance_locked(&d, 1000005 * MS, 20);
+	decay_set_locked(&d, 500, 1000010 * MS);
+	is_int(decay_ms(&d), 500, "another decay time");
+	is_uint(decay_limit_locked(&d), 0, "starts with an empty history");
+	ok(!decay_is_due(&d, 1000012 * MS) && decay_is_due(&d, 1000013 * MS), "and its own epochs");
+	start(DECAY_MS_MAX, 7);
+	ok(d.epoch_ns > 0 && !decay_is_due(&d, UINT64_MAX / 1000), "the longest decay time works");
+	start(1000, 0);
+	decay_advance_locked(&d, 1000 * MS, SIZE_MAX);
+	ok(decay_limit_locked(&d) >= UINT32_MAX - 1, "more pages than can be counted do not wrap");
+	ok(decay_ms_is_valid(-1) && decay_ms_is_valid(0) && decay_ms_is_valid(DECAY_MS_MAX), "valid times");
+	ok(!decay_ms_is_valid(-2) && !decay_ms_is_valid(DECAY_MS_MAX + 1), "others");
+}
+
+int
+main(void) {
+	test_curve();
+	test_all_gone_after(1);
+	test_all_gone_after(50);
+	test_all_gone_after(10000);
+	test_all_gone_after(86400000);
+	test_sum();
+	test_special();
+	return done_testing();
+}

@@ -1,0 +1,343 @@
+/*
+ * extent/extent.h against a model: an array that says of each page of one mapping who has it.
+ * Random takes, puts, splits and merges; after each the page map and the caches say the same.
+ */
+#include "core.h"
+
+#include "extent/extent.h"
+#include "meta/base.h"
+#include "os/sys.h"
+
+#define N_PAGES 2000
+#define N_HELD 100
+#define ARENA_IND 3000
+
+enum { page_dirty, page_retained, page_held };
+
+static extent_src_t src;
+static ecache_t dirty, retained;
+static char *region;
+static unsigned char owner[N_PAGES];
+static edata_t *held[N_HELD];
+static unsigned fail_meta; /* descriptors run out at this many more; 0: never */
+
+static size_t
+page_of(const char *p) {
+	return (size_t)(p - region) / PAGE;
+}
+
+static bool
+is_owned_by(const edata_t *e, unsigned char who) {
+	for (size_t i = page_of(e->addr); i < page_of(edata_end(e)); i++) {
+		if (owner[i] != who) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static void
+give(const edata_t *e, unsigned char who) {
+	memset(&owner[page_of(e->addr)], who, e->size / PAGE);
+}
+
+/* The extent is right in itself and in the page map. */
+static bool
+is_sound(const edata_t *e, extent_state_t state) {
+	const char *last = edata_end(e) - 1;
+	return e->size % PAGE == 0 && e->size > 0 && e->state == state && e->arena_ind == ARENA_IND &&
+	    emap_edata(e->addr) == e && emap_edata(last) == e &&
+	    elem_state(emap_elem(e->addr)) == state && elem_state(emap_elem(last)) == state;
+}
+
+/* Walks over the mapping: each run of pages of one cache is one extent there, none else. */
+static unsigned
+check_caches(void) {
+	unsigned bad = 0;
+	size_t npages[2] = {0, 0};
+	for (size_t i = 0; i < N_PAGES;) {
+		if (owner[i] == page_held) {
+			i++;
+			continue;
+		}
+		const edata_t *e = emap_edata(region + i * PAGE);
+		extent_state_t state = owner[i] == page_dirty ? extent_state_dirty : extent_state_retained;
+		if (e == NULL || e->addr != region + i * PAGE || !is_sound(e, state) ||
+		    !is_owned_by(e, owner[i])) {
+			return bad + 1;
+		}
+		size_t end = i + e->size / PAGE;
+		bad += end < N_PAGES && owner[end] == owner[i]; /* should have been joined */
+		npages[owner[i]] += e->size / PAGE;
+		i = end;
+	}
+	bad += npages[page_dirty] != ecache_npages(&dirty);
+	bad += npages[page_retained] != ecache_npages(&retained);
+	return bad;
+}
+
+static void
+hold(edata_t *e, unsigned k) {
+	give(e, page_held);
+	held[k] = e;
+}
+
+/* Room of a size anywhere in a cache, ignoring alignment. */
+static size_t
+longest_run(unsigned char who) {
+	size_t best = 0, run = 0;
+	for (size_t i = 0; i < N_PAGES; i++) {
+		run = owner[i] == who ? run + 1 : 0;
+		best = run > best ? run : best;
+	}
+	return best;
+}
+
+static unsigned
+step_take(uint64_t *seed, unsigned k) {
+	bool is_dirty = core_below(seed, 2) == 0;
+	ecache_t *c = is_dirty ? &dirty : &retained;
+	unsigned char who = is_dirty ? page_dirty : page_retained;
+	size_t size = (1 + core_below(seed, 60)) * PAGE;
+	size_t alignment = core_below(seed, 3) == 0 ? PAGE << core_below(seed, 6) : PAGE;
+	edata_t *e = ecache_take(&src, c, size, alignment, 64);
+	if (e == NULL) {
+		/* Allowed only if no run is surely long enough: classes are at most a quarter apart. */
+		size_t need = (size + alignment) / PAGE;
+		return longest_run(who) > need + need / 2 + 4;
+	}
+	unsigned bad = !is_sound(e, extent_state_active) || e->size != size || !is_owned_by(e, who);
+	bad += ((uintptr_t)e->addr & (alignment - 1)) != 0;
+	hold(e, k);
+	return bad;
+}
+
+static unsigned
+step_put(uint64_t *seed, unsigned k) {
+	bool is_dirty = core_below(seed, 2) == 0;
+	unsigned bad = !is_sound(held[k], extent_state_active) || !is_owned_by(held[k], page_held);
+	give(held[k], is_dirty ? page_dirty : page_retained);
+	ecache_put(&src, is_dirty ? &dirty : &retained, held[k]);
+	held[k] = NULL;
+	return bad;
+}
+
+static unsigned
+step_split(uint64_t *seed, unsigned k, unsigned other) {
+	size_t n = held[k]->size / PAGE;
+	if (n < 2 || held[other] != NULL) {
+		return 0;
+	}
+	size_t size_a = (1 + core_below(seed, n - 1)) * PAGE;
+	char *addr = held[k]->addr;
+	edata_t *b = extent_split(&src, held[k], size_a);
+	held[other] = b;
+	return b == NULL || held[k]->size != size_a || b->size != n * PAGE - size_a ||
+	    b->addr != addr + size_a || !is_sound(held[k], extent_state_active) ||
+	    !is_sound(b, extent_state_active);
+}
+
+/* Takes what lies directly behind an extent, and joins the two. */
+static unsigned
+step_extend(uint64_t *seed, unsigned k) {
+	char *end = edata_end(held[k]);
+	size_t size = (1 + core_below(seed, 8)) * PAGE, old = held[k]->size, at = page_of(end);
+	bool is_dirty = core_below(seed, 2) == 0;
+	unsigned char who = is_dirty ? page_dirty : page_retained;
+	size_t run = 0;
+	while (at + run < N_PAGES && owner[at + run] == who) {
+		run++;
+	}
+	edata_t *t = ecache_take_at(&src, is_dirty ? &dirty : &retained, end, size);
+	if (t == NULL) {
+		return run * PAGE >= size;
+	}
+	unsigned bad = t->addr != end || t->size != size || run * PAGE < size;
+	extent_merge(&src, held[k], t);
+	give(held[k], page_held);
+	return bad + (held[k]->size != old + size || !is_sound(held[k], extent_state_active));
+}
+
+static void
+test_model(void) {
+	uint64_t seed = 17;
+	unsigned bad = 0, bad_caches = 0, n[4] = {0};
+	for (unsigned i = 0; i < 30000; i++) {
+		unsigned k = (unsigned)core_below(&seed, N_HELD);
+		unsigned what = held[k] == NULL ? 0 : 1 + (unsigned)core_below(&seed, 3);
+		bad += what == 0 ? step_take(&seed, k)
+		    : what == 1 ? step_put(&seed, k)
+		    : what == 2 ? step_split(&seed, k, (unsigned)core_below(&seed, N_HELD))
+		    : step_extend(&seed, k);
+		n[what]++;
+		if (i % 50 == 0) {
+			bad_caches += check_caches();
+		}
+	}
+	is_uint(bad, 0, "%u takes, %u puts, %u splits, %u extensions", n[0], n[1], n[2], n[3]);
+	is_uint(bad_caches, 0, "the caches agree with the model all the time");
+	ok(n[0] > 1000 && n[1] > 1000 && n[2] > 1000 && n[3] > 1000, "all of them often");
+	for (unsigned k = 0; k < N_HELD; k++) {
+		if (held[k] != NULL) {
+			give(held[k], page_dirty);
+			ecache_put(&src, &dirty, held[k]);
+			held[k] = NULL;
+		}
+	}
+	is_uint(check_caches(), 0, "everything put back");
+}
+
+/* The oldest leave first, down to a limit; in the end one extent is left, whole again. */
+static void
+test_evict(void) {
+	unsigned bad = 0, n = 0;
+	edata_t *e;
+	size_t half = ecache_npages(&dirty) / 2, had = half;
+	ok(ecache_evict(&dirty, ecache_npages(&dirty)) == NULL, "no more than the limit: nothing leaves");
+	while ((e = ecache_evict(&dirty, half)) != NULL) {
+		bad += !is_sound(e, extent_state_active) || !is_owned_by(e, page_dirty);
+		bad += ecache_npages(&dirty) > had * 2;
+		give(e, page_retained);
+		ecache_put(&src, &retained, e);
+		n++;
+	}
+	ok(ecache_npages(&dirty) <= half && n > 0, "down to half in %u steps", n);
+	is_uint(bad, 0, "all of them sound");
+	is_uint(check_caches(), 0, "and filed right");
+	while ((e = ecache_evict(&dirty, 0)) != NULL) {
+		give(e, page_retained);
+		ecache_put(&src, &retained, e);
+	}
+	is_uint(ecache_npages(&dirty), 0, "then to nothing");
+	is_uint(check_caches(), 0, "all is retained");
+	e = emap_edata(region);
+	ok(e != NULL && e->addr == region && e->size == N_PAGES * PAGE, "in one piece");
+}
+
+/* Flags of the parts: joined pages are zero only if both parts are. */
+static void
+test_flags(void) {
+	edata_t *a = ecache_take(&src, &retained, 4 * PAGE, PAGE, 64);
+	edata_t *b = extent_split(&src, a, 2 * PAGE);
+	a->is_zeroed = true;
+	b->is_zeroed = true;
+	extent_merge(&src, a, b);
+	ok(a->is_zeroed, "zero and zero is zero");
+	b = extent_split(&src, a, PAGE);
+	ok(b->is_zeroed && b->is_committed && a->is_zeroed, "the parts inherit");
+	b->is_zeroed = false;
+	extent_merge(&src, a, b);
+	ok(!a->is_zeroed, "zero and not is not");
+	give(a, page_retained);
+	ecache_put(&src, &retained, a);
+}
+
+static void
+test_grow(void) {
+	static edata_t *got[50];
+	uint64_t seed = 23;
+	unsigned bad = 0;
+	size_t asked = 0;
+	ecache_t fresh;
+	memset(&fresh, 0, sizeof(fresh));
+	ecache_init(&fresh, extent_state_retained, "fresh", WITNESS_RANK_OMIT);
+	for (unsigned i = 0; i < 50; i++) {
+		size_t size = (1 + core_below(&seed, 900)) * PAGE;
+		size_t alignment = core_below(&seed, 3) == 0 ? PAGE << core_below(&seed, 8) : PAGE;
+		edata_t *e = ecache_take(&src, &fresh, size, alignment, 64);
+		e = e != NULL ? e : extent_grow(&src, &fresh, size, alignment);
+		bad += e == NULL || e->size != size || ((uintptr_t)e->addr & (alignment - 1)) != 0;
+		bad += e != NULL && (!is_sound(e, extent_state_active) || !e->is_zeroed);
+		e->addr[0] = e->addr[size - 1] = 1;
+		asked += size;
+		got[i] = e;
+	}
+	is_uint(bad, 0, "50 extents from the system: size, alignment, zeroed");
+	ok(src.grow_next > HUGEPAGE, "mappings grow: the next one has %zu MiB", src.grow_next >> 20);
+	for (unsigned i = 0; i < 50; i++) {
+		ecache_put(&src, &fresh, got[i]);
+	}
+	ok(ecache_npages(&fresh) * PAGE >= asked, "all of it can be kept");
+	unsigned n = 0;
+	edata_t *e;
+	while ((e = ecache_evict(&fresh, 0)) != NULL) {
+		char *addr = e->addr;
+		bad += extent_unmap(&src, e) != 0 || emap_elem(addr) != 0;
+		n++;
+	}
+	is_uint(bad, 0, "or given back (%u pieces)", n);
+}
+
+/* No descriptor to be had: nothing is cut, nothing is lost. */
+static void *
+no_pages(void *ctx UNUSED, size_t size UNUSED) {
+	return NULL;
+}
+
+static void
+test_no_descriptors(void) {
+	static const base_pages_t none = {no_pages, NULL, NULL};
+	base_t *base = src.edata_cache.base;
+	const base_pages_t *saved = base->pages;
+	base->pages = &none;
+	while (base_alloc(base, 128, 16) != NULL) {
+		fail_meta++;
+	}
+	static edata_t *spare[20000];
+	unsigned n = 0;
+	while (n < 20000 && (spare[n] = edata_cache_get(&src.edata_cache)) != NULL) {
+		n++;
+	}
+	ok(ecache_take(&src, &retained, PAGE, PAGE, 64) == NULL, "no descriptor: no cut");
+	is_uint(check_caches(), 0, "the cache is as it was");
+	edata_t *whole = ecache_take(&src, &retained, N_PAGES * PAGE, PAGE, 64);
+	ok(whole != NULL, "the whole needs none");
+	ok(extent_split(&src, whole, PAGE) == NULL && whole->size == N_PAGES * PAGE, "it cannot be split");
+	ok(extent_grow(&src, &retained, PAGE, PAGE) == NULL, "nor more be mapped");
+	edata_cache_put(&src.edata_cache, spare[--n]);
+	edata_t *b = extent_split(&src, whole, 3 * PAGE);
+	ok(b != NULL, "one descriptor, one split");
+	ecache_put(&src, &retained, whole);
+	ecache_put(&src, &retained, b);
+	is_uint(check_caches(), 0, "joined again");
+	/* Both ends have to be cut and there is one descriptor only: refused, and all pages are there. */
+	uintptr_t at = ((uintptr_t)region + 64 * PAGE - 1) & ~(uintptr_t)(64 * PAGE - 1);
+	size_t want = at == (uintptr_t)region ? 128 * PAGE : 64 * PAGE;
+	edata_t *e = ecache_take(&src, &retained, PAGE, want, 64);
+	ok(at == (uintptr_t)region || e == NULL, "two cuts with one descriptor");
+	is_uint(ecache_npages(&retained) + (e != NULL), N_PAGES, "no page is lost");
+	base->pages = saved;
+	while (n > 0) {
+		edata_cache_put(&src.edata_cache, spare[--n]);
+	}
+}
+
+static void
+body(void) {
+	base_t *base = base_new(NULL);
+	extent_src_init(&src, base, ARENA_IND);
+	ecache_init(&dirty, extent_state_dirty, "dirty", WITNESS_RANK_EXTENT_DIRTY);
+	ecache_init(&retained, extent_state_retained, "retained", WITNESS_RANK_EXTENT_RETAINED);
+	ecache_t waste;
+	memset(&waste, 0, sizeof(waste));
+	ecache_init(&waste, extent_state_muzzy, "waste", WITNESS_RANK_OMIT);
+	edata_t *e = extent_grow(&src, &waste, N_PAGES * PAGE, PAGE);
+	if (e == NULL) {
+		bail_out("no memory");
+	}
+	region = e->addr;
+	hold(e, 0);
+	give(e, page_retained);
+	ecache_put(&src, &retained, e);
+	held[0] = NULL;
+	test_model();
+	test_evict();
+	test_flags();
+	test_grow();
+	test_no_descriptors();
+}
+
+int
+main(int argc, char **argv) {
+	return core_run_all_pages(argc, argv, body);
+}
