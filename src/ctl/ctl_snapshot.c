@@ -168,7 +168,7 @@ take_arenas(snapshot_t *s) {
 	return 0;
 }
 
-int
+static int
 snapshot_take_locked(snapshot_t *s) {
 	unsigned narenas = arenas_narenas_total();
 	int err = make_room(s, narenas);

@@ -70,8 +70,6 @@ extern HIDDEN mutex_t snapshot_mutex;
 
 /* Fills s, which is all zero at first and may be filled again; 0 or EAGAIN (no memory). */
 int snapshot_take(snapshot_t *s);
-/* The same with snapshot_mutex held by the caller. */
-int snapshot_take_locked(snapshot_t *s);
 void snapshot_free(snapshot_t *s);
 
 /* Refreshes the shared snapshot and counts the epoch; 0 or EAGAIN. */
