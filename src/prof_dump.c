@@ -360,10 +360,6 @@ figures_read(heap_figures_t *to) {
 			arena_stats_merge(a, st);
 		}
 	}
-	arena_t *sampled = arenas_sampled_get();
-	if (sampled != NULL) {
-		arena_stats_merge(sampled, st);
-	}
 	to->allocated = st->small.allocated + st->large.allocated;
 	to->active = st->pactive << LG_PAGE;
 	to->resident = st->resident;
