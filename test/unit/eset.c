@@ -1,5 +1,4 @@
-	/* A tighter fit than the classes promise may be found; else it is the best one. */
-	return e == best || sz_psz_floor(e->size) < pind + (alignment > PAGE);/* extent/eset.h against a plain array: which extent fits, what is counted, in which order. */
+/* extent/eset.h against a plain array: which extent fits, what is counted, in which order. */
 #include "core.h"
 
 #include "extent/eset.h"
@@ -60,7 +59,7 @@ is_answer_right(const edata_t *e, size_t size, size_t alignment, unsigned lg_fit
 		return false;
 	}
 	/* A tighter fit than the classes promise may be found; else it is the best one. */
-	return e == best || sz_psz_floor(e->size) < pind;
+	return e == best || sz_psz_floor(e->size) < pind + (alignment > PAGE);
 }
 
 static void

@@ -19,7 +19,7 @@ static ecache_t dirty, retained;
 static char *region;
 static unsigned char owner[N_PAGES];
 static edata_t *held[N_HELD];
-static unsigned fail_meta; /* descriptors run out at this many more; 0: never */
+
 
 static size_t
 page_of(const char *p) {
@@ -281,7 +281,7 @@ test_no_descriptors(void) {
 	const base_pages_t *saved = base->pages;
 	base->pages = &none;
 	while (base_alloc(base, 128, 16) != NULL) {
-		fail_meta++;
+		continue;
 	}
 	static edata_t *spare[20000];
 	unsigned n = 0;

@@ -1,0 +1,202 @@
+/*
+ * A preloaded library that lets system calls of the allocator fail: FAIL_CALL names one,
+ * FAIL_AT the call that fails first (from 1), FAIL_FOR how many fail (0: all after it).
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static long calls;
+
+/* The system call itself, without the function below that others call for it. */
+static long
+raw(long n, long a, long b, long c, long d, long e, long f)
+{
+	long r;
+	register long r10 __asm__("r10") = d;
+	register long r8 __asm__("r8") = e;
+	register long r9 __asm__("r9") = f;
+
+	__asm__ volatile("syscall" : "=a"(r) : "a"(n), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+	    : "rcx", "r11", "memory");
+	if (r < 0 && r > -4096) {
+		errno = (int)-r;
+		return -1;
+	}
+	return r;
+}
+
+#define RAW(n, a, b, c, d, e, f) raw(n, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+
+static int
+fails(const char *name)
+{
+	const char *call = getenv("FAIL_CALL");
+	long at, how_many, n;
+
+	if (call == NULL || strcmp(call, name) != 0)
+		return 0;
+	at = atol(getenv("FAIL_AT"));
+	how_many = atol(getenv("FAIL_FOR"));
+	n = __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED);
+	return n >= at && (how_many == 0 || n < at + how_many);
+}
+
+void *
+mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off)
+{
+	if (fails("mmap")) {
+		errno = ENOMEM;
+		return MAP_FAILED;
+	}
+	return (void *)RAW(SYS_mmap, addr, len, prot, flags, fd, off);
+}
+
+int
+munmap(void *addr, size_t len)
+{
+	if (fails("munmap")) {
+		errno = ENOMEM;
+		return -1;
+	}
+	return (int)RAW(SYS_munmap, addr, len, 0, 0, 0, 0);
+}
+
+int
+madvise(void *addr, size_t len, int advice)
+{
+	if (fails("madvise")) {
+		errno = EINVAL;
+		return -1;
+	}
+	return (int)RAW(SYS_madvise, addr, len, advice, 0, 0, 0);
+}
+
+int
+mprotect(void *addr, size_t len, int prot)
+{
+	if (fails("mprotect")) {
+		errno = ENOMEM;
+		return -1;
+	}
+	return (int)RAW(SYS_mprotect, addr, len, prot, 0, 0, 0);
+}
+
+void *
+mremap(void *addr, size_t len, size_t size, int flags, ...)
+{
+	void *to;
+	va_list ap;
+
+	va_start(ap, flags);
+	to = va_arg(ap, void *);
+	va_end(ap);
+	if (fails("mremap")) {
+		errno = ENOMEM;
+		return MAP_FAILED;
+	}
+	return (void *)RAW(SYS_mremap, addr, len, size, flags, to, 0);
+}
+
+int
+open(const char *path, int flags, ...)
+{
+	int mode;
+	va_list ap;
+
+	va_start(ap, flags);
+	mode = va_arg(ap, int);
+	va_end(ap);
+	if (fails("open")) {
+		errno = EMFILE;
+		return -1;
+	}
+	return (int)RAW(SYS_openat, AT_FDCWD, path, flags, mode, 0, 0);
+}
+
+ssize_t
+write(int fd, const void *p, size_t n)
+{
+	if (fails("write")) {
+		errno = EIO;
+		return -1;
+	}
+	return RAW(SYS_write, fd, p, n, 0, 0, 0);
+}
+
+ssize_t
+read(int fd, void *p, size_t n)
+{
+	if (fails("read")) {
+		errno = EIO;
+		return -1;
+	}
+	return RAW(SYS_read, fd, p, n, 0, 0, 0);
+}
+
+int
+close(int fd)
+{
+	if (fails("close")) {
+		RAW(SYS_close, fd, 0, 0, 0, 0, 0);
+		errno = EIO;
+		return -1;
+	}
+	return (int)RAW(SYS_close, fd, 0, 0, 0, 0, 0);
+}
+
+int
+prctl(int op, ...)
+{
+	unsigned long a[4];
+	va_list ap;
+
+	va_start(ap, op);
+	for (int i = 0; i < 4; i++)
+		a[i] = va_arg(ap, unsigned long);
+	va_end(ap);
+	if (fails("prctl")) {
+		errno = EINVAL;
+		return -1;
+	}
+	return (int)RAW(SYS_prctl, op, a[0], a[1], a[2], a[3], 0);
+}
+
+struct number {
+	long n;
+	const char *name;
+	int err;
+};
+
+/* Calls that are made by number. */
+long
+syscall(long n, ...)
+{
+	static const struct number known[] = {
+		{ SYS_openat, "open", EMFILE }, { SYS_open, "open", EMFILE }, { SYS_read, "read", EIO },
+		{ SYS_write, "write", EIO }, { SYS_close, "close", EIO }, { SYS_mmap, "mmap", ENOMEM },
+		{ SYS_munmap, "munmap", ENOMEM }, { SYS_madvise, "madvise", EINVAL },
+		{ SYS_mremap, "mremap", ENOMEM },
+	};
+	long a[6];
+	va_list ap;
+
+	va_start(ap, n);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(ap, long);
+	va_end(ap);
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		if (known[i].n == n && fails(known[i].name)) {
+			errno = known[i].err;
+			return -1;
+		}
+	}
+	return raw(n, a[0], a[1], a[2], a[3], a[4], a[5]);
+}

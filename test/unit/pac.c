@@ -1,0 +1,387 @@
+/*
+ * extent/pac.h with a clock of our own and a count of what the system is asked to do: when pages go,
+ * where to, and that none is lost or kept.
+ */
+#include "core.h"
+
+#include "extent/pac.h"
+#include "meta/base.h"
+#include "os/nstime.h"
+#include "os/sys.h"
+
+#include <sys/mman.h>
+
+#define MS UINT64_C(1000000)
+#define T0 (UINT64_C(1000000) * MS)
+
+static pac_t *pac;
+static struct os_hooks_s hooks;
+static uint64_t clock_ns;
+static struct {
+	size_t dontneed;
+	size_t freed; /* MADV_FREE */
+	size_t unmapped;
+	bool fail_munmap;
+	bool fail_madvise;
+} sys;
+
+static int
+count_madvise(void *addr, size_t size, int advice) {
+	if (sys.fail_madvise) {
+		errno = EINVAL;
+		return -1;
+	}
+	sys.dontneed += advice == MADV_DONTNEED ? size : 0;
+	sys.freed += advice == MADV_FREE ? size : 0;
+	return os_hooks_real.madvise(addr, size, advice);
+}
+
+static int
+count_munmap(void *addr, size_t size) {
+	if (sys.fail_munmap) {
+		errno = ENOMEM;
+		return -1;
+	}
+	sys.unmapped += size;
+	return os_hooks_real.munmap(addr, size);
+}
+
+static uint64_t
+read_clock(void) {
+	return clock_ns;
+}
+
+static void
+start(ssize_t dirty_ms, ssize_t muzzy_ms) {
+	static unsigned ind = 3100;
+	base_t *base = base_new(NULL);
+	memset(&sys, 0, sizeof(sys));
+	clock_ns = T0;
+	pac = base_alloc(base, sizeof(*pac), CACHELINE);
+	pac_init(pac, base, ind++, dirty_ms, muzzy_ms, clock_ns);
+}
+
+static size_t
+ndirty(void) {
+	return ecache_npages(&pac->dirty);
+}
+
+static size_t
+nmuzzy(void) {
+	return ecache_npages(&pac->muzzy);
+}
+
+static size_t
+nretained(void) {
+	return ecache_npages(&pac->retained);
+}
+
+/* n extents of one page with gaps between, all freed at once: n separate dirty pages. */
+static void
+make_dirty(unsigned n) {
+	static edata_t *got[4000];
+	for (unsigned i = 0; i < 2 * n; i++) {
+		got[i] = pac_alloc(pac, PAGE, PAGE, false);
+		got[i]->addr[0] = 1;
+	}
+	for (unsigned i = 0; i < 2 * n; i += 2) {
+		pac_dalloc(pac, got[i]);
+	}
+}
+
+static void
+test_curve(void) {
+	uint64_t decay = 1000 * MS, epoch = decay / SMOOTHSTEP_NSTEPS;
+	unsigned rises = 0, bad = 0;
+	start(1000, 0);
+	make_dirty(1000);
+	size_t last = ndirty(), half = 0;
+	is_uint(last, 1000, "a thousand dirty pages");
+	size_t active = atomic_load_zu(&pac->nactive, MO_RELAXED);
+	for (unsigned i = 1; i <= SMOOTHSTEP_NSTEPS + 2; i++) {
+		clock_ns += epoch;
+		pac_tick(pac, clock_ns);
+		rises += ndirty() > last;
+		bad += sys.dontneed != (1000 - ndirty()) * PAGE || nmuzzy() != 0;
+		last = ndirty();
+		half = i == SMOOTHSTEP_NSTEPS / 2 + 1 ? last : half;
+	}
+	is_uint(rises, 0, "the number of dirty pages never rises");
+	is_uint(bad, 0, "what is not dirty any more was given to the system");
+	ok(half > 450 && half < 550, "about half at half time: %zu", half);
+	is_uint(last, 0, "none is left after the decay time");
+	is_uint(atomic_load_u64(&pac->decay_dirty.purged, MO_RELAXED), 1000, "counted: pages");
+	ok(atomic_load_u64(&pac->decay_dirty.npurge, MO_RELAXED) > 50, "counted: passes");
+	is_uint(atomic_load_u64(&pac->decay_dirty.nmadvise, MO_RELAXED), 1000, "counted: extents");
+	is_uint(atomic_load_zu(&pac->nactive, MO_RELAXED), active, "pages in use stay");
+	is_uint(atomic_load_zu(&pac->mapped, MO_RELAXED), active * PAGE, "mapped: those in use");
+}
+
+/* Nobody looks for a long time; then one look, and one after another decay time, clear everything. */
+static void
+test_sleep(void) {
+	start(1000, 0);
+	make_dirty(100);
+	clock_ns += 6 * MS;
+	pac_tick(pac, clock_ns);
+	is_uint(ndirty(), 100, "young pages stay");
+	clock_ns += 1000000 * MS;
+	pac_tick(pac, clock_ns);
+	is_uint(ndirty(), 0, "a long sleep later all are gone at the first look");
+}
+
+static void
+test_never_and_at_once(void) {
+	start(-1, -1);
+	make_dirty(100);
+	clock_ns += UINT64_C(1000000000) * MS;
+	pac_tick(pac, clock_ns);
+	pac_purge(pac, clock_ns, false);
+	is_uint(ndirty(), 100, "-1: pages stay for ever");
+	pac_purge(pac, clock_ns, true);
+	is_uint(ndirty(), 0, "but for an explicit purge");
+	is_uint(nmuzzy(), 0, "which does not stop at muzzy");
+	start(0, 0);
+	make_dirty(100);
+	is_uint(ndirty() + nmuzzy(), 0, "0: nothing waits");
+	is_uint(sys.dontneed, 100 * PAGE, "all was given to the system");
+	start(0, 1000);
+	make_dirty(100);
+	is_uint(ndirty(), 0, "0 and later");
+	is_uint(nmuzzy(), 100, "the pages are muzzy");
+}
+
+static void
+test_muzzy(void) {
+	start(1000, 2000);
+	make_dirty(200);
+	clock_ns += 10 * MS;
+	pac_tick(pac, clock_ns);
+	clock_ns += 1005 * MS;
+	pac_tick(pac, clock_ns);
+	is_uint(ndirty(), 0, "after the first decay time nothing is dirty");
+	is_uint(nmuzzy(), 200, "all is muzzy");
+	is_uint(sys.freed, 200 * PAGE, "the system may take it");
+	is_uint(sys.dontneed, 0, "and has not to");
+	edata_t *e = pac_alloc(pac, PAGE, PAGE, true);
+	ok(is_filled(e->addr, 0, PAGE), "a muzzy page is zeroed when asked");
+	is_uint(nmuzzy(), 199, "it is taken before new ones");
+	pac_dalloc(pac, e);
+	clock_ns += 20 * MS;
+	pac_tick(pac, clock_ns);
+	clock_ns += 4020 * MS;
+	pac_tick(pac, clock_ns);
+	clock_ns += 4020 * MS;
+	pac_tick(pac, clock_ns);
+	is_uint(ndirty() + nmuzzy(), 0, "after the second nothing is left");
+	is_uint(sys.dontneed, 200 * PAGE, "all was given to the system");
+}
+
+static void
+test_change(void) {
+	start(1000, 0);
+	make_dirty(100);
+	is_int(pac_decay_ms_set(pac, &pac->decay_dirty, -2, clock_ns), EINVAL, "-2 is no decay time");
+	is_int(pac_decay_ms_set(pac, &pac->decay_dirty, -1, clock_ns), 0, "from 1000 to -1");
+	clock_ns += 5000 * MS;
+	pac_tick(pac, clock_ns);
+	is_uint(ndirty(), 100, "they stay");
+	is_int(pac_decay_ms_set(pac, &pac->decay_dirty, 500, clock_ns), 0, "from -1 to 500");
+	pac_tick(pac, clock_ns);
+	is_uint(ndirty(), 100, "what is unused starts to decay afresh");
+	clock_ns += 3 * MS;
+	pac_tick(pac, clock_ns);
+	clock_ns += 500 * MS;
+	pac_tick(pac, clock_ns);
+	is_uint(ndirty(), 0, "and goes in that time");
+	make_dirty(10);
+	is_int(pac_decay_ms_set(pac, &pac->decay_dirty, 0, clock_ns), 0, "to 0");
+	is_uint(ndirty(), 0, "purges at once");
+}
+
+static void
+test_no_retain(void) {
+	static edata_t *got[100];
+	uint64_t seed = 31;
+	unsigned bad = 0;
+	size_t asked = 0;
+	opt_retain = false;
+	start(1000, 0);
+	for (unsigned i = 0; i < 100; i++) {
+		size_t size = (1 + core_below(&seed, 50)) * PAGE;
+		size_t alignment = core_below(&seed, 4) == 0 ? PAGE << core_below(&seed, 7) : PAGE;
+		got[i] = pac_alloc(pac, size, alignment, false);
+		bad += got[i] == NULL || ((uintptr_t)got[i]->addr & (alignment - 1)) != 0;
+		asked += size;
+	}
+	is_uint(bad, 0, "no retaining: 100 extents");
+	is_uint(nretained(), 0, "nothing is mapped beyond them");
+	is_uint(atomic_load_zu(&pac->mapped, MO_RELAXED), asked, "mapped: just these");
+	for (unsigned i = 0; i < 100; i++) {
+		pac_dalloc(pac, got[i]);
+	}
+	size_t before = sys.unmapped;
+	sys.fail_munmap = true;
+	clock_ns += 10 * MS;
+	pac_tick(pac, clock_ns);
+	pac_purge(pac, clock_ns, true);
+	is_uint(nretained() * PAGE, asked, "munmap fails: the address space is kept");
+	is_uint(sys.dontneed, asked, "without its pages");
+	sys.fail_munmap = false;
+	edata_t *e = pac_alloc(pac, 5 * PAGE, PAGE, true);
+	ok(is_filled(e->addr, 0, 5 * PAGE), "and serves again, zeroed");
+	is_uint(nretained() * PAGE, asked - 5 * PAGE, "from what was kept");
+	pac_dalloc(pac, e);
+	pac_purge(pac, clock_ns, true);
+	is_uint(sys.unmapped - before, 5 * PAGE, "munmap works again: it is unmapped");
+	is_uint(atomic_load_zu(&pac->mapped, MO_RELAXED), 0, "nothing is mapped");
+	opt_retain = true;
+}
+
+static void
+test_no_madvise(void) {
+	start(1000, 1000);
+	sys.fail_madvise = true;
+	edata_t *e = pac_alloc(pac, 20 * PAGE, PAGE, false);
+	memset(e->addr, 'x', 20 * PAGE);
+	pac_dalloc(pac, e);
+	pac_purge(pac, clock_ns, true);
+	is_uint(ndirty() + nmuzzy(), 0, "madvise fails: pages leave the cache nevertheless");
+	e = pac_alloc(pac, 20 * PAGE, PAGE, true);
+	ok(is_filled(e->addr, 0, 20 * PAGE), "and are zeroed by hand when they come back");
+	sys.fail_madvise = false;
+}
+
+/* Random allocation, resizing in place and release, contents checked, counters recomputed. */
+#define N_HELD 60
+static struct {
+	edata_t *e;
+	unsigned char fill;
+} held[N_HELD];
+static size_t held_pages;
+
+static unsigned
+step_new(uint64_t *seed, unsigned k) {
+	size_t size = (1 + core_below(seed, 40)) * PAGE;
+	size_t alignment = core_below(seed, 4) == 0 ? PAGE << core_below(seed, 6) : PAGE;
+	bool zero = core_below(seed, 2) == 0;
+	edata_t *e = pac_alloc(pac, size, alignment, zero);
+	unsigned bad = e->size != size || ((uintptr_t)e->addr & (alignment - 1)) != 0;
+	bad += zero && !is_filled(e->addr, 0, size);
+	held[k].e = e;
+	held[k].fill = (unsigned char)(1 + core_below(seed, 255));
+	memset(e->addr, held[k].fill, size);
+	held_pages += size / PAGE;
+	return bad;
+}
+
+static unsigned
+step_resize(uint64_t *seed, unsigned k) {
+	edata_t *e = held[k].e;
+	size_t old = e->size, size = (1 + core_below(seed, 60)) * PAGE;
+	bool zero = core_below(seed, 2) == 0;
+	int err = size > old ? pac_expand(pac, e, size, zero) : size < old ? pac_shrink(pac, e, size) : 0;
+	if (err != 0) {
+		return e->size != old || err != ENOMEM;
+	}
+	unsigned bad = e->size != size || !is_filled(e->addr, held[k].fill, min_zu(old, size));
+	if (size > old) {
+		bad += zero && !is_filled(e->addr + old, 0, size - old);
+		memset(e->addr + old, held[k].fill, size - old);
+	}
+	held_pages += size / PAGE - old / PAGE;
+	return bad;
+}
+
+static void
+test_random_steps(bool retain) {
+	uint64_t seed = 47;
+	unsigned bad = 0, bad_counts = 0;
+	opt_retain = retain;
+	start(50, 30);
+	held_pages = 0;
+	for (unsigned i = 0; i < 8000; i++) {
+		unsigned k = (unsigned)core_below(&seed, N_HELD);
+		clock_ns += core_below(&seed, 2 * MS);
+		if (held[k].e == NULL) {
+			bad += step_new(&seed, k);
+		} else if (core_below(&seed, 2) == 0) {
+			bad += step_resize(&seed, k);
+		} else {
+			bad += !is_filled(held[k].e->addr, held[k].fill, held[k].e->size);
+			held_pages -= held[k].e->size / PAGE;
+			pac_dalloc(pac, held[k].e);
+			held[k].e = NULL;
+		}
+		if (i % 16 == 0) {
+			pac_tick(pac, clock_ns);
+		}
+		bad_counts += atomic_load_zu(&pac->nactive, MO_RELAXED) != held_pages;
+		bad_counts += atomic_load_zu(&pac->mapped, MO_RELAXED) !=
+		    (held_pages + ndirty() + nmuzzy()) * PAGE;
+	}
+	is_uint(bad, 0, "8000 random steps, retain %d: contents, sizes, zeros", retain);
+	is_uint(bad_counts, 0, "active and mapped are exact all the time");
+	for (unsigned k = 0; k < N_HELD; k++) {
+		if (held[k].e != NULL) {
+			pac_dalloc(pac, held[k].e);
+			held[k].e = NULL;
+		}
+	}
+	pac_purge(pac, clock_ns, true);
+	is_uint(atomic_load_zu(&pac->nactive, MO_RELAXED), 0, "in the end nothing is active");
+	is_uint(atomic_load_zu(&pac->mapped, MO_RELAXED), 0, "nor mapped");
+	opt_retain = true;
+}
+
+static unsigned n_maxima;
+
+static void
+on_maximum(void) {
+	n_maxima++;
+}
+
+static void
+test_maximum(void) {
+	start(-1, -1);
+	pac_new_maximum_hook = on_maximum;
+	edata_t *a = pac_alloc(pac, 4096 * PAGE, PAGE, false);
+	size_t first = pac_mapped_max();
+	is_uint(n_maxima, 1, "a new maximum is told");
+	pac_dalloc(pac, a);
+	pac_purge(pac, clock_ns, true);
+	a = pac_alloc(pac, 4000 * PAGE, PAGE, false);
+	is_uint(n_maxima, 1, "less than that is none");
+	edata_t *b = pac_alloc(pac, 500 * PAGE, PAGE, false);
+	is_uint(n_maxima, 2, "more is");
+	ok(pac_mapped_max() > first, "the maximum is kept");
+	pac_new_maximum_hook = NULL;
+	pac_dalloc(pac, a);
+	pac_dalloc(pac, b);
+}
+
+static void
+body(void) {
+	hooks = os_hooks_real;
+	hooks.madvise = count_madvise;
+	hooks.munmap = count_munmap;
+	os_hooks = &hooks;
+	nstime_now_hook = read_clock;
+	test_curve();
+	test_sleep();
+	test_never_and_at_once();
+	test_muzzy();
+	test_change();
+	test_no_retain();
+	test_no_madvise();
+	test_random_steps(true);
+	test_random_steps(false);
+	test_maximum();
+	os_hooks = &os_hooks_real;
+	nstime_now_hook = NULL;
+}
+
+int
+main(int argc, char **argv) {
+	return core_run_all_pages(argc, argv, body);
+}
