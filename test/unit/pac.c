@@ -63,7 +63,7 @@ start(ssize_t dirty_ms, ssize_t muzzy_ms) {
 
 static size_t
 ndirty(void) {
-	return ecache_npages(&pac->dirty);
+	return pac_ndirty(pac);
 }
 
 static size_t

@@ -1,0 +1,11 @@
+/* The end of a block of 1 MB is freed. */
+#include "crime.h"
+
+int
+main(void)
+{
+	char *p = keep(malloc(1 << 20));
+
+	free(keep(p + (1 << 20)));
+	return not_caught();
+}

@@ -1,0 +1,11 @@
+/* A pointer into a block is resized. */
+#include "crime.h"
+
+int
+main(void)
+{
+	char *p = keep(malloc(1 << 20));
+
+	free(keep(realloc(keep(p + 4096), 3 << 20)));
+	return not_caught();
+}
