@@ -5,7 +5,9 @@
 #include <sys/auxv.h>
 
 #include "meta/freepool.h"
+#include "os/gate.h"
 #include "os/malloc_io.h"
+#include "os/nstime.h"
 #include "os/sys.h"
 #include "os/unwind.h"
 #include "prof_hook.h"
@@ -24,6 +26,8 @@ extern const char etext[] WEAK HIDDEN;
 /* The self-test looks at this many stacks, and wants one deeper than that. */
 #define SELF_TEST_STACKS 64
 #define SELF_TEST_DEPTH 2
+/* Objects that were unloaded are noticed within this time. */
+#define REFRESH_NS NSTIME_PER_SEC
 
 typedef enum {
 	boot_not_yet,
@@ -40,6 +44,7 @@ static struct {
 	atomic_u32_t ntested;  /* first stacks, up to SELF_TEST_STACKS */
 	atomic_b_t is_deep;    /* one of them was deep enough */
 	atomic_b_t is_judged;
+	atomic_u64_t refreshed_ns;
 } backtrace;
 
 /* Whether we were linked into the program itself: then its text is not ours alone. */
@@ -152,9 +157,29 @@ self_test_judge(void) {
 	}
 }
 
+/*
+ * Learning of unloaded objects takes the lock of the loader's list: seldom, and outside the fork gate.
+ */
+static void
+refresh_sometimes(void) {
+	uint64_t now = nstime_monotonic_coarse_ns();
+	uint64_t last = atomic_load_u64(&backtrace.refreshed_ns, MO_RELAXED);
+	if (likely(now - last < REFRESH_NS)
+	    || !atomic_cas_strong_u64(&backtrace.refreshed_ns, &last, now, MO_RELAXED, MO_RELAXED)) {
+		return;
+	}
+	struct tls_s *t = tls_get();
+	uint32_t depth = gate_leave_all(t);
+	unwind_refresh();
+	gate_reenter(t, depth);
+}
+
 void
 prof_backtrace_upkeep(void) {
-	unwind_refresh();
+	if (unlikely(atomic_load_u32(&backtrace.boot, MO_ACQUIRE) != boot_done)) {
+		return;
+	}
+	refresh_sometimes();
 	if (unlikely(!atomic_load_b(&backtrace.is_judged, MO_RELAXED))
 	    && atomic_load_u32(&backtrace.ntested, MO_ACQUIRE) >= SELF_TEST_STACKS) {
 		self_test_judge();

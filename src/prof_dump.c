@@ -280,12 +280,22 @@ modules_add(modules_t *m, const char *format, ...) {
 	va_end(ap);
 }
 
+/* A path is one line, whatever is in it. */
+static void
+modules_add_path(modules_t *m, const char *path) {
+	for (; *path != '\0'; path++) {
+		modules_add(m, "%c", (unsigned char)*path < 0x20 ? '?' : *path);
+	}
+	modules_add(m, "\n");
+}
+
 static int
 module_line(void *ctx, const struct sys_module_s *mod) {
 	modules_t *m = ctx;
 	if (m->as_maps) {
-		modules_add(m, "%zx-%zx r-xp 00000000 00:00 0 %s\n", (size_t)mod->start,
-		    (size_t)mod->end, mod->path);
+		modules_add(m, "%zx-%zx r-xp 00000000 00:00 0 ", (size_t)mod->start,
+		    (size_t)mod->end);
+		modules_add_path(m, mod->path);
 		return 0;
 	}
 	modules_add(m, "# module %zx-%zx %zx ", (size_t)mod->start, (size_t)mod->end,
@@ -293,7 +303,8 @@ module_line(void *ctx, const struct sys_module_s *mod) {
 	for (size_t i = 0; i < mod->build_id_len; i++) {
 		modules_add(m, "%02x", mod->build_id[i]);
 	}
-	modules_add(m, "%s %s\n", mod->build_id_len == 0 ? "-" : "", mod->path);
+	modules_add(m, "%s ", mod->build_id_len == 0 ? "-" : "");
+	modules_add_path(m, mod->path);
 	return 0;
 }
 

@@ -1,6 +1,7 @@
 /* Four pointers, read once per call. */
 #include "prof_hook.h"
 
+#include "os/gate.h"
 #include "os/unwind.h"
 #include "util/atomic.h"
 
@@ -60,9 +61,23 @@ prof_sample_free_hook_set(prof_sample_free_hook_t hook) {
 	__atomic_store_n(&hooks.sample_free, hook, MO_RELEASE);
 }
 
+/* A function of the program may wait for something: it runs outside the fork gate. */
 void
 prof_hook_backtrace(void **vec, unsigned *len, unsigned max) {
-	prof_backtrace_hook_get()(vec, len, max);
+	prof_backtrace_hook_t hook = prof_backtrace_hook_get();
+	if (likely(hook == backtrace_default)) {
+		backtrace_default(vec, len, max);
+		return;
+	}
+	struct tls_s *t = tls_get();
+	uint32_t depth = gate_leave_all(t);
+	t->inside++;
+	hook(vec, len, max);
+	t->inside--;
+	gate_reenter(t, depth);
+	if (*len > max) {
+		*len = max;
+	}
 }
 
 void

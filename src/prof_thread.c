@@ -82,6 +82,11 @@ void
 prof_thread_name_from_system(prof_tdata_t *td) {
 	char name[OS_THREAD_NAME_SIZE];
 	os_thread_name_get(name, sizeof(name));
+	for (char *c = name; *c != '\0'; c++) {
+		if (!is_name_char(*c)) {
+			*c = '?'; /* a line break would tear the profile */
+		}
+	}
 	prof_tdata_name_write(td, name);
 }
 
