@@ -394,13 +394,3 @@ conf_row_nearest(const char *key, size_t len) {
 	}
 	return best;
 }
-
-const conf_row_t *
-conf_row_node(size_t i) {
-	for (size_t r = 0; r < conf_nrows; r++) {
-		if ((conf_rows[r].flags & CONF_NODE) != 0 && i-- == 0) {
-			return &conf_rows[r];
-		}
-	}
-	return NULL;
-}

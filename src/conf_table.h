@@ -92,7 +92,4 @@ const conf_row_t *conf_row_find(const char *key, size_t len);
 /* The key nearest to an unknown one by edits, NULL if none is near. */
 const char *conf_row_nearest(const char *key, size_t len);
 
-/* i-th row that has an opt.* node; NULL past the last. */
-const conf_row_t *conf_row_node(size_t i);
-
 #endif /* CONF_TABLE_H */

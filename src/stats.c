@@ -273,15 +273,15 @@ read_node(const char *name, ctl_value_t *value) {
 }
 
 static void
-print_option(emitter_t *em, const conf_row_t *row, size_t node_ind) {
+print_option(emitter_t *em, const conf_row_t *row, size_t item) {
 	ctl_value_t value;
 	ctl_value_t live;
 	char key[80];
 	const ctl_list_t *list = ctl_dir_opt.list;
-	emitter_type_t type = emitter_type_of(list->type(node_ind));
+	emitter_type_t type = emitter_type_of(list->type(item));
 	const char *note = row->live;
 	memset(&value, 0, sizeof(value));
-	if (list->read(node_ind, &value) != 0) {
+	if (list->read(item, &value) != 0) {
 		return;
 	}
 	if (row->type == CONF_I64) {
@@ -298,10 +298,9 @@ static void
 print_options(emitter_t *em) {
 	emitter_dict_begin(em, "opt", "Run-time option settings");
 	print_sources(em);
-	const conf_row_t *row;
-	for (size_t i = 0; (row = conf_row_node(i)) != NULL; i++) {
-		if ((row->flags & CONF_PRINT) != 0) {
-			print_option(em, row, i);
+	for (size_t i = 0; i < conf_nrows; i++) {
+		if ((conf_rows[i].flags & CONF_PRINT) != 0) {
+			print_option(em, &conf_rows[i], i);
 		}
 	}
 	emitter_dict_end(em);

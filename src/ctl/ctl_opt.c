@@ -11,16 +11,13 @@
 
 static size_t
 opt_count(void) {
-	size_t n = 0;
-	for (size_t i = 0; i < conf_nrows; i++) {
-		n += (conf_rows[i].flags & CONF_NODE) != 0;
-	}
-	return n;
+	return conf_nrows;
 }
 
+/* Rows without a node have no name here, and so no MIB. */
 static const char *
 opt_name(size_t i) {
-	return conf_row_node(i)->key;
+	return (conf_rows[i].flags & CONF_NODE) != 0 ? conf_rows[i].key : "";
 }
 
 static ctl_type_t
@@ -37,14 +34,15 @@ opt_type(size_t i) {
 		[CONF_ENUM] = CTL_STRING,
 		[CONF_LETTERS] = CTL_STRING,
 		[CONF_TEXT] = CTL_STRING,
+		[CONF_CUSTOM] = CTL_NONE,
 	};
-	return (ctl_type_t)types[conf_row_node(i)->type];
+	return (ctl_type_t)types[conf_rows[i].type];
 }
 
 static int
 opt_read(size_t i, ctl_value_t *out) {
-	const conf_row_t *row = conf_row_node(i);
-	if (!conf_row_is_built(row)) {
+	const conf_row_t *row = &conf_rows[i];
+	if ((row->flags & CONF_NODE) == 0 || !conf_row_is_built(row)) {
 		return ENOENT;
 	}
 	switch ((conf_type_t)row->type) {

@@ -125,23 +125,16 @@ check_bool(const conf_row_t *row)
 static void
 test_lookups(void)
 {
-	const conf_row_t *node;
-	size_t nodes = 0, flagged = 0;
-
 	for (size_t i = 0; i < conf_nrows; i++) {
 		const conf_row_t *row = &conf_rows[i];
 		char cut[64];
 
 		ok(conf_row_find(row->key, strlen(row->key)) == row, "%s: found, no key twice", row->key);
-		flagged += (row->flags & CONF_NODE) != 0;
 		if (!conf_row_is_built(row))
 			continue;
 		snprintf(cut, sizeof(cut), "%.*sX%s", 1, row->key, row->key + 1);
 		is_str(conf_row_nearest(cut, strlen(cut)), row->key, "\"%s\": nearest", cut);
 	}
-	while ((node = conf_row_node(nodes)) != NULL)
-		nodes++;
-	is_uint(nodes, flagged, "every readable row has its place");
 	ok(conf_row_find("metadata", 8) != NULL && conf_row_find("", 0) != NULL, "cut keys");
 	ok(conf_row_find("narena", 6) == NULL && conf_row_find("narenasx", 8) == NULL, "others not");
 	ok(conf_row_nearest("qqqqqqqqqq", 10) == NULL, "nothing near");

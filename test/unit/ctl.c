@@ -150,6 +150,9 @@ walk_items(const path_t *p, const ctl_node_t *node)
 
 	for (size_t i = 0; i < n; i++) {
 		bool is_field = node->kind == CTL_DIR;
+
+		if (!is_field && node->list->name(i)[0] == '\0')
+			continue;
 		path_t q = below(p, is_field ? node->fields[i].name : node->list->name(i),
 		    node->nchildren + i);
 
