@@ -1,0 +1,233 @@
+/* A whole dump: its lines and what they say, the log, the recent list, numbers and frames. */
+#include "test.h"
+
+#include "os/gate.h"
+#include "os/tls.h"
+#include "prof.h"
+#include "prof_backtrace.h"
+#include "prof_data.h"
+#include "prof_dump.h"
+#include "prof_sample.h"
+#include "prof_write.h"
+
+static char dir[] = "/tmp/prof_dump.XXXXXX";
+static char text[1 << 20];
+static char path[256];
+
+static size_t
+slurp(const char *name)
+{
+	int fd = open(name, O_RDONLY);
+	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+
+	text[n < 0 ? 0 : n] = '\0';
+	if (fd >= 0)
+		close(fd);
+	return n < 0 ? 0 : (size_t)n;
+}
+
+static void
+test_numbers(void)
+{
+	static prof_file_t file;
+	prof_writer_t w;
+	prof_name_t name = {.kind = prof_kind_manual};
+	uint64_t rnd = 7;
+	unsigned bad = 0;
+	size_t at = 0;
+
+	snprintf(path, sizeof(path), "%s/numbers", dir);
+	prof_file_open(&file, path, &name);
+	is_int(prof_writer_init(&w, &file), 0, "a writer");
+	for (unsigned i = 0; i < 6000; i++) {
+		uint64_t v = test_random(&rnd) >> (i % 65 == 64 ? 63 : i % 65);
+
+		prof_write_dec(&w, i < 3 ? i : v);
+		prof_write_frame(&w, i < 3 ? i : v);
+		prof_write_lit(&w, "\n");
+	}
+	prof_write_json(&w, "a\"b\\c\nd\xff");
+	is_uint(prof_writer_total(&w) > 65536, 1, "more than a buffer");
+	prof_writer_end(&w);
+	is_int(prof_file_close(&file), 0, "written");
+	slurp(path);
+	rnd = 7;
+	for (unsigned i = 0; i < 6000; i++) {
+		char want[64];
+		uint64_t v = test_random(&rnd) >> (i % 65 == 64 ? 63 : i % 65);
+		int n = snprintf(want, sizeof(want), "%llu 0x%llx\n", (unsigned long long)(i < 3 ? i : v),
+		    (unsigned long long)(i < 3 ? i : v));
+
+		bad += strncmp(text + at, want, (size_t)n) != 0;
+		at += (size_t)n;
+	}
+	is_uint(bad, 0, "6000 numbers in both bases");
+	is_str(text + at, "\"a\\\"b\\\\c\\u000ad\\u00ff\"", "a JSON string");
+}
+
+static void
+test_cut(void)
+{
+	void *v[6] = {(void *)100, (void *)150, (void *)300, (void *)120, (void *)7, (void *)8};
+
+	is_uint(prof_backtrace_cut(v, 6, 100, 200), 4, "leading frames of our own go");
+	ok(v[0] == (void *)300 && v[1] == (void *)120 && v[3] == (void *)8, "the rest stays");
+	v[0] = (void *)100;
+	v[1] = (void *)101;
+	is_uint(prof_backtrace_cut(v, 2, 100, 200), 1, "of nothing but own frames one stays");
+	ok(v[0] == (void *)101, "the outermost");
+	is_uint(prof_backtrace_cut(v, 0, 100, 200), 0, "no frames");
+}
+
+/* Lines up to the first that does not begin with mark are left behind. */
+static char *
+skip_lines(char *at, const char *mark, unsigned *n)
+{
+	for (*n = 0; strncmp(at, mark, strlen(mark)) == 0; ++*n)
+		at = strchr(at, '\n') + 1;
+	return at;
+}
+
+static prof_cnt_t *
+sample(prof_tdata_t *td, uintptr_t leaf, size_t usize, uint64_t rate)
+{
+	void *vec[3] = {(void *)leaf, (void *)0x2000, (void *)0x7fffffffffff};
+	prof_bt_t bt = {vec, 3, false};
+
+	return prof_data_add(td, &bt, rate, usize, prof_weight(usize, rate));
+}
+
+static void
+test_profile(void)
+{
+	prof_dump_t d = {.kind = prof_kind_manual, .path = path, .may_wait = true, .metric = "test",
+	    .metric_value = 42};
+	unsigned n;
+	size_t len;
+	unsigned long long before = 0;
+
+	gate_enter(tls_get());
+	prof_tdata_t *td = prof_data_tdata_new(true);
+	prof_tdata_name_write(td, "the name");
+	prof_cnt_t *c1 = sample(td, 0x1001, 112, 1);
+	prof_cnt_t *c2 = sample(td, 0x1001, 112, 1);
+	gate_exit(tls_get());
+	snprintf(path, sizeof(path), "%s/profile", dir);
+	is_int(prof_dump(&d), 0, "dumped");
+	len = slurp(path);
+	char *at = skip_lines(text, "heap_v2/1\n", &n);
+	is_uint(n, 1, "line 1 is the header with the rate of the samples");
+	at = skip_lines(at, "# jemalloc.", &n);
+	ok(n > 15, "%u lines of metadata follow", n);
+	contains(text, "\n# jemalloc.metric=test\n# jemalloc.metric_value=42\n", "with the metric");
+	contains(text, "\n# jemalloc.kind=manual\n", "and the kind");
+	ok(strncmp(at, "  t*: 2: 224 [0: 0]\n", 20) == 0, "then the total");
+	at = skip_lines(at, "  t", &n);
+	contains(text, ": 2: 224 [0: 0] the name\n", "a line of the thread with its name");
+	contains(at, "@ 0x1000 0x2000 0x7fffffffffff\n  t*: 2: 224 [0: 0]\n  t",
+	    "the stack: its first frame less one");
+	at = strstr(at, "\n\nMAPPED_LIBRARIES:\n");
+	ok(at != NULL, "an empty line and the map");
+	contains(at, "r-xp", "with text in it");
+	contains(at, "# module ", "modules");
+	at = strstr(at, "\n# end ");
+	ok(at != NULL && sscanf(at, "\n# end %llu\n", &before) == 1 &&
+	    before == (unsigned long long)(at + 1 - text), "bytes before the last line: %llu", before);
+	ok(strchr(at + 1, '\n') == text + len - 1, "which is the last");
+
+	gate_enter(tls_get());
+	prof_cnt_t *c3 = sample(td, 0x3001, 64, 524288);
+	gate_exit(tls_get());
+	is_int(prof_dump(&d), 0, "dumped with two rates");
+	slurp(path);
+	ok(strncmp(text, "heap_v2/1\n", 10) == 0, "mixed rates: the header is 1");
+	contains(text, "# jemalloc.mixed_rates=true\n", "it says so");
+	contains(text, "@ 0x3000 0x2000 0x7fffffffffff\n  t*: 8193: 524320 [0: 0]\n",
+	    "and the line carries the estimate");
+	gate_enter(tls_get());
+	prof_data_sub(c1, 112, prof_weight(112, 1));
+	prof_data_sub(c2, 112, prof_weight(112, 1));
+	prof_data_sub(c3, 64, prof_weight(64, 524288));
+	prof_data_tdata_exit(td);
+	gate_exit(tls_get());
+	d.path = "/nonexistent/profile";
+	is_int(prof_dump(&d), ENOENT, "a directory that is not there");
+	prof_dump_last_error(text, sizeof(text));
+	is_str(text, "ENOENT /nonexistent/profile 0", "is remembered");
+	prof_dump_last_path(text, sizeof(text));
+	is_str(text, path, "the last good one too");
+}
+
+static void
+collect(void *opaque, const char *s)
+{
+	strncat(opaque, s, sizeof(text) - 1 - strlen(opaque));
+}
+
+/* Real samples of this program. */
+static void
+test_living(void)
+{
+	struct tls_s *t = tls_get();
+	bool old;
+	void *p;
+
+	gate_enter(t);
+	is_int(prof_recent_alloc_max_set(3), 0, "keep three");
+	is_int(prof_recent_alloc_max_set(-2), EINVAL, "not -2");
+	snprintf(path, sizeof(path), "%s/log.json", dir);
+	is_int(prof_log_start(path), 0, "log on");
+	is_int(prof_log_start(path), EFAULT, "not twice");
+	prof_sample_rate_set(1);
+	is_int(prof_active_set(true, &old), 0, "active");
+	gate_exit(t);
+	for (unsigned i = 0; i < 10; i++)
+		free(keep(malloc(100 + i)));
+	p = keep(malloc(333));
+	gate_enter(t);
+	prof_active_set(false, &old);
+	gate_exit(t);
+	ok(old, "it was active");
+	is_int(prof_log_stop(), 0, "log off");
+	is_int(prof_log_stop(), EFAULT, "not twice");
+	slurp(path);
+	contains(text, "{\"info\":{\"duration\":", "the log begins");
+	contains(text, "\"allocations\":[{\"alloc_thread\":0,\"free_thread\":0,\"alloc_trace\":0,"
+	    "\"free_trace\":1,", "with what was freed");
+	unsigned n = 0;
+	for (char *at = text; (at = strstr(at, "\"usize\":112}")) != NULL; at++)
+		n++;
+	is_uint(n, 10, "all ten");
+	text[0] = '\0';
+	is_int(prof_recent_alloc_dump(collect, text), 0, "recent list");
+	contains(text, "{\"sample_interval\":1,\"recent_alloc_max\":3,\"recent_alloc\":[{\"size\":108,"
+	    "\"usize\":112,\"released\":true,", "the last three, oldest first");
+	contains(text, "{\"size\":333,\"usize\":384,\"released\":false,", "the newest lives");
+	contains(text, "\"dalloc_trace\":[\"0x", "where it was freed");
+	free(p);
+	gate_enter(t);
+	is_int(prof_recent_alloc_max_set(0), 0, "dropped");
+	gate_exit(t);
+}
+
+int
+main(void)
+{
+	char cmd[128];
+
+	free(keep(malloc(1)));
+	if (mkdtemp(dir) == NULL)
+		bail_out("mkdtemp");
+	gate_enter(tls_get());
+	opt_prof_active = false;
+	if (prof_boot() != 0)
+		bail_out("boot");
+	test_numbers();
+	gate_exit(tls_get());
+	prof_boot_late();
+	test_cut();
+	test_profile();
+	test_living();
+	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
+	return system(cmd) != 0 ? 1 : done_testing();
+}
