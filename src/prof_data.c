@@ -12,10 +12,13 @@
 #include "util/assert.h"
 #include "util/hash.h"
 
-/* How many sites, and how many thread records, are swept for each thing that is made. */
-#define SWEEP_STEP 4
+/* How many counts and sites, and how many thread records, are looked at for each that is made. */
+#define SWEEP_STEP 16
+#define SWEEP_TDATAS 4
 /* Retired things wait in batches of at least this many. */
 #define LIMBO_BATCH 64
+/* Looking at the pins of all threads takes a while: only at every so manyth call. */
+#define RECLAIM_EVERY 16
 
 static struct {
 	prof_table_t sites;
@@ -26,11 +29,15 @@ static struct {
 	atomic_u64_t next_uid;
 
 	mutex_t pass;
-	prof_site_t *sweep_prev;   /* under pass: the last site that was swept and stays */
+	/* Under pass: the last site that was swept and stays; the one being swept, and where in it. */
+	prof_site_t *sweep_prev;
+	prof_site_t *sweep_site;
+	prof_link_t *sweep_cnt;
 	prof_tdata_t *tsweep_prev;
 	atomic_u64_t pin_epoch;    /* starts at 1 */
 	prof_link_t *waiting;      /* under pass: free when all pins are of waiting_epoch or later */
 	uint64_t waiting_epoch;
+	unsigned reclaim_calls;
 
 	mutex_t limbo_mtx;
 	prof_link_t *limbo;
@@ -154,7 +161,8 @@ limbo_reclaim_locked(void) {
 	if (books.waiting == NULL) {
 		limbo_take_batch_locked();
 	}
-	if (books.waiting == NULL || is_pinned_before(books.waiting_epoch)) {
+	if (books.waiting == NULL || ++books.reclaim_calls % RECLAIM_EVERY != 0
+	    || is_pinned_before(books.waiting_epoch)) {
 		return;
 	}
 	prof_link_t *link = books.waiting;
@@ -216,11 +224,12 @@ list_unlink(atomic_p_t *head, prof_link_t *prev, prof_link_t *link) {
 	prev->next = link->next;
 }
 
-static void
-site_sweep_counts(prof_site_t *s) {
-	prof_link_t *prev = NULL;
-	prof_link_t *link = atomic_load_p(&s->counts, MO_ACQUIRE);
-	while (link != NULL) {
+/* From where it was left; false: the steps were used up before the end. */
+static bool
+site_sweep_counts(prof_site_t *s, unsigned *steps) {
+	prof_link_t *prev = books.sweep_cnt;
+	prof_link_t *link = prev != NULL ? prev->next : atomic_load_p(&s->counts, MO_ACQUIRE);
+	for (; link != NULL && *steps > 0; --*steps) {
 		prof_cnt_t *c = container_of(link, prof_cnt_t, link);
 		prof_link_t *next = link->next;
 		if (cnt_is_sweepable(c) && cnt_kill(c)) {
@@ -233,28 +242,44 @@ site_sweep_counts(prof_site_t *s) {
 		}
 		link = next;
 	}
+	books.sweep_cnt = link == NULL ? NULL : prev;
+	return link == NULL;
+}
+
+/* The site to go on with; NULL: the end was reached, the next round begins at the newest. */
+static prof_site_t *
+sweep_next_site(void) {
+	if (books.sweep_site != NULL) {
+		return books.sweep_site;
+	}
+	prof_site_t *prev = books.sweep_prev;
+	prof_link_t *link = prev != NULL ? prev->link.next
+	    : atomic_load_p(&books.all_sites, MO_ACQUIRE);
+	books.sweep_site = link == NULL ? NULL : container_of(link, prof_site_t, link);
+	return books.sweep_site;
 }
 
 static void
 sweep_sites_locked(unsigned steps) {
-	prof_site_t *prev = books.sweep_prev;
-	for (; steps > 0; steps--) {
-		prof_link_t *link = prev != NULL ? prev->link.next
-		    : atomic_load_p(&books.all_sites, MO_ACQUIRE);
-		if (link == NULL) {
-			prev = NULL;
-			break;
+	while (steps > 0) {
+		prof_site_t *s = sweep_next_site();
+		if (s == NULL) {
+			books.sweep_prev = NULL;
+			return;
 		}
-		prof_site_t *s = container_of(link, prof_site_t, link);
-		site_sweep_counts(s);
+		if (!site_sweep_counts(s, &steps)) {
+			return;
+		}
+		books.sweep_site = NULL;
+		steps -= steps > 0;
 		if (atomic_load_u64(&s->refs, MO_ACQUIRE) == 0 && site_kill(s)) {
-			list_unlink(&books.all_sites, prev != NULL ? &prev->link : NULL, link);
-			books_retire(link);
+			prof_site_t *prev = books.sweep_prev;
+			list_unlink(&books.all_sites, prev != NULL ? &prev->link : NULL, &s->link);
+			books_retire(&s->link);
 		} else {
-			prev = s;
+			books.sweep_prev = s;
 		}
 	}
-	books.sweep_prev = prev;
 }
 
 static void
@@ -552,7 +577,7 @@ prof_data_tdata_new(bool active) {
 		td->next = first;
 	} while (!atomic_cas_weak_p(&books.all_tdatas, &first, td, MO_RELEASE, MO_RELAXED));
 	if (mutex_trylock(&books.pass)) {
-		sweep_tdatas_locked(SWEEP_STEP);
+		sweep_tdatas_locked(SWEEP_TDATAS);
 		mutex_unlock(&books.pass);
 	}
 	return td;

@@ -436,8 +436,8 @@ outcome_bad(const prof_dump_t *d, int err, bool was_open) {
 	if (!is_automatic(d)) {
 		return;
 	}
-	/* One line for a row of failures. */
-	if (dumper.fails++ == 0 && !d->is_silent) {
+	/* One line for a row of failures, and one at the end. */
+	if ((dumper.fails++ == 0 || d->kind == prof_kind_final) && !d->is_silent) {
 		malloc_printf(was_open ? "<jemalloc>: failed to write \"%.*s\": %s, %llu bytes written\n"
 		    : "<jemalloc>: failed to open \"%.*s\": %s\n", 900, dumper.file.path, reason,
 		    (unsigned long long)dumper.file.written);

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "os/gate.h"
 #include "os/mutex.h"
 #include "os/nstime.h"
 #include "os/pages.h"
@@ -133,12 +134,15 @@ stamp_text(char out[2 * NSTIME_STAMP_SIZE + 2], const prof_name_t *name) {
 /* <prefix>[.<pidns>].<pid> */
 static size_t
 name_head(char *buf, size_t size) {
+	struct tls_s *t = tls_get();
+	gate_enter(t);
 	mutex_lock(&names.mtx);
 	size_t len = strlen(names.prefix);
 	if (len < size) {
 		memcpy(buf, names.prefix, len + 1);
 	}
 	mutex_unlock(&names.mtx);
+	gate_exit(t);
 	if (len >= size) {
 		return size;
 	}
