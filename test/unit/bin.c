@@ -1,0 +1,192 @@
+/*
+ * arena/bin.h: a bin fed with slabs by hand; which slab serves, which one comes back, what is counted;
+ * and misuse that ends the process with a sentence.
+ */
+#include "core.h"
+
+#include "arena/bin.h"
+#include "arena/safety.h"
+
+#define FAR ((char *)(uintptr_t)0x123480000000)
+#define N_SLABS 12
+
+static bin_t bin;
+static const bin_info_t *info;
+static szind_t szind;
+static ALIGNED(EDATA_ALIGN) struct { edata_t e; } ALIGNED(EDATA_ALIGN) slabs[N_SLABS];
+static bool is_in[N_SLABS];
+static void *taken[N_SLABS * 600];
+static unsigned n_taken;
+
+static void
+start(size_t size) {
+	szind = sc_index_compute(size);
+	info = &bin_infos[szind];
+	memset(&bin, 0, sizeof(bin));
+	memset(is_in, 0, sizeof(is_in));
+	n_taken = 0;
+	bin_init(&bin);
+	for (unsigned i = 0; i < N_SLABS; i++) {
+		edata_t *e = &slabs[i].e;
+		memset(e, 0, sizeof(*e));
+		edata_init(e, FAR + i * info->slab_size, info->slab_size, true, false);
+		if (emap_reserve(e->addr, e->size) != 0 || slab_init(e, szind, 0, false) != 0) {
+			bail_out("no slab");
+		}
+	}
+}
+
+static void
+finish(void) {
+	for (unsigned i = 0; i < N_SLABS; i++) {
+		slabs[i].e.is_listed = false;
+		slabs[i].e.nfree = info->nregs;
+		slab_fini(&slabs[i].e);
+		emap_clear_boundary(&slabs[i].e);
+	}
+}
+
+static unsigned
+slab_of(const void *p) {
+	return (unsigned)((size_t)((const char *)p - FAR) / info->slab_size);
+}
+
+static bool
+has_added_slab(void) {
+	for (unsigned i = 0; i < N_SLABS; i++) {
+		if (!is_in[i]) {
+			is_in[i] = true;
+			bin_add_slab_locked(&bin, &slabs[i].e);
+			return true;
+		}
+	}
+	return false;
+}
+
+static size_t
+n_slabs_in(void) {
+	size_t n = 0;
+	for (unsigned i = 0; i < N_SLABS; i++) {
+		n += is_in[i];
+	}
+	return n;
+}
+
+static unsigned
+step_take(uint64_t *seed) {
+	void *out[40];
+	unsigned bad = 0, n = 1 + (unsigned)core_below(seed, 40);
+	unsigned got = bin_take_locked(&bin, info, out, n);
+	if (got < n && has_added_slab()) {
+		got += bin_take_locked(&bin, info, &out[got], n - got);
+		/* One slab more is enough, or is used up. */
+		bad += got < n && bin.slabcur->nfree != 0;
+	}
+	for (unsigned i = 0; i < got; i++) {
+		for (unsigned j = 0; j < n_taken && j < 50; j++) {
+			bad += taken[n_taken - 1 - j] == out[i];
+		}
+		bad += !is_in[slab_of(out[i])];
+		taken[n_taken++] = out[i];
+	}
+	return bad;
+}
+
+static unsigned
+step_put(uint64_t *seed) {
+	unsigned k = (unsigned)core_below(seed, n_taken);
+	void *p = taken[k];
+	edata_t *e = &slabs[slab_of(p)].e;
+	taken[k] = taken[--n_taken];
+	edata_t *gone = bin_put_locked(&bin, info, e, p);
+	if (gone == NULL) {
+		return e->nfree == info->nregs && e != bin.slabcur;
+	}
+	is_in[slab_of(p)] = false;
+	return gone != e || e->nfree != info->nregs || e == bin.slabcur || e->is_listed;
+}
+
+static void
+test_random_use(size_t size) {
+	uint64_t seed = size;
+	unsigned bad = 0, bad_stats = 0;
+	start(size);
+	mutex_lock(&bin.mtx);
+	for (unsigned i = 0; i < 20000; i++) {
+		bool is_filling = (i / 300) % 2 == 0;
+		if (n_taken == 0 || core_below(&seed, 100) < (is_filling ? 10 : 1)) {
+			bad += step_take(&seed);
+		} else {
+			bad += step_put(&seed);
+		}
+		bad_stats += bin.stats.curregs != n_taken || bin.stats.curslabs != n_slabs_in();
+		bad_stats += bin.stats.nmalloc - bin.stats.ndalloc != n_taken;
+	}
+	while (n_taken > 0) {
+		bad += step_put(&seed);
+	}
+	mutex_unlock(&bin.mtx);
+	is_uint(bad, 0, "random use of a bin of %zu", size);
+	is_uint(bad_stats, 0, "its counts are exact all the time");
+	ok(n_slabs_in() <= 1, "in the end the current slab is left (%zu)", n_slabs_in());
+	bin_stats_t st = {0};
+	mutex_prof_data_t mtx = {0};
+	bin_stats_merge(&bin, &st, &mtx);
+	ok(st.nslabs >= st.curslabs && st.nonfull_slabs == 0 && st.nmalloc > 1000, "statistics");
+	finish();
+}
+
+/* Of the waiting slabs the lowest one is next. */
+static void
+test_lowest_first(void) {
+	void *out[600];
+	start(1024);
+	unsigned per_slab = info->nregs, bad = 0;
+	mutex_lock(&bin.mtx);
+	for (unsigned i = 0; i < N_SLABS; i++) {
+		bin_take_locked(&bin, info, out, 1);
+		is_in[i] = true;
+		bin_add_slab_locked(&bin, &slabs[i].e);
+		bad += bin_take_locked(&bin, info, out, per_slab) != per_slab;
+	}
+	is_uint(bad, 0, "twelve full slabs");
+	for (unsigned i = 7; i < 10; i++) {
+		bin_put_locked(&bin, info, &slabs[17 - i - 1].e, slabs[17 - i - 1].e.addr);
+	}
+	is_uint(bin.stats.nonfull_slabs, 3, "three wait");
+	bin_take_locked(&bin, info, out, 1);
+	is_uint(slab_of(out[0]), 7, "the lowest serves");
+	is_uint(bin.stats.nreslabs, 1, "counted");
+	mutex_unlock(&bin.mtx);
+	finish();
+}
+
+static void
+double_put(void *arg) {
+	void *out[4];
+	size_t off = *(size_t *)arg;
+	start(96);
+	mutex_lock(&bin.mtx);
+	bin_add_slab_locked(&bin, &slabs[0].e);
+	bin_take_locked(&bin, info, out, 4);
+	bin_put_locked(&bin, info, &slabs[0].e, out[1]);
+	bin_put_locked(&bin, info, &slabs[0].e, (char *)out[off == 0 ? 1 : 2] + off);
+}
+
+static void
+body(void) {
+	static const size_t sizes[] = {8, 48, 512, 3584, 14336};
+	for (unsigned i = 0; i < 5; i++) {
+		test_random_use(sizes[i]);
+	}
+	test_lowest_first();
+	size_t off = 0;
+	dies(SIGABRT, "<jemalloc>: double free or pointer into a block", double_put, &off, "double put");
+	off = 16;
+	dies(SIGABRT, "<jemalloc>: double free or pointer into a block", double_put, &off, "inner pointer");
+}
+
+int
+main(int argc, char **argv) {
+	return core_run_all_pages(argc, argv, body);
+}

@@ -1,0 +1,84 @@
+/* arena/bin_info.h: shapes of slabs, recomputed; wishes of the options, clipped. */
+#include "core.h"
+
+#include "arena/bin_info.h"
+
+static size_t
+gcd(size_t a, size_t b) {
+	while (b != 0) {
+		size_t t = a % b;
+		a = b;
+		b = t;
+	}
+	return a;
+}
+
+static void
+test_shapes(void) {
+	unsigned bad = 0, bad_div = 0;
+	for (szind_t i = 0; i < SC_NBINS; i++) {
+		const bin_info_t *info = &bin_infos[i];
+		size_t reg = sc_size_tab[i], slab = PAGE / gcd(PAGE, reg) * reg;
+		bad += info->reg_size != reg || info->slab_size != slab || info->nregs != slab / reg;
+		bad += info->n_shards != 1;
+		for (size_t n = 0; n < info->nregs; n++) {
+			bad_div += div_compute(&info->div, n * reg) != n;
+		}
+	}
+	is_uint(bad, 0, "a slab is the least common multiple of page and region");
+	is_uint(bad_div, 0, "offsets of regions divide exactly");
+	if (PAGE == 4096) {
+		is_uint(bin_infos[0].nregs, 512, "512 regions of 8 bytes");
+		is_uint(bin_infos[3].slab_size, 12288, "48 bytes: slabs of three pages");
+		is_uint(bin_infos[35].slab_size, 28672, "14336 bytes: slabs of seven pages");
+	}
+}
+
+static szind_t
+class_of(size_t size) {
+	return sc_index_compute(size);
+}
+
+/* In a child: the shapes of this process must not change under its feet. */
+static void
+wishes_now(void *arg) {
+	int bad = 0;
+	(void)arg;
+	bad += bin_info_set_shards(1, 100, 4) != 0 || bin_info_set_shards(160, 160, 64) != 0;
+	bad += bin_info_set_shards(5, 4, 2) != EINVAL || bin_info_set_shards(1, 2, 0) != EINVAL;
+	bad += bin_info_set_shards(1, 2, BIN_SHARDS_MAX + 1) != EINVAL;
+	bad += bin_info_set_shards(SIZE_MAX - 1, SIZE_MAX, 2) != 0; /* no such class: no matter */
+	bad += bin_info_set_slab_pages(1024, 2048, 16) != 0 || bin_info_set_slab_pages(3000, 3000, 1) != 0;
+	bad += bin_info_set_slab_pages(8, 8, SIZE_MAX) != 0 || bin_info_set_slab_pages(16, 16, 0) != 0;
+	bad += bin_info_set_slab_pages(2, 1, 1) != EINVAL;
+	bin_info_boot();
+	for (szind_t i = 0; i < SC_NBINS; i++) {
+		const bin_info_t *info = &bin_infos[i];
+		unsigned shards = i <= class_of(100) ? 4 : i == class_of(160) ? 64 : 1;
+		bad += info->n_shards != shards;
+		bad += info->slab_size % PAGE != 0 || info->nregs == 0 || info->nregs > PAGE / 8;
+		bad += (size_t)info->nregs * info->reg_size > info->slab_size;
+		for (size_t n = 0; n < info->nregs; n++) {
+			bad += div_compute(&info->div, n * info->reg_size) != n;
+		}
+	}
+	bad += bin_infos[class_of(1024)].slab_size != 16 * PAGE;
+	bad += bin_infos[class_of(1024)].nregs != 16 * PAGE / 1024;
+	bad += bin_infos[class_of(2048)].slab_size != 16 * PAGE;
+	bad += bin_infos[class_of(3072)].slab_size != PAGE;
+	bad += bin_infos[class_of(8)].slab_size != PAGE || bin_infos[class_of(16)].slab_size < PAGE;
+	_exit(bad);
+}
+
+static void
+body(void) {
+	static struct test_result r;
+	test_shapes();
+	run_forked(&r, wishes_now, NULL);
+	child_exits(&r, 0, "numbers of shards and sizes of slabs by option");
+}
+
+int
+main(int argc, char **argv) {
+	return core_run_all_pages(argc, argv, body);
+}

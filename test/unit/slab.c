@@ -1,0 +1,135 @@
+/* arena/slab.h: every class' slab against a plain array of "taken"; misuse is seen. */
+#include "core.h"
+
+#include "arena/slab.h"
+#include "meta/freepool.h"
+
+/* Addresses that nobody has; only the page map knows them. */
+#define FAR ((char *)(uintptr_t)0x123440000000)
+
+static ALIGNED(EDATA_ALIGN) edata_t slab;
+static bool is_taken[65536];
+
+static unsigned
+start(szind_t szind, bool is_sampled) {
+	memset(&slab, 0, sizeof(slab));
+	edata_init(&slab, FAR, bin_infos[szind].slab_size, true, false);
+	memset(is_taken, 0, sizeof(is_taken));
+	return emap_reserve(FAR, slab.size) != 0 || slab_init(&slab, szind, 3, is_sampled) != 0;
+}
+
+static unsigned
+lowest_free(unsigned n) {
+	unsigned i = 0;
+	while (i < n && is_taken[i]) {
+		i++;
+	}
+	return i;
+}
+
+/* Random batches out, random regions back. */
+static unsigned
+exercise(szind_t szind, uint64_t *seed) {
+	const bin_info_t *info = &bin_infos[szind];
+	unsigned bad = start(szind, false), ntaken = 0;
+	void *out[64];
+	for (unsigned i = 0; i < 600; i++) {
+		unsigned n = 1 + (unsigned)core_below(seed, 64), low = lowest_free(info->nregs);
+		unsigned got = slab_take(&slab, info, out, n);
+		bad += got != min_zu(n, info->nregs - ntaken);
+		bad += got > 0 && slab_region(&slab, info, out[0]) != low;
+		for (unsigned j = 0; j < got; j++) {
+			size_t r = slab_region(&slab, info, out[j]);
+			bad += r >= info->nregs || is_taken[r] || (char *)out[j] != FAR + r * info->reg_size;
+			bad += j > 0 && out[j] <= out[j - 1];
+			is_taken[r] = true;
+		}
+		ntaken += got;
+		for (unsigned j = 0; j < 80; j++) {
+			size_t r = core_below(seed, info->nregs);
+			bool is_valid = slab_put_is_valid(&slab, info, FAR + r * info->reg_size);
+			bad += is_valid != is_taken[r];
+			ntaken -= is_valid;
+			is_taken[r] = false;
+		}
+		bad += slab.nfree != info->nregs - ntaken;
+	}
+	for (unsigned r = 0; r < info->nregs; r++) {
+		bad += slab_put_is_valid(&slab, info, FAR + r * info->reg_size) != is_taken[r];
+	}
+	bad += slab.nfree != info->nregs;
+	slab_fini(&slab);
+	bad += slab.is_slab || emap_edata(edata_end(&slab) - 1) == &slab ? slab.size > PAGE : 0;
+	emap_clear_boundary(&slab);
+	return bad;
+}
+
+static void
+test_all_classes(void) {
+	uint64_t seed = 8;
+	size_t in_use = meta_in_use();
+	for (szind_t i = 0; i < SC_NBINS; i++) {
+		unsigned bad = exercise(i, &seed);
+		is_uint(bad, 0, "class %u: %u regions of %zu", i, bin_infos[i].nregs, bin_infos[i].reg_size);
+	}
+	is_uint(meta_in_use(), in_use, "large bitmaps are given back");
+}
+
+/* No address but the start of a taken region can be put back. */
+static void
+test_misuse(void) {
+	unsigned bad = 0;
+	void *out[8];
+	szind_t szind = sc_index_compute(96);
+	const bin_info_t *info = &bin_infos[szind];
+	start(szind, false);
+	slab_take(&slab, info, out, 8);
+	for (size_t off = 0; off < slab.size; off++) {
+		if (off % info->reg_size != 0 || off / info->reg_size >= 8) {
+			bad += slab_put_is_valid(&slab, info, FAR + off);
+		}
+	}
+	is_uint(bad, 0, "addresses inside regions and free regions are refused");
+	is_uint(slab.nfree, info->nregs - 8, "and change nothing");
+	ok(slab_put_is_valid(&slab, info, out[3]), "a taken one is put back");
+	ok(!slab_put_is_valid(&slab, info, out[3]), "once");
+	for (unsigned i = 0; i < 8; i++) {
+		slab_put_is_valid(&slab, info, out[i]);
+	}
+	slab_fini(&slab);
+	emap_clear_boundary(&slab);
+}
+
+static void
+test_sampled(void) {
+	size_t in_use = meta_in_use();
+	szind_t szind = sc_index_compute(160);
+	const bin_info_t *info = &bin_infos[szind];
+	void *out[3];
+	unsigned bad = 0;
+	is_uint(start(szind, true), 0, "a slab of samples");
+	ok(meta_in_use() > in_use, "has records");
+	slab_take(&slab, info, out, 3);
+	for (unsigned i = 0; i < 3; i++) {
+		sample_rec_t *rec = slab_rec(&slab, out[i]);
+		bad += !is_filled(rec, 0, sizeof(*rec)) || rec != &slab.recs[i];
+		slab_put_is_valid(&slab, info, out[i]);
+	}
+	is_uint(bad, 0, "one for each region, empty at first");
+	ok((emap_elem(FAR + PAGE) & ELEM_SAMPLED) != 0 || slab.size == PAGE, "the page map knows");
+	slab_fini(&slab);
+	emap_clear_boundary(&slab);
+	is_uint(meta_in_use(), in_use, "they are given back");
+}
+
+static void
+body(void) {
+	test_all_classes();
+	test_misuse();
+	test_sampled();
+}
+
+int
+main(int argc, char **argv) {
+	return core_run_all_pages(argc, argv, body);
+}
