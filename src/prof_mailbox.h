@@ -10,7 +10,21 @@
  * looks at `doorbell` at heartbeats, copies a slot out, checks it, carries it out, writes the answer with
  * the same nonce, and stores `answered` = sequence last.  Two writers that took the same slot see it by
  * the nonce: an answer with another nonce is not theirs; they try another slot.
+ * As soon as a request is copied out, the library writes `answer_nonce`: from then on the asker waits longer, and does
+ * not take the request back (by sequence = 0).  `sequence` is a random number, never 0: a slot whose `answered` equals
+ * it is done, and belongs to its asker until that one stores 0; if he never does, the next asker may take it.
+ * The block counts as closed while `magic` is 0: before the first allocation, and in a process with AT_SECURE.
+ * With prof_ctl_fd:true the block is a shared mapping of a memfd named PROF_MAILBOX_FD_NAME.
  * All numbers are in the byte order of the machine.  A reader of another PROF_MAILBOX_VERSION keeps off.
+ *
+ * A request is one line without a newline: `start k:v,k:v`, `stop [N]`, `dump [PATH]`, `dump-stream`, `status`,
+ * `set k:v,...`, `rearm`.  Numbers in it are plain.  The answer of stop and dump is the path, of start the number of the
+ * session, of status lines key=value; with error != 0 it is one sentence.  EBADMSG: torn or malformed as a message (ask
+ * again); the other errors are those of the table of requests and states.  dump-stream is answered when the stream is
+ * complete, or at once if it fails.
+ *
+ * In the control directory the line is PID.cmd, optionally preceded by `nonce=<hex> `.  PID.status begins with the line
+ * `nonce=<hex> error=<errno>` (nonce 0 if none was given); the rest is the answer.
  */
 #ifndef PROF_MAILBOX_H
 #define PROF_MAILBOX_H
@@ -23,8 +37,12 @@
 #define PROF_MAILBOX_SLOTS 4u
 #define PROF_MAILBOX_TEXT 1024u
 #define PROF_MAILBOX_STREAM 16384u
+#define PROF_MAILBOX_FD_NAME "jemalloc-mailbox"
 #define PROF_NOTE_OWNER "jemalloc"
 #define PROF_NOTE_TYPE 0x6a706d62u    /* "jpmb" */
+
+/* Values of `state`. */
+enum { prof_mailbox_idle, prof_mailbox_active, prof_mailbox_stopping, prof_mailbox_paused };
 
 /* Body of the note. */
 typedef struct prof_note_s {
@@ -42,7 +60,7 @@ typedef struct prof_slot_s {
 	char text[PROF_MAILBOX_TEXT];
 	/* Written by the library; answered last. */
 	uint64_t answered;
-	uint64_t answer_nonce;
+	uint64_t answer_nonce; /* written when the request is taken */
 	int32_t error;       /* errno, 0: done */
 	uint32_t answer_length;
 	char answer[PROF_MAILBOX_TEXT];
@@ -64,12 +82,13 @@ typedef struct prof_mailbox_s {
 	uint32_t bytes;
 	uint64_t instance;   /* random, differs after fork: whose answer is it */
 	uint32_t pid;        /* as the process sees itself */
-	uint32_t state;      /* prof_session_state_t, for list and status without a request */
+	uint32_t state;      /* prof_mailbox_idle and so on, for list and status without a request */
 	uint64_t session_id;
 	uint64_t session_start_ns;
 	uint64_t heartbeats; /* counts looks at the doorbell: an idle process stands still */
 	char library_version[64];
 	uint32_t doorbell;   /* nonzero: look at the slots; set by the asker after sequence */
+	uint32_t reserved;   /* so that 32-bit code has the same layout */
 	prof_slot_t slots[PROF_MAILBOX_SLOTS];
 	prof_stream_t stream;
 } prof_mailbox_t;
