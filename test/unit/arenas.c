@@ -1,0 +1,170 @@
+/* arena/arenas.h: how many, which one a thread gets, arenas by hand up to the limit. */
+#include "core.h"
+
+#include "arena/arenas.h"
+#include "os/gate.h"
+#include "os/nstime.h"
+#include "os/thread.h"
+#include "thread/tsd.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+
+static uint64_t clock_ns;
+
+static uint64_t
+read_clock(void) {
+	return clock_ns;
+}
+
+static void
+test_number(void) {
+	unsigned ncpus = os_ncpus();
+	is_uint(arenas_narenas_auto(), ncpus > 1 ? 4 * ncpus : 1, "four for each CPU, or one");
+	is_uint(arenas_narenas_total(), arenas_narenas_auto(), "none by hand yet");
+	ok(arenas_get(0) != NULL && arena_ind_get(arenas_get(0)) == 0, "arena 0 is there");
+	ok(arenas_get(arenas_narenas_auto()) == NULL, "the one behind the last is not");
+	ok(arenas_get_or_init(arenas_narenas_auto()) == NULL, "and is not made");
+	ok(arenas_get(UINT_MAX) == NULL && arenas_get_or_init(UINT_MAX) == NULL, "nor a wild one");
+	arena_t *a = arenas_get_or_init(arenas_narenas_auto() - 1);
+	ok(a != NULL && a->is_auto, "the last automatic one is made");
+	ok(arenas_get(arenas_narenas_auto() - 1) == a, "and stays");
+}
+
+static volatile int phase;
+static unsigned arena_of_thread[64];
+
+static void *
+thread(void *arg) {
+	unsigned i = (unsigned)(uintptr_t)arg;
+	free(keep(malloc(10)));
+	arena_of_thread[i] = arena_ind_get(tls_get()->tsd->arena);
+	__atomic_fetch_add(&phase, 1, __ATOMIC_SEQ_CST);
+	while (phase < 1000) {
+		usleep(1000);
+	}
+	return NULL;
+}
+
+/* Threads spread evenly, and leave no trace. */
+static void
+test_binding(void) {
+	pthread_t t[64];
+	unsigned n = (unsigned)min_zu(64, 2 * arenas_narenas_auto()), most = 0, sum = 0;
+	for (uintptr_t i = 0; i < n; i++) {
+		pthread_create(&t[i], NULL, thread, (void *)i);
+		while (phase <= (int)i) {
+			sched_yield();
+		}
+	}
+	for (unsigned i = 0; i < arenas_narenas_auto(); i++) {
+		arena_t *a = arenas_get(i);
+		unsigned k = a == NULL ? 0 : atomic_load_u32(&a->nthreads, MO_RELAXED);
+		most = k > most ? k : most;
+		sum += k;
+	}
+	is_uint(sum, n + 1, "all threads are bound");
+	ok(most <= 3, "evenly: at most %u on one arena", most);
+	phase = 1000;
+	for (unsigned i = 0; i < n; i++) {
+		pthread_join(t[i], NULL);
+	}
+	sum = 0;
+	for (unsigned i = 0; i < arenas_narenas_auto(); i++) {
+		arena_t *a = arenas_get(i);
+		sum += a == NULL ? 0 : atomic_load_u32(&a->nthreads, MO_RELAXED);
+	}
+	is_uint(sum, 1, "after they ended only this one is");
+}
+
+/* A round of decay goes through all arenas, the hidden one too, and not more often than need be. */
+static void
+test_tick(void) {
+	unsigned ind;
+	sample_rec_t *rec;
+	clock_ns = nstime_monotonic_ns() + UINT64_C(3600000000000);
+	nstime_now_hook = read_clock;
+	is_int(arenas_create(&ind), 0, "an arena by hand");
+	arena_t *a = arenas_get(ind);
+	void *p = arena_malloc(a, 16 * PAGE, 0, false, 1);
+	arena_dalloc(p, emap_elem(p));
+	void *s[200];
+	for (unsigned i = 0; i < 200; i++) {
+		s[i] = arenas_malloc_sampled(a, sz_s2u(PAGE), 0, false, 1, &rec);
+	}
+	for (unsigned i = 0; i < 200; i++) {
+		arena_dalloc(s[i], emap_elem(s[i]));
+	}
+	ok(pac_ndirty(&a->pac) >= 16 && pac_ndirty(&arenas_sampled()->pac) > 100, "dirty pages in both");
+	for (unsigned i = 0; i < 5; i++) {
+		clock_ns += UINT64_C(6000000000);
+		arenas_tick(clock_ns);
+	}
+	is_uint(pac_ndirty(&a->pac), 0, "gone after the decay time");
+	is_uint(pac_ndirty(&arenas_sampled()->pac), 0, "from the hidden arena too");
+	arena_decay_ms_set(a, true, 1);
+	p = arena_malloc(a, 16 * PAGE, 0, false, 1);
+	arena_dalloc(p, emap_elem(p));
+	clock_ns += 20000000;
+	arenas_tick(clock_ns);
+	p = arena_malloc(a, 8 * PAGE, 0, false, 1);
+	arena_dalloc(p, emap_elem(p));
+	size_t before = pac_ndirty(&a->pac);
+	clock_ns += 2000000;
+	arenas_tick(clock_ns);
+	is_uint(pac_ndirty(&a->pac), before, "two rounds are some milliseconds apart");
+	clock_ns += 20000000;
+	arenas_tick(clock_ns);
+	clock_ns += 20000000;
+	arenas_tick(clock_ns);
+	is_uint(pac_ndirty(&a->pac), 0, "then it goes on");
+	nstime_now_hook = NULL;
+}
+
+static void
+test_defaults(void) {
+	unsigned ind;
+	is_int(arenas_decay_ms_default_set(true, -2), EINVAL, "-2 is no decay time");
+	is_int(arenas_decay_ms_default_set(true, 4321), 0, "a default for arenas to come");
+	is_int(arenas_create(&ind), 0, "one comes");
+	is_int(arena_decay_ms_get(arenas_get(ind), true), 4321, "with that decay time");
+	is_int(arena_decay_ms_get(arenas_get(0), true), opt_dirty_decay_ms, "others keep theirs");
+	arenas_decay_ms_default_set(true, 10000);
+}
+
+/* In a child, for the sake of memory. */
+static void
+limit_now(void *arg) {
+	unsigned ind, n = 0, last = arenas_narenas_total() - 1;
+	(void)arg;
+	while (arenas_create(&ind) == 0) {
+		if (ind != ++last) {
+			_exit(1);
+		}
+		n++;
+	}
+	if (arenas_create(&ind) != EAGAIN || n < 100 || arenas_narenas_total() != ARENA_LIMIT - 1) {
+		_exit(2);
+	}
+	char *p = arena_malloc(arenas_get(last), 100, 0, true, 1);
+	_exit(p == NULL || elem_edata(emap_elem(p))->arena_ind != last ? 3 : 0);
+}
+
+static void
+body(void) {
+	static struct test_result r;
+	free(keep(malloc(1)));
+	test_number();
+	test_binding();
+	gate_enter(tls_get());
+	test_tick();
+	test_defaults();
+	gate_exit(tls_get());
+	run_forked(&r, limit_now, NULL);
+	child_exits(&r, 0, "arenas by hand up to the limit");
+}
+
+int
+main(int argc, char **argv) {
+	return core_run_all_pages(argc, argv, body);
+}

@@ -1,0 +1,145 @@
+/* arena/large.c: offsets, resizing in place against a model, zeroing, statistics by class. */
+#include "core.h"
+
+#include "arena/arenas.h"
+#include "arena/inspect.h"
+#include "os/gate.h"
+
+#define N_HELD 30
+
+static arena_t *arena;
+static arena_stats_t stats;
+static struct {
+	char *p;
+	size_t usize;
+	unsigned char fill;
+} held[N_HELD];
+
+static void
+test_offsets(void) {
+	unsigned bad = 0, n_lines = 0;
+	static bool is_seen[65536 / CACHELINE];
+	for (unsigned i = 0; i < 2000; i++) {
+		size_t usize = SC_LARGE_MINCLASS + (i % 5) * PAGE;
+		usize = sz_s2u(usize);
+		char *p = arena_large_malloc(arena, usize, 0, false);
+		edata_t *e = emap_edata(p);
+		size_t off = (size_t)(p - e->addr);
+		bad += off % CACHELINE != 0 || off >= PAGE || off + usize > e->size || e->is_slab;
+		bad += arena_usize(p, emap_elem(p)) != usize;
+		n_lines += !is_seen[off / CACHELINE];
+		is_seen[off / CACHELINE] = true;
+		arena_large_dalloc(e);
+	}
+	is_uint(bad, 0, "objects start at a cache line of their first page and fit");
+	if (opt_cache_oblivious) {
+		ok(n_lines > PAGE / CACHELINE / 2, "%u of %zu lines are used", n_lines, PAGE / CACHELINE);
+	}
+	for (size_t alignment = 128; alignment <= 64 * PAGE; alignment *= 2) {
+		char *p = arena_large_malloc(arena, SC_LARGE_MINCLASS, alignment, false);
+		bad += ((uintptr_t)p & (alignment - 1)) != 0;
+		arena_large_dalloc(emap_edata(p));
+	}
+	is_uint(bad, 0, "alignment goes before the offset");
+	ok(arena_large_malloc(arena, SC_LARGE_MAXCLASS, 0, false) == NULL, "the largest size cannot be had");
+	ok(arena_large_malloc(arena, SIZE_MAX, 0, false) == NULL, "nor more");
+}
+
+static unsigned
+step_resize(uint64_t *seed, unsigned k) {
+	size_t a = sz_s2u(SC_LARGE_MINCLASS + core_below(seed, 40 * PAGE));
+	size_t b = sz_s2u(a + core_below(seed, 10 * PAGE)), old = held[k].usize;
+	bool zero = core_below(seed, 2) == 0;
+	edata_t *e = emap_edata(held[k].p);
+	int err = arena_large_resize(held[k].p, e, a, b, zero);
+	size_t now = arena_usize(held[k].p, emap_elem(held[k].p));
+	unsigned bad = 0;
+	if (err != 0) {
+		return now != old || err != ENOMEM || (old >= a && old <= b);
+	}
+	bad += now < a || now > b || held[k].p + now > edata_end(e);
+	bad += emap_edata(held[k].p) != e || emap_edata(edata_end(e) - 1) != e;
+	bad += !is_filled(held[k].p, held[k].fill, min_zu(old, now));
+	bad += zero && now > old && !is_filled(held[k].p + old, 0, now - old);
+	memset(held[k].p, held[k].fill, now);
+	held[k].usize = now;
+	return bad;
+}
+
+static unsigned
+check_stats(void) {
+	size_t bytes = 0;
+	static size_t n[SC_NSIZES];
+	unsigned bad = 0;
+	memset(n, 0, sizeof(n));
+	memset(&stats, 0, sizeof(stats));
+	arena_stats_merge(arena, &stats);
+	for (unsigned k = 0; k < N_HELD; k++) {
+		if (held[k].p != NULL) {
+			bytes += held[k].usize;
+			n[sz_s2i(held[k].usize)]++;
+		}
+	}
+	bad += stats.large.allocated != bytes;
+	for (unsigned i = SC_NBINS; i < SC_NSIZES; i++) {
+		bad += stats.lextents[i - SC_NBINS].curlextents != n[i];
+	}
+	return bad;
+}
+
+static void
+test_resize(void) {
+	uint64_t seed = 12;
+	unsigned bad = 0, bad_stats = 0, n_in_place = 0;
+	for (unsigned i = 0; i < 6000; i++) {
+		unsigned k = (unsigned)core_below(&seed, N_HELD);
+		if (held[k].p == NULL) {
+			bool zero = core_below(&seed, 2) == 0;
+			held[k].usize = sz_s2u(SC_LARGE_MINCLASS + core_below(&seed, 30 * PAGE));
+			held[k].p = arena_large_malloc(arena, held[k].usize, 0, zero);
+			bad += zero && !is_filled(held[k].p, 0, held[k].usize);
+			held[k].fill = (unsigned char)(1 + core_below(&seed, 255));
+			memset(held[k].p, held[k].fill, held[k].usize);
+		} else if (core_below(&seed, 4) != 0) {
+			size_t old = held[k].usize;
+			bad += step_resize(&seed, k);
+			n_in_place += held[k].usize != old;
+		} else {
+			bad += !is_filled(held[k].p, held[k].fill, held[k].usize);
+			arena_large_dalloc(emap_edata(held[k].p));
+			held[k].p = NULL;
+		}
+		if (i % 40 == 0) {
+			bad_stats += check_stats();
+		}
+	}
+	is_uint(bad, 0, "6000 random steps, %u resized in place", n_in_place);
+	ok(n_in_place > 500, "often enough");
+	is_uint(bad_stats, 0, "the statistics of each class are exact all the time");
+	for (unsigned k = 0; k < N_HELD; k++) {
+		if (held[k].p != NULL) {
+			arena_large_dalloc(emap_edata(held[k].p));
+			held[k].p = NULL;
+		}
+	}
+	is_uint(check_stats(), 0, "nothing is left");
+	is_uint(stats.pactive, 0, "no page either");
+}
+
+static void
+body(void) {
+	unsigned ind;
+	gate_enter(tls_get());
+	if (arenas_create(&ind) != 0) {
+		bail_out("no arena");
+	}
+	arena = arenas_get(ind);
+	test_offsets();
+	test_resize();
+	gate_exit(tls_get());
+}
+
+int
+main(int argc, char **argv) {
+	return core_run_all_pages(argc, argv, body);
+}
