@@ -13,7 +13,9 @@ $ENV{LC_ALL} = 'C';
 $ENV{PATH} = "$ENV{PATH}:/usr/local/bin:/usr/bin:/bin";
 
 skip_all('no C compiler') if !grep { -x "$_/gcc" } split /:/, $ENV{PATH};
-skip_all('no profiler or other names in this build') if !has_plain_profiler();
+my $config = slurp("$build/src/config.h");
+my $is_debug = $config =~ /^#define CONFIG_DEBUG 1/m;
+skip_all('no profiler or other names in this build') if $config =~ /^#define (?:CONFIG_PROF 0|JEMALLOC_PREFIX_STR "[^"])/m;
 my $dir = tempdir('jetest.XXXXXX', TMPDIR => 1, CLEANUP => 1);
 lay_out();
 chdir $dir or die "$dir: $!\n";
@@ -24,6 +26,8 @@ my @steps = steps("$src/README.md");
 check('README.md has examples', @steps >= 10);
 for my $step (@steps) {
 	my ($said, $status) = typed($step->{command});
+	# A debug build ends a program with a bad option (abort_conf is on there).
+	$status = 0 if $is_debug && $status == 134 && $said =~ /: Invalid conf /;
 	my $missing = missing($step->{shown}, $said);
 	check($step->{command}, $status == $step->{status} && !defined $missing,
 	    "exit status $status, the page says $step->{status}", defined $missing ? "not said: $missing" : (), split(/\n/, $said));
@@ -49,10 +53,10 @@ sub check {
 	print "#   $_\n" for @remarks;
 }
 
-sub has_plain_profiler {
-	open my $in, '<', "$build/src/config.h" or return 1;
-	my $text = do { local $/; <$in> };
-	return $text !~ /^#define (?:CONFIG_PROF 0|JEMALLOC_PREFIX_STR "[^"])/m;
+sub slurp {
+	open my $in, '<', $_[0] or die "$_[0]: $!\n";
+	local $/;
+	return <$in> // '';
 }
 
 sub lay_out {
