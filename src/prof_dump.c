@@ -409,6 +409,13 @@ dump_drop(void) {
 
 /* ---------------------------------------------------------------- outcome */
 
+static void
+text_copy(char *buf, size_t size, const char *text) {
+	size_t len = strnlen(text, size - 1);
+	memcpy(buf, text, len);
+	buf[len] = '\0';
+}
+
 static bool
 is_automatic(const prof_dump_t *d) {
 	return d->kind != prof_kind_manual && d->kind != prof_kind_session;
@@ -522,6 +529,10 @@ dump_locked(prof_dump_t *d) {
 	}
 	int err = dump_copy();
 	if (err != 0) {
+		text_copy(dumper.file.path, sizeof(dumper.file.path),
+		    d->path != NULL ? d->path : prof_kind_name(d->kind));
+		dumper.file.written = 0;
+		outcome(d, err, false);
 		return err;
 	}
 	err = dump_write(d);
@@ -562,13 +573,6 @@ prof_dump(prof_dump_t *d) {
 uint64_t
 prof_dump_nerrors(void) {
 	return atomic_load_u64(&dumper.nerrors, MO_RELAXED);
-}
-
-static void
-text_copy(char *buf, size_t size, const char *text) {
-	size_t len = strnlen(text, size - 1);
-	memcpy(buf, text, len);
-	buf[len] = '\0';
 }
 
 void
