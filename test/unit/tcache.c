@@ -1,0 +1,391 @@
+/*
+ * thread/tcache.h: exact byte counts under random use of the public functions, samples of the right
+ * number and spacing for each class, growth, upkeep, small and large limits.
+ */
+#include "ctl.h"
+
+#include <malloc.h>
+#include <math.h>
+#include <pthread.h>
+
+#include "arena/arenas.h"
+#include "arena/inspect.h"
+#include "os/gate.h"
+#include "thread/tcache.h"
+#include "thread/tcache_set.h"
+#include "thread/thread_event.h"
+#include "thread/tsd.h"
+
+static size_t
+below(uint64_t *state, size_t n) {
+	return (size_t)(test_random(state) % n);
+}
+
+/* ------------------------------------------------------------------ counting */
+
+#define N_HELD 500
+
+static struct {
+	char *p;
+	size_t size;
+	unsigned char fill;
+} held[N_HELD];
+
+static uint64_t want_alloc, want_dalloc;
+static unsigned by_hand;
+
+static void
+object_new(unsigned k, uint64_t *seed) {
+	size_t kind = below(seed, 20);
+	size_t size = below(seed, kind == 0 ? 300000 : kind < 3 ? 40000 : 1500);
+	switch (below(seed, 7)) {
+	case 0:
+		held[k].p = keep(calloc(1, size));
+		break;
+	case 1:
+		held[k].p = keep(aligned_alloc((size_t)1 << below(seed, 14), size));
+		break;
+	case 2:
+		held[k].p = keep(mallocx(size + 1, MALLOCX_TCACHE(by_hand)));
+		size++;
+		break;
+	case 3:
+		held[k].p = keep(mallocx(size + 1, MALLOCX_TCACHE_NONE));
+		size++;
+		break;
+	case 4:
+		held[k].p = keep(mallocx(size + 1, MALLOCX_ARENA(0) | MALLOCX_ZERO));
+		size++;
+		break;
+	default:
+		held[k].p = keep(malloc(size));
+		break;
+	}
+	held[k].size = size;
+	held[k].fill = (unsigned char)below(seed, 256);
+	memset(held[k].p, held[k].fill, size);
+	want_alloc += malloc_usable_size(held[k].p);
+}
+
+static unsigned
+object_free(unsigned k, uint64_t *seed) {
+	unsigned bad = !is_filled(held[k].p, held[k].fill, held[k].size);
+	want_dalloc += malloc_usable_size(held[k].p);
+	switch (below(seed, 4)) {
+	case 0:
+		dallocx(held[k].p, MALLOCX_TCACHE(by_hand));
+		break;
+	case 1:
+		dallocx(held[k].p, MALLOCX_TCACHE_NONE);
+		break;
+	default:
+		free(held[k].p);
+		break;
+	}
+	held[k].p = NULL;
+	return bad;
+}
+
+static unsigned
+object_resize(unsigned k, uint64_t *seed) {
+	size_t size = 1 + below(seed, below(seed, 4) == 0 ? 200000 : 2000);
+	size_t old = malloc_usable_size(held[k].p);
+	char *p = keep(realloc(held[k].p, size));
+	size_t now = malloc_usable_size(p);
+	unsigned bad = p == NULL || !is_filled(p, held[k].fill, size < held[k].size ? size : held[k].size);
+	if (p != held[k].p || now != old) {
+		want_alloc += now;
+		want_dalloc += old;
+	}
+	held[k].p = p;
+	held[k].size = size;
+	memset(p, held[k].fill, size);
+	return bad;
+}
+
+static unsigned
+counts_differ(void) {
+	tsd_t *tsd = tsd_enter();
+	uint64_t a = tsd_allocated(tsd), d = tsd_deallocated(tsd);
+	tsd_leave();
+	return a != want_alloc || d != want_dalloc;
+}
+
+static void
+count_from_now(void) {
+	tsd_t *tsd = tsd_enter();
+	want_alloc = tsd_allocated(tsd);
+	want_dalloc = tsd_deallocated(tsd);
+	tsd_leave();
+}
+
+static void
+test_counts(const char *what, unsigned steps) {
+	uint64_t seed = 77;
+	unsigned bad = 0, bad_counts = 0;
+	size_t len = sizeof(by_hand);
+	mallctl("tcache.create", &by_hand, &len, NULL, 0);
+	count_from_now();
+	for (unsigned i = 0; i < steps; i++) {
+		unsigned k = (unsigned)below(&seed, N_HELD);
+		if (held[k].p == NULL) {
+			object_new(k, &seed);
+		} else if (below(&seed, 3) == 0) {
+			bad += object_resize(k, &seed);
+		} else {
+			bad += object_free(k, &seed);
+		}
+		bad_counts += i % 37 == 0 ? counts_differ() : 0;
+	}
+	is_uint(bad, 0, "%s: %u random steps keep all contents", what, steps);
+	is_uint(bad_counts, 0, "%s: allocated and deallocated are exact all the time", what);
+	for (unsigned k = 0; k < N_HELD; k++) {
+		bad += held[k].p != NULL ? object_free(k, &seed) : 0;
+	}
+	is_uint(bad_counts + counts_differ(), 0, "%s: and at the end", what);
+	mallctl("tcache.destroy", NULL, NULL, &by_hand, sizeof(by_hand));
+}
+
+/* ------------------------------------------------------------------ samples */
+
+/* The number of samples among n requests, each with probability p, within five deviations. */
+static bool
+is_likely(double got, double n, double p) {
+	double mean = n * p, dev = sqrt(n * p * (1 - p)) + 1;
+	return got > mean - 5 * dev && got < mean + 5 * dev;
+}
+
+static void
+test_class_samples(size_t size, uint64_t interval, unsigned n) {
+	tsd_t *tsd = tsd_enter();
+	tsd->prng = size * 31 + interval;
+	__atomic_store_n(&thread_event_sample_interval.repr, interval, __ATOMIC_SEQ_CST);
+	tcache_t *tc = tcache_new(tsd, tsd->arena, tcache_max_default, false);
+	unsigned slot = sz_s2i(size) + 1, samples = 0, gap = 0, ones = 0, in_row = 0, gaps = 0;
+	double p = 1 - exp(-(double)sz_s2u(size) / (double)interval), square = 0;
+	for (unsigned i = 0; i < n; i++) {
+		gap++;
+		if (tcache_is_sample_after_count(tsd, tc, slot)) {
+			samples++;
+			ones += gap == 1;
+			gaps += gap;
+			square += (double)gap * gap;
+			gap = 0;
+		}
+		in_row += gap == 0;
+	}
+	tcache_delete(tsd, tc);
+	__atomic_store_n(&thread_event_sample_interval.repr, 0, __ATOMIC_SEQ_CST);
+	tsd_leave();
+	ok(is_likely(samples, n, p), "size %zu, interval %llu: %u samples of %u, expected %.0f", size,
+	    (unsigned long long)interval, samples, n, n * p);
+	ok(is_likely(ones, samples, p), "a sample right behind another: %u, expected %.1f", ones,
+	    samples * p);
+	/* Geometric: variance of the gap (1-p)/p^2. */
+	double mean = gaps / (double)samples, var = square / samples - mean * mean;
+	double want = (1 - p) / (p * p);
+	ok(samples < 1000 || (var > want * 0.75 - 0.1 && var < want * 1.3 + 0.1),
+	    "variance of the gaps %.1f, expected %.1f", var, want);
+}
+
+static void
+test_samples(void) {
+	test_class_samples(8, 4096, 3000000);
+	test_class_samples(64, 4096, 1000000);
+	test_class_samples(64, 524288, 8000000);
+	test_class_samples(1024, 2048, 300000);
+	test_class_samples(14336, 4096, 100000);
+	test_class_samples(14336, 524288, 400000);
+	test_class_samples(100, 1, 1000);
+}
+
+/* ------------------------------------------------------------------ stacks */
+
+static size_t
+cached_of(tsd_t *tsd, size_t size) {
+	unsigned slot = sz_s2i(size) + 1;
+	cache_bin_t *b = &tsd->tcache->bins[slot];
+	tcache_cold_t *c = &tsd->tcache->cold[slot];
+	return (size_t)(c->slots + c->nslots - b->head);
+}
+
+static void
+test_growth_and_upkeep(void) {
+	static void *p[1000];
+	size_t size = 48;
+	tsd_t *tsd = tsd_enter();
+	tcache_enabled_set(tsd, false);
+	tcache_enabled_set(tsd, true); /* a fresh one */
+	tcache_flush(tsd, tsd->tcache);
+	is_uint(tcache_cached_bytes(tsd->tcache), 0, "flushed: empty");
+	tsd_leave();
+	free(keep(malloc(size)));
+	tsd = tsd_enter();
+	tcache_cold_t *c = &tsd->tcache->cold[sz_s2i(size) + 1];
+	tsd_leave();
+	ok(c->nslots <= 8, "a stack begins small (%u)", c->nslots);
+	for (unsigned i = 0; i < 1000; i++) {
+		p[i] = keep(malloc(size));
+	}
+	for (unsigned i = 0; i < 1000; i++) {
+		free(p[i]);
+	}
+	is_uint(c->nslots, c->max, "and grows to its limit, %u", c->max);
+	is_uint(c->max, tcache_ncached_max_default(sz_s2i(size)), "which is the options'");
+	tsd = tsd_enter();
+	size_t before = cached_of(tsd, size);
+	ok(before > c->max / 4, "%zu objects are cached", before);
+	uint64_t allocated = tsd_allocated(tsd), deallocated = tsd_deallocated(tsd);
+	for (unsigned i = 0; i < 40 * tsd->tcache->nslots; i++) {
+		tcache_gc_step(tsd, tsd->tcache);
+	}
+	ok(cached_of(tsd, size) <= 2, "what is not used goes: %zu are left", cached_of(tsd, size));
+	ok(tsd_allocated(tsd) == allocated && tsd_deallocated(tsd) == deallocated, "without a change of counts");
+	tsd_leave();
+}
+
+/* Use goes on between the turns of upkeep: all objects stay whole and none is handed out twice. */
+static void
+test_upkeep_in_use(void) {
+	static char *p[300];
+	uint64_t seed = 3;
+	unsigned bad = 0;
+	for (unsigned i = 0; i < 100000; i++) {
+		unsigned k = (unsigned)below(&seed, 300);
+		if (p[k] != NULL) {
+			bad += !is_filled(p[k], (int)(k & 0xff), 200);
+			memset(p[k], 0xee, 200);
+			free(p[k]);
+			p[k] = NULL;
+		} else {
+			p[k] = keep(malloc(200));
+			memset(p[k], (int)(k & 0xff), 200);
+		}
+		if (below(&seed, 20) == 0) {
+			tsd_t *tsd = tsd_enter();
+			tsd->gc_next = sz_s2i(200);
+			tcache_gc_step(tsd, tsd->tcache);
+			tsd_leave();
+		}
+	}
+	for (unsigned k = 0; k < 300; k++) {
+		free(p[k]);
+	}
+	is_uint(bad, 0, "upkeep between 100000 steps of use");
+}
+
+/* ------------------------------------------------------------------ threads */
+
+#define N_MOVED 20000
+
+static void *moved[N_MOVED];
+static uint64_t giver[2], taker[2];
+
+static void
+read_counts(uint64_t out[2]) {
+	tsd_t *tsd = tsd_enter();
+	out[0] = tsd_allocated(tsd);
+	out[1] = tsd_deallocated(tsd);
+	tsd_leave();
+}
+
+static void *
+give(void *arg) {
+	uint64_t seed = 5;
+	for (unsigned i = 0; i < N_MOVED; i++) {
+		moved[i] = keep(malloc(1 + below(&seed, 3000)));
+	}
+	read_counts(giver);
+	return arg;
+}
+
+static void *
+take(void *arg) {
+	uint64_t before[2];
+	read_counts(before);
+	for (unsigned i = 0; i < N_MOVED; i++) {
+		free(moved[i]);
+	}
+	read_counts(taker);
+	taker[1] -= before[1];
+	return arg;
+}
+
+static void
+test_foreign_frees(void) {
+	pthread_t t;
+	uint64_t bytes = 0;
+	pthread_create(&t, NULL, give, NULL);
+	pthread_join(t, NULL);
+	for (unsigned i = 0; i < N_MOVED; i++) {
+		bytes += malloc_usable_size(moved[i]);
+	}
+	pthread_create(&t, NULL, take, NULL);
+	pthread_join(t, NULL);
+	ok(giver[0] >= bytes && giver[0] <= bytes + 4096, "the giver counts what it allocated");
+	is_uint(taker[1], bytes, "the taker what it freed");
+}
+
+/* ------------------------------------------------------------------ options */
+
+static int
+child_churn(void) {
+	static char *p[400];
+	uint64_t seed = 1;
+	for (unsigned i = 0; i < 40000; i++) {
+		unsigned k = (unsigned)below(&seed, 400);
+		if (p[k] != NULL && !is_filled(p[k], (int)(k & 0x7f), 8))
+			return 1;
+		free(p[k]);
+		p[k] = keep(malloc(8 + below(&seed, i % 9 == 0 ? 50000 : 5000)));
+		memset(p[k], (int)(k & 0x7f), 8);
+	}
+	return 0;
+}
+
+/* Counting again, with other limits. */
+static int
+child_counts(void) {
+	test_counts("child", 6000);
+	return done_testing();
+}
+
+static const struct test_child children[] = {
+	{ "churn", child_churn },
+	{ "counts", child_counts },
+	{ NULL, NULL },
+};
+
+static void
+test_options(void) {
+	static const char *const confs[] = {
+		"tcache_max:0", "tcache_max:8", "tcache_max:1000", "tcache_max:4095", "tcache_max:65536",
+		"tcache_max:8388608", "tcache:false", "tcache_nslots_small_max:2,tcache_nslots_small_min:1",
+		"tcache_nslots_small_max:2048,lg_tcache_nslots_mul:4", "tcache_nslots_large:1",
+		"lg_tcache_flush_small_div:16,lg_tcache_flush_large_div:16", "lg_tcache_nslots_mul:-16",
+		"tcache_ncached_max:8-128:1|129-4096:0|4097-32768:8191", "junk:true", "zero:true",
+		"narenas:1", "bin_shards:1-4096:8", "retain:false", "cache_oblivious:false",
+	};
+	static struct test_result r;
+	for (unsigned i = 0; i < sizeof(confs) / sizeof(confs[0]); i++) {
+		run_child_conf(&r, "churn", confs[i]);
+		child_exits(&r, 0, "use with %s", confs[i]);
+		run_child_conf(&r, "counts", confs[i]);
+		child_exits(&r, 0, "counts with %s", confs[i]);
+	}
+}
+
+int
+main(int argc, char **argv) {
+	test_children(argc, argv, children);
+	free(keep(malloc(1)));
+	test_counts("defaults", 40000);
+	test_samples();
+	if (!config_debug) {
+		test_growth_and_upkeep();
+	}
+	test_upkeep_in_use();
+	test_foreign_frees();
+	test_options();
+	return done_testing();
+}

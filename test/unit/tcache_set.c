@@ -1,0 +1,215 @@
+/*
+ * thread/tcache_set.h: caches by hand up to the limit, settings changed while objects are cached; the
+ * byte counts stay exact through all of it.
+ */
+#include "ctl.h"
+
+#include <malloc.h>
+
+#include "arena/inspect.h"
+#include "arena/arenas.h"
+#include "thread/tcache_set.h"
+
+static tsd_t *tsd;
+static uint64_t live; /* bytes that this thread has in use, by its own count */
+
+static uint64_t
+net(void) {
+	tsd_enter();
+	uint64_t n = tsd_allocated(tsd) - tsd_deallocated(tsd);
+	tsd_leave();
+	return n;
+}
+
+static void
+fill_and_empty(size_t size) {
+	void *p[100];
+	for (unsigned i = 0; i < 100; i++) {
+		p[i] = keep(malloc(size));
+	}
+	for (unsigned i = 0; i < 100; i++) {
+		free(p[i]);
+	}
+}
+
+static size_t
+cached_bytes(void) {
+	tsd_enter();
+	size_t n = tsd->tcache == NULL ? 0 : tcache_cached_bytes(tsd->tcache);
+	tsd_leave();
+	return n;
+}
+
+static size_t
+ncached_max(size_t size) {
+	size_t n = 12345;
+	return tcache_ncached_max_get(tsd, size, &n) == 0 ? n : 99999;
+}
+
+static void
+test_limits(void) {
+	fill_and_empty(100);
+	ok(cached_bytes() > 0, "something is cached");
+	size_t was = ncached_max(100), beside = ncached_max(200);
+	is_uint(was, tcache_ncached_max_default(sz_s2i(100)), "the limit of a class");
+	is_int(tcache_ncached_max_set(tsd, 97, 112, 5), 0, "another one");
+	is_uint(ncached_max(100), 5, "is there");
+	is_uint(ncached_max(200), beside, "only there");
+	is_uint(net(), live, "nothing is lost by the change");
+	fill_and_empty(100);
+	ok(cached_bytes() <= 5 * 112 + 100, "no more than five are cached (%zu bytes)", cached_bytes());
+	is_int(tcache_ncached_max_set(tsd, 100, 100, 0), 0, "a limit of 0");
+	fill_and_empty(100);
+	is_uint(ncached_max(100), 0, "is there");
+	is_uint(net(), live, "use goes on and is counted");
+	is_int(tcache_ncached_max_set(tsd, 100, 100, SIZE_MAX), 0, "a limit without end");
+	is_uint(ncached_max(100), TCACHE_NCACHED_LIMIT, "is cut");
+	size_t n;
+	is_int(tcache_ncached_max_get(tsd, TCACHE_MAX_LIMIT + 1, &n), EINVAL, "beyond the largest possible");
+	is_uint(ncached_max(TCACHE_MAX_LIMIT), 0, "the largest possible is not cached");
+	is_int(tcache_ncached_max_set(tsd, 100, 100, was), 0, "back");
+}
+
+static void
+test_max(void) {
+	unsigned bad = 0;
+	static const size_t maxima[] = {0, 8, 100, 4096, 20000, 32768, 100000, 8388608, SIZE_MAX, 5000, 32768};
+	for (unsigned i = 0; i < sizeof(maxima) / sizeof(maxima[0]); i++) {
+		size_t max = sz_i2s(sz_s2i(maxima[i] > TCACHE_MAX_LIMIT ? TCACHE_MAX_LIMIT : maxima[i]));
+		tsd_enter();
+		bad += tcache_max_set(tsd, maxima[i]) != 0 || tsd->tcache_max != max;
+		tsd_leave();
+		for (size_t size = 8; size < 200000; size += size / 3 + 1) {
+			fill_and_empty(size);
+			bad += sz_s2u(size) > max ? ncached_max(size) != 0 : ncached_max(size) == 0;
+		}
+		if (max < 32768) {
+			bad += cached_bytes() > 250 * max * 30;
+		}
+		if (net() != live) {
+			diag("max %zu: %llu bytes in use", max, (unsigned long long)net());
+			bad++;
+		}
+	}
+	is_uint(bad, 0, "eleven maxima in a row: what is cached, and what is counted");
+}
+
+static void
+test_switch(void) {
+	unsigned bad = 0;
+	for (unsigned i = 0; i < 20; i++) {
+		fill_and_empty(64);
+		tsd_enter();
+		bad += tcache_enabled_set(tsd, i % 2 != 0) != 0;
+		bad += (tsd->tcache != NULL) != (i % 2 != 0);
+		tsd_leave();
+		fill_and_empty(64);
+		bad += net() != live;
+		bad += i % 2 == 0 && cached_bytes() != 0;
+	}
+	is_uint(bad, 0, "switched off and on twenty times");
+	tsd_enter();
+	tcache_enabled_set(tsd, false);
+	is_int(tcache_ncached_max_set(tsd, 8, 8, 3), ENOENT, "no cache, no limits");
+	is_int(tcache_max_set(tsd, 1000), 0, "its maximum can be set before");
+	is_int(tcache_enabled_set(tsd, true), 0, "on again");
+	is_uint(tsd->tcache_max, 1024, "with that maximum");
+	is_int(tcache_max_set(tsd, tcache_max_default), 0, "back");
+	tsd_leave();
+}
+
+static uint64_t
+curregs(szind_t szind) {
+	static arena_stats_t stats;
+	tsd_enter();
+	memset(&stats, 0, sizeof(stats));
+	arena_stats_merge(tsd->arena, &stats);
+	tsd_leave();
+	return stats.bins[szind].curregs;
+}
+
+static void
+test_by_hand(void) {
+	unsigned id, bad = 0;
+	tsd_enter();
+	is_int(tcaches_create(tsd, &id), 0, "a cache by hand");
+	ok(tcaches_get(tsd, id) != NULL, "is found");
+	ok(tcaches_get(tsd, id + 1) == NULL && tcaches_get(tsd, 4094) == NULL &&
+	    tcaches_get(tsd, UINT_MAX) == NULL, "others are not");
+	is_int(tcaches_flush(tsd, id + 1), EFAULT, "nor flushed");
+	is_int(tcaches_destroy(tsd, id + 1), EFAULT, "nor destroyed");
+	is_int(tcaches_destroy(tsd, UINT_MAX), EFAULT, "nor a wild one");
+	is_int(tcaches_create(NULL, &(unsigned){0}), EFAULT, "a thread without memory gets none");
+	tsd_leave();
+	szind_t ind = sz_s2i(320);
+	void *p = keep(mallocx(320, MALLOCX_TCACHE(id)));
+	uint64_t before = curregs(ind);
+	for (unsigned i = 0; i < 30; i++) {
+		dallocx(p, MALLOCX_TCACHE(id));
+		void *q = keep(mallocx(320, MALLOCX_TCACHE(id)));
+		bad += q != p;
+		p = q;
+	}
+	is_uint(bad, 0, "what was freed into it comes out of it");
+	is_uint(net(), live + 320, "and is counted");
+	dallocx(p, MALLOCX_TCACHE(id));
+	is_uint(curregs(ind), before, "to the arena it is in use");
+	tsd_enter();
+	is_int(tcaches_flush(tsd, id), 0, "flushed");
+	tsd_leave();
+	ok(curregs(ind) < before, "it is not");
+	p = keep(mallocx(320, MALLOCX_TCACHE(id)));
+	tsd_enter();
+	is_int(tcaches_destroy(tsd, id), 0, "destroyed");
+	is_int(tcaches_destroy(tsd, id), EFAULT, "once");
+	tsd_leave();
+	dallocx(p, MALLOCX_TCACHE(id));
+	p = keep(mallocx(320, MALLOCX_TCACHE(id)));
+	ok(p != NULL, "its number serves without a cache");
+	dallocx(p, MALLOCX_TCACHE_NONE);
+	is_uint(net(), live, "all counted");
+}
+
+static void
+test_ids(void) {
+	static bool is_used[5000];
+	unsigned id, n = 0, bad = 0;
+	tsd_enter();
+	while (tcaches_create(tsd, &id) == 0 && n < 5000) {
+		bad += id >= 4094 || is_used[id];
+		is_used[id] = true;
+		n++;
+	}
+	is_uint(bad, 0, "ids are different and below the limit");
+	is_uint(n, 4094, "4094 caches, no more");
+	for (unsigned i = 1000; i < 1200; i++) {
+		bad += tcaches_destroy(tsd, i) != 0;
+		is_used[i] = false;
+	}
+	for (unsigned i = 0; i < 200; i++) {
+		bad += tcaches_create(tsd, &id) != 0 || is_used[id];
+		is_used[id] = true;
+	}
+	is_uint(bad, 0, "ids given back are given out again");
+	is_int(tcaches_create(tsd, &id), EFAULT, "then it is full again");
+	for (unsigned i = 0; i < 4094; i++) {
+		bad += tcaches_destroy(tsd, i) != 0;
+	}
+	is_uint(bad, 0, "all destroyed");
+	tsd_leave();
+	is_uint(net(), live, "and nothing was lost");
+}
+
+int
+main(void) {
+	free(keep(malloc(1)));
+	tsd = tsd_enter();
+	tsd_leave();
+	live = net();
+	test_limits();
+	test_max();
+	test_switch();
+	test_by_hand();
+	test_ids();
+	return done_testing();
+}
