@@ -12,6 +12,7 @@
 #include "arena/slab.h"
 #include "os/gate.h"
 #include "os/malloc_io.h"
+#include "os/witness.h"
 #include "prof_backtrace.h"
 #include "prof_data.h"
 #include "prof_dump.h"
@@ -205,6 +206,7 @@ prof_auto_dump(prof_kind_t kind, atomic_b_t *pending) {
 	if (!prof_switch_is_active() || prof_sys_prefix_is_empty()) {
 		return;
 	}
+	witness_assert_lockless();
 	prof_dump_t d = {.kind = kind};
 	if (prof_dump(&d) == EBUSY) {
 		atomic_store_b(pending, true, MO_RELAXED);
