@@ -196,6 +196,11 @@ test_tcache_enabled(void)
 	size_t len = sizeof(old);
 	void *p = keep(malloc(100));
 
+	if (!ctl_bool("opt.tcache")) {
+		skip(7, "no thread caches by option");
+		free(p);
+		return;
+	}
 	ok(on, "the thread cache is on");
 	is_int(mallctl("thread.tcache.enabled", &old, &len, &off, sizeof(off)), 0, "switch it off");
 	ok(old && !ctl_bool("thread.tcache.enabled"), "it was on and is off");

@@ -1,0 +1,311 @@
+/*
+ * A process with a mailbox but without a profiler: the library's side of src/prof_mailbox.h, as small as it can be, for the
+ * tests of jeprofctl. Its one thread looks at the doorbell every 2 ms, or not (idle). Sessions, thresholds and dumps are
+ * only pretended; a dump is a file of three lines.
+ * usage: fake MODE [ARGUMENT]; prints "ready PID" once it can be asked, ends after 60 s or with its standard input.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "prof_mailbox.h"
+
+#ifndef FAKE_VERSION
+#define FAKE_VERSION 1
+#endif
+#define TEXT_OF(x) #x
+#define TEXT(x) TEXT_OF(x)
+
+__attribute__((used, aligned(PROF_MAILBOX_BYTES))) static union {
+	prof_mailbox_t m;
+	char room[PROF_MAILBOX_BYTES * 2];
+} block __asm__("fake_block");
+
+__asm__(".pushsection .note.jemalloc,\"a\",%note\n"
+    ".balign 4\n.long 9, 16, 0x6a706d62\n.asciz \"jemalloc\"\n.balign 4\n"
+    ".long " TEXT(FAKE_VERSION) ", 131072\n"
+    "1: .quad fake_block - 1b\n"
+    ".popsection");
+
+static prof_mailbox_t *box = &block.m;
+static const char *mode = "normal";
+static const char *argument = "";
+static uint64_t rejected, dumps, allocated = 1000000;
+static char prefix[512] = "/tmp/fake", settings[1024], last_dump[1024];
+static int64_t stop_at;
+static bool is_torn_once;
+
+static uint64_t
+clock_ns(clockid_t id) {
+	struct timespec ts;
+	clock_gettime(id, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+__attribute__((format(printf, 3, 4))) static int
+answer(char *to, int error, const char *format, ...) {
+	va_list args;
+	va_start(args, format);
+	vsnprintf(to, PROF_MAILBOX_TEXT, format, args);
+	va_end(args);
+	return error;
+}
+
+static int
+write_profile(const char *path, char *out) {
+	FILE *f = fopen(path, "w");
+	if (f == NULL) {
+		return answer(out, errno, "cannot write %s", path);
+	}
+	fprintf(f, "heap_v2/524288\n# jemalloc.session=%d\n# end 42\n", (int)box->session_id);
+	fclose(f);
+	dumps++;
+	snprintf(last_dump, sizeof(last_dump), "%s", path);
+	return answer(out, 0, "%s", path);
+}
+
+static int
+start(const char *options, char *out) {
+	if (box->state == prof_mailbox_active) {
+		rejected++;
+		return answer(out, EALREADY, "session %d runs", (int)box->session_id);
+	}
+	if (strstr(options, "highwater_metric:moon") != NULL) {
+		return answer(out, EINVAL, "highwater_metric: no such metric \"moon\"");
+	}
+	snprintf(settings, sizeof(settings), "%s", options);
+	const char *p = strstr(options, "prefix:");
+	if (p != NULL) {
+		snprintf(prefix, sizeof(prefix), "%.*s", (int)strcspn(p + 7, ","), p + 7);
+	}
+	p = strstr(options, "max_seconds:");
+	stop_at = p != NULL ? (int64_t)clock_ns(CLOCK_MONOTONIC) + atoll(p + 12) * 1000000000 : 0;
+	box->state = prof_mailbox_active;
+	box->session_start_ns = clock_ns(CLOCK_REALTIME);
+	box->session_id++;
+	return answer(out, 0, "%d", (int)box->session_id);
+}
+
+static int
+stop(const char *number, char *out) {
+	char path[1024];
+	if (box->state == prof_mailbox_idle) {
+		rejected++;
+		return answer(out, EALREADY, "no session");
+	}
+	if (strcmp(mode, "stopping") == 0) {
+		return answer(out, EBUSY, "a profile is being written");
+	}
+	if (*number != '\0' && strtoull(number, NULL, 10) != box->session_id) {
+		rejected++;
+		return answer(out, EPERM, "the session is another one");
+	}
+	box->state = prof_mailbox_idle;
+	snprintf(path, sizeof(path), "%s.%d.%d.s%d.heap", prefix, (int)getpid(), (int)dumps, (int)box->session_id - 1);
+	return write_profile(path, out);
+}
+
+static int
+status(char *out) {
+	allocated += 500000;
+	return answer(out, 0, "state=%s\nsession=%d\nstart_time_ns=%llu\nsample_interval=524288\nsettings=%s\nallocated=%llu\n"
+	    "active=4194304\ndumps=%llu\nsuppressed=0\nlast_dump=%s\nlast_error=a \"quoted\" \033[31mtext\nunwinder=fp\nversion=fake\n"
+	    "pid=%d\nrejected=%llu", box->state == prof_mailbox_active ? "active" : "idle", (int)box->session_id,
+	    (unsigned long long)box->session_start_ns, settings, (unsigned long long)allocated, (unsigned long long)dumps, last_dump,
+	    (int)getpid(), (unsigned long long)rejected);
+}
+
+/* 100 000 bytes through the ring, in chunks that do not divide it. */
+static int
+stream(uint64_t nonce, char *out) {
+	enum { total = 100000 };
+	prof_stream_t *s = &box->stream;
+	__atomic_store_n(&s->nonce, 0, __ATOMIC_RELEASE);
+	s->filled = s->taken = 0;
+	s->is_complete = 0;
+	__atomic_store_n(&s->nonce, nonce, __ATOMIC_RELEASE);
+	for (uint64_t i = 0; i < total;) {
+		uint64_t taken = __atomic_load_n(&s->taken, __ATOMIC_ACQUIRE);
+		if (i - taken == PROF_MAILBOX_STREAM) {
+			usleep(200);
+			continue;
+		}
+		s->data[i % PROF_MAILBOX_STREAM] = i % 10 == 9 ? '\n' : (char)('a' + i / 10 % 26);
+		i++;
+		if (i % 777 == 0 || i == total || i - taken == PROF_MAILBOX_STREAM) {
+			__atomic_store_n(&s->filled, i, __ATOMIC_RELEASE);
+		}
+		if (i == 50000 && strcmp(mode, "stream-fails") == 0) {
+			s->error = ENOMEM;
+			s->is_complete = 1;
+			return answer(out, ENOMEM, "the profile could not be made");
+		}
+		if (i == 50000 && strcmp(mode, "stream-dies") == 0) {
+			_exit(0);
+		}
+	}
+	__atomic_store_n(&s->is_complete, 1, __ATOMIC_RELEASE);
+	return answer(out, 0, "streamed");
+}
+
+static int
+carry_out(const char *text, uint64_t nonce, char *out) {
+	char path[1024];
+	if (strcmp(text, "start") == 0 || strncmp(text, "start ", 6) == 0) {
+		return start(text + 5 + (text[5] == ' '), out);
+	} else if (strcmp(text, "stop") == 0 || strncmp(text, "stop ", 5) == 0) {
+		return stop(text + 4 + (text[4] == ' '), out);
+	} else if (strncmp(text, "dump ", 5) == 0) {
+		return write_profile(text + 5, out);
+	} else if (strcmp(text, "dump") == 0) {
+		snprintf(path, sizeof(path), "%s.%d.%d.m0.heap", prefix, (int)getpid(), (int)dumps);
+		return write_profile(path, out);
+	} else if (strcmp(text, "dump-stream") == 0) {
+		return stream(nonce, out);
+	} else if (strcmp(text, "status") == 0) {
+		return status(out);
+	} else if (strncmp(text, "set ", 4) == 0) {
+		snprintf(settings, sizeof(settings), "%s", text + 4);
+		return answer(out, 0, "%s", "");
+	} else if (strcmp(text, "rearm") == 0) {
+		return answer(out, 0, "%s", "");
+	}
+	return answer(out, EBADMSG, "no such request");
+}
+
+static void
+look(void) {
+	if (__atomic_exchange_n(&box->doorbell, 0, __ATOMIC_ACQ_REL) == 0) {
+		return;
+	}
+	for (unsigned i = 0; i < PROF_MAILBOX_SLOTS; i++) {
+		prof_slot_t *s = &box->slots[i], copy;
+		uint64_t sequence = __atomic_load_n(&s->sequence, __ATOMIC_ACQUIRE);
+		if (sequence == 0 || s->answered == sequence) {
+			continue;
+		}
+		copy = *s;
+		bool is_whole = copy.length < PROF_MAILBOX_TEXT && copy.checksum == prof_mailbox_sum(copy.text, copy.length);
+		copy.text[is_whole ? copy.length : 0] = '\0';
+		__atomic_store_n(&s->answer_nonce, copy.nonce, __ATOMIC_RELEASE);
+		if (strcmp(mode, "slow") == 0) {
+			usleep(1500000);
+		}
+		if (strcmp(mode, "torn") == 0 && !is_torn_once) {
+			is_torn_once = true;
+			is_whole = false;
+		}
+		if (strcmp(mode, "stolen") == 0 && !is_torn_once) {
+			is_torn_once = true;
+			s->answer_nonce = 77; /* as if another one's request had lain there */
+			copy.text[0] = '\0';
+		}
+		s->error = is_whole ? carry_out(copy.text, copy.nonce, s->answer) : EBADMSG;
+		s->answer_length = (uint32_t)strlen(s->answer);
+		__atomic_store_n(&s->answered, sequence, __ATOMIC_RELEASE);
+	}
+}
+
+/* The control directory's side. */
+static void
+look_at_dir(void) {
+	char path[600], text[1024], out[PROF_MAILBOX_TEXT], temporary[620];
+	unsigned long long nonce = 0;
+	snprintf(path, sizeof(path), "%s/%d.cmd", argument, (int)getpid());
+	int fd = open(path, O_RDONLY | O_NOFOLLOW), skip = 0;
+	struct stat st;
+	if (fd < 0) {
+		return;
+	}
+	ssize_t n = read(fd, text, sizeof(text) - 1);
+	text[n > 0 ? n : 0] = '\0';
+	text[strcspn(text, "\n")] = '\0';
+	bool is_good = fstat(fd, &st) == 0 && st.st_nlink == 1 && (st.st_mode & 077) == 0;
+	close(fd);
+	unlink(path);
+	sscanf(text, "nonce=%llx %n", &nonce, &skip);
+	int error = is_good ? carry_out(text + skip, nonce, out) : answer(out, EPERM, "not a file to trust");
+	snprintf(path, sizeof(path), "%s/%d.status", argument, (int)getpid());
+	snprintf(temporary, sizeof(temporary), "%s.tmp", path);
+	FILE *f = fopen(temporary, "w");
+	fprintf(f, "nonce=%llx error=%d\n%s\n", nonce, error, out);
+	fclose(f);
+	rename(temporary, path);
+}
+
+static void
+open_box(void) {
+	if (strcmp(mode, "memfd") == 0) {
+		int fd = (int)syscall(SYS_memfd_create, PROF_MAILBOX_FD_NAME, 1u);
+		if (fd < 0 || ftruncate(fd, sizeof(block)) != 0
+		    || mmap(&block, sizeof(block), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+			_exit(1);
+		}
+	}
+	*box = (prof_mailbox_t){.version = PROF_MAILBOX_VERSION, .bytes = sizeof(block), .pid = (uint32_t)getpid(),
+	    .library_version = "fake"};
+	if (strcmp(mode, "closed") != 0) {
+		box->magic = PROF_MAILBOX_MAGIC;
+	}
+	if (strcmp(mode, "full") == 0) {
+		for (unsigned i = 0; i < PROF_MAILBOX_SLOTS; i++) {
+			box->slots[i].sequence = i + 1;
+		}
+	}
+	if (strcmp(mode, "abandoned") == 0) {
+		for (unsigned i = 0; i < PROF_MAILBOX_SLOTS; i++) {
+			box->slots[i].sequence = box->slots[i].answered = i + 1;
+		}
+	}
+}
+
+int
+main(int argc, char **argv) {
+	mode = argc > 1 ? argv[1] : mode;
+	argument = argc > 2 ? argv[2] : argument;
+	if (strcmp(mode, "chroot") == 0 && (chroot(argument) != 0 || chdir("/") != 0)) {
+		return 1;
+	}
+	open_box();
+	if (strcmp(mode, "undumpable") == 0 || strcmp(mode, "memfd-undumpable") == 0) {
+		prctl(PR_SET_DUMPABLE, 0);
+	}
+	if (strcmp(mode, "gone") == 0) {
+		unlink(argv[0]);
+	}
+	printf("ready %d\n", (int)getpid());
+	fflush(stdout);
+	bool is_idle = strcmp(mode, "idle") == 0 || strcmp(mode, "full") == 0, is_deaf = strcmp(mode, "deaf") == 0;
+	for (int i = 0; i < 30000; i++) {
+		struct pollfd in = {.fd = 0, .events = POLLIN};
+		char byte;
+		if (poll(&in, 1, 2) > 0 && read(0, &byte, 1) <= 0) {
+			break;
+		}
+		if (strcmp(mode, "directory") == 0) {
+			look_at_dir();
+		} else if (!is_idle) {
+			box->heartbeats++;
+			if (!is_deaf) {
+				look();
+			}
+		}
+		if (box->state == prof_mailbox_active && stop_at != 0 && (int64_t)clock_ns(CLOCK_MONOTONIC) >= stop_at) {
+			char out[PROF_MAILBOX_TEXT];
+			stop("", out);
+		}
+	}
+	return 0;
+}

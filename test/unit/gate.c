@@ -1,0 +1,333 @@
+/*
+ * os/gate.h: nobody is inside when the gate has closed; forks of many-threaded programs, from
+ * threads, from signal handlers, from fork handlers.
+ */
+#include "core.h"
+
+#include <malloc.h>
+#include <pthread.h>
+#include <sys/time.h>
+
+#include "jemalloc_fork.h"
+#include "os/gate.h"
+#include "thread/tsd.h"
+
+/* ------------------------------------------------------------------ closing */
+
+static volatile int stop;
+static atomic_u32_t n_inside;
+static atomic_u32_t bad_inside;
+static volatile int is_closed;
+
+/* Goes in and out; must never be in while the gate is closed. */
+static void *
+thread_in_out(void *arg) {
+	struct tls_s *t = tls_get();
+	uintptr_t refused = 0;
+	if (arg != NULL) {
+		free(keep(malloc(1))); /* registered */
+	}
+	while (!stop) {
+		if (!gate_try_enter(t)) {
+			refused++;
+			sched_yield();
+			continue;
+		}
+		atomic_fetch_add_u32(&n_inside, 1, MO_SEQ_CST);
+		if (is_closed) {
+			atomic_fetch_add_u32(&bad_inside, 1, MO_SEQ_CST);
+		}
+		gate_try_enter(t); /* nests */
+		gate_exit(t);
+		atomic_fetch_sub_u32(&n_inside, 1, MO_SEQ_CST);
+		gate_exit(t);
+	}
+	return (void *)refused;
+}
+
+static void
+test_closing(void) {
+	pthread_t t[6];
+	unsigned bad = 0;
+	uintptr_t refused = 0;
+	for (uintptr_t i = 0; i < 6; i++) {
+		pthread_create(&t[i], NULL, thread_in_out, (void *)(i % 3));
+	}
+	for (unsigned i = 0; i < 300; i++) {
+		gate_prefork();
+		is_closed = 1;
+		bad += atomic_load_u32(&n_inside, MO_SEQ_CST) != 0;
+		bad += !gate_try_enter(tls_get()); /* the forking thread itself may */
+		gate_exit(tls_get());
+		for (unsigned j = 0; j < 20; j++) {
+			sched_yield();
+		}
+		is_closed = 0;
+		gate_postfork_parent();
+	}
+	stop = 1;
+	for (unsigned i = 0; i < 6; i++) {
+		void *ret;
+		pthread_join(t[i], &ret);
+		refused += (uintptr_t)ret;
+	}
+	is_uint(bad, 0, "closed 300 times: nobody but the closing thread is inside");
+	is_uint(atomic_load_u32(&bad_inside, MO_SEQ_CST), 0, "nor comes in");
+	ok(refused > 0, "others were refused (%llu times)", (unsigned long long)refused);
+	gate_prefork();
+	gate_prefork();
+	gate_postfork_parent();
+	ok(atomic_load_u32(&gate_closed, MO_SEQ_CST) != 0, "a fork within a fork's handlers: still closed");
+	gate_postfork_parent();
+	ok(atomic_load_u32(&gate_closed, MO_SEQ_CST) == 0, "then open");
+}
+
+static void *
+thread_leave_all(void *arg) {
+	struct tls_s *t = tls_get();
+	free(keep(malloc(1)));
+	gate_enter(t);
+	gate_enter(t);
+	uint32_t depth = gate_leave_all(t);
+	*(volatile int *)arg = 1;
+	while (*(volatile int *)arg != 2) {
+		usleep(1000);
+	}
+	gate_reenter(t, depth);
+	bool good = depth == 2 && t->gate_depth == 2;
+	gate_exit(t);
+	gate_exit(t);
+	return (void *)(uintptr_t)good;
+}
+
+static void
+test_leave_all(void) {
+	pthread_t t;
+	volatile int phase = 0;
+	void *ret;
+	pthread_create(&t, NULL, thread_leave_all, (void *)(uintptr_t)&phase);
+	while (phase != 1) {
+		usleep(1000);
+	}
+	gate_prefork();
+	gate_postfork_parent();
+	phase = 2;
+	pthread_join(t, &ret);
+	ok(ret != NULL, "who has left does not hold up a fork, and comes back as deep as before");
+}
+
+/* ------------------------------------------------------------------ forks */
+
+static void *
+thread_allocate(void *arg) {
+	uint64_t seed = (uintptr_t)arg;
+	char *p[64] = {NULL};
+	uintptr_t bad = 0;
+	while (!stop) {
+		unsigned k = (unsigned)core_below(&seed, 64);
+		size_t size = 8 + core_below(&seed, core_below(&seed, 50) == 0 ? 200000 : 1000);
+		bad += p[k] != NULL && p[k][7] != (char)k;
+		free(p[k]);
+		p[k] = keep(malloc(size));
+		p[k][7] = (char)k;
+	}
+	for (unsigned k = 0; k < 64; k++) {
+		free(p[k]);
+	}
+	return (void *)bad;
+}
+
+/* 0 if the child can allocate of every kind, start a thread, and fork in turn. */
+static int
+child_works(void) {
+	pthread_t t;
+	for (size_t size = 1; size < 300000; size += size / 2 + 1) {
+		char *p = keep(malloc(size));
+		if (p == NULL)
+			return 2;
+		memset(p, 1, size);
+		free(p);
+	}
+	stop = 1;
+	if (pthread_create(&t, NULL, thread_allocate, (void *)1) != 0)
+		return 3;
+	pthread_join(t, NULL);
+	return tsd_count() == 1 ? 0 : 4;
+}
+
+static bool
+has_forked_well(void) {
+	int status = -1;
+	pid_t pid = fork();
+	if (pid == 0) {
+		alarm(30);
+		_exit(child_works());
+	}
+	waitpid(pid, &status, 0);
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+		diag("child: status %#x", (unsigned)status);
+		return false;
+	}
+	return true;
+}
+
+static void
+test_forks(void) {
+	pthread_t t[8];
+	unsigned good = 0;
+	uintptr_t bad = 0;
+	stop = 0;
+	for (uintptr_t i = 0; i < 8; i++) {
+		pthread_create(&t[i], NULL, thread_allocate, (void *)(i + 1));
+	}
+	while (good < 200 && has_forked_well()) {
+		good++;
+	}
+	stop = 1;
+	for (unsigned i = 0; i < 8; i++) {
+		void *ret;
+		pthread_join(t[i], &ret);
+		bad += (uintptr_t)ret;
+	}
+	is_uint(good, 200, "200 forks under eight threads that allocate; each child works");
+	is_uint(bad, 0, "the threads' blocks keep their contents");
+}
+
+static void *
+thread_fork(void *arg) {
+	uintptr_t good = 0;
+	while (good < 20 && has_forked_well()) {
+		good++;
+	}
+	(void)arg;
+	return (void *)good;
+}
+
+static void
+test_forks_at_once(void) {
+	pthread_t t[3], busy;
+	uintptr_t good = 0;
+	stop = 0;
+	pthread_create(&busy, NULL, thread_allocate, (void *)5);
+	for (unsigned i = 0; i < 3; i++) {
+		pthread_create(&t[i], NULL, thread_fork, NULL);
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		void *ret;
+		pthread_join(t[i], &ret);
+		good += (uintptr_t)ret;
+	}
+	stop = 1;
+	pthread_join(busy, NULL);
+	is_uint(good, 60, "three threads fork at once, twenty times each");
+}
+
+/* ------------------------------------------------------------------ in a signal handler */
+
+static volatile unsigned n_forks, n_in_gate, bad_forks;
+
+static void
+on_alarm(int sig) {
+	int saved = errno, status = -1;
+	(void)sig;
+	n_in_gate += tls_get()->gate_depth != 0;
+	pid_t pid = fork();
+	if (pid == 0) {
+		_exit(7);
+	}
+	waitpid(pid, &status, 0);
+	bad_forks += !WIFEXITED(status) || WEXITSTATUS(status) != 7;
+	n_forks++;
+	errno = saved;
+}
+
+/* A single thread allocates past its cache; a timer interrupts it anywhere and forks. */
+static void
+signal_now(void *arg) {
+	struct itimerval on = {{0, 1500}, {0, 1500}}, off = {{0, 0}, {0, 0}};
+	struct sigaction sa;
+	(void)arg;
+	free(keep(malloc(1)));
+	memset(&sa, 0, sizeof(sa));
+	sa.sa_handler = on_alarm;
+	sigaction(SIGALRM, &sa, NULL);
+	int64_t end = test_now_ms() + 20000;
+	setitimer(ITIMER_REAL, &on, NULL);
+	for (uint64_t i = 0; n_forks < 300 && test_now_ms() < end; i++) {
+		free(keep(malloc(40000 + (i % 64) * 4096)));
+		malloc_trim(0);
+	}
+	setitimer(ITIMER_REAL, &off, NULL);
+	_exit(n_forks < 20 ? 3 : bad_forks != 0 ? 2 : n_in_gate == 0 ? 4 : 0);
+}
+
+/* ------------------------------------------------------------------ with stdio's locks */
+
+static volatile unsigned n_flushes;
+
+/* A stream's writer allocates, while fflush(NULL) holds the list of all streams. */
+static ssize_t
+cookie_write(void *cookie, const char *buf, size_t size) {
+	(void)cookie;
+	(void)buf;
+	for (unsigned i = 0; i < 50; i++) {
+		free(keep(malloc(20000 + i * 1000)));
+	}
+	free(keep(malloc(100)));
+	return (ssize_t)size;
+}
+
+static void *
+thread_flush(void *arg) {
+	FILE *f = arg;
+	while (!stop) {
+		fputs("some text", f);
+		fflush(NULL);
+		n_flushes++;
+	}
+	return NULL;
+}
+
+static void
+stdio_now(void *arg) {
+	cookie_io_functions_t io = {NULL, cookie_write, NULL, NULL};
+	FILE *f = fopencookie(NULL, "w", io);
+	pthread_t t;
+	int status;
+	(void)arg;
+	stop = 0;
+	pthread_create(&t, NULL, thread_flush, f);
+	while (n_flushes == 0) {
+		usleep(100);
+	}
+	for (unsigned i = 0; i < 200; i++) {
+		pid_t pid = fork();
+		if (pid == 0) {
+			free(keep(malloc(100000)));
+			_exit(7);
+		}
+		waitpid(pid, &status, 0);
+		if (!WIFEXITED(status) || WEXITSTATUS(status) != 7)
+			_exit(2);
+	}
+	stop = 1;
+	pthread_join(t, NULL);
+	_exit(0);
+}
+
+int
+main(void) {
+	static struct test_result r;
+	free(keep(malloc(1)));
+	test_closing();
+	test_leave_all();
+	test_forks();
+	test_forks_at_once();
+	ok(atomic_load_u32(&gate_closed, MO_SEQ_CST) == 0, "the gate is open");
+	stop = 0;
+	run_forked(&r, signal_now, NULL);
+	child_exits(&r, 0, "forks from a signal handler that interrupts malloc");
+	run_forked(&r, stdio_now, NULL);
+	child_exits(&r, 0, "forks while another thread holds stdio's locks and allocates");
+	return done_testing();
+}

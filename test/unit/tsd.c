@@ -1,0 +1,195 @@
+/* thread/tsd.h: made at the first slow path, recalled by others, gone at the end; the polled counters. */
+#include "core.h"
+
+#include <pthread.h>
+
+#include "arena/arenas.h"
+#include "thread/tcache.h"
+#include "thread/tsd.h"
+
+/* ------------------------------------------------------------------ life */
+
+static void *
+thread_life(void *arg) {
+	struct tls_s *t = tls_get();
+	unsigned *bad = arg;
+	unsigned before = tsd_count();
+	*bad += t->state == tsd_state_fresh && (t->tsd != NULL || !tls_cache_is_boot(t));
+	free(keep(malloc(10)));
+	*bad += t->state != tsd_state_nominal || t->tsd == NULL || t->tsd->tls != t;
+	*bad += t->tsd->arena == NULL || tsd_count() < before || tsd_count() > before + 1;
+	*bad += !config_debug && tls_cache_is_boot(t); /* debug: junk keeps the fast path closed */
+	*bad += t->gate_depth != 0 || t->inside != 0;
+	return NULL;
+}
+
+static void
+test_life(void) {
+	pthread_t t;
+	unsigned bad = 0, n = tsd_count();
+	for (unsigned i = 0; i < 200; i++) {
+		pthread_create(&t, NULL, thread_life, &bad);
+		pthread_join(t, NULL);
+	}
+	is_uint(bad, 0, "two hundred threads come and go");
+	is_uint(tsd_count(), n, "none is left");
+}
+
+/* ------------------------------------------------------------------ last destructors */
+
+static pthread_key_t keys[4];
+static unsigned n_rounds, bad_rounds;
+
+/* Allocates in each of the four rounds, also after the tsd is gone, and comes again. */
+static void
+destructor(void *arg) {
+	char *p = keep(malloc(300)), *q = keep(calloc(1, 100000)), *r;
+	struct tls_s *t = tls_get();
+	bad_rounds += p == NULL || q == NULL || !is_filled(q, 0, 100000);
+	memset(p, 'x', 300);
+	r = keep(realloc(p, 5000));
+	bad_rounds += r == NULL || !is_filled(r, 'x', 300);
+	free(r);
+	free(q);
+	bad_rounds += t->state == tsd_state_gone && (t->tsd != NULL || !tls_cache_is_boot(t));
+	n_rounds++;
+	pthread_key_t *key = arg;
+	pthread_setspecific(*key, arg);
+}
+
+static void *
+thread_destructors(void *arg) {
+	free(keep(malloc(10)));
+	for (unsigned i = 0; i < 4; i++) {
+		pthread_setspecific(keys[i], &keys[i]);
+	}
+	return arg;
+}
+
+static void *
+thread_destructors_only(void *arg) {
+	for (unsigned i = 0; i < 4; i++) {
+		pthread_setspecific(keys[i], &keys[i]);
+	}
+	return arg;
+}
+
+static void
+test_destructors(void) {
+	pthread_t t;
+	unsigned n = tsd_count();
+	for (unsigned i = 0; i < 4; i++) {
+		pthread_key_create(&keys[i], destructor);
+	}
+	for (unsigned i = 0; i < 20; i++) {
+		pthread_create(&t, NULL, i % 2 == 0 ? thread_destructors : thread_destructors_only, NULL);
+		pthread_join(t, NULL);
+	}
+	is_uint(n_rounds, 20 * 4 * PTHREAD_DESTRUCTOR_ITERATIONS, "four rounds of four destructors");
+	is_uint(bad_rounds, 0, "all of them could allocate");
+	/* A tsd made in the very last round of all may outlive its thread; no other may. */
+	ok(tsd_count() <= n + 10, "threads left: %u", tsd_count() - n);
+}
+
+/* ------------------------------------------------------------------ recall */
+
+static atomic_u32_t n_recalled;
+static volatile int stop;
+
+static void
+on_recall(tsd_t *tsd UNUSED) {
+	atomic_fetch_add_u32(&n_recalled, 1, MO_SEQ_CST);
+}
+
+static void *
+thread_busy(void *arg) {
+	uint64_t *allocs = arg;
+	while (!stop) {
+		free(keep(malloc(64)));
+		__atomic_fetch_add(allocs, 1, __ATOMIC_RELAXED);
+	}
+	/* Exact also when recalls came in between. */
+	tsd_t *tsd = tsd_enter();
+	uint64_t counted = tsd_allocated(tsd);
+	tsd_leave();
+	return (void *)(uintptr_t)(counted / 64 - *allocs);
+}
+
+#define N_BUSY 4
+
+static void
+test_recall(void) {
+	pthread_t t[N_BUSY];
+	static uint64_t allocs[N_BUSY];
+	unsigned bad = 0;
+	for (unsigned i = 0; i < N_BUSY; i++) {
+		pthread_create(&t[i], NULL, thread_busy, &allocs[i]);
+	}
+	for (unsigned i = 0; i < N_BUSY; i++) {
+		while (__atomic_load_n(&allocs[i], __ATOMIC_RELAXED) < 100) {
+			sched_yield();
+		}
+	}
+	tsd_recall_hook = on_recall;
+	for (unsigned round = 0; round < 200; round++) {
+		uint32_t before = atomic_load_u32(&n_recalled, MO_SEQ_CST);
+		uint64_t start = 0;
+		tsd_recall_all();
+		free(keep(malloc(64)));
+		/* Each thread looks within its next call or two. */
+		for (unsigned i = 0; i < N_BUSY; i++) {
+			start = __atomic_load_n(&allocs[i], __ATOMIC_SEQ_CST);
+			while (__atomic_load_n(&allocs[i], __ATOMIC_SEQ_CST) < start + 3) {
+				sched_yield();
+			}
+		}
+		bad += atomic_load_u32(&n_recalled, MO_SEQ_CST) < before + N_BUSY + 1;
+	}
+	is_uint(bad, 0, "each recall reaches every thread at its next call");
+	tsd_recall_hook = NULL;
+	stop = 1;
+	uintptr_t off = 0;
+	for (unsigned i = 0; i < N_BUSY; i++) {
+		void *ret;
+		pthread_join(t[i], &ret);
+		off += (uintptr_t)ret > 400 ? 1 : 0;
+	}
+	is_uint(off, 0, "and does not disturb the counts");
+}
+
+/* ------------------------------------------------------------------ polled counters */
+
+static void
+test_polled(void) {
+	uint64_t seed = 2, *a, *d;
+	unsigned bad = 0;
+	static char *p[100];
+	tsd_t *tsd = tsd_enter();
+	a = tsd_allocatedp(tsd);
+	d = tsd_deallocatedp(tsd);
+	tsd_leave();
+	for (unsigned i = 0; i < 20000; i++) {
+		unsigned k = (unsigned)core_below(&seed, 100);
+		size_t size = 1 + core_below(&seed, i % 20 == 0 ? 100000 : 2000);
+		if (core_below(&seed, 3) == 0) {
+			p[k] = keep(realloc(p[k], size));
+		} else {
+			free(p[k]);
+			p[k] = core_below(&seed, 2) == 0 ? keep(malloc(size)) : keep(calloc(1, size));
+		}
+		tsd_enter();
+		bad += *a != tsd_allocated(tsd) || *d != tsd_deallocated(tsd);
+		tsd_leave();
+	}
+	is_uint(bad, 0, "the polled counters equal the computed ones after each of 20000 steps");
+}
+
+int
+main(void) {
+	free(keep(malloc(1)));
+	test_life();
+	test_destructors();
+	test_recall();
+	test_polled();
+	return done_testing();
+}
