@@ -323,7 +323,11 @@ ifree_count_direct(tsd_t *tsd, size_t usize) {
 static void
 ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 	uint64_t elem = ifree_elem(ptr);
-	if (elem == 0 || shelter_owns(elem)) {
+	if (unlikely(elem == 0)) {
+		return;
+	}
+	if (unlikely(shelter_owns(elem))) {
+		shelter_free(ptr);
 		return;
 	}
 	size_t usize = arena_usize(ptr, elem);
@@ -367,7 +371,12 @@ ifree(void *ptr, int tcache) {
 	int saved = errno;
 	struct tls_s *t = tls_get();
 	if (unlikely(!gate_try_enter(t))) {
-		shelter_defer_free(ptr);
+		if (shelter_owns(emap_elem_any(ptr))) {
+			shelter_free(ptr);
+		} else {
+			shelter_defer_free(ptr);
+		}
+		errno = saved;
 		return;
 	}
 	tsd_t *tsd = tsd_fetch_in_gate(t);

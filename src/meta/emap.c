@@ -70,6 +70,18 @@ emap_reserve(const void *addr, size_t size) {
 	return 0;
 }
 
+bool
+emap_has_leaves(const void *addr, size_t size) {
+	uintptr_t a = (uintptr_t)addr;
+	assert(size > 0 && ((a + size - 1) >> 48) == 0);
+	for (size_t i = a >> EMAP_LG_LEAF; i <= (a + size - 1) >> EMAP_LG_LEAF; i++) {
+		if (atomic_load_p(&emap_root[i], MO_ACQUIRE) == NULL) {
+			return false;
+		}
+	}
+	return true;
+}
+
 static uint64_t
 elem_make(const edata_t *e) {
 	assert(((uintptr_t)e & (EDATA_ALIGN - 1)) == 0);

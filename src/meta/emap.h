@@ -81,6 +81,9 @@ void emap_boot(szind_t ncacheable);
  */
 int emap_reserve(const void *addr, size_t size);
 
+/* The same question without making any; takes no lock. */
+bool emap_has_leaves(const void *addr, size_t size);
+
 /* Writes the first and last page of an extent from its fields (state, szind, slab, sampled). */
 void emap_set_boundary(const edata_t *e);
 /* Writes all granules of an active slab / takes those between the boundaries back. */

@@ -1,4 +1,8 @@
-/* One region at a time; a new one when the old is half used at the next fork. */
+/*
+ * Regions of 4 MiB with a cursor, and free pieces by power of two.  The first region is made before
+ * the gate closes; more are made at the closed gate, with descriptors put aside for that, because
+ * then no lock may be taken that a child would inherit held.
+ */
 #include "thread/shelter.h"
 
 #include "arena/arena.h"
@@ -13,24 +17,39 @@
 
 HIDDEN atomic_p_t shelter_deferred;
 
+#define SHELTER_LG_MIN 4u
+#define SHELTER_NCLASSES 18u       /* 16 bytes .. 2 MiB */
+#define SHELTER_NSPARES 32u
+
+typedef struct shelter_piece_s {
+	struct shelter_piece_s *next;
+} shelter_piece_t;
+
 static struct {
 	mutex_t mtx;
 	char *cursor;
 	char *end;
+	shelter_piece_t *pieces[SHELTER_NCLASSES];
+	edata_t *spares[SHELTER_NSPARES]; /* filled inside the gate, used at the closed one */
+	unsigned n_spares;
 } shelter = {.mtx = MUTEX_INITIALIZER("shelter", WITNESS_RANK_OMIT)};
 
-/* A new region, mtx and the gate held; 0 or ENOMEM. */
+/* A new region; ENOMEM also if its addresses need a new leaf of the page map, whose lock is taboo. */
 static int
-shelter_make_locked(void) {
+shelter_make_locked(bool is_gate_closed) {
+	edata_t *e = shelter.n_spares == 0 ? NULL : shelter.spares[shelter.n_spares - 1];
 	bool commit = true;
-	char *p = pages_map(NULL, SHELTER_BYTES, PAGE, &commit);
-	edata_t *e = p == NULL ? NULL : base_alloc_edata(base_b0(), sizeof(edata_t), EDATA_ALIGN);
-	if (e == NULL || emap_reserve(p, SHELTER_BYTES) != 0) {
-		if (p != NULL) {
-			pages_unmap(p, SHELTER_BYTES);
-		}
+	char *p = e == NULL ? NULL : pages_map(NULL, SHELTER_BYTES, PAGE, &commit);
+	if (p == NULL) {
 		return ENOMEM;
 	}
+	bool is_mapped = is_gate_closed ? emap_has_leaves(p, SHELTER_BYTES)
+	    : emap_reserve(p, SHELTER_BYTES) == 0;
+	if (!is_mapped) {
+		pages_unmap(p, SHELTER_BYTES);
+		return ENOMEM;
+	}
+	shelter.n_spares--;
 	edata_init(e, p, SHELTER_BYTES, true, true);
 	e->state = extent_state_shelter;
 	e->is_slab = true; /* every granule of it is to be found */
@@ -39,6 +58,17 @@ shelter_make_locked(void) {
 	shelter.cursor = p;
 	shelter.end = p + SHELTER_BYTES;
 	return 0;
+}
+
+static void
+shelter_spares_fill_locked(void) {
+	while (shelter.n_spares < SHELTER_NSPARES) {
+		edata_t *e = base_alloc_edata(base_b0(), sizeof(edata_t), EDATA_ALIGN);
+		if (e == NULL) {
+			return;
+		}
+		shelter.spares[shelter.n_spares++] = e;
+	}
 }
 
 void
@@ -50,8 +80,9 @@ shelter_prepare(void) {
 	}
 	gate_enter(t);
 	mutex_lock(&shelter.mtx);
+	shelter_spares_fill_locked();
 	if ((size_t)(shelter.end - shelter.cursor) < SHELTER_BYTES / 2) {
-		shelter_make_locked();
+		shelter_make_locked(false);
 	}
 	mutex_unlock(&shelter.mtx);
 	gate_exit(t);
@@ -62,29 +93,65 @@ shelter_postfork_child(void) {
 	mutex_init(&shelter.mtx, "shelter", WITNESS_RANK_OMIT);
 	shelter.cursor = NULL;
 	shelter.end = NULL;
+	shelter.n_spares = 0;
+	memset(shelter.pieces, 0, sizeof(shelter.pieces));
+}
+
+static unsigned
+shelter_class(size_t size) {
+	unsigned lg = lg_ceil_zu(size);
+	return lg <= SHELTER_LG_MIN ? 0 : lg - SHELTER_LG_MIN;
+}
+
+/* From the cursor, the header before it. */
+static void *
+shelter_carve_locked(size_t size, size_t alignment) {
+	uintptr_t at = align_up((uintptr_t)shelter.cursor + SHELTER_HEADER, alignment);
+	if (shelter.cursor == NULL || at + size > (uintptr_t)shelter.end) {
+		return NULL;
+	}
+	shelter.cursor = (char *)at + size;
+	((size_t *)at)[-2] = size;
+	return (void *)at;
+}
+
+static void *
+shelter_reuse_locked(unsigned c, size_t size) {
+	shelter_piece_t *p = shelter.pieces[c];
+	if (p == NULL) {
+		return NULL;
+	}
+	shelter.pieces[c] = p->next;
+	return memset(p, 0, size);
 }
 
 void *
 shelter_malloc(size_t size, size_t alignment) {
-	if (size > SHELTER_BYTES || alignment > SHELTER_BYTES) {
+	unsigned c = shelter_class(max_zu(size, 1));
+	if (size > SHELTER_BYTES / 2 || alignment > SHELTER_BYTES / 4 || c >= SHELTER_NCLASSES) {
 		return NULL;
 	}
-	alignment = max_zu(alignment, 16);
-	size = align_up(max_zu(size, 16), 16);
-	void *p = NULL;
+	size = (size_t)1 << (c + SHELTER_LG_MIN);
 	mutex_lock(&shelter.mtx);
-	if (shelter.cursor != NULL) {
-		uintptr_t at = align_up((uintptr_t)shelter.cursor + SHELTER_HEADER, alignment);
-		if (at + size <= (uintptr_t)shelter.end) {
-			p = (void *)at;
-			shelter.cursor = (char *)at + size;
-		}
+	void *p = alignment <= 16 ? shelter_reuse_locked(c, size) : NULL;
+	if (p == NULL) {
+		p = shelter_carve_locked(size, max_zu(alignment, 16));
+	}
+	if (p == NULL && shelter_make_locked(true) == 0) {
+		p = shelter_carve_locked(size, max_zu(alignment, 16));
 	}
 	mutex_unlock(&shelter.mtx);
-	if (p != NULL) {
-		((size_t *)p)[-2] = size;
-	}
 	return p;
+}
+
+void
+shelter_free(void *ptr) {
+	unsigned c = shelter_class(shelter_usize(ptr));
+	shelter_piece_t *p = ptr;
+	mutex_lock(&shelter.mtx);
+	p->next = shelter.pieces[c];
+	shelter.pieces[c] = p;
+	mutex_unlock(&shelter.mtx);
 }
 
 size_t

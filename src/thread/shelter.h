@@ -3,10 +3,11 @@
  *
  * The forking thread may be waiting for a lock (stdio's, say) whose holder wants memory; if that
  * holder waited for the fork, both would wait for ever.  So at a closed gate small requests are
- * served from here by a moving cursor under a lock that fork does not care about, and frees are put
- * on a list that the next thread inside the gate works off.
- * A shelter object is never reused; it has its size in the 16 bytes before it.  The child of a fork
- * never touches the shelter that it inherits: its lock may have been held.
+ * served from here under a lock that fork does not care about, and frees of other objects are put on
+ * a list that the next thread inside the gate works off.
+ * A shelter object has its size in the 16 bytes before it; once free it serves the shelter again, so
+ * that a thread which allocates and frees through a long fork needs no more.  The child of a fork
+ * never touches the shelter that it inherits: its lock may have been held, its lists half written.
  */
 #ifndef THREAD_SHELTER_H
 #define THREAD_SHELTER_H
@@ -27,6 +28,8 @@ shelter_owns(uint64_t elem) {
 }
 
 size_t shelter_usize(const void *ptr);
+/* At any time, inside the gate or at it. */
+void shelter_free(void *ptr);
 
 /* At a closed gate: ptr (any object, at least 8 bytes) is freed later. */
 void shelter_defer_free(void *ptr);
