@@ -10,11 +10,9 @@
 static void (*const fork_before[])(void) = {
 	shelter_prepare,
 	gate_prefork,
-	config_prof ? prof_prefork : NULL,
 };
 
 static void (*const fork_parent[])(void) = {
-	config_prof ? prof_postfork_parent : NULL,
 	gate_postfork_parent,
 };
 

@@ -308,14 +308,6 @@ prof_last_dump(void) {
 
 /* ---------------------------------------------------------------- fork, locks */
 
-void
-prof_prefork(void) {
-}
-
-void
-prof_postfork_parent(void) {
-}
-
 /* Every short lock is free here, by the gate; the long ones are made new. */
 void
 prof_postfork_child(void) {

@@ -37,8 +37,6 @@ int prof_boot(void);
 void prof_boot_late(void);
 /* The final dump and the leak summary; prof_boot_late registers it with atexit. */
 void prof_fdump(void);
-void prof_prefork(void);
-void prof_postfork_parent(void);
 void prof_postfork_child(void);
 
 /* --------------------------------------------------------------- sampled objects (from imalloc) */

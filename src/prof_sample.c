@@ -56,11 +56,6 @@ prof_sample_switch(bool on) {
 	mutex_unlock(&sampling.mtx);
 }
 
-bool
-prof_sample_is_on(void) {
-	return atomic_load_u64(&thread_event_sample_interval, MO_RELAXED) != 0;
-}
-
 uint64_t
 prof_weight(size_t usize, uint64_t rate) {
 	assert(usize > 0 && rate > 0);

@@ -20,7 +20,6 @@ uint64_t prof_sample_rate(void);
 /* Keeps switches and rate and makes them known to every thread. */
 void prof_sample_rate_set(uint64_t rate);
 void prof_sample_switch(bool on);
-bool prof_sample_is_on(void);
 
 uint64_t prof_weight(size_t usize, uint64_t rate);
 

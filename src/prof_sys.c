@@ -386,7 +386,7 @@ move_to_free_name(prof_file_t *f) {
 /* The rename was refused (a mount point, a sticky directory): the text goes into the file itself. */
 static int
 copy_in_place(prof_file_t *f) {
-	char buf[1024];
+	char buf[512];
 	int in = sys_open(f->temp, O_RDONLY | O_NOFOLLOW, 0);
 	if (in < 0) {
 		return -in;
