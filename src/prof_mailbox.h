@@ -22,6 +22,7 @@
  * session, of status lines key=value; with error != 0 it is one sentence.  EBADMSG: torn or malformed as a message (ask
  * again); the other errors are those of the table of requests and states.  dump-stream is answered when the stream is
  * complete, or at once if it fails.
+ * An asker that leaves in the middle of a stream stores sequence = 0, if it can; one that was killed just takes no more.
  *
  * In the control directory the line is PID.cmd, optionally preceded by `nonce=<hex> `.  PID.status begins with the line
  * `nonce=<hex> error=<errno>` (nonce 0 if none was given); the rest is the answer.
