@@ -265,6 +265,9 @@ prof_recent_alloc_dump(void (*write_cb)(void *, const char *), void *opaque) {
 	if (!prof_is_booted()) {
 		return ENOENT;
 	}
+	if (mutex_is_owner(&recent.dump_mtx)) {
+		return EBUSY; /* from the callback of a dump */
+	}
 	struct tls_s *t = tls_get();
 	uint32_t depth = gate_leave_all(t);
 	recent_copy_t copy;
