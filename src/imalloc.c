@@ -51,7 +51,7 @@ imalloc_cache(tsd_t *tsd, int tcache, unsigned arena) {
 		return tcaches_get(tsd, (unsigned)tcache);
 	}
 	bool is_other_arena = arena != IMALLOC_ARENA_AUTO && arena != tsd->arena->ind;
-	return is_other_arena ? NULL : tsd->tcache;
+	return is_other_arena ? NULL : tsd_cache(tsd);
 }
 
 /* NULL: no such arena. */

@@ -16,7 +16,11 @@
 
 static tsd_t *
 this_thread(void) {
-	return tsd_fetch_in_gate(tls_get());
+	tsd_t *tsd = tsd_fetch_in_gate(tls_get());
+	if (tsd != NULL) {
+		tsd_make_cache(tsd); /* questions and settings are about the cache that it is to have */
+	}
+	return tsd;
 }
 
 /* ------------------------------------------------------------------ arena and counters */

@@ -32,6 +32,7 @@ tcache_rebuild(tsd_t *tsd, size_t max) {
 		tcache_delete(tsd, old);
 	}
 	tsd->tcache = tc;
+	tsd->is_cached = true;
 	tsd_fast_path_update(tsd);
 	return 0;
 }
@@ -83,6 +84,7 @@ tcache_enabled_set(tsd_t *tsd, bool enabled) {
 		tcache_fold(tsd, tsd->tcache);
 		tcache_delete(tsd, tsd->tcache);
 		tsd->tcache = NULL;
+		tsd->is_cached = false;
 		tsd_fast_path_update(tsd);
 		return 0;
 	}

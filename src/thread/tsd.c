@@ -84,10 +84,17 @@ tsd_new(struct tls_s *t) {
 	tsd->tcache_max = tcache_max_default;
 	tsd->arena = arenas_bind_least();
 	tsd->sample_gap = thread_event_draw_bytes(tsd);
-	if (opt_tcache) {
-		tsd->tcache = tcache_new(tsd, tsd->arena, tcache_max_default, true);
-	}
+	tsd->is_cached = opt_tcache;
 	return tsd;
+}
+
+void
+tsd_make_cache(tsd_t *tsd) {
+	tsd->n_uncached = 0;
+	if (tsd->tcache == NULL && tsd->is_cached) {
+		tsd->tcache = tcache_new(tsd, tsd->arena, tcache_max_default, true);
+		tsd_fast_path_update(tsd);
+	}
 }
 
 static tsd_t *
@@ -127,7 +134,11 @@ tsd_t *
 tsd_enter(void) {
 	struct tls_s *t = tls_get();
 	gate_enter(t);
-	return tsd_fetch_in_gate(t);
+	tsd_t *tsd = tsd_fetch_in_gate(t);
+	if (tsd != NULL) {
+		tsd_make_cache(tsd);
+	}
+	return tsd;
 }
 
 void

@@ -28,7 +28,26 @@ tsd_fetch_in_gate(struct tls_s *t) {
 	return tsd_fetch_slow(t);
 }
 
-/* For entry points other than malloc and free: enters the gate, waiting for a fork to end. */
+/*
+ * A thread gets its cache only after TSD_UNCACHED_MAX slow operations: one that allocates a few
+ * objects in its life should not cost more than it uses.  This makes it now if it is due anyway.
+ */
+#define TSD_UNCACHED_MAX 32
+void tsd_make_cache(tsd_t *tsd);
+
+ALWAYS_INLINE struct tcache_s *
+tsd_cache(tsd_t *tsd) {
+	if (unlikely(tsd->tcache == NULL) && tsd->is_cached &&
+	    ++tsd->n_uncached >= TSD_UNCACHED_MAX) {
+		tsd_make_cache(tsd);
+	}
+	return tsd->tcache;
+}
+
+/*
+ * For entry points other than malloc and free: enters the gate, waiting for a fork to end, and
+ * makes the cache.
+ */
 tsd_t *tsd_enter(void);
 void tsd_leave(void);
 

@@ -23,7 +23,9 @@ typedef struct tsd_s tsd_t;
 struct tsd_s {
 	gate_link_t gate;
 	struct tls_s *tls;
-	struct tcache_s *tcache;      /* NULL: switched off */
+	struct tcache_s *tcache;      /* NULL: switched off, or not made yet */
+	bool is_cached;               /* it has a cache, or gets one after a few operations */
+	uint8_t n_uncached;           /* operations without a cache so far */
 	arena_t *arena;
 	bool is_slow;                 /* the fast path stays closed for this thread */
 	uint8_t shard_seed;
