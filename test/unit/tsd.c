@@ -131,7 +131,7 @@ test_recall(void) {
 		}
 	}
 	tsd_recall_hook = on_recall;
-	for (unsigned round = 0; round < 200; round++) {
+	for (unsigned round = 0; round < 40; round++) {
 		uint32_t before = atomic_load_u32(&n_recalled, MO_SEQ_CST);
 		uint64_t start = 0;
 		tsd_recall_all();

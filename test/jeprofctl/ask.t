@@ -1,0 +1,178 @@
+#!/bin/sh
+# Requests and answers: every verb, every exit code, disturbed messages, processes that do not answer, streams.
+. "$JEMALLOC_SRC/test/include/tap.sh"
+. "$SRC/test/jeprofctl/aid"
+
+fake normal
+ctl list
+gives 0 "list"
+has "$out" "$pid  fake " "pid and name"
+has "$out" "idle" "state"
+ctl list --json
+has "$out" "{\"pid\":$pid,\"name\":\"fake\",\"state\":\"idle\",\"session\":0}" "list --json"
+ctl stop "$pid"
+gives 4 "stop, idle"
+is "$err" "jeprofctl: $pid fake is not profiling; nothing changed" "and said"
+ctl stop "$pid" --idempotent
+gives 0 "stop, idle, --idempotent"
+ctl start "$pid" --metric moon
+gives 2 "start with a bad option"
+has "$err" 'no such metric "moon"' "the library's sentence"
+ctl start "$pid" --prefix "$W/p"
+gives 0 "start"
+is "$out" "session 1" "the session's number"
+has "$err" "jeprofctl stop $pid --session 1" "what to type next"
+ctl list
+has "$out" "active since " "list: active"
+ctl start "$pid"
+gives 4 "second start"
+printf '%s' "$err" | grep -qE "^jeprofctl: $pid fake is already profiling since [0-9:]{8}Z, session 1; nothing changed\$"
+ok $? "the whole sentence" "$err"
+ctl start "$pid" --idempotent
+gives 0 "second start, --idempotent"
+ctl stop "$pid" --session 2
+gives 6 "stop of another session"
+has "$err" "another session runs since" "and said"
+ctl dump "$pid"
+gives 0 "dump"
+is "$out" "$W/p.$pid.0.m0.heap" "its path"
+[ -s "$out" ]
+ok $? "which is there"
+ctl dump "$pid" named.heap --json
+is "$out" "{\"pid\":$pid,\"path\":\"$W/named.heap\"}" "dump to a relative name is of this directory; --json"
+ctl dump "$pid" /no/such/dir/x
+gives 1 "dump fails"
+has "$err" "cannot write /no/such/dir/x (No such file" "and why"
+ctl status fake
+gives 0 "status by name"
+has "$out" "sample_interval           524288 (512K)" "a size"
+has "$out" 'a "quoted" ?[31mtext' "control characters do not reach the terminal"
+ctl status "$pid" --json
+has "$out" "\"last_dump\":\"$W/named.heap\",\"last_error\":\"a \\\"quoted\\\" \\u001b[31mtext\"" "--json quotes"
+has "$out" '"rejected":5' "the library counted what it refused"
+if command -v perl >/dev/null && perl -MJSON::PP -e1 2>/dev/null; then
+	perl -MJSON::PP -e 'local $/; decode_json(<STDIN>)' <ctl.out
+	ok $? "a JSON parser reads it"
+else
+	skip "no JSON::PP"
+fi
+ctl stop "$pid" --session 1
+gives 0 "stop with its number"
+is "$out" "$W/p.$pid.2.s0.heap" "the session's profile"
+ctl start "$pid" -d 300ms
+gives 0 "start -d"
+is "$out" "$W/p.$pid.3.s1.heap" "start -d prints the profile's path"
+ctl status "$pid" --json
+has "$out" "max_seconds:60" "should jeprofctl die, the session ends"
+"$CTL" start "$pid" -d 60s >ctl.out 2>ctl.err 9>&- &
+waiting=$!
+turns=0
+until grep -q runs ctl.err || [ $turns -gt 100 ]; do sleep 0.05; turns=$((turns + 1)); done
+kill -TERM $waiting
+wait $waiting
+is "$? $(cat ctl.out)" "0 $W/p.$pid.4.s2.heap" "a signal ends start -d early, with its profile"
+ctl watch "$pid" -n 50ms -c 3
+gives 0 "watch"
+is "$(printf '%s\n' "$out" | grep -cE '^[0-9:]{8}Z  live .*M  growth \+ .* dumps 5$')" 3 "a line each tick"
+
+# -o
+ctl dump "$pid" -o here.heap
+gives 0 "dump -o FILE"
+is "$out" "here.heap" "its name"
+is "$(wc -c <here.heap)" 100000 "all of it"
+awk 'BEGIN { for (i = 0; i < 10000; i++) { c = sprintf("%c", 97 + i % 26); print c c c c c c c c c } }' >want
+cmp want here.heap
+ok $? "byte for byte"
+is "$(stat -c %a here.heap)" 600 "nobody else reads it"
+ctl dump "$pid" -o -
+gives 0 "dump -o -"
+cmp want ctl.out
+ok $? "the same on stdout"
+"$CTL" dump "$pid" -o - 2>pipe.err 9>&- | head -c 10 >/dev/null
+ctl dump "$pid" -o /dev/null
+gives 0 "dump -o to a device"
+ctl dump "$pid" -o no/dir/x
+gives 1 "dump -o into no directory"
+ctl status "$pid"
+gives 0 "and it still answers"
+
+# many at once
+many=
+for i in 1 2 3 4 5 6 7 8 9 10; do
+	"$CTL" start "$pid" -q --wait 20s >many.$i 2>&1 9>&- &
+	many="$many $!"
+done
+codes=
+for m in $many; do
+	wait "$m"
+	codes="$codes$?"
+done
+is "$(printf %s "$codes" | tr -d '\n' | sed 's/./&\n/g' | sort | tr -d '\n')" 0444444444 "ten starters at once: one wins, nine are told"
+is "$(cat many.* | grep -c 'session 4')" 10 "who won"
+end
+ctl status "$pid"
+gives 5 "ended"
+
+for mode in torn stolen abandoned slow; do
+	fake $mode
+	ctl start "$pid" --wait 1s
+	gives 0 "$mode: start"
+	is "$out" "session 1" "$mode: was carried out once"
+	end
+done
+fake stopping
+ctl start "$pid"
+ctl stop "$pid"
+gives 7 "busy"
+has "$err" "a profile is being written" "and with what"
+end
+fake idle
+ctl start "$pid" --wait 300ms
+gives 7 "idle"
+has "$err" "is idle: it allocated too little in 0.3 s" "and why"
+has "$err" "taken back" "nothing is left behind"
+"$CTL" start "$pid" --wait 60s >ctl.out 2>ctl.err 9>&- &
+waiting=$!
+sleep 0.3
+kill -INT $waiting 2>/dev/null
+kill -TERM $waiting
+wait $waiting
+is "$? $(cat ctl.err)" "1 jeprofctl: interrupted; the request was taken back" "interrupted"
+for i in 1 2 3 4 5; do
+	ctl status "$pid" --wait 50ms
+done
+has "$err" "is idle" "the slots are free again"
+kill -STOP "$pid"
+ctl start "$pid" --wait 300ms
+gives 7 "stopped by a signal"
+has "$err" "is stopped" "and said"
+kill -CONT "$pid"
+end
+fake deaf
+ctl start "$pid" --wait 300ms
+gives 7 "deaf"
+has "$err" "did not answer in 0.3 s" "and said"
+end
+fake full
+ctl start "$pid" --wait 300ms
+gives 7 "no free slot"
+has "$err" "is busy" "and said"
+end
+for mode in stream-fails stream-dies; do
+	fake $mode
+	ctl dump "$pid" -o part.heap
+	if [ $mode = stream-dies ]; then gives 5 $mode; else gives 1 $mode; fi
+	is "$(ls part.heap*  2>/dev/null)" "" "$mode: no file is left"
+	end
+done
+mkfifo never
+exec 8<>never
+"$W/fake" normal <&8 >/dev/null &
+one=$!
+"$W/fake" normal <&8 >/dev/null &
+children="$children $one $!"
+sleep 0.3
+ctl status fake
+gives 2 "a name of several"
+has "$err" "processes are called fake" "and which"
+done_testing

@@ -1,0 +1,58 @@
+#!/bin/sh
+# The command line: usage, verbs, options, what each of them asks for.
+. "$JEMALLOC_SRC/test/include/tap.sh"
+. "$SRC/test/jeprofctl/aid"
+
+ctl
+gives 2 "no word"
+has "$err" "Usage:" "and the usage"
+ctl --help
+gives 0 "--help"
+has "$out" "jeprofctl VERB" "on stdout"
+is "$err" "" "nothing on stderr"
+ctl --version
+has "$out" "protocol 1" "--version"
+for words in "fly 1" "status" "stop" "status 1 2" "status 1 --nonsense" "status 1 --rate 5" "start 1 --rate" "start 1 --rate x" \
+    "start 1 --rate -5" "start 1 --max 5x" "stop 1 --session x" "start 1 --prefix a,b" "set 1" "set 1 nonsense" "set 1 A:b" "set 1 a:b,c:d" \
+    "dump 1 f -o g" "dump 1 -o g --ctl-dir d" "list 1" "status 1 --json=1" "status --pid=x" "watch 1 -n x"; do
+	# shellcheck disable=SC2086
+	ctl $words
+	gives 2 "$words"
+done
+ctl status 999999999
+gives 5 "no such pid"
+has "$err" "no process 999999999" "and said"
+ctl status no-such-program-runs
+gives 5 "no such program"
+ctl status $$
+gives 5 "a process without the library"
+has "$err" "does not run the library" "and said"
+sleep 0 &
+ended=$!
+sleep 0.2
+ctl status $ended
+gives 5 "an ended child"
+
+fake normal
+ctl set "$pid" --rate 512K --alloc 4G --large 64M --highwater 1.5G --step 128M --metric rss --every 5m dump_max_files:9
+gives 0 "set"
+ctl status "$pid" --json
+has "$out" '"settings":"sample_interval:524288,alloc:4294967296,large:67108864,highwater:1610612736,highwater_step:134217728,highwater_metric:rss,time_ms:300000,dump_max_files:9"' "every option has its key"
+ctl start -p "$pid" --prefix=rel/x --reset false --max 1500ms --rate=1
+gives 0 "start, options with ="
+ctl --json status -p "$pid"
+has "$out" "\"settings\":\"prefix:$W/rel/x,reset:false,max_seconds:2,sample_interval:1\"" "relative prefix of this directory; seconds rounded up"
+ctl -p "$pid" stop -q
+gives 1 "stop, directory of the prefix missing"
+ctl rearm "$pid"
+gives 0 "rearm"
+ctl start "$pid" --prefix "$(printf '%1000s' x)"
+gives 2 "longer than a request"
+ctl start "$pid" --prefix "$W/ok"
+gives 0 "start"
+ctl dump "$pid" -- -odd
+is "$out" "$W/-odd" "a file name that looks like an option"
+ctl dump "$pid" "a, b"
+is "$out" "$W/a, b" "a file name with a comma and a blank"
+end
+done_testing

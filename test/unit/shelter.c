@@ -1,0 +1,227 @@
+/*
+ * thread/shelter.h: what a thread gets while another one is between fork's handlers, and what
+ * becomes of it afterwards.
+ */
+#include "ctl.h"
+
+#include <malloc.h>
+#include <pthread.h>
+
+#include "arena/arena.h"
+#include "imalloc.h"
+#include "jemalloc_fork.h"
+#include "os/gate.h"
+#include "thread/shelter.h"
+#include "thread/tsd.h"
+
+/* ------------------------------------------------------------------ a thread that "forks" */
+
+static volatile int wish, state;
+
+static void *
+forker(void *arg) {
+	while (wish != 3) {
+		if (wish == state) {
+			usleep(100);
+			continue;
+		}
+		if (wish == 1) {
+			jemalloc_prefork();
+			state = 1;
+		} else if (wish == 0) {
+			jemalloc_postfork_parent();
+			state = 0;
+		}
+	}
+	return arg;
+}
+
+static void
+set_closed(bool closed) {
+	wish = closed;
+	while (state != (int)closed) {
+		usleep(100);
+	}
+}
+
+static uint64_t
+net(void) {
+	tsd_t *tsd = tsd_enter();
+	uint64_t n = tsd_allocated(tsd) - tsd_deallocated(tsd);
+	tsd_leave();
+	return n;
+}
+
+static bool
+is_sheltered(const void *p) {
+	return shelter_owns(emap_elem(p));
+}
+
+/* ------------------------------------------------------------------ tests */
+
+#define N 400
+
+static char *kept[N];
+static size_t kept_size[N];
+
+/* Sizes beyond the cache, so that each request comes to the closed gate. */
+static void
+test_objects(void) {
+	uint64_t seed = 21;
+	unsigned bad = 0, n_sheltered = 0;
+	set_closed(true);
+	for (unsigned i = 0; i < N; i++) {
+		size_t size = 1 + (size_t)(test_random(&seed) % 300);
+		size = i % 40 == 0 ? size + 33000 : size;
+		size_t alignment = (size_t)1 << (test_random(&seed) % 13);
+		/* Without a cache: surely through the gate. */
+		char *p = keep(mallocx(size, MALLOCX_TCACHE_NONE | MALLOCX_ALIGN(alignment) | MALLOCX_ZERO));
+		bad += p == NULL || ((uintptr_t)p & (alignment - 1)) != 0 || !is_filled(p, 0, size);
+		bad += malloc_usable_size(p) < size;
+		n_sheltered += is_sheltered(p);
+		memset(p, (int)(i & 0xff), malloc_usable_size(p));
+		kept[i] = p;
+		kept_size[i] = size;
+	}
+	is_uint(bad, 0, "objects at a closed gate: aligned, zeroed, large enough");
+	is_uint(n_sheltered, N, "all of them from the shelter");
+	for (unsigned i = 0; i < N; i++) {
+		bad += !is_filled(kept[i], (int)(i & 0xff), kept_size[i]);
+		if (i % 4 == 0) {
+			kept[i] = keep(realloc(kept[i], kept_size[i] + 1000));
+			bad += kept[i] == NULL || !is_filled(kept[i], (int)(i & 0xff), kept_size[i]);
+		}
+	}
+	is_uint(bad, 0, "they keep their contents, also when resized");
+	ok(shelter_malloc((size_t)100 << 20, 16) == NULL, "too large for it");
+	set_closed(false);
+	for (unsigned i = 0; i < N; i++) {
+		bad += !is_filled(kept[i], (int)(i & 0xff), kept_size[i]);
+		if (i % 4 == 1) {
+			kept[i] = keep(realloc(kept[i], kept_size[i] + 5000));
+			bad += is_sheltered(kept[i]) || !is_filled(kept[i], (int)(i & 0xff), kept_size[i]);
+		}
+	}
+	is_uint(bad, 0, "the gate is open: they are as they were, and can be resized out of the shelter");
+}
+
+/* By size alone such an object looks like one of a class that is larger than it is. */
+static void
+test_sized_frees(void) {
+	static char *p[N];
+	unsigned bad = 0;
+	for (unsigned i = 0; i < N; i++) {
+		if (i % 3 == 0 && i % 4 > 1) {
+			sdallocx(kept[i], kept_size[i], 0);
+		} else {
+			free(kept[i]);
+		}
+	}
+	for (unsigned i = 0; i < N; i++) {
+		p[i] = keep(malloc(kept_size[i]));
+		bad += is_sheltered(p[i]);
+	}
+	for (unsigned i = 0; i < N; i++) {
+		free(p[i]);
+	}
+	mallctl("thread.tcache.flush", NULL, NULL, NULL, 0);
+	is_uint(bad, 0, "freed with their size, they reach no cache");
+}
+
+/* Frees at a closed gate wait, and happen then. */
+static void
+test_deferred(void) {
+	static char *p[N];
+	uint64_t before = net();
+	for (unsigned i = 0; i < N; i++) {
+		p[i] = keep(malloc(40000 + i * 100));
+	}
+	set_closed(true);
+	for (unsigned i = 0; i < N; i++) {
+		free(p[i]);
+	}
+	ok(shelter_has_deferred(), "frees at a closed gate wait");
+	set_closed(false);
+	free(keep(malloc(100000)));
+	ok(!shelter_has_deferred(), "the next one in the gate does them");
+	is_uint(net(), before, "and counts them");
+}
+
+/* The end of a countdown at a closed gate: counted once, when the gate is open again. */
+static void
+test_countdown(void) {
+	unsigned bad = 0;
+	uint64_t before = net();
+	tsd_t *tsd = tsd_enter();
+	uint64_t allocated = tsd_allocated(tsd);
+	tsd_leave();
+	set_closed(true);
+	for (unsigned i = 0; i < 60000; i++) {
+		char *p = keep(malloc(8));
+		bad += p == NULL;
+		free(p);
+	}
+	set_closed(false);
+	for (unsigned i = 0; i < 60000; i++) {
+		free(keep(malloc(8)));
+	}
+	tsd = tsd_enter();
+	uint64_t more = tsd_allocated(tsd) - allocated;
+	tsd_leave();
+	is_uint(bad, 0, "60000 small ones at a closed gate");
+	is_uint(net(), before, "all freed again");
+	ok(more >= 60000 * 8 && more <= 120000 * 8, "counted: %llu bytes", (unsigned long long)more);
+}
+
+static int
+child_after_fork(void) {
+	void *p = keep(malloc(100));
+	bool good = !is_sheltered(p) && !gate_is_entered(tls_get()) && tsd_count() == 1;
+	free(p);
+	/* The child makes a shelter of its own when it forks. */
+	pid_t pid = fork();
+	int status = -1;
+	if (pid == 0) {
+		free(keep(malloc(100000)));
+		_exit(7);
+	}
+	waitpid(pid, &status, 0);
+	return good && WIFEXITED(status) && WEXITSTATUS(status) == 7 ? 0 : 1;
+}
+
+static void
+test_child(void) {
+	pid_t pid = fork();
+	int status = -1;
+	if (pid == 0) {
+		_exit(child_after_fork());
+	}
+	waitpid(pid, &status, 0);
+	ok(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child of a real fork");
+	for (unsigned i = 0; i < 50; i++) {
+		set_closed(true);
+		for (unsigned j = 0; j < 20; j++) {
+			kept[j] = keep(malloc(50000));
+		}
+		set_closed(false);
+		for (unsigned j = 0; j < 20; j++) {
+			free(kept[j]);
+		}
+	}
+	pass("fifty forks that each use a megabyte of shelter");
+}
+
+int
+main(void) {
+	pthread_t t;
+	free(keep(malloc(1)));
+	pthread_create(&t, NULL, forker, NULL);
+	test_objects();
+	test_sized_frees();
+	test_deferred();
+	test_countdown();
+	test_child();
+	wish = 3;
+	pthread_join(t, NULL);
+	return done_testing();
+}
