@@ -409,6 +409,20 @@ iusize(const void *ptr) {
 
 /* ------------------------------------------------------------------ resizing */
 
+/* A large object that was resized is a new one to the profiler: it may become a sample where it is. */
+static void
+irealloc_sample_in_place(tsd_t *tsd, void *ptr, size_t usize) {
+	if (likely(!thread_event_is_sample(tsd, usize)) || !imalloc_may_sample(tsd)) {
+		return;
+	}
+	sample_rec_t *rec = arena_large_make_sampled(ptr);
+	if (rec != NULL) {
+		tsd->tls->inside++;
+		prof_sample_alloc(tsd, ptr, rec, usize, usize);
+		tsd->tls->inside--;
+	}
+}
+
 /*
  * In place, if the object is large and can be: to a usable size in [usize_min, usize_max].  Samples
  * are not resized: a new size is a new allocation to the profiler.
@@ -433,6 +447,7 @@ irealloc_is_done_in_place(tsd_t *tsd, void *ptr, uint64_t elem, size_t usize_min
 		tsd->counted_dalloc += old;
 		tsd->counted_alloc += usize;
 		imalloc_count_direct(tsd, usize);
+		irealloc_sample_in_place(tsd, ptr, usize);
 	}
 	return true;
 }
@@ -452,28 +467,6 @@ irealloc_by_moving(tsd_t *tsd, void *ptr, size_t old, const imalloc_req_t *req, 
 	return p;
 }
 
-/*
- * A large object that was resized in place is a new one to the profiler as well: if it is due to be
- * a sample it moves to where samples live.
- */
-static void *
-irealloc_as_sample(tsd_t *tsd, void *ptr, const imalloc_req_t *req, size_t usize) {
-	if (tsd == NULL || likely(!thread_event_is_sample(tsd, usize)) || !imalloc_may_sample(tsd)) {
-		return ptr;
-	}
-	imalloc_req_t fresh = *req;
-	fresh.zero = false; /* the old object already is, where it must be */
-	void *p = imalloc_sample(tsd, &fresh, usize, 1);
-	if (p == NULL) {
-		return ptr;
-	}
-	tsd->direct_alloc += usize;
-	tsd->counted_alloc += usize;
-	memcpy(p, ptr, usize);
-	ifree_in_gate(tsd, ptr, req->tcache);
-	return p;
-}
-
 static void *
 irealloc_in_gate(struct tls_s *t, void *ptr, const imalloc_req_t *req) {
 	tsd_t *tsd = tsd_fetch_in_gate(t);
@@ -488,12 +481,9 @@ irealloc_in_gate(struct tls_s *t, void *ptr, const imalloc_req_t *req) {
 	size_t old = arena_usize(ptr, elem);
 	bool is_aligned_enough = req->alignment == 0 ||
 	    ((uintptr_t)ptr & (req->alignment - 1)) == 0;
-	if (is_aligned_enough && usize == old) {
+	if (is_aligned_enough && (usize == old ||
+	    irealloc_is_done_in_place(tsd, ptr, elem, usize, usize, req->zero))) {
 		return ptr;
-	}
-	if (is_aligned_enough &&
-	    irealloc_is_done_in_place(tsd, ptr, elem, usize, usize, req->zero)) {
-		return irealloc_as_sample(tsd, ptr, req, usize);
 	}
 	return irealloc_by_moving(tsd, ptr, old, req, usize);
 }
