@@ -83,7 +83,7 @@ static struct {
 	unsigned char fill;
 } objects[N_OBJECTS];
 static unsigned bad_answers;
-static unsigned n_null;
+static unsigned n_null, n_refused;
 
 /* Checks an answer: memory, or NULL with ENOMEM. */
 static void
@@ -256,6 +256,7 @@ run(int call, unsigned k, bool is_for_ever) {
 	work_release();
 	fault_stop();
 	bad = bad_answers;
+	n_refused = n_null;
 	bad += has_leaked(ind);
 	/* All works again. */
 	bad_answers = n_null = 0;
@@ -275,15 +276,17 @@ run(int call, unsigned k, bool is_for_ever) {
 static void
 test_call(int call, unsigned most) {
 	for (int is_for_ever = 0; is_for_ever < 2; is_for_ever++) {
-		unsigned bad = 0, n_failed = 0;
-		for (unsigned k = 1; k <= most; k += k < 12 ? 1 : 3) {
+		unsigned bad = 0, n_failed = 0, n_nulls = 0;
+		for (unsigned k = 1; k <= most; k += k < 10 ? 1 : 5) {
 			n_null = 0;
 			bad += run(call, k, is_for_ever);
+			n_nulls += n_refused;
 			n_failed += atomic_load_u32(&fault.n[call], MO_RELAXED) >= k;
 		}
 		is_uint(bad, 0, "%s fails at its k-th call%s", call_names[call],
 		    is_for_ever ? " and ever after" : "");
 		ok(n_failed > 0 || call == call_mprotect || call == call_munmap, "in %u runs", n_failed);
+		ok(n_nulls > 0 || call != call_mmap || !is_for_ever, "%u requests were refused", n_nulls);
 	}
 }
 

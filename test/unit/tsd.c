@@ -16,6 +16,11 @@ thread_life(void *arg) {
 	unsigned before = tsd_count();
 	*bad += t->state == tsd_state_fresh && (t->tsd != NULL || !tls_cache_is_boot(t));
 	free(keep(malloc(10)));
+	*bad += t->tsd->tcache != NULL; /* too early for a cache */
+	for (unsigned i = 0; i < TSD_UNCACHED_MAX; i++) {
+		free(keep(malloc(10)));
+	}
+	*bad += t->tsd->tcache == NULL;
 	*bad += t->state != tsd_state_nominal || t->tsd == NULL || t->tsd->tls != t;
 	*bad += t->tsd->arena == NULL || tsd_count() < before || tsd_count() > before + 1;
 	*bad += !config_debug && tls_cache_is_boot(t); /* debug: junk keeps the fast path closed */
