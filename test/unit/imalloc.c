@@ -1,0 +1,282 @@
+/*
+ * imalloc.h: requests and their flags, zero and junk, resizing by hand and in place against a model,
+ * misuse on the slow path.
+ */
+#include "ctl.h"
+
+#include <malloc.h>
+
+#include "imalloc.h"
+
+static size_t
+below(uint64_t *state, size_t n) {
+	return (size_t)(test_random(state) % n);
+}
+
+static void
+test_flags(void) {
+	unsigned bad = 0;
+	for (int lg = 0; lg < 64; lg++) {
+		imalloc_req_t r = imalloc_flags_req(7, MALLOCX_LG_ALIGN(lg), "x");
+		bad += r.alignment != (lg == 0 ? 0 : (size_t)1 << lg) || r.size != 7 || r.zero;
+		bad += r.tcache != IMALLOC_TCACHE_AUTO || r.arena != IMALLOC_ARENA_AUTO;
+	}
+	for (int i = 0; i < 4094; i++) {
+		imalloc_req_t r = imalloc_flags_req(1, MALLOCX_TCACHE(i) | MALLOCX_ZERO, "x");
+		bad += r.tcache != i || !r.zero || r.alignment != 0 || r.arena != IMALLOC_ARENA_AUTO;
+		r = imalloc_flags_req(1, (int)MALLOCX_ARENA(i) | MALLOCX_ALIGN(64), "x");
+		bad += r.arena != (unsigned)i || r.tcache != IMALLOC_TCACHE_AUTO || r.alignment != 64;
+		bad += imalloc_flags_tcache(MALLOCX_TCACHE(i)) != i;
+	}
+	imalloc_req_t r = imalloc_flags_req(1, MALLOCX_TCACHE_NONE, "x");
+	bad += r.tcache != IMALLOC_TCACHE_NONE;
+	is_uint(bad, 0, "every flag means what it says");
+}
+
+/* Usable sizes are what nallocx promised; sallocx and malloc_usable_size agree. */
+static void
+test_sizes(void) {
+	uint64_t seed = 1;
+	unsigned bad = 0;
+	for (unsigned i = 0; i < 20000; i++) {
+		size_t size = 1 + below(&seed, i % 50 == 0 ? 3000000 : 70000);
+		int flags = below(&seed, 2) == 0 ? 0 : MALLOCX_LG_ALIGN((int)below(&seed, 18));
+		flags |= below(&seed, 2) == 0 ? 0 : MALLOCX_TCACHE_NONE;
+		char *p = keep(mallocx(size, flags));
+		size_t n = nallocx(size, flags);
+		bad += p == NULL || n < size || sallocx(p, flags) != n || malloc_usable_size(p) != n;
+		bad += iusize(p) != n;
+		size_t align = (size_t)1 << (flags & 0x3f);
+		bad += ((uintptr_t)p & (align - 1)) != 0;
+		p[0] = p[n - 1] = 1;
+		if (below(&seed, 2) == 0) {
+			sdallocx(p, size, flags);
+		} else {
+			free(p);
+		}
+	}
+	is_uint(bad, 0, "20000 blocks have the size that was promised");
+	is_uint(nallocx(SIZE_MAX, 0), 0, "too large: 0");
+	is_uint(nallocx((size_t)1 << 62, MALLOCX_LG_ALIGN(62)), 0, "too large with its alignment: 0");
+	is_uint(malloc_usable_size(NULL), 0, "NULL has no size");
+	static int not_ours;
+	is_uint(iusize(&not_ours), 0, "nor has what is not ours");
+	is_uint(iusize((void *)(uintptr_t)UINT64_C(0xffff000000000000)), 0, "nor a wild pointer");
+}
+
+/* ------------------------------------------------------------------ resizing */
+
+#define N_HELD 80
+
+static struct {
+	char *p;
+	size_t size;
+	unsigned char fill;
+} held[N_HELD];
+
+static unsigned
+step_realloc(unsigned k, uint64_t *seed) {
+	size_t old = malloc_usable_size(held[k].p);
+	size_t size = 1 + below(seed, below(seed, 2) == 0 ? 400000 : 9000);
+	bool zero = below(seed, 2) == 0;
+	size_t align = (size_t)1 << below(seed, 14);
+	int flags = (zero ? MALLOCX_ZERO : 0) | (below(seed, 3) == 0 ? MALLOCX_ALIGN(align) : 0);
+	char *p = keep(rallocx(held[k].p, size, flags));
+	size_t now = malloc_usable_size(p);
+	unsigned bad = now != nallocx(size, flags) && (flags & 0x3f) == 0;
+	bad += now < size || ((flags & 0x3f) != 0 && ((uintptr_t)p & (align - 1)) != 0);
+	/* The block was full to its usable size. */
+	bad += !is_filled(p, held[k].fill, size < old ? size : old);
+	bad += zero && now > old && !is_filled(p + old, 0, now - old);
+	memset(p, held[k].fill, now);
+	held[k].p = p;
+	held[k].size = size;
+	return bad;
+}
+
+static unsigned
+step_xalloc(unsigned k, uint64_t *seed) {
+	size_t old = malloc_usable_size(held[k].p);
+	size_t size = 1 + below(seed, 400000), extra = below(seed, 3) == 0 ? below(seed, 100000) : 0;
+	bool zero = below(seed, 2) == 0;
+	size_t now = xallocx(held[k].p, size, extra, zero ? MALLOCX_ZERO : 0);
+	unsigned bad = now != malloc_usable_size(held[k].p);
+	/* Either as it was, or between what was asked and what was allowed. */
+	bad += now != old && (now < size || now > nallocx(size + extra, 0));
+	bad += !is_filled(held[k].p, held[k].fill, old < now ? old : now);
+	bad += zero && now > old && !is_filled(held[k].p + old, 0, now - old);
+	memset(held[k].p, held[k].fill, now);
+	return bad;
+}
+
+static void
+test_resizing(void) {
+	uint64_t seed = 9;
+	unsigned bad = 0, bad_x = 0;
+	for (unsigned i = 0; i < 15000; i++) {
+		unsigned k = (unsigned)below(&seed, N_HELD);
+		size_t what = below(&seed, 6);
+		if (held[k].p == NULL) {
+			held[k].p = keep(malloc(1 + below(&seed, 100000)));
+			held[k].fill = (unsigned char)(1 + below(&seed, 255));
+			memset(held[k].p, held[k].fill, malloc_usable_size(held[k].p));
+		} else if (what < 3) {
+			bad += step_realloc(k, &seed);
+		} else if (what < 5) {
+			bad_x += step_xalloc(k, &seed);
+		} else {
+			bad += !is_filled(held[k].p, held[k].fill, malloc_usable_size(held[k].p));
+			free(held[k].p);
+			held[k].p = NULL;
+		}
+	}
+	is_uint(bad, 0, "rallocx: contents, sizes, alignment, zeros");
+	is_uint(bad_x, 0, "xallocx: the same, in place");
+	char *p = keep(malloc(1000));
+	is_uint(xallocx(p, SIZE_MAX, 0, 0), malloc_usable_size(p), "xallocx of too much");
+	is_uint(xallocx(p, 1, SIZE_MAX, 0), malloc_usable_size(p), "xallocx of too much extra");
+	memset(p, 7, 1000);
+	errno = 0;
+	ok(keep(realloc(p, hide(SIZE_MAX - 5))) == NULL && errno == ENOMEM, "realloc of too much: ENOMEM");
+	ok(is_filled(p, 7, 1000), "and the block is kept");
+	errno = 33;
+	free(p);
+	is_int(errno, 33, "free keeps errno");
+	for (unsigned k = 0; k < N_HELD; k++) {
+		free(held[k].p);
+	}
+}
+
+/* ------------------------------------------------------------------ fill */
+
+static int
+child_junk(void) {
+	int bad = 0;
+	for (size_t size = 1; size < 200000; size += size / 2 + 1) {
+		unsigned char *p = keep(malloc(size));
+		size_t n = malloc_usable_size(p);
+		bad += !is_filled(p, 0xa5, n);
+		p = keep(realloc(p, n * 3));
+		bad += !is_filled(p + n, 0xa5, malloc_usable_size(p) - n);
+		free(p);
+		p = keep(calloc(1, size));
+		bad += !is_filled(p, 0, size);
+		free(p);
+		if (size < 3000)
+			bad += p[size - 1] != 0x5a && size > 16; /* the cache may keep links there, not here */
+	}
+	return bad;
+}
+
+static int
+child_zero(void) {
+	int bad = 0;
+	for (unsigned round = 0; round < 3; round++) {
+		for (size_t size = 1; size < 200000; size += size / 2 + 1) {
+			unsigned char *p = keep(malloc(size)), *q = keep(aligned_alloc(64, size));
+			bad += !is_filled(p, 0, malloc_usable_size(p));
+			bad += !is_filled(q, 0, malloc_usable_size(q));
+			size_t n = malloc_usable_size(p);
+			memset(p, 9, n);
+			p = keep(realloc(p, n * 2));
+			bad += !is_filled(p, 9, n) || !is_filled(p + n, 0, malloc_usable_size(p) - n);
+			memset(p, 9, malloc_usable_size(p));
+			memset(q, 9, malloc_usable_size(q));
+			free(p);
+			free(q);
+		}
+	}
+	return bad;
+}
+
+/* realloc(p, 0) by option; counted. */
+static int
+child_zero_realloc(void) {
+	const char *how = ctl_str("opt.zero_realloc");
+	size_t before = ctl_size("stats.zero_reallocs");
+	void *p = keep(malloc(100));
+	p = keep(realloc(p, hide(0)));
+	uint64_t epoch = 1;
+	ctl_write("epoch", epoch);
+	bool is_counted = ctl_size("stats.zero_reallocs") == before + 1;
+	return how == NULL || !is_counted || (strcmp(how, "alloc") == 0) != (p != NULL);
+}
+
+static const struct test_child children[] = {
+	{ "junk", child_junk },
+	{ "zero", child_zero },
+	{ "zero_realloc", child_zero_realloc },
+	{ NULL, NULL },
+};
+
+static void
+test_options(void) {
+	static struct test_result r;
+	if (config_fill) {
+		run_child_conf(&r, "junk", "junk:true");
+		child_exits(&r, 0, "junk before and after use");
+		run_child_conf(&r, "zero", "zero:true,junk:false");
+		child_exits(&r, 0, "zero in everything that is new");
+	}
+	run_child_conf(&r, "zero_realloc", "zero_realloc:alloc");
+	child_exits(&r, 0, "realloc(p, 0) allocates");
+	run_child_conf(&r, "zero_realloc", "zero_realloc:free");
+	child_exits(&r, 0, "realloc(p, 0) frees");
+	run_child_conf(&r, "zero_realloc", "zero_realloc:abort");
+	ok(died_of(&r, SIGABRT) && strstr(r.out, "Called realloc(non-null-ptr, 0)") != NULL,
+	    "realloc(p, 0) ends the process");
+}
+
+/* ------------------------------------------------------------------ misuse */
+
+static void
+free_static(void *arg) {
+	static char block[64];
+	(void)arg;
+	free(keep(block));
+}
+
+static void
+free_large_twice(void *arg) {
+	void *p = keep(malloc(1000000));
+	(void)arg;
+	free(p);
+	free(keep(p));
+}
+
+static void
+free_small_twice(void *arg) {
+	void *p = keep(malloc(64));
+	(void)arg;
+	free(p);
+	free(keep(p));
+	mallctl("thread.tcache.flush", NULL, NULL, NULL, 0);
+}
+
+static void
+realloc_freed(void *arg) {
+	void *p = keep(malloc(1000000));
+	(void)arg;
+	free(p);
+	p = keep(realloc(keep(p), 2000000));
+}
+
+static void
+test_misuse(void) {
+	dies(SIGABRT, "<jemalloc>: free of a pointer that is no block", free_static, NULL, "free of a static");
+	dies(SIGABRT, "<jemalloc>: double free", free_large_twice, NULL, "a large block freed twice");
+	dies(SIGABRT, "<jemalloc>: double free", free_small_twice, NULL, "a small block freed twice");
+	dies(SIGABRT, "<jemalloc>: ", realloc_freed, NULL, "realloc of a freed block");
+}
+
+int
+main(int argc, char **argv) {
+	test_children(argc, argv, children);
+	free(keep(malloc(1)));
+	test_flags();
+	test_sizes();
+	test_resizing();
+	test_options();
+	test_misuse();
+	return done_testing();
+}
