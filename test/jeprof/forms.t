@@ -109,7 +109,7 @@ like($out, qr/quo"te\s+main$/m, 'top: each caller is credited');
 unlike($out, qr/zmalloc/, 'top: the wrapper has no line');
 like($out, qr/app::Pool::grow\s+main$/m, 'top: std::* is folded');
 like($out, qr/my_alloc/, 'top: an unknown wrapper has its line');
-like($err, qr/next: jeprof /, 'top: the next command');
+like($err, qr/next: \S*jeprof --text /, 'top: the next command');
 ($code, $out) = jeprof('top', '--wrapper', '^my_alloc$', '-n', 2, $dump);
 unlike($out, qr/my_alloc/, 'top: --wrapper');
 like($out, qr/in \d+ more functions \(-n \d+\)$/m, 'top: -n says what is left out');
