@@ -6,13 +6,13 @@
 fake normal
 ctl list
 gives 0 "list"
-has "$out" "$pid  fake " "pid and name"
+has "$out" "$pid  $NAME" "pid and name"
 has "$out" "idle" "state"
 ctl list --json
-has "$out" "{\"pid\":$pid,\"name\":\"fake\",\"state\":\"idle\",\"session\":0}" "list --json"
+has "$out" "{\"pid\":$pid,\"name\":\"$NAME\",\"state\":\"idle\",\"session\":0}" "list --json"
 ctl stop "$pid"
 gives 4 "stop, idle"
-is "$err" "jeprofctl: $pid fake is not profiling; nothing changed" "and said"
+is "$err" "jeprofctl: $pid $NAME is not profiling; nothing changed" "and said"
 ctl stop "$pid" --idempotent
 gives 0 "stop, idle, --idempotent"
 ctl start "$pid" --metric moon
@@ -26,7 +26,7 @@ ctl list
 has "$out" "active since " "list: active"
 ctl start "$pid"
 gives 4 "second start"
-printf '%s' "$err" | grep -qE "^jeprofctl: $pid fake is already profiling since [0-9:]{8}Z, session 1; nothing changed\$"
+printf '%s' "$err" | grep -qE "^jeprofctl: $pid $NAME is already profiling since [0-9:]{8}Z, session 1; nothing changed\$"
 ok $? "the whole sentence" "$err"
 ctl start "$pid" --idempotent
 gives 0 "second start, --idempotent"
@@ -43,7 +43,7 @@ is "$out" "{\"pid\":$pid,\"path\":\"$W/named.heap\"}" "dump to a relative name i
 ctl dump "$pid" /no/such/dir/x
 gives 1 "dump fails"
 has "$err" "cannot write /no/such/dir/x (No such file" "and why"
-ctl status fake
+ctl status "$NAME"
 gives 0 "status by name"
 has "$out" "sample_interval           524288 (512K)" "a size"
 has "$out" 'a "quoted" ?[31mtext' "control characters do not reach the terminal"
@@ -167,12 +167,12 @@ for mode in stream-fails stream-dies; do
 done
 mkfifo never
 exec 8<>never
-"$W/fake" normal <&8 >/dev/null &
+"$W/$NAME" normal <&8 >/dev/null &
 one=$!
-"$W/fake" normal <&8 >/dev/null &
+"$W/$NAME" normal <&8 >/dev/null &
 children="$children $one $!"
 sleep 0.3
-ctl status fake
+ctl status "$NAME"
 gives 2 "a name of several"
-has "$err" "processes are called fake" "and which"
+has "$err" "processes are called $NAME" "and which"
 done_testing

@@ -2,7 +2,7 @@
  * A process with a mailbox but without a profiler: the library's side of src/prof_mailbox.h, as small as it can be, for the
  * tests of jeprofctl. Its one thread looks at the doorbell every 2 ms, or not (idle). Sessions, thresholds and dumps are
  * only pretended; a dump is a file of three lines.
- * usage: fake MODE [ARGUMENT]; prints "ready PID" once it can be asked, ends after 60 s or with its standard input.
+ * usage: fake MODE [ARGUMENT]; prints "ready PID" once it can be asked, ends after a minute or with its standard input.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -129,15 +129,20 @@ status(char *out) {
 
 /* 100 000 bytes through the ring, in chunks that do not divide it. */
 static int
-stream(uint64_t nonce, char *out) {
+stream(const uint64_t *sequence, uint64_t nonce, char *out) {
 	enum { total = 100000 };
 	prof_stream_t *s = &box->stream;
 	__atomic_store_n(&s->nonce, 0, __ATOMIC_RELEASE);
 	s->filled = s->taken = 0;
 	s->is_complete = 0;
+	s->error = 0;
+	uint64_t asked = *sequence;
 	__atomic_store_n(&s->nonce, nonce, __ATOMIC_RELEASE);
 	for (uint64_t i = 0; i < total;) {
 		uint64_t taken = __atomic_load_n(&s->taken, __ATOMIC_ACQUIRE);
+		if (__atomic_load_n(sequence, __ATOMIC_ACQUIRE) != asked) {
+			return answer(out, ECANCELED, "the reader is gone");
+		}
 		if (i - taken == PROF_MAILBOX_STREAM) {
 			usleep(200);
 			continue;
@@ -161,7 +166,7 @@ stream(uint64_t nonce, char *out) {
 }
 
 static int
-carry_out(const char *text, uint64_t nonce, char *out) {
+carry_out(const char *text, const uint64_t *sequence, uint64_t nonce, char *out) {
 	char path[1024];
 	if (strcmp(text, "start") == 0 || strncmp(text, "start ", 6) == 0) {
 		return start(text + 5 + (text[5] == ' '), out);
@@ -173,7 +178,7 @@ carry_out(const char *text, uint64_t nonce, char *out) {
 		snprintf(path, sizeof(path), "%s.%d.%d.m0.heap", prefix, (int)getpid(), (int)dumps);
 		return write_profile(path, out);
 	} else if (strcmp(text, "dump-stream") == 0) {
-		return stream(nonce, out);
+		return stream(sequence, nonce, out);
 	} else if (strcmp(text, "status") == 0) {
 		return status(out);
 	} else if (strncmp(text, "set ", 4) == 0) {
@@ -212,7 +217,7 @@ look(void) {
 			s->answer_nonce = 77; /* as if another one's request had lain there */
 			copy.text[0] = '\0';
 		}
-		s->error = is_whole ? carry_out(copy.text, copy.nonce, s->answer) : EBADMSG;
+		s->error = is_whole ? carry_out(copy.text, &s->sequence, copy.nonce, s->answer) : EBADMSG;
 		s->answer_length = (uint32_t)strlen(s->answer);
 		__atomic_store_n(&s->answered, sequence, __ATOMIC_RELEASE);
 	}
@@ -223,6 +228,7 @@ static void
 look_at_dir(void) {
 	char path[600], text[1024], out[PROF_MAILBOX_TEXT], temporary[620];
 	unsigned long long nonce = 0;
+	static const uint64_t none;
 	snprintf(path, sizeof(path), "%s/%d.cmd", argument, (int)getpid());
 	int fd = open(path, O_RDONLY | O_NOFOLLOW), skip = 0;
 	struct stat st;
@@ -236,7 +242,7 @@ look_at_dir(void) {
 	close(fd);
 	unlink(path);
 	sscanf(text, "nonce=%llx %n", &nonce, &skip);
-	int error = is_good ? carry_out(text + skip, nonce, out) : answer(out, EPERM, "not a file to trust");
+	int error = is_good ? carry_out(text + skip, &none, nonce, out) : answer(out, EPERM, "not a file to trust");
 	snprintf(path, sizeof(path), "%s/%d.status", argument, (int)getpid());
 	snprintf(temporary, sizeof(temporary), "%s.tmp", path);
 	FILE *f = fopen(temporary, "w");
@@ -278,6 +284,7 @@ main(int argc, char **argv) {
 	if (strcmp(mode, "chroot") == 0 && (chroot(argument) != 0 || chdir("/") != 0)) {
 		return 1;
 	}
+	alarm(120); /* whatever happens */
 	open_box();
 	if (strcmp(mode, "undumpable") == 0 || strcmp(mode, "memfd-undumpable") == 0) {
 		prctl(PR_SET_DUMPABLE, 0);
