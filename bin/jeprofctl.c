@@ -933,7 +933,7 @@ leave_denied(const process_t *p, int error) {
 		d.is_other_user = d.is_other_user || p->uids[i] != d.our_uid;
 	}
 	struct stat st;
-	snprintf(path, sizeof(path), "/proc/%d", p->pid);
+	snprintf(path, sizeof(path), "/proc/%d/maps", p->pid); /* the directory itself always belongs to the user */
 	if (stat(path, &st) == 0) {
 		d.is_dumpable = st.st_uid == p->uids[1];
 	}
@@ -1420,7 +1420,7 @@ path_there(const process_t *p, const char *path, char *buf, size_t size) {
 	}
 	char seen[PATH_MAX + 64];
 	snprintf(seen, sizeof(seen), "%s%s", root, here);
-	if (stat(seen, &ours) == 0 && !is_same_file(here, &ours)) {
+	if (stat(seen, &ours) == 0 ? !is_same_file(here, &ours) : errno == ENOENT) {
 		leave(EXIT_USAGE, "%d %s sees other files than this shell: give an absolute path, as it sees it", p->pid, p->name);
 	}
 	print_to(buf, size, "%s%s%s", here, strcmp(here, "/") != 0 ? "/" : "", path);

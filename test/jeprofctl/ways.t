@@ -1,0 +1,259 @@
+#!/bin/sh
+# Ways in: kinds of programs, namespaces, the memfd, the control directory, and every refusal with its remedy.
+. "$JEMALLOC_SRC/test/include/tap.sh"
+. "$SRC/test/jeprofctl/aid"
+
+build() {
+	target=$1
+	shift
+	$CC -std=gnu11 -O1 -w -I"$SRC/src" -o "$target" "$SRC/test/jeprofctl/fake.c" "$@" 2>cc.out
+}
+
+# works NAME: start, dump and stop of the process started last
+works() {
+	ctl start "$pid" -q
+	gives 0 "$1: start"
+	ctl stop "$pid" -q
+	gives 0 "$1: stop"
+	[ -f "$out" ]
+	ok $? "$1: the path opens here" "$out"
+	rm -f "$out"
+}
+
+for kind in -static -no-pie -static-pie -Wl,-s -Wl,--gc-sections -m32; do
+	if build "x$kind" $kind; then
+		PROGRAM=$W/x$kind
+		fake normal
+		works "$kind"
+		end
+	else
+		skip "cannot build with $kind"
+	fi
+done
+cp "$NAME" gone
+PROGRAM=$W/gone
+fake gone
+[ ! -e gone ]
+ok $? "the program's file is deleted"
+works "deleted file"
+end
+unset PROGRAM
+mkdir dir
+build future -DFAKE_VERSION=2
+PROGRAM=$W/future
+fake normal
+ctl start "$pid"
+gives 5 "another protocol"
+has "$err" "speaks mailbox protocol 2, this jeprofctl 1" "and said"
+end
+unset PROGRAM
+fake closed
+ctl start "$pid"
+gives 5 "closed"
+has "$err" "keeps the mailbox closed" "and said"
+end
+
+# an object that lies in memory as a file only is no library
+cat >reader.c <<'C'
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <stdio.h>
+int main(int c, char **v) {
+	char b;
+	int fd = open(v[1], O_RDONLY);
+	char *p = mmap(0, 65536, PROT_READ, MAP_PRIVATE, fd, 0);
+	printf("ready %d\n", p[1]);
+	fflush(stdout);
+	return c - 2 + (int)read(0, &b, 1);
+}
+C
+$CC -w -o reader reader.c
+PROGRAM=$W/reader
+fake "$W/$NAME"
+ctl start "$pid"
+gives 5 "a program that reads the library's file"
+end
+unset PROGRAM
+
+# the control directory
+mkdir ctl
+fake directory "$W/ctl"
+ctl start "$pid" --ctl-dir "$W/ctl"
+gives 0 "control directory: start"
+is "$out" "session 1" "its session"
+ctl start "$pid" --ctl-dir "$W/ctl"
+gives 4 "control directory: again"
+ctl status "$pid" --ctl-dir "$W/ctl" --json
+has "$out" '"way":"control directory","state":"active"' "control directory: status"
+ctl stop "$pid" --ctl-dir "$W/ctl"
+gives 0 "control directory: stop"
+rm -f "$out"
+ctl dump "$pid" -o x --ctl-dir "$W/ctl"
+gives 2 "control directory: no stream"
+ctl stop "$pid" --ctl-dir "$W/none"
+gives 5 "no such directory"
+is "$(find ctl -name '.*' -type f; ls ctl | grep cmd)" "" "no command is left"
+end
+fake idle
+ctl stop "$pid" --ctl-dir "$W/ctl" --wait 300ms
+gives 7 "control directory that nobody reads"
+is "$(ls ctl | grep cmd)" "" "the command was taken back"
+echo "stop" >"ctl/$pid.cmd"
+ctl stop "$pid" --ctl-dir "$W/ctl" --wait 300ms
+gives 7 "somebody else's command waits"
+is "$(cat "ctl/$pid.cmd")" "stop" "and was not overwritten"
+end
+
+if [ "$(id -u)" -ne 0 ] || ! command -v setpriv >/dev/null; then
+	diag "not root, or no setpriv: other users and namespaces are not tested"
+	done_testing
+fi
+nobody="setpriv --reuid=65534 --regid=65534 --clear-groups"
+
+mkdir -p jail/tmp
+build jail/static -static
+PROGRAM=$W/jail/static
+cp jail/static static
+PROGRAM=$W/static fake chroot "$W/jail"
+works "chroot"
+ctl dump "$pid" /tmp/named -q
+is "$out" "$W/jail/tmp/named" "chroot: the path as seen from outside"
+ctl dump "$pid" named
+gives 2 "chroot: a relative file name"
+has "$err" "give an absolute path" "and why"
+ctl dump "$pid" -o streamed -q
+gives 0 "chroot: streamed"
+end
+unset PROGRAM
+
+if unshare -m true 2>/dev/null; then
+	cat >inside <<'S'
+#!/bin/sh
+mount -t tmpfs none "$1" || exit 1
+shift
+exec "$@"
+S
+	chmod 755 inside
+	mkdir private
+	LAUNCH="unshare -m $W/inside $W/private"
+	fake normal
+	ctl dump "$pid" "$W/private/p" -q
+	gives 0 "mount namespace"
+	is "$out" "/proc/$pid/root$W/private/p" "the path leads into it"
+	[ -s "$out" ]
+	ok $? "and opens"
+	end
+	LAUNCH="unshare -p -f"
+	fake normal
+	inner=$(sed 's/ready //' ready)
+	outer=$(pgrep -P "$launched" 2>/dev/null || cat "/proc/$launched/task/$launched/children")
+	outer=$(echo $outer)
+	ctl start "$outer" -q
+	gives 0 "pid namespace: start"
+	ctl status "$outer" --json
+	has "$out" "\"own_pid\":$inner," "pid namespace: its own pid is known"
+	ctl stop "$outer" -q
+	has "$out" ".$inner." "pid namespace: the profile bears its own pid"
+	rm -f "$out"
+	end
+	unset LAUNCH
+
+	# /proc that is mounted read-only; /proc/PID/mem that may not be opened
+	fake memfd
+	cat >outside <<'S'
+#!/bin/sh
+case $1 in
+ro) mount -o remount,ro,bind /proc /proc || { mount --bind /proc /proc && mount -o remount,ro,bind /proc; } || exit 99 ;;
+*) mount --bind "$2" "/proc/$3/mem" || exit 99 ;;
+esac
+how=$1
+shift 3
+[ "$how" = ro ] && exec "$@"
+exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
+S
+	chmod 755 outside
+	AS="unshare -m $W/outside ro - -"
+	ctl start "$pid" -q
+	if [ "$code" -ne 99 ]; then
+		gives 0 "read-only /proc"
+		ctl stop "$pid" -q
+		gives 0 "read-only /proc: stop"
+		rm -f "$out"
+	else
+		skip "cannot remount /proc"
+	fi
+	unset AS
+	end
+	: >closed
+	chmod 000 closed
+	LAUNCH=$nobody
+	fake memfd
+	AS="unshare -m $W/outside mem $W/closed $pid"
+	ctl start "$pid" -q
+	if [ "$code" -ne 99 ]; then
+		gives 0 "no right to attach, memfd"
+		ctl status "$pid" --json
+		has "$out" "mailbox (memfd)" "and said"
+		ctl stop "$pid" -q
+		gives 0 "no right to attach, memfd: stop"
+		rm -f "$out"
+		ctl list
+		has "$out" "$pid  $NAME" "no right to attach, memfd: listed"
+	else
+		skip "cannot mount over /proc/PID/mem"
+	fi
+	end
+	fake normal
+	AS="unshare -m $W/outside mem $W/closed $pid"
+	ctl start "$pid"
+	[ "$code" -eq 99 ] || gives 5 "no right to attach, no memfd"
+	end
+	mkdir nobody
+	chown 65534:65534 nobody
+	LAUNCH="$nobody env MALLOC_CONF=abc:1,prof_ctl_dir:$W/nobody,x:y"
+	fake directory "$W/nobody"
+	AS="unshare -m $W/outside mem $W/closed $pid"
+	ctl start "$pid" -q
+	if [ "$code" -ne 99 ]; then
+		gives 0 "no right to attach: the control directory of its MALLOC_CONF"
+		ctl dump "$pid" -o x
+		gives 5 "which cannot stream"
+		ctl stop "$pid" -q
+		gives 0 "but stop"
+		rm -f "$out"
+	fi
+	end
+	unset AS LAUNCH
+fi
+
+# refusals
+AS=$nobody
+fake normal
+ctl start "$pid"
+gives 5 "another user's process"
+has "$err" "it belongs to uid 0, we are uid 65534: use sudo" "reason and remedy"
+ctl list
+printf '%s' "$err" | grep -qE '^jeprofctl: [0-9]+ process(es)? may not be read; sudo shows more'
+ok $? "list counts what may not be read, in one line" "$err"
+end
+LAUNCH=$nobody
+fake normal
+works "our own process, without root"
+end
+fake undumpable
+ctl start "$pid"
+gives 5 "not dumpable"
+has "$err" "it is not dumpable" "reason"
+has "$err" "use sudo" "and remedy"
+unset AS
+ctl start "$pid" -q
+gives 0 "which root may"
+AS="setpriv --bounding-set=-sys_ptrace"
+ctl start "$pid"
+gives 5 "root without CAP_SYS_PTRACE"
+has "$err" "--cap-add SYS_PTRACE" "remedy"
+unset AS
+end
+unset LAUNCH
+done_testing
