@@ -10,6 +10,7 @@
  * stdout carries results, stderr talk. Needs nothing but libc.
  */
 #define _GNU_SOURCE
+#define _FILE_OFFSET_BITS 64
 #include <ctype.h>
 #include <dirent.h>
 #include <elf.h>
@@ -172,9 +173,9 @@ is_value(const char *text, const unit_t *units, uint64_t *value) {
 			continue;
 		}
 		errno = 0;
-		if (length == digits && u->factor == 1) {
+		if (u->factor == 1) {
 			*value = strtoull(number, NULL, 10);
-			return errno == 0;
+			return errno == 0 && length == digits;
 		}
 		double product = strtod(number, NULL) * u->factor;
 		*value = product < 18446744073709549568.0 ? (uint64_t)(product + 0.5) : 0;
@@ -820,8 +821,9 @@ open_memory(process_t *p, bool is_reader) {
 	p->way = way_mem;
 	p->fd = open(path, (is_reader ? O_RDONLY : O_RDWR) | O_CLOEXEC);
 	if (p->fd < 0 && errno == EROFS) {
+		char byte;
 		p->way = way_vm; /* a /proc mounted read-only */
-		return 0;
+		return !read_memory(p, 0, &byte, 1) && errno == EPERM ? EPERM : 0;
 	}
 	return p->fd < 0 ? errno : 0;
 }

@@ -96,6 +96,12 @@ gives 1 "dump -o into no directory"
 ctl status "$pid"
 gives 0 "and it still answers"
 
+$CC -std=gnu11 -O1 -w -I"$SRC/src" -o fuzz "$SRC/test/jeprofctl/fuzz.c"
+runs "rubbish in the mailbox" ./fuzz "$pid" 1
+ctl status "$pid"
+gives 0 "and it still answers"
+has "$out" "session                   3" "nothing was started by it"
+
 # many at once
 many=
 for i in 1 2 3 4 5 6 7 8 9 10; do

@@ -168,6 +168,11 @@ stream(const uint64_t *sequence, uint64_t nonce, char *out) {
 static int
 carry_out(const char *text, const uint64_t *sequence, uint64_t nonce, char *out) {
 	char path[1024];
+	for (const char *c = text; *c != '\0'; c++) {
+		if ((unsigned char)*c < ' ' || (unsigned char)*c > 126) {
+			return answer(out, EINVAL, "not printable");
+		}
+	}
 	if (strcmp(text, "start") == 0 || strncmp(text, "start ", 6) == 0) {
 		return start(text + 5 + (text[5] == ' '), out);
 	} else if (strcmp(text, "stop") == 0 || strncmp(text, "stop ", 5) == 0) {

@@ -1,0 +1,95 @@
+/*
+ * Writes rubbish into the mailbox of a running process, through the doors of jeprofctl, which is included whole.
+ * usage: fuzz PID SECONDS [SEED]; exit 0 if the process lives and its mailbox still bears its magic.
+ * What is written: random bytes over everything that an asker may write; requests with a right checksum and senseless text;
+ * lengths beyond the slot; nonces and sequences of others; positions of the stream.
+ */
+#define main jeprofctl_main
+#include "../../bin/jeprofctl.c"
+#undef main
+
+static uint64_t seed;
+
+static uint64_t
+next(void) {
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	return seed ^= seed << 17;
+}
+
+static void
+fill(void *to, size_t size) {
+	for (size_t i = 0; i < size; i++) {
+		((char *)to)[i] = (char)next();
+	}
+}
+
+/* A request that is a message, but asks for nothing that exists. */
+static void
+senseless(prof_slot_t *s) {
+	static const char *const starts[] = {"", "start highwater_metric:", "start reset:", "stop x", "set ", "set x:", "status ", "dump-stream ",
+	    "rearm ", "start ,", "start :", "fly ", "START "};
+	const char *start = starts[next() % (sizeof(starts) / sizeof(starts[0]))];
+	fill(s->text, sizeof(s->text));
+	s->text[strlen(start)] = '?';
+	memcpy(s->text, start, strlen(start));
+	s->length = (uint32_t)(strlen(start) + 40 + next() % 900);
+	s->checksum = prof_mailbox_sum(s->text, s->length);
+}
+
+static void
+one_write(process_t *p) {
+	prof_slot_t s;
+	uint64_t at = slot_at(p, next() % PROF_MAILBOX_SLOTS), word = next();
+	uint32_t ring = (uint32_t)next() | 1;
+	fill(&s, sizeof(s));
+	switch (next() % 6) {
+	case 0: /* all bytes */
+		break;
+	case 1: /* a message without sense */
+	case 2:
+		senseless(&s);
+		break;
+	case 3: /* too long by a little or much */
+		s.length = PROF_MAILBOX_TEXT - 2 + next() % 4;
+		s.checksum = prof_mailbox_sum(s.text, s.length < PROF_MAILBOX_TEXT ? s.length : PROF_MAILBOX_TEXT);
+		break;
+	case 4: /* the sequence alone */
+		write_word(p, at, &word, sizeof(word));
+		return;
+	default: /* the reader's word of the stream */
+		write_word(p, p->block + offsetof(prof_mailbox_t, stream) + offsetof(prof_stream_t, taken), &word, sizeof(word));
+		return;
+	}
+	size_t size = next() % 4 == 0 ? sizeof(s) : offsetof(prof_slot_t, answered);
+	write_word(p, at, &s, size);
+	write_word(p, p->block + offsetof(prof_mailbox_t, doorbell), &ring, sizeof(ring));
+}
+
+int
+main(int argc, char **argv) {
+	static process_t p;
+	uint64_t writes = 0, none = 0;
+	if (argc < 3 || !read_process(&p, atoi(argv[1]))) {
+		leave(EXIT_USAGE, "usage: fuzz PID SECONDS [SEED]");
+	}
+	seed = argc > 3 ? strtoull(argv[3], NULL, 10) : random_word();
+	printf("seed %" PRIu64 "\n", seed);
+	fflush(stdout);
+	open_process(&p);
+	for (int64_t end = now_ms() + (int64_t)(strtod(argv[2], NULL) * 1000); now_ms() < end; writes++) {
+		one_write(&p);
+		if (writes % 16 == 0) {
+			sleep_ms(1);
+		}
+	}
+	for (unsigned i = 0; i < PROF_MAILBOX_SLOTS; i++) {
+		write_word(&p, slot_at(&p, i), &none, sizeof(none));
+	}
+	check_same(&p);
+	if (!read_head(&p)) {
+		leave(EXIT_FAILED, "the mailbox is broken");
+	}
+	printf("%" PRIu64 " writes, heartbeats %" PRIu64 "\n", writes, p.head.heartbeats);
+	return 0;
+}
