@@ -31,7 +31,7 @@ senseless(prof_slot_t *s) {
 	    "rearm ", "start ,", "start :", "fly ", "START "};
 	const char *start = starts[next() % (sizeof(starts) / sizeof(starts[0]))];
 	fill(s->text, sizeof(s->text));
-	s->text[strlen(start)] = '?';
+	memcpy(s->text + strlen(start), "?\1", 2);
 	memcpy(s->text, start, strlen(start));
 	s->length = (uint32_t)(strlen(start) + 40 + next() % 900);
 	s->checksum = prof_mailbox_sum(s->text, s->length);
