@@ -129,6 +129,7 @@ imalloc_is_sample(tsd_t *tsd, size_t usize, tcache_t *tc, unsigned slot) {
 /* usize: what the request would have; *usize_got: what the object has. */
 static void *
 imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
+	assert(usize >= req->size && tls_get()->gate_depth > 0);
 	unsigned slot = 0;
 	tcache_t *tc = imalloc_cache(tsd, req->tcache, req->arena);
 	if (tc != NULL && !imalloc_is_cacheable(tc, usize, req->alignment, &slot)) {
@@ -181,6 +182,8 @@ imalloc_in_gate(struct tls_s *t, const imalloc_req_t *req) {
 		return NULL;
 	}
 	void *p = imalloc_body(tsd, req, usize);
+	assert(p == NULL || iusize(p) >= usize);
+	assert(req->alignment == 0 || ((uintptr_t)p & (req->alignment - 1)) == 0);
 	return p == NULL ? NULL : imalloc_finish(tsd, req, p, usize);
 }
 

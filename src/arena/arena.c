@@ -85,7 +85,7 @@ arena_slab_new(arena_t *a, szind_t szind, unsigned shard) {
 static void
 arena_slab_delete(edata_t *e) {
 	arena_t *a = arena_table_get(e->arena_ind);
-	assert(a != NULL);
+	assert(a != NULL && e->nfree == bin_infos[e->szind].nregs);
 	slab_fini(e);
 	pac_dalloc(&a->pac, e);
 }
@@ -184,6 +184,7 @@ arena_small_count_requests(arena_t *a, szind_t szind, unsigned shard, uint64_t n
 
 void *
 arena_malloc(arena_t *a, size_t usize, size_t alignment, bool zero, unsigned nrequests) {
+	assert(nrequests <= 1 && (alignment & (alignment - 1)) == 0);
 	if (usize >= SC_LARGE_MINCLASS || alignment > PAGE) {
 		usize = max_zu(usize, SC_LARGE_MINCLASS);
 		arena_large_count_requests(a, sz_s2i(usize), nrequests, 0, 0);
@@ -203,6 +204,7 @@ arena_malloc(arena_t *a, size_t usize, size_t alignment, bool zero, unsigned nre
 void
 arena_dalloc(void *ptr, uint64_t elem) {
 	edata_t *e = elem_edata(elem);
+	assert(elem_state(elem) == extent_state_active && e->state == extent_state_active);
 	if ((elem & ELEM_SLAB) == 0) {
 		arena_large_dalloc(e);
 		return;

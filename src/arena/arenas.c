@@ -42,6 +42,8 @@ arenas_sampled_get(void) {
 
 static arena_t *
 arenas_init_locked(unsigned ind, bool is_auto) {
+	mutex_assert_owner(&arenas.mtx);
+	assert(ind < ARENA_LIMIT - 1);
 	arena_t *a = arenas_get(ind);
 	if (a == NULL) {
 		a = arena_new(ind, is_auto, arenas_decay_ms_default_get(true),
@@ -86,13 +88,14 @@ arenas_bind(arena_t *a) {
 
 void
 arenas_unbind(arena_t *a) {
-	assert(atomic_load_u32(&a->nthreads, MO_RELAXED) > 0);
+	assert(atomic_load_u32(&a->nthreads, MO_RELAXED) > 0 && a->ind != ARENA_SAMPLED_IND);
 	atomic_fetch_sub_u32(&a->nthreads, 1, MO_RELAXED);
 }
 
 /* The automatic arena with the fewest threads; *vacant: the first slot without an arena, or none. */
 static arena_t *
 arenas_least_locked(unsigned *vacant) {
+	mutex_assert_owner(&arenas.mtx);
 	arena_t *least = NULL;
 	*vacant = arenas.narenas_auto;
 	for (unsigned i = 0; i < arenas.narenas_auto; i++) {

@@ -4,6 +4,16 @@
 #include "arena/safety.h"
 #include "os/witness.h"
 
+/* The counters against each other and the current slab. */
+static void
+bin_check(const bin_t *bin UNUSED, const bin_info_t *info UNUSED) {
+	assert(bin->stats.curregs <= bin->stats.curslabs * info->nregs);
+	assert(bin->stats.nonfull_slabs <= bin->stats.curslabs);
+	assert(bin->stats.nmalloc - bin->stats.ndalloc == bin->stats.curregs);
+	assert(bin->slabcur == NULL || (bin->slabcur->is_slab && !bin->slabcur->is_listed));
+	assert((bin->stats.nonfull_slabs == 0) == ph_is_empty(&bin->nonfull));
+}
+
 void
 bin_init(bin_t *bin) {
 	mutex_init(&bin->mtx, "bin", WITNESS_RANK_BIN);
@@ -54,6 +64,7 @@ bin_take_locked(bin_t *bin, const bin_info_t *info, void **out, unsigned n) {
 	}
 	bin->stats.nmalloc += got;
 	bin->stats.curregs += got;
+	bin_check(bin, info);
 	return got;
 }
 
@@ -71,6 +82,8 @@ bin_add_slab_locked(bin_t *bin, edata_t *slab) {
 
 edata_t *
 bin_put_locked(bin_t *bin, const bin_info_t *info, edata_t *slab, void *ptr) {
+	mutex_assert_owner(&bin->mtx);
+	assert(slab->is_slab && sz_i2s(slab->szind) == info->reg_size);
 	if (unlikely(!slab_put_is_valid(slab, info, ptr))) {
 		safety_fail("double free or pointer into a block");
 	}
@@ -90,6 +103,7 @@ bin_put_locked(bin_t *bin, const bin_info_t *info, edata_t *slab, void *ptr) {
 	if (!slab->is_listed) {
 		bin_nonfull_add(bin, slab);
 	}
+	bin_check(bin, info);
 	return NULL;
 }
 

@@ -82,6 +82,7 @@ arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero) {
 	if (e == NULL) {
 		return NULL;
 	}
+	assert(is_aligned((uintptr_t)e->addr, max_zu(alignment, PAGE)) && e->recs == NULL);
 	large_adopt(e, usize);
 	large_stats_add(a, usize);
 	return has_offset ? e->addr + large_offset(a) : e->addr;
@@ -96,6 +97,7 @@ large_arena(const edata_t *e) {
 
 void
 arena_large_dalloc(edata_t *e) {
+	assert(!e->is_slab && e->u.large_usize <= e->size);
 	arena_t *a = large_arena(e);
 	large_stats_sub(a, e->u.large_usize);
 	if (e->recs != NULL) {

@@ -85,6 +85,7 @@ slab_take(edata_t *e, const bin_info_t *info, void **out, unsigned n) {
 		e->bits[w] = bits;
 		base += FB_WORD_BITS * reg;
 	}
+	assert(got == n && e->nfree >= got);
 	e->nfree -= got;
 	return got;
 }
@@ -103,5 +104,6 @@ slab_put_is_valid(edata_t *e, const bin_info_t *info, const void *ptr) {
 	}
 	*word |= bit;
 	e->nfree++;
+	assert(e->nfree <= info->nregs);
 	return true;
 }

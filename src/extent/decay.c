@@ -41,6 +41,7 @@ decay_advance_locked(decay_t *d, uint64_t now, size_t npages) {
 	uint64_t n = (now - d->epoch_start) / d->epoch_ns;
 	decay_shift(d, n);
 	d->epoch_start += n * d->epoch_ns;
+	assert(d->epoch_start <= now && now - d->epoch_start < d->epoch_ns);
 	size_t fresh = npages > d->npages_seen ? npages - d->npages_seen : 0;
 	d->backlog[SMOOTHSTEP_NSTEPS - 1] = (uint32_t)min_zu(fresh, UINT32_MAX);
 	d->npages_seen = npages;
@@ -52,5 +53,6 @@ decay_limit_locked(const decay_t *d) {
 	for (unsigned i = 0; i < SMOOTHSTEP_NSTEPS; i++) {
 		sum += d->backlog[i] * smoothstep_tab[i];
 	}
+	assert(sum >> SMOOTHSTEP_BFP <= (uint64_t)SMOOTHSTEP_NSTEPS * UINT32_MAX);
 	return (size_t)(sum >> SMOOTHSTEP_BFP);
 }

@@ -19,6 +19,7 @@ eset_insert(eset_t *s, edata_t *e) {
 	unsigned pind = sz_psz_floor(e->size);
 	eset_class_t *c = &s->classes[pind];
 	assert(pind < SC_NPSIZES && ql_is_empty(&e->link));
+	assert(sz_pind2sz(pind) <= e->size && !e->is_slab);
 	if (ph_is_empty(&c->heap)) {
 		fb_set(s->used, SC_NPSIZES_MAX, pind);
 	}
@@ -34,6 +35,7 @@ eset_remove(eset_t *s, edata_t *e) {
 	unsigned pind = sz_psz_floor(e->size);
 	eset_class_t *c = &s->classes[pind];
 	assert(pind < SC_NPSIZES && !ph_is_empty(&c->heap));
+	assert(fb_get(s->used, SC_NPSIZES_MAX, pind) && !ql_is_empty(&e->link));
 	ph_remove(&c->heap, &e->heap, edata_cmp_addr);
 	ql_remove(&e->link);
 	if (ph_is_empty(&c->heap)) {

@@ -21,6 +21,7 @@ extent_src_init(extent_src_t *src, base_t *base, unsigned arena_ind) {
 static void
 extent_cut(edata_t *e, edata_t *tail, size_t size_a) {
 	assert(size_a > 0 && size_a < e->size && (size_a & PAGE_MASK) == 0);
+	assert(!e->is_slab && !e->is_sampled && e->recs == NULL);
 	edata_init(tail, e->addr + size_a, e->size - size_a, e->is_committed, e->is_zeroed);
 	tail->state = e->state;
 	e->size = size_a;
@@ -43,6 +44,7 @@ extent_split(extent_src_t *src, edata_t *e, size_t size_a) {
 void
 extent_merge(extent_src_t *src, edata_t *a, edata_t *b) {
 	assert(edata_end(a) == b->addr && a->state == b->state);
+	assert(a->arena_ind == b->arena_ind && a != b && !b->is_slab && b->recs == NULL);
 	assert(a->is_committed == b->is_committed);
 	/* The inner borders vanish from the map first: nobody may find b any more. */
 	emap_clear_boundary(b);
@@ -67,7 +69,9 @@ ecache_neighbour_locked(const ecache_t *c, const edata_t *e, const char *addr) {
 /* Merges e with one neighbour; returns the survivor.  Descriptors no longer needed pile on *spare. */
 static edata_t *
 ecache_join_locked(ecache_t *c, edata_t *low, edata_t *high, edata_t *other, edata_t **spare) {
-	assert(edata_end(low) == high->addr);
+	mutex_assert_owner(&c->mtx);
+	assert(edata_end(low) == high->addr && low->arena_ind == high->arena_ind);
+	assert(other->state == c->state && (other == low || other == high));
 	eset_remove(&c->eset, other);
 	emap_clear_boundary(high);
 	emap_clear_boundary(low);
@@ -96,8 +100,10 @@ ecache_coalesce_locked(ecache_t *c, edata_t *e, edata_t **spare) {
 /* Files e; its page-map elements say so. */
 static void
 ecache_file_locked(ecache_t *c, edata_t *e) {
+	mutex_assert_owner(&c->mtx);
 	e->state = c->state;
 	emap_set_boundary(e);
+	assert(elem_edata(emap_elem(e->addr)) == e && elem_edata(emap_elem(edata_end(e) - 1)) == e);
 	eset_insert(&c->eset, e);
 }
 
@@ -128,6 +134,8 @@ ecache_put(extent_src_t *src, ecache_t *c, edata_t *e) {
 /* Takes e out and makes it the caller's; its elements become active under the lock. */
 static void
 ecache_unfile_locked(ecache_t *c, edata_t *e) {
+	mutex_assert_owner(&c->mtx);
+	assert(e->state == c->state);
 	eset_remove(&c->eset, e);
 	e->state = extent_state_active;
 	emap_set_boundary(e);
@@ -228,6 +236,7 @@ ecache_evict(ecache_t *c, size_t npages_min) {
 
 int
 extent_commit(extent_src_t *src, edata_t *e) {
+	assert(e->state == extent_state_active);
 	if (e->is_committed) {
 		return 0;
 	}
@@ -290,6 +299,8 @@ extent_grow_bytes_locked(extent_src_t *src, size_t size, size_t alignment) {
 /* The next mapping is one page class larger, up to the limit. */
 static void
 extent_grow_next_locked(extent_src_t *src, size_t bytes) {
+	mutex_assert_owner(&src->grow_mtx);
+	assert((bytes & PAGE_MASK) == 0 && bytes > 0);
 	unsigned pind = sz_psz2ind(PAGE_CEILING(bytes)) + 1;
 	if (pind < SC_NPSIZES && src->grow_alignment <= PAGE) {
 		size_t next = sz_pind2sz(pind);

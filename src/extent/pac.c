@@ -77,6 +77,7 @@ pac_hot_swap(pac_t *pac, unsigned pind, edata_t *fresh) {
 	edata_t *old = atomic_exchange_p(&pac->hot[pind], fresh, MO_ACQ_REL);
 	if (old != NULL) {
 		atomic_fetch_sub_zu(&pac->nhot, old->size >> LG_PAGE, MO_RELAXED);
+		assert(old->state == extent_state_hot && old != fresh);
 		old->state = extent_state_active;
 	}
 	return old;
@@ -84,6 +85,7 @@ pac_hot_swap(pac_t *pac, unsigned pind, edata_t *fresh) {
 
 static void
 pac_hot_leave(pac_t *pac, edata_t *e) {
+	edata_check(e);
 	e->szind = SC_NSIZES;
 	e->is_sampled = false;
 	e->state = extent_state_hot;
@@ -178,6 +180,7 @@ pac_alloc(pac_t *pac, size_t size, size_t alignment, bool zero) {
 /* The pages are gone from the process; the address space is kept or goes too. */
 static void
 pac_retain(pac_t *pac, edata_t *e) {
+	edata_check(e);
 	pac_mapped_sub(pac, e->size);
 	if (!opt_retain && pac->src.grow_alignment <= PAGE && extent_unmap(&pac->src, e) == 0) {
 		return;
@@ -190,6 +193,8 @@ pac_retain(pac_t *pac, edata_t *e) {
 
 static void
 pac_purge_extent(pac_t *pac, pac_decay_t *d, edata_t *e) {
+	mutex_assert_owner(&d->decay.mtx);
+	assert(e->state == extent_state_active && !e->is_slab);
 	atomic_fetch_add_u64(&d->nmadvise, 1, MO_RELAXED);
 	atomic_fetch_add_u64(&d->purged, e->size >> LG_PAGE, MO_RELAXED);
 	if (d->cache == &pac->dirty && decay_ms(&pac->decay_muzzy.decay) != 0 &&
@@ -296,7 +301,8 @@ pac_decay_ms_set(pac_t *pac, pac_decay_t *d, ssize_t ms, uint64_t now) {
 
 void
 pac_dalloc(pac_t *pac, edata_t *e) {
-	assert(e->state == extent_state_active);
+	edata_check(e);
+	assert(e->state == extent_state_active && e->arena_ind == pac->src.ehooks.arena_ind);
 	assert(atomic_load_zu(&pac->nactive, MO_RELAXED) >= e->size >> LG_PAGE);
 	atomic_fetch_sub_zu(&pac->nactive, e->size >> LG_PAGE, MO_RELAXED);
 	e->is_zeroed = false;

@@ -88,6 +88,16 @@ edata_end(const edata_t *e) {
 	return e->addr + e->size;
 }
 
+/* What holds for every extent at any time its owner looks. */
+static inline void
+edata_check(const edata_t *e) {
+	assert(((uintptr_t)e & (EDATA_ALIGN - 1)) == 0);
+	assert(e->addr != NULL && e->size > 0);
+	assert(e->state > extent_state_none && e->state < extent_state_count);
+	assert(!e->is_sampled || e->state == extent_state_active);
+	assert(!e->is_listed || e->is_slab);
+}
+
 /* A fresh descriptor for pages that nobody else knows yet. */
 static inline void
 edata_init(edata_t *e, char *addr, size_t size, bool committed, bool zeroed) {

@@ -102,7 +102,7 @@ static void
 emap_write(const char *addr, uint64_t elem) {
 	uintptr_t a = (uintptr_t)addr;
 	emap_leaf_t *leaf = atomic_load_p(&emap_root[a >> EMAP_LG_LEAF], MO_RELAXED);
-	assert(leaf != NULL);
+	assert((a >> 48) == 0 && leaf != NULL);
 	atomic_store_u64(&leaf->elems[(a >> EMAP_LG_GRANULE) & (EMAP_LEAF_ENTRIES - 1)], elem,
 	    MO_RELEASE);
 }
@@ -116,6 +116,8 @@ emap_write_range(const char *from, const char *to, uint64_t elem) {
 
 void
 emap_set_boundary(const edata_t *e) {
+	edata_check(e);
+	assert((e->size & PAGE_MASK) == 0 && ((uintptr_t)e->addr & PAGE_MASK) == 0);
 	uint64_t elem = elem_make(e);
 	emap_write_range(e->addr, e->addr + PAGE, elem);
 	emap_write(edata_end(e) - ((size_t)1 << EMAP_LG_GRANULE), elem);
@@ -123,12 +125,14 @@ emap_set_boundary(const edata_t *e) {
 
 void
 emap_set_slab(const edata_t *e) {
-	assert(e->is_slab);
+	edata_check(e);
+	assert(e->is_slab && (e->size & PAGE_MASK) == 0);
 	emap_write_range(e->addr, edata_end(e), elem_make(e));
 }
 
 void
 emap_clear_slab_interior(const edata_t *e) {
+	assert(e->is_slab && e->state == extent_state_active);
 	emap_write_range(e->addr + PAGE, edata_end(e), 0);
 }
 

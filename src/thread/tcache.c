@@ -34,6 +34,16 @@ bin_shard(const tsd_t *tsd, unsigned slot) {
 	return tsd == NULL ? 0 : tsd->shard_seed % bin_infos[slot - 1].n_shards;
 }
 
+/* The stack and its cold half, after each change. */
+static void
+bin_check(const cache_bin_t *b UNUSED, const tcache_cold_t *c UNUSED) {
+	assert(b->head >= c->slots && b->head <= bin_bottom(c));
+	assert(b->full == c->slots && b->empty >= b->head && b->empty <= bin_bottom(c));
+	assert(c->is_marked || b->empty == bin_bottom(c));
+	assert(c->nslots <= max_zu(c->max, c->nslots) && (c->nslots == 0) == (c->slots == NULL));
+	assert(b->countdown <= c->window);
+}
+
 /* ------------------------------------------------------------------ counting */
 
 static void
@@ -173,6 +183,8 @@ bin_grow(cache_bin_t *b, tcache_cold_t *c, unsigned nslots) {
 	b->head = head;
 	b->full = slots;
 	bin_unmark(b, c);
+	assert(bin_ncached(b, c) == n);
+	bin_check(b, c);
 }
 
 static void
@@ -218,6 +230,8 @@ bin_flush_bottom(tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned n) {
 	memmove(b->head + n, b->head, (ncached - n) * sizeof(void *));
 	b->head += n;
 	bin_unmark(b, c);
+	assert(bin_ncached(b, c) == ncached - n);
+	bin_check(b, c);
 	if (tc->is_auto) {
 		tsd->flushed += (uint64_t)n * slot_size(slot);
 	}
@@ -270,7 +284,9 @@ bin_fill(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	if (got < n) {
 		memmove(at + (n - got), at, got * sizeof(void *));
 	}
+	assert(got <= n);
 	b->head = bin_bottom(c) - got;
+	bin_check(b, c);
 	if (tc->is_auto) {
 		tsd->filled += (uint64_t)got * slot_size(slot);
 	}

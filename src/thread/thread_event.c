@@ -53,6 +53,7 @@ thread_event_is_sample(tsd_t *tsd, size_t usize) {
 
 static void
 thread_event_heartbeat(tsd_t *tsd, uint64_t bytes) {
+	assert(tsd->tls == tls_get() && tsd->tls->gate_depth > 0);
 	tsd->tls->inside++;
 	arenas_tick(nstime_monotonic_coarse_ns());
 	for (thread_event_hook_t *const *h = thread_event_hooks; h != NULL && *h != NULL; h++) {

@@ -70,6 +70,7 @@ tsd_look(tsd_t *tsd) {
 
 static tsd_t *
 tsd_new(struct tls_s *t) {
+	assert(t->tsd == NULL && t->state == tsd_state_making);
 	tsd_t *tsd = meta_alloc(sizeof(tsd_t));
 	if (tsd == NULL) {
 		return NULL;
@@ -164,6 +165,7 @@ static void
 tsd_cleanup(void *arg) {
 	tsd_t *tsd = arg;
 	struct tls_s *t = tsd->tls;
+	assert(t == tls_get() && (t->tsd == tsd || t->tsd == NULL));
 	gate_enter(t);
 	t->inside++;
 	for (size_t i = 0; tsd_cleanups != NULL && tsd_cleanups[i] != NULL; i++) {
