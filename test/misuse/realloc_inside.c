@@ -6,6 +6,6 @@ main(void)
 {
 	char *p = keep(malloc(1 << 20));
 
-	free(keep(realloc(keep(p + 4096), 3 << 20)));
+	free(keep(realloc(keep(p + (256 << 10)), 3 << 20)));
 	return not_caught();
 }

@@ -161,7 +161,7 @@ test_class_samples(size_t size, uint64_t interval, unsigned n) {
 	tsd->prng = size * 31 + interval;
 	__atomic_store_n(&thread_event_sample_interval.repr, interval, __ATOMIC_SEQ_CST);
 	tcache_t *tc = tcache_new(tsd, tsd->arena, tcache_max_default, false);
-	unsigned slot = sz_s2i(size) + 1, samples = 0, gap = 0, ones = 0, in_row = 0, gaps = 0;
+	unsigned slot = sz_s2i(size) + 1, samples = 0, gap = 0, ones = 0, gaps = 0;
 	double p = 1 - exp(-(double)sz_s2u(size) / (double)interval), square = 0;
 	for (unsigned i = 0; i < n; i++) {
 		gap++;
@@ -172,7 +172,6 @@ test_class_samples(size_t size, uint64_t interval, unsigned n) {
 			square += (double)gap * gap;
 			gap = 0;
 		}
-		in_row += gap == 0;
 	}
 	tcache_delete(tsd, tc);
 	__atomic_store_n(&thread_event_sample_interval.repr, 0, __ATOMIC_SEQ_CST);
