@@ -41,7 +41,7 @@ arena_bins_init(arena_t *a) {
 
 static void
 arena_name_default(arena_t *a) {
-	const char *kind = a->ind == ARENA_SAMPLED_IND ? "sampled" : a->is_auto ? "auto" : "manual";
+	const char *kind = arena_ind_is_hidden(a->ind) ? "sampled" : a->is_auto ? "auto" : "manual";
 	fmt_snprintf(a->name, sizeof(a->name), "%s_%u", kind, a->ind);
 }
 
@@ -75,7 +75,7 @@ fail:
 static edata_t *
 arena_slab_new(arena_t *a, szind_t szind, unsigned shard) {
 	edata_t *e = pac_alloc(&a->pac, bin_infos[szind].slab_size, PAGE, false);
-	if (e != NULL && slab_init(e, szind, shard, a->ind == ARENA_SAMPLED_IND) != 0) {
+	if (e != NULL && slab_init(e, szind, shard, arena_ind_is_hidden(a->ind)) != 0) {
 		pac_dalloc(&a->pac, e);
 		e = NULL;
 	}

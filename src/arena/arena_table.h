@@ -9,16 +9,33 @@
 #include "util/atomic.h"
 
 #define ARENA_LIMIT 4095u          /* indices that a user can see are below this */
-#define ARENA_SAMPLED_IND 4095u    /* the hidden arena of sampled objects */
+/*
+ * Sampled small objects lie in hidden arenas of their own: those of all automatic arenas in the one of
+ * arena 0, those of an arena made by hand in its own.
+ */
+#define ARENA_HIDDEN_BASE 4096u
+#define ARENA_HIDDEN(ind) (ARENA_HIDDEN_BASE + (ind))
+#define ARENA_TABLE_SIZE (2 * ARENA_HIDDEN_BASE)
 
 struct arena_s;
 
-extern HIDDEN atomic_p_t arena_table[ARENA_LIMIT + 1];
+extern HIDDEN atomic_p_t arena_table[ARENA_TABLE_SIZE];
 
-/* NULL: no such arena (yet). ind <= ARENA_SAMPLED_IND. */
+/* NULL: no such arena (yet). ind < ARENA_TABLE_SIZE. */
 static inline struct arena_s *
 arena_table_get(unsigned ind) {
 	return atomic_load_p(&arena_table[ind], MO_ACQUIRE);
+}
+
+static inline bool
+arena_ind_is_hidden(unsigned ind) {
+	return ind >= ARENA_HIDDEN_BASE;
+}
+
+/* The arena that a user sees behind an index. */
+static inline unsigned
+arena_ind_visible(unsigned ind) {
+	return ind % ARENA_HIDDEN_BASE;
 }
 
 static inline void

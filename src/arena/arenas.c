@@ -36,8 +36,8 @@ arenas_get(unsigned ind) {
 }
 
 arena_t *
-arenas_sampled_get(void) {
-	return arena_table_get(ARENA_SAMPLED_IND);
+arenas_sampled_get(unsigned ind) {
+	return ind < ARENA_LIMIT ? arena_table_get(ARENA_HIDDEN(ind)) : NULL;
 }
 
 static arena_t *
@@ -88,7 +88,7 @@ arenas_bind(arena_t *a) {
 
 void
 arenas_unbind(arena_t *a) {
-	assert(atomic_load_u32(&a->nthreads, MO_RELAXED) > 0 && a->ind != ARENA_SAMPLED_IND);
+	assert(atomic_load_u32(&a->nthreads, MO_RELAXED) > 0 && !arena_ind_is_hidden(a->ind));
 	atomic_fetch_sub_u32(&a->nthreads, 1, MO_RELAXED);
 }
 
@@ -130,27 +130,35 @@ arenas_sampled_grown(void *addr, size_t size) {
 	arena_mark_slow_sized_free(addr, size);
 }
 
-arena_t *
-arenas_sampled(void) {
-	arena_t *a = arenas_sampled_get();
-	if (likely(a != NULL)) {
-		return a;
+static arena_t *
+arenas_sampled_init_locked(unsigned ind) {
+	mutex_assert_owner(&arenas.mtx);
+	arena_t *hidden = arenas_sampled_get(ind);
+	if (hidden != NULL) {
+		return hidden;
 	}
-	mutex_lock(&arenas.mtx);
-	a = arenas_sampled_get();
-	if (a == NULL) {
-		a = arena_new(ARENA_SAMPLED_IND, false, arenas_decay_ms_default_get(true),
-		    arenas_decay_ms_default_get(false));
-	}
-	if (a != NULL && arenas_sampled_get() == NULL) {
+	hidden = arena_new(ARENA_HIDDEN(ind), false, arenas_decay_ms_default_get(true),
+	    arenas_decay_ms_default_get(false));
+	if (hidden != NULL) {
 		/* Whole pieces of their own, never given back: what is marked stays true. */
-		a->pac.src.grow_alignment = max_zu((size_t)1 << SAMPLED_MAP_LG_PIECE, PAGE);
-		a->pac.src.grow_next = a->pac.src.grow_alignment;
-		a->pac.src.grown = arenas_sampled_grown;
-		arena_table_set(ARENA_SAMPLED_IND, a);
+		hidden->pac.src.grow_alignment = max_zu((size_t)1 << SAMPLED_MAP_LG_PIECE, PAGE);
+		hidden->pac.src.grow_next = hidden->pac.src.grow_alignment;
+		hidden->pac.src.grown = arenas_sampled_grown;
+		arena_table_set(ARENA_HIDDEN(ind), hidden);
 	}
-	mutex_unlock(&arenas.mtx);
-	return a;
+	return hidden;
+}
+
+arena_t *
+arenas_sampled(const arena_t *a) {
+	unsigned ind = a->is_auto ? 0 : a->ind;
+	arena_t *hidden = arenas_sampled_get(ind);
+	if (unlikely(hidden == NULL)) {
+		mutex_lock(&arenas.mtx);
+		hidden = arenas_sampled_init_locked(ind);
+		mutex_unlock(&arenas.mtx);
+	}
+	return hidden;
 }
 
 static unsigned
@@ -207,14 +215,12 @@ arenas_tick(uint64_t now) {
 	}
 	unsigned n = arenas_narenas_total();
 	for (unsigned i = 0; i < n; i++) {
-		arena_t *a = arenas_get(i);
-		if (a != NULL) {
-			pac_tick(&a->pac, now);
+		arena_t *both[] = {arenas_get(i), arenas_sampled_get(i)};
+		for (unsigned k = 0; k < 2; k++) {
+			if (both[k] != NULL) {
+				pac_tick(&both[k]->pac, now);
+			}
 		}
-	}
-	arena_t *sampled = arenas_sampled_get();
-	if (sampled != NULL) {
-		pac_tick(&sampled->pac, now);
 	}
 }
 
@@ -222,7 +228,7 @@ void *
 arenas_malloc_sampled(arena_t *a, size_t usize, size_t alignment, bool zero, unsigned nrequests,
     sample_rec_t **rec) {
 	bool is_small = usize < SC_LARGE_MINCLASS && alignment <= PAGE;
-	arena_t *hidden = is_small ? arenas_sampled() : NULL;
+	arena_t *hidden = is_small ? arenas_sampled(a) : NULL;
 	void *p = arena_malloc(hidden != NULL ? hidden : a, usize, alignment, zero, nrequests);
 	*rec = NULL;
 	if (p != NULL && hidden != NULL) {

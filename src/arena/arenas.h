@@ -33,10 +33,10 @@ arena_t *arenas_bind_least(void);
 void arenas_bind(arena_t *a);
 void arenas_unbind(arena_t *a);
 
-/* The hidden arena of sampled objects, made at first use; NULL: no memory. */
-arena_t *arenas_sampled(void);
-/* The same if it is there. */
-arena_t *arenas_sampled_get(void);
+/* The hidden arena of a's sampled objects, made at first use; NULL: no memory. */
+arena_t *arenas_sampled(const arena_t *a);
+/* The one that arena ind answers for (statistics, purging); NULL: none. */
+arena_t *arenas_sampled_get(unsigned ind);
 
 /*
  * A sampled object and its record, *rec NULL if there is no memory for that: small ones lie in the

@@ -134,9 +134,9 @@ arena_stats_merge(arena_t *a, arena_stats_t *out) {
 	out->nthreads += atomic_load_u32(&a->nthreads, MO_RELAXED);
 	stats_merge_one(a, out);
 	stats_merge_tcaches(a, out);
-	arena_t *sampled = a->ind == 0 ? arenas_sampled_get() : NULL;
+	arena_t *sampled = arenas_sampled_get(a->ind);
 	if (sampled != NULL) {
-		/* Sampled objects stand in the hidden arena; arena 0 answers for it. */
+		/* Arena 0 answers for the samples of all automatic arenas, others for their own. */
 		stats_merge_one(sampled, out);
 	}
 }

@@ -51,10 +51,10 @@ purge(const ctl_call_t *call, bool all_pages) {
 		if (arena != NULL) {
 			arena_decay(arena, all_pages);
 		}
-	}
-	arena_t *hidden = from == 0 ? arenas_sampled_get() : NULL;
-	if (hidden != NULL) {
-		arena_decay(hidden, all_pages);
+		arena_t *hidden = arenas_sampled_get(k);
+		if (hidden != NULL) {
+			arena_decay(hidden, all_pages);
+		}
 	}
 	return 0;
 }
@@ -289,10 +289,8 @@ raw_lookup(const ctl_call_t *call, ctl_value_t *out) {
 	if (elem == 0 || elem_state(elem) != extent_state_active) {
 		return EINVAL;
 	}
-	unsigned ind = elem_edata(elem)->arena_ind;
-	if (ind == ARENA_SAMPLED_IND) {
-		ind = 0; /* where its memory is counted */
-	}
+	/* A sampled object: the arena where its memory is counted. */
+	unsigned ind = arena_ind_visible(elem_edata(elem)->arena_ind);
 	return ctl_reply(call, &ind, sizeof(ind));
 }
 

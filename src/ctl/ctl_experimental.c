@@ -31,7 +31,7 @@ typedef struct {
 
 static void
 util_of_bin(const edata_t *e, extent_util_t *u) {
-	arena_t *arena = arenas_get(e->arena_ind);
+	arena_t *arena = arena_table_get(e->arena_ind);
 	const bin_info_t *info = &bin_infos[e->szind];
 	if (arena == NULL) {
 		u->nfree = e->nfree;

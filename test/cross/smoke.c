@@ -144,7 +144,7 @@ page_is_read(void) {
 	bool debug = false;
 	size_t debug_length = sizeof(debug);
 	mallctl("config.debug", &debug, &debug_length, NULL, 0);
-	size_t want = debug && pretended != NULL ? strtoul(pretended, NULL, 10)
+	size_t want = debug && pretended != NULL && *pretended != 0 ? strtoul(pretended, NULL, 10)
 	    : (size_t)sysconf(_SC_PAGESIZE);
 	return mallctl("arenas.page", &page, &length, NULL, 0) == 0 && page == want;
 }

@@ -95,13 +95,13 @@ test_tick(void) {
 	for (unsigned i = 0; i < 200; i++) {
 		arena_dalloc(s[i], emap_elem(s[i]));
 	}
-	ok(pac_ndirty(&a->pac) >= 16 && pac_ndirty(&arenas_sampled()->pac) > 100, "dirty pages in both");
+	ok(pac_ndirty(&a->pac) >= 16 && pac_ndirty(&arenas_sampled(a)->pac) > 100, "dirty pages in both");
 	for (unsigned i = 0; i < 5; i++) {
 		clock_ns += UINT64_C(6000000000);
 		arenas_tick(clock_ns);
 	}
 	is_uint(pac_ndirty(&a->pac), 0, "gone after the decay time");
-	is_uint(pac_ndirty(&arenas_sampled()->pac), 0, "from the hidden arena too");
+	is_uint(pac_ndirty(&arenas_sampled(a)->pac), 0, "from the hidden arena too");
 	arena_decay_ms_set(a, true, 1);
 	p = arena_malloc(a, 16 * PAGE, 0, false, 1);
 	arena_dalloc(p, emap_elem(p));
