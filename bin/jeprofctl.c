@@ -1251,19 +1251,23 @@ place_command(const char *from, const char *to) {
 	return rename(from, to) == 0 ? 0 : errno;
 }
 
-/* Reads PID.status if it answers the request with this nonce. */
+/* Reads PID.status if it answers the request with this nonce, or, unless it is the old one, refuses a command unread. */
 static bool
-read_dir_answer(const char *path, uint64_t nonce, reply_t *reply) {
+read_dir_answer(const char *path, uint64_t nonce, const struct stat *old, reply_t *reply) {
 	char text[TEXT_BYTES];
 	uint64_t its;
 	int start = 0;
 	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+	struct stat st;
+	bool is_old = fd < 0 || fstat(fd, &st) != 0 || (st.st_ino == old->st_ino && st.st_mtim.tv_sec == old->st_mtim.tv_sec
+	    && st.st_mtim.tv_nsec == old->st_mtim.tv_nsec);
 	if (fd >= 0) {
 		close(fd);
 	}
 	text[n > 0 ? n : 0] = '\0';
-	if (sscanf(text, "nonce=%" SCNx64 " error=%d%n", &its, &reply->error, &start) != 2 || its != nonce) {
+	if (sscanf(text, "nonce=%" SCNx64 " error=%d%n", &its, &reply->error, &start) != 2
+	    || (its != nonce && (its != 0 || reply->error == 0 || is_old))) {
 		return false;
 	}
 	start += text[start] == '\n';
@@ -1291,9 +1295,12 @@ ask_dir(process_t *p, const char *text, reply_t *reply) {
 	unfinished = temporary;
 	bool is_written = dprintf(fd, "nonce=%016" PRIx64 " %s\n", nonce, text) > 0;
 	close(fd);
+	struct stat old = {0};
+	stat(status, &old);
 	int error = is_written ? place_command(temporary, command) : EIO;
 	while (error == EEXIST && now_ms() < deadline) {
 		sleep_ms(20);
+		stat(status, &old);
 		error = place_command(temporary, command);
 	}
 	if (error != 0) {
@@ -1301,7 +1308,7 @@ ask_dir(process_t *p, const char *text, reply_t *reply) {
 		    error == EEXIST ? "a command of somebody else waits there" : strerror(error));
 	}
 	unfinished = command;
-	while (!read_dir_answer(status, nonce, reply)) {
+	while (!read_dir_answer(status, nonce, &old, reply)) {
 		check_same(p);
 		if (access(command, F_OK) != 0) {
 			unfinished = NULL; /* taken */

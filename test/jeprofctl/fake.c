@@ -243,10 +243,12 @@ look_at_dir(void) {
 	ssize_t n = read(fd, text, sizeof(text) - 1);
 	text[n > 0 ? n : 0] = '\0';
 	text[strcspn(text, "\n")] = '\0';
-	bool is_good = fstat(fd, &st) == 0 && st.st_nlink == 1 && (st.st_mode & 077) == 0;
+	bool is_good = fstat(fd, &st) == 0 && st.st_nlink == 1 && (st.st_mode & 077) == 0 && strcmp(mode, "distrustful") != 0;
 	close(fd);
 	unlink(path);
-	sscanf(text, "nonce=%llx %n", &nonce, &skip);
+	if (is_good) {
+		sscanf(text, "nonce=%llx %n", &nonce, &skip);
+	}
 	int error = is_good ? carry_out(text + skip, &none, nonce, out) : answer(out, EPERM, "not a file to trust");
 	snprintf(path, sizeof(path), "%s/%d.status", argument, (int)getpid());
 	snprintf(temporary, sizeof(temporary), "%s.tmp", path);
@@ -306,7 +308,7 @@ main(int argc, char **argv) {
 		if (poll(&in, 1, 2) > 0 && read(0, &byte, 1) <= 0) {
 			break;
 		}
-		if (strcmp(mode, "directory") == 0) {
+		if (strcmp(mode, "directory") == 0 || strcmp(mode, "distrustful") == 0) {
 			look_at_dir();
 		} else if (!is_idle) {
 			box->heartbeats++;

@@ -95,6 +95,11 @@ ctl stop "$pid" --ctl-dir "$W/none"
 gives 5 "no such directory"
 is "$(find ctl -name '.*' -type f; ls ctl | grep cmd)" "" "no command is left"
 end
+fake distrustful "$W/ctl"
+ctl start "$pid" --ctl-dir "$W/ctl"
+gives 6 "a command that the library does not trust"
+has "$err" "not a file to trust" "and why"
+end
 fake idle
 ctl stop "$pid" --ctl-dir "$W/ctl" --wait 300ms
 gives 7 "control directory that nobody reads"
