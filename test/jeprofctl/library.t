@@ -10,7 +10,23 @@ cat >work.c <<'C'
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+/* clone and clone3 fail from here on */
+static void
+forbid_threads(void) {
+	struct sock_filter f[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+	    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 1, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1),
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+	struct sock_fprog program = {5, f};
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
 static void *kept[4096];
 __attribute__((noinline)) void *
 the_place(size_t size) {
@@ -30,6 +46,9 @@ main(int argc, char **argv) {
 		return 0;
 	}
 	is_busy = is_busy || strcmp(argv[1], "fork") == 0;
+	if (argc > 2) {
+		strcmp(argv[2], "undumpable") == 0 ? (void)prctl(PR_SET_DUMPABLE, 0) : forbid_threads();
+	}
 	printf("ready %d\n", (int)getpid());
 	fflush(stdout);
 	for (unsigned i = 0; poll(&in, 1, is_busy ? 1 : timeout) == 0 || read(0, &byte, 1) > 0; i++) {
@@ -91,6 +110,19 @@ ok $? "bears the kind of a session" "$out"
 has "$(cat text)" "the_place" "and names the function that allocates"
 ctl start "$pid" --metric moon
 gives 2 "bad options"
+many=
+for i in 1 2 3 4 5 6 7 8; do
+	"$CTL" start "$pid" -q --wait 20s --prefix "$W/many" >"many.$i" 2>&1 9>&- &
+	many="$many $!"
+done
+codes=
+for m in $many; do
+	wait "$m"
+	codes="$codes$?
+"
+done
+is "$(printf %s "$codes" | sort | tr -d "\n")" 04444444 "eight starters at once: one wins, seven are told"
+ctl stop "$pid" -q
 ctl start "$pid" -d 200ms --prefix "$W/short"
 gives 0 "start -d"
 [ -s "$out" ]
@@ -126,4 +158,122 @@ gives 0 "a forked child: start"
 ctl stop "$child" -q
 has "$out" "child.$child." "its profile bears its own pid"
 end
+
+# session NAME [ARGUMENT...]: a whole session of the process started last
+session() {
+	what=$1
+	shift
+	ctl start "$pid" -q "$@"
+	gives 0 "$what: start"
+	ctl stop "$pid" -q
+	gives 0 "$what: stop"
+	[ -s "$out" ]
+	ok $? "$what: the profile opens here" "$out"
+}
+
+fake busy no-clone
+session "clone is forbidden" --prefix "$W/seccomp" --every 1h
+end
+LAUNCH="env LD_PRELOAD=$LIB MALLOC_CONF=prof_thread:false"
+fake busy
+session "without the profiler's thread" --prefix "$W/threadless"
+end
+mkdir -m 755 ctl
+LAUNCH="env LD_PRELOAD=$LIB MALLOC_CONF=prof_ctl_dir:$W/ctl,prof_prefix:$W/ctl/p"
+fake busy
+ctl start "$pid" -q --ctl-dir "$W/ctl" --wait 10s
+gives 0 "control directory: start"
+ctl start "$pid" -q --ctl-dir "$W/ctl" --wait 10s
+gives 4 "control directory: start again"
+ctl stop "$pid" -q --ctl-dir "$W/ctl" --wait 10s
+gives 0 "control directory: stop"
+[ -s "$out" ]
+ok $? "control directory: the profile" "$out"
+end
+LAUNCH=
+ARCHIVE=$BUILD/lib/libjemalloc.a
+if [ -e "$ARCHIVE" ]; then
+	for flags in "" "-static" "-static -s" "-no-pie -Wl,--gc-sections"; do
+		# shellcheck disable=SC2086
+		$CC -std=gnu11 -O1 -w -fno-builtin $flags -o linked work.c "$ARCHIVE" -pthread -ldl >cc.out 2>&1 || {
+			skip "cannot link $flags"
+			continue
+		}
+		PROGRAM=$W/linked
+		fake busy
+		session "the archive, flags '$flags'" --prefix "$W/linked"
+		end
+	done
+	unset PROGRAM
+else
+	skip "no static library"
+fi
+if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
+	chmod 755 "$W" "$NAME"
+	nobody="setpriv --reuid=65534 --regid=65534 --clear-groups"
+	cp "$LIB" lib.so
+	chmod 755 lib.so
+	cat >jail <<'S'
+#!/bin/sh
+[ -n "$2" ] && { mount -t tmpfs none "$2" || exit 1; }
+LD_PRELOAD=$1 exec "$3" busy
+S
+	chmod 755 jail
+	mkdir private
+	if unshare -m true 2>/dev/null; then
+		PROGRAM=
+		LAUNCH="unshare -m $W/jail $LIB $W/private"
+		PROGRAM=$W/$NAME
+		fake
+		ctl start "$pid" -q --prefix "$W/private/p"
+		gives 0 "mount namespace: start"
+		ctl stop "$pid" -q
+		gives 0 "mount namespace: stop"
+		has "$out" "/proc/$pid/root$W/private/p" "mount namespace: path"
+		[ -s "$out" ]
+		ok $? "mount namespace: which opens" "$out"
+		end
+	fi
+	LAUNCH="$nobody env LD_PRELOAD=$W/lib.so MALLOC_CONF=prof_ctl_fd:true"
+	PROGRAM=$W/$NAME
+	fake busy
+	: >closed
+	chmod 000 closed
+	printf '#!/bin/sh\nmount --bind %s/closed /proc/%s/mem || exit 99\nexec %s "$@"\n' "$W" "$pid" "$nobody" >outside
+	chmod 755 outside
+	mkdir -m 777 open
+	AS="unshare -m $W/outside"
+	ctl status "$pid" --json
+	if [ "$code" -ne 99 ]; then
+		gives 0 "no right to attach, prof_ctl_fd"
+		has "$out" "mailbox (memfd)" "and said"
+		session "no right to attach, prof_ctl_fd" --prefix "$W/open/p"
+	else
+		skip "cannot mount over /proc/PID/mem"
+	fi
+	AS=
+	end
+	LAUNCH="$nobody env LD_PRELOAD=$W/lib.so"
+	fake busy undumpable
+	AS=$nobody
+	ctl start "$pid"
+	gives 5 "a program that is not dumpable"
+	has "$err" "not dumpable" "and why"
+	AS=
+	end
+	cp lib.so "$(basename "$LIB")"
+	$CC -std=gnu11 -O1 -w -fno-builtin -o suid work.c -Wl,--no-as-needed "$LIB" -Wl,-rpath,"$W"
+	chmod 4755 suid
+	LAUNCH=$nobody
+	PROGRAM=$W/suid
+	fake busy
+	if [ "$(awk '/^Uid:/ { print $3 }' "/proc/$pid/status")" = 0 ]; then
+		ctl start "$pid" --wait 500ms
+		gives 5 "a set-user-id program keeps its mailbox closed"
+		has "$err" "closed" "and it is said"
+	else
+		skip "set-user-id has no effect here"
+	fi
+	end
+fi
 done_testing
