@@ -1639,10 +1639,10 @@ put_status_value(const char *key, const char *value) {
 	char buf[40];
 	uint64_t number = is_number(value) ? strtoull(value, NULL, 10) : 0;
 	if (strcmp(key, "start_time_ns") == 0) {
-		printf("%-25s %s\n", "since", number != 0 ? time_text(number, buf) : "-");
+		printf("%-27s %s\n", "since", number != 0 ? time_text(number, buf) : "-");
 		return;
 	}
-	printf("%-25s ", key);
+	printf("%-27s ", key);
 	put_plain(value[0] != '\0' ? value : "-");
 	for (int i = 0; sizes[i] != NULL; i++) {
 		if (strcmp(sizes[i], key) == 0 && number >= 1024) {
@@ -1710,12 +1710,11 @@ verb_status(process_t *p) {
 		puts("}");
 		return EXIT_DONE;
 	}
-	char state[32] = "", prose[64];
+	char state[32] = "";
 	answer_value(r.text, "state", state, sizeof(state));
-	snprintf(prose, sizeof(prose), "%d", p->pid);
-	printf("%-25s %d ", "process", p->pid);
+	printf("%-27s %d ", "process", p->pid);
 	put_plain(p->name);
-	printf("\n%-25s %s\n", "way", ways[p->way]);
+	printf("\n%-27s %s\n", "way", ways[p->way]);
 	put_status(p, r.text);
 	hint("next: jeprofctl %s %d\n", strcmp(state, "idle") == 0 ? "start" : "dump", p->pid);
 	return EXIT_DONE;

@@ -45,7 +45,7 @@ gives 1 "dump fails"
 has "$err" "cannot write /no/such/dir/x (No such file" "and why"
 ctl status "$NAME"
 gives 0 "status by name"
-has "$out" "sample_interval           524288 (512K)" "a size"
+has "$out" "sample_interval             524288 (512K)" "a size"
 has "$out" 'a "quoted" ?[31mtext' "control characters do not reach the terminal"
 ctl status "$pid" --json
 has "$out" "\"last_dump\":\"$W/named.heap\",\"last_error\":\"a \\\"quoted\\\" \\u001b[31mtext\"" "--json quotes"
@@ -100,7 +100,7 @@ $CC -std=gnu11 -O1 -w -I"$SRC/src" -o fuzz "$SRC/test/jeprofctl/fuzz.c"
 runs "rubbish in the mailbox" ./fuzz "$pid" 1
 ctl status "$pid"
 gives 0 "and it still answers"
-has "$out" "session                   3" "nothing was started by it"
+has "$out" "session                     3" "nothing was started by it"
 
 # many at once
 many=
