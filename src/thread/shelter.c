@@ -14,6 +14,7 @@
 
 #define SHELTER_BYTES ((size_t)4 << 20)
 #define SHELTER_HEADER ((size_t)16)
+#define SHELTER_LARGE_MAX ((size_t)1 << 40)
 
 HIDDEN atomic_p_t shelter_deferred;
 
@@ -34,27 +35,39 @@ static struct {
 	unsigned n_spares;
 } shelter = {.mtx = MUTEX_INITIALIZER("shelter", WITNESS_RANK_OMIT)};
 
-/* A new region; ENOMEM also if its addresses need a new leaf of the page map, whose lock is taboo. */
-static int
-shelter_make_locked(bool is_gate_closed) {
+/*
+ * A new region of whole pages; NULL also if its addresses need a new leaf of the page map, whose lock
+ * is taboo at the closed gate.
+ */
+static char *
+shelter_region_locked(size_t bytes, bool is_gate_closed) {
 	edata_t *e = shelter.n_spares == 0 ? NULL : shelter.spares[shelter.n_spares - 1];
 	bool commit = true;
-	char *p = e == NULL ? NULL : pages_map(NULL, SHELTER_BYTES, PAGE, &commit);
+	char *p = e == NULL ? NULL : pages_map(NULL, bytes, PAGE, &commit);
 	if (p == NULL) {
-		return ENOMEM;
+		return NULL;
 	}
-	bool is_mapped = is_gate_closed ? emap_has_leaves(p, SHELTER_BYTES)
-	    : emap_reserve(p, SHELTER_BYTES) == 0;
+	bool is_mapped = is_gate_closed ? emap_has_leaves(p, bytes) : emap_reserve(p, bytes) == 0;
 	if (!is_mapped) {
-		pages_unmap(p, SHELTER_BYTES);
-		return ENOMEM;
+		pages_unmap(p, bytes);
+		return NULL;
 	}
 	shelter.n_spares--;
-	edata_init(e, p, SHELTER_BYTES, true, true);
+	edata_init(e, p, bytes, true, true);
 	e->state = extent_state_shelter;
 	e->is_slab = true; /* every granule of it is to be found */
 	emap_set_slab(e);
-	arena_mark_slow_sized_free(p, SHELTER_BYTES);
+	arena_mark_slow_sized_free(p, bytes);
+	return p;
+}
+
+/* 0 or ENOMEM. */
+static int
+shelter_make_locked(bool is_gate_closed) {
+	char *p = shelter_region_locked(SHELTER_BYTES, is_gate_closed);
+	if (p == NULL) {
+		return ENOMEM;
+	}
 	shelter.cursor = p;
 	shelter.end = p + SHELTER_BYTES;
 	return 0;
@@ -125,12 +138,30 @@ shelter_reuse_locked(unsigned c, size_t size) {
 	return memset(p, 0, size);
 }
 
+/* A region for one object. */
+static void *
+shelter_malloc_large(size_t size, size_t alignment) {
+	if (size > SHELTER_LARGE_MAX || alignment > SHELTER_LARGE_MAX) {
+		return NULL;
+	}
+	mutex_lock(&shelter.mtx);
+	char *p = shelter_region_locked(PAGE_CEILING(size + alignment + SHELTER_HEADER), true);
+	mutex_unlock(&shelter.mtx);
+	if (p == NULL) {
+		return NULL;
+	}
+	uintptr_t at = align_up((uintptr_t)p + SHELTER_HEADER, alignment);
+	((size_t *)at)[-2] = size;
+	return (void *)at;
+}
+
 void *
 shelter_malloc(size_t size, size_t alignment) {
 	unsigned c = shelter_class(max_zu(size, 1));
-	if (size > SHELTER_BYTES / 2 || alignment > SHELTER_BYTES / 4 || c >= SHELTER_NCLASSES) {
-		return NULL;
+	if (size > SHELTER_BYTES / 2 || alignment > SHELTER_BYTES / 4) {
+		return shelter_malloc_large(size, max_zu(alignment, 16));
 	}
+	assert(c < SHELTER_NCLASSES);
 	size = (size_t)1 << (c + SHELTER_LG_MIN);
 	mutex_lock(&shelter.mtx);
 	void *p = alignment <= 16 ? shelter_reuse_locked(c, size) : NULL;
@@ -144,9 +175,31 @@ shelter_malloc(size_t size, size_t alignment) {
 	return p;
 }
 
+/* A large object's region goes back to the system, its descriptor to the spares. */
+static void
+shelter_free_large(const char *ptr) {
+	edata_t *e = emap_edata(ptr);
+	e->state = extent_state_active;
+	emap_clear_slab_interior(e);
+	emap_clear_boundary(e);
+	if (pages_unmap(e->addr, e->size) != 0) {
+		return; /* lost, but nobody's */
+	}
+	mutex_lock(&shelter.mtx);
+	if (shelter.n_spares < SHELTER_NSPARES) {
+		shelter.spares[shelter.n_spares++] = e;
+	}
+	mutex_unlock(&shelter.mtx);
+}
+
 void
 shelter_free(void *ptr) {
-	unsigned c = shelter_class(shelter_usize(ptr));
+	size_t size = shelter_usize(ptr);
+	unsigned c = shelter_class(max_zu(size, 1));
+	if (c >= SHELTER_NCLASSES || size != (size_t)1 << (c + SHELTER_LG_MIN)) {
+		shelter_free_large(ptr);
+		return;
+	}
 	shelter_piece_t *p = ptr;
 	mutex_lock(&shelter.mtx);
 	p->next = shelter.pieces[c];

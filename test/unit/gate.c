@@ -277,6 +277,7 @@ cookie_write(void *cookie, const char *buf, size_t size) {
 		free(keep(malloc(20000 + i * 1000)));
 	}
 	free(keep(malloc(100)));
+	free(keep(malloc((size_t)5 << 20)));
 	return (ssize_t)size;
 }
 

@@ -93,7 +93,14 @@ test_objects(void) {
 		}
 	}
 	is_uint(bad, 0, "they keep their contents, also when resized");
-	ok(shelter_malloc((size_t)100 << 20, 16) == NULL, "too large for it");
+	char *large = keep(malloc((size_t)100 << 20));
+	ok(is_sheltered(large) && malloc_usable_size(large) >= (size_t)100 << 20, "a large one");
+	large[0] = large[((size_t)100 << 20) - 1] = 7;
+	char *aligned = keep(aligned_alloc((size_t)4 << 20, 100));
+	is_ptr_aligned(aligned, (size_t)4 << 20, "a large alignment");
+	free(large);
+	free(aligned);
+	ok(shelter_malloc(SIZE_MAX, 16) == NULL && shelter_malloc(16, (size_t)1 << 62) == NULL, "too large for it");
 	set_closed(false);
 	for (unsigned i = 0; i < N; i++) {
 		bad += !is_filled(kept[i], (int)(i & 0xff), kept_size[i]);
