@@ -56,8 +56,12 @@ boot_io(void) {
 
 static int
 boot_conf(void) {
+	static bool is_read; /* a second try to boot says nothing twice */
 	sc_boot();
-	conf_boot(&je_malloc_conf, &je_malloc_conf_2_conf_harder);
+	if (!is_read) {
+		is_read = true;
+		conf_boot(&je_malloc_conf, &je_malloc_conf_2_conf_harder);
+	}
 	return 0;
 }
 
@@ -186,6 +190,7 @@ boot_all(struct tls_s *t) {
 	atomic_store_u8(&malloc_boot_state, boot_running, MO_RELEASE);
 	int err = boot_run_core();
 	if (err != 0) {
+		boot.booter = NULL;
 		atomic_store_u8(&malloc_boot_state, boot_failed, MO_RELEASE);
 		return err;
 	}
@@ -209,10 +214,8 @@ malloc_boot_slow(void) {
 	mutex_lock(&boot.mtx);
 	switch (atomic_load_u8(&malloc_boot_state, MO_ACQUIRE)) {
 	case boot_none:
+	case boot_failed: /* there was no memory then; there may be now */
 		err = boot_all(t);
-		break;
-	case boot_failed:
-		err = ENOMEM;
 		break;
 	default:
 		break;

@@ -146,7 +146,9 @@ base_delete(base_t *base) {
 
 int
 base_boot(void) {
-	b0 = base_new(NULL);
+	if (b0 == NULL) {
+		b0 = base_new(NULL);
+	}
 	return b0 == NULL ? ENOMEM : 0;
 }
 
