@@ -10,7 +10,7 @@
 #ifndef CONF_H
 #define CONF_H
 
-#include "util/compiler.h"
+#include "conf_range.h"
 
 typedef enum {
 	CONF_SOURCE_BUILD,
@@ -20,9 +20,6 @@ typedef enum {
 	CONF_SOURCE_HARDER,
 	CONF_NSOURCES
 } conf_source_t;
-
-extern bool opt_confirm_conf;
-extern bool opt_abort_conf;
 
 /*
  * Parses everything.  global and harder are the addresses of the two public variables; they are kept,
@@ -38,9 +35,5 @@ const char *conf_source_text(conf_source_t source);
  * so tests and others can use it.  Returns the number of errors that abort_conf would count.
  */
 unsigned conf_parse(const char *text);
-
-/* Reads lo-hi:n[|lo-hi:n...] and gives each item to set(); EINVAL at the first item it refuses. */
-typedef int conf_range_set_t(void *ctx, size_t lo, size_t hi, size_t n);
-int conf_parse_ranges(const char *text, size_t len, conf_range_set_t *set, void *ctx);
 
 #endif /* CONF_H */

@@ -28,11 +28,6 @@
 #define STATS_BUF_SIZE ((size_t)64 << 10)
 #define STATS_LINE_MAX 768
 
-bool opt_stats_print = false;
-char opt_stats_print_opts[STATS_OPTS_SIZE] = "";
-int64_t opt_stats_interval = -1;
-char opt_stats_interval_opts[STATS_OPTS_SIZE] = "";
-
 /* What the letters leave. */
 typedef struct {
 	bool json;

@@ -1,0 +1,54 @@
+/* lo-hi:n|lo-hi:n: sizes and a number for each range, plain numbers in any base of C. */
+#include "conf_range.h"
+
+#include "util/fmt.h"
+
+bool opt_confirm_conf = false;
+bool opt_abort_conf = CONFIG_DEBUG;
+
+/* Decimal or marked number inside [*at, stop), moved behind; EINVAL without one. */
+static int
+conf_range_number(const char **at, const char *stop, size_t *out) {
+	char *end;
+	int err;
+	if (*at == stop) {
+		return EINVAL;
+	}
+	*out = (size_t)fmt_parse_uint(*at, &end, 0, &err);
+	if (err != 0 || end > stop) {
+		return EINVAL;
+	}
+	*at = end;
+	return 0;
+}
+
+static int
+conf_range_mark(const char **at, const char *stop, char mark) {
+	if (*at == stop || **at != mark) {
+		return EINVAL;
+	}
+	(*at)++;
+	return 0;
+}
+
+int
+conf_parse_ranges(const char *text, size_t len, conf_range_set_t *set, void *ctx) {
+	const char *at = text;
+	const char *stop = text + len;
+	do {
+		size_t lo, hi, n;
+		if (conf_range_number(&at, stop, &lo) != 0 || conf_range_mark(&at, stop, '-') != 0 ||
+		    conf_range_number(&at, stop, &hi) != 0 || conf_range_mark(&at, stop, ':') != 0 ||
+		    conf_range_number(&at, stop, &n) != 0) {
+			return EINVAL;
+		}
+		if (at != stop && conf_range_mark(&at, stop, '|') != 0) {
+			return EINVAL;
+		}
+		int err = set(ctx, lo, hi, n);
+		if (err != 0) {
+			return err;
+		}
+	} while (at != stop);
+	return 0;
+}

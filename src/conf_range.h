@@ -1,0 +1,17 @@
+/*
+ * What the reader of options and the rooms that own options both need: the two options about reading
+ * itself, and the grammar of ranges.
+ */
+#ifndef CONF_RANGE_H
+#define CONF_RANGE_H
+
+#include "util/compiler.h"
+
+extern bool opt_confirm_conf;
+extern bool opt_abort_conf;
+
+/* Reads lo-hi:n[|lo-hi:n...] and gives each item to set(); EINVAL at the first item it refuses. */
+typedef int conf_range_set_t(void *ctx, size_t lo, size_t hi, size_t n);
+int conf_parse_ranges(const char *text, size_t len, conf_range_set_t *set, void *ctx);
+
+#endif /* CONF_RANGE_H */

@@ -1,0 +1,19 @@
+/*
+ * The options of malloc_stats_print; a file of its own because the table of options names them and
+ * the printer reads that table.
+ */
+#ifndef STATS_OPTS_H
+#define STATS_OPTS_H
+
+#include "util/compiler.h"
+
+/* The letters of the options stats_print_opts and stats_interval_opts, each at most once. */
+#define STATS_PRINT_LETTERS "Jgmdablxeh"
+#define STATS_OPTS_SIZE (sizeof(STATS_PRINT_LETTERS))
+
+extern bool opt_stats_print;
+extern char opt_stats_print_opts[STATS_OPTS_SIZE];
+extern int64_t opt_stats_interval; /* bytes between two prints, -1: never */
+extern char opt_stats_interval_opts[STATS_OPTS_SIZE];
+
+#endif /* STATS_OPTS_H */
