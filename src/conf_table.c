@@ -15,6 +15,10 @@
 #include "os/mutex.h"
 #include "os/pages.h"
 #include "prof.h"
+#include "prof_control.h"
+#include "prof_ctl_dir.h"
+#include "prof_keep.h"
+#include "prof_session.h"
 #include "stats_opts.h"
 #include "thread/tcache.h"
 #include "util/fmt.h"
@@ -119,6 +123,25 @@ parse_prof_unwind(const conf_row_t *row, const char *value, size_t len) {
 	return conf_store(row, value, len);
 }
 
+static int
+parse_prof_more(const conf_row_t *row, const char *value, size_t len) {
+	opt_prof_more = true;
+	return conf_store(row, value, len);
+}
+
+/* A limit that was given holds for all automatic dumps. */
+static int
+parse_dump_limit(const conf_row_t *row, const char *value, size_t len) {
+	int err = parse_prof_more(row, value, len);
+	opt_prof_dump_limited |= err == 0;
+	return err;
+}
+
+static int
+parse_prof_ctl_dir(const conf_row_t *row, const char *value, size_t len) {
+	return len > 0 && value[0] != '/' ? EINVAL : parse_prof_more(row, value, len);
+}
+
 /* ------------------------------------------------------------------ rows */
 
 #define SHOWN CONF_SHOWN
@@ -136,6 +159,16 @@ parse_prof_unwind(const conf_row_t *row, const char *value, size_t len) {
 	    .help = text}
 #define ABSENT(k, feat, fl) \
 	{.key = #k, .type = CONF_CUSTOM, .feature = (feat), .flags = (fl)}
+#define THRESHOLD_FLAGS (SHOWN | CONF_SUFFIX | CONF_STRICT)
+#define THRESHOLD(k, t, text) \
+	{.key = "prof_threshold_" #k, .addr = &opt_prof_thresholds[prof_threshold_##k], .type = (t), \
+	    .max = INT64_MAX, .feature = PROF, .flags = THRESHOLD_FLAGS, \
+	    .parse = parse_prof_more, \
+	    .live = "prof.threshold." #k, .help = text}
+#define LIMIT(k, fl, text) \
+	{.key = "prof_dump_" #k, .addr = &opt_prof_dump_##k, .type = CONF_U64, .max = INT64_MAX, \
+	    .feature = PROF, .flags = (fl), .parse = parse_dump_limit, .live = "prof.dump_" #k, \
+	    .help = text}
 
 const conf_row_t conf_rows[] = {
 BOOL(confirm_conf, opt_confirm_conf, HERE, SHOWN,
@@ -286,6 +319,36 @@ NUM(prof_dump_mode, CONF_UNSIGNED, opt_prof_dump_mode, 0, 0777, PROF,
 {.key = "prof_unwind", .addr = &opt_prof_unwind, .type = CONF_ENUM, .words = prof_unwind_names,
     .feature = PROF, .flags = SHOWN, .parse = parse_prof_unwind,
     .help = "how stacks are walked: auto, fp, libunwind or libgcc, as far as built in"},
+THRESHOLD(alloc, CONF_U64, "dump after each so many allocated bytes"),
+THRESHOLD(large, CONF_SIZE, "dump after a single request of at least this size"),
+THRESHOLD(highwater, CONF_SIZE, "dump when live memory first reaches this"),
+{.key = "prof_highwater_step", .addr = &opt_prof_thresholds[prof_threshold_highwater_step],
+    .type = CONF_SIZE, .max = INT64_MAX, .feature = PROF, .flags = THRESHOLD_FLAGS,
+    .parse = parse_prof_more, .live = "prof.threshold.highwater_step",
+    .help = "dump again at each rise by this; 0: an eighth of the threshold"},
+{.key = "prof_highwater_metric", .addr = &opt_prof_highwater_metric, .type = CONF_ENUM,
+    .words = prof_metric_names, .feature = PROF, .flags = SHOWN,
+    .parse = parse_prof_more, .live = "prof.threshold.highwater_metric",
+    .help = "what live memory is: allocated, active, resident or rss"},
+{.key = "prof_threshold_time_ms", .addr = &opt_prof_thresholds[prof_threshold_time_ms],
+    .type = CONF_U64, .max = INT64_MAX, .feature = PROF, .flags = SHOWN | CONF_STRICT,
+    .parse = parse_prof_more, .live = "prof.threshold.time_ms", .help = "dump after each so many milliseconds"},
+LIMIT(min_gap_ms, SHOWN | CONF_STRICT, "least time between two dumps of one kind"),
+LIMIT(max_files, SHOWN | CONF_STRICT, "automatic dumps kept at most; 0: all"),
+LIMIT(max_bytes, THRESHOLD_FLAGS, "their bytes kept at most; 0: all"),
+{.key = "prof_dump_keep", .addr = &opt_prof_dump_keep, .type = CONF_ENUM,
+    .words = prof_keep_policy_names, .feature = PROF, .flags = SHOWN, .parse = parse_dump_limit,
+    .live = "prof.dump_keep", .help = "which stay: first_peak_last or newest"},
+{.key = "prof_thread", .addr = &opt_prof_thread, .type = CONF_ENUM,
+    .words = prof_thread_opt_names, .feature = PROF, .flags = SHOWN, .parse = parse_prof_more,
+    .help = "the profiler's own thread: auto (while needed), true or false"},
+WORD(prof_fork, CONF_ENUM, opt_prof_fork, prof_fork_names, PROF, SHOWN,
+    "profiling in a forked child: auto (as configured at start), inherit or idle"),
+{.key = "prof_ctl_fd", .addr = &opt_prof_ctl_fd, .type = CONF_BOOL, .feature = PROF, .flags = SHOWN,
+    .parse = parse_prof_more, .help = "put the mailbox into a memory file, reachable without the right to attach"},
+{.key = "prof_ctl_dir", .addr = opt_prof_ctl_dir, .type = CONF_TEXT, .max = PROF_CTL_DIR_MAX + 1,
+    .feature = PROF, .flags = SHOWN, .parse = parse_prof_ctl_dir,
+    .help = "control directory, absolute: PID.cmd is carried out, PID.status answers"},
 ABSENT(log, CONF_NOT_YET, 0),
 WORD(thp, CONF_ENUM, opt_thp, thp_words, HERE, SHOWN | CONF_PREFIX_WORD,
     "transparent huge pages for the program's memory: default, always or never"),

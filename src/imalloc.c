@@ -8,6 +8,7 @@
 #include "os/malloc_io.h"
 #include "os/nstime.h"
 #include "prof.h"
+#include "prof_trigger.h"
 #include "thread/shelter.h"
 #include "thread/tcache_set.h"
 #include "thread/thread_event.h"
@@ -119,11 +120,28 @@ imalloc_no_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *
 	return a == NULL ? NULL : arena_malloc(a, usize, req->alignment, zero, 1);
 }
 
+/* One large request that the profiler wants to see. */
+ALWAYS_INLINE bool
+imalloc_is_noted(tsd_t *tsd, size_t size) {
+	return config_prof && unlikely(size >= prof_trigger_large_bytes()) && imalloc_may_sample(tsd);
+}
+
+/* Such a request is there; inside the gate. */
+static void
+imalloc_note_large(tsd_t *tsd, size_t size) {
+	if (imalloc_is_noted(tsd, size)) {
+		tsd->tls->inside++;
+		prof_trigger_large(size);
+		tsd->tls->inside--;
+	}
+}
+
 static bool
-imalloc_is_sample(tsd_t *tsd, size_t usize, tcache_t *tc, unsigned slot) {
+imalloc_is_sample(tsd_t *tsd, size_t size, size_t usize, tcache_t *tc, unsigned slot) {
+	bool is_noted = imalloc_is_noted(tsd, size);
 	bool is_due = tc != NULL ? tcache_is_sample_after_count(tsd, tc, slot)
-	    : tsd != NULL && thread_event_is_sample(tsd, usize);
-	return unlikely(is_due) && imalloc_may_sample(tsd);
+	    : tsd != NULL && !is_noted && thread_event_is_sample(tsd, usize);
+	return is_noted || (unlikely(is_due) && imalloc_may_sample(tsd));
 }
 
 /* usize: what the request would have; *usize_got: what the object has. */
@@ -136,7 +154,7 @@ imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
 		tc = NULL;
 	}
 	void *p;
-	if (imalloc_is_sample(tsd, usize, tc, slot)) {
+	if (imalloc_is_sample(tsd, req->size, usize, tc, slot)) {
 		p = imalloc_sample(tsd, req, usize, tc == NULL ? 1 : 0);
 		if (tc != NULL) {
 			(p != NULL ? tcache_took_sample : tcache_uncount)(tsd, tc, slot);
@@ -184,7 +202,12 @@ imalloc_in_gate(struct tls_s *t, const imalloc_req_t *req) {
 	void *p = imalloc_body(tsd, req, usize);
 	assert(p == NULL || iusize(p) >= usize);
 	assert(req->alignment == 0 || ((uintptr_t)p & (req->alignment - 1)) == 0);
-	return p == NULL ? NULL : imalloc_finish(tsd, req, p, usize);
+	if (unlikely(p == NULL)) {
+		return NULL;
+	}
+	imalloc_finish(tsd, req, p, usize);
+	imalloc_note_large(tsd, req->size);
+	return p;
 }
 
 /* At a closed gate: the shelter, or in the end waiting. */
@@ -415,7 +438,8 @@ iusize(const void *ptr) {
 /* A large object that was resized is a new one to the profiler: it may become a sample where it is. */
 static void
 irealloc_sample_in_place(tsd_t *tsd, void *ptr, size_t usize) {
-	if (likely(!thread_event_is_sample(tsd, usize)) || !imalloc_may_sample(tsd)) {
+	if (!imalloc_is_noted(tsd, usize)
+	    && (likely(!thread_event_is_sample(tsd, usize)) || !imalloc_may_sample(tsd))) {
 		return;
 	}
 	sample_rec_t *rec = arena_large_make_sampled(ptr);
@@ -467,6 +491,7 @@ irealloc_by_moving(tsd_t *tsd, void *ptr, size_t old, const imalloc_req_t *req, 
 	imalloc_finish(tsd, &fresh, p, usize);
 	memcpy(p, ptr, min_zu(old, req->size));
 	ifree_in_gate(tsd, ptr, req->tcache);
+	imalloc_note_large(tsd, req->size);
 	return p;
 }
 
@@ -486,6 +511,9 @@ irealloc_in_gate(struct tls_s *t, void *ptr, const imalloc_req_t *req) {
 	    ((uintptr_t)ptr & (req->alignment - 1)) == 0;
 	if (is_aligned_enough && (usize == old ||
 	    irealloc_is_done_in_place(tsd, ptr, elem, usize, usize, req->zero))) {
+		if (usize > old) {
+			imalloc_note_large(tsd, req->size);
+		}
 		return ptr;
 	}
 	return irealloc_by_moving(tsd, ptr, old, req, usize);
@@ -524,6 +552,7 @@ ixalloc(void *ptr, const imalloc_req_t *req, size_t extra) {
 		gate_exit(t);
 		return elem == 0 ? 0 : shelter_usize(ptr);
 	}
+	size_t old = arena_usize(ptr, elem);
 	size_t most = extra > SC_LARGE_MAXCLASS - min_zu(req->size, SC_LARGE_MAXCLASS)
 	    ? SC_LARGE_MAXCLASS : req->size + extra;
 	imalloc_req_t upper = *req;
@@ -534,6 +563,9 @@ ixalloc(void *ptr, const imalloc_req_t *req, size_t extra) {
 		irealloc_is_done_in_place(tsd, ptr, elem, usize_min, usize_max, req->zero);
 	}
 	size_t usize = arena_usize(ptr, elem);
+	if (usize > old) {
+		imalloc_note_large(tsd, usize);
+	}
 	gate_exit(t);
 	errno = saved;
 	return usize;

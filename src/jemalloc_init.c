@@ -19,6 +19,7 @@
 #include "os/pages.h"
 #include "os/thread.h"
 #include "prof.h"
+#include "prof_control.h"
 #include "stats.h"
 #include "thread/peak.h"
 #include "thread/tcache.h"
@@ -84,6 +85,7 @@ boot_options(void) {
 static thread_event_hook_t *const boot_event_hooks[] = {
 	tcache_heartbeat,
 	peak_heartbeat,
+	config_prof ? prof_control_heartbeat : NULL,
 	config_prof ? prof_heartbeat : NULL,
 	NULL
 };
@@ -92,6 +94,7 @@ static thread_event_hook_t *const boot_event_hooks_with_stats[] = {
 	stats_interval_event,
 	tcache_heartbeat,
 	peak_heartbeat,
+	config_prof ? prof_control_heartbeat : NULL,
 	config_prof ? prof_heartbeat : NULL,
 	NULL
 };
@@ -157,8 +160,11 @@ boot_prof(void) {
 
 static int
 boot_prof_late(void) {
-	if (config_prof && opt_prof) {
-		prof_boot_late();
+	if (config_prof) {
+		prof_boot_exit();
+		if (opt_prof) {
+			prof_boot_late();
+		}
 	}
 	return 0;
 }

@@ -14,22 +14,16 @@
 #include "os/malloc_io.h"
 #include "os/witness.h"
 #include "prof_backtrace.h"
+#include "prof_control.h"
 #include "prof_data.h"
 #include "prof_dump.h"
+#include "prof_keep.h"
 #include "prof_sample.h"
+#include "prof_session.h"
 #include "thread/tsd.h"
 #include "util/assert.h"
 
-static struct {
-	atomic_u64_t interval_bytes; /* since the last interval dump */
-	/* Dumps that came due while another one was written. */
-	atomic_b_t interval_pending;
-	atomic_b_t gdump_pending;
-} prof;
-
 /* ---------------------------------------------------------------- boot */
-
-static void prof_gdump_due(void);
 
 int
 prof_boot_conf(void) {
@@ -50,31 +44,16 @@ prof_boot_conf(void) {
 		memcpy(opt_prof_prefix, "jeprof", sizeof("jeprof"));
 		complaints++;
 	}
+	if (opt_prof_more) {
+		prof_keep_boot();
+		prof_trigger_boot();
+	}
+	prof_control_boot();
 	return complaints;
 }
 
-int
-prof_boot(void) {
-	if (prof_is_booted()) {
-		return 0;
-	}
-	int err = prof_data_boot();
-	if (err != 0) {
-		return err;
-	}
-	if (!opt_prof) {
-		prof_sys_prefix_set(opt_prof_prefix); /* else prof_boot_conf did it */
-	}
-	prof_recent_boot();
-	prof_switch_boot();
-	return 0;
-}
-
 void
-prof_boot_late(void) {
-	if (!prof_is_booted() || prof_switch_is_ready()) {
-		return;
-	}
+prof_boot_exit(void) {
 	struct tls_s *t = tls_get();
 	t->inside++;
 	if ((opt_prof_final || opt_prof_log) && atexit(prof_fdump) != 0) {
@@ -83,13 +62,6 @@ prof_boot_late(void) {
 			abort();
 		}
 	}
-	gate_enter(t);
-	if (opt_prof_log) {
-		prof_log_start(NULL);
-	}
-	prof_sample_rate_set(prof_sample_configured());
-	prof_switch_ready(prof_gdump_due);
-	gate_exit(t);
 	t->inside--;
 }
 
@@ -128,7 +100,9 @@ static void
 sample_record(prof_tdata_t *td, prof_bt_t *bt, const void *ptr, sample_rec_t *rec, size_t req,
     size_t usize) {
 	uint64_t rate = prof_sample_rate();
-	uint64_t weight = prof_weight(usize, rate);
+	/* What is sampled for its size alone stands for itself. */
+	uint64_t weight = unlikely(req >= prof_trigger_large_bytes()) ? PROF_WEIGHT_ONE
+	    : prof_weight(usize, rate);
 	prof_cnt_t *c = prof_data_add(td, bt, rate, usize, weight);
 	if (c == NULL) {
 		return;
@@ -199,55 +173,16 @@ prof_sample_free(tsd_t *tsd, const void *ptr, sample_rec_t *rec, size_t usize) {
 
 /* ---------------------------------------------------------------- automatic dumps */
 
-/* Not written if it cannot be now: then it is due at the next heartbeat of any thread. */
-static void
-prof_auto_dump(prof_kind_t kind, atomic_b_t *pending) {
-	atomic_store_b(pending, false, MO_RELAXED);
-	if (!prof_switch_is_active() || prof_sys_prefix_is_empty()) {
-		return;
-	}
-	witness_assert_lockless();
-	prof_dump_t d = {.kind = kind};
-	if (prof_dump(&d) == EBUSY) {
-		atomic_store_b(pending, true, MO_RELAXED);
-	}
-}
-
-/* pac's hook: no lock is held, and the memory for the dump does not come from there. */
-static void
-prof_gdump_due(void) {
-	prof_auto_dump(prof_kind_gdump, &prof.gdump_pending);
-}
-
-/* Several intervals passed at once give one dump. */
-static bool
-interval_is_over(uint64_t bytes) {
-	uint64_t interval = prof_interval_get();
-	if (interval == 0 || !prof_switch_is_active()) {
-		return false;
-	}
-	uint64_t sum = atomic_fetch_add_u64(&prof.interval_bytes, bytes, MO_RELAXED) + bytes;
-	while (sum >= interval) {
-		if (atomic_cas_weak_u64(&prof.interval_bytes, &sum, sum % interval, MO_RELAXED,
-			MO_RELAXED)) {
-			return true;
-		}
-	}
-	return false;
-}
-
 void
 prof_heartbeat(tsd_t *tsd, uint64_t bytes) {
 	(void)tsd;
-	if (!prof_switch_is_ready()) {
+	struct tls_s *t = tls_get();
+	/* In a handler that interrupted the allocator nothing is written. */
+	if (!prof_switch_is_ready() || unlikely(t->inside > 1 || t->gate_depth > 1)) {
 		return;
 	}
-	if (interval_is_over(bytes) || unlikely(atomic_load_b(&prof.interval_pending, MO_RELAXED))) {
-		prof_auto_dump(prof_kind_interval, &prof.interval_pending);
-	}
-	if (unlikely(atomic_load_b(&prof.gdump_pending, MO_RELAXED))) {
-		prof_auto_dump(prof_kind_gdump, &prof.gdump_pending);
-	}
+	prof_auto_heartbeat(bytes);
+	prof_trigger_heartbeat(bytes);
 	prof_backtrace_upkeep();
 }
 
@@ -270,27 +205,6 @@ prof_fdump(void) {
 	}
 }
 
-int
-prof_mdump(const char *path) {
-	if (!prof_is_booted()) {
-		return ENOENT;
-	}
-	if (path == NULL && prof_sys_prefix_is_empty()) {
-		return EFAULT;
-	}
-	prof_dump_t d = {.kind = prof_kind_manual, .path = path, .may_wait = true, .is_silent = true};
-	int err = prof_dump(&d);
-	switch (err) {
-	case ENOENT: /* all of these mean something else as the answer of a mallctl */
-	case EPERM:
-	case EINVAL:
-	case EAGAIN:
-		return EFAULT;
-	default:
-		return err;
-	}
-}
-
 uint64_t
 prof_dump_errors(void) {
 	return prof_dump_nerrors();
@@ -309,17 +223,25 @@ prof_last_dump(void) {
 /* ---------------------------------------------------------------- fork, locks */
 
 /* Every short lock is free here, by the gate; the long ones are made new. */
-void
-prof_postfork_child(void) {
-	if (!prof_is_booted()) {
-		return;
-	}
+static void
+books_postfork_child(void) {
 	struct tls_s *t = tls_get();
 	prof_dump_postfork_child();
 	prof_recent_postfork_child();
 	prof_log_postfork_child();
 	prof_data_postfork_child(t->tsd != NULL ? t->tsd->prof : NULL);
 	prof_sys_postfork_child();
+	prof_keep_postfork_child();
+	prof_trigger_postfork_child();
+	prof_session_postfork_child();
+}
+
+void
+prof_postfork_child(void) {
+	if (prof_is_booted()) {
+		books_postfork_child();
+	}
+	prof_control_postfork_child();
 }
 
 /* ---------------------------------------------------------------- lock statistics */

@@ -13,10 +13,12 @@
 
 #include "meta/edata.h"
 #include "os/mutex.h"
+#include "prof_auto.h"
 #include "prof_hook.h"
 #include "prof_log.h"
 #include "prof_opt.h"
 #include "prof_recent.h"
+#include "prof_start.h"
 #include "prof_stats.h"
 #include "prof_switch.h"
 #include "prof_thread.h"
@@ -28,14 +30,9 @@
  * prof_leak_error without prof_final.  Returns how many complaints abort_conf should count.
  */
 int prof_boot_conf(void);
-/* Makes the books; called once when opt_prof, later also by whoever starts profiling at run time. */
-int prof_boot(void);
-/*
- * The part of boot that registers with libc (atexit) and starts the log; to be called without any
- * lock, after the allocator can serve.  Does nothing when not booted.
- */
-void prof_boot_late(void);
-/* The final dump and the leak summary; prof_boot_late registers it with atexit. */
+/* Registers the end with libc (atexit): only while the allocator boots, whoever starts the profiler. */
+void prof_boot_exit(void);
+/* The final dump and the leak summary; prof_boot_exit registers it with atexit. */
 void prof_fdump(void);
 void prof_postfork_child(void);
 
@@ -54,8 +51,6 @@ void prof_heartbeat(tsd_t *tsd, uint64_t bytes);
 
 /* --------------------------------------------------------------- dumps */
 
-/* prof.dump: path NULL makes a name of kind m.  0, ENOENT if not booted, else as section "Writing". */
-int prof_mdump(const char *path);
 /* "errno-name path bytes-written" of the last failed dump, "" if none; valid until the thread asks again. */
 const char *prof_last_error(void);
 uint64_t prof_dump_errors(void);

@@ -6,9 +6,6 @@
 
 #include <stdlib.h>
 
-#include "arena/arena_stats.h"
-#include "arena/arenas.h"
-#include "arena/inspect.h"
 #include "meta/freepool.h"
 #include "os/gate.h"
 #include "os/malloc_io.h"
@@ -18,24 +15,22 @@
 #include "os/unwind.h"
 #include "prof_backtrace.h"
 #include "prof_data.h"
+#include "prof_figures.h"
 #include "prof_hook.h"
+#include "prof_keep.h"
 #include "prof_sample.h"
 #include "prof_write.h"
 #include "util/assert.h"
 #include "util/fmt.h"
+
+atomic_u64_t prof_dump_session_id;
+atomic_u64_t prof_dump_session_begin_ns;
 
 /* After this many failed automatic dumps in a row they are tried less and less often. */
 #define FAILS_BEFORE_BACKOFF 3
 #define BACKOFF_MAX_NS (UINT64_C(60) * NSTIME_PER_SEC)
 
 #define MAPS_BUF 8192
-
-typedef struct {
-	uint64_t allocated;
-	uint64_t active;
-	uint64_t resident;
-	uint64_t retained;
-} heap_figures_t;
 
 static struct {
 	mutex_t mtx; /* all below; long, outside the gate; new in a forked child */
@@ -46,13 +41,14 @@ static struct {
 	prof_counts_t printed_counts;
 	uint64_t printed_objs;
 	uint64_t printed_bytes;
-	heap_figures_t figures;
+	prof_figures_t figures;
 	uint64_t now_ns;
 	unsigned fails;          /* automatic dumps, in a row */
 	uint64_t retry_ns;       /* monotonic: no automatic dump before */
 	uint64_t suppressed;
 	char maps[MAPS_BUF];
 	atomic_u64_t nerrors;
+	atomic_u64_t nwritten;
 } dumper = {.mtx = MUTEX_INITIALIZER("prof_dump", WITNESS_RANK_PROF_DUMP)};
 
 /* What came of it, for those who ask: a leaf lock of its own, inside the gate. */
@@ -129,9 +125,10 @@ write_metadata(prof_writer_t *w, const prof_dump_t *d) {
 	meta_dec(w, "pid", (uint64_t)sys_pid());
 	prof_sys_exe(dumper.maps, sizeof(dumper.maps));
 	meta_text(w, "exe", dumper.maps);
-	meta_dec(w, "session", 0);
-	if (d->begin_ns != 0) {
-		meta_stamp(w, "start_time", d->begin_ns);
+	meta_dec(w, "session", atomic_load_u64(&prof_dump_session_id, MO_RELAXED));
+	uint64_t begin_ns = atomic_load_u64(&prof_dump_session_begin_ns, MO_RELAXED);
+	if (begin_ns != 0) {
+		meta_stamp(w, "start_time", begin_ns);
 	}
 	meta_stamp(w, "dump_time", dumper.now_ns);
 	meta_text(w, "kind", prof_kind_name(d->kind));
@@ -149,7 +146,7 @@ write_metadata(prof_writer_t *w, const prof_dump_t *d) {
 	meta_dec(w, "samples", dumper.snap.cur.objs);
 	meta_dec(w, "sites", dumper.snap.nsites);
 	meta_dec(w, "truncated_stacks", prof_backtrace_ncut());
-	meta_dec(w, "suppressed", dumper.suppressed);
+	meta_dec(w, "suppressed", dumper.suppressed + prof_keep_suppressed());
 	meta_dec(w, "dump_errors", prof_dump_nerrors());
 	write_unwinder(w);
 }
@@ -358,26 +355,6 @@ write_profile(prof_writer_t *w, const prof_dump_t *d) {
 
 /* ---------------------------------------------------------------- copying */
 
-static void
-figures_read(heap_figures_t *to) {
-	memset(to, 0, sizeof(*to));
-	arena_stats_t *st = meta_alloc(sizeof(*st));
-	if (st == NULL) {
-		return;
-	}
-	for (unsigned i = 0; i < arenas_narenas_total(); i++) {
-		arena_t *a = arenas_get(i);
-		if (a != NULL) {
-			arena_stats_merge(a, st);
-		}
-	}
-	to->allocated = st->small.allocated + st->large.allocated;
-	to->active = st->pactive << LG_PAGE;
-	to->resident = st->resident;
-	to->retained = st->retained;
-	meta_free(st, sizeof(*st));
-}
-
 /* Inside the gate: everything that takes locks of the allocator. */
 static int
 dump_copy(void) {
@@ -386,7 +363,7 @@ dump_copy(void) {
 	dumper.file.fd = -1;
 	int err = prof_writer_init(&dumper.writer, &dumper.file);
 	if (err == 0) {
-		figures_read(&dumper.figures);
+		prof_figures_read(&dumper.figures);
 		err = prof_snap_take(&dumper.snap);
 	}
 	if (err != 0) {
@@ -469,16 +446,22 @@ outcome(const prof_dump_t *d, int err, bool was_open) {
 		known.last_err = err;
 		known.last_written = dumper.file.written;
 	}
-	path_remember(err != 0 ? known.last_failed : known.last_path, dumper.file.path);
+	if (err != 0 || d->sink == NULL) {
+		path_remember(err != 0 ? known.last_failed : known.last_path, dumper.file.path);
+	}
 	mutex_unlock(&known.mtx);
 	gate_exit(t);
 	if (err != 0) {
 		outcome_bad(d, err, was_open);
 		return;
 	}
+	atomic_fetch_add_u64(&dumper.nwritten, 1, MO_RELAXED);
 	if (is_automatic(d)) {
 		dumper.fails = 0;
 		dumper.retry_ns = 0;
+	}
+	if (d->path == NULL && prof_keep_governs(d->kind)) {
+		prof_keep_written(dumper.file.path, dumper.file.written, dumper.figures.allocated);
 	}
 }
 
@@ -504,12 +487,13 @@ static int
 dump_write(prof_dump_t *d) {
 	prof_name_t name = {
 		.kind = d->kind,
-		.kseq = d->path != NULL || d->kind == prof_kind_final ? 0
+		.kseq = d->path != NULL || d->sink != NULL || d->kind == prof_kind_final ? 0
 		    : prof_sys_kseq_next(d->kind),
 		.begin_ns = d->begin_ns != 0 ? d->begin_ns : dumper.now_ns,
 		.end_ns = d->begin_ns != 0 ? dumper.now_ns : 0,
 	};
-	bool was_open = prof_file_open(&dumper.file, d->path, &name) == 0;
+	bool was_open = (d->sink != NULL ? prof_file_open_sink(&dumper.file, d->sink)
+	    : prof_file_open(&dumper.file, d->path, &name)) == 0;
 	if (was_open) {
 		write_profile(&dumper.writer, d);
 		prof_writer_flush(&dumper.writer);
@@ -568,6 +552,16 @@ prof_dump(prof_dump_t *d) {
 	gate_reenter(t, depth);
 	errno = saved;
 	return err;
+}
+
+uint64_t
+prof_dump_nwritten(void) {
+	return atomic_load_u64(&dumper.nwritten, MO_RELAXED);
+}
+
+bool
+prof_dump_is_mine(void) {
+	return mutex_is_owner(&dumper.mtx);
 }
 
 uint64_t

@@ -15,6 +15,7 @@
 typedef struct {
 	prof_kind_t kind;
 	const char *path;        /* explicit; NULL: a name of kind */
+	prof_sink_t *sink;       /* not to a file but there; NULL: to a file */
 	bool may_wait;           /* for another dump to end */
 	bool is_silent;          /* no message about a failure: the caller gets the errno */
 	const char *metric;      /* what set it off, NULL: nothing to tell */
@@ -27,6 +28,13 @@ typedef struct {
 /* 0 or the errno of the call that failed; EBUSY when another dump runs and may_wait is false. */
 int prof_dump(prof_dump_t *d);
 
+/* The calling thread is writing a profile: it is in the program's dump hook. */
+bool prof_dump_is_mine(void);
+/* Of the session that runs, or the last one; 0: none yet.  Set by prof_session, for the metadata. */
+extern atomic_u64_t prof_dump_session_id;
+extern atomic_u64_t prof_dump_session_begin_ns;
+
+uint64_t prof_dump_nwritten(void);
 uint64_t prof_dump_nerrors(void);
 /* Copies; an empty text if there is none. */
 void prof_dump_last_error(char *buf, size_t size);

@@ -50,6 +50,11 @@ typedef enum {
 extern prof_unwind_t opt_prof_unwind;
 extern const char *const prof_unwind_names[];	/* as the enum, then NULL */
 
+/* One of the options of prof_keep, prof_trigger or prof_control was given: they are looked at. */
+extern bool opt_prof_more;
+/* The mailbox is open; here, beside what boot touches anyway. */
+extern bool prof_mailbox_is_open;
+
 /* Set by the top floor from abort:true: a failed automatic dump ends the program. */
 extern bool prof_abort;
 

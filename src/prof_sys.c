@@ -103,6 +103,15 @@ prof_sys_prefix_set(const char *prefix) {
 	return 0;
 }
 
+void
+prof_sys_prefix_get(char *buf, size_t size) {
+	mutex_lock(&names.mtx);
+	size_t len = strnlen(names.prefix, size - 1);
+	memcpy(buf, names.prefix, len);
+	buf[len] = '\0';
+	mutex_unlock(&names.mtx);
+}
+
 bool
 prof_sys_prefix_is_empty(void) {
 	return __atomic_load_n(&names.prefix[0], MO_RELAXED) == '\0';
@@ -314,15 +323,31 @@ path_copy(prof_file_t *f, const char *path) {
 	return len == 0 ? ENOENT : 0;
 }
 
-int
-prof_file_open(prof_file_t *f, const char *path, const prof_name_t *name) {
+static void
+file_init(prof_file_t *f) {
 	f->fd = -1;
+	f->err = 0;
 	f->has_temp = false;
 	f->may_block = false;
 	f->written = 0;
+	f->sink = NULL;
+	signals_block(f);
+}
+
+int
+prof_file_open_sink(prof_file_t *f, prof_sink_t *sink) {
+	file_init(f);
+	f->is_explicit = true;
+	f->sink = sink;
+	memcpy(f->path, "-", 2);
+	return 0;
+}
+
+int
+prof_file_open(prof_file_t *f, const char *path, const prof_name_t *name) {
+	file_init(f);
 	f->is_explicit = path != NULL;
 	f->name = *name;
-	signals_block(f);
 	f->err = path != NULL ? path_copy(f, path)
 	    : prof_dump_filename(f->path, sizeof(f->path), name);
 	if (f->err == 0) {
@@ -349,6 +374,11 @@ pipe_wait(int fd) {
 
 void
 prof_file_write(prof_file_t *f, const void *data, size_t len) {
+	if (f->sink != NULL) {
+		f->err = f->err != 0 ? f->err : f->sink(data, len);
+		f->written += f->err == 0 ? len : 0;
+		return;
+	}
 	const char *at = data;
 	while (len > 0 && f->err == 0) {
 		ssize_t n = sys_write(f->fd, at, len);

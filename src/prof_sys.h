@@ -34,6 +34,8 @@ const char *prof_kind_name(prof_kind_t kind);
 
 /* Resolves a relative prefix now and keeps it. EINVAL: too long for any name. "" is kept as it is. */
 int prof_sys_prefix_set(const char *prefix);
+/* Copies; what prof_sys_prefix_set() takes back. size: PROF_PREFIX_MAX + 1. */
+void prof_sys_prefix_get(char *buf, size_t size);
 bool prof_sys_prefix_is_empty(void);
 
 /* What a name is made of besides prefix, pid and sequence number. */
@@ -51,12 +53,16 @@ uint64_t prof_sys_kseq_next(prof_kind_t kind);
  */
 int prof_dump_filename(char *buf, size_t size, const prof_name_t *name);
 
+/* Takes what would go to a file: 0 or errno. */
+typedef int prof_sink_t(const void *data, size_t len);
+
 typedef struct {
 	int fd;             /* -1: not open */
 	int err;            /* first error; nothing is written after it */
 	bool is_explicit;   /* path was given: an older file of that name is replaced */
 	bool has_temp;
 	bool may_block;     /* a pipe or such: wait for it a bounded time */
+	prof_sink_t *sink;  /* instead of fd */
 	uint64_t written;
 	prof_name_t name;
 	sigset_t old_mask;
@@ -70,6 +76,7 @@ typedef struct {
  * path NULL: a name made from `name`.  0 or errno, also in f->err.
  */
 int prof_file_open(prof_file_t *f, const char *path, const prof_name_t *name);
+int prof_file_open_sink(prof_file_t *f, prof_sink_t *sink);
 void prof_file_write(prof_file_t *f, const void *data, size_t len);
 /* Gives the file its name, or removes it if anything failed: 0 or the first errno. */
 int prof_file_close(prof_file_t *f);

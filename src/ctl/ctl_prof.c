@@ -1,9 +1,11 @@
 /*
- * prof.*: the profiler's switches, dumps and log, by what prof.h offers.
+ * prof.*: the profiler's switches, dumps, log, sessions and thresholds, by what its headers offer.
  */
 #include "ctl/ctl_rooms.h"
 #include "meta/sc.h"
 #include "prof.h"
+#include "prof_keep.h"
+#include "prof_session.h"
 
 /* ------------------------------------------------------------------ switches */
 
@@ -147,6 +149,198 @@ get_dump_errors(const ctl_call_t *call, ctl_value_t *out) {
 	return 0;
 }
 
+/* ------------------------------------------------------------------ prof.session */
+
+static int
+set_session_start(const ctl_call_t *call, const void *in) {
+	(void)call;
+	return prof_session_start(read_text(in), NULL);
+}
+
+static int
+set_session_stop(const ctl_call_t *call, const void *in) {
+	(void)call;
+	uint64_t id = 0;
+	if (in != NULL) {
+		memcpy(&id, in, sizeof(id));
+		if (id == 0) {
+			return EINVAL; /* no session has this number */
+		}
+	}
+	return prof_session_stop(id);
+}
+
+static int
+get_session_active(const ctl_call_t *call, ctl_value_t *out) {
+	(void)call;
+	out->b = prof_session_is_active();
+	return 0;
+}
+
+static int
+get_session_id(const ctl_call_t *call, ctl_value_t *out) {
+	(void)call;
+	out->u64 = prof_session_id();
+	return 0;
+}
+
+static int
+get_session_start_time(const ctl_call_t *call, ctl_value_t *out) {
+	(void)call;
+	out->u64 = prof_session_start_ns();
+	return 0;
+}
+
+static int
+get_session_last_dump(const ctl_call_t *call, ctl_value_t *out) {
+	(void)call;
+	out->s = prof_last_dump();
+	return 0;
+}
+
+static int
+get_session_rejected(const ctl_call_t *call, ctl_value_t *out) {
+	(void)call;
+	out->u64 = prof_session_rejected();
+	return 0;
+}
+
+static const ctl_node_t session_nodes[] = {
+	CTL_NODE_W("start", CTL_STRING, set_session_start, CTL_IF_PROF | CTL_NULL_NEW | CTL_OUTSIDE),
+	CTL_NODE_W("stop", CTL_U64, set_session_stop, CTL_IF_PROF | CTL_NULL_NEW | CTL_OUTSIDE),
+	CTL_NODE_R("active", CTL_BOOL, get_session_active, CTL_IF_PROF),
+	CTL_NODE_R("id", CTL_U64, get_session_id, CTL_IF_PROF),
+	CTL_NODE_R("start_time_ns", CTL_U64, get_session_start_time, CTL_IF_PROF),
+	CTL_NODE_R("last_dump", CTL_STRING, get_session_last_dump, CTL_IF_PROF),
+	CTL_NODE_R("rejected", CTL_U64, get_session_rejected, CTL_IF_PROF),
+};
+
+/* ------------------------------------------------------------------ prof.threshold */
+
+/* The position in the directory is the threshold. */
+static int
+get_threshold(const ctl_call_t *call, ctl_value_t *out) {
+	out->u64 = prof_threshold_get((prof_threshold_t)call->mib[2]);
+	return 0;
+}
+
+static int
+set_threshold(const ctl_call_t *call, const void *in) {
+	uint64_t value;
+	memcpy(&value, in, sizeof(value));
+	prof_threshold_set((prof_threshold_t)call->mib[2], value);
+	return 0;
+}
+
+static int
+get_metric(const ctl_call_t *call, ctl_value_t *out) {
+	(void)call;
+	out->s = prof_metric_names[prof_threshold_metric_get()];
+	return 0;
+}
+
+static int
+set_metric(const ctl_call_t *call, const void *in) {
+	(void)call;
+	prof_metric_t metric;
+	const char *name = read_text(in);
+	int err = name == NULL ? EINVAL : prof_metric_by_name(name, strlen(name), &metric);
+	if (err == 0) {
+		prof_threshold_metric_set(metric);
+	}
+	return err;
+}
+
+static int
+act_rearm(const ctl_call_t *call, const void *in) {
+	(void)call;
+	(void)in;
+	prof_trigger_rearm();
+	return 0;
+}
+
+#define THRESHOLD_NODE(i, n, t) \
+	[i] = CTL_NODE_RW(n, t, get_threshold, set_threshold, CTL_IF_PROF | CTL_OUTSIDE)
+
+static const ctl_node_t threshold_nodes[] = {
+	THRESHOLD_NODE(prof_threshold_alloc, "alloc", CTL_U64),
+	THRESHOLD_NODE(prof_threshold_large, "large", CTL_SIZE),
+	THRESHOLD_NODE(prof_threshold_highwater, "highwater", CTL_SIZE),
+	THRESHOLD_NODE(prof_threshold_highwater_step, "highwater_step", CTL_SIZE),
+	THRESHOLD_NODE(prof_threshold_time_ms, "time_ms", CTL_U64),
+	CTL_NODE_RW("highwater_metric", CTL_STRING, get_metric, set_metric, CTL_IF_PROF),
+	CTL_NODE_ACT("rearm", act_rearm, CTL_IF_PROF),
+};
+
+/* ------------------------------------------------------------------ storm guard */
+
+static int
+get_suppressed(const ctl_call_t *call, ctl_value_t *out) {
+	(void)call;
+	out->u64 = prof_keep_suppressed();
+	return 0;
+}
+
+static int
+limit_set(prof_keep_limit_t limit, const void *in) {
+	uint64_t value;
+	memcpy(&value, in, sizeof(value));
+	prof_keep_set(limit, value);
+	return 0;
+}
+
+static int
+get_min_gap(const ctl_call_t *call, ctl_value_t *out) {
+	(void)call;
+	out->u64 = prof_keep_get(prof_keep_min_gap_ms);
+	return 0;
+}
+
+static int
+set_min_gap(const ctl_call_t *call, const void *in) {
+	(void)call;
+	return limit_set(prof_keep_min_gap_ms, in);
+}
+
+static int
+get_max_files(const ctl_call_t *call, ctl_value_t *out) {
+	(void)call;
+	out->u64 = prof_keep_get(prof_keep_max_files);
+	return 0;
+}
+
+static int
+set_max_files(const ctl_call_t *call, const void *in) {
+	(void)call;
+	return limit_set(prof_keep_max_files, in);
+}
+
+static int
+get_max_bytes(const ctl_call_t *call, ctl_value_t *out) {
+	(void)call;
+	out->u64 = prof_keep_get(prof_keep_max_bytes);
+	return 0;
+}
+
+static int
+set_max_bytes(const ctl_call_t *call, const void *in) {
+	(void)call;
+	return limit_set(prof_keep_max_bytes, in);
+}
+
+static int
+get_keep(const ctl_call_t *call, ctl_value_t *out) {
+	(void)call;
+	out->s = prof_keep_policy_get();
+	return 0;
+}
+
+static int
+set_keep(const ctl_call_t *call, const void *in) {
+	(void)call;
+	return prof_keep_policy_set(read_text(in));
+}
+
 /* ------------------------------------------------------------------ prof.stats */
 
 static_assert(sizeof(prof_stats_t) <= sizeof(ctl_value_t), "prof_stats_t is one value");
@@ -230,6 +424,13 @@ static const ctl_node_t prof_nodes[] = {
 	CTL_NODE_RAW("log_stop", raw_log_stop, BOOTED | CTL_OUTSIDE),
 	CTL_NODE_R("last_error", CTL_STRING, get_last_error, PROF),
 	CTL_NODE_R("dump_errors", CTL_U64, get_dump_errors, PROF),
+	CTL_NODE_R("dump_suppressed", CTL_U64, get_suppressed, PROF),
+	CTL_NODE_RW("dump_min_gap_ms", CTL_U64, get_min_gap, set_min_gap, PROF),
+	CTL_NODE_RW("dump_max_files", CTL_U64, get_max_files, set_max_files, PROF),
+	CTL_NODE_RW("dump_max_bytes", CTL_U64, get_max_bytes, set_max_bytes, PROF),
+	CTL_NODE_RW("dump_keep", CTL_STRING, get_keep, set_keep, PROF),
+	CTL_NODE_DIR("session", session_nodes),
+	CTL_NODE_DIR("threshold", threshold_nodes),
 	CTL_NODE_DIR("stats", stats_nodes),
 };
 

@@ -1,0 +1,79 @@
+/* Nothing here holds a lock while it calls out. */
+#include "prof_auto.h"
+
+#include "os/witness.h"
+#include "prof_dump.h"
+#include "prof_switch.h"
+#include "prof_trigger.h"
+#include "util/assert.h"
+
+static struct {
+	atomic_u64_t interval_bytes; /* since the last interval dump */
+	/* Dumps that came due while another one was written. */
+	atomic_b_t interval_pending;
+	atomic_b_t gdump_pending;
+} autos;
+
+/* Not written if it cannot be now: then it is due at the next heartbeat of any thread. */
+static void
+auto_dump(prof_kind_t kind, atomic_b_t *pending) {
+	atomic_store_b(pending, false, MO_RELAXED);
+	witness_assert_lockless();
+	if (prof_trigger_fire(kind, NULL, 0) == EBUSY) {
+		atomic_store_b(pending, true, MO_RELAXED);
+	}
+}
+
+/* pac's hook: no lock is held, and the memory for the dump does not come from there. */
+void
+prof_gdump_due(void) {
+	auto_dump(prof_kind_gdump, &autos.gdump_pending);
+}
+
+/* Several intervals passed at once give one dump. */
+static bool
+interval_is_over(uint64_t bytes) {
+	uint64_t interval = prof_interval_get();
+	if (interval == 0 || !prof_switch_is_active()) {
+		return false;
+	}
+	uint64_t sum = atomic_fetch_add_u64(&autos.interval_bytes, bytes, MO_RELAXED) + bytes;
+	while (sum >= interval) {
+		if (atomic_cas_weak_u64(&autos.interval_bytes, &sum, sum % interval, MO_RELAXED,
+			MO_RELAXED)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+void
+prof_auto_heartbeat(uint64_t bytes) {
+	if (interval_is_over(bytes) || unlikely(atomic_load_b(&autos.interval_pending, MO_RELAXED))) {
+		auto_dump(prof_kind_interval, &autos.interval_pending);
+	}
+	if (unlikely(atomic_load_b(&autos.gdump_pending, MO_RELAXED))) {
+		auto_dump(prof_kind_gdump, &autos.gdump_pending);
+	}
+}
+
+int
+prof_mdump(const char *path) {
+	if (!prof_is_booted()) {
+		return ENOENT;
+	}
+	if (path == NULL && prof_sys_prefix_is_empty()) {
+		return EFAULT;
+	}
+	prof_dump_t d = {.kind = prof_kind_manual, .path = path, .may_wait = true, .is_silent = true};
+	int err = prof_dump(&d);
+	switch (err) {
+	case ENOENT: /* all of these mean something else as the answer of a mallctl */
+	case EPERM:
+	case EINVAL:
+	case EAGAIN:
+		return EFAULT;
+	default:
+		return err;
+	}
+}

@@ -1,0 +1,16 @@
+/*
+ * Dumps of the old kinds: each so many allocated bytes, at a new maximum of mapped memory, by hand.
+ */
+#ifndef PROF_AUTO_H
+#define PROF_AUTO_H
+
+#include "util/compiler.h"
+
+/* At heartbeats, in a place that is safe for a dump. */
+void prof_auto_heartbeat(uint64_t bytes);
+/* pac's hook: no lock is held, and the memory for the dump does not come from there. */
+void prof_gdump_due(void);
+/* prof.dump: path NULL makes a name of kind m.  0, ENOENT if not booted, else as section "Writing". */
+int prof_mdump(const char *path);
+
+#endif /* PROF_AUTO_H */

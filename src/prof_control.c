@@ -1,0 +1,537 @@
+/*
+ * Everything in the block may be written by others at any time: it is read once, copied, and checked;
+ * nothing that the library needs for itself is kept there.
+ */
+#include "prof_control.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "os/gate.h"
+#include "os/malloc_io.h"
+#include "os/nstime.h"
+#include "os/pages.h"
+#include "os/sys.h"
+#include "os/thread.h"
+#include "prof_ctl_dir.h"
+#include "prof_opt.h"
+#include "prof_request.h"
+#include "prof_session.h"
+#include "util/assert.h"
+
+/* How long the thread sleeps at most between two looks. */
+#define ROUND_NS (NSTIME_PER_SEC / 10)
+#define DIR_GAP_NS (NSTIME_PER_SEC / 2)
+/* Rounds without anything to do before the thread ends. */
+#define ROUNDS_IDLE 10
+/* A reader of a stream that takes nothing for this long is given up. */
+#define STREAM_WAIT_NS (5 * NSTIME_PER_SEC)
+#define STREAM_PAUSE_NS 500000
+
+prof_thread_opt_t opt_prof_thread = prof_thread_auto;
+const char *const prof_thread_opt_names[] = {"auto", "true", "false", NULL};
+bool opt_prof_ctl_fd;
+
+static_assert(sizeof(prof_mailbox_block_t) == PROF_MAILBOX_BYTES, "the block is whole pages");
+static_assert(sizeof(prof_mailbox_t) <= PROF_MAILBOX_BYTES, "the mailbox fits");
+static_assert(PROF_MAILBOX_VERSION == 1 && PROF_MAILBOX_BYTES == 65536, "as in the note");
+
+/*
+ * The block has a section of its own, aligned to a page on every machine that this build may run on: so
+ * the alignment costs the others no page.  The note: sizes of name and body, type, name, body (prof_note_t).
+ */
+#if LG_PAGE_FIXED_P
+#define BLOCK_ALIGN "4096"
+#else
+#define BLOCK_ALIGN "65536"
+#endif
+__asm__(".pushsection jemalloc_mailbox, \"aw\", %nobits\n"
+	".balign " BLOCK_ALIGN "\n"
+	".globl prof_mailbox_block\n"
+	".hidden prof_mailbox_block\n"
+	".type prof_mailbox_block, %object\n"
+	".size prof_mailbox_block, 65536\n"
+	"prof_mailbox_block: .zero 65536\n"
+	".popsection\n"
+	".pushsection .note.jemalloc, \"a\", %note\n"
+	".balign 4\n"
+	".long 9, 16, 0x6a706d62\n"
+	".asciz \"jemalloc\"\n"
+	".balign 4\n"
+	".long 1, 65536\n"
+	".quad prof_mailbox_block - .\n"
+	".popsection\n");
+
+static struct {
+	/* The memory file under the block, if there is one: number, and how to know it again. */
+	int fd_plus_1;
+	dev_t fd_dev;
+	ino_t fd_ino;
+	atomic_b_t is_serving;    /* requests are carried out, by one thread */
+	atomic_b_t thread_due;    /* one is wanted and does not run: the next heartbeat makes it */
+	atomic_b_t has_thread;
+	atomic_b_t thread_failed; /* the system refused it: said once, not tried again */
+	atomic_u32_t wakes;       /* the thread sleeps on it */
+	uint64_t dir_next_ns;     /* the thread's own */
+	/* Of the request that is carried out. */
+	uint64_t nonce;
+	char text[PROF_MAILBOX_TEXT];
+	prof_answer_t answer;
+} control;
+
+static prof_mailbox_t *
+box(void) {
+	return &prof_mailbox_block.box;
+}
+
+/* ---------------------------------------------------------------- the block */
+
+static void
+box_header(void) {
+	prof_mailbox_t *b = box();
+	b->version = PROF_MAILBOX_VERSION;
+	b->bytes = PROF_MAILBOX_BYTES;
+	b->pid = (uint32_t)sys_pid();
+	size_t len = min_zu(strlen(JEMALLOC_VERSION), sizeof(b->library_version) - 1);
+	memcpy(b->library_version, JEMALLOC_VERSION, len);
+	b->library_version[len] = '\0';
+}
+
+/* What can be seen without a request. */
+static void
+box_mirror(void) {
+	prof_mailbox_t *b = box();
+	__atomic_store_n(&b->state, prof_request_state(), __ATOMIC_RELAXED);
+	__atomic_store_n(&b->session_id, prof_session_id(), __ATOMIC_RELAXED);
+	__atomic_store_n(&b->session_start_ns, prof_session_start_ns(), __ATOMIC_RELAXED);
+}
+
+static void
+box_open(void) {
+	box_header();
+	box()->instance = sys_random();
+	__atomic_store_n(&box()->magic, PROF_MAILBOX_MAGIC, __ATOMIC_RELEASE);
+	prof_mailbox_is_open = true;
+}
+
+/* Lays a file without a name over the block: who may look into /proc/PID/fd reaches it there. */
+static int
+box_to_memfd(void) {
+	int fd = (int)syscall(SYS_memfd_create, PROF_MAILBOX_FD_NAME, MFD_CLOEXEC);
+	struct stat st;
+	if (fd < 0) {
+		return errno;
+	}
+	int err = ftruncate(fd, sizeof(prof_mailbox_block)) != 0 ? errno : sys_fstat(fd, &st);
+	if (err == 0 && mmap(&prof_mailbox_block, sizeof(prof_mailbox_block), PROT_READ | PROT_WRITE,
+	    MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+		err = errno;
+	}
+	if (err != 0) {
+		sys_close(fd);
+		return err;
+	}
+	control.fd_plus_1 = fd + 1;
+	control.fd_dev = st.st_dev;
+	control.fd_ino = st.st_ino;
+	return 0;
+}
+
+/* In a forked child: the parent's file, unless the program has put something else there. */
+static void
+box_close_memfd(void) {
+	struct stat st;
+	if (control.fd_plus_1 > 0 && sys_fstat(control.fd_plus_1 - 1, &st) == 0 && st.st_dev == control.fd_dev
+	    && st.st_ino == control.fd_ino) {
+		sys_close(control.fd_plus_1 - 1);
+	}
+	control.fd_plus_1 = 0;
+}
+
+static void
+box_share(void) {
+	int saved = errno;
+	if (opt_prof_ctl_fd && ((uintptr_t)&prof_mailbox_block & (os_page_size - 1)) == 0
+	    && box_to_memfd() != 0) {
+		malloc_write("<jemalloc>: prof_ctl_fd: no memory file could be made\n");
+	}
+	errno = saved;
+}
+
+/* ---------------------------------------------------------------- streams */
+
+static bool
+stream_is_given_up(uint64_t since) {
+	struct timespec pause = {0, STREAM_PAUSE_NS};
+	int saved = errno;
+	syscall(SYS_nanosleep, &pause, NULL);
+	errno = saved;
+	return nstime_ns_between(since, nstime_monotonic_ns()) > STREAM_WAIT_NS;
+}
+
+/* Room in the ring, waited for; 0: the reader is gone, or `taken` is nonsense. */
+static size_t
+stream_room(uint64_t filled) {
+	uint64_t since = nstime_monotonic_ns();
+	do {
+		uint64_t taken = __atomic_load_n(&box()->stream.taken, __ATOMIC_ACQUIRE);
+		if (taken > filled || filled - taken > PROF_MAILBOX_STREAM) {
+			return 0;
+		}
+		if (filled - taken < PROF_MAILBOX_STREAM) {
+			return PROF_MAILBOX_STREAM - (size_t)(filled - taken);
+		}
+	} while (!stream_is_given_up(since));
+	return 0;
+}
+
+static uint64_t stream_filled; /* ours; the one in the block may be anything */
+
+static int
+stream_sink(const void *data, size_t len) {
+	const char *from = data;
+	while (len > 0) {
+		size_t at = (size_t)(stream_filled % PROF_MAILBOX_STREAM);
+		size_t n = min_zu(min_zu(len, stream_room(stream_filled)), PROF_MAILBOX_STREAM - at);
+		if (n == 0) {
+			return ETIMEDOUT;
+		}
+		memcpy(box()->stream.data + at, from, n);
+		stream_filled += n;
+		from += n;
+		len -= n;
+		__atomic_store_n(&box()->stream.filled, stream_filled, __ATOMIC_RELEASE);
+	}
+	return 0;
+}
+
+static void
+stream_begin(uint64_t nonce) {
+	prof_stream_t *s = &box()->stream;
+	__atomic_store_n(&s->nonce, 0, __ATOMIC_RELEASE);
+	stream_filled = 0;
+	s->filled = 0;
+	s->taken = 0;
+	s->is_complete = 0;
+	s->error = 0;
+	__atomic_store_n(&s->nonce, nonce, __ATOMIC_RELEASE);
+}
+
+static void
+stream_end(int err) {
+	box()->stream.error = err;
+	__atomic_store_n(&box()->stream.is_complete, 1, __ATOMIC_RELEASE);
+}
+
+/* ---------------------------------------------------------------- slots */
+
+static int
+text_serve(void) {
+	static const prof_asker_t asker = {.is_confined = false, .stream = stream_sink};
+	bool is_stream = strcmp(control.text, "dump-stream") == 0;
+	if (is_stream) {
+		stream_begin(control.nonce);
+	}
+	int err = prof_request(control.text, &asker, &control.answer);
+	if (is_stream) {
+		stream_end(err);
+	}
+	return err;
+}
+
+/* Copied out and checked; 0 or EBADMSG with an answer. */
+static int
+slot_copy(const prof_slot_t *s) {
+	uint32_t len = __atomic_load_n(&s->length, __ATOMIC_RELAXED);
+	uint32_t sum = __atomic_load_n(&s->checksum, __ATOMIC_RELAXED);
+	control.nonce = __atomic_load_n(&s->nonce, __ATOMIC_RELAXED);
+	if (len >= PROF_MAILBOX_TEXT) {
+		return prof_request_refuse(&control.answer, EBADMSG, "the request is too long");
+	}
+	memcpy(control.text, s->text, len);
+	control.text[len] = '\0';
+	if (prof_mailbox_sum(control.text, len) != sum || strlen(control.text) != len) {
+		return prof_request_refuse(&control.answer, EBADMSG, "the request is torn");
+	}
+	return 0;
+}
+
+static void
+slot_serve(prof_slot_t *s) {
+	uint64_t sequence = __atomic_load_n(&s->sequence, __ATOMIC_ACQUIRE);
+	if (sequence == 0 || __atomic_load_n(&s->answered, __ATOMIC_RELAXED) == sequence) {
+		return;
+	}
+	int err = slot_copy(s);
+	/* An asker who has taken the slot back before this does not get it carried out. */
+	if (__atomic_load_n(&s->sequence, __ATOMIC_ACQUIRE) != sequence) {
+		return;
+	}
+	__atomic_store_n(&s->answer_nonce, control.nonce, __ATOMIC_RELEASE);
+	if (err == 0) {
+		err = text_serve();
+	}
+	memcpy(s->answer, control.answer.text, control.answer.len);
+	s->answer[control.answer.len] = '\0';
+	s->answer_length = (uint32_t)control.answer.len;
+	s->error = err;
+	__atomic_store_n(&s->answered, sequence, __ATOMIC_RELEASE);
+}
+
+static bool
+serving_has_begun(void) {
+	return !atomic_exchange_b(&control.is_serving, true, MO_ACQUIRE);
+}
+
+static void
+serving_end(void) {
+	atomic_store_b(&control.is_serving, false, MO_RELEASE);
+}
+
+bool
+prof_control_serve(void) {
+	if (!prof_mailbox_is_open || !serving_has_begun()) {
+		return false;
+	}
+	__atomic_store_n(&box()->doorbell, 0, __ATOMIC_SEQ_CST);
+	box_header();
+	for (unsigned i = 0; i < PROF_MAILBOX_SLOTS; i++) {
+		slot_serve(&box()->slots[i]);
+	}
+	box_mirror();
+	serving_end();
+	return true;
+}
+
+static bool
+doorbell_is_rung(void) {
+	return __atomic_load_n(&box()->doorbell, __ATOMIC_RELAXED) != 0;
+}
+
+/* ---------------------------------------------------------------- the thread */
+
+static bool
+thread_is_wanted(void) {
+	return opt_prof_thread != prof_thread_false && (opt_prof_thread == prof_thread_true
+	    || prof_session_is_active() || prof_trigger_wants_thread() || prof_ctl_dir_is_on());
+}
+
+static void
+thread_wake(void) {
+	int saved = errno;
+	atomic_fetch_add_u32(&control.wakes, 1, MO_RELEASE);
+	syscall(SYS_futex, &control.wakes.repr, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, NULL, NULL, 0);
+	errno = saved;
+}
+
+static void
+thread_sleep(uint32_t seen, uint64_t ns) {
+	struct timespec ts = {(time_t)(ns / NSTIME_PER_SEC), (long)(ns % NSTIME_PER_SEC)};
+	syscall(SYS_futex, &control.wakes.repr, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, seen, &ts, NULL, 0);
+}
+
+static void
+thread_look_at_dir(void) {
+	uint64_t now = nstime_monotonic_ns();
+	if (prof_ctl_dir_is_on() && now >= control.dir_next_ns && serving_has_begun()) {
+		control.dir_next_ns = now + DIR_GAP_NS;
+		prof_ctl_dir_look();
+		serving_end();
+	}
+}
+
+/* Everything that is due; ns until the next round. */
+static uint64_t
+thread_round(void) {
+	if (doorbell_is_rung()) {
+		prof_control_serve();
+	}
+	thread_look_at_dir();
+	uint64_t session = prof_session_tick();
+	uint64_t timer = prof_trigger_tick();
+	uint64_t next = session < timer ? session : timer;
+	__atomic_fetch_add(&box()->heartbeats, 1, __ATOMIC_RELAXED);
+	box_mirror();
+	return next < ROUND_NS ? next : ROUND_NS;
+}
+
+static void *
+thread_main(void *arg) {
+	(void)arg;
+	struct tls_s *t = tls_get();
+	t->inside++; /* what happens in here is nobody's sample */
+	os_thread_name_set("jemalloc_prof");
+	for (unsigned idle = 0; idle < ROUNDS_IDLE; idle++) {
+		uint32_t seen = atomic_load_u32(&control.wakes, MO_ACQUIRE);
+		uint64_t wait = thread_round();
+		if (thread_is_wanted()) {
+			idle = 0;
+		}
+		thread_sleep(seen, wait);
+	}
+	atomic_store_b(&control.has_thread, false, MO_RELEASE);
+	/* Somebody may have relied on us in this moment. */
+	if (thread_is_wanted()) {
+		atomic_store_b(&control.thread_due, true, MO_RELAXED);
+	}
+	t->inside--;
+	return NULL;
+}
+
+/* Outside the gate, inside raised. */
+static void
+thread_make(void) {
+	os_thread_t thread;
+	int err = os_thread_create(&thread, thread_main, NULL);
+	if (err == 0) {
+		pthread_detach(thread.handle);
+		return;
+	}
+	atomic_store_b(&control.has_thread, false, MO_RELEASE);
+	if (!atomic_exchange_b(&control.thread_failed, true, MO_RELAXED)) {
+		malloc_printf("<jemalloc>: the profiler's thread could not be started (error %d); "
+		    "it goes on at the program's own allocations\n", err);
+	}
+}
+
+static void
+thread_start(void) {
+	struct tls_s *t = tls_get();
+	atomic_store_b(&control.thread_due, false, MO_RELAXED);
+	if (atomic_load_b(&control.thread_failed, MO_RELAXED) || !thread_is_wanted()
+	    || atomic_exchange_b(&control.has_thread, true, MO_ACQ_REL)) {
+		return;
+	}
+	uint32_t depth = gate_leave_all(t);
+	t->inside++;
+	thread_make();
+	t->inside--;
+	gate_reenter(t, depth);
+}
+
+bool
+prof_control_has_thread(void) {
+	return atomic_load_b(&control.has_thread, MO_ACQUIRE);
+}
+
+/* A session or threshold changed: by the program itself, or by a request. */
+static void
+control_changed(void) {
+	if (!prof_mailbox_is_open || atomic_load_u32(&gate_closed, MO_SEQ_CST) != 0) {
+		return; /* too early, or in a handler of fork */
+	}
+	box_mirror();
+	if (prof_control_has_thread()) {
+		thread_wake();
+	} else if (thread_is_wanted()) {
+		thread_start();
+	}
+}
+
+void (*const prof_trigger_changed)(void) = control_changed;
+
+/* ---------------------------------------------------------------- heartbeats, life */
+
+/* Straight from the program, and no fork under way. */
+static bool
+is_safe(const struct tls_s *t) {
+	return t->inside == 1 && t->gate_depth <= 1 && atomic_load_u32(&gate_closed, MO_SEQ_CST) == 0;
+}
+
+static void NOINLINE
+control_due(void) {
+	struct tls_s *t = tls_get();
+	if (!is_safe(t)) {
+		return;
+	}
+	if (atomic_load_b(&control.thread_due, MO_RELAXED)) {
+		thread_start();
+	}
+	if (prof_control_has_thread()) {
+		thread_wake();
+		return;
+	}
+	uint32_t depth = gate_leave_all(t);
+	if (doorbell_is_rung()) {
+		prof_control_serve();
+	}
+	prof_session_tick();
+	gate_reenter(t, depth);
+}
+
+void
+prof_control_heartbeat(tsd_t *tsd, uint64_t bytes) {
+	(void)tsd;
+	(void)bytes;
+	uint64_t *beats = &box()->heartbeats;
+	__atomic_store_n(beats, __atomic_load_n(beats, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
+	if (unlikely(doorbell_is_rung() || atomic_load_b(&control.thread_due, MO_RELAXED)
+	    || prof_session_is_over()) && prof_mailbox_is_open) {
+		control_due();
+	}
+}
+
+static void
+control_boot_options(void) {
+	box_share();
+	if (prof_ctl_dir_is_on()) {
+		prof_request_boot();
+	}
+	if (thread_is_wanted()) {
+		atomic_store_b(&control.thread_due, true, MO_RELAXED);
+	}
+}
+
+void
+prof_control_boot(void) {
+	if (sys_is_secure()) {
+		opt_prof_ctl_dir[0] = '\0';
+		return;
+	}
+	if (opt_prof_more) {
+		control_boot_options();
+	}
+	box_open();
+}
+
+/* Touches only what was used: the rest stays shared with the parent. */
+static void
+box_clear(void) {
+	prof_mailbox_t *b = box();
+	b->doorbell = 0;
+	b->heartbeats = 0;
+	for (unsigned i = 0; i < PROF_MAILBOX_SLOTS; i++) {
+		if (b->slots[i].sequence != 0 || b->slots[i].answered != 0) {
+			memset(&b->slots[i], 0, sizeof(b->slots[i]));
+		}
+	}
+	if (b->stream.nonce != 0) {
+		b->stream.nonce = 0;
+	}
+}
+
+/* A block of its own, without what others asked the parent. */
+void
+prof_control_postfork_child(void) {
+	if (!prof_mailbox_is_open) {
+		return;
+	}
+	atomic_store_b(&control.is_serving, false, MO_RELAXED);
+	atomic_store_b(&control.has_thread, false, MO_RELAXED);
+	atomic_store_b(&control.thread_due, false, MO_RELAXED);
+	if (opt_prof_ctl_fd) {
+		box_close_memfd();
+		box_share();
+	}
+	box_clear();
+	box_open();
+	box_mirror();
+	if (thread_is_wanted()) {
+		atomic_store_b(&control.thread_due, true, MO_RELAXED);
+	}
+}

@@ -1,0 +1,76 @@
+/*
+ * The storm guard: how often a profile may be written by itself, and which files stay.
+ *
+ * Between two profiles of one kind lies at least a gap; what comes sooner is counted as suppressed.
+ * Of the files written, so many and so many bytes are kept: what is over that is removed, by a policy.
+ * Only names that this process itself gave are ever removed.  Our own kinds (a, l, h, t) are always
+ * held to this; the old automatic ones (i, u) only after somebody set one of the limits.
+ */
+#ifndef PROF_KEEP_H
+#define PROF_KEEP_H
+
+#include "prof_sys.h"
+
+/* Which goes first when there are too many: not the first, the peak, the newest; or just the oldest. */
+typedef enum {
+	prof_keep_first_peak_last,
+	prof_keep_newest
+} prof_keep_policy_t;
+extern const char *const prof_keep_policy_names[]; /* as the enum, then NULL */
+
+typedef enum {
+	prof_keep_min_gap_ms,
+	prof_keep_max_files,    /* 0: no limit; so too for bytes */
+	prof_keep_max_bytes,
+	prof_keep_n
+} prof_keep_limit_t;
+
+/* Options, read by prof_keep_boot(). */
+extern uint64_t opt_prof_dump_min_gap_ms;
+extern uint64_t opt_prof_dump_max_files;
+extern uint64_t opt_prof_dump_max_bytes;
+extern prof_keep_policy_t opt_prof_dump_keep;
+/* One of these options was given, so they hold for the old kinds too. */
+extern bool opt_prof_dump_limited;
+
+void prof_keep_boot(void);
+
+uint64_t prof_keep_get(prof_keep_limit_t limit);
+void prof_keep_set(prof_keep_limit_t limit, uint64_t value);
+const char *prof_keep_policy_get(void);
+int prof_keep_policy_set(const char *name); /* EINVAL */
+
+/* A kind of profile that is held to the limits now. */
+bool prof_keep_governs(prof_kind_t kind);
+/*
+ * May a profile of this kind be written now?  Then its gap begins.  false: too soon; the caller says
+ * by prof_keep_suppress() that one was left out.  prof_keep_release() ends the gap: none was written.
+ */
+bool prof_keep_may(prof_kind_t kind, uint64_t now_ns);
+void prof_keep_release(prof_kind_t kind);
+void prof_keep_suppress(void);
+/* One of a governed kind was written: what is over the limits goes.  Outside the gate. */
+void prof_keep_written(const char *path, uint64_t bytes, uint64_t live);
+
+uint64_t prof_keep_suppressed(void);
+/* A forked child has written nothing yet. */
+void prof_keep_postfork_child(void);
+
+/* ---------------------------------------------------------------- the policy, on plain values */
+
+typedef struct {
+	char *path;
+	uint64_t path_size;
+	uint64_t bytes;
+	uint64_t live;   /* bytes in use when it was written */
+} prof_kept_t;
+
+static inline bool
+prof_keep_gap_is_over(uint64_t last_ns, uint64_t now_ns, uint64_t gap_ns) {
+	return last_ns == 0 || now_ns < last_ns || now_ns - last_ns >= gap_ns;
+}
+
+/* Which of files[0..n), oldest first, is to go next. n > 0. */
+size_t prof_keep_victim(const prof_kept_t *files, size_t n, prof_keep_policy_t policy);
+
+#endif /* PROF_KEEP_H */

@@ -1,0 +1,46 @@
+/* No state: what there is belongs to the rooms that are started. */
+#include "prof_start.h"
+
+#include "os/gate.h"
+#include "prof_auto.h"
+#include "prof_data.h"
+#include "prof_log.h"
+#include "prof_opt.h"
+#include "prof_recent.h"
+#include "prof_sample.h"
+#include "prof_switch.h"
+#include "prof_sys.h"
+
+int
+prof_boot(void) {
+	if (prof_is_booted()) {
+		return 0;
+	}
+	int err = prof_data_boot();
+	if (err != 0) {
+		return err;
+	}
+	if (!opt_prof) {
+		prof_sys_prefix_set(opt_prof_prefix); /* else prof_boot_conf did it */
+	}
+	prof_recent_boot();
+	prof_switch_boot();
+	return 0;
+}
+
+void
+prof_boot_late(void) {
+	if (!prof_is_booted() || prof_switch_is_ready()) {
+		return;
+	}
+	struct tls_s *t = tls_get();
+	t->inside++;
+	gate_enter(t);
+	if (opt_prof_log) {
+		prof_log_start(NULL);
+	}
+	prof_sample_rate_set(prof_sample_configured());
+	prof_switch_ready(prof_gdump_due);
+	gate_exit(t);
+	t->inside--;
+}

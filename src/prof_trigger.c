@@ -1,0 +1,451 @@
+/*
+ * Thresholds and counters are atomic words; which thread fires is settled by compare-and-swap, so
+ * nobody waits for anybody.  What came due while another profile was written stays pending, by kind,
+ * and is tried again at the next heartbeat.
+ */
+#include "prof_trigger.h"
+
+#include "os/gate.h"
+#include "os/nstime.h"
+#include "prof_dump.h"
+#include "prof_figures.h"
+#include "prof_keep.h"
+#include "prof_switch.h"
+#include "thread/tcache.h"
+#include "thread/tsd.h"
+#include "util/assert.h"
+
+/* Metrics that cost a system call or a walk are read at most this often. */
+#define METRIC_GAP_NS (NSTIME_PER_SEC / 10)
+/* Reading the true live bytes takes at most this part of the time; what was saved up may be spent at once. */
+#define READ_SHARE 50
+#define READ_CREDIT_MAX ((int64_t)NSTIME_PER_SEC / 50)
+#define TIMER_NEVER UINT64_MAX
+
+uint64_t opt_prof_thresholds[prof_threshold_n];
+prof_metric_t opt_prof_highwater_metric = prof_metric_allocated;
+atomic_zu_t prof_trigger_large_min = {SIZE_MAX};
+
+const char *const prof_metric_names[] = {"allocated", "active", "resident", "rss", NULL};
+const char *const prof_threshold_names[] = {
+	"alloc", "large", "highwater", "highwater_step", "time_ms", NULL
+};
+static_assert(ARRAY_LEN(prof_threshold_names) == prof_threshold_n + 1, "a name each");
+
+static const prof_kind_t retried[] = {
+	prof_kind_alloc, prof_kind_large, prof_kind_highwater, prof_kind_timer
+};
+
+static struct {
+	atomic_u64_t thresholds[prof_threshold_n];
+	atomic_u32_t metric;
+	atomic_b_t is_armed;         /* heartbeats have something to do */
+	atomic_b_t has_pending;
+	atomic_u64_t pending[prof_kind_n]; /* value to tell, 0: none */
+	atomic_u64_t alloc_bytes;    /* since it last fired */
+	/* High water. */
+	atomic_u64_t base;           /* live bytes at the last look; begins with prof_trigger_rearm() */
+	atomic_u64_t since;          /* allocated after it */
+	atomic_u64_t next_look_ns;
+	uint64_t last_look_ns;       /* this and credit: of who is looking */
+	int64_t credit;              /* ns that may be spent on looks */
+	atomic_b_t is_looking;
+	atomic_u64_t mark;           /* level of the last profile, 0: none */
+	atomic_u64_t seen;           /* level of the last crossing, also of one that was left out */
+	/* Timer. */
+	atomic_u64_t timer_last_ns;  /* 0: begins at the next look */
+} trig;
+
+static uint64_t
+load(const atomic_u64_t *a) {
+	return atomic_load_u64(a, MO_RELAXED);
+}
+
+static void
+store(atomic_u64_t *a, uint64_t v) {
+	atomic_store_u64(a, v, MO_RELAXED);
+}
+
+/* ---------------------------------------------------------------- the real world */
+
+static bool
+real_is_on(void) {
+	return prof_switch_is_ready() && prof_switch_is_active() && !prof_sys_prefix_is_empty();
+}
+
+static uint64_t
+figure(prof_metric_t metric) {
+	prof_figures_t f;
+	switch (metric) {
+	case prof_metric_allocated:
+		return prof_figures_allocated();
+	case prof_metric_active:
+		return prof_figures_active();
+	case prof_metric_rss:
+		return prof_sys_rss();
+	default:
+		prof_figures_read(&f);
+		return f.resident;
+	}
+}
+
+static uint64_t
+real_read(prof_metric_t metric) {
+	struct tls_s *t = tls_get();
+	gate_enter(t);
+	uint64_t value = figure(metric);
+	gate_exit(t);
+	return value;
+}
+
+static int
+real_dump(prof_kind_t kind, const char *metric, uint64_t value) {
+	prof_dump_t d = {.kind = kind, .metric = metric, .metric_value = value};
+	return prof_dump(&d);
+}
+
+const prof_trigger_hooks_t prof_trigger_hooks_real = {
+	.now_ns = nstime_monotonic_ns,
+	.is_on = real_is_on,
+	.read = real_read,
+	.dump = real_dump,
+};
+const prof_trigger_hooks_t *prof_trigger_hooks = &prof_trigger_hooks_real;
+
+/* ---------------------------------------------------------------- thresholds */
+
+/*
+ * A request that the fast path would serve is not seen.  Once so small a threshold was set, every
+ * thread goes the slow way for good.
+ */
+static void
+slow_look(tsd_t *tsd) {
+	tsd->is_slow = true;
+}
+
+static void
+slow_from_now_on(void) {
+	struct tls_s *t = tls_get();
+	gate_enter(t);
+	tsd_all_slow = true;
+	tsd_recall_hook = slow_look;
+	tsd_recall_all();
+	gate_exit(t);
+}
+
+static void
+trigger_arm(void) {
+	bool armed = load(&trig.thresholds[prof_threshold_alloc]) != 0
+	    || load(&trig.thresholds[prof_threshold_highwater]) != 0
+	    || atomic_load_b(&trig.has_pending, MO_RELAXED);
+	atomic_store_b(&trig.is_armed, armed, MO_RELAXED);
+	uint64_t large = load(&trig.thresholds[prof_threshold_large]);
+	atomic_store_zu(&prof_trigger_large_min, large == 0 ? SIZE_MAX : (size_t)large, MO_RELAXED);
+	if (large != 0 && large <= tcache_max_default && !tsd_all_slow) {
+		slow_from_now_on();
+	}
+}
+
+uint64_t
+prof_threshold_get(prof_threshold_t t) {
+	assert(t < prof_threshold_n);
+	return load(&trig.thresholds[t]);
+}
+
+void
+prof_threshold_set(prof_threshold_t t, uint64_t value) {
+	assert(t < prof_threshold_n);
+	store(&trig.thresholds[t], value);
+	switch (t) {
+	case prof_threshold_alloc:
+		store(&trig.alloc_bytes, 0);
+		break;
+	case prof_threshold_highwater:
+		prof_trigger_rearm();
+		break;
+	case prof_threshold_time_ms:
+		store(&trig.timer_last_ns, 0);
+		break;
+	default:
+		break;
+	}
+	trigger_arm();
+	prof_trigger_changed();
+}
+
+prof_metric_t
+prof_threshold_metric_get(void) {
+	return (prof_metric_t)atomic_load_u32(&trig.metric, MO_RELAXED);
+}
+
+void
+prof_threshold_metric_set(prof_metric_t metric) {
+	assert(metric < prof_metric_n);
+	atomic_store_u32(&trig.metric, metric, MO_RELAXED);
+	prof_trigger_rearm(); /* a level of one metric says nothing about another */
+}
+
+int
+prof_metric_by_name(const char *name, size_t len, prof_metric_t *out) {
+	for (unsigned i = 0; i < prof_metric_n; i++) {
+		if (strlen(prof_metric_names[i]) == len && memcmp(prof_metric_names[i], name, len) == 0) {
+			*out = (prof_metric_t)i;
+			return 0;
+		}
+	}
+	return EINVAL;
+}
+
+void
+prof_trigger_rearm(void) {
+	store(&trig.mark, 0);
+	store(&trig.seen, 0);
+	/* The bound begins with what is live: at most everything. */
+	store(&trig.base, UINT64_MAX / 2);
+	store(&trig.next_look_ns, 0);
+}
+
+void
+prof_trigger_restart(void) {
+	store(&trig.alloc_bytes, 0);
+	store(&trig.timer_last_ns, 0);
+	for (unsigned i = 0; i < prof_kind_n; i++) {
+		store(&trig.pending[i], 0);
+	}
+	prof_trigger_rearm();
+}
+
+void
+prof_trigger_boot(void) {
+	atomic_store_u32(&trig.metric, opt_prof_highwater_metric, MO_RELAXED);
+	for (unsigned i = 0; i < prof_threshold_n; i++) {
+		store(&trig.thresholds[i], opt_prof_thresholds[i]);
+	}
+	prof_trigger_rearm();
+	trigger_arm();
+}
+
+void
+prof_trigger_postfork_child(void) {
+	atomic_store_b(&trig.is_looking, false, MO_RELAXED);
+	prof_trigger_restart();
+}
+
+uint64_t
+prof_trigger_ndumps(void) {
+	return prof_dump_nwritten();
+}
+
+/* ---------------------------------------------------------------- firing */
+
+/* The guard let it: write it now. */
+static int
+trigger_dump(prof_kind_t kind, const char *metric, uint64_t value) {
+	int err = prof_trigger_hooks->dump(kind, metric, value);
+	if (err == EBUSY) {
+		prof_keep_release(kind);
+	}
+	return err;
+}
+
+int
+prof_trigger_fire(prof_kind_t kind, const char *metric, uint64_t value) {
+	if (!prof_trigger_hooks->is_on()) {
+		return EAGAIN;
+	}
+	if (!prof_keep_may(kind, prof_trigger_hooks->now_ns())) {
+		prof_keep_suppress();
+		return EAGAIN;
+	}
+	return trigger_dump(kind, metric, value);
+}
+
+static const char *
+kind_metric(prof_kind_t kind) {
+	switch (kind) {
+	case prof_kind_alloc:
+		return "alloc";
+	case prof_kind_large:
+		return "large";
+	case prof_kind_timer:
+		return "time_ms";
+	default:
+		return prof_metric_names[prof_threshold_metric_get()];
+	}
+}
+
+static void
+fire_or_keep(prof_kind_t kind, uint64_t value) {
+	if (prof_trigger_fire(kind, kind_metric(kind), value) == EBUSY) {
+		store(&trig.pending[kind], value);
+		atomic_store_b(&trig.has_pending, true, MO_RELAXED);
+		atomic_store_b(&trig.is_armed, true, MO_RELAXED);
+	}
+}
+
+static void
+fire_pending(void) {
+	if (likely(!atomic_load_b(&trig.has_pending, MO_RELAXED))
+	    || !atomic_exchange_b(&trig.has_pending, false, MO_RELAXED)) {
+		return;
+	}
+	trigger_arm();
+	for (unsigned i = 0; i < ARRAY_LEN(retried); i++) {
+		uint64_t value = atomic_exchange_u64(&trig.pending[retried[i]], 0, MO_RELAXED);
+		if (value != 0) {
+			fire_or_keep(retried[i], value);
+		}
+	}
+}
+
+/* ---------------------------------------------------------------- allocated bytes, large requests */
+
+static void
+alloc_heartbeat(uint64_t bytes) {
+	uint64_t threshold = load(&trig.thresholds[prof_threshold_alloc]);
+	if (threshold == 0 || !prof_trigger_hooks->is_on()) {
+		return;
+	}
+	uint64_t sum = atomic_fetch_add_u64(&trig.alloc_bytes, bytes, MO_RELAXED) + bytes;
+	while (sum >= threshold) {
+		if (atomic_cas_weak_u64(&trig.alloc_bytes, &sum, sum % threshold, MO_RELAXED,
+		    MO_RELAXED)) {
+			fire_or_keep(prof_kind_alloc, sum);
+			return;
+		}
+	}
+}
+
+void
+prof_trigger_large(size_t size) {
+	uint64_t threshold = load(&trig.thresholds[prof_threshold_large]);
+	if (threshold != 0 && size >= threshold) {
+		fire_or_keep(prof_kind_large, size);
+	}
+}
+
+/* ---------------------------------------------------------------- high water */
+
+/* The level that counts as a crossing, after one at `mark`. */
+static uint64_t
+highwater_next(uint64_t mark) {
+	uint64_t threshold = load(&trig.thresholds[prof_threshold_highwater]);
+	uint64_t step = load(&trig.thresholds[prof_threshold_highwater_step]);
+	if (mark == 0) {
+		return threshold;
+	}
+	step = step != 0 ? step : threshold / 8 + 1;
+	return mark > UINT64_MAX - step ? UINT64_MAX : mark + step;
+}
+
+static void
+highwater_crossed(uint64_t level) {
+	uint64_t now = prof_trigger_hooks->now_ns();
+	if (!prof_keep_may(prof_kind_highwater, now)) {
+		/* Counted once for each step; if it is still as high when the gap is over, it is written. */
+		if (level >= highwater_next(load(&trig.seen))) {
+			store(&trig.seen, level);
+			prof_keep_suppress();
+		}
+		return;
+	}
+	int err = trigger_dump(prof_kind_highwater, kind_metric(prof_kind_highwater), level);
+	if (err != EBUSY) {
+		store(&trig.mark, level);
+		store(&trig.seen, level);
+	}
+}
+
+/* When the next look may be, after one from `now` to `end`. */
+static uint64_t
+look_paid(uint64_t now, uint64_t end) {
+	uint64_t earned = nstime_ns_between(trig.last_look_ns, now) / READ_SHARE;
+	trig.credit += earned > (uint64_t)READ_CREDIT_MAX ? READ_CREDIT_MAX : (int64_t)earned;
+	trig.credit = trig.credit > READ_CREDIT_MAX ? READ_CREDIT_MAX : trig.credit;
+	trig.credit -= (int64_t)nstime_ns_between(now, end);
+	trig.last_look_ns = end;
+	return trig.credit >= 0 ? 0 : end + (uint64_t)-trig.credit * READ_SHARE;
+}
+
+static void
+highwater_look(prof_metric_t metric, uint64_t now) {
+	uint64_t since = load(&trig.since);
+	uint64_t level = prof_trigger_hooks->read(metric);
+	store(&trig.next_look_ns, metric == prof_metric_allocated
+	    ? look_paid(now, prof_trigger_hooks->now_ns()) : now + METRIC_GAP_NS);
+	store(&trig.base, level);
+	atomic_fetch_sub_u64(&trig.since, since, MO_RELAXED);
+	if (level >= highwater_next(load(&trig.mark))) {
+		highwater_crossed(level);
+	}
+}
+
+static void
+highwater_heartbeat(uint64_t bytes) {
+	if (load(&trig.thresholds[prof_threshold_highwater]) == 0) {
+		return;
+	}
+	prof_metric_t metric = prof_threshold_metric_get();
+	uint64_t bound = load(&trig.base) + bytes
+	    + atomic_fetch_add_u64(&trig.since, bytes, MO_RELAXED);
+	if (metric == prof_metric_allocated && bound < highwater_next(load(&trig.mark))) {
+		return;
+	}
+	uint64_t now = prof_trigger_hooks->now_ns();
+	if (now < load(&trig.next_look_ns) || !prof_trigger_hooks->is_on()
+	    || atomic_exchange_b(&trig.is_looking, true, MO_ACQUIRE)) {
+		return;
+	}
+	highwater_look(metric, now);
+	atomic_store_b(&trig.is_looking, false, MO_RELEASE);
+}
+
+/* ---------------------------------------------------------------- time */
+
+/* ns until the timer wants to be looked at again. */
+static uint64_t
+timer_tick(void) {
+	uint64_t ms = load(&trig.thresholds[prof_threshold_time_ms]);
+	if (ms == 0 || !prof_trigger_hooks->is_on()) {
+		store(&trig.timer_last_ns, 0);
+		return TIMER_NEVER;
+	}
+	uint64_t period = ms > UINT64_MAX / NSTIME_PER_MSEC / 2 ? UINT64_MAX / 2
+	    : ms * NSTIME_PER_MSEC;
+	uint64_t now = prof_trigger_hooks->now_ns();
+	uint64_t last = load(&trig.timer_last_ns);
+	if (last == 0 || now < last) {
+		store(&trig.timer_last_ns, now);
+		return period;
+	}
+	if (now - last < period) {
+		return period - (now - last);
+	}
+	store(&trig.timer_last_ns, now);
+	fire_or_keep(prof_kind_timer, (now - last) / NSTIME_PER_MSEC);
+	return period;
+}
+
+/* ---------------------------------------------------------------- who calls */
+
+void
+prof_trigger_heartbeat(uint64_t bytes) {
+	if (likely(!atomic_load_b(&trig.is_armed, MO_RELAXED))) {
+		return;
+	}
+	fire_pending();
+	alloc_heartbeat(bytes);
+	highwater_heartbeat(bytes);
+}
+
+uint64_t
+prof_trigger_tick(void) {
+	fire_pending();
+	highwater_heartbeat(0);
+	return timer_tick();
+}
+
+bool
+prof_trigger_wants_thread(void) {
+	return load(&trig.thresholds[prof_threshold_time_ms]) != 0 && (opt_prof || prof_is_booted());
+}

@@ -1,0 +1,285 @@
+/* The mailbox from its own side, the rules of the control directory, the stream. */
+#include "test.h"
+
+#include <pthread.h>
+#include <sys/stat.h>
+
+#include "prof.h"
+#include "prof_control.h"
+#include "prof_ctl_dir.h"
+#include "prof_session.h"
+
+static char dir[] = "/tmp/prof_control.XXXXXX";
+static prof_mailbox_t *box = &prof_mailbox_block.box;
+
+static void
+put(unsigned i, const char *text)
+{
+	static uint64_t sequence = 1000;
+	prof_slot_t *s = &box->slots[i];
+
+	snprintf(s->text, sizeof(s->text), "%s", text);
+	s->length = (uint32_t)strlen(text);
+	s->checksum = prof_mailbox_sum(s->text, s->length);
+	s->nonce = sequence * 7;
+	s->sequence = ++sequence;
+	box->doorbell = 1;
+}
+
+static int
+ask(const char *text)
+{
+	prof_slot_t *s = &box->slots[2];
+
+	put(2, text);
+	ok(prof_control_serve(), "\"%s\" is looked at", text);
+	ok(s->answered == s->sequence && s->answer_nonce == s->nonce, "and answered to its asker");
+	ok(s->answer_length < PROF_MAILBOX_TEXT && s->answer[s->answer_length] == '\0', "with a text");
+	return s->error;
+}
+
+static const char *
+answer(void)
+{
+	return box->slots[2].answer;
+}
+
+static void
+test_block(void)
+{
+	ok(box->magic == PROF_MAILBOX_MAGIC && box->version == PROF_MAILBOX_VERSION
+	    && box->bytes == PROF_MAILBOX_BYTES, "the block is open");
+	is_uint(box->pid, (unsigned)getpid(), "of this process");
+	ok(((uintptr_t)box & 4095) == 0, "and page aligned");
+	ok(box->state == prof_mailbox_idle, "idle");
+}
+
+static void
+test_verbs(void)
+{
+	char text[300];
+
+	is_int(ask("status"), 0, "status");
+	contains(answer(), "state=idle\n", "idle");
+	contains(answer(), "threshold_highwater_metric=allocated\n", "thresholds");
+	is_int(ask("dump"), ENOENT, "nothing is booted");
+	is_int(ask("stop"), EALREADY, "no session");
+	is_int(ask("start moon:1"), EINVAL, "bad options");
+	contains(answer(), "unknown option", "with a reason");
+	snprintf(text, sizeof(text), "start prefix:%s/p,sample_interval:1", dir);
+	is_int(ask(text), 0, "start");
+	is_str(answer(), "1", "the number of the session");
+	ok(box->state == prof_mailbox_active && box->session_id == 1, "seen without a request");
+	is_int(ask("start"), EALREADY, "again");
+	contains(answer(), "session 1 runs since 20", "who and since when");
+	is_int(ask("stop 2"), EPERM, "another session");
+	is_int(ask("stop x"), EINVAL, "no number");
+	is_int(ask("set large:3M"), 0, "set");
+	is_uint(prof_threshold_get(prof_threshold_large), 3 << 20, "a threshold");
+	is_int(ask("set"), EINVAL, "set without anything");
+	is_int(ask("rearm"), 0, "rearm");
+	is_int(ask("rearm x"), EINVAL, "and nothing more");
+	is_int(ask("dump relative"), EINVAL, "a relative path");
+	snprintf(text, sizeof(text), "dump %s/q", dir);
+	is_int(ask(text), 0, "a path");
+	is_str(answer(), text + 5, "is answered");
+	prof_active_set(false, NULL);
+	ask("status");
+	contains(answer(), "state=paused\n", "paused");
+	is_int(ask("stop 1"), 0, "stop");
+	contains(answer(), "/p.", "the path");
+	contains(answer(), ".s0.heap", "of the session's profile");
+	is_int(ask("explode"), EBADMSG, "no such verb");
+	is_int(ask(""), EBADMSG, "nothing");
+	is_int(ask("status\nstop"), EBADMSG, "two lines");
+}
+
+static void
+test_torn(void)
+{
+	prof_slot_t *s = &box->slots[0];
+
+	put(0, "status");
+	s->checksum++;
+	prof_control_serve();
+	is_int(s->error, EBADMSG, "a wrong checksum");
+	put(0, "status");
+	s->length = UINT32_MAX;
+	prof_control_serve();
+	is_int(s->error, EBADMSG, "an impossible length");
+	put(0, "status");
+	s->text[3] = '\0';
+	s->checksum = prof_mailbox_sum(s->text, s->length);
+	prof_control_serve();
+	is_int(s->error, EBADMSG, "a zero inside");
+	put(0, "status");
+	s->sequence = 0;
+	s->answered = 7;
+	prof_control_serve();
+	is_uint(s->answered, 7, "a request taken back is not answered");
+	is_uint(box->doorbell, 0, "the doorbell is quiet");
+	put(0, "status");
+	put(1, "status");
+	put(3, "status");
+	prof_control_serve();
+	ok(box->slots[0].error == 0 && box->slots[1].error == 0 && box->slots[3].error == 0
+	    && box->slots[3].answered == box->slots[3].sequence, "several slots at once");
+}
+
+/* Random bytes everywhere: nothing may happen but refusals. */
+static void
+test_noise(void)
+{
+	uint64_t seed = 5, id = prof_session_id();
+
+	for (unsigned round = 0; round < 2000; round++) {
+		uint64_t *words = (uint64_t *)(void *)box;
+
+		for (size_t i = 0; i < sizeof(*box) / 8; i += 1 + test_random(&seed) % 64)
+			words[i] = test_random(&seed);
+		box->doorbell = 1;
+		prof_control_serve();
+	}
+	ok(box->version == PROF_MAILBOX_VERSION && box->pid == (unsigned)getpid(), "the header is put right");
+	ok(!prof_session_is_active() && prof_session_id() == id, "nothing was started");
+	memset(box->slots, 0, sizeof(box->slots));
+}
+
+static char streamed[1 << 20];
+static size_t nstreamed;
+
+static void *
+reader(void *arg)
+{
+	(void)arg;
+	prof_stream_t *s = &box->stream;
+
+	for (;;) {
+		uint64_t filled = __atomic_load_n(&s->filled, __ATOMIC_ACQUIRE);
+
+		while (nstreamed < filled && filled - nstreamed <= PROF_MAILBOX_STREAM) {
+			streamed[nstreamed] = s->data[nstreamed % PROF_MAILBOX_STREAM];
+			nstreamed++;
+		}
+		__atomic_store_n(&s->taken, nstreamed, __ATOMIC_RELEASE);
+		if (__atomic_load_n(&s->is_complete, __ATOMIC_ACQUIRE) && nstreamed == s->filled)
+			break;
+		usleep(100);
+	}
+	return NULL;
+}
+
+static void
+test_stream(void)
+{
+	pthread_t t;
+
+	is_int(ask("start sample_interval:1"), 0, "a session");
+	for (unsigned i = 0; i < 200; i++)
+		keep(malloc(100 + i));
+	memset(&box->stream, 0, sizeof(box->stream));
+	pthread_create(&t, NULL, reader, NULL);
+	is_int(ask("dump-stream"), 0, "a profile through the ring");
+	pthread_join(t, NULL);
+	ok(strncmp(streamed, "heap_v2/1\n", 10) == 0, "its beginning");
+	contains(streamed, "\n# end ", "its end");
+	ok(nstreamed > 1000 && streamed[nstreamed - 1] == '\n', "%zu bytes", nstreamed);
+	is_int(ask("stop"), 0, "stop");
+}
+
+static const char *
+dir_fault(mode_t mode, uid_t uid, uid_t euid)
+{
+	struct stat st = {.st_mode = mode, .st_uid = uid};
+
+	return prof_ctl_dir_fault(&st, euid);
+}
+
+static const char *
+cmd_fault(mode_t mode, uid_t uid, nlink_t links, off_t size)
+{
+	struct stat st = {.st_mode = mode, .st_uid = uid, .st_nlink = links, .st_size = size};
+
+	return prof_ctl_cmd_fault(&st, 7);
+}
+
+static void
+test_dir_rules(void)
+{
+	char text[100];
+	uint64_t nonce;
+
+	ok(dir_fault(S_IFDIR | 0700, 7, 7) == NULL && dir_fault(S_IFDIR | 0755, 0, 7) == NULL, "good ones");
+	ok(dir_fault(S_IFDIR | 0700, 8, 7) != NULL, "of another user");
+	ok(dir_fault(S_IFDIR | 0777, 7, 7) != NULL && dir_fault(S_IFDIR | 01777, 0, 7) != NULL
+	    && dir_fault(S_IFDIR | 0770, 7, 7) != NULL, "writable by others");
+	ok(dir_fault(S_IFREG | 0700, 7, 7) != NULL, "no directory");
+	ok(cmd_fault(S_IFREG | 0600, 7, 1, 4096) == NULL, "a good command");
+	ok(cmd_fault(S_IFREG | 0600, 8, 1, 10) != NULL, "of another user");
+	ok(cmd_fault(S_IFREG | 0600, 7, 2, 10) != NULL, "hard link");
+	ok(cmd_fault(S_IFIFO | 0600, 7, 1, 0) != NULL, "FIFO");
+	ok(cmd_fault(S_IFREG | 0666, 7, 1, 10) != NULL, "writable by others");
+	ok(cmd_fault(S_IFREG | 0600, 7, 1, 1 << 20) != NULL, "1 MiB");
+	strcpy(text, "nonce=1f start x:1\n");
+	is_str(prof_ctl_cmd_parse(text, 19, &nonce), "start x:1", "nonce and text");
+	is_uint(nonce, 0x1f, "the nonce");
+	strcpy(text, "status\n");
+	is_str(prof_ctl_cmd_parse(text, 7, &nonce), "status", "without a nonce");
+	strcpy(text, "status");
+	ok(prof_ctl_cmd_parse(text, 6, &nonce) == NULL, "truncated");
+	strcpy(text, "nonce=12\n");
+	ok(prof_ctl_cmd_parse(text, 9, &nonce) == NULL, "nothing but a nonce");
+	ok(prof_ctl_cmd_parse(text, 0, &nonce) == NULL, "empty");
+	strcpy(text, "a\nb\n");
+	ok(prof_ctl_cmd_parse(text, 4, &nonce) == NULL, "two lines");
+}
+
+static void
+child_body(void *arg)
+{
+	uint64_t instance = *(uint64_t *)arg;
+
+	_exit(box->pid == (unsigned)getpid() && box->instance != instance && box->doorbell == 0
+	    && box->slots[1].sequence == 0 && !prof_session_is_active() && box->state == prof_mailbox_idle
+	    && !prof_control_has_thread() ? 0 : 1);
+}
+
+static void
+test_child(void)
+{
+	static struct test_result r;
+	uint64_t instance = box->instance;
+
+	is_int(ask("start"), 0, "a session begun at run time");
+	put(1, "status");
+	run_forked(&r, child_body, &instance);
+	child_exits(&r, 0, "a child: another box, empty, idle");
+	ok(prof_session_is_active(), "the parent goes on");
+	is_int(ask("stop"), 0, "stop");
+}
+
+int
+main(void)
+{
+	char command[300];
+
+	if (!config_prof) {
+		plan_skip_all("built without the profiler");
+		return 0;
+	}
+	if (mkdtemp(dir) == NULL || chdir(dir) != 0)
+		bail_out("no directory");
+	opt_prof_thread = prof_thread_false; /* so that nobody else serves */
+	free(keep(malloc(1)));
+	test_block();
+	test_verbs();
+	test_torn();
+	test_noise();
+	test_stream();
+	test_dir_rules();
+	test_child();
+	snprintf(command, sizeof(command), "rm -rf %s", dir);
+	if (system(command) != 0)
+		diag("%s is left", dir);
+	return done_testing();
+}

@@ -1,0 +1,155 @@
+/* The session's rules, its options, and every cell of the table of requests and states that one thread can see. */
+#include "test.h"
+
+#include "prof.h"
+#include "prof_dump.h"
+#include "prof_session.h"
+
+static char dir[] = "/tmp/prof_session.XXXXXX";
+static prof_session_opts_t o;
+static const char *why;
+
+static void
+test_rules(void)
+{
+	static const struct {
+		prof_session_state_t state;
+		int start, stop, stop_right, stop_other;
+	} cells[] = {
+		{prof_session_idle, 0, EALREADY, EALREADY, EALREADY},
+		{prof_session_starting, EALREADY, EBUSY, EBUSY, EBUSY},
+		{prof_session_active, EALREADY, 0, 0, EPERM},
+		{prof_session_stopping, EBUSY, EBUSY, EBUSY, EBUSY},
+	};
+
+	for (unsigned i = 0; i < ARRAY_LEN(cells); i++) {
+		is_int(prof_session_may_start(cells[i].state), cells[i].start, "start in state %u", i);
+		is_int(prof_session_may_stop(cells[i].state, 5, 0), cells[i].stop, "stop in state %u", i);
+		is_int(prof_session_may_stop(cells[i].state, 5, 5), cells[i].stop_right, "its number, %u", i);
+		is_int(prof_session_may_stop(cells[i].state, 5, 6), cells[i].stop_other, "another, %u", i);
+	}
+}
+
+static void
+test_options(void)
+{
+	static const char *const bad[] = {
+		"x", "x:1", "alloc", "alloc:", "alloc:1x", "alloc:-1", "alloc: 1", "alloc:1KK", "alloc:1k",
+		"alloc:1,", ",alloc:1", "alloc:1,,large:1", "alloc:18446744073709551616",
+		"alloc:18446744073709551615G", "time_ms:1K", "sample_interval:0",
+		"sample_interval:9223372036854775808", "reset:yes", "reset:", "max_seconds:1K",
+		"max_seconds:99999999999999", "prefix:", "highwater_metric:moon", "highwater_metric:",
+		"allo:1", "allocc:1", " alloc:1",
+	};
+
+	for (unsigned i = 0; i < ARRAY_LEN(bad); i++) {
+		why = "";
+		is_int(prof_session_parse(&o, bad[i], &why), EINVAL, "\"%s\" is refused", bad[i]);
+		ok(strlen(why) > 10, "with a reason: %s", why);
+	}
+	is_int(prof_session_parse(&o, NULL, &why), 0, "none");
+	is_int(prof_session_parse(&o, "", &why), 0, "an empty text");
+	ok(o.prefix == NULL && o.given == 0 && !o.has_reset && !o.has_metric, "gives nothing");
+	is_int(prof_session_parse(&o, "prefix:/a:b/c,sample_interval:64K,reset:false,max_seconds:60,"
+	    "alloc:4G,large:0,highwater:100,highwater_step:2M,highwater_metric:rss,time_ms:500", &why), 0,
+	    "all of them");
+	ok(o.prefix_len == 6 && memcmp(o.prefix, "/a:b/c", 6) == 0, "a prefix with a colon");
+	ok(o.sample_interval == 65536 && o.has_reset && !o.reset && o.max_seconds == 60
+	    && o.has_metric && o.metric == prof_metric_rss, "values");
+	ok(o.thresholds[prof_threshold_alloc] == UINT64_C(4) << 30 && o.thresholds[prof_threshold_large] == 0
+	    && o.thresholds[prof_threshold_highwater] == 100
+	    && o.thresholds[prof_threshold_highwater_step] == 2 << 20
+	    && o.thresholds[prof_threshold_time_ms] == 500 && o.given == 31, "thresholds");
+}
+
+static unsigned hook_calls;
+static int hook_stop, hook_start;
+
+/* In here the session is being stopped, and this thread writes its profile. */
+static void
+dump_hook(const char *path)
+{
+	(void)path;
+	hook_calls++;
+	hook_stop = prof_session_stop(0);
+	hook_start = prof_session_start(NULL, NULL);
+}
+
+static void
+test_cycle(void)
+{
+	char text[300], path[PROF_PATH_SIZE];
+	uint64_t rejected = prof_session_rejected();
+
+	ok(!prof_is_booted(), "nothing is booted");
+	is_int(prof_session_stop(0), EALREADY, "stop without a session");
+	is_int(prof_session_start("moon:1", &why), EINVAL, "bad options");
+	ok(!prof_is_booted() && prof_session_id() == 0 && prof_session_start_ns() == 0, "change nothing");
+	snprintf(text, sizeof(text), "prefix:%s/one,sample_interval:1,alloc:5G", dir);
+	is_int(prof_session_start(text, &why), 0, "start");
+	ok(prof_is_booted() && prof_active_get() && prof_session_is_active(), "boots and runs");
+	is_uint(prof_session_id(), 1, "number one");
+	is_uint(prof_threshold_get(prof_threshold_alloc), UINT64_C(5) << 30, "its threshold");
+	uint64_t began = prof_session_start_ns();
+	is_int(prof_session_start(NULL, NULL), EALREADY, "a second start");
+	is_int(prof_session_start("moon:1", NULL), EALREADY, "also with bad options");
+	is_int(prof_session_stop(2), EPERM, "stop of another");
+	ok(prof_session_start_ns() == began && prof_session_id() == 1, "nothing changed");
+	is_uint(prof_session_rejected() - rejected, 4, "refusals are counted");
+	is_int(prof_session_set("large:3M,sample_interval:77", &why), 0, "set");
+	is_uint(prof_sample_interval_get(), 77, "changes the rate");
+	is_int(prof_session_set("reset:true", &why), EINVAL, "not what belongs to a start");
+	is_int(prof_session_set("large:x", &why), EINVAL, "nor nonsense");
+	prof_dump_hook_set(dump_hook);
+	is_int(prof_session_stop(1), 0, "stop by number");
+	prof_dump_hook_set(NULL);
+	ok(hook_calls == 1 && hook_stop == EBUSY && hook_start == EBUSY, "meanwhile both are busy");
+	ok(!prof_session_is_active() && !prof_active_get(), "idle");
+	is_uint(prof_threshold_get(prof_threshold_alloc), 0, "the threshold from before is back");
+	prof_dump_last_path(path, sizeof(path));
+	contains(path, "/one.", "the profile has the session's prefix");
+	contains(path, ".s0.heap", "and its kind");
+	ok(access(path, R_OK) == 0, "it is there");
+	is_int(prof_session_start(NULL, NULL), 0, "again");
+	is_uint(prof_session_id(), 2, "number two");
+	prof_active_set(false, NULL);
+	ok(prof_session_is_active(), "paused, not stopped");
+	is_int(prof_session_stop(2), 0, "a paused one stops");
+}
+
+static void
+test_failures(void)
+{
+	char text[300];
+
+	snprintf(text, sizeof(text), "prefix:%s/no/such/p", dir);
+	is_int(prof_session_start(text, NULL), 0, "a directory that is not there");
+	is_int(prof_session_stop(0), EFAULT, "the profile cannot be written");
+	ok(!prof_session_is_active() && !prof_active_get(), "idle all the same");
+	is_int(prof_session_start("max_seconds:1", NULL), 0, "with an end");
+	is_int(prof_session_set("max_seconds:0", &why), 0, "the end is taken away");
+	ok(prof_session_tick() == UINT64_MAX, "so there is none");
+	is_int(prof_session_stop(0), 0, "stop");
+	is_int(prof_session_set("max_seconds:5", &why), ENOENT, "no session, no end");
+}
+
+int
+main(void)
+{
+	char command[300];
+
+	if (!config_prof) {
+		plan_skip_all("built without the profiler");
+		return 0;
+	}
+	if (mkdtemp(dir) == NULL || chdir(dir) != 0)
+		bail_out("no directory");
+	test_rules();
+	test_options();
+	test_cycle();
+	test_failures();
+	snprintf(command, sizeof(command), "rm -rf %s", dir);
+	if (system(command) != 0)
+		diag("%s is left", dir);
+	return done_testing();
+}
