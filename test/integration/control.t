@@ -1,0 +1,228 @@
+#!/bin/sh
+# Control of a running program: the control directory's answers and refusals, jeprofctl on the real library,
+# the mailbox in a memory file, a system that refuses threads.
+. "$JEMALLOC_SRC/test/include/tap.sh"
+
+CTL=$BUILD/bin/jeprofctl
+[ -x "$CTL" ] || skip_all "built without the profiler"
+
+cat >busy.c <<'END'
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* clone and clone3 fail with EPERM. */
+static void
+no_threads(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = {sizeof(code) / sizeof(code[0]), code};
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog);
+}
+
+static void *kept[200];
+
+__attribute__((noinline)) static void *
+busy_leaf(size_t n)
+{
+	void *p = malloc(n);
+	memset(p, 1, n);
+	return p;
+}
+
+int
+main(int argc, char **argv)
+{
+	if (argc > 1 && strcmp(argv[1], "nothreads") == 0)
+		no_threads();
+	if (argc > 1 && strcmp(argv[1], "undumpable") == 0)
+		prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	/* Ends with its parent's end of the pipe, or after a minute. */
+	for (unsigned i = 0; i < 60000 / 2; i++) {
+		free(kept[i % 200]);
+		kept[i % 200] = busy_leaf(3000 + i % 200 * 10);
+		usleep(2000);
+	}
+	return 0;
+}
+END
+$CC -w -g -O1 -o busy busy.c || exit 1
+
+# begin CONF ARGS: the program, preloaded; its number in pid
+begin() {
+	conf=$1
+	shift
+	rm -f said
+	MALLOC_CONF=$conf LD_PRELOAD=$LIB ./busy "$@" 2>said &
+	pid=$!
+	# as long as it has not been executed, it has no library
+	i=0
+	while ! grep -q libjemalloc "/proc/$pid/maps" 2>/dev/null && [ $i -lt 100 ]; do
+		sleep 0.1
+		i=$((i + 1))
+	done
+}
+
+end() {
+	kill "$pid" 2>/dev/null
+	wait "$pid" 2>/dev/null
+}
+
+# ask TEXT: through the control directory; the answer in answer
+ask() {
+	rm -f "$D/$pid.status"
+	printf '%s\n' "$1" >"$D/new" && mv "$D/new" "$D/$pid.cmd"
+	await
+}
+
+await() {
+	i=0
+	while [ ! -e "$D/$pid.status" ] && [ $i -lt 100 ]; do
+		sleep 0.1
+		i=$((i + 1))
+	done
+	answer=$(cat "$D/$pid.status" 2>/dev/null)
+}
+
+# ---- the directory ----
+umask 077
+D=$W/ctl
+mkdir "$D"
+begin "prof_ctl_dir:$D,prof_prefix:$W/p"
+ask status
+has "$answer" "nonce=0 error=0" "status is answered"
+has "$answer" "state=idle" "idle"
+[ ! -e "$D/$pid.cmd" ]
+ok $? "the command is gone"
+ask "nonce=abc start sample_interval:1K"
+is "$answer" "nonce=abc error=0
+1" "start, with a nonce"
+ask "dump $W/other"
+is "$answer" "nonce=0 error=0
+$W/other" "a file in the directory of the prefix"
+ask "dump /tmp/elsewhere.$pid"
+has "$answer" "error=13" "no file elsewhere"
+ask "dump $W/../elsewhere"
+has "$answer" "error=13" "nor by dots"
+ask stop
+has "$answer" "error=0
+$W/p." "stop, with the path"
+ask "start prefix:/tmp/elsewhere"
+has "$answer" "error=13" "no prefix elsewhere"
+ask "dump-stream"
+has "$answer" "error=95" "no stream this way"
+
+rm -f "$D/$pid.status"
+printf status >"$D/new" && mv "$D/new" "$D/$pid.cmd"
+await
+has "$answer" "error=74" "a truncated command"
+rm -f "$D/$pid.status"
+head -c 1048576 /dev/zero | tr '\0' x >"$D/new" && mv "$D/new" "$D/$pid.cmd"
+await
+has "$answer" "too long" "1 MiB"
+rm -f "$D/$pid.status"
+echo status >"$W/target" && ln -s "$W/target" "$D/$pid.cmd"
+await
+has "$answer" "error=13" "a symbolic link"
+rm -f "$D/$pid.status"
+mkfifo "$D/$pid.cmd"
+await
+has "$answer" "no regular file" "a FIFO"
+rm -f "$D/$pid.status"
+ln "$W/target" "$D/$pid.cmd"
+await
+has "$answer" "more than one link" "a hard link"
+rm -f "$D/$pid.status" "$W/target"
+echo status >"$D/new" && chmod 666 "$D/new" && mv "$D/new" "$D/$pid.cmd"
+await
+has "$answer" "writable by others" "a command that others may write"
+if [ "$(id -u)" = 0 ]; then
+	rm -f "$D/$pid.status"
+	echo status >"$D/new" && chown 12345 "$D/new" && mv "$D/new" "$D/$pid.cmd"
+	await
+	has "$answer" "another user" "a command of another user"
+fi
+end
+
+mkdir open && chmod 777 open
+begin "prof_ctl_dir:$W/open"
+i=0
+while [ ! -s said ] && [ $i -lt 100 ]; do
+	sleep 0.1
+	i=$((i + 1))
+done
+has "$(cat said)" "prof_ctl_dir:$W/open is not used: it is writable by others" "a directory for all"
+end
+ln -s "$D" link
+begin "prof_ctl_dir:$W/link"
+i=0
+while [ ! -s said ] && [ $i -lt 100 ]; do
+	sleep 0.1
+	i=$((i + 1))
+done
+has "$(cat said)" "is not used: it cannot be opened" "a directory by a link"
+end
+
+# ---- the mailbox ----
+begin ""
+out=$("$CTL" start "$pid" --rate 1K -q 2>err)
+is "$out" "session 1" "jeprofctl start, empty MALLOC_CONF" "$(cat err)"
+"$CTL" start "$pid" >/dev/null 2>&1
+is $? 4 "again: 4"
+"$CTL" stop "$pid" --session 5 >/dev/null 2>&1
+is $? 6 "another's session: 6"
+out=$("$CTL" dump "$pid" -o "$W/streamed" -q 2>err)
+has "$(head -n 1 streamed)" "heap_v2/" "a streamed dump" "$(cat err)"
+has "$(tail -n 1 streamed)" "# end " "whole"
+out=$("$CTL" stop "$pid" -q 2>err)
+has "$(cat "$out")" "# jemalloc.kind=session" "stop: a profile" "$out" "$(cat err)"
+if [ -x "$SRC/bin/jeprof" ]; then
+	has "$("$SRC/bin/jeprof" --text ./busy "$out" 2>/dev/null)" busy_leaf "names the function that allocates"
+fi
+end
+
+begin "prof_ctl_fd:true" undumpable
+i=0
+while ! ls -l "/proc/$pid/fd" 2>/dev/null | grep -q mailbox && [ $i -lt 100 ]; do
+	sleep 0.1
+	i=$((i + 1))
+done
+out=$("$CTL" start "$pid" -q 2>err)
+is "$out" "session 1" "prof_ctl_fd" "$(cat err)"
+"$CTL" stop "$pid" -q >/dev/null 2>&1
+end
+
+begin "" nothreads
+sleep 0.1
+out=$("$CTL" start "$pid" --max 1 -q 2>err)
+is "$out" "session 1" "without threads" "$(cat err)"
+has "$(cat said)" "thread could not be started" "said once"
+i=0
+while "$CTL" status "$pid" 2>/dev/null | grep -q "^state  *active" && [ $i -lt 100 ]; do
+	sleep 0.1
+	i=$((i + 1))
+done
+"$CTL" stop "$pid" >/dev/null 2>&1
+is $? 4 "its time was over all the same"
+is "$(grep -c thread said)" 1 "and not again"
+end
+
+begin "prof_thread:false"
+out=$("$CTL" start "$pid" -q 2>err)
+is "$out" "session 1" "prof_thread:false" "$(cat err)"
+is "$(ls /proc/$pid/task | wc -l)" 1 "one thread"
+end
+done_testing

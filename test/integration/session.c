@@ -1,0 +1,450 @@
+/*
+ * Sessions, thresholds and storm guards by what a program can use: mallctl, options, the files that
+ * come of it.
+ */
+#include "ctl.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <sys/wait.h>
+
+#define M ((size_t)1 << 20)
+
+static char dir[] = "/tmp/session.XXXXXX";
+
+static int
+start(const char *options)
+{
+	return ctl_write("prof.session.start", options);
+}
+
+static int
+stop(void)
+{
+	return ctl_void("prof.session.stop");
+}
+
+/* Files whose name holds `part`; *last: one of them. */
+static unsigned
+files(const char *part, char last[512])
+{
+	unsigned n = 0;
+	DIR *d = opendir(dir);
+	struct dirent *e;
+
+	while (d != NULL && (e = readdir(d)) != NULL) {
+		if (strstr(e->d_name, part) == NULL || e->d_name[0] == '.')
+			continue;
+		n++;
+		if (last != NULL)
+			snprintf(last, 512, "%s/%s", dir, e->d_name);
+	}
+	if (d != NULL)
+		closedir(d);
+	return n;
+}
+
+static bool
+has_line(const char *path, const char *line)
+{
+	static char text[1 << 18];
+	int fd = open(path, O_RDONLY);
+	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+
+	text[n < 0 ? 0 : n] = '\0';
+	close(fd);
+	return strstr(text, line) != NULL;
+}
+
+/* Live allocations, exactly: the first pair of the totals with sample_interval:1. */
+static unsigned long
+live_objects(const char *path)
+{
+	char line[512];
+	unsigned long n = 0;
+	FILE *f = fopen(path, "r");
+
+	while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+		if (sscanf(line, " t*: %lu:", &n) == 1)
+			break;
+	if (f != NULL)
+		fclose(f);
+	return n;
+}
+
+/* ------------------------------------------------------------------ children: a process each */
+
+static void
+table_of_requests(void)
+{
+	uint64_t one = 1, two = 2, rejected;
+	char path[512];
+
+	ok(!ctl_bool("prof.session.active") && ctl_u64("prof.session.id") == 0
+	    && ctl_u64("prof.session.start_time_ns") == 0, "nothing yet");
+	is_int(stop(), EALREADY, "idle: stop");
+	is_int(ctl_write("prof.session.stop", one), EALREADY, "idle: stop of a number");
+	is_int(start("alloc:x"), EINVAL, "idle: bad options");
+	is_int(ctl_write("prof.dump", dir), ENOENT, "idle, not booted: dump");
+	is_uint(files("", NULL), 0, "no file came of it");
+	is_int(start("sample_interval:1"), 0, "idle: start");
+	uint64_t began = ctl_u64("prof.session.start_time_ns");
+	ok(ctl_bool("prof.session.active") && ctl_bool("prof.active") && began > 0, "active");
+	is_int(start(NULL), EALREADY, "active: start");
+	is_int(start("alloc:x"), EALREADY, "active: bad options");
+	is_int(ctl_write("prof.session.stop", two), EPERM, "active: stop of another");
+	ok(ctl_u64("prof.session.start_time_ns") == began && ctl_u64("prof.session.id") == 1,
+	    "refused: nothing changed");
+	rejected = ctl_u64("prof.session.rejected");
+	is_uint(rejected, 5, "refusals are counted");
+	is_int(ctl_void("prof.dump"), 0, "active: dump");
+	is_uint(files(".m0.heap", path), 1, "a file");
+	is_str(ctl_str("prof.session.last_dump"), path, "last_dump names it");
+	is_int(ctl_write("prof.session.stop", one), 0, "active: stop with the right number");
+	is_uint(files(".s0.heap", path), 1, "the session's profile");
+	is_str(ctl_str("prof.session.last_dump"), path, "last_dump again");
+	ok(has_line(path, "\n# jemalloc.session=1\n") && has_line(path, "\n# jemalloc.kind=session\n"),
+	    "its metadata");
+	ok(!ctl_bool("prof.active") && !ctl_bool("prof.session.active"), "idle");
+	is_int(stop(), EALREADY, "idle again: stop");
+	is_int(ctl_void("prof.dump"), 0, "idle, booted: dump");
+}
+
+static void
+data_of_sessions(void)
+{
+	char path[512];
+	void *before, *kept[100];
+
+	is_int(start("sample_interval:1"), 0, "first session");
+	before = keep(malloc(5000));
+	is_int(stop(), 0, "ends");
+	is_int(start("sample_interval:1"), 0, "second session");
+	for (int i = 0; i < 100; i++)
+		kept[i] = keep(malloc(3000));
+	is_int(stop(), 0, "ends");
+	is_uint(files(".s1.heap", path), 1, "its profile");
+	is_uint(live_objects(path), 100, "holds what was sampled in it");
+	free(before); /* crosses sessions */
+	is_int(start("sample_interval:1,reset:false"), 0, "third session, without reset");
+	for (int i = 0; i < 40; i++)
+		free(kept[i]);
+	is_int(stop(), 0, "ends");
+	files(".s2.heap", path);
+	is_uint(live_objects(path), 60, "what still lives of the second is there, what was freed is not");
+	for (int i = 40; i < 100; i++)
+		free(kept[i]);
+	is_int(start(NULL), 0, "fourth session");
+	is_int(stop(), 0, "ends");
+	files(".s3.heap", path);
+	ok(live_objects(path) < 5, "with reset the old ones are gone");
+}
+
+static void
+ends_by_itself(void)
+{
+	char path[512];
+
+	is_int(start("max_seconds:1"), 0, "a session of a second");
+	for (int i = 0; i < 500 && ctl_bool("prof.session.active"); i++)
+		usleep(10000);
+	ok(!ctl_bool("prof.session.active"), "nobody stopped it, nothing was allocated: it ended");
+	is_uint(files(".s0.heap", path), 1, "with its profile");
+	is_int(stop(), EALREADY, "a stop comes too late");
+}
+
+static void
+ends_without_thread(void)
+{
+	is_int(start("max_seconds:1"), 0, "a session of a second, no thread");
+	for (int i = 0; i < 500 && ctl_bool("prof.session.active"); i++) {
+		free(keep(malloc(200000)));
+		usleep(10000);
+	}
+	ok(!ctl_bool("prof.session.active"), "ended at an allocation of the program");
+}
+
+static pthread_barrier_t barrier;
+static int results[16];
+
+static void *
+race_start(void *arg)
+{
+	int *result = arg;
+
+	pthread_barrier_wait(&barrier);
+	*result = start(NULL);
+	return NULL;
+}
+
+static void
+two_starters(void)
+{
+	pthread_t t[16];
+	unsigned rounds_bad = 0;
+
+	pthread_barrier_init(&barrier, NULL, 16);
+	for (unsigned round = 0; round < 50; round++) {
+		unsigned won = 0, told = 0;
+
+		for (int i = 0; i < 16; i++)
+			pthread_create(&t[i], NULL, race_start, &results[i]);
+		for (int i = 0; i < 16; i++) {
+			pthread_join(t[i], NULL);
+			won += results[i] == 0;
+			told += results[i] == EALREADY;
+		}
+		rounds_bad += won != 1 || told != 15 || stop() != 0;
+	}
+	is_uint(rounds_bad, 0, "16 starters at once, 50 times: one wins, 15 are told");
+	is_uint(ctl_u64("prof.session.id"), 50, "50 sessions");
+}
+
+/* ------------------------------------------------------------------ thresholds */
+
+static void
+set_u64(const char *name, uint64_t v)
+{
+	is_int(mallctl(name, NULL, NULL, &v, sizeof(v)), 0, "%s is set", name);
+	is_uint(ctl_u64(name), v, "and reads so");
+}
+
+static void
+thresholds(void)
+{
+	char path[512];
+	const char *moon = "moon", *rss = "rss";
+	void *p;
+
+	is_int(ctl_write("prof.threshold.highwater_metric", moon), EINVAL, "an unknown metric");
+	is_str(ctl_str("prof.threshold.highwater_metric"), "allocated", "changes nothing");
+	is_int(ctl_write("prof.threshold.highwater_metric", rss), 0, "a known one");
+	is_str(ctl_str("prof.threshold.highwater_metric"), "rss", "is read back");
+	is_int(ctl_write("prof.dump_keep", moon), EINVAL, "an unknown policy");
+	set_u64("prof.dump_min_gap_ms", 0);
+	is_int(start("large:3M,alloc:64M,highwater_metric:allocated"), 0, "a session with thresholds");
+	p = keep(malloc(3 * M - 1));
+	is_uint(files(".l", NULL), 0, "one byte too small");
+	free(p);
+	p = keep(malloc(3 * M));
+	is_uint(files(".l0.heap", path), 1, "a large request");
+	ok(has_line(path, "\n# jemalloc.metric=large\n")
+	    && has_line(path, "\n# jemalloc.metric_value=3145728\n"), "with metric and value");
+	is_uint(live_objects(path), 1, "the request itself is in it");
+	p = keep(realloc(p, 4 * M));
+	is_uint(files(".l1.heap", NULL), 1, "realloc that grows to it");
+	p = keep(realloc(p, 1000));
+	is_uint(files(".l", NULL), 2, "realloc that shrinks below does not");
+	free(p);
+	is_int(stop(), 0, "stop");
+	is_uint(ctl_size("prof.threshold.large"), 0, "the threshold went with the session");
+	unsigned before = files(".a", NULL);
+	is_int(start("alloc:8M"), 0, "allocated bytes");
+	for (int i = 0; i < 1000; i++)
+		free(keep(malloc(40000)));
+	is_uint(files(".a", path) - before, 4, "40 MB: at 8, 16, 24, 32 MiB");
+	is_int(stop(), 0, "stop");
+}
+
+static void
+highwater(void)
+{
+	char path[512];
+	static void *p[400];
+
+	is_int(start(NULL), 0, "a session; the threshold comes from the options");
+	for (int i = 0; i < 350; i++)
+		p[i] = keep(malloc(100000)); /* 34 MiB */
+	unsigned n = files(".h", path);
+	is_uint(n, 3, "16M and two steps of 8M");
+	ok(has_line(path, "\n# jemalloc.metric=allocated\n"), "with the metric");
+	for (int i = 0; i < 350; i++)
+		free(p[i]);
+	for (int i = 0; i < 250; i++)
+		p[i] = keep(malloc(100000));
+	is_uint(files(".h", NULL), 3, "the mark does not fall by itself");
+	for (int i = 0; i < 250; i++)
+		free(p[i]);
+	is_int(ctl_void("prof.threshold.rearm"), 0, "rearm");
+	for (int i = 0; i < 180; i++)
+		p[i] = keep(malloc(100000));
+	is_uint(files(".h", NULL), 4, "the next crossing counts again");
+	is_int(stop(), 0, "stop");
+}
+
+static void
+timer(void)
+{
+	is_int(start("time_ms:100"), 0, "a session with a timer");
+	for (int i = 0; i < 600 && files(".t", NULL) < 3; i++)
+		usleep(10000);
+	ok(files(".t", NULL) >= 3, "dumps without an allocation");
+	is_int(stop(), 0, "stop");
+	unsigned n = files(".t", NULL);
+	usleep(300000);
+	is_uint(files(".t", NULL), n, "none after the stop");
+}
+
+static void
+storm(void)
+{
+	uint64_t suppressed;
+
+	is_int(start("alloc:1M"), 0, "a session");
+	for (int i = 0; i < 3000; i++)
+		free(keep(malloc(M)));
+	is_int(stop(), 0, "stop");
+	suppressed = ctl_u64("prof.dump_suppressed");
+	ok(suppressed > 1000, "%llu were left out", (unsigned long long)suppressed);
+	ok(files(".a", NULL) <= 4, "and at most 4 kept");
+	ok(files(".a0.heap", NULL) == 1, "the first among them");
+}
+
+/* The smallest threshold is below what the fast path serves. */
+static bool
+is_there(unsigned seq, unsigned kseq)
+{
+	char name[64]; /* no allocation in here: it would count */
+
+	snprintf(name, sizeof(name), "jeprof.%d.%u.l%u.heap", (int)getpid(), seq, kseq);
+	return access(name, F_OK) == 0;
+}
+
+static void
+small_large(void)
+{
+	is_int(start("large:100,sample_interval:1G"), 0, "a session");
+	free(keep(malloc(99)));
+	ok(!is_there(0, 0), "99 bytes");
+	free(keep(malloc(100)));
+	ok(is_there(0, 0) && !is_there(1, 1), "100 bytes");
+	for (int i = 0; i < 10; i++)
+		free(keep(malloc(128)));
+	ok(is_there(10, 10) && !is_there(11, 11), "each of ten");
+	is_int(stop(), 0, "stop");
+}
+
+/* ------------------------------------------------------------------ fork */
+
+static void
+forked(void)
+{
+	int status = 0;
+
+	is_int(start("sample_interval:1"), 0, "a session");
+	pid_t pid = fork();
+	if (pid == 0) {
+		bool good = !ctl_bool("prof.session.active") && !ctl_bool("prof.active");
+		good = good && start("sample_interval:1") == 0;
+		free(keep(malloc(100)));
+		good = good && stop() == 0 && strstr(ctl_str("prof.session.last_dump"), ".0.s0.heap") != NULL;
+		_exit(good ? 0 : 1);
+	}
+	waitpid(pid, &status, 0);
+	is_int(status, 0, "the child is idle, has a session and numbers of its own");
+	ok(ctl_bool("prof.session.active"), "the parent's goes on");
+	is_int(stop(), 0, "stop");
+	is_uint(files("", NULL), 2, "two profiles");
+}
+
+/* ------------------------------------------------------------------ load */
+
+static bool is_over;
+
+static void *
+load(void *arg)
+{
+	void *p[64] = {NULL};
+	uint64_t seed = (uint64_t)(uintptr_t)arg;
+
+	while (!__atomic_load_n(&is_over, __ATOMIC_RELAXED)) {
+		for (int i = 0; i < 64; i++) {
+			free(p[i]);
+			p[i] = keep(malloc(test_random(&seed) % 3000));
+		}
+	}
+	for (int i = 0; i < 64; i++)
+		free(p[i]);
+	return NULL;
+}
+
+static void
+many_cycles(void)
+{
+	enum { cycles = 300 };
+	pthread_t t[4];
+	unsigned bad = 0;
+	char path[512];
+
+	for (uintptr_t i = 0; i < 4; i++)
+		pthread_create(&t[i], NULL, load, (void *)(i + 1));
+	for (int i = 0; i < cycles; i++) {
+		bad += start("sample_interval:1") != 0;
+		bad += stop() != 0;
+		if (files(".heap", path) > 0)
+			unlink(path);
+	}
+	__atomic_store_n(&is_over, true, __ATOMIC_RELAXED);
+	for (int i = 0; i < 4; i++)
+		pthread_join(t[i], NULL);
+	is_uint(bad, 0, "%d sessions under four allocating threads", cycles);
+	is_int(start("sample_interval:1,reset:false"), 0, "what is left");
+	is_int(stop(), 0, "is written");
+	files(".s300.heap", path);
+	ok(live_objects(path) < 100, "of what the threads had, nothing lives: %lu", live_objects(path));
+}
+
+/* ------------------------------------------------------------------ all of them */
+
+static const struct {
+	const char *name;
+	void (*fn)(void);
+	const char *conf;
+} tests[] = {
+	{"table", table_of_requests, ""},
+	{"data", data_of_sessions, ""},
+	{"end", ends_by_itself, ""},
+	{"end2", ends_without_thread, "prof_thread:false"},
+	{"race", two_starters, "prof_thread:false"},
+	{"thresholds", thresholds, ""},
+	{"highwater", highwater, "prof_threshold_highwater:16M,prof_highwater_step:8M,prof_dump_min_gap_ms:0"},
+	{"timer", timer, "prof_dump_min_gap_ms:0"},
+	{"storm", storm, "prof_dump_max_files:4,prof_dump_min_gap_ms:20"},
+	{"small", small_large, "prof_dump_min_gap_ms:0,prof_dump_timestamp:false"},
+	{"fork", forked, ""},
+	{"cycles", many_cycles, ""},
+};
+
+static void
+run_one(void (*fn)(void))
+{
+	if (mkdtemp(dir) == NULL || chdir(dir) != 0)
+		bail_out("no directory");
+	fn();
+	char command[300];
+	snprintf(command, sizeof(command), "rm -rf %s", dir);
+	if (system(command) != 0)
+		diag("%s is left", dir);
+	exit(done_testing());
+}
+
+int
+main(int argc, char **argv)
+{
+	static struct test_result r;
+
+	if (!ctl_bool("config.prof")) {
+		plan_skip_all("built without the profiler");
+		return 0;
+	}
+	for (unsigned i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+		if (argc > 1 && strncmp(argv[1], "--child=", 8) == 0 && strcmp(argv[1] + 8, tests[i].name) == 0)
+			run_one(tests[i].fn);
+	}
+	for (unsigned i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+		run_child_conf(&r, tests[i].name, tests[i].conf);
+		if (!child_exits(&r, 0, "%s", tests[i].name))
+			diag("%s", r.out);
+	}
+	return done_testing();
+}
