@@ -17,6 +17,7 @@ static struct {
 /* Not written if it cannot be now: then it is due at the next heartbeat of any thread. */
 static void
 auto_dump(prof_kind_t kind, atomic_b_t *pending) {
+	assert(kind == prof_kind_interval || kind == prof_kind_gdump);
 	atomic_store_b(pending, false, MO_RELAXED);
 	witness_assert_lockless();
 	if (prof_trigger_fire(kind, NULL, 0) == EBUSY) {
