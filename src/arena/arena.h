@@ -21,12 +21,12 @@ typedef struct arena_large_count_s {
 	atomic_u64_t nrequests;
 } arena_large_count_t;
 
+/* What every arena touches stands together at the front; the long tables behind it fill with use. */
 typedef struct arena_s {
 	unsigned ind;
 	bool is_auto;
 	atomic_u32_t nthreads;
 	base_t *base;
-	pac_t pac;
 	mutex_t tcache_list_mtx;
 	ql_t tcaches;              /* thread caches bound to it, for statistics; under tcache_list_mtx */
 	mutex_t large_mtx;
@@ -37,6 +37,7 @@ typedef struct arena_s {
 	atomic_u64_t large_nflushes;
 	char name[ARENA_NAME_LEN];
 	bin_t *bins[BIN_MAX];      /* n_shards of the class each */
+	pac_t pac;
 	arena_large_count_t large[LARGE_CLASSES_MAX];
 } arena_t;
 

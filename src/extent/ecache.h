@@ -9,8 +9,8 @@
 
 typedef struct ecache_s {
 	mutex_t mtx;
-	eset_t eset;
 	extent_state_t state;
+	eset_t eset;
 } ecache_t;
 
 void ecache_init(ecache_t *c, extent_state_t state, const char *name, unsigned rank);

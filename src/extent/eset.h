@@ -18,9 +18,9 @@ typedef struct eset_class_s {
 
 typedef struct eset_s {
 	fb_word_t used[FB_NWORDS(SC_NPSIZES_MAX)];
-	eset_class_t classes[SC_NPSIZES_MAX];
 	ql_t lru;
 	atomic_zu_t npages;
+	eset_class_t classes[SC_NPSIZES_MAX]; /* last: most of it is never touched */
 } eset_t;
 
 void eset_init(eset_t *s);

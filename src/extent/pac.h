@@ -36,14 +36,14 @@ typedef struct pac_decay_s {
 
 typedef struct pac_s {
 	extent_src_t src;
-	ecache_t dirty;
-	ecache_t muzzy;
-	ecache_t retained;
-	pac_decay_t decay_dirty;
-	pac_decay_t decay_muzzy;
 	atomic_zu_t mapped;   /* bytes in use, dirty or muzzy */
 	atomic_zu_t nactive;  /* pages in use */
 	atomic_zu_t nhot;     /* pages of hot extents */
+	pac_decay_t decay_dirty;
+	pac_decay_t decay_muzzy;
+	ecache_t dirty;
+	ecache_t muzzy;
+	ecache_t retained;
 	atomic_p_t hot[SC_NPSIZES_MAX];
 } pac_t;
 
