@@ -19,6 +19,9 @@ enum { REG_FP = 0xfffe, REG_SP = 0xffff };
 
 #define REMEMBER_DEPTH 4
 
+/* Addresses are read as numbers of 64 bits and cut to the size of a pointer. */
+cassert(sizeof(uintptr_t) <= sizeof(uint64_t));
+
 /* Pointer encodings: the low 4 bits are the format, the next 3 what it is relative to. */
 enum {
 	PE_ABSPTR = 0x00,
@@ -111,6 +114,7 @@ struct machine {
 static uint64_t
 read_bytes(struct cursor *c, size_t n) {
 	uint64_t v = 0;
+	assert(c->p <= c->end && n <= sizeof(v));
 	if ((size_t)(c->end - c->p) < n) {
 		c->is_bad = true;
 		c->p = c->end;
@@ -155,6 +159,7 @@ read_sleb(struct cursor *c) {
 
 static void
 skip(struct cursor *c, uint64_t n) {
+	assert(c->p <= c->end);
 	if ((uint64_t)(c->end - c->p) < n) {
 		c->is_bad = true;
 		n = (uint64_t)(c->end - c->p);
@@ -219,6 +224,7 @@ search_table(const unsigned char *table, uint64_t count, uintptr_t base, uintptr
 			hi = mid;
 		}
 	}
+	assert(lo == hi && lo <= count);
 	if (lo == 0) {
 		return NULL;
 	}
@@ -247,8 +253,8 @@ open_record(const unsigned char *p) {
 		c.end += 8;
 		len = read_bytes(&c, 8);
 	}
-	c.is_bad = len == 0;
-	c.end = c.p + len;
+	c.is_bad = len == 0 || len > UINTPTR_MAX - (uintptr_t)c.p;
+	c.end = c.p + (c.is_bad ? 0 : len);
 	return c;
 }
 
@@ -393,6 +399,7 @@ remember(struct machine *m) {
 		m->is_bad = true;
 		return;
 	}
+	assert(m->n_saved < REMEMBER_DEPTH);
 	m->saved[m->n_saved++] = m->now;
 }
 
@@ -402,6 +409,7 @@ restore_remembered(struct machine *m) {
 		m->is_bad = true;
 		return;
 	}
+	assert(m->n_saved <= REMEMBER_DEPTH);
 	m->now = m->saved[--m->n_saved];
 }
 
@@ -571,6 +579,8 @@ row_of_state(const struct cie *cie, const struct state *s, struct cfi_row_s *row
 		row->cfa = s->cfa_reg == REG_SP ? cfi_cfa_sp : cfi_cfa_bad;
 	}
 	bool is_end = row->ra.kind == cfi_reg_undefined;
+	/* Of the rules only those make it into a row that a walk knows how to follow. */
+	assert(row->fp.kind <= cfi_reg_bad && row->ra.kind <= cfi_reg_bad);
 	return row->cfa == cfi_cfa_bad && !is_end ? ENOTSUP : 0;
 }
 
@@ -594,6 +604,7 @@ cfi_row_of_fde(const unsigned char *fde, uintptr_t pc, struct cfi_row_s *row) {
 	if (pc < start || pc - start >= size) {
 		return ENOENT;
 	}
+	assert(start <= pc && c.p <= c.end && cie.program.p <= cie.program.end);
 	struct machine m = {.cie = &cie, .loc = start, .target = UINTPTR_MAX};
 	int err = run(&m, cie.program);
 	m.initial = m.now;

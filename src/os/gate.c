@@ -19,8 +19,27 @@ static struct {
 	unsigned nesting;           /* a fork inside a fork's handlers */
 } gate = {.mtx = MUTEX_INITIALIZER("gate", WITNESS_RANK_OMIT)};
 
+cassert((GATE_INSIDE & GATE_REGISTERED) == 0 && GATE_OUTSIDE == 0);
+
+/* Both neighbours of a link know it; under gate.mtx. */
+static void
+gate_link_check(const gate_link_t *link) {
+	mutex_assert_owner(&gate.mtx);
+	assert(link->prev == NULL ? gate.threads == link : link->prev->next == link);
+	assert(link->next == NULL || link->next->prev == link);
+	assert(link->next != link && link->prev != link);
+	assert(link->tls != NULL && (link->tls->gate & GATE_REGISTERED) != 0);
+}
+
+/* Locks held for a moment only belong inside; those of dumps and passes are held for long, outside. */
+static void
+gate_assert_no_short_lock(void) {
+	assert(witness_depth_from(WITNESS_RANK_PROF_SITES) == 0);
+}
+
 static void
 gate_mark(struct tls_s *t) {
+	assert(t == tls_get());
 	if ((t->gate & GATE_REGISTERED) == 0) {
 		atomic_fetch_add_u32(&gate.n_unregistered, 1, MO_SEQ_CST);
 	} else if (mutex_is_single_threaded()) {
@@ -32,8 +51,11 @@ gate_mark(struct tls_s *t) {
 
 static void
 gate_unmark(struct tls_s *t) {
+	assert(t == tls_get());
 	if ((t->gate & GATE_REGISTERED) == 0) {
-		atomic_fetch_sub_u32(&gate.n_unregistered, 1, MO_SEQ_CST);
+		uint32_t before = atomic_fetch_sub_u32(&gate.n_unregistered, 1, MO_SEQ_CST);
+		assert(before > 0 && t->gate == GATE_OUTSIDE);
+		(void)before;
 	} else {
 		__atomic_store_n(&t->gate, GATE_REGISTERED, __ATOMIC_RELEASE);
 	}
@@ -41,6 +63,7 @@ gate_unmark(struct tls_s *t) {
 
 bool
 gate_enter_first(struct tls_s *t) {
+	assert(t->gate_depth == 1);
 	gate_mark(t);
 	if (unlikely(atomic_load_u32(&gate_closed, MO_SEQ_CST) != 0) && gate.forker != t) {
 		gate_unmark(t);
@@ -52,6 +75,8 @@ gate_enter_first(struct tls_s *t) {
 
 void
 gate_exit_last(struct tls_s *t) {
+	assert(t->gate_depth == 0);
+	gate_assert_no_short_lock();
 	gate_unmark(t);
 }
 
@@ -86,6 +111,7 @@ gate_leave_all(struct tls_s *t) {
 
 void
 gate_reenter(struct tls_s *t, uint32_t depth) {
+	assert(t->gate_depth == 0);
 	if (depth != 0) {
 		gate_enter(t);
 		t->gate_depth = depth;
@@ -105,12 +131,20 @@ gate_register(struct tls_s *t, gate_link_t *link) {
 	gate.threads = link;
 	/* From the shared count to a mark of its own, without being outside in between. */
 	__atomic_store_n(&t->gate, GATE_REGISTERED | GATE_INSIDE, __ATOMIC_SEQ_CST);
+	if (config_debug) {
+		gate_link_check(link);
+	}
 	mutex_unlock(&gate.mtx);
-	atomic_fetch_sub_u32(&gate.n_unregistered, 1, MO_SEQ_CST);
+	uint32_t before = atomic_fetch_sub_u32(&gate.n_unregistered, 1, MO_SEQ_CST);
+	assert(before > 0);
+	(void)before;
 }
 
 static void
 gate_unlink(gate_link_t *link) {
+	if (config_debug) {
+		gate_link_check(link);
+	}
 	if (link->prev != NULL) {
 		link->prev->next = link->next;
 	} else {
@@ -124,6 +158,7 @@ gate_unlink(gate_link_t *link) {
 void
 gate_unregister(struct tls_s *t, gate_link_t *link) {
 	assert(t->gate_depth > 0 && (t->gate & GATE_REGISTERED) != 0);
+	assert(link->tls == t);
 	atomic_fetch_add_u32(&gate.n_unregistered, 1, MO_SEQ_CST);
 	mutex_lock(&gate.mtx);
 	gate_unlink(link);
@@ -180,6 +215,8 @@ gate_prefork(void) {
 			mutex_unlock(&gate.mtx);
 		}
 		if (!is_busy) {
+			assert(gate.forker == self && gate.nesting == 0);
+			assert(atomic_load_u32(&gate_closed, MO_RELAXED) == 1);
 			return;
 		}
 		gate_pause(round);
@@ -188,6 +225,8 @@ gate_prefork(void) {
 
 void
 gate_postfork_parent(void) {
+	assert(gate.forker == tls_get());
+	assert(atomic_load_u32(&gate_closed, MO_RELAXED) == 1);
 	if (gate.nesting > 0) {
 		gate.nesting--;
 		return;
@@ -201,6 +240,8 @@ void
 gate_postfork_child(void) {
 	struct tls_s *self = tls_get();
 	gate_link_t *mine = NULL;
+	/* The reason why nobody's locks need a repair here. */
+	assert(mutex_is_owner(&gate.mtx) || atomic_load_u32(&gate.mtx.word, MO_RELAXED) == 0);
 	for (gate_link_t *l = gate.threads; l != NULL; l = l->next) {
 		if (l->tls == self) {
 			mine = l;
@@ -211,6 +252,7 @@ gate_postfork_child(void) {
 		mine->next = NULL;
 		mine->prev = NULL;
 	}
+	assert((mine != NULL) == ((self->gate & GATE_REGISTERED) != 0));
 	bool self_counted = (self->gate & GATE_REGISTERED) == 0 && self->gate_depth > 0;
 	atomic_store_u32(&gate.n_unregistered, self_counted ? 1 : 0, MO_SEQ_CST);
 	gate_postfork_parent();

@@ -18,6 +18,9 @@
 #define FUTEX_WAKE 1
 #define FUTEX_PRIVATE_FLAG 128
 
+/* The kernel's idea of a futex: an aligned word of 32 bits. */
+cassert(sizeof(((mutex_t *)NULL)->word) == 4 && offsetof(mutex_t, word) % 4 == 0);
+
 int64_t opt_mutex_max_spin = 600;
 
 static struct {
@@ -34,6 +37,7 @@ mutex_id_assign(void) {
 		id = atomic_fetch_add_u32(&mutex_state.next_id, 1, MO_RELAXED) + 1;
 		id &= ~MUTEX_WAITERS;
 	} while (id == 0);
+	assert(tls_get()->lock_id == 0 && (id & MUTEX_WAITERS) == 0);
 	tls_get()->lock_id = id;
 	return id;
 }
@@ -63,6 +67,7 @@ has_one_cpu(void) {
 
 static bool
 is_got_by_spinning(mutex_t *m, uint32_t me) {
+	assert(opt_mutex_max_spin >= -1);
 	if (opt_mutex_max_spin == 0 || (opt_mutex_max_spin > 0 && has_one_cpu())) {
 		return false;
 	}
@@ -81,6 +86,8 @@ sleep_until_got(mutex_t *m, uint32_t me) {
 	for (;;) {
 		uint32_t seen = atomic_load_u32(&m->word, MO_RELAXED);
 		uint32_t want = seen == 0 ? (me | MUTEX_WAITERS) : (seen | MUTEX_WAITERS);
+		/* An owner never waits for itself: that is what before_lock checks, in debug builds. */
+		assert((seen & ~MUTEX_WAITERS) != me && seen != MUTEX_WAITERS);
 		if (seen != want
 		    && !atomic_cas_weak_u32(&m->word, &seen, want, MO_ACQUIRE, MO_RELAXED)) {
 			continue;
@@ -94,6 +101,7 @@ sleep_until_got(mutex_t *m, uint32_t me) {
 
 void
 mutex_lock_slow(mutex_t *m, uint32_t me) {
+	assert(me != 0 && me == tls_get()->lock_id);
 	if (is_got_by_spinning(m, me)) {
 		m->n_spin_acquired++;
 		return;
@@ -101,6 +109,7 @@ mutex_lock_slow(mutex_t *m, uint32_t me) {
 	uint64_t before = nstime_monotonic_ns();
 	uint32_t n_thds = atomic_fetch_add_u32(&m->n_waiting_thds, 1, MO_RELAXED) + 1;
 	sleep_until_got(m, me);
+	mutex_assert_owner(m);
 	atomic_fetch_sub_u32(&m->n_waiting_thds, 1, MO_RELAXED);
 	uint64_t waited = nstime_ns_between(before, nstime_monotonic_ns());
 	m->n_wait_times++;
@@ -135,6 +144,7 @@ mutex_debug_before_lock(mutex_t *m) {
 void
 mutex_debug_after_lock(mutex_t *m) {
 	mutex_assert_owner(m);
+	assert(m->prev_owner == tls_get()->lock_id);
 #if CONFIG_DEBUG
 	witness_add(&m->witness);
 #endif
@@ -143,6 +153,8 @@ mutex_debug_after_lock(mutex_t *m) {
 void
 mutex_debug_before_unlock(mutex_t *m) {
 	mutex_assert_owner(m);
+	/* Nobody else was in: the holder alone writes it. */
+	assert(m->prev_owner == tls_get()->lock_id);
 #if CONFIG_DEBUG
 	witness_remove(&m->witness);
 #endif
@@ -150,6 +162,7 @@ mutex_debug_before_unlock(mutex_t *m) {
 
 void
 mutex_prefork(mutex_t *m) {
+	assert(!m->fork_nested);
 	if (mutex_is_owner(m)) {
 		/* fork was called from a handler that interrupted this thread inside m. */
 		m->fork_nested = true;
@@ -170,6 +183,7 @@ mutex_prefork(mutex_t *m) {
 
 void
 mutex_postfork_parent(mutex_t *m) {
+	mutex_assert_owner(m);
 	if (m->fork_nested) {
 		m->fork_nested = false;
 		return;
@@ -190,6 +204,17 @@ mutex_postfork_child(mutex_t *m) {
 		mutex_debug_before_unlock(m);
 	}
 	atomic_store_u32(&m->word, 0, MO_RELEASE);
+}
+
+void
+mutex_renew_in_child(mutex_t *m, const char *name, unsigned rank) {
+	if (!mutex_is_owner(m)) {
+		mutex_init(m, name, rank);
+		return;
+	}
+	/* The waiters of the parent do not exist here. */
+	atomic_store_u32(&m->word, mutex_self(), MO_RELAXED);
+	atomic_store_u32(&m->n_waiting_thds, 0, MO_RELAXED);
 }
 
 void

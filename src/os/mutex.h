@@ -71,6 +71,11 @@ void mutex_init(mutex_t *m, const char *name, unsigned rank);
 void mutex_prefork(mutex_t *m);
 void mutex_postfork_parent(mutex_t *m);
 void mutex_postfork_child(mutex_t *m);
+/*
+ * In a forked child, for a lock that another thread of the parent may have held: it becomes free and
+ * new.  If the forking thread holds it itself it goes on holding it.
+ */
+void mutex_renew_in_child(mutex_t *m, const char *name, unsigned rank);
 /* Copies m's counters (exact if the caller holds m), adds src to dst, forgets m's history. */
 void mutex_prof_read(mutex_prof_data_t *dst, mutex_t *m);
 void mutex_prof_merge(mutex_prof_data_t *dst, const mutex_prof_data_t *src);

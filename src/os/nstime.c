@@ -16,6 +16,7 @@ clock_ns(clockid_t id) {
 	struct timespec ts = {0, 0};
 	clock_gettime(id, &ts);
 	errno = saved;
+	assert(ts.tv_nsec >= 0 && (uint64_t)ts.tv_nsec < NSTIME_PER_SEC);
 	return (uint64_t)ts.tv_sec * NSTIME_PER_SEC + (uint64_t)ts.tv_nsec;
 }
 
@@ -68,6 +69,7 @@ date_of_day(uint64_t day, unsigned *year, unsigned *month, unsigned *mday) {
 		m++;
 		assert(m < 12);
 	}
+	assert(rest < 31);
 	*year = y;
 	*month = m + 1;
 	*mday = rest + 1;
@@ -80,6 +82,7 @@ put_digits(char *p, unsigned n, unsigned digits) {
 		p[i - 1] = (char)('0' + n % 10);
 		n /= 10;
 	}
+	assert(n == 0);
 	return p + digits;
 }
 
@@ -101,4 +104,5 @@ nstime_utc_stamp(char buf[NSTIME_STAMP_SIZE], uint64_t realtime_ns) {
 	p = put_digits(p, (unsigned)(ms % 1000), 3);
 	*p++ = 'Z';
 	*p = '\0';
+	assert(p == buf + NSTIME_STAMP_SIZE - 1);
 }

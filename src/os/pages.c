@@ -39,6 +39,15 @@ static struct {
 
 cassert(LG_PAGE_MIN <= LG_PAGE_MAX);
 cassert(LG_PAGE_MAX <= LG_HUGEPAGE);
+/* A mode and "not asked yet" fit the byte that remembers it. */
+cassert(thp_mode_default == 0 && thp_mode_not_supported + 1 <= UINT8_MAX);
+
+/* What the callers promise of a range: whole pages, none at the null address, no wrap-around. */
+UNUSED static bool
+is_range(const void *addr, size_t size) {
+	return addr != NULL && (((uintptr_t)addr | size) & PAGE_MASK) == 0 && size > 0
+	    && (uintptr_t)addr < UINTPTR_MAX - size;
+}
 
 static void *
 os_mmap(void *addr, size_t size, bool commit, int more_flags) {
@@ -78,6 +87,7 @@ static void *
 trim(char *p, size_t over, size_t size, size_t alignment) {
 	char *start = (char *)align_up((uintptr_t)p, alignment);
 	size_t lead = (size_t)(start - p);
+	assert(lead < alignment && lead + size <= over);
 	size_t trail = over - lead - size;
 	if (lead > 0 && os_munmap(p, lead) != 0) {
 		os_munmap(p, over);
@@ -105,6 +115,8 @@ pages_map(void *addr, size_t size, size_t alignment, bool *commit) {
 	assert(is_pow2_zu(alignment) && alignment >= PAGE);
 	assert(size > 0 && (size & PAGE_MASK) == 0);
 	assert(((uintptr_t)addr & (alignment - 1)) == 0);
+	/* Boot chose what kind of mapping. */
+	assert((pages.map_flags & MAP_ANONYMOUS) != 0);
 	if (pages.has_overcommit) {
 		*commit = true;
 	}
@@ -123,7 +135,7 @@ pages_map(void *addr, size_t size, size_t alignment, bool *commit) {
 
 int
 pages_unmap(void *addr, size_t size) {
-	assert(((uintptr_t)addr & PAGE_MASK) == 0 && (size & PAGE_MASK) == 0);
+	assert(is_range(addr, size));
 	return os_munmap(addr, size);
 }
 
@@ -134,6 +146,7 @@ pages_can_decommit(void) {
 
 int
 pages_commit(void *addr, size_t size) {
+	assert(is_range(addr, size));
 	if (pages.has_overcommit) {
 		return EAGAIN;
 	}
@@ -142,6 +155,7 @@ pages_commit(void *addr, size_t size) {
 
 int
 pages_decommit(void *addr, size_t size) {
+	assert(is_range(addr, size));
 	if (pages.has_overcommit) {
 		return EAGAIN;
 	}
@@ -151,11 +165,13 @@ pages_decommit(void *addr, size_t size) {
 
 int
 pages_mark_guard(void *addr, size_t size) {
+	assert(is_range(addr, size));
 	return os_mprotect(addr, size, PROT_NONE);
 }
 
 int
 pages_unmark_guard(void *addr, size_t size) {
+	assert(is_range(addr, size));
 	return os_mprotect(addr, size, PROT_READ | PROT_WRITE);
 }
 
@@ -166,6 +182,7 @@ pages_can_purge_lazy(void) {
 
 int
 pages_purge_lazy(void *addr, size_t size) {
+	assert(is_range(addr, size));
 #ifdef MADV_FREE
 	if (!pages_can_purge_lazy()) {
 		return ENOTSUP;
@@ -191,6 +208,7 @@ pages_can_purge_forced(void) {
 
 int
 pages_purge_forced(void *addr, size_t size) {
+	assert(is_range(addr, size));
 	if (!pages.is_purge_forced_ok) {
 		return ENOTSUP;
 	}
@@ -199,6 +217,7 @@ pages_purge_forced(void *addr, size_t size) {
 
 int
 pages_huge(void *addr, size_t size) {
+	assert(is_range(addr, size));
 #ifdef MADV_HUGEPAGE
 	return os_madvise(addr, size, MADV_HUGEPAGE);
 #else
@@ -208,6 +227,7 @@ pages_huge(void *addr, size_t size) {
 
 int
 pages_nohuge(void *addr, size_t size) {
+	assert(is_range(addr, size));
 #ifdef MADV_NOHUGEPAGE
 	return os_madvise(addr, size, MADV_NOHUGEPAGE);
 #else
@@ -240,11 +260,14 @@ pages_system_thp_mode(void) {
 		mode = (uint8_t)(read_system_thp() + 1);
 		atomic_store_u8(&pages.system_thp, mode, MO_RELAXED);
 	}
+	assert(mode >= 1 && mode <= thp_mode_not_supported + 1);
 	return (thp_mode_t)(mode - 1);
 }
 
 void
 pages_set_thp_state(void *addr, size_t size) {
+	/* The fourth mode is shown, never asked for. */
+	assert(opt_thp < thp_mode_not_supported);
 	thp_mode_t system = opt_thp == thp_mode_default ? opt_thp : pages_system_thp_mode();
 	if (opt_thp == system || system == thp_mode_not_supported) {
 		return;
@@ -258,16 +281,23 @@ pages_set_thp_state(void *addr, size_t size) {
 
 int
 pages_dontdump(void *addr, size_t size) {
+	assert(is_range(addr, size));
 	return os_madvise(addr, size, MADV_DONTDUMP);
 }
 
 int
 pages_dodump(void *addr, size_t size) {
+	assert(is_range(addr, size));
 	return os_madvise(addr, size, MADV_DODUMP);
 }
 
 void *
 pages_remap(void *old, size_t old_size, size_t size, void *new_addr) {
+	assert(is_range(old, old_size) && (size & PAGE_MASK) == 0 && size > 0);
+	assert(((uintptr_t)new_addr & PAGE_MASK) == 0);
+	/* The kernel refuses a target that overlaps the source: that is the caller's mistake. */
+	assert(new_addr == NULL || (uintptr_t)new_addr >= (uintptr_t)old + old_size
+	    || (uintptr_t)new_addr + size <= (uintptr_t)old);
 	int saved = errno;
 	int flags = MREMAP_MAYMOVE | (new_addr != NULL ? MREMAP_FIXED : 0);
 	void *p = os_hooks->mremap(old, old_size, size, flags, new_addr);
@@ -321,6 +351,7 @@ pages_boot_size(void) {
 	}
 	page_size = size;
 	lg_page = (unsigned)lg_floor_zu(size);
+	assert(PAGE == page_size && PAGE % os_page_size == 0 && lg_page >= LG_PAGE_MIN);
 	return 0;
 }
 

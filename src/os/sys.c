@@ -129,6 +129,7 @@ sys_is_secure(void) {
 
 const char *
 sys_env(const char *name) {
+	assert(name[0] != '\0' && strchr(name, '=') == NULL);
 	char **env = environ;
 	if (env == NULL || (!config_force_getenv && sys_is_secure())) {
 		return NULL;
@@ -185,6 +186,7 @@ sys_read(int fd, void *buf, size_t size) {
 		n = -errno;
 	}
 	errno = saved;
+	assert(n <= (ssize_t)size);
 	return n;
 }
 
@@ -218,6 +220,7 @@ sys_write(int fd, const void *buf, size_t size) {
 		n = -errno;
 	}
 	errno = saved;
+	assert(n <= (ssize_t)size);
 	return n;
 }
 
@@ -233,6 +236,7 @@ sys_write_all(int fd, const void *buf, size_t size, size_t *written) {
 			err = n == 0 ? EIO : (int)-n;
 		}
 	}
+	assert(err != 0 || done == size);
 	if (written != NULL) {
 		*written = done;
 	}
@@ -291,6 +295,7 @@ link_and_unlink(const char *from, const char *to) {
 
 int
 sys_rename_noreplace(const char *from, const char *to) {
+	assert(from != to);
 	int saved = errno;
 	int err = os_hooks->rename2(from, to, RENAME_NOREPLACE) == 0 ? 0 : errno;
 	errno = saved;
@@ -316,6 +321,7 @@ sys_readlink(const char *path, char *buf, size_t size) {
 
 int
 sys_getcwd(char *buf, size_t size) {
+	assert(size > 0);
 	int saved = errno;
 	ssize_t n = os_hooks->getcwd(buf, size);
 	int err = n > 0 ? 0 : errno;
@@ -372,6 +378,7 @@ has_populate(void) {
 
 bool
 sys_is_readable(const void *addr, size_t size) {
+	assert(size > 0);
 	int saved = errno;
 	uintptr_t start = align_down((uintptr_t)addr, os_page_size);
 	uintptr_t end = align_up((uintptr_t)addr + size, os_page_size);
@@ -398,6 +405,7 @@ open_maps(void) {
 int
 sys_maps_copy(char *buf, size_t size, int (*cb)(void *ctx, const char *text, size_t len),
     void *ctx) {
+	assert(size > 0);
 	int fd = open_maps();
 	if (fd < 0) {
 		return -fd;

@@ -59,6 +59,7 @@ os_thread_name_get(char *buf, size_t size) {
 		name[0] = '\0';
 	}
 	size_t len = min_zu(strnlen(name, sizeof(name) - 1), size - 1);
+	assert(len < OS_THREAD_NAME_SIZE);
 	memcpy(buf, name, len);
 	buf[len] = '\0';
 	errno = saved;
@@ -82,6 +83,7 @@ os_ncpus(void) {
 	unsigned long mask[CPU_MASK_WORDS];
 	unsigned n = 0;
 	long bytes = syscall(SYS_sched_getaffinity, 0, sizeof(mask), mask);
+	assert(bytes <= (long)sizeof(mask));
 	if (bytes > 0) {
 		for (size_t i = 0; i < (size_t)bytes / sizeof(mask[0]); i++) {
 			n += (unsigned)__builtin_popcountl(mask[i]);

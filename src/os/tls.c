@@ -7,6 +7,13 @@
 
 #include "util/assert.h"
 
+/* The fast path reads the cache's address with the thread pointer alone. */
+cassert(offsetof(struct tls_s, cache) == 0);
+cassert(TLS_BOOT_CACHE_BYTES % CACHELINE == 0);
+/* What other threads read (gate, recall) must be words that are never torn. */
+cassert(sizeof(((struct tls_s *)NULL)->gate) == 4 && offsetof(struct tls_s, gate) % 4 == 0);
+cassert(sizeof(((struct tls_s *)NULL)->recall) == 4 && offsetof(struct tls_s, recall) % 4 == 0);
+
 HIDDEN ALIGNED(CACHELINE) const unsigned char tls_boot_cache[TLS_BOOT_CACHE_BYTES] = {0};
 
 HIDDEN TLS_MODEL __thread struct tls_s tls_words = {

@@ -38,6 +38,7 @@ static const struct unwind_backend_s *const backends[] = {
 	&unwind_none,
 };
 
+
 static struct {
 	/* const struct unwind_backend_s *; NULL = none yet. */
 	atomic_p_t current;
@@ -112,6 +113,7 @@ unwind_from(void **frames, unsigned max, const void *cfa) {
 	if (config_debug) {
 		witness_assert_lockless();
 	}
+	assert(frames != NULL || max == 0);
 	int saved = errno;
 	unsigned n = max == 0 ? 0 : current()->capture(frames, max, cfa);
 	assert(n <= max);
@@ -129,6 +131,7 @@ unwind(void **frames, unsigned max) {
 
 void
 unwind_count_stop(unwind_stop_t stop) {
+	assert(stop < unwind_stop_count);
 	atomic_fetch_add_u64(&unwinder.stops[stop], 1, MO_RELAXED);
 }
 

@@ -77,6 +77,13 @@ enum { ROW_FP_SAME, ROW_FP_CFA, ROW_FP_FP, ROW_FP_LOST };
 #define ROW_FRAME \
 	(ROW_FP | ROW_FP_CFA << 4 | ROW_PACK_RA(-1) | ROW_PACK_FP(-2) | ROW_PACK_CFA(2))
 
+/* Kind, plain, frame pointer, signed, then the three offsets: one word. */
+cassert(7 + 3 * ROW_OFF_BITS == 64);
+cassert(ROW_MISSING == 0 && ROW_UNKNOWN <= 7 && ROW_FP_LOST <= 3);
+cassert(ROW_FP_SAME == 0 && ROW_FP_CFA == 1);
+/* Slots pair up with their neighbours (index xor 1). */
+cassert(N_ROWS % 2 == 0 && LG_ROWS < 64);
+
 /* x86-64: the call put it there, is_plain() checked. */
 #if defined(__x86_64__)
 #define RA_OFF_PLAIN(r) ((uintptr_t)-8)
@@ -88,6 +95,9 @@ struct row_entry_s {
 	atomic_u64_t key;
 	atomic_u64_t row;
 };
+
+/* A pair of words of one cache line. */
+cassert(sizeof(struct row_entry_s) == 16 && CACHELINE % sizeof(struct row_entry_s) == 0);
 
 struct module_s {
 	uintptr_t start;
@@ -189,6 +199,9 @@ static int
 on_module(void *opaque, const struct sys_module_s *m) {
 	unsigned next = *(unsigned *)opaque;
 	unsigned i = fp.n_modules[next];
+	/* The half that nobody is sent to while it is filled. */
+	assert(next <= 1 && next != atomic_load_u32(&fp.modules_now, MO_RELAXED));
+	assert(m->start < m->end);
 	if (i == N_MODULES) {
 		return 1;
 	}
@@ -271,6 +284,17 @@ is_plain(row_t row) {
 	return is_ra_inside && is_fp_inside && RA_OFF_PLAIN(row) == (uintptr_t)ROW_RA_OFF(row);
 }
 
+/* What was packed comes out again; only for rows that a step uses. */
+static void
+row_check(row_t row, const struct cfi_row_s *r) {
+	assert(ROW_CFA_OFF(row) == r->cfa_off);
+	assert(ROW_RA_OFF(row) == (r->ra.kind == cfi_reg_at_cfa ? r->ra.off : 0));
+	assert((ROW_FP_HOW(row) != ROW_FP_CFA && ROW_FP_HOW(row) != ROW_FP_FP)
+	    || ROW_FP_OFF(row) == r->fp.off);
+	assert(((row & ROW_RA_SIGNED) != 0) == r->is_ra_signed);
+	assert((row & ROW_PLAIN) == 0);
+}
+
 static row_t
 pack_row(const struct cfi_row_s *r) {
 	static const unsigned char kinds[] = {
@@ -290,6 +314,9 @@ pack_row(const struct cfi_row_s *r) {
 	row |= r->is_ra_signed ? ROW_RA_SIGNED : 0;
 	if (!is_words(r->cfa_off) || !pack_ra_rule(&r->ra, &row)) {
 		return ROW_UNKNOWN;
+	}
+	if (config_debug && ROW_KIND(row) != ROW_UNKNOWN) {
+		row_check(row, r);
 	}
 	return is_plain(row) ? row | ROW_PLAIN : row;
 }
@@ -313,6 +340,8 @@ row_load(size_t slot, uintptr_t pc, uint64_t salt) {
 
 static void
 row_store(uintptr_t pc, row_t row, uint64_t salt) {
+	/* A stored "missing" would match the empty entry of another address. */
+	assert(ROW_KIND(row) != ROW_MISSING && row_slot(pc) < N_ROWS);
 	struct row_entry_s *e = &fp.rows[row_slot(pc)];
 	struct row_entry_s *other = &fp.rows[row_slot(pc) ^ 1];
 	/* The older entry moves to the neighbour, where the slow path looks for it. */
@@ -383,6 +412,7 @@ confirm(struct walk_s *w, uintptr_t addr) {
 	if (!sys_is_readable((const void *)w->hi, end - w->hi)) {
 		return false;
 	}
+	assert(end >= addr && end > w->hi);
 	bool is_joined = w->sp < known_stack.lo && end >= known_stack.lo && end < known_stack.hi;
 	w->hi = is_joined ? known_stack.hi : end;
 	return true;
@@ -396,6 +426,8 @@ is_in_frame(const struct walk_s *w, uintptr_t addr, uintptr_t end) {
 /* Moves to the caller; false if the chain is broken. */
 static bool
 enter_caller(struct walk_s *w, uintptr_t ra, uintptr_t cfa, uintptr_t caller_fp) {
+	/* Upwards only, and never beyond what the kernel confirmed: so a walk ends. */
+	assert(cfa >= w->sp && cfa <= w->hi && (cfa & 7) == 0);
 	w->pc = ra;
 	w->sp = cfa;
 	w->fp = caller_fp;
@@ -422,6 +454,7 @@ find_cfa(struct walk_s *w, row_t row, uintptr_t *cfa) {
 
 static bool
 find_fp(struct walk_s *w, row_t row, uintptr_t cfa, uintptr_t *caller_fp) {
+	assert(cfa <= w->hi);
 	uintptr_t addr = (uintptr_t)ROW_FP_OFF(row);
 	switch (ROW_FP_HOW(row)) {
 	case ROW_FP_SAME:
@@ -588,6 +621,7 @@ step_guess(struct walk_s *w) {
 	if (is_in_object && !(sys_is_readable((const void *)(ra - 7), 7) && is_after_call(ra))) {
 		return false;
 	}
+	assert(w->n_guessed < GUESS_MAX);
 	w->n_guessed = is_in_object ? 0 : w->n_guessed + 1;
 	return enter_caller(w, ra, w->fp + 16, load_word(w->fp));
 }
@@ -655,6 +689,7 @@ walk_until(struct walk_s *w, uintptr_t from, void **frames, unsigned max, unsign
 		if (stop != 0) {
 			/* Guessed frames that lead nowhere do not count. */
 			*n = pc == 0 && n_sure > 0 ? n_sure - 1 : n_sure;
+			assert(stop <= unwind_stop_count && *n <= max);
 			return (unwind_stop_t)(stop - 1);
 		}
 		pc = w->pc;
@@ -666,6 +701,7 @@ walk_until(struct walk_s *w, uintptr_t from, void **frames, unsigned max, unsign
 	w->sp = sp;
 	w->fp = fpr;
 	*n = (unsigned)(p - frames);
+	assert(frames == NULL ? sp >= from : *n == max);
 	return unwind_stop_full;
 }
 
@@ -686,6 +722,7 @@ static void
 begin(struct walk_s *w) {
 	bool is_known = w->sp >= known_stack.lo && w->sp < known_stack.hi;
 	w->hi = is_known ? known_stack.hi : align_up(w->sp + 1, os_page_size);
+	assert(w->hi > w->sp);
 	w->lr = 0;
 	w->n_guessed = 0;
 	w->is_moved = false;
@@ -697,6 +734,7 @@ end(uintptr_t first_sp, const struct walk_s *w) {
 	if (!w->is_moved && (lo < known_stack.lo || lo >= known_stack.hi || w->hi > known_stack.hi)) {
 		known_stack.lo = lo;
 		known_stack.hi = w->hi;
+		assert(lo <= first_sp && first_sp < w->hi);
 	}
 }
 
@@ -710,6 +748,7 @@ static struct walk_result_s
 walk_counted(void **frames, unsigned max, uintptr_t from, struct walk_s *w) {
 	uintptr_t first_sp = w->sp;
 	begin(w);
+	assert(max > 0 && (first_sp & 7) == 0);
 	struct walk_result_s r = walk(frames, max, from, w);
 	end(first_sp, w);
 	unwind_count_stop(r.stop);

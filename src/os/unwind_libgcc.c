@@ -29,6 +29,7 @@ on_frame(struct _Unwind_Context *context, void *opaque) {
 	if (w->n > 0 && cfa == w->last_cfa && (uintptr_t)w->frames[w->n - 1] == ip) {
 		return _URC_END_OF_STACK;
 	}
+	assert(w->n < w->max);
 	w->last_cfa = cfa;
 	ip += is_interrupted != 0;
 	if (w->n > 0 || cfa >= w->from) {
@@ -43,6 +44,7 @@ libgcc_capture(void **frames, unsigned max, const void *frame_hint) {
 	struct libgcc_walk w = {.frames = frames, .max = max};
 	w.from = (uintptr_t)(frame_hint != NULL ? frame_hint : __builtin_dwarf_cfa());
 	_Unwind_Backtrace(on_frame, &w);
+	assert(w.n <= max);
 	unwind_count_stop(w.n == max ? unwind_stop_full : unwind_stop_end);
 	return w.n;
 }

@@ -48,6 +48,7 @@ static unsigned
 walk_quickly(void **frames, unsigned max, const void *first) {
 	int got = unw_backtrace(frames, (int)max);
 	unsigned n = got > 0 ? (unsigned)got : 0;
+	assert(n <= max);
 	unsigned own = 0;
 	while (own < n && frames[own] != first) {
 		own++;

@@ -8,6 +8,19 @@
 #include "os/tls.h"
 #include "util/assert.h"
 
+/* A rank and the flag share a word. */
+cassert(WITNESS_RANK_END <= WITNESS_ADDR_ORDER);
+/* The order of floors: who may call whom while holding what. */
+cassert(WITNESS_RANK_OMIT == 0 && WITNESS_RANK_LEAF == WITNESS_RANK_END - 1);
+cassert(WITNESS_RANK_CTL < WITNESS_RANK_ARENAS && WITNESS_RANK_ARENAS < WITNESS_RANK_PROF_DUMP);
+cassert(WITNESS_RANK_PROF_DUMP < WITNESS_RANK_PROF_TDATAS);
+cassert(WITNESS_RANK_PROF_TDATAS < WITNESS_RANK_PROF_SITES);
+cassert(WITNESS_RANK_PROF_SITES < WITNESS_RANK_PROF_MISC);
+cassert(WITNESS_RANK_PROF_MISC < WITNESS_RANK_BIN && WITNESS_RANK_BIN < WITNESS_RANK_EXTENT_DIRTY);
+cassert(WITNESS_RANK_EXTENT_DIRTY < WITNESS_RANK_EXTENT_MUZZY);
+cassert(WITNESS_RANK_EXTENT_MUZZY < WITNESS_RANK_EXTENT_RETAINED);
+cassert(WITNESS_RANK_EXTENT_RETAINED < WITNESS_RANK_BASE && WITNESS_RANK_BASE < WITNESS_RANK_LEAF);
+
 static TLS_MODEL __thread witness_t *witness_held;
 
 static unsigned
@@ -18,6 +31,7 @@ rank_of(const witness_t *w) {
 void
 witness_init(witness_t *w, const char *name, unsigned rank) {
 	assert((rank & ~WITNESS_ADDR_ORDER) < WITNESS_RANK_END);
+	assert(name != NULL || rank == WITNESS_RANK_OMIT);
 	w->name = name;
 	w->rank = rank;
 	w->held_next = NULL;
@@ -45,8 +59,18 @@ report_order(const witness_t *w) {
 	assert_not_reached();
 }
 
+UNUSED static bool
+is_held(const witness_t *w) {
+	const witness_t *h = witness_held;
+	while (h != NULL && h != w) {
+		h = h->held_next;
+	}
+	return h != NULL;
+}
+
 void
 witness_check_order(const witness_t *w, bool in_fork) {
+	assert(rank_of(w) < WITNESS_RANK_END);
 	if (rank_of(w) == WITNESS_RANK_OMIT) {
 		return;
 	}
@@ -62,6 +86,7 @@ witness_add(witness_t *w) {
 	if (rank_of(w) == WITNESS_RANK_OMIT) {
 		return;
 	}
+	assert(w->held_next == NULL && !is_held(w));
 	w->held_next = witness_held;
 	witness_held = w;
 }
@@ -82,6 +107,7 @@ witness_remove(witness_t *w) {
 
 unsigned
 witness_depth_from(unsigned from) {
+	assert(from < WITNESS_RANK_END);
 	unsigned n = 0;
 	for (const witness_t *h = witness_held; h != NULL; h = h->held_next) {
 		n += rank_of(h) >= from;
