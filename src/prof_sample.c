@@ -1,6 +1,7 @@
 /* The published interval is the rate while the profiler is on, and 0 while it is off. */
 #include "prof_sample.h"
 
+#include "os/gate.h"
 #include "os/mutex.h"
 #include "thread/thread_event.h"
 #include "thread/tsd.h"
@@ -14,7 +15,11 @@ static struct {
 	mutex_t mtx; /* rate and switch change together */
 	atomic_u64_t rate;
 	bool is_on;
-} sampling;
+} sampling = {.mtx = MUTEX_INITIALIZER("prof_sampling", WITNESS_RANK_LEAF)};
+
+cassert(PROF_WEIGHT_ONE == UINT64_C(1) << 16);
+/* The largest weight is still a number of 64 bits. */
+cassert(WEIGHT_MAX <= UINT64_MAX / PROF_WEIGHT_ONE);
 
 uint64_t
 prof_sample_configured(void) {
@@ -31,6 +36,8 @@ prof_sample_rate(void) {
 
 static void
 sampling_publish_locked(void) {
+	mutex_assert_owner(&sampling.mtx);
+	assert(gate_is_entered(tls_get())); /* else a forked child could find the lock taken */
 	uint64_t interval = sampling.is_on ? prof_sample_rate() : 0;
 	uint64_t old = atomic_load_u64(&thread_event_sample_interval, MO_RELAXED);
 	atomic_store_u64(&thread_event_sample_interval, interval, MO_SEQ_CST);
@@ -42,18 +49,22 @@ sampling_publish_locked(void) {
 void
 prof_sample_rate_set(uint64_t rate) {
 	assert(rate > 0);
+	gate_enter(tls_get());
 	mutex_lock(&sampling.mtx);
 	atomic_store_u64(&sampling.rate, rate, MO_RELAXED);
 	sampling_publish_locked();
 	mutex_unlock(&sampling.mtx);
+	gate_exit(tls_get());
 }
 
 void
 prof_sample_switch(bool on) {
+	gate_enter(tls_get());
 	mutex_lock(&sampling.mtx);
 	sampling.is_on = on;
 	sampling_publish_locked();
 	mutex_unlock(&sampling.mtx);
+	gate_exit(tls_get());
 }
 
 uint64_t
@@ -68,6 +79,7 @@ prof_weight(size_t usize, uint64_t rate) {
 		return WEIGHT_MAX * PROF_WEIGHT_ONE;
 	}
 	uint64_t weight = (uint64_t)(w * (double)PROF_WEIGHT_ONE + 0.5);
+	assert(weight / PROF_WEIGHT_ONE <= WEIGHT_MAX);
 	return weight < PROF_WEIGHT_ONE ? PROF_WEIGHT_ONE : weight;
 }
 
@@ -82,6 +94,7 @@ round_clamped(double x) {
 void
 prof_sample_printed(const prof_counts_t *c, uint64_t header_rate, bool is_raw, uint64_t *objs,
     uint64_t *bytes) {
+	assert(header_rate > 0);
 	if (c->objs == 0 || c->bytes == 0 || c->c16 == 0 || c->est == 0) {
 		*objs = 0;
 		*bytes = 0;

@@ -11,14 +11,16 @@
 #include "util/atomic.h"
 #include "util/bits.h"
 
+/* The words change, and what follows from them is published, in one piece: under mtx. */
 static struct {
+	mutex_t mtx;
 	atomic_b_t is_booted;
 	atomic_b_t is_ready;
 	atomic_b_t active;
 	atomic_b_t thread_active_init;
 	atomic_b_t gdump;
 	void (*gdump_due)(void);
-} switches;
+} switches = {.mtx = MUTEX_INITIALIZER("prof_switch", WITNESS_RANK_PROF_MISC)};
 
 bool
 prof_is_booted(void) {
@@ -36,8 +38,10 @@ prof_switch_is_active(void) {
 }
 
 static void
-switches_apply(void) {
+switches_apply_locked(void) {
+	mutex_assert_owner(&switches.mtx);
 	bool ready = prof_switch_is_ready();
+	assert(prof_is_booted() && (!ready || switches.gdump_due != NULL));
 	bool gdump = ready && atomic_load_b(&switches.gdump, MO_ACQUIRE);
 	prof_sample_switch(ready && prof_switch_is_active());
 	__atomic_store_n(&pac_new_maximum_hook, gdump ? switches.gdump_due : NULL, MO_RELEASE);
@@ -45,6 +49,7 @@ switches_apply(void) {
 
 void
 prof_switch_boot(void) {
+	assert(!prof_is_booted() && !prof_switch_is_ready());
 	atomic_store_b(&switches.active, opt_prof_active, MO_RELAXED);
 	atomic_store_b(&switches.thread_active_init, opt_prof_thread_active_init, MO_RELAXED);
 	atomic_store_b(&switches.gdump, opt_prof_gdump, MO_RELAXED);
@@ -53,9 +58,13 @@ prof_switch_boot(void) {
 
 void
 prof_switch_ready(void (*gdump_due)(void)) {
+	gate_enter(tls_get());
+	mutex_lock(&switches.mtx);
 	switches.gdump_due = gdump_due;
 	atomic_store_b(&switches.is_ready, true, MO_RELEASE);
-	switches_apply();
+	switches_apply_locked();
+	mutex_unlock(&switches.mtx);
+	gate_exit(tls_get());
 }
 
 /* ---------------------------------------------------------------- prof.active and the like */
@@ -68,12 +77,17 @@ switch_set(atomic_b_t *s, bool on, bool *old) {
 		}
 		return ENOENT;
 	}
+	/* Not the exchange alone: of two setters the slower one would publish what no longer holds. */
+	gate_enter(tls_get());
+	mutex_lock(&switches.mtx);
 	bool was = atomic_exchange_b(s, on, MO_ACQ_REL);
+	if (was != on) {
+		switches_apply_locked();
+	}
+	mutex_unlock(&switches.mtx);
+	gate_exit(tls_get());
 	if (old != NULL) {
 		*old = was;
-	}
-	if (was != on) {
-		switches_apply();
 	}
 	return 0;
 }
@@ -113,6 +127,7 @@ prof_gdump_set(bool active, bool *old) {
 
 uint64_t
 prof_interval_get(void) {
+	assert(opt_lg_prof_interval >= -1 && opt_lg_prof_interval < 64);
 	return prof_is_booted() && opt_lg_prof_interval >= 0 ? UINT64_C(1) << opt_lg_prof_interval : 0;
 }
 
