@@ -85,6 +85,7 @@ sample_hook_call(prof_tdata_t *td, const prof_cnt_t *c, const void *ptr, size_t 
 		return;
 	}
 	unsigned n = prof_site_nframes(c->site);
+	assert(td->busy && n <= td->frames_max);
 	for (unsigned i = 0; i < n; i++) {
 		td->frames[i] = (void *)prof_site_frame(c->site, i);
 	}
@@ -92,6 +93,7 @@ sample_hook_call(prof_tdata_t *td, const prof_cnt_t *c, const void *ptr, size_t 
 	uint32_t depth = gate_leave_all(t);
 	t->inside++;
 	hook(ptr, req, td->frames, n, usize);
+	assert(t == tls_get() && t->inside > 0);
 	t->inside--;
 	gate_reenter(t, depth);
 }
@@ -99,6 +101,7 @@ sample_hook_call(prof_tdata_t *td, const prof_cnt_t *c, const void *ptr, size_t 
 static void
 sample_record(prof_tdata_t *td, prof_bt_t *bt, const void *ptr, sample_rec_t *rec, size_t req,
     size_t usize) {
+	assert(req <= usize && prof_is_booted());
 	uint64_t rate = prof_sample_rate();
 	/* What is sampled for its size alone stands for itself. */
 	uint64_t weight = unlikely(req >= prof_trigger_large_bytes()) ? PROF_WEIGHT_ONE
@@ -143,6 +146,7 @@ sample_free_hook_call(const void *ptr, size_t usize) {
 		uint32_t depth = gate_leave_all(t);
 		t->inside++;
 		hook(ptr, usize);
+		assert(t == tls_get() && t->inside > 0);
 		t->inside--;
 		gate_reenter(t, depth);
 	}
@@ -167,6 +171,7 @@ prof_sample_free(tsd_t *tsd, const void *ptr, sample_rec_t *rec, size_t usize) {
 	if (unlikely(opt_prof_stats)) {
 		prof_stats_dec(sz_s2i(usize), rec->req_size);
 	}
+	assert(rec->link[0] == NULL && rec->weight >= PROF_WEIGHT_ONE);
 	rec->tctx = NULL;
 	prof_data_sub(c, usize, rec->weight);
 }
@@ -176,6 +181,7 @@ prof_sample_free(tsd_t *tsd, const void *ptr, sample_rec_t *rec, size_t usize) {
 void
 prof_heartbeat(tsd_t *tsd, uint64_t bytes) {
 	(void)tsd;
+	assert(tls_get()->inside > 0);
 	struct tls_s *t = tls_get();
 	/* In a handler that interrupted the allocator nothing is written. */
 	if (!prof_switch_is_ready() || unlikely(t->inside > 1 || t->gate_depth > 1)) {

@@ -35,6 +35,9 @@ typedef enum {
 	boot_done
 } boot_state_t;
 
+cassert(boot_not_yet == 0);
+cassert(SELF_TEST_DEPTH < OWN_FRAMES_MAX);
+
 static struct {
 	uintptr_t own_start;
 	uintptr_t own_end;
@@ -73,6 +76,7 @@ backtrace_boot(void) {
 		    prof_unwind_names[opt_prof_unwind]);
 		err = unwind_select(NULL);
 	}
+	assert(backtrace.own_start <= backtrace.own_end);
 	if (err != 0) {
 		malloc_write("<jemalloc>: no way to take backtraces, profiles will have no stacks\n");
 	}
@@ -80,6 +84,7 @@ backtrace_boot(void) {
 
 unsigned
 prof_backtrace_cut(void **vec, unsigned len, uintptr_t start, uintptr_t end) {
+	assert(start <= end);
 	unsigned own = 0;
 	while (own < len && (uintptr_t)vec[own] - start < end - start) {
 		own++;
@@ -118,6 +123,7 @@ is_booted(void) {
 		return false;
 	}
 	backtrace_boot();
+	assert(atomic_load_u32(&backtrace.boot, MO_RELAXED) == boot_running);
 	atomic_store_u32(&backtrace.boot, boot_done, MO_RELEASE);
 	return true;
 }
@@ -127,6 +133,7 @@ frames_ready(prof_tdata_t *td) {
 	if (likely(td->frames != NULL)) {
 		return true;
 	}
+	assert(opt_prof_bt_max >= 1 && opt_prof_bt_max <= PROF_BT_MAX_LIMIT);
 	unsigned max = opt_prof_bt_max + OWN_FRAMES_MAX + 1;
 	td->frames = meta_alloc(max * sizeof(void *));
 	td->frames_max = max;
@@ -200,6 +207,7 @@ prof_backtrace(prof_tdata_t *td, prof_bt_t *bt) {
 	bt->vec = td->frames;
 	bt->is_cut = len > opt_prof_bt_max;
 	bt->len = bt->is_cut ? opt_prof_bt_max : len;
+	assert(bt->len <= td->frames_max);
 	if (bt->is_cut) {
 		atomic_fetch_add_u64(&backtrace.ncut, 1, MO_RELAXED);
 	}
@@ -208,6 +216,7 @@ prof_backtrace(prof_tdata_t *td, prof_bt_t *bt) {
 
 void
 prof_backtrace_done(prof_tdata_t *td) {
+	assert(td->busy);
 	td->busy = false;
 }
 

@@ -20,6 +20,16 @@
 /* Looking at the pins of all threads takes a while: only at every so manyth call. */
 #define RECLAIM_EVERY 16
 
+/* All objects that can be live, and some thousand pins, fit below the mark of the dead. */
+cassert(PROF_PIN > UINT32_MAX && PROF_DEAD / PROF_PIN > UINT64_C(1) << 20);
+cassert((PROF_LIVE_MASK & PROF_PIN) == 0 && (PROF_DEAD & PROF_LIVE_MASK) == 0);
+/* Chains are walked by their links, which everything that is retired begins with. */
+cassert(offsetof(prof_site_t, link) == 0 && offsetof(prof_cnt_t, link) == 0);
+cassert(sizeof(((prof_tdata_t *)NULL)->name.words) == PROF_THREAD_NAME_MAX);
+cassert(PROF_FRAME_BYTES <= sizeof(void *));
+/* A site of depth 20 with its count takes at most 400 bytes of the books. */
+cassert(sizeof(prof_site_t) + 20 * PROF_FRAME_BYTES + sizeof(prof_cnt_t) <= 400);
+
 static struct {
 	prof_table_t sites;
 	prof_table_t counts;
@@ -106,6 +116,7 @@ cnt_node_is(const prof_node_t *node, const void *key) {
 
 static void
 books_retire(prof_link_t *link) {
+	assert(link->bytes >= sizeof(*link));
 	mutex_lock(&books.limbo_mtx);
 	link->next = books.limbo;
 	books.limbo = link;
@@ -119,12 +130,14 @@ books_retire(prof_link_t *link) {
 static void
 books_pin(prof_tdata_t *td) {
 	uint64_t epoch = atomic_load_u64(&books.pin_epoch, MO_RELAXED);
+	assert(epoch > 0 && atomic_load_u64(&td->pinned, MO_RELAXED) == 0);
 	atomic_store_u64(&td->pinned, epoch, MO_SEQ_CST);
 	atomic_fence(MO_SEQ_CST);
 }
 
 static void
 books_unpin(prof_tdata_t *td) {
+	assert(atomic_load_u64(&td->pinned, MO_RELAXED) != 0);
 	atomic_store_u64(&td->pinned, 0, MO_RELEASE);
 }
 
@@ -141,7 +154,10 @@ is_pinned_before(uint64_t epoch) {
 
 static void
 limbo_take_batch_locked(void) {
+	mutex_assert_owner(&books.pass);
+	assert(books.waiting == NULL);
 	mutex_lock(&books.limbo_mtx);
+	assert((books.limbo == NULL) == (books.nlimbo == 0));
 	if (books.nlimbo >= LIMBO_BATCH) {
 		books.waiting = books.limbo;
 		books.limbo = NULL;
@@ -186,6 +202,7 @@ cnt_is_sweepable(const prof_cnt_t *c) {
 static bool
 cnt_kill(prof_cnt_t *c) {
 	uint64_t none = 0;
+	mutex_assert_owner(&books.pass);
 	prof_table_lock(&books.counts, c->node.hash);
 	bool killed = atomic_cas_strong_u64(&c->live, &none, PROF_DEAD, MO_ACQ_REL, MO_RELAXED);
 	if (killed) {
@@ -198,6 +215,7 @@ cnt_kill(prof_cnt_t *c) {
 static bool
 site_kill(prof_site_t *s) {
 	uint64_t none = 0;
+	mutex_assert_owner(&books.pass);
 	prof_table_lock(&books.sites, s->node.hash);
 	bool killed = atomic_cas_strong_u64(&s->refs, &none, PROF_DEAD, MO_ACQ_REL, MO_RELAXED);
 	if (killed) {
@@ -210,6 +228,8 @@ site_kill(prof_site_t *s) {
 /* Unchains `link` that stands behind `prev` (NULL: at the head, unless others were pushed). */
 static void
 list_unlink(atomic_p_t *head, prof_link_t *prev, prof_link_t *link) {
+	mutex_assert_owner(&books.pass);
+	assert(prev != link && (prev == NULL || prev->next == link));
 	if (prev == NULL) {
 		void *expected = link;
 		if (atomic_cas_strong_p(head, &expected, link->next, MO_ACQ_REL, MO_ACQUIRE)) {
@@ -234,8 +254,11 @@ site_sweep_counts(prof_site_t *s, unsigned *steps) {
 		prof_link_t *next = link->next;
 		if (cnt_is_sweepable(c) && cnt_kill(c)) {
 			list_unlink(&s->counts, prev, link);
+			assert(c->site == s && atomic_load_u64(&c->tdata->ncounts, MO_RELAXED) > 0);
 			atomic_fetch_sub_u64(&c->tdata->ncounts, 1, MO_RELEASE);
-			atomic_fetch_sub_u64(&s->refs, 1, MO_RELEASE);
+			uint64_t refs = atomic_fetch_sub_u64(&s->refs, 1, MO_RELEASE);
+			assert((refs & PROF_DEAD) == 0 && refs > 0);
+			(void)refs;
 			books_retire(link);
 		} else {
 			prev = link;
@@ -261,6 +284,7 @@ sweep_next_site(void) {
 
 static void
 sweep_sites_locked(unsigned steps) {
+	mutex_assert_owner(&books.pass);
 	while (steps > 0) {
 		prof_site_t *s = sweep_next_site();
 		if (s == NULL) {
@@ -304,6 +328,7 @@ tdata_unlink(prof_tdata_t *prev, prof_tdata_t *td) {
 		}
 		for (prev = expected; prev->next != td;) {
 			prev = prev->next;
+			assert(prev != NULL);
 		}
 	}
 	prev->next = td->next;
@@ -312,6 +337,7 @@ tdata_unlink(prof_tdata_t *prev, prof_tdata_t *td) {
 /* A record without thread and counts is seen by nobody: pins belong to living threads. */
 static void
 sweep_tdatas_locked(unsigned steps) {
+	mutex_assert_owner(&books.pass);
 	prof_tdata_t *prev = books.tsweep_prev;
 	for (; steps > 0; steps--) {
 		prof_tdata_t *td = prev != NULL ? prev->next : prof_data_tdatas();
@@ -476,6 +502,7 @@ cnt_get(const books_key_t *k, uint64_t what) {
 static prof_cnt_t *
 books_get(prof_tdata_t *td, prof_bt_t *bt, uint64_t rate, uint64_t what) {
 	books_key_t k;
+	assert(td->busy || bt->vec != td->frames); /* nobody else writes the frames meanwhile */
 	key_init(&k, td, bt, rate);
 	uint64_t ncounts = atomic_load_u64(&td->ncounts, MO_RELAXED);
 	books_pin(td);
@@ -492,9 +519,11 @@ books_get(prof_tdata_t *td, prof_bt_t *bt, uint64_t rate, uint64_t what) {
 prof_cnt_t *
 prof_data_add(prof_tdata_t *td, prof_bt_t *bt, uint64_t rate, size_t usize, uint64_t weight) {
 	prof_cnt_t *c = books_get(td, bt, rate, 1);
+	assert(rate > 0 && weight >= PROF_WEIGHT_ONE && usize > 0);
 	if (c == NULL) {
 		return NULL;
 	}
+	assert(c->tdata == td && c->rate == rate);
 	uint64_t est = prof_weighted_bytes(usize, weight);
 	atomic_fetch_add_u64(&c->bytes, usize, MO_RELAXED);
 	atomic_fetch_add_u64(&c->c16, weight, MO_RELAXED);
@@ -512,9 +541,16 @@ prof_data_add(prof_tdata_t *td, prof_bt_t *bt, uint64_t rate, size_t usize, uint
 void
 prof_data_sub(prof_cnt_t *c, size_t usize, uint64_t weight) {
 	assert((atomic_load_u64(&c->live, MO_RELAXED) & PROF_LIVE_MASK) > 0);
-	atomic_fetch_sub_u64(&c->bytes, usize, MO_RELAXED);
-	atomic_fetch_sub_u64(&c->c16, weight, MO_RELAXED);
-	atomic_fetch_sub_u64(&c->est, prof_weighted_bytes(usize, weight), MO_RELAXED);
+	assert((atomic_load_u64(&c->live, MO_RELAXED) & PROF_DEAD) == 0);
+	uint64_t est = prof_weighted_bytes(usize, weight);
+	uint64_t bytes = atomic_fetch_sub_u64(&c->bytes, usize, MO_RELAXED);
+	uint64_t c16 = atomic_fetch_sub_u64(&c->c16, weight, MO_RELAXED);
+	uint64_t old_est = atomic_fetch_sub_u64(&c->est, est, MO_RELAXED);
+	/* What this sample added is still in each sum. */
+	assert(bytes >= usize && c16 >= weight && old_est >= est);
+	(void)bytes;
+	(void)c16;
+	(void)old_est;
 	atomic_fetch_sub_u64(&c->live, 1, MO_RELEASE);
 }
 
@@ -526,12 +562,14 @@ prof_data_note(prof_tdata_t *td, prof_bt_t *bt) {
 void
 prof_data_pin(prof_cnt_t *c) {
 	assert(atomic_load_u64(&c->live, MO_RELAXED) > 0);
+	assert((atomic_load_u64(&c->live, MO_RELAXED) & PROF_DEAD) == 0);
 	atomic_fetch_add_u64(&c->live, PROF_PIN, MO_RELAXED);
 }
 
 void
 prof_data_unpin(prof_cnt_t *c) {
 	assert(atomic_load_u64(&c->live, MO_RELAXED) >= PROF_PIN);
+	assert((atomic_load_u64(&c->live, MO_RELAXED) & PROF_DEAD) == 0);
 	atomic_fetch_sub_u64(&c->live, PROF_PIN, MO_RELEASE);
 }
 
@@ -586,6 +624,7 @@ prof_data_tdata_new(bool active) {
 void
 prof_data_tdata_exit(prof_tdata_t *td) {
 	assert(atomic_load_u64(&td->pinned, MO_RELAXED) == 0);
+	assert(atomic_load_b(&td->attached, MO_RELAXED));
 	meta_free(td->frames, td->frames_max * sizeof(void *));
 	for (unsigned i = 0; i < ARRAY_LEN(td->texts); i++) {
 		meta_free(td->texts[i], PROF_TEXT_SIZE);
@@ -671,7 +710,7 @@ prof_data_boot(void) {
 /* A pass may have been held by a thread that does not exist here; nothing else can have been. */
 void
 prof_data_postfork_child(const prof_tdata_t *self) {
-	mutex_init(&books.pass, "prof_pass", WITNESS_RANK_PROF_TDATAS);
+	mutex_renew_in_child(&books.pass, "prof_pass", WITNESS_RANK_PROF_TDATAS);
 	for (prof_tdata_t *td = prof_data_tdatas(); td != NULL; td = td->next) {
 		atomic_store_u64(&td->pinned, 0, MO_RELAXED);
 		if (td != self && atomic_load_b(&td->attached, MO_RELAXED)) {

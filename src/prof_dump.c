@@ -32,6 +32,11 @@ atomic_u64_t prof_dump_session_begin_ns;
 
 #define MAPS_BUF 8192
 
+cassert(BACKOFF_MAX_NS >= NSTIME_PER_SEC);
+/* A temporary text (the program's path, a piece of the memory map) fits the same buffer. */
+cassert(MAPS_BUF >= PROF_PATH_SIZE);
+cassert(prof_kind_final == 0 && prof_kind_log == prof_kind_n - 1);
+
 static struct {
 	mutex_t mtx; /* all below; long, outside the gate; new in a forked child */
 	prof_file_t file;
@@ -156,6 +161,7 @@ write_metadata(prof_writer_t *w, const prof_dump_t *d) {
 /* The rate in line 1; the counts of all lines are such that a reader who un-samples with it is right. */
 static uint64_t
 header_rate(const prof_snap_t *snap) {
+	assert(!snap->is_mixed || snap->rate != 0);
 	if (snap->is_mixed) {
 		return 1;
 	}
@@ -359,6 +365,8 @@ write_profile(prof_writer_t *w, const prof_dump_t *d) {
 static int
 dump_copy(void) {
 	struct tls_s *t = tls_get();
+	mutex_assert_owner(&dumper.mtx);
+	assert(dumper.writer.buf == NULL && dumper.snap.first == NULL);
 	gate_enter(t);
 	dumper.file.fd = -1;
 	int err = prof_writer_init(&dumper.writer, &dumper.file);
@@ -378,6 +386,8 @@ dump_copy(void) {
 static void
 dump_drop(void) {
 	struct tls_s *t = tls_get();
+	mutex_assert_owner(&dumper.mtx);
+	assert(dumper.file.fd == -1);
 	gate_enter(t);
 	prof_snap_drop(&dumper.snap);
 	prof_writer_end(&dumper.writer);
@@ -409,6 +419,7 @@ path_remember(char *to, const char *path) {
 	if (at + len >= PROF_PATH_SIZE) {
 		at = 0;
 	}
+	assert(at + len < PROF_PATH_SIZE);
 	memcpy(to + at, path, len + 1);
 }
 
@@ -429,6 +440,8 @@ outcome_bad(const prof_dump_t *d, int err, bool was_open) {
 	if (prof_abort) {
 		abort();
 	}
+	mutex_assert_owner(&dumper.mtx);
+	assert(err > 0);
 	if (dumper.fails >= FAILS_BEFORE_BACKOFF) {
 		unsigned doublings = dumper.fails - FAILS_BEFORE_BACKOFF;
 		uint64_t wait = doublings > 6 ? BACKOFF_MAX_NS : NSTIME_PER_SEC << doublings;
@@ -505,6 +518,8 @@ dump_write(prof_dump_t *d) {
 
 static int
 dump_locked(prof_dump_t *d) {
+	mutex_assert_owner(&dumper.mtx);
+	assert(d->kind < prof_kind_log && tls_get()->inside > 0 && !gate_is_entered(tls_get()));
 	dumper.now_ns = nstime_realtime_ns();
 	if (is_automatic(d) && d->kind != prof_kind_final && dumper.retry_ns != 0
 	    && nstime_monotonic_ns() < dumper.retry_ns) {
@@ -601,8 +616,11 @@ prof_dump_mutex_reset(void) {
 /* Another thread may have been in the middle of a dump: what it had copied is lost memory. */
 void
 prof_dump_postfork_child(void) {
-	mutex_init(&dumper.mtx, "prof_dump", WITNESS_RANK_PROF_DUMP);
-	memset(&dumper.snap, 0, sizeof(dumper.snap));
+	if (!mutex_is_owner(&dumper.mtx)) {
+		memset(&dumper.snap, 0, sizeof(dumper.snap));
+		memset(&dumper.writer, 0, sizeof(dumper.writer));
+	}
+	mutex_renew_in_child(&dumper.mtx, "prof_dump", WITNESS_RANK_PROF_DUMP);
 	dumper.fails = 0;
 	dumper.retry_ns = 0;
 }

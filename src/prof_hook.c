@@ -3,6 +3,7 @@
 
 #include "os/gate.h"
 #include "os/unwind.h"
+#include "util/assert.h"
 #include "util/atomic.h"
 
 static void
@@ -73,6 +74,7 @@ prof_hook_backtrace(void **vec, unsigned *len, unsigned max) {
 	uint32_t depth = gate_leave_all(t);
 	t->inside++;
 	hook(vec, len, max);
+	assert(t == tls_get() && t->inside > 0);
 	t->inside--;
 	gate_reenter(t, depth);
 	if (*len > max) {

@@ -39,6 +39,9 @@ typedef struct log_chunk_s {
 
 #define CHUNK_RECS ((CHUNK_BYTES - sizeof(log_chunk_t)) / sizeof(log_rec_t))
 
+cassert(log_stopped == 0 && sizeof(log_chunk_t) + CHUNK_RECS * sizeof(log_rec_t) <= CHUNK_BYTES);
+cassert(CHUNK_BYTES % PAGE_MAX == 0);
+
 static struct {
 	mutex_t mtx;            /* records, state */
 	atomic_u32_t state;
@@ -83,6 +86,8 @@ rec_new_locked(void) {
 		}
 		alog.last = c;
 	}
+	mutex_assert_owner(&alog.mtx);
+	assert(alog.last->next == NULL && alog.last->n < CHUNK_RECS);
 	return &alog.last->recs[alog.last->n++];
 }
 
@@ -157,7 +162,9 @@ number_give(htab_t *h, const void *key) {
 
 static size_t
 number_of(const htab_t *h, const void *key) {
-	return (size_t)htab_find(h, key) - 1;
+	size_t number = (size_t)htab_find(h, key);
+	assert(number >= 1 && number <= htab_count(h));
+	return number - 1;
 }
 
 static const log_rec_t *
@@ -189,6 +196,10 @@ numbers_make(const log_chunk_t *c) {
 		number_give(&alog.stacks, r->alloc->site);
 		number_give(&alog.stacks, r->freed->site);
 	}
+	if (alog.table_err != 0) {
+		htab_destroy(&alog.threads);
+		htab_destroy(&alog.stacks);
+	}
 	return alog.table_err;
 }
 
@@ -202,6 +213,7 @@ keys_in_order(const htab_t *h, size_t *bytes) {
 	void *key;
 	void *value;
 	while (v != NULL && htab_has_next(h, &cursor, &key, &value)) {
+		assert((size_t)value - 1 < htab_count(h) && v[(size_t)value - 1] == NULL);
 		v[(size_t)value - 1] = key;
 	}
 	return v;
@@ -373,8 +385,11 @@ prof_log_stop(void) {
 	mutex_unlock(&alog.mtx);
 	int err = EFAULT;
 	if (is_mine) {
+		assert(atomic_load_u32(&alog.state, MO_RELAXED) == log_dumping);
 		err = log_finish(chunks, nstime_ns_between(alog.start_ns, prof_log_clock()));
 		chunks_free(chunks);
+		/* Nothing was recorded meanwhile: only a started log takes records. */
+		assert(alog.first == NULL && alog.last == NULL);
 		atomic_store_u32(&alog.state, log_stopped, MO_RELEASE);
 	}
 	t->inside--;

@@ -53,6 +53,15 @@ prof_recent_is_on(void) {
 	return atomic_load_u64(&recent.max, MO_RELAXED) != 0;
 }
 
+/* Under mtx. */
+static void
+recent_check(const recent_t *r) {
+	mutex_assert_owner(&recent.mtx);
+	assert((ql_first(&recent.list) == NULL) == (recent.n == 0));
+	assert(r->rec == NULL || r->rec->link[0] == r);
+	assert(r->freed == NULL || r->rec == NULL);
+}
+
 static recent_t *
 recent_first(void) {
 	ql_t *link = ql_first(&recent.list);
@@ -63,8 +72,12 @@ recent_first(void) {
 static void
 recent_trim_locked(void) {
 	uint64_t max = atomic_load_u64(&recent.max, MO_RELAXED);
+	mutex_assert_owner(&recent.mtx);
 	while (recent.n > max) {
 		recent_t *r = recent_first();
+		if (config_debug) {
+			recent_check(r);
+		}
 		ql_remove(&r->link);
 		recent.n--;
 		if (r->rec != NULL) {
@@ -105,6 +118,7 @@ prof_recent_alloc(sample_rec_t *rec, prof_cnt_t *c, size_t usize) {
 	r->usize = usize;
 	r->alloc_ns = rec->time_ns;
 	mutex_lock(&recent.mtx);
+	assert(rec->link[0] == NULL && rec->tctx == c);
 	if (prof_recent_is_on()) {
 		prof_data_pin(c);
 		rec->link[0] = r;
@@ -176,8 +190,10 @@ recent_copy(recent_copy_t *copy) {
 		if (r->freed != NULL) {
 			prof_data_pin(r->freed);
 		}
+		assert((copy->n + 1) * sizeof(recent_t) <= copy->bytes);
 		copy->v[copy->n++] = *r;
 	}
+	assert(copy->n == recent.n);
 	mutex_unlock(&recent.mtx);
 	return 0;
 }
@@ -305,5 +321,5 @@ prof_recent_mutex_reset(void) {
 
 void
 prof_recent_postfork_child(void) {
-	mutex_init(&recent.dump_mtx, "prof_recent_dump", WITNESS_RANK_PROF_DUMP);
+	mutex_renew_in_child(&recent.dump_mtx, "prof_recent_dump", WITNESS_RANK_PROF_DUMP);
 }

@@ -13,6 +13,12 @@ struct prof_chunk_s {
 	prof_item_t items[];
 };
 
+/* An item finds its chunk by its address; any item fits; items follow each other without padding. */
+cassert((CHUNK_BYTES & (CHUNK_BYTES - 1)) == 0 && CHUNK_BYTES >= PAGE_MAX);
+cassert(sizeof(prof_chunk_t) + sizeof(prof_item_t) + sizeof(prof_counts_t) <= CHUNK_BYTES);
+cassert(sizeof(prof_item_t) % _Alignof(prof_item_t) == 0);
+cassert(sizeof(prof_counts_t) % _Alignof(prof_item_t) == 0);
+
 typedef struct {
 	prof_snap_t *snap;
 	prof_item_t *site; /* that is being copied */
@@ -46,6 +52,7 @@ item_new(prof_snap_t *snap, prof_item_kind_t kind, const void *who) {
 	}
 	prof_item_t *item = item_at(snap->last, snap->last->used);
 	snap->last->used += snap->item_bytes;
+	assert(sizeof(prof_chunk_t) + snap->last->used <= CHUNK_BYTES);
 	item->kind = kind;
 	item->who = who;
 	return item;
@@ -61,6 +68,7 @@ counts_add(prof_counts_t *to, const prof_counts_t *c) {
 
 static void
 rate_note(prof_snap_t *snap, uint64_t rate) {
+	assert(rate > 0);
 	if (snap->rate == 0) {
 		snap->rate = rate;
 	} else if (snap->rate != rate) {
@@ -76,6 +84,32 @@ thread_item(copier_t *cp, prof_tdata_t *td) {
 		td->snap_site = td->snap_item == NULL ? NULL : cp->site;
 	}
 	return td->snap_item;
+}
+
+/*
+ * The sites' counts add up to the whole; the threads' do too, but for those of threads that began
+ * after they were listed.
+ */
+static void
+snap_check(const prof_snap_t *snap) {
+	prof_counts_t sites = {0, 0, 0, 0};
+	prof_counts_t threads = {0, 0, 0, 0};
+	size_t nsites = 0;
+	for (const prof_item_t *i = prof_snap_next(snap, NULL); i != NULL; i = prof_snap_next(snap, i)) {
+		assert(i->kind <= prof_item_void && i->who != NULL);
+		if (i->kind == prof_item_site) {
+			counts_add(&sites, &i->cur);
+			nsites++;
+		}
+	}
+	for (size_t i = 0; i < snap->nthreads; i++) {
+		counts_add(&threads, &snap->threads[i]->snap_cur);
+		assert(i == 0 || snap->threads[i - 1]->uid < snap->threads[i]->uid);
+	}
+	assert(nsites == snap->nsites && snap->nlive <= nsites);
+	assert(sites.objs == snap->cur.objs && sites.bytes == snap->cur.bytes);
+	assert(threads.objs <= snap->cur.objs);
+	assert(snap->rate != 0 || (nsites == 0 && !snap->is_mixed));
 }
 
 static int
@@ -180,6 +214,8 @@ prof_snap_take(prof_snap_t *snap) {
 	}
 	if (err != 0) {
 		prof_snap_drop(snap);
+	} else if (config_debug) {
+		snap_check(snap);
 	}
 	return err;
 }
@@ -214,6 +250,7 @@ prof_snap_next(const prof_snap_t *snap, const prof_item_t *item) {
 		return snap->first == NULL ? NULL : chunk_item(snap->first, 0);
 	}
 	prof_chunk_t *c = (prof_chunk_t *)((uintptr_t)item & ~(CHUNK_BYTES - 1));
+	assert((size_t)((const char *)item - (const char *)c->items) < c->used);
 	return chunk_item(c, (size_t)((const char *)item - (const char *)c->items)
 	    + snap->item_bytes);
 }

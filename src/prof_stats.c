@@ -33,8 +33,12 @@ prof_stats_inc(unsigned szind, size_t req) {
 void
 prof_stats_dec(unsigned szind, size_t req) {
 	assert(szind < SC_NSIZES);
-	atomic_fetch_sub_u64(&stats.live[szind].req_sum, req, MO_RELAXED);
-	atomic_fetch_sub_u64(&stats.live[szind].count, 1, MO_RELAXED);
+	uint64_t sum = atomic_fetch_sub_u64(&stats.live[szind].req_sum, req, MO_RELAXED);
+	uint64_t count = atomic_fetch_sub_u64(&stats.live[szind].count, 1, MO_RELAXED);
+	/* Each was added by this object's own prof_stats_inc. */
+	assert(sum >= req && count > 0);
+	(void)sum;
+	(void)count;
 }
 
 static int

@@ -52,8 +52,13 @@ static const struct {
 	[prof_kind_log] = {'\0', "log"},
 };
 
+/* Two stamps with their marks are most of what may follow a prefix. */
+cassert(SUFFIX_MAX > 2 * NSTIME_STAMP_SIZE + 2 && SUFFIX_MAX < FILE_NAME_MAX);
+cassert(PROF_PREFIX_MAX + 1 <= PROF_PATH_SIZE);
+
 const char *
 prof_kind_name(prof_kind_t kind) {
+	assert(kind < prof_kind_n);
 	return kinds[kind].word;
 }
 
@@ -65,6 +70,7 @@ prefix_resolve_locked(const char *prefix) {
 	size_t len = strlen(prefix);
 	size_t at = 0;
 	char *to = names.prefix;
+	mutex_assert_owner(&names.mtx);
 	if (len > 0 && prefix[0] != '/' && sys_getcwd(to, sizeof(names.prefix)) == 0
 	    && to[0] == '/') {
 		at = strlen(to);
@@ -121,6 +127,7 @@ prof_sys_prefix_is_empty(void) {
 
 uint64_t
 prof_sys_kseq_next(prof_kind_t kind) {
+	assert(kind < prof_kind_n);
 	return atomic_fetch_add_u64(&names.kseq[kind], 1, MO_RELAXED);
 }
 
@@ -239,6 +246,7 @@ signals_restore(prof_file_t *f) {
 static int
 temp_open(prof_file_t *f) {
 	int fd = -EEXIST;
+	assert(f->fd == -1 && !f->has_temp);
 	for (unsigned i = 0; i < NAME_TRIES && fd == -EEXIST; i++) {
 		int err = temp_name(f);
 		if (err != 0) {
@@ -258,6 +266,7 @@ temp_open(prof_file_t *f) {
 
 static int
 in_place_open(prof_file_t *f, int flags) {
+	assert(f->fd == -1 && f->is_explicit);
 	int fd = sys_open(f->path, O_WRONLY | O_NOCTTY | flags, opt_prof_dump_mode);
 	if (fd < 0) {
 		return -fd;
@@ -345,6 +354,7 @@ prof_file_open_sink(prof_file_t *f, prof_sink_t *sink) {
 
 int
 prof_file_open(prof_file_t *f, const char *path, const prof_name_t *name) {
+	assert(name->kind < prof_kind_n && (opt_prof_dump_mode & ~0777u) == 0);
 	file_init(f);
 	f->is_explicit = path != NULL;
 	f->name = *name;
@@ -380,6 +390,7 @@ prof_file_write(prof_file_t *f, const void *data, size_t len) {
 		return;
 	}
 	const char *at = data;
+	assert(len == 0 || f->err != 0 || f->fd >= 0);
 	while (len > 0 && f->err == 0) {
 		ssize_t n = sys_write(f->fd, at, len);
 		if (n >= 0) {
@@ -439,6 +450,7 @@ copy_in_place(prof_file_t *f) {
 
 static int
 file_move(prof_file_t *f) {
+	assert(f->fd == -1 && f->has_temp);
 	if (!f->is_explicit) {
 		return move_to_free_name(f);
 	}
@@ -459,6 +471,7 @@ prof_file_close(prof_file_t *f) {
 	if (f->has_temp && f->err != 0) {
 		sys_unlink(f->temp);
 	}
+	assert(f->fd == -1);
 	signals_restore(f);
 	return f->err;
 }

@@ -3,6 +3,7 @@
 
 #include "meta/freepool.h"
 #include "util/assert.h"
+#include "util/bits.h"
 
 #define PROF_BUCKETS_MIN 4
 
@@ -11,6 +12,10 @@ typedef struct {
 	size_t n; /* a power of two */
 	atomic_p_t slot[];
 } prof_buckets_t;
+
+cassert(PROF_TABLE_SHARDS == 1 << 8); /* the upper 8 bits of a hash choose the shard */
+cassert((PROF_BUCKETS_MIN & (PROF_BUCKETS_MIN - 1)) == 0);
+cassert(offsetof(prof_buckets_t, link) == 0 && sizeof(prof_shard_t) % CACHELINE == 0);
 
 static prof_shard_t *
 table_shard(const prof_table_t *t, uint64_t hash) {
@@ -59,6 +64,7 @@ prof_table_unlock(prof_table_t *t, uint64_t hash) {
 
 static prof_buckets_t *
 buckets_new(size_t n) {
+	assert(is_pow2_zu(n));
 	size_t bytes = sizeof(prof_buckets_t) + n * sizeof(atomic_p_t);
 	prof_buckets_t *b = meta_alloc(bytes);
 	if (b != NULL) {
@@ -80,20 +86,27 @@ bucket_push(prof_buckets_t *b, prof_node_t *n) {
 static void
 shard_rehash_locked(prof_shard_t *s, prof_buckets_t *to) {
 	prof_buckets_t *from = atomic_load_p(&s->buckets, MO_RELAXED);
+	size_t moved = 0;
+	mutex_assert_owner(&s->mtx);
 	for (size_t i = 0; i < from->n; i++) {
 		prof_node_t *n = atomic_load_p(&from->slot[i], MO_RELAXED);
 		while (n != NULL) {
 			prof_node_t *next = atomic_load_p(&n->next, MO_RELAXED);
+			assert((n->hash & (from->n - 1)) == i);
 			bucket_push(to, n);
+			moved++;
 			n = next;
 		}
 	}
+	assert(moved == s->nnodes);
+	(void)moved;
 }
 
 /* Growing is a wish, except for the first array. */
 static int
 shard_reserve_locked(prof_table_t *t, prof_shard_t *s) {
 	prof_buckets_t *old = atomic_load_p(&s->buckets, MO_RELAXED);
+	assert(old != NULL || s->nnodes == 0);
 	if (old != NULL && s->nnodes < 2 * old->n) {
 		return 0;
 	}

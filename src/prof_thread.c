@@ -6,6 +6,9 @@
 #include "prof_data.h"
 #include "prof_opt.h"
 #include "prof_switch.h"
+#include "util/assert.h"
+
+cassert(OS_THREAD_NAME_SIZE <= PROF_THREAD_NAME_MAX);
 
 prof_tdata_t *
 prof_tdata(tsd_t *tsd) {
@@ -22,6 +25,7 @@ void
 prof_thread_cleanup(tsd_t *tsd) {
 	prof_tdata_t *td = tsd->prof;
 	if (td != NULL) {
+		assert(!td->busy && atomic_load_b(&td->attached, MO_RELAXED));
 		tsd->prof = NULL;
 		prof_data_tdata_exit(td);
 	}
@@ -96,6 +100,7 @@ prof_thread_text(unsigned which, void (*read)(char *, size_t)) {
 	if (td == NULL) {
 		return "";
 	}
+	assert(which < ARRAY_LEN(td->texts));
 	if (td->texts[which] == NULL) {
 		td->texts[which] = meta_alloc(PROF_TEXT_SIZE);
 	}

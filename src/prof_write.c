@@ -8,6 +8,8 @@
 
 #define NUMBER_MAX 24
 static_assert(NUMBER_MAX <= PROF_WRITER_ROOM, "room for any number");
+static_assert(4 + 16 <= PROF_WRITER_ROOM, "room for any frame");
+static_assert(PROF_WRITER_ROOM < PROF_WRITER_BYTES, "a buffer holds more than one number");
 
 int
 prof_writer_init(prof_writer_t *w, prof_file_t *file) {
@@ -20,6 +22,7 @@ prof_writer_init(prof_writer_t *w, prof_file_t *file) {
 
 void
 prof_writer_flush(prof_writer_t *w) {
+	assert(w->len <= PROF_WRITER_BYTES);
 	prof_file_write(w->file, w->buf, w->len);
 	w->flushed += w->len;
 	w->len = 0;
@@ -37,6 +40,7 @@ prof_writer_end(prof_writer_t *w) {
 void
 prof_write_data(prof_writer_t *w, const char *text, size_t len) {
 	while (len > 0) {
+		assert(w->len < PROF_WRITER_BYTES); /* so each round takes something */
 		size_t n = min_zu(len, PROF_WRITER_BYTES - w->len);
 		memcpy(w->buf + w->len, text, n);
 		w->len += n;
@@ -87,6 +91,7 @@ hex_digits8(uint32_t x) {
 ALWAYS_INLINE unsigned
 put_hex(char *to, uint64_t v) {
 	unsigned skip = v == 0 ? 15 : (63 - fls_zu(v)) >> 2;
+	assert(skip < 16 && (skip == 0 || v >> (4 * (16 - skip)) == 0));
 	uint64_t high = hex_digits8((uint32_t)(v << (4 * skip) >> 32));
 	uint64_t low = hex_digits8((uint32_t)(v << (4 * skip)));
 	memcpy(to, &high, sizeof(high));

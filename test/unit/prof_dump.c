@@ -210,6 +210,36 @@ test_living(void)
 	gate_exit(t);
 }
 
+static bool is_child;
+static int child_status = -1;
+
+static void
+fork_hook(const char *filename)
+{
+	(void)filename;
+	pid_t pid = fork();
+
+	is_child = pid == 0;
+	if (pid > 0)
+		waitpid(pid, &child_status, 0);
+}
+
+/* The child comes back from the hook as the owner of the dump's lock, and dumps again. */
+static void
+test_fork_in_hook(void)
+{
+	prof_dump_hook_set(fork_hook);
+	snprintf(path, sizeof(path), "%s/forked", dir);
+	int err = prof_mdump(path);
+
+	prof_dump_hook_set(NULL);
+	if (is_child)
+		_exit(err == 0 && prof_mdump(path) == 0 ? 7 : 1);
+	is_int(err, 0, "a dump whose hook forks");
+	ok(WIFEXITED(child_status) && WEXITSTATUS(child_status) == 7, "the child goes on and dumps");
+	is_int(prof_mdump(path), 0, "and so does the parent");
+}
+
 int
 main(void)
 {
@@ -228,6 +258,7 @@ main(void)
 	test_cut();
 	test_profile();
 	test_living();
+	test_fork_in_hook();
 	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
 	return system(cmd) != 0 ? 1 : done_testing();
 }
