@@ -39,6 +39,10 @@ typedef enum {
 	SCAN_END
 } scan_t;
 
+/* What a message repeats of the user's text leaves room for the words around it. */
+cassert(CONF_ECHO_MAX + CONF_CONTEXT_MAX + 100 <= MALLOC_PRINTF_MAX);
+cassert(CONF_CONTEXT_MAX <= CONF_ECHO_MAX);
+
 static struct {
 	const char *const *global;
 	const char *const *harder;
@@ -99,6 +103,7 @@ conf_hint_malformed(const conf_pair_t *p) {
 
 static void
 conf_complain_format(const char *what, const char *from, const char *to) {
+	assert(from <= to);
 	size_t len = min_zu((size_t)(to - from), CONF_CONTEXT_MAX);
 	malloc_printf("<jemalloc>: %s -- %.*s\n", what, (int)len, from);
 }
@@ -201,6 +206,7 @@ conf_scan(const char **at, conf_pair_t *p) {
 	p->value_len = 0;
 	if (*s == '\0') {
 		*at = s;
+		assert(p->key_len > 0);
 		return SCAN_BARE_KEY;
 	}
 	bool has_colon = *s == ':';
@@ -212,6 +218,7 @@ conf_scan(const char **at, conf_pair_t *p) {
 	}
 	p->value_len = (size_t)(s - p->value);
 	bool has_comma = *s == ',';
+	assert(has_comma || *s == '\0');
 	*at = has_comma ? s + 1 : s;
 	if (!has_colon) {
 		return SCAN_MALFORMED;
@@ -251,6 +258,7 @@ conf_number(const conf_row_t *row, const char *value, size_t len, uint64_t *out)
 static int
 conf_bound_unsigned(const conf_row_t *row, uint64_t *n) {
 	uint64_t min = (uint64_t)row->min;
+	assert(row->min >= 0 && min <= row->max);
 	if (*n < min) {
 		if ((row->flags & CONF_CLIP_MIN) == 0) {
 			return ERANGE;
@@ -269,6 +277,7 @@ static int
 conf_bound_signed(const conf_row_t *row, int64_t *n) {
 	assert(row->max <= INT64_MAX);
 	int64_t max = (int64_t)row->max;
+	assert(row->min <= max);
 	if (*n < row->min) {
 		if ((row->flags & CONF_CLIP_MIN) == 0) {
 			return ERANGE;
@@ -364,6 +373,7 @@ static int
 conf_store_letters(const conf_row_t *row, const char *value, size_t len) {
 	char *dst = row->addr;
 	size_t used = strlen(dst);
+	assert(used < row->max);
 	for (size_t i = 0; i < len; i++) {
 		char c = value[i];
 		if (strchr(row->words[0], c) != NULL && strchr(dst, c) == NULL) {
@@ -513,6 +523,7 @@ conf_read_link(void) {
 	if (config_user_config) {
 		ssize_t n = sys_readlink(JEMALLOC_CONFIG_FILE, conf.link, sizeof(conf.link));
 		conf.link_len = n < 0 ? 0 : (size_t)n;
+		assert(conf.link_len < sizeof(conf.link) && conf.link[conf.link_len] == '\0');
 	}
 }
 
@@ -554,6 +565,9 @@ conf_parse_source(conf_source_t source) {
 
 void
 conf_boot(const char *const *global, const char *const *harder) {
+	if (config_debug) {
+		conf_table_check();
+	}
 	conf.global = global;
 	conf.harder = harder;
 	conf_read_link();

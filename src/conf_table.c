@@ -363,6 +363,62 @@ BOOL(disable_large_size_classes, opt_disable_large_size_classes, HERE, SHOWN,
 
 const size_t conf_nrows = ARRAY_LEN(conf_rows);
 
+/* ------------------------------------------------------------------ the rows, debug builds */
+
+static void
+row_check_value(const conf_row_t *row) {
+	bool is_signed = row->type == CONF_SSIZE || row->type == CONF_I64;
+	switch ((conf_type_t)row->type) {
+	case CONF_WORD:
+	case CONF_ENUM:
+		assert(row->words[0] != NULL && row->words[1] != NULL);
+		break;
+	case CONF_LETTERS:
+		/* Each letter once, and the NUL. */
+		assert(row->words[1] == NULL && row->max == strlen(row->words[0]) + 1);
+		break;
+	case CONF_TEXT:
+		assert(row->max > 1);
+		break;
+	case CONF_BOOL:
+	case CONF_CUSTOM:
+		assert(row->words == NULL);
+		break;
+	default:
+		assert(row->max > 0 && row->words == NULL);
+		assert(is_signed ? row->max <= INT64_MAX && row->min <= (int64_t)row->max :
+		    row->min >= 0 && (uint64_t)row->min <= row->max);
+		break;
+	}
+}
+
+static void
+row_check(const conf_row_t *row) {
+	bool is_shown = (row->flags & CONF_SHOWN) != 0;
+	size_t len = strlen(row->key);
+	assert(len > 0 && len <= KEY_LEN_MAX);
+	assert(strspn(row->key, "abcdefghijklmnopqrstuvwxyz0123456789_") == len);
+	assert(row->type <= CONF_CUSTOM && row->feature < CONF_NFEATURES);
+	/* One match for a whole key: also none of a row before that takes cut keys. */
+	assert(conf_row_find(row->key, len) == row);
+	if (row->feature == CONF_NOT_YET || row->feature == CONF_RETIRED) {
+		assert(row->addr == NULL && row->parse == NULL && !is_shown);
+		return;
+	}
+	assert(row->help != NULL && row->help[0] != '\0');
+	assert(row->type == CONF_CUSTOM ? row->parse != NULL && !is_shown : row->addr != NULL);
+	assert((row->flags & CONF_RANGES) == 0 || row->type == CONF_CUSTOM);
+	assert(row->live == NULL || (row->flags & CONF_NODE) != 0);
+	row_check_value(row);
+}
+
+void
+conf_table_check(void) {
+	for (size_t i = 0; i < conf_nrows; i++) {
+		row_check(&conf_rows[i]);
+	}
+}
+
 /* ------------------------------------------------------------------ look-ups */
 
 bool
@@ -400,6 +456,7 @@ conf_row_absence(const conf_row_t *row) {
 		[CONF_NOT_YET] = "is a known option that this version does not have yet",
 		[CONF_RETIRED] = "is an option of an older version that no longer exists",
 	};
+	assert(row->feature < CONF_NFEATURES && !conf_row_is_built(row));
 	return why[row->feature];
 }
 
@@ -421,6 +478,8 @@ conf_row_find(const char *key, size_t len) {
 static unsigned
 edit_distance(const char *a, size_t alen, const char *b, size_t blen) {
 	uint8_t row[KEY_LEN_MAX + 1];
+	static_assert(2 * KEY_LEN_MAX <= UINT8_MAX, "distances fit a byte");
+	assert(alen <= KEY_LEN_MAX && blen <= KEY_LEN_MAX);
 	for (size_t j = 0; j <= blen; j++) {
 		row[j] = (uint8_t)j;
 	}

@@ -77,6 +77,9 @@ typedef struct conf_row_s {
 extern const conf_row_t conf_rows[];
 extern const size_t conf_nrows;
 
+/* Debug builds: asserts of each row what the parser, the nodes and the report rely on. */
+void conf_table_check(void);
+
 /* Stores value[0..len) by the row's type; 0, EINVAL or ERANGE and nothing changed. */
 int conf_store(const conf_row_t *row, const char *value, size_t len);
 

@@ -28,6 +28,9 @@
 #define STATS_BUF_SIZE ((size_t)64 << 10)
 #define STATS_LINE_MAX 768
 
+/* A line of a table is cut there, and the next number must fit the writer's buffer. */
+cassert(STATS_LINE_MAX < STATS_BUF_SIZE);
+
 /* What the letters leave. */
 typedef struct {
 	bool json;
@@ -61,7 +64,7 @@ emitter_type_of(ctl_type_t type) {
 		[CTL_SSIZE] = emitter_type_ssize,
 		[CTL_STRING] = emitter_type_string,
 	};
-	assert(type != CTL_NONE && type < CTL_NTYPES);
+	assert(type != CTL_NONE && type < CTL_NTYPES && type != CTL_BYTES && type != CTL_POINTER);
 	return (emitter_type_t)types[type];
 }
 
@@ -120,6 +123,7 @@ line_end(line_t *l) {
 /* A cell of text, or the column's title in a header line; width < 0: left justified. */
 static void
 cell_text(line_t *l, int width, const char *title, const char *text) {
+	assert(l->len + 2 < sizeof(l->text));
 	size_t room = sizeof(l->text) - l->len - 2;
 	int n = fmt_snprintf(l->text + l->len, room, "%*s", width, l->is_header ? title : text);
 	l->len += min_zu((size_t)n, room - 1);
@@ -262,6 +266,7 @@ print_sources(emitter_t *em) {
 static bool
 read_node(const char *name, ctl_value_t *value) {
 	size_t size = 8;
+	static_assert(sizeof(*value) >= 8, "room for what a node may give");
 	memset(value, 0, sizeof(*value));
 	int err = ctl_byname(name, value, &size, NULL, 0);
 	return err == 0 || (err == EINVAL && size < 8);
@@ -279,6 +284,7 @@ print_option(emitter_t *em, const conf_row_t *row, size_t item) {
 	if (list->read(item, &value) != 0) {
 		return;
 	}
+	assert((row->flags & CONF_PRINT) != 0 && row == &conf_rows[item]);
 	if (row->type == CONF_I64) {
 		type = emitter_type_int64;
 	}
@@ -719,6 +725,8 @@ print_arena(report_t *r, const snapshot_arena_t *a, bool is_merged) {
 	static const char *const mutex_names[] = {ARENA_MUTEXES(MUTEX_NAME)};
 #undef MUTEX_NAME
 	const arena_stats_t *s = &a->stats;
+	static_assert(ARRAY_LEN(mutex_names) == arena_mutex_count, "a name for each lock");
+	assert(!is_merged || a == r->snap.merged);
 	bool with_prof = has_prof_columns(is_merged);
 	if (emitter_is_json(&r->em)) {
 		json_arena_head(&r->em, a);
@@ -803,6 +811,7 @@ print_stats(report_t *r) {
 	static const char *const mutex_names[] = {SNAPSHOT_MUTEXES(MUTEX_NAME)};
 #undef MUTEX_NAME
 	const snapshot_global_t *global = &r->snap.global;
+	static_assert(ARRAY_LEN(mutex_names) == snapshot_mutex_count, "a name for each lock");
 	emitter_json_object_kv_begin(&r->em, "stats");
 	print_global(r);
 	print_background(&r->em, &global->background);
@@ -888,6 +897,8 @@ void
 stats_print(void (*write_cb)(void *opaque, const char *s), void *opaque, const char *opts) {
 	report_t r;
 	memset(&r, 0, sizeof(r));
+	/* The program's function is called: no lock of ours may be waited for meanwhile. */
+	assert(!gate_is_entered(tls_get()));
 	r.parts = parts_of(opts);
 	if (write_cb == NULL) {
 		write_cb = write_default;
@@ -928,6 +939,7 @@ stats_interval_event(struct tsd_s *tsd UNUSED, uint64_t bytes) {
 	while (sum >= interval) {
 		if (atomic_cas_weak_u64(&interval_bytes, &sum, sum % interval, MO_RELAXED, MO_RELAXED)) {
 			struct tls_s *tls = tls_get();
+			assert(witness_depth_from(WITNESS_RANK_INIT) == 0);
 			uint32_t depth = gate_leave_all(tls);
 			stats_print(NULL, NULL, opt_stats_interval_opts);
 			gate_reenter(tls, depth);

@@ -22,6 +22,10 @@ typedef struct {
 
 #define NO_ITEM SIZE_MAX
 
+/* Sums of sizes and the largest leaf fit what holds them. */
+cassert(sizeof(ctl_value_t) <= UINT8_MAX && CTL_BYTES < CTL_NTYPES && CTL_NTYPES <= UINT8_MAX);
+cassert((CTL_RW & CTL_R) != 0 && (CTL_RW & CTL_W) != 0);
+
 /* ------------------------------------------------------------------ steps */
 
 static size_t
@@ -99,6 +103,7 @@ step_down(ctl_place_t *at, const size_t *mib, size_t depth) {
 	if (i >= node_nitems(node)) {
 		return ENOENT;
 	}
+	assert(at->item == NO_ITEM && i < node_nitems(node));
 	at->item = i;
 	return 0;
 }
@@ -119,12 +124,18 @@ walk_mib(ctl_place_t *at, const size_t *mib, size_t miblen) {
 	return 0;
 }
 
+static void ctl_check(void);
+
 /* Walks name as far as *miblen numbers; gives their count. */
 static int
 walk_name(ctl_place_t *at, const char *name, size_t *mib, size_t *miblen) {
 	size_t depth = 0;
 	at->node = &ctl_root;
 	at->item = NO_ITEM;
+	assert(*miblen <= CTL_MAX_DEPTH + 1);
+	if (config_debug) {
+		ctl_check();
+	}
 	while (depth < *miblen) {
 		size_t len = strcspn(name, ".");
 		if (len == 0 || depth == CTL_MAX_DEPTH || at->item != NO_ITEM) {
@@ -179,6 +190,7 @@ wants_reply(const ctl_call_t *call) {
 
 int
 ctl_reply(const ctl_call_t *call, const void *value, size_t size) {
+	assert(size > 0);
 	if (!wants_reply(call)) {
 		return 0;
 	}
@@ -190,6 +202,73 @@ ctl_reply(const ctl_call_t *call, const void *value, size_t size) {
 	memcpy(call->oldp, value, n);
 	*call->oldlenp = n;
 	return EINVAL;
+}
+
+/* ------------------------------------------------------------------ the data, debug builds */
+
+/* What the walker and the calls below rely on, of one leaf. */
+static void
+check_leaf(const ctl_node_t *leaf) {
+	bool reads = leaf->access == CTL_R || leaf->access == CTL_RW || leaf->access == CTL_RAW;
+	bool writes = leaf->access == CTL_W || leaf->access == CTL_RW || leaf->access == CTL_ACT;
+	bool has_value = leaf->access != CTL_ACT && leaf->access != CTL_RAW;
+	assert(reads || writes);
+	assert((leaf->get != NULL) == reads && (leaf->set != NULL) == writes);
+	assert((leaf->type != CTL_NONE) == has_value && leaf->type < CTL_NTYPES);
+	assert((leaf->type == CTL_BYTES) == (leaf->size != 0));
+	assert(leaf_size(leaf) <= sizeof(ctl_value_t));
+	assert(leaf->nchildren == 0 && leaf->nfields == 0);
+	/* The lock of the snapshot is taken inside the gate. */
+	assert((leaf->flags & (CTL_LOCKED | CTL_OUTSIDE)) != (CTL_LOCKED | CTL_OUTSIDE));
+	/* What a write without a value means is said in one way. */
+	assert((leaf->flags & (CTL_NEED_NEW | CTL_NULL_NEW)) != (CTL_NEED_NEW | CTL_NULL_NEW));
+	assert((leaf->flags & CTL_AFTER) == 0 || leaf->access == CTL_RW);
+}
+
+/* Names are what one name reaches, whole and only once. */
+static void
+check_names(const ctl_node_t *node) {
+	for (size_t i = 0; i < node->nchildren + node_nitems(node); i++) {
+		const char *name = i < node->nchildren ? node_child(node, i)->name :
+		    node_item_name(node, i - node->nchildren);
+		size_t found = SIZE_MAX;
+		assert(strchr(name, '.') == NULL && strlen(name) < CTL_ENTRY_NAME_SIZE + 20);
+		assert(name[0] != '\0' || node->kind == CTL_LIST);
+		assert(name[0] == '\0' || (find_by_name(node, name, strlen(name), &found) == 0 &&
+		    found == i));
+		(void)found;
+	}
+}
+
+static void
+check_node(const ctl_node_t *node, unsigned depth) {
+	assert(depth <= CTL_MAX_DEPTH && node->kind <= CTL_LEAF);
+	if (node->kind == CTL_LEAF) {
+		check_leaf(node);
+		return;
+	}
+	assert(node->nchildren + node_nitems(node) > 0);
+	assert(node->nfields == 0 || (node->kind == CTL_DIR && node->base != NULL));
+	assert(node->kind != CTL_INDEX || (node->nchildren == 1 && node->index != NULL));
+	if (node->kind != CTL_INDEX) {
+		check_names(node);
+	}
+	for (size_t i = 0; i < node->nfields; i++) {
+		assert(ctl_type_size((ctl_type_t)node->fields[i].type) > 0);
+		assert((node->fields[i].flags & ~CTL_IF_STATS) == 0);
+	}
+	for (size_t i = 0; i < node->nchildren; i++) {
+		check_node(node_child(node, i), depth + 1);
+	}
+}
+
+/* The whole tree, at the first look at a name. */
+static void
+ctl_check(void) {
+	static atomic_b_t is_done;
+	if (!atomic_exchange_b(&is_done, true, MO_RELAXED)) {
+		check_node(&ctl_root, 0);
+	}
 }
 
 /* ------------------------------------------------------------------ calls on leaves */
@@ -296,6 +375,7 @@ call_leaf(const ctl_node_t *leaf, const ctl_call_t *call) {
 		return err;
 	}
 	bool in_gate = (leaf->flags & CTL_OUTSIDE) == 0;
+	assert(leaf->kind == CTL_LEAF && (in_gate || (leaf->flags & CTL_LOCKED) == 0));
 	struct tls_s *tls = tls_get();
 	if (in_gate) {
 		gate_enter(tls);
@@ -402,5 +482,5 @@ ctl_bymib(const size_t *mib, size_t miblen, void *oldp, size_t *oldlenp, void *n
 
 void
 ctl_postfork_child(void) {
-	mutex_init(&snapshot_mutex, "ctl", WITNESS_RANK_CTL);
+	mutex_renew_in_child(&snapshot_mutex, "ctl", WITNESS_RANK_CTL);
 }

@@ -40,6 +40,7 @@ get_initialized(const ctl_call_t *call, ctl_value_t *out) {
 static int
 purge(const ctl_call_t *call, bool all_pages) {
 	size_t i = call->mib[1];
+	assert(i <= arenas_narenas_total() || i >= CTL_ARENAS_ALL);
 	if (i == CTL_ARENAS_DESTROYED) {
 		return EFAULT;
 	}
@@ -184,6 +185,14 @@ base_facts(const size_t *mib) {
 	return &facts;
 }
 
+/* The members that are read as such. */
+cassert(sizeof(((bin_info_t *)NULL)->reg_size) == sizeof(size_t));
+cassert(sizeof(((bin_info_t *)NULL)->slab_size) == sizeof(size_t));
+cassert(sizeof(((bin_info_t *)NULL)->nregs) == sizeof(uint32_t));
+cassert(sizeof(((bin_info_t *)NULL)->n_shards) == sizeof(uint32_t));
+/* The two indices that stand for no single arena, and those of arenas, do not meet. */
+cassert(CTL_ARENAS_ALL >= ARENA_LIMIT && CTL_ARENAS_DESTROYED == CTL_ARENAS_ALL + 1);
+
 #define FACT(member, type) CTL_FIELD(#member, arena_facts_t, member, type, 0)
 
 static const ctl_field_t facts_fields[] = {
@@ -199,6 +208,7 @@ static const ctl_field_t facts_fields[] = {
 
 static const void *
 base_bin(const size_t *mib) {
+	assert(mib[2] < SC_NBINS);
 	return &bin_infos[mib[2]];
 }
 
@@ -212,6 +222,7 @@ static const ctl_node_t bin_proto[] = {CTL_NODE_FIELDS("", bin_fields, base_bin,
 
 static int
 get_lextent_size(const ctl_call_t *call, ctl_value_t *out) {
+	assert(call->mib[2] < SC_NSIZES - SC_NBINS);
 	out->z = sz_i2s(SC_NBINS + (szind_t)call->mib[2]);
 	return 0;
 }

@@ -29,6 +29,10 @@ typedef struct {
 	size_t size;
 } extent_util_short_t;
 
+/* Callers pass arrays of these: their layout is part of the interface. */
+cassert(sizeof(extent_util_t) == 6 * sizeof(size_t));
+cassert(sizeof(extent_util_short_t) == 3 * sizeof(size_t));
+
 static void
 util_of_bin(const edata_t *e, extent_util_t *u) {
 	arena_t *arena = arena_table_get(e->arena_ind);
@@ -42,6 +46,7 @@ util_of_bin(const edata_t *e, extent_util_t *u) {
 	u->nfree = e->nfree;
 	u->slabcur = bin->slabcur == NULL ? NULL : bin->slabcur->addr;
 	u->bin_nregs = (size_t)info->nregs * bin->stats.curslabs;
+	assert(u->nfree <= info->nregs && bin->stats.curregs <= u->bin_nregs);
 	u->bin_nfree = u->bin_nregs - bin->stats.curregs;
 	mutex_unlock(&bin->mtx);
 }
@@ -165,6 +170,7 @@ raw_batch_alloc(const ctl_call_t *call, ctl_value_t *out) {
 		}
 		packet.ptrs[filled++] = ptr;
 	}
+	assert(filled <= packet.num);
 	return ctl_reply(call, &filled, sizeof(filled));
 }
 

@@ -36,6 +36,8 @@ opt_type(size_t i) {
 		[CONF_TEXT] = CTL_STRING,
 		[CONF_CUSTOM] = CTL_NONE,
 	};
+	static_assert(ARRAY_LEN(types) == CONF_CUSTOM + 1, "each type of a row has one of a leaf");
+	assert(i < conf_nrows && conf_rows[i].type < ARRAY_LEN(types));
 	return (ctl_type_t)types[conf_rows[i].type];
 }
 
@@ -51,9 +53,11 @@ opt_read(size_t i, ctl_value_t *out) {
 		out->s = row->addr;
 		break;
 	case CONF_ENUM:
+		assert(row->words[*(unsigned *)row->addr] != NULL);
 		out->s = row->words[*(unsigned *)row->addr];
 		break;
 	default:
+		assert(row->type != CONF_CUSTOM);
 		memcpy(out, row->addr, ctl_type_size(opt_type(i)));
 		break;
 	}

@@ -4,6 +4,7 @@
 #include "ctl/ctl_rooms.h"
 #include "meta/sc.h"
 #include "prof.h"
+#include "util/assert.h"
 #include "prof_keep.h"
 #include "prof_session.h"
 
@@ -344,6 +345,7 @@ set_keep(const ctl_call_t *call, const void *in) {
 /* ------------------------------------------------------------------ prof.stats */
 
 static_assert(sizeof(prof_stats_t) <= sizeof(ctl_value_t), "prof_stats_t is one value");
+static_assert(sizeof(prof_stats_t) == 2 * sizeof(uint64_t), "two counters, as callers know it");
 
 /* Known only while there is something to read. */
 static int

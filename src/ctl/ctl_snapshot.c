@@ -18,6 +18,12 @@ static struct {
 	bool is_taken;
 } snapshots = {.epoch = 1};
 
+/* Sums are bytes: every field list starts at the first byte of its struct and has no other member. */
+#define COUNT_SIZE(name, type) +sizeof(type)
+cassert(sizeof(snapshot_background_t) == 0 SNAPSHOT_BACKGROUND_FIELDS(COUNT_SIZE));
+cassert(offsetof(snapshot_global_t, background) == 0 SNAPSHOT_GLOBAL_FIELDS(COUNT_SIZE));
+#undef COUNT_SIZE
+
 /* ------------------------------------------------------------------ adding up */
 
 #define ADD(name, type) to->name += from->name;
@@ -74,6 +80,7 @@ add_arena(arena_stats_t *to, const arena_stats_t *from) {
 
 static void
 take_arena(snapshot_arena_t *to, arena_t *arena) {
+	mutex_assert_owner(&snapshot_mutex);
 	memset(to, 0, sizeof(*to));
 	arena_stats_merge(arena, &to->stats);
 	to->dirty_decay_ms = arena_decay_ms_get(arena, true);
@@ -131,6 +138,8 @@ take_global(snapshot_global_t *to, const arena_stats_t *all) {
 
 static int
 make_room(snapshot_t *s, unsigned narenas) {
+	mutex_assert_owner(&snapshot_mutex);
+	assert(narenas <= ARENA_LIMIT && s->narenas <= s->capacity);
 	if (room_for_arena(&s->merged) == NULL) {
 		return EAGAIN;
 	}
@@ -153,6 +162,7 @@ make_room(snapshot_t *s, unsigned narenas) {
 
 static int
 take_arenas(snapshot_t *s) {
+	assert(s->merged != NULL && s->narenas <= s->capacity);
 	for (unsigned i = 0; i < s->narenas; i++) {
 		arena_t *arena = arenas_get(i);
 		if (arena == NULL) {
@@ -179,6 +189,7 @@ snapshot_take_locked(snapshot_t *s) {
 	s->merged->dss = "N/A";
 	s->merged->dirty_decay_ms = -1;
 	s->merged->muzzy_decay_ms = -1;
+	assert(narenas >= s->narenas); /* arenas never become fewer */
 	s->narenas = narenas;
 	err = take_arenas(s);
 	if (err != 0) {
@@ -190,6 +201,7 @@ snapshot_take_locked(snapshot_t *s) {
 
 int
 snapshot_take(snapshot_t *s) {
+	assert(s != &snapshots.shared);
 	mutex_lock(&snapshot_mutex);
 	int err = snapshot_take_locked(s);
 	mutex_unlock(&snapshot_mutex);
@@ -198,6 +210,7 @@ snapshot_take(snapshot_t *s) {
 
 void
 snapshot_free(snapshot_t *s) {
+	assert(s != &snapshots.shared && (s->capacity == 0) == (s->arenas == NULL));
 	for (unsigned i = 0; i < s->capacity; i++) {
 		meta_free(s->arenas[i], sizeof(*s->arenas[i]));
 	}
@@ -242,6 +255,7 @@ snapshot_epoch_locked(void) {
 const snapshot_arena_t *
 snapshot_arena_locked(unsigned ind) {
 	snapshot_t *s = &snapshots.shared;
+	assert(ind < ARENA_LIMIT);
 	if (snapshot_get_locked() == NULL) {
 		return NULL;
 	}
@@ -262,6 +276,7 @@ snapshot_arena_locked(unsigned ind) {
 
 void
 snapshot_mutexes_reset_locked(void) {
+	mutex_assert_owner(&snapshot_mutex);
 	unsigned narenas = arenas_narenas_total();
 	for (unsigned i = 0; i < narenas; i++) {
 		arena_t *arena = arenas_get(i);

@@ -7,8 +7,12 @@
 #include "ctl/ctl_snapshot.h"
 #include "imalloc.h"
 #include "os/gate.h"
+#include "util/assert.h"
 
 static_assert(sizeof(snapshot_arena_t) <= UINT16_MAX, "fields have 16-bit offsets");
+static_assert(sizeof(snapshot_global_t) <= UINT16_MAX, "fields have 16-bit offsets");
+static_assert(CTL_ARENAS_ALL >= ARENA_LIMIT && CTL_ARENAS_DESTROYED >= ARENA_LIMIT,
+    "no arena has such an index");
 
 /* ------------------------------------------------------------------ where the structs are */
 
@@ -43,6 +47,7 @@ base_background(const size_t *mib) {
 static const void *
 base_global_mutex(const size_t *mib) {
 	const snapshot_global_t *global = base_global(mib);
+	assert(mib[2] < snapshot_mutex_count);
 	return global == NULL ? NULL : &global->mutexes[mib[2]];
 }
 
@@ -66,30 +71,35 @@ base_large(const size_t *mib) {
 static const void *
 base_bin(const size_t *mib) {
 	const snapshot_arena_t *arena = arena_of(mib);
+	assert(mib[4] < SC_NBINS && SC_NBINS <= BIN_MAX);
 	return arena == NULL ? NULL : &arena->stats.bins[mib[4]];
 }
 
 static const void *
 base_bin_mutex(const size_t *mib) {
 	const snapshot_arena_t *arena = arena_of(mib);
+	assert(mib[4] < SC_NBINS);
 	return arena == NULL ? NULL : &arena->stats.bin_mutexes[mib[4]];
 }
 
 static const void *
 base_lextent(const size_t *mib) {
 	const snapshot_arena_t *arena = arena_of(mib);
+	assert(mib[4] < LARGE_CLASSES_MAX);
 	return arena == NULL ? NULL : &arena->stats.lextents[mib[4]];
 }
 
 static const void *
 base_extent(const size_t *mib) {
 	const snapshot_arena_t *arena = arena_of(mib);
+	assert(mib[4] < SC_NPSIZES_MAX);
 	return arena == NULL ? NULL : &arena->stats.extents[mib[4]];
 }
 
 static const void *
 base_arena_mutex(const size_t *mib) {
 	const snapshot_arena_t *arena = arena_of(mib);
+	assert(mib[4] < arena_mutex_count);
 	return arena == NULL ? NULL : &arena->stats.mutexes[mib[4]];
 }
 
@@ -200,6 +210,7 @@ static const ctl_node_t extent_proto[] = {CTL_NODE_FIELDS("", extent_fields, bas
 
 #define ARENA_MUTEX_NODE(name, expr) CTL_NODE_FIELDS(#name, mutex_fields, base_arena_mutex, 0),
 static const ctl_node_t arena_mutex_nodes[] = {ARENA_MUTEXES(ARENA_MUTEX_NODE)};
+static_assert(ARRAY_LEN(arena_mutex_nodes) == arena_mutex_count, "a node's number is the lock's");
 
 static const ctl_node_t arena_nodes[] = {
 	CTL_NODE_FIELDS("small", group_fields, base_small, 0),
@@ -218,6 +229,7 @@ static const ctl_node_t global_mutex_nodes[] = {
 	SNAPSHOT_MUTEXES(GLOBAL_MUTEX_NODE)
 	CTL_NODE_ACT("reset", act_mutexes_reset, ST | CTL_LOCKED),
 };
+static_assert(ARRAY_LEN(global_mutex_nodes) == snapshot_mutex_count + 1, "locks first, then reset");
 
 static const ctl_node_t stats_nodes[] = {
 	CTL_NODE_FIELDS("background_thread", background_fields, base_background, 0),

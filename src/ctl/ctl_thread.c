@@ -47,6 +47,7 @@ set_arena(const ctl_call_t *call, const void *in) {
 		return EAGAIN;
 	}
 	arena_t *from = tsd->arena;
+	assert(from != NULL && atomic_load_u32(&from->nthreads, MO_RELAXED) > 0);
 	if (to != from) {
 		arenas_bind(to);
 		if (tsd->tcache != NULL) {
@@ -192,6 +193,8 @@ check_ncached_max(void *ctx, size_t from, size_t to, size_t n) {
 
 static int
 apply_ncached_max(void *ctx, size_t from, size_t to, size_t n) {
+	/* The text was checked as a whole, and the thread had a cache then. */
+	assert(((tsd_t *)ctx)->tcache != NULL);
 	bool is_outside = from > to || from > TCACHE_MAX_LIMIT;
 	return is_outside ? 0 : tcache_ncached_max_set(ctx, from, min_zu(to, TCACHE_MAX_LIMIT),
 	    min_zu(n, TCACHE_NCACHED_LIMIT));

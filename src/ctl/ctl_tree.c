@@ -3,6 +3,7 @@
  */
 #include "ctl/ctl_rooms.h"
 #include "ctl/ctl_snapshot.h"
+#include "util/assert.h"
 
 static int
 get_version(const ctl_call_t *call, ctl_value_t *out) {
@@ -56,6 +57,9 @@ static const ctl_node_t *const rooms[] = {
 	&ctl_dir_approximate,
 	&ctl_dir_experimental,
 };
+
+/* The rooms' order is part of every MIB: what mallctlnametomib gave stays right. */
+cassert(ARRAY_LEN(rooms) == 14);
 
 const ctl_node_t ctl_root = {
 	.name = "",
