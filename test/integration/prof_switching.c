@@ -269,6 +269,7 @@ test_hooks(void)
 	void (*f)(const void *, size_t) = on_free;
 	void (*d)(const char *) = on_dump;
 
+	set_active(true);
 	ctl_write("experimental.hooks.prof_sample", s);
 	ctl_write("experimental.hooks.prof_sample_free", f);
 	ctl_write("experimental.hooks.prof_dump", d);
