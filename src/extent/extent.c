@@ -308,24 +308,28 @@ extent_grow_next_locked(extent_src_t *src, size_t bytes) {
 	}
 }
 
-edata_t *
-extent_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment) {
-	edata_t *e = edata_cache_get(&src->edata_cache);
-	if (e == NULL) {
-		return NULL;
-	}
-	mutex_lock(&src->grow_mtx);
+/* Maps the next step and keeps what is left over; e is a fresh descriptor. 0 or ENOMEM, e unused. */
+static int
+extent_grow_map_locked(extent_src_t *src, edata_t *e, size_t size, size_t alignment) {
 	size_t bytes = extent_grow_bytes_locked(src, size, alignment);
 	size_t map_alignment = max_zu(alignment, src->grow_alignment);
 	int err = bytes < size ? ENOMEM : extent_map(src, e, bytes, map_alignment);
 	if (err == 0 && bytes >= src->grow_next) {
 		extent_grow_next_locked(src, bytes);
 	} else if (err != 0 && bytes > size && src->grow_alignment <= PAGE) {
-		bytes = size;
-		err = extent_map(src, e, bytes, map_alignment);
+		err = extent_map(src, e, size, map_alignment);
 	}
-	mutex_unlock(&src->grow_mtx);
-	if (err != 0) {
+	return err;
+}
+
+static edata_t *
+extent_grow_locked(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment) {
+	mutex_assert_owner(&src->grow_mtx);
+	edata_t *e = edata_cache_get(&src->edata_cache);
+	if (e == NULL) {
+		return NULL;
+	}
+	if (extent_grow_map_locked(src, e, size, alignment) != 0) {
 		edata_cache_put(&src->edata_cache, e);
 		return NULL;
 	}
@@ -338,5 +342,20 @@ extent_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment
 		}
 		ecache_put(src, retained, tail);
 	}
+	return e;
+}
+
+/*
+ * Whoever waited for the lock looks at the retained cache again: the thread before has put there what
+ * it mapped beyond its need.  Else all that miss together would each map a step, every one larger.
+ */
+edata_t *
+extent_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment) {
+	mutex_lock(&src->grow_mtx);
+	edata_t *e = ecache_take(src, retained, size, alignment, 64);
+	if (e == NULL) {
+		e = extent_grow_locked(src, retained, size, alignment);
+	}
+	mutex_unlock(&src->grow_mtx);
 	return e;
 }
