@@ -4,7 +4,6 @@
  */
 #include "prof_control.h"
 
-#include <linux/futex.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -23,6 +22,11 @@
 #include "prof_request.h"
 #include "prof_session.h"
 #include "util/assert.h"
+
+/* Of the kernel's interface; its header is not everywhere. */
+#define FUTEX_WAIT 0
+#define FUTEX_WAKE 1
+#define FUTEX_PRIVATE_FLAG 128
 
 /* How long the thread sleeps at most between two looks. */
 #define ROUND_NS (NSTIME_PER_SEC / 10)
