@@ -50,6 +50,7 @@ enum {
 	PHDRS_MAX = 128,
 	NOTES_MAX = 65536,
 	TAKEN_WAIT_MS = 60000, /* a request that was taken may write a large profile */
+	ABANDONED_MS = 300,
 	TORN_MAX = 8,
 };
 
@@ -648,6 +649,7 @@ typedef struct finding_s {
 	uint64_t block;        /* 0: none that is open */
 	uint64_t heartbeats;
 	uint32_t other_version;
+	bool is_without;       /* a library that was built without the profiler */
 	int closed;
 	int looked_at;
 } finding_t;
@@ -691,6 +693,10 @@ look_at_block(const process_t *p, finding_t *f, const prof_note_t *note, uint64_
 	prof_mailbox_t m;
 	if (note->version != PROF_MAILBOX_VERSION) {
 		f->other_version = note->version;
+		return;
+	}
+	if (note->bytes == 0) {
+		f->is_without = true;
 		return;
 	}
 	bool is_inside = false;
@@ -983,6 +989,9 @@ open_process(process_t *p) {
 		leave(EXIT_NO_WAY, "%d %s: its library speaks mailbox protocol %u, this jeprofctl %u; use the jeprofctl of that library",
 		    p->pid, p->name, f.other_version, PROF_MAILBOX_VERSION);
 	}
+	if (p->block == 0 && f.is_without && f.closed == 0) {
+		leave(EXIT_NO_WAY, "%d %s: its library was built without the profiler (--disable-prof)", p->pid, p->name);
+	}
 	if (p->block == 0 && f.closed > 0) {
 		leave(EXIT_NO_WAY, "%d %s: its library keeps the mailbox closed: a set-user-id program, or nothing was allocated yet",
 		    p->pid, p->name);
@@ -1064,10 +1073,13 @@ pull_stream(process_t *p, stream_t *stream, uint64_t nonce) {
 	return filled > 0 || stream->is_complete;
 }
 
-/* A free slot, else one whose answer nobody fetched; -1 if all are in use. */
+/* A free slot, else one whose answer nobody has fetched for a while; -1 if all are in use. */
 static int
-free_slot(process_t *p, unsigned first) {
+free_slot(process_t *p) {
+	static uint64_t seen[PROF_MAILBOX_SLOTS];
+	static int64_t seen_at[PROF_MAILBOX_SLOTS];
 	int abandoned = -1;
+	unsigned first = (unsigned)(random_word() % PROF_MAILBOX_SLOTS); /* whom we collided with goes elsewhere */
 	for (unsigned k = 0; k < PROF_MAILBOX_SLOTS; k++) {
 		unsigned i = (first + k) % PROF_MAILBOX_SLOTS;
 		prof_slot_t s;
@@ -1077,7 +1089,10 @@ free_slot(process_t *p, unsigned first) {
 		if (s.sequence == 0) {
 			return (int)i;
 		}
-		if (s.answered == s.sequence) {
+		if (s.answered != s.sequence || seen[i] != s.sequence) {
+			seen[i] = s.answered == s.sequence ? s.sequence : 0;
+			seen_at[i] = now_ms();
+		} else if (now_ms() - seen_at[i] >= ABANDONED_MS) {
 			abandoned = (int)i;
 		}
 	}
@@ -1086,12 +1101,13 @@ free_slot(process_t *p, unsigned first) {
 
 static void
 put_request(process_t *p, unsigned i, prof_slot_t *s, const char *text) {
-	uint64_t at = slot_at(p, i), sequence = s->sequence;
+	uint64_t at = slot_at(p, i), sequence = s->sequence, none = 0;
 	uint32_t ring = 1;
 	s->sequence = 0;
 	s->length = (uint32_t)strlen(text);
 	memcpy(s->text, text, s->length);
-	s->checksum = prof_mailbox_sum(s->text, s->length);
+	s->checksum = prof_mailbox_sum(sequence, s->nonce, s->text, s->length);
+	write_word(p, at + offsetof(prof_slot_t, answer_nonce), &none, sizeof(none)); /* what lies there is no sign for us */
 	write_word(p, at, s, offsetof(prof_slot_t, text) + s->length);
 	pending.process = p;
 	pending.slot = i;
@@ -1113,7 +1129,11 @@ take_back(void) {
 }
 
 static asked_t
-take_answer(const prof_slot_t *s, uint64_t nonce, reply_t *reply) {
+take_answer(process_t *p, unsigned i, uint64_t nonce, reply_t *reply) {
+	static prof_slot_t slot, *s = &slot;
+	if (!read_memory(p, slot_at(p, i), s, sizeof(*s))) { /* anew: all of it was there before `answered` */
+		memory_gone(p);
+	}
 	if (s->answer_nonce != nonce) {
 		pending.process = NULL; /* another one's answer: his slot */
 		return asked_lost;
@@ -1139,7 +1159,7 @@ wait_answer(process_t *p, unsigned i, const prof_slot_t *mine, int64_t deadline,
 			memory_gone(p);
 		}
 		if (s.answered == mine->sequence && (stream == NULL || stream->is_complete || s.error != 0)) {
-			return take_answer(&s, mine->nonce, reply);
+			return take_answer(p, i, mine->nonce, reply);
 		}
 		bool is_taken = s.answer_nonce == mine->nonce;
 		if (has_moved) {
@@ -1199,18 +1219,19 @@ static void
 ask_mailbox(process_t *p, const char *text, stream_t *stream, reply_t *reply) {
 	int64_t deadline = now_ms() + (int64_t)words.values[o_wait].number;
 	int torn = 0;
+	uint64_t nonce = random_word(); /* the same each time: it is carried out once */
 	check_same(p);
 	if (!read_head(p)) {
 		memory_gone(p);
 	}
-	for (unsigned first = (unsigned)random_word();;) {
-		prof_slot_t s = {.sequence = random_word(), .nonce = random_word()};
-		int i = free_slot(p, first % PROF_MAILBOX_SLOTS);
+	for (;;) {
+		prof_slot_t s = {.sequence = random_word(), .nonce = nonce};
+		int i = free_slot(p);
 		if (i < 0) {
-			if (now_ms() >= deadline) {
+			if (now_ms() >= deadline || interrupted >= patience) {
 				leave_unanswered(p, true);
 			}
-			sleep_ms(10);
+			sleep_ms(1 + (int64_t)(random_word() % 16));
 			continue;
 		}
 		put_request(p, (unsigned)i, &s, text);
@@ -1222,13 +1243,13 @@ ask_mailbox(process_t *p, const char *text, stream_t *stream, reply_t *reply) {
 			prof_slot_t now;
 			leave_unanswered(p, read_memory(p, slot_at(p, (unsigned)i), &now, sizeof(now)) && now.answer_nonce == s.nonce);
 		}
-		if (++torn > TORN_MAX && reply->error != 0) {
+		if (reply->error != 0 && ++torn > TORN_MAX) {
 			return; /* not torn, but not understood */
 		}
-		if (torn > TORN_MAX) {
+		if (now_ms() >= deadline) {
 			leave(EXIT_NO_ANSWER, "%d %s: others overwrite our request again and again", p->pid, p->name);
 		}
-		first = (unsigned)i + 1;
+		sleep_ms((int64_t)(random_word() % 16));
 	}
 }
 
@@ -1385,6 +1406,9 @@ fail(process_t *p, const reply_t *r) {
 	case EBUSY:
 		talk("%d %s is busy: %s", p->pid, p->name, what);
 		return EXIT_NO_ANSWER;
+	case EFAULT: /* stands for the errno that the text names */
+		talk("%d %s: %s", p->pid, p->name, what);
+		return EXIT_FAILED;
 	default:
 		talk("%d %s: %s (%s)", p->pid, p->name, what, strerror(r->error));
 		return EXIT_FAILED;
@@ -1435,6 +1459,21 @@ path_there(const process_t *p, const char *path, char *buf, size_t size) {
 	print_to(buf, size, "%s%s%s", here, strcmp(here, "/") != 0 ? "/" : "", path);
 }
 
+/* A session whose profile cannot be written at its end is better not begun. What we may not see is not judged. */
+static void
+check_directory(const process_t *p, const char *path) {
+	char there[TEXT_BYTES];
+	struct stat st;
+	print_to(there, sizeof(there), "/proc/%d/root", p->pid);
+	if (stat(there, &st) != 0) {
+		return;
+	}
+	print_to(there, sizeof(there), "/proc/%d/root%.*s", p->pid, (int)(strrchr(path, '/') - path + 1), path);
+	if (stat(there, &st) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
+		leave(EXIT_USAGE, "--prefix: %d %s sees no directory %.*s", p->pid, p->name, (int)(strrchr(path, '/') - path + 1), path);
+	}
+}
+
 /* "verb k:v,k:v" of all options that go into the request. */
 static void
 build_request(const process_t *p, const char *verb, char *buf, size_t size) {
@@ -1446,6 +1485,7 @@ build_request(const process_t *p, const char *verb, char *buf, size_t size) {
 		const char *value = words.pairs[i].value;
 		if (strcmp(words.pairs[i].key, "prefix") == 0) {
 			path_there(p, value, path, sizeof(path));
+			check_directory(p, path);
 			value = path;
 		}
 		length = strlen(buf);
@@ -1485,7 +1525,11 @@ stop_session(process_t *p, bool has_number, uint64_t number) {
 	static reply_t r;
 	snprintf(text, sizeof(text), has_number ? "stop %" PRIu64 : "stop", number);
 	ask(p, text, NULL, &r);
-	return r.error != 0 ? fail(p, &r) : print_path(p, r.text, "path");
+	int code = r.error != 0 ? fail(p, &r) : print_path(p, r.text, "path");
+	if (code == EXIT_FAILED) {
+		hint("the session is over, but what it sampled is still there: jeprofctl dump %d -o FILE\n", p->pid);
+	}
+	return code;
 }
 
 static int

@@ -4,7 +4,7 @@
  * all sources looks for confirm_conf only, because it changes what the second one prints.
  *
  * Every complaint is one line of the form that other tools know, then one line with a hint; each is
- * printed once.  Bad pairs are skipped, the rest of the string still counts.
+ * printed once, also when the pair stands twice in a string.  Bad pairs are skipped, the rest of the string still counts.
  */
 #include "conf.h"
 
@@ -16,13 +16,15 @@
 #include "util/assert.h"
 #include "util/fmt.h"
 #include "util/fxp.h"
+#include "util/hash.h"
 
 /* Longest piece of a string of the user that one message repeats. */
 #define CONF_ECHO_MAX 800
 /* The same for text around a malformed place. */
 #define CONF_CONTEXT_MAX 64
 #define CONF_LINK_MAX 4096
-
+/* So many different pairs of one string are remembered as complained about. */
+#define CONF_SAID_MAX 64
 
 typedef struct {
 	const char *key;
@@ -48,9 +50,11 @@ static struct {
 	const char *const *harder;
 	unsigned nerrors;         /* those that abort_conf counts */
 	bool silent;              /* first scan: only confirm_conf, no messages */
+	unsigned nsaid;           /* counts on; the last CONF_SAID_MAX are known */
+	uint64_t said[CONF_SAID_MAX]; /* hashes of the pairs that were complained about */
 	size_t link_len;          /* 0: no link */
-	char link[CONF_LINK_MAX]; /* last, as it is seldom touched */
 } conf;
+static LARGE_BSS char conf_link[CONF_LINK_MAX];
 
 /* ------------------------------------------------------------------ messages */
 
@@ -64,6 +68,21 @@ conf_complain(const char *what, const conf_pair_t *p) {
 	int klen = (int)min_zu(p->key_len, CONF_CONTEXT_MAX);
 	int vlen = conf_echo_len(p->value_len);
 	malloc_printf("<jemalloc>: %s: %.*s:%.*s\n", what, klen, p->key, vlen, p->value);
+}
+
+/* The same text of this string was complained about before: once is enough.  Otherwise it is from now on. */
+static bool
+conf_was_said(const conf_pair_t *p) {
+	uint64_t text = hash64(p->key, (size_t)(p->value - p->key) + p->value_len, 0);
+	assert(p->value >= p->key + p->key_len);
+	unsigned n = conf.nsaid < CONF_SAID_MAX ? conf.nsaid : CONF_SAID_MAX;
+	for (unsigned i = 0; i < n; i++) {
+		if (conf.said[i] == text) {
+			return true;
+		}
+	}
+	conf.said[conf.nsaid++ % CONF_SAID_MAX] = text;
+	return false;
 }
 
 static void
@@ -456,8 +475,10 @@ conf_apply(const conf_pair_t *p) {
 		return;
 	}
 	if (row == NULL || !conf_row_is_built(row)) {
-		conf_complain("Invalid conf pair", p);
-		conf_hint_key(p);
+		if (!conf_was_said(p)) {
+			conf_complain("Invalid conf pair", p);
+			conf_hint_key(p);
+		}
 		conf_count_error(p, row);
 		return;
 	}
@@ -465,8 +486,10 @@ conf_apply(const conf_pair_t *p) {
 	int err = parse(row, p->value, p->value_len);
 	if (err != 0) {
 		char buf[64];
-		conf_complain(conf_error_text(row, err, buf, sizeof(buf)), p);
-		conf_hint_value(row);
+		if (!conf_was_said(p)) {
+			conf_complain(conf_error_text(row, err, buf, sizeof(buf)), p);
+			conf_hint_value(row);
+		}
 		conf_count_error(p, row);
 	} else if (opt_confirm_conf) {
 		conf_complain("-- Set conf value", p);
@@ -478,6 +501,10 @@ conf_report_format(scan_t found, const conf_pair_t *p, const char *at) {
 	if (conf.silent) {
 		return;
 	}
+	conf.nerrors++;
+	if (found != SCAN_PAIR_COMMA && conf_was_said(p)) {
+		return;
+	}
 	if (found == SCAN_PAIR_COMMA) {
 		conf_complain_format("Conf string ends with comma", p->key, at);
 	} else if (found == SCAN_BARE_KEY) {
@@ -487,12 +514,12 @@ conf_report_format(scan_t found, const conf_pair_t *p, const char *at) {
 		conf_complain_format("Malformed conf string", p->key, p->value + 1);
 		conf_hint_malformed(p);
 	}
-	conf.nerrors++;
 }
 
 unsigned
 conf_parse(const char *text) {
 	unsigned before = conf.nerrors;
+	conf.nsaid = 0;
 	const char *at = text;
 	conf_pair_t pair;
 	scan_t found;
@@ -521,9 +548,9 @@ static const char *const conf_source_what[CONF_NSOURCES] = {
 static void
 conf_read_link(void) {
 	if (config_user_config) {
-		ssize_t n = sys_readlink(JEMALLOC_CONFIG_FILE, conf.link, sizeof(conf.link));
+		ssize_t n = sys_readlink(JEMALLOC_CONFIG_FILE, conf_link, sizeof(conf_link));
 		conf.link_len = n < 0 ? 0 : (size_t)n;
-		assert(conf.link_len < sizeof(conf.link) && conf.link[conf.link_len] == '\0');
+		assert(conf.link_len < sizeof(conf_link) && conf_link[conf.link_len] == '\0');
 	}
 }
 
@@ -535,7 +562,7 @@ conf_source_text(conf_source_t source) {
 	case CONF_SOURCE_GLOBAL:
 		return conf.global == NULL ? NULL : *conf.global;
 	case CONF_SOURCE_SYMLINK:
-		return conf.link_len == 0 ? NULL : conf.link;
+		return conf.link_len == 0 ? NULL : conf_link;
 	case CONF_SOURCE_ENV:
 		return config_user_config ? sys_env(JEMALLOC_CONFIG_ENV) : NULL;
 	case CONF_SOURCE_HARDER:

@@ -5,6 +5,7 @@
 
 #include "arena/arena.h"
 #include "arena/arenas.h"
+#include "arena/background_thread.h"
 #include "arena/bin_info.h"
 #include "conf_range.h"
 #include "extent/extent.h"
@@ -19,6 +20,7 @@
 #include "prof_ctl_dir.h"
 #include "prof_keep.h"
 #include "prof_session.h"
+#include "prof_signal.h"
 #include "stats_opts.h"
 #include "thread/tcache.h"
 #include "util/fmt.h"
@@ -72,15 +74,19 @@ parse_lg_tcache_max(const conf_row_t *row, const char *value, size_t len) {
 }
 
 static int
-set_bin_shards(void *ctx, size_t lo, size_t hi, size_t n) {
-	(void)ctx;
-	return bin_info_set_shards(lo, hi, n);
+parse_ranges(const conf_row_t *row, const char *value, size_t len) {
+	return conf_parse_ranges(value, len, row->set, NULL);
 }
 
 static int
-parse_bin_shards(const conf_row_t *row, const char *value, size_t len) {
-	(void)row;
-	return conf_parse_ranges(value, len, set_bin_shards, NULL);
+parse_slab_sizes(const conf_row_t *row, const char *value, size_t len) {
+	return is_word(value, len, "default") ? 0 : parse_ranges(row, value, len);
+}
+
+static int
+set_bin_shards(void *ctx, size_t lo, size_t hi, size_t n) {
+	(void)ctx;
+	return bin_info_set_shards(lo, hi, n);
 }
 
 static int
@@ -90,26 +96,11 @@ set_slab_sizes(void *ctx, size_t lo, size_t hi, size_t n) {
 }
 
 static int
-parse_slab_sizes(const conf_row_t *row, const char *value, size_t len) {
-	(void)row;
-	if (is_word(value, len, "default")) {
-		return 0;
-	}
-	return conf_parse_ranges(value, len, set_slab_sizes, NULL);
-}
-
-static int
 set_tcache_ncached(void *ctx, size_t lo, size_t hi, size_t n) {
 	(void)ctx;
 	bool is_outside = lo > hi || lo > TCACHE_MAX_LIMIT;
 	return is_outside ? 0 : tcache_ncached_max_default_set(lo, min_zu(hi, TCACHE_MAX_LIMIT),
 	    min_zu(n, TCACHE_NCACHED_LIMIT));
-}
-
-static int
-parse_tcache_ncached_max(const conf_row_t *row, const char *value, size_t len) {
-	(void)row;
-	return conf_parse_ranges(value, len, set_tcache_ncached, NULL);
 }
 
 /* Only what was built in can be chosen. */
@@ -157,6 +148,9 @@ parse_prof_ctl_dir(const conf_row_t *row, const char *value, size_t len) {
 #define WORD(k, t, var, list, feat, fl, text) \
 	{.key = #k, .addr = &(var), .type = (t), .words = (list), .feature = (feat), .flags = (fl), \
 	    .help = text}
+#define RANGES(k, reader, setter, init, text) \
+	{.key = #k, .type = CONF_CUSTOM, .parse = (reader), .set = (setter), .flags = CONF_RANGES, \
+	    .help = text, MANUAL(initially, init)}
 #define ABSENT(k, feat, fl) \
 	{.key = #k, .type = CONF_CUSTOM, .feature = (feat), .flags = (fl)}
 #define THRESHOLD_FLAGS (SHOWN | CONF_SUFFIX | CONF_STRICT)
@@ -173,12 +167,12 @@ parse_prof_ctl_dir(const conf_row_t *row, const char *value, size_t len) {
 const conf_row_t conf_rows[] = {
 BOOL(confirm_conf, opt_confirm_conf, HERE, SHOWN,
     "print each source string and each accepted pair while they are read"),
-BOOL(abort, opt_abort, HERE, SHOWN, "turn warnings at run time into abort()"),
-BOOL(abort_conf, opt_abort_conf, HERE, SHOWN, "abort when a setting is not valid"),
+BOOL(abort, opt_abort, HERE, SHOWN, "turn warnings at run time into abort(); on in a debug build"),
+BOOL(abort_conf, opt_abort_conf, HERE, SHOWN, "abort when a setting is not valid; on in a debug build"),
 BOOL(cache_oblivious, opt_cache_oblivious, HERE, SHOWN,
     "start large allocations at a random cache line of their first page"),
 BOOL(trust_madvise, opt_trust_madvise, HERE, NODE,
-    "do not test at start whether MADV_DONTNEED gives zeroed pages"),
+    "do not test before the first purge whether MADV_DONTNEED gives zeroed pages"),
 ABSENT(experimental_hpa_start_huge_if_thp_always, CONF_NOT_YET, 0),
 ABSENT(experimental_hpa_enforce_hugify, CONF_NOT_YET, 0),
 ABSENT(huge_arena_pac_thp, CONF_NOT_YET, 0),
@@ -187,14 +181,14 @@ BOOL(retain, opt_retain, HERE, SHOWN, "keep unused address space mapped for reus
 ABSENT(dss, CONF_NOT_YET, CONF_PREFIX_KEY),
 {.key = "narenas", .addr = &opt_narenas, .type = CONF_UNSIGNED, .min = 1, .max = UINT64_MAX,
     .flags = SHOWN, .parse = parse_narenas,
-    .help = "number of automatic arenas, or default: computed from the CPUs"},
+    .help = "number of automatic arenas, or default: computed from the CPUs; at most 4094",
+    MANUAL(initially, "narenas_ratio per CPU; 1 with one CPU")},
 NUM(narenas_ratio, CONF_FXP, opt_narenas_ratio, 0, FXP_MAX, HERE, 0,
     "arenas per CPU when narenas is automatic"),
-{.key = "bin_shards", .type = CONF_CUSTOM, .parse = parse_bin_shards, .flags = CONF_RANGES,
-    .help = "lo-hi:n items joined by |: shards (1 to 64) for the size classes from lo to hi bytes"},
-{.key = "tcache_ncached_max", .type = CONF_CUSTOM, .parse = parse_tcache_ncached_max,
-    .flags = CONF_RANGES,
-    .help = "lo-hi:n items joined by |: most objects a thread cache holds per class from lo to hi bytes"},
+RANGES(bin_shards, parse_ranges, set_bin_shards, "1 for all",
+    "lo-hi:n items joined by |: shards (1 to 64) for the size classes from lo to hi bytes"),
+RANGES(tcache_ncached_max, parse_ranges, set_tcache_ncached, "what the options tcache_nslots_* give",
+    "lo-hi:n items joined by |: most objects a thread cache holds per class from lo to hi bytes"),
 NUM(mutex_max_spin, CONF_I64, opt_mutex_max_spin, -1, INT64_MAX, HERE, SHOWN,
     "looks at a taken lock before sleeping; -1 never sleeps"),
 {.key = "dirty_decay_ms", .addr = &opt_dirty_decay_ms, .type = CONF_SSIZE, .min = -1,
@@ -215,7 +209,8 @@ NUM(stats_interval, CONF_I64, opt_stats_interval, -1, INT64_MAX, HERE, SHOWN,
     .help = "letters of malloc_stats_print for the interval print"},
 {.key = "junk", .addr = &opt_junk, .type = CONF_WORD, .words = junk_words,
     .feature = CONF_NEEDS_FILL, .flags = SHOWN, .parse = parse_junk,
-    .help = "fill new memory with 0xa5 (alloc), freed memory with 0x5a (free), both (true) or none"},
+    .help = "fill new memory with 0xa5 (alloc), freed memory with 0x5a (free), both (true; so in a "
+    "debug build) or none"},
 BOOL(zero, opt_zero, CONF_NEEDS_FILL, SHOWN, "zero every allocation"),
 BOOL(utrace, opt_utrace, CONF_NEEDS_UTRACE, SHOWN, "record calls with utrace(2)"),
 BOOL(xmalloc, opt_xmalloc, CONF_NEEDS_XMALLOC, SHOWN,
@@ -223,12 +218,13 @@ BOOL(xmalloc, opt_xmalloc, CONF_NEEDS_XMALLOC, SHOWN,
 BOOL(experimental_infallible_new, opt_experimental_infallible_new, CONF_NEEDS_CXX, SHOWN,
     "operator new aborts with a message instead of throwing"),
 BOOL(experimental_tcache_gc, opt_experimental_tcache_gc, HERE, SHOWN,
-    "collect unused objects from thread caches by time and locality"),
+    "accepted and shown, without effect: caches are looked after at heartbeats"),
 BOOL(tcache, opt_tcache, HERE, SHOWN, "give every thread a cache"),
 NUM(tcache_max, CONF_SIZE, opt_tcache_max, 0, TCACHE_MAX_LIMIT, HERE, SHOWN | CONF_CLIP,
     "largest size that thread caches hold"),
 {.key = "lg_tcache_max", .type = CONF_CUSTOM, .parse = parse_lg_tcache_max, .max =
-    LG_TCACHE_MAX_LIMIT, .flags = CONF_CLIP, .help = "sets tcache_max to this power of two"},
+    LG_TCACHE_MAX_LIMIT, .flags = CONF_CLIP, .help = "sets tcache_max to this power of two",
+    MANUAL(initially, "that of tcache_max")},
 NUM(lg_tcache_nslots_mul, CONF_SSIZE, opt_lg_tcache_nslots_mul, -16, 16, HERE, SHOWN,
     "slots of a small cache bin per region of a slab, as a power of two"),
 NUM(tcache_nslots_small_min, CONF_UNSIGNED, opt_tcache_nslots_small_min, 1, 2048, HERE,
@@ -238,23 +234,25 @@ NUM(tcache_nslots_small_max, CONF_UNSIGNED, opt_tcache_nslots_small_max, 1, 2048
 NUM(tcache_nslots_large, CONF_UNSIGNED, opt_tcache_nslots_large, 1, 2048, HERE,
     SHOWN | CONF_CLIP, "slots of a large cache bin"),
 NUM(tcache_gc_incr_bytes, CONF_SIZE, opt_tcache_gc_incr_bytes, 1024, UINT64_MAX, HERE,
-    SHOWN | CONF_CLIP, "bytes a thread allocates between two steps of cache collection"),
+    SHOWN | CONF_CLIP, "accepted and shown, without effect"),
 NUM(tcache_gc_delay_bytes, CONF_SIZE, opt_tcache_gc_delay_bytes, 0, UINT64_MAX, HERE, SHOWN,
-    "bytes before a small cache bin is collected again"),
+    "accepted and shown, without effect"),
 NUM(lg_tcache_flush_small_div, CONF_UNSIGNED, opt_lg_tcache_flush_small_div, 1, 16, HERE,
     SHOWN | CONF_CLIP, "share of a full small bin that is flushed, as a power of one half"),
 NUM(lg_tcache_flush_large_div, CONF_UNSIGNED, opt_lg_tcache_flush_large_div, 1, 16, HERE,
     SHOWN | CONF_CLIP, "the same for large bins"),
 NUM(debug_double_free_max_scan, CONF_UNSIGNED, opt_debug_double_free_max_scan, 0, UINT64_MAX,
-    HERE, SHOWN, "cached pointers that a free compares itself with"),
+    HERE, SHOWN, "accepted and shown, without effect: each flush of a cache looks for double frees"),
 NUM(calloc_madvise_threshold, CONF_SIZE, opt_calloc_madvise_threshold, 0, SC_LARGE_MAXCLASS,
     HERE, 0, "callocs of at least this size get zeroes from the kernel instead of memset"),
 ABSENT(oversize_threshold, CONF_NOT_YET, 0),
 NUM(lg_extent_max_active_fit, CONF_SIZE, opt_lg_extent_max_active_fit, 0, 64, HERE, SHOWN,
     "largest ratio, as a power of two, of a reused dirty extent to the request"),
 ABSENT(percpu_arena, CONF_NOT_YET, CONF_PREFIX_KEY),
-ABSENT(background_thread, CONF_NOT_YET, 0),
-ABSENT(max_background_threads, CONF_NOT_YET, 0),
+{.key = "background_thread", .addr = &opt_background_thread, .type = CONF_BOOL, .flags = SHOWN,
+    .live = "background_thread", .help = "threads of the library give unused memory back"},
+NUM(max_background_threads, CONF_SIZE, opt_max_background_threads, 1, BACKGROUND_THREADS_LIMIT, HERE,
+    NODE | CONF_CLIP, "most of these threads"),
 ABSENT(hpa, CONF_NOT_YET, 0),
 ABSENT(hpa_slab_max_alloc, CONF_NOT_YET, 0),
 ABSENT(hpa_hugification_threshold, CONF_NOT_YET, 0),
@@ -273,12 +271,12 @@ ABSENT(hpa_sec_max_alloc, CONF_NOT_YET, 0),
 ABSENT(hpa_sec_max_bytes, CONF_NOT_YET, 0),
 ABSENT(hpa_sec_batch_fill_extra, CONF_NOT_YET, 0),
 ABSENT(hpa_sec_bytes_after_flush, CONF_RETIRED, 0),
-{.key = "slab_sizes", .type = CONF_CUSTOM, .parse = parse_slab_sizes, .flags = CONF_RANGES,
-    .help = "lo-hi:n items joined by |, or default: pages per slab for classes from lo to hi bytes"},
+RANGES(slab_sizes, parse_slab_sizes, set_slab_sizes, "default",
+    "lo-hi:n items joined by |, or default: pages per slab for classes from lo to hi bytes"),
 BOOL(prof, opt_prof, PROF, SHOWN, "profile the heap from the start"),
 {.key = "prof_prefix", .addr = opt_prof_prefix, .type = CONF_TEXT, .max = PROF_PREFIX_MAX + 1,
     .feature = PROF, .flags = SHOWN,
-    .help = "how the names of automatic dumps begin; empty: no automatic dumps"},
+    .help = "how the names of dumps begin; relative: made absolute at start; empty: no automatic dumps"},
 {.key = "prof_active", .addr = &opt_prof_active, .type = CONF_BOOL, .feature = PROF,
     .flags = SHOWN, .live = "prof.active", .help = "take samples from the start"},
 {.key = "prof_thread_active_init", .addr = &opt_prof_thread_active_init, .type = CONF_BOOL,
@@ -288,10 +286,11 @@ BOOL(prof, opt_prof, PROF, SHOWN, "profile the heap from the start"),
     .feature = PROF, .flags = SHOWN | CONF_CLIP, .live = "prof.lg_sample",
     .help = "mean bytes between samples, as a power of two"},
 NUM(prof_sample_interval, CONF_U64, opt_prof_sample_interval, 1, INT64_MAX, PROF,
-    SHOWN | CONF_SUFFIX | CONF_STRICT, "mean bytes between samples, any number; wins over lg_prof_sample"),
-BOOL(prof_accum, opt_prof_accum, PROF, SHOWN, "count cumulative bytes and objects as well"),
+    SHOWN | CONF_SUFFIX | CONF_STRICT,
+    "mean bytes between samples, any number; wins over lg_prof_sample. While it is 0, that one rules"),
+BOOL(prof_accum, opt_prof_accum, PROF, SHOWN, "also count what was allocated and freed since the start"),
 NUM(prof_bt_max, CONF_UNSIGNED, opt_prof_bt_max, 1, PROF_BT_MAX_LIMIT, PROF, SHOWN | CONF_CLIP,
-    "frames recorded per stack"),
+    "frames recorded per stack at most"),
 NUM(lg_prof_interval, CONF_SSIZE, opt_lg_prof_interval, -1, 63, PROF, SHOWN,
     "bytes between automatic dumps, as a power of two; -1 is off"),
 BOOL(prof_gdump, opt_prof_gdump, PROF, SHOWN, "dump at each new maximum of mapped memory"),
@@ -300,16 +299,16 @@ BOOL(prof_leak, opt_prof_leak, PROF, SHOWN,
     "report at exit what was not freed; switches prof on"),
 BOOL(prof_leak_error, opt_prof_leak_error, PROF, SHOWN,
     "exit with status 1 if the leak report found something; switches prof_leak on"),
-BOOL(prof_log, opt_prof_log, PROF, 0, "log each sampled allocation from the start"),
+BOOL(prof_log, opt_prof_log, PROF, 0, "log each sampled allocation from the start, to a file written at exit"),
 BOOL(prof_pid_namespace, opt_prof_pid_namespace, PROF, NODE,
     "put the number of the pid namespace into the names of dumps"),
 NUM(prof_recent_alloc_max, CONF_SSIZE, opt_prof_recent_alloc_max, -1, INT64_MAX, PROF, NODE,
-    "recent samples that are kept; -1: all"),
-BOOL(prof_stats, opt_prof_stats, PROF, NODE, "count samples per size class"),
+    "how many recent samples are kept for experimental.prof_recent.*; -1: all"),
+BOOL(prof_stats, opt_prof_stats, PROF, NODE, "count samples per size class, for prof.stats.*"),
 BOOL(prof_sys_thread_name, opt_prof_sys_thread_name, PROF, NODE,
     "take thread names from the system"),
 WORD(prof_time_resolution, CONF_ENUM, opt_prof_time_resolution, prof_time_res_names, PROF, NODE,
-    "clock of the log: default or high"),
+    "clock of the log, coarse or exact"),
 BOOL(prof_unbias, opt_prof_unbias, PROF, 0,
     "correct dumped numbers so that the usual scaling gives true totals"),
 BOOL(prof_dump_timestamp, opt_prof_dump_timestamp, PROF, SHOWN,
@@ -318,7 +317,7 @@ NUM(prof_dump_mode, CONF_UNSIGNED, opt_prof_dump_mode, 0, 0777, PROF,
     SHOWN | CONF_OCTAL | CONF_STRICT, "permission bits of dump files, octal"),
 {.key = "prof_unwind", .addr = &opt_prof_unwind, .type = CONF_ENUM, .words = prof_unwind_names,
     .feature = PROF, .flags = SHOWN, .parse = parse_prof_unwind,
-    .help = "how stacks are walked: auto, fp, libunwind or libgcc, as far as built in"},
+    .help = "how stacks are read, as far as built in; auto takes the best that works"},
 THRESHOLD(alloc, CONF_U64, "dump after each so many allocated bytes"),
 THRESHOLD(large, CONF_SIZE, "dump after a single request of at least this size"),
 THRESHOLD(highwater, CONF_SIZE, "dump when live memory first reaches this"),
@@ -329,31 +328,37 @@ THRESHOLD(highwater, CONF_SIZE, "dump when live memory first reaches this"),
 {.key = "prof_highwater_metric", .addr = &opt_prof_highwater_metric, .type = CONF_ENUM,
     .words = prof_metric_names, .feature = PROF, .flags = SHOWN,
     .parse = parse_prof_more, .live = "prof.threshold.highwater_metric",
-    .help = "what live memory is: allocated, active, resident or rss"},
+    .help = "what live memory is: of the allocator (allocated, active, resident) or of the process (rss)"},
 {.key = "prof_threshold_time_ms", .addr = &opt_prof_thresholds[prof_threshold_time_ms],
     .type = CONF_U64, .max = INT64_MAX, .feature = PROF, .flags = SHOWN | CONF_STRICT,
-    .parse = parse_prof_more, .live = "prof.threshold.time_ms", .help = "dump after each so many milliseconds"},
-LIMIT(min_gap_ms, SHOWN | CONF_STRICT, "least time between two dumps of one kind"),
-LIMIT(max_files, SHOWN | CONF_STRICT, "automatic dumps kept at most; 0: all"),
-LIMIT(max_bytes, THRESHOLD_FLAGS, "their bytes kept at most; 0: all"),
+    .parse = parse_prof_more, .live = "prof.threshold.time_ms",
+    .help = "dump after each so many milliseconds; without the profiler's thread only while the "
+    "program allocates"},
+LIMIT(min_gap_ms, SHOWN | CONF_STRICT, "least milliseconds between two automatic dumps of one kind"),
+LIMIT(max_files, SHOWN | CONF_STRICT, "automatic dumps kept at most, older ones are removed; 0: all"),
+LIMIT(max_bytes, THRESHOLD_FLAGS, "bytes of automatic dumps kept at most, older ones are removed; 0: all"),
 {.key = "prof_dump_keep", .addr = &opt_prof_dump_keep, .type = CONF_ENUM,
     .words = prof_keep_policy_names, .feature = PROF, .flags = SHOWN, .parse = parse_dump_limit,
-    .live = "prof.dump_keep", .help = "which stay: first_peak_last or newest"},
+    .live = "prof.dump_keep", .help = "which automatic dumps stay: first, peak and newest, or just the newest"},
+{.key = "prof_final_signals", .addr = &opt_prof_final_signals, .type = CONF_BOOL, .feature = PROF,
+    .flags = SHOWN, .parse = parse_prof_more,
+    .help = "dump before SIGTERM, SIGINT or SIGHUP end the process, where the program has no action of its own"},
 {.key = "prof_thread", .addr = &opt_prof_thread, .type = CONF_ENUM,
     .words = prof_thread_opt_names, .feature = PROF, .flags = SHOWN, .parse = parse_prof_more,
     .help = "the profiler's own thread: auto (while needed), true or false"},
 WORD(prof_fork, CONF_ENUM, opt_prof_fork, prof_fork_names, PROF, SHOWN,
-    "profiling in a forked child: auto (as configured at start), inherit or idle"),
-{.key = "prof_ctl_fd", .addr = &opt_prof_ctl_fd, .type = CONF_BOOL, .feature = PROF, .flags = SHOWN,
-    .parse = parse_prof_more, .help = "put the mailbox into a memory file, reachable without the right to attach"},
+    "profiling in a forked child: auto as configured at start, inherit as it is now, idle none"),
+{.key = "prof_ctl_fd", .addr = &opt_prof_ctl_fd, .type = CONF_BOOL, .feature = PROF,
+    .flags = SHOWN, .parse = parse_prof_more,
+    .help = "put the mailbox into a memory file, which is reachable without the right to attach"},
 {.key = "prof_ctl_dir", .addr = opt_prof_ctl_dir, .type = CONF_TEXT, .max = PROF_CTL_DIR_MAX + 1,
     .feature = PROF, .flags = SHOWN, .parse = parse_prof_ctl_dir,
-    .help = "control directory, absolute: PID.cmd is carried out, PID.status answers"},
+    .help = "control directory, absolute: PID.cmd is carried out, PID.status answers; see CONTROL FROM OUTSIDE"},
 ABSENT(log, CONF_NOT_YET, 0),
 WORD(thp, CONF_ENUM, opt_thp, thp_words, HERE, SHOWN | CONF_PREFIX_WORD,
-    "transparent huge pages for the program's memory: default, always or never"),
+    "transparent huge pages for the program's memory"),
 WORD(zero_realloc, CONF_ENUM, opt_zero_realloc, zero_realloc_names, HERE, SHOWN,
-    "what realloc(p, 0) does: alloc, free or abort"),
+    "what realloc(p, 0) does: give a smallest object, free p, or abort"),
 ABSENT(lg_san_uaf_align, CONF_NOT_YET, 0),
 ABSENT(san_guard_small, CONF_NOT_YET, 0),
 ABSENT(san_guard_large, CONF_NOT_YET, 0),
@@ -408,6 +413,7 @@ row_check(const conf_row_t *row) {
 	assert(row->help != NULL && row->help[0] != '\0');
 	assert(row->type == CONF_CUSTOM ? row->parse != NULL && !is_shown : row->addr != NULL);
 	assert((row->flags & CONF_RANGES) == 0 || row->type == CONF_CUSTOM);
+	assert((row->set != NULL) == ((row->flags & CONF_RANGES) != 0));
 	assert(row->live == NULL || (row->flags & CONF_NODE) != 0);
 	row_check_value(row);
 }
@@ -462,6 +468,9 @@ conf_row_absence(const conf_row_t *row) {
 
 const conf_row_t *
 conf_row_find(const char *key, size_t len) {
+	if (len == 0) {
+		return NULL;
+	}
 	for (size_t i = 0; i < conf_nrows; i++) {
 		const conf_row_t *row = &conf_rows[i];
 		if (strncmp(row->key, key, len) != 0) {

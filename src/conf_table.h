@@ -7,7 +7,9 @@
 #ifndef CONF_TABLE_H
 #define CONF_TABLE_H
 
+#include "conf_range.h"
 #include "util/compiler.h"
+#include "util/manual.h"
 
 /* What the variable is, and so how a value is read and shown. */
 typedef enum {
@@ -61,17 +63,19 @@ typedef int conf_parse_fn_t(const struct conf_row_s *row, const char *value, siz
 
 typedef struct conf_row_s {
 	const char *key;
-	const char *help;   /* one line for the manual */
+	const char *help;   /* one line, for hints and the manual */
 	void *addr;
 	const char *const *words; /* ends with NULL; CONF_LETTERS: one string of letters; a word with a
 	                             blank cannot be chosen, only shown */
 	conf_parse_fn_t *parse; /* NULL: by type; may call conf_store() itself */
+	conf_range_set_t *set;  /* CONF_RANGES: takes each item */
 	const char *live;   /* node with the present value, for values that change at run time */
 	int64_t min;
 	uint64_t max;
 	uint8_t type;       /* conf_type_t */
 	uint8_t feature;    /* conf_feature_t */
 	uint16_t flags;
+	MANUAL_MEMBER(initially) /* the default in words, where the variable does not tell it */
 } conf_row_t;
 
 extern const conf_row_t conf_rows[];
@@ -89,7 +93,7 @@ bool conf_row_is_built(const conf_row_t *row);
 /* Why it is not, as a phrase for the hint: "needs --enable-xmalloc". */
 const char *conf_row_absence(const conf_row_t *row);
 
-/* The row of a key as parsing matches it (cut keys included), NULL if there is none. */
+/* The row of a key as parsing matches it (cut keys included, but not cut to nothing), or NULL. */
 const conf_row_t *conf_row_find(const char *key, size_t len);
 
 /* The key nearest to an unknown one by edits, NULL if none is near. */

@@ -6,18 +6,25 @@
 #include "imalloc.h"
 #include "os/malloc_io.h"
 
-void *
-cxx_alloc(size_t size, size_t alignment) {
-	void *p;
-	if (likely(alignment == 0) ? likely(imalloc_is_done_fast(size, &p))
-	    : imalloc_aligned_is_done_fast(size, alignment, &p)) {
+static NOINLINE void *
+cxx_alloc_slow(size_t size, size_t alignment) {
+	void *p = NULL;
+	if (alignment == 0 && imalloc_large_is_done_fast(size, &p)) {
 		return p;
 	}
-	imalloc_req_t req = {size, alignment, false, IMALLOC_TCACHE_AUTO, IMALLOC_ARENA_AUTO, "new"};
+	imalloc_req_t req = IMALLOC_REQ(size, alignment, false, "new");
 	int saved = errno;
 	p = imalloc_quiet(&req);
 	errno = saved;
 	return p;
+}
+
+void *
+cxx_alloc(size_t size, size_t alignment) {
+	void *p = NULL;
+	bool is_done = likely(alignment == 0) ? imalloc_is_done_fast(size, &p)
+	    : imalloc_aligned_is_done_fast(size, alignment, &p);
+	return likely(is_done) ? p : cxx_alloc_slow(size, alignment);
 }
 
 void

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "arena/arenas.h"
+#include "arena/large_hot.h"
 #include "arena/safety.h"
 #include "os/malloc_io.h"
 #include "os/nstime.h"
@@ -25,6 +26,8 @@ bool opt_experimental_infallible_new;
 zero_realloc_t opt_zero_realloc = zero_realloc_free;
 const char *const zero_realloc_names[] = {"alloc", "free", "abort", NULL};
 
+/* Largest request that may be served past the slow path. */
+#define HOT_MAX ((size_t)8 << 20)
 #define JUNK_ALLOC_BYTE 0xa5
 #define JUNK_FREE_BYTE 0x5a
 
@@ -61,7 +64,7 @@ imalloc_arena(tsd_t *tsd, unsigned arena) {
 	if (arena != IMALLOC_ARENA_AUTO) {
 		return arenas_get_or_init(arena);
 	}
-	return tsd != NULL ? tsd->arena : arenas_get(0);
+	return tsd != NULL ? tsd->arena : arenas_fallback();
 }
 
 /* Cached objects have their class' alignment, large ones only that of a cache line. */
@@ -77,28 +80,48 @@ imalloc_may_sample(tsd_t *tsd) {
 	return config_prof && tsd != NULL && tsd->tls->inside == 0 && prof_should_sample(tsd);
 }
 
+/*
+ * After an allocation past the cache.  Large requests may come in quick succession: the next ones of a
+ * size that was freed just now are served without a heartbeat each, unless somebody waits for bytes.
+ */
 static void
 imalloc_count_direct(tsd_t *tsd, size_t usize) {
 	if (tsd != NULL) {
 		tsd->direct_alloc += usize;
 		thread_event_advance(tsd, usize);
+		bool is_strict = atomic_load_b(&thread_event_is_strict, MO_RELAXED);
+		tsd->n_hot = is_strict || !opt_disable_large_size_classes ? 0 : THREAD_EVENT_LARGE;
 	}
 }
 
 /* ------------------------------------------------------------------ allocation */
 
+/* The object of a sample, and its record; tc, slot: as for the request without sampling. */
 static void *
-imalloc_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, unsigned nrequests) {
+imalloc_sample_object(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
+    unsigned slot, sample_rec_t **rec) {
 	arena_t *a = imalloc_arena(tsd, req->arena);
-	sample_rec_t *rec;
+	bool zero = req->zero || opt_zero;
 	if (a == NULL) {
 		return NULL;
 	}
-	void *p = arenas_malloc_sampled(a, usize, req->alignment, req->zero || opt_zero,
-	    nrequests, &rec);
+	if (tc != NULL && tc->is_auto && a->is_auto && usize < SC_LARGE_MINCLASS) {
+		void *p = tcache_spare_take(tc, slot, rec);
+		if (p != NULL) {
+			return zero ? memset(p, 0, usize) : p;
+		}
+	}
+	return arenas_malloc_sampled(a, usize, req->alignment, zero, tc == NULL ? 1 : 0, rec);
+}
+
+static void *
+imalloc_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, unsigned slot,
+    uint64_t interval) {
+	sample_rec_t *rec;
+	void *p = imalloc_sample_object(tsd, req, usize, tc, slot, &rec);
 	if (p != NULL && rec != NULL) {
 		tsd->tls->inside++;
-		prof_sample_alloc(tsd, p, rec, req->size, usize);
+		prof_sample_alloc(tsd, p, rec, interval, req->size, usize, &req->where);
 		tsd->tls->inside--;
 	}
 	return p;
@@ -136,43 +159,25 @@ imalloc_note_large(tsd_t *tsd, size_t size) {
 	}
 }
 
+/* *interval: what it is to be weighed by; what is sampled for its size alone stands for itself. */
 static bool
-imalloc_is_sample(tsd_t *tsd, size_t size, size_t usize, tcache_t *tc, unsigned slot) {
-	bool is_noted = imalloc_is_noted(tsd, size);
-	bool is_due = tc != NULL ? tcache_is_sample_after_count(tsd, tc, slot)
-	    : tsd != NULL && !is_noted && thread_event_is_sample(tsd, usize);
-	return is_noted || (unlikely(is_due) && imalloc_may_sample(tsd));
-}
-
-/* usize: what the request would have; *usize_got: what the object has. */
-static void *
-imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
-	assert(usize >= req->size && tls_get()->gate_depth > 0);
-	unsigned slot = 0;
-	tcache_t *tc = imalloc_cache(tsd, req->tcache, req->arena);
-	if (tc != NULL && !imalloc_is_cacheable(tc, usize, req->alignment, &slot)) {
-		tc = NULL;
-	}
-	void *p;
-	if (imalloc_is_sample(tsd, req->size, usize, tc, slot)) {
-		p = imalloc_sample(tsd, req, usize, tc == NULL ? 1 : 0);
+imalloc_is_sample(tsd_t *tsd, size_t size, size_t usize, tcache_t *tc, unsigned slot,
+    uint64_t *interval) {
+	if (imalloc_is_noted(tsd, size)) {
+		*interval = 1;
 		if (tc != NULL) {
-			(p != NULL ? tcache_took_sample : tcache_uncount)(tsd, tc, slot);
+			tcache_count_apart(tsd, tc, slot);
 		}
-	} else {
-		p = imalloc_no_sample(tsd, req, usize, tc, slot);
+		return true;
 	}
-	if (p != NULL && tc == NULL) {
-		imalloc_count_direct(tsd, usize);
-	} else if (p != NULL && !tc->is_auto) {
-		tsd->direct_alloc += usize;
+	bool is_due = tc != NULL ? tcache_is_sample_after_count(tsd, tc, slot)
+	    : tsd != NULL && thread_event_is_sample(tsd, usize);
+	if (likely(!is_due) || !imalloc_may_sample(tsd)) {
+		return false;
 	}
-	return p;
-}
-
-static size_t
-imalloc_usize(const imalloc_req_t *req) {
-	return req->alignment == 0 ? sz_s2u(req->size) : sz_sa2u(req->size, req->alignment);
+	*interval = tsd->sample_interval;
+	assert(*interval != 0);
+	return true;
 }
 
 static void *
@@ -186,12 +191,55 @@ imalloc_finish(tsd_t *tsd, const imalloc_req_t *req, void *p, size_t usize) {
 	return p;
 }
 
+/* usize: of the request; an object that passes through a cache has the size of its class. */
+static void *
+imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
+	assert(usize >= req->size && tls_get()->gate_depth > 0);
+	unsigned slot = 0;
+	tcache_t *tc = imalloc_cache(tsd, req->tcache, req->arena);
+	if (tc != NULL && !imalloc_is_cacheable(tc, usize, req->alignment, &slot)) {
+		tc = NULL;
+	}
+	if (tc != NULL) {
+		usize = sz_i2s(slot - 1);
+	}
+	void *p;
+	uint64_t interval;
+	if (imalloc_is_sample(tsd, req->size, usize, tc, slot, &interval)) {
+		p = imalloc_sample(tsd, req, usize, tc, slot, interval);
+		if (tc != NULL) {
+			(p != NULL ? tcache_took_sample : tcache_uncount)(tsd, tc, slot);
+		}
+	} else {
+		p = imalloc_no_sample(tsd, req, usize, tc, slot);
+	}
+	if (unlikely(p == NULL)) {
+		return NULL;
+	}
+	assert(iusize(p) == usize);
+	assert(req->alignment == 0 || ((uintptr_t)p & (req->alignment - 1)) == 0);
+	if (tc == NULL) {
+		imalloc_count_direct(tsd, usize);
+	} else if (!tc->is_auto) {
+		tsd->direct_alloc += usize;
+	}
+	return imalloc_finish(tsd, req, p, usize);
+}
+
+static size_t
+imalloc_usize(const imalloc_req_t *req) {
+	return req->alignment == 0 ? sz_s2u(req->size) : sz_sa2u(req->size, req->alignment);
+}
+
 static void imalloc_drain_deferred(tsd_t *tsd);
 
 /* Inside the gate. */
 static void *
 imalloc_in_gate(struct tls_s *t, const imalloc_req_t *req) {
 	tsd_t *tsd = tsd_fetch_in_gate(t);
+	if (unlikely(atomic_load_b(&thread_event_is_wanted, MO_RELAXED)) && tsd != NULL) {
+		thread_event_advance(tsd, 0);
+	}
 	if (shelter_has_deferred()) {
 		imalloc_drain_deferred(tsd);
 	}
@@ -200,13 +248,9 @@ imalloc_in_gate(struct tls_s *t, const imalloc_req_t *req) {
 		return NULL;
 	}
 	void *p = imalloc_body(tsd, req, usize);
-	assert(p == NULL || iusize(p) >= usize);
-	assert(req->alignment == 0 || ((uintptr_t)p & (req->alignment - 1)) == 0);
-	if (unlikely(p == NULL)) {
-		return NULL;
+	if (likely(p != NULL)) {
+		imalloc_note_large(tsd, req->size);
 	}
-	imalloc_finish(tsd, req, p, usize);
-	imalloc_note_large(tsd, req->size);
 	return p;
 }
 
@@ -226,8 +270,9 @@ imalloc_at_closed_gate(struct tls_s *t, const imalloc_req_t *req) {
 }
 
 void *
-imalloc_quiet(const imalloc_req_t *req) {
+imalloc_quiet(imalloc_req_t *req) {
 	struct tls_s *t = tls_get();
+	UNWIND_HERE(&req->where);
 	if (unlikely(malloc_boot() != 0)) {
 		return NULL;
 	}
@@ -250,7 +295,7 @@ imalloc_fail(const char *who) {
 }
 
 void *
-imalloc(const imalloc_req_t *req) {
+imalloc(imalloc_req_t *req) {
 	int saved = errno;
 	void *p = imalloc_quiet(req);
 	if (unlikely(p == NULL)) {
@@ -260,26 +305,54 @@ imalloc(const imalloc_req_t *req) {
 	return p;
 }
 
-/* The fast path of the large classes that are cached. */
-static bool
-imalloc_large_is_done_fast(size_t size, void **p) {
+/*
+ * A large request past the cache, by the hot extent of its size: the same as the slow path, shorter.
+ * A closed fast path (settings to look at, every call to be looked at) closes this one too.
+ */
+ALWAYS_INLINE bool
+imalloc_hot_is_done(size_t size, void **p) {
+	struct tls_s *t = tls_get();
+	tsd_t *tsd = t->tsd;
+	size_t usize = PAGE_CEILING(size);
+	if (unlikely(tls_cache_is_boot(t)) || unlikely(tsd->n_hot == 0)
+	    || unlikely(usize <= tsd->tcache_max) || unlikely(usize > tsd->sample_gap)
+	    || unlikely(!large_hot_is_malloced(tsd->arena, usize, p))) {
+		return false;
+	}
+	tsd->n_hot--;
+	tsd->sample_gap -= usize;
+	tsd->event_bytes += usize;
+	tsd->direct_alloc += usize;
+	return true;
+}
+
+ALWAYS_INLINE bool
+large_is_done_fast(size_t size, void **p) {
+	if (size > tcache_past_max) {
+		return size <= HOT_MAX && imalloc_hot_is_done(size, p);
+	}
 	return size > SC_LOOKUP_MAX && size <= tcache_max_default && cache_bin_has_popped(
 	    fast_bin((size_t)(sc_index_compute(size) + 1) << SC_LG_BIN_STRIDE), p);
 }
 
+bool
+imalloc_large_is_done_fast(size_t size, void **p) {
+	return large_is_done_fast(size, p);
+}
+
 void *
 imalloc_default(size_t size) {
-	void *p;
-	if (imalloc_large_is_done_fast(size, &p)) {
+	void *p = NULL;
+	if (large_is_done_fast(size, &p)) {
 		return p;
 	}
-	imalloc_req_t req = {size, 0, false, IMALLOC_TCACHE_AUTO, IMALLOC_ARENA_AUTO, "malloc"};
+	imalloc_req_t req = IMALLOC_REQ(size, 0, false, "malloc");
 	return imalloc(&req);
 }
 
 void *
 icalloc_default(size_t size) {
-	imalloc_req_t req = {size, 0, true, IMALLOC_TCACHE_AUTO, IMALLOC_ARENA_AUTO, "calloc"};
+	imalloc_req_t req = IMALLOC_REQ(size, 0, true, "calloc");
 	return imalloc(&req);
 }
 
@@ -296,13 +369,18 @@ imalloc_req_t
 imalloc_flags_req(size_t size, int flags, const char *who) {
 	unsigned lg = (unsigned)flags & 0x3f;
 	unsigned arena = (unsigned)flags >> 20;
-	imalloc_req_t req = {size, lg == 0 ? 0 : (size_t)1 << lg, (flags & 0x40) != 0,
-	    imalloc_flags_tcache(flags), arena == 0 ? IMALLOC_ARENA_AUTO : arena - 1, who};
+	imalloc_req_t req = IMALLOC_REQ(size, lg == 0 ? 0 : (size_t)1 << lg, (flags & 0x40) != 0, who);
+	req.tcache = imalloc_flags_tcache(flags);
+	req.arena = arena == 0 ? IMALLOC_ARENA_AUTO : arena - 1;
 	return req;
 }
 
 void *
 imalloc_mallocx(size_t size, int flags) {
+	void *p = NULL;
+	if (flags == 0 && imalloc_large_is_done_fast(size, &p)) {
+		return p;
+	}
 	imalloc_req_t req = imalloc_flags_req(size, flags, "mallocx");
 	return imalloc(&req);
 }
@@ -363,6 +441,8 @@ ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 	sample_rec_t *rec = config_prof ? arena_sample_rec(ptr, elem) : NULL;
 	if (rec != NULL && rec->tctx != NULL) {
 		prof_sample_free(tsd, ptr, rec, usize);
+	} else if (rec != NULL && unlikely(rec->req_size == TCACHE_REC_IS_SPARE)) {
+		safety_fail("double free");
 	}
 	if (unlikely(opt_junk_free) && config_fill) {
 		memset(ptr, JUNK_FREE_BYTE, usize);
@@ -375,7 +455,10 @@ ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 		}
 		return;
 	}
-	arena_dalloc(ptr, elem);
+	if (rec == NULL || tc == NULL || !tc->is_auto
+	    || !tcache_spare_has_taken(tc, elem_edata(elem), ptr, rec)) {
+		arena_dalloc(ptr, elem);
+	}
 	ifree_count_direct(tsd, usize);
 }
 
@@ -414,14 +497,54 @@ ifree(void *ptr, int tcache) {
 	errno = saved;
 }
 
+/* The way back of imalloc_hot_is_done(). */
+static bool
+ifree_hot_is_done(void *ptr) {
+	struct tls_s *t = tls_get();
+	uint64_t elem = emap_elem_any(ptr);
+	uint64_t kind = elem & (ELEM_SLAB | ELEM_SAMPLED | ELEM_STATE_MASK << ELEM_STATE_SHIFT);
+	if (kind != (uint64_t)extent_state_active << ELEM_STATE_SHIFT || unlikely(tls_cache_is_boot(t))) {
+		return false;
+	}
+	tsd_t *tsd = t->tsd;
+	edata_t *e = elem_edata(elem);
+	size_t usize = e->u.large_usize;
+	if (unlikely(e->arena_ind != tsd->arena->ind) || unlikely(usize <= tsd->tcache_max)
+	    || unlikely(e->szind < emap_ncacheable) || unlikely(e->szind == SC_NSIZES)
+	    || unlikely(!large_hot_is_freed(tsd->arena, e, ptr))) {
+		return false;
+	}
+	tsd->direct_dalloc += usize;
+	return true;
+}
+
 void
 ifree_default(void *ptr) {
-	ifree(ptr, IMALLOC_TCACHE_AUTO);
+	if (!ifree_hot_is_done(ptr)) {
+		ifree(ptr, IMALLOC_TCACHE_AUTO);
+	}
 }
 
 void
 ifree_flags(void *ptr, int flags) {
 	ifree(ptr, imalloc_flags_tcache(flags));
+}
+
+void
+ifree_sized_default(void *ptr, size_t size, int flags) {
+	if (config_debug || config_opt_size_checks || config_opt_safety_checks) {
+		/* What the shelter has served is as large as its pieces are. */
+		uint64_t elem = ptr == NULL ? 0 : emap_elem_any(ptr);
+		size_t usize = elem_state(elem) == extent_state_active ? arena_usize(ptr, elem) : 0;
+		unsigned lg = (unsigned)flags & 0x3f;
+		size_t wanted = lg == 0 ? sz_s2u(size) : sz_sa2u(size, (size_t)1 << lg);
+		/* A block that may be cached has the size of its whole class. */
+		bool is_good = wanted == usize || (wanted != 0 && sz_i2s(sz_s2i(wanted)) == usize);
+		if (unlikely(usize != 0 && !is_good)) {
+			safety_fail("size of a sized free is not that of the block");
+		}
+	}
+	ifree_flags(ptr, flags);
 }
 
 size_t
@@ -437,36 +560,38 @@ iusize(const void *ptr) {
 
 /* A large object that was resized is a new one to the profiler: it may become a sample where it is. */
 static void
-irealloc_sample_in_place(tsd_t *tsd, void *ptr, size_t usize) {
-	if (!imalloc_is_noted(tsd, usize)
-	    && (likely(!thread_event_is_sample(tsd, usize)) || !imalloc_may_sample(tsd))) {
+irealloc_sample_in_place(tsd_t *tsd, const imalloc_req_t *req, void *ptr, size_t size,
+    size_t usize) {
+	uint64_t interval;
+	if (!imalloc_is_sample(tsd, size, usize, NULL, 0, &interval)) {
 		return;
 	}
 	sample_rec_t *rec = arena_large_make_sampled(ptr);
 	if (rec != NULL) {
 		tsd->tls->inside++;
-		prof_sample_alloc(tsd, ptr, rec, usize, usize);
+		prof_sample_alloc(tsd, ptr, rec, interval, size, usize, &req->where);
 		tsd->tls->inside--;
 	}
 }
 
 /*
  * In place, if the object is large and can be: to a usable size in [usize_min, usize_max].  Samples
- * are not resized: a new size is a new allocation to the profiler.
+ * are not resized: a new size is a new allocation to the profiler, as large as was asked for or, if
+ * more was taken than that, as it is.
  */
 static bool
-irealloc_is_done_in_place(tsd_t *tsd, void *ptr, uint64_t elem, size_t usize_min, size_t usize_max,
-    bool zero) {
+irealloc_is_done_in_place(tsd_t *tsd, void *ptr, uint64_t elem, const imalloc_req_t *req,
+    size_t usize_min, size_t usize_max) {
 	if ((elem & (ELEM_SLAB | ELEM_SAMPLED)) != 0 || usize_min < SC_LARGE_MINCLASS) {
 		return false;
 	}
 	edata_t *e = elem_edata(elem);
 	size_t old = e->u.large_usize;
-	if (arena_large_resize(ptr, e, usize_min, usize_max, zero || opt_zero) != 0) {
+	if (arena_large_resize(ptr, e, usize_min, usize_max, req->zero || opt_zero) != 0) {
 		return false;
 	}
 	size_t usize = e->u.large_usize;
-	if (usize > old && opt_junk_alloc && config_fill && !zero && !opt_zero) {
+	if (usize > old && opt_junk_alloc && config_fill && !req->zero && !opt_zero) {
 		memset((char *)ptr + old, JUNK_ALLOC_BYTE, usize - old);
 	}
 	if (tsd != NULL && usize != old) {
@@ -474,7 +599,7 @@ irealloc_is_done_in_place(tsd_t *tsd, void *ptr, uint64_t elem, size_t usize_min
 		tsd->counted_dalloc += old;
 		tsd->counted_alloc += usize;
 		imalloc_count_direct(tsd, usize);
-		irealloc_sample_in_place(tsd, ptr, usize);
+		irealloc_sample_in_place(tsd, req, ptr, usize > usize_min ? usize : req->size, usize);
 	}
 	return true;
 }
@@ -482,13 +607,12 @@ irealloc_is_done_in_place(tsd_t *tsd, void *ptr, uint64_t elem, size_t usize_min
 static void *
 irealloc_by_moving(tsd_t *tsd, void *ptr, size_t old, const imalloc_req_t *req, size_t usize) {
 	imalloc_req_t fresh = *req;
-	/* Only what lies beyond the copy must be zero. */
-	fresh.zero = req->zero && usize > old;
+	/* Only what lies beyond the copy must be zero; a cache may give the whole class. */
+	fresh.zero = req->zero && sz_i2s(sz_s2i(usize)) > old;
 	void *p = imalloc_body(tsd, &fresh, usize);
 	if (p == NULL) {
 		return NULL;
 	}
-	imalloc_finish(tsd, &fresh, p, usize);
 	memcpy(p, ptr, min_zu(old, req->size));
 	ifree_in_gate(tsd, ptr, req->tcache);
 	imalloc_note_large(tsd, req->size);
@@ -510,7 +634,7 @@ irealloc_in_gate(struct tls_s *t, void *ptr, const imalloc_req_t *req) {
 	bool is_aligned_enough = req->alignment == 0 ||
 	    ((uintptr_t)ptr & (req->alignment - 1)) == 0;
 	if (is_aligned_enough && (usize == old ||
-	    irealloc_is_done_in_place(tsd, ptr, elem, usize, usize, req->zero))) {
+	    irealloc_is_done_in_place(tsd, ptr, elem, req, usize, usize))) {
 		if (usize > old) {
 			imalloc_note_large(tsd, req->size);
 		}
@@ -520,9 +644,10 @@ irealloc_in_gate(struct tls_s *t, void *ptr, const imalloc_req_t *req) {
 }
 
 void *
-irealloc(void *ptr, const imalloc_req_t *req) {
+irealloc(void *ptr, imalloc_req_t *req) {
 	struct tls_s *t = tls_get();
 	int saved = errno;
+	UNWIND_HERE(&req->where);
 	if (unlikely(!gate_try_enter(t))) {
 		size_t old = iusize(ptr);
 		void *p = imalloc(req);
@@ -542,9 +667,10 @@ irealloc(void *ptr, const imalloc_req_t *req) {
 }
 
 size_t
-ixalloc(void *ptr, const imalloc_req_t *req, size_t extra) {
+ixalloc(void *ptr, imalloc_req_t *req, size_t extra) {
 	struct tls_s *t = tls_get();
 	int saved = errno;
+	UNWIND_HERE(&req->where);
 	gate_enter(t);
 	tsd_t *tsd = tsd_fetch_in_gate(t);
 	uint64_t elem = ifree_elem(ptr);
@@ -560,11 +686,11 @@ ixalloc(void *ptr, const imalloc_req_t *req, size_t extra) {
 	size_t usize_min = imalloc_usize(req);
 	size_t usize_max = imalloc_usize(&upper);
 	if (usize_min != 0 && usize_max >= usize_min) {
-		irealloc_is_done_in_place(tsd, ptr, elem, usize_min, usize_max, req->zero);
+		irealloc_is_done_in_place(tsd, ptr, elem, req, usize_min, usize_max);
 	}
 	size_t usize = arena_usize(ptr, elem);
 	if (usize > old) {
-		imalloc_note_large(tsd, usize);
+		imalloc_note_large(tsd, usize > usize_min ? usize : req->size);
 	}
 	gate_exit(t);
 	errno = saved;

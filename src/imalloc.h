@@ -13,6 +13,7 @@
 #include "meta/emap.h"
 #include "meta/sz.h"
 #include "os/tls.h"
+#include "os/unwind.h"
 #include "thread/tsd.h"
 
 extern bool opt_abort;
@@ -45,23 +46,29 @@ typedef struct imalloc_req_s {
 	int tcache;         /* id, or one of the above */
 	unsigned arena;     /* index, or auto */
 	const char *who;    /* function for the message of xmalloc */
+	struct unwind_where_s where; /* where the program came in; the functions below fill it in */
 } imalloc_req_t;
+
+/* One without flags. */
+#define IMALLOC_REQ(sz, al, is_zero, name) \
+	{.size = (sz), .alignment = (al), .zero = (is_zero), .tcache = IMALLOC_TCACHE_AUTO, \
+	    .arena = IMALLOC_ARENA_AUTO, .who = (name)}
 
 /* The meaning of MALLOCX_* flags: the whole request, and the cache alone. */
 imalloc_req_t imalloc_flags_req(size_t size, int flags, const char *who);
 int imalloc_flags_tcache(int flags);
 
-/* mallocx() for the inside. */
-void *imalloc_mallocx(size_t size, int flags);
+/* mallocx() when the fast path has given up, or for the inside. */
+void *imalloc_mallocx(size_t size, int flags) NOINLINE;
 
 /* NULL: no memory or too large; errno is ENOMEM then, and the process ends if xmalloc. */
-void *imalloc(const imalloc_req_t *req);
+void *imalloc(imalloc_req_t *req);
 /* For operator new, which reports in its own way: NULL without a word. */
-void *imalloc_quiet(const imalloc_req_t *req);
+void *imalloc_quiet(imalloc_req_t *req);
 /* ptr not NULL. 0: NULL as above, and ptr is kept. */
-void *irealloc(void *ptr, const imalloc_req_t *req);
+void *irealloc(void *ptr, imalloc_req_t *req);
 /* Resizes in place to at least req->size, up to extra more; the usable size it has then. */
-size_t ixalloc(void *ptr, const imalloc_req_t *req, size_t extra);
+size_t ixalloc(void *ptr, imalloc_req_t *req, size_t extra);
 /* Keeps errno. ptr may be NULL. */
 void ifree(void *ptr, int tcache);
 size_t iusize(const void *ptr);
@@ -72,6 +79,8 @@ void *icalloc_default(size_t size) NOINLINE;
 void ifree_default(void *ptr) NOINLINE;
 /* dallocx: the flags say which cache. */
 void ifree_flags(void *ptr, int flags) NOINLINE;
+/* sdallocx. A size that cannot be the object's ends the process where sizes are checked. */
+void ifree_sized_default(void *ptr, size_t size, int flags) NOINLINE;
 
 /* Number of realloc(p, 0) so far. */
 size_t imalloc_zero_reallocs(void);
@@ -84,6 +93,9 @@ void *imalloc_fail(const char *who) COLD;
 int malloc_boot(void);
 extern HIDDEN atomic_u8_t malloc_boot_state;
 #define MALLOC_IS_BOOTED 2
+
+/* malloc(size) of a large size, by a cache or a hot extent, without the slow path; false: take that. */
+bool imalloc_large_is_done_fast(size_t size, void **p);
 
 /* ------------------------------------------------------------------ the fast path */
 
@@ -123,7 +135,7 @@ ifree_is_done_fast(void *ptr) {
  */
 ALWAYS_INLINE bool
 ifree_sized_is_done_fast(void *ptr, size_t size) {
-	return likely(size <= SC_LOOKUP_MAX) && !config_debug && !config_opt_size_checks &&
+	return likely(size <= SC_LOOKUP_MAX) && !config_debug && !config_opt_size_checks && !config_opt_safety_checks &&
 	    likely(!arena_may_be_sampled(ptr)) &&
 	    likely(cache_bin_has_pushed(fast_bin(sc_bin_offset(size)), ptr));
 }

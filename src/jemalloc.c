@@ -14,8 +14,6 @@ WEAK EXPORT const char *je_malloc_conf;
 WEAK EXPORT const char *je_malloc_conf_2_conf_harder;
 EXPORT void (*je_malloc_message)(void *cbopaque, const char *s);
 
-#define REQ(sz, al, who) {(sz), (al), false, IMALLOC_TCACHE_AUTO, IMALLOC_ARENA_AUTO, (who)}
-
 /* ------------------------------------------------------------------ standard functions */
 
 EXPORT void *
@@ -55,7 +53,7 @@ je_aligned_alloc(size_t alignment, size_t size) {
 	if (likely(imalloc_aligned_is_done_fast(size, alignment, &p))) {
 		return p;
 	}
-	imalloc_req_t req = REQ(size, alignment, "aligned_alloc");
+	imalloc_req_t req = IMALLOC_REQ(size, alignment, false, "aligned_alloc");
 	return imalloc(&req);
 }
 
@@ -71,7 +69,7 @@ je_posix_memalign(void **memptr, size_t alignment, size_t size) {
 	}
 	void *p;
 	if (unlikely(!imalloc_aligned_is_done_fast(size, alignment, &p))) {
-		imalloc_req_t req = REQ(size, alignment, "posix_memalign");
+		imalloc_req_t req = IMALLOC_REQ(size, alignment, false, "posix_memalign");
 		int saved = errno;
 		p = imalloc_quiet(&req);
 		errno = saved;
@@ -99,7 +97,7 @@ realloc_zero(void *ptr) {
 		ifree_default(ptr);
 		return NULL;
 	}
-	imalloc_req_t req = REQ(1, 0, "realloc");
+	imalloc_req_t req = IMALLOC_REQ(1, 0, false, "realloc");
 	req.tcache = IMALLOC_TCACHE_NONE;
 	return irealloc(ptr, &req);
 }
@@ -117,7 +115,7 @@ je_realloc(void *ptr, size_t size) {
 	if (size <= SC_LOOKUP_MAX && bin == sc_bin_offset(size)) {
 		return ptr;
 	}
-	imalloc_req_t req = REQ(size, 0, "realloc");
+	imalloc_req_t req = IMALLOC_REQ(size, 0, false, "realloc");
 	return irealloc(ptr, &req);
 }
 
@@ -148,7 +146,7 @@ je_memalign(size_t alignment, size_t size) {
 		errno = EINVAL;
 		return NULL;
 	}
-	imalloc_req_t req = REQ(size, alignment, "memalign");
+	imalloc_req_t req = IMALLOC_REQ(size, alignment, false, "memalign");
 	return imalloc(&req);
 }
 #endif
@@ -159,7 +157,7 @@ je_valloc(size_t size) {
 	if (malloc_boot() != 0) {
 		return imalloc_fail("valloc");
 	}
-	imalloc_req_t req = REQ(size, PAGE, "valloc");
+	imalloc_req_t req = IMALLOC_REQ(size, PAGE, false, "valloc");
 	return imalloc(&req);
 }
 #endif
@@ -170,7 +168,7 @@ je_pvalloc(size_t size) {
 	if (malloc_boot() != 0 || size > SIZE_MAX - PAGE_MASK) {
 		return imalloc_fail("pvalloc");
 	}
-	imalloc_req_t req = REQ(PAGE_CEILING(max_zu(size, 1)), PAGE, "pvalloc");
+	imalloc_req_t req = IMALLOC_REQ(PAGE_CEILING(max_zu(size, 1)), PAGE, false, "pvalloc");
 	return imalloc(&req);
 }
 #endif
@@ -191,11 +189,7 @@ je_malloc_usable_size(const void *ptr) {
 EXPORT void *
 je_mallocx(size_t size, int flags) {
 	void *p;
-	if (likely(flags == 0) && likely(imalloc_is_done_fast(size, &p))) {
-		return p;
-	}
-	imalloc_req_t req = imalloc_flags_req(size, flags, "mallocx");
-	return imalloc(&req);
+	return likely(flags == 0) && likely(imalloc_is_done_fast(size, &p)) ? p : imalloc_mallocx(size, flags);
 }
 
 EXPORT void *
@@ -228,7 +222,7 @@ je_sdallocx(void *ptr, size_t size, int flags) {
 	if (likely(flags == 0) && likely(ifree_sized_is_done_fast(ptr, size))) {
 		return;
 	}
-	ifree_flags(ptr, flags);
+	ifree_sized_default(ptr, size, flags);
 }
 
 EXPORT size_t

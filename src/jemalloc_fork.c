@@ -1,6 +1,7 @@
 /* Order of fork: the shelter stands before the gate closes; the gate opens last. */
 #include "jemalloc_fork.h"
 
+#include "arena/background_thread.h"
 #include "ctl/ctl.h"
 #include "os/gate.h"
 #include "prof.h"
@@ -20,6 +21,7 @@ static void (*const fork_child[])(void) = {
 	shelter_postfork_child,
 	config_prof ? prof_postfork_child : NULL,
 	ctl_postfork_child,
+	background_thread_postfork_child,
 	tsd_postfork_child,
 	gate_postfork_child,
 };

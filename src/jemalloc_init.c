@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "arena/arenas.h"
+#include "arena/background_thread.h"
 #include "conf.h"
 #include "imalloc.h"
 #include "jemalloc_fork.h"
@@ -29,11 +30,12 @@ extern const char *je_malloc_conf;
 extern const char *je_malloc_conf_2_conf_harder;
 extern void (*je_malloc_message)(void *cbopaque, const char *s);
 
-HIDDEN atomic_u8_t malloc_boot_state;
+/* Read before anything else. */
+HIDDEN EARLY_DATA atomic_u8_t malloc_boot_state;
 
 enum { boot_none, boot_running, boot_done = MALLOC_IS_BOOTED, boot_failed };
 
-static struct {
+static EARLY_DATA struct {
 	mutex_t mtx;
 	struct tls_s *booter;
 	bool is_serving; /* the first table is done; read by the booter only */
@@ -82,7 +84,20 @@ boot_options(void) {
 	return 0;
 }
 
+static void
+boot_background_heartbeat(tsd_t *tsd UNUSED, uint64_t bytes UNUSED) {
+	background_thread_heartbeat();
+}
+
+static int
+boot_background(void) {
+	background_thread_abort = opt_abort;
+	background_thread_boot();
+	return 0;
+}
+
 static thread_event_hook_t *const boot_event_hooks[] = {
+	boot_background_heartbeat,
 	tcache_heartbeat,
 	peak_heartbeat,
 	config_prof ? prof_control_heartbeat : NULL,
@@ -92,6 +107,7 @@ static thread_event_hook_t *const boot_event_hooks[] = {
 
 static thread_event_hook_t *const boot_event_hooks_with_stats[] = {
 	stats_interval_event,
+	boot_background_heartbeat,
 	tcache_heartbeat,
 	peak_heartbeat,
 	config_prof ? prof_control_heartbeat : NULL,
@@ -121,6 +137,7 @@ static int (*const boot_core[])(void) = {
 	boot_shapes,
 	boot_options,
 	arenas_boot,
+	boot_background,
 	boot_wires,
 };
 

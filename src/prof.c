@@ -20,6 +20,7 @@
 #include "prof_keep.h"
 #include "prof_sample.h"
 #include "prof_session.h"
+#include "prof_signal.h"
 #include "thread/tsd.h"
 #include "util/assert.h"
 
@@ -44,7 +45,7 @@ prof_boot_conf(void) {
 		memcpy(opt_prof_prefix, "jeprof", sizeof("jeprof"));
 		complaints++;
 	}
-	if (opt_prof_more) {
+	if (opt_prof_more || opt_lg_prof_interval >= 0) {
 		prof_keep_boot();
 		prof_trigger_boot();
 	}
@@ -56,7 +57,7 @@ void
 prof_boot_exit(void) {
 	struct tls_s *t = tls_get();
 	t->inside++;
-	if ((opt_prof_final || opt_prof_log) && atexit(prof_fdump) != 0) {
+	if ((opt_prof_final || opt_prof_log || opt_prof_final_signals) && atexit(prof_fdump) != 0) {
 		malloc_write("<jemalloc>: Error in atexit()\n");
 		if (prof_abort) {
 			abort();
@@ -76,36 +77,26 @@ prof_should_sample(tsd_t *tsd) {
 	return td != NULL && td->active;
 }
 
-/* The backtrace was packed away when it was recorded: here it is laid out again. */
 static void
-sample_hook_call(prof_tdata_t *td, const prof_cnt_t *c, const void *ptr, size_t req,
-    size_t usize) {
+sample_hook_call(const prof_bt_t *bt, const void *ptr, size_t req, size_t usize) {
 	prof_sample_hook_t hook = prof_sample_hook_get();
 	if (likely(hook == NULL)) {
 		return;
 	}
-	unsigned n = prof_site_nframes(c->site);
-	assert(td->busy && n <= td->frames_max);
-	for (unsigned i = 0; i < n; i++) {
-		td->frames[i] = (void *)prof_site_frame(c->site, i);
-	}
 	struct tls_s *t = tls_get();
 	uint32_t depth = gate_leave_all(t);
 	t->inside++;
-	hook(ptr, req, td->frames, n, usize);
+	hook(ptr, req, bt->vec, bt->len, usize);
 	assert(t == tls_get() && t->inside > 0);
 	t->inside--;
 	gate_reenter(t, depth);
 }
 
 static void
-sample_record(prof_tdata_t *td, prof_bt_t *bt, const void *ptr, sample_rec_t *rec, size_t req,
-    size_t usize) {
-	assert(req <= usize && prof_is_booted());
-	uint64_t rate = prof_sample_rate();
-	/* What is sampled for its size alone stands for itself. */
-	uint64_t weight = unlikely(req >= prof_trigger_large_bytes()) ? PROF_WEIGHT_ONE
-	    : prof_weight(usize, rate);
+sample_record(prof_tdata_t *td, prof_bt_t *bt, uint64_t rate, const void *ptr, sample_rec_t *rec,
+    size_t req, size_t usize) {
+	assert(req <= usize && rate > 0 && prof_is_booted());
+	uint64_t weight = prof_weight(usize, rate);
 	prof_cnt_t *c = prof_data_add(td, bt, rate, usize, weight);
 	if (c == NULL) {
 		return;
@@ -120,21 +111,22 @@ sample_record(prof_tdata_t *td, prof_bt_t *bt, const void *ptr, sample_rec_t *re
 	if (unlikely(prof_recent_is_on())) {
 		prof_recent_alloc(rec, c, usize);
 	}
-	sample_hook_call(td, c, ptr, req, usize);
+	sample_hook_call(bt, ptr, req, usize);
 }
 
 void
-prof_sample_alloc(tsd_t *tsd, void *ptr, sample_rec_t *rec, size_t req, size_t usize) {
+prof_sample_alloc(tsd_t *tsd, void *ptr, sample_rec_t *rec, uint64_t rate, size_t req, size_t usize,
+    const struct unwind_where_s *where) {
 	assert(rec->tctx == NULL);
 	prof_tdata_t *td = prof_tdata(tsd);
 	prof_bt_t bt;
-	if (td == NULL || !prof_backtrace(td, &bt)) {
+	if (td == NULL || !prof_backtrace(td, &bt, where)) {
 		return;
 	}
 	if (unlikely(opt_prof_sys_thread_name)) {
 		prof_thread_name_from_system(td);
 	}
-	sample_record(td, &bt, ptr, rec, req, usize);
+	sample_record(td, &bt, rate, ptr, rec, req, usize);
 	prof_backtrace_done(td);
 }
 
@@ -194,18 +186,11 @@ prof_heartbeat(tsd_t *tsd, uint64_t bytes) {
 
 void
 prof_fdump(void) {
-	if (!prof_is_booted()) {
-		return;
-	}
-	if (prof_log_is_running()) {
-		prof_log_stop();
-	}
-	if (!opt_prof_final || prof_sys_prefix_is_empty()) {
-		return;
-	}
-	prof_dump_t d = {.kind = prof_kind_final, .may_wait = true, .wants_leak = opt_prof_leak};
-	prof_dump(&d);
-	if (d.found_leak && opt_prof_leak_error) {
+	bool found_leak = false;
+	prof_signal_exit_begin();
+	prof_final_dump(0, false, &found_leak);
+	prof_signal_exit_end();
+	if (found_leak && opt_prof_leak_error) {
 		malloc_write("<jemalloc>: Exiting with error code because memory leaks were detected\n");
 		_exit(1);
 	}

@@ -42,9 +42,11 @@ void prof_postfork_child(void);
 bool prof_should_sample(tsd_t *tsd);
 /*
  * rec is all zero; on failure it stays so and the object counts as not sampled.  usize is the usable
- * size that the request would have had without sampling.
+ * size that the request would have had without sampling; rate: the interval that it was drawn by,
+ * whatever has been published since, 1 for what is a sample anyway; where: where the program came in.
  */
-void prof_sample_alloc(tsd_t *tsd, void *ptr, sample_rec_t *rec, size_t req, size_t usize);
+void prof_sample_alloc(tsd_t *tsd, void *ptr, sample_rec_t *rec, uint64_t rate, size_t req, size_t usize,
+    const struct unwind_where_s *where);
 void prof_sample_free(tsd_t *tsd, const void *ptr, sample_rec_t *rec, size_t usize);
 /* thread_event's heartbeat: outside all locks, inside raised, bytes allocated since the last one. */
 void prof_heartbeat(tsd_t *tsd, uint64_t bytes);

@@ -3,6 +3,7 @@
 
 #include "os/witness.h"
 #include "prof_dump.h"
+#include "prof_log.h"
 #include "prof_switch.h"
 #include "prof_trigger.h"
 #include "util/assert.h"
@@ -76,5 +77,31 @@ prof_mdump(const char *path) {
 		return EFAULT;
 	default:
 		return err;
+	}
+}
+
+void
+prof_final_dump(int signal, bool in_handler, bool *found_leak) {
+	assert(signal >= 0 && (signal != 0 || !in_handler));
+	if (!prof_is_booted()) {
+		return;
+	}
+	if (!in_handler && prof_log_is_running()) {
+		prof_log_stop();
+	}
+	if (prof_sys_prefix_is_empty() || (signal == 0 && !opt_prof_final)) {
+		return;
+	}
+	prof_dump_t d = {
+		.kind = prof_kind_final,
+		.may_wait = true,
+		.metric = signal != 0 ? "signal" : NULL,
+		.metric_value = (uint64_t)signal,
+		.wants_leak = opt_prof_leak && !in_handler,
+		.in_handler = in_handler,
+	};
+	prof_dump(&d);
+	if (found_leak != NULL) {
+		*found_leak = d.found_leak;
 	}
 }

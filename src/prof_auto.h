@@ -1,5 +1,6 @@
 /*
- * Dumps of the old kinds: each so many allocated bytes, at a new maximum of mapped memory, by hand.
+ * Dumps of the old kinds: each so many allocated bytes, at a new maximum of mapped memory, by hand,
+ * at the end.
  */
 #ifndef PROF_AUTO_H
 #define PROF_AUTO_H
@@ -12,5 +13,11 @@ void prof_auto_heartbeat(uint64_t bytes);
 void prof_gdump_due(void);
 /* prof.dump: path NULL makes a name of kind m.  0, ENOENT if not booted, else as section "Writing". */
 int prof_mdump(const char *path);
+/*
+ * At the end of the process: the log, and the final profile.  signal: what ends it, 0: exit.  in_handler:
+ * right in the handler of that signal; then without the log and whatever calls the loader or the
+ * program.  *found_leak (may be NULL): the leak summary was wanted and was not empty.
+ */
+void prof_final_dump(int signal, bool in_handler, bool *found_leak);
 
 #endif /* PROF_AUTO_H */

@@ -23,6 +23,9 @@ extern const char __stop_jemalloc_text[] WEAK HIDDEN;
 extern const char __ehdr_start[] WEAK HIDDEN;
 extern const char etext[] WEAK HIDDEN;
 
+/* So many frames of a thread's last stack are remembered at first; a deeper one doubles it. */
+#define MEMO_ROOM_FIRST 32
+
 /* The self-test looks at this many stacks, and wants one deeper than that. */
 #define SELF_TEST_STACKS 64
 #define SELF_TEST_DEPTH 2
@@ -36,7 +39,7 @@ typedef enum {
 } boot_state_t;
 
 cassert(boot_not_yet == 0);
-cassert(SELF_TEST_DEPTH < OWN_FRAMES_MAX);
+cassert(SELF_TEST_DEPTH < OWN_FRAMES_MAX && MEMO_ROOM_FIRST <= OWN_FRAMES_MAX + 1);
 
 static struct {
 	uintptr_t own_start;
@@ -67,6 +70,16 @@ learn_own_text(void) {
 	}
 }
 
+/* opt.prof_unwind says what runs. */
+static void
+method_note(void) {
+	for (unsigned i = 0; prof_unwind_names[i] != NULL; i++) {
+		if (strcmp(prof_unwind_names[i], unwind_name()) == 0) {
+			opt_prof_unwind = (prof_unwind_t)i;
+		}
+	}
+}
+
 static void
 backtrace_boot(void) {
 	learn_own_text();
@@ -80,22 +93,17 @@ backtrace_boot(void) {
 	if (err != 0) {
 		malloc_write("<jemalloc>: no way to take backtraces, profiles will have no stacks\n");
 	}
+	method_note();
 }
 
 unsigned
-prof_backtrace_cut(void **vec, unsigned len, uintptr_t start, uintptr_t end) {
+prof_backtrace_nown(void *const *vec, unsigned len, uintptr_t start, uintptr_t end) {
 	assert(start <= end);
 	unsigned own = 0;
 	while (own < len && (uintptr_t)vec[own] - start < end - start) {
 		own++;
 	}
-	if (own == len && len > 0) {
-		own = len - 1;
-	}
-	if (own > 0) {
-		memmove(vec, vec + own, (len - own) * sizeof(*vec));
-	}
-	return len - own;
+	return own == len && len > 0 ? len - 1 : own;
 }
 
 /*
@@ -128,16 +136,37 @@ is_booted(void) {
 	return true;
 }
 
-static bool
-frames_ready(prof_tdata_t *td) {
-	if (likely(td->frames != NULL)) {
-		return true;
+void
+prof_backtrace_prepare(void) {
+	assert(tls_get()->gate_depth == 0 && tls_get()->inside > 0);
+	(void)is_booted();
+}
+
+/* The next stacks of this depth are remembered too; no memory: they are not. */
+static COLD void
+memo_grow(prof_tdata_t *td, unsigned room) {
+	struct unwind_mark_s *marks = meta_alloc(room * sizeof(*marks));
+	if (marks != NULL) {
+		meta_free(td->memo.marks, td->memo.room * sizeof(*marks));
+		unwind_memo_set_room(&td->memo, marks, room);
 	}
+}
+
+static COLD bool
+frames_make(prof_tdata_t *td) {
 	assert(opt_prof_bt_max >= 1 && opt_prof_bt_max <= PROF_BT_MAX_LIMIT);
 	unsigned max = opt_prof_bt_max + OWN_FRAMES_MAX + 1;
 	td->frames = meta_alloc(max * sizeof(void *));
 	td->frames_max = max;
+	if (td->frames != NULL) {
+		memo_grow(td, MEMO_ROOM_FIRST);
+	}
 	return td->frames != NULL;
+}
+
+static bool
+frames_ready(prof_tdata_t *td) {
+	return likely(td->frames != NULL) || frames_make(td);
 }
 
 static void
@@ -161,6 +190,7 @@ self_test_judge(void) {
 	    SELF_TEST_STACKS, SELF_TEST_DEPTH, unwind_name());
 	if (opt_prof_unwind == prof_unwind_auto) {
 		unwind_select(unwind_has("libunwind") ? "libunwind" : "libgcc");
+		method_note();
 	}
 }
 
@@ -193,22 +223,52 @@ prof_backtrace_upkeep(void) {
 	}
 }
 
+/* All frames into td->frames; *first: where they begin. */
+static unsigned
+frames_take(prof_tdata_t *td, const struct unwind_where_s *where, unsigned *first) {
+	if (unlikely(prof_hook_has_backtrace())) {
+		unsigned len = 0;
+		unwind_memo_forget(&td->memo);
+		prof_hook_backtrace(td->frames, &len, td->frames_max);
+		*first = 0;
+		td->stack++;
+		return len;
+	}
+	unsigned len = unwind_at(td->frames, td->frames_max, where, &td->memo);
+	*first = td->memo.first;
+	if (!td->memo.is_same) {
+		td->stack++;
+	}
+	return len;
+}
+
 bool
-prof_backtrace(prof_tdata_t *td, prof_bt_t *bt) {
+prof_backtrace(prof_tdata_t *td, prof_bt_t *bt, const struct unwind_where_s *where) {
+	struct unwind_where_s here;
+	unsigned first;
 	if (unlikely(td->busy) || !is_booted() || !frames_ready(td)) {
 		return false;
 	}
+	if (where == NULL) {
+		UNWIND_HERE(&here);
+		where = &here;
+	}
 	td->busy = true;
-	unsigned len = 0;
-	prof_hook_backtrace(td->frames, &len, td->frames_max);
-	assert(len <= td->frames_max);
-	len = prof_backtrace_cut(td->frames, len, backtrace.own_start, backtrace.own_end);
-	self_test_note(len);
-	bt->vec = td->frames;
+	unsigned len = frames_take(td, where, &first);
+	assert(first + len <= td->frames_max);
+	td->depth = len;
+	unsigned own = prof_backtrace_nown(td->frames + first, len, backtrace.own_start,
+	    backtrace.own_end);
+	len -= own;
+	/* What a function of the program says is its own affair. */
+	if (likely(!prof_hook_has_backtrace())) {
+		self_test_note(len);
+	}
+	bt->vec = td->frames + first + own;
 	bt->is_cut = len > opt_prof_bt_max;
 	bt->len = bt->is_cut ? opt_prof_bt_max : len;
-	assert(bt->len <= td->frames_max);
-	if (bt->is_cut) {
+	bt->stack = td->stack;
+	if (unlikely(bt->is_cut)) {
 		atomic_fetch_add_u64(&backtrace.ncut, 1, MO_RELAXED);
 	}
 	return true;
@@ -217,6 +277,11 @@ prof_backtrace(prof_tdata_t *td, prof_bt_t *bt) {
 void
 prof_backtrace_done(prof_tdata_t *td) {
 	assert(td->busy);
+	/* Beside the frames themselves there is to be room for some deeper ones. */
+	if (unlikely(td->depth + td->depth / 4 > td->memo.room) && td->memo.room < td->frames_max) {
+		/* No room at all: there was no memory for the first one. */
+		memo_grow(td, (unsigned)min_zu(max_zu(2 * td->memo.room, MEMO_ROOM_FIRST), td->frames_max));
+	}
 	td->busy = false;
 }
 

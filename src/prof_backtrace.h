@@ -16,13 +16,18 @@
  * The first backtrace selects the unwinder and learns where our own code lies: not earlier, because
  * that may take the loader's lock and boot holds a lock.  Meanwhile other threads get none.
  */
-/* Into td->frames (made at first use); false: no memory, or td is busy (a signal came in between). */
-bool prof_backtrace(prof_tdata_t *td, prof_bt_t *bt);
+/*
+ * Into td->frames (made at first use); false: no memory, or td is busy (a signal came in between).
+ * where: the way in from the program (frames of our own that are left are cut); NULL: from here.
+ */
+bool prof_backtrace(prof_tdata_t *td, prof_bt_t *bt, const struct unwind_where_s *where);
+/* Does now what the first backtrace would do: outside the gate, for who begins a session. */
+void prof_backtrace_prepare(void);
 /* To be called when bt is used up. */
 void prof_backtrace_done(prof_tdata_t *td);
 
-/* Cuts leading frames inside [start, end) off; the last one stays if nothing else is there. */
-unsigned prof_backtrace_cut(void **vec, unsigned len, uintptr_t start, uintptr_t end);
+/* How many leading frames lie inside [start, end); the last one does not count if nothing else is there. */
+unsigned prof_backtrace_nown(void *const *vec, unsigned len, uintptr_t start, uintptr_t end);
 uint64_t prof_backtrace_ncut(void);
 /*
  * Now and then, with no lock held: objects loaded meanwhile, and the self-test: when the first stacks

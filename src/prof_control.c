@@ -21,6 +21,9 @@
 #include "prof_opt.h"
 #include "prof_request.h"
 #include "prof_session.h"
+#include "prof_signal.h"
+#include "thread/thread_event.h"
+#include "thread/tsd.h"
 #include "util/assert.h"
 
 /* Of the kernel's interface; its header is not everywhere. */
@@ -33,9 +36,12 @@
 #define DIR_GAP_NS (NSTIME_PER_SEC / 2)
 /* Rounds without anything to do before the thread ends. */
 #define ROUNDS_IDLE 10
-/* A reader of a stream that takes nothing for this long is given up. */
+/* A reader of a stream that takes nothing for this long is given up; so is one who takes his request back. */
 #define STREAM_WAIT_NS (5 * NSTIME_PER_SEC)
 #define STREAM_PAUSE_NS 500000
+#define STREAM_PAUSES_LEFT 200 /* not at once: another asker may just be writing into the slot */
+/* Answers that are remembered: of more askers at once than are ever likely. */
+#define ANSWERS_KEPT 16
 
 prof_thread_opt_t opt_prof_thread = prof_thread_auto;
 const char *const prof_thread_opt_names[] = {"auto", "true", "false", NULL};
@@ -54,6 +60,11 @@ static_assert(PROF_MAILBOX_VERSION == 1 && PROF_MAILBOX_BYTES == 65536, "as in t
 #else
 #define BLOCK_ALIGN "65536"
 #endif
+#if CONFIG_PROF
+#define NOTE_BYTES "65536"
+#else
+#define NOTE_BYTES "0"
+#endif
 __asm__(".pushsection jemalloc_mailbox, \"aw\", %nobits\n"
 	".balign " BLOCK_ALIGN "\n"
 	".globl prof_mailbox_block\n"
@@ -67,26 +78,40 @@ __asm__(".pushsection jemalloc_mailbox, \"aw\", %nobits\n"
 	".long 9, 16, 0x6a706d62\n"
 	".asciz \"jemalloc\"\n"
 	".balign 4\n"
-	".long 1, 65536\n"
+	".long 1, " NOTE_BYTES "\n"
 	".quad prof_mailbox_block - .\n"
 	".popsection\n");
 
-static struct {
+static LARGE_BSS struct {
 	/* The memory file under the block, if there is one: number, and how to know it again. */
 	int fd_plus_1;
 	dev_t fd_dev;
 	ino_t fd_ino;
 	atomic_b_t is_serving;    /* requests are carried out, by one thread */
 	atomic_b_t thread_due;    /* one is wanted and does not run: the next heartbeat makes it */
+	bool has_started;         /* constructors run or ran: before, the loader holds its locks */
 	atomic_b_t has_thread;
 	atomic_b_t thread_failed; /* the system refused it: said once, not tried again */
 	atomic_u32_t wakes;       /* the thread sleeps on it */
 	uint64_t dir_next_ns;     /* the thread's own */
 	/* Of the request that is carried out. */
+	const prof_slot_t *slot;
 	uint64_t nonce;
 	char text[PROF_MAILBOX_TEXT];
 	prof_answer_t answer;
+	uint64_t stream_filled;  /* the one in the block may be anything */
+	unsigned pauses_left;    /* how many pauses the slot has been free */
 } control;
+
+/* Written by who is serving; a nonce of 0: nothing there. */
+static LARGE_BSS struct {
+	unsigned next;
+	struct {
+		uint64_t nonce;
+		int err;
+		prof_answer_t answer;
+	} kept[ANSWERS_KEPT];
+} answers;
 
 static prof_mailbox_t *
 box(void) {
@@ -175,7 +200,10 @@ stream_is_given_up(uint64_t since) {
 	int saved = errno;
 	syscall(SYS_nanosleep, &pause, NULL);
 	errno = saved;
-	return nstime_ns_between(since, nstime_monotonic_ns()) > STREAM_WAIT_NS;
+	bool is_free = __atomic_load_n(&control.slot->sequence, __ATOMIC_RELAXED) == 0;
+	control.pauses_left = is_free ? control.pauses_left + 1 : 0;
+	return control.pauses_left > STREAM_PAUSES_LEFT
+	    || nstime_ns_between(since, nstime_monotonic_ns()) > STREAM_WAIT_NS;
 }
 
 /* Room in the ring, waited for; 0: the reader is gone, or `taken` is nonsense. */
@@ -194,63 +222,99 @@ stream_room(uint64_t filled) {
 	return 0;
 }
 
-static uint64_t stream_filled; /* ours; the one in the block may be anything */
-
 static int
 stream_sink(const void *data, size_t len) {
 	const char *from = data;
 	while (len > 0) {
-		size_t at = (size_t)(stream_filled % PROF_MAILBOX_STREAM);
-		size_t n = min_zu(min_zu(len, stream_room(stream_filled)), PROF_MAILBOX_STREAM - at);
+		size_t at = (size_t)(control.stream_filled % PROF_MAILBOX_STREAM);
+		size_t n = min_zu(min_zu(len, stream_room(control.stream_filled)), PROF_MAILBOX_STREAM - at);
 		if (n == 0) {
 			return ETIMEDOUT;
 		}
 		memcpy(box()->stream.data + at, from, n);
-		stream_filled += n;
+		control.stream_filled += n;
 		from += n;
 		len -= n;
-		__atomic_store_n(&box()->stream.filled, stream_filled, __ATOMIC_RELEASE);
+		__atomic_store_n(&box()->stream.filled, control.stream_filled, __ATOMIC_RELEASE);
 	}
 	return 0;
 }
 
 static void
-stream_begin(uint64_t nonce) {
+stream_begin(void) {
 	prof_stream_t *s = &box()->stream;
 	__atomic_store_n(&s->nonce, 0, __ATOMIC_RELEASE);
-	stream_filled = 0;
-	s->filled = 0;
-	s->taken = 0;
-	s->is_complete = 0;
-	s->error = 0;
-	__atomic_store_n(&s->nonce, nonce, __ATOMIC_RELEASE);
+	control.stream_filled = 0;
+	control.pauses_left = 0;
+	__atomic_store_n(&s->filled, 0, __ATOMIC_RELAXED); /* a reader may still be looking */
+	__atomic_store_n(&s->taken, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->is_complete, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->error, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->nonce, control.nonce, __ATOMIC_RELEASE);
 }
 
-static void
+/* Waits for the reader: the next stream begins in the same ring. */
+static int
 stream_end(int err) {
 	box()->stream.error = err;
 	__atomic_store_n(&box()->stream.is_complete, 1, __ATOMIC_RELEASE);
+	uint64_t since = nstime_monotonic_ns();
+	while (err == 0 && __atomic_load_n(&box()->stream.taken, __ATOMIC_ACQUIRE) != control.stream_filled) {
+		if (stream_is_given_up(since)) {
+			return prof_request_refuse(&control.answer, ETIMEDOUT, "the stream was not taken whole");
+		}
+	}
+	return err;
 }
 
 /* ---------------------------------------------------------------- slots */
+
+static bool
+has_answer_kept(int *err) {
+	for (unsigned i = 0; i < ANSWERS_KEPT && control.nonce != 0; i++) {
+		if (answers.kept[i].nonce == control.nonce) {
+			*err = answers.kept[i].err;
+			control.answer = answers.kept[i].answer;
+			return true;
+		}
+	}
+	return false;
+}
+
+static void
+answer_keep(int err) {
+	assert(answers.next < ANSWERS_KEPT);
+	if (err == EBADMSG || strcmp(control.text, "status") == 0) {
+		return; /* the same may be asked again with another result */
+	}
+	answers.kept[answers.next].nonce = control.nonce;
+	answers.kept[answers.next].err = err;
+	answers.kept[answers.next].answer = control.answer;
+	answers.next = (answers.next + 1) % ANSWERS_KEPT;
+}
 
 static int
 text_serve(void) {
 	static const prof_asker_t asker = {.is_confined = false, .stream = stream_sink};
 	bool is_stream = strcmp(control.text, "dump-stream") == 0;
-	if (is_stream) {
-		stream_begin(control.nonce);
+	int err;
+	if (has_answer_kept(&err)) {
+		return err;
 	}
-	int err = prof_request(control.text, &asker, &control.answer);
 	if (is_stream) {
-		stream_end(err);
+		stream_begin();
 	}
+	err = prof_request(control.text, &asker, &control.answer);
+	if (is_stream) {
+		err = stream_end(err);
+	}
+	answer_keep(err);
 	return err;
 }
 
 /* Copied out and checked; 0 or EBADMSG with an answer. */
 static int
-slot_copy(const prof_slot_t *s) {
+slot_copy(const prof_slot_t *s, uint64_t sequence) {
 	uint32_t len = __atomic_load_n(&s->length, __ATOMIC_RELAXED);
 	uint32_t sum = __atomic_load_n(&s->checksum, __ATOMIC_RELAXED);
 	control.nonce = __atomic_load_n(&s->nonce, __ATOMIC_RELAXED);
@@ -259,7 +323,7 @@ slot_copy(const prof_slot_t *s) {
 	}
 	memcpy(control.text, s->text, len);
 	control.text[len] = '\0';
-	if (prof_mailbox_sum(control.text, len) != sum || strlen(control.text) != len) {
+	if (prof_mailbox_sum(sequence, control.nonce, control.text, len) != sum || strlen(control.text) != len) {
 		return prof_request_refuse(&control.answer, EBADMSG, "the request is torn");
 	}
 	return 0;
@@ -271,15 +335,17 @@ slot_serve(prof_slot_t *s) {
 	if (sequence == 0 || __atomic_load_n(&s->answered, __ATOMIC_RELAXED) == sequence) {
 		return;
 	}
-	int err = slot_copy(s);
+	int err = slot_copy(s, sequence);
 	/* An asker who has taken the slot back before this does not get it carried out. */
 	if (__atomic_load_n(&s->sequence, __ATOMIC_ACQUIRE) != sequence) {
 		return;
 	}
 	__atomic_store_n(&s->answer_nonce, control.nonce, __ATOMIC_RELEASE);
+	control.slot = s;
 	if (err == 0) {
 		err = text_serve();
 	}
+	assert(control.answer.len < sizeof(s->answer));
 	memcpy(s->answer, control.answer.text, control.answer.len);
 	s->answer[control.answer.len] = '\0';
 	s->answer_length = (uint32_t)control.answer.len;
@@ -322,7 +388,7 @@ doorbell_is_rung(void) {
 static bool
 thread_is_wanted(void) {
 	return opt_prof_thread != prof_thread_false && (opt_prof_thread == prof_thread_true
-	    || prof_session_is_active() || prof_trigger_wants_thread() || prof_ctl_dir_is_on());
+	    || opt_prof_final_signals || prof_session_is_active() || prof_trigger_wants_thread() || prof_ctl_dir_is_on());
 }
 
 static void
@@ -352,6 +418,8 @@ thread_look_at_dir(void) {
 /* Everything that is due; ns until the next round. */
 static uint64_t
 thread_round(void) {
+	assert(tls_get()->gate_depth == 0);
+	prof_signal_tick();
 	if (doorbell_is_rung()) {
 		prof_control_serve();
 	}
@@ -364,25 +432,38 @@ thread_round(void) {
 	return next < ROUND_NS ? next : ROUND_NS;
 }
 
+/* Until there has been nothing to do for a while. */
+static void
+thread_rounds(void) {
+	for (unsigned idle = 0; idle < ROUNDS_IDLE; idle++) {
+		uint32_t seen = atomic_load_u32(&control.wakes, MO_ACQUIRE);
+		bool is_asked = doorbell_is_rung();
+		uint64_t wait = thread_round();
+		if (is_asked || thread_is_wanted()) {
+			idle = 0;
+		}
+		thread_sleep(seen, wait);
+	}
+}
+
+/* Who relied on us in this moment saw has_thread, and has changed before what we look at after. */
+static bool
+thread_goes_on(void) {
+	atomic_store_b(&control.has_thread, false, MO_SEQ_CST);
+	atomic_fence(MO_SEQ_CST);
+	return (thread_is_wanted() || doorbell_is_rung())
+	    && !atomic_exchange_b(&control.has_thread, true, MO_ACQ_REL);
+}
+
 static void *
 thread_main(void *arg) {
 	(void)arg;
 	struct tls_s *t = tls_get();
 	t->inside++; /* what happens in here is nobody's sample */
 	os_thread_name_set("jemalloc_prof");
-	for (unsigned idle = 0; idle < ROUNDS_IDLE; idle++) {
-		uint32_t seen = atomic_load_u32(&control.wakes, MO_ACQUIRE);
-		uint64_t wait = thread_round();
-		if (thread_is_wanted()) {
-			idle = 0;
-		}
-		thread_sleep(seen, wait);
-	}
-	atomic_store_b(&control.has_thread, false, MO_RELEASE);
-	/* Somebody may have relied on us in this moment. */
-	if (thread_is_wanted()) {
-		atomic_store_b(&control.thread_due, true, MO_RELAXED);
-	}
+	do {
+		thread_rounds();
+	} while (thread_goes_on());
 	t->inside--;
 	return NULL;
 }
@@ -403,10 +484,29 @@ thread_make(void) {
 	}
 }
 
+/* The next heartbeat makes it; that is to come soon, also where little is allocated. */
+static void
+thread_want(void) {
+	atomic_store_b(&control.thread_due, true, MO_RELAXED);
+	if (control.has_started) {
+		atomic_store_b(&thread_event_is_wanted, true, MO_SEQ_CST);
+	}
+}
+
+__attribute__((constructor)) static void
+note_constructors(void) {
+	control.has_started = true;
+	if (atomic_load_b(&control.thread_due, MO_RELAXED)) {
+		thread_want();
+		tsd_recall_all();
+	}
+}
+
 static void
 thread_start(void) {
 	struct tls_s *t = tls_get();
 	atomic_store_b(&control.thread_due, false, MO_RELAXED);
+	atomic_store_b(&thread_event_is_wanted, false, MO_RELAXED);
 	if (atomic_load_b(&control.thread_failed, MO_RELAXED) || !thread_is_wanted()
 	    || atomic_exchange_b(&control.has_thread, true, MO_ACQ_REL)) {
 		return;
@@ -426,18 +526,35 @@ prof_control_has_thread(void) {
 /* A session or threshold changed: by the program itself, or by a request. */
 static void
 control_changed(void) {
-	if (!prof_mailbox_is_open || atomic_load_u32(&gate_closed, MO_SEQ_CST) != 0) {
-		return; /* too early, or in a handler of fork */
+	if (!prof_mailbox_is_open) {
+		return;
 	}
 	box_mirror();
+	atomic_fence(MO_SEQ_CST); /* with thread_goes_on */
 	if (prof_control_has_thread()) {
 		thread_wake();
+	} else if (atomic_load_u32(&gate_closed, MO_SEQ_CST) != 0) {
+		thread_want(); /* in a handler of fork, or while another thread forks */
+		tsd_recall_all();
 	} else if (thread_is_wanted()) {
 		thread_start();
 	}
 }
 
 void (*const prof_trigger_changed)(void) = control_changed;
+bool (*const prof_trigger_has_thread)(void) = prof_control_has_thread;
+
+/* In a handler of a signal. */
+static bool
+control_wake(void) {
+	if (!prof_control_has_thread()) {
+		return false;
+	}
+	thread_wake();
+	return true;
+}
+
+bool (*const prof_signal_wake)(void) = control_wake;
 
 /* ---------------------------------------------------------------- heartbeats, life */
 
@@ -453,7 +570,7 @@ control_due(void) {
 	if (!is_safe(t)) {
 		return;
 	}
-	if (atomic_load_b(&control.thread_due, MO_RELAXED)) {
+	if (atomic_load_b(&control.thread_due, MO_RELAXED) && control.has_started) {
 		thread_start();
 	}
 	if (prof_control_has_thread()) {
@@ -461,6 +578,7 @@ control_due(void) {
 		return;
 	}
 	uint32_t depth = gate_leave_all(t);
+	prof_signal_tick();
 	if (doorbell_is_rung()) {
 		prof_control_serve();
 	}
@@ -475,7 +593,7 @@ prof_control_heartbeat(tsd_t *tsd, uint64_t bytes) {
 	uint64_t *beats = &box()->heartbeats;
 	__atomic_store_n(beats, __atomic_load_n(beats, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
 	if (unlikely(doorbell_is_rung() || atomic_load_b(&control.thread_due, MO_RELAXED)
-	    || prof_session_is_over()) && prof_mailbox_is_open) {
+	    || prof_session_is_over() || prof_signal_is_due()) && prof_mailbox_is_open) {
 		control_due();
 	}
 }
@@ -486,8 +604,9 @@ control_boot_options(void) {
 	if (prof_ctl_dir_is_on()) {
 		prof_request_boot();
 	}
+	prof_signal_boot();
 	if (thread_is_wanted()) {
-		atomic_store_b(&control.thread_due, true, MO_RELAXED);
+		thread_want();
 	}
 }
 
@@ -525,6 +644,7 @@ prof_control_postfork_child(void) {
 	if (!prof_mailbox_is_open) {
 		return;
 	}
+	prof_signal_postfork_child();
 	atomic_store_b(&control.is_serving, false, MO_RELAXED);
 	atomic_store_b(&control.has_thread, false, MO_RELAXED);
 	atomic_store_b(&control.thread_due, false, MO_RELAXED);
@@ -536,6 +656,7 @@ prof_control_postfork_child(void) {
 	box_open();
 	box_mirror();
 	if (thread_is_wanted()) {
-		atomic_store_b(&control.thread_due, true, MO_RELAXED);
+		thread_want();
+		tsd_recall_all();
 	}
 }

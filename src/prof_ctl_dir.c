@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "os/malloc_io.h"
+#include "os/tls.h"
 #include "os/sys.h"
 #include "util/assert.h"
 #include "util/fmt.h"
@@ -13,9 +14,9 @@
 #define CMD_MAX 4096
 #define OTHERS_MAY_WRITE 022
 
-char opt_prof_ctl_dir[PROF_CTL_DIR_MAX + 1];
+LARGE_BSS char opt_prof_ctl_dir[PROF_CTL_DIR_MAX + 1];
 
-static struct {
+static LARGE_BSS struct {
 	bool is_checked;
 	bool is_refused;
 	char path[PROF_CTL_DIR_MAX + 64];
@@ -89,16 +90,28 @@ name_of(char *buf, size_t size, const char *suffix) {
 	fmt_snprintf(buf, size, "%s/%d.%s", opt_prof_ctl_dir, sys_pid(), suffix);
 }
 
+/* What sys_open has returned is a lack that may be over at the next look. */
+static bool
+is_passing(int fd) {
+	return fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM;
+}
+
 /* Once for all: a directory that is not good now is not looked at again. */
 static bool
 is_dir_good(void) {
 	struct stat st;
-	ctl_dir.is_checked = true;
 	int fd = sys_open(opt_prof_ctl_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+	bool is_seen = fd >= 0 && sys_fstat(fd, &st) == 0;
+	if ((fd >= 0 && !is_seen) || is_passing(fd)) {
+		if (fd >= 0) {
+			sys_close(fd);
+		}
+		return false; /* no fault of the directory's, and may pass */
+	}
+	ctl_dir.is_checked = true;
 	const char *fault = fd < 0 ? "cannot be opened as a directory" : NULL;
 	if (fd >= 0) {
-		int err = sys_fstat(fd, &st);
-		fault = err != 0 ? "cannot be examined" : prof_ctl_dir_fault(&st, (unsigned)geteuid());
+		fault = prof_ctl_dir_fault(&st, (unsigned)geteuid());
 		sys_close(fd);
 	}
 	if (fault != NULL) {
@@ -156,7 +169,7 @@ command_serve(int fd) {
 	size_t len;
 	uint64_t nonce = 0;
 	const char *fault = command_read(fd, &len);
-	sys_unlink(ctl_dir.path);
+	sys_unlink(ctl_dir.temp); /* not before: its links are counted */
 	char *text = fault != NULL ? NULL : prof_ctl_cmd_parse(ctl_dir.text, len, &nonce);
 	int err;
 	if (text != NULL) {
@@ -168,21 +181,42 @@ command_serve(int fd) {
 	status_write(nonce, err);
 }
 
+/* By rename, so that of two commands in a row none is lost, and none is carried out twice. */
+static bool
+command_is_taken(void) {
+	name_of(ctl_dir.path, sizeof(ctl_dir.path), "cmd");
+	name_of(ctl_dir.temp, sizeof(ctl_dir.temp), "taken");
+	return sys_rename(ctl_dir.path, ctl_dir.temp) == 0;
+}
+
 void
 prof_ctl_dir_look(void) {
-	name_of(ctl_dir.path, sizeof(ctl_dir.path), "cmd");
+	assert(prof_ctl_dir_is_on() && tls_get()->gate_depth == 0);
+	if (!ctl_dir.is_checked && !is_dir_good()) {
+		return;
+	}
 	/* Nothing there is the usual case: one system call. */
-	int fd = sys_open(ctl_dir.path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
-	if (fd == -ENOENT && ctl_dir.is_checked) {
+	if (!command_is_taken()) {
 		return;
 	}
 	bool is_good = is_dir_good();
+	int fd = is_good ? sys_open(ctl_dir.temp, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0) : -1;
+	if (is_good ? is_passing(fd) : !ctl_dir.is_refused) {
+		/* It waits for the next look, unless a newer one has come. */
+		if (sys_rename_noreplace(ctl_dir.temp, ctl_dir.path) != 0) {
+			sys_unlink(ctl_dir.temp);
+		}
+		return;
+	}
 	if (is_good && fd >= 0) {
 		command_serve(fd);
-	} else if (is_good) {
-		sys_unlink(ctl_dir.path);
-		prof_request_refuse(&ctl_dir.answer, EACCES, "the command cannot be opened as a plain file");
-		status_write(0, EACCES);
+	} else {
+		sys_unlink(ctl_dir.temp);
+	}
+	if (is_good && fd < 0) {
+		int err = fd == -ELOOP ? EACCES : -fd;
+		prof_request_refuse(&ctl_dir.answer, err, "the command cannot be opened as a plain file");
+		status_write(0, err);
 	}
 	if (fd >= 0) {
 		sys_close(fd);

@@ -15,6 +15,8 @@
 /* How many counts and sites, and how many thread records, are looked at for each that is made. */
 #define SWEEP_STEP 16
 #define SWEEP_TDATAS 4
+/* So many empty counts may stay in any case. */
+#define SWEEP_SPARES 256
 /* Retired things wait in batches of at least this many. */
 #define LIMBO_BATCH 64
 /* Looking at the pins of all threads takes a while: only at every so manyth call. */
@@ -26,11 +28,11 @@ cassert((PROF_LIVE_MASK & PROF_PIN) == 0 && (PROF_DEAD & PROF_LIVE_MASK) == 0);
 /* Chains are walked by their links, which everything that is retired begins with. */
 cassert(offsetof(prof_site_t, link) == 0 && offsetof(prof_cnt_t, link) == 0);
 cassert(sizeof(((prof_tdata_t *)NULL)->name.words) == PROF_THREAD_NAME_MAX);
-cassert(PROF_FRAME_BYTES <= sizeof(void *));
+cassert(PROF_FRAME_BYTES + PROF_FRAMES_PAD == sizeof(uint64_t));
 /* A site of depth 20 with its count takes at most 400 bytes of the books. */
-cassert(sizeof(prof_site_t) + 20 * PROF_FRAME_BYTES + sizeof(prof_cnt_t) <= 400);
+cassert(sizeof(prof_site_t) + 20 * PROF_FRAME_BYTES + PROF_FRAMES_PAD + sizeof(prof_cnt_t) <= 400);
 
-static struct {
+static LARGE_BSS struct {
 	prof_table_t sites;
 	prof_table_t counts;
 	atomic_p_t all_sites;
@@ -43,6 +45,10 @@ static struct {
 	prof_site_t *sweep_prev;
 	prof_site_t *sweep_site;
 	prof_link_t *sweep_cnt;
+	/* What this round saw, and whether the last one saw so much that is empty that this one takes out. */
+	size_t sweep_nseen;
+	size_t sweep_nempty;
+	bool sweep_takes;
 	prof_tdata_t *tsweep_prev;
 	atomic_u64_t pin_epoch;    /* starts at 1 */
 	prof_link_t *waiting;      /* under pass: free when all pins are of waiting_epoch or later */
@@ -55,7 +61,7 @@ static struct {
 } books;
 
 typedef struct {
-	const uint8_t *packed;
+	void *const *frames;
 	unsigned nframes;
 	uint64_t site_hash;
 	uint64_t cnt_hash;
@@ -66,10 +72,8 @@ typedef struct {
 
 /* ---------------------------------------------------------------- keys */
 
-/* Frames into six bytes each, in place: the packed part never overtakes what is still to be read. */
-static const uint8_t *
-frames_pack(void **vec, unsigned n) {
-	uint8_t *out = (uint8_t *)vec;
+static void
+frames_pack(uint8_t *out, void *const *vec, unsigned n) {
 	for (unsigned i = 0; i < n; i++) {
 		uint64_t v = (uint64_t)(uintptr_t)vec[i];
 		uint32_t low = (uint32_t)v;
@@ -78,25 +82,50 @@ frames_pack(void **vec, unsigned n) {
 		memcpy(out + sizeof(low), &high, sizeof(high));
 		out += PROF_FRAME_BYTES;
 	}
-	return (const uint8_t *)vec;
+}
+
+/* The 48 bits that are kept, from a word of which they are the lower part. */
+ALWAYS_INLINE uint64_t
+frame_bits(uint64_t word) {
+	return word & ((UINT64_C(1) << (8 * PROF_FRAME_BYTES)) - 1);
+}
+
+static uint64_t
+frames_hash(void *const *vec, unsigned n) {
+	uint64_t h = n;
+	for (unsigned i = 0; i < n; i++) {
+		h = (h ^ (uintptr_t)vec[i]) * UINT64_C(0x9e3779b97f4a7c15);
+		h ^= h >> 32;
+	}
+	return hash_mix64(h);
 }
 
 static void
-key_init(books_key_t *k, prof_tdata_t *td, prof_bt_t *bt, uint64_t rate) {
-	k->packed = frames_pack(bt->vec, bt->len);
+key_init(books_key_t *k, prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate) {
+	k->frames = bt->vec;
 	k->nframes = bt->len;
-	k->site_hash = hash64(k->packed, (size_t)bt->len * PROF_FRAME_BYTES, bt->len);
+	k->site_hash = frames_hash(bt->vec, bt->len);
 	k->rate = rate;
 	k->tdata = td;
 	k->epoch = atomic_load_u32(&books.epoch, MO_RELAXED);
-	uint64_t who = hash_mix64((uint64_t)(uintptr_t)td + ((uint64_t)k->epoch << 48));
-	k->cnt_hash = hash_mix64(k->site_hash ^ who ^ (rate * UINT64_C(0x9e3779b97f4a7c15)));
+	uint64_t who = (uint64_t)(uintptr_t)td + ((uint64_t)k->epoch << 48);
+	k->cnt_hash = hash_mix64(k->site_hash ^ hash_mix64(who ^ rate * UINT64_C(0x9e3779b97f4a7c15)));
 }
 
+/* Behind the last frame there are bytes enough to read it as a word. */
 static bool
 site_is(const prof_site_t *s, const books_key_t *k) {
-	return prof_site_nframes(s) == k->nframes
-	    && memcmp(s->frames, k->packed, (size_t)k->nframes * PROF_FRAME_BYTES) == 0;
+	if (prof_site_nframes(s) != k->nframes) {
+		return false;
+	}
+	for (unsigned i = 0; i < k->nframes; i++) {
+		uint64_t word;
+		memcpy(&word, &s->frames[i * PROF_FRAME_BYTES], sizeof(word));
+		if (frame_bits(word ^ (uintptr_t)k->frames[i]) != 0) {
+			return false;
+		}
+	}
+	return true;
 }
 
 static bool
@@ -153,12 +182,12 @@ is_pinned_before(uint64_t epoch) {
 }
 
 static void
-limbo_take_batch_locked(void) {
+limbo_take_batch_locked(size_t min) {
 	mutex_assert_owner(&books.pass);
 	assert(books.waiting == NULL);
 	mutex_lock(&books.limbo_mtx);
 	assert((books.limbo == NULL) == (books.nlimbo == 0));
-	if (books.nlimbo >= LIMBO_BATCH) {
+	if (books.nlimbo >= min) {
 		books.waiting = books.limbo;
 		books.limbo = NULL;
 		books.nlimbo = 0;
@@ -172,13 +201,12 @@ limbo_take_batch_locked(void) {
 
 /* Under pass. */
 static void
-limbo_reclaim_locked(void) {
+limbo_reclaim_locked(size_t min) {
 	mutex_assert_owner(&books.pass);
 	if (books.waiting == NULL) {
-		limbo_take_batch_locked();
+		limbo_take_batch_locked(min);
 	}
-	if (books.waiting == NULL || ++books.reclaim_calls % RECLAIM_EVERY != 0
-	    || is_pinned_before(books.waiting_epoch)) {
+	if (books.waiting == NULL || is_pinned_before(books.waiting_epoch)) {
 		return;
 	}
 	prof_link_t *link = books.waiting;
@@ -192,10 +220,37 @@ limbo_reclaim_locked(void) {
 
 /* ---------------------------------------------------------------- sweeping, all under pass */
 
+/*
+ * What can never be found again goes at once.  Other empty counts may stay as long as they are fewer
+ * than those in use, and go when nothing came to them for a round: where objects are freed soon, the
+ * next one finds its count still there.
+ */
 static bool
-cnt_is_sweepable(const prof_cnt_t *c) {
-	return atomic_load_u64(&c->live, MO_RELAXED) == 0
-	    && (!opt_prof_accum || !prof_data_is_current(c));
+cnt_is_sweepable(prof_cnt_t *c) {
+	mutex_assert_owner(&books.pass);
+	bool is_current = prof_data_is_current(c);
+	books.sweep_nseen++;
+	if (atomic_load_u64(&c->live, MO_RELAXED) != 0 || (opt_prof_accum && is_current)) {
+		return false;
+	}
+	books.sweep_nempty++;
+	if (!is_current || !atomic_load_b(&c->tdata->attached, MO_RELAXED)) {
+		return true;
+	}
+	if (!atomic_load_b(&c->is_idle, MO_RELAXED)) {
+		atomic_store_b(&c->is_idle, true, MO_RELAXED);
+		return false;
+	}
+	return books.sweep_takes;
+}
+
+static void
+sweep_round_ends(void) {
+	mutex_assert_owner(&books.pass);
+	books.sweep_takes = books.sweep_nempty > books.sweep_nseen / 2 + SWEEP_SPARES;
+	books.sweep_nseen = 0;
+	books.sweep_nempty = 0;
+	books.sweep_prev = NULL;
 }
 
 /* Takes c out if it still holds nothing: whoever finds it from now on sees that it is dead. */
@@ -288,7 +343,7 @@ sweep_sites_locked(unsigned steps) {
 	while (steps > 0) {
 		prof_site_t *s = sweep_next_site();
 		if (s == NULL) {
-			books.sweep_prev = NULL;
+			sweep_round_ends();
 			return;
 		}
 		if (!site_sweep_counts(s, &steps)) {
@@ -361,7 +416,9 @@ books_sweep(void) {
 		return;
 	}
 	sweep_sites_locked(SWEEP_STEP);
-	limbo_reclaim_locked();
+	if (++books.reclaim_calls % RECLAIM_EVERY == 0) {
+		limbo_reclaim_locked(LIMBO_BATCH);
+	}
 	mutex_unlock(&books.pass);
 }
 
@@ -389,14 +446,14 @@ list_push(atomic_p_t *head, prof_link_t *link) {
 static prof_site_t *
 site_new(const books_key_t *k) {
 	size_t frames = (size_t)k->nframes * PROF_FRAME_BYTES;
-	size_t bytes = sizeof(prof_site_t) + frames;
+	size_t bytes = sizeof(prof_site_t) + frames + PROF_FRAMES_PAD;
 	prof_site_t *s = meta_alloc(bytes);
 	if (s != NULL) {
 		s->link.bytes = (uint32_t)bytes;
 		s->link.extra = k->nframes;
 		s->node.hash = k->site_hash;
 		atomic_store_u64(&s->refs, 1, MO_RELAXED);
-		memcpy(s->frames, k->packed, frames);
+		frames_pack(s->frames, k->frames, k->nframes);
 	}
 	return s;
 }
@@ -412,16 +469,10 @@ site_insert(const books_key_t *k, prof_site_t *fresh) {
 		return s;
 	}
 	assert(s == NULL);
-	int err = prof_table_insert_locked(&books.sites, &fresh->node);
-	if (err == 0) {
-		/* In the list before anyone can sweep it: our reference is its life. */
-		list_push(&books.all_sites, &fresh->link);
-	}
+	prof_table_insert_locked(&books.sites, &fresh->node);
+	/* In the list before anyone can sweep it: our reference is its life. */
+	list_push(&books.all_sites, &fresh->link);
 	prof_table_unlock(&books.sites, k->site_hash);
-	if (err != 0) {
-		meta_free(fresh, fresh->link.bytes);
-		return NULL;
-	}
 	return fresh;
 }
 
@@ -440,6 +491,9 @@ static bool
 cnt_take(prof_cnt_t *c, uint64_t what) {
 	uint64_t old = atomic_fetch_add_u64(&c->live, what, MO_ACQ_REL);
 	if (likely((old & PROF_DEAD) == 0)) {
+		if (unlikely(atomic_load_b(&c->is_idle, MO_RELAXED))) {
+			atomic_store_b(&c->is_idle, false, MO_RELAXED);
+		}
 		return true;
 	}
 	atomic_fetch_sub_u64(&c->live, what, MO_RELAXED);
@@ -470,13 +524,14 @@ cnt_insert(const books_key_t *k, prof_site_t *s, uint64_t what) {
 	prof_node_t *node = prof_table_find(&books.counts, k->cnt_hash, k);
 	prof_cnt_t *c = node == NULL ? NULL : container_of(node, prof_cnt_t, node);
 	bool found = c != NULL && cnt_take(c, what);
-	if (!found && fresh != NULL && prof_table_insert_locked(&books.counts, &fresh->node) == 0) {
+	if (!found) {
 		c = fresh;
 		fresh = NULL;
+	}
+	if (!found && c != NULL) {
+		prof_table_insert_locked(&books.counts, &c->node);
 		atomic_fetch_add_u64(&k->tdata->ncounts, 1, MO_RELAXED);
 		list_push(&s->counts, &c->link);
-	} else if (!found) {
-		c = NULL;
 	}
 	prof_table_unlock(&books.counts, k->cnt_hash);
 	if (fresh != NULL) {
@@ -498,11 +553,30 @@ cnt_get(const books_key_t *k, uint64_t what) {
 	return s == NULL ? NULL : cnt_insert(k, s, what);
 }
 
-/* The count of this thread and backtrace, holding `what` more. */
+static void
+last_drop(prof_tdata_t *td) {
+	if (td->last != NULL) {
+		prof_data_unpin(td->last);
+		td->last = NULL;
+	}
+}
+
+/* The count of the last backtrace once more, if it is still the one: its pin keeps it. */
 static prof_cnt_t *
-books_get(prof_tdata_t *td, prof_bt_t *bt, uint64_t rate, uint64_t what) {
+last_get(prof_tdata_t *td, uint64_t rate, uint64_t what) {
+	prof_cnt_t *c = td->last;
+	if (unlikely(c == NULL) || unlikely(c->rate != rate) || unlikely(!prof_data_is_current(c))) {
+		return NULL;
+	}
+	uint64_t old = atomic_fetch_add_u64(&c->live, what, MO_RELAXED);
+	assert((old & PROF_DEAD) == 0 && old >= PROF_PIN && c->tdata == td);
+	(void)old;
+	return c;
+}
+
+static prof_cnt_t *
+books_find(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, uint64_t what) {
 	books_key_t k;
-	assert(td->busy || bt->vec != td->frames); /* nobody else writes the frames meanwhile */
 	key_init(&k, td, bt, rate);
 	uint64_t ncounts = atomic_load_u64(&td->ncounts, MO_RELAXED);
 	books_pin(td);
@@ -514,10 +588,29 @@ books_get(prof_tdata_t *td, prof_bt_t *bt, uint64_t rate, uint64_t what) {
 	return c;
 }
 
+/* The count of this thread and backtrace, holding `what` more. */
+static prof_cnt_t *
+books_get(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, uint64_t what) {
+	assert(td->busy || td->frames == NULL); /* nobody else writes the frames meanwhile */
+	bool is_again = bt->stack != 0 && bt->stack == td->last_stack;
+	prof_cnt_t *c = is_again ? last_get(td, rate, what) : NULL;
+	if (likely(c != NULL)) {
+		return c;
+	}
+	last_drop(td);
+	td->last_stack = bt->stack;
+	c = books_find(td, bt, rate, what);
+	if (is_again && c != NULL) {
+		prof_data_pin(c);
+		td->last = c;
+	}
+	return c;
+}
+
 /* ---------------------------------------------------------------- samples */
 
 prof_cnt_t *
-prof_data_add(prof_tdata_t *td, prof_bt_t *bt, uint64_t rate, size_t usize, uint64_t weight) {
+prof_data_add(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, size_t usize, uint64_t weight) {
 	prof_cnt_t *c = books_get(td, bt, rate, 1);
 	assert(rate > 0 && weight >= PROF_WEIGHT_ONE && usize > 0);
 	if (c == NULL) {
@@ -555,7 +648,7 @@ prof_data_sub(prof_cnt_t *c, size_t usize, uint64_t weight) {
 }
 
 prof_cnt_t *
-prof_data_note(prof_tdata_t *td, prof_bt_t *bt) {
+prof_data_note(prof_tdata_t *td, const prof_bt_t *bt) {
 	return books_get(td, bt, 0, PROF_PIN);
 }
 
@@ -594,9 +687,15 @@ prof_data_counts_read(const prof_cnt_t *c, prof_counts_t *cur, prof_counts_t *ac
 	}
 }
 
+/* What the last epochs left is given back at once: the books do not grow by a batch of it first. */
 void
 prof_data_reset(void) {
 	atomic_fetch_add_u32(&books.epoch, 1, MO_ACQ_REL);
+	if (mutex_trylock(&books.pass)) {
+		sweep_sites_locked(SWEEP_STEP);
+		limbo_reclaim_locked(1);
+		mutex_unlock(&books.pass);
+	}
 }
 
 /* ---------------------------------------------------------------- threads */
@@ -625,7 +724,10 @@ void
 prof_data_tdata_exit(prof_tdata_t *td) {
 	assert(atomic_load_u64(&td->pinned, MO_RELAXED) == 0);
 	assert(atomic_load_b(&td->attached, MO_RELAXED));
+	last_drop(td);
 	meta_free(td->frames, td->frames_max * sizeof(void *));
+	meta_free(td->memo.marks, td->memo.room * sizeof(td->memo.marks[0]));
+	unwind_memo_set_room(&td->memo, NULL, 0);
 	for (unsigned i = 0; i < ARRAY_LEN(td->texts); i++) {
 		meta_free(td->texts[i], PROF_TEXT_SIZE);
 		td->texts[i] = NULL;

@@ -2,10 +2,11 @@
  * The books: which sites there are and what lives there, by thread and by rate.
  *
  * The sample path takes no lock as long as the site is known to the thread: it pins the epoch, finds
- * the count in a table and adds to it.  A new count or site is inserted under one of 256 locks.  A
+ * the count in a table and adds to it; where one backtrace follows on itself the thread keeps its
+ * count, pinned, and neither hashes nor compares.  A new count or site is inserted under one of 256 locks.  A
  * free only subtracts from the count that the sample names.
  *
- * Counts that hold nothing, and then sites without counts, are swept in small steps, a few for each
+ * Counts that hold nothing for a while, and then sites without counts, are swept in small steps, a few for each
  * one that is made; so the books follow the program and nobody ever waits for a sweep.  The sweeper
  * marks a thing PROF_DEAD (under the lock of its table) before it takes it out; who finds the mark
  * looks again.  What was taken out is given back when every thread that was looking has gone on.
@@ -25,14 +26,14 @@ void prof_data_tdata_exit(prof_tdata_t *td);
 
 /*
  * Adds one sample; the count that it belongs to (the sample holds it until prof_data_sub), NULL
- * without memory.  bt->vec is used up.  weight: prof_weight() of the object.
+ * without memory.  weight: prof_weight() of the object.
  */
-prof_cnt_t *prof_data_add(prof_tdata_t *td, prof_bt_t *bt, uint64_t rate, size_t usize,
+prof_cnt_t *prof_data_add(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, size_t usize,
     uint64_t weight);
 void prof_data_sub(prof_cnt_t *c, size_t usize, uint64_t weight);
 
 /* The count of a backtrace that is no sample (where something was freed), pinned. */
-prof_cnt_t *prof_data_note(prof_tdata_t *td, prof_bt_t *bt);
+prof_cnt_t *prof_data_note(prof_tdata_t *td, const prof_bt_t *bt);
 /* While c has a live object or a pin: another pin. */
 void prof_data_pin(prof_cnt_t *c);
 void prof_data_unpin(prof_cnt_t *c);

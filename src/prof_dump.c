@@ -12,6 +12,7 @@
 #include "os/nstime.h"
 #include "os/pages.h"
 #include "os/sys.h"
+#include "os/thread.h"
 #include "os/unwind.h"
 #include "prof_backtrace.h"
 #include "prof_data.h"
@@ -31,33 +32,42 @@ atomic_u64_t prof_dump_session_begin_ns;
 #define BACKOFF_MAX_NS (UINT64_C(60) * NSTIME_PER_SEC)
 
 #define MAPS_BUF 8192
+/* Two numbers of at most 20 digits and what is between them. */
+#define PAIR_TEXT 48
+/* So many frames are written with one look at the room that is left. */
+#define FRAMES_AT_ONCE 64
 
 cassert(BACKOFF_MAX_NS >= NSTIME_PER_SEC);
 /* A temporary text (the program's path, a piece of the memory map) fits the same buffer. */
 cassert(MAPS_BUF >= PROF_PATH_SIZE);
+cassert(PAIR_TEXT >= 2 * 20 + 2 && PAIR_TEXT <= PROF_WRITER_ROOM);
+cassert(FRAMES_AT_ONCE * PROF_WRITER_ROOM <= PROF_WRITER_BYTES);
 cassert(prof_kind_final == 0 && prof_kind_log == prof_kind_n - 1);
 
-static struct {
+static LARGE_DATA struct {
 	mutex_t mtx; /* all below; long, outside the gate; new in a forked child */
 	prof_file_t file;
 	prof_writer_t writer;
 	prof_snap_t snap;
-	/* The last pair of numbers, and what they were made from. */
+	/* The last pair of numbers as text, and what it was made from. */
 	prof_counts_t printed_counts;
-	uint64_t printed_objs;
-	uint64_t printed_bytes;
+	char printed_text[PAIR_TEXT];
+	size_t printed_len;
 	prof_figures_t figures;
 	uint64_t now_ns;
 	unsigned fails;          /* automatic dumps, in a row */
 	uint64_t retry_ns;       /* monotonic: no automatic dump before */
-	uint64_t suppressed;
 	char maps[MAPS_BUF];
+	atomic_u32_t exit_tid;   /* the thread that ends the process: no other begins a dump; 0: not yet */
 	atomic_u64_t nerrors;
 	atomic_u64_t nwritten;
-} dumper = {.mtx = MUTEX_INITIALIZER("prof_dump", WITNESS_RANK_PROF_DUMP)};
+} dumper = {
+	.mtx = MUTEX_INITIALIZER("prof_dump", WITNESS_RANK_PROF_DUMP),
+	.file.fd = -1,
+};
 
 /* What came of it, for those who ask: a leaf lock of its own, inside the gate. */
-static struct {
+static LARGE_BSS struct {
 	mutex_t mtx;
 	char last_path[PROF_PATH_SIZE];
 	char last_failed[PROF_PATH_SIZE];
@@ -151,7 +161,7 @@ write_metadata(prof_writer_t *w, const prof_dump_t *d) {
 	meta_dec(w, "samples", dumper.snap.cur.objs);
 	meta_dec(w, "sites", dumper.snap.nsites);
 	meta_dec(w, "truncated_stacks", prof_backtrace_ncut());
-	meta_dec(w, "suppressed", dumper.suppressed + prof_keep_suppressed());
+	meta_dec(w, "suppressed", prof_keep_suppressed());
 	meta_dec(w, "dump_errors", prof_dump_nerrors());
 	write_unwinder(w);
 }
@@ -168,16 +178,27 @@ header_rate(const prof_snap_t *snap) {
 	return snap->rate != 0 ? snap->rate : prof_sample_rate();
 }
 
-/* A site that one thread uses has the same counts twice: they are reckoned once. */
+static void
+pair_make(const prof_counts_t *c, uint64_t rate, bool is_raw) {
+	uint64_t objs;
+	uint64_t bytes;
+	prof_sample_printed(c, rate, is_raw, &objs, &bytes);
+	dumper.printed_counts = *c;
+	dumper.printed_len = (size_t)fmt_snprintf(dumper.printed_text, sizeof(dumper.printed_text),
+	    "%llu: %llu", (unsigned long long)objs, (unsigned long long)bytes);
+	assert(dumper.printed_len < sizeof(dumper.printed_text));
+}
+
+/* A site that one thread uses has the same counts twice, and the next site often too. */
 static void
 write_pair(prof_writer_t *w, const prof_counts_t *c, uint64_t rate, bool is_raw) {
-	if (memcmp(c, &dumper.printed_counts, sizeof(*c)) != 0) {
-		dumper.printed_counts = *c;
-		prof_sample_printed(c, rate, is_raw, &dumper.printed_objs, &dumper.printed_bytes);
+	const prof_counts_t *last = &dumper.printed_counts;
+	if (((c->objs ^ last->objs) | (c->bytes ^ last->bytes) | (c->c16 ^ last->c16)
+		| (c->est ^ last->est)) != 0) {
+		pair_make(c, rate, is_raw);
 	}
-	prof_write_dec(w, dumper.printed_objs);
-	prof_write_lit(w, ": ");
-	prof_write_dec(w, dumper.printed_bytes);
+	memcpy(prof_writer_room(w), dumper.printed_text, PAIR_TEXT);
+	w->len += dumper.printed_len;
 }
 
 static void
@@ -231,14 +252,20 @@ write_threads(prof_writer_t *w, const prof_snap_t *snap) {
 /* Readers take one from every address but the first: so the first one is written less one. */
 static void
 write_stack(prof_writer_t *w, const prof_site_t *s) {
-	prof_write_lit(w, "@");
-	for (unsigned i = 0; i < prof_site_nframes(s); i++) {
-		uintptr_t addr = prof_site_frame(s, i);
-		prof_write_frame(w, i == 0 && addr != 0 ? addr - 1 : addr);
-	}
-	if (prof_site_nframes(s) == 0) {
-		/* A bare @ would make readers add the counts to the stack before. */
-		prof_write_lit(w, " 0x0");
+	unsigned n = prof_site_nframes(s);
+	/* A bare @ would make readers add the counts to the stack before. */
+	uintptr_t leaf = n == 0 ? 0 : prof_site_frame(s, 0);
+	char *to = prof_writer_room(w);
+	*to++ = '@';
+	to = prof_frame_put(w, to, leaf != 0 ? leaf - 1 : 0);
+	w->len = (size_t)(to - w->buf);
+	for (unsigned i = 1; i < n;) {
+		unsigned end = i + FRAMES_AT_ONCE < n ? i + FRAMES_AT_ONCE : n;
+		to = prof_writer_room_for(w, FRAMES_AT_ONCE * PROF_WRITER_ROOM);
+		for (; i < end; i++) {
+			to = prof_frame_put(w, to, prof_site_frame(s, i));
+		}
+		w->len = (size_t)(to - w->buf);
 	}
 	prof_write_lit(w, "\n");
 }
@@ -314,7 +341,7 @@ module_line(void *ctx, const struct sys_module_s *mod) {
 static void
 write_modules(prof_writer_t *w, bool as_maps) {
 	modules_t m = {NULL, 0, 0, as_maps};
-	sys_modules(module_line, &m);
+	sys_modules(module_line, &m, dumper.maps, sizeof(dumper.maps));
 	bool commit = true;
 	size_t bytes = PAGE_CEILING(m.len + PAGE);
 	m.buf = pages_map(NULL, bytes, PAGE, &commit);
@@ -323,20 +350,22 @@ write_modules(prof_writer_t *w, bool as_maps) {
 	}
 	m.size = bytes;
 	m.len = 0;
-	sys_modules(module_line, &m);
+	sys_modules(module_line, &m, dumper.maps, sizeof(dumper.maps));
 	prof_write_data(w, m.buf, min_zu(m.len, bytes - 1));
 	pages_unmap(m.buf, bytes);
 }
 
 static void
-write_tail(prof_writer_t *w) {
+write_tail(prof_writer_t *w, bool in_handler) {
 	prof_write_lit(w, "\nMAPPED_LIBRARIES:\n");
 	uint64_t before = prof_writer_total(w);
 	int err = sys_maps_copy(dumper.maps, sizeof(dumper.maps), maps_text, w);
-	if (err != 0 && prof_writer_total(w) == before) {
+	if (err != 0 && prof_writer_total(w) == before && !in_handler) {
 		write_modules(w, true);
 	}
-	write_modules(w, false);
+	if (!in_handler) {
+		write_modules(w, false);
+	}
 	uint64_t total = prof_writer_total(w);
 	prof_write_lit(w, "# end ");
 	prof_write_dec(w, total);
@@ -346,9 +375,10 @@ write_tail(prof_writer_t *w) {
 static void
 write_profile(prof_writer_t *w, const prof_dump_t *d) {
 	const prof_snap_t *snap = &dumper.snap;
+	/* What was kept belongs to another header rate. */
 	memset(&dumper.printed_counts, 0, sizeof(dumper.printed_counts));
-	dumper.printed_objs = 0;
-	dumper.printed_bytes = 0;
+	memcpy(dumper.printed_text, "0: 0", 5);
+	dumper.printed_len = 4;
 	prof_write_lit(w, "heap_v2/");
 	prof_write_dec(w, header_rate(snap));
 	prof_write_lit(w, "\n");
@@ -356,7 +386,7 @@ write_profile(prof_writer_t *w, const prof_dump_t *d) {
 	write_total(w, &snap->cur, &snap->accum);
 	write_threads(w, snap);
 	write_sites(w, snap);
-	write_tail(w);
+	write_tail(w, d->in_handler);
 }
 
 /* ---------------------------------------------------------------- copying */
@@ -366,18 +396,15 @@ static int
 dump_copy(void) {
 	struct tls_s *t = tls_get();
 	mutex_assert_owner(&dumper.mtx);
-	assert(dumper.writer.buf == NULL && dumper.snap.first == NULL);
+	assert(dumper.writer.buf == NULL && dumper.snap.first == NULL && dumper.file.fd == -1);
 	gate_enter(t);
-	dumper.file.fd = -1;
 	int err = prof_writer_init(&dumper.writer, &dumper.file);
 	if (err == 0) {
 		prof_figures_read(&dumper.figures);
 		err = prof_snap_take(&dumper.snap);
 	}
 	if (err != 0) {
-		/* Nothing was opened: the writer must not try to write. */
-		dumper.file.err = err;
-		prof_writer_end(&dumper.writer);
+		prof_writer_forget(&dumper.writer);
 	}
 	gate_exit(t);
 	return err;
@@ -390,7 +417,7 @@ dump_drop(void) {
 	assert(dumper.file.fd == -1);
 	gate_enter(t);
 	prof_snap_drop(&dumper.snap);
-	prof_writer_end(&dumper.writer);
+	prof_writer_forget(&dumper.writer);
 	gate_exit(t);
 }
 
@@ -424,18 +451,27 @@ path_remember(char *to, const char *path) {
 }
 
 static void
-outcome_bad(const prof_dump_t *d, int err, bool was_open) {
+outcome_print(int err, bool was_open) {
 	char name[16];
-	const char *reason = prof_errno_name(err, name);
+	malloc_printf(was_open ? "<jemalloc>: failed to write \"%.*s\": %s, %llu bytes written\n"
+	    : "<jemalloc>: failed to open \"%.*s\": %s\n", 900, dumper.file.path, prof_errno_name(err, name),
+	    (unsigned long long)dumper.file.written);
+}
+
+static void
+outcome_bad(const prof_dump_t *d, int err, bool was_open) {
 	atomic_fetch_add_u64(&dumper.nerrors, 1, MO_RELAXED);
 	if (!is_automatic(d)) {
+		/* Nobody else hears of a session that ended by its time. */
+		if (d->kind == prof_kind_session && !d->is_silent) {
+			outcome_print(err, was_open);
+		}
 		return;
 	}
 	/* One line for a row of failures, and one at the end. */
-	if ((dumper.fails++ == 0 || d->kind == prof_kind_final) && !d->is_silent) {
-		malloc_printf(was_open ? "<jemalloc>: failed to write \"%.*s\": %s, %llu bytes written\n"
-		    : "<jemalloc>: failed to open \"%.*s\": %s\n", 900, dumper.file.path, reason,
-		    (unsigned long long)dumper.file.written);
+	if ((dumper.fails++ == 0 || d->kind == prof_kind_final) && !d->is_silent
+	    && !d->in_handler) {
+		outcome_print(err, was_open);
 	}
 	if (prof_abort) {
 		abort();
@@ -496,15 +532,20 @@ print_leak(prof_dump_t *d, const prof_snap_t *snap) {
 
 /* ---------------------------------------------------------------- the dump */
 
-static int
-dump_write(prof_dump_t *d) {
-	prof_name_t name = {
+static prof_name_t
+dump_name(const prof_dump_t *d) {
+	bool is_numbered = d->path == NULL && d->sink == NULL && d->kind != prof_kind_final;
+	return (prof_name_t){
 		.kind = d->kind,
-		.kseq = d->path != NULL || d->sink != NULL || d->kind == prof_kind_final ? 0
-		    : prof_sys_kseq_next(d->kind),
+		.kseq = is_numbered ? prof_sys_kseq_next(d->kind) : 0,
 		.begin_ns = d->begin_ns != 0 ? d->begin_ns : dumper.now_ns,
 		.end_ns = d->begin_ns != 0 ? dumper.now_ns : 0,
 	};
+}
+
+static int
+dump_write(prof_dump_t *d) {
+	prof_name_t name = dump_name(d);
 	bool was_open = (d->sink != NULL ? prof_file_open_sink(&dumper.file, d->sink)
 	    : prof_file_open(&dumper.file, d->path, &name)) == 0;
 	if (was_open) {
@@ -516,6 +557,19 @@ dump_write(prof_dump_t *d) {
 	return err;
 }
 
+/* There was no memory for the copy: tells what would have been written. */
+static void
+dump_gave_up(const prof_dump_t *d, int err) {
+	if (d->path != NULL || d->sink != NULL) {
+		text_copy(dumper.file.path, sizeof(dumper.file.path), d->path != NULL ? d->path : "-");
+	} else {
+		prof_name_t name = dump_name(d);
+		prof_dump_filename(dumper.file.path, sizeof(dumper.file.path), &name);
+	}
+	dumper.file.written = 0;
+	outcome(d, err, false);
+}
+
 static int
 dump_locked(prof_dump_t *d) {
 	mutex_assert_owner(&dumper.mtx);
@@ -523,23 +577,23 @@ dump_locked(prof_dump_t *d) {
 	dumper.now_ns = nstime_realtime_ns();
 	if (is_automatic(d) && d->kind != prof_kind_final && dumper.retry_ns != 0
 	    && nstime_monotonic_ns() < dumper.retry_ns) {
-		dumper.suppressed++;
+		prof_keep_suppress();
 		return EAGAIN;
 	}
 	int err = dump_copy();
 	if (err != 0) {
-		text_copy(dumper.file.path, sizeof(dumper.file.path),
-		    d->path != NULL ? d->path : prof_kind_name(d->kind));
-		dumper.file.written = 0;
-		outcome(d, err, false);
-		return err;
+		dump_gave_up(d, err);
+	} else {
+		err = dump_write(d);
+		if (d->wants_leak) {
+			print_leak(d, &dumper.snap);
+		}
+		dump_drop();
 	}
-	err = dump_write(d);
-	if (d->wants_leak) {
-		print_leak(d, &dumper.snap);
+	/* As upstream's: also of a dump that failed. */
+	if (!d->in_handler) {
+		prof_hook_dump(dumper.file.path);
 	}
-	dump_drop();
-	prof_hook_dump(dumper.file.path);
 	return err;
 }
 
@@ -549,6 +603,10 @@ prof_dump(prof_dump_t *d) {
 	struct tls_s *t = tls_get();
 	if (mutex_is_owner(&dumper.mtx)) {
 		return EBUSY; /* from the dump hook */
+	}
+	uint32_t exit_tid = atomic_load_u32(&dumper.exit_tid, MO_RELAXED);
+	if (unlikely(exit_tid != 0 && exit_tid != (uint32_t)os_tid())) {
+		return EBUSY;
 	}
 	uint32_t depth = gate_leave_all(t);
 	t->inside++;
@@ -613,14 +671,28 @@ prof_dump_mutex_reset(void) {
 	mutex_prof_reset(&dumper.mtx);
 }
 
-/* Another thread may have been in the middle of a dump: what it had copied is lost memory. */
+/*
+ * Another thread may have been in the middle of a dump, with its copy made and its file open: both
+ * are of no use here.  Its temporary file is the parent's.
+ */
 void
 prof_dump_postfork_child(void) {
 	if (!mutex_is_owner(&dumper.mtx)) {
-		memset(&dumper.snap, 0, sizeof(dumper.snap));
-		memset(&dumper.writer, 0, sizeof(dumper.writer));
+		prof_file_forget(&dumper.file);
+		prof_snap_forget(&dumper.snap);
+		prof_writer_forget(&dumper.writer);
 	}
 	mutex_renew_in_child(&dumper.mtx, "prof_dump", WITNESS_RANK_PROF_DUMP);
 	dumper.fails = 0;
 	dumper.retry_ns = 0;
+	atomic_store_u32(&dumper.exit_tid, 0, MO_RELAXED);
+}
+
+/* Exit waits for nobody: a profile that another thread is writing just now is given up, and none begun. */
+__attribute__((destructor)) static void
+dump_at_exit(void) {
+	atomic_store_u32(&dumper.exit_tid, (uint32_t)os_tid(), MO_SEQ_CST);
+	if (!mutex_is_owner(&dumper.mtx)) {
+		prof_file_abandon(&dumper.file);
+	}
 }

@@ -18,6 +18,7 @@ typedef struct {
 	prof_sink_t *sink;       /* not to a file but there; NULL: to a file */
 	bool may_wait;           /* for another dump to end */
 	bool is_silent;          /* no message about a failure: the caller gets the errno */
+	bool in_handler;         /* of a signal: neither the loader nor the program is called */
 	const char *metric;      /* what set it off, NULL: nothing to tell */
 	uint64_t metric_value;
 	uint64_t begin_ns;       /* of the session that ends; 0: now */

@@ -1,31 +1,9 @@
 /* The arenas' own counters; no state. */
 #include "prof_figures.h"
 
-#include "arena/arena_stats.h"
 #include "arena/arenas.h"
 #include "arena/inspect.h"
-#include "meta/freepool.h"
 #include "os/pages.h"
-
-void
-prof_figures_read(prof_figures_t *to) {
-	memset(to, 0, sizeof(*to));
-	arena_stats_t *st = meta_alloc(sizeof(*st));
-	if (st == NULL) {
-		return;
-	}
-	for (unsigned i = 0; i < arenas_narenas_total(); i++) {
-		arena_t *a = arenas_get(i);
-		if (a != NULL) {
-			arena_stats_merge(a, st);
-		}
-	}
-	to->allocated = st->small.allocated + st->large.allocated;
-	to->active = st->pactive << LG_PAGE;
-	to->resident = st->resident;
-	to->retained = st->retained;
-	meta_free(st, sizeof(*st));
-}
 
 /* Counts change under the bins' locks; a word read without is that of a moment ago. */
 static uint64_t
@@ -42,8 +20,23 @@ arena_allocated(arena_t *a) {
 }
 
 static uint64_t
+arena_cached(arena_t *a) {
+	return arena_cached_bytes(a);
+}
+
+static uint64_t
 arena_active(arena_t *a) {
 	return (uint64_t)atomic_load_zu(&a->pac.nactive, MO_RELAXED) << LG_PAGE;
+}
+
+static uint64_t
+arena_retained(arena_t *a) {
+	return (uint64_t)ecache_npages(&a->pac.retained) << LG_PAGE;
+}
+
+static uint64_t
+arena_in_memory(arena_t *a) {
+	return arena_resident(a);
 }
 
 /* Over all arenas and the hidden ones of their sampled objects. */
@@ -59,12 +52,28 @@ sum_over_arenas(uint64_t (*read)(arena_t *a)) {
 	return sum;
 }
 
+/* Caches change meanwhile: what is wrong then is one filling or flushing per running thread. */
 uint64_t
-prof_figures_allocated(void) {
-	return sum_over_arenas(arena_allocated);
+prof_figures_live(void) {
+	uint64_t allocated = sum_over_arenas(arena_allocated);
+	uint64_t cached = sum_over_arenas(arena_cached);
+	return allocated < cached ? 0 : allocated - cached;
 }
 
 uint64_t
 prof_figures_active(void) {
 	return sum_over_arenas(arena_active);
+}
+
+uint64_t
+prof_figures_resident(void) {
+	return sum_over_arenas(arena_in_memory);
+}
+
+void
+prof_figures_read(prof_figures_t *to) {
+	to->allocated = sum_over_arenas(arena_allocated);
+	to->active = prof_figures_active();
+	to->resident = prof_figures_resident();
+	to->retained = sum_over_arenas(arena_retained);
 }

@@ -63,13 +63,14 @@ prof_sample_free_hook_set(prof_sample_free_hook_t hook) {
 }
 
 /* A function of the program may wait for something: it runs outside the fork gate. */
+bool
+prof_hook_has_backtrace(void) {
+	return prof_backtrace_hook_get() != backtrace_default;
+}
+
 void
 prof_hook_backtrace(void **vec, unsigned *len, unsigned max) {
 	prof_backtrace_hook_t hook = prof_backtrace_hook_get();
-	if (likely(hook == backtrace_default)) {
-		backtrace_default(vec, len, max);
-		return;
-	}
 	struct tls_s *t = tls_get();
 	uint32_t depth = gate_leave_all(t);
 	t->inside++;

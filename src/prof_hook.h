@@ -23,6 +23,8 @@ void prof_sample_hook_set(prof_sample_hook_t hook);
 prof_sample_free_hook_t prof_sample_free_hook_get(void);
 void prof_sample_free_hook_set(prof_sample_free_hook_t hook);
 
+/* Whether the program has a function of its own for that. */
+bool prof_hook_has_backtrace(void);
 void prof_hook_backtrace(void **vec, unsigned *len, unsigned max);
 void prof_hook_dump(const char *filename);
 

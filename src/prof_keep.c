@@ -4,6 +4,8 @@
  */
 #include "prof_keep.h"
 
+#include <sys/stat.h>
+
 #include "meta/freepool.h"
 #include "os/gate.h"
 #include "os/mutex.h"
@@ -164,24 +166,45 @@ kept_room_locked(void) {
 	return true;
 }
 
-static void
-kept_add(const char *path, uint64_t bytes, uint64_t live) {
-	size_t size = strlen(path) + 1;
-	/* A relative name may mean another file later. */
-	char *copy = path[0] == '/' ? meta_alloc(size) : NULL;
-	if (copy == NULL) {
-		return; /* it stays on disk, uncounted */
+/* Which file has the name now; outside the gate. */
+static bool
+file_is_there(const char *path, prof_file_id_t *id) {
+	struct stat st;
+	int saved = errno;
+	bool is_there = lstat(path, &st) == 0;
+	errno = saved;
+	if (is_there) {
+		*id = (prof_file_id_t){st.st_dev, st.st_ino, st.st_mtim};
 	}
-	memcpy(copy, path, size);
+	return is_there;
+}
+
+static void
+file_remove(const prof_kept_t *f) {
+	prof_file_id_t now;
+	if (file_is_there(f->path, &now) && now.dev == f->id.dev && now.ino == f->id.ino
+	    && now.mtime.tv_sec == f->id.mtime.tv_sec && now.mtime.tv_nsec == f->id.mtime.tv_nsec) {
+		sys_unlink(f->path);
+	}
+}
+
+/* Without memory for it a file stays on disk, uncounted. */
+static void
+kept_add(const char *path, prof_kept_t f) {
+	f.path = meta_alloc(f.path_size);
+	if (f.path == NULL) {
+		return;
+	}
+	memcpy(f.path, path, f.path_size);
 	mutex_lock(&kept.mtx);
 	bool has_room = kept_room_locked();
 	if (has_room) {
-		kept.files[kept.n++] = (prof_kept_t){copy, size, bytes, live};
-		kept.bytes += bytes;
+		kept.files[kept.n++] = f;
+		kept.bytes += f.bytes;
 	}
 	mutex_unlock(&kept.mtx);
 	if (!has_room) {
-		meta_free(copy, size);
+		meta_free(f.path, f.path_size);
 	}
 }
 
@@ -213,12 +236,18 @@ kept_take(prof_kept_t *out) {
 void
 prof_keep_written(const char *path, uint64_t bytes, uint64_t live) {
 	struct tls_s *t = tls_get();
+	prof_kept_t f = {.path_size = strlen(path) + 1, .bytes = bytes, .live = live};
+	assert(!gate_is_entered(t));
+	/* A relative name may mean another file later. */
+	bool is_known = path[0] == '/' && file_is_there(path, &f.id);
 	gate_enter(t);
-	kept_add(path, bytes, live);
+	if (is_known) {
+		kept_add(path, f);
+	}
 	prof_kept_t victim;
 	while (kept_take(&victim)) {
 		uint32_t depth = gate_leave_all(t);
-		sys_unlink(victim.path);
+		file_remove(&victim);
 		gate_reenter(t, depth);
 		meta_free(victim.path, victim.path_size);
 	}

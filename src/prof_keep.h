@@ -3,11 +3,15 @@
  *
  * Between two profiles of one kind lies at least a gap; what comes sooner is counted as suppressed.
  * Of the files written, so many and so many bytes are kept: what is over that is removed, by a policy.
- * Only names that this process itself gave are ever removed.  Our own kinds (a, l, h, t) are always
- * held to this; the old automatic ones (i, u) only after somebody set one of the limits.
+ * Only files that this process itself wrote are ever removed: by name and inode.  Our own kinds
+ * (a, l, h, t) are always held to this; the old automatic ones (i, u) only after somebody set one of
+ * the limits.  A limit that is set lower counts from the next file on.
  */
 #ifndef PROF_KEEP_H
 #define PROF_KEEP_H
+
+#include <sys/types.h>
+#include <time.h>
 
 #include "prof_sys.h"
 
@@ -58,16 +62,32 @@ void prof_keep_postfork_child(void);
 
 /* ---------------------------------------------------------------- the policy, on plain values */
 
+/* How to know a file again: somebody may have put another one there. */
+typedef struct {
+	dev_t dev;
+	ino_t ino;
+	struct timespec mtime; /* inode numbers are used again */
+} prof_file_id_t;
+
 typedef struct {
 	char *path;
 	uint64_t path_size;
 	uint64_t bytes;
 	uint64_t live;   /* bytes in use when it was written */
+	prof_file_id_t id;
 } prof_kept_t;
 
+/*
+ * Of two threads the one that read the clock first may come last: a time before the last one is too
+ * soon, but for a clock that went back by more than any thread is late.
+ */
+#define PROF_KEEP_LATE_NS (UINT64_C(60) * 1000000000)
 static inline bool
 prof_keep_gap_is_over(uint64_t last_ns, uint64_t now_ns, uint64_t gap_ns) {
-	return last_ns == 0 || now_ns < last_ns || now_ns - last_ns >= gap_ns;
+	if (now_ns < last_ns) {
+		return last_ns - now_ns >= PROF_KEEP_LATE_NS;
+	}
+	return last_ns == 0 || now_ns - last_ns >= gap_ns;
 }
 
 /* Which of files[0..n), oldest first, is to go next. n > 0. */

@@ -42,7 +42,7 @@ typedef struct log_chunk_s {
 cassert(log_stopped == 0 && sizeof(log_chunk_t) + CHUNK_RECS * sizeof(log_rec_t) <= CHUNK_BYTES);
 cassert(CHUNK_BYTES % PAGE_MAX == 0);
 
-static struct {
+static LARGE_BSS struct {
 	mutex_t mtx;            /* records, state */
 	atomic_u32_t state;
 	log_chunk_t *first;
@@ -94,7 +94,7 @@ rec_new_locked(void) {
 void
 prof_log_free(prof_tdata_t *td, prof_cnt_t *c, uint64_t alloc_ns, size_t usize) {
 	prof_bt_t bt;
-	if (!prof_backtrace(td, &bt)) {
+	if (!prof_backtrace(td, &bt, NULL)) {
 		return;
 	}
 	prof_cnt_t *freed = prof_data_note(td, &bt);

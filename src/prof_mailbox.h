@@ -9,7 +9,9 @@
  * A writer fills a free slot: text, length, checksum, nonce, and stores `sequence` last.  The library
  * looks at `doorbell` at heartbeats, copies a slot out, checks it, carries it out, writes the answer with
  * the same nonce, and stores `answered` = sequence last.  Two writers that took the same slot see it by
- * the nonce: an answer with another nonce is not theirs; they try another slot.
+ * the nonce: an answer with another nonce is not theirs; they ask again in another slot, under the SAME nonce and a new
+ * sequence.  The library remembers what it answered to the last nonces and repeats that: so a request whose answer was
+ * overwritten, or whose text was seen under the sequence of another, is carried out once.  `status` is not remembered.
  * As soon as a request is copied out, the library writes `answer_nonce`: from then on the asker waits longer, and does
  * not take the request back (by sequence = 0).  `sequence` is a random number, never 0: a slot whose `answered` equals
  * it is done, and belongs to its asker until that one stores 0; if he never does, the next asker may take it.
@@ -20,12 +22,13 @@
  * A request is one line without a newline: `start k:v,k:v`, `stop [N]`, `dump [PATH]`, `dump-stream`, `status`,
  * `set k:v,...`, `rearm`.  Numbers in it are plain.  The answer of stop and dump is the path, of start the number of the
  * session, of status lines key=value; with error != 0 it is one sentence.  EBADMSG: torn or malformed as a message (ask
- * again); the other errors are those of the table of requests and states.  dump-stream is answered when the stream is
- * complete, or at once if it fails.
+ * again); the other errors are those of the table of requests and states.  dump-stream is answered when the reader has
+ * taken the complete stream, or at once if it fails.
  * An asker that leaves in the middle of a stream stores sequence = 0, if it can; one that was killed just takes no more.
  *
- * In the control directory the line is PID.cmd, optionally preceded by `nonce=<hex> `.  PID.status begins with the line
- * `nonce=<hex> error=<errno>` (nonce 0 if none was given); the rest is the answer.
+ * In the control directory the line is PID.cmd, optionally preceded by `nonce=<hex> `; the library takes it by renaming
+ * it to PID.taken, which goes away.  PID.status begins with the line `nonce=<hex> error=<errno>` (nonce 0 if none was
+ * given); the rest is the answer.
  */
 #ifndef PROF_MAILBOX_H
 #define PROF_MAILBOX_H
@@ -48,7 +51,7 @@ enum { prof_mailbox_idle, prof_mailbox_active, prof_mailbox_stopping, prof_mailb
 /* Body of the note. */
 typedef struct prof_note_s {
 	uint32_t version;
-	uint32_t bytes;
+	uint32_t bytes;      /* 0: built without the profiler */
 	int64_t distance;    /* address of the block minus address of this field */
 } prof_note_t;
 
@@ -57,7 +60,7 @@ typedef struct prof_slot_s {
 	uint64_t sequence;
 	uint64_t nonce;
 	uint32_t length;
-	uint32_t checksum;   /* prof_mailbox_sum of the text */
+	uint32_t checksum;   /* prof_mailbox_sum of the three above and the text */
 	char text[PROF_MAILBOX_TEXT];
 	/* Written by the library; answered last. */
 	uint64_t answered;
@@ -94,10 +97,17 @@ typedef struct prof_mailbox_s {
 	prof_stream_t stream;
 } prof_mailbox_t;
 
-/* FNV-1a, 32 bits: against torn writes, not against forgery (who can write here can do anything). */
+/*
+ * FNV-1a, 32 bits: against torn writes, not against forgery (who can write here can do anything).  Over the words too:
+ * a sequence does not make a request of the text that another asker has put, or that lies there from before.
+ */
 static inline uint32_t
-prof_mailbox_sum(const char *text, uint32_t length) {
+prof_mailbox_sum(uint64_t sequence, uint64_t nonce, const char *text, uint32_t length) {
 	uint32_t sum = 2166136261u;
+	for (unsigned shift = 0; shift < 64; shift += 8) {
+		sum = (sum ^ (uint32_t)(sequence >> shift & 255)) * 16777619u;
+		sum = (sum ^ (uint32_t)(nonce >> shift & 255)) * 16777619u;
+	}
 	for (uint32_t i = 0; i < length; i++) {
 		sum = (sum ^ (unsigned char)text[i]) * 16777619u;
 	}

@@ -53,6 +53,13 @@ prof_recent_is_on(void) {
 	return atomic_load_u64(&recent.max, MO_RELAXED) != 0;
 }
 
+/* Under mtx; who frees the object looks without it whether there is an entry at all. */
+static void
+rec_link(sample_rec_t *rec, recent_t *r) {
+	mutex_assert_owner(&recent.mtx);
+	__atomic_store_n(&rec->link[0], r, MO_RELAXED);
+}
+
 /* Under mtx. */
 static void
 recent_check(const recent_t *r) {
@@ -81,7 +88,7 @@ recent_trim_locked(void) {
 		ql_remove(&r->link);
 		recent.n--;
 		if (r->rec != NULL) {
-			r->rec->link[0] = NULL;
+			rec_link(r->rec, NULL);
 		}
 		prof_data_unpin(r->alloc);
 		if (r->freed != NULL) {
@@ -121,7 +128,7 @@ prof_recent_alloc(sample_rec_t *rec, prof_cnt_t *c, size_t usize) {
 	assert(rec->link[0] == NULL && rec->tctx == c);
 	if (prof_recent_is_on()) {
 		prof_data_pin(c);
-		rec->link[0] = r;
+		rec_link(rec, r);
 		ql_push_tail(&recent.list, &r->link);
 		recent.n++;
 		r = NULL;
@@ -135,7 +142,7 @@ void
 prof_recent_free(prof_tdata_t *td, sample_rec_t *rec) {
 	prof_bt_t bt;
 	prof_cnt_t *freed = NULL;
-	if (td != NULL && prof_backtrace(td, &bt)) {
+	if (td != NULL && prof_backtrace(td, &bt, NULL)) {
 		freed = prof_data_note(td, &bt);
 		prof_backtrace_done(td);
 	}
@@ -146,7 +153,7 @@ prof_recent_free(prof_tdata_t *td, sample_rec_t *rec) {
 		r->rec = NULL;
 		r->freed = freed;
 		r->free_ns = prof_log_clock();
-		rec->link[0] = NULL;
+		rec_link(rec, NULL);
 		freed = NULL;
 	}
 	mutex_unlock(&recent.mtx);

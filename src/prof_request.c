@@ -18,7 +18,7 @@
 
 typedef int verb_t(const char *args, const prof_asker_t *asker, prof_answer_t *a);
 
-static struct {
+static LARGE_BSS struct {
 	char dir[PROF_PREFIX_MAX + 1]; /* of confined askers, with the last slash */
 	char text[PROF_TEXT_SIZE];
 } request;

@@ -67,12 +67,8 @@ prof_sample_switch(bool on) {
 	gate_exit(tls_get());
 }
 
-uint64_t
-prof_weight(size_t usize, uint64_t rate) {
-	assert(usize > 0 && rate > 0);
-	if (rate == 1) {
-		return PROF_WEIGHT_ONE;
-	}
+static uint64_t
+weight_compute(size_t usize, uint64_t rate) {
 	double p = expm1_neg((double)usize / (double)rate);
 	double w = 1.0 / p;
 	if (!(w < (double)WEIGHT_MAX)) {
@@ -83,12 +79,58 @@ prof_weight(size_t usize, uint64_t rate) {
 	return weight < PROF_WEIGHT_ONE ? PROF_WEIGHT_ONE : weight;
 }
 
+/*
+ * The weights of sizes seen lately.  The keys mix size and rate with the weight: words of two writers
+ * do not fit together.
+ */
+static LARGE_BSS struct {
+	atomic_u64_t weight;
+	atomic_u64_t size_key;
+	atomic_u64_t rate_key;
+} weights[64];
+
+uint64_t
+prof_weight(size_t usize, uint64_t rate) {
+	assert(usize > 0 && rate > 0);
+	if (rate == 1) {
+		return PROF_WEIGHT_ONE;
+	}
+	size_t i = (size_t)(((uint64_t)usize * UINT64_C(0x9e3779b97f4a7c15)) >> 58);
+	uint64_t weight = atomic_load_u64(&weights[i].weight, MO_RELAXED);
+	uint64_t salt = weight * UINT64_C(0xd6e8feb86659fd93);
+	if (likely(weight != 0 && atomic_load_u64(&weights[i].size_key, MO_RELAXED) == (usize ^ salt)
+	        && atomic_load_u64(&weights[i].rate_key, MO_RELAXED) == (rate ^ salt))) {
+		assert(weight == weight_compute(usize, rate));
+		return weight;
+	}
+	weight = weight_compute(usize, rate);
+	salt = weight * UINT64_C(0xd6e8feb86659fd93);
+	atomic_store_u64(&weights[i].weight, weight, MO_RELAXED);
+	atomic_store_u64(&weights[i].size_key, usize ^ salt, MO_RELAXED);
+	atomic_store_u64(&weights[i].rate_key, rate ^ salt, MO_RELAXED);
+	return weight;
+}
+
+/* threshold: from which fraction on it is rounded up. */
 static uint64_t
-round_clamped(double x) {
-	if (!(x > 0.5)) {
+round_clamped(double x, double threshold) {
+	if (!(x >= 1)) {
 		return 1; /* something was sampled here: it must not vanish */
 	}
-	return x < 18446744073709549568.0 ? (uint64_t)(x + 0.5) : UINT64_MAX;
+	if (x >= 18446744073709549568.0) {
+		return UINT64_MAX;
+	}
+	uint64_t whole = (uint64_t)x;
+	return whole + (x - (double)whole >= threshold ? 1 : 0);
+}
+
+/* Anything in [NEARLY_WHOLE, 1 - NEARLY_WHOLE), by chance, but the same for the same counts. */
+#define NEARLY_WHOLE (1.0 / 1024)
+
+static double
+round_threshold(const prof_counts_t *c) {
+	uint64_t state = c->est ^ hash_mix64(c->c16);
+	return NEARLY_WHOLE + prng_double01(&state) * (1 - 2 * NEARLY_WHOLE);
 }
 
 void
@@ -108,6 +150,6 @@ prof_sample_printed(const prof_counts_t *c, uint64_t header_rate, bool is_raw, u
 	double count = (double)c->c16 / (double)PROF_WEIGHT_ONE;
 	double mean = (double)c->est / count;
 	double seen = expm1_neg(mean / (double)header_rate);
-	*objs = round_clamped(count * seen);
-	*bytes = round_clamped((double)c->est * seen);
+	*objs = round_clamped(count * seen, round_threshold(c));
+	*bytes = round_clamped((double)c->est * seen, 0.5);
 }

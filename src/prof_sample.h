@@ -36,7 +36,9 @@ prof_weighted_bytes(size_t usize, uint64_t weight) {
 
 /*
  * The pair of numbers to print under the header rate, so that the reader's rule gives the
- * estimates back; is_raw: the numbers as sampled.
+ * estimates back; is_raw: the numbers as sampled.  Where sizes are mixed the number of objects is no
+ * whole one, and always a little above what was sampled: it is rounded up as often as its fraction
+ * says, else sites of few samples would all be printed too small.  The same counts print the same.
  */
 void prof_sample_printed(const prof_counts_t *c, uint64_t header_rate, bool is_raw,
     uint64_t *objs, uint64_t *bytes);

@@ -3,6 +3,7 @@
 
 #include "os/gate.h"
 #include "os/nstime.h"
+#include "prof_backtrace.h"
 #include "prof_start.h"
 #include "prof_switch.h"
 #include "prof_dump.h"
@@ -17,7 +18,7 @@
 prof_fork_t opt_prof_fork = prof_fork_auto;
 const char *const prof_fork_names[] = {"auto", "inherit", "idle", NULL};
 
-static struct {
+static LARGE_BSS struct {
 	atomic_u64_t word;         /* number << STATE_BITS | state */
 	atomic_u64_t start_ns;     /* UTC */
 	atomic_u64_t deadline_ns;  /* monotonic; 0: none */
@@ -380,8 +381,11 @@ prof_session_start(const char *options, const char **why) {
 		return session_refuse(err != 0 ? err : EALREADY);
 	}
 	struct tls_s *t = tls_get();
-	gate_enter(t);
 	t->inside++;
+	uint32_t depth = gate_leave_all(t);
+	prof_backtrace_prepare(); /* else samples are lost while one thread does it */
+	gate_reenter(t, depth);
+	gate_enter(t);
 	err = session_begin(&o, id);
 	session_leave(err == 0 ? id : id - 1, err == 0 ? prof_session_active : prof_session_idle);
 	t->inside--;
@@ -409,17 +413,18 @@ stop_error(int err) {
 }
 
 static int
-session_dump(void) {
+session_dump(bool is_silent) {
 	if (prof_sys_prefix_is_empty()) {
 		return EFAULT;
 	}
-	prof_dump_t d = {.kind = prof_kind_session, .may_wait = true, .is_silent = true,
+	prof_dump_t d = {.kind = prof_kind_session, .may_wait = true, .is_silent = is_silent,
 	    .begin_ns = prof_session_start_ns()};
 	return stop_error(prof_dump(&d));
 }
 
-int
-prof_session_stop(uint64_t id) {
+/* is_silent: whoever asked is told of a profile that could not be written. */
+static int
+session_stop(uint64_t id, bool is_silent) {
 	uint64_t word = session_word();
 	uint64_t current = word >> STATE_BITS;
 	int err = prof_session_may_stop(word_state(word), current, id);
@@ -434,7 +439,7 @@ prof_session_stop(uint64_t id) {
 		return session_refuse(err != 0 ? err : EBUSY);
 	}
 	prof_trigger_changed();
-	err = session_dump();
+	err = session_dump(is_silent);
 	struct tls_s *t = tls_get();
 	gate_enter(t);
 	t->inside++;
@@ -444,6 +449,11 @@ prof_session_stop(uint64_t id) {
 	t->inside--;
 	gate_exit(t);
 	return err;
+}
+
+int
+prof_session_stop(uint64_t id) {
+	return session_stop(id, true);
 }
 
 /* ---------------------------------------------------------------- changes while it runs */
@@ -506,7 +516,7 @@ prof_session_tick(void) {
 		return deadline - now;
 	}
 	if (prof_session_state() == prof_session_active) {
-		prof_session_stop(prof_session_id());
+		session_stop(prof_session_id(), false);
 	}
 	return UINT64_MAX;
 }

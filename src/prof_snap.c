@@ -1,6 +1,7 @@
 /* Chunks of a mebibyte, aligned to that, filled from the front. */
 #include "prof_snap.h"
 
+#include "os/gate.h"
 #include "os/pages.h"
 #include "prof_data.h"
 #include "util/assert.h"
@@ -202,15 +203,31 @@ threads_list(prof_snap_t *snap) {
 	return 0;
 }
 
+/* All sites: long where there are many, and a fork must not wait for that. */
+static int
+sites_copy(prof_snap_t *snap) {
+	struct tls_s *t = tls_get();
+	int err = 0;
+	assert(t->gate_depth == 1);
+	for (const prof_link_t *link = (const prof_link_t *)prof_data_sites();
+	    link != NULL && err == 0; link = link->next) {
+		err = site_copy(snap, container_of(link, const prof_site_t, link));
+		if (unlikely(atomic_load_u32(&gate_closed, MO_RELAXED) != 0)) {
+			gate_exit(t);
+			gate_enter(t);
+		}
+	}
+	return err;
+}
+
 int
 prof_snap_take(prof_snap_t *snap) {
 	memset(snap, 0, sizeof(*snap));
 	snap->item_bytes = sizeof(prof_item_t) + (opt_prof_accum ? sizeof(prof_counts_t) : 0);
 	prof_data_pass_begin();
 	int err = threads_list(snap);
-	for (const prof_link_t *link = (const prof_link_t *)prof_data_sites();
-	    link != NULL && err == 0; link = link->next) {
-		err = site_copy(snap, container_of(link, const prof_site_t, link));
+	if (err == 0) {
+		err = sites_copy(snap);
 	}
 	if (err != 0) {
 		prof_snap_drop(snap);
@@ -223,14 +240,27 @@ prof_snap_take(prof_snap_t *snap) {
 void
 prof_snap_drop(prof_snap_t *snap) {
 	prof_data_pass_end();
+	prof_snap_forget(snap);
+}
+
+/* Where the system does not take the mapping back, it gets at least the memory. */
+static void
+map_drop(void *map, size_t bytes) {
+	if (pages_unmap(map, bytes) != 0) {
+		pages_purge_forced(map, bytes);
+	}
+}
+
+void
+prof_snap_forget(prof_snap_t *snap) {
 	prof_chunk_t *c = snap->first;
 	while (c != NULL) {
 		prof_chunk_t *next = c->next;
-		pages_unmap(c, CHUNK_BYTES);
+		map_drop(c, CHUNK_BYTES);
 		c = next;
 	}
 	if (snap->threads != NULL) {
-		pages_unmap(snap->threads, snap->threads_bytes);
+		map_drop(snap->threads, snap->threads_bytes);
 	}
 	memset(snap, 0, sizeof(*snap));
 }

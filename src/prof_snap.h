@@ -39,10 +39,15 @@ typedef struct {
 	size_t threads_bytes;
 } prof_snap_t;
 
-/* Begins the pass and copies; ENOMEM (then no pass is open). */
+/*
+ * Begins the pass and copies; ENOMEM (then no pass is open).  Inside the gate, one deep; lets a fork go
+ * ahead in between: the pass is made new in the child.
+ */
 int prof_snap_take(prof_snap_t *snap);
 /* Gives the memory back and ends the pass. */
 void prof_snap_drop(prof_snap_t *snap);
+/* The memory alone: for a forked child, where nobody holds the pass. */
+void prof_snap_forget(prof_snap_t *snap);
 
 /* Items in order: NULL begins; NULL at the end. */
 const prof_item_t *prof_snap_next(const prof_snap_t *snap, const prof_item_t *item);

@@ -12,7 +12,7 @@ typedef struct {
 	atomic_u64_t count;
 } class_stats_t;
 
-static struct {
+static LARGE_BSS struct {
 	class_stats_t live[SC_NSIZES];
 	class_stats_t accum[SC_NSIZES];
 } stats;

@@ -159,10 +159,11 @@ prof_reset(size_t lg_sample) {
 	if (!prof_is_booted()) {
 		return ENOENT;
 	}
-	prof_data_reset();
 	if (lg_sample != SIZE_MAX) {
 		prof_sample_rate_set(UINT64_C(1) << min_zu(lg_sample, 63));
 	}
+	/* Last, so that hardly a sample of the old rate begins the new books. */
+	prof_data_reset();
 	return 0;
 }
 

@@ -28,7 +28,7 @@
 /* Names that exist already are passed over this often. */
 #define NAME_TRIES 100000
 
-static struct {
+static LARGE_BSS struct {
 	mutex_t mtx;
 	char prefix[PROF_PREFIX_MAX + 1];
 	atomic_u64_t seq;
@@ -243,6 +243,13 @@ signals_restore(prof_file_t *f) {
 
 /* ---------------------------------------------------------------- files */
 
+/* What becomes of the temporary file is the business of the process that has made it. */
+static void
+temp_note(prof_file_t *f, bool has_temp) {
+	f->temp_pid = sys_pid();
+	__atomic_store_n(&f->has_temp, has_temp, MO_RELEASE);
+}
+
 static int
 temp_open(prof_file_t *f) {
 	int fd = -EEXIST;
@@ -258,7 +265,7 @@ temp_open(prof_file_t *f) {
 		return -fd;
 	}
 	f->fd = fd;
-	f->has_temp = true;
+	temp_note(f, true);
 	/* The mode is what was asked for, whatever the umask says. */
 	sys_fchmod(fd, opt_prof_dump_mode);
 	return 0;
@@ -267,7 +274,8 @@ temp_open(prof_file_t *f) {
 static int
 in_place_open(prof_file_t *f, int flags) {
 	assert(f->fd == -1 && f->is_explicit);
-	int fd = sys_open(f->path, O_WRONLY | O_NOCTTY | flags, opt_prof_dump_mode);
+	/* Never waiting: what was a file a moment ago may be a pipe now. */
+	int fd = sys_open(f->path, O_WRONLY | O_NOCTTY | O_NONBLOCK | flags, opt_prof_dump_mode);
 	if (fd < 0) {
 		return -fd;
 	}
@@ -282,13 +290,15 @@ is_descriptor_path(const char *path) {
 	    || strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/stderr") == 0;
 }
 
+/*
+ * In place only where no file can be made beside the older one: any other failure (a full disk) would
+ * come again, after the older text was gone.
+ */
 static int
 regular_open(prof_file_t *f, bool exists) {
 	int err = temp_open(f);
-	if (err != 0 && exists) {
-		err = in_place_open(f, O_NOFOLLOW | O_TRUNC);
-	}
-	return err;
+	bool refused = err == EACCES || err == EPERM || err == EROFS || err == ENOENT;
+	return refused && exists ? in_place_open(f, O_NOFOLLOW | O_TRUNC) : err;
 }
 
 /* An explicit path: by what stands there now. */
@@ -300,7 +310,7 @@ explicit_open(prof_file_t *f) {
 	errno = saved;
 	if (is_descriptor_path(f->path)) {
 		f->may_block = true;
-		return in_place_open(f, O_NONBLOCK);
+		return in_place_open(f, O_TRUNC);
 	}
 	if (err == ENOENT) {
 		return regular_open(f, false);
@@ -317,7 +327,7 @@ explicit_open(prof_file_t *f) {
 		return EISDIR;
 	default:
 		f->may_block = true;
-		return in_place_open(f, O_NOFOLLOW | O_NONBLOCK);
+		return in_place_open(f, O_NOFOLLOW);
 	}
 }
 
@@ -336,7 +346,7 @@ static void
 file_init(prof_file_t *f) {
 	f->fd = -1;
 	f->err = 0;
-	f->has_temp = false;
+	temp_note(f, false);
 	f->may_block = false;
 	f->written = 0;
 	f->sink = NULL;
@@ -393,14 +403,14 @@ prof_file_write(prof_file_t *f, const void *data, size_t len) {
 	assert(len == 0 || f->err != 0 || f->fd >= 0);
 	while (len > 0 && f->err == 0) {
 		ssize_t n = sys_write(f->fd, at, len);
-		if (n >= 0) {
+		if (n > 0) {
 			at += n;
 			len -= (size_t)n;
 			f->written += (size_t)n;
 		} else if (n == -EAGAIN && f->may_block) {
 			f->err = pipe_wait(f->fd);
 		} else {
-			f->err = (int)-n;
+			f->err = n == 0 ? EIO : (int)-n;
 		}
 	}
 }
@@ -424,6 +434,30 @@ move_to_free_name(prof_file_t *f) {
 	return EEXIST;
 }
 
+/*
+ * The number is forgotten before the descriptor goes: a child forked in between must not close what
+ * another thread opened under the same number.
+ */
+static int
+file_shut(prof_file_t *f) {
+	int fd = f->fd;
+	__atomic_store_n(&f->fd, -1, MO_SEQ_CST);
+	return fd < 0 ? 0 : sys_close(fd);
+}
+
+void
+prof_file_forget(prof_file_t *f) {
+	file_shut(f);
+	temp_note(f, false);
+}
+
+void
+prof_file_abandon(prof_file_t *f) {
+	if (__atomic_load_n(&f->has_temp, MO_ACQUIRE) && f->temp_pid == sys_pid()) {
+		sys_unlink(f->temp);
+	}
+}
+
 /* The rename was refused (a mount point, a sticky directory): the text goes into the file itself. */
 static int
 copy_in_place(prof_file_t *f) {
@@ -438,11 +472,8 @@ copy_in_place(prof_file_t *f) {
 		n = sys_read(in, buf, sizeof(buf));
 		err = n < 0 ? (int)-n : sys_write_all(f->fd, buf, (size_t)n, NULL);
 	}
-	if (f->fd >= 0) {
-		int close_err = sys_close(f->fd);
-		err = err != 0 ? err : close_err;
-		f->fd = -1;
-	}
+	int close_err = file_shut(f);
+	err = err != 0 ? err : close_err;
 	sys_close(in);
 	sys_unlink(f->temp);
 	return err;
@@ -460,17 +491,15 @@ file_move(prof_file_t *f) {
 
 int
 prof_file_close(prof_file_t *f) {
-	if (f->fd >= 0) {
-		int err = sys_close(f->fd);
-		f->fd = -1;
-		f->err = f->err != 0 ? f->err : err;
-	}
+	int err = file_shut(f);
+	f->err = f->err != 0 ? f->err : err;
 	if (f->has_temp && f->err == 0) {
 		f->err = file_move(f);
 	}
 	if (f->has_temp && f->err != 0) {
 		sys_unlink(f->temp);
 	}
+	temp_note(f, false);
 	assert(f->fd == -1);
 	signals_restore(f);
 	return f->err;

@@ -61,6 +61,7 @@ typedef struct {
 	int err;            /* first error; nothing is written after it */
 	bool is_explicit;   /* path was given: an older file of that name is replaced */
 	bool has_temp;
+	int temp_pid;       /* of the process that made it */
 	bool may_block;     /* a pipe or such: wait for it a bounded time */
 	prof_sink_t *sink;  /* instead of fd */
 	uint64_t written;
@@ -80,6 +81,11 @@ int prof_file_open_sink(prof_file_t *f, prof_sink_t *sink);
 void prof_file_write(prof_file_t *f, const void *data, size_t len);
 /* Gives the file its name, or removes it if anything failed: 0 or the first errno. */
 int prof_file_close(prof_file_t *f);
+
+/* In a forked child: the copy of a descriptor that another thread of the parent had open. */
+void prof_file_forget(prof_file_t *f);
+/* The process exits while another thread writes: its temporary file does not stay behind. */
+void prof_file_abandon(prof_file_t *f);
 
 /* "ENOSPC"; a number for what has no name here. */
 const char *prof_errno_name(int err, char buf[16]);

@@ -5,14 +5,6 @@
 #include "util/assert.h"
 #include "util/bits.h"
 
-#define PROF_BUCKETS_MIN 4
-
-typedef struct {
-	prof_link_t link;
-	size_t n; /* a power of two */
-	atomic_p_t slot[];
-} prof_buckets_t;
-
 cassert(PROF_TABLE_SHARDS == 1 << 8); /* the upper 8 bits of a hash choose the shard */
 cassert((PROF_BUCKETS_MIN & (PROF_BUCKETS_MIN - 1)) == 0);
 cassert(offsetof(prof_buckets_t, link) == 0 && sizeof(prof_shard_t) % CACHELINE == 0);
@@ -33,16 +25,18 @@ prof_table_init(prof_table_t *t, const char *name, prof_table_eq_t *is_equal,
 	t->is_equal = is_equal;
 	t->retire = retire;
 	for (size_t i = 0; i < PROF_TABLE_SHARDS; i++) {
-		mutex_init(&t->shards[i].mtx, name, WITNESS_RANK_PROF_SITES);
+		prof_shard_t *s = &t->shards[i];
+		assert(s->nnodes == 0 && s->first.buckets.link.bytes == 0);
+		mutex_init(&s->mtx, name, WITNESS_RANK_PROF_SITES);
+		s->first.buckets.n = PROF_BUCKETS_MIN;
+		atomic_store_p(&s->buckets, &s->first.buckets, MO_RELEASE);
 	}
 }
 
 prof_node_t *
 prof_table_find(const prof_table_t *t, uint64_t hash, const void *key) {
 	prof_buckets_t *b = atomic_load_p(&table_shard(t, hash)->buckets, MO_ACQUIRE);
-	if (b == NULL) {
-		return NULL;
-	}
+	assert(b != NULL);
 	prof_node_t *n = atomic_load_p(buckets_slot(b, hash), MO_ACQUIRE);
 	while (n != NULL && (n->hash != hash || !t->is_equal(n, key))) {
 		n = atomic_load_p(&n->next, MO_ACQUIRE);
@@ -102,39 +96,28 @@ shard_rehash_locked(prof_shard_t *s, prof_buckets_t *to) {
 	(void)moved;
 }
 
-/* Growing is a wish, except for the first array. */
-static int
+/* Growing is a wish. */
+static void
 shard_reserve_locked(prof_table_t *t, prof_shard_t *s) {
 	prof_buckets_t *old = atomic_load_p(&s->buckets, MO_RELAXED);
-	assert(old != NULL || s->nnodes == 0);
-	if (old != NULL && s->nnodes < 2 * old->n) {
-		return 0;
-	}
-	prof_buckets_t *b = buckets_new(old == NULL ? PROF_BUCKETS_MIN : 2 * old->n);
+	prof_buckets_t *b = s->nnodes < 2 * old->n ? NULL : buckets_new(2 * old->n);
 	if (b == NULL) {
-		return old == NULL ? ENOMEM : 0;
+		return;
 	}
-	if (old != NULL) {
-		shard_rehash_locked(s, b);
-	}
+	shard_rehash_locked(s, b);
 	atomic_store_p(&s->buckets, b, MO_RELEASE);
-	if (old != NULL) {
+	if (old != &s->first.buckets) {
 		t->retire(&old->link);
 	}
-	return 0;
 }
 
-int
+void
 prof_table_insert_locked(prof_table_t *t, prof_node_t *node) {
 	prof_shard_t *s = table_shard(t, node->hash);
 	mutex_assert_owner(&s->mtx);
-	int err = shard_reserve_locked(t, s);
-	if (err != 0) {
-		return err;
-	}
+	shard_reserve_locked(t, s);
 	bucket_push(atomic_load_p(&s->buckets, MO_RELAXED), node);
 	s->nnodes++;
-	return 0;
 }
 
 /* The removed node keeps its own next: a reader that stands on it finds the way on. */

@@ -13,11 +13,23 @@
 #include "prof_types.h"
 
 #define PROF_TABLE_SHARDS 256
+#define PROF_BUCKETS_MIN 4
+
+typedef struct {
+	prof_link_t link;
+	size_t n; /* a power of two */
+	atomic_p_t slot[];
+} prof_buckets_t;
 
 typedef struct {
 	mutex_t mtx;           /* PROF_SITES; held for one insertion or removal */
 	atomic_p_t buckets;    /* prof_buckets_t */
 	size_t nnodes;
+	/* The first array, so that a table of few nodes, whose hashes change with each prof.reset, takes no memory. */
+	union {
+		prof_buckets_t buckets;
+		char room[sizeof(prof_buckets_t) + PROF_BUCKETS_MIN * sizeof(atomic_p_t)];
+	} first;
 } ALIGNED(CACHELINE) prof_shard_t;
 
 typedef bool prof_table_eq_t(const prof_node_t *node, const void *key);
@@ -34,8 +46,8 @@ void prof_table_init(prof_table_t *t, const char *name, prof_table_eq_t *is_equa
 prof_node_t *prof_table_find(const prof_table_t *t, uint64_t hash, const void *key);
 mutex_t *prof_table_lock(prof_table_t *t, uint64_t hash);
 void prof_table_unlock(prof_table_t *t, uint64_t hash);
-/* Under the lock of node->hash; ENOMEM. */
-int prof_table_insert_locked(prof_table_t *t, prof_node_t *node);
+/* Under the lock of node->hash. */
+void prof_table_insert_locked(prof_table_t *t, prof_node_t *node);
 void prof_table_remove_locked(prof_table_t *t, prof_node_t *node);
 size_t prof_table_size(prof_table_t *t);
 void prof_table_mutex_read(prof_table_t *t, mutex_prof_data_t *out);

@@ -11,13 +11,9 @@
 cassert(OS_THREAD_NAME_SIZE <= PROF_THREAD_NAME_MAX);
 
 prof_tdata_t *
-prof_tdata(tsd_t *tsd) {
-	if (unlikely(tsd == NULL)) {
-		return NULL;
-	}
-	if (unlikely(tsd->prof == NULL)) {
-		tsd->prof = prof_data_tdata_new(prof_thread_active_init_get());
-	}
+prof_tdata_make(tsd_t *tsd) {
+	assert(tsd->prof == NULL);
+	tsd->prof = prof_data_tdata_new(prof_thread_active_init_get());
 	return tsd->prof;
 }
 

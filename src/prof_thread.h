@@ -7,8 +7,17 @@
 #include "prof_types.h"
 #include "thread/tsd.h"
 
+prof_tdata_t *prof_tdata_make(tsd_t *tsd);
+
 /* The record of a thread, made if need be; NULL: no memory, or a thread without tsd. */
-prof_tdata_t *prof_tdata(tsd_t *tsd);
+static inline prof_tdata_t *
+prof_tdata(tsd_t *tsd) {
+	if (unlikely(tsd == NULL)) {
+		return NULL;
+	}
+	return likely(tsd->prof != NULL) ? tsd->prof : prof_tdata_make(tsd);
+}
+
 /* Thread exit: the record stays as long as something it sampled lives. */
 void prof_thread_cleanup(tsd_t *tsd);
 

@@ -1,17 +1,19 @@
 /*
  * Thresholds and counters are atomic words; which thread fires is settled by compare-and-swap, so
- * nobody waits for anybody.  What came due while another profile was written stays pending, by kind,
+ * nobody waits for anybody; a short lock only for a change of the settings.  What came due while another profile was written stays pending, by kind,
  * and is tried again at the next heartbeat.
  */
 #include "prof_trigger.h"
 
 #include "os/gate.h"
+#include "os/mutex.h"
 #include "os/nstime.h"
 #include "prof_dump.h"
 #include "prof_figures.h"
 #include "prof_keep.h"
 #include "prof_switch.h"
 #include "thread/tcache.h"
+#include "thread/thread_event.h"
 #include "thread/tsd.h"
 #include "util/assert.h"
 
@@ -20,6 +22,8 @@
 /* Reading the true live bytes takes at most this part of the time; what was saved up may be spent at once. */
 #define READ_SHARE 50
 #define READ_CREDIT_MAX ((int64_t)NSTIME_PER_SEC / 50)
+/* One look seems at most an eighth and this dearer than the one before. */
+#define LOOK_RISE_NS 500
 #define TIMER_NEVER UINT64_MAX
 
 uint64_t opt_prof_thresholds[prof_threshold_n];
@@ -37,6 +41,7 @@ static const prof_kind_t retried[] = {
 };
 
 static struct {
+	mutex_t mtx;                 /* publishing is_armed and what the allocator compares with */
 	atomic_u64_t thresholds[prof_threshold_n];
 	atomic_u32_t metric;
 	atomic_b_t is_armed;         /* heartbeats have something to do */
@@ -47,14 +52,15 @@ static struct {
 	atomic_u64_t base;           /* live bytes at the last look; begins with prof_trigger_rearm() */
 	atomic_u64_t since;          /* allocated after it */
 	atomic_u64_t next_look_ns;
-	uint64_t last_look_ns;       /* this and credit: of who is looking */
+	uint64_t last_look_ns;       /* this and the next two: of who is looking */
 	int64_t credit;              /* ns that may be spent on looks */
+	uint64_t look_ns;            /* what one costs */
 	atomic_b_t is_looking;
 	atomic_u64_t mark;           /* level of the last profile, 0: none */
 	atomic_u64_t seen;           /* level of the last crossing, also of one that was left out */
 	/* Timer. */
 	atomic_u64_t timer_last_ns;  /* 0: begins at the next look */
-} trig;
+} trig = {.mtx = MUTEX_INITIALIZER("prof_trigger", WITNESS_RANK_PROF_MISC)};
 
 static uint64_t
 load(const atomic_u64_t *a) {
@@ -75,17 +81,15 @@ real_is_on(void) {
 
 static uint64_t
 figure(prof_metric_t metric) {
-	prof_figures_t f;
 	switch (metric) {
 	case prof_metric_allocated:
-		return prof_figures_allocated();
+		return prof_figures_live();
 	case prof_metric_active:
 		return prof_figures_active();
 	case prof_metric_rss:
 		return prof_sys_rss();
 	default:
-		prof_figures_read(&f);
-		return f.resident;
+		return prof_figures_resident();
 	}
 }
 
@@ -104,46 +108,53 @@ real_dump(prof_kind_t kind, const char *metric, uint64_t value) {
 	return prof_dump(&d);
 }
 
+static bool
+real_has_thread(void) {
+	return prof_trigger_has_thread();
+}
+
 const prof_trigger_hooks_t prof_trigger_hooks_real = {
 	.now_ns = nstime_monotonic_ns,
 	.is_on = real_is_on,
 	.read = real_read,
 	.dump = real_dump,
+	.has_thread = real_has_thread,
 };
 const prof_trigger_hooks_t *prof_trigger_hooks = &prof_trigger_hooks_real;
 
 /* ---------------------------------------------------------------- thresholds */
 
-/*
- * A request that the fast path would serve is not seen.  Once so small a threshold was set, every
- * thread goes the slow way for good.
- */
+/* Requests of classes from min on come to the slow path one by one; strict: bytes or single requests are waited for. */
 static void
-slow_look(tsd_t *tsd) {
-	tsd->is_slow = true;
+watch_from(size_t min, bool strict) {
+	if (atomic_load_zu(&tcache_watched_min, MO_RELAXED) != min
+	    || atomic_load_b(&thread_event_is_strict, MO_RELAXED) != strict) {
+		atomic_store_zu(&tcache_watched_min, min, MO_SEQ_CST);
+		atomic_store_b(&thread_event_is_strict, strict, MO_SEQ_CST);
+		tsd_recall_all();
+	}
 }
 
-static void
-slow_from_now_on(void) {
-	struct tls_s *t = tls_get();
-	gate_enter(t);
-	tsd_all_slow = true;
-	tsd_recall_hook = slow_look;
-	tsd_recall_all();
-	gate_exit(t);
-}
-
+/* What follows from the words, in one piece: of two who changed them the later one publishes. */
 static void
 trigger_arm(void) {
+	struct tls_s *t = tls_get();
+	gate_enter(t);
+	mutex_lock(&trig.mtx);
 	bool armed = load(&trig.thresholds[prof_threshold_alloc]) != 0
 	    || load(&trig.thresholds[prof_threshold_highwater]) != 0
+	    || load(&trig.thresholds[prof_threshold_time_ms]) != 0
 	    || atomic_load_b(&trig.has_pending, MO_RELAXED);
-	atomic_store_b(&trig.is_armed, armed, MO_RELAXED);
-	uint64_t large = load(&trig.thresholds[prof_threshold_large]);
-	atomic_store_zu(&prof_trigger_large_min, large == 0 ? SIZE_MAX : (size_t)large, MO_RELAXED);
-	if (large != 0 && large <= tcache_max_default && !tsd_all_slow) {
-		slow_from_now_on();
+	atomic_store_b(&trig.is_armed, armed, MO_SEQ_CST);
+	if (!armed && atomic_load_b(&trig.has_pending, MO_SEQ_CST)) {
+		atomic_store_b(&trig.is_armed, true, MO_RELAXED); /* keep_pending() saw it armed still */
 	}
+	uint64_t large = load(&trig.thresholds[prof_threshold_large]);
+	size_t min = large == 0 ? SIZE_MAX : (size_t)large;
+	atomic_store_zu(&prof_trigger_large_min, min, MO_RELAXED);
+	watch_from(min, armed || large != 0 || opt_lg_prof_interval >= 0);
+	mutex_unlock(&trig.mtx);
+	gate_exit(t);
 }
 
 uint64_t
@@ -274,27 +285,38 @@ kind_metric(prof_kind_t kind) {
 	}
 }
 
+/* For the next heartbeat of any thread.  While a profile is written this is often: mostly no lock. */
+static void
+keep_pending(prof_kind_t kind, uint64_t value) {
+	assert(value != 0);
+	store(&trig.pending[kind], value);
+	atomic_store_b(&trig.has_pending, true, MO_SEQ_CST);
+	if (!atomic_load_b(&trig.is_armed, MO_SEQ_CST)) {
+		trigger_arm();
+	}
+}
+
 static void
 fire_or_keep(prof_kind_t kind, uint64_t value) {
 	if (prof_trigger_fire(kind, kind_metric(kind), value) == EBUSY) {
-		store(&trig.pending[kind], value);
-		atomic_store_b(&trig.has_pending, true, MO_RELAXED);
-		atomic_store_b(&trig.is_armed, true, MO_RELAXED);
+		keep_pending(kind, value);
 	}
 }
 
 static void
 fire_pending(void) {
 	if (likely(!atomic_load_b(&trig.has_pending, MO_RELAXED))
-	    || !atomic_exchange_b(&trig.has_pending, false, MO_RELAXED)) {
+	    || !atomic_exchange_b(&trig.has_pending, false, MO_ACQUIRE)) {
 		return;
 	}
-	trigger_arm();
 	for (unsigned i = 0; i < ARRAY_LEN(retried); i++) {
 		uint64_t value = atomic_exchange_u64(&trig.pending[retried[i]], 0, MO_RELAXED);
 		if (value != 0) {
 			fire_or_keep(retried[i], value);
 		}
+	}
+	if (!atomic_load_b(&trig.has_pending, MO_RELAXED)) {
+		trigger_arm();
 	}
 }
 
@@ -316,11 +338,18 @@ alloc_heartbeat(uint64_t bytes) {
 	}
 }
 
+/* In a handler that interrupted the allocator nothing is written. */
+static bool
+is_nested(void) {
+	struct tls_s *t = tls_get();
+	return t->inside > 1 || t->gate_depth > 1;
+}
+
 void
 prof_trigger_large(size_t size) {
 	uint64_t threshold = load(&trig.thresholds[prof_threshold_large]);
 	if (threshold != 0 && size >= threshold) {
-		fire_or_keep(prof_kind_large, size);
+		(is_nested() ? keep_pending : fire_or_keep)(prof_kind_large, size);
 	}
 }
 
@@ -331,6 +360,9 @@ static uint64_t
 highwater_next(uint64_t mark) {
 	uint64_t threshold = load(&trig.thresholds[prof_threshold_highwater]);
 	uint64_t step = load(&trig.thresholds[prof_threshold_highwater_step]);
+	if (threshold == 0) {
+		return UINT64_MAX; /* switched off meanwhile */
+	}
 	if (mark == 0) {
 		return threshold;
 	}
@@ -338,31 +370,45 @@ highwater_next(uint64_t mark) {
 	return mark > UINT64_MAX - step ? UINT64_MAX : mark + step;
 }
 
+/* The mark stands before the profile is seen: who sees it and rearms is not undone. */
 static void
-highwater_crossed(uint64_t level) {
-	uint64_t now = prof_trigger_hooks->now_ns();
-	if (!prof_keep_may(prof_kind_highwater, now)) {
-		/* Counted once for each step; if it is still as high when the gap is over, it is written. */
-		if (level >= highwater_next(load(&trig.seen))) {
-			store(&trig.seen, level);
-			prof_keep_suppress();
-		}
+highwater_dump(uint64_t mark, uint64_t level) {
+	if (!atomic_cas_strong_u64(&trig.mark, &mark, level, MO_RELAXED, MO_RELAXED)) {
+		prof_keep_release(prof_kind_highwater); /* rearmed just now: looked at anew */
 		return;
 	}
-	int err = trigger_dump(prof_kind_highwater, kind_metric(prof_kind_highwater), level);
-	if (err != EBUSY) {
-		store(&trig.mark, level);
-		store(&trig.seen, level);
+	store(&trig.seen, level);
+	if (trigger_dump(prof_kind_highwater, kind_metric(prof_kind_highwater), level) == EBUSY) {
+		atomic_cas_strong_u64(&trig.mark, &level, mark, MO_RELAXED, MO_RELAXED);
 	}
+}
+
+static void
+highwater_crossed(uint64_t mark, uint64_t level) {
+	if (prof_keep_may(prof_kind_highwater, prof_trigger_hooks->now_ns())) {
+		highwater_dump(mark, level);
+	} else if (level >= highwater_next(load(&trig.seen))) {
+		/* Counted once for each step; if it is still as high when the gap is over, it is written. */
+		store(&trig.seen, level);
+		prof_keep_suppress();
+	}
+}
+
+/* A look during which the thread did not run took long and cost no more than others. */
+static void
+look_learn(uint64_t ns) {
+	uint64_t most = trig.look_ns + trig.look_ns / 8 + LOOK_RISE_NS;
+	trig.look_ns = ns < most ? ns : most;
 }
 
 /* When the next look may be, after one from `now` to `end`. */
 static uint64_t
 look_paid(uint64_t now, uint64_t end) {
+	look_learn(nstime_ns_between(now, end));
 	uint64_t earned = nstime_ns_between(trig.last_look_ns, now) / READ_SHARE;
 	trig.credit += earned > (uint64_t)READ_CREDIT_MAX ? READ_CREDIT_MAX : (int64_t)earned;
 	trig.credit = trig.credit > READ_CREDIT_MAX ? READ_CREDIT_MAX : trig.credit;
-	trig.credit -= (int64_t)nstime_ns_between(now, end);
+	trig.credit -= (int64_t)trig.look_ns;
 	trig.last_look_ns = end;
 	return trig.credit >= 0 ? 0 : end + (uint64_t)-trig.credit * READ_SHARE;
 }
@@ -375,8 +421,9 @@ highwater_look(prof_metric_t metric, uint64_t now) {
 	    ? look_paid(now, prof_trigger_hooks->now_ns()) : now + METRIC_GAP_NS);
 	store(&trig.base, level);
 	atomic_fetch_sub_u64(&trig.since, since, MO_RELAXED);
-	if (level >= highwater_next(load(&trig.mark))) {
-		highwater_crossed(level);
+	uint64_t mark = load(&trig.mark);
+	if (level >= highwater_next(mark)) {
+		highwater_crossed(mark, level);
 	}
 }
 
@@ -421,8 +468,9 @@ timer_tick(void) {
 	if (now - last < period) {
 		return period - (now - last);
 	}
-	store(&trig.timer_last_ns, now);
-	fire_or_keep(prof_kind_timer, (now - last) / NSTIME_PER_MSEC);
+	if (atomic_cas_strong_u64(&trig.timer_last_ns, &last, now, MO_RELAXED, MO_RELAXED)) {
+		fire_or_keep(prof_kind_timer, (now - last) / NSTIME_PER_MSEC);
+	}
 	return period;
 }
 
@@ -436,6 +484,10 @@ prof_trigger_heartbeat(uint64_t bytes) {
 	fire_pending();
 	alloc_heartbeat(bytes);
 	highwater_heartbeat(bytes);
+	if (unlikely(load(&trig.thresholds[prof_threshold_time_ms]) != 0)
+	    && !prof_trigger_hooks->has_thread()) {
+		timer_tick();
+	}
 }
 
 uint64_t

@@ -6,8 +6,8 @@
  * is done anywhere while all thresholds are 0: one word says whether any is set.
  * A profile goes out only while prof.active holds, and as the storm guard (prof_keep.h) allows.
  *
- * Live memory is known as an upper bound between two looks: what the last look said plus what was
- * allocated since.  Only when the bound passes the mark is the true figure read, and never so often
+ * Live memory (what the program holds, not what lies in thread caches) is known as an upper bound
+ * between two looks: what the last look said plus what was allocated since.  Only when the bound passes the mark is the true figure read, and never so often
  * that reading costs more than a fiftieth of the time in the long run.
  */
 #ifndef PROF_TRIGGER_H
@@ -55,8 +55,11 @@ void prof_trigger_restart(void);
 /* A forked child counts for itself. */
 void prof_trigger_postfork_child(void);
 
-extern atomic_zu_t prof_trigger_large_min;
-/* Requests of at least this size go to prof_trigger_large(); SIZE_MAX: none. */
+extern HIDDEN atomic_zu_t prof_trigger_large_min;
+/*
+ * Requests of at least this size go to prof_trigger_large(), once they are served; SIZE_MAX: none.
+ * Classes that may hold one are watched (thread/tcache.h): their requests take the slow path.
+ */
 ALWAYS_INLINE size_t
 prof_trigger_large_bytes(void) {
 	return atomic_load_zu(&prof_trigger_large_min, MO_RELAXED);
@@ -65,12 +68,17 @@ void prof_trigger_large(size_t size);
 
 /* At heartbeats. */
 void prof_trigger_heartbeat(uint64_t bytes);
-/* On the profiler's thread: also what only time brings about. ns until it wants to be called again. */
+/*
+ * On the profiler's thread: also what only time brings about. ns until it wants to be called again.
+ * Without that thread the timer is looked at by heartbeats.
+ */
 uint64_t prof_trigger_tick(void);
 /* Something needs the profiler's thread. */
 bool prof_trigger_wants_thread(void);
 /* Called after each change of a threshold or of the state of a session; defined by prof_control. */
 extern void (*const prof_trigger_changed)(void);
+/* The profiler's thread runs; from there too. */
+extern bool (*const prof_trigger_has_thread)(void);
 
 /*
  * A profile of an automatic kind, if switches and guard let it: 0, EBUSY (another dump runs, ask
@@ -88,6 +96,7 @@ typedef struct {
 	bool (*is_on)(void);                        /* automatic files are wanted */
 	uint64_t (*read)(prof_metric_t metric);     /* bytes */
 	int (*dump)(prof_kind_t kind, const char *metric, uint64_t value);
+	bool (*has_thread)(void);                   /* the profiler's own thread looks after the timer */
 } prof_trigger_hooks_t;
 extern const prof_trigger_hooks_t prof_trigger_hooks_real;
 extern const prof_trigger_hooks_t *prof_trigger_hooks;

@@ -11,6 +11,7 @@
 #ifndef PROF_TYPES_H
 #define PROF_TYPES_H
 
+#include "os/unwind.h"
 #include "prof_opt.h"
 #include "util/atomic.h"
 
@@ -43,6 +44,8 @@ typedef struct {
 
 /* Frames are kept in six bytes each: user addresses have at most 48 bits. */
 #define PROF_FRAME_BYTES 6
+/* Behind the last one, so that each can be read as a word. */
+#define PROF_FRAMES_PAD 2
 
 typedef struct prof_site_s {
 	prof_link_t link;      /* all sites; link.extra: number of frames */
@@ -68,6 +71,7 @@ typedef struct prof_cnt_s {
 	prof_site_t *site;
 	prof_tdata_t *tdata;
 	uint64_t rate;         /* sample interval of all its samples */
+	atomic_b_t is_idle;    /* nothing came to it since the sweeper found it empty */
 	atomic_u64_t live;
 	atomic_u64_t bytes;
 	atomic_u64_t c16;
@@ -89,6 +93,11 @@ struct prof_tdata_s {
 	bool busy;             /* a backtrace is being taken into `frames`; the thread's own */
 	unsigned frames_max;
 	void **frames;
+	unsigned depth;        /* of what is in `frames` */
+	struct unwind_memo_s memo; /* of the walks into `frames` */
+	uint64_t stack;        /* number of the stack in `frames`: changes when another one comes */
+	uint64_t last_stack;   /* that of the last backtrace that was looked up in the books */
+	prof_cnt_t *last;      /* if it came twice in a row: its count, pinned */
 	char *texts[2];        /* what the thread asked for last: an error, a path */
 	/* Belongs to the snapshot being taken. */
 	prof_counts_t snap_cur;
@@ -101,7 +110,8 @@ struct prof_tdata_s {
 typedef struct {
 	void **vec;
 	unsigned len;
-	bool is_cut; /* there were more frames than prof_bt_max */
+	bool is_cut;    /* there were more frames than prof_bt_max */
+	uint64_t stack; /* equal numbers in one thread: equal backtraces; 0: not known */
 } prof_bt_t;
 
 #endif /* PROF_TYPES_H */

@@ -2,13 +2,15 @@
 #include "prof_write.h"
 
 #include "meta/freepool.h"
-#include "util/assert.h"
 #include "util/bits.h"
 #include "util/fmt.h"
 
 #define NUMBER_MAX 24
 static_assert(NUMBER_MAX <= PROF_WRITER_ROOM, "room for any number");
-static_assert(4 + 16 <= PROF_WRITER_ROOM, "room for any frame");
+static_assert(3 + 16 <= PROF_WRITER_ROOM, "room for any frame");
+static_assert(sizeof(prof_frame_text_t) == 24, "copied in one go, and no padding");
+
+#define FRAMES_BYTES (sizeof(prof_frame_text_t) << PROF_FRAME_SLOTS_LG)
 static_assert(PROF_WRITER_ROOM < PROF_WRITER_BYTES, "a buffer holds more than one number");
 
 int
@@ -16,7 +18,8 @@ prof_writer_init(prof_writer_t *w, prof_file_t *file) {
 	w->file = file;
 	w->len = 0;
 	w->flushed = 0;
-	w->buf = meta_alloc(PROF_WRITER_BYTES);
+	w->buf = meta_alloc(PROF_WRITER_BYTES + FRAMES_BYTES);
+	w->frames = w->buf == NULL ? NULL : (prof_frame_text_t *)(w->buf + PROF_WRITER_BYTES);
 	return w->buf == NULL ? ENOMEM : 0;
 }
 
@@ -32,9 +35,16 @@ void
 prof_writer_end(prof_writer_t *w) {
 	if (w->buf != NULL) {
 		prof_writer_flush(w);
-		meta_free(w->buf, PROF_WRITER_BYTES);
-		w->buf = NULL;
+		prof_writer_forget(w);
 	}
+}
+
+void
+prof_writer_forget(prof_writer_t *w) {
+	meta_free(w->buf, PROF_WRITER_BYTES + FRAMES_BYTES);
+	w->buf = NULL;
+	w->frames = NULL;
+	w->len = 0;
 }
 
 void
@@ -104,11 +114,18 @@ prof_write_hex(prof_writer_t *w, uint64_t v) {
 	w->len += put_hex(prof_writer_room(w), v);
 }
 
-void
-prof_write_frame(prof_writer_t *w, uint64_t v) {
-	char *to = prof_writer_room(w);
+char *
+prof_frame_make(prof_writer_t *w, char *to, uint64_t v) {
 	memcpy(to, " 0x", 4);
-	w->len += 3 + put_hex(to + 3, v);
+	unsigned len = 3 + put_hex(to + 3, v);
+	assert(len <= 3 + 16);
+	if (len <= PROF_FRAME_TEXT) {
+		prof_frame_text_t *slot = prof_frame_slot(w, v);
+		slot->addr = v;
+		memcpy(slot->text, to, PROF_FRAME_TEXT);
+		slot->text[PROF_FRAME_TEXT] = (unsigned char)len;
+	}
+	return to + len;
 }
 
 void

@@ -36,6 +36,7 @@ typedef struct {
 	bool json;
 	bool general;
 	bool merged;
+	bool destroyed;
 	bool arenas;
 	bool bins;
 	bool large;
@@ -74,10 +75,10 @@ emitter_type_of(ctl_type_t type) {
 #define EMIT_size_t emitter_type_size
 
 /* For field lists: one member of *s as one JSON pair. */
-#define EMIT_FIELD(name, type) emitter_json_kv(em, #name, EMIT_##type, &s->name);
-#define EMIT_DIRTY(name, type) emitter_json_kv(em, "dirty_" #name, EMIT_##type, &s->dirty.name);
-#define EMIT_MUZZY(name, type) emitter_json_kv(em, "muzzy_" #name, EMIT_##type, &s->muzzy.name);
-#define EMIT_MUTEX(name, member, type) emitter_json_kv(em, #name, EMIT_##type, &s->member);
+#define EMIT_FIELD(name, type, says) emitter_json_kv(em, #name, EMIT_##type, &s->name);
+#define EMIT_DIRTY(name, type, says) emitter_json_kv(em, "dirty_" #name, EMIT_##type, &s->dirty.name);
+#define EMIT_MUZZY(name, type, says) emitter_json_kv(em, "muzzy_" #name, EMIT_##type, &s->muzzy.name);
+#define EMIT_MUTEX(name, member, type, says) emitter_json_kv(em, #name, EMIT_##type, &s->member);
 
 static void
 emit_size(emitter_t *em, const char *json_key, const char *table_key, size_t value) {
@@ -458,7 +459,7 @@ json_arena_head(emitter_t *em, const snapshot_arena_t *a) {
 static void
 table_groups(emitter_t *em, const arena_stats_t *s) {
 	class_stats_t total = s->small;
-#define ADD(name, type) total.name += s->large.name;
+#define ADD(name, type, says) total.name += s->large.name;
 	CLASS_STATS_FIELDS(ADD)
 #undef ADD
 	line_group(em, true, "", &total, s->uptime_ns);
@@ -721,7 +722,7 @@ print_extents(emitter_t *em, const arena_stats_t *s) {
 
 static void
 print_arena(report_t *r, const snapshot_arena_t *a, bool is_merged) {
-#define MUTEX_NAME(name, expr) #name,
+#define MUTEX_NAME(name, expr, says) #name,
 	static const char *const mutex_names[] = {ARENA_MUTEXES(MUTEX_NAME)};
 #undef MUTEX_NAME
 	const arena_stats_t *s = &a->stats;
@@ -791,6 +792,12 @@ print_arenas(report_t *r) {
 		print_arena(r, snap->merged, true);
 		emitter_json_object_end(em);
 	}
+	if (r->parts.destroyed && snap->destroyed != NULL) {
+		table_text(em, "Destroyed arenas stats:\n");
+		emitter_json_object_kv_begin(em, "destroyed");
+		print_arena(r, snap->destroyed, false);
+		emitter_json_object_end(em);
+	}
 	for (unsigned i = 0; r->parts.arenas && i < snap->narenas; i++) {
 		if (snap->arenas[i] == NULL) {
 			continue;
@@ -807,7 +814,7 @@ print_arenas(report_t *r) {
 
 static void
 print_stats(report_t *r) {
-#define MUTEX_NAME(name) #name,
+#define MUTEX_NAME(name, says) #name,
 	static const char *const mutex_names[] = {SNAPSHOT_MUTEXES(MUTEX_NAME)};
 #undef MUTEX_NAME
 	const snapshot_global_t *global = &r->snap.global;
@@ -820,7 +827,7 @@ print_stats(report_t *r) {
 		    r->snap.merged->stats.uptime_ns);
 	}
 	emitter_json_object_end(&r->em);
-	if (r->parts.merged || r->parts.arenas) {
+	if (r->parts.merged || r->parts.arenas || (r->parts.destroyed && r->snap.destroyed != NULL)) {
 		print_arenas(r);
 	}
 }
@@ -836,6 +843,7 @@ parts_of(const char *opts) {
 		.json = strchr(opts, 'J') != NULL,
 		.general = strchr(opts, 'g') == NULL,
 		.merged = strchr(opts, 'm') == NULL,
+		.destroyed = strchr(opts, 'd') == NULL,
 		.arenas = strchr(opts, 'a') == NULL,
 		.bins = strchr(opts, 'b') == NULL,
 		.large = strchr(opts, 'l') == NULL,

@@ -8,7 +8,7 @@
 #include "util/fmt.h"
 
 /* NULL is marked from the start: a sized free of it is not to take the fast path. */
-uint8_t arena_sampled_map[SAMPLED_MAP_SIZE] = {1};
+LARGE_DATA uint8_t arena_sampled_map[SAMPLED_MAP_SIZE] = {1};
 size_t opt_oversize_threshold = (size_t)8 << 20;
 
 void
@@ -42,14 +42,14 @@ arena_bins_init(arena_t *a) {
 	return 0;
 }
 
-static void
+void
 arena_name_default(arena_t *a) {
 	const char *kind = arena_ind_is_hidden(a->ind) ? "sampled" : a->is_auto ? "auto" : "manual";
 	fmt_snprintf(a->name, sizeof(a->name), "%s_%u", kind, a->ind);
 }
 
 arena_t *
-arena_new(unsigned ind, bool is_auto, ssize_t dirty_ms, ssize_t muzzy_ms) {
+arena_new(unsigned ind, bool is_auto, ssize_t dirty_ms, ssize_t muzzy_ms, ehooks_table_t *hooks) {
 	base_t *base = ind == 0 ? base_b0() : base_new(NULL);
 	arena_t *a = base == NULL ? NULL : base_alloc(base, sizeof(arena_t), CACHELINE);
 	if (a == NULL) {
@@ -66,6 +66,7 @@ arena_new(unsigned ind, bool is_auto, ssize_t dirty_ms, ssize_t muzzy_ms) {
 	mutex_init(&a->large_mtx, "large", WITNESS_RANK_LARGE_LIST);
 	ql_init(&a->tcaches);
 	pac_init(&a->pac, base, ind, dirty_ms, muzzy_ms, nstime_monotonic_coarse_ns());
+	ehooks_init(&a->pac.src.ehooks, ind, arena_ind_visible(ind), hooks);
 	arena_name_default(a);
 	return a;
 fail:
@@ -77,8 +78,9 @@ fail:
 
 static edata_t *
 arena_slab_new(arena_t *a, szind_t szind, unsigned shard) {
-	edata_t *e = pac_alloc(&a->pac, bin_infos[szind].slab_size, PAGE, false);
-	if (e != NULL && slab_init(e, szind, shard, arena_ind_is_hidden(a->ind)) != 0) {
+	bool is_sampled = arena_ind_is_hidden(a->ind);
+	edata_t *e = pac_alloc(&a->pac, slab_info_of(szind, is_sampled)->slab_size, PAGE, false);
+	if (e != NULL && slab_init(e, szind, shard, is_sampled) != 0) {
 		pac_dalloc(&a->pac, e);
 		e = NULL;
 	}
@@ -88,7 +90,7 @@ arena_slab_new(arena_t *a, szind_t szind, unsigned shard) {
 static void
 arena_slab_delete(edata_t *e) {
 	arena_t *a = arena_table_get(e->arena_ind);
-	assert(a != NULL && e->nfree == bin_infos[e->szind].nregs);
+	assert(a != NULL && e->nfree == slab_info(e)->nregs);
 	slab_fini(e);
 	pac_dalloc(&a->pac, e);
 }
@@ -97,7 +99,7 @@ unsigned
 arena_small_fill(arena_t *a, szind_t szind, unsigned shard, void **out, unsigned n,
     uint64_t nrequests, unsigned nfills) {
 	assert(szind < SC_NBINS && n > 0);
-	const bin_info_t *info = &bin_infos[szind];
+	const bin_info_t *info = slab_info_of(szind, arena_ind_is_hidden(a->ind));
 	bin_t *bin = arena_bin(a, szind, shard);
 	mutex_lock(&bin->mtx);
 	bin->stats.nrequests += nrequests;
@@ -119,50 +121,15 @@ arena_small_fill(arena_t *a, szind_t szind, unsigned shard, void **out, unsigned
 	return got;
 }
 
-/* The slab of a region on its way back; a pointer that is in none ends the process. */
-static edata_t *
-arena_slab_of(const void *ptr) {
-	uint64_t elem = emap_elem(ptr);
-	if (unlikely((elem & ELEM_SLAB) == 0)) {
-		safety_fail("double free or pointer to no block");
-	}
-	return elem_edata(elem);
-}
-
-/*
- * Returns those of the n regions that belong to the bin of the first, keeps the others at the
- * front of ptrs; returns how many are kept.  Slabs that became empty go at the end, linked by heap.next.
- */
-static unsigned
-arena_flush_one_bin(szind_t szind, void **ptrs, unsigned n, edata_t **empty) {
-	const bin_info_t *info = &bin_infos[szind];
-	edata_t *first = arena_slab_of(ptrs[0]);
-	uint16_t ind = first->arena_ind;
-	uint8_t shard = first->bin_shard;
-	bin_t *bin = arena_bin(arena_table_get(ind), szind, shard);
-	unsigned kept = 0;
-	mutex_lock(&bin->mtx);
-	for (unsigned i = 0; i < n; i++) {
-		edata_t *e = arena_slab_of(ptrs[i]);
-		if (e->arena_ind != ind || e->bin_shard != shard) {
-			ptrs[kept++] = ptrs[i];
-			continue;
-		}
-		edata_t *gone = bin_put_locked(bin, info, e, ptrs[i]);
-		if (gone != NULL) {
-			gone->heap.next = *empty == NULL ? NULL : &(*empty)->heap;
-			*empty = gone;
-		}
-	}
-	mutex_unlock(&bin->mtx);
-	return kept;
-}
-
 void
 arena_small_flush(szind_t szind, void **ptrs, unsigned n) {
 	edata_t *empty = NULL;
 	while (n > 0) {
-		n = arena_flush_one_bin(szind, ptrs, n, &empty);
+		const edata_t *slab = bin_slab_of(ptrs[0]);
+		bin_t *bin = arena_bin(arena_table_get(slab->arena_ind), szind, slab->bin_shard);
+		mutex_lock(&bin->mtx);
+		n = bin_put_locked(bin, slab_info(slab), ptrs, n, &empty);
+		mutex_unlock(&bin->mtx);
 	}
 	while (empty != NULL) {
 		edata_t *next = empty->heap.next == NULL ? NULL : edata_of_heap(empty->heap.next);
@@ -209,11 +176,15 @@ arena_dalloc(void *ptr, uint64_t elem) {
 	edata_t *e = elem_edata(elem);
 	assert(elem_state(elem) == extent_state_active && e->state == extent_state_active);
 	if ((elem & ELEM_SLAB) == 0) {
+		if (unlikely(!arena_large_is_start(e, ptr))) {
+			safety_fail("pointer into a block");
+		}
 		arena_large_dalloc(e);
 		return;
 	}
-	if ((elem & ELEM_SAMPLED) != 0) {
-		memset(slab_rec(e, ptr), 0, sizeof(sample_rec_t));
+	sample_rec_t *rec = arena_sample_rec(ptr, elem);
+	if (rec != NULL) {
+		memset(rec, 0, sizeof(*rec));
 	}
 	arena_small_flush(e->szind, &ptr, 1);
 }

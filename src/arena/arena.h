@@ -30,8 +30,10 @@ typedef struct arena_s {
 	mutex_t tcache_list_mtx;
 	ql_t tcaches;              /* thread caches bound to it, for statistics; under tcache_list_mtx */
 	mutex_t large_mtx;
+	bool is_ending;            /* reset or destroy is under way; under the table's lock, as: */
+	struct arena_s *hidden;    /* its hidden arena, also while that is destroyed */
+	struct arena_s *next_gone; /* the one destroyed before */
 	uint64_t created_ns;
-	atomic_u64_t large_offset; /* counts allocations, for their random offsets */
 	atomic_zu_t large_allocated;
 	atomic_u64_t large_nfills;
 	atomic_u64_t large_nflushes;
@@ -41,8 +43,8 @@ typedef struct arena_s {
 	arena_large_count_t large[LARGE_CLASSES_MAX];
 } arena_t;
 
-/* Large objects start at a random cache line of their first page. */
-extern bool opt_cache_oblivious;
+/* Large objects start at some cache line of their first page, not all at the same. */
+extern HIDDEN bool opt_cache_oblivious;
 extern size_t opt_oversize_threshold;
 
 /* Set bytes: the 2 MiB pieces of address space (by hash of addr >> 21) that may hold sampled objects
@@ -59,8 +61,10 @@ arena_may_be_sampled(const void *ptr) {
 	return arena_sampled_map[((uintptr_t)ptr >> SAMPLED_MAP_LG_PIECE) % SAMPLED_MAP_SIZE] != 0;
 }
 
-/* Decay times in milliseconds. NULL: no memory. */
-arena_t *arena_new(unsigned ind, bool is_auto, ssize_t dirty_ms, ssize_t muzzy_ms);
+/* Decay times in milliseconds; hooks NULL: the system's pages. NULL: no memory. */
+arena_t *arena_new(unsigned ind, bool is_auto, ssize_t dirty_ms, ssize_t muzzy_ms,
+    ehooks_table_t *hooks);
+void arena_name_default(arena_t *a);
 
 static inline unsigned
 arena_ind_get(const arena_t *a) {
@@ -85,6 +89,19 @@ void arena_small_count_requests(arena_t *a, szind_t szind, unsigned shard, uint6
  */
 void *arena_malloc(arena_t *a, size_t usize, size_t alignment, bool zero, unsigned nrequests);
 void arena_dalloc(void *ptr, uint64_t elem);
+
+/* With cache_oblivious: spreads extents over the cache lines of a page; by the golden ratio, neighbours lie far apart. */
+static inline char *
+arena_large_start(const edata_t *e) {
+	uint64_t mix = ((uintptr_t)e->addr >> LG_PAGE) * UINT64_C(0x9e3779b97f4a7c15);
+	return e->addr + ((mix >> (64 - LG_PAGE + LG_CACHELINE)) << LG_CACHELINE);
+}
+
+/* Whether an object of the extent begins at ptr. */
+static inline bool
+arena_large_is_start(const edata_t *e, const void *ptr) {
+	return ptr == (opt_cache_oblivious ? arena_large_start(e) : e->addr) || ptr == e->addr;
+}
 
 /* A large object (usize >= SC_LARGE_MINCLASS). */
 void *arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero);

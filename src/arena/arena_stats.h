@@ -1,7 +1,7 @@
 /*
  * What an arena counts: each list of fields stands here once and gives the struct, the merge, the
  * mallctl leaves and the printed rows.
- * X(name, type) throughout.
+ * X(name, type, text for the manual) throughout.
  */
 #ifndef ARENA_ARENA_STATS_H
 #define ARENA_ARENA_STATS_H
@@ -13,48 +13,71 @@
 
 /* Whole-arena values that add up when arenas are merged. */
 #define ARENA_STATS_SUM_FIELDS(X) \
-	X(nthreads, unsigned) \
-	X(pactive, size_t) X(pdirty, size_t) X(pmuzzy, size_t) \
-	X(mapped, size_t) X(retained, size_t) \
-	X(base, size_t) X(internal, size_t) \
-	X(metadata_edata, size_t) X(metadata_rtree, size_t) X(metadata_thp, size_t) \
-	X(tcache_bytes, size_t) X(tcache_stashed_bytes, size_t) \
-	X(resident, size_t) X(abandoned_vm, size_t) X(extent_avail, size_t)
+	X(nthreads, unsigned, "threads bound to the arena") \
+	X(pactive, size_t, "pages in use") \
+	X(pdirty, size_t, "unused pages that may hold old contents") \
+	X(pmuzzy, size_t, "unused pages that the system may take at any time") \
+	X(mapped, size_t, "bytes of address space in use, with dirty and muzzy pages") \
+	X(retained, size_t, "bytes of address space kept without memory behind") \
+	X(base, size_t, "bytes of the allocator's own data") \
+	X(internal, size_t, "bytes that the allocator allocated from the arena for itself") \
+	X(metadata_edata, size_t, "bytes of descriptors of extents") \
+	X(metadata_rtree, size_t, "bytes of the page map") \
+	X(metadata_thp, size_t, "huge pages under the allocator's own data") \
+	X(tcache_bytes, size_t, "bytes in the caches of the arena's threads") \
+	X(tcache_stashed_bytes, size_t, "always 0: nothing is stashed") \
+	X(resident, size_t, "bytes that may be in memory, at most") \
+	X(abandoned_vm, size_t, "bytes of address space lost because the system refused a change") \
+	X(extent_avail, size_t, "spare descriptors of extents")
 
 /* Small and large objects together, per group. */
 #define CLASS_STATS_FIELDS(X) \
-	X(allocated, size_t) \
-	X(nmalloc, uint64_t) X(ndalloc, uint64_t) X(nrequests, uint64_t) \
-	X(nfills, uint64_t) X(nflushes, uint64_t)
+	X(allocated, size_t, "bytes in use, in usable sizes") \
+	X(nmalloc, uint64_t, "objects that the arena gave out, to caches too") \
+	X(ndalloc, uint64_t, "objects that came back to it") \
+	X(nrequests, uint64_t, "allocations asked for, of caches too") \
+	X(nfills, uint64_t, "times a thread cache was filled") \
+	X(nflushes, uint64_t, "times a thread cache was flushed")
 
 #define BIN_STATS_FIELDS(X) \
-	X(nmalloc, uint64_t) X(ndalloc, uint64_t) X(nrequests, uint64_t) \
-	X(curregs, size_t) \
-	X(nfills, uint64_t) X(nflushes, uint64_t) \
-	X(nslabs, uint64_t) X(nreslabs, uint64_t) \
-	X(curslabs, size_t) X(nonfull_slabs, size_t)
+	X(nmalloc, uint64_t, "objects given out, to caches too") \
+	X(ndalloc, uint64_t, "objects that came back") \
+	X(nrequests, uint64_t, "allocations asked for, of caches too") \
+	X(curregs, size_t, "objects out now, with those in caches") \
+	X(nfills, uint64_t, "times a thread cache was filled") \
+	X(nflushes, uint64_t, "times a thread cache was flushed") \
+	X(nslabs, uint64_t, "slabs ever made") \
+	X(nreslabs, uint64_t, "times a slab with free objects became the current one again") \
+	X(curslabs, size_t, "slabs now") \
+	X(nonfull_slabs, size_t, "slabs with free objects, without the current one")
 
 #define LARGE_STATS_FIELDS(X) \
-	X(nmalloc, uint64_t) X(ndalloc, uint64_t) X(nrequests, uint64_t) \
-	X(curlextents, size_t)
+	X(nmalloc, uint64_t, "objects given out, to caches too") \
+	X(ndalloc, uint64_t, "objects that came back") \
+	X(nrequests, uint64_t, "allocations asked for, of caches too") \
+	X(curlextents, size_t, "objects out now")
 
 #define ECACHE_STATS_FIELDS(X) \
-	X(ndirty, size_t) X(nmuzzy, size_t) X(nretained, size_t) \
-	X(dirty_bytes, size_t) X(muzzy_bytes, size_t) X(retained_bytes, size_t)
+	X(ndirty, size_t, "dirty extents of page class j") \
+	X(nmuzzy, size_t, "muzzy extents of it") \
+	X(nretained, size_t, "retained extents of it") \
+	X(dirty_bytes, size_t, "bytes of the dirty ones") \
+	X(muzzy_bytes, size_t, "bytes of the muzzy ones") \
+	X(retained_bytes, size_t, "bytes of the retained ones")
 
-/* The arena's locks, by their names in mallctl; expression of an arena_t *a. */
+/* The arena's locks, by their names in mallctl; expression of an arena_t *a; text for the manual. */
 #define ARENA_MUTEXES(X) \
-	X(large, &a->large_mtx) \
-	X(extent_avail, &a->pac.src.edata_cache.mtx) \
-	X(extents_dirty, &a->pac.dirty.mtx) \
-	X(extents_muzzy, &a->pac.muzzy.mtx) \
-	X(extents_retained, &a->pac.retained.mtx) \
-	X(decay_dirty, &a->pac.decay_dirty.decay.mtx) \
-	X(decay_muzzy, &a->pac.decay_muzzy.decay.mtx) \
-	X(base, &a->base->mtx) \
-	X(tcache_list, &a->tcache_list_mtx)
+	X(large, &a->large_mtx, "kept for its name: nothing takes it") \
+	X(extent_avail, &a->pac.src.edata_cache.mtx, "lock of the spare descriptors") \
+	X(extents_dirty, &a->pac.dirty.mtx, "lock of the dirty pages") \
+	X(extents_muzzy, &a->pac.muzzy.mtx, "lock of the muzzy pages") \
+	X(extents_retained, &a->pac.retained.mtx, "lock of the retained pages") \
+	X(decay_dirty, &a->pac.decay_dirty.decay.mtx, "lock of the decay of dirty pages") \
+	X(decay_muzzy, &a->pac.decay_muzzy.decay.mtx, "lock of the decay of muzzy pages") \
+	X(base, &a->base->mtx, "lock of the allocator's own data") \
+	X(tcache_list, &a->tcache_list_mtx, "lock of the list of thread caches")
 
-#define STATS_FIELD(name, type) type name;
+#define STATS_FIELD(name, type, says) type name;
 
 typedef struct decay_stats_s {
 	DECAY_STATS_FIELDS(STATS_FIELD)
@@ -73,7 +96,7 @@ typedef struct ecache_stats_s {
 } ecache_stats_t;
 
 enum arena_mutex_e {
-#define STATS_MUTEX_ENUM(name, expr) arena_mutex_##name,
+#define STATS_MUTEX_ENUM(name, expr, says) arena_mutex_##name,
 	ARENA_MUTEXES(STATS_MUTEX_ENUM)
 #undef STATS_MUTEX_ENUM
 	arena_mutex_count

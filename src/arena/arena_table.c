@@ -1,4 +1,4 @@
 /* The table of arenas; see arena_table.h. */
 #include "arena/arena_table.h"
 
-HIDDEN atomic_p_t arena_table[ARENA_TABLE_SIZE];
+HIDDEN LARGE_BSS atomic_p_t arena_table[ARENA_TABLE_SIZE];

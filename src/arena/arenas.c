@@ -7,6 +7,7 @@
 
 unsigned opt_narenas = 0;
 fxp_t opt_narenas_ratio = (fxp_t)4 << 16;
+void (*arenas_made_hook)(unsigned ind);
 
 /* Shortest time between two rounds of decay over all arenas. */
 #define TICK_NS ((uint64_t)10 * 1000 * 1000)
@@ -18,7 +19,12 @@ static struct {
 	atomic_u64_t next_tick;
 	atomic_zu_t dirty_ms;
 	atomic_zu_t muzzy_ms;
+	arena_t *gone; /* destroyed ones, the last first */
 } arenas;
+
+/* Serves hooks where arena 0 has hooks itself: a hidden arena that belongs to no visible one. */
+#define FALLBACK_IND ARENA_HIDDEN(ARENA_LIMIT)
+cassert(FALLBACK_IND < ARENA_TABLE_SIZE);
 
 unsigned
 arenas_narenas_total(void) {
@@ -40,16 +46,26 @@ arenas_sampled_get(unsigned ind) {
 	return ind < ARENA_LIMIT ? arena_table_get(ARENA_HIDDEN(ind)) : NULL;
 }
 
+static void
+arenas_made(unsigned ind) {
+	mutex_assert_owner(&arenas.mtx);
+	assert(ind < ARENA_LIMIT && arenas_get(ind) != NULL);
+	if (arenas_made_hook != NULL) {
+		arenas_made_hook(ind);
+	}
+}
+
 static arena_t *
-arenas_init_locked(unsigned ind, bool is_auto) {
+arenas_init_locked(unsigned ind, bool is_auto, ehooks_table_t *hooks) {
 	mutex_assert_owner(&arenas.mtx);
 	assert(ind < ARENA_LIMIT - 1);
 	arena_t *a = arenas_get(ind);
 	if (a == NULL) {
 		a = arena_new(ind, is_auto, arenas_decay_ms_default_get(true),
-		    arenas_decay_ms_default_get(false));
+		    arenas_decay_ms_default_get(false), hooks);
 		if (a != NULL) {
 			arena_table_set(ind, a);
+			arenas_made(ind);
 		}
 	}
 	return a;
@@ -62,23 +78,151 @@ arenas_get_or_init(unsigned ind) {
 		return a;
 	}
 	mutex_lock(&arenas.mtx);
-	a = arenas_init_locked(ind, true);
+	a = arenas_init_locked(ind, true, NULL);
+	mutex_unlock(&arenas.mtx);
+	return a;
+}
+
+/* ------------------------------------------------------------------ made by hand, and ended */
+
+/* The last one destroyed, alive again; NULL: none. */
+static arena_t *
+arenas_revive_locked(ehooks_table_t *hooks) {
+	arena_t *a = arenas.gone;
+	if (a != NULL) {
+		assert(arenas_get(a->ind) == NULL && a->ind >= arenas.narenas_auto);
+		arenas.gone = a->next_gone;
+		arena_renew(a, arenas_decay_ms_default_get(true), arenas_decay_ms_default_get(false), hooks);
+		arena_table_set(a->ind, a);
+		arenas_made(a->ind);
+	}
+	return a;
+}
+
+int
+arenas_create(unsigned *ind, ehooks_table_t *hooks) {
+	mutex_lock(&arenas.mtx);
+	unsigned n = atomic_load_u32(&arenas.total, MO_RELAXED);
+	arena_t *a = arenas_revive_locked(hooks);
+	if (a == NULL && n < ARENA_LIMIT - 1) {
+		a = arenas_init_locked(n, false, hooks);
+		if (a != NULL) {
+			atomic_store_u32(&arenas.total, n + 1, MO_RELEASE);
+		}
+	}
+	mutex_unlock(&arenas.mtx);
+	if (a != NULL) {
+		*ind = a->ind;
+	}
+	return a != NULL ? 0 : EAGAIN;
+}
+
+static bool
+arena_has_users(arena_t *a) {
+	mutex_lock(&a->tcache_list_mtx);
+	bool has_caches = ql_first(&a->tcaches) != NULL;
+	mutex_unlock(&a->tcache_list_mtx);
+	return has_caches || atomic_load_u32(&a->nthreads, MO_RELAXED) > 0;
+}
+
+/* The arena to be ended, others out; NULL: it cannot be. */
+static arena_t *
+arenas_end_begin(unsigned ind, bool is_destroy) {
+	arena_t *a = ind >= arenas.narenas_auto ? arenas_get(ind) : NULL;
+	mutex_lock(&arenas.mtx);
+	if (a != NULL && (a != arenas_get(ind) || a->is_ending || (is_destroy && arena_has_users(a)))) {
+		a = NULL;
+	}
+	if (a != NULL) {
+		a->is_ending = true;
+	}
 	mutex_unlock(&arenas.mtx);
 	return a;
 }
 
 int
-arenas_create(unsigned *ind) {
-	int err = EAGAIN;
+arenas_reset(unsigned ind, arena_sample_fn_t *on_sample) {
+	arena_t *a = arenas_end_begin(ind, false);
+	if (a == NULL) {
+		return EFAULT;
+	}
+	arena_t *hidden = arenas_sampled_get(ind);
+	int err = arena_reset(a, on_sample);
+	if (err == 0 && hidden != NULL) {
+		err = arena_reset(hidden, on_sample);
+	}
 	mutex_lock(&arenas.mtx);
-	unsigned n = atomic_load_u32(&arenas.total, MO_RELAXED);
-	if (n < ARENA_LIMIT - 1 && arenas_init_locked(n, false) != NULL) {
-		atomic_store_u32(&arenas.total, n + 1, MO_RELEASE);
-		*ind = n;
-		err = 0;
+	a->is_ending = false;
+	mutex_unlock(&arenas.mtx);
+	return err == 0 ? 0 : EFAULT;
+}
+
+int
+arenas_destroy(unsigned ind, arena_sample_fn_t *on_sample, void (*on_gone)(arena_t *a, arena_t *hidden)) {
+	arena_t *a = arenas_end_begin(ind, true);
+	if (a == NULL) {
+		return EFAULT;
+	}
+	arena_t *hidden = arenas_sampled_get(ind);
+	int err = arena_destroy(a, on_sample);
+	if (err == 0 && hidden != NULL) {
+		err = arena_destroy(hidden, on_sample);
+	}
+	if (err == 0) {
+		/* Still its own: the index is used again only afterwards. */
+		arena_table_set(ind, NULL);
+		arena_table_set(ARENA_HIDDEN(ind), NULL);
+		on_gone(a, hidden);
+	}
+	mutex_lock(&arenas.mtx);
+	a->is_ending = false;
+	if (err == 0) {
+		a->next_gone = arenas.gone;
+		arenas.gone = a;
+	}
+	mutex_unlock(&arenas.mtx);
+	return err == 0 ? 0 : EFAULT;
+}
+
+int
+arenas_hooks(unsigned ind, ehooks_table_t *table, ehooks_table_t **old) {
+	if (ind >= arenas_narenas_total()) {
+		return EFAULT;
+	}
+	mutex_lock(&arenas.mtx);
+	arena_t *a = arenas_get(ind);
+	arena_t *hidden = arenas_sampled_get(ind);
+	int err = a == NULL && ind >= arenas.narenas_auto ? EFAULT : 0;
+	*old = a != NULL ? ehooks_get(&a->pac.src.ehooks) : &ehooks_system;
+	if (err == 0 && table != NULL && a == NULL) {
+		err = arenas_init_locked(ind, true, table) == NULL ? EFAULT : 0;
+	} else if (err == 0 && table != NULL) {
+		ehooks_set(&a->pac.src.ehooks, table);
+		if (hidden != NULL && ind >= arenas.narenas_auto) {
+			ehooks_set(&hidden->pac.src.ehooks, table);
+		}
 	}
 	mutex_unlock(&arenas.mtx);
 	return err;
+}
+
+arena_t *
+arenas_fallback(void) {
+	arena_t *a = arenas_get(0);
+	if (likely(a == NULL || !ehooks_are_own(&a->pac.src.ehooks))) {
+		return a;
+	}
+	a = arena_table_get(FALLBACK_IND);
+	if (a == NULL) {
+		mutex_lock(&arenas.mtx);
+		a = arena_table_get(FALLBACK_IND);
+		if (a == NULL) {
+			a = arena_new(FALLBACK_IND, false, opt_dirty_decay_ms, opt_muzzy_decay_ms, NULL);
+			arena_table_set(FALLBACK_IND, a);
+		}
+		mutex_unlock(&arenas.mtx);
+	}
+	return a;
 }
 
 void
@@ -116,7 +260,7 @@ arenas_bind_least(void) {
 	mutex_lock(&arenas.mtx);
 	arena_t *a = arenas_least_locked(&vacant);
 	if (atomic_load_u32(&a->nthreads, MO_RELAXED) > 0 && vacant < arenas.narenas_auto) {
-		arena_t *fresh = arenas_init_locked(vacant, true);
+		arena_t *fresh = arenas_init_locked(vacant, true, NULL);
 		a = fresh != NULL ? fresh : a;
 	}
 	arenas_bind(a);
@@ -137,14 +281,23 @@ arenas_sampled_init_locked(unsigned ind) {
 	if (hidden != NULL) {
 		return hidden;
 	}
-	hidden = arena_new(ARENA_HIDDEN(ind), false, arenas_decay_ms_default_get(true),
-	    arenas_decay_ms_default_get(false));
-	if (hidden != NULL) {
+	arena_t *a = arenas_get(ind);
+	ehooks_table_t *hooks = a != NULL && !a->is_auto ? ehooks_get(&a->pac.src.ehooks) : NULL;
+	ssize_t dirty_ms = arenas_decay_ms_default_get(true), muzzy_ms = arenas_decay_ms_default_get(false);
+	if (a != NULL && a->hidden != NULL) {
+		hidden = a->hidden;
+		arena_renew(hidden, dirty_ms, muzzy_ms, hooks);
+	} else {
+		hidden = arena_new(ARENA_HIDDEN(ind), false, dirty_ms, muzzy_ms, hooks);
+	}
+	if (hidden != NULL && a != NULL) {
+		a->hidden = hidden;
 		/* Whole pieces of their own, never given back: what is marked stays true. */
 		hidden->pac.src.grow_alignment = max_zu((size_t)1 << SAMPLED_MAP_LG_PIECE, PAGE);
 		hidden->pac.src.grow_next = hidden->pac.src.grow_alignment;
 		hidden->pac.src.grown = arenas_sampled_grown;
 		arena_table_set(ARENA_HIDDEN(ind), hidden);
+		arenas_made(ind);
 	}
 	return hidden;
 }
@@ -187,7 +340,7 @@ arenas_boot(void) {
 	}
 	atomic_store_u32(&arenas.total, arenas.narenas_auto, MO_RELEASE);
 	mutex_lock(&arenas.mtx);
-	arena_t *a = arenas_init_locked(0, true);
+	arena_t *a = arenas_init_locked(0, true, NULL);
 	mutex_unlock(&arenas.mtx);
 	return a == NULL ? ENOMEM : 0;
 }
@@ -217,7 +370,7 @@ arenas_tick(uint64_t now) {
 	for (unsigned i = 0; i < n; i++) {
 		arena_t *both[] = {arenas_get(i), arenas_sampled_get(i)};
 		for (unsigned k = 0; k < 2; k++) {
-			if (both[k] != NULL) {
+			if (both[k] != NULL && !atomic_load_b(&both[k]->pac.is_served, MO_RELAXED)) {
 				pac_tick(&both[k]->pac, now);
 			}
 		}
@@ -228,9 +381,16 @@ void *
 arenas_malloc_sampled(arena_t *a, size_t usize, size_t alignment, bool zero, unsigned nrequests,
     sample_rec_t **rec) {
 	bool is_small = usize < SC_LARGE_MINCLASS && alignment <= PAGE;
-	arena_t *hidden = is_small ? arenas_sampled(a) : NULL;
+	/* The hidden arena cuts its slabs from large pieces; hooks may not have that. */
+	bool can_hide = a->is_auto || ehooks_can_split(&a->pac.src.ehooks);
+	arena_t *hidden = is_small && can_hide ? arenas_sampled(a) : NULL;
 	void *p = arena_malloc(hidden != NULL ? hidden : a, usize, alignment, zero, nrequests);
 	*rec = NULL;
+	if (unlikely(p == NULL) && hidden != NULL) {
+		/* Hooks may have no pages for the hidden arena, which takes whole pieces of address space. */
+		hidden = NULL;
+		p = arena_malloc(a, usize, alignment, zero, nrequests);
+	}
 	if (p != NULL && hidden != NULL) {
 		*rec = slab_rec(emap_edata(p), p);
 	} else if (p != NULL && !is_small) {

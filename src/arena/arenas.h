@@ -2,13 +2,15 @@
  * All arenas: the table, how many, which one a thread gets.
  *
  * Slots 0 .. narenas_auto-1 are automatic and filled when a thread first needs one; later slots are
- * made by hand.  An arena once in the table stays there.  The lock covers changes of the table
+ * made by hand.  One made by hand may be destroyed; its struct stays and serves the next that is made,
+ * so what was once read from a slot can be looked at for ever.  The lock covers changes of the table
  * and the binding of threads; reading a slot needs none.
  */
 #ifndef ARENA_ARENAS_H
 #define ARENA_ARENAS_H
 
 #include "arena/arena.h"
+#include "arena/arena_life.h"
 #include "util/fxp.h"
 
 extern unsigned opt_narenas;       /* 0: from the number of CPUs */
@@ -25,8 +27,31 @@ arena_t *arenas_get_or_init(unsigned ind);
 unsigned arenas_narenas_total(void);
 unsigned arenas_narenas_auto(void);
 
-/* A new arena by hand; EAGAIN: all slots used or no memory. */
-int arenas_create(unsigned *ind);
+/* A new arena by hand, hooks NULL: the system's pages; EAGAIN: all slots used or no memory. */
+int arenas_create(unsigned *ind, ehooks_table_t *hooks);
+
+/*
+ * Ends all objects of an arena made by hand.  EFAULT: there is none, it is an automatic one, or it is
+ * being ended by another thread or in a hook of its own.
+ */
+int arenas_reset(unsigned ind, arena_sample_fn_t *on_sample);
+/*
+ * The same, and the arena ceases to be; EFAULT also if a thread or a thread cache is bound to it.
+ * on_gone sees the counters of the two arenas that it was (the second may be NULL), for the last time.
+ */
+int arenas_destroy(unsigned ind, arena_sample_fn_t *on_sample, void (*on_gone)(arena_t *a, arena_t *hidden));
+
+/*
+ * The hooks of an arena, as they were; table NULL: no change.  An automatic one that is not there yet is
+ * made if there is a change.  EFAULT: no such arena, or no memory.
+ */
+int arenas_hooks(unsigned ind, ehooks_table_t *table, ehooks_table_t **old);
+
+/* Where allocations go that are made in a hook, or by a thread without a tsd; NULL: no memory. */
+arena_t *arenas_fallback(void);
+
+/* Called under the table's lock when an arena was made; NULL: nobody cares. */
+extern void (*arenas_made_hook)(unsigned ind);
 
 /* The least used automatic arena, with one thread more; never NULL once booted. */
 arena_t *arenas_bind_least(void);
@@ -45,7 +70,7 @@ arena_t *arenas_sampled_get(unsigned ind);
 void *arenas_malloc_sampled(arena_t *a, size_t usize, size_t alignment, bool zero,
     unsigned nrequests, sample_rec_t **rec);
 
-/* Decay of all arenas, at most every few milliseconds whoever calls. now: coarse monotonic. */
+/* Decay of all arenas that no thread of their own serves, at most every few milliseconds whoever calls. now: coarse monotonic. */
 void arenas_tick(uint64_t now);
 
 /* Decay times of arenas to come; EINVAL. */

@@ -1,7 +1,6 @@
 /* Which slab serves, which waits, which goes. */
 #include "arena/bin.h"
 
-#include "arena/safety.h"
 #include "os/witness.h"
 
 /* The counters against each other and the current slab. */
@@ -50,6 +49,12 @@ bin_has_next_slab(bin_t *bin) {
 	return true;
 }
 
+/* Whoever sums up what is live reads it without the lock. */
+static void
+bin_set_curregs(bin_t *bin, size_t n) {
+	__atomic_store_n(&bin->stats.curregs, n, MO_RELAXED);
+}
+
 unsigned
 bin_take_locked(bin_t *bin, const bin_info_t *info, void **out, unsigned n) {
 	mutex_assert_owner(&bin->mtx);
@@ -63,7 +68,7 @@ bin_take_locked(bin_t *bin, const bin_info_t *info, void **out, unsigned n) {
 		}
 	}
 	bin->stats.nmalloc += got;
-	bin->stats.curregs += got;
+	bin_set_curregs(bin, bin->stats.curregs + got);
 	bin_check(bin, info);
 	return got;
 }
@@ -80,38 +85,78 @@ bin_add_slab_locked(bin_t *bin, edata_t *slab) {
 	}
 }
 
-edata_t *
-bin_put_locked(bin_t *bin, const bin_info_t *info, edata_t *slab, void *ptr) {
-	mutex_assert_owner(&bin->mtx);
-	assert(slab->is_slab && sz_i2s(slab->szind) == info->reg_size);
-	if (unlikely(!slab_put_is_valid(slab, info, ptr))) {
-		safety_fail("double free or pointer into a block");
-	}
-	assert(bin->stats.curregs > 0);
-	bin->stats.ndalloc++;
-	bin->stats.curregs--;
+/* A slab has got regions back: it waits from now on, or it leaves. */
+ALWAYS_INLINE void
+bin_slab_settle(bin_t *bin, const bin_info_t *info, edata_t *slab, edata_t **empty) {
 	if (slab == bin->slabcur) {
-		return NULL;
+		return;
 	}
-	if (slab->nfree == info->nregs) {
-		if (slab->is_listed) {
-			bin_nonfull_remove(bin, slab);
+	if (slab->nfree < info->nregs) {
+		if (unlikely(!slab->is_listed)) {
+			bin_nonfull_add(bin, slab);
 		}
-		bin->stats.curslabs--;
-		return slab;
+		return;
 	}
-	if (!slab->is_listed) {
-		bin_nonfull_add(bin, slab);
+	if (slab->is_listed) {
+		bin_nonfull_remove(bin, slab);
 	}
+	bin->stats.curslabs--;
+	slab->heap.next = *empty == NULL ? NULL : &(*empty)->heap;
+	*empty = slab;
+}
+
+/* Neighbours in the batch often lie in one slab; it is settled when the next one is another's. */
+unsigned
+bin_put_locked(bin_t *bin, const bin_info_t *info, void **ptrs, unsigned n, edata_t **empty) {
+	mutex_assert_owner(&bin->mtx);
+	assert(n > 0);
+	size_t reg = info->reg_size, end = info->nregs * reg;
+	uint64_t magic = info->div.magic;
+	void **kept = ptrs, **last = ptrs + n;
+	edata_t *slab = bin_slab_of(ptrs[0]);
+	for (void **at = ptrs; at < last; at++) {
+		size_t off = (size_t)((char *)*at - slab->addr);
+		if (off >= end) {
+			edata_t *next = bin_slab_of(*at);
+			if (unlikely(next->arena_ind != slab->arena_ind || next->bin_shard != slab->bin_shard)) {
+				*kept++ = *at;
+				continue;
+			}
+			bin_slab_settle(bin, info, slab, empty);
+			slab = next;
+			off = (size_t)((char *)*at - slab->addr);
+		}
+		assert(slab->is_slab && sz_i2s(slab->szind) == reg);
+		if (unlikely(off >= end) || unlikely(!slab_put_is_valid(slab, reg, magic, off))) {
+			safety_fail("double free or pointer into a block");
+		}
+	}
+	bin_slab_settle(bin, info, slab, empty);
+	unsigned nput = n - (unsigned)(kept - ptrs);
+	assert(bin->stats.curregs >= nput);
+	bin->stats.ndalloc += nput;
+	bin_set_curregs(bin, bin->stats.curregs - nput);
 	bin_check(bin, info);
-	return NULL;
+	return n - nput;
+}
+
+void
+bin_forget(bin_t *bin) {
+	mutex_lock(&bin->mtx);
+	bin->slabcur = NULL;
+	ph_init(&bin->nonfull);
+	bin->stats.ndalloc += bin->stats.curregs;
+	bin->stats.curregs = 0;
+	bin->stats.curslabs = 0;
+	bin->stats.nonfull_slabs = 0;
+	mutex_unlock(&bin->mtx);
 }
 
 void
 bin_stats_merge(bin_t *bin, bin_stats_t *out, mutex_prof_data_t *mutex_out) {
 	mutex_prof_data_t data;
 	mutex_lock(&bin->mtx);
-#define BIN_STATS_ADD(name, type) out->name += bin->stats.name;
+#define BIN_STATS_ADD(name, type, says) out->name += bin->stats.name;
 	BIN_STATS_FIELDS(BIN_STATS_ADD)
 #undef BIN_STATS_ADD
 	mutex_prof_read(&data, &bin->mtx);

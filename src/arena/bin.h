@@ -10,6 +10,7 @@
 #define ARENA_BIN_H
 
 #include "arena/arena_stats.h"
+#include "arena/safety.h"
 #include "arena/slab.h"
 
 typedef struct bin_s {
@@ -25,13 +26,26 @@ void bin_init(bin_t *bin);
 unsigned bin_take_locked(bin_t *bin, const bin_info_t *info, void **out, unsigned n);
 /* A fresh slab joins the bin. */
 void bin_add_slab_locked(bin_t *bin, edata_t *slab);
-/*
- * A region comes back.  Returns the slab if that was its last one in use and it left the bin: the
- * caller gives it back once the lock is dropped.  A pointer that is no taken region ends the
- * process with a message.
- */
-edata_t *bin_put_locked(bin_t *bin, const bin_info_t *info, edata_t *slab, void *ptr);
+/* The slab of a region on its way back; a pointer that is in none ends the process. */
+static inline edata_t *
+bin_slab_of(const void *ptr) {
+	uint64_t elem = emap_elem(ptr);
+	if (unlikely((elem & ELEM_SLAB) == 0)) {
+		safety_fail("double free or pointer to no block");
+	}
+	return elem_edata(elem);
+}
 
+/*
+ * Regions come back.  bin is that of ptrs[0]; those of the n that belong to another one (of their
+ * class) are moved to the front of ptrs; returns how many.  Slabs with no region in use any more
+ * leave the bin and are linked to *empty by heap.next: the caller gives them back once the lock is
+ * dropped.  A pointer that is no taken region ends the process with a message.
+ */
+unsigned bin_put_locked(bin_t *bin, const bin_info_t *info, void **ptrs, unsigned n, edata_t **empty);
+
+/* All its objects are gone, and its slabs are the caller's. */
+void bin_forget(bin_t *bin);
 void bin_stats_merge(bin_t *bin, bin_stats_t *out, mutex_prof_data_t *mutex_out);
 
 #endif

@@ -7,6 +7,7 @@
 #include "util/assert.h"
 
 bin_info_t bin_infos[BIN_MAX];
+bin_info_t bin_infos_sampled[BIN_MAX];
 
 /* Wishes of the options, by class; 0 = none. */
 static struct {
@@ -83,6 +84,18 @@ bin_slab_size(szind_t ind) {
 	return slab;
 }
 
+static void
+bin_info_init_sampled(bin_info_t *info, const bin_info_t *plain) {
+	size_t slab = PAGE_CEILING(plain->reg_size);
+	while (slab < plain->slab_size && slab % plain->reg_size > slab / 8) {
+		slab += PAGE;
+	}
+	*info = *plain;
+	info->slab_size = slab;
+	info->nregs = (uint32_t)min_zu(slab / plain->reg_size, min_zu(SAMPLED_REGS_MAX, plain->nregs));
+	assert(info->nregs > 0 && info->slab_size <= plain->slab_size);
+}
+
 void
 bin_info_boot(void) {
 	assert(SC_NBINS <= BIN_MAX);
@@ -94,5 +107,6 @@ bin_info_boot(void) {
 		info->n_shards = wish.has_shards && wish.shards[i] != 0 ? wish.shards[i] : 1;
 		div_init(&info->div, info->reg_size);
 		assert(info->nregs > 0);
+		bin_info_init_sampled(&bin_infos_sampled[i], info);
 	}
 }

@@ -19,7 +19,14 @@ typedef struct bin_info_s {
 	div_info_t div;       /* by reg_size; offsets in a slab are below 2^32 */
 } bin_info_t;
 
-extern bin_info_t bin_infos[BIN_MAX];
+extern HIDDEN bin_info_t bin_infos[BIN_MAX];
+/*
+ * Slabs of samples: as small as they can be without wasting more than an eighth, because the few
+ * samples of a class seldom fill one, and with no more regions than SAMPLED_REGS_MAX, because each
+ * has a record.  Never larger than the plain ones.
+ */
+#define SAMPLED_REGS_MAX 1024u
+extern HIDDEN bin_info_t bin_infos_sampled[BIN_MAX];
 
 /*
  * For option parsing, before bin_info_boot(): classes of request sizes from..to get n shards, or

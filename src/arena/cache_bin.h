@@ -24,6 +24,12 @@ typedef struct cache_bin_s {
 } cache_bin_t;
 cassert(sizeof(cache_bin_t) == SC_BIN_STRIDE);
 
+/* Statistics look at the cursor of other threads' bins. */
+ALWAYS_INLINE void
+cache_bin_set_head(cache_bin_t *b, void **head) {
+	__atomic_store_n(&b->head, head, __ATOMIC_RELAXED);
+}
+
 /*
  * false: empty (nothing changed), or something is due (countdown reached 0; the pop has been counted
  * but nothing was taken).  The order makes the all-zero bin of the boot block read-only.
@@ -37,8 +43,8 @@ cache_bin_has_popped(cache_bin_t *b, void **p) {
 	if (unlikely(--b->countdown == 0)) {
 		return false;
 	}
+	cache_bin_set_head(b, head + 1);
 	*p = *head;
-	b->head = head + 1;
 	return true;
 }
 
@@ -49,7 +55,7 @@ cache_bin_has_pushed(cache_bin_t *b, void *p) {
 		return false;
 	}
 	*--head = p;
-	b->head = head;
+	cache_bin_set_head(b, head);
 	return true;
 }
 

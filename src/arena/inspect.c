@@ -7,7 +7,7 @@
 
 static void
 stats_merge_decay(const pac_decay_t *d, decay_stats_t *out) {
-#define DECAY_STATS_ADD(name, type) out->name += atomic_load_u64(&d->name, MO_RELAXED);
+#define DECAY_STATS_ADD(name, type, says) out->name += atomic_load_u64(&d->name, MO_RELAXED);
 	DECAY_STATS_FIELDS(DECAY_STATS_ADD)
 #undef DECAY_STATS_ADD
 }
@@ -19,7 +19,7 @@ stats_merge_bins(arena_t *a, arena_stats_t *out) {
 		for (unsigned s = 0; s < bin_infos[i].n_shards; s++) {
 			bin_stats_merge(arena_bin(a, i, s), &sum, &out->bin_mutexes[i]);
 		}
-#define BIN_STATS_SUM(name, type) out->bins[i].name += sum.name;
+#define BIN_STATS_SUM(name, type, says) out->bins[i].name += sum.name;
 		BIN_STATS_FIELDS(BIN_STATS_SUM)
 #undef BIN_STATS_SUM
 		out->small.allocated += sum.curregs * bin_infos[i].reg_size;
@@ -64,26 +64,31 @@ stats_merge_extents(pac_t *pac, arena_stats_t *out) {
 	}
 }
 
+size_t
+arena_resident(arena_t *a) {
+	base_stats_t base;
+	base_stats_read(a->base, &base);
+	size_t pages = atomic_load_zu(&a->pac.nactive, MO_RELAXED) + pac_ndirty(&a->pac);
+	/* The page map and the pool of metadata belong to all; they are counted once. */
+	return base.resident + (pages << LG_PAGE) + (a->ind == 0 ? emap_bytes() + meta_mapped() : 0);
+}
+
 static void
 stats_merge_pages(arena_t *a, arena_stats_t *out) {
 	base_stats_t base;
 	base_stats_read(a->base, &base);
-	size_t active = atomic_load_zu(&a->pac.nactive, MO_RELAXED);
-	size_t dirty = pac_ndirty(&a->pac);
-	out->pactive += active;
-	out->pdirty += dirty;
+	out->pactive += atomic_load_zu(&a->pac.nactive, MO_RELAXED);
+	out->pdirty += pac_ndirty(&a->pac);
 	out->pmuzzy += ecache_npages(&a->pac.muzzy);
 	out->mapped += atomic_load_zu(&a->pac.mapped, MO_RELAXED) + base.mapped;
 	out->retained += ecache_npages(&a->pac.retained) << LG_PAGE;
 	out->extent_avail += atomic_load_zu(&a->pac.src.edata_cache.count, MO_RELAXED);
 	out->base += base.allocated;
 	out->metadata_edata += base.edata;
-	out->resident += base.resident + ((active + dirty) << LG_PAGE);
+	out->resident += arena_resident(a);
 	if (a->ind == 0) {
-		/* The page map and the pool of metadata belong to all; they are shown once. */
 		out->metadata_rtree += emap_bytes();
 		out->base += emap_bytes() + meta_mapped();
-		out->resident += emap_bytes() + meta_mapped();
 		out->mapped += emap_bytes() + meta_mapped();
 	}
 }
@@ -92,7 +97,7 @@ static void
 stats_merge_mutexes(arena_t *a, arena_stats_t *out) {
 	mutex_prof_data_t data;
 	mutex_t *m;
-#define ARENA_MUTEX_MERGE(name, expr) \
+#define ARENA_MUTEX_MERGE(name, expr, says) \
 	m = expr; \
 	mutex_lock(m); \
 	mutex_prof_read(&data, m); \
@@ -104,16 +109,18 @@ stats_merge_mutexes(arena_t *a, arena_stats_t *out) {
 
 size_t (*inspect_tcache_bytes)(ql_t *tcache_link);
 
-static void
-stats_merge_tcaches(arena_t *a, arena_stats_t *out) {
+size_t
+arena_cached_bytes(arena_t *a) {
+	size_t bytes = 0;
 	if (inspect_tcache_bytes == NULL) {
-		return;
+		return 0;
 	}
 	mutex_lock(&a->tcache_list_mtx);
 	for (ql_t *l = ql_first(&a->tcaches); l != NULL; l = ql_next(&a->tcaches, l)) {
-		out->tcache_bytes += inspect_tcache_bytes(l);
+		bytes += inspect_tcache_bytes(l);
 	}
 	mutex_unlock(&a->tcache_list_mtx);
+	return bytes;
 }
 
 static void
@@ -133,7 +140,7 @@ arena_stats_merge(arena_t *a, arena_stats_t *out) {
 	out->uptime_ns = up > out->uptime_ns ? up : out->uptime_ns;
 	out->nthreads += atomic_load_u32(&a->nthreads, MO_RELAXED);
 	stats_merge_one(a, out);
-	stats_merge_tcaches(a, out);
+	out->tcache_bytes += arena_cached_bytes(a);
 	arena_t *sampled = arenas_sampled_get(a->ind);
 	if (sampled != NULL) {
 		/* Arena 0 answers for the samples of all automatic arenas, others for their own. */
@@ -144,7 +151,7 @@ arena_stats_merge(arena_t *a, arena_stats_t *out) {
 void
 arena_mutexes_reset(arena_t *a) {
 	mutex_t *m;
-#define ARENA_MUTEX_RESET(name, expr) \
+#define ARENA_MUTEX_RESET(name, expr, says) \
 	m = expr; \
 	mutex_lock(m); \
 	mutex_prof_reset(m); \

@@ -2,13 +2,12 @@
  * Large objects: one extent each.
  *
  * With cache_oblivious the extent has one page more than the object needs, and the object starts at
- * a cache line of the first page chosen by the allocation's number, so that equal large buffers do
- * not all compete for the same lines of the cache.
+ * a cache line of the first page that follows from the extent's address, so that equal large buffers
+ * do not all compete for the same lines of the cache.
  */
 #include "arena/arena.h"
 
 #include "meta/freepool.h"
-#include "util/hash.h"
 
 bool opt_cache_oblivious = CONFIG_CACHE_OBLIVIOUS;
 
@@ -49,19 +48,13 @@ arena_large_count_requests(arena_t *a, szind_t szind, uint64_t nrequests, unsign
 	atomic_fetch_add_u64(&a->large_nflushes, nflushes, MO_RELAXED);
 }
 
-/* A cache line's offset within the first page, different from one call to the next. */
-static size_t
-large_offset(arena_t *a) {
-	uint64_t n = atomic_fetch_add_u64(&a->large_offset, 1, MO_RELAXED);
-	return (size_t)(hash_mix64(n) % (PAGE / CACHELINE)) * CACHELINE;
-}
-
 /* Makes an active extent the home of a large object of usize bytes. */
 static void
 large_adopt(edata_t *e, size_t usize) {
 	assert(e->size >= usize && !e->is_slab);
 	e->szind = (uint8_t)sz_s2i(usize);
 	e->u.large_usize = usize;
+	e->u.large_pind = (uint8_t)sz_psz_floor(e->size);
 	/* A cached object must fit any request of its class. */
 	if (sz_i2s(e->szind) != usize && e->szind < emap_ncacheable) {
 		e->szind = SC_NSIZES;
@@ -85,7 +78,7 @@ arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero) {
 	assert(is_aligned((uintptr_t)e->addr, max_zu(alignment, PAGE)) && e->recs == NULL);
 	large_adopt(e, usize);
 	large_stats_add(a, usize);
-	return has_offset ? e->addr + large_offset(a) : e->addr;
+	return has_offset ? arena_large_start(e) : e->addr;
 }
 
 static arena_t *

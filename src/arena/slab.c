@@ -26,7 +26,7 @@ slab_bits_fill(edata_t *e, uint32_t nregs) {
 
 int
 slab_init(edata_t *e, szind_t szind, unsigned shard, bool is_sampled) {
-	const bin_info_t *info = &bin_infos[szind];
+	const bin_info_t *info = slab_info_of(szind, is_sampled);
 	assert(e->size == info->slab_size && e->state == extent_state_active);
 	e->bits = e->u.inline_bits;
 	if (slab_has_outside_bits(info->nregs)) {
@@ -55,7 +55,7 @@ slab_init(edata_t *e, szind_t szind, unsigned shard, bool is_sampled) {
 void
 slab_fini(edata_t *e) {
 	if (e->is_slab) {
-		const bin_info_t *info = &bin_infos[e->szind];
+		const bin_info_t *info = slab_info(e);
 		assert(e->nfree == info->nregs && !e->is_listed);
 		emap_clear_slab_interior(e);
 		if (slab_has_outside_bits(info->nregs)) {
@@ -69,41 +69,48 @@ slab_fini(edata_t *e) {
 	e->is_sampled = false;
 }
 
+/* The ones of a word from bit `from` on, up to the first zero. */
+static unsigned
+bits_run(fb_word_t bits, unsigned from) {
+	fb_word_t rest = ~(bits >> from);
+	return rest == 0 ? FB_WORD_BITS : ctz64(rest);
+}
+
+/* Moves up to n regions of one word of the bitmap to out, run by run; how many. */
+static unsigned
+slab_take_word(fb_word_t *word, char *base, size_t reg, void **out, unsigned n) {
+	fb_word_t bits = *word;
+	unsigned got = 0;
+	if (n == 1 && bits != 0) {
+		*out = base + ctz64(bits) * reg;
+		*word = bits & (bits - 1);
+		return 1;
+	}
+	while (bits != 0 && got < n) {
+		unsigned from = ctz64(bits);
+		unsigned run = (unsigned)min_zu(bits_run(bits, from), n - got);
+		char *p = base + from * reg;
+		bits &= ~((~(fb_word_t)0 >> (FB_WORD_BITS - run)) << from);
+		for (void **end = out + run; out < end; p += reg) {
+			*out++ = p;
+		}
+		got += run;
+	}
+	*word = bits;
+	return got;
+}
+
 unsigned
 slab_take(edata_t *e, const bin_info_t *info, void **out, unsigned n) {
 	unsigned got = 0;
 	n = (unsigned)min_zu(n, e->nfree);
 	char *base = e->addr;
-	size_t reg = info->reg_size;
-	for (size_t w = 0; got < n; w++) {
-		assert(w < FB_NWORDS(info->nregs));
-		fb_word_t bits = e->bits[w];
-		while (bits != 0 && got < n) {
-			out[got++] = base + ctz64(bits) * reg;
-			bits &= bits - 1;
-		}
-		e->bits[w] = bits;
-		base += FB_WORD_BITS * reg;
+	for (fb_word_t *word = e->bits; got < n; word++) {
+		assert((size_t)(word - e->bits) < FB_NWORDS(info->nregs));
+		got += slab_take_word(word, base, info->reg_size, out + got, n - got);
+		base += FB_WORD_BITS * info->reg_size;
 	}
 	assert(got == n && e->nfree >= got);
 	e->nfree -= got;
 	return got;
-}
-
-bool
-slab_put_is_valid(edata_t *e, const bin_info_t *info, const void *ptr) {
-	size_t off = (size_t)((const char *)ptr - e->addr);
-	size_t i = (size_t)(((uint64_t)off * info->div.magic) >> 32);
-	if (unlikely(i >= info->nregs || i * info->reg_size != off)) {
-		return false;
-	}
-	fb_word_t bit = (fb_word_t)1 << (i % FB_WORD_BITS);
-	fb_word_t *word = &e->bits[i / FB_WORD_BITS];
-	if (unlikely((*word & bit) != 0)) {
-		return false;
-	}
-	*word |= bit;
-	e->nfree++;
-	assert(e->nfree <= info->nregs);
-	return true;
 }

@@ -11,6 +11,18 @@
 #include "arena/bin_info.h"
 #include "meta/edata.h"
 #include "meta/emap.h"
+#include "util/fb.h"
+
+/* The shape of a slab. */
+static inline const bin_info_t *
+slab_info_of(szind_t szind, bool is_sampled) {
+	return &(unlikely(is_sampled) ? bin_infos_sampled : bin_infos)[szind];
+}
+
+static inline const bin_info_t *
+slab_info(const edata_t *e) {
+	return slab_info_of(e->szind, e->is_sampled);
+}
 
 /* Makes an active extent of the right size a slab with all regions free; 0 or ENOMEM. */
 int slab_init(edata_t *e, szind_t szind, unsigned shard, bool is_sampled);
@@ -19,8 +31,22 @@ void slab_fini(edata_t *e);
 
 /* Takes up to n regions into out, lowest first; returns how many. */
 unsigned slab_take(edata_t *e, const bin_info_t *info, void **out, unsigned n);
-/* Puts a region back; false if it was not taken (double free) or is none. */
-bool slab_put_is_valid(edata_t *e, const bin_info_t *info, const void *ptr);
+/* Puts the region at offset off of the slab back; false if it was not taken (double free) or is none. */
+ALWAYS_INLINE bool
+slab_put_is_valid(edata_t *e, size_t reg_size, uint64_t magic, size_t off) {
+	uint64_t r = (off * magic) >> 32;
+	if (unlikely(r * reg_size != off)) {
+		return false;
+	}
+	fb_word_t *word = &e->bits[r / FB_WORD_BITS];
+	fb_word_t bits = *word;
+	if (unlikely(((bits >> (r % FB_WORD_BITS)) & 1) != 0)) {
+		return false;
+	}
+	*word = bits | (fb_word_t)1 << (r % FB_WORD_BITS);
+	e->nfree++;
+	return true;
+}
 
 /* Number of the region that holds ptr. */
 static inline size_t
@@ -30,11 +56,14 @@ slab_region(const edata_t *e, const bin_info_t *info, const void *ptr) {
 	return div_compute(&info->div, off);
 }
 
-/* The profiler's record of a region of a sampled slab. */
+/* The profiler's record of the region at ptr; NULL: no region of the sampled slab begins there. */
 static inline sample_rec_t *
 slab_rec(const edata_t *e, const void *ptr) {
 	assert(e->is_slab && e->is_sampled && e->recs != NULL);
-	return &e->recs[slab_region(e, &bin_infos[e->szind], ptr)];
+	const bin_info_t *info = slab_info(e);
+	size_t off = (size_t)((const char *)ptr - e->addr);
+	size_t r = (size_t)(((uint64_t)off * info->div.magic) >> 32);
+	return r < info->nregs && r * info->reg_size == off ? &e->recs[r] : NULL;
 }
 
 #endif

@@ -309,6 +309,16 @@ check_new(const ctl_node_t *leaf, const ctl_call_t *call) {
 	return call->newlen == leaf_size(leaf) ? 0 : EINVAL;
 }
 
+/* A bool of the caller's may be any byte: what is not 0 is true. */
+static int
+call_set(const ctl_node_t *leaf, const ctl_call_t *call) {
+	if (leaf->type != CTL_BOOL || call->newp == NULL) {
+		return leaf->set(call, call->newp);
+	}
+	bool value = *(const unsigned char *)call->newp != 0;
+	return leaf->set(call, &value);
+}
+
 /* The value read is complete before anything is written, except where the node says otherwise. */
 static int
 call_read_write(const ctl_node_t *leaf, const ctl_call_t *call) {
@@ -320,7 +330,7 @@ call_read_write(const ctl_node_t *leaf, const ctl_call_t *call) {
 	int err;
 	memset(&value, 0, sizeof(value));
 	if (has_new && after && (fits || !wants_reply(call))) {
-		if ((err = leaf->set(call, call->newp)) != 0) {
+		if ((err = call_set(leaf, call)) != 0) {
 			return err;
 		}
 		has_new = false;
@@ -333,7 +343,7 @@ call_read_write(const ctl_node_t *leaf, const ctl_call_t *call) {
 			return ctl_reply(call, &value, size);
 		}
 	}
-	if (has_new && (err = leaf->set(call, call->newp)) != 0) {
+	if (has_new && (err = call_set(leaf, call)) != 0) {
 		return err;
 	}
 	return ctl_reply(call, &value, size);
@@ -352,7 +362,7 @@ call_leaf_checked(const ctl_node_t *leaf, const ctl_call_t *call) {
 		if (call->newp == NULL && (leaf->flags & CTL_NULL_NEW) == 0) {
 			return 0;
 		}
-		return leaf->set(call, call->newp);
+		return call_set(leaf, call);
 	case CTL_RW:
 		return call_read_write(leaf, call);
 	case CTL_ACT:

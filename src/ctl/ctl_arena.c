@@ -4,9 +4,12 @@
 #include "arena/arenas.h"
 #include "ctl/ctl.h"
 #include "ctl/ctl_rooms.h"
+#include "ctl/ctl_snapshot.h"
 #include "meta/emap.h"
 #include "os/pages.h"
+#include "prof.h"
 #include "thread/tcache.h"
+#include "thread/tsd.h"
 #include "util/assert.h"
 
 /* ------------------------------------------------------------------ arena.<i> */
@@ -33,7 +36,8 @@ arena_of(const ctl_call_t *call) {
 
 static int
 get_initialized(const ctl_call_t *call, ctl_value_t *out) {
-	out->b = is_all(call->mib[1]) || arena_of(call) != NULL;
+	out->b = is_all(call->mib[1]) || arena_of(call) != NULL ||
+	    (call->mib[1] == CTL_ARENAS_DESTROYED && snapshot_has_destroyed());
 	return 0;
 }
 
@@ -70,6 +74,82 @@ static int
 act_purge(const ctl_call_t *call, const void *in) {
 	(void)in;
 	return purge(call, true);
+}
+
+/* A sample that ends with its arena. */
+static void
+end_sample(void *ptr, sample_rec_t *rec, size_t usize) {
+	if (config_prof) {
+		prof_sample_free(tsd_fetch_in_gate(tls_get()), ptr, rec, usize);
+	}
+}
+
+/* What this thread's cache holds of the arena is given back first; of other threads' the program sees to it. */
+static void
+flush_own_cache(void) {
+	tsd_t *tsd = tsd_fetch_in_gate(tls_get());
+	if (tsd != NULL && tsd->tcache != NULL) {
+		tcache_flush(tsd, tsd->tcache);
+	}
+}
+
+static int
+act_reset(const ctl_call_t *call, const void *in) {
+	(void)in;
+	if (arena_of(call) == NULL) {
+		return EFAULT;
+	}
+	flush_own_cache();
+	return arenas_reset((unsigned)call->mib[1], end_sample);
+}
+
+static int
+act_destroy(const ctl_call_t *call, const void *in) {
+	(void)in;
+	if (arena_of(call) == NULL) {
+		return EFAULT;
+	}
+	flush_own_cache();
+	return arenas_destroy((unsigned)call->mib[1], end_sample, snapshot_add_destroyed);
+}
+
+static int
+get_extent_hooks(const ctl_call_t *call, ctl_value_t *out) {
+	ehooks_table_t *table = NULL;
+	int err = call->mib[1] >= ARENA_LIMIT ? EFAULT : arenas_hooks((unsigned)call->mib[1], NULL, &table);
+	out->p = table;
+	return err;
+}
+
+static int
+set_extent_hooks(const ctl_call_t *call, const void *in) {
+	ehooks_table_t *table, *old;
+	memcpy(&table, in, sizeof(table));
+	if (table == NULL || table->alloc == NULL) {
+		return EINVAL;
+	}
+	return call->mib[1] >= ARENA_LIMIT ? EFAULT : arenas_hooks((unsigned)call->mib[1], table, &old);
+}
+
+static int
+get_retain_grow_limit(const ctl_call_t *call, ctl_value_t *out) {
+	arena_t *arena = arena_of(call);
+	if (!opt_retain) {
+		return ENOENT;
+	}
+	out->z = arena == NULL ? 0 : extent_grow_limit_get(&arena->pac.src);
+	return arena == NULL ? EFAULT : 0;
+}
+
+static int
+set_retain_grow_limit(const ctl_call_t *call, const void *in) {
+	size_t limit;
+	arena_t *arena = arena_of(call);
+	memcpy(&limit, in, sizeof(limit));
+	if (!opt_retain) {
+		return ENOENT;
+	}
+	return arena == NULL || extent_grow_limit_set(&arena->pac.src, limit) != 0 ? EFAULT : 0;
 }
 
 static int
@@ -145,12 +225,33 @@ raw_name(const ctl_call_t *call, ctl_value_t *out) {
 }
 
 static const ctl_node_t arena_nodes[] = {
-	CTL_NODE_R("initialized", CTL_BOOL, get_initialized, 0),
-	CTL_NODE_ACT("decay", act_decay, 0),
-	CTL_NODE_ACT("purge", act_purge, 0),
-	CTL_NODE_RW("dirty_decay_ms", CTL_SSIZE, get_dirty_decay_ms, set_dirty_decay_ms, 0),
-	CTL_NODE_RW("muzzy_decay_ms", CTL_SSIZE, get_muzzy_decay_ms, set_muzzy_decay_ms, 0),
-	CTL_NODE_RAW("name", raw_name, CTL_LOCKED),
+	CTL_NODE_R("initialized", CTL_BOOL, get_initialized, 0,
+	    "whether the arena is set up; i = 4096 stands for all arenas and is always true, "
+	    "4097 for those that were destroyed"),
+	CTL_NODE_ACT("decay", act_decay, 0,
+	    "gives back at once what is due by the decay times; i = 4096: in all arenas"),
+	CTL_NODE_ACT("purge", act_purge, 0,
+	    "gives back all unused dirty and muzzy pages; i = 4096: in all arenas"),
+	CTL_NODE_ACT("reset", act_reset, 0,
+	    "ends all objects of an arena made by hand, at once; no other thread may use it meanwhile "
+	    "or hold objects of it in its cache. EFAULT: no such arena, or an automatic one"),
+	CTL_NODE_ACT("destroy", act_destroy, 0,
+	    "reset, and all its pages go, and the index is free for the next arena. EFAULT as reset, or "
+	    "a thread or a cache made by hand is bound to it"),
+	CTL_NODE_RW("extent_hooks", CTL_POINTER, get_extent_hooks, set_extent_hooks, 0,
+	    "extent_hooks_t *: the functions that pages come from. An arena that is not set up yet is "
+	    "made with them. EINVAL: NULL, or without alloc; EFAULT: no such arena"),
+	CTL_NODE_RW("retain_grow_limit", CTL_SIZE, get_retain_grow_limit, set_retain_grow_limit, 0,
+	    "largest piece of address space that is taken ahead of need, rounded down to a size of "
+	    "pages. ENOENT: retain is off; EFAULT: not set up, or less than a page"),
+	CTL_NODE_RW("dirty_decay_ms", CTL_SSIZE, get_dirty_decay_ms, set_dirty_decay_ms, 0,
+	    "milliseconds until unused dirty pages are given back; 0 at once, -1 never. EFAULT: not "
+	    "set up, or out of range"),
+	CTL_NODE_RW("muzzy_decay_ms", CTL_SSIZE, get_muzzy_decay_ms, set_muzzy_decay_ms, 0,
+	    "the same for muzzy pages, which were given back lazily"),
+	CTL_NODE_RAW("name", raw_name, CTL_LOCKED, "char *, rw",
+	    "the arena's name, at most 31 bytes, more are cut. oldp points to a pointer to a buffer "
+	    "of 32 bytes, which is filled. EINVAL: NULL, or i is no single arena; EFAULT: not set up"),
 };
 static const ctl_node_t arena_proto[] = {CTL_NODE_DIR("", arena_nodes)};
 
@@ -193,17 +294,25 @@ cassert(sizeof(((bin_info_t *)NULL)->n_shards) == sizeof(uint32_t));
 /* The two indices that stand for no single arena, and those of arenas, do not meet. */
 cassert(CTL_ARENAS_ALL >= ARENA_LIMIT && CTL_ARENAS_DESTROYED == CTL_ARENAS_ALL + 1);
 
-#define FACT(member, type) CTL_FIELD(#member, arena_facts_t, member, type, 0)
+#define FACT(member, type, says) CTL_FIELD(#member, arena_facts_t, member, type, 0, says)
 
 static const ctl_field_t facts_fields[] = {
-	FACT(narenas, unsigned),
-	FACT(quantum, size_t),
-	FACT(page, size_t),
-	FACT(hugepage, size_t),
-	FACT(tcache_max, size_t),
-	FACT(nbins, unsigned),
-	FACT(nhbins, unsigned),
-	FACT(nlextents, unsigned),
+	FACT(narenas, unsigned,
+	    "how many arenas there are, with those made by hand"),
+	FACT(quantum, size_t,
+	    "sizes are multiples of this, but for the smallest"),
+	FACT(page, size_t,
+	    "bytes of a page"),
+	FACT(hugepage, size_t,
+	    "bytes of a huge page"),
+	FACT(tcache_max, size_t,
+	    "largest size that thread caches hold at first"),
+	FACT(nbins, unsigned,
+	    "how many small size classes there are"),
+	FACT(nhbins, unsigned,
+	    "how many size classes thread caches hold at first"),
+	FACT(nlextents, unsigned,
+	    "how many large size classes there are"),
 };
 
 static const void *
@@ -213,10 +322,14 @@ base_bin(const size_t *mib) {
 }
 
 static const ctl_field_t bin_fields[] = {
-	CTL_FIELD("size", bin_info_t, reg_size, size_t, 0),
-	CTL_FIELD("nregs", bin_info_t, nregs, uint32_t, 0),
-	CTL_FIELD("slab_size", bin_info_t, slab_size, size_t, 0),
-	CTL_FIELD("nshards", bin_info_t, n_shards, uint32_t, 0),
+	CTL_FIELD("size", bin_info_t, reg_size, size_t, 0,
+	    "bytes of an object of small size class i"),
+	CTL_FIELD("nregs", bin_info_t, nregs, uint32_t, 0,
+	    "objects in a slab of it"),
+	CTL_FIELD("slab_size", bin_info_t, slab_size, size_t, 0,
+	    "bytes of a slab of it"),
+	CTL_FIELD("nshards", bin_info_t, n_shards, uint32_t, 0,
+	    "locks and sets of slabs that each arena has for it"),
 };
 static const ctl_node_t bin_proto[] = {CTL_NODE_FIELDS("", bin_fields, base_bin, 0)};
 
@@ -227,7 +340,8 @@ get_lextent_size(const ctl_call_t *call, ctl_value_t *out) {
 	return 0;
 }
 
-static const ctl_node_t lextent_nodes[] = {CTL_NODE_R("size", CTL_SIZE, get_lextent_size, 0)};
+static const ctl_node_t lextent_nodes[] = {CTL_NODE_R("size", CTL_SIZE, get_lextent_size, 0,
+    "bytes of large size class i")};
 static const ctl_node_t lextent_proto[] = {CTL_NODE_DIR("", lextent_nodes)};
 
 /* ------------------------------------------------------------------ arenas: what can be set or made */
@@ -270,22 +384,47 @@ has_room_for_unsigned(const ctl_call_t *call) {
 	return call->oldp != NULL && call->oldlenp != NULL && *call->oldlenp == sizeof(unsigned);
 }
 
-/* Custom extent hooks are not there: asking for them fails as running out of arenas does. */
+/* Makes an arena whose index fits into oldp. */
+static int
+create(const ctl_call_t *call, ehooks_table_t *hooks) {
+	unsigned ind;
+	if (hooks != NULL && hooks->alloc == NULL) {
+		return EINVAL;
+	}
+	int err = arenas_create(&ind, hooks);
+	return err != 0 ? err : ctl_reply(call, &ind, sizeof(ind));
+}
+
 static int
 raw_create(const ctl_call_t *call, ctl_value_t *out) {
 	(void)out;
-	unsigned ind;
-	const void *hooks = NULL;
+	ehooks_table_t *hooks = NULL;
 	if (!has_room_for_unsigned(call) || (call->newp != NULL && call->newlen != sizeof(hooks))) {
 		return EINVAL;
 	}
 	if (call->newp != NULL) {
 		memcpy(&hooks, call->newp, sizeof(hooks));
 	}
-	if (hooks != NULL || arenas_create(&ind) != 0) {
-		return EAGAIN;
+	return create(call, hooks);
+}
+
+/* Metadata never comes from hooks. */
+typedef struct {
+	ehooks_table_t *hooks;
+	bool metadata_use_hooks;
+} arena_config_t;
+
+int
+ctl_arenas_create_ext(const ctl_call_t *call, ctl_value_t *out) {
+	(void)out;
+	arena_config_t config = {NULL, false};
+	if (!has_room_for_unsigned(call) || (call->newp != NULL && call->newlen != sizeof(config))) {
+		return EINVAL;
 	}
-	return ctl_reply(call, &ind, sizeof(ind));
+	if (call->newp != NULL) {
+		memcpy(&config, call->newp, sizeof(config));
+	}
+	return create(call, config.hooks);
 }
 
 static int
@@ -306,12 +445,19 @@ raw_lookup(const ctl_call_t *call, ctl_value_t *out) {
 }
 
 static const ctl_node_t arenas_nodes[] = {
-	CTL_NODE_RW("dirty_decay_ms", CTL_SSIZE, get_default_dirty, set_default_dirty, 0),
-	CTL_NODE_RW("muzzy_decay_ms", CTL_SSIZE, get_default_muzzy, set_default_muzzy, 0),
+	CTL_NODE_RW("dirty_decay_ms", CTL_SSIZE, get_default_dirty, set_default_dirty, 0,
+	    "decay time for dirty pages of arenas made from now on. EFAULT: out of range"),
+	CTL_NODE_RW("muzzy_decay_ms", CTL_SSIZE, get_default_muzzy, set_default_muzzy, 0,
+	    "decay time for muzzy pages of arenas made from now on. EFAULT: out of range"),
 	CTL_NODE_NUMBERED("bin", bin_proto, ctl_index_bin, 0),
 	CTL_NODE_NUMBERED("lextent", lextent_proto, ctl_index_lextent, 0),
-	CTL_NODE_RAW("create", raw_create, 0),
-	CTL_NODE_RAW("lookup", raw_lookup, 0),
+	CTL_NODE_RAW("create", raw_create, 0, "unsigned, rw",
+	    "makes an arena and gives its index; newp may hold an extent_hooks_t *, where its pages come "
+	    "from. EINVAL: no room for the index, or hooks without alloc; EAGAIN: no memory or no free "
+	    "index"),
+	CTL_NODE_RAW("lookup", raw_lookup, 0, "unsigned, rw",
+	    "the index of the arena that the pointer in newp was allocated from; 0 for a sampled object "
+	    "of a small class, whichever automatic arena it is of. EINVAL: no live allocation"),
 };
 
 const ctl_node_t ctl_dir_arenas =

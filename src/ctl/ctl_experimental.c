@@ -36,7 +36,7 @@ cassert(sizeof(extent_util_short_t) == 3 * sizeof(size_t));
 static void
 util_of_bin(const edata_t *e, extent_util_t *u) {
 	arena_t *arena = arena_table_get(e->arena_ind);
-	const bin_info_t *info = &bin_infos[e->szind];
+	const bin_info_t *info = slab_info(e);
 	if (arena == NULL) {
 		u->nfree = e->nfree;
 		return;
@@ -65,7 +65,7 @@ util_of(const void *ptr, extent_util_t *u, bool with_bin) {
 	if (!e->is_slab) {
 		return;
 	}
-	u->nregs = bin_infos[e->szind].nregs;
+	u->nregs = slab_info(e)->nregs;
 	if (with_bin) {
 		util_of_bin(e, u);
 	} else {
@@ -279,32 +279,57 @@ set_recent_dump(const ctl_call_t *call, const void *in) {
 /* ------------------------------------------------------------------ directories */
 
 static const ctl_node_t utilization_nodes[] = {
-	CTL_NODE_RAW("query", raw_query, 0),
-	CTL_NODE_RAW("batch_query", raw_batch_query, 0),
+	CTL_NODE_RAW("query", raw_query, 0, "a struct, rw",
+	    "of the pointer in newp: {void *current slab of its class; size_t free objects in its "
+	    "slab, objects of its slab, bytes of its slab; free objects of its class in the arena, "
+	    "all objects of it there}. All zero for an address that is no allocation. EINVAL: wrong "
+	    "lengths"),
+	CTL_NODE_RAW("batch_query", raw_batch_query, 0, "size_t[3] each, rw",
+	    "for each pointer of the array in newp: free objects, objects and bytes of its slab or "
+	    "extent. EINVAL: wrong lengths"),
 };
 static const ctl_node_t arena_nodes[] = {
-	CTL_NODE_R("pactivep", CTL_POINTER, get_pactivep, CTL_IF_STATS),
+	CTL_NODE_R("pactivep", CTL_POINTER, get_pactivep, CTL_IF_STATS,
+	    "address of the arena's count of pages in use (size_t *), to be read without a call"),
 };
 static const ctl_node_t arena_proto[] = {CTL_NODE_DIR("", arena_nodes)};
 static const ctl_node_t hooks_nodes[] = {
-	CTL_NODE_RAW("prof_backtrace", raw_hook_backtrace, CTL_IF_PROF),
-	CTL_NODE_RAW("prof_dump", raw_hook_dump, CTL_IF_PROF),
-	CTL_NODE_RAW("prof_sample", raw_hook_sample, CTL_IF_PROF),
-	CTL_NODE_RAW("prof_sample_free", raw_hook_sample_free, CTL_IF_PROF),
-	CTL_NODE_W("safety_check_abort", CTL_POINTER, set_safety_abort, 0),
+	CTL_NODE_RAW("prof_backtrace", raw_hook_backtrace, CTL_IF_PROF, "pointer to function, rw",
+	    "void hook(void **frames, unsigned *n, unsigned max) reads the stacks instead of the "
+	    "library. EINVAL: NULL or nothing asked; ENOENT: set before the profiler runs"),
+	CTL_NODE_RAW("prof_dump", raw_hook_dump, CTL_IF_PROF, "pointer to function, rw",
+	    "void hook(const char *path) is called after each dump, also one that failed; NULL: none. "
+	    "Errors as prof_backtrace"),
+	CTL_NODE_RAW("prof_sample", raw_hook_sample, CTL_IF_PROF, "pointer to function, rw",
+	    "void hook(const void *p, size_t size, void **frames, unsigned n, size_t usable) is "
+	    "called for each sample; NULL: none"),
+	CTL_NODE_RAW("prof_sample_free", raw_hook_sample_free, CTL_IF_PROF, "pointer to function, rw",
+	    "void hook(const void *p, size_t usable) is called when a sample is freed; NULL: none"),
+	CTL_NODE_W("safety_check_abort", CTL_POINTER, set_safety_abort, 0,
+	    "void hook(const char *message) is called instead of abort when misuse is found; NULL: "
+	    "abort again"),
 };
 static const ctl_node_t recent_nodes[] = {
-	CTL_NODE_RW("alloc_max", CTL_SSIZE, get_recent_max, set_recent_max, CTL_IF_BOOTED),
+	CTL_NODE_RW("alloc_max", CTL_SSIZE, get_recent_max, set_recent_max, CTL_IF_BOOTED,
+	    "how many recent samples are kept; 0 none, -1 all. EINVAL: less than -1"),
 	{.name = "alloc_dump", .kind = CTL_LEAF, .type = CTL_BYTES, .size = sizeof(recent_dump_t),
 	    .access = CTL_W, .set = set_recent_dump,
-	    .flags = CTL_IF_BOOTED | CTL_NEED_NEW | CTL_OUTSIDE},
+	    .flags = CTL_IF_BOOTED | CTL_NEED_NEW | CTL_OUTSIDE,
+	    MANUAL(text, "takes in newp {void (*write)(void *, const char *); void *opaque}: writes the "
+	    "recent samples as JSON, by malloc_message if write is NULL. EINVAL: wrong length; EBUSY: "
+	    "called from write")},
 };
 static const ctl_node_t experimental_nodes[] = {
 	CTL_NODE_DIR("utilization", utilization_nodes),
 	CTL_NODE_NUMBERED("arenas", arena_proto, index_arena, 0),
 	CTL_NODE_DIR("hooks", hooks_nodes),
 	CTL_NODE_DIR("prof_recent", recent_nodes),
-	CTL_NODE_RAW("batch_alloc", raw_batch_alloc, CTL_OUTSIDE),
+	CTL_NODE_RAW("batch_alloc", raw_batch_alloc, CTL_OUTSIDE, "size_t, rw",
+	    "takes in newp {void **ptrs; size_t n; size_t size; int flags}: fills ptrs with n "
+	    "allocations by mallocx, oldp gets how many it became. EINVAL: wrong lengths"),
+	CTL_NODE_RAW("arenas_create_ext", ctl_arenas_create_ext, 0, "unsigned, rw",
+	    "arenas.create, with {extent_hooks_t *hooks; bool metadata_use_hooks} in newp; metadata comes "
+	    "from the system in any case. Errors as there"),
 };
 
 const ctl_node_t ctl_dir_experimental = CTL_NODE_DIR("experimental", experimental_nodes);

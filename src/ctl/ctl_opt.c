@@ -97,10 +97,17 @@ get_harder(const ctl_call_t *call, ctl_value_t *out) {
 }
 
 static const ctl_node_t malloc_conf_nodes[] = {
-	CTL_NODE_R("symlink", CTL_STRING, get_symlink, 0),
-	CTL_NODE_R("env_var", CTL_STRING, get_env_var, 0),
-	CTL_NODE_R("global_var", CTL_STRING, get_global_var, 0),
-	CTL_NODE_R("global_var_2_conf_harder", CTL_STRING, get_harder, 0),
+	CTL_NODE_R("symlink", CTL_STRING, get_symlink, 0,
+	    "the text of the symbolic link /etc/malloc.conf as it was read at start; ENOENT if there "
+	    "was none"),
+	CTL_NODE_R("env_var", CTL_STRING, get_env_var, 0,
+	    "the value of the environment variable MALLOC_CONF; ENOENT if it is not set or was not to "
+	    "be read"),
+	CTL_NODE_R("global_var", CTL_STRING, get_global_var, 0,
+	    "the string that the program's variable malloc_conf points to; ENOENT if there is none"),
+	CTL_NODE_R("global_var_2_conf_harder", CTL_STRING, get_harder, 0,
+	    "the string that the program's variable malloc_conf_2_conf_harder points to; ENOENT if "
+	    "there is none"),
 };
 static const ctl_node_t opt_nodes[] = {CTL_NODE_DIR("malloc_conf", malloc_conf_nodes)};
 
@@ -144,23 +151,37 @@ base_build_facts(const size_t *mib) {
 	return &build_facts;
 }
 
-#define FACT(member, type) CTL_FIELD(#member, build_facts_t, member, type, 0)
+#define FACT(member, type, says) CTL_FIELD(#member, build_facts_t, member, type, 0, says)
 
 static const ctl_field_t config_fields[] = {
-	FACT(cache_oblivious, boolean),
-	FACT(debug, boolean),
-	FACT(fill, boolean),
-	FACT(lazy_lock, boolean),
-	FACT(malloc_conf, string),
-	FACT(opt_safety_checks, boolean),
-	FACT(prof, boolean),
-	FACT(prof_libgcc, boolean),
-	FACT(prof_libunwind, boolean),
-	FACT(prof_frameptr, boolean),
-	FACT(stats, boolean),
-	FACT(utrace, boolean),
-	FACT(xmalloc, boolean),
-	FACT(prof_ext_version, string),
+	FACT(cache_oblivious, boolean,
+	    "large allocations may start at a random cache line"),
+	FACT(debug, boolean,
+	    "a build with --enable-debug: asserts, other defaults of some options"),
+	FACT(fill, boolean,
+	    "the options junk and zero are there"),
+	FACT(lazy_lock, boolean,
+	    "always false: locks are ready from the start"),
+	FACT(malloc_conf, string,
+	    "the option string given by --with-malloc-conf, empty if none was"),
+	FACT(opt_safety_checks, boolean,
+	    "a build with --enable-opt-safety-checks: more kinds of misuse are found"),
+	FACT(prof, boolean,
+	    "the heap profiler is built in"),
+	FACT(prof_libgcc, boolean,
+	    "stacks can be read with the unwinder of libgcc"),
+	FACT(prof_libunwind, boolean,
+	    "stacks can be read with libunwind"),
+	FACT(prof_frameptr, boolean,
+	    "stacks can be read by frame pointers and unwind tables"),
+	FACT(stats, boolean,
+	    "statistics are built in"),
+	FACT(utrace, boolean,
+	    "the option utrace is there"),
+	FACT(xmalloc, boolean,
+	    "the option xmalloc is there"),
+	FACT(prof_ext_version, string,
+	    "version of the profiler's extensions, those names of ours that jemalloc does not have"),
 };
 
 const ctl_node_t ctl_dir_config = CTL_NODE_FIELDS("config", config_fields, base_build_facts, 0);

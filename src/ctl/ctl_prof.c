@@ -207,13 +207,24 @@ get_session_rejected(const ctl_call_t *call, ctl_value_t *out) {
 }
 
 static const ctl_node_t session_nodes[] = {
-	CTL_NODE_W("start", CTL_STRING, set_session_start, CTL_IF_PROF | CTL_NULL_NEW | CTL_OUTSIDE),
-	CTL_NODE_W("stop", CTL_U64, set_session_stop, CTL_IF_PROF | CTL_NULL_NEW | CTL_OUTSIDE),
-	CTL_NODE_R("active", CTL_BOOL, get_session_active, CTL_IF_PROF),
-	CTL_NODE_R("id", CTL_U64, get_session_id, CTL_IF_PROF),
-	CTL_NODE_R("start_time_ns", CTL_U64, get_session_start_time, CTL_IF_PROF),
-	CTL_NODE_R("last_dump", CTL_STRING, get_session_last_dump, CTL_IF_PROF),
-	CTL_NODE_R("rejected", CTL_U64, get_session_rejected, CTL_IF_PROF),
+	CTL_NODE_W("start", CTL_STRING, set_session_start, CTL_IF_PROF | CTL_NULL_NEW | CTL_OUTSIDE,
+	    "begins a session: NULL, or options as in section SESSIONS. EALREADY: one is open; EBUSY: "
+	    "one is just being stopped; EINVAL: bad options; ENOMEM"),
+	CTL_NODE_W("stop", CTL_U64, set_session_stop, CTL_IF_PROF | CTL_NULL_NEW | CTL_OUTSIDE,
+	    "writes the session's profile and ends the session, also when the profile cannot be "
+	    "written, whose error then comes back. With a number, not 0, only that session: EPERM "
+	    "if another one is open. EALREADY: none is open; EBUSY: it is being started or stopped"),
+	CTL_NODE_R("active", CTL_BOOL, get_session_active, CTL_IF_PROF,
+	    "whether a session is open"),
+	CTL_NODE_R("id", CTL_U64, get_session_id, CTL_IF_PROF,
+	    "number of the session, or of the last one; 0 before the first"),
+	CTL_NODE_R("start_time_ns", CTL_U64, get_session_start_time, CTL_IF_PROF,
+	    "when it was started, in nanoseconds since 1970 (UTC); 0 before the first"),
+	CTL_NODE_R("last_dump", CTL_STRING, get_session_last_dump, CTL_IF_PROF,
+	    "absolute path of the last profile written, empty if none; valid until the same thread "
+	    "reads it again"),
+	CTL_NODE_R("rejected", CTL_U64, get_session_rejected, CTL_IF_PROF,
+	    "how many starts and stops were refused"),
 };
 
 /* ------------------------------------------------------------------ prof.threshold */
@@ -260,17 +271,27 @@ act_rearm(const ctl_call_t *call, const void *in) {
 	return 0;
 }
 
-#define THRESHOLD_NODE(i, n, t) \
-	[i] = CTL_NODE_RW(n, t, get_threshold, set_threshold, CTL_IF_PROF | CTL_OUTSIDE)
+#define THRESHOLD_NODE(i, n, t, says) \
+	[i] = CTL_NODE_RW(n, t, get_threshold, set_threshold, CTL_IF_PROF | CTL_OUTSIDE, says)
 
 static const ctl_node_t threshold_nodes[] = {
-	THRESHOLD_NODE(prof_threshold_alloc, "alloc", CTL_U64),
-	THRESHOLD_NODE(prof_threshold_large, "large", CTL_SIZE),
-	THRESHOLD_NODE(prof_threshold_highwater, "highwater", CTL_SIZE),
-	THRESHOLD_NODE(prof_threshold_highwater_step, "highwater_step", CTL_SIZE),
-	THRESHOLD_NODE(prof_threshold_time_ms, "time_ms", CTL_U64),
-	CTL_NODE_RW("highwater_metric", CTL_STRING, get_metric, set_metric, CTL_IF_PROF),
-	CTL_NODE_ACT("rearm", act_rearm, CTL_IF_PROF),
+	THRESHOLD_NODE(prof_threshold_alloc, "alloc", CTL_U64,
+	    "bytes allocated by the whole process after which a profile of kind a is written, again "
+	    "and again; 0: off"),
+	THRESHOLD_NODE(prof_threshold_large, "large", CTL_SIZE,
+	    "a request of at least this size is sampled and writes a profile of kind l once it has "
+	    "succeeded; 0: off"),
+	THRESHOLD_NODE(prof_threshold_highwater, "highwater", CTL_SIZE,
+	    "live memory that, when first reached, writes a profile of kind h; 0: off"),
+	THRESHOLD_NODE(prof_threshold_highwater_step, "highwater_step", CTL_SIZE,
+	    "and again at each further rise by this; 0: an eighth of the threshold"),
+	THRESHOLD_NODE(prof_threshold_time_ms, "time_ms", CTL_U64,
+	    "milliseconds between two profiles of kind t; needs the profiler's thread; 0: off"),
+	CTL_NODE_RW("highwater_metric", CTL_STRING, get_metric, set_metric, CTL_IF_PROF,
+	    "what live memory is for the high-water threshold: allocated, active, resident or rss. "
+	    "EINVAL: another word"),
+	CTL_NODE_ACT("rearm", act_rearm, CTL_IF_PROF,
+	    "forgets the high-water mark: the next crossing of the threshold counts again"),
 };
 
 /* ------------------------------------------------------------------ storm guard */
@@ -387,17 +408,22 @@ get_lextent_accum(const ctl_call_t *call, ctl_value_t *out) {
 	return prof_stats_accum(SC_NBINS + (unsigned)call->mib[3], (prof_stats_t *)out);
 }
 
-#define STATS_NODE(n, g) \
+#define STATS_NODE(n, g, says) \
 	{.name = n, .kind = CTL_LEAF, .type = CTL_BYTES, .size = sizeof(prof_stats_t), \
-	    .access = CTL_R, .get = (g), .flags = CTL_IF_BOOTED}
+	    .access = CTL_R, .get = (g), .flags = CTL_IF_BOOTED, MANUAL(text, says)}
 
 static const ctl_node_t bin_nodes[] = {
-	STATS_NODE("live", get_bin_live),
-	STATS_NODE("accum", get_bin_accum),
+	STATS_NODE("live", get_bin_live,
+	    "two uint64_t, sum of requested bytes and number, over the live samples of small size "
+	    "class i; needs prof_stats"),
+	STATS_NODE("accum", get_bin_accum,
+	    "the same over all samples so far"),
 };
 static const ctl_node_t lextent_nodes[] = {
-	STATS_NODE("live", get_lextent_live),
-	STATS_NODE("accum", get_lextent_accum),
+	STATS_NODE("live", get_lextent_live,
+	    "as prof.stats.bins.<i>.live, of large size class i"),
+	STATS_NODE("accum", get_lextent_accum,
+	    "as prof.stats.bins.<i>.accum, of large size class i"),
 };
 static const ctl_node_t bin_proto[] = {CTL_NODE_DIR("", bin_nodes)};
 static const ctl_node_t lextent_proto[] = {CTL_NODE_DIR("", lextent_nodes)};
@@ -412,25 +438,56 @@ static const ctl_node_t stats_nodes[] = {
 #define BOOTED CTL_IF_BOOTED
 
 static const ctl_node_t prof_nodes[] = {
-	CTL_NODE_RW("thread_active_init", CTL_BOOL, get_thread_active_init, set_thread_active_init,
-	    PROF),
-	CTL_NODE_RW("active", CTL_BOOL, get_active, set_active, PROF),
-	CTL_NODE_W("dump", CTL_STRING, set_dump, BOOTED | CTL_NULL_NEW | CTL_OUTSIDE),
-	CTL_NODE_RW("gdump", CTL_BOOL, get_gdump, set_gdump, PROF),
-	CTL_NODE_W("prefix", CTL_STRING, set_prefix, BOOTED | CTL_NULL_NEW),
-	CTL_NODE_W("reset", CTL_SIZE, set_reset, BOOTED | CTL_NULL_NEW | CTL_OUTSIDE),
-	CTL_NODE_R("interval", CTL_U64, get_interval, PROF),
-	CTL_NODE_R("lg_sample", CTL_SIZE, get_lg_sample, PROF),
-	CTL_NODE_RW("sample_interval", CTL_SIZE, get_sample_interval, set_sample_interval, PROF),
-	CTL_NODE_W("log_start", CTL_STRING, set_log_start, BOOTED | CTL_NULL_NEW | CTL_OUTSIDE),
-	CTL_NODE_RAW("log_stop", raw_log_stop, BOOTED | CTL_OUTSIDE),
-	CTL_NODE_R("last_error", CTL_STRING, get_last_error, PROF),
-	CTL_NODE_R("dump_errors", CTL_U64, get_dump_errors, PROF),
-	CTL_NODE_R("dump_suppressed", CTL_U64, get_suppressed, PROF),
-	CTL_NODE_RW("dump_min_gap_ms", CTL_U64, get_min_gap, set_min_gap, PROF),
-	CTL_NODE_RW("dump_max_files", CTL_U64, get_max_files, set_max_files, PROF),
-	CTL_NODE_RW("dump_max_bytes", CTL_U64, get_max_bytes, set_max_bytes, PROF),
-	CTL_NODE_RW("dump_keep", CTL_STRING, get_keep, set_keep, PROF),
+	CTL_NODE_RW("thread_active_init", CTL_BOOL, get_thread_active_init, set_thread_active_init, PROF,
+	    "what thread.prof.active is at first in threads that begin to allocate from now on. A "
+	    "write before the profiler runs is ENOENT"),
+	CTL_NODE_RW("active", CTL_BOOL, get_active, set_active, PROF,
+	    "whether samples are taken. Writing true before the profiler runs is ENOENT; while a "
+	    "session is open, false pauses it"),
+	CTL_NODE_W("dump", CTL_STRING, set_dump, BOOTED | CTL_NULL_NEW | CTL_OUTSIDE,
+	    "writes a profile to the path given, or with NULL to a name of kind m. Returns the errno "
+	    "of the call that failed; ENOENT, EPERM, EINVAL and EAGAIN come back as EFAULT. EBUSY: "
+	    "called from the dump hook. ELOOP: the last part of the path is a symbolic link. Nothing "
+	    "is printed"),
+	CTL_NODE_RW("gdump", CTL_BOOL, get_gdump, set_gdump, PROF,
+	    "whether each new maximum of mapped memory writes a profile. A write before the profiler "
+	    "runs is ENOENT"),
+	CTL_NODE_W("prefix", CTL_STRING, set_prefix, BOOTED | CTL_NULL_NEW,
+	    "how names of profiles begin, at most 4096 bytes; made absolute now. Empty: no "
+	    "automatic profiles. EFAULT: NULL; EINVAL: too long"),
+	CTL_NODE_W("reset", CTL_SIZE, set_reset, BOOTED | CTL_NULL_NEW | CTL_OUTSIDE,
+	    "forgets all samples; with a number also sets the rate to that power of two, 63 at most. "
+	    "Does not wait for a dump that is being written"),
+	CTL_NODE_R("interval", CTL_U64, get_interval, PROF,
+	    "bytes between two profiles of kind i; 0: off"),
+	CTL_NODE_R("lg_sample", CTL_SIZE, get_lg_sample, PROF,
+	    "power of two at or below the mean of bytes between samples; 0 before the profiler runs"),
+	CTL_NODE_RW("sample_interval", CTL_SIZE, get_sample_interval, set_sample_interval, PROF,
+	    "mean bytes between samples. A write holds from each thread's next heartbeat on; "
+	    "samples taken before keep their weight. EINVAL: 0, or too large; ENOENT: a write "
+	    "before the profiler runs"),
+	CTL_NODE_W("log_start", CTL_STRING, set_log_start, BOOTED | CTL_NULL_NEW | CTL_OUTSIDE,
+	    "begins to log sampled allocations with their ends; NULL or the path of the file. EFAULT: "
+	    "it runs already, or the path is too long"),
+	CTL_NODE_RAW("log_stop", raw_log_stop, BOOTED | CTL_OUTSIDE, "nothing, --",
+	    "ends the log and writes it as JSON. EFAULT: it does not run, or the file cannot be "
+	    "written"),
+	CTL_NODE_R("last_error", CTL_STRING, get_last_error, PROF,
+	    "name of the errno, path, and bytes written of the last profile that failed, empty if "
+	    "none did; valid until the same thread reads it again"),
+	CTL_NODE_R("dump_errors", CTL_U64, get_dump_errors, PROF,
+	    "how many profiles could not be written"),
+	CTL_NODE_R("dump_suppressed", CTL_U64, get_suppressed, PROF,
+	    "how many automatic profiles were left out because they came too soon after another"),
+	CTL_NODE_RW("dump_min_gap_ms", CTL_U64, get_min_gap, set_min_gap, PROF,
+	    "least milliseconds between two automatic profiles of one kind. A write makes this limit "
+	    "and the next three hold for the kinds i and u as well"),
+	CTL_NODE_RW("dump_max_files", CTL_U64, get_max_files, set_max_files, PROF,
+	    "automatic profiles that are kept at most; 0: all"),
+	CTL_NODE_RW("dump_max_bytes", CTL_U64, get_max_bytes, set_max_bytes, PROF,
+	    "their bytes that are kept at most; 0: all"),
+	CTL_NODE_RW("dump_keep", CTL_STRING, get_keep, set_keep, PROF,
+	    "which are kept: first_peak_last or newest. EINVAL: another word"),
 	CTL_NODE_DIR("session", session_nodes),
 	CTL_NODE_DIR("threshold", threshold_nodes),
 	CTL_NODE_DIR("stats", stats_nodes),

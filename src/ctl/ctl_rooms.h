@@ -25,4 +25,7 @@ extern const ctl_node_t ctl_dir_experimental;
 ctl_index_fn_t ctl_index_bin;
 ctl_index_fn_t ctl_index_lextent;
 
+/* experimental.arenas_create_ext: as arenas.create. */
+int ctl_arenas_create_ext(const ctl_call_t *call, ctl_value_t *out);
+
 #endif /* CTL_CTL_ROOMS_H */

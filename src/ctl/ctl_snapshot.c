@@ -5,6 +5,7 @@
 #include "ctl/ctl_snapshot.h"
 
 #include "arena/arenas.h"
+#include "arena/background_thread.h"
 #include "arena/inspect.h"
 #include "meta/freepool.h"
 #include "prof.h"
@@ -16,17 +17,19 @@ static struct {
 	snapshot_t shared;
 	uint64_t epoch; /* writes to the node epoch, and one */
 	bool is_taken;
+	snapshot_arena_t *destroyed;
+	atomic_b_t has_destroyed;
 } snapshots = {.epoch = 1};
 
 /* Sums are bytes: every field list starts at the first byte of its struct and has no other member. */
-#define COUNT_SIZE(name, type) +sizeof(type)
+#define COUNT_SIZE(name, type, says) +sizeof(type)
 cassert(sizeof(snapshot_background_t) == 0 SNAPSHOT_BACKGROUND_FIELDS(COUNT_SIZE));
 cassert(offsetof(snapshot_global_t, background) == 0 SNAPSHOT_GLOBAL_FIELDS(COUNT_SIZE));
 #undef COUNT_SIZE
 
 /* ------------------------------------------------------------------ adding up */
 
-#define ADD(name, type) to->name += from->name;
+#define ADD(name, type, says) to->name += from->name;
 
 static void
 add_decay(decay_stats_t *to, const decay_stats_t *from) {
@@ -53,9 +56,9 @@ add_extent(ecache_stats_t *to, const ecache_stats_t *from) {
 	ECACHE_STATS_FIELDS(ADD)
 }
 
+/* What only grows. */
 static void
-add_arena(arena_stats_t *to, const arena_stats_t *from) {
-	ARENA_STATS_SUM_FIELDS(ADD)
+add_counters(arena_stats_t *to, const arena_stats_t *from) {
 	to->uptime_ns = to->uptime_ns > from->uptime_ns ? to->uptime_ns : from->uptime_ns;
 	add_decay(&to->dirty, &from->dirty);
 	add_decay(&to->muzzy, &from->muzzy);
@@ -74,6 +77,12 @@ add_arena(arena_stats_t *to, const arena_stats_t *from) {
 	for (unsigned i = 0; i < arena_mutex_count; i++) {
 		mutex_prof_merge(&to->mutexes[i], &from->mutexes[i]);
 	}
+}
+
+static void
+add_arena(arena_stats_t *to, const arena_stats_t *from) {
+	ARENA_STATS_SUM_FIELDS(ADD)
+	add_counters(to, from);
 }
 
 /* ------------------------------------------------------------------ gathering */
@@ -98,8 +107,14 @@ room_for_arena(snapshot_arena_t **slot) {
 	return *slot;
 }
 
+static void
+forget_arena(snapshot_arena_t **slot) {
+	meta_free(*slot, sizeof(**slot));
+	*slot = NULL;
+}
+
 static int
-take_mutexes(mutex_prof_data_t *to) {
+take_mutexes(mutex_prof_data_t *to, const background_thread_stats_t *bg) {
 	static const struct {
 		uint8_t to;
 		uint8_t from;
@@ -113,6 +128,8 @@ take_mutexes(mutex_prof_data_t *to) {
 	};
 	memset(to, 0, snapshot_mutex_count * sizeof(*to));
 	mutex_prof_read(&to[snapshot_mutex_ctl], &snapshot_mutex);
+	to[snapshot_mutex_background_thread] = bg->mutex;
+	to[snapshot_mutex_max_per_bg_thd] = bg->max_per_thread;
 	for (unsigned i = 0; config_prof && i < ARRAY_LEN(of_prof); i++) {
 		prof_mutex_stats_read((prof_mutex_ind_t)of_prof[i].from, &to[of_prof[i].to]);
 	}
@@ -133,7 +150,12 @@ take_global(snapshot_global_t *to, const arena_stats_t *all) {
 	to->resident = all->resident + own;
 	to->mapped = all->mapped + own;
 	to->retained = all->retained;
-	take_mutexes(to->mutexes);
+	background_thread_stats_t bg;
+	background_thread_stats_read(&bg);
+#define COPY(name, type, help) to->background.name = bg.name;
+	SNAPSHOT_BACKGROUND_FIELDS(COPY)
+#undef COPY
+	take_mutexes(to->mutexes, &bg);
 }
 
 static int
@@ -166,6 +188,7 @@ take_arenas(snapshot_t *s) {
 	for (unsigned i = 0; i < s->narenas; i++) {
 		arena_t *arena = arenas_get(i);
 		if (arena == NULL) {
+			forget_arena(&s->arenas[i]);
 			continue;
 		}
 		snapshot_arena_t *to = room_for_arena(&s->arenas[i]);
@@ -195,6 +218,9 @@ snapshot_take_locked(snapshot_t *s) {
 	if (err != 0) {
 		return err;
 	}
+	if (snapshots.destroyed != NULL && s != &snapshots.shared && room_for_arena(&s->destroyed) != NULL) {
+		*s->destroyed = *snapshots.destroyed;
+	}
 	take_global(&s->global, &s->merged->stats);
 	return 0;
 }
@@ -218,6 +244,7 @@ snapshot_free(snapshot_t *s) {
 		meta_free(s->arenas, s->capacity * sizeof(*s->arenas));
 	}
 	meta_free(s->merged, sizeof(*s->merged));
+	meta_free(s->destroyed, sizeof(*s->destroyed));
 	memset(s, 0, sizeof(*s));
 }
 
@@ -287,5 +314,49 @@ snapshot_mutexes_reset_locked(void) {
 	if (config_prof) {
 		prof_mutex_stats_reset();
 	}
+	background_thread_stats_reset();
 	mutex_prof_reset(&snapshot_mutex);
+}
+
+/* ------------------------------------------------------------------ arenas that are no more */
+
+bool
+snapshot_has_destroyed(void) {
+	return atomic_load_b(&snapshots.has_destroyed, MO_RELAXED);
+}
+
+const snapshot_arena_t *
+snapshot_destroyed_locked(void) {
+	mutex_assert_owner(&snapshot_mutex);
+	return snapshots.destroyed;
+}
+
+/* One who finds no memory here is not counted. */
+static void
+add_destroyed_locked(arena_t *arena, snapshot_arena_t *scratch) {
+	take_arena(scratch, arena);
+	add_counters(&snapshots.destroyed->stats, &scratch->stats);
+}
+
+void
+snapshot_add_destroyed(arena_t *arena, arena_t *hidden) {
+	snapshot_arena_t *scratch = NULL;
+	mutex_lock(&snapshot_mutex);
+	atomic_store_b(&snapshots.has_destroyed, true, MO_RELAXED);
+	if (snapshots.destroyed == NULL && room_for_arena(&snapshots.destroyed) != NULL) {
+		snapshots.destroyed->dss = "N/A";
+		snapshots.destroyed->dirty_decay_ms = -1;
+		snapshots.destroyed->muzzy_decay_ms = -1;
+	}
+	if (snapshots.destroyed != NULL && room_for_arena(&scratch) != NULL) {
+		add_destroyed_locked(arena, scratch);
+		if (hidden != NULL) {
+			add_destroyed_locked(hidden, scratch);
+		}
+		forget_arena(&scratch);
+	}
+	if (arena->ind < snapshots.shared.narenas) {
+		forget_arena(&snapshots.shared.arenas[arena->ind]);
+	}
+	mutex_unlock(&snapshot_mutex);
 }

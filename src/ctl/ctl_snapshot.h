@@ -11,34 +11,52 @@
 #include "os/mutex.h"
 #include "util/compiler.h"
 
-/* Locks that are not an arena's, by their names in mallctl. */
+/* Locks that are not an arena's, by their names in mallctl; with texts for the manual. */
 #define SNAPSHOT_MUTEXES(X) \
-	X(background_thread) X(max_per_bg_thd) X(ctl) X(prof) X(prof_thds_data) X(prof_dump) \
-	X(prof_recent_alloc) X(prof_recent_dump) X(prof_stats)
+	X(background_thread, "lock of starting and ending background threads") \
+	X(max_per_bg_thd, "of the background threads' own locks, the one taken most often") \
+	X(ctl, "lock of this snapshot") \
+	X(prof, "locks of the table of stacks, together") \
+	X(prof_thds_data, "lock of a sweep over the profiler's books") \
+	X(prof_dump, "lock of a dump") \
+	X(prof_recent_alloc, "lock of the list of recent samples") \
+	X(prof_recent_dump, "lock of writing that list") \
+	X(prof_stats, "lock of prof.stats")
 
 enum snapshot_mutex_e {
-#define SNAPSHOT_MUTEX_ENUM(name) snapshot_mutex_##name,
+#define SNAPSHOT_MUTEX_ENUM(name, says) snapshot_mutex_##name,
 	SNAPSHOT_MUTEXES(SNAPSHOT_MUTEX_ENUM)
 #undef SNAPSHOT_MUTEX_ENUM
 	snapshot_mutex_count
 };
 
-/* Sums over all arenas, X(name, type). */
+/* Sums over all arenas, X(name, type, text). */
 #define SNAPSHOT_GLOBAL_FIELDS(X) \
-	X(allocated, size_t) X(active, size_t) X(metadata, size_t) X(metadata_edata, size_t) \
-	X(metadata_rtree, size_t) X(metadata_thp, size_t) X(resident, size_t) X(mapped, size_t) \
-	X(retained, size_t)
+	X(allocated, size_t, "bytes that the program has allocated, in usable sizes") \
+	X(active, size_t, "bytes of pages in use; a multiple of the page, at least allocated") \
+	X(metadata, size_t, "bytes of the allocator's own data") \
+	X(metadata_edata, size_t, "of them, descriptors of extents") \
+	X(metadata_rtree, size_t, "of them, the page map") \
+	X(metadata_thp, size_t, "huge pages under them") \
+	X(resident, size_t, "bytes that may be in memory, at most: pages in use, dirty pages, own data") \
+	X(mapped, size_t, "bytes of address space in use, with dirty and muzzy pages") \
+	X(retained, size_t, "bytes of address space kept without memory behind")
 
-/* Purging threads, X(name, type). */
+/* Purging threads, X(name, type, text). */
 #define SNAPSHOT_BACKGROUND_FIELDS(X) \
-	X(num_threads, size_t) X(num_runs, uint64_t) X(run_interval, uint64_t)
+	X(num_threads, size_t, "purging threads that run") \
+	X(num_runs, uint64_t, "times that they woke up") \
+	X(run_interval, uint64_t, "nanoseconds between two of them, on average")
 
-/* The counters of a lock: X(name in mallctl, member, type). */
+/* The counters of a lock: X(name in mallctl, member, type, text). */
 #define MUTEX_STATS_FIELDS(X) \
-	X(num_ops, n_lock_ops, uint64_t) X(num_wait, n_wait_times, uint64_t) \
-	X(num_spin_acq, n_spin_acquired, uint64_t) X(num_owner_switch, n_owner_switches, uint64_t) \
-	X(total_wait_time, tot_wait_time, uint64_t) X(max_wait_time, max_wait_time, uint64_t) \
-	X(max_num_thds, max_n_thds, uint32_t)
+	X(num_ops, n_lock_ops, uint64_t, "times it was taken") \
+	X(num_wait, n_wait_times, uint64_t, "times a thread had to sleep for it") \
+	X(num_spin_acq, n_spin_acquired, uint64_t, "times it came free while a thread looked at it") \
+	X(num_owner_switch, n_owner_switches, uint64_t, "times another thread took it than before") \
+	X(total_wait_time, tot_wait_time, uint64_t, "nanoseconds of sleep for it, in all") \
+	X(max_wait_time, max_wait_time, uint64_t, "nanoseconds of the longest sleep") \
+	X(max_num_thds, max_n_thds, uint32_t, "most threads that slept for it at once")
 
 typedef struct {
 	SNAPSHOT_BACKGROUND_FIELDS(STATS_FIELD)
@@ -61,6 +79,7 @@ typedef struct {
 typedef struct {
 	snapshot_global_t global;
 	snapshot_arena_t *merged;  /* all arenas (the hidden one of samples counts as part of arena 0) */
+	snapshot_arena_t *destroyed; /* what destroyed arenas counted; NULL: none was */
 	snapshot_arena_t **arenas; /* by index; NULL: not initialised then */
 	unsigned narenas;
 	unsigned capacity;         /* of arenas */
@@ -79,6 +98,12 @@ uint64_t snapshot_epoch_locked(void);
 const snapshot_t *snapshot_get_locked(void);
 /* Arena ind of it, also when it was made after the last refresh; NULL: no such arena. */
 const snapshot_arena_t *snapshot_arena_locked(unsigned ind);
+
+/* An arena is destroyed: its counters are kept, its part of the shared snapshot goes. */
+void snapshot_add_destroyed(arena_t *arena, arena_t *hidden);
+bool snapshot_has_destroyed(void);
+/* NULL: none was destroyed. */
+const snapshot_arena_t *snapshot_destroyed_locked(void);
 
 /* Zeroes the contention counters of all locks. */
 void snapshot_mutexes_reset_locked(void);

@@ -24,6 +24,9 @@ is_merged(size_t i) {
 
 static const snapshot_arena_t *
 arena_of(const size_t *mib) {
+	if (mib[2] == CTL_ARENAS_DESTROYED) {
+		return snapshot_destroyed_locked();
+	}
 	if (!is_merged(mib[2])) {
 		return snapshot_arena_locked((unsigned)mib[2]);
 	}
@@ -109,7 +112,8 @@ static int
 index_arena(const size_t *mib, size_t depth, size_t i) {
 	(void)mib;
 	(void)depth;
-	bool is_there = is_merged(i) || (i < ARENA_LIMIT && arenas_get((unsigned)i) != NULL);
+	bool is_there = is_merged(i) || (i == CTL_ARENAS_DESTROYED && snapshot_has_destroyed()) ||
+	    (i < ARENA_LIMIT && arenas_get((unsigned)i) != NULL);
 	return is_there ? 0 : ENOENT;
 }
 
@@ -138,16 +142,18 @@ index_extent(const size_t *mib, size_t depth, size_t i) {
 
 #define ST CTL_IF_STATS
 
-#define MUTEX_FIELD(name, member, type) CTL_FIELD(#name, mutex_prof_data_t, member, type, ST),
-#define GLOBAL_FIELD(name, type) CTL_FIELD(#name, snapshot_global_t, name, type, ST),
-#define BACKGROUND_FIELD(name, type) CTL_FIELD(#name, snapshot_background_t, name, type, ST),
-#define GROUP_FIELD(name, type) CTL_FIELD(#name, class_stats_t, name, type, ST),
-#define BIN_FIELD(name, type) CTL_FIELD(#name, bin_stats_t, name, type, ST),
-#define LEXTENT_FIELD(name, type) CTL_FIELD(#name, large_stats_t, name, type, ST),
-#define EXTENT_FIELD(name, type) CTL_FIELD(#name, ecache_stats_t, name, type, ST),
-#define ARENA_FIELD(name, type) CTL_FIELD(#name, snapshot_arena_t, stats.name, type, ST),
-#define DIRTY_FIELD(name, type) CTL_FIELD("dirty_" #name, snapshot_arena_t, stats.dirty.name, type, ST),
-#define MUZZY_FIELD(name, type) CTL_FIELD("muzzy_" #name, snapshot_arena_t, stats.muzzy.name, type, ST),
+#define MUTEX_FIELD(n, member, t, says) CTL_FIELD(#n, mutex_prof_data_t, member, t, ST, says),
+#define GLOBAL_FIELD(n, t, says) CTL_FIELD(#n, snapshot_global_t, n, t, ST, says),
+#define BACKGROUND_FIELD(n, t, says) CTL_FIELD(#n, snapshot_background_t, n, t, ST, says),
+#define GROUP_FIELD(n, t, says) CTL_FIELD(#n, class_stats_t, n, t, ST, says),
+#define BIN_FIELD(n, t, says) CTL_FIELD(#n, bin_stats_t, n, t, ST, says),
+#define LEXTENT_FIELD(n, t, says) CTL_FIELD(#n, large_stats_t, n, t, ST, says),
+#define EXTENT_FIELD(n, t, says) CTL_FIELD(#n, ecache_stats_t, n, t, ST, says),
+#define ARENA_FIELD(n, t, says) CTL_FIELD(#n, snapshot_arena_t, stats.n, t, ST, says),
+#define DIRTY_FIELD(n, t, says) \
+	CTL_FIELD("dirty_" #n, snapshot_arena_t, stats.dirty.n, t, ST, "of dirty pages, " says),
+#define MUZZY_FIELD(n, t, says) \
+	CTL_FIELD("muzzy_" #n, snapshot_arena_t, stats.muzzy.n, t, ST, "of muzzy pages, " says),
 
 static const ctl_field_t mutex_fields[] = {MUTEX_STATS_FIELDS(MUTEX_FIELD)};
 static const ctl_field_t global_fields[] = {SNAPSHOT_GLOBAL_FIELDS(GLOBAL_FIELD)};
@@ -158,10 +164,14 @@ static const ctl_field_t lextent_fields[] = {LARGE_STATS_FIELDS(LEXTENT_FIELD)};
 static const ctl_field_t extent_fields[] = {ECACHE_STATS_FIELDS(EXTENT_FIELD)};
 
 static const ctl_field_t arena_fields[] = {
-	CTL_FIELD("uptime", snapshot_arena_t, stats.uptime_ns, uint64_t, 0),
-	CTL_FIELD("dss", snapshot_arena_t, dss, string, 0),
-	CTL_FIELD("dirty_decay_ms", snapshot_arena_t, dirty_decay_ms, ssize_t, 0),
-	CTL_FIELD("muzzy_decay_ms", snapshot_arena_t, muzzy_decay_ms, ssize_t, 0),
+	CTL_FIELD("uptime", snapshot_arena_t, stats.uptime_ns, uint64_t, 0,
+	    "nanoseconds since the arena was made"),
+	CTL_FIELD("dss", snapshot_arena_t, dss, string, 0,
+	    "always disabled: memory never comes from sbrk"),
+	CTL_FIELD("dirty_decay_ms", snapshot_arena_t, dirty_decay_ms, ssize_t, 0,
+	    "decay time of dirty pages"),
+	CTL_FIELD("muzzy_decay_ms", snapshot_arena_t, muzzy_decay_ms, ssize_t, 0,
+	    "decay time of muzzy pages"),
 	ARENA_STATS_SUM_FIELDS(ARENA_FIELD)
 	DECAY_STATS_FIELDS(DIRTY_FIELD)
 	DECAY_STATS_FIELDS(MUZZY_FIELD)
@@ -202,19 +212,21 @@ get_approximate_active(const ctl_call_t *call, ctl_value_t *out) {
 /* ------------------------------------------------------------------ directories */
 
 static const ctl_node_t bin_nodes[] = {
-	CTL_NODE_FIELDS("mutex", mutex_fields, base_bin_mutex, 0),
+	CTL_NODE_SAME_FIELDS("mutex", mutex_fields, base_bin_mutex,
+	    "locks of the class's slabs"),
 };
 static const ctl_node_t bin_proto[] = {CTL_NODE_BOTH("", bin_nodes, bin_fields, base_bin, 0)};
 static const ctl_node_t lextent_proto[] = {CTL_NODE_FIELDS("", lextent_fields, base_lextent, 0)};
 static const ctl_node_t extent_proto[] = {CTL_NODE_FIELDS("", extent_fields, base_extent, 0)};
 
-#define ARENA_MUTEX_NODE(name, expr) CTL_NODE_FIELDS(#name, mutex_fields, base_arena_mutex, 0),
+#define ARENA_MUTEX_NODE(name, expr, says) \
+	CTL_NODE_SAME_FIELDS(#name, mutex_fields, base_arena_mutex, says),
 static const ctl_node_t arena_mutex_nodes[] = {ARENA_MUTEXES(ARENA_MUTEX_NODE)};
 static_assert(ARRAY_LEN(arena_mutex_nodes) == arena_mutex_count, "a node's number is the lock's");
 
 static const ctl_node_t arena_nodes[] = {
-	CTL_NODE_FIELDS("small", group_fields, base_small, 0),
-	CTL_NODE_FIELDS("large", group_fields, base_large, 0),
+	CTL_NODE_SAME_FIELDS("small", group_fields, base_small, "objects of small classes"),
+	CTL_NODE_SAME_FIELDS("large", group_fields, base_large, "objects of large classes"),
 	CTL_NODE_NUMBERED("bins", bin_proto, ctl_index_bin, 0),
 	CTL_NODE_NUMBERED("lextents", lextent_proto, ctl_index_lextent, 0),
 	CTL_NODE_NUMBERED("extents", extent_proto, index_extent, 0),
@@ -224,10 +236,12 @@ static const ctl_node_t arena_proto[] = {
 	CTL_NODE_BOTH("", arena_nodes, arena_fields, base_arena, 0),
 };
 
-#define GLOBAL_MUTEX_NODE(name) CTL_NODE_FIELDS(#name, mutex_fields, base_global_mutex, 0),
+#define GLOBAL_MUTEX_NODE(name, says) \
+	CTL_NODE_SAME_FIELDS(#name, mutex_fields, base_global_mutex, says),
 static const ctl_node_t global_mutex_nodes[] = {
 	SNAPSHOT_MUTEXES(GLOBAL_MUTEX_NODE)
-	CTL_NODE_ACT("reset", act_mutexes_reset, ST | CTL_LOCKED),
+	CTL_NODE_ACT("reset", act_mutexes_reset, ST | CTL_LOCKED,
+	    "sets the counters of all locks to zero"),
 };
 static_assert(ARRAY_LEN(global_mutex_nodes) == snapshot_mutex_count + 1, "locks first, then reset");
 
@@ -235,14 +249,17 @@ static const ctl_node_t stats_nodes[] = {
 	CTL_NODE_FIELDS("background_thread", background_fields, base_background, 0),
 	CTL_NODE_DIR("mutexes", global_mutex_nodes),
 	CTL_NODE_NUMBERED("arenas", arena_proto, index_arena, 0),
-	CTL_NODE_R("zero_reallocs", CTL_SIZE, get_zero_reallocs, ST),
+	CTL_NODE_R("zero_reallocs", CTL_SIZE, get_zero_reallocs, ST,
+	    "how often realloc(p, 0) was called with a p that was not NULL; read live"),
 };
 
 const ctl_node_t ctl_dir_stats =
     CTL_NODE_BOTH("stats", stats_nodes, global_fields, base_global, 0);
 
 static const ctl_node_t approximate_nodes[] = {
-	CTL_NODE_R("active", CTL_SIZE, get_approximate_active, 0),
+	CTL_NODE_R("active", CTL_SIZE, get_approximate_active, 0,
+	    "bytes of pages in use, added up now without taking a snapshot; not to be compared with "
+	    "stats.*"),
 };
 
 const ctl_node_t ctl_dir_approximate = CTL_NODE_DIR("approximate_stats", approximate_nodes);

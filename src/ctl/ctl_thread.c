@@ -3,6 +3,7 @@
  * lack of memory or because it is ending, answers like a thread without a cache on arena 0.
  */
 #include "arena/arenas.h"
+#include "arena/background_thread.h"
 #include "conf.h"
 #include "ctl/ctl_rooms.h"
 #include "os/thread.h"
@@ -55,7 +56,7 @@ set_arena(const ctl_call_t *call, const void *in) {
 		}
 		tsd->arena = to;
 		arenas_unbind(from);
-		if (atomic_load_u32(&from->nthreads, MO_RELAXED) == 0) {
+		if (atomic_load_u32(&from->nthreads, MO_RELAXED) == 0 && !background_thread_is_on()) {
 			arena_decay(from, true); /* nobody is left to visit it */
 		}
 	}
@@ -317,41 +318,74 @@ set_tcache_id_destroy(const ctl_call_t *call, const void *in) {
 /* ------------------------------------------------------------------ directories */
 
 static const ctl_node_t ncached_max_nodes[] = {
-	CTL_NODE_RAW("read_sizeclass", raw_ncached_max_read, 0),
-	CTL_NODE_W("write", CTL_STRING, set_ncached_max, 0),
+	CTL_NODE_RAW("read_sizeclass", raw_ncached_max_read, 0, "size_t in and out",
+	    "how many objects this thread's cache may hold of the size class of the size in newp. "
+	    "EINVAL without newp or for a size that no cache holds"),
+	CTL_NODE_W("write", CTL_STRING, set_ncached_max, 0,
+	    "sets how many: items lo-hi:n joined by |, sizes in bytes, n at most 8191. The whole text "
+	    "is checked before any of it holds. ENOENT: the thread has no cache; EINVAL: grammar, or "
+	    "1000 bytes and more"),
 };
 static const ctl_node_t thread_tcache_nodes[] = {
-	CTL_NODE_RW("enabled", CTL_BOOL, get_enabled, set_enabled, 0),
-	CTL_NODE_RW("max", CTL_SIZE, get_tcache_max, set_tcache_max, 0),
-	CTL_NODE_ACT("flush", act_tcache_flush, 0),
+	CTL_NODE_RW("enabled", CTL_BOOL, get_enabled, set_enabled, 0,
+	    "whether the calling thread has a cache; false empties it first. EAGAIN: no memory for "
+	    "one"),
+	CTL_NODE_RW("max", CTL_SIZE, get_tcache_max, set_tcache_max, 0,
+	    "largest size that this thread's cache holds, clipped to 8 MiB and rounded up to a size "
+	    "class; the cache is emptied and made anew"),
+	CTL_NODE_ACT("flush", act_tcache_flush, 0,
+	    "gives everything in this thread's cache back to the arenas. EFAULT: it has none"),
 	CTL_NODE_DIR("ncached_max", ncached_max_nodes),
 };
 static const ctl_node_t peak_nodes[] = {
-	CTL_NODE_R("read", CTL_U64, get_peak, CTL_IF_STATS),
-	CTL_NODE_ACT("reset", act_peak_reset, CTL_IF_STATS),
+	CTL_NODE_R("read", CTL_U64, get_peak, CTL_IF_STATS,
+	    "most bytes that this thread had more allocated than freed since it began or since the "
+	    "last reset, looked at about every 64 KiB and at each read"),
+	CTL_NODE_ACT("reset", act_peak_reset, CTL_IF_STATS,
+	    "what the thread has now becomes the zero of thread.peak.read"),
 };
 static const ctl_node_t thread_prof_nodes[] = {
-	CTL_NODE_RAW("name", raw_prof_name, CTL_IF_BOOTED),
-	CTL_NODE_RW("active", CTL_BOOL, get_prof_active, set_prof_active, CTL_IF_PROF),
+	CTL_NODE_RAW("name", raw_prof_name, CTL_IF_BOOTED, "const char *, r- or -w",
+	    "the thread's name in profiles, at most 15 bytes, more are cut; valid until it is set "
+	    "again. EPERM: read and write in one call; EINVAL: NULL or a byte that cannot be printed; "
+	    "ENOENT: names come from the system (prof_sys_thread_name)"),
+	CTL_NODE_RW("active", CTL_BOOL, get_prof_active, set_prof_active, CTL_IF_PROF,
+	    "whether samples are taken in the calling thread; prof.active must hold as well. A write "
+	    "before the profiler runs is ENOENT; EAGAIN: no memory for the thread's record"),
 };
 static const ctl_node_t thread_nodes[] = {
-	CTL_NODE_RW("arena", CTL_UNSIGNED, get_arena, set_arena, 0),
-	CTL_NODE_R("allocated", CTL_U64, get_allocated, 0),
-	CTL_NODE_R("allocatedp", CTL_POINTER, get_allocatedp, 0),
-	CTL_NODE_R("deallocated", CTL_U64, get_deallocated, 0),
-	CTL_NODE_R("deallocatedp", CTL_POINTER, get_deallocatedp, 0),
+	CTL_NODE_RW("arena", CTL_UNSIGNED, get_arena, set_arena, 0,
+	    "the arena that serves the calling thread; a write moves it and its cache to another one. "
+	    "EFAULT: no such arena; EAGAIN: it cannot be made. An arena that loses its last thread is "
+	    "purged"),
+	CTL_NODE_R("allocated", CTL_U64, get_allocated, 0,
+	    "bytes that the calling thread ever allocated, in usable sizes"),
+	CTL_NODE_R("allocatedp", CTL_POINTER, get_allocatedp, 0,
+	    "address of that counter (uint64_t *), to be read without a call while the thread lives; "
+	    "from the first such request on the thread's calls are slower, because they count at once"),
+	CTL_NODE_R("deallocated", CTL_U64, get_deallocated, 0,
+	    "bytes that the calling thread ever freed"),
+	CTL_NODE_R("deallocatedp", CTL_POINTER, get_deallocatedp, 0,
+	    "address of that counter, as thread.allocatedp"),
 	CTL_NODE_DIR("tcache", thread_tcache_nodes),
 	CTL_NODE_DIR("peak", peak_nodes),
 	CTL_NODE_DIR("prof", thread_prof_nodes),
-	CTL_NODE_ACT("idle", act_idle, 0),
+	CTL_NODE_ACT("idle", act_idle, 0,
+	    "a hint that the thread will be idle: empties its cache and, if there are more than two "
+	    "automatic arenas per CPU, purges its arena"),
 };
 
 const ctl_node_t ctl_dir_thread = CTL_NODE_DIR("thread", thread_nodes);
 
 static const ctl_node_t tcache_nodes[] = {
-	CTL_NODE_RAW("create", raw_tcache_create, 0),
-	CTL_NODE_W("flush", CTL_UNSIGNED, set_tcache_id_flush, CTL_NEED_NEW),
-	CTL_NODE_W("destroy", CTL_UNSIGNED, set_tcache_id_destroy, CTL_NEED_NEW),
+	CTL_NODE_RAW("create", raw_tcache_create, 0, "unsigned, r-",
+	    "makes a cache that threads use by MALLOCX_TCACHE(id), and gives its id. EINVAL: no room "
+	    "for the id; EFAULT: no memory, or 4094 are there"),
+	CTL_NODE_W("flush", CTL_UNSIGNED, set_tcache_id_flush, CTL_NEED_NEW,
+	    "empties the cache of this id. EINVAL: no id; EFAULT: unknown"),
+	CTL_NODE_W("destroy", CTL_UNSIGNED, set_tcache_id_destroy, CTL_NEED_NEW,
+	    "empties the cache of this id and gives it up; the id may come again. Errors as "
+	    "tcache.flush"),
 };
 
 const ctl_node_t ctl_dir_tcache = CTL_NODE_DIR("tcache", tcache_nodes);

@@ -1,6 +1,7 @@
 /*
  * The root of the ctl tree, and the leaves that hang directly on it.
  */
+#include "arena/background_thread.h"
 #include "ctl/ctl_rooms.h"
 #include "ctl/ctl_snapshot.h"
 #include "util/assert.h"
@@ -26,20 +27,51 @@ set_epoch(const ctl_call_t *call, const void *in) {
 	return snapshot_refresh_locked();
 }
 
-/* Purging threads are not built: the names are known, a call says that there is nothing. */
 static int
-get_absent(const ctl_call_t *call, ctl_value_t *out) {
+get_background_thread(const ctl_call_t *call, ctl_value_t *out) {
 	(void)call;
-	(void)out;
-	return ENOENT;
+	out->b = background_thread_is_on();
+	return 0;
 }
 
-const ctl_node_t ctl_node_version = CTL_NODE_R("version", CTL_STRING, get_version, 0);
+static int
+set_background_thread(const ctl_call_t *call, const void *in) {
+	bool on;
+	(void)call;
+	memcpy(&on, in, sizeof(on));
+	return background_thread_set(on);
+}
+
+static int
+get_max_background_threads(const ctl_call_t *call, ctl_value_t *out) {
+	(void)call;
+	out->z = background_thread_max();
+	return 0;
+}
+
+static int
+set_max_background_threads(const ctl_call_t *call, const void *in) {
+	size_t max;
+	(void)call;
+	memcpy(&max, in, sizeof(max));
+	return background_thread_max_set(max);
+}
+
+const ctl_node_t ctl_node_version = CTL_NODE_R("version", CTL_STRING, get_version, 0,
+    "the version of jemalloc whose interface this is, as MAJOR.MINOR.BUGFIX-NREV-gID");
 const ctl_node_t ctl_node_epoch =
-    CTL_NODE_RW("epoch", CTL_U64, get_epoch, set_epoch, CTL_AFTER | CTL_LOCKED);
-const ctl_node_t ctl_node_background_thread = CTL_NODE_RAW("background_thread", get_absent, 0);
-const ctl_node_t ctl_node_max_background_threads =
-    CTL_NODE_RAW("max_background_threads", get_absent, 0);
+    CTL_NODE_RW("epoch", CTL_U64, get_epoch, set_epoch, CTL_AFTER | CTL_LOCKED,
+	    "what stats.* shows is a snapshot: each write, of any value, takes a new one and adds 1 "
+	    "to the epoch. A read, also in the same call, gives the epoch after that. EAGAIN: no "
+	    "memory for the snapshot");
+/* Starting and ending threads takes long. */
+const ctl_node_t ctl_node_background_thread = CTL_NODE_RW("background_thread", CTL_BOOL,
+    get_background_thread, set_background_thread, CTL_OUTSIDE,
+    "threads of the library give unused memory back when it is due. Switched off, they have ended "
+    "when the call returns. EFAULT: a thread could not be made, or this is one of them");
+const ctl_node_t ctl_node_max_background_threads = CTL_NODE_RW("max_background_threads", CTL_SIZE,
+    get_max_background_threads, set_max_background_threads, CTL_OUTSIDE,
+    "most of these threads; holds at once. EINVAL: 0, or more than opt.max_background_threads");
 
 static const ctl_node_t *const rooms[] = {
 	&ctl_node_version,

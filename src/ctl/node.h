@@ -3,7 +3,8 @@
  * of numbered children that all look the same, or a leaf.  A directory of statistics also has a field
  * list: its further leaves are members of one struct.  All checks that leaves share (access, sizes,
  * NULL, conditions of the build) are made once, in ctl.c, from the data here; get and set only see
- * values of the right size.
+ * values of the right size.  Each leaf, and each directory whose fields are alike elsewhere, has a text
+ * for the manual.
  *
  * A MIB is the path as numbers: the position in a directory (children, then fields or list items),
  * or the index itself.
@@ -12,6 +13,7 @@
 #define CTL_NODE_H
 
 #include "util/compiler.h"
+#include "util/manual.h"
 
 #define CTL_MAX_DEPTH 7
 #define CTL_ENTRY_NAME_SIZE 28
@@ -95,6 +97,7 @@ typedef struct {
 	uint16_t offset;
 	uint8_t type;  /* ctl_type_t */
 	uint8_t flags; /* CTL_IF_* */
+	MANUAL_MEMBER(text)
 } ctl_field_t;
 
 typedef struct {
@@ -127,9 +130,11 @@ typedef struct ctl_node_s {
 		ctl_set_fn_t *set;
 		ctl_base_fn_t *base;
 	};
+	MANUAL_MEMBER(text)
+	MANUAL_MEMBER(takes) /* type and access of a CTL_RAW leaf */
 } ctl_node_t;
 
-/* Rows. */
+/* Rows.  The last argument is the text for the manual (util/manual.h). */
 #define CTL_NODE_DIR(n, kids) \
 	{.name = n, .kind = CTL_DIR, .children = (kids), .nchildren = ARRAY_LEN(kids)}
 /* A directory with numbered children: kids is their prototype. */
@@ -137,21 +142,30 @@ typedef struct ctl_node_s {
 	{.name = n, .kind = CTL_INDEX, .children = (proto), .nchildren = 1, .index = (fn), .flags = (fl)}
 #define CTL_NODE_FIELDS(n, f, b, fl) \
 	{.name = n, .kind = CTL_DIR, .fields = (f), .nfields = ARRAY_LEN(f), .base = (b), .flags = (fl)}
+/* Fields that other directories have too: the text says what these are about. */
+#define CTL_NODE_SAME_FIELDS(n, f, b, t) \
+	{.name = n, .kind = CTL_DIR, .fields = (f), .nfields = ARRAY_LEN(f), .base = (b), \
+	    MANUAL(text, t)}
 #define CTL_NODE_BOTH(n, kids, f, b, fl) \
 	{.name = n, .kind = CTL_DIR, .children = (kids), .nchildren = ARRAY_LEN(kids), .fields = (f), \
 	    .nfields = ARRAY_LEN(f), .base = (b), .flags = (fl)}
-#define CTL_NODE_R(n, t, g, fl) \
-	{.name = n, .kind = CTL_LEAF, .type = (t), .access = CTL_R, .get = (g), .flags = (fl)}
-#define CTL_NODE_W(n, t, s, fl) \
-	{.name = n, .kind = CTL_LEAF, .type = (t), .access = CTL_W, .set = (s), .flags = (fl)}
-#define CTL_NODE_RW(n, t, g, s, fl) \
-	{.name = n, .kind = CTL_LEAF, .type = (t), .access = CTL_RW, .get = (g), .set = (s), .flags = (fl)}
-#define CTL_NODE_ACT(n, s, fl) \
-	{.name = n, .kind = CTL_LEAF, .type = CTL_NONE, .access = CTL_ACT, .set = (s), .flags = (fl)}
-#define CTL_NODE_RAW(n, g, fl) \
-	{.name = n, .kind = CTL_LEAF, .type = CTL_NONE, .access = CTL_RAW, .get = (g), .flags = (fl)}
+#define CTL_NODE_R(n, t, g, fl, says) \
+	{.name = n, .kind = CTL_LEAF, .type = (t), .access = CTL_R, .get = (g), .flags = (fl), \
+	    MANUAL(text, says)}
+#define CTL_NODE_W(n, t, s, fl, says) \
+	{.name = n, .kind = CTL_LEAF, .type = (t), .access = CTL_W, .set = (s), .flags = (fl), \
+	    MANUAL(text, says)}
+#define CTL_NODE_RW(n, t, g, s, fl, says) \
+	{.name = n, .kind = CTL_LEAF, .type = (t), .access = CTL_RW, .get = (g), .set = (s), .flags = (fl), \
+	    MANUAL(text, says)}
+#define CTL_NODE_ACT(n, s, fl, says) \
+	{.name = n, .kind = CTL_LEAF, .type = CTL_NONE, .access = CTL_ACT, .set = (s), .flags = (fl), \
+	    MANUAL(text, says)}
+#define CTL_NODE_RAW(n, g, fl, what, says) \
+	{.name = n, .kind = CTL_LEAF, .type = CTL_NONE, .access = CTL_RAW, .get = (g), .flags = (fl), \
+	    MANUAL(takes, what) MANUAL(text, says)}
 
-/* A row of a field list: the name of the leaf, the member, the name of its type. */
+/* A row of a field list: the name of the leaf, the member, the name of its type, text for the manual. */
 #define CTL_TYPE_unsigned CTL_UNSIGNED
 #define CTL_TYPE_uint32_t CTL_U32
 #define CTL_TYPE_uint64_t CTL_U64
@@ -159,8 +173,9 @@ typedef struct ctl_node_s {
 #define CTL_TYPE_ssize_t CTL_SSIZE
 #define CTL_TYPE_string CTL_STRING
 #define CTL_TYPE_boolean CTL_BOOL
-#define CTL_FIELD(text, strct, member, t, fl) \
-	{.name = text, .offset = offsetof(strct, member), .type = CTL_TYPE_##t, .flags = (fl)}
+#define CTL_FIELD(n, strct, member, t, fl, says) \
+	{.name = n, .offset = offsetof(strct, member), .type = CTL_TYPE_##t, .flags = (fl), \
+	    MANUAL(text, says)}
 
 /* The rooms' directories, put together in ctl_tree.c. */
 extern const ctl_node_t ctl_root;

@@ -7,8 +7,8 @@ static void
 decay_restart(decay_t *d, ssize_t ms, uint64_t now) {
 	assert(decay_ms_is_valid(ms));
 	atomic_store_zu(&d->ms, (size_t)ms, MO_RELAXED);
-	d->epoch_ns = ms > 0 ? (uint64_t)ms * 1000000 / SMOOTHSTEP_NSTEPS : 0;
-	d->epoch_start = now;
+	atomic_store_u64(&d->epoch_ns, ms > 0 ? (uint64_t)ms * 1000000 / SMOOTHSTEP_NSTEPS : 0, MO_RELAXED);
+	atomic_store_u64(&d->epoch_start, now, MO_RELAXED);
 	d->npages_seen = 0;
 	memset(d->backlog, 0, sizeof(d->backlog));
 }
@@ -38,21 +38,64 @@ decay_shift(decay_t *d, uint64_t n) {
 void
 decay_advance_locked(decay_t *d, uint64_t now, size_t npages) {
 	assert(decay_is_due(d, now));
-	uint64_t n = (now - d->epoch_start) / d->epoch_ns;
+	uint64_t start = atomic_load_u64(&d->epoch_start, MO_RELAXED);
+	uint64_t epoch_ns = atomic_load_u64(&d->epoch_ns, MO_RELAXED);
+	uint64_t n = (now - start) / epoch_ns;
 	decay_shift(d, n);
-	d->epoch_start += n * d->epoch_ns;
-	assert(d->epoch_start <= now && now - d->epoch_start < d->epoch_ns);
+	start += n * epoch_ns;
+	atomic_store_u64(&d->epoch_start, start, MO_RELAXED);
+	assert(start <= now && now - start < epoch_ns);
 	size_t fresh = npages > d->npages_seen ? npages - d->npages_seen : 0;
 	d->backlog[SMOOTHSTEP_NSTEPS - 1] = (uint32_t)min_zu(fresh, UINT32_MAX);
 	d->npages_seen = npages;
 }
 
-size_t
-decay_limit_locked(const decay_t *d) {
+/* The limit when n more epochs have passed. */
+static size_t
+decay_limit_after(const decay_t *d, unsigned n) {
 	uint64_t sum = 0;
-	for (unsigned i = 0; i < SMOOTHSTEP_NSTEPS; i++) {
-		sum += d->backlog[i] * smoothstep_tab[i];
+	assert(n <= SMOOTHSTEP_NSTEPS);
+	for (unsigned i = n; i < SMOOTHSTEP_NSTEPS; i++) {
+		sum += d->backlog[i] * smoothstep_tab[i - n];
 	}
 	assert(sum >> SMOOTHSTEP_BFP <= (uint64_t)SMOOTHSTEP_NSTEPS * UINT32_MAX);
 	return (size_t)(sum >> SMOOTHSTEP_BFP);
+}
+
+size_t
+decay_limit_locked(const decay_t *d) {
+	return decay_limit_after(d, 0);
+}
+
+/* The first number of epochs, at least 1, after which no more than npages may stay. */
+static unsigned
+decay_epochs_until(const decay_t *d, size_t npages) {
+	unsigned low = 1, high = SMOOTHSTEP_NSTEPS;
+	while (low < high) {
+		unsigned mid = (low + high) / 2;
+		if (decay_limit_after(d, mid) <= npages) {
+			high = mid;
+		} else {
+			low = mid + 1;
+		}
+	}
+	assert(decay_limit_after(d, low) <= npages);
+	return low;
+}
+
+uint64_t
+decay_ns_until_locked(const decay_t *d, uint64_t now, size_t npages, size_t step) {
+	assert(step > 0);
+	if (npages == 0 || decay_ms(d) < 0) {
+		return UINT64_MAX;
+	}
+	if (decay_ms(d) == 0) {
+		return 0;
+	}
+	size_t keep = npages > step ? npages - step : 0;
+	unsigned n = npages > d->npages_seen ? 2 : decay_epochs_until(d, keep);
+	uint64_t wait = n * atomic_load_u64(&d->epoch_ns, MO_RELAXED);
+	uint64_t start = atomic_load_u64(&d->epoch_start, MO_RELAXED);
+	uint64_t passed = now > start ? now - start : 0;
+	return wait > passed ? wait - passed : 0;
 }

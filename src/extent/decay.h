@@ -21,8 +21,10 @@ typedef struct decay_s {
 	mutex_t mtx;
 	/* -1: never; 0: at once; else milliseconds. Written under mtx, read without. */
 	atomic_zu_t ms;
-	uint64_t epoch_ns;     /* length of an epoch */
-	uint64_t epoch_start;  /* of the current one */
+	/* Length of an epoch, start of the current one. Also these are read without the lock: then they
+	   may not belong together, and the look that follows under the lock finds nothing due. */
+	atomic_u64_t epoch_ns;
+	atomic_u64_t epoch_start;
 	size_t npages_seen;    /* unused pages at the end of the last look */
 	uint32_t backlog[SMOOTHSTEP_NSTEPS]; /* pages that came in each epoch, oldest first */
 } decay_t;
@@ -44,13 +46,19 @@ void decay_set_locked(decay_t *d, ssize_t ms, uint64_t now);
 /* An epoch has ended: it is time to call decay_advance_locked. */
 static inline bool
 decay_is_due(const decay_t *d, uint64_t now) {
-	return decay_ms(d) > 0 && now - d->epoch_start >= d->epoch_ns && now >= d->epoch_start;
+	uint64_t start = atomic_load_u64(&d->epoch_start, MO_RELAXED);
+	return decay_ms(d) > 0 && now >= start && now - start >= atomic_load_u64(&d->epoch_ns, MO_RELAXED);
 }
 
 /* Moves on to the epoch of now, npages being unused. */
 void decay_advance_locked(decay_t *d, uint64_t now, size_t npages);
 /* How many pages may stay. */
 size_t decay_limit_locked(const decay_t *d);
+/*
+ * Nanoseconds from now until step of the npages unused ones are due (all, if they are fewer), at most
+ * the decay time; UINT64_MAX: none ever.  Two epochs if some of them are in no epoch's count yet.
+ */
+uint64_t decay_ns_until_locked(const decay_t *d, uint64_t now, size_t npages, size_t step);
 /* Tells it how many are left after purging. */
 static inline void
 decay_purged_locked(decay_t *d, size_t npages) {

@@ -3,18 +3,44 @@
 
 #include "os/witness.h"
 
-bool opt_retain = true;
 size_t opt_lg_extent_max_active_fit = 6;
 
 void
 extent_src_init(extent_src_t *src, base_t *base, unsigned arena_ind) {
-	ehooks_init(&src->ehooks, arena_ind);
+	ehooks_init(&src->ehooks, arena_ind, arena_ind, NULL);
 	edata_cache_init(&src->edata_cache, base, arena_ind);
 	mutex_init(&src->grow_mtx, "extent_grow", WITNESS_RANK_PAC_GROW);
-	src->grow_next = HUGEPAGE;
-	src->grow_limit = SC_LARGE_MAXCLASS;
 	src->grow_alignment = PAGE;
 	src->grown = NULL;
+	extent_src_renew(src);
+}
+
+void
+extent_src_renew(extent_src_t *src) {
+	mutex_lock(&src->grow_mtx);
+	src->grow_next = max_zu(HUGEPAGE, src->grow_alignment);
+	src->grow_limit = SC_LARGE_MAXCLASS;
+	mutex_unlock(&src->grow_mtx);
+}
+
+size_t
+extent_grow_limit_get(extent_src_t *src) {
+	mutex_lock(&src->grow_mtx);
+	size_t limit = src->grow_limit;
+	mutex_unlock(&src->grow_mtx);
+	return limit;
+}
+
+int
+extent_grow_limit_set(extent_src_t *src, size_t limit) {
+	if (limit < PAGE) {
+		return EINVAL;
+	}
+	mutex_lock(&src->grow_mtx);
+	src->grow_limit = sz_pind2sz(sz_psz_floor(min_zu(PAGE_FLOOR(limit), SC_LARGE_MAXCLASS)));
+	src->grow_next = min_zu(src->grow_next, max_zu(src->grow_limit, src->grow_alignment));
+	mutex_unlock(&src->grow_mtx);
+	return 0;
 }
 
 /* Both halves' fields; the page map is the caller's business. */
@@ -24,7 +50,7 @@ extent_cut(edata_t *e, edata_t *tail, size_t size_a) {
 	assert(!e->is_slab && !e->is_sampled && e->recs == NULL);
 	edata_init(tail, e->addr + size_a, e->size - size_a, e->is_committed, e->is_zeroed);
 	tail->state = e->state;
-	e->size = size_a;
+	edata_set_size(e, size_a);
 }
 
 edata_t *
@@ -34,6 +60,10 @@ extent_split(extent_src_t *src, edata_t *e, size_t size_a) {
 	if (tail == NULL) {
 		return NULL;
 	}
+	if (ehooks_split(&src->ehooks, e->addr, e->size, size_a, e->is_committed) != 0) {
+		edata_cache_put(&src->edata_cache, tail);
+		return NULL;
+	}
 	extent_cut(e, tail, size_a);
 	tail->szind = SC_NSIZES;
 	emap_set_boundary(tail);
@@ -41,18 +71,23 @@ extent_split(extent_src_t *src, edata_t *e, size_t size_a) {
 	return tail;
 }
 
-void
+int
 extent_merge(extent_src_t *src, edata_t *a, edata_t *b) {
 	assert(edata_end(a) == b->addr && a->state == b->state);
 	assert(a->arena_ind == b->arena_ind && a != b && !b->is_slab && b->recs == NULL);
 	assert(a->is_committed == b->is_committed);
+	int err = ehooks_merge(&src->ehooks, a->addr, a->size, b->addr, b->size, a->is_committed);
+	if (err != 0) {
+		return err;
+	}
 	/* The inner borders vanish from the map first: nobody may find b any more. */
 	emap_clear_boundary(b);
 	emap_clear_boundary(a);
-	a->size += b->size;
+	edata_set_size(a, a->size + b->size);
 	a->is_zeroed = a->is_zeroed && b->is_zeroed;
 	emap_set_boundary(a);
 	edata_cache_put(&src->edata_cache, b);
+	return 0;
 }
 
 /* The neighbour that begins or ends at addr if it lies in c; c's lock is held. */
@@ -63,7 +98,8 @@ ecache_neighbour_locked(const ecache_t *c, const edata_t *e, const char *addr) {
 		return NULL;
 	}
 	edata_t *n = elem_edata(elem);
-	return n->arena_ind == e->arena_ind && n->is_committed == e->is_committed ? n : NULL;
+	/* Of another arena it may be anything by now, but its arena stays. */
+	return __atomic_load_n(&n->arena_ind, MO_RELAXED) == e->arena_ind && n->is_committed == e->is_committed ? n : NULL;
 }
 
 /* Merges e with one neighbour; returns the survivor.  Descriptors no longer needed pile on *spare. */
@@ -75,7 +111,7 @@ ecache_join_locked(ecache_t *c, edata_t *low, edata_t *high, edata_t *other, eda
 	eset_remove(&c->eset, other);
 	emap_clear_boundary(high);
 	emap_clear_boundary(low);
-	low->size += high->size;
+	edata_set_size(low, low->size + high->size);
 	low->is_zeroed = low->is_zeroed && high->is_zeroed;
 	high->heap.next = *spare == NULL ? NULL : &(*spare)->heap;
 	*spare = high;
@@ -116,6 +152,70 @@ extent_spares_put(extent_src_t *src, edata_t *spare) {
 	}
 }
 
+/* ------------------------------------------------------------------ with hooks of a program */
+
+static void ecache_unfile_locked(ecache_t *c, edata_t *e);
+
+static void
+own_file(ecache_t *c, edata_t *e) {
+	mutex_lock(&c->mtx);
+	ecache_file_locked(c, e);
+	mutex_unlock(&c->mtx);
+}
+
+/* e and the neighbour behind or before it that lies in c, if the program lets them be one. */
+static edata_t *
+own_join(extent_src_t *src, ecache_t *c, edata_t *e, bool is_behind) {
+	mutex_lock(&c->mtx);
+	edata_t *n = ecache_neighbour_locked(c, e, is_behind ? edata_end(e) : e->addr - 1);
+	if (n != NULL) {
+		ecache_unfile_locked(c, n);
+	}
+	mutex_unlock(&c->mtx);
+	if (n == NULL) {
+		return e;
+	}
+	edata_t *low = is_behind ? e : n, *high = is_behind ? n : e;
+	if (extent_merge(src, low, high) != 0) {
+		own_file(c, n);
+		return e;
+	}
+	return low;
+}
+
+static void
+own_put(extent_src_t *src, ecache_t *c, edata_t *e) {
+	emap_set_boundary(e);
+	if (ehooks_can_merge(&src->ehooks)) {
+		e = own_join(src, c, e, true);
+		e = own_join(src, c, e, false);
+	}
+	own_file(c, e);
+}
+
+/* [addr, addr + size) of e, which is nobody else's; the rest, or all if that fails, goes into c. */
+static edata_t *
+own_carve(extent_src_t *src, ecache_t *c, edata_t *e, char *addr, size_t size) {
+	if (addr > e->addr) {
+		edata_t *rest = extent_split(src, e, (size_t)(addr - e->addr));
+		own_file(c, e);
+		if (rest == NULL) {
+			return NULL;
+		}
+		e = rest;
+	}
+	if (e->size > size) {
+		edata_t *tail = extent_split(src, e, size);
+		own_file(c, tail != NULL ? tail : e);
+		if (tail == NULL) {
+			return NULL;
+		}
+	}
+	e->szind = SC_NSIZES;
+	emap_set_boundary(e);
+	return e;
+}
+
 void
 ecache_put(extent_src_t *src, ecache_t *c, edata_t *e) {
 	assert(e->state == extent_state_active && e->recs == NULL);
@@ -124,6 +224,10 @@ ecache_put(extent_src_t *src, ecache_t *c, edata_t *e) {
 	e->is_slab = false;
 	e->is_sampled = false;
 	e->szind = SC_NSIZES;
+	if (ehooks_are_own(&src->ehooks)) {
+		own_put(src, c, e);
+		return;
+	}
 	mutex_lock(&c->mtx);
 	e = ecache_coalesce_locked(c, e, &spare);
 	ecache_file_locked(c, e);
@@ -191,14 +295,22 @@ ecache_take(extent_src_t *src, ecache_t *c, size_t size, size_t alignment, unsig
 	if (ecache_npages(c) < size >> LG_PAGE) {
 		return NULL;
 	}
+	bool is_own = ehooks_are_own(&src->ehooks);
+	char *addr = NULL;
 	mutex_lock(&c->mtx);
 	edata_t *e = eset_fit(&c->eset, size, alignment, lg_max_fit);
 	if (e != NULL) {
-		char *addr = (char *)align_up((uintptr_t)e->addr, max_zu(alignment, PAGE));
-		e = ecache_carve_locked(src, c, e, addr, size);
+		addr = (char *)align_up((uintptr_t)e->addr, max_zu(alignment, PAGE));
+		if (!is_own) {
+			e = ecache_carve_locked(src, c, e, addr, size);
+		} else if (e->size == size || ehooks_can_split(&src->ehooks)) {
+			ecache_unfile_locked(c, e);
+		} else {
+			e = NULL;
+		}
 	}
 	mutex_unlock(&c->mtx);
-	return e;
+	return e != NULL && is_own ? own_carve(src, c, e, addr, size) : e;
 }
 
 edata_t *
@@ -207,17 +319,21 @@ ecache_take_at(extent_src_t *src, ecache_t *c, char *addr, size_t size) {
 	if (elem_state(elem) != c->state) {
 		return NULL; /* a hint only; looked at again under the lock */
 	}
+	bool is_own = ehooks_are_own(&src->ehooks);
 	edata_t *e = NULL;
 	mutex_lock(&c->mtx);
 	elem = emap_elem_any(addr);
 	if (elem_state(elem) == c->state) {
 		edata_t *n = elem_edata(elem);
 		if (n->arena_ind == src->ehooks.arena_ind && n->addr == addr && n->size >= size) {
-			e = ecache_carve_locked(src, c, n, addr, size);
+			e = is_own ? n : ecache_carve_locked(src, c, n, addr, size);
 		}
 	}
+	if (e != NULL && is_own) {
+		ecache_unfile_locked(c, e);
+	}
 	mutex_unlock(&c->mtx);
-	return e;
+	return e != NULL && is_own ? own_carve(src, c, e, addr, size) : e;
 }
 
 edata_t *
@@ -252,13 +368,21 @@ extent_unmap(extent_src_t *src, edata_t *e) {
 	assert(e->state == extent_state_active);
 	/* Out of the map before it is out of the address space: another thread may map it at once. */
 	emap_clear_boundary(e);
-	int err = ehooks_dalloc(&src->ehooks, e->addr, e->size);
+	int err = ehooks_dalloc(&src->ehooks, e->addr, e->size, e->is_committed);
 	if (err != 0) {
 		emap_set_boundary(e);
 		return err;
 	}
 	edata_cache_put(&src->edata_cache, e);
 	return 0;
+}
+
+void
+extent_destroy(extent_src_t *src, edata_t *e) {
+	assert(e->state == extent_state_active && !e->is_slab && e->recs == NULL);
+	emap_clear_boundary(e);
+	ehooks_destroy(&src->ehooks, e->addr, e->size, e->is_committed);
+	edata_cache_put(&src->edata_cache, e);
 }
 
 /* A mapping of bytes, described by e; ENOMEM leaves e untouched. */
@@ -270,7 +394,7 @@ extent_map(extent_src_t *src, edata_t *e, size_t bytes, size_t alignment) {
 		return ENOMEM;
 	}
 	if (emap_reserve(p, bytes) != 0) {
-		ehooks_dalloc(&src->ehooks, p, bytes);
+		ehooks_dalloc(&src->ehooks, p, bytes, commit);
 		return ENOMEM;
 	}
 	edata_init(e, p, bytes, commit, zero);
@@ -345,12 +469,56 @@ extent_grow_locked(extent_src_t *src, ecache_t *retained, size_t size, size_t al
 	return e;
 }
 
+static void
+own_grown(extent_src_t *src, size_t bytes) {
+	mutex_lock(&src->grow_mtx);
+	if (bytes >= src->grow_next) {
+		extent_grow_next_locked(src, bytes);
+	}
+	mutex_unlock(&src->grow_mtx);
+}
+
+/* The same with hooks, which are called without the lock; what cannot be split is mapped alone. */
+static edata_t *
+own_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment) {
+	mutex_lock(&src->grow_mtx);
+	size_t bytes = extent_grow_bytes_locked(src, size, alignment);
+	mutex_unlock(&src->grow_mtx);
+	size_t least = align_up(size, src->grow_alignment);
+	if (bytes < size || least < size) {
+		return NULL;
+	}
+	bytes = ehooks_can_split(&src->ehooks) ? bytes : least;
+	for (;; bytes = least) {
+		edata_t *e = edata_cache_get(&src->edata_cache);
+		if (e == NULL) {
+			return NULL;
+		}
+		if (extent_map(src, e, bytes, max_zu(alignment, src->grow_alignment)) == 0) {
+			emap_set_boundary(e);
+			e = own_carve(src, retained, e, e->addr, size);
+			if (e != NULL) {
+				own_grown(src, bytes);
+				return e;
+			}
+		} else {
+			edata_cache_put(&src->edata_cache, e);
+		}
+		if (bytes == least) {
+			return NULL;
+		}
+	}
+}
+
 /*
  * Whoever waited for the lock looks at the retained cache again: the thread before has put there what
  * it mapped beyond its need.  Else all that miss together would each map a step, every one larger.
  */
 edata_t *
 extent_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment) {
+	if (ehooks_are_own(&src->ehooks)) {
+		return own_grow(src, retained, size, alignment);
+	}
 	mutex_lock(&src->grow_mtx);
 	edata_t *e = ecache_take(src, retained, size, alignment, 64);
 	if (e == NULL) {

@@ -4,6 +4,8 @@
  * An extent in a cache belongs to the cache's lock; taking it out writes its page-map state to
  * active under that lock, and from then on the taker owns it alone.  Only neighbours in the same
  * cache coalesce.
+ * Where the arena has hooks of its own, splitting and merging asks the program, and that must not happen
+ * under a lock: what is to be cut or joined is first taken out of the cache whole.
  * Lock order: grow, dirty, muzzy, retained, then edata_cache, then the page map's and base's.
  * At most one cache lock is held at a time.
  */
@@ -15,8 +17,6 @@
 #include "meta/edata_cache.h"
 #include "meta/emap.h"
 
-/* Keep unused address space for reuse instead of unmapping it. */
-extern bool opt_retain;
 /* A dirty extent is split for a request only up to 2^this times its size. */
 extern size_t opt_lg_extent_max_active_fit;
 
@@ -30,11 +30,17 @@ typedef struct extent_src_s {
 	size_t grow_limit;
 	/* Every mapping starts and ends at a multiple of this. */
 	size_t grow_alignment;
-	/* Called under grow_mtx for each new mapping; may be NULL. */
+	/* Called for each new mapping before anybody has it; may be NULL. */
 	void (*grown)(void *addr, size_t size);
 } extent_src_t;
 
+/* With the system's pages; else ehooks_init afterwards. */
 void extent_src_init(extent_src_t *src, base_t *base, unsigned arena_ind);
+/* Largest growth step, in whole page classes; EINVAL: less than a page. */
+size_t extent_grow_limit_get(extent_src_t *src);
+int extent_grow_limit_set(extent_src_t *src, size_t limit);
+/* Growth begins anew, up to the limit of the start. */
+void extent_src_renew(extent_src_t *src);
 
 /*
  * Takes an active extent of exactly size bytes out of the cache; NULL: none fits (or no memory).
@@ -54,15 +60,20 @@ edata_t *extent_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t 
 
 /*
  * Cuts an active extent: e keeps the first size_a bytes, the rest is returned as an active extent
- * of its own; NULL: no memory, e unchanged.
+ * of its own; NULL: no memory, or refused by a hook; e unchanged.
  */
 edata_t *extent_split(extent_src_t *src, edata_t *e, size_t size_a);
-/* Appends the active b to the active a; b's descriptor goes back to the cache of spares. */
-void extent_merge(extent_src_t *src, edata_t *a, edata_t *b);
+/*
+ * Appends the active b to the active a; b's descriptor goes back to the cache of spares.  Errno: a hook
+ * refused, both are as they were.
+ */
+int extent_merge(extent_src_t *src, edata_t *a, edata_t *b);
 
 /* Makes sure that the pages can be used; 0 or ENOMEM. */
 int extent_commit(extent_src_t *src, edata_t *e);
-/* Gives the pages back to the system for good, or 0 pages if it refuses (errno). */
+/* Gives the pages back for good, or 0 pages if it is refused (errno). */
 int extent_unmap(extent_src_t *src, edata_t *e);
+/* The same at the arena's end, without a refusal. */
+void extent_destroy(extent_src_t *src, edata_t *e);
 
 #endif

@@ -1,18 +1,32 @@
 /* The way of pages through the caches of one arena. */
 #include "extent/pac.h"
 
+#include "os/gate.h"
 #include "os/nstime.h"
+#include "os/thread.h"
 #include "os/witness.h"
 
 ssize_t opt_dirty_decay_ms = 10000;
 ssize_t opt_muzzy_decay_ms = 0;
 size_t opt_calloc_madvise_threshold = (size_t)8 << 20;
 void (*pac_new_maximum_hook)(void);
+void (*pac_wake_hook)(unsigned arena_ind);
+
+/* What is due within this time is waited for without being woken; and how many pages more wake. */
+#define SERVE_SOON_NS (NSTIME_PER_SEC / 10)
+#define SERVE_STEP_PAGES ((ZU(1) << 20) >> LG_PAGE)
 
 static struct {
 	atomic_zu_t mapped; /* bytes, all arenas */
 	atomic_zu_t max;
 } pac_all;
+
+/* Nobody sleeps: who frees need not tell, unless it goes at once. */
+static void
+pac_tell_by_default(pac_t *pac) {
+	size_t limit = decay_ms(&pac->decay_dirty.decay) == 0 ? 0 : SIZE_MAX;
+	atomic_store_zu(&pac->wake_above, limit, MO_SEQ_CST);
+}
 
 void
 pac_init(pac_t *pac, base_t *base, unsigned arena_ind, ssize_t dirty_ms, ssize_t muzzy_ms,
@@ -24,13 +38,9 @@ pac_init(pac_t *pac, base_t *base, unsigned arena_ind, ssize_t dirty_ms, ssize_t
 	    WITNESS_RANK_EXTENT_RETAINED);
 	decay_init(&pac->decay_dirty.decay, "decay_dirty", WITNESS_RANK_DECAY, dirty_ms, now);
 	decay_init(&pac->decay_muzzy.decay, "decay_muzzy", WITNESS_RANK_DECAY_MUZZY, muzzy_ms, now);
+	pac_tell_by_default(pac);
 	pac->decay_dirty.cache = &pac->dirty;
 	pac->decay_muzzy.cache = &pac->muzzy;
-}
-
-size_t
-pac_mapped_max(void) {
-	return atomic_load_zu(&pac_all.max, MO_RELAXED);
 }
 
 static void
@@ -40,8 +50,9 @@ pac_mapped_add(pac_t *pac, size_t bytes) {
 	size_t max = atomic_load_zu(&pac_all.max, MO_RELAXED);
 	while (now > max) {
 		if (atomic_cas_weak_zu(&pac_all.max, &max, now, MO_RELAXED, MO_RELAXED)) {
-			if (pac_new_maximum_hook != NULL) {
-				pac_new_maximum_hook();
+			void (*hook)(void) = __atomic_load_n(&pac_new_maximum_hook, MO_ACQUIRE);
+			if (hook != NULL) {
+				hook();
 			}
 			return;
 		}
@@ -61,26 +72,46 @@ pac_zero(pac_t *pac, edata_t *e) {
 	if (e->is_zeroed) {
 		return;
 	}
-	if (e->size < opt_calloc_madvise_threshold || ehooks_purge_forced(&pac->src.ehooks, e->addr, e->size) != 0) {
+	if (e->size < opt_calloc_madvise_threshold || ehooks_are_own(&pac->src.ehooks) ||
+	    ehooks_purge_forced(&pac->src.ehooks, e->addr, e->size) != 0) {
 		memset(e->addr, 0, e->size);
 	}
 }
 
 /* ------------------------------------------------------------------ hot extents */
 
+static unsigned
+hot_nslots(unsigned pind) {
+	return pind < PAC_HOT_SMALL ? 1 + PAC_HOT_MORE : 1;
+}
+
+static atomic_p_t *
+hot_slot(pac_t *pac, unsigned pind, unsigned k) {
+	assert(k < hot_nslots(pind));
+	return k == 0 ? &pac->hot[pind] : &pac->hot_more[pind][k - 1];
+}
+
 /* What was in the slot; it is the caller's, its page-map elements still say hot. */
 static edata_t *
-pac_hot_swap(pac_t *pac, unsigned pind, edata_t *fresh) {
-	if (fresh != NULL) {
-		atomic_fetch_add_zu(&pac->nhot, fresh->size >> LG_PAGE, MO_RELAXED);
+pac_hot_swap(atomic_p_t *slot, edata_t *fresh) {
+	if (fresh == NULL && atomic_load_p(slot, MO_RELAXED) == NULL) {
+		return NULL;
 	}
-	edata_t *old = atomic_exchange_p(&pac->hot[pind], fresh, MO_ACQ_REL);
+	edata_t *old = atomic_exchange_p(slot, fresh, MO_SEQ_CST);
 	if (old != NULL) {
-		atomic_fetch_sub_zu(&pac->nhot, old->size >> LG_PAGE, MO_RELAXED);
 		assert(old->state == extent_state_hot && old != fresh);
 		old->state = extent_state_active;
 	}
 	return old;
+}
+
+void
+pac_hot_misfit(pac_t *pac, edata_t *e) {
+	void *seen = NULL;
+	for (unsigned i = 0; !atomic_cas_strong_p(&pac->hot[i], &seen, e, MO_RELEASE, MO_RELAXED); i++) {
+		i = i + 1 < SC_NPSIZES ? i : UINT_MAX;
+		seen = NULL;
+	}
 }
 
 static void
@@ -90,7 +121,16 @@ pac_hot_leave(pac_t *pac, edata_t *e) {
 	e->is_sampled = false;
 	e->state = extent_state_hot;
 	emap_set_boundary(e);
-	edata_t *old = pac_hot_swap(pac, sz_psz_floor(e->size), e);
+	unsigned pind = sz_psz_floor(e->size);
+	for (unsigned k = 1; k < hot_nslots(pind); k++) {
+		void *seen = NULL;
+		atomic_p_t *slot = hot_slot(pac, pind, k);
+		if (atomic_load_p(slot, MO_RELAXED) == NULL
+		    && atomic_cas_strong_p(slot, &seen, e, MO_SEQ_CST, MO_RELAXED)) {
+			return;
+		}
+	}
+	edata_t *old = pac_hot_swap(hot_slot(pac, pind, 0), e);
 	if (old != NULL) {
 		ecache_put(&pac->src, &pac->dirty, old);
 	}
@@ -100,29 +140,40 @@ pac_hot_leave(pac_t *pac, edata_t *e) {
 static edata_t *
 pac_hot_take(pac_t *pac, size_t size, size_t alignment) {
 	unsigned pind = sz_psz_floor(size);
-	if (atomic_load_p(&pac->hot[pind], MO_RELAXED) == NULL) {
-		return NULL;
-	}
-	edata_t *e = pac_hot_swap(pac, pind, NULL);
-	if (e != NULL && (e->size != size || !is_aligned((uintptr_t)e->addr, max_zu(alignment, 1)))) {
-		ecache_put(&pac->src, &pac->dirty, e);
-		e = NULL;
-	}
-	return e;
-}
-
-static void
-pac_hot_flush(pac_t *pac) {
-	if (atomic_load_zu(&pac->nhot, MO_RELAXED) == 0) {
-		return;
-	}
-	for (unsigned i = 0; i < SC_NPSIZES; i++) {
-		edata_t *e = atomic_load_p(&pac->hot[i], MO_RELAXED) == NULL ? NULL
-		    : pac_hot_swap(pac, i, NULL);
+	for (unsigned k = 0; k < hot_nslots(pind); k++) {
+		edata_t *e = pac_hot_swap(hot_slot(pac, pind, k), NULL);
+		if (e != NULL && e->size == size && is_aligned((uintptr_t)e->addr, max_zu(alignment, 1))) {
+			return e;
+		}
 		if (e != NULL) {
 			ecache_put(&pac->src, &pac->dirty, e);
 		}
 	}
+	return NULL;
+}
+
+static void
+pac_hot_flush(pac_t *pac) {
+	for (unsigned i = 0; i < SC_NPSIZES; i++) {
+		for (unsigned k = 0; k < hot_nslots(i); k++) {
+			edata_t *e = pac_hot_swap(hot_slot(pac, i, k), NULL);
+			if (e != NULL) {
+				ecache_put(&pac->src, &pac->dirty, e);
+			}
+		}
+	}
+}
+
+size_t
+pac_ndirty(const pac_t *pac) {
+	size_t n = ecache_npages(&pac->dirty);
+	for (unsigned i = 0; i < SC_NPSIZES; i++) {
+		for (unsigned k = 0; k < hot_nslots(i); k++) {
+			const edata_t *e = atomic_load_p(hot_slot((pac_t *)pac, i, k), MO_SEQ_CST);
+			n += e == NULL ? 0 : __atomic_load_n(&e->size, __ATOMIC_RELAXED) >> LG_PAGE;
+		}
+	}
+	return n;
 }
 
 /* ------------------------------------------------------------------ allocation */
@@ -177,11 +228,33 @@ pac_alloc(pac_t *pac, size_t size, size_t alignment, bool zero) {
 	return e;
 }
 
+/* The program's hooks in the order of how much goes: all, the memory, the contents. */
+static void
+pac_retain_own(pac_t *pac, edata_t *e) {
+	ehooks_t *h = &pac->src.ehooks;
+	if (extent_unmap(&pac->src, e) == 0) {
+		return;
+	}
+	if (e->is_committed && ehooks_own_decommit(h, e->addr, e->size) == 0) {
+		e->is_committed = false;
+		e->is_zeroed = true;
+	} else if (e->is_committed && ehooks_own_purge_forced(h, e->addr, e->size) == 0) {
+		e->is_zeroed = true;
+	} else if (e->is_committed) {
+		ehooks_own_purge_lazy(h, e->addr, e->size);
+	}
+	ecache_put(&pac->src, &pac->retained, e);
+}
+
 /* The pages are gone from the process; the address space is kept or goes too. */
 static void
 pac_retain(pac_t *pac, edata_t *e) {
 	edata_check(e);
 	pac_mapped_sub(pac, e->size);
+	if (ehooks_are_own(&pac->src.ehooks)) {
+		pac_retain_own(pac, e);
+		return;
+	}
 	if (!opt_retain && pac->src.grow_alignment <= PAGE && extent_unmap(&pac->src, e) == 0) {
 		return;
 	}
@@ -191,9 +264,41 @@ pac_retain(pac_t *pac, edata_t *e) {
 	ecache_put(&pac->src, &pac->retained, e);
 }
 
+/* A pass begins, others out; false: one is under way. */
+static bool
+pac_pass_has_begun_locked(pac_decay_t *d) {
+	mutex_assert_owner(&d->decay.mtx);
+	if (d->passer != NULL) {
+		return false;
+	}
+	d->passer = tls_get();
+	return true;
+}
+
+/* The same, waiting: 0, or EBUSY if the pass that is under way is this thread's. */
+static int
+pac_pass_begin_locked(pac_decay_t *d) {
+	while (!pac_pass_has_begun_locked(d)) {
+		if (d->passer == tls_get()) {
+			return EBUSY;
+		}
+		mutex_unlock(&d->decay.mtx);
+		os_yield();
+		mutex_lock(&d->decay.mtx);
+	}
+	return 0;
+}
+
+static void
+pac_pass_end_locked(pac_decay_t *d) {
+	mutex_assert_owner(&d->decay.mtx);
+	assert(d->passer == tls_get());
+	d->passer = NULL;
+}
+
 static void
 pac_purge_extent(pac_t *pac, pac_decay_t *d, edata_t *e) {
-	mutex_assert_owner(&d->decay.mtx);
+	assert(d->passer == tls_get());
 	assert(e->state == extent_state_active && !e->is_slab);
 	atomic_fetch_add_u64(&d->nmadvise, 1, MO_RELAXED);
 	atomic_fetch_add_u64(&d->purged, e->size >> LG_PAGE, MO_RELAXED);
@@ -217,7 +322,14 @@ pac_purge_to_locked(pac_t *pac, pac_decay_t *d, size_t npages) {
 	while (budget > 0 && (e = ecache_evict(d->cache, npages)) != NULL) {
 		size_t n = e->size >> LG_PAGE;
 		budget = n < budget ? budget - n : 0;
+		bool is_own = ehooks_are_own(&pac->src.ehooks);
+		if (is_own) {
+			mutex_unlock(&d->decay.mtx);
+		}
 		pac_purge_extent(pac, d, e);
+		if (is_own) {
+			mutex_lock(&d->decay.mtx);
+		}
 	}
 	decay_purged_locked(&d->decay, ecache_npages(d->cache));
 }
@@ -243,6 +355,20 @@ pac_decay_run_locked(pac_t *pac, pac_decay_t *d, uint64_t now) {
 	}
 }
 
+/* Merging may ask the program: without the lock. */
+static void
+pac_flush_hot_locked(pac_t *pac, pac_decay_t *d) {
+	assert(d->passer == tls_get());
+	bool is_own = ehooks_are_own(&pac->src.ehooks);
+	if (is_own) {
+		mutex_unlock(&d->decay.mtx);
+	}
+	pac_hot_flush(pac);
+	if (is_own) {
+		mutex_lock(&d->decay.mtx);
+	}
+}
+
 static bool
 pac_decay_is_due(const pac_decay_t *d, uint64_t now) {
 	ssize_t ms = decay_ms(&d->decay);
@@ -251,13 +377,17 @@ pac_decay_is_due(const pac_decay_t *d, uint64_t now) {
 
 static void
 pac_decay_try(pac_t *pac, pac_decay_t *d, uint64_t now) {
-	if (pac_decay_is_due(d, now) && mutex_trylock(&d->decay.mtx)) {
+	if (!pac_decay_is_due(d, now) || !mutex_trylock(&d->decay.mtx)) {
+		return;
+	}
+	if (pac_pass_has_begun_locked(d)) {
 		if (d == &pac->decay_dirty) {
-			pac_hot_flush(pac);
+			pac_flush_hot_locked(pac, d);
 		}
 		pac_decay_run_locked(pac, d, now);
-		mutex_unlock(&d->decay.mtx);
+		pac_pass_end_locked(d);
 	}
+	mutex_unlock(&d->decay.mtx);
 }
 
 void
@@ -269,11 +399,14 @@ pac_tick(pac_t *pac, uint64_t now) {
 static void
 pac_purge_one(pac_t *pac, pac_decay_t *d, uint64_t now, bool all) {
 	mutex_lock(&d->decay.mtx);
-	pac_hot_flush(pac);
-	if (all) {
-		pac_purge_to_locked(pac, d, 0);
-	} else {
-		pac_decay_run_locked(pac, d, now);
+	if (pac_pass_begin_locked(d) == 0) {
+		pac_flush_hot_locked(pac, d);
+		if (all) {
+			pac_purge_to_locked(pac, d, 0);
+		} else {
+			pac_decay_run_locked(pac, d, now);
+		}
+		pac_pass_end_locked(d);
 	}
 	mutex_unlock(&d->decay.mtx);
 }
@@ -284,6 +417,164 @@ pac_purge(pac_t *pac, uint64_t now, bool all) {
 	pac_purge_one(pac, &pac->decay_muzzy, now, all);
 }
 
+/* ------------------------------------------------------------------ a thread of its own */
+
+static void
+pac_wake(pac_t *pac) {
+	if (pac_wake_hook != NULL) {
+		pac_wake_hook(pac->src.ehooks.arena_ind);
+	}
+}
+
+static void
+pac_give_back_now(pac_t *pac) {
+	struct tls_s *t = tls_get();
+	if (gate_try_enter(t)) {
+		pac_hot_flush(pac);
+		pac_tick(pac, nstime_monotonic_coarse_ns());
+		gate_exit(t);
+	}
+}
+
+/* The other hot extents are not counted: they are small and few, or large, and wake themselves. */
+void
+pac_tell_slow(pac_t *pac, size_t npages) {
+	size_t limit = atomic_load_zu(&pac->wake_above, MO_SEQ_CST);
+	if (decay_ms(&pac->decay_dirty.decay) == 0) {
+		pac_give_back_now(pac);
+	} else if (limit != SIZE_MAX && ecache_npages(&pac->dirty) + npages > limit &&
+	    atomic_exchange_zu(&pac->wake_above, SIZE_MAX, MO_SEQ_CST) != SIZE_MAX) {
+		pac_wake(pac);
+	}
+}
+
+/* An extent on its way is in nobody's cache: only in a pass, which pac_close waits for. */
+static bool
+pac_has_flushed(pac_t *pac) {
+	pac_decay_t *d = &pac->decay_dirty;
+	mutex_lock(&d->decay.mtx);
+	bool has_begun = pac_pass_has_begun_locked(d);
+	if (has_begun) {
+		pac_flush_hot_locked(pac, d);
+		pac_pass_end_locked(d);
+	}
+	mutex_unlock(&d->decay.mtx);
+	return has_begun;
+}
+
+static uint64_t
+pac_ns_until(pac_decay_t *d, uint64_t now) {
+	mutex_lock(&d->decay.mtx);
+	size_t npages = ecache_npages(d->cache);
+	uint64_t ns = decay_ns_until_locked(&d->decay, now, npages,
+	    max_zu(SERVE_STEP_PAGES, npages / 16));
+	mutex_unlock(&d->decay.mtx);
+	return ns;
+}
+
+/*
+ * The limit is published before the last look at the pages, and who frees adds his pages before he
+ * looks at the limit: one of the two sees the other (all four are sequentially consistent).  Pages are
+ * added to a hot slot; only afterwards they move on to the cache.
+ */
+uint64_t
+pac_serve(pac_t *pac, uint64_t now) {
+	atomic_store_b(&pac->is_served, true, MO_RELAXED);
+	if (!pac_has_flushed(pac)) {
+		return SERVE_SOON_NS; /* the arena is about to end, or another thread purges */
+	}
+	size_t seen = pac_ndirty(pac);
+	uint64_t dirty = pac_ns_until(&pac->decay_dirty, now);
+	uint64_t muzzy = pac_ns_until(&pac->decay_muzzy, now);
+	uint64_t next = dirty < muzzy ? dirty : muzzy;
+	size_t limit = dirty == UINT64_MAX ? seen : seen + SERVE_STEP_PAGES;
+	if (next <= SERVE_SOON_NS || decay_ms(&pac->decay_dirty.decay) <= 0) {
+		pac_tell_by_default(pac);
+		return next;
+	}
+	atomic_store_zu(&pac->wake_above, limit, MO_SEQ_CST);
+	return pac_ndirty(pac) > limit ? 0 : next;
+}
+
+void
+pac_unserve(pac_t *pac) {
+	pac_tell_by_default(pac);
+	atomic_store_b(&pac->is_served, false, MO_RELAXED);
+}
+
+/* ------------------------------------------------------------------ the end of an arena */
+
+int
+pac_close(pac_t *pac) {
+	pac_decay_t *both[] = {&pac->decay_dirty, &pac->decay_muzzy};
+	int err = 0;
+	for (unsigned i = 0; err == 0 && i < ARRAY_LEN(both); i++) {
+		mutex_lock(&both[i]->decay.mtx);
+		err = pac_pass_begin_locked(both[i]);
+		mutex_unlock(&both[i]->decay.mtx);
+		assert(err == 0 || i == 0 || both[0]->passer == tls_get());
+		if (err != 0 && i > 0) {
+			mutex_lock(&both[0]->decay.mtx);
+			pac_pass_end_locked(both[0]);
+			mutex_unlock(&both[0]->decay.mtx);
+		}
+	}
+	return err;
+}
+
+void
+pac_open(pac_t *pac) {
+	pac_decay_t *both[] = {&pac->decay_dirty, &pac->decay_muzzy};
+	for (unsigned i = 0; i < ARRAY_LEN(both); i++) {
+		mutex_lock(&both[i]->decay.mtx);
+		pac_pass_end_locked(both[i]);
+		mutex_unlock(&both[i]->decay.mtx);
+	}
+}
+
+void
+pac_destroy(pac_t *pac) {
+	ecache_t *mapped[] = {&pac->dirty, &pac->muzzy};
+	edata_t *e;
+	assert(atomic_load_zu(&pac->nactive, MO_RELAXED) == 0);
+	pac_hot_flush(pac);
+	for (unsigned i = 0; i < ARRAY_LEN(mapped); i++) {
+		while ((e = ecache_evict(mapped[i], 0)) != NULL) {
+			if (ehooks_are_own(&pac->src.ehooks)) {
+				pac_retain(pac, e); /* what is not refused is not destroyed */
+			} else {
+				pac_mapped_sub(pac, e->size);
+				extent_destroy(&pac->src, e);
+			}
+		}
+	}
+	while ((e = ecache_evict(&pac->retained, 0)) != NULL) {
+		extent_destroy(&pac->src, e);
+	}
+	assert(atomic_load_zu(&pac->mapped, MO_RELAXED) == 0 && pac_ndirty(pac) == 0);
+}
+
+static void
+pac_decay_renew(pac_decay_t *d, ssize_t ms, uint64_t now) {
+	mutex_lock(&d->decay.mtx);
+	decay_set_locked(&d->decay, ms, now);
+	mutex_prof_reset(&d->decay.mtx);
+#define DECAY_STATS_ZERO(name, type, help) atomic_store_u64(&d->name, 0, MO_RELAXED);
+	DECAY_STATS_FIELDS(DECAY_STATS_ZERO)
+#undef DECAY_STATS_ZERO
+	mutex_unlock(&d->decay.mtx);
+}
+
+void
+pac_renew(pac_t *pac, ssize_t dirty_ms, ssize_t muzzy_ms, uint64_t now) {
+	pac_decay_renew(&pac->decay_dirty, dirty_ms, now);
+	pac_decay_renew(&pac->decay_muzzy, muzzy_ms, now);
+	pac_tell_by_default(pac);
+	extent_src_renew(&pac->src);
+}
+
+/* ------------------------------------------------------------------ set, give back, resize */
+
 int
 pac_decay_ms_set(pac_t *pac, pac_decay_t *d, ssize_t ms, uint64_t now) {
 	if (!decay_ms_is_valid(ms)) {
@@ -291,11 +582,16 @@ pac_decay_ms_set(pac_t *pac, pac_decay_t *d, ssize_t ms, uint64_t now) {
 	}
 	mutex_lock(&d->decay.mtx);
 	decay_set_locked(&d->decay, ms, now);
-	pac_hot_flush(pac);
-	if (ms == 0) {
-		pac_purge_to_locked(pac, d, 0);
+	pac_tell_by_default(pac);
+	if (pac_pass_begin_locked(d) == 0) {
+		pac_flush_hot_locked(pac, d);
+		if (ms == 0) {
+			pac_purge_to_locked(pac, d, 0);
+		}
+		pac_pass_end_locked(d);
 	}
 	mutex_unlock(&d->decay.mtx);
+	pac_wake(pac);
 	return 0;
 }
 
@@ -308,7 +604,9 @@ pac_dalloc(pac_t *pac, edata_t *e) {
 	e->is_zeroed = false;
 	assert(!e->is_slab && e->recs == NULL);
 	if (likely(decay_ms(&pac->decay_dirty.decay) != 0)) {
+		size_t npages = e->size >> LG_PAGE;
 		pac_hot_leave(pac, e);
+		pac_tell(pac, npages);
 		return;
 	}
 	ecache_put(&pac->src, &pac->dirty, e);
@@ -348,7 +646,10 @@ pac_expand(pac_t *pac, edata_t *e, size_t size, bool zero) {
 	if (zero) {
 		pac_zero(pac, t);
 	}
-	extent_merge(&pac->src, e, t);
+	if (extent_merge(&pac->src, e, t) != 0) {
+		pac_dalloc(pac, t);
+		return ENOMEM;
+	}
 	assert(e->size == size);
 	return 0;
 }

@@ -17,6 +17,7 @@ struct base_block_s {
 };
 
 static base_t *b0;
+bool (*base_fault_hook)(void);
 
 static void *
 base_map_system(void *ctx UNUSED, size_t size) {
@@ -89,7 +90,7 @@ base_alloc_locked(base_t *base, size_t size, size_t alignment) {
 static void *
 base_alloc_counted(base_t *base, size_t size, size_t alignment, size_t edata) {
 	alignment = max_zu(alignment, BASE_ALIGN_MIN);
-	if (size > SC_LARGE_MAXCLASS) {
+	if (size > SC_LARGE_MAXCLASS || (base_fault_hook != NULL && base_fault_hook())) {
 		return NULL;
 	}
 	size = align_up(size, BASE_ALIGN_MIN);

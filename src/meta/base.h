@@ -46,6 +46,9 @@ base_t *base_new(const base_pages_t *pages);
 /* Gives all blocks back; the base itself goes with them. */
 void base_delete(base_t *base);
 
+/* For tests, which let any allocation of metadata fail, recycled ones too: true says that there is no memory. */
+extern HIDDEN bool (*base_fault_hook)(void);
+
 /* size bytes, zeroed, aligned to the power of two (at least 16); NULL: no memory. */
 void *base_alloc(base_t *base, size_t size, size_t alignment);
 /* The same for an extent descriptor, counted apart. */

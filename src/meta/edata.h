@@ -60,8 +60,12 @@ struct edata_s {
 	uint64_t *bits;       /* slab: one bit per region, set = free */
 	union {
 		uint64_t inline_bits[EDATA_INLINE_BITS_WORDS];
-		size_t large_usize; /* large: the usable size (size may include the random offset's page) */
+		struct {
+			size_t large_usize; /* large: the usable size (size may include the offset's page) */
+			uint8_t large_pind; /* its page class, of size */
+		};
 	} u;
+	edata_t *next_all;    /* of its arena, see edata_cache.h; never changes */
 };
 cassert(sizeof(edata_t) <= EDATA_ALIGN);
 
@@ -98,17 +102,30 @@ edata_check(const edata_t *e) {
 	assert(!e->is_listed || e->is_slab);
 }
 
-/* A fresh descriptor for pages that nobody else knows yet. */
+/* Who counts unused pages reads the size of an extent that may be in other hands by now (pac_ndirty). */
+static inline void
+edata_set_size(edata_t *e, size_t size) {
+	__atomic_store_n(&e->size, size, __ATOMIC_RELAXED);
+}
+
+/*
+ * A fresh descriptor for pages that nobody else knows yet.  arena_ind is not touched, not even for a moment: who looks at
+ * a neighbour in the page map may be late and find a descriptor that is used again, and must see whose it is.
+ */
 static inline void
 edata_init(edata_t *e, char *addr, size_t size, bool committed, bool zeroed) {
-	uint16_t arena_ind = e->arena_ind;
-	memset(e, 0, sizeof(*e));
-	e->arena_ind = arena_ind;
 	e->addr = addr;
-	e->size = size;
+	edata_set_size(e, size);
+	e->nfree = 0;
+	e->szind = 0;
 	e->state = extent_state_active;
+	e->bin_shard = 0;
+	e->is_slab = false;
+	e->is_sampled = false;
 	e->is_committed = committed;
 	e->is_zeroed = zeroed;
+	e->is_listed = false;
+	memset(&e->link, 0, offsetof(edata_t, next_all) - offsetof(edata_t, link));
 	ql_init(&e->link);
 }
 

@@ -11,6 +11,19 @@ edata_cache_init(edata_cache_t *c, base_t *base, unsigned arena_ind) {
 	assert(c->spare == NULL);
 }
 
+static edata_t *
+edata_cache_make(edata_cache_t *c) {
+	edata_t *e = base_alloc_edata(c->base, sizeof(edata_t), EDATA_ALIGN);
+	if (e != NULL) {
+		__atomic_store_n(&e->arena_ind, c->arena_ind, MO_RELAXED);
+		mutex_lock(&c->mtx);
+		e->next_all = c->all;
+		c->all = e;
+		mutex_unlock(&c->mtx);
+	}
+	return e;
+}
+
 edata_t *
 edata_cache_get(edata_cache_t *c) {
 	mutex_lock(&c->mtx);
@@ -20,13 +33,8 @@ edata_cache_get(edata_cache_t *c) {
 		atomic_fetch_sub_zu(&c->count, 1, MO_RELAXED);
 	}
 	mutex_unlock(&c->mtx);
-	if (e == NULL) {
-		e = base_alloc_edata(c->base, sizeof(edata_t), EDATA_ALIGN);
-	}
-	if (e != NULL) {
-		e->arena_ind = c->arena_ind;
-	}
-	return e;
+	assert(e == NULL || e->arena_ind == c->arena_ind);
+	return e != NULL ? e : edata_cache_make(c);
 }
 
 void

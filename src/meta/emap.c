@@ -1,15 +1,15 @@
-/* Writing side of the page map: leaves appear under one lock, elements are plain atomic stores. */
+/*
+ * Writing side of the page map: a leaf is put in its place by an exchange, elements are plain atomic
+ * stores.  No lock, so that a thread at the fork gate may write too.
+ */
 #include "meta/emap.h"
 
-#include "os/mutex.h"
 #include "os/pages.h"
-#include "os/witness.h"
 
-atomic_p_t emap_root[EMAP_ROOT_ENTRIES];
+LARGE_BSS atomic_p_t emap_root[EMAP_ROOT_ENTRIES];
 szind_t emap_ncacheable;
 
 static struct {
-	mutex_t mtx; /* creation of leaves */
 	atomic_zu_t touched; /* 4 KiB pieces of leaves written at least once */
 } emap;
 
@@ -18,26 +18,22 @@ static struct {
 
 void
 emap_boot(szind_t ncacheable) {
-	mutex_init(&emap.mtx, "emap", WITNESS_RANK_RTREE);
 	emap_ncacheable = ncacheable;
 	cassert(((SC_NSIZES + 1) << SC_LG_BIN_STRIDE) < (1 << 16));
 }
 
 static int
 emap_leaf_create(size_t root_ind) {
-	int err = 0;
-	mutex_lock(&emap.mtx);
-	if (atomic_load_p(&emap_root[root_ind], MO_RELAXED) == NULL) {
-		bool commit = true;
-		void *leaf = pages_map(NULL, PAGE_CEILING(sizeof(emap_leaf_t)), PAGE, &commit);
-		if (leaf == NULL) {
-			err = ENOMEM;
-		} else {
-			atomic_store_p(&emap_root[root_ind], leaf, MO_RELEASE);
-		}
+	bool commit = true;
+	size_t bytes = PAGE_CEILING(sizeof(emap_leaf_t));
+	void *seen = NULL, *leaf = pages_map(NULL, bytes, PAGE, &commit);
+	if (leaf == NULL) {
+		return ENOMEM;
 	}
-	mutex_unlock(&emap.mtx);
-	return err;
+	if (!atomic_cas_strong_p(&emap_root[root_ind], &seen, leaf, MO_ACQ_REL, MO_ACQUIRE)) {
+		pages_unmap(leaf, bytes); /* another thread was faster */
+	}
+	return 0;
 }
 
 /* Statistics only: remembers which pieces of the leaves the range from..last will touch. */
@@ -70,18 +66,6 @@ emap_reserve(const void *addr, size_t size) {
 	return 0;
 }
 
-bool
-emap_has_leaves(const void *addr, size_t size) {
-	uintptr_t a = (uintptr_t)addr;
-	assert(size > 0 && ((a + size - 1) >> 48) == 0);
-	for (size_t i = a >> EMAP_LG_LEAF; i <= (a + size - 1) >> EMAP_LG_LEAF; i++) {
-		if (atomic_load_p(&emap_root[i], MO_ACQUIRE) == NULL) {
-			return false;
-		}
-	}
-	return true;
-}
-
 static uint64_t
 elem_make(const edata_t *e) {
 	assert(((uintptr_t)e & (EDATA_ALIGN - 1)) == 0);
@@ -100,11 +84,7 @@ elem_make(const edata_t *e) {
 
 static void
 emap_write(const char *addr, uint64_t elem) {
-	uintptr_t a = (uintptr_t)addr;
-	emap_leaf_t *leaf = atomic_load_p(&emap_root[a >> EMAP_LG_LEAF], MO_RELAXED);
-	assert((a >> 48) == 0 && leaf != NULL);
-	atomic_store_u64(&leaf->elems[(a >> EMAP_LG_GRANULE) & (EMAP_LEAF_ENTRIES - 1)], elem,
-	    MO_RELEASE);
+	atomic_store_u64(emap_slot((uintptr_t)addr), elem, MO_RELEASE);
 }
 
 static void

@@ -35,10 +35,18 @@ typedef struct emap_leaf_s {
 	atomic_u64_t pieces[EMAP_LEAF_ENTRIES / 512 / 64]; /* 4 KiB pieces of elems ever written */
 } emap_leaf_t;
 
-extern atomic_p_t emap_root[EMAP_ROOT_ENTRIES];
+extern HIDDEN atomic_p_t emap_root[EMAP_ROOT_ENTRIES];
 
 /* Classes below this may be freed into a thread cache; set once at boot. */
-extern szind_t emap_ncacheable;
+extern HIDDEN szind_t emap_ncacheable;
+
+/* Where the element of a reserved address lies. */
+ALWAYS_INLINE atomic_u64_t *
+emap_slot(uintptr_t a) {
+	emap_leaf_t *leaf = atomic_load_p(&emap_root[a >> EMAP_LG_LEAF], MO_RELAXED);
+	assert((a >> 48) == 0 && leaf != NULL);
+	return &leaf->elems[(a >> EMAP_LG_GRANULE) & (EMAP_LEAF_ENTRIES - 1)];
+}
 
 /* The element of an address that the caller knows to be below 2^48; 0 if never mapped. */
 ALWAYS_INLINE uint64_t
@@ -81,11 +89,22 @@ void emap_boot(szind_t ncacheable);
  */
 int emap_reserve(const void *addr, size_t size);
 
-/* The same question without making any; takes no lock. */
-bool emap_has_leaves(const void *addr, size_t size);
-
 /* Writes the first and last page of an extent from its fields (state, szind, slab, sampled). */
 void emap_set_boundary(const edata_t *e);
+/*
+ * The first page alone, of a large extent of no cacheable class that is no sample, when only its state
+ * is news: to whoever asks for its last page, active and hot are the same.
+ */
+ALWAYS_INLINE void
+emap_set_first_state(const edata_t *e) {
+	assert(!e->is_slab && !e->is_sampled && (e->szind >= emap_ncacheable || e->state != extent_state_active));
+	assert(e->state == extent_state_active || e->state == extent_state_hot);
+	uint64_t elem = (uintptr_t)e | (uint64_t)e->state << ELEM_STATE_SHIFT;
+	atomic_u64_t *slot = emap_slot((uintptr_t)e->addr);
+	for (size_t i = 0; i < PAGE >> EMAP_LG_GRANULE; i++) {
+		atomic_store_u64(&slot[i], elem, MO_RELEASE);
+	}
+}
 /* Writes all granules of an active slab / takes those between the boundaries back. */
 void emap_set_slab(const edata_t *e);
 void emap_clear_slab_interior(const edata_t *e);

@@ -68,7 +68,7 @@ void *
 meta_alloc(size_t size) {
 	assert(size > 0);
 	size_t bytes = meta_good_size(size);
-	if (bytes < size) {
+	if (bytes < size || (base_fault_hook != NULL && base_fault_hook())) {
 		return NULL;
 	}
 	if (bytes > ((size_t)1 << META_LG_MAX)) {

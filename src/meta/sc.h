@@ -26,14 +26,14 @@ typedef unsigned szind_t;
 #define SC_LADDER_MAX ((size_t)32768)
 
 /* Usable size of each class. */
-extern const size_t sc_size_tab[SC_NSIZES];
+extern HIDDEN const size_t sc_size_tab[SC_NSIZES];
 /*
  * (size + 7) / 8 -> (class + 1) * SC_BIN_STRIDE: the byte offset of the class' bin in a thread cache,
  * whose slot 0 is a dummy.
  */
 #define SC_LG_BIN_STRIDE 5
 #define SC_BIN_STRIDE (1u << SC_LG_BIN_STRIDE)
-extern const uint16_t sc_offset_tab[SC_LOOKUP_MAX / 8 + 1];
+extern HIDDEN const uint16_t sc_offset_tab[SC_LOOKUP_MAX / 8 + 1];
 
 /* Offset of the bin for a request of at most SC_LOOKUP_MAX bytes. */
 ALWAYS_INLINE size_t
@@ -49,7 +49,7 @@ typedef struct sc_cuts_s {
 	size_t large_min;     /* smallest large class: 4 pages */
 } sc_cuts_t;
 
-extern sc_cuts_t sc_cuts;
+extern HIDDEN sc_cuts_t sc_cuts;
 
 #define SC_NBINS (sc_cuts.nbins)
 #define SC_NPSIZES (sc_cuts.npsizes)

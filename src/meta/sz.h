@@ -13,10 +13,10 @@
 #include "util/assert.h"
 
 /* true (default): only pages above the ladder; false: ladder steps for all sizes. */
-extern bool opt_disable_large_size_classes;
+extern HIDDEN bool opt_disable_large_size_classes;
 
 /* Largest size that is rounded to a ladder step. */
-extern size_t sz_ladder_max;
+extern HIDDEN size_t sz_ladder_max;
 
 /* Sets sz_ladder_max; tcache_max: largest size that thread caches may hold. */
 void sz_boot(size_t tcache_max);
@@ -80,10 +80,19 @@ sz_psz2ind(size_t psz) {
 	return ind == SC_NSIZES ? SC_NPSIZES : sz_class2pind(ind);
 }
 
+/* From four pages on, page classes are quarters of a power of two, as all classes are. */
 static inline unsigned
 sz_psz_floor(size_t psz) {
-	unsigned pind = sz_psz2ind(psz);
-	return pind == SC_NPSIZES || sz_pind2sz(pind) > psz ? pind - 1 : pind;
+	size_t npages = psz >> LG_PAGE;
+	assert(npages != 0 && (psz & PAGE_MASK) == 0);
+	if (npages < 4) {
+		return (unsigned)npages - 1;
+	}
+	unsigned lg = lg_floor_zu(npages);
+	unsigned pind = (lg - 2) * 4 + ((unsigned)(npages >> (lg - 2)) & 3u) + 3;
+	assert(pind < SC_NPSIZES && sz_pind2sz(pind) <= psz);
+	assert(pind + 1 == SC_NPSIZES || sz_pind2sz(pind + 1) > psz);
+	return pind;
 }
 
 #endif

@@ -42,6 +42,9 @@ struct cfi_row_s {
 	bool is_ra_signed;
 };
 
+/* What every .eh_frame_hdr has at least, the table aside. */
+#define CFI_HDR_BYTES 12
+
 /*
  * The row for the instruction at pc; for a return address pass the address minus 1, the call.
  * ENOENT: the object describes no function there; ENOTSUP: tables not understood.

@@ -15,7 +15,7 @@ static struct {
 	mutex_t mtx;                /* the list; taken inside the gate or by the forking thread */
 	gate_link_t *threads;
 	atomic_u32_t n_unregistered; /* threads inside that are on no list */
-	struct tls_s *forker;       /* while closed */
+	atomic_p_t forker;          /* its tls, while closed; others compare it with their own, which it never is */
 	unsigned nesting;           /* a fork inside a fork's handlers */
 } gate = {.mtx = MUTEX_INITIALIZER("gate", WITNESS_RANK_OMIT)};
 
@@ -65,7 +65,7 @@ bool
 gate_enter_first(struct tls_s *t) {
 	assert(t->gate_depth == 1);
 	gate_mark(t);
-	if (unlikely(atomic_load_u32(&gate_closed, MO_SEQ_CST) != 0) && gate.forker != t) {
+	if (unlikely(atomic_load_u32(&gate_closed, MO_SEQ_CST) != 0) && atomic_load_p(&gate.forker, MO_RELAXED) != t) {
 		gate_unmark(t);
 		t->gate_depth = 0;
 		return false;
@@ -193,7 +193,7 @@ gate_is_busy(struct tls_s *self) {
 void
 gate_prefork(void) {
 	struct tls_s *self = tls_get();
-	if (gate.forker == self) {
+	if (atomic_load_p(&gate.forker, MO_RELAXED) == self) {
 		gate.nesting++;
 		return;
 	}
@@ -205,7 +205,7 @@ gate_prefork(void) {
 		}
 		gate_pause(round);
 	}
-	gate.forker = self;
+	atomic_store_p(&gate.forker, self, MO_RELAXED);
 	bool is_interrupted = mutex_is_owner(&gate.mtx);
 	for (unsigned round = 0;; round++) {
 		/* The list changes only under the lock, by threads that are inside. */
@@ -215,7 +215,7 @@ gate_prefork(void) {
 			mutex_unlock(&gate.mtx);
 		}
 		if (!is_busy) {
-			assert(gate.forker == self && gate.nesting == 0);
+			assert(atomic_load_p(&gate.forker, MO_RELAXED) == self && gate.nesting == 0);
 			assert(atomic_load_u32(&gate_closed, MO_RELAXED) == 1);
 			return;
 		}
@@ -225,13 +225,13 @@ gate_prefork(void) {
 
 void
 gate_postfork_parent(void) {
-	assert(gate.forker == tls_get());
+	assert(atomic_load_p(&gate.forker, MO_RELAXED) == tls_get());
 	assert(atomic_load_u32(&gate_closed, MO_RELAXED) == 1);
 	if (gate.nesting > 0) {
 		gate.nesting--;
 		return;
 	}
-	gate.forker = NULL;
+	atomic_store_p(&gate.forker, NULL, MO_RELAXED);
 	atomic_store_u32(&gate_closed, 0, MO_SEQ_CST);
 }
 

@@ -7,19 +7,8 @@
  */
 #include "os/mutex.h"
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include "os/nstime.h"
 #include "os/thread.h"
-
-/* The kernel's numbers: its header is not there for every C library. */
-#define FUTEX_WAIT 0
-#define FUTEX_WAKE 1
-#define FUTEX_PRIVATE_FLAG 128
-
-/* The kernel's idea of a futex: an aligned word of 32 bits. */
-cassert(sizeof(((mutex_t *)NULL)->word) == 4 && offsetof(mutex_t, word) % 4 == 0);
 
 int64_t opt_mutex_max_spin = 600;
 
@@ -42,17 +31,9 @@ mutex_id_assign(void) {
 	return id;
 }
 
-static long
-futex(atomic_u32_t *word, int op, uint32_t value) {
-	int saved = errno;
-	long ret = syscall(SYS_futex, &word->repr, op | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
-	errno = saved;
-	return ret;
-}
-
 void
 mutex_wake(mutex_t *m) {
-	futex(&m->word, FUTEX_WAKE, 1);
+	os_word_wake(&m->word, 1);
 }
 
 static bool
@@ -95,7 +76,7 @@ sleep_until_got(mutex_t *m, uint32_t me) {
 		if ((want & ~MUTEX_WAITERS) == me) {
 			return;
 		}
-		futex(&m->word, FUTEX_WAIT, want);
+		os_word_wait(&m->word, want, UINT64_MAX);
 	}
 }
 
@@ -103,7 +84,7 @@ void
 mutex_lock_slow(mutex_t *m, uint32_t me) {
 	assert(me != 0 && me == tls_get()->lock_id);
 	if (is_got_by_spinning(m, me)) {
-		m->n_spin_acquired++;
+		MUTEX_SET(m->n_spin_acquired, m->n_spin_acquired + 1);
 		return;
 	}
 	uint64_t before = nstime_monotonic_ns();
@@ -112,13 +93,13 @@ mutex_lock_slow(mutex_t *m, uint32_t me) {
 	mutex_assert_owner(m);
 	atomic_fetch_sub_u32(&m->n_waiting_thds, 1, MO_RELAXED);
 	uint64_t waited = nstime_ns_between(before, nstime_monotonic_ns());
-	m->n_wait_times++;
-	m->tot_wait_time += waited;
+	MUTEX_SET(m->n_wait_times, m->n_wait_times + 1);
+	MUTEX_SET(m->tot_wait_time, m->tot_wait_time + waited);
 	if (waited > m->max_wait_time) {
-		m->max_wait_time = waited;
+		MUTEX_SET(m->max_wait_time, waited);
 	}
 	if (n_thds > m->max_n_thds) {
-		m->max_n_thds = n_thds;
+		MUTEX_SET(m->max_n_thds, n_thds);
 	}
 }
 
@@ -217,16 +198,18 @@ mutex_renew_in_child(mutex_t *m, const char *name, unsigned rank) {
 	atomic_store_u32(&m->n_waiting_thds, 0, MO_RELAXED);
 }
 
+#define MUTEX_GET(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
+
 void
 mutex_prof_read(mutex_prof_data_t *dst, mutex_t *m) {
-	dst->tot_wait_time = m->tot_wait_time;
-	dst->max_wait_time = m->max_wait_time;
-	dst->n_wait_times = m->n_wait_times;
-	dst->n_spin_acquired = m->n_spin_acquired;
-	dst->max_n_thds = m->max_n_thds;
+	dst->tot_wait_time = MUTEX_GET(m->tot_wait_time);
+	dst->max_wait_time = MUTEX_GET(m->max_wait_time);
+	dst->n_wait_times = MUTEX_GET(m->n_wait_times);
+	dst->n_spin_acquired = MUTEX_GET(m->n_spin_acquired);
+	dst->max_n_thds = MUTEX_GET(m->max_n_thds);
 	dst->n_waiting_thds = atomic_load_u32(&m->n_waiting_thds, MO_RELAXED);
-	dst->n_owner_switches = m->n_owner_switches;
-	dst->n_lock_ops = m->n_lock_ops;
+	dst->n_owner_switches = MUTEX_GET(m->n_owner_switches);
+	dst->n_lock_ops = MUTEX_GET(m->n_lock_ops);
 }
 
 void
@@ -247,11 +230,11 @@ mutex_prof_merge(mutex_prof_data_t *dst, const mutex_prof_data_t *src) {
 
 void
 mutex_prof_reset(mutex_t *m) {
-	m->tot_wait_time = 0;
-	m->max_wait_time = 0;
-	m->n_wait_times = 0;
-	m->n_spin_acquired = 0;
-	m->max_n_thds = 0;
-	m->n_owner_switches = 0;
-	m->n_lock_ops = 0;
+	MUTEX_SET(m->tot_wait_time, 0);
+	MUTEX_SET(m->max_wait_time, 0);
+	MUTEX_SET(m->n_wait_times, 0);
+	MUTEX_SET(m->n_spin_acquired, 0);
+	MUTEX_SET(m->max_n_thds, 0);
+	MUTEX_SET(m->n_owner_switches, 0);
+	MUTEX_SET(m->n_lock_ops, 0);
 }

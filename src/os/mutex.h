@@ -125,12 +125,15 @@ mutex_try_word(mutex_t *m, uint32_t me) {
 	return atomic_cas_strong_u32(&m->word, &expected, me, MO_ACQUIRE, MO_RELAXED);
 }
 
+/* Counters change under the lock and are read without it. */
+#define MUTEX_SET(counter, value) __atomic_store_n(&(counter), (value), __ATOMIC_RELAXED)
+
 ALWAYS_INLINE void
 mutex_count_owner(mutex_t *m, uint32_t me) {
-	m->n_lock_ops++;
+	MUTEX_SET(m->n_lock_ops, m->n_lock_ops + 1);
 	if (m->prev_owner != me) {
 		m->prev_owner = me;
-		m->n_owner_switches++;
+		MUTEX_SET(m->n_owner_switches, m->n_owner_switches + 1);
 	}
 }
 

@@ -30,8 +30,8 @@ static struct {
 	/* The kernel gives memory on touch without accounting for all of it in advance. */
 	bool has_overcommit;
 	int map_flags;
-	bool is_purge_forced_ok;
 	bool is_booted;
+	atomic_u8_t purge_forced; /* FACT_*, asked at the first purge: it costs two page faults */
 	atomic_u8_t purge_lazy;
 	/* thp_mode_t + 1; 0 = not asked yet. */
 	atomic_u8_t system_thp;
@@ -201,15 +201,44 @@ pages_purge_lazy(void *addr, size_t size) {
 #endif
 }
 
+/* False where MADV_DONTNEED leaves the contents in place (qemu user mode). */
+static bool
+is_dontneed_zeroing(void) {
+	bool commit = true;
+	volatile char *p = pages_map(NULL, PAGE, PAGE, &commit);
+	if (p == NULL) {
+		return false;
+	}
+	if (!commit) {
+		pages_commit((void *)(uintptr_t)p, PAGE);
+	}
+	*p = 1;
+	bool is_zeroed = os_madvise((void *)(uintptr_t)p, PAGE, MADV_DONTNEED) == 0 && *p == 0;
+	pages_unmap((void *)(uintptr_t)p, PAGE);
+	return is_zeroed;
+}
+
 bool
 pages_can_purge_forced(void) {
-	return pages.is_purge_forced_ok;
+	uint8_t fact = atomic_load_u8(&pages.purge_forced, MO_RELAXED);
+	if (likely(fact != FACT_UNKNOWN)) {
+		return fact == FACT_YES;
+	}
+	bool is_ok = opt_trust_madvise || is_dontneed_zeroing();
+	if (atomic_cas_strong_u8(&pages.purge_forced, &fact, is_ok ? FACT_YES : FACT_NO, MO_RELAXED, MO_RELAXED)
+	    && !is_ok) {
+		malloc_write("<jemalloc>: MADV_DONTNEED does not work (memset will be used "
+		             "instead)\n");
+		malloc_write("<jemalloc>: (This is the expected behaviour if you are running "
+		             "under QEMU)\n");
+	}
+	return is_ok;
 }
 
 int
 pages_purge_forced(void *addr, size_t size) {
 	assert(is_range(addr, size));
-	if (!pages.is_purge_forced_ok) {
+	if (!pages_can_purge_forced()) {
 		return ENOTSUP;
 	}
 	return os_madvise(addr, size, MADV_DONTNEED);
@@ -363,23 +392,6 @@ has_overcommit(void) {
 	return n <= 0 || text[0] == '0' || text[0] == '1';
 }
 
-/* False where MADV_DONTNEED leaves the contents in place (qemu user mode). */
-static bool
-is_dontneed_zeroing(void) {
-	bool commit = true;
-	volatile char *p = pages_map(NULL, PAGE, PAGE, &commit);
-	if (p == NULL) {
-		return false;
-	}
-	if (!commit) {
-		pages_commit((void *)(uintptr_t)p, PAGE);
-	}
-	*p = 1;
-	bool is_zeroed = os_madvise((void *)(uintptr_t)p, PAGE, MADV_DONTNEED) == 0 && *p == 0;
-	pages_unmap((void *)(uintptr_t)p, PAGE);
-	return is_zeroed;
-}
-
 int
 pages_boot(void) {
 	int err = pages_boot_size();
@@ -390,13 +402,6 @@ pages_boot(void) {
 	pages.has_overcommit = has_overcommit();
 	if (pages.has_overcommit) {
 		pages.map_flags |= MAP_NORESERVE;
-	}
-	pages.is_purge_forced_ok = opt_trust_madvise || is_dontneed_zeroing();
-	if (!pages.is_purge_forced_ok) {
-		malloc_write("<jemalloc>: MADV_DONTNEED does not work (memset will be used "
-		             "instead)\n");
-		malloc_write("<jemalloc>: (This is the expected behaviour if you are running "
-		             "under QEMU)\n");
 	}
 	pages.is_booted = true;
 	return 0;

@@ -161,31 +161,32 @@ sys_pidns(void) {
 	return n;
 }
 
+static ssize_t
+count_end(ssize_t n, int saved) {
+	n = n < 0 ? -errno : n;
+	errno = saved;
+	return n;
+}
+
+/* A call that gives a number or -1: tried again when interrupted; the number or -errno. */
+#define COUNT_OF(call) __extension__({ \
+	int saved_ = errno; \
+	ssize_t n_; \
+	while ((n_ = (call)) < 0 && errno == EINTR) { } \
+	count_end(n_, saved_); \
+})
+
+/* A call that gives 0 or -1: 0 or errno. */
+#define ERROR_OF(call) (-(int)COUNT_OF(call))
+
 int
 sys_open(const char *path, int flags, unsigned mode) {
-	int saved = errno;
-	int fd;
-	do {
-		fd = os_hooks->open(path, flags | O_CLOEXEC, mode);
-	} while (fd < 0 && errno == EINTR);
-	if (fd < 0) {
-		fd = -errno;
-	}
-	errno = saved;
-	return fd;
+	return (int)COUNT_OF(os_hooks->open(path, flags | O_CLOEXEC, mode));
 }
 
 ssize_t
 sys_read(int fd, void *buf, size_t size) {
-	int saved = errno;
-	ssize_t n;
-	do {
-		n = os_hooks->read(fd, buf, size);
-	} while (n < 0 && errno == EINTR);
-	if (n < 0) {
-		n = -errno;
-	}
-	errno = saved;
+	ssize_t n = COUNT_OF(os_hooks->read(fd, buf, size));
 	assert(n <= (ssize_t)size);
 	return n;
 }
@@ -211,15 +212,7 @@ sys_read_file(const char *path, void *buf, size_t size) {
 
 ssize_t
 sys_write(int fd, const void *buf, size_t size) {
-	int saved = errno;
-	ssize_t n;
-	do {
-		n = os_hooks->write(fd, buf, size);
-	} while (n < 0 && errno == EINTR);
-	if (n < 0) {
-		n = -errno;
-	}
-	errno = saved;
+	ssize_t n = COUNT_OF(os_hooks->write(fd, buf, size));
 	assert(n <= (ssize_t)size);
 	return n;
 }
@@ -254,51 +247,56 @@ sys_close(int fd) {
 
 int
 sys_fstat(int fd, struct stat *st) {
-	int saved = errno;
-	int err = os_hooks->fstat(fd, st) == 0 ? 0 : errno;
-	errno = saved;
-	return err;
+	return ERROR_OF(os_hooks->fstat(fd, st));
 }
 
 int
 sys_fchmod(int fd, unsigned mode) {
-	int saved = errno;
-	int err = os_hooks->fchmod(fd, mode) == 0 ? 0 : errno;
-	errno = saved;
-	return err;
+	return ERROR_OF(os_hooks->fchmod(fd, mode));
 }
 
 int
 sys_unlink(const char *path) {
-	int saved = errno;
-	int err = os_hooks->unlink(path) == 0 ? 0 : errno;
-	errno = saved;
-	return err;
+	return ERROR_OF(os_hooks->unlink(path));
 }
 
 int
 sys_rename(const char *from, const char *to) {
-	int saved = errno;
-	int err = os_hooks->rename(from, to) == 0 ? 0 : errno;
-	errno = saved;
-	return err;
+	return ERROR_OF(os_hooks->rename(from, to));
 }
 
-/* For file systems and kernels without RENAME_NOREPLACE: a second name, then the first goes. */
+/*
+ * For file systems and kernels without RENAME_NOREPLACE: a second name, then the first goes.  Where
+ * there are no second names either (some of FUSE), the name is claimed by an empty file of our own,
+ * which alone is replaced.
+ */
 static int
 link_and_unlink(const char *from, const char *to) {
-	int saved = errno;
-	int err = os_hooks->link(from, to) == 0 ? 0 : errno;
-	errno = saved;
-	return err != 0 ? err : sys_unlink(from);
+	int err = ERROR_OF(os_hooks->link(from, to));
+	if (err == 0) {
+		/* The file has its name; that the other one stays is no failure. */
+		sys_unlink(from);
+		return 0;
+	}
+	if (err != EPERM && err != ENOSYS && err != EOPNOTSUPP) {
+		return err;
+	}
+	int fd = sys_open(to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+	if (fd < 0) {
+		return -fd;
+	}
+	sys_close(fd);
+	err = sys_rename(from, to);
+	if (err != 0) {
+		sys_unlink(to);
+	}
+	return err;
 }
 
 int
 sys_rename_noreplace(const char *from, const char *to) {
 	assert(from != to);
-	int saved = errno;
-	int err = os_hooks->rename2(from, to, RENAME_NOREPLACE) == 0 ? 0 : errno;
-	errno = saved;
+	int err = ERROR_OF(os_hooks->rename2(from, to, RENAME_NOREPLACE));
 	if (err == ENOSYS || err == EINVAL || err == EPERM) {
 		err = link_and_unlink(from, to);
 	}
@@ -308,26 +306,19 @@ sys_rename_noreplace(const char *from, const char *to) {
 ssize_t
 sys_readlink(const char *path, char *buf, size_t size) {
 	assert(size > 0);
-	int saved = errno;
-	ssize_t n = os_hooks->readlink(path, buf, size - 1);
+	ssize_t n = COUNT_OF(os_hooks->readlink(path, buf, size - 1));
 	if (n >= 0) {
 		buf[n] = '\0';
-	} else {
-		n = -errno;
 	}
-	errno = saved;
 	return n;
 }
 
 int
 sys_getcwd(char *buf, size_t size) {
 	assert(size > 0);
-	int saved = errno;
-	ssize_t n = os_hooks->getcwd(buf, size);
-	int err = n > 0 ? 0 : errno;
-	errno = saved;
+	ssize_t n = COUNT_OF(os_hooks->getcwd(buf, size));
 	/* A directory outside of the root ("(unreachable)/...") has no usable name. */
-	return err == 0 && buf[0] != '/' ? ENOENT : err;
+	return n < 0 ? (int)-n : n == 0 || buf[0] != '/' ? ENOENT : 0;
 }
 
 uint64_t

@@ -12,7 +12,7 @@ struct modules_ctx {
 	void *ctx;
 	/* The first object is the program: the loader knows no name of it, or not the path. */
 	bool has_program;
-	char exe[4096];
+	const char *exe;
 };
 
 /* Finds the build id in the notes at p; false if they have none. */
@@ -79,11 +79,9 @@ on_module(struct dl_phdr_info *info, size_t size, void *opaque) {
 }
 
 int
-sys_modules(int (*cb)(void *ctx, const struct sys_module_s *m), void *ctx) {
-	struct modules_ctx c = {.cb = cb, .ctx = ctx};
-	if (sys_readlink("/proc/self/exe", c.exe, sizeof(c.exe)) < 0) {
-		c.exe[0] = '\0';
-	}
+sys_modules(int (*cb)(void *ctx, const struct sys_module_s *m), void *ctx, char *exe, size_t size) {
+	bool has_path = size > 0 && sys_readlink("/proc/self/exe", exe, size) >= 0;
+	struct modules_ctx c = {.cb = cb, .ctx = ctx, .exe = has_path ? exe : ""};
 	int saved = errno;
 	int ret = dl_iterate_phdr(on_module, &c);
 	errno = saved;

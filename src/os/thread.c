@@ -6,11 +6,21 @@
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "os/nstime.h"
 #include "os/sys.h"
 #include "util/assert.h"
 #include "util/bits.h"
+
+/* The kernel's numbers: its header is not there for every C library. */
+#define FUTEX_WAIT 0
+#define FUTEX_WAKE 1
+#define FUTEX_PRIVATE_FLAG 128
+
+/* The kernel's idea of a futex: an aligned word of 32 bits. */
+cassert(sizeof(atomic_u32_t) == 4 && _Alignof(atomic_u32_t) == 4);
 
 /* Room for the affinity mask of 8192 processors. */
 #define CPU_MASK_WORDS (8192 / (8 * sizeof(unsigned long)))
@@ -69,6 +79,50 @@ void
 os_thread_name_set(const char *name) {
 	int saved = errno;
 	prctl(PR_SET_NAME, name, 0, 0, 0);
+	errno = saved;
+}
+
+void
+os_word_wait(atomic_u32_t *word, uint32_t seen, uint64_t ns) {
+	int saved = errno;
+	struct timespec ts = {(time_t)(ns / NSTIME_PER_SEC), (long)(ns % NSTIME_PER_SEC)};
+	syscall(SYS_futex, &word->repr, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, seen,
+	    ns == UINT64_MAX ? NULL : &ts, NULL, 0);
+	errno = saved;
+}
+
+void
+os_word_wake(atomic_u32_t *word, unsigned n) {
+	int saved = errno;
+	assert(n > 0 && n <= INT_MAX);
+	syscall(SYS_futex, &word->repr, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, n, NULL, NULL, 0);
+	errno = saved;
+}
+
+/* By the system calls themselves: the C library's functions allocate. */
+int
+os_signal_later(int *timer, int signal, uint64_t ns) {
+	int saved = errno;
+	struct sigevent ev = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = signal};
+	struct itimerspec when = {.it_value = {(time_t)(ns / NSTIME_PER_SEC), (long)(ns % NSTIME_PER_SEC)}};
+	int id;
+	int err = 0;
+	assert(ns > 0);
+	if (*timer == 0) {
+		err = syscall(SYS_timer_create, CLOCK_MONOTONIC, &ev, &id) != 0 ? errno : 0;
+		*timer = err != 0 ? 0 : id + 1;
+	}
+	if (err == 0 && syscall(SYS_timer_settime, *timer - 1, 0, &when, NULL) != 0) {
+		err = errno;
+	}
+	errno = saved;
+	return err;
+}
+
+void
+os_yield(void) {
+	int saved = errno;
+	sched_yield();
 	errno = saved;
 }
 

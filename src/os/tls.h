@@ -50,7 +50,7 @@ tls_get(void) {
 
 ALWAYS_INLINE bool
 tls_cache_is_boot(const struct tls_s *t) {
-	return t->cache == (const void *)tls_boot_cache;
+	return __atomic_load_n(&t->cache, __ATOMIC_RELAXED) == (const void *)tls_boot_cache;
 }
 
 /* Something to be done at the exit of each thread that armed it. */

@@ -9,10 +9,12 @@
 #include "util/bits.h"
 
 static unsigned
-capture_none(void **frames, unsigned max, const void *frame_hint) {
+capture_none(void **frames, unsigned max, const struct unwind_where_s *where,
+    struct unwind_memo_s *memo) {
 	(void)frames;
 	(void)max;
-	(void)frame_hint;
+	(void)where;
+	(void)memo;
 	return 0;
 }
 
@@ -21,7 +23,7 @@ boot_none(void) {
 	return 0;
 }
 
-static const struct unwind_backend_s unwind_none = {"none", boot_none, capture_none};
+static const struct unwind_backend_s unwind_none = {"none", boot_none, capture_none, false};
 
 /* In the order of preference of "auto". */
 static const struct unwind_backend_s *const backends[] = {
@@ -109,24 +111,31 @@ unwind_name(void) {
 }
 
 unsigned
-unwind_from(void **frames, unsigned max, const void *cfa) {
+unwind_at(void **frames, unsigned max, const struct unwind_where_s *where,
+    struct unwind_memo_s *memo) {
 	if (config_debug) {
 		witness_assert_lockless();
 	}
 	assert(frames != NULL || max == 0);
-	int saved = errno;
-	unsigned n = max == 0 ? 0 : current()->capture(frames, max, cfa);
-	assert(n <= max);
+	assert(memo->room <= max && memo->known <= memo->room);
+	const struct unwind_backend_s *b = current();
+	if (unlikely(!b->has_memo)) {
+		unwind_memo_forget(memo);
+	}
+	unsigned n = max == 0 ? 0 : b->capture(frames, max, where, memo);
+	assert(memo->first + n <= max || n == 0);
 	unsigned bucket = n < 2 ? 0 : (unsigned)lg_floor_zu(n);
 	bucket = bucket < UNWIND_DEPTH_BUCKETS ? bucket : UNWIND_DEPTH_BUCKETS - 1;
 	atomic_fetch_add_u64(&unwinder.depths[bucket], 1, MO_RELAXED);
-	errno = saved;
 	return n;
 }
 
 NOINLINE unsigned
 unwind(void **frames, unsigned max) {
-	return unwind_from(frames, max, __builtin_dwarf_cfa());
+	struct unwind_memo_s nothing = {.lo = 0};
+	struct unwind_where_s where;
+	UNWIND_HERE(&where);
+	return unwind_at(frames, max, &where, &nothing);
 }
 
 void

@@ -11,16 +11,19 @@
  * generation changes when an object was unloaded.
  *
  * Nothing is read that is not known to be the thread's stack: a step must end above the last one
- * and inside the range that the kernel has confirmed as readable; the range is remembered per
- * thread, so that confirming it is rare.  No lock, no allocation, no loader lock on the way.
+ * and inside the range that the kernel has confirmed as readable; the range is remembered in the
+ * thread's memo, so that confirming it is rare.  A step that no row describes trusts nothing that was
+ * confirmed before this walk.  No lock, no allocation, no loader lock on the way.
+ *
+ * The memo also holds the last walk's frames: where this one comes to the same registers at the
+ * same place it goes on by comparing the words that the steps would read, at about 10 instructions.
  */
-#include <dlfcn.h>
 #include <sys/auxv.h>
 
 #include "os/cfi.h"
+#include "os/objects.h"
 #include "os/pages.h"
 #include "os/sys.h"
-#include "os/tls.h"
 #include "os/unwind.h"
 #include "util/assert.h"
 #include "util/bits.h"
@@ -34,7 +37,6 @@
 
 #define LG_ROWS 13
 #define N_ROWS (ZU(1) << LG_ROWS)
-#define N_MODULES 512
 /* Frames larger than this, or further from the stack pointer, are taken for a broken chain. */
 #define FRAME_SPAN_MAX (ZU(16) << 20)
 /* Frames without unwind information that are bridged by bare frame pointers. */
@@ -99,12 +101,6 @@ struct row_entry_s {
 /* A pair of words of one cache line. */
 cassert(sizeof(struct row_entry_s) == 16 && CACHELINE % sizeof(struct row_entry_s) == 0);
 
-struct module_s {
-	uintptr_t start;
-	uintptr_t end;
-	const void *hdr;
-};
-
 /* The registers of one frame during a walk. */
 struct walk_s {
 	/* A return address; an interrupted instruction counts as a call: its address plus 1. */
@@ -117,98 +113,36 @@ struct walk_s {
 	uintptr_t lr;
 	/* Steps in a row by bare frame pointers. */
 	unsigned n_guessed;
+	/* Where the last careful step read pc (NOT_READ: not by a row alone) and fp (0: kept it). */
+	uintptr_t ra_at;
+	uintptr_t fp_at;
 	/* A signal handler had a stack of its own: hi belongs to another stack than the start. */
 	bool is_moved;
+	/* A step without row came in between: only what this walk confirmed since counts. */
+	bool is_distrustful;
+	/* hi before that. */
+	uintptr_t trusted_hi;
+	/* The outermost frame, by its row. */
+	bool is_at_end;
+	struct unwind_memo_s *memo;
 };
 
-/* The confirmed stack of this thread. */
-static TLS_MODEL __thread struct {
-	uintptr_t lo;
-	uintptr_t hi;
-} known_stack;
+/* No return address is 0: a mark that points here is never taken for read again. */
+static const uintptr_t not_read = 0;
+#define NOT_READ ((uintptr_t)&not_read)
 
-static struct {
+static LARGE_BSS struct {
 	ALIGNED(CACHELINE) struct row_entry_s rows[N_ROWS];
 	/* Mixed into the keys. */
 	atomic_u64_t salt;
 	atomic_u64_t rows_made;
 	atomic_u64_t generations;
 	atomic_u64_t unloads;
-	/* For C libraries without a lock-free look-up: the objects at the last refresh. */
-	struct module_s modules[2][N_MODULES];
-	unsigned n_modules[2];
-	atomic_u32_t modules_now;
-	atomic_b_t is_refreshing;
 	bool is_booted;
 	const struct unwind_backend_s *fallback;
 } fp;
 
-/* ---- objects ---- */
-
-#ifdef DLFO_STRUCT_HAS_EH_DBASE
-extern int _dl_find_object(void *pc, struct dl_find_object *result) WEAK;
-
-static bool
-has_object_lookup(void) {
-	return _dl_find_object != NULL;
-}
-
-static bool
-look_up_object(uintptr_t pc, const void **hdr) {
-	struct dl_find_object o;
-	if (_dl_find_object((void *)pc, &o) != 0) {
-		return false;
-	}
-	*hdr = o.dlfo_eh_frame;
-	return true;
-}
-#else
-static bool
-has_object_lookup(void) {
-	return false;
-}
-
-static bool
-look_up_object(uintptr_t pc, const void **hdr) {
-	(void)pc;
-	(void)hdr;
-	return false;
-}
-#endif
-
-static bool
-look_up_module(uintptr_t pc, const void **hdr) {
-	unsigned now = atomic_load_u32(&fp.modules_now, MO_ACQUIRE);
-	for (unsigned i = 0; i < fp.n_modules[now]; i++) {
-		const struct module_s *m = &fp.modules[now][i];
-		if (pc - m->start < m->end - m->start) {
-			*hdr = m->hdr;
-			return true;
-		}
-	}
-	return false;
-}
-
-/* The unwind tables of the object at pc (NULL: it has none); false if there is no object. */
-static bool
-find_object(uintptr_t pc, const void **hdr) {
-	return has_object_lookup() ? look_up_object(pc, hdr) : look_up_module(pc, hdr);
-}
-
-static int
-on_module(void *opaque, const struct sys_module_s *m) {
-	unsigned next = *(unsigned *)opaque;
-	unsigned i = fp.n_modules[next];
-	/* The half that nobody is sent to while it is filled. */
-	assert(next <= 1 && next != atomic_load_u32(&fp.modules_now, MO_RELAXED));
-	assert(m->start < m->end);
-	if (i == N_MODULES) {
-		return 1;
-	}
-	fp.modules[next][i] = (struct module_s){m->start, m->end, m->eh_frame_hdr};
-	fp.n_modules[next] = i + 1;
-	return 0;
-}
+/* ---- generations ---- */
 
 static void
 new_generation(void) {
@@ -224,13 +158,7 @@ unwind_fp_refresh(void) {
 	} else if (atomic_exchange_u64(&fp.unloads, subs, MO_RELAXED) != subs) {
 		new_generation();
 	}
-	if (!has_object_lookup() && !atomic_exchange_b(&fp.is_refreshing, true, MO_ACQUIRE)) {
-		unsigned next = 1 - atomic_load_u32(&fp.modules_now, MO_RELAXED);
-		fp.n_modules[next] = 0;
-		sys_modules(on_module, &next);
-		atomic_store_u32(&fp.modules_now, next, MO_RELEASE);
-		atomic_store_b(&fp.is_refreshing, false, MO_RELEASE);
-	}
+	objects_refresh();
 }
 
 void
@@ -352,14 +280,31 @@ row_store(uintptr_t pc, row_t row, uint64_t salt) {
 	atomic_fetch_add_u64(&fp.rows_made, 1, MO_RELAXED);
 }
 
+/*
+ * The row of the call before pc.  A context that was made by hand may return to the first instruction
+ * of a function that has no caller: there is no call before that.
+ */
 static row_t
-row_make(const void *hdr, uintptr_t at) {
+row_make(const void *hdr, uintptr_t pc) {
 	struct cfi_row_s r;
-	int err = hdr == NULL ? ENOENT : cfi_find_row(hdr, at, &r);
-	if (err != 0) {
-		return err == ENOENT ? ROW_NO_FDE : ROW_UNKNOWN;
+	int err = hdr == NULL ? ENOENT : cfi_find_row(hdr, pc - 1, &r);
+	if (err == 0) {
+		return pack_row(&r);
 	}
-	return pack_row(&r);
+	if (err == ENOENT && hdr != NULL && cfi_find_row(hdr, pc, &r) == 0
+	    && pack_row(&r) == ROW_END) {
+		return ROW_END;
+	}
+	return err == ENOENT ? ROW_NO_FDE : ROW_UNKNOWN;
+}
+
+/*
+ * An object that is being unloaded is unmapped before the C library forgets it; who maps code at its
+ * place meanwhile has an address "in" an object whose tables are gone.
+ */
+static bool
+has_tables(uintptr_t pc, const void **hdr) {
+	return objects_find(pc - 1, hdr) && (*hdr == NULL || sys_is_readable(*hdr, CFI_HDR_BYTES));
 }
 
 /* From the cache or the tables; ROW_MISSING: no object there (not remembered: code may come). */
@@ -371,8 +316,8 @@ row_find(uintptr_t pc) {
 		row = row_load(row_slot(pc) ^ 1, pc, salt);
 	}
 	const void *hdr;
-	if (row == ROW_MISSING && find_object(pc - 1, &hdr)) {
-		row = row_make(hdr, pc - 1);
+	if (row == ROW_MISSING && has_tables(pc, &hdr)) {
+		row = row_make(hdr, pc);
 		row_store(pc, row, salt);
 	}
 	return row;
@@ -413,8 +358,9 @@ confirm(struct walk_s *w, uintptr_t addr) {
 		return false;
 	}
 	assert(end >= addr && end > w->hi);
-	bool is_joined = w->sp < known_stack.lo && end >= known_stack.lo && end < known_stack.hi;
-	w->hi = is_joined ? known_stack.hi : end;
+	const struct unwind_memo_s *m = w->memo;
+	bool is_joined = !w->is_distrustful && w->sp < m->lo && end >= m->lo && end < m->hi;
+	w->hi = is_joined ? m->hi : end;
 	return true;
 }
 
@@ -433,6 +379,16 @@ enter_caller(struct walk_s *w, uintptr_t ra, uintptr_t cfa, uintptr_t caller_fp)
 	w->fp = caller_fp;
 	w->lr = 0;
 	return true;
+}
+
+/* From here on nothing counts as readable but the page of sp. */
+static void
+distrust(struct walk_s *w) {
+	if (!w->is_distrustful) {
+		w->is_distrustful = true;
+		w->trusted_hi = w->hi;
+		w->hi = align_up(w->sp + 1, os_page_size);
+	}
 }
 
 static bool
@@ -456,6 +412,7 @@ static bool
 find_fp(struct walk_s *w, row_t row, uintptr_t cfa, uintptr_t *caller_fp) {
 	assert(cfa <= w->hi);
 	uintptr_t addr = (uintptr_t)ROW_FP_OFF(row);
+	w->fp_at = 0;
 	switch (ROW_FP_HOW(row)) {
 	case ROW_FP_SAME:
 		*caller_fp = w->fp;
@@ -473,6 +430,7 @@ find_fp(struct walk_s *w, row_t row, uintptr_t cfa, uintptr_t *caller_fp) {
 	if (!is_in_frame(w, addr, cfa)) {
 		return false;
 	}
+	w->fp_at = addr;
 	*caller_fp = load_word(addr);
 	return true;
 }
@@ -490,6 +448,8 @@ find_ra(struct walk_s *w, row_t row, uintptr_t cfa, uintptr_t *ra) {
 	*ra = load_word(addr);
 	if (row & ROW_RA_SIGNED) {
 		*ra = strip_signature(*ra);
+	} else if (ROW_KIND(row) != ROW_DEREF) {
+		w->ra_at = addr;
 	}
 	return true;
 }
@@ -607,6 +567,7 @@ is_after_call(uintptr_t ra) {
  */
 static bool
 step_guess(struct walk_s *w) {
+	distrust(w);
 	if (w->n_guessed == GUESS_MAX || w->fp < w->sp || (w->fp & 7) != 0
 	    || !confirm(w, w->fp + 16)) {
 		return false;
@@ -616,7 +577,7 @@ step_guess(struct walk_s *w) {
 		return false;
 	}
 	const void *hdr;
-	bool is_in_object = find_object(ra - 1, &hdr);
+	bool is_in_object = objects_find(ra - 1, &hdr);
 	/* The longest call has 7 bytes. */
 	if (is_in_object && !(sys_is_readable((const void *)(ra - 7), 7) && is_after_call(ra))) {
 		return false;
@@ -633,12 +594,15 @@ step_slow(struct walk_s *w, uintptr_t pc, uintptr_t sp, uintptr_t fpr) {
 	w->pc = pc;
 	w->sp = sp;
 	w->fp = fpr;
+	w->ra_at = NOT_READ;
+	w->fp_at = 0;
 	if (pc == 0) {
 		return 1 + unwind_stop_end;
 	}
 	row_t row = row_find(w->pc);
 	switch (ROW_KIND(row)) {
 	case ROW_END:
+		w->is_at_end = true;
 		return 1 + unwind_stop_end;
 	case ROW_MISSING:
 	case ROW_NO_FDE:
@@ -658,109 +622,257 @@ step_slow(struct walk_s *w, uintptr_t pc, uintptr_t sp, uintptr_t fpr) {
 
 /* ---- walks ---- */
 
-struct walk_result_s {
+/*
+ * Frames and marks of one walk, in the memo's room (and, without marks, beyond it): [0, n) are new,
+ * [old, room) are those of the last walk that this one may still come to.
+ */
+struct trail_s {
+	void **frames;
+	struct unwind_mark_s *marks;
+	unsigned max;
+	unsigned room;
 	unsigned n;
-	unwind_stop_t stop;
+	unsigned old;
+	/* Up to here not guessed. */
+	unsigned n_sure;
+	/* The frames at old ended the last walk, and so does this one. */
+	bool is_joined;
+	/* All frames of the last walk, and no other, came first. */
+	bool has_all;
 };
 
+static void
+trail_begin(struct trail_s *t, const struct walk_s *w, void **frames, unsigned max, uint64_t salt) {
+	const struct unwind_memo_s *m = w->memo;
+	bool is_known = m->salt == salt && m->known < m->room;
+	assert(m->known <= m->room && m->room <= max);
+	*t = (struct trail_s){.frames = frames, .marks = m->marks, .max = max, .room = m->room};
+	t->old = is_known ? m->known : m->room;
+}
+
+/* False: there are as many as were asked for. */
+ALWAYS_INLINE bool
+trail_has_added(struct trail_s *t, uintptr_t pc, struct unwind_mark_s mark) {
+	unsigned i = t->n;
+	if (unlikely(i == t->max)) {
+		return false;
+	}
+	t->frames[i] = (void *)pc;
+	if (likely(i < t->room)) {
+		t->marks[i] = mark;
+	}
+	t->n = i + 1;
+	if (unlikely(i >= t->old)) {
+		t->old = t->room; /* written over */
+	}
+	return true;
+}
+
+/* Whether the last walk had the same registers at the same place. */
+ALWAYS_INLINE bool
+trail_meets(struct trail_s *t, uintptr_t pc, uintptr_t sp, uintptr_t fpr) {
+	const struct unwind_mark_s *m = &t->marks[t->old], *end = &t->marks[t->room];
+	while (m < end && m->sp < sp) {
+		m++;
+	}
+	t->old = (unsigned)(m - t->marks);
+	return m < end && m->sp == sp && m->fp == fpr && t->frames[t->old] == (void *)pc;
+}
+
 /*
- * Steps until the stack pointer is at or above `from`, or for ever; the return addresses on the
- * way go to frames, of which *n are there already (NULL: nowhere).
+ * From a frame that the walks have in common: how far the last one's steps would read the same words
+ * again.  They are read in the order of the steps, so that each is known to be of the stack.
  */
-ALWAYS_INLINE NO_SANITIZE_ADDRESS unwind_stop_t
-walk_until(struct walk_s *w, uintptr_t from, void **frames, unsigned max, unsigned *n) {
-	uint64_t salt = atomic_load_u64(&fp.salt, MO_ACQUIRE);
-	uintptr_t pc = w->pc, sp = w->sp, fpr = w->fp, hi = w->hi;
-	void **p = frames, **const last = frames + (frames == NULL ? 0 : max);
-	unsigned n_sure = 0, stop = 0;
-	while (frames != NULL || sp < from) {
-		if (frames != NULL) {
-			if (unlikely(p == last)) {
-				stop = 1 + unwind_stop_full;
-				break;
-			}
-			*p++ = (void *)pc;
+ALWAYS_INLINE NO_SANITIZE_ADDRESS unsigned
+same_until(void *const *frames, const struct unwind_mark_s *marks, unsigned from, unsigned room) {
+	unsigned i = from + 1;
+	for (; i < room; i++) {
+		const struct unwind_mark_s *m = &marks[i];
+		if (load_word(m->ra_at) != (uintptr_t)frames[i]
+		    || (m->fp_at != 0 && load_word(m->fp_at) != m->fp)) {
+			break;
 		}
-		if (likely(step_fast(row_load(row_slot(pc), pc, salt), &pc, &sp, &fpr, hi))) {
+	}
+	return i;
+}
+
+/* The stack of the last walk once more, whole: nothing is to be done. */
+static NO_SANITIZE_ADDRESS bool
+is_same_whole(void *const *frames, unsigned max, const struct unwind_where_s *where,
+    const struct unwind_memo_s *m, uint64_t salt) {
+	unsigned from = m->known;
+	if (m->salt != salt || !m->is_whole || from == m->room || m->room - from > max) {
+		return false;
+	}
+	const struct unwind_mark_s *first = &m->marks[from];
+	return first->sp == where->sp && first->fp == where->fp
+	    && frames[from] == (void *)where->pc
+	    && same_until(frames, m->marks, from, m->room) == m->room;
+}
+
+static void
+trail_move(struct trail_s *t, unsigned to, unsigned from, unsigned n) {
+	assert(to + n <= t->room && from + n <= t->room);
+	memmove(&t->frames[to], &t->frames[from], n * sizeof(t->frames[0]));
+	memmove(&t->marks[to], &t->marks[from], n * sizeof(t->marks[0]));
+}
+
+/* The frames in common become new ones; false: nothing is left to be walked. */
+static bool
+trail_follow(struct trail_s *t, const struct unwind_memo_s *m) {
+	unsigned until = same_until(t->frames, t->marks, t->old, t->room);
+	unsigned total = t->n + (until - t->old);
+	assert(t->n <= t->old && until <= t->room);
+	t->has_all = t->n == 0 && t->old == m->known && until == t->room;
+	if (until == t->room && (m->is_whole || total >= t->max)) {
+		t->is_joined = true;
+		return false;
+	}
+	if (t->n != t->old) {
+		trail_move(t, t->n, t->old, until - t->old);
+	}
+	t->n = total;
+	t->old = until;
+	return true;
+}
+
+/* All frames to their place in the memo: its end.  How many of them were wanted. */
+static unsigned
+trail_end(struct trail_s *t, struct walk_s *w, uint64_t salt) {
+	struct unwind_memo_s *m = w->memo;
+	unsigned before = m->known;
+	m->salt = salt;
+	if (!t->is_joined && t->n > t->room) {
+		unwind_memo_forget(m);
+		return t->n;
+	}
+	unsigned at = (t->is_joined ? t->old : t->room) - t->n;
+	if (t->n > 0 && at > 0) {
+		trail_move(t, at, 0, t->n);
+	}
+	m->is_same = t->has_all && at == before;
+	m->is_whole = t->is_joined ? m->is_whole : w->is_at_end;
+	m->known = at;
+	m->first = at;
+	return (unsigned)min_zu(t->room - at, t->max);
+}
+
+/* A walk that went out of steps: guessed frames that led nowhere do not count. */
+static void
+trail_cut(struct trail_s *t, uintptr_t pc) {
+	t->n = pc == 0 && t->n_sure > 0 ? t->n_sure - 1 : t->n_sure;
+}
+
+static NO_SANITIZE_ADDRESS unwind_stop_t
+walk(struct walk_s *w, struct trail_s *t, uint64_t salt) {
+	uintptr_t pc = w->pc, sp = w->sp, fpr = w->fp, hi = w->hi;
+	uintptr_t ra_at = NOT_READ, fp_at = 0;
+	for (;;) {
+		if (trail_meets(t, pc, sp, fpr)) {
+			/* The step that led here may be one by a row now. */
+			t->marks[t->old].ra_at = ra_at;
+			t->marks[t->old].fp_at = fp_at;
+			if (!trail_follow(t, w->memo)) {
+				bool is_cut = !w->memo->is_whole || t->n + t->room - t->old > t->max;
+				return is_cut ? unwind_stop_full : unwind_stop_end;
+			}
+			pc = (uintptr_t)t->frames[t->n - 1];
+			sp = t->marks[t->n - 1].sp;
+			fpr = t->marks[t->n - 1].fp;
+		} else if (!trail_has_added(t, pc, (struct unwind_mark_s){sp, fpr, ra_at, fp_at})) {
+			return unwind_stop_full;
+		}
+		row_t row = row_load(row_slot(pc), pc, salt);
+		if (likely(step_fast(row, &pc, &sp, &fpr, hi))) {
+			ra_at = sp + RA_OFF_PLAIN(row);
+			fp_at = (row & ROW_FP_CFA << 4) != 0 ? sp + (uintptr_t)ROW_FP_OFF(row) : 0;
 			continue;
 		}
-		n_sure = w->n_guessed == 0 ? (unsigned)(p - frames) : n_sure;
-		stop = step_slow(w, pc, sp, fpr);
+		t->n_sure = w->n_guessed == 0 ? t->n : t->n_sure;
+		unsigned stop = step_slow(w, pc, sp, fpr);
 		if (stop != 0) {
-			/* Guessed frames that lead nowhere do not count. */
-			*n = pc == 0 && n_sure > 0 ? n_sure - 1 : n_sure;
-			assert(stop <= unwind_stop_count && *n <= max);
+			trail_cut(t, pc);
 			return (unwind_stop_t)(stop - 1);
 		}
 		pc = w->pc;
 		sp = w->sp;
 		fpr = w->fp;
 		hi = w->hi;
+		ra_at = w->ra_at;
+		fp_at = w->fp_at;
 	}
-	w->pc = pc;
-	w->sp = sp;
-	w->fp = fpr;
-	*n = (unsigned)(p - frames);
-	assert(frames == NULL ? sp >= from : *n == max);
-	return unwind_stop_full;
-}
-
-static NO_SANITIZE_ADDRESS struct walk_result_s
-walk(void **frames, unsigned max, uintptr_t from, struct walk_s *w) {
-	struct walk_result_s r = {0, unwind_stop_full};
-	if (w->sp < from) {
-		r.stop = walk_until(w, from, NULL, 0, &r.n);
-	}
-	if (r.stop == unwind_stop_full) {
-		r.stop = walk_until(w, 0, frames, max, &r.n);
-	}
-	return r;
 }
 
 /* Confirmed stack at the start of a walk: what this thread knows, or the page of sp. */
 static void
-begin(struct walk_s *w) {
-	bool is_known = w->sp >= known_stack.lo && w->sp < known_stack.hi;
-	w->hi = is_known ? known_stack.hi : align_up(w->sp + 1, os_page_size);
-	assert(w->hi > w->sp);
-	w->lr = 0;
-	w->n_guessed = 0;
-	w->is_moved = false;
+begin(struct walk_s *w, const struct unwind_where_s *where, struct unwind_memo_s *memo) {
+	bool is_known = where->sp >= memo->lo && where->sp < memo->hi;
+	*w = (struct walk_s){.pc = where->pc, .sp = where->sp, .fp = where->fp, .memo = memo};
+	w->hi = is_known ? memo->hi : align_up(w->sp + 1, os_page_size);
+	assert(w->hi > w->sp && (w->sp & 7) == 0);
 }
 
 static void
-end(uintptr_t first_sp, const struct walk_s *w) {
+end(const struct walk_s *w, uintptr_t first_sp) {
+	struct unwind_memo_s *m = w->memo;
 	uintptr_t lo = align_down(first_sp, os_page_size);
-	if (!w->is_moved && (lo < known_stack.lo || lo >= known_stack.hi || w->hi > known_stack.hi)) {
-		known_stack.lo = lo;
-		known_stack.hi = w->hi;
-		assert(lo <= first_sp && first_sp < w->hi);
+	uintptr_t hi = w->is_distrustful ? w->trusted_hi : w->hi;
+	if (!w->is_moved && (lo < m->lo || lo >= m->hi || hi > m->hi)) {
+		m->lo = lo;
+		m->hi = hi;
+		assert(lo <= first_sp && first_sp < hi);
 	}
 }
 
-/* Walks from the caller of the function that expands this. */
-#define WALK_FROM_CALLER(w) \
-	(w)->pc = (uintptr_t)__builtin_extract_return_addr(__builtin_return_address(0)); \
-	(w)->sp = (uintptr_t)__builtin_dwarf_cfa(); \
-	(w)->fp = *(const uintptr_t *)__builtin_frame_address(0)
-
-static struct walk_result_s
-walk_counted(void **frames, unsigned max, uintptr_t from, struct walk_s *w) {
-	uintptr_t first_sp = w->sp;
-	begin(w);
-	assert(max > 0 && (first_sp & 7) == 0);
-	struct walk_result_s r = walk(frames, max, from, w);
-	end(first_sp, w);
-	unwind_count_stop(r.stop);
-	return r;
+static unsigned
+walk_uncounted(void **frames, unsigned max, const struct unwind_where_s *where,
+    struct unwind_memo_s *memo, unwind_stop_t *stop) {
+	uint64_t salt = atomic_load_u64(&fp.salt, MO_ACQUIRE);
+	if (likely(is_same_whole(frames, max, where, memo, salt))) {
+		memo->is_same = true;
+		*stop = unwind_stop_end;
+		return memo->room - memo->known;
+	}
+	struct walk_s w;
+	struct trail_s t;
+	begin(&w, where, memo);
+	trail_begin(&t, &w, frames, max, salt);
+	*stop = walk(&w, &t, salt);
+	end(&w, where->sp);
+	return trail_end(&t, &w, salt);
 }
 
-static NOINLINE unsigned
-fp_capture(void **frames, unsigned max, const void *frame_hint) {
-	struct walk_s w;
-	WALK_FROM_CALLER(&w);
-	uintptr_t from = frame_hint != NULL ? (uintptr_t)frame_hint : w.sp;
-	return walk_counted(frames, max, from, &w).n;
+/* Debug builds walk once more without the memo: both come to the same end on the same way. */
+static void
+walk_check(void *const *frames, unsigned n, const struct unwind_where_s *where) {
+	struct unwind_memo_s nothing = {.lo = 0};
+	void *plain[64];
+	unwind_stop_t stop;
+	unsigned n_plain = walk_uncounted(plain, ARRAY_LEN(plain), where, &nothing, &stop);
+	if (stop == unwind_stop_end) {
+		assert(n_plain == n && memcmp(plain, frames, n * sizeof(plain[0])) == 0);
+	}
+	(void)frames;
+	(void)n;
+	(void)n_plain;
+}
+
+static unsigned
+walk_counted(void **frames, unsigned max, const struct unwind_where_s *where,
+    struct unwind_memo_s *memo, unwind_stop_t *stop) {
+	unsigned n = walk_uncounted(frames, max, where, memo, stop);
+	if (config_debug && *stop == unwind_stop_end && n < max) {
+		walk_check(frames + memo->first, n, where);
+	}
+	unwind_count_stop(*stop);
+	return n;
+}
+
+static unsigned
+fp_capture(void **frames, unsigned max, const struct unwind_where_s *where,
+    struct unwind_memo_s *memo) {
+	unwind_stop_t stop;
+	return walk_counted(frames, max, where, memo, &stop);
 }
 
 /* Could another method do better?  Not with a bad frame: it would believe the same tables. */
@@ -771,23 +883,27 @@ is_fallback_wanted(unwind_stop_t stop) {
 		return fp.fallback != NULL;
 	case unwind_stop_no_module:
 		/* Static programs without .eh_frame_hdr register their tables with libgcc. */
-		return fp.fallback != NULL && !has_object_lookup();
+		return fp.fallback != NULL && !objects_have_lookup();
 	default:
 		return false;
 	}
 }
 
-static NOINLINE unsigned
-auto_capture(void **frames, unsigned max, const void *frame_hint) {
-	struct walk_s w;
-	WALK_FROM_CALLER(&w);
-	uintptr_t from = frame_hint != NULL ? (uintptr_t)frame_hint : w.sp;
-	struct walk_result_s r = walk_counted(frames, max, from, &w);
-	if (unlikely(is_fallback_wanted(r.stop))) {
-		unwind_count_fallback();
-		return fp.fallback->capture(frames, max, (const void *)from);
-	}
-	return r.n;
+/* The other method for this one sample; the next begins with frame pointers again. */
+static COLD unsigned
+fall_back(void **frames, unsigned max, const struct unwind_where_s *where,
+    struct unwind_memo_s *memo) {
+	unwind_count_fallback();
+	unwind_memo_forget(memo);
+	return fp.fallback->capture(frames, max, where, memo);
+}
+
+static unsigned
+auto_capture(void **frames, unsigned max, const struct unwind_where_s *where,
+    struct unwind_memo_s *memo) {
+	unwind_stop_t stop;
+	unsigned n = walk_counted(frames, max, where, memo, &stop);
+	return unlikely(is_fallback_wanted(stop)) ? fall_back(frames, max, where, memo) : n;
 }
 
 static NOINLINE int
@@ -811,7 +927,7 @@ fp_boot(void) {
 static const struct unwind_backend_s *
 choose_fallback(void) {
 #if CONFIG_PROF_LIBGCC
-	bool is_safe = has_object_lookup() || sys_auxval(AT_BASE) == 0;
+	bool is_safe = objects_have_lookup() || sys_auxval(AT_BASE) == 0;
 	if (is_safe && unwind_libgcc.boot() == 0) {
 		return &unwind_libgcc;
 	}
@@ -828,5 +944,5 @@ auto_boot(void) {
 	return err;
 }
 
-const struct unwind_backend_s unwind_fp = {"fp", fp_boot, fp_capture};
-const struct unwind_backend_s unwind_auto = {"auto", auto_boot, auto_capture};
+const struct unwind_backend_s unwind_fp = {"fp", fp_boot, fp_capture, true};
+const struct unwind_backend_s unwind_auto = {"auto", auto_boot, auto_capture, true};

@@ -38,12 +38,14 @@ on_frame(struct _Unwind_Context *context, void *opaque) {
 	return _URC_NO_REASON;
 }
 
-/* noinline and a local address: frames of the unwinder itself lie below it. */
-static NOINLINE unsigned
-libgcc_capture(void **frames, unsigned max, const void *frame_hint) {
-	struct libgcc_walk w = {.frames = frames, .max = max};
-	w.from = (uintptr_t)(frame_hint != NULL ? frame_hint : __builtin_dwarf_cfa());
+static unsigned
+libgcc_capture(void **frames, unsigned max, const struct unwind_where_s *where,
+    struct unwind_memo_s *memo) {
+	(void)memo;
+	struct libgcc_walk w = {.frames = frames, .max = max, .from = where->sp};
+	int saved = errno;
 	_Unwind_Backtrace(on_frame, &w);
+	errno = saved;
 	assert(w.n <= max);
 	unwind_count_stop(w.n == max ? unwind_stop_full : unwind_stop_end);
 	return w.n;
@@ -57,4 +59,4 @@ libgcc_boot(void) {
 	return w.n > 0 ? 0 : ENOTSUP;
 }
 
-const struct unwind_backend_s unwind_libgcc = {"libgcc", libgcc_boot, libgcc_capture};
+const struct unwind_backend_s unwind_libgcc = {"libgcc", libgcc_boot, libgcc_capture, false};

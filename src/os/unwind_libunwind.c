@@ -8,17 +8,6 @@
 #include "os/unwind.h"
 #include "util/assert.h"
 
-/* The return address of the function whose CFA is given: the first frame that is wanted. */
-static const void *
-first_frame(const void *cfa) {
-#if defined(__x86_64__)
-	return ((void *const *)cfa)[-1];
-#else
-	(void)cfa;
-	return NULL;
-#endif
-}
-
 /* Frame by frame, leaving out those below `from`: slower, for processors without the short cut. */
 static unsigned
 walk_by_cursor(void **frames, unsigned max, uintptr_t from) {
@@ -57,18 +46,20 @@ walk_quickly(void **frames, unsigned max, const void *first) {
 	return n - own;
 }
 
-static NOINLINE unsigned
-libunwind_capture(void **frames, unsigned max, const void *frame_hint) {
-	const void *from = frame_hint != NULL ? frame_hint : __builtin_dwarf_cfa();
-	const void *first = first_frame(from);
+static unsigned
+libunwind_capture(void **frames, unsigned max, const struct unwind_where_s *where,
+    struct unwind_memo_s *memo) {
+	(void)memo;
+	int saved = errno;
 	unsigned n = 0;
 	/* With little room the frames of our own may be all that there is. */
-	if (first != NULL && max >= 32) {
-		n = walk_quickly(frames, max, first);
+	if (max >= 32) {
+		n = walk_quickly(frames, max, (const void *)where->pc);
 	}
 	if (n == 0) {
-		n = walk_by_cursor(frames, max, (uintptr_t)from);
+		n = walk_by_cursor(frames, max, where->sp);
 	}
+	errno = saved;
 	unwind_count_stop(n == max ? unwind_stop_full : unwind_stop_end);
 	return n;
 }
@@ -82,4 +73,4 @@ libunwind_boot(void) {
 }
 
 const struct unwind_backend_s unwind_libunwind = {"libunwind", libunwind_boot,
-    libunwind_capture};
+    libunwind_capture, false};

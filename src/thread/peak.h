@@ -1,6 +1,6 @@
 /*
  * thread.peak: the most bytes that a thread had in use at once, since the last reset, as seen at
- * heartbeats and reads; in between it may have been up to 64 KiB more.
+ * heartbeats and reads; in between it may have been up to 64 KiB, or a few large requests, more.
  */
 #ifndef THREAD_PEAK_H
 #define THREAD_PEAK_H

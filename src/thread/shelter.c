@@ -35,20 +35,16 @@ static struct {
 	unsigned n_spares;
 } shelter = {.mtx = MUTEX_INITIALIZER("shelter", WITNESS_RANK_OMIT)};
 
-/*
- * A new region of whole pages; NULL also if its addresses need a new leaf of the page map, whose lock
- * is taboo at the closed gate.
- */
+/* A new region of whole pages. */
 static char *
-shelter_region_locked(size_t bytes, bool is_gate_closed) {
+shelter_region_locked(size_t bytes) {
 	edata_t *e = shelter.n_spares == 0 ? NULL : shelter.spares[shelter.n_spares - 1];
 	bool commit = true;
 	char *p = e == NULL ? NULL : pages_map(NULL, bytes, PAGE, &commit);
 	if (p == NULL) {
 		return NULL;
 	}
-	bool is_mapped = is_gate_closed ? emap_has_leaves(p, bytes) : emap_reserve(p, bytes) == 0;
-	if (!is_mapped) {
+	if (emap_reserve(p, bytes) != 0) {
 		pages_unmap(p, bytes);
 		return NULL;
 	}
@@ -63,8 +59,8 @@ shelter_region_locked(size_t bytes, bool is_gate_closed) {
 
 /* 0 or ENOMEM. */
 static int
-shelter_make_locked(bool is_gate_closed) {
-	char *p = shelter_region_locked(SHELTER_BYTES, is_gate_closed);
+shelter_make_locked(void) {
+	char *p = shelter_region_locked(SHELTER_BYTES);
 	if (p == NULL) {
 		return ENOMEM;
 	}
@@ -95,7 +91,7 @@ shelter_prepare(void) {
 	mutex_lock(&shelter.mtx);
 	shelter_spares_fill_locked();
 	if ((size_t)(shelter.end - shelter.cursor) < SHELTER_BYTES / 2) {
-		shelter_make_locked(false);
+		shelter_make_locked();
 	}
 	mutex_unlock(&shelter.mtx);
 	gate_exit(t);
@@ -145,7 +141,7 @@ shelter_malloc_large(size_t size, size_t alignment) {
 		return NULL;
 	}
 	mutex_lock(&shelter.mtx);
-	char *p = shelter_region_locked(PAGE_CEILING(size + alignment + SHELTER_HEADER), true);
+	char *p = shelter_region_locked(PAGE_CEILING(size + alignment + SHELTER_HEADER));
 	mutex_unlock(&shelter.mtx);
 	if (p == NULL) {
 		return NULL;
@@ -168,7 +164,7 @@ shelter_malloc(size_t size, size_t alignment) {
 	if (p == NULL) {
 		p = shelter_carve_locked(size, max_zu(alignment, 16));
 	}
-	if (p == NULL && shelter_make_locked(true) == 0) {
+	if (p == NULL && shelter_make_locked() == 0) {
 		p = shelter_carve_locked(size, max_zu(alignment, 16));
 	}
 	mutex_unlock(&shelter.mtx);

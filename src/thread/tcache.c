@@ -8,6 +8,8 @@
 /* Room of a stack when it is first used. */
 #define TCACHE_NSLOTS_FIRST 8u
 
+atomic_zu_t tcache_watched_min = {SIZE_MAX};
+
 static size_t
 slot_size(unsigned slot) {
 	assert(slot > 0);
@@ -46,9 +48,16 @@ bin_check(const cache_bin_t *b UNUSED, const tcache_cold_t *c UNUSED) {
 
 /* ------------------------------------------------------------------ counting */
 
+/* Each request of a watched class ends a countdown: so it comes to the slow path. */
+static bool
+bin_is_watched(const tcache_cold_t *c, size_t size) {
+	return c->to_sample != UINT64_MAX && size >= atomic_load_zu(&tcache_watched_min, MO_RELAXED);
+}
+
 static void
 bin_arm(cache_bin_t *b, tcache_cold_t *c, size_t size) {
-	uint64_t beat = max_zu(THREAD_EVENT_BYTES / size, 1);
+	size_t least = atomic_load_b(&thread_event_is_strict, MO_RELAXED) ? 1 : THREAD_EVENT_CACHED;
+	uint64_t beat = unlikely(bin_is_watched(c, size)) ? 1 : max_zu(THREAD_EVENT_BYTES / size, least);
 	uint64_t w = c->to_sample < beat ? c->to_sample : beat;
 	assert(w > 0);
 	if (c->to_sample != UINT64_MAX) {
@@ -91,12 +100,21 @@ tcache_retune(tsd_t *tsd, tcache_t *tc) {
 	}
 }
 
+bool
+tcache_is_due(const tcache_t *tc) {
+	for (unsigned s = 1; s < tc->nslots; s++) {
+		if (tc->bins[s].countdown == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
 /* No recall reaches caches made by hand: whoever uses one looks whether the rate has changed. */
 static void
 tcache_retune_by_hand(tsd_t *tsd, tcache_t *tc) {
-	uint64_t interval = atomic_load_u64(&thread_event_sample_interval, MO_RELAXED);
-	if (tc->interval != interval) {
-		tc->interval = interval;
+	if (tc->interval != tsd->sample_interval) {
+		tc->interval = tsd->sample_interval;
 		tcache_retune(tsd, tc);
 	}
 }
@@ -120,6 +138,22 @@ tcache_is_sample_after_count(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	bin_arm(b, c, size);
 	thread_event_advance(tsd, bytes);
 	return is_sample && tsd->tls->inside == 0;
+}
+
+void
+tcache_count_apart(tsd_t *tsd, tcache_t *tc, unsigned slot) {
+	cache_bin_t *b = &tc->bins[slot];
+	tcache_cold_t *c = &tc->cold[slot];
+	if (unlikely(!tc->is_auto)) {
+		tcache_retune_by_hand(tsd, tc);
+	}
+	b->countdown -= b->countdown != 0;
+	uint64_t bytes = bin_fold(tsd, tc, slot);
+	c->to_sample += c->to_sample != UINT64_MAX; /* it did not bring the next sample nearer */
+	if (b->countdown == 0) {
+		bin_arm(b, c, slot_size(slot));
+	}
+	thread_event_advance(tsd, bytes);
 }
 
 void
@@ -178,9 +212,9 @@ bin_grow(cache_bin_t *b, tcache_cold_t *c, unsigned nslots) {
 		memcpy(head, b->head, n * sizeof(void *));
 	}
 	meta_free(c->slots, c->nslots * sizeof(void *));
-	c->slots = slots;
-	c->nslots = (uint16_t)nslots;
-	b->head = head;
+	__atomic_store_n(&c->slots, slots, MO_RELAXED);
+	__atomic_store_n(&c->nslots, (uint16_t)nslots, MO_RELAXED);
+	cache_bin_set_head(b, head);
 	b->full = slots;
 	bin_unmark(b, c);
 	assert(bin_ncached(b, c) == n);
@@ -228,7 +262,7 @@ bin_flush_bottom(tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned n) {
 	bin_report_flush(tsd, tc, slot);
 	slot_free_objects(slot, bin_bottom(c) - n, n);
 	memmove(b->head + n, b->head, (ncached - n) * sizeof(void *));
-	b->head += n;
+	cache_bin_set_head(b, b->head + n);
 	bin_unmark(b, c);
 	assert(bin_ncached(b, c) == ncached - n);
 	bin_check(b, c);
@@ -239,6 +273,7 @@ bin_flush_bottom(tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned n) {
 
 void
 tcache_flush(tsd_t *tsd, tcache_t *tc) {
+	tcache_spare_flush(tc);
 	for (unsigned s = 1; s < tc->nslots; s++) {
 		bin_fold(tsd, tc, s);
 		if (tc->cold[s].nslots > 0) {
@@ -285,7 +320,7 @@ bin_fill(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 		memmove(at + (n - got), at, got * sizeof(void *));
 	}
 	assert(got <= n);
-	b->head = bin_bottom(c) - got;
+	cache_bin_set_head(b, bin_bottom(c) - got);
 	bin_check(b, c);
 	if (tc->is_auto) {
 		tsd->filled += (uint64_t)got * slot_size(slot);
@@ -316,7 +351,13 @@ tcache_take(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	if (b->head == b->empty && c->max > 0) {
 		bin_fill(tsd, tc, slot);
 	}
-	void *p = b->head != b->empty ? *b->head++ : slot_fetch_one(tsd, tc, slot);
+	void *p;
+	if (b->head != b->empty) {
+		p = *b->head;
+		cache_bin_set_head(b, b->head + 1);
+	} else {
+		p = slot_fetch_one(tsd, tc, slot);
+	}
 	if (unlikely(p == NULL)) {
 		tcache_uncount(tsd, tc, slot);
 	}
@@ -356,6 +397,7 @@ void
 tcache_gc_step(tsd_t *tsd, tcache_t *tc) {
 	if (++tsd->gc_next >= tc->nslots) {
 		tsd->gc_next = 1;
+		tcache_spare_flush(tc);
 	}
 	unsigned slot = tsd->gc_next;
 	if (slot >= tc->nslots) {
@@ -392,8 +434,10 @@ tcache_cached_bytes(const tcache_t *tc) {
 	size_t bytes = 0;
 	for (unsigned s = 1; s < tc->nslots; s++) {
 		/* Seen by another thread while the stack grows, the cursors may not belong together. */
-		unsigned n = bin_ncached(&tc->bins[s], &tc->cold[s]);
-		bytes += n > tc->cold[s].nslots ? 0 : n * slot_size(s);
+		unsigned nslots = __atomic_load_n(&tc->cold[s].nslots, MO_RELAXED);
+		uintptr_t bottom = (uintptr_t)__atomic_load_n(&tc->cold[s].slots, MO_RELAXED) + nslots * sizeof(void *);
+		size_t n = (bottom - (uintptr_t)__atomic_load_n(&tc->bins[s].head, MO_RELAXED)) / sizeof(void *);
+		bytes += n > nslots ? 0 : n * slot_size(s);
 	}
 	return bytes;
 }
@@ -425,7 +469,7 @@ tcache_new(tsd_t *tsd, arena_t *arena, size_t max, bool is_auto) {
 	tc->cold = (tcache_cold_t *)((char *)tc + cold_at);
 	tc->nslots = nslots;
 	tc->is_auto = is_auto;
-	tc->interval = atomic_load_u64(&thread_event_sample_interval, MO_RELAXED);
+	tc->interval = tsd->sample_interval;
 	for (unsigned s = 1; s < nslots; s++) {
 		tc->cold[s].max = slot_size(s) > max ? 0
 		    : (uint16_t)tcache_ncached_max_default(s - 1);

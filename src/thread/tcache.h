@@ -27,6 +27,17 @@ typedef struct tcache_cold_s {
 	bool is_marked;       /* `empty` stands above the bottom */
 } tcache_cold_t;
 
+/* A freed region of a sampled slab; see tcache_spare.c. */
+typedef struct {
+	void *ptr;
+	sample_rec_t *rec;
+	unsigned slot;        /* 0: none */
+} tcache_spare_t;
+
+#define TCACHE_NSPARES 4
+/* In the record of a spare, where a sample has the size that was asked for. */
+#define TCACHE_REC_IS_SPARE UINT64_MAX
+
 typedef struct tcache_s {
 	ql_t link;            /* in the arena's list */
 	arena_t *arena;
@@ -35,7 +46,14 @@ typedef struct tcache_s {
 	unsigned nslots;      /* bins, slot 0 included */
 	tcache_cold_t *cold;  /* nslots of them */
 	cache_bin_t *bins;    /* nslots of them, 64-byte aligned */
+	tcache_spare_t spares[TCACHE_NSPARES];
 } tcache_t;
+
+/*
+ * While sampling is on, each request of a class of at least this size comes to the slow path;
+ * SIZE_MAX: none.  Whoever changes it calls tsd_recall_all() afterwards.
+ */
+extern atomic_zu_t tcache_watched_min;
 
 /* NULL: no memory. max: largest size to cache. */
 tcache_t *tcache_new(tsd_t *tsd, arena_t *arena, size_t max, bool is_auto);
@@ -51,6 +69,8 @@ void tcache_rebind(tcache_t *tc, arena_t *arena);
  * elsewhere, tcache_took_sample().
  */
 bool tcache_is_sample_after_count(tsd_t *tsd, tcache_t *tc, unsigned slot);
+/* The same for a request that is a sample anyway: the distance to the next one stays. */
+void tcache_count_apart(tsd_t *tsd, tcache_t *tc, unsigned slot);
 /* An object, from the bin or by filling it; NULL: no memory (the request is uncounted). */
 void *tcache_take(tsd_t *tsd, tcache_t *tc, unsigned slot);
 void tcache_took_sample(tsd_t *tsd, tcache_t *tc, unsigned slot);
@@ -61,10 +81,18 @@ void tcache_uncount_fast(tcache_t *tc, size_t usize);
 /* Puts an object of class slot-1 in. false: the bin holds nothing; the caller frees it. */
 bool tcache_has_taken(tsd_t *tsd, tcache_t *tc, unsigned slot, void *ptr);
 
+/* Sampled objects of a thread's own cache.  A region and its record, which is all zero; NULL: none here. */
+void *tcache_spare_take(tcache_t *tc, unsigned slot, sample_rec_t **rec);
+/* A region of e and its record, no sample any more and no spare. false: the caller frees it. */
+bool tcache_spare_has_taken(tcache_t *tc, const edata_t *e, void *ptr, sample_rec_t *rec);
+void tcache_spare_flush(tcache_t *tc);
+
 /* One step of upkeep: gives back what a bin has not used since its last turn. */
 void tcache_gc_step(tsd_t *tsd, tcache_t *tc);
 /* The same for the thread's own cache; among the hooks of the heartbeat. */
 void tcache_heartbeat(tsd_t *tsd, uint64_t bytes);
+/* The fast path has come to the end of a countdown and the slow path has not worked it off yet. */
+bool tcache_is_due(const tcache_t *tc);
 /* Draws new distances to the next samples, after the rate changed. */
 void tcache_retune(tsd_t *tsd, tcache_t *tc);
 /* Brings the byte counters of the tsd up to date. */

@@ -17,6 +17,7 @@ unsigned opt_lg_tcache_flush_large_div = 1;
 bool opt_experimental_tcache_gc = true;
 
 size_t tcache_max_default;
+size_t tcache_past_max;
 unsigned tcache_nhbins;
 
 #define TCACHE_CLASSES_MAX 128u
@@ -77,4 +78,5 @@ void
 tcache_boot(void) {
 	tcache_max_default = sz_i2s(sz_s2i(min_zu(opt_tcache_max, TCACHE_MAX_LIMIT)));
 	tcache_nhbins = sz_s2i(tcache_max_default) + 1;
+	tcache_past_max = max_zu(tcache_max_default, SC_LARGE_MINCLASS - 1);
 }

@@ -24,8 +24,10 @@ extern unsigned opt_lg_tcache_flush_large_div;
 extern bool opt_experimental_tcache_gc;
 
 /* Largest cached size (a class) and number of classes cached by default. */
-extern size_t tcache_max_default;
+extern HIDDEN size_t tcache_max_default;
 extern unsigned tcache_nhbins;
+/* Larger requests are large objects, and no cache of default limits holds them. */
+extern HIDDEN size_t tcache_past_max;
 
 void tcache_boot(void);
 /* Most objects that a new cache keeps of a class. */

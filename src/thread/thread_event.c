@@ -6,7 +6,9 @@
 #include "util/prng.h"
 
 atomic_u64_t thread_event_sample_interval;
+atomic_b_t thread_event_is_wanted;
 thread_event_hook_t *const *thread_event_hooks;
+atomic_b_t thread_event_is_strict;
 
 /* Gaps beyond this many units are as good as never. */
 #define GAP_MAX 1e18
@@ -17,9 +19,16 @@ thread_event_gap(tsd_t *tsd, double mean) {
 	return gap >= GAP_MAX ? (uint64_t)GAP_MAX : (uint64_t)gap;
 }
 
+void
+thread_event_take_interval(tsd_t *tsd) {
+	tsd->sample_interval = atomic_load_u64(&thread_event_sample_interval, MO_RELAXED);
+	tsd->sample_gap = thread_event_draw_bytes(tsd);
+}
+
 uint64_t
 thread_event_draw_objects(tsd_t *tsd, size_t usize) {
-	uint64_t interval = atomic_load_u64(&thread_event_sample_interval, MO_RELAXED);
+	uint64_t interval = tsd->sample_interval;
+	assert(usize > 0);
 	if (likely(interval == 0)) {
 		return UINT64_MAX;
 	}
@@ -31,7 +40,7 @@ thread_event_draw_objects(tsd_t *tsd, size_t usize) {
 
 uint64_t
 thread_event_draw_bytes(tsd_t *tsd) {
-	uint64_t interval = atomic_load_u64(&thread_event_sample_interval, MO_RELAXED);
+	uint64_t interval = tsd->sample_interval;
 	if (likely(interval == 0)) {
 		return UINT64_MAX;
 	}
@@ -65,7 +74,8 @@ thread_event_heartbeat(tsd_t *tsd, uint64_t bytes) {
 void
 thread_event_advance(tsd_t *tsd, uint64_t bytes) {
 	tsd->event_bytes += bytes;
-	if (tsd->event_bytes < THREAD_EVENT_BYTES || tsd->tls->inside != 0) {
+	bool is_due = tsd->event_bytes >= THREAD_EVENT_BYTES || atomic_load_b(&thread_event_is_wanted, MO_RELAXED);
+	if (!is_due || tsd->tls->inside != 0) {
 		return;
 	}
 	bytes = tsd->event_bytes;

@@ -2,7 +2,7 @@
  * What a thread does now and then: the heartbeat, and the distance to the next sample.
  *
  * Each class of a cache counts its pops down; allocations past the cache count bytes.  At the end of
- * a countdown, at most 64 KiB of allocation apart, comes the heartbeat: upkeep of the cache, decay,
+ * a countdown, at most 64 KiB of allocation (or a few large requests) apart, comes the heartbeat: upkeep of the cache, decay,
  * whoever else has put itself into the table.
  * Samples: a Poisson process over bytes with mean `interval`, split by class: the gaps of each class
  * are independent and exponential, so a request of z bytes is a sample with probability 1-exp(-z/interval).
@@ -13,14 +13,30 @@
 #include "thread/tsd_types.h"
 
 #define THREAD_EVENT_BYTES ((uint64_t)64 << 10)
+/*
+ * While nobody waits for a number of bytes or a large request, a few large requests may come without a heartbeat each: so
+ * many of a class that is cached, so many past the cache.  Whoever changes it calls tsd_recall_all().
+ */
+extern HIDDEN atomic_b_t thread_event_is_strict;
+#define THREAD_EVENT_CACHED 16u
+#define THREAD_EVENT_LARGE 128u
 
-/* Mean bytes between samples; 0: none. Whoever changes it calls tsd_recall_all() afterwards. */
-extern atomic_u64_t thread_event_sample_interval;
+/* A heartbeat is wanted from whoever comes next, however little he has allocated.  Whoever sets it calls tsd_recall_all(). */
+extern HIDDEN atomic_b_t thread_event_is_wanted;
+
+/*
+ * Mean bytes between samples; 0: none.  Whoever changes it calls tsd_recall_all() afterwards: each
+ * thread takes it over (tsd->sample_interval) when it looks, together with new gaps, so that an
+ * object is never weighed by another interval than the one it was drawn by.
+ */
+extern HIDDEN atomic_u64_t thread_event_sample_interval;
 
 /* Called at heartbeats, in the gate, no lock held, nested events off; last entry NULL. */
 typedef void thread_event_hook_t(tsd_t *tsd, uint64_t bytes);
-extern thread_event_hook_t *const *thread_event_hooks;
+extern HIDDEN thread_event_hook_t *const *thread_event_hooks;
 
+/* Takes the published interval over; all gaps are to be drawn again. */
+void thread_event_take_interval(tsd_t *tsd);
 /* Objects of usize until the next sample, that one included (>= 1); UINT64_MAX: none. */
 uint64_t thread_event_draw_objects(tsd_t *tsd, size_t usize);
 uint64_t thread_event_draw_bytes(tsd_t *tsd);

@@ -4,6 +4,7 @@
 #include "arena/arenas.h"
 #include "arena/inspect.h"
 #include "meta/freepool.h"
+#include "os/nstime.h"
 #include "os/sys.h"
 #include "thread/tcache.h"
 #include "thread/thread_event.h"
@@ -11,7 +12,6 @@
 
 bool tsd_all_slow;
 void (*const *tsd_cleanups)(tsd_t *tsd);
-void (*tsd_recall_hook)(tsd_t *tsd);
 
 static struct {
 	atomic_u32_t count;
@@ -26,8 +26,35 @@ tsd_tcache_bytes(ql_t *link) {
 
 static void tsd_cleanup(void *arg);
 
+/*
+ * A hook of the program may allocate while its thread is in the midst of an operation: until it returns
+ * the thread is one without tsd and cache.  The token is the state before; hooks nest.
+ */
+static uint32_t
+tsd_hook_begin(void) {
+	struct tls_s *t = tls_get();
+	uint32_t state = t->state;
+	t->inside++;
+	t->state = tsd_state_in_hook;
+	__atomic_store_n(&t->cache, (void *)(uintptr_t)tls_boot_cache, __ATOMIC_SEQ_CST);
+	return state;
+}
+
+static void
+tsd_hook_end(uint32_t state) {
+	struct tls_s *t = tls_get();
+	assert(t->state == tsd_state_in_hook && t->inside > 0);
+	t->state = state;
+	t->inside--;
+	if (state == tsd_state_nominal) {
+		tsd_fast_path_update(t->tsd);
+	}
+}
+
 int
 tsd_boot(void) {
+	ehooks_begin = tsd_hook_begin;
+	ehooks_end = tsd_hook_end;
 	tsds.seed = sys_random();
 	int err = tls_cleanup_init(tsd_cleanup);
 	inspect_tcache_bytes = tsd_tcache_bytes;
@@ -52,18 +79,28 @@ tsd_fast_path_update(tsd_t *tsd) {
 	}
 }
 
+/*
+ * Not while a request is half done, its place in a countdown reached but its sample not weighed: new
+ * gaps would forget that sample, or weigh it by a rate that it was not drawn by.  The recall stays,
+ * and with it the slow path, until the next request.
+ */
+static bool
+tsd_may_look(const tsd_t *tsd) {
+	const struct tls_s *t = tsd->tls;
+	return t->inside == 0 && t->gate_depth == 1
+	    && (tsd->tcache == NULL || !tcache_is_due(tsd->tcache));
+}
+
 static void
 tsd_look(tsd_t *tsd) {
 	struct tls_s *t = tsd->tls;
-	if (__atomic_exchange_n(&t->recall, 0, __ATOMIC_SEQ_CST) == 0) {
+	if (!tsd_may_look(tsd) || __atomic_exchange_n(&t->recall, 0, __ATOMIC_SEQ_CST) == 0) {
 		return;
 	}
+	thread_event_take_interval(tsd);
+	tsd->n_hot = 0; /* somebody may wait for the next large request */
 	if (tsd->tcache != NULL) {
 		tcache_retune(tsd, tsd->tcache);
-	}
-	tsd->sample_gap = thread_event_draw_bytes(tsd);
-	if (tsd_recall_hook != NULL) {
-		tsd_recall_hook(tsd);
 	}
 	tsd_fast_path_update(tsd);
 }
@@ -84,7 +121,7 @@ tsd_new(struct tls_s *t) {
 	tsd->is_slow = tsd_all_slow;
 	tsd->tcache_max = tcache_max_default;
 	tsd->arena = arenas_bind_least();
-	tsd->sample_gap = thread_event_draw_bytes(tsd);
+	thread_event_take_interval(tsd);
 	tsd->is_cached = opt_tcache;
 	return tsd;
 }
@@ -116,7 +153,7 @@ tsd_make(struct tls_s *t) {
 	t->tsd = tsd;
 	t->state = tsd_state_nominal;
 	/* A rate that changed between drawing the gaps and registering is looked at now. */
-	t->recall = 1;
+	__atomic_store_n(&t->recall, 1, __ATOMIC_RELAXED);
 	tsd_look(tsd);
 	return tsd;
 }
@@ -151,6 +188,8 @@ static void
 tsd_recall_one(struct tls_s *t, void *ctx UNUSED) {
 	__atomic_store_n(&t->recall, 1, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&t->cache, (void *)(uintptr_t)tls_boot_cache, __ATOMIC_SEQ_CST);
+	/* It may have looked in between, and would then not look again and stay on the slow path. */
+	__atomic_store_n(&t->recall, 1, __ATOMIC_SEQ_CST);
 }
 
 void
@@ -179,7 +218,7 @@ tsd_cleanup(void *arg) {
 	/* From here on the thread is served without a tsd. */
 	__atomic_store_n(&t->cache, (void *)(uintptr_t)tls_boot_cache, __ATOMIC_SEQ_CST);
 	t->tsd = NULL;
-	t->recall = 0;
+	__atomic_store_n(&t->recall, 0, __ATOMIC_RELAXED);
 	t->state = tsd_state_gone;
 	meta_free(tsd, sizeof(*tsd));
 	atomic_fetch_sub_u32(&tsds.count, 1, MO_RELAXED);
@@ -204,9 +243,25 @@ tsd_forget_caches(arena_t *a, const tsd_t *mine) {
 	mutex_unlock(&a->tcache_list_mtx);
 }
 
+/*
+ * Children of one parent that do the same must not sample the same: new seeds, new gaps.  By number and
+ * time, because a parent may have forbidden its children system calls that they need not expect.
+ */
+static void
+tsd_reseed(tsd_t *mine) {
+	tsds.seed = hash_mix64(tsds.seed ^ hash_mix64(nstime_monotonic_ns()) ^ (uint64_t)sys_pid());
+	if (mine != NULL) {
+		mine->prng = hash_mix64(mine->prng ^ tsds.seed);
+		if (mine->sample_interval != 0) {
+			tsd_recall_one(mine->tls, NULL);
+		}
+	}
+}
+
 void
 tsd_postfork_child(void) {
-	const tsd_t *mine = tls_get()->tsd;
+	tsd_t *mine = tls_get()->tsd;
+	tsd_reseed(mine);
 	atomic_store_u32(&tsds.count, mine != NULL, MO_RELAXED);
 	for (unsigned i = 0; i < arenas_narenas_total(); i++) {
 		arena_t *a = arenas_get(i);

@@ -22,7 +22,7 @@ tsd_t *tsd_fetch_slow(struct tls_s *t);
 
 ALWAYS_INLINE tsd_t *
 tsd_fetch_in_gate(struct tls_s *t) {
-	if (likely(t->state == tsd_state_nominal && t->recall == 0)) {
+	if (likely(t->state == tsd_state_nominal && __atomic_load_n(&t->recall, __ATOMIC_RELAXED) == 0)) {
 		return t->tsd;
 	}
 	return tsd_fetch_slow(t);
@@ -62,8 +62,6 @@ extern bool tsd_all_slow;
 
 /* Called in order at a thread's exit, inside the gate, before the cache goes; last entry NULL. */
 extern void (*const *tsd_cleanups)(tsd_t *tsd);
-/* Called when a recalled thread looks; NULL: nobody cares. */
-extern void (*tsd_recall_hook)(tsd_t *tsd);
 
 /* thread.allocated and thread.deallocated: exact now. */
 uint64_t tsd_allocated(tsd_t *tsd);

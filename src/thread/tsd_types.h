@@ -16,7 +16,8 @@ enum {
 	tsd_state_fresh = 0,
 	tsd_state_making,   /* in tsd_make: served without */
 	tsd_state_nominal,
-	tsd_state_gone      /* cleaned up; not made again */
+	tsd_state_gone,     /* cleaned up; not made again */
+	tsd_state_in_hook   /* in a function of the program that gives pages: served without */
 };
 
 typedef struct tsd_s tsd_t;
@@ -42,7 +43,10 @@ struct tsd_s {
 	bool is_counted;
 	uint64_t counted_alloc;
 	uint64_t counted_dalloc;
+	/* Of sampling, 0: none.  The thread's gaps are drawn with it, its samples are weighed with it. */
+	uint64_t sample_interval;
 	uint64_t sample_gap;          /* bytes past the cache until a sample is due */
+	uint32_t n_hot;               /* large requests that may be served between heartbeats */
 	uint64_t event_bytes;         /* allocated since the last heartbeat */
 	uint64_t peak_base;
 	uint64_t peak_max;

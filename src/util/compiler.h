@@ -30,6 +30,18 @@
 #define FALLTHROUGH __attribute__((fallthrough))
 #define WEAK __attribute__((weak))
 #define HIDDEN __attribute__((visibility("hidden")))
+/*
+ * Initialised or zeroed variables of a page or more, apart from the small ones, which then share few pages.  In
+ * debug builds locks have names, so that not all of them begin as zeros.
+ */
+#define LARGE_DATA __attribute__((section(".data.large")))
+/* On the page where data ends and zeroed variables begin, which the loader has written to already. */
+#define EARLY_DATA __attribute__((section(".data.tail")))
+#if CONFIG_DEBUG
+#define LARGE_BSS
+#else
+#define LARGE_BSS __attribute__((section(".bss.large")))
+#endif
 #define EXPORT __attribute__((visibility("default")))
 #define PRINTF_FMT(a, b) __attribute__((format(printf, a, b)))
 #define NO_SANITIZE_ADDRESS __attribute__((no_sanitize_address))
@@ -62,7 +74,8 @@
 #define CPU_SPINWAIT() __asm__ volatile("" ::: "memory")
 #endif
 
-#define CACHELINE 64
+#define LG_CACHELINE 6
+#define CACHELINE (1 << LG_CACHELINE)
 #define ZU(x) ((size_t)(x))
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

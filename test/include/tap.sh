@@ -77,6 +77,16 @@ done_testing() {
 	exit $?
 }
 
+# until_true COMMAND...: waits until it succeeds, for a minute at most: never shorter than the machine is slow
+until_true() {
+	turns=0
+	until "$@" >/dev/null 2>&1; do
+		[ $turns -lt 1200 ] || return 1
+		sleep 0.05
+		turns=$((turns + 1))
+	done
+}
+
 # preloaded COMMAND...: with the library
 preloaded() {
 	LD_PRELOAD="$LIB${LD_PRELOAD:+:$LD_PRELOAD}" "$@"

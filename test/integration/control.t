@@ -5,6 +5,7 @@
 
 CTL=$BUILD/bin/jeprofctl
 [ -x "$CTL" ] || skip_all "built without the profiler"
+CTL="$CTL --wait 60s"
 
 cat >busy.c <<'END'
 #include <linux/audit.h>
@@ -50,13 +51,14 @@ main(int argc, char **argv)
 		no_threads();
 	if (argc > 1 && strcmp(argv[1], "undumpable") == 0)
 		prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-	/* Ends with its parent's end of the pipe, or after a minute. */
-	for (unsigned i = 0; i < 60000 / 2; i++) {
+	alarm(300); /* should the test have died */
+	free(busy_leaf(3000));
+	write(1, "ready\n", 6);
+	for (unsigned i = 0;; i++) {
 		free(kept[i % 200]);
 		kept[i % 200] = busy_leaf(3000 + i % 200 * 10);
 		usleep(2000);
 	}
-	return 0;
 }
 END
 $CC -w -g -O1 -o busy busy.c || exit 1
@@ -65,15 +67,10 @@ $CC -w -g -O1 -o busy busy.c || exit 1
 begin() {
 	conf=$1
 	shift
-	rm -f said
-	MALLOC_CONF=$conf LD_PRELOAD=$LIB ./busy "$@" 2>said &
+	rm -f said ready
+	MALLOC_CONF=$conf LD_PRELOAD=$LIB ./busy "$@" >ready 2>said &
 	pid=$!
-	# as long as it has not been executed, it has no library
-	i=0
-	while ! grep -q libjemalloc "/proc/$pid/maps" 2>/dev/null && [ $i -lt 100 ]; do
-		sleep 0.1
-		i=$((i + 1))
-	done
+	until_true [ -s ready ] # it has allocated: the mailbox is open
 }
 
 end() {
@@ -89,11 +86,7 @@ ask() {
 }
 
 await() {
-	i=0
-	while [ ! -e "$D/$pid.status" ] && [ $i -lt 100 ]; do
-		sleep 0.1
-		i=$((i + 1))
-	done
+	until_true [ -e "$D/$pid.status" ]
 	answer=$(cat "$D/$pid.status" 2>/dev/null)
 }
 
@@ -102,11 +95,16 @@ umask 077
 D=$W/ctl
 mkdir "$D"
 begin "prof_ctl_dir:$D,prof_prefix:$W/p"
+has_thread() { [ "$(ls "/proc/$pid/task" | wc -l)" -eq 2 ]; }
+until_true has_thread
+sleep 0.3 # its first look: what was not asked is not answered
+is "$(ls "$D")" "" "nothing is answered before it is asked"
 ask status
 has "$answer" "nonce=0 error=0" "status is answered"
 has "$answer" "state=idle" "idle"
 [ ! -e "$D/$pid.cmd" ]
 ok $? "the command is gone"
+is "$(ls "$D")" "$pid.status" "nothing else is left"
 ask "nonce=abc start sample_interval:1K"
 is "$answer" "nonce=abc error=0
 1" "start, with a nonce"
@@ -122,6 +120,15 @@ has "$answer" "error=0
 $W/p." "stop, with the path"
 ask "start prefix:/tmp/elsewhere"
 has "$answer" "error=13" "no prefix elsewhere"
+if command -v prlimit >/dev/null; then
+	rm -f "$D/$pid.status"
+	prlimit --pid "$pid" --nofile=3:1024
+	printf 'nonce=7 status\n' >"$D/new" && mv "$D/new" "$D/$pid.cmd"
+	sleep 1.2 # two looks
+	prlimit --pid "$pid" --nofile=1024:1024
+	await
+	has "$answer" "nonce=7 error=0" "a command that came while no descriptor was left is carried out later"
+fi
 ask "dump-stream"
 has "$answer" "error=95" "no stream this way"
 
@@ -159,35 +166,35 @@ end
 
 mkdir open && chmod 777 open
 begin "prof_ctl_dir:$W/open"
-i=0
-while [ ! -s said ] && [ $i -lt 100 ]; do
-	sleep 0.1
-	i=$((i + 1))
-done
+until_true grep -q 'not used' said
 has "$(cat said)" "prof_ctl_dir:$W/open is not used: it is writable by others" "a directory for all"
 end
 ln -s "$D" link
 begin "prof_ctl_dir:$W/link"
-i=0
-while [ ! -s said ] && [ $i -lt 100 ]; do
-	sleep 0.1
-	i=$((i + 1))
-done
+until_true grep -q 'not used' said
 has "$(cat said)" "is not used: it cannot be opened" "a directory by a link"
 end
 
+if [ "$(id -u)" = 0 ]; then
+	mkdir foreign && chown 12345 foreign
+	begin "prof_ctl_dir:$W/foreign"
+	until_true grep -q 'not used' said
+	has "$(cat said)" "is not used: it belongs to another user" "a directory of another user"
+	end
+fi
+
 # ---- the mailbox ----
 begin ""
-out=$("$CTL" start "$pid" --rate 1K -q 2>err)
+out=$($CTL start "$pid" --rate 1K -q 2>err)
 is "$out" "session 1" "jeprofctl start, empty MALLOC_CONF" "$(cat err)"
-"$CTL" start "$pid" >/dev/null 2>&1
+$CTL start "$pid" >/dev/null 2>&1
 is $? 4 "again: 4"
-"$CTL" stop "$pid" --session 5 >/dev/null 2>&1
+$CTL stop "$pid" --session 5 >/dev/null 2>&1
 is $? 6 "another's session: 6"
-out=$("$CTL" dump "$pid" -o "$W/streamed" -q 2>err)
+out=$($CTL dump "$pid" -o "$W/streamed" -q 2>err)
 has "$(head -n 1 streamed)" "heap_v2/" "a streamed dump" "$(cat err)"
 has "$(tail -n 1 streamed)" "# end " "whole"
-out=$("$CTL" stop "$pid" -q 2>err)
+out=$($CTL stop "$pid" -q 2>err)
 has "$(cat "$out")" "# jemalloc.kind=session" "stop: a profile" "$out" "$(cat err)"
 if [ -x "$SRC/bin/jeprof" ]; then
 	has "$("$SRC/bin/jeprof" --text ./busy "$out" 2>/dev/null)" busy_leaf "names the function that allocates"
@@ -195,33 +202,24 @@ fi
 end
 
 begin "prof_ctl_fd:true" undumpable
-i=0
-while ! ls -l "/proc/$pid/fd" 2>/dev/null | grep -q mailbox && [ $i -lt 100 ]; do
-	sleep 0.1
-	i=$((i + 1))
-done
-out=$("$CTL" start "$pid" -q 2>err)
+out=$($CTL start "$pid" -q 2>err)
 is "$out" "session 1" "prof_ctl_fd" "$(cat err)"
-"$CTL" stop "$pid" -q >/dev/null 2>&1
+$CTL stop "$pid" -q >/dev/null 2>&1
 end
 
 begin "" nothreads
-sleep 0.1
-out=$("$CTL" start "$pid" --max 1 -q 2>err)
+out=$($CTL start "$pid" --max 1 -q 2>err)
 is "$out" "session 1" "without threads" "$(cat err)"
 has "$(cat said)" "thread could not be started" "said once"
-i=0
-while "$CTL" status "$pid" 2>/dev/null | grep -q "^state  *active" && [ $i -lt 100 ]; do
-	sleep 0.1
-	i=$((i + 1))
-done
-"$CTL" stop "$pid" >/dev/null 2>&1
+is_idle() { $CTL status "$pid" | grep -q '^state  *idle'; }
+until_true is_idle
+$CTL stop "$pid" >/dev/null 2>&1
 is $? 4 "its time was over all the same"
 is "$(grep -c thread said)" 1 "and not again"
 end
 
 begin "prof_thread:false"
-out=$("$CTL" start "$pid" -q 2>err)
+out=$($CTL start "$pid" -q 2>err)
 is "$out" "session 1" "prof_thread:false" "$(cat err)"
 is "$(ls /proc/$pid/task | wc -l)" 1 "one thread"
 end

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Counts that must not rise: instructions of the common pairs under callgrind, and page
-# faults of the smallest program with the library preloaded.
+# faults of the smallest program with the library preloaded. With JEMALLOC_NOPROF_LIB (a build
+# without the profiler), what the profiler costs that is built in and off.
 . "$JEMALLOC_SRC/test/include/tap.sh"
 [ "$(asks config.debug)" = false ] || skip_all "a debug build is not measured"
 
@@ -10,12 +11,37 @@ at_most() {
 	ok $? "$3: $1, at most $2"
 }
 
+# counted OP [ARGUMENT...]: instructions of OP with the library
+counted() {
+	op=$1
+	shift
+	timeout 300 "$SRC/scripts/count-fastpath" --no-peers --tsv --only "$op" "$@" 2>err |
+		awk -v op="$op" '$1 == op { print $2 }'
+}
+
+# The difference of two runs with N and 2N pairs; of 500 000 there are 61 samples more, give or take 13.
+sampled() {
+	on=$(MALLOC_CONF=prof:true,prof_final:false counted pair64 --rounds 500000)
+	at_most "$on" "$(awk -v off="$1" 'BEGIN { print off * 1.03 }')" "the same with sampling on at 512 KiB, off $1"
+}
+
+# The other library in the place of ours, for the same program.
+unprofiled() {
+	for op in pair64 sized64 calloc64 aligned64; do
+		with=$(counted $op)
+		without=$(JEMALLOC_LIB=$JEMALLOC_NOPROF_LIB counted $op)
+		at_most "$with" "$(awk -v n="${without:--9}" 'BEGIN { print n + 2 }')" "$op, with a profiler that is off; without one $without"
+	done
+}
+
 if command -v valgrind >/dev/null; then
 	timeout 300 "$SRC/scripts/count-fastpath" --no-peers --tsv --only pair64,sized64,usable >counts 2>err
 	ok $? "scripts/count-fastpath" "$(cat err)"
 	at_most "$(awk '$1 == "pair64" { print $2 }' counts)" 45 "malloc(64) and free"
 	at_most "$(awk '$1 == "sized64" { print $2 }' counts)" 40 "malloc(64) and sized free"
 	at_most "$(awk '$1 == "usable" { print $2 }' counts)" 30 "malloc_usable_size"
+	[ "$(asks config.prof)" != true ] || sampled "$(awk '$1 == "pair64" { print $2 }' counts)"
+	[ -z "${JEMALLOC_NOPROF_LIB:-}" ] || unprofiled
 else
 	skip "no valgrind"
 fi

@@ -228,6 +228,30 @@ test_caches_of_threads(void)
 	pass("four threads with explicit caches");
 }
 
+/*
+ * A thread cache holds blocks of whole classes, also above 32 KiB, where other blocks end at a page: what
+ * a request gets, zeroes and counts is the block that it has.
+ */
+static void
+test_cached_large(void)
+{
+	size_t max = 1 << 20;
+	char *p;
+
+	is_int(ctl_write("thread.tcache.max", max), 0, "blocks up to 1 MiB are cached");
+	for (int i = 0; i < 3; i++) {
+		uint64_t before = ctl_u64("thread.allocated");
+
+		p = keep(mallocx(57345, i == 2 ? MALLOCX_ZERO : 0));
+		is_uint(ctl_u64("thread.allocated") - before, sallocx(p, 0), "what is counted is what is there");
+		if (i < 2)
+			memset(p, 1, sallocx(p, 0));
+		else
+			ok(is_filled(p, 0, sallocx(p, 0)), "all %zu bytes are zero", sallocx(p, 0));
+		dallocx(p, 0);
+	}
+}
+
 int
 main(void)
 {
@@ -238,5 +262,6 @@ main(void)
 	test_xallocx();
 	test_explicit_caches();
 	test_caches_of_threads();
+	test_cached_large();
 	return done_testing();
 }

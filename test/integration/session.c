@@ -3,14 +3,13 @@
  * come of it.
  */
 #include "ctl.h"
+#include "dir.h"
 
 #include <dirent.h>
 #include <pthread.h>
 #include <sys/wait.h>
 
 #define M ((size_t)1 << 20)
-
-static char dir[] = "/tmp/session.XXXXXX";
 
 static int
 start(const char *options)
@@ -22,6 +21,18 @@ static int
 stop(void)
 {
 	return ctl_void("prof.session.stop");
+}
+
+static bool
+is_set(const bool *flag)
+{
+	return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
+}
+
+static void
+set(bool *flag, bool value)
+{
+	__atomic_store_n(flag, value, __ATOMIC_RELEASE);
 }
 
 /* Files whose name holds `part`; *last: one of them. */
@@ -140,6 +151,15 @@ data_of_sessions(void)
 	ok(live_objects(path) < 5, "with reset the old ones are gone");
 }
 
+static char message[1000];
+
+static void
+message_note(void *opaque, const char *text)
+{
+	(void)opaque;
+	strncat(message, text, sizeof(message) - strlen(message) - 1);
+}
+
 static void
 ends_by_itself(void)
 {
@@ -151,6 +171,13 @@ ends_by_itself(void)
 	ok(!ctl_bool("prof.session.active"), "nobody stopped it, nothing was allocated: it ended");
 	is_uint(files(".s0.heap", path), 1, "with its profile");
 	is_int(stop(), EALREADY, "a stop comes too late");
+	malloc_message = message_note;
+	is_int(start("prefix:/no/such/dir/x,max_seconds:1"), 0, "one whose profile has no place");
+	for (int i = 0; i < 500 && ctl_bool("prof.session.active"); i++)
+		usleep(10000);
+	malloc_message = NULL;
+	ok(strstr(message, "/no/such/dir/x") != NULL && strstr(message, "ENOENT") != NULL,
+	    "nobody asks for the result, so it is said: %s", message);
 }
 
 static void
@@ -198,6 +225,230 @@ two_starters(void)
 	}
 	is_uint(rounds_bad, 0, "16 starters at once, 50 times: one wins, 15 are told");
 	is_uint(ctl_u64("prof.session.id"), 50, "50 sessions");
+}
+
+/* ------------------------------------------------------------------ the table of requests and states, each cell a process */
+
+typedef enum { state_fresh, state_idle, state_active, state_paused, state_stopping, state_n } state_t;
+static const char *const state_names[] = {"idle, not booted", "idle", "active", "paused", "stopping"};
+static pthread_t stopper;
+static bool is_writing, may_write, is_answered;
+
+/* In here the session's profile is there, but its stop not done. */
+static void
+slow_hook(const char *path)
+{
+	(void)path;
+	set(&is_writing, true);
+	while (!is_set(&may_write))
+		usleep(1000);
+}
+
+static void *
+stop_slowly(void *arg)
+{
+	*(int *)arg = stop();
+	return NULL;
+}
+
+static void
+enter_state(state_t state, int *stop_result)
+{
+	void (*hook)(const char *) = slow_hook;
+	bool off = false;
+
+	if (state == state_fresh)
+		return;
+	is_int(start("sample_interval:1,alloc:1G"), 0, "start");
+	if (state == state_idle)
+		is_int(stop(), 0, "stop");
+	if (state == state_paused)
+		is_int(ctl_write("prof.active", off), 0, "pause");
+	if (state == state_stopping) {
+		is_int(ctl_write("experimental.hooks.prof_dump", hook), 0, "hook");
+		pthread_create(&stopper, NULL, stop_slowly, stop_result);
+		while (!is_set(&is_writing))
+			usleep(1000);
+	}
+}
+
+static int
+ask_stop_right(void)
+{
+	uint64_t id = ctl_u64("prof.session.id");
+	id += id == 0; /* there is none: the first one's */
+	return ctl_write("prof.session.stop", id);
+}
+
+static int
+ask_stop_other(void)
+{
+	uint64_t id = ctl_u64("prof.session.id") + 1;
+	return ctl_write("prof.session.stop", id);
+}
+
+static int
+ask_start(void)
+{
+	return start("sample_interval:7,alloc:2G,prefix:other");
+}
+
+static int
+ask_start_bad(void)
+{
+	return start("sample_interval:7,alloc:2G,prefix:other,moon:1");
+}
+
+static int
+ask_dump(void)
+{
+	return ctl_void("prof.dump");
+}
+
+static int
+ask_on(void)
+{
+	bool on = true;
+	return ctl_write("prof.active", on);
+}
+
+static int
+ask_off(void)
+{
+	bool off = false;
+	return ctl_write("prof.active", off);
+}
+
+static const struct {
+	const char *name;
+	int (*ask)(void);
+	bool waits; /* for the profile that is being written */
+	int want[state_n];
+} requests[] = {
+	{"start", ask_start, false, {0, 0, EALREADY, EALREADY, EBUSY}},
+	{"stop", stop, false, {EALREADY, EALREADY, 0, 0, EBUSY}},
+	{"stop with the right number", ask_stop_right, false, {EALREADY, EALREADY, 0, 0, EBUSY}},
+	{"stop with another number", ask_stop_other, false, {EALREADY, EALREADY, EPERM, EPERM, EBUSY}},
+	{"start with bad options", ask_start_bad, false, {EINVAL, EINVAL, EALREADY, EALREADY, EBUSY}},
+	{"dump", ask_dump, true, {ENOENT, 0, 0, 0, 0}},
+	{"prof.active := true", ask_on, false, {ENOENT, 0, 0, 0, 0}},
+	{"prof.active := false", ask_off, false, {0, 0, 0, 0, 0}},
+};
+#define NREQUESTS (sizeof(requests) / sizeof(requests[0]))
+
+typedef struct {
+	uint64_t id, began, alloc;
+	size_t rate;
+	bool is_session, is_active;
+	unsigned nfiles;
+} facts_t;
+
+static facts_t
+facts(void)
+{
+	facts_t f;
+
+	memset(&f, 0, sizeof(f));
+	f.id = ctl_u64("prof.session.id");
+	f.began = ctl_u64("prof.session.start_time_ns");
+	f.alloc = ctl_u64("prof.threshold.alloc");
+	f.rate = ctl_size("prof.sample_interval");
+	f.is_session = ctl_bool("prof.session.active");
+	f.is_active = ctl_bool("prof.active");
+	f.nfiles = files(".heap", NULL);
+	return f;
+}
+
+static void *
+answer_it(void *arg)
+{
+	unsigned *request = arg;
+	int got = requests[*request].ask();
+
+	set(&is_answered, true);
+	return (void *)(intptr_t)got;
+}
+
+/* Asks from another thread; where it must wait, lets the profile be written in the meantime. */
+static int
+ask_request(unsigned request, state_t state)
+{
+	pthread_t t;
+	void *got;
+
+	pthread_create(&t, NULL, answer_it, &request);
+	if (state == state_stopping && requests[request].waits) {
+		usleep(50000);
+		ok(!is_set(&is_answered), "waits its turn");
+		set(&may_write, true);
+	}
+	pthread_join(t, &got);
+	return (int)(intptr_t)got;
+}
+
+/* What an accepted request does. */
+static void
+check_done(unsigned request, const facts_t *before, const facts_t *after)
+{
+	int (*ask)(void) = requests[request].ask;
+
+	if (ask == ask_start) {
+		ok(after->is_session && after->is_active && after->id == before->id + 1 && after->rate == 7
+		    && after->alloc == (uint64_t)2 << 30, "a new session with its options");
+	} else if (ask == ask_dump) {
+		is_uint(after->nfiles, before->nfiles + 1, "a profile");
+		ok(after->id == before->id && after->began == before->began, "the session is the same");
+	} else if (ask == ask_on || ask == ask_off) {
+		ok(after->is_session == before->is_session && after->id == before->id
+		    && after->is_active == (ask == ask_on), "sampling is switched, no session opened or ended");
+	} else {
+		ok(!after->is_session && !after->is_active && after->id == before->id, "idle");
+		is_uint(after->nfiles, before->nfiles + 1, "with its profile");
+		is_uint(after->alloc, 0, "the thresholds from before are back");
+	}
+}
+
+static void
+one_cell(void *arg)
+{
+	unsigned request = *(unsigned *)arg % NREQUESTS;
+	state_t state = (state_t)(*(unsigned *)arg / NREQUESTS);
+	int want = requests[request].want[state], stop_result = 0;
+	int failed = test_state.failed; /* before the fork */
+	bool is_guarded = want == EALREADY || want == EBUSY || want == EPERM;
+
+	enter_state(state, &stop_result);
+	facts_t before = facts();
+	uint64_t rejected = ctl_u64("prof.session.rejected");
+	is_int(ask_request(request, state), want, "%s: %s", state_names[state], requests[request].name);
+	if (state == state_stopping && requests[request].waits)
+		pthread_join(stopper, NULL);
+	facts_t after = facts();
+	is_uint(ctl_u64("prof.session.rejected") - rejected, is_guarded, "counted if the guard refused it");
+	if (want != 0)
+		ok(memcmp(&before, &after, sizeof(before)) == 0, "refused: nothing changed");
+	else
+		check_done(request, &before, &after);
+	if (state == state_stopping && !requests[request].waits) {
+		set(&may_write, true);
+		pthread_join(stopper, NULL);
+	}
+	is_int(stop_result, 0, "the stop itself");
+	if (state == state_stopping)
+		ok(!ctl_bool("prof.session.active") && !ctl_bool("prof.active"), "and idle");
+	_exit(test_state.failed > failed);
+}
+
+static void
+all_cells(void)
+{
+	static struct test_result r;
+
+	for (unsigned i = 0; i < NREQUESTS * state_n; i++) {
+		run_forked(&r, one_cell, &i);
+		if (!child_exits(&r, 0, "%s: %s", state_names[i / NREQUESTS], requests[i % NREQUESTS].name))
+			diag("%s", r.out);
+	}
 }
 
 /* ------------------------------------------------------------------ thresholds */
@@ -349,49 +600,149 @@ forked(void)
 
 /* ------------------------------------------------------------------ load */
 
-static bool is_over;
+#define LOADERS 16
+#define KEPT 50
+#define FREED 20
+
+static unsigned cycles = 300; /* SESSION_CYCLES */
+static pthread_barrier_t checkpoint;
+static bool is_checked, is_over;
+static void *shared[1024]; /* objects change hands here, and sessions */
+
+/* Between the first two barriers nobody allocates, between the next two exactly this. */
+static void
+load_checked(void)
+{
+	void *p[KEPT];
+
+	pthread_barrier_wait(&checkpoint);
+	pthread_barrier_wait(&checkpoint);
+	for (unsigned i = 0; i < KEPT; i++) {
+		p[i] = keep(malloc(300));
+		free(__atomic_exchange_n(&shared[i], NULL, __ATOMIC_ACQ_REL)); /* of earlier sessions */
+	}
+	for (unsigned i = 0; i < FREED; i++)
+		free(p[i]);
+	pthread_barrier_wait(&checkpoint);
+	pthread_barrier_wait(&checkpoint);
+	for (unsigned i = FREED; i < KEPT; i++)
+		free(p[i]);
+}
 
 static void *
 load(void *arg)
 {
-	void *p[64] = {NULL};
 	uint64_t seed = (uint64_t)(uintptr_t)arg;
 
-	while (!__atomic_load_n(&is_over, __ATOMIC_RELAXED)) {
-		for (int i = 0; i < 64; i++) {
-			free(p[i]);
-			p[i] = keep(malloc(test_random(&seed) % 3000));
+	while (!is_set(&is_over)) {
+		for (unsigned i = 0; i < 64; i++) {
+			void **at = &shared[test_random(&seed) % 1024];
+			free(__atomic_exchange_n(at, keep(malloc(test_random(&seed) % 3000)), __ATOMIC_ACQ_REL));
 		}
+		if (is_set(&is_checked))
+			load_checked(); /* at whose end it is not set */
 	}
-	for (int i = 0; i < 64; i++)
-		free(p[i]);
 	return NULL;
+}
+
+/* A session; its profile is not kept. */
+static unsigned
+cycle(const char *options)
+{
+	unsigned bad = start(options) != 0;
+
+	bad += stop() != 0;
+	const char *path = ctl_str("prof.session.last_dump");
+	return bad + (path == NULL || unlink(path) != 0);
+}
+
+/* Returns whether the profile of a session holds exactly what the threads have allocated in it and not freed. */
+static bool
+is_exact(void)
+{
+	unsigned long want = LOADERS * (KEPT - FREED);
+	char path[512] = "";
+
+	set(&is_checked, true);
+	pthread_barrier_wait(&checkpoint);
+	bool is_good = start("sample_interval:1") == 0;
+	pthread_barrier_wait(&checkpoint);
+	pthread_barrier_wait(&checkpoint);
+	is_good = stop() == 0 && is_good;
+	set(&is_checked, false);
+	pthread_barrier_wait(&checkpoint);
+	snprintf(path, sizeof(path), "%s", ctl_str("prof.session.last_dump"));
+	unsigned long got = live_objects(path);
+	if (got != want)
+		diag("%lu live, not %lu", got, want);
+	unlink(path);
+	return is_good && got == want;
 }
 
 static void
 many_cycles(void)
 {
-	enum { cycles = 300 };
-	pthread_t t[4];
-	unsigned bad = 0;
-	char path[512];
+	pthread_t t[LOADERS];
+	unsigned bad = 0, inexact = 0;
 
-	for (uintptr_t i = 0; i < 4; i++)
+	pthread_barrier_init(&checkpoint, NULL, LOADERS + 1);
+	for (uintptr_t i = 0; i < LOADERS; i++)
 		pthread_create(&t[i], NULL, load, (void *)(i + 1));
-	for (int i = 0; i < cycles; i++) {
-		bad += start("sample_interval:1") != 0;
-		bad += stop() != 0;
-		if (files(".heap", path) > 0)
-			unlink(path);
+	for (unsigned i = 1; i <= cycles; i++) {
+		bad += cycle(i % 4 == 0 ? "sample_interval:1,reset:false" : "sample_interval:1");
+		inexact += i % 25 == 0 && !is_exact();
 	}
-	__atomic_store_n(&is_over, true, __ATOMIC_RELAXED);
-	for (int i = 0; i < 4; i++)
+	set(&is_over, true);
+	for (unsigned i = 0; i < LOADERS; i++)
 		pthread_join(t[i], NULL);
-	is_uint(bad, 0, "%d sessions under four allocating threads", cycles);
+	for (unsigned i = 0; i < 1024; i++)
+		free(shared[i]);
+	is_uint(bad, 0, "%u sessions under %d allocating threads", cycles, LOADERS);
+	is_uint(inexact, 0, "%u of them hold exactly what was allocated in them and lives", cycles / 25);
 	is_int(start("sample_interval:1,reset:false"), 0, "what is left");
 	is_int(stop(), 0, "is written");
-	files(".s300.heap", path);
-	ok(live_objects(path) < 100, "of what the threads had, nothing lives: %lu", live_objects(path));
+	const char *path = ctl_str("prof.session.last_dump");
+	ok(live_objects(path) < 5, "of what the threads had, nothing lives: %lu", live_objects(path));
+}
+
+static size_t
+metadata(void)
+{
+	ctl_epoch();
+	return ctl_size("stats.metadata");
+}
+
+/*
+ * One thread, the same each time: after a few sessions no byte more.  (Of the profiler's thread there may
+ * be two for a moment, one that ends and one that begins: a little more than at any time before.)
+ */
+static void
+quiet_cycles(void)
+{
+	size_t before = 0;
+	unsigned bad = 0;
+	enum { warm = 20, n = 300 };
+
+	for (unsigned i = 0; i < n; i++) {
+		bad += start("sample_interval:1") != 0;
+		for (unsigned k = 0; k < 100; k++)
+			free(keep(malloc(100 + k)));
+		bad += stop() != 0;
+		bad += unlink(ctl_str("prof.session.last_dump")) != 0;
+		before = i == warm ? metadata() : before;
+	}
+	is_uint(bad, 0, "%d sessions", n);
+	is_uint(metadata(), before, "%d of them, no byte of metadata", n - warm);
+	for (unsigned i = 0; i < n; i++) {
+		bool off = false, on = true;
+		bad += ctl_void("prof.reset") != 0 || ctl_write("prof.active", on) != 0;
+		free(keep(malloc(100)));
+		bad += ctl_void("prof.dump") != 0 || ctl_write("prof.active", off) != 0;
+		bad += unlink(ctl_str("prof.session.last_dump")) != 0;
+		before = i == warm ? metadata() : before;
+	}
+	is_uint(bad, 0, "reset, active, dump");
+	is_uint(metadata(), before, "no byte either");
 }
 
 /* ------------------------------------------------------------------ all of them */
@@ -402,6 +753,7 @@ static const struct {
 	const char *conf;
 } tests[] = {
 	{"table", table_of_requests, ""},
+	{"cells", all_cells, ""},
 	{"data", data_of_sessions, ""},
 	{"end", ends_by_itself, ""},
 	{"end2", ends_without_thread, "prof_thread:false"},
@@ -413,18 +765,15 @@ static const struct {
 	{"small", small_large, "prof_dump_min_gap_ms:0,prof_dump_timestamp:false"},
 	{"fork", forked, ""},
 	{"cycles", many_cycles, ""},
+	{"quiet", quiet_cycles, "prof_thread:false"},
 };
 
 static void
 run_one(void (*fn)(void))
 {
-	if (mkdtemp(dir) == NULL || chdir(dir) != 0)
-		bail_out("no directory");
+	dir_enter();
 	fn();
-	char command[300];
-	snprintf(command, sizeof(command), "rm -rf %s", dir);
-	if (system(command) != 0)
-		diag("%s is left", dir);
+	dir_leave();
 	exit(done_testing());
 }
 
@@ -437,6 +786,8 @@ main(int argc, char **argv)
 		plan_skip_all("built without the profiler");
 		return 0;
 	}
+	if (getenv("SESSION_CYCLES") != NULL)
+		cycles = (unsigned)atoi(getenv("SESSION_CYCLES"));
 	for (unsigned i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
 		if (argc > 1 && strncmp(argv[1], "--child=", 8) == 0 && strcmp(argv[1] + 8, tests[i].name) == 0)
 			run_one(tests[i].fn);

@@ -34,7 +34,7 @@ senseless(prof_slot_t *s) {
 	memcpy(s->text + strlen(start), "?\1", 2);
 	memcpy(s->text, start, strlen(start));
 	s->length = (uint32_t)(strlen(start) + 40 + next() % 900);
-	s->checksum = prof_mailbox_sum(s->text, s->length);
+	s->checksum = prof_mailbox_sum(s->sequence, s->nonce, s->text, s->length);
 }
 
 static void
@@ -52,7 +52,7 @@ one_write(process_t *p) {
 		break;
 	case 3: /* too long by a little or much */
 		s.length = PROF_MAILBOX_TEXT - 2 + next() % 4;
-		s.checksum = prof_mailbox_sum(s.text, s.length < PROF_MAILBOX_TEXT ? s.length : PROF_MAILBOX_TEXT);
+		s.checksum = prof_mailbox_sum(s.sequence, s.nonce, s.text, s.length < PROF_MAILBOX_TEXT ? s.length : PROF_MAILBOX_TEXT);
 		break;
 	case 4: /* the sequence alone */
 		write_word(p, at, &word, sizeof(word));

@@ -47,7 +47,8 @@ main(int argc, char **argv) {
 	}
 	is_busy = is_busy || strcmp(argv[1], "fork") == 0;
 	if (argc > 2) {
-		strcmp(argv[2], "undumpable") == 0 ? (void)prctl(PR_SET_DUMPABLE, 0) : forbid_threads();
+		strcmp(argv[2], "undumpable") == 0 ? (void)prctl(PR_SET_DUMPABLE, 0)
+		    : argc > 3 ? (void)(chroot(argv[3]) == 0 && chdir("/") == 0) : forbid_threads();
 	}
 	printf("ready %d\n", (int)getpid());
 	fflush(stdout);
@@ -65,7 +66,7 @@ $CC -std=gnu11 -O1 -g -w -fno-builtin -o "$NAME" work.c || exit 1
 LAUNCH="env LD_PRELOAD=$LIB"
 fake busy
 ctl status "$pid"
-case $err in *"does not run the library"*) end; skip_all "the library has no mailbox" ;; esac
+case $err in *"does not run the library"* | *"without the profiler"*) end; skip_all "the library has no mailbox" ;; esac
 gives 0 "status of a program that was started with no option"
 has "$out" "idle" "it is idle"
 ctl list
@@ -78,7 +79,6 @@ is "$out" "session 1" "the first session"
 ctl start "$pid"
 gives 4 "start again"
 has "$err" "session 1; nothing changed" "and who was first"
-sleep 0.5
 ctl status "$pid" --json
 has "$out" '"state":"active"' "status: active"
 has "$out" '"sample_interval":4096' "status: the rate"
@@ -112,7 +112,7 @@ ctl start "$pid" --metric moon
 gives 2 "bad options"
 many=
 for i in 1 2 3 4 5 6 7 8; do
-	"$CTL" start "$pid" -q --wait 20s --prefix "$W/many" >"many.$i" 2>&1 9>&- &
+	"$CTL" start "$pid" -q --wait 60s --prefix "$W/many" >"many.$i" 2>&1 9>&- &
 	many="$many $!"
 done
 codes=
@@ -127,19 +127,36 @@ ctl start "$pid" -d 200ms --prefix "$W/short"
 gives 0 "start -d"
 [ -s "$out" ]
 ok $? "its profile" "$out"
+is_idle() { "$CTL" status "$pid" --json | grep -q '"state":"idle"'; }
+"$CTL" start "$pid" -d 60s --max 1s --prefix "$W/orphan" >orphan.out 2>&1 9>&- &
+orphan=$!
+until_true grep -q runs orphan.out
+kill -9 $orphan
+until_true is_idle
+ok $? "a session whose jeprofctl was killed ends after --max"
+[ "$(find . -name 'orphan*.s?.heap' | wc -l)" -eq 1 ]
+ok $? "with its profile" "$(ls)"
 runs "fuzzer" $CC -std=gnu11 -O1 -w -I"$SRC/src" -o fuzz "$SRC/test/jeprofctl/fuzz.c"
+lasting() { printf '%s' "$out" | grep -oE '"(state|session|sample_interval|threshold[^,]*|dumps)":[^,]*'; }
+ctl status "$pid" --json
+before=$(lasting)
 runs "rubbish in the mailbox" ./fuzz "$pid" "${FUZZ_SECONDS:-3}"
-sleep 0.2
-ctl status "$pid" --wait 30s
+ctl status "$pid" --json
 gives 0 "and it still answers"
-# an answer may still have been scribbled over; a session that was started would stay
-for again in 1 2 3 4 5; do
-	case $out in *idle*) break ;; esac
-	sleep 0.2
-	ctl status "$pid" --wait 30s
-done
-has "$out" "idle" "nothing was started by it"
+is "$(lasting)" "$before" "nothing was started, changed or written by it"
 end
+
+# session NAME [ARGUMENT...]: a whole session of the process started last
+session() {
+	what=$1
+	shift
+	ctl start "$pid" -q "$@"
+	gives 0 "$what: start"
+	ctl stop "$pid" -q
+	gives 0 "$what: stop"
+	[ -s "$out" ]
+	ok $? "$what: the profile opens here" "$out"
+}
 
 LAUNCH="env LD_PRELOAD=$LIB MALLOC_CONF=prof_thread:false"
 fake quiet
@@ -147,6 +164,27 @@ ctl start "$pid" --wait 300ms
 gives 7 "an idle program"
 has "$err" "is idle" "and why"
 end
+LAUNCH="env LD_PRELOAD=$LIB"
+fake quiet
+ctl start "$pid" --wait 300ms
+gives 7 "an idle program, no option set"
+has "$err" "it allocated too little in 0.3 s to look at its mailbox, and runs no profiler thread" "and why"
+has "$err" "taken back. Try a longer --wait, or start it with MALLOC_CONF=prof_thread:true" "and what to do"
+end
+LAUNCH="env LD_PRELOAD=$LIB MALLOC_CONF=prof_thread:true"
+fake quiet
+ctl start "$pid" -q --prefix "$W/quiet"
+gives 0 "an idle program with prof_thread:true answers"
+ctl stop "$pid" -q
+gives 0 "and stops"
+end
+cp "$LIB" stripped.so
+if strip -s stripped.so 2>/dev/null; then
+	LAUNCH="env LD_PRELOAD=$W/stripped.so"
+	fake busy
+	session "a stripped library" --prefix "$W/stripped"
+	end
+fi
 cp "$LIB" removed.so
 LAUNCH="env LD_PRELOAD=$W/removed.so"
 fake busy
@@ -165,18 +203,6 @@ ctl stop "$child" -q
 has "$out" "child.$child." "its profile bears its own pid"
 end
 
-# session NAME [ARGUMENT...]: a whole session of the process started last
-session() {
-	what=$1
-	shift
-	ctl start "$pid" -q "$@"
-	gives 0 "$what: start"
-	ctl stop "$pid" -q
-	gives 0 "$what: stop"
-	[ -s "$out" ]
-	ok $? "$what: the profile opens here" "$out"
-}
-
 fake busy no-clone
 session "clone is forbidden" --prefix "$W/seccomp" --every 1h
 end
@@ -187,11 +213,11 @@ end
 mkdir -m 755 ctl
 LAUNCH="env LD_PRELOAD=$LIB MALLOC_CONF=prof_ctl_dir:$W/ctl,prof_prefix:$W/ctl/p"
 fake busy
-ctl start "$pid" -q --ctl-dir "$W/ctl" --wait 10s
+ctl start "$pid" -q --ctl-dir "$W/ctl"
 gives 0 "control directory: start"
-ctl start "$pid" -q --ctl-dir "$W/ctl" --wait 10s
+ctl start "$pid" -q --ctl-dir "$W/ctl"
 gives 4 "control directory: start again"
-ctl stop "$pid" -q --ctl-dir "$W/ctl" --wait 10s
+ctl stop "$pid" -q --ctl-dir "$W/ctl"
 gives 0 "control directory: stop"
 [ -s "$out" ]
 ok $? "control directory: the profile" "$out"
@@ -240,6 +266,49 @@ S
 		ok $? "mount namespace: which opens" "$out"
 		end
 	fi
+	if [ -e "$ARCHIVE" ] && $CC -std=gnu11 -O1 -w -fno-builtin -static -o static work.c "$ARCHIVE" -pthread; then
+		mkdir -p prison/out
+		LAUNCH=
+		PROGRAM=$W/static
+		fake busy chroot "$W/prison"
+		ctl start "$pid" -q --prefix /out/p
+		gives 0 "chroot: start"
+		ctl stop "$pid" -q
+		gives 0 "chroot: stop"
+		has "$out" "$W/prison/out/p.$pid." "chroot: the path as seen from here"
+		[ -s "$out" ]
+		ok $? "chroot: which opens" "$out"
+		ctl dump "$pid" -o - -q
+		has "$(tail -n 1 ctl.out)" "# end " "chroot: streamed"
+		end
+	fi
+	if unshare -p -f true 2>/dev/null; then
+		LAUNCH="unshare -p -f env LD_PRELOAD=$LIB"
+		PROGRAM=$W/$NAME
+		fake busy
+		inner=$(sed 's/ready //' ready)
+		pid=$(cat "/proc/$launched/task/$launched/children")
+		pid=${pid%% *}
+		ctl start "$pid" -q --prefix "$W/inner"
+		gives 0 "pid namespace: start"
+		ctl status "$pid" --json
+		has "$out" "\"own_pid\":$inner," "pid namespace: its own pid is known"
+		ctl stop "$pid" -q
+		gives 0 "pid namespace: stop"
+		has "$out" ".$inner." "pid namespace: the profile bears its own pid"
+		[ -s "$out" ]
+		ok $? "pid namespace: which opens" "$out"
+		end
+	fi
+	LAUNCH="env LD_PRELOAD=$W/lib.so"
+	PROGRAM=$W/$NAME
+	fake busy
+	AS=$nobody
+	ctl start "$pid"
+	gives 5 "a process of another user"
+	has "$err" "it belongs to uid 0, we are uid 65534: use sudo, or start it with MALLOC_CONF=prof_ctl_dir:DIR" "and the remedy"
+	AS=
+	end
 	LAUNCH="$nobody env LD_PRELOAD=$W/lib.so MALLOC_CONF=prof_ctl_fd:true"
 	PROGRAM=$W/$NAME
 	fake busy
@@ -265,7 +334,9 @@ S
 	ctl start "$pid"
 	gives 5 "a program that is not dumpable"
 	has "$err" "not dumpable" "and why"
+	has "$err" "use sudo, or start it with MALLOC_CONF=prof_ctl_dir:DIR" "and the remedy"
 	AS=
+	session "as root" --prefix "$W/open/undumpable"
 	end
 	cp lib.so "$(basename "$LIB")"
 	$CC -std=gnu11 -O1 -w -fno-builtin -o suid work.c -Wl,--no-as-needed "$LIB" -Wl,-rpath,"$W"

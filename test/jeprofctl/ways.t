@@ -46,6 +46,13 @@ ctl start "$pid"
 gives 5 "another protocol"
 has "$err" "speaks mailbox protocol 2, this jeprofctl 1" "and said"
 end
+build without -DFAKE_BYTES=0
+PROGRAM=$W/without
+fake normal
+ctl start "$pid"
+gives 5 "a library without a profiler"
+has "$err" "built without the profiler (--disable-prof)" "and said"
+end
 unset PROGRAM
 fake closed
 ctl start "$pid"

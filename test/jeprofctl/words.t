@@ -29,7 +29,8 @@ gives 5 "a process without the library"
 has "$err" "does not run the library" "and said"
 sleep 0 &
 ended=$!
-sleep 0.2
+has_ended() { ! kill -0 $ended || is_in_state $ended Z; }
+until_true has_ended
 ctl status $ended
 gives 5 "an ended child"
 
@@ -38,12 +39,18 @@ ctl set "$pid" --rate 512K --alloc 4G --large 64M --highwater 1.5G --step 128M -
 gives 0 "set"
 ctl status "$pid" --json
 has "$out" '"settings":"sample_interval:524288,alloc:4294967296,large:67108864,highwater:1610612736,highwater_step:134217728,highwater_metric:rss,time_ms:300000,dump_max_files:9"' "every option has its key"
+ctl start -p "$pid" --prefix=rel/x
+gives 2 "start, directory of the prefix missing"
+has "$err" "sees no directory $W/rel/" "and said"
+mkdir rel
 ctl start -p "$pid" --prefix=rel/x --reset false --max 1500ms --rate=1
 gives 0 "start, options with ="
 ctl --json status -p "$pid"
 has "$out" "\"settings\":\"prefix:$W/rel/x,reset:false,max_seconds:2,sample_interval:1\"" "relative prefix of this directory; seconds rounded up"
-ctl -p "$pid" stop -q
+rmdir rel
+ctl -p "$pid" stop
 gives 1 "stop, directory of the prefix missing"
+has "$err" "what it sampled is still there: jeprofctl dump $pid -o FILE" "and how to get at it"
 ctl rearm "$pid"
 gives 0 "rearm"
 ctl start "$pid" --prefix "$(printf '%1000s' x)"

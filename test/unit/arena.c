@@ -142,7 +142,7 @@ test_mixed_flush(void) {
 	unsigned bad = 0;
 	for (unsigned i = 0; i < 3; i++) {
 		unsigned ind;
-		bad += arenas_create(&ind) != 0;
+		bad += arenas_create(&ind, NULL) != 0;
 		a[i] = arenas_get(ind);
 	}
 	for (unsigned i = 0; i < 300; i++) {
@@ -206,7 +206,7 @@ bad_flush(void *arg) {
 static void
 body(void) {
 	unsigned ind;
-	if (arenas_create(&ind) != 0) {
+	if (arenas_create(&ind, NULL) != 0) {
 		bail_out("no arena");
 	}
 	arena = arenas_get(ind);

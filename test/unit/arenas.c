@@ -84,7 +84,7 @@ test_tick(void) {
 	sample_rec_t *rec;
 	clock_ns = nstime_monotonic_ns() + UINT64_C(3600000000000);
 	nstime_now_hook = read_clock;
-	is_int(arenas_create(&ind), 0, "an arena by hand");
+	is_int(arenas_create(&ind, NULL), 0, "an arena by hand");
 	arena_t *a = arenas_get(ind);
 	void *p = arena_malloc(a, 16 * PAGE, 0, false, 1);
 	arena_dalloc(p, emap_elem(p));
@@ -126,7 +126,7 @@ test_defaults(void) {
 	unsigned ind;
 	is_int(arenas_decay_ms_default_set(true, -2), EINVAL, "-2 is no decay time");
 	is_int(arenas_decay_ms_default_set(true, 4321), 0, "a default for arenas to come");
-	is_int(arenas_create(&ind), 0, "one comes");
+	is_int(arenas_create(&ind, NULL), 0, "one comes");
 	is_int(arena_decay_ms_get(arenas_get(ind), true), 4321, "with that decay time");
 	is_int(arena_decay_ms_get(arenas_get(0), true), opt_dirty_decay_ms, "others keep theirs");
 	arenas_decay_ms_default_set(true, 10000);
@@ -137,13 +137,13 @@ static void
 limit_now(void *arg) {
 	unsigned ind, n = 0, last = arenas_narenas_total() - 1;
 	(void)arg;
-	while (arenas_create(&ind) == 0) {
+	while (arenas_create(&ind, NULL) == 0) {
 		if (ind != ++last) {
 			_exit(1);
 		}
 		n++;
 	}
-	if (arenas_create(&ind) != EAGAIN || n < 100 || arenas_narenas_total() != ARENA_LIMIT - 1) {
+	if (arenas_create(&ind, NULL) != EAGAIN || n < 100 || arenas_narenas_total() != ARENA_LIMIT - 1) {
 		_exit(2);
 	}
 	char *p = arena_malloc(arenas_get(last), 100, 0, true, 1);

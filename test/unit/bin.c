@@ -92,18 +92,60 @@ step_take(uint64_t *seed) {
 	return bad;
 }
 
+/* Up to four regions go back at once. */
 static unsigned
 step_put(uint64_t *seed) {
-	unsigned k = (unsigned)core_below(seed, n_taken);
-	void *p = taken[k];
-	edata_t *e = &slabs[slab_of(p)].e;
-	taken[k] = taken[--n_taken];
-	edata_t *gone = bin_put_locked(&bin, info, e, p);
-	if (gone == NULL) {
-		return e->nfree == info->nregs && e != bin.slabcur;
+	void *batch[4];
+	unsigned n, bad = 0;
+	for (n = 0; n < 4 && n_taken > 0; n++) {
+		unsigned k = (unsigned)core_below(seed, n_taken);
+		batch[n] = taken[k];
+		taken[k] = taken[--n_taken];
 	}
-	is_in[slab_of(p)] = false;
-	return gone != e || e->nfree != info->nregs || e == bin.slabcur || e->is_listed;
+	edata_t *empty = NULL;
+	bad += bin_put_locked(&bin, info, batch, n, &empty) != 0;
+	while (empty != NULL) {
+		edata_t *e = empty;
+		empty = e->heap.next == NULL ? NULL : edata_of_heap(e->heap.next);
+		e->heap.next = NULL;
+		bad += !is_in[slab_of(e->addr)] || e->nfree != info->nregs || e == bin.slabcur || e->is_listed;
+		is_in[slab_of(e->addr)] = false;
+	}
+	for (unsigned i = 0; i < N_SLABS; i++) {
+		const edata_t *e = &slabs[i].e;
+		bad += is_in[i] && e->nfree == info->nregs && e != bin.slabcur;
+	}
+	return bad;
+}
+
+static void
+put_one(void *p) {
+	edata_t *empty = NULL;
+	bin_put_locked(&bin, info, &p, 1, &empty);
+}
+
+/* What belongs to another arena or shard stays in the batch. */
+static void
+test_others(void) {
+	void *out[8];
+	edata_t *empty = NULL;
+	start(1024);
+	mutex_lock(&bin.mtx);
+	bin_add_slab_locked(&bin, &slabs[0].e);
+	bin_take_locked(&bin, info, out, 4);
+	slab_take(&slabs[1].e, info, &out[4], 2);
+	slab_take(&slabs[2].e, info, &out[6], 2);
+	slabs[1].e.arena_ind = 1;
+	slabs[2].e.bin_shard = 1;
+	void *ptrs[] = {out[0], out[4], out[1], out[6], out[7], out[2], out[5]};
+	is_uint(bin_put_locked(&bin, info, ptrs, 7, &empty), 4, "of seven, four are not this bin's");
+	ok(ptrs[0] == out[4] && ptrs[1] == out[6] && ptrs[2] == out[7] && ptrs[3] == out[5], "they stand in front");
+	is_uint(bin.stats.curregs, 1, "one region is still in use");
+	ok(empty == NULL, "the current slab stays");
+	slabs[1].e.arena_ind = 0;
+	slabs[2].e.bin_shard = 0;
+	mutex_unlock(&bin.mtx);
+	finish();
 }
 
 static void
@@ -151,7 +193,7 @@ test_lowest_first(void) {
 	}
 	is_uint(bad, 0, "twelve full slabs");
 	for (unsigned i = 7; i < 10; i++) {
-		bin_put_locked(&bin, info, &slabs[17 - i - 1].e, slabs[17 - i - 1].e.addr);
+		put_one(slabs[17 - i - 1].e.addr);
 	}
 	is_uint(bin.stats.nonfull_slabs, 3, "three wait");
 	bin_take_locked(&bin, info, out, 1);
@@ -169,8 +211,8 @@ double_put(void *arg) {
 	mutex_lock(&bin.mtx);
 	bin_add_slab_locked(&bin, &slabs[0].e);
 	bin_take_locked(&bin, info, out, 4);
-	bin_put_locked(&bin, info, &slabs[0].e, out[1]);
-	bin_put_locked(&bin, info, &slabs[0].e, (char *)out[off == 0 ? 1 : 2] + off);
+	put_one(out[1]);
+	put_one((char *)out[off == 0 ? 1 : 2] + off);
 }
 
 static void
@@ -180,6 +222,7 @@ body(void) {
 		test_random_use(sizes[i]);
 	}
 	test_lowest_first();
+	test_others();
 	size_t off = 0;
 	dies(SIGABRT, "<jemalloc>: double free or pointer into a block", double_put, &off, "double put");
 	off = 16;

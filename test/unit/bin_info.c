@@ -13,6 +13,25 @@ gcd(size_t a, size_t b) {
 	return a;
 }
 
+/* Of the plain shape as many whole pages as waste no more than an eighth. */
+static unsigned
+bad_sampled_shapes(void) {
+	unsigned bad = 0;
+	for (szind_t i = 0; i < SC_NBINS; i++) {
+		const bin_info_t *plain = &bin_infos[i], *info = &bin_infos_sampled[i];
+		size_t used = info->nregs * info->reg_size, fit = info->slab_size / info->reg_size;
+		size_t before = (info->slab_size - PAGE) % info->reg_size;
+		bad += info->reg_size != plain->reg_size || info->nregs > plain->nregs || info->nregs == 0;
+		bad += info->slab_size > plain->slab_size || info->slab_size % PAGE != 0;
+		bad += info->nregs != fit && info->nregs != SAMPLED_REGS_MAX && info->nregs != plain->nregs;
+		bad += info->nregs == fit && info->slab_size < plain->slab_size
+		    && (info->slab_size - used) * 8 > info->slab_size;
+		/* One page less would not do. */
+		bad += info->slab_size - PAGE >= info->reg_size && before * 8 <= info->slab_size - PAGE;
+	}
+	return bad;
+}
+
 static void
 test_shapes(void) {
 	unsigned bad = 0, bad_div = 0;
@@ -27,6 +46,7 @@ test_shapes(void) {
 	}
 	is_uint(bad, 0, "a slab is the least common multiple of page and region");
 	is_uint(bad_div, 0, "offsets of regions divide exactly");
+	is_uint(bad_sampled_shapes(), 0, "slabs of samples are small and nearly full of regions");
 	if (PAGE == 4096) {
 		is_uint(bin_infos[0].nregs, 512, "512 regions of 8 bytes");
 		is_uint(bin_infos[3].slab_size, 12288, "48 bytes: slabs of three pages");
@@ -62,6 +82,7 @@ wishes_now(void *arg) {
 			bad += div_compute(&info->div, n * info->reg_size) != n;
 		}
 	}
+	bad += bad_sampled_shapes();
 	bad += bin_infos[class_of(1024)].slab_size != 16 * PAGE;
 	bad += bin_infos[class_of(1024)].nregs != 16 * PAGE / 1024;
 	bad += bin_infos[class_of(2048)].slab_size != 16 * PAGE;

@@ -65,6 +65,10 @@ static const struct {
 	{ "abort:false", 0, "" },
 	{ "narenas:4,stats_print:false", 0, "" },
 	{ "x:1", 1, "<jemalloc>: Invalid conf pair: x:1\n" },
+	{ "x:1,x:1,y:1,x:1,abort:no,abort:no", 6, "<jemalloc>: Invalid conf pair: x:1\n"
+	    "<jemalloc>: Invalid conf pair: y:1\n<jemalloc>: Invalid conf value: abort:no\n" },
+	{ "x=1,x:=1,x=1,:1", 4, "<jemalloc>: Malformed conf string -- x=\n"
+	    "<jemalloc>: Invalid conf pair: x:=1\n<jemalloc>: Invalid conf pair: :1\n" },
 	{ "x:1:2", 1, "<jemalloc>: Invalid conf pair: x:1:2\n" },
 	{ "abort:yes", 1, "<jemalloc>: Invalid conf value: abort:yes\n" },
 	{ "abort:", 1, "<jemalloc>: Invalid conf value: abort:\n" },
@@ -114,6 +118,9 @@ test_messages(void)
 	}
 	parse("dirty_decy_ms:1");
 	contains(said, "\"dirty_decay_ms\"", "the hint has the nearest key");
+	parse(":auto");
+	ok(strstr(said, "metadata_thp") == NULL && strstr(said, "no known option") != NULL,
+	    "an empty key is no cut key");
 	parse("hpa:true");
 	contains(said, "does not have yet", "a key of upstream that is not there says so");
 	parse("prof_log=true");

@@ -55,6 +55,42 @@ test_all_gone_after(ssize_t ms) {
 	is_uint(decay_limit_locked(&d), 0, "%zd ms: 0 after the decay time", ms);
 }
 
+/* When the next look is worth while: never too late for step pages, and not much too early. */
+static void
+test_until(void) {
+	uint64_t t0 = 777000000, ms = 10000, epoch = ms * MS / SMOOTHSTEP_NSTEPS;
+	unsigned late = 0, early = 0, looks = 0;
+	start((ssize_t)ms, t0);
+	is_uint(decay_ns_until_locked(&d, t0, 0, 100), UINT64_MAX, "nothing unused: never");
+	is_uint(decay_ns_until_locked(&d, t0, 5000, 100), 2 * epoch, "pages not counted yet: two epochs");
+	is_uint(decay_ns_until_locked(&d, t0 + epoch / 2, 5000, 100), 2 * epoch - epoch / 2, "from the epoch's start");
+	is_uint(decay_ns_until_locked(&d, t0 + 3 * epoch, 5000, 100), 0, "they have passed: now");
+	uint64_t now = t0 + 2 * epoch, born = now;
+	size_t left = 5000;
+	decay_advance_locked(&d, now, left);
+	for (; left > 0 && looks < 1000; looks++) {
+		uint64_t ns = decay_ns_until_locked(&d, now, left, 100);
+		early += ns < epoch / 2;
+		now += ns;
+		decay_advance_locked(&d, now, left);
+		size_t limit = decay_limit_locked(&d);
+		late += limit + 100 > left && limit > 0;
+		left = min_zu(left, limit);
+		decay_purged_locked(&d, left);
+	}
+	is_uint(late, 0, "each look finds a hundred due, or all");
+	is_uint(early, 0, "no look within half an epoch");
+	ok(looks >= 20 && looks <= 51, "%u looks for 5000 pages", looks);
+	ok(now - born <= ms * MS && now - born > ms * MS * 9 / 10, "all are gone when the time is over, not before");
+	decay_set_locked(&d, -1, now);
+	is_uint(decay_ns_until_locked(&d, now, 5000, 100), UINT64_MAX, "-1: never");
+	decay_set_locked(&d, 0, now);
+	is_uint(decay_ns_until_locked(&d, now, 5000, 100), 0, "0: at once");
+	decay_set_locked(&d, DECAY_MS_MAX, now);
+	decay_advance_locked(&d, now + atomic_load_u64(&d.epoch_ns, MO_RELAXED), 10);
+	ok(decay_ns_until_locked(&d, now, 10, 10) > UINT64_MAX / 2, "the longest time does not wrap");
+}
+
 /* Pages that come later stay longer: the limit is the sum over the epochs. */
 static void
 test_sum(void) {
@@ -106,7 +142,7 @@ test_special(void) {
 	is_uint(decay_limit_locked(&d), 0, "starts with an empty history");
 	ok(!decay_is_due(&d, 1000012 * MS) && decay_is_due(&d, 1000013 * MS), "and its own epochs");
 	start(DECAY_MS_MAX, 7);
-	ok(d.epoch_ns > 0 && !decay_is_due(&d, UINT64_MAX / 1000), "the longest decay time works");
+	ok(atomic_load_u64(&d.epoch_ns, MO_RELAXED) > 0 && !decay_is_due(&d, UINT64_MAX / 1000), "the longest decay time works");
 	start(1000, 0);
 	decay_advance_locked(&d, 1000 * MS, SIZE_MAX);
 	ok(decay_limit_locked(&d) >= UINT32_MAX - 1, "more pages than can be counted do not wrap");
@@ -121,6 +157,7 @@ main(void) {
 	test_all_gone_after(50);
 	test_all_gone_after(10000);
 	test_all_gone_after(86400000);
+	test_until();
 	test_sum();
 	test_special();
 	return done_testing();

@@ -19,6 +19,7 @@ static void
 test_offsets(void) {
 	unsigned bad = 0, n_lines = 0;
 	static bool is_seen[65536 / CACHELINE];
+	static void *live[2000];
 	for (unsigned i = 0; i < 2000; i++) {
 		size_t usize = SC_LARGE_MINCLASS + (i % 5) * PAGE;
 		usize = sz_s2u(usize);
@@ -28,8 +29,12 @@ test_offsets(void) {
 		bad += off % CACHELINE != 0 || off >= PAGE || off + usize > e->size || e->is_slab;
 		bad += arena_usize(p, emap_elem(p)) != usize;
 		n_lines += !is_seen[off / CACHELINE];
+		bad += !arena_large_is_start(e, p) || arena_large_is_start(e, p + 8);
 		is_seen[off / CACHELINE] = true;
-		arena_large_dalloc(e);
+		live[i] = p;
+	}
+	for (unsigned i = 0; i < 2000; i++) {
+		arena_large_dalloc(emap_edata(live[i]));
 	}
 	is_uint(bad, 0, "objects start at a cache line of their first page and fit");
 	if (opt_cache_oblivious) {
@@ -130,7 +135,7 @@ static void
 body(void) {
 	unsigned ind;
 	gate_enter(tls_get());
-	if (arenas_create(&ind) != 0) {
+	if (arenas_create(&ind, NULL) != 0) {
 		bail_out("no arena");
 	}
 	arena = arenas_get(ind);

@@ -1,5 +1,5 @@
 /* The mailbox from its own side, the rules of the control directory, the stream. */
-#include "test.h"
+#include "dir.h"
 
 #include <pthread.h>
 #include <sys/stat.h>
@@ -7,9 +7,9 @@
 #include "prof.h"
 #include "prof_control.h"
 #include "prof_ctl_dir.h"
+#include "prof_hook.h"
 #include "prof_session.h"
 
-static char dir[] = "/tmp/prof_control.XXXXXX";
 static prof_mailbox_t *box = &prof_mailbox_block.box;
 
 static void
@@ -20,10 +20,18 @@ put(unsigned i, const char *text)
 
 	snprintf(s->text, sizeof(s->text), "%s", text);
 	s->length = (uint32_t)strlen(text);
-	s->checksum = prof_mailbox_sum(s->text, s->length);
 	s->nonce = sequence * 7;
-	s->sequence = ++sequence;
+	s->checksum = prof_mailbox_sum(++sequence, s->nonce, s->text, s->length);
+	s->sequence = sequence;
 	box->doorbell = 1;
+}
+
+static int
+ask_only(const char *text)
+{
+	put(2, text);
+	prof_control_serve();
+	return box->slots[2].error;
 }
 
 static int
@@ -109,7 +117,7 @@ test_torn(void)
 	is_int(s->error, EBADMSG, "an impossible length");
 	put(0, "status");
 	s->text[3] = '\0';
-	s->checksum = prof_mailbox_sum(s->text, s->length);
+	s->checksum = prof_mailbox_sum(s->sequence, s->nonce, s->text, s->length);
 	prof_control_serve();
 	is_int(s->error, EBADMSG, "a zero inside");
 	put(0, "status");
@@ -124,6 +132,77 @@ test_torn(void)
 	prof_control_serve();
 	ok(box->slots[0].error == 0 && box->slots[1].error == 0 && box->slots[3].error == 0
 	    && box->slots[3].answered == box->slots[3].sequence, "several slots at once");
+}
+
+static int hook_start, hook_stop, hook_status;
+static uint32_t hook_state;
+static bool hook_says_stopping;
+
+/* The profile of a session is being written, by who stops it. */
+static void
+stopping_hook(const char *path)
+{
+	(void)path;
+	hook_state = box->state;
+	hook_start = ask_only("start");
+	hook_stop = ask_only("stop");
+	hook_status = ask_only("status");
+	hook_says_stopping = strstr(answer(), "state=stopping\n") != NULL;
+}
+
+static void
+test_stopping(void)
+{
+	char text[300];
+
+	snprintf(text, sizeof(text), "start prefix:%s/p", dir);
+	is_int(ask(text), 0, "start");
+	prof_dump_hook_set(stopping_hook);
+	is_int(prof_session_stop(0), 0, "the program itself stops");
+	prof_dump_hook_set(NULL);
+	is_int((int)hook_state, prof_mailbox_stopping, "meanwhile the state is seen");
+	ok(hook_start == EBUSY && hook_stop == EBUSY, "start and stop are told to wait");
+	ok(hook_status == 0 && hook_says_stopping, "status is answered, and says it");
+	is_int(ask("stop"), EALREADY, "then it is over");
+}
+
+/* The same nonce: the same answer, and nothing is done again. */
+static void
+test_once(void)
+{
+	prof_slot_t *s = &box->slots[2];
+	char first[PROF_MAILBOX_TEXT], text[300];
+	uint64_t id = prof_session_id();
+
+	snprintf(text, sizeof(text), "start prefix:%s/once", dir);
+	is_int(ask(text), 0, "start");
+	uint64_t nonce = s->nonce;
+	strcpy(first, answer());
+	for (unsigned i = 0; i < PROF_MAILBOX_SLOTS; i++) {
+		s = &box->slots[i];
+		put(i, "start"); /* whatever the text says */
+		s->nonce = nonce;
+		s->checksum = prof_mailbox_sum(s->sequence, nonce, s->text, s->length);
+		prof_control_serve();
+		ok(s->answered == s->sequence && s->error == 0, "again in slot %u: not refused", i);
+		is_str(s->answer, first, "the first answer");
+	}
+	is_uint(prof_session_id(), id + 1, "one session");
+	s = &box->slots[2];
+	is_int(ask("stop"), 0, "stop");
+	s->sequence = 12345;
+	box->doorbell = 1;
+	prof_control_serve();
+	is_int(s->error, EBADMSG, "an old text under a new sequence is no request");
+	for (unsigned i = 0; i < 20; i++)
+		ask("rearm");
+	put(1, "start");
+	s = &box->slots[1];
+	s->nonce = nonce;
+	s->checksum = prof_mailbox_sum(s->sequence, nonce, s->text, s->length);
+	prof_control_serve();
+	is_uint(prof_session_id(), id + 2, "not remembered for ever");
+	is_int(ask("stop"), 0, "stop");
 }
 
 /* Random bytes everywhere: nothing may happen but refusals. */
@@ -169,6 +248,17 @@ reader(void *arg)
 	return NULL;
 }
 
+/* Takes nothing, and its request back. */
+static void *
+leaver(void *arg)
+{
+	(void)arg;
+	while (__atomic_load_n(&box->stream.filled, __ATOMIC_ACQUIRE) == 0)
+		usleep(100);
+	__atomic_store_n(&box->slots[2].sequence, 0, __ATOMIC_RELEASE);
+	return NULL;
+}
+
 static void
 test_stream(void)
 {
@@ -184,6 +274,10 @@ test_stream(void)
 	ok(strncmp(streamed, "heap_v2/1\n", 10) == 0, "its beginning");
 	contains(streamed, "\n# end ", "its end");
 	ok(nstreamed > 1000 && streamed[nstreamed - 1] == '\n', "%zu bytes", nstreamed);
+	box->stream.filled = 0; /* of the stream before */
+	pthread_create(&t, NULL, leaver, NULL);
+	is_int(ask_only("dump-stream"), ETIMEDOUT, "a reader who takes his request back is not waited for");
+	pthread_join(t, NULL);
 	is_int(ask("stop"), 0, "stop");
 }
 
@@ -261,25 +355,9 @@ test_child(void)
 int
 main(void)
 {
-	char command[300];
+	static void (*const tests[])(void) = {test_block, test_verbs, test_torn, test_stopping, test_once, test_noise, test_stream, test_dir_rules, test_child, NULL};
 
-	if (!config_prof) {
-		plan_skip_all("built without the profiler");
-		return 0;
-	}
-	if (mkdtemp(dir) == NULL || chdir(dir) != 0)
-		bail_out("no directory");
 	opt_prof_thread = prof_thread_false; /* so that nobody else serves */
 	free(keep(malloc(1)));
-	test_block();
-	test_verbs();
-	test_torn();
-	test_noise();
-	test_stream();
-	test_dir_rules();
-	test_child();
-	snprintf(command, sizeof(command), "rm -rf %s", dir);
-	if (system(command) != 0)
-		diag("%s is left", dir);
-	return done_testing();
+	return dir_main(config_prof, tests);
 }

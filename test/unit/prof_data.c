@@ -11,6 +11,19 @@
 
 #define DEPTH 20
 
+/* Not inlined: gcc 12 takes the address of a TLS variable for null where it checks pointers. */
+static NOINLINE void
+enter(void)
+{
+	gate_enter(tls_get());
+}
+
+static NOINLINE void
+leave(void)
+{
+	gate_exit(tls_get());
+}
+
 static void
 stack_make(void **vec, uint64_t n) {
 	for (unsigned i = 0; i < DEPTH; i++)
@@ -22,7 +35,7 @@ static prof_cnt_t *
 add_at(prof_tdata_t *td, uint64_t stack, uint64_t rate, size_t usize)
 {
 	void *vec[DEPTH];
-	prof_bt_t bt = {vec, DEPTH, false};
+	prof_bt_t bt = {.vec = vec, .len = DEPTH};
 
 	stack_make(vec, stack);
 	return prof_data_add(td, &bt, rate, usize, prof_weight(usize, rate));
@@ -135,13 +148,76 @@ test_many_sites(void)
 	prof_data_tdata_exit(td);
 }
 
+/* Sites in turn, each freed at once: the books know them the next time, and beyond that forget. */
+static void
+test_transient(void)
+{
+	enum { HOT = 200, ROUNDS = 50 };
+	static prof_cnt_t *c[HOT];
+	prof_tdata_t *td = prof_data_tdata_new(true);
+	unsigned changed = 0;
+
+	for (unsigned r = 0; r < ROUNDS; r++) {
+		for (unsigned i = 0; i < HOT; i++) {
+			prof_cnt_t *got = add_at(td, 5000000 + i, 1, 32);
+			changed += r > 1 && got != c[i];
+			c[i] = got;
+			sub(got, 32);
+		}
+	}
+	is_uint(changed, 0, "a site whose objects die at once is not made again each time");
+	prof_data_tdata_exit(td);
+	td = prof_data_tdata_new(true);
+	for (unsigned i = 0; i < 20000; i++)
+		sub(add_at(td, 6000000 + i, 1, 32), 32);
+	ok(prof_data_nsites() < 2000, "but of 20000 few are remembered: %zu", prof_data_nsites());
+	prof_data_tdata_exit(td);
+}
+
+/* The same stack again and again: its count is kept, and let go when another stack comes. */
+static void
+test_last(void)
+{
+	prof_tdata_t *td = prof_data_tdata_new(true);
+	void *vec[DEPTH], *other[DEPTH];
+	prof_bt_t bt = {.vec = vec, .len = DEPTH, .stack = 7};
+	prof_bt_t next = {.vec = other, .len = DEPTH, .stack = 8};
+	uint64_t w = prof_weight(32, 1);
+
+	stack_make(vec, 7000000);
+	stack_make(other, 7000001);
+	prof_cnt_t *a = prof_data_add(td, &bt, 1, 32, w);
+	ok(td->last == NULL, "seen once: nothing is kept");
+	ok(prof_data_add(td, &bt, 1, 32, w) == a && td->last == a, "seen twice: its count is kept");
+	ok(prof_data_add(td, &bt, 1, 32, w) == a, "and found");
+	is_uint(atomic_load_u64(&a->live, MO_RELAXED) & PROF_LIVE_MASK, 3, "three objects");
+	prof_cnt_t *b = prof_data_add(td, &bt, 2, 32, prof_weight(32, 2));
+	ok(b != a && b->site == a->site && td->last == b, "another rate: another count");
+	prof_data_reset();
+	prof_cnt_t *c = prof_data_add(td, &bt, 2, 32, prof_weight(32, 2));
+	ok(c != b && c->site == b->site, "after a reset: another count");
+	prof_cnt_t *d = prof_data_add(td, &next, 2, 32, prof_weight(32, 2));
+	ok(d->site != c->site && td->last == NULL, "another stack: let go");
+	is_uint(atomic_load_u64(&c->live, MO_RELAXED), 1, "with its pin");
+	for (unsigned i = 0; i < 3; i++)
+		prof_data_sub(a, 32, w);
+	prof_data_sub(b, 32, prof_weight(32, 2));
+	prof_data_sub(c, 32, prof_weight(32, 2));
+	prof_data_add(td, &next, 2, 32, prof_weight(32, 2));
+	ok(td->last == d, "kept again");
+	prof_data_tdata_exit(td);
+	is_uint(atomic_load_u64(&d->live, MO_RELAXED), 2, "the end of the thread lets go too");
+	prof_data_sub(d, 32, prof_weight(32, 2));
+	prof_data_sub(d, 32, prof_weight(32, 2));
+}
+
 static void
 test_notes(void)
 {
 	prof_tdata_t *td = prof_data_tdata_new(true);
 	prof_tdata_t *other = prof_data_tdata_new(true);
 	void *vec[DEPTH];
-	prof_bt_t bt = {vec, DEPTH, false};
+	prof_bt_t bt = {.vec = vec, .len = DEPTH};
 
 	stack_make(vec, 77);
 	prof_cnt_t *note = prof_data_note(td, &bt);
@@ -169,7 +245,7 @@ churn(void *arg)
 	uint64_t rnd = (uintptr_t)arg;
 	prof_tdata_t *td = prof_data_tdata_new(true);
 
-	gate_enter(tls_get());
+	enter();
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		uint64_t r = test_random(&rnd);
 		uint64_t stack = (r & 7) == 0 ? 10000000 + (uintptr_t)arg * ROUNDS + i : r % STACKS;
@@ -182,7 +258,7 @@ churn(void *arg)
 			sub(c, 48);
 	}
 	prof_data_tdata_exit(td);
-	gate_exit(tls_get());
+	leave();
 	return NULL;
 }
 
@@ -196,12 +272,15 @@ test_threads(void)
 	for (uintptr_t i = 0; i < NTHREADS; i++)
 		pthread_create(&t[i], NULL, churn, (void *)(i + 1));
 	for (unsigned i = 0; i < 20; i++) {
+		enter();
 		prof_snap_take(&snap);
 		prof_snap_drop(&snap);
+		leave();
 		usleep(2000);
 	}
 	for (unsigned i = 0; i < NTHREADS; i++)
 		pthread_join(t[i], NULL);
+	enter();
 	for (unsigned i = 0; i < SLOTS; i++)
 		held += slots[i] != NULL;
 	prof_snap_take(&snap);
@@ -217,6 +296,59 @@ test_threads(void)
 	is_uint(snap.cur.objs, 0, "nothing left");
 	is_uint(snap.nsites, 0, "no site to report");
 	prof_snap_drop(&snap);
+	leave();
+}
+
+static atomic_u64_t forks;
+static atomic_b_t forks_end;
+
+static void *
+fork_all_the_time(void *arg)
+{
+	while (!atomic_load_b(&forks_end, MO_RELAXED)) {
+		gate_prefork();
+		atomic_fetch_add_u64(&forks, 1, MO_SEQ_CST);
+		gate_postfork_parent();
+		usleep(50);
+	}
+	return arg;
+}
+
+/* A fork goes ahead in the middle of a long snapshot: inside the gate it could not. */
+static void
+test_fork_meanwhile(void)
+{
+	enum { SITES = 20000, TRIES = 1000 };
+	static prof_cnt_t *c[SITES];
+	prof_snap_t snap;
+	pthread_t t;
+	uint64_t meanwhile = 0;
+	size_t nsites = SITES;
+
+	enter();
+	prof_tdata_t *td = prof_data_tdata_new(true);
+	for (unsigned i = 0; i < SITES; i++)
+		c[i] = add_at(td, 20000000 + i, 1, 64);
+	leave();
+	pthread_create(&t, NULL, fork_all_the_time, NULL);
+	for (unsigned i = 0; i < TRIES && meanwhile == 0; i++) {
+		enter();
+		uint64_t before = atomic_load_u64(&forks, MO_SEQ_CST);
+		prof_snap_take(&snap);
+		meanwhile = atomic_load_u64(&forks, MO_SEQ_CST) - before;
+		nsites = snap.nsites < nsites ? snap.nsites : nsites;
+		prof_snap_drop(&snap);
+		leave();
+	}
+	atomic_store_b(&forks_end, true, MO_RELAXED);
+	pthread_join(t, NULL);
+	ok(meanwhile > 0, "%llu forks in the middle of a snapshot", (unsigned long long)meanwhile);
+	is_uint(nsites, SITES, "which has every site");
+	enter();
+	for (unsigned i = 0; i < SITES; i++)
+		sub(c[i], 64);
+	prof_data_tdata_exit(td);
+	leave();
 }
 
 static void
@@ -241,17 +373,20 @@ int
 main(void)
 {
 	free(keep(malloc(1)));
-	gate_enter(tls_get());
+	enter();
 	if (prof_data_boot() != 0)
 		bail_out("boot");
 	test_one_site();
 	test_mixed_rates();
 	test_many_sites();
+	test_transient();
+	test_last();
 	test_notes();
-	gate_exit(tls_get());
+	leave();
 	test_threads();
-	gate_enter(tls_get());
+	test_fork_meanwhile();
+	enter();
 	test_names();
-	gate_exit(tls_get());
+	leave();
 	return done_testing();
 }

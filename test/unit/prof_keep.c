@@ -1,8 +1,12 @@
 /* The storm guard: which file goes, the gap between two, the caps on disk. */
 #include "test.h"
 
+#include <pthread.h>
+#include <sched.h>
+
 #include "os/nstime.h"
 #include "prof_keep.h"
+#include "util/atomic.h"
 
 static char dir[] = "/tmp/prof_keep.XXXXXX";
 
@@ -12,7 +16,7 @@ victim(unsigned n, const uint64_t *live, prof_keep_policy_t policy)
 	prof_kept_t files[8];
 
 	for (unsigned i = 0; i < n; i++)
-		files[i] = (prof_kept_t){NULL, 0, 1, live[i]};
+		files[i] = (prof_kept_t){.bytes = 1, .live = live[i]};
 	return prof_keep_victim(files, n, policy);
 }
 
@@ -39,7 +43,9 @@ test_gap(void)
 	ok(prof_keep_gap_is_over(0, 5, 1000), "the first may always");
 	ok(!prof_keep_gap_is_over(5, 1004, 1000), "too soon");
 	ok(prof_keep_gap_is_over(5, 1005, 1000), "just over");
-	ok(prof_keep_gap_is_over(5000, 10, 1000), "a clock that went back does not lock out");
+	ok(prof_keep_gap_is_over(100000 * ms, 10, 1000), "a clock that went back does not lock out");
+	ok(!prof_keep_gap_is_over(5000, 4999, 1000),
+	    "who read the clock just before another came is not a gap late");
 	prof_keep_set(prof_keep_min_gap_ms, 100);
 	ok(prof_keep_may(prof_kind_alloc, 1000 * ms), "one");
 	ok(!prof_keep_may(prof_kind_alloc, 1099 * ms), "not a second of its kind");
@@ -99,6 +105,64 @@ test_files(void)
 	ok(access("relative", F_OK) != 0, "a relative name is nobody's");
 }
 
+/* Under the name of one of ours lies another file now. */
+static void
+test_foreign(void)
+{
+	char path[256], moved[256];
+
+	prof_keep_policy_set("newest");
+	prof_keep_set(prof_keep_max_files, 1);
+	prof_keep_set(prof_keep_max_bytes, 0);
+	write_file(40, 1, 1);
+	snprintf(path, sizeof(path), "%s/f40", dir);
+	snprintf(moved, sizeof(moved), "%s/mine", dir);
+	is_int(rename(path, moved), 0, "moved away");
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+	close(fd);
+	write_file(41, 1, 1);
+	ok(is_there(40), "another one of its name stays");
+	write_file(42, 1, 1);
+	ok(!is_there(41), "ours go");
+	snprintf(path, sizeof(path), "%s/f42", dir);
+	snprintf(moved, sizeof(moved), "%s/target", dir);
+	is_int(rename(path, moved), 0, "moved away");
+	is_int(symlink(moved, path), 0, "a link to it in its place");
+	write_file(43, 1, 1);
+	ok(access(path, F_OK) == 0 && access(moved, F_OK) == 0, "a link stays, and what it leads to");
+}
+
+/* Many at once: of each gap one. */
+static atomic_u32_t n_granted;
+
+static void *
+ask_often(void *arg)
+{
+	for (uint64_t i = 0; i < 20000; i++) {
+		uint64_t now = atomic_fetch_add_u64(arg, 1, MO_RELAXED);
+		if (i % 64 == 0)
+			sched_yield(); /* this one comes late with its time */
+		if (prof_keep_may(prof_kind_large, now * NSTIME_PER_MSEC / 10))
+			atomic_fetch_add_u32(&n_granted, 1, MO_RELAXED);
+	}
+	return NULL;
+}
+
+static void
+test_gap_threads(void)
+{
+	pthread_t t[8];
+	static atomic_u64_t clock = {1000000};
+
+	prof_keep_set(prof_keep_min_gap_ms, 1000);
+	for (unsigned i = 0; i < 8; i++)
+		pthread_create(&t[i], NULL, ask_often, &clock);
+	for (unsigned i = 0; i < 8; i++)
+		pthread_join(t[i], NULL);
+	unsigned n = atomic_load_u32(&n_granted, MO_RELAXED);
+	ok(n >= 1 && n <= 17, "8 threads, 16 seconds, a gap of one: %u", n);
+}
+
 /* A child has written nothing: it removes nothing. */
 static void
 child_body(void *arg)
@@ -135,6 +199,8 @@ main(void)
 	test_gap();
 	ok(prof_keep_governs(prof_kind_interval), "and the old ones once a limit was set");
 	test_files();
+	test_foreign();
+	test_gap_threads();
 	test_child();
 	snprintf(command, sizeof(command), "rm -rf %s", dir);
 	if (system(command) != 0)

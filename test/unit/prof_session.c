@@ -1,11 +1,13 @@
 /* The session's rules, its options, and every cell of the table of requests and states that one thread can see. */
-#include "test.h"
+#include "dir.h"
 
+#include <pthread.h>
+
+#include "meta/freepool.h"
 #include "prof.h"
 #include "prof_dump.h"
 #include "prof_session.h"
 
-static char dir[] = "/tmp/prof_session.XXXXXX";
 static prof_session_opts_t o;
 static const char *why;
 
@@ -133,23 +135,81 @@ test_failures(void)
 	is_int(prof_session_set("max_seconds:5", &why), ENOENT, "no session, no end");
 }
 
+/* ------------------------------------------------------------------ what sessions leave behind */
+
+#define CHURNERS 8
+
+static bool is_over;
+
+static void *
+churn(void *arg)
+{
+	uint64_t seed = (uint64_t)(uintptr_t)arg;
+	void *p[64] = {NULL};
+
+	while (!__atomic_load_n(&is_over, __ATOMIC_RELAXED)) {
+		for (unsigned i = 0; i < 64; i++) {
+			free(p[i]);
+			p[i] = keep(malloc(test_random(&seed) % 500));
+		}
+	}
+	for (unsigned i = 0; i < 64; i++)
+		free(p[i]);
+	return NULL;
+}
+
+static unsigned
+sessions(unsigned n)
+{
+	char path[PROF_PATH_SIZE];
+	unsigned bad = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		bad += prof_session_start(i % 4 == 3 ? "sample_interval:1,reset:false" : "sample_interval:1", NULL) != 0;
+		free(keep(malloc(100)));
+		bad += prof_session_stop(0) != 0;
+		prof_dump_last_path(path, sizeof(path));
+		bad += unlink(path) != 0;
+	}
+	return bad;
+}
+
+/* Sessions while threads allocate, then some alone, so that what was left is swept. Metadata in use afterwards. */
+static size_t
+round_of_sessions(unsigned n)
+{
+	pthread_t t[CHURNERS];
+	unsigned bad;
+
+	is_over = false;
+	for (uintptr_t i = 0; i < CHURNERS; i++)
+		pthread_create(&t[i], NULL, churn, (void *)(i + 1));
+	bad = sessions(n);
+	__atomic_store_n(&is_over, true, __ATOMIC_RELAXED);
+	for (unsigned i = 0; i < CHURNERS; i++)
+		pthread_join(t[i], NULL);
+	bad += sessions(100);
+	is_uint(bad, 0, "%u sessions under %d threads", n, CHURNERS);
+	return meta_in_use();
+}
+
+static void
+test_leftovers(void)
+{
+	const char *text = getenv("SESSION_CYCLES");
+	unsigned n = text != NULL ? (unsigned)atoi(text) : 300;
+	size_t before = round_of_sessions(n / 3), after = 0;
+
+	for (unsigned i = 0; i < 2; i++)
+		after = round_of_sessions(n / 3);
+	/* Bucket arrays of the books, and records of the threads that were last to end. */
+	ok(after < before + (16 << 10), "%zu bytes of metadata in use, then %zu", before, after);
+}
+
 int
 main(void)
 {
-	char command[300];
+	static void (*const tests[])(void) = {test_rules, test_options, test_cycle, test_failures, test_leftovers, NULL};
 
-	if (!config_prof) {
-		plan_skip_all("built without the profiler");
-		return 0;
-	}
-	if (mkdtemp(dir) == NULL || chdir(dir) != 0)
-		bail_out("no directory");
-	test_rules();
-	test_options();
-	test_cycle();
-	test_failures();
-	snprintf(command, sizeof(command), "rm -rf %s", dir);
-	if (system(command) != 0)
-		diag("%s is left", dir);
-	return done_testing();
+	return dir_main(config_prof, tests);
 }

@@ -56,6 +56,40 @@ test_names(void)
 	opt_prof_dump_timestamp = true;
 }
 
+/* Every kind in both modes: the letters are those of the contract. */
+static void
+test_kinds(void)
+{
+	static const struct {
+		prof_kind_t kind;
+		const char *end;
+	} all[] = {
+		{prof_kind_final, "f.heap"}, {prof_kind_interval, "i7.heap"}, {prof_kind_manual, "m7.heap"},
+		{prof_kind_gdump, "u7.heap"}, {prof_kind_session, "s7.heap"}, {prof_kind_alloc, "a7.heap"},
+		{prof_kind_large, "l7.heap"}, {prof_kind_highwater, "h7.heap"}, {prof_kind_timer, "t7.heap"},
+	};
+	char want[256];
+
+	is_uint(ARRAY_LEN(all), prof_kind_log, "all kinds but the log");
+	prof_sys_prefix_set("p");
+	for (unsigned mode = 0; mode < 2; mode++) {
+		opt_prof_dump_timestamp = mode == 0;
+		prof_sys_postfork_child();
+		for (unsigned i = 0; i < ARRAY_LEN(all); i++) {
+			snprintf(want, sizeof(want), "p.%d.%s%u.%s", getpid(),
+			    mode == 0 ? "20260701T123456.789Z." : "", i, all[i].end);
+			is_str(name_of(all[i].kind, 7, 0), want, "%s %s stamp", prof_kind_name(all[i].kind),
+			    mode == 0 ? "with" : "without");
+		}
+	}
+	opt_prof_dump_timestamp = true;
+	prof_name_t log = {prof_kind_log, 7, INSTANT, 0};
+	char buf[PROF_PATH_SIZE];
+	snprintf(want, sizeof(want), "p.%d.7.json", getpid());
+	is_int(prof_dump_filename(buf, sizeof(buf), &log), 0, "the log");
+	is_str(base(buf), want, "has no stamp and its own numbers");
+}
+
 static void
 test_prefix(void)
 {
@@ -123,6 +157,72 @@ test_auto_file(void)
 	ok(stat(taken, &st) == 0 && st.st_size == 0, "which is as it was");
 	ok(strcmp(taken, file.path) != 0, "under another name");
 	is_uint(files_in(dir), 3, "three files");
+}
+
+static char text_of[64];
+
+static const char *
+read_back(const char *path)
+{
+	int fd = open(path, O_RDONLY);
+	ssize_t n = read(fd, text_of, sizeof(text_of) - 1);
+
+	text_of[n < 0 ? 0 : n] = '\0';
+	close(fd);
+	return text_of;
+}
+
+/* Writes a dump of the kind at the instant; its path. */
+static const char *
+dump_at(prof_kind_t kind, uint64_t instant, const char *text)
+{
+	prof_name_t n = {kind, 0, instant, 0};
+
+	if (prof_file_open(&file, NULL, &n) == 0)
+		prof_file_write(&file, text, strlen(text));
+	is_int(prof_file_close(&file), 0, "%s", text);
+	return file.path;
+}
+
+/*
+ * What could make two names the same: one instant, a clock that goes back, a child with the numbers
+ * begun anew, a process before us with our pid.
+ */
+static void
+test_never_the_same(void)
+{
+	char first[PROF_PATH_SIZE], second[PROF_PATH_SIZE];
+	unsigned before = files_in(dir);
+
+	for (unsigned mode = 0; mode < 2; mode++) {
+		opt_prof_dump_timestamp = mode == 0;
+		strcpy(first, dump_at(prof_kind_manual, INSTANT, "first"));
+		strcpy(second, dump_at(prof_kind_manual, INSTANT, "the same instant"));
+		ok(strcmp(first, second) != 0, "two names");
+		dump_at(prof_kind_manual, INSTANT - 1000000000, "a second earlier: the clock was set back");
+		/* As a process that starts with the pid of one that is gone. */
+		prof_sys_postfork_child();
+		for (unsigned i = 0; i < 3; i++)
+			dump_at(prof_kind_manual, INSTANT, "the numbers begin anew");
+		is_str(read_back(first), "first", "the first file is as it was");
+		is_str(read_back(second), "the same instant", "and the second");
+		before += 6;
+		is_uint(files_in(dir), before, "each dump has its file");
+	}
+	opt_prof_dump_timestamp = true;
+	pid_t pid = fork();
+	if (pid == 0) {
+		prof_name_t n = {prof_kind_manual, 0, INSTANT, 0};
+		char want[32];
+
+		snprintf(want, sizeof(want), "/p.%d.", getpid());
+		_exit(prof_file_open(&file, NULL, &n) == 0 && strstr(file.path, want) != NULL &&
+		    prof_file_close(&file) == 0 ? 0 : 1);
+	}
+	int status = -1;
+	waitpid(pid, &status, 0);
+	ok(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a child's names have its own pid");
+	is_uint(files_in(dir), before + 1, "one more file");
 }
 
 static void
@@ -202,8 +302,10 @@ main(void)
 	if (mkdtemp(dir) == NULL)
 		bail_out("mkdtemp");
 	test_names();
+	test_kinds();
 	test_prefix();
 	test_auto_file();
+	test_never_the_same();
 	test_explicit_file();
 	test_descriptor();
 	test_errno_names();

@@ -1,9 +1,14 @@
 /* When triggers fire: each row with a clock, a heap and a pen of the test's own. */
 #include "test.h"
 
+#include <pthread.h>
+#include <sched.h>
+
 #include "os/nstime.h"
+#include "os/tls.h"
 #include "prof_keep.h"
 #include "prof_trigger.h"
+#include "util/atomic.h"
 
 #define MS NSTIME_PER_MSEC
 #define K ((uint64_t)1024)
@@ -12,6 +17,7 @@
 static struct {
 	uint64_t now;
 	bool is_on;
+	bool has_thread;
 	uint64_t live;
 	unsigned reads;
 	unsigned dumps[prof_kind_n];
@@ -50,7 +56,13 @@ fake_dump(prof_kind_t kind, const char *metric, uint64_t value)
 	return w.err;
 }
 
-static const prof_trigger_hooks_t fake = {fake_now, fake_is_on, fake_read, fake_dump};
+static bool
+fake_has_thread(void)
+{
+	return w.has_thread;
+}
+
+static const prof_trigger_hooks_t fake = {fake_now, fake_is_on, fake_read, fake_dump, fake_has_thread};
 
 static void
 start(void)
@@ -242,6 +254,264 @@ test_timer(void)
 	ok(prof_trigger_tick() == UINT64_MAX, "not while profiling is off");
 }
 
+static void
+test_timer_by_heartbeat(void)
+{
+	start();
+	prof_threshold_set(prof_threshold_time_ms, 1000);
+	prof_trigger_heartbeat(0);
+	w.now += 999 * MS;
+	prof_trigger_heartbeat(0);
+	is_uint(w.dumps[prof_kind_timer], 0, "no thread of the profiler: a heartbeat looks, too soon");
+	w.now += MS;
+	prof_trigger_heartbeat(0);
+	is_uint(w.dumps[prof_kind_timer], 1, "due");
+	prof_trigger_heartbeat(0);
+	is_uint(w.dumps[prof_kind_timer], 1, "once");
+	w.has_thread = true;
+	w.now += 5000 * MS;
+	prof_trigger_heartbeat(0);
+	is_uint(w.dumps[prof_kind_timer], 1, "with the thread it is the thread's");
+	w.now -= 100000 * MS;
+	prof_trigger_tick();
+	w.now += 999 * MS;
+	prof_trigger_tick();
+	is_uint(w.dumps[prof_kind_timer], 1, "a clock that went back: begins anew");
+	w.now += MS;
+	prof_trigger_tick();
+	is_uint(w.dumps[prof_kind_timer], 2, "and goes on");
+}
+
+static int
+rearming_dump(prof_kind_t kind, const char *metric, uint64_t value)
+{
+	prof_trigger_rearm();
+	return fake_dump(kind, metric, value);
+}
+
+static uint64_t
+read_and_switch_off(prof_metric_t metric)
+{
+	prof_threshold_set(prof_threshold_highwater, 0);
+	return fake_read(metric);
+}
+
+/* What another thread does in the middle of a look or a dump. */
+static void
+test_highwater_meanwhile(void)
+{
+	const prof_trigger_hooks_t rearming = {fake_now, fake_is_on, fake_read, rearming_dump, fake_has_thread};
+	const prof_trigger_hooks_t leaving = {fake_now, fake_is_on, read_and_switch_off,
+	    fake_dump, fake_has_thread};
+
+	start();
+	prof_threshold_set(prof_threshold_highwater, M);
+	w.live = 2 * M;
+	prof_trigger_hooks = &rearming;
+	prof_trigger_heartbeat(64 * K);
+	is_uint(w.dumps[prof_kind_highwater], 1, "rearmed as soon as the file is there");
+	prof_trigger_hooks = &fake;
+	prof_trigger_heartbeat(64 * K);
+	is_uint(w.dumps[prof_kind_highwater], 2, "is not lost: it counts again");
+	prof_trigger_heartbeat(64 * K);
+	is_uint(w.dumps[prof_kind_highwater], 2, "once");
+	start();
+	prof_threshold_set(prof_threshold_highwater, M);
+	w.live = 2 * M;
+	prof_trigger_hooks = &leaving;
+	prof_trigger_heartbeat(64 * K);
+	prof_trigger_hooks = &fake;
+	is_uint(w.dumps[prof_kind_highwater], 0, "switched off during the look: nothing");
+	start();
+	prof_threshold_set(prof_threshold_highwater, M);
+	w.live = 2 * M;
+	w.err = EBUSY;
+	prof_trigger_heartbeat(64 * K);
+	w.err = 0;
+	prof_trigger_heartbeat(64 * K);
+	is_uint(w.dumps[prof_kind_highwater], 1, "another dump ran: made up for");
+	is_uint(w.value[prof_kind_highwater], 2 * M, "as the first");
+}
+
+/* A request served inside of another one, as in a handler of a signal. */
+static void
+test_large_nested(void)
+{
+	struct tls_s *t = tls_get();
+
+	start();
+	prof_threshold_set(prof_threshold_large, M);
+	t->inside += 2;
+	prof_trigger_large(2 * M);
+	t->inside -= 2;
+	is_uint(w.dumps[prof_kind_large], 0, "nothing is written in there");
+	prof_trigger_heartbeat(1);
+	is_uint(w.dumps[prof_kind_large], 1, "but at the next heartbeat");
+	is_uint(w.value[prof_kind_large], 2 * M, "with its size");
+}
+
+/* Two threads set thresholds at once: what is published belongs to what is set. */
+static void *
+set_often(void *arg)
+{
+	prof_threshold_t which = (prof_threshold_t)(uintptr_t)arg;
+
+	for (unsigned i = 0; i < 20000; i++)
+		prof_threshold_set(which, i % 2 == 0 ? M : 0);
+	prof_threshold_set(which, M);
+	return NULL;
+}
+
+static void
+test_setters(void)
+{
+	pthread_t t[3];
+	static const prof_threshold_t which[] = {
+		prof_threshold_alloc, prof_threshold_large, prof_threshold_large
+	};
+	unsigned bad = 0;
+
+	for (unsigned round = 0; round < 5; round++) {
+		start();
+		for (unsigned i = 0; i < 3; i++)
+			pthread_create(&t[i], NULL, set_often, (void *)(uintptr_t)which[i]);
+		for (unsigned i = 0; i < 3; i++)
+			pthread_join(t[i], NULL);
+		prof_trigger_heartbeat(M);
+		bad += w.dumps[prof_kind_alloc] != 1 || prof_trigger_large_bytes() != M;
+		prof_threshold_set(prof_threshold_large, 0);
+		bad += prof_trigger_large_bytes() != SIZE_MAX;
+	}
+	is_uint(bad, 0, "after a race of setters what is set is what holds");
+}
+
+/* Firing by many at once: every byte is told once, and the guard lets one of a gap through. */
+enum { n_firing = 6, n_beats = 20000 };
+static struct {
+	atomic_u64_t now;
+	atomic_u64_t dumps[prof_kind_n];
+	atomic_u64_t consumed;
+	atomic_u64_t live;
+	atomic_b_t is_writing;
+	atomic_u32_t is_over;
+} fires;
+
+static uint64_t
+fires_now(void)
+{
+	return atomic_fetch_add_u64(&fires.now, NSTIME_PER_MSEC / 10, MO_RELAXED);
+}
+
+static bool
+fires_on(void)
+{
+	return true;
+}
+
+static uint64_t
+fires_read(prof_metric_t metric)
+{
+	(void)metric;
+	return atomic_load_u64(&fires.live, MO_RELAXED);
+}
+
+static int
+fires_dump(prof_kind_t kind, const char *metric, uint64_t value)
+{
+	(void)metric;
+	if (atomic_exchange_b(&fires.is_writing, true, MO_ACQUIRE))
+		return EBUSY;
+	atomic_fetch_add_u64(&fires.dumps[kind], 1, MO_RELAXED);
+	if (kind == prof_kind_alloc)
+		atomic_fetch_add_u64(&fires.consumed, value - value % M, MO_RELAXED);
+	sched_yield();
+	atomic_store_b(&fires.is_writing, false, MO_RELEASE);
+	return 0;
+}
+
+static bool
+fires_thread(void)
+{
+	return false;
+}
+
+static void *
+fire(void *arg)
+{
+	uint64_t seed = (uintptr_t)arg;
+
+	for (unsigned i = 0; i < n_beats; i++) {
+		atomic_fetch_add_u64(&fires.live, 4 * K, MO_RELAXED);
+		prof_trigger_heartbeat(64 * K);
+		if (test_random(&seed) % 16 == 0)
+			prof_trigger_large(8 * M);
+	}
+	return NULL;
+}
+
+static void *
+meddle(void *arg)
+{
+	(void)arg;
+	for (unsigned i = 0; atomic_load_u32(&fires.is_over, MO_RELAXED) == 0; i++) {
+		prof_trigger_rearm();
+		prof_threshold_set(prof_threshold_highwater_step, M + i);
+		prof_threshold_set(prof_threshold_time_ms, i % 2);
+		prof_threshold_metric_set(i % 3 == 0 ? prof_metric_rss : prof_metric_allocated);
+		sched_yield();
+	}
+	return NULL;
+}
+
+static void
+fire_all(uint64_t gap)
+{
+	const prof_trigger_hooks_t hooks = {fires_now, fires_on, fires_read, fires_dump, fires_thread};
+	pthread_t t[n_firing + 1];
+
+	start();
+	memset(&fires, 0, sizeof(fires));
+	atomic_store_u64(&fires.now, 1000000 * MS, MO_RELAXED);
+	prof_keep_set(prof_keep_min_gap_ms, gap);
+	prof_threshold_set(prof_threshold_alloc, M);
+	prof_threshold_set(prof_threshold_large, M);
+	prof_threshold_set(prof_threshold_highwater, M);
+	prof_trigger_hooks = &hooks;
+	for (uintptr_t i = 0; i < n_firing; i++)
+		pthread_create(&t[i], NULL, fire, (void *)(i + 1));
+	pthread_create(&t[n_firing], NULL, meddle, NULL);
+	for (unsigned i = 0; i < n_firing; i++)
+		pthread_join(t[i], NULL);
+	atomic_store_u32(&fires.is_over, 1, MO_RELAXED);
+	pthread_join(t[n_firing], NULL);
+	prof_trigger_heartbeat(1); /* what is pending */
+	prof_trigger_hooks = &fake;
+}
+
+static void
+test_fire_all(void)
+{
+	uint64_t before, total = (uint64_t)n_firing * n_beats * 64 * K;
+
+	fire_all(0);
+	uint64_t consumed = atomic_load_u64(&fires.consumed, MO_RELAXED);
+	ok(consumed <= total, "%llu of %llu bytes were told, none twice", (unsigned long long)consumed,
+	    (unsigned long long)total);
+	ok(atomic_load_u64(&fires.dumps[prof_kind_highwater], MO_RELAXED) > 0
+	    && atomic_load_u64(&fires.dumps[prof_kind_large], MO_RELAXED) > 0
+	    && atomic_load_u64(&fires.dumps[prof_kind_timer], MO_RELAXED) > 0, "all kinds fire");
+	before = prof_keep_suppressed();
+	fire_all(1000);
+	uint64_t gaps = (atomic_load_u64(&fires.now, MO_RELAXED) - 1000000 * MS) / (1000 * MS) + 1;
+	for (unsigned k = prof_kind_alloc; k <= prof_kind_timer; k++) {
+		uint64_t n = atomic_load_u64(&fires.dumps[k], MO_RELAXED);
+		ok(n <= gaps, "%s: %llu in %llu gaps", prof_kind_name((prof_kind_t)k),
+		    (unsigned long long)n, (unsigned long long)gaps);
+	}
+	ok(prof_keep_suppressed() - before > 1000, "what was left out is counted: %llu",
+	    (unsigned long long)(prof_keep_suppressed() - before));
+}
+
 int
 main(void)
 {
@@ -255,5 +525,10 @@ main(void)
 	test_metric();
 	test_busy();
 	test_timer();
+	test_timer_by_heartbeat();
+	test_highwater_meanwhile();
+	test_large_nested();
+	test_setters();
+	test_fire_all();
 	return done_testing();
 }

@@ -13,7 +13,7 @@ static bool is_taken[65536];
 static unsigned
 start(szind_t szind, bool is_sampled) {
 	memset(&slab, 0, sizeof(slab));
-	edata_init(&slab, FAR, bin_infos[szind].slab_size, true, false);
+	edata_init(&slab, FAR, slab_info_of(szind, is_sampled)->slab_size, true, false);
 	memset(is_taken, 0, sizeof(is_taken));
 	return emap_reserve(FAR, slab.size) != 0 || slab_init(&slab, szind, 3, is_sampled) != 0;
 }
@@ -25,6 +25,13 @@ lowest_free(unsigned n) {
 		i++;
 	}
 	return i;
+}
+
+/* The region at p alone goes back. */
+static bool
+has_put(void *p) {
+	const bin_info_t *info = &bin_infos[slab.szind];
+	return slab_put_is_valid(&slab, info->reg_size, info->div.magic, (size_t)((char *)p - FAR));
 }
 
 /* Random batches out, random regions back. */
@@ -47,7 +54,7 @@ exercise(szind_t szind, uint64_t *seed) {
 		ntaken += got;
 		for (unsigned j = 0; j < 80; j++) {
 			size_t r = core_below(seed, info->nregs);
-			bool is_valid = slab_put_is_valid(&slab, info, FAR + r * info->reg_size);
+			bool is_valid = has_put(FAR + r * info->reg_size);
 			bad += is_valid != is_taken[r];
 			ntaken -= is_valid;
 			is_taken[r] = false;
@@ -55,7 +62,7 @@ exercise(szind_t szind, uint64_t *seed) {
 		bad += slab.nfree != info->nregs - ntaken;
 	}
 	for (unsigned r = 0; r < info->nregs; r++) {
-		bad += slab_put_is_valid(&slab, info, FAR + r * info->reg_size) != is_taken[r];
+		bad += has_put(FAR + r * info->reg_size) != is_taken[r];
 	}
 	bad += slab.nfree != info->nregs;
 	slab_fini(&slab);
@@ -86,40 +93,57 @@ test_misuse(void) {
 	slab_take(&slab, info, out, 8);
 	for (size_t off = 0; off < slab.size; off++) {
 		if (off % info->reg_size != 0 || off / info->reg_size >= 8) {
-			bad += slab_put_is_valid(&slab, info, FAR + off);
+			bad += has_put(FAR + off);
 		}
 	}
 	is_uint(bad, 0, "addresses inside regions and free regions are refused");
 	is_uint(slab.nfree, info->nregs - 8, "and change nothing");
-	ok(slab_put_is_valid(&slab, info, out[3]), "a taken one is put back");
-	ok(!slab_put_is_valid(&slab, info, out[3]), "once");
+	ok(has_put(out[3]), "a taken one is put back");
+	ok(!has_put(out[3]), "once");
 	for (unsigned i = 0; i < 8; i++) {
-		slab_put_is_valid(&slab, info, out[i]);
+		has_put(out[i]);
 	}
 	slab_fini(&slab);
 	emap_clear_boundary(&slab);
 }
 
+/* Every region has its record, and no other address has one. */
+static unsigned
+records(szind_t szind) {
+	static void *out[SAMPLED_REGS_MAX];
+	const bin_info_t *info = slab_info_of(szind, true);
+	unsigned bad = start(szind, true), n = 0;
+	bad += slab_take(&slab, info, out, SAMPLED_REGS_MAX) != info->nregs || slab.nfree != 0;
+	for (size_t off = 0; off < slab.size; off += 8) {
+		sample_rec_t *rec = slab_rec(&slab, FAR + off);
+		bool is_region = n < info->nregs && FAR + off == (char *)out[n];
+		bad += is_region ? rec != &slab.recs[n] || !is_filled(rec, 0, sizeof(*rec)) : rec != NULL;
+		n += is_region;
+	}
+	bad += n != info->nregs;
+	for (unsigned i = 0; i < n; i++) {
+		has_put(out[i]);
+	}
+	bad += slab.nfree != n;
+	bad += (emap_elem(FAR + PAGE) & ELEM_SAMPLED) == 0 && slab.size > PAGE;
+	slab_fini(&slab);
+	emap_clear_boundary(&slab);
+	return bad;
+}
+
 static void
 test_sampled(void) {
 	size_t in_use = meta_in_use();
-	szind_t szind = sc_index_compute(160);
-	const bin_info_t *info = &bin_infos[szind];
-	void *out[3];
 	unsigned bad = 0;
-	is_uint(start(szind, true), 0, "a slab of samples");
-	ok(meta_in_use() > in_use, "has records");
-	slab_take(&slab, info, out, 3);
-	for (unsigned i = 0; i < 3; i++) {
-		sample_rec_t *rec = slab_rec(&slab, out[i]);
-		bad += !is_filled(rec, 0, sizeof(*rec)) || rec != &slab.recs[i];
-		slab_put_is_valid(&slab, info, out[i]);
+	for (szind_t i = 0; i < SC_NBINS; i++) {
+		bad += records(i);
 	}
-	is_uint(bad, 0, "one for each region, empty at first");
-	ok((emap_elem(FAR + PAGE) & ELEM_SAMPLED) != 0 || slab.size == PAGE, "the page map knows");
+	is_uint(bad, 0, "slabs of samples: a record for each region, empty at first, and for nothing else");
+	is_uint(meta_in_use(), in_use, "they are given back");
+	start(0, true);
+	ok(meta_in_use() >= in_use + slab_info(&slab)->nregs * sizeof(sample_rec_t), "they are metadata");
 	slab_fini(&slab);
 	emap_clear_boundary(&slab);
-	is_uint(meta_in_use(), in_use, "they are given back");
 }
 
 static void

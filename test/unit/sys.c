@@ -259,7 +259,7 @@ test_maps_and_modules(void) {
 	ok(s.len > 100 && s.has_stack, "the stack is in them");
 	is_int(sys_maps_copy(buf, sizeof(buf), stop_maps, NULL), 77, "the reader can stop");
 	struct module_seen m = {0, false, ""};
-	is_int(sys_modules(on_module, &m), 0, "modules");
+	is_int(sys_modules(on_module, &m, buf, sizeof(buf)), 0, "modules");
 	ok(m.n >= 1 && m.has_us, "this program is one of %u", m.n);
 	char exe[4096];
 	sys_readlink("/proc/self/exe", exe, sizeof(exe));

@@ -159,7 +159,7 @@ static void
 test_class_samples(size_t size, uint64_t interval, unsigned n) {
 	tsd_t *tsd = tsd_enter();
 	tsd->prng = size * 31 + interval;
-	__atomic_store_n(&thread_event_sample_interval.repr, interval, __ATOMIC_SEQ_CST);
+	tsd->sample_interval = interval;
 	tcache_t *tc = tcache_new(tsd, tsd->arena, tcache_max_default, false);
 	unsigned slot = sz_s2i(size) + 1, samples = 0, gap = 0, ones = 0, gaps = 0;
 	double p = 1 - exp(-(double)sz_s2u(size) / (double)interval), square = 0;
@@ -174,7 +174,7 @@ test_class_samples(size_t size, uint64_t interval, unsigned n) {
 		}
 	}
 	tcache_delete(tsd, tc);
-	__atomic_store_n(&thread_event_sample_interval.repr, 0, __ATOMIC_SEQ_CST);
+	tsd->sample_interval = 0;
 	tsd_leave();
 	ok(is_likely(samples, n, p), "size %zu, interval %llu: %u samples of %u, expected %.0f", size,
 	    (unsigned long long)interval, samples, n, n * p);

@@ -1,9 +1,11 @@
-/* thread/thread_event.h: heartbeats by bytes, and the distances to samples, drawn and counted. */
+/* thread/thread_event.h: heartbeats by bytes, and the distances to samples, drawn and counted, whose law, seeds and recall are what sampling rests on. */
 #include "core.h"
 
 #include <math.h>
+#include <pthread.h>
 
 #include "os/nstime.h"
+#include "thread/tcache.h"
 #include "thread/thread_event.h"
 #include "thread/tsd.h"
 
@@ -49,12 +51,18 @@ test_heartbeat(const char *what, size_t size, unsigned n, uint64_t most_apart) {
 }
 
 static void
+set_interval(uint64_t interval) {
+	__atomic_store_n(&thread_event_sample_interval.repr, interval, __ATOMIC_SEQ_CST);
+	thread_event_take_interval(tsd);
+}
+
+static void
 test_draws(double mean_bytes, size_t usize) {
 	unsigned n = 200000, ones = 0;
 	double sum = 0, square = 0;
 	double p = 1 - exp(-(double)usize / mean_bytes);
-	__atomic_store_n(&thread_event_sample_interval.repr, (uint64_t)mean_bytes, __ATOMIC_SEQ_CST);
 	tsd->prng = usize;
+	set_interval((uint64_t)mean_bytes);
 	for (unsigned i = 0; i < n; i++) {
 		uint64_t k = thread_event_draw_objects(tsd, usize);
 		ones += k == 1;
@@ -76,28 +84,222 @@ test_draws(double mean_bytes, size_t usize) {
 	    samples, n * p);
 }
 
+/* ------------------------------------------------------------------ the law of the gaps */
+
+#define CELLS 64
+
+/* Chi-square of n values in equally likely cells, as a normal variate (Wilson and Hilferty). */
+static double
+chi(const unsigned *cell, double n) {
+	double sum = 0, free = CELLS - 1;
+	for (unsigned i = 0; i < CELLS; i++) {
+		sum += (cell[i] - n / CELLS) * (cell[i] - n / CELLS) / (n / CELLS);
+	}
+	return (cbrt(sum / free) - (1 - 2 / (9 * free))) / sqrt(2 / (9 * free));
+}
+
+/* The cell of a gap drawn from the exponential with the mean; uniform, whatever the mean. */
+static unsigned
+cell_of(uint64_t gap, double mean) {
+	return (unsigned)(-expm1(-((double)gap + 0.5) / mean) * CELLS);
+}
+
+#define N_GAPS (1u << 20)
+
+/* Seeds are given, so that this comes out the same each time. */
+static void
+test_law(uint64_t seed) {
+	static double u[N_GAPS];
+	static unsigned cells[CELLS], pairs[CELLS];
+	const double mean = 1e7;
+	double sum = 0;
+	memset(cells, 0, sizeof(cells));
+	memset(pairs, 0, sizeof(pairs));
+	tsd->prng = seed;
+	set_interval((uint64_t)mean);
+	for (unsigned i = 0; i < N_GAPS; i++) {
+		uint64_t gap = thread_event_draw_bytes(tsd);
+		cells[cell_of(gap, mean)]++;
+		u[i] = -expm1(-((double)gap + 0.5) / mean) - 0.5;
+		sum += u[i];
+	}
+	ok(fabs(chi(cells, N_GAPS)) < 4, "gaps are exponential: chi-square at %.2f sigma", chi(cells, N_GAPS));
+	ok(fabs(sum / sqrt(N_GAPS / 12.0)) < 4, "their mean is off by %.2f sigma", sum / sqrt(N_GAPS / 12.0));
+	double worst = 0;
+	for (unsigned lag = 1; lag <= 16; lag++) {
+		double r = 0;
+		for (unsigned i = lag; i < N_GAPS; i++) {
+			r += u[i] * u[i - lag];
+		}
+		worst = fmax(worst, fabs(r) * 12 / sqrt(N_GAPS));
+	}
+	ok(worst < 4.5, "no correlation at lags 1 to 16: worst %.2f sigma", worst);
+	for (unsigned i = 0; i + 1 < N_GAPS; i += 2) {
+		pairs[(unsigned)((u[i] + 0.5) * 8) * 8 + (unsigned)((u[i + 1] + 0.5) * 8)]++;
+	}
+	ok(fabs(chi(pairs, N_GAPS / 2)) < 4, "pairs of gaps: chi-square at %.2f sigma", chi(pairs, N_GAPS / 2));
+}
+
+/* ------------------------------------------------------------------ seeds of threads and processes */
+
+#define N_THREADS 256
+#define N_DRAWS 256
+
+static double thread_u[N_THREADS][N_DRAWS];
+
+static void *
+thread_draw(void *arg) {
+	double *u = arg;
+	free(keep(malloc(1)));
+	tsd_t *mine = tsd_enter();
+	for (unsigned i = 0; i < N_DRAWS; i++) {
+		u[i] = -expm1(-((double)thread_event_draw_bytes(mine) + 0.5) / 1e7) - 0.5;
+	}
+	tsd_leave();
+	return NULL;
+}
+
+/* What successive threads draw is as good as one sequence; random seeds, so the limits are wide. */
+static void
+test_threads(void) {
+	double next = 0, sum = 0, worst = 0;
+	set_interval(10000000);
+	for (unsigned i = 0; i < N_THREADS; i++) {
+		pthread_t t;
+		pthread_create(&t, NULL, thread_draw, thread_u[i]);
+		pthread_join(t, NULL);
+	}
+	set_interval(0);
+	for (unsigned i = 0; i < N_THREADS; i++) {
+		for (unsigned k = 0; k < N_DRAWS; k++) {
+			sum += thread_u[i][k];
+			next += i > 0 ? thread_u[i][k] * thread_u[i - 1][k] : 0;
+		}
+		for (unsigned j = 0; j < i; j++) {
+			double r = 0;
+			for (unsigned k = 0; k < N_DRAWS; k++) {
+				r += thread_u[i][k] * thread_u[j][k];
+			}
+			worst = fmax(worst, fabs(r) * 12 / sqrt(N_DRAWS));
+		}
+	}
+	const double n = N_THREADS * N_DRAWS;
+	ok(fabs(sum / sqrt(n / 12)) < 6, "gaps of %d threads: mean off by %.2f sigma", N_THREADS, sum / sqrt(n / 12));
+	ok(fabs(next * 12 / sqrt(n)) < 6, "a thread and the next one: correlation %.2f sigma", next * 12 / sqrt(n));
+	ok(worst < 7.5, "any two of them: worst correlation %.2f sigma", worst);
+}
+
+#define N_DRAWN 3
+
+/* What this thread has drawn, what it draws next, and what a new thread draws. */
+static void
+draw(uint64_t drawn[N_DRAWN]) {
+	static double u[N_DRAWS];
+	pthread_t t;
+	free(keep(malloc(1)));
+	drawn[0] = tsd->sample_gap;
+	drawn[1] = thread_event_draw_bytes(tsd);
+	pthread_create(&t, NULL, thread_draw, u);
+	pthread_join(t, NULL);
+	memcpy(&drawn[2], u, sizeof(u[0]));
+}
+
+static void
+draw_in_child(uint64_t drawn[N_DRAWN]) {
+	int fd[2];
+	if (pipe(fd) != 0) {
+		bail_out("pipe");
+	}
+	pid_t pid = fork();
+	if (pid == 0) {
+		draw(drawn);
+		_exit(write(fd[1], drawn, N_DRAWN * sizeof(*drawn)) < 0);
+	}
+	close(fd[1]);
+	if (read(fd[0], drawn, N_DRAWN * sizeof(*drawn)) != N_DRAWN * sizeof(*drawn)) {
+		bail_out("no answer from a child");
+	}
+	close(fd[0]);
+	waitpid(pid, NULL, 0);
+}
+
+/* A child draws anew: from its first request on, and for each of its new threads. */
+static void
+test_forks(void) {
+	enum { N = 9 };
+	uint64_t drawn[N][N_DRAWN];
+	unsigned same = 0;
+	set_interval(10000000);
+	for (unsigned i = 0; i < N - 1; i++) {
+		draw_in_child(drawn[i]);
+	}
+	draw(drawn[N - 1]);
+	set_interval(0);
+	for (unsigned i = 0; i < N; i++) {
+		for (unsigned k = 0; k < i * N_DRAWN; k++) {
+			same += drawn[i][k % N_DRAWN] == drawn[k / N_DRAWN][k % N_DRAWN];
+		}
+	}
+	is_uint(same, 0, "%d children and their parent: each has gaps of its own", N - 1);
+}
+
+/* ------------------------------------------------------------------ a recall at the end of a countdown */
+
+/* The fast path has counted a request to the end; the recall comes before the slow path looks. */
+static void
+test_recall_at_end(void) {
+	set_interval(4096);
+	tsd_enter();
+	tsd_leave();
+	tcache_t *tc = tsd->tcache;
+	unsigned slot = sz_s2i(64) + 1;
+	tsd_enter();
+	tc->bins[slot].countdown = 0;
+	tc->cold[slot].window = 1;
+	tc->cold[slot].to_sample = 0;
+	tsd_leave();
+	__atomic_store_n(&thread_event_sample_interval.repr, 1 << 20, __ATOMIC_SEQ_CST);
+	tsd_recall_all();
+	tsd_t *t = tsd_enter();
+	ok(t == tsd && tsd->sample_interval == 4096, "the old interval holds to the end of the request");
+	ok(tcache_is_sample_after_count(tsd, tc, slot), "the sample that was drawn is taken");
+	tsd_leave();
+	ok(tls_cache_is_boot(tls_get()), "the recall is still there");
+	tsd_enter();
+	is_uint(tsd->sample_interval, 1 << 20, "and is followed at the next");
+	tsd->tls->inside++;
+	__atomic_store_n(&thread_event_sample_interval.repr, 1 << 10, __ATOMIC_SEQ_CST);
+	tsd_recall_all();
+	tsd_fetch_in_gate(tls_get());
+	is_uint(tsd->sample_interval, 1 << 20, "not by a nested request");
+	tsd->tls->inside--;
+	tsd_leave();
+	tsd_enter();
+	is_uint(tsd->sample_interval, 1 << 10, "but by the one after it");
+	tsd_leave();
+	set_interval(0);
+	tsd_recall_all();
+}
+
 static void
 test_special(void) {
-	__atomic_store_n(&thread_event_sample_interval.repr, 0, __ATOMIC_SEQ_CST);
+	set_interval(0);
 	ok(thread_event_draw_objects(tsd, 8) == UINT64_MAX && thread_event_draw_bytes(tsd) == UINT64_MAX,
 	    "interval 0: never");
-	tsd->sample_gap = UINT64_MAX;
 	ok(!thread_event_is_sample(tsd, SC_LARGE_MAXCLASS) && tsd->sample_gap == UINT64_MAX,
 	    "not even the largest, and the gap stays");
-	__atomic_store_n(&thread_event_sample_interval.repr, 1, __ATOMIC_SEQ_CST);
+	set_interval(1);
 	unsigned bad = 0;
-	tsd->sample_gap = thread_event_draw_bytes(tsd);
 	for (unsigned i = 0; i < 1000; i++) {
 		bad += thread_event_draw_objects(tsd, 8) != 1 || !thread_event_is_sample(tsd, 8);
 	}
 	is_uint(bad, 0, "interval 1: each one");
-	__atomic_store_n(&thread_event_sample_interval.repr, UINT64_MAX / 2, __ATOMIC_SEQ_CST);
+	set_interval(UINT64_MAX / 2);
 	for (unsigned i = 0; i < 1000; i++) {
 		bad += thread_event_draw_objects(tsd, 8) < 1000;
 	}
 	is_uint(bad, 0, "a huge interval does not wrap");
-	__atomic_store_n(&thread_event_sample_interval.repr, 0, __ATOMIC_SEQ_CST);
-	tsd->sample_gap = UINT64_MAX;
+	set_interval(0);
 }
 
 static void
@@ -107,13 +309,24 @@ body(void) {
 	tsd_leave();
 	test_heartbeat("64 bytes", 64, 20000, 65536);
 	test_heartbeat("3000 bytes", 3000, 2000, 131072);
-	test_heartbeat("30000 bytes", 30000, 500, 131072);
-	test_heartbeat("large", 100 * PAGE, 50, 131072 + 100 * PAGE);
+	test_heartbeat("30000 bytes", 30000, 5000, THREAD_EVENT_CACHED * 32768);
+	test_heartbeat("large", 100 * PAGE, 5000, THREAD_EVENT_LARGE * 100 * PAGE);
+	atomic_store_b(&thread_event_is_strict, true, MO_SEQ_CST);
+	tsd_recall_all();
+	test_heartbeat("30000 bytes, bytes waited for", 30000, 500, 131072);
+	test_heartbeat("large, bytes waited for", 100 * PAGE, 500, 131072 + 100 * PAGE);
+	atomic_store_b(&thread_event_is_strict, false, MO_SEQ_CST);
+	tsd_recall_all();
 	test_draws(4096, 64);
 	test_draws(4096, 8);
 	test_draws(524288, 16384);
 	test_draws(1000, 4096);
 	test_special();
+	test_law(1);
+	test_law(UINT64_C(0x9e3779b97f4a7c15));
+	test_threads();
+	test_forks();
+	test_recall_at_end();
 }
 
 int

@@ -94,6 +94,15 @@ with_big_frame(void (*fn)(void)) {
 	big[sizeof(big) - 1] = 2;
 }
 
+static __attribute__((noinline, unused)) void
+with_big_frame_of(size_t size, void (*fn)(void)) {
+	char *big = __builtin_alloca(size);
+	__asm__ volatile("" : "+r"(big) : : "memory");
+	memset(big, 1, size);
+	fn();
+	__asm__ volatile("" : : "r"(big) : "memory");
+}
+
 static __attribute__((noinline)) void
 with_variable_frame(size_t size, void (*fn)(void)) {
 	volatile char *p = __builtin_alloca(size);
@@ -115,6 +124,14 @@ with_aligned_frame(unsigned n, void (*fn)(void)) {
 static int __attribute__((unused))
 compare_and_capture(const void *a, const void *b) {
 	capture_all();
+	return *(const int *)a - *(const int *)b;
+}
+
+static void capture_both(void);
+
+static int __attribute__((unused))
+compare_and_capture_both(const void *a, const void *b) {
+	capture_both();
 	return *(const int *)a - *(const int *)b;
 }
 
@@ -244,6 +261,158 @@ test_fiber(void) {
 }
 #endif
 
+/* ---- what is remembered from walk to walk ---- */
+
+/* One thread's memo; each walk with it must give what a walk without gives. */
+static struct {
+	struct unwind_memo_s memo;
+	struct unwind_mark_s marks[48];
+	void *frames[MAX];
+	void *plain[MAX];
+	unsigned n_walks, n_same, n_wrong;
+} walks;
+
+static __attribute__((noinline)) void
+capture_both(void) {
+	struct unwind_memo_s nothing = {.lo = 0};
+	struct unwind_where_s where;
+	UNWIND_HERE(&where);
+	unsigned n = unwind_at(walks.plain, got.max, &where, &nothing);
+	unsigned with = unwind_at(walks.frames, got.max, &where, &walks.memo);
+	walks.n_walks++;
+	walks.n_same += walks.memo.is_same;
+	if (n != with || memcmp(walks.plain, walks.frames + walks.memo.first, n * sizeof(void *)) != 0) {
+		if (walks.n_wrong++ == 0) {
+			diag("%u frames with the memo, %u without", with, n);
+		}
+	}
+	__asm__ volatile("" ::: "memory");
+}
+
+static void
+memo_begin(unsigned room) {
+	unwind_select("auto");
+	memset(&walks, 0, sizeof(walks));
+	unwind_memo_set_room(&walks.memo, walks.marks, room);
+	got.max = got.max == 0 ? MAX : got.max;
+}
+
+static __attribute__((noinline)) void
+way_a(uint64_t path, void (*next)(uint64_t)) {
+	volatile char pad[64] = {(char)path};
+	next(path);
+	next(path ^ (uint64_t)(pad[0] & 1) << 20);
+}
+
+static __attribute__((noinline)) void
+way_b(uint64_t path, void (*next)(uint64_t)) {
+	next(path);
+	__asm__ volatile("");
+}
+
+/* Three bits of the path for each step; 0 ends it. */
+static __attribute__((noinline)) void
+wander(uint64_t path) {
+	uint64_t rest = path >> 3;
+	switch (path & 7) {
+	case 0:
+		capture_both();
+		break;
+	case 1:
+	case 2:
+		way_a(rest, wander);
+		break;
+	case 3:
+		recurse((unsigned)(rest & 15), capture_both);
+		break;
+	case 4:
+		wander(rest);
+		break;
+	default:
+		way_b(rest, wander);
+		break;
+	}
+	__asm__ volatile("");
+}
+
+static void
+test_memo_same(void) {
+	memo_begin(48);
+	for (unsigned i = 0; i < hide(10); i++) {
+		recurse(12, capture_both);
+	}
+	is_uint(walks.n_wrong, 0, "the same stack ten times");
+	is_uint(walks.n_same, unwind_has("fp") ? 9 : 0, "and it is known to be the same");
+	walks.n_same = 0;
+	for (unsigned i = 0; i < hide(20); i++) {
+		recurse(i, capture_both);
+	}
+	recurse(3, capture_both);
+	recurse(4, capture_both);
+	is_uint(walks.n_wrong, 0, "deeper and deeper, then not");
+	is_uint(walks.n_same, 0, "none was taken for the one before");
+}
+
+static void
+test_memo_random(void) {
+	static const unsigned rooms[] = {48, 16, 8, 1, 0};
+	for (unsigned r = 0; r < sizeof(rooms) / sizeof(rooms[0]); r++) {
+		uint64_t rnd = 99, path = 0;
+		memo_begin(rooms[r]);
+		for (unsigned i = 0; i < 2000; i++) {
+			/* Often nearly the same way as before. */
+			path = i % 3 == 0 ? test_random(&rnd) >> 40 : path ^ test_random(&rnd) >> 50;
+			got.max = i % 5 == 0 ? 48 + i % 7 : MAX;
+			wander(path);
+		}
+		is_uint(walks.n_wrong, 0, "room for %u: %u walks on many ways, as without memo", rooms[r],
+		    walks.n_walks);
+	}
+	got.max = MAX;
+}
+
+static void
+test_memo_forget(void) {
+	memo_begin(48);
+	recurse(5, capture_both);
+	recurse(5, capture_both);
+	memset(walks.frames, 0, sizeof(walks.frames));
+	unwind_memo_forget(&walks.memo);
+	recurse(5, capture_both);
+	is_uint(walks.n_wrong, 0, "forgotten: all is read again");
+	for (unsigned i = 0; i < hide(4); i++) {
+		got.max = i % 2 == 0 ? 48 : MAX;
+		recurse(5, capture_both);
+		recurse(20, capture_both);
+		recurse(44, capture_both);
+		recurse(100, capture_both);
+		recurse(101, capture_both);
+	}
+	got.max = MAX;
+	is_uint(walks.n_wrong, 0, "another number of frames asked for");
+}
+
+static void
+with_memo_on_thread(void) {
+	recurse(7, capture_both);
+}
+
+static void
+test_memo_elsewhere(void) {
+	memo_begin(48);
+	for (unsigned i = 0; i < 3; i++) {
+		recurse(3, capture_both);
+		run_on_thread(with_memo_on_thread, 0);
+	}
+#ifdef __GLIBC__
+	int v[4] = {4, 3, 2, 1};
+	for (unsigned i = 0; i < 3; i++) {
+		qsort(v, 4, sizeof(v[0]), compare_and_capture_both);
+	}
+#endif
+	is_uint(walks.n_wrong, 0, "from other stacks with the same memo");
+}
+
 /* ---- code that lies, and code without tables ---- */
 
 #if defined(__x86_64__)
@@ -331,6 +500,69 @@ test_lies(void) {
 	pass("rows that lie about the frame pointer do not crash the walk");
 }
 
+/* ---- one sample that cannot be read by rows ---- */
+
+#if defined(__x86_64__) && defined(__GLIBC__)
+/* odd_frame(fn): its CFA is rightly described, by an expression that rows do not hold. */
+__asm__(".text\n"
+        ".type odd_frame,@function\n"
+        "odd_frame: .cfi_startproc\n"
+        "push %rbp\n .cfi_def_cfa_offset 16\n .cfi_offset %rbp,-16\n"
+        ".cfi_escape 0x0f,4,0x77,16,0x30,0x22\n"
+        "call *%rdi\n pop %rbp\n"
+        ".cfi_def_cfa %rsp, 8\n .cfi_restore %rbp\n ret\n .cfi_endproc\n"
+        ".size odd_frame,.-odd_frame\n");
+void odd_frame(void (*fn)(void));
+
+static uint64_t
+fallbacks(void) {
+	struct unwind_stats_s s;
+	unwind_stats_read(&s);
+	return s.fallbacks;
+}
+
+static void
+with_odd_frame(void) {
+	odd_frame(capture_both);
+	__asm__ volatile("");
+}
+
+static void
+with_odd_frame_all(void) {
+	odd_frame(capture_all);
+	__asm__ volatile("");
+}
+
+static void
+test_one_fallback(void) {
+	if (!unwind_has("fp") || !unwind_has("libgcc")) {
+		skip(5, "no method to fall back to");
+		return;
+	}
+	recurse(4, with_odd_frame_all);
+	ok(is_same(0, 2) && got.n[0] >= 8 && got.n[1] < got.n[0],
+	    "auto takes the other method's stack where rows end: %u frames, not %u", got.n[0], got.n[1]);
+	memo_begin(48);
+	recurse(4, capture_both);
+	uint64_t before = fallbacks();
+	recurse(4, with_odd_frame);
+	is_uint(fallbacks(), before + 2, "one walk, one fallback (with the memo and without)");
+	before = fallbacks();
+	for (unsigned i = 0; i < hide(20); i++) {
+		recurse(i % 4, capture_both);
+	}
+	is_uint(fallbacks(), before, "and none for the next samples of the thread");
+	recurse(4, with_odd_frame);
+	is_uint(fallbacks(), before + 2, "but for the next of its kind");
+	is_uint(walks.n_wrong, 0, "all stacks are the same with and without memo");
+}
+#else
+static void
+test_one_fallback(void) {
+	skip(5, "not for this processor or C library");
+}
+#endif
+
 static void *jit_code;
 
 static void
@@ -379,9 +611,79 @@ test_jit(void) {
 	            == (uintptr_t)jit_code,
 	    "one without ends the stack there");
 }
+/* ---- a stack that was, and is smaller now ---- */
+
+#if defined(__x86_64__) && defined(__GLIBC__)
+/* push %rbp; mov %rsi,%rbp; call *%rdi; pop %rbp; ret */
+static const unsigned char jit_with_any_fp[] = {0x55, 0x48, 0x89, 0xf5, 0xff, 0xd7, 0x5d, 0xc3};
+static char *fiber_stack;
+static unsigned n_on_fiber;
+
+static __attribute__((noinline)) void
+capture_with_memo(void) {
+	struct unwind_where_s where;
+	UNWIND_HERE(&where);
+	n_on_fiber = unwind_at(walks.frames, MAX, &where, &walks.memo);
+}
+
+static void
+on_large_fiber(void) {
+	recurse(2, capture_with_memo);
+	with_big_frame_of(20000, capture_with_memo);
+	with_big_frame_of(50000, capture_with_memo);
+}
+
+static void
+on_small_fiber(void) {
+	void (*f)(void (*)(void), uintptr_t) = (void (*)(void (*)(void), uintptr_t))(uintptr_t)jit_code;
+	f(capture_with_memo, (uintptr_t)fiber_stack + 49152);
+}
+
+static void
+run_fiber(void (*fn)(void), size_t size) {
+	getcontext(&fiber_context);
+	fiber_context.uc_stack.ss_sp = fiber_stack;
+	fiber_context.uc_stack.ss_size = size;
+	fiber_context.uc_link = &main_context;
+	makecontext(&fiber_context, fn, 0);
+	swapcontext(&main_context, &fiber_context);
+}
+
+static void
+test_stack_shrunk(void) {
+	memo_begin(0);
+	fiber_stack = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (!unwind_has("fp") || !make_jit(jit_with_any_fp, sizeof(jit_with_any_fp))) {
+		skip(2, "no executable memory, or only libgcc");
+		return;
+	}
+	run_fiber(on_large_fiber, 65536);
+	ok(walks.memo.hi >= (uintptr_t)fiber_stack + 65536 && walks.memo.lo < (uintptr_t)fiber_stack + 16384,
+	    "the whole stack of a fiber is known");
+	munmap(fiber_stack + 32768, 32768);
+	run_fiber(on_small_fiber, 32768);
+	ok(n_on_fiber >= 1, "what is gone is not read by a frame pointer that leads there");
+	munmap(fiber_stack, 32768);
+}
+#else
+static void
+test_stack_shrunk(void) {
+	skip(2, "not for this processor or C library");
+}
+#endif
 #else
 static void
 test_lies(void) {
+	skip(2, "not for this processor");
+}
+
+static void
+test_one_fallback(void) {
+	skip(5, "not for this processor");
+}
+
+static void
+test_stack_shrunk(void) {
 	skip(2, "not for this processor");
 }
 
@@ -397,14 +699,17 @@ static void *hint_frames[8];
 static unsigned hint_n;
 
 static __attribute__((noinline)) void
-inner(const void *cfa) {
-	hint_n = unwind_from(hint_frames, 8, cfa);
+inner(const struct unwind_where_s *where) {
+	struct unwind_memo_s nothing = {.lo = 0};
+	hint_n = unwind_at(hint_frames, 8, where, &nothing);
 	__asm__ volatile("");
 }
 
 static __attribute__((noinline)) void *
 entry(void) {
-	inner(__builtin_dwarf_cfa());
+	struct unwind_where_s where;
+	UNWIND_HERE(&where);
+	inner(&where);
 	return __builtin_return_address(0);
 }
 
@@ -520,8 +825,14 @@ main(void) {
 	test_threads();
 	test_signals();
 	test_fiber();
+	test_memo_same();
+	test_memo_random();
+	test_memo_forget();
+	test_memo_elsewhere();
 	test_lies();
+	test_one_fallback();
 	test_jit();
+	test_stack_shrunk();
 	test_hint();
 	test_generation();
 	test_hammer();

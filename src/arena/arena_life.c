@@ -1,0 +1,114 @@
+/* Walks over an arena's descriptors, which are all in one list (meta/edata_cache.h). */
+#include "arena/arena_life.h"
+
+#include "os/nstime.h"
+
+static void
+life_end_samples(const edata_t *e, arena_sample_fn_t *on_sample) {
+	size_t reg = sz_i2s(e->szind);
+	unsigned nregs = slab_info_of(e->szind, true)->nregs;
+	for (unsigned i = 0; i < nregs; i++) {
+		bool is_free = (e->bits[i / FB_WORD_BITS] >> (i % FB_WORD_BITS) & 1) != 0;
+		if (!is_free && e->recs[i].tctx != NULL) {
+			on_sample(e->addr + i * reg, &e->recs[i], reg);
+		}
+	}
+}
+
+static void
+life_end_slab(arena_t *a, edata_t *e, arena_sample_fn_t *on_sample) {
+	if (e->is_sampled) {
+		life_end_samples(e, on_sample);
+	}
+	/* Its bin has forgotten it. */
+	e->nfree = slab_info_of(e->szind, e->is_sampled)->nregs;
+	e->is_listed = false;
+	slab_fini(e);
+	pac_dalloc(&a->pac, e);
+}
+
+static void
+life_end_large(edata_t *e, arena_sample_fn_t *on_sample) {
+	if (e->recs != NULL && e->recs->tctx != NULL) {
+		bool has_offset = opt_cache_oblivious && e->size > e->u.large_usize;
+		on_sample(has_offset ? arena_large_start(e) : e->addr, e->recs, e->u.large_usize);
+	}
+	arena_large_dalloc(e);
+}
+
+/* With the cache closed: every active extent is a slab or a large object. */
+static void
+life_end_objects(arena_t *a, arena_sample_fn_t *on_sample) {
+	for (szind_t i = 0; i < SC_NBINS; i++) {
+		for (unsigned k = 0; k < bin_infos[i].n_shards; k++) {
+			bin_forget(arena_bin(a, i, k));
+		}
+	}
+	for (edata_t *e = edata_cache_all(&a->pac.src.edata_cache); e != NULL; e = e->next_all) {
+		assert(e->arena_ind == a->ind);
+		if (e->state != extent_state_active) {
+			continue;
+		}
+		if (e->is_slab) {
+			life_end_slab(a, e, on_sample);
+		} else {
+			life_end_large(e, on_sample);
+		}
+	}
+	assert(atomic_load_zu(&a->pac.nactive, MO_RELAXED) == 0);
+	assert(atomic_load_zu(&a->large_allocated, MO_RELAXED) == 0);
+}
+
+int
+arena_reset(arena_t *a, arena_sample_fn_t *on_sample) {
+	assert(!a->is_auto);
+	int err = pac_close(&a->pac);
+	if (err == 0) {
+		life_end_objects(a, on_sample);
+		pac_open(&a->pac);
+	}
+	return err;
+}
+
+int
+arena_destroy(arena_t *a, arena_sample_fn_t *on_sample) {
+	assert(!a->is_auto);
+	int err = pac_close(&a->pac);
+	if (err == 0) {
+		life_end_objects(a, on_sample);
+		pac_destroy(&a->pac);
+		pac_open(&a->pac);
+	}
+	return err;
+}
+
+static void
+life_zero_counters(arena_t *a) {
+	for (szind_t i = 0; i < SC_NBINS; i++) {
+		for (unsigned k = 0; k < bin_infos[i].n_shards; k++) {
+			bin_t *bin = arena_bin(a, i, k);
+			mutex_lock(&bin->mtx);
+			assert(bin->stats.curregs == 0 && bin->slabcur == NULL);
+			memset(&bin->stats, 0, sizeof(bin->stats));
+			mutex_prof_reset(&bin->mtx);
+			mutex_unlock(&bin->mtx);
+		}
+	}
+	for (unsigned i = 0; i < SC_NSIZES - SC_NBINS; i++) {
+		atomic_store_u64(&a->large[i].nmalloc, 0, MO_RELAXED);
+		atomic_store_u64(&a->large[i].ndalloc, 0, MO_RELAXED);
+		atomic_store_u64(&a->large[i].nrequests, 0, MO_RELAXED);
+	}
+	atomic_store_u64(&a->large_nfills, 0, MO_RELAXED);
+	atomic_store_u64(&a->large_nflushes, 0, MO_RELAXED);
+}
+
+void
+arena_renew(arena_t *a, ssize_t dirty_ms, ssize_t muzzy_ms, ehooks_table_t *hooks) {
+	assert(atomic_load_u32(&a->nthreads, MO_RELAXED) == 0 && !a->is_auto);
+	life_zero_counters(a);
+	ehooks_set(&a->pac.src.ehooks, hooks != NULL ? hooks : &ehooks_system);
+	pac_renew(&a->pac, dirty_ms, muzzy_ms, nstime_monotonic_coarse_ns());
+	a->created_ns = nstime_monotonic_ns();
+	arena_name_default(a);
+}

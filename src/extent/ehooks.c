@@ -1,0 +1,207 @@
+/* The system's functions as hooks, and the way to a program's. */
+#include "extent/ehooks.h"
+
+#include "os/tls.h"
+#include "os/witness.h"
+#include "util/assert.h"
+
+bool opt_retain = true;
+uint32_t (*ehooks_begin)(void);
+void (*ehooks_end)(uint32_t token);
+
+/* ------------------------------------------------------------------ the system's */
+
+static void *
+system_alloc(ehooks_table_t *hooks UNUSED, void *new_addr, size_t size, size_t alignment, bool *zero,
+    bool *commit, unsigned arena_ind UNUSED) {
+	void *p = pages_map(new_addr, size, max_zu(alignment, PAGE), commit);
+	*zero = *zero || p != NULL;
+	return p;
+}
+
+static bool
+system_dalloc(ehooks_table_t *hooks UNUSED, void *addr, size_t size, bool committed UNUSED,
+    unsigned arena_ind UNUSED) {
+	return opt_retain || pages_unmap(addr, size) != 0;
+}
+
+static void
+system_destroy(ehooks_table_t *hooks UNUSED, void *addr, size_t size, bool committed UNUSED,
+    unsigned arena_ind UNUSED) {
+	pages_unmap(addr, size);
+}
+
+#define RANGE_PARAMS ehooks_table_t *hooks UNUSED, void *addr, size_t size UNUSED, size_t offset, \
+	size_t length, unsigned arena_ind UNUSED
+
+#define SYSTEM_RANGE(fn, call) \
+static bool \
+fn(RANGE_PARAMS) { \
+	assert(offset <= size && length <= size - offset); \
+	return call((char *)addr + offset, length) != 0; \
+}
+SYSTEM_RANGE(system_commit, pages_commit)
+SYSTEM_RANGE(system_decommit, pages_decommit)
+SYSTEM_RANGE(system_purge_lazy, pages_purge_lazy)
+SYSTEM_RANGE(system_purge_forced, pages_purge_forced)
+
+static bool
+system_split(ehooks_table_t *hooks UNUSED, void *addr UNUSED, size_t size UNUSED, size_t size_a UNUSED,
+    size_t size_b UNUSED, bool committed UNUSED, unsigned arena_ind UNUSED) {
+	assert(size == size_a + size_b);
+	return false;
+}
+
+static bool
+system_merge(ehooks_table_t *hooks UNUSED, void *addr_a UNUSED, size_t size_a UNUSED, void *addr_b UNUSED,
+    size_t size_b UNUSED, bool committed UNUSED, unsigned arena_ind UNUSED) {
+	assert((char *)addr_a + size_a == addr_b);
+	return false;
+}
+
+ehooks_table_t ehooks_system = {system_alloc, system_dalloc, system_destroy, system_commit,
+	system_decommit, system_purge_lazy, system_purge_forced, system_split, system_merge};
+
+/* ------------------------------------------------------------------ which */
+
+static ehooks_table_t *
+own_table(const ehooks_t *h) {
+	ehooks_table_t *table = atomic_load_p(&h->table, MO_ACQUIRE);
+	return table != NULL ? table : &ehooks_system;
+}
+
+ehooks_table_t *
+ehooks_get(const ehooks_t *h) {
+	return own_table(h);
+}
+
+ehooks_table_t *
+ehooks_set(ehooks_t *h, ehooks_table_t *table) {
+	assert(table != NULL && table->alloc != NULL);
+	ehooks_table_t *old = atomic_exchange_p(&h->table, table == &ehooks_system ? NULL : table, MO_ACQ_REL);
+	return old != NULL ? old : &ehooks_system;
+}
+
+void
+ehooks_init(ehooks_t *h, unsigned arena_ind, unsigned shown_ind, ehooks_table_t *table) {
+	h->arena_ind = arena_ind;
+	h->shown_ind = shown_ind;
+	ehooks_set(h, table != NULL ? table : &ehooks_system);
+}
+
+bool
+ehooks_can_split(const ehooks_t *h) {
+	return own_table(h)->split != NULL;
+}
+
+bool
+ehooks_can_merge(const ehooks_t *h) {
+	return own_table(h)->merge != NULL;
+}
+
+/* ------------------------------------------------------------------ the program's */
+
+static uint32_t
+call_begin(void) {
+	/* A function of the program may do anything: no lock that another operation waits for is held. */
+	assert(witness_depth_from(WITNESS_RANK_OMIT) == 0);
+	assert(tls_get()->gate_depth > 0);
+	return ehooks_begin != NULL ? ehooks_begin() : 0;
+}
+
+static void
+call_end(uint32_t token) {
+	assert(witness_depth_from(WITNESS_RANK_OMIT) == 0);
+	if (ehooks_end != NULL) {
+		ehooks_end(token);
+	}
+}
+
+void *
+ehooks_own_alloc(ehooks_t *h, size_t size, size_t alignment, bool *zero, bool *commit) {
+	ehooks_table_t *table = own_table(h);
+	uint32_t token = call_begin();
+	void *p = table->alloc(table, NULL, size, alignment, zero, commit, h->shown_ind);
+	call_end(token);
+	if (((uintptr_t)p & (max_zu(alignment, PAGE) - 1)) != 0) {
+		/* Of no use; the program gets it back. */
+		ehooks_own_dalloc(h, p, size, *commit);
+		return NULL;
+	}
+	return p;
+}
+
+int
+ehooks_own_dalloc(ehooks_t *h, void *addr, size_t size, bool is_committed) {
+	ehooks_table_t *table = own_table(h);
+	if (table->dalloc == NULL) {
+		return EOPNOTSUPP;
+	}
+	uint32_t token = call_begin();
+	bool is_refused = table->dalloc(table, addr, size, is_committed, h->shown_ind);
+	call_end(token);
+	return is_refused ? EAGAIN : 0;
+}
+
+void
+ehooks_own_destroy(ehooks_t *h, void *addr, size_t size, bool is_committed) {
+	ehooks_table_t *table = own_table(h);
+	if (table->destroy != NULL) {
+		uint32_t token = call_begin();
+		table->destroy(table, addr, size, is_committed, h->shown_ind);
+		call_end(token);
+	}
+}
+
+/* The four members that are about the contents of a range look alike. */
+typedef bool range_fn_t(ehooks_table_t *hooks, void *addr, size_t size, size_t offset, size_t length,
+    unsigned arena_ind);
+
+static int
+own_range(ehooks_t *h, ehooks_table_t *table, range_fn_t *fn, void *addr, size_t size) {
+	if (fn == NULL) {
+		return EOPNOTSUPP;
+	}
+	uint32_t token = call_begin();
+	bool is_refused = fn(table, addr, size, 0, size, h->shown_ind);
+	call_end(token);
+	return is_refused ? EAGAIN : 0;
+}
+
+#define OWN_RANGE(member) \
+int \
+ehooks_own_##member(ehooks_t *h, void *addr, size_t size) { \
+	ehooks_table_t *table = own_table(h); \
+	return own_range(h, table, table->member, addr, size); \
+}
+OWN_RANGE(commit)
+OWN_RANGE(decommit)
+OWN_RANGE(purge_lazy)
+OWN_RANGE(purge_forced)
+
+int
+ehooks_own_split(ehooks_t *h, void *addr, size_t size, size_t size_a, bool is_committed) {
+	ehooks_table_t *table = own_table(h);
+	assert(size_a > 0 && size_a < size);
+	if (table->split == NULL) {
+		return EOPNOTSUPP;
+	}
+	uint32_t token = call_begin();
+	bool is_refused = table->split(table, addr, size, size_a, size - size_a, is_committed, h->shown_ind);
+	call_end(token);
+	return is_refused ? EAGAIN : 0;
+}
+
+int
+ehooks_own_merge(ehooks_t *h, void *addr_a, size_t size_a, void *addr_b, size_t size_b,
+    bool is_committed) {
+	ehooks_table_t *table = own_table(h);
+	assert((char *)addr_a + size_a == addr_b);
+	if (table->merge == NULL) {
+		return EOPNOTSUPP;
+	}
+	uint32_t token = call_begin();
+	bool is_refused = table->merge(table, addr_a, size_a, addr_b, size_b, is_committed, h->shown_ind);
+	call_end(token);
+	return is_refused ? EAGAIN : 0;
+}

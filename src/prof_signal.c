@@ -1,0 +1,270 @@
+/*
+ * The signal that came is one word; who takes `is_taken` acts on it.  Everything that the handler calls
+ * may be called in one: no lock is taken there that the interrupted thread could hold.
+ */
+#include "prof_signal.h"
+
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "os/gate.h"
+#include "os/nstime.h"
+#include "os/sys.h"
+#include "os/thread.h"
+#include "prof_auto.h"
+#include "util/assert.h"
+
+/* So long a program may set its own actions before SIGINT is looked at. */
+#define SETTLE_NS (NSTIME_PER_SEC / 4)
+/* An interrupted thread stays in the handler at most so long: it may have what the writer waits for. */
+#define PARK_NS (2 * NSTIME_PER_SEC)
+/* Between two tries of a handler that has interrupted the allocator. */
+#define RETRY_NS NSTIME_PER_MSEC
+
+bool opt_prof_final_signals;
+
+static const int deadly[] = {SIGTERM, SIGHUP, SIGINT};
+
+static struct {
+	atomic_u32_t due;        /* the signal that came; 0: none */
+	atomic_b_t is_taken;     /* somebody acts on it */
+	atomic_u32_t exit;       /* one of the words below */
+	atomic_b_t is_looking;   /* one thread at a time looks at the actions */
+	atomic_b_t wants_int;    /* SIGINT is not looked at yet */
+	atomic_u32_t survived;   /* how many signals did not end the process; parked threads wait on it */
+	atomic_u32_t setting;    /* the signal whose action is just being changed */
+	atomic_b_t came_meanwhile;
+	atomic_u32_t pid;        /* of this process: a child of vfork runs with our memory */
+	uint64_t boot_ns;
+	int timer;               /* sends the signal again; 0: not made */
+} sig;
+
+enum { EXIT_FAR, EXIT_WRITES, EXIT_HAS_WRITTEN };
+
+static void on_signal(int number, siginfo_t *info, void *context);
+static void actions_look(void);
+
+/* ---------------------------------------------------------------- actions */
+
+static bool
+action_is_default(const struct sigaction *a) {
+	return (a->sa_flags & SA_SIGINFO) == 0 && a->sa_handler == SIG_DFL;
+}
+
+static bool
+action_is_ours(const struct sigaction *a) {
+	return (a->sa_flags & SA_SIGINFO) != 0 && a->sa_sigaction == on_signal;
+}
+
+/* Until it is ours: a program that sets its own in the same moment gets that back. */
+static void
+action_exchange(int number) {
+	struct sigaction old;
+	struct sigaction want = {.sa_sigaction = on_signal};
+	/* On the program's signal stack, if it has one; SA_NODEFER: the second one must come through. */
+	want.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART | SA_NODEFER;
+	sigemptyset(&want.sa_mask);
+	while (sigaction(number, &want, &old) == 0 && !action_is_default(&old) && !action_is_ours(&old)) {
+		want = old;
+	}
+}
+
+/* Where the default stands. */
+static void
+action_take(int number) {
+	struct sigaction a;
+	assert(number == SIGTERM || number == SIGHUP || number == SIGINT);
+	if (sigaction(number, NULL, &a) != 0 || !action_is_default(&a)) {
+		return;
+	}
+	atomic_store_u32(&sig.setting, (uint32_t)number, MO_SEQ_CST);
+	action_exchange(number);
+	atomic_store_u32(&sig.setting, 0, MO_SEQ_CST);
+	if (atomic_exchange_b(&sig.came_meanwhile, false, MO_SEQ_CST)) {
+		kill(getpid(), number);
+	}
+}
+
+/*
+ * The signal does what it would have done without us: by the default action in this thread, or by
+ * the action that the program has set meanwhile, in a thread of the program.
+ */
+static void
+signal_pass_on(int number) {
+	struct sigaction a;
+	sigset_t one;
+	sigset_t old;
+	if (sigaction(number, NULL, &a) != 0 || !(action_is_ours(&a) || action_is_default(&a))) {
+		kill(sys_pid(), number);
+		return;
+	}
+	a = (struct sigaction){.sa_handler = SIG_DFL};
+	sigaction(number, &a, NULL);
+	sigemptyset(&one);
+	sigaddset(&one, number);
+	pthread_sigmask(SIG_UNBLOCK, &one, &old);
+	syscall(SYS_tgkill, sys_pid(), os_tid(), number);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+/* ---------------------------------------------------------------- acting on a signal */
+
+/* is_taken is ours.  Returns in a process that lives on. */
+static void
+signal_act(bool in_handler) {
+	int number = (int)atomic_load_u32(&sig.due, MO_ACQUIRE);
+	assert(number > 0 && number <= SIGTERM && atomic_load_b(&sig.is_taken, MO_RELAXED));
+	prof_final_dump(number, in_handler, NULL);
+	signal_pass_on(number);
+	atomic_store_u32(&sig.due, 0, MO_RELEASE);
+	atomic_store_b(&sig.is_taken, false, MO_RELEASE);
+	atomic_fetch_add_u32(&sig.survived, 1, MO_RELEASE);
+	os_word_wake(&sig.survived, INT_MAX);
+	actions_look();
+}
+
+/* Either we see that exit has begun, or it sees that we have taken the signal. */
+static bool
+signal_is_taken_by_us(void) {
+	if (atomic_load_u32(&sig.due, MO_ACQUIRE) == 0 || atomic_exchange_b(&sig.is_taken, true, MO_SEQ_CST)) {
+		return false;
+	}
+	if (atomic_load_u32(&sig.exit, MO_SEQ_CST) == EXIT_FAR) {
+		return true;
+	}
+	atomic_store_b(&sig.is_taken, false, MO_SEQ_CST);
+	return false;
+}
+
+/* The thread came straight from the program, and no fork is under way. */
+static bool
+handler_is_safe(const struct tls_s *t) {
+	return t->inside == 0 && t->gate_depth == 0 && atomic_load_u32(&gate_closed, MO_SEQ_CST) == 0;
+}
+
+/* Until the signal has been acted on, but not for ever. */
+static void
+handler_park(uint32_t survived) {
+	uint64_t end = nstime_monotonic_ns() + PARK_NS;
+	uint64_t now;
+	while (atomic_load_u32(&sig.survived, MO_ACQUIRE) == survived && (now = nstime_monotonic_ns()) < end) {
+		os_word_wait(&sig.survived, survived, end - now);
+	}
+}
+
+static void
+handler_act(void) {
+	uint32_t survived = atomic_load_u32(&sig.survived, MO_ACQUIRE);
+	if (atomic_load_u32(&sig.exit, MO_RELAXED) == EXIT_WRITES) {
+		return;
+	}
+	bool has_thread = prof_signal_wake();
+	if (!handler_is_safe(tls_get())) {
+		if (!has_thread) {
+			os_signal_later(&sig.timer, (int)atomic_load_u32(&sig.due, MO_RELAXED), RETRY_NS);
+		}
+		return;
+	}
+	if (has_thread || atomic_load_b(&sig.is_taken, MO_RELAXED)) {
+		handler_park(survived);
+	}
+	if (atomic_load_u32(&sig.survived, MO_ACQUIRE) == survived && signal_is_taken_by_us()) {
+		signal_act(true);
+	}
+}
+
+static void
+on_signal(int number, siginfo_t *info, void *context) {
+	(void)context;
+	int saved = errno;
+	uint32_t none = 0;
+	assert(number == SIGTERM || number == SIGHUP || number == SIGINT);
+	if (atomic_load_u32(&sig.setting, MO_SEQ_CST) == (uint32_t)number) {
+		atomic_store_b(&sig.came_meanwhile, true, MO_SEQ_CST);
+	} else if (atomic_load_u32(&sig.pid, MO_RELAXED) != (uint32_t)sys_pid()
+	    || atomic_load_u32(&sig.exit, MO_RELAXED) == EXIT_HAS_WRITTEN) {
+		signal_pass_on(number);
+	} else if (atomic_cas_strong_u32(&sig.due, &none, (uint32_t)number, MO_ACQ_REL, MO_ACQUIRE)
+	    || (info->si_code == SI_TIMER && none == (uint32_t)number)) {
+		handler_act();
+	} else {
+		signal_pass_on(number); /* the second one */
+	}
+	errno = saved;
+}
+
+/* ---------------------------------------------------------------- life */
+
+bool
+prof_signal_is_due(void) {
+	return atomic_load_u32(&sig.due, MO_RELAXED) != 0 || atomic_load_b(&sig.wants_int, MO_RELAXED);
+}
+
+static void
+actions_look(void) {
+	if (atomic_exchange_b(&sig.is_looking, true, MO_ACQUIRE)) {
+		return;
+	}
+	bool is_settled = nstime_ns_between(sig.boot_ns, nstime_monotonic_ns()) >= SETTLE_NS;
+	for (unsigned i = 0; i < ARRAY_LEN(deadly); i++) {
+		if (deadly[i] != SIGINT || is_settled) {
+			action_take(deadly[i]);
+		}
+	}
+	atomic_store_b(&sig.wants_int, !is_settled, MO_RELAXED);
+	atomic_store_b(&sig.is_looking, false, MO_RELEASE);
+}
+
+void
+prof_signal_tick(void) {
+	if (!opt_prof_final_signals) {
+		return;
+	}
+	assert(tls_get()->gate_depth == 0);
+	if (signal_is_taken_by_us()) {
+		signal_act(false);
+	}
+	actions_look();
+}
+
+void
+prof_signal_boot(void) {
+	if (!opt_prof_final_signals) {
+		return;
+	}
+	atomic_store_u32(&sig.pid, (uint32_t)sys_pid(), MO_RELAXED);
+	sig.boot_ns = nstime_monotonic_ns();
+	atomic_store_b(&sig.wants_int, true, MO_RELAXED);
+	actions_look();
+}
+
+void
+prof_signal_exit_begin(void) {
+	atomic_store_u32(&sig.exit, EXIT_WRITES, MO_SEQ_CST);
+	while (atomic_load_b(&sig.is_taken, MO_SEQ_CST)) {
+		os_word_wait(&sig.survived, atomic_load_u32(&sig.survived, MO_ACQUIRE), 10 * RETRY_NS);
+	}
+}
+
+void
+prof_signal_exit_end(void) {
+	atomic_store_u32(&sig.exit, EXIT_HAS_WRITTEN, MO_SEQ_CST);
+	int number = (int)atomic_load_u32(&sig.due, MO_SEQ_CST);
+	if (number != 0) {
+		signal_pass_on(number);
+	}
+}
+
+/* A signal that the parent had to act on is the parent's. */
+void
+prof_signal_postfork_child(void) {
+	atomic_store_u32(&sig.pid, (uint32_t)sys_pid(), MO_RELAXED);
+	atomic_store_u32(&sig.due, 0, MO_RELAXED);
+	atomic_store_b(&sig.is_taken, false, MO_RELAXED);
+	atomic_store_u32(&sig.exit, EXIT_FAR, MO_RELAXED);
+	atomic_store_b(&sig.is_looking, false, MO_RELAXED);
+	atomic_store_u32(&sig.setting, 0, MO_RELAXED);
+	atomic_store_b(&sig.came_meanwhile, false, MO_RELAXED);
+	sig.timer = 0; /* not inherited */
+}

@@ -1,0 +1,57 @@
+/*
+ * The sampled objects that a thread has just freed, a few of them, one for each of a few classes.
+ *
+ * Sampled slabs are shared by all threads and have no cache: without this each sample would take the
+ * lock of a bin twice.  A spare is taken as far as its slab knows, and its record says so: by that free
+ * finds out who frees it once more.  Upkeep gives back what lay here for a round.  Only the owner of the
+ * cache comes here; only regions of the hidden arena of the automatic arenas do.
+ */
+#include "arena/arenas.h"
+#include "thread/tcache.h"
+
+cassert((TCACHE_NSPARES & (TCACHE_NSPARES - 1)) == 0);
+
+static tcache_spare_t *
+spare_of(tcache_t *tc, unsigned slot) {
+	assert(slot > 0 && tc->is_auto);
+	return &tc->spares[slot % TCACHE_NSPARES];
+}
+
+void *
+tcache_spare_take(tcache_t *tc, unsigned slot, sample_rec_t **rec) {
+	tcache_spare_t *s = spare_of(tc, slot);
+	if (s->slot != slot) {
+		return NULL;
+	}
+	assert(s->ptr != NULL && s->rec->req_size == TCACHE_REC_IS_SPARE && s->rec->tctx == NULL);
+	assert(slab_rec(emap_edata(s->ptr), s->ptr) == s->rec);
+	s->slot = 0;
+	memset(s->rec, 0, sizeof(*s->rec));
+	*rec = s->rec;
+	return s->ptr;
+}
+
+bool
+tcache_spare_has_taken(tcache_t *tc, const edata_t *e, void *ptr, sample_rec_t *rec) {
+	unsigned slot = e->szind + 1u;
+	assert(!e->is_slab || slab_rec(e, ptr) == rec);
+	assert(rec->tctx == NULL && rec->link[0] == NULL && rec->req_size != TCACHE_REC_IS_SPARE);
+	tcache_spare_t *s = spare_of(tc, slot);
+	if (s->slot != 0 || !e->is_slab || e->arena_ind != ARENA_HIDDEN(0)) {
+		return false;
+	}
+	*s = (tcache_spare_t){ptr, rec, slot};
+	rec->req_size = TCACHE_REC_IS_SPARE;
+	return true;
+}
+
+void
+tcache_spare_flush(tcache_t *tc) {
+	for (unsigned i = 0; i < TCACHE_NSPARES; i++) {
+		tcache_spare_t *s = &tc->spares[i];
+		if (s->slot != 0) {
+			s->slot = 0;
+			arena_dalloc(s->ptr, emap_elem_any(s->ptr));
+		}
+	}
+}

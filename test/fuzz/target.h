@@ -1,0 +1,85 @@
+/*
+ * What the libFuzzer targets share: a booted library whose files go nowhere.  A target may ask for any
+ * path, so what creates, moves or removes a file is replaced; messages are formatted and dropped.
+ * Each target is one file: target_NAME.c, one function over bytes.  The build has prefixed names, so that
+ * malloc is the sanitizer's, and all asserts.
+ */
+#ifndef FUZZ_TARGET_H
+#define FUZZ_TARGET_H
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "imalloc.h"
+#include "os/malloc_io.h"
+#include "os/sys.h"
+#include "prof_control.h"
+#include "prof_keep.h"
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static int
+nowhere_open(const char *path, int flags, unsigned mode) {
+	return os_hooks_real.open((flags & O_CREAT) != 0 ? "/dev/null" : path, flags & ~(O_CREAT | O_EXCL), mode);
+}
+
+static int
+nowhere_unlink(const char *path UNUSED) {
+	return 0;
+}
+
+static int
+nowhere_move(const char *from UNUSED, const char *to UNUSED) {
+	return 0;
+}
+
+static int
+nowhere_move2(const char *from UNUSED, const char *to UNUSED, unsigned flags UNUSED) {
+	return 0;
+}
+
+static int
+nowhere_fchmod(int fd UNUSED, unsigned mode UNUSED) {
+	return 0;
+}
+
+static void
+no_message(void *ctx UNUSED, const char *text) {
+	if (strlen(text) > 100000) {
+		abort();
+	}
+}
+
+/* The C library's malloc is the sanitizer's: an exact copy makes reading past the end a fault. */
+static inline char *
+copy_exactly(const uint8_t *data, size_t size, bool is_text) {
+	char *copy = malloc(size + is_text + (size + is_text == 0));
+	memcpy(copy, data, size);
+	if (is_text) {
+		copy[size] = '\0';
+	}
+	return copy;
+}
+
+int
+LLVMFuzzerInitialize(int *argc UNUSED, char ***argv UNUSED) {
+	static struct os_hooks_s hooks;
+	hooks = os_hooks_real;
+	hooks.open = nowhere_open;
+	hooks.unlink = nowhere_unlink;
+	hooks.link = nowhere_move;
+	hooks.rename = nowhere_move;
+	hooks.rename2 = nowhere_move2;
+	hooks.fchmod = nowhere_fchmod;
+	os_hooks = &hooks;
+	setenv("JE_MALLOC_CONF", "prof_thread:false,narenas:2", 1);
+	if (malloc_boot() != 0) {
+		abort();
+	}
+	malloc_io_message = no_message;
+	return 0;
+}
+
+#endif

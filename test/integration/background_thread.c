@@ -1,0 +1,384 @@
+/*
+ * Background threads: memory goes back in a process that makes no call at all; they sleep when nothing
+ * is due; they come late, block all signals, are not inherited by a forked child; switched on and off
+ * while others allocate and load libraries. What is waited for are states, with limits far beyond the
+ * decay times.
+ */
+#include "ctl.h"
+#include <dirent.h>
+#include <dlfcn.h>
+#include <pthread.h>
+
+#define MB(n) ((n) >> 20)
+#define BLOCKS 75
+#define BLOCK ((size_t)4 << 20)
+#define ROUNDS 1000
+
+static void *blocks[BLOCKS];
+static volatile bool stop;
+
+/* Touched memory, 300 MB: half in blocks of 4 MB, half in small ones, linked. */
+static void **chain;
+
+static void
+fill(void)
+{
+	for (int i = 0; i < BLOCKS / 2; i++) {
+		blocks[i] = keep(malloc(BLOCK));
+		memset(blocks[i], 1, BLOCK);
+	}
+	for (size_t n = 0; n < BLOCKS / 2 * BLOCK; n += 2048) {
+		void **p = keep(malloc(2048));
+
+		memset(p, 1, 2048);
+		*p = chain;
+		chain = p;
+	}
+}
+
+static void
+drop(void)
+{
+	for (int i = 0; i < BLOCKS / 2; i++)
+		free(blocks[i]);
+	while (chain != NULL) {
+		void **p = chain;
+
+		chain = *p;
+		free(p);
+	}
+}
+
+/* Waits, with no call of the allocator, until RSS is a tenth and 40 MB above what was live at most. */
+static void
+falls_back(size_t live, const char *when)
+{
+	size_t limit = live + live / 10 + (40 << 20), full = rss_bytes(), now = full;
+
+	for (int64_t end = test_now_ms() + 60000; now >= limit && test_now_ms() < end; usleep(5000))
+		now = rss_bytes();
+	ok(now < limit, "%s: RSS falls back (%zu -> %zu MB, live %zu)", when, MB(full), MB(now), MB(live));
+}
+
+/* The text of a file of task tid, at most size - 1 bytes. */
+static void
+task_text(const char *tid, const char *file, char *text, size_t size)
+{
+	char path[300];
+	int fd;
+	ssize_t n = 0;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%s/%s", tid, file);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		n = read(fd, text, size - 1);
+		close(fd);
+	}
+	text[n > 0 ? n : 0] = '\0';
+}
+
+/* Tasks of that name; *blocked counts those that block all signals a program can block. */
+static int
+tasks_named(const char *name, int *blocked)
+{
+	DIR *d = opendir("/proc/self/task");
+	struct dirent *e;
+	int n = 0;
+
+	*blocked = 0;
+	while (d != NULL && (e = readdir(d)) != NULL) {
+		char comm[64], status[4096];
+		const char *at;
+
+		task_text(e->d_name, "comm", comm, sizeof(comm));
+		if (e->d_name[0] == '.' || strncmp(comm, name, strlen(name)) != 0)
+			continue;
+		n++;
+		task_text(e->d_name, "status", status, sizeof(status));
+		at = strstr(status, "SigBlk:");
+		/* SIGKILL and SIGSTOP cannot be; 32 to 34 are the C library's own. */
+		*blocked += at != NULL &&
+		    (strtoull(at + 7, NULL, 16) | 0x380040100ULL) == 0xffffffffffffffffULL;
+	}
+	if (d != NULL)
+		closedir(d);
+	return n;
+}
+
+static bool
+threads_become(size_t n)
+{
+	for (int64_t end = test_now_ms() + 60000; test_now_ms() < end; usleep(1000)) {
+		ctl_epoch();
+		if (ctl_size("stats.background_thread.num_threads") == n)
+			return true;
+	}
+	return false;
+}
+
+static uint64_t
+nruns(void)
+{
+	ctl_epoch();
+	return ctl_u64("stats.background_thread.num_runs");
+}
+
+static int
+child_silent(void)
+{
+	size_t before = rss_bytes(), full;
+	int blocked;
+
+	is_int(tasks_named("", &blocked), 1, "no thread before the program has allocated anything");
+	ok(ctl_bool("background_thread") && ctl_bool("opt.background_thread"), "it is on");
+	fill();
+	full = rss_bytes();
+	ok(full > before + 280 * ((size_t)1 << 20), "%zu MB are in memory", MB(full));
+	is_int(tasks_named("jemalloc_bg_thd", &blocked), 1, "a thread is there");
+	drop();
+	falls_back(before, "without any call");
+	is_int(tasks_named("jemalloc_bg_thd", &blocked), 1, "a thread of that name");
+	is_int(blocked, 1, "it blocks all signals");
+	fill();
+	drop();
+	falls_back(before, "a second time");
+	return done_testing();
+}
+
+/* Nothing unused: nothing to do, and no look at the clock either. */
+static int
+child_idle(void)
+{
+	uint64_t a, b;
+	int tries = 0;
+
+	fill();
+	drop();
+	is_int(ctl_void("thread.tcache.flush"), 0, "flush");
+	is_int(ctl_void("arena.4096.purge"), 0, "purge");
+	ok(threads_become(1), "the thread is there");
+	do {
+		a = nruns();
+		usleep(500000);
+		b = nruns();
+	} while (a != b && ++tries < 100);
+	usleep(2000000);
+	is_uint(nruns(), b, "asleep: no run in two seconds (%llu runs so far)", (unsigned long long)b);
+	fill();
+	drop();
+	for (tries = 0; nruns() == b && tries < 3000; tries++)
+		usleep(10000);
+	ok(nruns() > b, "the next unused page wakes it");
+	ok(ctl_u64("stats.background_thread.run_interval") > 0, "an interval");
+	ok(ctl_u64("stats.mutexes.max_per_bg_thd.num_ops") > 0, "the thread's lock is counted");
+	is_int(ctl_void("stats.mutexes.reset"), 0, "counters back to 0");
+	return done_testing();
+}
+
+static void *
+busy(void *arg)
+{
+	uint64_t seed = (uint64_t)(uintptr_t)arg;
+	char *live[100] = { NULL };
+
+	while (!stop) {
+		size_t at = test_random(&seed) % 100;
+
+		free(live[at]);
+		live[at] = keep(malloc(1 + test_random(&seed) % (at % 10 == 7 ? 300000 : 3000)));
+		live[at][0] = 1;
+	}
+	for (int i = 0; i < 100; i++)
+		free(live[i]);
+	return NULL;
+}
+
+/* Loads and unloads a library with its own initialisers all the time. */
+static void *
+loader(void *arg)
+{
+	static const char *const names[] = { "libresolv.so.2", "libutil.so.1", "libcrypt.so.1" };
+
+	(void)arg;
+	while (!stop) {
+		for (int i = 0; i < 3; i++) {
+			void *h = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+
+			if (h != NULL)
+				dlclose(h);
+		}
+	}
+	return NULL;
+}
+
+static int
+child_switched(void)
+{
+	pthread_t t[9];
+	unsigned bad = 0, wrong = 0;
+	int blocked;
+
+	for (uintptr_t i = 0; i < 8; i++)
+		pthread_create(&t[i], NULL, busy, (void *)(i + 1));
+	pthread_create(&t[8], NULL, loader, NULL);
+	for (int i = 0; i < ROUNDS; i++) {
+		bool on = i % 2 == 0, old;
+		size_t len = sizeof(old);
+
+		bad += mallctl("background_thread", &old, &len, &on, sizeof(on)) != 0 || old == on;
+		wrong += ctl_bool("background_thread") != on;
+	}
+	is_uint(bad, 0, "%d times on and off", ROUNDS);
+	is_uint(wrong, 0, "each time it is what was set");
+	is_int(tasks_named("jemalloc_bg_thd", &blocked), 0, "off: no such thread is left");
+	stop = true;
+	for (int i = 0; i < 9; i++)
+		pthread_join(t[i], NULL);
+	return done_testing();
+}
+
+/* The child of a fork has no such thread, until it allocates. */
+static void
+forked(void *arg)
+{
+	size_t before = rss_bytes(), n = 0;
+	int blocked;
+
+	(void)arg;
+	is_int(tasks_named("", &blocked), 1, "child: no thread is inherited");
+	ok(ctl_bool("background_thread"), "child: it is still on");
+	ctl_epoch();
+	is_uint(ctl_size("stats.background_thread.num_threads"), 0, "child: and says so");
+	fill();
+	while (!threads_become(1) && n++ < 10)
+		free(keep(malloc(100000)));
+	is_int(tasks_named("jemalloc_bg_thd", &blocked), 1, "child: its own thread");
+	drop();
+	falls_back(before, "child");
+	_exit(done_testing());
+}
+
+static int
+child_forks(void)
+{
+	static struct test_result r;
+	size_t before = rss_bytes();
+	bool off = false;
+
+	fill();
+	drop();
+	ok(threads_become(1), "a thread in the parent");
+	falls_back(before, "parent");
+	test_state.timeout_s = 120;
+	for (int i = 0; i < 3; i++) {
+		run_forked(&r, forked, NULL);
+		child_exits(&r, 0, "fork %d", i);
+	}
+	is_int(ctl_write("background_thread", off), 0, "the parent's thread ends all the same");
+	ok(threads_become(0), "and is gone");
+	return done_testing();
+}
+
+static void *
+in_arena(void *arg)
+{
+	unsigned ind = (unsigned)(uintptr_t)arg;
+
+	ctl_write("thread.arena", ind);
+	for (int i = 0; i < 20; i++)
+		free(keep(malloc(100000)));
+	return NULL;
+}
+
+static int
+child_max(void)
+{
+	size_t n, got = 0, len = sizeof(got);
+	bool on = true;
+
+	is_uint(ctl_size("opt.max_background_threads"), 3, "opt.max_background_threads");
+	is_uint(ctl_size("max_background_threads"), 3, "max_background_threads");
+	for (uintptr_t i = 0; i < 8; i++) {
+		pthread_t t;
+
+		pthread_create(&t, NULL, in_arena, (void *)i);
+		pthread_join(t, NULL);
+	}
+	is_int(ctl_write("background_thread", on), 0, "on");
+	ok(threads_become(3), "eight arenas, three threads");
+	n = 0;
+	is_int(ctl_write("max_background_threads", n), EINVAL, "0 is refused");
+	n = 4;
+	is_int(ctl_write("max_background_threads", n), EINVAL, "more than the option is refused");
+	n = 1;
+	is_int(mallctl("max_background_threads", &got, &len, &n, sizeof(n)), 0, "down to one");
+	is_uint(got, 3, "the old value");
+	is_uint(ctl_size("stats.background_thread.num_threads"), 3, "statistics are of the last epoch");
+	ok(threads_become(1), "one thread");
+	n = 2;
+	is_int(ctl_write("max_background_threads", n), 0, "up to two");
+	ok(threads_become(2), "two threads");
+	is_int(mallctl("background_thread", NULL, NULL, &on, 2), EINVAL, "wrong size");
+	ok(threads_become(2), "changes nothing");
+	on = true;
+	is_int(ctl_write("background_thread", on), 0, "on when on");
+	on = false;
+	is_int(ctl_write("background_thread", on), 0, "off");
+	ok(threads_become(0), "none");
+	n = 3;
+	is_int(ctl_write("max_background_threads", n), 0, "the maximum while off");
+	ok(threads_become(0), "still none");
+	return done_testing();
+}
+
+/* Decay times that change while the thread sleeps. */
+static int
+child_late_decay(void)
+{
+	size_t before = rss_bytes();
+	ssize_t ms = 300;
+	char name[64];
+
+	fill();
+	drop();
+	ok(threads_become(1), "a thread");
+	ok(rss_bytes() > before + (200 << 20), "-1: the memory stays (%zu MB)", MB(rss_bytes()));
+	is_int(ctl_write(ctl_name(name, "arena.%u.dirty_decay_ms", 0), ms), 0, "a decay time now");
+	falls_back(before, "without another call");
+	return done_testing();
+}
+
+static void
+run(const char *child, const char *conf)
+{
+	static struct test_result r;
+
+	test_state.timeout_s = 200;
+	run_child_conf(&r, child, conf);
+	child_exits(&r, 0, "%s: %s", child, conf);
+}
+
+static const struct test_child children[] = {
+	{ "silent", child_silent },
+	{ "idle", child_idle },
+	{ "switched", child_switched },
+	{ "forks", child_forks },
+	{ "max", child_max },
+	{ "late_decay", child_late_decay },
+	{ NULL, NULL },
+};
+
+int
+main(int argc, char **argv)
+{
+	test_children(argc, argv, children);
+	run("silent", "background_thread:true,dirty_decay_ms:500");
+	run("silent", "background_thread:true,dirty_decay_ms:300,muzzy_decay_ms:300,narenas:1");
+	run("silent", "background_thread:true,dirty_decay_ms:100,retain:false");
+	run("idle", "background_thread:true,dirty_decay_ms:100,narenas:1");
+	run("switched", "dirty_decay_ms:100,narenas:8");
+	run("forks", "background_thread:true,dirty_decay_ms:200,narenas:1");
+	run("max", "max_background_threads:3,narenas:8");
+	run("late_decay", "background_thread:true,dirty_decay_ms:-1,narenas:1");
+	return done_testing();
+}

@@ -1,0 +1,182 @@
+/*
+ * arena/large_hot.h: what is freed is had again, by its size exactly; the counts stay those of large.c;
+ * and threads that take and leave extents of different sizes of one page class own each of theirs alone.
+ */
+#include "core.h"
+
+#include <pthread.h>
+
+#include "arena/arenas.h"
+#include "arena/inspect.h"
+#include "arena/large_hot.h"
+#include "os/gate.h"
+
+#define N_THREADS 6
+#define N_ROUNDS 60000
+
+static arena_t *arena;
+
+static void *
+hot_or_long(size_t usize) {
+	void *p = NULL;
+	if (!large_hot_is_malloced(arena, usize, &p)) {
+		gate_enter(tls_get());
+		p = arena_large_malloc(arena, usize, 0, false);
+		arena_large_count_requests(arena, sz_s2i(usize), 1, 0, 0);
+		gate_exit(tls_get());
+	}
+	return p;
+}
+
+static void
+hot_or_long_free(void *p) {
+	edata_t *e = emap_edata(p);
+	if (!large_hot_is_freed(arena, e, p)) {
+		gate_enter(tls_get());
+		arena_large_dalloc(e);
+		gate_exit(tls_get());
+	}
+}
+
+static size_t
+active_pages(void) {
+	return atomic_load_zu(&arena->pac.nactive, MO_RELAXED);
+}
+
+static void
+test_one(void) {
+	size_t usize = 64 * PAGE, extent = usize + (opt_cache_oblivious ? PAGE : 0);
+	void *p = NULL, *q = NULL;
+	ok(!large_hot_is_malloced(arena, usize, &p), "nothing was freed yet");
+	p = hot_or_long(usize);
+	size_t active = active_pages(), dirty = pac_ndirty(&arena->pac);
+	edata_t *e = emap_edata(p);
+	ok(!large_hot_is_freed(arena, e, (char *)p + 8), "a pointer into an object is not freed here");
+	ok(large_hot_is_freed(arena, e, p), "a free leaves it hot");
+	is_uint(elem_state(emap_elem(p)), extent_state_hot, "as the page map says");
+	is_uint(active - active_pages(), extent >> LG_PAGE, "its pages are not in use");
+	is_uint(pac_ndirty(&arena->pac) - dirty, extent >> LG_PAGE, "but dirty");
+	ok(!large_hot_is_malloced(arena, usize + PAGE, &q), "another size of its class does not get it");
+	ok(!large_hot_is_malloced(arena, usize - PAGE, &q), "nor a smaller one");
+	ok(large_hot_is_malloced(arena, usize, &q) && q == p, "the same size does");
+	is_uint(elem_state(emap_elem(p)), extent_state_active, "it is in use");
+	is_uint(active_pages(), active, "and counted");
+	ok(!large_hot_is_malloced(arena, usize, &q), "once");
+	void *other = hot_or_long(usize);
+	ok(large_hot_is_freed(arena, emap_edata(p), p), "the first one freed is hot");
+	ok(!large_hot_is_freed(arena, emap_edata(other), other), "the second finds the slot taken");
+	is_uint(emap_edata(other)->state, extent_state_active, "and is as it was");
+	hot_or_long_free(other);
+}
+
+/* An extent that came by another way has another usable size in the same number of pages. */
+static void
+test_other_use(void) {
+	size_t size = 64 * PAGE;
+	gate_enter(tls_get());
+	edata_t *e = pac_alloc(&arena->pac, size, PAGE, false);
+	emap_set_boundary(e);
+	pac_dalloc(&arena->pac, e);
+	gate_exit(tls_get());
+	void *p = NULL;
+	size_t usize = size - (opt_cache_oblivious ? PAGE : 0);
+	ok(large_hot_is_malloced(arena, usize, &p), "an extent left by others");
+	is_uint(arena_usize(p, emap_elem(p)), usize, "has the right size");
+	ok(arena_large_is_start(emap_edata(p), p) && emap_edata(p) == e, "and begins right");
+	hot_or_long_free(p);
+}
+
+static void
+test_at_once(void) {
+	arena_decay_ms_set(arena, true, 0);
+	void *p = hot_or_long(64 * PAGE);
+	ok(large_hot_is_freed(arena, emap_edata(p), p), "with a decay time of 0 it is freed the short way too");
+	is_uint(pac_ndirty(&arena->pac), 0, "but nothing stays hot, nor dirty");
+	p = hot_or_long(64 * PAGE);
+	hot_or_long_free(p);
+	is_uint(pac_ndirty(&arena->pac), 0, "however it is freed");
+	arena_decay_ms_set(arena, true, 10000);
+}
+
+/* Each thread writes its number at both ends of what it has. */
+static void *
+worker(void *arg) {
+	uint64_t seed = (uintptr_t)arg + 7, bad = 0;
+	char *held[3] = {NULL};
+	size_t usizes[3] = {0};
+	for (unsigned i = 0; i < N_ROUNDS; i++) {
+		unsigned k = (unsigned)core_below(&seed, 3);
+		if (held[k] != NULL) {
+			bad += held[k][0] != (char)(uintptr_t)arg || held[k][usizes[k] - 1] != (char)(uintptr_t)arg;
+			hot_or_long_free(held[k]);
+			held[k] = NULL;
+			continue;
+		}
+		usizes[k] = (64 + core_below(&seed, 4)) * PAGE;
+		held[k] = hot_or_long(usizes[k]);
+		bad += arena_usize(held[k], emap_elem(held[k])) != usizes[k];
+		held[k][0] = held[k][usizes[k] - 1] = (char)(uintptr_t)arg;
+		if (i % 5000 == 0) {
+			gate_enter(tls_get());
+			arena_decay(arena, true);
+			gate_exit(tls_get());
+		}
+	}
+	for (unsigned k = 0; k < 3; k++) {
+		if (held[k] != NULL) {
+			hot_or_long_free(held[k]);
+		}
+	}
+	return (void *)(uintptr_t)bad;
+}
+
+static void
+test_threads(void) {
+	pthread_t threads[N_THREADS];
+	uintptr_t bad = 0;
+	for (uintptr_t i = 0; i < N_THREADS; i++) {
+		pthread_create(&threads[i], NULL, worker, (void *)(i + 1));
+	}
+	for (unsigned i = 0; i < N_THREADS; i++) {
+		void *b;
+		pthread_join(threads[i], &b);
+		bad += (uintptr_t)b;
+	}
+	is_uint(bad, 0, "nobody else wrote into an object");
+	is_uint(active_pages(), 0, "no page is in use any more");
+	uint64_t nmalloc = 0, ndalloc = 0, nrequests = 0;
+	for (unsigned i = 0; i < LARGE_CLASSES_MAX; i++) {
+		nmalloc += atomic_load_u64(&arena->large[i].nmalloc, MO_RELAXED);
+		ndalloc += atomic_load_u64(&arena->large[i].ndalloc, MO_RELAXED);
+		nrequests += atomic_load_u64(&arena->large[i].nrequests, MO_RELAXED);
+	}
+	if (config_stats) {
+		ok(nmalloc > N_THREADS * N_ROUNDS / 3, "%llu objects", (unsigned long long)nmalloc);
+		is_uint(ndalloc, nmalloc, "as many freed");
+		is_uint(nrequests, nmalloc, "all asked for");
+		is_uint(atomic_load_zu(&arena->large_allocated, MO_RELAXED), 0, "no bytes are left");
+	}
+}
+
+static void
+body(void) {
+	unsigned ind;
+	gate_enter(tls_get());
+	if (arenas_create(&ind, NULL) != 0) {
+		bail_out("no arena");
+	}
+	arena = arenas_get(ind);
+	arena_decay_ms_set(arena, true, 10000);
+	gate_exit(tls_get());
+	test_one();
+	test_other_use();
+	gate_enter(tls_get());
+	test_at_once();
+	gate_exit(tls_get());
+	test_threads();
+}
+
+int
+main(int argc, char **argv) {
+	return core_run_all_pages(argc, argv, body);
+}
