@@ -139,7 +139,9 @@ put_accepted(const conf_row_t *row) {
 		puts("A decimal number below 65536.");
 		break;
 	case CONF_CUSTOM:
-		if ((row->flags & CONF_RANGES) == 0) {
+		if ((row->flags & CONF_RATIO) != 0) {
+			puts("A decimal number from 0 to 1.");
+		} else if ((row->flags & CONF_RANGES) == 0) {
 			put_range(row, INT64_MAX);
 		}
 		break;

@@ -7,6 +7,7 @@
 #include "arena/arenas.h"
 #include "arena/background_thread.h"
 #include "arena/bin_info.h"
+#include "conf_hpa.h"
 #include "conf_range.h"
 #include "extent/extent.h"
 #include "extent/pac.h"
@@ -133,6 +134,30 @@ parse_prof_ctl_dir(const conf_row_t *row, const char *value, size_t len) {
 	return len > 0 && value[0] != '/' ? EINVAL : parse_prof_more(row, value, len);
 }
 
+/* A share of the huge page, which sets the option that row->addr points to. */
+static int
+parse_hpa_ratio(const conf_row_t *row, const char *value, size_t len) {
+	fxp_t share;
+	conf_row_t as_fxp = *row;
+	as_fxp.addr = &share;
+	as_fxp.type = CONF_FXP;
+	assert((row->flags & CONF_RATIO) != 0);
+	int err = conf_store(&as_fxp, value, len);
+	if (err == 0) {
+		*(size_t *)row->addr = fxp_mul_frac(HUGEPAGE, share);
+	}
+	return err;
+}
+
+static int
+parse_hpa_dirty_mult(const conf_row_t *row, const char *value, size_t len) {
+	if (is_word(value, len, "-1")) {
+		opt_hpa_dirty_mult = HPA_DIRTY_MULT_NEVER;
+		return 0;
+	}
+	return conf_store(row, value, len);
+}
+
 /* ------------------------------------------------------------------ rows */
 
 #define SHOWN CONF_SHOWN
@@ -153,6 +178,14 @@ parse_prof_ctl_dir(const conf_row_t *row, const char *value, size_t len) {
 	    .help = text, MANUAL(initially, init)}
 #define ABSENT(k, feat, fl) \
 	{.key = #k, .type = CONF_CUSTOM, .feature = (feat), .flags = (fl)}
+/* Options that are there for their names: texts begin alike. */
+#define HPA_TEXT(text) "accepted and shown, without effect (see hpa): " text
+#define HPA_BOOL(k, text) BOOL(k, opt_##k, HERE, SHOWN, HPA_TEXT(text))
+#define HPA_NUM(k, t, lo, hi, fl, text) NUM(k, t, opt_##k, lo, hi, HERE, SHOWN | (fl), HPA_TEXT(text))
+#define HPA_SIZE(k, lo, hi, text) HPA_NUM(k, CONF_SIZE, lo, hi, CONF_CLIP, text)
+#define HPA_RATIO(k, var, init, text) \
+	{.key = #k, .addr = &(var), .type = CONF_CUSTOM, .max = FXP_INIT_INT(1), .parse = parse_hpa_ratio, \
+	    .flags = CONF_RATIO, .help = HPA_TEXT(text), MANUAL(initially, init)}
 #define THRESHOLD_FLAGS (SHOWN | CONF_SUFFIX | CONF_STRICT)
 #define THRESHOLD(k, t, text) \
 	{.key = "prof_threshold_" #k, .addr = &opt_prof_thresholds[prof_threshold_##k], .type = (t), \
@@ -173,8 +206,8 @@ BOOL(cache_oblivious, opt_cache_oblivious, HERE, SHOWN,
     "start large allocations at a random cache line of their first page"),
 BOOL(trust_madvise, opt_trust_madvise, HERE, NODE,
     "do not test before the first purge whether MADV_DONTNEED gives zeroed pages"),
-ABSENT(experimental_hpa_start_huge_if_thp_always, CONF_NOT_YET, 0),
-ABSENT(experimental_hpa_enforce_hugify, CONF_NOT_YET, 0),
+HPA_BOOL(experimental_hpa_start_huge_if_thp_always, "new slabs count as huge where the system makes them so"),
+HPA_BOOL(experimental_hpa_enforce_hugify, "the calls for huge pages are made in every style"),
 ABSENT(huge_arena_pac_thp, CONF_NOT_YET, 0),
 ABSENT(metadata_thp, CONF_NOT_YET, CONF_PREFIX_KEY),
 BOOL(retain, opt_retain, HERE, SHOWN, "keep unused address space mapped for reuse"),
@@ -253,23 +286,28 @@ ABSENT(percpu_arena, CONF_NOT_YET, CONF_PREFIX_KEY),
     .live = "background_thread", .help = "threads of the library give unused memory back"},
 NUM(max_background_threads, CONF_SIZE, opt_max_background_threads, 1, BACKGROUND_THREADS_LIMIT, HERE,
     NODE | CONF_CLIP, "most of these threads"),
-ABSENT(hpa, CONF_NOT_YET, 0),
-ABSENT(hpa_slab_max_alloc, CONF_NOT_YET, 0),
-ABSENT(hpa_hugification_threshold, CONF_NOT_YET, 0),
-ABSENT(hpa_hugification_threshold_ratio, CONF_NOT_YET, 0),
-ABSENT(hpa_hugify_delay_ms, CONF_NOT_YET, 0),
-ABSENT(hpa_hugify_sync, CONF_NOT_YET, 0),
-ABSENT(hpa_min_purge_interval_ms, CONF_NOT_YET, 0),
-ABSENT(experimental_hpa_max_purge_nhp, CONF_NOT_YET, 0),
-ABSENT(hpa_purge_threshold, CONF_NOT_YET, 0),
-ABSENT(hpa_purge_threshold_ratio, CONF_NOT_YET, 0),
-ABSENT(hpa_min_purge_delay_ms, CONF_NOT_YET, 0),
-ABSENT(hpa_hugify_style, CONF_NOT_YET, CONF_PREFIX_KEY),
-ABSENT(hpa_dirty_mult, CONF_NOT_YET, 0),
-ABSENT(hpa_sec_nshards, CONF_NOT_YET, 0),
-ABSENT(hpa_sec_max_alloc, CONF_NOT_YET, 0),
-ABSENT(hpa_sec_max_bytes, CONF_NOT_YET, 0),
-ABSENT(hpa_sec_batch_fill_extra, CONF_NOT_YET, 0),
+BOOL(hpa, opt_hpa, HERE, SHOWN,
+    "true is refused with a message: this library has no huge page allocator, and the options hpa_* have no effect"),
+HPA_SIZE(hpa_slab_max_alloc, 0, HUGEPAGE, "largest request that it serves"),
+HPA_SIZE(hpa_hugification_threshold, 0, HUGEPAGE, "bytes in use that make a slab a candidate for a huge page"),
+HPA_RATIO(hpa_hugification_threshold_ratio, opt_hpa_hugification_threshold, "0.95",
+    "hpa_hugification_threshold as a share of a huge page"),
+HPA_NUM(hpa_hugify_delay_ms, CONF_U64, 0, UINT64_MAX, 0, "milliseconds that a slab stays a candidate"),
+HPA_BOOL(hpa_hugify_sync, "huge pages are made at once"),
+HPA_NUM(hpa_min_purge_interval_ms, CONF_U64, 0, UINT64_MAX, 0, "least milliseconds between two purges"),
+HPA_NUM(experimental_hpa_max_purge_nhp, CONF_SSIZE, -1, INT64_MAX, 0, "most huge pages per purge; -1: any number"),
+HPA_SIZE(hpa_purge_threshold, 0, HUGEPAGE, "dirty bytes from which on a slab is purged"),
+HPA_RATIO(hpa_purge_threshold_ratio, opt_hpa_purge_threshold, "one page",
+    "hpa_purge_threshold as a share of a huge page"),
+HPA_NUM(hpa_min_purge_delay_ms, CONF_U64, 0, UINT64_MAX, 0, "milliseconds that a slab waits for its purge"),
+WORD(hpa_hugify_style, CONF_ENUM, opt_hpa_hugify_style, hpa_hugify_style_names, HERE,
+    SHOWN | CONF_PREFIX_KEY | CONF_PREFIX_WORD, HPA_TEXT("when slabs are made huge")),
+{.key = "hpa_dirty_mult", .addr = &opt_hpa_dirty_mult, .type = CONF_FXP, .max = FXP_MAX, .flags = SHOWN,
+    .parse = parse_hpa_dirty_mult, .help = HPA_TEXT("dirty pages allowed per page in use; -1: any number")},
+HPA_NUM(hpa_sec_nshards, CONF_SIZE, 0, UINT64_MAX, 0, "small extent caches; 0: none"),
+HPA_SIZE(hpa_sec_max_alloc, 0, HPA_SEC_ALLOC_MAX, "largest extent in them"),
+HPA_NUM(hpa_sec_max_bytes, CONF_SIZE, HPA_SEC_BYTES_MIN, UINT64_MAX, CONF_CLIP, "bytes in each of them"),
+HPA_SIZE(hpa_sec_batch_fill_extra, 1, HUGEPAGE >> LG_PAGE_MIN, "further extents that a miss fetches"),
 ABSENT(hpa_sec_bytes_after_flush, CONF_RETIRED, 0),
 RANGES(slab_sizes, parse_slab_sizes, set_slab_sizes, "default",
     "lo-hi:n items joined by |, or default: pages per slab for classes from lo to hi bytes"),

@@ -11,6 +11,7 @@
 #include "arena/arenas.h"
 #include "arena/background_thread.h"
 #include "conf.h"
+#include "conf_hpa.h"
 #include "imalloc.h"
 #include "jemalloc_fork.h"
 #include "meta/base.h"
@@ -64,6 +65,7 @@ boot_conf(void) {
 	if (!is_read) {
 		is_read = true;
 		conf_boot(&je_malloc_conf, &je_malloc_conf_2_conf_harder);
+		conf_hpa_boot(opt_abort_conf);
 	}
 	return 0;
 }

@@ -9,6 +9,7 @@
 
 #include "arena/arenas.h"
 #include "conf.h"
+#include "conf_hpa.h"
 #include "conf_table.h"
 #include "ctl/ctl.h"
 #include "ctl/ctl_rooms.h"
@@ -288,6 +289,12 @@ print_option(emitter_t *em, const conf_row_t *row, size_t item) {
 	assert((row->flags & CONF_PRINT) != 0 && row == &conf_rows[item]);
 	if (row->type == CONF_I64) {
 		type = emitter_type_int64;
+	}
+	char ratio[FXP_BUF_SIZE];
+	if (row->type == CONF_FXP) {
+		fxp_print(ratio, value.u32);
+		value.s = value.u32 == HPA_DIRTY_MULT_NEVER ? "-1" : ratio;
+		type = emitter_type_string;
 	}
 	if (note != NULL && !read_node(note, &live)) {
 		note = NULL;

@@ -106,6 +106,28 @@ base_arena_mutex(const size_t *mib) {
 	return arena == NULL ? NULL : &arena->stats.mutexes[mib[4]];
 }
 
+/*
+ * What jemalloc counts of its huge page allocator.  There is none here: all of it is zero, for every arena
+ * that has statistics at all.
+ */
+typedef struct {
+	size_t pages;
+	uint64_t times;
+	mutex_prof_data_t mutex;
+} no_hpa_t;
+
+static const no_hpa_t no_hpa;
+
+static const void *
+base_hpa(const size_t *mib) {
+	return arena_of(mib) == NULL ? NULL : &no_hpa;
+}
+
+static const void *
+base_hpa_mutex(const size_t *mib) {
+	return arena_of(mib) == NULL ? NULL : &no_hpa.mutex;
+}
+
 /* ------------------------------------------------------------------ indices */
 
 static int
@@ -136,6 +158,16 @@ index_extent(const size_t *mib, size_t depth, size_t i) {
 	(void)mib;
 	(void)depth;
 	return i < SC_NPSIZES ? 0 : ENOENT;
+}
+
+/* As many kinds of slabs by their longest free run as jemalloc has. */
+#define HPA_NONFULL_KINDS 64u
+
+static int
+index_hpa_nonfull(const size_t *mib, size_t depth, size_t i) {
+	(void)mib;
+	(void)depth;
+	return i < HPA_NONFULL_KINDS ? 0 : ENOENT;
 }
 
 /* ------------------------------------------------------------------ field lists */
@@ -177,12 +209,43 @@ static const ctl_field_t arena_fields[] = {
 	DECAY_STATS_FIELDS(MUZZY_FIELD)
 };
 
+#define HPA_PAGES(name) \
+	CTL_FIELD(name, no_hpa_t, pages, size_t, ST, "always 0: there is no huge page allocator"),
+#define HPA_TIMES(name) \
+	CTL_FIELD(name, no_hpa_t, times, uint64_t, ST, "always 0: there is no huge page allocator"),
+
+static const ctl_field_t hpa_shard_fields[] = {
+	HPA_PAGES("npageslabs")
+	HPA_PAGES("nactive")
+	HPA_PAGES("ndirty")
+	HPA_TIMES("npurge_passes")
+	HPA_TIMES("npurges")
+	HPA_TIMES("nhugifies")
+	HPA_TIMES("nhugify_failures")
+	HPA_TIMES("ndehugifies")
+};
+static const ctl_field_t hpa_slabs_fields[] = {
+	HPA_PAGES("npageslabs_nonhuge")
+	HPA_PAGES("npageslabs_huge")
+	HPA_PAGES("nactive_nonhuge")
+	HPA_PAGES("nactive_huge")
+	HPA_PAGES("ndirty_nonhuge")
+	HPA_PAGES("ndirty_huge")
+};
+
 /* ------------------------------------------------------------------ leaves outside the lists */
 
 static int
 get_zero_reallocs(const ctl_call_t *call, ctl_value_t *out) {
 	(void)call;
 	out->z = imalloc_zero_reallocs();
+	return 0;
+}
+
+static int
+get_no_hpa(const ctl_call_t *call, ctl_value_t *out) {
+	(void)call;
+	out->z = 0;
 	return 0;
 }
 
@@ -221,8 +284,27 @@ static const ctl_node_t extent_proto[] = {CTL_NODE_FIELDS("", extent_fields, bas
 
 #define ARENA_MUTEX_NODE(name, expr, says) \
 	CTL_NODE_SAME_FIELDS(#name, mutex_fields, base_arena_mutex, says),
-static const ctl_node_t arena_mutex_nodes[] = {ARENA_MUTEXES(ARENA_MUTEX_NODE)};
-static_assert(ARRAY_LEN(arena_mutex_nodes) == arena_mutex_count, "a node's number is the lock's");
+#define HPA_MUTEX_NODE(name) \
+	CTL_NODE_SAME_FIELDS(name, mutex_fields, base_hpa_mutex, "kept for its name: there is no such lock")
+static const ctl_node_t arena_mutex_nodes[] = {
+	ARENA_MUTEXES(ARENA_MUTEX_NODE)
+	HPA_MUTEX_NODE("hpa_shard"),
+	HPA_MUTEX_NODE("hpa_shard_grow"),
+	HPA_MUTEX_NODE("hpa_sec"),
+};
+static_assert(ARRAY_LEN(arena_mutex_nodes) == arena_mutex_count + 3, "a node's number is the lock's");
+
+#define HPA_SLABS_NODE(name, says) CTL_NODE_SAME_FIELDS(name, hpa_slabs_fields, base_hpa, says)
+static const ctl_node_t hpa_nonfull_proto[] = {CTL_NODE_FIELDS("", hpa_slabs_fields, base_hpa, 0)};
+static const ctl_node_t hpa_shard_nodes[] = {
+	HPA_SLABS_NODE("slabs", "all slabs"),
+	HPA_SLABS_NODE("full_slabs", "slabs in full use"),
+	HPA_SLABS_NODE("empty_slabs", "slabs without use"),
+	CTL_NODE_NUMBERED("nonfull_slabs", hpa_nonfull_proto, index_hpa_nonfull, 0),
+};
+
+#define HPA_SEC_NODE(name) \
+	CTL_NODE_R("hpa_sec_" name, CTL_SIZE, get_no_hpa, ST, "always 0: there is no huge page allocator")
 
 static const ctl_node_t arena_nodes[] = {
 	CTL_NODE_SAME_FIELDS("small", group_fields, base_small, "objects of small classes"),
@@ -231,6 +313,13 @@ static const ctl_node_t arena_nodes[] = {
 	CTL_NODE_NUMBERED("lextents", lextent_proto, ctl_index_lextent, 0),
 	CTL_NODE_NUMBERED("extents", extent_proto, index_extent, 0),
 	CTL_NODE_DIR("mutexes", arena_mutex_nodes),
+	CTL_NODE_BOTH("hpa_shard", hpa_shard_nodes, hpa_shard_fields, base_hpa, 0),
+	HPA_SEC_NODE("bytes"),
+	HPA_SEC_NODE("hits"),
+	HPA_SEC_NODE("misses"),
+	HPA_SEC_NODE("dalloc_noflush"),
+	HPA_SEC_NODE("dalloc_flush"),
+	HPA_SEC_NODE("overfills"),
 };
 static const ctl_node_t arena_proto[] = {
 	CTL_NODE_BOTH("", arena_nodes, arena_fields, base_arena, 0),

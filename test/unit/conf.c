@@ -121,8 +121,8 @@ test_messages(void)
 	parse(":auto");
 	ok(strstr(said, "metadata_thp") == NULL && strstr(said, "no known option") != NULL,
 	    "an empty key is no cut key");
-	parse("hpa:true");
-	contains(said, "does not have yet", "a key of upstream that is not there says so");
+	parse("hpa_sec_bytes_after_flush:1");
+	contains(said, "no longer exists", "a key that upstream gave up says so");
 	parse("prof_log=true");
 	contains(said, "\"prof_log\"", "the hint at a malformed pair too");
 }
