@@ -49,7 +49,7 @@ breach(const fuzz_t *f, const char *fmt, ...) {
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	test_say("BREACH seed %llu thread %u step %lu, %s: %s\n", (unsigned long long)f->seed, f->thread,
+	test_tell(true, "BREACH seed %llu thread %u step %lu, %s: %s\n", (unsigned long long)f->seed, f->thread,
 	    f->step, f->what, text);
 	if (getenv("FUZZ_ABORT") != NULL) {
 		abort();

@@ -18,7 +18,7 @@ unset MALLOC_CONF LD_PRELOAD
 tests=0
 failures=0
 
-# ok STATUS NAME: one result; further arguments are remarks if it failed
+# ok STATUS NAME: one result; further arguments are remarks if it failed. A failure goes to standard error too: prove shows that.
 ok() {
 	tests=$((tests + 1))
 	if [ "$1" -eq 0 ]; then
@@ -27,9 +27,11 @@ ok() {
 	fi
 	failures=$((failures + 1))
 	printf "not ok %d - %s\n" "$tests" "$2"
+	printf "not ok %d - %s\n" "$tests" "$2" >&2
 	shift 2
 	for remark; do
 		diag "$remark"
+		diag "$remark" >&2
 	done
 	return 1
 }

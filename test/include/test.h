@@ -60,15 +60,15 @@ struct test_state {
 	pid_t pid;		/* the process that may print */
 };
 
-static struct test_state test_state __attribute__((unused)) = { 0, 0, 0, 60, 0 };
+static struct test_state test_state __attribute__((unused)) = { 0, 0, 0, 180, 0 };
 
 /* -------------------------------------------------------------- output */
 
 TEST_FN void
-test_write(const char *text, size_t len)
+test_write(int fd, const char *text, size_t len)
 {
 	while (len > 0) {
-		ssize_t n = write(STDOUT_FILENO, text, len);
+		ssize_t n = write(fd, text, len);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -79,21 +79,28 @@ test_write(const char *text, size_t len)
 	}
 }
 
-TEST_FN TEST_PRINTF(1, 2) void
-test_say(const char *fmt, ...)
+/* What has failed is said on standard error too: prove shows that, and keeps the rest to itself. */
+TEST_FN TEST_PRINTF(2, 3) void
+test_tell(bool is_failure, const char *fmt, ...)
 {
-	char line[2048];
+	char line[4096];
 	va_list ap;
 	int n;
 
 	va_start(ap, fmt);
 	n = vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
-	if (n > 0)
-		test_write(line, (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1);
+	if (n <= 0)
+		return;
+	n = (size_t)n < sizeof(line) ? n : (int)sizeof(line) - 1;
+	test_write(STDOUT_FILENO, line, (size_t)n);
+	if (is_failure)
+		test_write(STDERR_FILENO, line, (size_t)n);
 }
 
-/* A remark: every line of it begins with "# ". */
+#define test_say(...) test_tell(false, __VA_ARGS__)
+
+/* A remark: every line of it begins with "# ". After a failure it is taken for a part of it. */
 TEST_FN TEST_PRINTF(1, 2) void
 diag(const char *fmt, ...)
 {
@@ -109,7 +116,7 @@ diag(const char *fmt, ...)
 
 		if (end != NULL)
 			*end++ = '\0';
-		test_say("# %s\n", line);
+		test_tell(test_state.failed > 0, "# %s\n", line);
 		line = end;
 	}
 }
@@ -154,7 +161,7 @@ test_vresult(bool good, const char *fmt, va_list ap)
 	test_state.run++;
 	if (!good)
 		test_state.failed++;
-	test_say("%s %d - %s\n", good ? "ok" : "not ok", test_state.run, name);
+	test_tell(!good, "%s %d - %s\n", good ? "ok" : "not ok", test_state.run, name);
 	return good;
 }
 
@@ -258,7 +265,7 @@ skip(int n, const char *why)
 TEST_FN void
 bail_out(const char *why)
 {
-	test_say("Bail out! %s\n", why);
+	test_tell(true, "Bail out! %s\n", why);
 	_exit(2);
 }
 
