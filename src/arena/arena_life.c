@@ -59,27 +59,30 @@ life_end_objects(arena_t *a, arena_sample_fn_t *on_sample) {
 	assert(atomic_load_zu(&a->large_allocated, MO_RELAXED) == 0);
 }
 
-int
-arena_reset(arena_t *a, arena_sample_fn_t *on_sample) {
+/* is_last: its memory goes too. */
+static int
+life_end(arena_t *a, arena_sample_fn_t *on_sample, bool is_last) {
 	assert(!a->is_auto);
 	int err = pac_close(&a->pac);
-	if (err == 0) {
-		life_end_objects(a, on_sample);
-		pac_open(&a->pac);
+	if (err != 0) {
+		return err;
 	}
-	return err;
+	life_end_objects(a, on_sample);
+	if (is_last) {
+		pac_destroy(&a->pac);
+	}
+	pac_open(&a->pac);
+	return 0;
+}
+
+int
+arena_reset(arena_t *a, arena_sample_fn_t *on_sample) {
+	return life_end(a, on_sample, false);
 }
 
 int
 arena_destroy(arena_t *a, arena_sample_fn_t *on_sample) {
-	assert(!a->is_auto);
-	int err = pac_close(&a->pac);
-	if (err == 0) {
-		life_end_objects(a, on_sample);
-		pac_destroy(&a->pac);
-		pac_open(&a->pac);
-	}
-	return err;
+	return life_end(a, on_sample, true);
 }
 
 static void
