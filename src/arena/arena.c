@@ -11,6 +11,13 @@
 LARGE_DATA uint8_t arena_sampled_map[SAMPLED_MAP_SIZE] = {1};
 size_t opt_oversize_threshold = (size_t)8 << 20;
 
+/* Objects given back at once: what is left after so many bins, if it is not few, is sorted by bin, in batches. */
+#define FLUSH_PASSES 3u
+#define FLUSH_FEW 8u
+#define FLUSH_MAX 128u
+#define FLUSH_GROUPS 64u
+cassert(FLUSH_MAX <= UINT8_MAX);
+
 void
 arena_mark_slow_sized_free(const void *addr, size_t size) {
 	uintptr_t first = (uintptr_t)addr >> SAMPLED_MAP_LG_PIECE;
@@ -121,15 +128,57 @@ arena_small_fill(arena_t *a, szind_t szind, unsigned shard, void **out, unsigned
 	return got;
 }
 
+/* Puts back what lies in the bin of the first object; the others move to the front.  Returns how many those are. */
+static unsigned
+arena_flush_bin(szind_t szind, void **ptrs, unsigned n, edata_t **empty) {
+	const edata_t *slab = bin_slab_of(ptrs[0]);
+	bin_t *bin = arena_bin(arena_table_get(slab->arena_ind), szind, slab->bin_shard);
+	mutex_lock(&bin->mtx);
+	n = bin_put_locked(bin, slab_info(slab), ptrs, n, empty);
+	mutex_unlock(&bin->mtx);
+	return n;
+}
+
+/*
+ * The same for up to FLUSH_MAX objects of many bins: sorted first, so that no object is looked at once for each bin that
+ * is not its own.  A group holds the objects of one bin, or of the few whose numbers collide.
+ */
+static void
+arena_flush_sorted(szind_t szind, void **ptrs, unsigned n, edata_t **empty) {
+	void *sorted[FLUSH_MAX];
+	uint8_t group[FLUSH_MAX];
+	uint8_t at[FLUSH_GROUPS] = {0};
+	assert(n <= FLUSH_MAX);
+	for (unsigned i = 0; i < n; i++) {
+		const edata_t *slab = bin_slab_of(ptrs[i]);
+		group[i] = (uint8_t)((slab->arena_ind ^ (unsigned)slab->bin_shard << 2) % FLUSH_GROUPS);
+		at[group[i]]++;
+	}
+	/* First where each group ends; then, from the last object on, where it begins. */
+	for (unsigned g = 1; g < FLUSH_GROUPS; g++) {
+		at[g] = (uint8_t)(at[g] + at[g - 1]);
+	}
+	assert(at[FLUSH_GROUPS - 1] == n);
+	for (unsigned i = n; i-- > 0;) {
+		sorted[--at[group[i]]] = ptrs[i];
+	}
+	assert(at[0] == 0);
+	for (unsigned g = FLUSH_GROUPS, end = n; g-- > 0; end = at[g]) {
+		for (unsigned left = end - at[g]; left > 0;) {
+			left = arena_flush_bin(szind, sorted + at[g], left, empty);
+		}
+	}
+}
+
 void
 arena_small_flush(szind_t szind, void **ptrs, unsigned n) {
 	edata_t *empty = NULL;
-	while (n > 0) {
-		const edata_t *slab = bin_slab_of(ptrs[0]);
-		bin_t *bin = arena_bin(arena_table_get(slab->arena_ind), szind, slab->bin_shard);
-		mutex_lock(&bin->mtx);
-		n = bin_put_locked(bin, slab_info(slab), ptrs, n, &empty);
-		mutex_unlock(&bin->mtx);
+	for (unsigned pass = 0; n > 0 && (pass < FLUSH_PASSES || n < FLUSH_FEW); pass++) {
+		n = arena_flush_bin(szind, ptrs, n, &empty);
+	}
+	for (unsigned batch; n > 0; ptrs += batch, n -= batch) {
+		batch = (unsigned)min_zu(n, FLUSH_MAX);
+		arena_flush_sorted(szind, ptrs, batch, &empty);
 	}
 	while (empty != NULL) {
 		edata_t *next = empty->heap.next == NULL ? NULL : edata_of_heap(empty->heap.next);

@@ -134,29 +134,34 @@ test_threads(void) {
 	check_all_gone("four threads");
 }
 
-/* One batch with objects of several arenas goes back to each. */
+#define MIXED_MAX 100
+
+static arena_t *mixed[MIXED_MAX];
+
+/* One batch with objects of n arenas goes back to each: of few arenas one by one, of many sorted. */
 static void
-test_mixed_flush(void) {
-	void *ptrs[300];
-	arena_t *a[3];
+test_mixed_flush(unsigned n, unsigned each) {
+	static void *ptrs[MIXED_MAX * 9];
 	unsigned bad = 0;
-	for (unsigned i = 0; i < 3; i++) {
+	size_t before[MIXED_MAX];
+	for (unsigned i = 0; i < n; i++) {
 		unsigned ind;
-		bad += arenas_create(&ind, NULL) != 0;
-		a[i] = arenas_get(ind);
+		bad += mixed[i] == NULL && arenas_create(&ind, NULL) != 0;
+		mixed[i] = mixed[i] == NULL ? arenas_get(ind) : mixed[i];
+		before[i] = mixed[i]->bins[5]->stats.ndalloc;
 	}
-	for (unsigned i = 0; i < 300; i++) {
-		bad += arena_small_fill(a[i * 7 % 3], 5, 0, &ptrs[i], 1, 1, 0) != 1;
+	for (unsigned i = 0; i < n * each; i++) {
+		bad += arena_small_fill(mixed[i * 7 % n], 5, 0, &ptrs[i], 1, 1, 0) != 1;
 	}
-	arena_small_flush(5, ptrs, 300);
-	for (unsigned i = 0; i < 3; i++) {
-		arena_t *saved = arena;
-		arena = a[i];
-		read_stats();
-		arena = saved;
-		bad += stats.bins[5].nmalloc != 100 || stats.bins[5].ndalloc != 100;
+	for (unsigned i = 0; i < n; i++) {
+		bad += mixed[i]->bins[5]->stats.curregs != each;
 	}
-	is_uint(bad, 0, "a batch of three arenas' objects");
+	arena_small_flush(5, ptrs, n * each);
+	for (unsigned i = 0; i < n; i++) {
+		bad += mixed[i]->bins[5]->stats.ndalloc != before[i] + each;
+		bad += mixed[i]->bins[5]->stats.curregs != 0 || mixed[i]->bins[5]->stats.curslabs > 1;
+	}
+	is_uint(bad, 0, "a batch of the objects of %u arenas, %u of each", n, each);
 }
 
 static void
@@ -215,7 +220,10 @@ body(void) {
 	gate_exit(tls_get());
 	test_threads();
 	gate_enter(tls_get());
-	test_mixed_flush();
+	test_mixed_flush(3, 100);
+	test_mixed_flush(MIXED_MAX, 1);
+	test_mixed_flush(MIXED_MAX, 9);
+	test_mixed_flush(64, 2);
 	test_samples();
 	test_decay_ms();
 	gate_exit(tls_get());
