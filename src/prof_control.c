@@ -533,7 +533,7 @@ control_changed(void) {
 	atomic_fence(MO_SEQ_CST); /* with thread_goes_on */
 	if (prof_control_has_thread()) {
 		thread_wake();
-	} else if (atomic_load_u32(&gate_closed, MO_SEQ_CST) != 0) {
+	} else if (gate_is_closed()) {
 		thread_want(); /* in a handler of fork, or while another thread forks */
 		tsd_recall_all();
 	} else if (thread_is_wanted()) {
@@ -561,7 +561,7 @@ bool (*const prof_signal_wake)(void) = control_wake;
 /* Straight from the program, and no fork under way. */
 static bool
 is_safe(const struct tls_s *t) {
-	return t->inside == 1 && t->gate_depth <= 1 && atomic_load_u32(&gate_closed, MO_SEQ_CST) == 0;
+	return t->inside == 1 && t->gate_depth <= 1 && !gate_is_closed();
 }
 
 static void NOINLINE

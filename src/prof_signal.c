@@ -140,7 +140,7 @@ signal_is_taken_by_us(void) {
 /* The thread came straight from the program, and no fork is under way. */
 static bool
 handler_is_safe(const struct tls_s *t) {
-	return t->inside == 0 && t->gate_depth == 0 && atomic_load_u32(&gate_closed, MO_SEQ_CST) == 0;
+	return t->inside == 0 && t->gate_depth == 0 && !gate_is_closed();
 }
 
 /* Until the signal has been acted on, but not for ever. */

@@ -212,7 +212,7 @@ sites_copy(prof_snap_t *snap) {
 	for (const prof_link_t *link = (const prof_link_t *)prof_data_sites();
 	    link != NULL && err == 0; link = link->next) {
 		err = site_copy(snap, container_of(link, const prof_site_t, link));
-		if (unlikely(atomic_load_u32(&gate_closed, MO_RELAXED) != 0)) {
+		if (unlikely(gate_is_closed())) {
 			gate_exit(t);
 			gate_enter(t);
 		}

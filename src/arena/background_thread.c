@@ -365,7 +365,7 @@ background_thread_boot(void) {
 /* Straight from the program, and no fork under way. */
 static bool
 bg_is_safe(const struct tls_s *tls) {
-	return tls->inside <= 1 && tls->gate_depth <= 1 && atomic_load_u32(&gate_closed, MO_SEQ_CST) == 0;
+	return tls->inside <= 1 && tls->gate_depth <= 1 && !gate_is_closed();
 }
 
 static void NOINLINE

@@ -6,17 +6,20 @@
 
 #include "os/witness.h"
 
-atomic_u32_t gate_closed;
+atomic_p_t gate_forker;
 
 /* Values of tls_s.gate. */
 enum { GATE_OUTSIDE = 0, GATE_INSIDE = 1, GATE_REGISTERED = 2 };
 
+/* Threads that are on no list are inside for their first or last call: seldom many at once. */
+#define GATE_NSLOTS 64u
+
 static struct {
-	mutex_t mtx;                /* the list; taken inside the gate or by the forking thread */
+	mutex_t mtx;             /* the list; taken inside the gate or by the forking thread */
 	gate_link_t *threads;
-	atomic_u32_t n_unregistered; /* threads inside that are on no list */
-	atomic_p_t forker;          /* its tls, while closed; others compare it with their own, which it never is */
-	unsigned nesting;           /* a fork inside a fork's handlers */
+	atomic_p_t slots[GATE_NSLOTS]; /* words of the threads inside that are on no list */
+	unsigned nesting;        /* forks inside a fork's handlers, or a signal's */
+	struct tls_s nobody;     /* stands for threads that a forked child does not have */
 } gate = {.mtx = MUTEX_INITIALIZER("gate", WITNESS_RANK_OMIT)};
 
 cassert((GATE_INSIDE & GATE_REGISTERED) == 0 && GATE_OUTSIDE == 0);
@@ -38,10 +41,55 @@ gate_assert_no_short_lock(void) {
 }
 
 static void
+gate_pause(unsigned round) {
+	int saved = errno;
+	if (round < 16) {
+		sched_yield();
+	} else {
+		struct timespec ts = {0, 200 * 1000};
+		nanosleep(&ts, NULL);
+	}
+	errno = saved;
+}
+
+static atomic_p_t *
+gate_slot(const struct tls_s *t, unsigned k) {
+	return &gate.slots[(((uintptr_t)t >> 12) + k) % GATE_NSLOTS];
+}
+
+/* One of the first slots is free; waits where there are as many such threads as slots. */
+static void
+gate_slot_take(struct tls_s *t) {
+	for (unsigned k = 0;; k++) {
+		void *seen = NULL;
+		if (atomic_load_p(gate_slot(t, k), MO_RELAXED) == NULL
+		    && atomic_cas_strong_p(gate_slot(t, k), &seen, t, MO_SEQ_CST, MO_RELAXED)) {
+			return;
+		}
+		if (k % GATE_NSLOTS == GATE_NSLOTS - 1) {
+			gate_pause(k / GATE_NSLOTS);
+		}
+	}
+}
+
+/* A handler that interrupts this may take a slot too and leave ours instead: then its own is left here. */
+static void
+gate_slot_leave(struct tls_s *t) {
+	for (unsigned k = 0;; k++) {
+		void *seen = t;
+		if (atomic_load_p(gate_slot(t, k), MO_RELAXED) == t
+		    && atomic_cas_strong_p(gate_slot(t, k), &seen, NULL, MO_RELEASE, MO_RELAXED)) {
+			return;
+		}
+		assert(k < 4 * GATE_NSLOTS);
+	}
+}
+
+static void
 gate_mark(struct tls_s *t) {
 	assert(t == tls_get());
 	if ((t->gate & GATE_REGISTERED) == 0) {
-		atomic_fetch_add_u32(&gate.n_unregistered, 1, MO_SEQ_CST);
+		gate_slot_take(t);
 	} else if (mutex_is_single_threaded()) {
 		__atomic_store_n(&t->gate, GATE_REGISTERED | GATE_INSIDE, __ATOMIC_RELAXED);
 	} else {
@@ -53,9 +101,8 @@ static void
 gate_unmark(struct tls_s *t) {
 	assert(t == tls_get());
 	if ((t->gate & GATE_REGISTERED) == 0) {
-		uint32_t before = atomic_fetch_sub_u32(&gate.n_unregistered, 1, MO_SEQ_CST);
-		assert(before > 0 && t->gate == GATE_OUTSIDE);
-		(void)before;
+		assert(t->gate == GATE_OUTSIDE);
+		gate_slot_leave(t);
 	} else {
 		__atomic_store_n(&t->gate, GATE_REGISTERED, __ATOMIC_RELEASE);
 	}
@@ -65,7 +112,8 @@ bool
 gate_enter_first(struct tls_s *t) {
 	assert(t->gate_depth == 1);
 	gate_mark(t);
-	if (unlikely(atomic_load_u32(&gate_closed, MO_SEQ_CST) != 0) && atomic_load_p(&gate.forker, MO_RELAXED) != t) {
+	const void *forker = atomic_load_p(&gate_forker, MO_SEQ_CST);
+	if (unlikely(forker != NULL) && forker != t) {
 		gate_unmark(t);
 		t->gate_depth = 0;
 		return false;
@@ -78,18 +126,6 @@ gate_exit_last(struct tls_s *t) {
 	assert(t->gate_depth == 0);
 	gate_assert_no_short_lock();
 	gate_unmark(t);
-}
-
-static void
-gate_pause(unsigned round) {
-	int saved = errno;
-	if (round < 16) {
-		sched_yield();
-	} else {
-		struct timespec ts = {0, 200 * 1000};
-		nanosleep(&ts, NULL);
-	}
-	errno = saved;
 }
 
 void
@@ -129,15 +165,13 @@ gate_register(struct tls_s *t, gate_link_t *link) {
 		gate.threads->prev = link;
 	}
 	gate.threads = link;
-	/* From the shared count to a mark of its own, without being outside in between. */
+	/* From the slot to a mark of its own, without being outside in between. */
 	__atomic_store_n(&t->gate, GATE_REGISTERED | GATE_INSIDE, __ATOMIC_SEQ_CST);
 	if (config_debug) {
 		gate_link_check(link);
 	}
 	mutex_unlock(&gate.mtx);
-	uint32_t before = atomic_fetch_sub_u32(&gate.n_unregistered, 1, MO_SEQ_CST);
-	assert(before > 0);
-	(void)before;
+	gate_slot_leave(t);
 }
 
 static void
@@ -159,7 +193,7 @@ void
 gate_unregister(struct tls_s *t, gate_link_t *link) {
 	assert(t->gate_depth > 0 && (t->gate & GATE_REGISTERED) != 0);
 	assert(link->tls == t);
-	atomic_fetch_add_u32(&gate.n_unregistered, 1, MO_SEQ_CST);
+	gate_slot_take(t);
 	mutex_lock(&gate.mtx);
 	gate_unlink(link);
 	__atomic_store_n(&t->gate, GATE_OUTSIDE, __ATOMIC_SEQ_CST);
@@ -178,34 +212,27 @@ gate_for_each(void (*fn)(struct tls_s *t, void *ctx), void *ctx) {
 
 /* Somebody but the forking thread is inside. */
 static bool
-gate_is_busy(struct tls_s *self) {
-	/* A thread on its way into or out of the list counts as unregistered, so look there last. */
+gate_is_busy(const struct tls_s *self) {
+	/* A thread on its way into or out of the list has a slot meanwhile, so look there last. */
 	for (gate_link_t *l = gate.threads; l != NULL; l = l->next) {
 		if (l->tls != self &&
 		    (__atomic_load_n(&l->tls->gate, __ATOMIC_SEQ_CST) & GATE_INSIDE) != 0) {
 			return true;
 		}
 	}
-	bool self_counted = (self->gate & GATE_REGISTERED) == 0 && self->gate_depth > 0;
-	return atomic_load_u32(&gate.n_unregistered, MO_SEQ_CST) > (self_counted ? 1u : 0u);
+	for (unsigned i = 0; i < GATE_NSLOTS; i++) {
+		const void *t = atomic_load_p(&gate.slots[i], MO_SEQ_CST);
+		if (t != NULL && t != self) {
+			return true;
+		}
+	}
+	return false;
 }
 
-void
-gate_prefork(void) {
-	struct tls_s *self = tls_get();
-	if (atomic_load_p(&gate.forker, MO_RELAXED) == self) {
-		gate.nesting++;
-		return;
-	}
-	uint32_t expected = 0;
-	for (unsigned round = 0;; round++) {
-		expected = 0;
-		if (atomic_cas_strong_u32(&gate_closed, &expected, 1, MO_SEQ_CST, MO_SEQ_CST)) {
-			break; /* one fork at a time */
-		}
-		gate_pause(round);
-	}
-	atomic_store_p(&gate.forker, self, MO_RELAXED);
+/* The gate is closed: until the forking thread is the only one inside. */
+static void
+gate_wait_alone(const struct tls_s *self) {
+	/* A handler's fork, and the interrupted thread is changing the list: it may be walked at any instant. */
 	bool is_interrupted = mutex_is_owner(&gate.mtx);
 	for (unsigned round = 0;; round++) {
 		/* The list changes only under the lock, by threads that are inside. */
@@ -215,45 +242,76 @@ gate_prefork(void) {
 			mutex_unlock(&gate.mtx);
 		}
 		if (!is_busy) {
-			assert(atomic_load_p(&gate.forker, MO_RELAXED) == self && gate.nesting == 0);
-			assert(atomic_load_u32(&gate_closed, MO_RELAXED) == 1);
 			return;
 		}
 		gate_pause(round);
 	}
 }
 
+/*
+ * One fork at a time; closed and by whom is one word, so that there is no instant at which the gate is
+ * closed by nobody.  A fork inside a fork waits too: its handler may have interrupted the waiting.
+ */
+void
+gate_prefork(void) {
+	struct tls_s *self = tls_get();
+	if (atomic_load_p(&gate_forker, MO_RELAXED) == self) {
+		gate.nesting++;
+	} else {
+		void *open = NULL;
+		for (unsigned round = 0;
+		    !atomic_cas_strong_p(&gate_forker, &open, self, MO_SEQ_CST, MO_SEQ_CST); round++) {
+			open = NULL;
+			gate_pause(round);
+		}
+		assert(gate.nesting == 0);
+	}
+	gate_wait_alone(self);
+	assert(atomic_load_p(&gate_forker, MO_RELAXED) == self);
+}
+
 void
 gate_postfork_parent(void) {
-	assert(atomic_load_p(&gate.forker, MO_RELAXED) == tls_get());
-	assert(atomic_load_u32(&gate_closed, MO_RELAXED) == 1);
+	assert(atomic_load_p(&gate_forker, MO_RELAXED) == tls_get());
 	if (gate.nesting > 0) {
 		gate.nesting--;
 		return;
 	}
-	atomic_store_p(&gate.forker, NULL, MO_RELAXED);
-	atomic_store_u32(&gate_closed, 0, MO_SEQ_CST);
+	atomic_store_p(&gate_forker, NULL, MO_SEQ_CST);
 }
 
-/* Only the forking thread is left; the others' links lie in memory that nobody will use again. */
+/*
+ * Only the forking thread is left; the others' links lie in memory that nobody will use again.  If a
+ * handler forked while this thread was changing the list, that goes on here: the links stay in it, but
+ * name nobody's words.
+ */
 void
 gate_postfork_child(void) {
 	struct tls_s *self = tls_get();
 	gate_link_t *mine = NULL;
+	bool is_changing = mutex_is_owner(&gate.mtx);
 	/* The reason why nobody's locks need a repair here. */
-	assert(mutex_is_owner(&gate.mtx) || atomic_load_u32(&gate.mtx.word, MO_RELAXED) == 0);
+	assert(is_changing || atomic_load_u32(&gate.mtx.word, MO_RELAXED) == 0);
 	for (gate_link_t *l = gate.threads; l != NULL; l = l->next) {
 		if (l->tls == self) {
 			mine = l;
+		} else {
+			l->tls = &gate.nobody;
 		}
 	}
-	gate.threads = mine;
-	if (mine != NULL) {
-		mine->next = NULL;
-		mine->prev = NULL;
+	if (!is_changing) {
+		assert((mine != NULL) == ((self->gate & GATE_REGISTERED) != 0));
+		gate.threads = mine;
+		if (mine != NULL) {
+			mine->next = NULL;
+			mine->prev = NULL;
+		}
 	}
-	assert((mine != NULL) == ((self->gate & GATE_REGISTERED) != 0));
-	bool self_counted = (self->gate & GATE_REGISTERED) == 0 && self->gate_depth > 0;
-	atomic_store_u32(&gate.n_unregistered, self_counted ? 1 : 0, MO_SEQ_CST);
+	/* Who was being refused at that instant had a slot for a moment. */
+	for (unsigned i = 0; i < GATE_NSLOTS; i++) {
+		if (atomic_load_p(&gate.slots[i], MO_RELAXED) != self) {
+			atomic_store_p(&gate.slots[i], NULL, MO_RELAXED);
+		}
+	}
 	gate_postfork_parent();
 }

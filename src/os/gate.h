@@ -9,9 +9,13 @@
  * (thread/shelter.h) or wait with gate_wait().
  *
  * A thread marks itself in its own TLS word, which the forking thread reads: the store of the mark
- * and the load of `closed` are ordered against the store of `closed` and the load of the marks
- * (both sequentially consistent), so one of the two always sees the other.  Threads that are not
- * registered share one counter.
+ * and the load of `gate_forker` are ordered against the store of `gate_forker` and the load of the
+ * marks (all sequentially consistent), so one of the two always sees the other.  A thread that is
+ * not registered leaves its address in a slot instead.  test/models/gate.pml is this in a model.
+ *
+ * A signal handler may fork at any instruction of all this.  What belongs to the interrupted thread is
+ * therefore told apart by whose it is, never by counting: a count and what it counts change one after
+ * the other, and in between a handler would take itself for somebody else and wait for ever.
  */
 #ifndef OS_GATE_H
 #define OS_GATE_H
@@ -20,7 +24,13 @@
 #include "os/tls.h"
 #include "util/atomic.h"
 
-extern HIDDEN atomic_u32_t gate_closed;
+/* The words of the thread that forks; NULL: the gate is open. */
+extern HIDDEN atomic_p_t gate_forker;
+
+ALWAYS_INLINE bool
+gate_is_closed(void) {
+	return atomic_load_p(&gate_forker, MO_SEQ_CST) != NULL;
+}
 
 /* Slow parts of the functions below. */
 bool gate_enter_first(struct tls_s *t);

@@ -110,10 +110,10 @@ test_unsafe_places(void) {
 	beat();
 	t->inside--;
 	is_int(ncreates, 0, "nor inside a hook");
-	atomic_store_u32(&gate_closed, 1, MO_SEQ_CST);
+	atomic_store_p(&gate_forker, &ncreates, MO_SEQ_CST);
 	background_thread_heartbeat();
 	is_int(ncreates, 0, "nor while a fork is under way");
-	atomic_store_u32(&gate_closed, 0, MO_SEQ_CST);
+	atomic_store_p(&gate_forker, NULL, MO_SEQ_CST);
 	beat();
 	is_int(ncreates, 2, "but at the next plain heartbeat");
 	beat();

@@ -77,9 +77,9 @@ test_closing(void) {
 	gate_prefork();
 	gate_prefork();
 	gate_postfork_parent();
-	ok(atomic_load_u32(&gate_closed, MO_SEQ_CST) != 0, "a fork within a fork's handlers: still closed");
+	ok(gate_is_closed(), "a fork within a fork's handlers: still closed");
 	gate_postfork_parent();
-	ok(atomic_load_u32(&gate_closed, MO_SEQ_CST) == 0, "then open");
+	ok(!gate_is_closed(), "then open");
 }
 
 static void *
@@ -327,7 +327,7 @@ main(void) {
 	test_leave_all();
 	test_forks();
 	test_forks_at_once();
-	ok(atomic_load_u32(&gate_closed, MO_SEQ_CST) == 0, "the gate is open");
+	ok(!gate_is_closed(), "the gate is open");
 	stop = 0;
 	run_forked(&r, signal_now, NULL);
 	child_exits(&r, 0, "forks from a signal handler that interrupts malloc");
