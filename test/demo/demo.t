@@ -6,7 +6,7 @@ for tool in redis-server redis-cli redis-benchmark; do
 done
 [ "$(asks config.prof)" = true ] || skip_all "no profiler in this build"
 
-DEMO_NO_DEPS=1 DEMO_BUILD=$BUILD DEMO_DIR=$W/demo DEMO_REQUESTS=${DEMO_REQUESTS:-20000} timeout 150 "$SRC/scripts/demo" >said 2>errors </dev/null
+DEMO_NO_DEPS=1 DEMO_BUILD=$BUILD DEMO_DIR=$W/demo DEMO_REQUESTS=${DEMO_REQUESTS:-20000} timeout 400 "$SRC/scripts/demo" >said 2>errors </dev/null
 ok $? "scripts/demo" "$(tail -n 20 said)" "$(tail -n 20 errors)" || { done_testing; exit 1; }
 is "$(cat errors)" "" "it complains of nothing"
 is "$(realpath "$(sed -n "s/^process [0-9]* runs on //p" said)")" "$(realpath "$LIB")" "redis-server ran on this library"

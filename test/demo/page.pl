@@ -125,13 +125,13 @@ sub typed {
 	my ($command) = @_;
 	local $SIG{PIPE} = 'IGNORE';
 	print {$shell{in}} "{ $command\n} </dev/null; printf '\\n%s%d\\n' '$shell{mark}' \$?\n";
-	for (my $end = time + 120; time < $end; sleep 0.02) {
+	for (my $end = time + 400; time < $end; sleep 0.02) {
 		my $said = -e $shell{output} ? substr(slurp($shell{output}), $shell{at}) : '';
 		next if $said !~ /^(.*?)\n\Q$shell{mark}\E(\d+)\n/s;
 		$shell{at} += $+[0];
 		return ($1, $2);
 	}
-	return ("(no end within 120 seconds)\n", 255);
+	return ("(no end within 400 seconds)\n", 255);
 }
 
 # What stays of a line when everything that may differ is taken out.

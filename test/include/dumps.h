@@ -118,11 +118,11 @@ dump_number(unsigned i, const char *key)
 	return strtoull(dump_text(i, key), NULL, 10);
 }
 
-/* Waits until there are n of a kind, at most 60 s; how many there are then. */
+/* Waits until there are n of a kind, at most some minutes; how many there are then. */
 TEST_FN unsigned
 dumps_await(char kind, unsigned n)
 {
-	for (unsigned i = 0; i < 6000 && dumps_read(kind) < n; i++)
+	for (unsigned i = 0; i < 20000 && dumps_read(kind) < n; i++)
 		usleep(10000);
 	return dumps_read(kind);
 }

@@ -79,11 +79,11 @@ done_testing() {
 	exit $?
 }
 
-# until_true COMMAND...: waits until it succeeds, for a minute at most: never shorter than the machine is slow
+# until_true COMMAND...: waits until it succeeds, some minutes at most: never shorter than the machine is slow
 until_true() {
 	turns=0
 	until "$@" >/dev/null 2>&1; do
-		[ $turns -lt 1200 ] || return 1
+		[ $turns -lt 6000 ] || return 1
 		sleep 0.05
 		turns=$((turns + 1))
 	done

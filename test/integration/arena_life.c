@@ -183,7 +183,7 @@ test_refusals(void)
 	if (write(b.down[1], "x", 1) != 1)
 		bail_out("write");
 	pthread_join(t, NULL);
-	for (int i = 0; i < 10000 && arena_do("destroy", ind) != 0; i++)
+	for (int i = 0; i < 100000 && arena_do("destroy", ind) != 0; i++)
 		usleep(1000);
 	is_uint(create(), ind, "destroyed when it has gone");
 	is_int(ctl_write("thread.arena", ind), 0, "this thread goes there");
@@ -361,7 +361,6 @@ run(const char *child, const char *conf)
 {
 	static struct test_result r;
 
-	test_state.timeout_s = 150;
 	run_child_conf(&r, child, conf);
 	child_exits(&r, 0, "%s: %s", child, conf != NULL ? conf : "default options");
 }

@@ -51,7 +51,7 @@ main(int argc, char **argv)
 		no_threads();
 	if (argc > 1 && strcmp(argv[1], "undumpable") == 0)
 		prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-	alarm(300); /* should the test have died */
+	alarm(900); /* should the test have died */
 	free(busy_leaf(3000));
 	write(1, "ready\n", 6);
 	for (unsigned i = 0;; i++) {

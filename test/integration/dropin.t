@@ -12,10 +12,10 @@ same() {
 		skip "no $1"
 		return
 	}
-	timeout 100 "$@" >want 2>&1 </dev/null
+	timeout 400 "$@" >want 2>&1 </dev/null
 	rc=$?
 	for conf in $CONFS; do
-		MALLOC_CONF=$([ $conf = none ] || echo $conf) LD_PRELOAD="$LIB" timeout 200 "$@" >got 2>&1 </dev/null
+		MALLOC_CONF=$([ $conf = none ] || echo $conf) LD_PRELOAD="$LIB" timeout 400 "$@" >got 2>&1 </dev/null
 		got=$?
 		ok "$([ $got -eq $rc ] && cmp -s want got; echo $?)" "$name ($conf)" \
 		    "exit status $got, without the library $rc" "$(diff want got | head -n 20)"
@@ -109,34 +109,32 @@ fi
 
 # redis-server by its real link, under some load, with a dump and a restart.
 if command -v redis-server >/dev/null && command -v redis-benchmark >/dev/null; then
-	port=$((20000 + $$ % 20000))
 	sock=$W/redis.sock
 	redis() {
-		env LD_LIBRARY_PATH="$LIBDIR" MALLOC_CONF="$1" redis-server --port $port --bind 127.0.0.1 \
+		env LD_LIBRARY_PATH="$LIBDIR" MALLOC_CONF="$1" redis-server --port 0 \
 		    --dir "$W" --unixsocket "$sock" --save '' --daemonize no >redis.log 2>&1 &
 		pid=$!
-		for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-			redis-cli -p $port ping 2>/dev/null | grep -q PONG && return 0
-			sleep 0.2
-		done
-		return 1
+		until_true answers
 	}
+	answers() { [ "$(redis-cli -s "$sock" ping 2>/dev/null)" = PONG ]; }
+	has_saved() { redis-cli -s "$sock" info persistence | grep -q 'rdb_bgsave_in_progress:0'; }
 	for conf in tcache:true prof:true,lg_prof_sample:12; do
 		redis $conf
 		ok $? "redis-server starts ($conf)" "$(cat redis.log)"
 		ok "$(grep -q "$LIB" /proc/$pid/maps; echo $?)" "on this library"
-		timeout 100 redis-benchmark -p $port -q -n 20000 -r 5000 -d 100 -t set,get,lpush,lpop,sadd,hset,zadd >bench 2>&1
+		timeout 400 redis-benchmark -s "$sock" -q -n 20000 -r 5000 -d 100 -t set,get,lpush,lpop,sadd,hset,zadd >bench 2>&1
 		ok $? "redis-benchmark" "$(tail -n 5 bench)"
-		redis-cli -p $port info memory >info
+		redis-cli -s "$sock" info memory >info
 		has "$(cat info)" "mem_allocator:jemalloc-5.3" "it says which allocator it uses"
 		used=$(tr -d '\r' <info | sed -n 's/^allocator_allocated://p')
 		ok "$([ "${used:-0}" -gt 1000000 ]; echo $?)" "and reads its figures (allocated $used)"
-		is "$(redis-cli -p $port bgsave 2>&1 | head -n 1)" "Background saving started" "it forks to save"
-		sleep 1
-		is "$(redis-cli -p $port memory purge)" OK "memory purge"
-		is "$(redis-cli -p $port memory doctor | grep -c .)" 1 "memory doctor"
-		is "$(redis-cli -p $port config set activedefrag yes 2>&1 | grep -c .)" 1 "activedefrag is answered"
-		redis-cli -p $port shutdown nosave >/dev/null 2>&1
+		is "$(redis-cli -s "$sock" bgsave 2>&1 | head -n 1)" "Background saving started" "it forks to save"
+		until_true has_saved
+		ok $? "and has saved"
+		is "$(redis-cli -s "$sock" memory purge)" OK "memory purge"
+		is "$(redis-cli -s "$sock" memory doctor | grep -c .)" 1 "memory doctor"
+		is "$(redis-cli -s "$sock" config set activedefrag yes 2>&1 | grep -c .)" 1 "activedefrag is answered"
+		redis-cli -s "$sock" shutdown nosave >/dev/null 2>&1
 		wait $pid
 		is $? 0 "it ends well"
 	done

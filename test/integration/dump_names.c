@@ -100,7 +100,7 @@ child_kinds(void)
 	mallctl("prof.session.stop", NULL, NULL, NULL, 0);
 	/* The timer is another thread's: until its file is there, or the test's time is over. */
 	k.timestamps = ctl_bool("opt.prof_dump_timestamp");
-	for (int i = 0; i < 2000; i++) {
+	for (int i = 0; i < 12000; i++) {
 		k.seen = 0;
 		each_file(name_check, &k);
 		if (k.seen & 1u << ('t' - 'a'))

@@ -470,7 +470,7 @@ child_threads(void)
 		wrong += (size_t)w;
 	}
 	is_uint(wrong, 0, "six threads bound to the arena: all blocks from it");
-	for (int i = 0; bound && i < 10000; i++) {
+	for (int i = 0; bound && i < 100000; i++) {
 		ctl_epoch();
 		bound = ctl_unsigned(ctl_name(name, "stats.arenas.%u.nthreads", ind)) != 0;
 		usleep(1000);
@@ -583,7 +583,6 @@ run(const char *child, const char *conf)
 {
 	static struct test_result r;
 
-	test_state.timeout_s = 150;
 	run_child_conf(&r, child, conf);
 	child_exits(&r, 0, "%s: %s", child, conf != NULL ? conf : "default options");
 }

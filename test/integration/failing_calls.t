@@ -21,7 +21,7 @@ try() {
 		for how in 1 3 0; do
 			n=$((n + 1))
 			env FAIL_CALL=$call FAIL_AT=$k FAIL_FOR=$how MALLOC_CONF="$conf_abort$conf" \
-			    LD_PRELOAD="$W/failing.so:$LIB" timeout 100 "$@" >out 2>&1
+			    LD_PRELOAD="$W/failing.so:$LIB" timeout 400 "$@" >out 2>&1
 			rc=$?
 			# 127 and 1: the dynamic loader or the C library gave up before main
 			if [ $rc -ne 0 ] && { [ $rc -ne 127 ] && [ $rc -ne 1 ] || [ "$call" != mmap ]; }; then

@@ -638,7 +638,7 @@ main(int argc, char **argv)
 		plan_skip_all("no profiler in this build");
 	if (mkdtemp(dir) == NULL)
 		bail_out("mkdtemp");
-	alarm(100);
+	alarm(400);
 	for (int i = 0; i < 2; i++) {
 		mode = modes[i];
 		ends_with_profile("loop", SIGTERM);

@@ -77,7 +77,7 @@ child_life(void *from_parent)
 	pthread_t t[3];
 	void *p[200];
 
-	alarm(20);
+	alarm(400);
 	free(from_parent);
 	for (int i = 0; i < 200; i++) {
 		p[i] = keep(malloc((size_t)(1 + i * i)));
@@ -165,7 +165,7 @@ test_generations(void)
 				waitpid(next, &status, 0);
 				_exit(next < 0 || status != 0);
 			}
-			alarm(20);
+			alarm(400);
 			free(keep(malloc(1000)));
 		}
 		_exit(child_life(NULL));
@@ -226,7 +226,7 @@ test_daemon(void)
 		_exit(0);
 	}
 	waitpid(pid, NULL, 0);
-	for (int i = 0; i < 2000 && *told == 0; i++)
+	for (int i = 0; i < 40000 && *told == 0; i++)
 		usleep(5000);
 	is_int(*told, 1, "a daemon lives on");
 }
@@ -243,7 +243,7 @@ int
 main(void)
 {
 	pthread_atfork(prepare, parent, child);
-	alarm(280);
+	alarm(400);
 	test_atfork();
 	test_generations();
 	test_vfork();

@@ -52,9 +52,9 @@ runs "the same with profiling" env MALLOC_CONF=prof:true,lg_prof_sample:0 ./open
 $CC -shared -fPIC -O1 -w -fno-builtin -o shim.so "$A/shim.c" -ldl
 for conf in "" prof:true,lg_prof_sample:0,prof_final:true; do
 	runs "shim before the library ($conf)" env MALLOC_CONF="$conf" LD_PRELOAD="$W/shim.so:$LIB" \
-	    timeout 60 ./plain
+	    timeout 400 ./plain
 	runs "shim after the library ($conf)" env MALLOC_CONF="$conf" LD_PRELOAD="$LIB:$W/shim.so" \
-	    timeout 60 ./plain
+	    timeout 400 ./plain
 done
 
 $CC -shared -fPIC -O1 -w -fno-builtin -o libatfork.so "$A/atfork_lib.c" -pthread

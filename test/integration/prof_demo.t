@@ -38,7 +38,7 @@ how_many() {
 function_bytes() {
 	reader=$1
 	shift
-	timeout 100 "$reader" --text --show_bytes "$@" 2>err | awk '$2 ~ /%$/ { print $1, $6 }'
+	timeout 400 "$reader" --text --show_bytes "$@" 2>err | awk '$2 ~ /%$/ { print $1, $6 }'
 }
 
 in_dir() {

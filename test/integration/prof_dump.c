@@ -111,7 +111,7 @@ test_paths(void)
 	unlink(target);
 	if (mkfifo(path, 0600) != 0)
 		bail_out("mkfifo");
-	alarm(20);
+	alarm(400);
 	rc = dump_to("%s", path);
 	alarm(0);
 	is_int(rc, ENXIO, "a pipe that nobody reads: ENXIO, at once");

@@ -398,7 +398,6 @@ run(const char *child, const char *conf)
 {
 	static struct test_result r;
 
-	test_state.timeout_s = 200;
 	run_child_conf(&r, child, conf);
 	if (!child_exits(&r, 0, "%s, %s", child, conf))
 		return;

@@ -527,7 +527,7 @@ changed_under_load(void)
 	own_stack = (bt_hook_t *)get_hook(BT);
 	for (uintptr_t i = 0; i < 8; i++)
 		pthread_create(&t[i], NULL, load, (void *)(i + 1));
-	for (unsigned i = 0; i < 600 || (i < 20000 && (n_b < 100 || n_frees < 100 || n_stacks < 100)); i++) {
+	for (unsigned i = 0; i < 600 || (i < 200000 && (n_a < 100 || n_b < 100 || n_frees < 100 || n_stacks < 100 || n_dumps < 3)); i++) {
 		bad += set_hook(SAMPLE, i % 3 == 0 ? sample_a : i % 3 == 1 ? sample_b : NULL) != 0;
 		bad += set_hook(FREE, i % 2 == 0 ? (void *)free_a : NULL) != 0;
 		bad += set_hook(BT, i % 5 == 0 ? (void *)stack_a : (void *)own_stack) != 0;

@@ -70,7 +70,6 @@ active(const char *child, const char *conf)
 	static struct test_result r;
 	size_t bytes = 0;
 
-	test_state.timeout_s = 200;
 	run_child_conf(&r, child, conf);
 	child_exits(&r, 0, "%s, %s", child, conf);
 	const char *at = strstr(r.out, "active "); /* the profiler may have had something to say */

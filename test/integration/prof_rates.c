@@ -183,7 +183,7 @@ jeprof_total(const char *jeprof)
 	double total = -1;
 	FILE *f;
 
-	snprintf(cmd, sizeof(cmd), "timeout 60 '%s' --text --show_bytes %s %s 2>/dev/null", jeprof,
+	snprintf(cmd, sizeof(cmd), "timeout 400 '%s' --text --show_bytes %s %s 2>/dev/null", jeprof,
 	    "/proc/self/exe", path);
 	f = popen(cmd, "r");
 	if (f == NULL)
@@ -352,7 +352,6 @@ run(const char *child, const char *conf)
 {
 	static struct test_result r;
 
-	test_state.timeout_s = 200;
 	run_child_conf(&r, child, conf);
 	if (!child_exits(&r, 0, "%s, %s", child, conf))
 		return;

@@ -315,7 +315,7 @@ use_metric(const char *metric)
 		memset(p[i], 1, 2 * M);
 	}
 	/* It is read ten times a second, at heartbeats. */
-	for (int i = 0; i < 2000 && (n = n_of('h')) == before; i++) {
+	for (int i = 0; i < 12000 && (n = n_of('h')) == before; i++) {
 		usleep(10000);
 		free(keep(malloc(100000)));
 	}
@@ -347,7 +347,7 @@ rss_shrinks(void)
 	set("prof.threshold.highwater_step", 1024 * M);
 	set("prof.threshold.highwater", 150 * M);
 	memset(m, 1, size);
-	for (int i = 0; i < 2000 && n_of('h') == 0; i++) {
+	for (int i = 0; i < 12000 && n_of('h') == 0; i++) {
 		usleep(10000);
 		free(keep(malloc(100000)));
 	}
@@ -364,7 +364,7 @@ rss_shrinks(void)
 	}
 	is_uint(n_of('h'), 1, "low: nothing");
 	memset(m, 1, size);
-	for (int i = 0; i < 2000 && n_of('h') == 1; i++) {
+	for (int i = 0; i < 12000 && n_of('h') == 1; i++) {
 		usleep(10000);
 		free(keep(malloc(100000)));
 	}
@@ -586,7 +586,7 @@ timer_without_thread(void)
 	set("prof.threshold.time_ms", 50);
 	usleep(200000);
 	is_uint(n_of('t'), 0, "prof_thread:false: an idle program has no timer");
-	for (int i = 0; i < 6000 && n_of('t') < 2; i++) {
+	for (int i = 0; i < 12000 && n_of('t') < 2; i++) {
 		free(keep(malloc(100000)));
 		usleep(10000);
 	}

@@ -141,7 +141,7 @@ ctl set $pid --highwater 0
 ctl set $pid --every 50ms
 is "$rc" 0 "set --every 50ms" "$(cat err)"
 i=0
-while [ "$(how_many t)" -lt 2 ] && [ $i -lt 600 ]; do
+while [ "$(how_many t)" -lt 2 ] && [ $i -lt 2000 ]; do
 	sleep 0.1
 	i=$((i + 1))
 done

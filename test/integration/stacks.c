@@ -300,11 +300,15 @@ main(void)
 	snprintf(dump_path, sizeof(dump_path), "/tmp/stacks.%d.heap", (int)getpid());
 	sigaction(SIGUSR1, &sa, NULL);
 	signal(SIGALRM, too_long);
-	alarm(seconds + 120);
+	alarm(seconds + 400);
 	for (unsigned i = 0; i < N; i++)
 		pthread_create(&t[i], NULL, kinds[i].run, NULL);
-	for (unsigned i = 0; i < seconds * 10; i++)
+	for (unsigned i = 0, idle = 1; i < seconds * 10 || idle > 0; i++) { /* the alarm ends it */
+		idle = 0;
+		for (unsigned k = 0; k < N; k++)
+			idle += turns[kinds[k].turns] == 0;
 		usleep(100000);
+	}
 	stop = true;
 	for (unsigned i = 0; i < N; i++)
 		pthread_join(t[i], NULL);

@@ -125,7 +125,7 @@ static void
 test_served(void) {
 	arena_t *a = arenas_get(0);
 	int tries = 0;
-	while (!atomic_load_b(&a->pac.is_served, MO_RELAXED) && tries++ < 10000) {
+	while (!atomic_load_b(&a->pac.is_served, MO_RELAXED) && tries++ < 100000) {
 		usleep(1000);
 	}
 	ok(atomic_load_b(&a->pac.is_served, MO_RELAXED), "arena 0 is served");

@@ -164,7 +164,7 @@ main(void)
 	free(malloc(1));
 	pthread_key_create(&keys[0], destructor);
 	pthread_key_create(&keys[1], destructor);
-	alarm(300);
+	alarm(400);
 	test_destructors();
 	test_threads();
 	test_fork_handlers();

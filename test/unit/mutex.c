@@ -134,7 +134,7 @@ fork_and_lock_in_child(void) {
 	pid_t pid = fork();
 	if (pid == 0) {
 		mutex_postfork_child(&mtx);
-		alarm(20);
+		alarm(400);
 		mutex_lock(&mtx);
 		mutex_unlock(&mtx);
 		_exit(mtx.n_waiting_thds.repr == 0 ? 0 : 1);

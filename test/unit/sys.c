@@ -10,7 +10,7 @@
 #include "util/atomic.h"
 
 static struct os_hooks_s hooks;
-static char dir[64];
+static char dir[] = "/tmp/sys-test.XXXXXX";
 static char path_a[128], path_b[128];
 
 /* ---- a system that interrupts, shortens and fails ---- */
@@ -311,8 +311,9 @@ test_messages(void) {
 int
 main(void) {
 	pages_boot_size();
-	snprintf(dir, sizeof(dir), "/tmp/sys-test-%d", (int)getpid());
-	mkdir(dir, 0700);
+	if (mkdtemp(dir) == NULL) {
+		bail_out("mkdtemp");
+	}
 	snprintf(path_a, sizeof(path_a), "%s/a", dir);
 	snprintf(path_b, sizeof(path_b), "%s/b", dir);
 	test_files();

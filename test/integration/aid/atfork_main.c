@@ -24,7 +24,7 @@ main(void)
 	pthread_t t[3];
 	int bad = 0;
 
-	alarm(60);
+	alarm(400);
 	for (int i = 0; i < 3; i++)
 		pthread_create(&t[i], NULL, busy, NULL);
 	for (int i = 0; i < 200; i++) {
@@ -32,7 +32,7 @@ main(void)
 		pid_t pid = fork();
 
 		if (pid == 0) {
-			alarm(20);
+			alarm(400);
 			for (int j = 1; j < 100; j++)
 				free(malloc((size_t)j * 1000));
 			_exit(0);

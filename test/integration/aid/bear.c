@@ -80,7 +80,7 @@ main(int argc, char **argv)
 	pthread_t t;
 	int started;
 
-	alarm(60);
+	alarm(400);
 	started = pthread_create(&t, NULL, life, (void *)1) == 0;
 	life(NULL);
 	if (started)
