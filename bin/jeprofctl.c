@@ -51,6 +51,7 @@ enum {
 	NOTES_MAX = 65536,
 	TAKEN_WAIT_MS = 60000, /* a request that was taken may write a large profile */
 	ABANDONED_MS = 300,
+	TICK_MIN_MS = 10,
 	TORN_MAX = 8,
 };
 
@@ -384,8 +385,17 @@ find_option(const char *word, const char **text) {
 	leave(EXIT_USAGE, "no such option: %s; try jeprofctl --help", word);
 }
 
+__attribute__((noreturn)) static void
+put_usage(void) {
+	fputs(usage_text, stdout);
+	exit(fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED);
+}
+
 static void
 take_positional(char *word) {
+	if (words.verb == 0 && strcmp(word, "help") == 0) {
+		put_usage();
+	}
 	if (words.verb == 0) {
 		for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
 			words.verb = strcmp(word, verbs[i].name) == 0 ? verbs[i].verb : words.verb;
@@ -395,7 +405,10 @@ take_positional(char *word) {
 		}
 	} else if (words.who == NULL && !is_on(o_pid) && words.verb != LIST) {
 		words.who = word;
-	} else if (words.verb == DUMP && words.file == NULL && word[0] != '\0' && strchr(word, '\n') == NULL) {
+	} else if (words.verb == DUMP && words.file == NULL) {
+		if (word[0] == '\0' || strchr(word, '\n') != NULL) {
+			leave(EXIT_USAGE, "dump: the name of the file is %s", word[0] == '\0' ? "empty" : "of several lines");
+		}
 		words.file = word;
 	} else if ((words.verb & (SET | START)) && strspn(word, "abcdefghijklmnopqrstuvwxyz_") > 0 && strpbrk(word, ",\n ") == NULL
 	    && word[strspn(word, "abcdefghijklmnopqrstuvwxyz_")] == ':' && words.nraw < 32) {
@@ -419,6 +432,9 @@ check_words(void) {
 	}
 	if (is_on(o_output) && is_on(o_dir)) {
 		leave(EXIT_USAGE, "a profile cannot be streamed through a control directory");
+	}
+	if (is_on(o_tick) && words.values[o_tick].number < TICK_MIN_MS) {
+		leave(EXIT_USAGE, "--interval: \"%s\" is too short; %dms is the shortest", words.values[o_tick].text, TICK_MIN_MS);
 	}
 	if (words.verb == SET && words.npairs + words.nraw == 0) {
 		leave(EXIT_USAGE, "set what? For example --rate 256K");
@@ -444,8 +460,7 @@ read_words(int argc, char **argv) {
 			continue;
 		}
 		if (strcmp(argv[i], "-h") == 0 || strcmp(argv[i], "--help") == 0) {
-			fputs(usage_text, stdout);
-			exit(fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED);
+			put_usage();
 		}
 		if (strcmp(argv[i], "--version") == 0) {
 			printf("jeprofctl, mailbox protocol %u\n", PROF_MAILBOX_VERSION);
@@ -959,6 +974,33 @@ leave_denied(const process_t *p, int error) {
 	    reason != NULL ? reason : "the kernel does not say why; use sudo, or start it with MALLOC_CONF=prof_ctl_dir:DIR");
 }
 
+/* 0, or why its memory may not be looked at. */
+static int
+look_inside(process_t *p, finding_t *f) {
+	int error = open_memory(p, false);
+	check_same(p); /* after the open: from here on the descriptor holds on to this process */
+	if (error == 0) {
+		errno = 0;
+		bool is_readable = find_block(p, f);
+		error = is_readable ? 0 : errno != 0 ? errno : EACCES;
+	}
+	return error;
+}
+
+/*
+ * Begun no longer ago than we would wait for an answer: it may not have come to its exec or to its first allocation, as in
+ * "prog & jeprofctl start $!".
+ */
+static bool
+is_young(const process_t *p) {
+	struct timespec now;
+	long ticks = sysconf(_SC_CLK_TCK);
+	if (clock_gettime(CLOCK_BOOTTIME, &now) != 0 || ticks <= 0) {
+		return false;
+	}
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000 < p->start * 1000 / (uint64_t)ticks + words.values[o_wait].number;
+}
+
 /* Gets in, or leaves with the reason. */
 static void
 open_process(process_t *p) {
@@ -968,12 +1010,16 @@ open_process(process_t *p) {
 		print_to(p->dir, sizeof(p->dir), "%s", words.values[o_dir].text);
 		return;
 	}
-	int error = open_memory(p, false);
-	check_same(p); /* after the open: from here on the descriptor holds on to this process */
-	if (error == 0) {
-		errno = 0;
-		bool is_readable = find_block(p, &f);
-		error = is_readable ? 0 : errno != 0 ? errno : EACCES;
+	int error = look_inside(p, &f);
+	while (error == 0 && p->block == 0 && f.other_version == 0 && (!f.is_without || f.closed > 0) && is_young(p) && !interrupted) {
+		if (p->fd >= 0) {
+			close(p->fd);
+		}
+		sleep_ms(20);
+		if (!read_process(p, p->pid)) { /* by its name of now */
+			leave(EXIT_NO_WAY, "%d has ended", p->pid);
+		}
+		error = look_inside(p, &f);
 	}
 	if (error != 0) {
 		if (open_memfd(p)) {
@@ -1503,6 +1549,15 @@ build_request(const process_t *p, const char *verb, char *buf, size_t size) {
 
 /* ---- verbs ---- */
 
+/* A device has taken the profile: there is nothing to read. */
+static void
+hint_top(const char *path) {
+	struct stat st;
+	if (stat(path, &st) != 0 || S_ISREG(st.st_mode)) {
+		hint("next: jeprof top %s\n", path);
+	}
+}
+
 static int
 print_path(process_t *p, const char *answer, const char *key) {
 	char path[TEXT_BYTES];
@@ -1515,7 +1570,7 @@ print_path(process_t *p, const char *answer, const char *key) {
 		put_plain(path);
 		putchar('\n');
 	}
-	hint("next: jeprof top %s\n", path);
+	hint_top(path);
 	return EXIT_DONE;
 }
 
@@ -1614,7 +1669,7 @@ dump_here(process_t *p, const char *name) {
 	unfinished = NULL;
 	if (stream.to != stdout) {
 		printf("%s\n", name);
-		hint("next: jeprof top %s\n", name);
+		hint_top(name);
 	}
 	return EXIT_DONE;
 }
@@ -1677,7 +1732,7 @@ is_number(const char *text) {
 }
 
 static void
-put_status_value(const char *key, const char *value) {
+put_status_value(const char *key, const char *value, bool is_idle) {
 	static const char *const sizes[] = {"sample_interval", "threshold_alloc", "threshold_large", "threshold_highwater",
 	    "threshold_highwater_step", "allocated", "active", "resident", "rss", NULL};
 	char buf[40];
@@ -1693,15 +1748,18 @@ put_status_value(const char *key, const char *value) {
 			printf(" (%s)", size_text(number, buf));
 		}
 		if (strcmp(sizes[i], key) == 0 && number == 0 && strncmp(key, "threshold", 9) == 0) {
-			printf(" (off)");
+			printf("%s", strcmp(key, "threshold_highwater_step") == 0 ? " (an eighth of threshold_highwater)" : " (off)");
 		}
+	}
+	if (is_idle && number != 0 && strcmp(key, "session") == 0) {
+		printf(" (the last one)");
 	}
 	putchar('\n');
 }
 
 /* Lines key=value, as members of an object or as a table; paths as this shell sees them. */
 static void
-put_status(process_t *p, char *text) {
+put_status(process_t *p, char *text, bool is_idle) {
 	char path[TEXT_BYTES];
 	for (char *line = text, *next; line != NULL && *line != '\0'; line = next) {
 		next = strchr(line, '\n');
@@ -1718,7 +1776,7 @@ put_status(process_t *p, char *text) {
 			value = path;
 		}
 		if (!is_on(o_json)) {
-			put_status_value(line, value);
+			put_status_value(line, value, is_idle);
 			continue;
 		}
 		putchar(',');
@@ -1746,21 +1804,21 @@ verb_status(process_t *p) {
 	if (r.error != 0) {
 		return fail(p, &r);
 	}
+	char state[32];
+	bool is_idle = answer_value(r.text, "state", state, sizeof(state)) != NULL && strcmp(state, "idle") == 0;
 	if (is_on(o_json)) {
 		printf("{\"pid\":%d,\"own_pid\":%u,\"name\":", p->pid, p->own_pid);
 		put_json_string(p->name);
 		printf(",\"way\":\"%s\"", ways[p->way]);
-		put_status(p, r.text);
+		put_status(p, r.text, is_idle);
 		puts("}");
 		return EXIT_DONE;
 	}
-	char state[32] = "";
-	answer_value(r.text, "state", state, sizeof(state));
 	printf("%-27s %d ", "process", p->pid);
 	put_plain(p->name);
 	printf("\n%-27s %s\n", "way", ways[p->way]);
-	put_status(p, r.text);
-	hint("next: jeprofctl %s %d\n", strcmp(state, "idle") == 0 ? "start" : "dump", p->pid);
+	put_status(p, r.text, is_idle);
+	hint("next: jeprofctl %s %d\n", is_idle ? "start" : "dump", p->pid);
 	return EXIT_DONE;
 }
 

@@ -56,9 +56,12 @@ if command -v perl >/dev/null && perl -MJSON::PP -e1 2>/dev/null; then
 else
 	skip "no JSON::PP"
 fi
+has "$out" '"session":1' "--json: the session's number, as it is"
 ctl stop "$pid" --session 1
 gives 0 "stop with its number"
 is "$out" "$W/p.$pid.2.s0.heap" "the session's profile"
+ctl status "$pid"
+has "$out" "session                     1 (the last one)" "idle: whose number it is"
 ctl start "$pid" -d 300ms
 gives 0 "start -d"
 is "$out" "$W/p.$pid.3.s1.heap" "start -d prints the profile's path"
@@ -75,6 +78,9 @@ gives 0 "watch"
 is "$(printf '%s\n' "$out" | grep -cE '^[0-9:]{8}Z  live .*M  growth \+ .* dumps 5$')" 3 "a line each tick"
 
 # -o
+ctl dump "$pid" /dev/null
+gives 0 "dump to a device"
+is "$out $err" "/dev/null " "of which nothing can be read"
 ctl dump "$pid" -o here.heap
 gives 0 "dump -o FILE"
 is "$out" "here.heap" "its name"
@@ -90,6 +96,7 @@ ok $? "the same on stdout"
 "$CTL" dump "$pid" -o - 2>pipe.err 9>&- | head -c 10 >/dev/null
 ctl dump "$pid" -o /dev/null
 gives 0 "dump -o to a device"
+is "$err" "" "no hint to read it"
 ctl dump "$pid" -o no/dir/x
 gives 1 "dump -o into no directory"
 ctl status "$pid"
@@ -120,7 +127,7 @@ gives 5 "ended"
 
 for mode in torn stolen abandoned slow; do
 	fake $mode
-	ctl start "$pid" --wait 2s # slow takes longer
+	if [ $mode = slow ]; then ctl start "$pid" --wait 5s; else ctl start "$pid"; fi # slow takes longer than it waits
 	gives 0 "$mode: start"
 	is "$out" "session 1" "$mode: was carried out once"
 	end
@@ -155,9 +162,9 @@ has "$err" "is stopped" "and said"
 kill -CONT "$pid"
 end
 fake deaf
-ctl start "$pid" --wait 2s # in which it runs at least once
+ctl start "$pid" --wait 5s # in which it runs at least once
 gives 7 "deaf"
-has "$err" "did not answer in 2 s" "and said"
+has "$err" "did not answer in 5 s" "and said"
 end
 fake full
 ctl start "$pid" --wait 300ms

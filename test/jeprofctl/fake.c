@@ -2,7 +2,7 @@
  * A process with a mailbox but without a profiler: the library's side of src/prof_mailbox.h, as small as it can be, for the
  * tests of jeprofctl. Its one thread looks at the doorbell every 2 ms, or not (idle). Sessions, thresholds and dumps are
  * only pretended; a dump is a file of three lines.
- * usage: fake MODE [ARGUMENT]; prints "ready PID" once it can be asked, ends after a minute or with its standard input.
+ * usage: fake MODE [ARGUMENT]; prints "ready PID" once it can be asked, ends with its standard input, or after a quarter of an hour.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -236,7 +236,7 @@ look(void) {
 		copy.text[is_whole ? copy.length : 0] = '\0';
 		__atomic_store_n(&s->answer_nonce, copy.nonce, __ATOMIC_RELEASE);
 		if (strcmp(mode, "slow") == 0) {
-			usleep(3000000);
+			usleep(6000000);
 		}
 		if (strcmp(mode, "torn") == 0 && !is_torn_once) {
 			is_torn_once = true;
@@ -316,7 +316,7 @@ main(int argc, char **argv) {
 	if (strcmp(mode, "chroot") == 0 && (chroot(argument) != 0 || chdir("/") != 0)) {
 		return 1;
 	}
-	alarm(120); /* whatever happens */
+	alarm(900); /* whatever happens */
 	open_box();
 	if (strcmp(mode, "undumpable") == 0 || strcmp(mode, "memfd-undumpable") == 0) {
 		prctl(PR_SET_DUMPABLE, 0);
@@ -327,7 +327,7 @@ main(int argc, char **argv) {
 	printf("ready %d\n", (int)getpid());
 	fflush(stdout);
 	bool is_idle = strcmp(mode, "idle") == 0 || strcmp(mode, "full") == 0, is_deaf = strcmp(mode, "deaf") == 0;
-	for (int i = 0; i < 30000; i++) {
+	for (;;) {
 		struct pollfd in = {.fd = 0, .events = POLLIN};
 		char byte;
 		if (poll(&in, 1, 2) > 0 && read(0, &byte, 1) <= 0) {

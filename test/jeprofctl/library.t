@@ -38,7 +38,7 @@ main(int argc, char **argv) {
 	struct pollfd in = {.fd = 0, .events = POLLIN};
 	int is_busy = argc > 1 && strcmp(argv[1], "busy") == 0, timeout = is_busy ? 1 : 1000;
 	char byte;
-	alarm(300);
+	alarm(900);
 	free(the_place(100));
 	if (argc > 1 && strcmp(argv[1], "fork") == 0 && fork() != 0) {
 		while (read(0, &byte, 1) > 0) {

@@ -55,7 +55,7 @@ has "$err" "built without the profiler (--disable-prof)" "and said"
 end
 unset PROGRAM
 fake closed
-ctl start "$pid"
+ctl start "$pid" --wait 200ms # how long it may still become one
 gives 5 "closed"
 has "$err" "keeps the mailbox closed" "and said"
 end
@@ -78,7 +78,7 @@ C
 $CC -w -o reader reader.c
 PROGRAM=$W/reader
 fake "$W/$NAME"
-ctl start "$pid"
+ctl start "$pid" --wait 200ms
 gives 5 "a program that reads the library's file"
 end
 unset PROGRAM

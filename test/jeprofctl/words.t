@@ -10,21 +10,28 @@ ctl --help
 gives 0 "--help"
 has "$out" "jeprofctl VERB" "on stdout"
 is "$err" "" "nothing on stderr"
+ctl help
+gives 0 "help, the word"
+has "$out" "jeprofctl VERB" "is the same"
 ctl --version
 has "$out" "protocol 1" "--version"
 for words in "fly 1" "status" "stop" "status 1 2" "status 1 --nonsense" "status 1 --rate 5" "start 1 --rate" "start 1 --rate x" \
     "start 1 --rate -5" "start 1 --max 5x" "stop 1 --session x" "start 1 --prefix a,b" "set 1" "set 1 nonsense" "set 1 A:b" "set 1 a:b,c:d" \
-    "dump 1 f -o g" "dump 1 -o g --ctl-dir d" "list 1" "status 1 --json=1" "status --pid=x" "watch 1 -n x"; do
+    "dump 1 f -o g" "dump 1 -o g --ctl-dir d" "list 1" "status 1 --json=1" "status --pid=x" "watch 1 -n x" "watch 1 -n 0" "watch 1 -n 9ms"; do
 	# shellcheck disable=SC2086
 	ctl $words
 	gives 2 "$words"
 done
+has "$err" '"9ms" is too short; 10ms is the shortest' "watch: how short"
+ctl dump 1 ""
+gives 2 "dump to an empty name"
+has "$err" "the name of the file is empty" "and said"
 ctl status 999999999
 gives 5 "no such pid"
 has "$err" "no process 999999999" "and said"
 ctl status no-such-program-runs
 gives 5 "no such program"
-ctl status $$
+ctl status $$ --wait 100ms
 gives 5 "a process without the library"
 has "$err" "does not run the library" "and said"
 sleep 0 &
@@ -33,6 +40,21 @@ has_ended() { ! kill -0 $ended || is_in_state $ended Z; }
 until_true has_ended
 ctl status $ended
 gives 5 "an ended child"
+
+# a process that has just been forked has not come to its exec, nor to its first allocation
+mkfifo gate
+sh -c 'read -r go; exec "$0" normal' "$W/$NAME" <gate >late 2>&1 &
+late=$!
+children="$children $late"
+exec 8>gate
+"$CTL" start "$late" --wait 60s -q >late.out 2>&1 8>&- &
+asker=$!
+is_asking() { [ "$(awk '{ print $3 }' "/proc/$asker/stat")" = S ]; }
+until_true is_asking
+echo go >&8
+wait $asker
+is "$? $(head -n 1 late.out)" "0 session 1" "a program that is only about to become one with the library"
+exec 8>&-
 
 fake normal
 ctl set "$pid" --rate 512K --alloc 4G --large 64M --highwater 1.5G --step 128M --metric rss --every 5m dump_max_files:9
