@@ -352,7 +352,7 @@ write_modules(prof_writer_t *w, bool as_maps) {
 	m.len = 0;
 	sys_modules(module_line, &m, dumper.maps, sizeof(dumper.maps));
 	prof_write_data(w, m.buf, min_zu(m.len, bytes - 1));
-	pages_unmap(m.buf, bytes);
+	pages_unmap_in_time(m.buf, bytes);
 }
 
 static void

@@ -273,7 +273,7 @@ write_all_of(prof_writer_t *w, const htab_t *h, void (*write)(prof_writer_t *, c
 		prof_write_text(w, i == 0 ? "" : ",");
 		write(w, v[i]);
 	}
-	pages_unmap(v, bytes);
+	pages_unmap_in_time(v, bytes);
 	return 0;
 }
 
@@ -341,7 +341,7 @@ chunks_free(log_chunk_t *c) {
 			prof_data_unpin(c->recs[i].alloc);
 			prof_data_unpin(c->recs[i].freed);
 		}
-		pages_unmap(c, CHUNK_BYTES);
+		pages_unmap_in_time(c, CHUNK_BYTES);
 		c = next;
 	}
 }

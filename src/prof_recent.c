@@ -182,7 +182,7 @@ recent_copy(recent_copy_t *copy) {
 		mutex_unlock(&recent.mtx);
 		bool commit = true;
 		if (copy->v != NULL) {
-			pages_unmap(copy->v, copy->bytes);
+			pages_unmap_in_time(copy->v, copy->bytes);
 		}
 		copy->bytes = PAGE_CEILING((room + 1) * sizeof(recent_t));
 		copy->v = pages_map(NULL, copy->bytes, PAGE, &commit);
@@ -214,7 +214,7 @@ recent_copy_free(recent_copy_t *copy) {
 		}
 	}
 	if (copy->v != NULL) {
-		pages_unmap(copy->v, copy->bytes);
+		pages_unmap_in_time(copy->v, copy->bytes);
 	}
 }
 

@@ -243,24 +243,16 @@ prof_snap_drop(prof_snap_t *snap) {
 	prof_snap_forget(snap);
 }
 
-/* Where the system does not take the mapping back, it gets at least the memory. */
-static void
-map_drop(void *map, size_t bytes) {
-	if (pages_unmap(map, bytes) != 0) {
-		pages_purge_forced(map, bytes);
-	}
-}
-
 void
 prof_snap_forget(prof_snap_t *snap) {
 	prof_chunk_t *c = snap->first;
 	while (c != NULL) {
 		prof_chunk_t *next = c->next;
-		map_drop(c, CHUNK_BYTES);
+		pages_unmap_in_time(c, CHUNK_BYTES);
 		c = next;
 	}
 	if (snap->threads != NULL) {
-		map_drop(snap->threads, snap->threads_bytes);
+		pages_unmap_in_time(snap->threads, snap->threads_bytes);
 	}
 	memset(snap, 0, sizeof(*snap));
 }

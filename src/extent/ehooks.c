@@ -28,7 +28,7 @@ system_dalloc(ehooks_table_t *hooks UNUSED, void *addr, size_t size, bool commit
 static void
 system_destroy(ehooks_table_t *hooks UNUSED, void *addr, size_t size, bool committed UNUSED,
     unsigned arena_ind UNUSED) {
-	pages_unmap(addr, size);
+	pages_unmap_in_time(addr, size);
 }
 
 #define RANGE_PARAMS ehooks_table_t *hooks UNUSED, void *addr, size_t size UNUSED, size_t offset, \

@@ -101,7 +101,7 @@ ehooks_destroy(ehooks_t *h, void *addr, size_t size, bool is_committed) {
 	if (ehooks_are_own(h)) {
 		ehooks_own_destroy(h, addr, size, is_committed);
 	} else {
-		pages_unmap(addr, size);
+		pages_unmap_in_time(addr, size);
 	}
 }
 

@@ -394,7 +394,9 @@ extent_map(extent_src_t *src, edata_t *e, size_t bytes, size_t alignment) {
 		return ENOMEM;
 	}
 	if (emap_reserve(p, bytes) != 0) {
-		ehooks_dalloc(&src->ehooks, p, bytes, commit);
+		if (ehooks_dalloc(&src->ehooks, p, bytes, commit) != 0) {
+			ehooks_destroy(&src->ehooks, p, bytes, commit);
+		}
 		return ENOMEM;
 	}
 	edata_init(e, p, bytes, commit, zero);

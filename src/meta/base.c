@@ -27,7 +27,7 @@ base_map_system(void *ctx UNUSED, size_t size) {
 
 static void
 base_unmap_system(void *ctx UNUSED, void *addr, size_t size) {
-	pages_unmap(addr, size);
+	pages_unmap_in_time(addr, size);
 }
 
 static const base_pages_t base_pages_system = {base_map_system, base_unmap_system, NULL};

@@ -31,7 +31,7 @@ emap_leaf_create(size_t root_ind) {
 		return ENOMEM;
 	}
 	if (!atomic_cas_strong_p(&emap_root[root_ind], &seen, leaf, MO_ACQ_REL, MO_ACQUIRE)) {
-		pages_unmap(leaf, bytes); /* another thread was faster */
+		pages_unmap_in_time(leaf, bytes); /* another thread was faster */
 	}
 	return 0;
 }

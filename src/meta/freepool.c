@@ -113,7 +113,7 @@ meta_free(void *ptr, size_t size) {
 	}
 	mutex_unlock(&meta.mtx);
 	if (ptr != NULL) {
-		pages_unmap(ptr, bytes);
+		pages_unmap_in_time(ptr, bytes);
 	}
 }
 

@@ -1,8 +1,8 @@
 /*
  * Pages of memory over mmap(2) and madvise(2).
  *
- * All state is written by boot, but for the two facts that are learned by trying (lazy purge,
- * system's huge page mode), which are atomics.
+ * All state is written by boot, but for the facts that are learned by trying (lazy purge, system's huge
+ * page mode) and the ranges that could not be unmapped yet, which are atomics.
  */
 #include "os/pages.h"
 
@@ -82,6 +82,90 @@ os_madvise(void *addr, size_t size, int advice) {
 	return err;
 }
 
+/* ------------------------------------------------------------------ what could not be unmapped */
+
+/*
+ * munmap fails where it would split a mapping and the process has as many as it may.  The range is ours
+ * all the same, so it waits here until an unmapping goes well again; nothing of it is used meanwhile.
+ */
+#define N_LEFT 128
+#define LEFT_BUSY ((uintptr_t)1) /* an address while its slot is being written or tried */
+
+static struct {
+	atomic_zu_t addr;   /* 0: free */
+	atomic_zu_t size;
+} left[N_LEFT];
+static atomic_u32_t n_left;
+
+static void
+left_add(void *addr, size_t size) {
+	os_madvise(addr, size, MADV_DONTNEED); /* the memory goes at once */
+	for (unsigned i = 0; i < N_LEFT; i++) {
+		size_t none = 0;
+		if (atomic_load_zu(&left[i].addr, MO_RELAXED) == 0
+		    && atomic_cas_strong_zu(&left[i].addr, &none, LEFT_BUSY, MO_ACQUIRE, MO_RELAXED)) {
+			atomic_store_zu(&left[i].size, size, MO_RELAXED);
+			atomic_store_zu(&left[i].addr, (uintptr_t)addr, MO_RELEASE);
+			atomic_fetch_add_u32(&n_left, 1, MO_RELAXED);
+			return;
+		}
+	}
+	/* Never seen: only address space is lost. */
+}
+
+/* Tries again; the first refusal ends it, as the next would be the same. */
+static void
+left_try(void) {
+	for (unsigned i = 0; i < N_LEFT; i++) {
+		size_t addr = atomic_load_zu(&left[i].addr, MO_RELAXED);
+		if (addr <= LEFT_BUSY || !atomic_cas_strong_zu(&left[i].addr, &addr, LEFT_BUSY, MO_ACQUIRE, MO_RELAXED)) {
+			continue;
+		}
+		bool is_gone = os_munmap((void *)addr, atomic_load_zu(&left[i].size, MO_RELAXED)) == 0;
+		atomic_store_zu(&left[i].addr, is_gone ? 0 : addr, MO_RELEASE);
+		if (!is_gone) {
+			return;
+		}
+		atomic_fetch_sub_u32(&n_left, 1, MO_RELAXED);
+	}
+}
+
+static bool
+left_has_any(void) {
+	return unlikely(atomic_load_u32(&n_left, MO_RELAXED) != 0);
+}
+
+/* In pages of the system: what it gives may lie between two of ours. */
+static void
+unmap_in_time(void *addr, size_t size) {
+	if (left_has_any()) {
+		left_try();
+	}
+	if (os_munmap(addr, size) != 0) {
+		left_add(addr, size);
+	}
+}
+
+void
+pages_unmap_in_time(void *addr, size_t size) {
+	assert(is_range(addr, size));
+	unmap_in_time(addr, size);
+}
+
+size_t
+pages_left(void) {
+	size_t bytes = 0;
+	if (left_has_any()) {
+		left_try();
+	}
+	for (unsigned i = 0; i < N_LEFT; i++) {
+		bytes += atomic_load_zu(&left[i].addr, MO_RELAXED) == 0 ? 0 : atomic_load_zu(&left[i].size, MO_RELAXED);
+	}
+	return bytes;
+}
+
+/* ------------------------------------------------------------------ mapping */
+
 /* Cuts [p, p + over) down to the size bytes at the first aligned address. */
 static void *
 trim(char *p, size_t over, size_t size, size_t alignment) {
@@ -89,12 +173,13 @@ trim(char *p, size_t over, size_t size, size_t alignment) {
 	size_t lead = (size_t)(start - p);
 	assert(lead < alignment && lead + size <= over);
 	size_t trail = over - lead - size;
+	/* All of it goes where a part cannot: that splits no mapping. */
 	if (lead > 0 && os_munmap(p, lead) != 0) {
-		os_munmap(p, over);
+		unmap_in_time(p, over);
 		return NULL;
 	}
 	if (trail > 0 && os_munmap(start + size, trail) != 0) {
-		os_munmap(start, size + trail);
+		unmap_in_time(start, size + trail);
 		return NULL;
 	}
 	return start;
@@ -120,6 +205,9 @@ pages_map(void *addr, size_t size, size_t alignment, bool *commit) {
 	if (pages.has_overcommit) {
 		*commit = true;
 	}
+	if (left_has_any()) {
+		left_try();
+	}
 	void *p = os_mmap(addr, size, *commit, 0);
 	if (p == NULL || p == addr) {
 		return p;
@@ -127,15 +215,16 @@ pages_map(void *addr, size_t size, size_t alignment, bool *commit) {
 	if (addr == NULL && ((uintptr_t)p & (alignment - 1)) == 0) {
 		return p;
 	}
-	if (os_munmap(p, size) != 0 || addr != NULL) {
-		return NULL;
-	}
-	return map_aligned_slow(size, alignment, *commit);
+	unmap_in_time(p, size);
+	return addr != NULL ? NULL : map_aligned_slow(size, alignment, *commit);
 }
 
 int
 pages_unmap(void *addr, size_t size) {
 	assert(is_range(addr, size));
+	if (left_has_any()) {
+		left_try();
+	}
 	return os_munmap(addr, size);
 }
 
@@ -214,7 +303,7 @@ is_dontneed_zeroing(void) {
 	}
 	*p = 1;
 	bool is_zeroed = os_madvise((void *)(uintptr_t)p, PAGE, MADV_DONTNEED) == 0 && *p == 0;
-	pages_unmap((void *)(uintptr_t)p, PAGE);
+	pages_unmap_in_time((void *)(uintptr_t)p, PAGE);
 	return is_zeroed;
 }
 

@@ -52,6 +52,10 @@ int pages_boot(void);
  */
 void *pages_map(void *addr, size_t size, size_t alignment, bool *commit);
 int pages_unmap(void *addr, size_t size);
+/* For who has no further use for the range: what the system refuses now is tried again at later calls. */
+void pages_unmap_in_time(void *addr, size_t size);
+/* Bytes that still wait for that; tries once more. */
+size_t pages_left(void);
 /* pages_decommit takes the memory away and the access with it; EAGAIN: not worthwhile here. */
 int pages_commit(void *addr, size_t size);
 int pages_decommit(void *addr, size_t size);

@@ -45,7 +45,7 @@ shelter_region_locked(size_t bytes) {
 		return NULL;
 	}
 	if (emap_reserve(p, bytes) != 0) {
-		pages_unmap(p, bytes);
+		pages_unmap_in_time(p, bytes);
 		return NULL;
 	}
 	shelter.n_spares--;
@@ -178,9 +178,7 @@ shelter_free_large(const char *ptr) {
 	e->state = extent_state_active;
 	emap_clear_slab_interior(e);
 	emap_clear_boundary(e);
-	if (pages_unmap(e->addr, e->size) != 0) {
-		return; /* lost, but nobody's */
-	}
+	pages_unmap_in_time(e->addr, e->size);
 	mutex_lock(&shelter.mtx);
 	if (shelter.n_spares < SHELTER_NSPARES) {
 		shelter.spares[shelter.n_spares++] = e;
