@@ -8,6 +8,7 @@
 #include "arena/safety.h"
 #include "os/malloc_io.h"
 #include "os/nstime.h"
+#include "os/thread.h"
 #include "prof.h"
 #include "prof_trigger.h"
 #include "thread/shelter.h"
@@ -462,13 +463,32 @@ ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 	ifree_count_direct(tsd, usize);
 }
 
+/* Threads that have taken deferred frees and not done them yet. */
+static atomic_u32_t imalloc_drains;
+
+/* Past this thread's cache: who freed them may have meant none, and end their arena next. */
 static void
 imalloc_drain_deferred(tsd_t *tsd) {
+	atomic_fetch_add_u32(&imalloc_drains, 1, MO_SEQ_CST);
 	void *p = shelter_take_deferred();
 	while (p != NULL) {
 		void *next = shelter_next(p);
-		ifree_in_gate(tsd, p, IMALLOC_TCACHE_AUTO);
+		ifree_in_gate(tsd, p, IMALLOC_TCACHE_NONE);
 		p = next;
+	}
+	atomic_fetch_sub_u32(&imalloc_drains, 1, MO_RELEASE);
+}
+
+void
+imalloc_settle_deferred(tsd_t *tsd) {
+	/* Without a tsd: called by a hook, maybe in the midst of such a free of its own. */
+	if (tsd == NULL) {
+		return;
+	}
+	/* Even when there is none: taking sees who took before. */
+	imalloc_drain_deferred(tsd);
+	while (atomic_load_u32(&imalloc_drains, MO_ACQUIRE) != 0) {
+		os_yield();
 	}
 }
 

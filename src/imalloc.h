@@ -85,6 +85,8 @@ void ifree_sized_default(void *ptr, size_t size, int flags) NOINLINE;
 /* Number of realloc(p, 0) so far. */
 size_t imalloc_zero_reallocs(void);
 void imalloc_count_zero_realloc(void);
+/* Inside the gate: all that was freed while the gate was closed is free when this returns. */
+void imalloc_settle_deferred(tsd_t *tsd);
 
 /* ENOMEM and the message of xmalloc; returns NULL. */
 void *imalloc_fail(const char *who) COLD;

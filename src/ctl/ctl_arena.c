@@ -5,6 +5,7 @@
 #include "ctl/ctl.h"
 #include "ctl/ctl_rooms.h"
 #include "ctl/ctl_snapshot.h"
+#include "imalloc.h"
 #include "meta/emap.h"
 #include "os/pages.h"
 #include "prof.h"
@@ -84,10 +85,14 @@ end_sample(void *ptr, sample_rec_t *rec, size_t usize) {
 	}
 }
 
-/* What this thread's cache holds of the arena is given back first; of other threads' the program sees to it. */
+/*
+ * What waits since a fork, and what this thread's cache holds of the arena, is given back first; to other
+ * threads' caches the program sees.
+ */
 static void
 flush_own_cache(void) {
 	tsd_t *tsd = tsd_fetch_in_gate(tls_get());
+	imalloc_settle_deferred(tsd);
 	if (tsd != NULL && tsd->tcache != NULL) {
 		tcache_flush(tsd, tsd->tcache);
 	}

@@ -216,5 +216,6 @@ shelter_defer_free(void *ptr) {
 
 void *
 shelter_take_deferred(void) {
-	return atomic_exchange_p(&shelter_deferred, NULL, MO_ACQUIRE);
+	/* Released too: who finds the list empty sees what its taker did before (imalloc_settle_deferred). */
+	return atomic_exchange_p(&shelter_deferred, NULL, MO_ACQ_REL);
 }

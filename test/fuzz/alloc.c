@@ -12,6 +12,7 @@
  * steps), FUZZ_TRACE (print each step), FUZZ_ABORT (stop where a debugger sees it).
  */
 #include "blocks.h"
+#include "lives.h"
 #include "options.h"
 
 #include <pthread.h>
@@ -28,6 +29,7 @@
 static struct {
 	unsigned long seed, steps, threads;
 	bool has_forks;
+	bool has_helpers;        /* threads come and go: the C library allocates for them */
 	unsigned n_skips;
 	unsigned long skip[N_SKIPS][2];
 	size_t base;             /* stats.allocated before the first block */
@@ -37,6 +39,7 @@ static struct {
 typedef struct {
 	fuzz_t f;
 	block_t slots[N_SLOTS];
+	own_t own;
 	unsigned tcache, arena;
 	bool has_tcache, has_arena;
 } worker_t;
@@ -71,21 +74,38 @@ flush_all(worker_t *w) {
 	}
 }
 
-/* The figures of the library are those of this file. */
+static bool
+has_helper(void) {
+	return run.has_helpers || (config_prof && opt_prof_thread != prof_thread_false) || ctl_bool("opt.background_thread");
+}
+
+/* What this thread allocated and released, by the library and by this file. */
 static void
-check_sums(worker_t *w) {
-	fuzz_t *f = &w->f;
-	size_t live = 0;
-	f->what = "sums";
-	for (unsigned i = 0; i < N_SLOTS; i++) {
-		live += w->slots[i].p != NULL ? w->slots[i].usable : 0;
+check_thread(const fuzz_t *f) {
+	if (f->is_loose || !config_stats || has_helper()) {
+		return;
 	}
 	uint64_t allocated = ctl_u64("thread.allocated"), deallocated = ctl_u64("thread.deallocated");
-	bool has_helper = (config_prof && opt_prof_thread != prof_thread_false) || ctl_bool("opt.background_thread");
-	if (!f->is_loose && !has_helper && config_stats && (allocated != f->sum.allocated || deallocated != f->sum.deallocated)) {
+	if (allocated != f->sum.allocated || deallocated != f->sum.deallocated) {
 		breach(f, "thread: %llu and %llu, not %llu and %llu", (unsigned long long)allocated,
 		    (unsigned long long)deallocated, (unsigned long long)f->sum.allocated,
 		    (unsigned long long)f->sum.deallocated);
+	}
+}
+
+/* The figures of the library are those of this file, and all blocks are as they were left. */
+static void
+check_sums(worker_t *w) {
+	fuzz_t *f = &w->f;
+	size_t live = own_live(&w->own);
+	f->what = "sums";
+	check_thread(f);
+	own_check(f, &w->own);
+	for (unsigned i = 0; i < N_SLOTS; i++) {
+		if (w->slots[i].p != NULL) {
+			live += w->slots[i].usable;
+			block_check(f, &w->slots[i]);
+		}
 	}
 	if (!config_stats || run.threads > 1) {
 		return;
@@ -94,7 +114,7 @@ check_sums(worker_t *w) {
 	ctl_epoch();
 	size_t now = ctl_size("stats.allocated");
 	/* The C library allocates for each thread, also for the profiler's, and keeps it with the stack. */
-	size_t more = has_helper ? 4096 : w->f.thread * 1024;
+	size_t more = run.has_helpers ? 65536 : has_helper() ? 4096 : w->f.thread * 1024;
 	if (now < run.base + live || now > run.base + live + more) {
 		breach(f, "stats.allocated %zu + %zd for %zu live", run.base, (ssize_t)(now - run.base), live);
 	}
@@ -276,6 +296,14 @@ step(worker_t *w) {
 	size_t way = below(f, 100);
 	if (way < 4) {
 		step_other(w);
+	} else if (way >= 90 && way < 94) {
+		own_step(f, &w->own);
+	} else if (way == 94 && run.has_helpers && one_in(f, 4)) {
+		if (one_in(f, 3)) {
+			background_step(f);
+		} else {
+			guest_step(f, w->slots, N_SLOTS, w->own.is_there && !w->own.has_hooks && one_in(f, 2) ? w->own.ind : 0);
+		}
 	} else if (way < 5) {
 		block_refuse(f, b);
 	} else if (way < 15 && run.threads > 1) {
@@ -313,7 +341,10 @@ work(void *arg) {
 		if (!is_skipped(f->step)) {
 			step(w);
 		}
-		if (f->step % 128 == 127 && run.threads == 1) {
+		if (run.seed % 2 == 0) {
+			check_thread(f);
+		}
+		if (f->step % 128 == 127) {
 			check_sums(w);
 		}
 	}
@@ -322,6 +353,10 @@ work(void *arg) {
 		if (w->slots[i].p != NULL) {
 			block_put(f, &w->slots[i]);
 		}
+	}
+	check_sums(w);
+	if (w->own.is_there) {
+		own_end(f, &w->own, true);
 	}
 	check_sums(w);
 	flush_all(w);
@@ -397,6 +432,7 @@ child_run(void) {
 	run.steps = env_number("FUZZ_STEPS", 1000);
 	run.threads = env_number("FUZZ_THREADS", 1);
 	run.has_forks = run.threads > 1 && run.seed % 4 == 0;
+	run.has_helpers = run.seed % 3 == 1;
 	fuzz_is_tracing = getenv("FUZZ_TRACE") != NULL;
 	read_skips(getenv("FUZZ_SKIP"));
 	for (unsigned i = 0; i < N_SWAPS; i++) {

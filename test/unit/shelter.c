@@ -154,6 +154,39 @@ test_deferred(void) {
 	is_uint(net(), before, "and counts them");
 }
 
+/* An arena ends although frees of its objects wait; what ends it does them, into no cache. */
+static void
+test_deferred_end(void) {
+	unsigned ind, bad = 0;
+	size_t len = sizeof(ind);
+	char name[64];
+	for (unsigned round = 0; round < 3; round++) {
+		bad += mallctl("arenas.create", &ind, &len, NULL, 0) != 0;
+		int flags = (int)MALLOCX_ARENA(ind) | MALLOCX_TCACHE_NONE;
+		for (unsigned i = 0; i < N; i++) {
+			kept[i] = keep(mallocx(40 + i * 100, flags));
+		}
+		set_closed(true);
+		for (unsigned i = 0; i < N; i++) {
+			dallocx(kept[i], MALLOCX_TCACHE_NONE);
+		}
+		set_closed(false);
+		if (round == 1) {
+			free(keep(mallocx(100000, MALLOCX_TCACHE_NONE))); /* does them */
+		}
+		bad += ctl_void(ctl_name(name, "arena.%u.%s", ind, round == 2 ? "reset" : "destroy")) != 0;
+		bad += shelter_has_deferred();
+		for (unsigned i = 0; i < N; i++) {
+			kept[i] = keep(malloc(40 + i * 100));
+			memset(kept[i], 1, 40 + i * 100);
+		}
+		for (unsigned i = 0; i < N; i++) {
+			free(kept[i]);
+		}
+	}
+	is_uint(bad, 0, "an arena ends while frees of its objects wait");
+}
+
 /* The end of a countdown at a closed gate: counted once, when the gate is open again. */
 static void
 test_countdown(void) {
@@ -226,6 +259,7 @@ main(void) {
 	test_objects();
 	test_sized_frees();
 	test_deferred();
+	test_deferred_end();
 	test_countdown();
 	test_child();
 	wish = 3;
