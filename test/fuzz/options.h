@@ -35,6 +35,9 @@ static const struct {
 	{"prof_prefix", {"fuzz", "", "%p%n"}},
 	{"prof_ctl_dir", {""}},
 	{"thp", {"default", "always", "never"}},
+	{"hpa", {"false"}},                   /* true is refused, which ends a debug build */
+	{"hpa_hugification_threshold_ratio", {"0", "0.5", "1"}},
+	{"hpa_purge_threshold_ratio", {"0", "0.5", "1"}},
 	{"stats_print", {"false"}},           /* as malloc_stats_print, which is a step */
 	{"tcache_gc_incr_bytes", {"1024", "65536", "10000000"}},
 	{"bin_shards", {"1-160:4", "16-16:64|1024-4096:2", "1-100000:1"}},
