@@ -1,0 +1,70 @@
+#!/bin/sh
+# Fifty modules of Python's own test suite, every allocation by malloc. What fails is run again without the library: only what
+# then goes well is a fault of ours. Meanwhile a Python program is profiled.
+. "$JEMALLOC_SRC/test/include/tap.sh"
+. "$SRC/test/real/aid"
+$PYTHON -c 'import test.test_dict' 2>/dev/null || skip_all "no test suite of Python"
+export PYTHONMALLOC=malloc
+
+MODULES="test_array test_ast test_augassign test_base64 test_bigmem test_binascii test_bisect test_bool test_buffer test_bytes test_bz2
+ test_call test_cmath test_collections test_compile test_complex test_contextlib test_copy test_coroutines test_csv test_ctypes
+ test_dataclasses test_decimal test_deque test_dict test_difflib test_dynamic test_enumerate test_exceptions test_fork1 test_format
+ test_fractions test_gc test_generators test_heapq test_html test_int test_io test_itertools test_json test_list test_long
+ test_lzma test_marshal test_memoryio test_memoryview test_mmap test_ordered_dict test_pickle test_queue test_random test_re
+ test_set test_sort test_sqlite3 test_str test_struct test_subprocess test_textwrap test_thread test_threading test_tuple
+ test_typing test_unicode test_unpack test_weakref test_xml_etree test_zipfile test_zlib"
+
+# suite LIBRARY MODULE: runs one, leaves its output in MODULE.LIBRARY
+suite() {
+	mkdir -p "tmp.$2"
+	case $1 in
+	with) preload=$LIB ;;
+	without) preload= ;;
+	esac
+	env ${preload:+LD_PRELOAD=$preload} TMPDIR="$W/tmp.$2" timeout "${REAL_PYTHON_SECONDS:-900}" \
+	    $PYTHON -m test -q "$2" >"$2.$1" 2>&1 </dev/null
+}
+for module in $MODULES; do
+	$PYTHON -c "import importlib.util, sys; sys.exit(importlib.util.find_spec('test.$module') is None)" || {
+		skip "no $module"
+		continue
+	}
+	if suite with "$module" || suite with "$module"; then
+		is "$(grep '<jemalloc>' "$module.with" | head -n 5)" "" "$module, and no message of the library"
+	elif suite without "$module"; then
+		ok 1 "$module" "$(tail -n 30 "$module.with")"
+	else
+		skip "$module fails without the library too: $(tail -n 1 "$module.without")"
+	fi
+done
+
+# A program to look into: objects of all kinds come and go in four threads until it is told to end.
+cat >work.py <<'PY'
+import collections, json, re, signal, sys, threading
+ended = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: ended.set())
+def work(n):
+    kept = collections.OrderedDict(); turn = 0
+    while not ended.is_set():
+        turn += 1
+        data = {str(i): [i * n] * (i % 40) for i in range(turn % 700)}
+        assert json.loads(json.dumps(data)) == data
+        kept[turn] = re.sub("1", "one ", str(data))
+        if len(kept) > 50: kept.popitem(last=False)
+threads = [threading.Thread(target=work, args=(n,)) for n in range(1, 5)]
+for t in threads: t.start()
+open("ready", "w").write("ready\n")
+ended.wait()
+for t in threads: t.join()
+print("ended"); sys.exit(7)
+PY
+launch python $PYTHON work.py
+served_by $pid [ -s ready ]
+ok $? "a program of four threads runs" "$(cat python.err)"
+on_library $pid python
+profile_begins $pid python
+profile_goes_on $pid python
+profile_ends $pid python
+stops $pid TERM 7 python
+is "$(cat python.out)" ended "python ended by itself"
+done_testing
