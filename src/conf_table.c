@@ -278,7 +278,9 @@ NUM(debug_double_free_max_scan, CONF_UNSIGNED, opt_debug_double_free_max_scan, 0
     HERE, SHOWN, "accepted and shown, without effect: each flush of a cache looks for double frees"),
 NUM(calloc_madvise_threshold, CONF_SIZE, opt_calloc_madvise_threshold, 0, SC_LARGE_MAXCLASS,
     HERE, 0, "callocs of at least this size get zeroes from the kernel instead of memset"),
-ABSENT(oversize_threshold, CONF_NOT_YET, 0),
+NUM(oversize_threshold, CONF_SIZE, opt_oversize_threshold, 0, SC_LARGE_MAXCLASS, HERE, SHOWN,
+    "requests of at least this size go to an arena of their own, where half of what is in use, or four times this, "
+    "may lie unused, and never more than was in use at most; below the smallest large class: none do"),
 NUM(lg_extent_max_active_fit, CONF_SIZE, opt_lg_extent_max_active_fit, 0, 64, HERE, SHOWN,
     "largest ratio, as a power of two, of a reused dirty extent to the request"),
 ABSENT(percpu_arena, CONF_NOT_YET, CONF_PREFIX_KEY),

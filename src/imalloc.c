@@ -27,8 +27,6 @@ bool opt_experimental_infallible_new;
 zero_realloc_t opt_zero_realloc = zero_realloc_free;
 const char *const zero_realloc_names[] = {"alloc", "free", "abort", NULL};
 
-/* Largest request that may be served past the slow path. */
-#define HOT_MAX ((size_t)8 << 20)
 #define JUNK_ALLOC_BYTE 0xa5
 #define JUNK_FREE_BYTE 0x5a
 
@@ -59,11 +57,21 @@ imalloc_cache(tsd_t *tsd, int tcache, unsigned arena) {
 	return is_other_arena ? NULL : tsd_cache(tsd);
 }
 
+/* A large request by a thread that has not been given an arena by hand; its own one if there is no memory. */
+static arena_t *
+imalloc_arena_oversize(tsd_t *tsd) {
+	arena_t *a = tsd->arena->is_auto ? arenas_oversize() : NULL;
+	return a != NULL ? a : tsd->arena;
+}
+
 /* NULL: no such arena. */
 static arena_t *
-imalloc_arena(tsd_t *tsd, unsigned arena) {
+imalloc_arena(tsd_t *tsd, unsigned arena, size_t usize) {
 	if (arena != IMALLOC_ARENA_AUTO) {
 		return arenas_get_or_init(arena);
+	}
+	if (unlikely(usize >= arenas_oversize_min) && tsd != NULL) {
+		return imalloc_arena_oversize(tsd);
 	}
 	return tsd != NULL ? tsd->arena : arenas_fallback();
 }
@@ -101,7 +109,7 @@ imalloc_count_direct(tsd_t *tsd, size_t usize) {
 static void *
 imalloc_sample_object(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
     unsigned slot, sample_rec_t **rec) {
-	arena_t *a = imalloc_arena(tsd, req->arena);
+	arena_t *a = imalloc_arena(tsd, req->arena, usize);
 	bool zero = req->zero || opt_zero;
 	if (a == NULL) {
 		return NULL;
@@ -140,7 +148,7 @@ imalloc_no_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *
 		}
 		return p;
 	}
-	arena_t *a = imalloc_arena(tsd, req->arena);
+	arena_t *a = imalloc_arena(tsd, req->arena, usize);
 	return a == NULL ? NULL : arena_malloc(a, usize, req->alignment, zero, 1);
 }
 
@@ -330,7 +338,7 @@ imalloc_hot_is_done(size_t size, void **p) {
 ALWAYS_INLINE bool
 large_is_done_fast(size_t size, void **p) {
 	if (size > tcache_past_max) {
-		return size <= HOT_MAX && imalloc_hot_is_done(size, p);
+		return size <= arenas_hot_max && imalloc_hot_is_done(size, p);
 	}
 	return size > SC_LOOKUP_MAX && size <= tcache_max_default && cache_bin_has_popped(
 	    fast_bin((size_t)(sc_index_compute(size) + 1) << SC_LG_BIN_STRIDE), p);

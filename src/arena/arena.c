@@ -9,7 +9,6 @@
 
 /* NULL is marked from the start: a sized free of it is not to take the fast path. */
 LARGE_DATA uint8_t arena_sampled_map[SAMPLED_MAP_SIZE] = {1};
-size_t opt_oversize_threshold = (size_t)8 << 20;
 
 /* Objects given back at once: what is left after so many bins, if it is not few, is sorted by bin, in batches. */
 #define FLUSH_PASSES 3u

@@ -45,7 +45,6 @@ typedef struct arena_s {
 
 /* Large objects start at some cache line of their first page, not all at the same. */
 extern HIDDEN bool opt_cache_oblivious;
-extern size_t opt_oversize_threshold;
 
 /* Set bytes: the 2 MiB pieces of address space (by hash of addr >> 21) that may hold sampled objects
  * (or others that must not reach a cache by their size alone). */

@@ -4,10 +4,20 @@
 #include "os/malloc_io.h"
 #include "os/thread.h"
 #include "os/witness.h"
+#include "util/fmt.h"
+
+/* Far below the largest size, so that sums do not overflow. */
+#define ARENAS_HOT_MAX ((size_t)8 << 20)
 
 unsigned opt_narenas = 0;
 fxp_t opt_narenas_ratio = (fxp_t)4 << 16;
+size_t opt_oversize_threshold = (size_t)8 << 20;
+size_t arenas_oversize_min = SIZE_MAX;
+size_t arenas_hot_max = ARENAS_HOT_MAX;
 void (*arenas_made_hook)(unsigned ind);
+
+/* So many requests of the smallest oversized kind may lie unused in their arena, however little is in use. */
+#define OVERSIZE_KEEP 4
 
 /* Shortest time between two rounds of decay over all arenas. */
 #define TICK_NS ((uint64_t)10 * 1000 * 1000)
@@ -16,6 +26,7 @@ static struct {
 	mutex_t mtx;
 	atomic_u32_t total;
 	unsigned narenas_auto;
+	unsigned first_manual; /* the slot of oversized requests is the one before, if it is no automatic one */
 	atomic_u64_t next_tick;
 	atomic_zu_t dirty_ms;
 	atomic_zu_t muzzy_ms;
@@ -63,6 +74,11 @@ arenas_init_locked(unsigned ind, bool is_auto, ehooks_table_t *hooks) {
 	if (a == NULL) {
 		a = arena_new(ind, is_auto, arenas_decay_ms_default_get(true),
 		    arenas_decay_ms_default_get(false), hooks);
+		if (a != NULL && is_auto && ind >= arenas.narenas_auto) {
+			fmt_snprintf(a->name, sizeof(a->name), "auto_oversize");
+			size_t keep = min_zu(arenas_oversize_min, SC_LARGE_MAXCLASS / OVERSIZE_KEEP) * OVERSIZE_KEEP;
+			pac_bound(&a->pac, keep);
+		}
 		if (a != NULL) {
 			arena_table_set(ind, a);
 			arenas_made(ind);
@@ -72,9 +88,15 @@ arenas_init_locked(unsigned ind, bool is_auto, ehooks_table_t *hooks) {
 }
 
 arena_t *
+arenas_oversize(void) {
+	assert(arenas.first_manual == arenas.narenas_auto + 1);
+	return arenas_get_or_init(arenas.narenas_auto);
+}
+
+arena_t *
 arenas_get_or_init(unsigned ind) {
 	arena_t *a = arenas_get(ind);
-	if (a != NULL || ind >= arenas.narenas_auto) {
+	if (a != NULL || ind >= arenas.first_manual) {
 		return a;
 	}
 	mutex_lock(&arenas.mtx);
@@ -90,7 +112,7 @@ static arena_t *
 arenas_revive_locked(ehooks_table_t *hooks) {
 	arena_t *a = arenas.gone;
 	if (a != NULL) {
-		assert(arenas_get(a->ind) == NULL && a->ind >= arenas.narenas_auto);
+		assert(arenas_get(a->ind) == NULL && a->ind >= arenas.first_manual);
 		arenas.gone = a->next_gone;
 		arena_renew(a, arenas_decay_ms_default_get(true), arenas_decay_ms_default_get(false), hooks);
 		arena_table_set(a->ind, a);
@@ -128,7 +150,7 @@ arena_has_users(arena_t *a) {
 /* The arena to be ended, others out; NULL: it cannot be. */
 static arena_t *
 arenas_end_begin(unsigned ind, bool is_destroy) {
-	arena_t *a = ind >= arenas.narenas_auto ? arenas_get(ind) : NULL;
+	arena_t *a = ind >= arenas.first_manual ? arenas_get(ind) : NULL;
 	mutex_lock(&arenas.mtx);
 	if (a != NULL && (a != arenas_get(ind) || a->is_ending || (is_destroy && arena_has_users(a)))) {
 		a = NULL;
@@ -192,13 +214,13 @@ arenas_hooks(unsigned ind, ehooks_table_t *table, ehooks_table_t **old) {
 	mutex_lock(&arenas.mtx);
 	arena_t *a = arenas_get(ind);
 	arena_t *hidden = arenas_sampled_get(ind);
-	int err = a == NULL && ind >= arenas.narenas_auto ? EFAULT : 0;
+	int err = a == NULL && ind >= arenas.first_manual ? EFAULT : 0;
 	*old = a != NULL ? ehooks_get(&a->pac.src.ehooks) : &ehooks_system;
 	if (err == 0 && table != NULL && a == NULL) {
 		err = arenas_init_locked(ind, true, table) == NULL ? EFAULT : 0;
 	} else if (err == 0 && table != NULL) {
 		ehooks_set(&a->pac.src.ehooks, table);
-		if (hidden != NULL && ind >= arenas.narenas_auto) {
+		if (hidden != NULL && ind >= arenas.first_manual) {
 			ehooks_set(&hidden->pac.src.ehooks, table);
 		}
 	}
@@ -327,6 +349,21 @@ arenas_auto_count(void) {
 	return n == 0 ? 1 : (unsigned)min_zu(n, UINT_MAX);
 }
 
+/* A threshold that is none is told as 0. */
+static void
+arenas_oversize_boot(void) {
+	arenas.first_manual = arenas.narenas_auto;
+	arenas_oversize_min = SIZE_MAX;
+	arenas_hot_max = ARENAS_HOT_MAX;
+	if (opt_oversize_threshold < SC_LARGE_MINCLASS || opt_oversize_threshold > SC_LARGE_MAXCLASS) {
+		opt_oversize_threshold = 0;
+	} else if (arenas.narenas_auto < ARENA_LIMIT - 1) {
+		arenas.first_manual++;
+		arenas_oversize_min = opt_oversize_threshold;
+		arenas_hot_max = min_zu(ARENAS_HOT_MAX, PAGE_FLOOR(arenas_oversize_min - 1));
+	}
+}
+
 int
 arenas_boot(void) {
 	mutex_init(&arenas.mtx, "arenas", WITNESS_RANK_ARENAS);
@@ -338,7 +375,8 @@ arenas_boot(void) {
 		arenas.narenas_auto = ARENA_LIMIT - 1;
 		malloc_printf("<jemalloc>: Reducing narenas to limit (%u)\n", ARENA_LIMIT - 1);
 	}
-	atomic_store_u32(&arenas.total, arenas.narenas_auto, MO_RELEASE);
+	arenas_oversize_boot();
+	atomic_store_u32(&arenas.total, arenas.first_manual, MO_RELEASE);
 	mutex_lock(&arenas.mtx);
 	arena_t *a = arenas_init_locked(0, true, NULL);
 	mutex_unlock(&arenas.mtx);

@@ -1,8 +1,9 @@
 /*
  * All arenas: the table, how many, which one a thread gets.
  *
- * Slots 0 .. narenas_auto-1 are automatic and filled when a thread first needs one; later slots are
- * made by hand.  One made by hand may be destroyed; its struct stays and serves the next that is made,
+ * Slots 0 .. narenas_auto-1 are automatic and filled when a thread first needs one.  The next is that of
+ * oversized requests, if there is a threshold for them: of the threads' own choice none is bound to it, and
+ * what lies unused in it is limited by bytes (extent/pac.h, pac_bound).  Later slots are made by hand.  One made by hand may be destroyed; its struct stays and serves the next that is made,
  * so what was once read from a slot can be looked at for ever.  The lock covers changes of the table
  * and the binding of threads; reading a slot needs none.
  */
@@ -15,16 +16,25 @@
 
 extern unsigned opt_narenas;       /* 0: from the number of CPUs */
 extern fxp_t opt_narenas_ratio;    /* arenas per CPU */
+extern size_t opt_oversize_threshold; /* 0: none */
 
 /* Makes arena 0. 0 or ENOMEM. */
 int arenas_boot(void);
+
+/* Requests of at least so many bytes go to arenas_oversize(); SIZE_MAX: none do. */
+extern HIDDEN size_t arenas_oversize_min;
+/* Requests up to so many bytes may be served by the hot extents of the thread's arena. */
+extern HIDDEN size_t arenas_hot_max;
+/* The arena of oversized requests; NULL: no memory. */
+arena_t *arenas_oversize(void);
 
 /* NULL: no such arena (yet). */
 arena_t *arenas_get(unsigned ind);
 /* Makes an automatic one if it is not there; NULL: not automatic and not there, or no memory. */
 arena_t *arenas_get_or_init(unsigned ind);
-/* Slots in use: automatic ones (made or not) and those made by hand. */
+/* Slots in use: automatic ones (made or not), the oversized requests', and those made by hand. */
 unsigned arenas_narenas_total(void);
+/* Those that threads are bound to. */
 unsigned arenas_narenas_auto(void);
 
 /* A new arena by hand, hooks NULL: the system's pages; EAGAIN: all slots used or no memory. */

@@ -4,6 +4,7 @@
  * With cache_oblivious the extent has one page more than the object needs, and the object starts at
  * a cache line of the first page that follows from the extent's address, so that equal large buffers
  * do not all compete for the same lines of the cache.
+ * In a bounded cache (extent/pac.h) an extent is whole grains long, and what lies behind the object is not used.
  */
 #include "arena/arena.h"
 
@@ -62,16 +63,23 @@ large_adopt(edata_t *e, size_t usize) {
 	emap_set_boundary(e);
 }
 
+/* Extents begin at multiples of it and are so long. */
+static size_t
+large_grain(const arena_t *a) {
+	return pac_is_bounded(&a->pac) ? max_zu(PAC_GRAIN, PAGE) : PAGE;
+}
+
 void *
 arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero) {
 	assert(usize >= SC_LARGE_MINCLASS);
 	usize = PAGE_CEILING(usize);
 	bool has_offset = opt_cache_oblivious && alignment <= CACHELINE;
-	size_t size = has_offset ? usize + PAGE : usize;
+	size_t grain = large_grain(a);
+	size_t size = align_up(has_offset ? usize + PAGE : usize, grain);
 	if (size < usize || usize == 0) {
 		return NULL;
 	}
-	edata_t *e = pac_alloc(&a->pac, size, max_zu(alignment, PAGE), zero);
+	edata_t *e = pac_alloc(&a->pac, size, max_zu(alignment, grain), zero);
 	if (e == NULL) {
 		return NULL;
 	}
@@ -100,21 +108,35 @@ arena_large_dalloc(edata_t *e) {
 	pac_dalloc(&a->pac, e);
 }
 
+/* How long an extent has to be when its object has usize bytes, with the offset's page if it has one; 0: too long. */
+static size_t
+large_extent_size(const arena_t *a, const edata_t *e, size_t usize) {
+	size_t pad = min_zu(e->size - e->u.large_usize, PAGE);
+	size_t size = align_up(usize + pad, large_grain(a));
+	return size < usize ? 0 : size;
+}
+
 /* Grows in place to exactly usize; 0 or ENOMEM. */
 static int
-large_grow(arena_t *a, void *ptr, edata_t *e, size_t usize, bool zero) {
+large_grow(arena_t *a, char *ptr, edata_t *e, size_t usize, bool zero) {
 	size_t old_usize = e->u.large_usize;
-	size_t pad = e->size - old_usize;
+	size_t size = large_extent_size(a, e, usize);
 	char *old_end = edata_end(e);
-	if (usize + pad < usize || pac_expand(&a->pac, e, usize + pad, zero) != 0) {
+	if (size == 0 || (size > e->size && pac_expand(&a->pac, e, size, zero) != 0)) {
 		return ENOMEM;
 	}
 	if (zero) {
 		/* What of the old extent lay behind the object is the object's now. */
-		char *from = (char *)ptr + old_usize;
-		memset(from, 0, (size_t)(old_end - from));
+		char *end = ptr + usize < old_end ? ptr + usize : old_end;
+		memset(ptr + old_usize, 0, (size_t)(end - (ptr + old_usize)));
 	}
 	return 0;
+}
+
+static int
+large_shrink(arena_t *a, edata_t *e, size_t usize) {
+	size_t size = large_extent_size(a, e, usize);
+	return size < e->size ? pac_shrink(&a->pac, e, size) : 0;
 }
 
 int
@@ -134,7 +156,7 @@ arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bo
 		}
 	} else if (usize_max < old) {
 		usize = usize_max;
-		if (pac_shrink(&a->pac, e, usize + (e->size - old)) != 0) {
+		if (large_shrink(a, e, usize) != 0) {
 			return ENOMEM;
 		}
 	}

@@ -59,10 +59,10 @@ size_t decay_limit_locked(const decay_t *d);
  * the decay time; UINT64_MAX: none ever.  Two epochs if some of them are in no epoch's count yet.
  */
 uint64_t decay_ns_until_locked(const decay_t *d, uint64_t now, size_t npages, size_t step);
-/* Tells it how many are left after purging. */
+/* Tells it how many are left after purging; those that came since the last look are still to be counted. */
 static inline void
 decay_purged_locked(decay_t *d, size_t npages) {
-	d->npages_seen = npages;
+	d->npages_seen = npages < d->npages_seen ? npages : d->npages_seen;
 }
 
 #endif

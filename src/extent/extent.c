@@ -313,19 +313,21 @@ ecache_take(extent_src_t *src, ecache_t *c, size_t size, size_t alignment, unsig
 	return e != NULL && is_own ? own_carve(src, c, e, addr, size) : e;
 }
 
-edata_t *
-ecache_take_at(extent_src_t *src, ecache_t *c, char *addr, size_t size) {
-	uint64_t elem = emap_elem_any(addr);
-	if (elem_state(elem) != c->state) {
+/* [addr, addr + size) of the extent that begins, or ends, there and lies in c. */
+static edata_t *
+ecache_take_piece(extent_src_t *src, ecache_t *c, char *addr, size_t size, bool is_behind) {
+	const char *border = is_behind ? addr : addr + size - 1;
+	if (elem_state(emap_elem_any(border)) != c->state) {
 		return NULL; /* a hint only; looked at again under the lock */
 	}
 	bool is_own = ehooks_are_own(&src->ehooks);
 	edata_t *e = NULL;
 	mutex_lock(&c->mtx);
-	elem = emap_elem_any(addr);
+	uint64_t elem = emap_elem_any(border);
 	if (elem_state(elem) == c->state) {
 		edata_t *n = elem_edata(elem);
-		if (n->arena_ind == src->ehooks.arena_ind && n->addr == addr && n->size >= size) {
+		bool is_there = is_behind ? n->addr == addr : edata_end(n) == addr + size;
+		if (n->arena_ind == src->ehooks.arena_ind && is_there && n->size >= size) {
 			e = is_own ? n : ecache_carve_locked(src, c, n, addr, size);
 		}
 	}
@@ -334,6 +336,16 @@ ecache_take_at(extent_src_t *src, ecache_t *c, char *addr, size_t size) {
 	}
 	mutex_unlock(&c->mtx);
 	return e != NULL && is_own ? own_carve(src, c, e, addr, size) : e;
+}
+
+edata_t *
+ecache_take_at(extent_src_t *src, ecache_t *c, char *addr, size_t size) {
+	return ecache_take_piece(src, c, addr, size, true);
+}
+
+edata_t *
+ecache_take_before(extent_src_t *src, ecache_t *c, char *end, size_t size) {
+	return ecache_take_piece(src, c, end - size, size, false);
 }
 
 edata_t *

@@ -50,6 +50,8 @@ edata_t *ecache_take(extent_src_t *src, ecache_t *c, size_t size, size_t alignme
     unsigned lg_max_fit);
 /* The same, but only the extent that starts at addr. */
 edata_t *ecache_take_at(extent_src_t *src, ecache_t *c, char *addr, size_t size);
+/* The last size bytes of the one that ends at end. */
+edata_t *ecache_take_before(extent_src_t *src, ecache_t *c, char *end, size_t size);
 /* Puts an active extent into the cache, coalescing with its neighbours there. */
 void ecache_put(extent_src_t *src, ecache_t *c, edata_t *e);
 /* Takes out the least recently added one if the cache holds more than npages_min pages. */

@@ -1,6 +1,7 @@
 /* The way of pages through the caches of one arena. */
 #include "extent/pac.h"
 
+#include "extent/join.h"
 #include "os/gate.h"
 #include "os/nstime.h"
 #include "os/thread.h"
@@ -202,12 +203,41 @@ pac_take_new(pac_t *pac, size_t size, size_t alignment) {
 	return e;
 }
 
+/* Pages that are mapped, with others that are not beside them. */
+static edata_t *
+pac_take_joined(pac_t *pac, size_t size, size_t alignment) {
+	ecache_t *const caches[JOIN_NCACHES] = {&pac->dirty, &pac->muzzy, &pac->retained};
+	size_t added;
+	edata_t *e = join_take(&pac->src, caches, size, alignment, &added);
+	if (added > 0) {
+		pac_mapped_add(pac, added);
+	}
+	return e;
+}
+
+static void pac_trim(pac_t *pac);
+
+/* More pages are in use; are_new: and fetched for that, in a piece so large that others can go for it. */
+static void
+pac_active_add(pac_t *pac, size_t npages, bool are_new) {
+	size_t now = atomic_fetch_add_zu(&pac->nactive, npages, MO_RELAXED) + npages;
+	size_t peak = atomic_load_zu(&pac->npeak, MO_RELAXED);
+	while (now > peak && !atomic_cas_weak_zu(&pac->npeak, &peak, now, MO_RELAXED, MO_RELAXED)) {}
+	if (are_new || pac_is_bounded(pac)) {
+		pac_trim(pac);
+	}
+}
+
 edata_t *
 pac_alloc(pac_t *pac, size_t size, size_t alignment, bool zero) {
 	assert(size > 0 && (size & PAGE_MASK) == 0);
 	edata_t *e = pac_hot_take(pac, size, alignment);
 	if (e == NULL) {
 		e = pac_take_cached(pac, size, alignment, (unsigned)opt_lg_extent_max_active_fit);
+	}
+	bool is_new = e == NULL;
+	if (e == NULL) {
+		e = pac_take_joined(pac, size, alignment);
 	}
 	if (e == NULL) {
 		e = pac_take_new(pac, size, alignment);
@@ -221,7 +251,7 @@ pac_alloc(pac_t *pac, size_t size, size_t alignment, bool zero) {
 		return NULL;
 	}
 	assert(e->size == size && e->state == extent_state_active);
-	atomic_fetch_add_zu(&pac->nactive, size >> LG_PAGE, MO_RELAXED);
+	pac_active_add(pac, size >> LG_PAGE, is_new && size >= JOIN_MIN);
 	if (zero) {
 		pac_zero(pac, e);
 	}
@@ -310,16 +340,32 @@ pac_purge_extent(pac_t *pac, pac_decay_t *d, edata_t *e) {
 	pac_retain(pac, e);
 }
 
-/* Purges the oldest extents until at most npages are left; d's lock is held. */
+/* The oldest extent, or only as much of it as is above npages. */
+static edata_t *
+pac_evict_some(pac_t *pac, pac_decay_t *d, size_t npages) {
+	edata_t *e = ecache_evict(d->cache, npages);
+	if (e == NULL || ehooks_are_own(&pac->src.ehooks)) {
+		return e;
+	}
+	size_t all = ecache_npages(d->cache) + (e->size >> LG_PAGE);
+	size_t above = align_up((all > npages ? all - npages : 1) << LG_PAGE, PAC_GRAIN);
+	edata_t *rest = above < e->size ? extent_split(&pac->src, e, above) : NULL;
+	if (rest != NULL) {
+		ecache_put(&pac->src, d->cache, rest);
+	}
+	return e;
+}
+
+/* Purges the oldest extents until at most npages are left, if is_exact not many fewer; d's lock is held. */
 static void
-pac_purge_to_locked(pac_t *pac, pac_decay_t *d, size_t npages) {
+pac_purge_to_locked(pac_t *pac, pac_decay_t *d, size_t npages, bool is_exact) {
 	/* Work that arrives meanwhile is left to the next pass. */
 	size_t budget = ecache_npages(d->cache);
 	edata_t *e;
 	if (budget > npages) {
 		atomic_fetch_add_u64(&d->npurge, 1, MO_RELAXED);
 	}
-	while (budget > 0 && (e = ecache_evict(d->cache, npages)) != NULL) {
+	while (budget > 0 && (e = is_exact ? pac_evict_some(pac, d, npages) : ecache_evict(d->cache, npages)) != NULL) {
 		size_t n = e->size >> LG_PAGE;
 		budget = n < budget ? budget - n : 0;
 		bool is_own = ehooks_are_own(&pac->src.ehooks);
@@ -342,7 +388,7 @@ pac_decay_run_locked(pac_t *pac, pac_decay_t *d, uint64_t now) {
 		return;
 	}
 	if (ms == 0) {
-		pac_purge_to_locked(pac, d, 0);
+		pac_purge_to_locked(pac, d, 0, false);
 		return;
 	}
 	if (!decay_is_due(&d->decay, now)) {
@@ -351,7 +397,7 @@ pac_decay_run_locked(pac_t *pac, pac_decay_t *d, uint64_t now) {
 	decay_advance_locked(&d->decay, now, npages);
 	size_t limit = decay_limit_locked(&d->decay);
 	if (npages > limit) {
-		pac_purge_to_locked(pac, d, limit);
+		pac_purge_to_locked(pac, d, limit, false);
 	}
 }
 
@@ -392,8 +438,49 @@ pac_decay_try(pac_t *pac, pac_decay_t *d, uint64_t now) {
 
 void
 pac_tick(pac_t *pac, uint64_t now) {
+	if (pac_is_bounded(pac)) {
+		pac_trim(pac);
+	}
 	pac_decay_try(pac, &pac->decay_dirty, now);
 	pac_decay_try(pac, &pac->decay_muzzy, now);
+}
+
+/* Pages that may be unused, see pac_bound. */
+static size_t
+pac_trim_limit(const pac_t *pac) {
+	size_t active = atomic_load_zu(&pac->nactive, MO_RELAXED);
+	size_t peak = atomic_load_zu(&pac->npeak, MO_RELAXED);
+	size_t least = atomic_load_zu(&pac->bound, MO_RELAXED) >> LG_PAGE;
+	size_t room = peak > active ? peak - active : 0;
+	return least == 0 ? room : min_zu(room, max_zu(active / 2, least));
+}
+
+/* Whoever finds the lock held leaves the work to its owner, who looks again afterwards. */
+static void
+pac_trim(pac_t *pac) {
+	pac_decay_t *d = &pac->decay_dirty;
+	size_t limit;
+	while (decay_ms(&d->decay) > 0 && ecache_npages(&pac->dirty) > (limit = pac_trim_limit(pac))
+	    && mutex_trylock(&d->decay.mtx)) {
+		bool has_begun = pac_pass_has_begun_locked(d);
+		if (has_begun) {
+			pac_purge_to_locked(pac, d, limit, true);
+			pac_pass_end_locked(d);
+		}
+		mutex_unlock(&d->decay.mtx);
+		if (!has_begun) {
+			return; /* in a hook of the program */
+		}
+	}
+}
+
+void
+pac_bound(pac_t *pac, size_t bytes) {
+	atomic_store_zu(&pac->bound, bytes, MO_RELAXED);
+	if (bytes != 0) {
+		pac_hot_flush(pac);
+		pac_trim(pac);
+	}
 }
 
 static void
@@ -402,7 +489,7 @@ pac_purge_one(pac_t *pac, pac_decay_t *d, uint64_t now, bool all) {
 	if (pac_pass_begin_locked(d) == 0) {
 		pac_flush_hot_locked(pac, d);
 		if (all) {
-			pac_purge_to_locked(pac, d, 0);
+			pac_purge_to_locked(pac, d, 0, false);
 		} else {
 			pac_decay_run_locked(pac, d, now);
 		}
@@ -586,7 +673,7 @@ pac_decay_ms_set(pac_t *pac, pac_decay_t *d, ssize_t ms, uint64_t now) {
 	if (pac_pass_begin_locked(d) == 0) {
 		pac_flush_hot_locked(pac, d);
 		if (ms == 0) {
-			pac_purge_to_locked(pac, d, 0);
+			pac_purge_to_locked(pac, d, 0, false);
 		}
 		pac_pass_end_locked(d);
 	}
@@ -603,14 +690,20 @@ pac_dalloc(pac_t *pac, edata_t *e) {
 	atomic_fetch_sub_zu(&pac->nactive, e->size >> LG_PAGE, MO_RELAXED);
 	e->is_zeroed = false;
 	assert(!e->is_slab && e->recs == NULL);
-	if (likely(decay_ms(&pac->decay_dirty.decay) != 0)) {
-		size_t npages = e->size >> LG_PAGE;
+	size_t npages = e->size >> LG_PAGE;
+	bool goes_now = decay_ms(&pac->decay_dirty.decay) == 0;
+	if (likely(!goes_now && !pac_is_bounded(pac))) {
 		pac_hot_leave(pac, e);
 		pac_tell(pac, npages);
 		return;
 	}
 	ecache_put(&pac->src, &pac->dirty, e);
-	pac_tick(pac, nstime_monotonic_coarse_ns());
+	if (goes_now) {
+		pac_tick(pac, nstime_monotonic_coarse_ns());
+	} else {
+		pac_trim(pac);
+		pac_tell(pac, 0);
+	}
 }
 
 /* The unused pages directly behind e, active and e's to merge; NULL: not to be had. */
@@ -642,7 +735,7 @@ pac_expand(pac_t *pac, edata_t *e, size_t size, bool zero) {
 	if (t == NULL) {
 		return ENOMEM;
 	}
-	atomic_fetch_add_zu(&pac->nactive, t->size >> LG_PAGE, MO_RELAXED);
+	pac_active_add(pac, t->size >> LG_PAGE, false);
 	if (zero) {
 		pac_zero(pac, t);
 	}

@@ -9,6 +9,9 @@
  * A decay's lock is taken before any cache's and held during a pass of purging, so that one thread
  * purges at a time; it is only ever tried on the ticking path.  Around hooks of the program it is let go,
  * and `passer` keeps others out.
+ * A large request for which new pages are fetched drives out as many dirty ones, where those in use and the
+ * dirty ones would be more than were in use at most.  A bounded cache (pac_bound) limits what may lie dirty at
+ * each allocation and release; it keeps nothing hot.
  */
 #ifndef EXTENT_PAC_H
 #define EXTENT_PAC_H
@@ -45,6 +48,8 @@ typedef struct pac_s {
 	extent_src_t src;
 	atomic_zu_t mapped;   /* bytes in use, dirty or muzzy */
 	atomic_zu_t nactive;  /* pages in use */
+	atomic_zu_t npeak;    /* most pages in use so far, but for hot ones */
+	atomic_zu_t bound;    /* 0: not bounded; else bytes that may be unused at least, see pac_bound */
 	/*
 	 * A thread of its own ticks it; it sleeps until more pages than wake_above are unused.  Without one
 	 * that is SIZE_MAX; 0 where unused pages go at once.
@@ -136,6 +141,23 @@ extern void (*pac_wake_hook)(unsigned arena_ind);
 
 void pac_init(pac_t *pac, base_t *base, unsigned arena_ind, ssize_t dirty_ms, ssize_t muzzy_ms,
     uint64_t now);
+
+/* Extents of a bounded cache begin at multiples of this, so that what is used again is used alike. */
+#define PAC_GRAIN ((size_t)64 << 10)
+
+/*
+ * From now on dirty pages do not only go with time.  As many stay as were in use at most, less those in
+ * use: memory does not get beyond its peak by what is kept.  And no more than half of what is in
+ * use, or bytes if that is more: it is there for the next request, and a program that has freed nearly
+ * everything need not come back for the rest to go.  Decay times 0 and -1 mean what they always do.  bytes
+ * 0: unbounded again.
+ */
+void pac_bound(pac_t *pac, size_t bytes);
+
+static inline bool
+pac_is_bounded(const pac_t *pac) {
+	return atomic_load_zu(&pac->bound, MO_RELAXED) != 0;
+}
 
 /* size: whole pages. zero: the pages must read as zero. NULL: no memory. */
 edata_t *pac_alloc(pac_t *pac, size_t size, size_t alignment, bool zero);

@@ -14,11 +14,11 @@ static void **chain;
 static void
 fill(void)
 {
-	static const size_t sizes[] = { 64, 512, 3000, 14336, 20000, 100000, 1 << 20, 3 << 20 };
+	static const size_t sizes[] = { 64, 512, 3000, 14336, 20000, 100000, 1 << 20, 3 << 20, 12 << 20 };
 	size_t total = 0;
 
 	for (size_t i = 0; total < BYTES; i++) {
-		size_t kind = (i / 64) % 8;
+		size_t kind = (i / 64) % 9;
 		size_t size = sizes[kind];
 		void **p;
 

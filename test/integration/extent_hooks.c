@@ -488,7 +488,7 @@ child_zero(void)
 {
 	extent_hooks_t *hooks = &table, *old = NULL;
 	size_t len = sizeof(old), before;
-	char *p, *small;
+	char *p, *small, *huge;
 
 	new_region();
 	allocates = true;
@@ -502,14 +502,17 @@ child_zero(void)
 	is_int(mallctl("arena.0.extent_hooks", &old, &len, NULL, 0), 0, "read");
 	ok(old == &table, "it is ours now");
 	before = calls[0];
-	p = keep(malloc(30 << 20));
+	p = keep(malloc(7 << 20));
 	ok(p >= region && p < region + REGION && calls[0] > before, "a large block comes from us");
-	memset(p, 1, 30 << 20);
+	memset(p, 1, 7 << 20);
+	huge = keep(malloc(30 << 20));
+	ok(huge < region || huge >= region + REGION, "an oversized one from an arena of its own");
 	for (int i = 0; i < 100000; i++)
 		keep(malloc(100));
 	small = keep(malloc(100));
 	ok(small >= region && small < region + REGION, "small ones too, though the hook allocates");
 	free(p);
+	free(huge);
 	free(small);
 	is_int(ctl_arena("purge", 0), 0, "purge by its own functions");
 	return done_testing();

@@ -21,10 +21,10 @@ static void
 test_number(void) {
 	unsigned ncpus = os_ncpus();
 	is_uint(arenas_narenas_auto(), ncpus > 1 ? 4 * ncpus : 1, "four for each CPU, or one");
-	is_uint(arenas_narenas_total(), arenas_narenas_auto(), "none by hand yet");
+	is_uint(arenas_narenas_total(), arenas_narenas_auto() + 1, "one for oversized requests, none by hand yet");
 	ok(arenas_get(0) != NULL && arena_ind_get(arenas_get(0)) == 0, "arena 0 is there");
-	ok(arenas_get(arenas_narenas_auto()) == NULL, "the one behind the last is not");
-	ok(arenas_get_or_init(arenas_narenas_auto()) == NULL, "and is not made");
+	ok(arenas_get(arenas_narenas_auto()) == NULL, "that one is not, before such a request");
+	ok(arenas_get_or_init(arenas_narenas_auto() + 1) == NULL, "the one behind the last is not made");
 	ok(arenas_get(UINT_MAX) == NULL && arenas_get_or_init(UINT_MAX) == NULL, "nor a wild one");
 	arena_t *a = arenas_get_or_init(arenas_narenas_auto() - 1);
 	ok(a != NULL && a->is_auto, "the last automatic one is made");
@@ -75,6 +75,39 @@ test_binding(void) {
 		sum += a == NULL ? 0 : atomic_load_u32(&a->nthreads, MO_RELAXED);
 	}
 	is_uint(sum, 1, "after they ended only this one is");
+}
+
+/* Large requests go to an arena of their own, but for those of a thread with an arena by hand. */
+static void
+test_oversize(void) {
+	unsigned first = arenas_narenas_auto(), ind;
+	tsd_t *tsd = tls_get()->tsd;
+	arena_t *own = tsd->arena;
+	is_uint(arenas_oversize_min, opt_oversize_threshold, "there is a threshold");
+	char *below = keep(malloc(opt_oversize_threshold - PAGE));
+	is_uint(emap_edata(below)->arena_ind, own->ind, "less than it: the thread's arena");
+	ok(arenas_get(first) == NULL, "the other is not made");
+	char *p = keep(malloc(opt_oversize_threshold - PAGE + 1));
+	arena_t *a = arenas_get(first);
+	ok(a != NULL && a->is_auto && emap_edata(p)->arena_ind == first, "what is as large when rounded: the other");
+	is_str(a->name, "auto_oversize", "its name");
+	is_uint(atomic_load_u32(&a->nthreads, MO_RELAXED), 0, "no thread is bound to it");
+	ok(pac_is_bounded(&a->pac) && !pac_is_bounded(&own->pac), "its unused memory is bounded");
+	is_uint((uintptr_t)emap_edata(p)->addr % PAC_GRAIN, 0, "its extents begin at grains");
+	free(p);
+	p = keep(aligned_alloc(64 * PAC_GRAIN, opt_oversize_threshold));
+	ok(emap_edata(p)->arena_ind == first && is_aligned((uintptr_t)p, 64 * PAC_GRAIN), "aligned more than that");
+	gate_enter(tls_get());
+	is_int(arenas_create(&ind, NULL), 0, "an arena by hand");
+	is_uint(ind, first + 1, "has the next index");
+	gate_exit(tls_get());
+	tsd->arena = arenas_get(ind);
+	char *q = keep(malloc(2 * opt_oversize_threshold));
+	is_uint(emap_edata(q)->arena_ind, ind, "a thread with an arena by hand keeps to it");
+	tsd->arena = own;
+	free(p);
+	free(q);
+	free(below);
 }
 
 /* A round of decay goes through all arenas, the hidden one too, and not more often than need be. */
@@ -156,6 +189,7 @@ body(void) {
 	free(keep(malloc(1)));
 	test_number();
 	test_binding();
+	test_oversize();
 	gate_enter(tls_get());
 	test_tick();
 	test_defaults();

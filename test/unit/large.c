@@ -9,6 +9,7 @@
 
 static arena_t *arena;
 static arena_stats_t stats;
+static unsigned misaligned;
 static struct {
 	char *p;
 	size_t usize;
@@ -67,6 +68,7 @@ step_resize(uint64_t *seed, unsigned k) {
 	bad += !is_filled(held[k].p, held[k].fill, min_zu(old, now));
 	bad += zero && now > old && !is_filled(held[k].p + old, 0, now - old);
 	memset(held[k].p, held[k].fill, now);
+	misaligned += pac_is_bounded(&arena->pac) && (e->size % PAC_GRAIN != 0 || (uintptr_t)e->addr % PAC_GRAIN != 0);
 	held[k].usize = now;
 	return bad;
 }
@@ -141,6 +143,9 @@ body(void) {
 	arena = arenas_get(ind);
 	test_offsets();
 	test_resize();
+	pac_bound(&arena->pac, PAC_GRAIN);
+	test_resize();
+	is_uint(misaligned, 0, "in a bounded cache extents are whole grains");
 	gate_exit(tls_get());
 }
 

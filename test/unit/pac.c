@@ -416,6 +416,88 @@ test_maximum(void) {
 	pac_dalloc(pac, b);
 }
 
+#define MIB ((size_t)1 << 20)
+
+static size_t
+nactive(void) {
+	return atomic_load_zu(&pac->nactive, MO_RELAXED);
+}
+
+/* By bytes: never more than the peak, never more than half beside what is in use, or the least. */
+static void
+test_bound(void) {
+	edata_t *e[20];
+	uint64_t seed = 91;
+	unsigned bad = 0;
+	start(1000, 0);
+	pac_bound(pac, 8 * MIB);
+	for (unsigned i = 0; i < 10; i++) {
+		e[i] = pac_alloc(pac, 10 * MIB, PAC_GRAIN, false);
+	}
+	pac_dalloc(pac, e[0]);
+	is_uint(ndirty() * PAGE, 10 * MIB, "one of ten unused: it stays");
+	for (unsigned i = 1; i < 9; i++) {
+		pac_dalloc(pac, e[i]);
+		bad += ndirty() > max_zu(nactive() / 2, 8 * MIB / PAGE);
+	}
+	is_uint(bad, 0, "nine unused: half of what is in use, or the least");
+	is_uint(ndirty() * PAGE, 8 * MIB, "the least in the end");
+	is_uint(sys.dontneed, 82 * MIB, "the rest was given back, no more");
+	e[0] = pac_alloc(pac, 10 * MIB, PAC_GRAIN, false);
+	is_uint(ndirty(), 0, "ten again: all that is unused is in it");
+	pac_dalloc(pac, e[0]);
+	pac_dalloc(pac, e[9]);
+	is_uint(ndirty() * PAGE, 8 * MIB, "nothing in use: the least");
+	clock_ns += 6 * MS;
+	pac_tick(pac, clock_ns);
+	is_uint(ndirty() * PAGE, 8 * MIB, "a moment later too");
+	clock_ns += 1005 * MS;
+	pac_tick(pac, clock_ns);
+	is_uint(ndirty(), 0, "after the decay time nothing");
+	memset(e, 0, sizeof(e));
+	for (unsigned i = 0; i < 500; i++) {
+		unsigned k = (unsigned)core_below(&seed, ARRAY_LEN(e));
+		if (e[k] != NULL) {
+			pac_dalloc(pac, e[k]);
+		}
+		e[k] = pac_alloc(pac, (16 + core_below(&seed, 64)) * PAC_GRAIN, PAC_GRAIN, false);
+		size_t peak = atomic_load_zu(&pac->npeak, MO_RELAXED);
+		bad += nactive() + ndirty() > peak || ndirty() > max_zu(nactive() / 2, 8 * MIB / PAGE);
+		bad += !is_aligned((uintptr_t)e[k]->addr, PAC_GRAIN);
+		bad += atomic_load_zu(&pac->mapped, MO_RELAXED) != (nactive() + ndirty()) * PAGE;
+	}
+	is_uint(bad, 0, "500 random steps: never above the peak");
+	pac_bound(pac, 0);
+	for (unsigned i = 0; i < ARRAY_LEN(e); i++) {
+		pac_dalloc(pac, e[i]);
+	}
+	ok(ndirty() * PAGE > 8 * MIB, "unbounded again: more stays");
+}
+
+/* In any cache: a large request that needs new pages drives out unused ones, small ones do not. */
+static void
+test_exchange(void) {
+	edata_t *e[16];
+	start(1000, 0);
+	for (unsigned i = 0; i < ARRAY_LEN(e); i++) {
+		e[i] = pac_alloc(pac, 2 * MIB, PAGE, false);
+	}
+	for (unsigned i = 0; i < ARRAY_LEN(e); i += 2) {
+		pac_dalloc(pac, e[i]);
+	}
+	clock_ns += 6 * MS;
+	pac_tick(pac, clock_ns); /* what was hot is plain dirty */
+	is_uint(ndirty() * PAGE, 16 * MIB, "every other one is unused");
+	edata_t *small = pac_alloc(pac, 16 * PAGE, PAGE, false), *large = pac_alloc(pac, 10 * MIB, PAGE, false);
+	is_uint((nactive() + ndirty()) * PAGE, 32 * MIB, "a large one beside them: not above the peak");
+	ok(sys.dontneed >= 10 * MIB && sys.dontneed < 11 * MIB, "as much was given back (%zu)", sys.dontneed);
+	pac_dalloc(pac, small);
+	pac_dalloc(pac, large);
+	for (unsigned i = 1; i < ARRAY_LEN(e); i += 2) {
+		pac_dalloc(pac, e[i]);
+	}
+}
+
 static void
 body(void) {
 	pages_can_purge_forced(); /* asks the system once */
@@ -435,6 +517,8 @@ body(void) {
 	test_random_steps(true);
 	test_random_steps(false);
 	test_maximum();
+	test_bound();
+	test_exchange();
 	os_hooks = &os_hooks_real;
 	nstime_now_hook = NULL;
 }
