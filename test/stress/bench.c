@@ -58,20 +58,6 @@ pair64(void)
 }
 
 static void
-mixed(void)
-{
-	static void *live[1000];
-	uint64_t s = 1;
-
-	for (long i = 0; i < scale * 600000; i++) {
-		uint64_t r = rnd(&s);
-
-		free(live[r % 1000]);
-		live[r % 1000] = get(16 + (r >> 32) % 241);
-	}
-}
-
-static void
 batch600(void)
 {
 	void *p[600];
@@ -98,21 +84,34 @@ tiny(void)
 	}
 }
 
+/* 20 live blocks of 5 to 25 MB; of each, one page in so many is touched. */
 static void
-churn_large(void)
+churn(long n, size_t stride)
 {
 	static char *live[20];
 	uint64_t s = 3;
 
-	for (long i = 0; i < scale * 12; i++) {
+	for (long i = 0; i < n; i++) {
 		size_t at = rnd(&s) % 20;
 		size_t size = (5 << 20) + rnd(&s) % (20 << 20);
 
 		free(live[at]);
 		live[at] = get(size);
-		for (size_t k = 0; k < size; k += 65536)
+		for (size_t k = 0; k < size; k += stride)
 			live[at][k] = 1;
 	}
+}
+
+static void
+churn_large(void)
+{
+	churn(scale * 12, 65536);
+}
+
+static void
+churn_full(void)
+{
+	churn(scale * 6, 4096);
 }
 
 static void
@@ -129,8 +128,9 @@ medium(void)
 	}
 }
 
+/* Steps of an eighth, and of 16 bytes. */
 static void
-realloc_growth(void)
+realloc_steps(void)
 {
 	for (long i = 0; i < scale * 200; i++) {
 		char *p = NULL;
@@ -146,6 +146,25 @@ realloc_growth(void)
 		for (size_t k = 16; k <= 4096; k += 16)
 			p = hold(realloc(p, k));
 		free(p);
+	}
+}
+
+/* Ten vectors that grow by half up to 4 MB, in turn, and are filled. */
+static void
+realloc_half(void)
+{
+	for (long i = 0; i < scale; i++) {
+		char *p[10] = { NULL };
+		size_t size = 64;
+
+		for (size_t next = 96; next < (4 << 20); size = next, next += next / 2) {
+			for (int j = 0; j < 10; j++) {
+				p[j] = hold(realloc(p[j], next));
+				memset(p[j] + size / 2, 1, next - size / 2);
+			}
+		}
+		for (int j = 0; j < 10; j++)
+			free(p[j]);
 	}
 }
 
@@ -206,6 +225,45 @@ fragmentation(void)
 
 /* -------------------------------------------------------------- threads */
 
+enum { THREADS_MAX = 8 };
+static int nthreads = 1;
+
+/* Runs it in nthreads threads, each with its number. */
+static void
+in_threads(void *(*run)(void *))
+{
+	pthread_t t[THREADS_MAX];
+
+	for (intptr_t i = 0; i < nthreads; i++)
+		pthread_create(&t[i], NULL, run, (void *)i);
+	for (int i = 0; i < nthreads; i++)
+		pthread_join(t[i], NULL);
+}
+
+static void *
+mixed_thread(void *arg)
+{
+	void *live[1000] = { NULL };
+	uint64_t s = 1 + (uint64_t)(intptr_t)arg;
+
+	for (long i = 0; i < scale * 600000 / nthreads; i++) {
+		uint64_t r = rnd(&s);
+
+		free(live[r % 1000]);
+		live[r % 1000] = get(16 + (r >> 32) % 241);
+	}
+	return NULL;
+}
+
+static void
+mixed(void)
+{
+	if (nthreads == 1)
+		mixed_thread(NULL);
+	else
+		in_threads(mixed_thread);
+}
+
 enum { HANDED = 1000 };
 
 struct larson {
@@ -232,34 +290,94 @@ larson_thread(void *arg)
 static void
 larson(void)
 {
-	static struct larson l[4];
-	pthread_t t[4];
+	static struct larson l[THREADS_MAX];
+	pthread_t t[THREADS_MAX];
 
 	for (int g = 0; g < 10; g++) {
-		for (int i = 0; i < 4; i++) {
+		for (int i = 0; i < nthreads; i++) {
 			l[i].seed += (uint64_t)(i + 1);
-			l[i].rounds = scale * 10000;
-			pthread_create(&t[i], NULL, larson_thread, &l[(i + g) % 4]);
+			l[i].rounds = scale * 40000 / nthreads;
+			pthread_create(&t[i], NULL, larson_thread, &l[(i + g) % nthreads]);
 		}
-		for (int i = 0; i < 4; i++)
+		for (int i = 0; i < nthreads; i++)
 			pthread_join(t[i], NULL);
 	}
 }
 
-enum { RING = 4096 };
-static void *ring[RING];
-static long written, taken;
+enum { SHARED = 1000, MINE = 2000 };
+static void *shared[SHARED];
+
+/* A phase: some blocks are kept, some are exchanged for those of others; at its end most are freed. */
+static void *
+mstress_thread(void *arg)
+{
+	void *mine[MINE] = { NULL };
+	uint64_t s = 11 + (uint64_t)(intptr_t)arg;
+
+	for (int phase = 0; phase < 20; phase++) {
+		for (long i = 0; i < scale * 8000 / nthreads; i++) {
+			uint64_t r = rnd(&s);
+			void *p = get(r % 1000 == 0 ? 100000 : skewed(&s));
+
+			if (r % 4 == 0)
+				p = __atomic_exchange_n(&shared[(r >> 20) % SHARED], p, __ATOMIC_ACQ_REL);
+			free(mine[(r >> 40) % MINE]);
+			mine[(r >> 40) % MINE] = p;
+		}
+		for (int i = 0; i < MINE; i++) {
+			if (rnd(&s) % 10 != 0) {
+				free(mine[i]);
+				mine[i] = NULL;
+			}
+		}
+	}
+	for (int i = 0; i < MINE; i++)
+		free(mine[i]);
+	return NULL;
+}
+
+static void
+mstress(void)
+{
+	in_threads(mstress_thread);
+}
+
+enum { RING = 4096, STEP = 64 };
+struct pair {
+	void *ring[RING];
+	long n;
+	long written __attribute__((aligned(64)));
+	long taken __attribute__((aligned(64)));
+};
 
 static void *
 consumer(void *arg)
 {
-	long n = *(long *)arg;
+	struct pair *p = arg;
 
-	for (long i = 0; i < n; i++) {
-		while (__atomic_load_n(&written, __ATOMIC_ACQUIRE) <= i)
+	for (long i = 0; i < p->n; i++) {
+		while (__atomic_load_n(&p->written, __ATOMIC_ACQUIRE) <= i)
 			sched_yield();
-		free(ring[i % RING]);
-		__atomic_store_n(&taken, i + 1, __ATOMIC_RELEASE);
+		free(p->ring[i % RING]);
+		if (i % STEP == STEP - 1)
+			__atomic_store_n(&p->taken, i + 1, __ATOMIC_RELEASE);
+	}
+	return NULL;
+}
+
+/* The ring is told of in steps, so that what is measured is not the two threads' waiting. */
+static void *
+producer(void *arg)
+{
+	struct pair *p = arg;
+	uint64_t s = 9;
+
+	for (long i = 0; i < p->n; i++) {
+		while (i - __atomic_load_n(&p->taken, __ATOMIC_ACQUIRE) >= RING)
+			sched_yield();
+		p->ring[i % RING] = get(16 + rnd(&s) % 200);
+		if (i % STEP == STEP - 1 || i == p->n - 1)
+			__atomic_store_n(&p->written, i + 1, __ATOMIC_RELEASE);
 	}
 	return NULL;
 }
@@ -267,18 +385,16 @@ consumer(void *arg)
 static void
 producer_consumer(void)
 {
-	long n = scale * 20000;
-	uint64_t s = 9;
-	pthread_t t;
+	static struct pair pair[THREADS_MAX / 2];
+	pthread_t t[THREADS_MAX];
 
-	pthread_create(&t, NULL, consumer, &n);
-	for (long i = 0; i < n; i++) {
-		while (i - __atomic_load_n(&taken, __ATOMIC_ACQUIRE) >= RING)
-			sched_yield();
-		ring[i % RING] = get(16 + rnd(&s) % 200);
-		__atomic_store_n(&written, i + 1, __ATOMIC_RELEASE);
+	for (int i = 0; i < nthreads; i += 2) {
+		pair[i / 2].n = scale * 40000 / nthreads;
+		pthread_create(&t[i], NULL, producer, &pair[i / 2]);
+		pthread_create(&t[i + 1], NULL, consumer, &pair[i / 2]);
 	}
-	pthread_join(t, NULL);
+	for (int i = 0; i < nthreads; i++)
+		pthread_join(t[i], NULL);
 }
 
 static void *
@@ -309,22 +425,33 @@ threads(void)
 struct workload {
 	const char *name;
 	void (*run)(void);
+	int nthreads;
 };
 
 static const struct workload workloads[] = {
-	{ "pair64", pair64 },
-	{ "mixed", mixed },
-	{ "tiny", tiny },
-	{ "batch600", batch600 },
-	{ "medium", medium },
-	{ "churn-large", churn_large },
-	{ "realloc", realloc_growth },
-	{ "calloc", calloc_mixed },
-	{ "aligned", aligned },
-	{ "fragmentation", fragmentation },
-	{ "larson", larson },
-	{ "prod-cons", producer_consumer },
-	{ "threads", threads },
+	{ "pair64", pair64, 1 },
+	{ "mixed", mixed, 1 },
+	{ "mixed-2", mixed, 2 },
+	{ "mixed-8", mixed, 8 },
+	{ "tiny", tiny, 1 },
+	{ "batch600", batch600, 1 },
+	{ "medium", medium, 1 },
+	{ "churn-large", churn_large, 1 },
+	{ "churn-full", churn_full, 1 },
+	{ "realloc", realloc_steps, 1 },
+	{ "realloc-half", realloc_half, 1 },
+	{ "calloc", calloc_mixed, 1 },
+	{ "aligned", aligned, 1 },
+	{ "fragmentation", fragmentation, 1 },
+	{ "larson-1", larson, 1 },
+	{ "larson-2", larson, 2 },
+	{ "larson-8", larson, 8 },
+	{ "mstress-1", mstress, 1 },
+	{ "mstress-2", mstress, 2 },
+	{ "mstress-8", mstress, 8 },
+	{ "prod-cons", producer_consumer, 2 },
+	{ "prod-cons-8", producer_consumer, 8 },
+	{ "threads", threads, 4 },
 };
 
 int
@@ -338,6 +465,7 @@ main(int argc, char **argv)
 		if (argc < 2) {
 			puts(workloads[i].name);
 		} else if (strcmp(workloads[i].name, argv[1]) == 0) {
+			nthreads = workloads[i].nthreads;
 			workloads[i].run();
 			return 0;
 		}
