@@ -14,6 +14,7 @@
 #include "imalloc.h"
 #include "meta/base.h"
 #include "meta/sz.h"
+#include "os/malloc_io.h"
 #include "os/mutex.h"
 #include "os/pages.h"
 #include "prof.h"
@@ -102,6 +103,22 @@ set_tcache_ncached(void *ctx, size_t lo, size_t hi, size_t n) {
 	bool is_outside = lo > hi || lo > TCACHE_MAX_LIMIT;
 	return is_outside ? 0 : tcache_ncached_max_default_set(lo, min_zu(hi, TCACHE_MAX_LIMIT),
 	    min_zu(n, TCACHE_NCACHED_LIMIT));
+}
+
+static int
+parse_dss(const conf_row_t *row, const char *value, size_t len) {
+	conf_row_t tried = *row;
+	unsigned prec;
+	tried.addr = &prec;
+	int err = conf_store(&tried, value, len);
+	if (err == 0 && !config_dss && prec != dss_prec_disabled) {
+		malloc_printf("<jemalloc>: Error setting dss: dss:%s\n", dss_prec_names[prec]);
+		err = EINVAL;
+	}
+	if (err == 0) {
+		opt_dss = prec;
+	}
+	return err;
 }
 
 /* Only what was built in can be chosen. */
@@ -209,9 +226,14 @@ BOOL(trust_madvise, opt_trust_madvise, HERE, NODE,
 HPA_BOOL(experimental_hpa_start_huge_if_thp_always, "new slabs count as huge where the system makes them so"),
 HPA_BOOL(experimental_hpa_enforce_hugify, "the calls for huge pages are made in every style"),
 ABSENT(huge_arena_pac_thp, CONF_NOT_YET, 0),
-ABSENT(metadata_thp, CONF_NOT_YET, CONF_PREFIX_KEY),
+WORD(metadata_thp, CONF_ENUM, opt_metadata_thp, metadata_thp_names, HERE,
+    SHOWN | CONF_PREFIX_KEY | CONF_PREFIX_WORD,
+    "huge pages for the library's own data: auto only from the second block of each arena on"),
 BOOL(retain, opt_retain, HERE, SHOWN, "keep unused address space mapped for reuse"),
-ABSENT(dss, CONF_NOT_YET, CONF_PREFIX_KEY),
+{.key = "dss", .addr = &opt_dss, .type = CONF_ENUM, .words = dss_prec_names, .parse = parse_dss,
+    .flags = SHOWN | CONF_PREFIX_KEY | CONF_PREFIX_WORD,
+    .help = "whether address space comes from sbrk(2): never, before mmap (primary) or where mmap has none "
+    "(secondary)", MANUAL(initially, "secondary where sbrk is built in, else disabled")},
 {.key = "narenas", .addr = &opt_narenas, .type = CONF_UNSIGNED, .min = 1, .max = UINT64_MAX,
     .flags = SHOWN, .parse = parse_narenas,
     .help = "number of automatic arenas, or default: computed from the CPUs; at most 4094",
@@ -283,7 +305,10 @@ NUM(oversize_threshold, CONF_SIZE, opt_oversize_threshold, 0, SC_LARGE_MAXCLASS,
     "may lie unused, and never more than was in use at most; below the smallest large class: none do"),
 NUM(lg_extent_max_active_fit, CONF_SIZE, opt_lg_extent_max_active_fit, 0, 64, HERE, SHOWN,
     "largest ratio, as a power of two, of a reused dirty extent to the request"),
-ABSENT(percpu_arena, CONF_NOT_YET, CONF_PREFIX_KEY),
+WORD(percpu_arena, CONF_ENUM, opt_percpu_arena, percpu_arena_names, HERE,
+    SHOWN | CONF_PREFIX_KEY | CONF_PREFIX_WORD,
+    "threads use the arena of the CPU they run on (percpu), or share it with its twin of the same core "
+    "(phycpu); they change over at heartbeats"),
 {.key = "background_thread", .addr = &opt_background_thread, .type = CONF_BOOL, .flags = SHOWN,
     .live = "background_thread", .help = "threads of the library give unused memory back"},
 NUM(max_background_threads, CONF_SIZE, opt_max_background_threads, 1, BACKGROUND_THREADS_LIMIT, HERE,

@@ -66,6 +66,7 @@ boot_conf(void) {
 		is_read = true;
 		conf_boot(&je_malloc_conf, &je_malloc_conf_2_conf_harder);
 		conf_hpa_boot(opt_abort_conf);
+		dss_boot();
 	}
 	return 0;
 }
@@ -98,24 +99,18 @@ boot_background(void) {
 	return 0;
 }
 
-static thread_event_hook_t *const boot_event_hooks[] = {
-	boot_background_heartbeat,
-	tcache_heartbeat,
-	peak_heartbeat,
-	config_prof ? prof_control_heartbeat : NULL,
-	config_prof ? prof_heartbeat : NULL,
-	NULL
-};
+/* In this order, those that the options ask for. */
+static thread_event_hook_t *boot_event_hooks[8];
 
-static thread_event_hook_t *const boot_event_hooks_with_stats[] = {
-	stats_interval_event,
-	boot_background_heartbeat,
-	tcache_heartbeat,
-	peak_heartbeat,
-	config_prof ? prof_control_heartbeat : NULL,
-	config_prof ? prof_heartbeat : NULL,
-	NULL
-};
+static void
+boot_add_event_hook(bool is_wanted, thread_event_hook_t *hook) {
+	unsigned n = 0;
+	while (boot_event_hooks[n] != NULL) {
+		n++;
+	}
+	assert(n + 1 < ARRAY_LEN(boot_event_hooks));
+	boot_event_hooks[n] = is_wanted ? hook : NULL;
+}
 
 static void (*const boot_tsd_cleanups[])(tsd_t *tsd) = {
 	config_prof ? prof_thread_cleanup : NULL,
@@ -124,7 +119,15 @@ static void (*const boot_tsd_cleanups[])(tsd_t *tsd) = {
 
 static int
 boot_wires(void) {
-	thread_event_hooks = opt_stats_interval >= 0 ? boot_event_hooks_with_stats : boot_event_hooks;
+	memset(boot_event_hooks, 0, sizeof(boot_event_hooks)); /* a second try to boot */
+	boot_add_event_hook(opt_stats_interval >= 0, stats_interval_event);
+	boot_add_event_hook(arenas_percpu_limit() > 0, tsd_percpu_heartbeat);
+	boot_add_event_hook(true, boot_background_heartbeat);
+	boot_add_event_hook(true, tcache_heartbeat);
+	boot_add_event_hook(true, peak_heartbeat);
+	boot_add_event_hook(config_prof, prof_control_heartbeat);
+	boot_add_event_hook(config_prof, prof_heartbeat);
+	thread_event_hooks = boot_event_hooks;
 	tsd_cleanups = boot_tsd_cleanups;
 	return 0;
 }

@@ -111,6 +111,7 @@ arena_renew(arena_t *a, ssize_t dirty_ms, ssize_t muzzy_ms, ehooks_table_t *hook
 	assert(atomic_load_u32(&a->nthreads, MO_RELAXED) == 0 && !a->is_auto);
 	life_zero_counters(a);
 	ehooks_set(&a->pac.src.ehooks, hooks != NULL ? hooks : &ehooks_system);
+	ehooks_dss_set(&a->pac.src.ehooks, dss_default_get());
 	pac_renew(&a->pac, dirty_ms, muzzy_ms, nstime_monotonic_coarse_ns());
 	a->created_ns = nstime_monotonic_ns();
 	arena_name_default(a);

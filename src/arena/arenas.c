@@ -15,6 +15,8 @@ size_t opt_oversize_threshold = (size_t)8 << 20;
 size_t arenas_oversize_min = SIZE_MAX;
 size_t arenas_hot_max = ARENAS_HOT_MAX;
 void (*arenas_made_hook)(unsigned ind);
+unsigned opt_percpu_arena = percpu_arena_disabled;
+const char *const percpu_arena_names[] = {"percpu", "phycpu", "disabled", NULL};
 
 /* So many requests of the smallest oversized kind may lie unused in their arena, however little is in use. */
 #define OVERSIZE_KEEP 4
@@ -27,6 +29,7 @@ static struct {
 	atomic_u32_t total;
 	unsigned narenas_auto;
 	unsigned first_manual; /* the slot of oversized requests is the one before, if it is no automatic one */
+	unsigned percpu_limit;
 	atomic_u64_t next_tick;
 	atomic_zu_t dirty_ms;
 	atomic_zu_t muzzy_ms;
@@ -276,9 +279,27 @@ arenas_least_locked(unsigned *vacant) {
 	return least;
 }
 
+unsigned
+arenas_percpu_limit(void) {
+	return arenas.percpu_limit;
+}
+
+/* CPUs may have any numbers, also beyond how many the process may run on. */
+arena_t *
+arenas_of_cpu(void) {
+	int cpu = os_cpu();
+	assert(arenas.percpu_limit > 0);
+	return arenas_get_or_init(cpu < 0 ? 0 : (unsigned)cpu % arenas.percpu_limit);
+}
+
 arena_t *
 arenas_bind_least(void) {
 	unsigned vacant;
+	arena_t *here = arenas.percpu_limit > 0 ? arenas_of_cpu() : NULL;
+	if (here != NULL) {
+		arenas_bind(here);
+		return here;
+	}
 	mutex_lock(&arenas.mtx);
 	arena_t *a = arenas_least_locked(&vacant);
 	if (atomic_load_u32(&a->nthreads, MO_RELAXED) > 0 && vacant < arenas.narenas_auto) {
@@ -364,12 +385,39 @@ arenas_oversize_boot(void) {
 	}
 }
 
+/* How many arenas the CPUs take; 0: they take none, or cannot. */
+static unsigned
+arenas_percpu_count(void) {
+	unsigned ncpus = os_ncpus();
+	if (opt_percpu_arena == percpu_arena_disabled) {
+		return 0;
+	}
+	if (os_cpu() < 0) {
+		opt_percpu_arena = percpu_arena_disabled;
+		malloc_printf("<jemalloc>: perCPU arena getcpu() not available. Setting narenas to %u.\n",
+		    arenas_auto_count());
+		return 0;
+	}
+	bool is_odd = opt_percpu_arena == percpu_arena_phycpu && ncpus > 1 && ncpus % 2 != 0;
+	if (is_odd) {
+		malloc_printf("<jemalloc>: invalid configuration -- per physical CPU arena with odd number "
+		    "(%u) of CPUs (no hyper threading?).\n", ncpus);
+	}
+	unsigned n = opt_percpu_arena == percpu_arena_phycpu ? (ncpus + 1) / 2 : ncpus;
+	if (n > ARENA_LIMIT - 1) {
+		malloc_printf("<jemalloc>: narenas w/ percpuarena beyond limit (%u)\n", n);
+		n = ARENA_LIMIT - 1;
+	}
+	return n;
+}
+
 int
 arenas_boot(void) {
 	mutex_init(&arenas.mtx, "arenas", WITNESS_RANK_ARENAS);
 	arenas_decay_ms_default_set(true, opt_dirty_decay_ms);
 	arenas_decay_ms_default_set(false, opt_muzzy_decay_ms);
-	opt_narenas = arenas_auto_count();
+	arenas.percpu_limit = arenas_percpu_count();
+	opt_narenas = (unsigned)max_zu(arenas_auto_count(), arenas.percpu_limit);
 	arenas.narenas_auto = opt_narenas;
 	if (opt_narenas > ARENA_LIMIT - 1) {
 		arenas.narenas_auto = ARENA_LIMIT - 1;

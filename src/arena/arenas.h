@@ -28,6 +28,19 @@ extern HIDDEN size_t arenas_hot_max;
 /* The arena of oversized requests; NULL: no memory. */
 arena_t *arenas_oversize(void);
 
+typedef enum {
+	percpu_arena_percpu,
+	percpu_arena_phycpu,  /* CPU i and i + n/2 of n share one: the two threads of a core, as they are numbered mostly */
+	percpu_arena_disabled
+} percpu_arena_t;
+
+extern unsigned opt_percpu_arena;
+extern const char *const percpu_arena_names[]; /* by the enum, NULL at the end */
+/* Arenas chosen by CPU: those below it; 0: none are. */
+unsigned arenas_percpu_limit(void);
+/* The arena of the CPU that the caller runs on, made if need be; NULL: no memory.  Only if there are such. */
+arena_t *arenas_of_cpu(void);
+
 /* NULL: no such arena (yet). */
 arena_t *arenas_get(unsigned ind);
 /* Makes an automatic one if it is not there; NULL: not automatic and not there, or no memory. */

@@ -85,6 +85,7 @@ stats_merge_pages(arena_t *a, arena_stats_t *out) {
 	out->extent_avail += atomic_load_zu(&a->pac.src.edata_cache.count, MO_RELAXED);
 	out->base += base.allocated;
 	out->metadata_edata += base.edata;
+	out->metadata_thp += base.n_thp;
 	out->resident += arena_resident(a);
 	if (a->ind == 0) {
 		out->metadata_rtree += emap_bytes();

@@ -195,6 +195,42 @@ set_muzzy_decay_ms(const ctl_call_t *call, const void *in) {
 	return set_decay_ms(call, in, false);
 }
 
+/* Of one arena, or what new ones begin with. */
+static int
+get_dss(const ctl_call_t *call, ctl_value_t *out) {
+	arena_t *arena = arena_of(call);
+	if (arena == NULL && !is_all(call->mib[1])) {
+		return EFAULT;
+	}
+	out->s = dss_prec_names[arena == NULL ? dss_default_get() : ehooks_dss_get(&arena->pac.src.ehooks)];
+	return 0;
+}
+
+static int
+set_dss(const ctl_call_t *call, const void *in) {
+	const char *word;
+	unsigned prec = 0;
+	memcpy(&word, in, sizeof(word));
+	while (word != NULL && dss_prec_names[prec] != NULL && strcmp(dss_prec_names[prec], word) != 0) {
+		prec++;
+	}
+	if (word == NULL || prec == dss_prec_count) {
+		return EINVAL;
+	}
+	if (is_all(call->mib[1])) {
+		return dss_default_set((dss_prec_t)prec) == 0 ? 0 : EFAULT;
+	}
+	arena_t *arena = arena_of(call);
+	arena_t *hidden = arenas_sampled_get((unsigned)call->mib[1]);
+	if (arena == NULL || ehooks_dss_set(&arena->pac.src.ehooks, (dss_prec_t)prec) != 0) {
+		return EFAULT;
+	}
+	if (hidden != NULL) {
+		ehooks_dss_set(&hidden->pac.src.ehooks, (dss_prec_t)prec);
+	}
+	return 0;
+}
+
 /* oldp and newp point to a char *: the reader's is a buffer of ARENA_NAME_LEN, which is filled. */
 static int
 raw_name(const ctl_call_t *call, ctl_value_t *out) {
@@ -254,6 +290,10 @@ static const ctl_node_t arena_nodes[] = {
 	    "set up, or out of range"),
 	CTL_NODE_RW("muzzy_decay_ms", CTL_SSIZE, get_muzzy_decay_ms, set_muzzy_decay_ms, 0,
 	    "the same for muzzy pages, which were given back lazily"),
+	CTL_NODE_RW("dss", CTL_STRING, get_dss, set_dss, CTL_AFTER,
+	    "whether new address space comes from sbrk(2): disabled, primary (first) or secondary (where "
+	    "mmap has none); the answer is that after the write. i = 4096: for arenas made from now on. "
+	    "EINVAL: no such word; EFAULT: not set up, or sbrk is not built in"),
 	CTL_NODE_RAW("name", raw_name, CTL_LOCKED, "char *, rw",
 	    "the arena's name, at most 31 bytes, more are cut. oldp points to a pointer to a buffer "
 	    "of 32 bytes, which is filled. EINVAL: NULL, or i is no single arena; EFAULT: not set up"),

@@ -94,7 +94,7 @@ take_arena(snapshot_arena_t *to, arena_t *arena) {
 	arena_stats_merge(arena, &to->stats);
 	to->dirty_decay_ms = arena_decay_ms_get(arena, true);
 	to->muzzy_decay_ms = arena_decay_ms_get(arena, false);
-	to->dss = "disabled";
+	to->dss = dss_prec_names[ehooks_dss_get(&arena->pac.src.ehooks)];
 	memcpy(to->name, arena->name, sizeof(to->name));
 	to->name[sizeof(to->name) - 1] = '\0';
 }

@@ -199,7 +199,7 @@ static const ctl_field_t arena_fields[] = {
 	CTL_FIELD("uptime", snapshot_arena_t, stats.uptime_ns, uint64_t, 0,
 	    "nanoseconds since the arena was made"),
 	CTL_FIELD("dss", snapshot_arena_t, dss, string, 0,
-	    "always disabled: memory never comes from sbrk"),
+	    "disabled, primary or secondary: whether the arena's memory comes from sbrk never, first, or where mmap has none"),
 	CTL_FIELD("dirty_decay_ms", snapshot_arena_t, dirty_decay_ms, ssize_t, 0,
 	    "decay time of dirty pages"),
 	CTL_FIELD("muzzy_decay_ms", snapshot_arena_t, muzzy_decay_ms, ssize_t, 0,

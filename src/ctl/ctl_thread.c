@@ -42,20 +42,17 @@ set_arena(const ctl_call_t *call, const void *in) {
 	if (ind >= arenas_narenas_total()) {
 		return EFAULT;
 	}
+	if (ind < arenas_percpu_limit()) {
+		return EPERM;
+	}
 	tsd_t *tsd = this_thread();
 	arena_t *to = arenas_get_or_init(ind);
 	if (tsd == NULL || to == NULL) {
 		return EAGAIN;
 	}
 	arena_t *from = tsd->arena;
-	assert(from != NULL && atomic_load_u32(&from->nthreads, MO_RELAXED) > 0);
 	if (to != from) {
-		arenas_bind(to);
-		if (tsd->tcache != NULL) {
-			tcache_rebind(tsd->tcache, to);
-		}
-		tsd->arena = to;
-		arenas_unbind(from);
+		tsd_move(tsd, to);
 		if (atomic_load_u32(&from->nthreads, MO_RELAXED) == 0 && !background_thread_is_on()) {
 			arena_decay(from, true); /* nobody is left to visit it */
 		}
@@ -356,8 +353,8 @@ static const ctl_node_t thread_prof_nodes[] = {
 static const ctl_node_t thread_nodes[] = {
 	CTL_NODE_RW("arena", CTL_UNSIGNED, get_arena, set_arena, 0,
 	    "the arena that serves the calling thread; a write moves it and its cache to another one. "
-	    "EFAULT: no such arena; EAGAIN: it cannot be made. An arena that loses its last thread is "
-	    "purged"),
+	    "EFAULT: no such arena; EAGAIN: it cannot be made; EPERM: percpu_arena chooses that one. An "
+	    "arena that loses its last thread is purged"),
 	CTL_NODE_R("allocated", CTL_U64, get_allocated, 0,
 	    "bytes that the calling thread ever allocated, in usable sizes"),
 	CTL_NODE_R("allocatedp", CTL_POINTER, get_allocatedp, 0,

@@ -82,8 +82,39 @@ ehooks_set(ehooks_t *h, ehooks_table_t *table) {
 	return old != NULL ? old : &ehooks_system;
 }
 
+dss_prec_t
+ehooks_dss_get(const ehooks_t *h) {
+	return (dss_prec_t)atomic_load_u8(&h->dss, MO_RELAXED);
+}
+
+int
+ehooks_dss_set(ehooks_t *h, dss_prec_t prec) {
+	assert(prec < dss_prec_count);
+	if (!config_dss && prec != dss_prec_disabled) {
+		return ENOTSUP;
+	}
+	atomic_store_u8(&h->dss, (uint8_t)prec, MO_RELAXED);
+	return 0;
+}
+
+void *
+ehooks_map(ehooks_t *h, size_t size, size_t alignment, bool *commit) {
+	dss_prec_t prec = ehooks_dss_get(h);
+	void *p = config_dss && prec == dss_prec_primary ? dss_alloc(size, alignment) : NULL;
+	if (p != NULL) {
+		return p;
+	}
+	p = pages_map(NULL, size, alignment, commit);
+	if (p == NULL && config_dss && prec == dss_prec_secondary) {
+		*commit = true;
+		p = dss_alloc(size, alignment);
+	}
+	return p;
+}
+
 void
 ehooks_init(ehooks_t *h, unsigned arena_ind, unsigned shown_ind, ehooks_table_t *table) {
+	ehooks_dss_set(h, dss_default_get());
 	h->arena_ind = arena_ind;
 	h->shown_ind = shown_ind;
 	ehooks_set(h, table != NULL ? table : &ehooks_system);

@@ -9,6 +9,7 @@
 #ifndef EXTENT_EHOOKS_H
 #define EXTENT_EHOOKS_H
 
+#include "extent/dss.h"
 #include "os/pages.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
@@ -36,6 +37,7 @@ struct ehooks_table_s {
 
 typedef struct ehooks_s {
 	atomic_p_t table;   /* NULL: the system's */
+	atomic_u8_t dss;    /* dss_prec_t, of the system's pages */
 	unsigned arena_ind;
 	unsigned shown_ind; /* the index that the program knows */
 } ehooks_t;
@@ -55,6 +57,13 @@ void ehooks_init(ehooks_t *h, unsigned arena_ind, unsigned shown_ind, ehooks_tab
 ehooks_table_t *ehooks_get(const ehooks_t *h);
 /* The one before. */
 ehooks_table_t *ehooks_set(ehooks_t *h, ehooks_table_t *table);
+
+/* Whether the system's pages come from sbrk; ENOTSUP: it is not built in. */
+dss_prec_t ehooks_dss_get(const ehooks_t *h);
+int ehooks_dss_set(ehooks_t *h, dss_prec_t prec);
+
+/* New pages from the system, by way of h's choice; they read as zeros. */
+void *ehooks_map(ehooks_t *h, size_t size, size_t alignment, bool *commit);
 
 ALWAYS_INLINE bool
 ehooks_are_own(const ehooks_t *h) {
@@ -84,7 +93,7 @@ ehooks_alloc(ehooks_t *h, size_t size, size_t alignment, bool *zero, bool *commi
 	if (ehooks_are_own(h)) {
 		return ehooks_own_alloc(h, size, alignment, zero, commit);
 	}
-	void *p = pages_map(NULL, size, alignment, commit);
+	void *p = ehooks_map(h, size, alignment, commit);
 	*zero = p != NULL;
 	return p;
 }

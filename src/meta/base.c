@@ -17,6 +17,8 @@ struct base_block_s {
 };
 
 static base_t *b0;
+unsigned opt_metadata_thp = metadata_thp_disabled;
+const char *const metadata_thp_names[] = {"disabled", "auto", "always", NULL};
 bool (*base_fault_hook)(void);
 
 static void *
@@ -32,30 +34,72 @@ base_unmap_system(void *ctx UNUSED, void *addr, size_t size) {
 
 static const base_pages_t base_pages_system = {base_map_system, base_unmap_system, NULL};
 
-/* A block with room for size bytes at the given alignment; not yet part of any base. */
+static bool
+base_wants_thp(const base_pages_t *pages, bool is_first) {
+	if (pages != &base_pages_system || opt_metadata_thp == metadata_thp_disabled
+	    || (opt_metadata_thp == metadata_thp_auto && is_first)) {
+		return false;
+	}
+	thp_mode_t system = pages_system_thp_mode();
+	return system == thp_mode_default || system == thp_mode_always;
+}
+
+/* The same as base_map_system, of whole huge pages; NULL: the system has not that much room, or refuses. */
 static base_block_t *
-base_block_map(const base_pages_t *pages, size_t size, size_t alignment, size_t at_least) {
+base_block_map_huge(size_t bytes) {
+	bool commit = true;
+	base_block_t *block = pages_map(NULL, bytes, HUGEPAGE, &commit);
+	if (block != NULL && pages_huge(block, bytes) != 0) {
+		pages_unmap(block, bytes);
+		return NULL;
+	}
+	return block;
+}
+
+/*
+ * A block with room for size bytes at the given alignment; not yet part of any base.  *unit: what it is
+ * made of, as in base_t.
+ */
+static base_block_t *
+base_block_map(const base_pages_t *pages, size_t size, size_t alignment, size_t at_least, size_t *unit) {
 	size_t need = sizeof(base_block_t) + alignment + size;
 	if (need < size) {
 		return NULL;
 	}
 	size_t bytes = PAGE_CEILING(max_zu(need, at_least));
-	base_block_t *block = pages->map(pages->ctx, bytes);
+	base_block_t *block = NULL;
+	if (*unit == HUGEPAGE) {
+		bytes = HUGEPAGE_CEILING(bytes);
+		block = base_block_map_huge(bytes);
+	}
+	if (block == NULL) {
+		*unit = PAGE;
+		block = pages->map(pages->ctx, bytes);
+	}
 	if (block != NULL) {
 		block->size = bytes;
 	}
 	return block;
 }
 
+/* Bytes of the newest block's units are used for the first time. */
 static void
-base_block_adopt_locked(base_t *base, base_block_t *block) {
+base_touched_locked(base_t *base, size_t bytes) {
+	base->stats.resident += bytes;
+	base->stats.n_thp += base->unit == HUGEPAGE && HUGEPAGE != PAGE ? bytes >> LG_HUGEPAGE : 0;
+}
+
+static void
+base_block_adopt_locked(base_t *base, base_block_t *block, size_t unit) {
+	assert(unit == PAGE || (unit == HUGEPAGE && ((uintptr_t)block & HUGEPAGE_MASK) == 0));
+	base->unit = unit;
 	block->next = base->blocks;
 	base->blocks = block;
 	base->cursor = (char *)(block + 1);
 	base->end = (char *)block + block->size;
 	base->next_size = min_zu(max_zu(base->next_size * 2, PAGE), BASE_BLOCK_MAX);
 	base->stats.mapped += block->size;
-	base->stats.resident += PAGE;
+	base_touched_locked(base, unit);
 }
 
 static void *
@@ -65,7 +109,7 @@ base_carve_locked(base_t *base, size_t size, size_t alignment) {
 		return NULL;
 	}
 	/* The page that holds the cursor has been counted; count those that this piece reaches. */
-	base->stats.resident += PAGE_CEILING(from + size) - PAGE_CEILING((uintptr_t)base->cursor);
+	base_touched_locked(base, align_up(from + size, base->unit) - align_up((uintptr_t)base->cursor, base->unit));
 	base->cursor = (char *)(from + size);
 	base->stats.allocated += size;
 	return (void *)from;
@@ -77,11 +121,12 @@ base_alloc_locked(base_t *base, size_t size, size_t alignment) {
 	if (p != NULL) {
 		return p;
 	}
-	base_block_t *block = base_block_map(base->pages, size, alignment, base->next_size);
+	size_t unit = base_wants_thp(base->pages, false) ? HUGEPAGE : PAGE;
+	base_block_t *block = base_block_map(base->pages, size, alignment, base->next_size, &unit);
 	if (block == NULL) {
 		return NULL;
 	}
-	base_block_adopt_locked(base, block);
+	base_block_adopt_locked(base, block, unit);
 	p = base_carve_locked(base, size, alignment);
 	assert(p != NULL);
 	return p;
@@ -118,7 +163,8 @@ base_new(const base_pages_t *pages) {
 	if (pages == NULL) {
 		pages = &base_pages_system;
 	}
-	base_block_t *block = base_block_map(pages, sizeof(base_t), CACHELINE, BASE_BLOCK_MIN);
+	size_t unit = base_wants_thp(pages, true) ? HUGEPAGE : PAGE;
+	base_block_t *block = base_block_map(pages, sizeof(base_t), CACHELINE, BASE_BLOCK_MIN, &unit);
 	if (block == NULL) {
 		return NULL;
 	}
@@ -126,7 +172,7 @@ base_new(const base_pages_t *pages) {
 	memset(&tmp, 0, sizeof(tmp));
 	tmp.pages = pages;
 	tmp.next_size = BASE_BLOCK_MIN;
-	base_block_adopt_locked(&tmp, block);
+	base_block_adopt_locked(&tmp, block, unit);
 	base_t *base = base_carve_locked(&tmp, sizeof(base_t), CACHELINE);
 	assert(base != NULL);
 	*base = tmp;

@@ -24,6 +24,7 @@ typedef struct base_stats_s {
 	size_t resident;  /* bytes of pages touched by it */
 	size_t mapped;    /* bytes of blocks */
 	size_t edata;     /* of allocated: extent descriptors */
+	size_t n_thp;     /* huge pages touched by it, where blocks were made of them */
 } base_stats_t;
 
 typedef struct base_block_s base_block_t;
@@ -34,8 +35,19 @@ typedef struct base_s {
 	char *cursor;
 	char *end;
 	size_t next_size;     /* bytes of the next block */
+	size_t unit;          /* of the newest block: a page, or a huge page where it is made of them */
 	base_stats_t stats;
 } base_t;
+
+typedef enum {
+	metadata_thp_disabled,
+	metadata_thp_auto,  /* only from a base's second block on */
+	metadata_thp_always
+} metadata_thp_t;
+
+/* Blocks of huge pages, where the system has them to give; bases with a page source of their own get none. */
+extern unsigned opt_metadata_thp;
+extern const char *const metadata_thp_names[]; /* by the enum, NULL at the end */
 
 /* Makes b0. 0 or ENOMEM. */
 int base_boot(void);

@@ -95,6 +95,7 @@ const struct os_hooks_s os_hooks_real = {
 	.mprotect = mprotect,
 	.madvise = madvise,
 	.mremap = real_mremap,
+	.sbrk = sbrk,
 	.open = real_open,
 	.read = real_read,
 	.write = real_write,

@@ -21,6 +21,7 @@ struct os_hooks_s {
 	int (*mprotect)(void *addr, size_t size, int prot);
 	int (*madvise)(void *addr, size_t size, int advice);
 	void *(*mremap)(void *old, size_t old_size, size_t size, int flags, void *addr);
+	void *(*sbrk)(intptr_t bytes);
 	int (*open)(const char *path, int flags, unsigned mode);
 	ssize_t (*read)(int fd, void *buf, size_t size);
 	ssize_t (*write)(int fd, const void *buf, size_t size);

@@ -168,6 +168,26 @@ tsd_fetch_slow(struct tls_s *t) {
 	return t->state == tsd_state_fresh && tsds.is_booted ? tsd_make(t) : NULL;
 }
 
+void
+tsd_move(tsd_t *tsd, arena_t *to) {
+	arena_t *from = tsd->arena;
+	assert(from != NULL && to != from && atomic_load_u32(&from->nthreads, MO_RELAXED) > 0);
+	arenas_bind(to);
+	if (tsd->tcache != NULL) {
+		tcache_rebind(tsd->tcache, to);
+	}
+	tsd->arena = to;
+	arenas_unbind(from);
+}
+
+void
+tsd_percpu_heartbeat(tsd_t *tsd, uint64_t bytes UNUSED) {
+	arena_t *here = tsd->arena->ind < arenas_percpu_limit() ? arenas_of_cpu() : NULL;
+	if (here != NULL && here != tsd->arena) {
+		tsd_move(tsd, here);
+	}
+}
+
 tsd_t *
 tsd_enter(void) {
 	struct tls_s *t = tls_get();

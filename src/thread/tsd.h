@@ -44,6 +44,11 @@ tsd_cache(tsd_t *tsd) {
 	return tsd->tcache;
 }
 
+/* The thread is bound to arena `to` from now on, its cache too. */
+void tsd_move(tsd_t *tsd, arena_t *to);
+/* Heartbeat where arenas go by CPU: a thread of one of those moves to that of the CPU that it runs on. */
+void tsd_percpu_heartbeat(tsd_t *tsd, uint64_t bytes);
+
 /*
  * For entry points other than malloc and free: enters the gate, waiting for a fork to end, and
  * makes the cache.

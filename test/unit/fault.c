@@ -367,6 +367,13 @@ fork_now(void *arg) {
 	_exit(p == NULL ? 2 : 0);
 }
 
+/* Where mmap has nothing there is nothing. */
+static void *
+no_sbrk(intptr_t bytes UNUSED) {
+	errno = ENOMEM;
+	return (void *)-1;
+}
+
 int
 main(void) {
 	static struct test_result r;
@@ -376,6 +383,7 @@ main(void) {
 	hooks.munmap = hook_munmap;
 	hooks.madvise = hook_madvise;
 	hooks.mprotect = hook_mprotect;
+	hooks.sbrk = no_sbrk;
 	test_call(call_mmap, 60);
 	test_call(call_madvise, 30);
 	test_call(call_munmap, 12);

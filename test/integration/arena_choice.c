@@ -1,0 +1,246 @@
+/*
+ * Which arena a thread gets and where its pages come from: percpu_arena, dss (options and nodes), and
+ * huge pages under the library's own data (metadata_thp).
+ */
+#include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "ctl.h"
+
+/* ------------------------------------------------------------------ by CPU */
+
+static int cpus[2];
+
+/* The first two CPUs that this process may run on. */
+static int
+count_cpus(void)
+{
+	cpu_set_t set;
+	int n = 0;
+
+	if (sched_getaffinity(0, sizeof(set), &set) != 0)
+		return 0;
+	for (int i = 0; i < CPU_SETSIZE; i++) {
+		if (CPU_ISSET(i, &set)) {
+			if (n < 2)
+				cpus[n] = i;
+			n++;
+		}
+	}
+	return n;
+}
+
+/* Allocates until the heartbeat has come several times, on one CPU. */
+static unsigned
+arena_on(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET((size_t)cpu, &set);
+	if (sched_setaffinity(0, sizeof(set), &set) != 0)
+		return UINT_MAX;
+	for (int i = 0; i < 2000; i++)
+		free(keep(malloc(1000)));
+	return ctl_unsigned("thread.arena");
+}
+
+static int
+child_percpu(void)
+{
+	unsigned n = (unsigned)count_cpus();
+	unsigned none = 0;
+	unsigned by_hand = 0;
+	size_t len = sizeof(by_hand);
+
+	printf("mode=%s\n", ctl_str("opt.percpu_arena"));
+	printf("narenas>=%d\n", ctl_unsigned("opt.narenas") >= n);
+	printf("eperm=%d\n", mallctl("thread.arena", NULL, NULL, &none, sizeof(none)) == EPERM);
+	if (n >= 2) {
+		unsigned first = arena_on(cpus[0]);
+
+		printf("first=%d\n", first == (unsigned)cpus[0] % n);
+		printf("second=%d\n", arena_on(cpus[1]) == (unsigned)cpus[1] % n);
+		printf("back=%d\n", arena_on(cpus[0]) == first);
+	}
+	if (mallctl("arenas.create", &by_hand, &len, NULL, 0) != 0 ||
+	    mallctl("thread.arena", NULL, NULL, &by_hand, sizeof(by_hand)) != 0)
+		return 1;
+	printf("stays=%d\n", arena_on(cpus[0]) == by_hand && arena_on(n >= 2 ? cpus[1] : cpus[0]) == by_hand);
+	return 0;
+}
+
+static int
+child_phycpu(void)
+{
+	unsigned n = (unsigned)count_cpus();
+	unsigned limit = (n + 1) / 2;
+
+	printf("mode=%s\n", ctl_str("opt.percpu_arena"));
+	printf("in=%d\n", arena_on(cpus[0]) == (unsigned)cpus[0] % limit);
+	return 0;
+}
+
+static void
+test_percpu(void)
+{
+	static struct test_result r;
+	int n = count_cpus();
+
+	run_child_conf(&r, "percpu", "percpu_arena:percpu,narenas:1");
+	child_exits(&r, 0, "arenas by CPU");
+	contains(r.out, "mode=percpu\n", "the mode");
+	contains(r.out, "narenas>=1\n", "one for each CPU at least, whatever narenas says");
+	contains(r.out, "eperm=1\n", "a thread cannot be bound to one of them");
+	contains(r.out, "stays=1\n", "one bound to an arena made by hand stays there");
+	if (n >= 2) {
+		contains(r.out, "first=1\n", "the arena of the CPU");
+		contains(r.out, "second=1\n", "it changes with the CPU");
+		contains(r.out, "back=1\n", "and back");
+	} else {
+		skip(3, "one CPU");
+	}
+	run_child_conf(&r, "phycpu", "p:ph");
+	contains(r.out, "mode=phycpu\n", "a cut key and word");
+	contains(r.out, "in=1\n", "half as many arenas");
+	is_int(strstr(r.out, "odd number") != NULL, n > 1 && n % 2 != 0, "an odd number of CPUs is called so");
+	run_child_conf(&r, "phycpu", "percpu_arena:disabled");
+	contains(r.out, "mode=disabled\n", "off by default");
+}
+
+/* ------------------------------------------------------------------ sbrk */
+
+static int
+child_dss(void)
+{
+	char *from = sbrk(0);
+	char *p = keep(malloc((size_t)8 << 20));
+	char *to = sbrk(0);
+
+	memset(p, 7, (size_t)8 << 20);
+	printf("opt=%s arena=%s stats=%s\n", ctl_str("opt.dss"), ctl_str("arena.0.dss"), ctl_str("stats.arenas.0.dss"));
+	printf("from_break=%d\n", p >= from && p < to);
+	free(p);
+	return 0;
+}
+
+static bool
+has_dss(void)
+{
+	return strcmp(ctl_str("opt.dss"), "secondary") == 0;
+}
+
+static void
+test_dss_nodes(void)
+{
+	static const char *primary = "primary", *disabled = "disabled", *wrong = "prim", *none = NULL;
+	const char *got = NULL;
+	size_t len = sizeof(got);
+	unsigned a = 0;
+	size_t alen = sizeof(a);
+	char name[64];
+
+	is_str(ctl_str("arena.0.dss"), ctl_str("opt.dss"), "an arena begins with the option");
+	is_str(ctl_str("stats.arenas.4096.dss"), "N/A", "all arenas have no one way");
+	is_int(mallctl("arena.0.dss", NULL, NULL, &wrong, sizeof(wrong)), EINVAL, "no such word");
+	is_int(mallctl("arena.0.dss", NULL, NULL, &none, sizeof(none)), EINVAL, "NULL");
+	is_int(mallctl("arena.0.dss", NULL, NULL, &primary, 4), EINVAL, "a wrong length");
+	is_int(mallctl("arena.4094.dss", &got, &len, NULL, 0), ENOENT, "no such arena");
+	if (!has_dss()) {
+		is_int(mallctl("arena.0.dss", NULL, NULL, &primary, sizeof(primary)), EFAULT, "not built in");
+		skip(6, "no sbrk");
+		return;
+	}
+	is_int(mallctl("arena.0.dss", &got, &len, &primary, sizeof(primary)), 0, "set");
+	is_str(got, "primary", "the answer is what was set");
+	mallctl("arena.0.dss", NULL, NULL, &disabled, sizeof(disabled));
+	is_str(ctl_str("arena.0.dss"), "disabled", "and again");
+	is_int(mallctl("arena.4096.dss", NULL, NULL, &primary, sizeof(primary)), 0, "for those to come");
+	is_str(ctl_str("arena.0.dss"), "disabled", "not for this one");
+	if (mallctl("arenas.create", &a, &alen, NULL, 0) != 0)
+		bail_out("arenas.create");
+	is_str(ctl_str(ctl_name(name, "arena.%u.dss", a)), "primary", "but for the next one");
+	ctl_epoch();
+	is_str(ctl_str(ctl_name(name, "stats.arenas.%u.dss", a)), "primary", "the statistics say so");
+}
+
+static void
+test_dss(void)
+{
+	static struct test_result r;
+
+	run_child_conf(&r, "dss", "dss:disabled");
+	contains(r.out, "opt=disabled arena=disabled stats=disabled\nfrom_break=0\n", "never from sbrk");
+	if (has_dss()) {
+		run_child_conf(&r, "dss", "d:p");
+		/* A kernel without brk for this process (musl's sbrk never grows) still serves by mmap. */
+		contains(r.out, "opt=primary arena=primary stats=primary\nfrom_break=", "sbrk first");
+		child_exits(&r, 0, "d:p");
+	} else {
+		run_child_conf(&r, "dss", "abort_conf:false,dss:primary");
+		contains(r.out, "<jemalloc>: Error setting dss: dss:primary\n<jemalloc>: Invalid conf value: dss:primary\n", "said twice");
+		skip(1, "no sbrk");
+	}
+}
+
+/* ------------------------------------------------------------------ huge pages for our own data */
+
+static int
+child_metadata(void)
+{
+	printf("opt=%s\n", ctl_str("opt.metadata_thp"));
+	printf("of=%zu of0=%zu\n", ctl_size("stats.metadata_thp"), ctl_size("stats.arenas.0.metadata_thp"));
+	return 0;
+}
+
+static bool
+system_has_thp(void)
+{
+	char text[128] = "";
+	FILE *in = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "r");
+
+	if (in == NULL)
+		return false;
+	if (fgets(text, sizeof(text), in) == NULL)
+		text[0] = '\0';
+	fclose(in);
+	return strstr(text, "[madvise]") != NULL || strstr(text, "[always]") != NULL;
+}
+
+static void
+test_metadata_thp(void)
+{
+	static struct test_result r;
+
+	run_child_conf(&r, "metadata", NULL);
+	contains(r.out, "opt=disabled\nof=0 of0=0\n", "off by default");
+	run_child_conf(&r, "metadata", "metadata_thp:auto");
+	contains(r.out, "opt=auto\n", "auto");
+	run_child_conf(&r, "metadata", "metadata_thp:always");
+	child_exits(&r, 0, "always");
+	contains(r.out, "opt=always\n", "the option");
+	if (system_has_thp() && ctl_bool("config.stats"))
+		ok(strstr(r.out, "of=0 ") == NULL && strstr(r.out, "of0=0") == NULL, "counted as huge pages");
+	else
+		skip(1, "the system has no huge pages to give, or there are no statistics");
+}
+
+static const struct test_child children[] = {
+	{ "percpu", child_percpu },
+	{ "phycpu", child_phycpu },
+	{ "dss", child_dss },
+	{ "metadata", child_metadata },
+	{ NULL, NULL },
+};
+
+int
+main(int argc, char **argv)
+{
+	test_children(argc, argv, children);
+	test_percpu();
+	test_dss_nodes();
+	test_dss();
+	test_metadata_thp();
+	return done_testing();
+}
