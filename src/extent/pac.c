@@ -106,13 +106,28 @@ pac_hot_swap(atomic_p_t *slot, edata_t *fresh) {
 	return old;
 }
 
+/*
+ * What was in nobody's place for a moment lies unused again, n pages of it in a slot.  The thread that
+ * serves the cache may have looked meanwhile, and sleeps: the stores before, its limit after the fence.
+ */
+static void
+pac_tell_back(pac_t *pac, size_t npages) {
+	atomic_fence(MO_SEQ_CST);
+	if (unlikely(atomic_load_zu(&pac->wake_above, MO_SEQ_CST) != SIZE_MAX)
+	    && decay_ms(&pac->decay_dirty.decay) != 0) {
+		pac_tell_slow(pac, npages);
+	}
+}
+
 void
 pac_hot_misfit(pac_t *pac, edata_t *e) {
+	size_t npages = e->size >> LG_PAGE;
 	void *seen = NULL;
 	for (unsigned i = 0; !atomic_cas_strong_p(&pac->hot[i], &seen, e, MO_RELEASE, MO_RELAXED); i++) {
 		i = i + 1 < SC_NPSIZES ? i : UINT_MAX;
 		seen = NULL;
 	}
+	pac_tell_back(pac, npages);
 }
 
 static void
@@ -234,6 +249,8 @@ pac_alloc(pac_t *pac, size_t size, size_t alignment, bool zero) {
 	edata_t *e = pac_hot_take(pac, size, alignment);
 	if (e == NULL) {
 		e = pac_take_cached(pac, size, alignment, (unsigned)opt_lg_extent_max_active_fit);
+		/* What did not fit, and what is left of what did. */
+		pac_tell_back(pac, 0);
 	}
 	bool is_new = e == NULL;
 	if (e == NULL) {
@@ -562,7 +579,9 @@ pac_ns_until(pac_decay_t *d, uint64_t now) {
 /*
  * The limit is published before the last look at the pages, and who frees adds his pages before he
  * looks at the limit: one of the two sees the other (all four are sequentially consistent).  Pages are
- * added to a hot slot; only afterwards they move on to the cache.
+ * added to a hot slot; only afterwards they move on to the cache.  While they are on their way, and while
+ * an allocation has more in its hands than it keeps, neither look finds them: then pac_tell_back follows.
+ * test/models/hot.pml is this in a model.
  */
 uint64_t
 pac_serve(pac_t *pac, uint64_t now) {
@@ -732,6 +751,7 @@ int
 pac_expand(pac_t *pac, edata_t *e, size_t size, bool zero) {
 	assert(size > e->size && (size & PAGE_MASK) == 0);
 	edata_t *t = pac_take_behind(pac, e, size - e->size);
+	pac_tell_back(pac, 0);
 	if (t == NULL) {
 		return ENOMEM;
 	}

@@ -11,6 +11,9 @@ atomic_p_t gate_forker;
 /* Values of tls_s.gate. */
 enum { GATE_OUTSIDE = 0, GATE_INSIDE = 1, GATE_REGISTERED = 2 };
 
+/* So many pauses a fork waits that may itself keep the others from leaving: two seconds at least. */
+#define GATE_PATIENCE 10000u
+
 /* Threads that are on no list are inside for their first or last call: seldom many at once. */
 #define GATE_NSLOTS 64u
 
@@ -57,7 +60,7 @@ gate_slot(const struct tls_s *t, unsigned k) {
 	return &gate.slots[(((uintptr_t)t >> 12) + k) % GATE_NSLOTS];
 }
 
-/* One of the first slots is free; waits where there are as many such threads as slots. */
+/* Waits where there are as many such threads as slots. */
 static void
 gate_slot_take(struct tls_s *t) {
 	for (unsigned k = 0;; k++) {
@@ -72,16 +75,17 @@ gate_slot_take(struct tls_s *t) {
 	}
 }
 
-/* A handler that interrupts this may take a slot too and leave ours instead: then its own is left here. */
+/*
+ * All of its slots: a handler that interrupts a thread on its way out takes one of its own.  By
+ * exchange, since the handler may leave this very slot, and another thread take it.
+ */
 static void
-gate_slot_leave(struct tls_s *t) {
-	for (unsigned k = 0;; k++) {
-		void *seen = t;
-		if (atomic_load_p(gate_slot(t, k), MO_RELAXED) == t
-		    && atomic_cas_strong_p(gate_slot(t, k), &seen, NULL, MO_RELEASE, MO_RELAXED)) {
-			return;
+gate_slot_leave(const struct tls_s *t) {
+	for (unsigned k = 0; k < GATE_NSLOTS; k++) {
+		void *seen = (void *)(uintptr_t)t;
+		if (atomic_load_p(gate_slot(t, k), MO_RELAXED) == t) {
+			atomic_cas_strong_p(gate_slot(t, k), &seen, NULL, MO_RELEASE, MO_RELAXED);
 		}
-		assert(k < 4 * GATE_NSLOTS);
 	}
 }
 
@@ -210,10 +214,9 @@ gate_for_each(void (*fn)(struct tls_s *t, void *ctx), void *ctx) {
 	mutex_unlock(&gate.mtx);
 }
 
-/* Somebody but the forking thread is inside. */
+/* Somebody but the forking thread is inside. Under the list's lock nobody goes from a slot to the list or back. */
 static bool
 gate_is_busy(const struct tls_s *self) {
-	/* A thread on its way into or out of the list has a slot meanwhile, so look there last. */
 	for (gate_link_t *l = gate.threads; l != NULL; l = l->next) {
 		if (l->tls != self &&
 		    (__atomic_load_n(&l->tls->gate, __ATOMIC_SEQ_CST) & GATE_INSIDE) != 0) {
@@ -229,12 +232,23 @@ gate_is_busy(const struct tls_s *self) {
 	return false;
 }
 
+/*
+ * A handler has interrupted this thread inside: others there, or who forks, may wait for what it holds, and
+ * then neither comes to an end.  Such a fork gives up waiting some time: its child may find locks that
+ * nobody will release, but may call nothing that takes one, being a child of several threads.
+ */
+static bool
+gate_is_patient(struct tls_s *self) {
+	return !gate_is_entered(self) && !mutex_is_owner(&gate.mtx);
+}
+
 /* The gate is closed: until the forking thread is the only one inside. */
 static void
-gate_wait_alone(const struct tls_s *self) {
-	/* A handler's fork, and the interrupted thread is changing the list: it may be walked at any instant. */
+gate_wait_alone(struct tls_s *self) {
+	/* The interrupted thread is changing the list, which may be walked at any instant of that. */
 	bool is_interrupted = mutex_is_owner(&gate.mtx);
-	for (unsigned round = 0;; round++) {
+	bool is_patient = gate_is_patient(self);
+	for (unsigned round = 0; is_patient || round < GATE_PATIENCE; round++) {
 		/* The list changes only under the lock, by threads that are inside. */
 		bool is_locked = is_interrupted || mutex_trylock(&gate.mtx);
 		bool is_busy = !is_locked || gate_is_busy(self);
@@ -248,6 +262,24 @@ gate_wait_alone(const struct tls_s *self) {
 	}
 }
 
+/* By this thread; false: not to be had, another one's fork waits for this thread. */
+static bool
+gate_is_closed_by(struct tls_s *self) {
+	bool is_patient = gate_is_patient(self);
+	if (is_patient) {
+		gate_unmark(self); /* on its way out when the handler came */
+	}
+	for (unsigned round = 0; is_patient || round < GATE_PATIENCE; round++) {
+		void *open = NULL;
+		if (atomic_cas_strong_p(&gate_forker, &open, self, MO_SEQ_CST, MO_SEQ_CST)) {
+			assert(gate.nesting == 0);
+			return true;
+		}
+		gate_pause(round);
+	}
+	return false;
+}
+
 /*
  * One fork at a time; closed and by whom is one word, so that there is no instant at which the gate is
  * closed by nobody.  A fork inside a fork waits too: its handler may have interrupted the waiting.
@@ -257,14 +289,8 @@ gate_prefork(void) {
 	struct tls_s *self = tls_get();
 	if (atomic_load_p(&gate_forker, MO_RELAXED) == self) {
 		gate.nesting++;
-	} else {
-		void *open = NULL;
-		for (unsigned round = 0;
-		    !atomic_cas_strong_p(&gate_forker, &open, self, MO_SEQ_CST, MO_SEQ_CST); round++) {
-			open = NULL;
-			gate_pause(round);
-		}
-		assert(gate.nesting == 0);
+	} else if (!gate_is_closed_by(self)) {
+		return;
 	}
 	gate_wait_alone(self);
 	assert(atomic_load_p(&gate_forker, MO_RELAXED) == self);
@@ -272,7 +298,9 @@ gate_prefork(void) {
 
 void
 gate_postfork_parent(void) {
-	assert(atomic_load_p(&gate_forker, MO_RELAXED) == tls_get());
+	if (atomic_load_p(&gate_forker, MO_RELAXED) != tls_get()) {
+		return; /* forked without the gate */
+	}
 	if (gate.nesting > 0) {
 		gate.nesting--;
 		return;
@@ -290,8 +318,9 @@ gate_postfork_child(void) {
 	struct tls_s *self = tls_get();
 	gate_link_t *mine = NULL;
 	bool is_changing = mutex_is_owner(&gate.mtx);
-	/* The reason why nobody's locks need a repair here. */
-	assert(is_changing || atomic_load_u32(&gate.mtx.word, MO_RELAXED) == 0);
+	/* The reason why nobody's locks need a repair here; but for a fork whose patience has ended. */
+	assert(!gate_is_patient(self) || atomic_load_u32(&gate.mtx.word, MO_RELAXED) == 0);
+	mutex_renew_in_child(&gate.mtx, "gate", WITNESS_RANK_OMIT);
 	for (gate_link_t *l = gate.threads; l != NULL; l = l->next) {
 		if (l->tls == self) {
 			mine = l;
@@ -312,6 +341,10 @@ gate_postfork_child(void) {
 		if (atomic_load_p(&gate.slots[i], MO_RELAXED) != self) {
 			atomic_store_p(&gate.slots[i], NULL, MO_RELAXED);
 		}
+	}
+	if (atomic_load_p(&gate_forker, MO_RELAXED) != self) {
+		gate.nesting = 0; /* of a fork that is the parent's */
+		atomic_store_p(&gate_forker, self, MO_RELAXED);
 	}
 	gate_postfork_parent();
 }

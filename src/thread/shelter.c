@@ -83,8 +83,8 @@ shelter_spares_fill_locked(void) {
 void
 shelter_prepare(void) {
 	struct tls_s *t = tls_get();
-	/* A signal handler that forks may have interrupted this thread where it holds a lock. */
-	if (gate_is_entered(t)) {
+	/* A signal handler that forks may have interrupted this thread where it holds a lock, perhaps this one. */
+	if (gate_is_entered(t) || mutex_is_owner(&shelter.mtx)) {
 		return;
 	}
 	gate_enter(t);
@@ -99,7 +99,7 @@ shelter_prepare(void) {
 
 void
 shelter_postfork_child(void) {
-	mutex_init(&shelter.mtx, "shelter", WITNESS_RANK_OMIT);
+	mutex_renew_in_child(&shelter.mtx, "shelter", WITNESS_RANK_OMIT);
 	shelter.cursor = NULL;
 	shelter.end = NULL;
 	shelter.n_spares = 0;

@@ -319,6 +319,71 @@ stdio_now(void *arg) {
 	_exit(0);
 }
 
+/* ------------------------------------------------------------------ in a handler, among threads */
+
+static mutex_t held;
+static atomic_u32_t came;
+
+static void
+on_user(int sig) {
+	(void)sig;
+	on_alarm(0);
+}
+
+static void *
+thread_wants_lock(void *arg) {
+	struct tls_s *t = tls_get();
+	gate_enter(t);
+	atomic_store_u32(&came, 1, MO_SEQ_CST);
+	mutex_lock(&held);
+	mutex_unlock(&held);
+	gate_exit(t);
+	return arg;
+}
+
+static void *
+thread_forks_now(void *arg) {
+	return has_forked_well() ? arg : NULL;
+}
+
+/* What the other does makes it wait for this thread, which forks in a handler where it stands. */
+static bool
+has_forked_inside(void *(*other)(void *), bool (*is_waiting)(void)) {
+	struct tls_s *t = tls_get();
+	pthread_t thread;
+	void *ret = NULL;
+	n_forks = bad_forks = 0;
+	signal(SIGUSR1, on_user);
+	gate_enter(t);
+	mutex_lock(&held);
+	/* Inside this thread may not call the C library's malloc; the thread's stack is made by mmap. */
+	t->inside++;
+	bool is_made = os_hooks_real.pthread_create(&thread, NULL, other, &thread) == 0;
+	t->inside--;
+	while (is_made && !is_waiting()) {
+		usleep(1000);
+	}
+	raise(SIGUSR1);
+	mutex_unlock(&held);
+	gate_exit(t);
+	pthread_join(thread, &ret);
+	return ret != NULL && n_forks == 1 && bad_forks == 0;
+}
+
+static bool
+is_lock_wanted(void) {
+	return (atomic_load_u32(&held.word, MO_SEQ_CST) & MUTEX_WAITERS) != 0;
+}
+
+static void
+inside_now(void *arg) {
+	(void)arg;
+	if (!has_forked_inside(thread_wants_lock, is_lock_wanted) || atomic_load_u32(&came, MO_SEQ_CST) != 1) {
+		_exit(3);
+	}
+	_exit(has_forked_inside(thread_forks_now, gate_is_closed) ? 0 : 4);
+}
+
 int
 main(void) {
 	static struct test_result r;
@@ -331,6 +396,8 @@ main(void) {
 	stop = 0;
 	run_forked(&r, signal_now, NULL);
 	child_exits(&r, 0, "forks from a signal handler that interrupts malloc");
+	run_forked(&r, inside_now, NULL);
+	child_exits(&r, 0, "a handler's fork where others wait for the interrupted thread comes to an end");
 	run_forked(&r, stdio_now, NULL);
 	child_exits(&r, 0, "forks while another thread holds stdio's locks and allocates");
 	return done_testing();

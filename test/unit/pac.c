@@ -172,6 +172,41 @@ test_serve(void) {
 	pac_wake_hook = NULL;
 }
 
+/* A hot extent out of its slot, as for a moment in the hands of a thread that finds that it does not fit. */
+static edata_t *
+take_in_hand(size_t size, atomic_p_t **from) {
+	edata_t *e = pac_alloc(pac, size, PAGE, false);
+	pac_dalloc(pac, e);
+	for (unsigned i = 0; i < SC_NPSIZES; i++) {
+		if (atomic_load_p(&pac->hot[i], MO_RELAXED) == e) {
+			*from = &pac->hot[i];
+			return atomic_exchange_p(*from, NULL, MO_SEQ_CST);
+		}
+	}
+	return NULL;
+}
+
+/* The thread that serves looks while an extent is in nobody's place, and sleeps. */
+static void
+test_back_in_place(void) {
+	atomic_p_t *slot = NULL;
+	pac_wake_hook = count_wake;
+	nwakes = 0;
+	start(1000, 0);
+	edata_t *e = take_in_hand(20 * PAGE, &slot);
+	ok(e != NULL, "a hot extent, in hand");
+	is_uint(pac_serve(pac, clock_ns), UINT64_MAX, "nothing is seen of it");
+	pac_hot_misfit(pac, e);
+	is_uint(nwakes, 1, "put back it wakes");
+	pac_purge(pac, clock_ns, true);
+	e = take_in_hand(21 * PAGE, &slot);
+	is_uint(pac_serve(pac, clock_ns), UINT64_MAX, "again");
+	atomic_store_p(slot, e, MO_SEQ_CST);
+	e = pac_alloc(pac, 20 * PAGE, PAGE, false);
+	is_uint(nwakes, 2, "what an allocation took and leaves wakes (%zu pages)", ndirty());
+	pac_wake_hook = NULL;
+}
+
 /* Nobody looks for a long time; then one look, and one after another decay time, clear everything. */
 static void
 test_sleep(void) {
@@ -508,6 +543,7 @@ body(void) {
 	nstime_now_hook = read_clock;
 	test_curve();
 	test_serve();
+	test_back_in_place();
 	test_sleep();
 	test_never_and_at_once();
 	test_muzzy();

@@ -1,0 +1,238 @@
+/*
+ * os/gate.c: a fork finds nobody else inside, and nobody waits for ever, though a signal handler forks at any
+ * instruction of a thread.
+ *
+ * Three threads pass the gate, registered or not, and register and unregister; thread 1 also forks as a part of
+ * its work; a handler interrupts thread 0 anywhere, once or, within its own fork, twice, and forks.  Memory is sequentially
+ * consistent, as the gate's marks and gate_forker are; that a thread's mark is written before it looks at
+ * gate_forker is what the exchange in gate_mark is for, and MUTANT_LATE_MARK is a plain store instead.
+ *
+ * Asserted where the fork is: no other thread is inside, the list's lock is nobody else's.  Whoever waits for
+ * ever is an invalid end state.  Waiting is modelled as sleeping until what was seen has changed.
+ *
+ * MUTANT_LATE_MARK   marks after the look: a store that the processor delays
+ * MUTANT_SLOTS_FIRST the forking thread looks at the slots before the list
+ * MUTANT_COUNT       unregistered threads share a count instead of a slot each
+ * MUTANT_NEST        a fork inside a fork does not wait
+ */
+#define N 3
+#ifndef ROUNDS
+#define ROUNDS 1
+#endif
+#define NOBODY N
+
+byte forker = NOBODY;   /* gate_forker */
+byte mtx = NOBODY;      /* gate.mtx */
+byte nesting = 0;
+bool listed[N];         /* on the list */
+bool reg[N], in[N];     /* the two bits of the word `gate` of each thread */
+bool slot[N];           /* has its slot */
+byte count = 0;         /* of MUTANT_COUNT */
+byte levels[N];          /* gate_depth */
+bool inside[N];         /* what the gate is about: has entered, may hold locks */
+byte handlers = 0;      /* running on thread 0 */
+
+inline slot_take(t) {
+#ifdef MUTANT_COUNT
+	count++
+#else
+	slot[t] = true
+#endif
+}
+
+inline slot_leave(t) {
+#ifdef MUTANT_COUNT
+	count--
+#else
+	slot[t] = false
+#endif
+}
+
+inline mark(t) {
+	if
+	:: reg[t] -> in[t] = true
+	:: else -> slot_take(t)
+	fi
+}
+
+inline unmark(t) {
+	if
+	:: reg[t] -> in[t] = false
+	:: else -> slot_leave(t)
+	fi
+}
+
+/* gate_try_enter; is_in: the answer. */
+inline enter(t) {
+	levels[t] = 1;
+#ifdef MUTANT_LATE_MARK
+	seen = forker;
+	mark(t);
+#else
+	mark(t);
+	seen = forker;
+#endif
+	if
+	:: seen != NOBODY && seen != t -> unmark(t); levels[t] = 0; is_in = false
+	:: else -> inside[t] = true; is_in = true
+	fi
+}
+
+inline leave(t) {
+	inside[t] = false;
+	levels[t] = 0;
+	unmark(t)
+}
+
+inline registers(t) {
+	atomic { mtx == NOBODY -> mtx = t }
+	listed[t] = true;
+	d_step { reg[t] = true; in[t] = true }
+	mtx = NOBODY;
+	slot_leave(t)
+}
+
+inline unregisters(t) {
+	slot_take(t);
+	atomic { mtx == NOBODY -> mtx = t }
+	listed[t] = false;
+	d_step { reg[t] = false; in[t] = false }
+	mtx = NOBODY
+}
+
+inline look_at_list(t) {
+	k = 0;
+	do
+	:: atomic { k < N && k != t && listed[k] && in[k] -> is_busy = true; break }
+	:: atomic { k < N && !(k != t && listed[k] && in[k]) -> k++ }
+	:: atomic { k == N -> break }
+	od
+}
+
+inline look_at_slots(t) {
+#ifdef MUTANT_COUNT
+	if
+	:: !is_busy && count > (levels[t] > 0 && !reg[t] -> 1 : 0) -> is_busy = true; k = N
+	:: else
+	fi
+#else
+	if
+	:: !is_busy ->
+		k = 0;
+		do
+		:: atomic { k < N && k != t && slot[k] -> is_busy = true; k = k + N; break }
+		:: atomic { k < N && !(k != t && slot[k]) -> k++ }
+		:: atomic { k == N -> break }
+		od
+	:: else
+	fi
+#endif
+}
+
+inline wait_alone(t) {
+	is_interrupted = (mtx == t);
+	do
+	:: true ->
+		is_busy = false;
+		if
+		:: !is_interrupted -> atomic { mtx == NOBODY -> mtx = t }
+		:: else
+		fi;
+#ifdef MUTANT_SLOTS_FIRST
+		look_at_slots(t);
+		if
+		:: is_busy
+		:: else -> look_at_list(t)
+		fi;
+#else
+		look_at_list(t);
+		look_at_slots(t);
+#endif
+		if
+		:: !is_interrupted -> mtx = NOBODY
+		:: else
+		fi;
+		if
+		:: is_busy ->
+			if
+			:: k < N && !(listed[k] && in[k])
+#ifdef MUTANT_COUNT
+			:: k == N && count <= (levels[t] > 0 && !reg[t] -> 1 : 0)
+#else
+			:: k >= N && !slot[k - N]
+#endif
+			:: is_impatient && timeout -> has_given_up = true; break
+			fi
+		:: else -> break
+		fi
+	od
+}
+
+inline forks(t) {
+	is_impatient = (levels[t] > 0 || mtx == t);
+	has_given_up = false;
+	is_closer = true;
+	if
+	:: forker == t -> nesting++
+	:: else ->
+		if
+		:: atomic { forker == NOBODY -> forker = t }
+		:: atomic { is_impatient && timeout -> is_closer = false; has_given_up = true }
+		fi
+	fi;
+	if
+#ifdef MUTANT_NEST
+	:: nesting > 0
+	:: nesting == 0 ->
+#else
+	:: true ->
+#endif
+		if
+		:: is_closer -> wait_alone(t)
+		:: else
+		fi
+	fi;
+	skip;
+	atomic {
+		assert(has_given_up || forker == t);
+		assert(has_given_up || mtx == NOBODY || mtx == t);
+		assert(has_given_up || ((t == 0 || !inside[0]) && (t == 1 || !inside[1]) && (t == 2 || !inside[2])))
+	}
+	if
+	:: !is_closer
+	:: is_closer && nesting > 0 -> nesting--
+	:: else -> forker = NOBODY
+	fi
+}
+
+/* A handler stops the thread that it interrupts. */
+active [N] proctype thread() provided (_pid != 0 || handlers == 0) {
+	byte seen, k, rounds = 0;
+	bool is_in, is_busy, is_interrupted, is_impatient, has_given_up, is_closer;
+	do
+	:: rounds < ROUNDS ->
+		rounds++;
+		enter(_pid);
+		if
+		:: is_in ->
+			if
+			:: !reg[_pid] -> registers(_pid)
+			:: reg[_pid] -> unregisters(_pid)
+			:: true
+			fi;
+			leave(_pid)
+		:: else
+		fi
+	:: _pid < 2 && rounds < ROUNDS -> rounds = ROUNDS; forks(_pid)
+	:: else -> break
+	od
+}
+
+/* The second interrupts the first. */
+active [2] proctype handler() provided (handlers < 2 || _pid == N + 1) {
+	byte k;
+	bool is_busy, is_interrupted, is_impatient, has_given_up, is_closer;
+end:	atomic { handlers == _pid - N -> handlers++ }
+	forks(0);
+	handlers--
+}
