@@ -145,14 +145,15 @@ trigger_arm(void) {
 	    || load(&trig.thresholds[prof_threshold_highwater]) != 0
 	    || load(&trig.thresholds[prof_threshold_time_ms]) != 0
 	    || atomic_load_b(&trig.has_pending, MO_RELAXED);
+	uint64_t large = load(&trig.thresholds[prof_threshold_large]);
+	size_t min = large == 0 ? SIZE_MAX : (size_t)large;
+	atomic_store_zu(&prof_trigger_large_min, min, MO_RELAXED);
+	/* Before it is armed: what a thread has not told of until now is not counted. */
+	watch_from(min, armed || large != 0 || opt_lg_prof_interval >= 0);
 	atomic_store_b(&trig.is_armed, armed, MO_SEQ_CST);
 	if (!armed && atomic_load_b(&trig.has_pending, MO_SEQ_CST)) {
 		atomic_store_b(&trig.is_armed, true, MO_RELAXED); /* keep_pending() saw it armed still */
 	}
-	uint64_t large = load(&trig.thresholds[prof_threshold_large]);
-	size_t min = large == 0 ? SIZE_MAX : (size_t)large;
-	atomic_store_zu(&prof_trigger_large_min, min, MO_RELAXED);
-	watch_from(min, armed || large != 0 || opt_lg_prof_interval >= 0);
 	mutex_unlock(&trig.mtx);
 	gate_exit(t);
 }

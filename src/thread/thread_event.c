@@ -25,6 +25,15 @@ thread_event_take_interval(tsd_t *tsd) {
 	tsd->sample_gap = thread_event_draw_bytes(tsd);
 }
 
+void
+thread_event_take_strictness(tsd_t *tsd) {
+	bool is_strict = atomic_load_b(&thread_event_is_strict, MO_RELAXED);
+	if (is_strict && !tsd->is_strict) {
+		tsd->event_bytes = 0;
+	}
+	tsd->is_strict = is_strict;
+}
+
 uint64_t
 thread_event_draw_objects(tsd_t *tsd, size_t usize) {
 	uint64_t interval = tsd->sample_interval;

@@ -37,6 +37,8 @@ extern HIDDEN thread_event_hook_t *const *thread_event_hooks;
 
 /* Takes the published interval over; all gaps are to be drawn again. */
 void thread_event_take_interval(tsd_t *tsd);
+/* Whether somebody waits for bytes: what came before he did, by many large requests perhaps, is not counted for him. */
+void thread_event_take_strictness(tsd_t *tsd);
 /* Objects of usize until the next sample, that one included (>= 1); UINT64_MAX: none. */
 uint64_t thread_event_draw_objects(tsd_t *tsd, size_t usize);
 uint64_t thread_event_draw_bytes(tsd_t *tsd);

@@ -102,6 +102,7 @@ tsd_look(tsd_t *tsd) {
 	if (tsd->tcache != NULL) {
 		tcache_retune(tsd, tsd->tcache);
 	}
+	thread_event_take_strictness(tsd);
 	tsd_fast_path_update(tsd);
 }
 
@@ -122,6 +123,7 @@ tsd_new(struct tls_s *t) {
 	tsd->tcache_max = tcache_max_default;
 	tsd->arena = arenas_bind_least();
 	thread_event_take_interval(tsd);
+	thread_event_take_strictness(tsd);
 	tsd->is_cached = opt_tcache;
 	return tsd;
 }

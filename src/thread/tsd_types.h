@@ -47,6 +47,7 @@ struct tsd_s {
 	uint64_t sample_interval;
 	uint64_t sample_gap;          /* bytes past the cache until a sample is due */
 	uint32_t n_hot;               /* large requests that may be served between heartbeats */
+	bool is_strict;               /* somebody waits for bytes (thread_event), as this thread last saw it */
 	uint64_t event_bytes;         /* allocated since the last heartbeat */
 	uint64_t peak_base;
 	uint64_t peak_max;

@@ -162,6 +162,26 @@ by_mallctl(void)
 	set("prof.threshold.time_ms", 0);
 }
 
+/* Large requests come without a heartbeat each while nobody waits for bytes: these are not for who begins to wait. */
+static void
+not_before(void)
+{
+	for (unsigned k = 0; k < 3; k++) {
+		unsigned n = n_of('a');
+		for (unsigned i = 0; i < 100 + k * 37; i++)
+			free(keep(malloc(100000)));
+		set("prof.threshold.alloc", 4 * M);
+		for (unsigned i = 0; i < 38; i++) /* of 100 KiB each on 4K pages, of 128 KiB on 64K pages */
+			free(keep(malloc(100000)));
+		if (malloc_usable_size(keep(malloc(100000))) < 106000)
+			is_uint(n_of('a'), n, "what came before the threshold is not counted, %u", k);
+		for (unsigned i = 0; i < 3; i++)
+			free(keep(malloc(100000)));
+		is_uint(n_of('a'), n + 1, "what comes after it is, %u", k);
+		set("prof.threshold.alloc", 0);
+	}
+}
+
 static void
 by_session(void)
 {
@@ -633,6 +653,7 @@ static const struct dumps_test tests[] = {
 	{"conf_large", by_conf_large, "prof:true,prof_threshold_large:3M,prof_dump_min_gap_ms:0"},
 	{"conf_time", by_conf_time, "prof:true,prof_threshold_time_ms:50,prof_dump_min_gap_ms:0"},
 	{"mallctl", by_mallctl, "prof:true,prof_dump_min_gap_ms:0"},
+	{"not_before", not_before, "prof:true,prof_dump_min_gap_ms:0"},
 	{"session", by_session, "prof_dump_min_gap_ms:0"},
 	{"threads", eight_threads, "prof:true,prof_dump_min_gap_ms:0,narenas:8"},
 	{"at_once", eight_at_once, "prof:true,prof_dump_min_gap_ms:0,narenas:8"},
