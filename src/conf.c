@@ -169,8 +169,8 @@ conf_hint_value(const conf_row_t *row) {
 		    conf_words_hint(row, buf, sizeof(buf)));
 		return;
 	case CONF_TEXT:
-		malloc_printf("<jemalloc>: Hint: %s takes at most %zu bytes.\n", row->key,
-		    (size_t)row->max - 1);
+		malloc_printf("<jemalloc>: Hint: %s takes %sat most %zu bytes.\n", row->key,
+		    (row->flags & CONF_ABSOLUTE) != 0 ? "an absolute path of " : "", (size_t)row->max - 1);
 		return;
 	case CONF_SSIZE:
 	case CONF_I64:

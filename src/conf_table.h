@@ -40,6 +40,7 @@ enum {
 	CONF_OCTAL = 1 << 8,    /* a file mode: always octal */
 	CONF_RANGES = 1 << 9,   /* lo-hi:n items; errors have a line of their own */
 	CONF_RATIO = 1 << 10,   /* custom: a decimal number, bounds in 16.16 */
+	CONF_ABSOLUTE = 1 << 11, /* text: the name of a file from the root on */
 };
 #define CONF_CLIP (CONF_CLIP_MIN | CONF_CLIP_MAX)
 #define CONF_SHOWN (CONF_NODE | CONF_PRINT)

@@ -219,7 +219,7 @@ books_postfork_child(void) {
 	struct tls_s *t = tls_get();
 	prof_dump_postfork_child();
 	prof_recent_postfork_child();
-	prof_log_postfork_child();
+	prof_log_postfork_child(opt_prof_fork != prof_fork_idle);
 	prof_data_postfork_child(t->tsd != NULL ? t->tsd->prof : NULL);
 	prof_sys_postfork_child();
 	prof_keep_postfork_child();

@@ -26,11 +26,6 @@
 #include "thread/tsd.h"
 #include "util/assert.h"
 
-/* Of the kernel's interface; its header is not everywhere. */
-#define FUTEX_WAIT 0
-#define FUTEX_WAKE 1
-#define FUTEX_PRIVATE_FLAG 128
-
 /* How long the thread sleeps at most between two looks. */
 #define ROUND_NS (NSTIME_PER_SEC / 10)
 #define DIR_GAP_NS (NSTIME_PER_SEC / 2)
@@ -393,16 +388,8 @@ thread_is_wanted(void) {
 
 static void
 thread_wake(void) {
-	int saved = errno;
 	atomic_fetch_add_u32(&control.wakes, 1, MO_RELEASE);
-	syscall(SYS_futex, &control.wakes.repr, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, NULL, NULL, 0);
-	errno = saved;
-}
-
-static void
-thread_sleep(uint32_t seen, uint64_t ns) {
-	struct timespec ts = {(time_t)(ns / NSTIME_PER_SEC), (long)(ns % NSTIME_PER_SEC)};
-	syscall(SYS_futex, &control.wakes.repr, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, seen, &ts, NULL, 0);
+	os_word_wake(&control.wakes, 1);
 }
 
 static void
@@ -442,7 +429,7 @@ thread_rounds(void) {
 		if (is_asked || thread_is_wanted()) {
 			idle = 0;
 		}
-		thread_sleep(seen, wait);
+		os_word_wait(&control.wakes, seen, wait);
 	}
 }
 

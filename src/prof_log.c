@@ -407,9 +407,16 @@ prof_log_mutex_reset(void) {
 	mutex_prof_reset(&alog.mtx);
 }
 
-/* A log that another thread was writing ends here; what it pinned stays. */
+/* A log that another thread was writing ends here; what it pinned stays.  In an idle child one that runs is dropped. */
 void
-prof_log_postfork_child(void) {
+prof_log_postfork_child(bool goes_on) {
+	if (!goes_on && atomic_load_u32(&alog.state, MO_RELAXED) == log_started) {
+		log_chunk_t *chunks = alog.first;
+		atomic_store_u32(&alog.state, log_stopped, MO_RELAXED);
+		alog.first = NULL;
+		alog.last = NULL;
+		chunks_free(chunks);
+	}
 	if (atomic_load_u32(&alog.state, MO_RELAXED) == log_dumping) {
 		atomic_store_u32(&alog.state, log_stopped, MO_RELAXED);
 	}

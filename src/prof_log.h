@@ -22,6 +22,6 @@ void prof_log_free(prof_tdata_t *td, prof_cnt_t *c, uint64_t alloc_ns, size_t us
 uint64_t prof_log_clock(void);
 void prof_log_mutex_read(mutex_prof_data_t *out);
 void prof_log_mutex_reset(void);
-void prof_log_postfork_child(void);
+void prof_log_postfork_child(bool goes_on);
 
 #endif /* PROF_LOG_H */

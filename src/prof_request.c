@@ -125,7 +125,7 @@ verb_start(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 		answer_add(a, "%llu", (unsigned long long)prof_session_id());
 		return 0;
 	}
-	return err == EINVAL ? prof_request_refuse(a, err, why) : refuse_by_state(a, err);
+	return err == EINVAL || err == ENOENT ? prof_request_refuse(a, err, why) : refuse_by_state(a, err);
 }
 
 /* The path of the last profile, or why there is none. */
@@ -149,9 +149,10 @@ verb_stop(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 		char *end;
 		int err;
 		id = fmt_parse_uint(args, &end, 10, &err);
-		if (err != 0 || *end != '\0' || id == 0 || *args < '0' || *args > '9') {
+		if (err != 0 || *end != '\0' || *args < '0' || *args > '9') {
 			return prof_request_refuse(a, EINVAL, "stop wants the number of a session");
 		}
+		id = id != 0 ? id : PROF_SESSION_NONE;
 	}
 	int err = prof_session_stop(id);
 	return err == EALREADY || err == EBUSY || err == EPERM ? refuse_by_state(a, err)

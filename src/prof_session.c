@@ -1,8 +1,11 @@
 /* One word for state and number; the rest belongs to whoever holds starting or stopping. */
 #include "prof_session.h"
 
+#include <fcntl.h>
+
 #include "os/gate.h"
 #include "os/nstime.h"
+#include "os/sys.h"
 #include "prof_backtrace.h"
 #include "prof_start.h"
 #include "prof_switch.h"
@@ -255,6 +258,26 @@ prof_session_parse(prof_session_opts_t *out, const char *text, const char **why)
 
 /* ---------------------------------------------------------------- values, there and back */
 
+/*
+ * Owner only, outside the gate.  A session whose profile cannot be written at its end is better not begun;
+ * what cannot be seen is not judged.
+ */
+static int
+prefix_check(const prof_session_opts_t *o) {
+	const char *slash = o->prefix == NULL ? NULL : memrchr(o->prefix, '/', o->prefix_len);
+	if (slash == NULL) {
+		return 0;
+	}
+	size_t len = (size_t)(slash - o->prefix) + 1;
+	memcpy(session.new_prefix, o->prefix, len);
+	session.new_prefix[len] = '\0';
+	int fd = sys_open(session.new_prefix, O_PATH | O_DIRECTORY, 0);
+	if (fd >= 0) {
+		sys_close(fd);
+	}
+	return fd == -ENOENT || fd == -ENOTDIR ? ENOENT : 0;
+}
+
 /* Owner only.  Takes the prefix over, if it can be one. */
 static int
 prefix_apply(const prof_session_opts_t *o) {
@@ -384,13 +407,15 @@ prof_session_start(const char *options, const char **why) {
 	t->inside++;
 	uint32_t depth = gate_leave_all(t);
 	prof_backtrace_prepare(); /* else samples are lost while one thread does it */
+	err = prefix_check(&o);
 	gate_reenter(t, depth);
 	gate_enter(t);
-	err = session_begin(&o, id);
+	err = err == 0 ? session_begin(&o, id) : err;
 	session_leave(err == 0 ? id : id - 1, err == 0 ? prof_session_active : prof_session_idle);
 	t->inside--;
 	gate_exit(t);
-	*why = err == EINVAL ? "prefix: is too long for a file name" : "";
+	*why = err == EINVAL ? "prefix: is too long for a file name"
+	    : err == ENOENT ? "prefix: there is no such directory" : "";
 	return err;
 }
 

@@ -37,10 +37,12 @@ extern const char *const prof_fork_names[]; /* as the enum, then NULL */
 
 /*
  * options: NULL, or key:value pairs joined by commas: prefix, sample_interval, reset, max_seconds, and
- * the thresholds by their short names.  0; EALREADY, EBUSY by the state; EINVAL; ENOMEM.
- * why (may be NULL): a sentence about EINVAL.
+ * the thresholds by their short names.  0; EALREADY, EBUSY by the state; EINVAL; ENOENT: the prefix has
+ * no directory; ENOMEM.  why (may be NULL): a sentence about EINVAL and ENOENT.
  */
 int prof_session_start(const char *options, const char **why);
+/* A number that no session has. */
+#define PROF_SESSION_NONE UINT64_MAX
 /* Writes the profile, then goes idle, even if it could not be written.  id 0: whichever it is. */
 int prof_session_stop(uint64_t id);
 /* Changes values of a running process, session or not: as start, without reset. EINVAL, ENOENT. */

@@ -164,9 +164,7 @@ set_session_stop(const ctl_call_t *call, const void *in) {
 	uint64_t id = 0;
 	if (in != NULL) {
 		memcpy(&id, in, sizeof(id));
-		if (id == 0) {
-			return EINVAL; /* no session has this number */
-		}
+		id = id != 0 ? id : PROF_SESSION_NONE; /* given, 0 is a number like others */
 	}
 	return prof_session_stop(id);
 }
@@ -209,10 +207,10 @@ get_session_rejected(const ctl_call_t *call, ctl_value_t *out) {
 static const ctl_node_t session_nodes[] = {
 	CTL_NODE_W("start", CTL_STRING, set_session_start, CTL_IF_PROF | CTL_NULL_NEW | CTL_OUTSIDE,
 	    "begins a session: NULL, or options as in section SESSIONS. EALREADY: one is open; EBUSY: "
-	    "one is just being stopped; EINVAL: bad options; ENOMEM"),
+	    "one is just being stopped; EINVAL: bad options; ENOENT: the prefix is in a directory that does not exist; ENOMEM"),
 	CTL_NODE_W("stop", CTL_U64, set_session_stop, CTL_IF_PROF | CTL_NULL_NEW | CTL_OUTSIDE,
 	    "writes the session's profile and ends the session, also when the profile cannot be "
-	    "written, whose error then comes back. With a number, not 0, only that session: EPERM "
+	    "written, whose error then comes back. With a number only that session: EPERM "
 	    "if another one is open. EALREADY: none is open; EBUSY: it is being started or stopped"),
 	CTL_NODE_R("active", CTL_BOOL, get_session_active, CTL_IF_PROF,
 	    "whether a session is open"),

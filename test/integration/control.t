@@ -183,6 +183,9 @@ if [ "$(id -u)" = 0 ]; then
 	end
 fi
 
+MALLOC_CONF=abort_conf:false,prof_ctl_dir:ctl LD_PRELOAD=$LIB /bin/true 2>said
+has "$(cat said)" "Hint: prof_ctl_dir takes an absolute path of at most" "a relative directory: what is wrong with it"
+
 # ---- the mailbox ----
 begin ""
 out=$($CTL start "$pid" --rate 1K -q 2>err)

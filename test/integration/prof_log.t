@@ -404,6 +404,10 @@ done
 is $good 4 "each with its own pid"
 is "$(sort -n counts | tr '\n' ' ')" "20 34 34 34 " "a child's holds what it freed, and what was in the log before"
 rm -f ./*.json
+rm -f ./*.json ./*.heap
+MALLOC_CONF=$ALL,prof_log:true,prof_fork:idle ./prog forks >out 2>err
+is "$(cat out) $(ls ./*.json | wc -l)" "forked 1" "prof_fork:idle: a child's log does not go on" "$(cat err)"
+rm -f ./*.json ./*.heap
 MALLOC_CONF=$ALL ./prog forks2 >out 2>err
 is "$(cat out)" "bad 0" "children forked while another thread writes" "$(cat err)"
 # ... and what the thread had freed while the gate was closed for the fork

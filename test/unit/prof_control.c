@@ -81,6 +81,7 @@ test_verbs(void)
 	is_int(ask("start"), EALREADY, "again");
 	contains(answer(), "session 1 runs since 20", "who and since when");
 	is_int(ask("stop 2"), EPERM, "another session");
+	is_int(ask("stop 0"), EPERM, "0, which none has");
 	is_int(ask("stop x"), EINVAL, "no number");
 	is_int(ask("set large:3M"), 0, "set");
 	is_uint(prof_threshold_get(prof_threshold_large), 3 << 20, "a threshold");

@@ -2,6 +2,7 @@
 #include "dir.h"
 
 #include <pthread.h>
+#include <sys/stat.h>
 
 #include "meta/freepool.h"
 #include "prof.h"
@@ -124,8 +125,13 @@ test_failures(void)
 {
 	char text[300];
 
-	snprintf(text, sizeof(text), "prefix:%s/no/such/p", dir);
-	is_int(prof_session_start(text, NULL), 0, "a directory that is not there");
+	snprintf(text, sizeof(text), "prefix:%s/gone/p", dir);
+	is_int(prof_session_start(text, &why), ENOENT, "a directory that is not there");
+	is_str(why, "prefix: there is no such directory", "and why");
+	ok(!prof_session_is_active() && !prof_active_get(), "nothing has begun");
+	mkdir("gone", 0700);
+	is_int(prof_session_start(text, NULL), 0, "one that is there");
+	is_int(rmdir("gone"), 0, "until now");
 	is_int(prof_session_stop(0), EFAULT, "the profile cannot be written");
 	ok(!prof_session_is_active() && !prof_active_get(), "idle all the same");
 	is_int(prof_session_start("max_seconds:1", NULL), 0, "with an end");
