@@ -26,6 +26,7 @@
 #include "thread/peak.h"
 #include "thread/tcache.h"
 #include "thread/thread_event.h"
+#include "thread/user_event.h"
 
 extern const char *je_malloc_conf;
 extern const char *je_malloc_conf_2_conf_harder;
@@ -67,6 +68,7 @@ boot_conf(void) {
 		conf_boot(&je_malloc_conf, &je_malloc_conf_2_conf_harder);
 		conf_hpa_boot(opt_abort_conf);
 		dss_boot();
+		user_event_boot();
 	}
 	return 0;
 }
@@ -100,7 +102,7 @@ boot_background(void) {
 }
 
 /* In this order, those that the options ask for. */
-static thread_event_hook_t *boot_event_hooks[8];
+static thread_event_hook_t *boot_event_hooks[10];
 
 static void
 boot_add_event_hook(bool is_wanted, thread_event_hook_t *hook) {
@@ -127,6 +129,7 @@ boot_wires(void) {
 	boot_add_event_hook(true, peak_heartbeat);
 	boot_add_event_hook(config_prof, prof_control_heartbeat);
 	boot_add_event_hook(config_prof, prof_heartbeat);
+	boot_add_event_hook(true, user_event_heartbeat);
 	thread_event_hooks = boot_event_hooks;
 	tsd_cleanups = boot_tsd_cleanups;
 	return 0;

@@ -11,6 +11,7 @@
 
 unsigned opt_narenas = 0;
 fxp_t opt_narenas_ratio = (fxp_t)4 << 16;
+bool opt_huge_arena_pac_thp;
 size_t opt_oversize_threshold = (size_t)8 << 20;
 size_t arenas_oversize_min = SIZE_MAX;
 size_t arenas_hot_max = ARENAS_HOT_MAX;
@@ -69,6 +70,19 @@ arenas_made(unsigned ind) {
 	}
 }
 
+/* Under the arena's grow lock. A refusal is no error: the pages are there all the same. */
+static void
+arenas_oversize_grown(void *addr, size_t size) {
+	pages_huge(addr, size);
+}
+
+/* Only where huge pages come on request, nothing else was said about them, and our own data has them too. */
+static bool
+arenas_oversize_is_huge(void) {
+	return opt_huge_arena_pac_thp && opt_metadata_thp != metadata_thp_disabled
+	    && opt_thp == thp_mode_default && pages_system_thp_mode() == thp_mode_default;
+}
+
 static arena_t *
 arenas_init_locked(unsigned ind, bool is_auto, ehooks_table_t *hooks) {
 	mutex_assert_owner(&arenas.mtx);
@@ -81,6 +95,7 @@ arenas_init_locked(unsigned ind, bool is_auto, ehooks_table_t *hooks) {
 			fmt_snprintf(a->name, sizeof(a->name), "auto_oversize");
 			size_t keep = min_zu(arenas_oversize_min, SC_LARGE_MAXCLASS / OVERSIZE_KEEP) * OVERSIZE_KEEP;
 			pac_bound(&a->pac, keep);
+			a->pac.src.grown = arenas_oversize_is_huge() ? arenas_oversize_grown : NULL;
 		}
 		if (a != NULL) {
 			arena_table_set(ind, a);

@@ -16,6 +16,7 @@
 
 extern unsigned opt_narenas;       /* 0: from the number of CPUs */
 extern fxp_t opt_narenas_ratio;    /* arenas per CPU */
+extern bool opt_huge_arena_pac_thp; /* huge pages for the arena of oversized requests, where that is for us to ask */
 extern size_t opt_oversize_threshold; /* 0: none */
 
 /* Makes arena 0. 0 or ENOMEM. */

@@ -10,6 +10,7 @@
 #include "imalloc.h"
 #include "meta/emap.h"
 #include "prof.h"
+#include "thread/user_event.h"
 #include "util/assert.h"
 
 /* ------------------------------------------------------------------ utilization */
@@ -246,6 +247,14 @@ set_safety_abort(const ctl_call_t *call, const void *in) {
 	return 0;
 }
 
+static int
+set_thread_event(const ctl_call_t *call, const void *in) {
+	user_event_t event;
+	(void)call;
+	memcpy(&event, in, sizeof(event));
+	return user_event_add(&event);
+}
+
 /* ------------------------------------------------------------------ recent samples */
 
 static int
@@ -305,6 +314,12 @@ static const ctl_node_t hooks_nodes[] = {
 	    "called for each sample; NULL: none"),
 	CTL_NODE_RAW("prof_sample_free", raw_hook_sample_free, CTL_IF_PROF, "pointer to function, rw",
 	    "void hook(const void *p, size_t usable) is called when a sample is freed; NULL: none"),
+	{.name = "thread_event", .kind = CTL_LEAF, .type = CTL_BYTES, .size = sizeof(user_event_t),
+	    .access = CTL_W, .set = set_thread_event, .flags = CTL_NEED_NEW,
+	    MANUAL(text, "takes in newp {void (*f)(bool is_alloc, uint64_t allocated, uint64_t freed); uint64_t "
+	    "interval; bool alloc_only}: each thread calls f as its bytes allocated, and unless alloc_only those "
+	    "freed, pass a further interval, with both numbers; seen each 64 KiB that it allocates. Four at "
+	    "most, for good; the same twice is one. EINVAL: NULL, wrong length, no f, interval 0 or no place")},
 	CTL_NODE_W("safety_check_abort", CTL_POINTER, set_safety_abort, 0,
 	    "void hook(const char *message) is called instead of abort when misuse is found; NULL: "
 	    "abort again"),

@@ -20,6 +20,13 @@ enum {
 	tsd_state_in_hook   /* in a function of the program that gives pages: served without */
 };
 
+/* Where the next calls of a function of the program are due (thread/user_event); 0: not looked at yet. */
+#define USER_EVENTS_MAX 4
+typedef struct user_mark_s {
+	uint64_t alloc;
+	uint64_t dalloc;
+} user_mark_t;
+
 typedef struct tsd_s tsd_t;
 struct tsd_s {
 	gate_link_t gate;
@@ -53,6 +60,7 @@ struct tsd_s {
 	uint64_t peak_max;
 	uint64_t peak_bound;          /* highest upper bound that peak has looked at */
 	void *prof;                   /* the profiler's */
+	user_mark_t user_marks[USER_EVENTS_MAX];
 };
 
 #endif

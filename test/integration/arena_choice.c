@@ -194,10 +194,56 @@ child_metadata(void)
 	return 0;
 }
 
+/* Bytes of mappings that huge pages were asked for: flag hg of smaps. */
+static size_t
+huge_bytes(void)
+{
+	static char line[600];
+	size_t kb = 0, sum = 0;
+	FILE *in = fopen("/proc/self/smaps", "r");
+
+	if (in == NULL)
+		return 0;
+	while (fgets(line, sizeof(line), in) != NULL) {
+		if (sscanf(line, "Size: %zu kB", &kb) != 1 && strncmp(line, "VmFlags:", 8) == 0 &&
+		    strstr(line, " hg") != NULL)
+			sum += kb << 10;
+	}
+	fclose(in);
+	return sum;
+}
+
+static int
+child_huge_arena(void)
+{
+	size_t before = huge_bytes();
+	void *p = keep(malloc((size_t)64 << 20));
+
+	printf("opt=%d grew=%d\n", ctl_bool("opt.huge_arena_pac_thp"), huge_bytes() >= before + ((size_t)64 << 20));
+	free(p);
+	return 0;
+}
+
+static void
+test_huge_arena(bool is_on_request)
+{
+	static struct test_result r;
+
+	run_child_conf(&r, "huge_arena", "huge_arena_pac_thp:true");
+	contains(r.out, "opt=1 grew=0\n", "not without metadata_thp");
+	run_child_conf(&r, "huge_arena", "huge_arena_pac_thp:true,metadata_thp:auto,thp:never");
+	contains(r.out, "opt=1 grew=0\n", "not if thp says something else");
+	run_child_conf(&r, "huge_arena", "huge_arena_pac_thp:true,metadata_thp:auto,oversize_threshold:0");
+	contains(r.out, "opt=1 grew=0\n", "not without the arena");
+	run_child_conf(&r, "huge_arena", "huge_arena_pac_thp:true,metadata_thp:auto");
+	contains(r.out, is_on_request ? "opt=1 grew=1\n" : "opt=1 grew=0\n", "huge pages on request");
+}
+
 static bool
-system_has_thp(void)
+system_thp_is(const char *modes)
 {
 	char text[128] = "";
+	char *at;
 	FILE *in = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "r");
 
 	if (in == NULL)
@@ -205,7 +251,11 @@ system_has_thp(void)
 	if (fgets(text, sizeof(text), in) == NULL)
 		text[0] = '\0';
 	fclose(in);
-	return strstr(text, "[madvise]") != NULL || strstr(text, "[always]") != NULL;
+	at = strchr(text, '[');
+	if (at == NULL)
+		return false;
+	at[strcspn(at, "]")] = '\0';
+	return strstr(modes, at + 1) != NULL;
 }
 
 static void
@@ -220,7 +270,7 @@ test_metadata_thp(void)
 	run_child_conf(&r, "metadata", "metadata_thp:always");
 	child_exits(&r, 0, "always");
 	contains(r.out, "opt=always\n", "the option");
-	if (system_has_thp() && ctl_bool("config.stats"))
+	if (system_thp_is("madvise always") && ctl_bool("config.stats"))
 		ok(strstr(r.out, "of=0 ") == NULL && strstr(r.out, "of0=0") == NULL, "counted as huge pages");
 	else
 		skip(1, "the system has no huge pages to give, or there are no statistics");
@@ -231,6 +281,7 @@ static const struct test_child children[] = {
 	{ "phycpu", child_phycpu },
 	{ "dss", child_dss },
 	{ "metadata", child_metadata },
+	{ "huge_arena", child_huge_arena },
 	{ NULL, NULL },
 };
 
@@ -242,5 +293,6 @@ main(int argc, char **argv)
 	test_dss_nodes();
 	test_dss();
 	test_metadata_thp();
+	test_huge_arena(system_thp_is("madvise"));
 	return done_testing();
 }

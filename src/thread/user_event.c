@@ -1,0 +1,92 @@
+/* A table of four, and each thread's marks. */
+#include "thread/user_event.h"
+
+#include "os/mutex.h"
+#include "os/witness.h"
+#include "thread/tsd.h"
+#include "util/assert.h"
+
+static struct {
+	mutex_t mtx;
+	atomic_u32_t count;
+	user_event_t events[USER_EVENTS_MAX];
+} user_events;
+
+void
+user_event_boot(void) {
+	mutex_init(&user_events.mtx, "user_event", WITNESS_RANK_LEAF);
+}
+
+static bool
+is_same(const user_event_t *a, const user_event_t *b) {
+	return a->callback == b->callback && a->interval == b->interval && a->is_alloc_only == b->is_alloc_only;
+}
+
+static int
+add_locked(const user_event_t *event) {
+	mutex_assert_owner(&user_events.mtx);
+	uint32_t n = atomic_load_u32(&user_events.count, MO_RELAXED);
+	for (uint32_t i = 0; i < n; i++) {
+		if (is_same(&user_events.events[i], event)) {
+			return 0;
+		}
+	}
+	if (n == USER_EVENTS_MAX) {
+		return EINVAL;
+	}
+	user_events.events[n] = *event;
+	atomic_store_u32(&user_events.count, n + 1, MO_RELEASE);
+	return 0;
+}
+
+int
+user_event_add(const user_event_t *event) {
+	if (event->callback == NULL || event->interval == 0) {
+		return EINVAL;
+	}
+	mutex_lock(&user_events.mtx);
+	int err = add_locked(event);
+	mutex_unlock(&user_events.mtx);
+	return err;
+}
+
+/* Whether the count has gone an interval beyond the mark; the first look only sets it. */
+static bool
+has_passed(uint64_t *mark, uint64_t count, uint64_t interval) {
+	bool is_first = *mark == 0;
+	if (!is_first && count < *mark) {
+		return false;
+	}
+	*mark = count > UINT64_MAX - interval ? UINT64_MAX : count + interval;
+	return !is_first;
+}
+
+/* The program's function may do anything, wait too: it runs outside the fork gate. */
+static void
+call(const user_event_t *event, bool is_alloc, uint64_t allocated, uint64_t deallocated) {
+	struct tls_s *t = tls_get();
+	assert(witness_depth_from(WITNESS_RANK_INIT) == 0);
+	uint32_t depth = gate_leave_all(t);
+	event->callback(is_alloc, allocated, deallocated);
+	gate_reenter(t, depth);
+}
+
+void
+user_event_heartbeat(tsd_t *tsd, uint64_t bytes UNUSED) {
+	uint32_t n = atomic_load_u32(&user_events.count, MO_ACQUIRE);
+	if (likely(n == 0)) {
+		return;
+	}
+	uint64_t allocated = tsd_allocated(tsd);
+	uint64_t deallocated = tsd_deallocated(tsd);
+	for (uint32_t i = 0; i < n; i++) {
+		const user_event_t *event = &user_events.events[i];
+		user_mark_t *mark = &tsd->user_marks[i];
+		if (has_passed(&mark->alloc, allocated, event->interval)) {
+			call(event, true, allocated, deallocated);
+		}
+		if (!event->is_alloc_only && has_passed(&mark->dalloc, deallocated, event->interval)) {
+			call(event, false, allocated, deallocated);
+		}
+	}
+}
