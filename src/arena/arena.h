@@ -34,6 +34,7 @@ typedef struct arena_s {
 	struct arena_s *hidden;    /* its hidden arena, also while that is destroyed */
 	struct arena_s *next_gone; /* the one destroyed before */
 	uint64_t created_ns;
+	atomic_zu_t oversize_threshold; /* as it was set, for who asks; what it does is the page cache's */
 	atomic_zu_t large_allocated;
 	atomic_u64_t large_nfills;
 	atomic_u64_t large_nflushes;

@@ -83,6 +83,18 @@ arenas_oversize_is_huge(void) {
 	    && opt_thp == thp_mode_default && pages_system_thp_mode() == thp_mode_default;
 }
 
+static bool
+oversize_is_threshold(size_t size) {
+	return size >= SC_LARGE_MINCLASS && size <= SC_LARGE_MAXCLASS;
+}
+
+void
+arenas_oversize_threshold_set(arena_t *a, size_t threshold) {
+	size_t keep = min_zu(threshold, SC_LARGE_MAXCLASS / OVERSIZE_KEEP) * OVERSIZE_KEEP;
+	atomic_store_zu(&a->oversize_threshold, threshold, MO_RELAXED);
+	pac_bound(&a->pac, oversize_is_threshold(threshold) ? keep : 0);
+}
+
 static arena_t *
 arenas_init_locked(unsigned ind, bool is_auto, ehooks_table_t *hooks) {
 	mutex_assert_owner(&arenas.mtx);
@@ -91,10 +103,12 @@ arenas_init_locked(unsigned ind, bool is_auto, ehooks_table_t *hooks) {
 	if (a == NULL) {
 		a = arena_new(ind, is_auto, arenas_decay_ms_default_get(true),
 		    arenas_decay_ms_default_get(false), hooks);
+		if (a != NULL) {
+			atomic_store_zu(&a->oversize_threshold, opt_oversize_threshold, MO_RELAXED);
+		}
 		if (a != NULL && is_auto && ind >= arenas.narenas_auto) {
 			fmt_snprintf(a->name, sizeof(a->name), "auto_oversize");
-			size_t keep = min_zu(arenas_oversize_min, SC_LARGE_MAXCLASS / OVERSIZE_KEEP) * OVERSIZE_KEEP;
-			pac_bound(&a->pac, keep);
+			arenas_oversize_threshold_set(a, opt_oversize_threshold);
 			a->pac.src.grown = arenas_oversize_is_huge() ? arenas_oversize_grown : NULL;
 		}
 		if (a != NULL) {
@@ -391,7 +405,7 @@ arenas_oversize_boot(void) {
 	arenas.first_manual = arenas.narenas_auto;
 	arenas_oversize_min = SIZE_MAX;
 	arenas_hot_max = ARENAS_HOT_MAX;
-	if (opt_oversize_threshold < SC_LARGE_MINCLASS || opt_oversize_threshold > SC_LARGE_MAXCLASS) {
+	if (!oversize_is_threshold(opt_oversize_threshold)) {
 		opt_oversize_threshold = 0;
 	} else if (arenas.narenas_auto < ARENA_LIMIT - 1) {
 		arenas.first_manual++;

@@ -29,6 +29,12 @@ extern HIDDEN size_t arenas_hot_max;
 /* The arena of oversized requests; NULL: no memory. */
 arena_t *arenas_oversize(void);
 
+/*
+ * Bounds what lies unused in the arena by a threshold of its own; one that is no large size: no longer.
+ * Requests go where they went before.
+ */
+void arenas_oversize_threshold_set(arena_t *a, size_t threshold);
+
 typedef enum {
 	percpu_arena_percpu,
 	percpu_arena_phycpu,  /* CPU i and i + n/2 of n share one: the two threads of a core, as they are numbered mostly */

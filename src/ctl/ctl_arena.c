@@ -158,6 +158,24 @@ set_retain_grow_limit(const ctl_call_t *call, const void *in) {
 }
 
 static int
+get_oversize_threshold(const ctl_call_t *call, ctl_value_t *out) {
+	arena_t *arena = arena_of(call);
+	out->z = arena == NULL ? 0 : atomic_load_zu(&arena->oversize_threshold, MO_RELAXED);
+	return arena == NULL ? EFAULT : 0;
+}
+
+static int
+set_oversize_threshold(const ctl_call_t *call, const void *in) {
+	size_t threshold;
+	arena_t *arena = arena_of(call);
+	memcpy(&threshold, in, sizeof(threshold));
+	if (arena != NULL) {
+		arenas_oversize_threshold_set(arena, threshold);
+	}
+	return arena == NULL ? EFAULT : 0;
+}
+
+static int
 get_decay_ms(const ctl_call_t *call, ctl_value_t *out, bool is_dirty) {
 	arena_t *arena = arena_of(call);
 	if (arena == NULL) {
@@ -285,6 +303,10 @@ static const ctl_node_t arena_nodes[] = {
 	CTL_NODE_RW("retain_grow_limit", CTL_SIZE, get_retain_grow_limit, set_retain_grow_limit, 0,
 	    "largest piece of address space that is taken ahead of need, rounded down to a size of "
 	    "pages. ENOENT: retain is off; EFAULT: not set up, or less than a page"),
+	CTL_NODE_RW("oversize_threshold", CTL_SIZE, get_oversize_threshold, set_oversize_threshold, 0,
+	    "a write bounds the arena's unused memory as that of oversized requests is: half of what is in use, or "
+	    "four times the value, and never more than was in use at most; less than a large size: unbounded. "
+	    "Initially that of the option, which bounds that one arena only. EFAULT: not set up"),
 	CTL_NODE_RW("dirty_decay_ms", CTL_SSIZE, get_dirty_decay_ms, set_dirty_decay_ms, 0,
 	    "milliseconds until unused dirty pages are given back; 0 at once, -1 never. EFAULT: not "
 	    "set up, or out of range"),

@@ -136,6 +136,41 @@ child_set_later(void)
 	return done_testing();
 }
 
+/* An arena bounded by bytes gives back what is above them when it is freed, whatever the decay time. */
+static void
+test_oversize(void)
+{
+	unsigned ind = 0;
+	size_t len = sizeof(ind), before, full, kept, two = 2 << 20, none = 0;
+	void *p[30];
+	char name[64], dirty[64];
+
+	is_int(mallctl("arenas.create", &ind, &len, NULL, 0), 0, "an arena by hand");
+	ctl_name(name, "arena.%u.oversize_threshold", ind);
+	is_uint(ctl_size(name), ctl_size("opt.oversize_threshold"), "its threshold is that of the option");
+	for (int round = 0; round < 2; round++) {
+		before = rss_bytes();
+		for (int i = 0; i < 30; i++) {
+			p[i] = keep(mallocx(4 << 20, MALLOCX_ARENA(ind) | MALLOCX_TCACHE_NONE));
+			memset(p[i], 1, 4 << 20);
+		}
+		full = rss_bytes();
+		for (int i = 0; i < 30; i++)
+			dallocx(p[i], MALLOCX_TCACHE_NONE);
+		if (round == 0) {
+			ok(rss_bytes() > before + (100 << 20), "by time: 120 MB stay a while");
+			is_int(ctl_write(name, two), 0, "threshold 2 MB");
+			is_uint(ctl_size(name), 2 << 20, "holds");
+		}
+		ok(rss_bytes() < full - (100 << 20), "four times that stays");
+		ctl_epoch();
+		kept = ctl_size(ctl_name(dirty, "stats.arenas.%u.pdirty", ind)) * ctl_size("arenas.page");
+		ok(kept <= 8 << 20 && kept > 7 << 20, "and not less (%zu)", kept);
+	}
+	is_int(ctl_write(name, none), 0, "0: unbounded again");
+	is_int(ctl_write("arena.4000.oversize_threshold", none), ENOENT, "no such arena");
+}
+
 static void
 test_nodes(void)
 {
@@ -183,6 +218,7 @@ main(int argc, char **argv)
 {
 	test_children(argc, argv, children);
 	test_nodes();
+	test_oversize();
 	run("by_time", "dirty_decay_ms:1000");
 	run("by_time", "dirty_decay_ms:500,muzzy_decay_ms:500");
 	run("by_time", "dirty_decay_ms:1000,narenas:1,retain:false");

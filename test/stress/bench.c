@@ -105,13 +105,13 @@ churn(long n, size_t stride)
 static void
 churn_large(void)
 {
-	churn(scale * 12, 65536);
+	churn(scale * 30, 65536);
 }
 
 static void
 churn_full(void)
 {
-	churn(scale * 6, 4096);
+	churn(scale * 10, 4096);
 }
 
 static void
