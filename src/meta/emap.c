@@ -1,6 +1,11 @@
 /*
  * Writing side of the page map: a leaf is put in its place by an exchange, elements are plain atomic
  * stores.  No lock, so that a thread at the fork gate may write too.
+ *
+ * Two threads may make the same leaf: who loses the exchange gives its own back and uses the other's,
+ * and since no leaf ever goes, that one stays.  Readers load the root and the element relaxed: an address
+ * that the allocator gave out came to them by way of a thread that saw leaf and element, and the leaf's
+ * contents hang on its address; for any other address an old NULL or 0 is as good as the new value.
  */
 #include "meta/emap.h"
 

@@ -22,7 +22,7 @@ check("there are stations ($stations)", $stations > 60 ? () : 'too few');
 check('every station exists', grep { defined } map { no_such($_) } map { @{$_->{stations}} } @lines);
 check('each is called from the one before', faults_along());
 check('each line is called from the line above it', faults_inward());
-check('every lock is in the table', map { "not there: $_" } grep { !/^(?:test|unnamed)/ && $page !~ /^\|.*`\Q$_\E`.*\|/m } lock_names());
+check('every lock is in the table of locks, at its rank', lock_faults());
 check('the ranks rise as in os/witness.h', rank_faults());
 print "1..$tests\n";
 exit($failures != 0);
@@ -151,12 +151,31 @@ sub faults_inward {
 	return @faults;
 }
 
-sub lock_names {
-	my %names;
-	for my $file (grep { !m{^os/(?:mutex|witness)} } @files) {
-		$names{$_} = 1 for $text{$file} =~ /(?:mutex_init|MUTEX_INITIALIZER|ecache_init|decay_init|prof_table_init)\([^;]*?"(\w+)"/g;
+# Rows of the table of locks: name of a lock => ranks of its row. A room of the same name in another table does not count.
+sub lock_rows {
+	my %rows;
+	while ($page =~ /^\| ([A-Z][A-Z_, ]+) \| ([^|]*) \|/mg) {
+		my ($ranks, $locks) = ($1, $2);
+		$rows{$_} = $ranks for $locks =~ /`(\w+)`/g;
 	}
-	return sort keys %names;
+	return \%rows;
+}
+
+# Where a lock is made its name stands, and mostly its rank.
+sub lock_faults {
+	my ($rows, @faults, %names) = (lock_rows());
+	for my $file (grep { !m{^os/(?:mutex|witness)} } @files) {
+		while ($text{$file} =~ /(?:mutex_init|MUTEX_INITIALIZER|ecache_init|decay_init|prof_table_init)\([^;]*?"(\w+)"(?:,\s*WITNESS_RANK_(\w+))?/g) {
+			my ($name, $rank) = ($1, $2);
+			$names{$name} = 1;
+			if (!$rows->{$name}) {
+				push @faults, "not there: $name";
+			} elsif (defined $rank && !grep { $_ eq $rank } split /, /, $rows->{$name}) {
+				push @faults, "$name of rank $rank stands at $rows->{$name}";
+			}
+		}
+	}
+	return (@faults, map { "no such lock: $_" } grep { !$names{$_} } sort keys %$rows);
 }
 
 sub rank_faults {

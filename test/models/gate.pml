@@ -2,18 +2,19 @@
  * os/gate.c: a fork finds nobody else inside, and nobody waits for ever, though a signal handler forks at any
  * instruction of a thread.
  *
- * Three threads pass the gate, registered or not, and register and unregister; thread 1 also forks as a part of
- * its work; a handler interrupts thread 0 anywhere, once or, within its own fork, twice, and forks.  Memory is sequentially
+ * Three threads pass the gate, registered or not, and register and unregister; the first two also fork.  A handler
+ * interrupts thread 0 anywhere and forks, and another one interrupts that.  Memory is sequentially
  * consistent, as the gate's marks and gate_forker are; that a thread's mark is written before it looks at
  * gate_forker is what the exchange in gate_mark is for, and MUTANT_LATE_MARK is a plain store instead.
  *
- * Asserted where the fork is: no other thread is inside, the list's lock is nobody else's.  Whoever waits for
- * ever is an invalid end state.  Waiting is modelled as sleeping until what was seen has changed.
+ * Asserted where the fork is, unless its patience has ended: no other thread is inside, the list's lock is nobody
+ * else's.  Whoever waits for ever is an invalid end state.  Waiting is modelled as sleeping until what was seen has
+ * changed, and patience ends where nobody can do anything else.
  *
  * MUTANT_LATE_MARK   marks after the look: a store that the processor delays
- * MUTANT_SLOTS_FIRST the forking thread looks at the slots before the list
  * MUTANT_COUNT       unregistered threads share a count instead of a slot each
  * MUTANT_NEST        a fork inside a fork does not wait
+ * MUTANT_PATIENT     a handler that has interrupted its thread inside waits like any other
  */
 #define N 3
 #ifndef ROUNDS
@@ -138,16 +139,8 @@ inline wait_alone(t) {
 		:: !is_interrupted -> atomic { mtx == NOBODY -> mtx = t }
 		:: else
 		fi;
-#ifdef MUTANT_SLOTS_FIRST
-		look_at_slots(t);
-		if
-		:: is_busy
-		:: else -> look_at_list(t)
-		fi;
-#else
 		look_at_list(t);
 		look_at_slots(t);
-#endif
 		if
 		:: !is_interrupted -> mtx = NOBODY
 		:: else
@@ -169,12 +162,20 @@ inline wait_alone(t) {
 }
 
 inline forks(t) {
+#ifndef MUTANT_PATIENT
 	is_impatient = (levels[t] > 0 || mtx == t);
+#endif
 	has_given_up = false;
 	is_closer = true;
 	if
 	:: forker == t -> nesting++
 	:: else ->
+#ifndef MUTANT_COUNT
+		if
+		:: is_impatient
+		:: else -> unmark(t)
+		fi;
+#endif
 		if
 		:: atomic { forker == NOBODY -> forker = t }
 		:: atomic { is_impatient && timeout -> is_closer = false; has_given_up = true }

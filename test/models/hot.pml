@@ -1,0 +1,269 @@
+/*
+ * The hot slots of extent/pac.h and pac.c: an extent is in one place at a time, none is lost, and none is left unused
+ * where the thread that serves the cache does not know of it.
+ *
+ * Two workers allocate and free extents of one page class and two sizes: pac_hot_pop and pac_hot_has_pushed without
+ * a lock, pac_hot_take and pac_hot_leave for the rest.  The server is pac_serve between its sleeps: it flushes the
+ * slots, gives the cache's pages back, publishes the limit, looks once more, sleeps.  The locked cache (`dirty`) changes
+ * in one step.  Memory is sequentially consistent, which is what pac_tell, pac_tell_back and pac_serve ask for.
+ *
+ * Asserted: who takes an extent finds it where it was left and nobody has it; at the end, the workers done and the server
+ * asleep, no extent lies in a slot or in the cache.
+ *
+ * MUTANT_POP         takes by a load and a store instead of an exchange
+ * MUTANT_STATE       is marked hot only when it lies in the slot
+ * MUTANT_NO_RECHECK  the server sleeps without the last look
+ * MUTANT_NO_TELL     an extent that was in hand for a moment goes back silently
+ */
+#define NE 2          /* extents 1..NE; 0: none */
+#define SLOTS 2       /* the first is the one without a lock */
+#ifndef ROUNDS
+#define ROUNDS 2
+#endif
+#define FAR 255       /* wake_above: nobody sleeps */
+
+byte slot[SLOTS];
+bool is_hot[NE + 1];  /* edata.state */
+bool dirty[NE + 1];   /* in the locked cache */
+bool gone[NE + 1];    /* given back */
+byte holder[NE + 1] = FAR;
+byte wake_above = FAR;
+bool woken = false;
+byte working = 2;
+
+#define SIZE(e) (e)   /* each another size */
+#define NDIRTY (dirty[1] + dirty[2])
+
+/* e has been exchanged out of a slot. */
+inline now_mine(e) {
+	atomic {
+		assert(holder[e] == FAR && is_hot[e] && !dirty[e]);
+		holder[e] = _pid
+	}
+}
+
+inline file(e) {
+	atomic {
+		assert(holder[e] == _pid);
+		is_hot[e] = false;
+		holder[e] = FAR;
+		dirty[e] = true
+	}
+}
+
+/* pac_tell_slow: n extents more. */
+inline tell(n) {
+	limit = wake_above;
+	if
+	:: limit != FAR ->
+		ndirty = NDIRTY;
+		if
+		:: ndirty + n > limit ->
+			atomic { limit = wake_above; wake_above = FAR }
+			if
+			:: limit != FAR -> woken = true
+			:: else
+			fi
+		:: else
+		fi
+	:: else
+	fi
+}
+
+inline tell_back(n) {
+#ifdef MUTANT_NO_TELL
+	skip
+#else
+	tell(n)
+#endif
+}
+
+/* pac_hot_misfit: any slot that is empty. */
+inline misfit(e) {
+	do
+	:: atomic { slot[0] == 0 -> holder[e] = FAR; slot[0] = e; break }
+	:: atomic { slot[1] == 0 -> holder[e] = FAR; slot[1] = e; break }
+	od;
+	tell_back(1)
+}
+
+inline pop(size) {
+	got = 0;
+	seen = slot[0];
+	if
+	:: seen != 0 && SIZE(seen) == size ->
+#ifdef MUTANT_POP
+		got = slot[0];
+		slot[0] = 0;
+#else
+		atomic { got = slot[0]; slot[0] = 0 }
+#endif
+		if
+		:: got != 0 ->
+			now_mine(got);
+			if
+			:: SIZE(got) != size -> misfit(got); got = 0
+			:: else -> is_hot[got] = false
+			fi
+		:: else
+		fi
+	:: else
+	fi
+}
+
+/* pac_alloc: the slots, the cache, new ones. */
+inline take(size) {
+	k = 0;
+	do
+	:: k < SLOTS && got == 0 ->
+		atomic { got = slot[k]; slot[k] = 0 }
+		if
+		:: got != 0 ->
+			now_mine(got);
+			if
+			:: SIZE(got) != size -> file(got); got = 0; tell_back(0)
+			:: else -> is_hot[got] = false
+			fi
+		:: else
+		fi;
+		k++
+	:: else -> break
+	od;
+	if
+	:: got == 0 ->
+		if
+		:: atomic { dirty[size] -> dirty[size] = false; assert(holder[size] == FAR); holder[size] = _pid; got = size }
+		:: atomic { gone[size] -> gone[size] = false; assert(holder[size] == FAR); holder[size] = _pid; got = size }
+		:: else
+		fi
+	:: else
+	fi
+}
+
+inline push(e, is_pushed) {
+	is_pushed = false;
+	seen = slot[0];
+	if
+	:: seen == 0 ->
+#ifndef MUTANT_STATE
+		is_hot[e] = true;
+#endif
+		if
+		:: atomic { slot[0] == 0 -> holder[e] = FAR; slot[0] = e; is_pushed = true }
+		:: else -> is_hot[e] = false
+		fi;
+#ifdef MUTANT_STATE
+		is_hot[e] = true;
+#endif
+		if
+		:: is_pushed -> tell(1)
+		:: else
+		fi
+	:: else
+	fi
+}
+
+/* pac_hot_leave: a slot that is empty, else the first, whose extent becomes plain dirty. */
+inline leave(e) {
+	is_hot[e] = true;
+	if
+	:: atomic { slot[1] == 0 -> holder[e] = FAR; slot[1] = e }
+	:: atomic { else -> holder[e] = FAR; old = slot[0]; slot[0] = e }
+		if
+		:: old != 0 -> now_mine(old); file(old); old = 0
+		:: else
+		fi
+	fi;
+	tell(1)
+}
+
+active [2] proctype worker() {
+	byte seen, got, old, k, limit, ndirty, size, rounds = 0;
+	bool is_pushed;
+	do
+	:: rounds < ROUNDS ->
+		rounds++;
+		got = 0;
+		if
+		:: size = 1
+		:: size = 2
+		fi;
+		if
+		:: pop(size)
+		:: true
+		fi;
+		if
+		:: got == 0 -> take(size)
+		:: else
+		fi;
+		if
+		:: got != 0 ->
+			if
+			:: push(got, is_pushed);
+				if
+				:: !is_pushed -> leave(got)
+				:: else
+				fi
+			:: leave(got)
+			:: true /* it is kept for good */
+			fi
+		:: else
+		fi
+	:: else -> break
+	od;
+	working--
+}
+
+inline flush() {
+	k = 0;
+	do
+	:: k < SLOTS ->
+		atomic { got = slot[k]; slot[k] = 0 }
+		if
+		:: got != 0 -> now_mine(got); file(got)
+		:: else
+		fi;
+		k++
+	:: else -> break
+	od
+}
+
+active proctype server() {
+	byte k, got, seen;
+	do
+	:: true ->
+		woken = false;
+		flush();
+		atomic {
+			if
+			:: dirty[1] -> dirty[1] = false; gone[1] = true
+			:: else
+			fi;
+			if
+			:: dirty[2] -> dirty[2] = false; gone[2] = true
+			:: else
+			fi
+		}
+		wake_above = 0;
+		seen = 0;
+#ifndef MUTANT_NO_RECHECK
+		seen = NDIRTY;
+		seen = seen + (slot[0] != 0);
+		seen = seen + (slot[1] != 0);
+#endif
+		if
+		:: seen > 0
+		:: else ->
+end:			if
+			:: woken
+			:: atomic { working == 0 && timeout -> break }
+			fi
+		fi
+	od;
+	assert(slot[0] == 0 && slot[1] == 0 && NDIRTY == 0)
+}
+
+init {
+	gone[1] = true;
+	gone[2] = true
+}
