@@ -381,14 +381,31 @@ run_program(struct test_result *r, const char *const *argv, const char *const *e
 	test_fork(r, test_exec_now, &e);
 }
 
-/* Runs this program again as the named child, see test_children(). */
+/*
+ * Runs this program again as the named child, see test_children(). Under an emulator the system cannot start it by itself:
+ * TEST_EMULATOR is the command, words separated by single blanks, and the emulator knows what its /proc/self/exe is.
+ */
 TEST_FN void
 run_child_env(struct test_result *r, const char *name, const char *const *env)
 {
+	static char emulator[1024], self[PATH_MAX];
+	const char *argv[20];
 	char arg[256];
-	const char *argv[] = { "/proc/self/exe", arg, NULL };
+	int n = 0;
 
 	snprintf(arg, sizeof(arg), "--child=%s", name);
+	snprintf(self, sizeof(self), "/proc/self/exe");
+	if (getenv("TEST_EMULATOR") != NULL) {
+		ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+		self[length > 0 ? length : 0] = '\0';
+		snprintf(emulator, sizeof(emulator), "%s", getenv("TEST_EMULATOR"));
+		for (char *word = strtok(emulator, " "); word != NULL && n < 16; word = strtok(NULL, " "))
+			argv[n++] = word;
+	}
+	argv[n++] = self;
+	argv[n++] = arg;
+	argv[n] = NULL;
 	run_program(r, argv, env);
 }
 
