@@ -11,6 +11,7 @@
 #include "conf_range.h"
 #include "extent/extent.h"
 #include "extent/pac.h"
+#include "extent/purge_batch.h"
 #include "imalloc.h"
 #include "meta/base.h"
 #include "meta/sz.h"
@@ -254,7 +255,9 @@ NUM(mutex_max_spin, CONF_I64, opt_mutex_max_spin, -1, INT64_MAX, HERE, SHOWN,
 {.key = "muzzy_decay_ms", .addr = &opt_muzzy_decay_ms, .type = CONF_SSIZE, .min = -1,
     .max = DECAY_MS_MAX, .flags = SHOWN, .live = "arenas.muzzy_decay_ms",
     .help = "the same for pages that were given back lazily"},
-ABSENT(process_madvise_max_batch, CONF_NOT_YET, 0),
+NUM(process_madvise_max_batch, CONF_SIZE, opt_process_madvise_max_batch, 0, PAGES_BATCH_MAX, HERE,
+    SHOWN | CONF_CLIP, "extents that are purged in one call of process_madvise(2), where the kernel lets a "
+    "process use it on itself; 0: each by itself"),
 BOOL(stats_print, opt_stats_print, HERE, SHOWN, "print statistics at exit"),
 {.key = "stats_print_opts", .addr = opt_stats_print_opts, .type = CONF_LETTERS,
     .words = stats_letters, .max = STATS_OPTS_SIZE, .flags = SHOWN,

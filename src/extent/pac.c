@@ -2,6 +2,7 @@
 #include "extent/pac.h"
 
 #include "extent/join.h"
+#include "extent/purge_batch.h"
 #include "os/gate.h"
 #include "os/nstime.h"
 #include "os/thread.h"
@@ -294,8 +295,9 @@ pac_retain_own(pac_t *pac, edata_t *e) {
 }
 
 /* The pages are gone from the process; the address space is kept or goes too. */
+/* batch: of the pass that purges; NULL: there is none. */
 static void
-pac_retain(pac_t *pac, edata_t *e) {
+pac_retain(pac_t *pac, edata_t *e, purge_batch_t *batch) {
 	edata_check(e);
 	pac_mapped_sub(pac, e->size);
 	if (ehooks_are_own(&pac->src.ehooks)) {
@@ -303,6 +305,9 @@ pac_retain(pac_t *pac, edata_t *e) {
 		return;
 	}
 	if (!opt_retain && pac->src.grow_alignment <= PAGE && extent_unmap(&pac->src, e) == 0) {
+		return;
+	}
+	if (!e->is_zeroed && batch != NULL && purge_batch_has_taken(batch, e)) {
 		return;
 	}
 	if (!e->is_zeroed && ehooks_purge_forced(&pac->src.ehooks, e->addr, e->size) == 0) {
@@ -344,7 +349,7 @@ pac_pass_end_locked(pac_decay_t *d) {
 }
 
 static void
-pac_purge_extent(pac_t *pac, pac_decay_t *d, edata_t *e) {
+pac_purge_extent(pac_t *pac, pac_decay_t *d, edata_t *e, purge_batch_t *batch) {
 	assert(d->passer == tls_get());
 	assert(e->state == extent_state_active && !e->is_slab);
 	atomic_fetch_add_u64(&d->nmadvise, 1, MO_RELAXED);
@@ -354,7 +359,7 @@ pac_purge_extent(pac_t *pac, pac_decay_t *d, edata_t *e) {
 		ecache_put(&pac->src, &pac->muzzy, e);
 		return;
 	}
-	pac_retain(pac, e);
+	pac_retain(pac, e, batch);
 }
 
 /* The oldest extent, or only as much of it as is above npages. */
@@ -379,6 +384,8 @@ pac_purge_to_locked(pac_t *pac, pac_decay_t *d, size_t npages, bool is_exact) {
 	/* Work that arrives meanwhile is left to the next pass. */
 	size_t budget = ecache_npages(d->cache);
 	edata_t *e;
+	purge_batch_t batch;
+	purge_batch_init(&batch, &pac->src, &pac->retained);
 	if (budget > npages) {
 		atomic_fetch_add_u64(&d->npurge, 1, MO_RELAXED);
 	}
@@ -389,11 +396,14 @@ pac_purge_to_locked(pac_t *pac, pac_decay_t *d, size_t npages, bool is_exact) {
 		if (is_own) {
 			mutex_unlock(&d->decay.mtx);
 		}
-		pac_purge_extent(pac, d, e);
+		pac_purge_extent(pac, d, e, &batch);
 		if (is_own) {
 			mutex_lock(&d->decay.mtx);
 		}
 	}
+	purge_batch_flush(&batch);
+	/* Each was counted as a call of its own. */
+	atomic_fetch_sub_u64(&d->nmadvise, batch.ntaken - batch.ncalls, MO_RELAXED);
 	decay_purged_locked(&d->decay, ecache_npages(d->cache));
 }
 
@@ -647,7 +657,7 @@ pac_destroy(pac_t *pac) {
 	for (unsigned i = 0; i < ARRAY_LEN(mapped); i++) {
 		while ((e = ecache_evict(mapped[i], 0)) != NULL) {
 			if (ehooks_are_own(&pac->src.ehooks)) {
-				pac_retain(pac, e); /* what is not refused is not destroyed */
+				pac_retain(pac, e, NULL); /* what is not refused is not destroyed */
 			} else {
 				pac_mapped_sub(pac, e->size);
 				extent_destroy(&pac->src, e);

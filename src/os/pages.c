@@ -33,6 +33,7 @@ static struct {
 	bool is_booted;
 	atomic_u8_t purge_forced; /* FACT_*, asked at the first purge: it costs two page faults */
 	atomic_u8_t purge_lazy;
+	atomic_u8_t purge_many;
 	/* thp_mode_t + 1; 0 = not asked yet. */
 	atomic_u8_t system_thp;
 } pages;
@@ -331,6 +332,29 @@ pages_purge_forced(void *addr, size_t size) {
 		return ENOTSUP;
 	}
 	return os_madvise(addr, size, MADV_DONTNEED);
+}
+
+int
+pages_purge_forced_many(const struct iovec *ranges, unsigned n) {
+	size_t bytes = 0;
+	for (unsigned i = 0; i < n; i++) {
+		assert(is_range(ranges[i].iov_base, ranges[i].iov_len));
+		bytes += ranges[i].iov_len;
+	}
+	assert(n > 0 && n <= PAGES_BATCH_MAX);
+	if (atomic_load_u8(&pages.purge_many, MO_RELAXED) == FACT_NO || !pages_can_purge_forced()) {
+		return ENOTSUP;
+	}
+	int saved = errno;
+	ssize_t done = os_hooks->madvise_many(ranges, n, MADV_DONTNEED);
+	int err = done < 0 ? errno : (size_t)done == bytes ? 0 : EAGAIN;
+	errno = saved;
+	if (err == ENOSYS || err == EINVAL || err == EBADF || err == EPERM) {
+		/* An older kernel, or a filter. */
+		atomic_store_u8(&pages.purge_many, FACT_NO, MO_RELAXED);
+		err = ENOTSUP;
+	}
+	return err;
 }
 
 int

@@ -66,6 +66,12 @@ int pages_unmark_guard(void *addr, size_t size);
 int pages_purge_lazy(void *addr, size_t size);
 /* The pages are gone and read as zero. */
 int pages_purge_forced(void *addr, size_t size);
+/*
+ * The same for up to PAGES_BATCH_MAX ranges in one system call.  An errno: some or all are not gone; ENOTSUP: the
+ * kernel cannot, and is not asked again.
+ */
+#define PAGES_BATCH_MAX 128u
+int pages_purge_forced_many(const struct iovec *ranges, unsigned n);
 bool pages_can_purge_lazy(void);
 bool pages_can_purge_forced(void);
 bool pages_can_decommit(void);

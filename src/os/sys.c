@@ -39,6 +39,24 @@ real_mremap(void *old, size_t old_size, size_t size, int flags, void *addr) {
 	return mremap(old, old_size, size, flags, addr);
 }
 
+/* Names the calling process where a descriptor of one is wanted; kernels before 6.14 do not know it. */
+#define PIDFD_OF_SELF (-10001)
+
+static ssize_t
+real_madvise_many(const struct iovec *ranges, size_t n, int advice) {
+#if PROCESS_MADVISE_NR > 0
+	return syscall(PROCESS_MADVISE_NR, PIDFD_OF_SELF, ranges, n, advice, 0);
+#elif defined(SYS_process_madvise)
+	return syscall(SYS_process_madvise, PIDFD_OF_SELF, ranges, n, advice, 0);
+#else
+	(void)ranges;
+	(void)n;
+	(void)advice;
+	errno = ENOSYS;
+	return -1;
+#endif
+}
+
 static int
 real_open(const char *path, int flags, unsigned mode) {
 	return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
@@ -96,6 +114,7 @@ const struct os_hooks_s os_hooks_real = {
 	.madvise = madvise,
 	.mremap = real_mremap,
 	.sbrk = sbrk,
+	.madvise_many = real_madvise_many,
 	.open = real_open,
 	.read = real_read,
 	.write = real_write,

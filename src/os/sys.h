@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include <time.h>
 
 #include "util/compiler.h"
@@ -22,6 +23,8 @@ struct os_hooks_s {
 	int (*madvise)(void *addr, size_t size, int advice);
 	void *(*mremap)(void *old, size_t old_size, size_t size, int flags, void *addr);
 	void *(*sbrk)(intptr_t bytes);
+	/* process_madvise(2) on this process: bytes advised, or -1. */
+	ssize_t (*madvise_many)(const struct iovec *ranges, size_t n, int advice);
 	int (*open)(const char *path, int flags, unsigned mode);
 	ssize_t (*read)(int fd, void *buf, size_t size);
 	ssize_t (*write)(int fd, const void *buf, size_t size);

@@ -1,0 +1,58 @@
+/* The list of ranges is made at the call, from the chain. */
+#include "extent/purge_batch.h"
+
+#include <sys/uio.h>
+
+#include "util/assert.h"
+
+size_t opt_process_madvise_max_batch = 0;
+
+void
+purge_batch_init(purge_batch_t *b, extent_src_t *src, ecache_t *retained) {
+	assert(opt_process_madvise_max_batch <= PAGES_BATCH_MAX);
+	*b = (purge_batch_t){.src = src, .retained = retained};
+}
+
+bool
+purge_batch_has_taken(purge_batch_t *b, edata_t *e) {
+	if (opt_process_madvise_max_batch == 0) {
+		return false;
+	}
+	assert(e->state == extent_state_active && !e->is_slab && b->n < opt_process_madvise_max_batch);
+	e->heap.next = b->first == NULL ? NULL : &b->first->heap;
+	b->first = e;
+	b->ntaken++;
+	if (++b->n == opt_process_madvise_max_batch) {
+		purge_batch_flush(b);
+	}
+	return true;
+}
+
+/* 0: all of it is gone. */
+static int
+purge_together(const purge_batch_t *b) {
+	struct iovec ranges[PAGES_BATCH_MAX];
+	unsigned n = 0;
+	for (edata_t *e = b->first; e != NULL; e = e->heap.next == NULL ? NULL : edata_of_heap(e->heap.next)) {
+		ranges[n++] = (struct iovec){e->addr, e->size};
+	}
+	assert(n == b->n);
+	return pages_purge_forced_many(ranges, n);
+}
+
+void
+purge_batch_flush(purge_batch_t *b) {
+	/* One alone is not worth another system call than it always was. */
+	bool is_done = b->n > 1 && purge_together(b) == 0;
+	b->ncalls += is_done ? 1 : b->n;
+	while (b->first != NULL) {
+		edata_t *e = b->first;
+		b->first = e->heap.next == NULL ? NULL : edata_of_heap(e->heap.next);
+		e->heap.next = NULL;
+		if (is_done || ehooks_purge_forced(&b->src->ehooks, e->addr, e->size) == 0) {
+			e->is_zeroed = true;
+		}
+		ecache_put(b->src, b->retained, e);
+	}
+	b->n = 0;
+}
