@@ -18,7 +18,7 @@
 #define NE 2          /* extents 1..NE; 0: none */
 #define SLOTS 2       /* the first is the one without a lock */
 #ifndef ROUNDS
-#define ROUNDS 2
+#define ROUNDS 1
 #endif
 #define FAR 255       /* wake_above: nobody sleeps */
 
