@@ -278,12 +278,25 @@ imalloc_at_closed_gate(struct tls_s *t, const imalloc_req_t *req) {
 	return p;
 }
 
+/*
+ * A signal handler of the program interrupted its own thread inside the gate, where locks may be held
+ * and a cache be half changed.  Nothing else of the program runs inside but what a thread without tsd
+ * serves: hooks for pages, and what the C library takes while the tsd is made.
+ */
+static bool
+imalloc_is_interrupted(const struct tls_s *t) {
+	return gate_is_entered(t) && (t->state == tsd_state_nominal || t->state == tsd_state_gone);
+}
+
 void *
 imalloc_quiet(imalloc_req_t *req) {
 	struct tls_s *t = tls_get();
 	UNWIND_HERE(&req->where);
 	if (unlikely(malloc_boot() != 0)) {
 		return NULL;
+	}
+	if (unlikely(imalloc_is_interrupted(t))) {
+		return shelter_malloc_interrupted(req->size, req->alignment);
 	}
 	if (unlikely(!gate_try_enter(t))) {
 		return imalloc_at_closed_gate(t, req);
@@ -507,6 +520,10 @@ ifree(void *ptr, int tcache) {
 	}
 	int saved = errno;
 	struct tls_s *t = tls_get();
+	if (unlikely(imalloc_is_interrupted(t))) {
+		shelter_defer_free(ptr);
+		return;
+	}
 	if (unlikely(!gate_try_enter(t))) {
 		if (shelter_owns(emap_elem_any(ptr))) {
 			shelter_free(ptr);
@@ -676,7 +693,7 @@ irealloc(void *ptr, imalloc_req_t *req) {
 	struct tls_s *t = tls_get();
 	int saved = errno;
 	UNWIND_HERE(&req->where);
-	if (unlikely(!gate_try_enter(t))) {
+	if (unlikely(imalloc_is_interrupted(t)) || unlikely(!gate_try_enter(t))) {
 		size_t old = iusize(ptr);
 		void *p = imalloc(req);
 		if (p != NULL) {

@@ -124,6 +124,10 @@ base_alloc_locked(base_t *base, size_t size, size_t alignment) {
 	size_t unit = base_wants_thp(base->pages, false) ? HUGEPAGE : PAGE;
 	base_block_t *block = base_block_map(base->pages, size, alignment, base->next_size, &unit);
 	if (block == NULL) {
+		/* Near a limit of the process what is needed now may still be had. */
+		block = base_block_map(base->pages, size, alignment, PAGE, &unit);
+	}
+	if (block == NULL) {
 		return NULL;
 	}
 	base_block_adopt_locked(base, block, unit);

@@ -41,7 +41,7 @@ void gate_exit_last(struct tls_s *t);
  * to undo.  Nests; an inner call always succeeds.
  */
 ALWAYS_INLINE bool
-gate_is_entered(struct tls_s *t) {
+gate_is_entered(const struct tls_s *t) {
 	return t->gate_depth != 0;
 }
 

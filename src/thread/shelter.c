@@ -106,6 +106,21 @@ shelter_postfork_child(void) {
 	memset(shelter.pieces, 0, sizeof(shelter.pieces));
 }
 
+/* The gate is open to this thread, which is inside: no fork begins, locks may be taken that it does not hold. */
+void *
+shelter_malloc_interrupted(size_t size, size_t alignment) {
+	assert(gate_is_entered(tls_get()));
+	if (mutex_is_owner(&shelter.mtx)) {
+		return NULL;
+	}
+	if (shelter.n_spares == 0 && !mutex_is_owner(&base_b0()->mtx)) {
+		mutex_lock(&shelter.mtx);
+		shelter_spares_fill_locked();
+		mutex_unlock(&shelter.mtx);
+	}
+	return shelter_malloc(size, alignment);
+}
+
 static unsigned
 shelter_class(size_t size) {
 	unsigned lg = lg_ceil_zu(size);

@@ -1,5 +1,6 @@
 /*
- * Memory for threads that must not wait while another thread forks.
+ * Memory for threads that must not wait while another thread forks, and for signal handlers that
+ * interrupted their own thread inside the gate.
  *
  * The forking thread may be waiting for a lock (stdio's, say) whose holder wants memory; if that
  * holder waited for the fork, both would wait for ever.  So at a closed gate small requests are
@@ -21,6 +22,11 @@ void shelter_postfork_child(void);
 
 /* NULL: no room (the caller waits for the gate). Zeroed memory. */
 void *shelter_malloc(size_t size, size_t alignment);
+/*
+ * The same for a signal handler: NULL also if it interrupted this thread where a lock is held that this
+ * would take.  What a handler frees is deferred.
+ */
+void *shelter_malloc_interrupted(size_t size, size_t alignment);
 
 static inline bool
 shelter_owns(uint64_t elem) {

@@ -67,14 +67,25 @@ bin_arm(cache_bin_t *b, tcache_cold_t *c, size_t size) {
 	b->countdown = (uint32_t)w;
 }
 
+/*
+ * Past zero: between the last step of a countdown and the look at it that follows, the thread was
+ * interrupted by a signal handler that allocates.
+ */
+static bool
+bin_is_past_zero(const cache_bin_t *b, const tcache_cold_t *c) {
+	return b->countdown > c->window;
+}
+
 /* The pops since the last fold go to the byte counter and to the bin's requests. */
 static uint64_t
 bin_fold(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
-	uint32_t pops = c->window - b->countdown;
+	uint32_t pops = c->window - b->countdown; /* also past zero */
 	uint64_t bytes = (uint64_t)pops * slot_size(slot);
-	assert(b->countdown <= c->window);
+	if (unlikely(bin_is_past_zero(b, c))) {
+		b->countdown = 0;
+	}
 	c->window = b->countdown;
 	c->nrequests += pops;
 	if (tc->is_auto) {
@@ -103,7 +114,7 @@ tcache_retune(tsd_t *tsd, tcache_t *tc) {
 bool
 tcache_is_due(const tcache_t *tc) {
 	for (unsigned s = 1; s < tc->nslots; s++) {
-		if (tc->bins[s].countdown == 0) {
+		if (tc->bins[s].countdown == 0 || bin_is_past_zero(&tc->bins[s], &tc->cold[s])) {
 			return true;
 		}
 	}
@@ -126,7 +137,7 @@ tcache_is_sample_after_count(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	if (unlikely(!tc->is_auto)) {
 		tcache_retune_by_hand(tsd, tc);
 	}
-	if (b->countdown != 0 && --b->countdown != 0) {
+	if (b->countdown != 0 && likely(!bin_is_past_zero(b, c)) && --b->countdown != 0) {
 		return false;
 	}
 	size_t size = slot_size(slot);

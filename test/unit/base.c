@@ -11,6 +11,7 @@ static struct {
 	unsigned nmaps;
 	unsigned nunmaps;
 	unsigned fail_from; /* from this map on there is nothing; 0: never */
+	size_t most; /* larger maps are refused; 0: none */
 	size_t largest;
 } source;
 
@@ -20,7 +21,7 @@ source_map(void *ctx, size_t size) {
 		bail_out("map called wrongly");
 	}
 	source.nmaps++;
-	if (source.fail_from != 0 && source.nmaps >= source.fail_from) {
+	if ((source.fail_from != 0 && source.nmaps >= source.fail_from) || (source.most != 0 && size > source.most)) {
 		return NULL;
 	}
 	source.mapped += size;
@@ -133,6 +134,10 @@ test_no_memory(void) {
 	ok(memcmp(&before, &after, sizeof(before)) == 0, "failures count for nothing");
 	source.fail_from = 0;
 	ok(base_alloc(base, 1000, 16) != NULL, "and when there are pages again it goes on");
+	source.most = 2 * PAGE;
+	for (n = 0; n < 1000 && base_alloc(base, 1000, 16) != NULL; n++) {
+	}
+	is_uint(n, 1000, "near a limit it goes on in small blocks");
 	base_delete(base);
 	is_uint(source.mapped, 0, "nothing leaks");
 }

@@ -374,11 +374,42 @@ test_options(void) {
 	}
 }
 
+/*
+ * A signal handler allocates after the last step of a countdown and before the look that follows: it counts
+ * on past zero.  The look still comes, with what the handler took counted.
+ */
+static void
+test_past_zero(void) {
+	tsd_t *tsd = tsd_enter();
+	tcache_t *tc = tsd->tcache;
+	unsigned slot = sz_s2i(64) + 1;
+	void *some[8];
+	for (unsigned i = 0; i < 16; i++) {
+		i < 8 ? (void)(some[i] = keep(malloc(64))) : free(some[i - 8]); /* then the stack is not empty */
+	}
+	cache_bin_t *b = &tc->bins[slot];
+	tcache_cold_t *c = &tc->cold[slot];
+	tcache_fold(tsd, tc);
+	uint64_t popped = tsd->popped;
+	uint32_t left = b->countdown;
+	b->countdown = 0; /* the thread is here, having counted */
+	void *p = NULL;
+	bool is_popped = cache_bin_has_popped(b, &p);
+	ok(is_popped && b->countdown > c->window, "a handler counts past zero");
+	ok(tcache_is_due(tc), "a look is due all the same");
+	tcache_is_sample_after_count(tsd, tc, slot);
+	ok(b->countdown > 0 && b->countdown <= c->window && c->window <= THREAD_EVENT_BYTES / 64, "the next countdown begins");
+	is_uint(tsd->popped - popped, ((uint64_t)left + 1) * 64, "what both took is counted");
+	tsd_leave();
+	free(p);
+}
+
 int
 main(int argc, char **argv) {
 	test_children(argc, argv, children);
 	free(keep(malloc(1)));
 	test_counts("defaults", 40000);
+	test_past_zero();
 	test_samples();
 	if (!config_debug) {
 		test_growth_and_upkeep();

@@ -1,0 +1,261 @@
+/*
+ * Limits that a machine or a container sets. RLIMIT_DATA counts what vm.overcommit_memory=2 counts, private writable
+ * mappings whether they are used or not, for one process instead of the machine: a program runs in little more than
+ * what it uses, is refused in order beyond it, and goes on. And a memory cgroup: blocks of ever other sizes, many
+ * times what the group may have, but never much of it at once.
+ */
+#include "test.h"
+#include <pthread.h>
+#include <sys/stat.h>
+
+#define MB ((size_t)1 << 20)
+#define N_BLOCKS 200000
+
+const char *malloc_conf = "junk:false";
+
+static void *blocks[N_BLOCKS];
+
+/* Allocates and writes blocks of size bytes, most bytes in all or until there are none; returns how many. */
+static size_t
+fill(size_t size, size_t most)
+{
+	size_t n = 0;
+
+	while (n < N_BLOCKS && (n + 1) * size <= most) {
+		blocks[n] = malloc(size);
+		if (blocks[n] == NULL)
+			break;
+		memset(blocks[n], (int)size, size);
+		n++;
+	}
+	return n;
+}
+
+static void
+empty(size_t n)
+{
+	while (n > 0)
+		free(blocks[--n]);
+}
+
+static void *
+thread(void *arg)
+{
+	char *p[100];
+
+	for (int i = 0; i < 100; i++) {
+		p[i] = malloc((size_t)i * 40 + 1);
+		if (p[i] == NULL)
+			return NULL;
+		memset(p[i], i, (size_t)i * 40 + 1);
+	}
+	for (int i = 0; i < 100; i++)
+		free(p[i]);
+	return arg;
+}
+
+/* Under the limit from its start: what a small server does. */
+static int
+child_small_server(void)
+{
+	pthread_t t[4];
+	pthread_attr_t attr;
+	void *done;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 65536);
+	for (int i = 0; i < 4; i++) {
+		if (pthread_create(&t[i], &attr, thread, blocks) != 0)
+			return 10;
+	}
+	for (int i = 0; i < 4; i++) {
+		pthread_join(t[i], &done);
+		if (done == NULL)
+			return 11;
+	}
+	for (size_t size = 100; size < 3 * MB; size = size * 3 + 7) {
+		size_t n = fill(size, 8 * MB);
+
+		if ((n + 1) * size <= 8 * MB) {
+			printf("only %zu blocks of %zu\n", n, size);
+			return 12;
+		}
+		empty(n);
+	}
+	return 0;
+}
+
+/* To the end and back, twice. */
+static int
+child_to_the_end(void)
+{
+	for (int round = 0; round < 2; round++) {
+		for (size_t size = 300; size < 3 * MB; size *= 10) {
+			size_t n;
+
+			errno = 0;
+			n = fill(size, 1024 * MB);
+			if (n == N_BLOCKS || errno != ENOMEM || n * size < 16 * MB) {
+				printf("%zu blocks of %zu, errno %d\n", n, size, errno);
+				return 20;
+			}
+			empty(n);
+		}
+	}
+	return 0;
+}
+
+/* Thirty turns of 24 MB, each of another size. */
+static int
+child_turns(void)
+{
+	for (size_t i = 0; i < 30; i++) {
+		size_t size = 200 + i * i * i * 37;
+		size_t n = fill(size, 24 * MB);
+
+		if ((n + 1) * size <= 24 * MB)
+			return 30;
+		empty(n);
+	}
+	return 0;
+}
+
+/* 16 MB of small and medium blocks, of which random ones give way to others until 1 GB has been asked for. */
+static int
+child_churn(void)
+{
+	uint64_t seed = 4;
+	size_t sum = 0, n = 0, live = 0;
+
+	for (; live < 16 * MB; n++) {
+		size_t size = 1 + (size_t)(test_random(&seed) % (n % 20 == 0 ? 60000 : 900));
+
+		blocks[n] = malloc(size);
+		memset(blocks[n], 1, size);
+		live += size;
+	}
+	for (size_t i = 0; sum < 1024 * MB; i++) {
+		size_t at = (size_t)(test_random(&seed) % n);
+		size_t size = 1 + (size_t)(test_random(&seed) % (at % 20 == 0 ? 60000 : 900));
+
+		free(blocks[at]);
+		blocks[at] = malloc(size);
+		if (blocks[at] == NULL)
+			return 40;
+		memset(blocks[at], 1, size);
+		sum += size;
+	}
+	empty(n);
+	return 0;
+}
+
+/* -------------------------------------------------------------- who sets the limit */
+
+struct limited {
+	const char *child;
+	size_t data;		/* RLIMIT_DATA, 0: none */
+	const char *group;	/* directory of a cgroup to join, NULL: none */
+	const char *conf;	/* MALLOC_CONF, NULL: none */
+};
+
+static bool
+write_file(const char *dir, const char *name, const char *text)
+{
+	char path[512];
+	int fd;
+	bool is_good;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	is_good = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+	if (fd >= 0)
+		close(fd);
+	return is_good;
+}
+
+static void
+limited_now(void *arg)
+{
+	const struct limited *l = arg;
+	struct rlimit r = { l->data, l->data };
+	char name[64];
+
+	if (l->group != NULL && !write_file(l->group, "cgroup.procs", "0"))
+		_exit(97);
+	if (l->data != 0 && setrlimit(RLIMIT_DATA, &r) != 0)
+		_exit(98);
+	if (l->conf != NULL)
+		setenv("MALLOC_CONF", l->conf, 1);
+	else
+		unsetenv("MALLOC_CONF");
+	snprintf(name, sizeof(name), "--child=%s", l->child);
+	execl("/proc/self/exe", "limits", name, (char *)NULL);
+	_exit(99);
+}
+
+/* A group of 64 MB below the one of the whole machine, of either version; false: it cannot be made. */
+static bool
+make_group(char *dir, size_t len)
+{
+	static const char *const roots[] = { "/sys/fs/cgroup/memory", "/sys/fs/cgroup" };
+	static const char *const limits[] = { "memory.limit_in_bytes", "memory.max" };
+
+	for (size_t i = 0; i < 2; i++) {
+		snprintf(dir, len, "%s/jetest.%d", roots[i], (int)getpid());
+		if (mkdir(dir, 0755) != 0)
+			continue;
+		if (write_file(dir, limits[i], "67108864"))
+			return true;
+		rmdir(dir);
+	}
+	return false;
+}
+
+static void
+test_group(void)
+{
+	static struct test_result r;
+	char dir[128];
+	struct limited runs[] = {
+		{ "churn", 0, dir, NULL },
+		{ "turns", 0, dir, "dirty_decay_ms:0,muzzy_decay_ms:0" },
+	};
+
+	if (!make_group(dir, sizeof(dir))) {
+		skip(2, "no memory cgroup can be made here");
+		return;
+	}
+	for (size_t i = 0; i < 2; i++) {
+		test_fork(&r, limited_now, &runs[i]);
+		if (exited_with(&r, 97))
+			skip(1, "a process cannot be put in a memory cgroup here");
+		else
+			child_exits(&r, 0, "%s of many times what a cgroup of 64 MB may have", runs[i].child);
+	}
+	/* The kernel lets go of a process a moment after it was waited for. */
+	for (int i = 0; i < 1000 && rmdir(dir) != 0; i++)
+		usleep(10000);
+}
+
+static const struct test_child children[] = {
+	{ "small_server", child_small_server },
+	{ "to_the_end", child_to_the_end },
+	{ "turns", child_turns },
+	{ "churn", child_churn },
+	{ NULL, NULL },
+};
+
+int
+main(int argc, char **argv)
+{
+	static struct test_result r;
+	struct limited server = { "small_server", 48 * MB, NULL, NULL }, end = { "to_the_end", 48 * MB, NULL, NULL };
+
+	test_children(argc, argv, children);
+	test_fork(&r, limited_now, &server);
+	child_exits(&r, 0, "8 MB of blocks and four threads where 48 MB may be reserved");
+	test_fork(&r, limited_now, &end);
+	child_exits(&r, 0, "what is beyond 48 MB is refused, and what was freed serves again");
+	test_group();
+	return done_testing();
+}
