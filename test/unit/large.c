@@ -95,10 +95,10 @@ check_stats(void) {
 }
 
 static void
-test_resize(void) {
+test_resize(unsigned nsteps) {
 	uint64_t seed = 12;
 	unsigned bad = 0, bad_stats = 0, n_in_place = 0;
-	for (unsigned i = 0; i < 6000; i++) {
+	for (unsigned i = 0; i < nsteps; i++) {
 		unsigned k = (unsigned)core_below(&seed, N_HELD);
 		if (held[k].p == NULL) {
 			bool zero = core_below(&seed, 2) == 0;
@@ -120,8 +120,8 @@ test_resize(void) {
 			bad_stats += check_stats();
 		}
 	}
-	is_uint(bad, 0, "6000 random steps, %u resized in place", n_in_place);
-	ok(n_in_place > 500, "often enough");
+	is_uint(bad, 0, "%u random steps, %u resized in place", nsteps, n_in_place);
+	ok(n_in_place > nsteps / 12, "often enough");
 	is_uint(bad_stats, 0, "the statistics of each class are exact all the time");
 	for (unsigned k = 0; k < N_HELD; k++) {
 		if (held[k].p != NULL) {
@@ -142,9 +142,9 @@ body(void) {
 	}
 	arena = arenas_get(ind);
 	test_offsets();
-	test_resize();
+	test_resize(6000);
 	pac_bound(&arena->pac, PAC_GRAIN);
-	test_resize();
+	test_resize(1500);
 	is_uint(misaligned, 0, "in a bounded cache extents are whole grains");
 	gate_exit(tls_get());
 }
