@@ -353,23 +353,62 @@ large_is_done_fast(size_t size, void **p) {
 	if (size > tcache_past_max) {
 		return size <= arenas_hot_max && imalloc_hot_is_done(size, p);
 	}
-	return size > SC_LOOKUP_MAX && size <= tcache_max_default && cache_bin_has_popped(
+	assert(size > SC_LOOKUP_MAX);
+	return size <= tcache_max_default && cache_bin_has_popped(
 	    fast_bin((size_t)(sc_index_compute(size) + 1) << SC_LG_BIN_STRIDE), p);
+}
+
+/* Something else than an empty or a full bin is to be looked at. */
+ALWAYS_INLINE bool
+imalloc_has_work(void) {
+	return unlikely(atomic_load_b(&thread_event_is_wanted, MO_RELAXED)) || shelter_has_deferred();
+}
+
+/*
+ * The bin of a small size is empty, and nothing is due: it is filled.  As the slow path does it, for a
+ * thread whose fast path is open; false: nothing has changed.
+ */
+ALWAYS_INLINE bool
+imalloc_refill_is_done(size_t size, void **p) {
+	struct tls_s *t = tls_get();
+	size_t offset = sc_bin_offset(size);
+	cache_bin_t *b = fast_bin(offset);
+	/* The boot block's bins have no countdown. */
+	if (b->head != b->empty || b->countdown < 2 || imalloc_has_work() || unlikely(!gate_try_enter(t))) {
+		return false;
+	}
+	int saved = errno;
+	b->countdown--;
+	*p = tcache_take(t->tsd, t->tsd->tcache, (unsigned)(offset >> SC_LG_BIN_STRIDE));
+	gate_exit(t);
+	errno = saved;
+	return likely(*p != NULL);
 }
 
 bool
 imalloc_large_is_done_fast(size_t size, void **p) {
-	return large_is_done_fast(size, p);
+	return size > SC_LOOKUP_MAX && large_is_done_fast(size, p);
+}
+
+static NOINLINE void *
+imalloc_plain(size_t size) {
+	imalloc_req_t req = IMALLOC_REQ(size, 0, false, "malloc");
+	return imalloc(&req);
+}
+
+static NOINLINE void *
+imalloc_small(size_t size) {
+	void *p = NULL;
+	return likely(imalloc_refill_is_done(size, &p)) ? p : imalloc_plain(size);
 }
 
 void *
 imalloc_default(size_t size) {
 	void *p = NULL;
-	if (large_is_done_fast(size, &p)) {
-		return p;
+	if (size <= SC_LOOKUP_MAX) {
+		return imalloc_small(size);
 	}
-	imalloc_req_t req = IMALLOC_REQ(size, 0, false, "malloc");
-	return imalloc(&req);
+	return likely(large_is_done_fast(size, &p)) ? p : imalloc_plain(size);
 }
 
 void *
@@ -542,11 +581,24 @@ ifree(void *ptr, int tcache) {
 	errno = saved;
 }
 
-/* The way back of imalloc_hot_is_done(). */
-static bool
-ifree_hot_is_done(void *ptr) {
+/* The way back of imalloc_refill_is_done(): the bin at this offset is full. */
+static NOINLINE bool
+ifree_overflow_is_done(void *ptr, size_t offset) {
 	struct tls_s *t = tls_get();
-	uint64_t elem = emap_elem_any(ptr);
+	if (tls_cache_is_boot(t) || imalloc_has_work() || unlikely(!gate_try_enter(t))) {
+		return false;
+	}
+	int saved = errno;
+	bool is_done = tcache_has_taken(t->tsd, t->tsd->tcache, (unsigned)(offset >> SC_LG_BIN_STRIDE), ptr);
+	gate_exit(t);
+	errno = saved;
+	return is_done;
+}
+
+/* The way back of imalloc_hot_is_done(). */
+ALWAYS_INLINE bool
+ifree_hot_is_done(void *ptr, uint64_t elem) {
+	struct tls_s *t = tls_get();
 	uint64_t kind = elem & (ELEM_SLAB | ELEM_SAMPLED | ELEM_STATE_MASK << ELEM_STATE_SHIFT);
 	if (kind != (uint64_t)extent_state_active << ELEM_STATE_SHIFT || unlikely(tls_cache_is_boot(t))) {
 		return false;
@@ -565,7 +617,10 @@ ifree_hot_is_done(void *ptr) {
 
 void
 ifree_default(void *ptr) {
-	if (!ifree_hot_is_done(ptr)) {
+	uint64_t elem = emap_elem_any(ptr);
+	size_t offset = elem >> ELEM_BIN_SHIFT;
+	bool is_done = offset != 0 ? ifree_overflow_is_done(ptr, offset) : ifree_hot_is_done(ptr, elem);
+	if (unlikely(!is_done)) {
 		ifree(ptr, IMALLOC_TCACHE_AUTO);
 	}
 }

@@ -26,6 +26,9 @@ arena_mark_slow_sized_free(const void *addr, size_t size) {
 	}
 }
 
+/* Regions that leave a stock under one hold of the lock. */
+#define STOCK_TRIM_STEP 128u
+
 static int
 arena_bins_init(arena_t *a) {
 	size_t n = 0;
@@ -127,11 +130,71 @@ arena_small_fill(arena_t *a, szind_t szind, unsigned shard, void **out, unsigned
 	return got;
 }
 
-/* Puts back what lies in the bin of the first object; the others move to the front.  Returns how many those are. */
+static void
+arena_slabs_delete(edata_t *empty) {
+	while (empty != NULL) {
+		edata_t *next = empty->heap.next == NULL ? NULL : edata_of_heap(empty->heap.next);
+		empty->heap.next = NULL;
+		arena_slab_delete(empty);
+		empty = next;
+	}
+}
+
+/* The array grows outside of the bin's lock. */
+static void
+bin_stock_grow(bin_t *bin, const bin_info_t *info, unsigned n) {
+	unsigned room = stock_room_for(&bin->stock, n, info->stock_max), old_room = room;
+	void **ptrs = meta_alloc(room * sizeof(void *));
+	if (ptrs == NULL) {
+		return;
+	}
+	mutex_lock(&bin->mtx);
+	if (room > bin->stock.room) {
+		ptrs = stock_set_room(&bin->stock, ptrs, room, &old_room);
+	}
+	mutex_unlock(&bin->mtx);
+	meta_free(ptrs, old_room * sizeof(void *));
+}
+
+static bool
+arena_may_stow(const arena_t *a) {
+	/* Where unused pages go at once, none are kept in use by a stock. */
+	return decay_ms(&a->pac.decay_dirty.decay) != 0;
+}
+
+/* Into the stock of a bin of a; returns how many are left, at the front. */
+ALWAYS_INLINE unsigned
+arena_stow(arena_t *a, szind_t szind, unsigned shard, void **ptrs, unsigned n, uint64_t nrequests, unsigned nflushes) {
+	const bin_info_t *info = &bin_infos[szind];
+	bin_t *bin = arena_bin(a, szind, shard);
+	bool may_stow = likely(arena_may_stow(a));
+	unsigned room = STOCK_SEEN(bin->stock.room);
+	if (unlikely(STOCK_SEEN(bin->stock.n) + n > room) && room < info->stock_max && may_stow) {
+		bin_stock_grow(bin, info, n);
+	}
+	mutex_lock(&bin->mtx);
+	bin->stats.nrequests += nrequests;
+	bin->stats.nflushes += nflushes;
+	if (may_stow) {
+		n = bin_stow_locked(bin, edata_home_of_bin(a->ind, szind, shard), ptrs, n);
+	}
+	mutex_unlock(&bin->mtx);
+	if (unlikely(!atomic_load_b(&a->has_stock, MO_RELAXED))) {
+		atomic_store_b(&a->has_stock, true, MO_RELAXED);
+	}
+	return n;
+}
+
+/* Puts back, or into the stock, what lies in the bin of the first object, or some of it; the others move to the front.  Returns how many those are. */
 static unsigned
-arena_flush_bin(szind_t szind, void **ptrs, unsigned n, edata_t **empty) {
+arena_flush_bin(szind_t szind, void **ptrs, unsigned n, bool is_stowed, edata_t **empty) {
 	const edata_t *slab = bin_slab_of(ptrs[0]);
-	bin_t *bin = arena_bin(arena_table_get(slab->arena_ind), szind, slab->bin_shard);
+	arena_t *a = arena_table_get(slab->arena_ind);
+	unsigned left = is_stowed ? arena_stow(a, szind, slab->bin_shard, ptrs, n, 0, 0) : n;
+	if (left < n) {
+		return left;
+	}
+	bin_t *bin = arena_bin(a, szind, slab->bin_shard);
 	mutex_lock(&bin->mtx);
 	n = bin_put_locked(bin, slab_info(slab), ptrs, n, empty);
 	mutex_unlock(&bin->mtx);
@@ -143,7 +206,7 @@ arena_flush_bin(szind_t szind, void **ptrs, unsigned n, edata_t **empty) {
  * is not its own.  A group holds the objects of one bin, or of the few whose numbers collide.
  */
 static void
-arena_flush_sorted(szind_t szind, void **ptrs, unsigned n, edata_t **empty) {
+arena_flush_sorted(szind_t szind, void **ptrs, unsigned n, bool is_stowed, edata_t **empty) {
 	void *sorted[FLUSH_MAX];
 	uint8_t group[FLUSH_MAX];
 	uint8_t at[FLUSH_GROUPS] = {0};
@@ -164,26 +227,72 @@ arena_flush_sorted(szind_t szind, void **ptrs, unsigned n, edata_t **empty) {
 	assert(at[0] == 0);
 	for (unsigned g = FLUSH_GROUPS, end = n; g-- > 0; end = at[g]) {
 		for (unsigned left = end - at[g]; left > 0;) {
-			left = arena_flush_bin(szind, sorted + at[g], left, empty);
+			left = arena_flush_bin(szind, sorted + at[g], left, is_stowed, empty);
 		}
 	}
 }
 
-void
-arena_small_flush(szind_t szind, void **ptrs, unsigned n) {
+static void
+arena_small_return(szind_t szind, void **ptrs, unsigned n, bool is_stowed) {
 	edata_t *empty = NULL;
 	for (unsigned pass = 0; n > 0 && (pass < FLUSH_PASSES || n < FLUSH_FEW); pass++) {
-		n = arena_flush_bin(szind, ptrs, n, &empty);
+		n = arena_flush_bin(szind, ptrs, n, is_stowed, &empty);
 	}
 	for (unsigned batch; n > 0; ptrs += batch, n -= batch) {
 		batch = (unsigned)min_zu(n, FLUSH_MAX);
-		arena_flush_sorted(szind, ptrs, batch, &empty);
+		arena_flush_sorted(szind, ptrs, batch, is_stowed, &empty);
 	}
-	while (empty != NULL) {
-		edata_t *next = empty->heap.next == NULL ? NULL : edata_of_heap(empty->heap.next);
-		empty->heap.next = NULL;
-		arena_slab_delete(empty);
-		empty = next;
+	arena_slabs_delete(empty);
+}
+
+void
+arena_small_flush(szind_t szind, void **ptrs, unsigned n) {
+	arena_small_return(szind, ptrs, n, false);
+}
+
+void
+arena_small_stow(arena_t *a, szind_t szind, unsigned shard, void **ptrs, unsigned n, uint64_t nrequests) {
+	n = arena_stow(a, szind, shard, ptrs, n, nrequests, 1);
+	if (unlikely(n > 0)) {
+		arena_small_return(szind, ptrs, n, true);
+	}
+}
+
+/* In pieces, so that nobody waits long for the lock. */
+static void
+bin_stock_trim(bin_t *bin, const bin_info_t *info, bool all) {
+	edata_t *empty = NULL;
+	mutex_lock(&bin->mtx);
+	unsigned n = all ? bin->stock.n : bin->stock.low;
+	while (n > 0) {
+		unsigned k = (unsigned)min_zu(n, STOCK_TRIM_STEP);
+		bin_unstock_locked(bin, info, k, &empty);
+		mutex_unlock(&bin->mtx);
+		mutex_lock(&bin->mtx);
+		n = (unsigned)min_zu(n - k, bin->stock.n);
+	}
+	bin->stock.low = bin->stock.n;
+	mutex_unlock(&bin->mtx);
+	arena_slabs_delete(empty);
+}
+
+void
+arena_stock_trim(arena_t *a, bool all) {
+	if (likely(!atomic_exchange_b(&a->has_stock, false, MO_RELAXED))) {
+		return;
+	}
+	bool has_stock = false;
+	for (szind_t i = 0; i < SC_NBINS; i++) {
+		for (unsigned k = 0; k < bin_infos[i].n_shards; k++) {
+			bin_t *bin = arena_bin(a, i, k);
+			if (STOCK_SEEN(bin->stock.n) != 0) {
+				bin_stock_trim(bin, &bin_infos[i], all);
+				has_stock = has_stock || !all;
+			}
+		}
+	}
+	if (has_stock) {
+		atomic_store_b(&a->has_stock, true, MO_RELAXED);
 	}
 }
 
@@ -277,5 +386,8 @@ arena_decay_ms_get(const arena_t *a, bool is_dirty) {
 
 void
 arena_decay(arena_t *a, bool all) {
+	if (all) {
+		arena_stock_trim(a, true);
+	}
 	pac_purge(&a->pac, nstime_monotonic_coarse_ns(), all);
 }

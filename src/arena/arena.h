@@ -30,6 +30,7 @@ typedef struct arena_s {
 	mutex_t tcache_list_mtx;
 	ql_t tcaches;              /* thread caches bound to it, for statistics; under tcache_list_mtx */
 	mutex_t large_mtx;
+	atomic_b_t has_stock;      /* some bin may have */
 	bool is_ending;            /* reset or destroy is under way; under the table's lock, as: */
 	struct arena_s *hidden;    /* its hidden arena, also while that is destroyed */
 	struct arena_s *next_gone; /* the one destroyed before */
@@ -77,8 +78,15 @@ arena_ind_get(const arena_t *a) {
  */
 unsigned arena_small_fill(arena_t *a, szind_t szind, unsigned shard, void **out, unsigned n,
     uint64_t nrequests, unsigned nfills);
-/* Returns n regions of class szind, of whatever arenas; the array is used as scratch space. */
+/* Returns n regions of class szind, of whatever arenas, to their slabs; the array is used as scratch space. */
 void arena_small_flush(szind_t szind, void **ptrs, unsigned n);
+/*
+ * The same for what a thread cache has too many of: they go into the bins' stocks while there is room.  Most
+ * are expected to be of this shard of a; nrequests are added to its counters, and one flush.
+ */
+void arena_small_stow(arena_t *a, szind_t szind, unsigned shard, void **ptrs, unsigned n, uint64_t nrequests);
+/* The stocks' regions go to their slabs: what was not used since the last time, or all. */
+void arena_stock_trim(arena_t *a, bool all);
 /* Adds requests served by a thread cache to the counters of a class. */
 void arena_small_count_requests(arena_t *a, szind_t szind, unsigned shard, uint64_t nrequests,
     unsigned nflushes);

@@ -6,7 +6,7 @@
 /* The counters against each other and the current slab. */
 static void
 bin_check(const bin_t *bin UNUSED, const bin_info_t *info UNUSED) {
-	assert(bin->stats.curregs <= bin->stats.curslabs * info->nregs);
+	assert(bin->stats.curregs + bin->stock.n <= bin->stats.curslabs * info->nregs);
 	assert(bin->stats.nonfull_slabs <= bin->stats.curslabs);
 	assert(bin->stats.nmalloc - bin->stats.ndalloc == bin->stats.curregs);
 	assert(bin->slabcur == NULL || (bin->slabcur->is_slab && !bin->slabcur->is_listed));
@@ -49,16 +49,10 @@ bin_has_next_slab(bin_t *bin) {
 	return true;
 }
 
-/* Whoever sums up what is live reads it without the lock. */
-static void
-bin_set_curregs(bin_t *bin, size_t n) {
-	__atomic_store_n(&bin->stats.curregs, n, MO_RELAXED);
-}
-
 unsigned
 bin_take_locked(bin_t *bin, const bin_info_t *info, void **out, unsigned n) {
 	mutex_assert_owner(&bin->mtx);
-	unsigned got = 0;
+	unsigned got = stock_take(&bin->stock, out, n);
 	while (got < n) {
 		edata_t *slab = bin->slabcur;
 		if (slab != NULL && slab->nfree > 0) {
@@ -106,8 +100,8 @@ bin_slab_settle(bin_t *bin, const bin_info_t *info, edata_t *slab, edata_t **emp
 }
 
 /* Neighbours in the batch often lie in one slab; it is settled when the next one is another's. */
-unsigned
-bin_put_locked(bin_t *bin, const bin_info_t *info, void **ptrs, unsigned n, edata_t **empty) {
+static unsigned
+bin_regs_back_locked(bin_t *bin, const bin_info_t *info, void **ptrs, unsigned n, edata_t **empty) {
 	mutex_assert_owner(&bin->mtx);
 	assert(n > 0);
 	size_t reg = info->reg_size, end = info->nregs * reg;
@@ -132,12 +126,41 @@ bin_put_locked(bin_t *bin, const bin_info_t *info, void **ptrs, unsigned n, edat
 		}
 	}
 	bin_slab_settle(bin, info, slab, empty);
-	unsigned nput = n - (unsigned)(kept - ptrs);
-	assert(bin->stats.curregs >= nput);
-	bin->stats.ndalloc += nput;
-	bin_set_curregs(bin, bin->stats.curregs - nput);
+	return (unsigned)(kept - ptrs);
+}
+
+unsigned
+bin_put_locked(bin_t *bin, const bin_info_t *info, void **ptrs, unsigned n, edata_t **empty) {
+	unsigned nkept = bin_regs_back_locked(bin, info, ptrs, n, empty);
+	bin_count_back(bin, n - nkept);
 	bin_check(bin, info);
-	return n - nput;
+	return nkept;
+}
+
+void
+bin_check_latest(const bin_t *bin, unsigned n) {
+	mutex_assert_owner(&bin->mtx);
+	for (unsigned i = 1; i <= n; i++) {
+		const char *p = bin->stock.ptrs[bin->stock.n - i];
+		const edata_t *slab = emap_edata(p);
+		size_t off = (size_t)(p - slab->addr), reg = sz_i2s(slab->szind), r = off / reg;
+		bool is_taken = off % reg == 0 && r < slab_info(slab)->nregs
+		    && (slab->bits[r / FB_WORD_BITS] >> (r % FB_WORD_BITS) & 1) == 0;
+		if (unlikely(!is_taken)) {
+			safety_fail("double free or pointer into a block");
+		}
+	}
+}
+
+void
+bin_unstock_locked(bin_t *bin, const bin_info_t *info, unsigned n, edata_t **empty) {
+	stock_t *s = &bin->stock;
+	assert(n > 0 && n <= s->n);
+	if (unlikely(bin_regs_back_locked(bin, info, s->ptrs, n, empty) != 0)) {
+		safety_fail("double free or pointer to no block");
+	}
+	stock_drop_oldest(s, n);
+	bin_check(bin, info);
 }
 
 void
@@ -145,6 +168,7 @@ bin_forget(bin_t *bin) {
 	mutex_lock(&bin->mtx);
 	bin->slabcur = NULL;
 	ph_init(&bin->nonfull);
+	stock_drop_oldest(&bin->stock, bin->stock.n);
 	bin->stats.ndalloc += bin->stats.curregs;
 	bin->stats.curregs = 0;
 	bin->stats.curslabs = 0;

@@ -3,7 +3,9 @@
  *
  * slabcur serves requests until it is full; then the lowest slab that has a free region takes its
  * place.  A slab with all regions free is given back unless it is slabcur.  Full slabs are on no
- * list.  Everything here, and nfree and the bitmap of its slabs, is under the bin's lock, which is
+ * list.  What thread caches have too many of goes into the stock first, and comes out of it first;
+ * it is free to all statistics, and taken to its slab.
+ * Everything here, and nfree and the bitmap of its slabs, is under the bin's lock, which is
  * never held while pages are fetched or returned.
  */
 #ifndef ARENA_BIN_H
@@ -12,11 +14,13 @@
 #include "arena/arena_stats.h"
 #include "arena/safety.h"
 #include "arena/slab.h"
+#include "arena/stock.h"
 
 typedef struct bin_s {
 	mutex_t mtx;
 	edata_t *slabcur;
 	ph_t nonfull;
+	stock_t stock;
 	bin_stats_t stats;
 } ALIGNED(CACHELINE) bin_t;
 
@@ -36,6 +40,19 @@ bin_slab_of(const void *ptr) {
 	return elem_edata(elem);
 }
 
+/* Whoever sums up what is live reads it without the lock. */
+ALWAYS_INLINE void
+bin_set_curregs(bin_t *bin, size_t n) {
+	__atomic_store_n(&bin->stats.curregs, n, MO_RELAXED);
+}
+
+ALWAYS_INLINE void
+bin_count_back(bin_t *bin, unsigned n) {
+	assert(bin->stats.curregs >= n);
+	bin->stats.ndalloc += n;
+	bin_set_curregs(bin, bin->stats.curregs - n);
+}
+
 /*
  * Regions come back.  bin is that of ptrs[0]; those of the n that belong to another one (of their
  * class) are moved to the front of ptrs; returns how many.  Slabs with no region in use any more
@@ -43,6 +60,26 @@ bin_slab_of(const void *ptr) {
  * dropped.  A pointer that is no taken region ends the process with a message.
  */
 unsigned bin_put_locked(bin_t *bin, const bin_info_t *info, void **ptrs, unsigned n, edata_t **empty);
+
+/* The n that have come into the stock last are taken regions, or the process ends. */
+void bin_check_latest(const bin_t *bin, unsigned n);
+/*
+ * Regions that a cache has too many of come back, as many as there is room for in the stock; home: of the
+ * bin's slabs.  Those of other homes, and those that there was no room for, are moved to the front of ptrs;
+ * returns how many.
+ */
+ALWAYS_INLINE unsigned
+bin_stow_locked(bin_t *bin, uint64_t home, void **ptrs, unsigned n) {
+	mutex_assert_owner(&bin->mtx);
+	unsigned nkept = stock_put(&bin->stock, home, ptrs, n);
+	if (config_debug || config_opt_safety_checks) {
+		bin_check_latest(bin, n - nkept);
+	}
+	bin_count_back(bin, n - nkept);
+	return nkept;
+}
+/* The n regions that have been in the stock longest go to their slabs; misuse and *empty: see bin_put_locked. */
+void bin_unstock_locked(bin_t *bin, const bin_info_t *info, unsigned n, edata_t **empty);
 
 /* All its objects are gone, and its slabs are the caller's. */
 void bin_forget(bin_t *bin);

@@ -93,6 +93,7 @@ bin_info_init_sampled(bin_info_t *info, const bin_info_t *plain) {
 	*info = *plain;
 	info->slab_size = slab;
 	info->nregs = (uint32_t)min_zu(slab / plain->reg_size, min_zu(SAMPLED_REGS_MAX, plain->nregs));
+	info->stock_max = 0;
 	assert(info->nregs > 0 && info->slab_size <= plain->slab_size);
 }
 
@@ -105,6 +106,7 @@ bin_info_boot(void) {
 		info->slab_size = bin_slab_size(i);
 		info->nregs = (uint32_t)min_zu(info->slab_size / info->reg_size, bin_max_regs());
 		info->n_shards = wish.has_shards && wish.shards[i] != 0 ? wish.shards[i] : 1;
+		info->stock_max = (uint32_t)min_zu(STOCK_BYTES / info->reg_size, STOCK_OBJECTS_MAX);
 		div_init(&info->div, info->reg_size);
 		assert(info->nregs > 0);
 		bin_info_init_sampled(&bin_infos_sampled[i], info);

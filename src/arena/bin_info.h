@@ -16,8 +16,12 @@ typedef struct bin_info_s {
 	size_t slab_size;
 	uint32_t nregs;
 	uint32_t n_shards;
+	uint32_t stock_max;   /* objects that a bin keeps as caches have returned them, see stock.h */
 	div_info_t div;       /* by reg_size; offsets in a slab are below 2^32 */
 } bin_info_t;
+
+#define STOCK_BYTES ((size_t)64 << 10)
+#define STOCK_OBJECTS_MAX 1024u
 
 extern HIDDEN bin_info_t bin_infos[BIN_MAX];
 /*

@@ -162,6 +162,7 @@ act_tcache_flush(const ctl_call_t *call, const void *in) {
 		return EFAULT;
 	}
 	tcache_flush(tsd, tsd->tcache);
+	arena_stock_trim(tsd->arena, true);
 	return 0;
 }
 
@@ -230,6 +231,7 @@ act_idle(const ctl_call_t *call, const void *in) {
 	}
 	if (tsd->tcache != NULL) {
 		tcache_flush(tsd, tsd->tcache);
+		arena_stock_trim(tsd->arena, true);
 	}
 	if (arenas_narenas_auto() > 2 * os_ncpus()) {
 		arena_decay(tsd->arena, true);

@@ -44,14 +44,20 @@ typedef struct edata_s edata_t;
 struct edata_s {
 	char *addr;           /* page aligned start */
 	size_t size;          /* bytes, whole pages */
+	/* What stays as it is while an extent is active; `home` is all of it at once. */
+	union {
+		struct {
+			uint16_t arena_ind;
+			uint8_t szind;        /* class of the slab's regions or of the large allocation */
+			uint8_t state;        /* extent_state_t */
+			uint8_t bin_shard;
+			bool is_slab;
+			bool is_sampled;      /* slab of sampled regions, or a sampled large allocation */
+			bool is_committed;
+		};
+		uint64_t home;
+	};
 	uint32_t nfree;       /* slab: free regions */
-	uint16_t arena_ind;
-	uint8_t szind;        /* class of the slab's regions or of the large allocation */
-	uint8_t state;        /* extent_state_t */
-	uint8_t bin_shard;
-	bool is_slab;
-	bool is_sampled;      /* slab of sampled regions, or a sampled large allocation */
-	bool is_committed;
 	bool is_zeroed;       /* all bytes known to be zero */
 	bool is_listed;       /* linked in a list or heap of its bin */
 	ql_t link;            /* LRU of a page cache; list of full slabs or of large allocations */
@@ -68,6 +74,21 @@ struct edata_s {
 	edata_t *next_all;    /* of its arena, see edata_cache.h; never changes */
 };
 cassert(sizeof(edata_t) <= EDATA_ALIGN);
+cassert(offsetof(edata_t, is_committed) - offsetof(edata_t, home) < sizeof(uint64_t));
+
+/* The home of the regions of a bin: the same for all its slabs, and no other active extent's. */
+static inline uint64_t
+edata_home_of_bin(unsigned arena_ind, unsigned szind, unsigned shard) {
+	edata_t e;
+	e.home = 0;
+	e.arena_ind = (uint16_t)arena_ind;
+	e.szind = (uint8_t)szind;
+	e.state = extent_state_active;
+	e.bin_shard = (uint8_t)shard;
+	e.is_slab = true;
+	e.is_committed = true;
+	return e.home;
+}
 
 static inline edata_t *
 edata_of_heap(ph_link_t *l) {

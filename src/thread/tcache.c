@@ -260,18 +260,13 @@ slot_free_objects(unsigned slot, void **ptrs, unsigned n) {
 	}
 }
 
-/* Returns the n objects at the bottom, which have been there longest. */
-static void
-bin_flush_bottom(tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned n) {
+/* The n objects at the bottom, which have been there longest, are gone. */
+ALWAYS_INLINE void
+bin_drop_bottom(tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned n) {
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
 	unsigned ncached = bin_ncached(b, c);
 	assert(n <= ncached);
-	if (n == 0) {
-		return;
-	}
-	bin_report_flush(tsd, tc, slot);
-	slot_free_objects(slot, bin_bottom(c) - n, n);
 	memmove(b->head + n, b->head, (ncached - n) * sizeof(void *));
 	cache_bin_set_head(b, b->head + n);
 	bin_unmark(b, c);
@@ -280,6 +275,31 @@ bin_flush_bottom(tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned n) {
 	if (tc->is_auto) {
 		tsd->flushed += (uint64_t)n * slot_size(slot);
 	}
+}
+
+/* They go back to their slabs. */
+static void
+bin_flush_bottom(tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned n) {
+	assert(n <= bin_ncached(&tc->bins[slot], &tc->cold[slot]));
+	if (n > 0) {
+		bin_report_flush(tsd, tc, slot);
+		slot_free_objects(slot, bin_bottom(&tc->cold[slot]) - n, n);
+		bin_drop_bottom(tsd, tc, slot, n);
+	}
+}
+
+/* They are too many just now, and may be wanted again soon. */
+static void
+bin_stow_bottom(tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned n) {
+	tcache_cold_t *c = &tc->cold[slot];
+	if (!slot_is_small(slot)) {
+		bin_flush_bottom(tsd, tc, slot, n);
+		return;
+	}
+	assert(n > 0 && n <= bin_ncached(&tc->bins[slot], c));
+	arena_small_stow(tc->arena, slot - 1, bin_shard(tsd, slot), bin_bottom(c) - n, n, c->nrequests);
+	c->nrequests = 0;
+	bin_drop_bottom(tsd, tc, slot, n);
 }
 
 void
@@ -298,7 +318,7 @@ tcache_flush(tsd_t *tsd, tcache_t *tc) {
 
 /* ------------------------------------------------------------------ taking and putting */
 
-static unsigned
+ALWAYS_INLINE unsigned
 slot_fetch_objects(tsd_t *tsd, tcache_t *tc, unsigned slot, void **out, unsigned n) {
 	tcache_cold_t *c = &tc->cold[slot];
 	uint64_t nrequests = c->nrequests;
@@ -311,16 +331,27 @@ slot_fetch_objects(tsd_t *tsd, tcache_t *tc, unsigned slot, void **out, unsigned
 	return out[0] == NULL ? 0 : 1;
 }
 
-/* Fills half of the stack, or nothing if there is no memory. */
-static void
+/* Half of the stack; seven eighths, if it is not the first time since upkeep and the stock has them ready. */
+ALWAYS_INLINE unsigned
+bin_fill_count(const tsd_t *tsd, const tcache_t *tc, unsigned slot, unsigned misses) {
+	unsigned nslots = tc->cold[slot].nslots, most = nslots - nslots / 8;
+	if (!slot_is_small(slot)) {
+		return nslots != 0;
+	}
+	const bin_t *bin = arena_bin(tc->arena, slot - 1, bin_shard(tsd, slot));
+	return misses > 0 && STOCK_SEEN(bin->stock.n) >= most ? most : (nslots + 1) / 2;
+}
+
+/* Fills the stack from the arena; nothing if there is no memory. */
+ALWAYS_INLINE void
 bin_fill(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
 	if (c->nslots < c->max && (c->nslots == 0 || c->misses > 0)) {
 		bin_grow_next(b, c);
 	}
+	unsigned n = bin_fill_count(tsd, tc, slot, c->misses);
 	c->misses = 1;
-	unsigned n = slot_is_small(slot) ? (c->nslots + 1u) / 2 : min_zu(1, c->nslots) != 0;
 	if (n == 0) {
 		return;
 	}
@@ -339,7 +370,7 @@ bin_fill(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 }
 
 /* The bin cannot hold anything: one object straight from the arena. */
-static void *
+static NOINLINE void *
 slot_fetch_one(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	void *p;
 	if (slot_fetch_objects(tsd, tc, slot, &p, 1) == 0) {
@@ -395,7 +426,7 @@ tcache_has_taken(tsd_t *tsd, tcache_t *tc, unsigned slot, void *ptr) {
 		if (c->nslots == 0) {
 			return false;
 		}
-		bin_flush_bottom(tsd, tc, slot, bin_flush_count(c, slot));
+		bin_stow_bottom(tsd, tc, slot, bin_flush_count(c, slot));
 	}
 	bool is_pushed = cache_bin_has_pushed(b, ptr);
 	assert(is_pushed);

@@ -1,0 +1,243 @@
+/*
+ * arena/stock.h: what goes in comes out, the latest first; what is of another home, or of none, stays outside.
+ * And the stocks of an arena: exact counts, trimming, misuse that is noticed at the end of the stay.
+ */
+#include "core.h"
+
+#include "arena/arenas.h"
+#include "arena/inspect.h"
+#include "meta/freepool.h"
+#include "os/gate.h"
+
+#define N 500
+#define IND 5u
+
+static arena_t *arena, *other;
+static arena_stats_t stats;
+static void *ptrs[4 * N], *back[4 * N];
+
+static const bin_stats_t *
+bin_stats(arena_t *a) {
+	memset(&stats, 0, sizeof(stats));
+	arena_stats_merge(a, &stats);
+	return &stats.bins[IND];
+}
+
+static unsigned
+fill(arena_t *a, void **out, unsigned n) {
+	unsigned got = 0, more = 1;
+	while (got < n && more > 0) {
+		more = arena_small_fill(a, IND, 0, out + got, n - got, 0, 1);
+		got += more;
+	}
+	return n - got;
+}
+
+/* Room grows to its limit and no further; nothing is lost on the way. */
+static void
+test_room(void) {
+	stock_t s = {0};
+	unsigned bad = 0, old_room, room = 0;
+	for (unsigned n = 1; n < 3000; n += 7) {
+		unsigned next = stock_room_for(&s, n, 1000);
+		bad += next < room || next > 1000 || (next < n && next != 1000);
+		room = next;
+	}
+	is_uint(bad, 0, "as much room as is needed, up to the limit");
+	void *place[64], *more[128];
+	stock_set_room(&s, place, 64, &old_room);
+	bad = old_room != 0 || fill(arena, ptrs, 60) != 0;
+	uint64_t home = edata_home_of_bin(arena->ind, IND, 0);
+	bad += stock_put(&s, home, ptrs, 60) != 0 || s.n != 60;
+	bad += stock_set_room(&s, more, 128, &old_room) != place || old_room != 64;
+	bad += stock_room_for(&s, 1, 1000) != 128 || stock_room_for(&s, 69, 1000) != 256;
+	bad += stock_take(&s, back, 100) != 60 || memcmp(ptrs, back, 60 * sizeof(void *)) != 0;
+	is_uint(bad, 0, "a larger array has what the small one had");
+	arena_small_flush(IND, ptrs, 60);
+}
+
+static unsigned
+step_put(stock_t *s, void **model, unsigned *n_model, uint64_t *seed) {
+	static unsigned at[2];
+	void *batch[100];
+	unsigned n = 1 + (unsigned)core_below(seed, 100), n_other = 0, bad = 0;
+	bool is_mixed = core_below(seed, 3) == 0;
+	unsigned room = s->room - s->n, expected = 0;
+	for (unsigned i = 0; i < n; i++) {
+		bool is_other = is_mixed && core_below(seed, 5) == 0;
+		batch[i] = is_other ? ptrs[N + at[1]++ % N] : ptrs[at[0]++ % N];
+		if (n - i <= room) {
+			n_other += is_other;
+			if (!is_other) {
+				model[*n_model + expected++] = batch[i];
+			}
+		}
+	}
+	*n_model += expected;
+	unsigned left = stock_put(s, edata_home_of_bin(arena->ind, IND, 0), batch, n);
+	bad += left != n - expected || s->n != *n_model || memcmp(s->ptrs, model, *n_model * sizeof(void *)) != 0;
+	for (unsigned i = left > n_other ? left - n_other : 0; i < left; i++) {
+		bad += emap_edata(batch[i])->arena_ind != other->ind;
+	}
+	return bad;
+}
+
+static void
+test_random_use(void) {
+	static void *model[1000], *place[333];
+	stock_t s = {0};
+	uint64_t seed = 5;
+	unsigned n_model = 0, bad = 0, old_room;
+	stock_set_room(&s, place, 333, &old_room);
+	bad += fill(arena, ptrs, N) + fill(other, ptrs + N, N);
+	for (unsigned i = 0; i < 20000; i++) {
+		unsigned n = (unsigned)core_below(&seed, 100), low = s.low;
+		switch (core_below(&seed, 5)) {
+		case 0:
+			n = (unsigned)min_zu(n, s.n);
+			stock_drop_oldest(&s, n);
+			memmove(model, model + n, (n_model -= n) * sizeof(void *));
+			bad += s.low != n_model;
+			break;
+		case 1:
+		case 2:
+			bad += step_put(&s, model, &n_model, &seed);
+			bad += s.low != low;
+			break;
+		default:
+			n = stock_take(&s, back, n);
+			bad += memcmp(back, model + n_model - n, n * sizeof(void *)) != 0;
+			n_model -= n;
+			bad += s.low != min_zu(low, n_model);
+		}
+		bad += s.n != n_model;
+	}
+	is_uint(bad, 0, "random use: what is there, in which order, and the least there was");
+	arena_small_flush(IND, ptrs, 2 * N);
+}
+
+/* Pointers to no slab stay outside, whatever they look like. */
+static void
+test_strangers(void) {
+	static const uint64_t strange[] = {0, 1, 0x5000, 0x7fffffffe000, 0x800000000000, 0xfffffffffffff000, 0x0123456789abcdef};
+	void *place[64], *batch[9];
+	unsigned old_room, bad = 0;
+	stock_t s = {0};
+	stock_set_room(&s, place, 64, &old_room);
+	bad += fill(arena, ptrs, 8);
+	char *large = arena_malloc(arena, 4 * SC_LARGE_MINCLASS, 0, false, 1);
+	for (unsigned i = 0; i <= ARRAY_LEN(strange); i++) {
+		void *p = i < ARRAY_LEN(strange) ? (void *)(uintptr_t)strange[i] : large;
+		for (unsigned at = 0; at < 9; at++) {
+			unsigned k = 0;
+			for (unsigned j = 0; j < 9; j++) {
+				batch[j] = j == at ? p : ptrs[k++];
+			}
+			bad += stock_put(&s, edata_home_of_bin(arena->ind, IND, 0), batch, 9) != 1 || batch[0] != p;
+			bad += stock_take(&s, back, 9) != 8;
+		}
+	}
+	is_uint(bad, 0, "pointers to no slab are not taken in");
+	arena_small_flush(IND, ptrs, 8);
+	arena_dalloc(large, emap_elem(large));
+}
+
+/* Of n objects, all of an arena's and some of another one's, each goes home; the counts say so at once. */
+static void
+test_counts(void) {
+	unsigned bad = fill(arena, ptrs, N) + fill(other, ptrs + N, N / 2);
+	const bin_stats_t *b = bin_stats(arena);
+	uint64_t ndalloc = b->ndalloc, nflushes = b->nflushes, nrequests = b->nrequests;
+	is_uint(b->curregs, N, "objects out");
+	arena_small_stow(arena, IND, 0, ptrs, N + N / 2, 1234);
+	b = bin_stats(arena);
+	bad += b->curregs != 0 || b->ndalloc != ndalloc + N || b->nflushes != nflushes + 1;
+	bad += b->nrequests != nrequests + 1234 || b->nmalloc != b->ndalloc;
+	is_uint(bad, 0, "what is in the stock counts as returned");
+	uint64_t nslabs = b->nslabs;
+	is_uint(bin_stats(other)->curregs, 0, "also that of the other arena");
+	is_uint(arena_bin(arena, IND, 0)->stock.n, N, "the stock holds them");
+	is_uint(arena_bin(other, IND, 0)->stock.n, N / 2, "and the other one the rest");
+	is_uint(fill(arena, back, N), 0, "they are given out again");
+	b = bin_stats(arena);
+	ok(b->curregs == N && b->nslabs == nslabs, "without new slabs");
+	is_uint(arena_bin(arena, IND, 0)->stock.n, 0, "the stock is empty");
+	arena_small_flush(IND, back, N);
+	arena_stock_trim(other, true);
+}
+
+static void
+test_trim(void) {
+	bin_t *bin = arena_bin(arena, IND, 0);
+	unsigned bad = fill(arena, ptrs, 3 * N);
+	uint32_t max = bin_infos[IND].stock_max;
+	arena_small_stow(arena, IND, 0, ptrs, 3 * N, 0);
+	is_uint(bin->stock.n, min_zu(max, 3 * N), "the stock has its limit, the rest is in slabs");
+	is_uint(bin_stats(arena)->curregs, 0, "all is returned");
+	arena_stock_trim(arena, false);
+	is_uint(bin->stock.n, min_zu(max, 3 * N), "what has just come stays");
+	bad += fill(arena, ptrs, 300);
+	arena_small_stow(arena, IND, 0, ptrs, 100, 0);
+	arena_stock_trim(arena, false);
+	is_uint(bin->stock.n, 100, "what was not used since goes");
+	bad += fill(arena, ptrs, 100);
+	arena_small_flush(IND, ptrs, 300);
+	arena_stock_trim(arena, true);
+	is_uint(bad + bin->stock.n + bin_stats(arena)->curregs, 0, "everything is back");
+	ok(bin_stats(arena)->curslabs <= 1, "the slabs too (%zu)", bin_stats(arena)->curslabs);
+	fill(arena, ptrs, N);
+	arena_small_stow(arena, IND, 0, ptrs, N, 0);
+	arena_decay(arena, true);
+	is_uint(bin->stock.n, 0, "purging empties it");
+}
+
+/* Where unused pages go at once nothing is kept. */
+static void
+test_no_decay(void) {
+	fill(arena, ptrs, N);
+	arena_decay_ms_set(arena, true, 0);
+	arena_small_stow(arena, IND, 0, ptrs, N, 0);
+	is_uint(arena_bin(arena, IND, 0)->stock.n, 0, "without a decay time there is no stock");
+	arena_decay_ms_set(arena, true, 10000);
+}
+
+/* An object twice, or a place inside of one: by builds with checks at once, by others when they leave. */
+static void
+bad_stow(void *arg) {
+	gate_enter(tls_get());
+	fill(arena, ptrs, 8);
+	if (*(int *)arg == 0) {
+		arena_small_flush(IND, &ptrs[3], 1);
+	} else {
+		ptrs[3] = (char *)ptrs[3] + 8;
+	}
+	arena_small_stow(arena, IND, 0, ptrs, 8, 0);
+	arena_stock_trim(arena, true);
+}
+
+static void
+body(void) {
+	unsigned inds[2];
+	if (arenas_create(&inds[0], NULL) != 0 || arenas_create(&inds[1], NULL) != 0) {
+		bail_out("no arena");
+	}
+	arena = arenas_get(inds[0]);
+	other = arenas_get(inds[1]);
+	gate_enter(tls_get());
+	test_room();
+	test_random_use();
+	test_strangers();
+	test_counts();
+	test_trim();
+	test_no_decay();
+	gate_exit(tls_get());
+	int what = 0;
+	dies(SIGABRT, "<jemalloc>: double free or pointer into a block", bad_stow, &what, "an object that is free");
+	what = 1;
+	dies(SIGABRT, "<jemalloc>: double free or pointer into a block", bad_stow, &what, "a pointer into an object");
+}
+
+int
+main(int argc, char **argv) {
+	return core_run_all_pages(argc, argv, body);
+}
