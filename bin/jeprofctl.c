@@ -1439,12 +1439,6 @@ fail(process_t *p, const reply_t *r) {
 			talk("%d %s is not profiling; nothing changed", p->pid, p->name);
 		}
 		return is_on(o_idempotent) ? EXIT_DONE : EXIT_ALREADY;
-	case ENOENT:
-		if (words.verb != START) {
-			talk("%d %s: %s (%s)", p->pid, p->name, what, strerror(r->error));
-			return EXIT_FAILED;
-		}
-		/* fallthrough */
 	case EINVAL:
 		talk("%d %s: %s", p->pid, p->name, what);
 		return EXIT_USAGE;

@@ -125,7 +125,7 @@ verb_start(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 		answer_add(a, "%llu", (unsigned long long)prof_session_id());
 		return 0;
 	}
-	return err == EINVAL || err == ENOENT ? prof_request_refuse(a, err, why) : refuse_by_state(a, err);
+	return err == EINVAL ? prof_request_refuse(a, err, why) : refuse_by_state(a, err);
 }
 
 /* The path of the last profile, or why there is none. */

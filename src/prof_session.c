@@ -263,7 +263,7 @@ prof_session_parse(prof_session_opts_t *out, const char *text, const char **why)
  * what cannot be seen is not judged.
  */
 static int
-prefix_check(const prof_session_opts_t *o) {
+prefix_check(const prof_session_opts_t *o, const char **why) {
 	const char *slash = o->prefix == NULL ? NULL : memrchr(o->prefix, '/', o->prefix_len);
 	if (slash == NULL) {
 		return 0;
@@ -275,7 +275,11 @@ prefix_check(const prof_session_opts_t *o) {
 	if (fd >= 0) {
 		sys_close(fd);
 	}
-	return fd == -ENOENT || fd == -ENOTDIR ? ENOENT : 0;
+	if (fd != -ENOENT && fd != -ENOTDIR) {
+		return 0;
+	}
+	*why = "prefix: there is no such directory";
+	return EINVAL;
 }
 
 /* Owner only.  Takes the prefix over, if it can be one. */
@@ -407,15 +411,17 @@ prof_session_start(const char *options, const char **why) {
 	t->inside++;
 	uint32_t depth = gate_leave_all(t);
 	prof_backtrace_prepare(); /* else samples are lost while one thread does it */
-	err = prefix_check(&o);
+	*why = "";
+	err = prefix_check(&o, why);
 	gate_reenter(t, depth);
 	gate_enter(t);
-	err = err == 0 ? session_begin(&o, id) : err;
+	if (err == 0) {
+		err = session_begin(&o, id);
+		*why = err == EINVAL ? "prefix: is too long for a file name" : "";
+	}
 	session_leave(err == 0 ? id : id - 1, err == 0 ? prof_session_active : prof_session_idle);
 	t->inside--;
 	gate_exit(t);
-	*why = err == EINVAL ? "prefix: is too long for a file name"
-	    : err == ENOENT ? "prefix: there is no such directory" : "";
 	return err;
 }
 

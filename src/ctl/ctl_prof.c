@@ -207,7 +207,7 @@ get_session_rejected(const ctl_call_t *call, ctl_value_t *out) {
 static const ctl_node_t session_nodes[] = {
 	CTL_NODE_W("start", CTL_STRING, set_session_start, CTL_IF_PROF | CTL_NULL_NEW | CTL_OUTSIDE,
 	    "begins a session: NULL, or options as in section SESSIONS. EALREADY: one is open; EBUSY: "
-	    "one is just being stopped; EINVAL: bad options; ENOENT: the prefix is in a directory that does not exist; ENOMEM"),
+	    "one is just being stopped; EINVAL: bad options, or a prefix in a directory that does not exist; ENOMEM"),
 	CTL_NODE_W("stop", CTL_U64, set_session_stop, CTL_IF_PROF | CTL_NULL_NEW | CTL_OUTSIDE,
 	    "writes the session's profile and ends the session, also when the profile cannot be "
 	    "written, whose error then comes back. With a number only that session: EPERM "

@@ -97,8 +97,8 @@ table_of_requests(void)
 	is_int(stop(), EALREADY, "idle: stop");
 	is_int(ctl_write("prof.session.stop", one), EALREADY, "idle: stop of a number");
 	is_int(start("alloc:x"), EINVAL, "idle: bad options");
-	is_int(start("prefix:/no/such/dir/x"), ENOENT, "idle: a prefix without a directory");
-	is_int(start("prefix:/dev/null/x"), ENOENT, "idle: a prefix below a file");
+	is_int(start("prefix:/no/such/dir/x"), EINVAL, "idle: a prefix without a directory");
+	is_int(start("prefix:/dev/null/x"), EINVAL, "idle: a prefix below a file");
 	is_int(ctl_write("prof.session.stop", none), EALREADY, "idle: stop of number 0");
 	is_int(ctl_write("prof.dump", dir), ENOENT, "idle, not booted: dump");
 	is_uint(files("", NULL), 0, "no file came of it");

@@ -126,7 +126,7 @@ test_failures(void)
 	char text[300];
 
 	snprintf(text, sizeof(text), "prefix:%s/gone/p", dir);
-	is_int(prof_session_start(text, &why), ENOENT, "a directory that is not there");
+	is_int(prof_session_start(text, &why), EINVAL, "a directory that is not there");
 	is_str(why, "prefix: there is no such directory", "and why");
 	ok(!prof_session_is_active() && !prof_active_get(), "nothing has begun");
 	mkdir("gone", 0700);
