@@ -358,10 +358,10 @@ large_is_done_fast(size_t size, void **p) {
 	    fast_bin((size_t)(sc_index_compute(size) + 1) << SC_LG_BIN_STRIDE), p);
 }
 
-/* Something else than an empty or a full bin is to be looked at. */
+/* Something else than an empty or a full bin is to be looked at, perhaps that a signal came inside the gate. */
 ALWAYS_INLINE bool
-imalloc_has_work(void) {
-	return unlikely(atomic_load_b(&thread_event_is_wanted, MO_RELAXED)) || shelter_has_deferred();
+imalloc_has_work(const struct tls_s *t) {
+	return unlikely(gate_is_entered(t)) || unlikely(atomic_load_b(&thread_event_is_wanted, MO_RELAXED)) || shelter_has_deferred();
 }
 
 /*
@@ -373,8 +373,8 @@ imalloc_refill_is_done(size_t size, void **p) {
 	struct tls_s *t = tls_get();
 	size_t offset = sc_bin_offset(size);
 	cache_bin_t *b = fast_bin(offset);
-	/* The boot block's bins have no countdown. */
-	if (b->head != b->empty || b->countdown < 2 || imalloc_has_work() || unlikely(!gate_try_enter(t))) {
+	/* The boot block's bins have no countdown; one past zero is negative here. */
+	if (b->head != b->empty || (int32_t)b->countdown < 2 || imalloc_has_work(t) || unlikely(!gate_try_enter(t))) {
 		return false;
 	}
 	int saved = errno;
@@ -585,7 +585,7 @@ ifree(void *ptr, int tcache) {
 static NOINLINE bool
 ifree_overflow_is_done(void *ptr, size_t offset) {
 	struct tls_s *t = tls_get();
-	if (tls_cache_is_boot(t) || imalloc_has_work() || unlikely(!gate_try_enter(t))) {
+	if (tls_cache_is_boot(t) || imalloc_has_work(t) || unlikely(!gate_try_enter(t))) {
 		return false;
 	}
 	int saved = errno;
