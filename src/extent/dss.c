@@ -1,4 +1,4 @@
-/* The break and what lies between it and the next aligned address: that is left unused. */
+/* The break. What lies between it and the next aligned address goes back at once, but for the part of a page. */
 #include "extent/dss.h"
 
 #include "os/mutex.h"
@@ -43,6 +43,15 @@ dss_default_set(dss_prec_t prec) {
 	return 0;
 }
 
+/* The whole pages of [end, start), which alignment passed over. */
+static void
+dss_give_back_gap(char *end, char *start) {
+	char *first = (char *)align_up((uintptr_t)end, PAGE);
+	if (first < start) {
+		pages_unmap_in_time(first, (size_t)(start - first));
+	}
+}
+
 /* One try; *retry: somebody else moved the break meanwhile. */
 static char *
 dss_extend_locked(size_t size, size_t alignment, bool *retry) {
@@ -58,8 +67,12 @@ dss_extend_locked(size_t size, size_t alignment, bool *retry) {
 		return NULL;
 	}
 	char *before = os_hooks->sbrk((intptr_t)bytes);
-	if (before == DSS_NONE || before == end) {
-		return before == end ? start : NULL;
+	if (before == DSS_NONE) {
+		return NULL;
+	}
+	if (before == end) {
+		dss_give_back_gap(end, start);
+		return start;
 	}
 	/* Ours lies elsewhere now, and may not be aligned: back with it, if nobody has gone on from there. */
 	if (os_hooks->sbrk(0) == before + bytes) {

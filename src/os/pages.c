@@ -89,7 +89,8 @@ os_madvise(void *addr, size_t size, int advice) {
  * munmap fails where it would split a mapping and the process has as many as it may.  The range is ours
  * all the same, so it waits here until an unmapping goes well again; nothing of it is used meanwhile.
  */
-#define N_LEFT 128
+#define N_LEFT 256
+#define N_LEFT_MANY (N_LEFT / 2) /* then nothing is mapped that may have to be cut; the other half is for the rest */
 #define LEFT_BUSY ((uintptr_t)1) /* an address while its slot is being written or tried */
 
 static struct {
@@ -111,7 +112,7 @@ left_add(void *addr, size_t size) {
 			return;
 		}
 	}
-	/* Never seen: only address space is lost. */
+	/* No slot: address space is lost, no memory. */
 }
 
 /* Tries again; the first refusal ends it, as the next would be the same. */
@@ -208,6 +209,9 @@ pages_map(void *addr, size_t size, size_t alignment, bool *commit) {
 	}
 	if (left_has_any()) {
 		left_try();
+		if (alignment > os_page_size && atomic_load_u32(&n_left, MO_RELAXED) >= N_LEFT_MANY) {
+			return NULL;
+		}
 	}
 	void *p = os_mmap(addr, size, *commit, 0);
 	if (p == NULL || p == addr) {

@@ -53,6 +53,18 @@ is_ours(const void *p) {
 	return (const char *)p >= brk_state.base && (const char *)p < brk_state.base + SEGMENT;
 }
 
+/* The fake segment stays, so that no mapping comes to lie in it. */
+static size_t given_back;
+
+static int
+fake_munmap(void *addr, size_t size) {
+	if (is_ours(addr)) {
+		given_back += size;
+		return 0;
+	}
+	return os_hooks_real.munmap(addr, size);
+}
+
 static void
 test_alloc(void) {
 	errno = 77;
@@ -63,6 +75,7 @@ test_alloc(void) {
 	ok(b == a + PAGE, "the next one follows it");
 	char *c = dss_alloc(PAGE, 16 * PAGE);
 	ok(is_aligned((uintptr_t)c, 16 * PAGE) && c >= b + 3 * PAGE, "aligned to more than a page");
+	is_uint(given_back, (size_t)(c - (b + 3 * PAGE)), "what lies before it went back");
 	memset(a, 1, PAGE);
 	ok(dss_alloc(2 * SEGMENT, PAGE) == NULL, "more than there is");
 	ok(dss_alloc(PAGE_FLOOR(SIZE_MAX), PAGE) == NULL, "more than a number holds");
@@ -131,6 +144,7 @@ body(void) {
 	hooks = os_hooks_real;
 	hooks.sbrk = fake_sbrk;
 	hooks.mmap = fake_mmap;
+	hooks.munmap = fake_munmap;
 	/* Memory of the real system, as the kernel gives it: zeroed. */
 	char *p = mmap(NULL, SEGMENT + PAGE_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	brk_state.base = (char *)align_up((uintptr_t)p, PAGE_MAX);

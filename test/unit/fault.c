@@ -57,14 +57,19 @@ hook_mprotect(void *addr, size_t size, int prot) {
 }
 
 static void
-fault_start(int call, unsigned k, bool is_for_ever) {
+fault_resume(int call, unsigned k, bool is_for_ever) {
 	fault.call = call;
 	fault.k = k;
 	fault.is_for_ever = is_for_ever;
+	__atomic_store_n(&os_hooks, &hooks, __ATOMIC_SEQ_CST);
+}
+
+static void
+fault_start(int call, unsigned k, bool is_for_ever) {
 	for (unsigned i = 0; i < call_count; i++) {
 		atomic_store_u32(&fault.n[i], 0, MO_RELAXED);
 	}
-	__atomic_store_n(&os_hooks, &hooks, __ATOMIC_SEQ_CST);
+	fault_resume(call, k, is_for_ever);
 }
 
 static void
@@ -75,7 +80,7 @@ fault_stop(void) {
 
 /* ------------------------------------------------------------------ the work */
 
-#define N_OBJECTS 120
+#define N_OBJECTS 60
 
 static struct {
 	char *p;
@@ -102,7 +107,7 @@ got(unsigned i, char *p, size_t size, bool zero) {
 
 static void
 work_allocate(int flags) {
-	static const size_t sizes[] = {100, 3000, 14000, 40000, 200000, 3000000};
+	static const size_t sizes[] = {100, 3000, 14000, 40000, 130000, 600000};
 	for (unsigned i = 0; i < N_OBJECTS; i++) {
 		size_t size = sizes[i % 6] + i;
 		errno = 0;
@@ -239,6 +244,7 @@ static unsigned
 run(int call, unsigned k, bool is_for_ever) {
 	unsigned ind, bad;
 	size_t len = sizeof(ind);
+	char name[64];
 	bad_answers = 0;
 	fault_start(call, k, is_for_ever);
 	int err = mallctl("arenas.create", &ind, &len, NULL, 0);
@@ -246,7 +252,7 @@ run(int call, unsigned k, bool is_for_ever) {
 		bad_answers += err != EAGAIN;
 		fault_stop();
 		bad_answers += mallctl("arenas.create", &ind, &len, NULL, 0) != 0;
-		fault_start(call, k, is_for_ever);
+		fault_resume(call, k, is_for_ever);
 	}
 	int flags = (int)MALLOCX_ARENA(ind) | MALLOCX_TCACHE_NONE;
 	work_allocate(flags);
@@ -267,21 +273,25 @@ run(int call, unsigned k, bool is_for_ever) {
 	work_mallctl(ind);
 	work_release();
 	bad += bad_answers + has_leaked(ind);
+	snprintf(name, sizeof(name), "arena.%u.destroy", ind);
+	bad += mallctl(name, NULL, NULL, NULL, 0) != 0;
 	if (bad != 0) {
 		diag("%s %u%s: %u", call_names[call], k, is_for_ever ? " and on" : "", bad);
 	}
 	return bad;
 }
 
+/* k = 1, 2, 3 ... until the work gets by with fewer uses. */
 static void
-test_call(int call, unsigned most) {
+test_call(int call) {
 	for (int is_for_ever = 0; is_for_ever < 2; is_for_ever++) {
-		unsigned bad = 0, n_failed = 0, n_nulls = 0;
-		for (unsigned k = 1; k <= most; k += k < 10 ? 1 : 5) {
+		unsigned bad = 0, n_failed = 0, n_nulls = 0, n = 1;
+		for (unsigned k = 1; k <= n; k++) {
 			n_null = 0;
 			bad += run(call, k, is_for_ever);
+			n = atomic_load_u32(&fault.n[call], MO_RELAXED);
 			n_nulls += n_refused;
-			n_failed += atomic_load_u32(&fault.n[call], MO_RELAXED) >= k;
+			n_failed += n >= k;
 		}
 		is_uint(bad, 0, "%s fails at its k-th call%s", call_names[call],
 		    is_for_ever ? " and ever after" : "");
@@ -384,13 +394,13 @@ main(void) {
 	hooks.madvise = hook_madvise;
 	hooks.mprotect = hook_mprotect;
 	hooks.sbrk = no_sbrk;
-	test_call(call_mmap, 60);
-	test_call(call_madvise, 30);
-	test_call(call_munmap, 12);
-	test_call(call_mprotect, 3);
+	test_call(call_mmap);
+	test_call(call_madvise);
+	test_call(call_munmap);
+	test_call(call_mprotect);
 	opt_retain = false;
-	test_call(call_munmap, 30);
-	test_call(call_mmap, 30);
+	test_call(call_munmap);
+	test_call(call_mmap);
 	opt_retain = true;
 	run_forked(&r, first_malloc_now, NULL);
 	child_exits(&r, 0, "a thread's first malloc without a byte of metadata");

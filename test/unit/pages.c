@@ -145,8 +145,8 @@ test_map_failures(void) {
 /* What munmap refuses is tried again at later calls, until it goes. */
 static void
 test_left(void) {
-	void *p[40], *q;
-	unsigned n_bad = 0;
+	void *p[40], *q = NULL;
+	unsigned n_bad = 0, n_more = 0;
 	bool commit = true;
 	use_hooks();
 	munmap_fails_for_ever = true;
@@ -161,11 +161,18 @@ test_left(void) {
 		q = i % 3 == 0 ? pages_map(NULL, PAGE, 64 * HUGEPAGE, &commit) : NULL;
 		if (q != NULL) {
 			pages_unmap_in_time(q, PAGE);
+			q = NULL;
 		}
 		n_bad += *(char *)p[i] != 0 && pages_can_purge_forced();
 	}
 	is_uint(n_bad, 0, "while munmap fails the memory goes all the same");
 	ok(pages_left() / os_page_size == (size_t)balance && balance > 40, "%ld pages wait", balance);
+	for (unsigned i = 0; i < 500 && q == NULL; i++) {
+		long before = balance;
+		q = pages_map(NULL, PAGE, 64 * HUGEPAGE, &commit);
+		n_more += balance - before > (long)(PAGE / os_page_size);
+	}
+	ok(q == NULL && n_more < 300, "with no end to it nothing more is mapped that might be left over (%u)", n_more);
 	munmap_fails_for_ever = false;
 	q = pages_map(NULL, PAGE, PAGE, &commit);
 	is_int(balance, (long)(PAGE / os_page_size), "the next mapping gives them back");
