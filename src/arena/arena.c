@@ -28,6 +28,8 @@ arena_mark_slow_sized_free(const void *addr, size_t size) {
 
 /* Regions that leave a stock under one hold of the lock. */
 #define STOCK_TRIM_STEP 128u
+/* What lies in a stock without being used for about so long goes to its slab. */
+#define STOCK_TRIM_NS ((uint64_t)250 * 1000 * 1000)
 
 static int
 arena_bins_init(arena_t *a) {
@@ -185,7 +187,8 @@ arena_stow(arena_t *a, szind_t szind, unsigned shard, void **ptrs, unsigned n, u
 	return n;
 }
 
-/* Puts back, or into the stock, what lies in the bin of the first object, or some of it; the others move to the front.  Returns how many those are. */
+/* Puts back, or into the stock, what lies in the bin of the first object, or some of it; the others move to
+   the front.  Returns how many those are. */
 static unsigned
 arena_flush_bin(szind_t szind, void **ptrs, unsigned n, bool is_stowed, edata_t **empty) {
 	const edata_t *slab = bin_slab_of(ptrs[0]);
@@ -294,6 +297,19 @@ arena_stock_trim(arena_t *a, bool all) {
 	if (has_stock) {
 		atomic_store_b(&a->has_stock, true, MO_RELAXED);
 	}
+}
+
+uint64_t
+arena_stock_tick(arena_t *a, uint64_t now) {
+	if (likely(!atomic_load_b(&a->has_stock, MO_RELAXED))) {
+		return UINT64_MAX;
+	}
+	uint64_t due = atomic_load_u64(&a->next_trim, MO_RELAXED);
+	if (now >= due && atomic_cas_strong_u64(&a->next_trim, &due, now + STOCK_TRIM_NS, MO_RELAXED, MO_RELAXED)) {
+		arena_stock_trim(a, false);
+		due = now + STOCK_TRIM_NS;
+	}
+	return due > now ? due - now : STOCK_TRIM_NS;
 }
 
 void

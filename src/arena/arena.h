@@ -31,6 +31,7 @@ typedef struct arena_s {
 	ql_t tcaches;              /* thread caches bound to it, for statistics; under tcache_list_mtx */
 	mutex_t large_mtx;
 	atomic_b_t has_stock;      /* some bin may have */
+	atomic_u64_t next_trim;    /* of the stocks, ns */
 	bool is_ending;            /* reset or destroy is under way; under the table's lock, as: */
 	struct arena_s *hidden;    /* its hidden arena, also while that is destroyed */
 	struct arena_s *next_gone; /* the one destroyed before */
@@ -87,6 +88,8 @@ void arena_small_flush(szind_t szind, void **ptrs, unsigned n);
 void arena_small_stow(arena_t *a, szind_t szind, unsigned shard, void **ptrs, unsigned n, uint64_t nrequests);
 /* The stocks' regions go to their slabs: what was not used since the last time, or all. */
 void arena_stock_trim(arena_t *a, bool all);
+/* The same by time: what was not used for a quarter of a second.  Returns ns from now until the next look; UINT64_MAX: nothing is there. */
+uint64_t arena_stock_tick(arena_t *a, uint64_t now);
 /* Adds requests served by a thread cache to the counters of a class. */
 void arena_small_count_requests(arena_t *a, szind_t szind, unsigned shard, uint64_t nrequests,
     unsigned nflushes);

@@ -24,8 +24,6 @@ const char *const percpu_arena_names[] = {"percpu", "phycpu", "disabled", NULL};
 
 /* Shortest time between two rounds of decay over all arenas. */
 #define TICK_NS ((uint64_t)10 * 1000 * 1000)
-/* What lies in a stock without being used for about so long goes to its slab. */
-#define TRIM_NS ((uint64_t)250 * 1000 * 1000)
 
 static struct {
 	mutex_t mtx;
@@ -34,7 +32,6 @@ static struct {
 	unsigned first_manual; /* the slot of oversized requests is the one before, if it is no automatic one */
 	unsigned percpu_limit;
 	atomic_u64_t next_tick;
-	atomic_u64_t next_trim;
 	atomic_zu_t dirty_ms;
 	atomic_zu_t muzzy_ms;
 	arena_t *gone; /* destroyed ones, the last first */
@@ -485,14 +482,10 @@ arenas_tick(uint64_t now) {
 		return;
 	}
 	unsigned n = arenas_narenas_total();
-	bool is_trim_due = now >= atomic_load_u64(&arenas.next_trim, MO_RELAXED);
-	if (is_trim_due) {
-		atomic_store_u64(&arenas.next_trim, now + TRIM_NS, MO_RELAXED);
-	}
 	for (unsigned i = 0; i < n; i++) {
 		arena_t *both[] = {arenas_get(i), arenas_sampled_get(i)};
-		if (is_trim_due && both[0] != NULL) {
-			arena_stock_trim(both[0], false);
+		if (both[0] != NULL) {
+			arena_stock_tick(both[0], now);
 		}
 		for (unsigned k = 0; k < 2; k++) {
 			if (both[k] != NULL && !atomic_load_b(&both[k]->pac.is_served, MO_RELAXED)) {

@@ -95,9 +95,10 @@ bg_serve(arena_t *a) {
 	gate_enter(tls);
 	uint64_t now = nstime_monotonic_ns();
 	pac_tick(&a->pac, now);
-	uint64_t next = pac_serve(&a->pac, now);
+	/* First, because the pages of slabs that are empty now wait for the rest. */
+	uint64_t trim = arena_stock_tick(a, now), next = pac_serve(&a->pac, now);
 	gate_exit(tls);
-	return next;
+	return trim < next ? trim : next;
 }
 
 /* All arenas of thread k; ns until the next is due. */

@@ -8,6 +8,7 @@
 #include "arena/inspect.h"
 #include "meta/freepool.h"
 #include "os/gate.h"
+#include "os/nstime.h"
 
 #define N 500
 #define IND 5u
@@ -191,6 +192,25 @@ test_trim(void) {
 	is_uint(bin->stock.n, 0, "purging empties it");
 }
 
+/* By time, whoever looks: what is not used leaves, and then there is nothing to look for. */
+static void
+test_tick(void) {
+	bin_t *bin = arena_bin(arena, IND, 0);
+	uint64_t now = nstime_monotonic_ns() + 60 * NSTIME_PER_SEC, quarter = NSTIME_PER_SEC / 4;
+	arena_stock_tick(arena, now);
+	is_uint(arena_stock_tick(arena, now + quarter), UINT64_MAX, "no stock, no next look");
+	now += 2 * quarter;
+	fill(arena, ptrs, N);
+	arena_small_stow(arena, IND, 0, ptrs, N, 0);
+	is_uint(arena_stock_tick(arena, now), quarter, "the next look is due in a quarter of a second");
+	is_uint(arena_stock_tick(arena, now + quarter - 1), 1, "and not earlier");
+	is_uint(bin->stock.n, N, "what has just come stays");
+	arena_stock_tick(arena, now + quarter);
+	is_uint(bin->stock.n, 0, "what was not used goes");
+	arena_stock_tick(arena, now + 2 * quarter);
+	is_uint(arena_stock_tick(arena, now + 2 * quarter), UINT64_MAX, "and nothing is due any more");
+}
+
 /* Where unused pages go at once nothing is kept. */
 static void
 test_no_decay(void) {
@@ -229,6 +249,7 @@ body(void) {
 	test_strangers();
 	test_counts();
 	test_trim();
+	test_tick();
 	test_no_decay();
 	gate_exit(tls_get());
 	int what = 0;
