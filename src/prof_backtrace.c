@@ -7,6 +7,7 @@
 #include "meta/freepool.h"
 #include "os/gate.h"
 #include "os/malloc_io.h"
+#include "os/module_history.h"
 #include "os/nstime.h"
 #include "os/sys.h"
 #include "os/unwind.h"
@@ -195,7 +196,7 @@ self_test_judge(void) {
 }
 
 /*
- * Learning of unloaded objects takes the lock of the loader's list: seldom, and outside the fork gate.
+ * Learning of objects that came or went takes the lock of the loader's list: seldom, and outside the fork gate.
  */
 static void
 refresh_sometimes(void) {
@@ -208,6 +209,7 @@ refresh_sometimes(void) {
 	struct tls_s *t = tls_get();
 	uint32_t depth = gate_leave_all(t);
 	unwind_refresh();
+	module_history_look();
 	gate_reenter(t, depth);
 }
 

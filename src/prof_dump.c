@@ -9,6 +9,7 @@
 #include "meta/freepool.h"
 #include "os/gate.h"
 #include "os/malloc_io.h"
+#include "os/module_history.h"
 #include "os/nstime.h"
 #include "os/pages.h"
 #include "os/sys.h"
@@ -338,10 +339,20 @@ module_line(void *ctx, const struct sys_module_s *mod) {
 	return 0;
 }
 
+/* What is loaded, and, where a line has a place for its build id, what was. */
+static void
+modules_list(modules_t *m) {
+	sys_modules(module_line, m, dumper.maps, sizeof(dumper.maps));
+	if (!m->as_maps) {
+		module_history_gone(module_line, m);
+	}
+}
+
 static void
 write_modules(prof_writer_t *w, bool as_maps) {
 	modules_t m = {NULL, 0, 0, as_maps};
-	sys_modules(module_line, &m, dumper.maps, sizeof(dumper.maps));
+	module_history_look();
+	modules_list(&m);
 	bool commit = true;
 	size_t bytes = PAGE_CEILING(m.len + PAGE);
 	m.buf = pages_map(NULL, bytes, PAGE, &commit);
@@ -350,7 +361,7 @@ write_modules(prof_writer_t *w, bool as_maps) {
 	}
 	m.size = bytes;
 	m.len = 0;
-	sys_modules(module_line, &m, dumper.maps, sizeof(dumper.maps));
+	modules_list(&m);
 	prof_write_data(w, m.buf, min_zu(m.len, bytes - 1));
 	pages_unmap_in_time(m.buf, bytes);
 }
