@@ -469,8 +469,18 @@ outcome_print(int err, bool was_open) {
 	    (unsigned long long)dumper.file.written);
 }
 
+/* Another thread ends the process, and gives up what this one writes (dump_at_exit). */
+static bool
+is_given_up(void) {
+	uint32_t exit_tid = atomic_load_u32(&dumper.exit_tid, MO_SEQ_CST);
+	return exit_tid != 0 && exit_tid != (uint32_t)os_tid();
+}
+
 static void
 outcome_bad(const prof_dump_t *d, int err, bool was_open) {
+	if (unlikely(is_given_up())) {
+		return; /* its file is missing because it was taken away */
+	}
 	atomic_fetch_add_u64(&dumper.nerrors, 1, MO_RELAXED);
 	if (!is_automatic(d)) {
 		/* Nobody else hears of a session that ended by its time. */
@@ -615,8 +625,7 @@ prof_dump(prof_dump_t *d) {
 	if (mutex_is_owner(&dumper.mtx)) {
 		return EBUSY; /* from the dump hook */
 	}
-	uint32_t exit_tid = atomic_load_u32(&dumper.exit_tid, MO_RELAXED);
-	if (unlikely(exit_tid != 0 && exit_tid != (uint32_t)os_tid())) {
+	if (unlikely(is_given_up())) {
 		return EBUSY;
 	}
 	uint32_t depth = gate_leave_all(t);

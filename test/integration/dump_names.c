@@ -133,6 +133,62 @@ test_kinds(bool timestamps)
 	each_file(remove_file, NULL);
 }
 
+/* ---- the end of a process whose profile is just being written ---- */
+
+static unsigned n_live;
+
+/* Two calls to choose from at each step: 2^depth places. */
+static void __attribute__((noinline))
+walk(unsigned path, int depth)
+{
+	if (depth == 0)
+		live[n_live++] = malloc(100);
+	else if ((path >> (depth - 1) & 1) != 0) {
+		walk(path, depth - 1);
+		__asm__ volatile("nop");
+	} else
+		walk(path, depth - 1);
+	__asm__ volatile("" : : "r"(path), "r"(depth));
+}
+
+static int
+child_ends(void)
+{
+	struct kinds k = { true, 0, 0, true };
+
+	snprintf(dir, sizeof(dir), "%s", ctl_str("opt.prof_prefix"));
+	for (unsigned path = 0; path < 4000; path++)
+		walk(path, 12);
+	for (int i = 0; i < 12000; i++) {
+		each_file(name_check, &k);
+		if (k.seen & 1u << ('t' - 'a'))
+			return 0;
+		usleep(10000);
+	}
+	return 1;
+}
+
+/* The thread of the profiler writes one profile after the other; one that is given up is nobody's failure. */
+static void
+test_ends(void)
+{
+	static struct test_result r;
+	char conf[300];
+	int bad = 0;
+
+	snprintf(conf, sizeof(conf), "prof:true,prof_final:true,lg_prof_sample:0,abort:true,prof_thread:true,prof_threshold_time_ms:1,"
+	    "prof_dump_min_gap_ms:0,prof_dump_max_files:0,prof_prefix:%s/x", dir);
+	for (int i = 0; i < 10; i++) {
+		run_child_conf(&r, "ends", conf);
+		if (!exited_with(&r, 0) || r.len != 0) {
+			bad++;
+			diag_result(&r);
+		}
+		each_file(remove_file, NULL);
+	}
+	is_int(bad, 0, "ten processes end while a profile is written, and say nothing");
+}
+
 /* ---- the same process number twice ---- */
 
 #define EACH 15
@@ -255,6 +311,7 @@ test_same_number(bool timestamps)
 
 static const struct test_child children[] = {
 	{ "kinds", child_kinds },
+	{ "ends", child_ends },
 	{ "dumps", child_dumps },
 	{ "forks", child_forks },
 	{ "containers", child_containers },
@@ -271,6 +328,7 @@ main(int argc, char **argv)
 		bail_out("mkdtemp");
 	test_kinds(true);
 	test_kinds(false);
+	test_ends();
 	test_same_number(true);
 	test_same_number(false);
 	is_int(rmdir(dir), 0, "nothing else is left");
