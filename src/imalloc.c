@@ -200,6 +200,29 @@ imalloc_finish(tsd_t *tsd, const imalloc_req_t *req, void *p, size_t usize) {
 	return p;
 }
 
+/*
+ * The system has no memory for a request: what lies unused goes back to it, that in this thread's cache and in all
+ * arenas, and the request may be tried again.  Not for hooks of the program's: what they refuse is theirs.
+ */
+static NOINLINE bool
+imalloc_is_relieved(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
+	arena_t *a = tsd == NULL || tsd->tls->inside != 0 ? NULL : imalloc_arena(tsd, req->arena, usize);
+	if (a == NULL || ehooks_are_own(&a->pac.src.ehooks)) {
+		return false;
+	}
+	if (tsd->tcache != NULL) {
+		tcache_flush(tsd, tsd->tcache);
+	}
+	return arenas_relieve() > 0;
+}
+
+/* interval: of a sample; 0: it is none. */
+ALWAYS_INLINE void *
+imalloc_object(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, unsigned slot, uint64_t interval) {
+	return unlikely(interval != 0) ? imalloc_sample(tsd, req, usize, tc, slot, interval)
+	    : imalloc_no_sample(tsd, req, usize, tc, slot);
+}
+
 /* usize: of the request; an object that passes through a cache has the size of its class. */
 static void *
 imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
@@ -212,15 +235,14 @@ imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
 	if (tc != NULL) {
 		usize = sz_i2s(slot - 1);
 	}
-	void *p;
-	uint64_t interval;
-	if (imalloc_is_sample(tsd, req->size, usize, tc, slot, &interval)) {
-		p = imalloc_sample(tsd, req, usize, tc, slot, interval);
-		if (tc != NULL) {
-			(p != NULL ? tcache_took_sample : tcache_uncount)(tsd, tc, slot);
-		}
-	} else {
-		p = imalloc_no_sample(tsd, req, usize, tc, slot);
+	uint64_t interval = 0;
+	bool is_sample = imalloc_is_sample(tsd, req->size, usize, tc, slot, &interval);
+	void *p = imalloc_object(tsd, req, usize, tc, slot, interval);
+	if (unlikely(p == NULL) && imalloc_is_relieved(tsd, req, usize)) {
+		p = imalloc_object(tsd, req, usize, tc, slot, interval);
+	}
+	if (unlikely(is_sample) && tc != NULL) {
+		(p != NULL ? tcache_took_sample : tcache_uncount)(tsd, tc, slot);
 	}
 	if (unlikely(p == NULL)) {
 		return NULL;

@@ -407,3 +407,9 @@ arena_decay(arena_t *a, bool all) {
 	}
 	pac_purge(&a->pac, nstime_monotonic_coarse_ns(), all);
 }
+
+size_t
+arena_relieve(arena_t *a) {
+	arena_stock_trim(a, true);
+	return pac_relieve(&a->pac, nstime_monotonic_coarse_ns());
+}

@@ -133,6 +133,8 @@ size_t arena_usize(const void *ptr, uint64_t elem);
 int arena_decay_ms_set(arena_t *a, bool is_dirty, ssize_t ms);
 ssize_t arena_decay_ms_get(const arena_t *a, bool is_dirty);
 void arena_decay(arena_t *a, bool all);
+/* The system has no more memory: as pac_relieve, with the bins' stocks. */
+size_t arena_relieve(arena_t *a);
 
 static inline bin_t *
 arena_bin(arena_t *a, szind_t szind, unsigned shard) {

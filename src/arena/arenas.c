@@ -495,6 +495,21 @@ arenas_tick(uint64_t now) {
 	}
 }
 
+size_t
+arenas_relieve(void) {
+	assert(witness_depth_from(WITNESS_RANK_ARENAS) == 0);
+	arena_t *fallback = arena_table_get(FALLBACK_IND);
+	size_t gone = fallback != NULL ? arena_relieve(fallback) : 0;
+	unsigned n = arenas_narenas_total();
+	for (unsigned i = 0; i < n; i++) {
+		arena_t *both[] = {arenas_get(i), arenas_sampled_get(i)};
+		for (unsigned k = 0; k < 2; k++) {
+			gone += both[k] != NULL ? arena_relieve(both[k]) : 0;
+		}
+	}
+	return gone;
+}
+
 void *
 arenas_malloc_sampled(arena_t *a, size_t usize, size_t alignment, bool zero, unsigned nrequests,
     sample_rec_t **rec) {

@@ -103,6 +103,12 @@ void *arenas_malloc_sampled(arena_t *a, size_t usize, size_t alignment, bool zer
 /* Decay of all arenas that no thread of their own serves, at most every few milliseconds whoever calls. now: coarse monotonic. */
 void arenas_tick(uint64_t now);
 
+/*
+ * The system has refused memory: what lies unused in any arena goes back to it, that in arenas with hooks of the
+ * program's excepted.  Bytes that went.  No lock from the table's on may be held.
+ */
+size_t arenas_relieve(void);
+
 /* Decay times of arenas to come; EINVAL. */
 int arenas_decay_ms_default_set(bool is_dirty, ssize_t ms);
 ssize_t arenas_decay_ms_default_get(bool is_dirty);

@@ -531,6 +531,46 @@ pac_purge(pac_t *pac, uint64_t now, bool all) {
 	pac_purge_one(pac, &pac->decay_muzzy, now, all);
 }
 
+/* Kept address space, once round; in a pass, which pac_close waits for.  What the system does not take stays. */
+static size_t
+pac_unmap_retained_locked(pac_t *pac) {
+	assert(pac->decay_dirty.passer == tls_get() && !ehooks_are_own(&pac->src.ehooks));
+	size_t gone = 0;
+	size_t budget = ecache_npages(&pac->retained);
+	edata_t *e;
+	while (budget > 0 && (e = ecache_evict(&pac->retained, 0)) != NULL) {
+		size_t size = e->size;
+		budget -= min_zu(budget, size >> LG_PAGE);
+		if (extent_unmap(&pac->src, e) == 0) {
+			gone += size;
+		} else {
+			ecache_put(&pac->src, &pac->retained, e);
+		}
+	}
+	return gone;
+}
+
+size_t
+pac_relieve(pac_t *pac, uint64_t now) {
+	if (ehooks_are_own(&pac->src.ehooks)) {
+		return 0;
+	}
+	size_t gone = (pac_ndirty(pac) + ecache_npages(&pac->muzzy)) << LG_PAGE;
+	pac_purge(pac, now, true);
+	pac_decay_t *d = &pac->decay_dirty;
+	/* Of larger pieces no part is given back: a mark upon them stays. */
+	if (pac->src.grow_alignment <= PAGE) {
+		mutex_lock(&d->decay.mtx);
+		if (pac_pass_begin_locked(d) == 0) {
+			gone += pac_unmap_retained_locked(pac);
+			pac_pass_end_locked(d);
+		}
+		mutex_unlock(&d->decay.mtx);
+		extent_grow_restart(&pac->src);
+	}
+	return gone;
+}
+
 /* ------------------------------------------------------------------ a thread of its own */
 
 static void

@@ -170,6 +170,11 @@ int pac_shrink(pac_t *pac, edata_t *e, size_t size);
 void pac_tick(pac_t *pac, uint64_t now);
 /* The same, waiting for other threads; all: purge everything that is unused. */
 void pac_purge(pac_t *pac, uint64_t now, bool all);
+/*
+ * The system has no more memory: all that is unused goes, address space too.  Bytes that went, 0 with hooks of the
+ * program's.
+ */
+size_t pac_relieve(pac_t *pac, uint64_t now);
 
 /*
  * For the thread that serves this cache, after a tick: nanoseconds until the next is worth while

@@ -105,6 +105,52 @@ child_to_the_end(void)
 	return 0;
 }
 
+static pthread_barrier_t filled, over;
+
+/* 24 MB of small blocks and back, in an arena of its own; stays, and makes no further call. */
+static void *
+fill_and_stay(void *arg)
+{
+	size_t n = fill(1000, 24 * MB);
+
+	empty(n);
+	pthread_barrier_wait(&filled);
+	pthread_barrier_wait(&over);
+	return n > 20000 ? arg : NULL;
+}
+
+/* What one thread has left unused serves another, in one piece, in pieces, and in many; what is too much does no harm. */
+static int
+child_unused(void)
+{
+	static const size_t sizes[] = { 24 * MB, 12 * MB, 200, 3 * MB, 24 * MB, 70000, 24 * MB };
+	pthread_t t;
+	pthread_attr_t attr;
+	void *done;
+
+	pthread_barrier_init(&filled, NULL, 2);
+	pthread_barrier_init(&over, NULL, 2);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 65536);
+	if (pthread_create(&t, &attr, fill_and_stay, blocks) != 0)
+		return 50;
+	pthread_barrier_wait(&filled);
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		size_t n = fill(sizes[i], 24 * MB);
+
+		if ((n + 1) * sizes[i] <= 24 * MB) {
+			printf("only %zu blocks of %zu\n", n, sizes[i]);
+			return 51;
+		}
+		if (malloc(64 * MB) != NULL || errno != ENOMEM)
+			return 52;
+		empty(n);
+	}
+	pthread_barrier_wait(&over);
+	pthread_join(t, &done);
+	return done != NULL ? 0 : 53;
+}
+
 /* Thirty turns of 24 MB, each of another size. */
 static int
 child_turns(void)
@@ -240,6 +286,7 @@ test_group(void)
 static const struct test_child children[] = {
 	{ "small_server", child_small_server },
 	{ "to_the_end", child_to_the_end },
+	{ "unused", child_unused },
 	{ "turns", child_turns },
 	{ "churn", child_churn },
 	{ NULL, NULL },
@@ -249,13 +296,16 @@ int
 main(int argc, char **argv)
 {
 	static struct test_result r;
-	struct limited server = { "small_server", 48 * MB, NULL, NULL }, end = { "to_the_end", 48 * MB, NULL, NULL };
+	struct limited server = { "small_server", 48 * MB, NULL, NULL }, end = { "to_the_end", 48 * MB, NULL, NULL },
+		       unused = { "unused", 48 * MB, NULL, "narenas:2" };
 
 	test_children(argc, argv, children);
 	test_fork(&r, limited_now, &server);
 	child_exits(&r, 0, "8 MB of blocks and four threads where 48 MB may be reserved");
 	test_fork(&r, limited_now, &end);
 	child_exits(&r, 0, "what is beyond 48 MB is refused, and what was freed serves again");
+	test_fork(&r, limited_now, &unused);
+	child_exits(&r, 0, "what one thread has freed serves another, whatever size it asks for");
 	test_group();
 	return done_testing();
 }

@@ -1,9 +1,9 @@
 /*
  * Many threads at once, for many_threads.t: each makes a few small allocations and stays. Prints the
- * resident memory before, with all alive, and when they are gone; with other numbers at each stage if
- * the process runs on the library.
+ * resident memory before, with all alive, when they are gone, and after others came and went, twice;
+ * with other numbers at each stage if the process runs on the library.
  *
- * usage: many THREADS ROUNDS [PROFILE]     ROUNDS: of a thousand that come and go afterwards; the
+ * usage: many THREADS ROUNDS [PROFILE]     ROUNDS: of a thousand that come and go, each time; the
  * profile is written while all are alive, and again in each of the rounds
  * exit status 3: the machine does not allow so many threads.
  */
@@ -164,6 +164,8 @@ main(int argc, char **argv)
 	if (rounds > 0) {
 		come_and_go(rounds, &attr, t);
 		say("later");
+		come_and_go(rounds, &attr, t);
+		say("end");
 	}
 	printf("errors %d\n", errors);
 	return errors != 0;
