@@ -92,7 +92,7 @@ life_zero_counters(arena_t *a) {
 			bin_t *bin = arena_bin(a, i, k);
 			mutex_lock(&bin->mtx);
 			assert(bin->stats.curregs == 0 && bin->slabcur == NULL);
-			memset(&bin->stats, 0, sizeof(bin->stats));
+			bin_stats_zero_locked(bin);
 			mutex_prof_reset(&bin->mtx);
 			mutex_unlock(&bin->mtx);
 		}

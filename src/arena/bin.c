@@ -170,10 +170,20 @@ bin_forget(bin_t *bin) {
 	ph_init(&bin->nonfull);
 	stock_drop_oldest(&bin->stock, bin->stock.n);
 	bin->stats.ndalloc += bin->stats.curregs;
-	bin->stats.curregs = 0;
+	bin_set_curregs(bin, 0);
 	bin->stats.curslabs = 0;
 	bin->stats.nonfull_slabs = 0;
 	mutex_unlock(&bin->mtx);
+}
+
+/* Of an arena's next life; who is late in summing up what is live may read the old one's curregs yet. */
+void
+bin_stats_zero_locked(bin_t *bin) {
+	mutex_assert_owner(&bin->mtx);
+	assert(bin->stats.curregs == 0);
+#define BIN_STATS_ZERO(name, type, says) __atomic_store_n(&bin->stats.name, 0, MO_RELAXED);
+	BIN_STATS_FIELDS(BIN_STATS_ZERO)
+#undef BIN_STATS_ZERO
 }
 
 void

@@ -83,6 +83,7 @@ void bin_unstock_locked(bin_t *bin, const bin_info_t *info, unsigned n, edata_t 
 
 /* All its objects are gone, and its slabs are the caller's. */
 void bin_forget(bin_t *bin);
+void bin_stats_zero_locked(bin_t *bin);
 void bin_stats_merge(bin_t *bin, bin_stats_t *out, mutex_prof_data_t *mutex_out);
 
 #endif
