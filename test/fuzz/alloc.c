@@ -18,6 +18,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
+#include "arena/arenas.h"
 #include "prof_control.h"
 
 #define STATUS_DONE 42 /* so no other end is taken for a pass */
@@ -61,6 +62,13 @@ static void
 expect(const fuzz_t *f, const char *what, int err, int or_1, int or_2) {
 	if (err != 0 && err != or_1 && err != or_2) {
 		breach(f, "%s answered %d", what, err);
+	}
+}
+
+static void
+is_answer(const fuzz_t *f, const char *what, int err, int want) {
+	if (err != want) {
+		breach(f, "%s answered %d, not %d", what, err, want);
 	}
 }
 
@@ -177,7 +185,8 @@ step_arena(worker_t *w) {
 	case 5: expect(f, "default", ctl_write("arenas.dirty_decay_ms", ms), 0, 0); break;
 	default:
 		ind = one_in(f, 2) ? 0 : ind;
-		expect(f, "thread.arena", ctl_write("thread.arena", ind), 0, 0);
+		/* To those of the CPUs nobody goes by himself. */
+		is_answer(f, "thread.arena", ctl_write("thread.arena", ind), ind < arenas_percpu_limit() ? EPERM : 0);
 		break;
 	}
 }
