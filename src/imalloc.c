@@ -603,8 +603,8 @@ ifree(void *ptr, int tcache) {
 	errno = saved;
 }
 
-/* The way back of imalloc_refill_is_done(): the bin at this offset is full. */
-static NOINLINE bool
+/* The bin at this offset is full, and nothing else is the matter; false: nothing has changed. */
+ALWAYS_INLINE bool
 ifree_overflow_is_done(void *ptr, size_t offset) {
 	struct tls_s *t = tls_get();
 	if (tls_cache_is_boot(t) || imalloc_has_work(t) || unlikely(!gate_try_enter(t))) {
@@ -617,34 +617,48 @@ ifree_overflow_is_done(void *ptr, size_t offset) {
 	return is_done;
 }
 
-/* The way back of imalloc_hot_is_done(). */
-ALWAYS_INLINE bool
-ifree_hot_is_done(void *ptr, uint64_t elem) {
-	struct tls_s *t = tls_get();
-	uint64_t kind = elem & (ELEM_SLAB | ELEM_SAMPLED | ELEM_STATE_MASK << ELEM_STATE_SHIFT);
-	if (kind != (uint64_t)extent_state_active << ELEM_STATE_SHIFT || unlikely(tls_cache_is_boot(t))) {
-		return false;
+/* The way back of imalloc_refill_is_done(). */
+static NOINLINE void
+ifree_cacheable(void *ptr, size_t offset) {
+	if (unlikely(!ifree_overflow_is_done(ptr, offset))) {
+		ifree(ptr, IMALLOC_TCACHE_AUTO);
 	}
-	tsd_t *tsd = t->tsd;
-	edata_t *e = elem_edata(elem);
+}
+
+/* The way back of imalloc_hot_is_done(), for the thread of tsd; *npages: as large_hot_is_freed. */
+ALWAYS_INLINE bool
+ifree_hot_is_done(tsd_t *tsd, edata_t *e, void *ptr, size_t *npages) {
 	size_t usize = e->u.large_usize;
 	if (unlikely(e->arena_ind != tsd->arena->ind) || unlikely(usize <= tsd->tcache_max)
-	    || unlikely(e->szind < emap_ncacheable) || unlikely(e->szind == SC_NSIZES)
-	    || unlikely(!large_hot_is_freed(tsd->arena, e, ptr))) {
+	    || unlikely(e->szind < emap_ncacheable) || unlikely(e->szind == SC_NSIZES)) {
 		return false;
 	}
 	tsd->direct_dalloc += usize;
+	if (unlikely(!large_hot_is_freed(tsd->arena, e, ptr, npages))) {
+		tsd->direct_dalloc -= e->u.large_usize;
+		return false;
+	}
 	return true;
 }
 
+/* Every call in it is its last, and little is kept for after the release: it saves no register. */
 void
 ifree_default(void *ptr) {
+	struct tls_s *t = tls_get();
 	uint64_t elem = emap_elem_any(ptr);
 	size_t offset = elem >> ELEM_BIN_SHIFT;
-	bool is_done = offset != 0 ? ifree_overflow_is_done(ptr, offset) : ifree_hot_is_done(ptr, elem);
-	if (unlikely(!is_done)) {
-		ifree(ptr, IMALLOC_TCACHE_AUTO);
+	if (offset != 0) {
+		ifree_cacheable(ptr, offset);
+		return;
 	}
+	uint64_t kind = elem & (ELEM_SLAB | ELEM_SAMPLED | ELEM_STATE_MASK << ELEM_STATE_SHIFT);
+	size_t npages;
+	if (unlikely(kind != (uint64_t)extent_state_active << ELEM_STATE_SHIFT) || unlikely(tls_cache_is_boot(t))
+	    || unlikely(!ifree_hot_is_done(t->tsd, elem_edata(elem), ptr, &npages))) {
+		ifree(ptr, IMALLOC_TCACHE_AUTO);
+		return;
+	}
+	pac_tell(&t->tsd->arena->pac, npages);
 }
 
 void

@@ -19,6 +19,7 @@ typedef struct arena_large_count_s {
 	atomic_u64_t nmalloc;
 	atomic_u64_t ndalloc;
 	atomic_u64_t nrequests;
+	atomic_u64_t nhot; /* by a hot extent: allocated for a request of the program, in nmalloc and nrequests not counted */
 } arena_large_count_t;
 
 /* What every arena touches stands together at the front; the long tables behind it fill with use. */
@@ -49,10 +50,12 @@ typedef struct arena_s {
 /* Large objects start at some cache line of their first page, not all at the same. */
 extern HIDDEN bool opt_cache_oblivious;
 
-/* Set bytes: the 2 MiB pieces of address space (by hash of addr >> 21) that may hold sampled objects
- * (or others that must not reach a cache by their size alone). */
-#define SAMPLED_MAP_SIZE 4096u
+/*
+ * Set bytes: the 2 MiB pieces of address space that may hold sampled objects (or others that must not reach a cache by
+ * their size alone).  By bits 21 to 31 of the address: one shift finds the byte.
+ */
 #define SAMPLED_MAP_LG_PIECE 21
+#define SAMPLED_MAP_SIZE (1u << (32 - SAMPLED_MAP_LG_PIECE))
 extern uint8_t arena_sampled_map[SAMPLED_MAP_SIZE];
 
 /* Sized frees of addresses in the range look at the page map from now on. */
@@ -60,7 +63,7 @@ void arena_mark_slow_sized_free(const void *addr, size_t size);
 
 static inline bool
 arena_may_be_sampled(const void *ptr) {
-	return arena_sampled_map[((uintptr_t)ptr >> SAMPLED_MAP_LG_PIECE) % SAMPLED_MAP_SIZE] != 0;
+	return arena_sampled_map[(uint32_t)(uintptr_t)ptr >> SAMPLED_MAP_LG_PIECE] != 0;
 }
 
 /* Decay times in milliseconds; hooks NULL: the system's pages. NULL: no memory. */
@@ -101,17 +104,17 @@ void arena_small_count_requests(arena_t *a, szind_t szind, unsigned shard, uint6
 void *arena_malloc(arena_t *a, size_t usize, size_t alignment, bool zero, unsigned nrequests);
 void arena_dalloc(void *ptr, uint64_t elem);
 
-/* With cache_oblivious: spreads extents over the cache lines of a page; by the golden ratio, neighbours lie far apart. */
+/*
+ * Where a large object of usual alignment begins in an extent.  With cache_oblivious that is spread over the cache lines
+ * of a page; by the golden ratio, neighbours lie far apart.
+ */
 static inline char *
 arena_large_start(const edata_t *e) {
+	if (!opt_cache_oblivious) {
+		return e->addr;
+	}
 	uint64_t mix = ((uintptr_t)e->addr >> LG_PAGE) * UINT64_C(0x9e3779b97f4a7c15);
 	return e->addr + ((mix >> (64 - LG_PAGE + LG_CACHELINE)) << LG_CACHELINE);
-}
-
-/* Whether an object of the extent begins at ptr. */
-static inline bool
-arena_large_is_start(const edata_t *e, const void *ptr) {
-	return ptr == (opt_cache_oblivious ? arena_large_start(e) : e->addr) || ptr == e->addr;
 }
 
 /* A large object (usize >= SC_LARGE_MINCLASS). */

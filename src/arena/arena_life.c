@@ -30,8 +30,7 @@ life_end_slab(arena_t *a, edata_t *e, arena_sample_fn_t *on_sample) {
 static void
 life_end_large(edata_t *e, arena_sample_fn_t *on_sample) {
 	if (e->recs != NULL && e->recs->tctx != NULL) {
-		bool has_offset = opt_cache_oblivious && e->size > e->u.large_usize;
-		on_sample(has_offset ? arena_large_start(e) : e->addr, e->recs, e->u.large_usize);
+		on_sample(e->u.large_start, e->recs, e->u.large_usize);
 	}
 	arena_large_dalloc(e);
 }
@@ -101,6 +100,7 @@ life_zero_counters(arena_t *a) {
 		atomic_store_u64(&a->large[i].nmalloc, 0, MO_RELAXED);
 		atomic_store_u64(&a->large[i].ndalloc, 0, MO_RELAXED);
 		atomic_store_u64(&a->large[i].nrequests, 0, MO_RELAXED);
+		atomic_store_u64(&a->large[i].nhot, 0, MO_RELAXED);
 	}
 	atomic_store_u64(&a->large_nfills, 0, MO_RELAXED);
 	atomic_store_u64(&a->large_nflushes, 0, MO_RELAXED);

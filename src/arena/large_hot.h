@@ -24,30 +24,49 @@ large_hot_is_malloced(arena_t *a, size_t usize, void **p) {
 		e->szind = (uint8_t)sz_s2i(usize);
 		e->u.large_usize = usize;
 		e->u.large_pind = (uint8_t)pind;
+		e->u.large_start = arena_large_start(e);
 	}
 	if (config_stats) {
 		arena_large_count_t *c = &a->large[e->szind - SC_NBINS];
-		atomic_fetch_add_u64(&c->nmalloc, 1, MO_RELAXED);
-		atomic_fetch_add_u64(&c->nrequests, 1, MO_RELAXED);
+		atomic_fetch_add_u64(&c->nhot, 1, MO_RELAXED);
 		atomic_fetch_add_zu(&a->large_allocated, usize, MO_RELAXED);
 	}
-	*p = opt_cache_oblivious ? arena_large_start(e) : e->addr;
+	*p = e->u.large_start;
 	return true;
 }
 
-/* a: the arena of e, an active extent; ptr: where its object begins, if all is right. */
+ALWAYS_INLINE void
+large_hot_count_free(arena_t *a, const edata_t *e) {
+	if (config_stats) {
+		atomic_fetch_add_u64(&a->large[e->szind - SC_NBINS].ndalloc, 1, MO_RELAXED);
+		atomic_fetch_sub_zu(&a->large_allocated, e->u.large_usize, MO_RELAXED);
+	}
+}
+
+static NOINLINE void
+large_hot_uncount_free(arena_t *a, const edata_t *e) {
+	if (config_stats) {
+		atomic_fetch_sub_u64(&a->large[e->szind - SC_NBINS].ndalloc, 1, MO_RELAXED);
+		atomic_fetch_add_zu(&a->large_allocated, e->u.large_usize, MO_RELAXED);
+	}
+}
+
+/*
+ * a: the arena of e, an active extent; ptr: its object, if all is right.  true: *npages more lie unused, of
+ * which the caller tells (pac_tell).  false: nothing has changed, but *npages.
+ */
 ALWAYS_INLINE bool
-large_hot_is_freed(arena_t *a, edata_t *e, const void *ptr) {
+large_hot_is_freed(arena_t *a, edata_t *e, const void *ptr, size_t *npages) {
 	assert(e->arena_ind == a->ind && e->szind >= emap_ncacheable && e->szind < SC_NSIZES);
-	arena_large_count_t *c = &a->large[e->szind - SC_NBINS];
-	size_t usize = e->u.large_usize;
-	if (unlikely(!arena_large_is_start(e, ptr))
-	    || unlikely(!pac_hot_has_pushed(&a->pac, e->u.large_pind, e))) {
+	unsigned pind = e->u.large_pind;
+	*npages = e->size >> LG_PAGE;
+	if (unlikely(ptr != e->u.large_start) || unlikely(!pac_hot_is_vacant(&a->pac, pind))) {
 		return false;
 	}
-	if (config_stats) {
-		atomic_fetch_add_u64(&c->ndalloc, 1, MO_RELAXED);
-		atomic_fetch_sub_zu(&a->large_allocated, usize, MO_RELAXED);
+	large_hot_count_free(a, e);
+	if (unlikely(!pac_hot_has_pushed(&a->pac, pind, e))) {
+		large_hot_uncount_free(a, e);
+		return false;
 	}
 	return true;
 }

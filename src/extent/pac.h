@@ -111,25 +111,29 @@ pac_hot_pop(pac_t *pac, unsigned pind, size_t size) {
 	return e;
 }
 
-/* Leaves an active extent that is no slab and no sample in the slot, if that is empty; false: nothing changed. */
+ALWAYS_INLINE bool
+pac_hot_is_vacant(const pac_t *pac, unsigned pind) {
+	return atomic_load_p(&pac->hot[pind], MO_RELAXED) == NULL;
+}
+
+/*
+ * Leaves an active extent that is no slab and no sample in a slot that was seen vacant: the caller tells of its pages
+ * (pac_tell) then.  false: nothing changed.  Afterwards it is anybody's, so all that it says is used before.
+ */
 ALWAYS_INLINE bool
 pac_hot_has_pushed(pac_t *pac, unsigned pind, edata_t *e) {
 	assert(e->state == extent_state_active && !e->is_slab && !e->is_sampled && e->recs == NULL);
-	size_t npages = e->size >> LG_PAGE;
 	void *seen = NULL;
-	if (atomic_load_p(&pac->hot[pind], MO_RELAXED) != NULL) {
-		return false;
-	}
+	atomic_fetch_sub_zu(&pac->nactive, e->size >> LG_PAGE, MO_RELAXED);
 	e->is_zeroed = false;
 	e->state = extent_state_hot;
 	emap_set_first_state(e);
 	if (unlikely(!atomic_cas_strong_p(&pac->hot[pind], &seen, e, MO_SEQ_CST, MO_RELAXED))) {
 		e->state = extent_state_active;
 		emap_set_first_state(e);
+		atomic_fetch_add_zu(&pac->nactive, e->size >> LG_PAGE, MO_RELAXED);
 		return false;
 	}
-	atomic_fetch_sub_zu(&pac->nactive, npages, MO_RELAXED);
-	pac_tell(pac, npages);
 	return true;
 }
 

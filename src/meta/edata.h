@@ -68,6 +68,7 @@ struct edata_s {
 		uint64_t inline_bits[EDATA_INLINE_BITS_WORDS];
 		struct {
 			size_t large_usize; /* large: the usable size (size may include the offset's page) */
+			char *large_start;  /* where the object begins, in the first page */
 			uint8_t large_pind; /* its page class, of size */
 		};
 	} u;

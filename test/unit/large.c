@@ -30,7 +30,7 @@ test_offsets(void) {
 		bad += off % CACHELINE != 0 || off >= PAGE || off + usize > e->size || e->is_slab;
 		bad += arena_usize(p, emap_elem(p)) != usize;
 		n_lines += !is_seen[off / CACHELINE];
-		bad += !arena_large_is_start(e, p) || arena_large_is_start(e, p + 8);
+		bad += e->u.large_start != p;
 		is_seen[off / CACHELINE] = true;
 		live[i] = p;
 	}

@@ -28,10 +28,20 @@ hot_or_long(size_t usize) {
 	return p;
 }
 
+static bool
+hot_is_freed(edata_t *e, void *p) {
+	size_t npages;
+	bool is_freed = large_hot_is_freed(arena, e, p, &npages);
+	if (is_freed) {
+		pac_tell(&arena->pac, npages);
+	}
+	return is_freed;
+}
+
 static void
 hot_or_long_free(void *p) {
 	edata_t *e = emap_edata(p);
-	if (!large_hot_is_freed(arena, e, p)) {
+	if (!hot_is_freed(e, p)) {
 		gate_enter(tls_get());
 		arena_large_dalloc(e);
 		gate_exit(tls_get());
@@ -51,8 +61,8 @@ test_one(void) {
 	p = hot_or_long(usize);
 	size_t active = active_pages(), dirty = pac_ndirty(&arena->pac);
 	edata_t *e = emap_edata(p);
-	ok(!large_hot_is_freed(arena, e, (char *)p + 8), "a pointer into an object is not freed here");
-	ok(large_hot_is_freed(arena, e, p), "a free leaves it hot");
+	ok(!hot_is_freed(e, (char *)p + 8), "a pointer into an object is not freed here");
+	ok(hot_is_freed(e, p), "a free leaves it hot");
 	is_uint(elem_state(emap_elem(p)), extent_state_hot, "as the page map says");
 	is_uint(active - active_pages(), extent >> LG_PAGE, "its pages are not in use");
 	is_uint(pac_ndirty(&arena->pac) - dirty, extent >> LG_PAGE, "but dirty");
@@ -63,8 +73,8 @@ test_one(void) {
 	is_uint(active_pages(), active, "and counted");
 	ok(!large_hot_is_malloced(arena, usize, &q), "once");
 	void *other = hot_or_long(usize);
-	ok(large_hot_is_freed(arena, emap_edata(p), p), "the first one freed is hot");
-	ok(!large_hot_is_freed(arena, emap_edata(other), other), "the second finds the slot taken");
+	ok(hot_is_freed(emap_edata(p), p), "the first one freed is hot");
+	ok(!hot_is_freed(emap_edata(other), other), "the second finds the slot taken");
 	is_uint(emap_edata(other)->state, extent_state_active, "and is as it was");
 	hot_or_long_free(other);
 }
@@ -82,7 +92,7 @@ test_other_use(void) {
 	size_t usize = size - (opt_cache_oblivious ? PAGE : 0);
 	ok(large_hot_is_malloced(arena, usize, &p), "an extent left by others");
 	is_uint(arena_usize(p, emap_elem(p)), usize, "has the right size");
-	ok(arena_large_is_start(emap_edata(p), p) && emap_edata(p) == e, "and begins right");
+	ok(emap_edata(p)->u.large_start == p && emap_edata(p) == e, "and begins right");
 	hot_or_long_free(p);
 }
 
@@ -90,7 +100,7 @@ static void
 test_at_once(void) {
 	arena_decay_ms_set(arena, true, 0);
 	void *p = hot_or_long(64 * PAGE);
-	ok(large_hot_is_freed(arena, emap_edata(p), p), "with a decay time of 0 it is freed the short way too");
+	ok(hot_is_freed(emap_edata(p), p), "with a decay time of 0 it is freed the short way too");
 	is_uint(pac_ndirty(&arena->pac), 0, "but nothing stays hot, nor dirty");
 	p = hot_or_long(64 * PAGE);
 	hot_or_long_free(p);
@@ -146,9 +156,10 @@ test_threads(void) {
 	is_uint(active_pages(), 0, "no page is in use any more");
 	uint64_t nmalloc = 0, ndalloc = 0, nrequests = 0;
 	for (unsigned i = 0; i < LARGE_CLASSES_MAX; i++) {
-		nmalloc += atomic_load_u64(&arena->large[i].nmalloc, MO_RELAXED);
+		uint64_t nhot = atomic_load_u64(&arena->large[i].nhot, MO_RELAXED);
+		nmalloc += atomic_load_u64(&arena->large[i].nmalloc, MO_RELAXED) + nhot;
 		ndalloc += atomic_load_u64(&arena->large[i].ndalloc, MO_RELAXED);
-		nrequests += atomic_load_u64(&arena->large[i].nrequests, MO_RELAXED);
+		nrequests += atomic_load_u64(&arena->large[i].nrequests, MO_RELAXED) + nhot;
 	}
 	if (config_stats) {
 		ok(nmalloc > N_THREADS * N_ROUNDS / 3, "%llu objects", (unsigned long long)nmalloc);
