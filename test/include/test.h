@@ -322,6 +322,16 @@ test_reap(pid_t pid, struct test_result *r)
 	r->out[r->len] = '\0';
 }
 
+/* The default action for each: whoever started the test may ignore some, as nohup and a shell's "&" do. */
+TEST_FN void
+default_signals(void)
+{
+	static const int each[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGUSR1 };
+
+	for (size_t i = 0; i < sizeof(each) / sizeof(*each); i++)
+		signal(each[i], SIG_DFL);
+}
+
 typedef void test_prepare_fn(void *arg);
 
 /* Forks; in the child: output into the pipe, then prepare(arg), which need not return. */

@@ -346,6 +346,7 @@ start(struct run *r, const char *name)
 		close(fds[0]);
 		close(fds[1]);
 		setenv("MALLOC_CONF", r->conf, 1);
+		default_signals();
 		if (r->ignore_hup)
 			signal(SIGHUP, SIG_IGN);
 		prctl(PR_SET_PDEATHSIG, SIGKILL);

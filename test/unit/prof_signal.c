@@ -132,6 +132,7 @@ test_death(void)
 int
 main(void)
 {
+	default_signals();
 	free(keep(malloc(1)));
 	test_actions();
 	test_later();
