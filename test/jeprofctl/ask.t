@@ -67,7 +67,7 @@ gives 0 "start -d"
 is "$out" "$W/p.$pid.3.s1.heap" "start -d prints the profile's path"
 ctl status "$pid" --json
 has "$out" "max_seconds:60" "should jeprofctl die, the session ends"
-"$CTL" start "$pid" -d 60s >ctl.out 2>ctl.err 9>&- &
+"$CTL" start "$pid" -d 60s --wait 60s >ctl.out 2>ctl.err 9>&- &
 waiting=$!
 until_true grep -q runs ctl.err
 kill -TERM $waiting

@@ -261,7 +261,7 @@ child_work(struct block *slots, uint64_t *seed)
 {
 	pthread_t t;
 
-	alarm(60);
+	alarm(400);
 	errors = 0;
 	for (int i = 0; i < SLOTS; i++) {
 		if (slots[i].p != NULL)
@@ -401,7 +401,7 @@ main(int argc, char **argv)
 	snprintf(t, sizeof(t), "%s", argc > 2 ? argv[2] : "6");
 	setenv("STRESS_SECONDS", s, 1);
 	setenv("STRESS_THREADS", t, 1);
-	test_state.timeout_s = seconds + 120;
+	test_state.timeout_s = seconds + 500;
 	for (int i = 0; i < n; i++) {
 		run_child_conf(&r, "run", confs[i]);
 		if (child_exits(&r, 0, "%s", confs[i]))
