@@ -109,11 +109,10 @@ pac_hot_swap(atomic_p_t *slot, edata_t *fresh) {
 
 /*
  * What was in nobody's place for a moment lies unused again, n pages of it in a slot.  The thread that
- * serves the cache may have looked meanwhile, and sleeps: the stores before, its limit after the fence.
+ * serves the cache may have looked meanwhile, and sleeps: its limit is looked at, see pac_serve.
  */
 static void
 pac_tell_back(pac_t *pac, size_t npages) {
-	atomic_fence(MO_SEQ_CST);
 	if (unlikely(atomic_load_zu(&pac->wake_above, MO_SEQ_CST) != SIZE_MAX)
 	    && decay_ms(&pac->decay_dirty.decay) != 0) {
 		pac_tell_slow(pac, npages);
@@ -124,7 +123,7 @@ void
 pac_hot_misfit(pac_t *pac, edata_t *e) {
 	size_t npages = e->size >> LG_PAGE;
 	void *seen = NULL;
-	for (unsigned i = 0; !atomic_cas_strong_p(&pac->hot[i], &seen, e, MO_RELEASE, MO_RELAXED); i++) {
+	for (unsigned i = 0; !atomic_cas_strong_p(&pac->hot[i], &seen, e, MO_SEQ_CST, MO_RELAXED); i++) {
 		i = i + 1 < SC_NPSIZES ? i : UINT_MAX;
 		seen = NULL;
 	}
@@ -164,6 +163,7 @@ pac_hot_take(pac_t *pac, size_t size, size_t alignment) {
 		}
 		if (e != NULL) {
 			ecache_put(&pac->src, &pac->dirty, e);
+			pac_tell_back(pac, 0);
 		}
 	}
 	return NULL;
@@ -179,6 +179,7 @@ pac_hot_flush(pac_t *pac) {
 			}
 		}
 	}
+	pac_tell_back(pac, 0);
 }
 
 size_t
@@ -244,19 +245,10 @@ pac_active_add(pac_t *pac, size_t npages, bool are_new) {
 	}
 }
 
-edata_t *
-pac_alloc(pac_t *pac, size_t size, size_t alignment, bool zero) {
-	assert(size > 0 && (size & PAGE_MASK) == 0);
-	edata_t *e = pac_hot_take(pac, size, alignment);
-	if (e == NULL) {
-		e = pac_take_cached(pac, size, alignment, (unsigned)opt_lg_extent_max_active_fit);
-		/* What did not fit, and what is left of what did. */
-		pac_tell_back(pac, 0);
-	}
-	bool is_new = e == NULL;
-	if (e == NULL) {
-		e = pac_take_joined(pac, size, alignment);
-	}
+/* Not from what is dirty or muzzy and fits: with more beside it, or new, or from what is too large to break up gladly. */
+static edata_t *
+pac_take_more(pac_t *pac, size_t size, size_t alignment) {
+	edata_t *e = pac_take_joined(pac, size, alignment);
 	if (e == NULL) {
 		e = pac_take_new(pac, size, alignment);
 	}
@@ -264,6 +256,21 @@ pac_alloc(pac_t *pac, size_t size, size_t alignment, bool zero) {
 		/* No more to be had: rather break up something large than fail. */
 		pac_hot_flush(pac);
 		e = pac_take_cached(pac, size, alignment, 64);
+	}
+	return e;
+}
+
+edata_t *
+pac_alloc(pac_t *pac, size_t size, size_t alignment, bool zero) {
+	assert(size > 0 && (size & PAGE_MASK) == 0);
+	edata_t *e = pac_hot_take(pac, size, alignment);
+	bool is_new = false;
+	if (e == NULL) {
+		e = pac_take_cached(pac, size, alignment, (unsigned)opt_lg_extent_max_active_fit);
+		is_new = e == NULL;
+		e = is_new ? pac_take_more(pac, size, alignment) : e;
+		/* What is left of the pieces that were taken. */
+		pac_tell_back(pac, 0);
 	}
 	if (e == NULL) {
 		return NULL;
@@ -374,6 +381,7 @@ pac_evict_some(pac_t *pac, pac_decay_t *d, size_t npages) {
 	edata_t *rest = above < e->size ? extent_split(&pac->src, e, above) : NULL;
 	if (rest != NULL) {
 		ecache_put(&pac->src, d->cache, rest);
+		pac_tell_back(pac, 0);
 	}
 	return e;
 }
@@ -627,10 +635,23 @@ pac_ns_until(pac_decay_t *d, uint64_t now) {
 }
 
 /*
+ * The pages once more, after the limit was published.  The count of the cache is read and written in any order;
+ * what orders it is the cache's lock.  Who has put pages there before the lock is taken here: they are counted.
+ * Who does it later finds the limit when he looks afterwards.
+ */
+static size_t
+pac_ndirty_last(pac_t *pac) {
+	mutex_lock(&pac->dirty.mtx);
+	mutex_unlock(&pac->dirty.mtx);
+	return pac_ndirty(pac);
+}
+
+/*
  * The limit is published before the last look at the pages, and who frees adds his pages before he
- * looks at the limit: one of the two sees the other (all four are sequentially consistent).  Pages are
- * added to a hot slot; only afterwards they move on to the cache.  While they are on their way, and while
- * an allocation has more in its hands than it keeps, neither look finds them: then pac_tell_back follows.
+ * looks at the limit: one of the two sees the other.  For the cache by its lock; for a hot slot because the
+ * limit and the slot are each written and read sequentially consistent.  Pages are added to a hot slot; only
+ * afterwards they move on to the cache.  While they are on their way, and while an allocation or a pass has
+ * more in its hands than it keeps, neither look finds them: then pac_tell_back follows.
  * test/models/hot.pml is this in a model.
  */
 uint64_t
@@ -649,7 +670,7 @@ pac_serve(pac_t *pac, uint64_t now) {
 		return next;
 	}
 	atomic_store_zu(&pac->wake_above, limit, MO_SEQ_CST);
-	return pac_ndirty(pac) > limit ? 0 : next;
+	return pac_ndirty_last(pac) > limit ? 0 : next;
 }
 
 void

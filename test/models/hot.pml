@@ -4,8 +4,11 @@
  *
  * Two workers allocate and free extents of one page class and two sizes: pac_hot_pop and pac_hot_has_pushed without
  * a lock, pac_hot_take and pac_hot_leave for the rest.  The server is pac_serve between its sleeps: it flushes the
- * slots, gives the cache's pages back, publishes the limit, looks once more, sleeps.  The locked cache (`dirty`) changes
- * in one step.  Memory is sequentially consistent, which is what pac_tell, pac_tell_back and pac_serve ask for.
+ * slots, gives the cache's pages back, publishes the limit, looks once more, sleeps.
+ *
+ * The slots and the limit are sequentially consistent.  The count of the locked cache (`dirty`) is not: what a processor
+ * does with it while the cache's lock is held is done in any order with what it does to the limit, as ARM may: who puts
+ * an extent there may have looked at the limit before, and the server may look there before its limit is seen.
  *
  * Asserted: who takes an extent finds it where it was left and nobody has it; at the end, the workers done and the server
  * asleep, no extent lies in a slot or in the cache.
@@ -14,6 +17,7 @@
  * MUTANT_STATE       is marked hot only when it lies in the slot
  * MUTANT_NO_RECHECK  the server sleeps without the last look
  * MUTANT_NO_TELL     an extent that was in hand for a moment goes back silently
+ * MUTANT_NO_LOCK     the last look at the cache is taken without its lock
  */
 #define NE 2          /* extents 1..NE; 0: none */
 #define SLOTS 2       /* the first is the one without a lock */
@@ -25,6 +29,7 @@
 byte slot[SLOTS];
 bool is_hot[NE + 1];  /* edata.state */
 bool dirty[NE + 1];   /* in the locked cache */
+bool locked = false;
 bool gone[NE + 1];    /* given back */
 byte holder[NE + 1] = FAR;
 byte wake_above = FAR;
@@ -42,18 +47,31 @@ inline now_mine(e) {
 	}
 }
 
+/* early: what was seen of the limit before the extent was there; 0: it is looked at afterwards. */
 inline file(e) {
 	atomic {
+		!locked -> locked = true;
 		assert(holder[e] == _pid);
+		early = 0;
+		if
+		:: early = (wake_above == FAR -> FAR : 0)
+		:: true
+		fi
+	}
+	atomic {
 		is_hot[e] = false;
 		holder[e] = FAR;
-		dirty[e] = true
+		dirty[e] = true;
+		locked = false
 	}
 }
 
-/* pac_tell_slow: n extents more. */
+/* pac_tell, pac_tell_slow: n extents more. */
 inline tell(n) {
-	limit = wake_above;
+	atomic {
+		limit = (early == FAR -> FAR : wake_above);
+		early = 0
+	}
 	if
 	:: limit != FAR ->
 		ndirty = NDIRTY;
@@ -132,8 +150,8 @@ inline take(size) {
 	if
 	:: got == 0 ->
 		if
-		:: atomic { dirty[size] -> dirty[size] = false; assert(holder[size] == FAR); holder[size] = _pid; got = size }
-		:: atomic { gone[size] -> gone[size] = false; assert(holder[size] == FAR); holder[size] = _pid; got = size }
+		:: atomic { !locked && dirty[size] -> dirty[size] = false; assert(holder[size] == FAR); holder[size] = _pid; got = size }
+		:: atomic { !locked && gone[size] -> gone[size] = false; assert(holder[size] == FAR); holder[size] = _pid; got = size }
 		:: else
 		fi
 	:: else
@@ -177,8 +195,23 @@ inline leave(e) {
 	tell(1)
 }
 
+/* pac_hot_flush: by the server, or in a pass of another thread. */
+inline flush() {
+	k = 0;
+	do
+	:: k < SLOTS ->
+		atomic { got = slot[k]; slot[k] = 0 }
+		if
+		:: got != 0 -> now_mine(got); file(got); got = 0
+		:: else
+		fi;
+		k++
+	:: else -> break
+	od
+}
+
 active [2] proctype worker() {
-	byte seen, got, old, k, limit, ndirty, size, rounds = 0;
+	byte seen, got, old, k, limit, ndirty, size, early, rounds = 0;
 	bool is_pushed;
 	do
 	:: rounds < ROUNDS ->
@@ -190,6 +223,7 @@ active [2] proctype worker() {
 		fi;
 		if
 		:: pop(size)
+		:: flush(); tell_back(0)
 		:: true
 		fi;
 		if
@@ -214,27 +248,15 @@ active [2] proctype worker() {
 	working--
 }
 
-inline flush() {
-	k = 0;
-	do
-	:: k < SLOTS ->
-		atomic { got = slot[k]; slot[k] = 0 }
-		if
-		:: got != 0 -> now_mine(got); file(got)
-		:: else
-		fi;
-		k++
-	:: else -> break
-	od
-}
-
 active proctype server() {
-	byte k, got, seen;
+	byte k, got, seen, early;
 	do
 	:: true ->
 		woken = false;
 		flush();
+		early = 0;
 		atomic {
+			!locked;
 			if
 			:: dirty[1] -> dirty[1] = false; gone[1] = true
 			:: else
@@ -244,10 +266,20 @@ active proctype server() {
 			:: else
 			fi
 		}
-		wake_above = 0;
 		seen = 0;
-#ifndef MUTANT_NO_RECHECK
-		seen = NDIRTY;
+#ifdef MUTANT_NO_RECHECK
+		wake_above = 0;
+#else
+#ifndef MUTANT_NO_LOCK
+		atomic { !locked -> locked = true }
+#endif
+		if
+		:: wake_above = 0; seen = NDIRTY
+		:: seen = NDIRTY; wake_above = 0
+		fi;
+#ifndef MUTANT_NO_LOCK
+		locked = false;
+#endif
 		seen = seen + (slot[0] != 0);
 		seen = seen + (slot[1] != 0);
 #endif
