@@ -213,6 +213,19 @@ huge_bytes(void)
 	return sum;
 }
 
+/* Whether a request for huge pages is seen in smaps: not where the kernel has none, nor in qemu-user, which drops it. */
+static bool
+huge_requests_show(void)
+{
+	size_t size = (size_t)8 << 20, before = huge_bytes();
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	bool shows = p != MAP_FAILED && madvise(p, size, MADV_HUGEPAGE) == 0 && huge_bytes() >= before + size;
+
+	if (p != MAP_FAILED)
+		munmap(p, size);
+	return shows;
+}
+
 static int
 child_huge_arena(void)
 {
@@ -236,7 +249,10 @@ test_huge_arena(bool is_on_request)
 	run_child_conf(&r, "huge_arena", "huge_arena_pac_thp:true,metadata_thp:auto,oversize_threshold:0");
 	contains(r.out, "opt=1 grew=0\n", "not without the arena");
 	run_child_conf(&r, "huge_arena", "huge_arena_pac_thp:true,metadata_thp:auto");
-	contains(r.out, is_on_request ? "opt=1 grew=1\n" : "opt=1 grew=0\n", "huge pages on request");
+	if (huge_requests_show())
+		contains(r.out, is_on_request ? "opt=1 grew=1\n" : "opt=1 grew=0\n", "huge pages on request");
+	else
+		skip(1, "what asks for huge pages is not seen here");
 }
 
 static bool

@@ -6,8 +6,7 @@
  * the program's blocks here are none of those that a cache holds. A timer sends the signals as fast as they
  * are handled; a run ends when it has had its number of them, however long that takes.
  */
-#include "test.h"
-#include <malloc.h>
+#include "ctl.h"
 
 #define N_SIGNALS 5000
 #define PERIOD_US 100
@@ -122,7 +121,7 @@ storm(void (*handler)(int), size_t least)
 
 		bad += put((int)((r >> 8) % N_HELD), least + (size_t)(r >> 20) % most, n);
 		if (n % 1000 == 0)
-			malloc_trim(0);
+			bad += mallctl("arena.4096.purge", NULL, NULL, NULL, 0) != 0;
 	}
 	setitimer(ITIMER_REAL, &off, NULL);
 	for (int i = 0; i < N_HELD; i++) {

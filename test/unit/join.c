@@ -34,7 +34,7 @@ start(void) {
 /* A letter for each unit: d, m, r lie in that cache, x is in use. */
 static void
 make(const char *map) {
-	edata_t *e = extent_grow(&src, &retained, MAP_SIZE, UNIT);
+	edata_t *e = extent_grow(&src, &retained, MAP_SIZE, 4 * UNIT); /* the largest alignment asked for here */
 	region = e->addr;
 	for (size_t i = 0; i < N_UNITS && e != NULL; i++) {
 		char c = i < strlen(map) ? map[i] : 'x';
