@@ -24,11 +24,13 @@ suite() {
 	env ${preload:+LD_PRELOAD=$preload} TMPDIR="$W/tmp.$2" timeout "${REAL_PYTHON_SECONDS:-900}" \
 	    $PYTHON -m test -q "$2" >"$2.$1" 2>&1 </dev/null
 }
+n=0
 for module in $MODULES; do
 	$PYTHON -c "import importlib.util, sys; sys.exit(importlib.util.find_spec('test.$module') is None)" || {
 		skip "no $module"
 		continue
 	}
+	n=$((n + 1))
 	if suite with "$module" || suite with "$module"; then
 		is "$(grep '<jemalloc>' "$module.with" | head -n 5)" "" "$module, and no message of the library"
 	elif suite without "$module"; then
@@ -37,6 +39,9 @@ for module in $MODULES; do
 		skip "$module fails without the library too: $(tail -n 1 "$module.without")"
 	fi
 done
+
+[ $n -ge 50 ]
+ok $? "$n modules have run"
 
 # A program to look into: objects of all kinds come and go in four threads until it is told to end.
 cat >work.py <<'PY'
