@@ -68,7 +68,6 @@ boot_conf(void) {
 		conf_boot(&je_malloc_conf, &je_malloc_conf_2_conf_harder);
 		conf_hpa_boot(opt_abort_conf);
 		dss_boot();
-		user_event_boot();
 	}
 	return 0;
 }

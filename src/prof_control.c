@@ -77,7 +77,7 @@ __asm__(".pushsection jemalloc_mailbox, \"aw\", %nobits\n"
 	".quad prof_mailbox_block - .\n"
 	".popsection\n");
 
-static LARGE_BSS struct {
+static struct {
 	/* The memory file under the block, if there is one: number, and how to know it again. */
 	int fd_plus_1;
 	dev_t fd_dev;

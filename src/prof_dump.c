@@ -59,13 +59,18 @@ static LARGE_DATA struct {
 	unsigned fails;          /* automatic dumps, in a row */
 	uint64_t retry_ns;       /* monotonic: no automatic dump before */
 	char maps[MAPS_BUF];
-	atomic_u32_t exit_tid;   /* the thread that ends the process: no other begins a dump; 0: not yet */
 	atomic_u64_t nerrors;
 	atomic_u64_t nwritten;
 } dumper = {
 	.mtx = MUTEX_INITIALIZER("prof_dump", WITNESS_RANK_PROF_DUMP),
 	.file.fd = -1,
 };
+
+/* Apart from the dumper, whose pages the exit of a process without dumps does not touch. */
+static struct {
+	atomic_u32_t exit_tid; /* the thread that ends the process: no other begins a dump; 0: not yet */
+	atomic_b_t is_used;    /* a dump may have begun: stored before exit_tid is looked at, so one of two sees the other */
+} ending;
 
 /* What came of it, for those who ask: a leaf lock of its own, inside the gate. */
 static LARGE_BSS struct {
@@ -472,7 +477,7 @@ outcome_print(int err, bool was_open) {
 /* Another thread ends the process, and gives up what this one writes (dump_at_exit). */
 static bool
 is_given_up(void) {
-	uint32_t exit_tid = atomic_load_u32(&dumper.exit_tid, MO_SEQ_CST);
+	uint32_t exit_tid = atomic_load_u32(&ending.exit_tid, MO_SEQ_CST);
 	return exit_tid != 0 && exit_tid != (uint32_t)os_tid();
 }
 
@@ -625,6 +630,7 @@ prof_dump(prof_dump_t *d) {
 	if (mutex_is_owner(&dumper.mtx)) {
 		return EBUSY; /* from the dump hook */
 	}
+	atomic_store_b(&ending.is_used, true, MO_SEQ_CST);
 	if (unlikely(is_given_up())) {
 		return EBUSY;
 	}
@@ -705,14 +711,14 @@ prof_dump_postfork_child(void) {
 	mutex_renew_in_child(&dumper.mtx, "prof_dump", WITNESS_RANK_PROF_DUMP);
 	dumper.fails = 0;
 	dumper.retry_ns = 0;
-	atomic_store_u32(&dumper.exit_tid, 0, MO_RELAXED);
+	atomic_store_u32(&ending.exit_tid, 0, MO_RELAXED);
 }
 
 /* Exit waits for nobody: a profile that another thread is writing just now is given up, and none begun. */
 __attribute__((destructor)) static void
 dump_at_exit(void) {
-	atomic_store_u32(&dumper.exit_tid, (uint32_t)os_tid(), MO_SEQ_CST);
-	if (!mutex_is_owner(&dumper.mtx)) {
+	atomic_store_u32(&ending.exit_tid, (uint32_t)os_tid(), MO_SEQ_CST);
+	if (atomic_load_b(&ending.is_used, MO_SEQ_CST) && !mutex_is_owner(&dumper.mtx)) {
 		prof_file_abandon(&dumper.file);
 	}
 }

@@ -13,7 +13,8 @@ typedef struct ecache_s {
 	eset_t eset;
 } ecache_t;
 
-void ecache_init(ecache_t *c, extent_state_t state, const char *name, unsigned rank);
+/* classes: as eset_init. */
+void ecache_init(ecache_t *c, eset_class_t *classes, extent_state_t state, const char *name, unsigned rank);
 
 static inline size_t
 ecache_npages(const ecache_t *c) {

@@ -9,9 +9,10 @@
 #define ESET_PEEK_MAX 24
 
 void
-eset_init(eset_t *s) {
+eset_init(eset_t *s, eset_class_t *classes) {
 	assert(fb_is_empty(s->used, SC_NPSIZES_MAX)); /* lies in zeroed memory; touch no more of it */
 	ql_init(&s->lru);
+	s->classes = classes;
 }
 
 void

@@ -20,10 +20,11 @@ typedef struct eset_s {
 	fb_word_t used[FB_NWORDS(SC_NPSIZES_MAX)];
 	ql_t lru;
 	atomic_zu_t npages;
-	eset_class_t classes[SC_NPSIZES_MAX]; /* last: most of it is never touched */
+	eset_class_t *classes; /* SC_NPSIZES_MAX; elsewhere, because most of them are never touched */
 } eset_t;
 
-void eset_init(eset_t *s);
+/* Both in zeroed memory. */
+void eset_init(eset_t *s, eset_class_t *classes);
 void eset_insert(eset_t *s, edata_t *e);
 void eset_remove(eset_t *s, edata_t *e);
 

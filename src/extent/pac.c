@@ -34,9 +34,9 @@ void
 pac_init(pac_t *pac, base_t *base, unsigned arena_ind, ssize_t dirty_ms, ssize_t muzzy_ms,
     uint64_t now) {
 	extent_src_init(&pac->src, base, arena_ind);
-	ecache_init(&pac->dirty, extent_state_dirty, "extents_dirty", WITNESS_RANK_EXTENT_DIRTY);
-	ecache_init(&pac->muzzy, extent_state_muzzy, "extents_muzzy", WITNESS_RANK_EXTENT_MUZZY);
-	ecache_init(&pac->retained, extent_state_retained, "extents_retained",
+	ecache_init(&pac->dirty, pac->classes[0], extent_state_dirty, "extents_dirty", WITNESS_RANK_EXTENT_DIRTY);
+	ecache_init(&pac->muzzy, pac->classes[1], extent_state_muzzy, "extents_muzzy", WITNESS_RANK_EXTENT_MUZZY);
+	ecache_init(&pac->retained, pac->classes[2], extent_state_retained, "extents_retained",
 	    WITNESS_RANK_EXTENT_RETAINED);
 	decay_init(&pac->decay_dirty.decay, "decay_dirty", WITNESS_RANK_DECAY, dirty_ms, now);
 	decay_init(&pac->decay_muzzy.decay, "decay_muzzy", WITNESS_RANK_DECAY_MUZZY, muzzy_ms, now);

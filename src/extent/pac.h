@@ -63,6 +63,7 @@ typedef struct pac_s {
 	ecache_t retained;
 	atomic_p_t hot[SC_NPSIZES_MAX];
 	atomic_p_t hot_more[PAC_HOT_SMALL][PAC_HOT_MORE];
+	eset_class_t classes[3][SC_NPSIZES_MAX]; /* of dirty, muzzy, retained */
 } pac_t;
 
 /* Pages unused and not yet purged, hot ones included: those by a walk over the slots. */

@@ -22,7 +22,7 @@ struct modules_s {
 	struct module_s at[N_MODULES];
 };
 
-static struct {
+static LARGE_BSS struct {
 	/* The objects at the last refresh, and before. */
 	struct modules_s modules[2];
 	atomic_u32_t now;

@@ -18,8 +18,9 @@
 #include "util/atomic.h"
 #include "util/fmt.h"
 
-unsigned lg_page;
-size_t page_size;
+/* Looked at before anything is written. */
+EARLY_DATA unsigned lg_page;
+EARLY_DATA size_t page_size;
 
 bool opt_trust_madvise = false;
 thp_mode_t opt_thp = thp_mode_default;
@@ -93,7 +94,7 @@ os_madvise(void *addr, size_t size, int advice) {
 #define N_LEFT_MANY (N_LEFT / 2) /* then nothing is mapped that may have to be cut; the other half is for the rest */
 #define LEFT_BUSY ((uintptr_t)1) /* an address while its slot is being written or tried */
 
-static struct {
+static LARGE_BSS struct {
 	atomic_zu_t addr;   /* 0: free */
 	atomic_zu_t size;
 } left[N_LEFT];

@@ -140,7 +140,7 @@ os_ncpus(void) {
 	assert(bytes <= (long)sizeof(mask));
 	if (bytes > 0) {
 		for (size_t i = 0; i < (size_t)bytes / sizeof(mask[0]); i++) {
-			n += (unsigned)__builtin_popcountl(mask[i]);
+			n += popcount_zu(mask[i]);
 		}
 	} else {
 		long online = sysconf(_SC_NPROCESSORS_ONLN);

@@ -10,12 +10,7 @@ static struct {
 	mutex_t mtx;
 	atomic_u32_t count;
 	user_event_t events[USER_EVENTS_MAX];
-} user_events;
-
-void
-user_event_boot(void) {
-	mutex_init(&user_events.mtx, "user_event", WITNESS_RANK_LEAF);
-}
+} user_events = {.mtx = MUTEX_INITIALIZER("user_event", WITNESS_RANK_LEAF)};
 
 static bool
 is_same(const user_event_t *a, const user_event_t *b) {

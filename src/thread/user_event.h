@@ -17,8 +17,6 @@ typedef struct user_event_s {
 	bool is_alloc_only; /* no calls for what was freed */
 } user_event_t;
 
-void user_event_boot(void);
-
 /* EINVAL: no callback, no interval, or all places taken.  The same once more is no error. */
 int user_event_add(const user_event_t *event);
 

@@ -6,6 +6,7 @@
 #define N 600
 
 static eset_t set;
+static eset_class_t classes[SC_NPSIZES_MAX];
 static edata_t all[N];
 static bool is_in[N];
 static unsigned added_at[N];
@@ -142,7 +143,7 @@ test_limits(void) {
 
 static void
 body(void) {
-	eset_init(&set);
+	eset_init(&set, classes);
 	make_all();
 	test_limits();
 	test_fit();

@@ -16,6 +16,8 @@ enum { page_dirty, page_retained, page_held };
 
 static extent_src_t src;
 static ecache_t dirty, retained;
+static eset_class_t dirty_classes[SC_NPSIZES_MAX], retained_classes[SC_NPSIZES_MAX];
+static eset_class_t fresh_classes[SC_NPSIZES_MAX], waste_classes[SC_NPSIZES_MAX];
 static char *region;
 static unsigned char owner[N_PAGES];
 static edata_t *held[N_HELD];
@@ -240,7 +242,7 @@ test_grow(void) {
 	size_t asked = 0;
 	ecache_t fresh;
 	memset(&fresh, 0, sizeof(fresh));
-	ecache_init(&fresh, extent_state_retained, "fresh", WITNESS_RANK_OMIT);
+	ecache_init(&fresh, fresh_classes, extent_state_retained, "fresh", WITNESS_RANK_OMIT);
 	for (unsigned i = 0; i < 50; i++) {
 		size_t size = (1 + core_below(&seed, 900)) * PAGE;
 		size_t alignment = core_below(&seed, 3) == 0 ? PAGE << core_below(&seed, 8) : PAGE;
@@ -316,11 +318,11 @@ static void
 body(void) {
 	base_t *base = base_new(NULL);
 	extent_src_init(&src, base, ARENA_IND);
-	ecache_init(&dirty, extent_state_dirty, "dirty", WITNESS_RANK_EXTENT_DIRTY);
-	ecache_init(&retained, extent_state_retained, "retained", WITNESS_RANK_EXTENT_RETAINED);
+	ecache_init(&dirty, dirty_classes, extent_state_dirty, "dirty", WITNESS_RANK_EXTENT_DIRTY);
+	ecache_init(&retained, retained_classes, extent_state_retained, "retained", WITNESS_RANK_EXTENT_RETAINED);
 	ecache_t waste;
 	memset(&waste, 0, sizeof(waste));
-	ecache_init(&waste, extent_state_muzzy, "waste", WITNESS_RANK_OMIT);
+	ecache_init(&waste, waste_classes, extent_state_muzzy, "waste", WITNESS_RANK_OMIT);
 	edata_t *e = extent_grow(&src, &waste, N_PAGES * PAGE, PAGE);
 	if (e == NULL) {
 		bail_out("no memory");

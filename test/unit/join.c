@@ -15,6 +15,7 @@
 
 static extent_src_t src;
 static ecache_t dirty, muzzy, retained;
+static eset_class_t dirty_classes[SC_NPSIZES_MAX], muzzy_classes[SC_NPSIZES_MAX], retained_classes[SC_NPSIZES_MAX];
 static ecache_t *const caches[JOIN_NCACHES] = {&dirty, &muzzy, &retained};
 static char *region;
 
@@ -25,10 +26,13 @@ start(void) {
 	memset(&dirty, 0, sizeof(dirty));
 	memset(&muzzy, 0, sizeof(muzzy));
 	memset(&retained, 0, sizeof(retained));
+	memset(dirty_classes, 0, sizeof(dirty_classes));
+	memset(muzzy_classes, 0, sizeof(muzzy_classes));
+	memset(retained_classes, 0, sizeof(retained_classes));
 	extent_src_init(&src, base, ARENA_IND);
-	ecache_init(&dirty, extent_state_dirty, "extents_dirty", WITNESS_RANK_EXTENT_DIRTY);
-	ecache_init(&muzzy, extent_state_muzzy, "extents_muzzy", WITNESS_RANK_EXTENT_MUZZY);
-	ecache_init(&retained, extent_state_retained, "extents_retained", WITNESS_RANK_EXTENT_RETAINED);
+	ecache_init(&dirty, dirty_classes, extent_state_dirty, "extents_dirty", WITNESS_RANK_EXTENT_DIRTY);
+	ecache_init(&muzzy, muzzy_classes, extent_state_muzzy, "extents_muzzy", WITNESS_RANK_EXTENT_MUZZY);
+	ecache_init(&retained, retained_classes, extent_state_retained, "extents_retained", WITNESS_RANK_EXTENT_RETAINED);
 }
 
 /* A letter for each unit: d, m, r lie in that cache, x is in use. */
