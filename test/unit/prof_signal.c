@@ -50,10 +50,6 @@ all(void)
 static void
 test_actions(void)
 {
-	/* A script's background job, for one, is started with SIGINT ignored. */
-	signal(SIGTERM, SIG_DFL);
-	signal(SIGHUP, SIG_DFL);
-	signal(SIGINT, SIG_DFL);
 	nstime_now_hook = fake_now;
 	prof_signal_boot();
 	is_str(all(), "ddd", "without the option nothing is touched");
