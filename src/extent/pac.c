@@ -480,14 +480,18 @@ pac_tick(pac_t *pac, uint64_t now) {
 	pac_decay_try(pac, &pac->decay_muzzy, now);
 }
 
-/* Pages that may be unused, see pac_bound. */
+/*
+ * Pages that may be unused, see pac_bound.  In an unbounded cache, where a large request needs new pages: a quarter of
+ * the peak may come on top of it, else a block that grows step by step would have each of its old places purged and
+ * fetched again.
+ */
 static size_t
 pac_trim_limit(const pac_t *pac) {
 	size_t active = atomic_load_zu(&pac->nactive, MO_RELAXED);
 	size_t peak = atomic_load_zu(&pac->npeak, MO_RELAXED);
 	size_t least = atomic_load_zu(&pac->bound, MO_RELAXED) >> LG_PAGE;
 	size_t room = peak > active ? peak - active : 0;
-	return least == 0 ? room : min_zu(room, max_zu(active / 2, least));
+	return least == 0 ? room + peak / 4 : min_zu(room, max_zu(active / 2, least));
 }
 
 /* Whoever finds the lock held leaves the work to its owner, who looks again afterwards. */
