@@ -2,8 +2,10 @@
  * os/gate.c: a fork finds nobody else inside, and nobody waits for ever, though a signal handler forks at any
  * instruction of a thread.
  *
- * Three threads pass the gate, registered or not, and register and unregister; the first two also fork.  A handler
- * interrupts thread 0 anywhere and forks, and another one interrupts that.  Memory is sequentially
+ * Three threads, each registered from the first or not, pass the gate and register or unregister inside; the first
+ * two may fork instead.  A handler interrupts thread 0 anywhere and forks, and another one interrupts that.  One
+ * step (atomic) is one access to what others change, with what concerns only the thread itself (and handlers, which
+ * leave that as they find it).  Memory is sequentially
  * consistent, as the gate's marks and gate_forker are; that a thread's mark is written before it looks at
  * gate_forker is what the exchange in gate_mark is for, and MUTANT_LATE_MARK is a plain store instead.
  *
@@ -24,7 +26,7 @@
 
 byte forker = NOBODY;   /* gate_forker */
 byte mtx = NOBODY;      /* gate.mtx */
-byte nesting = 0;
+byte nesting = 0;       /* gate.nesting */
 bool listed[N];         /* on the list */
 bool reg[N], in[N];     /* the two bits of the word `gate` of each thread */
 bool slot[N];           /* has its slot */
@@ -32,6 +34,7 @@ byte count = 0;         /* of MUTANT_COUNT */
 byte levels[N];          /* gate_depth */
 bool inside[N];         /* what the gate is about: has entered, may hold locks */
 byte handlers = 0;      /* running on thread 0 */
+bool is_begun = false;  /* who is registered has been chosen */
 
 inline slot_take(t) {
 #ifdef MUTANT_COUNT
@@ -50,38 +53,42 @@ inline slot_leave(t) {
 }
 
 inline mark(t) {
-	if
-	:: reg[t] -> in[t] = true
-	:: else -> slot_take(t)
-	fi
+	atomic {
+		if
+		:: reg[t] -> in[t] = true
+		:: else -> slot_take(t)
+		fi
+	}
 }
 
 inline unmark(t) {
-	if
-	:: reg[t] -> in[t] = false
-	:: else -> slot_leave(t)
-	fi
+	atomic {
+		if
+		:: reg[t] -> in[t] = false
+		:: else -> slot_leave(t)
+		fi
+	}
 }
 
 /* gate_try_enter; is_in: the answer. */
 inline enter(t) {
 	levels[t] = 1;
 #ifdef MUTANT_LATE_MARK
-	seen = forker;
+	is_in = (forker == NOBODY || forker == t);
 	mark(t);
+	inside[t] = is_in;
 #else
 	mark(t);
-	seen = forker;
+	atomic { is_in = (forker == NOBODY || forker == t); inside[t] = is_in }
 #endif
 	if
-	:: seen != NOBODY && seen != t -> unmark(t); levels[t] = 0; is_in = false
-	:: else -> inside[t] = true; is_in = true
+	:: !is_in -> unmark(t); levels[t] = 0
+	:: else
 	fi
 }
 
 inline leave(t) {
-	inside[t] = false;
-	levels[t] = 0;
+	d_step { inside[t] = false; levels[t] = 0; is_in = false }
 	unmark(t)
 }
 
@@ -101,12 +108,23 @@ inline unregisters(t) {
 	mtx = NOBODY
 }
 
+/* The others one after the other. */
+inline first(t) {
+	k = (t == 0 -> 1 : 0)
+}
+
+inline next(t) {
+	k = (k + 1 == t -> k + 2 : k + 1);
+	if
+	:: k >= N -> break
+	:: else
+	fi
+}
+
 inline look_at_list(t) {
-	k = 0;
 	do
-	:: atomic { k < N && k != t && listed[k] && in[k] -> is_busy = true; break }
-	:: atomic { k < N && !(k != t && listed[k] && in[k]) -> k++ }
-	:: atomic { k == N -> break }
+	:: atomic { listed[k] && in[k] -> is_busy = true; break }
+	:: atomic { !(listed[k] && in[k]) -> next(t) }
 	od
 }
 
@@ -118,12 +136,10 @@ inline look_at_slots(t) {
 	fi
 #else
 	if
-	:: !is_busy ->
-		k = 0;
+	:: atomic { !is_busy -> first(t) }
 		do
-		:: atomic { k < N && k != t && slot[k] -> is_busy = true; k = k + N; break }
-		:: atomic { k < N && !(k != t && slot[k]) -> k++ }
-		:: atomic { k == N -> break }
+		:: atomic { slot[k] -> is_busy = true; k = k + N; break }
+		:: atomic { !slot[k] -> next(t) }
 		od
 	:: else
 	fi
@@ -134,47 +150,46 @@ inline wait_alone(t) {
 	is_interrupted = (mtx == t);
 	do
 	:: true ->
-		is_busy = false;
-		if
-		:: !is_interrupted -> atomic { mtx == NOBODY -> mtx = t }
-		:: else
-		fi;
+		atomic { is_interrupted || mtx == NOBODY -> mtx = t; is_busy = false; first(t) }
 		look_at_list(t);
 		look_at_slots(t);
-		if
-		:: !is_interrupted -> mtx = NOBODY
-		:: else
-		fi;
-		if
-		:: is_busy ->
+		atomic {
+			mtx = (is_interrupted -> t : NOBODY);
 			if
-			:: k < N && !(listed[k] && in[k])
-#ifdef MUTANT_COUNT
-			:: k == N && count <= (levels[t] > 0 && !reg[t] -> 1 : 0)
-#else
-			:: k >= N && !slot[k - N]
-#endif
-			:: is_impatient && timeout -> has_given_up = true; break
+			:: is_busy
+			:: else -> break
 			fi
-		:: else -> break
+		}
+		if
+		:: k < N && !(listed[k] && in[k])
+#ifdef MUTANT_COUNT
+		:: k == N && count <= (levels[t] > 0 && !reg[t] -> 1 : 0)
+#else
+		:: k >= N && !slot[k - N]
+#endif
+		:: is_impatient && timeout -> has_given_up = true; break
 		fi
 	od
 }
 
 inline forks(t) {
+	d_step {
 #ifndef MUTANT_PATIENT
-	is_impatient = (levels[t] > 0 || mtx == t);
+		is_impatient = (levels[t] > 0 || mtx == t);
 #endif
-	has_given_up = false;
-	is_closer = true;
+		has_given_up = false;
+		is_closer = true
+	}
 	if
-	:: forker == t -> nesting++
-	:: else ->
+	:: atomic { forker == t -> nesting++ }
+	:: atomic { forker != t ->
 #ifndef MUTANT_COUNT
 		if
 		:: is_impatient
 		:: else -> unmark(t)
-		fi;
+		fi }
+#else
+		skip }
 #endif
 		if
 		:: atomic { forker == NOBODY -> forker = t }
@@ -193,23 +208,34 @@ inline forks(t) {
 		:: else
 		fi
 	fi;
-	skip;
 	atomic {
 		assert(has_given_up || forker == t);
 		assert(has_given_up || mtx == NOBODY || mtx == t);
-		assert(has_given_up || ((t == 0 || !inside[0]) && (t == 1 || !inside[1]) && (t == 2 || !inside[2])))
+		assert(has_given_up || ((t == 0 || !inside[0]) && (t == 1 || !inside[1]) && (t == 2 || !inside[2])));
+		if
+		:: !is_closer
+		:: is_closer && nesting > 0 -> nesting--
+		:: else -> forker = NOBODY
+		fi;
+		k = 0; is_busy = false; is_interrupted = false; is_impatient = false; has_given_up = false; is_closer = false
 	}
+}
+
+inline may_be_registered(t) {
 	if
-	:: !is_closer
-	:: is_closer && nesting > 0 -> nesting--
-	:: else -> forker = NOBODY
+	:: true
+	:: true -> listed[t] = true; reg[t] = true
 	fi
 }
 
 /* A handler stops the thread that it interrupts. */
 active [N] proctype thread() provided (_pid != 0 || handlers == 0) {
-	byte seen, k, rounds = 0;
+	byte k, rounds = 0;
 	bool is_in, is_busy, is_interrupted, is_impatient, has_given_up, is_closer;
+	if
+	:: atomic { _pid == 0 -> may_be_registered(0); may_be_registered(1); may_be_registered(2); is_begun = true }
+	:: _pid != 0 && is_begun
+	fi;
 	do
 	:: rounds < ROUNDS ->
 		rounds++;
@@ -233,7 +259,7 @@ active [N] proctype thread() provided (_pid != 0 || handlers == 0) {
 active [2] proctype handler() provided (handlers < 2 || _pid == N + 1) {
 	byte k;
 	bool is_busy, is_interrupted, is_impatient, has_given_up, is_closer;
-end:	atomic { handlers == _pid - N -> handlers++ }
+end:	atomic { is_begun && handlers == _pid - N -> handlers++ }
 	forks(0);
 	handlers--
 }
