@@ -499,6 +499,7 @@ ifree_elem(const void *ptr) {
 static void
 ifree_count_direct(tsd_t *tsd, size_t usize) {
 	if (tsd == NULL) {
+		tls_get()->early_bytes += usize;
 		return;
 	}
 	tsd->direct_dalloc += usize;
@@ -574,6 +575,13 @@ imalloc_settle_deferred(tsd_t *tsd) {
 	}
 }
 
+/* Of a sample the end may be written down, in the name of this thread. */
+static tsd_t *
+ifree_tsd(struct tls_s *t, const void *ptr, int tcache) {
+	bool is_plain = tcache == IMALLOC_TCACHE_AUTO && (emap_elem_any(ptr) & ELEM_SAMPLED) == 0;
+	return is_plain ? tsd_fetch_to_free(t) : tsd_fetch_in_gate(t);
+}
+
 void
 ifree(void *ptr, int tcache) {
 	if (ptr == NULL) {
@@ -594,7 +602,7 @@ ifree(void *ptr, int tcache) {
 		errno = saved;
 		return;
 	}
-	tsd_t *tsd = tsd_fetch_in_gate(t);
+	tsd_t *tsd = ifree_tsd(t, ptr, tcache);
 	if (shelter_has_deferred()) {
 		imalloc_drain_deferred(tsd);
 	}

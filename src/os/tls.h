@@ -32,6 +32,9 @@ struct tls_s {
 	uint32_t gate_depth;
 	/* Owned by thread/tsd: set by others to make this thread look at new settings. */
 	uint32_t recall;
+	/* Owned by thread/tsd: frees before the thread had a tsd, and their bytes. */
+	uint32_t n_early;
+	uint64_t early_bytes;
 };
 
 #if CONFIG_INITIAL_EXEC_TLS

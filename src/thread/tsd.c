@@ -125,6 +125,7 @@ tsd_new(struct tls_s *t) {
 	thread_event_take_interval(tsd);
 	thread_event_take_strictness(tsd);
 	tsd->is_cached = opt_tcache;
+	tsd->direct_dalloc = t->early_bytes;
 	return tsd;
 }
 

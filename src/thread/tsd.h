@@ -29,6 +29,21 @@ tsd_fetch_in_gate(struct tls_s *t) {
 }
 
 /*
+ * The same for a free; a thread that has only freed a few objects yet gets none.  The C library frees when
+ * the destructors of a thread's keys are over (the TLS of threads that ended before), and of a tsd that is
+ * made then nobody would take leave: the gate's list would keep a link to the words of a thread that is gone.
+ */
+#define TSD_EARLY_FREES 32
+ALWAYS_INLINE tsd_t *
+tsd_fetch_to_free(struct tls_s *t) {
+	if (unlikely(t->state == tsd_state_fresh) && t->n_early < TSD_EARLY_FREES) {
+		t->n_early++;
+		return NULL;
+	}
+	return tsd_fetch_in_gate(t);
+}
+
+/*
  * A thread gets its cache only after TSD_UNCACHED_MAX slow operations: one that allocates a few
  * objects in its life should not cost more than it uses.  This makes it now if it is due anyway.
  */

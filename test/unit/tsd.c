@@ -40,6 +40,39 @@ test_life(void) {
 	is_uint(tsd_count(), n, "none is left");
 }
 
+/* Only frees: the C library may be doing that at the very end of a thread. */
+static void *
+thread_frees(void *arg) {
+	void **blocks = arg;
+	struct tls_s *t = tls_get();
+	unsigned before = tsd_count();
+	uintptr_t bad = t->state != tsd_state_fresh;
+	for (unsigned i = 0; i < TSD_EARLY_FREES; i++) {
+		free(blocks[i]);
+		bad += t->tsd != NULL || t->state != tsd_state_fresh || tsd_count() != before;
+	}
+	free(blocks[TSD_EARLY_FREES]);
+	bad += t->tsd == NULL || tsd_count() != before + 1;
+	tsd_t *tsd = tsd_enter();
+	bad += tsd_deallocated(tsd) != (TSD_EARLY_FREES + 1) * 112 || tsd_allocated(tsd) != 0;
+	tsd_leave();
+	return (void *)bad;
+}
+
+static void
+test_frees(void) {
+	pthread_t t;
+	void *blocks[TSD_EARLY_FREES + 1], *bad = &t;
+	unsigned n = tsd_count();
+	for (unsigned i = 0; i <= TSD_EARLY_FREES; i++) {
+		blocks[i] = keep(malloc(100));
+	}
+	pthread_create(&t, NULL, thread_frees, blocks);
+	pthread_join(t, &bad);
+	is_uint((uintptr_t)bad, 0, "a thread that only frees has a tsd after some frees, and all are counted");
+	is_uint(tsd_count(), n, "and it goes with the thread");
+}
+
 /* ------------------------------------------------------------------ last destructors */
 
 static pthread_key_t keys[4];
@@ -193,6 +226,7 @@ int
 main(void) {
 	free(keep(malloc(1)));
 	test_life();
+	test_frees();
 	test_destructors();
 	test_recall();
 	test_polled();
