@@ -12,6 +12,7 @@
 #include "arena/slab.h"
 #include "os/gate.h"
 #include "os/malloc_io.h"
+#include "os/sys.h"
 #include "os/witness.h"
 #include "prof_backtrace.h"
 #include "prof_control.h"
@@ -217,6 +218,7 @@ prof_last_dump(void) {
 static void
 books_postfork_child(void) {
 	struct tls_s *t = tls_get();
+	sys_modules_postfork_child();
 	prof_dump_postfork_child();
 	prof_recent_postfork_child();
 	prof_log_postfork_child(opt_prof_fork != prof_fork_idle);

@@ -120,9 +120,11 @@ modules_read(void) {
 	atomic_fetch_add_u64(&t->changes, 1, MO_RELAXED);
 	atomic_fence(MO_RELEASE);
 	atomic_store_u32(&t->n, 0, MO_RELAXED);
-	sys_modules(on_module, t, NULL, 0);
+	bool is_listed = sys_modules(on_module, t, NULL, 0) >= 0;
 	atomic_fetch_add_u64(&t->changes, 1, MO_RELEASE);
-	atomic_store_u32(&objects.now, next, MO_RELEASE);
+	if (is_listed) {
+		atomic_store_u32(&objects.now, next, MO_RELEASE);
+	}
 }
 
 void

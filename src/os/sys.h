@@ -110,11 +110,14 @@ struct sys_module_s {
 /*
  * Calls cb for each loaded object until it returns nonzero.  Takes the loader's lock: never
  * call it while holding a lock of the allocator.  build_id and path are valid during cb only.  exe:
- * room for the program's own path, which is empty if there is none (size 0).
+ * room for the program's own path, which is empty if there is none (size 0).  -1: they cannot be listed,
+ * see sys_modules_postfork_child.
  */
 int sys_modules(int (*cb)(void *ctx, const struct sys_module_s *m), void *ctx, char *exe,
     size_t size);
 /* Counters of objects loaded and unloaded so far; false if the C library does not tell. */
 bool sys_module_changes(uint64_t *adds, uint64_t *subs);
+/* In a forked child: the lock of the loader may be held by a thread that is not there. */
+void sys_modules_postfork_child(void);
 
 #endif

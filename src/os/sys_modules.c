@@ -1,11 +1,41 @@
 /*
  * The loaded objects, by dl_iterate_phdr.  Takes the loader's lock: called with no lock held.
+ *
+ * A fork copies that lock as it is, and the C library does not make it new in the child.  Where a thread
+ * was here meanwhile, it may be held by nobody for ever, so that child does not ask the loader again.
  */
 #include <elf.h>
 #include <link.h>
 
 #include "os/pages.h"
 #include "os/sys.h"
+#include "util/atomic.h"
+
+static struct {
+	atomic_u32_t inside; /* threads that hold the lock, or will */
+	atomic_b_t is_lost;  /* in this process and its children */
+} loader;
+
+/* What dl_iterate_phdr returns; -1: it cannot be called. */
+static int
+loader_iterate(int (*cb)(struct dl_phdr_info *info, size_t size, void *ctx), void *ctx) {
+	if (atomic_load_b(&loader.is_lost, MO_RELAXED)) {
+		return -1;
+	}
+	int saved = errno;
+	atomic_fetch_add_u32(&loader.inside, 1, MO_SEQ_CST);
+	int ret = dl_iterate_phdr(cb, ctx);
+	atomic_fetch_sub_u32(&loader.inside, 1, MO_SEQ_CST);
+	errno = saved;
+	return ret;
+}
+
+void
+sys_modules_postfork_child(void) {
+	if (atomic_load_u32(&loader.inside, MO_SEQ_CST) != 0) {
+		atomic_store_b(&loader.is_lost, true, MO_RELAXED);
+	}
+}
 
 struct modules_ctx {
 	int (*cb)(void *ctx, const struct sys_module_s *m);
@@ -82,10 +112,7 @@ int
 sys_modules(int (*cb)(void *ctx, const struct sys_module_s *m), void *ctx, char *exe, size_t size) {
 	bool has_path = size > 0 && sys_readlink("/proc/self/exe", exe, size) >= 0;
 	struct modules_ctx c = {.cb = cb, .ctx = ctx, .exe = has_path ? exe : ""};
-	int saved = errno;
-	int ret = dl_iterate_phdr(on_module, &c);
-	errno = saved;
-	return ret;
+	return loader_iterate(on_module, &c);
 }
 
 struct changes_ctx {
@@ -108,9 +135,7 @@ on_first_module(struct dl_phdr_info *info, size_t size, void *opaque) {
 bool
 sys_module_changes(uint64_t *adds, uint64_t *subs) {
 	struct changes_ctx c = {0, 0, false};
-	int saved = errno;
-	dl_iterate_phdr(on_first_module, &c);
-	errno = saved;
+	loader_iterate(on_first_module, &c);
 	*adds = c.adds;
 	*subs = c.subs;
 	return c.is_known;

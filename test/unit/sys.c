@@ -266,6 +266,42 @@ test_maps_and_modules(void) {
 	is_str(m.path, exe, "its path");
 }
 
+static int
+fork_in_it(void *ctx, const struct sys_module_s *m) {
+	(void)m;
+	pid_t *pid = ctx;
+	*pid = fork();
+	if (*pid == 0) {
+		sys_modules_postfork_child();
+	}
+	return 1;
+}
+
+/* The child's lock of the loader is its parent's. */
+static void
+test_modules_after_fork(void) {
+	char buf[4096];
+	struct module_seen m = {0, false, ""};
+	uint64_t adds, subs;
+	pid_t pid = -1;
+	int status = 0;
+	sys_modules(fork_in_it, &pid, NULL, 0);
+	if (pid == 0) {
+		alarm(100);
+		bool is_quiet = sys_modules(on_module, &m, buf, sizeof(buf)) == -1 && m.n == 0;
+		_exit(is_quiet && !sys_module_changes(&adds, &subs) ? 7 : 8);
+	}
+	ok(waitpid(pid, &status, 0) == pid && WIFEXITED(status), "a child of a fork in the midst of the list ends");
+	is_int(WEXITSTATUS(status), 7, "and has asked no more");
+	is_int(sys_modules(on_module, &m, buf, sizeof(buf)), 0, "its parent does");
+	pid = fork();
+	if (pid == 0) {
+		sys_modules_postfork_child();
+		_exit(sys_modules(on_module, &m, buf, sizeof(buf)) == 0 ? 7 : 8);
+	}
+	ok(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 7, "and another child");
+}
+
 /* ---- messages ---- */
 
 static char said[4096];
@@ -323,6 +359,7 @@ main(void) {
 	test_random_numbers();
 	test_readable();
 	test_maps_and_modules();
+	test_modules_after_fork();
 	test_messages();
 	rmdir(dir);
 	return done_testing();
