@@ -194,21 +194,38 @@ arenas_end_begin(unsigned ind, bool is_destroy) {
 	return a;
 }
 
+/* The arena and its hidden one; EFAULT: one of them is in the midst of a purge of this thread's. */
+static int
+arenas_end_both(arena_t *a, arena_t *hidden, int (*end)(arena_t *a, arena_sample_fn_t *on_sample),
+    arena_sample_fn_t *on_sample) {
+	assert(a->is_ending);
+	int err = end(a, on_sample);
+	if (err == 0 && hidden != NULL) {
+		err = end(hidden, on_sample);
+	}
+	return err == 0 ? 0 : EFAULT;
+}
+
+static void
+arenas_end_done(arena_t *a, bool is_gone) {
+	mutex_lock(&arenas.mtx);
+	a->is_ending = false;
+	if (is_gone) {
+		a->next_gone = arenas.gone;
+		arenas.gone = a;
+	}
+	mutex_unlock(&arenas.mtx);
+}
+
 int
 arenas_reset(unsigned ind, arena_sample_fn_t *on_sample) {
 	arena_t *a = arenas_end_begin(ind, false);
 	if (a == NULL) {
 		return EFAULT;
 	}
-	arena_t *hidden = arenas_sampled_get(ind);
-	int err = arena_reset(a, on_sample);
-	if (err == 0 && hidden != NULL) {
-		err = arena_reset(hidden, on_sample);
-	}
-	mutex_lock(&arenas.mtx);
-	a->is_ending = false;
-	mutex_unlock(&arenas.mtx);
-	return err == 0 ? 0 : EFAULT;
+	int err = arenas_end_both(a, arenas_sampled_get(ind), arena_reset, on_sample);
+	arenas_end_done(a, false);
+	return err;
 }
 
 int
@@ -218,24 +235,15 @@ arenas_destroy(unsigned ind, arena_sample_fn_t *on_sample, void (*on_gone)(arena
 		return EFAULT;
 	}
 	arena_t *hidden = arenas_sampled_get(ind);
-	int err = arena_destroy(a, on_sample);
-	if (err == 0 && hidden != NULL) {
-		err = arena_destroy(hidden, on_sample);
-	}
+	int err = arenas_end_both(a, hidden, arena_destroy, on_sample);
 	if (err == 0) {
 		/* Still its own: the index is used again only afterwards. */
 		arena_table_set(ind, NULL);
 		arena_table_set(ARENA_HIDDEN(ind), NULL);
 		on_gone(a, hidden);
 	}
-	mutex_lock(&arenas.mtx);
-	a->is_ending = false;
-	if (err == 0) {
-		a->next_gone = arenas.gone;
-		arenas.gone = a;
-	}
-	mutex_unlock(&arenas.mtx);
-	return err == 0 ? 0 : EFAULT;
+	arenas_end_done(a, err == 0);
+	return err;
 }
 
 int
