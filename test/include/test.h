@@ -495,6 +495,19 @@ test_child_exits(const struct test_result *r, int code, const char *file, int li
 #define child_exits(r, code, ...) \
 	test_child_exits((r), (code), __FILE__, __LINE__, __VA_ARGS__)
 
+/* A test: the child ends with status 0 under these options (NULL: none). What it prints is told. */
+TEST_FN void
+child_runs(const char *child, const char *conf)
+{
+	static struct test_result r;
+
+	run_child_conf(&r, child, conf);
+	if (!child_exits(&r, 0, "%s: %s", child, conf != NULL ? conf : "default options"))
+		return;
+	for (char *line = strtok(r.out, "\n"); line != NULL; line = strtok(NULL, "\n"))
+		diag("%s", line);
+}
+
 struct test_call {
 	void (*fn)(void *);
 	void *arg;

@@ -356,15 +356,6 @@ child_samples(void)
 	return done_testing();
 }
 
-static void
-run(const char *child, const char *conf)
-{
-	static struct test_result r;
-
-	run_child_conf(&r, child, conf);
-	child_exits(&r, 0, "%s: %s", child, conf != NULL ? conf : "default options");
-}
-
 static const struct test_child children[] = {
 	{ "plain", child_plain },
 	{ "samples", child_samples },
@@ -375,12 +366,12 @@ int
 main(int argc, char **argv)
 {
 	test_children(argc, argv, children);
-	run("plain", NULL);
-	run("plain", "dirty_decay_ms:0,retain:false,narenas:2");
-	run("plain", "muzzy_decay_ms:1000,background_thread:true,dirty_decay_ms:5");
+	child_runs("plain", NULL);
+	child_runs("plain", "dirty_decay_ms:0,retain:false,narenas:2");
+	child_runs("plain", "muzzy_decay_ms:1000,background_thread:true,dirty_decay_ms:5");
 	if (ctl_bool("config.prof")) {
-		run("plain", "prof:true,lg_prof_sample:10");
-		run("samples", "prof:true,lg_prof_sample:10");
+		child_runs("plain", "prof:true,lg_prof_sample:10");
+		child_runs("samples", "prof:true,lg_prof_sample:10");
 	}
 	return done_testing();
 }

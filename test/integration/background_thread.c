@@ -360,15 +360,6 @@ child_late_decay(void)
 	return done_testing();
 }
 
-static void
-run(const char *child, const char *conf)
-{
-	static struct test_result r;
-
-	run_child_conf(&r, child, conf);
-	child_exits(&r, 0, "%s: %s", child, conf);
-}
-
 static const struct test_child children[] = {
 	{ "silent", child_silent },
 	{ "idle", child_idle },
@@ -383,13 +374,13 @@ int
 main(int argc, char **argv)
 {
 	test_children(argc, argv, children);
-	run("silent", "background_thread:true,dirty_decay_ms:500");
-	run("silent", "background_thread:true,dirty_decay_ms:300,muzzy_decay_ms:300,narenas:1");
-	run("silent", "background_thread:true,dirty_decay_ms:100,retain:false");
-	run("idle", "background_thread:true,dirty_decay_ms:100,narenas:1");
-	run("switched", "dirty_decay_ms:100,narenas:8");
-	run("forks", "background_thread:true,dirty_decay_ms:200,narenas:1");
-	run("max", "max_background_threads:3,narenas:8");
-	run("late_decay", "background_thread:true,dirty_decay_ms:-1,narenas:1");
+	child_runs("silent", "background_thread:true,dirty_decay_ms:500");
+	child_runs("silent", "background_thread:true,dirty_decay_ms:300,muzzy_decay_ms:300,narenas:1");
+	child_runs("silent", "background_thread:true,dirty_decay_ms:100,retain:false");
+	child_runs("idle", "background_thread:true,dirty_decay_ms:100,narenas:1");
+	child_runs("switched", "dirty_decay_ms:100,narenas:8");
+	child_runs("forks", "background_thread:true,dirty_decay_ms:200,narenas:1");
+	child_runs("max", "max_background_threads:3,narenas:8");
+	child_runs("late_decay", "background_thread:true,dirty_decay_ms:-1,narenas:1");
 	return done_testing();
 }

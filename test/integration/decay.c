@@ -200,15 +200,6 @@ test_nodes(void)
 	}
 }
 
-static void
-run(const char *child, const char *conf)
-{
-	static struct test_result r;
-
-	run_child_conf(&r, child, conf);
-	child_exits(&r, 0, "%s: %s", child, conf != NULL ? conf : "default options");
-}
-
 static const struct test_child children[] = {
 	{ "by_time", child_by_time },
 	{ "at_once", child_at_once },
@@ -223,12 +214,12 @@ main(int argc, char **argv)
 	test_children(argc, argv, children);
 	test_nodes();
 	test_oversize();
-	run("by_time", "dirty_decay_ms:1000");
-	run("by_time", "dirty_decay_ms:500,muzzy_decay_ms:500");
-	run("by_time", "dirty_decay_ms:1000,narenas:1,retain:false");
-	run("by_time", NULL);
-	run("at_once", "dirty_decay_ms:0,muzzy_decay_ms:0");
-	run("never", "dirty_decay_ms:-1");
-	run("set_later", "dirty_decay_ms:100000");
+	child_runs("by_time", "dirty_decay_ms:1000");
+	child_runs("by_time", "dirty_decay_ms:500,muzzy_decay_ms:500");
+	child_runs("by_time", "dirty_decay_ms:1000,narenas:1,retain:false");
+	child_runs("by_time", NULL);
+	child_runs("at_once", "dirty_decay_ms:0,muzzy_decay_ms:0");
+	child_runs("never", "dirty_decay_ms:-1");
+	child_runs("set_later", "dirty_decay_ms:100000");
 	return done_testing();
 }

@@ -581,15 +581,6 @@ child_scarce(void)
 	return done_testing();
 }
 
-static void
-run(const char *child, const char *conf)
-{
-	static struct test_result r;
-
-	run_child_conf(&r, child, conf);
-	child_exits(&r, 0, "%s: %s", child, conf != NULL ? conf : "default options");
-}
-
 static const struct test_child children[] = {
 	{ "model", child_model },
 	{ "threads", child_threads },
@@ -603,15 +594,15 @@ int
 main(int argc, char **argv)
 {
 	test_children(argc, argv, children);
-	run("model", NULL);
-	run("model", "dirty_decay_ms:0,retain:false");
-	run("model", "prof:true,lg_prof_sample:12,background_thread:true,dirty_decay_ms:10");
-	run("threads", NULL);
-	run("threads", "prof:true,lg_prof_sample:12");
-	run("threads", "background_thread:true,dirty_decay_ms:0");
-	run("zero", "narenas:1");
-	run("rules", "narenas:2");
-	run("scarce", NULL);
-	run("scarce", "prof:true,lg_prof_sample:5");
+	child_runs("model", NULL);
+	child_runs("model", "dirty_decay_ms:0,retain:false");
+	child_runs("model", "prof:true,lg_prof_sample:12,background_thread:true,dirty_decay_ms:10");
+	child_runs("threads", NULL);
+	child_runs("threads", "prof:true,lg_prof_sample:12");
+	child_runs("threads", "background_thread:true,dirty_decay_ms:0");
+	child_runs("zero", "narenas:1");
+	child_runs("rules", "narenas:2");
+	child_runs("scarce", NULL);
+	child_runs("scarce", "prof:true,lg_prof_sample:5");
 	return done_testing();
 }

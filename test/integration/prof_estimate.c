@@ -393,30 +393,18 @@ static const struct test_child children[] = {
 	{ NULL, NULL },
 };
 
-static void
-run(const char *child, const char *conf)
-{
-	static struct test_result r;
-
-	run_child_conf(&r, child, conf);
-	if (!child_exits(&r, 0, "%s, %s", child, conf))
-		return;
-	for (char *line = strtok(r.out, "\n"); line != NULL; line = strtok(NULL, "\n"))
-		diag("%s", line);
-}
-
 int
 main(int argc, char **argv)
 {
 	test_children(argc, argv, children);
 	if (!ctl_bool("config.prof"))
 		plan_skip_all("no profiler in this build");
-	run("live", "prof:true,lg_prof_sample:12");
-	run("live", "prof:true,prof_sample_interval:16000");
-	run("live", "prof:true,lg_prof_sample:12,tcache:false");
-	run("live", "prof:true,prof_sample_interval:16000,tcache:false");
-	run("brief", "prof:true,lg_prof_sample:10");
-	run("cumulative", "prof:true,lg_prof_sample:14,prof_accum:true");
-	run("cumulative", "prof:true,lg_prof_sample:17,prof_accum:true");
+	child_runs("live", "prof:true,lg_prof_sample:12");
+	child_runs("live", "prof:true,prof_sample_interval:16000");
+	child_runs("live", "prof:true,lg_prof_sample:12,tcache:false");
+	child_runs("live", "prof:true,prof_sample_interval:16000,tcache:false");
+	child_runs("brief", "prof:true,lg_prof_sample:10");
+	child_runs("cumulative", "prof:true,lg_prof_sample:14,prof_accum:true");
+	child_runs("cumulative", "prof:true,lg_prof_sample:17,prof_accum:true");
 	return done_testing();
 }

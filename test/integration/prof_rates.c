@@ -347,28 +347,16 @@ static const struct test_child children[] = {
 	{ NULL, NULL },
 };
 
-static void
-run(const char *child, const char *conf)
-{
-	static struct test_result r;
-
-	run_child_conf(&r, child, conf);
-	if (!child_exits(&r, 0, "%s, %s", child, conf))
-		return;
-	for (char *line = strtok(r.out, "\n"); line != NULL; line = strtok(NULL, "\n"))
-		diag("%s", line);
-}
-
 int
 main(int argc, char **argv)
 {
 	test_children(argc, argv, children);
 	if (!ctl_bool("config.prof"))
 		plan_skip_all("no profiler in this build");
-	run("option", "prof:true,prof_sample_interval:100003,lg_prof_sample:4");
-	run("midway", "prof:true");
-	run("midway", "prof:true,tcache:false");
-	run("changes", "prof:true,prof_accum:true");
-	run("changes", "prof:true,prof_accum:true,tcache:false");
+	child_runs("option", "prof:true,prof_sample_interval:100003,lg_prof_sample:4");
+	child_runs("midway", "prof:true");
+	child_runs("midway", "prof:true,tcache:false");
+	child_runs("changes", "prof:true,prof_accum:true");
+	child_runs("changes", "prof:true,prof_accum:true,tcache:false");
 	return done_testing();
 }
