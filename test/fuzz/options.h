@@ -38,6 +38,7 @@ static const struct {
 	{"hpa", {"false"}},                   /* true is refused, which ends a debug build */
 	{"hpa_hugification_threshold_ratio", {"0", "0.5", "1"}},
 	{"hpa_purge_threshold_ratio", {"0", "0.5", "1"}},
+	{"prof_unwind", {"auto"}},            /* the others may not be built in, which ends a debug build */
 	{"stats_print", {"false"}},           /* as malloc_stats_print, which is a step */
 	{"tcache_gc_incr_bytes", {"1024", "65536", "10000000"}},
 	{"bin_shards", {"1-160:4", "16-16:64|1024-4096:2", "1-100000:1"}},

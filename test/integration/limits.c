@@ -10,6 +10,7 @@
 
 #define MB ((size_t)1 << 20)
 #define N_BLOCKS 200000
+#define STACK 262144 /* what is too small for the machine is refused, and the default are 8 MB: on aarch64 it takes 128 KB */
 
 const char *malloc_conf = "junk:false";
 
@@ -63,7 +64,7 @@ child_small_server(void)
 	void *done;
 
 	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, 65536);
+	pthread_attr_setstacksize(&attr, STACK);
 	for (int i = 0; i < 4; i++) {
 		if (pthread_create(&t[i], &attr, thread, blocks) != 0)
 			return 10;
@@ -131,7 +132,7 @@ child_unused(void)
 	pthread_barrier_init(&filled, NULL, 2);
 	pthread_barrier_init(&over, NULL, 2);
 	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, 65536);
+	pthread_attr_setstacksize(&attr, STACK);
 	if (pthread_create(&t, &attr, fill_and_stay, blocks) != 0)
 		return 50;
 	pthread_barrier_wait(&filled);

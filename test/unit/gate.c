@@ -352,7 +352,7 @@ thread_wants_lock(void *arg) {
 	return arg;
 }
 
-static void *
+static UNUSED void *
 thread_forks_now(void *arg) {
 	return has_forked_well() ? arg : NULL;
 }
@@ -392,7 +392,12 @@ inside_now(void *arg) {
 	if (!has_forked_inside(thread_wants_lock, is_lock_wanted) || atomic_load_u32(&came, MO_SEQ_CST) != 1) {
 		_exit(3);
 	}
+#ifdef __GLIBC__
 	_exit(has_forked_inside(thread_forks_now, gate_is_closed) ? 0 : 4);
+#else
+	/* musl holds a lock of its own while it runs the handlers of a fork, so that the two wait for each other there. */
+	_exit(0);
+#endif
 }
 
 int
