@@ -245,10 +245,26 @@ pac_active_add(pac_t *pac, size_t npages, bool are_new) {
 	}
 }
 
+/*
+ * Whether so much lies unused that a small request rather breaks up something large than to have new pages.  As long as it
+ * is little, large pieces are spared for large requests (opt_lg_extent_max_active_fit).
+ */
+static bool
+pac_has_plenty(const pac_t *pac) {
+	size_t active = atomic_load_zu(&pac->nactive, MO_RELAXED);
+	return ecache_npages(&pac->dirty) > active / 8 + (JOIN_MIN >> LG_PAGE);
+}
+
 /* Not from what is dirty or muzzy and fits: with more beside it, or new, or from what is too large to break up gladly. */
 static edata_t *
 pac_take_more(pac_t *pac, size_t size, size_t alignment) {
-	edata_t *e = pac_take_joined(pac, size, alignment);
+	edata_t *e = NULL;
+	if (size < JOIN_MIN && pac_has_plenty(pac)) {
+		e = pac_take_cached(pac, size, alignment, 64);
+	}
+	if (e == NULL) {
+		e = pac_take_joined(pac, size, alignment);
+	}
 	if (e == NULL) {
 		e = pac_take_new(pac, size, alignment);
 	}

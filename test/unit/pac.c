@@ -533,6 +533,33 @@ test_exchange(void) {
 	}
 }
 
+/* A small request breaks up a large unused piece only where much lies unused beside what is in use. */
+static void
+test_plenty(void) {
+	start(1000, 0);
+	edata_t *spare = pac_alloc(pac, 16 * MIB, PAGE, false), *rest = pac_alloc(pac, 256 * MIB, PAGE, false);
+	char *from = spare->addr, *to = edata_end(spare);
+	pac_dalloc(pac, spare);
+	clock_ns += 6 * MS;
+	pac_tick(pac, clock_ns); /* what was hot is plain dirty */
+	edata_t *e = pac_alloc(pac, PAGE, PAGE, false);
+	ok(e->addr < from || e->addr >= to, "16 MiB unused beside 256 in use: a page is new");
+	is_uint(ndirty() * PAGE, 16 * MIB, "and the large piece is whole");
+	ok(pac_shrink(pac, rest, 64 * MIB) == 0, "192 MiB more are unused");
+	pac_purge(pac, clock_ns, true);
+	spare = pac_alloc(pac, 16 * MIB, PAGE, false);
+	from = spare->addr;
+	to = edata_end(spare);
+	pac_dalloc(pac, spare);
+	clock_ns += 6 * MS;
+	pac_tick(pac, clock_ns);
+	edata_t *f = pac_alloc(pac, PAGE, PAGE, false);
+	ok(f->addr >= from && f->addr < to, "16 MiB unused beside 64 in use: a page is taken from them");
+	pac_dalloc(pac, e);
+	pac_dalloc(pac, f);
+	pac_dalloc(pac, rest);
+}
+
 static void
 body(void) {
 	pages_can_purge_forced(); /* asks the system once */
@@ -555,6 +582,7 @@ body(void) {
 	test_maximum();
 	test_bound();
 	test_exchange();
+	test_plenty();
 	os_hooks = &os_hooks_real;
 	nstime_now_hook = NULL;
 }
