@@ -125,7 +125,8 @@ prof_log_start(const char *path) {
 	}
 	int err = EFAULT;
 	mutex_lock(&alog.mtx);
-	if (atomic_load_u32(&alog.state, MO_RELAXED) == log_stopped) {
+	/* Who wrote the log before is done with it, and says so without the lock. */
+	if (atomic_load_u32(&alog.state, MO_ACQUIRE) == log_stopped) {
 		alog.has_path = path != NULL;
 		if (path != NULL) {
 			memcpy(alog.path, path, len + 1);
