@@ -16,7 +16,7 @@
 
 /* ------------------------------------------------------------------ a thread that "forks" */
 
-static volatile int wish, state;
+static _Atomic int wish, state;
 
 static void *
 forker(void *arg) {
