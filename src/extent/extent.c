@@ -15,10 +15,15 @@ extent_src_init(extent_src_t *src, base_t *base, unsigned arena_ind) {
 	extent_src_renew(src);
 }
 
+static size_t
+extent_grow_first(const extent_src_t *src) {
+	return max_zu(HUGEPAGE, src->grow_alignment);
+}
+
 void
 extent_src_renew(extent_src_t *src) {
 	mutex_lock(&src->grow_mtx);
-	src->grow_next = max_zu(HUGEPAGE, src->grow_alignment);
+	src->grow_next = extent_grow_first(src);
 	src->grow_limit = SC_LARGE_MAXCLASS;
 	mutex_unlock(&src->grow_mtx);
 }
@@ -26,7 +31,7 @@ extent_src_renew(extent_src_t *src) {
 void
 extent_grow_restart(extent_src_t *src) {
 	mutex_lock(&src->grow_mtx);
-	src->grow_next = min_zu(src->grow_next, max_zu(HUGEPAGE, src->grow_alignment));
+	src->grow_next = min_zu(src->grow_next, extent_grow_first(src));
 	mutex_unlock(&src->grow_mtx);
 }
 
