@@ -10,6 +10,7 @@
 #include "conf_hpa.h"
 #include "conf_range.h"
 #include "extent/extent.h"
+#include "extent/guard.h"
 #include "extent/pac.h"
 #include "extent/purge_batch.h"
 #include "imalloc.h"
@@ -430,8 +431,10 @@ WORD(thp, CONF_ENUM, opt_thp, thp_words, HERE, SHOWN | CONF_PREFIX_WORD,
 WORD(zero_realloc, CONF_ENUM, opt_zero_realloc, zero_realloc_names, HERE, SHOWN,
     "what realloc(p, 0) does: give a smallest object, free p, or abort"),
 ABSENT(lg_san_uaf_align, CONF_NOT_YET, 0),
-ABSENT(san_guard_small, CONF_NOT_YET, 0),
-ABSENT(san_guard_large, CONF_NOT_YET, 0),
+NUM(san_guard_small, CONF_SIZE, opt_san_guard_small, 0, UINT64_MAX, HERE, 0,
+    "each so many-th slab of an arena lies between guard pages: to run over its end is a fault; 0: none"),
+NUM(san_guard_large, CONF_SIZE, opt_san_guard_large, 0, UINT64_MAX, HERE, 0,
+    "the same for large allocations, which then grow by moving"),
 BOOL(disable_large_size_classes, opt_disable_large_size_classes, HERE, SHOWN,
     "round sizes above 32 KiB to pages only"),
 };

@@ -12,6 +12,7 @@
 #include "arena/background_thread.h"
 #include "conf.h"
 #include "conf_hpa.h"
+#include "extent/guard.h"
 #include "imalloc.h"
 #include "jemalloc_fork.h"
 #include "meta/base.h"
@@ -143,6 +144,7 @@ static int (*const boot_core[])(void) = {
 	base_boot,
 	boot_shapes,
 	boot_options,
+	guard_boot,
 	arenas_boot,
 	boot_background,
 	boot_wires,

@@ -2,6 +2,7 @@
 #include "arena/arena.h"
 
 #include "arena/safety.h"
+#include "extent/guard.h"
 #include "meta/freepool.h"
 #include "os/nstime.h"
 #include "os/witness.h"
@@ -90,7 +91,9 @@ fail:
 static edata_t *
 arena_slab_new(arena_t *a, szind_t szind, unsigned shard) {
 	bool is_sampled = arena_ind_is_hidden(a->ind);
-	edata_t *e = pac_alloc(&a->pac, slab_info_of(szind, is_sampled)->slab_size, PAGE, false);
+	bool is_guarded = guard_is_due(&a->guard_small, opt_san_guard_small);
+	size_t size = slab_info_of(szind, is_sampled)->slab_size;
+	edata_t *e = (is_guarded ? pac_alloc_guarded : pac_alloc)(&a->pac, size, PAGE, false);
 	if (e != NULL && slab_init(e, szind, shard, is_sampled) != 0) {
 		pac_dalloc(&a->pac, e);
 		e = NULL;

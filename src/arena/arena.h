@@ -41,6 +41,8 @@ typedef struct arena_s {
 	atomic_zu_t large_allocated;
 	atomic_u64_t large_nfills;
 	atomic_u64_t large_nflushes;
+	atomic_u64_t guard_small;  /* slabs, large extents so far, while some are guarded */
+	atomic_u64_t guard_large;
 	char name[ARENA_NAME_LEN];
 	bin_t *bins[BIN_MAX];      /* n_shards of the class each */
 	pac_t pac;

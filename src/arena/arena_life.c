@@ -104,6 +104,8 @@ life_zero_counters(arena_t *a) {
 	}
 	atomic_store_u64(&a->large_nfills, 0, MO_RELAXED);
 	atomic_store_u64(&a->large_nflushes, 0, MO_RELAXED);
+	atomic_store_u64(&a->guard_small, 0, MO_RELAXED);
+	atomic_store_u64(&a->guard_large, 0, MO_RELAXED);
 }
 
 void

@@ -1,6 +1,7 @@
 /* The table of arenas and the choice among them. */
 #include "arena/arenas.h"
 
+#include "extent/guard.h"
 #include "os/malloc_io.h"
 #include "os/thread.h"
 #include "os/witness.h"
@@ -419,6 +420,10 @@ arenas_oversize_boot(void) {
 		arenas.first_manual++;
 		arenas_oversize_min = opt_oversize_threshold;
 		arenas_hot_max = min_zu(ARENAS_HOT_MAX, PAGE_FLOOR(arenas_oversize_min - 1));
+	}
+	/* Each large extent is counted, to guard the nth. */
+	if (opt_san_guard_large != 0) {
+		arenas_hot_max = 0;
 	}
 }
 

@@ -82,7 +82,8 @@ stats_merge_pages(arena_t *a, arena_stats_t *out) {
 	out->pdirty += pac_ndirty(&a->pac);
 	out->pmuzzy += ecache_npages(&a->pac.muzzy);
 	out->mapped += atomic_load_zu(&a->pac.mapped, MO_RELAXED) + base.mapped;
-	out->retained += ecache_npages(&a->pac.retained) << LG_PAGE;
+	/* Guard pages are address space without memory behind, too. */
+	out->retained += (ecache_npages(&a->pac.retained) + atomic_load_zu(&a->pac.nguard, MO_RELAXED)) << LG_PAGE;
 	out->extent_avail += atomic_load_zu(&a->pac.src.edata_cache.count, MO_RELAXED);
 	out->base += base.allocated;
 	out->metadata_edata += base.edata;

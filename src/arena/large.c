@@ -4,10 +4,13 @@
  * With cache_oblivious the extent has one page more than the object needs, and the object starts at
  * a cache line of the first page that follows from the extent's address, so that equal large buffers
  * do not all compete for the same lines of the cache.
+ * A guarded one ends where its last guard begins: no page more, no cache line.  It is not resized in place.  When it is freed
+ * it goes past the caches (but for a sized free, which does not look: then it lies there with its guards) and is never hot.
  * In a bounded cache (extent/pac.h) an extent is whole grains long, and what lies behind the object is not used.
  */
 #include "arena/arena.h"
 
+#include "extent/guard.h"
 #include "meta/freepool.h"
 
 bool opt_cache_oblivious = CONFIG_CACHE_OBLIVIOUS;
@@ -57,8 +60,8 @@ large_adopt(edata_t *e, size_t usize, char *start) {
 	e->szind = (uint8_t)sz_s2i(usize);
 	e->u.large_usize = usize;
 	e->u.large_pind = (uint8_t)sz_psz_floor(e->size);
-	/* A cached object must fit any request of its class. */
-	if (sz_i2s(e->szind) != usize && e->szind < emap_ncacheable) {
+	/* A cached object must fit any request of its class; a guarded one is none. */
+	if ((sz_i2s(e->szind) != usize && e->szind < emap_ncacheable) || e->nguards != 0) {
 		e->szind = SC_NSIZES;
 	}
 	emap_set_boundary(e);
@@ -74,13 +77,14 @@ void *
 arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero) {
 	assert(usize >= SC_LARGE_MINCLASS);
 	usize = PAGE_CEILING(usize);
-	bool has_offset = opt_cache_oblivious && alignment <= CACHELINE;
-	size_t grain = large_grain(a);
+	bool is_guarded = guard_is_due(&a->guard_large, opt_san_guard_large);
+	bool has_offset = opt_cache_oblivious && alignment <= CACHELINE && !is_guarded;
+	size_t grain = is_guarded ? PAGE : large_grain(a);
 	size_t size = align_up(has_offset ? usize + PAGE : usize, grain);
 	if (size < usize || usize == 0) {
 		return NULL;
 	}
-	edata_t *e = pac_alloc(&a->pac, size, max_zu(alignment, grain), zero);
+	edata_t *e = (is_guarded ? pac_alloc_guarded : pac_alloc)(&a->pac, size, max_zu(alignment, grain), zero);
 	if (e == NULL) {
 		return NULL;
 	}
@@ -123,7 +127,7 @@ large_grow(arena_t *a, char *ptr, edata_t *e, size_t usize, bool zero) {
 	size_t old_usize = e->u.large_usize;
 	size_t size = large_extent_size(a, e, usize);
 	char *old_end = edata_end(e);
-	if (size == 0 || (size > e->size && pac_expand(&a->pac, e, size, zero) != 0)) {
+	if (size == 0 || e->nguards != 0 || (size > e->size && pac_expand(&a->pac, e, size, zero) != 0)) {
 		return ENOMEM;
 	}
 	if (zero) {
@@ -137,6 +141,9 @@ large_grow(arena_t *a, char *ptr, edata_t *e, size_t usize, bool zero) {
 static int
 large_shrink(arena_t *a, edata_t *e, size_t usize) {
 	size_t size = large_extent_size(a, e, usize);
+	if (e->nguards != 0) {
+		return ENOMEM;
+	}
 	return size < e->size ? pac_shrink(&a->pac, e, size) : 0;
 }
 

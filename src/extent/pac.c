@@ -1,6 +1,7 @@
 /* The way of pages through the caches of one arena. */
 #include "extent/pac.h"
 
+#include "extent/guard.h"
 #include "extent/join.h"
 #include "extent/purge_batch.h"
 #include "os/gate.h"
@@ -297,6 +298,33 @@ pac_alloc(pac_t *pac, size_t size, size_t alignment, bool zero) {
 		pac_zero(pac, e);
 	}
 	return e;
+}
+
+edata_t *
+pac_alloc_guarded(pac_t *pac, size_t size, size_t alignment, bool zero) {
+	size_t more = guard_bytes(alignment);
+	edata_t *e = NULL;
+	if (size + more > size && !ehooks_are_own(&pac->src.ehooks) && guard_is_allowed()) {
+		e = pac_alloc(pac, size + more, alignment, false);
+	}
+	if (e == NULL) {
+		return pac_alloc(pac, size, alignment, zero);
+	}
+	guard_on(e, more);
+	atomic_fetch_sub_zu(&pac->nactive, more >> LG_PAGE, MO_RELAXED);
+	atomic_fetch_add_zu(&pac->nguard, more >> LG_PAGE, MO_RELAXED);
+	pac_mapped_sub(pac, more);
+	if (zero) {
+		pac_zero(pac, e);
+	}
+	return e;
+}
+
+/* An active extent, no more counted as in use, is a plain one again. */
+static void
+pac_unguard(pac_t *pac, edata_t *e) {
+	atomic_fetch_sub_zu(&pac->nguard, e->nguards, MO_RELAXED);
+	pac_mapped_add(pac, guard_off(e));
 }
 
 /* The program's hooks in the order of how much goes: all, the memory, the contents. */
@@ -733,7 +761,7 @@ void
 pac_destroy(pac_t *pac) {
 	ecache_t *mapped[] = {&pac->dirty, &pac->muzzy};
 	edata_t *e;
-	assert(atomic_load_zu(&pac->nactive, MO_RELAXED) == 0);
+	assert(atomic_load_zu(&pac->nactive, MO_RELAXED) == 0 && atomic_load_zu(&pac->nguard, MO_RELAXED) == 0);
 	pac_hot_flush(pac);
 	for (unsigned i = 0; i < ARRAY_LEN(mapped); i++) {
 		while ((e = ecache_evict(mapped[i], 0)) != NULL) {
@@ -798,6 +826,9 @@ pac_dalloc(pac_t *pac, edata_t *e) {
 	assert(e->state == extent_state_active && e->arena_ind == pac->src.ehooks.arena_ind);
 	assert(atomic_load_zu(&pac->nactive, MO_RELAXED) >= e->size >> LG_PAGE);
 	atomic_fetch_sub_zu(&pac->nactive, e->size >> LG_PAGE, MO_RELAXED);
+	if (unlikely(e->nguards != 0)) {
+		pac_unguard(pac, e);
+	}
 	e->is_zeroed = false;
 	assert(!e->is_slab && e->recs == NULL);
 	size_t npages = e->size >> LG_PAGE;
@@ -840,7 +871,7 @@ pac_take_behind(pac_t *pac, const edata_t *e, size_t size) {
 
 int
 pac_expand(pac_t *pac, edata_t *e, size_t size, bool zero) {
-	assert(size > e->size && (size & PAGE_MASK) == 0);
+	assert(size > e->size && (size & PAGE_MASK) == 0 && e->nguards == 0);
 	edata_t *t = pac_take_behind(pac, e, size - e->size);
 	pac_tell_back(pac, 0);
 	if (t == NULL) {
@@ -860,7 +891,7 @@ pac_expand(pac_t *pac, edata_t *e, size_t size, bool zero) {
 
 int
 pac_shrink(pac_t *pac, edata_t *e, size_t size) {
-	assert(size < e->size && size > 0 && (size & PAGE_MASK) == 0);
+	assert(size < e->size && size > 0 && (size & PAGE_MASK) == 0 && e->nguards == 0);
 	edata_t *t = extent_split(&pac->src, e, size);
 	if (t == NULL) {
 		return ENOMEM;

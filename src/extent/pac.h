@@ -48,6 +48,7 @@ typedef struct pac_s {
 	extent_src_t src;
 	atomic_zu_t mapped;   /* bytes in use, dirty or muzzy */
 	atomic_zu_t nactive;  /* pages in use */
+	atomic_zu_t nguard;   /* guard pages of those: neither in use nor unused, nor mapped */
 	atomic_zu_t npeak;    /* most pages in use so far, but for hot ones */
 	atomic_zu_t bound;    /* 0: not bounded; else bytes that may be unused at least, see pac_bound */
 	/*
@@ -166,8 +167,10 @@ pac_is_bounded(const pac_t *pac) {
 
 /* size: whole pages. zero: the pages must read as zero. NULL: no memory. */
 edata_t *pac_alloc(pac_t *pac, size_t size, size_t alignment, bool zero);
+/* The same with guard pages (extent/guard.h) if they can be had; not with hooks of the program's. */
+edata_t *pac_alloc_guarded(pac_t *pac, size_t size, size_t alignment, bool zero);
 void pac_dalloc(pac_t *pac, edata_t *e);
-/* In place; 0 or ENOMEM (nothing changed). zero: as above, for the new part. */
+/* In place, not of a guarded one; 0 or ENOMEM (nothing changed). zero: as above, for the new part. */
 int pac_expand(pac_t *pac, edata_t *e, size_t size, bool zero);
 int pac_shrink(pac_t *pac, edata_t *e, size_t size);
 

@@ -60,6 +60,7 @@ struct edata_s {
 	uint32_t nfree;       /* slab: free regions */
 	bool is_zeroed;       /* all bytes known to be zero */
 	bool is_listed;       /* linked in a list or heap of its bin */
+	uint8_t nguards;      /* guard pages around it, see extent/guard.h: none in a cache */
 	ql_t link;            /* LRU of a page cache; list of full slabs or of large allocations */
 	ph_link_t heap;       /* by address, in a page cache's class or a bin's slabs with free regions */
 	sample_rec_t *recs;   /* sampled: one per region of a slab, one for a large allocation */
@@ -122,6 +123,7 @@ edata_check(const edata_t *e) {
 	assert(e->state > extent_state_none && e->state < extent_state_count);
 	assert(!e->is_sampled || e->state == extent_state_active);
 	assert(!e->is_listed || e->is_slab);
+	assert(e->nguards == 0 || e->state == extent_state_active);
 }
 
 /* Who counts unused pages reads the size of an extent that may be in other hands by now (pac_ndirty). */
@@ -147,6 +149,7 @@ edata_init(edata_t *e, char *addr, size_t size, bool committed, bool zeroed) {
 	e->is_committed = committed;
 	e->is_zeroed = zeroed;
 	e->is_listed = false;
+	e->nguards = 0;
 	memset(&e->link, 0, offsetof(edata_t, next_all) - offsetof(edata_t, link));
 	ql_init(&e->link);
 }

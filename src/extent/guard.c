@@ -1,0 +1,89 @@
+/* Pages that are shut and opened again. */
+#include "extent/guard.h"
+
+#include "meta/emap.h"
+#include "util/fmt.h"
+
+/* The system's default for mappings of a process, where it does not tell. */
+#define MAPS_DEFAULT 65530u
+/* Half of the mappings are left to the program. */
+#define MAPS_PER_EXTENT 8u
+
+size_t opt_san_guard_small;
+size_t opt_san_guard_large;
+unsigned guard_limit = MAPS_DEFAULT / MAPS_PER_EXTENT;
+
+static atomic_u32_t guard_n; /* extents that have guards */
+
+int
+guard_boot(void) {
+	char text[32];
+	int err = EINVAL;
+	if (opt_san_guard_small == 0 && opt_san_guard_large == 0) {
+		return 0;
+	}
+	ssize_t n = sys_read_file("/proc/sys/vm/max_map_count", text, sizeof(text) - 1);
+	uintmax_t maps = 0;
+	if (n > 0) {
+		text[n] = '\0';
+		maps = fmt_parse_uint(text, NULL, 10, &err);
+	}
+	guard_limit = (unsigned)min_zu(err == 0 ? (size_t)maps : MAPS_DEFAULT, UINT_MAX) / MAPS_PER_EXTENT;
+	return 0;
+}
+
+bool
+guard_is_allowed(void) {
+	return atomic_load_u32(&guard_n, MO_RELAXED) < guard_limit;
+}
+
+/* A page that stays open is as good as one that is not used. */
+static void
+guard_shut(const edata_t *e, char *page) {
+	if (!e->is_zeroed) {
+		pages_purge_forced(page, PAGE);
+	}
+	pages_mark_guard(page, PAGE);
+}
+
+void
+guard_on(edata_t *e, size_t bytes) {
+	assert(e->state == extent_state_active && !e->is_slab && e->recs == NULL && e->nguards == 0);
+	assert((bytes == PAGE || bytes == 2 * PAGE) && e->size > bytes);
+	size_t before = bytes - PAGE;
+	emap_clear_boundary(e);
+	if (before != 0) {
+		guard_shut(e, e->addr);
+	}
+	guard_shut(e, edata_end(e) - PAGE);
+	e->addr += before;
+	edata_set_size(e, e->size - bytes);
+	e->nguards = (uint8_t)(bytes >> LG_PAGE);
+	atomic_fetch_add_u32(&guard_n, 1, MO_RELAXED);
+}
+
+/* A page that cannot be opened (too many mappings, RLIMIT_DATA) must not lie in a cache. */
+static size_t
+guard_opened(char *page) {
+	assert(emap_elem(page) == 0);
+	if (pages_unmark_guard(page, PAGE) == 0) {
+		return PAGE;
+	}
+	pages_unmap_in_time(page, PAGE);
+	return 0;
+}
+
+size_t
+guard_off(edata_t *e) {
+	assert(e->state == extent_state_active && !e->is_slab && e->recs == NULL);
+	assert(e->nguards == 1 || e->nguards == 2);
+	assert(atomic_load_u32(&guard_n, MO_RELAXED) > 0);
+	size_t before = e->nguards == 2 ? guard_opened(e->addr - PAGE) : 0;
+	size_t behind = guard_opened(edata_end(e));
+	emap_clear_boundary(e);
+	e->addr -= before;
+	edata_set_size(e, before + e->size + behind);
+	e->nguards = 0;
+	atomic_fetch_sub_u32(&guard_n, 1, MO_RELAXED);
+	return before + behind;
+}
