@@ -181,7 +181,7 @@ arena_stow(arena_t *a, szind_t szind, unsigned shard, void **ptrs, unsigned n, u
 	bin->stats.nrequests += nrequests;
 	bin->stats.nflushes += nflushes;
 	if (may_stow) {
-		n = bin_stow_locked(bin, edata_home_of_bin(a->ind, szind, shard), ptrs, n);
+		n = bin_stow_locked(bin, stock_home_of_bin(a->ind, szind, shard), ptrs, n);
 	}
 	mutex_unlock(&bin->mtx);
 	if (unlikely(!atomic_load_b(&a->has_stock, MO_RELAXED))) {

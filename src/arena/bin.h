@@ -64,12 +64,12 @@ unsigned bin_put_locked(bin_t *bin, const bin_info_t *info, void **ptrs, unsigne
 /* The n that have come into the stock last are taken regions, or the process ends. */
 void bin_check_latest(const bin_t *bin, unsigned n);
 /*
- * Regions that a cache has too many of come back, as many as there is room for in the stock; home: of the
- * bin's slabs.  Those of other homes, and those that there was no room for, are moved to the front of ptrs;
+ * Regions that a cache has too many of come back, as many as there is room for in the stock; home: of
+ * the bin's slabs.  Those of other homes, and those that there was no room for, are moved to the front of ptrs;
  * returns how many.
  */
 ALWAYS_INLINE unsigned
-bin_stow_locked(bin_t *bin, uint64_t home, void **ptrs, unsigned n) {
+bin_stow_locked(bin_t *bin, stock_home_t home, void **ptrs, unsigned n) {
 	mutex_assert_owner(&bin->mtx);
 	unsigned nkept = stock_put(&bin->stock, home, ptrs, n);
 	if (config_debug || config_opt_safety_checks) {

@@ -1,12 +1,11 @@
 /* The way into the stock, and its room. */
 #include "arena/stock.h"
 
-#include "meta/emap.h"
-
 /* The first room. */
 #define STOCK_ROOM_FIRST 64u
-/* Pointers that are looked at in one go. */
-#define STRIDE 8u
+
+/* Two pointers in one register. */
+typedef uint64_t pair_t __attribute__((vector_size(16), aligned(8), may_alias));
 
 /* Sizes and order, after each change. */
 static void
@@ -14,42 +13,65 @@ stock_check(const stock_t *s UNUSED) {
 	assert(s->n <= s->room && s->low <= s->n && (s->room == 0) == (s->ptrs == NULL));
 }
 
-/* elems: where the elements of address 0 would lie in the leaf that p's element lies in. */
-ALWAYS_INLINE bool
-stock_is_of(uint64_t home, uintptr_t elems, const void *p) {
-	size_t at = ((uintptr_t)p >> EMAP_LG_GRANULE) * sizeof(atomic_u64_t);
-	const edata_t *e = elem_edata(atomic_load_u64((const atomic_u64_t *)(elems + at), MO_RELAXED));
-	return likely(e != NULL) && likely(e->home == home);
+/*
+ * Copies n pointers.  Where they lie in one leaf, returns where that leaf's elements would begin if its first
+ * one stood for address 0; else NULL.
+ */
+static const char *
+stock_copy(void **to, void *const *from, unsigned n) {
+	uintptr_t first = (uintptr_t)from[0];
+	pair_t differs = {0, 0}, firsts = {first, first};
+	void *const *end = from + n, *const *strides_end = end - n % STOCK_STRIDE;
+	for (; from < strides_end; from += STOCK_STRIDE, to += STOCK_STRIDE) {
+#pragma GCC unroll 8
+		for (unsigned i = 0; i < STOCK_STRIDE; i += 2) {
+			pair_t p = *(const pair_t *)(from + i);
+			*(pair_t *)(to + i) = p;
+			differs |= p ^ firsts;
+		}
+	}
+	uintptr_t far = differs[0] | differs[1];
+	for (; from < end; from++, to++) {
+		far |= (uintptr_t)*from ^ first;
+		*to = *from;
+	}
+	if (unlikely((far >> EMAP_LG_LEAF | first >> 48) != 0)) {
+		return NULL;
+	}
+	const emap_leaf_t *leaf = atomic_load_p(&emap_root[first >> EMAP_LG_LEAF], MO_RELAXED);
+	return unlikely(leaf == NULL) ? NULL
+	    : (const char *)leaf->elems - (first >> EMAP_LG_LEAF) * sizeof(leaf->elems);
 }
 
-/* Whether the slabs of all n are of this home, and their elements in one leaf, which is then found once. */
+/* elems: as stock_copy returns it. */
+ALWAYS_INLINE uint64_t
+stock_elem(const char *elems, const void *p) {
+	size_t at = ((uintptr_t)p >> EMAP_LG_GRANULE) * sizeof(atomic_u64_t);
+	return atomic_load_u64((const atomic_u64_t *)(elems + at), MO_RELAXED);
+}
+
+ALWAYS_INLINE bool
+stock_is_home_of(stock_home_t home, uint64_t elem) {
+	const edata_t *e = elem_edata(elem);
+	return e != NULL && e->home == home.edata;
+}
+
+/* Whether all n are of this home: by their elements alone, where those tell it, as then no descriptor is touched. */
 static bool
-stock_are_all_of(uint64_t home, void *const *ptrs, unsigned n) {
-	uintptr_t any = 0, all = UINTPTR_MAX;
-#pragma GCC unroll 8
-	for (unsigned i = 0; i < n; i++) {
-		any |= (uintptr_t)ptrs[i];
-		all &= (uintptr_t)ptrs[i];
-	}
-	if (unlikely(((any ^ all) >> EMAP_LG_LEAF | any >> 48) != 0)) {
-		return false;
-	}
-	const emap_leaf_t *leaf = atomic_load_p(&emap_root[all >> EMAP_LG_LEAF], MO_RELAXED);
-	if (unlikely(leaf == NULL)) {
-		return false;
-	}
-	uintptr_t elems = (uintptr_t)leaf->elems - (all >> EMAP_LG_LEAF) * sizeof(leaf->elems);
-	void *const *end = ptrs + n, *const *strides_end = end - n % STRIDE;
-	for (; ptrs < strides_end; ptrs += STRIDE) {
-#pragma GCC unroll 8
-		for (unsigned i = 0; i < STRIDE; i++) {
-			if (!stock_is_of(home, elems, ptrs[i])) {
-				return false;
-			}
+stock_are_all_of(stock_home_t home, const char *elems, void *const *ptrs, unsigned n) {
+	void *const *end = ptrs + n, *const *strides_end = end - n % STOCK_STRIDE;
+	uint64_t strange = 0;
+	for (; home.elem != 0 && ptrs < strides_end; ptrs += STOCK_STRIDE) {
+#pragma GCC unroll 16
+		for (unsigned i = 0; i < STOCK_STRIDE; i++) {
+			strange |= stock_elem(elems, ptrs[i]) ^ home.elem;
+		}
+		if ((strange & ~ELEM_EDATA_MASK) != 0) {
+			return false;
 		}
 	}
 	for (; ptrs < end; ptrs++) {
-		if (!stock_is_of(home, elems, *ptrs)) {
+		if (!stock_is_home_of(home, stock_elem(elems, *ptrs))) {
 			return false;
 		}
 	}
@@ -58,13 +80,12 @@ stock_are_all_of(uint64_t home, void *const *ptrs, unsigned n) {
 
 /* The same one by one: what fits goes to the top, what does not stays at the front. */
 static unsigned
-stock_put_some(stock_t *s, uint64_t home, void **ptrs, unsigned n) {
+stock_put_some(stock_t *s, stock_home_t home, void **ptrs, unsigned n) {
 	void **kept = ptrs;
 	unsigned top = s->n;
 	for (unsigned i = 0; i < n; i++) {
 		void *p = ptrs[i];
-		uint64_t elem = emap_elem_any(p);
-		if (elem_edata(elem) != NULL && elem_edata(elem)->home == home) {
+		if (stock_is_home_of(home, emap_elem_any(p))) {
 			s->ptrs[top++] = p;
 		} else {
 			*kept++ = p;
@@ -75,13 +96,14 @@ stock_put_some(stock_t *s, uint64_t home, void **ptrs, unsigned n) {
 }
 
 unsigned
-stock_put(stock_t *s, uint64_t home, void **ptrs, unsigned n) {
+stock_put(stock_t *s, stock_home_t home, void **ptrs, unsigned n) {
 	unsigned m = (unsigned)min_zu(n, s->room - s->n), left = n - m;
 	if (m == 0) {
 		return n;
 	}
-	if (likely(stock_are_all_of(home, ptrs + left, m))) {
-		memcpy(s->ptrs + s->n, ptrs + left, m * sizeof(void *));
+	/* What lies above n in the stock is nobody's: copied first and looked at then, it is read once. */
+	const char *elems = stock_copy(s->ptrs + s->n, ptrs + left, m);
+	if (likely(elems != NULL) && likely(stock_are_all_of(home, elems, ptrs + left, m))) {
 		STOCK_SET(s->n, s->n + m);
 	} else {
 		left += stock_put_some(s, home, ptrs + left, m);

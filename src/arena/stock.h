@@ -2,8 +2,8 @@
  * The stock of a bin: free regions as thread caches have returned them, handed out again as they are.
  *
  * A program that allocates a thousand objects and frees them empties and fills its cache again and again.
- * What goes through the stock costs a look at its slab's descriptor on the way back, to see that it belongs
- * here, and nothing on the way out: no search and no change in a bitmap.  Whether it was free already is
+ * What goes through the stock costs a look at its element of the page map on the way back (and at its slab's
+ * descriptor, where the element does not say all), to see that it belongs here, and nothing on the way out: no search and no change in a bitmap.  Whether it was free already is
  * therefore noticed when it leaves the stock for its slab, not when it comes.
  * At most stock_max regions of the bin's class (bin_info.h), the latest ones on top.  What has not been used for a while goes
  * to its slab (arena_stock_trim), all of it when a program asks for that.  Under the bin's lock.
@@ -11,7 +11,10 @@
 #ifndef ARENA_STOCK_H
 #define ARENA_STOCK_H
 
-#include "meta/edata.h"
+#include "meta/emap.h"
+
+/* So many pointers are looked at in one go: batches of a multiple of it are the cheapest. */
+#define STOCK_STRIDE 16u
 
 typedef struct stock_s {
 	void **ptrs;      /* room for `room`, metadata; NULL while room is 0 */
@@ -23,6 +26,19 @@ typedef struct stock_s {
 /* n and room are looked at without the lock, to see whether there is anything to do. */
 #define STOCK_SET(field, value) __atomic_store_n(&(field), (uint32_t)(value), __ATOMIC_RELAXED)
 #define STOCK_SEEN(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
+
+/* What tells the slabs of a bin from all other extents. */
+typedef struct stock_home_s {
+	uint64_t edata; /* their edata's home */
+	uint64_t elem;  /* all bits but the edata of their page map's elements; 0: others may have the same */
+} stock_home_t;
+
+ALWAYS_INLINE stock_home_t
+stock_home_of_bin(unsigned arena_ind, szind_t szind, unsigned shard) {
+	bool is_told = elem_bits_tell_bin(arena_ind, szind, shard);
+	return (stock_home_t){.edata = edata_home_of_bin(arena_ind, szind, shard),
+	    .elem = is_told ? elem_bits_of_slab(arena_ind, szind, shard) : 0};
+}
 
 /* Up to n regions, the latest ones, into out; how many. */
 ALWAYS_INLINE unsigned
@@ -40,7 +56,7 @@ stock_take(stock_t *s, void **out, unsigned n) {
  * Takes in regions whose slab has this home, while there is room.  All others are moved to the front of
  * ptrs; returns how many.
  */
-unsigned stock_put(stock_t *s, uint64_t home, void **ptrs, unsigned n);
+unsigned stock_put(stock_t *s, stock_home_t home, void **ptrs, unsigned n);
 
 /* Room for n more than there are, or the room that it has if that is all it may have. */
 unsigned stock_room_for(const stock_t *s, unsigned n, unsigned max);

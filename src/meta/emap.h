@@ -3,7 +3,9 @@
  *
  * A static root (one entry per GiB of address space) points to leaves of one 8-byte element per
  * 4 KiB granule, whatever the page size:
- *   [63:48] byte offset of the thread-cache bin that takes a free of this object; 0 = no bin
+ *   [63:51] byte offset of the thread-cache bin that takes a free of this object; 0 = no bin
+ *   [50:48] and [6:5] high and low bits of an active slab's arena number plus one, if that and its bin's
+ *           being the first shard can be said in them; else 0
  *   [47:7]  the edata (128-byte aligned)    [4:2] its state    [1] sampled    [0] slab
  * Invariant: of every extent the first and the last page are mapped (all granules of the first page,
  * the last granule); of a slab every granule.  Elements of an extent in a page cache are written
@@ -28,7 +30,12 @@
 #define ELEM_STATE_SHIFT 2
 #define ELEM_STATE_MASK ((uint64_t)7)
 #define ELEM_EDATA_MASK ((((uint64_t)1 << 48) - 1) & ~(uint64_t)(EDATA_ALIGN - 1))
-#define ELEM_BIN_SHIFT 48
+#define ELEM_BIN_SHIFT 51
+#define ELEM_ARENA_LOW_SHIFT 5
+#define ELEM_ARENA_HIGH_SHIFT 48
+#define ELEM_ARENA_LG_LOW 2
+/* Slabs of arenas below this carry their number. */
+#define ELEM_ARENAS 31u
 
 typedef struct emap_leaf_s {
 	atomic_u64_t elems[EMAP_LEAF_ENTRIES];
@@ -79,6 +86,27 @@ elem_state(uint64_t elem) {
 static inline edata_t *
 emap_edata(const void *ptr) {
 	return elem_edata(emap_elem(ptr));
+}
+
+/* The bin that takes a free of an object of this class, in its place. */
+ALWAYS_INLINE uint64_t
+elem_bits_of_class(szind_t szind) {
+	return szind >= emap_ncacheable ? 0 : ((uint64_t)(szind + 1) << SC_LG_BIN_STRIDE) << ELEM_BIN_SHIFT;
+}
+
+/* All but the edata of the element of an active slab whose regions are no samples. */
+ALWAYS_INLINE uint64_t
+elem_bits_of_slab(unsigned arena_ind, szind_t szind, unsigned shard) {
+	uint64_t arena = shard == 0 && arena_ind < ELEM_ARENAS ? arena_ind + 1 : 0;
+	uint64_t low = arena & (((uint64_t)1 << ELEM_ARENA_LG_LOW) - 1), high = arena >> ELEM_ARENA_LG_LOW;
+	return ELEM_SLAB | (uint64_t)extent_state_active << ELEM_STATE_SHIFT | low << ELEM_ARENA_LOW_SHIFT
+	    | high << ELEM_ARENA_HIGH_SHIFT | elem_bits_of_class(szind);
+}
+
+/* Whether the slabs of a bin, and no other extents, have those bits. */
+ALWAYS_INLINE bool
+elem_bits_tell_bin(unsigned arena_ind, szind_t szind, unsigned shard) {
+	return shard == 0 && arena_ind < ELEM_ARENAS && szind < emap_ncacheable;
 }
 
 void emap_boot(szind_t ncacheable);

@@ -60,8 +60,8 @@ gate_slot(const struct tls_s *t, unsigned k) {
 	return &gate.slots[(((uintptr_t)t >> 12) + k) % GATE_NSLOTS];
 }
 
-/* Waits where there are as many such threads as slots. */
-static void
+/* Waits where there are as many such threads as slots.  Rare, and out of the way of the others. */
+static NOINLINE void
 gate_slot_take(struct tls_s *t) {
 	for (unsigned k = 0;; k++) {
 		void *seen = NULL;
@@ -79,7 +79,7 @@ gate_slot_take(struct tls_s *t) {
  * All of its slots: a handler that interrupts a thread on its way out takes one of its own.  By
  * exchange, since the handler may leave this very slot, and another thread take it.
  */
-static void
+static NOINLINE void
 gate_slot_leave(const struct tls_s *t) {
 	for (unsigned k = 0; k < GATE_NSLOTS; k++) {
 		void *seen = (void *)(uintptr_t)t;

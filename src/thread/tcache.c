@@ -33,7 +33,8 @@ bin_ncached(const cache_bin_t *b, const tcache_cold_t *c) {
 
 static unsigned
 bin_shard(const tsd_t *tsd, unsigned slot) {
-	return tsd == NULL ? 0 : tsd->shard_seed % bin_infos[slot - 1].n_shards;
+	unsigned n = bin_infos[slot - 1].n_shards;
+	return likely(n == 1) || tsd == NULL ? 0 : tsd->shard_seed % n; /* mostly without a division */
 }
 
 /* The stack and its cold half, after each change. */
@@ -292,11 +293,7 @@ bin_flush_bottom(tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned n) {
 static void
 bin_stow_bottom(tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned n) {
 	tcache_cold_t *c = &tc->cold[slot];
-	if (!slot_is_small(slot)) {
-		bin_flush_bottom(tsd, tc, slot, n);
-		return;
-	}
-	assert(n > 0 && n <= bin_ncached(&tc->bins[slot], c));
+	assert(slot_is_small(slot) && n > 0 && n <= bin_ncached(&tc->bins[slot], c));
 	arena_small_stow(tc->arena, slot - 1, bin_shard(tsd, slot), bin_bottom(c) - n, n, c->nrequests);
 	c->nrequests = 0;
 	bin_drop_bottom(tsd, tc, slot, n);
@@ -352,6 +349,7 @@ bin_fill(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	}
 	unsigned n = bin_fill_count(tsd, tc, slot, c->misses);
 	c->misses = 1;
+	c->has_stowed = false;
 	if (n == 0) {
 		return;
 	}
@@ -406,12 +404,32 @@ tcache_take(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	return p;
 }
 
-static unsigned
-bin_flush_count(const tcache_cold_t *c, unsigned slot) {
-	unsigned div = slot_is_small(slot) ? opt_lg_tcache_flush_small_div
-	    : opt_lg_tcache_flush_large_div;
-	unsigned n = c->nslots >> div;
+/*
+ * What the option says: by default half of the stack.  Then seven eighths, when it is full again and was not
+ * empty meanwhile: the thread is at freeing.  In strides of the stock.
+ */
+ALWAYS_INLINE unsigned
+bin_stow_count(const tcache_cold_t *c) {
+	unsigned n = c->nslots >> opt_lg_tcache_flush_small_div;
+	if (n > STOCK_STRIDE) {
+		n &= ~(STOCK_STRIDE - 1);
+	}
+	if (c->has_stowed && opt_lg_tcache_flush_small_div == 1) {
+		n = (unsigned)max_zu(n, (c->nslots - c->nslots / 8u) & ~(STOCK_STRIDE - 1));
+	}
 	return n == 0 ? 1 : n;
+}
+
+/* Makes room in a stack that is full. */
+ALWAYS_INLINE void
+bin_make_room(tsd_t *tsd, tcache_t *tc, unsigned slot) {
+	tcache_cold_t *c = &tc->cold[slot];
+	if (!slot_is_small(slot)) {
+		bin_flush_bottom(tsd, tc, slot, (unsigned)max_zu(c->nslots >> opt_lg_tcache_flush_large_div, 1));
+		return;
+	}
+	bin_stow_bottom(tsd, tc, slot, bin_stow_count(c));
+	c->has_stowed = true;
 }
 
 bool
@@ -426,7 +444,7 @@ tcache_has_taken(tsd_t *tsd, tcache_t *tc, unsigned slot, void *ptr) {
 		if (c->nslots == 0) {
 			return false;
 		}
-		bin_stow_bottom(tsd, tc, slot, bin_flush_count(c, slot));
+		bin_make_room(tsd, tc, slot);
 	}
 	bool is_pushed = cache_bin_has_pushed(b, ptr);
 	assert(is_pushed);
@@ -456,6 +474,7 @@ tcache_gc_step(tsd_t *tsd, tcache_t *tc) {
 		bin_flush_bottom(tsd, tc, slot, idle - idle / 4);
 	}
 	c->misses = 0;
+	c->has_stowed = false;
 	bin_unmark(b, c);
 	unsigned n = bin_ncached(b, c);
 	if (n > 1) {

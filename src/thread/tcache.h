@@ -25,6 +25,7 @@ typedef struct tcache_cold_s {
 	uint16_t max;         /* limit of nslots */
 	uint8_t misses;       /* since upkeep last looked */
 	bool is_marked;       /* `empty` stands above the bottom */
+	bool has_stowed;      /* was full since it was last empty, or upkeep last looked */
 } tcache_cold_t;
 
 /* A freed region of a sampled slab; see tcache_spare.c. */

@@ -34,6 +34,14 @@ fill(arena_t *a, void **out, unsigned n) {
 	return n - got;
 }
 
+/* Of the arena's slabs; as if their elements did not tell them, if so wanted. */
+static stock_home_t
+home_of_arena(bool by_elem) {
+	stock_home_t home = stock_home_of_bin(arena->ind, IND, 0);
+	home.elem = by_elem ? home.elem : 0;
+	return home;
+}
+
 /* Room grows to its limit and no further; nothing is lost on the way. */
 static void
 test_room(void) {
@@ -48,8 +56,7 @@ test_room(void) {
 	void *place[64], *more[128];
 	stock_set_room(&s, place, 64, &old_room);
 	bad = old_room != 0 || fill(arena, ptrs, 60) != 0;
-	uint64_t home = edata_home_of_bin(arena->ind, IND, 0);
-	bad += stock_put(&s, home, ptrs, 60) != 0 || s.n != 60;
+	bad += stock_put(&s, home_of_arena(true), ptrs, 60) != 0 || s.n != 60;
 	bad += stock_set_room(&s, more, 128, &old_room) != place || old_room != 64;
 	bad += stock_room_for(&s, 1, 1000) != 128 || stock_room_for(&s, 69, 1000) != 256;
 	bad += stock_take(&s, back, 100) != 60 || memcmp(ptrs, back, 60 * sizeof(void *)) != 0;
@@ -58,7 +65,7 @@ test_room(void) {
 }
 
 static unsigned
-step_put(stock_t *s, void **model, unsigned *n_model, uint64_t *seed) {
+step_put(stock_t *s, stock_home_t home, void **model, unsigned *n_model, uint64_t *seed) {
 	static unsigned at[2];
 	void *batch[100];
 	unsigned n = 1 + (unsigned)core_below(seed, 100), n_other = 0, bad = 0;
@@ -75,7 +82,7 @@ step_put(stock_t *s, void **model, unsigned *n_model, uint64_t *seed) {
 		}
 	}
 	*n_model += expected;
-	unsigned left = stock_put(s, edata_home_of_bin(arena->ind, IND, 0), batch, n);
+	unsigned left = stock_put(s, home, batch, n);
 	bad += left != n - expected || s->n != *n_model || memcmp(s->ptrs, model, *n_model * sizeof(void *)) != 0;
 	for (unsigned i = left > n_other ? left - n_other : 0; i < left; i++) {
 		bad += emap_edata(batch[i])->arena_ind != other->ind;
@@ -84,7 +91,7 @@ step_put(stock_t *s, void **model, unsigned *n_model, uint64_t *seed) {
 }
 
 static void
-test_random_use(void) {
+test_random_use(bool by_elem) {
 	static void *model[1000], *place[333];
 	stock_t s = {0};
 	uint64_t seed = 5;
@@ -102,7 +109,7 @@ test_random_use(void) {
 			break;
 		case 1:
 		case 2:
-			bad += step_put(&s, model, &n_model, &seed);
+			bad += step_put(&s, home_of_arena(by_elem), model, &n_model, &seed);
 			bad += s.low != low;
 			break;
 		default:
@@ -113,7 +120,8 @@ test_random_use(void) {
 		}
 		bad += s.n != n_model;
 	}
-	is_uint(bad, 0, "random use: what is there, in which order, and the least there was");
+	is_uint(bad, 0, "random use, told by %s: what is there, in which order, and the least there was",
+	    by_elem ? "elements" : "descriptors");
 	arena_small_flush(IND, ptrs, 2 * N);
 }
 
@@ -134,7 +142,7 @@ test_strangers(void) {
 			for (unsigned j = 0; j < 9; j++) {
 				batch[j] = j == at ? p : ptrs[k++];
 			}
-			bad += stock_put(&s, edata_home_of_bin(arena->ind, IND, 0), batch, 9) != 1 || batch[0] != p;
+			bad += stock_put(&s, home_of_arena(i % 2 == 0), batch, 9) != 1 || batch[0] != p;
 			bad += stock_take(&s, back, 9) != 8;
 		}
 	}
@@ -245,7 +253,8 @@ body(void) {
 	other = arenas_get(inds[1]);
 	gate_enter(tls_get());
 	test_room();
-	test_random_use();
+	test_random_use(true);
+	test_random_use(false);
 	test_strangers();
 	test_counts();
 	test_trim();
