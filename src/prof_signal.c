@@ -161,8 +161,9 @@ handler_act(void) {
 	}
 	bool has_thread = prof_signal_wake();
 	if (!handler_is_safe(tls_get())) {
-		if (!has_thread) {
-			os_signal_later(&sig.timer, (int)atomic_load_u32(&sig.due, MO_RELAXED), RETRY_NS);
+		int number = (int)atomic_load_u32(&sig.due, MO_RELAXED);
+		if (!has_thread && os_signal_later(&sig.timer, number, RETRY_NS) != 0) {
+			signal_pass_on(number); /* rather without a profile than never */
 		}
 		return;
 	}

@@ -11,9 +11,9 @@
  * puts the default back and sends the signal again: the process still dies of it.  The interrupted thread
  * waits in the handler, a bounded time and only outside of the allocator, so that no call returns
  * EINTR to a program about to die.  Without that thread the handler writes, if it has interrupted
- * neither the allocator nor a fork; else a timer sends the signal again a moment later.  A second
- * signal ends the process at once.  A process that its default action does not end (the first of a
- * container) goes on.
+ * neither the allocator nor a fork; else a timer sends the signal again a moment later, and where no
+ * timer can be had, the process ends at once, without a profile.  A second signal ends the process at
+ * once.  A process that its default action does not end (the first of a container) goes on.
  */
 #ifndef PROF_SIGNAL_H
 #define PROF_SIGNAL_H

@@ -438,20 +438,6 @@ pages_dodump(void *addr, size_t size) {
 	return os_madvise(addr, size, MADV_DODUMP);
 }
 
-void *
-pages_remap(void *old, size_t old_size, size_t size, void *new_addr) {
-	assert(is_range(old, old_size) && (size & PAGE_MASK) == 0 && size > 0);
-	assert(((uintptr_t)new_addr & PAGE_MASK) == 0);
-	/* The kernel refuses a target that overlaps the source: that is the caller's mistake. */
-	assert(new_addr == NULL || (uintptr_t)new_addr >= (uintptr_t)old + old_size
-	    || (uintptr_t)new_addr + size <= (uintptr_t)old);
-	int saved = errno;
-	int flags = MREMAP_MAYMOVE | (new_addr != NULL ? MREMAP_FIXED : 0);
-	void *p = os_hooks->mremap(old, old_size, size, flags, new_addr);
-	errno = saved;
-	return p == MAP_FAILED ? NULL : p;
-}
-
 void
 pages_set_name(void *addr, size_t size, const char *name) {
 #if HAVE_PRCTL_VMA && defined(PR_SET_VMA) && defined(PR_SET_VMA_ANON_NAME)

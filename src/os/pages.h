@@ -83,11 +83,6 @@ void pages_set_thp_state(void *addr, size_t size);
 thp_mode_t pages_system_thp_mode(void);
 int pages_dontdump(void *addr, size_t size);
 int pages_dodump(void *addr, size_t size);
-/*
- * Moves or resizes a mapping: to new_addr (whatever is mapped there is replaced), or with NULL to
- * where the kernel likes.  NULL: failed, the old mapping is as it was.
- */
-void *pages_remap(void *old, size_t old_size, size_t size, void *new_addr);
 /* Name of the mapping in /proc/PID/maps, where the kernel can. */
 void pages_set_name(void *addr, size_t size, const char *name);
 

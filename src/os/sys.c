@@ -34,11 +34,6 @@ real_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t off) {
 	return mmap(addr, size, prot, flags, fd, off);
 }
 
-static void *
-real_mremap(void *old, size_t old_size, size_t size, int flags, void *addr) {
-	return mremap(old, old_size, size, flags, addr);
-}
-
 /* Names the calling process where a descriptor of one is wanted; kernels before 6.14 do not know it. */
 #define PIDFD_OF_SELF (-10001)
 
@@ -112,7 +107,6 @@ const struct os_hooks_s os_hooks_real = {
 	.munmap = munmap,
 	.mprotect = mprotect,
 	.madvise = madvise,
-	.mremap = real_mremap,
 	.sbrk = sbrk,
 	.madvise_many = real_madvise_many,
 	.open = real_open,

@@ -21,7 +21,6 @@ struct os_hooks_s {
 	int (*munmap)(void *addr, size_t size);
 	int (*mprotect)(void *addr, size_t size, int prot);
 	int (*madvise)(void *addr, size_t size, int advice);
-	void *(*mremap)(void *old, size_t old_size, size_t size, int flags, void *addr);
 	void *(*sbrk)(intptr_t bytes);
 	/* process_madvise(2) on this process: bytes advised, or -1. */
 	ssize_t (*madvise_many)(const struct iovec *ranges, size_t n, int advice);

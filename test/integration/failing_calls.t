@@ -43,7 +43,6 @@ try munmap "$short" ",retain:false,dirty_decay_ms:0" ./bear
 try madvise "$short" ",dirty_decay_ms:0,muzzy_decay_ms:0" ./bear
 try madvise "$short" ",dirty_decay_ms:0,muzzy_decay_ms:1000" ./bear
 try mprotect "$short" "" ./bear
-try mremap "$short" "" ./bear
 try prctl "$short" "" ./bear
 if [ "$(asks config.prof)" = true ]; then
 	try mmap "$long" ",prof:true,lg_prof_sample:10" ./bear dump

@@ -15,6 +15,7 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -22,26 +23,27 @@
 #include "meta/base.h"
 #include "meta/emap.h"
 #include "meta/freepool.h"
+#include "os/nstime.h"
 #include "os/pages.h"
 #include "os/sys.h"
 #include "prof_control.h"
 #include "prof_ctl_dir.h"
+#include "prof_opt.h"
+#include "prof_signal.h"
 
 /* By name, and by number; and what the library allocates for itself. */
 #define CALLS_BY_NAME(X) \
-	X(mmap) X(munmap) X(mprotect) X(madvise) X(mremap) X(fstat) X(lstat) X(fchmod) X(unlink) X(link) X(rename) \
-	X(readlink) X(ftruncate) X(prctl) X(sysconf) X(sbrk) X(pthread_create)
+	X(mmap) X(munmap) X(mprotect) X(madvise) X(fstat) X(lstat) X(fchmod) X(unlink) X(link) X(rename) \
+	X(readlink) X(ftruncate) X(prctl) X(sysconf) X(sched_getcpu) X(sbrk) X(pthread_create)
 #define CALLS_BY_NUMBER(X) \
 	X(openat) X(read) X(write) X(close) X(renameat2) X(getcwd) X(getrandom) X(memfd_create) X(nanosleep) X(futex) \
 	X(process_madvise) X(ppoll) X(rt_sigtimedwait) X(sched_getaffinity) X(getcpu) X(timer_create) X(timer_settime)
 #define CALLS(X) CALLS_BY_NAME(X) CALLS_BY_NUMBER(X) X(metadata)
-/*
- * Not needed by this work: moving mappings nobody does yet; guards and committing, see the part without
- * overcommit; the rest belongs to boot (see there), signals and pipes: prof_signal.c, prof_sys.c, final_signals.c.
- */
-#define is_unused(call) ((call) == call_mremap || (call) == call_mprotect || (call) == call_sysconf || \
-	(call) == call_memfd_create || (call) == call_ftruncate || (call) == call_sched_getaffinity || (call) == call_timer_create || (call) == call_timer_settime || (call) == call_ppoll || \
-	(call) == call_rt_sigtimedwait || (call) == call_nanosleep || (call) == call_getcpu)
+/* Not needed by this work, but as the process begins (child_boot), or without overcommit (child_strict). */
+#define is_of_boot(call) ((call) == call_sysconf || (call) == call_memfd_create || (call) == call_ftruncate \
+	|| (call) == call_sched_getaffinity || (call) == (HAVE_SCHED_GETCPU ? call_sched_getcpu : call_getcpu))
+#define is_no_call_here(call) ((call) == (HAVE_SCHED_GETCPU ? call_getcpu : call_sched_getcpu))
+#define is_unused(call) (is_of_boot(call) || is_no_call_here(call) || (call) == call_mprotect)
 
 #define AS_ENUM(n) call_##n,
 enum { CALLS(AS_ENUM) call_count };
@@ -131,6 +133,9 @@ WRAP(readlink, EACCES, ssize_t, (const char *p, char *b, size_t n), (p, b, n))
 WRAP(ftruncate, EINVAL, int, (int fd, off_t n), (fd, n))
 WRAP(prctl, EINVAL, int, (int op, unsigned long a, unsigned long b, unsigned long c, unsigned long d), (op, a, b, c, d))
 WRAP(sysconf, EINVAL, long, (int name), (name))
+#if HAVE_SCHED_GETCPU
+WRAP(sched_getcpu, ENOSYS, int, (void), ())
+#endif
 
 void *__real_mmap(void *a, size_t n, int p, int f, int fd, off_t o);
 void *__wrap_mmap(void *a, size_t n, int p, int f, int fd, off_t o);
@@ -157,17 +162,6 @@ __wrap_munmap(void *a, size_t n) {
 		atomic_fetch_sub_zu(&mapped, n, MO_RELAXED);
 	}
 	return result;
-}
-
-void *__real_mremap(void *a, size_t o, size_t n, int f, void *to);
-void *__wrap_mremap(void *a, size_t o, size_t n, int f, void *to);
-void *
-__wrap_mremap(void *a, size_t o, size_t n, int f, void *to) {
-	void *m = has_failed(call_mremap, ENOMEM) ? MAP_FAILED : __real_mremap(a, o, n, f, to);
-	if (m != MAP_FAILED) {
-		atomic_fetch_add_zu(&mapped, n - o, MO_RELAXED);
-	}
-	return m;
 }
 
 void *__real_sbrk(intptr_t n);
@@ -200,14 +194,17 @@ error_of(int call) {
 	case call_getcpu: return ENOSYS;
 	case call_futex:
 	case call_nanosleep: return EINTR;
+	/* Interrupted it is called again, for ever if need be. */
+	case call_rt_sigtimedwait: return fault.is_for_ever ? ENOSYS : EINTR;
+	case call_timer_create: return EAGAIN;
 	case call_renameat2: return EACCES;
 	default: return EINVAL;
 	}
 }
 
 /*
- * A descriptor is gone all the same; the turn of link comes where there is no renameat2; of futex only
- * waiting can fail.
+ * A descriptor is gone all the same; the turn of link comes where there is no renameat2, of sysconf where the
+ * mask of the processors is not told; of futex only waiting can fail.
  */
 static bool
 has_failed_number(int call, long first, long second) {
@@ -215,7 +212,8 @@ has_failed_number(int call, long first, long second) {
 	if (call == call_futex && (second & 0x7f) != 0) {
 		return false;
 	}
-	if (call == call_renameat2 && fault.call == call_link) {
+	if ((call == call_renameat2 && fault.call == call_link)
+	    || (call == call_sched_getaffinity && fault.call == call_sysconf)) {
 		errno = ENOSYS;
 		return true;
 	}
@@ -447,6 +445,160 @@ work_hooks(void) {
 	check(err != 0 || ctl_void(ctl_name(name, "arena.%u.destroy", ind)) == 0);
 }
 
+static unsigned
+uses_of(int call) {
+	return atomic_load_u32(&fault.n[call], MO_RELAXED);
+}
+
+/* Reads what the library writes, from the moment on at which it has to wait for a reader; or leaves then. */
+static struct {
+	int fd;
+	bool leaves;
+	atomic_b_t is_over;   /* nobody will wait any more */
+	atomic_u32_t n_signals;
+} taker;
+
+static void
+until_waiting(int call) {
+	while (uses_of(call) == 0 && !atomic_load_b(&taker.is_over, MO_ACQUIRE)) {
+		usleep(50);
+	}
+}
+
+static void *
+pipe_reader(void *arg) {
+	char some[4096];
+	(void)arg;
+	until_waiting(call_ppoll);
+	while (!taker.leaves && read(taker.fd, some, sizeof(some)) > 0) {
+	}
+	close(taker.fd);
+	return NULL;
+}
+
+static void
+on_sigpipe(int number UNUSED) {
+	atomic_fetch_add_u32(&taker.n_signals, 1, MO_RELAXED);
+}
+
+/* A profile into a pipe that is full and read then, or never.  Answers what prof.dump does. */
+static int
+dump_to_pipe(bool leaves) {
+	const char *path = "pipe";
+	static char some[1 << 16];
+	pthread_t t;
+	check(mkfifo(path, 0600) == 0);
+	taker.fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	int full = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+	check(taker.fd >= 0 && full >= 0 && fcntl(taker.fd, F_SETFL, 0) == 0);
+	while (write(full, some, sizeof(some)) > 0) {
+	}
+	taker.leaves = leaves;
+	atomic_store_b(&taker.is_over, false, MO_RELEASE);
+	atomic_store_u32(&fault.n[call_ppoll], 0, MO_RELAXED);
+	check(__real_pthread_create(&t, NULL, pipe_reader, NULL) == 0);
+	int err = ctl_write("prof.dump", path);
+	atomic_store_b(&taker.is_over, true, MO_RELEASE);
+	close(full);
+	pthread_join(t, NULL);
+	__real_unlink(path);
+	return err;
+}
+
+/* The signal that a pipe without a reader raises is taken back. */
+static void
+work_pipe(void) {
+	const char *options = "sample_interval:64";
+	void (*before)(int) = signal(SIGPIPE, on_sigpipe);
+	atomic_store_u32(&taker.n_signals, 0, MO_RELAXED);
+	if (ctl_write("prof.session.start", options) == 0) {
+		int err = dump_to_pipe(false);
+		/* ETIMEDOUT: it is only 5 s that a pipe is waited for. */
+		check(fault.call >= 0 ? is_errno_or_done(err) : err == 0 || err == ETIMEDOUT);
+		err = dump_to_pipe(true);
+		check(err != 0 && is_errno_or_done(err));
+		check(is_errno_or_done(ctl_void("prof.session.stop")));
+	}
+	check(atomic_load_u32(&taker.n_signals, MO_RELAXED) == 0
+	    || (fault.call == call_rt_sigtimedwait && fault.is_for_ever));
+	signal(SIGPIPE, before);
+}
+
+/* So long as the clock stands, the library waits. */
+static uint64_t standing_ns;
+static uint64_t
+standing_now(void) {
+	return standing_ns;
+}
+
+static void *
+stream_reader(void *arg) {
+	prof_stream_t *s = arg;
+	until_waiting(call_nanosleep);
+	while (!atomic_load_b(&taker.is_over, MO_ACQUIRE)) {
+		__atomic_store_n(&s->taken, __atomic_load_n(&s->filled, __ATOMIC_ACQUIRE), __ATOMIC_RELEASE);
+		usleep(50);
+	}
+	return NULL;
+}
+
+/* A profile through the mailbox, taken from the moment on at which the library waits for that. */
+static void
+work_stream(void) {
+	static uint64_t sequence = 1000;
+	static const char request[] = "dump-stream";
+	const char *options = "sample_interval:64";
+	prof_mailbox_t *box = &prof_mailbox_block.box;
+	prof_slot_t *slot = &box->slots[0];
+	pthread_t t;
+	check(is_errno_or_done(ctl_write("prof.session.start", options)));
+	memcpy(slot->text, request, sizeof(request));
+	slot->length = sizeof(request) - 1;
+	slot->nonce = ++sequence;
+	slot->checksum = prof_mailbox_sum(sequence, sequence, request, slot->length);
+	slot->sequence = sequence;
+	box->doorbell = 1;
+	memset(&box->stream, 0, sizeof(box->stream));
+	atomic_store_b(&taker.is_over, false, MO_RELEASE);
+	check(__real_pthread_create(&t, NULL, stream_reader, &box->stream) == 0);
+	standing_ns = nstime_monotonic_ns();
+	nstime_now_hook = standing_now;
+	check(prof_control_serve());
+	nstime_now_hook = NULL;
+	atomic_store_b(&taker.is_over, true, MO_RELEASE);
+	pthread_join(t, NULL);
+	check(slot->answered == sequence && is_errno_or_done(slot->error));
+	/* A pause that the system refuses is none, and nothing else. */
+	check(slot->error == 0 || (fault.call >= 0 && fault.call != call_nanosleep));
+	slot->sequence = 0;
+	check(is_errno_or_done(ctl_void("prof.session.stop")));
+}
+
+/*
+ * A deadly signal that comes inside the allocator ends the process, whether it can be sent again in a
+ * moment or not; and no later than it would have done.
+ */
+static void
+work_signal(void) {
+	static const struct timespec pause = {0, 100000};
+	int status = -1;
+	pid_t pid = fork();
+	if (pid == 0) {
+		signal(SIGTERM, SIG_DFL);
+		alarm(300);
+		opt_prof_final_signals = true;
+		prof_signal_boot();
+		tls_get()->inside++;
+		raise(SIGTERM);
+		tls_get()->inside--;
+		for (;;) {
+			nanosleep(&pause, NULL);
+		}
+	}
+	waitpid(pid, &status, 0);
+	check(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+}
+
 static void
 work_all(void) {
 	work_memory(0);
@@ -457,11 +609,14 @@ work_all(void) {
 	work_profile();
 	work_directory();
 	work_background();
+	work_pipe();
+	work_stream();
+	work_signal();
 }
 
 /* The whole at the end. */
 static void (*const parts[])(void) = {work_plain, work_arena, work_hooks, work_control, work_life, work_profile,
-    work_directory, work_background, work_all};
+    work_directory, work_background, work_pipe, work_stream, work_signal, work_all};
 
 /* ------------------------------------------------------------------ what may be lost */
 
@@ -621,13 +776,16 @@ test_boot(void) {
 	unsigned n_bad = 0, n = 0;
 	const char *env[] = {text,
 	    "MALLOC_CONF=prof:true,prof_ctl_fd:true,prof_thread:false,background_thread:true,abort:false", NULL};
+	const char *by_cpu[] = {text, "MALLOC_CONF=percpu_arena:percpu", NULL};
 	for (int call = 0; call < call_count; call++) {
+		unsigned n_hit = 0;
 		for (int is_for_ever = 0; is_for_ever < 2; is_for_ever++) {
 			bool is_over = false;
 			for (unsigned k = 1; k < 100 && !is_over; k++) {
 				snprintf(text, sizeof(text), "FAULT_BOOT=%02d %03u %d", call, k, is_for_ever);
-				run_child_env(&r, "boot", env);
+				run_child_env(&r, "boot", call == call_getcpu || call == call_sched_getcpu ? by_cpu : env);
 				n++;
+				n_hit += exited_with(&r, STATUS_WENT_WELL);
 				is_over = exited_with(&r, STATUS_NO_FAULT) || !exited_with(&r, STATUS_WENT_WELL);
 				if (is_over && !exited_with(&r, STATUS_NO_FAULT)) {
 					n_bad++;
@@ -636,6 +794,7 @@ test_boot(void) {
 				}
 			}
 		}
+		ok(n_hit > 0 || !is_of_boot(call), "%s is used as the process begins", call_names[call]);
 	}
 	is_uint(n_bad, 0, "%u processes with a fault from their first call on", n);
 }
@@ -670,6 +829,7 @@ main(int argc, char **argv) {
 	snprintf(opt_prof_ctl_dir, sizeof(opt_prof_ctl_dir), "%s", dir);
 	opt_prof_thread = prof_thread_false; /* so that the k-th call is the same each time */
 	background_thread_abort = false;     /* what a debug build does by itself */
+	prof_abort = false;
 	free(keep(malloc(1)));
 	base_fault_hook = hook_metadata;
 	for (unsigned i = 0; i < 3; i++) {

@@ -89,22 +89,6 @@ mprotect(void *addr, size_t len, int prot)
 	return (int)RAW(SYS_mprotect, addr, len, prot, 0, 0, 0);
 }
 
-void *
-mremap(void *addr, size_t len, size_t size, int flags, ...)
-{
-	void *to;
-	va_list ap;
-
-	va_start(ap, flags);
-	to = va_arg(ap, void *);
-	va_end(ap);
-	if (fails("mremap")) {
-		errno = ENOMEM;
-		return MAP_FAILED;
-	}
-	return (void *)RAW(SYS_mremap, addr, len, size, flags, to, 0);
-}
-
 int
 open(const char *path, int flags, ...)
 {
@@ -183,7 +167,6 @@ syscall(long n, ...)
 		{ SYS_openat, "open", EMFILE }, { SYS_open, "open", EMFILE }, { SYS_read, "read", EIO },
 		{ SYS_write, "write", EIO }, { SYS_close, "close", EIO }, { SYS_mmap, "mmap", ENOMEM },
 		{ SYS_munmap, "munmap", ENOMEM }, { SYS_madvise, "madvise", EINVAL },
-		{ SYS_mremap, "mremap", ENOMEM },
 	};
 	long a[6];
 	va_list ap;
