@@ -101,14 +101,14 @@ void *
 ehooks_map(ehooks_t *h, size_t size, size_t alignment, bool *commit) {
 	dss_prec_t prec = ehooks_dss_get(h);
 	void *p = config_dss && prec == dss_prec_primary ? dss_alloc(size, alignment) : NULL;
-	if (p != NULL) {
-		return p;
-	}
-	p = pages_map(NULL, size, alignment, commit);
-	if (p == NULL && config_dss && prec == dss_prec_secondary) {
-		*commit = true;
+	if (p == NULL) {
+		p = pages_map(NULL, size, alignment, commit);
+		if (p != NULL || !config_dss || prec != dss_prec_secondary) {
+			return p;
+		}
 		p = dss_alloc(size, alignment);
 	}
+	*commit = true;
 	return p;
 }
 

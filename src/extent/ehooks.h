@@ -85,11 +85,14 @@ int ehooks_own_merge(ehooks_t *h, void *addr_a, size_t size_a, void *addr_b, siz
 bool ehooks_can_split(const ehooks_t *h);
 bool ehooks_can_merge(const ehooks_t *h);
 
-/* New pages, aligned; *zero and *commit say what they are. NULL: none. */
+/*
+ * New pages, aligned; *zero and *commit say what they are. NULL: none. Where the system accounts for each page that may be
+ * written, its own come without access: who takes a part of them pays for that part.
+ */
 static inline void *
 ehooks_alloc(ehooks_t *h, size_t size, size_t alignment, bool *zero, bool *commit) {
 	*zero = false;
-	*commit = true;
+	*commit = ehooks_are_own(h);
 	if (ehooks_are_own(h)) {
 		return ehooks_own_alloc(h, size, alignment, zero, commit);
 	}

@@ -113,7 +113,7 @@ join_add(extent_src_t *src, ecache_t *const *caches, edata_t **e, size_t want, b
 			return ENOMEM;
 		}
 		edata_t *low = is_behind ? *e : t, *high = is_behind ? t : *e;
-		if (t->is_committed != (*e)->is_committed || extent_merge(src, low, high) != 0) {
+		if (extent_commit(src, t) != 0 || extent_merge(src, low, high) != 0) {
 			ecache_put(src, c, t);
 			return ENOMEM;
 		}

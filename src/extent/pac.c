@@ -204,16 +204,22 @@ pac_take_cached(pac_t *pac, size_t size, size_t alignment, unsigned lg_max_fit) 
 	return e != NULL ? e : ecache_take(&pac->src, &pac->muzzy, size, alignment, lg_max_fit);
 }
 
+/* e itself (or NULL), with access to its pages; NULL: they are not to be had, and e is kept for later. */
+static edata_t *
+pac_committed(pac_t *pac, edata_t *e) {
+	if (e != NULL && extent_commit(&pac->src, e) != 0) {
+		ecache_put(&pac->src, &pac->retained, e);
+		return NULL;
+	}
+	return e;
+}
+
 /* Address space that has no pages now. */
 static edata_t *
 pac_take_new(pac_t *pac, size_t size, size_t alignment) {
-	edata_t *e = ecache_take(&pac->src, &pac->retained, size, alignment, 64);
+	edata_t *e = pac_committed(pac, ecache_take(&pac->src, &pac->retained, size, alignment, 64));
 	if (e == NULL) {
-		e = extent_grow(&pac->src, &pac->retained, size, alignment);
-	}
-	if (e != NULL && extent_commit(&pac->src, e) != 0) {
-		ecache_put(&pac->src, &pac->retained, e);
-		e = NULL;
+		e = pac_committed(pac, extent_grow(&pac->src, &pac->retained, size, alignment));
 	}
 	if (e != NULL) {
 		pac_mapped_add(pac, size);
@@ -345,6 +351,20 @@ pac_retain_own(pac_t *pac, edata_t *e) {
 	ecache_put(&pac->src, &pac->retained, e);
 }
 
+/*
+ * Where the system accounts for each page that may be written, what is kept counts no more. A mark for huge
+ * pages, which the oversize arena may have, goes too.
+ */
+static bool
+has_decommitted(edata_t *e) {
+	if (!pages_can_decommit() || pages_decommit(e->addr, e->size) != 0) {
+		return false;
+	}
+	e->is_committed = false;
+	e->is_zeroed = true;
+	return true;
+}
+
 /* The pages are gone from the process; the address space is kept or goes too. */
 /* batch: of the pass that purges; NULL: there is none. */
 static void
@@ -356,6 +376,10 @@ pac_retain(pac_t *pac, edata_t *e, purge_batch_t *batch) {
 		return;
 	}
 	if (!opt_retain && pac->src.grow_alignment <= PAGE && extent_unmap(&pac->src, e) == 0) {
+		return;
+	}
+	if (has_decommitted(e)) {
+		ecache_put(&pac->src, &pac->retained, e);
 		return;
 	}
 	if (!e->is_zeroed && batch != NULL && purge_batch_has_taken(batch, e)) {
@@ -859,10 +883,7 @@ pac_take_behind(pac_t *pac, const edata_t *e, size_t size) {
 		return t;
 	}
 	t = ecache_take_at(&pac->src, &pac->retained, addr, size);
-	if (t != NULL && (t->is_committed != e->is_committed && extent_commit(&pac->src, t) != 0)) {
-		ecache_put(&pac->src, &pac->retained, t);
-		return NULL;
-	}
+	t = pac_committed(pac, t);
 	if (t != NULL) {
 		pac_mapped_add(pac, size);
 	}

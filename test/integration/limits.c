@@ -1,15 +1,17 @@
 /*
  * Limits that a machine or a container sets. RLIMIT_DATA counts what vm.overcommit_memory=2 counts, private writable
  * mappings whether they are used or not, for one process instead of the machine: a program runs in little more than
- * what it uses, is refused in order beyond it, and goes on. And a memory cgroup: blocks of ever other sizes, many
- * times what the group may have, but never much of it at once.
+ * what it uses, is refused in order beyond it, and goes on. The same under that mode of the machine itself, where the
+ * test may set it (TEST_OWN_MACHINE); there, what is unused is also not counted any more. And a memory cgroup: blocks
+ * of ever other sizes, many times what the group may have, but never much of it at once.
  */
 #include "test.h"
+#include "ctl.h"
 #include <pthread.h>
 #include <sys/stat.h>
 
 #define MB ((size_t)1 << 20)
-#define N_BLOCKS 200000
+#define N_BLOCKS 300000
 #define STACK 262144 /* what is too small for the machine is refused, and the default are 8 MB: on aarch64 it takes 128 KB */
 
 const char *malloc_conf = "junk:false";
@@ -196,6 +198,48 @@ child_churn(void)
 	return 0;
 }
 
+/* The number after a word in a file of /proc; 0: there is none. */
+static size_t
+number_in(const char *path, const char *word)
+{
+	static char text[8192];
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+	char *line;
+
+	if (fd >= 0)
+		close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	line = strstr(text, word);
+	return line != NULL ? (size_t)strtoul(line + strlen(word), NULL, 10) : 0;
+}
+
+static size_t
+committed(void)
+{
+	return number_in("/proc/meminfo", "Committed_AS:") * 1024;
+}
+
+/* What the machine has promised its programs grows by little more than this one uses, and shrinks when it purges. */
+static int
+child_committed(void)
+{
+	size_t before = committed(), full, after;
+	size_t n = fill(1000, 16 * MB);
+
+	full = committed();
+	empty(n);
+	if (ctl_void("thread.tcache.flush") != 0 || ctl_void("arena.4096.purge") != 0)
+		return 60;
+	after = committed();
+	printf("kB committed: %zu before, %zu with 16 MB, %zu after", before / 1024, full / 1024, after / 1024);
+	if (n < 16000 || before == 0)
+		return 61;
+	if (full < before + 12 * MB || full > before + 24 * MB)
+		return 62;
+	return after < before + 4 * MB ? 0 : 63; /* metadata stays */
+}
+
 /* -------------------------------------------------------------- who sets the limit */
 
 struct limited {
@@ -284,12 +328,73 @@ test_group(void)
 		usleep(10000);
 }
 
+/* -------------------------------------------------------------- the machine's own accounting */
+
+#define VM "/proc/sys/vm"
+
+static bool
+write_number(const char *name, size_t n)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%zu", n);
+	return write_file(VM, name, text);
+}
+
+/*
+ * Runs one child while the machine accounts strictly and has 44 MB left for all its programs; the kernel counts in steps
+ * of some megabytes. What was set before is set again, one of the two limits: a write to one of them makes the other 0.
+ */
+static bool
+run_strict(struct test_result *r, struct limited *l)
+{
+	size_t mode = number_in(VM "/overcommit_memory", ""), kbytes = number_in(VM "/overcommit_kbytes", "");
+	size_t ratio = number_in(VM "/overcommit_ratio", ""), used = committed();
+	bool is_strict = write_number("overcommit_kbytes", (used + 44 * MB) / 1024) && write_number("overcommit_memory", 2);
+
+	if (is_strict)
+		test_fork(r, limited_now, l);
+	write_number("overcommit_memory", mode);
+	if (kbytes != 0)
+		write_number("overcommit_kbytes", kbytes);
+	else
+		write_number("overcommit_ratio", ratio);
+	return is_strict;
+}
+
+static void
+test_strict(void)
+{
+	static struct test_result r;
+	struct limited runs[] = {
+		{ "small_server", 0, NULL, NULL },
+		{ "small_server", 0, NULL, "prof:true,lg_prof_sample:12" },
+		{ "to_the_end", 0, NULL, NULL },
+		{ "unused", 0, NULL, "narenas:2" },
+		{ "committed", 0, NULL, NULL },
+	};
+	const int n = (int)(sizeof(runs) / sizeof(*runs));
+
+	if (getenv("TEST_OWN_MACHINE") == NULL) {
+		skip(n, "vm.overcommit_memory=2 may make other programs fail: only with TEST_OWN_MACHINE set");
+		return;
+	}
+	for (int i = 0; i < n; i++) {
+		if (!run_strict(&r, &runs[i]))
+			skip(1, "vm.overcommit_memory cannot be set here");
+		else if (child_exits(&r, 0, "%s (%s) on a machine of strict accounting with 44 MB left", runs[i].child,
+		    runs[i].conf != NULL ? runs[i].conf : "default options") && r.out[0] != '\0')
+			diag("%s", r.out);
+	}
+}
+
 static const struct test_child children[] = {
 	{ "small_server", child_small_server },
 	{ "to_the_end", child_to_the_end },
 	{ "unused", child_unused },
 	{ "turns", child_turns },
 	{ "churn", child_churn },
+	{ "committed", child_committed },
 	{ NULL, NULL },
 };
 
@@ -308,5 +413,6 @@ main(int argc, char **argv)
 	test_fork(&r, limited_now, &unused);
 	child_exits(&r, 0, "what one thread has freed serves another, whatever size it asks for");
 	test_group();
+	test_strict();
 	return done_testing();
 }

@@ -754,11 +754,52 @@ child_boot(void) {
 	return bad != 0 ? 1 : n >= fault.k ? STATUS_WENT_WELL : STATUS_NO_FAULT;
 }
 
+/* What the system accounts for in this process: kB of private mappings that may be written. */
+static size_t
+paid_kb(void) {
+	static char text[8192];
+	int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+	text[n > 0 ? n : 0] = '\0';
+	char *line = strstr(text, "VmData:");
+	return fd >= 0 && close(fd) == 0 && line != NULL ? strtoul(line + strlen("VmData:"), NULL, 10) : 0;
+}
+
+/* What is in use is paid for, not much more, and no longer once it was purged; an arena costs what it uses. */
+static void
+work_paid(void) {
+	enum { N = 8000, N_ARENAS = 10 };
+	static void *p[N];
+	unsigned ind;
+	size_t full = 0, empty[3], len = sizeof(ind);
+	for (int round = 0; round < 3; round++) { /* the first also pays for metadata, which is kept */
+		empty[round] = paid_kb();
+		for (unsigned i = 0; i < N; i++) {
+			p[i] = keep(malloc(1000));
+		}
+		full = paid_kb();
+		for (unsigned i = 0; i < N; i++) {
+			free(p[i]);
+		}
+		check(ctl_void("thread.tcache.flush") == 0 && ctl_void("arena.4096.purge") == 0);
+	}
+	size_t after = paid_kb();
+	for (unsigned i = 0; i < N_ARENAS; i++) {
+		check(mallctl("arenas.create", &ind, &len, NULL, 0) == 0);
+		free(keep(mallocx(1000, (int)MALLOCX_ARENA(ind) | MALLOCX_TCACHE_NONE)));
+	}
+	size_t arenas = paid_kb();
+	diag("kB paid for: %zu, %zu with 8 MB, %zu after, %zu with %d arenas", empty[1], full, after, arenas, N_ARENAS);
+	check(empty[1] > 0 && full >= empty[2] + 7800 && full < empty[2] + 9500);
+	check(empty[2] < empty[1] + 500 && after < empty[1] + 500 && arenas < after + N_ARENAS * 500);
+}
+
 /* The calls for memory alone, where each page has to be paid for. */
 static int
 child_strict(void) {
 	static const int calls[] = {call_mmap, call_munmap, call_mprotect, call_madvise};
 	fault.call = -1;
+	work_paid();
 	work_hooks();
 	work_arena();
 	check(pages_can_decommit());
