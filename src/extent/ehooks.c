@@ -11,10 +11,20 @@ void (*ehooks_end)(uint32_t token);
 
 /* ------------------------------------------------------------------ the system's */
 
+/* From the system, with what thp says of huge pages; the break stays as it is. */
+static void *
+system_pages(void *new_addr, size_t size, size_t alignment, bool *commit) {
+	void *p = pages_map(new_addr, size, alignment, commit);
+	if (p != NULL) {
+		pages_set_thp_state(p, size);
+	}
+	return p;
+}
+
 static void *
 system_alloc(ehooks_table_t *hooks UNUSED, void *new_addr, size_t size, size_t alignment, bool *zero,
     bool *commit, unsigned arena_ind UNUSED) {
-	void *p = pages_map(new_addr, size, max_zu(alignment, PAGE), commit);
+	void *p = system_pages(new_addr, size, max_zu(alignment, PAGE), commit);
 	*zero = *zero || p != NULL;
 	return p;
 }
@@ -102,7 +112,7 @@ ehooks_map(ehooks_t *h, size_t size, size_t alignment, bool *commit) {
 	dss_prec_t prec = ehooks_dss_get(h);
 	void *p = config_dss && prec == dss_prec_primary ? dss_alloc(size, alignment) : NULL;
 	if (p == NULL) {
-		p = pages_map(NULL, size, alignment, commit);
+		p = system_pages(NULL, size, alignment, commit);
 		if (p != NULL || !config_dss || prec != dss_prec_secondary) {
 			return p;
 		}

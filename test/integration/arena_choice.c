@@ -1,6 +1,6 @@
 /*
  * Which arena a thread gets and where its pages come from: percpu_arena, dss (options and nodes), and
- * huge pages under the library's own data (metadata_thp).
+ * huge pages under the library's own data (metadata_thp) and the program's (thp, huge_arena_pac_thp).
  */
 #include <sched.h>
 #include <sys/mman.h>
@@ -194,9 +194,9 @@ child_metadata(void)
 	return 0;
 }
 
-/* Bytes of mappings that huge pages were asked for: flag hg of smaps. */
+/* Bytes of mappings with a flag in smaps; " hg": huge pages were asked for, " nh": none shall be given. */
 static size_t
-huge_bytes(void)
+flagged_bytes(const char *flag)
 {
 	static char line[600];
 	size_t kb = 0, sum = 0;
@@ -206,11 +206,17 @@ huge_bytes(void)
 		return 0;
 	while (fgets(line, sizeof(line), in) != NULL) {
 		if (sscanf(line, "Size: %zu kB", &kb) != 1 && strncmp(line, "VmFlags:", 8) == 0 &&
-		    strstr(line, " hg") != NULL)
+		    strstr(line, flag) != NULL)
 			sum += kb << 10;
 	}
 	fclose(in);
 	return sum;
+}
+
+static size_t
+huge_bytes(void)
+{
+	return flagged_bytes(" hg");
 }
 
 /* Whether a request for huge pages is seen in smaps: not where the kernel has none, nor in qemu-user, which drops it. */
@@ -255,6 +261,17 @@ test_huge_arena(bool is_on_request)
 		skip(1, "what asks for huge pages is not seen here");
 }
 
+static int
+child_thp(void)
+{
+	size_t size = (size_t)64 << 20, hg = flagged_bytes(" hg"), nh = flagged_bytes(" nh");
+	void *p = keep(malloc(size));
+
+	printf("hg=%d nh=%d\n", flagged_bytes(" hg") >= hg + size, flagged_bytes(" nh") >= nh + size);
+	free(p);
+	return 0;
+}
+
 static bool
 system_thp_is(const char *modes)
 {
@@ -292,12 +309,31 @@ test_metadata_thp(void)
 		skip(1, "the system has no huge pages to give, or there are no statistics");
 }
 
+/* Where the system gives huge pages on request only, or to all. */
+static void
+test_thp(bool is_on_request)
+{
+	static struct test_result r;
+
+	if (!huge_requests_show() || !(is_on_request || system_thp_is("always"))) {
+		skip(3, "what asks for huge pages is not seen here");
+		return;
+	}
+	run_child_conf(&r, "thp", "thp:default");
+	contains(r.out, "hg=0 nh=0\n", "by default nothing is said of huge pages");
+	run_child_conf(&r, "thp", "thp:always");
+	contains(r.out, is_on_request ? "hg=1 nh=0\n" : "hg=0 nh=0\n", "thp:always asks for them, if they come on request");
+	run_child_conf(&r, "thp", "thp:never");
+	contains(r.out, "hg=0 nh=1\n", "thp:never wants none");
+}
+
 static const struct test_child children[] = {
 	{ "percpu", child_percpu },
 	{ "phycpu", child_phycpu },
 	{ "dss", child_dss },
 	{ "metadata", child_metadata },
 	{ "huge_arena", child_huge_arena },
+	{ "thp", child_thp },
 	{ NULL, NULL },
 };
 
@@ -310,5 +346,6 @@ main(int argc, char **argv)
 	test_dss();
 	test_metadata_thp();
 	test_huge_arena(system_thp_is("madvise"));
+	test_thp(system_thp_is("madvise"));
 	return done_testing();
 }
