@@ -11,11 +11,14 @@
 /* NULL is marked from the start: a sized free of it is not to take the fast path. */
 LARGE_DATA uint8_t arena_sampled_map[SAMPLED_MAP_SIZE] = {1};
 
-/* Objects given back at once: what is left after so many bins, if it is not few, is sorted by bin, in batches. */
-#define FLUSH_PASSES 3u
+/* Objects given back at once are sorted by bin, in batches, where fewer than so many of one bin stand in a row and they are not few. */
+#define FLUSH_ROW_MIN 8u
 #define FLUSH_FEW 8u
 #define FLUSH_MAX 128u
-#define FLUSH_GROUPS 64u
+#define FLUSH_LG_GROUPS 6u
+#define FLUSH_GROUPS (1u << FLUSH_LG_GROUPS)
+/* Odd, about 2^64 divided by the golden ratio: what follows each other comes into different groups. */
+#define FLUSH_HASH UINT64_C(0x9e3779b97f4a7c15)
 cassert(FLUSH_MAX <= UINT8_MAX);
 
 void
@@ -147,7 +150,7 @@ arena_slabs_delete(edata_t *empty) {
 
 /* The array grows outside of the bin's lock. */
 static void
-bin_stock_grow(bin_t *bin, const bin_info_t *info, unsigned n) {
+bin_stock_grow_slow(bin_t *bin, const bin_info_t *info, unsigned n) {
 	unsigned room = stock_room_for(&bin->stock, n, info->stock_max), old_room = room;
 	void **ptrs = meta_alloc(room * sizeof(void *));
 	if (ptrs == NULL) {
@@ -161,10 +164,26 @@ bin_stock_grow(bin_t *bin, const bin_info_t *info, unsigned n) {
 	meta_free(ptrs, old_room * sizeof(void *));
 }
 
+/* For n more, if it may. */
+ALWAYS_INLINE void
+bin_stock_grow(bin_t *bin, const bin_info_t *info, unsigned n) {
+	unsigned room = STOCK_SEEN(bin->stock.room);
+	if (unlikely(STOCK_SEEN(bin->stock.n) + n > room) && room < info->stock_max) {
+		bin_stock_grow_slow(bin, info, n);
+	}
+}
+
 static bool
 arena_may_stow(const arena_t *a) {
 	/* Where unused pages go at once, none are kept in use by a stock. */
 	return decay_ms(&a->pac.decay_dirty.decay) != 0;
+}
+
+ALWAYS_INLINE void
+arena_set_has_stock(arena_t *a) {
+	if (unlikely(!atomic_load_b(&a->has_stock, MO_RELAXED))) {
+		atomic_store_b(&a->has_stock, true, MO_RELAXED);
+	}
 }
 
 /* Into the stock of a bin of a; returns how many are left, at the front. */
@@ -173,8 +192,7 @@ arena_stow(arena_t *a, szind_t szind, unsigned shard, void **ptrs, unsigned n, u
 	const bin_info_t *info = &bin_infos[szind];
 	bin_t *bin = arena_bin(a, szind, shard);
 	bool may_stow = likely(arena_may_stow(a));
-	unsigned room = STOCK_SEEN(bin->stock.room);
-	if (unlikely(STOCK_SEEN(bin->stock.n) + n > room) && room < info->stock_max && may_stow) {
+	if (may_stow) {
 		bin_stock_grow(bin, info, n);
 	}
 	mutex_lock(&bin->mtx);
@@ -184,69 +202,114 @@ arena_stow(arena_t *a, szind_t szind, unsigned shard, void **ptrs, unsigned n, u
 		n = bin_stow_locked(bin, stock_home_of_bin(a->ind, szind, shard), ptrs, n);
 	}
 	mutex_unlock(&bin->mtx);
-	if (unlikely(!atomic_load_b(&a->has_stock, MO_RELAXED))) {
-		atomic_store_b(&a->has_stock, true, MO_RELAXED);
-	}
+	arena_set_has_stock(a);
 	return n;
 }
 
-/* Puts back, or into the stock, what lies in the bin of the first object, or some of it; the others move to
-   the front.  Returns how many those are. */
-static unsigned
-arena_flush_bin(szind_t szind, void **ptrs, unsigned n, bool is_stowed, edata_t **empty) {
-	const edata_t *slab = bin_slab_of(ptrs[0]);
+/* Whether a row that begins with ptr may go into its bin's stock. */
+static bool
+arena_has_stock_room(szind_t szind, const void *ptr) {
+	const edata_t *slab = bin_slab_of(ptr);
 	arena_t *a = arena_table_get(slab->arena_ind);
-	unsigned left = is_stowed ? arena_stow(a, szind, slab->bin_shard, ptrs, n, 0, 0) : n;
-	if (left < n) {
-		return left;
-	}
-	bin_t *bin = arena_bin(a, szind, slab->bin_shard);
+	return arena_may_stow(a) && STOCK_SEEN(arena_bin(a, szind, slab->bin_shard)->stock.n) < bin_infos[szind].stock_max;
+}
+
+/* The objects at the front that are of the first one's bin go to their slabs; how many. */
+static unsigned
+arena_put_row(szind_t szind, void **ptrs, unsigned n, edata_t **empty) {
+	const edata_t *slab = bin_slab_of(ptrs[0]);
+	bin_t *bin = arena_bin(arena_table_get(slab->arena_ind), szind, slab->bin_shard);
 	mutex_lock(&bin->mtx);
 	n = bin_put_locked(bin, slab_info(slab), ptrs, n, empty);
 	mutex_unlock(&bin->mtx);
 	return n;
 }
 
-/*
- * The same for up to FLUSH_MAX objects of many bins: sorted first, so that no object is looked at once for each bin that
- * is not its own.  A group holds the objects of one bin, or of the few whose numbers collide.
- */
+/* Objects that are all of slab's bin go into its stock while there is room, to their slabs else. */
 static void
-arena_flush_sorted(szind_t szind, void **ptrs, unsigned n, bool is_stowed, edata_t **empty) {
-	void *sorted[FLUSH_MAX];
+arena_return_row(const edata_t *slab, void **ptrs, unsigned n, bool is_stowed, edata_t **empty) {
+	arena_t *a = arena_table_get(slab->arena_ind);
+	szind_t szind = slab->szind;
+	bin_t *bin = arena_bin(a, szind, slab->bin_shard);
+	const bin_info_t *info = slab_info(slab);
+	unsigned nput = 0;
+	if (is_stowed && arena_may_stow(a)) {
+		bin_stock_grow(bin, info, n);
+		arena_set_has_stock(a);
+	} else {
+		is_stowed = false;
+	}
+	mutex_lock(&bin->mtx);
+	if (is_stowed) {
+		nput = bin_stow_row_locked(bin, ptrs, n);
+	}
+	if (nput < n) {
+		nput += bin_put_locked(bin, info, ptrs + nput, n - nput, empty);
+	}
+	mutex_unlock(&bin->mtx);
+	assert(nput == n && !(is_stowed && slab->is_sampled));
+}
+
+/* The order in which regions of one bin stand together, or of the few bins whose numbers collide; by their slabs. */
+static void
+arena_order_by_bin(uint8_t *order, const edata_t *const *slabs, unsigned n) {
 	uint8_t group[FLUSH_MAX];
 	uint8_t at[FLUSH_GROUPS] = {0};
 	assert(n <= FLUSH_MAX);
 	for (unsigned i = 0; i < n; i++) {
-		const edata_t *slab = bin_slab_of(ptrs[i]);
-		group[i] = (uint8_t)((slab->arena_ind ^ (unsigned)slab->bin_shard << 2) % FLUSH_GROUPS);
+		group[i] = (uint8_t)(slabs[i]->home * FLUSH_HASH >> (64 - FLUSH_LG_GROUPS));
 		at[group[i]]++;
 	}
-	/* First where each group ends; then, from the last object on, where it begins. */
+	/* First where each group ends; then, from the last one on, where it begins. */
 	for (unsigned g = 1; g < FLUSH_GROUPS; g++) {
 		at[g] = (uint8_t)(at[g] + at[g - 1]);
 	}
 	assert(at[FLUSH_GROUPS - 1] == n);
 	for (unsigned i = n; i-- > 0;) {
-		sorted[--at[group[i]]] = ptrs[i];
+		order[--at[group[i]]] = (uint8_t)i;
 	}
 	assert(at[0] == 0);
-	for (unsigned g = FLUSH_GROUPS, end = n; g-- > 0; end = at[g]) {
-		for (unsigned left = end - at[g]; left > 0;) {
-			left = arena_flush_bin(szind, sorted + at[g], left, is_stowed, empty);
-		}
+}
+
+/* Up to FLUSH_MAX objects of any bins of the class. */
+static void
+arena_return_sorted(void *const *ptrs, unsigned n, bool is_stowed, edata_t **empty) {
+	const edata_t *slabs[FLUSH_MAX];
+	void *sorted[FLUSH_MAX];
+	uint8_t order[FLUSH_MAX];
+	uint64_t others = 0;
+	for (unsigned i = 0; i < n; i++) {
+		slabs[i] = bin_slab_of(ptrs[i]);
+		others |= slabs[i]->home ^ slabs[0]->home;
+		order[i] = (uint8_t)i;
+	}
+	if (others != 0 && n >= FLUSH_FEW) {
+		arena_order_by_bin(order, slabs, n);
+	}
+	for (unsigned i = 0; i < n; i++) {
+		sorted[i] = ptrs[order[i]];
+	}
+	for (unsigned i = 0, end; i < n; i = end) {
+		const edata_t *slab = slabs[order[i]];
+		for (end = i + 1; end < n && slabs[order[end]]->home == slab->home; end++) {}
+		arena_return_row(slab, sorted + i, end - i, is_stowed, empty);
 	}
 }
 
+/*
+ * What is to go to slabs and stands in long rows of one bin, as most does, goes there as it stands.  All else is sorted: so
+ * no bin is locked more often than it has objects, however many bins there are, and no object is looked at for another's bin.
+ */
 static void
 arena_small_return(szind_t szind, void **ptrs, unsigned n, bool is_stowed) {
 	edata_t *empty = NULL;
-	for (unsigned pass = 0; n > 0 && (pass < FLUSH_PASSES || n < FLUSH_FEW); pass++) {
-		n = arena_flush_bin(szind, ptrs, n, is_stowed, &empty);
-	}
-	for (unsigned batch; n > 0; ptrs += batch, n -= batch) {
-		batch = (unsigned)min_zu(n, FLUSH_MAX);
-		arena_flush_sorted(szind, ptrs, batch, is_stowed, &empty);
+	for (unsigned done; n > 0; ptrs += done, n -= done) {
+		done = is_stowed && arena_has_stock_room(szind, ptrs[0]) ? 0 : arena_put_row(szind, ptrs, n, &empty);
+		if (done < FLUSH_ROW_MIN && done < n) {
+			unsigned batch = (unsigned)min_zu(n - done, FLUSH_MAX);
+			arena_return_sorted(ptrs + done, batch, is_stowed, &empty);
+			done += batch;
+		}
 	}
 	arena_slabs_delete(empty);
 }

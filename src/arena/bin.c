@@ -99,22 +99,24 @@ bin_slab_settle(bin_t *bin, const bin_info_t *info, edata_t *slab, edata_t **emp
 	*empty = slab;
 }
 
-/* Neighbours in the batch often lie in one slab; it is settled when the next one is another's. */
+/*
+ * Those at the front that are of this bin; how many.  Neighbours in the batch often lie in one slab; it is settled when the
+ * next one is another's.
+ */
 static unsigned
 bin_regs_back_locked(bin_t *bin, const bin_info_t *info, void **ptrs, unsigned n, edata_t **empty) {
 	mutex_assert_owner(&bin->mtx);
 	assert(n > 0);
 	size_t reg = info->reg_size, end = info->nregs * reg;
 	uint64_t magic = info->div.magic;
-	void **kept = ptrs, **last = ptrs + n;
+	void **at = ptrs, **last = ptrs + n;
 	edata_t *slab = bin_slab_of(ptrs[0]);
-	for (void **at = ptrs; at < last; at++) {
+	for (; at < last; at++) {
 		size_t off = (size_t)((char *)*at - slab->addr);
 		if (off >= end) {
 			edata_t *next = bin_slab_of(*at);
 			if (unlikely(next->arena_ind != slab->arena_ind || next->bin_shard != slab->bin_shard)) {
-				*kept++ = *at;
-				continue;
+				break;
 			}
 			bin_slab_settle(bin, info, slab, empty);
 			slab = next;
@@ -126,15 +128,15 @@ bin_regs_back_locked(bin_t *bin, const bin_info_t *info, void **ptrs, unsigned n
 		}
 	}
 	bin_slab_settle(bin, info, slab, empty);
-	return (unsigned)(kept - ptrs);
+	return (unsigned)(at - ptrs);
 }
 
 unsigned
 bin_put_locked(bin_t *bin, const bin_info_t *info, void **ptrs, unsigned n, edata_t **empty) {
-	unsigned nkept = bin_regs_back_locked(bin, info, ptrs, n, empty);
-	bin_count_back(bin, n - nkept);
+	unsigned nback = bin_regs_back_locked(bin, info, ptrs, n, empty);
+	bin_count_back(bin, nback);
 	bin_check(bin, info);
-	return nkept;
+	return nback;
 }
 
 void
@@ -156,7 +158,7 @@ void
 bin_unstock_locked(bin_t *bin, const bin_info_t *info, unsigned n, edata_t **empty) {
 	stock_t *s = &bin->stock;
 	assert(n > 0 && n <= s->n);
-	if (unlikely(bin_regs_back_locked(bin, info, s->ptrs, n, empty) != 0)) {
+	if (unlikely(bin_regs_back_locked(bin, info, s->ptrs, n, empty) != n)) {
 		safety_fail("double free or pointer to no block");
 	}
 	stock_drop_oldest(s, n);

@@ -54,8 +54,8 @@ bin_count_back(bin_t *bin, unsigned n) {
 }
 
 /*
- * Regions come back.  bin is that of ptrs[0]; those of the n that belong to another one (of their
- * class) are moved to the front of ptrs; returns how many.  Slabs with no region in use any more
+ * Regions come back.  bin is that of ptrs[0]; the first of the n that belongs to another one (of their
+ * class) ends the row; returns how many came back.  Slabs with no region in use any more
  * leave the bin and are linked to *empty by heap.next: the caller gives them back once the lock is
  * dropped.  A pointer that is no taken region ends the process with a message.
  */
@@ -77,6 +77,17 @@ bin_stow_locked(bin_t *bin, stock_home_t home, void **ptrs, unsigned n) {
 	}
 	bin_count_back(bin, n - nkept);
 	return nkept;
+}
+/* The same for regions of this bin, which nobody looks at; returns how many went in. */
+ALWAYS_INLINE unsigned
+bin_stow_row_locked(bin_t *bin, void *const *ptrs, unsigned n) {
+	mutex_assert_owner(&bin->mtx);
+	unsigned nput = stock_put_own(&bin->stock, ptrs, n);
+	if (config_debug || config_opt_safety_checks) {
+		bin_check_latest(bin, nput);
+	}
+	bin_count_back(bin, nput);
+	return nput;
 }
 /* The n regions that have been in the stock longest go to their slabs; misuse and *empty: see bin_put_locked. */
 void bin_unstock_locked(bin_t *bin, const bin_info_t *info, unsigned n, edata_t **empty);

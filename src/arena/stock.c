@@ -105,8 +105,10 @@ stock_put(stock_t *s, stock_home_t home, void **ptrs, unsigned n) {
 	const char *elems = stock_copy(s->ptrs + s->n, ptrs + left, m);
 	if (likely(elems != NULL) && likely(stock_are_all_of(home, elems, ptrs + left, m))) {
 		STOCK_SET(s->n, s->n + m);
-	} else {
+	} else if (stock_is_home_of(home, emap_elem_any(ptrs[left]))) {
 		left += stock_put_some(s, home, ptrs + left, m);
+	} else {
+		left += m; /* the others are likely strangers too: the caller has to sort them anyway */
 	}
 	stock_check(s);
 	return left;

@@ -53,10 +53,21 @@ stock_take(stock_t *s, void **out, unsigned n) {
 }
 
 /*
- * Takes in regions whose slab has this home, while there is room.  All others are moved to the front of
- * ptrs; returns how many.
+ * Takes in regions whose slab has this home, while there is room, but none if the first one that there is
+ * room for is a stranger.  All others are moved to the front of ptrs; returns how many.
  */
 unsigned stock_put(stock_t *s, stock_home_t home, void **ptrs, unsigned n);
+
+/* Takes in the first of n regions that are of this home, while there is room; returns how many. */
+ALWAYS_INLINE unsigned
+stock_put_own(stock_t *s, void *const *ptrs, unsigned n) {
+	unsigned m = (unsigned)min_zu(n, s->room - s->n);
+	for (unsigned i = 0; i < m; i++) {
+		s->ptrs[s->n + i] = ptrs[i];
+	}
+	STOCK_SET(s->n, s->n + m);
+	return m;
+}
 
 /* Room for n more than there are, or the room that it has if that is all it may have. */
 unsigned stock_room_for(const stock_t *s, unsigned n, unsigned max);

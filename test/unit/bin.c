@@ -103,7 +103,7 @@ step_put(uint64_t *seed) {
 		taken[k] = taken[--n_taken];
 	}
 	edata_t *empty = NULL;
-	bad += bin_put_locked(&bin, info, batch, n, &empty) != 0;
+	bad += bin_put_locked(&bin, info, batch, n, &empty) != n;
 	while (empty != NULL) {
 		edata_t *e = empty;
 		empty = e->heap.next == NULL ? NULL : edata_of_heap(e->heap.next);
@@ -124,7 +124,7 @@ put_one(void *p) {
 	bin_put_locked(&bin, info, &p, 1, &empty);
 }
 
-/* What belongs to another arena or shard stays in the batch. */
+/* What belongs to another arena or shard ends the row. */
 static void
 test_others(void) {
 	void *out[8];
@@ -137,9 +137,10 @@ test_others(void) {
 	slab_take(&slabs[2].e, info, &out[6], 2);
 	slabs[1].e.arena_ind = 1;
 	slabs[2].e.bin_shard = 1;
-	void *ptrs[] = {out[0], out[4], out[1], out[6], out[7], out[2], out[5]};
-	is_uint(bin_put_locked(&bin, info, ptrs, 7, &empty), 4, "of seven, four are not this bin's");
-	ok(ptrs[0] == out[4] && ptrs[1] == out[6] && ptrs[2] == out[7] && ptrs[3] == out[5], "they stand in front");
+	void *ptrs[] = {out[0], out[1], out[4], out[2], out[6]};
+	is_uint(bin_put_locked(&bin, info, ptrs, 5, &empty), 2, "two in a row are this bin's, then comes another arena's");
+	is_uint(bin_put_locked(&bin, info, ptrs + 3, 2, &empty), 1, "one, then comes another shard's");
+	ok(ptrs[2] == out[4] && ptrs[4] == out[6], "they stay where they are");
 	is_uint(bin.stats.curregs, 1, "one region is still in use");
 	ok(empty == NULL, "the current slab stays");
 	slabs[1].e.arena_ind = 0;
