@@ -9,6 +9,7 @@
 #include "conf.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "conf_table.h"
 #include "os/malloc_io.h"
@@ -545,9 +546,19 @@ static const char *const conf_source_what[CONF_NSOURCES] = {
 	[CONF_SOURCE_HARDER] = "string pointed to by the global variable malloc_conf_2_conf_harder",
 };
 
+/* A set-user-id program takes options only from a link that root has made. */
+static bool
+conf_link_is_trusted(void) {
+	struct stat st;
+	int saved = errno;
+	bool is_trusted = !sys_is_secure() || (lstat(JEMALLOC_CONFIG_FILE, &st) == 0 && st.st_uid == 0);
+	errno = saved;
+	return is_trusted;
+}
+
 static void
 conf_read_link(void) {
-	if (config_user_config) {
+	if (config_user_config && conf_link_is_trusted()) {
 		ssize_t n = sys_readlink(JEMALLOC_CONFIG_FILE, conf_link, sizeof(conf_link));
 		conf.link_len = n < 0 ? 0 : (size_t)n;
 		assert(conf.link_len < sizeof(conf_link) && conf_link[conf.link_len] == '\0');
