@@ -12,7 +12,7 @@ cxx_alloc_slow(size_t size, size_t alignment) {
 	if (alignment == 0 && imalloc_large_is_done_fast(size, &p)) {
 		return p;
 	}
-	imalloc_req_t req = IMALLOC_REQ(size, alignment, false, "new");
+	imalloc_req_t req = IMALLOC_REQ(size, alignment, false, new);
 	int saved = errno;
 	p = imalloc_quiet(&req);
 	errno = saved;

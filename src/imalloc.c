@@ -320,11 +320,16 @@ imalloc_quiet(imalloc_req_t *req) {
 	if (unlikely(imalloc_is_interrupted(t))) {
 		return shelter_malloc_interrupted(req->size, req->alignment);
 	}
+	void *p;
 	if (unlikely(!gate_try_enter(t))) {
-		return imalloc_at_closed_gate(t, req);
+		p = imalloc_at_closed_gate(t, req);
+	} else {
+		p = imalloc_in_gate(t, req);
+		gate_exit(t);
 	}
-	void *p = imalloc_in_gate(t, req);
-	gate_exit(t);
+	if (alloc_hook_is_wanted(t) && p != NULL) {
+		alloc_hook_alloc(req->how, p, req->size, req->alignment, req->zero);
+	}
 	return p;
 }
 
@@ -343,7 +348,7 @@ imalloc(imalloc_req_t *req) {
 	int saved = errno;
 	void *p = imalloc_quiet(req);
 	if (unlikely(p == NULL)) {
-		return imalloc_fail(req->who);
+		return imalloc_fail(alloc_how_names[req->how]);
 	}
 	errno = saved;
 	return p;
@@ -414,7 +419,7 @@ imalloc_large_is_done_fast(size_t size, void **p) {
 
 static NOINLINE void *
 imalloc_plain(size_t size) {
-	imalloc_req_t req = IMALLOC_REQ(size, 0, false, "malloc");
+	imalloc_req_t req = IMALLOC_REQ(size, 0, false, malloc);
 	return imalloc(&req);
 }
 
@@ -435,7 +440,7 @@ imalloc_default(size_t size) {
 
 void *
 icalloc_default(size_t size) {
-	imalloc_req_t req = IMALLOC_REQ(size, 0, true, "calloc");
+	imalloc_req_t req = IMALLOC_REQ(size, 0, true, calloc);
 	return imalloc(&req);
 }
 
@@ -449,10 +454,11 @@ imalloc_flags_tcache(int flags) {
 }
 
 imalloc_req_t
-imalloc_flags_req(size_t size, int flags, const char *who) {
+imalloc_flags_req(size_t size, int flags, alloc_how_t how) {
 	unsigned lg = (unsigned)flags & 0x3f;
 	unsigned arena = (unsigned)flags >> 20;
-	imalloc_req_t req = IMALLOC_REQ(size, lg == 0 ? 0 : (size_t)1 << lg, (flags & 0x40) != 0, who);
+	imalloc_req_t req = IMALLOC_REQ(size, lg == 0 ? 0 : (size_t)1 << lg, (flags & 0x40) != 0, mallocx);
+	req.how = how;
 	req.tcache = imalloc_flags_tcache(flags);
 	req.arena = arena == 0 ? IMALLOC_ARENA_AUTO : arena - 1;
 	return req;
@@ -464,7 +470,7 @@ imalloc_mallocx(size_t size, int flags) {
 	if (flags == 0 && imalloc_large_is_done_fast(size, &p)) {
 		return p;
 	}
-	imalloc_req_t req = imalloc_flags_req(size, flags, "mallocx");
+	imalloc_req_t req = imalloc_flags_req(size, flags, alloc_how_mallocx);
 	return imalloc(&req);
 }
 
@@ -583,7 +589,7 @@ ifree_tsd(struct tls_s *t, const void *ptr, int tcache) {
 }
 
 void
-ifree(void *ptr, int tcache) {
+ifree(void *ptr, int tcache, alloc_how_t how) {
 	if (ptr == NULL) {
 		return;
 	}
@@ -592,6 +598,9 @@ ifree(void *ptr, int tcache) {
 	if (unlikely(imalloc_is_interrupted(t))) {
 		shelter_defer_free(ptr);
 		return;
+	}
+	if (alloc_hook_is_wanted(t)) {
+		alloc_hook_dalloc(how, ptr, iusize(ptr));
 	}
 	if (unlikely(!gate_try_enter(t))) {
 		if (shelter_owns(emap_elem_any(ptr))) {
@@ -629,7 +638,7 @@ ifree_overflow_is_done(void *ptr, size_t offset) {
 static NOINLINE void
 ifree_cacheable(void *ptr, size_t offset) {
 	if (unlikely(!ifree_overflow_is_done(ptr, offset))) {
-		ifree(ptr, IMALLOC_TCACHE_AUTO);
+		ifree(ptr, IMALLOC_TCACHE_AUTO, alloc_how_free);
 	}
 }
 
@@ -663,7 +672,7 @@ ifree_default(void *ptr) {
 	size_t npages;
 	if (unlikely(kind != (uint64_t)extent_state_active << ELEM_STATE_SHIFT) || unlikely(tls_cache_is_boot(t))
 	    || unlikely(!ifree_hot_is_done(t->tsd, elem_edata(elem), ptr, &npages))) {
-		ifree(ptr, IMALLOC_TCACHE_AUTO);
+		ifree(ptr, IMALLOC_TCACHE_AUTO, alloc_how_free);
 		return;
 	}
 	pac_tell(&t->tsd->arena->pac, npages);
@@ -671,7 +680,7 @@ ifree_default(void *ptr) {
 
 void
 ifree_flags(void *ptr, int flags) {
-	ifree(ptr, imalloc_flags_tcache(flags));
+	ifree(ptr, imalloc_flags_tcache(flags), alloc_how_dallocx);
 }
 
 void
@@ -688,7 +697,7 @@ ifree_sized_default(void *ptr, size_t size, int flags) {
 			safety_fail("size of a sized free is not that of the block");
 		}
 	}
-	ifree_flags(ptr, flags);
+	ifree(ptr, imalloc_flags_tcache(flags), alloc_how_sdallocx);
 }
 
 size_t
@@ -763,6 +772,21 @@ irealloc_by_moving(tsd_t *tsd, void *ptr, size_t old, const imalloc_req_t *req, 
 	return p;
 }
 
+/* The block of an arena, of old bytes, has or gets the usable size where it is. */
+ALWAYS_INLINE bool
+irealloc_stays(tsd_t *tsd, void *ptr, uint64_t elem, size_t old, const imalloc_req_t *req, size_t usize) {
+	bool is_aligned_enough = req->alignment == 0 ||
+	    ((uintptr_t)ptr & (req->alignment - 1)) == 0;
+	if (!is_aligned_enough || (usize != old &&
+	    !irealloc_is_done_in_place(tsd, ptr, elem, req, usize, usize))) {
+		return false;
+	}
+	if (usize > old) {
+		imalloc_note_large(tsd, req->size);
+	}
+	return true;
+}
+
 static void *
 irealloc_in_gate(struct tls_s *t, void *ptr, const imalloc_req_t *req) {
 	tsd_t *tsd = tsd_fetch_in_gate(t);
@@ -775,16 +799,39 @@ irealloc_in_gate(struct tls_s *t, void *ptr, const imalloc_req_t *req) {
 		return irealloc_by_moving(tsd, ptr, shelter_usize(ptr), req, usize);
 	}
 	size_t old = arena_usize(ptr, elem);
-	bool is_aligned_enough = req->alignment == 0 ||
-	    ((uintptr_t)ptr & (req->alignment - 1)) == 0;
-	if (is_aligned_enough && (usize == old ||
-	    irealloc_is_done_in_place(tsd, ptr, elem, req, usize, usize))) {
-		if (usize > old) {
-			imalloc_note_large(tsd, req->size);
-		}
-		return ptr;
+	return irealloc_stays(tsd, ptr, elem, old, req, usize) ? ptr
+	    : irealloc_by_moving(tsd, ptr, old, req, usize);
+}
+
+/* By an allocation and a release, each as a whole. */
+static void *
+irealloc_in_steps(void *ptr, size_t old, imalloc_req_t *req) {
+	void *p = imalloc(req);
+	if (p != NULL) {
+		memcpy(p, ptr, min_zu(old, req->size));
+		ifree(ptr, req->tcache, req->how);
 	}
-	return irealloc_by_moving(tsd, ptr, old, req, usize);
+	return p;
+}
+
+/* Where hooks see it: what is released by moving is shown before another thread can have it. ptr: a block. */
+static NOINLINE void *
+irealloc_shown(struct tls_s *t, void *ptr, imalloc_req_t *req) {
+	bool stays = false;
+	size_t old = iusize(ptr), usize = imalloc_usize(req);
+	if (usize != 0 && gate_try_enter(t)) {
+		tsd_t *tsd = tsd_fetch_in_gate(t);
+		uint64_t elem = ifree_elem(ptr);
+		stays = elem != 0 && !shelter_owns(elem) && irealloc_stays(tsd, ptr, elem, old, req, usize);
+		gate_exit(t);
+	}
+	if (!stays) {
+		return irealloc_in_steps(ptr, old, req);
+	}
+	if (usize != old) {
+		alloc_hook_expand(req->how, ptr, old, usize, req->size, req->alignment, req->zero);
+	}
+	return ptr;
 }
 
 void *
@@ -792,19 +839,18 @@ irealloc(void *ptr, imalloc_req_t *req) {
 	struct tls_s *t = tls_get();
 	int saved = errno;
 	UNWIND_HERE(&req->where);
-	if (unlikely(imalloc_is_interrupted(t)) || unlikely(!gate_try_enter(t))) {
-		size_t old = iusize(ptr);
-		void *p = imalloc(req);
-		if (p != NULL) {
-			memcpy(p, ptr, min_zu(old, req->size));
-			ifree_default(ptr);
-		}
+	if (alloc_hook_is_wanted(t) && iusize(ptr) != 0) {
+		void *p = irealloc_shown(t, ptr, req);
+		errno = p != NULL ? saved : errno;
 		return p;
+	}
+	if (unlikely(imalloc_is_interrupted(t)) || unlikely(!gate_try_enter(t))) {
+		return irealloc_in_steps(ptr, iusize(ptr), req);
 	}
 	void *p = irealloc_in_gate(t, ptr, req);
 	gate_exit(t);
 	if (p == NULL) {
-		return imalloc_fail(req->who);
+		return imalloc_fail(alloc_how_names[req->how]);
 	}
 	errno = saved;
 	return p;
@@ -837,6 +883,9 @@ ixalloc(void *ptr, imalloc_req_t *req, size_t extra) {
 		imalloc_note_large(tsd, usize > usize_min ? usize : req->size);
 	}
 	gate_exit(t);
+	if (usize != old && alloc_hook_is_wanted(t)) {
+		alloc_hook_expand(req->how, ptr, old, usize, req->size, req->alignment, req->zero);
+	}
 	errno = saved;
 	return usize;
 }

@@ -14,7 +14,7 @@
 #include "meta/sz.h"
 #include "os/tls.h"
 #include "os/unwind.h"
-#include "thread/tsd.h"
+#include "thread/alloc_hook.h"
 
 extern bool opt_abort;
 extern const char *opt_junk;   /* "true", "false", "alloc", "free" */
@@ -45,17 +45,17 @@ typedef struct imalloc_req_s {
 	bool zero;
 	int tcache;         /* id, or one of the above */
 	unsigned arena;     /* index, or auto */
-	const char *who;    /* function for the message of xmalloc */
+	alloc_how_t how;    /* the function that was called */
 	struct unwind_where_s where; /* where the program came in; the functions below fill it in */
 } imalloc_req_t;
 
 /* One without flags. */
 #define IMALLOC_REQ(sz, al, is_zero, name) \
 	{.size = (sz), .alignment = (al), .zero = (is_zero), .tcache = IMALLOC_TCACHE_AUTO, \
-	    .arena = IMALLOC_ARENA_AUTO, .who = (name)}
+	    .arena = IMALLOC_ARENA_AUTO, .how = alloc_how_##name}
 
 /* The meaning of MALLOCX_* flags: the whole request, and the cache alone. */
-imalloc_req_t imalloc_flags_req(size_t size, int flags, const char *who);
+imalloc_req_t imalloc_flags_req(size_t size, int flags, alloc_how_t how);
 int imalloc_flags_tcache(int flags);
 
 /* mallocx() when the fast path has given up, or for the inside. */
@@ -70,7 +70,7 @@ void *irealloc(void *ptr, imalloc_req_t *req);
 /* Resizes in place to at least req->size, up to extra more; the usable size it has then. */
 size_t ixalloc(void *ptr, imalloc_req_t *req, size_t extra);
 /* Keeps errno. ptr may be NULL. */
-void ifree(void *ptr, int tcache);
+void ifree(void *ptr, int tcache, alloc_how_t how);
 size_t iusize(const void *ptr);
 
 /* malloc(size) and free(ptr) when the fast path has given up. */
@@ -88,7 +88,7 @@ void imalloc_count_zero_realloc(void);
 /* Inside the gate: all that was freed while the gate was closed is free when this returns. */
 void imalloc_settle_deferred(tsd_t *tsd);
 
-/* ENOMEM and the message of xmalloc; returns NULL. */
+/* ENOMEM and the message of xmalloc, in the name of a function; returns NULL. */
 void *imalloc_fail(const char *who) COLD;
 
 /* 0 or ENOMEM; called by every slow path, does the work once. In jemalloc_init.c. */

@@ -53,7 +53,7 @@ je_aligned_alloc(size_t alignment, size_t size) {
 	if (likely(imalloc_aligned_is_done_fast(size, alignment, &p))) {
 		return p;
 	}
-	imalloc_req_t req = IMALLOC_REQ(size, alignment, false, "aligned_alloc");
+	imalloc_req_t req = IMALLOC_REQ(size, alignment, false, aligned_alloc);
 	return imalloc(&req);
 }
 
@@ -69,7 +69,7 @@ je_posix_memalign(void **memptr, size_t alignment, size_t size) {
 	}
 	void *p;
 	if (unlikely(!imalloc_aligned_is_done_fast(size, alignment, &p))) {
-		imalloc_req_t req = IMALLOC_REQ(size, alignment, false, "posix_memalign");
+		imalloc_req_t req = IMALLOC_REQ(size, alignment, false, posix_memalign);
 		int saved = errno;
 		p = imalloc_quiet(&req);
 		errno = saved;
@@ -97,7 +97,7 @@ realloc_zero(void *ptr) {
 		ifree_default(ptr);
 		return NULL;
 	}
-	imalloc_req_t req = IMALLOC_REQ(1, 0, false, "realloc");
+	imalloc_req_t req = IMALLOC_REQ(1, 0, false, realloc);
 	req.tcache = IMALLOC_TCACHE_NONE;
 	return irealloc(ptr, &req);
 }
@@ -115,7 +115,7 @@ je_realloc(void *ptr, size_t size) {
 	if (size <= SC_LOOKUP_MAX && bin == sc_bin_offset(size)) {
 		return ptr;
 	}
-	imalloc_req_t req = IMALLOC_REQ(size, 0, false, "realloc");
+	imalloc_req_t req = IMALLOC_REQ(size, 0, false, realloc);
 	return irealloc(ptr, &req);
 }
 
@@ -146,7 +146,7 @@ je_memalign(size_t alignment, size_t size) {
 		errno = EINVAL;
 		return NULL;
 	}
-	imalloc_req_t req = IMALLOC_REQ(size, alignment, false, "memalign");
+	imalloc_req_t req = IMALLOC_REQ(size, alignment, false, memalign);
 	return imalloc(&req);
 }
 #endif
@@ -157,7 +157,7 @@ je_valloc(size_t size) {
 	if (malloc_boot() != 0) {
 		return imalloc_fail("valloc");
 	}
-	imalloc_req_t req = IMALLOC_REQ(size, PAGE, false, "valloc");
+	imalloc_req_t req = IMALLOC_REQ(size, PAGE, false, valloc);
 	return imalloc(&req);
 }
 #endif
@@ -168,7 +168,7 @@ je_pvalloc(size_t size) {
 	if (malloc_boot() != 0 || size > SIZE_MAX - PAGE_MASK) {
 		return imalloc_fail("pvalloc");
 	}
-	imalloc_req_t req = IMALLOC_REQ(PAGE_CEILING(max_zu(size, 1)), PAGE, false, "pvalloc");
+	imalloc_req_t req = IMALLOC_REQ(PAGE_CEILING(max_zu(size, 1)), PAGE, false, pvalloc);
 	return imalloc(&req);
 }
 #endif
@@ -194,13 +194,13 @@ je_mallocx(size_t size, int flags) {
 
 EXPORT void *
 je_rallocx(void *ptr, size_t size, int flags) {
-	imalloc_req_t req = imalloc_flags_req(size, flags, "rallocx");
+	imalloc_req_t req = imalloc_flags_req(size, flags, alloc_how_rallocx);
 	return ptr == NULL ? imalloc(&req) : irealloc(ptr, &req);
 }
 
 EXPORT size_t
 je_xallocx(void *ptr, size_t size, size_t extra, int flags) {
-	imalloc_req_t req = imalloc_flags_req(size, flags, "xallocx");
+	imalloc_req_t req = imalloc_flags_req(size, flags, alloc_how_xallocx);
 	return ixalloc(ptr, &req, extra);
 }
 

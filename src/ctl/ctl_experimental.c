@@ -10,6 +10,7 @@
 #include "imalloc.h"
 #include "meta/emap.h"
 #include "prof.h"
+#include "thread/alloc_hook.h"
 #include "thread/user_event.h"
 #include "util/assert.h"
 
@@ -149,7 +150,7 @@ batch_request(const batch_alloc_packet_t *packet) {
 		.tcache = tcache == 0 ? (arena == 0 ? IMALLOC_TCACHE_AUTO : IMALLOC_TCACHE_NONE) :
 		    tcache == 1 ? IMALLOC_TCACHE_NONE : (int)tcache - 2,
 		.arena = arena == 0 ? IMALLOC_ARENA_AUTO : arena - 1,
-		.who = "experimental.batch_alloc",
+		.how = alloc_how_batch_alloc,
 	};
 }
 
@@ -255,6 +256,28 @@ set_thread_event(const ctl_call_t *call, const void *in) {
 	return user_event_add(&event);
 }
 
+static int
+raw_hook_install(const ctl_call_t *call, ctl_value_t *out) {
+	alloc_hooks_t hooks;
+	void *handle;
+	(void)out;
+	if (call->oldp == NULL || call->oldlenp == NULL || *call->oldlenp != sizeof(handle) ||
+	    call->newp == NULL || call->newlen != sizeof(hooks)) {
+		return EINVAL;
+	}
+	memcpy(&hooks, call->newp, sizeof(hooks));
+	int err = alloc_hook_install(&hooks, &handle);
+	return err != 0 ? err : ctl_reply(call, &handle, sizeof(handle));
+}
+
+static int
+set_hook_remove(const ctl_call_t *call, const void *in) {
+	const void *handle;
+	(void)call;
+	memcpy(&handle, in, sizeof(handle));
+	return alloc_hook_remove(handle);
+}
+
 /* ------------------------------------------------------------------ recent samples */
 
 static int
@@ -302,7 +325,24 @@ static const ctl_node_t arena_nodes[] = {
 	    "address of the arena's count of pages in use (size_t *), to be read without a call"),
 };
 static const ctl_node_t arena_proto[] = {CTL_NODE_DIR("", arena_nodes)};
+
+#define HOW_TEXT(n, name, says) ", " #n " " says
+
 static const ctl_node_t hooks_nodes[] = {
+	CTL_NODE_RAW("install", raw_hook_install, 0, "void *, rw",
+	    "takes in newp {void (*alloc)(void *extra, unsigned how, void *p, uintptr_t result, const uintptr_t *args); void "
+	    "(*dalloc)(void *extra, unsigned how, void *p, const uintptr_t *args); void (*expand)(void *extra, unsigned how, "
+	    "void *p, size_t old_usable, size_t usable, uintptr_t result, const uintptr_t *args); void *extra}, gives a handle. "
+	    "Each thread calls alloc after each of its allocations, dalloc before each release, expand after a block was "
+	    "resized where it is; NULL: none. A block that realloc moves is an allocation and a release. result is what the "
+	    "function returns; args are the bytes asked for (of a release: the usable size), the alignment or 0, and 1 if zeroed "
+	    "memory was asked for; how is the function" ALLOC_HOWS(HOW_TEXT) ". A hook may allocate, which is shown to "
+	    "none. Four at most; while there is one, no thread has a fast path. EINVAL: wrong lengths or nothing in oldp or "
+	    "newp; EAGAIN: no place"),
+	{.name = "remove", .kind = CTL_LEAF, .type = CTL_POINTER, .access = CTL_W, .set = set_hook_remove,
+	    .flags = CTL_NEED_NEW,
+	    MANUAL(text, "takes the handle of hooks that are to be called no more; a call that is under way in another thread may "
+	    "end later. EINVAL: no such handle, NULL or wrong length")},
 	CTL_NODE_RAW("prof_backtrace", raw_hook_backtrace, CTL_IF_PROF, "pointer to function, rw",
 	    "void hook(void **frames, unsigned *n, unsigned max) reads the stacks instead of the "
 	    "library. EINVAL: NULL or nothing asked; ENOENT: set before the profiler runs"),

@@ -11,6 +11,7 @@
 #include "util/hash.h"
 
 bool tsd_all_slow;
+atomic_b_t tsd_no_fast_path;
 void (*const *tsd_cleanups)(tsd_t *tsd);
 
 static struct {
@@ -70,8 +71,8 @@ tsd_count(void) {
 void
 tsd_fast_path_update(tsd_t *tsd) {
 	struct tls_s *t = tsd->tls;
-	void *cache = tsd->is_slow || tsd->tcache == NULL ? (void *)(uintptr_t)tls_boot_cache
-	    : (void *)tsd->tcache->bins;
+	bool is_closed = tsd->is_slow || tsd->tcache == NULL || atomic_load_b(&tsd_no_fast_path, MO_SEQ_CST);
+	void *cache = is_closed ? (void *)(uintptr_t)tls_boot_cache : (void *)tsd->tcache->bins;
 	__atomic_store_n(&t->cache, cache, __ATOMIC_SEQ_CST);
 	if (unlikely(__atomic_load_n(&t->recall, __ATOMIC_SEQ_CST) != 0)) {
 		/* A recall that came meanwhile wants the next call to be slow. */

@@ -40,6 +40,8 @@ static const struct {
 	{"hpa_purge_threshold_ratio", {"0", "0.5", "1"}},
 	{"prof_unwind", {"auto"}},            /* the others may not be built in, which ends a debug build */
 	{"stats_print", {"false"}},           /* as malloc_stats_print, which is a step */
+	{"san_guard_small", {"0", "1", "2", "30"}},
+	{"san_guard_large", {"0", "1", "2", "30"}},
 	{"tcache_gc_incr_bytes", {"1024", "65536", "10000000"}},
 	{"bin_shards", {"1-160:4", "16-16:64|1024-4096:2", "1-100000:1"}},
 	{"slab_sizes", {"1-4096:17", "8-64:1|100-200:33", "default", "1-14336:2"}},

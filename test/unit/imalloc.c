@@ -17,18 +17,18 @@ static void
 test_flags(void) {
 	unsigned bad = 0;
 	for (int lg = 0; lg < 64; lg++) {
-		imalloc_req_t r = imalloc_flags_req(7, MALLOCX_LG_ALIGN(lg), "x");
+		imalloc_req_t r = imalloc_flags_req(7, MALLOCX_LG_ALIGN(lg), alloc_how_mallocx);
 		bad += r.alignment != (lg == 0 ? 0 : (size_t)1 << lg) || r.size != 7 || r.zero;
 		bad += r.tcache != IMALLOC_TCACHE_AUTO || r.arena != IMALLOC_ARENA_AUTO;
 	}
 	for (int i = 0; i < 4094; i++) {
-		imalloc_req_t r = imalloc_flags_req(1, MALLOCX_TCACHE(i) | MALLOCX_ZERO, "x");
+		imalloc_req_t r = imalloc_flags_req(1, MALLOCX_TCACHE(i) | MALLOCX_ZERO, alloc_how_mallocx);
 		bad += r.tcache != i || !r.zero || r.alignment != 0 || r.arena != IMALLOC_ARENA_AUTO;
-		r = imalloc_flags_req(1, (int)MALLOCX_ARENA(i) | MALLOCX_ALIGN(64), "x");
+		r = imalloc_flags_req(1, (int)MALLOCX_ARENA(i) | MALLOCX_ALIGN(64), alloc_how_mallocx);
 		bad += r.arena != (unsigned)i || r.tcache != IMALLOC_TCACHE_AUTO || r.alignment != 64;
 		bad += imalloc_flags_tcache(MALLOCX_TCACHE(i)) != i;
 	}
-	imalloc_req_t r = imalloc_flags_req(1, MALLOCX_TCACHE_NONE, "x");
+	imalloc_req_t r = imalloc_flags_req(1, MALLOCX_TCACHE_NONE, alloc_how_mallocx);
 	bad += r.tcache != IMALLOC_TCACHE_NONE;
 	is_uint(bad, 0, "every flag means what it says");
 }

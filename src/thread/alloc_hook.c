@@ -1,0 +1,182 @@
+/* Four places for hooks, and the calls. */
+#include "thread/alloc_hook.h"
+
+#include "os/mutex.h"
+#include "os/witness.h"
+#include "util/assert.h"
+
+/* A handle is the number that the place had when it was taken, and which place. */
+#define HANDLE_PLACE_BITS 2
+cassert(ALLOC_HOOKS_MAX == 1 << HANDLE_PLACE_BITS);
+
+typedef struct place_s {
+	atomic_u32_t seq; /* odd: being written */
+	bool is_taken;    /* under the lock */
+	alloc_hooks_t hooks;
+} place_t;
+
+static struct {
+	mutex_t mtx;
+	unsigned n;
+	place_t places[ALLOC_HOOKS_MAX];
+} alloc_hooks = {.mtx = MUTEX_INITIALIZER("alloc_hook", WITNESS_RANK_LEAF)};
+
+const char *const alloc_how_names[] = {
+#define ALLOC_HOW_NAME(n, name, says) [n] = #name,
+	ALLOC_HOWS(ALLOC_HOW_NAME)
+#undef ALLOC_HOW_NAME
+};
+
+/* ------------------------------------------------------------------ places */
+
+static void
+place_write_locked(place_t *p, const alloc_hooks_t *h) {
+	mutex_assert_owner(&alloc_hooks.mtx);
+	uint32_t seq = atomic_load_u32(&p->seq, MO_RELAXED);
+	assert(seq % 2 == 0);
+	atomic_store_u32(&p->seq, seq + 1, MO_RELAXED);
+	/* Who reads one of these sees the odd number, too. */
+	__atomic_store_n(&p->hooks.alloc, h->alloc, MO_RELEASE);
+	__atomic_store_n(&p->hooks.dalloc, h->dalloc, MO_RELEASE);
+	__atomic_store_n(&p->hooks.expand, h->expand, MO_RELEASE);
+	__atomic_store_n(&p->hooks.extra, h->extra, MO_RELEASE);
+	atomic_store_u32(&p->seq, seq + 2, MO_RELEASE);
+}
+
+/* false: not now. */
+static bool
+place_read(const place_t *p, alloc_hooks_t *h) {
+	uint32_t seq = atomic_load_u32(&p->seq, MO_ACQUIRE);
+	h->alloc = __atomic_load_n(&p->hooks.alloc, MO_ACQUIRE);
+	h->dalloc = __atomic_load_n(&p->hooks.dalloc, MO_ACQUIRE);
+	h->expand = __atomic_load_n(&p->hooks.expand, MO_ACQUIRE);
+	h->extra = __atomic_load_n(&p->hooks.extra, MO_ACQUIRE);
+	return seq % 2 == 0 && atomic_load_u32(&p->seq, MO_RELAXED) == seq;
+}
+
+static void *
+handle_make(unsigned i) {
+	uint32_t seq = atomic_load_u32(&alloc_hooks.places[i].seq, MO_RELAXED);
+	return (void *)((uintptr_t)seq << HANDLE_PLACE_BITS | i);
+}
+
+static int
+install_locked(const alloc_hooks_t *hooks, void **handle) {
+	for (unsigned i = 0; i < ALLOC_HOOKS_MAX; i++) {
+		place_t *p = &alloc_hooks.places[i];
+		if (!p->is_taken) {
+			p->is_taken = true;
+			place_write_locked(p, hooks);
+			*handle = handle_make(i);
+			return 0;
+		}
+	}
+	return EAGAIN;
+}
+
+int
+alloc_hook_install(const alloc_hooks_t *hooks, void **handle) {
+	mutex_lock(&alloc_hooks.mtx);
+	int err = install_locked(hooks, handle);
+	if (err == 0 && alloc_hooks.n++ == 0) {
+		atomic_store_b(&tsd_no_fast_path, true, MO_SEQ_CST);
+		tsd_recall_all();
+	}
+	mutex_unlock(&alloc_hooks.mtx);
+	return err;
+}
+
+int
+alloc_hook_remove(const void *handle) {
+	static const alloc_hooks_t none;
+	unsigned i = (unsigned)((uintptr_t)handle % ALLOC_HOOKS_MAX);
+	place_t *p = &alloc_hooks.places[i];
+	mutex_lock(&alloc_hooks.mtx);
+	int err = p->is_taken && handle == handle_make(i) ? 0 : EINVAL;
+	if (err == 0) {
+		place_write_locked(p, &none);
+		p->is_taken = false;
+		if (--alloc_hooks.n == 0) {
+			atomic_store_b(&tsd_no_fast_path, false, MO_SEQ_CST);
+			tsd_recall_all();
+		}
+	}
+	mutex_unlock(&alloc_hooks.mtx);
+	return err;
+}
+
+/* ------------------------------------------------------------------ calls */
+
+typedef enum {
+	event_alloc,
+	event_dalloc,
+	event_expand
+} event_kind_t;
+
+typedef struct event_s {
+	event_kind_t kind;
+	alloc_how_t how;
+	void *p;
+	size_t old_usable;
+	size_t usable;
+	uintptr_t result;
+	uintptr_t args[ALLOC_HOOK_NARGS];
+} event_t;
+
+static void
+event_call(const event_t *ev, const alloc_hooks_t *h) {
+	switch (ev->kind) {
+	case event_alloc:
+		if (h->alloc != NULL) {
+			h->alloc(h->extra, ev->how, ev->p, ev->result, ev->args);
+		}
+		break;
+	case event_dalloc:
+		if (h->dalloc != NULL) {
+			h->dalloc(h->extra, ev->how, ev->p, ev->args);
+		}
+		break;
+	case event_expand:
+		if (h->expand != NULL) {
+			h->expand(h->extra, ev->how, ev->p, ev->old_usable, ev->usable, ev->result, ev->args);
+		}
+		break;
+	}
+}
+
+static void
+event_show(const event_t *ev) {
+	struct tls_s *t = tls_get();
+	int saved = errno;
+	assert(!gate_is_entered(t) && t->inside == 0 && witness_depth_from(WITNESS_RANK_INIT) == 0);
+	t->inside++;
+	for (unsigned i = 0; i < ALLOC_HOOKS_MAX; i++) {
+		alloc_hooks_t h;
+		if (place_read(&alloc_hooks.places[i], &h)) {
+			event_call(ev, &h);
+		}
+	}
+	t->inside--;
+	errno = saved;
+}
+
+void
+alloc_hook_alloc(alloc_how_t how, void *p, size_t size, size_t alignment, bool zero) {
+	event_t ev = {.kind = event_alloc, .how = how, .p = p, .args = {size, alignment, zero}};
+	ev.result = how == alloc_how_posix_memalign ? 0 : (uintptr_t)p;
+	event_show(&ev);
+}
+
+void
+alloc_hook_dalloc(alloc_how_t how, void *p, size_t usable) {
+	event_t ev = {.kind = event_dalloc, .how = how, .p = p, .args = {usable}};
+	event_show(&ev);
+}
+
+void
+alloc_hook_expand(alloc_how_t how, void *p, size_t old_usable, size_t usable, size_t size, size_t alignment, bool zero) {
+	event_t ev = {.kind = event_expand, .how = how, .p = p, .old_usable = old_usable, .usable = usable,
+	    .args = {size, alignment, zero}};
+	ev.result = how == alloc_how_xallocx ? usable : (uintptr_t)p;
+	event_show(&ev);
+}

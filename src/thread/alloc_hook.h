@@ -1,0 +1,73 @@
+/*
+ * Functions of the program that see each allocation and each release: experimental.hooks.install.
+ *
+ * While there are any, no thread has a fast path (tsd_no_fast_path), and the slow path calls them: of an allocation after
+ * it and of a release before it, so that no other thread gets the address in between.  They run outside of the gate, and
+ * with the thread marked as inside: what they do themselves is shown to nobody.
+ * The lock is a leaf, held while a place is written.  Who calls reads places without it: a number that is odd, or
+ * another one afterwards, says that the place was being written, and then nobody is called there.
+ */
+#ifndef THREAD_ALLOC_HOOK_H
+#define THREAD_ALLOC_HOOK_H
+
+#include "thread/tsd.h"
+
+/* X(number, name, text): the functions by which memory comes and goes.  What a hook is told is the number. */
+#define ALLOC_HOWS(X) \
+	X(0, malloc, "malloc") \
+	X(1, calloc, "calloc") \
+	X(2, realloc, "realloc") \
+	X(3, aligned_alloc, "aligned_alloc") \
+	X(4, posix_memalign, "posix_memalign") \
+	X(5, memalign, "memalign") \
+	X(6, valloc, "valloc") \
+	X(7, pvalloc, "pvalloc") \
+	X(8, mallocx, "mallocx") \
+	X(9, rallocx, "rallocx") \
+	X(10, xallocx, "xallocx") \
+	X(11, new, "operator new") \
+	X(12, batch_alloc, "experimental.batch_alloc") \
+	X(13, free, "free, free_sized, free_aligned_sized, operator delete and realloc(p, 0)") \
+	X(14, dallocx, "dallocx") \
+	X(15, sdallocx, "sdallocx")
+
+typedef enum {
+#define ALLOC_HOW_ENUM(n, name, says) alloc_how_##name = n,
+	ALLOC_HOWS(ALLOC_HOW_ENUM)
+#undef ALLOC_HOW_ENUM
+} alloc_how_t;
+
+extern const char *const alloc_how_names[];
+
+/* What was asked for: bytes (of a release: the usable size), alignment (0: natural), 1: zeroed. */
+#define ALLOC_HOOK_NARGS 3
+
+/* What the program passes; its layout is part of the interface.  A function may be NULL. */
+typedef struct alloc_hooks_s {
+	void (*alloc)(void *extra, unsigned how, void *p, uintptr_t result, const uintptr_t *args);
+	void (*dalloc)(void *extra, unsigned how, void *p, const uintptr_t *args);
+	void (*expand)(void *extra, unsigned how, void *p, size_t old_usable, size_t usable, uintptr_t result,
+	    const uintptr_t *args);
+	void *extra;
+} alloc_hooks_t;
+
+#define ALLOC_HOOKS_MAX 4
+
+/* Inside the gate. EAGAIN: all places are taken. */
+int alloc_hook_install(const alloc_hooks_t *hooks, void **handle);
+/* Inside the gate. A call that is under way in another thread may end later. EINVAL: no such handle. */
+int alloc_hook_remove(const void *handle);
+
+/* Whether what this thread is doing is to be shown: not if a hook does it, or the library itself. */
+ALWAYS_INLINE bool
+alloc_hook_is_wanted(const struct tls_s *t) {
+	return unlikely(atomic_load_b(&tsd_no_fast_path, MO_RELAXED)) && t->inside == 0 && !gate_is_entered(t);
+}
+
+/* Each only if it is wanted.  errno is kept. */
+void alloc_hook_alloc(alloc_how_t how, void *p, size_t size, size_t alignment, bool zero);
+void alloc_hook_dalloc(alloc_how_t how, void *p, size_t usable);
+/* Resized in place, to more or less. */
+void alloc_hook_expand(alloc_how_t how, void *p, size_t old_usable, size_t usable, size_t size, size_t alignment, bool zero);
+
+#endif
