@@ -1,4 +1,7 @@
-/* thread/alloc_hook.h: the fast path is shut while there is a hook, for this thread and for one that comes later. */
+/*
+ * thread/alloc_hook.h: the fast path is shut while there is a hook, for this thread and for one that comes later; hooks that
+ * change while they are called.
+ */
 #include "test.h"
 
 #include "imalloc.h"
@@ -54,6 +57,59 @@ removes(const void *handle) {
 	gate_exit(tls_get());
 }
 
+/* Hooks come and go while others call them: each gets its own word, never another's. */
+#define N_CHANGES 2000
+
+static unsigned words[2];
+static unsigned n_wrong;
+static bool has_begun, is_over;
+
+static void
+on_first(void *extra, unsigned how, void *p, uintptr_t result, const uintptr_t *args) {
+	(void)how, (void)p, (void)result, (void)args;
+	__atomic_fetch_add(&n_wrong, extra != &words[0], __ATOMIC_RELAXED);
+}
+
+static void
+on_second(void *extra, unsigned how, void *p, uintptr_t result, const uintptr_t *args) {
+	(void)how, (void)p, (void)result, (void)args;
+	__atomic_fetch_add(&n_wrong, extra != &words[1], __ATOMIC_RELAXED);
+}
+
+static void *
+calling_thread(void *arg) {
+	while (!__atomic_load_n(&is_over, __ATOMIC_RELAXED)) {
+		ifree_default(imalloc_default(100));
+		__atomic_store_n(&has_begun, true, __ATOMIC_RELAXED);
+	}
+	return arg;
+}
+
+static void
+test_changes(void) {
+	alloc_hooks_t both[2] = {{on_first, NULL, NULL, &words[0]}, {on_second, NULL, NULL, &words[1]}};
+	unsigned n_failed = 0;
+	pthread_t t;
+	pthread_create(&t, NULL, calling_thread, NULL);
+	while (!__atomic_load_n(&has_begun, __ATOMIC_RELAXED)) {
+		sched_yield();
+	}
+	for (unsigned i = 0; i < N_CHANGES; i++) {
+		void *handle = NULL;
+		gate_enter(tls_get());
+		n_failed += alloc_hook_install(&both[i % 2], &handle) != 0;
+		gate_exit(tls_get());
+		ifree_default(imalloc_default(100));
+		gate_enter(tls_get());
+		n_failed += alloc_hook_remove(handle) != 0;
+		gate_exit(tls_get());
+	}
+	__atomic_store_n(&is_over, true, __ATOMIC_RELAXED);
+	pthread_join(t, NULL);
+	is_uint(n_failed, 0, "%d times installed and removed", N_CHANGES);
+	is_uint(n_wrong, 0, "each hook is called with its own word");
+}
+
 int
 main(void) {
 	alloc_hooks_t none = {NULL, NULL, NULL, NULL}, one = {on_alloc, NULL, NULL, &n_calls};
@@ -75,5 +131,6 @@ main(void) {
 	is_uint(n_calls, 1, "none for the library's own");
 	ifree_default(p);
 	removes(a);
+	test_changes();
 	return done_testing();
 }
