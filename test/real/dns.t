@@ -81,7 +81,8 @@ if command -v kresd >/dev/null; then
 		dig +tcp +keepopen +short +time=100 +tries=1 -p "$front" @127.0.0.1 -f load
 	}
 	while_busy load
-	profile_begins $kresd kresd
+	# Of what it allocates from here on it keeps a few blocks of 4 KiB: each is to be a sample.
+	profile_begins $kresd kresd 256
 	at_ease
 	all_right "$front" 1000 "2000 answers that it asks of named"
 	while_busy load
