@@ -255,7 +255,11 @@ pages_decommit(void *addr, size_t size) {
 		return EAGAIN;
 	}
 	/* A fresh mapping in its place gives the memory and its accounting back at once. */
-	return os_mmap(addr, size, false, MAP_FIXED) == addr ? 0 : ENOMEM;
+	if (os_mmap(addr, size, false, MAP_FIXED) != addr) {
+		return ENOMEM;
+	}
+	pages_set_thp_state(addr, size);
+	return 0;
 }
 
 int

@@ -794,12 +794,37 @@ work_paid(void) {
 	check(empty[2] < empty[1] + 500 && after < empty[1] + 500 && arenas < after + N_ARENAS * 500);
 }
 
+/* The mapping that takes the place of pages that are not paid for any more is marked as they were. */
+static void
+work_marked(void) {
+	thp_mode_t was = opt_thp;
+	char line[512];
+	bool is_there = false, is_marked = false, commit = false;
+	opt_thp = thp_mode_never;
+	char *p = pages_map(NULL, HUGEPAGE, PAGE, &commit);
+	check(p != NULL && !commit && pages_commit(p, HUGEPAGE) == 0 && pages_decommit(p, HUGEPAGE) == 0);
+	FILE *f = fopen("/proc/self/smaps", "re");
+	while (f != NULL && fgets(line, sizeof(line), f) != NULL && !is_marked) {
+		unsigned long from, to;
+		if (sscanf(line, "%lx-%lx ", &from, &to) == 2) {
+			is_there = (uintptr_t)p >= from && (uintptr_t)p < to;
+		}
+		is_marked = is_there && strncmp(line, "VmFlags:", 8) == 0 && strstr(line, " nh") != NULL;
+	}
+	check(f != NULL && fclose(f) == 0);
+	/* Where the system gives no huge pages of itself, nothing is said of them. */
+	check(is_marked || pages_system_thp_mode() == thp_mode_never || pages_system_thp_mode() == thp_mode_not_supported);
+	pages_unmap(p, HUGEPAGE);
+	opt_thp = was;
+}
+
 /* The calls for memory alone, where each page has to be paid for. */
 static int
 child_strict(void) {
 	static const int calls[] = {call_mmap, call_munmap, call_mprotect, call_madvise};
 	fault.call = -1;
 	work_paid();
+	work_marked();
 	work_hooks();
 	work_arena();
 	check(pages_can_decommit());
