@@ -9,6 +9,8 @@
 
 #include "ctl/ctl.h"
 #include "ctl/node.h"
+#include "prof_log.h"
+#include "prof_session.h"
 
 enum { BY_MIB = 1, NO_OLD = 2, NO_OLDLEN = 4, NO_NEW = 8, IS_FROM_NAME = 16, NEW_IS_TEXT = 32 };
 #define MIB_MAX 12
@@ -128,9 +130,16 @@ call(input_t *in, unsigned flags, size_t oldlen, size_t newlen) {
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+	static bool is_booted;
 	input_t in = {data, size};
+	if (!is_booted) {
+		/* The profiler is there from its first session on. */
+		is_booted = prof_session_start(NULL, NULL) == 0 && prof_session_stop(0) == 0;
+	}
 	unsigned flags = take_byte(&in);
 	size_t oldlen = take_byte(&in) % 80, newlen = take_byte(&in) % 80;
 	call(&in, flags, oldlen, newlen);
+	prof_session_stop(0);
+	prof_log_stop();
 	return 0;
 }

@@ -201,6 +201,30 @@ other_directory(void *arg)
 	_exit(0);
 }
 
+/* Without /proc the objects are listed as the loader knows them, as lines of a memory map. */
+static bool
+maps_name_the_library(void)
+{
+	static char text[4 << 20];
+	DIR *d = opendir(dir);
+	struct dirent *e;
+	ssize_t n = -1;
+
+	while (d != NULL && (e = readdir(d)) != NULL) {
+		if (strncmp(e->d_name, "auto", 4) == 0) {
+			int fd = open(in_dir(e->d_name), O_RDONLY);
+			n = read(fd, text, sizeof(text) - 1);
+			close(fd);
+		}
+	}
+	if (d != NULL)
+		closedir(d);
+	text[n < 0 ? 0 : n] = '\0';
+	char *maps = strstr(text, "\nMAPPED_LIBRARIES:\n"), *modules = maps == NULL ? NULL : strstr(maps, "\n# module ");
+	char *name = maps == NULL ? NULL : strstr(maps, "libjemalloc");
+	return modules != NULL && name != NULL && name < modules;
+}
+
 static void
 other_root(void *arg)
 {
@@ -211,10 +235,11 @@ other_root(void *arg)
 	MUST_HAVE(chroot(in_dir("root")) == 0 && chdir("/") == 0);
 	MUST(dump_own_name() == EFAULT);
 	MUST(strncmp(ctl_str("prof.last_error"), "ENOENT ", 7) == 0);
-	/* The same path inside, and no /proc there: a profile without maps, but whole. */
+	/* The same path inside, and no /proc there. */
 	snprintf(inside, sizeof(inside), "/tmp");
 	MUST(mkdir(inside, 0755) == 0 && mkdir(dir, 0755) == 0);
 	MUST(dump_own_name() == 0 && files_with("auto") == 1 && files_with(".tmp") == 0);
+	MUST(maps_name_the_library());
 	free(keep(malloc(100)));
 	_exit(0);
 }

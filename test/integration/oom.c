@@ -225,8 +225,22 @@ test_start(void)
 /* Filling gigabytes with junk in a debug build would test the machine. */
 const char *malloc_conf = "junk:false";
 
+/* Address space that is only taken to be on the safe side is what a limit refuses to somebody else. */
+static int
+child_little(void)
+{
+	for (size_t size = 8; size <= 100000; size += size / 2)
+		keep(malloc(size));
+	ctl_epoch();
+	size_t taken = ctl_size("stats.mapped") + ctl_size("stats.retained") + ctl_size("stats.metadata");
+
+	printf("%zu bytes\n", taken);
+	return taken > (size_t)256 << 20;
+}
+
 static const struct test_child children[] = {
 	{ "start", child_start },
+	{ "little", child_little },
 	{ NULL, NULL },
 };
 
@@ -248,5 +262,7 @@ main(int argc, char **argv)
 	run_forked(&r, thread_now, NULL);
 	child_exits(&r, 0, "the first malloc of a thread when nothing is left");
 	test_start();
+	run_child_conf(&r, "little", NULL);
+	child_exits(&r, 0, "who asks for little takes no large piece of address space");
 	return done_testing();
 }
