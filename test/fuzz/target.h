@@ -17,6 +17,10 @@
 #include "prof_control.h"
 #include "prof_keep.h"
 
+/* Read as the library is loaded: before anything of ours runs. */
+extern const char *je_malloc_conf;
+const char *je_malloc_conf = "prof_thread:false,narenas:2";
+
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -74,8 +78,7 @@ LLVMFuzzerInitialize(int *argc UNUSED, char ***argv UNUSED) {
 	hooks.rename2 = nowhere_move2;
 	hooks.fchmod = nowhere_fchmod;
 	os_hooks = &hooks;
-	setenv("JE_MALLOC_CONF", "prof_thread:false,narenas:2", 1);
-	if (malloc_boot() != 0) {
+	if (malloc_boot() != 0 || opt_prof_thread != prof_thread_false) {
 		abort();
 	}
 	malloc_io_message = no_message;

@@ -113,7 +113,14 @@ test_batch(void)
 	}
 	ok(aligned, "each as large as was asked");
 	MUST(mallctl("arenas.create", &arena, &len, NULL, 0) == 0);
-	b.flags = (int)MALLOCX_ARENA(arena) | MALLOCX_ALIGN(256) | MALLOCX_ZERO;
+	/* Memory that was used is what has to be made zero. */
+	b.flags = (int)MALLOCX_ARENA(arena) | MALLOCX_ALIGN(256);
+	is_int(batch(&b, &got), 0, "in an arena");
+	for (size_t i = 0; i < got; i++)
+		memset(p[i], 7, 100);
+	for (size_t i = 0; i < got; i++)
+		dallocx(p[i], MALLOCX_TCACHE_NONE);
+	b.flags |= MALLOCX_ZERO;
 	is_int(batch(&b, &got), 0, "with flags");
 	is_uint(got, N, "all");
 	for (int i = 0; i < N; i++) {
