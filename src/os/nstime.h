@@ -7,10 +7,6 @@
 
 #include "util/compiler.h"
 
-typedef struct {
-	uint64_t ns;
-} nstime_t;
-
 #define NSTIME_PER_SEC UINT64_C(1000000000)
 #define NSTIME_PER_MSEC UINT64_C(1000000)
 /* "YYYYMMDDTHHMMSS.mmmZ" and the final 0. */
@@ -31,16 +27,6 @@ uint64_t nstime_realtime_ns(void);
  * locks and allocates.
  */
 void nstime_utc_stamp(char buf[NSTIME_STAMP_SIZE], uint64_t realtime_ns);
-
-static inline void
-nstime_init(nstime_t *t, uint64_t ns) {
-	t->ns = ns;
-}
-
-static inline void
-nstime_init_monotonic(nstime_t *t) {
-	t->ns = nstime_monotonic_ns();
-}
 
 /* Nanoseconds from `from` to `to`; 0 if the clock went back. */
 static inline uint64_t

@@ -57,6 +57,9 @@ os_mmap(void *addr, size_t size, bool commit, int more_flags) {
 	int prot = commit ? PROT_READ | PROT_WRITE : PROT_NONE;
 	void *p = os_hooks->mmap(addr, size, prot, pages.map_flags | more_flags, -1, 0);
 	errno = saved;
+	if (config_pageid && p != MAP_FAILED) {
+		pages_set_name(p, size, "jemalloc_pg");
+	}
 	return p == MAP_FAILED ? NULL : p;
 }
 
@@ -428,18 +431,6 @@ pages_set_thp_state(void *addr, size_t size) {
 	} else if (opt_thp == thp_mode_never) {
 		pages_nohuge(addr, size);
 	}
-}
-
-int
-pages_dontdump(void *addr, size_t size) {
-	assert(is_range(addr, size));
-	return os_madvise(addr, size, MADV_DONTDUMP);
-}
-
-int
-pages_dodump(void *addr, size_t size) {
-	assert(is_range(addr, size));
-	return os_madvise(addr, size, MADV_DODUMP);
 }
 
 void

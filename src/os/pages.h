@@ -81,8 +81,6 @@ int pages_nohuge(void *addr, size_t size);
 void pages_set_thp_state(void *addr, size_t size);
 /* What the system does by itself: default = only where advised; never; always. */
 thp_mode_t pages_system_thp_mode(void);
-int pages_dontdump(void *addr, size_t size);
-int pages_dodump(void *addr, size_t size);
 /* Name of the mapping in /proc/PID/maps, where the kernel can. */
 void pages_set_name(void *addr, size_t size, const char *name);
 
