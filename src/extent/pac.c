@@ -326,11 +326,16 @@ pac_alloc_guarded(pac_t *pac, size_t size, size_t alignment, bool zero) {
 	return e;
 }
 
-/* An active extent, no more counted as in use, is a plain one again. */
+/*
+ * An active extent, no more counted as in use, is a plain one again.  Who releases may hold a lock: if that makes a new
+ * maximum, the next who maps something tells of it.
+ */
 static void
 pac_unguard(pac_t *pac, edata_t *e) {
 	atomic_fetch_sub_zu(&pac->nguard, e->nguards, MO_RELAXED);
-	pac_mapped_add(pac, guard_off(e));
+	size_t back = guard_off(e);
+	atomic_fetch_add_zu(&pac->mapped, back, MO_RELAXED);
+	atomic_fetch_add_zu(&pac_all.mapped, back, MO_RELAXED);
 }
 
 /* The program's hooks in the order of how much goes: all, the memory, the contents. */

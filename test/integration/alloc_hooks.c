@@ -26,6 +26,9 @@ struct hooks {
 enum { H_MALLOC, H_CALLOC, H_REALLOC, H_ALIGNED_ALLOC, H_POSIX_MEMALIGN, H_MEMALIGN, H_VALLOC, H_PVALLOC, H_MALLOCX,
 	H_RALLOCX, H_XALLOCX, H_NEW, H_BATCH_ALLOC, H_FREE, H_DALLOCX, H_SDALLOCX };
 
+/* operator new, where the library has it. */
+extern void *_Znwm(size_t size) __attribute__((weak));
+
 static int
 install(const struct hooks *h, void **handle)
 {
@@ -178,6 +181,10 @@ test_allocations(void)
 	is_int(mallctl("experimental.batch_alloc", &got, &len, &batch, sizeof(batch)), 0, "a batch");
 	was_alloc(p, H_BATCH_ALLOC, 40, 0, false, "batch_alloc");
 	frees(p);
+	if (_Znwm != NULL) {
+		was_alloc((p = keep(_Znwm(70)), p), H_NEW, 70, 0, false, "operator new");
+		frees(p);
+	}
 	ok(malloc(hide(SIZE_MAX / 2)) == NULL && n_seen == 0, "what fails is not shown");
 	errno = 5;
 	free(keep(NULL));

@@ -179,6 +179,35 @@ test_limit(void) {
 	guard_limit = limit;
 }
 
+static unsigned n_maxima;
+
+static void
+on_maximum(void) {
+	n_maxima++;
+}
+
+/* More is mapped when guards are taken in again, but who releases may hold locks: he does not tell. */
+static void
+test_maximum(void) {
+	edata_t *row[N_ROW];
+	start();
+	pac_new_maximum_hook = on_maximum;
+	row[0] = pac_alloc(pac, (size_t)1 << 30, PAGE, false);
+	ok(n_maxima > 0, "a maximum");
+	for (unsigned i = 1; i < N_ROW; i++) {
+		row[i] = pac_alloc_guarded(pac, PAGE, PAGE, false);
+	}
+	unsigned before = n_maxima;
+	size_t mapped = zu(&pac->mapped);
+	for (unsigned i = 1; i < N_ROW; i++) {
+		pac_dalloc(pac, row[i]);
+	}
+	is_uint(zu(&pac->mapped), mapped + (N_ROW - 1) * 2 * PAGE, "more is mapped");
+	is_uint(n_maxima, before, "nobody is told");
+	pac_new_maximum_hook = NULL;
+	pac_dalloc(pac, row[0]);
+}
+
 static void
 test_boot(void) {
 	unsigned limit = guard_limit;
@@ -314,6 +343,7 @@ body(void) {
 	test_coalesce();
 	test_refusals();
 	test_limit();
+	test_maximum();
 	test_boot();
 	test_program_hooks();
 	start();
