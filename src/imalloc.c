@@ -359,13 +359,16 @@ imalloc(imalloc_req_t *req) {
  * A closed fast path (settings to look at, every call to be looked at) closes this one too.
  */
 ALWAYS_INLINE bool
-imalloc_hot_is_done(size_t size, void **p) {
+imalloc_hot_is_done(size_t size, bool is_oversize, void **p) {
 	struct tls_s *t = tls_get();
 	tsd_t *tsd = t->tsd;
 	size_t usize = PAGE_CEILING(size);
 	if (unlikely(tls_cache_is_boot(t)) || unlikely(tsd->n_hot == 0)
-	    || unlikely(usize <= tsd->tcache_max) || unlikely(usize > tsd->sample_gap)
-	    || unlikely(!large_hot_is_malloced(tsd->arena, usize, p))) {
+	    || unlikely(usize <= tsd->tcache_max) || unlikely(usize > tsd->sample_gap)) {
+		return false;
+	}
+	arena_t *a = is_oversize ? imalloc_arena_oversize(tsd) : tsd->arena;
+	if (unlikely(!large_hot_is_malloced(a, usize, is_oversize, p))) {
 		return false;
 	}
 	tsd->n_hot--;
@@ -375,10 +378,22 @@ imalloc_hot_is_done(size_t size, void **p) {
 	return true;
 }
 
+/* The same for an oversized request; NULL: the slow path.  Its result is returned, lest the caller's has to lie in memory. */
+static NOINLINE void *
+imalloc_hot_oversize(size_t size) {
+	void *p = NULL;
+	bool is_done = size <= SC_LARGE_MAXCLASS && arenas_hot_max != 0 && imalloc_hot_is_done(size, true, &p);
+	return is_done ? p : NULL;
+}
+
 ALWAYS_INLINE bool
 large_is_done_fast(size_t size, void **p) {
 	if (size > tcache_past_max) {
-		return size <= arenas_hot_max && imalloc_hot_is_done(size, p);
+		if (likely(size <= arenas_hot_max)) {
+			return imalloc_hot_is_done(size, false, p);
+		}
+		*p = size >= arenas_oversize_min ? imalloc_hot_oversize(size) : NULL;
+		return *p != NULL;
 	}
 	assert(size > SC_LOOKUP_MAX);
 	return size <= tcache_max_default && cache_bin_has_popped(
@@ -642,20 +657,34 @@ ifree_cacheable(void *ptr, size_t offset) {
 	}
 }
 
-/* The way back of imalloc_hot_is_done(), for the thread of tsd; *npages: as large_hot_is_freed. */
+/* The way back of imalloc_hot_is_done(), for the thread of tsd, to arena a; is_bounded, *npages: as large_hot_is_freed. */
 ALWAYS_INLINE bool
-ifree_hot_is_done(tsd_t *tsd, edata_t *e, void *ptr, size_t *npages) {
+ifree_hot_is_done(tsd_t *tsd, arena_t *a, edata_t *e, void *ptr, bool is_bounded, size_t *npages) {
 	size_t usize = e->u.large_usize;
-	if (unlikely(e->arena_ind != tsd->arena->ind) || unlikely(usize <= tsd->tcache_max)
+	if (unlikely(e->arena_ind != a->ind) || unlikely(usize <= tsd->tcache_max)
 	    || unlikely(e->szind < emap_ncacheable) || unlikely(e->szind == SC_NSIZES)) {
 		return false;
 	}
 	tsd->direct_dalloc += usize;
-	if (unlikely(!large_hot_is_freed(tsd->arena, e, ptr, npages))) {
+	if (unlikely(!large_hot_is_freed(a, e, ptr, is_bounded, npages))) {
 		tsd->direct_dalloc -= e->u.large_usize;
 		return false;
 	}
 	return true;
+}
+
+/* The same for what is not the thread's arena's: the slot of the arena of oversized requests, or the slow path. */
+static NOINLINE void
+ifree_large(void *ptr) {
+	tsd_t *tsd = tls_get()->tsd;
+	edata_t *e = emap_edata(ptr);
+	arena_t *a = arenas_is_oversize(e->arena_ind) ? arenas_oversize() : NULL;
+	size_t npages;
+	if (a == NULL || !ifree_hot_is_done(tsd, a, e, ptr, true, &npages)) {
+		ifree(ptr, IMALLOC_TCACHE_AUTO, alloc_how_free);
+		return;
+	}
+	pac_tell(&a->pac, npages);
 }
 
 /* Every call in it is its last, and little is kept for after the release: it saves no register. */
@@ -670,9 +699,12 @@ ifree_default(void *ptr) {
 	}
 	uint64_t kind = elem & (ELEM_SLAB | ELEM_SAMPLED | ELEM_STATE_MASK << ELEM_STATE_SHIFT);
 	size_t npages;
-	if (unlikely(kind != (uint64_t)extent_state_active << ELEM_STATE_SHIFT) || unlikely(tls_cache_is_boot(t))
-	    || unlikely(!ifree_hot_is_done(t->tsd, elem_edata(elem), ptr, &npages))) {
+	if (unlikely(kind != (uint64_t)extent_state_active << ELEM_STATE_SHIFT) || unlikely(tls_cache_is_boot(t))) {
 		ifree(ptr, IMALLOC_TCACHE_AUTO, alloc_how_free);
+		return;
+	}
+	if (unlikely(!ifree_hot_is_done(t->tsd, t->tsd->arena, elem_edata(elem), ptr, false, &npages))) {
+		ifree_large(ptr);
 		return;
 	}
 	pac_tell(&t->tsd->arena->pac, npages);

@@ -120,6 +120,11 @@ arenas_init_locked(unsigned ind, bool is_auto, ehooks_table_t *hooks) {
 	return a;
 }
 
+bool
+arenas_is_oversize(unsigned ind) {
+	return arenas.first_manual != arenas.narenas_auto && ind == arenas.narenas_auto;
+}
+
 arena_t *
 arenas_oversize(void) {
 	assert(arenas.first_manual == arenas.narenas_auto + 1);

@@ -26,8 +26,9 @@ int arenas_boot(void);
 extern HIDDEN size_t arenas_oversize_min;
 /* Requests up to so many bytes may be served by the hot extents of the thread's arena. */
 extern HIDDEN size_t arenas_hot_max;
-/* The arena of oversized requests; NULL: no memory. */
+/* The arena of oversized requests, where there is a threshold for them; NULL: no memory. */
 arena_t *arenas_oversize(void);
+bool arenas_is_oversize(unsigned ind);
 
 /*
  * Bounds what lies unused in the arena by a threshold of its own; one that is no large size: no longer.

@@ -54,12 +54,12 @@ arena_large_count_requests(arena_t *a, szind_t szind, uint64_t nrequests, unsign
 
 /* Makes an active extent the home of a large object of usize bytes that begins at start. */
 static void
-large_adopt(edata_t *e, size_t usize, char *start) {
+large_adopt(const arena_t *a, edata_t *e, size_t usize, char *start) {
 	assert(e->size >= usize && !e->is_slab && start >= e->addr && start + usize <= edata_end(e));
 	e->u.large_start = start;
 	e->szind = (uint8_t)sz_s2i(usize);
 	e->u.large_usize = usize;
-	e->u.large_pind = (uint8_t)sz_psz_floor(e->size);
+	e->u.large_pind = (uint8_t)(pac_is_bounded(&a->pac) ? pac_hot_bounded() : sz_psz_floor(e->size));
 	/* A cached object must fit any request of its class; a guarded one is none. */
 	if ((sz_i2s(e->szind) != usize && e->szind < emap_ncacheable) || e->nguards != 0) {
 		e->szind = SC_NSIZES;
@@ -89,7 +89,7 @@ arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero) {
 		return NULL;
 	}
 	assert(is_aligned((uintptr_t)e->addr, max_zu(alignment, PAGE)) && e->recs == NULL);
-	large_adopt(e, usize, has_offset ? arena_large_start(e) : e->addr);
+	large_adopt(a, e, usize, has_offset ? arena_large_start(e) : e->addr);
 	large_stats_add(a, usize);
 	return e->u.large_start;
 }
@@ -170,7 +170,7 @@ arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bo
 	}
 	if (usize != old) {
 		large_stats_sub(a, old);
-		large_adopt(e, usize, e->u.large_start);
+		large_adopt(a, e, usize, e->u.large_start);
 		large_stats_add(a, usize);
 		arena_large_count_requests(a, sz_s2i(usize), 1, 0, 0);
 	}

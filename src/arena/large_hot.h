@@ -9,12 +9,13 @@
 
 #include "arena/arena.h"
 
-/* usize: whole pages, more than caches may hold, far from the largest size. */
+/* usize: whole pages, more than caches may hold, no more than the largest size; is_bounded: by a bounded cache's slot. */
 ALWAYS_INLINE bool
-large_hot_is_malloced(arena_t *a, size_t usize, void **p) {
+large_hot_is_malloced(arena_t *a, size_t usize, bool is_bounded, void **p) {
 	assert(usize > sz_i2s(emap_ncacheable - 1) && (usize & PAGE_MASK) == 0);
 	size_t size = usize + ((size_t)opt_cache_oblivious << LG_PAGE);
-	unsigned pind = sz_psz_floor(size);
+	size = is_bounded ? align_up(size, max_zu(PAC_GRAIN, PAGE)) : size;
+	unsigned pind = is_bounded ? pac_hot_bounded() : sz_psz_floor(size);
 	edata_t *e = pac_hot_pop(&a->pac, pind, size);
 	if (unlikely(e == NULL)) {
 		return false;
@@ -52,15 +53,17 @@ large_hot_uncount_free(arena_t *a, const edata_t *e) {
 }
 
 /*
- * a: the arena of e, an active extent; ptr: its object, if all is right.  true: *npages more lie unused, of
+ * a: the arena of e, an active extent; ptr: its object, if all is right; is_bounded: the limit of a's cache is
+ * to be kept.  true: *npages more lie unused, of
  * which the caller tells (pac_tell).  false: nothing has changed, but *npages.
  */
 ALWAYS_INLINE bool
-large_hot_is_freed(arena_t *a, edata_t *e, const void *ptr, size_t *npages) {
+large_hot_is_freed(arena_t *a, edata_t *e, const void *ptr, bool is_bounded, size_t *npages) {
 	assert(e->arena_ind == a->ind && e->szind >= emap_ncacheable && e->szind < SC_NSIZES);
 	unsigned pind = e->u.large_pind;
 	*npages = e->size >> LG_PAGE;
-	if (unlikely(ptr != e->u.large_start) || unlikely(!pac_hot_is_vacant(&a->pac, pind))) {
+	if (unlikely(ptr != e->u.large_start) || unlikely(!pac_hot_is_vacant(&a->pac, pind))
+	    || (is_bounded && !pac_hot_has_room(&a->pac, *npages))) {
 		return false;
 	}
 	large_hot_count_free(a, e);

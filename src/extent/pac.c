@@ -131,6 +131,11 @@ pac_hot_misfit(pac_t *pac, edata_t *e) {
 	pac_tell_back(pac, npages);
 }
 
+static unsigned
+pac_hot_pind(const pac_t *pac, size_t size) {
+	return unlikely(pac_is_bounded(pac)) ? pac_hot_bounded() : sz_psz_floor(size);
+}
+
 static void
 pac_hot_leave(pac_t *pac, edata_t *e) {
 	edata_check(e);
@@ -138,7 +143,7 @@ pac_hot_leave(pac_t *pac, edata_t *e) {
 	e->is_sampled = false;
 	e->state = extent_state_hot;
 	emap_set_boundary(e);
-	unsigned pind = sz_psz_floor(e->size);
+	unsigned pind = pac_hot_pind(pac, e->size);
 	for (unsigned k = 1; k < hot_nslots(pind); k++) {
 		void *seen = NULL;
 		atomic_p_t *slot = hot_slot(pac, pind, k);
@@ -153,10 +158,20 @@ pac_hot_leave(pac_t *pac, edata_t *e) {
 	}
 }
 
+/* What is hot in a bounded cache becomes plain dirty. */
+static void
+pac_hot_flush_bounded(pac_t *pac) {
+	edata_t *e = pac_hot_swap(hot_slot(pac, pac_hot_bounded(), 0), NULL);
+	if (e != NULL) {
+		ecache_put(&pac->src, &pac->dirty, e);
+		pac_tell_back(pac, 0);
+	}
+}
+
 /* NULL: none of this size. The caller of pac_alloc writes the page map. */
 static edata_t *
 pac_hot_take(pac_t *pac, size_t size, size_t alignment) {
-	unsigned pind = sz_psz_floor(size);
+	unsigned pind = pac_hot_pind(pac, size);
 	for (unsigned k = 0; k < hot_nslots(pind); k++) {
 		edata_t *e = pac_hot_swap(hot_slot(pac, pind, k), NULL);
 		if (e != NULL && e->size == size && is_aligned((uintptr_t)e->addr, max_zu(alignment, 1))) {
@@ -559,12 +574,23 @@ pac_tick(pac_t *pac, uint64_t now) {
  * fetched again.
  */
 static size_t
-pac_trim_limit(const pac_t *pac) {
-	size_t active = atomic_load_zu(&pac->nactive, MO_RELAXED);
+pac_trim_limit(const pac_t *pac, size_t active) {
 	size_t peak = atomic_load_zu(&pac->npeak, MO_RELAXED);
 	size_t least = atomic_load_zu(&pac->bound, MO_RELAXED) >> LG_PAGE;
 	size_t room = peak > active ? peak - active : 0;
 	return least == 0 ? room + peak / 4 : min_zu(room, max_zu(active / 2, least));
+}
+
+static size_t
+pac_limit_now(const pac_t *pac) {
+	return pac_trim_limit(pac, atomic_load_zu(&pac->nactive, MO_RELAXED));
+}
+
+bool
+pac_hot_has_room(const pac_t *pac, size_t npages) {
+	size_t active = atomic_load_zu(&pac->nactive, MO_RELAXED);
+	assert(active >= npages);
+	return ecache_npages(&pac->dirty) + npages <= pac_trim_limit(pac, active - npages);
 }
 
 /* Whoever finds the lock held leaves the work to its owner, who looks again afterwards. */
@@ -572,7 +598,7 @@ static void
 pac_trim(pac_t *pac) {
 	pac_decay_t *d = &pac->decay_dirty;
 	size_t limit;
-	while (decay_ms(&d->decay) > 0 && ecache_npages(&pac->dirty) > (limit = pac_trim_limit(pac))
+	while (decay_ms(&d->decay) > 0 && ecache_npages(&pac->dirty) > (limit = pac_limit_now(pac))
 	    && mutex_trylock(&d->decay.mtx)) {
 		bool has_begun = pac_pass_has_begun_locked(d);
 		if (has_begun) {
@@ -589,8 +615,8 @@ pac_trim(pac_t *pac) {
 void
 pac_bound(pac_t *pac, size_t bytes) {
 	atomic_store_zu(&pac->bound, bytes, MO_RELAXED);
+	pac_hot_flush(pac);
 	if (bytes != 0) {
-		pac_hot_flush(pac);
 		pac_trim(pac);
 	}
 }
@@ -854,6 +880,11 @@ pac_dalloc(pac_t *pac, edata_t *e) {
 	edata_check(e);
 	assert(e->state == extent_state_active && e->arena_ind == pac->src.ehooks.arena_ind);
 	assert(atomic_load_zu(&pac->nactive, MO_RELAXED) >= e->size >> LG_PAGE);
+	bool goes_now = decay_ms(&pac->decay_dirty.decay) == 0, is_kept = !goes_now;
+	if (is_kept && pac_is_bounded(pac)) {
+		pac_hot_flush_bounded(pac);
+		is_kept = pac_hot_has_room(pac, e->size >> LG_PAGE);
+	}
 	atomic_fetch_sub_zu(&pac->nactive, e->size >> LG_PAGE, MO_RELAXED);
 	if (unlikely(e->nguards != 0)) {
 		pac_unguard(pac, e);
@@ -861,8 +892,7 @@ pac_dalloc(pac_t *pac, edata_t *e) {
 	e->is_zeroed = false;
 	assert(!e->is_slab && e->recs == NULL);
 	size_t npages = e->size >> LG_PAGE;
-	bool goes_now = decay_ms(&pac->decay_dirty.decay) == 0;
-	if (likely(!goes_now && !pac_is_bounded(pac))) {
+	if (likely(is_kept)) {
 		pac_hot_leave(pac, e);
 		pac_tell(pac, npages);
 		return;
@@ -898,6 +928,9 @@ pac_take_behind(pac_t *pac, const edata_t *e, size_t size) {
 int
 pac_expand(pac_t *pac, edata_t *e, size_t size, bool zero) {
 	assert(size > e->size && (size & PAGE_MASK) == 0 && e->nguards == 0);
+	if (pac_is_bounded(pac)) {
+		pac_hot_flush_bounded(pac);
+	}
 	edata_t *t = pac_take_behind(pac, e, size - e->size);
 	pac_tell_back(pac, 0);
 	if (t == NULL) {

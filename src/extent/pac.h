@@ -11,7 +11,8 @@
  * and `passer` keeps others out.
  * A large request for which new pages are fetched drives out as many dirty ones, where those in use and the
  * dirty ones would be more than were in use at most.  A bounded cache (pac_bound) limits what may lie dirty at
- * each allocation and release; it keeps nothing hot.
+ * each allocation and release; it keeps the one extent hot that was freed last, of whatever class, if that
+ * is within the limit, and any other allocation or release makes it dirty first.
  */
 #ifndef EXTENT_PAC_H
 #define EXTENT_PAC_H
@@ -82,6 +83,15 @@ pac_tell(pac_t *pac, size_t npages) {
 		pac_tell_slow(pac, npages);
 	}
 }
+
+/* The slot of a bounded cache. */
+static inline unsigned
+pac_hot_bounded(void) {
+	return SC_NPSIZES - 1;
+}
+
+/* Whether npages of what is in use may become unused beside what is dirty, in a bounded cache. */
+bool pac_hot_has_room(const pac_t *pac, size_t npages);
 
 /* A hot extent that was taken by mistake finds an empty slot; the sizes of what lies there are looked at. */
 void pac_hot_misfit(pac_t *pac, edata_t *e);

@@ -70,7 +70,7 @@ struct edata_s {
 		struct {
 			size_t large_usize; /* large: the usable size (size may include the offset's page) */
 			char *large_start;  /* where the object begins, in the first page */
-			uint8_t large_pind; /* its page class, of size */
+			uint8_t large_pind; /* its hot slot: the page class, of size; of a bounded cache's the one */
 		};
 	} u;
 	edata_t *next_all;    /* of its arena, see edata_cache.h; never changes */

@@ -25,6 +25,7 @@ flat "$(cost 4 threads 1 100000)" "$(cost 4 threads 50 100000)" 160 "1 and 50 th
 flat "$(cost 1 threads 20 100000)" "$(cost 256 threads 20 100000)" 150 "1 and 256 arenas"
 flat "$(cost 64 mixed 1 40000)" "$(cost 64 mixed 64 40000)" 400 "blocks of 1 and of 64 arenas, freed by one thread"
 flat "$(cost 4 size 65536 20000)" "$(cost 4 size 4194304 20000)" 150 "blocks of 64 KiB and 4 MiB"
+flat "$(cost 4 size 4194304 5000)" "$(cost 4 size 16777216 5000)" 250 "blocks of 4 MiB and 16 MiB"
 flat "$(cost 4 size 16777216 5000)" "$(cost 4 size 1073741824 5000)" 150 "blocks of 16 MiB and 1 GiB"
 
 LD_PRELOAD="$LIB" ./grow blocks 300000 1 >out

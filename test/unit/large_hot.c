@@ -19,7 +19,7 @@ static arena_t *arena;
 static void *
 hot_or_long(size_t usize) {
 	void *p = NULL;
-	if (!large_hot_is_malloced(arena, usize, &p)) {
+	if (!large_hot_is_malloced(arena, usize, false, &p)) {
 		gate_enter(tls_get());
 		p = arena_large_malloc(arena, usize, 0, false);
 		arena_large_count_requests(arena, sz_s2i(usize), 1, 0, 0);
@@ -31,7 +31,7 @@ hot_or_long(size_t usize) {
 static bool
 hot_is_freed(edata_t *e, void *p) {
 	size_t npages;
-	bool is_freed = large_hot_is_freed(arena, e, p, &npages);
+	bool is_freed = large_hot_is_freed(arena, e, p, false, &npages);
 	if (is_freed) {
 		pac_tell(&arena->pac, npages);
 	}
@@ -57,7 +57,7 @@ static void
 test_one(void) {
 	size_t usize = 64 * PAGE, extent = usize + (opt_cache_oblivious ? PAGE : 0);
 	void *p = NULL, *q = NULL;
-	ok(!large_hot_is_malloced(arena, usize, &p), "nothing was freed yet");
+	ok(!large_hot_is_malloced(arena, usize, false, &p), "nothing was freed yet");
 	p = hot_or_long(usize);
 	size_t active = active_pages(), dirty = pac_ndirty(&arena->pac);
 	edata_t *e = emap_edata(p);
@@ -66,12 +66,12 @@ test_one(void) {
 	is_uint(elem_state(emap_elem(p)), extent_state_hot, "as the page map says");
 	is_uint(active - active_pages(), extent >> LG_PAGE, "its pages are not in use");
 	is_uint(pac_ndirty(&arena->pac) - dirty, extent >> LG_PAGE, "but dirty");
-	ok(!large_hot_is_malloced(arena, usize + PAGE, &q), "another size of its class does not get it");
-	ok(!large_hot_is_malloced(arena, usize - PAGE, &q), "nor a smaller one");
-	ok(large_hot_is_malloced(arena, usize, &q) && q == p, "the same size does");
+	ok(!large_hot_is_malloced(arena, usize + PAGE, false, &q), "another size of its class does not get it");
+	ok(!large_hot_is_malloced(arena, usize - PAGE, false, &q), "nor a smaller one");
+	ok(large_hot_is_malloced(arena, usize, false, &q) && q == p, "the same size does");
 	is_uint(elem_state(emap_elem(p)), extent_state_active, "it is in use");
 	is_uint(active_pages(), active, "and counted");
-	ok(!large_hot_is_malloced(arena, usize, &q), "once");
+	ok(!large_hot_is_malloced(arena, usize, false, &q), "once");
 	void *other = hot_or_long(usize);
 	ok(hot_is_freed(emap_edata(p), p), "the first one freed is hot");
 	ok(!hot_is_freed(emap_edata(other), other), "the second finds the slot taken");
@@ -90,10 +90,32 @@ test_other_use(void) {
 	gate_exit(tls_get());
 	void *p = NULL;
 	size_t usize = size - (opt_cache_oblivious ? PAGE : 0);
-	ok(large_hot_is_malloced(arena, usize, &p), "an extent left by others");
+	ok(large_hot_is_malloced(arena, usize, false, &p), "an extent left by others");
 	is_uint(arena_usize(p, emap_elem(p)), usize, "has the right size");
 	ok(emap_edata(p)->u.large_start == p && emap_edata(p) == e, "and begins right");
 	hot_or_long_free(p);
+}
+
+/* In a bounded cache there is one slot for all sizes, and what is beyond the limit is not freed here. */
+static void
+test_bounded(void) {
+	size_t usize = 64 * PAGE, other = 512 * PAGE, npages = 0;
+	gate_enter(tls_get());
+	pac_bound(&arena->pac, 128 * PAGE);
+	gate_exit(tls_get());
+	void *p = hot_or_long(usize), *big = hot_or_long(other), *q = NULL;
+	ok(!large_hot_is_freed(arena, emap_edata(big), big, true, &npages), "more than may be kept is not freed here");
+	ok(emap_edata(big)->state == extent_state_active && npages >= other >> LG_PAGE, "and is as it was");
+	ok(large_hot_is_freed(arena, emap_edata(p), p, true, &npages), "less is hot");
+	ok(!large_hot_is_malloced(arena, other, true, &q), "another size does not get it");
+	ok(large_hot_is_malloced(arena, usize, true, &q) && q == p, "the same size does");
+	gate_enter(tls_get());
+	arena_large_dalloc(emap_edata(big));
+	arena_large_dalloc(emap_edata(p));
+	size_t ndirty = pac_ndirty(&arena->pac);
+	pac_bound(&arena->pac, 0);
+	gate_exit(tls_get());
+	ok(ndirty <= 128, "in the end the least is unused (%zu)", ndirty);
 }
 
 static void
@@ -181,6 +203,7 @@ body(void) {
 	gate_exit(tls_get());
 	test_one();
 	test_other_use();
+	test_bounded();
 	gate_enter(tls_get());
 	test_at_once();
 	gate_exit(tls_get());

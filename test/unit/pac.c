@@ -458,6 +458,11 @@ nactive(void) {
 	return atomic_load_zu(&pac->nactive, MO_RELAXED);
 }
 
+static const edata_t *
+hot_bounded(void) {
+	return atomic_load_p(&pac->hot[pac_hot_bounded()], MO_RELAXED);
+}
+
 /* By bytes: never more than the peak, never more than half beside what is in use, or the least. */
 static void
 test_bound(void) {
@@ -471,11 +476,19 @@ test_bound(void) {
 	}
 	pac_dalloc(pac, e[0]);
 	is_uint(ndirty() * PAGE, 10 * MIB, "one of ten unused: it stays");
+	ok(hot_bounded() == e[0], "hot");
+	ok((e[0] = pac_alloc(pac, 10 * MIB, PAC_GRAIN, false)) != NULL && hot_bounded() == NULL, "it is used again, whole");
+	is_uint(ecache_npages(&pac->dirty) + nactive(), 100 * MIB / PAGE, "and nothing else");
+	pac_dalloc(pac, e[0]);
+	pac_dalloc(pac, pac_alloc(pac, 10 * MIB - PAC_GRAIN, PAC_GRAIN, false));
+	is_uint(ndirty() * PAGE, 10 * MIB, "another size takes its pages");
+	is_uint(hot_bounded()->size, 10 * MIB - PAC_GRAIN, "and is hot in its place, of all that are");
 	for (unsigned i = 1; i < 9; i++) {
 		pac_dalloc(pac, e[i]);
 		bad += ndirty() > max_zu(nactive() / 2, 8 * MIB / PAGE);
 	}
 	is_uint(bad, 0, "nine unused: half of what is in use, or the least");
+	ok(hot_bounded() == NULL, "none of them is hot where it is beyond that");
 	is_uint(ndirty() * PAGE, 8 * MIB, "the least in the end");
 	is_uint(sys.dontneed, 82 * MIB, "the rest was given back, no more");
 	e[0] = pac_alloc(pac, 10 * MIB, PAC_GRAIN, false);
