@@ -32,7 +32,7 @@ static struct {
 	bool has_overcommit;
 	int map_flags;
 	bool is_booted;
-	atomic_u8_t purge_forced; /* FACT_*, asked at the first purge: it costs two page faults */
+	atomic_u8_t purge_forced; /* FACT_*, asked at a purge until it is known: it costs two page faults */
 	atomic_u8_t purge_lazy;
 	atomic_u8_t purge_many;
 	/* thp_mode_t + 1; 0 = not asked yet. */
@@ -303,38 +303,43 @@ pages_purge_lazy(void *addr, size_t size) {
 #endif
 }
 
-/* False where MADV_DONTNEED leaves the contents in place (qemu user mode). */
-static bool
-is_dontneed_zeroing(void) {
+/*
+ * FACT_NO where MADV_DONTNEED leaves the contents in place (qemu user mode).  FACT_UNKNOWN if there was no page to try
+ * it on, or the call failed: the first purge may come just when there is no memory, and that passes.
+ */
+static uint8_t
+dontneed_try(void) {
 	bool commit = true;
 	volatile char *p = pages_map(NULL, PAGE, PAGE, &commit);
 	if (p == NULL) {
-		return false;
-	}
-	if (!commit) {
-		pages_commit((void *)(uintptr_t)p, PAGE);
+		return FACT_UNKNOWN;
 	}
 	*p = 1;
-	bool is_zeroed = os_madvise((void *)(uintptr_t)p, PAGE, MADV_DONTNEED) == 0 && *p == 0;
+	uint8_t fact = FACT_UNKNOWN;
+	if (os_madvise((void *)(uintptr_t)p, PAGE, MADV_DONTNEED) == 0) {
+		fact = *p == 0 ? FACT_YES : FACT_NO;
+	}
 	pages_unmap_in_time((void *)(uintptr_t)p, PAGE);
-	return is_zeroed;
+	return fact;
 }
 
 bool
 pages_can_purge_forced(void) {
-	uint8_t fact = atomic_load_u8(&pages.purge_forced, MO_RELAXED);
-	if (likely(fact != FACT_UNKNOWN)) {
-		return fact == FACT_YES;
+	uint8_t known = atomic_load_u8(&pages.purge_forced, MO_RELAXED);
+	if (likely(known != FACT_UNKNOWN)) {
+		return known == FACT_YES;
 	}
-	bool is_ok = opt_trust_madvise || is_dontneed_zeroing();
-	if (atomic_cas_strong_u8(&pages.purge_forced, &fact, is_ok ? FACT_YES : FACT_NO, MO_RELAXED, MO_RELAXED)
-	    && !is_ok) {
+	uint8_t fact = opt_trust_madvise ? FACT_YES : dontneed_try();
+	if (fact == FACT_UNKNOWN) {
+		return false;
+	}
+	if (atomic_cas_strong_u8(&pages.purge_forced, &known, fact, MO_RELAXED, MO_RELAXED) && fact == FACT_NO) {
 		malloc_write("<jemalloc>: MADV_DONTNEED does not work (memset will be used "
 		             "instead)\n");
 		malloc_write("<jemalloc>: (This is the expected behaviour if you are running "
 		             "under QEMU)\n");
 	}
-	return is_ok;
+	return fact == FACT_YES;
 }
 
 int

@@ -73,6 +73,7 @@ int pages_purge_forced(void *addr, size_t size);
 #define PAGES_BATCH_MAX 128u
 int pages_purge_forced_many(const struct iovec *ranges, unsigned n);
 bool pages_can_purge_lazy(void);
+/* False also while it cannot be found out; it is asked again then. */
 bool pages_can_purge_forced(void);
 bool pages_can_decommit(void);
 int pages_huge(void *addr, size_t size);

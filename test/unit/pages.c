@@ -187,6 +187,35 @@ test_left(void) {
 	os_hooks = &os_hooks_real;
 }
 
+/* Asks the system itself. */
+static bool
+can_dontneed(void) {
+	char *p = mmap(NULL, os_page_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	*(volatile char *)p = 1;
+	bool can = madvise(p, os_page_size, MADV_DONTNEED) == 0 && *(volatile char *)p == 0;
+	munmap(p, os_page_size);
+	return can;
+}
+
+/* What the first purge cannot find out is not taken for an answer.  Comes before all other purges. */
+static void
+test_purge_unknown(void) {
+	bool commit = true;
+	char *p = pages_map(NULL, PAGE, PAGE, &commit);
+	memset(p, 0x5a, PAGE);
+	use_hooks();
+	mmap_fails_at = 0;
+	is_int(pages_purge_forced(p, PAGE), ENOTSUP, "no page to try it on: no purge");
+	madvise_fails_at = 0;
+	is_int(pages_purge_forced(p, PAGE), ENOTSUP, "the trial fails: no purge");
+	is_int(balance, 0, "nothing is left of the trials");
+	int err = pages_purge_forced(p, PAGE);
+	is_int(err, pages_can_purge_forced() ? 0 : ENOTSUP, "the next purge finds it out");
+	ok(is_filled(p, 0, PAGE) || !can_dontneed(), "and purges, if the system can");
+	os_hooks = &os_hooks_real;
+	pages_unmap(p, PAGE);
+}
+
 static void
 test_purge(void) {
 	bool commit = true;
@@ -277,6 +306,7 @@ main(void) {
 	test_size();
 	test_map();
 	test_map_failures();
+	test_purge_unknown();
 	test_left();
 	test_purge();
 	test_advice();
