@@ -233,8 +233,9 @@ signals_restore(prof_file_t *f) {
 			sigset_t one;
 			sigemptyset(&one);
 			sigaddset(&one, file_signals[i]);
+			unsigned tries = SYS_TRIES_MAX;
 			while (syscall(SYS_rt_sigtimedwait, &one, NULL, &now, 8) < 0
-			    && errno == EINTR) {
+			    && errno == EINTR && --tries > 0) {
 			}
 		}
 	}
@@ -382,11 +383,12 @@ pipe_wait(int fd) {
 	struct pollfd p = {.fd = fd, .events = POLLOUT};
 	struct timespec left = {PIPE_WAIT_MS / 1000, 0};
 	int saved = errno;
+	unsigned tries = SYS_TRIES_MAX;
 	long n;
 	do {
 		/* Not poll(): that is a place where a thread may be cancelled. */
 		n = syscall(SYS_ppoll, &p, 1, &left, NULL, 0);
-	} while (n < 0 && errno == EINTR);
+	} while (n < 0 && errno == EINTR && --tries > 0);
 	int err = n > 0 ? 0 : n == 0 ? ETIMEDOUT : errno;
 	errno = saved;
 	return err;

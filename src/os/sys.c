@@ -182,11 +182,12 @@ count_end(ssize_t n, int saved) {
 	return n;
 }
 
-/* A call that gives a number or -1: tried again when interrupted; the number or -errno. */
+/* A call that gives a number or -1: tried again when interrupted, within reason; the number or -errno. */
 #define COUNT_OF(call) __extension__({ \
 	int saved_ = errno; \
 	ssize_t n_; \
-	while ((n_ = (call)) < 0 && errno == EINTR) { } \
+	unsigned tries_ = SYS_TRIES_MAX; \
+	while ((n_ = (call)) < 0 && errno == EINTR && --tries_ > 0) { } \
 	count_end(n_, saved_); \
 })
 

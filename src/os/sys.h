@@ -1,7 +1,7 @@
 /*
  * The system as a contract: every system call that can fail goes through one table of hooks, so
  * that a test can make any call fail at its k-th use.  The sys_*() functions below are what the
- * other floors call: they retry EINTR, report failure as an errno value and leave errno alone.
+ * other floors call: they retry EINTR (SYS_TRIES_MAX), report failure as an errno value and leave errno alone.
  * None of them allocates, takes a lock of the C library or is a cancellation point.
  */
 #ifndef OS_SYS_H
@@ -14,6 +14,9 @@
 #include <time.h>
 
 #include "util/compiler.h"
+
+/* So many interrupts without an end (seconds of them, at 2 kHz) are no signals but a call that fails. */
+#define SYS_TRIES_MAX 10000u
 
 /* Each member follows the convention of the system call of its name: -1 and errno. */
 struct os_hooks_s {

@@ -193,9 +193,8 @@ error_of(int call) {
 	case call_memfd_create:
 	case call_getcpu: return ENOSYS;
 	case call_futex:
-	case call_nanosleep: return EINTR;
-	/* Interrupted it is called again, for ever if need be. */
-	case call_rt_sigtimedwait: return fault.is_for_ever ? ENOSYS : EINTR;
+	case call_nanosleep:
+	case call_rt_sigtimedwait: return EINTR;
 	case call_timer_create: return EAGAIN;
 	case call_renameat2: return EACCES;
 	default: return EINVAL;

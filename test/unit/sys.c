@@ -133,6 +133,10 @@ test_interrupts(void) {
 	size_t written = 0;
 	is_int(sys_write_all(fd, "0123456789", 10, &written), 0, "short and interrupted writes");
 	is_uint(written, 10, "all is counted");
+	n_interrupts = UINT_MAX;
+	is_int(sys_write_all(fd, "abc", 3, &written), EINTR, "a write that is interrupted without end fails");
+	is_uint(written, 0, "none is counted");
+	is_int(sys_open(path_a, O_RDONLY, 0), -EINTR, "as does an open");
 	sys_close(fd);
 	os_hooks = &os_hooks_real;
 	is_content(path_a, "0123456789", "all is there");
