@@ -278,7 +278,7 @@ rename_often(void *arg)
 	char name[16], *at = name;
 
 	for (unsigned i = 0; !is_over; i++) {
-		snprintf(name, sizeof(name), "%s%06u", (const char *)arg, i);
+		snprintf(name, sizeof(name), "%s%06u", (const char *)arg, i % 1000000);
 		ctl_write("thread.prof.name", at);
 		free(keep(malloc(100)));
 	}
