@@ -1,6 +1,7 @@
 /* Nothing here holds a lock while it calls out. */
 #include "prof_auto.h"
 
+#include "os/tls.h"
 #include "os/witness.h"
 #include "prof_dump.h"
 #include "prof_log.h"
@@ -26,9 +27,16 @@ auto_dump(prof_kind_t kind, atomic_b_t *pending) {
 	}
 }
 
-/* pac's hook: no lock is held, and the memory for the dump does not come from there. */
+/*
+ * pac's hook: none of its locks is held, and the memory for the dump does not come from there.  But who allocates inside
+ * the allocator, as the C library for a thread of ours or a hook of the program, may be called with locks.
+ */
 void
 prof_gdump_due(void) {
+	if (tls_get()->inside != 0) {
+		atomic_store_b(&autos.gdump_pending, true, MO_RELAXED);
+		return;
+	}
 	auto_dump(prof_kind_gdump, &autos.gdump_pending);
 }
 

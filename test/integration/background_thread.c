@@ -360,6 +360,25 @@ child_late_decay(void)
 	return done_testing();
 }
 
+/* What the C library maps for a thread of ours is a new maximum: the dump is written later, when no lock is held. */
+static int
+child_gdump(void)
+{
+	bool on = true, off = false;
+	size_t before, got;
+
+	ctl_epoch();
+	before = ctl_size("stats.mapped");
+	for (int i = 0; i < 20; i++) {
+		is_int(ctl_write("background_thread", on), 0, "on");
+		is_int(ctl_write("background_thread", off), 0, "off");
+	}
+	ctl_epoch();
+	got = ctl_size("stats.mapped");
+	ok(got > before, "the C library has mapped something meanwhile (%zu, %zu)", before, got);
+	return done_testing();
+}
+
 static const struct test_child children[] = {
 	{ "silent", child_silent },
 	{ "idle", child_idle },
@@ -367,6 +386,7 @@ static const struct test_child children[] = {
 	{ "forks", child_forks },
 	{ "max", child_max },
 	{ "late_decay", child_late_decay },
+	{ "gdump", child_gdump },
 	{ NULL, NULL },
 };
 
@@ -382,5 +402,7 @@ main(int argc, char **argv)
 	child_runs("forks", "background_thread:true,dirty_decay_ms:200,narenas:1");
 	child_runs("max", "max_background_threads:3,narenas:8");
 	child_runs("late_decay", "background_thread:true,dirty_decay_ms:-1,narenas:1");
+	if (ctl_bool("config.prof"))
+		child_runs("gdump", "prof:true,prof_gdump:true,prof_dump_min_gap_ms:0,prof_prefix:/dev/null/none,max_background_threads:1");
 	return done_testing();
 }
