@@ -367,8 +367,8 @@ imalloc_hot_is_done(size_t size, bool is_oversize, void **p) {
 	    || unlikely(usize <= tsd->tcache_max) || unlikely(usize > tsd->sample_gap)) {
 		return false;
 	}
-	arena_t *a = is_oversize ? imalloc_arena_oversize(tsd) : tsd->arena;
-	if (unlikely(!large_hot_is_malloced(a, usize, is_oversize, p))) {
+	arena_t *a = !is_oversize ? tsd->arena : tsd->arena->is_auto ? arenas_oversize_seen() : NULL;
+	if (unlikely(a == NULL) || unlikely(!large_hot_is_malloced(a, usize, is_oversize, p))) {
 		return false;
 	}
 	tsd->n_hot--;
@@ -678,7 +678,7 @@ static NOINLINE void
 ifree_large(void *ptr) {
 	tsd_t *tsd = tls_get()->tsd;
 	edata_t *e = emap_edata(ptr);
-	arena_t *a = arenas_is_oversize(e->arena_ind) ? arenas_oversize() : NULL;
+	arena_t *a = arenas_is_oversize(e->arena_ind) ? arenas_oversize_seen() : NULL;
 	size_t npages;
 	if (a == NULL || !ifree_hot_is_done(tsd, a, e, ptr, true, &npages)) {
 		ifree(ptr, IMALLOC_TCACHE_AUTO, alloc_how_free);

@@ -126,6 +126,11 @@ arenas_is_oversize(unsigned ind) {
 }
 
 arena_t *
+arenas_oversize_seen(void) {
+	return arenas_get(arenas.narenas_auto);
+}
+
+arena_t *
 arenas_oversize(void) {
 	assert(arenas.first_manual == arenas.narenas_auto + 1);
 	return arenas_get_or_init(arenas.narenas_auto);

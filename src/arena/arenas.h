@@ -28,6 +28,8 @@ extern HIDDEN size_t arenas_oversize_min;
 extern HIDDEN size_t arenas_hot_max;
 /* The arena of oversized requests, where there is a threshold for them; NULL: no memory. */
 arena_t *arenas_oversize(void);
+/* The same without a lock or the gate; NULL also as long as it is not made. */
+arena_t *arenas_oversize_seen(void);
 bool arenas_is_oversize(unsigned ind);
 
 /*
