@@ -94,10 +94,16 @@ elem_bits_of_class(szind_t szind) {
 	return szind >= emap_ncacheable ? 0 : ((uint64_t)(szind + 1) << SC_LG_BIN_STRIDE) << ELEM_BIN_SHIFT;
 }
 
+/* The number that the slabs of a bin carry; 0: none. */
+ALWAYS_INLINE uint64_t
+elem_arena_number(unsigned arena_ind, unsigned shard) {
+	return shard == 0 && arena_ind < ELEM_ARENAS ? arena_ind + 1 : 0;
+}
+
 /* All but the edata of the element of an active slab whose regions are no samples. */
 ALWAYS_INLINE uint64_t
 elem_bits_of_slab(unsigned arena_ind, szind_t szind, unsigned shard) {
-	uint64_t arena = shard == 0 && arena_ind < ELEM_ARENAS ? arena_ind + 1 : 0;
+	uint64_t arena = elem_arena_number(arena_ind, shard);
 	uint64_t low = arena & (((uint64_t)1 << ELEM_ARENA_LG_LOW) - 1), high = arena >> ELEM_ARENA_LG_LOW;
 	return ELEM_SLAB | (uint64_t)extent_state_active << ELEM_STATE_SHIFT | low << ELEM_ARENA_LOW_SHIFT
 	    | high << ELEM_ARENA_HIGH_SHIFT | elem_bits_of_class(szind);
@@ -106,7 +112,7 @@ elem_bits_of_slab(unsigned arena_ind, szind_t szind, unsigned shard) {
 /* Whether the slabs of a bin, and no other extents, have those bits. */
 ALWAYS_INLINE bool
 elem_bits_tell_bin(unsigned arena_ind, szind_t szind, unsigned shard) {
-	return shard == 0 && arena_ind < ELEM_ARENAS && szind < emap_ncacheable;
+	return elem_arena_number(arena_ind, shard) != 0 && szind < emap_ncacheable;
 }
 
 void emap_boot(szind_t ncacheable);

@@ -77,7 +77,7 @@ void tsd_recall_all(void);
 /* Opens the fast path if this thread may use it, else closes it: is_slow or the cache changed. */
 void tsd_fast_path_update(tsd_t *tsd);
 
-/* No thread has a fast path for now.  Whoever changes it calls tsd_recall_all() afterwards. */
+/* While it is set no thread has a fast path.  Whoever changes it calls tsd_recall_all() afterwards. */
 extern HIDDEN atomic_b_t tsd_no_fast_path;
 
 /* Whether new threads keep the fast path closed; set at boot from the options. */
