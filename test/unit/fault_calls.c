@@ -23,6 +23,7 @@
 #include "meta/base.h"
 #include "meta/emap.h"
 #include "meta/freepool.h"
+#include "os/mutex.h"
 #include "os/nstime.h"
 #include "os/pages.h"
 #include "os/sys.h"
@@ -876,6 +877,28 @@ test_strict(void) {
 	child_exits(&r, STATUS_WENT_WELL, "the calls for memory, where each page has to be paid for");
 }
 
+static mutex_t wanted;
+
+static void *
+thread_wants_lock(void *arg) {
+	mutex_lock(&wanted);
+	mutex_unlock(&wanted);
+	return arg;
+}
+
+/* The first who waits for any mutex asks for the number of processors: not in the midst of a run. */
+static void
+wait_once(void) {
+	pthread_t t;
+	mutex_lock(&wanted);
+	bool is_made = __real_pthread_create(&t, NULL, thread_wants_lock, NULL) == 0;
+	while (is_made && (atomic_load_u32(&wanted.word, MO_SEQ_CST) & MUTEX_WAITERS) == 0) {
+		usleep(1000);
+	}
+	mutex_unlock(&wanted);
+	ok(is_made && pthread_join(t, NULL) == 0, "a thread has waited for a mutex");
+}
+
 int
 main(int argc, char **argv) {
 	static const struct test_child children[] = {{"boot", child_boot}, {"strict", child_strict}, {NULL, NULL}};
@@ -896,6 +919,7 @@ main(int argc, char **argv) {
 	background_thread_abort = false;     /* what a debug build does by itself */
 	prof_abort = false;
 	free(keep(malloc(1)));
+	wait_once();
 	base_fault_hook = hook_metadata;
 	for (unsigned i = 0; i < 3; i++) {
 		work_all();
