@@ -108,21 +108,25 @@ prof_keep_governs(prof_kind_t kind) {
 }
 
 bool
-prof_keep_may(prof_kind_t kind, uint64_t now_ns) {
+prof_keep_may(prof_kind_t kind, uint64_t now_ns, prof_keep_turn_t *turn) {
+	*turn = (prof_keep_turn_t){kind, now_ns, now_ns};
 	if (!prof_keep_governs(kind)) {
 		return true;
 	}
 	uint64_t gap = prof_keep_get(prof_keep_min_gap_ms);
 	gap = gap > UINT64_MAX / NSTIME_PER_MSEC ? UINT64_MAX : gap * NSTIME_PER_MSEC;
 	uint64_t last = atomic_load_u64(&kept.last_ns[kind], MO_RELAXED);
+	turn->last_ns = last;
 	/* Of two that come at once, one may. */
 	return prof_keep_gap_is_over(last, now_ns, gap) && atomic_cas_strong_u64(
 	    &kept.last_ns[kind], &last, now_ns, MO_RELAXED, MO_RELAXED);
 }
 
+/* Not "no gap at all": who read the clock a while ago may come just now, and the last profile may be younger than that. */
 void
-prof_keep_release(prof_kind_t kind) {
-	atomic_store_u64(&kept.last_ns[kind], 0, MO_RELAXED);
+prof_keep_release(const prof_keep_turn_t *turn) {
+	uint64_t now = turn->now_ns;
+	atomic_cas_strong_u64(&kept.last_ns[turn->kind], &now, turn->last_ns, MO_RELAXED, MO_RELAXED);
 }
 
 /* ---------------------------------------------------------------- what stays */

@@ -46,12 +46,20 @@ int prof_keep_policy_set(const char *name); /* EINVAL */
 
 /* A kind of profile that is held to the limits now. */
 bool prof_keep_governs(prof_kind_t kind);
+/* Leave to write one profile: when it was given, and when the one before it. */
+typedef struct {
+	prof_kind_t kind;
+	uint64_t now_ns;
+	uint64_t last_ns;
+} prof_keep_turn_t;
+
 /*
  * May a profile of this kind be written now?  Then its gap begins.  false: too soon; the caller says
- * by prof_keep_suppress() that one was left out.  prof_keep_release() ends the gap: none was written.
+ * by prof_keep_suppress() that one was left out.  prof_keep_release(): none was written, the gap is again the
+ * one from before; unless another turn has been given meanwhile, which then stands.
  */
-bool prof_keep_may(prof_kind_t kind, uint64_t now_ns);
-void prof_keep_release(prof_kind_t kind);
+bool prof_keep_may(prof_kind_t kind, uint64_t now_ns, prof_keep_turn_t *turn);
+void prof_keep_release(const prof_keep_turn_t *turn);
 void prof_keep_suppress(void);
 /* One of a governed kind was written: what is over the limits goes.  Outside the gate. */
 void prof_keep_written(const char *path, uint64_t bytes, uint64_t live);

@@ -252,10 +252,10 @@ prof_trigger_ndumps(void) {
 
 /* The guard let it: write it now. */
 static int
-trigger_dump(prof_kind_t kind, const char *metric, uint64_t value) {
-	int err = prof_trigger_hooks->dump(kind, metric, value);
+trigger_dump(const prof_keep_turn_t *turn, const char *metric, uint64_t value) {
+	int err = prof_trigger_hooks->dump(turn->kind, metric, value);
 	if (err == EBUSY) {
-		prof_keep_release(kind);
+		prof_keep_release(turn);
 	}
 	return err;
 }
@@ -265,11 +265,12 @@ prof_trigger_fire(prof_kind_t kind, const char *metric, uint64_t value) {
 	if (!prof_trigger_hooks->is_on()) {
 		return EAGAIN;
 	}
-	if (!prof_keep_may(kind, prof_trigger_hooks->now_ns())) {
+	prof_keep_turn_t turn;
+	if (!prof_keep_may(kind, prof_trigger_hooks->now_ns(), &turn)) {
 		prof_keep_suppress();
 		return EAGAIN;
 	}
-	return trigger_dump(kind, metric, value);
+	return trigger_dump(&turn, metric, value);
 }
 
 static const char *
@@ -373,21 +374,22 @@ highwater_next(uint64_t mark) {
 
 /* The mark stands before the profile is seen: who sees it and rearms is not undone. */
 static void
-highwater_dump(uint64_t mark, uint64_t level) {
+highwater_dump(const prof_keep_turn_t *turn, uint64_t mark, uint64_t level) {
 	if (!atomic_cas_strong_u64(&trig.mark, &mark, level, MO_RELAXED, MO_RELAXED)) {
-		prof_keep_release(prof_kind_highwater); /* rearmed just now: looked at anew */
+		prof_keep_release(turn); /* rearmed just now: looked at anew */
 		return;
 	}
 	store(&trig.seen, level);
-	if (trigger_dump(prof_kind_highwater, kind_metric(prof_kind_highwater), level) == EBUSY) {
+	if (trigger_dump(turn, kind_metric(prof_kind_highwater), level) == EBUSY) {
 		atomic_cas_strong_u64(&trig.mark, &level, mark, MO_RELAXED, MO_RELAXED);
 	}
 }
 
 static void
 highwater_crossed(uint64_t mark, uint64_t level) {
-	if (prof_keep_may(prof_kind_highwater, prof_trigger_hooks->now_ns())) {
-		highwater_dump(mark, level);
+	prof_keep_turn_t turn;
+	if (prof_keep_may(prof_kind_highwater, prof_trigger_hooks->now_ns(), &turn)) {
+		highwater_dump(&turn, mark, level);
 	} else if (level >= highwater_next(load(&trig.seen))) {
 		/* Counted once for each step; if it is still as high when the gap is over, it is written. */
 		store(&trig.seen, level);

@@ -39,6 +39,7 @@ static void
 test_gap(void)
 {
 	const uint64_t ms = NSTIME_PER_MSEC;
+	prof_keep_turn_t turn, next;
 
 	ok(prof_keep_gap_is_over(0, 5, 1000), "the first may always");
 	ok(!prof_keep_gap_is_over(5, 1004, 1000), "too soon");
@@ -47,15 +48,19 @@ test_gap(void)
 	ok(!prof_keep_gap_is_over(5000, 4999, 1000),
 	    "who read the clock just before another came is not a gap late");
 	prof_keep_set(prof_keep_min_gap_ms, 100);
-	ok(prof_keep_may(prof_kind_alloc, 1000 * ms), "one");
-	ok(!prof_keep_may(prof_kind_alloc, 1099 * ms), "not a second of its kind");
-	ok(prof_keep_may(prof_kind_timer, 1099 * ms), "kinds do not hinder each other");
-	ok(prof_keep_may(prof_kind_alloc, 1100 * ms), "after the gap");
-	prof_keep_release(prof_kind_alloc);
-	ok(prof_keep_may(prof_kind_alloc, 1101 * ms), "one that was not written leaves no gap");
-	ok(prof_keep_may(prof_kind_manual, 1) && prof_keep_may(prof_kind_manual, 1), "by hand always");
+	ok(prof_keep_may(prof_kind_alloc, 1000 * ms, &turn), "one");
+	ok(!prof_keep_may(prof_kind_alloc, 1099 * ms, &turn), "not a second of its kind");
+	ok(prof_keep_may(prof_kind_timer, 1099 * ms, &turn), "kinds do not hinder each other");
+	ok(prof_keep_may(prof_kind_alloc, 1105 * ms, &turn), "after the gap");
+	prof_keep_release(&turn);
+	ok(!prof_keep_may(prof_kind_alloc, 1099 * ms, &next), "one that was not written leaves the gap from before");
+	ok(prof_keep_may(prof_kind_alloc, 1101 * ms, &turn), "and none of its own");
+	ok(prof_keep_may(prof_kind_alloc, 1201 * ms, &next), "another turn, before the last one has written");
+	prof_keep_release(&turn);
+	ok(!prof_keep_may(prof_kind_alloc, 1202 * ms, &turn), "which gives up: the other stands");
+	ok(prof_keep_may(prof_kind_manual, 1, &turn) && prof_keep_may(prof_kind_manual, 1, &turn), "by hand always");
 	prof_keep_set(prof_keep_min_gap_ms, UINT64_MAX);
-	ok(!prof_keep_may(prof_kind_alloc, UINT64_MAX - 1), "a gap without end");
+	ok(!prof_keep_may(prof_kind_alloc, UINT64_MAX - 1, &turn), "a gap without end");
 }
 
 static void
@@ -138,11 +143,13 @@ static atomic_u32_t n_granted;
 static void *
 ask_often(void *arg)
 {
+	prof_keep_turn_t turn;
+
 	for (uint64_t i = 0; i < 20000; i++) {
 		uint64_t now = atomic_fetch_add_u64(arg, 1, MO_RELAXED);
 		if (i % 64 == 0)
 			sched_yield(); /* this one comes late with its time */
-		if (prof_keep_may(prof_kind_large, now * NSTIME_PER_MSEC / 10))
+		if (prof_keep_may(prof_kind_large, now * NSTIME_PER_MSEC / 10, &turn))
 			atomic_fetch_add_u32(&n_granted, 1, MO_RELAXED);
 	}
 	return NULL;

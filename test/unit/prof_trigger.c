@@ -64,17 +64,19 @@ fake_has_thread(void)
 
 static const prof_trigger_hooks_t fake = {fake_now, fake_is_on, fake_read, fake_dump, fake_has_thread};
 
+/* All that a test before had written is long ago. */
+static uint64_t latest;
+
 static void
 start(void)
 {
+	latest += 1000000 * MS;
 	memset(&w, 0, sizeof(w));
-	w.now = 1000000 * MS;
+	w.now = latest;
 	w.is_on = true;
 	for (unsigned i = 0; i < prof_threshold_n; i++)
 		prof_threshold_set((prof_threshold_t)i, 0);
 	prof_threshold_metric_set(prof_metric_allocated);
-	for (unsigned i = 0; i < prof_kind_n; i++)
-		prof_keep_release((prof_kind_t)i);
 	prof_keep_set(prof_keep_min_gap_ms, 0);
 	prof_trigger_restart();
 }
@@ -395,7 +397,8 @@ static struct {
 	atomic_u64_t nbeats;
 	atomic_b_t is_writing;
 	atomic_u32_t is_over;
-	bool wants_all;
+	bool wants_all;             /* kinds; else, until enough was left out */
+	uint64_t enough_suppressed;
 } fires;
 
 static bool
@@ -408,6 +411,12 @@ static bool
 have_all_fired(void)
 {
 	return has_fired(prof_kind_highwater) && has_fired(prof_kind_large) && has_fired(prof_kind_timer);
+}
+
+static bool
+is_enough(void)
+{
+	return fires.wants_all ? have_all_fired() : prof_keep_suppressed() > fires.enough_suppressed;
 }
 
 static uint64_t
@@ -455,8 +464,8 @@ fire(void *arg)
 	uint64_t seed = (uintptr_t)arg;
 	unsigned i;
 
-	/* Longer where nobody has meddled yet: without that there is no timer. */
-	for (i = 0; i < n_beats || (fires.wants_all && i < 1000 * n_beats && !have_all_fired()); i++) {
+	/* Longer where nobody has meddled yet, without which there is no timer, or while one who writes has lost the processor. */
+	for (i = 0; i < n_beats || (i < 1000 * n_beats && !is_enough()); i++) {
 		atomic_fetch_add_u64(&fires.live, 4 * K, MO_RELAXED);
 		prof_trigger_heartbeat(64 * K);
 		if (test_random(&seed) % 16 == 0)
@@ -480,7 +489,8 @@ meddle(void *arg)
 	return NULL;
 }
 
-static void
+/* How long it took, by the clock of the test. */
+static uint64_t
 fire_all(uint64_t gap)
 {
 	const prof_trigger_hooks_t hooks = {fires_now, fires_on, fires_read, fires_dump, fires_thread};
@@ -489,7 +499,9 @@ fire_all(uint64_t gap)
 	start();
 	memset(&fires, 0, sizeof(fires));
 	fires.wants_all = gap == 0;
-	atomic_store_u64(&fires.now, 1000000 * MS, MO_RELAXED);
+	fires.enough_suppressed = prof_keep_suppressed() + 1000;
+	uint64_t begin = latest;
+	atomic_store_u64(&fires.now, begin, MO_RELAXED);
 	prof_keep_set(prof_keep_min_gap_ms, gap);
 	prof_threshold_set(prof_threshold_alloc, M);
 	prof_threshold_set(prof_threshold_large, M);
@@ -504,6 +516,8 @@ fire_all(uint64_t gap)
 	pthread_join(t[n_firing], NULL);
 	prof_trigger_heartbeat(1); /* what is pending */
 	prof_trigger_hooks = &fake;
+	latest = atomic_load_u64(&fires.now, MO_RELAXED);
+	return latest - begin;
 }
 
 static void
@@ -518,8 +532,7 @@ test_fire_all(void)
 	    (unsigned long long)total);
 	ok(have_all_fired(), "all kinds fire");
 	before = prof_keep_suppressed();
-	fire_all(1000);
-	uint64_t gaps = (atomic_load_u64(&fires.now, MO_RELAXED) - 1000000 * MS) / (1000 * MS) + 1;
+	uint64_t gaps = fire_all(1000) / (1000 * MS) + 1;
 	for (unsigned k = prof_kind_alloc; k <= prof_kind_timer; k++) {
 		uint64_t n = atomic_load_u64(&fires.dumps[k], MO_RELAXED);
 		ok(n <= gaps, "%s: %llu in %llu gaps", prof_kind_name((prof_kind_t)k),
