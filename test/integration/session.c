@@ -165,6 +165,26 @@ message_note(void *opaque, const char *text)
 	strncat(message, text, sizeof(message) - strlen(message) - 1);
 }
 
+/* A session of a second loses its place: where the machine is so slow that it ends before that, another one does. */
+static bool
+begins_and_loses_place(void)
+{
+	char options[512];
+
+	snprintf(options, sizeof(options), "prefix:%s/gone/x,max_seconds:1", dir);
+	for (int i = 0; i < 100; i++) {
+		mkdir("gone", 0700);
+		if (start(options) != 0)
+			return false;
+		if (rmdir("gone") == 0)
+			return true;
+		for (int k = 0; k < 12000 && ctl_bool("prof.session.active"); k++)
+			usleep(10000);
+		unlink(ctl_str("prof.session.last_dump"));
+	}
+	return false;
+}
+
 static void
 ends_by_itself(void)
 {
@@ -177,10 +197,7 @@ ends_by_itself(void)
 	is_uint(files(".s0.heap", path), 1, "with its profile");
 	is_int(stop(), EALREADY, "a stop comes too late");
 	malloc_message = message_note;
-	snprintf(path, sizeof(path), "prefix:%s/gone/x,max_seconds:1", dir);
-	mkdir("gone", 0700);
-	is_int(start(path), 0, "one whose profile has a place");
-	is_int(rmdir("gone"), 0, "until now");
+	ok(begins_and_loses_place(), "one whose profile has a place, until now");
 	for (int i = 0; i < 12000 && ctl_bool("prof.session.active"); i++)
 		usleep(10000);
 	malloc_message = NULL;
