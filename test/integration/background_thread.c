@@ -360,7 +360,10 @@ child_late_decay(void)
 	return done_testing();
 }
 
-/* What the C library maps for a thread of ours is a new maximum: the dump is written later, when no lock is held. */
+/*
+ * What the C library maps for a thread of ours is a new maximum: the dump is written later, when no lock is held.
+ * (musl takes a thread's memory from the system, so there nothing becomes due.)
+ */
 static int
 child_gdump(void)
 {
@@ -375,7 +378,11 @@ child_gdump(void)
 	}
 	ctl_epoch();
 	got = ctl_size("stats.mapped");
+#ifdef __GLIBC__
 	ok(got > before, "the C library has mapped something meanwhile (%zu, %zu)", before, got);
+#else
+	is_uint(got, before, "the C library has mapped nothing by us");
+#endif
 	return done_testing();
 }
 
