@@ -12,7 +12,7 @@ CC=${CC:-gcc}
 CXX=${CXX:-g++}
 W=$(mktemp -d "${TMPDIR:-/tmp}/jetest.XXXXXX") || exit 1
 trap 'cd /; rm -rf "$W"' EXIT
-trap 'exit 1' HUP INT TERM
+trap 'exit 1' HUP INT TERM PIPE
 cd "$W" || exit 1
 unset MALLOC_CONF LD_PRELOAD
 tests=0
