@@ -69,7 +69,7 @@ dumps_read_part(char kind, const char *part)
 		for (char *at = buf; at < buf + got; at += *(unsigned short *)(at + 16)) {
 			if (!dump_name_parse(at + 19, &d) || (kind != '*' && d.kind != kind))
 				continue;
-			if (part == NULL || strstr(d.name, part) != NULL)
+			if ((part == NULL || strstr(d.name, part) != NULL) && dumps.n < DUMPS_MAX)
 				dumps.v[dumps.n++] = d;
 		}
 	}
