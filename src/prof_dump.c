@@ -304,7 +304,7 @@ typedef struct {
 	char *buf;
 	size_t size;  /* 0: only measure */
 	size_t len;
-	bool as_maps; /* lines like those of the memory map, where that could not be read */
+	bool as_maps; /* lines like those of the memory map, where nothing is read there */
 } modules_t;
 
 static void
@@ -375,8 +375,9 @@ static void
 write_tail(prof_writer_t *w, bool in_handler) {
 	prof_write_lit(w, "\nMAPPED_LIBRARIES:\n");
 	uint64_t before = prof_writer_total(w);
-	int err = sys_maps_copy(dumper.maps, sizeof(dumper.maps), maps_text, w);
-	if (err != 0 && prof_writer_total(w) == before && !in_handler) {
+	(void)sys_maps_copy(dumper.maps, sizeof(dumper.maps), maps_text, w);
+	/* A map may also be there and empty: an emulator's under another root. */
+	if (prof_writer_total(w) == before && !in_handler) {
 		write_modules(w, true);
 	}
 	if (!in_handler) {

@@ -201,9 +201,9 @@ other_directory(void *arg)
 	_exit(0);
 }
 
-/* Without /proc the objects are listed as the loader knows them, as lines of a memory map. */
+/* Where /proc has no memory map, the objects are listed as the loader knows them, as lines of one. */
 static bool
-maps_name_the_library(void)
+maps_name_the_library(const char *prefix)
 {
 	static char text[4 << 20];
 	DIR *d = opendir(dir);
@@ -211,7 +211,7 @@ maps_name_the_library(void)
 	ssize_t n = -1;
 
 	while (d != NULL && (e = readdir(d)) != NULL) {
-		if (strncmp(e->d_name, "auto", 4) == 0) {
+		if (strncmp(e->d_name, prefix, strlen(prefix)) == 0) {
 			int fd = open(in_dir(e->d_name), O_RDONLY);
 			n = read(fd, text, sizeof(text) - 1);
 			close(fd);
@@ -229,6 +229,7 @@ static void
 other_root(void *arg)
 {
 	char inside[200];
+	const char *prefix;
 
 	(void)arg;
 	MUST(mkdir(in_dir("root"), 0755) == 0);
@@ -239,7 +240,13 @@ other_root(void *arg)
 	snprintf(inside, sizeof(inside), "/tmp");
 	MUST(mkdir(inside, 0755) == 0 && mkdir(dir, 0755) == 0);
 	MUST(dump_own_name() == 0 && files_with("auto") == 1 && files_with(".tmp") == 0);
-	MUST(maps_name_the_library());
+	MUST(maps_name_the_library("auto"));
+	/* One that is empty is none either. */
+	MUST(mkdir("/proc", 0755) == 0 && mkdir("/proc/self", 0755) == 0);
+	make_file("/proc/self/maps", "");
+	prefix = in_dir("blank");
+	MUST(ctl_write("prof.prefix", prefix) == 0 && dump_own_name() == 0 && files_with("blank") == 1);
+	MUST(maps_name_the_library("blank"));
 	free(keep(malloc(100)));
 	_exit(0);
 }
