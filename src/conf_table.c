@@ -253,7 +253,7 @@ NUM(mutex_max_spin, CONF_I64, opt_mutex_max_spin, -1, INT64_MAX, HERE, SHOWN,
 {.key = "dirty_decay_ms", .addr = &opt_dirty_decay_ms, .type = CONF_SSIZE, .min = -1,
     .max = DECAY_MS_MAX, .flags = SHOWN, .live = "arenas.dirty_decay_ms",
     .help = "milliseconds until unused dirty pages are given back; 0 at once, -1 never. The threads of the program see to "
-            "it, each after 64 KiB that it has allocated: where they allocate less, background_thread:true is needed"},
+            "it at their own calls, also at a few small ones a second: where they make none, background_thread:true is needed"},
 {.key = "muzzy_decay_ms", .addr = &opt_muzzy_decay_ms, .type = CONF_SSIZE, .min = -1,
     .max = DECAY_MS_MAX, .flags = SHOWN, .live = "arenas.muzzy_decay_ms",
     .help = "the same for pages that were given back lazily"},

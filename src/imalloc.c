@@ -7,7 +7,6 @@
 #include "arena/large_hot.h"
 #include "arena/safety.h"
 #include "os/malloc_io.h"
-#include "os/nstime.h"
 #include "os/thread.h"
 #include "prof.h"
 #include "prof_trigger.h"
@@ -98,8 +97,7 @@ imalloc_count_direct(tsd_t *tsd, size_t usize) {
 	if (tsd != NULL) {
 		tsd->direct_alloc += usize;
 		thread_event_advance(tsd, usize);
-		bool is_strict = atomic_load_b(&thread_event_is_strict, MO_RELAXED);
-		tsd->n_hot = is_strict || !opt_disable_large_size_classes ? 0 : THREAD_EVENT_LARGE;
+		tsd->n_hot = opt_disable_large_size_classes ? thread_event_hot_requests(tsd) : 0;
 	}
 }
 
@@ -525,7 +523,7 @@ ifree_count_direct(tsd_t *tsd, size_t usize) {
 	}
 	tsd->direct_dalloc += usize;
 	if (usize >= SC_LARGE_MINCLASS && tsd->tls->inside == 0) {
-		arenas_tick(nstime_monotonic_coarse_ns());
+		tcache_note_freed(tsd);
 	}
 }
 

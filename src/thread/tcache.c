@@ -3,10 +3,16 @@
 
 #include "arena/arenas.h"
 #include "meta/freepool.h"
+#include "os/nstime.h"
 #include "thread/thread_event.h"
 
 /* Room of a stack when it is first used. */
 #define TCACHE_NSLOTS_FIRST 8u
+
+/* Bytes of small objects flushed from one look at the clock to the next. */
+#define FREED_TICK ((uint64_t)256 << 10)
+/* Bytes freed past the caches after which countdowns are cut short: well under what may stay when decay is over. */
+#define FREED_MUCH ((uint64_t)16 << 20)
 
 atomic_zu_t tcache_watched_min = {SIZE_MAX};
 
@@ -56,9 +62,8 @@ bin_is_watched(const tcache_cold_t *c, size_t size) {
 }
 
 static void
-bin_arm(cache_bin_t *b, tcache_cold_t *c, size_t size) {
-	size_t least = atomic_load_b(&thread_event_is_strict, MO_RELAXED) ? 1 : THREAD_EVENT_CACHED;
-	uint64_t beat = unlikely(bin_is_watched(c, size)) ? 1 : max_zu(THREAD_EVENT_BYTES / size, least);
+bin_arm(const tsd_t *tsd, cache_bin_t *b, tcache_cold_t *c, size_t size) {
+	uint64_t beat = unlikely(bin_is_watched(c, size)) ? 1 : thread_event_requests(tsd, size);
 	uint64_t w = c->to_sample < beat ? c->to_sample : beat;
 	assert(w > 0);
 	if (c->to_sample != UINT64_MAX) {
@@ -108,8 +113,44 @@ tcache_retune(tsd_t *tsd, tcache_t *tc) {
 		size_t size = slot_size(s);
 		tsd->event_bytes += bin_fold(tsd, tc, s);
 		tc->cold[s].to_sample = thread_event_draw_objects(tsd, size);
-		bin_arm(&tc->bins[s], &tc->cold[s], size);
+		bin_arm(tsd, &tc->bins[s], &tc->cold[s], size);
 	}
+}
+
+/* Those that are further from their end than the thread's pace wants.  A request that is half done (0) stays. */
+static void
+tcache_hasten(tsd_t *tsd, tcache_t *tc) {
+	for (unsigned s = 1; s < tc->nslots; s++) {
+		cache_bin_t *b = &tc->bins[s];
+		tcache_cold_t *c = &tc->cold[s];
+		size_t size = slot_size(s);
+		if (b->countdown > 1 && !bin_is_past_zero(b, c) && (uint64_t)b->countdown * size > tsd->beat_bytes) {
+			tsd->event_bytes += bin_fold(tsd, tc, s);
+			c->to_sample += c->to_sample != UINT64_MAX ? b->countdown : 0;
+			bin_arm(tsd, b, c, size);
+		}
+	}
+}
+
+void
+tcache_note_freed(tsd_t *tsd) {
+	uint64_t freed = tsd->flushed + tsd->direct_dalloc;
+	assert(tsd->tls == tls_get() && tsd->tls->gate_depth > 0);
+	if (tsd->tls->inside != 0) {
+		return;
+	}
+	tsd->ticked_at = tsd->flushed + FREED_TICK;
+	if (freed - tsd->hastened_at >= FREED_MUCH) {
+		tsd->hastened_at = freed;
+		tsd->beat_bytes = tsd->beat_bytes < THREAD_EVENT_SOON ? tsd->beat_bytes : THREAD_EVENT_SOON;
+		if (tsd->tcache != NULL) {
+			tcache_hasten(tsd, tsd->tcache);
+		}
+		tsd->n_hot = (uint32_t)min_zu(tsd->n_hot, thread_event_hot_requests(tsd));
+	}
+	tsd->tls->inside++;
+	arenas_tick(nstime_monotonic_coarse_ns());
+	tsd->tls->inside--;
 }
 
 bool
@@ -147,7 +188,7 @@ tcache_is_sample_after_count(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	if (is_sample) {
 		c->to_sample = thread_event_draw_objects(tsd, size);
 	}
-	bin_arm(b, c, size);
+	bin_arm(tsd, b, c, size);
 	thread_event_advance(tsd, bytes);
 	return is_sample && tsd->tls->inside == 0;
 }
@@ -163,7 +204,7 @@ tcache_count_apart(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	uint64_t bytes = bin_fold(tsd, tc, slot);
 	c->to_sample += c->to_sample != UINT64_MAX; /* it did not bring the next sample nearer */
 	if (b->countdown == 0) {
-		bin_arm(b, c, slot_size(slot));
+		bin_arm(tsd, b, c, slot_size(slot));
 	}
 	thread_event_advance(tsd, bytes);
 }
@@ -426,10 +467,13 @@ bin_make_room(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	tcache_cold_t *c = &tc->cold[slot];
 	if (!slot_is_small(slot)) {
 		bin_flush_bottom(tsd, tc, slot, (unsigned)max_zu(c->nslots >> opt_lg_tcache_flush_large_div, 1));
-		return;
+	} else {
+		bin_stow_bottom(tsd, tc, slot, bin_stow_count(c));
+		c->has_stowed = true;
 	}
-	bin_stow_bottom(tsd, tc, slot, bin_stow_count(c));
-	c->has_stowed = true;
+	if (unlikely(tsd->flushed >= tsd->ticked_at)) {
+		tcache_note_freed(tsd);
+	}
 }
 
 bool
@@ -535,7 +579,7 @@ tcache_new(tsd_t *tsd, arena_t *arena, size_t max, bool is_auto) {
 		tc->cold[s].max = slot_size(s) > max ? 0
 		    : (uint16_t)tcache_ncached_max_default(s - 1);
 		tc->cold[s].to_sample = thread_event_draw_objects(tsd, slot_size(s));
-		bin_arm(&tc->bins[s], &tc->cold[s], slot_size(s));
+		bin_arm(tsd, &tc->bins[s], &tc->cold[s], slot_size(s));
 	}
 	ql_init(&tc->link);
 	tcache_rebind(tc, arena);

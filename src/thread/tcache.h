@@ -96,6 +96,11 @@ void tcache_heartbeat(tsd_t *tsd, uint64_t bytes);
 bool tcache_is_due(const tcache_t *tc);
 /* Draws new distances to the next samples, after the rate changed. */
 void tcache_retune(tsd_t *tsd, tcache_t *tc);
+/*
+ * Memory was freed past the caches: looks whether decay is due, and cuts countdowns short when it was much since the
+ * last time.  In the gate, no lock held.
+ */
+void tcache_note_freed(tsd_t *tsd);
 /* Brings the byte counters of the tsd up to date. */
 void tcache_fold(tsd_t *tsd, tcache_t *tc);
 /* Bytes in the cache now. */

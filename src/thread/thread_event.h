@@ -3,7 +3,9 @@
  *
  * Each class of a cache counts its pops down; allocations past the cache count bytes.  At the end of
  * a countdown, at most 64 KiB of allocation (or a few large requests) apart, comes the heartbeat: upkeep of the cache, decay,
- * whoever else has put itself into the table.
+ * whoever else has put itself into the table.  Decay goes by time: where a thread allocates so little that its heartbeats
+ * come slowly, they move together, down to THREAD_EVENT_LEAST bytes, and apart again as it gets faster.  A thread that
+ * has freed much may get slow just now, with its countdowns set at its old pace: they are cut short (tcache_note_freed).
  * Samples: a Poisson process over bytes with mean `interval`, split by class: the gaps of each class
  * are independent and exponential, so a request of z bytes is a sample with probability 1-exp(-z/interval).
  */
@@ -12,14 +14,24 @@
 
 #include "thread/tsd_types.h"
 
+/* Bytes from heartbeat to heartbeat: most; after much was freed; least. */
 #define THREAD_EVENT_BYTES ((uint64_t)64 << 10)
+#define THREAD_EVENT_SOON ((uint64_t)1 << 10)
+#define THREAD_EVENT_LEAST ((uint64_t)64)
+/* A pause between two heartbeats that is too long, and one that may be four times as long. */
+#define THREAD_EVENT_SLOW_NS ((uint64_t)250 * 1000 * 1000)
+#define THREAD_EVENT_QUICK_NS (THREAD_EVENT_SLOW_NS / 4)
 /*
- * While nobody waits for a number of bytes or a large request, a few large requests may come without a heartbeat each: so
- * many of a class that is cached, so many past the cache.  Whoever changes it calls tsd_recall_all().
+ * While nobody waits for a number of bytes or a large request, a few large requests may come without a heartbeat each: at
+ * most so many of a class that is cached, so many past the cache.  Whoever changes it calls tsd_recall_all().
  */
 extern HIDDEN atomic_b_t thread_event_is_strict;
 #define THREAD_EVENT_CACHED 16u
 #define THREAD_EVENT_LARGE 128u
+
+/* The same at the thread's own pace: requests of size until the next heartbeat (>= 1); and large ones past the cache. */
+uint64_t thread_event_requests(const tsd_t *tsd, size_t size);
+uint32_t thread_event_hot_requests(const tsd_t *tsd);
 
 /* A heartbeat is wanted from whoever comes next, however little he has allocated.  Whoever sets it calls tsd_recall_all(). */
 extern HIDDEN atomic_b_t thread_event_is_wanted;

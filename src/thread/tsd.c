@@ -122,6 +122,7 @@ tsd_new(struct tls_s *t) {
 	tsd->shard_seed = (uint8_t)n;
 	tsd->is_slow = tsd_all_slow;
 	tsd->tcache_max = tcache_max_default;
+	tsd->beat_bytes = THREAD_EVENT_BYTES;
 	tsd->arena = arenas_bind_least();
 	thread_event_take_interval(tsd);
 	thread_event_take_strictness(tsd);
@@ -282,10 +283,21 @@ tsd_reseed(tsd_t *mine) {
 	}
 }
 
+/* What the parent was about to do is not the child's, which may exec next: its heartbeats are apart. */
+static void
+tsd_relax(tsd_t *mine) {
+	if (mine != NULL && mine->beat_bytes < THREAD_EVENT_BYTES) {
+		mine->beat_bytes = THREAD_EVENT_BYTES;
+		mine->event_bytes = 0;
+		tsd_recall_one(mine->tls, NULL);
+	}
+}
+
 void
 tsd_postfork_child(void) {
 	tsd_t *mine = tls_get()->tsd;
 	tsd_reseed(mine);
+	tsd_relax(mine);
 	atomic_store_u32(&tsds.count, mine != NULL, MO_RELAXED);
 	for (unsigned i = 0; i < arenas_narenas_total(); i++) {
 		arena_t *a = arenas_get(i);

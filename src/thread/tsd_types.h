@@ -56,6 +56,11 @@ struct tsd_s {
 	uint32_t n_hot;               /* large requests that may be served between heartbeats */
 	bool is_strict;               /* somebody waits for bytes (thread_event), as this thread last saw it */
 	uint64_t event_bytes;         /* allocated since the last heartbeat */
+	uint64_t beat_bytes;          /* that bring the next one; a countdown keeps what it was set to */
+	uint64_t beat_ns;             /* when the last one was; 0: none yet */
+	uint64_t beat_freed;          /* flushed + direct_dalloc then */
+	uint64_t ticked_at;           /* value of flushed at which frees look at the clock next */
+	uint64_t hastened_at;         /* flushed + direct_dalloc when countdowns were cut short */
 	uint64_t peak_base;
 	uint64_t peak_max;
 	uint64_t peak_bound;          /* highest upper bound that peak has looked at */

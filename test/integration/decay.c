@@ -5,6 +5,8 @@
  */
 #include "ctl.h"
 
+#include <pthread.h>
+
 #define BYTES ((size_t)300 << 20)
 #define MB(n) ((n) >> 20)
 
@@ -81,6 +83,40 @@ child_by_time(void)
 	drop();
 	now = falls_below(before + (24 << 20), 200);
 	ok(now < before + (24 << 20), "RSS falls back (%zu -> %zu MB, before %zu)", MB(full), MB(now), MB(before));
+	return done_testing();
+}
+
+static void *
+thread_fill_and_drop(void *arg)
+{
+	fill();
+	drop();
+	return arg;
+}
+
+/* Twenty pairs a second: 64 KB would take minutes.  What counts is how few there are, however long each takes. */
+static int
+child_slowly(void)
+{
+	size_t before, now;
+	unsigned n;
+	pthread_t t;
+
+	traffic(1);
+	before = rss_bytes();
+	for (int by_thread = 0; by_thread < 2; by_thread++) {
+		if (by_thread)
+			ok(pthread_create(&t, NULL, thread_fill_and_drop, NULL) == 0 && pthread_join(t, NULL) == 0, "a thread is over");
+		else
+			thread_fill_and_drop(NULL);
+		for (n = 0, now = BYTES; n < 400 && now >= before + (24 << 20); n++) {
+			usleep(50000);
+			free(keep(malloc(64)));
+			now = rss_bytes();
+		}
+		ok(now < before + (24 << 20), "RSS falls with next to no traffic: %u small blocks (%zu MB, before %zu)", n, MB(now),
+		    MB(before));
+	}
 	return done_testing();
 }
 
@@ -202,6 +238,7 @@ test_nodes(void)
 
 static const struct test_child children[] = {
 	{ "by_time", child_by_time },
+	{ "slowly", child_slowly },
 	{ "at_once", child_at_once },
 	{ "never", child_never },
 	{ "set_later", child_set_later },
@@ -218,6 +255,7 @@ main(int argc, char **argv)
 	child_runs("by_time", "dirty_decay_ms:500,muzzy_decay_ms:500");
 	child_runs("by_time", "dirty_decay_ms:1000,narenas:1,retain:false");
 	child_runs("by_time", NULL);
+	child_runs("slowly", "dirty_decay_ms:1000");
 	child_runs("at_once", "dirty_decay_ms:0,muzzy_decay_ms:0");
 	child_runs("never", "dirty_decay_ms:-1");
 	child_runs("set_later", "dirty_decay_ms:100000");

@@ -53,6 +53,73 @@ test_heartbeat(const char *what, size_t size, unsigned n, uint64_t most_apart) {
 	    "%s: they are told of %llu bytes", what, (unsigned long long)beat_bytes);
 }
 
+/* ------------------------------------------------------------------ pace */
+
+static uint64_t clock_ns;
+
+static uint64_t
+clock_of_test(void) {
+	return clock_ns;
+}
+
+/* Seconds on end, one pair each 0.1 s; the longest time without a heartbeat, in ns. */
+static uint64_t
+slow_traffic(size_t size, unsigned seconds) {
+	uint64_t last = clock_ns, worst = 0;
+	for (unsigned i = 0; i < seconds * 10; i++) {
+		n_beats = 0;
+		clock_ns += 100 * 1000 * 1000;
+		free(keep(malloc(size)));
+		worst = clock_ns - last > worst ? clock_ns - last : worst;
+		last = n_beats > 0 ? clock_ns : last;
+	}
+	return worst;
+}
+
+/* So many bytes past the caches, in blocks of size. */
+static void
+free_much(size_t size, size_t bytes) {
+	static void *p[20000];
+	size_t n = bytes / size;
+	assert(n <= ARRAY_LEN(p));
+	for (size_t i = 0; i < n; i++) {
+		p[i] = malloc(size);
+	}
+	for (size_t i = 0; i < n; i++) {
+		free(p[i]);
+	}
+}
+
+static void
+count_beat(tsd_t *who UNUSED, uint64_t bytes UNUSED) {
+	n_beats++;
+}
+
+/* 640 bytes, or a few large requests, a second: 64 KiB would take minutes. */
+static void
+test_pace(void) {
+	static thread_event_hook_t *const counting[] = {count_beat, NULL};
+	static const size_t sizes[] = {64, 8192, 30000, 100000, 64};
+	thread_event_hook_t *const *saved = thread_event_hooks;
+	clock_ns = nstime_monotonic_ns();
+	nstime_now_hook = clock_of_test;
+	thread_event_hooks = counting;
+	for (unsigned i = 0; i < ARRAY_LEN(sizes); i++) {
+		for (unsigned k = 0; k < 40000; k++) {
+			free(keep(malloc(sizes[i])));
+		}
+		is_uint(tsd->beat_bytes, THREAD_EVENT_BYTES, "%zu bytes: a fast thread has its heartbeats apart", sizes[i]);
+		free_much(i % 2 == 0 ? 2000 : 1 << 20, 30 << 20);
+		ok(tsd->beat_bytes <= THREAD_EVENT_SOON, "no longer when it has freed much");
+		uint64_t first = slow_traffic(sizes[i], 4), then = slow_traffic(sizes[i], 60);
+		ok(first <= (uint64_t)2500 * 1000 * 1000, "it gets slow: %llu ms until the first",
+		    (unsigned long long)first / 1000000);
+		ok(then <= (uint64_t)500 * 1000 * 1000, "then %llu ms at most", (unsigned long long)then / 1000000);
+	}
+	thread_event_hooks = saved;
+	nstime_now_hook = NULL;
+}
+
 static void
 set_interval(uint64_t interval) {
 	__atomic_store_n(&thread_event_sample_interval.repr, interval, __ATOMIC_SEQ_CST);
@@ -320,6 +387,7 @@ body(void) {
 	test_heartbeat("large, bytes waited for", 100 * PAGE, 500, 131072 + 100 * PAGE);
 	atomic_store_b(&thread_event_is_strict, false, MO_SEQ_CST);
 	tsd_recall_all();
+	test_pace();
 	test_draws(4096, 64);
 	test_draws(4096, 8);
 	test_draws(524288, 16384);
