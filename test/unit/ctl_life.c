@@ -132,10 +132,10 @@ run_all(void *arg)
 {
 	size_t n = 0;
 
-	while (!atomic_load_b(&stop, MO_RELAXED)) {
+	do { /* once at least, however late it comes to run */
 		ask_all();
 		stats_print(count_text, &n, "gJ");
-	}
+	} while (!atomic_load_b(&stop, MO_RELAXED));
 	return n > 0 ? arg : NULL;
 }
 
