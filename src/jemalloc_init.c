@@ -269,4 +269,7 @@ malloc_boot(void) {
 __attribute__((constructor)) static void
 boot_at_load(void) {
 	malloc_boot();
+	if (config_prof) {
+		prof_boot_constructed();
+	}
 }

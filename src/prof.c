@@ -67,6 +67,17 @@ prof_boot_exit(void) {
 	t->inside--;
 }
 
+void
+prof_boot_constructed(void) {
+	prof_backtrace_constructed();
+	if (prof_is_booted()) {
+		struct tls_s *t = tls_get();
+		t->inside++;
+		prof_backtrace_prepare();
+		t->inside--;
+	}
+}
+
 /* ---------------------------------------------------------------- sampled objects */
 
 bool

@@ -111,11 +111,6 @@ prof_backtrace_nown(void *const *vec, unsigned len, uintptr_t start, uintptr_t e
  * A static program allocates before it can be unwound: its unwind tables are found only when its
  * constructors run.  With a loader (AT_BASE) everything is in place from the first call.
  */
-__attribute__((constructor)) static void
-note_constructors(void) {
-	backtrace.has_started = true;
-}
-
 static bool
 can_unwind(void) {
 	return backtrace.has_started || sys_auxval(AT_BASE) != 0;
@@ -135,6 +130,11 @@ is_booted(void) {
 	assert(atomic_load_u32(&backtrace.boot, MO_RELAXED) == boot_running);
 	atomic_store_u32(&backtrace.boot, boot_done, MO_RELEASE);
 	return true;
+}
+
+void
+prof_backtrace_constructed(void) {
+	backtrace.has_started = true;
 }
 
 void

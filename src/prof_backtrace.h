@@ -21,8 +21,10 @@
  * where: the way in from the program (frames of our own that are left are cut); NULL: from here.
  */
 bool prof_backtrace(prof_tdata_t *td, prof_bt_t *bt, const struct unwind_where_s *where);
-/* Does now what the first backtrace would do: outside the gate, for who begins a session. */
+/* Does now what the first backtrace would do: outside the gate, for who begins a session, and before main. */
 void prof_backtrace_prepare(void);
+/* The constructors run: from now on a static program can be unwound too. */
+void prof_backtrace_constructed(void);
 /* To be called when bt is used up. */
 void prof_backtrace_done(prof_tdata_t *td);
 

@@ -106,7 +106,7 @@ struct unwind_backend_s {
 /*
  * Selects and boots a method: "auto", "fp", "libgcc", "libunwind", "none"; NULL means "auto".
  * EINVAL: no such name; ENOTSUP: not built in or does not work here (the old one stays).
- * Call it at a safe point: no lock held, not in a constructor of the loader.
+ * Call it at a safe point: no lock held, constructors of the program under way.
  */
 int unwind_select(const char *name);
 /* Name of the method that runs; "none" before the first selection. */

@@ -318,6 +318,22 @@ names_change(void)
 	is_uint(bad, 0, "300 profiles while names change");
 }
 
+/* Stacks can be taken before the first sample asks for one: else those of other threads are lost while it sees to that. */
+static void
+is_ready(void)
+{
+	static char text[1 << 20];
+	char *file = (char *)"ready.heap";
+
+	is_int(ctl_write("prof.dump", file), 0, "a profile without samples");
+	int fd = open(file, O_RDONLY);
+	ssize_t n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	ok(strstr(text, "unwinder_health=samples:0 ") != NULL, "no stack was taken");
+	ok(strstr(text, "jemalloc.unwinder=") != NULL && strstr(text, "jemalloc.unwinder=none") == NULL, "but could be");
+}
+
 #define EACH "prof:true,lg_prof_sample:0,prof_dump_min_gap_ms:0,"
 
 static const struct dumps_test tests[] = {
@@ -325,6 +341,7 @@ static const struct dumps_test tests[] = {
 	{"stats_leak", stats, EACH "prof_stats:true,prof_recent_alloc_max:10,prof_accum:true"},
 	{"no_stats", no_stats, "prof:true"},
 	{"stats_threads", stats_of_threads, EACH "prof_stats:true"},
+	{"ready", is_ready, "prof:true,lg_prof_sample:50"},
 	{"accum", accum, EACH "prof_accum:true"},
 	{"accum2", accum_sampled, "prof:true,prof_accum:true,lg_prof_sample:13"},
 	{"system_names", system_names, EACH "prof_sys_thread_name:true"},
