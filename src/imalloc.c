@@ -522,7 +522,7 @@ ifree_count_direct(tsd_t *tsd, size_t usize) {
 		return;
 	}
 	tsd->direct_dalloc += usize;
-	if (usize >= SC_LARGE_MINCLASS && tsd->tls->inside == 0) {
+	if (unlikely(tcache_is_freed_due(tsd))) {
 		tcache_note_freed(tsd);
 	}
 }

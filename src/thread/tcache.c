@@ -9,9 +9,10 @@
 /* Room of a stack when it is first used. */
 #define TCACHE_NSLOTS_FIRST 8u
 
-/* Bytes of small objects flushed from one look at the clock to the next. */
-#define FREED_TICK ((uint64_t)256 << 10)
-/* Bytes freed past the caches after which countdowns are cut short: well under what may stay when decay is over. */
+/*
+ * Bytes that a thread has of the arenas less than it had before, after which countdowns are cut short: well under what
+ * may stay when decay is over.  One that frees as much as it allocates leaves its pages to itself, and keeps its pace.
+ */
 #define FREED_MUCH ((uint64_t)16 << 20)
 
 atomic_zu_t tcache_watched_min = {SIZE_MAX};
@@ -134,14 +135,18 @@ tcache_hasten(tsd_t *tsd, tcache_t *tc) {
 
 void
 tcache_note_freed(tsd_t *tsd) {
-	uint64_t freed = tsd->flushed + tsd->direct_dalloc;
 	assert(tsd->tls == tls_get() && tsd->tls->gate_depth > 0);
 	if (tsd->tls->inside != 0) {
 		return;
 	}
-	tsd->ticked_at = tsd->flushed + FREED_TICK;
-	if (freed - tsd->hastened_at >= FREED_MUCH) {
-		tsd->hastened_at = freed;
+	uint64_t freed = tsd->flushed + tsd->direct_dalloc;
+	uint64_t held = tsd->filled + tsd->direct_alloc - freed;
+	tsd->ticked_at = freed + THREAD_EVENT_FREED;
+	if ((int64_t)(held - tsd->held_most) > 0) {
+		tsd->held_most = held;
+	}
+	if (tsd->held_most - held >= FREED_MUCH) {
+		tsd->held_most = held;
 		tsd->beat_bytes = tsd->beat_bytes < THREAD_EVENT_SOON ? tsd->beat_bytes : THREAD_EVENT_SOON;
 		if (tsd->tcache != NULL) {
 			tcache_hasten(tsd, tsd->tcache);
@@ -471,7 +476,7 @@ bin_make_room(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 		bin_stow_bottom(tsd, tc, slot, bin_stow_count(c));
 		c->has_stowed = true;
 	}
-	if (unlikely(tsd->flushed >= tsd->ticked_at)) {
+	if (unlikely(tcache_is_freed_due(tsd))) {
 		tcache_note_freed(tsd);
 	}
 }

@@ -97,10 +97,14 @@ bool tcache_is_due(const tcache_t *tc);
 /* Draws new distances to the next samples, after the rate changed. */
 void tcache_retune(tsd_t *tsd, tcache_t *tc);
 /*
- * Memory was freed past the caches: looks whether decay is due, and cuts countdowns short when it was much since the
- * last time.  In the gate, no lock held.
+ * Memory was freed past the caches, so much that it is time again: looks whether decay is due, and cuts countdowns short
+ * when the thread has come down by much.  In the gate, no lock held.
  */
 void tcache_note_freed(tsd_t *tsd);
+ALWAYS_INLINE bool
+tcache_is_freed_due(const tsd_t *tsd) {
+	return tsd->flushed + tsd->direct_dalloc >= tsd->ticked_at;
+}
 /* Brings the byte counters of the tsd up to date. */
 void tcache_fold(tsd_t *tsd, tcache_t *tc);
 /* Bytes in the cache now. */

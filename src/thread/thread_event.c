@@ -69,43 +69,26 @@ thread_event_is_sample(tsd_t *tsd, size_t usize) {
 	return true;
 }
 
-/* At THREAD_EVENT_BYTES the constants are what they say; at less they are as much smaller. */
-uint64_t
-thread_event_requests(const tsd_t *tsd, size_t size) {
-	uint64_t least = atomic_load_b(&thread_event_is_strict, MO_RELAXED) ? 1
-	    : THREAD_EVENT_CACHED * tsd->beat_bytes / THREAD_EVENT_BYTES;
-	uint64_t n = tsd->beat_bytes / size;
-	assert(tsd->beat_bytes >= THREAD_EVENT_LEAST && tsd->beat_bytes <= THREAD_EVENT_BYTES);
-	n = n > least ? n : least;
-	return n > 0 ? n : 1;
-}
-
-uint32_t
-thread_event_hot_requests(const tsd_t *tsd) {
-	bool is_strict = atomic_load_b(&thread_event_is_strict, MO_RELAXED);
-	return is_strict ? 0 : (uint32_t)(THREAD_EVENT_LARGE * tsd->beat_bytes / THREAD_EVENT_BYTES);
-}
-
 /*
  * So that heartbeats come some four times a second, or as often as the bytes allow.  They stay together in a thread that
  * frees far more than it allocates (the bytes since the last one): when it is done, it may have little left to do.
  */
 static void
 thread_event_keep_pace(tsd_t *tsd, uint64_t now, uint64_t allocated) {
-	uint64_t gap = nstime_ns_between(tsd->beat_ns, now);
-	uint64_t bytes = tsd->beat_bytes;
-	uint64_t freed = tsd->flushed + tsd->direct_dalloc;
-	bool is_shrinking = freed - tsd->beat_freed > 8 * allocated;
-	if (gap >= THREAD_EVENT_SLOW_NS && tsd->beat_ns != 0) {
-		/* 2^16 * 2^28 bytes * ns. */
-		bytes = bytes * THREAD_EVENT_SLOW_NS / gap;
-		bytes = bytes > THREAD_EVENT_LEAST ? bytes : THREAD_EVENT_LEAST;
-	} else if (gap < THREAD_EVENT_QUICK_NS && bytes < THREAD_EVENT_BYTES && !is_shrinking) {
-		bytes = bytes < THREAD_EVENT_BYTES / 4 ? bytes * 4 : THREAD_EVENT_BYTES;
-	}
-	tsd->beat_bytes = bytes;
+	uint64_t last = tsd->beat_ns, gap = nstime_ns_between(last, now);
 	tsd->beat_ns = now;
-	tsd->beat_freed = freed;
+	if (unlikely(gap >= THREAD_EVENT_SLOW_NS) && last != 0) {
+		/* 2^16 * 2^28 bytes * ns. */
+		uint64_t bytes = tsd->beat_bytes * THREAD_EVENT_SLOW_NS / gap;
+		tsd->beat_bytes = bytes > THREAD_EVENT_LEAST ? bytes : THREAD_EVENT_LEAST;
+	} else if (unlikely(tsd->beat_bytes < THREAD_EVENT_BYTES)) {
+		uint64_t freed = tsd->flushed + tsd->direct_dalloc;
+		bool is_shrinking = freed - tsd->beat_freed > 8 * allocated;
+		tsd->beat_freed = freed;
+		if (gap < THREAD_EVENT_QUICK_NS && !is_shrinking) {
+			tsd->beat_bytes = tsd->beat_bytes < THREAD_EVENT_BYTES / 4 ? tsd->beat_bytes * 4 : THREAD_EVENT_BYTES;
+		}
+	}
 }
 
 static void

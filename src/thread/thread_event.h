@@ -18,6 +18,8 @@
 #define THREAD_EVENT_BYTES ((uint64_t)64 << 10)
 #define THREAD_EVENT_SOON ((uint64_t)1 << 10)
 #define THREAD_EVENT_LEAST ((uint64_t)64)
+/* Bytes that a thread frees past its caches from one look at the clock to the next. */
+#define THREAD_EVENT_FREED ((uint64_t)128 << 10)
 /* A pause between two heartbeats that is too long, and one that may be four times as long. */
 #define THREAD_EVENT_SLOW_NS ((uint64_t)250 * 1000 * 1000)
 #define THREAD_EVENT_QUICK_NS (THREAD_EVENT_SLOW_NS / 4)
@@ -29,9 +31,25 @@ extern HIDDEN atomic_b_t thread_event_is_strict;
 #define THREAD_EVENT_CACHED 16u
 #define THREAD_EVENT_LARGE 128u
 
-/* The same at the thread's own pace: requests of size until the next heartbeat (>= 1); and large ones past the cache. */
-uint64_t thread_event_requests(const tsd_t *tsd, size_t size);
-uint32_t thread_event_hot_requests(const tsd_t *tsd);
+/*
+ * The same at the thread's own pace: requests of size until the next heartbeat (>= 1); and large ones past the cache.
+ * At THREAD_EVENT_BYTES the constants are what they say; at less they are as much smaller.
+ */
+ALWAYS_INLINE uint64_t
+thread_event_requests(const tsd_t *tsd, size_t size) {
+	uint64_t least = tsd->beat_bytes / (THREAD_EVENT_BYTES / THREAD_EVENT_CACHED), n = tsd->beat_bytes / size;
+	assert(tsd->beat_bytes >= THREAD_EVENT_LEAST && tsd->beat_bytes <= THREAD_EVENT_BYTES);
+	if (unlikely(n < least) && !atomic_load_b(&thread_event_is_strict, MO_RELAXED)) {
+		n = least;
+	}
+	return n + (n == 0);
+}
+
+ALWAYS_INLINE uint32_t
+thread_event_hot_requests(const tsd_t *tsd) {
+	bool is_strict = atomic_load_b(&thread_event_is_strict, MO_RELAXED);
+	return is_strict ? 0 : (uint32_t)(tsd->beat_bytes / (THREAD_EVENT_BYTES / THREAD_EVENT_LARGE));
+}
 
 /* A heartbeat is wanted from whoever comes next, however little he has allocated.  Whoever sets it calls tsd_recall_all(). */
 extern HIDDEN atomic_b_t thread_event_is_wanted;

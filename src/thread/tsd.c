@@ -123,6 +123,7 @@ tsd_new(struct tls_s *t) {
 	tsd->is_slow = tsd_all_slow;
 	tsd->tcache_max = tcache_max_default;
 	tsd->beat_bytes = THREAD_EVENT_BYTES;
+	tsd->ticked_at = THREAD_EVENT_FREED;
 	tsd->arena = arenas_bind_least();
 	thread_event_take_interval(tsd);
 	thread_event_take_strictness(tsd);

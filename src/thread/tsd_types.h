@@ -59,8 +59,8 @@ struct tsd_s {
 	uint64_t beat_bytes;          /* that bring the next one; a countdown keeps what it was set to */
 	uint64_t beat_ns;             /* when the last one was; 0: none yet */
 	uint64_t beat_freed;          /* flushed + direct_dalloc then */
-	uint64_t ticked_at;           /* value of flushed at which frees look at the clock next */
-	uint64_t hastened_at;         /* flushed + direct_dalloc when countdowns were cut short */
+	uint64_t ticked_at;           /* value of flushed + direct_dalloc at which frees look at the clock next */
+	uint64_t held_most;           /* net bytes from the arenas, most since countdowns were cut short; may wrap */
 	uint64_t peak_base;
 	uint64_t peak_max;
 	uint64_t peak_bound;          /* highest upper bound that peak has looked at */

@@ -7,6 +7,7 @@
 #include "os/gate.h"
 #include "os/nstime.h"
 #include "thread/tcache.h"
+#include "thread/tcache_set.h"
 #include "thread/thread_event.h"
 #include "thread/tsd.h"
 
@@ -117,6 +118,48 @@ test_pace(void) {
 		ok(then <= (uint64_t)500 * 1000 * 1000, "then %llu ms at most", (unsigned long long)then / 1000000);
 	}
 	thread_event_hooks = saved;
+	nstime_now_hook = NULL;
+}
+
+static void
+be_fast(void) {
+	for (unsigned k = 0; k < 40000; k++) {
+		free(keep(malloc(64)));
+	}
+	is_uint(tsd->beat_bytes, THREAD_EVENT_BYTES, "a fast thread has its heartbeats apart");
+}
+
+static void
+set_cached(bool is_cached) {
+	tsd_enter();
+	is_int(tcache_enabled_set(tsd, is_cached), 0, "cache %s", is_cached ? "on" : "off");
+	tsd_leave();
+}
+
+/* How much is freed is not the matter, but by how much more than was allocated; and whichever way it goes. */
+static void
+test_pace_by_net_use(void) {
+	static void *live[200];
+	uint64_t least = UINT64_MAX;
+	clock_ns = nstime_monotonic_ns();
+	nstime_now_hook = clock_of_test;
+	be_fast();
+	for (unsigned k = 0; k < 20000; k++) {
+		void **at = &live[k * 7 % ARRAY_LEN(live)];
+		free(*at);
+		*at = keep(malloc(10000 + k * 7919 % 90000));
+		least = tsd->beat_bytes < least ? tsd->beat_bytes : least;
+	}
+	is_uint(least, THREAD_EVENT_BYTES, "a gigabyte in exchange for another: heartbeats stay apart");
+	for (unsigned k = 0; k < ARRAY_LEN(live); k++) {
+		free(live[k]);
+	}
+	be_fast();
+	set_cached(false);
+	free_much(2000, 30 << 20);
+	ok(tsd->beat_bytes <= THREAD_EVENT_SOON, "small objects past the cache: no longer apart when it has freed much");
+	set_cached(true);
+	be_fast();
 	nstime_now_hook = NULL;
 }
 
@@ -388,6 +431,7 @@ body(void) {
 	atomic_store_b(&thread_event_is_strict, false, MO_SEQ_CST);
 	tsd_recall_all();
 	test_pace();
+	test_pace_by_net_use();
 	test_draws(4096, 64);
 	test_draws(4096, 8);
 	test_draws(524288, 16384);
