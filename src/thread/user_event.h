@@ -1,7 +1,7 @@
 /*
  * Functions of the program that are called in each thread as it allocates: experimental.hooks.thread_event.
  *
- * They are looked at on heartbeats, so the intervals are as fine as those (64 KiB allocated).  An entry, once
+ * They are looked at on heartbeats, so the intervals are as fine as those (at most 64 KiB allocated).  An entry, once
  * made, stays.  The lock is a leaf and held for making one only; heartbeats read the count and then entries
  * that no longer change.
  */
