@@ -26,15 +26,15 @@ static void dump(const char *name)
 	mallctl("prof.dump", NULL, NULL, &name, sizeof(name));
 }
 
-/* Samples for longer than the second between two looks at what is loaded. */
+/* Samples for longer than the second between two looks at what is loaded, and once more after that: however it is held up. */
 static void work(void)
 {
 	struct timespec begin, now;
 	clock_gettime(CLOCK_MONOTONIC, &begin);
 	do {
+		clock_gettime(CLOCK_MONOTONIC, &now);
 		void *volatile p = malloc(1000);
 		free(p);
-		clock_gettime(CLOCK_MONOTONIC, &now);
 	} while (now.tv_sec - begin.tv_sec < 3);
 }
 
