@@ -37,12 +37,13 @@ extern HIDDEN atomic_b_t thread_event_is_strict;
  */
 ALWAYS_INLINE uint64_t
 thread_event_requests(const tsd_t *tsd, size_t size) {
-	uint64_t least = tsd->beat_bytes / (THREAD_EVENT_BYTES / THREAD_EVENT_CACHED), n = tsd->beat_bytes / size;
-	assert(tsd->beat_bytes >= THREAD_EVENT_LEAST && tsd->beat_bytes <= THREAD_EVENT_BYTES);
-	if (unlikely(n < least) && !atomic_load_b(&thread_event_is_strict, MO_RELAXED)) {
-		n = least;
+	const uint64_t step = THREAD_EVENT_BYTES / THREAD_EVENT_CACHED;
+	uint64_t least = (tsd->beat_bytes + step - 1) / step, n = tsd->beat_bytes / size;
+	assert(tsd->beat_bytes >= THREAD_EVENT_LEAST && tsd->beat_bytes <= THREAD_EVENT_BYTES && least > 0);
+	if (unlikely(n < least)) {
+		n = !atomic_load_b(&thread_event_is_strict, MO_RELAXED) ? least : n + (n == 0);
 	}
-	return n + (n == 0);
+	return n;
 }
 
 ALWAYS_INLINE uint32_t
