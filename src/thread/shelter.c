@@ -27,6 +27,7 @@ typedef struct shelter_piece_s {
 } shelter_piece_t;
 
 static struct {
+	/* A signal handler that interrupted its holder sees that it is the owner, and does without it. */
 	mutex_t mtx;
 	char *cursor;
 	char *end;
@@ -110,10 +111,7 @@ shelter_postfork_child(void) {
 void *
 shelter_malloc_interrupted(size_t size, size_t alignment) {
 	assert(gate_is_entered(tls_get()));
-	if (mutex_is_owner(&shelter.mtx)) {
-		return NULL;
-	}
-	if (shelter.n_spares == 0 && !mutex_is_owner(&base_b0()->mtx)) {
+	if (shelter.n_spares == 0 && !mutex_is_owner(&shelter.mtx) && !mutex_is_owner(&base_b0()->mtx)) {
 		mutex_lock(&shelter.mtx);
 		shelter_spares_fill_locked();
 		mutex_unlock(&shelter.mtx);
@@ -152,7 +150,7 @@ shelter_reuse_locked(unsigned c, size_t size) {
 /* A region for one object. */
 static void *
 shelter_malloc_large(size_t size, size_t alignment) {
-	if (size > SHELTER_LARGE_MAX || alignment > SHELTER_LARGE_MAX) {
+	if (size > SHELTER_LARGE_MAX || alignment > SHELTER_LARGE_MAX || unlikely(mutex_is_owner(&shelter.mtx))) {
 		return NULL;
 	}
 	mutex_lock(&shelter.mtx);
@@ -174,6 +172,9 @@ shelter_malloc(size_t size, size_t alignment) {
 	}
 	assert(c < SHELTER_NCLASSES);
 	size = (size_t)1 << (c + SHELTER_LG_MIN);
+	if (unlikely(mutex_is_owner(&shelter.mtx))) {
+		return NULL;
+	}
 	mutex_lock(&shelter.mtx);
 	void *p = alignment <= 16 ? shelter_reuse_locked(c, size) : NULL;
 	if (p == NULL) {
@@ -205,6 +206,10 @@ void
 shelter_free(void *ptr) {
 	size_t size = shelter_usize(ptr);
 	unsigned c = shelter_class(max_zu(size, 1));
+	if (unlikely(mutex_is_owner(&shelter.mtx))) {
+		shelter_defer_free(ptr);
+		return;
+	}
 	if (c >= SHELTER_NCLASSES || size != (size_t)1 << (c + SHELTER_LG_MIN)) {
 		shelter_free_large(ptr);
 		return;

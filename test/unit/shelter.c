@@ -11,6 +11,7 @@
 #include "imalloc.h"
 #include "jemalloc_fork.h"
 #include "os/gate.h"
+#include "os/sys.h"
 #include "thread/shelter.h"
 #include "thread/tsd.h"
 
@@ -251,6 +252,77 @@ test_child(void) {
 	pass("fifty forks that each use a megabyte of shelter");
 }
 
+/* ------------------------------------------------------------------ a signal in the midst of it */
+
+static struct os_hooks_s hooks;
+static void *sheltered, *from_handler;
+static atomic_b_t is_in_handler;
+static bool was_deferred;
+
+/* The thread holds the shelter's lock and is not inside: the free is for later, and the request waits for the gate. */
+static void
+on_signal(int sig UNUSED) {
+	dallocx(sheltered, MALLOCX_TCACHE_NONE);
+	was_deferred = shelter_has_deferred();
+	atomic_store_b(&is_in_handler, true, MO_SEQ_CST);
+	from_handler = keep(mallocx(100, MALLOCX_TCACHE_NONE));
+}
+
+static void *
+interrupted_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t off) {
+	os_hooks = &os_hooks_real;
+	raise(SIGUSR1);
+	return os_hooks_real.mmap(addr, size, prot, flags, fd, off);
+}
+
+/* Closes the gate; opens it when a handler has come to it. */
+static void *
+open_later(void *arg) {
+	jemalloc_prefork();
+	state = 1;
+	while (!atomic_load_b(&is_in_handler, MO_SEQ_CST)) {
+		usleep(1000);
+	}
+	usleep(50000); /* how long decides only how surely it waits */
+	jemalloc_postfork_parent();
+	return arg;
+}
+
+static int
+interrupted(void) {
+	pthread_t t;
+	alarm(300);
+	signal(SIGUSR1, on_signal);
+	hooks = os_hooks_real;
+	hooks.mmap = interrupted_mmap;
+	state = 0;
+	pthread_create(&t, NULL, open_later, NULL);
+	while (state == 0) {
+		usleep(100);
+	}
+	sheltered = keep(mallocx(100, MALLOCX_TCACHE_NONE));
+	bool good = is_sheltered(sheltered);
+	os_hooks = &hooks;
+	char *p = keep(mallocx((size_t)3 << 20, MALLOCX_TCACHE_NONE));
+	pthread_join(t, NULL);
+	good = good && p != NULL && is_sheltered(p) && was_deferred && from_handler != NULL && os_hooks == &os_hooks_real;
+	free(p);
+	free(from_handler);
+	free(keep(malloc(100000)));
+	return good && !shelter_has_deferred() ? 0 : 1;
+}
+
+static void
+test_interrupted(void) {
+	int status = -1;
+	pid_t pid = fork();
+	if (pid == 0) {
+		_exit(interrupted());
+	}
+	waitpid(pid, &status, 0);
+	ok(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a handler that allocates and frees where its thread holds the shelter");
+}
+
 int
 main(void) {
 	pthread_t t;
@@ -262,6 +334,7 @@ main(void) {
 	test_deferred_end();
 	test_countdown();
 	test_child();
+	test_interrupted();
 	wish = 3;
 	pthread_join(t, NULL);
 	return done_testing();
