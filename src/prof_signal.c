@@ -19,6 +19,11 @@
 #define SETTLE_NS (NSTIME_PER_SEC / 4)
 /* An interrupted thread stays in the handler at most so long: it may have what the writer waits for. */
 #define PARK_NS (2 * NSTIME_PER_SEC)
+/*
+ * So soon after the first a second one says nothing new: timeout(1) signals its child and then the group with the child in it,
+ * service managers send SIGHUP after SIGTERM, and shells pass on what their terminal sends to all.
+ */
+#define ECHO_NS NSTIME_PER_SEC
 /* Between two tries of a handler that has interrupted the allocator. */
 #define RETRY_NS NSTIME_PER_MSEC
 
@@ -28,11 +33,13 @@ static const int deadly[] = {SIGTERM, SIGHUP, SIGINT};
 
 static struct {
 	atomic_u32_t due;        /* the signal that came; 0: none */
+	atomic_u64_t due_ns;     /* when; set before it */
 	atomic_b_t is_taken;     /* somebody acts on it */
 	atomic_u32_t exit;       /* one of the words below */
 	atomic_b_t is_looking;   /* one thread at a time looks at the actions */
 	atomic_b_t wants_int;    /* SIGINT is not looked at yet */
 	atomic_u32_t survived;   /* how many signals did not end the process; parked threads wait on it */
+	atomic_b_t is_passed;    /* the profile is written: whatever comes is to end the process */
 	atomic_u32_t setting;    /* the signal whose action is just being changed */
 	atomic_b_t came_meanwhile;
 	atomic_u32_t pid;        /* of this process: a child of vfork runs with our memory */
@@ -95,8 +102,11 @@ signal_pass_on(int number) {
 	struct sigaction a;
 	sigset_t one;
 	sigset_t old;
+	/* Another thread may take the action back just now: then our own signal comes to us once more, and is no echo. */
+	atomic_store_b(&sig.is_passed, true, MO_SEQ_CST);
 	if (sigaction(number, NULL, &a) != 0 || !(action_is_ours(&a) || action_is_default(&a))) {
 		kill(sys_pid(), number);
+		atomic_store_b(&sig.is_passed, false, MO_SEQ_CST);
 		return;
 	}
 	a = (struct sigaction){.sa_handler = SIG_DFL};
@@ -106,6 +116,7 @@ signal_pass_on(int number) {
 	pthread_sigmask(SIG_UNBLOCK, &one, &old);
 	syscall(SYS_tgkill, sys_pid(), os_tid(), number);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	atomic_store_b(&sig.is_passed, false, MO_SEQ_CST);
 }
 
 /* ---------------------------------------------------------------- acting on a signal */
@@ -175,21 +186,41 @@ handler_act(void) {
 	}
 }
 
+static bool
+signal_is_first(int number) {
+	uint32_t none = 0;
+	if (atomic_load_u32(&sig.due, MO_ACQUIRE) != 0) {
+		return false;
+	}
+	atomic_store_u64(&sig.due_ns, nstime_monotonic_ns(), MO_RELAXED);
+	return atomic_cas_strong_u32(&sig.due, &none, (uint32_t)number, MO_ACQ_REL, MO_ACQUIRE);
+}
+
+/* Our own timer's: the first one again. */
+static bool
+signal_is_again(int number, const siginfo_t *info) {
+	return info->si_code == SI_TIMER && atomic_load_u32(&sig.due, MO_ACQUIRE) == (uint32_t)number;
+}
+
+static bool
+signal_is_echo(void) {
+	uint64_t first = atomic_load_u64(&sig.due_ns, MO_RELAXED);
+	return !atomic_load_b(&sig.is_passed, MO_SEQ_CST) && nstime_ns_between(first, nstime_monotonic_ns()) < ECHO_NS;
+}
+
 static void
 on_signal(int number, siginfo_t *info, void *context) {
 	(void)context;
 	int saved = errno;
-	uint32_t none = 0;
 	assert(number == SIGTERM || number == SIGHUP || number == SIGINT);
 	if (atomic_load_u32(&sig.setting, MO_SEQ_CST) == (uint32_t)number) {
 		atomic_store_b(&sig.came_meanwhile, true, MO_SEQ_CST);
 	} else if (atomic_load_u32(&sig.pid, MO_RELAXED) != (uint32_t)sys_pid()
 	    || atomic_load_u32(&sig.exit, MO_RELAXED) == EXIT_HAS_WRITTEN) {
 		signal_pass_on(number);
-	} else if (atomic_cas_strong_u32(&sig.due, &none, (uint32_t)number, MO_ACQ_REL, MO_ACQUIRE)
-	    || (info->si_code == SI_TIMER && none == (uint32_t)number)) {
+	} else if (signal_is_first(number) || signal_is_again(number, info)) {
 		handler_act();
-	} else {
+	} else if (!signal_is_echo()) {
 		signal_pass_on(number); /* the second one */
 	}
 	errno = saved;
@@ -265,6 +296,7 @@ prof_signal_postfork_child(void) {
 	atomic_store_b(&sig.is_taken, false, MO_RELAXED);
 	atomic_store_u32(&sig.exit, EXIT_FAR, MO_RELAXED);
 	atomic_store_b(&sig.is_looking, false, MO_RELAXED);
+	atomic_store_b(&sig.is_passed, false, MO_RELAXED);
 	atomic_store_u32(&sig.setting, 0, MO_RELAXED);
 	atomic_store_b(&sig.came_meanwhile, false, MO_RELAXED);
 	sig.timer = 0; /* not inherited */

@@ -215,6 +215,28 @@ child_hang(void)
 	return wait_for_ever();
 }
 
+/* Within moments of the first. */
+static void
+echo(const char *name)
+{
+	(void)name;
+	kill(getpid(), SIGTERM);
+	kill(getpid(), SIGHUP);
+	usleep(100000);
+	say('e');
+}
+
+static int
+child_echo(void)
+{
+	void (*hook)(const char *) = echo;
+
+	some_heap();
+	mallctl("experimental.hooks.prof_dump", NULL, NULL, &hook, sizeof(hook));
+	say('r');
+	return wait_for_ever();
+}
+
 static volatile bool is_released;
 
 static void
@@ -282,6 +304,7 @@ static const struct test_child children[] = {
 	{ "interrupt", child_interrupt },
 	{ "fork", child_fork },
 	{ "hang", child_hang },
+	{ "echo", child_echo },
 	{ "exit", child_exit },
 	{ "inside", child_inside },
 	{ NULL, NULL },
@@ -575,9 +598,60 @@ test_second(void)
 	hears(&r, 'r');
 	kill(r.pid, SIGTERM);
 	hears(&r, 'h');
-	kill(r.pid, SIGTERM);
+	/* Those of the first second are taken for echoes. */
+	siginfo_t info = { 0 };
+	while (waitid(P_PID, (id_t)r.pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0) {
+		kill(r.pid, SIGTERM);
+		usleep(50000);
+	}
 	ok(died(end(&r), SIGTERM), "a second signal ends a program whose dump hangs");
 	files();
+}
+
+/* timeout(1) signals its child, and then the group with the child in it. */
+static void
+test_twice(void)
+{
+	struct run r = run_new();
+	int dead = 0, whole = 0;
+	enum { TIMES = 20 };
+
+	for (int i = 0; i < TIMES; i++) {
+		start(&r, i % 2 == 0 ? "loop" : "threads");
+		hears(&r, 'r');
+		kill(r.pid, SIGTERM);
+		for (int spin = 0; spin < i * 1000; spin++)
+			keep(NULL);
+		kill(r.pid, SIGTERM);
+		dead += died(end(&r), SIGTERM);
+		whole += files()->whole;
+	}
+	is_int(dead, TIMES, "the same signal twice (%s)", mode);
+	is_int(whole, TIMES, "is as good as once");
+}
+
+/* A dump hook is called by the profiler's thread, not in a handler. */
+static void
+test_echo(void)
+{
+	struct run r = run_new();
+	char heard = 0;
+	int status = 0;
+	struct found *f = NULL;
+
+	/* Once more where a second goes by between the two. */
+	for (int i = 0; i < 5 && heard != 'e'; i++) {
+		start(&r, "echo");
+		hears(&r, 'r');
+		kill(r.pid, SIGTERM);
+		heard = 0;
+		if (read(r.out, &heard, 1) != 1)
+			heard = 0;
+		status = end(&r);
+		f = files();
+	}
+	ok(heard == 'e' && died(status, SIGTERM), "the same signal and another at the first one's heels (%s)", mode);
+	ok(f->whole == 1 && f->other == 0, "leave it its profile (%d, %d)", f->whole, f->other);
 }
 
 static void
@@ -655,9 +729,11 @@ main(int argc, char **argv)
 		test_own_actions();
 		test_children_of_it();
 		test_exit();
+		test_twice();
 	}
 	test_inside();
 	mode = modes[0];
+	test_echo();
 	ends_with_profile("back", SIGTERM);
 	test_second();
 	test_init();
