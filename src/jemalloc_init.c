@@ -22,6 +22,7 @@
 #include "os/pages.h"
 #include "os/thread.h"
 #include "prof.h"
+#include "prof_backtrace.h"
 #include "prof_control.h"
 #include "stats.h"
 #include "thread/peak.h"
@@ -270,6 +271,10 @@ __attribute__((constructor)) static void
 boot_at_load(void) {
 	malloc_boot();
 	if (config_prof) {
-		prof_boot_constructed();
+		/* Other code of the profiler's would cost a program that does not use it pages. */
+		prof_backtrace_is_constructed = true;
+		if (opt_prof) {
+			prof_boot_constructed();
+		}
 	}
 }

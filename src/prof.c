@@ -69,7 +69,6 @@ prof_boot_exit(void) {
 
 void
 prof_boot_constructed(void) {
-	prof_backtrace_constructed();
 	if (prof_is_booted()) {
 		struct tls_s *t = tls_get();
 		t->inside++;

@@ -33,7 +33,7 @@ int prof_boot_conf(void);
 /* Registers the end with libc (atexit): only while the allocator boots, whoever starts the profiler. */
 void prof_boot_exit(void);
 /*
- * By our constructor.  Where the profiler is on it makes backtraces ready: if the first samples did, those
+ * By our constructor, where opt_prof is.  It makes backtraces ready: if the first samples did, those
  * that other threads take meanwhile would be lost, and before main there seldom are any.
  */
 void prof_boot_constructed(void);

@@ -45,7 +45,6 @@ cassert(SELF_TEST_DEPTH < OWN_FRAMES_MAX && MEMO_ROOM_FIRST <= OWN_FRAMES_MAX + 
 static struct {
 	uintptr_t own_start;
 	uintptr_t own_end;
-	bool has_started;      /* constructors run or ran */
 	atomic_u32_t boot;     /* boot_state_t */
 	atomic_u64_t ncut;     /* stacks deeper than prof_bt_max */
 	atomic_u32_t ntested;  /* first stacks, up to SELF_TEST_STACKS */
@@ -53,6 +52,8 @@ static struct {
 	atomic_b_t is_judged;
 	atomic_u64_t refreshed_ns;
 } backtrace;
+
+bool prof_backtrace_is_constructed;
 
 /* Whether we were linked into the program itself: then its text is not ours alone. */
 static bool
@@ -113,7 +114,7 @@ prof_backtrace_nown(void *const *vec, unsigned len, uintptr_t start, uintptr_t e
  */
 static bool
 can_unwind(void) {
-	return backtrace.has_started || sys_auxval(AT_BASE) != 0;
+	return prof_backtrace_is_constructed || sys_auxval(AT_BASE) != 0;
 }
 
 static bool
@@ -130,11 +131,6 @@ is_booted(void) {
 	assert(atomic_load_u32(&backtrace.boot, MO_RELAXED) == boot_running);
 	atomic_store_u32(&backtrace.boot, boot_done, MO_RELEASE);
 	return true;
-}
-
-void
-prof_backtrace_constructed(void) {
-	backtrace.has_started = true;
 }
 
 void

@@ -23,8 +23,8 @@
 bool prof_backtrace(prof_tdata_t *td, prof_bt_t *bt, const struct unwind_where_s *where);
 /* Does now what the first backtrace would do: outside the gate, for who begins a session, and before main. */
 void prof_backtrace_prepare(void);
-/* The constructors run: from now on a static program can be unwound too. */
-void prof_backtrace_constructed(void);
+/* Set by our constructor: the constructors run, from now on a static program can be unwound too. */
+extern HIDDEN bool prof_backtrace_is_constructed;
 /* To be called when bt is used up. */
 void prof_backtrace_done(prof_tdata_t *td);
 
