@@ -203,16 +203,20 @@ hang(const char *name)
 	wait_for_ever();
 }
 
-/* The program's dump hook never comes back. */
 static int
-child_hang(void)
+waits_with_dump_hook(void (*hook)(const char *))
 {
-	void (*hook)(const char *) = hang;
-
 	some_heap();
 	mallctl("experimental.hooks.prof_dump", NULL, NULL, &hook, sizeof(hook));
 	say('r');
 	return wait_for_ever();
+}
+
+/* The program's dump hook never comes back. */
+static int
+child_hang(void)
+{
+	return waits_with_dump_hook(hang);
 }
 
 /* Within moments of the first. */
@@ -229,12 +233,7 @@ echo(const char *name)
 static int
 child_echo(void)
 {
-	void (*hook)(const char *) = echo;
-
-	some_heap();
-	mallctl("experimental.hooks.prof_dump", NULL, NULL, &hook, sizeof(hook));
-	say('r');
-	return wait_for_ever();
+	return waits_with_dump_hook(echo);
 }
 
 static volatile bool is_released;
