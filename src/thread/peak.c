@@ -18,7 +18,7 @@ peak_update(tsd_t *tsd) {
 /* What the thread took from the arenas, cached or not, is cheap to know and never below the net use. */
 void
 peak_heartbeat(tsd_t *tsd, uint64_t bytes UNUSED) {
-	uint64_t bound = tsd->filled - tsd->flushed + tsd->direct_alloc - tsd->direct_dalloc;
+	uint64_t bound = tsd_held(tsd);
 	if ((int64_t)(bound - tsd->peak_bound) > 0) {
 		tsd->peak_bound = bound;
 		peak_update(tsd);

@@ -139,9 +139,8 @@ tcache_note_freed(tsd_t *tsd) {
 	if (tsd->tls->inside != 0) {
 		return;
 	}
-	uint64_t freed = tsd->flushed + tsd->direct_dalloc;
-	uint64_t held = tsd->filled + tsd->direct_alloc - freed;
-	tsd->ticked_at = freed + THREAD_EVENT_FREED;
+	uint64_t held = tsd_held(tsd);
+	tsd->ticked_at = tsd_returned(tsd) + THREAD_EVENT_FREED;
 	if ((int64_t)(held - tsd->held_most) > 0) {
 		tsd->held_most = held;
 	}

@@ -103,7 +103,7 @@ void tcache_retune(tsd_t *tsd, tcache_t *tc);
 void tcache_note_freed(tsd_t *tsd);
 ALWAYS_INLINE bool
 tcache_is_freed_due(const tsd_t *tsd) {
-	return tsd->flushed + tsd->direct_dalloc >= tsd->ticked_at;
+	return tsd_returned(tsd) >= tsd->ticked_at;
 }
 /* Brings the byte counters of the tsd up to date. */
 void tcache_fold(tsd_t *tsd, tcache_t *tc);

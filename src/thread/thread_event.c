@@ -82,7 +82,7 @@ thread_event_keep_pace(tsd_t *tsd, uint64_t now, uint64_t allocated) {
 		uint64_t bytes = tsd->beat_bytes * THREAD_EVENT_SLOW_NS / gap;
 		tsd->beat_bytes = bytes > THREAD_EVENT_LEAST ? bytes : THREAD_EVENT_LEAST;
 	} else if (unlikely(tsd->beat_bytes < THREAD_EVENT_BYTES)) {
-		uint64_t freed = tsd->flushed + tsd->direct_dalloc;
+		uint64_t freed = tsd_returned(tsd);
 		bool is_shrinking = freed - tsd->beat_freed > 8 * allocated;
 		tsd->beat_freed = freed;
 		if (gap < THREAD_EVENT_QUICK_NS && !is_shrinking) {

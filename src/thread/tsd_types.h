@@ -68,4 +68,15 @@ struct tsd_s {
 	user_mark_t user_marks[USER_EVENTS_MAX];
 };
 
+/* Bytes that the thread gave back to the arenas, and those it has of them, cached or not: may wrap, as others free its own. */
+ALWAYS_INLINE uint64_t
+tsd_returned(const tsd_t *tsd) {
+	return tsd->flushed + tsd->direct_dalloc;
+}
+
+ALWAYS_INLINE uint64_t
+tsd_held(const tsd_t *tsd) {
+	return tsd->filled + tsd->direct_alloc - tsd_returned(tsd);
+}
+
 #endif
