@@ -22,8 +22,8 @@
 #include "prof_request.h"
 #include "prof_session.h"
 #include "prof_signal.h"
+#include "thread/recall.h"
 #include "thread/thread_event.h"
-#include "thread/tsd.h"
 #include "util/assert.h"
 
 /* How long the thread sleeps at most between two looks. */
@@ -485,7 +485,7 @@ note_constructors(void) {
 	control.has_started = true;
 	if (atomic_load_b(&control.thread_due, MO_RELAXED)) {
 		thread_want();
-		tsd_recall_all();
+		recall_all(RECALL_SETTINGS);
 	}
 }
 
@@ -522,7 +522,7 @@ control_changed(void) {
 		thread_wake();
 	} else if (gate_is_closed()) {
 		thread_want(); /* in a handler of fork, or while another thread forks */
-		tsd_recall_all();
+		recall_all(RECALL_SETTINGS);
 	} else if (thread_is_wanted()) {
 		thread_start();
 	}
@@ -644,6 +644,6 @@ prof_control_postfork_child(void) {
 	box_mirror();
 	if (thread_is_wanted()) {
 		thread_want();
-		tsd_recall_all();
+		recall_all(RECALL_SETTINGS);
 	}
 }

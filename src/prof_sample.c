@@ -3,8 +3,8 @@
 
 #include "os/gate.h"
 #include "os/mutex.h"
+#include "thread/recall.h"
 #include "thread/thread_event.h"
-#include "thread/tsd.h"
 #include "util/assert.h"
 #include "util/prng.h"
 
@@ -42,7 +42,7 @@ sampling_publish_locked(void) {
 	uint64_t old = atomic_load_u64(&thread_event_sample_interval, MO_RELAXED);
 	atomic_store_u64(&thread_event_sample_interval, interval, MO_SEQ_CST);
 	if (old != interval) {
-		tsd_recall_all();
+		recall_all(RECALL_SETTINGS);
 	}
 }
 

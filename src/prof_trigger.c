@@ -12,9 +12,9 @@
 #include "prof_figures.h"
 #include "prof_keep.h"
 #include "prof_switch.h"
+#include "thread/recall.h"
 #include "thread/tcache.h"
 #include "thread/thread_event.h"
-#include "thread/tsd.h"
 #include "util/assert.h"
 
 /* Metrics that cost a system call or a walk are read at most this often. */
@@ -131,7 +131,7 @@ watch_from(size_t min, bool strict) {
 	    || atomic_load_b(&thread_event_is_strict, MO_RELAXED) != strict) {
 		atomic_store_zu(&tcache_watched_min, min, MO_SEQ_CST);
 		atomic_store_b(&thread_event_is_strict, strict, MO_SEQ_CST);
-		tsd_recall_all();
+		recall_all(RECALL_SETTINGS);
 	}
 }
 

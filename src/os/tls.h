@@ -6,7 +6,7 @@
  * fast path has no test for "initialised".  The boot block is shared and never written.
  * `inside` > 0 says that this thread is inside the allocator: a nested call (user hook, atfork
  * handler, signal handler) must not sample and must run no events.
- * Only the thread itself writes its words, but for `recall` and, with it, `cache` (thread/tsd.h).
+ * Only the thread itself writes its words, but for `recall` and, with it, `cache` (thread/recall.h).
  */
 #ifndef OS_TLS_H
 #define OS_TLS_H
@@ -30,7 +30,7 @@ struct tls_s {
 	/* Owned by os/gate: nonzero while inside the gate; read by the thread that forks. */
 	uint32_t gate;
 	uint32_t gate_depth;
-	/* Owned by thread/tsd: set by others to make this thread look at new settings. */
+	/* Owned by thread/recall: set by others, what this thread is to look at. */
 	uint32_t recall;
 	/* Owned by thread/tsd: frees before the thread had a tsd, and their bytes. */
 	uint32_t n_early;

@@ -3,6 +3,7 @@
 
 #include "os/mutex.h"
 #include "os/witness.h"
+#include "thread/recall.h"
 #include "util/assert.h"
 
 /* A handle is the number that the place had when it was taken, and which place. */
@@ -80,7 +81,7 @@ alloc_hook_install(const alloc_hooks_t *hooks, void **handle) {
 	int err = install_locked(hooks, handle);
 	if (err == 0 && alloc_hooks.n++ == 0) {
 		atomic_store_b(&tsd_no_fast_path, true, MO_SEQ_CST);
-		tsd_recall_all();
+		recall_all(RECALL_SETTINGS);
 	}
 	mutex_unlock(&alloc_hooks.mtx);
 	return err;
@@ -98,7 +99,7 @@ alloc_hook_remove(const void *handle) {
 		p->is_taken = false;
 		if (--alloc_hooks.n == 0) {
 			atomic_store_b(&tsd_no_fast_path, false, MO_SEQ_CST);
-			tsd_recall_all();
+			recall_all(RECALL_SETTINGS);
 		}
 	}
 	mutex_unlock(&alloc_hooks.mtx);

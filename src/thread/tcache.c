@@ -9,12 +9,6 @@
 /* Room of a stack when it is first used. */
 #define TCACHE_NSLOTS_FIRST 8u
 
-/*
- * Bytes that a thread has of the arenas less than it had before, after which countdowns are cut short: well under what
- * may stay when decay is over.  One that frees as much as it allocates leaves its pages to itself, and keeps its pace.
- */
-#define FREED_MUCH ((uint64_t)16 << 20)
-
 atomic_zu_t tcache_watched_min = {SIZE_MAX};
 
 static size_t
@@ -118,8 +112,8 @@ tcache_retune(tsd_t *tsd, tcache_t *tc) {
 	}
 }
 
-/* Those that are further from their end than the thread's pace wants.  A request that is half done (0) stays. */
-static void
+/* A request that is half done (0) stays. */
+void
 tcache_hasten(tsd_t *tsd, tcache_t *tc) {
 	for (unsigned s = 1; s < tc->nslots; s++) {
 		cache_bin_t *b = &tc->bins[s];
@@ -139,21 +133,16 @@ tcache_note_freed(tsd_t *tsd) {
 	if (tsd->tls->inside != 0) {
 		return;
 	}
-	uint64_t held = tsd_held(tsd);
+	uint64_t now = nstime_monotonic_coarse_ns();
 	tsd->ticked_at = tsd_returned(tsd) + THREAD_EVENT_FREED;
-	if ((int64_t)(held - tsd->held_most) > 0) {
-		tsd->held_most = held;
-	}
-	if (tsd->held_most - held >= FREED_MUCH) {
-		tsd->held_most = held;
-		tsd->beat_bytes = tsd->beat_bytes < THREAD_EVENT_SOON ? tsd->beat_bytes : THREAD_EVENT_SOON;
+	if (thread_event_came_down(tsd, now)) {
+		thread_event_hasten(tsd, THREAD_EVENT_SOON);
 		if (tsd->tcache != NULL) {
 			tcache_hasten(tsd, tsd->tcache);
 		}
-		tsd->n_hot = (uint32_t)min_zu(tsd->n_hot, thread_event_hot_requests(tsd));
 	}
 	tsd->tls->inside++;
-	arenas_tick(nstime_monotonic_coarse_ns());
+	arenas_tick(now);
 	tsd->tls->inside--;
 }
 

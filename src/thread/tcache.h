@@ -52,7 +52,7 @@ typedef struct tcache_s {
 
 /*
  * While sampling is on, each request of a class of at least this size comes to the slow path;
- * SIZE_MAX: none.  Whoever changes it calls tsd_recall_all() afterwards.
+ * SIZE_MAX: none.  Whoever changes it calls recall_all(RECALL_SETTINGS) afterwards.
  */
 extern atomic_zu_t tcache_watched_min;
 
@@ -96,6 +96,8 @@ void tcache_heartbeat(tsd_t *tsd, uint64_t bytes);
 bool tcache_is_due(const tcache_t *tc);
 /* Draws new distances to the next samples, after the rate changed. */
 void tcache_retune(tsd_t *tsd, tcache_t *tc);
+/* Cuts countdowns short that are further from their end than the thread's pace wants. */
+void tcache_hasten(tsd_t *tsd, tcache_t *tc);
 /*
  * Memory was freed past the caches, so much that it is time again: looks whether decay is due, and cuts countdowns short
  * when the thread has come down by much.  In the gate, no lock held.

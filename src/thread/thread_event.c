@@ -3,6 +3,7 @@
 
 #include "arena/arenas.h"
 #include "os/nstime.h"
+#include "thread/recall.h"
 #include "util/prng.h"
 
 atomic_u64_t thread_event_sample_interval;
@@ -69,12 +70,112 @@ thread_event_is_sample(tsd_t *tsd, size_t usize) {
 	return true;
 }
 
+/* ------------------------------------------------------------------ pace */
+
+static struct {
+	atomic_u64_t down;     /* by what all threads together came down since all were told, up to about THREAD_EVENT_MUCH */
+	atomic_u64_t told_ns;  /* when that was; 0: never */
+	atomic_u64_t next_ns;  /* when it may be again */
+} pace;
+
+void
+thread_event_hasten(tsd_t *tsd, uint64_t beat_bytes) {
+	assert(beat_bytes >= THREAD_EVENT_LEAST);
+	tsd->beat_bytes = tsd->beat_bytes < beat_bytes ? tsd->beat_bytes : beat_bytes;
+	uint32_t n_hot = thread_event_hot_requests(tsd);
+	tsd->n_hot = tsd->n_hot < n_hot ? tsd->n_hot : n_hot;
+}
+
+/* What was given back before the thread was there may wait for it to go: it is as the others, who were told. */
+static bool
+pace_is_new_told(void) {
+	uint64_t told = atomic_load_u64(&pace.told_ns, MO_RELAXED);
+	if (likely(told == 0)) {
+		return false;
+	}
+	ssize_t dirty = arenas_decay_ms_default_get(true), muzzy = arenas_decay_ms_default_get(false);
+	uint64_t wait_ms = (dirty > 0 ? (uint64_t)dirty : 0) + (muzzy > 0 ? (uint64_t)muzzy : 0);
+	return nstime_ns_between(told, nstime_monotonic_coarse_ns()) / NSTIME_PER_MSEC <= wait_ms;
+}
+
+void
+thread_event_begin(tsd_t *tsd) {
+	tsd->beat_bytes = pace_is_new_told() ? THREAD_EVENT_LEAST : THREAD_EVENT_BYTES;
+	tsd->ticked_at = THREAD_EVENT_FREED;
+}
+
+/* The way down from *most, the most so far; that begins anew where it is at least so many bytes. */
+static uint64_t
+pace_way_down(uint64_t *most, uint64_t held, uint64_t least) {
+	/* Compared by difference, because they wrap. */
+	if ((int64_t)(held - *most) > 0) {
+		*most = held;
+	}
+	uint64_t down = *most - held;
+	if (down < least) {
+		return 0;
+	}
+	*most = held;
+	return down;
+}
+
+/* Not counted where it is enough already: threads that come and go all the time would fight for the word. */
+static void
+pace_add_down(uint64_t bytes) {
+	if (bytes > 0 && atomic_load_u64(&pace.down, MO_RELAXED) < THREAD_EVENT_MUCH) {
+		atomic_fetch_add_u64(&pace.down, bytes < THREAD_EVENT_MUCH ? bytes : THREAD_EVENT_MUCH, MO_RELAXED);
+	}
+}
+
+/* Tells all if it is time. */
+static void
+pace_tell(uint64_t now) {
+	if (likely(atomic_load_u64(&pace.down, MO_RELAXED) < THREAD_EVENT_MUCH)) {
+		return;
+	}
+	uint64_t next = atomic_load_u64(&pace.next_ns, MO_RELAXED);
+	if (now < next || !atomic_cas_strong_u64(&pace.next_ns, &next, now + THREAD_EVENT_TELL_NS, MO_RELAXED, MO_RELAXED)) {
+		return;
+	}
+	atomic_store_u64(&pace.told_ns, now, MO_RELAXED);
+	atomic_store_u64(&pace.down, 0, MO_RELAXED);
+	uint64_t gap = recall_all(RECALL_PACE) * THREAD_EVENT_TELL_EACH_NS;
+	if (gap > THREAD_EVENT_TELL_NS) {
+		atomic_store_u64(&pace.next_ns, now + gap, MO_RELAXED);
+	}
+}
+
+bool
+thread_event_came_down(tsd_t *tsd, uint64_t now) {
+	assert(tsd->tls == tls_get() && tsd->tls->gate_depth > 0);
+	uint64_t held = tsd_held(tsd);
+	pace_add_down(pace_way_down(&tsd->told_most, held, THREAD_EVENT_SOME));
+	pace_tell(now);
+	return pace_way_down(&tsd->held_most, held, THREAD_EVENT_MUCH) != 0;
+}
+
+void
+thread_event_note_end(tsd_t *tsd) {
+	assert(tsd->tls == tls_get() && tsd->tls->gate_depth > 0 && tsd->tls->inside > 0);
+	pace_add_down(pace_way_down(&tsd->told_most, tsd_held(tsd), 0));
+	if (unlikely(atomic_load_u64(&pace.down, MO_RELAXED) >= THREAD_EVENT_MUCH)) {
+		pace_tell(nstime_monotonic_coarse_ns());
+	}
+}
+
+void
+thread_event_postfork_child(void) {
+	atomic_store_u64(&pace.down, 0, MO_RELAXED);
+	atomic_store_u64(&pace.told_ns, 0, MO_RELAXED);
+	atomic_store_u64(&pace.next_ns, 0, MO_RELAXED);
+}
+
 /*
  * So that heartbeats come some four times a second, or as often as the bytes allow.  They stay together in a thread that
  * frees far more than it allocates (the bytes since the last one): when it is done, it may have little left to do.
  */
 static void
-thread_event_keep_pace(tsd_t *tsd, uint64_t now, uint64_t allocated) {
+pace_keep(tsd_t *tsd, uint64_t now, uint64_t allocated) {
 	uint64_t last = tsd->beat_ns, gap = nstime_ns_between(last, now);
 	tsd->beat_ns = now;
 	if (unlikely(gap >= THREAD_EVENT_SLOW_NS) && last != 0) {
@@ -91,12 +192,15 @@ thread_event_keep_pace(tsd_t *tsd, uint64_t now, uint64_t allocated) {
 	}
 }
 
+/* ------------------------------------------------------------------ the heartbeat */
+
 static void
 thread_event_heartbeat(tsd_t *tsd, uint64_t bytes) {
 	assert(tsd->tls == tls_get() && tsd->tls->gate_depth > 0);
 	tsd->tls->inside++;
 	uint64_t now = nstime_monotonic_coarse_ns();
-	thread_event_keep_pace(tsd, now, bytes);
+	pace_keep(tsd, now, bytes);
+	pace_tell(now);
 	arenas_tick(now);
 	for (thread_event_hook_t *const *h = thread_event_hooks; h != NULL && *h != NULL; h++) {
 		(*h)(tsd, bytes);

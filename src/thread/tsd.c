@@ -6,6 +6,7 @@
 #include "meta/freepool.h"
 #include "os/nstime.h"
 #include "os/sys.h"
+#include "thread/recall.h"
 #include "thread/tcache.h"
 #include "thread/thread_event.h"
 #include "util/hash.h"
@@ -93,17 +94,30 @@ tsd_may_look(const tsd_t *tsd) {
 }
 
 static void
-tsd_look(tsd_t *tsd) {
-	struct tls_s *t = tsd->tls;
-	if (!tsd_may_look(tsd) || __atomic_exchange_n(&t->recall, 0, __ATOMIC_SEQ_CST) == 0) {
-		return;
-	}
+tsd_take_settings(tsd_t *tsd) {
 	thread_event_take_interval(tsd);
 	tsd->n_hot = 0; /* somebody may wait for the next large request */
 	if (tsd->tcache != NULL) {
 		tcache_retune(tsd, tsd->tcache);
 	}
 	thread_event_take_strictness(tsd);
+}
+
+static void
+tsd_look(tsd_t *tsd) {
+	struct tls_s *t = tsd->tls;
+	uint32_t what = tsd_may_look(tsd) ? __atomic_exchange_n(&t->recall, 0, __ATOMIC_SEQ_CST) : 0;
+	if (what == 0) {
+		return;
+	}
+	if ((what & RECALL_PACE) != 0) {
+		thread_event_hasten(tsd, THREAD_EVENT_LEAST);
+	}
+	if ((what & RECALL_SETTINGS) != 0) {
+		tsd_take_settings(tsd);
+	} else if (tsd->tcache != NULL) {
+		tcache_hasten(tsd, tsd->tcache);
+	}
 	tsd_fast_path_update(tsd);
 }
 
@@ -122,8 +136,7 @@ tsd_new(struct tls_s *t) {
 	tsd->shard_seed = (uint8_t)n;
 	tsd->is_slow = tsd_all_slow;
 	tsd->tcache_max = tcache_max_default;
-	tsd->beat_bytes = THREAD_EVENT_BYTES;
-	tsd->ticked_at = THREAD_EVENT_FREED;
+	thread_event_begin(tsd);
 	tsd->arena = arenas_bind_least();
 	thread_event_take_interval(tsd);
 	thread_event_take_strictness(tsd);
@@ -159,7 +172,7 @@ tsd_make(struct tls_s *t) {
 	t->tsd = tsd;
 	t->state = tsd_state_nominal;
 	/* A rate that changed between drawing the gaps and registering is looked at now. */
-	__atomic_store_n(&t->recall, 1, __ATOMIC_RELAXED);
+	recall_one(t, RECALL_SETTINGS);
 	tsd_look(tsd);
 	return tsd;
 }
@@ -210,21 +223,6 @@ tsd_leave(void) {
 	gate_exit(tls_get());
 }
 
-static void
-tsd_recall_one(struct tls_s *t, void *ctx UNUSED) {
-	__atomic_store_n(&t->recall, 1, __ATOMIC_SEQ_CST);
-	__atomic_store_n(&t->cache, (void *)(uintptr_t)tls_boot_cache, __ATOMIC_SEQ_CST);
-	/* It may have looked in between, and would then not look again and stay on the slow path. */
-	__atomic_store_n(&t->recall, 1, __ATOMIC_SEQ_CST);
-}
-
-void
-tsd_recall_all(void) {
-	gate_enter(tls_get());
-	gate_for_each(tsd_recall_one, NULL);
-	gate_exit(tls_get());
-}
-
 /* The key's destructor, and the way back of a failed tsd_make. */
 static void
 tsd_cleanup(void *arg) {
@@ -240,6 +238,7 @@ tsd_cleanup(void *arg) {
 		tcache_delete(tsd, tsd->tcache);
 	}
 	arenas_unbind(tsd->arena);
+	thread_event_note_end(tsd);
 	gate_unregister(t, &tsd->gate);
 	/* From here on the thread is served without a tsd. */
 	__atomic_store_n(&t->cache, (void *)(uintptr_t)tls_boot_cache, __ATOMIC_SEQ_CST);
@@ -279,7 +278,7 @@ tsd_reseed(tsd_t *mine) {
 	if (mine != NULL) {
 		mine->prng = hash_mix64(mine->prng ^ tsds.seed);
 		if (mine->sample_interval != 0) {
-			tsd_recall_one(mine->tls, NULL);
+			recall_one(mine->tls, RECALL_SETTINGS);
 		}
 	}
 }
@@ -290,7 +289,7 @@ tsd_relax(tsd_t *mine) {
 	if (mine != NULL && mine->beat_bytes < THREAD_EVENT_BYTES) {
 		mine->beat_bytes = THREAD_EVENT_BYTES;
 		mine->event_bytes = 0;
-		tsd_recall_one(mine->tls, NULL);
+		recall_one(mine->tls, RECALL_SETTINGS);
 	}
 }
 
@@ -299,6 +298,7 @@ tsd_postfork_child(void) {
 	tsd_t *mine = tls_get()->tsd;
 	tsd_reseed(mine);
 	tsd_relax(mine);
+	thread_event_postfork_child();
 	atomic_store_u32(&tsds.count, mine != NULL, MO_RELAXED);
 	for (unsigned i = 0; i < arenas_narenas_total(); i++) {
 		arena_t *a = arenas_get(i);

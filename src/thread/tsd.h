@@ -4,8 +4,7 @@
  * A tsd is made at the first slow path of a thread and goes when the thread exits; a thread without
  * one (before its first allocation, out of memory, in its last destructors, at boot) is served from
  * arena 0 without a cache: all functions take NULL for such a thread.
- * Only the thread itself uses its tsd.  Others may recall it: they point its cache word at the boot
- * block, so that its next malloc or free comes to the slow path and looks at new settings.
+ * Only the thread itself uses its tsd.  Others may make it look at something new (thread/recall.h).
  */
 #ifndef THREAD_TSD_H
 #define THREAD_TSD_H
@@ -71,13 +70,10 @@ void tsd_percpu_heartbeat(tsd_t *tsd, uint64_t bytes);
 tsd_t *tsd_enter(void);
 void tsd_leave(void);
 
-/* Makes all threads look at the settings of sampling (and others) at their next malloc or free. */
-void tsd_recall_all(void);
-
 /* Opens the fast path if this thread may use it, else closes it: is_slow or the cache changed. */
 void tsd_fast_path_update(tsd_t *tsd);
 
-/* While it is set no thread has a fast path.  Whoever changes it calls tsd_recall_all() afterwards. */
+/* While it is set no thread has a fast path.  Whoever changes it calls recall_all(RECALL_SETTINGS) afterwards. */
 extern HIDDEN atomic_b_t tsd_no_fast_path;
 
 /* Whether new threads keep the fast path closed; set at boot from the options. */

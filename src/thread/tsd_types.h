@@ -61,6 +61,7 @@ struct tsd_s {
 	uint64_t beat_freed;          /* flushed + direct_dalloc then */
 	uint64_t ticked_at;           /* value of flushed + direct_dalloc at which frees look at the clock next */
 	uint64_t held_most;           /* net bytes from the arenas, most since countdowns were cut short; may wrap */
+	uint64_t told_most;           /* the same since the other threads were told */
 	uint64_t peak_base;
 	uint64_t peak_max;
 	uint64_t peak_bound;          /* highest upper bound that peak has looked at */

@@ -95,27 +95,69 @@ thread_fill_and_drop(void *arg)
 }
 
 /* Twenty pairs a second: 64 KB would take minutes.  What counts is how few there are, however long each takes. */
+static void
+falls_slowly(size_t before, const char *what)
+{
+	size_t now = BYTES;
+	unsigned n;
+
+	for (n = 0; n < 400 && now >= before + (24 << 20); n++) {
+		usleep(50000);
+		free(keep(malloc(64)));
+		now = rss_bytes();
+	}
+	ok(now < before + (24 << 20), "%s: RSS falls with next to no traffic: %u small blocks (%zu MB, before %zu)", what, n,
+	    MB(now), MB(before));
+}
+
 static int
 child_slowly(void)
 {
-	size_t before, now;
-	unsigned n;
+	size_t before;
 	pthread_t t;
 
 	traffic(1);
 	before = rss_bytes();
-	for (int by_thread = 0; by_thread < 2; by_thread++) {
-		if (by_thread)
-			ok(pthread_create(&t, NULL, thread_fill_and_drop, NULL) == 0 && pthread_join(t, NULL) == 0, "a thread is over");
+	thread_fill_and_drop(NULL);
+	falls_slowly(before, "by the same thread");
+	ok(pthread_create(&t, NULL, thread_fill_and_drop, NULL) == 0 && pthread_join(t, NULL) == 0, "a thread is over");
+	falls_slowly(before, "by a thread that is over");
+	return done_testing();
+}
+
+static pthread_barrier_t has_dropped;
+
+static void *
+thread_sleeps_then(void *arg)
+{
+	thread_fill_and_drop(arg);
+	pthread_barrier_wait(&has_dropped);
+	pause();
+	return arg;
+}
+
+static void *
+thread_falls_slowly(void *before)
+{
+	falls_slowly(*(size_t *)before, "in a thread that began afterwards");
+	return NULL;
+}
+
+/* Who gave it back does nothing any more, and who is left has never done much. */
+static int
+child_slowly_others(void)
+{
+	size_t before = rss_bytes();
+	pthread_t t;
+
+	pthread_barrier_init(&has_dropped, NULL, 2);
+	for (int is_new = 0; is_new < 2; is_new++) {
+		ok(pthread_create(&t, NULL, thread_sleeps_then, NULL) == 0, "a thread of 300 MB");
+		pthread_barrier_wait(&has_dropped);
+		if (!is_new)
+			falls_slowly(before, "by a thread that sleeps");
 		else
-			thread_fill_and_drop(NULL);
-		for (n = 0, now = BYTES; n < 400 && now >= before + (24 << 20); n++) {
-			usleep(50000);
-			free(keep(malloc(64)));
-			now = rss_bytes();
-		}
-		ok(now < before + (24 << 20), "RSS falls with next to no traffic: %u small blocks (%zu MB, before %zu)", n, MB(now),
-		    MB(before));
+			ok(pthread_create(&t, NULL, thread_falls_slowly, &before) == 0 && pthread_join(t, NULL) == 0, "over");
 	}
 	return done_testing();
 }
@@ -239,6 +281,7 @@ test_nodes(void)
 static const struct test_child children[] = {
 	{ "by_time", child_by_time },
 	{ "slowly", child_slowly },
+	{ "slowly_others", child_slowly_others },
 	{ "at_once", child_at_once },
 	{ "never", child_never },
 	{ "set_later", child_set_later },
@@ -256,6 +299,7 @@ main(int argc, char **argv)
 	child_runs("by_time", "dirty_decay_ms:1000,narenas:1,retain:false");
 	child_runs("by_time", NULL);
 	child_runs("slowly", "dirty_decay_ms:1000");
+	child_runs("slowly_others", "dirty_decay_ms:1000");
 	child_runs("at_once", "dirty_decay_ms:0,muzzy_decay_ms:0");
 	child_runs("never", "dirty_decay_ms:-1");
 	child_runs("set_later", "dirty_decay_ms:100000");

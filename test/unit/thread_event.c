@@ -6,6 +6,7 @@
 
 #include "os/gate.h"
 #include "os/nstime.h"
+#include "thread/recall.h"
 #include "thread/tcache.h"
 #include "thread/tcache_set.h"
 #include "thread/thread_event.h"
@@ -160,6 +161,96 @@ test_pace_by_net_use(void) {
 	ok(tsd->beat_bytes <= THREAD_EVENT_SOON, "small objects past the cache: no longer apart when it has freed much");
 	set_cached(true);
 	be_fast();
+	nstime_now_hook = NULL;
+}
+
+/* ------------------------------------------------------------------ pace of the others */
+
+#define EVENT_WAIT_NS ((uint64_t)60 * 1000 * 1000)
+
+static void *
+thread_down(void *bytes) {
+	free_much(2000, (size_t)(uintptr_t)bytes);
+	return NULL;
+}
+
+/* A thread that comes down by so many bytes, and ends. */
+static void
+others_down(size_t bytes, unsigned n) {
+	for (unsigned i = 0; i < n; i++) {
+		pthread_t t;
+		pthread_create(&t, NULL, thread_down, (void *)(uintptr_t)bytes);
+		pthread_join(t, NULL);
+	}
+}
+
+static void *
+thread_pace(void *arg) {
+	free(keep(malloc(64)));
+	*(uint64_t *)arg = tls_get()->tsd->beat_bytes;
+	return NULL;
+}
+
+static uint64_t
+pace_of_new(void) {
+	pthread_t t;
+	uint64_t pace = 0;
+	pthread_create(&t, NULL, thread_pace, &pace);
+	pthread_join(t, NULL);
+	return pace;
+}
+
+/* The pace after the next request, where a recall is seen. */
+static uint64_t
+pace_next(void) {
+	free(keep(malloc(64)));
+	return tsd->beat_bytes;
+}
+
+/* Nobody has to be told of anything that was before, and it is time for the next. */
+static void
+settle(void) {
+	clock_ns += EVENT_WAIT_NS;
+	be_fast();
+	clock_ns += EVENT_WAIT_NS;
+	be_fast();
+}
+
+static void
+test_pace_of_others(void) {
+	static thread_event_hook_t *const counting[] = {count_beat, NULL};
+	thread_event_hook_t *const *saved = thread_event_hooks;
+	/* Past all that the clock showed so far. */
+	clock_ns = nstime_monotonic_ns() + 10000 * NSTIME_PER_SEC;
+	nstime_now_hook = clock_of_test;
+	is_uint(pace_of_new(), THREAD_EVENT_BYTES, "a new thread begins with its heartbeats apart");
+	settle();
+	others_down(20 << 20, 1);
+	ok(pace_next() <= THREAD_EVENT_SOON, "another thread came down by 20 MiB: this one is told");
+	thread_event_hooks = counting;
+	uint64_t worst = slow_traffic(64, 10);
+	thread_event_hooks = saved;
+	ok(worst <= (uint64_t)500 * 1000 * 1000, "and gets slow: %llu ms until a heartbeat at most", (unsigned long long)worst / 1000000);
+	is_uint(pace_of_new(), THREAD_EVENT_LEAST, "a new one begins as it is");
+	settle();
+	others_down(20 << 20, 1);
+	be_fast();
+	others_down(20 << 20, 4);
+	is_uint(pace_next(), THREAD_EVENT_BYTES, "at the same time once more: not told");
+	clock_ns += EVENT_WAIT_NS;
+	uint64_t least = THREAD_EVENT_BYTES;
+	for (unsigned i = 0; i < 5000; i++) {
+		least = pace_next() < least ? tsd->beat_bytes : least;
+	}
+	is_uint(least, THREAD_EVENT_LEAST, "but soon, by whoever has a heartbeat then");
+	settle();
+	others_down(900 << 10, 5);
+	is_uint(pace_next(), THREAD_EVENT_BYTES, "threads that came down by 4 MiB together: not told");
+	others_down(900 << 10, 20);
+	ok(pace_next() <= THREAD_EVENT_SOON, "and by 16 MiB: told");
+	be_fast();
+	clock_ns += 11 * NSTIME_PER_SEC;
+	is_uint(pace_of_new(), THREAD_EVENT_BYTES, "a new thread when the decay time is over has its heartbeats apart");
 	nstime_now_hook = NULL;
 }
 
@@ -372,7 +463,7 @@ test_recall_at_end(void) {
 	tc->cold[slot].to_sample = 0;
 	tsd_leave();
 	__atomic_store_n(&thread_event_sample_interval.repr, 1 << 20, __ATOMIC_SEQ_CST);
-	tsd_recall_all();
+	recall_all(RECALL_SETTINGS);
 	tsd_t *t = tsd_enter();
 	ok(t == tsd && tsd->sample_interval == 4096, "the old interval holds to the end of the request");
 	ok(tcache_is_sample_after_count(tsd, tc, slot), "the sample that was drawn is taken");
@@ -382,7 +473,7 @@ test_recall_at_end(void) {
 	is_uint(tsd->sample_interval, 1 << 20, "and is followed at the next");
 	tsd->tls->inside++;
 	__atomic_store_n(&thread_event_sample_interval.repr, 1 << 10, __ATOMIC_SEQ_CST);
-	tsd_recall_all();
+	recall_all(RECALL_SETTINGS);
 	tsd_fetch_in_gate(tls_get());
 	is_uint(tsd->sample_interval, 1 << 20, "not by a nested request");
 	tsd->tls->inside--;
@@ -391,7 +482,7 @@ test_recall_at_end(void) {
 	is_uint(tsd->sample_interval, 1 << 10, "but by the one after it");
 	tsd_leave();
 	set_interval(0);
-	tsd_recall_all();
+	recall_all(RECALL_SETTINGS);
 }
 
 static void
@@ -425,13 +516,14 @@ body(void) {
 	test_heartbeat("30000 bytes", 30000, 5000, THREAD_EVENT_CACHED * 32768);
 	test_heartbeat("large", 100 * PAGE, 5000, THREAD_EVENT_LARGE * 100 * PAGE);
 	atomic_store_b(&thread_event_is_strict, true, MO_SEQ_CST);
-	tsd_recall_all();
+	recall_all(RECALL_SETTINGS);
 	test_heartbeat("30000 bytes, bytes waited for", 30000, 500, 131072);
 	test_heartbeat("large, bytes waited for", 100 * PAGE, 500, 131072 + 100 * PAGE);
 	atomic_store_b(&thread_event_is_strict, false, MO_SEQ_CST);
-	tsd_recall_all();
+	recall_all(RECALL_SETTINGS);
 	test_pace();
 	test_pace_by_net_use();
+	test_pace_of_others();
 	test_draws(4096, 64);
 	test_draws(4096, 8);
 	test_draws(524288, 16384);

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "arena/arenas.h"
+#include "thread/recall.h"
 #include "thread/tcache.h"
 #include "thread/tsd.h"
 
@@ -170,7 +171,7 @@ test_recall(void) {
 	for (unsigned round = 0; round < 40; round++) {
 		uint64_t start = 0;
 		unsigned n_unlooked = 0;
-		tsd_recall_all();
+		recall_all(RECALL_SETTINGS);
 		free(keep(malloc(64)));
 		/* Each thread looks within its next call or two. */
 		for (unsigned i = 0; i < N_BUSY; i++) {
