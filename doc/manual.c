@@ -211,6 +211,7 @@ put_row(const conf_row_t *row) {
 		[CONF_NEEDS_FILL] = "Not in a build with \\-\\-disable\\-fill.",
 		[CONF_NEEDS_UTRACE] = "Only in a build with \\-\\-enable\\-utrace.",
 		[CONF_NEEDS_XMALLOC] = "Only in a build with \\-\\-enable\\-xmalloc.",
+		[CONF_NEEDS_UAF] = "Only in a build with \\-\\-enable\\-uaf\\-detection, or a debug build.",
 		[CONF_NEEDS_CXX] = "Not in a build with \\-\\-disable\\-cxx.",
 	};
 	printf(".TP\n\\fB%s:\\fR\\fI%s\\fR\n", row->key, row_placeholder(row));

@@ -26,11 +26,13 @@
 #include "prof_session.h"
 #include "prof_signal.h"
 #include "stats_opts.h"
+#include "thread/quarantine.h"
 #include "thread/tcache.h"
 #include "util/fmt.h"
 #include "util/fxp.h"
 
 #define LG_TCACHE_MAX_LIMIT 23
+#define SAN_UAF_LG_MAX 63
 #define KEY_LEN_MAX 48
 
 static const char *const junk_words[] = {"true", "false", "alloc", "free", NULL};
@@ -132,6 +134,16 @@ parse_prof_unwind(const conf_row_t *row, const char *value, size_t len) {
 		return EINVAL;
 	}
 	return conf_store(row, value, len);
+}
+
+/* Alignments below a page would take in nearly all. */
+static int
+parse_lg_san_uaf_align(const conf_row_t *row, const char *value, size_t len) {
+	int err = conf_store(row, value, len);
+	if (err == 0 && opt_lg_san_uaf_align >= 0 && (size_t)opt_lg_san_uaf_align < LG_PAGE) {
+		opt_lg_san_uaf_align = (ssize_t)LG_PAGE;
+	}
+	return err == 0 ? 0 : EINVAL; /* jemalloc does not tell out of range apart here */
 }
 
 static int
@@ -432,7 +444,10 @@ WORD(thp, CONF_ENUM, opt_thp, thp_words, HERE, SHOWN | CONF_PREFIX_WORD,
     "transparent huge pages for the program's memory"),
 WORD(zero_realloc, CONF_ENUM, opt_zero_realloc, zero_realloc_names, HERE, SHOWN,
     "what realloc(p, 0) does: give a smallest object, free p, or abort"),
-ABSENT(lg_san_uaf_align, CONF_NOT_YET, 0),
+{.key = "lg_san_uaf_align", .addr = &opt_lg_san_uaf_align, .type = CONF_SSIZE, .min = -1, .max = SAN_UAF_LG_MAX,
+    .feature = CONF_NEEDS_UAF, .flags = NODE | CONF_CLIP_MAX, .parse = parse_lg_san_uaf_align,
+    .help = "freed small objects that touch a multiple of this power of two (a page at least) wait a while, and a write "
+    "to one of them ends the process when it goes; -1: none wait"},
 NUM(san_guard_small, CONF_SIZE, opt_san_guard_small, 0, UINT64_MAX, HERE, 0,
     "each so many-th slab of an arena lies between guard pages: to run over its end is a fault; 0: none"),
 NUM(san_guard_large, CONF_SIZE, opt_san_guard_large, 0, UINT64_MAX, HERE, 0,
@@ -517,6 +532,8 @@ conf_row_is_built(const conf_row_t *row) {
 		return config_prof;
 	case CONF_NEEDS_CXX:
 		return config_cxx;
+	case CONF_NEEDS_UAF:
+		return config_uaf_detection;
 	case CONF_NOT_YET:
 	case CONF_RETIRED:
 	case CONF_NFEATURES:
@@ -534,6 +551,7 @@ conf_row_absence(const conf_row_t *row) {
 		[CONF_NEEDS_XMALLOC] = "is not built in (it needs --enable-xmalloc)",
 		[CONF_NEEDS_PROF] = "is not built in (the library was configured with --disable-prof)",
 		[CONF_NEEDS_CXX] = "is not built in (the library was configured with --disable-cxx)",
+		[CONF_NEEDS_UAF] = "is not built in (it needs --enable-uaf-detection)",
 		[CONF_NOT_YET] = "is a known option that this version does not have yet",
 		[CONF_RETIRED] = "is an option of an older version that no longer exists",
 	};

@@ -53,6 +53,7 @@ typedef enum {
 	CONF_NEEDS_XMALLOC,
 	CONF_NEEDS_PROF,
 	CONF_NEEDS_CXX,
+	CONF_NEEDS_UAF,
 	CONF_NOT_YET,       /* a key of upstream whose subject does not exist here */
 	CONF_RETIRED,       /* a key that upstream gave up; reported, never counted */
 	CONF_NFEATURES

@@ -10,6 +10,7 @@
 #include "os/thread.h"
 #include "prof.h"
 #include "prof_trigger.h"
+#include "thread/quarantine.h"
 #include "thread/shelter.h"
 #include "thread/tcache_set.h"
 #include "thread/thread_event.h"
@@ -546,6 +547,11 @@ ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 		prof_sample_free(tsd, ptr, rec, usize);
 	} else if (rec != NULL && unlikely(rec->req_size == TCACHE_REC_IS_SPARE)) {
 		safety_fail("double free");
+	}
+	if (quarantine_is_on() && rec == NULL && tsd != NULL && tcache == IMALLOC_TCACHE_AUTO
+	    && quarantine_has_taken(tsd, elem_edata(elem), ptr, usize)) {
+		ifree_count_direct(tsd, usize);
+		return;
 	}
 	if (unlikely(opt_junk_free) && config_fill) {
 		memset(ptr, JUNK_FREE_BYTE, usize);

@@ -26,6 +26,7 @@
 #include "prof_control.h"
 #include "stats.h"
 #include "thread/peak.h"
+#include "thread/quarantine.h"
 #include "thread/tcache.h"
 #include "thread/thread_event.h"
 #include "thread/user_event.h"
@@ -86,7 +87,7 @@ boot_shapes(void) {
 
 static int
 boot_options(void) {
-	tsd_all_slow = opt_junk_alloc || opt_junk_free || opt_zero || !opt_tcache;
+	tsd_all_slow = opt_junk_alloc || opt_junk_free || opt_zero || !opt_tcache || quarantine_is_on();
 	return 0;
 }
 
@@ -162,14 +163,30 @@ boot_atfork(void) {
 	return 0;
 }
 
-static int
-boot_stats(void) {
-	if (opt_stats_print && atexit(stats_atexit) != 0) {
+/* What the last thread has freed, and still waits, is looked at too. */
+static void
+boot_quarantine_atexit(void) {
+	tsd_t *tsd = tsd_enter();
+	if (tsd != NULL) {
+		quarantine_flush(tsd);
+	}
+	tsd_leave();
+}
+
+static void
+boot_add_atexit(bool is_wanted, void (*fn)(void)) {
+	if (is_wanted && atexit(fn) != 0) {
 		malloc_write("<jemalloc>: Error in atexit()\n");
 		if (opt_abort) {
 			abort();
 		}
 	}
+}
+
+static int
+boot_atexit(void) {
+	boot_add_atexit(opt_stats_print, stats_atexit);
+	boot_add_atexit(quarantine_is_on(), boot_quarantine_atexit);
 	return 0;
 }
 
@@ -201,7 +218,7 @@ static int (*const boot_late[])(void) = {
 	tsd_boot,
 	boot_atfork,
 	boot_prof,
-	boot_stats,
+	boot_atexit,
 	boot_prof_late,
 };
 

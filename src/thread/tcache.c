@@ -4,6 +4,7 @@
 #include "arena/arenas.h"
 #include "meta/freepool.h"
 #include "os/nstime.h"
+#include "thread/quarantine.h"
 #include "thread/thread_event.h"
 
 /* Room of a stack when it is first used. */
@@ -335,6 +336,9 @@ bin_stow_bottom(tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned n) {
 
 void
 tcache_flush(tsd_t *tsd, tcache_t *tc) {
+	if (tc->is_auto) {
+		quarantine_flush(tsd);
+	}
 	tcache_spare_flush(tc);
 	for (unsigned s = 1; s < tc->nslots; s++) {
 		bin_fold(tsd, tc, s);

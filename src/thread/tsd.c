@@ -6,6 +6,7 @@
 #include "meta/freepool.h"
 #include "os/nstime.h"
 #include "os/sys.h"
+#include "thread/quarantine.h"
 #include "thread/recall.h"
 #include "thread/tcache.h"
 #include "thread/thread_event.h"
@@ -234,6 +235,7 @@ tsd_cleanup(void *arg) {
 	for (size_t i = 0; tsd_cleanups != NULL && tsd_cleanups[i] != NULL; i++) {
 		tsd_cleanups[i](tsd);
 	}
+	quarantine_delete(tsd);
 	if (tsd->tcache != NULL) {
 		tcache_delete(tsd, tsd->tcache);
 	}

@@ -10,6 +10,7 @@
 #include "os/tls.h"
 
 struct tcache_s;
+typedef struct quarantine_s quarantine_t;
 
 /* Values of tls_s.state. */
 enum {
@@ -66,6 +67,7 @@ struct tsd_s {
 	uint64_t peak_max;
 	uint64_t peak_bound;          /* highest upper bound that peak has looked at */
 	void *prof;                   /* the profiler's */
+	quarantine_t *quarantine;     /* NULL: none yet */
 	user_mark_t user_marks[USER_EVENTS_MAX];
 };
 

@@ -114,7 +114,7 @@ sub check_options {
 	}
 	my %absent = map { $_ => 1 } $said =~ /Invalid conf pair: (\w+):/g;
 	my $is_whole = $config !~ /^#define CONFIG_(?:PROF|FILL|CXX) 0/m;
-	delete @absent{qw(utrace xmalloc)}; # in the page, with the switch that they need
+	delete @absent{qw(utrace xmalloc lg_san_uaf_align)}; # in the page, with the switch that they need
 	check_words('options', [grep { !$absent{$_} } @keys], \@found, $is_whole);
 }
 

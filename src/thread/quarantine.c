@@ -1,0 +1,107 @@
+/* A ring of pointers for each thread that has needed it. */
+#include "thread/quarantine.h"
+
+#include "arena/arenas.h"
+#include "arena/safety.h"
+#include "meta/freepool.h"
+
+#define STAMP 0xdb
+
+ssize_t opt_lg_san_uaf_align = -1;
+
+struct quarantine_s {
+	size_t bytes;
+	unsigned first;
+	unsigned n;
+	void *ptrs[QUARANTINE_MAX];
+};
+
+cassert((QUARANTINE_MAX & (QUARANTINE_MAX - 1)) == 0);
+
+static unsigned
+place_of(const quarantine_t *q, unsigned i) {
+	return (q->first + i) % QUARANTINE_MAX;
+}
+
+static bool
+is_touching(const void *ptr, size_t usize) {
+	uintptr_t first = (uintptr_t)ptr, last = first + usize - 1;
+	return (first - 1) >> opt_lg_san_uaf_align != last >> opt_lg_san_uaf_align;
+}
+
+static bool
+is_stamped(const void *ptr, size_t usize) {
+	const unsigned char *p = ptr;
+	assert(usize > 0);
+	return p[0] == STAMP && memcmp(p, p + 1, usize - 1) == 0;
+}
+
+static bool
+quarantine_has(const quarantine_t *q, const void *ptr) {
+	for (unsigned i = 0; i < q->n; i++) {
+		if (q->ptrs[place_of(q, i)] == ptr) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void
+quarantine_drop_first(quarantine_t *q) {
+	assert(q->n > 0 && tls_get()->gate_depth > 0);
+	void *ptr = q->ptrs[q->first];
+	uint64_t elem = emap_elem_any(ptr);
+	assert(elem_state(elem) == extent_state_active && (elem & ELEM_SLAB) != 0);
+	size_t usize = arena_usize(ptr, elem);
+	assert(usize <= q->bytes);
+	if (unlikely(!is_stamped(ptr, usize))) {
+		safety_fail("write to a freed block");
+	}
+	q->first = place_of(q, 1);
+	q->n--;
+	q->bytes -= usize;
+	arena_dalloc(ptr, elem);
+}
+
+bool
+quarantine_has_taken(tsd_t *tsd, const edata_t *e, void *ptr, size_t usize) {
+	assert(tsd->tls == tls_get() && tsd->tls->gate_depth > 0 && quarantine_is_on());
+	if (!e->is_slab || e->arena_ind >= arenas_narenas_auto() || !is_touching(ptr, usize)) {
+		return false;
+	}
+	if (tsd->quarantine == NULL && (tsd->quarantine = meta_alloc(sizeof(quarantine_t))) == NULL) {
+		return false;
+	}
+	quarantine_t *q = tsd->quarantine;
+	/* One that is whole of stamps may be the program's. */
+	if (unlikely(is_stamped(ptr, usize)) && quarantine_has(q, ptr)) {
+		safety_fail("double free");
+		return true;
+	}
+	memset(ptr, STAMP, usize);
+	while (q->n == QUARANTINE_MAX || (q->n > 0 && q->bytes + usize > QUARANTINE_BYTES)) {
+		quarantine_drop_first(q);
+	}
+	q->ptrs[place_of(q, q->n++)] = ptr;
+	q->bytes += usize;
+	return true;
+}
+
+void
+quarantine_flush(tsd_t *tsd) {
+	assert(tsd->tls == tls_get());
+	quarantine_t *q = tsd->quarantine;
+	while (q != NULL && q->n > 0) {
+		quarantine_drop_first(q);
+	}
+	assert(q == NULL || q->bytes == 0);
+}
+
+void
+quarantine_delete(tsd_t *tsd) {
+	quarantine_flush(tsd);
+	if (tsd->quarantine != NULL) {
+		meta_free(tsd->quarantine, sizeof(quarantine_t));
+		tsd->quarantine = NULL;
+	}
+}
