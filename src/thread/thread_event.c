@@ -4,6 +4,7 @@
 #include "arena/arenas.h"
 #include "os/nstime.h"
 #include "thread/recall.h"
+#include "thread/tsd.h"
 #include "util/prng.h"
 
 atomic_u64_t thread_event_sample_interval;
@@ -145,11 +146,18 @@ pace_tell(uint64_t now) {
 	}
 }
 
+/* What one thread may have come down by without a word: all of them together not by much, as far as looks go. */
+static uint64_t
+pace_some(void) {
+	uint64_t share = THREAD_EVENT_MUCH / (tsd_count() + 1);
+	return share < THREAD_EVENT_FREED ? THREAD_EVENT_FREED : share < THREAD_EVENT_SOME ? share : THREAD_EVENT_SOME;
+}
+
 bool
 thread_event_came_down(tsd_t *tsd, uint64_t now) {
 	assert(tsd->tls == tls_get() && tsd->tls->gate_depth > 0);
 	uint64_t held = tsd_held(tsd);
-	pace_add_down(pace_way_down(&tsd->told_most, held, THREAD_EVENT_SOME));
+	pace_add_down(pace_way_down(&tsd->told_most, held, pace_some()));
 	pace_tell(now);
 	return pace_way_down(&tsd->held_most, held, THREAD_EVENT_MUCH) != 0;
 }

@@ -22,7 +22,8 @@
 #define THREAD_EVENT_LEAST ((uint64_t)64)
 /*
  * Bytes that a thread has of the arenas less than it had before: much, after which its countdowns are cut short, or those
- * of all if they add up to it: well under what may stay when decay is over.  And what one adds at a time.
+ * of all if they add up to it: well under what may stay when decay is over.  And what one adds at a time, less where so
+ * many threads together would keep more than that to themselves.
  * A thread that frees as much as it allocates leaves its pages to itself, and keeps its pace.
  */
 #define THREAD_EVENT_MUCH ((uint64_t)16 << 20)

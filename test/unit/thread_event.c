@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <semaphore.h>
 
 #include "os/gate.h"
 #include "os/nstime.h"
@@ -184,6 +185,16 @@ others_down(size_t bytes, unsigned n) {
 	}
 }
 
+static sem_t is_down, may_end;
+
+static void *
+thread_down_and_stay(void *bytes) {
+	thread_down(bytes);
+	sem_post(&is_down);
+	sem_wait(&may_end);
+	return NULL;
+}
+
 static void *
 thread_pace(void *arg) {
 	free(keep(malloc(64)));
@@ -205,6 +216,28 @@ static uint64_t
 pace_next(void) {
 	free(keep(malloc(64)));
 	return tsd->beat_bytes;
+}
+
+/* The same of many that stay, one after the other: their ends tell nobody.  The least pace that this one has meanwhile. */
+static uint64_t
+pace_when_many_are_down(size_t bytes) {
+	static pthread_t t[100];
+	uint64_t least = THREAD_EVENT_BYTES;
+	sem_init(&is_down, 0, 0);
+	sem_init(&may_end, 0, 0);
+	for (unsigned i = 0; i < ARRAY_LEN(t); i++) {
+		pthread_create(&t[i], NULL, thread_down_and_stay, (void *)(uintptr_t)bytes);
+		sem_wait(&is_down);
+		uint64_t pace = pace_next();
+		least = pace < least ? pace : least;
+	}
+	for (unsigned i = 0; i < ARRAY_LEN(t); i++) {
+		sem_post(&may_end);
+	}
+	for (unsigned i = 0; i < ARRAY_LEN(t); i++) {
+		pthread_join(t[i], NULL);
+	}
+	return least;
 }
 
 /* Nobody has to be told of anything that was before, and it is time for the next. */
@@ -248,7 +281,9 @@ test_pace_of_others(void) {
 	is_uint(pace_next(), THREAD_EVENT_BYTES, "threads that came down by 4 MiB together: not told");
 	others_down(900 << 10, 20);
 	ok(pace_next() <= THREAD_EVENT_SOON, "and by 16 MiB: told");
-	be_fast();
+	settle();
+	ok(pace_when_many_are_down(900 << 10) <= THREAD_EVENT_SOON, "many that stay, each by less than counts where they are few: told");
+	settle();
 	clock_ns += 11 * NSTIME_PER_SEC;
 	is_uint(pace_of_new(), THREAD_EVENT_BYTES, "a new thread when the decay time is over has its heartbeats apart");
 	nstime_now_hook = NULL;
