@@ -4,7 +4,6 @@
 #include "arena/arenas.h"
 #include "os/nstime.h"
 #include "thread/recall.h"
-#include "thread/tsd.h"
 #include "util/prng.h"
 
 atomic_u64_t thread_event_sample_interval;
@@ -146,10 +145,14 @@ pace_tell(uint64_t now) {
 	}
 }
 
-/* What one thread may have come down by without a word: all of them together not by much, as far as looks go. */
+/*
+ * What a thread may have come down by without a word: all of them together not by much, as far as looks go.  How many they
+ * are is reckoned from those of its arena.
+ */
 static uint64_t
-pace_some(void) {
-	uint64_t share = THREAD_EVENT_MUCH / (tsd_count() + 1);
+pace_some(const tsd_t *tsd) {
+	uint64_t n = (uint64_t)atomic_load_u32(&tsd->arena->nthreads, MO_RELAXED) * arenas_narenas_auto();
+	uint64_t share = THREAD_EVENT_MUCH / (n + 1);
 	return share < THREAD_EVENT_FREED ? THREAD_EVENT_FREED : share < THREAD_EVENT_SOME ? share : THREAD_EVENT_SOME;
 }
 
@@ -157,7 +160,7 @@ bool
 thread_event_came_down(tsd_t *tsd, uint64_t now) {
 	assert(tsd->tls == tls_get() && tsd->tls->gate_depth > 0);
 	uint64_t held = tsd_held(tsd);
-	pace_add_down(pace_way_down(&tsd->told_most, held, pace_some()));
+	pace_add_down(pace_way_down(&tsd->told_most, held, pace_some(tsd)));
 	pace_tell(now);
 	return pace_way_down(&tsd->held_most, held, THREAD_EVENT_MUCH) != 0;
 }
