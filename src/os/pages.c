@@ -396,9 +396,10 @@ pages_nohuge(void *addr, size_t size) {
 
 static thp_mode_t
 read_system_thp(void) {
+	/* A table, as below, not a string: it stands with what each start reads, and costs no page fault of its own. */
+	static const char path[] = "/sys/kernel/mm/transparent_hugepage/enabled";
 	char text[128];
-	ssize_t n = sys_read_file("/sys/kernel/mm/transparent_hugepage/enabled", text,
-	    sizeof(text) - 1);
+	ssize_t n = sys_read_file(path, text, sizeof(text) - 1);
 	if (n <= 0) {
 		return thp_mode_not_supported;
 	}
@@ -490,8 +491,9 @@ pages_boot_size(void) {
 
 static bool
 has_overcommit(void) {
+	static const char path[] = "/proc/sys/vm/overcommit_memory";
 	char text[2];
-	ssize_t n = sys_read_file("/proc/sys/vm/overcommit_memory", text, sizeof(text));
+	ssize_t n = sys_read_file(path, text, sizeof(text));
 	/* Where it cannot be read (chroot), committing everything is right in every mode. */
 	return n <= 0 || text[0] == '0' || text[0] == '1';
 }
