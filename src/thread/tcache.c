@@ -115,8 +115,10 @@ tcache_retune(tsd_t *tsd, tcache_t *tc) {
 
 /* A request that is half done (0) stays. */
 void
-tcache_hasten(tsd_t *tsd, tcache_t *tc) {
-	for (unsigned s = 1; s < tc->nslots; s++) {
+tcache_hasten(tsd_t *tsd, uint64_t beat_bytes) {
+	tcache_t *tc = tsd->tcache;
+	thread_event_hasten(tsd, beat_bytes);
+	for (unsigned s = 1; tc != NULL && s < tc->nslots; s++) {
 		cache_bin_t *b = &tc->bins[s];
 		tcache_cold_t *c = &tc->cold[s];
 		size_t size = slot_size(s);
@@ -137,10 +139,7 @@ tcache_note_freed(tsd_t *tsd) {
 	uint64_t now = nstime_monotonic_coarse_ns();
 	tsd->ticked_at = tsd_returned(tsd) + THREAD_EVENT_FREED;
 	if (thread_event_came_down(tsd, now)) {
-		thread_event_hasten(tsd, THREAD_EVENT_SOON);
-		if (tsd->tcache != NULL) {
-			tcache_hasten(tsd, tsd->tcache);
-		}
+		tcache_hasten(tsd, THREAD_EVENT_SOON);
 	}
 	tsd->tls->inside++;
 	arenas_tick(now);

@@ -96,8 +96,8 @@ void tcache_heartbeat(tsd_t *tsd, uint64_t bytes);
 bool tcache_is_due(const tcache_t *tc);
 /* Draws new distances to the next samples, after the rate changed. */
 void tcache_retune(tsd_t *tsd, tcache_t *tc);
-/* Cuts countdowns short that are further from their end than the thread's pace wants. */
-void tcache_hasten(tsd_t *tsd, tcache_t *tc);
+/* The thread's next heartbeats are at most so many bytes apart; countdowns that are further from their end are cut short. */
+void tcache_hasten(tsd_t *tsd, uint64_t beat_bytes);
 /*
  * Memory was freed past the caches, so much that it is time again: looks whether decay is due, and cuts countdowns short
  * when the thread has come down by much.  In the gate, no lock held.

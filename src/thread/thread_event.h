@@ -77,7 +77,7 @@ extern HIDDEN atomic_u64_t thread_event_sample_interval;
 
 /* Sets the pace of a new thread; draws no gaps. */
 void thread_event_begin(tsd_t *tsd);
-/* The next heartbeats are at most so many bytes apart; countdowns that run stay as they are. */
+/* The part of tcache_hasten() that is not the cache's: countdowns that run stay as they are. */
 void thread_event_hasten(tsd_t *tsd, uint64_t beat_bytes);
 /*
  * Looks at what the thread has of the arenas, in the gate, no lock held: true if it has come down by much, which the caller

@@ -112,12 +112,10 @@ tsd_look(tsd_t *tsd) {
 		return;
 	}
 	if ((what & RECALL_PACE) != 0) {
-		thread_event_hasten(tsd, THREAD_EVENT_LEAST);
+		tcache_hasten(tsd, THREAD_EVENT_LEAST);
 	}
 	if ((what & RECALL_SETTINGS) != 0) {
 		tsd_take_settings(tsd);
-	} else if (tsd->tcache != NULL) {
-		tcache_hasten(tsd, tsd->tcache);
 	}
 	tsd_fast_path_update(tsd);
 }

@@ -25,12 +25,20 @@ drop(void)
 		free(blocks[i]);
 }
 
-/* One byte of each block, which are about to go or have gone. */
+/* One byte of each block, all of which are freed. */
 static void
 spoil(size_t at)
 {
 	for (int i = 0; i < N; i++)
 		((volatile char *)blocks[i])[at]++;
+}
+
+static void
+make_drop_spoil(size_t size, size_t at)
+{
+	make(size);
+	drop();
+	spoil(at);
 }
 
 /* Many times what waits. */
@@ -46,9 +54,7 @@ traffic(unsigned rounds)
 static int
 child_write(void)
 {
-	make(64);
-	drop();
-	spoil(63);
+	make_drop_spoil(64, 63);
 	traffic(40);
 	return 0;
 }
@@ -56,9 +62,7 @@ child_write(void)
 static int
 child_write_large_class(void)
 {
-	make(12000);
-	drop();
-	spoil(0);
+	make_drop_spoil(12000, 0);
 	traffic(40);
 	return 0;
 }
@@ -66,9 +70,7 @@ child_write_large_class(void)
 static int
 child_write_then_flush(void)
 {
-	make(64);
-	drop();
-	spoil(1);
+	make_drop_spoil(64, 1);
 	ctl_void("thread.tcache.flush");
 	return 0;
 }
@@ -76,9 +78,7 @@ child_write_then_flush(void)
 static int
 child_write_then_exit(void)
 {
-	make(64);
-	drop();
-	spoil(20);
+	make_drop_spoil(64, 20);
 	return 0;
 }
 
@@ -123,19 +123,19 @@ thread_honest(void *arg)
 
 	for (unsigned i = 0; i < 60000; i++) {
 		unsigned k = (seed = seed * 1103515245 + 12345) >> 8;
-		unsigned at = k % 300;
+		unsigned at = k % 300, size = k / 1024 % 9000 + 1;
 
 		for (size_t j = 0; j < held[at].size; j++)
 			bad += held[at].p[j] != held[at].byte;
 		if (held[at].p != NULL && k % 3 == 0) {
-			held[at].p = keep(realloc(held[at].p, k / 1024 % 9000 + 1));
+			held[at].p = keep(realloc(held[at].p, size));
 		} else {
 			free(held[at].p);
-			held[at].p = keep(k % 5 == 0 ? calloc(1, k / 1024 % 9000 + 1) : malloc(k / 1024 % 9000 + 1));
-			for (size_t j = 0; k % 5 == 0 && j < k / 1024 % 9000 + 1; j++)
+			held[at].p = keep(k % 5 == 0 ? calloc(1, size) : malloc(size));
+			for (size_t j = 0; k % 5 == 0 && j < size; j++)
 				bad += held[at].p[j] != 0;
 		}
-		held[at].size = k / 1024 % 9000 + 1;
+		held[at].size = size;
 		/* Also the byte of the stamp. */
 		held[at].byte = (unsigned char)(k % 2 == 0 ? k / 7 : 0xdb);
 		memset(held[at].p, held[at].byte, held[at].size);
