@@ -14,6 +14,7 @@
 #include "conf_table.h"
 #include "os/malloc_io.h"
 #include "os/sys.h"
+#include "prof_opt.h"
 #include "util/assert.h"
 #include "util/fmt.h"
 #include "util/fxp.h"
@@ -139,8 +140,10 @@ conf_words_hint(const conf_row_t *row, char *buf, size_t size) {
 	size_t used = 0;
 	buf[0] = '\0';
 	for (size_t i = 0; conf_is_choice(row, i) && used + 24 < size; i++) {
-		int n = fmt_snprintf(buf + used, size - used, "%s%s", i == 0 ? "" : ", ", row->words[i]);
-		used += (size_t)n;
+		if (conf_row_offers(row, i)) {
+			used += (size_t)fmt_snprintf(buf + used, size - used, "%s%s",
+			    used == 0 ? "" : ", ", row->words[i]);
+		}
 	}
 	return buf;
 }
@@ -158,6 +161,18 @@ conf_hint_range(const conf_row_t *row, bool is_open) {
 }
 
 static void
+conf_hint_text(const conf_row_t *row) {
+	size_t most = (size_t)row->max - 1;
+	if ((row->flags & CONF_FILE_PREFIX) != 0) {
+		malloc_printf("<jemalloc>: Hint: %s takes at most %zu bytes, %u behind the last slash.\n",
+		    row->key, most, (unsigned)PROF_PREFIX_BASE_MAX);
+	} else {
+		malloc_printf("<jemalloc>: Hint: %s takes %sat most %zu bytes.\n", row->key,
+		    (row->flags & CONF_ABSOLUTE) != 0 ? "an absolute path of " : "", most);
+	}
+}
+
+static void
 conf_hint_value(const conf_row_t *row) {
 	char buf[160];
 	switch ((conf_type_t)row->type) {
@@ -170,8 +185,7 @@ conf_hint_value(const conf_row_t *row) {
 		    conf_words_hint(row, buf, sizeof(buf)));
 		return;
 	case CONF_TEXT:
-		malloc_printf("<jemalloc>: Hint: %s takes %sat most %zu bytes.\n", row->key,
-		    (row->flags & CONF_ABSOLUTE) != 0 ? "an absolute path of " : "", (size_t)row->max - 1);
+		conf_hint_text(row);
 		return;
 	case CONF_SSIZE:
 	case CONF_I64:

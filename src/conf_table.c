@@ -128,11 +128,26 @@ parse_dss(const conf_row_t *row, const char *value, size_t len) {
 /* Only what was built in can be chosen. */
 static int
 parse_prof_unwind(const conf_row_t *row, const char *value, size_t len) {
-	if ((is_word(value, len, "fp") && !config_prof_frameptr) ||
-	    (is_word(value, len, "libgcc") && !config_prof_libgcc) ||
-	    (is_word(value, len, "libunwind") && !config_prof_libunwind)) {
+	conf_row_t tried = *row;
+	unsigned unwind;
+	tried.addr = &unwind;
+	int err = conf_store(&tried, value, len);
+	if (err == 0 && !conf_row_offers(row, unwind)) {
+		err = EINVAL;
+	}
+	if (err == 0) {
+		opt_prof_unwind = (prof_unwind_t)unwind;
+	}
+	return err;
+}
+
+/* One that is too long for any name is refused here, so that the value from before holds. */
+static int
+parse_prof_prefix(const conf_row_t *row, const char *value, size_t len) {
+	if (!prof_sys_prefix_fits(value, len)) {
 		return EINVAL;
 	}
+	opt_prof_prefix_given = true;
 	return conf_store(row, value, len);
 }
 
@@ -152,11 +167,18 @@ parse_prof_more(const conf_row_t *row, const char *value, size_t len) {
 	return conf_store(row, value, len);
 }
 
-/* A limit that was given holds for all automatic dumps. */
+/* A limit that was given holds for all automatic dumps, each for itself. */
 static int
 parse_dump_limit(const conf_row_t *row, const char *value, size_t len) {
+	static const uint64_t *const limits[prof_keep_n] = {
+		[prof_keep_min_gap_ms] = &opt_prof_dump_min_gap_ms,
+		[prof_keep_max_files] = &opt_prof_dump_max_files,
+		[prof_keep_max_bytes] = &opt_prof_dump_max_bytes,
+	};
 	int err = parse_prof_more(row, value, len);
-	opt_prof_dump_limited |= err == 0;
+	for (unsigned i = 0; i < prof_keep_n; i++) {
+		opt_prof_dump_given[i] |= err == 0 && row->addr == limits[i];
+	}
 	return err;
 }
 
@@ -359,8 +381,8 @@ ABSENT(hpa_sec_bytes_after_flush, CONF_RETIRED, 0),
 RANGES(slab_sizes, parse_slab_sizes, set_slab_sizes, "default",
     "lo-hi:n items joined by |, or default: pages per slab for classes from lo to hi bytes"),
 BOOL(prof, opt_prof, PROF, SHOWN, "profile the heap from the start"),
-{.key = "prof_prefix", .addr = opt_prof_prefix, .type = CONF_TEXT, .max = PROF_PREFIX_MAX + 1,
-    .feature = PROF, .flags = SHOWN,
+{.key = "prof_prefix", .addr = opt_prof_prefix, .type = CONF_TEXT, .max = PROF_PREFIX_TEXT_MAX + 1,
+    .feature = PROF, .flags = SHOWN | CONF_FILE_PREFIX, .parse = parse_prof_prefix,
     .help = "how the names of dumps begin; relative: made absolute at start; empty: no automatic dumps"},
 {.key = "prof_active", .addr = &opt_prof_active, .type = CONF_BOOL, .feature = PROF,
     .flags = SHOWN, .live = "prof.active", .help = "take samples from the start"},
@@ -420,10 +442,10 @@ THRESHOLD(highwater, CONF_SIZE, "dump when live memory first reaches this"),
     .help = "dump after each so many milliseconds; without the profiler's thread only while the "
     "program allocates"},
 LIMIT(min_gap_ms, SHOWN | CONF_STRICT, "least milliseconds between two automatic dumps of one kind"),
-LIMIT(max_files, SHOWN | CONF_STRICT, "automatic dumps kept at most, older ones are removed; 0: all"),
-LIMIT(max_bytes, THRESHOLD_FLAGS, "bytes of automatic dumps kept at most, older ones are removed; 0: all"),
+LIMIT(max_files, SHOWN | CONF_STRICT, "automatic dumps of the process and its forked children kept at most, older ones are removed; 0: all"),
+LIMIT(max_bytes, THRESHOLD_FLAGS, "bytes of these dumps kept at most; 0: all"),
 {.key = "prof_dump_keep", .addr = &opt_prof_dump_keep, .type = CONF_ENUM,
-    .words = prof_keep_policy_names, .feature = PROF, .flags = SHOWN, .parse = parse_dump_limit,
+    .words = prof_keep_policy_names, .feature = PROF, .flags = SHOWN, .parse = parse_prof_more,
     .live = "prof.dump_keep", .help = "which automatic dumps stay: first, peak and newest, or just the newest"},
 {.key = "prof_final_signals", .addr = &opt_prof_final_signals, .type = CONF_BOOL, .feature = PROF,
     .flags = SHOWN, .parse = parse_prof_more,
@@ -576,7 +598,35 @@ conf_row_find(const char *key, size_t len) {
 	return NULL;
 }
 
-/* Edits (insert, delete, replace) that lead from a to b; both at most KEY_LEN_MAX long. */
+bool
+conf_row_offers(const conf_row_t *row, size_t i) {
+	if (row->addr == &opt_dss) {
+		return config_dss || i == dss_prec_disabled;
+	}
+	if (row->addr != &opt_prof_unwind) {
+		return true;
+	}
+	switch ((prof_unwind_t)i) {
+	case prof_unwind_fp:
+		return config_prof_frameptr;
+	case prof_unwind_libunwind:
+		return config_prof_libunwind;
+	case prof_unwind_libgcc:
+		return config_prof_libgcc;
+	default:
+		return true;
+	}
+}
+
+static char
+lower_case(char c) {
+	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+/*
+ * Edits (insert, delete, replace) that lead from a to b, which has lower case only; both at most
+ * KEY_LEN_MAX long.
+ */
 static unsigned
 edit_distance(const char *a, size_t alen, const char *b, size_t blen) {
 	uint8_t row[KEY_LEN_MAX + 1];
@@ -589,7 +639,7 @@ edit_distance(const char *a, size_t alen, const char *b, size_t blen) {
 		uint8_t diagonal = row[0];
 		row[0] = (uint8_t)i;
 		for (size_t j = 1; j <= blen; j++) {
-			uint8_t replace = (uint8_t)(diagonal + (a[i - 1] != b[j - 1]));
+			uint8_t replace = (uint8_t)(diagonal + (lower_case(a[i - 1]) != b[j - 1]));
 			uint8_t shift = (uint8_t)((row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1);
 			diagonal = row[j];
 			row[j] = replace < shift ? replace : shift;

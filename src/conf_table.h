@@ -41,6 +41,7 @@ enum {
 	CONF_RANGES = 1 << 9,   /* lo-hi:n items; errors have a line of their own */
 	CONF_RATIO = 1 << 10,   /* custom: a decimal number, bounds in 16.16 */
 	CONF_ABSOLUTE = 1 << 11, /* text: the name of a file from the root on */
+	CONF_FILE_PREFIX = 1 << 12, /* text: names of files begin with it */
 };
 #define CONF_CLIP (CONF_CLIP_MIN | CONF_CLIP_MAX)
 #define CONF_SHOWN (CONF_NODE | CONF_PRINT)
@@ -96,10 +97,13 @@ bool conf_row_is_built(const conf_row_t *row);
 /* Why it is not, as a phrase for the hint: "needs --enable-xmalloc". */
 const char *conf_row_absence(const conf_row_t *row);
 
+/* Whether word i of the row can be chosen in this library. */
+bool conf_row_offers(const conf_row_t *row, size_t i);
+
 /* The row of a key as parsing matches it (cut keys included, but not cut to nothing), or NULL. */
 const conf_row_t *conf_row_find(const char *key, size_t len);
 
-/* The key nearest to an unknown one by edits, NULL if none is near. */
+/* The key nearest to an unknown one by edits, upper case being as good as lower; NULL if none is near. */
 const char *conf_row_nearest(const char *key, size_t len);
 
 #endif /* CONF_TABLE_H */

@@ -1,10 +1,9 @@
 /* What the C++ operators (jemalloc_cpp.cpp) call: C linkage, no exceptions, no exported names. */
 #include "cxx.h"
 
-#include <stdlib.h>
-
-#include "imalloc.h"
-#include "os/malloc_io.h"
+#include "arena/safety.h"
+#include "imalloc_flags.h"
+#include "util/fmt.h"
 
 static NOINLINE void *
 cxx_alloc_slow(size_t size, size_t alignment) {
@@ -15,7 +14,7 @@ cxx_alloc_slow(size_t size, size_t alignment) {
 	imalloc_req_t req = IMALLOC_REQ(size, alignment, false, new);
 	int saved = errno;
 	p = imalloc_quiet(&req);
-	errno = saved;
+	errno = p != NULL ? saved : ENOMEM;
 	return p;
 }
 
@@ -37,7 +36,15 @@ cxx_free(void *ptr) {
 void
 cxx_free_sized(void *ptr, size_t size) {
 	if (unlikely(!ifree_sized_is_done_fast(ptr, size))) {
-		ifree_default(ptr);
+		ifree_sized_standard(ptr, size, 0);
+	}
+}
+
+void
+cxx_free_sized_aligned(void *ptr, size_t size, size_t alignment) {
+	size_t rounded = align_up(max_zu(size, 1), alignment);
+	if (unlikely(!ifree_sized_is_done_fast(ptr, rounded))) {
+		ifree_sized_standard(ptr, size, alignment);
 	}
 }
 
@@ -48,8 +55,9 @@ cxx_is_infallible(void) {
 
 void
 cxx_no_memory(size_t size) {
-	malloc_printf("<jemalloc>: Allocation of size %zu failed. %s\n", size,
-	    opt_experimental_infallible_new ? "opt.experimental_infallible_new is true. Aborting."
-	    : "No C++ runtime to throw std::bad_alloc. Aborting.");
-	abort();
+	char what[128];
+	fmt_snprintf(what, sizeof(what), "Allocation of size %zu failed. %s Aborting.", size,
+	    opt_experimental_infallible_new ? "opt.experimental_infallible_new is true."
+	    : "No C++ runtime to throw std::bad_alloc.");
+	safety_fail(what);
 }

@@ -6,10 +6,12 @@
 #include "arena/arenas.h"
 #include "arena/large_hot.h"
 #include "arena/safety.h"
+#include "arena/shut.h"
 #include "os/malloc_io.h"
 #include "os/thread.h"
 #include "prof.h"
 #include "prof_trigger.h"
+#include "thread/deferred.h"
 #include "thread/quarantine.h"
 #include "thread/shelter.h"
 #include "thread/tcache_set.h"
@@ -135,13 +137,25 @@ imalloc_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
 	return p;
 }
 
+/* From a cache. NULL: no memory, or no such arena. */
+static void *
+imalloc_cached(tsd_t *tsd, const imalloc_req_t *req, tcache_t *tc, unsigned slot) {
+	arena_t *from = likely(req->arena == IMALLOC_ARENA_AUTO) ? tc->arena
+	    : arenas_get_or_init(req->arena);
+	if (unlikely(from == NULL)) {
+		tcache_uncount(tsd, tc, slot);
+		return NULL;
+	}
+	return tcache_take(tsd, tc, from, slot);
+}
+
 /* From the cache tc (slot > 0), or straight from an arena. */
 static void *
 imalloc_no_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
     unsigned slot) {
 	bool zero = req->zero || opt_zero;
 	if (tc != NULL) {
-		void *p = tcache_take(tsd, tc, slot);
+		void *p = imalloc_cached(tsd, req, tc, slot);
 		if (p != NULL && zero) {
 			memset(p, 0, usize);
 		}
@@ -199,27 +213,36 @@ imalloc_finish(tsd_t *tsd, const imalloc_req_t *req, void *p, size_t usize) {
 	return p;
 }
 
-/*
- * The system has no memory for a request: what lies unused goes back to it, that in this thread's cache and in all
- * arenas, and the request may be tried again.  Not for hooks of the program's: what they refuse is theirs.
- */
-static NOINLINE bool
-imalloc_is_relieved(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
-	arena_t *a = tsd == NULL || tsd->tls->inside != 0 ? NULL : imalloc_arena(tsd, req->arena, usize);
-	if (a == NULL || ehooks_are_own(&a->pac.src.ehooks)) {
-		return false;
-	}
-	if (tsd->tcache != NULL) {
-		tcache_flush(tsd, tsd->tcache);
-	}
-	return arenas_relieve() > 0;
-}
-
 /* interval: of a sample; 0: it is none. */
 ALWAYS_INLINE void *
 imalloc_object(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, unsigned slot, uint64_t interval) {
 	return unlikely(interval != 0) ? imalloc_sample(tsd, req, usize, tc, slot, interval)
 	    : imalloc_no_sample(tsd, req, usize, tc, slot);
+}
+
+/*
+ * The system has no memory for a request: this thread's cache is emptied, and then of what lies unused in any arena as
+ * much goes back as the request needs, and if need be as its metadata may.  Not for hooks of the program's: what they
+ * refuse is theirs.
+ */
+static NOINLINE void *
+imalloc_relieved(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, unsigned slot, uint64_t interval) {
+	arena_t *a = tsd == NULL || tsd->tls->inside != 0 ? NULL : imalloc_arena(tsd, req->arena, usize);
+	size_t want = arena_need(usize, req->alignment);
+	if (a == NULL || ehooks_are_own(&a->pac.src.ehooks) || want < usize) {
+		return NULL;
+	}
+	shut_flush();
+	void *p = tcache_try_gather(tsd, a) ? imalloc_object(tsd, req, usize, tc, slot, interval) : NULL;
+	bool has_relieved = false;
+	for (unsigned i = 0; p == NULL && i < 2 && arenas_try_relieve(want + i * 2 * HUGEPAGE); i++) {
+		has_relieved = true;
+		p = imalloc_object(tsd, req, usize, tc, slot, interval);
+	}
+	if (has_relieved) {
+		arenas_relieve_end(p != NULL);
+	}
+	return p;
 }
 
 /* usize: of the request; an object that passes through a cache has the size of its class. */
@@ -237,8 +260,8 @@ imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
 	uint64_t interval = 0;
 	bool is_sample = imalloc_is_sample(tsd, req->size, usize, tc, slot, &interval);
 	void *p = imalloc_object(tsd, req, usize, tc, slot, interval);
-	if (unlikely(p == NULL) && imalloc_is_relieved(tsd, req, usize)) {
-		p = imalloc_object(tsd, req, usize, tc, slot, interval);
+	if (unlikely(p == NULL)) {
+		p = imalloc_relieved(tsd, req, usize, tc, slot, interval);
 	}
 	if (unlikely(is_sample) && tc != NULL) {
 		(p != NULL ? tcache_took_sample : tcache_uncount)(tsd, tc, slot);
@@ -270,7 +293,7 @@ imalloc_in_gate(struct tls_s *t, const imalloc_req_t *req) {
 	if (unlikely(atomic_load_b(&thread_event_is_wanted, MO_RELAXED)) && tsd != NULL) {
 		thread_event_advance(tsd, 0);
 	}
-	if (shelter_has_deferred()) {
+	if (deferred_has_any()) {
 		imalloc_drain_deferred(tsd);
 	}
 	size_t usize = imalloc_usize(req);
@@ -317,7 +340,7 @@ imalloc_quiet(imalloc_req_t *req) {
 		return NULL;
 	}
 	if (unlikely(imalloc_is_interrupted(t))) {
-		return shelter_malloc_interrupted(req->size, req->alignment);
+		return shelter_malloc(req->size, req->alignment);
 	}
 	void *p;
 	if (unlikely(!gate_try_enter(t))) {
@@ -402,7 +425,7 @@ large_is_done_fast(size_t size, void **p) {
 /* Something else than an empty or a full bin is to be looked at, perhaps that a signal came inside the gate. */
 ALWAYS_INLINE bool
 imalloc_has_work(const struct tls_s *t) {
-	return unlikely(gate_is_entered(t)) || unlikely(atomic_load_b(&thread_event_is_wanted, MO_RELAXED)) || shelter_has_deferred();
+	return unlikely(gate_is_entered(t)) || unlikely(atomic_load_b(&thread_event_is_wanted, MO_RELAXED)) || deferred_has_any();
 }
 
 /*
@@ -420,7 +443,8 @@ imalloc_refill_is_done(size_t size, void **p) {
 	}
 	int saved = errno;
 	b->countdown--;
-	*p = tcache_take(t->tsd, t->tsd->tcache, (unsigned)(offset >> SC_LG_BIN_STRIDE));
+	tcache_t *tc = t->tsd->tcache;
+	*p = tcache_take(t->tsd, tc, tc->arena, (unsigned)(offset >> SC_LG_BIN_STRIDE));
 	gate_exit(t);
 	errno = saved;
 	return likely(*p != NULL);
@@ -453,38 +477,12 @@ imalloc_default(size_t size) {
 }
 
 void *
-icalloc_default(size_t size) {
-	imalloc_req_t req = IMALLOC_REQ(size, 0, true, calloc);
-	return imalloc(&req);
-}
-
-/* ------------------------------------------------------------------ flags */
-
-int
-imalloc_flags_tcache(int flags) {
-	unsigned tcache = ((unsigned)flags >> 8) & 0xfff;
-	return tcache == 0 ? IMALLOC_TCACHE_AUTO
-	    : tcache == 1 ? IMALLOC_TCACHE_NONE : (int)tcache - 2;
-}
-
-imalloc_req_t
-imalloc_flags_req(size_t size, int flags, alloc_how_t how) {
-	unsigned lg = (unsigned)flags & 0x3f;
-	unsigned arena = (unsigned)flags >> 20;
-	imalloc_req_t req = IMALLOC_REQ(size, lg == 0 ? 0 : (size_t)1 << lg, (flags & 0x40) != 0, mallocx);
-	req.how = how;
-	req.tcache = imalloc_flags_tcache(flags);
-	req.arena = arena == 0 ? IMALLOC_ARENA_AUTO : arena - 1;
-	return req;
-}
-
-void *
-imalloc_mallocx(size_t size, int flags) {
-	void *p = NULL;
-	if (flags == 0 && imalloc_large_is_done_fast(size, &p)) {
-		return p;
+icalloc_default(size_t num, size_t size) {
+	size_t bytes;
+	if (unlikely(__builtin_mul_overflow(num, size, &bytes))) {
+		return imalloc_fail("calloc");
 	}
-	imalloc_req_t req = imalloc_flags_req(size, flags, alloc_how_mallocx);
+	imalloc_req_t req = IMALLOC_REQ(bytes, 0, true, calloc);
 	return imalloc(&req);
 }
 
@@ -528,6 +526,13 @@ ifree_count_direct(tsd_t *tsd, size_t usize) {
 	}
 }
 
+/* Whether the object freed is one that its bin has been closed for; a thread that has no cache yet frees few. */
+ALWAYS_INLINE bool
+ifree_try_look(tsd_t *tsd, uint64_t elem) {
+	return config_hardening && tsd != NULL && (elem & ELEM_SLAB) != 0
+	    && (tsd->tcache == NULL || tcache_try_look(tsd->tcache, elem_edata(elem)->szind + 1u));
+}
+
 static void
 ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 	uint64_t elem = ifree_elem(ptr);
@@ -548,12 +553,14 @@ ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 	} else if (rec != NULL && unlikely(rec->req_size == TCACHE_REC_IS_SPARE)) {
 		safety_fail("double free");
 	}
-	if (quarantine_is_on() && rec == NULL && tsd != NULL && tcache == IMALLOC_TCACHE_AUTO
+	bool is_watched = quarantine_is_on() || ifree_try_look(tsd, elem);
+	if (is_watched && rec == NULL && tsd != NULL && tcache == IMALLOC_TCACHE_AUTO
 	    && quarantine_has_taken(tsd, elem_edata(elem), ptr, usize)) {
 		ifree_count_direct(tsd, usize);
 		return;
 	}
-	if (unlikely(opt_junk_free) && config_fill) {
+	bool is_start = (elem & ELEM_SLAB) != 0 || ptr == elem_edata(elem)->u.large_start;
+	if (unlikely(opt_junk_free) && config_fill && is_start) {
 		memset(ptr, JUNK_FREE_BYTE, usize);
 	}
 	tcache_t *tc = imalloc_cache(tsd, tcache, IMALLOC_ARENA_AUTO);
@@ -562,6 +569,11 @@ ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 		if (!tc->is_auto) {
 			tsd->direct_dalloc += usize;
 		}
+		return;
+	}
+	if (config_hardening && (elem & ELEM_SLAB) == 0 && rec == NULL && ptr == elem_edata(elem)->u.large_start
+	    && shut_try_take(elem_edata(elem))) {
+		ifree_count_direct(tsd, usize);
 		return;
 	}
 	if (rec == NULL || tc == NULL || !tc->is_auto
@@ -578,11 +590,9 @@ static atomic_u32_t imalloc_drains;
 static void
 imalloc_drain_deferred(tsd_t *tsd) {
 	atomic_fetch_add_u32(&imalloc_drains, 1, MO_SEQ_CST);
-	void *p = shelter_take_deferred();
-	while (p != NULL) {
-		void *next = shelter_next(p);
+	deferred_walk_t walk = {0, 0};
+	for (void *p; (p = deferred_take(&walk)) != NULL;) {
 		ifree_in_gate(tsd, p, IMALLOC_TCACHE_NONE);
-		p = next;
 	}
 	atomic_fetch_sub_u32(&imalloc_drains, 1, MO_RELEASE);
 }
@@ -607,6 +617,17 @@ ifree_tsd(struct tls_s *t, const void *ptr, int tcache) {
 	return is_plain ? tsd_fetch_to_free(t) : tsd_fetch_in_gate(t);
 }
 
+/* Not inside, or where locks may be held: a block of the shelter is free at once, another one later. */
+static void
+ifree_outside(void *ptr) {
+	uint64_t elem = ifree_elem(ptr);
+	if (elem != 0 && shelter_owns(elem)) {
+		shelter_free(ptr);
+	} else if (elem != 0 && deferred_add(ptr) == EEXIST) {
+		safety_fail("double free");
+	}
+}
+
 void
 ifree(void *ptr, int tcache, alloc_how_t how) {
 	if (ptr == NULL) {
@@ -615,23 +636,20 @@ ifree(void *ptr, int tcache, alloc_how_t how) {
 	int saved = errno;
 	struct tls_s *t = tls_get();
 	if (unlikely(imalloc_is_interrupted(t))) {
-		shelter_defer_free(ptr);
+		ifree_outside(ptr);
+		errno = saved;
 		return;
 	}
 	if (alloc_hook_is_wanted(t)) {
 		alloc_hook_dalloc(how, ptr, iusize(ptr));
 	}
 	if (unlikely(!gate_try_enter(t))) {
-		if (shelter_owns(emap_elem_any(ptr))) {
-			shelter_free(ptr);
-		} else {
-			shelter_defer_free(ptr);
-		}
+		ifree_outside(ptr);
 		errno = saved;
 		return;
 	}
 	tsd_t *tsd = ifree_tsd(t, ptr, tcache);
-	if (shelter_has_deferred()) {
+	if (deferred_has_any()) {
 		imalloc_drain_deferred(tsd);
 	}
 	ifree_in_gate(tsd, ptr, tcache);
@@ -647,7 +665,8 @@ ifree_overflow_is_done(void *ptr, size_t offset) {
 		return false;
 	}
 	int saved = errno;
-	bool is_done = tcache_has_taken(t->tsd, t->tsd->tcache, (unsigned)(offset >> SC_LG_BIN_STRIDE), ptr);
+	unsigned slot = (unsigned)(offset >> SC_LG_BIN_STRIDE);
+	bool is_done = !tcache_is_closed(t->tsd->tcache, slot) && tcache_has_taken(t->tsd, t->tsd->tcache, slot, ptr);
 	gate_exit(t);
 	errno = saved;
 	return is_done;
@@ -703,7 +722,8 @@ ifree_default(void *ptr) {
 	}
 	uint64_t kind = elem & (ELEM_SLAB | ELEM_SAMPLED | ELEM_STATE_MASK << ELEM_STATE_SHIFT);
 	size_t npages;
-	if (unlikely(kind != (uint64_t)extent_state_active << ELEM_STATE_SHIFT) || unlikely(tls_cache_is_boot(t))) {
+	if (config_hardening || unlikely(kind != (uint64_t)extent_state_active << ELEM_STATE_SHIFT)
+	    || unlikely(tls_cache_is_boot(t))) {
 		ifree(ptr, IMALLOC_TCACHE_AUTO, alloc_how_free);
 		return;
 	}
@@ -712,28 +732,6 @@ ifree_default(void *ptr) {
 		return;
 	}
 	pac_tell(&t->tsd->arena->pac, npages);
-}
-
-void
-ifree_flags(void *ptr, int flags) {
-	ifree(ptr, imalloc_flags_tcache(flags), alloc_how_dallocx);
-}
-
-void
-ifree_sized_default(void *ptr, size_t size, int flags) {
-	if (config_debug || config_opt_size_checks || config_opt_safety_checks) {
-		/* What the shelter has served is as large as its pieces are. */
-		uint64_t elem = ptr == NULL ? 0 : emap_elem_any(ptr);
-		size_t usize = elem_state(elem) == extent_state_active ? arena_usize(ptr, elem) : 0;
-		unsigned lg = (unsigned)flags & 0x3f;
-		size_t wanted = lg == 0 ? sz_s2u(size) : sz_sa2u(size, (size_t)1 << lg);
-		/* A block that may be cached has the size of its whole class. */
-		bool is_good = wanted == usize || (wanted != 0 && sz_i2s(sz_s2i(wanted)) == usize);
-		if (unlikely(usize != 0 && !is_good)) {
-			safety_fail("size of a sized free is not that of the block");
-		}
-	}
-	ifree(ptr, imalloc_flags_tcache(flags), alloc_how_sdallocx);
 }
 
 size_t
@@ -747,15 +745,30 @@ iusize(const void *ptr) {
 
 /* ------------------------------------------------------------------ resizing */
 
-/* A large object that was resized is a new one to the profiler: it may become a sample where it is. */
+/*
+ * To the profiler a large object that was resized where it is has gone, and one of the new size has come, as if it had
+ * moved: a sample of the old one ends, and whether the new one is a sample is drawn anew, whatever the old one was.
+ * So the estimates stay unbiased over any chain: an object that has z bytes now is a sample with p = 1 - exp(-z/R), by a
+ * draw that depends on nothing but z and the thread's gap, which has no memory; it is weighed with 1/p and its expectation
+ * is z, one object.  An object that kept its sample from size to size could only be weighed by all draws of its chain
+ * together.  Cumulative counts have each size of the chain as an allocation, as where it moves.
+ * size: as the request counts for the profiler.
+ */
 static void
-irealloc_sample_in_place(tsd_t *tsd, const imalloc_req_t *req, void *ptr, size_t size,
-    size_t usize) {
+irealloc_sample_in_place(tsd_t *tsd, const imalloc_req_t *req, void *ptr, sample_rec_t *rec, size_t old,
+    size_t size) {
 	uint64_t interval;
+	size_t usize = iusize(ptr);
+	if (rec != NULL) {
+		prof_sample_free(tsd, ptr, rec, old);
+	}
 	if (!imalloc_is_sample(tsd, size, usize, NULL, 0, &interval)) {
+		if (rec != NULL) {
+			arena_large_end_sampled(ptr);
+		}
 		return;
 	}
-	sample_rec_t *rec = arena_large_make_sampled(ptr);
+	rec = arena_large_make_sampled(ptr);
 	if (rec != NULL) {
 		tsd->tls->inside++;
 		prof_sample_alloc(tsd, ptr, rec, interval, size, usize, &req->where);
@@ -763,15 +776,34 @@ irealloc_sample_in_place(tsd_t *tsd, const imalloc_req_t *req, void *ptr, size_t
 	}
 }
 
+static void
+irealloc_count(tsd_t *tsd, size_t old, size_t usize) {
+	if (tsd != NULL) {
+		tsd->direct_dalloc += old;
+		tsd->counted_dalloc += old;
+		tsd->counted_alloc += usize;
+		imalloc_count_direct(tsd, usize);
+	}
+}
+
+/* The same usable size: `popped` is in both sums. */
+static void
+irealloc_count_same(tsd_t *tsd, size_t usize) {
+	if (tsd != NULL) {
+		tsd->popped += usize;
+		tsd->counted_alloc += usize;
+		tsd->counted_dalloc += usize;
+	}
+}
+
 /*
- * In place, if the object is large and can be: to a usable size in [usize_min, usize_max].  Samples
- * are not resized: a new size is a new allocation to the profiler, as large as was asked for or, if
- * more was taken than that, as it is.
+ * In place, if the object is large and can be: to a usable size in [usize_min, usize_max].  It is as
+ * large for the profiler as was asked for or, if more was taken than that, as it is.
  */
 static bool
 irealloc_is_done_in_place(tsd_t *tsd, void *ptr, uint64_t elem, const imalloc_req_t *req,
     size_t usize_min, size_t usize_max) {
-	if ((elem & (ELEM_SLAB | ELEM_SAMPLED)) != 0 || usize_min < SC_LARGE_MINCLASS) {
+	if ((elem & ELEM_SLAB) != 0 || usize_min < SC_LARGE_MINCLASS) {
 		return false;
 	}
 	edata_t *e = elem_edata(elem);
@@ -783,12 +815,10 @@ irealloc_is_done_in_place(tsd_t *tsd, void *ptr, uint64_t elem, const imalloc_re
 	if (usize > old && opt_junk_alloc && config_fill && !req->zero && !opt_zero) {
 		memset((char *)ptr + old, JUNK_ALLOC_BYTE, usize - old);
 	}
-	if (tsd != NULL && usize != old) {
-		tsd->direct_dalloc += old;
-		tsd->counted_dalloc += old;
-		tsd->counted_alloc += usize;
-		imalloc_count_direct(tsd, usize);
-		irealloc_sample_in_place(tsd, req, ptr, usize > usize_min ? usize : req->size, usize);
+	if (usize != old) {
+		sample_rec_t *rec = config_prof ? e->recs : NULL;
+		irealloc_sample_in_place(tsd, req, ptr, rec, old, usize > usize_min ? usize : req->size);
+		irealloc_count(tsd, old, usize);
 	}
 	return true;
 }
@@ -796,13 +826,17 @@ irealloc_is_done_in_place(tsd_t *tsd, void *ptr, uint64_t elem, const imalloc_re
 static void *
 irealloc_by_moving(tsd_t *tsd, void *ptr, size_t old, const imalloc_req_t *req, size_t usize) {
 	imalloc_req_t fresh = *req;
-	/* Only what lies beyond the copy must be zero; a cache may give the whole class. */
+	size_t copied = min_zu(old, req->size);
+	/* A larger block is zero as a whole, which new pages are already; a cache may give the whole class. */
 	fresh.zero = req->zero && sz_i2s(sz_s2i(usize)) > old;
 	void *p = imalloc_body(tsd, &fresh, usize);
 	if (p == NULL) {
 		return NULL;
 	}
-	memcpy(p, ptr, min_zu(old, req->size));
+	memcpy(p, ptr, copied);
+	if (req->zero && !fresh.zero) {
+		memset((char *)p + copied, 0, iusize(p) - copied);
+	}
 	ifree_in_gate(tsd, ptr, req->tcache);
 	imalloc_note_large(tsd, req->size);
 	return p;
@@ -813,11 +847,15 @@ ALWAYS_INLINE bool
 irealloc_stays(tsd_t *tsd, void *ptr, uint64_t elem, size_t old, const imalloc_req_t *req, size_t usize) {
 	bool is_aligned_enough = req->alignment == 0 ||
 	    ((uintptr_t)ptr & (req->alignment - 1)) == 0;
-	if (!is_aligned_enough || (usize != old &&
+	/* A block stays where it is, whatever arena is asked for; but one that does not exist is refused. */
+	bool has_arena = likely(req->arena == IMALLOC_ARENA_AUTO) || arenas_get_or_init(req->arena) != NULL;
+	if (!is_aligned_enough || !has_arena || (usize != old &&
 	    !irealloc_is_done_in_place(tsd, ptr, elem, req, usize, usize))) {
 		return false;
 	}
-	if (usize > old) {
+	if (usize == old) {
+		irealloc_count_same(tsd, old);
+	} else if (usize > old) {
 		imalloc_note_large(tsd, req->size);
 	}
 	return true;
@@ -897,7 +935,9 @@ ixalloc(void *ptr, imalloc_req_t *req, size_t extra) {
 	struct tls_s *t = tls_get();
 	int saved = errno;
 	UNWIND_HERE(&req->where);
-	gate_enter(t);
+	if (unlikely(imalloc_is_interrupted(t)) || unlikely(!gate_try_enter(t))) {
+		return iusize(ptr); /* as it is: growing could wait for the fork */
+	}
 	tsd_t *tsd = tsd_fetch_in_gate(t);
 	uint64_t elem = ifree_elem(ptr);
 	if (elem == 0 || shelter_owns(elem)) {

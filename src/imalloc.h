@@ -10,11 +10,13 @@
 #define IMALLOC_H
 
 #include "arena/cache_bin.h"
+#include "icheck.h"
 #include "meta/emap.h"
 #include "meta/sz.h"
 #include "os/tls.h"
 #include "os/unwind.h"
 #include "thread/alloc_hook.h"
+#include "thread/tsd_types.h"
 
 extern bool opt_abort;
 extern const char *opt_junk;   /* "true", "false", "alloc", "free" */
@@ -54,13 +56,6 @@ typedef struct imalloc_req_s {
 	{.size = (sz), .alignment = (al), .zero = (is_zero), .tcache = IMALLOC_TCACHE_AUTO, \
 	    .arena = IMALLOC_ARENA_AUTO, .how = alloc_how_##name}
 
-/* The meaning of MALLOCX_* flags: the whole request, and the cache alone. */
-imalloc_req_t imalloc_flags_req(size_t size, int flags, alloc_how_t how);
-int imalloc_flags_tcache(int flags);
-
-/* mallocx() when the fast path has given up, or for the inside. */
-void *imalloc_mallocx(size_t size, int flags) NOINLINE;
-
 /* NULL: no memory or too large; errno is ENOMEM then, and the process ends if xmalloc. */
 void *imalloc(imalloc_req_t *req);
 /* For operator new, which reports in its own way: NULL without a word. */
@@ -75,13 +70,9 @@ size_t iusize(const void *ptr);
 
 /* malloc(size) and free(ptr) when the fast path has given up. */
 void *imalloc_default(size_t size) NOINLINE;
-void *icalloc_default(size_t size) NOINLINE;
+/* calloc: takes its arguments as they are, so that the fast path has no product to keep. */
+void *icalloc_default(size_t num, size_t size) NOINLINE;
 void ifree_default(void *ptr) NOINLINE;
-/* dallocx: the flags say which cache. */
-void ifree_flags(void *ptr, int flags) NOINLINE;
-/* sdallocx. A size that cannot be the object's ends the process where sizes are checked. */
-void ifree_sized_default(void *ptr, size_t size, int flags) NOINLINE;
-
 /* Number of realloc(p, 0) so far. */
 size_t imalloc_zero_reallocs(void);
 void imalloc_count_zero_realloc(void);
@@ -114,6 +105,13 @@ imalloc_is_done_fast(size_t size, void **p) {
 	    likely(cache_bin_has_popped(fast_bin(sc_bin_offset(size)), p));
 }
 
+/* The same; *b: the object's bin, which says how large it is. */
+ALWAYS_INLINE bool
+imalloc_is_done_by_bin(size_t size, void **p, cache_bin_t **b) {
+	return likely(size <= SC_LOOKUP_MAX) &&
+	    likely(cache_bin_has_popped(*b = fast_bin(sc_bin_offset(size)), p));
+}
+
 /*
  * Small requests of small alignment are a class of the ladder once rounded to the alignment (a power
  * of two); size 0 is left to the slow path.
@@ -122,6 +120,20 @@ ALWAYS_INLINE bool
 imalloc_aligned_is_done_fast(size_t size, size_t alignment, void **p) {
 	return likely(size - 1 < SC_LOOKUP_MAX) && likely(alignment <= SC_LOOKUP_MAX) &&
 	    imalloc_is_done_fast(align_up(size, alignment), p);
+}
+
+/*
+ * A cacheable object that realloc leaves as it is counts as given back and given out again (thread.allocated and
+ * thread.deallocated); offset: of its bin. false: take the slow path.  The bins of the boot block have no size.
+ */
+ALWAYS_INLINE bool
+irealloc_is_counted_fast(size_t offset) {
+	size_t usize = fast_bin(offset)->size;
+	if (unlikely(usize == 0)) {
+		return false;
+	}
+	tls_get()->tsd->popped += usize;
+	return true;
 }
 
 /* false: take the slow path; NULL and foreign pointers come out so too. */
@@ -137,7 +149,7 @@ ifree_is_done_fast(void *ptr) {
  */
 ALWAYS_INLINE bool
 ifree_sized_is_done_fast(void *ptr, size_t size) {
-	return likely(size <= SC_LOOKUP_MAX) && !config_debug && !config_opt_size_checks && !config_opt_safety_checks &&
+	return likely(size <= SC_LOOKUP_MAX) && !ICHECK_IS_BUILT &&
 	    likely(!arena_may_be_sampled(ptr)) &&
 	    likely(cache_bin_has_pushed(fast_bin(sc_bin_offset(size)), ptr));
 }

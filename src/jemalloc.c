@@ -2,8 +2,9 @@
  * The exported functions, and nothing else: each turns its arguments into a request (imalloc.h).
  * What they promise is documented in the public header.
  */
+#include "arena/safety.h"
 #include "ctl/ctl.h"
-#include "imalloc.h"
+#include "imalloc_flags.h"
 #include "os/malloc_io.h"
 #include "stats.h"
 
@@ -25,14 +26,12 @@ je_malloc(size_t size) {
 EXPORT void *
 je_calloc(size_t num, size_t size) {
 	size_t bytes;
-	if (unlikely(__builtin_mul_overflow(num, size, &bytes))) {
-		return imalloc_fail("calloc");
-	}
 	void *p;
-	if (likely(imalloc_is_done_fast(bytes, &p))) {
-		return memset(p, 0, bytes);
+	cache_bin_t *b;
+	if (likely(!__builtin_mul_overflow(num, size, &bytes)) && likely(imalloc_is_done_by_bin(bytes, &p, &b))) {
+		return memset(p, 0, b->size);
 	}
-	return icalloc_default(bytes);
+	return icalloc_default(num, size);
 }
 
 EXPORT void
@@ -72,7 +71,7 @@ je_posix_memalign(void **memptr, size_t alignment, size_t size) {
 		imalloc_req_t req = IMALLOC_REQ(size, alignment, false, posix_memalign);
 		int saved = errno;
 		p = imalloc_quiet(&req);
-		errno = saved;
+		errno = p != NULL ? saved : ENOMEM;
 	}
 	if (unlikely(p == NULL)) {
 		if (opt_xmalloc && config_xmalloc) {
@@ -90,8 +89,8 @@ static void *
 realloc_zero(void *ptr) {
 	imalloc_count_zero_realloc();
 	if (opt_zero_realloc == zero_realloc_abort) {
-		malloc_write("<jemalloc>: Called realloc(non-null-ptr, 0) with zero_realloc:abort set\n");
-		abort();
+		safety_fail("Called realloc(non-null-ptr, 0) with zero_realloc:abort set");
+		return NULL;
 	}
 	if (opt_zero_realloc == zero_realloc_free) {
 		ifree_default(ptr);
@@ -102,21 +101,27 @@ realloc_zero(void *ptr) {
 	return irealloc(ptr, &req);
 }
 
-EXPORT void *
-je_realloc(void *ptr, size_t size) {
+static NOINLINE void *
+realloc_default(void *ptr, size_t size) {
 	if (unlikely(ptr == NULL)) {
 		return je_malloc(size);
 	}
 	if (unlikely(size == 0)) {
 		return realloc_zero(ptr);
 	}
-	/* Same class of a cacheable object: nothing to do. */
-	size_t bin = emap_elem(ptr) >> ELEM_BIN_SHIFT;
-	if (size <= SC_LOOKUP_MAX && bin == sc_bin_offset(size)) {
-		return ptr;
-	}
 	imalloc_req_t req = IMALLOC_REQ(size, 0, false, realloc);
 	return irealloc(ptr, &req);
+}
+
+/* Same class of a cacheable object: nothing to do but to count.  NULL has no class, and size 0 wraps. */
+EXPORT void *
+je_realloc(void *ptr, size_t size) {
+	size_t bin = emap_elem(ptr) >> ELEM_BIN_SHIFT;
+	if (likely(size - 1 < SC_LOOKUP_MAX) && likely(bin == sc_bin_offset_of_last(size - 1)) &&
+	    likely(irealloc_is_counted_fast(bin))) {
+		return ptr;
+	}
+	return realloc_default(ptr, size);
 }
 
 EXPORT void
@@ -124,7 +129,7 @@ je_free_sized(void *ptr, size_t size) {
 	if (likely(ifree_sized_is_done_fast(ptr, size))) {
 		return;
 	}
-	ifree_default(ptr);
+	ifree_sized_standard(ptr, size, 0);
 }
 
 EXPORT void
@@ -133,7 +138,7 @@ je_free_aligned_sized(void *ptr, size_t alignment, size_t size) {
 	if (likely(usize <= SC_LOOKUP_MAX && ifree_sized_is_done_fast(ptr, usize))) {
 		return;
 	}
-	ifree_default(ptr);
+	ifree_sized_standard(ptr, size, likely(is_pow2_zu(alignment)) ? alignment : 0);
 }
 
 /* ------------------------------------------------------------------ older aligned functions */
@@ -176,6 +181,9 @@ je_pvalloc(size_t size) {
 #if HAVE_MALLOC_USABLE_SIZE
 EXPORT size_t
 je_malloc_usable_size(const void *ptr) {
+	if (ICHECK_IS_BUILT) {
+		icheck_live(ptr);
+	}
 	size_t bin = emap_elem(ptr) >> ELEM_BIN_SHIFT;
 	if (likely(bin != 0)) {
 		return sc_size_tab[(bin >> SC_LG_BIN_STRIDE) - 1];
@@ -206,6 +214,9 @@ je_xallocx(void *ptr, size_t size, size_t extra, int flags) {
 
 EXPORT size_t
 je_sallocx(const void *ptr, int flags UNUSED) {
+	if (ICHECK_IS_BUILT) {
+		icheck_live(ptr);
+	}
 	return iusize(ptr);
 }
 

@@ -13,6 +13,7 @@ extern "C" {
 __attribute__((visibility("hidden"))) void *cxx_alloc(std::size_t size, std::size_t alignment);
 __attribute__((visibility("hidden"))) void cxx_free(void *ptr);
 __attribute__((visibility("hidden"))) void cxx_free_sized(void *ptr, std::size_t size);
+__attribute__((visibility("hidden"))) void cxx_free_sized_aligned(void *ptr, std::size_t size, std::size_t alignment);
 __attribute__((visibility("hidden"))) void cxx_no_memory(std::size_t size);
 __attribute__((visibility("hidden"))) bool cxx_is_infallible(void);
 }
@@ -79,13 +80,16 @@ throw_bad_alloc(std::size_t size) {
 		thrower();
 	}
 	cxx_no_memory(size);
+	std::abort();
 }
 
-// The handler is asked until memory is there or it gives up by throwing or being removed.
+// The handler is asked until memory is there or it gives up by throwing or being removed.  Where new is infallible that
+// is the end of the process, or NULL if the program has put a function of its own in the place of abort.
 __attribute__((noinline, cold)) void *
 new_after_failure(std::size_t size, std::size_t alignment) {
 	if (cxx_is_infallible()) {
 		cxx_no_memory(size);
+		return nullptr;
 	}
 	for (;;) {
 		std::new_handler handler = current_handler();
@@ -107,7 +111,7 @@ new_throwing(std::size_t size, std::size_t alignment) {
 		return p;
 	}
 	p = new_after_failure(size, alignment);
-	if (p == nullptr) {
+	if (p == nullptr && !cxx_is_infallible()) {
 		throw_bad_alloc(size);
 	}
 	return p;
@@ -131,11 +135,6 @@ new_nothrow(std::size_t size, std::size_t alignment) noexcept {
 inline std::size_t
 align_of(std::align_val_t a) {
 	return static_cast<std::size_t>(a);
-}
-
-inline std::size_t
-rounded(std::size_t size, std::align_val_t a) {
-	return ((size != 0 ? size : 1) + align_of(a) - 1) & ~(align_of(a) - 1);
 }
 
 } // namespace
@@ -167,9 +166,9 @@ EXPORT void operator delete(void *p, std::size_t size) noexcept { cxx_free_sized
 EXPORT void operator delete[](void *p, std::size_t size) noexcept { cxx_free_sized(p, size); }
 EXPORT void
 operator delete(void *p, std::size_t size, std::align_val_t a) noexcept {
-	cxx_free_sized(p, rounded(size, a));
+	cxx_free_sized_aligned(p, size, align_of(a));
 }
 EXPORT void
 operator delete[](void *p, std::size_t size, std::align_val_t a) noexcept {
-	cxx_free_sized(p, rounded(size, a));
+	cxx_free_sized_aligned(p, size, align_of(a));
 }

@@ -1,4 +1,4 @@
-/* Order of fork: the shelter stands before the gate closes; the gate opens last. */
+/* Order of fork: the gate closes first and opens last; the shelter gives its pages back after it. */
 #include "jemalloc_fork.h"
 
 #include "arena/background_thread.h"
@@ -9,16 +9,15 @@
 #include "thread/tsd.h"
 
 static void (*const fork_before[])(void) = {
-	shelter_prepare,
 	gate_prefork,
 };
 
 static void (*const fork_parent[])(void) = {
 	gate_postfork_parent,
+	shelter_trim,
 };
 
 static void (*const fork_child[])(void) = {
-	shelter_postfork_child,
 	config_prof ? prof_postfork_child : NULL,
 	ctl_postfork_child,
 	background_thread_postfork_child,

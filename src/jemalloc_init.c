@@ -18,8 +18,10 @@
 #include "meta/base.h"
 #include "meta/emap.h"
 #include "meta/freepool.h"
+#include "os/gate.h"
 #include "os/malloc_io.h"
 #include "os/pages.h"
+#include "os/sys.h"
 #include "os/thread.h"
 #include "prof.h"
 #include "prof_backtrace.h"
@@ -123,6 +125,7 @@ static void (*const boot_tsd_cleanups[])(tsd_t *tsd) = {
 
 static int
 boot_wires(void) {
+	__atomic_store_n(&mutex_sleep_hook, gate_note_wait, __ATOMIC_RELAXED);
 	memset(boot_event_hooks, 0, sizeof(boot_event_hooks)); /* a second try to boot */
 	boot_add_event_hook(opt_stats_interval >= 0, stats_interval_event);
 	boot_add_event_hook(arenas_percpu_limit() > 0, tsd_percpu_heartbeat);
@@ -186,7 +189,7 @@ boot_add_atexit(bool is_wanted, void (*fn)(void)) {
 static int
 boot_atexit(void) {
 	boot_add_atexit(opt_stats_print, stats_atexit);
-	boot_add_atexit(quarantine_is_on(), boot_quarantine_atexit);
+	boot_add_atexit(quarantine_is_on() || config_hardening, boot_quarantine_atexit);
 	return 0;
 }
 
@@ -287,6 +290,7 @@ malloc_boot(void) {
 __attribute__((constructor)) static void
 boot_at_load(void) {
 	malloc_boot();
+	sys_module_keep_self();
 	if (config_prof) {
 		/* Other code of the profiler's would cost a program that does not use it pages. */
 		prof_backtrace_is_constructed = true;

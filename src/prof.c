@@ -16,6 +16,7 @@
 #include "os/witness.h"
 #include "prof_backtrace.h"
 #include "prof_control.h"
+#include "prof_ctl_dir.h"
 #include "prof_data.h"
 #include "prof_dump.h"
 #include "prof_keep.h"
@@ -26,6 +27,21 @@
 #include "util/assert.h"
 
 /* ---------------------------------------------------------------- boot */
+
+/* What is no error, and still not what somebody who writes it expects: a line each. */
+static void
+boot_notice(void) {
+	/* With a way in prepared a session is what is waited for. */
+	bool is_prepared = opt_prof || opt_prof_ctl_fd || opt_prof_ctl_dir[0] != '\0';
+	if (!is_prepared && (opt_prof_final || opt_prof_prefix_given)) {
+		malloc_printf("<jemalloc>: %s without prof:true: nothing is sampled until a session is "
+		    "started (jeprofctl start).\n", opt_prof_final ? "prof_final" : "prof_prefix");
+	}
+	if (opt_prof_prefix_given && !prof_sys_prefix_has_dir(opt_prof_prefix)) {
+		malloc_printf("<jemalloc>: prof_prefix:%.*s: there is no such directory, so no profile "
+		    "can be written.\n", 900, opt_prof_prefix);
+	}
+}
 
 int
 prof_boot_conf(void) {
@@ -40,10 +56,10 @@ prof_boot_conf(void) {
 		malloc_write("<jemalloc>: prof_leak_error is set w/o prof_final.\n");
 		complaints++;
 	}
+	boot_notice();
+	/* Fits by itself; perhaps not behind the working directory, which comes before a relative one. */
 	if (opt_prof && prof_sys_prefix_set(opt_prof_prefix) != 0) {
-		malloc_printf("<jemalloc>: Invalid conf value: prof_prefix:%.*s\n", 900,
-		    opt_prof_prefix);
-		memcpy(opt_prof_prefix, "jeprof", sizeof("jeprof"));
+		malloc_printf("<jemalloc>: Invalid conf value: prof_prefix:%.*s\n", 900, opt_prof_prefix);
 		complaints++;
 	}
 	if (opt_prof_more || opt_lg_prof_interval >= 0) {
@@ -161,7 +177,6 @@ prof_sample_free(tsd_t *tsd, const void *ptr, sample_rec_t *rec, size_t usize) {
 	if (c == NULL) {
 		return;
 	}
-	sample_free_hook_call(ptr, usize);
 	if (unlikely(prof_log_is_running())) {
 		prof_tdata_t *td = prof_tdata(tsd);
 		if (td != NULL) {
@@ -177,6 +192,8 @@ prof_sample_free(tsd_t *tsd, const void *ptr, sample_rec_t *rec, size_t usize) {
 	assert(rec->link[0] == NULL && rec->weight >= PROF_WEIGHT_ONE);
 	rec->tctx = NULL;
 	prof_data_sub(c, usize, rec->weight);
+	/* At last: it leaves the gate, and in a child that is forked meanwhile the books and the object agree. */
+	sample_free_hook_call(ptr, usize);
 }
 
 /* ---------------------------------------------------------------- automatic dumps */
@@ -236,6 +253,7 @@ books_postfork_child(void) {
 	prof_sys_postfork_child();
 	prof_keep_postfork_child();
 	prof_trigger_postfork_child();
+	prof_auto_postfork_child();
 	prof_session_postfork_child();
 }
 
@@ -253,6 +271,9 @@ void
 prof_mutex_stats_read(prof_mutex_ind_t ind, mutex_prof_data_t *out) {
 	mutex_prof_data_t other;
 	memset(out, 0, sizeof(*out));
+	if (!prof_is_booted()) {
+		return; /* the locks of the books are being made, perhaps */
+	}
 	switch (ind) {
 	case prof_mutex_sites:
 		prof_data_mutex_read(out, &other);
@@ -280,6 +301,9 @@ prof_mutex_stats_read(prof_mutex_ind_t ind, mutex_prof_data_t *out) {
 
 void
 prof_mutex_stats_reset(void) {
+	if (!prof_is_booted()) {
+		return;
+	}
 	prof_data_mutex_reset();
 	prof_dump_mutex_reset();
 	prof_recent_mutex_reset();

@@ -4,6 +4,7 @@
 #include "os/tls.h"
 #include "os/witness.h"
 #include "prof_dump.h"
+#include "prof_keep.h"
 #include "prof_log.h"
 #include "prof_switch.h"
 #include "prof_trigger.h"
@@ -16,14 +17,29 @@ static struct {
 	atomic_b_t gdump_pending;
 } autos;
 
-/* Not written if it cannot be now: then it is due at the next heartbeat of any thread. */
+/* One waits, for the next heartbeat of any thread; those that come meanwhile are counted with it. */
+static void
+auto_wait(atomic_b_t *pending) {
+	prof_keep_overlap();
+	atomic_store_b(pending, true, MO_RELEASE);
+}
+
 static void
 auto_dump(prof_kind_t kind, atomic_b_t *pending) {
 	assert(kind == prof_kind_interval || kind == prof_kind_gdump);
-	atomic_store_b(pending, false, MO_RELAXED);
 	witness_assert_lockless();
 	if (prof_trigger_fire(kind, NULL, 0) == EBUSY) {
-		atomic_store_b(pending, true, MO_RELAXED);
+		auto_wait(pending);
+	}
+}
+
+/* The one that waits. */
+static void
+auto_retry(prof_kind_t kind, atomic_b_t *pending) {
+	if (unlikely(atomic_load_b(pending, MO_RELAXED))
+	    && atomic_exchange_b(pending, false, MO_ACQUIRE)) {
+		prof_keep_overlap_retry();
+		auto_dump(kind, pending);
 	}
 }
 
@@ -34,7 +50,7 @@ auto_dump(prof_kind_t kind, atomic_b_t *pending) {
 void
 prof_gdump_due(void) {
 	if (tls_get()->inside != 0) {
-		atomic_store_b(&autos.gdump_pending, true, MO_RELAXED);
+		auto_wait(&autos.gdump_pending);
 		return;
 	}
 	auto_dump(prof_kind_gdump, &autos.gdump_pending);
@@ -59,23 +75,37 @@ interval_is_over(uint64_t bytes) {
 
 void
 prof_auto_heartbeat(uint64_t bytes) {
-	if (interval_is_over(bytes) || unlikely(atomic_load_b(&autos.interval_pending, MO_RELAXED))) {
+	if (interval_is_over(bytes)) {
 		auto_dump(prof_kind_interval, &autos.interval_pending);
 	}
-	if (unlikely(atomic_load_b(&autos.gdump_pending, MO_RELAXED))) {
-		auto_dump(prof_kind_gdump, &autos.gdump_pending);
-	}
+	auto_retry(prof_kind_interval, &autos.interval_pending);
+	auto_retry(prof_kind_gdump, &autos.gdump_pending);
+}
+
+void
+prof_auto_postfork_child(void) {
+	atomic_store_b(&autos.interval_pending, false, MO_RELAXED);
+	atomic_store_b(&autos.gdump_pending, false, MO_RELAXED);
 }
 
 int
 prof_mdump(const char *path) {
+	return prof_mdump_told(path, false, NULL);
+}
+
+int
+prof_mdump_told(const char *path, bool is_confined, char *told) {
+	if (told != NULL) {
+		told[0] = '\0';
+	}
 	if (!prof_is_booted()) {
 		return ENOENT;
 	}
 	if (path == NULL && prof_sys_prefix_is_empty()) {
 		return EFAULT;
 	}
-	prof_dump_t d = {.kind = prof_kind_manual, .path = path, .may_wait = true, .is_silent = true};
+	prof_dump_t d = {.kind = prof_kind_manual, .path = path, .may_wait = true, .is_silent = true,
+	    .is_confined = is_confined && path != NULL, .told = told};
 	int err = prof_dump(&d);
 	switch (err) {
 	case ENOENT: /* all of these mean something else as the answer of a mallctl */

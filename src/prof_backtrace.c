@@ -30,6 +30,8 @@ extern const char etext[] WEAK HIDDEN;
 /* The self-test looks at this many stacks, and wants one deeper than that. */
 #define SELF_TEST_STACKS 64
 #define SELF_TEST_DEPTH 2
+/* Type of the ELF note of the owner "Go" that each program of the Go linker has. */
+#define GO_NOTE_BUILD_ID 4u
 /* Objects that were unloaded are noticed within this time. */
 #define REFRESH_NS NSTIME_PER_SEC
 
@@ -177,18 +179,31 @@ self_test_note(unsigned depth) {
 	atomic_fetch_add_u32(&backtrace.ntested, 1, MO_RELEASE);
 }
 
+/*
+ * Says so, with what to do next, if all of the first stacks are short, and changes the method if it was chosen by us.
+ * A Go program is left alone: a call into C runs on a stack of its own, which ends at runtime.asmcgocall, and no
+ * method reads beyond.
+ */
 static void
 self_test_judge(void) {
 	if (atomic_exchange_b(&backtrace.is_judged, true, MO_ACQ_REL)
 	    || atomic_load_b(&backtrace.is_deep, MO_RELAXED)) {
 		return;
 	}
+	if (sys_program_has_note("Go", GO_NOTE_BUILD_ID)) {
+		return;
+	}
 	malloc_printf("<jemalloc>: all of the first %u backtraces are at most %u deep (prof_unwind:%s)\n",
 	    SELF_TEST_STACKS, SELF_TEST_DEPTH, unwind_name());
-	if (opt_prof_unwind == prof_unwind_auto) {
+	bool is_auto = opt_prof_unwind == prof_unwind_auto;
+	if (is_auto) {
 		unwind_select(unwind_has("libunwind") ? "libunwind" : "libgcc");
 		method_note();
 	}
+	malloc_printf("<jemalloc>: Hint: %s%s. If stacks stay short, compile the program with "
+	    "-fasynchronous-unwind-tables.\n",
+	    is_auto ? "stacks are read from now on by " : "prof_unwind:auto changes the method by itself",
+	    is_auto ? unwind_name() : "");
 }
 
 /*

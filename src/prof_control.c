@@ -6,22 +6,23 @@
 
 #include <pthread.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "os/gate.h"
 #include "os/malloc_io.h"
+#include "os/memfile.h"
 #include "os/nstime.h"
 #include "os/pages.h"
 #include "os/sys.h"
 #include "os/thread.h"
 #include "prof_ctl_dir.h"
+#include "prof_handover.h"
 #include "prof_opt.h"
 #include "prof_request.h"
 #include "prof_session.h"
 #include "prof_signal.h"
+#include "prof_switch.h"
 #include "thread/recall.h"
 #include "thread/thread_event.h"
 #include "util/assert.h"
@@ -31,10 +32,6 @@
 #define DIR_GAP_NS (NSTIME_PER_SEC / 2)
 /* Rounds without anything to do before the thread ends. */
 #define ROUNDS_IDLE 10
-/* A reader of a stream that takes nothing for this long is given up; so is one who takes his request back. */
-#define STREAM_WAIT_NS (5 * NSTIME_PER_SEC)
-#define STREAM_PAUSE_NS 500000
-#define STREAM_PAUSES_LEFT 200 /* not at once: another asker may just be writing into the slot */
 /* Answers that are remembered: of more askers at once than are ever likely. */
 #define ANSWERS_KEPT 16
 
@@ -44,7 +41,7 @@ bool opt_prof_ctl_fd;
 
 static_assert(sizeof(prof_mailbox_block_t) == PROF_MAILBOX_BYTES, "the block is whole pages");
 static_assert(sizeof(prof_mailbox_t) <= PROF_MAILBOX_BYTES, "the mailbox fits");
-static_assert(PROF_MAILBOX_VERSION == 1 && PROF_MAILBOX_BYTES == 65536, "as in the note");
+static_assert(PROF_MAILBOX_VERSION == 2 && PROF_MAILBOX_BYTES == 65536, "as in the note");
 
 /*
  * The block has a section of its own, aligned to a page on every machine that this build may run on: so
@@ -73,29 +70,26 @@ __asm__(".pushsection jemalloc_mailbox, \"aw\", %nobits\n"
 	".long 9, 16, 0x6a706d62\n"
 	".asciz \"jemalloc\"\n"
 	".balign 4\n"
-	".long 1, " NOTE_BYTES "\n"
+	".long 2, " NOTE_BYTES "\n"
 	".quad prof_mailbox_block - .\n"
 	".popsection\n");
 
 static struct {
 	/* The memory file under the block, if there is one: number, and how to know it again. */
-	int fd_plus_1;
-	dev_t fd_dev;
-	ino_t fd_ino;
+	memfile_t file; /* over the block, with prof_ctl_fd */
 	atomic_b_t is_serving;    /* requests are carried out, by one thread */
 	atomic_b_t thread_due;    /* one is wanted and does not run: the next heartbeat makes it */
 	bool has_started;         /* constructors run or ran: before, the loader holds its locks */
 	atomic_b_t has_thread;
 	atomic_b_t thread_failed; /* the system refused it: said once, not tried again */
+	atomic_b_t thread_barred; /* a filter of system calls might end the process for it: not tried */
+	atomic_b_t is_awaited;    /* a dump was asked for, which the thread is to write */
 	atomic_u32_t wakes;       /* the thread sleeps on it */
-	uint64_t dir_next_ns;     /* the thread's own */
+	uint64_t dir_next_ns;     /* of who is serving */
 	/* Of the request that is carried out. */
-	const prof_slot_t *slot;
 	uint64_t nonce;
 	char text[PROF_MAILBOX_TEXT];
 	prof_answer_t answer;
-	uint64_t stream_filled;  /* the one in the block may be anything */
-	unsigned pauses_left;    /* how many pauses the slot has been free */
 } control;
 
 /* Written by who is serving; a nonce of 0: nothing there. */
@@ -136,6 +130,15 @@ box_mirror(void) {
 }
 
 static void
+control_mirror(void) {
+	if (prof_mailbox_is_open) {
+		box_mirror();
+	}
+}
+
+void (*const prof_switch_changed)(void) = control_mirror;
+
+static void
 box_open(void) {
 	box_header();
 	box()->instance = sys_random();
@@ -146,120 +149,28 @@ box_open(void) {
 /* Lays a file without a name over the block: who may look into /proc/PID/fd reaches it there. */
 static int
 box_to_memfd(void) {
-	int fd = (int)syscall(SYS_memfd_create, PROF_MAILBOX_FD_NAME, MFD_CLOEXEC);
-	struct stat st;
-	if (fd < 0) {
-		return errno;
-	}
-	int err = ftruncate(fd, sizeof(prof_mailbox_block)) != 0 ? errno : sys_fstat(fd, &st);
+	int err = memfile_open(&control.file, PROF_MAILBOX_FD_NAME, sizeof(prof_mailbox_block));
 	if (err == 0 && mmap(&prof_mailbox_block, sizeof(prof_mailbox_block), PROT_READ | PROT_WRITE,
-	    MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+	    MAP_SHARED | MAP_FIXED, memfile_fd(&control.file), 0) == MAP_FAILED) {
 		err = errno;
+		memfile_close(&control.file);
 	}
-	if (err != 0) {
-		sys_close(fd);
-		return err;
-	}
-	control.fd_plus_1 = fd + 1;
-	control.fd_dev = st.st_dev;
-	control.fd_ino = st.st_ino;
-	return 0;
+	return err;
 }
 
-/* In a forked child: the parent's file, unless the program has put something else there. */
+/* Without a file of its own a forked child would write into that of its parent: it gets plain pages. */
 static void
-box_close_memfd(void) {
-	struct stat st;
-	if (control.fd_plus_1 > 0 && sys_fstat(control.fd_plus_1 - 1, &st) == 0 && st.st_dev == control.fd_dev
-	    && st.st_ino == control.fd_ino) {
-		sys_close(control.fd_plus_1 - 1);
-	}
-	control.fd_plus_1 = 0;
-}
-
-static void
-box_share(void) {
+box_share(bool is_child) {
 	int saved = errno;
 	if (opt_prof_ctl_fd && ((uintptr_t)&prof_mailbox_block & (os_page_size - 1)) == 0
 	    && box_to_memfd() != 0) {
 		malloc_write("<jemalloc>: prof_ctl_fd: no memory file could be made\n");
+		if (is_child) {
+			mmap(&prof_mailbox_block, sizeof(prof_mailbox_block), PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+		}
 	}
 	errno = saved;
-}
-
-/* ---------------------------------------------------------------- streams */
-
-static bool
-stream_is_given_up(uint64_t since) {
-	struct timespec pause = {0, STREAM_PAUSE_NS};
-	int saved = errno;
-	syscall(SYS_nanosleep, &pause, NULL);
-	errno = saved;
-	bool is_free = __atomic_load_n(&control.slot->sequence, __ATOMIC_RELAXED) == 0;
-	control.pauses_left = is_free ? control.pauses_left + 1 : 0;
-	return control.pauses_left > STREAM_PAUSES_LEFT
-	    || nstime_ns_between(since, nstime_monotonic_ns()) > STREAM_WAIT_NS;
-}
-
-/* Room in the ring, waited for; 0: the reader is gone, or `taken` is nonsense. */
-static size_t
-stream_room(uint64_t filled) {
-	uint64_t since = nstime_monotonic_ns();
-	do {
-		uint64_t taken = __atomic_load_n(&box()->stream.taken, __ATOMIC_ACQUIRE);
-		if (taken > filled || filled - taken > PROF_MAILBOX_STREAM) {
-			return 0;
-		}
-		if (filled - taken < PROF_MAILBOX_STREAM) {
-			return PROF_MAILBOX_STREAM - (size_t)(filled - taken);
-		}
-	} while (!stream_is_given_up(since));
-	return 0;
-}
-
-static int
-stream_sink(const void *data, size_t len) {
-	const char *from = data;
-	while (len > 0) {
-		size_t at = (size_t)(control.stream_filled % PROF_MAILBOX_STREAM);
-		size_t n = min_zu(min_zu(len, stream_room(control.stream_filled)), PROF_MAILBOX_STREAM - at);
-		if (n == 0) {
-			return ETIMEDOUT;
-		}
-		memcpy(box()->stream.data + at, from, n);
-		control.stream_filled += n;
-		from += n;
-		len -= n;
-		__atomic_store_n(&box()->stream.filled, control.stream_filled, __ATOMIC_RELEASE);
-	}
-	return 0;
-}
-
-static void
-stream_begin(void) {
-	prof_stream_t *s = &box()->stream;
-	__atomic_store_n(&s->nonce, 0, __ATOMIC_RELEASE);
-	control.stream_filled = 0;
-	control.pauses_left = 0;
-	__atomic_store_n(&s->filled, 0, __ATOMIC_RELAXED); /* a reader may still be looking */
-	__atomic_store_n(&s->taken, 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&s->is_complete, 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&s->error, 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&s->nonce, control.nonce, __ATOMIC_RELEASE);
-}
-
-/* Waits for the reader: the next stream begins in the same ring. */
-static int
-stream_end(int err) {
-	box()->stream.error = err;
-	__atomic_store_n(&box()->stream.is_complete, 1, __ATOMIC_RELEASE);
-	uint64_t since = nstime_monotonic_ns();
-	while (err == 0 && __atomic_load_n(&box()->stream.taken, __ATOMIC_ACQUIRE) != control.stream_filled) {
-		if (stream_is_given_up(since)) {
-			return prof_request_refuse(&control.answer, ETIMEDOUT, "the stream was not taken whole");
-		}
-	}
-	return err;
 }
 
 /* ---------------------------------------------------------------- slots */
@@ -289,19 +200,19 @@ answer_keep(int err) {
 }
 
 static int
-text_serve(void) {
-	static const prof_asker_t asker = {.is_confined = false, .stream = stream_sink};
+text_serve(unsigned slot) {
+	static const prof_asker_t asker = {.is_confined = false, .stream = prof_handover_sink};
 	bool is_stream = strcmp(control.text, "dump-stream") == 0;
 	int err;
 	if (has_answer_kept(&err)) {
 		return err;
 	}
 	if (is_stream) {
-		stream_begin();
+		prof_handover_begin(box()->streams, slot, opt_prof_ctl_fd);
 	}
 	err = prof_request(control.text, &asker, &control.answer);
 	if (is_stream) {
-		err = stream_end(err);
+		prof_handover_end(control.nonce, err);
 	}
 	answer_keep(err);
 	return err;
@@ -324,8 +235,19 @@ slot_copy(const prof_slot_t *s, uint64_t sequence) {
 	return 0;
 }
 
+/*
+ * To format a profile and to write it takes milliseconds: that is the profiler's thread's, wherever it may
+ * exist, and no allocating thread's.
+ */
+static bool
+is_for_thread(void) {
+	return strncmp(control.text, "dump", 4) == 0 && opt_prof_thread != prof_thread_false && control.has_started
+	    && !atomic_load_b(&control.thread_failed, MO_RELAXED) && !atomic_load_b(&control.thread_barred, MO_RELAXED);
+}
+
 static void
-slot_serve(prof_slot_t *s) {
+slot_serve(unsigned slot, bool by_thread) {
+	prof_slot_t *s = &box()->slots[slot];
 	uint64_t sequence = __atomic_load_n(&s->sequence, __ATOMIC_ACQUIRE);
 	if (sequence == 0 || __atomic_load_n(&s->answered, __ATOMIC_RELAXED) == sequence) {
 		return;
@@ -335,10 +257,13 @@ slot_serve(prof_slot_t *s) {
 	if (__atomic_load_n(&s->sequence, __ATOMIC_ACQUIRE) != sequence) {
 		return;
 	}
+	if (err == 0 && !by_thread && is_for_thread()) {
+		atomic_store_b(&control.is_awaited, true, MO_RELAXED);
+		return;
+	}
 	__atomic_store_n(&s->answer_nonce, control.nonce, __ATOMIC_RELEASE);
-	control.slot = s;
 	if (err == 0) {
-		err = text_serve();
+		err = text_serve(slot);
 	}
 	assert(control.answer.len < sizeof(s->answer));
 	memcpy(s->answer, control.answer.text, control.answer.len);
@@ -358,19 +283,38 @@ serving_end(void) {
 	atomic_store_b(&control.is_serving, false, MO_RELEASE);
 }
 
-bool
-prof_control_serve(void) {
+static bool
+box_serve(bool by_thread) {
 	if (!prof_mailbox_is_open || !serving_has_begun()) {
 		return false;
 	}
 	__atomic_store_n(&box()->doorbell, 0, __ATOMIC_SEQ_CST);
+	atomic_store_b(&control.is_awaited, false, MO_RELAXED);
 	box_header();
+	prof_handover_tick();
 	for (unsigned i = 0; i < PROF_MAILBOX_SLOTS; i++) {
-		slot_serve(&box()->slots[i]);
+		slot_serve(i, by_thread);
+	}
+	if (atomic_load_b(&control.is_awaited, MO_RELAXED)) {
+		__atomic_store_n(&box()->doorbell, 1, __ATOMIC_SEQ_CST);
 	}
 	box_mirror();
 	serving_end();
 	return true;
+}
+
+bool
+prof_control_serve(void) {
+	return box_serve(true);
+}
+
+/* Profiles that nobody has taken go in time. */
+static void
+handover_look(void) {
+	if (prof_handover_is_any() && serving_has_begun()) {
+		prof_handover_tick();
+		serving_end();
+	}
 }
 
 static bool
@@ -383,7 +327,8 @@ doorbell_is_rung(void) {
 static bool
 thread_is_wanted(void) {
 	return opt_prof_thread != prof_thread_false && (opt_prof_thread == prof_thread_true
-	    || opt_prof_final_signals || prof_session_is_active() || prof_trigger_wants_thread() || prof_ctl_dir_is_on());
+	    || opt_prof_final_signals || prof_session_is_active() || prof_trigger_wants_thread() || prof_ctl_dir_is_on()
+	    || atomic_load_b(&control.is_awaited, MO_RELAXED) || prof_handover_is_any());
 }
 
 static void
@@ -392,14 +337,18 @@ thread_wake(void) {
 	os_word_wake(&control.wakes, 1);
 }
 
+/* By the thread; at heartbeats if there is none. */
 static void
-thread_look_at_dir(void) {
+dir_look(void) {
+	if (!prof_ctl_dir_is_on() || !serving_has_begun()) {
+		return;
+	}
 	uint64_t now = nstime_monotonic_ns();
-	if (prof_ctl_dir_is_on() && now >= control.dir_next_ns && serving_has_begun()) {
+	if (now >= control.dir_next_ns) {
 		control.dir_next_ns = now + DIR_GAP_NS;
 		prof_ctl_dir_look();
-		serving_end();
 	}
+	serving_end();
 }
 
 /* Everything that is due; ns until the next round. */
@@ -408,9 +357,10 @@ thread_round(void) {
 	assert(tls_get()->gate_depth == 0);
 	prof_signal_tick();
 	if (doorbell_is_rung()) {
-		prof_control_serve();
+		box_serve(true);
 	}
-	thread_look_at_dir();
+	handover_look();
+	dir_look();
 	uint64_t session = prof_session_tick();
 	uint64_t timer = prof_trigger_tick();
 	uint64_t next = session < timer ? session : timer;
@@ -489,12 +439,36 @@ note_constructors(void) {
 	}
 }
 
+/*
+ * A filter may end the process for the call that makes a thread, and does not tell what it forbids: so none
+ * is made under a filter, unless the user has said that it may be (prof_thread:true).  A filter never goes.
+ */
+static bool
+thread_try_permit(void) {
+	bool is_barred = opt_prof_thread != prof_thread_true && os_thread_is_filtered();
+	atomic_store_b(&control.thread_barred, is_barred, MO_RELAXED);
+	uint32_t flags = is_barred ? PROF_MAILBOX_BARRED : 0;
+	__atomic_store_n(&box()->flags, flags, __ATOMIC_RELAXED);
+	return !is_barred;
+}
+
+static const char *
+thread_text(void) {
+	if (prof_control_has_thread()) {
+		return "yes";
+	}
+	return atomic_load_b(&control.thread_barred, MO_RELAXED) ? "no: a seccomp filter is in force"
+	    : atomic_load_b(&control.thread_failed, MO_RELAXED) ? "no: the system refused it" : "no";
+}
+
+const char *(*const prof_request_thread)(void) = thread_text;
+
 static void
 thread_start(void) {
 	struct tls_s *t = tls_get();
 	atomic_store_b(&control.thread_due, false, MO_RELAXED);
 	atomic_store_b(&thread_event_is_wanted, false, MO_RELAXED);
-	if (atomic_load_b(&control.thread_failed, MO_RELAXED) || !thread_is_wanted()
+	if (atomic_load_b(&control.thread_failed, MO_RELAXED) || !thread_is_wanted() || !thread_try_permit()
 	    || atomic_exchange_b(&control.has_thread, true, MO_ACQ_REL)) {
 		return;
 	}
@@ -567,10 +541,23 @@ control_due(void) {
 	uint32_t depth = gate_leave_all(t);
 	prof_signal_tick();
 	if (doorbell_is_rung()) {
-		prof_control_serve();
+		box_serve(false);
 	}
+	handover_look();
+	dir_look();
 	prof_session_tick();
 	gate_reenter(t, depth);
+	if (atomic_load_b(&control.is_awaited, MO_RELAXED)) {
+		thread_start();
+	}
+}
+
+/* Anything that the thread would see to, and there is none. */
+static bool
+is_anything_due(void) {
+	return doorbell_is_rung() || atomic_load_b(&control.thread_due, MO_RELAXED) || prof_session_is_over()
+	    || prof_signal_is_due() || ((prof_handover_is_any() || (opt_prof_more && prof_ctl_dir_is_on()))
+	    && !prof_control_has_thread());
 }
 
 void
@@ -579,15 +566,14 @@ prof_control_heartbeat(tsd_t *tsd, uint64_t bytes) {
 	(void)bytes;
 	uint64_t *beats = &box()->heartbeats;
 	__atomic_store_n(beats, __atomic_load_n(beats, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
-	if (unlikely(doorbell_is_rung() || atomic_load_b(&control.thread_due, MO_RELAXED)
-	    || prof_session_is_over() || prof_signal_is_due()) && prof_mailbox_is_open) {
+	if (unlikely(is_anything_due()) && prof_mailbox_is_open) {
 		control_due();
 	}
 }
 
 static void
 control_boot_options(void) {
-	box_share();
+	box_share(false);
 	if (prof_ctl_dir_is_on()) {
 		prof_request_boot();
 	}
@@ -620,9 +606,6 @@ box_clear(void) {
 			memset(&b->slots[i], 0, sizeof(b->slots[i]));
 		}
 	}
-	if (b->stream.nonce != 0) {
-		b->stream.nonce = 0;
-	}
 }
 
 /* A block of its own, without what others asked the parent. */
@@ -635,11 +618,13 @@ prof_control_postfork_child(void) {
 	atomic_store_b(&control.is_serving, false, MO_RELAXED);
 	atomic_store_b(&control.has_thread, false, MO_RELAXED);
 	atomic_store_b(&control.thread_due, false, MO_RELAXED);
+	atomic_store_b(&control.is_awaited, false, MO_RELAXED);
 	if (opt_prof_ctl_fd) {
-		box_close_memfd();
-		box_share();
+		memfile_close(&control.file); /* the parent's */
+		box_share(true);
 	}
 	box_clear();
+	prof_handover_postfork_child();
 	box_open();
 	box_mirror();
 	if (thread_is_wanted()) {

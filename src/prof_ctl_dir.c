@@ -17,8 +17,8 @@
 LARGE_BSS char opt_prof_ctl_dir[PROF_CTL_DIR_MAX + 1];
 
 static LARGE_BSS struct {
-	bool is_checked;
-	bool is_refused;
+	bool is_good;      /* as it was when it was looked at last */
+	const char *fault; /* what was said of it; NULL: nothing yet, or it has been good since */
 	char path[PROF_CTL_DIR_MAX + 64];
 	char temp[PROF_CTL_DIR_MAX + 64];
 	char text[CMD_MAX + 2];
@@ -82,7 +82,7 @@ prof_ctl_cmd_parse(char *text, size_t len, uint64_t *nonce) {
 
 bool
 prof_ctl_dir_is_on(void) {
-	return opt_prof_ctl_dir[0] != '\0' && !ctl_dir.is_refused;
+	return opt_prof_ctl_dir[0] != '\0';
 }
 
 static void
@@ -96,30 +96,32 @@ is_passing(int fd) {
 	return fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM;
 }
 
-/* Once for all: a directory that is not good now is not looked at again. */
-static bool
-is_dir_good(void) {
-	struct stat st;
-	int fd = sys_open(opt_prof_ctl_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
-	bool is_seen = fd >= 0 && sys_fstat(fd, &st) == 0;
-	if ((fd >= 0 && !is_seen) || is_passing(fd)) {
-		if (fd >= 0) {
-			sys_close(fd);
-		}
-		return false; /* no fault of the directory's, and may pass */
-	}
-	ctl_dir.is_checked = true;
-	const char *fault = fd < 0 ? "cannot be opened as a directory" : NULL;
-	if (fd >= 0) {
-		fault = prof_ctl_dir_fault(&st, (unsigned)geteuid());
-		sys_close(fd);
-	}
-	if (fault != NULL) {
-		ctl_dir.is_refused = true;
+/* Said once, and again after it was good meanwhile or has another fault. */
+static void
+dir_judge(const char *fault) {
+	ctl_dir.is_good = fault == NULL;
+	if (fault != NULL && fault != ctl_dir.fault) {
 		malloc_printf("<jemalloc>: prof_ctl_dir:%.*s is not used: it %s\n", 800,
 		    opt_prof_ctl_dir, fault);
 	}
-	return fault == NULL;
+	ctl_dir.fault = fault;
+}
+
+/* EAGAIN: no fault of the directory's, and may pass; EACCES: it is refused as it is now. */
+static int
+dir_look(void) {
+	struct stat st;
+	int fd = sys_open(opt_prof_ctl_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+	bool is_seen = fd >= 0 && sys_fstat(fd, &st) == 0;
+	if (fd >= 0) {
+		sys_close(fd);
+	}
+	if ((fd >= 0 && !is_seen) || is_passing(fd)) {
+		return EAGAIN;
+	}
+	dir_judge(fd < 0 ? "cannot be opened as a directory"
+	    : prof_ctl_dir_fault(&st, (unsigned)geteuid()));
+	return ctl_dir.is_good ? 0 : EACCES;
 }
 
 /* Whole text, or why there is none. */
@@ -192,16 +194,18 @@ command_is_taken(void) {
 void
 prof_ctl_dir_look(void) {
 	assert(prof_ctl_dir_is_on() && tls_get()->gate_depth == 0);
-	if (!ctl_dir.is_checked && !is_dir_good()) {
+	/* One that was refused may have been mended. */
+	if (!ctl_dir.is_good && dir_look() != 0) {
 		return;
 	}
 	/* Nothing there is the usual case: one system call. */
 	if (!command_is_taken()) {
 		return;
 	}
-	bool is_good = is_dir_good();
+	int err = dir_look();
+	bool is_good = err == 0;
 	int fd = is_good ? sys_open(ctl_dir.temp, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0) : -1;
-	if (is_good ? is_passing(fd) : !ctl_dir.is_refused) {
+	if (is_good ? is_passing(fd) : err == EAGAIN) {
 		/* It waits for the next look, unless a newer one has come. */
 		if (sys_rename_noreplace(ctl_dir.temp, ctl_dir.path) != 0) {
 			sys_unlink(ctl_dir.temp);
@@ -214,7 +218,7 @@ prof_ctl_dir_look(void) {
 		sys_unlink(ctl_dir.temp);
 	}
 	if (is_good && fd < 0) {
-		int err = fd == -ELOOP ? EACCES : -fd;
+		err = fd == -ELOOP ? EACCES : -fd;
 		prof_request_refuse(&ctl_dir.answer, err, "the command cannot be opened as a plain file");
 		status_write(0, err);
 	}

@@ -4,7 +4,8 @@
  *
  * Whoever can write there may steer the profiler, so the directory must belong to the effective user
  * or root and be writable by nobody else, and no name in it is followed anywhere: a command is a
- * regular file of one link, of the same owners, at most a page of text, ended by a newline.
+ * regular file of one link, of the same owners, at most a page of text, ended by a newline.  A directory
+ * that is not so is refused, and looked at again: it may be mended.
  */
 #ifndef PROF_CTL_DIR_H
 #define PROF_CTL_DIR_H
@@ -14,7 +15,7 @@
 #define PROF_CTL_DIR_MAX 4000
 extern char opt_prof_ctl_dir[PROF_CTL_DIR_MAX + 1]; /* "": none */
 
-/* A directory is configured, and was not refused. */
+/* A directory is configured. */
 bool prof_ctl_dir_is_on(void);
 /* Looks for a command and carries it out; one caller at a time, outside the gate, no lock. */
 void prof_ctl_dir_look(void);

@@ -6,6 +6,7 @@
 #include "prof_data.h"
 
 #include "meta/freepool.h"
+#include "os/module_history.h"
 #include "os/mutex.h"
 #include "prof_sample.h"
 #include "prof_table.h"
@@ -68,6 +69,9 @@ typedef struct {
 	uint64_t rate;
 	prof_tdata_t *tdata;
 	uint32_t epoch;
+	/* Found out when a site with these frames is in objects that may go. */
+	uint32_t stamp;
+	bool has_stamp;
 } books_key_t;
 
 /* ---------------------------------------------------------------- keys */
@@ -108,13 +112,23 @@ key_init(books_key_t *k, prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate) {
 	k->rate = rate;
 	k->tdata = td;
 	k->epoch = atomic_load_u32(&books.epoch, MO_RELAXED);
+	k->has_stamp = false;
 	uint64_t who = (uint64_t)(uintptr_t)td + ((uint64_t)k->epoch << 48);
 	k->cnt_hash = hash_mix64(k->site_hash ^ hash_mix64(who ^ rate * UINT64_C(0x9e3779b97f4a7c15)));
 }
 
+static COLD uint32_t
+key_stamp(books_key_t *k) {
+	if (!k->has_stamp) {
+		k->stamp = module_history_stamp(k->frames, k->nframes);
+		k->has_stamp = true;
+	}
+	return k->stamp;
+}
+
 /* Behind the last frame there are bytes enough to read it as a word. */
 static bool
-site_is(const prof_site_t *s, const books_key_t *k) {
+site_is(const prof_site_t *s, books_key_t *k) {
 	if (prof_site_nframes(s) != k->nframes) {
 		return false;
 	}
@@ -125,18 +139,18 @@ site_is(const prof_site_t *s, const books_key_t *k) {
 			return false;
 		}
 	}
-	return true;
+	return likely(s->stamp == 0) || s->stamp == key_stamp(k);
 }
 
 static bool
 site_node_is(const prof_node_t *node, const void *key) {
-	return site_is(container_of(node, const prof_site_t, node), key);
+	return site_is(container_of(node, const prof_site_t, node), (books_key_t *)(uintptr_t)key);
 }
 
 static bool
 cnt_node_is(const prof_node_t *node, const void *key) {
 	const prof_cnt_t *c = container_of(node, const prof_cnt_t, node);
-	const books_key_t *k = key;
+	books_key_t *k = (books_key_t *)(uintptr_t)key;
 	return c->tdata == k->tdata && c->rate == k->rate && c->link.extra == k->epoch
 	    && c->site->node.hash == k->site_hash && site_is(c->site, k);
 }
@@ -444,7 +458,7 @@ list_push(atomic_p_t *head, prof_link_t *link) {
 
 /* A site with one reference, in no list yet. */
 static prof_site_t *
-site_new(const books_key_t *k) {
+site_new(books_key_t *k) {
 	size_t frames = (size_t)k->nframes * PROF_FRAME_BYTES;
 	size_t bytes = sizeof(prof_site_t) + frames + PROF_FRAMES_PAD;
 	prof_site_t *s = meta_alloc(bytes);
@@ -453,6 +467,8 @@ site_new(const books_key_t *k) {
 		s->link.extra = k->nframes;
 		s->node.hash = k->site_hash;
 		atomic_store_u64(&s->refs, 1, MO_RELAXED);
+		s->stamp = key_stamp(k);
+		s->then = s->stamp == 0 ? 0 : module_history_note(k->frames, k->nframes);
 		frames_pack(s->frames, k->frames, k->nframes);
 	}
 	return s;
@@ -478,7 +494,7 @@ site_insert(const books_key_t *k, prof_site_t *fresh) {
 
 /* The site of k with one reference more. */
 static prof_site_t *
-site_get(const books_key_t *k) {
+site_get(books_key_t *k) {
 	prof_node_t *node = prof_table_find(&books.sites, k->site_hash, k);
 	if (node != NULL && site_take(container_of(node, prof_site_t, node))) {
 		return container_of(node, prof_site_t, node);
@@ -544,7 +560,7 @@ cnt_insert(const books_key_t *k, prof_site_t *s, uint64_t what) {
 }
 
 static prof_cnt_t *
-cnt_get(const books_key_t *k, uint64_t what) {
+cnt_get(books_key_t *k, uint64_t what) {
 	prof_node_t *node = prof_table_find(&books.counts, k->cnt_hash, k);
 	if (likely(node != NULL) && cnt_take(container_of(node, prof_cnt_t, node), what)) {
 		return container_of(node, prof_cnt_t, node);
@@ -600,7 +616,8 @@ books_get(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, uint64_t what) {
 	last_drop(td);
 	td->last_stack = bt->stack;
 	c = books_find(td, bt, rate, what);
-	if (is_again && c != NULL) {
+	/* What lies in objects that may go is looked at again each time. */
+	if (is_again && c != NULL && c->site->stamp == 0) {
 		prof_data_pin(c);
 		td->last = c;
 	}

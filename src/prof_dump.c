@@ -55,6 +55,7 @@ static LARGE_DATA struct {
 	char printed_text[PAIR_TEXT];
 	size_t printed_len;
 	prof_figures_t figures;
+	uint32_t last_module;    /* the last record of objects when it began */
 	uint64_t now_ns;
 	unsigned fails;          /* automatic dumps, in a row */
 	uint64_t retry_ns;       /* monotonic: no automatic dump before */
@@ -168,6 +169,7 @@ write_metadata(prof_writer_t *w, const prof_dump_t *d) {
 	meta_dec(w, "sites", dumper.snap.nsites);
 	meta_dec(w, "truncated_stacks", prof_backtrace_ncut());
 	meta_dec(w, "suppressed", prof_keep_suppressed());
+	meta_dec(w, "overlapped", prof_keep_overlapped());
 	meta_dec(w, "dump_errors", prof_dump_nerrors());
 	write_unwinder(w);
 }
@@ -255,12 +257,27 @@ write_threads(prof_writer_t *w, const prof_snap_t *snap) {
 	}
 }
 
+/* An address in an object whose place another has taken is written as one of its own (os/module_history). */
+static COLD void
+write_passing_stack(prof_writer_t *w, const prof_site_t *s, uint32_t now) {
+	for (unsigned i = 0; i < prof_site_nframes(s); i++) {
+		uint64_t place = module_history_place(prof_site_frame(s, i), s->then, now);
+		prof_write_text(w, i == 0 ? "@ 0x" : " 0x");
+		prof_write_hex(w, place - (i == 0 && place != 0));
+	}
+	prof_write_lit(w, "\n");
+}
+
 /* Readers take one from every address but the first: so the first one is written less one. */
 static void
 write_stack(prof_writer_t *w, const prof_site_t *s) {
 	unsigned n = prof_site_nframes(s);
 	/* A bare @ would make readers add the counts to the stack before. */
 	uintptr_t leaf = n == 0 ? 0 : prof_site_frame(s, 0);
+	if (unlikely(s->stamp != 0)) {
+		write_passing_stack(w, s, dumper.last_module);
+		return;
+	}
 	char *to = prof_writer_room(w);
 	*to++ = '@';
 	to = prof_frame_put(w, to, leaf != 0 ? leaf - 1 : 0);
@@ -349,7 +366,7 @@ static void
 modules_list(modules_t *m) {
 	sys_modules(module_line, m, dumper.maps, sizeof(dumper.maps));
 	if (!m->as_maps) {
-		module_history_gone(module_line, m);
+		module_history_gone(module_line, m, dumper.last_module);
 	}
 }
 
@@ -392,6 +409,10 @@ write_tail(prof_writer_t *w, bool in_handler) {
 static void
 write_profile(prof_writer_t *w, const prof_dump_t *d) {
 	const prof_snap_t *snap = &dumper.snap;
+	if (!d->in_handler) {
+		module_history_look();
+	}
+	dumper.last_module = module_history_last();
 	/* What was kept belongs to another header rate. */
 	memset(&dumper.printed_counts, 0, sizeof(dumper.printed_counts));
 	memcpy(dumper.printed_text, "0: 0", 5);
@@ -513,6 +534,14 @@ outcome_bad(const prof_dump_t *d, int err, bool was_open) {
 	}
 }
 
+/* What is known of the last failure, as text; under known.mtx. */
+static void
+error_text_locked(char *buf, size_t size) {
+	char name[16];
+	fmt_snprintf(buf, size, "%s %s %llu", prof_errno_name(known.last_err, name),
+	    known.last_failed, (unsigned long long)known.last_written);
+}
+
 static void
 outcome(const prof_dump_t *d, int err, bool was_open) {
 	struct tls_s *t = tls_get();
@@ -525,6 +554,11 @@ outcome(const prof_dump_t *d, int err, bool was_open) {
 	if (err != 0 || d->sink == NULL) {
 		path_remember(err != 0 ? known.last_failed : known.last_path, dumper.file.path);
 	}
+	if (d->told != NULL && err != 0) {
+		error_text_locked(d->told, PROF_TEXT_SIZE);
+	} else if (d->told != NULL) {
+		text_copy(d->told, PROF_PATH_SIZE, d->sink != NULL ? "-" : known.last_path);
+	}
 	mutex_unlock(&known.mtx);
 	gate_exit(t);
 	if (err != 0) {
@@ -536,8 +570,8 @@ outcome(const prof_dump_t *d, int err, bool was_open) {
 		dumper.fails = 0;
 		dumper.retry_ns = 0;
 	}
-	if (d->path == NULL && prof_keep_governs(d->kind)) {
-		prof_keep_written(dumper.file.path, dumper.file.written, dumper.figures.allocated);
+	if (d->path == NULL && prof_keep_counts(d->kind)) {
+		prof_keep_written(dumper.file.path, d->kind, dumper.file.written, dumper.figures.allocated);
 	}
 }
 
@@ -574,6 +608,7 @@ static int
 dump_write(prof_dump_t *d) {
 	prof_name_t name = dump_name(d);
 	bool was_open = (d->sink != NULL ? prof_file_open_sink(&dumper.file, d->sink)
+	    : d->is_confined ? prof_file_open_confined(&dumper.file, d->path, &name)
 	    : prof_file_open(&dumper.file, d->path, &name)) == 0;
 	if (was_open) {
 		write_profile(&dumper.writer, d);
@@ -607,6 +642,10 @@ dump_locked(prof_dump_t *d) {
 		prof_keep_suppress();
 		return EAGAIN;
 	}
+	if (!prof_keep_try_room(d->kind)) {
+		prof_keep_suppress();
+		return EAGAIN;
+	}
 	int err = dump_copy();
 	if (err != 0) {
 		dump_gave_up(d, err);
@@ -628,6 +667,9 @@ int
 prof_dump(prof_dump_t *d) {
 	int saved = errno;
 	struct tls_s *t = tls_get();
+	if (d->told != NULL) {
+		d->told[0] = '\0';
+	}
 	if (mutex_is_owner(&dumper.mtx)) {
 		return EBUSY; /* from the dump hook */
 	}
@@ -671,12 +713,10 @@ prof_dump_nerrors(void) {
 
 void
 prof_dump_last_error(char *buf, size_t size) {
-	char name[16];
 	buf[0] = '\0';
 	mutex_lock(&known.mtx);
 	if (known.last_err != 0) {
-		fmt_snprintf(buf, size, "%s %s %llu", prof_errno_name(known.last_err, name),
-		    known.last_failed, (unsigned long long)known.last_written);
+		error_text_locked(buf, size);
 	}
 	mutex_unlock(&known.mtx);
 }
@@ -719,7 +759,16 @@ prof_dump_postfork_child(void) {
 __attribute__((destructor)) static void
 dump_at_exit(void) {
 	atomic_store_u32(&ending.exit_tid, (uint32_t)os_tid(), MO_SEQ_CST);
-	if (atomic_load_b(&ending.is_used, MO_SEQ_CST) && !mutex_is_owner(&dumper.mtx)) {
+	if (!atomic_load_b(&ending.is_used, MO_SEQ_CST)) {
+		return;
+	}
+	if (!mutex_is_owner(&dumper.mtx)) {
 		prof_file_abandon(&dumper.file);
+	}
+	uint64_t overlapped = prof_keep_overlapped();
+	if (overlapped != 0) {
+		malloc_printf("<jemalloc>: %llu automatic profiles came due while another one was written, "
+		    "and were left out; %llu were written\n", (unsigned long long)overlapped,
+		    (unsigned long long)prof_dump_nwritten());
 	}
 }

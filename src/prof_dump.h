@@ -17,6 +17,7 @@ typedef struct {
 	const char *path;        /* explicit; NULL: a name of kind */
 	prof_sink_t *sink;       /* not to a file but there; NULL: to a file */
 	bool may_wait;           /* for another dump to end */
+	bool is_confined;        /* path comes from somebody who may replace profiles only */
 	bool is_silent;          /* no message about a failure: the caller gets the errno */
 	bool in_handler;         /* of a signal: neither the loader nor the program is called */
 	const char *metric;      /* what set it off, NULL: nothing to tell */
@@ -24,6 +25,7 @@ typedef struct {
 	uint64_t begin_ns;       /* of the session that ends; 0: now */
 	bool wants_leak;         /* the leak summary is to be printed */
 	bool found_leak;         /* out: it was not empty */
+	char *told;              /* out (PROF_TEXT_SIZE, or NULL): the path that was written, or what failed and why */
 } prof_dump_t;
 
 /* 0 or the errno of the call that failed; EBUSY when another dump runs and may_wait is false. */

@@ -1,42 +1,85 @@
 /*
- * Limits are atomic words.  The list of files is an array, oldest first, under one short lock, taken
- * inside the gate; files are removed without it.
+ * Limits and counters are atomic words of the process.  The files are a table in memory that forked
+ * children share, so that caps and policy hold for all of them together.
+ *
+ * Nobody who may die holds anything there: a place is one word (state and order) that changes by
+ * compare-and-swap, from free to claimed to ready and back.  Who has claimed it owns the rest of the
+ * place; who reads a ready one takes what was read only if the word is still the same.  A process
+ * that dies with a place claimed costs that place and nothing else: sums are made from ready ones.
+ * A child may have other rights than its parent, so nothing there is believed: what is removed is a
+ * profile by its name and its first line, and numbers are bounded before they are used.
+ *
+ * Writing, and so all that works with the static buffers here, goes on under the dump's lock.
  */
 #include "prof_keep.h"
 
 #include <sys/stat.h>
 
-#include "meta/freepool.h"
 #include "os/gate.h"
-#include "os/mutex.h"
+#include "os/malloc_io.h"
 #include "os/nstime.h"
+#include "os/pages.h"
 #include "os/sys.h"
 #include "util/assert.h"
 #include "util/atomic.h"
+#include "util/hash.h"
 
 uint64_t opt_prof_dump_min_gap_ms = 1000;
 uint64_t opt_prof_dump_max_files = 100;
 uint64_t opt_prof_dump_max_bytes = UINT64_C(1) << 30;
 prof_keep_policy_t opt_prof_dump_keep = prof_keep_first_peak_last;
-bool opt_prof_dump_limited = false;
+bool opt_prof_dump_given[prof_keep_n];
 
 const char *const prof_keep_policy_names[] = {"first_peak_last", "newest", NULL};
+
+/* Places for files; one more stays on disk, counted but never removed. */
+#define TABLE_FILES 4095
+#define TABLE_BYTES ((size_t)1 << 22)
+#define HEAD_BYTES 1024
+/* The directory is read at most this often for files that others have removed. */
+#define SCAN_GAP_NS NSTIME_PER_SEC
+#define SCAN_BUF 4096
+
+#define STATE_BITS 2
+enum { STATE_FREE, STATE_CLAIMED, STATE_READY };
+
+typedef struct {
+	atomic_u64_t order;
+	uint64_t birth_ns; /* files that are older are of processes before */
+	atomic_u32_t n_used; /* places from here on are untouched */
+	atomic_u32_t has_told; /* one of the processes has said that there is no room */
+	char rest[HEAD_BYTES - 24];
+	prof_kept_t files[TABLE_FILES];
+} table_t;
+
+cassert(sizeof(prof_kept_t) == 1024 && sizeof(table_t) == TABLE_BYTES);
+
+/* Files that are counted and not ours to remove. */
+typedef struct {
+	uint64_t n[prof_kind_n];
+	uint64_t bytes[prof_kind_n];
+} others_t;
 
 static struct {
 	atomic_u64_t limits[prof_keep_n];
 	atomic_u32_t policy;
-	atomic_b_t is_limited;  /* also the kinds i and u */
+	atomic_b_t given[prof_keep_n]; /* somebody has set it: also for kinds i and u */
 	atomic_u64_t suppressed;
+	atomic_u64_t overlapped;
 	atomic_u64_t last_ns[prof_kind_n];
-	mutex_t mtx; /* the rest */
-	prof_kept_t *files;
-	size_t n;
-	size_t room;
-	uint64_t bytes;
-} kept = {
-	.limits = {{1000}, {100}, {UINT64_C(1) << 30}},
-	.mtx = MUTEX_INITIALIZER("prof_keep", WITNESS_RANK_PROF_MISC)
-};
+	table_t *table;    /* NULL: not yet */
+} kept = {.limits = {{1000}, {100}, {UINT64_C(1) << 30}}};
+
+static LARGE_BSS struct {
+	uint64_t prefix_hash; /* of the prefix that the directory was read for; 0: never */
+	uint64_t next_ns;     /* monotonic */
+	size_t dir_len;       /* of path, with the slash */
+	others_t before;      /* of processes before, as the directory has them */
+	others_t loose;       /* of ours, that have no place in the table */
+	char prefix[PROF_PATH_SIZE];
+	char path[PROF_PATH_SIZE + 256];
+	char buf[SCAN_BUF] ALIGNED(8);
+} scan;
 
 void
 prof_keep_boot(void) {
@@ -44,7 +87,28 @@ prof_keep_boot(void) {
 	atomic_store_u64(&kept.limits[prof_keep_max_files], opt_prof_dump_max_files, MO_RELAXED);
 	atomic_store_u64(&kept.limits[prof_keep_max_bytes], opt_prof_dump_max_bytes, MO_RELAXED);
 	atomic_store_u32(&kept.policy, opt_prof_dump_keep, MO_RELAXED);
-	atomic_store_b(&kept.is_limited, opt_prof_dump_limited, MO_RELAXED);
+	for (unsigned i = 0; i < prof_keep_n; i++) {
+		atomic_store_b(&kept.given[i], opt_prof_dump_given[i], MO_RELAXED);
+		if (opt_prof_dump_given[i]) {
+			prof_keep_prepare();
+		}
+	}
+}
+
+void
+prof_keep_prepare(void) {
+	if (__atomic_load_n(&kept.table, MO_ACQUIRE) != NULL) {
+		return;
+	}
+	table_t *none = NULL;
+	table_t *table = pages_map_shared(TABLE_BYTES);
+	if (table == NULL) {
+		return; /* tried again for the first file */
+	}
+	table->birth_ns = nstime_realtime_coarse_ns();
+	if (!__atomic_compare_exchange_n(&kept.table, &none, table, false, MO_ACQ_REL, MO_ACQUIRE)) {
+		pages_unmap_in_time(table, TABLE_BYTES);
+	}
 }
 
 /* ---------------------------------------------------------------- limits */
@@ -59,7 +123,8 @@ void
 prof_keep_set(prof_keep_limit_t limit, uint64_t value) {
 	assert(limit < prof_keep_n);
 	atomic_store_u64(&kept.limits[limit], value, MO_RELAXED);
-	atomic_store_b(&kept.is_limited, true, MO_RELAXED);
+	atomic_store_b(&kept.given[limit], true, MO_RELAXED);
+	prof_keep_prepare();
 }
 
 const char *
@@ -72,7 +137,6 @@ prof_keep_policy_set(const char *name) {
 	for (uint32_t i = 0; name != NULL && prof_keep_policy_names[i] != NULL; i++) {
 		if (strcmp(name, prof_keep_policy_names[i]) == 0) {
 			atomic_store_u32(&kept.policy, i, MO_RELAXED);
-			atomic_store_b(&kept.is_limited, true, MO_RELAXED);
 			return 0;
 		}
 	}
@@ -81,7 +145,12 @@ prof_keep_policy_set(const char *name) {
 
 uint64_t
 prof_keep_suppressed(void) {
-	return atomic_load_u64(&kept.suppressed, MO_RELAXED);
+	return atomic_load_u64(&kept.suppressed, MO_RELAXED) + prof_keep_overlapped();
+}
+
+uint64_t
+prof_keep_overlapped(void) {
+	return atomic_load_u64(&kept.overlapped, MO_RELAXED);
 }
 
 void
@@ -89,10 +158,20 @@ prof_keep_suppress(void) {
 	atomic_fetch_add_u64(&kept.suppressed, 1, MO_RELAXED);
 }
 
-/* ---------------------------------------------------------------- how often */
+void
+prof_keep_overlap(void) {
+	atomic_fetch_add_u64(&kept.overlapped, 1, MO_RELAXED);
+}
+
+void
+prof_keep_overlap_retry(void) {
+	uint64_t n = atomic_fetch_sub_u64(&kept.overlapped, 1, MO_RELAXED);
+	assert(n > 0);
+	(void)n;
+}
 
 bool
-prof_keep_governs(prof_kind_t kind) {
+prof_keep_governs(prof_kind_t kind, prof_keep_limit_t limit) {
 	switch (kind) {
 	case prof_kind_alloc:
 	case prof_kind_large:
@@ -101,16 +180,32 @@ prof_keep_governs(prof_kind_t kind) {
 		return true;
 	case prof_kind_interval:
 	case prof_kind_gdump:
-		return atomic_load_b(&kept.is_limited, MO_RELAXED);
+		return atomic_load_b(&kept.given[limit], MO_RELAXED);
 	default:
 		return false;
 	}
 }
 
 bool
+prof_keep_counts(prof_kind_t kind) {
+	return prof_keep_governs(kind, prof_keep_max_files) || prof_keep_governs(kind, prof_keep_max_bytes);
+}
+
+static uint32_t
+kinds_of(prof_keep_limit_t limit) {
+	uint32_t kinds = 0;
+	for (unsigned i = 0; i < prof_kind_n; i++) {
+		kinds |= prof_keep_governs((prof_kind_t)i, limit) ? 1u << i : 0;
+	}
+	return kinds;
+}
+
+/* ---------------------------------------------------------------- how often */
+
+bool
 prof_keep_may(prof_kind_t kind, uint64_t now_ns, prof_keep_turn_t *turn) {
 	*turn = (prof_keep_turn_t){kind, now_ns, now_ns};
-	if (!prof_keep_governs(kind)) {
+	if (!prof_keep_governs(kind, prof_keep_min_gap_ms)) {
 		return true;
 	}
 	uint64_t gap = prof_keep_get(prof_keep_min_gap_ms);
@@ -122,152 +217,412 @@ prof_keep_may(prof_kind_t kind, uint64_t now_ns, prof_keep_turn_t *turn) {
 	    &kept.last_ns[kind], &last, now_ns, MO_RELAXED, MO_RELAXED);
 }
 
-/* Not "no gap at all": who read the clock a while ago may come just now, and the last profile may be younger than that. */
+/*
+ * Not "no gap at all": who read the clock a while ago may come just now, and the last profile may be
+ * younger than that.
+ */
 void
 prof_keep_release(const prof_keep_turn_t *turn) {
 	uint64_t now = turn->now_ns;
 	atomic_cas_strong_u64(&kept.last_ns[turn->kind], &now, turn->last_ns, MO_RELAXED, MO_RELAXED);
 }
 
-/* ---------------------------------------------------------------- what stays */
+/* ---------------------------------------------------------------- places */
 
-size_t
-prof_keep_victim(const prof_kept_t *files, size_t n, prof_keep_policy_t policy) {
-	assert(n > 0);
-	if (policy == prof_keep_newest || n == 1) {
-		return 0;
-	}
-	size_t peak = 0;
-	for (size_t i = 1; i < n; i++) {
-		if (files[i].live > files[peak].live) {
-			peak = i;
-		}
-	}
-	for (size_t i = 1; i + 1 < n; i++) {
-		if (i != peak) {
-			return i;
-		}
-	}
-	return 0; /* nothing but first, peak and newest */
+static uint64_t
+word_make(uint64_t order, unsigned state) {
+	return order << STATE_BITS | state;
 }
 
 static bool
-kept_room_locked(void) {
-	if (kept.n < kept.room) {
-		return true;
-	}
-	size_t room = kept.room == 0 ? 16 : kept.room * 2;
-	prof_kept_t *files = meta_alloc(room * sizeof(*files));
-	if (files == NULL) {
-		return false;
-	}
-	if (kept.n > 0) {
-		memcpy(files, kept.files, kept.n * sizeof(*files));
-	}
-	meta_free(kept.files, kept.room * sizeof(*files));
-	kept.files = files;
-	kept.room = room;
-	return true;
+word_is_ready(uint64_t word) {
+	return (word & ((1u << STATE_BITS) - 1)) == STATE_READY;
 }
 
-/* Which file has the name now; outside the gate. */
+void
+prof_keep_place_set(prof_kept_t *f, uint64_t order) {
+	atomic_store_u64(&f->word, word_make(order, STATE_READY), MO_RELEASE);
+}
+
+/* How many places have ever been in use: the rest is not touched. */
+static size_t
+n_used(void) {
+	return kept.table == NULL ? 0
+	    : min_zu(atomic_load_u32(&kept.table->n_used, MO_ACQUIRE), TABLE_FILES);
+}
+
 static bool
-file_is_there(const char *path, prof_file_id_t *id) {
+is_of_kinds(const prof_kept_t *f, uint32_t kinds) {
+	prof_kind_t kind = f->kind;
+	return kind < prof_kind_n && (kinds & 1u << kind) != 0;
+}
+
+/* The path is read where it does not change, and ends. */
+static const char *
+path_of(const prof_kept_t *f) {
+	memcpy(scan.path, f->path, sizeof(f->path));
+	scan.path[sizeof(f->path)] = '\0';
+	return scan.path;
+}
+
+/* The next ready place from *i on, and its word as it was then; NULL: no more. */
+static prof_kept_t *
+place_next(size_t *i, uint64_t *word) {
+	for (size_t n = n_used(); *i < n; ++*i) {
+		prof_kept_t *f = &kept.table->files[*i];
+		*word = atomic_load_u64(&f->word, MO_ACQUIRE);
+		if (word_is_ready(*word)) {
+			++*i;
+			return f;
+		}
+	}
+	return NULL;
+}
+
+static prof_kept_t *
+place_claim(void) {
+	for (uint32_t i = 0; i < TABLE_FILES && kept.table != NULL; i++) {
+		prof_kept_t *f = &kept.table->files[i];
+		uint64_t word = word_make(0, STATE_FREE);
+		if (atomic_load_u64(&f->word, MO_RELAXED) != word || !atomic_cas_strong_u64(&f->word, &word,
+		    word_make(0, STATE_CLAIMED), MO_ACQUIRE, MO_RELAXED)) {
+			continue;
+		}
+		uint32_t n = atomic_load_u32(&kept.table->n_used, MO_RELAXED);
+		while (n <= i && !atomic_cas_weak_u32(&kept.table->n_used, &n, i + 1, MO_RELEASE,
+		    MO_RELAXED)) {
+		}
+		return f;
+	}
+	return NULL;
+}
+
+/* Which file has the name now. */
+static bool
+file_is_there(const char *path, prof_file_id_t *id, uint64_t *bytes) {
 	struct stat st;
 	int saved = errno;
-	bool is_there = lstat(path, &st) == 0;
+	bool is_there = lstat(path, &st) == 0 && S_ISREG(st.st_mode);
 	errno = saved;
 	if (is_there) {
 		*id = (prof_file_id_t){st.st_dev, st.st_ino, st.st_mtim};
+		*bytes = (uint64_t)st.st_size;
 	}
 	return is_there;
 }
 
-static void
-file_remove(const prof_kept_t *f) {
+static bool
+is_same_file(const char *path, const prof_file_id_t *id) {
 	prof_file_id_t now;
-	if (file_is_there(f->path, &now) && now.dev == f->id.dev && now.ino == f->id.ino
-	    && now.mtime.tv_sec == f->id.mtime.tv_sec && now.mtime.tv_nsec == f->id.mtime.tv_nsec) {
-		sys_unlink(f->path);
-	}
+	uint64_t bytes;
+	return file_is_there(path, &now, &bytes) && now.dev == id->dev && now.ino == id->ino
+	    && now.mtime.tv_sec == id->mtime.tv_sec && now.mtime.tv_nsec == id->mtime.tv_nsec;
 }
 
-/* Without memory for it a file stays on disk, uncounted. */
 static void
-kept_add(const char *path, prof_kept_t f) {
-	f.path = meta_alloc(f.path_size);
-	if (f.path == NULL) {
+others_add(others_t *o, prof_kind_t kind, uint64_t bytes) {
+	o->n[kind]++;
+	o->bytes[kind] += bytes;
+}
+
+/* Without a place for it a file stays on disk for good, and counts. */
+static void
+place_add(const char *path, prof_kind_t kind, uint64_t bytes, uint64_t live, prof_file_id_t id) {
+	size_t size = strlen(path) + 1;
+	prof_kept_t *f = size <= sizeof(f->path) ? place_claim() : NULL;
+	if (f == NULL) {
+		others_add(&scan.loose, kind, bytes);
 		return;
 	}
-	memcpy(f.path, path, f.path_size);
-	mutex_lock(&kept.mtx);
-	bool has_room = kept_room_locked();
-	if (has_room) {
-		kept.files[kept.n++] = f;
-		kept.bytes += f.bytes;
-	}
-	mutex_unlock(&kept.mtx);
-	if (!has_room) {
-		meta_free(f.path, f.path_size);
+	f->kind = kind;
+	f->bytes = bytes;
+	f->live = live;
+	f->id = id;
+	memcpy(f->path, path, size);
+	prof_keep_place_set(f, atomic_fetch_add_u64(&kept.table->order, 1, MO_RELAXED));
+}
+
+/* Files that somebody has removed or written since do not count. */
+static void
+places_look(void) {
+	prof_kept_t *f;
+	uint64_t word;
+	for (size_t i = 0; (f = place_next(&i, &word)) != NULL;) {
+		prof_file_id_t id = f->id;
+		const char *path = path_of(f);
+		if (atomic_load_u64(&f->word, MO_ACQUIRE) == word && !is_same_file(path, &id)) {
+			atomic_cas_strong_u64(&f->word, &word, word_make(0, STATE_FREE), MO_RELEASE, MO_RELAXED);
+		}
 	}
 }
 
+/* ---------------------------------------------------------------- what lies there from before */
+
 static bool
-kept_is_over_locked(void) {
-	uint64_t max_files = prof_keep_get(prof_keep_max_files);
-	uint64_t max_bytes = prof_keep_get(prof_keep_max_bytes);
-	return kept.n > 0 && ((max_files != 0 && kept.n > max_files)
-	    || (max_bytes != 0 && kept.bytes > max_bytes));
+table_has(const prof_file_id_t *id) {
+	prof_kept_t *f;
+	uint64_t word;
+	for (size_t i = 0; (f = place_next(&i, &word)) != NULL;) {
+		if (f->id.dev == id->dev && f->id.ino == id->ino) {
+			return true;
+		}
+	}
+	return false;
 }
 
-/* Takes one that is over the limits off the list. */
+/* A file of this process or of its family may come in the same tick of the file system's clock. */
 static bool
-kept_take(prof_kept_t *out) {
-	mutex_lock(&kept.mtx);
-	bool is_over = kept_is_over_locked();
-	if (is_over) {
-		size_t i = prof_keep_victim(kept.files, kept.n,
-		    (prof_keep_policy_t)atomic_load_u32(&kept.policy, MO_RELAXED));
-		*out = kept.files[i];
-		kept.bytes -= out->bytes;
-		kept.n--;
-		memmove(&kept.files[i], &kept.files[i + 1], (kept.n - i) * sizeof(kept.files[0]));
+is_from_before(const prof_file_id_t *id) {
+	uint64_t mtime = (uint64_t)id->mtime.tv_sec * NSTIME_PER_SEC + (uint64_t)id->mtime.tv_nsec;
+	uint64_t birth = kept.table == NULL ? UINT64_MAX : kept.table->birth_ns;
+	return mtime < birth || (mtime == birth && !table_has(id));
+}
+
+static int
+scan_entry(void *ctx, const char *name) {
+	const char *base = ctx;
+	prof_kind_t kind = prof_sys_name_kind(name, base);
+	size_t len = strlen(name);
+	prof_file_id_t id;
+	uint64_t bytes;
+	if (kind == prof_kind_n || scan.dir_len + len >= sizeof(scan.path)) {
+		return 0;
 	}
-	mutex_unlock(&kept.mtx);
-	return is_over;
+	memcpy(scan.path + scan.dir_len, name, len + 1);
+	if (file_is_there(scan.path, &id, &bytes) && is_from_before(&id)) {
+		others_add(&scan.before, kind, bytes);
+	}
+	return 0;
+}
+
+/* Reads the directory of the prefix, if it was not read for this one or `again` and that is due. */
+static void
+scan_update(bool again) {
+	struct tls_s *t = tls_get();
+	gate_enter(t);
+	prof_sys_prefix_get(scan.prefix, sizeof(scan.prefix));
+	gate_exit(t);
+	uint64_t hash = hash64(scan.prefix, strlen(scan.prefix), 0) | 1;
+	uint64_t now = nstime_monotonic_ns();
+	const char *slash = strrchr(scan.prefix, '/');
+	if (scan.prefix_hash == hash && (!again || now < scan.next_ns)) {
+		return;
+	}
+	scan.prefix_hash = hash;
+	scan.next_ns = now + SCAN_GAP_NS;
+	memset(&scan.before, 0, sizeof(scan.before));
+	if (slash == NULL) {
+		return; /* relative for want of room: its directory is not known */
+	}
+	scan.dir_len = (size_t)(slash - scan.prefix) + 1;
+	memcpy(scan.path, scan.prefix, scan.dir_len);
+	scan.path[scan.dir_len] = '\0';
+	sys_dir_each(scan.path, scan.buf, sizeof(scan.buf), scan_entry, scan.prefix + scan.dir_len);
+}
+
+/* ---------------------------------------------------------------- what stays */
+
+static uint64_t
+others_sum(const others_t *o, prof_keep_limit_t limit) {
+	uint64_t sum = 0;
+	for (unsigned i = 0; i < prof_kind_n; i++) {
+		if (prof_keep_governs((prof_kind_t)i, limit)) {
+			sum += limit == prof_keep_max_files ? o->n[i] : o->bytes[i];
+		}
+	}
+	return sum;
+}
+
+/* Files, or their bytes, that we cannot remove. */
+static uint64_t
+fixed_sum(prof_keep_limit_t limit) {
+	return others_sum(&scan.before, limit) + others_sum(&scan.loose, limit);
+}
+
+static bool
+is_over(prof_keep_limit_t limit) {
+	uint64_t max = prof_keep_get(limit);
+	if (max == 0) {
+		return false;
+	}
+	uint64_t sum = fixed_sum(limit);
+	uint32_t kinds = kinds_of(limit);
+	prof_kept_t *f;
+	uint64_t word;
+	for (size_t i = 0; (f = place_next(&i, &word)) != NULL;) {
+		if (is_of_kinds(f, kinds)) {
+			sum += limit == prof_keep_max_files ? 1 : f->bytes;
+		}
+	}
+	return sum > max;
+}
+
+static bool
+is_over_any(prof_keep_limit_t *limit) {
+	*limit = prof_keep_max_files;
+	if (is_over(*limit)) {
+		return true;
+	}
+	*limit = prof_keep_max_bytes;
+	return is_over(*limit);
+}
+
+/* The judgement so far, one file after the other; orders, UINT64_MAX: none yet. */
+typedef struct {
+	uint64_t first;
+	uint64_t last;
+	uint64_t peak;
+	uint64_t peak_live;
+	size_t n;
+} judged_t;
+
+static bool
+is_judged(const prof_kept_t *f, uint32_t kinds, uint64_t *order) {
+	uint64_t word = atomic_load_u64(&f->word, MO_ACQUIRE);
+	*order = word >> STATE_BITS;
+	return word_is_ready(word) && is_of_kinds(f, kinds);
+}
+
+static judged_t
+judge(const prof_kept_t *files, size_t n, uint32_t kinds) {
+	judged_t j = {UINT64_MAX, 0, UINT64_MAX, 0, 0};
+	uint64_t order;
+	for (size_t i = 0; i < n; i++) {
+		if (!is_judged(&files[i], kinds, &order)) {
+			continue;
+		}
+		uint64_t live = files[i].live;
+		if (j.n == 0 || live > j.peak_live || (live == j.peak_live && order < j.peak)) {
+			j.peak = order;
+			j.peak_live = live;
+		}
+		j.first = order < j.first ? order : j.first;
+		j.last = order > j.last ? order : j.last;
+		j.n++;
+	}
+	return j;
+}
+
+size_t
+prof_keep_victim(const prof_kept_t *files, size_t n, prof_keep_policy_t policy, uint32_t kinds) {
+	judged_t j = judge(files, n, kinds);
+	size_t found = SIZE_MAX;
+	size_t first = SIZE_MAX;
+	uint64_t found_order = UINT64_MAX;
+	uint64_t order;
+	for (size_t i = 0; i < n; i++) {
+		if (!is_judged(&files[i], kinds, &order)) {
+			continue;
+		}
+		if (order == j.first) {
+			first = i;
+		}
+		if (order < found_order && order != j.first && order != j.peak && order != j.last) {
+			found = i;
+			found_order = order;
+		}
+	}
+	/* Nothing but first, peak and newest: the first. */
+	return policy == prof_keep_newest || found == SIZE_MAX ? first : found;
+}
+
+/* By who has claimed the place.  What cannot be removed stays on disk, and counts. */
+static void
+file_remove(const prof_kept_t *f) {
+	prof_file_id_t id = f->id;
+	prof_kind_t kind = f->kind;
+	const char *path = path_of(f);
+	if (!is_same_file(path, &id)) {
+		return;
+	}
+	int err = prof_sys_is_profile(path) ? sys_unlink(path) : EACCES;
+	if (err != 0 && kind < prof_kind_n) {
+		others_add(&scan.loose, kind, f->bytes);
+	}
+}
+
+/* One that is over the limit; false: there is none that we may remove. */
+static bool
+victim_try_remove(prof_keep_limit_t limit) {
+	prof_keep_policy_t policy = (prof_keep_policy_t)atomic_load_u32(&kept.policy, MO_RELAXED);
+	size_t n = n_used();
+	size_t i = n == 0 ? SIZE_MAX : prof_keep_victim(kept.table->files, n, policy, kinds_of(limit));
+	if (i == SIZE_MAX) {
+		return false;
+	}
+	prof_kept_t *f = &kept.table->files[i];
+	uint64_t word = atomic_load_u64(&f->word, MO_RELAXED);
+	/* Else another process has taken it just now: looked at anew. */
+	if (word_is_ready(word) && atomic_cas_strong_u64(&f->word, &word, word_make(0, STATE_CLAIMED),
+	    MO_ACQUIRE, MO_RELAXED)) {
+		file_remove(f);
+		atomic_store_u64(&f->word, word_make(0, STATE_FREE), MO_RELEASE);
+	}
+	return true;
+}
+
+static bool
+is_full(prof_kind_t kind, prof_keep_limit_t limit) {
+	uint64_t max = prof_keep_get(limit);
+	return max != 0 && prof_keep_governs(kind, limit) && fixed_sum(limit) >= max;
+}
+
+static bool
+is_full_any(prof_kind_t kind) {
+	return is_full(kind, prof_keep_max_files) || is_full(kind, prof_keep_max_bytes);
+}
+
+bool
+prof_keep_try_room(prof_kind_t kind) {
+	if (!prof_keep_counts(kind)) {
+		return true;
+	}
+	prof_keep_prepare();
+	scan_update(false);
+	if (!is_full_any(kind)) {
+		return true;
+	}
+	scan_update(true);
+	bool has_room = !is_full_any(kind);
+	if (!has_room && kept.table != NULL && atomic_exchange_u32(&kept.table->has_told, 1, MO_RELAXED) == 0) {
+		malloc_printf("<jemalloc>: profiles of earlier processes at \"%.*s\" are as many as "
+		    "prof_dump_max_files or prof_dump_max_bytes allow: no more is written by itself "
+		    "until some are removed\n", 800, scan.prefix);
+	}
+	return has_room;
 }
 
 void
-prof_keep_written(const char *path, uint64_t bytes, uint64_t live) {
-	struct tls_s *t = tls_get();
-	prof_kept_t f = {.path_size = strlen(path) + 1, .bytes = bytes, .live = live};
-	assert(!gate_is_entered(t));
+prof_keep_written(const char *path, prof_kind_t kind, uint64_t bytes, uint64_t live) {
+	prof_file_id_t id;
+	uint64_t size;
+	prof_keep_limit_t limit;
+	assert(prof_keep_counts(kind));
 	/* A relative name may mean another file later. */
-	bool is_known = path[0] == '/' && file_is_there(path, &f.id);
-	gate_enter(t);
-	if (is_known) {
-		kept_add(path, f);
+	if (path[0] != '/' || !file_is_there(path, &id, &size)) {
+		return;
 	}
-	prof_kept_t victim;
-	while (kept_take(&victim)) {
-		uint32_t depth = gate_leave_all(t);
-		file_remove(&victim);
-		gate_reenter(t, depth);
-		meta_free(victim.path, victim.path_size);
+	prof_keep_prepare();
+	place_add(path, kind, bytes, live, id);
+	if (!is_over_any(&limit)) {
+		return;
 	}
-	gate_exit(t);
+	/* By what was known; now by what is there. */
+	places_look();
+	scan_update(fixed_sum(limit) > 0);
+	for (unsigned i = 0; i < TABLE_FILES && is_over_any(&limit) && victim_try_remove(limit); i++) {
+	}
 }
 
-/* The lock is free here; the memory of the list is given back, the files stay the parent's. */
+/* Gaps and counters are of the process; files and caps are of the family. */
 void
 prof_keep_postfork_child(void) {
-	for (size_t i = 0; i < kept.n; i++) {
-		meta_free(kept.files[i].path, kept.files[i].path_size);
-	}
-	kept.n = 0;
-	kept.bytes = 0;
 	for (unsigned i = 0; i < prof_kind_n; i++) {
 		atomic_store_u64(&kept.last_ns[i], 0, MO_RELAXED);
 	}
 	atomic_store_u64(&kept.suppressed, 0, MO_RELAXED);
+	atomic_store_u64(&kept.overlapped, 0, MO_RELAXED);
+	if (scan.prefix_hash != 0) {
+		scan.prefix_hash = 0; /* another thread may have been reading the directory */
+	}
 }

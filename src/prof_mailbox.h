@@ -21,10 +21,14 @@
  *
  * A request is one line without a newline: `start k:v,k:v`, `stop [N]`, `dump [PATH]`, `dump-stream`, `status`,
  * `set k:v,...`, `rearm`.  Numbers in it are plain.  The answer of stop and dump is the path, of start the number of the
- * session, of status lines key=value; with error != 0 it is one sentence.  EBADMSG: torn or malformed as a message (ask
- * again); the other errors are those of the table of requests and states.  dump-stream is answered when the reader has
- * taken the complete stream, or at once if it fails.
- * An asker that leaves in the middle of a stream stores sequence = 0, if it can; one that was killed just takes no more.
+ * session (and a second line if its profile could not be written where it would go), of status lines key=value; with
+ * error != 0 it is one sentence.  EBADMSG: torn or malformed as a message (ask again); the other errors are those of the
+ * table of requests and states.
+ * The answer to dump-stream says that the profile is there: its whole text, made at once, in memory that the process keeps
+ * for the asker.  One of `streams` bears the nonce of the request and tells where; the asker reads it at his own speed and
+ * stores is_taken = 1.  The process drops it then, after 30 s, or when the next one comes into its place: it sets the nonce
+ * to 0 first, so what was read is the profile if the nonce still stands there after the read.
+ * A request to an idle process may be left in its slot (start, set): it is pending, and carried out when the process looks.
  *
  * In the control directory the line is PID.cmd, optionally preceded by `nonce=<hex> `; the library takes it by renaming
  * it to PID.taken, which goes away.  PID.status begins with the line `nonce=<hex> error=<errno>` (nonce 0 if none was
@@ -36,17 +40,27 @@
 #include <stdint.h>
 
 #define PROF_MAILBOX_MAGIC UINT64_C(0x786f626c69616d6a) /* "jmailbox" */
-#define PROF_MAILBOX_VERSION 1u
+#define PROF_MAILBOX_VERSION 2u
 #define PROF_MAILBOX_BYTES 65536u     /* size and alignment: a page on every machine */
 #define PROF_MAILBOX_SLOTS 4u
 #define PROF_MAILBOX_TEXT 1024u
-#define PROF_MAILBOX_STREAM 16384u
 #define PROF_MAILBOX_FD_NAME "jemalloc-mailbox"
+#define PROF_MAILBOX_PROFILE_NAME "jemalloc-profile"
 #define PROF_NOTE_OWNER "jemalloc"
 #define PROF_NOTE_TYPE 0x6a706d62u    /* "jpmb" */
 
-/* Values of `state`. */
-enum { prof_mailbox_idle, prof_mailbox_active, prof_mailbox_stopping, prof_mailbox_paused };
+/* Values of `state`: idle; of the session; sampling without one, as MALLOC_CONF or the program has switched it on. */
+enum {
+	prof_mailbox_idle,
+	prof_mailbox_active,
+	prof_mailbox_stopping,
+	prof_mailbox_paused,
+	prof_mailbox_sampling,
+	prof_mailbox_switched_on
+};
+
+/* Bits of `flags`. */
+#define PROF_MAILBOX_BARRED 1u        /* no profiler's thread: system calls are filtered (seccomp) */
 
 /* Body of the note. */
 typedef struct prof_note_s {
@@ -70,15 +84,20 @@ typedef struct prof_slot_s {
 	char answer[PROF_MAILBOX_TEXT];
 } prof_slot_t;
 
-/* A dump streamed through the mailbox (dump -o): the library fills, the reader takes. */
+/* A profile that waits for its asker (dump -o). */
 typedef struct prof_stream_s {
 	uint64_t nonce;      /* of the request it belongs to; 0: none */
-	uint64_t filled;     /* bytes put in so far, all in all */
-	uint64_t taken;      /* bytes taken so far, written by the reader */
-	uint32_t is_complete;
-	int32_t error;
-	char data[PROF_MAILBOX_STREAM]; /* a ring */
+	uint64_t bytes;
+	uint64_t first;      /* address of the first prof_part_t; 0: in the file */
+	int32_t fd;          /* with prof_ctl_fd: descriptor of a memfd named PROF_MAILBOX_PROFILE_NAME; else -1 */
+	uint32_t is_taken;   /* written by the asker */
 } prof_stream_t;
+
+/* Its text follows. */
+typedef struct prof_part_s {
+	uint64_t next;       /* address; 0: the last one */
+	uint64_t bytes;
+} prof_part_t;
 
 typedef struct prof_mailbox_s {
 	uint64_t magic;
@@ -92,9 +111,9 @@ typedef struct prof_mailbox_s {
 	uint64_t heartbeats; /* counts looks at the doorbell: an idle process stands still */
 	char library_version[64];
 	uint32_t doorbell;   /* nonzero: look at the slots; set by the asker after sequence */
-	uint32_t reserved;   /* so that 32-bit code has the same layout */
+	uint32_t flags;      /* PROF_MAILBOX_BARRED */
 	prof_slot_t slots[PROF_MAILBOX_SLOTS];
-	prof_stream_t stream;
+	prof_stream_t streams[PROF_MAILBOX_SLOTS];
 } prof_mailbox_t;
 
 /*

@@ -15,6 +15,7 @@ bool opt_prof_stats = false;
 bool opt_prof_sys_thread_name = false;
 bool opt_prof_unbias = true;
 bool opt_prof_dump_timestamp = true;
+bool opt_prof_prefix_given = false;
 bool prof_abort = false;
 bool opt_prof_more = false;
 bool prof_mailbox_is_open = false;

@@ -7,6 +7,12 @@
 #include "util/compiler.h"
 
 #define PROF_PREFIX_MAX 4096
+/* Longest that is put behind a prefix: name space, pid, two stamps, two numbers, suffix. */
+#define PROF_SUFFIX_MAX 112
+#define PROF_FILE_NAME_MAX 255
+/* Of a prefix that is given: with what follows it fits a path, and its last part a name of a file. */
+#define PROF_PREFIX_TEXT_MAX (PROF_PREFIX_MAX - PROF_SUFFIX_MAX)
+#define PROF_PREFIX_BASE_MAX (PROF_FILE_NAME_MAX - PROF_SUFFIX_MAX)
 #define PROF_THREAD_NAME_MAX 16
 #define PROF_LG_SAMPLE_DEFAULT 19
 #define PROF_BT_MAX_DEFAULT 128
@@ -33,6 +39,7 @@ extern ssize_t opt_prof_recent_alloc_max;
 extern unsigned opt_prof_bt_max;
 extern unsigned opt_prof_dump_mode;		/* permission bits of dump files */
 extern char opt_prof_prefix[PROF_PREFIX_MAX + 1];
+extern bool opt_prof_prefix_given;		/* it is not the default one */
 
 typedef enum {
 	prof_time_res_default,

@@ -1,6 +1,9 @@
 /* Requests are carried out one at a time: they share a buffer. */
 #include "prof_request.h"
 
+#include <fcntl.h>
+#include <limits.h>
+
 #include "os/gate.h"
 #include "os/nstime.h"
 #include "os/sys.h"
@@ -69,6 +72,14 @@ is_allowed(const prof_asker_t *asker, const char *path, size_t len) {
 	    && memchr(path + dir, '/', len - dir) == NULL;
 }
 
+static int
+refuse_place(prof_answer_t *a, const char *what) {
+	a->len = 0;
+	answer_add(a, request.dir[0] != '\0' ? "%sonly %s, the directory of the configured prefix, is allowed here"
+	    : "%sno path is allowed here: the configured prefix is too long%s", what, request.dir);
+	return EPERM;
+}
+
 /* ---------------------------------------------------------------- start, stop */
 
 static int
@@ -113,31 +124,101 @@ is_prefix_allowed(const prof_asker_t *asker, const char *options) {
 	return o.prefix == NULL || is_allowed(asker, o.prefix, o.prefix_len);
 }
 
+/*
+ * A file system without files that have no name makes one that is removed at once.  A name that is taken is no fault
+ * of the directory.
+ */
+static int
+named_file_fault(size_t len) {
+	assert(len < PATH_MAX); /* the kernel has taken it as a path: there is room for a name */
+	fmt_snprintf(request.text + len, sizeof(request.text) - len, ".jeprof.%d.probe", sys_pid());
+	int fd = sys_open(request.text, O_WRONLY | O_CREAT | O_EXCL, 0600);
+	if (fd >= 0) {
+		sys_close(fd);
+		sys_unlink(request.text);
+	}
+	request.text[len] = '\0';
+	return fd >= 0 || fd == -EEXIST ? 0 : -fd;
+}
+
+/*
+ * Whether a file can be made in the directory of the path in request.text, which is cut off there: 0 or why
+ * not.  A file without a name asks the kernel for all that counts (rights, lists of them, a read-only file
+ * system) and leaves nothing.
+ */
+static int
+directory_fault(void) {
+	char *slash = strrchr(request.text, '/');
+	if (slash == NULL) {
+		return 0;
+	}
+	slash[1] = '\0';
+	int fd = sys_open(request.text, O_TMPFILE | O_WRONLY, 0600);
+	if (fd >= 0) {
+		sys_close(fd);
+		return 0;
+	}
+	/* EISDIR: a kernel that does not know the flag. */
+	return fd == -EOPNOTSUPP || fd == -EISDIR ? named_file_fault((size_t)(slash + 1 - request.text)) : -fd;
+}
+
+/* A prefix among the options whose directory cannot be written: a session is better not begun with it. */
+static bool
+has_bad_prefix(const char *options, prof_answer_t *a) {
+	prof_session_opts_t o;
+	const char *why;
+	char name[16];
+	if (prof_session_state() != prof_session_idle || prof_session_parse(&o, options, &why) != 0 || o.prefix == NULL
+	    || o.prefix_len >= sizeof(request.text)) {
+		return false; /* refused for another reason, if at all */
+	}
+	memcpy(request.text, o.prefix, o.prefix_len);
+	request.text[o.prefix_len] = '\0';
+	int err = directory_fault();
+	if (err != 0) {
+		a->len = 0;
+		answer_add(a, "prefix: no file can be written in %s (%s)", request.text, prof_errno_name(err, name));
+	}
+	return err != 0;
+}
+
+/* With the configured prefix the session may be wanted all the same: its profile can be fetched. */
+static void
+add_doubt(prof_answer_t *a) {
+	char name[16];
+	prof_sys_prefix_get(request.text, sizeof(request.text));
+	int err = directory_fault();
+	if (err != 0) {
+		answer_add(a, "\nno profile can be written in %s (%s)", request.text, prof_errno_name(err, name));
+	}
+}
+
 static int
 verb_start(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 	const char *why;
 	if (!is_prefix_allowed(asker, args)) {
-		return prof_request_refuse(a, EACCES,
-		    "prefix: only the directory of the configured prefix is allowed here");
+		return refuse_place(a, "prefix: ");
 	}
-	int err = prof_session_start(args, &why);
+	if (has_bad_prefix(args, a)) {
+		return EINVAL;
+	}
+	uint64_t id;
+	int err = prof_session_begin(args, &why, &id);
 	if (err == 0) {
-		answer_add(a, "%llu", (unsigned long long)prof_session_id());
+		answer_add(a, "%llu", (unsigned long long)id);
+		add_doubt(a);
 		return 0;
 	}
 	return err == EINVAL ? prof_request_refuse(a, err, why) : refuse_by_state(a, err);
 }
 
-/* The path of the last profile, or why there is none. */
+/* The path of the profile that was asked for, in request.text, or why there is none. */
 static int
 answer_path(prof_answer_t *a, int err) {
-	struct tls_s *t = tls_get();
-	gate_enter(t);
-	(err == 0 ? prof_dump_last_path : prof_dump_last_error)(request.text, sizeof(request.text));
-	gate_exit(t);
+	char name[16];
+	const char *why = request.text[0] != '\0' ? request.text : prof_errno_name(err, name);
 	a->len = 0;
-	answer_add(a, err == 0 ? "%s" : "the profile could not be written: %s",
-	    request.text);
+	answer_add(a, err == 0 ? "%s" : "the profile could not be written: %s", why);
 	return err;
 }
 
@@ -154,7 +235,7 @@ verb_stop(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 		}
 		id = id != 0 ? id : PROF_SESSION_NONE;
 	}
-	int err = prof_session_stop(id);
+	int err = prof_session_stop_told(id, request.text);
 	return err == EALREADY || err == EBUSY || err == EPERM ? refuse_by_state(a, err)
 	    : answer_path(a, err);
 }
@@ -168,13 +249,14 @@ verb_dump(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 		return prof_request_refuse(a, ENOENT, "nothing has started the profiler yet");
 	}
 	if (path != NULL && !is_allowed(asker, path, strlen(path))) {
-		return prof_request_refuse(a, EACCES,
-		    "only the directory of the configured prefix is allowed here");
+		return refuse_place(a, "");
 	}
 	if (path != NULL && path[0] != '/') {
 		return prof_request_refuse(a, EINVAL, "the path must be absolute");
 	}
-	return answer_path(a, prof_mdump(path));
+	int err = prof_mdump_told(path, asker->is_confined, request.text);
+	return err == EEXIST && asker->is_confined ? prof_request_refuse(a, err,
+	    "a file of this name is there that is no profile") : answer_path(a, err);
 }
 
 static int
@@ -190,7 +272,7 @@ verb_dump_stream(const char *args, const prof_asker_t *asker, prof_answer_t *a) 
 	    .is_silent = true};
 	int err = prof_dump(&d);
 	if (err != 0) {
-		return prof_request_refuse(a, err, "the stream broke off");
+		return prof_request_refuse(a, err, "the profile could not be copied");
 	}
 	answer_add(a, "-");
 	return 0;
@@ -206,7 +288,7 @@ prof_request_state(void) {
 	case prof_session_stopping:
 		return prof_mailbox_stopping;
 	default:
-		return prof_mailbox_idle;
+		return !prof_active_get() ? prof_mailbox_idle : opt_prof ? prof_mailbox_sampling : prof_mailbox_switched_on;
 	}
 }
 
@@ -257,7 +339,7 @@ add_text(prof_answer_t *a, const char *key, void (*read)(char *, size_t), size_t
 
 static int
 verb_status(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
-	static const char *const words[] = {"idle", "active", "stopping", "paused"};
+	static const char *const words[] = {"idle", "active", "stopping", "paused", "sampling", "switched_on"};
 	(void)args;
 	(void)asker;
 	struct tls_s *t = tls_get();
@@ -270,9 +352,10 @@ verb_status(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 	add_heap(a);
 	add_number(a, "dumps", prof_trigger_ndumps());
 	add_number(a, "suppressed", prof_keep_suppressed());
+	add_number(a, "overlapped", prof_keep_overlapped());
 	add_number(a, "rejected", prof_session_rejected());
 	add_unwinder(a);
-	answer_add(a, "version=%s\npid=%d\n", JEMALLOC_VERSION, sys_pid());
+	answer_add(a, "thread=%s\nversion=%s\npid=%d\n", prof_request_thread(), JEMALLOC_VERSION, sys_pid());
 	size_t left = sizeof(a->text) - a->len;
 	add_text(a, "last_dump", prof_dump_last_path, left / 2 - 16);
 	add_text(a, "last_error", prof_dump_last_error, left / 2 - 16);

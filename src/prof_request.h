@@ -24,6 +24,8 @@ int prof_request(const char *text, const prof_asker_t *asker, prof_answer_t *ans
 
 /* A sentence as answer; returns err. */
 int prof_request_refuse(prof_answer_t *answer, int err, const char *sentence);
+/* Whether the profiler has a thread: "yes", "no", or "no: " and the reason; filled by prof_control. */
+extern const char *(*const prof_request_thread)(void);
 /* prof_mailbox_idle and so on. */
 uint32_t prof_request_state(void);
 /* Where a confined asker may write: what the prefix was when the options were read. */

@@ -17,6 +17,8 @@
 #define STATE_BITS 2
 #define STATE_MASK UINT64_C(3)
 #define MAX_SECONDS_LIMIT (UINT64_C(1) << 32)
+/* Of a session's number so many bits stand beside its end, of which the rest is milliseconds. */
+#define DEADLINE_ID_BITS 16
 
 prof_fork_t opt_prof_fork = prof_fork_auto;
 const char *const prof_fork_names[] = {"auto", "inherit", "idle", NULL};
@@ -24,7 +26,7 @@ const char *const prof_fork_names[] = {"auto", "inherit", "idle", NULL};
 static LARGE_BSS struct {
 	atomic_u64_t word;         /* number << STATE_BITS | state */
 	atomic_u64_t start_ns;     /* UTC */
-	atomic_u64_t deadline_ns;  /* monotonic; 0: none */
+	atomic_u64_t deadline;     /* monotonic ms << DEADLINE_ID_BITS | number; ms 0: no end */
 	atomic_u64_t rejected;
 	/* Owned by who is starting or stopping: what was there before. */
 	bool was_active;
@@ -338,10 +340,41 @@ values_restore(void) {
 	}
 }
 
+/* The end and whose it is, in one word: what was meant for a session never ends another one. */
+static uint64_t
+deadline_make(uint64_t id, uint64_t seconds) {
+	uint64_t ms = seconds == 0 ? 0 : nstime_monotonic_ns() / NSTIME_PER_MSEC + 1 + seconds * 1000;
+	return ms << DEADLINE_ID_BITS | (id & ((UINT64_C(1) << DEADLINE_ID_BITS) - 1));
+}
+
+/* 0: none. */
+static uint64_t
+deadline_ns(uint64_t deadline) {
+	return (deadline >> DEADLINE_ID_BITS) * NSTIME_PER_MSEC;
+}
+
+static bool
+deadline_is_of(uint64_t deadline, uint64_t id) {
+	return ((deadline ^ id) & ((UINT64_C(1) << DEADLINE_ID_BITS) - 1)) == 0;
+}
+
+/* By the owner of starting or stopping, or in a forked child. */
 static void
-deadline_set(uint64_t seconds) {
-	atomic_store_u64(&session.deadline_ns, seconds == 0 ? 0
-	    : nstime_monotonic_ns() + seconds * NSTIME_PER_SEC, MO_RELAXED);
+deadline_set(uint64_t id, uint64_t seconds) {
+	atomic_store_u64(&session.deadline, deadline_make(id, seconds), MO_RELAXED);
+}
+
+/* While session id runs; ENOENT: it does no more. */
+static int
+deadline_change(uint64_t id, uint64_t seconds) {
+	uint64_t old = atomic_load_u64(&session.deadline, MO_RELAXED);
+	uint64_t new = deadline_make(id, seconds);
+	do {
+		if (!deadline_is_of(old, id)) {
+			return ENOENT;
+		}
+	} while (!atomic_cas_weak_u64(&session.deadline, &old, new, MO_RELAXED, MO_RELAXED));
+	return 0;
 }
 
 /* ---------------------------------------------------------------- start */
@@ -382,13 +415,13 @@ session_begin(const prof_session_opts_t *o, uint64_t id) {
 	atomic_store_u64(&session.start_ns, now, MO_RELAXED);
 	atomic_store_u64(&prof_dump_session_begin_ns, now, MO_RELAXED);
 	atomic_store_u64(&prof_dump_session_id, id, MO_RELAXED);
-	deadline_set(o->max_seconds);
+	deadline_set(id, o->max_seconds);
 	prof_active_set(true, NULL);
 	return 0;
 }
 
 int
-prof_session_start(const char *options, const char **why) {
+prof_session_begin(const char *options, const char **why, uint64_t *begun) {
 	prof_session_opts_t o;
 	const char *unused;
 	why = why != NULL ? why : &unused;
@@ -422,7 +455,14 @@ prof_session_start(const char *options, const char **why) {
 	session_leave(err == 0 ? id : id - 1, err == 0 ? prof_session_active : prof_session_idle);
 	t->inside--;
 	gate_exit(t);
+	*begun = id;
 	return err;
+}
+
+int
+prof_session_start(const char *options, const char **why) {
+	uint64_t id;
+	return prof_session_begin(options, why, &id);
 }
 
 /* ---------------------------------------------------------------- stop */
@@ -444,18 +484,36 @@ stop_error(int err) {
 }
 
 static int
-session_dump(bool is_silent) {
+session_dump(bool is_silent, char *told) {
 	if (prof_sys_prefix_is_empty()) {
 		return EFAULT;
 	}
 	prof_dump_t d = {.kind = prof_kind_session, .may_wait = true, .is_silent = is_silent,
-	    .begin_ns = prof_session_start_ns()};
+	    .told = told, .begin_ns = prof_session_start_ns()};
 	return stop_error(prof_dump(&d));
 }
 
-/* is_silent: whoever asked is told of a profile that could not be written. */
+/* By who has brought session id into stopping.  is_silent: whoever asked is told of a failure. */
 static int
-session_stop(uint64_t id, bool is_silent) {
+session_end(uint64_t id, bool is_silent, char *told) {
+	prof_trigger_changed();
+	int err = session_dump(is_silent, told);
+	struct tls_s *t = tls_get();
+	gate_enter(t);
+	t->inside++;
+	deadline_set(id, 0);
+	values_restore();
+	session_leave(id, prof_session_idle);
+	t->inside--;
+	gate_exit(t);
+	return err;
+}
+
+int
+prof_session_stop_told(uint64_t id, char *told) {
+	if (told != NULL) {
+		told[0] = '\0';
+	}
 	uint64_t word = session_word();
 	uint64_t current = word >> STATE_BITS;
 	int err = prof_session_may_stop(word_state(word), current, id);
@@ -469,22 +527,12 @@ session_stop(uint64_t id, bool is_silent) {
 		err = prof_session_may_stop(word_state(word), word >> STATE_BITS, id);
 		return session_refuse(err != 0 ? err : EBUSY);
 	}
-	prof_trigger_changed();
-	err = session_dump(is_silent);
-	struct tls_s *t = tls_get();
-	gate_enter(t);
-	t->inside++;
-	deadline_set(0);
-	values_restore();
-	session_leave(current, prof_session_idle);
-	t->inside--;
-	gate_exit(t);
-	return err;
+	return session_end(current, true, told);
 }
 
 int
 prof_session_stop(uint64_t id) {
-	return session_stop(id, true);
+	return prof_session_stop_told(id, NULL);
 }
 
 /* ---------------------------------------------------------------- changes while it runs */
@@ -499,7 +547,9 @@ set_apply(const prof_session_opts_t *o, const char **why) {
 		*why = "sample_interval: nothing has started the profiler yet";
 		return ENOENT;
 	}
-	if (o->has_max_seconds && prof_session_state() != prof_session_active) {
+	uint64_t word = session_word();
+	if (o->has_max_seconds && (word_state(word) != prof_session_active
+	    || deadline_change(word >> STATE_BITS, o->max_seconds) != 0)) {
 		*why = "max_seconds: no session runs";
 		return ENOENT;
 	}
@@ -513,9 +563,6 @@ set_apply(const prof_session_opts_t *o, const char **why) {
 	}
 	if (o->sample_interval != 0) {
 		prof_sample_interval_set(o->sample_interval);
-	}
-	if (o->has_max_seconds) {
-		deadline_set(o->max_seconds);
 	}
 	return 0;
 }
@@ -538,24 +585,29 @@ prof_session_set(const char *options, const char **why) {
 
 uint64_t
 prof_session_tick(void) {
-	uint64_t deadline = atomic_load_u64(&session.deadline_ns, MO_RELAXED);
-	if (deadline == 0) {
+	/* Read once: meanwhile the session may be stopped, and another one begun. */
+	uint64_t word = session_word();
+	uint64_t id = word >> STATE_BITS;
+	uint64_t deadline = atomic_load_u64(&session.deadline, MO_RELAXED);
+	uint64_t end = deadline_ns(deadline);
+	if (end == 0) {
 		return UINT64_MAX;
 	}
 	uint64_t now = nstime_monotonic_ns();
-	if (now < deadline) {
-		return deadline - now;
+	if (now < end) {
+		return end - now;
 	}
-	if (prof_session_state() == prof_session_active) {
-		session_stop(prof_session_id(), false);
+	if (word_state(word) == prof_session_active && deadline_is_of(deadline, id)
+	    && !prof_dump_is_mine() && session_has_moved(&word, id, prof_session_stopping)) {
+		session_end(id, false, NULL);
 	}
 	return UINT64_MAX;
 }
 
 bool
 prof_session_is_over(void) {
-	uint64_t deadline = atomic_load_u64(&session.deadline_ns, MO_RELAXED);
-	return unlikely(deadline != 0) && nstime_monotonic_coarse_ns() >= deadline;
+	uint64_t end = deadline_ns(atomic_load_u64(&session.deadline, MO_RELAXED));
+	return unlikely(end != 0) && nstime_monotonic_coarse_ns() >= end;
 }
 
 /*
@@ -573,7 +625,7 @@ prof_session_postfork_child(void) {
 	    || (state == prof_session_active && opt_prof_fork == prof_fork_inherit)) {
 		return;
 	}
-	deadline_set(0);
+	deadline_set(word >> STATE_BITS, 0);
 	if (state != prof_session_starting) {
 		values_restore();
 	}

@@ -41,10 +41,14 @@ extern const char *const prof_fork_names[]; /* as the enum, then NULL */
  * no directory; ENOMEM.  why (may be NULL): a sentence about EINVAL and ENOENT.
  */
 int prof_session_start(const char *options, const char **why);
+/* The same, and which number the session has got; not that of one that follows soon. */
+int prof_session_begin(const char *options, const char **why, uint64_t *id);
 /* A number that no session has. */
 #define PROF_SESSION_NONE UINT64_MAX
 /* Writes the profile, then goes idle, even if it could not be written.  id 0: whichever it is. */
 int prof_session_stop(uint64_t id);
+/* told (PROF_TEXT_SIZE, or NULL): the path of its profile, or what kept it from being written; "": nothing was tried. */
+int prof_session_stop_told(uint64_t id, char *told);
 /* Changes values of a running process, session or not: as start, without reset. EINVAL, ENOENT. */
 int prof_session_set(const char *options, const char **why);
 

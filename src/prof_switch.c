@@ -65,6 +65,7 @@ prof_switch_ready(void (*gdump_due)(void)) {
 	switches_apply_locked();
 	mutex_unlock(&switches.mtx);
 	gate_exit(tls_get());
+	prof_switch_changed();
 }
 
 /* ---------------------------------------------------------------- prof.active and the like */
@@ -86,6 +87,7 @@ switch_set(atomic_b_t *s, bool on, bool *old) {
 	}
 	mutex_unlock(&switches.mtx);
 	gate_exit(tls_get());
+	prof_switch_changed();
 	if (old != NULL) {
 		*old = was;
 	}

@@ -37,4 +37,7 @@ bool prof_switch_is_ready(void);
 /* prof.active, without a look at whether anything is booted. */
 bool prof_switch_is_active(void);
 
+/* Tells who shows the state to the outside; filled by prof_control. */
+extern void (*const prof_switch_changed)(void);
+
 #endif /* PROF_SWITCH_H */

@@ -20,13 +20,16 @@
 #include "util/atomic.h"
 #include "util/fmt.h"
 
-/* Longest that is put behind a prefix: name space, pid, two stamps, two numbers, suffix. */
-#define SUFFIX_MAX 112
-#define FILE_NAME_MAX 255
 /* A pipe that takes nothing for this long is given up. */
 #define PIPE_WAIT_MS 5000
-/* Names that exist already are passed over this often. */
-#define NAME_TRIES 100000
+/* Names that exist already are passed over one by one, then by steps of twice the size each. */
+#define NAME_STEPS 64
+#define NAME_TRIES (NAME_STEPS + 40)
+
+#define PROFILE_ENDING ".heap"
+#define PROFILE_ENDING_LEN 5
+#define PROFILE_BEGINNING "heap_v2/"
+#define PROFILE_BEGINNING_LEN 8
 
 static LARGE_BSS struct {
 	mutex_t mtx;
@@ -53,7 +56,7 @@ static const struct {
 };
 
 /* Two stamps with their marks are most of what may follow a prefix. */
-cassert(SUFFIX_MAX > 2 * NSTIME_STAMP_SIZE + 2 && SUFFIX_MAX < FILE_NAME_MAX);
+cassert(PROF_SUFFIX_MAX > 2 * NSTIME_STAMP_SIZE + 2 && PROF_SUFFIX_MAX < PROF_FILE_NAME_MAX);
 cassert(PROF_PREFIX_MAX + 1 <= PROF_PATH_SIZE);
 
 const char *
@@ -78,25 +81,46 @@ prefix_resolve_locked(const char *prefix) {
 			to[at++] = '/';
 		}
 	}
-	if (at + len + SUFFIX_MAX > PROF_PREFIX_MAX) {
+	if (at + len > PROF_PREFIX_TEXT_MAX) {
 		return EINVAL;
 	}
 	memcpy(to + at, prefix, len + 1);
 	return 0;
 }
 
-static bool
-prefix_fits(const char *prefix) {
-	if (strnlen(prefix, PROF_PREFIX_MAX) + SUFFIX_MAX > PROF_PREFIX_MAX) {
+bool
+prof_sys_prefix_fits(const char *prefix, size_t len) {
+	if (len > PROF_PREFIX_TEXT_MAX) {
 		return false;
 	}
+	const char *slash = memrchr(prefix, '/', len);
+	size_t dir = slash == NULL ? 0 : (size_t)(slash - prefix) + 1;
+	return len - dir <= PROF_PREFIX_BASE_MAX;
+}
+
+bool
+prof_sys_prefix_has_dir(const char *prefix) {
 	const char *slash = strrchr(prefix, '/');
-	return strlen(slash == NULL ? prefix : slash + 1) + SUFFIX_MAX <= FILE_NAME_MAX;
+	size_t len = slash == NULL ? 0 : (size_t)(slash - prefix) + 1;
+	if (len == 0 || len > PROF_PREFIX_MAX) {
+		return true;
+	}
+	/* A place that is free until there is a prefix: the stack of a first thread may be small. */
+	assert(names.prefix[0] == '\0');
+	memcpy(names.prefix, prefix, len);
+	names.prefix[len] = '\0';
+	int fd = sys_open(names.prefix, O_PATH | O_DIRECTORY, 0);
+	names.prefix[0] = '\0';
+	if (fd >= 0) {
+		sys_close(fd);
+	}
+	/* What cannot be seen is not judged. */
+	return fd != -ENOENT && fd != -ENOTDIR;
 }
 
 int
 prof_sys_prefix_set(const char *prefix) {
-	if (!prefix_fits(prefix)) {
+	if (!prof_sys_prefix_fits(prefix, strnlen(prefix, PROF_PREFIX_MAX))) {
 		return EINVAL;
 	}
 	mutex_lock(&names.mtx);
@@ -195,6 +219,51 @@ prof_dump_filename(char *buf, size_t size, const prof_name_t *name) {
 	return len >= size ? ENAMETOOLONG : 0;
 }
 
+/* After try i was in vain: not through all numbers that a process of the same name has used up. */
+static void
+seq_skip(atomic_u64_t *seq, unsigned i) {
+	if (i >= NAME_STEPS) {
+		atomic_fetch_add_u64(seq, UINT64_C(1) << (i - NAME_STEPS), MO_RELAXED);
+	}
+}
+
+/* Behind "<prefix>.": numbers and stamps with dots between, as name_head() and stamp_text() make them. */
+static bool
+is_name_middle(const char *at, const char *end) {
+	for (const char *c = at; c < end; c++) {
+		if ((*c < '0' || *c > '9') && strchr(".TZ_", *c) == NULL) {
+			return false;
+		}
+	}
+	return at < end && *at >= '0' && *at <= '9' && end[-1] >= '0' && end[-1] <= '9';
+}
+
+prof_kind_t
+prof_sys_name_kind(const char *name, const char *base) {
+	size_t len = strlen(name);
+	size_t head = strlen(base);
+	if (len < head + 1 + PROFILE_ENDING_LEN || memcmp(name, base, head) != 0 || name[head] != '.'
+	    || strcmp(name + len - PROFILE_ENDING_LEN, PROFILE_ENDING) != 0) {
+		return prof_kind_n;
+	}
+	const char *end = name + len - PROFILE_ENDING_LEN;
+	const char *digits = end;
+	while (digits > name && digits[-1] >= '0' && digits[-1] <= '9') {
+		digits--;
+	}
+	const char *letter = digits - 1;
+	if (letter < name + head + 2 || letter[-1] != '.'
+	    || !is_name_middle(name + head + 1, letter - 1)) {
+		return prof_kind_n;
+	}
+	for (unsigned i = 0; i < prof_kind_log; i++) {
+		if (kinds[i].letter == *letter) {
+			return (i == prof_kind_final) == (digits == end) ? (prof_kind_t)i : prof_kind_n;
+		}
+	}
+	return prof_kind_n;
+}
+
 /* A name beside the target that only this process would use. */
 static int
 temp_name(prof_file_t *f) {
@@ -261,6 +330,9 @@ temp_open(prof_file_t *f) {
 			return err;
 		}
 		fd = sys_open(f->temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, opt_prof_dump_mode);
+		if (fd == -EEXIST) {
+			seq_skip(&names.temp_seq, i);
+		}
 	}
 	if (fd < 0) {
 		return -fd;
@@ -272,16 +344,59 @@ temp_open(prof_file_t *f) {
 	return 0;
 }
 
+/* What was opened in place, whatever its name stood for before: may it have the profile? */
 static int
-in_place_open(prof_file_t *f, int flags) {
-	assert(f->fd == -1 && f->is_explicit);
+in_place_check(int fd) {
+	struct stat st;
+	int err = sys_fstat(fd, &st);
+	if (err != 0) {
+		return err;
+	}
+	bool is_ours = st.st_uid == geteuid();
+	if (S_ISREG(st.st_mode)) {
+		/* Another user may have put it there to read it, or linked it to what we must not write. */
+		return !is_ours || st.st_nlink != 1 ? EACCES : sys_ftruncate(fd, 0);
+	}
+	return S_ISFIFO(st.st_mode) && !is_ours && st.st_uid != 0 ? EACCES : 0;
+}
+
+/* is_checked: else the program's own descriptor. */
+static int
+in_place_open(prof_file_t *f, bool is_checked) {
+	assert(f->fd == -1 && f->is_explicit && !f->is_confined);
 	/* Never waiting: what was a file a moment ago may be a pipe now. */
-	int fd = sys_open(f->path, O_WRONLY | O_NOCTTY | O_NONBLOCK | flags, opt_prof_dump_mode);
+	int fd = sys_open(f->path, O_WRONLY | O_NOCTTY | O_NONBLOCK | (is_checked ? O_NOFOLLOW : O_TRUNC),
+	    opt_prof_dump_mode);
 	if (fd < 0) {
 		return -fd;
 	}
+	int err = is_checked ? in_place_check(fd) : 0;
+	if (err != 0) {
+		sys_close(fd);
+		return err;
+	}
 	f->fd = fd;
 	return 0;
+}
+
+bool
+prof_sys_is_profile(const char *path) {
+	char text[PROFILE_BEGINNING_LEN];
+	struct stat st;
+	size_t len = strlen(path);
+	if (len <= PROFILE_ENDING_LEN
+	    || strcmp(path + len - PROFILE_ENDING_LEN, PROFILE_ENDING) != 0) {
+		return false;
+	}
+	int fd = sys_open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
+	if (fd < 0) {
+		return false;
+	}
+	bool is_ours = sys_fstat(fd, &st) == 0 && S_ISREG(st.st_mode)
+	    && sys_read(fd, text, sizeof(text)) == (ssize_t)sizeof(text)
+	    && memcmp(text, PROFILE_BEGINNING, sizeof(text)) == 0;
+	sys_close(fd);
+	return is_ours;
 }
 
 /* Where a name stands for a descriptor, its being a link is no trap. */
@@ -299,7 +414,7 @@ static int
 regular_open(prof_file_t *f, bool exists) {
 	int err = temp_open(f);
 	bool refused = err == EACCES || err == EPERM || err == EROFS || err == ENOENT;
-	return refused && exists ? in_place_open(f, O_NOFOLLOW | O_TRUNC) : err;
+	return refused && exists ? in_place_open(f, true) : err;
 }
 
 /* An explicit path: by what stands there now. */
@@ -309,11 +424,12 @@ explicit_open(prof_file_t *f) {
 	int saved = errno;
 	int err = lstat(f->path, &st) == 0 ? 0 : errno;
 	errno = saved;
-	if (is_descriptor_path(f->path)) {
+	if (is_descriptor_path(f->path) && !f->is_confined) {
 		f->may_block = true;
-		return in_place_open(f, O_TRUNC);
+		return in_place_open(f, false);
 	}
-	if (err == ENOENT) {
+	f->is_new = err == ENOENT;
+	if (f->is_new) {
 		return regular_open(f, false);
 	}
 	if (err != 0) {
@@ -321,6 +437,9 @@ explicit_open(prof_file_t *f) {
 	}
 	switch (st.st_mode & S_IFMT) {
 	case S_IFREG:
+		if (f->is_confined) {
+			return prof_sys_is_profile(f->path) ? temp_open(f) : EEXIST;
+		}
 		return regular_open(f, true);
 	case S_IFLNK:
 		return ELOOP;
@@ -328,7 +447,7 @@ explicit_open(prof_file_t *f) {
 		return EISDIR;
 	default:
 		f->may_block = true;
-		return in_place_open(f, O_NOFOLLOW);
+		return f->is_confined ? EEXIST : in_place_open(f, true);
 	}
 }
 
@@ -363,11 +482,12 @@ prof_file_open_sink(prof_file_t *f, prof_sink_t *sink) {
 	return 0;
 }
 
-int
-prof_file_open(prof_file_t *f, const char *path, const prof_name_t *name) {
+static int
+file_open(prof_file_t *f, const char *path, const prof_name_t *name, bool is_confined) {
 	assert(name->kind < prof_kind_n && (opt_prof_dump_mode & ~0777u) == 0);
 	file_init(f);
 	f->is_explicit = path != NULL;
+	f->is_confined = is_confined;
 	f->name = *name;
 	f->err = path != NULL ? path_copy(f, path)
 	    : prof_dump_filename(f->path, sizeof(f->path), name);
@@ -375,6 +495,16 @@ prof_file_open(prof_file_t *f, const char *path, const prof_name_t *name) {
 		f->err = path != NULL ? explicit_open(f) : temp_open(f);
 	}
 	return f->err;
+}
+
+int
+prof_file_open(prof_file_t *f, const char *path, const prof_name_t *name) {
+	return file_open(f, path, name, false);
+}
+
+int
+prof_file_open_confined(prof_file_t *f, const char *path, const prof_name_t *name) {
+	return file_open(f, path, name, true);
 }
 
 /* A full pipe: waits for its reader, but not for ever. */
@@ -425,7 +555,9 @@ move_to_free_name(prof_file_t *f) {
 		if (err != EEXIST) {
 			return err;
 		}
-		if (f->name.kind == prof_kind_log) {
+		bool is_log = f->name.kind == prof_kind_log;
+		seq_skip(is_log ? &names.kseq[prof_kind_log] : &names.seq, i);
+		if (is_log) {
 			f->name.kseq = prof_sys_kseq_next(prof_kind_log);
 		}
 		err = prof_dump_filename(f->path, sizeof(f->path), &f->name);
@@ -468,7 +600,7 @@ copy_in_place(prof_file_t *f) {
 	if (in < 0) {
 		return -in;
 	}
-	int err = in_place_open(f, O_NOFOLLOW | O_TRUNC);
+	int err = in_place_open(f, true);
 	ssize_t n = 1;
 	while (err == 0 && n > 0) {
 		n = sys_read(in, buf, sizeof(buf));
@@ -486,6 +618,11 @@ file_move(prof_file_t *f) {
 	assert(f->fd == -1 && f->has_temp);
 	if (!f->is_explicit) {
 		return move_to_free_name(f);
+	}
+	if (f->is_confined) {
+		/* What stands there by now is looked at once more. */
+		return f->is_new || !prof_sys_is_profile(f->path) ? sys_rename_noreplace(f->temp, f->path)
+		    : sys_rename(f->temp, f->path);
 	}
 	int err = sys_rename(f->temp, f->path);
 	return err == EBUSY || err == EXDEV || err == EACCES || err == EPERM ? copy_in_place(f) : err;

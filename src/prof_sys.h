@@ -4,7 +4,8 @@
  *
  * A file is written under a temporary name in the same directory and moved to its name at the end.
  * Only where that cannot be (a device, a bind-mounted file, a directory that may not be written) an
- * explicitly given path is written in place.
+ * explicitly given path is written in place; a regular file then only if it is the user's own and has
+ * no other name.
  */
 #ifndef PROF_SYS_H
 #define PROF_SYS_H
@@ -32,6 +33,10 @@ typedef enum {
 /* "final", "interval" ...: for the metadata. */
 const char *prof_kind_name(prof_kind_t kind);
 
+/* No name that begins so is too long. */
+bool prof_sys_prefix_fits(const char *prefix, size_t len);
+/* At boot only, before one is set: false if the directory of the prefix is not there. */
+bool prof_sys_prefix_has_dir(const char *prefix);
 /* Resolves a relative prefix now and keeps it. EINVAL: too long for any name. "" is kept as it is. */
 int prof_sys_prefix_set(const char *prefix);
 /* Copies; what prof_sys_prefix_set() takes back. size: PROF_PREFIX_MAX + 1. */
@@ -53,6 +58,15 @@ uint64_t prof_sys_kseq_next(prof_kind_t kind);
  */
 int prof_dump_filename(char *buf, size_t size, const prof_name_t *name);
 
+/*
+ * The kind of a profile by its name without directory, prof_kind_n if it is none of a prefix with this
+ * last part; whatever process has written it.
+ */
+prof_kind_t prof_sys_name_kind(const char *name, const char *base);
+
+/* A regular file that ends and begins as profiles do. */
+bool prof_sys_is_profile(const char *path);
+
 /* Takes what would go to a file: 0 or errno. */
 typedef int prof_sink_t(const void *data, size_t len);
 
@@ -60,6 +74,8 @@ typedef struct {
 	int fd;             /* -1: not open */
 	int err;            /* first error; nothing is written after it */
 	bool is_explicit;   /* path was given: an older file of that name is replaced */
+	bool is_confined;   /* but none that is no profile */
+	bool is_new;        /* confined: there was none of that name */
 	bool has_temp;
 	int temp_pid;       /* of the process that made it */
 	bool may_block;     /* a pipe or such: wait for it a bounded time */
@@ -77,6 +93,8 @@ typedef struct {
  * path NULL: a name made from `name`.  0 or errno, also in f->err.
  */
 int prof_file_open(prof_file_t *f, const char *path, const prof_name_t *name);
+/* The same for a path from somebody who may not replace what is no profile: EEXIST. */
+int prof_file_open_confined(prof_file_t *f, const char *path, const prof_name_t *name);
 int prof_file_open_sink(prof_file_t *f, prof_sink_t *sink);
 void prof_file_write(prof_file_t *f, const void *data, size_t len);
 /* Gives the file its name, or removes it if anything failed: 0 or the first errno. */

@@ -155,6 +155,9 @@ trigger_arm(void) {
 		atomic_store_b(&trig.is_armed, true, MO_RELAXED); /* keep_pending() saw it armed still */
 	}
 	mutex_unlock(&trig.mtx);
+	if (armed || large != 0) {
+		prof_keep_prepare();
+	}
 	gate_exit(t);
 }
 
@@ -291,7 +294,8 @@ kind_metric(prof_kind_t kind) {
 static void
 keep_pending(prof_kind_t kind, uint64_t value) {
 	assert(value != 0);
-	store(&trig.pending[kind], value);
+	prof_keep_overlap(); /* before fire_pending() sees the value */
+	atomic_store_u64(&trig.pending[kind], value, MO_RELEASE);
 	atomic_store_b(&trig.has_pending, true, MO_SEQ_CST);
 	if (!atomic_load_b(&trig.is_armed, MO_SEQ_CST)) {
 		trigger_arm();
@@ -312,8 +316,9 @@ fire_pending(void) {
 		return;
 	}
 	for (unsigned i = 0; i < ARRAY_LEN(retried); i++) {
-		uint64_t value = atomic_exchange_u64(&trig.pending[retried[i]], 0, MO_RELAXED);
+		uint64_t value = atomic_exchange_u64(&trig.pending[retried[i]], 0, MO_ACQUIRE);
 		if (value != 0) {
+			prof_keep_overlap_retry();
 			fire_or_keep(retried[i], value);
 		}
 	}

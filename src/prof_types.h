@@ -52,6 +52,8 @@ typedef struct prof_site_s {
 	prof_node_t node;      /* in the table of sites */
 	atomic_p_t counts;     /* prof_cnt_t, chained by link.next */
 	atomic_u64_t refs;     /* counts of this site; PROF_DEAD: taken out */
+	uint32_t stamp;        /* of the objects that the frames lie in; 0: they stay (os/module_history) */
+	uint32_t then;         /* the last record of them when it was made */
 	uint8_t frames[];
 } prof_site_t;
 

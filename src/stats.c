@@ -274,6 +274,16 @@ read_node(const char *name, ctl_value_t *value) {
 	return err == 0 || (err == EINVAL && size < 8);
 }
 
+/* A number of which the decimal digits are the octal ones of n. */
+static uint32_t
+octal_digits(uint32_t n) {
+	uint32_t out = 0;
+	for (uint32_t unit = 1; n != 0; n >>= 3, unit *= 10) {
+		out += (n & 7) * unit;
+	}
+	return out;
+}
+
 static void
 print_option(emitter_t *em, const conf_row_t *row, size_t item) {
 	ctl_value_t value;
@@ -289,6 +299,9 @@ print_option(emitter_t *em, const conf_row_t *row, size_t item) {
 	assert((row->flags & CONF_PRINT) != 0 && row == &conf_rows[item]);
 	if (row->type == CONF_I64) {
 		type = emitter_type_int64;
+	}
+	if ((row->flags & CONF_OCTAL) != 0) {
+		value.u32 = octal_digits(value.u32); /* as it is written in MALLOC_CONF */
 	}
 	char ratio[FXP_BUF_SIZE];
 	if (row->type == CONF_FXP) {

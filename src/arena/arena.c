@@ -32,7 +32,7 @@ arena_mark_slow_sized_free(const void *addr, size_t size) {
 
 /* Regions that leave a stock under one hold of the lock. */
 #define STOCK_TRIM_STEP 128u
-/* What lies in a stock without being used for about so long goes to its slab. */
+/* What lies in a stock without being used for about so long goes to its slab, and so does an empty slab. */
 #define STOCK_TRIM_NS ((uint64_t)250 * 1000 * 1000)
 
 static int
@@ -122,12 +122,13 @@ arena_small_fill(arena_t *a, szind_t szind, unsigned shard, void **out, unsigned
 	bin->stats.nrequests += nrequests;
 	bin->stats.nfills += nfills;
 	unsigned got = bin_take_locked(bin, info, out, n);
+	edata_t *needless = NULL;
 	while (got == 0) {
 		mutex_unlock(&bin->mtx);
 		edata_t *slab = arena_slab_new(a, szind, shard);
 		mutex_lock(&bin->mtx);
-		if (slab != NULL) {
-			bin_add_slab_locked(bin, slab);
+		if (slab != NULL && !bin_try_add_slab_locked(bin, slab)) {
+			needless = slab; /* regions are there: it ends here */
 		}
 		got = bin_take_locked(bin, info, out, n);
 		if (slab == NULL) {
@@ -135,6 +136,9 @@ arena_small_fill(arena_t *a, szind_t szind, unsigned shard, void **out, unsigned
 		}
 	}
 	mutex_unlock(&bin->mtx);
+	if (unlikely(needless != NULL)) {
+		arena_slab_delete(needless);
+	}
 	return got;
 }
 
@@ -174,15 +178,36 @@ bin_stock_grow(bin_t *bin, const bin_info_t *info, unsigned n) {
 }
 
 static bool
-arena_may_stow(const arena_t *a) {
-	/* Where unused pages go at once, none are kept in use by a stock. */
+arena_may_keep(const arena_t *a) {
+	/* Where unused pages go at once, none are kept in use by a stock or an empty slab. */
 	return decay_ms(&a->pac.decay_dirty.decay) != 0;
 }
 
+/* A thread that serves the arena may sleep until something changes: it has to look again in a while. */
+static NOINLINE void
+arena_set_has_spare_slow(arena_t *a) {
+	atomic_store_b(&a->has_spare, true, MO_SEQ_CST);
+	pac_wake(&a->pac);
+}
+
 ALWAYS_INLINE void
-arena_set_has_stock(arena_t *a) {
-	if (unlikely(!atomic_load_b(&a->has_stock, MO_RELAXED))) {
-		atomic_store_b(&a->has_stock, true, MO_RELAXED);
+arena_set_has_spare(arena_t *a) {
+	if (unlikely(!atomic_load_b(&a->has_spare, MO_SEQ_CST))) {
+		arena_set_has_spare_slow(a);
+	}
+}
+
+/* After regions have come back: a current slab that is empty now goes at once, or when it was not used for a while. */
+ALWAYS_INLINE void
+arena_note_back_locked(arena_t *a, bin_t *bin, const bin_info_t *info, edata_t **empty) {
+	if (likely(!bin_has_empty_current_locked(bin, info))) {
+		return;
+	}
+	if (arena_may_keep(a)) {
+		bin_found_idle(bin);
+		arena_set_has_spare(a);
+	} else {
+		bin_drop_current_locked(bin, info, empty);
 	}
 }
 
@@ -191,7 +216,7 @@ ALWAYS_INLINE unsigned
 arena_stow(arena_t *a, szind_t szind, unsigned shard, void **ptrs, unsigned n, uint64_t nrequests, unsigned nflushes) {
 	const bin_info_t *info = &bin_infos[szind];
 	bin_t *bin = arena_bin(a, szind, shard);
-	bool may_stow = likely(arena_may_stow(a));
+	bool may_stow = likely(arena_may_keep(a));
 	if (may_stow) {
 		bin_stock_grow(bin, info, n);
 	}
@@ -202,25 +227,29 @@ arena_stow(arena_t *a, szind_t szind, unsigned shard, void **ptrs, unsigned n, u
 		n = bin_stow_locked(bin, stock_home_of_bin(a->ind, szind, shard), ptrs, n);
 	}
 	mutex_unlock(&bin->mtx);
-	arena_set_has_stock(a);
+	arena_set_has_spare(a);
 	return n;
 }
 
 /* Whether a row that begins with ptr may go into its bin's stock. */
 static bool
 arena_has_stock_room(szind_t szind, const void *ptr) {
-	const edata_t *slab = bin_slab_of(ptr);
+	const edata_t *slab = bin_slab_of_class(ptr, szind);
 	arena_t *a = arena_table_get(slab->arena_ind);
-	return arena_may_stow(a) && STOCK_SEEN(arena_bin(a, szind, slab->bin_shard)->stock.n) < bin_infos[szind].stock_max;
+	szind = slab->szind;
+	return arena_may_keep(a) && STOCK_SEEN(arena_bin(a, szind, slab->bin_shard)->stock.n) < bin_infos[szind].stock_max;
 }
 
 /* The objects at the front that are of the first one's bin go to their slabs; how many. */
 static unsigned
 arena_put_row(szind_t szind, void **ptrs, unsigned n, edata_t **empty) {
-	const edata_t *slab = bin_slab_of(ptrs[0]);
-	bin_t *bin = arena_bin(arena_table_get(slab->arena_ind), szind, slab->bin_shard);
+	const edata_t *slab = bin_slab_of_class(ptrs[0], szind);
+	const bin_info_t *info = slab_info(slab);
+	arena_t *a = arena_table_get(slab->arena_ind);
+	bin_t *bin = arena_bin(a, slab->szind, slab->bin_shard);
 	mutex_lock(&bin->mtx);
-	n = bin_put_locked(bin, slab_info(slab), ptrs, n, empty);
+	n = bin_put_locked(bin, info, ptrs, n, empty);
+	arena_note_back_locked(a, bin, info, empty);
 	mutex_unlock(&bin->mtx);
 	return n;
 }
@@ -233,9 +262,9 @@ arena_return_row(const edata_t *slab, void **ptrs, unsigned n, bool is_stowed, e
 	bin_t *bin = arena_bin(a, szind, slab->bin_shard);
 	const bin_info_t *info = slab_info(slab);
 	unsigned nput = 0;
-	if (is_stowed && arena_may_stow(a)) {
+	if (is_stowed && arena_may_keep(a)) {
 		bin_stock_grow(bin, info, n);
-		arena_set_has_stock(a);
+		arena_set_has_spare(a);
 	} else {
 		is_stowed = false;
 	}
@@ -245,6 +274,7 @@ arena_return_row(const edata_t *slab, void **ptrs, unsigned n, bool is_stowed, e
 	}
 	if (nput < n) {
 		nput += bin_put_locked(bin, info, ptrs + nput, n - nput, empty);
+		arena_note_back_locked(a, bin, info, empty);
 	}
 	mutex_unlock(&bin->mtx);
 	assert(nput == n && !(is_stowed && slab->is_sampled));
@@ -273,13 +303,13 @@ arena_order_by_bin(uint8_t *order, const edata_t *const *slabs, unsigned n) {
 
 /* Up to FLUSH_MAX objects of any bins of the class. */
 static void
-arena_return_sorted(void *const *ptrs, unsigned n, bool is_stowed, edata_t **empty) {
+arena_return_sorted(szind_t szind, void *const *ptrs, unsigned n, bool is_stowed, edata_t **empty) {
 	const edata_t *slabs[FLUSH_MAX];
 	void *sorted[FLUSH_MAX];
 	uint8_t order[FLUSH_MAX];
 	uint64_t others = 0;
 	for (unsigned i = 0; i < n; i++) {
-		slabs[i] = bin_slab_of(ptrs[i]);
+		slabs[i] = bin_slab_of_class(ptrs[i], szind);
 		others |= slabs[i]->home ^ slabs[0]->home;
 		order[i] = (uint8_t)i;
 	}
@@ -307,7 +337,7 @@ arena_small_return(szind_t szind, void **ptrs, unsigned n, bool is_stowed) {
 		done = is_stowed && arena_has_stock_room(szind, ptrs[0]) ? 0 : arena_put_row(szind, ptrs, n, &empty);
 		if (done < FLUSH_ROW_MIN && done < n) {
 			unsigned batch = (unsigned)min_zu(n - done, FLUSH_MAX);
-			arena_return_sorted(ptrs + done, batch, is_stowed, &empty);
+			arena_return_sorted(szind, ptrs + done, batch, is_stowed, &empty);
 			done += batch;
 		}
 	}
@@ -327,11 +357,26 @@ arena_small_stow(arena_t *a, szind_t szind, unsigned shard, void **ptrs, unsigne
 	}
 }
 
-/* In pieces, so that nobody waits long for the lock. */
-static void
-bin_stock_trim(bin_t *bin, const bin_info_t *info, bool all) {
+/* The current slab, if it is empty: all, or it was already at the last trim.  true: it may be due at the next. */
+static bool
+bin_trim_current_locked(bin_t *bin, const bin_info_t *info, bool all, edata_t **empty) {
+	if (!bin_has_empty_current_locked(bin, info)) {
+		return false;
+	}
+	if (!all && bin_idle(bin) != bin_idle_long) {
+		bin_set_idle(bin, bin_idle_long);
+		return true;
+	}
+	bin_drop_current_locked(bin, info, empty);
+	return false;
+}
+
+/* In pieces, so that nobody waits long for the lock.  true: something is left that may be due at the next trim. */
+static bool
+bin_trim(bin_t *bin, const bin_info_t *info, bool all) {
 	edata_t *empty = NULL;
 	mutex_lock(&bin->mtx);
+	bool is_left = !all && bin->stock.n > 0;
 	unsigned n = all ? bin->stock.n : bin->stock.low;
 	while (n > 0) {
 		unsigned k = (unsigned)min_zu(n, STOCK_TRIM_STEP);
@@ -341,38 +386,39 @@ bin_stock_trim(bin_t *bin, const bin_info_t *info, bool all) {
 		n = (unsigned)min_zu(n - k, bin->stock.n);
 	}
 	bin->stock.low = bin->stock.n;
+	is_left = bin_trim_current_locked(bin, info, all, &empty) || is_left;
 	mutex_unlock(&bin->mtx);
 	arena_slabs_delete(empty);
+	return is_left;
 }
 
 void
-arena_stock_trim(arena_t *a, bool all) {
-	if (likely(!atomic_exchange_b(&a->has_stock, false, MO_RELAXED))) {
+arena_trim(arena_t *a, bool all) {
+	if (likely(!atomic_exchange_b(&a->has_spare, false, MO_SEQ_CST))) {
 		return;
 	}
-	bool has_stock = false;
+	bool is_hidden = arena_ind_is_hidden(a->ind), is_left = false;
 	for (szind_t i = 0; i < SC_NBINS; i++) {
 		for (unsigned k = 0; k < bin_infos[i].n_shards; k++) {
 			bin_t *bin = arena_bin(a, i, k);
-			if (STOCK_SEEN(bin->stock.n) != 0) {
-				bin_stock_trim(bin, &bin_infos[i], all);
-				has_stock = has_stock || !all;
+			if (STOCK_SEEN(bin->stock.n) != 0 || bin_idle(bin) != bin_idle_not) {
+				is_left = bin_trim(bin, slab_info_of(i, is_hidden), all) || is_left;
 			}
 		}
 	}
-	if (has_stock) {
-		atomic_store_b(&a->has_stock, true, MO_RELAXED);
+	if (is_left) {
+		atomic_store_b(&a->has_spare, true, MO_RELAXED);
 	}
 }
 
 uint64_t
-arena_stock_tick(arena_t *a, uint64_t now) {
-	if (likely(!atomic_load_b(&a->has_stock, MO_RELAXED))) {
+arena_trim_tick(arena_t *a, uint64_t now) {
+	if (likely(!atomic_load_b(&a->has_spare, MO_RELAXED))) {
 		return UINT64_MAX;
 	}
 	uint64_t due = atomic_load_u64(&a->next_trim, MO_RELAXED);
 	if (now >= due && atomic_cas_strong_u64(&a->next_trim, &due, now + STOCK_TRIM_NS, MO_RELAXED, MO_RELAXED)) {
-		arena_stock_trim(a, false);
+		arena_trim(a, false);
 		due = now + STOCK_TRIM_NS;
 	}
 	return due > now ? due - now : STOCK_TRIM_NS;
@@ -431,13 +477,26 @@ arena_dalloc(void *ptr, uint64_t elem) {
 sample_rec_t *
 arena_large_make_sampled(void *ptr) {
 	edata_t *e = emap_edata(ptr);
-	assert(!e->is_slab && e->recs == NULL);
+	assert(!e->is_slab);
+	if (e->recs != NULL) {
+		return memset(e->recs, 0, sizeof(*e->recs));
+	}
 	e->recs = meta_alloc(sizeof(sample_rec_t));
 	if (e->recs != NULL) {
 		e->is_sampled = true;
 		emap_set_boundary(e);
 	}
 	return e->recs;
+}
+
+void
+arena_large_end_sampled(void *ptr) {
+	edata_t *e = emap_edata(ptr);
+	assert(!e->is_slab && e->recs != NULL && e->recs->tctx == NULL);
+	meta_free(e->recs, sizeof(*e->recs));
+	e->recs = NULL;
+	e->is_sampled = false;
+	emap_set_boundary(e);
 }
 
 sample_rec_t *
@@ -457,8 +516,12 @@ arena_usize(const void *ptr UNUSED, uint64_t elem) {
 
 int
 arena_decay_ms_set(arena_t *a, bool is_dirty, ssize_t ms) {
-	return pac_decay_ms_set(&a->pac, is_dirty ? &a->pac.decay_dirty : &a->pac.decay_muzzy, ms,
+	int err = pac_decay_ms_set(&a->pac, is_dirty ? &a->pac.decay_dirty : &a->pac.decay_muzzy, ms,
 	    nstime_monotonic_coarse_ns());
+	if (err == 0 && !arena_may_keep(a)) {
+		arena_trim(a, true);
+	}
+	return err;
 }
 
 ssize_t
@@ -468,14 +531,17 @@ arena_decay_ms_get(const arena_t *a, bool is_dirty) {
 
 void
 arena_decay(arena_t *a, bool all) {
+	uint64_t now = nstime_monotonic_coarse_ns();
 	if (all) {
-		arena_stock_trim(a, true);
+		arena_trim(a, true);
+	} else {
+		arena_trim_tick(a, now);
 	}
-	pac_purge(&a->pac, nstime_monotonic_coarse_ns(), all);
+	pac_purge(&a->pac, now, all);
 }
 
 size_t
-arena_relieve(arena_t *a) {
-	arena_stock_trim(a, true);
-	return pac_relieve(&a->pac, nstime_monotonic_coarse_ns());
+arena_need(size_t usize, size_t alignment) {
+	size_t size = usize < SC_LARGE_MINCLASS ? bin_infos[sz_s2i(usize)].slab_size : usize + PAGE;
+	return size + max_zu(alignment, PAC_GRAIN);
 }

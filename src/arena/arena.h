@@ -31,8 +31,8 @@ typedef struct arena_s {
 	mutex_t tcache_list_mtx;
 	ql_t tcaches;              /* thread caches bound to it, for statistics; under tcache_list_mtx */
 	mutex_t large_mtx;
-	atomic_b_t has_stock;      /* some bin may have */
-	atomic_u64_t next_trim;    /* of the stocks, ns */
+	atomic_b_t has_spare;      /* some bin may have a stock, or a current slab without a region in use */
+	atomic_u64_t next_trim;    /* of those, ns */
 	bool is_ending;            /* reset or destroy is under way; under the table's lock, as: */
 	struct arena_s *hidden;    /* its hidden arena, also while that is destroyed */
 	struct arena_s *next_gone; /* the one destroyed before */
@@ -91,10 +91,13 @@ void arena_small_flush(szind_t szind, void **ptrs, unsigned n);
  * are expected to be of this shard of a; nrequests are added to its counters, and one flush.
  */
 void arena_small_stow(arena_t *a, szind_t szind, unsigned shard, void **ptrs, unsigned n, uint64_t nrequests);
-/* The stocks' regions go to their slabs: what was not used since the last time, or all. */
-void arena_stock_trim(arena_t *a, bool all);
+/*
+ * The stocks' regions go to their slabs, and empty slabs go, the current ones too: what was not used since the last
+ * time, or all.
+ */
+void arena_trim(arena_t *a, bool all);
 /* The same by time: what was not used for a quarter of a second.  Returns ns from now until the next look; UINT64_MAX: nothing is there. */
-uint64_t arena_stock_tick(arena_t *a, uint64_t now);
+uint64_t arena_trim_tick(arena_t *a, uint64_t now);
 /* Adds requests served by a thread cache to the counters of a class. */
 void arena_small_count_requests(arena_t *a, szind_t szind, unsigned shard, uint64_t nrequests,
     unsigned nflushes);
@@ -108,15 +111,16 @@ void arena_dalloc(void *ptr, uint64_t elem);
 
 /*
  * Where a large object of usual alignment begins in an extent.  With cache_oblivious that is spread over the cache lines
- * of a page; by the golden ratio, neighbours lie far apart.
+ * of a page but the first; by the golden ratio, neighbours lie far apart.  In memory of extent hooks it is the beginning.
  */
 static inline char *
-arena_large_start(const edata_t *e) {
-	if (!opt_cache_oblivious) {
+arena_large_start(const arena_t *a, const edata_t *e) {
+	if (!opt_cache_oblivious || ehooks_are_own(&a->pac.src.ehooks)) {
 		return e->addr;
 	}
-	uint64_t mix = ((uintptr_t)e->addr >> LG_PAGE) * UINT64_C(0x9e3779b97f4a7c15);
-	return e->addr + ((mix >> (64 - LG_PAGE + LG_CACHELINE)) << LG_CACHELINE);
+	uint64_t mix = (((uintptr_t)e->addr >> LG_PAGE) * UINT64_C(0x9e3779b97f4a7c15)) >> 32;
+	uint64_t line = 1 + ((mix * ((PAGE >> LG_CACHELINE) - 1)) >> 32);
+	return e->addr + (line << LG_CACHELINE);
 }
 
 /* A large object (usize >= SC_LARGE_MINCLASS). */
@@ -127,8 +131,10 @@ int arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max
 void arena_large_count_requests(arena_t *a, szind_t szind, uint64_t nrequests, unsigned nfills,
     unsigned nflushes);
 
-/* Gives a large object a record, which makes it a sampled one; NULL: no memory. */
+/* Gives a large object a record, all zero, which makes it a sampled one; NULL: no memory. */
 sample_rec_t *arena_large_make_sampled(void *ptr);
+/* Takes the record, which no longer names a count, from a large object that lives on. */
+void arena_large_end_sampled(void *ptr);
 /* The record of a sampled object, NULL if it is not one. */
 sample_rec_t *arena_sample_rec(const void *ptr, uint64_t elem);
 
@@ -138,8 +144,8 @@ size_t arena_usize(const void *ptr, uint64_t elem);
 int arena_decay_ms_set(arena_t *a, bool is_dirty, ssize_t ms);
 ssize_t arena_decay_ms_get(const arena_t *a, bool is_dirty);
 void arena_decay(arena_t *a, bool all);
-/* The system has no more memory: as pac_relieve, with the bins' stocks. */
-size_t arena_relieve(arena_t *a);
+/* Bytes of address space that make sure of an object, with room to align it; less than usize: too many. */
+size_t arena_need(size_t usize, size_t alignment);
 
 static inline bin_t *
 arena_bin(arena_t *a, szind_t szind, unsigned shard) {

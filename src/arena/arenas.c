@@ -36,6 +36,7 @@ static struct {
 	atomic_zu_t dirty_ms;
 	atomic_zu_t muzzy_ms;
 	arena_t *gone; /* destroyed ones, the last first */
+	atomic_zu_t useless; /* bytes that were unused when giving back did not help: while no more are, it will not */
 } arenas;
 
 /* Serves hooks where arena 0 has hooks itself: a hidden arena that belongs to no visible one. */
@@ -507,10 +508,10 @@ arenas_tick(uint64_t now) {
 	unsigned n = arenas_narenas_total();
 	for (unsigned i = 0; i < n; i++) {
 		arena_t *both[] = {arenas_get(i), arenas_sampled_get(i)};
-		if (both[0] != NULL) {
-			arena_stock_tick(both[0], now);
-		}
 		for (unsigned k = 0; k < 2; k++) {
+			if (both[k] != NULL) {
+				arena_trim_tick(both[k], now);
+			}
 			if (both[k] != NULL && !atomic_load_b(&both[k]->pac.is_served, MO_RELAXED)) {
 				pac_tick(&both[k]->pac, now);
 			}
@@ -518,19 +519,83 @@ arenas_tick(uint64_t now) {
 	}
 }
 
-size_t
-arenas_relieve(void) {
-	assert(witness_depth_from(WITNESS_RANK_ARENAS) == 0);
-	arena_t *fallback = arena_table_get(FALLBACK_IND);
-	size_t gone = fallback != NULL ? arena_relieve(fallback) : 0;
-	unsigned n = arenas_narenas_total();
-	for (unsigned i = 0; i < n; i++) {
-		arena_t *both[] = {arenas_get(i), arenas_sampled_get(i)};
-		for (unsigned k = 0; k < 2; k++) {
-			gone += both[k] != NULL ? arena_relieve(both[k]) : 0;
+/* All arenas by number, hidden ones and that of hooks too; NULL: none of this number. */
+static arena_t *
+arenas_nth(unsigned k) {
+	unsigned ind = k / 2;
+	if (ind >= arenas_narenas_total()) {
+		return k % 2 == 0 ? arena_table_get(FALLBACK_IND) : NULL;
+	}
+	return k % 2 == 0 ? arenas_get(ind) : arenas_sampled_get(ind);
+}
+
+static unsigned
+arenas_nth_end(void) {
+	return 2 * arenas_narenas_total() + 1;
+}
+
+static size_t
+arenas_relievable(void) {
+	size_t sum = 0;
+	for (unsigned k = 0; k < arenas_nth_end(); k++) {
+		const arena_t *a = arenas_nth(k);
+		sum += a != NULL ? pac_relievable(&a->pac) : 0;
+	}
+	return sum;
+}
+
+/* Whether the system would give so much more: asked, and given back. */
+static bool
+arenas_try_space(size_t size) {
+	bool commit = true;
+	void *p = pages_map(NULL, PAGE_CEILING(size), PAGE, &commit);
+	if (p != NULL) {
+		pages_unmap_in_time(p, PAGE_CEILING(size));
+	}
+	return p != NULL;
+}
+
+/* From arenas that have at least so much, until want bytes have gone; bytes that went. */
+static size_t
+arenas_relieve_from(size_t want, size_t least) {
+	size_t gone = 0;
+	for (unsigned k = 0; k < arenas_nth_end() && gone < want; k++) {
+		arena_t *a = arenas_nth(k);
+		if (a != NULL && pac_relievable(&a->pac) >= least) {
+			gone += pac_relieve(&a->pac, want - gone);
 		}
 	}
 	return gone;
+}
+
+bool
+arenas_try_relieve(size_t want) {
+	assert(witness_depth_from(WITNESS_RANK_ARENAS) == 0);
+	size_t has = arenas_relievable();
+	if (has < want) {
+		for (unsigned k = 0; k < arenas_nth_end(); k++) {
+			arena_t *a = arenas_nth(k);
+			if (a != NULL) {
+				arena_trim(a, true);
+			}
+		}
+		has = arenas_relievable();
+	}
+	size_t useless = min_zu(atomic_load_zu(&arenas.useless, MO_RELAXED), has);
+	atomic_store_zu(&arenas.useless, useless, MO_RELAXED);
+	if (has == useless || (has < want && !arenas_try_space(want - has))) {
+		return false;
+	}
+	size_t gone = arenas_relieve_from(want, want);
+	if (gone < want) {
+		gone += arenas_relieve_from(want - gone, PAGE);
+	}
+	return gone > 0;
+}
+
+void
+arenas_relieve_end(bool has_helped) {
+	atomic_store_zu(&arenas.useless, has_helped ? 0 : arenas_relievable(), MO_RELAXED);
 }
 
 void *

@@ -107,10 +107,13 @@ void *arenas_malloc_sampled(arena_t *a, size_t usize, size_t alignment, bool zer
 void arenas_tick(uint64_t now);
 
 /*
- * The system has refused memory: what lies unused in any arena goes back to it, that in arenas with hooks of the
- * program's excepted.  Bytes that went.  No lock from the table's on may be held.
+ * The system has refused memory: of what lies unused in any arena, that in arenas with hooks of the program's excepted,
+ * want bytes go back to it.  false: none did: there are none, or what there is would not do, or it has not helped before
+ * and no more has become unused since.  No lock from the table's on may be held.  After true, who asked says whether he
+ * has got what he needs.
  */
-size_t arenas_relieve(void);
+bool arenas_try_relieve(size_t want);
+void arenas_relieve_end(bool has_helped);
 
 /* Decay times of arenas to come; EINVAL. */
 int arenas_decay_ms_default_set(bool is_dirty, ssize_t ms);

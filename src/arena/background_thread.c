@@ -96,7 +96,7 @@ bg_serve(arena_t *a) {
 	uint64_t now = nstime_monotonic_ns();
 	pac_tick(&a->pac, now);
 	/* First, because the pages of slabs that are empty now wait for the rest. */
-	uint64_t trim = arena_stock_tick(a, now), next = pac_serve(&a->pac, now);
+	uint64_t trim = arena_trim_tick(a, now), next = pac_serve(&a->pac, now);
 	gate_exit(tls);
 	return trim < next ? trim : next;
 }

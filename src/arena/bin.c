@@ -56,6 +56,7 @@ bin_take_locked(bin_t *bin, const bin_info_t *info, void **out, unsigned n) {
 	while (got < n) {
 		edata_t *slab = bin->slabcur;
 		if (slab != NULL && slab->nfree > 0) {
+			bin_set_idle(bin, bin_idle_not);
 			got += slab_take(slab, info, &out[got], n - got);
 		} else if (!bin_has_next_slab(bin)) {
 			break;
@@ -67,19 +68,39 @@ bin_take_locked(bin_t *bin, const bin_info_t *info, void **out, unsigned n) {
 	return got;
 }
 
-void
-bin_add_slab_locked(bin_t *bin, edata_t *slab) {
+bool
+bin_try_add_slab_locked(bin_t *bin, edata_t *slab) {
 	mutex_assert_owner(&bin->mtx);
+	if (bin->slabcur != NULL && bin->slabcur->nfree > 0) {
+		return false; /* another thread was faster */
+	}
 	bin->stats.nslabs++;
 	bin->stats.curslabs++;
-	if (bin->slabcur != NULL && bin->slabcur->nfree > 0) {
-		bin_nonfull_add(bin, slab); /* another thread was faster */
-	} else {
-		bin->slabcur = slab;
-	}
+	bin->slabcur = slab;
+	return true;
 }
 
-/* A slab has got regions back: it waits from now on, or it leaves. */
+/* A slab that is nowhere in the bin any more. */
+ALWAYS_INLINE void
+bin_let_go(bin_t *bin, edata_t *slab, edata_t **empty) {
+	assert(slab != bin->slabcur && !slab->is_listed && bin->stats.curslabs > 0);
+	bin->stats.curslabs--;
+	slab->heap.next = *empty == NULL ? NULL : &(*empty)->heap;
+	*empty = slab;
+}
+
+void
+bin_drop_current_locked(bin_t *bin, const bin_info_t *info, edata_t **empty) {
+	edata_t *slab = bin->slabcur;
+	mutex_assert_owner(&bin->mtx);
+	assert(bin_has_empty_current_locked(bin, info));
+	bin->slabcur = NULL;
+	bin_set_idle(bin, bin_idle_not);
+	bin_let_go(bin, slab, empty);
+	bin_check(bin, info);
+}
+
+/* A slab has got regions back: it waits from now on, or it leaves; the current one stays. */
 ALWAYS_INLINE void
 bin_slab_settle(bin_t *bin, const bin_info_t *info, edata_t *slab, edata_t **empty) {
 	if (slab == bin->slabcur) {
@@ -94,9 +115,7 @@ bin_slab_settle(bin_t *bin, const bin_info_t *info, edata_t *slab, edata_t **emp
 	if (slab->is_listed) {
 		bin_nonfull_remove(bin, slab);
 	}
-	bin->stats.curslabs--;
-	slab->heap.next = *empty == NULL ? NULL : &(*empty)->heap;
-	*empty = slab;
+	bin_let_go(bin, slab, empty);
 }
 
 /*
@@ -115,7 +134,8 @@ bin_regs_back_locked(bin_t *bin, const bin_info_t *info, void **ptrs, unsigned n
 		size_t off = (size_t)((char *)*at - slab->addr);
 		if (off >= end) {
 			edata_t *next = bin_slab_of(*at);
-			if (unlikely(next->arena_ind != slab->arena_ind || next->bin_shard != slab->bin_shard)) {
+			if (unlikely(next->arena_ind != slab->arena_ind || next->bin_shard != slab->bin_shard)
+			    || unlikely(next->szind != slab->szind)) {
 				break;
 			}
 			bin_slab_settle(bin, info, slab, empty);
@@ -169,6 +189,7 @@ void
 bin_forget(bin_t *bin) {
 	mutex_lock(&bin->mtx);
 	bin->slabcur = NULL;
+	bin_set_idle(bin, bin_idle_not);
 	ph_init(&bin->nonfull);
 	stock_drop_oldest(&bin->stock, bin->stock.n);
 	bin->stats.ndalloc += bin->stats.curregs;

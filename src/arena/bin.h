@@ -2,8 +2,9 @@
  * A bin: the slabs of one class (or of one shard of it) in one arena.
  *
  * slabcur serves requests until it is full; then the lowest slab that has a free region takes its
- * place.  A slab with all regions free is given back unless it is slabcur.  Full slabs are on no
- * list.  What thread caches have too many of goes into the stock first, and comes out of it first;
+ * place.  A slab with all regions free is given back; slabcur, which a pair of malloc and free would make
+ * anew each time, only when asked (bin_drop_current_locked): at once where unused pages go at once, else when
+ * it lay unused between two trims.  Full slabs are on no list.  What thread caches have too many of goes into the stock first, and comes out of it first;
  * it is free to all statistics, and taken to its slab.
  * Everything here, and nfree and the bitmap of its slabs, is under the bin's lock, which is
  * never held while pages are fetched or returned.
@@ -16,11 +17,19 @@
 #include "arena/slab.h"
 #include "arena/stock.h"
 
+/* How long the current slab has had no region in use. */
+typedef enum {
+	bin_idle_not,    /* regions were taken from it since, or nobody has looked */
+	bin_idle_found,  /* since the last trim */
+	bin_idle_long    /* longer */
+} bin_idle_t;
+
 typedef struct bin_s {
 	mutex_t mtx;
 	edata_t *slabcur;
 	ph_t nonfull;
 	stock_t stock;
+	uint8_t idle; /* bin_idle_t of slabcur; written under the lock, read without */
 	bin_stats_t stats;
 } ALIGNED(CACHELINE) bin_t;
 
@@ -28,8 +37,36 @@ void bin_init(bin_t *bin);
 
 /* Up to n regions from what the bin has; 0: it needs a new slab. */
 unsigned bin_take_locked(bin_t *bin, const bin_info_t *info, void **out, unsigned n);
-/* A fresh slab joins the bin. */
-void bin_add_slab_locked(bin_t *bin, edata_t *slab);
+/* A fresh slab becomes the current one; false: it is not needed any more, and stays the caller's. */
+bool bin_try_add_slab_locked(bin_t *bin, edata_t *slab);
+
+ALWAYS_INLINE void
+bin_set_idle(bin_t *bin, bin_idle_t idle) {
+	__atomic_store_n(&bin->idle, (uint8_t)idle, MO_RELAXED);
+}
+
+/* Sequentially consistent, as the arena's has_spare: who finds a slab empty writes here and looks there, who trims the reverse. */
+ALWAYS_INLINE bin_idle_t
+bin_idle(const bin_t *bin) {
+	return (bin_idle_t)__atomic_load_n(&bin->idle, MO_SEQ_CST);
+}
+
+ALWAYS_INLINE void
+bin_found_idle(bin_t *bin) {
+	if (bin_idle(bin) == bin_idle_not) {
+		__atomic_store_n(&bin->idle, (uint8_t)bin_idle_found, MO_SEQ_CST);
+	}
+}
+
+/* Whether the current slab has no region in use. */
+ALWAYS_INLINE bool
+bin_has_empty_current_locked(const bin_t *bin, const bin_info_t *info) {
+	return bin->slabcur != NULL && bin->slabcur->nfree == info->nregs;
+}
+
+/* The current slab, which has no region in use, leaves and is linked to *empty, as in bin_put_locked. */
+void bin_drop_current_locked(bin_t *bin, const bin_info_t *info, edata_t **empty);
+
 /* The slab of a region on its way back; a pointer that is in none ends the process. */
 static inline edata_t *
 bin_slab_of(const void *ptr) {
@@ -38,6 +75,16 @@ bin_slab_of(const void *ptr) {
 		safety_fail("double free or pointer to no block");
 	}
 	return elem_edata(elem);
+}
+
+/* The same, for what a cache has held as a region of the class: a sized free takes the program's word for that. */
+static inline edata_t *
+bin_slab_of_class(const void *ptr, szind_t szind) {
+	edata_t *slab = bin_slab_of(ptr);
+	if (unlikely(slab->szind != szind)) {
+		safety_fail("size of a sized free is not that of the block");
+	}
+	return slab;
 }
 
 /* Whoever sums up what is live reads it without the lock. */
@@ -56,7 +103,7 @@ bin_count_back(bin_t *bin, unsigned n) {
 /*
  * Regions come back.  bin is that of ptrs[0]; the first of the n that belongs to another one (of their
  * class) ends the row; returns how many came back.  Slabs with no region in use any more
- * leave the bin and are linked to *empty by heap.next: the caller gives them back once the lock is
+ * leave the bin, but for the current one, and are linked to *empty by heap.next: the caller gives them back once the lock is
  * dropped.  A pointer that is no taken region ends the process with a message.
  */
 unsigned bin_put_locked(bin_t *bin, const bin_info_t *info, void **ptrs, unsigned n, edata_t **empty);

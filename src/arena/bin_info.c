@@ -55,13 +55,12 @@ bin_info_set_shards(size_t from, size_t to, size_t n) {
 
 int
 bin_info_set_slab_pages(size_t from, size_t to, size_t npages) {
-	szind_t first, last;
 	if (!bin_range_is_valid(from, to)) {
 		return EINVAL;
 	}
-	if (bin_range_has_classes(from, to, &first, &last)) {
-		wish.has_slab_pages = true;
-		for (szind_t i = first; i <= last; i++) {
+	for (szind_t i = 0; i < BIN_MAX; i++) {
+		if (sc_size_tab[i] >= from && sc_size_tab[i] <= to) {
+			wish.has_slab_pages = true;
 			wish.slab_pages[i] = (uint32_t)min_zu(max_zu(npages, 1), UINT32_MAX);
 		}
 	}

@@ -33,8 +33,9 @@ extern HIDDEN bin_info_t bin_infos[BIN_MAX];
 extern HIDDEN bin_info_t bin_infos_sampled[BIN_MAX];
 
 /*
- * For option parsing, before bin_info_boot(): classes of request sizes from..to get n shards, or
- * slabs of npages pages (clipped to what can be built). EINVAL: not a range or not a number of shards.
+ * For option parsing, before bin_info_boot(): the classes of request sizes from..to get n shards; those that are
+ * themselves in from..to get slabs of npages pages (clipped to what can be built).  EINVAL: not a range or not a number
+ * of shards.
  */
 int bin_info_set_shards(size_t from, size_t to, size_t n);
 int bin_info_set_slab_pages(size_t from, size_t to, size_t npages);

@@ -20,7 +20,7 @@ typedef struct cache_bin_s {
 	void **empty;
 	void **full;
 	uint32_t countdown;
-	uint32_t unused;
+	uint32_t size;        /* of its class, in bytes; 0: nothing is ever in it */
 } cache_bin_t;
 cassert(sizeof(cache_bin_t) == SC_BIN_STRIDE);
 

@@ -10,6 +10,8 @@
  */
 #include "arena/arena.h"
 
+#include "arena/large_tail.h"
+#include "arena/safety.h"
 #include "extent/guard.h"
 #include "meta/freepool.h"
 
@@ -67,6 +69,14 @@ large_adopt(const arena_t *a, edata_t *e, size_t usize, char *start) {
 	emap_set_boundary(e);
 }
 
+void
+large_tail_check(const edata_t *e) {
+	const uint32_t *tail = large_tail(e);
+	if (large_has_tail(e) && unlikely(!large_tail_is(tail, LARGE_TAIL_WORD)) && unlikely(!large_tail_is(tail, 0))) {
+		safety_fail(LARGE_TAIL_IS_LOST);
+	}
+}
+
 /* Extents begin at multiples of it and are so long. */
 static size_t
 large_grain(const arena_t *a) {
@@ -89,7 +99,10 @@ arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero) {
 		return NULL;
 	}
 	assert(is_aligned((uintptr_t)e->addr, max_zu(alignment, PAGE)) && e->recs == NULL);
-	large_adopt(a, e, usize, has_offset ? arena_large_start(e) : e->addr);
+	large_adopt(a, e, usize, has_offset ? arena_large_start(a, e) : e->addr);
+	if (!e->is_zeroed || usize >= LARGE_TAIL_FRESH) {
+		large_tail_mark(e);
+	}
 	large_stats_add(a, usize);
 	return e->u.large_start;
 }
@@ -105,6 +118,7 @@ void
 arena_large_dalloc(edata_t *e) {
 	assert(!e->is_slab && e->u.large_usize <= e->size);
 	arena_t *a = large_arena(e);
+	large_tail_check(e);
 	large_stats_sub(a, e->u.large_usize);
 	if (e->recs != NULL) {
 		meta_free(e->recs, sizeof(sample_rec_t));
@@ -152,6 +166,7 @@ arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bo
 	assert(usize_min <= usize_max && usize_min >= SC_LARGE_MINCLASS);
 	arena_t *a = large_arena(e);
 	size_t old = e->u.large_usize, usize = old;
+	large_tail_check(e);
 	if (usize_max > old) {
 		usize = usize_max;
 		int err = large_grow(a, ptr, e, usize, zero);
@@ -171,6 +186,7 @@ arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bo
 	if (usize != old) {
 		large_stats_sub(a, old);
 		large_adopt(a, e, usize, e->u.large_start);
+		large_tail_mark(e);
 		large_stats_add(a, usize);
 		arena_large_count_requests(a, sz_s2i(usize), 1, 0, 0);
 	}

@@ -8,6 +8,7 @@
 #define ARENA_LARGE_HOT_H
 
 #include "arena/arena.h"
+#include "arena/large_tail.h"
 
 /* usize: whole pages, more than caches may hold, no more than the largest size; is_bounded: by a bounded cache's slot. */
 ALWAYS_INLINE bool
@@ -25,7 +26,8 @@ large_hot_is_malloced(arena_t *a, size_t usize, bool is_bounded, void **p) {
 		e->szind = (uint8_t)sz_s2i(usize);
 		e->u.large_usize = usize;
 		e->u.large_pind = (uint8_t)pind;
-		e->u.large_start = arena_large_start(e);
+		e->u.large_start = arena_large_start(a, e);
+		large_tail_mark(e);
 	}
 	if (config_stats) {
 		arena_large_count_t *c = &a->large[e->szind - SC_NBINS];
@@ -62,7 +64,8 @@ large_hot_is_freed(arena_t *a, edata_t *e, const void *ptr, bool is_bounded, siz
 	assert(e->arena_ind == a->ind && e->szind >= emap_ncacheable && e->szind < SC_NSIZES);
 	unsigned pind = e->u.large_pind;
 	*npages = e->size >> LG_PAGE;
-	if (unlikely(ptr != e->u.large_start) || unlikely(!pac_hot_is_vacant(&a->pac, pind))
+	if (unlikely(ptr != e->u.large_start) || unlikely(!large_tail_is_marked(e, ptr))
+	    || unlikely(!pac_hot_is_vacant(&a->pac, pind))
 	    || (is_bounded && !pac_hot_has_room(&a->pac, *npages))) {
 		return false;
 	}

@@ -6,7 +6,7 @@
  * descriptor, where the element does not say all), to see that it belongs here, and nothing on the way out: no search and no change in a bitmap.  Whether it was free already is
  * therefore noticed when it leaves the stock for its slab, not when it comes.
  * At most stock_max regions of the bin's class (bin_info.h), the latest ones on top.  What has not been used for a while goes
- * to its slab (arena_stock_trim), all of it when a program asks for that.  Under the bin's lock.
+ * to its slab (arena_trim), all of it when a program asks for that.  Under the bin's lock.
  */
 #ifndef ARENA_STOCK_H
 #define ARENA_STOCK_H

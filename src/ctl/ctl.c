@@ -1,10 +1,9 @@
 /*
- * The walker of the ctl tree: turns names and MIBs into leaves and carries out calls on them.  Here,
- * and only here, are the rules that all leaves share: lengths, NULLs, access, conditions of the
- * build, the fork gate and the lock of the snapshot.
- *
- * Lock: snapshot_mutex (ctl_snapshot.h), held around leaves flagged CTL_LOCKED and around the reading
- * of fields.
+ * Walks the tree of mallctl: translates names and MIBs into leaves and carries out calls on them.
+ * The rules that all leaves share are here and only here: lengths, NULL arguments, access,
+ * conditions of the build, the fork gate and the lock of the snapshot. Lock: snapshot_mutex
+ * (ctl_snapshot.h) is held during calls of leaves flagged CTL_LOCKED and while fields are read.
+ * jemalloc.c calls the three functions at the end.
  */
 #include "ctl/ctl.h"
 
@@ -14,20 +13,21 @@
 #include "prof.h"
 #include "util/assert.h"
 
-/* A place in the tree: a node, or a field or list item of a directory. */
+/* A position in the tree: a node, or a field or list item of a directory. */
 typedef struct {
 	const ctl_node_t *node;
-	size_t item; /* SIZE_MAX: the node itself */
+	size_t item; /* NO_ITEM: the node itself */
 } ctl_place_t;
 
 #define NO_ITEM SIZE_MAX
 
-/* Sums of sizes and the largest leaf fit what holds them. */
+/* A value's size fits into a node's 8-bit size, and a type into its 8-bit type. */
 cassert(sizeof(ctl_value_t) <= UINT8_MAX && CTL_BYTES < CTL_NTYPES && CTL_NTYPES <= UINT8_MAX);
 cassert((CTL_RW & CTL_R) != 0 && (CTL_RW & CTL_W) != 0);
 
 /* ------------------------------------------------------------------ steps */
 
+/* Number of fields or list items of a directory. */
 static size_t
 node_nitems(const ctl_node_t *node) {
 	return node->kind == CTL_DIR ? node->nfields :
@@ -44,7 +44,7 @@ node_item_name(const ctl_node_t *node, size_t i) {
 	return node->kind == CTL_DIR ? node->fields[i].name : node->list->name(i);
 }
 
-/* Decimal digits only. */
+/* Parses a decimal number without sign; 0 or ENOENT. */
 static int
 parse_index(const char *text, size_t len, size_t *out) {
 	size_t n = 0;
@@ -62,6 +62,7 @@ parse_index(const char *text, size_t len, size_t *out) {
 	return 0;
 }
 
+/* Finds the child or item of this name; 0 and its MIB number, or ENOENT. */
 static int
 find_by_name(const ctl_node_t *node, const char *text, size_t len, size_t *out) {
 	for (size_t i = 0; i < node->nchildren; i++) {
@@ -82,7 +83,7 @@ find_by_name(const ctl_node_t *node, const char *text, size_t len, size_t *out) 
 	return ENOENT;
 }
 
-/* Moves at down to child mib[depth]. */
+/* Moves `at` to the child mib[depth]; 0 or ENOENT. */
 static int
 step_down(ctl_place_t *at, const size_t *mib, size_t depth) {
 	const ctl_node_t *node = at->node;
@@ -108,6 +109,7 @@ step_down(ctl_place_t *at, const size_t *mib, size_t depth) {
 	return 0;
 }
 
+/* Moves `at` from the root along a MIB; 0 or an errno value. */
 static int
 walk_mib(ctl_place_t *at, const size_t *mib, size_t miblen) {
 	at->node = &ctl_root;
@@ -126,7 +128,10 @@ walk_mib(ctl_place_t *at, const size_t *mib, size_t miblen) {
 
 static void ctl_check(void);
 
-/* Walks name as far as *miblen numbers; gives their count. */
+/*
+ * Moves `at` from the root along a name, at most *miblen levels deep, and stores the MIB. *miblen
+ * becomes the number of levels. 0 or an errno value.
+ */
 static int
 walk_name(ctl_place_t *at, const char *name, size_t *mib, size_t *miblen) {
 	size_t depth = 0;
@@ -183,6 +188,7 @@ leaf_size(const ctl_node_t *leaf) {
 	return leaf->type == CTL_BYTES ? leaf->size : ctl_type_size((ctl_type_t)leaf->type);
 }
 
+/* Whether the caller wants the value. */
 static bool
 wants_reply(const ctl_call_t *call) {
 	return call->oldp != NULL && call->oldlenp != NULL;
@@ -206,7 +212,7 @@ ctl_reply(const ctl_call_t *call, const void *value, size_t size) {
 
 /* ------------------------------------------------------------------ the data, debug builds */
 
-/* What the walker and the calls below rely on, of one leaf. */
+/* Asserts what the walker and the calls below rely on for one leaf. */
 static void
 check_leaf(const ctl_node_t *leaf) {
 	bool reads = leaf->access == CTL_R || leaf->access == CTL_RW || leaf->access == CTL_RAW;
@@ -218,14 +224,14 @@ check_leaf(const ctl_node_t *leaf) {
 	assert((leaf->type == CTL_BYTES) == (leaf->size != 0));
 	assert(leaf_size(leaf) <= sizeof(ctl_value_t));
 	assert(leaf->nchildren == 0 && leaf->nfields == 0);
-	/* The lock of the snapshot is taken inside the gate. */
+	/* The lock of the snapshot is only taken inside the gate. */
 	assert((leaf->flags & (CTL_LOCKED | CTL_OUTSIDE)) != (CTL_LOCKED | CTL_OUTSIDE));
-	/* What a write without a value means is said in one way. */
+	/* The two flags contradict each other. */
 	assert((leaf->flags & (CTL_NEED_NEW | CTL_NULL_NEW)) != (CTL_NEED_NEW | CTL_NULL_NEW));
 	assert((leaf->flags & CTL_AFTER) == 0 || leaf->access == CTL_RW);
 }
 
-/* Names are what one name reaches, whole and only once. */
+/* Asserts that each name leads to its own child and to no other. */
 static void
 check_names(const ctl_node_t *node) {
 	for (size_t i = 0; i < node->nchildren + node_nitems(node); i++) {
@@ -262,7 +268,7 @@ check_node(const ctl_node_t *node, unsigned depth) {
 	}
 }
 
-/* The whole tree, at the first look at a name. */
+/* Asserts that the whole tree is valid, when a name is looked up for the first time. */
 static void
 ctl_check(void) {
 	static atomic_b_t is_done;
@@ -273,6 +279,7 @@ ctl_check(void) {
 
 /* ------------------------------------------------------------------ calls on leaves */
 
+/* 0, or ENOENT if the build or the profiler's state lacks what the leaf needs. */
 static int
 check_conditions(unsigned flags) {
 	if (((flags & CTL_IF_STATS) != 0 && !config_stats) ||
@@ -283,6 +290,7 @@ check_conditions(unsigned flags) {
 	return 0;
 }
 
+/* 0, or EPERM if the leaf does not allow the arguments. */
 static int
 check_access(const ctl_node_t *leaf, const ctl_call_t *call) {
 	bool has_old = call->oldp != NULL || call->oldlenp != NULL;
@@ -293,7 +301,7 @@ check_access(const ctl_node_t *leaf, const ctl_call_t *call) {
 	case CTL_W:
 		return has_old ? EPERM : 0;
 	case CTL_ACT:
-		return has_old || has_new ? EPERM : 0;
+		return (has_old || has_new) && (leaf->flags & CTL_ANY_ARGS) == 0 ? EPERM : 0;
 	case CTL_RW:
 	case CTL_RAW:
 		break;
@@ -301,6 +309,7 @@ check_access(const ctl_node_t *leaf, const ctl_call_t *call) {
 	return 0;
 }
 
+/* 0, or EINVAL if newp does not have the size of the leaf's type. */
 static int
 check_new(const ctl_node_t *leaf, const ctl_call_t *call) {
 	if (call->newp == NULL) {
@@ -309,7 +318,7 @@ check_new(const ctl_node_t *leaf, const ctl_call_t *call) {
 	return call->newlen == leaf_size(leaf) ? 0 : EINVAL;
 }
 
-/* A bool of the caller's may be any byte: what is not 0 is true. */
+/* Calls set(). A bool of the caller may have any byte value; a value other than 0 is true. */
 static int
 call_set(const ctl_node_t *leaf, const ctl_call_t *call) {
 	if (leaf->type != CTL_BOOL || call->newp == NULL) {
@@ -319,7 +328,10 @@ call_set(const ctl_node_t *leaf, const ctl_call_t *call) {
 	return leaf->set(call, &value);
 }
 
-/* The value read is complete before anything is written, except where the node says otherwise. */
+/*
+ * Reads and writes. The value is read before anything is written, unless the leaf is flagged
+ * CTL_AFTER.
+ */
 static int
 call_read_write(const ctl_node_t *leaf, const ctl_call_t *call) {
 	ctl_value_t value;
@@ -349,6 +361,7 @@ call_read_write(const ctl_node_t *leaf, const ctl_call_t *call) {
 	return ctl_reply(call, &value, size);
 }
 
+/* Calls a leaf whose arguments were checked. */
 static int
 call_leaf_checked(const ctl_node_t *leaf, const ctl_call_t *call) {
 	ctl_value_t value;
@@ -374,6 +387,7 @@ call_leaf_checked(const ctl_node_t *leaf, const ctl_call_t *call) {
 	return ENOENT;
 }
 
+/* Checks the call, enters the gate, takes the lock if the leaf needs it, and calls the leaf. */
 static int
 call_leaf(const ctl_node_t *leaf, const ctl_call_t *call) {
 	int err = check_conditions(leaf->flags);
@@ -403,6 +417,7 @@ call_leaf(const ctl_node_t *leaf, const ctl_call_t *call) {
 	return err;
 }
 
+/* Reads a member of the struct that the directory describes. */
 static int
 call_field(const ctl_node_t *dir, size_t i, const ctl_call_t *call) {
 	const ctl_field_t *field = &dir->fields[i];
@@ -424,6 +439,7 @@ call_field(const ctl_node_t *dir, size_t i, const ctl_call_t *call) {
 	return base == NULL ? ENOENT : ctl_reply(call, &value, size);
 }
 
+/* Calls what is at a position; ENOENT for a directory. */
 static int
 call_place(const ctl_place_t *at, const ctl_call_t *call) {
 	const ctl_node_t *node = at->node;

@@ -1,23 +1,31 @@
 /*
- * mallctl: the tree of named values.  The three entries below are the bodies of mallctl(),
- * mallctlnametomib() and mallctlbymib(); they return 0 or an errno and never touch errno.
- * The tree is data (node.h); this room walks it and makes every check that nodes share.
+ * mallctl: the tree of named values.
+ * The three functions are the bodies of mallctl(), mallctlnametomib() and mallctlbymib(). They
+ * return 0 or an errno value and never change errno. The tree is data (node.h); ctl.c walks it and
+ * makes every check that nodes share. The only lock is that of the snapshot (ctl_snapshot.h).
+ * Called by jemalloc.c and stats.c.
  */
 #ifndef CTL_CTL_H
 #define CTL_CTL_H
 
 #include "util/compiler.h"
 
-/* Index text and MIB values that do not name one arena. */
+/* Indices that do not name a single arena: all arenas, and the destroyed ones. */
 #define CTL_ARENAS_ALL 4096
 #define CTL_ARENAS_DESTROYED 4097
 
+/* Reads and writes the leaf of this name; arguments as for mallctl(). */
 int ctl_byname(const char *name, void *oldp, size_t *oldlenp, void *newp, size_t newlen);
+/* Translates a name into at most *miblenp numbers of its MIB; *miblenp becomes their count. */
 int ctl_nametomib(const char *name, size_t *mibp, size_t *miblenp);
+/* Reads and writes the leaf of this MIB. */
 int ctl_bymib(const size_t *mib, size_t miblen, void *oldp, size_t *oldlenp, void *newp,
     size_t newlen);
 
-/* After fork, in the child: nobody holds the lock of the snapshot (os/gate.h); its history starts anew. */
+/*
+ * In a forked child: makes the lock of the snapshot free and new; no thread of the parent can hold
+ * it (os/gate.h).
+ */
 void ctl_postfork_child(void);
 
 #endif /* CTL_CTL_H */

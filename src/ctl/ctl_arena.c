@@ -1,5 +1,9 @@
 /*
- * arena.<i>.* (one arena, or all of them) and arenas.* (what holds for all, and making new ones).
+ * The directories arena.<i>.* (one arena or all of them) and arenas.* (facts, defaults, creation).
+ * Arena indices in mib[1] were checked by index_arena() only for their range; each function checks
+ * that the arena exists. Most leaves run without the snapshot's lock: the functions of arenas and
+ * pac take their own. Called by ctl.c. ctl_arenas_create_ext() is here too, because it shares the
+ * code of arenas.create; ctl_experimental.c has its node.
  */
 #include "arena/arenas.h"
 #include "ctl/ctl.h"
@@ -15,6 +19,7 @@
 
 /* ------------------------------------------------------------------ arena.<i> */
 
+/* Whether an index means all arenas; the number of arenas is accepted for compatibility. */
 static bool
 is_all(size_t i) {
 	return i == CTL_ARENAS_ALL || i == arenas_narenas_total();
@@ -28,7 +33,7 @@ index_arena(const size_t *mib, size_t depth, size_t i) {
 	    ENOENT;
 }
 
-/* The arena that mib[1] names, NULL if it names none or one that is not initialised. */
+/* The arena that mib[1] names; NULL if it names no single arena or one that is not initialised. */
 static arena_t *
 arena_of(const ctl_call_t *call) {
 	size_t i = call->mib[1];
@@ -42,6 +47,9 @@ get_initialized(const ctl_call_t *call, ctl_value_t *out) {
 	return 0;
 }
 
+/*
+ * Purges one arena or all of them, with their hidden arenas of samples: everything, or what is due.
+ */
 static int
 purge(const ctl_call_t *call, bool all_pages) {
 	size_t i = call->mib[1];
@@ -77,7 +85,7 @@ act_purge(const ctl_call_t *call, const void *in) {
 	return purge(call, true);
 }
 
-/* A sample that ends with its arena. */
+/* Ends a sampled object of an arena that is reset or destroyed. */
 static void
 end_sample(void *ptr, sample_rec_t *rec, size_t usize) {
 	if (config_prof) {
@@ -86,8 +94,8 @@ end_sample(void *ptr, sample_rec_t *rec, size_t usize) {
 }
 
 /*
- * What waits since a fork, and what this thread's cache holds of the arena, is given back first; to other
- * threads' caches the program sees.
+ * Before an arena is reset: returns what waits since a fork and what this thread's cache holds of
+ * the arena. Other threads' caches are the user's responsibility.
  */
 static void
 flush_own_cache(void) {
@@ -118,6 +126,7 @@ act_destroy(const ctl_call_t *call, const void *in) {
 	return arenas_destroy((unsigned)call->mib[1], end_sample, snapshot_add_destroyed);
 }
 
+/* Reads the arena's hooks; an arena that does not exist yet is created. */
 static int
 get_extent_hooks(const ctl_call_t *call, ctl_value_t *out) {
 	ehooks_table_t *table = NULL;
@@ -213,7 +222,7 @@ set_muzzy_decay_ms(const ctl_call_t *call, const void *in) {
 	return set_decay_ms(call, in, false);
 }
 
-/* Of one arena, or what new ones begin with. */
+/* The precedence of sbrk of one arena, or that of new arenas. */
 static int
 get_dss(const ctl_call_t *call, ctl_value_t *out) {
 	arena_t *arena = arena_of(call);
@@ -249,7 +258,10 @@ set_dss(const ctl_call_t *call, const void *in) {
 	return 0;
 }
 
-/* oldp and newp point to a char *: the reader's is a buffer of ARENA_NAME_LEN, which is filled. */
+/*
+ * oldp and newp point to a char *. For a read that is a buffer of ARENA_NAME_LEN bytes, which is
+ * filled.
+ */
 static int
 raw_name(const ctl_call_t *call, ctl_value_t *out) {
 	(void)out;
@@ -292,8 +304,8 @@ static const ctl_node_t arena_nodes[] = {
 	CTL_NODE_ACT("purge", act_purge, 0,
 	    "gives back all unused dirty and muzzy pages; i = 4096: in all arenas"),
 	CTL_NODE_ACT("reset", act_reset, 0,
-	    "ends all objects of an arena made by hand, at once; no other thread may use it meanwhile "
-	    "or hold objects of it in its cache. EFAULT: no such arena, or an automatic one"),
+	    "ends all objects of an arena made by hand, at once; no other thread may use it meanwhile, "
+	    "and no cache but this thread's own may hold objects of it (tcache.flush). EFAULT: no such arena, or an automatic one"),
 	CTL_NODE_ACT("destroy", act_destroy, 0,
 	    "reset, and all its pages go, and the index is free for the next arena. EFAULT as reset, or "
 	    "a thread or a cache made by hand is bound to it"),
@@ -326,6 +338,7 @@ const ctl_node_t ctl_dir_arena = CTL_NODE_NUMBERED("arena", arena_proto, index_a
 
 /* ------------------------------------------------------------------ arenas: facts */
 
+/* The members are leaves of arenas.*. */
 typedef struct {
 	size_t quantum;
 	size_t page;
@@ -337,7 +350,7 @@ typedef struct {
 	unsigned narenas;
 } arena_facts_t;
 
-/* Filled anew at each read, under the lock of the snapshot. */
+/* Filled in at each read, under the snapshot's lock. */
 static const void *
 base_facts(const size_t *mib) {
 	static arena_facts_t facts;
@@ -353,12 +366,12 @@ base_facts(const size_t *mib) {
 	return &facts;
 }
 
-/* The members that are read as such. */
+/* These members are read with the types that the field list says. */
 cassert(sizeof(((bin_info_t *)NULL)->reg_size) == sizeof(size_t));
 cassert(sizeof(((bin_info_t *)NULL)->slab_size) == sizeof(size_t));
 cassert(sizeof(((bin_info_t *)NULL)->nregs) == sizeof(uint32_t));
 cassert(sizeof(((bin_info_t *)NULL)->n_shards) == sizeof(uint32_t));
-/* The two indices that stand for no single arena, and those of arenas, do not meet. */
+/* The indices for all and for destroyed arenas are different from those of arenas. */
 cassert(CTL_ARENAS_ALL >= ARENA_LIMIT && CTL_ARENAS_DESTROYED == CTL_ARENAS_ALL + 1);
 
 #define FACT(member, type, says) CTL_FIELD(#member, arena_facts_t, member, type, 0, says)
@@ -451,7 +464,7 @@ has_room_for_unsigned(const ctl_call_t *call) {
 	return call->oldp != NULL && call->oldlenp != NULL && *call->oldlenp == sizeof(unsigned);
 }
 
-/* Makes an arena whose index fits into oldp. */
+/* Creates an arena and returns its index; the caller has checked that the index fits into oldp. */
 static int
 create(const ctl_call_t *call, ehooks_table_t *hooks) {
 	unsigned ind;
@@ -475,7 +488,10 @@ raw_create(const ctl_call_t *call, ctl_value_t *out) {
 	return create(call, hooks);
 }
 
-/* Metadata never comes from hooks. */
+/*
+ * The argument of arenas_create_ext. metadata_use_hooks is ignored: metadata never comes from
+ * hooks.
+ */
 typedef struct {
 	ehooks_table_t *hooks;
 	bool metadata_use_hooks;
@@ -506,7 +522,7 @@ raw_lookup(const ctl_call_t *call, ctl_value_t *out) {
 	if (elem == 0 || elem_state(elem) != extent_state_active) {
 		return EINVAL;
 	}
-	/* A sampled object: the arena where its memory is counted. */
+	/* For a sampled object this is the arena to which its memory is counted. */
 	unsigned ind = arena_ind_visible(elem_edata(elem)->arena_ind);
 	return ctl_reply(call, &ind, sizeof(ind));
 }

@@ -1,7 +1,8 @@
 /*
- * experimental.*: looking into extents, batches of allocations, hooks of the profiler and of the
- * safety checks, the ring of recent samples.  Structs that callers pass are copied in and out; they
- * need not be aligned.
+ * The directory experimental.*: utilisation of extents, batch allocation, hooks, recent samples.
+ * Structs that the user passes are copied in and out, because they need not be aligned. Leaves of
+ * type CTL_RAW check lengths themselves. The only lock that is taken here is a bin's, for its
+ * counters. Called by ctl.c.
  */
 #include "arena/arenas.h"
 #include "arena/bin.h"
@@ -16,6 +17,7 @@
 
 /* ------------------------------------------------------------------ utilization */
 
+/* What utilization.query returns: addresses, counts and sizes in bytes; an interface. */
 typedef struct {
 	void *slabcur;
 	size_t nfree;
@@ -25,16 +27,18 @@ typedef struct {
 	size_t bin_nregs;
 } extent_util_t;
 
+/* What utilization.batch_query returns for each pointer. */
 typedef struct {
 	size_t nfree;
 	size_t nregs;
 	size_t size;
 } extent_util_short_t;
 
-/* Callers pass arrays of these: their layout is part of the interface. */
+/* Callers pass arrays of these, so their layout is part of the interface. */
 cassert(sizeof(extent_util_t) == 6 * sizeof(size_t));
 cassert(sizeof(extent_util_short_t) == 3 * sizeof(size_t));
 
+/* Adds the counters of the slab's bin, read under the bin's lock. */
 static void
 util_of_bin(const edata_t *e, extent_util_t *u) {
 	arena_t *arena = arena_table_get(e->arena_ind);
@@ -53,7 +57,7 @@ util_of_bin(const edata_t *e, extent_util_t *u) {
 	mutex_unlock(&bin->mtx);
 }
 
-/* All zero for an address that is in no live extent. */
+/* Fills in *u for the extent that contains ptr; all zero if that is no live allocation. */
 static void
 util_of(const void *ptr, extent_util_t *u, bool with_bin) {
 	memset(u, 0, sizeof(*u));
@@ -129,6 +133,7 @@ get_pactivep(const ctl_call_t *call, ctl_value_t *out) {
 	return 0;
 }
 
+/* The argument of batch_alloc. */
 typedef struct {
 	void **ptrs;
 	size_t num;
@@ -136,7 +141,7 @@ typedef struct {
 	int flags;
 } batch_alloc_packet_t;
 
-/* The flags of mallocx. */
+/* Decodes the MALLOCX_* flags into a request. */
 static imalloc_req_t
 batch_request(const batch_alloc_packet_t *packet) {
 	unsigned flags = (unsigned)packet->flags;
@@ -178,7 +183,10 @@ raw_batch_alloc(const ctl_call_t *call, ctl_value_t *out) {
 
 /* ------------------------------------------------------------------ hooks */
 
-/* Shared by all hooks: a pointer to a function may be read and, once the profiler runs, set. */
+/*
+ * The checks of all hook leaves: a pointer to a function can be read, and set once the profiler is
+ * booted.
+ */
 static int
 check_hook_call(const ctl_call_t *call) {
 	bool reads = call->oldp != NULL && call->oldlenp != NULL;
@@ -295,6 +303,7 @@ set_recent_max(const ctl_call_t *call, const void *in) {
 	return prof_recent_alloc_max_set(max);
 }
 
+/* The argument of prof_recent.alloc_dump. */
 typedef struct {
 	void (*write_cb)(void *opaque, const char *s);
 	void *opaque;

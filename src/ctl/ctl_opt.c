@@ -1,6 +1,7 @@
 /*
- * config.* and opt.*: how the library was built and what the options came out as.  opt.* lists the
- * rows of conf_table that are marked as readable; no name stands here twice.
+ * The directories config.* and opt.*: how the library was built, and the values of the options.
+ * opt.* lists the rows of conf_table that are marked as readable, so no option is named here.
+ * Options do not change after boot, so no lock is needed. Called by ctl.c.
  */
 #include "conf.h"
 #include "conf_table.h"
@@ -14,7 +15,7 @@ opt_count(void) {
 	return conf_nrows;
 }
 
-/* Rows without a node have no name here, and so no MIB. */
+/* A row without a node has no name here, and so cannot be found or get a MIB. */
 static const char *
 opt_name(size_t i) {
 	return (conf_rows[i].flags & CONF_NODE) != 0 ? conf_rows[i].key : "";
@@ -41,6 +42,7 @@ opt_type(size_t i) {
 	return (ctl_type_t)types[conf_rows[i].type];
 }
 
+/* Reads an option's value from the variable that its row names. */
 static int
 opt_read(size_t i, ctl_value_t *out) {
 	const conf_row_t *row = &conf_rows[i];
@@ -66,6 +68,7 @@ opt_read(size_t i, ctl_value_t *out) {
 
 static const ctl_list_t opt_list = {opt_count, opt_name, opt_type, opt_read};
 
+/* The option string of a source, as it was read at boot; ENOENT if there was none. */
 static int
 read_source(conf_source_t source, ctl_value_t *out) {
 	out->s = conf_source_text(source);
@@ -121,6 +124,7 @@ const ctl_node_t ctl_dir_opt = {
 
 /* ------------------------------------------------------------------ config */
 
+/* The members are the leaves of config.*. */
 typedef struct {
 	const char *malloc_conf;
 	const char *prof_ext_version;

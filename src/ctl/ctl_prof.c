@@ -1,5 +1,8 @@
 /*
- * prof.*: the profiler's switches, dumps, log, sessions and thresholds, by what its headers offer.
+ * The directory prof.*: the profiler's switches, dumps, log, sessions, thresholds and statistics.
+ * Each leaf calls one function of the profiler, which does its own checks and locking. Leaves that
+ * write files are flagged CTL_OUTSIDE, because nothing inside the gate may take long. Called by
+ * ctl.c.
  */
 #include "ctl/ctl_rooms.h"
 #include "meta/sc.h"
@@ -10,6 +13,7 @@
 
 /* ------------------------------------------------------------------ switches */
 
+/* A bool as passed by ctl.c, which has normalised it. */
 static bool
 read_bool(const void *in) {
 	bool b;
@@ -90,6 +94,7 @@ set_sample_interval(const ctl_call_t *call, const void *in) {
 
 /* ------------------------------------------------------------------ dumps and log */
 
+/* The string that newp points to; NULL if there was no newp. */
 static const char *
 read_text(const void *in) {
 	const char *text = NULL;
@@ -164,7 +169,8 @@ set_session_stop(const ctl_call_t *call, const void *in) {
 	uint64_t id = 0;
 	if (in != NULL) {
 		memcpy(&id, in, sizeof(id));
-		id = id != 0 ? id : PROF_SESSION_NONE; /* given, 0 is a number like others */
+		/* a number 0 that was given means a session, which does not exist */
+		id = id != 0 ? id : PROF_SESSION_NONE;
 	}
 	return prof_session_stop(id);
 }
@@ -227,7 +233,7 @@ static const ctl_node_t session_nodes[] = {
 
 /* ------------------------------------------------------------------ prof.threshold */
 
-/* The position in the directory is the threshold. */
+/* The position in the directory is the number of the threshold. */
 static int
 get_threshold(const ctl_call_t *call, ctl_value_t *out) {
 	out->u64 = prof_threshold_get((prof_threshold_t)call->mib[2]);
@@ -302,6 +308,7 @@ get_suppressed(const ctl_call_t *call, ctl_value_t *out) {
 }
 
 static int
+/* Sets one of the limits on automatic dumps. */
 limit_set(prof_keep_limit_t limit, const void *in) {
 	uint64_t value;
 	memcpy(&value, in, sizeof(value));
@@ -366,7 +373,7 @@ set_keep(const ctl_call_t *call, const void *in) {
 static_assert(sizeof(prof_stats_t) <= sizeof(ctl_value_t), "prof_stats_t is one value");
 static_assert(sizeof(prof_stats_t) == 2 * sizeof(uint64_t), "two counters, as callers know it");
 
-/* Known only while there is something to read. */
+/* The index exists only while there are statistics to read. */
 static int
 index_class(size_t i, size_t n) {
 	return config_prof && prof_is_booted() && opt_prof_stats && i < n ? 0 : ENOENT;

@@ -1,5 +1,6 @@
 /*
- * The directories directly below the root, one room of source each.
+ * The directories directly below the root of the tree, each defined in a source file of its own.
+ * ctl_tree.c lists them in the order of their MIB numbers. Constant data without a lock.
  */
 #ifndef CTL_CTL_ROOMS_H
 #define CTL_CTL_ROOMS_H
@@ -21,11 +22,11 @@ extern const ctl_node_t ctl_dir_stats;
 extern const ctl_node_t ctl_dir_approximate;
 extern const ctl_node_t ctl_dir_experimental;
 
-/* Indices that several rooms check. */
+/* Index checks that several files use: of small size classes, and of large ones. */
 ctl_index_fn_t ctl_index_bin;
 ctl_index_fn_t ctl_index_lextent;
 
-/* experimental.arenas_create_ext: as arenas.create. */
+/* The leaf experimental.arenas_create_ext, which is arenas.create with a struct as its argument. */
 int ctl_arenas_create_ext(const ctl_call_t *call, ctl_value_t *out);
 
 #endif /* CTL_CTL_ROOMS_H */

@@ -1,6 +1,8 @@
 /*
- * Gathering: arena by arena into structs of their own, added up on the way.  Memory comes from
- * meta_alloc and is kept for the next time.
+ * Collects statistics: arena by arena into a struct for each, adding them up on the way.
+ * Memory comes from meta_alloc() and is kept for the next snapshot. Invariant: merged is the sum of
+ * the arenas of the same snapshot. snapshot_mutex protects everything here. Called by the leaves of
+ * epoch and stats.*, by stats.c, and when an arena is destroyed.
  */
 #include "ctl/ctl_snapshot.h"
 
@@ -15,13 +17,16 @@ mutex_t snapshot_mutex = MUTEX_INITIALIZER("ctl", WITNESS_RANK_CTL);
 
 static struct {
 	snapshot_t shared;
-	uint64_t epoch; /* writes to the node epoch, and one */
+	uint64_t epoch; /* writes to the node epoch, plus 1 */
+	/* The shared snapshot is valid. */
 	bool is_taken;
+	/* Sums of destroyed arenas; NULL if there were none, or no memory for them. */
 	snapshot_arena_t *destroyed;
+	/* Read without the lock, to check indices. */
 	atomic_b_t has_destroyed;
 } snapshots = {.epoch = 1};
 
-/* Sums are bytes: every field list starts at the first byte of its struct and has no other member. */
+/* The field lists cover their structs completely, so that no member is forgotten in sums. */
 #define COUNT_SIZE(name, type, says) +sizeof(type)
 cassert(sizeof(snapshot_background_t) == 0 SNAPSHOT_BACKGROUND_FIELDS(COUNT_SIZE));
 cassert(offsetof(snapshot_global_t, background) == 0 SNAPSHOT_GLOBAL_FIELDS(COUNT_SIZE));
@@ -56,7 +61,7 @@ add_extent(ecache_stats_t *to, const ecache_stats_t *from) {
 	ECACHE_STATS_FIELDS(ADD)
 }
 
-/* What only grows. */
+/* Adds the members that only grow; those of destroyed arenas are added with this alone. */
 static void
 add_counters(arena_stats_t *to, const arena_stats_t *from) {
 	to->uptime_ns = to->uptime_ns > from->uptime_ns ? to->uptime_ns : from->uptime_ns;
@@ -99,6 +104,7 @@ take_arena(snapshot_arena_t *to, arena_t *arena) {
 	to->name[sizeof(to->name) - 1] = '\0';
 }
 
+/* The struct of an arena, allocated if it is missing; NULL: no memory. */
 static snapshot_arena_t *
 room_for_arena(snapshot_arena_t **slot) {
 	if (*slot == NULL) {
@@ -136,7 +142,7 @@ take_mutexes(mutex_prof_data_t *to, const background_thread_stats_t *bg) {
 	return 0;
 }
 
-/* Memory mapped for the allocator's own large pieces belongs to no arena. */
+/* Memory that is mapped for large pieces of metadata belongs to no arena. */
 static void
 take_global(snapshot_global_t *to, const arena_stats_t *all) {
 	size_t own = meta_mapped();
@@ -158,6 +164,7 @@ take_global(snapshot_global_t *to, const arena_stats_t *all) {
 	take_mutexes(to->mutexes, &bg);
 }
 
+/* Makes s->arenas large enough and s->merged exist; 0 or EAGAIN. */
 static int
 make_room(snapshot_t *s, unsigned narenas) {
 	mutex_assert_owner(&snapshot_mutex);
@@ -331,7 +338,10 @@ snapshot_destroyed_locked(void) {
 	return snapshots.destroyed;
 }
 
-/* One who finds no memory here is not counted. */
+/*
+ * Adds an arena's counters to those of the destroyed ones. If there is no memory for scratch, the
+ * arena is not counted.
+ */
 static void
 add_destroyed_locked(arena_t *arena, snapshot_arena_t *scratch) {
 	take_arena(scratch, arena);

@@ -1,7 +1,9 @@
 /*
- * The statistics of one moment: what stats.* reads and malloc_stats_print prints.  The shared snapshot
- * is refreshed by writes to the node epoch (and at its first use); it changes under snapshot_mutex
- * only.  Others may take snapshots of their own.
+ * The snapshot of statistics: what stats.* reads and malloc_stats_print() prints.
+ * The shared snapshot is refreshed by writes to the node "epoch", and taken at its first use. It
+ * changes only under snapshot_mutex, and functions named _locked need that lock.
+ * malloc_stats_print() takes a snapshot of its own. The field lists here give the structs, the sums
+ * and the leaves.
  */
 #ifndef CTL_CTL_SNAPSHOT_H
 #define CTL_CTL_SNAPSHOT_H
@@ -11,7 +13,7 @@
 #include "os/mutex.h"
 #include "util/compiler.h"
 
-/* Locks that are not an arena's, by their names in mallctl; with texts for the manual. */
+/* Locks that belong to no arena, by their names in mallctl, with texts for the manual. */
 #define SNAPSHOT_MUTEXES(X) \
 	X(background_thread, "lock of starting and ending background threads") \
 	X(max_per_bg_thd, "of the background threads' own locks, the one taken most often") \
@@ -30,7 +32,7 @@ enum snapshot_mutex_e {
 	snapshot_mutex_count
 };
 
-/* Sums over all arenas, X(name, type, text). */
+/* Sums over all arenas: X(name, type, text for the manual). */
 #define SNAPSHOT_GLOBAL_FIELDS(X) \
 	X(allocated, size_t, "bytes that the program has allocated, in usable sizes") \
 	X(active, size_t, "bytes of pages in use; a multiple of the page, at least allocated") \
@@ -42,13 +44,13 @@ enum snapshot_mutex_e {
 	X(mapped, size_t, "bytes of address space in use, with dirty and muzzy pages") \
 	X(retained, size_t, "bytes of address space kept without memory behind")
 
-/* Purging threads, X(name, type, text). */
+/* Background threads: X(name, type, text for the manual). */
 #define SNAPSHOT_BACKGROUND_FIELDS(X) \
 	X(num_threads, size_t, "purging threads that run") \
 	X(num_runs, uint64_t, "times that they woke up") \
 	X(run_interval, uint64_t, "nanoseconds between two of them, on average")
 
-/* The counters of a lock: X(name in mallctl, member, type, text). */
+/* Counters of a lock: X(name in mallctl, member, type, text for the manual). */
 #define MUTEX_STATS_FIELDS(X) \
 	X(num_ops, n_lock_ops, uint64_t, "times it was taken") \
 	X(num_wait, n_wait_times, uint64_t, "times a thread had to sleep for it") \
@@ -62,50 +64,65 @@ typedef struct {
 	SNAPSHOT_BACKGROUND_FIELDS(STATS_FIELD)
 } snapshot_background_t;
 
+/* Statistics of the whole process. */
 typedef struct {
 	SNAPSHOT_GLOBAL_FIELDS(STATS_FIELD)
 	snapshot_background_t background;
 	mutex_prof_data_t mutexes[snapshot_mutex_count];
 } snapshot_global_t;
 
+/* Statistics of one arena, or of several that were added up. */
 typedef struct {
 	arena_stats_t stats;
 	ssize_t dirty_decay_ms;
 	ssize_t muzzy_decay_ms;
-	const char *dss;
+	const char *dss; /* a word of dss_prec_names, or "N/A" */
 	char name[ARENA_NAME_LEN];
 } snapshot_arena_t;
 
 typedef struct {
 	snapshot_global_t global;
-	snapshot_arena_t *merged;  /* all arenas (the hidden one of samples counts as part of arena 0) */
-	snapshot_arena_t *destroyed; /* what destroyed arenas counted; NULL: none was */
-	snapshot_arena_t **arenas; /* by index; NULL: not initialised then */
+	/* sum over all arenas; the hidden arena of samples counts as part of arena 0 */
+	snapshot_arena_t *merged;
+	snapshot_arena_t *destroyed; /* sums of destroyed arenas; NULL if there were none */
+	snapshot_arena_t **arenas; /* by index; NULL: not initialised at the time of the snapshot */
 	unsigned narenas;
-	unsigned capacity;         /* of arenas */
+	unsigned capacity; /* elements of arenas */
 } snapshot_t;
 
+/* Protects the shared snapshot; held while statistics are collected. */
 extern HIDDEN mutex_t snapshot_mutex;
 
-/* Fills s, which is all zero at first and may be filled again; 0 or EAGAIN (no memory). */
+/*
+ * Fills in s, which is all zero at first and may be filled in again. 0, or EAGAIN if there is no
+ * memory.
+ */
 int snapshot_take(snapshot_t *s);
+/* Frees what snapshot_take() allocated; s is all zero afterwards. */
 void snapshot_free(snapshot_t *s);
 
-/* Refreshes the shared snapshot and counts the epoch; 0 or EAGAIN. */
+/* Refreshes the shared snapshot and increments the epoch. 0 or EAGAIN. */
 int snapshot_refresh_locked(void);
 uint64_t snapshot_epoch_locked(void);
-/* The shared snapshot, taken now if there was none; NULL: no memory. */
+/* The shared snapshot, which is taken now if there was none; NULL: no memory. */
 const snapshot_t *snapshot_get_locked(void);
-/* Arena ind of it, also when it was made after the last refresh; NULL: no such arena. */
+/*
+ * Arena `ind` of the shared snapshot, even if it was made after the last refresh; NULL: there is no
+ * such arena.
+ */
 const snapshot_arena_t *snapshot_arena_locked(unsigned ind);
 
-/* An arena is destroyed: its counters are kept, its part of the shared snapshot goes. */
+/*
+ * Called when an arena is destroyed: keeps its counters, and removes it from the shared snapshot.
+ * hidden (may be NULL) is its arena of samples.
+ */
 void snapshot_add_destroyed(arena_t *arena, arena_t *hidden);
+/* Whether any arena was destroyed. */
 bool snapshot_has_destroyed(void);
-/* NULL: none was destroyed. */
+/* The sums of destroyed arenas; NULL if there were none. */
 const snapshot_arena_t *snapshot_destroyed_locked(void);
 
-/* Zeroes the contention counters of all locks. */
+/* Sets the contention counters of all locks to zero. */
 void snapshot_mutexes_reset_locked(void);
 
 #endif /* CTL_CTL_SNAPSHOT_H */

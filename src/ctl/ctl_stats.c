@@ -1,5 +1,8 @@
 /*
- * stats.*: members of the shared snapshot, by the field lists that also make the structs.
+ * The directories stats.* and approximate_stats: the leaves that read the shared snapshot.
+ * The leaves come from the field lists that also make the structs (arena_stats.h, ctl_snapshot.h);
+ * the functions here only find the struct that a MIB is about. Base functions are called by ctl.c
+ * with snapshot_mutex held; index functions without it.
  */
 #include "arena/arenas.h"
 #include "ctl/ctl.h"
@@ -16,12 +19,16 @@ static_assert(CTL_ARENAS_ALL >= ARENA_LIMIT && CTL_ARENAS_DESTROYED >= ARENA_LIM
 
 /* ------------------------------------------------------------------ where the structs are */
 
-/* The merged arena: its own index, and the older habit of one behind the last arena. */
+/*
+ * Whether an index means all arenas: the index for that, or the number of arenas, which jemalloc
+ * used before and still accepts.
+ */
 static bool
 is_merged(size_t i) {
 	return i == CTL_ARENAS_ALL || i == arenas_narenas_total();
 }
 
+/* The arena that mib[2] names; NULL if it is not in the snapshot. */
 static const snapshot_arena_t *
 arena_of(const size_t *mib) {
 	if (mib[2] == CTL_ARENAS_DESTROYED) {
@@ -107,8 +114,8 @@ base_arena_mutex(const size_t *mib) {
 }
 
 /*
- * What jemalloc counts of its huge page allocator.  There is none here: all of it is zero, for every arena
- * that has statistics at all.
+ * Statistics of jemalloc's huge page allocator. This library has none, so they are all zero, for
+ * every arena that has statistics.
  */
 typedef struct {
 	size_t pages;
@@ -160,7 +167,7 @@ index_extent(const size_t *mib, size_t depth, size_t i) {
 	return i < SC_NPSIZES ? 0 : ENOENT;
 }
 
-/* As many kinds of slabs by their longest free run as jemalloc has. */
+/* The number of kinds of slabs, by their longest free run, that jemalloc has. */
 #define HPA_NONFULL_KINDS 64u
 
 static int
@@ -257,6 +264,7 @@ act_mutexes_reset(const ctl_call_t *call, const void *in) {
 	return 0;
 }
 
+/* Adds up the counters of pages in use without a snapshot, so the sum is of no single moment. */
 static int
 get_approximate_active(const ctl_call_t *call, ctl_value_t *out) {
 	(void)call;
@@ -329,8 +337,8 @@ static const ctl_node_t arena_proto[] = {
 	CTL_NODE_SAME_FIELDS(#name, mutex_fields, base_global_mutex, says),
 static const ctl_node_t global_mutex_nodes[] = {
 	SNAPSHOT_MUTEXES(GLOBAL_MUTEX_NODE)
-	CTL_NODE_ACT("reset", act_mutexes_reset, ST | CTL_LOCKED,
-	    "sets the counters of all locks to zero"),
+	CTL_NODE_ACT("reset", act_mutexes_reset, ST | CTL_LOCKED | CTL_ANY_ARGS,
+	    "sets the counters of all locks to zero; arguments are passed over"),
 };
 static_assert(ARRAY_LEN(global_mutex_nodes) == snapshot_mutex_count + 1, "locks first, then reset");
 

@@ -1,6 +1,8 @@
 /*
- * thread.* (the calling thread) and tcache.* (caches made by hand).  A thread that has no tsd, for
- * lack of memory or because it is ending, answers like a thread without a cache on arena 0.
+ * The directories thread.* (the calling thread) and tcache.* (caches that were created explicitly).
+ * A thread that has no tsd, because there is no memory or because it is ending, answers like a
+ * thread without a cache on arena 0. The data belongs to the calling thread, so no lock is needed
+ * here. Called by ctl.c inside the gate.
  */
 #include "arena/arenas.h"
 #include "arena/background_thread.h"
@@ -13,13 +15,15 @@
 #include "thread/tsd.h"
 #include "util/assert.h"
 
+/* Longest text that is accepted for thread.tcache.ncached_max.write, in bytes. */
 #define NCACHED_SPEC_MAX 1000
 
+/* The calling thread's data, with its cache; NULL if it has none. */
 static tsd_t *
 this_thread(void) {
 	tsd_t *tsd = tsd_fetch_in_gate(tls_get());
 	if (tsd != NULL) {
-		tsd_make_cache(tsd); /* questions and settings are about the cache that it is to have */
+		tsd_make_cache(tsd); /* all leaves are about the cache that the thread will have */
 	}
 	return tsd;
 }
@@ -54,7 +58,7 @@ set_arena(const ctl_call_t *call, const void *in) {
 	if (to != from) {
 		tsd_move(tsd, to);
 		if (atomic_load_u32(&from->nthreads, MO_RELAXED) == 0 && !background_thread_is_on()) {
-			arena_decay(from, true); /* nobody is left to visit it */
+			arena_decay(from, true); /* no thread is left to tick it */
 		}
 	}
 	return 0;
@@ -162,10 +166,11 @@ act_tcache_flush(const ctl_call_t *call, const void *in) {
 		return EFAULT;
 	}
 	tcache_flush(tsd, tsd->tcache);
-	arena_stock_trim(tsd->arena, true);
+	arena_trim(tsd->arena, true);
 	return 0;
 }
 
+/* Reads the size in newp and returns the greatest number of cached objects of its class. */
 static int
 raw_ncached_max_read(const ctl_call_t *call, ctl_value_t *out) {
 	size_t size;
@@ -181,6 +186,7 @@ raw_ncached_max_read(const ctl_call_t *call, ctl_value_t *out) {
 	return err != 0 ? err : ctl_reply(call, &n, sizeof(n));
 }
 
+/* For the first pass over the text, which checks it. */
 static int
 check_ncached_max(void *ctx, size_t from, size_t to, size_t n) {
 	(void)ctx;
@@ -199,7 +205,7 @@ apply_ncached_max(void *ctx, size_t from, size_t to, size_t n) {
 	    min_zu(n, TCACHE_NCACHED_LIMIT));
 }
 
-/* The whole text is checked before any of it is applied. */
+/* Checks the whole text before any of it is applied. */
 static int
 set_ncached_max(const ctl_call_t *call, const void *in) {
 	const char *text;
@@ -220,7 +226,10 @@ set_ncached_max(const ctl_call_t *call, const void *in) {
 	return err != 0 ? err : conf_parse_ranges(text, len, apply_ncached_max, tsd);
 }
 
-/* With many more arenas than CPUs the thread's own one may stay unvisited: purged at once. */
+/*
+ * With many more arenas than processors, this thread's arena may not be visited by another thread
+ * soon, so it is purged at once.
+ */
 static int
 act_idle(const ctl_call_t *call, const void *in) {
 	(void)call;
@@ -231,8 +240,8 @@ act_idle(const ctl_call_t *call, const void *in) {
 	}
 	if (tsd->tcache != NULL) {
 		tcache_flush(tsd, tsd->tcache);
-		arena_stock_trim(tsd->arena, true);
 	}
+	arena_trim(tsd->arena, true);
 	if (arenas_narenas_auto() > 2 * os_ncpus()) {
 		arena_decay(tsd->arena, true);
 	}
@@ -245,7 +254,7 @@ static int
 raw_prof_name(const ctl_call_t *call, ctl_value_t *out) {
 	const char *name;
 	(void)out;
-	bool has_old = call->oldp != NULL || call->oldlenp != NULL;
+	bool has_old = call->oldp != NULL && call->oldlenp != NULL;
 	bool has_new = call->newp != NULL || call->newlen != 0;
 	if (has_old && has_new) {
 		return EPERM;

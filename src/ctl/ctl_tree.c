@@ -1,5 +1,9 @@
 /*
- * The root of the ctl tree, and the leaves that hang directly on it.
+ * The root of the tree of mallctl, and the leaves directly below it: version, epoch, background
+ * threads.
+ * Invariant: the order of the children is part of every MIB and so of the interface; new ones are
+ * appended. Constant data; epoch's functions are called with the snapshot's lock. ctl.c starts
+ * every walk at ctl_root.
  */
 #include "arena/background_thread.h"
 #include "ctl/ctl_rooms.h"
@@ -64,7 +68,7 @@ const ctl_node_t ctl_node_epoch =
 	    "what stats.* shows is a snapshot: each write, of any value, takes a new one and adds 1 "
 	    "to the epoch. A read, also in the same call, gives the epoch after that. EAGAIN: no "
 	    "memory for the snapshot");
-/* Starting and ending threads takes long. */
+/* Outside the gate, because starting and ending threads takes long. */
 const ctl_node_t ctl_node_background_thread = CTL_NODE_RW("background_thread", CTL_BOOL,
     get_background_thread, set_background_thread, CTL_OUTSIDE,
     "threads of the library give unused memory back when it is due. Switched off, they have ended "
@@ -90,7 +94,7 @@ static const ctl_node_t *const rooms[] = {
 	&ctl_dir_experimental,
 };
 
-/* The rooms' order is part of every MIB: what mallctlnametomib gave stays right. */
+/* The order is part of every MIB: a MIB that a program has stored must stay valid. */
 cassert(ARRAY_LEN(rooms) == 14);
 
 const ctl_node_t ctl_root = {

@@ -1,13 +1,10 @@
 /*
- * What the ctl tree is made of.  A node is constant data: a directory of named children, a directory
- * of numbered children that all look the same, or a leaf.  A directory of statistics also has a field
- * list: its further leaves are members of one struct.  All checks that leaves share (access, sizes,
- * NULL, conditions of the build) are made once, in ctl.c, from the data here; get and set only see
- * values of the right size.  Each leaf, and each directory whose fields are alike elsewhere, has a text
- * for the manual.
- *
- * A MIB is the path as numbers: the position in a directory (children, then fields or list items),
- * or the index itself.
+ * Types of the tree of mallctl: nodes, fields, lists, and macros for their rows.
+ * A node is constant data: a directory of named children, a directory of numbered children that are
+ * all alike, or a leaf. A directory of statistics also has a field list, whose entries are further
+ * leaves that read members of one struct. All checks that leaves share (access, sizes, NULL,
+ * conditions of the build) are made in ctl.c from the data here; get and set functions only see
+ * values of the right size. Texts for the manual stand in the rows. No state and no lock.
  */
 #ifndef CTL_NODE_H
 #define CTL_NODE_H
@@ -15,14 +12,19 @@
 #include "util/compiler.h"
 #include "util/manual.h"
 
+/*
+ * A MIB is the path of a leaf as numbers: the position in a directory (children first, then fields
+ * or list items), or the index itself in a directory of numbered children.
+ */
 #define CTL_MAX_DEPTH 7
+/* bytes of a name with its NUL */
 #define CTL_ENTRY_NAME_SIZE 28
 
 typedef enum {
-	CTL_DIR,    /* named children, then fields of the struct that base() gives */
-	CTL_ROOT,   /* named children, by pointer: the rooms */
-	CTL_LIST,   /* named children, then items that list names and reads */
-	CTL_INDEX,  /* numbered children, all like children[0] */
+	CTL_DIR,   /* named children, then fields of the struct that base() returns */
+	CTL_ROOT,  /* named children by pointer: the directories of ctl_rooms.h */
+	CTL_LIST,  /* named children, then items that list->name() and list->read() provide */
+	CTL_INDEX, /* numbered children, all like children[0] */
 	CTL_LEAF
 } ctl_kind_t;
 
@@ -40,28 +42,30 @@ typedef enum {
 	CTL_NTYPES
 } ctl_type_t;
 
+/* What a call of the leaf may do. */
 typedef enum {
 	CTL_R = 1,
 	CTL_W = 2,
 	CTL_RW = 3,
-	CTL_ACT = 4, /* takes and gives nothing */
-	CTL_RAW = 5  /* get() makes its own checks on the call */
+	CTL_ACT = 4, /* neither takes nor returns a value */
+	CTL_RAW = 5  /* get() checks the call itself and replies by ctl_reply() */
 } ctl_access_t;
 
 /* Flags of a leaf or directory. */
 enum {
-	CTL_NEED_NEW = 1 << 0,   /* a write without newp: EINVAL, not "nothing to do" */
-	CTL_NULL_NEW = 1 << 1,   /* set() also runs without newp, and gets NULL */
-	CTL_AFTER = 1 << 2,      /* the value read is the one after the write */
-	CTL_LOCKED = 1 << 3,     /* get and set run under the lock of the snapshot */
-	CTL_OUTSIDE = 1 << 4,    /* runs outside the fork gate: may block for long */
-	CTL_IF_STATS = 1 << 5,   /* ENOENT when not built */
-	CTL_IF_PROF = 1 << 6,
-	CTL_IF_BOOTED = 1 << 7,  /* ENOENT unless the profiler is booted */
-	CTL_IF_FILL = 1 << 8
+	CTL_NEED_NEW = 1 << 0, /* a write without newp fails with EINVAL instead of doing nothing */
+	CTL_NULL_NEW = 1 << 1, /* set() is called without newp too, with NULL */
+	CTL_AFTER = 1 << 2,    /* the value that is returned is the one after the write */
+	CTL_LOCKED = 1 << 3,   /* get and set are called with snapshot_mutex held */
+	CTL_OUTSIDE = 1 << 4,  /* called outside the fork gate, because it may block for long */
+	CTL_IF_STATS = 1 << 5, /* ENOENT if the build has no statistics */
+	CTL_IF_PROF = 1 << 6,  /* ENOENT if the build has no profiler */
+	CTL_IF_BOOTED = 1 << 7, /* ENOENT unless the profiler is booted */
+	CTL_IF_FILL = 1 << 8,
+	CTL_ANY_ARGS = 1 << 9 /* for CTL_ACT: arguments are ignored instead of EPERM */
 };
 
-/* One value, as large as the largest leaf. */
+/* A value of any leaf. */
 typedef union {
 	bool b;
 	unsigned u;
@@ -74,7 +78,7 @@ typedef union {
 	uint64_t words[6];
 } ctl_value_t;
 
-/* What the caller of mallctl passed, for the few leaves that look at it themselves. */
+/* The arguments of mallctl(), for leaves that examine them themselves. */
 typedef struct {
 	const size_t *mib;
 	void *oldp;
@@ -83,23 +87,29 @@ typedef struct {
 	size_t newlen;
 } ctl_call_t;
 
-/* 0 or an errno; out is cleared before. */
+/* Reads a leaf. Returns 0 or an errno value; *out is zeroed before the call. */
 typedef int ctl_get_fn_t(const ctl_call_t *call, ctl_value_t *out);
-/* in points to a value of the leaf's type; not aligned. */
+/* Writes a leaf. `in` points to a value of the leaf's type and may be misaligned. */
 typedef int ctl_set_fn_t(const ctl_call_t *call, const void *in);
-/* mib[0..depth) is the way here, i the index asked for: 0 or ENOENT. */
+/* Checks an index. mib[0..depth) is the path to the directory, i the index. Returns 0 or ENOENT. */
 typedef int ctl_index_fn_t(const size_t *mib, size_t depth, size_t i);
-/* The struct whose members are the directory's fields; NULL: ENOENT. */
+/*
+ * Returns the struct whose members are the directory's fields, or NULL (ENOENT). Called with
+ * snapshot_mutex held.
+ */
 typedef const void *ctl_base_fn_t(const size_t *mib);
 
+/* A member of a struct as a leaf. */
 typedef struct {
 	char name[CTL_ENTRY_NAME_SIZE];
+	/* Offset of the member in bytes. */
 	uint16_t offset;
 	uint8_t type;  /* ctl_type_t */
 	uint8_t flags; /* CTL_IF_* */
 	MANUAL_MEMBER(text)
 } ctl_field_t;
 
+/* Leaves that come from elsewhere: opt.*. */
 typedef struct {
 	size_t (*count)(void);
 	const char *(*name)(size_t i);
@@ -109,11 +119,13 @@ typedef struct {
 
 typedef struct ctl_node_s {
 	char name[CTL_ENTRY_NAME_SIZE];
-	uint8_t kind;    /* ctl_kind_t */
-	uint8_t type;    /* ctl_type_t of a leaf */
-	uint8_t access;  /* ctl_access_t of a leaf */
-	uint8_t size;    /* of CTL_BYTES */
+	uint8_t kind;   /* ctl_kind_t */
+	uint8_t type;   /* ctl_type_t of a leaf */
+	uint8_t access; /* ctl_access_t of a leaf */
+	uint8_t size;   /* of CTL_BYTES: bytes */
+	/* Flags of the enum above. */
 	uint16_t flags;
+	/* Number of children, or of rooms for CTL_ROOT. */
 	uint16_t nchildren;
 	uint16_t nfields;
 	union {
@@ -131,21 +143,23 @@ typedef struct ctl_node_s {
 		ctl_base_fn_t *base;
 	};
 	MANUAL_MEMBER(text)
-	MANUAL_MEMBER(takes) /* type and access of a CTL_RAW leaf */
+	MANUAL_MEMBER(takes) /* for the manual: type and access of a CTL_RAW leaf */
 } ctl_node_t;
 
-/* Rows.  The last argument is the text for the manual (util/manual.h). */
+/* Macros for rows. The last argument is the text for the manual (util/manual.h). */
 #define CTL_NODE_DIR(n, kids) \
 	{.name = n, .kind = CTL_DIR, .children = (kids), .nchildren = ARRAY_LEN(kids)}
-/* A directory with numbered children: kids is their prototype. */
+/* A directory with numbered children; proto is their prototype. */
 #define CTL_NODE_NUMBERED(n, proto, fn, fl) \
 	{.name = n, .kind = CTL_INDEX, .children = (proto), .nchildren = 1, .index = (fn), .flags = (fl)}
+/* A directory whose leaves are the fields of a struct. */
 #define CTL_NODE_FIELDS(n, f, b, fl) \
 	{.name = n, .kind = CTL_DIR, .fields = (f), .nfields = ARRAY_LEN(f), .base = (b), .flags = (fl)}
-/* Fields that other directories have too: the text says what these are about. */
+/* The same for fields that several directories have; the text says what these are about. */
 #define CTL_NODE_SAME_FIELDS(n, f, b, t) \
 	{.name = n, .kind = CTL_DIR, .fields = (f), .nfields = ARRAY_LEN(f), .base = (b), \
 	    MANUAL(text, t)}
+/* A directory with both children and fields. */
 #define CTL_NODE_BOTH(n, kids, f, b, fl) \
 	{.name = n, .kind = CTL_DIR, .children = (kids), .nchildren = ARRAY_LEN(kids), .fields = (f), \
 	    .nfields = ARRAY_LEN(f), .base = (b), .flags = (fl)}
@@ -165,7 +179,7 @@ typedef struct ctl_node_s {
 	{.name = n, .kind = CTL_LEAF, .type = CTL_NONE, .access = CTL_RAW, .get = (g), .flags = (fl), \
 	    MANUAL(takes, what) MANUAL(text, says)}
 
-/* A row of a field list: the name of the leaf, the member, the name of its type, text for the manual. */
+/* A row of a field list: name of the leaf, struct, member, type, flags, text for the manual. */
 #define CTL_TYPE_unsigned CTL_UNSIGNED
 #define CTL_TYPE_uint32_t CTL_U32
 #define CTL_TYPE_uint64_t CTL_U64
@@ -177,13 +191,16 @@ typedef struct ctl_node_s {
 	{.name = n, .offset = offsetof(strct, member), .type = CTL_TYPE_##t, .flags = (fl), \
 	    MANUAL(text, says)}
 
-/* The rooms' directories, put together in ctl_tree.c. */
+/* The root of the tree; defined in ctl_tree.c. */
 extern const ctl_node_t ctl_root;
 
-/* Size in bytes of a value. */
+/* Size of a value of this type in bytes. */
 size_t ctl_type_size(ctl_type_t type);
 
-/* For CTL_RAW leaves: reads a value out to the caller by the shared rules; 0 or EINVAL. */
+/*
+ * For CTL_RAW leaves: returns a value to the caller by the shared rules. 0, or EINVAL if *oldlenp
+ * differs from size; then as much as fits is copied.
+ */
 int ctl_reply(const ctl_call_t *call, const void *value, size_t size);
 
 #endif /* CTL_NODE_H */

@@ -1,4 +1,9 @@
-/* The backlog of epochs and the curve over it. */
+/*
+ * When unused pages are due: advances the epochs, and computes limits and waiting times.
+ * decay.h explains the model. Invariant: the limit falls or stays when time passes and no page
+ * becomes unused, which the binary search in decay_epochs_until() relies on. The caller (pac.c)
+ * holds the struct's mutex.
+ */
 #include "extent/decay.h"
 
 #include "util/assert.h"
@@ -24,7 +29,7 @@ decay_set_locked(decay_t *d, ssize_t ms, uint64_t now) {
 	decay_restart(d, ms, now);
 }
 
-/* Drops the n oldest epochs. */
+/* Forgets the n oldest epochs. */
 static void
 decay_shift(decay_t *d, uint64_t n) {
 	if (n >= SMOOTHSTEP_NSTEPS) {
@@ -50,7 +55,7 @@ decay_advance_locked(decay_t *d, uint64_t now, size_t npages) {
 	d->npages_seen = npages;
 }
 
-/* The limit when n more epochs have passed. */
+/* The limit after n more epochs. */
 static size_t
 decay_limit_after(const decay_t *d, unsigned n) {
 	uint64_t sum = 0;
@@ -67,7 +72,7 @@ decay_limit_locked(const decay_t *d) {
 	return decay_limit_after(d, 0);
 }
 
-/* The first number of epochs, at least 1, after which no more than npages may stay. */
+/* The smallest number of epochs, at least 1, after which at most npages may stay. */
 static unsigned
 decay_epochs_until(const decay_t *d, size_t npages) {
 	unsigned low = 1, high = SMOOTHSTEP_NSTEPS;

@@ -1,4 +1,9 @@
-/* The break. What lies between it and the next aligned address goes back at once, but for the part of a page. */
+/*
+ * Moves the break (sbrk) for arenas that take pages from the data segment.
+ * dss.h has the contract. Whole pages between the old break and the aligned start of a range are
+ * unmapped at once. dss.mtx keeps our threads from moving the break at the same time; others may
+ * still move it, so each try checks that it extended what it saw.
+ */
 #include "extent/dss.h"
 
 #include "os/mutex.h"
@@ -8,7 +13,7 @@
 #include "util/assert.h"
 #include "util/atomic.h"
 
-/* How often somebody else may come between reading the break and moving it. */
+/* Tries; another user of sbrk may move the break between reading and extending it. */
 #define DSS_TRIES 8u
 #define DSS_NONE ((char *)-1)
 
@@ -43,7 +48,7 @@ dss_default_set(dss_prec_t prec) {
 	return 0;
 }
 
-/* The whole pages of [end, start), which alignment passed over. */
+/* Unmaps the whole pages of [end, start), which were skipped for the alignment. */
 static void
 dss_give_back_gap(char *end, char *start) {
 	char *first = (char *)align_up((uintptr_t)end, PAGE);
@@ -52,7 +57,7 @@ dss_give_back_gap(char *end, char *start) {
 	}
 }
 
-/* One try; *retry: somebody else moved the break meanwhile. */
+/* Tries once. *retry: the break was moved by others meanwhile. */
 static char *
 dss_extend_locked(size_t size, size_t alignment, bool *retry) {
 	mutex_assert_owner(&dss.mtx);
@@ -74,7 +79,10 @@ dss_extend_locked(size_t size, size_t alignment, bool *retry) {
 		dss_give_back_gap(end, start);
 		return start;
 	}
-	/* Ours lies elsewhere now, and may not be aligned: back with it, if nobody has gone on from there. */
+	/*
+	 * Our range begins elsewhere and may not be aligned. It is returned, unless the break was
+	 * moved beyond it.
+	 */
 	if (os_hooks->sbrk(0) == before + bytes) {
 		os_hooks->sbrk(-(intptr_t)bytes);
 	}

@@ -1,15 +1,16 @@
 /*
- * Pages from the end of the data segment, sbrk(2): before mmap, after it, or not at all, as each arena says.
- *
- * The segment only grows here: what an arena gives up is unmapped like any other pages.  Others may move
- * the break too (the program, the C library); what is returned was added by this call alone.
- * Its lock is held for the two or three system calls of one request; called by ehooks_alloc.
+ * Pages from the end of the data segment by sbrk(2): before mmap, after it, or not at all.
+ * Each arena has its precedence. The segment only grows: pages that an arena gives up are unmapped
+ * like any others. The user's program and the C library may move the break too; a range that is
+ * returned here was added by this call alone. One lock, held for the two or three system calls of a
+ * request. Called by ehooks_map().
  */
 #ifndef EXTENT_DSS_H
 #define EXTENT_DSS_H
 
 #include "util/compiler.h"
 
+/* The precedence of an arena. */
 typedef enum {
 	dss_prec_disabled,
 	dss_prec_primary,   /* sbrk, then mmap */
@@ -17,17 +18,20 @@ typedef enum {
 	dss_prec_count
 } dss_prec_t;
 
-extern unsigned opt_dss; /* dss_prec_t of the arenas of the start */
-extern const char *const dss_prec_names[]; /* by the enum, NULL at the end */
+extern unsigned opt_dss;                   /* dss_prec_t with which arenas start */
+extern const char *const dss_prec_names[]; /* indexed by the enum, NULL at the end */
 
-/* Once, after the options were read. */
+/* To be called once, after the options were read. */
 void dss_boot(void);
 
-/* What arenas begin with from now on; opt_dss at first.  ENOTSUP: not built in. */
+/*
+ * The precedence with which new arenas start from now on; at first opt_dss. ENOTSUP: sbrk is not
+ * built in.
+ */
 dss_prec_t dss_default_get(void);
 int dss_default_set(dss_prec_t prec);
 
-/* size bytes that read as zeros, at a multiple of the power of two, or NULL.  Keeps errno. */
+/* Returns size bytes that read as zeros, aligned to a power of two, or NULL. Preserves errno. */
 void *dss_alloc(size_t size, size_t alignment);
 
 #endif

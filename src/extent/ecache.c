@@ -1,4 +1,8 @@
-/* Set-up of a page cache; what happens in it is in extent.c. */
+/*
+ * Initialises a page cache: its mutex, its set and its state.
+ * What happens in a cache afterwards (take, put, coalesce, evict) is in extent.c. Called by
+ * pac_init(), before other threads know the arena.
+ */
 #include "extent/ecache.h"
 
 void

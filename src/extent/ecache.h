@@ -1,5 +1,7 @@
 /*
- * One page cache of an arena: the unused extents in one state, under one lock.
+ * One page cache of an arena: the unused extents in one state (dirty, muzzy or retained).
+ * Invariant: every extent in the set has the cache's state, in its descriptor and in the page map.
+ * The mutex protects the set. The operations are in extent.c; pac.c owns three of these.
  */
 #ifndef EXTENT_ECACHE_H
 #define EXTENT_ECACHE_H
@@ -7,15 +9,17 @@
 #include "extent/eset.h"
 #include "os/mutex.h"
 
+/* classes lies outside, in the pac_t; see eset_t. */
 typedef struct ecache_s {
 	mutex_t mtx;
 	extent_state_t state;
 	eset_t eset;
 } ecache_t;
 
-/* classes: as eset_init. */
+/* Initialises a cache in zeroed memory; classes is an array as for eset_init(). */
 void ecache_init(ecache_t *c, eset_class_t *classes, extent_state_t state, const char *name, unsigned rank);
 
+/* Pages in the cache; may be read without the mutex. */
 static inline size_t
 ecache_npages(const ecache_t *c) {
 	return eset_npages(&c->eset);

@@ -1,4 +1,9 @@
-/* The system's functions as hooks, and the way to a program's. */
+/*
+ * The system's page functions as a table of hooks, and the calls of the user's hooks.
+ * ehooks.h has the contract. Invariant: a user's hook is called with no lock held and inside the
+ * gate, between ehooks_begin() and ehooks_end(). The table and the dss precedence of an arena are
+ * atomics; there is no lock.
+ */
 #include "extent/ehooks.h"
 
 #include "os/tls.h"
@@ -11,7 +16,7 @@ void (*ehooks_end)(uint32_t token);
 
 /* ------------------------------------------------------------------ the system's */
 
-/* From the system, with what thp says of huge pages; the break stays as it is. */
+/* New pages from mmap, with the option thp applied. */
 static void *
 system_pages(void *new_addr, size_t size, size_t alignment, bool *commit) {
 	void *p = pages_map(new_addr, size, alignment, commit);
@@ -144,7 +149,7 @@ ehooks_can_merge(const ehooks_t *h) {
 
 static uint32_t
 call_begin(void) {
-	/* A function of the program may do anything: no lock that another operation waits for is held. */
+	/* A user's hook may do anything: no lock that another operation waits for may be held. */
 	assert(witness_depth_from(WITNESS_RANK_OMIT) == 0);
 	assert(tls_get()->gate_depth > 0);
 	return ehooks_begin != NULL ? ehooks_begin() : 0;
@@ -165,7 +170,7 @@ ehooks_own_alloc(ehooks_t *h, size_t size, size_t alignment, bool *zero, bool *c
 	void *p = table->alloc(table, NULL, size, alignment, zero, commit, h->shown_ind);
 	call_end(token);
 	if (((uintptr_t)p & (max_zu(alignment, PAGE) - 1)) != 0) {
-		/* Of no use; the program gets it back. */
+		/* The hook returned a misaligned address; the user gets it back. */
 		ehooks_own_dalloc(h, p, size, *commit);
 		return NULL;
 	}
@@ -194,7 +199,7 @@ ehooks_own_destroy(ehooks_t *h, void *addr, size_t size, bool is_committed) {
 	}
 }
 
-/* The four members that are about the contents of a range look alike. */
+/* The four hooks that act on the contents of a range have the same signature. */
 typedef bool range_fn_t(ehooks_table_t *hooks, void *addr, size_t size, size_t offset, size_t length,
     unsigned arena_ind);
 

@@ -1,10 +1,10 @@
 /*
- * Where an arena's pages come from and go to: the system, or functions of the program's own.
- *
- * Everything above asks for pages through these calls and never through os/pages directly.  A program's
- * function is called with no lock held (the gate is), and what it allocates itself is served without
- * this arena and the thread's cache: that is what ehooks_begin and ehooks_end arrange for the upper floors.
- * The answer of a call is 0 or an errno; a member that is NULL refuses.
+ * Where the pages of an arena come from and go to: the system, or the user's extent hooks.
+ * Upper floors get and return pages only through these calls, never by os/pages. A function of the
+ * user is called inside the gate with no lock held. What it allocates itself is served without this
+ * arena and without the thread's cache; the callbacks ehooks_begin and ehooks_end arrange that for
+ * the upper floors. Functions return 0 or an errno value; a hook that is NULL refuses. "own" in a
+ * name means the user's hooks.
  */
 #ifndef EXTENT_EHOOKS_H
 #define EXTENT_EHOOKS_H
@@ -14,7 +14,9 @@
 #include "util/atomic.h"
 #include "util/compiler.h"
 
-/* The extent_hooks_t of the public header, under a name of its own; true: refused. */
+/*
+ * The extent_hooks_t of the public header under an internal name. A result of true means refused.
+ */
 typedef struct ehooks_table_s ehooks_table_t;
 struct ehooks_table_s {
 	void *(*alloc)(ehooks_table_t *hooks, void *new_addr, size_t size, size_t alignment, bool *zero,
@@ -36,41 +38,45 @@ struct ehooks_table_s {
 };
 
 typedef struct ehooks_s {
-	atomic_p_t table;   /* NULL: the system's */
-	atomic_u8_t dss;    /* dss_prec_t, of the system's pages */
+	atomic_p_t table; /* NULL: the system's functions */
+	atomic_u8_t dss;  /* dss_prec_t of pages from the system */
 	unsigned arena_ind;
-	unsigned shown_ind; /* the index that the program knows */
+	unsigned shown_ind; /* arena index that is passed to the user */
 } ehooks_t;
 
-/* Keep unused address space for reuse instead of unmapping it. */
+/* The option retain: keep unused address space for reuse instead of unmapping it. */
 extern bool opt_retain;
 
-/* The system's pages in the form of hooks: what a program reads, and may call in its own. */
+/*
+ * The system's functions as a table of hooks: the user may read it, and call it from hooks of its
+ * own.
+ */
 extern ehooks_table_t ehooks_system;
 
-/* Around each call of a program's function; NULL: nobody cares. */
+/* Called before and after each call of a user's hook; NULL if not set. */
 extern uint32_t (*ehooks_begin)(void);
 extern void (*ehooks_end)(uint32_t token);
 
 void ehooks_init(ehooks_t *h, unsigned arena_ind, unsigned shown_ind, ehooks_table_t *table);
-/* The program's table, or the system's. */
+/* The user's table, or the system's. */
 ehooks_table_t *ehooks_get(const ehooks_t *h);
-/* The one before. */
+/* Sets the table; returns the previous one. */
 ehooks_table_t *ehooks_set(ehooks_t *h, ehooks_table_t *table);
 
-/* Whether the system's pages come from sbrk; ENOTSUP: it is not built in. */
+/* Whether and when pages come from sbrk; ENOTSUP: sbrk is not built in. */
 dss_prec_t ehooks_dss_get(const ehooks_t *h);
 int ehooks_dss_set(ehooks_t *h, dss_prec_t prec);
 
-/* New pages from the system, by way of h's choice; they read as zeros. */
+/* New pages from the system, by mmap or sbrk as h says; they read as zeros. */
 void *ehooks_map(ehooks_t *h, size_t size, size_t alignment, bool *commit);
 
+/* Whether the arena has hooks of the user. */
 ALWAYS_INLINE bool
 ehooks_are_own(const ehooks_t *h) {
 	return unlikely(atomic_load_p(&h->table, MO_RELAXED) != NULL);
 }
 
-/* Calls of a program's functions. */
+/* Calls of the user's hooks. */
 void *ehooks_own_alloc(ehooks_t *h, size_t size, size_t alignment, bool *zero, bool *commit);
 int ehooks_own_dalloc(ehooks_t *h, void *addr, size_t size, bool is_committed);
 void ehooks_own_destroy(ehooks_t *h, void *addr, size_t size, bool is_committed);
@@ -81,13 +87,14 @@ int ehooks_own_purge_forced(ehooks_t *h, void *addr, size_t size);
 int ehooks_own_split(ehooks_t *h, void *addr, size_t size, size_t size_a, bool is_committed);
 int ehooks_own_merge(ehooks_t *h, void *addr_a, size_t size_a, void *addr_b, size_t size_b,
     bool is_committed);
-/* Whether asking makes sense at all. */
+/* Whether the hooks may allow splitting and merging at all. */
 bool ehooks_can_split(const ehooks_t *h);
 bool ehooks_can_merge(const ehooks_t *h);
 
 /*
- * New pages, aligned; *zero and *commit say what they are. NULL: none. Where the system accounts for each page that may be
- * written, its own come without access: who takes a part of them pays for that part.
+ * Returns new, aligned pages, or NULL; *zero and *commit describe them. Where the system accounts
+ * for every writable page, its pages come without access: the commit happens for the part that is
+ * used.
  */
 static inline void *
 ehooks_alloc(ehooks_t *h, size_t size, size_t alignment, bool *zero, bool *commit) {
@@ -101,13 +108,13 @@ ehooks_alloc(ehooks_t *h, size_t size, size_t alignment, bool *zero, bool *commi
 	return p;
 }
 
-/* Gives pages back; refused: they are still there. */
+/* Returns pages. If that is refused (an errno value), they are still there. */
 static inline int
 ehooks_dalloc(ehooks_t *h, void *addr, size_t size, bool is_committed) {
 	return ehooks_are_own(h) ? ehooks_own_dalloc(h, addr, size, is_committed) : pages_unmap(addr, size);
 }
 
-/* The same at an arena's end, and no refusal. */
+/* Returns pages at the end of an arena; cannot be refused. */
 static inline void
 ehooks_destroy(ehooks_t *h, void *addr, size_t size, bool is_committed) {
 	if (ehooks_are_own(h)) {
@@ -117,29 +124,31 @@ ehooks_destroy(ehooks_t *h, void *addr, size_t size, bool is_committed) {
 	}
 }
 
+/* Gives access to pages; 0 or an errno value. */
 static inline int
 ehooks_commit(ehooks_t *h, void *addr, size_t size) {
 	return ehooks_are_own(h) ? ehooks_own_commit(h, addr, size) : pages_commit(addr, size);
 }
 
+/* Allows the system to take the pages; their contents are undefined afterwards. */
 static inline int
 ehooks_purge_lazy(ehooks_t *h, void *addr, size_t size) {
 	return ehooks_are_own(h) ? ehooks_own_purge_lazy(h, addr, size) : pages_purge_lazy(addr, size);
 }
 
-/* On success the pages read as zeros. */
+/* Gives the pages up; on success they read as zeros. */
 static inline int
 ehooks_purge_forced(ehooks_t *h, void *addr, size_t size) {
 	return ehooks_are_own(h) ? ehooks_own_purge_forced(h, addr, size) : pages_purge_forced(addr, size);
 }
 
-/* What is one extent becomes two, of size_a and the rest. */
+/* Asks whether one extent may become two, of size_a bytes and the rest. */
 static inline int
 ehooks_split(ehooks_t *h, void *addr, size_t size, size_t size_a, bool is_committed) {
 	return ehooks_are_own(h) ? ehooks_own_split(h, addr, size, size_a, is_committed) : 0;
 }
 
-/* Two neighbours become one. */
+/* Asks whether two neighbours may become one. */
 static inline int
 ehooks_merge(ehooks_t *h, void *addr_a, size_t size_a, void *addr_b, size_t size_b, bool is_committed) {
 	return ehooks_are_own(h) ? ehooks_own_merge(h, addr_a, size_a, addr_b, size_b, is_committed) : 0;

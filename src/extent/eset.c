@@ -1,16 +1,19 @@
 /*
- * Extents are filed under the largest page class that is not above their size, so every extent of a
- * class from the request's own upward fits.  The class just below the request's may hold extents
- * that fit too (sizes need not be class sizes); a few of those are looked at first.
+ * The set of unused extents: insert, remove, and the search for a fitting one.
+ * Invariant: an extent is filed under the largest page class that is not above its size, so every
+ * extent of a class from the request's own upward fits. The class just below the request's may
+ * contain extents that fit too, since sizes need not be class sizes; a few of those are looked at
+ * first. The owner's lock protects the set. Called by extent.c and join.c.
  */
 #include "extent/eset.h"
 
-/* How many extents of the class below the request's are looked at. */
+/* Extents of one class that are looked at in a search without a guarantee. */
 #define ESET_PEEK_MAX 24
 
 void
 eset_init(eset_t *s, eset_class_t *classes) {
-	assert(fb_is_empty(s->used, SC_NPSIZES_MAX)); /* lies in zeroed memory; touch no more of it */
+	/* the set lies in zeroed memory; touching less of it saves page faults */
+	assert(fb_is_empty(s->used, SC_NPSIZES_MAX));
 	ql_init(&s->lru);
 	s->classes = classes;
 }
@@ -49,13 +52,14 @@ eset_remove(eset_t *s, edata_t *e) {
 	atomic_add_nonatomic_zu(&s->npages, (size_t)0 - (e->size >> LG_PAGE));
 }
 
+/* Whether the extent holds size bytes at the alignment. */
 static bool
 eset_holds(const edata_t *e, size_t size, size_t alignment) {
 	uintptr_t from = align_up((uintptr_t)e->addr, alignment);
 	return from - (uintptr_t)e->addr <= e->size && e->size - (from - (uintptr_t)e->addr) >= size;
 }
 
-/* The lowest fitting one among the first few extents of a heap, breadth by depth. */
+/* The lowest fitting extent among the first few of a class's heap. */
 static edata_t *
 eset_peek(const eset_class_t *c, size_t size, size_t alignment) {
 	ph_link_t *todo[ESET_PEEK_MAX];
@@ -85,7 +89,7 @@ eset_is_too_big(size_t have, size_t want, unsigned lg_max_fit) {
 	return lg_max_fit < 64 && (have >> lg_max_fit) > want;
 }
 
-/* First fit by class: every extent in a class >= pind holds `need` bytes. */
+/* First fit by class: every extent in class pind or above is large enough. */
 static edata_t *
 eset_first_class(const eset_t *s, unsigned pind, size_t size, unsigned lg_max_fit) {
 	ssize_t i = pind >= SC_NPSIZES_MAX ? -1 : fb_first_set(s->used, SC_NPSIZES_MAX, pind);
@@ -113,6 +117,17 @@ eset_fit(const eset_t *s, size_t size, size_t alignment, unsigned lg_max_fit) {
 	}
 	size_t need = size + alignment - PAGE;
 	return need < size ? NULL : eset_first_class(s, sz_psz2ind(need), size, lg_max_fit);
+}
+
+edata_t *
+eset_largest(const eset_t *s) {
+	for (unsigned i = FB_NWORDS(SC_NPSIZES_MAX); i-- > 0;) {
+		if (s->used[i] != 0) {
+			unsigned pind = i * FB_WORD_BITS + FB_WORD_BITS - 1 - (unsigned)__builtin_clzll(s->used[i]);
+			return edata_of_heap(ph_any(&s->classes[pind].heap));
+		}
+	}
+	return NULL;
 }
 
 edata_t *

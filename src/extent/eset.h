@@ -1,7 +1,8 @@
 /*
- * A set of unused extents: one heap by address for each page class, a bitmap of the classes that have
- * any, and a list from the least recently added to the newest.
- * No lock of its own; the counters may be read without it.
+ * A set of unused extents, searched by size: a heap by address for each page class.
+ * A bitmap says which classes are not empty, and a list orders the extents from the least recently
+ * added to the newest. The owner's lock protects it (it is part of an ecache); the counters may be
+ * read without the lock.
  */
 #ifndef EXTENT_ESET_H
 #define EXTENT_ESET_H
@@ -10,32 +11,39 @@
 #include "meta/sz.h"
 #include "util/fb.h"
 
+/* The extents of one page class. */
 typedef struct eset_class_s {
 	ph_t heap;
 	atomic_zu_t nextents;
 	atomic_zu_t nbytes;
 } eset_class_t;
 
+/* The bit of a class is set if its heap is not empty; lru links all extents. */
 typedef struct eset_s {
 	fb_word_t used[FB_NWORDS(SC_NPSIZES_MAX)];
 	ql_t lru;
 	atomic_zu_t npages;
-	eset_class_t *classes; /* SC_NPSIZES_MAX; elsewhere, because most of them are never touched */
+	/* SC_NPSIZES_MAX elements, kept elsewhere because most of them are never touched */
+	eset_class_t *classes;
 } eset_t;
 
-/* Both in zeroed memory. */
+/* s and classes must be zeroed memory. */
 void eset_init(eset_t *s, eset_class_t *classes);
+/* The size of an extent must not change while it is in the set. */
 void eset_insert(eset_t *s, edata_t *e);
 void eset_remove(eset_t *s, edata_t *e);
 
 /*
- * An extent that can hold size bytes at the given alignment: of the smallest class that has one,
- * the lowest address.  lg_max_fit: an extent more than 2^lg_max_fit times the size is left alone
- * (64: no limit).  NULL: none.
+ * Finds an extent that can hold size bytes at the given alignment: from the smallest class that has
+ * one, the lowest address. An extent larger than 2^lg_max_fit times the size is not used (64: no
+ * limit). NULL if there is none. The extent stays in the set.
  */
 edata_t *eset_fit(const eset_t *s, size_t size, size_t alignment, unsigned lg_max_fit);
 
-/* Least recently added, or NULL. */
+/* An extent of the largest class that has any, or NULL. */
+edata_t *eset_largest(const eset_t *s);
+
+/* The least recently added extent, or NULL. */
 edata_t *eset_oldest(const eset_t *s);
 
 static inline size_t

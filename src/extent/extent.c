@@ -1,4 +1,12 @@
-/* Operations on extents; see extent.h for who owns what when. */
+/*
+ * Operations on extents: take from and put into a cache, split, merge, commit, return; new
+ * mappings.
+ * extent.h says who owns an extent when. Functions named _locked need the lock of the cache that is
+ * their argument, or grow_mtx. Functions named own_ are the variants for arenas with hooks of the
+ * user, which are called without any lock. Invariant: the page map describes every extent at any
+ * time another thread can see it; elements change under the cache's lock or while the caller owns
+ * the extent. Called by pac.c and join.c.
+ */
 #include "extent/extent.h"
 
 #include "os/witness.h"
@@ -15,6 +23,7 @@ extent_src_init(extent_src_t *src, base_t *base, unsigned arena_ind) {
 	extent_src_renew(src);
 }
 
+/* Bytes of the first mapping. */
 static size_t
 extent_grow_first(const extent_src_t *src) {
 	return max_zu(HUGEPAGE, src->grow_alignment);
@@ -55,11 +64,14 @@ extent_grow_limit_set(extent_src_t *src, size_t limit) {
 	return 0;
 }
 
-/* Both halves' fields; the page map is the caller's business. */
+/*
+ * Sets the fields of both halves; the caller writes the page map. A sampled object keeps its record
+ * in the first half.
+ */
 static void
 extent_cut(edata_t *e, edata_t *tail, size_t size_a) {
 	assert(size_a > 0 && size_a < e->size && (size_a & PAGE_MASK) == 0);
-	assert(!e->is_slab && !e->is_sampled && e->recs == NULL);
+	assert(!e->is_slab && (!e->is_sampled || e->state == extent_state_active));
 	edata_init(tail, e->addr + size_a, e->size - size_a, e->is_committed, e->is_zeroed);
 	tail->state = e->state;
 	edata_set_size(e, size_a);
@@ -92,7 +104,10 @@ extent_merge(extent_src_t *src, edata_t *a, edata_t *b) {
 	if (err != 0) {
 		return err;
 	}
-	/* The inner borders vanish from the map first: nobody may find b any more. */
+	/*
+	 * The inner borders are removed from the page map first, so that no thread finds b any
+	 * more.
+	 */
 	emap_clear_boundary(b);
 	emap_clear_boundary(a);
 	edata_set_size(a, a->size + b->size);
@@ -102,7 +117,7 @@ extent_merge(extent_src_t *src, edata_t *a, edata_t *b) {
 	return 0;
 }
 
-/* The neighbour that begins or ends at addr if it lies in c; c's lock is held. */
+/* The neighbour of e that begins or ends at addr, if it lies in c. The caller holds c's lock. */
 static edata_t *
 ecache_neighbour_locked(const ecache_t *c, const edata_t *e, const char *addr) {
 	uint64_t elem = emap_elem_any(addr);
@@ -110,11 +125,14 @@ ecache_neighbour_locked(const ecache_t *c, const edata_t *e, const char *addr) {
 		return NULL;
 	}
 	edata_t *n = elem_edata(elem);
-	/* Of another arena it may be anything by now, but its arena stays. */
+	/* A descriptor of another arena may change at any time, but its arena does not. */
 	return __atomic_load_n(&n->arena_ind, MO_RELAXED) == e->arena_ind && n->is_committed == e->is_committed ? n : NULL;
 }
 
-/* Merges e with one neighbour; returns the survivor.  Descriptors no longer needed pile on *spare. */
+/*
+ * Joins two neighbours, of which `other` lies in c; returns the lower one. The descriptor that is
+ * no longer needed is pushed on *spare.
+ */
 static edata_t *
 ecache_join_locked(ecache_t *c, edata_t *low, edata_t *high, edata_t *other, edata_t **spare) {
 	mutex_assert_owner(&c->mtx);
@@ -130,6 +148,7 @@ ecache_join_locked(ecache_t *c, edata_t *low, edata_t *high, edata_t *other, eda
 	return low;
 }
 
+/* Joins e with its neighbours in c on both sides; returns the result. */
 static edata_t *
 ecache_coalesce_locked(ecache_t *c, edata_t *e, edata_t **spare) {
 	edata_t *n = ecache_neighbour_locked(c, e, edata_end(e));
@@ -145,7 +164,7 @@ ecache_coalesce_locked(ecache_t *c, edata_t *e, edata_t **spare) {
 	return e;
 }
 
-/* Files e; its page-map elements say so. */
+/* Enters e in the cache's set and its state in the page map. */
 static void
 ecache_file_locked(ecache_t *c, edata_t *e) {
 	mutex_assert_owner(&c->mtx);
@@ -155,6 +174,7 @@ ecache_file_locked(ecache_t *c, edata_t *e) {
 	eset_insert(&c->eset, e);
 }
 
+/* Returns descriptors after the cache's lock was released. */
 static void
 extent_spares_put(extent_src_t *src, edata_t *spare) {
 	while (spare != NULL) {
@@ -175,7 +195,10 @@ own_file(ecache_t *c, edata_t *e) {
 	mutex_unlock(&c->mtx);
 }
 
-/* e and the neighbour behind or before it that lies in c, if the program lets them be one. */
+/*
+ * Takes the neighbour behind or before e out of c and joins both, if there is one and the user
+ * agrees. Returns the result, or e.
+ */
 static edata_t *
 own_join(extent_src_t *src, ecache_t *c, edata_t *e, bool is_behind) {
 	mutex_lock(&c->mtx);
@@ -205,7 +228,10 @@ own_put(extent_src_t *src, ecache_t *c, edata_t *e) {
 	own_file(c, e);
 }
 
-/* [addr, addr + size) of e, which is nobody else's; the rest, or all if that fails, goes into c. */
+/*
+ * Cuts [addr, addr + size) out of e, which the caller owns. The rest, or all of it on failure, goes
+ * into c.
+ */
 static edata_t *
 own_carve(extent_src_t *src, ecache_t *c, edata_t *e, char *addr, size_t size) {
 	if (addr > e->addr) {
@@ -247,7 +273,7 @@ ecache_put(extent_src_t *src, ecache_t *c, edata_t *e) {
 	extent_spares_put(src, spare);
 }
 
-/* Takes e out and makes it the caller's; its elements become active under the lock. */
+/* Takes e out of the cache; its elements become active under the lock, and the caller owns it. */
 static void
 ecache_unfile_locked(ecache_t *c, edata_t *e) {
 	mutex_assert_owner(&c->mtx);
@@ -257,7 +283,10 @@ ecache_unfile_locked(ecache_t *c, edata_t *e) {
 	emap_set_boundary(e);
 }
 
-/* Cuts the front off e, which goes back to the cache; NULL: no descriptor to be had, e unchanged. */
+/*
+ * Cuts off what lies before addr, which goes back to the cache. Returns the rest; NULL if there is
+ * no descriptor, and e is unchanged.
+ */
 static edata_t *
 ecache_cut_lead_locked(extent_src_t *src, ecache_t *c, edata_t *e, char *addr) {
 	edata_t *rest = edata_cache_get(&src->edata_cache);
@@ -268,7 +297,10 @@ ecache_cut_lead_locked(extent_src_t *src, ecache_t *c, edata_t *e, char *addr) {
 	return rest;
 }
 
-/* Cuts off what lies behind size bytes; 0 or ENOMEM, e unchanged. */
+/*
+ * Cuts off what lies behind size bytes, which goes back to the cache. 0, or ENOMEM with e
+ * unchanged.
+ */
 static int
 ecache_cut_tail_locked(extent_src_t *src, ecache_t *c, edata_t *e, size_t size) {
 	edata_t *tail = edata_cache_get(&src->edata_cache);
@@ -280,7 +312,10 @@ ecache_cut_tail_locked(extent_src_t *src, ecache_t *c, edata_t *e, size_t size) 
 	return 0;
 }
 
-/* Takes [addr, addr + size) out of the filed e; NULL: no descriptor, the cache is as it was. */
+/*
+ * Takes [addr, addr + size) out of e, which is in the cache. NULL: there is no descriptor, and the
+ * cache holds what it held.
+ */
 static edata_t *
 ecache_carve_locked(extent_src_t *src, ecache_t *c, edata_t *e, char *addr, size_t size) {
 	eset_remove(&c->eset, e);
@@ -293,7 +328,8 @@ ecache_carve_locked(extent_src_t *src, ecache_t *c, edata_t *e, char *addr, size
 		e = rest;
 	}
 	if (e->size > size && ecache_cut_tail_locked(src, c, e, size) != 0) {
-		ecache_file_locked(c, e); /* two neighbours that could be one: harmless */
+		/* leaves two neighbours that could be one, which is harmless */
+		ecache_file_locked(c, e);
 		return NULL;
 	}
 	e->state = extent_state_active;
@@ -325,12 +361,12 @@ ecache_take(extent_src_t *src, ecache_t *c, size_t size, size_t alignment, unsig
 	return e != NULL && is_own ? own_carve(src, c, e, addr, size) : e;
 }
 
-/* [addr, addr + size) of the extent that begins, or ends, there and lies in c. */
+/* Takes [addr, addr + size) out of the extent in c that begins there (is_behind) or ends there. */
 static edata_t *
 ecache_take_piece(extent_src_t *src, ecache_t *c, char *addr, size_t size, bool is_behind) {
 	const char *border = is_behind ? addr : addr + size - 1;
 	if (elem_state(emap_elem_any(border)) != c->state) {
-		return NULL; /* a hint only; looked at again under the lock */
+		return NULL; /* only a hint; looked at again under the lock */
 	}
 	bool is_own = ehooks_are_own(&src->ehooks);
 	edata_t *e = NULL;
@@ -358,6 +394,17 @@ ecache_take_at(extent_src_t *src, ecache_t *c, char *addr, size_t size) {
 edata_t *
 ecache_take_before(extent_src_t *src, ecache_t *c, char *end, size_t size) {
 	return ecache_take_piece(src, c, end - size, size, false);
+}
+
+edata_t *
+ecache_take_largest(ecache_t *c) {
+	mutex_lock(&c->mtx);
+	edata_t *e = eset_largest(&c->eset);
+	if (e != NULL) {
+		ecache_unfile_locked(c, e);
+	}
+	mutex_unlock(&c->mtx);
+	return e;
 }
 
 edata_t *
@@ -390,7 +437,10 @@ extent_commit(extent_src_t *src, edata_t *e) {
 int
 extent_unmap(extent_src_t *src, edata_t *e) {
 	assert(e->state == extent_state_active);
-	/* Out of the map before it is out of the address space: another thread may map it at once. */
+	/*
+	 * Removed from the page map before it leaves the address space: another thread may get the
+	 * same addresses at once.
+	 */
 	emap_clear_boundary(e);
 	int err = ehooks_dalloc(&src->ehooks, e->addr, e->size, e->is_committed);
 	if (err != 0) {
@@ -409,7 +459,7 @@ extent_destroy(extent_src_t *src, edata_t *e) {
 	edata_cache_put(&src->edata_cache, e);
 }
 
-/* A mapping of bytes, described by e; ENOMEM leaves e untouched. */
+/* Maps bytes and describes the mapping in e. ENOMEM leaves e unchanged. */
 static int
 extent_map(extent_src_t *src, edata_t *e, size_t bytes, size_t alignment) {
 	bool zero = false, commit = true;
@@ -431,7 +481,7 @@ extent_map(extent_src_t *src, edata_t *e, size_t bytes, size_t alignment) {
 	return 0;
 }
 
-/* How much to map for a request: the next step of the growth, if that covers it. */
+/* Bytes to map for a request: the next growth step, if it is large enough. */
 static size_t
 extent_grow_bytes_locked(extent_src_t *src, size_t size, size_t alignment) {
 	size_t need = max_zu(size, src->grow_alignment);
@@ -446,7 +496,7 @@ extent_grow_bytes_locked(extent_src_t *src, size_t size, size_t alignment) {
 	return step >= need ? step : need;
 }
 
-/* The next mapping is one page class larger, up to the limit. */
+/* Makes the next mapping one page class larger, up to the limit. */
 static void
 extent_grow_next_locked(extent_src_t *src, size_t bytes) {
 	mutex_assert_owner(&src->grow_mtx);
@@ -458,7 +508,7 @@ extent_grow_next_locked(extent_src_t *src, size_t bytes) {
 	}
 }
 
-/* Maps the next step and keeps what is left over; e is a fresh descriptor. 0 or ENOMEM, e unused. */
+/* Makes the next mapping. Returns 0, or ENOMEM with the descriptor e unused. */
 static int
 extent_grow_map_locked(extent_src_t *src, edata_t *e, size_t size, size_t alignment) {
 	size_t bytes = extent_grow_bytes_locked(src, size, alignment);
@@ -467,6 +517,11 @@ extent_grow_map_locked(extent_src_t *src, edata_t *e, size_t size, size_t alignm
 	if (err == 0 && bytes >= src->grow_next) {
 		extent_grow_next_locked(src, bytes);
 	} else if (err != 0 && bytes > size && src->grow_alignment <= PAGE) {
+		/*
+		 * A whole step is not available. The next attempt does not begin with one either;
+		 * the step grows again from the size of this request.
+		 */
+		src->grow_next = min_zu(src->grow_next, sz_pind2sz(sz_psz_floor(size)));
 		err = extent_map(src, e, size, map_alignment);
 	}
 	return err;
@@ -495,6 +550,7 @@ extent_grow_locked(extent_src_t *src, ecache_t *retained, size_t size, size_t al
 	return e;
 }
 
+/* Makes the next step larger after a mapping of this size. */
 static void
 own_grown(extent_src_t *src, size_t bytes) {
 	mutex_lock(&src->grow_mtx);
@@ -504,7 +560,10 @@ own_grown(extent_src_t *src, size_t bytes) {
 	mutex_unlock(&src->grow_mtx);
 }
 
-/* The same with hooks, which are called without the lock; what cannot be split is mapped alone. */
+/*
+ * extent_grow() for user's hooks, which are called without grow_mtx. If they cannot split, only the
+ * least size is mapped.
+ */
 static edata_t *
 own_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment) {
 	mutex_lock(&src->grow_mtx);
@@ -537,8 +596,9 @@ own_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment) {
 }
 
 /*
- * Whoever waited for the lock looks at the retained cache again: the thread before has put there what
- * it mapped beyond its need.  Else all that miss together would each map a step, every one larger.
+ * A thread that has waited for grow_mtx looks into the retained cache again, because the thread
+ * before it has put its surplus there. Otherwise each thread that missed at the same time would map
+ * a step, and each would be larger than the one before.
  */
 edata_t *
 extent_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment) {

@@ -1,12 +1,19 @@
-/* Pages that are shut and opened again. */
+/*
+ * Makes pages inaccessible as guards, and accessible again; counts the extents that have guards.
+ * guard.h explains guards. Invariant: guard_n counts the extents with nguards != 0. No lock: the
+ * caller owns the extent, and the count is atomic.
+ */
 #include "extent/guard.h"
 
 #include "meta/emap.h"
 #include "util/fmt.h"
 
-/* The system's default for mappings of a process, where it does not tell. */
+/* Linux's default for vm.max_map_count, used if it cannot be read. */
 #define MAPS_DEFAULT 65530u
-/* Half of the mappings are left to the program. */
+/*
+ * Each guarded extent costs up to 4 mappings; with 8, half of the limit remains for the user's
+ * program.
+ */
 #define MAPS_PER_EXTENT 8u
 
 size_t opt_san_guard_small;
@@ -37,7 +44,10 @@ guard_is_allowed(void) {
 	return atomic_load_u32(&guard_n, MO_RELAXED) < guard_limit;
 }
 
-/* A page that stays open is as good as one that is not used. */
+/*
+ * Makes a page a guard. If the system refuses, the page stays accessible and unused, which is
+ * harmless.
+ */
 static void
 guard_shut(const edata_t *e, char *page) {
 	if (!e->is_zeroed) {
@@ -62,7 +72,10 @@ guard_on(edata_t *e, size_t bytes) {
 	atomic_fetch_add_u32(&guard_n, 1, MO_RELAXED);
 }
 
-/* A page that cannot be opened (too many mappings, RLIMIT_DATA) must not lie in a cache. */
+/*
+ * Opens a guard. Returns PAGE, or 0 if it cannot be opened (too many mappings, RLIMIT_DATA); then
+ * it is unmapped, since a page without access must not lie in a cache.
+ */
 static size_t
 guard_opened(char *page) {
 	assert(emap_elem(page) == 0);

@@ -1,13 +1,12 @@
 /*
- * Guard pages: one before an extent and one behind it that nobody may touch, so that who runs over its end is stopped by
- * the instruction that does it.
- *
- * An extent is taken larger by its guards and then made smaller by them.  They belong to no extent and the page map does
- * not know them, so nobody finds or joins what lies beyond.  Before the extent goes to a cache it takes them in
- * again: what lies unused has no guards, and is cut and joined like any other.
- * Each extent with guards may cost the process four mappings, of which the system gives a limited number: guard_limit.
- * Where the system refuses one there is none, and that is no error.
- * Pages of the system only, of extents that are active: their owner's.  No lock.
+ * Guard pages: pages without access before and behind an extent, so that an overrun faults at once.
+ * An extent is allocated larger by its guards and then reduced by them. Guards belong to no extent
+ * and are not in the page map, so nothing beyond them is found or joined. Before the extent goes to
+ * a cache it takes its guards back: unused extents have none and are cut and joined as usual. Each
+ * guarded extent may cost the process four mappings, whose number the system limits; so guard_limit
+ * bounds them. If the system refuses a guard there is none, which is not an error. Only for pages
+ * of the system, in active extents, by their owner; no lock. Called by pac.c, and by arena and
+ * large, which count.
  */
 #ifndef EXTENT_GUARD_H
 #define EXTENT_GUARD_H
@@ -15,34 +14,43 @@
 #include "meta/edata.h"
 #include "os/pages.h"
 
-/* Every so many-th slab, or large extent, of an arena is guarded; 0: none. */
+/* Every n-th slab, or large extent, of an arena is guarded; 0: none. */
 extern size_t opt_san_guard_small;
 extern size_t opt_san_guard_large;
 
-/* Extents that may have guards at the same time, about. */
+/* Number of extents that may have guards at the same time, approximately. */
 extern HIDDEN unsigned guard_limit;
 
-/* After the options were read. */
+/* To be called after the options were read. */
 int guard_boot(void);
 
-/* Counts an extent; whether it is an nth one. */
+/* Counts an extent; true if it is an n-th one. */
 ALWAYS_INLINE bool
 guard_is_due(atomic_u64_t *count, size_t nth) {
 	return unlikely(nth != 0) && atomic_fetch_add_u64(count, 1, MO_RELAXED) % nth == nth - 1;
 }
 
-/* Fewer than guard_limit have any. */
+/* Whether fewer than guard_limit extents have guards. */
 bool guard_is_allowed(void);
 
-/* Bytes of the guards around an extent of this alignment: a larger one than a page leaves no room for one before it. */
+/*
+ * Bytes of the guards of an extent of this alignment. If it is larger than a page, there is no
+ * guard before the extent.
+ */
 static inline size_t
 guard_bytes(size_t alignment) {
 	return alignment > PAGE ? PAGE : 2 * PAGE;
 }
 
-/* The outermost pages of e, guard_bytes() in all, become guards: e is what lies between, for its owner to enter in the page map. */
+/*
+ * Makes the outermost pages of e, guard_bytes() in all, guards. e is reduced to what lies between;
+ * its owner then enters it in the page map.
+ */
 void guard_on(edata_t *e, size_t bytes);
-/* e takes its guards in again; returns by how many bytes it is longer now. What the system keeps shut is given up. */
+/*
+ * e takes its guards back. Returns the number of bytes by which e is longer now; a guard that the
+ * system does not open is given up.
+ */
 size_t guard_off(edata_t *e);
 
 #endif

@@ -1,11 +1,19 @@
-/* The search for a row of pieces, and its taking. */
+/*
+ * Searches for a row of adjacent unused pieces and takes it.
+ * join.h explains why. Invariant: at any time each piece is in a cache or active and owned by this
+ * thread, so a failure puts everything back. The search reads sizes and arenas of neighbours
+ * without their locks, as hints only.
+ */
 #include "extent/join.h"
 
-/* How many dirty extents are looked at, and how many pieces to each side. */
+/* Dirty extents that are examined, and pieces that are examined on each side of one. */
 #define JOIN_LOOK_MAX 24
 #define JOIN_PIECES_MAX 8
 
-/* The cache of the unused piece of this arena at addr, and its size as it seems; NULL: none that can be joined. */
+/*
+ * The cache that contains the unused piece of this arena at addr, and its apparent size; NULL if
+ * there is none that can be joined.
+ */
 static ecache_t *
 join_piece(const extent_src_t *src, ecache_t *const *caches, const char *addr, size_t *size) {
 	uint64_t elem = emap_elem_any(addr);
@@ -20,7 +28,7 @@ join_piece(const extent_src_t *src, ecache_t *const *caches, const char *addr, s
 	return NULL;
 }
 
-/* Unused bytes behind end, or before it; about as many as are wanted, or fewer. */
+/* Unused bytes behind end, or before it; at most `want`. */
 static size_t
 join_room(const extent_src_t *src, ecache_t *const *caches, const char *end, size_t want, bool is_behind) {
 	size_t room = 0, size;
@@ -34,7 +42,7 @@ join_room(const extent_src_t *src, ecache_t *const *caches, const char *end, siz
 	return min_zu(room, want);
 }
 
-/* How far to the left of e the row has to begin; SIZE_MAX: no room around it. */
+/* Bytes by which the row has to begin before e; SIZE_MAX: there is not enough room. */
 static size_t
 join_lead(const extent_src_t *src, ecache_t *const *caches, const edata_t *e, size_t size, size_t alignment) {
 	size_t want = size - e->size;
@@ -43,12 +51,15 @@ join_lead(const extent_src_t *src, ecache_t *const *caches, const edata_t *e, si
 	uintptr_t start = ((uintptr_t)e->addr - lead) & ~(alignment - 1);
 	lead = (uintptr_t)e->addr - start;
 	if (lead > want) {
-		return SIZE_MAX; /* it would end inside e */
+		return SIZE_MAX; /* the row would end inside e */
 	}
 	return join_room(src, caches, e->addr, lead, false) == lead ? lead : SIZE_MAX;
 }
 
-/* The longest of the first few extents of the class that have room; *lead as above. */
+/*
+ * The longest of the first few extents of a class that have enough room around them; *lead as
+ * returned by join_lead().
+ */
 static edata_t *
 join_pick_class(const extent_src_t *src, ecache_t *const *caches, const eset_class_t *c, size_t size,
     size_t alignment, unsigned *looks, size_t *lead) {
@@ -80,14 +91,17 @@ join_pick_class(const extent_src_t *src, ecache_t *const *caches, const eset_cla
 	return best;
 }
 
-/* From the largest classes downwards, under the dirty cache's lock. */
+/*
+ * Searches from the largest class that is not above the request downwards. The caller holds the
+ * dirty cache's lock.
+ */
 static edata_t *
 join_pick_locked(const extent_src_t *src, ecache_t *const *caches, size_t size, size_t alignment, size_t *lead) {
 	const eset_t *s = &caches[0]->eset;
 	unsigned looks = JOIN_LOOK_MAX;
 	mutex_assert_owner(&caches[0]->mtx);
 	for (unsigned i = (unsigned)min_zu(sz_psz_floor(size) + 1, SC_NPSIZES); i-- > 0 && looks > 0;) {
-		/* A piece that is small beside the request saves nothing. */
+		/* A piece that is small compared with the request saves nothing. */
 		if (sz_pind2sz(i) < size / 16) {
 			break;
 		}
@@ -99,7 +113,10 @@ join_pick_locked(const extent_src_t *src, ecache_t *const *caches, size_t size, 
 	return NULL;
 }
 
-/* Adds want bytes before or behind *e; what was added although it is less counts too. 0 or ENOMEM. */
+/*
+ * Adds `want` bytes behind or before *e. Returns 0 or ENOMEM; *added counts also what was added
+ * before a failure.
+ */
 static int
 join_add(extent_src_t *src, ecache_t *const *caches, edata_t **e, size_t want, bool is_behind, size_t *added) {
 	while (want > 0) {

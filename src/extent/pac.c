@@ -1,8 +1,16 @@
-/* The way of pages through the caches of one arena. */
+/*
+ * The page cache of an arena: allocation, release, purging by decay and by limit, background
+ * thread, end.
+ * pac.h explains the caches and their locks. Functions named _locked need the mutex of the decay
+ * that is their argument. Invariant: `mapped` counts the bytes of extents in use, dirty and muzzy,
+ * nactive the pages in use; both are relaxed atomics that are exact whenever no operation is under
+ * way.
+ */
 #include "extent/pac.h"
 
 #include "extent/guard.h"
 #include "extent/join.h"
+#include "extent/pac_hot.h"
 #include "extent/purge_batch.h"
 #include "os/gate.h"
 #include "os/nstime.h"
@@ -15,16 +23,23 @@ size_t opt_calloc_madvise_threshold = (size_t)8 << 20;
 void (*pac_new_maximum_hook)(void);
 void (*pac_wake_hook)(unsigned arena_ind);
 
-/* What is due within this time is waited for without being woken; and how many pages more wake. */
+/*
+ * Work that is due within SERVE_SOON_NS is waited for without a wake-up. SERVE_STEP_PAGES more
+ * unused pages than at the last look cause a wake-up.
+ */
 #define SERVE_SOON_NS (NSTIME_PER_SEC / 10)
 #define SERVE_STEP_PAGES ((ZU(1) << 20) >> LG_PAGE)
 
 static struct {
-	atomic_zu_t mapped; /* bytes, all arenas */
+	atomic_zu_t mapped; /* bytes of all arenas */
+	/* Greatest value of mapped so far. */
 	atomic_zu_t max;
 } pac_all;
 
-/* Nobody sleeps: who frees need not tell, unless it goes at once. */
+/*
+ * Sets wake_above for the case that no background thread sleeps: releases need not tell, unless
+ * pages are purged at once.
+ */
 static void
 pac_tell_by_default(pac_t *pac) {
 	size_t limit = decay_ms(&pac->decay_dirty.decay) == 0 ? 0 : SIZE_MAX;
@@ -46,6 +61,7 @@ pac_init(pac_t *pac, base_t *base, unsigned arena_ind, ssize_t dirty_ms, ssize_t
 	pac->decay_muzzy.cache = &pac->muzzy;
 }
 
+/* Counts mapped bytes, and calls the hook if the sum of all arenas is a new maximum. */
 static void
 pac_mapped_add(pac_t *pac, size_t bytes) {
 	atomic_fetch_add_zu(&pac->mapped, bytes, MO_RELAXED);
@@ -69,7 +85,7 @@ pac_mapped_sub(pac_t *pac, size_t bytes) {
 	atomic_fetch_sub_zu(&pac_all.mapped, bytes, MO_RELAXED);
 }
 
-/* Zeroes an extent that may hold old data: large ones by the system, small ones by hand. */
+/* Zeroes an extent that may contain old data: large ones by purging, small ones by memset(). */
 static void
 pac_zero(pac_t *pac, edata_t *e) {
 	if (e->is_zeroed) {
@@ -81,145 +97,19 @@ pac_zero(pac_t *pac, edata_t *e) {
 	}
 }
 
-/* ------------------------------------------------------------------ hot extents */
-
-static unsigned
-hot_nslots(unsigned pind) {
-	return pind < PAC_HOT_SMALL ? 1 + PAC_HOT_MORE : 1;
-}
-
-static atomic_p_t *
-hot_slot(pac_t *pac, unsigned pind, unsigned k) {
-	assert(k < hot_nslots(pind));
-	return k == 0 ? &pac->hot[pind] : &pac->hot_more[pind][k - 1];
-}
-
-/* What was in the slot; it is the caller's, its page-map elements still say hot. */
-static edata_t *
-pac_hot_swap(atomic_p_t *slot, edata_t *fresh) {
-	if (fresh == NULL && atomic_load_p(slot, MO_RELAXED) == NULL) {
-		return NULL;
-	}
-	edata_t *old = atomic_exchange_p(slot, fresh, MO_SEQ_CST);
-	if (old != NULL) {
-		assert(old->state == extent_state_hot && old != fresh);
-		old->state = extent_state_active;
-	}
-	return old;
-}
-
-/*
- * What was in nobody's place for a moment lies unused again, n pages of it in a slot.  The thread that
- * serves the cache may have looked meanwhile, and sleeps: its limit is looked at, see pac_serve.
- */
-static void
-pac_tell_back(pac_t *pac, size_t npages) {
-	if (unlikely(atomic_load_zu(&pac->wake_above, MO_SEQ_CST) != SIZE_MAX)
-	    && decay_ms(&pac->decay_dirty.decay) != 0) {
-		pac_tell_slow(pac, npages);
-	}
-}
-
-void
-pac_hot_misfit(pac_t *pac, edata_t *e) {
-	size_t npages = e->size >> LG_PAGE;
-	void *seen = NULL;
-	for (unsigned i = 0; !atomic_cas_strong_p(&pac->hot[i], &seen, e, MO_SEQ_CST, MO_RELAXED); i++) {
-		i = i + 1 < SC_NPSIZES ? i : UINT_MAX;
-		seen = NULL;
-	}
-	pac_tell_back(pac, npages);
-}
-
-static unsigned
-pac_hot_pind(const pac_t *pac, size_t size) {
-	return unlikely(pac_is_bounded(pac)) ? pac_hot_bounded() : sz_psz_floor(size);
-}
-
-static void
-pac_hot_leave(pac_t *pac, edata_t *e) {
-	edata_check(e);
-	e->szind = SC_NSIZES;
-	e->is_sampled = false;
-	e->state = extent_state_hot;
-	emap_set_boundary(e);
-	unsigned pind = pac_hot_pind(pac, e->size);
-	for (unsigned k = 1; k < hot_nslots(pind); k++) {
-		void *seen = NULL;
-		atomic_p_t *slot = hot_slot(pac, pind, k);
-		if (atomic_load_p(slot, MO_RELAXED) == NULL
-		    && atomic_cas_strong_p(slot, &seen, e, MO_SEQ_CST, MO_RELAXED)) {
-			return;
-		}
-	}
-	edata_t *old = pac_hot_swap(hot_slot(pac, pind, 0), e);
-	if (old != NULL) {
-		ecache_put(&pac->src, &pac->dirty, old);
-	}
-}
-
-/* What is hot in a bounded cache becomes plain dirty. */
-static void
-pac_hot_flush_bounded(pac_t *pac) {
-	edata_t *e = pac_hot_swap(hot_slot(pac, pac_hot_bounded(), 0), NULL);
-	if (e != NULL) {
-		ecache_put(&pac->src, &pac->dirty, e);
-		pac_tell_back(pac, 0);
-	}
-}
-
-/* NULL: none of this size. The caller of pac_alloc writes the page map. */
-static edata_t *
-pac_hot_take(pac_t *pac, size_t size, size_t alignment) {
-	unsigned pind = pac_hot_pind(pac, size);
-	for (unsigned k = 0; k < hot_nslots(pind); k++) {
-		edata_t *e = pac_hot_swap(hot_slot(pac, pind, k), NULL);
-		if (e != NULL && e->size == size && is_aligned((uintptr_t)e->addr, max_zu(alignment, 1))) {
-			return e;
-		}
-		if (e != NULL) {
-			ecache_put(&pac->src, &pac->dirty, e);
-			pac_tell_back(pac, 0);
-		}
-	}
-	return NULL;
-}
-
-static void
-pac_hot_flush(pac_t *pac) {
-	for (unsigned i = 0; i < SC_NPSIZES; i++) {
-		for (unsigned k = 0; k < hot_nslots(i); k++) {
-			edata_t *e = pac_hot_swap(hot_slot(pac, i, k), NULL);
-			if (e != NULL) {
-				ecache_put(&pac->src, &pac->dirty, e);
-			}
-		}
-	}
-	pac_tell_back(pac, 0);
-}
-
-size_t
-pac_ndirty(const pac_t *pac) {
-	size_t n = ecache_npages(&pac->dirty);
-	for (unsigned i = 0; i < SC_NPSIZES; i++) {
-		for (unsigned k = 0; k < hot_nslots(i); k++) {
-			const edata_t *e = atomic_load_p(hot_slot((pac_t *)pac, i, k), MO_SEQ_CST);
-			n += e == NULL ? 0 : __atomic_load_n(&e->size, __ATOMIC_RELAXED) >> LG_PAGE;
-		}
-	}
-	return n;
-}
-
 /* ------------------------------------------------------------------ allocation */
 
-/* Pages that lie unused but are still mapped. */
+/* Takes an extent that is unused but still mapped. */
 static edata_t *
 pac_take_cached(pac_t *pac, size_t size, size_t alignment, unsigned lg_max_fit) {
 	edata_t *e = ecache_take(&pac->src, &pac->dirty, size, alignment, lg_max_fit);
 	return e != NULL ? e : ecache_take(&pac->src, &pac->muzzy, size, alignment, lg_max_fit);
 }
 
-/* e itself (or NULL), with access to its pages; NULL: they are not to be had, and e is kept for later. */
+/*
+ * Returns e (which may be NULL) with access to its pages. If that fails, e becomes retained and the
+ * result is NULL.
+ */
 static edata_t *
 pac_committed(pac_t *pac, edata_t *e) {
 	if (e != NULL && extent_commit(&pac->src, e) != 0) {
@@ -229,7 +119,7 @@ pac_committed(pac_t *pac, edata_t *e) {
 	return e;
 }
 
-/* Address space that has no pages now. */
+/* Takes address space that has no pages at present. */
 static edata_t *
 pac_take_new(pac_t *pac, size_t size, size_t alignment) {
 	edata_t *e = pac_committed(pac, ecache_take(&pac->src, &pac->retained, size, alignment, 64));
@@ -242,7 +132,7 @@ pac_take_new(pac_t *pac, size_t size, size_t alignment) {
 	return e;
 }
 
-/* Pages that are mapped, with others that are not beside them. */
+/* Takes mapped pages together with unmapped ones beside them. */
 static edata_t *
 pac_take_joined(pac_t *pac, size_t size, size_t alignment) {
 	ecache_t *const caches[JOIN_NCACHES] = {&pac->dirty, &pac->muzzy, &pac->retained};
@@ -256,7 +146,10 @@ pac_take_joined(pac_t *pac, size_t size, size_t alignment) {
 
 static void pac_trim(pac_t *pac);
 
-/* More pages are in use; are_new: and fetched for that, in a piece so large that others can go for it. */
+/*
+ * Counts pages that are in use now. are_new: they were fetched for a large request, so others may
+ * be purged in exchange.
+ */
 static void
 pac_active_add(pac_t *pac, size_t npages, bool are_new) {
 	size_t now = atomic_fetch_add_zu(&pac->nactive, npages, MO_RELAXED) + npages;
@@ -268,8 +161,9 @@ pac_active_add(pac_t *pac, size_t npages, bool are_new) {
 }
 
 /*
- * Whether so much lies unused that a small request rather breaks up something large than to have new pages.  As long as it
- * is little, large pieces are spared for large requests (opt_lg_extent_max_active_fit).
+ * Whether so much is unused that a small request should split a large extent rather than get new
+ * pages. As long as it is less, large extents are kept for large requests
+ * (opt_lg_extent_max_active_fit).
  */
 static bool
 pac_has_plenty(const pac_t *pac) {
@@ -277,7 +171,10 @@ pac_has_plenty(const pac_t *pac) {
 	return ecache_npages(&pac->dirty) > active / 8 + (JOIN_MIN >> LG_PAGE);
 }
 
-/* Not from what is dirty or muzzy and fits: with more beside it, or new, or from what is too large to break up gladly. */
+/*
+ * Takes an extent if no dirty or muzzy one fits well: joins pieces, maps new pages, or splits a
+ * large extent.
+ */
 static edata_t *
 pac_take_more(pac_t *pac, size_t size, size_t alignment) {
 	edata_t *e = NULL;
@@ -291,7 +188,7 @@ pac_take_more(pac_t *pac, size_t size, size_t alignment) {
 		e = pac_take_new(pac, size, alignment);
 	}
 	if (e == NULL) {
-		/* No more to be had: rather break up something large than fail. */
+		/* There is no more memory; splitting something large is better than failing. */
 		pac_hot_flush(pac);
 		e = pac_take_cached(pac, size, alignment, 64);
 	}
@@ -307,7 +204,7 @@ pac_alloc(pac_t *pac, size_t size, size_t alignment, bool zero) {
 		e = pac_take_cached(pac, size, alignment, (unsigned)opt_lg_extent_max_active_fit);
 		is_new = e == NULL;
 		e = is_new ? pac_take_more(pac, size, alignment) : e;
-		/* What is left of the pieces that were taken. */
+		/* A rest of the extents that were taken may have gone back. */
 		pac_tell_back(pac, 0);
 	}
 	if (e == NULL) {
@@ -342,8 +239,8 @@ pac_alloc_guarded(pac_t *pac, size_t size, size_t alignment, bool zero) {
 }
 
 /*
- * An active extent, no more counted as in use, is a plain one again.  Who releases may hold a lock: if that makes a new
- * maximum, the next who maps something tells of it.
+ * Makes a guarded extent, which is no longer counted as in use, a plain one. The caller may hold a
+ * lock, so the hook for a new maximum is not called; the next mapping calls it.
  */
 static void
 pac_unguard(pac_t *pac, edata_t *e) {
@@ -353,7 +250,10 @@ pac_unguard(pac_t *pac, edata_t *e) {
 	atomic_fetch_add_zu(&pac_all.mapped, back, MO_RELAXED);
 }
 
-/* The program's hooks in the order of how much goes: all, the memory, the contents. */
+/*
+ * Calls the user's hooks in the order of their effect: unmap, give up the memory, give up the
+ * contents.
+ */
 static void
 pac_retain_own(pac_t *pac, edata_t *e) {
 	ehooks_t *h = &pac->src.ehooks;
@@ -372,8 +272,8 @@ pac_retain_own(pac_t *pac, edata_t *e) {
 }
 
 /*
- * Where the system accounts for each page that may be written, what is kept counts no more. A mark for huge
- * pages, which the oversize arena may have, goes too.
+ * Decommits the pages, where the system accounts for every writable page, so that kept pages do not
+ * count. Removes a mark for huge pages too, which the oversize arena may have set.
  */
 static bool
 has_decommitted(edata_t *e) {
@@ -385,8 +285,11 @@ has_decommitted(edata_t *e) {
 	return true;
 }
 
-/* The pages are gone from the process; the address space is kept or goes too. */
-/* batch: of the pass that purges; NULL: there is none. */
+/*
+ * Removes the pages from the process; the address space is kept as retained or returned too. The
+ * extent is the caller's and becomes a cache's. batch: that of the pass that purges; NULL if there
+ * is none.
+ */
 static void
 pac_retain(pac_t *pac, edata_t *e, purge_batch_t *batch) {
 	edata_check(e);
@@ -411,7 +314,7 @@ pac_retain(pac_t *pac, edata_t *e, purge_batch_t *batch) {
 	ecache_put(&pac->src, &pac->retained, e);
 }
 
-/* A pass begins, others out; false: one is under way. */
+/* Begins a pass, which keeps other threads out; false if one is under way. */
 static bool
 pac_pass_has_begun_locked(pac_decay_t *d) {
 	mutex_assert_owner(&d->decay.mtx);
@@ -422,7 +325,7 @@ pac_pass_has_begun_locked(pac_decay_t *d) {
 	return true;
 }
 
-/* The same, waiting: 0, or EBUSY if the pass that is under way is this thread's. */
+/* Begins a pass and waits for one that is under way. 0, or EBUSY if that is this thread's own. */
 static int
 pac_pass_begin_locked(pac_decay_t *d) {
 	while (!pac_pass_has_begun_locked(d)) {
@@ -443,13 +346,24 @@ pac_pass_end_locked(pac_decay_t *d) {
 	d->passer = NULL;
 }
 
+/*
+ * Whether dirty pages that are to be purged become muzzy, and so stay in memory until the system
+ * wants them. Not if they exceed a limit (is_over) or in a bounded cache: muzzy pages would still
+ * count for the process. A time of -1 keeps its meaning.
+ */
+static bool
+pac_may_become_muzzy(const pac_t *pac, bool is_over) {
+	ssize_t ms = decay_ms(&pac->decay_muzzy.decay);
+	return ms < 0 || (ms > 0 && !is_over && !pac_is_bounded(pac));
+}
+
 static void
-pac_purge_extent(pac_t *pac, pac_decay_t *d, edata_t *e, purge_batch_t *batch) {
+pac_purge_extent(pac_t *pac, pac_decay_t *d, edata_t *e, bool is_over, purge_batch_t *batch) {
 	assert(d->passer == tls_get());
 	assert(e->state == extent_state_active && !e->is_slab);
 	atomic_fetch_add_u64(&d->nmadvise, 1, MO_RELAXED);
 	atomic_fetch_add_u64(&d->purged, e->size >> LG_PAGE, MO_RELAXED);
-	if (d->cache == &pac->dirty && decay_ms(&pac->decay_muzzy.decay) != 0 &&
+	if (d->cache == &pac->dirty && pac_may_become_muzzy(pac, is_over) &&
 	    ehooks_purge_lazy(&pac->src.ehooks, e->addr, e->size) == 0) {
 		ecache_put(&pac->src, &pac->muzzy, e);
 		return;
@@ -457,7 +371,7 @@ pac_purge_extent(pac_t *pac, pac_decay_t *d, edata_t *e, purge_batch_t *batch) {
 	pac_retain(pac, e, batch);
 }
 
-/* The oldest extent, or only as much of it as is above npages. */
+/* Takes the oldest extent out of the cache, or only as much of it as exceeds npages. */
 static edata_t *
 pac_evict_some(pac_t *pac, pac_decay_t *d, size_t npages) {
 	edata_t *e = ecache_evict(d->cache, npages);
@@ -474,10 +388,14 @@ pac_evict_some(pac_t *pac, pac_decay_t *d, size_t npages) {
 	return e;
 }
 
-/* Purges the oldest extents until at most npages are left, if is_exact not many fewer; d's lock is held. */
+/*
+ * Purges the oldest extents until at most npages are left. The caller holds d's lock and has begun
+ * a pass. is_over: the pages exceed a limit, whatever their age; then not many more than necessary
+ * are purged.
+ */
 static void
-pac_purge_to_locked(pac_t *pac, pac_decay_t *d, size_t npages, bool is_exact) {
-	/* Work that arrives meanwhile is left to the next pass. */
+pac_purge_to_locked(pac_t *pac, pac_decay_t *d, size_t npages, bool is_over) {
+	/* Pages that become unused meanwhile are left to the next pass. */
 	size_t budget = ecache_npages(d->cache);
 	edata_t *e;
 	purge_batch_t batch;
@@ -485,20 +403,20 @@ pac_purge_to_locked(pac_t *pac, pac_decay_t *d, size_t npages, bool is_exact) {
 	if (budget > npages) {
 		atomic_fetch_add_u64(&d->npurge, 1, MO_RELAXED);
 	}
-	while (budget > 0 && (e = is_exact ? pac_evict_some(pac, d, npages) : ecache_evict(d->cache, npages)) != NULL) {
+	while (budget > 0 && (e = is_over ? pac_evict_some(pac, d, npages) : ecache_evict(d->cache, npages)) != NULL) {
 		size_t n = e->size >> LG_PAGE;
 		budget = n < budget ? budget - n : 0;
 		bool is_own = ehooks_are_own(&pac->src.ehooks);
 		if (is_own) {
 			mutex_unlock(&d->decay.mtx);
 		}
-		pac_purge_extent(pac, d, e, &batch);
+		pac_purge_extent(pac, d, e, is_over, &batch);
 		if (is_own) {
 			mutex_lock(&d->decay.mtx);
 		}
 	}
 	purge_batch_flush(&batch);
-	/* Each was counted as a call of its own. */
+	/* pac_purge_extent() counted each extent as a system call of its own. */
 	atomic_fetch_sub_u64(&d->nmadvise, batch.ntaken - batch.ncalls, MO_RELAXED);
 	decay_purged_locked(&d->decay, ecache_npages(d->cache));
 }
@@ -524,7 +442,10 @@ pac_decay_run_locked(pac_t *pac, pac_decay_t *d, uint64_t now) {
 	}
 }
 
-/* Merging may ask the program: without the lock. */
+/*
+ * Makes hot extents dirty. With hooks of the user the lock is released, because joining may ask the
+ * user.
+ */
 static void
 pac_flush_hot_locked(pac_t *pac, pac_decay_t *d) {
 	assert(d->passer == tls_get());
@@ -569,9 +490,9 @@ pac_tick(pac_t *pac, uint64_t now) {
 }
 
 /*
- * Pages that may be unused, see pac_bound.  In an unbounded cache, where a large request needs new pages: a quarter of
- * the peak may come on top of it, else a block that grows step by step would have each of its old places purged and
- * fetched again.
+ * Pages that may be unused, see pac_bound(). In a cache that is not bounded this applies when a
+ * large request needs new pages; a quarter of the peak is added to it, because otherwise a block
+ * that grows step by step would have each of its former places purged and fetched again.
  */
 static size_t
 pac_trim_limit(const pac_t *pac, size_t active) {
@@ -593,7 +514,10 @@ pac_hot_has_room(const pac_t *pac, size_t npages) {
 	return ecache_npages(&pac->dirty) + npages <= pac_trim_limit(pac, active - npages);
 }
 
-/* Whoever finds the lock held leaves the work to its owner, who looks again afterwards. */
+/*
+ * Purges dirty pages that exceed the limit. A thread that finds the lock held leaves the work to
+ * its holder, who checks the limit again afterwards.
+ */
 static void
 pac_trim(pac_t *pac) {
 	pac_decay_t *d = &pac->decay_dirty;
@@ -607,17 +531,8 @@ pac_trim(pac_t *pac) {
 		}
 		mutex_unlock(&d->decay.mtx);
 		if (!has_begun) {
-			return; /* in a hook of the program */
+			return; /* this thread is in a hook of the user */
 		}
-	}
-}
-
-void
-pac_bound(pac_t *pac, size_t bytes) {
-	atomic_store_zu(&pac->bound, bytes, MO_RELAXED);
-	pac_hot_flush(pac);
-	if (bytes != 0) {
-		pac_trim(pac);
 	}
 }
 
@@ -642,49 +557,118 @@ pac_purge(pac_t *pac, uint64_t now, bool all) {
 	pac_purge_one(pac, &pac->decay_muzzy, now, all);
 }
 
-/* Kept address space, once round; in a pass, which pac_close waits for.  What the system does not take stays. */
+void
+pac_bound(pac_t *pac, size_t bytes) {
+	atomic_store_zu(&pac->bound, bytes, MO_RELAXED);
+	pac_hot_flush(pac);
+	if (bytes != 0) {
+		pac_trim(pac);
+	}
+	/* From now on nothing becomes muzzy; pages that already are would not be counted. */
+	if (bytes != 0 && decay_ms(&pac->decay_muzzy.decay) > 0 && ecache_npages(&pac->muzzy) > 0) {
+		pac_purge_one(pac, &pac->decay_muzzy, 0, true);
+	}
+}
+
+/* ------------------------------------------------------------------ the system has no more */
+
+/*
+ * With a grow_alignment above a page, no part of a mapping is unmapped: it has a mark for huge
+ * pages, which is to stay.
+ */
+static bool
+pac_may_unmap(const pac_t *pac) {
+	return pac->src.grow_alignment <= PAGE;
+}
+
+size_t
+pac_relievable(const pac_t *pac) {
+	if (ehooks_are_own(&pac->src.ehooks) || (!pac_may_unmap(pac) && !pages_can_decommit())) {
+		return 0;
+	}
+	size_t mapped = atomic_load_zu(&pac->mapped, MO_RELAXED) >> LG_PAGE;
+	size_t active = atomic_load_zu(&pac->nactive, MO_RELAXED);
+	size_t unused = mapped > active ? mapped - active : 0;
+	return (unused + (pac_may_unmap(pac) ? ecache_npages(&pac->retained) : 0)) << LG_PAGE;
+}
+
+/*
+ * Gives up an extent that was taken out of c during a pass. Returns the bytes that are gone; 0: the
+ * system refused, and c has the extent again.
+ */
 static size_t
-pac_unmap_retained_locked(pac_t *pac) {
-	assert(pac->decay_dirty.passer == tls_get() && !ehooks_are_own(&pac->src.ehooks));
-	size_t gone = 0;
-	size_t budget = ecache_npages(&pac->retained);
+pac_let_go(pac_t *pac, ecache_t *c, edata_t *e) {
+	size_t size = e->size;
+	bool is_mapped = c != &pac->retained;
+	if (pac_may_unmap(pac) && extent_unmap(&pac->src, e) == 0) {
+		pac_mapped_sub(pac, is_mapped ? size : 0);
+		return size;
+	}
+	bool is_done = is_mapped && has_decommitted(e);
+	pac_mapped_sub(pac, is_done ? size : 0);
+	ecache_put(&pac->src, is_done ? &pac->retained : c, e);
+	return is_done ? size : 0;
+}
+
+/*
+ * Gives up extents of one cache, the largest first, and of the last one only as much as is wanted.
+ * Returns the bytes that are gone.
+ */
+static size_t
+pac_relieve_from_locked(pac_t *pac, ecache_t *c, size_t want) {
+	pac_decay_t *d = &pac->decay_dirty;
+	size_t gone = 0, now = 1;
 	edata_t *e;
-	while (budget > 0 && (e = ecache_evict(&pac->retained, 0)) != NULL) {
-		size_t size = e->size;
-		budget -= min_zu(budget, size >> LG_PAGE);
-		if (extent_unmap(&pac->src, e) == 0) {
-			gone += size;
-		} else {
-			ecache_put(&pac->src, &pac->retained, e);
+	assert(d->passer == tls_get() && !ehooks_are_own(&pac->src.ehooks));
+	while (gone < want && now > 0 && (e = ecache_take_largest(c)) != NULL) {
+		size_t part = align_up(min_zu(want - gone, e->size), max_zu(PAC_GRAIN, PAGE));
+		edata_t *rest = part < e->size ? extent_split(&pac->src, e, part) : NULL;
+		if (rest != NULL) {
+			ecache_put(&pac->src, c, rest);
 		}
+		now = pac_let_go(pac, c, e);
+		gone += now;
+	}
+	if (c == &pac->dirty && gone > 0) {
+		atomic_fetch_add_u64(&d->npurge, 1, MO_RELAXED);
+		atomic_fetch_add_u64(&d->purged, gone >> LG_PAGE, MO_RELAXED);
+		decay_purged_locked(&d->decay, ecache_npages(c));
 	}
 	return gone;
 }
 
+/*
+ * Begins with address space without pages, which costs least to return. Where the system accounts
+ * for writable pages, that gains nothing and comes last.
+ */
 size_t
-pac_relieve(pac_t *pac, uint64_t now) {
-	if (ehooks_are_own(&pac->src.ehooks)) {
+pac_relieve(pac_t *pac, size_t want) {
+	ecache_t *const first[] = {&pac->retained, &pac->dirty, &pac->muzzy, &pac->dirty, &pac->muzzy, &pac->retained};
+	pac_decay_t *d = &pac->decay_dirty;
+	unsigned from = pages_can_decommit() ? 3 : 0;
+	size_t gone = 0;
+	if (pac_relievable(pac) == 0) {
 		return 0;
 	}
-	size_t gone = (pac_ndirty(pac) + ecache_npages(&pac->muzzy)) << LG_PAGE;
-	pac_purge(pac, now, true);
-	pac_decay_t *d = &pac->decay_dirty;
-	/* Of larger pieces no part is given back: a mark upon them stays. */
-	if (pac->src.grow_alignment <= PAGE) {
-		mutex_lock(&d->decay.mtx);
-		if (pac_pass_begin_locked(d) == 0) {
-			gone += pac_unmap_retained_locked(pac);
-			pac_pass_end_locked(d);
+	mutex_lock(&d->decay.mtx);
+	if (pac_pass_begin_locked(d) == 0) {
+		for (unsigned i = from; i < from + 3 && gone < want; i++) {
+			if (first[i] == &pac->dirty) {
+				pac_flush_hot_locked(pac, d);
+			}
+			bool is_kept = first[i] == &pac->retained && !pac_may_unmap(pac);
+			gone += is_kept ? 0 : pac_relieve_from_locked(pac, first[i], want - gone);
 		}
-		mutex_unlock(&d->decay.mtx);
-		extent_grow_restart(&pac->src);
+		pac_pass_end_locked(d);
 	}
+	mutex_unlock(&d->decay.mtx);
+	pac_tell_back(pac, 0);
 	return gone;
 }
 
 /* ------------------------------------------------------------------ a thread of its own */
 
-static void
+void
 pac_wake(pac_t *pac) {
 	if (pac_wake_hook != NULL) {
 		pac_wake_hook(pac->src.ehooks.arena_ind);
@@ -701,7 +685,10 @@ pac_give_back_now(pac_t *pac) {
 	}
 }
 
-/* The other hot extents are not counted: they are small and few, or large, and wake themselves. */
+/*
+ * Hot extents other than these npages are not counted: they are either small and few, or large, and
+ * then they woke the thread themselves.
+ */
 void
 pac_tell_slow(pac_t *pac, size_t npages) {
 	size_t limit = atomic_load_zu(&pac->wake_above, MO_SEQ_CST);
@@ -713,7 +700,10 @@ pac_tell_slow(pac_t *pac, size_t npages) {
 	}
 }
 
-/* An extent on its way is in nobody's cache: only in a pass, which pac_close waits for. */
+/*
+ * Makes hot extents dirty. An extent on its way is in no cache, so this is done in a pass, which
+ * pac_close() waits for. Returns false if another pass is under way.
+ */
 static bool
 pac_has_flushed(pac_t *pac) {
 	pac_decay_t *d = &pac->decay_dirty;
@@ -738,9 +728,10 @@ pac_ns_until(pac_decay_t *d, uint64_t now) {
 }
 
 /*
- * The pages once more, after the limit was published.  The count of the cache is read and written in any order;
- * what orders it is the cache's lock.  Who has put pages there before the lock is taken here: they are counted.
- * Who does it later finds the limit when he looks afterwards.
+ * Counts the dirty pages once more, after the limit was published. The cache's counter is accessed
+ * in relaxed order; the cache's lock provides the order. Pages that were put into the cache before
+ * the lock is taken here are counted; a thread that puts pages there later sees the limit when it
+ * checks it.
  */
 static size_t
 pac_ndirty_last(pac_t *pac) {
@@ -750,12 +741,12 @@ pac_ndirty_last(pac_t *pac) {
 }
 
 /*
- * The limit is published before the last look at the pages, and who frees adds his pages before he
- * looks at the limit: one of the two sees the other.  For the cache by its lock; for a hot slot because the
- * limit and the slot are each written and read sequentially consistent.  Pages are added to a hot slot; only
- * afterwards they move on to the cache.  While they are on their way, and while an allocation or a pass has
- * more in its hands than it keeps, neither look finds them: then pac_tell_back follows.
- * test/models/hot.pml is this in a model.
+ * The limit is published before the pages are counted for the last time, and a thread that frees
+ * adds its pages before it reads the limit: at least one of the two sees the other. For the cache
+ * its lock ensures that; for a hot slot, because the limit and the slot are written and read with
+ * sequential consistency. Pages first appear in a hot slot and move to the cache later. While they
+ * are on their way, and while an allocation or a pass holds more than it keeps, neither count
+ * includes them; pac_tell_back() follows in these cases. test/models/hot.pml is a model of this.
  */
 uint64_t
 pac_serve(pac_t *pac, uint64_t now) {
@@ -821,7 +812,8 @@ pac_destroy(pac_t *pac) {
 	for (unsigned i = 0; i < ARRAY_LEN(mapped); i++) {
 		while ((e = ecache_evict(mapped[i], 0)) != NULL) {
 			if (ehooks_are_own(&pac->src.ehooks)) {
-				pac_retain(pac, e, NULL); /* what is not refused is not destroyed */
+				/* an extent that the hook did not refuse needs no destroy */
+				pac_retain(pac, e, NULL);
 			} else {
 				pac_mapped_sub(pac, e->size);
 				extent_destroy(&pac->src, e);
@@ -906,10 +898,14 @@ pac_dalloc(pac_t *pac, edata_t *e) {
 	}
 }
 
-/* The unused pages directly behind e, active and e's to merge; NULL: not to be had. */
+/*
+ * Takes the unused pages directly behind e, active and ready to be merged with e; NULL if they are
+ * not available.
+ */
 static edata_t *
 pac_take_behind(pac_t *pac, const edata_t *e, size_t size) {
 	char *addr = edata_end(e);
+	pac_hot_cool_at(pac, addr, size);
 	edata_t *t = ecache_take_at(&pac->src, &pac->dirty, addr, size);
 	if (t == NULL) {
 		t = ecache_take_at(&pac->src, &pac->muzzy, addr, size);

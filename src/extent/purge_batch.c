@@ -1,4 +1,9 @@
-/* The list of ranges is made at the call, from the chain. */
+/*
+ * Collects extents in a chain and purges them with one system call.
+ * purge_batch.h has the contract. Invariant: an extent of the chain is active and not zeroed, and
+ * it goes to the retained cache in every case. The array of ranges is built from the chain at the
+ * call. No lock of its own.
+ */
 #include "extent/purge_batch.h"
 
 #include <sys/uio.h>
@@ -28,7 +33,7 @@ purge_batch_has_taken(purge_batch_t *b, edata_t *e) {
 	return true;
 }
 
-/* 0: all of it is gone. */
+/* Returns 0 if all pages of the chain are gone. */
 static int
 purge_together(const purge_batch_t *b) {
 	struct iovec ranges[PAGES_BATCH_MAX];
@@ -42,7 +47,7 @@ purge_together(const purge_batch_t *b) {
 
 void
 purge_batch_flush(purge_batch_t *b) {
-	/* One alone is not worth another system call than it always was. */
+	/* A single extent uses the ordinary system call. */
 	bool is_done = b->n > 1 && purge_together(b) == 0;
 	b->ncalls += is_done ? 1 : b->n;
 	while (b->first != NULL) {

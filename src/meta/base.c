@@ -1,4 +1,9 @@
-/* Blocks double from 64 KiB to 2 MiB, so a process of one thread maps little and touches less. */
+/*
+ * Blocks of metadata: mapping them, handing out their bytes, counting what was touched.
+ * base.h has the contract. Block sizes double from 64 KiB to 2 MiB, so a process with one thread
+ * maps little and touches less. A base's mutex protects its cursor, blocks and counters; functions
+ * named _locked need it.
+ */
 #include "meta/base.h"
 
 #include "meta/sc.h"
@@ -7,10 +12,12 @@
 #include "util/assert.h"
 #include "util/bits.h"
 
+/* Bytes of a base's first block; the greatest size to which blocks double; least alignment. */
 #define BASE_BLOCK_MIN ((size_t)64 << 10)
 #define BASE_BLOCK_MAX ((size_t)2 << 20)
 #define BASE_ALIGN_MIN ((size_t)16)
 
+/* The header at the start of a block. */
 struct base_block_s {
 	base_block_t *next;
 	size_t size;
@@ -34,6 +41,7 @@ base_unmap_system(void *ctx UNUSED, void *addr, size_t size) {
 
 static const base_pages_t base_pages_system = {base_map_system, base_unmap_system, NULL};
 
+/* Whether the next block is to be made of huge pages. */
 static bool
 base_wants_thp(const base_pages_t *pages, bool is_first) {
 	if (pages != &base_pages_system || opt_metadata_thp == metadata_thp_disabled
@@ -44,7 +52,10 @@ base_wants_thp(const base_pages_t *pages, bool is_first) {
 	return system == thp_mode_default || system == thp_mode_always;
 }
 
-/* The same as base_map_system, of whole huge pages; NULL: the system has not that much room, or refuses. */
+/*
+ * Like base_map_system(), but whole huge pages. NULL if there is no room, or the system refuses
+ * huge pages.
+ */
 static base_block_t *
 base_block_map_huge(size_t bytes) {
 	bool commit = true;
@@ -57,8 +68,8 @@ base_block_map_huge(size_t bytes) {
 }
 
 /*
- * A block with room for size bytes at the given alignment; not yet part of any base.  *unit: what it is
- * made of, as in base_t.
+ * Maps a block with room for size bytes at the given alignment; it belongs to no base yet. *unit is
+ * what it should be made of; it becomes PAGE if huge pages are not available.
  */
 static base_block_t *
 base_block_map(const base_pages_t *pages, size_t size, size_t alignment, size_t at_least, size_t *unit) {
@@ -82,13 +93,14 @@ base_block_map(const base_pages_t *pages, size_t size, size_t alignment, size_t 
 	return block;
 }
 
-/* Bytes of the newest block's units are used for the first time. */
+/* Counts bytes of the newest block, in whole units, that are used for the first time. */
 static void
 base_touched_locked(base_t *base, size_t bytes) {
 	base->stats.resident += bytes;
 	base->stats.n_thp += base->unit == HUGEPAGE && HUGEPAGE != PAGE ? bytes >> LG_HUGEPAGE : 0;
 }
 
+/* Makes a block the newest one of a base. */
 static void
 base_block_adopt_locked(base_t *base, base_block_t *block, size_t unit) {
 	assert(unit == PAGE || (unit == HUGEPAGE && ((uintptr_t)block & HUGEPAGE_MASK) == 0));
@@ -102,13 +114,16 @@ base_block_adopt_locked(base_t *base, base_block_t *block, size_t unit) {
 	base_touched_locked(base, unit);
 }
 
+/* Takes size bytes from the newest block; NULL if they do not fit. */
 static void *
 base_carve_locked(base_t *base, size_t size, size_t alignment) {
 	uintptr_t from = align_up((uintptr_t)base->cursor, alignment);
 	if (from + size < from || from + size > (uintptr_t)base->end) {
 		return NULL;
 	}
-	/* The page that holds the cursor has been counted; count those that this piece reaches. */
+	/*
+	 * The unit that holds the cursor is counted already; count those that this piece reaches.
+	 */
 	base_touched_locked(base, align_up(from + size, base->unit) - align_up((uintptr_t)base->cursor, base->unit));
 	base->cursor = (char *)(from + size);
 	base->stats.allocated += size;
@@ -124,7 +139,10 @@ base_alloc_locked(base_t *base, size_t size, size_t alignment) {
 	size_t unit = base_wants_thp(base->pages, false) ? HUGEPAGE : PAGE;
 	base_block_t *block = base_block_map(base->pages, size, alignment, base->next_size, &unit);
 	if (block == NULL) {
-		/* Near a limit of the process what is needed now may still be had. */
+		/*
+		 * Near the process's limit of memory, a block just large enough may still be
+		 * available.
+		 */
 		block = base_block_map(base->pages, size, alignment, PAGE, &unit);
 	}
 	if (block == NULL) {

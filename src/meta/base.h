@@ -1,10 +1,11 @@
 /*
- * Memory for the allocator's own structures: taken from the system in blocks, handed out by a moving
- * cursor, never given back one by one.
- *
- * A base takes its pages through a table of two functions, so that an arena with hooks of its own can
- * feed it without this floor knowing about hooks.  b0 is the base of the process; it exists before
- * anything else.  The lock is the base's own; it is a leaf but for the page source.
+ * Memory for the allocator's own structures: taken from the system in blocks, never freed piece by
+ * piece.
+ * A block is handed out by a cursor that only moves forward. A base gets its pages through a table
+ * of two functions, so that an arena with extent hooks can supply them although this floor knows
+ * nothing of hooks. b0 is the base of the process and exists before everything else. Each base has
+ * a lock of its own, below which only the page source is called. Callers are arena, edata_cache,
+ * freepool and others that need memory that is never returned.
  */
 #ifndef META_BASE_H
 #define META_BASE_H
@@ -12,8 +13,9 @@
 #include "os/mutex.h"
 #include "util/compiler.h"
 
+/* Where a base gets its pages. */
 typedef struct base_pages_s {
-	/* size bytes, page aligned, zeroed, committed; NULL when there are none. */
+	/* Returns size bytes, page aligned, zeroed and committed; NULL if there are none. */
 	void *(*map)(void *ctx, size_t size);
 	void (*unmap)(void *ctx, void *addr, size_t size);
 	void *ctx;
@@ -21,10 +23,10 @@ typedef struct base_pages_s {
 
 typedef struct base_stats_s {
 	size_t allocated; /* bytes handed out */
-	size_t resident;  /* bytes of pages touched by it */
+	size_t resident;  /* bytes of pages that were touched */
 	size_t mapped;    /* bytes of blocks */
-	size_t edata;     /* of allocated: extent descriptors */
-	size_t n_thp;     /* huge pages touched by it, where blocks were made of them */
+	size_t edata;     /* part of `allocated` that is extent descriptors */
+	size_t n_thp;     /* huge pages that were touched, in blocks made of huge pages */
 } base_stats_t;
 
 typedef struct base_block_s base_block_t;
@@ -32,38 +34,53 @@ typedef struct base_s {
 	mutex_t mtx;
 	const base_pages_t *pages;
 	base_block_t *blocks; /* newest first; the cursor is in the newest */
+	/* First free byte of the newest block, and the block's end. */
 	char *cursor;
 	char *end;
-	size_t next_size;     /* bytes of the next block */
-	size_t unit;          /* of the newest block: a page, or a huge page where it is made of them */
+	size_t next_size; /* size of the next block in bytes */
+	/* touched pages of the newest block are counted in this unit: PAGE or HUGEPAGE */
+	size_t unit;
 	base_stats_t stats;
 } base_t;
 
+/* Which blocks are made of huge pages; the option metadata_thp. */
 typedef enum {
 	metadata_thp_disabled,
-	metadata_thp_auto,  /* only from a base's second block on */
+	metadata_thp_auto, /* from a base's second block on */
 	metadata_thp_always
 } metadata_thp_t;
 
-/* Blocks of huge pages, where the system has them to give; bases with a page source of their own get none. */
+/*
+ * A metadata_thp_t. Applies only if the system offers huge pages, and not to bases with a page
+ * source of their own.
+ */
 extern unsigned opt_metadata_thp;
-extern const char *const metadata_thp_names[]; /* by the enum, NULL at the end */
+extern const char *const metadata_thp_names[]; /* indexed by the enum, NULL at the end */
 
-/* Makes b0. 0 or ENOMEM. */
+/* Creates b0. Returns 0 or ENOMEM. */
 int base_boot(void);
 base_t *base_b0(void);
 
-/* A new base; lives in its own first block. pages NULL: straight from the system. NULL: no memory. */
+/*
+ * Creates a base, which lies in its own first block. pages NULL: pages come directly from the
+ * system. Returns NULL if there is no memory.
+ */
 base_t *base_new(const base_pages_t *pages);
-/* Gives all blocks back; the base itself goes with them. */
+/* Returns all blocks, including the one that holds the base itself. */
 void base_delete(base_t *base);
 
-/* For tests, which let any allocation of metadata fail, recycled ones too: true says that there is no memory. */
+/*
+ * For tests: if this returns true, an allocation of metadata, recycled or not, fails as if there
+ * were no memory.
+ */
 extern HIDDEN bool (*base_fault_hook)(void);
 
-/* size bytes, zeroed, aligned to the power of two (at least 16); NULL: no memory. */
+/*
+ * Returns size bytes, zeroed, aligned to the power of two `alignment` (at least 16); NULL if there
+ * is no memory.
+ */
 void *base_alloc(base_t *base, size_t size, size_t alignment);
-/* The same for an extent descriptor, counted apart. */
+/* The same for an extent descriptor, which is counted separately. */
 void *base_alloc_edata(base_t *base, size_t size, size_t alignment);
 
 void base_stats_read(base_t *base, base_stats_t *out);

@@ -1,12 +1,11 @@
 /*
  * The descriptor of an extent: a run of whole pages of one arena.
- *
- * An extent is active (a slab of small regions, or one large allocation) or it lies in one of the
- * arena's page caches (dirty, muzzy, retained).  A descriptor never changes its arena: it comes from
- * and returns to the arena's own edata_cache, so arena_ind may be read without a lock by whoever
- * finds the descriptor through the page map.
- * All other fields belong to whoever owns the extent: the thread that holds it, or the lock of the
- * cache that contains it; of a slab, nfree and the bitmap belong to the lock of its bin.
+ * An extent is active (a slab of small regions or one large allocation), or it lies in one of its
+ * arena's page caches (dirty, muzzy, retained) or in another place named by its state. A descriptor
+ * never changes its arena: it comes from the arena's edata_cache and returns to it. So a thread
+ * that finds a descriptor through the page map may read arena_ind without a lock. All other fields
+ * belong to the owner of the extent: the thread that holds it, or the lock of the cache that
+ * contains it; nfree and the bitmap of a slab belong to the lock of its bin.
  */
 #ifndef META_EDATA_H
 #define META_EDATA_H
@@ -17,68 +16,86 @@
 #include "util/ph.h"
 #include "util/ql.h"
 
+/* Alignment of a descriptor in bytes: the page map uses the low 7 bits of its address. */
 #define EDATA_ALIGN 128
+/* Words of the bitmap that fit into the descriptor; a slab with more regions has one elsewhere. */
 #define EDATA_INLINE_BITS_WORDS 4
 
+/* Where an extent is. The numbers occur in elements of the page map. */
 typedef enum {
 	extent_state_none = 0,
 	extent_state_active,
 	extent_state_dirty,
 	extent_state_muzzy,
 	extent_state_retained,
-	extent_state_hot,     /* freed a moment ago, see extent/pac.h */
-	extent_state_shelter, /* see thread/shelter.h */
+	extent_state_hot,     /* in a hot slot of its page cache (extent/pac.h) */
+	extent_state_shelter, /* serves requests while the gate is closed (thread/shelter.h) */
+	extent_state_shut,    /* freed recently and without access (arena/shut.h) */
 	extent_state_count
 } extent_state_t;
 
-/* What the profiler remembers of one sampled object; all zero until it writes it. */
+/* The profiler's record of one sampled object; all zero until the profiler writes it. */
 typedef struct sample_rec_s {
-	void *tctx;
-	uint64_t weight;
-	uint64_t req_size;
-	uint64_t time_ns;
-	void *link[2];
+	void *tctx;        /* the prof_cnt_t that counts it; NULL: not sampled */
+	uint64_t weight;   /* objects that the sample stands for, in units of 1 / PROF_WEIGHT_ONE */
+	uint64_t req_size; /* requested bytes */
+	uint64_t time_ns;  /* when it was allocated, by the clock of the log */
+	void *link[2];     /* link[0]: its entry in the recent list, NULL if none; [1] is unused */
 } sample_rec_t;
 
 typedef struct edata_s edata_t;
 struct edata_s {
-	char *addr;           /* page aligned start */
-	size_t size;          /* bytes, whole pages */
-	/* What stays as it is while an extent is active; `home` is all of it at once. */
+	char *addr;  /* start, page aligned */
+	size_t size; /* bytes, whole pages */
+	/*
+	 * The fields that do not change while the extent is active; `home` is all of them as one
+	 * number, for comparisons.
+	 */
 	union {
 		struct {
 			uint16_t arena_ind;
-			uint8_t szind;        /* class of the slab's regions or of the large allocation */
+			/* size class of the slab's regions or of the large allocation */
+			uint8_t szind;
 			uint8_t state;        /* extent_state_t */
 			uint8_t bin_shard;
 			bool is_slab;
-			bool is_sampled;      /* slab of sampled regions, or a sampled large allocation */
-			bool is_committed;
+			/* a slab of sampled regions, or a sampled large allocation */
+			bool is_sampled;
+			bool is_committed; /* the pages may be accessed */
 		};
 		uint64_t home;
 	};
-	uint32_t nfree;       /* slab: free regions */
-	bool is_zeroed;       /* all bytes known to be zero */
-	bool is_listed;       /* linked in a list or heap of its bin */
-	uint8_t nguards;      /* guard pages around it, see extent/guard.h: none in a cache */
-	ql_t link;            /* LRU of a page cache; list of full slabs or of large allocations */
-	ph_link_t heap;       /* by address, in a page cache's class or a bin's slabs with free regions */
-	sample_rec_t *recs;   /* sampled: one per region of a slab, one for a large allocation */
-	uint64_t *bits;       /* slab: one bit per region, set = free */
+	uint32_t nfree;  /* slab: number of free regions */
+	bool is_zeroed;  /* all bytes are known to be zero */
+	bool is_listed;  /* linked in a list or heap of its bin */
+	uint8_t nguards; /* guard pages around it (extent/guard.h); always 0 in a cache */
+	ql_t link;       /* in a page cache: its LRU list; active: a list of its bin */
+	ph_link_t heap;  /* in a page cache: its class; slab with free regions: its bin */
+	/* sampled: one record per region of a slab, or one for a large allocation */
+	sample_rec_t *recs;
+	uint64_t *bits; /* slab: one bit per region, set if the region is free */
 	union {
 		uint64_t inline_bits[EDATA_INLINE_BITS_WORDS];
 		struct {
-			size_t large_usize; /* large: the usable size (size may include the offset's page) */
-			char *large_start;  /* where the object begins, in the first page */
-			uint8_t large_pind; /* its hot slot: the page class, of size; of a bounded cache's the one */
+			/* large: usable size in bytes (size may include a page for the offset) */
+			size_t large_usize;
+			char *large_start; /* large: address of the object, in the first page */
+			/*
+			 * large: index of its hot slot: the page class of size, or the only slot of
+			 * a bounded cache
+			 */
+			uint8_t large_pind;
 		};
 	} u;
-	edata_t *next_all;    /* of its arena, see edata_cache.h; never changes */
+	edata_t *next_all; /* next descriptor of the arena (edata_cache.h); never changes */
 };
 cassert(sizeof(edata_t) <= EDATA_ALIGN);
 cassert(offsetof(edata_t, is_committed) - offsetof(edata_t, home) < sizeof(uint64_t));
 
-/* The home of the regions of a bin: the same for all its slabs, and no other active extent's. */
+/*
+ * The home of the regions of a bin: the same for all its slabs, and different from that of any
+ * other active extent.
+ */
 static inline uint64_t
 edata_home_of_bin(unsigned arena_ind, unsigned szind, unsigned shard) {
 	edata_t e;
@@ -102,7 +119,7 @@ edata_of_link(ql_t *l) {
 	return container_of(l, edata_t, link);
 }
 
-/* Order of all heaps of extents: by address, so that memory is used from the low end. */
+/* The order of all heaps of extents: by address, so that memory is used from the low end. */
 ALWAYS_INLINE int
 edata_cmp_addr(const ph_link_t *a, const ph_link_t *b) {
 	uintptr_t x = (uintptr_t)container_of(a, const edata_t, heap)->addr;
@@ -115,7 +132,7 @@ edata_end(const edata_t *e) {
 	return e->addr + e->size;
 }
 
-/* What holds for every extent at any time its owner looks. */
+/* Asserts what holds for every extent whenever its owner looks at it. */
 static inline void
 edata_check(const edata_t *e) {
 	assert(((uintptr_t)e & (EDATA_ALIGN - 1)) == 0);
@@ -126,15 +143,16 @@ edata_check(const edata_t *e) {
 	assert(e->nguards == 0 || e->state == extent_state_active);
 }
 
-/* Who counts unused pages reads the size of an extent that may be in other hands by now (pac_ndirty). */
+/* Atomic, because pac_ndirty() reads the size of extents that may have another owner by then. */
 static inline void
 edata_set_size(edata_t *e, size_t size) {
 	__atomic_store_n(&e->size, size, __ATOMIC_RELAXED);
 }
 
 /*
- * A fresh descriptor for pages that nobody else knows yet.  arena_ind is not touched, not even for a moment: who looks at
- * a neighbour in the page map may be late and find a descriptor that is used again, and must see whose it is.
+ * Fills in a new descriptor for pages that no other thread knows yet. arena_ind is not written, not
+ * even temporarily: a thread that looks at a neighbour in the page map may be late and find a
+ * descriptor that is in use again, and must still see its arena.
  */
 static inline void
 edata_init(edata_t *e, char *addr, size_t size, bool committed, bool zeroed) {

@@ -1,4 +1,9 @@
-/* A stack of spares; the most recently used descriptor is the warmest. */
+/*
+ * A stack of unused extent descriptors; the one used last is the first to be used again.
+ * edata_cache.h has the contract. Invariant: a spare descriptor has the state "none" and keeps its
+ * arena_ind. The cache's mutex protects the stack and the list of all descriptors. Initialised with
+ * the arena, then called by extent.c for each descriptor taken or returned.
+ */
 #include "meta/edata_cache.h"
 
 #include "os/witness.h"
@@ -11,6 +16,7 @@ edata_cache_init(edata_cache_t *c, base_t *base, unsigned arena_ind) {
 	assert(c->spare == NULL);
 }
 
+/* Makes a new descriptor and enters it in the list of all. */
 static edata_t *
 edata_cache_make(edata_cache_t *c) {
 	edata_t *e = base_alloc_edata(c->base, sizeof(edata_t), EDATA_ALIGN);

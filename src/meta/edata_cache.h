@@ -1,6 +1,8 @@
 /*
- * Spare extent descriptors of one arena.  They never leave it (edata.h says why that matters).
- * Lock: its own, above base's.
+ * Unused extent descriptors of one arena, for reuse.
+ * Descriptors never leave their arena (edata.h says why that matters), and they are never freed.
+ * The lock is the cache's own; below it only base's lock is taken. Called by extent.c and
+ * arena_life.c.
  */
 #ifndef META_EDATA_CACHE_H
 #define META_EDATA_CACHE_H
@@ -11,19 +13,23 @@
 
 typedef struct edata_cache_s {
 	mutex_t mtx;
-	edata_t *spare; /* linked through heap.next */
-	edata_t *all;   /* every descriptor there is, linked through next_all; it only grows */
+	edata_t *spare; /* stack, linked through heap.next */
+	edata_t *all;   /* every descriptor of the arena, linked through next_all; it only grows */
+	/* Number of spare descriptors, for statistics. */
 	atomic_zu_t count;
 	base_t *base;
 	uint16_t arena_ind;
 } edata_cache_t;
 
 void edata_cache_init(edata_cache_t *c, base_t *base, unsigned arena_ind);
-/* NULL: no memory. */
+/*
+ * Returns a descriptor of this arena whose other fields are undefined; NULL if there is no memory.
+ */
 edata_t *edata_cache_get(edata_cache_t *c);
+/* Returns a descriptor that no extent uses. */
 void edata_cache_put(edata_cache_t *c, edata_t *e);
 
-/* The first of all descriptors there are now, in use or spare; further ones by next_all. */
+/* The first of all descriptors that exist now, in use or spare; the others follow by next_all. */
 static inline edata_t *
 edata_cache_all(edata_cache_t *c) {
 	mutex_lock(&c->mtx);

@@ -1,11 +1,11 @@
 /*
- * Writing side of the page map: a leaf is put in its place by an exchange, elements are plain atomic
- * stores.  No lock, so that a thread at the fork gate may write too.
- *
- * Two threads may make the same leaf: who loses the exchange gives its own back and uses the other's,
- * and since no leaf ever goes, that one stays.  Readers load the root and the element relaxed: an address
- * that the allocator gave out came to them by way of a thread that saw leaf and element, and the leaf's
- * contents hang on its address; for any other address an old NULL or 0 is as good as the new value.
+ * The writing side of the page map.
+ * A leaf is installed by compare-and-swap and elements are atomic stores. There is no lock, so that
+ * a thread at the closed gate may write too. Two threads may make the same leaf: the one whose
+ * exchange fails unmaps its own and uses the other's, and since leaves are never removed, that one
+ * stays. Readers load the root and the element with relaxed order: an address that the allocator
+ * handed out reached them from a thread that saw the leaf and the element, and the leaf's contents
+ * depend on its address; for any other address an old NULL or 0 is as good as the new value.
  */
 #include "meta/emap.h"
 
@@ -15,10 +15,10 @@ LARGE_BSS atomic_p_t emap_root[EMAP_ROOT_ENTRIES];
 szind_t emap_ncacheable;
 
 static struct {
-	atomic_zu_t touched; /* 4 KiB pieces of leaves written at least once */
+	atomic_zu_t touched; /* 4 KiB pieces of leaves that were written at least once */
 } emap;
 
-/* One 4 KiB piece of a leaf covers this much address space. */
+/* log2 of the address space in bytes that a 4 KiB piece of a leaf covers. */
 #define EMAP_LG_PIECE (EMAP_LG_GRANULE + 9)
 
 void
@@ -28,6 +28,7 @@ emap_boot(szind_t ncacheable) {
 	cassert(ELEM_ARENAS < 1u << (ELEM_ARENA_LG_LOW + ELEM_BIN_SHIFT - ELEM_ARENA_HIGH_SHIFT));
 }
 
+/* Maps a leaf and installs it; 0 also if another thread installed one. */
 static int
 emap_leaf_create(size_t root_ind) {
 	bool commit = true;
@@ -42,7 +43,7 @@ emap_leaf_create(size_t root_ind) {
 	return 0;
 }
 
-/* Statistics only: remembers which pieces of the leaves the range from..last will touch. */
+/* For statistics: counts the pieces of leaves that the addresses from..last will touch. */
 static void
 emap_count_pieces(uintptr_t from, uintptr_t last) {
 	for (uintptr_t piece = from >> EMAP_LG_PIECE; piece <= last >> EMAP_LG_PIECE; piece++) {
@@ -72,6 +73,7 @@ emap_reserve(const void *addr, size_t size) {
 	return 0;
 }
 
+/* The element of an extent in its present state. */
 static uint64_t
 elem_make(const edata_t *e) {
 	assert(((uintptr_t)e & (EDATA_ALIGN - 1)) == 0);

@@ -1,4 +1,8 @@
-/* Free lists by class; the link lies in the free piece itself. */
+/*
+ * Free lists by class of size; the link is stored in the free piece itself.
+ * freepool.h has the contract. meta.mtx protects the lists and counters. It is not held while pages
+ * are mapped or unmapped, but it is while base hands out a new piece.
+ */
 #include "meta/freepool.h"
 
 #include "meta/base.h"
@@ -8,6 +12,7 @@
 #include "util/assert.h"
 #include "util/bits.h"
 
+/* log2 of the smallest and of the largest class in bytes; two classes per doubling. */
 #define META_LG_MIN 4
 #define META_LG_MAX 15
 #define META_NCLASSES (2 * (META_LG_MAX - META_LG_MIN) + 1)
@@ -23,13 +28,13 @@ static struct {
 	size_t mapped;
 } meta;
 
-/* Class 2k is 2^(k+4), class 2k+1 is 1.5 times that (kept to multiples of 16). */
+/* Class 2k is 2^(k+4) bytes, class 2k+1 one and a half times that (if it is a multiple of 16). */
 static unsigned
 meta_class(size_t size) {
 	if (size <= ((size_t)1 << META_LG_MIN)) {
 		return 0;
 	}
-	unsigned lg = lg_floor_zu(size - 1); /* size in (2^lg, 2^(lg+1)] */
+	unsigned lg = lg_floor_zu(size - 1); /* size is in (2^lg, 2^(lg+1)] */
 	size_t mid = (size_t)3 << (lg - 1);
 	return 2 * (lg - META_LG_MIN) + (size <= mid && lg > META_LG_MIN ? 1 : 2);
 }

@@ -1,7 +1,13 @@
-/* The ladder as constant tables, and the cuts that depend on the page size. */
+/*
+ * The ladder of size classes as constant tables, and what depends on the page size.
+ * sc.h describes the ladder. Invariant: sc_offset_tab and sc_index_compute() give the same class
+ * for every size up to SC_LOOKUP_MAX (a unit test compares them). No lock: sc_boot() runs before
+ * any allocation.
+ */
 #include "meta/sc.h"
 #include "util/assert.h"
 
+/* The four classes of the doubling (2^lg, 2^(lg+1)]; and those of eight doublings. */
 #define GROUP(lg) \
 	((size_t)5 << ((lg) - 2)), ((size_t)6 << ((lg) - 2)), ((size_t)7 << ((lg) - 2)), ((size_t)8 << ((lg) - 2))
 #define GROUP8(lg) \
@@ -14,7 +20,7 @@ const size_t sc_size_tab[SC_NSIZES] = {
 	(size_t)5 << 60, (size_t)6 << 60, (size_t)7 << 60
 };
 
-/* Sizes in (from, to] of class ind; the table is indexed by size / 8 rounded up. */
+/* The entries of sizes in (from, to], which are of class ind. The index is size / 8, rounded up. */
 #define SLOTS(from, to, ind) [(from) / 8 + 1 ... (to) / 8] = ((ind) + 1) * SC_BIN_STRIDE
 #define SLOT_GROUP(lg) \
 	SLOTS(4u << ((lg) - 2), 5u << ((lg) - 2), ((lg) - 6) * 4 + 5), \
@@ -37,8 +43,8 @@ sc_boot(void) {
 	sc_cuts.nbins = sc_index_compute(sc_cuts.small_max) + 1;
 	sc_cuts.first_psize = sc_index_compute(PAGE);
 	/*
-	 * Page classes: 1, 2, 3 and 4 pages (below 4 pages the ladder's other steps are no whole
-	 * pages), then every class above.  The ladder's quarter steps are pages from 4 pages on.
+	 * Page classes are 1, 2, 3 and 4 pages, then every class above. Below 4 pages the other
+	 * steps of the ladder are not whole pages; from 4 pages on a quarter step is.
 	 */
 	sc_cuts.npsizes = 4 + (SC_NSIZES - 1 - sc_index_compute(sc_cuts.large_min));
 	assert(sc_cuts.npsizes <= SC_NPSIZES_MAX);

@@ -1,4 +1,8 @@
-/* The parts of size arithmetic that need no inlining. */
+/*
+ * The parts of size arithmetic that are not inlined: boot and aligned sizes.
+ * sz.h has the contract. Invariant: every usable size that sz_sa2u() returns can be placed at the
+ * wanted alignment. No lock; sz_boot() runs before any allocation.
+ */
 #include "meta/sz.h"
 
 bool opt_disable_large_size_classes = true;
@@ -12,9 +16,9 @@ sz_boot(size_t tcache_max) {
 }
 
 /*
- * A request rounded up to a multiple of the alignment lands in a class whose size is itself such a
- * multiple (either a ladder step that is one, or the rounded size itself), so regions of a
- * page-aligned slab are aligned up to the page.
+ * A request rounded up to a multiple of the alignment falls into a class whose size is itself such
+ * a multiple (a ladder step that is one, or the rounded size). So regions of a page-aligned slab
+ * are aligned to any power of two up to the page.
  */
 size_t
 sz_sa2u(size_t size, size_t alignment) {
@@ -32,7 +36,7 @@ sz_sa2u(size_t size, size_t alignment) {
 		return 0;
 	}
 	size_t usize = size <= SC_LARGE_MINCLASS ? SC_LARGE_MINCLASS : sz_s2u(size);
-	/* The mapping has to hold the size plus the slack for the alignment. */
+	/* The mapping must hold the size and the slack of the alignment. */
 	if (usize == 0 || usize + alignment < usize || usize + alignment > SC_LARGE_MAXCLASS) {
 		return 0;
 	}

@@ -1,10 +1,9 @@
 /*
- * From request to usable size and class, and back.
- *
+ * Computes usable sizes and classes of requests.
  * Up to 8 pages (or tcache_max, if the user made that larger) the usable size is a step of the
- * ladder (sc.h).  Above, by default, it is the request rounded to whole pages; the class of such a
- * size, used for statistics, is the ladder step it would have been rounded to.
- * Valid after sc_boot() and sz_boot().
+ * ladder (sc.h). Above, by default, it is the request rounded up to whole pages; the class of such
+ * a size, used for statistics, is the ladder step to which it would have been rounded. Valid after
+ * sc_boot() and sz_boot(), which run before any allocation; no lock.
  */
 #ifndef META_SZ_H
 #define META_SZ_H
@@ -12,16 +11,19 @@
 #include "meta/sc.h"
 #include "util/assert.h"
 
-/* true (default): only pages above the ladder; false: ladder steps for all sizes. */
+/*
+ * true (default): sizes above sz_ladder_max are rounded to pages only; false: to ladder steps at
+ * all sizes.
+ */
 extern HIDDEN bool opt_disable_large_size_classes;
 
-/* Largest size that is rounded to a ladder step. */
+/* Largest size in bytes that is rounded to a ladder step. */
 extern HIDDEN size_t sz_ladder_max;
 
-/* Sets sz_ladder_max; tcache_max: largest size that thread caches may hold. */
+/* Sets sz_ladder_max. tcache_max is the largest size that thread caches may hold. */
 void sz_boot(size_t tcache_max);
 
-/* Class of a request; SC_NSIZES when size > SC_LARGE_MAXCLASS. */
+/* Class of a request; SC_NSIZES if size > SC_LARGE_MAXCLASS. */
 static inline szind_t
 sz_s2i(size_t size) {
 	if (likely(size <= SC_LOOKUP_MAX)) {
@@ -33,13 +35,14 @@ sz_s2i(size_t size) {
 	return sc_index_compute(size);
 }
 
+/* Size of a class of the ladder in bytes. */
 static inline size_t
 sz_i2s(szind_t ind) {
 	assert(ind < SC_NSIZES);
 	return sc_size_tab[ind];
 }
 
-/* Usable size of a request; 0 when it is too large.  size 0 counts as 1. */
+/* Usable size of a request; 0 if it is too large. A size of 0 counts as 1. */
 static inline size_t
 sz_s2u(size_t size) {
 	if (likely(size <= sz_ladder_max)) {
@@ -51,12 +54,13 @@ sz_s2u(size_t size) {
 	return PAGE_CEILING(size);
 }
 
-/* Usable size of a request with an alignment (a power of two); 0 when it is too large. */
+/* Usable size of a request with an alignment (a power of two); 0 if it is too large. */
 size_t sz_sa2u(size_t size, size_t alignment);
 
 /*
- * Page classes: the pind-th class that is a whole number of pages.  sz_psz2ind rounds up,
- * sz_psz_floor down; both take a multiple of the page.
+ * Page classes are numbered by pind; class pind is a whole number of pages. sz_psz2ind() rounds up,
+ * sz_psz_floor() down; both take a multiple of the page. sz_class2pind() converts a class above the
+ * smallest large one.
  */
 static inline unsigned
 sz_class2pind(szind_t ind) {

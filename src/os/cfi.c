@@ -1,28 +1,37 @@
 /*
- * Interpreter of call frame information (DWARF, as in .eh_frame).
- *
- * An FDE describes one function and points to a CIE with what many functions share.  Both hold a
- * small program; running it up to the wanted address leaves the row.  Reading stays inside the
- * lengths that the records state; anything unknown ends in ENOTSUP, never in a guess.
+ * Interpreter of call frame information (DWARF CFI, as in .eh_frame), and of DWARF expressions.
+ * An FDE describes one function and refers to a CIE, which holds what many functions share. Each
+ * contains a small program; running both up to an address leaves the unwind row of that address.
+ * Invariant: reading stays inside the lengths that the records state, and anything unknown ends in
+ * ENOTSUP, never in a guessed row. No lock, no allocation, no state between calls: a walk may be
+ * anywhere in the program. Called by unwind_rows.c and unwind_step.c.
  */
 #include "os/cfi.h"
 
+#include "os/sys.h"
 #include "util/assert.h"
 
+/*
+ * DWARF's numbers of the frame pointer, the stack pointer and the program counter. For a processor
+ * without a walk of ours, numbers that occur in no table.
+ */
 #if defined(__x86_64__)
-enum { REG_FP = 6, REG_SP = 7 };
+enum { REG_FP = 6, REG_SP = 7, REG_PC = 16 };
 #elif defined(__aarch64__)
-enum { REG_FP = 29, REG_SP = 31 };
+enum { REG_FP = 29, REG_SP = 31, REG_PC = 32 };
 #else
-enum { REG_FP = 0xfffe, REG_SP = 0xffff };
+enum { REG_FP = 0xfffe, REG_SP = 0xffff, REG_PC = 0xfffd };
 #endif
 
+/* Nested DW_CFA_remember_state that are supported; compilers write one level. */
 #define REMEMBER_DEPTH 4
 
 /* Addresses are read as numbers of 64 bits and cut to the size of a pointer. */
 cassert(sizeof(uintptr_t) <= sizeof(uint64_t));
 
-/* Pointer encodings: the low 4 bits are the format, the next 3 what it is relative to. */
+/*
+ * Pointer encodings (DW_EH_PE_*): the low 4 bits are the format, the next 3 what it is relative to.
+ */
 enum {
 	PE_ABSPTR = 0x00,
 	PE_UDATA2 = 0x02,
@@ -36,11 +45,15 @@ enum {
 	PE_BASE = 0x70,
 	PE_OMIT = 0xff
 };
-/* The one table format of .eh_frame_hdr that linkers write: 4 bytes, relative to the header. */
+/*
+ * The only table format of .eh_frame_hdr that linkers write: pairs of 4 bytes, relative to the
+ * header.
+ */
 #define HDR_TABLE_ENCODING 0x3b
 
+/* Call frame instructions (DW_CFA_*). */
 enum {
-	CFA_ADVANCE_LOC = 0x40, /* These three have an operand in the low 6 bits. */
+	CFA_ADVANCE_LOC = 0x40, /* these three have an operand in the low 6 bits */
 	CFA_OFFSET = 0x80,
 	CFA_RESTORE = 0xc0,
 	CFA_NOP = 0x00,
@@ -71,46 +84,92 @@ enum {
 	CFA_NEGATIVE_OFFSET_EXTENDED = 0x2f
 };
 
-enum { OP_DEREF = 0x06, OP_BREG0 = 0x70 };
+/*
+ * Operations of expressions (DW_OP_*). The first two are ranges of 32 that have an operand in their
+ * number.
+ */
+enum {
+	OP_LIT0 = 0x30,
+	OP_BREG0 = 0x70,
+	OP_DEREF = 0x06,
+	OP_CONST1U = 0x08,
+	OP_CONST1S = 0x09,
+	OP_CONST2U = 0x0a,
+	OP_CONST2S = 0x0b,
+	OP_CONST4U = 0x0c,
+	OP_CONST4S = 0x0d,
+	OP_CONST8U = 0x0e,
+	OP_CONST8S = 0x0f,
+	OP_CONSTU = 0x10,
+	OP_CONSTS = 0x11,
+	OP_DUP = 0x12,
+	OP_DROP = 0x13,
+	OP_SWAP = 0x16,
+	OP_AND = 0x1a,
+	OP_MINUS = 0x1c,
+	OP_MUL = 0x1e,
+	OP_OR = 0x21,
+	OP_PLUS = 0x22,
+	OP_PLUS_UCONST = 0x23,
+	OP_SHL = 0x24,
+	OP_SHR = 0x25,
+	OP_EQ = 0x29,
+	OP_GE = 0x2a,
+	OP_GT = 0x2b,
+	OP_LE = 0x2c,
+	OP_LT = 0x2d,
+	OP_NE = 0x2e
+};
+/* Depth of the stack of an expression; compilers and assembly in use need 3. */
+#define EVAL_DEPTH 8
 
-/* A place in a record and its end; `is_bad` once something did not fit. */
+/*
+ * A position in a record and the record's end. is_bad is set when a read did not fit or is not
+ * supported.
+ */
 struct cursor {
 	const unsigned char *p;
 	const unsigned char *end;
 	bool is_bad;
 };
 
+/* What read_cie() takes from a CIE. */
 struct cie {
-	uint64_t code_align;
-	int64_t data_align;
-	uint64_t ra_reg;
-	unsigned char fde_encoding;
-	bool has_augmentation;
-	bool is_signal;
-	struct cursor program;
+	uint64_t code_align;        /* factor of code advances */
+	int64_t data_align;         /* factor of register offsets */
+	uint64_t ra_reg;            /* register that holds the return address */
+	unsigned char fde_encoding; /* PE_* of the addresses in its FDEs */
+	bool has_augmentation;      /* its FDEs have an augmentation block to be skipped */
+	bool is_signal;             /* its FDEs describe signal frames */
+	struct cursor program;      /* the initial instructions */
 };
 
+/* The rules that are in force at one address. */
 struct state {
 	uint64_t cfa_reg;
 	int64_t cfa_off;
-	bool is_cfa_deref;
-	bool is_cfa_bad;
+	bool is_cfa_deref;      /* CFA = *(register + cfa_off) */
+	bool is_cfa_bad;        /* the CFA is given by an expression that is not "fp + offset" */
+	struct cursor cfa_expr; /* that expression, if is_cfa_bad */
 	struct cfi_rule_s fp;
 	struct cfi_rule_s ra;
-	bool is_ra_signed;
+	bool is_ra_signed; /* aarch64: the return address is signed */
 };
 
+/* The execution of a CFI program. */
 struct machine {
 	const struct cie *cie;
-	struct state now;
+	struct state now; /* the rules at loc */
+	/* the rules after the CIE's program; DW_CFA_restore returns to these */
 	struct state initial;
-	struct state saved[REMEMBER_DEPTH];
+	struct state saved[REMEMBER_DEPTH]; /* by DW_CFA_remember_state */
 	unsigned n_saved;
-	uintptr_t loc;
-	uintptr_t target;
+	uintptr_t loc;    /* address that the rules in `now` apply from */
+	uintptr_t target; /* run() stops before it would pass this address */
 	bool is_bad;
 };
 
+/* Reads n bytes as a little-endian number; 0 and is_bad if they are not there. */
 static uint64_t
 read_bytes(struct cursor *c, size_t n) {
 	uint64_t v = 0;
@@ -167,7 +226,7 @@ skip(struct cursor *c, uint64_t n) {
 	c->p += n;
 }
 
-/* Format part of an encoding only: the number as it stands. */
+/* Applies the format part of an encoding only: the number as it is stored. */
 static uint64_t
 read_format(struct cursor *c, unsigned char encoding) {
 	switch (encoding & PE_FORMAT) {
@@ -190,6 +249,7 @@ read_format(struct cursor *c, unsigned char encoding) {
 	}
 }
 
+/* Reads an encoded pointer; only absolute and pc-relative ones are supported. */
 static uintptr_t
 read_pointer(struct cursor *c, unsigned char encoding) {
 	uintptr_t at = (uintptr_t)c->p;
@@ -212,7 +272,10 @@ table_word(const unsigned char *p) {
 	return v;
 }
 
-/* The last of count pairs {start, record}, relative to base and sorted by start, at or below pc. */
+/*
+ * Finds in count pairs {start, record}, sorted by start and relative to base, the last one whose
+ * start is at or below pc. Returns its record, or NULL.
+ */
 static const unsigned char *
 search_table(const unsigned char *table, uint64_t count, uintptr_t base, uintptr_t pc) {
 	uint64_t lo = 0, hi = count;
@@ -234,7 +297,10 @@ search_table(const unsigned char *table, uint64_t count, uintptr_t base, uintptr
 const unsigned char *
 cfi_find_fde(const void *eh_frame_hdr, uintptr_t pc) {
 	const unsigned char *hdr = eh_frame_hdr;
-	/* Version, then the encodings of: pointer to .eh_frame, count, table. */
+	/*
+	 * hdr[0] is the version; hdr[1..3] are the encodings of the pointer to .eh_frame, the count
+	 * and the table.
+	 */
 	if (hdr[0] != 1 || hdr[2] == PE_OMIT || hdr[3] != HDR_TABLE_ENCODING) {
 		return NULL;
 	}
@@ -244,7 +310,10 @@ cfi_find_fde(const void *eh_frame_hdr, uintptr_t pc) {
 	return c.is_bad ? NULL : search_table(c.p, count, (uintptr_t)hdr, pc);
 }
 
-/* Opens a record: a cursor from after its length to its end. */
+/*
+ * Returns a cursor from behind a record's length to its end. A length of 0 ends .eh_frame and is
+ * bad here.
+ */
 static struct cursor
 open_record(const unsigned char *p) {
 	struct cursor c = {p, p + 4, false};
@@ -258,7 +327,10 @@ open_record(const unsigned char *p) {
 	return c;
 }
 
-/* The letters of an augmentation string "z..." and their data. */
+/*
+ * Reads the data of an augmentation string "z...", letter by letter, and skips the rest of the
+ * block.
+ */
 static void
 read_augmentation(struct cursor *c, struct cie *cie, const unsigned char *letters) {
 	uint64_t len = read_uleb(c);
@@ -279,7 +351,10 @@ read_augmentation(struct cursor *c, struct cie *cie, const unsigned char *letter
 			break;
 		case 'B':
 		case 'G':
-			/* aarch64: which key signs; tagged stack. No data. */
+			/*
+			 * aarch64: the key that signs, and tagged stacks. These letters have no
+			 * data.
+			 */
 			break;
 		default:
 			c->is_bad = true;
@@ -290,6 +365,7 @@ read_augmentation(struct cursor *c, struct cie *cie, const unsigned char *letter
 	skip(c, len);
 }
 
+/* Fills in *cie from the record at p. Returns 0 or ENOTSUP. */
 static int
 read_cie(const unsigned char *p, struct cie *cie) {
 	struct cursor c = open_record(p);
@@ -317,12 +393,16 @@ read_cie(const unsigned char *p, struct cie *cie) {
 	return c.is_bad || (version != 1 && version != 3 && version != 4) ? ENOTSUP : 0;
 }
 
-/* An offset in units of the data alignment; wraps on garbage. */
+/*
+ * An offset in units of the data alignment. The product wraps on corrupt input, which is then
+ * caught by the checks of the walk.
+ */
 static int64_t
 scaled(const struct machine *m, uint64_t factor) {
 	return (int64_t)(factor * (uint64_t)m->cie->data_align);
 }
 
+/* Sets a register's rule. Only the frame pointer and the return address are of interest. */
 static void
 set_rule(struct machine *m, uint64_t reg, cfi_reg_t kind, int64_t off) {
 	struct cfi_rule_s rule = {kind, off};
@@ -342,7 +422,10 @@ restore_rule(struct machine *m, uint64_t reg) {
 	}
 }
 
-/* Takes one block {length, bytes}; true if it says "fp + *off", then perhaps a dereference. */
+/*
+ * Reads a block {length, bytes} and moves behind it. Returns true if the expression is "fp + *off",
+ * possibly followed by one dereference.
+ */
 static bool
 is_fp_expression(struct cursor *c, int64_t *off, bool *is_deref) {
 	uint64_t len = read_uleb(c);
@@ -373,10 +456,14 @@ static void
 def_cfa_expression(struct machine *m, struct cursor *c) {
 	int64_t off = 0;
 	bool is_deref;
+	struct cursor e = *c;
+	read_uleb(&e); /* the expression's length */
 	bool is_fp = is_fp_expression(c, &off, &is_deref);
 	def_cfa(m, REG_FP, off);
 	m->now.is_cfa_deref = is_deref;
 	m->now.is_cfa_bad = !is_fp;
+	m->now.cfa_expr = e;
+	m->now.cfa_expr.end = c->p;
 }
 
 static void
@@ -413,7 +500,7 @@ restore_remembered(struct machine *m) {
 	m->now = m->saved[--m->n_saved];
 }
 
-/* Instructions about the CFA and the place; false if op is none of them. */
+/* Executes an instruction that defines the CFA or advances loc; returns false if op is neither. */
 static bool
 run_cfa_op(struct machine *m, struct cursor *c, unsigned op) {
 	uint64_t reg;
@@ -455,7 +542,7 @@ run_cfa_op(struct machine *m, struct cursor *c, unsigned op) {
 	}
 }
 
-/* Instructions about one register; false if op is none of them. */
+/* Executes an instruction that sets the rule of one register; returns false if op does not. */
 static bool
 run_rule_op(struct machine *m, struct cursor *c, unsigned op) {
 	uint64_t reg;
@@ -546,7 +633,7 @@ run_one(struct machine *m, struct cursor *c) {
 	}
 }
 
-/* Runs a program until it ends or describes instructions behind the target. */
+/* Runs a program until it ends or the next instructions apply behind the target address. */
 static int
 run(struct machine *m, struct cursor c) {
 	while (c.p < c.end) {
@@ -555,7 +642,9 @@ run(struct machine *m, struct cursor c) {
 		if (c.is_bad || m->is_bad) {
 			return ENOTSUP;
 		}
-		/* An instruction that moves the place changes nothing else. */
+		/*
+		 * An instruction that advances loc changes no rule, so stopping behind it is safe.
+		 */
 		if (m->loc != loc && m->loc > m->target) {
 			break;
 		}
@@ -572,14 +661,16 @@ row_of_state(const struct cie *cie, const struct state *s, struct cfi_row_s *row
 	if (cie->is_signal) {
 		row->cfa = cfi_cfa_signal;
 	} else if (s->is_cfa_bad) {
-		row->cfa = cfi_cfa_bad;
+		row->cfa = cfi_cfa_expression;
+		row->expr = s->cfa_expr.p;
+		row->expr_len = (size_t)(s->cfa_expr.end - s->cfa_expr.p);
 	} else if (s->cfa_reg == REG_FP) {
 		row->cfa = s->is_cfa_deref ? cfi_cfa_deref_fp : cfi_cfa_fp;
 	} else {
 		row->cfa = s->cfa_reg == REG_SP ? cfi_cfa_sp : cfi_cfa_bad;
 	}
 	bool is_end = row->ra.kind == cfi_reg_undefined;
-	/* Of the rules only those make it into a row that a walk knows how to follow. */
+	/* Rules that a walk cannot follow are cfi_reg_bad; there is no kind beyond it. */
 	assert(row->fp.kind <= cfi_reg_bad && row->ra.kind <= cfi_reg_bad);
 	return row->cfa == cfi_cfa_bad && !is_end ? ENOTSUP : 0;
 }
@@ -620,4 +711,173 @@ int
 cfi_find_row(const void *eh_frame_hdr, uintptr_t pc, struct cfi_row_s *row) {
 	const unsigned char *fde = cfi_find_fde(eh_frame_hdr, pc);
 	return fde == NULL ? ENOENT : cfi_row_of_fde(fde, pc, row);
+}
+
+/* ---- expressions ---- */
+
+/* The evaluation of an expression. */
+struct eval {
+	struct cursor c;
+	const struct cfi_regs_s *regs;
+	uint64_t stack[EVAL_DEPTH];
+	unsigned n;
+	bool is_bad;
+};
+
+static void
+push(struct eval *e, uint64_t v) {
+	if (e->n == EVAL_DEPTH) {
+		e->is_bad = true;
+		return;
+	}
+	e->stack[e->n++] = v;
+}
+
+static uint64_t
+pop(struct eval *e) {
+	if (e->n == 0) {
+		e->is_bad = true;
+		return 0;
+	}
+	return e->stack[--e->n];
+}
+
+static void
+eval_register(struct eval *e, unsigned reg) {
+	uint64_t off = (uint64_t)read_sleb(&e->c);
+	switch (reg) {
+	case REG_FP:
+		push(e, e->regs->fp + off);
+		break;
+	case REG_SP:
+		push(e, e->regs->sp + off);
+		break;
+	case REG_PC:
+		push(e, e->regs->pc + off);
+		break;
+	default:
+		e->is_bad = true;
+		break;
+	}
+}
+
+/* Replaces an address on the stack by the word there, if the kernel says that it can be read. */
+static NO_SANITIZE_ADDRESS void
+eval_deref(struct eval *e) {
+	uintptr_t at = (uintptr_t)pop(e);
+	uintptr_t v = 0;
+	e->is_bad = e->is_bad || !sys_is_readable((const void *)at, sizeof(v));
+	if (!e->is_bad) {
+		__builtin_memcpy(&v, (const void *)at, sizeof(v));
+		push(e, v);
+	}
+}
+
+/* Executes constants and operations with at most one operand; returns false if op is neither. */
+static bool
+eval_value(struct eval *e, unsigned op) {
+	uint64_t a;
+	switch (op) {
+	case OP_CONST1U:
+	case OP_CONST2U:
+	case OP_CONST4U:
+	case OP_CONST8U:
+	case OP_CONST8S:
+		push(e, read_bytes(&e->c, ZU(1) << ((op - OP_CONST1U) / 2)));
+		return true;
+	case OP_CONST1S:
+		push(e, (uint64_t)(int64_t)(int8_t)read_bytes(&e->c, 1));
+		return true;
+	case OP_CONST2S:
+		push(e, (uint64_t)(int64_t)(int16_t)read_bytes(&e->c, 2));
+		return true;
+	case OP_CONST4S:
+		push(e, (uint64_t)(int64_t)(int32_t)read_bytes(&e->c, 4));
+		return true;
+	case OP_CONSTU:
+		push(e, read_uleb(&e->c));
+		return true;
+	case OP_CONSTS:
+		push(e, (uint64_t)read_sleb(&e->c));
+		return true;
+	case OP_DUP:
+		a = pop(e);
+		push(e, a);
+		push(e, a);
+		return true;
+	case OP_DROP:
+		pop(e);
+		return true;
+	case OP_DEREF:
+		eval_deref(e);
+		return true;
+	case OP_PLUS_UCONST:
+		a = pop(e);
+		push(e, a + read_uleb(&e->c));
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* The result of an operation on two values, of which b was pushed last. */
+static uint64_t
+eval_pair(struct eval *e, unsigned op, uint64_t a, uint64_t b) {
+	switch (op) {
+	case OP_AND:
+		return a & b;
+	case OP_MINUS:
+		return a - b;
+	case OP_MUL:
+		return a * b;
+	case OP_OR:
+		return a | b;
+	case OP_PLUS:
+		return a + b;
+	case OP_SHL:
+		return b < 64 ? a << b : 0;
+	case OP_SHR:
+		return b < 64 ? a >> b : 0;
+	case OP_EQ:
+		return a == b;
+	case OP_NE:
+		return a != b;
+	case OP_GE:
+		return (int64_t)a >= (int64_t)b;
+	case OP_GT:
+		return (int64_t)a > (int64_t)b;
+	case OP_LE:
+		return (int64_t)a <= (int64_t)b;
+	case OP_LT:
+		return (int64_t)a < (int64_t)b;
+	default:
+		e->is_bad = true;
+		return 0;
+	}
+}
+
+static void
+eval_one(struct eval *e) {
+	unsigned op = (unsigned)read_bytes(&e->c, 1);
+	if (op >= OP_LIT0 && op < OP_LIT0 + 32) {
+		push(e, op - OP_LIT0);
+	} else if (op >= OP_BREG0 && op < OP_BREG0 + 32) {
+		eval_register(e, op - OP_BREG0);
+	} else if (!eval_value(e, op)) {
+		uint64_t b = pop(e), a = pop(e);
+		push(e, op == OP_SWAP ? b : eval_pair(e, op, a, b));
+		if (op == OP_SWAP) {
+			push(e, a);
+		}
+	}
+}
+
+bool
+cfi_eval(const unsigned char *expr, size_t len, const struct cfi_regs_s *regs, uintptr_t *value) {
+	struct eval e = {.c = {expr, expr + len, false}, .regs = regs};
+	while (e.c.p < e.c.end && !e.c.is_bad && !e.is_bad) {
+		eval_one(&e);
+	}
+	*value = (uintptr_t)pop(&e);
+	return !e.c.is_bad && !e.is_bad;
 }

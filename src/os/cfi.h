@@ -1,30 +1,34 @@
 /*
- * Call frame information: the unwind row of one code address, read from a loaded object's
- * .eh_frame_hdr and .eh_frame (the tables that exceptions use).
- *
- * Only what a walk over {pc, sp, fp} needs is computed: where the canonical frame address (CFA),
- * the return address and the caller's frame pointer are.  Pure reading of mapped memory: no
- * allocation, no lock, no state.
+ * Call frame information: the unwind row of one code address.
+ * The row is read from a loaded object's .eh_frame_hdr and .eh_frame, the tables that C++
+ * exceptions use. Only what a walk over {pc, sp, fp} needs is computed: how to find the canonical
+ * frame address (CFA), the return address and the caller's frame pointer. The functions only read
+ * mapped memory: no allocation, no lock, no state. The caller (unwind_rows.c, unwind_step.c) makes
+ * sure that the tables are mapped.
  */
 #ifndef OS_CFI_H
 #define OS_CFI_H
 
 #include "util/compiler.h"
 
+/* How the CFA is computed. */
 typedef enum {
-	cfi_cfa_bad,      /* Described in a way that is not understood here. */
-	cfi_cfa_sp,       /* CFA = sp + cfa_off */
-	cfi_cfa_fp,       /* CFA = fp + cfa_off */
-	cfi_cfa_deref_fp, /* CFA = *(fp + cfa_off) */
-	cfi_cfa_signal    /* A signal frame: the registers lie in the kernel's record at sp. */
+	cfi_cfa_bad,        /* the description is not supported */
+	cfi_cfa_sp,         /* CFA = sp + cfa_off */
+	cfi_cfa_fp,         /* CFA = fp + cfa_off */
+	cfi_cfa_deref_fp,   /* CFA = *(fp + cfa_off) */
+	cfi_cfa_expression, /* CFA = value of the expression expr */
+	cfi_cfa_signal      /* a signal frame: the registers are in the kernel's record at sp */
 } cfi_cfa_t;
 
+/* Where the caller's value of a register is. */
 typedef enum {
-	cfi_reg_same,   /* The register was not touched. */
-	cfi_reg_at_cfa, /* Saved at CFA + off. */
-	cfi_reg_at_fp,  /* Saved at fp + off. */
+	cfi_reg_same,   /* the register still has it */
+	cfi_reg_at_cfa, /* saved at CFA + off */
+	cfi_reg_at_fp,  /* saved at fp + off */
+	/* the register has no value: for the return address, the outermost frame */
 	cfi_reg_undefined,
-	cfi_reg_bad
+	cfi_reg_bad /* the description is not supported */
 } cfi_reg_t;
 
 struct cfi_rule_s {
@@ -32,27 +36,50 @@ struct cfi_rule_s {
 	int64_t off;
 };
 
+/* The unwind row: how to get from a frame to its caller. */
 struct cfi_row_s {
 	cfi_cfa_t cfa;
 	int64_t cfa_off;
-	struct cfi_rule_s fp;
-	/* cfi_reg_undefined: the outermost frame. */
+	struct cfi_rule_s fp; /* rule of the frame pointer */
+	/* Rule of the return address; cfi_reg_undefined marks the outermost frame. */
 	struct cfi_rule_s ra;
 	/* The saved return address is signed (aarch64 pointer authentication). */
 	bool is_ra_signed;
+	/*
+	 * The expression of the CFA, if cfa is cfi_cfa_expression; points into the object's tables.
+	 */
+	const unsigned char *expr;
+	size_t expr_len;
 };
 
-/* What every .eh_frame_hdr has at least, the table aside. */
+/* The registers that an expression may use. */
+struct cfi_regs_s {
+	uintptr_t pc;
+	uintptr_t sp;
+	uintptr_t fp;
+};
+
+/* Least size of an .eh_frame_hdr in bytes, without its table. */
 #define CFI_HDR_BYTES 12
 
 /*
- * The row for the instruction at pc; for a return address pass the address minus 1, the call.
- * ENOENT: the object describes no function there; ENOTSUP: tables not understood.
+ * Finds the row for the instruction at pc. For a return address, pass the address minus 1, which
+ * lies in the call. Returns 0, ENOENT (the object describes no function there) or ENOTSUP (its
+ * tables are not supported).
  */
 int cfi_find_row(const void *eh_frame_hdr, uintptr_t pc, struct cfi_row_s *row);
 
-/* The two halves of it, for tests: the description of the function at pc, and its row. */
+/*
+ * The two steps of cfi_find_row(): find the FDE of the function at pc, and compute its row. Also
+ * for FDEs that were registered with libgcc.
+ */
 const unsigned char *cfi_find_fde(const void *eh_frame_hdr, uintptr_t pc);
 int cfi_row_of_fde(const unsigned char *fde, uintptr_t pc, struct cfi_row_s *row);
+
+/*
+ * Evaluates an expression with these registers. Returns false if it needs other registers, or
+ * memory that cannot be read, or is not supported.
+ */
+bool cfi_eval(const unsigned char *expr, size_t len, const struct cfi_regs_s *regs, uintptr_t *value);
 
 #endif

@@ -1,4 +1,11 @@
-/* The closing and opening of the gate; see gate.h for the idea. */
+/*
+ * Entering, leaving, closing and opening the gate, and the list of threads that fork looks at.
+ * gate.h explains the idea. Invariant: a thread is inside if its mark (tls_s.gate, or a slot for a
+ * thread that is not on the list) says so, and only the owner of gate_forker may close. gate.mtx
+ * protects the list of threads; it is taken inside the gate or by the thread that forks. All other
+ * state is atomic or belongs to the thread that has closed the gate. mutex.c also reports here what
+ * a thread sleeps for.
+ */
 #include "os/gate.h"
 
 #include <sched.h>
@@ -8,26 +15,47 @@
 
 atomic_p_t gate_forker;
 
-/* Values of tls_s.gate. */
+/*
+ * Values of tls_s.gate. GATE_REGISTERED and GATE_INSIDE are bits, kept in one word so that one
+ * store changes both.
+ */
 enum { GATE_OUTSIDE = 0, GATE_INSIDE = 1, GATE_REGISTERED = 2 };
 
-/* So many pauses a fork waits that may itself keep the others from leaving: two seconds at least. */
+/*
+ * Pauses after which a fork that may itself keep the others from leaving gives up: at least two
+ * seconds.
+ */
 #define GATE_PATIENCE 10000u
+/* Consecutive looks that find every thread inside blocked, before a fork takes that as final. */
+#define GATE_STUCK 24u
+/*
+ * Times that a fork opens the gate again for a fork in a signal handler; then it closes for good.
+ */
+#define GATE_YIELDS 4u
 
-/* Threads that are on no list are inside for their first or last call: seldom many at once. */
+/*
+ * Threads that are not on the list (in their first or last call) that can be inside at the same
+ * time. A thread for which there is no slot waits.
+ */
 #define GATE_NSLOTS 64u
 
 static struct {
-	mutex_t mtx;             /* the list; taken inside the gate or by the forking thread */
+	mutex_t mtx; /* protects the list */
 	gate_link_t *threads;
-	atomic_p_t slots[GATE_NSLOTS]; /* words of the threads inside that are on no list */
-	unsigned nesting;        /* forks inside a fork's handlers, or a signal's */
-	struct tls_s nobody;     /* stands for threads that a forked child does not have */
+	atomic_p_t slots[GATE_NSLOTS]; /* TLS words of threads inside that are not on the list */
+	/* what the thread in the slot of the same index sleeps for; written by that thread */
+	atomic_p_t waits_for[GATE_NSLOTS];
+	unsigned nesting; /* nested forks: in a fork's handlers or in a signal handler during one */
+	bool is_alone;    /* the forking thread is the only one inside; belongs to that thread */
+	/* TLS words of a thread in a signal handler inside that waits to close the gate */
+	atomic_p_t wants;
+	/* in a forked child, replaces the words of threads that do not exist there */
+	struct tls_s nobody;
 } gate = {.mtx = MUTEX_INITIALIZER("gate", WITNESS_RANK_OMIT)};
 
 cassert((GATE_INSIDE & GATE_REGISTERED) == 0 && GATE_OUTSIDE == 0);
 
-/* Both neighbours of a link know it; under gate.mtx. */
+/* Asserts that a link and its neighbours point to each other. The caller holds gate.mtx. */
 static void
 gate_link_check(const gate_link_t *link) {
 	mutex_assert_owner(&gate.mtx);
@@ -37,12 +65,16 @@ gate_link_check(const gate_link_t *link) {
 	assert(link->tls != NULL && (link->tls->gate & GATE_REGISTERED) != 0);
 }
 
-/* Locks held for a moment only belong inside; those of dumps and passes are held for long, outside. */
+/*
+ * Locks of rank PROF_SITES and above are held for a short time, and only inside the gate. Those
+ * below are held during dumps and passes, outside the gate.
+ */
 static void
 gate_assert_no_short_lock(void) {
 	assert(witness_depth_from(WITNESS_RANK_PROF_SITES) == 0);
 }
 
+/* Lets other threads run: yields at first, then sleeps 200 microseconds each time. */
 static void
 gate_pause(unsigned round) {
 	int saved = errno;
@@ -55,12 +87,16 @@ gate_pause(unsigned round) {
 	errno = saved;
 }
 
+/* The k-th slot to try for a thread; starts at a place that depends on the address of its words. */
 static atomic_p_t *
 gate_slot(const struct tls_s *t, unsigned k) {
 	return &gate.slots[(((uintptr_t)t >> 12) + k) % GATE_NSLOTS];
 }
 
-/* Waits where there are as many such threads as slots.  Rare, and out of the way of the others. */
+/*
+ * Takes a slot for a thread that is not on the list. Waits if all slots are in use, which is rare,
+ * and does so without touching what other threads need.
+ */
 static NOINLINE void
 gate_slot_take(struct tls_s *t) {
 	for (unsigned k = 0;; k++) {
@@ -76,8 +112,9 @@ gate_slot_take(struct tls_s *t) {
 }
 
 /*
- * All of its slots: a handler that interrupts a thread on its way out takes one of its own.  By
- * exchange, since the handler may leave this very slot, and another thread take it.
+ * Frees all slots of the thread: a signal handler that interrupts it here may take and leave slots
+ * of its own. By compare-and-swap, because the handler may have left this very slot and another
+ * thread may have taken it since.
  */
 static NOINLINE void
 gate_slot_leave(const struct tls_s *t) {
@@ -89,6 +126,23 @@ gate_slot_leave(const struct tls_s *t) {
 	}
 }
 
+const void *
+gate_note_wait(const void *word) {
+	struct tls_s *t = tls_get();
+	const void *outer = t->waits_for;
+	__atomic_store_n(&t->waits_for, word, __ATOMIC_RELEASE);
+	for (unsigned k = 0; (t->gate & GATE_REGISTERED) == 0 && k < GATE_NSLOTS; k++) {
+		if (atomic_load_p(&gate.slots[k], MO_RELAXED) == t) {
+			atomic_store_p(&gate.waits_for[k], (void *)(uintptr_t)word, MO_RELEASE);
+		}
+	}
+	return outer;
+}
+
+/*
+ * Marks the thread as inside. The mark must be ordered before the load of gate_forker, unless the
+ * process has a single thread.
+ */
 static void
 gate_mark(struct tls_s *t) {
 	assert(t == tls_get());
@@ -169,7 +223,10 @@ gate_register(struct tls_s *t, gate_link_t *link) {
 		gate.threads->prev = link;
 	}
 	gate.threads = link;
-	/* From the slot to a mark of its own, without being outside in between. */
+	/*
+	 * Marks the thread as inside before its slot is freed, so that it is never seen outside in
+	 * between.
+	 */
 	__atomic_store_n(&t->gate, GATE_REGISTERED | GATE_INSIDE, __ATOMIC_SEQ_CST);
 	if (config_debug) {
 		gate_link_check(link);
@@ -214,92 +271,215 @@ gate_for_each(void (*fn)(struct tls_s *t, void *ctx), void *ctx) {
 	mutex_unlock(&gate.mtx);
 }
 
-/* Somebody but the forking thread is inside. Under the list's lock nobody goes from a slot to the list or back. */
+/* What the forking thread finds inside besides itself. */
+typedef enum {
+	gate_found_none,
+	gate_found_stuck, /* every thread inside waits for a lock or for the gate */
+	gate_found_busy   /* some thread inside is running */
+} gate_found_t;
+
+/*
+ * Whether a thread inside that sleeps for this word cannot continue by itself. Locks lie in memory
+ * that is never unmapped, so the word may be read. A lock that is free is about to be taken by a
+ * sleeper.
+ */
 static bool
-gate_is_busy(const struct tls_s *self) {
-	for (gate_link_t *l = gate.threads; l != NULL; l = l->next) {
-		if (l->tls != self &&
-		    (__atomic_load_n(&l->tls->gate, __ATOMIC_SEQ_CST) & GATE_INSIDE) != 0) {
-			return true;
-		}
-	}
-	for (unsigned i = 0; i < GATE_NSLOTS; i++) {
-		const void *t = atomic_load_p(&gate.slots[i], MO_SEQ_CST);
-		if (t != NULL && t != self) {
-			return true;
-		}
-	}
-	return false;
+gate_is_stuck(const void *word) {
+	return word == &gate_forker || (word != NULL && atomic_load_u32(word, MO_RELAXED) != 0);
 }
 
 /*
- * A handler has interrupted this thread inside: others there, or who forks, may wait for what it holds, and
- * then neither comes to an end.  Such a fork gives up waiting some time: its child may find locks that
- * nobody will release, but may call nothing that takes one, being a child of several threads.
+ * Looks at the threads that are not on the list. Such a thread may end at any time, so its words
+ * are not read.
+ */
+static gate_found_t
+gate_look_at_slots(const struct tls_s *self) {
+	gate_found_t found = gate_found_none;
+	for (unsigned i = 0; i < GATE_NSLOTS; i++) {
+		const void *t = atomic_load_p(&gate.slots[i], MO_SEQ_CST);
+		if (t == NULL || t == self) {
+			continue;
+		}
+		if (!gate_is_stuck(atomic_load_p(&gate.waits_for[i], MO_ACQUIRE))) {
+			return gate_found_busy;
+		}
+		found = gate_found_stuck;
+	}
+	return found;
+}
+
+/*
+ * Looks at all threads. The caller holds the list's lock, so no thread moves between a slot and the
+ * list.
+ */
+static gate_found_t
+gate_look(const struct tls_s *self) {
+	gate_found_t found = gate_found_none;
+	for (gate_link_t *l = gate.threads; l != NULL; l = l->next) {
+		if (l->tls == self ||
+		    (__atomic_load_n(&l->tls->gate, __ATOMIC_SEQ_CST) & GATE_INSIDE) == 0) {
+			continue;
+		}
+		if (!gate_is_stuck(__atomic_load_n(&l->tls->waits_for, __ATOMIC_ACQUIRE))) {
+			return gate_found_busy;
+		}
+		found = gate_found_stuck;
+	}
+	gate_found_t others = gate_look_at_slots(self);
+	return others > found ? others : found;
+}
+
+/*
+ * Whether this fork may wait as long as it takes. Not if a signal handler has interrupted this
+ * thread inside the gate: the other threads inside, or another thread that forks, may then wait for
+ * a lock that this thread holds, and neither would ever finish. Such a fork gives up when no thread
+ * inside can continue, or after GATE_PATIENCE. Its child may then find locks that are never
+ * released; but a child of a multi-threaded process may not call functions that take locks anyway
+ * (POSIX).
  */
 static bool
 gate_is_patient(struct tls_s *self) {
 	return !gate_is_entered(self) && !mutex_is_owner(&gate.mtx);
 }
 
-/* The gate is closed: until the forking thread is the only one inside. */
-static void
-gate_wait_alone(struct tls_s *self) {
-	/* The interrupted thread is changing the list, which may be walked at any instant of that. */
+/*
+ * Whether another thread waits, in a signal handler inside the gate, to fork. It cannot leave the
+ * gate before it has forked.
+ */
+static bool
+gate_is_wanted(const struct tls_s *self) {
+	const void *t = atomic_load_p(&gate.wants, MO_SEQ_CST);
+	return t != NULL && t != self;
+}
+
+static gate_found_t
+gate_look_locked(const struct tls_s *self) {
+	/*
+	 * If this thread was interrupted while it changed the list, it holds the lock already; the
+	 * list may be walked at any instant of such a change.
+	 */
 	bool is_interrupted = mutex_is_owner(&gate.mtx);
-	bool is_patient = gate_is_patient(self);
+	/* Another thread holds the lock: it is inside, and changes the list. */
+	if (!is_interrupted && !mutex_trylock(&gate.mtx)) {
+		return gate_is_wanted(self) ? gate_found_stuck : gate_found_busy;
+	}
+	gate_found_t found = gate_look(self);
+	if (!is_interrupted) {
+		mutex_unlock(&gate.mtx);
+	}
+	return found;
+}
+
+/*
+ * With the gate closed, waits until the forking thread is the only one inside, or until it may not
+ * wait any longer (then returns true too). Returns false if a fork in a signal handler has to go
+ * first, which is only done if may_yield.
+ */
+static bool
+gate_try_wait_alone(struct tls_s *self, bool may_yield) {
+	bool is_patient = gate_is_patient(self), is_last = !is_patient || gate.nesting > 0;
+	unsigned n_stuck = 0;
+	gate.is_alone = false;
 	for (unsigned round = 0; is_patient || round < GATE_PATIENCE; round++) {
-		/* The list changes only under the lock, by threads that are inside. */
-		bool is_locked = is_interrupted || mutex_trylock(&gate.mtx);
-		bool is_busy = !is_locked || gate_is_busy(self);
-		if (is_locked && !is_interrupted) {
-			mutex_unlock(&gate.mtx);
+		gate_found_t found = gate_look_locked(self);
+		if (found == gate_found_none) {
+			gate.is_alone = true;
+			return true;
 		}
-		if (!is_busy) {
+		bool is_wanted = gate_is_wanted(self);
+		if (is_wanted && may_yield && !is_last) {
+			return false;
+		}
+		n_stuck = found == gate_found_stuck ? n_stuck + 1 : 0;
+		if (n_stuck > GATE_STUCK && (is_wanted || is_last)) {
+			return true;
+		}
+		gate_pause(round);
+	}
+	return true;
+}
+
+/* Closes the gate if it is open. */
+static bool
+gate_try_take(struct tls_s *self) {
+	void *open = NULL;
+	return atomic_cas_strong_p(&gate_forker, &open, self, MO_SEQ_CST, MO_SEQ_CST);
+}
+
+/*
+ * Closes the gate for a fork in a signal handler that interrupted its thread inside, and announces
+ * the wait in gate.wants. Returns false if GATE_PATIENCE ended first.
+ */
+static bool
+gate_try_close_inside(struct tls_s *self) {
+	const void *outer = gate_note_wait(&gate_forker);
+	void *mine = self;
+	bool is_closed = false;
+	for (unsigned round = 0; round < GATE_PATIENCE; round++) {
+		void *none = NULL;
+		atomic_cas_strong_p(&gate.wants, &none, self, MO_SEQ_CST, MO_RELAXED);
+		if ((is_closed = gate_try_take(self))) {
+			break;
+		}
+		gate_pause(round);
+	}
+	atomic_cas_strong_p(&gate.wants, &mine, NULL, MO_SEQ_CST, MO_RELAXED);
+	gate_note_wait(outer);
+	return is_closed;
+}
+
+/*
+ * Closes the gate for a fork from outside, which no thread inside waits for. Lets forks in signal
+ * handlers go first, but not for ever.
+ */
+static void
+gate_close_outside(struct tls_s *self) {
+	gate_unmark(self); /* the handler may have interrupted this thread on its way out */
+	for (unsigned round = 0;; round++) {
+		if (round % GATE_PATIENCE == GATE_PATIENCE - 1) {
+			/* that thread may have left its handler by longjmp() */
+			atomic_store_p(&gate.wants, NULL, MO_SEQ_CST);
+		}
+		if (!gate_is_wanted(self) && gate_try_take(self)) {
 			return;
 		}
 		gate_pause(round);
 	}
 }
 
-/* By this thread; false: not to be had, another one's fork waits for this thread. */
-static bool
-gate_is_closed_by(struct tls_s *self) {
-	bool is_patient = gate_is_patient(self);
-	if (is_patient) {
-		gate_unmark(self); /* on its way out when the handler came */
-	}
-	for (unsigned round = 0; is_patient || round < GATE_PATIENCE; round++) {
-		void *open = NULL;
-		if (atomic_cas_strong_p(&gate_forker, &open, self, MO_SEQ_CST, MO_SEQ_CST)) {
-			assert(gate.nesting == 0);
-			return true;
-		}
-		gate_pause(round);
-	}
-	return false;
-}
-
 /*
- * One fork at a time; closed and by whom is one word, so that there is no instant at which the gate is
- * closed by nobody.  A fork inside a fork waits too: its handler may have interrupted the waiting.
+ * Only one fork at a time proceeds. One word says both that the gate is closed and by which thread,
+ * so there is no instant at which it is closed without an owner. A fork nested inside a fork of the
+ * same thread waits too: its handler may have interrupted the outer wait.
  */
 void
 gate_prefork(void) {
 	struct tls_s *self = tls_get();
 	if (atomic_load_p(&gate_forker, MO_RELAXED) == self) {
 		gate.nesting++;
-	} else if (!gate_is_closed_by(self)) {
+		gate_try_wait_alone(self, false);
 		return;
 	}
-	gate_wait_alone(self);
-	assert(atomic_load_p(&gate_forker, MO_RELAXED) == self);
+	if (!gate_is_patient(self)) {
+		if (gate_try_close_inside(self)) {
+			gate_try_wait_alone(self, false);
+		}
+		return;
+	}
+	for (unsigned n = 0;; n++) {
+		gate_close_outside(self);
+		assert(gate.nesting == 0);
+		if (gate_try_wait_alone(self, n < GATE_YIELDS)) {
+			return;
+		}
+		atomic_store_p(&gate_forker, NULL, MO_SEQ_CST);
+	}
 }
 
 void
 gate_postfork_parent(void) {
 	if (atomic_load_p(&gate_forker, MO_RELAXED) != tls_get()) {
-		return; /* forked without the gate */
+		return; /* this fork went ahead without closing the gate */
 	}
 	if (gate.nesting > 0) {
 		gate.nesting--;
@@ -309,17 +489,21 @@ gate_postfork_parent(void) {
 }
 
 /*
- * Only the forking thread is left; the others' links lie in memory that nobody will use again.  If a
- * handler forked while this thread was changing the list, that goes on here: the links stay in it, but
- * name nobody's words.
+ * Only the forking thread exists in the child; the links of the others lie in memory that is not
+ * used again. If a signal handler forked while this thread was changing the list, that change
+ * continues in the child: then the links stay in the list, but refer to gate.nobody.
  */
 void
 gate_postfork_child(void) {
 	struct tls_s *self = tls_get();
 	gate_link_t *mine = NULL;
 	bool is_changing = mutex_is_owner(&gate.mtx);
-	/* The reason why nobody's locks need a repair here; but for a fork whose patience has ended. */
-	assert(!gate_is_patient(self) || atomic_load_u32(&gate.mtx.word, MO_RELAXED) == 0);
+	/*
+	 * If this thread closed the gate, no lock was held by another thread. Not so for a fork
+	 * that gave up waiting.
+	 */
+	bool has_closed = atomic_load_p(&gate_forker, MO_RELAXED) == self;
+	assert(!has_closed || !gate.is_alone || is_changing || atomic_load_u32(&gate.mtx.word, MO_RELAXED) == 0);
 	mutex_renew_in_child(&gate.mtx, "gate", WITNESS_RANK_OMIT);
 	for (gate_link_t *l = gate.threads; l != NULL; l = l->next) {
 		if (l->tls == self) {
@@ -336,14 +520,18 @@ gate_postfork_child(void) {
 			mine->prev = NULL;
 		}
 	}
-	/* Who was being refused at that instant had a slot for a moment. */
+	/* A thread that was refused entry at the instant of the fork had a slot for a moment. */
 	for (unsigned i = 0; i < GATE_NSLOTS; i++) {
 		if (atomic_load_p(&gate.slots[i], MO_RELAXED) != self) {
 			atomic_store_p(&gate.slots[i], NULL, MO_RELAXED);
+			atomic_store_p(&gate.waits_for[i], NULL, MO_RELAXED);
 		}
 	}
-	if (atomic_load_p(&gate_forker, MO_RELAXED) != self) {
-		gate.nesting = 0; /* of a fork that is the parent's */
+	if (gate_is_wanted(self)) {
+		atomic_store_p(&gate.wants, NULL, MO_RELAXED);
+	}
+	if (!has_closed) {
+		gate.nesting = 0; /* this counted forks of the parent */
 		atomic_store_p(&gate_forker, self, MO_RELAXED);
 	}
 	gate_postfork_parent();

@@ -1,21 +1,12 @@
 /*
- * The gate: why a fork never copies a lock that somebody else holds.
- *
- * Every lock of the allocator is taken between gate_enter() and gate_exit(), and nothing in between
- * waits for long.  fork's prepare handler closes the gate and waits until no other thread is inside;
- * then no lock is held by anyone but the forking thread itself, so the child needs no repair.
- * Threads that come to the closed gate do not wait for a lock (their own locks, such as stdio's, may
- * be what fork is waiting for next): gate_enter() tells them, and they serve themselves elsewhere
- * (thread/shelter.h) or wait with gate_wait().
- *
- * A thread marks itself in its own TLS word, which the forking thread reads: the store of the mark
- * and the load of `gate_forker` are ordered against the store of `gate_forker` and the load of the
- * marks (all sequentially consistent), so one of the two always sees the other.  A thread that is
- * not registered leaves its address in a slot instead.  test/models/gate.pml is this in a model.
- *
- * A signal handler may fork at any instruction of all this.  What belongs to the interrupted thread is
- * therefore told apart by whose it is, never by counting: a count and what it counts change one after
- * the other, and in between a handler would take itself for somebody else and wait for ever.
+ * The gate: guarantees that fork() never copies a short-held lock that another thread holds.
+ * Every lock that is held for a short time is taken between gate_enter() (or gate_try_enter()) and
+ * gate_exit(). fork's prepare handler closes the gate and waits until no other thread is inside;
+ * then only the forking thread can hold such a lock, and the child needs no repair. The few locks
+ * that may be held for long are held outside and made new in the child (jemalloc_fork.c). Rules for
+ * code inside: it must not wait for long, and not for a lock that is held outside, whose owner may
+ * be waiting for the gate. Callers are the entry points of the allocator (imalloc.c, tsd, ctl,
+ * prof) and the fork handlers.
  */
 #ifndef OS_GATE_H
 #define OS_GATE_H
@@ -24,7 +15,26 @@
 #include "os/tls.h"
 #include "util/atomic.h"
 
-/* The words of the thread that forks; NULL: the gate is open. */
+/*
+ * A thread that finds the gate closed must not wait for a lock: it may hold a lock of its own, such
+ * as stdio's, that fork waits for next. gate_try_enter() returns false, and the thread is served
+ * without a lock (thread/shelter.h, thread/deferred.h).
+ *
+ * How it works: a thread marks itself in its own TLS word and then loads gate_forker; the forking
+ * thread stores gate_forker and then loads the marks. All four accesses are sequentially
+ * consistent, so at least one thread sees the other. A thread that is not registered stores the
+ * address of its TLS words in a slot instead. test/models/gate.pml is a model of this.
+ *
+ * Signal handlers: a handler may fork at any instruction of this code. What belongs to the
+ * interrupted thread is therefore recognised by its identity, never by a count: a count and what it
+ * counts change one after the other, and between the two a handler would mistake itself for another
+ * thread and wait for ever. A handler that forks inside the gate keeps its thread from leaving; so
+ * it announces that it waits to close the gate, and the thread that has closed the gate opens it
+ * again for it. What each thread sleeps for is recorded, so that such a fork can see when the
+ * threads inside wait for its own thread.
+ */
+
+/* The TLS words of the thread that forks; NULL while the gate is open. */
 extern HIDDEN atomic_p_t gate_forker;
 
 ALWAYS_INLINE bool
@@ -32,19 +42,21 @@ gate_is_closed(void) {
 	return atomic_load_p(&gate_forker, MO_SEQ_CST) != NULL;
 }
 
-/* Slow parts of the functions below. */
+/* Slow parts of the functions below: the outermost entry and the outermost exit. */
 bool gate_enter_first(struct tls_s *t);
 void gate_exit_last(struct tls_s *t);
 
-/*
- * true: inside; to be undone by gate_exit(). false: a fork is under way in another thread; nothing
- * to undo.  Nests; an inner call always succeeds.
- */
 ALWAYS_INLINE bool
+/* Whether this thread is inside. */
 gate_is_entered(const struct tls_s *t) {
 	return t->gate_depth != 0;
 }
 
+/*
+ * Enters the gate. Returns true if the thread is inside, to be undone by gate_exit(). Returns false
+ * if another thread forks; then there is nothing to undo. Calls nest, and an inner call always
+ * succeeds.
+ */
 ALWAYS_INLINE bool
 gate_try_enter(struct tls_s *t) {
 	if (t->gate_depth++ != 0) {
@@ -53,6 +65,10 @@ gate_try_enter(struct tls_s *t) {
 	return gate_enter_first(t);
 }
 
+/*
+ * Leaves one level. At the outermost level the thread must hold no lock that is taken inside the
+ * gate.
+ */
 ALWAYS_INLINE void
 gate_exit(struct tls_s *t) {
 	assert(t->gate_depth > 0);
@@ -61,31 +77,48 @@ gate_exit(struct tls_s *t) {
 	}
 }
 
-/* Enters, sleeping while a fork is under way: for callers that hold nothing a fork could want. */
+/*
+ * Enters the gate and sleeps while a fork is under way. Only for callers that hold nothing that the
+ * fork may wait for.
+ */
 void gate_enter(struct tls_s *t);
 
-/* Leaves all levels and comes back, around something that may take long. */
+/*
+ * Leave all levels, and enter again as many: around work that takes long. gate_leave_all() returns
+ * the depth for gate_reenter().
+ */
 uint32_t gate_leave_all(struct tls_s *t);
 void gate_reenter(struct tls_s *t, uint32_t depth);
 
-/* A thread's words become visible to forking threads; they must stay valid until unregistered. */
+/*
+ * Puts a thread's words on the list that forking threads read. The words and the link must stay
+ * valid until gate_unregister(). Both are called inside the gate.
+ */
 struct gate_link_s;
 void gate_register(struct tls_s *t, struct gate_link_s *link);
 void gate_unregister(struct tls_s *t, struct gate_link_s *link);
 
+/* A thread on the list; lies in its tsd. */
 typedef struct gate_link_s {
 	struct gate_link_s *next;
 	struct gate_link_s *prev;
 	struct tls_s *tls;
 } gate_link_t;
 
-/* Calls fn for each registered thread, under the list's lock. */
+/*
+ * Records what this thread is going to sleep for, for the thread that forks: the word of a lock,
+ * &gate_forker or NULL. Returns the previous value, which the caller restores afterwards.
+ */
+const void *gate_note_wait(const void *word);
+
+/*
+ * Calls fn for each registered thread while holding the list's lock. The caller is inside the gate.
+ */
 void gate_for_each(void (*fn)(struct tls_s *t, void *ctx), void *ctx);
 
-/* fork's three handlers. */
+/* The handlers of fork(): before it, and after it in the parent and in the child. */
 void gate_prefork(void);
 void gate_postfork_parent(void);
-/* self: the link of the only thread left, NULL if it is not registered. */
 void gate_postfork_child(void);
 
 #endif

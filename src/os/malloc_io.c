@@ -1,5 +1,7 @@
 /*
- * Messages of the library; see the header.  Keeps one pointer, set once at boot.
+ * Formats messages and passes them to the callback, the user's function or file descriptor 2.
+ * malloc_io.h has the contract. The only state is the pointer malloc_io_message, which the top
+ * floor sets at boot, before other threads exist. No lock.
  */
 #include "os/malloc_io.h"
 

@@ -1,37 +1,66 @@
-/* A list that only grows, in mappings of its own. */
+/*
+ * The records of loaded objects: a linked list that only grows, in mappings of its own.
+ * Readers need no lock: a record is complete before its address is stored with release order.
+ * Writers take turns through history.looker, which holds the pid of the process that looks; in a
+ * forked child another pid is there, so the child is not blocked by a look that the fork
+ * interrupted. module_history.h explains the use.
+ */
 #include "os/module_history.h"
 
+#include <sys/auxv.h>
+
+#include "os/objects.h"
 #include "os/pages.h"
+#include "os/unwind.h"
 #include "util/assert.h"
 #include "util/atomic.h"
+#include "util/hash.h"
 
+/* Bytes of one mapping of records. */
 #define CHUNK_BYTES ((size_t)64 << 10)
+/* A longer build id is treated as none. */
 #define BUILD_ID_MAX 32
+/* For an object without a build id, the path is part of its stamp if it is not longer than this. */
+#define STAMP_PATH_MAX 512
+/*
+ * Substitute ranges of shadowed objects start at this address, 2^LG_SHADOW_SPAN bytes apart: no
+ * address of a program has as many bits, and no object is as large.
+ */
+#define SHADOW_BASE (UINT64_C(1) << 52)
+#define LG_SHADOW_SPAN 40
 
 typedef struct record_s record_t;
+/* One loaded object. */
 struct record_s {
-	atomic_p_t next;
-	uintptr_t start;
-	uintptr_t end;
-	uintptr_t bias;
-	bool is_covered; /* by a loaded object; of module_history_gone's caller */
+	atomic_p_t next; /* atomic: the only field that changes while others read */
+	uintptr_t start; /* first address */
+	uintptr_t end;   /* behind the last address */
+	uintptr_t bias;  /* load bias: address minus address in the file */
+	uint32_t number; /* from 1 on, rising */
+	bool is_covered; /* a loaded object lies here; scratch field of module_history_gone() */
 	uint8_t build_id_len;
 	unsigned char build_id[BUILD_ID_MAX];
-	char path[];
+	char path[]; /* NUL terminated; absolute unless the loader has only a name */
 };
 
-static struct {
+static LARGE_BSS struct {
 	atomic_p_t first;
-	/* The rest is of who looks: pid of that process while it does, so that a forked child looks again. */
+	/*
+	 * The other fields belong to whoever holds looker. looker is the pid of the process that
+	 * looks, 0 if none; a forked child has another pid and so is free to look.
+	 */
 	atomic_u32_t looker;
-	record_t *last;
-	unsigned n;
-	char *room;
-	size_t left;
-	uint64_t adds;
+	record_t *last; /* last record of the list */
+	atomic_u32_t n; /* number of records */
+	char *room;     /* free space of the current mapping */
+	size_t left;    /* bytes of it */
+	uint64_t adds;  /* objects loaded so far, at the last look */
 	bool has_looked;
+	char path[4096];   /* a path made absolute */
+	char loaded[4096]; /* a path as the loader has it */
 } history;
 
+/* The record after r; the first one for NULL. */
 static record_t *
 record_next(const record_t *r) {
 	return atomic_load_p(r == NULL ? &history.first : &r->next, MO_ACQUIRE);
@@ -42,16 +71,19 @@ is_record_of(const record_t *r, const struct sys_module_s *m) {
 	if (r->start != m->start || r->end != m->end || r->bias != m->bias || strcmp(r->path, m->path) != 0) {
 		return false;
 	}
-	/* One of a length that is not kept has none here. */
+	/* A build id that was too long to be kept is not compared. */
 	return r->build_id_len == 0 || (r->build_id_len == m->build_id_len
 	    && memcmp(r->build_id, m->build_id, r->build_id_len) == 0);
 }
 
-/* NULL: no memory, or too many. */
+/*
+ * Space for a record with a path of this length; NULL if there is no memory or there are too many
+ * records.
+ */
 static record_t *
 record_new(size_t path_len) {
 	size_t bytes = align_up(sizeof(record_t) + path_len + 1, sizeof(void *));
-	if (bytes > CHUNK_BYTES || history.n == MODULE_HISTORY_MAX) {
+	if (bytes > CHUNK_BYTES || atomic_load_u32(&history.n, MO_RELAXED) == MODULE_HISTORY_MAX) {
 		return NULL;
 	}
 	if (history.left < bytes) {
@@ -64,22 +96,69 @@ record_new(size_t path_len) {
 		history.left = CHUNK_BYTES;
 	}
 	record_t *r = (record_t *)history.room;
-	history.left -= bytes; /* first: a child forked in between may write here again */
+	/* before the rest: a child forked in between may use this space once more */
+	history.left -= bytes;
 	history.room += bytes;
-	history.n++;
 	return r;
 }
 
-/* The program itself (no path here) is never gone, and what has no path cannot be named. */
-static int
-note_module(void *ctx UNUSED, const struct sys_module_s *m) {
-	assert(m->start < m->end);
-	for (record_t *r = record_next(NULL); r != NULL; r = record_next(r)) {
-		if (is_record_of(r, m)) {
-			return 0;
-		}
+/* Whether the ranges overlap. */
+static bool
+is_at(const record_t *r, const struct sys_module_s *m) {
+	return r->start < m->end && m->start < r->end;
+}
+
+/*
+ * The record that m has already: the last one at its place, if that is the same object; from
+ * MODULE_HISTORY_ENOUGH records on, any record of the same object. *is_taken: another object was
+ * recorded at its place.
+ */
+static const record_t *
+record_find(const struct sys_module_s *m, bool *is_taken) {
+	const record_t *last = NULL, *same = NULL;
+	for (const record_t *r = record_next(NULL); r != NULL; r = record_next(r)) {
+		last = is_at(r, m) ? r : last;
+		same = is_record_of(r, m) ? r : same;
 	}
-	record_t *r = m->path[0] == '\0' ? NULL : record_new(strlen(m->path));
+	*is_taken = last != NULL;
+	bool is_enough = atomic_load_u32(&history.n, MO_RELAXED) >= MODULE_HISTORY_ENOUGH;
+	return last == same || is_enough ? same : NULL;
+}
+
+/*
+ * The path as an absolute one. The loader's name may be relative to the current directory at the
+ * time of loading; that directory is taken to be the present one.
+ */
+static const char *
+absolute(const char *path) {
+	size_t len = strlen(path);
+	if (path[0] == '/' || strchr(path, '/') == NULL || sys_getcwd(history.path, sizeof(history.path)) != 0) {
+		return path;
+	}
+	size_t dir = strlen(history.path);
+	if (dir + 1 + len + 1 > sizeof(history.path)) {
+		return path;
+	}
+	history.path[dir] = '/';
+	memcpy(history.path + dir + 1, path, len + 1);
+	return history.path;
+}
+
+/*
+ * Records an object. The program itself (empty path here) is never unloaded, and an object without
+ * a path cannot be named.
+ */
+static int
+note_module(void *ctx UNUSED, const struct sys_module_s *loaded) {
+	bool is_taken;
+	struct sys_module_s named = *loaded;
+	const struct sys_module_s *m = &named;
+	assert(m->start < m->end);
+	named.path = absolute(loaded->path);
+	if (m->path[0] == '\0' || record_find(m, &is_taken) != NULL) {
+		return 0;
+	}
+	record_t *r = record_new(strlen(m->path));
 	if (r == NULL) {
 		return 0;
 	}
@@ -91,17 +170,29 @@ note_module(void *ctx UNUSED, const struct sys_module_s *m) {
 		memcpy(r->build_id, m->build_id, r->build_id_len);
 	}
 	strcpy(r->path, m->path);
+	r->number = atomic_load_u32(&history.n, MO_RELAXED) + 1;
 	atomic_store_p(history.last == NULL ? &history.first : &history.last->next, r, MO_RELEASE);
 	history.last = r;
+	atomic_store_u32(&history.n, r->number, MO_RELEASE);
+	if (is_taken) {
+		unwind_forget_rows(); /* cached rows describe the object that was there before */
+	}
 	return 0;
+}
+
+/* Becomes the one who looks; false if this process looks already. */
+static bool
+try_look(void) {
+	uint32_t self = (uint32_t)sys_pid(), looker = atomic_load_u32(&history.looker, MO_RELAXED);
+	return looker != self
+	    && atomic_cas_strong_u32(&history.looker, &looker, self, MO_ACQUIRE, MO_RELAXED);
 }
 
 void
 module_history_look(void) {
-	uint32_t self = (uint32_t)sys_pid(), looker = atomic_load_u32(&history.looker, MO_RELAXED);
 	uint64_t adds, subs;
 	bool is_known = sys_module_changes(&adds, &subs);
-	if (looker == self || !atomic_cas_strong_u32(&history.looker, &looker, self, MO_ACQUIRE, MO_RELAXED)) {
+	if (!try_look()) {
 		return;
 	}
 	if (!is_known || !history.has_looked || adds != history.adds) {
@@ -117,6 +208,7 @@ cover(record_t *r, uintptr_t start, uintptr_t end) {
 	r->is_covered = r->is_covered || (start < r->end && r->start < end);
 }
 
+/* Marks the records of places where an object is loaded now. */
 static int
 cover_module(void *ctx UNUSED, const struct sys_module_s *m) {
 	for (record_t *r = record_next(NULL); r != NULL; r = record_next(r)) {
@@ -125,26 +217,133 @@ cover_module(void *ctx UNUSED, const struct sys_module_s *m) {
 	return 0;
 }
 
-/* Where two have been, the later one counts. */
-static void
-cover_by_later(record_t *r) {
-	for (const record_t *later = record_next(r); later != NULL; later = record_next(later)) {
-		cover(r, later->start, later->end);
+/* Whether a later record, up to number `now`, overlaps this one. */
+static bool
+is_shadowed(const record_t *r, uint32_t now) {
+	for (const record_t *later = record_next(r); later != NULL && later->number <= now; later = record_next(later)) {
+		if (later->start < r->end && r->start < later->end) {
+			return true;
+		}
 	}
+	return false;
+}
+
+/* Start of the substitute range of a shadowed object. */
+static uint64_t
+shadow_of(const record_t *r) {
+	return SHADOW_BASE + ((uint64_t)r->number << LG_SHADOW_SPAN);
 }
 
 int
-module_history_gone(int (*cb)(void *ctx, const struct sys_module_s *m), void *ctx) {
+module_history_gone(int (*cb)(void *ctx, const struct sys_module_s *m), void *ctx, uint32_t now) {
 	for (record_t *r = record_next(NULL); r != NULL; r = record_next(r)) {
 		r->is_covered = false;
-		cover_by_later(r);
 	}
 	sys_modules(cover_module, NULL, NULL, 0);
 	int ret = 0;
 	for (record_t *r = record_next(NULL); r != NULL && ret == 0; r = record_next(r)) {
 		struct sys_module_s m = {.start = r->start, .end = r->end, .bias = r->bias, .build_id = r->build_id,
 			.build_id_len = r->build_id_len, .path = r->path};
-		ret = r->is_covered ? 0 : cb(ctx, &m);
+		bool is_elsewhere = is_shadowed(r, now);
+		if (is_elsewhere) {
+			m.start = (uintptr_t)shadow_of(r);
+			m.end = m.start + (r->end - r->start);
+			m.bias = m.start + (r->bias - r->start);
+		}
+		ret = r->is_covered && !is_elsewhere ? 0 : cb(ctx, &m);
 	}
 	return ret;
+}
+
+/* ---- what lay at an address ---- */
+
+uint32_t
+module_history_last(void) {
+	return atomic_load_u32(&history.n, MO_ACQUIRE);
+}
+
+uint64_t
+module_history_place(uintptr_t addr, uint32_t then, uint32_t now) {
+	const record_t *at = NULL;
+	uintptr_t call = addr - 1; /* a return address may be behind the end of its object */
+	for (const record_t *r = record_next(NULL); r != NULL && r->number <= then; r = record_next(r)) {
+		at = call - r->start < r->end - r->start ? r : at;
+	}
+	return at != NULL && is_shadowed(at, now) ? shadow_of(at) + (addr - at->start) : addr;
+}
+
+/* Whether an object is never unloaded: the program, this library, the C library, the loader. */
+static bool
+stays(const struct object_place_s *o) {
+	const uintptr_t places[] = {(uintptr_t)sys_auxval(AT_PHDR), (uintptr_t)sys_auxval(AT_BASE),
+		(uintptr_t)&history, (uintptr_t)&getauxval};
+	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+		if (places[i] - o->start < o->end - o->start) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Calls fn for each object that may be unloaded and in which frames lie. An object whose frames are
+ * adjacent is passed once.
+ */
+static void
+for_each_passing(void *const *frames, unsigned n, void (*fn)(void *ctx, const struct sys_module_s *m), void *ctx) {
+	struct object_place_s o = {.start = 0};
+	struct sys_module_s m;
+	unsigned char build_id[SYS_BUILD_ID_MAX];
+	for (unsigned i = 0; i < n; i++) {
+		uintptr_t pc = (uintptr_t)frames[i] - 1;
+		if (pc - o.start >= o.end - o.start && objects_place(pc, &o) && !stays(&o)
+		    && objects_describe(&o, &m, build_id)) {
+			fn(ctx, &m);
+		}
+	}
+}
+
+static void
+add_identity(void *ctx, const struct sys_module_s *m) {
+	uint64_t *h = ctx;
+	uint64_t one = hash_mix64(m->start ^ m->end << 20);
+	char path[STAMP_PATH_MAX];
+	if (m->build_id_len > 0) {
+		one = hash64(m->build_id, m->build_id_len, one);
+	} else if (sys_copy_text(path, m->path, sizeof(path))) {
+		one = hash64(path, strlen(path), one);
+	}
+	*h = hash_mix64(*h ^ one);
+}
+
+uint32_t
+module_history_stamp(void *const *frames, unsigned n) {
+	uint64_t h = 0;
+	for_each_passing(frames, n, add_identity, &h);
+	return h == 0 ? 0 : (uint32_t)h | 1;
+}
+
+static void
+note_passing(void *ctx UNUSED, const struct sys_module_s *m) {
+	struct sys_module_s named = *m;
+	named.path = history.loaded;
+	if (sys_copy_text(history.loaded, m->path, sizeof(history.loaded))) {
+		note_module(NULL, &named);
+	}
+}
+
+uint32_t
+module_history_note(void *const *frames, unsigned n) {
+	/*
+	 * A look takes a short time. If this fails, the object is recorded at the next look, if it
+	 * is still loaded.
+	 */
+	for (unsigned tries = 0; tries < 100; tries++) {
+		if (try_look()) {
+			for_each_passing(frames, n, note_passing, NULL);
+			atomic_store_u32(&history.looker, 0, MO_RELEASE);
+			break;
+		}
+	}
+	return module_history_last();
 }

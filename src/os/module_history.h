@@ -1,8 +1,12 @@
 /*
- * Objects that were loaded once: what a profile needs to name addresses in them when they are gone.
- *
- * Records are never changed and never removed, so that they are read without a lock.  Of an object that was
- * loaded and unloaded between two looks nothing is known.
+ * History of loaded objects: what a profile needs to name addresses in objects that were unloaded.
+ * Records are never changed in what readers use and never removed, so they are read without a lock.
+ * Record numbers rise: what lay at an address at a given time is the last record there whose number
+ * is not above the number of that time. If a later object was loaded at the place of an earlier
+ * one, the earlier one is shadowed, and a profile gives it and its addresses a substitute range
+ * that no object has. An object that was loaded and unloaded between two looks, and in which
+ * nothing was sampled, is not known. Called by
+ * prof_backtrace.c (looks), prof_data.c (stamps) and prof_dump.c (maps).
  */
 #ifndef OS_MODULE_HISTORY_H
 #define OS_MODULE_HISTORY_H
@@ -10,16 +14,40 @@
 #include "os/sys.h"
 
 /*
- * Looks which objects are loaded, if that has changed since the last look.  Takes the loader's lock: to be
- * called with no lock held.  Objects beyond the first MODULE_HISTORY_MAX are not remembered.
+ * Records the objects that are loaded, if any were loaded since the last look. Takes the loader's
+ * lock, so the caller must hold no lock. Objects beyond MODULE_HISTORY_MAX are not recorded.
  */
 void module_history_look(void);
 /*
- * Calls cb for each object that was seen and is gone, if none that came later lies where it was, until cb
- * returns nonzero.  One caller at a time; takes the loader's lock before the first call of cb, not during it.
+ * A hash that identifies the objects in which these return addresses lie: equal numbers are taken
+ * for the same objects. 0 means that they lie only in objects that are never unloaded, or that the
+ * objects are not known. No lock; objects whose code is on a stack cannot be unloaded.
  */
-int module_history_gone(int (*cb)(void *ctx, const struct sys_module_s *m), void *ctx);
+uint32_t module_history_stamp(void *const *frames, unsigned n);
+/*
+ * Records the objects in which the frames lie, and returns the number of the last record. No lock.
+ */
+uint32_t module_history_note(void *const *frames, unsigned n);
+/* The number of the last record; 0 if there is none. */
+uint32_t module_history_last(void);
+/*
+ * The address that a profile written at record `now` shows for an address sampled at record `then`:
+ * the address itself, or the substitute if the object there is shadowed.
+ */
+uint64_t module_history_place(uintptr_t addr, uint32_t then, uint32_t now);
+/*
+ * Calls cb for each recorded object that is unloaded, or that is shadowed at record `now`, until cb
+ * returns nonzero; returns that value or 0. One caller at a time. Takes the loader's lock before
+ * the first call of cb, but not during the calls.
+ */
+int module_history_gone(int (*cb)(void *ctx, const struct sys_module_s *m), void *ctx, uint32_t now);
 
+/* Records that are kept; bounds the memory and the time of a search. */
 #define MODULE_HISTORY_MAX 1000
+/*
+ * With this many records, an object that was recorded before gets no new record when it is loaded
+ * again.
+ */
+#define MODULE_HISTORY_ENOUGH 500
 
 #endif

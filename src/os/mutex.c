@@ -1,9 +1,9 @@
 /*
- * The contended side of the lock, fork, and the counters.
- *
- * A waiter first spins, then sets MUTEX_WAITERS and sleeps while the word keeps that value.  Who
- * slept takes the lock with MUTEX_WAITERS set, because others may sleep still: one unneeded wake
- * at most, never a lost one.
+ * The contended side of the mutex, its fork handlers and its counters; mutex.h has the contract.
+ * A waiter first spins, then sets MUTEX_WAITERS and sleeps while the word keeps that value. A
+ * thread that has slept takes the mutex with MUTEX_WAITERS set, because other threads may still
+ * sleep: at most one wake is unneeded, and none is ever lost. The counters are written under the
+ * mutex itself.
  */
 #include "os/mutex.h"
 
@@ -13,9 +13,9 @@
 int64_t opt_mutex_max_spin = 600;
 
 static struct {
-	/* Numbers given to threads as lock owners. */
+	/* The last number that was given to a thread as a lock owner. */
 	atomic_u32_t next_id;
-	/* 0 = not asked yet. */
+	/* Processors that the process may use; 0 if not asked yet. */
 	atomic_u32_t ncpus;
 } mutex_state;
 
@@ -36,6 +36,7 @@ mutex_wake(mutex_t *m) {
 	os_word_wake(&m->word, 1);
 }
 
+/* With one processor spinning is useless: the owner does not run meanwhile. */
 static bool
 has_one_cpu(void) {
 	uint32_t n = atomic_load_u32(&mutex_state.ncpus, MO_RELAXED);
@@ -61,13 +62,24 @@ is_got_by_spinning(mutex_t *m, uint32_t me) {
 	return false;
 }
 
-/* Returns holding m, with MUTEX_WAITERS in the word. */
+HIDDEN mutex_sleep_hook_t *mutex_sleep_hook;
+
+static const void *
+note_sleep(const void *word) {
+	mutex_sleep_hook_t *hook = __atomic_load_n(&mutex_sleep_hook, __ATOMIC_RELAXED);
+	return hook == NULL ? NULL : hook(word);
+}
+
+/* Takes m by sleeping; returns with MUTEX_WAITERS set in the word. */
 static void
 sleep_until_got(mutex_t *m, uint32_t me) {
 	for (;;) {
 		uint32_t seen = atomic_load_u32(&m->word, MO_RELAXED);
 		uint32_t want = seen == 0 ? (me | MUTEX_WAITERS) : (seen | MUTEX_WAITERS);
-		/* An owner never waits for itself: that is what before_lock checks, in debug builds. */
+		/*
+		 * A thread never waits for a mutex that it holds itself; debug builds check that in
+		 * before_lock.
+		 */
 		assert((seen & ~MUTEX_WAITERS) != me && seen != MUTEX_WAITERS);
 		if (seen != want
 		    && !atomic_cas_weak_u32(&m->word, &seen, want, MO_ACQUIRE, MO_RELAXED)) {
@@ -76,7 +88,9 @@ sleep_until_got(mutex_t *m, uint32_t me) {
 		if ((want & ~MUTEX_WAITERS) == me) {
 			return;
 		}
+		const void *outer = note_sleep(&m->word);
 		os_word_wait(&m->word, want, UINT64_MAX);
+		note_sleep(outer);
 	}
 }
 
@@ -84,7 +98,7 @@ void
 mutex_lock_slow(mutex_t *m, uint32_t me) {
 	assert(me != 0 && me == tls_get()->lock_id);
 	if (is_got_by_spinning(m, me)) {
-		MUTEX_SET(m->n_spin_acquired, m->n_spin_acquired + 1);
+		MUTEX_ADD(m->n_spin_acquired, 1);
 		return;
 	}
 	uint64_t before = nstime_monotonic_ns();
@@ -93,12 +107,12 @@ mutex_lock_slow(mutex_t *m, uint32_t me) {
 	mutex_assert_owner(m);
 	atomic_fetch_sub_u32(&m->n_waiting_thds, 1, MO_RELAXED);
 	uint64_t waited = nstime_ns_between(before, nstime_monotonic_ns());
-	MUTEX_SET(m->n_wait_times, m->n_wait_times + 1);
-	MUTEX_SET(m->tot_wait_time, m->tot_wait_time + waited);
-	if (waited > m->max_wait_time) {
+	MUTEX_ADD(m->n_wait_times, 1);
+	MUTEX_ADD(m->tot_wait_time, waited);
+	if (waited > MUTEX_GET(m->max_wait_time)) {
 		MUTEX_SET(m->max_wait_time, waited);
 	}
-	if (n_thds > m->max_n_thds) {
+	if (n_thds > MUTEX_GET(m->max_n_thds)) {
 		MUTEX_SET(m->max_n_thds, n_thds);
 	}
 }
@@ -118,6 +132,13 @@ void
 mutex_debug_before_lock(mutex_t *m) {
 	mutex_assert_not_owner(m);
 #if CONFIG_DEBUG
+	/*
+	 * These two ranks are held outside the gate and for long. Taking one inside could wait for
+	 * an owner that itself waits for the gate (see gate.h).
+	 */
+	uint32_t rank = m->witness.rank;
+	assert((rank != WITNESS_RANK_PROF_DUMP && rank != WITNESS_RANK_BACKGROUND_THREAD_GLOBAL)
+	    || tls_get()->gate_depth == 0);
 	witness_check_order(&m->witness, false);
 #endif
 }
@@ -134,7 +155,10 @@ mutex_debug_after_lock(mutex_t *m) {
 void
 mutex_debug_before_unlock(mutex_t *m) {
 	mutex_assert_owner(m);
-	/* Nobody else was in: the holder alone writes it. */
+	/*
+	 * Only the holder writes prev_owner, so another value means that a second thread was
+	 * inside.
+	 */
 	assert(m->prev_owner == tls_get()->lock_id);
 #if CONFIG_DEBUG
 	witness_remove(&m->witness);
@@ -145,7 +169,7 @@ void
 mutex_prefork(mutex_t *m) {
 	assert(!m->fork_nested);
 	if (mutex_is_owner(m)) {
-		/* fork was called from a handler that interrupted this thread inside m. */
+		/* A signal handler that interrupted this thread inside m called fork(). */
 		m->fork_nested = true;
 		return;
 	}
@@ -174,7 +198,7 @@ mutex_postfork_parent(mutex_t *m) {
 
 void
 mutex_postfork_child(mutex_t *m) {
-	/* The waiters of the parent do not exist here. */
+	/* The parent's waiters do not exist in the child. */
 	atomic_store_u32(&m->n_waiting_thds, 0, MO_RELAXED);
 	if (m->fork_nested) {
 		m->fork_nested = false;
@@ -193,12 +217,10 @@ mutex_renew_in_child(mutex_t *m, const char *name, unsigned rank) {
 		mutex_init(m, name, rank);
 		return;
 	}
-	/* The waiters of the parent do not exist here. */
+	/* The parent's waiters do not exist in the child. */
 	atomic_store_u32(&m->word, mutex_self(), MO_RELAXED);
 	atomic_store_u32(&m->n_waiting_thds, 0, MO_RELAXED);
 }
-
-#define MUTEX_GET(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
 
 void
 mutex_prof_read(mutex_prof_data_t *dst, mutex_t *m) {

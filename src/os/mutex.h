@@ -1,11 +1,12 @@
 /*
- * The allocator's lock.
- *
- * One word: 0 = free, else the owner's number, with MUTEX_WAITERS added while some thread may
- * sleep on it (futex).  The owner is in the word itself, so "do I hold it" has an exact answer at
- * any instant, also in a signal handler that interrupted the owner; the fork handlers use that.
- * An all-zero mutex is valid and free: locks work before and without initialisation.
- * The contention counters are written by the holder only, except the two that waiters share.
+ * The mutex of the allocator: one futex word, contention counters, and a lock rank in debug builds.
+ * The word is 0 when free, otherwise the owner's number, plus MUTEX_WAITERS while a thread may
+ * sleep on it. Because the owner is in the word, mutex_is_owner() is exact at any instant, also in
+ * a signal handler that interrupted the owner; the fork handlers depend on that. A mutex of zero
+ * bytes is valid and free, so locks work without initialisation. The counters are written by the
+ * holder, except those that waiters share, and by mutex_prof_reset(): relaxed atomics, so an update
+ * may be lost when they meet. Every lock of the allocator is one of these. Those that are held for
+ * a short time are taken inside the gate (os/gate.h), as gate_exit() checks by rank.
  */
 #ifndef OS_MUTEX_H
 #define OS_MUTEX_H
@@ -23,16 +24,17 @@
 #endif
 #endif
 
+/* Bit of the word: some thread may sleep in futex(2), so the release has to wake one. */
 #define MUTEX_WAITERS UINT32_C(0x80000000)
 
-/* A copy of a mutex's counters; times in nanoseconds. */
+/* A copy of a mutex's counters; times are in nanoseconds. */
 typedef struct {
 	uint64_t tot_wait_time;
 	uint64_t max_wait_time;
-	/* Acquisitions that had to sleep, and those that spinning got. */
+	/* Acquisitions that had to sleep, and those that succeeded by spinning. */
 	uint64_t n_wait_times;
 	uint64_t n_spin_acquired;
-	/* Most threads that ever waited at once, and those that wait now. */
+	/* The greatest number of threads that waited at once, and the number that waits now. */
 	uint32_t max_n_thds;
 	uint32_t n_waiting_thds;
 	uint64_t n_owner_switches;
@@ -41,7 +43,7 @@ typedef struct {
 
 typedef struct mutex_s {
 	atomic_u32_t word;
-	/* The last owner's number: written by the holder. */
+	/* Number of the last owner, to count changes of owner; written by the holder. */
 	uint32_t prev_owner;
 	uint64_t n_lock_ops;
 	uint64_t n_owner_switches;
@@ -51,7 +53,10 @@ typedef struct mutex_s {
 	uint64_t max_wait_time;
 	uint32_t max_n_thds;
 	atomic_u32_t n_waiting_thds;
-	/* The forking thread held it already (it was interrupted inside): leave it as it is. */
+	/*
+	 * The forking thread already held the mutex (a signal handler forked); the fork handlers
+	 * then leave it held.
+	 */
 	bool fork_nested;
 #if CONFIG_DEBUG
 	witness_t witness;
@@ -64,27 +69,41 @@ typedef struct mutex_s {
 #define MUTEX_INITIALIZER(name, rank) {.fork_nested = false}
 #endif
 
-/* How often to look at a taken lock before sleeping; -1: for ever, never sleep. */
+/* Iterations of the spin loop before a thread sleeps; -1: spin for ever and never sleep. */
 extern HIDDEN int64_t opt_mutex_max_spin;
 
+/* name must stay valid; rank is a WITNESS_RANK_*. Both are used in debug builds only. */
 void mutex_init(mutex_t *m, const char *name, unsigned rank);
+/* Take a mutex before fork(), release it in the parent, and make it free in the child. */
 void mutex_prefork(mutex_t *m);
 void mutex_postfork_parent(mutex_t *m);
 void mutex_postfork_child(mutex_t *m);
 /*
- * In a forked child, for a lock that another thread of the parent may have held: it becomes free and
- * new.  If the forking thread holds it itself it goes on holding it.
+ * In a forked child, for a mutex that a thread of the parent may have held: makes it free and new.
+ * If the forking thread holds it, it stays held.
  */
 void mutex_renew_in_child(mutex_t *m, const char *name, unsigned rank);
-/* Copies m's counters (exact if the caller holds m), adds src to dst, forgets m's history. */
+/* Copy m's counters (exact if the caller holds m), add src to dst, and set m's counters to zero. */
 void mutex_prof_read(mutex_prof_data_t *dst, mutex_t *m);
 void mutex_prof_merge(mutex_prof_data_t *dst, const mutex_prof_data_t *src);
 void mutex_prof_reset(mutex_t *m);
 
-/* Backing of the inline functions below. */
+/* Out-of-line parts of the functions below. */
 uint32_t mutex_id_assign(void);
 void mutex_lock_slow(mutex_t *m, uint32_t me);
+
+/*
+ * Called with the word of a mutex before a thread sleeps for it; afterwards called with what that
+ * first call returned. Boot sets it to gate_note_wait() by an atomic store; NULL before.
+ */
+typedef const void *mutex_sleep_hook_t(const void *word);
+extern HIDDEN mutex_sleep_hook_t *mutex_sleep_hook;
+/* Wakes one sleeper. */
 void mutex_wake(mutex_t *m);
+/*
+ * Checks of debug builds: not held yet and in rank order; then entered in, and removed from, the
+ * thread's list of held mutexes.
+ */
 void mutex_debug_before_lock(mutex_t *m);
 void mutex_debug_after_lock(mutex_t *m);
 void mutex_debug_before_unlock(mutex_t *m);
@@ -115,7 +134,7 @@ ALWAYS_INLINE bool
 mutex_try_word(mutex_t *m, uint32_t me) {
 	uint32_t expected = 0;
 	if (mutex_is_single_threaded()) {
-		/* Nobody else: a plain store will do, and spares the locked bus cycle. */
+		/* There is no other thread, so a plain store is enough and avoids a locked bus cycle. */
 		if (atomic_load_u32(&m->word, MO_RELAXED) != 0) {
 			return false;
 		}
@@ -125,19 +144,21 @@ mutex_try_word(mutex_t *m, uint32_t me) {
 	return atomic_cas_strong_u32(&m->word, &expected, me, MO_ACQUIRE, MO_RELAXED);
 }
 
-/* Counters change under the lock and are read without it. */
+/* Counters change under the mutex, but are read and reset without it. */
 #define MUTEX_SET(counter, value) __atomic_store_n(&(counter), (value), __ATOMIC_RELAXED)
+#define MUTEX_GET(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
+#define MUTEX_ADD(counter, more) MUTEX_SET(counter, MUTEX_GET(counter) + (more))
 
 ALWAYS_INLINE void
 mutex_count_owner(mutex_t *m, uint32_t me) {
-	MUTEX_SET(m->n_lock_ops, m->n_lock_ops + 1);
+	MUTEX_ADD(m->n_lock_ops, 1);
 	if (m->prev_owner != me) {
 		m->prev_owner = me;
-		MUTEX_SET(m->n_owner_switches, m->n_owner_switches + 1);
+		MUTEX_ADD(m->n_owner_switches, 1);
 	}
 }
 
-/* True if the mutex was free and is now held. */
+/* Takes the mutex if it is free; returns whether it is held now. */
 ALWAYS_INLINE bool
 mutex_trylock(mutex_t *m) {
 	uint32_t me = mutex_self();

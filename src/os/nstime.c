@@ -1,5 +1,7 @@
 /*
- * Reading the clocks and the calendar arithmetic of time stamps.
+ * Reads the clocks, and computes calendar dates for time stamps.
+ * nstime.h has the contract. No lock and no state besides the hooks of tests; errno is preserved.
+ * The stamps are computed here, because the C library's time-zone code takes locks.
  */
 #include "os/nstime.h"
 
@@ -43,16 +45,28 @@ nstime_realtime_ns(void) {
 	                                              : clock_ns(CLOCK_REALTIME);
 }
 
+uint64_t
+nstime_realtime_coarse_ns(void) {
+	if (unlikely(nstime_realtime_hook != NULL)) {
+		return nstime_realtime_hook();
+	}
+#ifdef CLOCK_REALTIME_COARSE
+	return clock_ns(CLOCK_REALTIME_COARSE);
+#else
+	return clock_ns(CLOCK_REALTIME);
+#endif
+}
+
 static bool
 is_leap_year(unsigned y) {
 	return (y % 4 == 0 && y % 100 != 0) || y % 400 == 0;
 }
 
-/* The day's number since 1970-01-01 becomes year, month (1..12) and day (1..31). */
+/* Converts the number of a day since 1970-01-01 to year, month (1..12) and day (1..31). */
 static void
 date_of_day(uint64_t day, unsigned *year, unsigned *month, unsigned *mday) {
 	static const unsigned char month_days[12] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-	/* Whole 400-year cycles first, so that the loops below stay short. */
+	/* Skips whole cycles of 400 years first, so that the loops below stay short. */
 	unsigned y = 1970 + (unsigned)(day / 146097) * 400;
 	unsigned rest = (unsigned)(day % 146097);
 	while (rest >= 365u + is_leap_year(y)) {
@@ -75,7 +89,7 @@ date_of_day(uint64_t day, unsigned *year, unsigned *month, unsigned *mday) {
 	*mday = rest + 1;
 }
 
-/* Writes n as exactly `digits` decimal digits and returns the place after them. */
+/* Writes n with exactly `digits` decimal digits; returns the position behind them. */
 static char *
 put_digits(char *p, unsigned n, unsigned digits) {
 	for (unsigned i = digits; i > 0; i--) {

@@ -1,6 +1,7 @@
 /*
- * Time as 64-bit nanoseconds.  Tests put a clock of their own into nstime_now_hook; both
- * monotonic readings and the wall clock of a test then come from there.
+ * Time as 64-bit nanoseconds: the monotonic and the wall clock, and UTC stamps of file names.
+ * No lock and no allocation; the only state is the two hooks, through which unit tests provide a
+ * clock of their own. Called by pac, thread events, mutexes and the profiler.
  */
 #ifndef OS_NSTIME_H
 #define OS_NSTIME_H
@@ -9,26 +10,30 @@
 
 #define NSTIME_PER_SEC UINT64_C(1000000000)
 #define NSTIME_PER_MSEC UINT64_C(1000000)
-/* "YYYYMMDDTHHMMSS.mmmZ" and the final 0. */
+/* Bytes of "YYYYMMDDTHHMMSS.mmmZ" with the NUL. */
 #define NSTIME_STAMP_SIZE 21
 
-/* NULL: the system's monotonic clock. */
+/* If not NULL, replaces the system's monotonic clock. */
 extern HIDDEN uint64_t (*nstime_now_hook)(void);
-/* NULL: the system's wall clock. */
+/* If not NULL, replaces the system's wall clock. */
 extern HIDDEN uint64_t (*nstime_realtime_hook)(void);
 
+/* Nanoseconds since an unspecified start; never goes back. */
 uint64_t nstime_monotonic_ns(void);
-/* Cheaper, with the grain of the scheduler's tick (1 to 10 ms). */
+/* Cheaper, with the resolution of the scheduler's tick (1 to 10 ms). */
 uint64_t nstime_monotonic_coarse_ns(void);
+/* Nanoseconds since 1970-01-01 UTC. */
 uint64_t nstime_realtime_ns(void);
+/* The clock from which file systems take their time stamps. */
+uint64_t nstime_realtime_coarse_ns(void);
 
 /*
- * UTC stamp of fixed width, computed by arithmetic: the time-zone code of the C library takes
- * locks and allocates.
+ * Writes the UTC stamp of fixed width. It is computed here because the C library's time-zone code
+ * takes locks and allocates.
  */
 void nstime_utc_stamp(char buf[NSTIME_STAMP_SIZE], uint64_t realtime_ns);
 
-/* Nanoseconds from `from` to `to`; 0 if the clock went back. */
+/* Nanoseconds from `from` to `to`; 0 if `to` is earlier. */
 static inline uint64_t
 nstime_ns_between(uint64_t from, uint64_t to) {
 	return to > from ? to - from : 0;

@@ -1,21 +1,29 @@
-/* The look-up of the C library where it has one, else a table of our own, in two states. */
+/*
+ * Finds the object at an address by the C library's look-up, or in a table of our own.
+ * The table exists in two copies: readers use the current one while a refresh fills the other. A
+ * copy's counter of changes is odd while it is written, so a reader can tell that it read a mixture
+ * (a seqlock). No lock: a refresh that finds another one under way returns.
+ */
 #include "os/objects.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include "os/sys.h"
 #include "util/assert.h"
 #include "util/atomic.h"
 
+/* Objects in the table; further ones are not found. */
 #define N_MODULES 512
 
+/* One object: its range of addresses and its .eh_frame_hdr. */
 struct module_s {
 	atomic_zu_t start;
 	atomic_zu_t end;
 	atomic_p_t hdr;
 };
 
-/* One state of the table of objects; `changes` is odd while it is written, and moves on with that. */
+/* One copy of the table. changes is odd while the copy is written, and differs afterwards. */
 struct modules_s {
 	atomic_u64_t changes;
 	atomic_u32_t n;
@@ -23,13 +31,14 @@ struct modules_s {
 };
 
 static LARGE_BSS struct {
-	/* The objects at the last refresh, and before. */
+	/* The copies; `now` is the index of the current one. */
 	struct modules_s modules[2];
 	atomic_u32_t now;
 	atomic_b_t is_refreshing;
 } objects;
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
+/* Weak: a program may be linked with an older C library than the one it was compiled with. */
 extern int _dl_find_object(void *pc, struct dl_find_object *result) WEAK;
 
 bool
@@ -46,9 +55,44 @@ look_up_object(uintptr_t pc, const void **hdr) {
 	*hdr = o.dlfo_eh_frame;
 	return true;
 }
+
+bool
+objects_place(uintptr_t pc, struct object_place_s *place) {
+	struct dl_find_object o;
+	if (!objects_have_lookup() || _dl_find_object((void *)pc, &o) != 0) {
+		return false;
+	}
+	*place = (struct object_place_s){(uintptr_t)o.dlfo_map_start, (uintptr_t)o.dlfo_map_end, o.dlfo_link_map};
+	return true;
+}
+
+bool
+objects_describe(const struct object_place_s *place, struct sys_module_s *m, unsigned char *build_id) {
+	struct link_map l;
+	if (!sys_copy_memory(&l, place->entry, sizeof(l))) {
+		return false;
+	}
+	*m = (struct sys_module_s){.bias = l.l_addr, .path = l.l_name};
+	return sys_module_of_image(m, place->start, place->end, build_id);
+}
 #else
 bool
 objects_have_lookup(void) {
+	return false;
+}
+
+bool
+objects_place(uintptr_t pc, struct object_place_s *place) {
+	(void)pc;
+	(void)place;
+	return false;
+}
+
+bool
+objects_describe(const struct object_place_s *place, struct sys_module_s *m, unsigned char *build_id) {
+	(void)place;
+	(void)m;
+	(void)build_id;
 	return false;
 }
 
@@ -60,7 +104,10 @@ look_up_object(uintptr_t pc, const void **hdr) {
 }
 #endif
 
-/* The object in one state of the table; false also if the state changed meanwhile (*is_torn). */
+/*
+ * Finds the object in one copy of the table. Returns false also if the copy changed during the
+ * search (*is_torn).
+ */
 static bool
 look_up_module_in(const struct modules_s *t, uintptr_t pc, const void **hdr, bool *is_torn) {
 	uint64_t changes = atomic_load_u64(&t->changes, MO_ACQUIRE);
@@ -76,7 +123,10 @@ look_up_module_in(const struct modules_s *t, uintptr_t pc, const void **hdr, boo
 	return is_found && !*is_torn;
 }
 
-/* A reader may sleep so long that the state it reads is written anew: then it reads the present one. */
+/*
+ * A reader may be suspended for so long that the copy it reads is written again; then it searches
+ * the current one.
+ */
 static bool
 look_up_module(uintptr_t pc, const void **hdr) {
 	bool is_found, is_torn = true;
@@ -99,7 +149,7 @@ static int
 on_module(void *opaque, const struct sys_module_s *m) {
 	struct modules_s *t = opaque;
 	unsigned i = atomic_load_u32(&t->n, MO_RELAXED);
-	/* The half that nobody is sent to while it is filled. */
+	/* Only the copy that is not current is written. */
 	assert(t != &objects.modules[atomic_load_u32(&objects.now, MO_RELAXED)]);
 	assert(m->start < m->end && (atomic_load_u64(&t->changes, MO_RELAXED) & 1) != 0);
 	if (i == N_MODULES) {

@@ -1,19 +1,45 @@
 /*
- * Which loaded object holds an address, and its unwind tables: without a lock, at any time.
- *
- * New C libraries have a look-up that needs no lock; for the others the objects are listed at each
- * refresh, and a reader that finds the list written anew reads again.  The unwinder calls this.
+ * Which loaded object contains an address, and its unwind tables; without a lock, at any time.
+ * New C libraries (glibc 2.35) have a look-up that needs no lock. For the others this file keeps a
+ * table of the objects, which each refresh lists again; a reader that finds the table changed
+ * during its search searches again. Called by the unwinder (unwind_rows.c, unwind_step.c) and by
+ * module_history.c.
  */
 #ifndef OS_OBJECTS_H
 #define OS_OBJECTS_H
 
 #include "util/compiler.h"
 
-/* Whether the C library has a look-up without a lock. */
+/* Whether the C library has a look-up that takes no lock. */
 bool objects_have_lookup(void);
-/* The unwind tables of the object at pc (NULL: it has none); false if there is no object. */
+/*
+ * Finds the .eh_frame_hdr of the object at pc (*hdr is NULL if it has none). Returns false if there
+ * is no object.
+ */
 bool objects_find(uintptr_t pc, const void **hdr);
-/* To be called at a safe point: it takes the loader's lock where there is no look-up. */
+/* Where an object lies, and the loader's description of it (a struct link_map). */
+struct object_place_s {
+	uintptr_t start;
+	uintptr_t end;
+	const void *entry;
+};
+/*
+ * The place of the object at pc. Returns false if there is none, or if the C library has no look-up
+ * without a lock.
+ */
+bool objects_place(uintptr_t pc, struct object_place_s *place);
+struct sys_module_s;
+/*
+ * Describes the object at a place. The C library may still find an object for a moment after it was
+ * unmapped, so its memory may disappear during the call: then the result is false, as it is for
+ * unexpected headers. build_id has room for SYS_BUILD_ID_MAX bytes. m->path is the loader's text
+ * and may disappear too; see sys_copy_text().
+ */
+bool objects_describe(const struct object_place_s *place, struct sys_module_s *m, unsigned char *build_id);
+/*
+ * Lists the objects again if the C library has no look-up. Takes the loader's lock then, so the
+ * caller must hold no lock.
+ */
 void objects_refresh(void);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * Pages of memory over mmap(2) and madvise(2).
- *
- * All state is written by boot, but for the facts that are learned by trying (lazy purge, system's huge
- * page mode) and the ranges that could not be unmapped yet, which are atomics.
+ * Pages of memory by mmap(2), munmap(2), mprotect(2) and madvise(2); pages.h has the contract.
+ * All state is written at boot, except what is learned at run time (whether purging works, the
+ * system's mode of huge pages) and the ranges that could not be unmapped yet. Those are atomics, so
+ * no lock is needed. Every system call goes through os_hooks, so that tests can make it fail.
  */
 #include "os/pages.h"
 
@@ -18,33 +18,38 @@
 #include "util/atomic.h"
 #include "util/fmt.h"
 
-/* Looked at before anything is written. */
+/* On a page that is written anyway: every start of a program sets them. */
 EARLY_DATA unsigned lg_page;
 EARLY_DATA size_t page_size;
 
 bool opt_trust_madvise = false;
 thp_mode_t opt_thp = thp_mode_default;
 
+/* What is known about an ability of the system. */
 enum { FACT_UNKNOWN, FACT_YES, FACT_NO };
 
 static struct {
-	/* The kernel gives memory on touch without accounting for all of it in advance. */
+	/*
+	 * The kernel provides memory on first touch and does not account for all of it in advance.
+	 */
 	bool has_overcommit;
 	int map_flags;
 	bool is_booted;
-	atomic_u8_t purge_forced; /* FACT_*, asked at a purge until it is known: it costs two page faults */
+	/* FACT_*; tested at the first purge, not at boot, because the test costs two page faults */
+	atomic_u8_t purge_forced;
+	/* FACT_*: MADV_FREE works, and so does process_madvise(2) on this process. */
 	atomic_u8_t purge_lazy;
 	atomic_u8_t purge_many;
-	/* thp_mode_t + 1; 0 = not asked yet. */
+	/* thp_mode_t + 1; 0 if not read yet. */
 	atomic_u8_t system_thp;
 } pages;
 
 cassert(LG_PAGE_MIN <= LG_PAGE_MAX);
 cassert(LG_PAGE_MAX <= LG_HUGEPAGE);
-/* A mode and "not asked yet" fit the byte that remembers it. */
+/* A thp_mode_t + 1 fits into the byte that stores it. */
 cassert(thp_mode_default == 0 && thp_mode_not_supported + 1 <= UINT8_MAX);
 
-/* What the callers promise of a range: whole pages, none at the null address, no wrap-around. */
+/* What callers promise of a range: whole pages, not at the null address, no wrap-around. */
 UNUSED static bool
 is_range(const void *addr, size_t size) {
 	return addr != NULL && (((uintptr_t)addr | size) & PAGE_MASK) == 0 && size > 0
@@ -90,22 +95,31 @@ os_madvise(void *addr, size_t size, int advice) {
 /* ------------------------------------------------------------------ what could not be unmapped */
 
 /*
- * munmap fails where it would split a mapping and the process has as many as it may.  The range is ours
- * all the same, so it waits here until an unmapping goes well again; nothing of it is used meanwhile.
+ * munmap() fails with ENOMEM if it would split a mapping while the process has the greatest number
+ * of mappings. The range still belongs to the allocator; it is kept here, unused, until a later
+ * call succeeds in unmapping it.
  */
+
+/* Ranges that can be kept. */
 #define N_LEFT 256
-#define N_LEFT_MANY (N_LEFT / 2) /* then nothing is mapped that may have to be cut; the other half is for the rest */
-#define LEFT_BUSY ((uintptr_t)1) /* an address while its slot is being written or tried */
+/*
+ * From here on no aligned mapping is made, because it may have to be cut; the other half of the
+ * table remains for other failures.
+ */
+#define N_LEFT_MANY (N_LEFT / 2)
+#define LEFT_BUSY ((uintptr_t)1) /* value of addr while the slot is being written or tried */
 
 static LARGE_BSS struct {
-	atomic_zu_t addr;   /* 0: free */
+	atomic_zu_t addr; /* 0: the slot is free */
 	atomic_zu_t size;
 } left[N_LEFT];
+/* Slots in use. */
 static atomic_u32_t n_left;
 
 static void
 left_add(void *addr, size_t size) {
-	os_madvise(addr, size, MADV_DONTNEED); /* the memory goes at once */
+	/* gives up the memory at once; only address space is kept */
+	os_madvise(addr, size, MADV_DONTNEED);
 	for (unsigned i = 0; i < N_LEFT; i++) {
 		size_t none = 0;
 		if (atomic_load_zu(&left[i].addr, MO_RELAXED) == 0
@@ -116,10 +130,13 @@ left_add(void *addr, size_t size) {
 			return;
 		}
 	}
-	/* No slot: address space is lost, no memory. */
+/* No slot is free: address space is lost, but no memory. */
 }
 
-/* Tries again; the first refusal ends it, as the next would be the same. */
+/*
+ * Tries to unmap all kept ranges. Stops at the first refusal, since the next would be refused for
+ * the same reason.
+ */
 static void
 left_try(void) {
 	for (unsigned i = 0; i < N_LEFT; i++) {
@@ -141,7 +158,10 @@ left_has_any(void) {
 	return unlikely(atomic_load_u32(&n_left, MO_RELAXED) != 0);
 }
 
-/* In pages of the system: what it gives may lie between two of ours. */
+/*
+ * Like pages_unmap_in_time(), for a range in the system's pages: what mmap() returns may not be
+ * aligned to PAGE.
+ */
 static void
 unmap_in_time(void *addr, size_t size) {
 	if (left_has_any()) {
@@ -172,14 +192,14 @@ pages_left(void) {
 
 /* ------------------------------------------------------------------ mapping */
 
-/* Cuts [p, p + over) down to the size bytes at the first aligned address. */
+/* Reduces [p, p + over) to size bytes at the first aligned address. */
 static void *
 trim(char *p, size_t over, size_t size, size_t alignment) {
 	char *start = (char *)align_up((uintptr_t)p, alignment);
 	size_t lead = (size_t)(start - p);
 	assert(lead < alignment && lead + size <= over);
 	size_t trail = over - lead - size;
-	/* All of it goes where a part cannot: that splits no mapping. */
+	/* If a part cannot be unmapped, the whole is: that splits no mapping. */
 	if (lead > 0 && os_munmap(p, lead) != 0) {
 		unmap_in_time(p, over);
 		return NULL;
@@ -191,6 +211,7 @@ trim(char *p, size_t over, size_t size, size_t alignment) {
 	return start;
 }
 
+/* Maps more than needed and cuts an aligned part out of it. */
 static void *
 map_aligned_slow(size_t size, size_t alignment, bool commit) {
 	size_t over = size + alignment - os_page_size;
@@ -206,7 +227,7 @@ pages_map(void *addr, size_t size, size_t alignment, bool *commit) {
 	assert(is_pow2_zu(alignment) && alignment >= PAGE);
 	assert(size > 0 && (size & PAGE_MASK) == 0);
 	assert(((uintptr_t)addr & (alignment - 1)) == 0);
-	/* Boot chose what kind of mapping. */
+	/* pages_boot() has been called. */
 	assert((pages.map_flags & MAP_ANONYMOUS) != 0);
 	if (pages.has_overcommit) {
 		*commit = true;
@@ -226,6 +247,15 @@ pages_map(void *addr, size_t size, size_t alignment, bool *commit) {
 	}
 	unmap_in_time(p, size);
 	return addr != NULL ? NULL : map_aligned_slow(size, alignment, *commit);
+}
+
+void *
+pages_map_shared(size_t size) {
+	int saved = errno;
+	void *p = os_hooks->mmap(NULL, size, PROT_READ | PROT_WRITE,
+	    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	errno = saved;
+	return p == MAP_FAILED ? NULL : p;
 }
 
 int
@@ -257,7 +287,7 @@ pages_decommit(void *addr, size_t size) {
 	if (pages.has_overcommit) {
 		return EAGAIN;
 	}
-	/* A fresh mapping in its place gives the memory and its accounting back at once. */
+	/* A new mapping in its place returns the memory and its accounting at once. */
 	if (os_mmap(addr, size, false, MAP_FIXED) != addr) {
 		return ENOMEM;
 	}
@@ -291,7 +321,7 @@ pages_purge_lazy(void *addr, size_t size) {
 	}
 	int err = os_madvise(addr, size, MADV_FREE);
 	if (err == EINVAL) {
-		/* A kernel before 4.5. */
+		/* Linux before 4.5 has no MADV_FREE. */
 		atomic_store_u8(&pages.purge_lazy, FACT_NO, MO_RELAXED);
 		err = ENOTSUP;
 	}
@@ -304,8 +334,9 @@ pages_purge_lazy(void *addr, size_t size) {
 }
 
 /*
- * FACT_NO where MADV_DONTNEED leaves the contents in place (qemu user mode).  FACT_UNKNOWN if there was no page to try
- * it on, or the call failed: the first purge may come just when there is no memory, and that passes.
+ * Tests whether MADV_DONTNEED zeroes a page; FACT_NO under qemu's user mode, which keeps the
+ * contents. FACT_UNKNOWN if no page could be mapped or the call failed: the first purge may happen
+ * just when there is no memory, which is a passing state.
  */
 static uint8_t
 dontneed_try(void) {
@@ -367,7 +398,7 @@ pages_purge_forced_many(const struct iovec *ranges, unsigned n) {
 	int err = done < 0 ? errno : (size_t)done == bytes ? 0 : EAGAIN;
 	errno = saved;
 	if (err == ENOSYS || err == EINVAL || err == EBADF || err == EPERM) {
-		/* An older kernel, or a filter. */
+		/* An older kernel, or a system call filter. */
 		atomic_store_u8(&pages.purge_many, FACT_NO, MO_RELAXED);
 		err = ENOTSUP;
 	}
@@ -396,7 +427,10 @@ pages_nohuge(void *addr, size_t size) {
 
 static thp_mode_t
 read_system_thp(void) {
-	/* A table, as below, not a string: it stands with what each start reads, and costs no page fault of its own. */
+	/*
+	 * An array rather than a pointer to a literal: it is placed with data that every start
+	 * reads, and costs no page fault of its own.
+	 */
 	static const char path[] = "/sys/kernel/mm/transparent_hugepage/enabled";
 	char text[128];
 	ssize_t n = sys_read_file(path, text, sizeof(text) - 1);
@@ -426,7 +460,7 @@ pages_system_thp_mode(void) {
 
 void
 pages_set_thp_state(void *addr, size_t size) {
-	/* The fourth mode is shown, never asked for. */
+	/* thp_mode_not_supported is only reported; the option cannot have it. */
 	assert(opt_thp < thp_mode_not_supported);
 	thp_mode_t system = opt_thp == thp_mode_default ? opt_thp : pages_system_thp_mode();
 	if (opt_thp == system || system == thp_mode_not_supported) {
@@ -453,7 +487,7 @@ pages_set_name(void *addr, size_t size, const char *name) {
 #endif
 }
 
-/* The page that a debug build pretends, 0 if none. */
+/* The larger page size that a test of a debug build asks for; 0 if none. */
 static size_t
 pretended_page(void) {
 	const char *text = config_debug && !LG_PAGE_FIXED_P ? sys_env("JEMALLOC_TEST_PAGE") : NULL;
@@ -494,7 +528,10 @@ has_overcommit(void) {
 	static const char path[] = "/proc/sys/vm/overcommit_memory";
 	char text[2];
 	ssize_t n = sys_read_file(path, text, sizeof(text));
-	/* Where it cannot be read (chroot), committing everything is right in every mode. */
+	/*
+	 * If the file cannot be read (chroot), committing everything is correct in every mode of
+	 * the kernel.
+	 */
 	return n <= 0 || text[0] == '0' || text[0] == '1';
 }
 

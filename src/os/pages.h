@@ -1,10 +1,10 @@
 /*
- * Pages of memory from the system: map, commit, purge, advise.
- *
- * PAGE is the allocator's page: the system's, or a larger one (configured minimum; pretended by a
- * debug build's test).  It is a constant where the build says so, else a variable that nothing
- * changes after boot.  Sizes are multiples of PAGE, addresses aligned to it.  Functions return an
- * errno value (0: done) or NULL, keep errno and take no lock.
+ * Pages of memory from the system: map, commit, purge, advise, guard.
+ * PAGE is the allocator's page size: the system's, or a larger one (configured minimum, or set by a
+ * test of a debug build). It is a constant if the build fixes it, otherwise a variable that does
+ * not change after boot. Sizes are multiples of PAGE and addresses are aligned to it. Functions
+ * return an errno value (0: done) or NULL, preserve errno and take no lock. Callers are base,
+ * ehooks, guard and other owners of mappings.
  */
 #ifndef OS_PAGES_H
 #define OS_PAGES_H
@@ -28,9 +28,11 @@
 #define HUGEPAGE_CEILING(s) (((s) + HUGEPAGE_MASK) & ~HUGEPAGE_MASK)
 #define PAGE_ADDR2BASE(a) ((void *)((uintptr_t)(a) & ~(uintptr_t)PAGE_MASK))
 
+/* log2 of the page size, and the page size in bytes; set by pages_boot_size(). */
 extern HIDDEN unsigned lg_page;
 extern HIDDEN size_t page_size;
 
+/* Use of transparent huge pages; the option "thp" has the first three values. */
 typedef enum {
 	thp_mode_default,
 	thp_mode_always,
@@ -38,51 +40,68 @@ typedef enum {
 	thp_mode_not_supported
 } thp_mode_t;
 
+/* The option trust_madvise: MADV_DONTNEED is assumed to zero pages, without a test at run time. */
 extern HIDDEN bool opt_trust_madvise;
 extern HIDDEN thp_mode_t opt_thp;
 
-/* Reads the page size only; pages_boot() does it too if it was not done. */
+/* Reads only the page size. pages_boot() calls it if that was not done. */
 int pages_boot_size(void);
-/* To be called after the options were read: probes what memory can do. */
+/*
+ * Finds out what the system's memory can do. Called after the options were read; calling it again
+ * does nothing.
+ */
 int pages_boot(void);
 
 /*
- * Maps size bytes aligned to `alignment` (a power of two >= PAGE), readable and writable if
- * *commit, else without access; *commit tells what it became.  With addr: exactly there or NULL.
+ * Maps size bytes aligned to `alignment` (a power of two >= PAGE): readable and writable if
+ * *commit, otherwise without access. *commit is set to what was done. With addr, the mapping is
+ * exactly there or the result is NULL.
  */
 void *pages_map(void *addr, size_t size, size_t alignment, bool *commit);
 int pages_unmap(void *addr, size_t size);
-/* For who has no further use for the range: what the system refuses now is tried again at later calls. */
+/*
+ * Maps zeroed pages that are shared with forked children and take memory only when touched. NULL if
+ * there is no memory.
+ */
+void *pages_map_shared(size_t size);
+/*
+ * Unmaps a range that the caller has no further use for. If the system refuses now, later calls try
+ * again.
+ */
 void pages_unmap_in_time(void *addr, size_t size);
-/* Bytes that still wait for that; tries once more. */
+/* Tries that again; returns the bytes that are still mapped. */
 size_t pages_left(void);
-/* pages_decommit takes the memory away and the access with it; EAGAIN: not worthwhile here. */
+/*
+ * pages_decommit() gives up the memory and the access to it. EAGAIN: not useful here, because the
+ * system overcommits.
+ */
 int pages_commit(void *addr, size_t size);
 int pages_decommit(void *addr, size_t size);
-/* Guard pages: no access, the range stays mapped. */
+/* Guard pages: the range stays mapped, without access. */
 int pages_mark_guard(void *addr, size_t size);
 int pages_unmark_guard(void *addr, size_t size);
-/* The kernel may take the pages; contents undefined afterwards. */
+/* Allows the kernel to take the pages; the contents are undefined afterwards. */
 int pages_purge_lazy(void *addr, size_t size);
-/* The pages are gone and read as zero. */
+/* Gives the pages up at once; they read as zero afterwards. */
 int pages_purge_forced(void *addr, size_t size);
 /*
- * The same for up to PAGES_BATCH_MAX ranges in one system call.  An errno: some or all are not gone; ENOTSUP: the
- * kernel cannot, and is not asked again.
+ * pages_purge_forced() of up to PAGES_BATCH_MAX ranges in one system call. An errno value means
+ * that some or all ranges were not purged; ENOTSUP means that the kernel has no such call, and it
+ * is not tried again.
  */
 #define PAGES_BATCH_MAX 128u
 int pages_purge_forced_many(const struct iovec *ranges, unsigned n);
 bool pages_can_purge_lazy(void);
-/* False also while it cannot be found out; it is asked again then. */
+/* Returns false also while it cannot be determined; then the next call tests again. */
 bool pages_can_purge_forced(void);
 bool pages_can_decommit(void);
 int pages_huge(void *addr, size_t size);
 int pages_nohuge(void *addr, size_t size);
-/* Applies opt_thp to a fresh mapping. */
+/* Applies opt_thp to a new mapping. */
 void pages_set_thp_state(void *addr, size_t size);
-/* What the system does by itself: default = only where advised; never; always. */
+/* The system's setting: default means only where madvise() asks for it. */
 thp_mode_t pages_system_thp_mode(void);
-/* Name of the mapping in /proc/PID/maps, where the kernel can. */
+/* Names the mapping in /proc/PID/maps, if the kernel supports that. */
 void pages_set_name(void *addr, size_t size, const char *name);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * The real system behind the hook table, and the wrappers of files, environment and process.
- *
- * open, read, write, close go by syscall(2): the functions of the C library are cancellation
- * points, and malloc must not be one; programs also like to interpose them.
+ * The real system calls behind os_hooks, and the wrappers for files, environment and process.
+ * sys.h has the contract. open, read, write and close use syscall(2): the functions of the C
+ * library are cancellation points, which malloc must not be, and programs often interpose them. No
+ * lock; the state is the hook table and facts that are learned once.
  */
 #include "os/sys.h"
 
@@ -11,6 +11,7 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "os/nstime.h"
@@ -34,7 +35,7 @@ real_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t off) {
 	return mmap(addr, size, prot, flags, fd, off);
 }
 
-/* Names the calling process where a descriptor of one is wanted; kernels before 6.14 do not know it. */
+/* Stands for the calling process where a pidfd is expected. Linux before 6.14 rejects it. */
 #define PIDFD_OF_SELF (-10001)
 
 static ssize_t
@@ -159,7 +160,7 @@ sys_env(const char *name) {
 
 int
 sys_pid(void) {
-	/* The system call itself: some C libraries remember the number across a raw clone. */
+	/* By the system call, because some C libraries cache the number across a raw clone(). */
 	return (int)syscall(SYS_getpid);
 }
 
@@ -175,6 +176,7 @@ sys_pidns(void) {
 	return n;
 }
 
+/* Turns the -1 of a failed call into -errno and restores errno. */
 static ssize_t
 count_end(ssize_t n, int saved) {
 	n = n < 0 ? -errno : n;
@@ -182,7 +184,10 @@ count_end(ssize_t n, int saved) {
 	return n;
 }
 
-/* A call that gives a number or -1: tried again when interrupted, within reason; the number or -errno. */
+/*
+ * The result of a call that returns a number or -1: the number or -errno. Retried while
+ * interrupted.
+ */
 #define COUNT_OF(call) __extension__({ \
 	int saved_ = errno; \
 	ssize_t n_; \
@@ -191,7 +196,7 @@ count_end(ssize_t n, int saved) {
 	count_end(n_, saved_); \
 })
 
-/* A call that gives 0 or -1: 0 or errno. */
+/* The result of a call that returns 0 or -1: 0 or the errno value. */
 #define ERROR_OF(call) (-(int)COUNT_OF(call))
 
 int
@@ -254,7 +259,7 @@ sys_write_all(int fd, const void *buf, size_t size, size_t *written) {
 int
 sys_close(int fd) {
 	int saved = errno;
-	/* Not retried: on Linux the descriptor is gone even after EINTR. */
+	/* Not retried: on Linux the descriptor is closed even if the result is EINTR. */
 	int err = os_hooks->close(fd) == 0 || errno == EINTR ? 0 : errno;
 	errno = saved;
 	return err;
@@ -271,6 +276,11 @@ sys_fchmod(int fd, unsigned mode) {
 }
 
 int
+sys_ftruncate(int fd, uint64_t size) {
+	return ERROR_OF(ftruncate(fd, (off_t)size));
+}
+
+int
 sys_unlink(const char *path) {
 	return ERROR_OF(os_hooks->unlink(path));
 }
@@ -281,15 +291,15 @@ sys_rename(const char *from, const char *to) {
 }
 
 /*
- * For file systems and kernels without RENAME_NOREPLACE: a second name, then the first goes.  Where
- * there are no second names either (some of FUSE), the name is claimed by an empty file of our own,
- * which alone is replaced.
+ * For file systems and kernels without RENAME_NOREPLACE: creates a second link and removes the
+ * first. On file systems without hard links (some of FUSE) the name is claimed by creating an empty
+ * file, and only that file is replaced.
  */
 static int
 link_and_unlink(const char *from, const char *to) {
 	int err = ERROR_OF(os_hooks->link(from, to));
 	if (err == 0) {
-		/* The file has its name; that the other one stays is no failure. */
+		/* The file has its new name; failing to remove the old one is not an error. */
 		sys_unlink(from);
 		return 0;
 	}
@@ -340,7 +350,10 @@ uint64_t
 sys_random(void) {
 	int saved = errno;
 	uint64_t v;
-	/* GRND_NONBLOCK: an early boot without entropy must not hang a program. */
+	/*
+	 * 1 is GRND_NONBLOCK: a program that starts early in boot must not hang for lack of
+	 * entropy.
+	 */
 	ssize_t n = os_hooks->getrandom(&v, sizeof(v), 1);
 	errno = saved;
 	if (n == (ssize_t)sizeof(v)) {
@@ -351,8 +364,8 @@ sys_random(void) {
 }
 
 /*
- * Asks by a call that reads the 8 bytes before it looks at its bad first argument: EFAULT says
- * unreadable.  Works everywhere, but valgrind complains about it.
+ * Asks by a system call that reads 8 bytes before it checks its invalid first argument: EFAULT
+ * means unreadable. Works on every kernel, but valgrind reports the invalid argument.
  */
 static bool
 is_readable_by_sigmask(uintptr_t start, uintptr_t end) {
@@ -364,12 +377,16 @@ is_readable_by_sigmask(uintptr_t start, uintptr_t end) {
 	return true;
 }
 
+/* Asks the kernel to map the pages for reading; fails if they cannot be read. */
 static int
 populate(uintptr_t start, uintptr_t end) {
 	return syscall(SYS_madvise, start, end - start, MADV_POPULATE_READ) == 0 ? 0 : errno;
 }
 
-/* Linux 5.14 and later say ENOMEM of the page above 0; older ones EINVAL, qemu's user mode yes. */
+/*
+ * Whether MADV_POPULATE_READ works. For the unmapped page above page 0, Linux 5.14 and later return
+ * ENOMEM, older ones EINVAL, and qemu's user mode success.
+ */
 static bool
 has_populate(void) {
 	enum { UNKNOWN, YES, NO };
@@ -388,7 +405,10 @@ sys_is_readable(const void *addr, size_t size) {
 	int saved = errno;
 	uintptr_t start = align_down((uintptr_t)addr, os_page_size);
 	uintptr_t end = align_up((uintptr_t)addr + size, os_page_size);
-	/* Page 0 is never ours, and as a null pointer it would not be read. */
+	/*
+	 * Page 0 never belongs to the allocator, and the system calls would not read through a null
+	 * pointer.
+	 */
 	bool is_ok = start != 0 && end > start;
 	int err = is_ok && has_populate() ? populate(start, end) : EINVAL;
 	if (is_ok && err != 0) {
@@ -398,7 +418,87 @@ sys_is_readable(const void *addr, size_t size) {
 	return is_ok;
 }
 
-/* The map through a thread of ours: that of the process is empty once its first thread is gone. */
+/* Returns 0, or why not all of it could be copied. */
+static int
+copy_by_kernel(void *to, const void *from, size_t size) {
+	struct iovec own = {.iov_base = to, .iov_len = size};
+	struct iovec other = {.iov_base = (void *)from, .iov_len = size};
+	long n = syscall(SYS_process_vm_readv, (long)sys_pid(), &own, 1L, &other, 1L, 0L);
+	return n == (long)size ? 0 : n >= 0 ? EFAULT : errno;
+}
+
+NO_SANITIZE_ADDRESS bool
+sys_copy_memory(void *to, const void *from, size_t size) {
+	assert(size > 0);
+	int saved = errno;
+	int err = copy_by_kernel(to, from, size);
+	errno = saved;
+	if (err != 0 && err != EFAULT && sys_is_readable(from, size)) {
+		__builtin_memcpy(to, from, size);
+		err = 0;
+	}
+	return err == 0;
+}
+
+bool
+sys_copy_text(char *to, const char *from, size_t size) {
+	for (size_t at = 0; at < size;) {
+		/* At most to the end of the page, since the next page may be unmapped. */
+		size_t page_left = os_page_size - ((uintptr_t)(from + at) & (os_page_size - 1));
+		size_t n = size - at < page_left ? size - at : page_left;
+		if (!sys_copy_memory(to + at, from + at, n)) {
+			return false;
+		}
+		if (memchr(to + at, '\0', n) != NULL) {
+			return true;
+		}
+		at += n;
+	}
+	return false;
+}
+
+/* The kernel's layout of a directory entry: inode, position, length of the entry, type, name. */
+typedef struct {
+	uint64_t ino;
+	int64_t off;
+	unsigned short reclen;
+	unsigned char type;
+	char name[];
+} dirent_t;
+
+static long
+dir_read(int fd, char *buf, size_t size) {
+	int saved = errno;
+	long n = syscall(SYS_getdents64, fd, buf, size);
+	n = n < 0 ? -errno : n;
+	errno = saved;
+	return n;
+}
+
+int
+sys_dir_each(const char *path, char *buf, size_t size, int (*cb)(void *ctx, const char *name), void *ctx) {
+	assert(((uintptr_t)buf & 7) == 0);
+	int fd = sys_open(path, O_RDONLY | O_DIRECTORY, 0);
+	if (fd < 0) {
+		return -fd;
+	}
+	long n = 0;
+	int err = 0;
+	while (err == 0 && (n = dir_read(fd, buf, size)) > 0) {
+		for (long at = 0; at < n && err == 0;) {
+			const dirent_t *d = (const void *)(buf + at);
+			at += d->reclen;
+			err = cb(ctx, d->name);
+		}
+	}
+	sys_close(fd);
+	return err != 0 ? err : (int)-n;
+}
+
+/*
+ * Opens the memory map of the calling thread: that of the process is empty once its first thread
+ * has ended.
+ */
 static int
 open_maps(void) {
 	int fd = sys_open("/proc/thread-self/maps", O_RDONLY, 0);

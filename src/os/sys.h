@@ -1,8 +1,10 @@
 /*
- * The system as a contract: every system call that can fail goes through one table of hooks, so
- * that a test can make any call fail at its k-th use.  The sys_*() functions below are what the
- * other floors call: they retry EINTR (SYS_TRIES_MAX), report failure as an errno value and leave errno alone.
- * None of them allocates, takes a lock of the C library or is a cancellation point.
+ * The system calls of the allocator, as wrappers over one table of hooks.
+ * Every system call that can fail goes through the table os_hooks, so that a test can make any call
+ * fail at its k-th use. The other floors call the sys_*() functions: these retry EINTR (up to
+ * SYS_TRIES_MAX times), report failure as an errno value and preserve errno. None of them
+ * allocates, takes a lock of the C library or is a cancellation point, except where it says so. No
+ * lock and no state of their own.
  */
 #ifndef OS_SYS_H
 #define OS_SYS_H
@@ -15,17 +17,20 @@
 
 #include "util/compiler.h"
 
-/* So many interrupts without an end (seconds of them, at 2 kHz) are no signals but a call that fails. */
+/*
+ * Interrupted tries after which a call has failed. At 2 kHz of signals this is several seconds, so
+ * it is not signals that interrupt it.
+ */
 #define SYS_TRIES_MAX 10000u
 
-/* Each member follows the convention of the system call of its name: -1 and errno. */
+/* Each member has the convention of the system call of its name: -1 and errno on failure. */
 struct os_hooks_s {
 	void *(*mmap)(void *addr, size_t size, int prot, int flags, int fd, off_t off);
 	int (*munmap)(void *addr, size_t size);
 	int (*mprotect)(void *addr, size_t size, int prot);
 	int (*madvise)(void *addr, size_t size, int advice);
 	void *(*sbrk)(intptr_t bytes);
-	/* process_madvise(2) on this process: bytes advised, or -1. */
+	/* process_madvise(2) on this process: the number of bytes advised, or -1. */
 	ssize_t (*madvise_many)(const struct iovec *ranges, size_t n, int advice);
 	int (*open)(const char *path, int flags, unsigned mode);
 	ssize_t (*read)(int fd, void *buf, size_t size);
@@ -36,90 +41,144 @@ struct os_hooks_s {
 	int (*unlink)(const char *path);
 	int (*link)(const char *from, const char *to);
 	int (*rename)(const char *from, const char *to);
-	/* renameat2(2) with the current directory on both sides. */
+	/* renameat2(2) with both paths relative to the current directory. */
 	int (*rename2)(const char *from, const char *to, unsigned flags);
 	ssize_t (*readlink)(const char *path, char *buf, size_t size);
-	/* As the system call: the length with the final 0, or -1. */
+	/* As the system call: the length including the NUL, or -1. */
 	ssize_t (*getcwd)(char *buf, size_t size);
 	ssize_t (*getrandom)(void *buf, size_t size, unsigned flags);
-	/* Returns an errno value, as the function of the C library does. */
+	/* Returns an errno value, like the function of the C library. */
 	int (*pthread_create)(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *),
 	    void *arg);
 };
 
+/* The real system, and the table in use; tests store another one. */
 extern HIDDEN const struct os_hooks_s os_hooks_real;
 extern HIDDEN const struct os_hooks_s *os_hooks;
 
-/* The kernel's page size; set by os/pages at boot. */
+/* The kernel's page size in bytes; set by os/pages at boot. */
 extern HIDDEN size_t os_page_size;
 
 /*
- * Value of an environment variable; NULL in a set-user-id process (unless built with
- * --enable-force-getenv), when it is unset, or before the C library has its environment.
+ * The value of an environment variable. NULL if it is unset, in a set-user-id process (unless built
+ * with --enable-force-getenv), or before the C library has set up its environment.
  */
 const char *sys_env(const char *name);
+/* Whether the process has privileges that its environment must not control (AT_SECURE). */
 bool sys_is_secure(void);
 int sys_pid(void);
-/* Inode number of the pid namespace, 0 when unknown. */
+/* Inode number of the pid namespace; 0 if not known. */
 uint64_t sys_pidns(void);
-/* Number in an auxiliary vector entry, 0 when absent. */
+/* The value of an auxiliary vector entry; 0 if absent. */
 unsigned long sys_auxval(unsigned long type);
 
-/* A descriptor (O_CLOEXEC is added), or -errno. */
+/* Returns a descriptor (O_CLOEXEC is added), or -errno. */
 int sys_open(const char *path, int flags, unsigned mode);
-/* Number of bytes read (0: end of file), or -errno. */
+/* Returns the number of bytes read (0: end of file), or -errno. */
 ssize_t sys_read(int fd, void *buf, size_t size);
-/* Fills buf up to size bytes from the file at path: bytes read, or -errno. */
+/* Reads the file at path until size bytes or its end. Returns the number of bytes, or -errno. */
 ssize_t sys_read_file(const char *path, void *buf, size_t size);
-/* One write: bytes written, or -errno. */
+/* Writes once. Returns the number of bytes written, or -errno. */
 ssize_t sys_write(int fd, const void *buf, size_t size);
-/* Writes everything: 0 or errno; *written (may be NULL) counts what got out. */
+/*
+ * Writes all bytes. Returns 0 or an errno value; *written (may be NULL) is the number that was
+ * written in any case.
+ */
 int sys_write_all(int fd, const void *buf, size_t size, size_t *written);
+/* The following return 0 or an errno value. sys_close() never retries. */
 int sys_close(int fd);
 int sys_fstat(int fd, struct stat *st);
 int sys_fchmod(int fd, unsigned mode);
+int sys_ftruncate(int fd, uint64_t size);
 int sys_unlink(const char *path);
 int sys_rename(const char *from, const char *to);
-/* Moves `from` to `to`; EEXIST when something of that name is there, never replacing it. */
+/* Renames a file; EEXIST if `to` exists, which is never replaced. */
 int sys_rename_noreplace(const char *from, const char *to);
-/* Length of the target (0-terminated, cut to size - 1), or -errno. */
+/* Returns the length of the target (NUL terminated, cut to size - 1), or -errno. */
 ssize_t sys_readlink(const char *path, char *buf, size_t size);
+/* 0 or an errno value; ENOENT if the directory cannot be named. */
 int sys_getcwd(char *buf, size_t size);
-/* Up to 8 random bytes; falls back to clock and addresses where the kernel has none to give. */
+/* 64 random bits; made from the clock, pid and an address if the kernel has none to give. */
 uint64_t sys_random(void);
 
-/* True if these bytes can be read; asks the kernel, never faults. */
+/* Whether all these bytes can be read. Asks the kernel, so it never faults. */
 bool sys_is_readable(const void *addr, size_t size);
+/*
+ * Copies memory of this process that another thread may unmap at any time. Returns false if not all
+ * of it can be read; `to` has undefined contents then. The kernel copies, by process_vm_readv(2);
+ * if a filter forbids that call, the memory is tested by sys_is_readable() and then read.
+ */
+bool sys_copy_memory(void *to, const void *from, size_t size);
+/*
+ * Copies a text with its NUL like sys_copy_memory(); false if it does not end within `size` bytes.
+ */
+bool sys_copy_text(char *to, const char *from, size_t size);
 
 /*
- * Feeds the text of the process's memory map to cb in pieces, through the caller's buffer; a
- * nonzero result of cb ends the copy and is returned.  Else 0 or the errno of open or read.
+ * Passes the text of the process's memory map to cb in pieces, through the caller's buffer. A
+ * nonzero result of cb ends the copy and is returned; otherwise the result is 0 or the errno value
+ * of open or read.
  */
 int sys_maps_copy(char *buf, size_t size, int (*cb)(void *ctx, const char *text, size_t len),
     void *ctx);
 
+/*
+ * Calls cb for the name of each entry of a directory, also "." and "..". buf is aligned to 8 bytes.
+ * The result is like that of sys_maps_copy().
+ */
+int sys_dir_each(const char *path, char *buf, size_t size, int (*cb)(void *ctx, const char *name), void *ctx);
+
+/* A loaded object. */
 struct sys_module_s {
+	/* First address of its segments, and the address behind the last one. */
 	uintptr_t start;
 	uintptr_t end;
+	/* Address in memory minus address in the file. */
 	uintptr_t bias;
+	/* NULL if it has no build id. */
 	const unsigned char *build_id;
 	size_t build_id_len;
 	const char *path;
-	/* Start of .eh_frame_hdr, NULL if there is none. */
+	/* Start of .eh_frame_hdr; NULL if there is none. */
 	const void *eh_frame_hdr;
 };
 
 /*
- * Calls cb for each loaded object until it returns nonzero.  Takes the loader's lock: never
- * call it while holding a lock of the allocator.  build_id and path are valid during cb only.  exe:
- * room for the program's own path, which is empty if there is none (size 0).  -1: they cannot be listed,
- * see sys_modules_postfork_child.
+ * Calls cb for each loaded object until it returns nonzero. Takes the loader's lock: the caller
+ * must hold no lock of the allocator. build_id and path are valid only during cb. exe is room for
+ * the program's own path, which is empty if size is 0. Returns -1 if the objects cannot be listed;
+ * see sys_modules_postfork_child().
  */
 int sys_modules(int (*cb)(void *ctx, const struct sys_module_s *m), void *ctx, char *exe,
     size_t size);
-/* Counters of objects loaded and unloaded so far; false if the C library does not tell. */
+/* Bytes of a build id that are kept. */
+#define SYS_BUILD_ID_MAX 64
+/*
+ * Fills in the ranges and the build id (stored in the caller's array) of a loaded object whose bias
+ * and path are known, from the headers at the start of its image. Returns false if there are none.
+ * The image may be unmapped during the call.
+ */
+bool sys_module_of_image(struct sys_module_s *m, uintptr_t start, uintptr_t end, unsigned char build_id[SYS_BUILD_ID_MAX]);
+/*
+ * Whether the program's own ELF notes, in memory, contain one of this owner and type. Takes no
+ * lock.
+ */
+bool sys_program_has_note(const char *owner, unsigned type);
+/*
+ * Counts of objects loaded and unloaded since the start; false if the C library does not provide
+ * them. Takes the loader's lock.
+ */
 bool sys_module_changes(uint64_t *adds, uint64_t *subs);
-/* In a forked child: the lock of the loader may be held by a thread that is not there. */
+/*
+ * Prevents the object that contains this code from being unloaded, since threads, exit handlers and
+ * destructors of keys lead into it. Calls the loader, which may allocate: to be called from a
+ * constructor, with no lock held.
+ */
+void sys_module_keep_self(void);
+/*
+ * In a forked child: notes whether the loader's lock may be held by a thread that does not exist
+ * here.
+ */
 void sys_modules_postfork_child(void);
 
 #endif

@@ -1,22 +1,27 @@
 /*
- * The loaded objects, by dl_iterate_phdr.  Takes the loader's lock: called with no lock held.
- *
- * A fork copies that lock as it is, and the C library does not make it new in the child.  Where a thread
- * was here meanwhile, it may be held by nobody for ever, so that child does not ask the loader again.
+ * Lists the loaded objects by dl_iterate_phdr(), and keeps the allocator's own object loaded.
+ * dl_iterate_phdr() takes the loader's lock, so callers hold no lock of the allocator. A fork
+ * copies the loader's lock as it is, and the C library does not repair it in the child. If a thread
+ * was in here during a fork, the lock may stay held in the child for ever; so that child does not
+ * ask the loader again. Callers are module_history.c, objects.c, unwind_rows.c and prof_dump.c;
+ * sys.h has the prototypes.
  */
+#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
+#include <sys/auxv.h>
 
 #include "os/pages.h"
 #include "os/sys.h"
 #include "util/atomic.h"
 
 static struct {
-	atomic_u32_t inside; /* threads that hold the lock, or will */
-	atomic_b_t is_lost;  /* in this process and its children */
+	atomic_u32_t inside; /* threads that hold the loader's lock or are about to take it */
+	/* the lock may be held by a thread that does not exist; also true in children */
+	atomic_b_t is_lost;
 } loader;
 
-/* What dl_iterate_phdr returns; -1: it cannot be called. */
+/* Returns what dl_iterate_phdr() returns, or -1 if it may not be called. */
 static int
 loader_iterate(int (*cb)(struct dl_phdr_info *info, size_t size, void *ctx), void *ctx) {
 	if (atomic_load_b(&loader.is_lost, MO_RELAXED)) {
@@ -37,37 +42,67 @@ sys_modules_postfork_child(void) {
 	}
 }
 
+/* Bytes of an image's program headers, and of a note, that are copied before they are read. */
+#define HEADERS_MAX 1536
+#define NOTES_MAX 512
+
 struct modules_ctx {
 	int (*cb)(void *ctx, const struct sys_module_s *m);
 	void *ctx;
-	/* The first object is the program: the loader knows no name of it, or not the path. */
+	/*
+	 * The first object that is listed is the program; the loader has no name for it, or not the
+	 * path.
+	 */
 	bool has_program;
 	const char *exe;
 };
 
-/* Finds the build id in the notes at p; false if they have none. */
-static bool
-find_build_id(struct sys_module_s *m, const char *p, size_t len, size_t align) {
+/* Finds the note of an owner and type among the notes at p. Returns its description, or NULL. */
+static const unsigned char *
+find_note(const char *p, size_t len, size_t align, const char *owner, unsigned type,
+    size_t *desc_len) {
+	size_t owner_size = strlen(owner) + 1;
 	align = align == 8 ? 8 : 4;
 	while (len >= sizeof(ElfW(Nhdr))) {
 		const ElfW(Nhdr) *n = (const void *)p;
 		size_t desc = align_up(sizeof(*n) + n->n_namesz, align);
 		size_t next = desc + align_up(n->n_descsz, align);
 		if (n->n_namesz > len || n->n_descsz > len || next > len) {
-			return false;
+			return NULL;
 		}
-		if (n->n_type == NT_GNU_BUILD_ID && n->n_namesz == 4
-		    && memcmp(p + sizeof(*n), "GNU", 4) == 0) {
-			m->build_id = (const unsigned char *)p + desc;
-			m->build_id_len = n->n_descsz;
-			return true;
+		if (n->n_type == type && n->n_namesz >= owner_size
+		    && memcmp(p + sizeof(*n), owner, owner_size) == 0) {
+			*desc_len = n->n_descsz;
+			return (const unsigned char *)p + desc;
 		}
 		p += next;
 		len -= next;
 	}
+	return NULL;
+}
+
+bool
+sys_program_has_note(const char *owner, unsigned type) {
+	const ElfW(Phdr) *ph = (const void *)sys_auxval(AT_PHDR);
+	size_t n = ph == NULL ? 0 : sys_auxval(AT_PHNUM);
+	uintptr_t bias = 0;
+	size_t len;
+	for (size_t i = 0; i < n; i++) {
+		if (ph[i].p_type == PT_PHDR) {
+			bias = (uintptr_t)ph - ph[i].p_vaddr;
+		}
+	}
+	for (size_t i = 0; i < n; i++) {
+		const char *notes = (const char *)(bias + ph[i].p_vaddr);
+		if (ph[i].p_type == PT_NOTE
+		    && find_note(notes, ph[i].p_memsz, ph[i].p_align, owner, type, &len) != NULL) {
+			return true;
+		}
+	}
 	return false;
 }
 
+/* Extends the object's range by a segment, or notes its .eh_frame_hdr. */
 static void
 add_segment(struct sys_module_s *m, const ElfW(Phdr) *ph) {
 	uintptr_t start = m->bias + ph->p_vaddr;
@@ -80,11 +115,6 @@ add_segment(struct sys_module_s *m, const ElfW(Phdr) *ph) {
 			m->end = start + ph->p_memsz;
 		}
 		break;
-	case PT_NOTE:
-		if (m->build_id == NULL) {
-			find_build_id(m, (const char *)start, ph->p_memsz, ph->p_align);
-		}
-		break;
 	case PT_GNU_EH_FRAME:
 		m->eh_frame_hdr = (const void *)start;
 		break;
@@ -93,13 +123,67 @@ add_segment(struct sys_module_s *m, const ElfW(Phdr) *ph) {
 	}
 }
 
+/* Whether a segment may bring the build id, which is not known yet. */
+static bool
+may_have_build_id(const struct sys_module_s *m, const ElfW(Phdr) *ph) {
+	return ph->p_type == PT_NOTE && m->build_id == NULL;
+}
+
+/* Takes the build id from a note segment whose bytes are at notes. */
+static void
+add_build_id(struct sys_module_s *m, const ElfW(Phdr) *ph, const char *notes, size_t len) {
+	m->build_id = find_note(notes, len, ph->p_align, "GNU", NT_GNU_BUILD_ID, &m->build_id_len);
+}
+
+/*
+ * Copies the program headers of the image at start. Returns their number; 0 if there is no valid
+ * image.
+ */
+static unsigned
+copy_headers(ElfW(Phdr) ph[], size_t size, uintptr_t start, uintptr_t end) {
+	ElfW(Ehdr) e;
+	if (end - start < sizeof(e) || !sys_copy_memory(&e, (const void *)start, sizeof(e))
+	    || memcmp(e.e_ident, ELFMAG, SELFMAG) != 0 || e.e_phnum == 0
+	    || e.e_phnum > size / sizeof(*ph) || e.e_phoff > end - start) {
+		return 0;
+	}
+	return sys_copy_memory(ph, (const void *)(start + e.e_phoff), e.e_phnum * sizeof(*ph)) ? e.e_phnum : 0;
+}
+
+bool
+sys_module_of_image(struct sys_module_s *m, uintptr_t start, uintptr_t end, unsigned char build_id[SYS_BUILD_ID_MAX]) {
+	ElfW(Phdr) ph[HEADERS_MAX / sizeof(ElfW(Phdr))];
+	union {
+		char bytes[NOTES_MAX];
+		ElfW(Nhdr) align;
+	} notes;
+	unsigned n = copy_headers(ph, sizeof(ph), start, end);
+	for (unsigned i = 0; i < n; i++) {
+		add_segment(m, &ph[i]);
+		size_t len = ph[i].p_memsz < NOTES_MAX ? ph[i].p_memsz : NOTES_MAX;
+		if (may_have_build_id(m, &ph[i]) && len > 0
+		    && sys_copy_memory(notes.bytes, (const void *)(m->bias + ph[i].p_vaddr), len)) {
+			add_build_id(m, &ph[i], notes.bytes, len);
+		}
+	}
+	if (m->build_id != NULL) {
+		m->build_id_len = m->build_id_len < SYS_BUILD_ID_MAX ? m->build_id_len : SYS_BUILD_ID_MAX;
+		m->build_id = memcpy(build_id, m->build_id, m->build_id_len);
+	}
+	return m->start == start && m->end > start;
+}
+
 static int
 on_module(struct dl_phdr_info *info, size_t size, void *opaque) {
 	(void)size;
 	struct modules_ctx *c = opaque;
 	struct sys_module_s m = {.bias = info->dlpi_addr, .path = info->dlpi_name};
 	for (unsigned i = 0; i < info->dlpi_phnum; i++) {
-		add_segment(&m, &info->dlpi_phdr[i]);
+		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+		add_segment(&m, ph);
+		if (may_have_build_id(&m, ph)) {
+			add_build_id(&m, ph, (const char *)(m.bias + ph->p_vaddr), ph->p_memsz);
+		}
 	}
 	if (!c->has_program) {
 		c->has_program = true;
@@ -140,3 +224,45 @@ sys_module_changes(uint64_t *adds, uint64_t *subs) {
 	*subs = c.subs;
 	return c.is_known;
 }
+
+/* ---- the object that this code is in ---- */
+
+#ifdef __PIE__
+/*
+ * Compiled for a program, which is never unloaded. Naming dlopen() would cause a warning of the
+ * linker for every static program.
+ */
+void
+sys_module_keep_self(void) {
+}
+#else
+/* Without dynamic loading the C library may not have these. */
+#pragma weak dladdr
+#pragma weak dlopen
+extern ElfW(Dyn) _DYNAMIC[] WEAK HIDDEN;
+
+/* Whether this code is in the program itself or in an object that was linked with -z nodelete. */
+static bool
+is_permanent(void) {
+	for (const ElfW(Dyn) *d = _DYNAMIC; d != NULL && d->d_tag != DT_NULL; d++) {
+		if (d->d_tag == DT_FLAGS_1) {
+			return (d->d_un.d_val & (DF_1_NODELETE | DF_1_PIE)) != 0;
+		}
+	}
+	return _DYNAMIC == NULL;
+}
+
+void
+sys_module_keep_self(void) {
+	Dl_info self;
+	if (is_permanent() || dladdr == NULL || dlopen == NULL) {
+		return;
+	}
+	bool is_found = dladdr((const void *)(uintptr_t)sys_module_keep_self, &self) != 0;
+	if (is_found && sys_auxval(AT_PHDR) - (uintptr_t)self.dli_fbase != sizeof(ElfW(Ehdr))) {
+		int saved = errno;
+		(void)dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+		errno = saved;
+	}
+}
+#endif

@@ -1,9 +1,12 @@
 /*
- * Threads, their names and signals, and the processors.  No state.
+ * Threads, their names and signals, futexes and processors, by system calls.
+ * thread.h has the contract. No state and no lock; errno is preserved everywhere.
+ * System calls are used where the C library's function would allocate or does not exist.
  */
 #include "os/thread.h"
 
 #include <sched.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -14,15 +17,15 @@
 #include "util/assert.h"
 #include "util/bits.h"
 
-/* The kernel's numbers: its header is not there for every C library. */
+/* The kernel's numbers, because its header is not available with every C library. */
 #define FUTEX_WAIT 0
 #define FUTEX_WAKE 1
 #define FUTEX_PRIVATE_FLAG 128
 
-/* The kernel's idea of a futex: an aligned word of 32 bits. */
+/* The kernel requires an aligned word of 32 bits. */
 cassert(sizeof(atomic_u32_t) == 4 && _Alignof(atomic_u32_t) == 4);
 
-/* Room for the affinity mask of 8192 processors. */
+/* Words of an affinity mask of 8192 processors. */
 #define CPU_MASK_WORDS (8192 / (8 * sizeof(unsigned long)))
 
 void
@@ -99,7 +102,7 @@ os_word_wake(atomic_u32_t *word, unsigned n) {
 	errno = saved;
 }
 
-/* By the system calls themselves: the C library's functions allocate. */
+/* By system calls, because the C library's functions allocate. */
 int
 os_signal_later(int *timer, int signal, uint64_t ns) {
 	int saved = errno;
@@ -124,6 +127,23 @@ os_yield(void) {
 	int saved = errno;
 	sched_yield();
 	errno = saved;
+}
+
+/*
+ * A seccomp filter may forbid prctl() too, by killing the process, so the kernel's file is read
+ * first.
+ */
+bool
+os_thread_is_filtered(void) {
+	static const char key[] = "\nSeccomp:\t";
+	char status[2048];
+	int saved = errno;
+	ssize_t n = sys_read_file("/proc/self/status", status, sizeof(status) - 1);
+	status[n > 0 ? n : 0] = '\0';
+	const char *at = strstr(status, key);
+	bool is_filtered = at != NULL ? at[sizeof(key) - 1] != '0' : prctl(PR_GET_SECCOMP, 0, 0, 0, 0) > 0;
+	errno = saved;
+	return is_filtered;
 }
 
 int

@@ -1,16 +1,17 @@
 /*
- * Definition of the thread's words and of the thread-exit hook (a pthread key: its destructors
- * run after those of thread_local objects and are repeated up to four rounds, which lets the
- * owner of the hook arm it again while other destructors still allocate).
+ * Defines the thread's words and implements the thread-exit hook with a pthread key.
+ * Destructors of keys run after those of thread_local objects and are repeated up to four times. So
+ * the owner of the hook can arm it again while other destructors still allocate. No lock; the hook
+ * is created at boot.
  */
 #include "os/tls.h"
 
 #include "util/assert.h"
 
-/* The fast path reads the cache's address with the thread pointer alone. */
+/* The fast path reads the cache's address relative to the thread pointer. */
 cassert(offsetof(struct tls_s, cache) == 0);
 cassert(TLS_BOOT_CACHE_BYTES % CACHELINE == 0);
-/* What other threads read (gate, recall) must be words that are never torn. */
+/* gate and recall are accessed by other threads, so they must be aligned words. */
 cassert(sizeof(((struct tls_s *)NULL)->gate) == 4 && offsetof(struct tls_s, gate) % 4 == 0);
 cassert(sizeof(((struct tls_s *)NULL)->recall) == 4 && offsetof(struct tls_s, recall) % 4 == 0);
 

@@ -1,12 +1,11 @@
 /*
  * The thread's words: the whole static TLS of the allocator's fast path.
- *
- * `cache` always points to a readable block: a thread that has none of its own points to
- * tls_boot_cache, whose all-zero bins read "empty" for malloc and "full" for free, so that the
- * fast path has no test for "initialised".  The boot block is shared and never written.
- * `inside` > 0 says that this thread is inside the allocator: a nested call (user hook, atfork
- * handler, signal handler) must not sample and must run no events.
- * Only the thread itself writes its words, but for `recall` and, with it, `cache` (thread/recall.h).
+ * Invariant: `cache` always points to a readable block. A thread without a cache of its own points
+ * to tls_boot_cache, whose zeroed bins read as "empty" for malloc and "full" for free, so the fast
+ * path needs no test for initialisation. That block is shared and never written. `inside` > 0 means
+ * that this thread is inside the allocator: a nested call (user hook, atfork handler, signal
+ * handler) must not sample and must not run events. Only the thread itself writes its words, except
+ * `recall` and, together with it, `cache` (thread/recall.h).
  */
 #ifndef OS_TLS_H
 #define OS_TLS_H
@@ -15,24 +14,35 @@
 
 #include "util/compiler.h"
 
+/* Bytes of the boot block: more than the bins of any cache that the fast path indexes. */
 #define TLS_BOOT_CACHE_BYTES 16384
 
 struct tsd_s;
 
+/* Each word belongs to the module that is named. The fast path relies on the offset of `cache`. */
 struct tls_s {
+	/* The thread cache, or tls_boot_cache. */
 	void *cache;
+	/* The thread's other data; NULL before it is made. Owned by thread/tsd. */
 	struct tsd_s *tsd;
+	/* Depth of nested calls of the allocator. */
 	uint32_t inside;
-	/* Owned by thread/tsd: 0 = never initialised. */
+	/* Owned by thread/tsd: the thread's state; 0 means never initialised. */
 	uint32_t state;
-	/* Owned by os/mutex: this thread's number as a lock owner, 0 = not given yet. */
+	/* Owned by os/mutex: this thread's number as a lock owner; 0 means none yet. */
 	uint32_t lock_id;
-	/* Owned by os/gate: nonzero while inside the gate; read by the thread that forks. */
+	/* Owned by os/gate: the mark of being inside; read by the thread that forks. */
 	uint32_t gate;
+	/* Owned by os/gate: levels of gate_try_enter(). */
 	uint32_t gate_depth;
-	/* Owned by thread/recall: set by others, what this thread is to look at. */
+	/* Owned by os/gate: what the thread sleeps for; read by the thread that forks. */
+	const void *waits_for;
+	/*
+	 * Owned by thread/recall: RECALL_* bits that other threads set; the thread looks at what
+	 * they name.
+	 */
 	uint32_t recall;
-	/* Owned by thread/tsd: frees before the thread had a tsd, and their bytes. */
+	/* Owned by thread/tsd: number and bytes of frees before the thread had a tsd. */
 	uint32_t n_early;
 	uint64_t early_bytes;
 };
@@ -51,26 +61,30 @@ tls_get(void) {
 	return &tls_words;
 }
 
+/* Whether the thread has no cache of its own, or is being recalled. */
 ALWAYS_INLINE bool
 tls_cache_is_boot(const struct tls_s *t) {
 	return __atomic_load_n(&t->cache, __ATOMIC_RELAXED) == (const void *)tls_boot_cache;
 }
 
-/* Something to be done at the exit of each thread that armed it. */
+/* A destructor that runs at the exit of each thread that armed it. */
 struct tls_hook_s {
 	pthread_key_t key;
 	bool is_made;
 };
 
-/* Creates the hook: fn(arg) runs at the exit of a thread that was armed with arg. */
+/*
+ * Creates the hook: fn(arg) runs at the exit of a thread that was armed with arg. Returns 0 or an
+ * errno value.
+ */
 int tls_hook_init(struct tls_hook_s *hook, void (*fn)(void *));
 /*
- * Arms the current thread (again); arg must not be NULL.  EAGAIN: there is no such hook yet.  May
- * allocate inside the C library, so the caller marks the thread as inside first.
+ * Arms the calling thread, once more if it was armed before. arg must not be NULL. EAGAIN: the hook
+ * does not exist yet. The C library may allocate, so the caller marks the thread as inside first.
  */
 int tls_hook_arm(const struct tls_hook_s *hook, void *arg);
 
-/* The same with the one hook of the allocator itself. */
+/* The same for the one hook of the allocator itself. */
 int tls_cleanup_init(void (*fn)(void *));
 int tls_cleanup_arm(void *arg);
 

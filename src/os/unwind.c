@@ -1,12 +1,16 @@
 /*
- * The front of the unwinders: selection, counters.  The selected method is one atomic pointer; a
- * sample that runs during a change uses the old or the new one whole.
+ * The selection of an unwinding method, and the counters of walks; unwind.h has the contract.
+ * The selected method is one atomic pointer, so a sample that runs during a change uses the old or
+ * the new method entirely. The counters are relaxed atomics. No lock.
  */
 #include "os/unwind.h"
 
 #include "os/witness.h"
 #include "util/assert.h"
 #include "util/bits.h"
+
+/* Some method uses unwind rows, so unwind_rows.c is linked. */
+#define HAS_ROWS (CONFIG_PROF_FRAMEPTR || CONFIG_PROF_LIBUNWIND || CONFIG_PROF_LIBGCC)
 
 static unsigned
 capture_none(void **frames, unsigned max, const struct unwind_where_s *where,
@@ -25,7 +29,7 @@ boot_none(void) {
 
 static const struct unwind_backend_s unwind_none = {"none", boot_none, capture_none, false};
 
-/* In the order of preference of "auto". */
+/* In the order in which "auto" tries them. */
 static const struct unwind_backend_s *const backends[] = {
 #if CONFIG_PROF_FRAMEPTR
 	&unwind_auto,
@@ -42,13 +46,14 @@ static const struct unwind_backend_s *const backends[] = {
 
 
 static struct {
-	/* const struct unwind_backend_s *; NULL = none yet. */
+	/* const struct unwind_backend_s *; NULL means none yet. */
 	atomic_p_t current;
 	atomic_u64_t fallbacks;
 	atomic_u64_t stops[unwind_stop_count];
 	atomic_u64_t depths[UNWIND_DEPTH_BUCKETS];
 } unwinder;
 
+/* The selected method; one that finds no frames if none is selected. */
 static const struct unwind_backend_s *
 current(void) {
 	const struct unwind_backend_s *b = atomic_load_p(&unwinder.current, MO_ACQUIRE);
@@ -68,6 +73,7 @@ select_backend(const struct unwind_backend_s *b) {
 	return 0;
 }
 
+/* Also names of methods that are not built in. */
 static bool
 is_known_name(const char *name) {
 	static const char *const names[] = {"auto", "fp", "libgcc", "libunwind", "none"};
@@ -163,9 +169,16 @@ unwind_stop_name(unwind_stop_t stop) {
 }
 
 void
+unwind_forget_rows(void) {
+#if HAS_ROWS
+	unwind_rows_forget();
+#endif
+}
+
+void
 unwind_refresh(void) {
-#if CONFIG_PROF_FRAMEPTR
-	unwind_fp_refresh();
+#if HAS_ROWS
+	unwind_rows_refresh();
 #endif
 }
 
@@ -180,7 +193,7 @@ unwind_stats_read(struct unwind_stats_s *dst) {
 		dst->stops[i] = atomic_load_u64(&unwinder.stops[i], MO_RELAXED);
 	}
 	dst->fallbacks = atomic_load_u64(&unwinder.fallbacks, MO_RELAXED);
-#if CONFIG_PROF_FRAMEPTR
-	unwind_fp_stats(dst);
+#if HAS_ROWS
+	unwind_rows_stats(dst);
 #endif
 }

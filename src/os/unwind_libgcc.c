@@ -1,20 +1,75 @@
 /*
- * Stacks by libgcc's unwinder.  Right wherever there is unwind information, but about 1500
- * instructions a frame.  Its first call may allocate and resolve symbols, so boot makes it, at a
- * safe point.
+ * The method "libgcc": stacks by libgcc's unwinder.
+ * It is correct wherever there is unwind information, but costs about 1500 instructions per frame.
+ * Its first call may allocate and resolve symbols, so it is made at boot. libgcc does not check
+ * what it reads: a wrong row or register would make it read anywhere. Therefore each of its steps
+ * is taken by a walk of ours first, with every check, and libgcc may continue only if that walk
+ * reached readable memory and is at the same frame. No lock; unwind.c calls the table at the end,
+ * and unwind_fp.c as its fallback.
  */
 #include <unwind.h>
 
-#include "os/unwind.h"
+#include "os/unwind_step.h"
 #include "util/assert.h"
 
+#if defined(__x86_64__)
+#define REG_FP 6
+#else
+#define REG_FP 29
+#endif
+
+/* One walk of libgcc's unwinder, as the argument of its callback. */
 struct libgcc_walk {
 	void **frames;
 	unsigned n;
 	unsigned max;
 	uintptr_t from;
 	uintptr_t last_cfa;
+	struct walk_s guard;
+	bool is_guarded;
+	unwind_stop_t stop;
 };
+
+/* Declared in no header of libgcc: finds the FDE of the function at pc, also a registered one. */
+struct bases_s {
+	void *text;
+	void *data;
+	void *function;
+};
+extern const void *_Unwind_Find_FDE(void *pc, struct bases_s *bases) WEAK;
+
+static const unsigned char *
+find_fde(uintptr_t pc) {
+	struct bases_s bases;
+	return _Unwind_Find_FDE == NULL ? NULL : _Unwind_Find_FDE((void *)pc, &bases);
+}
+
+/*
+ * Whether libgcc may step out of the present frame. For a frame that a signal interrupted, libgcc
+ * on aarch64 reports the address of the saved registers as the CFA; it continues from the stack
+ * pointer among these registers, and so does the guard.
+ */
+static bool
+may_step(struct libgcc_walk *w, struct _Unwind_Context *context, uintptr_t ip, uintptr_t cfa, bool is_interrupted) {
+	struct walk_s *g = &w->guard;
+	if (!HAS_WALK) {
+		return true;
+	}
+	if (!w->is_guarded) {
+		struct unwind_where_s here = {.pc = ip, .sp = cfa,
+			.fp = (uintptr_t)_Unwind_GetGR(context, REG_FP)};
+		unwind_walk_begin(g, &here, g->memo);
+		g->may_move = true;
+		w->is_guarded = true;
+	}
+	if (g->pc != ip || (g->sp != cfa && !is_interrupted)) {
+		w->stop = unwind_stop_bad_frame;
+		return false;
+	}
+	unsigned stop = unwind_step_guard(g, find_fde);
+	w->stop = stop == 0 ? unwind_stop_end : (unwind_stop_t)(stop - 1);
+	return stop == 0;
+}
 
 static _Unwind_Reason_Code
 on_frame(struct _Unwind_Context *context, void *opaque) {
@@ -25,7 +80,7 @@ on_frame(struct _Unwind_Context *context, void *opaque) {
 	if (ip == 0 || w->n == w->max) {
 		return _URC_END_OF_STACK;
 	}
-	/* The outermost frame of some programs yields itself again and again. */
+	/* In some programs the outermost frame returns to itself again and again. */
 	if (w->n > 0 && cfa == w->last_cfa && (uintptr_t)w->frames[w->n - 1] == ip) {
 		return _URC_END_OF_STACK;
 	}
@@ -35,26 +90,29 @@ on_frame(struct _Unwind_Context *context, void *opaque) {
 	if (w->n > 0 || cfa >= w->from) {
 		w->frames[w->n++] = (void *)ip;
 	}
-	return _URC_NO_REASON;
+	return may_step(w, context, ip, cfa, is_interrupted != 0) ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
 static unsigned
 libgcc_capture(void **frames, unsigned max, const struct unwind_where_s *where,
     struct unwind_memo_s *memo) {
-	(void)memo;
-	struct libgcc_walk w = {.frames = frames, .max = max, .from = where->sp};
+	struct libgcc_walk w = {.frames = frames, .max = max, .from = where->sp, .guard.memo = memo};
 	int saved = errno;
 	_Unwind_Backtrace(on_frame, &w);
 	errno = saved;
 	assert(w.n <= max);
-	unwind_count_stop(w.n == max ? unwind_stop_full : unwind_stop_end);
+	if (w.is_guarded) {
+		unwind_walk_end(&w.guard, where->sp);
+	}
+	unwind_count_stop(w.n == max ? unwind_stop_full : w.stop);
 	return w.n;
 }
 
 static int
 libgcc_boot(void) {
 	void *frames[2];
-	struct libgcc_walk w = {.frames = frames, .max = ARRAY_LEN(frames)};
+	struct unwind_memo_s nothing = {.lo = 0};
+	struct libgcc_walk w = {.frames = frames, .max = ARRAY_LEN(frames), .guard.memo = &nothing};
 	_Unwind_Backtrace(on_frame, &w);
 	return w.n > 0 ? 0 : ENOTSUP;
 }

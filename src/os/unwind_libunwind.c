@@ -1,14 +1,44 @@
 /*
- * Stacks by libunwind: its quick walk with a cache of its own, else its cursor.  Built only where
- * configure was asked for it.
+ * The method "libunwind": its quick walk, which has a cache, otherwise its cursor.
+ * Built only if configure was asked for it. libunwind does not check what it reads. Therefore a
+ * walk of ours, with every check, goes first and counts the frames that can be reached; libunwind
+ * is asked for no more than those. No lock; unwind.c calls the table at the end.
  */
 #define UNW_LOCAL_ONLY
 #include <libunwind.h>
 
-#include "os/unwind.h"
+#include "os/unwind_step.h"
 #include "util/assert.h"
 
-/* Frame by frame, leaving out those below `from`: slower, for processors without the short cut. */
+static const unsigned char *
+no_fde(uintptr_t pc UNUSED) {
+	return NULL;
+}
+
+/*
+ * Counts the frames that can be reached from here. If the walk ends with an error, the frame in
+ * which it ended is not counted.
+ */
+static unsigned
+count_safe(const struct unwind_where_s *here, unsigned max, struct unwind_memo_s *memo) {
+	struct walk_s w;
+	unsigned n = 0, stop = 0;
+	if (!HAS_WALK) {
+		return max;
+	}
+	unwind_walk_begin(&w, here, memo);
+	w.may_move = true;
+	while (n < max && stop == 0) {
+		n++;
+		stop = unwind_step_guard(&w, no_fde);
+	}
+	unwind_walk_end(&w, here->sp);
+	return stop == 0 || stop == 1 + unwind_stop_end ? n : n - 1;
+}
+
+/*
+ * Walks frame by frame and omits those below `from`. Slower; for processors without the quick walk.
+ */
 static unsigned
 walk_by_cursor(void **frames, unsigned max, uintptr_t from) {
 	unw_context_t context;
@@ -18,7 +48,7 @@ walk_by_cursor(void **frames, unsigned max, uintptr_t from) {
 	}
 	unsigned n = 0;
 	int step = 1;
-	while (n < max && step > 0) {
+	for (unsigned seen = 0; seen < max && step > 0; seen++) {
 		unw_word_t ip, sp;
 		if (unw_get_reg(&cursor, UNW_REG_IP, &ip) != 0 || ip == 0
 		    || unw_get_reg(&cursor, UNW_REG_SP, &sp) != 0) {
@@ -27,12 +57,12 @@ walk_by_cursor(void **frames, unsigned max, uintptr_t from) {
 		if (n > 0 || sp >= from) {
 			frames[n++] = (void *)(uintptr_t)ip;
 		}
-		step = unw_step(&cursor);
+		step = seen + 1 < max ? unw_step(&cursor) : 0;
 	}
 	return n;
 }
 
-/* The quick walk gives frames of our own first: cut them off. */
+/* The quick walk stores frames of the allocator first; they are removed. */
 static unsigned
 walk_quickly(void **frames, unsigned max, const void *first) {
 	int got = unw_backtrace(frames, (int)max);
@@ -46,27 +76,30 @@ walk_quickly(void **frames, unsigned max, const void *first) {
 	return n - own;
 }
 
-static unsigned
+static NOINLINE unsigned
 libunwind_capture(void **frames, unsigned max, const struct unwind_where_s *where,
     struct unwind_memo_s *memo) {
-	(void)memo;
 	int saved = errno;
-	unsigned n = 0;
-	/* With little room the frames of our own may be all that there is. */
-	if (max >= 32) {
+	struct unwind_where_s here;
+	unsigned n = 0, wanted = max;
+	UNWIND_HERE(&here);
+	/* Plus 1 for this function's own frame. */
+	max = 1 + count_safe(&here, max - 1, memo);
+	/* With little room the frames of the allocator might fill it. */
+	if (wanted >= 32) {
 		n = walk_quickly(frames, max, (const void *)where->pc);
 	}
 	if (n == 0) {
 		n = walk_by_cursor(frames, max, where->sp);
 	}
 	errno = saved;
-	unwind_count_stop(n == max ? unwind_stop_full : unwind_stop_end);
+	unwind_count_stop(n == wanted ? unwind_stop_full : unwind_stop_end);
 	return n;
 }
 
 static int
 libunwind_boot(void) {
-	/* Its first walk initialises tables of its own. */
+	/* libunwind initialises tables of its own during its first walk. */
 	void *frames[2];
 	unw_set_caching_policy(unw_local_addr_space, UNW_CACHE_PER_THREAD);
 	return unw_backtrace(frames, (int)ARRAY_LEN(frames)) > 0 ? 0 : ENOTSUP;

@@ -1,6 +1,7 @@
 /*
- * The per-thread list of held mutexes and the order check.  Only debug builds call in here, so
- * the list costs release builds one unused pointer of TLS.
+ * The list of held mutexes of each thread, and the check of their order.
+ * witness.h explains the ranks. Only debug builds call this, so in release builds the list costs
+ * one unused pointer of TLS. No lock: a list belongs to its thread.
  */
 #include "os/witness.h"
 
@@ -8,9 +9,11 @@
 #include "os/tls.h"
 #include "util/assert.h"
 
-/* A rank and the flag share a word. */
+/* A rank and the flag share one word. */
 cassert(WITNESS_RANK_END <= WITNESS_ADDR_ORDER);
-/* The order of floors: who may call whom while holding what. */
+/*
+ * The order that the floors rely on: an outer floor calls an inner one while it holds its own lock.
+ */
 cassert(WITNESS_RANK_OMIT == 0 && WITNESS_RANK_LEAF == WITNESS_RANK_END - 1);
 cassert(WITNESS_RANK_PROF_DUMP < WITNESS_RANK_CTL && WITNESS_RANK_CTL < WITNESS_RANK_ARENAS);
 cassert(WITNESS_RANK_PROF_DUMP < WITNESS_RANK_PROF_TDATAS);

@@ -1,11 +1,11 @@
 /*
- * Lock ranks: the proof that no two threads can wait for each other.
- *
- * In debug builds each mutex carries a witness, and each thread a list of what it holds.  Taking
- * a mutex asserts that its rank is above every rank already held.  Two mutexes of one rank may
- * be held together only if the rank was given with WITNESS_ADDR_ORDER and they are taken in the
- * order of their addresses, or by the fork handlers, which take everything in one fixed order.
- * The ranks are numbered by floor, outermost first; rank 0 (an all-zero mutex) is not checked.
+ * Lock ranks: debug builds check that no two threads can wait for each other.
+ * Each mutex carries a witness, and each thread has a list of the witnesses it holds. Taking a
+ * mutex asserts that its rank is above every rank already held. Two mutexes of one rank may be held
+ * together only if the rank was given with WITNESS_ADDR_ORDER and they are taken in the order of
+ * their addresses, or by the fork handlers, which take everything in one fixed order. Ranks are
+ * numbered by floor, outermost first. Rank 0, that of a mutex of zero bytes, is not checked.
+ * os/mutex calls this; the table of locks is in doc/HOUSE.md.
  */
 #ifndef OS_WITNESS_H
 #define OS_WITNESS_H
@@ -15,7 +15,7 @@
 typedef enum {
 	WITNESS_RANK_OMIT = 0,
 	WITNESS_RANK_INIT,
-	WITNESS_RANK_PROF_DUMP, /* held while the program's own functions are called */
+	WITNESS_RANK_PROF_DUMP, /* held while functions of the user are called */
 	WITNESS_RANK_BACKGROUND_THREAD_GLOBAL,
 	WITNESS_RANK_CTL,
 	WITNESS_RANK_TCACHES,
@@ -41,26 +41,30 @@ typedef enum {
 	WITNESS_RANK_END
 } witness_rank_t;
 
-/* Added to a rank: several mutexes of it may be held, in the order of their addresses. */
+/* Flag of a rank: several of its mutexes may be held, taken in the order of their addresses. */
 #define WITNESS_ADDR_ORDER 0x100u
 
 typedef struct witness_s witness_t;
 struct witness_s {
-	const char *name;
+	const char *name; /* static text, for messages */
 	uint32_t rank;
-	/* Held by a thread: the next one in its list, newest first. */
+	/* The next older witness that the same thread holds; newest first. */
 	witness_t *held_next;
 };
 
 void witness_init(witness_t *w, const char *name, unsigned rank);
-/* To be called when w's mutex was taken by trylock (no order is checked) or lock. */
+/*
+ * Enters w in the calling thread's list, after its mutex was taken by lock or by trylock (which
+ * checks no order).
+ */
 void witness_add(witness_t *w);
+/* Ends the process with a message if the thread may not take w now. */
 void witness_check_order(const witness_t *w, bool in_fork);
 void witness_remove(witness_t *w);
-/* Number of ranked mutexes that this thread holds, of rank `from` or above. */
+/* Number of ranked mutexes of rank `from` or above that this thread holds. */
 unsigned witness_depth_from(unsigned from);
 
-/* No ranked mutex is held: the place may call user code, unwind, open files. */
+/* Asserts that no ranked mutex is held: user code may be called, stacks unwound, files opened. */
 void witness_assert_lockless(void);
 
 #endif

@@ -5,7 +5,8 @@
 #include "arena/safety.h"
 #include "meta/freepool.h"
 
-#define STAMP 0xdb
+/* Where caches have bins looked at, what is freed is zero: so nothing is to be read in it, and nothing when it is used again. */
+#define STAMP (config_hardening ? 0 : 0xdb)
 
 ssize_t opt_lg_san_uaf_align = -1;
 
@@ -36,9 +37,10 @@ is_stamped(const void *ptr, size_t usize) {
 	return p[0] == STAMP && memcmp(p, p + 1, usize - 1) == 0;
 }
 
-static bool
-quarantine_has(const quarantine_t *q, const void *ptr) {
-	for (unsigned i = 0; i < q->n; i++) {
+bool
+quarantine_has(const tsd_t *tsd, const void *ptr) {
+	const quarantine_t *q = tsd->quarantine;
+	for (unsigned i = 0; q != NULL && i < q->n; i++) {
 		if (q->ptrs[place_of(q, i)] == ptr) {
 			return true;
 		}
@@ -65,8 +67,9 @@ quarantine_drop_first(quarantine_t *q) {
 
 bool
 quarantine_has_taken(tsd_t *tsd, const edata_t *e, void *ptr, size_t usize) {
-	assert(tsd->tls == tls_get() && tsd->tls->gate_depth > 0 && quarantine_is_on());
-	if (!e->is_slab || e->arena_ind >= arenas_narenas_auto() || !is_touching(ptr, usize)) {
+	assert(tsd->tls == tls_get() && tsd->tls->gate_depth > 0);
+	bool is_wanted = opt_lg_san_uaf_align < 0 || is_touching(ptr, usize);
+	if (!e->is_slab || e->arena_ind >= arenas_narenas_auto() || !is_wanted) {
 		return false;
 	}
 	if (tsd->quarantine == NULL && (tsd->quarantine = meta_alloc(sizeof(quarantine_t))) == NULL) {
@@ -74,7 +77,7 @@ quarantine_has_taken(tsd_t *tsd, const edata_t *e, void *ptr, size_t usize) {
 	}
 	quarantine_t *q = tsd->quarantine;
 	/* One that is whole of stamps may be the program's. */
-	if (unlikely(is_stamped(ptr, usize)) && quarantine_has(q, ptr)) {
+	if (unlikely(is_stamped(ptr, usize)) && quarantine_has(tsd, ptr)) {
 		safety_fail("double free");
 		return true;
 	}

@@ -6,7 +6,8 @@
  * Then every byte must still be the stamp's, else the process ends; and it goes to its slab.  To the thread's counters it
  * is free when it comes in, to the arena's statistics when it goes.  Only the owner comes here, in the gate, no lock held.
  * Samples, and objects of arenas made by hand, whose end is not theirs alone, do not wait.
- * In builds with --enable-uaf-detection, and in debug builds.
+ * In builds with --enable-uaf-detection, and in debug builds.  With --enable-opt-safety-checks some objects of each small
+ * class come here without the option, whatever they touch: see the look in thread/tcache.h.
  */
 #ifndef THREAD_QUARANTINE_H
 #define THREAD_QUARANTINE_H
@@ -30,6 +31,8 @@ quarantine_is_on(void) {
  * Ends the process if it waits here already.
  */
 bool quarantine_has_taken(tsd_t *tsd, const edata_t *e, void *ptr, size_t usize);
+/* Whether it waits here. */
+bool quarantine_has(const tsd_t *tsd, const void *ptr);
 /* All go. */
 void quarantine_flush(tsd_t *tsd);
 /* The same at the thread's end. */

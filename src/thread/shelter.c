@@ -1,241 +1,472 @@
 /*
- * Regions of 4 MiB with a cursor, and free pieces by power of two.  The first region is made before
- * the gate closes; more are made at the closed gate, with descriptors put aside for that, because
- * then no lock may be taken that a child would inherit held.
+ * Slabs with bitmaps of atomic words.
+ *
+ * Invariant: a region belongs to whoever has cleared its bit, until it sets it again; who has cleared
+ * all bits of a slab owns the slab, and may give its pages back.  Slabs are on one list for each small
+ * class, and on one for all large blocks, which are slabs of one region.  A list grows at its head, by
+ * an exchange, and nothing leaves it; so walking one needs no lock.  A slab of a small class keeps its
+ * addresses for ever and its pages while a block is in it; that of a large block may have none (size 0),
+ * and without a block nobody may touch it.  Behind a large block lies a mark, as behind others.
+ * Descriptors come from arrays by a counter: the first is static, others are mapped between guard pages.
  */
 #include "thread/shelter.h"
 
 #include "arena/arena.h"
-#include "meta/base.h"
+#include "arena/bin_info.h"
+#include "arena/large_tail.h"
+#include "arena/safety.h"
+#include "meta/sz.h"
 #include "os/gate.h"
-#include "os/mutex.h"
 #include "os/pages.h"
-#include "os/witness.h"
 
-#define SHELTER_BYTES ((size_t)4 << 20)
-#define SHELTER_HEADER ((size_t)16)
-#define SHELTER_LARGE_MAX ((size_t)1 << 40)
+#define WORD_BITS 64u
+#define SLAB_WORDS 16u
+#define SLAB_REGS_MAX (SLAB_WORDS * WORD_BITS)
+#define SLAB_BYTES ((size_t)64 << 10)
+/* Freed large blocks keep so many bytes of addresses, without pages, to be used again. */
+#define LARGE_KEPT_MAX ((size_t)64 << 20)
+#define LARGE_MAX ((size_t)1 << 40)
 
-HIDDEN atomic_p_t shelter_deferred;
+typedef struct shelter_slab_s shelter_slab_t;
+struct shelter_slab_s {
+	edata_t e;            /* what the page map names: where it lies, its class */
+	atomic_u64_t free[SLAB_WORDS];
+	shelter_slab_t *next; /* written before it is on its list */
+	uint32_t nregs;
+	atomic_b_t is_touched; /* pages may be there */
+} __attribute__((aligned(EDATA_ALIGN)));
+cassert(offsetof(shelter_slab_t, e) == 0);
 
-#define SHELTER_LG_MIN 4u
-#define SHELTER_NCLASSES 18u       /* 16 bytes .. 2 MiB */
-#define SHELTER_NSPARES 32u
+typedef struct {
+	atomic_u32_t n_used;
+	uint32_t n;
+	shelter_slab_t slabs[];
+} slab_array_t;
 
-typedef struct shelter_piece_s {
-	struct shelter_piece_s *next;
-} shelter_piece_t;
+#define N_FIRST 24u
+#define ARRAY_BYTES ((size_t)64 << 10)
+
+static union {
+	slab_array_t head;
+	char room[sizeof(slab_array_t) + N_FIRST * sizeof(shelter_slab_t)];
+} first;
 
 static struct {
-	/* A signal handler that interrupted its holder sees that it is the owner, and does without it. */
-	mutex_t mtx;
-	char *cursor;
-	char *end;
-	shelter_piece_t *pieces[SHELTER_NCLASSES];
-	edata_t *spares[SHELTER_NSPARES]; /* filled inside the gate, used at the closed one */
-	unsigned n_spares;
-} shelter = {.mtx = MUTEX_INITIALIZER("shelter", WITNESS_RANK_OMIT)};
+	atomic_p_t arrays;              /* the one that descriptors come from; NULL: the first */
+	atomic_p_t lists[BIN_MAX + 1];  /* by class; the last one: large blocks */
+	atomic_p_t latest[BIN_MAX];     /* where a region was found */
+	atomic_zu_t large_kept;         /* bytes of large slabs without a block */
+} shelter;
 
-/* A new region of whole pages. */
-static char *
-shelter_region_locked(size_t bytes) {
-	edata_t *e = shelter.n_spares == 0 ? NULL : shelter.spares[shelter.n_spares - 1];
+/* ------------------------------------------------------------------ descriptors */
+
+/* Another array takes the place of the full one; false: no memory. */
+static bool
+array_try_make(slab_array_t *full) {
 	bool commit = true;
-	char *p = e == NULL ? NULL : pages_map(NULL, bytes, PAGE, &commit);
+	size_t room = PAGE_CEILING(ARRAY_BYTES);
+	char *p = pages_map(NULL, room + 2 * PAGE, PAGE, &commit);
 	if (p == NULL) {
-		return NULL;
+		return false;
 	}
-	if (emap_reserve(p, bytes) != 0) {
-		pages_unmap_in_time(p, bytes);
-		return NULL;
+	/* No overrun of a block comes to it. */
+	pages_mark_guard(p, PAGE);
+	pages_mark_guard(p + PAGE + room, PAGE);
+	void *seen = full == &first.head ? NULL : full;
+	slab_array_t *a = (slab_array_t *)(p + PAGE);
+	a->n = (uint32_t)((room - sizeof(*a)) / sizeof(a->slabs[0]));
+	if (!atomic_cas_strong_p(&shelter.arrays, &seen, a, MO_ACQ_REL, MO_RELAXED)) {
+		pages_unmap_in_time(p, room + 2 * PAGE); /* another thread was faster */
 	}
-	shelter.n_spares--;
-	edata_init(e, p, bytes, true, true);
-	e->state = extent_state_shelter;
-	e->is_slab = true; /* every granule of it is to be found */
-	emap_set_slab(e);
-	arena_mark_slow_sized_free(p, bytes);
-	return p;
+	return true;
 }
 
-/* 0 or ENOMEM. */
-static int
-shelter_make_locked(void) {
-	char *p = shelter_region_locked(SHELTER_BYTES);
-	if (p == NULL) {
-		return ENOMEM;
-	}
-	shelter.cursor = p;
-	shelter.end = p + SHELTER_BYTES;
-	return 0;
-}
-
-static void
-shelter_spares_fill_locked(void) {
-	while (shelter.n_spares < SHELTER_NSPARES) {
-		edata_t *e = base_alloc_edata(base_b0(), sizeof(edata_t), EDATA_ALIGN);
-		if (e == NULL) {
-			return;
+/* All zero. NULL: no memory. */
+static shelter_slab_t *
+descriptor_new(void) {
+	for (;;) {
+		slab_array_t *a = atomic_load_p(&shelter.arrays, MO_ACQUIRE);
+		a = a != NULL ? a : &first.head;
+		uint32_t n = a == &first.head ? N_FIRST : a->n, i = atomic_load_u32(&a->n_used, MO_RELAXED);
+		if (i >= n) {
+			if (!array_try_make(a)) {
+				return NULL;
+			}
+		} else if (atomic_cas_weak_u32(&a->n_used, &i, i + 1, MO_RELAXED, MO_RELAXED)) {
+			return &a->slabs[i];
 		}
-		shelter.spares[shelter.n_spares++] = e;
 	}
 }
 
-void
-shelter_prepare(void) {
-	struct tls_s *t = tls_get();
-	/* A signal handler that forks may have interrupted this thread where it holds a lock, perhaps this one. */
-	if (gate_is_entered(t) || mutex_is_owner(&shelter.mtx)) {
-		return;
-	}
-	gate_enter(t);
-	mutex_lock(&shelter.mtx);
-	shelter_spares_fill_locked();
-	if ((size_t)(shelter.end - shelter.cursor) < SHELTER_BYTES / 2) {
-		shelter_make_locked();
-	}
-	mutex_unlock(&shelter.mtx);
-	gate_exit(t);
-}
+/* ------------------------------------------------------------------ bitmaps */
 
-void
-shelter_postfork_child(void) {
-	mutex_renew_in_child(&shelter.mtx, "shelter", WITNESS_RANK_OMIT);
-	shelter.cursor = NULL;
-	shelter.end = NULL;
-	shelter.n_spares = 0;
-	memset(shelter.pieces, 0, sizeof(shelter.pieces));
-}
-
-/* The gate is open to this thread, which is inside: no fork begins, locks may be taken that it does not hold. */
-void *
-shelter_malloc_interrupted(size_t size, size_t alignment) {
-	assert(gate_is_entered(tls_get()));
-	if (shelter.n_spares == 0 && !mutex_is_owner(&shelter.mtx) && !mutex_is_owner(&base_b0()->mtx)) {
-		mutex_lock(&shelter.mtx);
-		shelter_spares_fill_locked();
-		mutex_unlock(&shelter.mtx);
-	}
-	return shelter_malloc(size, alignment);
+/* The bits that a word has when all of its regions are free. */
+static uint64_t
+word_full(const shelter_slab_t *s, unsigned w) {
+	uint32_t left = s->nregs - w * WORD_BITS;
+	return left >= WORD_BITS ? UINT64_MAX : ((uint64_t)1 << left) - 1;
 }
 
 static unsigned
-shelter_class(size_t size) {
-	unsigned lg = lg_ceil_zu(size);
-	return lg <= SHELTER_LG_MIN ? 0 : lg - SHELTER_LG_MIN;
+slab_nwords(const shelter_slab_t *s) {
+	return (s->nregs + WORD_BITS - 1) / WORD_BITS;
 }
 
-/* From the cursor, the header before it. */
-static void *
-shelter_carve_locked(size_t size, size_t alignment) {
-	uintptr_t at = align_up((uintptr_t)shelter.cursor + SHELTER_HEADER, alignment);
-	if (shelter.cursor == NULL || at + size > (uintptr_t)shelter.end) {
-		return NULL;
+/* A region of it, by its number; false: all are taken. */
+static bool
+slab_try_take(shelter_slab_t *s, uint32_t *r) {
+	for (unsigned w = 0; w < slab_nwords(s); w++) {
+		uint64_t seen = atomic_load_u64(&s->free[w], MO_RELAXED);
+		while (seen != 0) {
+			*r = w * WORD_BITS + (uint32_t)__builtin_ctzll(seen);
+			if (atomic_cas_weak_u64(&s->free[w], &seen, seen & (seen - 1), MO_ACQUIRE, MO_RELAXED)) {
+				return true;
+			}
+		}
 	}
-	shelter.cursor = (char *)at + size;
-	((size_t *)at)[-2] = size;
-	return (void *)at;
+	return false;
 }
 
-static void *
-shelter_reuse_locked(unsigned c, size_t size) {
-	shelter_piece_t *p = shelter.pieces[c];
-	if (p == NULL) {
-		return NULL;
+static void
+slab_put_words(shelter_slab_t *s, unsigned n) {
+	for (unsigned w = 0; w < n; w++) {
+		atomic_fetch_or_u64(&s->free[w], word_full(s, w), MO_RELEASE);
 	}
-	shelter.pieces[c] = p->next;
-	return memset(p, 0, size);
 }
 
-/* A region for one object. */
-static void *
-shelter_malloc_large(size_t size, size_t alignment) {
-	if (size > SHELTER_LARGE_MAX || alignment > SHELTER_LARGE_MAX || unlikely(mutex_is_owner(&shelter.mtx))) {
-		return NULL;
+/* All regions were free, and are this thread's now. */
+static bool
+slab_try_claim(shelter_slab_t *s) {
+	for (unsigned w = 0; w < slab_nwords(s); w++) {
+		uint64_t full = word_full(s, w);
+		if (!atomic_cas_strong_u64(&s->free[w], &full, 0, MO_ACQUIRE, MO_RELAXED)) {
+			slab_put_words(s, w);
+			return false;
+		}
 	}
-	mutex_lock(&shelter.mtx);
-	char *p = shelter_region_locked(PAGE_CEILING(size + alignment + SHELTER_HEADER));
-	mutex_unlock(&shelter.mtx);
-	if (p == NULL) {
-		return NULL;
-	}
-	uintptr_t at = align_up((uintptr_t)p + SHELTER_HEADER, alignment);
-	((size_t *)at)[-2] = size;
-	return (void *)at;
+	return true;
 }
 
-void *
-shelter_malloc(size_t size, size_t alignment) {
-	unsigned c = shelter_class(max_zu(size, 1));
-	if (size > SHELTER_BYTES / 2 || alignment > SHELTER_BYTES / 4) {
-		return shelter_malloc_large(size, max_zu(alignment, 16));
+static bool
+slab_is_empty(shelter_slab_t *s) {
+	for (unsigned w = 0; w < slab_nwords(s); w++) {
+		if (atomic_load_u64(&s->free[w], MO_RELAXED) != word_full(s, w)) {
+			return false;
+		}
 	}
-	assert(c < SHELTER_NCLASSES);
-	size = (size_t)1 << (c + SHELTER_LG_MIN);
-	if (unlikely(mutex_is_owner(&shelter.mtx))) {
+	return true;
+}
+
+/* ------------------------------------------------------------------ slabs */
+
+/* Pages that the page map can name. */
+static char *
+slab_pages(size_t bytes, size_t alignment) {
+	bool commit = true;
+	char *p = pages_map(NULL, bytes, alignment, &commit);
+	if (p != NULL && emap_reserve(p, bytes) != 0) {
+		pages_unmap_in_time(p, bytes);
 		return NULL;
 	}
-	mutex_lock(&shelter.mtx);
-	void *p = alignment <= 16 ? shelter_reuse_locked(c, size) : NULL;
-	if (p == NULL) {
-		p = shelter_carve_locked(size, max_zu(alignment, 16));
-	}
-	if (p == NULL && shelter_make_locked() == 0) {
-		p = shelter_carve_locked(size, max_zu(alignment, 16));
-	}
-	mutex_unlock(&shelter.mtx);
 	return p;
 }
 
-/* A large object's region goes back to the system, its descriptor to the spares. */
+/* s is the caller's, and on a list or about to be. */
 static void
-shelter_free_large(const char *ptr) {
-	edata_t *e = emap_edata(ptr);
-	e->state = extent_state_active;
-	emap_clear_slab_interior(e);
-	emap_clear_boundary(e);
-	pages_unmap_in_time(e->addr, e->size);
-	mutex_lock(&shelter.mtx);
-	if (shelter.n_spares < SHELTER_NSPARES) {
-		shelter.spares[shelter.n_spares++] = e;
-	}
-	mutex_unlock(&shelter.mtx);
+slab_begin(shelter_slab_t *s, char *p, size_t bytes, bool is_large) {
+	edata_init(&s->e, p, bytes, true, true);
+	s->e.state = extent_state_shelter;
+	s->e.is_slab = !is_large;
+	arena_mark_slow_sized_free(p, bytes);
 }
 
-void
-shelter_free(void *ptr) {
-	size_t size = shelter_usize(ptr);
-	unsigned c = shelter_class(max_zu(size, 1));
-	if (unlikely(mutex_is_owner(&shelter.mtx))) {
-		shelter_defer_free(ptr);
+static void
+slab_publish(shelter_slab_t *s, atomic_p_t *list) {
+	void *head = atomic_load_p(list, MO_RELAXED);
+	do {
+		s->next = head;
+	} while (!atomic_cas_weak_p(list, &head, s, MO_RELEASE, MO_RELAXED));
+}
+
+static shelter_slab_t *
+slab_new(szind_t szind) {
+	size_t reg = sz_i2s(szind);
+	size_t n = max_zu(min_zu(SLAB_BYTES / reg, SLAB_REGS_MAX), 1), bytes = PAGE_CEILING(n * reg);
+	char *p = slab_pages(bytes, PAGE);
+	shelter_slab_t *s = p == NULL ? NULL : descriptor_new();
+	if (s == NULL) {
+		if (p != NULL) {
+			pages_unmap_in_time(p, bytes);
+		}
+		return NULL;
+	}
+	slab_begin(s, p, bytes, false);
+	s->nregs = (uint32_t)min_zu(bytes / reg, SLAB_REGS_MAX);
+	s->e.szind = (uint8_t)szind;
+	emap_set_slab(&s->e);
+	return s;
+}
+
+static bool
+is_all_zero(const char *p, size_t size) {
+	return p[0] == 0 && memcmp(p, p + 1, size - 1) == 0;
+}
+
+/* The pages of a slab without a block go; they must be zero. The slab stays on its list. */
+static void
+slab_purge(shelter_slab_t *s) {
+	if (!atomic_load_b(&s->is_touched, MO_RELAXED) || !slab_try_claim(s)) {
 		return;
 	}
-	if (c >= SHELTER_NCLASSES || size != (size_t)1 << (c + SHELTER_LG_MIN)) {
-		shelter_free_large(ptr);
+	if (unlikely(!is_all_zero(s->e.addr, s->e.size))) {
+		safety_fail("write to a freed block");
+		memset(s->e.addr, 0, s->e.size);
+	}
+	if (pages_purge_forced(s->e.addr, s->e.size) == 0) {
+		atomic_store_b(&s->is_touched, false, MO_RELAXED);
+	}
+	slab_put_words(s, slab_nwords(s));
+}
+
+static shelter_slab_t *
+slab_of(const void *ptr) {
+	return (shelter_slab_t *)emap_edata(ptr);
+}
+
+static bool
+slab_is_large(const shelter_slab_t *s) {
+	return !s->e.is_slab;
+}
+
+static size_t
+slab_reg_size(const shelter_slab_t *s) {
+	return slab_is_large(s) ? s->e.size : sz_i2s(s->e.szind);
+}
+
+/* ------------------------------------------------------------------ small blocks */
+
+/* Free regions are zero. */
+static void *
+region_clean(shelter_slab_t *s, uint32_t r) {
+	size_t reg = slab_reg_size(s);
+	char *p = s->e.addr + r * reg;
+	atomic_store_b(&s->is_touched, true, MO_RELAXED);
+	if (unlikely(!is_all_zero(p, reg))) {
+		safety_fail("write to a freed block");
+		memset(p, 0, reg);
+	}
+	return p;
+}
+
+/* A region of the slabs that there are; NULL: all are taken. */
+static void *
+small_find(szind_t szind) {
+	uint32_t r;
+	shelter_slab_t *s = atomic_load_p(&shelter.latest[szind], MO_ACQUIRE);
+	if (s != NULL && slab_try_take(s, &r)) {
+		return region_clean(s, r);
+	}
+	for (s = atomic_load_p(&shelter.lists[szind], MO_ACQUIRE); s != NULL; s = s->next) {
+		if (slab_try_take(s, &r)) {
+			atomic_store_p(&shelter.latest[szind], s, MO_RELEASE);
+			return region_clean(s, r);
+		}
+	}
+	return NULL;
+}
+
+static void *
+small_malloc(szind_t szind) {
+	void *p = small_find(szind);
+	if (p != NULL) {
+		return p;
+	}
+	shelter_slab_t *s = slab_new(szind);
+	if (s == NULL) {
+		return NULL;
+	}
+	/* The first region is the caller's. */
+	slab_put_words(s, slab_nwords(s));
+	atomic_fetch_and_u64(&s->free[0], ~(uint64_t)1, MO_RELAXED);
+	slab_publish(s, &shelter.lists[szind]);
+	atomic_store_p(&shelter.latest[szind], s, MO_RELEASE);
+	return region_clean(s, 0);
+}
+
+/* ------------------------------------------------------------------ large blocks */
+
+/* Beside the bit of its region, in the word of a large slab: a free is under way. */
+#define LARGE_IS_ENDING ((uint64_t)2)
+
+/* The addresses of a large slab that is the caller's go too. */
+static void
+large_unmap(shelter_slab_t *s) {
+	emap_clear_boundary(&s->e);
+	pages_unmap_in_time(s->e.addr, s->e.size);
+	edata_set_size(&s->e, 0);
+}
+
+static uint32_t *
+large_mark(const shelter_slab_t *s) {
+	return (uint32_t *)(void *)(s->e.addr + s->e.u.large_usize);
+}
+
+/* One that is free, for the caller: of about this size, or without any addresses (size 0). */
+static shelter_slab_t *
+large_find(size_t wanted, size_t alignment) {
+	shelter_slab_t *s = atomic_load_p(&shelter.lists[BIN_MAX], MO_ACQUIRE);
+	for (; s != NULL; s = s->next) {
+		size_t size = __atomic_load_n(&s->e.size, __ATOMIC_RELAXED);
+		if (atomic_load_u64(&s->free[0], MO_RELAXED) == 0 || size < wanted || size / 2 > wanted
+		    || !slab_try_claim(s)) {
+			continue;
+		}
+		size = s->e.size;
+		if (size >= wanted && size / 2 <= wanted && ((uintptr_t)s->e.addr & (alignment - 1)) == 0
+		    && (size == 0 || pages_unmark_guard(s->e.addr, size) == 0)) {
+			return s;
+		}
+		slab_put_words(s, 1);
+	}
+	return NULL;
+}
+
+static shelter_slab_t *
+large_new(size_t size, size_t alignment) {
+	char *p = slab_pages(size, alignment);
+	if (p == NULL) {
+		return NULL;
+	}
+	shelter_slab_t *s = large_find(0, 1), *fresh = s == NULL ? descriptor_new() : NULL;
+	if (s == NULL && fresh == NULL) {
+		pages_unmap_in_time(p, size);
+		return NULL;
+	}
+	s = s != NULL ? s : fresh;
+	slab_begin(s, p, size, true);
+	s->nregs = 1;
+	emap_set_boundary(&s->e);
+	if (fresh != NULL) {
+		slab_publish(fresh, &shelter.lists[BIN_MAX]);
+	}
+	return s;
+}
+
+static void *
+large_malloc(size_t usize, size_t alignment) {
+	if (usize > LARGE_MAX || alignment > LARGE_MAX) {
+		return NULL;
+	}
+	size_t size = PAGE_CEILING(usize + LARGE_TAIL_WORDS * sizeof(uint32_t));
+	alignment = max_zu(alignment, PAGE);
+	shelter_slab_t *s = large_find(size, alignment);
+	if (s != NULL) {
+		atomic_fetch_sub_zu(&shelter.large_kept, s->e.size, MO_RELAXED);
+	} else if ((s = large_new(size, alignment)) == NULL) {
+		return NULL;
+	}
+	s->e.u.large_usize = usize;
+	large_tail_put(large_mark(s));
+	return s->e.addr;
+}
+
+/* Without its pages; its addresses stay if they are few. The block is the caller's. */
+static void
+large_free(shelter_slab_t *s) {
+	if (unlikely(atomic_fetch_or_u64(&s->free[0], LARGE_IS_ENDING, MO_ACQUIRE) != 0)) {
+		safety_fail("double free");
 		return;
 	}
-	shelter_piece_t *p = ptr;
-	mutex_lock(&shelter.mtx);
-	p->next = shelter.pieces[c];
-	shelter.pieces[c] = p;
-	mutex_unlock(&shelter.mtx);
+	if (unlikely(!large_tail_is(large_mark(s), LARGE_TAIL_WORD))) {
+		safety_fail(LARGE_TAIL_IS_LOST);
+	}
+	size_t size = s->e.size;
+	if (atomic_fetch_add_zu(&shelter.large_kept, size, MO_RELAXED) + size > LARGE_KEPT_MAX) {
+		atomic_fetch_sub_zu(&shelter.large_kept, size, MO_RELAXED);
+		large_unmap(s);
+	} else {
+		if (pages_purge_forced(s->e.addr, size) != 0) {
+			memset(s->e.addr, 0, size);
+		}
+		(void)pages_mark_guard(s->e.addr, size); /* a use after the free is a fault, if the system has room for that */
+	}
+	atomic_store_u64(&s->free[0], 1, MO_RELEASE);
+}
+
+/* ------------------------------------------------------------------ the face */
+
+void *
+shelter_malloc(size_t size, size_t alignment) {
+	size_t usize = alignment == 0 ? sz_s2u(size) : sz_sa2u(size, alignment);
+	if (usize == 0) {
+		return NULL;
+	}
+	return usize <= SC_SMALL_MAXCLASS ? small_malloc(sz_s2i(usize)) : large_malloc(usize, alignment);
+}
+
+/* The number of the region that begins at ptr; false: none does. */
+static bool
+region_begins(const shelter_slab_t *s, const void *ptr, size_t *r) {
+	size_t off = (size_t)((const char *)ptr - s->e.addr), reg = slab_reg_size(s);
+	if (unlikely(reg == 0 || off % reg != 0 || off / reg >= s->nregs)) {
+		return false;
+	}
+	*r = off / reg;
+	return true;
 }
 
 size_t
 shelter_usize(const void *ptr) {
-	return ((const size_t *)ptr)[-2];
+	const shelter_slab_t *s = slab_of(ptr);
+	size_t r;
+	if (!region_begins(s, ptr, &r)
+	    || (atomic_load_u64(&s->free[r / WORD_BITS], MO_RELAXED) >> r % WORD_BITS & 1) != 0) {
+		return 0;
+	}
+	return slab_is_large(s) ? s->e.u.large_usize : sz_i2s(s->e.szind);
+}
+
+/*
+ * The next request of its class begins there. Its pages stay until a trim, at most SLAB_BYTES for each class: a
+ * handler that allocates and frees one block would map and purge them each time otherwise.
+ */
+static bool
+slab_is_latest(const shelter_slab_t *s) {
+	return atomic_load_p(&shelter.latest[s->e.szind], MO_RELAXED) == (const void *)s;
+}
+
+static void
+small_free(shelter_slab_t *s, void *ptr, size_t r) {
+	uint64_t bit = (uint64_t)1 << r % WORD_BITS;
+	if (likely((atomic_load_u64(&s->free[r / WORD_BITS], MO_RELAXED) & bit) == 0)) {
+		memset(ptr, 0, slab_reg_size(s));
+	}
+	if (unlikely((atomic_fetch_or_u64(&s->free[r / WORD_BITS], bit, MO_RELEASE) & bit) != 0)) {
+		safety_fail("double free");
+	} else if (!slab_is_latest(s) && !gate_is_closed() && slab_is_empty(s)) {
+		slab_purge(s);
+	}
 }
 
 void
-shelter_defer_free(void *ptr) {
-	void *head = atomic_load_p(&shelter_deferred, MO_RELAXED);
-	do {
-		*(void **)ptr = head;
-	} while (!atomic_cas_weak_p(&shelter_deferred, &head, ptr, MO_RELEASE, MO_RELAXED));
+shelter_free(void *ptr) {
+	shelter_slab_t *s = slab_of(ptr);
+	size_t r;
+	if (unlikely(!region_begins(s, ptr, &r))) {
+		safety_fail("pointer into a block");
+	} else if (slab_is_large(s)) {
+		large_free(s);
+	} else {
+		small_free(s, ptr, r);
+	}
 }
 
-void *
-shelter_take_deferred(void) {
-	/* Released too: who finds the list empty sees what its taker did before (imalloc_settle_deferred). */
-	return atomic_exchange_p(&shelter_deferred, NULL, MO_ACQ_REL);
+void
+shelter_trim(void) {
+	for (unsigned i = 0; i < BIN_MAX; i++) {
+		shelter_slab_t *s = atomic_load_p(&shelter.lists[i], MO_ACQUIRE);
+		for (; s != NULL; s = s->next) {
+			slab_purge(s);
+		}
+	}
 }

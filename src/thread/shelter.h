@@ -3,12 +3,18 @@
  * interrupted their own thread inside the gate.
  *
  * The forking thread may be waiting for a lock (stdio's, say) whose holder wants memory; if that
- * holder waited for the fork, both would wait for ever.  So at a closed gate small requests are
- * served from here under a lock that fork does not care about, and frees of other objects are put on
- * a list that the next thread inside the gate works off.
- * A shelter object has its size in the 16 bytes before it; once free it serves the shelter again, so
- * that a thread which allocates and frees through a long fork needs no more.  The child of a fork
- * never touches the shelter that it inherits: its lock may have been held, its lists half written.
+ * holder waited for the fork, both would wait for ever.  So at a closed gate requests are served from
+ * here.  There is no lock: who is inside the gate may use the shelter beside who is outside, a handler
+ * beside the thread that it has interrupted, and neither ever waits for the other.  A lock that was taken
+ * on both sides of the gate would be one that fork's prepare handler waits for without knowing it.
+ *
+ * Blocks are regions of slabs, sizes are the classes of all other blocks, and all that is known of a
+ * block is in the descriptor of its slab, found through the page map: nothing lies in the blocks.  Free
+ * regions are zero; one that is not when it is handed out, or when its slab is empty, was written to after
+ * its free.  Freed large blocks have no access.
+ * A forked child goes on with the shelter as it is: each change is one atomic word.
+ * Callers: imalloc.c at a closed gate, in handlers, and wherever such a block is freed or resized;
+ * jemalloc_fork.c.
  */
 #ifndef THREAD_SHELTER_H
 #define THREAD_SHELTER_H
@@ -16,42 +22,19 @@
 #include "meta/emap.h"
 #include "util/compiler.h"
 
-/* By a thread that is about to close the gate; without memory there is just no shelter. */
-void shelter_prepare(void);
-void shelter_postfork_child(void);
-
-/* NULL: no room (the caller waits for the gate). Zeroed memory. */
+/* NULL: no memory, or too large. Zeroed. */
 void *shelter_malloc(size_t size, size_t alignment);
-/*
- * The same for a signal handler: NULL also if it interrupted this thread where a lock is held that this
- * would take.  What a handler frees is deferred.
- */
-void *shelter_malloc_interrupted(size_t size, size_t alignment);
 
 static inline bool
 shelter_owns(uint64_t elem) {
 	return elem_state(elem) == extent_state_shelter;
 }
 
+/* Of the block's class; ptr: owned. 0: no block that is in use begins there. */
 size_t shelter_usize(const void *ptr);
-/* At any time, inside the gate or at it. */
+/* At any time, inside the gate or at it, also in handlers. What is no live block ends the process. */
 void shelter_free(void *ptr);
-
-/* At a closed gate: ptr (any object, at least 8 bytes) is freed later. */
-void shelter_defer_free(void *ptr);
-
-extern HIDDEN atomic_p_t shelter_deferred;
-
-static inline bool
-shelter_has_deferred(void) {
-	return unlikely(atomic_load_p(&shelter_deferred, MO_RELAXED) != NULL);
-}
-
-/* Takes the whole list off; walk it with shelter_next before freeing each. */
-void *shelter_take_deferred(void);
-static inline void *
-shelter_next(void *ptr) {
-	return *(void **)ptr;
-}
+/* The gate is open again: pages of slabs without a block go back to the system. */
+void shelter_trim(void);
 
 #endif

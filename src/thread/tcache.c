@@ -43,9 +43,9 @@ bin_shard(const tsd_t *tsd, unsigned slot) {
 static void
 bin_check(const cache_bin_t *b UNUSED, const tcache_cold_t *c UNUSED) {
 	assert(b->head >= c->slots && b->head <= bin_bottom(c));
-	assert(b->full == c->slots && b->empty >= b->head && b->empty <= bin_bottom(c));
+	assert((b->full == c->slots || config_hardening) && b->empty >= b->head && b->empty <= bin_bottom(c));
 	assert(c->is_marked || b->empty == bin_bottom(c));
-	assert(c->nslots <= max_zu(c->max, c->nslots) && (c->nslots == 0) == (c->slots == NULL));
+	assert((c->nslots == 0) == (c->slots == NULL));
 	assert(b->countdown <= c->window);
 }
 
@@ -67,6 +67,7 @@ bin_arm(const tsd_t *tsd, cache_bin_t *b, tcache_cold_t *c, size_t size) {
 	}
 	c->window = (uint32_t)w;
 	b->countdown = (uint32_t)w;
+	c->to_look = config_hardening && size < SC_LARGE_MINCLASS ? TCACHE_LOOK_TRIES : 0;
 }
 
 /*
@@ -246,13 +247,13 @@ bin_unmark(cache_bin_t *b, tcache_cold_t *c) {
 
 /* Gives the bin's stack room for nslots pointers, keeping its content; on failure it stays as it is. */
 static void
-bin_grow(cache_bin_t *b, tcache_cold_t *c, unsigned nslots) {
-	assert(nslots > c->nslots && nslots <= c->max);
+bin_resize(cache_bin_t *b, tcache_cold_t *c, unsigned nslots) {
+	unsigned n = bin_ncached(b, c);
+	assert(nslots >= n && nslots > 0 && nslots <= UINT16_MAX);
 	void **slots = meta_alloc(nslots * sizeof(void *));
 	if (slots == NULL) {
 		return;
 	}
-	unsigned n = bin_ncached(b, c);
 	void **head = slots + nslots - n;
 	if (n > 0) {
 		memcpy(head, b->head, n * sizeof(void *));
@@ -270,7 +271,66 @@ bin_grow(cache_bin_t *b, tcache_cold_t *c, unsigned nslots) {
 static void
 bin_grow_next(cache_bin_t *b, tcache_cold_t *c) {
 	unsigned next = c->nslots == 0 ? TCACHE_NSLOTS_FIRST : c->nslots * 2u;
-	bin_grow(b, c, (unsigned)min_zu(next, c->max));
+	bin_resize(b, c, (unsigned)min_zu(next, c->max));
+}
+
+/* ------------------------------------------------------------------ grants */
+
+/*
+ * Bytes that bins of all threads may hold beyond their limits. A thread may have half of what is left, so that the
+ * first ones do not take all.
+ */
+static struct {
+	atomic_zu_t bytes;
+} grants;
+
+void
+tcache_postfork_child(tsd_t *tsd) {
+	atomic_store_zu(&grants.bytes, tsd != NULL && tsd->tcache != NULL ? tsd->tcache->granted : 0, MO_RELAXED);
+}
+
+static size_t
+bin_granted(const tcache_cold_t *c, unsigned slot) {
+	return c->nslots > c->max ? (size_t)(c->nslots - c->max) * slot_size(slot) : 0;
+}
+
+static void
+grants_change(tcache_t *tc, size_t before, size_t after) {
+	tc->granted += after - before;
+	atomic_fetch_add_zu(&grants.bytes, after - before, MO_RELAXED);
+}
+
+/*
+ * A full bin of which the thread takes more objects and gives more back, in turn, than it holds: twice as many slots,
+ * if the budget has them. Where an option or a call has set the limit, it is the limit.
+ */
+static bool
+bin_try_grant(tcache_t *tc, unsigned slot) {
+	cache_bin_t *b = &tc->bins[slot];
+	tcache_cold_t *c = &tc->cold[slot];
+	size_t more = c->nslots * slot_size(slot), used = atomic_load_zu(&grants.bytes, MO_RELAXED);
+	if (!c->is_swinging || !tc->is_auto || !tcache_may_grant(slot - 1, c->max) || c->nslots * 2u > TCACHE_NSLOTS_LIMIT
+	    || used > TCACHE_GRANT_MAX || more > (TCACHE_GRANT_MAX - used) / 2) {
+		return false;
+	}
+	size_t before = bin_granted(c, slot);
+	bin_resize(b, c, c->nslots * 2u);
+	grants_change(tc, before, bin_granted(c, slot));
+	return b->head != b->full;
+}
+
+/* To half as many slots, but not below the limit, after objects that lay unused have gone. */
+static void
+bin_ungrant(tcache_t *tc, unsigned slot) {
+	cache_bin_t *b = &tc->bins[slot];
+	tcache_cold_t *c = &tc->cold[slot];
+	size_t before = bin_granted(c, slot);
+	unsigned least = (unsigned)max_zu(max_zu(c->max, bin_ncached(b, c)), TCACHE_NSLOTS_FIRST);
+	c->is_swinging = false;
+	if (c->nslots > least) {
+		bin_resize(b, c, (unsigned)max_zu(c->nslots / 2, least));
+		grants_change(tc, before, bin_granted(c, slot));
+	}
 }
 
 static void
@@ -350,49 +410,60 @@ tcache_flush(tsd_t *tsd, tcache_t *tc) {
 	}
 }
 
+bool
+tcache_try_gather(tsd_t *tsd, arena_t *a) {
+	size_t before = pac_relievable(&a->pac);
+	if (tsd->tcache != NULL) {
+		tcache_flush(tsd, tsd->tcache);
+	}
+	arena_trim(a, true);
+	return pac_relievable(&a->pac) > before;
+}
+
 /* ------------------------------------------------------------------ taking and putting */
 
 ALWAYS_INLINE unsigned
-slot_fetch_objects(tsd_t *tsd, tcache_t *tc, unsigned slot, void **out, unsigned n) {
+slot_fetch_objects(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot, void **out, unsigned n) {
 	tcache_cold_t *c = &tc->cold[slot];
 	uint64_t nrequests = c->nrequests;
 	c->nrequests = 0;
 	if (slot_is_small(slot)) {
-		return arena_small_fill(tc->arena, slot - 1, bin_shard(tsd, slot), out, n, nrequests, 1);
+		return arena_small_fill(from, slot - 1, bin_shard(tsd, slot), out, n, nrequests, 1);
 	}
-	arena_large_count_requests(tc->arena, slot - 1, nrequests, 1, 0);
-	out[0] = arena_large_malloc(tc->arena, slot_size(slot), 0, false);
+	arena_large_count_requests(from, slot - 1, nrequests, 1, 0);
+	out[0] = arena_large_malloc(from, slot_size(slot), 0, false);
 	return out[0] == NULL ? 0 : 1;
 }
 
 /* Half of the stack; seven eighths, if it is not the first time since upkeep and the stock has them ready. */
 ALWAYS_INLINE unsigned
-bin_fill_count(const tsd_t *tsd, const tcache_t *tc, unsigned slot, unsigned misses) {
-	unsigned nslots = tc->cold[slot].nslots, most = nslots - nslots / 8;
+bin_fill_count(const tsd_t *tsd, const tcache_t *tc, arena_t *from, unsigned slot, bool has_missed) {
+	unsigned nslots = (unsigned)min_zu(tc->cold[slot].nslots, tc->cold[slot].max), most = nslots - nslots / 8;
 	if (!slot_is_small(slot)) {
 		return nslots != 0;
 	}
-	const bin_t *bin = arena_bin(tc->arena, slot - 1, bin_shard(tsd, slot));
-	return misses > 0 && STOCK_SEEN(bin->stock.n) >= most ? most : (nslots + 1) / 2;
+	const bin_t *bin = arena_bin(from, slot - 1, bin_shard(tsd, slot));
+	return has_missed && STOCK_SEEN(bin->stock.n) >= most ? most : (nslots + 1) / 2;
 }
 
 /* Fills the stack from the arena; nothing if there is no memory. */
 ALWAYS_INLINE void
-bin_fill(tsd_t *tsd, tcache_t *tc, unsigned slot) {
+bin_fill(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
-	if (c->nslots < c->max && (c->nslots == 0 || c->misses > 0)) {
+	if (c->nslots < c->max && (c->nslots == 0 || c->has_missed)) {
 		bin_grow_next(b, c);
 	}
-	unsigned n = bin_fill_count(tsd, tc, slot, c->misses);
-	c->misses = 1;
+	unsigned n = bin_fill_count(tsd, tc, from, slot, c->has_missed);
+	c->has_missed = true;
+	c->is_swinging = c->is_swinging || c->has_stowed;
 	c->has_stowed = false;
 	if (n == 0) {
 		return;
 	}
 	assert(bin_ncached(b, c) == 0);
 	void **at = bin_bottom(c) - n;
-	unsigned got = slot_fetch_objects(tsd, tc, slot, at, n);
+	unsigned got = slot_fetch_objects(tsd, tc, from, slot, at, n);
 	if (got < n) {
 		memmove(at + (n - got), at, got * sizeof(void *));
 	}
@@ -404,11 +475,45 @@ bin_fill(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	}
 }
 
+/*
+ * A look is due: the next object that is freed comes to the slow path, and so do the requests until then, lest it be
+ * missed; after some of them only the free of an object from here or deeper.
+ */
+static void
+bin_close_again(cache_bin_t *b, tcache_cold_t *c, bool was_closed) {
+	if (c->to_look > 0) {
+		c->to_look--;
+		b->empty = b->head;
+		c->is_marked = true;
+		was_closed = true;
+	}
+	if (was_closed) {
+		b->full = b->head;
+	}
+}
+
+bool
+tcache_is_closed(const tcache_t *tc, unsigned slot) {
+	return config_hardening && slot < tc->nslots && tc->bins[slot].full != tc->cold[slot].slots;
+}
+
+bool
+tcache_try_look(tcache_t *tc, unsigned slot) {
+	if (!tcache_is_closed(tc, slot)) {
+		return false;
+	}
+	tcache_cold_t *c = &tc->cold[slot];
+	tc->bins[slot].full = c->slots;
+	bin_unmark(&tc->bins[slot], c);
+	c->to_look = 0;
+	return true;
+}
+
 /* The bin cannot hold anything: one object straight from the arena. */
 static NOINLINE void *
-slot_fetch_one(tsd_t *tsd, tcache_t *tc, unsigned slot) {
+slot_fetch_one(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 	void *p;
-	if (slot_fetch_objects(tsd, tc, slot, &p, 1) == 0) {
+	if (slot_fetch_objects(tsd, tc, from, slot, &p, 1) == 0) {
 		return NULL;
 	}
 	if (tc->is_auto) {
@@ -418,25 +523,33 @@ slot_fetch_one(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 }
 
 void *
-tcache_take(tsd_t *tsd, tcache_t *tc, unsigned slot) {
+tcache_take(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 	assert(slot > 0 && slot < tc->nslots);
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
+	/* A fill puts the head anywhere: a closed bin is opened first, lest pushes pass by where it is closed. */
+	bool was_closed = tcache_is_closed(tc, slot);
+	if (was_closed) {
+		b->full = c->slots;
+	}
 	if (b->head == b->empty && c->is_marked) {
 		bin_unmark(b, c);
 	}
 	if (b->head == b->empty && c->max > 0) {
-		bin_fill(tsd, tc, slot);
+		bin_fill(tsd, tc, from, slot);
 	}
 	void *p;
 	if (b->head != b->empty) {
 		p = *b->head;
 		cache_bin_set_head(b, b->head + 1);
 	} else {
-		p = slot_fetch_one(tsd, tc, slot);
+		p = slot_fetch_one(tsd, tc, from, slot);
 	}
 	if (unlikely(p == NULL)) {
 		tcache_uncount(tsd, tc, slot);
+	}
+	if (config_hardening && tc->is_auto && c->nslots > 0) {
+		bin_close_again(b, c, was_closed);
 	}
 	return p;
 }
@@ -461,12 +574,15 @@ bin_stow_count(const tcache_cold_t *c) {
 ALWAYS_INLINE void
 bin_make_room(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	tcache_cold_t *c = &tc->cold[slot];
+	if (bin_try_grant(tc, slot)) {
+		return;
+	}
 	if (!slot_is_small(slot)) {
 		bin_flush_bottom(tsd, tc, slot, (unsigned)max_zu(c->nslots >> opt_lg_tcache_flush_large_div, 1));
 	} else {
 		bin_stow_bottom(tsd, tc, slot, bin_stow_count(c));
-		c->has_stowed = true;
 	}
+	c->has_stowed = true;
 	if (unlikely(tcache_is_freed_due(tsd))) {
 		tcache_note_freed(tsd);
 	}
@@ -477,6 +593,9 @@ tcache_has_taken(tsd_t *tsd, tcache_t *tc, unsigned slot, void *ptr) {
 	assert(slot > 0 && slot < tc->nslots);
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
+	if (config_hardening) {
+		tcache_try_look(tc, slot); /* an object that is not looked at: the chance is gone */
+	}
 	if (b->head == b->full && c->nslots < c->max) {
 		bin_grow_next(b, c);
 	}
@@ -491,7 +610,51 @@ tcache_has_taken(tsd_t *tsd, tcache_t *tc, unsigned slot, void *ptr) {
 	return is_pushed;
 }
 
+bool
+tcache_has(const tcache_t *tc, unsigned slot, const void *ptr) {
+	if (slot >= tc->nslots || tc->cold[slot].nslots == 0) {
+		return false;
+	}
+	for (void **at = tc->bins[slot].head; at < bin_bottom(&tc->cold[slot]); at++) {
+		if (*at == ptr) {
+			return true;
+		}
+	}
+	return false;
+}
+
 /* ------------------------------------------------------------------ upkeep */
+
+/* The mark of a granted bin counts after one or two steps only: a batch of its objects may take several heartbeats. */
+static bool
+bin_is_mark_young(const tcache_cold_t *c, uint16_t now) {
+	return c->nslots > c->max && (uint16_t)(now - c->marked_at) < 2;
+}
+
+static void
+bin_upkeep(tsd_t *tsd, tcache_t *tc, unsigned slot) {
+	cache_bin_t *b = &tc->bins[slot];
+	tcache_cold_t *c = &tc->cold[slot];
+	uint16_t now = c->nslots > c->max ? (uint16_t)(nstime_monotonic_coarse_ns() >> 26) : 0;
+	if (c->nslots == 0 || (c->is_marked && bin_is_mark_young(c, now))) {
+		return;
+	}
+	if (c->is_marked) {
+		/* Nothing below the mark was used since the last turn: three quarters of it may go. */
+		unsigned idle = (unsigned)(bin_bottom(c) - b->empty);
+		bin_flush_bottom(tsd, tc, slot, idle - idle / 4);
+		bin_ungrant(tc, slot);
+	}
+	c->has_missed = false;
+	c->has_stowed = false;
+	c->marked_at = now;
+	bin_unmark(b, c);
+	unsigned n = bin_ncached(b, c);
+	if (n > 1) {
+		b->empty = b->head + (n + 1) / 2;
+		c->is_marked = true;
+	}
+}
 
 void
 tcache_gc_step(tsd_t *tsd, tcache_t *tc) {
@@ -499,27 +662,8 @@ tcache_gc_step(tsd_t *tsd, tcache_t *tc) {
 		tsd->gc_next = 1;
 		tcache_spare_flush(tc);
 	}
-	unsigned slot = tsd->gc_next;
-	if (slot >= tc->nslots) {
-		return;
-	}
-	cache_bin_t *b = &tc->bins[slot];
-	tcache_cold_t *c = &tc->cold[slot];
-	if (c->nslots == 0) {
-		return;
-	}
-	if (c->is_marked) {
-		/* Nothing below the mark was used since the last turn: three quarters of it may go. */
-		unsigned idle = (unsigned)(bin_bottom(c) - b->empty);
-		bin_flush_bottom(tsd, tc, slot, idle - idle / 4);
-	}
-	c->misses = 0;
-	c->has_stowed = false;
-	bin_unmark(b, c);
-	unsigned n = bin_ncached(b, c);
-	if (n > 1) {
-		b->empty = b->head + (n + 1) / 2;
-		c->is_marked = true;
+	if (tsd->gc_next < tc->nslots) {
+		bin_upkeep(tsd, tc, tsd->gc_next);
 	}
 }
 
@@ -572,6 +716,7 @@ tcache_new(tsd_t *tsd, arena_t *arena, size_t max, bool is_auto) {
 	tc->is_auto = is_auto;
 	tc->interval = tsd->sample_interval;
 	for (unsigned s = 1; s < nslots; s++) {
+		tc->bins[s].size = (uint32_t)slot_size(s);
 		tc->cold[s].max = slot_size(s) > max ? 0
 		    : (uint16_t)tcache_ncached_max_default(s - 1);
 		tc->cold[s].to_sample = thread_event_draw_objects(tsd, slot_size(s));
@@ -586,6 +731,7 @@ void
 tcache_delete(tsd_t *tsd, tcache_t *tc) {
 	size_t bins_at, cold_at;
 	tcache_flush(tsd, tc);
+	grants_change(tc, tc->granted, 0);
 	tcache_rebind(tc, NULL);
 	for (unsigned s = 1; s < tc->nslots; s++) {
 		meta_free(tc->cold[s].slots, tc->cold[s].nslots * sizeof(void *));

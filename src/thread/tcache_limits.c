@@ -7,9 +7,12 @@
 bool opt_tcache = true;
 size_t opt_tcache_max = (size_t)32 << 10;
 ssize_t opt_lg_tcache_nslots_mul = 1;
-unsigned opt_tcache_nslots_small_min = 20;
-unsigned opt_tcache_nslots_small_max = 200;
-unsigned opt_tcache_nslots_large = 20;
+#define NSLOTS_SMALL_MIN 20
+#define NSLOTS_SMALL_MAX 200
+#define NSLOTS_LARGE 20
+unsigned opt_tcache_nslots_small_min = NSLOTS_SMALL_MIN;
+unsigned opt_tcache_nslots_small_max = NSLOTS_SMALL_MAX;
+unsigned opt_tcache_nslots_large = NSLOTS_LARGE;
 size_t opt_tcache_gc_incr_bytes = 65536;
 size_t opt_tcache_gc_delay_bytes = 0;
 unsigned opt_lg_tcache_flush_small_div = 1;
@@ -25,6 +28,7 @@ unsigned tcache_nhbins;
 static struct {
 	uint16_t ncached[TCACHE_CLASSES_MAX]; /* wishes of tcache_ncached_max, by class, plus one; 0 = none */
 	bool has_ncached;
+	bool may_grant;
 } limits;
 
 static unsigned
@@ -48,6 +52,11 @@ tcache_ncached_max_default(szind_t szind) {
 		return limits.ncached[szind] - 1u;
 	}
 	return ncached_from_options(szind);
+}
+
+bool
+tcache_may_grant(szind_t szind, unsigned max) {
+	return limits.may_grant && max == ncached_from_options(szind);
 }
 
 bool
@@ -78,5 +87,7 @@ void
 tcache_boot(void) {
 	tcache_max_default = sz_i2s(sz_s2i(min_zu(opt_tcache_max, TCACHE_MAX_LIMIT)));
 	tcache_nhbins = sz_s2i(tcache_max_default) + 1;
+	limits.may_grant = opt_tcache_nslots_small_min == NSLOTS_SMALL_MIN && opt_tcache_nslots_small_max == NSLOTS_SMALL_MAX
+	    && opt_tcache_nslots_large == NSLOTS_LARGE && opt_lg_tcache_nslots_mul == 1 && !limits.has_ncached;
 	tcache_past_max = max_zu(tcache_max_default, SC_LARGE_MINCLASS - 1);
 }

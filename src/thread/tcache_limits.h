@@ -10,6 +10,7 @@
 #define TCACHE_NSLOTS_LIMIT 2048u        /* of the nslots options */
 #define TCACHE_NCACHED_LIMIT 8191u       /* of ncached_max settings */
 #define TCACHE_MAX_LIMIT ((size_t)8 << 20)
+#define TCACHE_GRANT_MAX ((size_t)32 << 20) /* bytes that the bins of all threads may hold beyond their limits */
 
 extern bool opt_tcache;
 extern size_t opt_tcache_max;
@@ -32,6 +33,8 @@ extern HIDDEN size_t tcache_past_max;
 void tcache_boot(void);
 /* Most objects that a new cache keeps of a class. */
 unsigned tcache_ncached_max_default(szind_t szind);
+/* Whether a bin with this limit may be granted more: no option, and no call, has set it. */
+bool tcache_may_grant(szind_t szind, unsigned max);
 /* For option parsing: the limit for classes of the request sizes from..to. */
 int tcache_ncached_max_default_set(size_t from, size_t to, size_t n);
 /* Classes of the request sizes from..to, cut at the largest cacheable; false: none. */

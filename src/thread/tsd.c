@@ -299,6 +299,7 @@ tsd_postfork_child(void) {
 	tsd_reseed(mine);
 	tsd_relax(mine);
 	thread_event_postfork_child();
+	tcache_postfork_child(mine);
 	atomic_store_u32(&tsds.count, mine != NULL, MO_RELAXED);
 	for (unsigned i = 0; i < arenas_narenas_total(); i++) {
 		arena_t *a = arenas_get(i);

@@ -1,6 +1,8 @@
 /*
- * The failing side of assert().  Called at most once per process and thread, in any state of the
- * allocator, so the message is put together on the stack and nothing but the writer is trusted.
+ * Reports a failed assertion and ends the process: assert_fail() and assert_fail_not_reached().
+ * An assertion may fail in any state of the allocator and with any lock held. So the message is
+ * formatted on the stack, nothing is allocated and no lock is taken. Both functions are called only
+ * by the macros in the header, and neither returns.
  */
 #include "util/assert.h"
 
@@ -12,7 +14,8 @@
 static void
 assert_write_fd2(const char *s) {
 	size_t left = strlen(s);
-	unsigned tries = 10000; /* the process is to end, whatever happens here */
+	/* Gives up after 10000 EINTR: abort() must follow even if the message is lost. */
+	unsigned tries = 10000;
 	while (left > 0) {
 		ssize_t n = write(STDERR_FILENO, s, left);
 		if (n < 0 && errno == EINTR && --tries > 0) {
@@ -26,6 +29,7 @@ assert_write_fd2(const char *s) {
 	}
 }
 
+/* The default writer, until malloc_io_boot() replaces it. */
 void (*assert_write)(const char *s) = assert_write_fd2;
 
 void

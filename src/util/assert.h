@@ -1,19 +1,25 @@
 /*
- * Assertions.  In debug builds a false one writes a line through assert_write and aborts; otherwise
- * the expression is only type-checked.  The writer is a pointer because output belongs to a higher
- * floor: os/malloc_io puts its own there at boot, until then the text goes straight to descriptor 2.
+ * assert(), assert_not_reached() and the compile-time cassert().
+ * In debug builds a false assertion writes one line through assert_write and aborts. In release
+ * builds the expression is type-checked but not evaluated, and the compiler may assume that
+ * assert_not_reached() is never reached. The writer is a pointer because messages belong to a
+ * higher floor: os/malloc_io installs malloc_write at boot; until then the text goes to file
+ * descriptor 2.
  */
 #ifndef UTIL_ASSERT_H
 #define UTIL_ASSERT_H
 
 #include "util/compiler.h"
 
+/* Writes a NUL-terminated message; must neither allocate nor take a lock. */
 extern void (*assert_write)(const char *s);
 
-/* Writes "<jemalloc>: FILE:LINE: Failed assertion: "EXPR"" and aborts; keeps no state. */
+/* Writes "<jemalloc>: FILE:LINE: Failed assertion: "EXPR"" and aborts. */
 void assert_fail(const char *file, int line, const char *expr) NORETURN COLD;
+/* Writes "<jemalloc>: FILE:LINE: Unreachable code reached" and aborts. */
 void assert_fail_not_reached(const char *file, int line) NORETURN COLD;
 
+/* Replaces the C library's macro of the same name, whose failing side uses stdio. */
 #undef assert
 #if CONFIG_DEBUG
 #define assert(e) (likely(e) ? (void)0 : assert_fail(__FILE__, __LINE__, #e))

@@ -1,7 +1,8 @@
 /*
- * Typed atomics over the compiler's __atomic builtins.  Each type is a struct around one word, so a
- * plain access does not compile by accident; every operation names its memory order.
- * A zeroed object is a valid atomic holding zero.
+ * Typed atomic words over the compiler's __atomic builtins, used by every folder.
+ * Each type is a struct around one word, so that a plain access to it does not compile. Every
+ * operation names its memory order, and no operation takes a lock. An object whose bytes are all
+ * zero is a valid atomic that holds zero, so zeroed memory needs no initialisation.
  */
 #ifndef UTIL_ATOMIC_H
 #define UTIL_ATOMIC_H
@@ -40,7 +41,10 @@ typedef struct { bool repr; } atomic_b_t;
 		return __atomic_exchange_n(&a->repr, v, mo); \
 	}
 
-/* strength: weak or strong; is_weak: the builtin's flag for it. On failure *expected is refreshed. */
+/*
+ * strength is "weak" or "strong", is_weak the builtin's flag for it. On failure *expected is set to
+ * the value that was read.
+ */
 #define ATOMIC_DEFINE_CAS(T, x, strength, is_weak) \
 	ALWAYS_INLINE bool atomic_cas_##strength##_##x(atomic_##x##_t *a, T *expected, T desired, \
 	    memorder_t mo_s, memorder_t mo_f) { \
@@ -52,7 +56,10 @@ typedef struct { bool repr; } atomic_b_t;
 		return __atomic_fetch_##op(&a->repr, v, mo); \
 	}
 
-/* For counters with a single writer at a time: readers never see a torn value, no locked cycle. */
+/*
+ * Adds to a counter that has one writer at a time. The two halves are separate atomic accesses: a
+ * reader never sees a torn value, and the writer avoids a locked bus cycle.
+ */
 #define ATOMIC_DEFINE_ADD_NONATOMIC(T, x) \
 	ALWAYS_INLINE void atomic_add_nonatomic_##x(atomic_##x##_t *a, T v) { \
 		atomic_store_##x(a, (T)(atomic_load_##x(a, MO_RELAXED) + v), MO_RELAXED); \

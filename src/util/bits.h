@@ -1,6 +1,8 @@
 /*
- * Bit arithmetic on machine words.  Bit positions count from zero at the least significant bit, also
- * in ffs and fls.  Functions that need a non-zero argument say so and assert it.
+ * Bit arithmetic on machine words: bit searches, logarithms, population count, alignment.
+ * Bit positions count from zero at the least significant bit, in ffs and fls too (libc's ffs()
+ * counts from one). A function that needs a non-zero argument or a power of two says so and asserts
+ * it. Pure functions without state; used by every folder.
  */
 #ifndef UTIL_BITS_H
 #define UTIL_BITS_H
@@ -25,12 +27,14 @@ fls_zu(size_t x) {
 	return (unsigned)(63 ^ __builtin_clzl(x));
 }
 
+/* Number of zero bits below the lowest set bit; x != 0. */
 ALWAYS_INLINE unsigned
 ctz64(uint64_t x) {
 	assert(x != 0);
 	return (unsigned)__builtin_ctzll(x);
 }
 
+/* Number of zero bits above the highest set bit; x != 0. */
 ALWAYS_INLINE unsigned
 clz64(uint64_t x) {
 	assert(x != 0);
@@ -50,12 +54,13 @@ lg_ceil_zu(size_t x) {
 	return x == 1 ? 0 : fls_zu(x - 1) + 1;
 }
 
+/* Zero is not a power of two. */
 ALWAYS_INLINE bool
 is_pow2_zu(size_t x) {
 	return x != 0 && (x & (x - 1)) == 0;
 }
 
-/* Least power of two >= x (1 for 0); 0 when that does not fit. */
+/* Least power of two >= x (1 for x = 0); 0 when the result does not fit in a size_t. */
 ALWAYS_INLINE size_t
 pow2_ceil_zu(size_t x) {
 	if (unlikely(x <= 1)) {
@@ -65,7 +70,10 @@ pow2_ceil_zu(size_t x) {
 	return lg < 64 ? ZU(1) << lg : 0;
 }
 
-/* Sums by halves, quarters and bytes: no call into the compiler's runtime on plain x86-64. */
+/*
+ * Sums neighbouring bits, pairs, then bytes. The builtin would call the compiler's runtime library
+ * on x86-64 without the popcnt instruction.
+ */
 static inline unsigned
 popcount_zu(size_t x) {
 	x -= (x >> 1) & ZU(0x5555555555555555);
@@ -74,13 +82,14 @@ popcount_zu(size_t x) {
 	return (unsigned)((x * ZU(0x0101010101010101)) >> 56);
 }
 
-/* Nearest multiple of the power of two a, not below x; wraps to 0 past the end of the range. */
+/* Least multiple of a that is >= x; wraps to 0 when that does not fit. a is a power of two. */
 ALWAYS_INLINE size_t
 align_up(size_t x, size_t a) {
 	assert(is_pow2_zu(a));
 	return (x + a - 1) & ~(a - 1);
 }
 
+/* Greatest multiple of a that is <= x; a is a power of two. */
 ALWAYS_INLINE size_t
 align_down(size_t x, size_t a) {
 	assert(is_pow2_zu(a));

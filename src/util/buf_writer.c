@@ -1,12 +1,19 @@
 /*
- * The gathering side of buf_writer: the buffer is handed on when full, its last byte is for the NUL.
+ * Implementation of buf_writer: collects text and passes it to the callback when the buffer is
+ * full.
+ * Invariant: used < buf_len, so the last byte of the buffer is always free for the NUL. A buffer
+ * shorter than 2 bytes could hold no text and is treated as no buffer. No lock: one thread uses a
+ * buf_writer_t at a time. stats.c is the caller.
  */
 #include "util/buf_writer.h"
 
 #include "util/assert.h"
 #include "util/bits.h"
 
-/* Pieces that come unterminated and unbuffered go through the stack in parts of this size. */
+/*
+ * Bytes of the stack buffer that terminates unbuffered text given with a length. Longer text is
+ * passed on in pieces of this size.
+ */
 #define BUF_WRITER_STACK 256
 
 void
@@ -32,6 +39,7 @@ buf_writer_flush(buf_writer_t *bw) {
 	bw->write(bw->opaque, bw->buf);
 }
 
+/* The unbuffered case: the callback needs NUL-terminated text, the caller's bytes are not. */
 static void
 buf_writer_write_through(buf_writer_t *bw, const char *data, size_t n) {
 	char part[BUF_WRITER_STACK];

@@ -1,7 +1,8 @@
 /*
- * The ground every file stands on: the configured facts, the handful of standard headers that carry
- * no library state, and names for the compiler extensions in use.  Together with os/ this is the only
- * place that may look at the platform with the preprocessor.
+ * What every file includes first: config.h, standard headers, names for compiler extensions.
+ * Only headers without library state are included here. Outside of os/ this is the only file that
+ * may test the platform or the compiler with the preprocessor; the rest of the code uses the names
+ * defined here.
  */
 #ifndef UTIL_COMPILER_H
 #define UTIL_COMPILER_H
@@ -20,8 +21,10 @@
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
+/* Inlined even without optimisation. */
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define NOINLINE __attribute__((noinline))
+/* Never inlined, and placed apart from the hot code. */
 #define COLD __attribute__((cold, noinline))
 #define PURE __attribute__((pure))
 #define NORETURN __attribute__((noreturn))
@@ -29,13 +32,18 @@
 #define UNUSED __attribute__((unused))
 #define FALLTHROUGH __attribute__((fallthrough))
 #define WEAK __attribute__((weak))
+/* Not exported from the shared library, and so reached without the global offset table. */
 #define HIDDEN __attribute__((visibility("hidden")))
 /*
- * Initialised or zeroed variables of a page or more, apart from the small ones, which then share few pages.  In
- * debug builds locks have names, so that not all of them begin as zeros.
+ * Keeps variables of a page or more apart from small ones, so that the small ones share few pages.
+ * LARGE_DATA is for initialised variables, LARGE_BSS for zeroed ones. In debug builds a mutex has a
+ * name and rank, so a struct with one is not all zeros and cannot be in .bss.
  */
 #define LARGE_DATA __attribute__((section(".data.large")))
-/* On the page where data ends and zeroed variables begin, which the loader has written to already. */
+/*
+ * Places a variable on the page where initialised data ends and zeroed data begins. The loader has
+ * already written to that page, so writing to the variable costs no page fault.
+ */
 #define EARLY_DATA __attribute__((section(".data.tail")))
 #if CONFIG_DEBUG
 #define LARGE_BSS
@@ -65,7 +73,7 @@
 #define COMPILER_TSAN 0
 #endif
 
-/* One iteration of a spin-wait loop. */
+/* One iteration of a spin-wait loop: tells the processor that the loop waits for another thread. */
 #if defined(__x86_64__) || defined(__i386__)
 #define CPU_SPINWAIT() __builtin_ia32_pause()
 #elif defined(__aarch64__)
@@ -74,12 +82,15 @@
 #define CPU_SPINWAIT() __asm__ volatile("" ::: "memory")
 #endif
 
+/* 64 bytes on every supported processor; only false sharing depends on it. */
 #define LG_CACHELINE 6
 #define CACHELINE (1 << LG_CACHELINE)
 #define ZU(x) ((size_t)(x))
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+/* The struct of type t whose member m is at p. */
 #define container_of(p, t, m) ((t *)((uintptr_t)(p) - offsetof(t, m)))
+/* Prefetch for a write (W) or a read (R); p may be any address, a bad one is ignored. */
 #define PREFETCHW(p) __builtin_prefetch((p), 1, 3)
 #define PREFETCHR(p) __builtin_prefetch((p), 0, 3)
 

@@ -1,8 +1,10 @@
 /*
- * Division of exact multiples by a divisor that is fixed early and used often (a slab's region size).
- *
- * With magic = ceil(2^32 / d) = (2^32 + r) / d, 0 <= r < d, and n = q*d below 2^32:
- * n * magic = q * 2^32 + q*r, and q*r < (2^32 / d) * d = 2^32, so the upper half of the product is q.
+ * Division of exact multiples by a divisor that is set once and used often.
+ * Used to turn an offset inside a slab into a region's index (arena/bin_info), by one
+ * multiplication and a shift. Pure functions; no lock.
+ * Why it is exact: let magic = ceil(2^32 / d) = (2^32 + r) / d with 0 <= r < d, and n = q*d < 2^32.
+ * Then n * magic = q * 2^32 + q*r, and q*r < (2^32 / d) * d = 2^32, so the upper half of the
+ * product is q.
  */
 #ifndef UTIL_DIV_H
 #define UTIL_DIV_H
@@ -11,11 +13,11 @@
 #include "util/compiler.h"
 
 typedef struct {
-	uint32_t magic;
-	uint32_t divisor;
+	uint32_t magic; /* ceil(2^32 / divisor) */
+	uint32_t divisor; /* kept for the assertion in div_compute() only */
 } div_info_t;
 
-/* 2 <= divisor < 2^32. */
+/* The divisor must be at least 2 and below 2^32. */
 static inline void
 div_init(div_info_t *d, size_t divisor) {
 	assert(divisor >= 2 && divisor <= UINT32_MAX);
@@ -24,7 +26,7 @@ div_init(div_info_t *d, size_t divisor) {
 	d->divisor = (uint32_t)divisor;
 }
 
-/* n / divisor, for multiples n of the divisor below 2^32. */
+/* Returns n / divisor. n must be a multiple of the divisor and below 2^32. */
 ALWAYS_INLINE size_t
 div_compute(const div_info_t *d, size_t n) {
 	assert(n <= UINT32_MAX);

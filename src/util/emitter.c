@@ -1,6 +1,9 @@
 /*
- * Both writers of a report.  The JSON side keeps three facts: how deep it is, whether the innermost
- * container needs a comma before the next item, and whether a key waits for its value.
+ * Prints a report as JSON or as text; the header describes the interface.
+ * The JSON side keeps three facts: how many containers are open, whether the innermost one needs a
+ * comma before the next item, and whether a key has been written whose value is still to come. The
+ * text side keeps only the indentation. No lock and no allocation: the state is in the caller's
+ * emitter_t. Callers are malloc_stats_print() (stats.c) and prof_recent.c.
  */
 #include "util/emitter.h"
 
@@ -8,10 +11,11 @@
 #include "util/bits.h"
 #include "util/fmt.h"
 
-/* Room for any value that is not a string. */
+/* Bytes for the text of any value that is not a string, with the NUL. */
 #define EMITTER_VALUE_BUF 32
-/* Pieces of escaped strings and of free text. */
+/* Bytes of the stack buffer in which padding and escaped strings are put together. */
 #define EMITTER_PIECE 256
+/* Blanks for each level of nesting in the table mode. */
 #define EMITTER_TABLE_INDENT 2
 
 void
@@ -30,6 +34,7 @@ emitter_puts(emitter_t *em, const char *s) {
 	em->write(em->opaque, s);
 }
 
+/* Writes n times the character c. */
 static void
 emitter_fill(emitter_t *em, char c, size_t n) {
 	char piece[EMITTER_PIECE];
@@ -47,7 +52,7 @@ is_string_type(emitter_type_t type) {
 	return type == emitter_type_string || type == emitter_type_title;
 }
 
-/* A value of a type that is not a string as text in buf. */
+/* Writes a value that is not a string into buf as text. */
 static void
 value_text(char buf[EMITTER_VALUE_BUF], emitter_type_t type, const void *value) {
 	size_t n = EMITTER_VALUE_BUF;
@@ -76,6 +81,7 @@ value_text(char buf[EMITTER_VALUE_BUF], emitter_type_t type, const void *value) 
 	assert_not_reached();
 }
 
+/* A NULL string is printed as the empty string. */
 static const char *
 value_string(const void *value) {
 	const char *s = *(const char *const *)value;
@@ -107,7 +113,10 @@ utf8_len(const unsigned char *p) {
 	return 0;
 }
 
-/* JSON for the character at p into out (at most 7 bytes with NUL); returns the bytes it took of p. */
+/*
+ * Writes the JSON text of the character at p to out (at most 7 bytes with the NUL). Returns the
+ * number of bytes of p that it stands for. A byte that is not valid UTF-8 becomes U+FFFD.
+ */
 static size_t
 json_escape(char out[8], const unsigned char *p) {
 	static const char short_names[] = "\"\"\\\\\bb\ff\nn\rr\tt";
@@ -141,7 +150,7 @@ json_string(emitter_t *em, const char *s) {
 		char out[8];
 		p += json_escape(out, p);
 		size_t len = strlen(out);
-		/* Two bytes stay free for the closing quote and the NUL. */
+		/* Keep two bytes for the closing quote and the NUL. */
 		if (used + len > sizeof(piece) - 2) {
 			piece[used] = '\0';
 			emitter_puts(em, piece);
@@ -163,7 +172,10 @@ json_newline(emitter_t *em) {
 	}
 }
 
-/* Before a key, or before a value that follows no key. */
+/*
+ * Writes what separates an item from the one before it. Called before a key, and before a value
+ * that has no key.
+ */
 static void
 json_item_begin(emitter_t *em) {
 	if (em->has_key) {
@@ -195,7 +207,7 @@ json_close(emitter_t *em, const char *bracket) {
 		json_newline(em);
 	}
 	emitter_puts(em, bracket);
-	/* The container just closed is an item of the one around it. */
+	/* The container that was just closed is itself an item of the one around it. */
 	em->has_item = true;
 }
 
@@ -380,6 +392,7 @@ emitter_dict_end(emitter_t *em) {
 	}
 }
 
+/* Length of a column's text as printed, with the quotes of a string. */
 static size_t
 col_text_len(const emitter_col_t *col, const char *text) {
 	return strlen(text) + (col->type == emitter_type_string ? 2 : 0);

@@ -1,8 +1,9 @@
 /*
- * One description of a report, printed as JSON (indented or compact) or as text for people.
- * Calls named json_ act in the JSON modes only, calls named table_ in the table mode only, the others
- * in both.  The text goes to a write callback in small pieces; put a buf_writer behind it.
- * Strings come out of JSON as valid JSON whatever bytes they hold.
+ * A report that is described once and printed as JSON (indented or compact) or as text for people.
+ * Functions named json_ act in the JSON modes only, those named table_ in the table mode only, all
+ * others in both. The text goes to a write callback in many small pieces, so a buf_writer should be
+ * behind it. Strings become valid JSON whatever bytes they hold. An emitter_t is used by one thread
+ * at a time and has no lock. Callers are stats.c and prof_recent.c.
  */
 #ifndef UTIL_EMITTER_H
 #define UTIL_EMITTER_H
@@ -16,7 +17,7 @@ typedef enum {
 	emitter_table,
 } emitter_mode_t;
 
-/* What a value pointer points to; string and title: a const char *. */
+/* The type of what a value pointer points to; for string and title it points to a const char *. */
 typedef enum {
 	emitter_type_bool,
 	emitter_type_int,
@@ -26,14 +27,14 @@ typedef enum {
 	emitter_type_uint64,
 	emitter_type_size,
 	emitter_type_ssize,
-	emitter_type_string, /* in quotes, also in the table */
-	emitter_type_title,  /* in the table without quotes */
+	emitter_type_string, /* printed in quotes, also in the table */
+	emitter_type_title, /* printed without quotes in the table */
 } emitter_type_t;
 
 typedef enum {
 	emitter_justify_left,
 	emitter_justify_right,
-	emitter_justify_none, /* width does not count */
+	emitter_justify_none, /* no padding; the width is ignored */
 } emitter_justify_t;
 
 typedef void emitter_write_t(void *opaque, const char *s);
@@ -42,16 +43,16 @@ typedef struct {
 	emitter_mode_t mode;
 	emitter_write_t *write;
 	void *opaque;
-	unsigned depth;   /* open objects and arrays (JSON), open dicts (table) */
-	bool has_item;    /* the innermost open JSON container has an item: a comma is due */
-	bool has_key;     /* a JSON key is written and waits for its value */
+	unsigned depth; /* open objects and arrays (JSON) or open dicts (table) */
+	bool has_item; /* the innermost JSON container has an item: the next one needs a comma */
+	bool has_key; /* a JSON key was written whose value is still to come */
 } emitter_t;
 
-/* A column of a table row: the value is in the union, of the type named beside it. */
+/* A column of a table row. The union holds the value; type says which member. */
 typedef struct {
 	ql_t link;
 	emitter_justify_t justify;
-	int width;
+	int width; /* least number of characters, filled with blanks; negative: none */
 	emitter_type_t type;
 	union {
 		bool bool_val;
@@ -77,23 +78,25 @@ emitter_is_json(const emitter_t *em) {
 	return em->mode != emitter_table;
 }
 
-/* The whole report; in JSON the outermost object. */
+/* Begin and end the whole report; in JSON they open and close the outermost object. */
 void emitter_begin(emitter_t *em);
 void emitter_end(emitter_t *em);
 
-/* "json_key": value, or an indented line "table_key: value". */
+/* Prints "json_key": value, or an indented line "table_key: value". */
 void emitter_kv(emitter_t *em, const char *json_key, const char *table_key, emitter_type_t type,
     const void *value);
 
-/* The same; the table line ends in " (note_key: note_value)" when note_key is not NULL. */
+/* Like emitter_kv(); the table line ends in " (note_key: note_value)" if note_key is not NULL. */
 void emitter_kv_note(emitter_t *em, const char *json_key, const char *table_key, emitter_type_t type,
     const void *value, const char *note_key, emitter_type_t note_type, const void *note_value);
 
-/* An object under json_key, or a header line with what follows indented by two more blanks. */
+/*
+ * Opens an object under json_key, or prints a header line and indents what follows by two blanks.
+ */
 void emitter_dict_begin(emitter_t *em, const char *json_key, const char *table_header);
 void emitter_dict_end(emitter_t *em);
 
-/* Inside an object: key, then one value, array or object. */
+/* Inside an object: emitter_json_key(), then exactly one value, array or object. */
 void emitter_json_key(emitter_t *em, const char *key);
 void emitter_json_value(emitter_t *em, emitter_type_t type, const void *value);
 void emitter_json_kv(emitter_t *em, const char *key, emitter_type_t type, const void *value);
@@ -102,7 +105,7 @@ void emitter_json_array_end(emitter_t *em);
 void emitter_json_object_begin(emitter_t *em);
 void emitter_json_object_end(emitter_t *em);
 
-/* json_key and json_array_begin or json_object_begin in one. */
+/* emitter_json_key() followed by emitter_json_array_begin() or emitter_json_object_begin(). */
 void emitter_json_array_kv_begin(emitter_t *em, const char *key);
 void emitter_json_object_kv_begin(emitter_t *em, const char *key);
 
@@ -111,18 +114,20 @@ emitter_row_init(emitter_row_t *row) {
 	ql_init(&row->cols);
 }
 
-/* Appends col to row; justify, width, type and value are the caller's to set. */
+/* Appends a zeroed column to the row; the caller sets justify, width, type and value. */
 static inline void
 emitter_col_init(emitter_col_t *col, emitter_row_t *row) {
 	memset(col, 0, sizeof(*col));
 	ql_push_tail(&row->cols, &col->link);
 }
 
+/* Prints the columns of the row in order and ends the line. */
 void emitter_table_row(emitter_t *em, const emitter_row_t *row);
+/* The table halves of emitter_kv() and emitter_dict_begin(), for what JSON prints differently. */
 void emitter_table_kv(emitter_t *em, const char *table_key, emitter_type_t type, const void *value);
 void emitter_table_dict_begin(emitter_t *em, const char *header);
 void emitter_table_dict_end(emitter_t *em);
-/* At most 1023 bytes of text. */
+/* Prints free text; at most 1023 bytes, the rest is cut off. */
 void emitter_table_printf(emitter_t *em, const char *f, ...) PRINTF_FMT(2, 3);
 
 #endif /* UTIL_EMITTER_H */

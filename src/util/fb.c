@@ -1,23 +1,27 @@
 /*
- * Searches and range operations on flat bitmaps.  Searches for zeros run on complemented words: the
- * flip argument is all ones for them and zero for searches for ones.
+ * Searches and range operations on flat bitmaps; the header describes the representation.
+ * A search for zeros is a search for ones on complemented words: the argument flip is all ones for
+ * a search for zeros and 0 for a search for ones. All functions are pure operations on the caller's
+ * words, whose owner holds the lock. Called by arena/slab (free regions) and extent/eset (non-empty
+ * size classes).
  */
 #include "util/fb.h"
 
 #define FB_ALL (~(fb_word_t)0)
 
-/* Ones at positions >= bit of a word; bit < 64. */
+/* A mask of the bits at positions >= bit; bit < 64. */
 static fb_word_t
 fb_mask_from(size_t bit) {
 	return FB_ALL << bit;
 }
 
-/* Ones at positions < bit of a word; 1 <= bit <= 64. */
+/* A mask of the bits at positions < bit; 1 <= bit <= 64. */
 static fb_word_t
 fb_mask_below(size_t bit) {
 	return FB_ALL >> (FB_WORD_BITS - bit);
 }
 
+/* First position >= start whose bit differs from flip's, or -1. */
 ALWAYS_INLINE ssize_t
 fb_find(const fb_word_t *fb, size_t nbits, size_t start, fb_word_t flip) {
 	assert(start <= nbits);
@@ -34,10 +38,11 @@ fb_find(const fb_word_t *fb, size_t nbits, size_t start, fb_word_t flip) {
 		word = fb[i] ^ flip;
 	}
 	size_t pos = i * FB_WORD_BITS + ctz64(word);
-	/* The spare bits of the last word look like zeros, so a search for zeros may meet them. */
+	/* The unused bits of the last word are zero, so a search for zeros may find one of them. */
 	return pos < nbits ? (ssize_t)pos : -1;
 }
 
+/* Last position < before whose bit differs from flip's, or -1. */
 ALWAYS_INLINE ssize_t
 fb_find_before(const fb_word_t *fb, size_t nbits UNUSED, size_t before, fb_word_t flip) {
 	assert(before <= nbits);
@@ -75,7 +80,7 @@ fb_last_unset_before(const fb_word_t *fb, size_t nbits, size_t before) {
 	return fb_find_before(fb, nbits, before, FB_ALL);
 }
 
-/* The part of [start, end) inside word i, as a mask of that word. */
+/* The part of [start, end) that lies in word i, as a mask of that word. */
 static fb_word_t
 fb_part(size_t i, size_t start, size_t end) {
 	size_t base = i * FB_WORD_BITS;
@@ -119,6 +124,7 @@ fb_ucount(const fb_word_t *fb, size_t nbits, size_t start, size_t len) {
 	return len - fb_scount(fb, nbits, start, len);
 }
 
+/* The first maximal run at or after start; see fb_has_srange() in the header. */
 ALWAYS_INLINE bool
 fb_has_run(const fb_word_t *fb, size_t nbits, size_t start, size_t *begin, size_t *len,
     fb_word_t flip) {

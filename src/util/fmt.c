@@ -1,24 +1,27 @@
 /*
- * The printf subset and the integer parser.  A conversion goes through three steps: read the
- * specification, turn the argument into a prefix and a body, pad and copy both to the sink.
+ * A subset of printf, and the parser of integers; the header lists what is supported.
+ * A conversion is handled in three steps: read the specification, turn the argument into a prefix
+ * and a body, pad both and copy them to the sink. No state, no lock, no allocation, no use of errno
+ * or the locale, so it is safe in signal handlers and while the allocator is in any state. Called
+ * for all messages, statistics and dump files.
  */
 #include "util/fmt.h"
 
 #include "util/assert.h"
 #include "util/bits.h"
 
-/* 64 bits in octal and then some. */
+/* Bytes for the digits of a 64-bit number in octal (22), the longest base. */
 #define FMT_DIGITS_MAX 24
 #define FMT_NO_PRECISION (-1)
 
-/* Where text goes: counts all of it, keeps what fits. */
+/* The destination of the text. Counts every byte, stores those that fit. */
 typedef struct {
 	char *buf;
-	size_t size;
+	size_t size; /* bytes produced so far, stored or not */
 	size_t len;
 } fmt_sink_t;
 
-/* Width of an integer argument. */
+/* The length modifier of a conversion: the type of its integer argument. */
 typedef enum { len_char, len_short, len_int, len_long, len_llong, len_max, len_size, len_ptrdiff } fmt_len_t;
 
 typedef struct {
@@ -33,7 +36,10 @@ typedef struct {
 	char conv;
 } fmt_spec_t;
 
-/* va_list as a struct member: it can be passed on by pointer on every ABI. */
+/*
+ * A struct around va_list: where va_list is an array type, a parameter of that type cannot be
+ * passed on by address.
+ */
 typedef struct {
 	va_list ap;
 } fmt_args_t;
@@ -47,6 +53,7 @@ fmt_u64_dec(char *end, uint64_t v) {
 	return end;
 }
 
+/* Digits of v in base 2^lg_base, ending directly before end. */
 static char *
 fmt_u64_pow2(char *end, uint64_t v, unsigned lg_base, const char *digits) {
 	do {
@@ -77,7 +84,7 @@ sink_fill(fmt_sink_t *sink, char c, size_t n) {
 	sink->len += n;
 }
 
-/* prefix (sign or 0x), zeros, body; with blanks up to the width on the side that was asked for. */
+/* Writes the prefix (sign or 0x), zeros and the body, padded with blanks to the field's width. */
 static void
 sink_field(fmt_sink_t *sink, const fmt_spec_t *spec, const char *prefix, size_t zeros,
     const char *body, size_t body_len) {
@@ -109,7 +116,7 @@ spec_read_flags(fmt_spec_t *spec, const char *f) {
 	}
 }
 
-/* Digits as a number, stuck at INT_MAX / 2 so that sums of two stay in range. */
+/* Reads digits as a number. The result stops at INT_MAX / 2, so that sums of two stay in range. */
 static const char *
 spec_read_number(int *out, const char *f) {
 	int n = 0;
@@ -169,7 +176,10 @@ spec_read_len(fmt_spec_t *spec, const char *f) {
 	}
 }
 
-/* f is behind the percent sign; returns the place behind the conversion letter (or at the NUL). */
+/*
+ * f points behind the percent sign. Returns the position behind the conversion letter, or at the
+ * NUL if the format ends early.
+ */
 static const char *
 spec_read(fmt_spec_t *spec, const char *f, fmt_args_t *args) {
 	memset(spec, 0, sizeof(*spec));
@@ -222,12 +232,15 @@ digits_of(char *end, char conv, uint64_t v) {
 	}
 }
 
-/* An integer given as prefix and absolute value: leading zeros by precision or by flag 0. */
+/*
+ * Prints an integer given as prefix and absolute value. Leading zeros come from the precision, or
+ * from the flag 0 if there is no precision.
+ */
 static void
 put_number(fmt_sink_t *sink, const fmt_spec_t *spec, const char *prefix, uint64_t v) {
 	char digits[FMT_DIGITS_MAX];
 	char *end = digits + sizeof(digits);
-	/* Zero with precision zero has no digits at all. */
+	/* C requires that zero with precision zero has no digits. */
 	char *first = v == 0 && spec->precision == 0 ? end : digits_of(end, spec->conv, v);
 	size_t n = (size_t)(end - first);
 	size_t want = 0;
@@ -275,7 +288,7 @@ put_string(fmt_sink_t *sink, const fmt_spec_t *spec, fmt_args_t *args) {
 	if (s == NULL) {
 		s = "(null)";
 	}
-	/* With a precision the string need not be terminated. */
+	/* With a precision the string need not be NUL terminated. */
 	size_t n = 0;
 	size_t limit = spec->precision == FMT_NO_PRECISION ? SIZE_MAX : (size_t)spec->precision;
 	while (n < limit && s[n] != '\0') {
@@ -363,7 +376,7 @@ is_blank(char c) {
 	return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* The value of a digit in any base up to 36; 36 for other characters. */
+/* The value of a digit in any base up to 36; 36 for a character that is no digit. */
 static unsigned
 digit_value(char c) {
 	if (c >= '0' && c <= '9') {
@@ -373,7 +386,7 @@ digit_value(char c) {
 	return lower >= 'a' && lower <= 'z' ? (unsigned)(lower - 'a') + 10 : 36;
 }
 
-/* Resolves base 0 and skips 0x where it may stand; "0x" without a digit behind it is just a zero. */
+/* Determines the base if it is 0 and skips "0x". "0x" without a digit behind it is the number 0. */
 static const char *
 parse_base(const char *s, unsigned *base) {
 	bool has_0x = s[0] == '0' && (s[1] | 0x20) == 'x' && digit_value(s[2]) < 16;
@@ -387,7 +400,10 @@ parse_base(const char *s, unsigned *base) {
 	return s;
 }
 
-/* Digits of the base from s on; ERANGE and UINTMAX_MAX when they do not fit.  All are consumed. */
+/*
+ * Reads all digits of the base from s on. If they do not fit, *err is ERANGE and the value
+ * UINTMAX_MAX.
+ */
 static const char *
 parse_digits(const char *s, unsigned base, uintmax_t *value, int *err) {
 	uintmax_t v = 0;

@@ -1,38 +1,45 @@
 /*
- * Text from numbers and numbers from text, without libc's locale, locks or allocation.  Keeps no state
- * and leaves errno alone, so that it may be used anywhere in the allocator.
+ * Formats numbers into text and parses numbers from text, instead of libc's printf and strtol.
+ * libc's versions use the locale, take locks and may allocate. These keep no state, take no lock
+ * and leave errno unchanged, so they may be called anywhere in the allocator, also from a signal
+ * handler.
  */
 #ifndef UTIL_FMT_H
 #define UTIL_FMT_H
 
 #include "util/compiler.h"
 
-/* Room for any uint64_t in decimal or hexadecimal with a sign and a final NUL. */
+/* Bytes for any uint64_t in decimal or hexadecimal, with a sign and the final NUL. */
 #define FMT_U64_BUF 24
 
 /*
- * A subset of printf: %s %c %d %i %u %o %x %X %p %%, modifiers hh h l ll q j z t, flags - 0 + space #,
- * width and precision as digits or *.  A NULL string prints "(null)", a NULL pointer "0x0".
- * Writes at most size bytes, the last one NUL (nothing when size is 0); returns the length of the
- * whole text.  An unknown conversion is copied as it stands.
+ * A subset of printf: %s %c %d %i %u %o %x %X %p %%, modifiers hh h l ll q j z t, flags - 0 + space
+ * #, width and precision as digits or *. A NULL string prints "(null)", a NULL pointer "0x0". An
+ * unknown conversion is copied as it is.
+ * Writes at most size bytes including the final NUL (nothing if size is 0). Returns the length of
+ * the whole text, also when it did not fit.
  */
 int fmt_vsnprintf(char *buf, size_t size, const char *f, va_list ap) PRINTF_FMT(3, 0);
 int fmt_snprintf(char *buf, size_t size, const char *f, ...) PRINTF_FMT(3, 4);
 
-/* Digits of v ending directly before end, not terminated; returns the first one. */
+/*
+ * Writes the digits of v so that they end directly before end; returns the first one. The text is
+ * not NUL terminated. FMT_U64_BUF bytes before end are enough.
+ */
 char *fmt_u64_dec(char *end, uint64_t v);
 char *fmt_u64_hex(char *end, uint64_t v);
 
 /*
- * scaled / 10^decimals with that many decimals (at most 18), NUL terminated: (1234, 3) is "1.234".
- * Writes at most size bytes; returns buf.
+ * Prints scaled / 10^decimals with that many decimals (at most 18): (1234, 3) gives "1.234". Writes
+ * at most size bytes including the NUL; returns buf.
  */
 char *fmt_fixed(char *buf, size_t size, uint64_t scaled, unsigned decimals);
 
 /*
- * Leading blanks, one optional sign, then digits in base 2..36; base 0 takes 0x, 0 or nothing as the
- * mark of 16, 8, 10.  A minus negates modulo 2^64.  *end (may be NULL) is the first byte not used, s
- * when there are no digits.  *err: 0, EINVAL (no digits, bad base), ERANGE (result UINTMAX_MAX).
+ * Parses leading blanks, an optional sign, then digits in base 2 to 36. Base 0 means: 16 after
+ * "0x", 8 after "0", otherwise 10. A minus sign negates modulo 2^64.
+ * *end (end may be NULL) is set to the first byte that was not used, or to s if there are no
+ * digits. *err is 0, EINVAL (no digits, or a bad base) or ERANGE (the result is UINTMAX_MAX).
  */
 uintmax_t fmt_parse_uint(const char *s, char **end, int base, int *err);
 

@@ -1,11 +1,15 @@
 /*
- * Reading and printing 16.16 fixed point.  Both sides round to nearest, so what is printed reads back.
+ * Reads and prints unsigned numbers in 16.16 fixed point.
+ * Both directions round to nearest, and printing chooses the fewest decimals that read back as the
+ * same number, so a printed option can be set again unchanged. Pure functions without a lock;
+ * called by the option parser (conf.c) and by the rows of options (conf_table.c).
  */
 #include "util/fxp.h"
 
 #include "util/assert.h"
 #include "util/fmt.h"
 
+/* Decimals that are read; more would overflow the 64-bit product in fxp_parse_frac(). */
 #define FXP_FRAC_DIGITS_READ 14
 
 static bool
@@ -13,7 +17,10 @@ is_digit(char c) {
 	return c >= '0' && c <= '9';
 }
 
-/* Digits behind the point as a fraction of 2^16, rounded to nearest (may be 2^16); moves *s on. */
+/*
+ * Reads the digits behind the point as a fraction of 2^16, rounded to nearest (so it may be 2^16).
+ * Moves *s behind the digits.
+ */
 static uint32_t
 fxp_parse_frac(const char **s) {
 	uint64_t num = 0;
@@ -50,7 +57,7 @@ fxp_parse(fxp_t *out, const char *s, char **end) {
 		}
 		value += fxp_parse_frac(&s);
 	}
-	/* 65535.99999999 is below the limit but nearest to it: the greatest number stands for it. */
+	/* Inputs such as 65535.99999999 are in range but would round up to 2^32. */
 	*out = value > FXP_MAX ? FXP_MAX : (fxp_t)value;
 	if (end != NULL) {
 		*end = (char *)(uintptr_t)s;
@@ -58,7 +65,10 @@ fxp_parse(fxp_t *out, const char *s, char **end) {
 	return 0;
 }
 
-/* The fewest decimals that bring frac back; five always do, since 10^-5 < 2^-16. */
+/*
+ * Returns the fewest decimals with which frac reads back as itself, and their value in *r_num. Five
+ * are always enough, since 10^-5 < 2^-16.
+ */
 static unsigned
 fxp_decimals(uint32_t frac, uint32_t *r_num) {
 	uint32_t den = 1;

@@ -1,9 +1,13 @@
 /*
- * Hashing of byte strings: two lanes eat sixteen bytes a step by multiply and rotate, the tail is
- * padded with zeros (the length in the seed keeps paddings apart), the finaliser mixes both lanes.
+ * A 64-bit hash of byte strings: hash64().
+ * Two lanes each absorb 8 bytes per step by multiply and rotate; a tail of 1 to 15 bytes is padded
+ * with zeros, and the length, mixed into the second lane's start, keeps different paddings apart;
+ * at the end both lanes are mixed into one word. A pure function without a lock; its callers are
+ * tables in memory (profiler, deferred frees, unwind rows).
  */
 #include "util/hash.h"
 
+/* Odd constants with well-mixed bits. */
 #define HASH_K0 UINT64_C(0x8bb84b93962eacc9)
 #define HASH_K1 UINT64_C(0x2d358dccaa6c78a5)
 
@@ -12,6 +16,7 @@ rotl64(uint64_t x, unsigned n) {
 	return (x << n) | (x >> (64 - n));
 }
 
+/* Mixes one word of input into a lane. */
 ALWAYS_INLINE uint64_t
 hash_absorb(uint64_t lane, uint64_t word, uint64_t k) {
 	lane ^= word * k;

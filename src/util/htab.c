@@ -1,6 +1,8 @@
 /*
- * The probing, growing and shrinking of the pointer table.  An element lies at or behind its home slot
- * with no free slot between; removal closes the gap by moving later elements of the run back.
+ * Probing, growing and shrinking of the hash table that htab.h describes.
+ * Invariant: an element lies in its home slot or behind it, with no free slot in between, so a
+ * search may stop at the first free slot. Removal keeps this by moving later elements of the run
+ * back. The owner's lock protects the table. The caller is prof_log.c.
  */
 #include "util/htab.h"
 
@@ -52,7 +54,7 @@ htab_destroy(htab_t *h) {
 	}
 }
 
-/* The slot of an equal key, or the free slot where it would go. */
+/* Returns the slot of an equal key, or the free slot where it would be inserted. */
 static size_t
 htab_probe(const htab_t *h, const void *key, uint64_t hash) {
 	size_t mask = htab_mask(h);
@@ -66,7 +68,7 @@ htab_probe(const htab_t *h, const void *key, uint64_t hash) {
 	return i;
 }
 
-/* Puts a slot's contents, known to be absent, into its place. */
+/* Stores a slot's contents, whose key must be absent, in the first free slot from its home on. */
 static void
 htab_place(htab_t *h, const htab_slot_t *slot) {
 	size_t mask = htab_mask(h);
@@ -77,6 +79,9 @@ htab_place(htab_t *h, const htab_slot_t *slot) {
 	h->slots[i] = *slot;
 }
 
+/*
+ * Moves all elements to a table of 2^lg_cap slots. Returns 0, or ENOMEM with the table unchanged.
+ */
 static int
 htab_resize(htab_t *h, unsigned lg_cap) {
 	htab_slot_t *fresh = htab_slots_new(h, lg_cap);
@@ -127,13 +132,16 @@ htab_insert(htab_t *h, void *key, void *value) {
 	return 0;
 }
 
-/* Frees slot `hole` and moves back what would no longer be found across it. */
+/* Frees the slot `hole` and moves back those elements that a search would no longer find. */
 static void
 htab_close_gap(htab_t *h, size_t hole) {
 	size_t mask = htab_mask(h);
 	for (size_t i = (hole + 1) & mask; h->slots[i].key != NULL; i = (i + 1) & mask) {
 		size_t home = h->slots[i].hash & mask;
-		/* Movable when the hole lies between its home and its place, going round. */
+		/*
+		 * An element may move to the hole if the hole lies between its home and its slot
+		 * (modulo the size).
+		 */
 		if (((i - home) & mask) >= ((i - hole) & mask)) {
 			h->slots[hole] = h->slots[i];
 			hole = i;
@@ -155,7 +163,10 @@ htab_remove(htab_t *h, const void *key, void **r_key) {
 	htab_close_gap(h, i);
 	h->count--;
 	if (h->lg_cap > h->lg_cap_min && h->count < ZU(1) << (h->lg_cap - 3)) {
-		/* Shrinking is a courtesy: without memory for it the table stays as it is. */
+		/*
+		 * If there is no memory to shrink the table, it keeps its size; that is not an
+		 * error.
+		 */
 		(void)htab_resize(h, h->lg_cap - 1);
 	}
 	return value;

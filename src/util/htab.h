@@ -1,8 +1,8 @@
 /*
- * Hash table from pointers to pointers with memory from the caller: open addressing, linear probing,
- * the hash kept in the slot, at most three quarters full, no tombstones.  Keys and values are never
- * NULL.  What a key points to must hash and compare the same as long as it is in the table.
- * The owner's lock protects it.
+ * Hash table from pointers to pointers: open addressing, linear probing, no tombstones.
+ * The caller provides the memory functions. Each slot keeps its key's hash. At most three quarters
+ * of the slots are used. Keys and values are never NULL, and what a key points to must hash and
+ * compare the same while it is in the table. The owner's lock protects it.
  */
 #ifndef UTIL_HTAB_H
 #define UTIL_HTAB_H
@@ -15,28 +15,31 @@ typedef void *htab_alloc_t(void *opaque, size_t size);
 typedef void htab_free_t(void *opaque, void *p, size_t size);
 
 typedef struct {
-	uint64_t hash;
-	void *key; /* NULL: free slot */
+	uint64_t hash; /* hash of the key, kept so that growing calls no hash function */
+	void *key; /* NULL: the slot is free */
 	void *value;
 } htab_slot_t;
 
 typedef struct {
 	htab_slot_t *slots;
-	size_t count;
-	unsigned lg_cap;
-	unsigned lg_cap_min;
+	size_t count; /* elements in the table */
+	unsigned lg_cap; /* log2 of the number of slots */
+	unsigned lg_cap_min; /* log2 of the initial number of slots; the table never gets smaller */
 	htab_hash_t *hash_fn;
 	htab_eq_t *eq_fn;
 	htab_alloc_t *mem_alloc;
 	htab_free_t *mem_free;
-	void *opaque;
+	void *opaque; /* passed to mem_alloc and mem_free */
 } htab_t;
 
-/* 2^lg_cap slots to begin with, and never fewer.  Returns 0 or ENOMEM. */
+/*
+ * Initialises an empty table of 2^lg_cap slots (at least 4), its smallest size. Returns 0 or
+ * ENOMEM.
+ */
 int htab_init(htab_t *h, unsigned lg_cap, htab_hash_t *hash_fn, htab_eq_t *eq_fn,
     htab_alloc_t *mem_alloc, htab_free_t *mem_free, void *opaque);
 
-/* Gives the slots back; keys and values are the caller's. */
+/* Frees the slots. Keys and values still belong to the caller. */
 void htab_destroy(htab_t *h);
 
 static inline size_t
@@ -44,26 +47,29 @@ htab_count(const htab_t *h) {
 	return h->count;
 }
 
-/* The value stored under an equal key, or NULL. */
+/* Returns the value stored under an equal key, or NULL. */
 void *htab_find(const htab_t *h, const void *key);
 
-/* Like htab_find; *r_key becomes the key pointer in the table. */
+/* Like htab_find(); on success *r_key is the key pointer that is in the table. */
 void *htab_find_key(const htab_t *h, const void *key, void **r_key);
 
-/* The key must not be in the table.  Returns 0 or ENOMEM (table unchanged). */
+/* Inserts a key that must not be in the table. Returns 0, or ENOMEM with the table unchanged. */
 int htab_insert(htab_t *h, void *key, void *value);
 
-/* The value that was removed, or NULL when there was none; *r_key (may be NULL): the key in the table. */
+/*
+ * Removes a key and returns its value, or NULL if there was none. On success *r_key (r_key may be
+ * NULL) is the key pointer that was in the table.
+ */
 void *htab_remove(htab_t *h, const void *key, void **r_key);
 
 /*
- * Walks the table in no particular order: start with *cursor 0, true while there is another element.
- * The table must not change during the walk.
+ * Walks the table in no particular order: start with *cursor = 0; each call returns true and one
+ * element, or false at the end. The table must not change during the walk.
  */
 bool htab_has_next(const htab_t *h, size_t *cursor, void **key, void **value);
 #define htab_iter htab_has_next
 
-/* Hash and comparison for keys that are the pointers themselves. */
+/* For keys that are compared as pointers, not by what they point to. */
 uint64_t htab_hash_ptr(const void *key);
 bool htab_eq_ptr(const void *a, const void *b);
 

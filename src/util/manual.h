@@ -1,7 +1,8 @@
 /*
- * Texts for the manual stand in the rows that they are about (options, nodes of mallctl, fields of
- * statistics).  Only doc/manual.c reads them: it compiles those tables once more with MANUAL_TEXTS.
- * In the library they do not exist.
+ * Texts of the manual, written in the rows of the tables that they describe.
+ * Options, mallctl nodes and statistics fields are rows of tables, and the text of each stands in
+ * its row. Only doc/manual.c sees the texts: it compiles those tables with MANUAL_TEXTS defined. In
+ * the library the macros expand to nothing.
  */
 #ifndef UTIL_MANUAL_H
 #define UTIL_MANUAL_H

@@ -1,9 +1,11 @@
 /*
- * Pairing heap over embedded links; the least element by the caller's order is at the root.
- * A node's children form a list through next; the prev of the first child is the parent, the prev of
- * any other child its left sibling, the prev of the root NULL.  Insertion costs one comparison, so the
- * minimum is always known; removal pairs the orphaned children, amortised O(log n).
- * The comparator is passed to each call and inlined there.  The owner's lock protects the heap.
+ * Pairing heap over links embedded in the elements; the least element is at the root.
+ * The children of a node form a list through next. The prev of the first child is its parent, the
+ * prev of any other child its left sibling, the prev of the root is NULL. An insertion costs one
+ * comparison and the minimum is always at hand; a removal pairs the children of the removed node,
+ * amortised O(log n). The comparator is an argument of each call and is inlined there.
+ * The owner's lock protects the heap. Slabs with free regions (arena/bin) and unused extents
+ * (extent/eset) are ordered by it.
  */
 #ifndef UTIL_PH_H
 #define UTIL_PH_H
@@ -22,7 +24,10 @@ typedef struct {
 	ph_link_t *root;
 } ph_t;
 
-/* Negative, zero or positive as a is before, equal to or behind b. */
+/*
+ * Returns a negative number, zero or a positive number if a comes before, is equal to or comes
+ * after b.
+ */
 typedef int ph_cmp_t(const ph_link_t *a, const ph_link_t *b);
 
 static inline void
@@ -35,19 +40,22 @@ ph_is_empty(const ph_t *ph) {
 	return ph->root == NULL;
 }
 
-/* Some element, the cheapest one to get; NULL when empty. */
+/* Returns the element that is cheapest to remove, or NULL if the heap is empty. */
 static inline ph_link_t *
 ph_any(const ph_t *ph) {
 	return ph->root;
 }
 
-/* Least element, or NULL. */
+/* Returns the least element, or NULL if the heap is empty. */
 ALWAYS_INLINE ph_link_t *
 ph_first(const ph_t *ph, ph_cmp_t *cmp UNUSED) {
 	return ph->root;
 }
 
-/* Joins two detached trees: the later root becomes the first child of the earlier one. */
+/*
+ * Joins two trees that have no siblings; the root that compares later becomes the first child of
+ * the other. Returns the new root.
+ */
 ALWAYS_INLINE ph_link_t *
 ph_meld(ph_link_t *a, ph_link_t *b, ph_cmp_t *cmp) {
 	if (cmp(b, a) < 0) {
@@ -64,7 +72,10 @@ ph_meld(ph_link_t *a, ph_link_t *b, ph_cmp_t *cmp) {
 	return a;
 }
 
-/* Melds neighbours two by two; the results come back as a stack through next. */
+/*
+ * First pass of a removal: melds siblings two by two. The results are returned as a stack linked
+ * through next, the last pair on top.
+ */
 ALWAYS_INLINE ph_link_t *
 ph_pair_siblings(ph_link_t *first, ph_cmp_t *cmp) {
 	ph_link_t *done = NULL;
@@ -79,7 +90,7 @@ ph_pair_siblings(ph_link_t *first, ph_cmp_t *cmp) {
 	return done;
 }
 
-/* Makes one tree of a list of siblings (may be NULL). */
+/* Makes one tree of a list of siblings. The list may be NULL; then the result is NULL. */
 ALWAYS_INLINE ph_link_t *
 ph_meld_siblings(ph_link_t *first, ph_cmp_t *cmp) {
 	ph_link_t *stack = ph_pair_siblings(first, cmp);
@@ -98,6 +109,7 @@ ph_meld_siblings(ph_link_t *first, ph_cmp_t *cmp) {
 	return tree;
 }
 
+/* Inserts e; its link may hold anything before. */
 ALWAYS_INLINE void
 ph_insert(ph_t *ph, ph_link_t *e, ph_cmp_t *cmp) {
 	e->prev = NULL;
@@ -109,7 +121,7 @@ ph_insert(ph_t *ph, ph_link_t *e, ph_cmp_t *cmp) {
 	ph->root->next = NULL;
 }
 
-/* Cuts the tree under e (not the root) out of its parent's list of children. */
+/* Removes the tree under e from the list of its parent's children. e must not be the root. */
 static inline void
 ph_detach(ph_link_t *e) {
 	ph_link_t *prev = e->prev;
@@ -124,7 +136,7 @@ ph_detach(ph_link_t *e) {
 	}
 }
 
-/* Removes e, which must be in the heap. */
+/* Removes e, which must be in this heap. Afterwards its link is zeroed. */
 ALWAYS_INLINE void
 ph_remove(ph_t *ph, ph_link_t *e, ph_cmp_t *cmp) {
 	ph_link_t *orphans = ph_meld_siblings(e->lchild, cmp);
@@ -143,7 +155,7 @@ ph_remove(ph_t *ph, ph_link_t *e, ph_cmp_t *cmp) {
 	e->next = NULL;
 }
 
-/* Removes and returns the least element, or NULL. */
+/* Removes and returns the least element, or returns NULL if the heap is empty. */
 ALWAYS_INLINE ph_link_t *
 ph_remove_first(ph_t *ph, ph_cmp_t *cmp) {
 	ph_link_t *e = ph->root;

@@ -1,14 +1,16 @@
 /*
- * Random variates, logarithm and exponential.  Arguments are first brought near 1 or 0 by taking out
- * powers of two (in two parts of ln 2: products of the first with an exponent are exact), then a
- * power series is summed from its small end.
+ * Random numbers of several distributions, and the logarithm and exponentials that they need.
+ * The library does not use libm. A logarithm or exponential first takes powers of two out of its
+ * argument, then sums a power series from its smallest term. ln 2 is kept in two parts, so that the
+ * product of the first part and an exponent is exact. Pure functions of the caller's state; no
+ * lock. Callers are prof_sample.c and thread/thread_event.c.
  */
 #include "util/prng.h"
 
 #include "util/assert.h"
 #include "util/bits.h"
 
-/* ln 2 = LN2_HI + LN2_LO; LN2_HI has 32 bits. */
+/* ln 2 = LN2_HI + LN2_LO; LN2_HI has 32 significant bits. */
 #define LN2_HI 0x1.62e42fefp-1
 #define LN2_LO 0x1.473de6af278edp-34
 #define LN2_INV 0x1.71547652b82fep+0
@@ -32,7 +34,7 @@ bits_double(uint64_t u) {
 	return x;
 }
 
-/* 2^e for a normal result. */
+/* 2^e; the result must be a normal number. */
 static double
 pow2_double(int e) {
 	assert(e > -DOUBLE_EXPONENT_BIAS && e <= DOUBLE_EXPONENT_BIAS);
@@ -42,7 +44,10 @@ pow2_double(int e) {
 uint64_t
 prng_range(uint64_t *state, uint64_t n) {
 	assert(n > 0);
-	/* Accept below the greatest multiple of n that fits: each remainder is equally likely. */
+	/*
+	 * Accepts only values below the greatest multiple of n that fits, so that all remainders
+	 * are equally likely.
+	 */
 	uint64_t excess = (UINT64_MAX % n + 1) % n;
 	uint64_t r = prng_u64(state);
 	while (r > UINT64_MAX - excess) {
@@ -58,15 +63,17 @@ prng_double01(uint64_t *state) {
 
 double
 prng_exponential(uint64_t *state) {
-	/* The middle of one of 2^64 cells of the unit interval; rounds to 1 at the upper end. */
+	/*
+	 * The middle of one of 2^64 equal cells of the unit interval. Rounding may give exactly 1.
+	 */
 	double u = ((double)prng_u64(state) + 0.5) * 0x1p-64;
 	double e = -ln_pos(u);
 	return e > 0 ? e : 0;
 }
 
 /*
- * x = m * 2^e with m in (1/sqrt 2, sqrt 2]; ln m = 2 artanh(s), s = (m - 1)/(m + 1), s^2 < 0.0295:
- * the terms left out of the series are below 2^-55 of the sum.
+ * Writes x as m * 2^e with m in (1/sqrt 2, sqrt 2]; then ln m = 2 artanh(s) with s = (m - 1)/(m +
+ * 1) and s^2 < 0.0295. The omitted terms of the series are below 2^-55 of the sum.
  */
 double
 ln_pos(double x) {
@@ -91,7 +98,7 @@ ln_pos(double x) {
 	return (double)e * LN2_HI + (2 * s + small);
 }
 
-/* (1 - e^-x) / x = 1 - x/2 + x^2/6 - ... for |x| <= 0.35. */
+/* (1 - e^-x) / x = 1 - x/2 + x^2/6 - ..., for |x| <= 0.35. */
 static double
 expm1_neg_series(double x) {
 	double sum = 1;
@@ -110,7 +117,10 @@ exp_neg(double x) {
 	int k = (int)(x * LN2_INV + 0.5);
 	double r = (x - k * LN2_HI) - k * LN2_LO;
 	double y = 1 - r * expm1_neg_series(r);
-	/* In two steps: 2^-k alone may not be a normal number although the product is one. */
+	/*
+	 * Multiplies by 2^-k in two steps: 2^-k alone may be below the normal range although the
+	 * product is not.
+	 */
 	return y * pow2_double(-(k / 2)) * pow2_double(-(k - k / 2));
 }
 

@@ -1,7 +1,7 @@
 /*
- * Circular doubly linked list.  One type serves as the head and as the link embedded in an element:
- * an empty head and an element on no list both point to themselves.  The owner's lock protects it.
- * Use container_of() to get from a link to its element.
+ * Circular doubly linked list; one type is both the head and the link embedded in an element.
+ * Invariant: an empty head, and a link that is on no list, point to themselves. The owner's lock
+ * protects the list. container_of() leads from a link to its element.
  */
 #ifndef UTIL_QL_H
 #define UTIL_QL_H
@@ -23,13 +23,13 @@ ql_init(ql_t *q) {
 	q->prev = q;
 }
 
-/* For a head: no elements.  For a link: on no list. */
+/* For a head: the list has no elements. For a link: it is on no list. */
 static inline bool
 ql_is_empty(const ql_t *q) {
 	return q->next == q;
 }
 
-/* Links e in directly behind pos. */
+/* Inserts e directly behind pos, which is a head or a link. */
 static inline void
 ql_insert_after(ql_t *pos, ql_t *e) {
 	assert(pos->next->prev == pos);
@@ -49,7 +49,7 @@ ql_push_tail(ql_t *head, ql_t *e) {
 	ql_insert_after(head->prev, e);
 }
 
-/* Takes e off its list and leaves it on none; harmless when it is on none. */
+/* Removes e from its list. Does nothing if e is on no list. */
 static inline void
 ql_remove(ql_t *e) {
 	assert(e->next->prev == e && e->prev->next == e);
@@ -87,7 +87,7 @@ ql_pop_head(ql_t *head) {
 	return e;
 }
 
-/* The first element becomes the last. */
+/* Moves the first element to the end. */
 static inline void
 ql_rotate(ql_t *head) {
 	ql_t *e = ql_pop_head(head);
@@ -96,7 +96,7 @@ ql_rotate(ql_t *head) {
 	}
 }
 
-/* Moves all elements of src behind those of dst; src ends empty. */
+/* Moves all elements of src to the end of dst; src is empty afterwards. */
 static inline void
 ql_concat(ql_t *dst, ql_t *src) {
 	if (ql_is_empty(src)) {

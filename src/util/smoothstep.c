@@ -1,5 +1,6 @@
 /*
- * Values of the curve described in the header, computed in exact integers:
+ * The table of the decay curve that smoothstep.h describes; read-only data.
+ * The values are computed in exact integer arithmetic:
  * round(2^24 * i^3 (6 i^2 - 15 i N + 10 N^2) / N^5) for i = 1 .. N, N = 200.
  */
 #include "util/smoothstep.h"

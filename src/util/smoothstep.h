@@ -1,15 +1,18 @@
 /*
- * The curve by which unused pages decay: h(x) = 6x^5 - 15x^4 + 10x^3, the polynomial of least degree
- * with h(0) = 0, h(1) = 1 and vanishing first and second derivatives at both ends (K. Perlin,
- * "Improving Noise", SIGGRAPH 2002).  smoothstep_tab[i] is h((i + 1) / SMOOTHSTEP_NSTEPS) in fixed
- * point with SMOOTHSTEP_BFP fractional bits, rounded to nearest; the last entry is exactly one.
+ * The curve by which unused pages decay: h(x) = 6x^5 - 15x^4 + 10x^3.
+ * It is the polynomial of least degree with h(0) = 0, h(1) = 1 and first and second derivatives
+ * that vanish at both ends (K. Perlin, "Improving Noise", SIGGRAPH 2002). smoothstep_tab[i] is h((i
+ * + 1) / SMOOTHSTEP_NSTEPS) in fixed point with SMOOTHSTEP_BFP fractional bits, rounded to nearest;
+ * the last entry is exactly one. extent/decay.c reads it.
  */
 #ifndef UTIL_SMOOTHSTEP_H
 #define UTIL_SMOOTHSTEP_H
 
 #include "util/compiler.h"
 
+/* Steps into which a decay time is divided. */
 #define SMOOTHSTEP_NSTEPS 200
+/* Fractional bits of an entry of the table. */
 #define SMOOTHSTEP_BFP 24
 
 extern const uint64_t smoothstep_tab[SMOOTHSTEP_NSTEPS];

@@ -34,6 +34,10 @@ counted=$(sed -n 's/^== the ten functions.*itself counted \([0-9.]*\)M)$/\1/p' s
 live=$(sed -n 's/.* live \([0-9.]*\)M in .*/\1/p' said | head -n 1)
 ok "$(awk -v a="$live" -v b="$counted" 'BEGIN { exit !(b > 0 && a > 0.85 * b && a < 1.15 * b) }'; echo $?)" "live $live M is near the $counted M that redis counts"
 
+has "$(section "the report")" " open demo/report.html, or copy this one file" "it says how to open the report"
+has "$(head -c 4000 "$W/demo/report.html")" "Most is held by" "which has its words"
+ok "$([ "$(wc -c <"$W/demo/report.html")" -le 60000 ]; echo $?)" "and is small" "$(wc -c <"$W/demo/report.html") bytes"
+
 commands=$(section "the commands that did it")
 for word in LD_LIBRARY_PATH= MALLOC_CONF=prof:true redis-server redis-benchmark shutdown jeprof; do
 	has "$commands" "$word" "the commands are there: $word"
@@ -41,5 +45,5 @@ done
 next=$(tail -n 1 said)
 runs "the next command works: ${next%% *} ..." bash -c "$next"
 has "$(cat out)" "Total: " "and prints a table"
-is "$(ls "$W/demo")" "$(printf '%s\n' benchmark.out dumps jeprof.err redis.log)" "nothing else is left behind"
+is "$(ls "$W/demo")" "$(printf '%s\n' benchmark.out dumps jeprof.err redis.log report.html)" "nothing else is left behind"
 done_testing

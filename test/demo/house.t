@@ -39,7 +39,8 @@ sub check {
 	$tests++;
 	$failures++ if @faults;
 	print @faults ? 'not ok' : 'ok', " $tests - $name\n";
-	print "#   $_\n" for @faults;
+	# prove shows standard error only.
+	print STDERR "not ok $tests - $name\n", map { "#   $_\n" } @faults if @faults;
 }
 
 # Rows of the table of floors: folder of the floor => text of its rooms.

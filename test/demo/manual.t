@@ -25,8 +25,8 @@ check_options();
 check_nodes();
 check_examples();
 check_tool('jeprofctl', "$build/bin/jeprofctl", "$src/doc/jeprofctl.1");
-check('jeprof.1 is made', system("'$src/scripts/make-jeprof-page' >'$dir/jeprof.1'") == 0);
-check_tool('jeprof', "$src/bin/jeprof", "$dir/jeprof.1");
+check('jeprof.1 is made', system("'$src/scripts/make-jeprof-page' '$build/bin/jeprof' >'$dir/jeprof.1'") == 0);
+check_tool('jeprof', "$build/bin/jeprof", "$dir/jeprof.1");
 check_renders($_) for "$src/doc/jemalloc.3", "$src/doc/jeprofctl.1", "$dir/jeprof.1";
 print "1..$tests\n";
 exit($failures != 0);
@@ -44,7 +44,8 @@ sub check {
 	return if $is_ok;
 	$failures++;
 	splice @remarks, 30 if @remarks > 30;
-	print "#   $_\n" for @remarks;
+	# prove shows standard error only.
+	print STDERR "not ok $tests - $name\n", map { "#   $_\n" } @remarks;
 }
 
 sub skip {

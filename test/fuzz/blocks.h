@@ -418,9 +418,13 @@ block_put(fuzz_t *f, block_t *b) {
 
 /* ------------------------------------------------------------------ resizing */
 
-/* The block is now at p with `size` asked for; what was there must have come along. */
+/*
+ * The block is now at p with `size` asked for; what was there must have come along.  By xallocx it counts as given back
+ * and given out again only if its usable size is another.
+ */
 static void
 block_resized(fuzz_t *f, block_t *b, unsigned char *p, size_t size, size_t align, bool zero) {
+	bool is_in_place = strcmp(f->what, "xallocx") == 0;
 	block_t old = *b;
 	b->p = p;
 	b->size = size;
@@ -433,7 +437,7 @@ block_resized(fuzz_t *f, block_t *b, unsigned char *p, size_t size, size_t align
 	if ((zero || opt_zero) && b->usable > old.usable) {
 		fill_check(f, p, old.usable, b->usable, 0);
 	}
-	if (p != old.p || b->usable != old.usable) {
+	if (!is_in_place || b->usable != old.usable) {
 		f->sum.allocated += b->usable;
 		f->sum.deallocated += old.usable;
 	}

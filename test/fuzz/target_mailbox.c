@@ -9,12 +9,6 @@
 #define IS_SUMMED 0x80
 #define IS_TEXT 0x40
 
-/* A stream waits seconds for a reader: that is tested with one, in test/jeprofctl. */
-static bool
-is_stream(const prof_slot_t *s) {
-	return memcmp(s->text, "dump-stream", 11) == 0;
-}
-
 /* The bytes are the text of a request, whose head is right. */
 static void
 put_text(prof_slot_t *s, const uint8_t *data, size_t size) {
@@ -39,11 +33,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 		memcpy(s, data + 1, min_zu(size - 1, (size_t)((char *)(box + 1) - (char *)s)));
 		if ((data[0] & IS_SUMMED) != 0 && s->length <= sizeof(s->text)) {
 			s->checksum = prof_mailbox_sum(s->sequence, s->nonce, s->text, s->length);
-		}
-	}
-	for (unsigned i = 0; i < PROF_MAILBOX_SLOTS; i++) {
-		if (is_stream(&box->slots[i])) {
-			box->slots[i].sequence = 0;
 		}
 	}
 	box->doorbell = 1;

@@ -1,6 +1,7 @@
 /* Options of a session: parsed, then given to set, start and stop. */
 #include "target.h"
 
+#include "imalloc_flags.h"
 #include "prof_session.h"
 
 int

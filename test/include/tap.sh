@@ -79,6 +79,11 @@ done_testing() {
 	exit $?
 }
 
+# can_unshare: a mount namespace of its own can be had; not in a plain chroot, nor without rights
+can_unshare() {
+	unshare -m true 2>/dev/null
+}
+
 # until_true COMMAND...: waits until it succeeds, some minutes at most: never shorter than the machine is slow
 until_true() {
 	turns=0

@@ -391,6 +391,13 @@ run_program(struct test_result *r, const char *const *argv, const char *const *e
 	test_fork(r, test_exec_now, &e);
 }
 
+/* How often a test repeats what it does: `full` with TEST_FULL in the environment (scripts/check-long), else `brief`. */
+static inline unsigned
+test_rounds(unsigned brief, unsigned full)
+{
+	return getenv("TEST_FULL") != NULL ? full : brief;
+}
+
 /*
  * Runs this program again as the named child, see test_children(). Under an emulator the system cannot start it by itself:
  * TEST_EMULATOR is the command, words separated by single blanks, and the emulator knows what its /proc/self/exe is.

@@ -111,8 +111,8 @@ test_posix_memalign(void)
 
 		errno = MARK;
 		rc = posix_memalign(&p, 64, hide(too_large[i]));
-		ok(rc == ENOMEM && errno == MARK && p == (void *)MARK,
-		    "posix_memalign of %#zx: ENOMEM, errno and result untouched", too_large[i]);
+		ok(rc == ENOMEM && errno == ENOMEM && p == (void *)MARK,
+		    "posix_memalign of %#zx: ENOMEM, in errno too, nothing written", too_large[i]);
 	}
 	is_int(posix_memalign(&p, hide((size_t)1 << 62), (size_t)1 << 62), ENOMEM,
 	    "alignment and size that overflow together");
@@ -370,6 +370,30 @@ test_zero_realloc(void)
 	ok(died_of(&r, SIGABRT), "zero_realloc:abort aborts");
 	is_str(r.out, "<jemalloc>: Called realloc(non-null-ptr, 0) with zero_realloc:abort set\n",
 	    "its message");
+	run_child_conf(&r, "zero_realloc_heard", "zero_realloc:abort");
+	child_exits(&r, 0, "a hook in place of abort");
+	is_str(r.out, "heard <jemalloc>: Called realloc(non-null-ptr, 0) with zero_realloc:abort set\nresult null, kept\n",
+	    "hears it, and realloc gives NULL");
+}
+
+static void
+remember(const char *message)
+{
+	printf("heard %s", message);
+}
+
+static int
+child_zero_realloc_heard(void)
+{
+	void (*hook)(const char *) = remember;
+	char *p = keep(malloc(1000));
+
+	memset(p, 'k', 1000);
+	if (ctl_write("experimental.hooks.safety_check_abort", hook) != 0)
+		return 1;
+	printf("result %s\n", keep(realloc(p, hide(0))) == NULL && is_filled(p, 'k', 1000) ? "null, kept" : "other");
+	free(p);
+	return 0;
 }
 
 static int
@@ -394,6 +418,7 @@ test_xmalloc(void)
 
 static const struct test_child children[] = {
 	{ "zero_realloc", child_zero_realloc },
+	{ "zero_realloc_heard", child_zero_realloc_heard },
 	{ "xmalloc", child_xmalloc },
 	{ NULL, NULL },
 };

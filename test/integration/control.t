@@ -111,15 +111,34 @@ is "$answer" "nonce=abc error=0
 ask "dump $W/other"
 is "$answer" "nonce=0 error=0
 $W/other" "a file in the directory of the prefix"
+echo data >"$W/important.db"
+ask "dump $W/important.db"
+has "$answer" "error=17" "a file that is no profile is not replaced"
+has "$answer" "that is no profile" "and why"
+cp "$W/important.db" "$W/fake.heap"
+ask "dump $W/fake.heap"
+has "$answer" "error=17" "nor one that only has the ending"
+cp "$W/other" "$W/other.txt"
+ask "dump $W/other.txt"
+has "$answer" "error=17" "nor one that only begins as one"
+is "$(cat "$W/important.db" "$W/fake.heap")" "data
+data" "they are as they were"
+ask "dump $W/mine.heap"
+ask "dump $W/mine.heap"
+is "$answer" "nonce=0 error=0
+$W/mine.heap" "a profile is replaced"
 ask "dump /tmp/elsewhere.$pid"
-has "$answer" "error=13" "no file elsewhere"
+has "$answer" "error=1
+only $W/, the directory of the configured prefix, is allowed here" "no file elsewhere"
 ask "dump $W/../elsewhere"
-has "$answer" "error=13" "nor by dots"
+has "$answer" "error=1
+" "nor by dots"
 ask stop
 has "$answer" "error=0
 $W/p." "stop, with the path"
 ask "start prefix:/tmp/elsewhere"
-has "$answer" "error=13" "no prefix elsewhere"
+has "$answer" "error=1
+" "no prefix elsewhere"
 if command -v prlimit >/dev/null; then
 	rm -f "$D/$pid.status"
 	prlimit --pid "$pid" --nofile=3:1024
@@ -168,6 +187,11 @@ mkdir open && chmod 777 open
 begin "prof_ctl_dir:$W/open"
 until_true grep -q 'not used' said
 has "$(cat said)" "prof_ctl_dir:$W/open is not used: it is writable by others" "a directory for all"
+chmod 755 open
+D=$W/open
+ask status
+has "$answer" "nonce=0 error=0" "mended, it is used"
+D=$W/ctl
 end
 ln -s "$D" link
 begin "prof_ctl_dir:$W/link"
@@ -199,9 +223,7 @@ has "$(head -n 1 streamed)" "heap_v2/" "a streamed dump" "$(cat err)"
 has "$(tail -n 1 streamed)" "# end " "whole"
 out=$($CTL stop "$pid" -q 2>err)
 has "$(cat "$out")" "# jemalloc.kind=session" "stop: a profile" "$out" "$(cat err)"
-if [ -x "$SRC/bin/jeprof" ]; then
-	has "$("$SRC/bin/jeprof" --text ./busy "$out" 2>/dev/null)" busy_leaf "names the function that allocates"
-fi
+has "$("$BUILD/bin/jeprof" --text ./busy "$out" 2>/dev/null)" busy_leaf "names the function that allocates"
 end
 
 begin "prof_ctl_fd:true" undumpable
@@ -213,12 +235,20 @@ end
 begin "" nothreads
 out=$($CTL start "$pid" --max 1 -q 2>err)
 is "$out" "session 1" "without threads" "$(cat err)"
-has "$(cat said)" "thread could not be started" "said once"
+has "$(cat err)" "system calls are filtered (seccomp)" "under a filter none is made, which is said"
 is_idle() { $CTL status "$pid" | grep -q '^state  *idle'; }
 until_true is_idle
 $CTL stop "$pid" >/dev/null 2>&1
 is $? 4 "its time was over all the same"
-is "$(grep -c thread said)" 1 "and not again"
+is "$(cat said)" "" "and nothing is said by the program"
+end
+
+begin "prof_thread:true" nothreads
+until_true grep -q 'thread could not be started' said
+out=$($CTL start "$pid" --max 1 -q 2>err)
+is "$out" "session 1" "with prof_thread:true it is tried" "$(cat err)"
+until_true is_idle
+is "$(grep -c thread said)" 1 "said once, and not again"
 end
 
 begin "prof_thread:false"

@@ -136,8 +136,10 @@ test_failure()
 	is_str(thrown_by([&] { keep(::operator new[](n)); }), "bad_alloc", "new[]");
 	is_str(thrown_by([&] { keep(::operator new(n, al)); }), "bad_alloc", "aligned new");
 	is_str(thrown_by([&] { keep(::operator new[](n, al)); }), "bad_alloc", "aligned new[]");
-	ok(keep(::operator new(n, std::nothrow)) == nullptr, "nothrow new");
-	ok(keep(::operator new[](n, std::nothrow)) == nullptr, "nothrow new[]");
+	errno = 0;
+	ok(keep(::operator new(n, std::nothrow)) == nullptr && errno == ENOMEM, "nothrow new, ENOMEM");
+	errno = 0;
+	ok(keep(::operator new[](n, std::nothrow)) == nullptr && errno == ENOMEM, "nothrow new[], ENOMEM");
 	ok(keep(::operator new(n, al, std::nothrow)) == nullptr, "nothrow aligned new");
 	ok(keep(::operator new[](n, al, std::nothrow)) == nullptr, "nothrow aligned new[]");
 	is_str(thrown_by([] { std::vector<char> v(hide((size_t)1 << 61)); }), "bad_alloc",
@@ -165,6 +167,48 @@ test_handlers()
 	std::set_new_handler(handler_of_another_kind);
 	is_str(thrown_by([&] { keep(::operator new(n)); }), "other", "what it throws goes through");
 	std::set_new_handler(nullptr);
+}
+
+static void
+remember(const char *message)
+{
+	printf("heard %s", message);
+}
+
+/* With a function in place of abort, new gives NULL when that returns. */
+static int
+child_infallible()
+{
+	size_t n = hide((size_t)1 << 62);
+	void (*hook)(const char *) = remember;
+
+	if (ctl_write("experimental.hooks.safety_check_abort", hook) != 0)
+		return 1;
+	printf("%s %s\n", keep(::operator new(n)) == nullptr ? "null" : "other",
+	    keep(::operator new[](n, std::nothrow)) == nullptr ? "null" : "other");
+	return 0;
+}
+
+static int
+child_infallible_end()
+{
+	return keep(::operator new(hide((size_t)1 << 62))) == nullptr ? 1 : 2;
+}
+
+static void
+test_infallible()
+{
+	static const char words[] = "<jemalloc>: Allocation of size 4611686018427387904 failed. "
+	    "opt.experimental_infallible_new is true. Aborting.\n";
+	static struct test_result r;
+
+	run_child_conf(&r, "infallible_end", "experimental_infallible_new:true");
+	ok(died_of(&r, SIGABRT), "experimental_infallible_new ends the process");
+	is_str(r.out, words, "its message");
+	run_child_conf(&r, "infallible", "experimental_infallible_new:true");
+	child_exits(&r, 0, "a hook in place of abort");
+	contains(r.out, words, "hears it");
+	contains(r.out, "null null\n", "and new gives NULL");
 }
 
 static struct rlimit no_limit = { RLIM_INFINITY, RLIM_INFINITY };
@@ -258,13 +302,21 @@ test_containers()
 	is_uint(bad, 0, "containers in four threads, over-aligned types");
 }
 
+static const struct test_child children[] = {
+	{ "infallible", child_infallible },
+	{ "infallible_end", child_infallible_end },
+	{ nullptr, nullptr },
+};
+
 int
-main()
+main(int argc, char **argv)
 {
+	test_children(argc, argv, children);
 	test_forms();
 	test_aligned_forms();
 	test_failure();
 	test_handlers();
+	test_infallible();
 	test_retry();
 	test_thread_local();
 	test_containers();

@@ -278,6 +278,98 @@ test_nodes(void)
 	}
 }
 
+/* The limit of the arena of oversized requests is one of memory: no muzzy pages beside it. */
+static int
+child_oversize_muzzy(void)
+{
+	size_t before = rss_bytes(), size = 8 << 20;
+	void *p[25];
+
+	for (int i = 0; i < 25; i++) {
+		p[i] = keep(malloc(size));
+		memset(p[i], 1, size);
+	}
+	ok(rss_bytes() >= before + 25 * size, "200 MB");
+	for (int i = 0; i < 25; i++)
+		free(p[i]);
+	ok(rss_bytes() <= before + 5 * size, "freed: the limit stays (%zu MB)", MB(rss_bytes()));
+	return done_testing();
+}
+
+static size_t
+active_now(void)
+{
+	ctl_epoch();
+	return ctl_size("stats.active");
+}
+
+/* An object of each small class in each arena, and back. */
+static void
+use_slabs(void)
+{
+	for (unsigned a = 0; a < ctl_unsigned("arenas.narenas") - 1; a++) {
+		int flags = MALLOCX_ARENA(a) | MALLOCX_TCACHE_NONE;
+
+		for (unsigned i = 0; i < ctl_unsigned("arenas.nbins"); i++) {
+			char name[64];
+			void *p = keep(mallocx(ctl_size(ctl_name(name, "arenas.bin.%u.size", i)), flags));
+
+			memset(p, 1, 8);
+			dallocx(p, MALLOCX_TCACHE_NONE);
+		}
+	}
+}
+
+/* A slab that holds nothing is in use no more, also where it is the one that the next request would come from. */
+static int
+child_slabs(void)
+{
+	bool is_at_once = ctl_ssize("opt.dirty_decay_ms") == 0, is_served = ctl_bool("opt.background_thread");
+	size_t slab = 4 * ctl_size("arenas.page"), few = 64 * slab, before, now;
+
+	traffic(1);
+	ctl_void("arena.4096.purge");
+	before = active_now();
+	for (int round = 0; round < 2; round++) {
+		use_slabs();
+		if (is_at_once) {
+			now = active_now();
+			ok(now <= before + slab, "at once (%zu bytes, before %zu)", now, before);
+		} else if (is_served) {
+			for (int i = 0; i < 3000 && active_now() > before + slab; i++)
+				usleep(10000);
+			now = active_now();
+			ok(now <= before + slab, "by the background threads (%zu bytes, before %zu)", now, before);
+		} else if (round == 0) {
+			ok(active_now() > before + few, "slabs of eight arenas wait for the next request");
+			for (int i = 0; i < 300 && active_now() > before + 2 * slab; i++)
+				traffic(20);
+			now = active_now();
+			ok(now <= before + 2 * slab, "by time (%zu bytes, before %zu)", now, before);
+		} else {
+			is_int(ctl_void("arena.4096.purge"), 0, "arena.4096.purge");
+			now = active_now();
+			ok(now <= before, "by a purge (%zu bytes, before %zu)", now, before);
+		}
+	}
+	return done_testing();
+}
+
+/* The same of a thread's own arena. */
+static int
+child_slabs_of_idle(void)
+{
+	size_t before;
+
+	is_int(ctl_void("thread.idle"), 0, "thread.idle");
+	before = active_now();
+	use_slabs();
+	ok(active_now() > before, "slabs wait");
+	is_int(ctl_void("thread.idle"), 0, "thread.idle");
+	is_uint(active_now(), before, "none does");
+	return done_testing();
+}
+
 static const struct test_child children[] = {
 	{ "by_time", child_by_time },
 	{ "slowly", child_slowly },
@@ -285,6 +377,9 @@ static const struct test_child children[] = {
 	{ "at_once", child_at_once },
 	{ "never", child_never },
 	{ "set_later", child_set_later },
+	{ "oversize_muzzy", child_oversize_muzzy },
+	{ "slabs", child_slabs },
+	{ "slabs_of_idle", child_slabs_of_idle },
 	{ NULL, NULL },
 };
 
@@ -303,5 +398,10 @@ main(int argc, char **argv)
 	child_runs("at_once", "dirty_decay_ms:0,muzzy_decay_ms:0");
 	child_runs("never", "dirty_decay_ms:-1");
 	child_runs("set_later", "dirty_decay_ms:100000");
+	child_runs("oversize_muzzy", "muzzy_decay_ms:10000");
+	child_runs("slabs", "narenas:8,dirty_decay_ms:1000000");
+	child_runs("slabs", "narenas:8,dirty_decay_ms:0");
+	child_runs("slabs", "narenas:8,dirty_decay_ms:1000000,background_thread:true");
+	child_runs("slabs_of_idle", "narenas:1");
 	return done_testing();
 }

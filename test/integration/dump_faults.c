@@ -177,13 +177,15 @@ other_user(void *arg)
 {
 	(void)arg;
 	make_file(in_dir("given"), "old text\n");
-	MUST(chmod(in_dir("given"), 0666) == 0 && chmod(dir, 0755) == 0);
-	MUST_HAVE(getuid() == 0 && setgid(65534) == 0 && setuid(65534) == 0);
+	make_file(in_dir("others"), "old text\n");
+	MUST(chmod(in_dir("others"), 0666) == 0 && chmod(dir, 0755) == 0);
+	MUST_HAVE(getuid() == 0 && chown(in_dir("given"), 65534, 65534) == 0 && setgid(65534) == 0 && setuid(65534) == 0);
 	MUST(dump_to(in_dir("new")) == EACCES && last_error_is("EACCES", in_dir("new")));
 	MUST(dump_own_name() == EACCES);
 	MUST(files_with("new") == 0 && files_with("auto") == 0 && files_with(".tmp") == 0);
-	/* No file can be made here, but the one that is there may be written. */
+	/* No file can be made here, but the user's own that is there may be written; not another's. */
 	MUST(dump_to(in_dir("given")) == 0 && is_whole(in_dir("given")));
+	MUST(dump_to(in_dir("others")) == EACCES && !is_whole(in_dir("others")));
 	_exit(0);
 }
 

@@ -360,10 +360,10 @@ one(const char *name, unsigned members, ssize_t muzzy)
 
 	ok(ind != 0, "%s: an arena", name);
 	ctl_write(ctl_name(node, "arena.%u.muzzy_decay_ms", ind), muzzy);
-	is_uint(use(ind, 42, 12000), 0, "%s: blocks are right and in the region", name);
+	is_uint(use(ind, 42, (int)test_rounds(4000, 12000)), 0, "%s: blocks are right and in the region", name);
 	is_int(ctl_arena("reset", ind), 0, "%s: reset", name);
 	forget();
-	is_uint(use(ind, 43, 4000), 0, "%s: and again", name);
+	is_uint(use(ind, 43, (int)test_rounds(2000, 4000)), 0, "%s: and again", name);
 	is_int(ctl_arena("destroy", ind), 0, "%s: destroy", name);
 	forget();
 	is_uint(faults, 0, "%s: each call names what is there", name);

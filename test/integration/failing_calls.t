@@ -34,8 +34,12 @@ try() {
 	ok "$([ $crashed -eq 0 ]; echo $?)" "$call: $n runs ($conf)"
 }
 
-short="1 2 3 5 9"
-long="1 2 3 4 5 6 7 8 9 10 12 15 20 30 50 100"
+short="1 2 5"
+long="1 2 3 5 9 15 50"
+if [ -n "$TEST_FULL" ]; then
+	short="1 2 3 5 9"
+	long="1 2 3 4 5 6 7 8 9 10 12 15 20 30 50 100"
+fi
 try mmap "$long" "" ./bear
 try mmap "$short" ",retain:false,dirty_decay_ms:0" ./bear
 try mmap "$short" ",tcache:false,narenas:1" ./bear

@@ -1,6 +1,7 @@
 /*
  * Many threads that need address space at the same instant share what the first of them maps: an
  * arena does not grow by a step, each larger than the last, for every thread that waited.
+ * And a large block grows in place into its own tail that was cut off a moment ago.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -48,10 +49,36 @@ stat_now(const char *name)
 	return value;
 }
 
+/* Cut to 10 pages or more and back: nobody else has had what lies behind. */
+static void
+test_own_tail(void)
+{
+	unsigned refused = 0, moved = 0;
+	size_t page = ctl_size("arenas.page");
+
+	for (size_t i = 0; i < 200; i++) {
+		size_t small = (10 + i % 32) * page, big = small + (i % 4 + 1) * 16 * page;
+		char *p = keep(mallocx(big, 0)), *q;
+
+		refused += xallocx(p, small, 0, 0) >= big;
+		refused += xallocx(p, big, 0, 0) < big;
+		p[big - 1] = 1;
+		q = keep(realloc(keep(p), small));
+		moved += q != keep(p);
+		q = keep(realloc(keep(p = q), big));
+		moved += q != keep(p);
+		free(q);
+	}
+	is_uint(refused, 0, "xallocx grows into what it has cut off, 200 times");
+	is_uint(moved, 0, "realloc does");
+}
+
 int
 main(void)
 {
 	static pthread_t t[N_THREADS];
+
+	test_own_tail();
 
 	for (int round = 0; round < 5; round++) {
 		size_t space;

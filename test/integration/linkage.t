@@ -24,6 +24,7 @@ if [ -f "$LIBDIR/libjemalloc.a" ]; then
 	has "$(cat out)" "library: yes" "it serves the program"
 	if compile static -static "$A/work.c" "$LIBDIR/libjemalloc.a" 2>err; then
 		runs "static program" ./static
+		is "$(grep -i 'warning' err)" "" "the linker has nothing to warn of"
 		runs "static program, profiled" env MALLOC_CONF=prof:true,lg_prof_sample:0 ./static
 	else
 		ok 1 "static program links" "$(cat err)"
@@ -39,6 +40,94 @@ if [ -f "$LIBDIR/libjemalloc_pic.a" ]; then
 	    -Wl,--no-whole-archive -pthread 2>err
 	ok $? "the PIC archive goes into a shared object" "$(cat err)"
 	runs "which serves a program" env LD_PRELOAD="$W/libwith.so" ./plain
+	cat >plugin.c <<'END'
+#include <jemalloc/jemalloc.h>
+int use(int n)
+{
+	for (int i = 0; i < n; i++) {
+		void *p = mallocx(100 + i, 0);
+		if (p == 0)
+			return 1;
+		dallocx(p, 0);
+	}
+	return 0;
+}
+END
+	cat >closes.c <<'END'
+#include <dlfcn.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static sem_t used, closed;
+
+static void *user(void *arg)
+{
+	void *bad = ((int (*)(int))arg)(1000) ? arg : NULL;
+	sem_post(&used);
+	sem_wait(&closed);
+	return bad;
+}
+
+/* KiB of address space. */
+static long space(void)
+{
+	char line[200];
+	long kb = 0;
+	FILE *f = fopen("/proc/self/status", "r");
+	while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+		sscanf(line, "VmSize: %ld", &kb);
+	if (f != NULL)
+		fclose(f);
+	return kb;
+}
+
+/* Opens the plugin, lets a thread use it, closes it; then the thread ends. */
+int main(int argc, char **argv)
+{
+	int rounds = atoi(argv[2]), used_keys = 0;
+	long before = 0;
+	pthread_key_t key;
+	sem_init(&used, 0, 0);
+	sem_init(&closed, 0, 0);
+	for (int i = 0; i < rounds; i++) {
+		pthread_t t;
+		void *bad, *h = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+		if (h == NULL)
+			return printf("%s\n", dlerror()), 1;
+		void *f = dlsym(h, "use");
+		if (rounds > 10) {
+			((int (*)(int))f)(10);
+			dlclose(h);
+		} else {
+			pthread_create(&t, NULL, user, f);
+			sem_wait(&used);
+			dlclose(h);
+			usleep(50000);
+			sem_post(&closed);
+			pthread_join(t, &bad);
+			if (bad != NULL)
+				return 2;
+		}
+		before = i == 0 ? space() : before;
+	}
+	for (int i = 0; i < 1000; i++)
+		used_keys += pthread_key_create(&key, NULL) != 0;
+	if (used_keys > 0 || space() - before > 200 * 1024)
+		return printf("keys that are lost: %d, KiB of address space: %ld\n", used_keys, space() - before), 3;
+	return 0;
+}
+END
+	$CC -shared -fPIC -O1 -w -I"$BUILD/include" -o plugin.so plugin.c -Wl,-Bsymbolic -Wl,--whole-archive \
+	    "$LIBDIR/libjemalloc_pic.a" -Wl,--no-whole-archive -pthread && compile closes closes.c
+	ok $? "a plugin with the archive in it, and its host"
+	for conf in "" background_thread:true prof:true,lg_prof_sample:0,prof_thread:true; do
+		runs "closed while a thread that used it lives ($conf)" env MALLOC_CONF="$conf" ./closes ./plugin.so 3
+	done
+	runs "closed and opened 2000 times" ./closes ./plugin.so 2000
 else
 	skip "no PIC archive"
 fi

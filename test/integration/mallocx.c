@@ -134,10 +134,6 @@ test_xallocx(void)
 	is_uint(xallocx(p, 1, 0, 0), 112, "nor shrink");
 	is_uint(xallocx(p, 112, 5000, 0), 112, "extra is optional");
 	dallocx(p, 0);
-	if (ctl_bool("opt.prof")) {
-		skip(7, "a block that is a sample may refuse to change in place");
-		return;
-	}
 	p = keep(mallocx(16 * page, 0));
 	memset(p, 3, 16 * page);
 	got = xallocx(p, 8 * page, 0, 0);
@@ -187,6 +183,116 @@ test_explicit_caches(void)
 	is_int(mallctl("tcache.create", &again, &len, &again, sizeof(again)), EPERM, "create does not take a value");
 	is_int(mallctl("tcache.flush", NULL, NULL, NULL, 0), EINVAL, "flush without an id");
 	is_int(mallctl("tcache.destroy", &again, &len, &again, sizeof(again)), EPERM, "destroy gives nothing");
+}
+
+/* ------------------------------------------------------------------ an arena and a cache */
+
+static extent_hooks_t *usual;
+static unsigned hook_calls;
+
+static void *
+counting_alloc(extent_hooks_t *hooks, void *at, size_t size, size_t alignment, bool *zero, bool *commit,
+    unsigned arena)
+{
+	hook_calls++;
+	return usual->alloc(hooks, at, size, alignment, zero, commit, arena);
+}
+
+static unsigned
+arena_with_hooks(void)
+{
+	static extent_hooks_t hooks;
+	extent_hooks_t *mine = &hooks;
+	size_t len = sizeof(usual);
+	unsigned arena = 0;
+
+	mallctl("arena.0.extent_hooks", &usual, &len, NULL, 0);
+	hooks = *usual;
+	hooks.alloc = counting_alloc;
+	len = sizeof(arena);
+	is_int(mallctl("arenas.create", &arena, &len, &mine, sizeof(mine)), 0, "arenas.create with hooks");
+	return arena;
+}
+
+static unsigned
+arena_of(void *p)
+{
+	unsigned arena = 0;
+	size_t len = sizeof(arena);
+
+	mallctl("arenas.lookup", &arena, &len, &p, sizeof(p));
+	return arena;
+}
+
+#define IN_ARENA 2000
+
+/* How many of IN_ARENA blocks are of the arena; they are freed by the flags. */
+static unsigned
+count_in_arena(size_t size, int flags, unsigned arena)
+{
+	static void *p[IN_ARENA];
+	unsigned n = 0;
+
+	for (int i = 0; i < IN_ARENA; i++) {
+		p[i] = keep(mallocx(size, flags));
+		n += arena_of(p[i]) == arena;
+	}
+	for (int i = 0; i < IN_ARENA; i++)
+		sdallocx(p[i], size, flags);
+	return n;
+}
+
+static size_t
+arena_stat(unsigned arena, const char *what)
+{
+	char name[64];
+
+	ctl_epoch();
+	return ctl_size(ctl_name(name, "stats.arenas.%u.%s.allocated", arena, what));
+}
+
+/* An empty bin of the cache is filled from the arena that is asked for, small and large. */
+static void
+test_arena_and_cache(void)
+{
+	size_t large = ctl_size("arenas.lextent.0.size");
+	bool is_cached = large <= ctl_size("arenas.tcache_max");
+	const size_t sizes[] = { 8, 100, 4096, large - 10, large + 10 };
+	unsigned arena = arena_with_hooks(), id;
+	size_t len = sizeof(id);
+	int flags;
+	void *p, *q;
+
+	is_int(mallctl("tcache.create", &id, &len, NULL, 0), 0, "tcache.create");
+	flags = (int)(MALLOCX_ARENA(arena) | MALLOCX_TCACHE(id));
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		is_uint(count_in_arena(sizes[i], flags, arena), IN_ARENA, "all of size %zu are of the arena", sizes[i]);
+	ok(hook_calls > 0, "its hooks were called (%u times)", hook_calls);
+	if (ctl_bool("config.stats")) {
+		ok(arena_stat(arena, "small") > 0 && (arena_stat(arena, "large") > 0) == is_cached,
+		    "and its statistics tell what the cache holds");
+	}
+	is_int(ctl_write("tcache.flush", id), 0, "tcache.flush");
+	is_uint(ctl_bool("config.stats") ? arena_stat(arena, "small") + arena_stat(arena, "large") : 0, 0,
+	    "what is flushed goes back to the arena");
+	p = keep(mallocx(100, MALLOCX_TCACHE(id)));
+	is_uint(arena_of(p), ctl_unsigned("thread.arena"), "without an arena the cache is filled from its own");
+	q = keep(mallocx(100, flags));
+	is_uint(arena_of(q), arena_of(p), "what the cache holds may be another arena's");
+	dallocx(q, flags);
+	p = keep(rallocx(p, 5000, flags));
+	is_uint(arena_of(p), arena, "rallocx moves into the arena");
+	is_uint(xallocx(p, 5001, 0, flags), sallocx(p, 0), "xallocx leaves it there");
+	p = keep(rallocx(p, 60000, flags));
+	is_uint(arena_of(p), arena, "rallocx of what no cache holds");
+	ok(keep(rallocx(p, 60001, (int)(MALLOCX_ARENA(4000) | MALLOCX_TCACHE(id)))) == NULL,
+	    "rallocx from an arena that does not exist");
+	ok(keep(mallocx(100, (int)(MALLOCX_ARENA(4000) | MALLOCX_TCACHE(id)))) == NULL,
+	    "mallocx from one, whatever the cache holds");
+	sdallocx(p, 60000, flags);
+	is_int(ctl_write("tcache.destroy", id), 0, "tcache.destroy");
+	is_uint(ctl_bool("config.stats") ? arena_stat(arena, "small") + arena_stat(arena, "large") : 0, 0,
+	    "nothing is left in the arena");
 }
 
 static void *
@@ -261,6 +367,7 @@ main(void)
 	test_rallocx();
 	test_xallocx();
 	test_explicit_caches();
+	test_arena_and_cache();
 	test_caches_of_threads();
 	test_cached_large();
 	return done_testing();

@@ -32,14 +32,14 @@ unlimit_memory(void)
 	setrlimit(RLIMIT_AS, &r);
 }
 
-/* Allocates until nothing is left; each block carries its number. */
+/* Allocates until nothing is left, or there are so many blocks; each carries its number. */
 static size_t
-exhaust(size_t size)
+exhaust_up_to(size_t max, size_t size)
 {
 	size_t n = 0;
 
 	errno = 0;
-	while (n < N_BLOCKS) {
+	while (n < max) {
 		size_t *p = keep(malloc(size));
 
 		if (p == NULL)
@@ -48,6 +48,12 @@ exhaust(size_t size)
 		blocks[n++] = p;
 	}
 	return n;
+}
+
+static size_t
+exhaust(size_t size)
+{
+	return exhaust_up_to(N_BLOCKS, size);
 }
 
 static bool
@@ -82,7 +88,7 @@ sizes_now(void *arg)
 	if (!release(again))
 		_exit(4);
 	unlimit_memory();
-	_exit(exhaust(size) > n ? 0 : 5);
+	_exit(exhaust_up_to(n + 1, size) > n ? 0 : 5);
 }
 
 static void
@@ -168,6 +174,58 @@ thread_now(void *arg)
 			_exit(10 + result[i]);
 	}
 	_exit(n > 0 ? 0 : 22);
+}
+
+/* Dirty bytes, and how often some were given back. */
+static size_t
+dirty_now(uint64_t *passes)
+{
+	ctl_epoch();
+	*passes = ctl_u64("stats.arenas.4096.dirty_npurge");
+	return ctl_size("stats.arenas.4096.pdirty") * ctl_size("arenas.page");
+}
+
+/* What lies unused goes back as far as a request needs it, and not at all for one that would fail all the same. */
+static void
+relief_now(void *arg)
+{
+	size_t three = (size_t)3 << 20, had, has, i, page = ctl_size("arenas.page");
+	/* Large at every page size, and 24 MiB in all. */
+	size_t n = ((size_t)24 << 20) / (10 * page);
+	uint64_t passes, more;
+	ssize_t never = -1;
+
+	(void)arg;
+	ctl_write("arena.0.dirty_decay_ms", never);
+	for (i = 0; i < n; i++)
+		blocks[i] = keep(malloc(10 * page));
+	for (i = 0; i < n; i += 2)
+		free(blocks[i]);
+	ctl_void("thread.tcache.flush");
+	limit_memory((size_t)1 << 20);
+	had = dirty_now(&passes);
+	if (had < (size_t)8 << 20)
+		_exit(1);
+	for (i = 0; i < 50; i++) {
+		if (keep(malloc(hide((size_t)64 << 20))) != NULL)
+			_exit(2);
+	}
+	has = dirty_now(&more);
+	if (has != had || more != passes)
+		_exit(3);
+	for (i = 0; keep(malloc(three)) != NULL; i++) {
+		has = dirty_now(&more);
+		if (had > has && had - has > three + 32 * page + ((size_t)1 << 20))
+			_exit(4);
+		had = has;
+	}
+	/* Nothing is freed meanwhile: nothing more is given. */
+	has = dirty_now(&passes);
+	for (size_t k = 0; k < 50; k++)
+		keep(malloc(three));
+	if (dirty_now(&more) != has || more != passes)
+		_exit(5);
+	_exit(i > 2 ? 0 : 6);
 }
 
 static int
@@ -259,6 +317,8 @@ main(int argc, char **argv)
 	}
 	run_forked(&r, functions_now, NULL);
 	child_exits(&r, 0, "every function says NULL and ENOMEM");
+	run_forked(&r, relief_now, NULL);
+	child_exits(&r, 0, "unused memory goes back as far as it is needed");
 	run_forked(&r, thread_now, NULL);
 	child_exits(&r, 0, "the first malloc of a thread when nothing is left");
 	test_start();

@@ -116,6 +116,10 @@ named(void *arg)
 	is_int(ctl_write("thread.prof.name", name), 0, "thread.prof.name");
 	is_int(mallctl("thread.prof.name", &got, &len, NULL, 0), 0, "read it");
 	is_str(got, "tester", "it is the name");
+	is_int(mallctl("thread.prof.name", &got, NULL, NULL, 0), 0, "a place without its length asks for nothing");
+	is_int(mallctl("thread.prof.name", NULL, &len, &name, sizeof(name)), 0, "and a length without a place");
+	is_int(mallctl("thread.prof.name", &got, NULL, &name, sizeof(name)), 0, "beside a name");
+	is_int(mallctl("thread.prof.name", &got, &len, &name, sizeof(name)), EPERM, "not both at once");
 	is_int(ctl_write("thread.prof.name", bad), EINVAL, "a control character");
 	is_int(ctl_write("thread.prof.name", null), EINVAL, "NULL");
 	name = "0123456789abcdefghij";

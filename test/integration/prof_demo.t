@@ -7,8 +7,7 @@
 A=$SRC/test/integration/aid
 compile leak "$A/leak.c" -rdynamic || exit 1
 mkdir empty
-readers=""
-[ -x "$SRC/bin/jeprof" ] && readers="$SRC/bin/jeprof"
+readers=$BUILD/bin/jeprof
 if command -v jeprof >/dev/null && command -v addr2line >/dev/null; then
 	readers="$readers $(command -v jeprof)"
 fi

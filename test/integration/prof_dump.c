@@ -268,7 +268,71 @@ count(const char *text, const char *part)
 	return n;
 }
 
+/* A profile at the end, under a prefix that holds. */
+static int
+child_final(void)
+{
+	printf("prefix %s\n", ctl_str("opt.prof_prefix"));
+	fflush(stdout);
+	is_int(ctl_void("prof.dump"), 0, "prof.dump");
+	printf("%s\n", ctl_str("prof.session.last_dump"));
+	fflush(stdout);
+	unlink(ctl_str("prof.session.last_dump"));
+	return done_testing();
+}
+
+static int
+child_nothing(void)
+{
+	return 0;
+}
+
+/* A refused prefix leaves the one from before, in name and in effect. */
+static void
+test_long_prefix(void)
+{
+	static struct test_result r;
+	static char conf[5000] = "abort_conf:false,prof:true,prof_prefix:/tmp/jekept,prof_prefix:/tmp/";
+
+	memset(conf + strlen(conf), 'x', 300);
+	run_child_conf(&r, "final", conf);
+	child_exits(&r, 0, "a prefix that is too long");
+	contains(r.out, "Invalid conf value: prof_prefix:/tmp/xxx", "is refused");
+	contains(r.out, "prefix /tmp/jekept\n", "the one before stays");
+	contains(r.out, "\n/tmp/jekept.", "and names the profile");
+}
+
+/* What somebody wrote in vain is said at the start, once. */
+static void
+test_notices(void)
+{
+	static const struct {
+		const char *conf;
+		const char *line; /* NULL: nothing is printed */
+	} c[] = {
+		{"prof_final:true", "<jemalloc>: prof_final without prof:true: "},
+		{"prof_prefix:/tmp/x", "<jemalloc>: prof_prefix without prof:true: "},
+		{"prof_final:true,prof_prefix:/tmp/x", "<jemalloc>: prof_final without prof:true: "},
+		{"prof:true,prof_prefix:/nowhere/x", "<jemalloc>: prof_prefix:/nowhere/x: there is no such directory"},
+		{"prof:true,prof_prefix:/tmp/x", NULL},
+		{"prof:true,prof_prefix:x", NULL},
+		{"prof:true", NULL},
+		{"prof_prefix:/tmp/x,prof_ctl_fd:true", NULL},
+	};
+	static struct test_result r;
+
+	for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+		run_child_conf(&r, "nothing", c[i].conf);
+		child_exits(&r, 0, "%s", c[i].conf);
+		if (c[i].line != NULL)
+			contains(r.out, c[i].line, "says so");
+		is_int(count(r.out, "<jemalloc>"), c[i].line != NULL, "in one line");
+	}
+}
+
 static const struct test_child children[] = {
+	{ "final", child_final },
+	{ "nothing", child_nothing },
 	{ "all", child_all },
 	{ "automatic", child_automatic },
 	{ NULL, NULL },
@@ -294,5 +358,7 @@ main(int argc, char **argv)
 	run_child_conf(&r, "automatic", "prof:true,lg_prof_sample:10,lg_prof_interval:20,abort:true,"
 	    "prof_prefix:/nowhere/at/all");
 	ok(died_of(&r, SIGABRT), "abort:true aborts there");
+	test_long_prefix();
+	test_notices();
 	return done_testing();
 }

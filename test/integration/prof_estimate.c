@@ -2,7 +2,7 @@
  * What a profile says against what is true: rounds of known live bytes in mixed sizes, in one
  * thread, in several and in many that each allocate a little, and the cumulative bytes of
  * loops that free at once. Variance and skewness of an estimate follow from the sizes. Rounds
- * go on until BATCHES batches are full, each of a known error and nearly normal, so that a
+ * go on until so many batches are full, each of a known error and nearly normal, so that a
  * measurement ends with an error of 0.35 % at most: a bias of 3 % is found, and chance alone
  * fails this program less than once in 10 000 runs (some 60 checks, each beyond five standard
  * deviations).
@@ -12,7 +12,7 @@
 #include <malloc.h>
 #include <pthread.h>
 
-#define BATCHES 200
+#define BATCHES_MAX 200
 #define BATCH_ERROR 0.05
 #define BATCH_SKEWNESS 0.06
 #define LIMIT 5.0
@@ -91,7 +91,7 @@ struct measurement {
 	const char *what;
 	int n;			/* full batches */
 	int rounds;
-	struct batch b[BATCHES];
+	struct batch b[BATCHES_MAX];
 	struct batch now;
 	bool good;		/* every dump could be read */
 };
@@ -107,10 +107,16 @@ begin(const char *what)
 	return true;
 }
 
+static int
+n_batches(void)
+{
+	return (int)test_rounds(60, BATCHES_MAX);
+}
+
 static bool
 wants_more(void)
 {
-	return m.n < BATCHES && m.rounds < 10000;
+	return m.n < n_batches() && m.rounds < 10000;
 }
 
 static void
@@ -154,7 +160,7 @@ judge(void)
 		worst = fabs(d) > worst ? fabs(d) : worst;
 	}
 	sigma = (all.estimate - all.s.truth) / sqrt(all.s.variance);
-	ok(m.good && m.n == BATCHES, "%s: all of %d dumps can be read", m.what, m.rounds);
+	ok(m.good && m.n == n_batches(), "%s: all of %d dumps can be read", m.what, m.rounds);
 	ok(fabs(sigma) < LIMIT, "%s: off by %+.2f %%, %.2f sigma", m.what,
 	    100 * (all.estimate / all.s.truth - 1), sigma);
 	ok(fabs(normal_of_squares(squares, m.n)) < LIMIT, "%s: spread %.3f, 1 is right", m.what,

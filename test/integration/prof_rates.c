@@ -246,7 +246,7 @@ child_changes(void)
 	    "%.0f MB live: off by %+.2f %%, %.2f sigma at most", live / 1e6,
 	    100 * (h.live_bytes / (live + exact) - 1), (h.live_bytes - live - exact) / sigma);
 	judge_jeprof("the system's jeprof", "/usr/bin/jeprof", h.live_bytes);
-	snprintf(ours, sizeof(ours), "%s/bin/jeprof", getenv("JEMALLOC_SRC") ? : ".");
+	snprintf(ours, sizeof(ours), "%s/bin/jeprof", getenv("JEMALLOC_BUILD") ? : ".");
 	judge_jeprof("our jeprof", ours, h.live_bytes);
 
 	free_all();

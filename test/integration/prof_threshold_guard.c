@@ -5,6 +5,7 @@
 #include "dumps.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 
 #define K ((size_t)1024)
@@ -160,6 +161,7 @@ retention(void)
 {
 	char planted[3][100];
 
+	usleep(50000); /* not in the tick of the start: what was there before it counts */
 	snprintf(planted[0], 100, "jeprof.%d.20200101T000000.000Z.3.l3.heap", (int)getpid());
 	snprintf(planted[1], 100, "jeprof.%d.20990101T000000.000Z.3.l3.heap", (int)getpid());
 	snprintf(planted[2], 100, "jeprof.%d.0.l0.heap", (int)getpid());
@@ -274,6 +276,131 @@ gdump_limited(void)
 	    (unsigned long long)ctl_u64("prof.dump_suppressed"));
 	for (unsigned i = 0; i < 100; i++)
 		free(p[i]);
+}
+
+/* A cap on files is no gap, and one on bytes neither. */
+static void
+interval_no_gap(void)
+{
+	churn();
+	unsigned n = n_of('i');
+	ok(n >= 36 && n <= 39, "40 MB, each MiB: %u profiles", n);
+	is_uint(ctl_u64("prof.dump_suppressed"), 0, "nothing was left out");
+}
+
+/* ------------------------------------------------------------------ who else writes */
+
+/* 30 children of one process, each with three large requests. */
+static void
+family(void)
+{
+	unsigned n_bad = 0;
+
+	for (unsigned i = 0; i < 30; i++) {
+		pid_t pid = fork();
+		int status;
+
+		if (pid == 0) {
+			for (unsigned k = 0; k < 3; k++)
+				free(keep(malloc(4 * M)));
+			_exit(0);
+		}
+		waitpid(pid, &status, 0);
+		n_bad += status != 0;
+	}
+	is_uint(n_bad, 0, "30 children end well");
+	is_uint(n_of('l'), 5, "five files of all stay");
+}
+
+/* The same program again, in the same directory: what lies there counts, and stays. */
+static void
+restarted(void)
+{
+	static struct test_result r;
+	char first[260];
+
+	for (unsigned i = 0; i < 4; i++) {
+		run_child_conf(&r, "write_three", "prof:true,prof_threshold_large:4M,prof_dump_min_gap_ms:0,"
+		    "prof_dump_max_files:5");
+		child_exits(&r, 0, "run %u", i);
+		if (i == 0) {
+			is_uint(n_of('l'), 3, "the first run leaves three");
+			strcpy(first, dumps.v[0].name);
+		} else {
+			is_uint(n_of('l'), 5, "five stay of all");
+			is_int(access(first, F_OK), 0, "those from before among them");
+		}
+		is_int(strstr(r.out, "no more is written") != NULL, i >= 2, "and is told where nothing may be written");
+		is_int(strstr(r.out, "suppressed 3") != NULL, i >= 2, "and counted");
+		usleep(50000); /* files are older than the next process by a tick of the clock */
+	}
+}
+
+static void
+write_three(void)
+{
+	for (unsigned k = 0; k < 3; k++)
+		free(keep(malloc(4 * M)));
+	printf("suppressed %llu\n", (unsigned long long)ctl_u64("prof.dump_suppressed"));
+	fflush(stdout);
+}
+
+/* ------------------------------------------------------------------ due while another is written */
+
+static atomic_bool hook_waits, hook_is_in;
+
+/* The profile that is just written takes as long as the test likes. */
+static void
+slow_hook(const char *path)
+{
+	(void)path;
+	hook_is_in = true;
+	while (hook_waits)
+		usleep(1000);
+}
+
+static void *
+dump_slowly(void *arg)
+{
+	(void)arg;
+	ctl_void("prof.dump");
+	return NULL;
+}
+
+/* What came due meanwhile is one profile afterwards, and the others are counted. */
+static void
+overlapping(void)
+{
+	static struct test_result r;
+
+	run_child_conf(&r, "overlap", "prof:true,lg_prof_interval:20");
+	child_exits(&r, 0, "intervals pass while a profile is written");
+	contains(r.out, " automatic profiles came due while another one was written", "said at the end");
+}
+
+static void
+overlap(void)
+{
+	void (*hook)(const char *) = slow_hook;
+	pthread_t t;
+
+	is_int(ctl_write("experimental.hooks.prof_dump", hook), 0, "a hook");
+	hook_waits = true;
+	pthread_create(&t, NULL, dump_slowly, NULL);
+	while (!hook_is_in)
+		usleep(1000);
+	unsigned before = n_of('i');
+	churn(); /* 40 MB and more */
+	is_uint(n_of('i'), before, "nothing is written meanwhile");
+	uint64_t left_out = ctl_u64("prof.dump_suppressed");
+	ok(left_out >= 36, "what came due is counted: %llu", (unsigned long long)left_out);
+	hook_waits = false;
+	pthread_join(t, NULL);
+	free(keep(malloc(100000)));
+	is_uint(n_of('i'), before + 1, "one is written when it can be");
+	is_uint(ctl_u64("prof.dump_suppressed"), left_out - 1, "which is not left out any more");
+	is_uint(dump_number(before, "overlapped"), left_out - 1, "and says how many were");
+	is_uint(dump_number(before, "suppressed"), left_out - 1, "as part of all");
 }
 
 /* ------------------------------------------------------------------ values that are refused */
@@ -550,6 +677,11 @@ static const struct dumps_test tests[] = {
 	{"interval2", interval_limited, "prof:true,lg_prof_interval:20,prof_dump_min_gap_ms:3600000"},
 	{"interval3", interval_files,
 	    "prof:true,lg_prof_interval:20,prof_dump_min_gap_ms:0,prof_dump_max_files:3"},
+	{"interval4", interval_no_gap, "prof:true,lg_prof_interval:20,prof_dump_max_files:200"},
+	{"interval5", interval_no_gap, "prof:true,lg_prof_interval:20,prof_dump_max_bytes:1G,prof_dump_keep:newest"},
+	{"family", family, "prof:true,prof_threshold_large:4M,prof_dump_min_gap_ms:0,prof_dump_max_files:5"},
+	{"restarted", restarted, ""},
+	{"overlapping", overlapping, ""},
 	{"gdump", gdump_limited, "prof:true,prof_gdump:true,prof_dump_min_gap_ms:3600000"},
 	{"refused", refused, "prof_dump_min_gap_ms:0"},
 	{"options", refused_options, ""},
@@ -567,12 +699,14 @@ static const struct dumps_test tests[] = {
 static const struct dumps_test helpers[] = {
 	{"bad_last", bad_last, ""},
 	{"leaking", leaking, ""},
+	{"write_three", write_three, ""},
+	{"overlap", overlap, ""},
 };
 
 int
 main(int argc, char **argv)
 {
-	for (unsigned i = 0; i < 2 && argc > 1; i++) {
+	for (unsigned i = 0; i < sizeof(helpers) / sizeof(helpers[0]) && argc > 1; i++) {
 		if (strcmp(argv[1] + (strlen(argv[1]) > 8 ? 8 : 0), helpers[i].name) == 0) {
 			helpers[i].fn();
 			exit(done_testing());

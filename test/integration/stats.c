@@ -155,15 +155,9 @@ test_thread_counters(void)
 		size_t size = 1 + test_random(&seed) % (at == 0 ? 200000 : 2000);
 
 		if (p[at] != NULL && i % 3 == 0) {
-			size_t old = malloc_usable_size(p[at]);
-			uint64_t moved = ctl_u64("thread.allocated");
-
-			p[at] = keep(realloc(p[at], size));
-			moved = ctl_u64("thread.allocated") - moved;
-			if (moved != 0 && moved != malloc_usable_size(p[at]))
-				diag("realloc counts %llu", (unsigned long long)moved);
-			a += moved;
-			d += moved != 0 ? old : 0;
+			d += malloc_usable_size(p[at]);
+			p[at] = keep(i % 2 == 0 ? realloc(p[at], size) : rallocx(p[at], size, 0));
+			a += malloc_usable_size(p[at]);
 			continue;
 		}
 		if (p[at] != NULL) {
@@ -216,6 +210,27 @@ test_thread_pointers(void)
 	is_uint(*allocated - a, malloc_usable_size(p), "a large block");
 	free(p);
 	is_uint(*deallocated - d, *allocated - a, "and its free");
+	p = keep(malloc(100));
+	a = *allocated;
+	d = *deallocated;
+	p = keep(realloc(p, 105));
+	is_uint(*allocated - a, malloc_usable_size(p), "realloc within its class is an allocation");
+	is_uint(*deallocated - d, malloc_usable_size(p), "and a release");
+	xallocx(p, 106, 0, 0);
+	is_uint(*allocated - a, malloc_usable_size(p), "xallocx that changes nothing is none");
+	is_uint(ctl_u64("thread.allocated"), *allocated, "both ways to ask agree");
+	free(p);
+}
+
+/* The one node without a value that takes any arguments, as jemalloc's. */
+static void
+test_mutexes_reset(void)
+{
+	size_t v = 0, len = sizeof(v);
+
+	is_int(mallctl("stats.mutexes.reset", NULL, NULL, &v, sizeof(v)), 0, "stats.mutexes.reset with a value");
+	is_int(mallctl("stats.mutexes.reset", &v, &len, NULL, 0), 0, "and with a place for one");
+	is_uint(len, sizeof(v), "which stays as it is");
 }
 
 static void *
@@ -277,6 +292,7 @@ child_all(void)
 	test_other_thread();
 	test_peak();
 	test_thread_pointers();
+	test_mutexes_reset();
 	return done_testing();
 }
 

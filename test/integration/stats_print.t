@@ -39,11 +39,11 @@ if ! perl -MJSON::PP -e 1 2>/dev/null; then
 	skip "no JSON::PP"
 	done_testing
 fi
-for conf in "" narenas:1 prof:true,lg_prof_sample:0 'prof_prefix:a"b\c	d' tcache:false; do
+for conf in "" narenas:1 prof:true,lg_prof_sample:0 'prof_ctl_fd:true,prof_prefix:a"b\c	d' tcache:false; do
 	stats J "$conf" >json
 	is "$(json jemalloc)" object "JSON parses ($conf)"
 done
-stats J 'prof_prefix:a"b\c' >json
+stats J 'prof_ctl_fd:true,prof_prefix:a"b\c,prof_dump_mode:640' >json
 case $(json jemalloc/version) in
 5.3.1-*) ok 0 "jemalloc/version" ;;
 *) ok 1 "jemalloc/version" "$(json jemalloc/version)" ;;
@@ -58,6 +58,7 @@ is "$(json jemalloc/arenas/bin/0/size)" 8 "arenas/bin/0/size"
 if [ "$(asks config.prof)" = true ]; then
 	is "$(json jemalloc/opt/prof_prefix)" 'a"b\c' "a string with quotes comes through whole"
 	is "$(json jemalloc/prof/active)" false "prof/active"
+	is "$(json jemalloc/opt/prof_dump_mode)" 640 "a mode as it was written"
 fi
 if [ "$has_stats" = true ]; then
 	is "$(json jemalloc/stats)" object "stats"

@@ -35,13 +35,16 @@ like($out, qr/^jeprof 5\.3\.1/, '--version');
 	spew("$dir/dump", slurp($dump));
 	($code, $out) = jeprof('dump', '--text');
 	like($out, qr/^Total: 4\.5 MB/, 'a file named as a verb is a file');
+	rename "$dir/dump", "$dir/ev\e[31m.heap";
+	($code, $out, $err) = jeprof("$dir/ev\e[31m.heap", '--text');
+	like($err, qr/^Using local file .*ev\?\[31m\.heap\.$/m, 'the name of a file is clean on a terminal');
 	chdir $source;
 }
 
 # Usage errors
 for my $case ([[], qr/no profile given/], [['--nonsense', $dump], qr/unknown option: nonsense/], [['--text', '--dot', $dump], qr/only one of/],
-	[['--inuse_space', '--alloc_space', $dump], qr/only one of/], [['--lines', '--files', $dump], qr/only one of/], [['--gv', $dump], qr/--gv is not available in this version/],
-	[['--evince', $dump], qr/not available/], [['--web', $dump], qr/not available/], [['report', $dump], qr/'report' is not available/], [['--thread=x', $dump], qr/--thread takes/]) {
+	[['--inuse_space', '--alloc_space', $dump], qr/only one of/], [['--lines', '--files', $dump], qr/only one of/],
+	[['doctor', $dump], qr/'doctor' is not available/], [['--thread=x', $dump], qr/--thread takes/]) {
 	my ($arguments, $want) = @$case;
 	($code, $out, $err) = jeprof(@$arguments);
 	is($code, 2, "usage: @$arguments: exit 2");

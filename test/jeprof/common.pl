@@ -8,13 +8,20 @@ use File::Temp ();
 use Test::More;
 
 our $source = Cwd::abs_path(__FILE__) =~ s{/test/jeprof/common\.pl$}{}r;
-our $jeprof = "$source/bin/jeprof";
 our $data = "$source/test/jeprof/data";
 our $dir = File::Temp::tempdir('jeprof-test-XXXXXX', TMPDIR => 1, CLEANUP => 1);
+our $jeprof = made();	# the one joined by make, or one joined here if no build is named
 our $peer = '/usr/bin/jeprof';		# Debian's own, of the package libjemalloc-dev
 
 delete @ENV{qw(JEPROF_TOOLS MALLOC_CONF DEBUGINFOD_URLS LD_PRELOAD)};
 $ENV{LC_ALL} = 'C';
+
+sub made {
+	my $built = ($ENV{JEMALLOC_BUILD} // '') . '/bin/jeprof';
+	return $built if $ENV{JEMALLOC_BUILD} && -x $built;
+	system("$source/scripts/join-jeprof", "$dir/jeprof") == 0 or die 'join-jeprof failed';
+	return "$dir/jeprof";
+}
 
 sub slurp {
 	my ($path) = @_;

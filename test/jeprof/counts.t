@@ -102,7 +102,7 @@ Total: 4760676 B
 W
 text_is(['--collapsed', '--notext'], <<'W', '--collapsed: root first, bytes');
 0x1fff;0x2fff;0x1fff;0x1100 526791
-0x2fff;0x1200 2660520
+0x2fff;0x1200 2660521
 0x2fff;0x1fff;0x1000 1573364
 W
 ($code, $out, $err) = jeprof('--text', '--focus=(', $dump);

@@ -45,10 +45,31 @@ for my $round (1 .. 240) {
 	my ($code, $out, $err) = run($^X, '-w', $main::jeprof, @$mode, "$dir/bad.heap");
 	$refused++ if $code == 1 || $code == 3;
 	push @bad, "round $round (@$mode): exit $code: $err" if $code !~ /^[013]$/ || $err =~ /internal|uninit| at \S+ line \d+/
-		|| $err =~ /[^\n\x20-\x7e\x80-\xff]/;
+		|| "$out$err" =~ /[^\n\x20-\x7e\x80-\xff]/;
 }
 is(scalar(@bad), 0, 'damaged dumps: no crash, no noise, nothing for the terminal to obey') or diag @bad;
 cmp_ok($refused, '>', 60, 'and many of them are seen to be damaged');
+
+# Names that would be obeyed by a terminal: of the program, objects, threads, functions and metadata; escapes of seven and
+# of eight bits, marks that turn the direction of writing.
+my $escape = "\x1b]0;x\x07\x1b[2J\x9b31m\xc2\x9b31m\xe2\x80\xae\xe2\x81\xa6\t";
+(my $hostile = slurp("$dir/good.heap")) =~ s{^# end.*\n}{}m;
+$hostile =~ s{^# jemalloc\.pid=.*}{# jemalloc.pid=1$escape\n# jemalloc.dump_time=2026$escape\n# jemalloc.exe=/x/exe$escape\n# jemalloc.kind=session$escape}m;
+$hostile =~ s{^(  t\*: .*\n  t0: .*)}{$1 thread$escape}m;
+$hostile =~ s{^(# module \S+ \S+) \S+ .*}{$1 - /x/exe$escape}m;
+$hostile =~ s{ \S+/app$}{ /x/exe$escape}mg;
+my $wrapped = "--- symbol\nbinary=/x/prog$escape\n" . join('', map { sprintf "0x%x name$escape--x\n", $base + 0x1200 + $_ } 1 .. 12)
+	. "---\n--- heap\n$hostile";
+for my $case ([plain => $hostile], [symbolized => $wrapped]) {
+	my ($what, $text) = @$case;
+	spew("$dir/hostile.heap", $text . sprintf "# end %d\n", length $hostile);
+	my @raw;
+	for my $mode (@modes, ['top', '--thread=0'], ['--text', '--lines'], ['--text', '--addresses'], ['--list=name']) {
+		my ($code, $out, $err) = jeprof(@$mode, "$dir/hostile.heap");
+		push @raw, "@$mode" if "$out$err" =~ /[^\n\x20-\x7e\x80-\xff]|\xc2[\x80-\x9f]|\xe2\x80[\xaa-\xae]|\xe2\x81[\xa6-\xa9]|\x9b/;
+	}
+	is("@raw", '', "hostile names, $what: nothing that a terminal obeys is printed");
+}
 
 my ($code, $out, $err) = jeprof('--text', our_dump("$dir/tiny.heap", rate => 1 << 40, stacks => [[[$base], 1 << 60, 1]]));
 like($out, qr/^Total: /, 'counts that no program has do not divide by zero') or diag $err;

@@ -59,17 +59,34 @@ unlike($out, qr/my_alloc/, 'dot: --nodefraction');
 	mkdir "$dir/tools";
 	spew("$dir/tools/dot", "#!/bin/sh\necho \"picture \$1\"\ncat >/dev/null\n");
 	chmod 0755, "$dir/tools/dot";
-	for my $case (['svg', 'svg'], ['gif', 'gif'], ['ps', 'ps2'], ['pdf', 'pdf']) {
+	for my $case (['svg=graph', 'svg'], ['gif', 'gif'], ['ps', 'ps2'], ['pdf', 'pdf']) {
 		($code, $out) = jeprof("--$case->[0]", "--tools=$dir/tools/", $dump);
 		is($out, "picture -T$case->[1]\n", "--$case->[0] runs dot");
 	}
+	local $ENV{TMPDIR} = $dir;
+	spew("$dir/tools/$_", "#!/bin/sh\nprintf '%s ' \"\$@\" >'$dir/seen'\ncat \"\$1\" >'$dir/shown' 2>&1\n") && chmod 0755, "$dir/tools/$_" for qw(gv evince browser);
+	for my $case (['--evince', qr{^\S+\.pdf $}, "picture -Tpdf\n"], ['--gv', qr{^\S+\.ps $}, "picture -Tps2\n"]) {
+		($code, $out, $err) = jeprof($case->[0], "--tools=$dir/tools/", $dump);
+		is("$code|$out", '0|', "$case->[0]") or diag $err;
+		like(slurp("$dir/seen"), $case->[1], 'the viewer has a file');
+		is(slurp("$dir/shown"), $case->[2], 'the picture');
+	}
+	jeprof('--gv', '--scale=3', "--tools=$dir/tools/", $dump);
+	like(slurp("$dir/seen"), qr/^--scale=3 /, '--scale');
+	local $ENV{BROWSER} = "$dir/tools/browser";
+	is((jeprof('--web', $dump))[0], 0, '--web');
+	like(slurp("$dir/shown"), qr{<title>all: .*</svg>}s, 'the flame graph in a browser');
+	jeprof(\"web\nweblist main\n", '--interactive', $dump);
+	like(slurp("$dir/shown"), qr{^<!DOCTYPE html>.*<pre>.*main.*</pre>}s, 'weblist: a page');
+	unlink glob "$dir/jeprof.*";
+	is((jeprof('--svg', $dump))[1], (jeprof('flame', $dump))[1], '--svg: a flame graph, without dot');
 	spew("$dir/tools/dot", "#!/bin/sh\nexit 1\n");
-	($code, $out, $err) = jeprof('--svg', "--tools=dot:$dir/tools/dot", $dump);
+	($code, $out, $err) = jeprof('--svg=graph', "--tools=dot:$dir/tools/dot", $dump);
 	is($code, 1, 'a failing dot fails');
 	local $ENV{PATH} = '/nonexistent';
-	($code, $out, $err) = jeprof('--svg', $dump);
+	($code, $out, $err) = jeprof('--svg=graph', $dump);
 	is("$code|$out", '1|', 'no dot: exit 1, nothing written');
-	like($err, qr/--svg needs .*dot/, 'and said');
+	like($err, qr/--svg=graph needs .*dot/, 'and said');
 	($code, $out, $err) = jeprof('--disasm=main', $dump);
 	is($code, 1, 'no objdump: exit 1');
 	like($err, qr/--disasm needs objdump/, 'and said');
@@ -122,6 +139,95 @@ SKIP: {
 	my $tree = eval { JSON::PP->new->decode($out) };
 	is($tree && $tree->{rows}[0]{function}, 'list_add', 'top --json: valid JSON');
 }
+
+# Columns stay straight beside a long name, and --json has all of it.
+my $long = 'a_very' . '_long' x 20 . '_name';
+elf_file("$dir/long", id => '55' x 20, symbols => [['main', 0x1100, 0x100], [$long, 0x1200, 0x100], ['f', 0x1300, 0x100]]);
+my @map = (modules => [[$base + 0x1000, $base + 0x3000, $base, '55' x 20, "$dir/long"]]);
+our_dump("$dir/long.heap", @map, stacks => [[frames(0x1210, 0x1111), 1, 5000], [frames(0x1310, 0x1111), 1, 4000]]);
+($code, $out) = jeprof('top', "$dir/long.heap");
+my @at = map { index $_, 'main' } grep { /main$/ } split /\n/, $out;
+is("$at[0]", "$at[1]", 'top: a long name keeps the columns straight') or diag $out;
+like($out, qr/ a_very\S*\.\.\.\S*_name /, 'top: its beginning and its end are shown');
+like((jeprof('top', '--json', "$dir/long.heap"))[1], qr/"\Q$long\E"/, 'top --json: all of it');
+
+# Nothing is left alive.
+our_dump("$dir/none.heap", @map, stacks => [], meta => { version => '5.3.1', kind => 'session' });
+($code, $out, $err) = jeprof('top', "$dir/none.heap");
+like($err, qr/nothing allocated in this session is still alive/, 'no samples: said in words');
+
+# Functions of a stripped object are passed over, up to the next caller with a name; a start of the C library is none.
+my @thin = (['shown', 0x1100, 0x40], ['zmalloc', 0x1300, 0x10]);
+elf_file("$dir/thin", id => '66' x 20, symbols => \@thin, dynamic => 1);
+elf_file("$dir/libc.so.6", id => '77' x 20, symbols => [['__libc_start_call_main', 0x1100, 0x40]], dynamic => 1);
+my $libc = 0x7f0000000000;
+sub thin { return [(map { $base + $_ } @_), $libc + 0x1111] }
+@map = (modules => [[$base + 0x1000, $base + 0x3000, $base, '66' x 20, "$dir/thin"], [$libc + 0x1000, $libc + 0x3000, $libc, '77' x 20, "$dir/libc.so.6"]]);
+my $thin = our_dump("$dir/thin.heap", @map, stacks => [[thin(0x1305, 0x1901, 0x1801, 0x1111), 1, 8000], [thin(0x1901, 0x1111), 1, 1000], [thin(0x1701), 1, 500]]);
+($code, $out, $err) = jeprof('top', $thin);
+is($code, 0, 'stripped: a table of names has exit 0') or diag $err;
+like($out, qr/^\s+8\.8K .* shown\s+__libc_start_call_main$/m, 'stripped: nameless frames are folded into the next named caller');
+like($out, qr/^\s+500B .* thin\+0x1701/m, 'stripped: not into the start of the program');
+like($err, qr/^jeprof: 8\.8K lie in functions without a name of thin \(build-id (?:66){20}\), .*-dbgsym.*\.build-id\/66\/.*DEBUGINFOD_URLS$/m, 'stripped: one line says how much and what is missing');
+is(scalar(() = $err =~ /without a name/g), 1, 'stripped: once');
+like((jeprof('top', '--json', $thin))[1], qr/"nameless":\[\{"object":"[^"]*thin","build_id":"(?:66)+","bytes":9000\}\]/, 'stripped: --json has it');
+($code, $out, $err) = jeprof('top', our_dump("$dir/bare.heap", @map, stacks => [[thin(0x1305, 0x1701), 1, 8000], [thin(0x1305, 0x1111), 1, 1000]]));
+is($code, 3, 'stripped: a table of hex has exit 3') or diag $out;
+($code, $out, $err) = jeprof('--text', our_dump("$dir/hex.heap", @map, stacks => [[thin(0x1110, 0x1701), 1, 8000], [thin(0x1701, 0x1111), 1, 1000]]));
+is($code, 0, 'the forms of old are judged by their rows too') or diag $err;
+
+# debuginfod-find is asked where its variable is set, for names and for whole programs.
+elf_file("$dir/thin.debug", id => '66' x 20, symbols => [@thin, ['hidden', 0x1900, 0x40]]);
+spew("$dir/debuginfod-find", "#!/bin/sh\necho \"\$@\" >>'$dir/asked'\n[ \$2 = ${\('66' x 20)} ] && echo '$dir/thin.debug'\n");
+chmod 0755, "$dir/debuginfod-find";
+{
+	local @ENV{qw(DEBUGINFOD_URLS JEPROF_TOOLS)} = ('http://localhost:1', "debuginfod-find:$dir/debuginfod-find");
+	($code, $out, $err) = jeprof('top', $thin);
+	like($out, qr/^\s+8\.8K .* hidden/m, 'debuginfod: the name is found') or diag $err;
+	unlike($err, qr/lie in functions/, 'debuginfod: nothing is missing then');
+	rename "$dir/thin", "$dir/thin.away";
+	($code, $out, $err) = jeprof('top', $thin);
+	like($out, qr/^\s+8\.8K .* hidden/m, 'debuginfod: a program that is not here');
+	like(slurp("$dir/asked"), qr/^debuginfo 66.*^executable 66/ms, 'debuginfod: both are asked for by build-id');
+	rename "$dir/thin.away", "$dir/thin";
+}
+unlink "$dir/asked";
+jeprof('top', $thin);
+ok(!-e "$dir/asked", 'debuginfod: not asked where the variable is not set');
+
+# Wrappers of servers, interpreters and languages.
+my @wrappers = qw(palloc palloc0 repalloc MemoryContextAlloc MemoryContextAllocZeroAligned pstrdup AllocSetAlloc my_malloc my_realloc ngx_alloc ngx_palloc
+	ngx_pcalloc ngx_create_pool apr_palloc apr_pstrdup apr_pool_create_ex CRYPTO_malloc CRYPTO_zalloc CRYPTO_strdup PyMem_RawMalloc PyMem_Malloc _PyObject_Malloc
+	_PyObject_GC_New PyObject_Malloc Perl_safesysmalloc Perl_safesyscalloc __rust_alloc __rdl_realloc
+	_ZN5alloc7raw_vec19RawVec$LT$T$C$A$GT$14grow_amortized17h0123456789abcdefE _ZN5alloc5alloc15exchange_malloc17h0123456789abcdefE
+	_ZN9hashbrown3raw21RawTable$LT$T$C$A$GT$14reserve_rehash17h0123456789abcdefE);
+my @not = qw(pallocate MemoryUser my_mallocator ngx_http_init app_palloc_user PyDict_New Perl_sv_setsv);
+my @given = (@wrappers, @not, '_ZN3app4work17h0123456789abcdefE');
+elf_file("$dir/many", id => '88' x 20, symbols => [['main', 0x1100, 0x100], map { [$given[$_], 0x1200 + 0x40 * $_, 0x40] } 0 .. $#given]);
+our_dump("$dir/many.heap", modules => [[$base + 0x1000, $base + 0x3000, $base, '88' x 20, "$dir/many"]],
+	stacks => [map { [frames(0x1210 + 0x40 * $_, 0x1111), 1, 1000 + $_] } 0 .. $#given]);
+for my $tool ('c++filt', 'none') {
+	local $ENV{JEPROF_TOOLS} = $tool eq 'none' ? 'c++filt:/bin/false,llvm-cxxfilt:/bin/false' : '';
+	($code, $out) = jeprof('top', '-n', 99, "$dir/many.heap");
+	my @rows = sort map { (split ' ')[5] } grep { /%.*%/ && !/self/ } split /\n/, $out;
+	is("@rows", join(' ', sort(@not, 'app::work', 'main')), "top: wrappers are known ($tool), others keep their rows, Rust's hashes go");
+}
+
+# What is given and does nothing is named; what can act does.
+for my $case ([['--text', '--nodecount=5'], 'nodecount'], [['--text', '--scale=2'], 'scale'], [['--text', '--seconds=3'], 'seconds'], [['--dot', '--wrapper=x'], 'wrapper'],
+	[['--text', '--contentions'], 'contentions'], [['--text', '--json'], 'json'], [['top', '--maxdegree=2'], 'maxdegree'], [['--text', '--drop_negative'], 'drop_negative']) {
+	my ($arguments, $name) = @$case;
+	($code, $out, $err) = jeprof(@$arguments, $dump);
+	like($err, qr/--$name has no effect/, "@$arguments: said to do nothing");
+	is($code, 0, 'and the answer is given');
+}
+($code, $out, $err) = jeprof('--dot', '--heapcheck', '--nodecount=5', '--cum', $dump);
+like($out, qr/style=filled,fillcolor=gray/, '--heapcheck marks what is held');
+unlike($err, qr/nodecount has no/, 'an option where it acts is not complained of');
+like((jeprof('top', '--focus=^serve$', $dump))[1], qr/live 595\.7K in 11 objects/, 'top: --focus acts');
+like((jeprof('top', '--cum', '-n', 1, $dump))[1], qr/ list_add /, 'top: --cum acts');
+like((jeprof('top', '--files', '-n', 1, $dump))[1], qr/\[server\]/, 'top: --files acts');
+like((jeprof('--text', "--diff_base=$dump", $dump))[1], qr/\A\z/, '--diff_base is --base');
 
 # What needs real code: list, disasm, symbols, files, inlined functions
 SKIP: {

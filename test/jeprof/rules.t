@@ -97,8 +97,30 @@ for my $case (["$dir/no.heap"], ["$dir/app", "$dir/no.heap"], ["$dir/noprogram",
 	like($err, qr/^jeprof: \Q$name\E: no such file$/m, 'rule 5: in so many words');
 	is($out, '', 'rule 5: nothing on stdout');
 }
-($code, $out, $err) = jeprof('--text', 'http://localhost:1/pprof/heap');
-is($code, 2, 'rule 5: an explicit scheme is understood, and refused here');
+# An explicit scheme is fetched by curl; here by one that needs no network.
+my $curl = spew("$dir/curl", <<'SH');
+#!/bin/sh
+for url; do :; done
+body=$(cat)
+echo "$url $body" >>"${0%curl}asked"
+case $url$body in
+http://h/pprof/heap*) printf 'heap_v2/1\n  t*: 1: 100 [0: 0]\n@ 0x1234 0x2345\n  t*: 1: 100 [0: 0]\n\nMAPPED_LIBRARIES:\n00001000-00003000 r-xp 00000000 00:00 0 /remote/app\n' ;;
+http://h/pprof/symbol) echo 'num_symbols: 1' ;;
+http://h/pprof/symbol0x*) for a in $(echo "$body" | tr + ' '); do echo "$a name_$a"; done ;;
+*) exit 22 ;;
+esac
+SH
+chmod 0755, $curl;
+my @fetch = ("--tools=curl:$curl", '--text', '--show_bytes');
+($code, $out, $err) = jeprof(@fetch, 'http://h');
+like($out, qr/ 100 100\.0% 100\.0% +100 100\.0% name_0x1234\n.* name_0x2344\n/, 'rule 5: http://HOST: its heap, with the names it gives') or diag $err;
+jeprof(@fetch, '--seconds=3', 'http://h/pprof/heap');
+like(slurp("$dir/asked"), qr{^http://h/pprof/heap\?seconds=3 $}m, 'rule 5: --seconds');
+for my $case (['http://h/none', 1, qr/curl could not fetch it/], ['ftp://h/x', 2, qr/only http/]) {
+	($code, $out, $err) = jeprof(@fetch, $case->[0]);
+	is("$code|$out", "$case->[1]|", "rule 5: $case->[0]: exit $case->[1]");
+	like($err, $case->[2], 'and why');
+}
 
 # Rule 7.
 elf_file("$dir/app", id => '33' x 20, symbols => [['liar', 0x1100, 0x800]]);
@@ -161,7 +183,7 @@ for my $case ([qr/\n\nMAPPED.*/s, "\n", 'without maps'], [qr/\n  t0: 1: 4000.*/s
 like($out, qr/^Total/, 'what is there is shown');
 
 # Empty and foreign files: one line, exit 1.
-my %foreign = (empty => '', text => "hello\nworld\n", binary => join('', map { chr } 0 .. 255), headers => "heap_v1/12\n", pprof => "heap profile: 1: 2 [3: 4] \@ heapprofile\n");
+my %foreign = (empty => '', text => "hello\nworld\n", binary => join('', map { chr } 0 .. 255), headers => "heap_v1/12\n", contention => "--- contention:\ncycles/second = 1\n");
 for my $name (sort keys %foreign) {
 	spew("$dir/foreign", $foreign{$name});
 	for my $arguments (["$dir/foreign"], ["$dir/app", "$dir/foreign"], ['top', "$dir/foreign"]) {

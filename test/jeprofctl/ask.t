@@ -9,7 +9,7 @@ gives 0 "list"
 has "$out" "$pid  $NAME" "pid and name"
 has "$out" "idle" "state"
 ctl list --json
-has "$out" "{\"pid\":$pid,\"name\":\"$NAME\",\"state\":\"idle\",\"session\":0}" "list --json"
+has "$out" "{\"pid\":$pid,\"name\":\"$NAME\",\"state\":\"idle\",\"session\":0,\"start_pending\":false}" "list --json"
 ctl stop "$pid"
 gives 4 "stop, idle"
 is "$err" "jeprofctl: $pid $NAME is not profiling; nothing changed" "and said"
@@ -23,7 +23,7 @@ gives 0 "start"
 is "$out" "session 1" "the session's number"
 has "$err" "jeprofctl stop $pid --session 1" "what to type next"
 ctl list
-has "$out" "active since " "list: active"
+has "$out" "session 1 since " "list: the session"
 ctl start "$pid"
 gives 4 "second start"
 printf '%s' "$err" | grep -qE "^jeprofctl: $pid $NAME is already profiling since [0-9:]{8}Z, session 1; nothing changed\$"
@@ -93,6 +93,11 @@ ctl dump "$pid" -o -
 gives 0 "dump -o -"
 cmp want ctl.out
 ok $? "the same on stdout"
+echo stale >here.heap.part
+ctl dump "$pid" -o here.heap
+gives 0 "a .part that was left blocks nothing"
+cmp want here.heap && [ "$(cat here.heap.part)" = stale ]
+ok $? "and is left alone"
 "$CTL" dump "$pid" -o - 2>pipe.err 9>&- | head -c 10 >/dev/null
 ctl dump "$pid" -o /dev/null
 gives 0 "dump -o to a device"
@@ -102,7 +107,7 @@ gives 1 "dump -o into no directory"
 ctl status "$pid"
 gives 0 "and it still answers"
 
-$CC -std=gnu11 -O1 -w -I"$SRC/src" -o fuzz "$SRC/test/jeprofctl/fuzz.c"
+$CC -std=gnu11 -O1 -w -I"$SRC/src" -I"$SRC/bin/ctl" -o fuzz "$SRC/test/jeprofctl/fuzz.c" $rooms
 runs "rubbish in the mailbox" ./fuzz "$pid" 1
 ctl status "$pid"
 gives 0 "and it still answers"
@@ -161,6 +166,66 @@ gives 7 "stopped by a signal"
 has "$err" "is stopped" "and said"
 kill -CONT "$pid"
 end
+
+# pending: a start waits for the next allocation of an idle process
+fake idle
+WAIT= # as a person types it
+ctl start "$pid" --rate 64K
+gives 0 "start on an idle process"
+is "$out" "pending: begins at its next allocation" "pending"
+ctl list
+has "$out" "$pid  $NAME" "list shows it"
+has "$(printf '%s\n' "$out" | grep "^ *$pid ")" "pending" "as pending"
+ctl list --json
+has "$out" "{\"pid\":$pid,\"name\":\"$NAME\",\"state\":\"pending\",\"session\":0,\"start_pending\":true}" "list --json: pending"
+ctl status "$pid"
+gives 0 "status"
+has "$out" "state                       pending" "says it"
+has "$out" "start sample_interval:65536" "and what is pending"
+ctl start "$pid"
+gives 4 "another start"
+has "$err" "a start is pending already; nothing changed" "and said"
+ctl start "$pid" --idempotent
+gives 0 "another start, --idempotent"
+ctl set "$pid" --alloc 1G --json
+is "$out" "{\"pid\":$pid,\"pending\":true}" "set is left pending too"
+ctl stop "$pid"
+gives 0 "stop"
+is "$out" "withdrawn: the pending start was taken back" "takes both back"
+ctl stop "$pid"
+gives 4 "and again: nothing runs, nothing is pending"
+ctl status "$pid" --json
+has "$out" '"state":"idle","session":0' "idle again"
+ctl start "$pid" --prefix "$W/p"
+gives 0 "start"
+kill -USR1 "$pid"
+until_true "$CTL" dump "$pid" -q >/dev/null
+unset WAIT
+ctl list
+has "$out" "session 1 since " "the next allocation: the session runs"
+ctl stop "$pid"
+gives 0 "and is stopped"
+end
+fake idle
+"$CTL" start "$pid" -d 200ms --wait 60s --prefix "$W/p" >ctl.out 2>ctl.err 9>&- &
+waiting=$!
+until_true catches $waiting
+kill -USR1 "$pid"
+wait $waiting
+is "$? $(cat ctl.out)" "0 $W/p.$pid.0.s0.heap" "start -d waits for an idle process"
+end
+fake sampling
+ctl list
+has "$out" "sampling (MALLOC_CONF)" "a process that samples without a session"
+WAIT=
+ctl status "$pid"
+unset WAIT
+has "$out" "state                       sampling (MALLOC_CONF)" "status says it too"
+end
+fake barred
+ctl start "$pid"
+has "$err" "system calls are filtered (seccomp), so the profiler has no thread" "no thread: said"
+end
 fake deaf
 ctl start "$pid" --wait 5s # in which it runs at least once
 gives 7 "deaf"
@@ -171,10 +236,11 @@ ctl start "$pid" --wait 300ms
 gives 7 "no free slot"
 has "$err" "is busy" "and said"
 end
-for mode in stream-fails stream-dies; do
+for mode in stream-fails stream-dies stream-late stream-lies; do
 	fake $mode
 	ctl dump "$pid" -o part.heap
 	if [ $mode = stream-dies ]; then gives 5 $mode; else gives 1 $mode; fi
+	if [ $mode = stream-late ]; then has "$err" "was not fetched in time" "$mode: and said"; fi
 	is "$(ls part.heap*  2>/dev/null)" "" "$mode: no file is left"
 	end
 done

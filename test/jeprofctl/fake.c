@@ -1,6 +1,6 @@
 /*
  * A process with a mailbox but without a profiler: the library's side of src/prof_mailbox.h, as small as it can be, for the
- * tests of jeprofctl. Its one thread looks at the doorbell every 2 ms, or not (idle). Sessions, thresholds and dumps are
+ * tests of jeprofctl. Its one thread looks at the doorbell every 2 ms, or not (idle, until SIGUSR1). Sessions, thresholds and dumps are
  * only pretended; a dump is a file of three lines.
  * usage: fake MODE [ARGUMENT]; prints "ready PID" once it can be asked, ends with its standard input, or after a quarter of an hour.
  */
@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@
 #include "prof_mailbox.h"
 
 #ifndef FAKE_VERSION
-#define FAKE_VERSION 1
+#define FAKE_VERSION 2
 #endif
 #ifndef FAKE_BYTES
 #define FAKE_BYTES 131072
@@ -130,46 +131,49 @@ status(char *out) {
 	    (int)getpid(), (unsigned long long)rejected);
 }
 
-/* 100 000 bytes through the ring, in chunks that do not divide it. */
+/* A profile of 100 000 bytes in parts of uneven length, or in a memory file; of a reader who is late nothing is left. */
 static int
-stream(const uint64_t *sequence, uint64_t nonce, char *out) {
-	enum { total = 100000 };
-	prof_stream_t *s = &box->stream;
-	__atomic_store_n(&s->nonce, 0, __ATOMIC_RELEASE);
-	s->filled = s->taken = 0;
-	s->is_complete = 0;
-	s->error = 0;
-	uint64_t asked = *sequence;
-	__atomic_store_n(&s->nonce, nonce, __ATOMIC_RELEASE);
-	for (uint64_t i = 0; i < total;) {
-		uint64_t taken = __atomic_load_n(&s->taken, __ATOMIC_ACQUIRE);
-		if (__atomic_load_n(sequence, __ATOMIC_ACQUIRE) != asked) {
-			return answer(out, ECANCELED, "the reader is gone");
-		}
-		if (i - taken == PROF_MAILBOX_STREAM) {
-			usleep(200);
-			continue;
-		}
-		s->data[i % PROF_MAILBOX_STREAM] = i % 10 == 9 ? '\n' : (char)('a' + i / 10 % 26);
-		i++;
-		if (i % 777 == 0 || i == total || i - taken == PROF_MAILBOX_STREAM) {
-			__atomic_store_n(&s->filled, i, __ATOMIC_RELEASE);
-		}
-		if (i == 50000 && strcmp(mode, "stream-fails") == 0) {
-			s->error = ENOMEM;
-			s->is_complete = 1;
-			return answer(out, ENOMEM, "the profile could not be made");
-		}
-		if (i == 50000 && strcmp(mode, "stream-dies") == 0) {
-			_exit(0);
-		}
+stream(unsigned place, uint64_t nonce, char *out) {
+	enum { total = 100000, part = 777 };
+	static char text[total], parts[total / part + 1][sizeof(prof_part_t) + part];
+	prof_stream_t *s = &box->streams[place];
+	prof_part_t *p = NULL;
+	s->fd = -1;
+	s->bytes = total;
+	s->first = (uintptr_t)parts[0];
+	if (strcmp(mode, "stream-fails") == 0) {
+		return answer(out, ENOMEM, "the profile could not be made");
+	} else if (strcmp(mode, "stream-dies") == 0) {
+		_exit(0);
+	} else if (strcmp(mode, "stream-late") == 0) {
+		return answer(out, 0, "-");
 	}
-	__atomic_store_n(&s->is_complete, 1, __ATOMIC_RELEASE);
-	return answer(out, 0, "streamed");
+	for (size_t i = 0; i < total; i++) {
+		text[i] = i % 10 == 9 ? '\n' : (char)('a' + i / 10 % 26);
+		if (i % part == 0) {
+			p = (prof_part_t *)(void *)parts[i / part];
+			*p = (prof_part_t){i + part < total ? (uintptr_t)parts[i / part + 1] : 0, 0};
+		}
+		((char *)(p + 1))[p->bytes++] = text[i];
+	}
+	if (strcmp(mode, "memfd") == 0) {
+		s->first = 0;
+		s->fd = (int)syscall(SYS_memfd_create, PROF_MAILBOX_PROFILE_NAME, 1u);
+		if (write(s->fd, text, total) != total) {
+			return answer(out, ENOMEM, "no file");
+		}
+	} else if (strcmp(mode, "stream-lies") == 0) {
+		p->next = (uintptr_t)parts[0]; /* parts without an end, and empty ones */
+		s->bytes = UINT64_MAX / 4;
+		((prof_part_t *)(void *)parts[1])->bytes = 0;
+	}
+	s->is_taken = 0;
+	__atomic_store_n(&s->nonce, nonce, __ATOMIC_RELEASE);
+	return answer(out, 0, "-");
 }
 
 static int
-carry_out(const char *text, const uint64_t *sequence, uint64_t nonce, char *out) {
+carry_out(const char *text, unsigned place, uint64_t nonce, char *out) {
 	char path[1024];
 	for (const char *c = text; *c != '\0'; c++) {
 		if ((unsigned char)*c < ' ' || (unsigned char)*c > 126) {
@@ -186,7 +190,7 @@ carry_out(const char *text, const uint64_t *sequence, uint64_t nonce, char *out)
 		snprintf(path, sizeof(path), "%s.%d.%d.m0.heap", prefix, (int)getpid(), (int)dumps);
 		return write_profile(path, out);
 	} else if (strcmp(text, "dump-stream") == 0) {
-		return stream(sequence, nonce, out);
+		return stream(place, nonce, out);
 	} else if (strcmp(text, "status") == 0) {
 		return status(out);
 	} else if (strncmp(text, "set ", 4) == 0) {
@@ -200,7 +204,7 @@ carry_out(const char *text, const uint64_t *sequence, uint64_t nonce, char *out)
 
 /* What was answered to a nonce is answered to it again. */
 static int
-carry_out_once(const char *text, const uint64_t *sequence, uint64_t nonce, char *out) {
+carry_out_once(const char *text, unsigned place, uint64_t nonce, char *out) {
 	enum { kept = 64 };
 	static struct {
 		uint64_t nonce;
@@ -212,7 +216,7 @@ carry_out_once(const char *text, const uint64_t *sequence, uint64_t nonce, char 
 	}
 	if (a == answers + kept) {
 		a = &answers[count++ % kept];
-		a->error = carry_out(text, sequence, nonce, a->answer);
+		a->error = carry_out(text, place, nonce, a->answer);
 		a->nonce = strcmp(text, "status") == 0 || a->error == EBADMSG ? 0 : nonce;
 	}
 	memcpy(out, a->answer, sizeof(a->answer));
@@ -247,7 +251,7 @@ look(void) {
 			s->answer_nonce = 77; /* as if another one's request had lain there */
 			copy.text[0] = '\0';
 		}
-		s->error = is_whole ? carry_out_once(copy.text, &s->sequence, copy.nonce, s->answer) : EBADMSG;
+		s->error = is_whole ? carry_out_once(copy.text, i, copy.nonce, s->answer) : EBADMSG;
 		s->answer_length = (uint32_t)strlen(s->answer);
 		__atomic_store_n(&s->answered, sequence, __ATOMIC_RELEASE);
 	}
@@ -258,7 +262,6 @@ static void
 look_at_dir(void) {
 	char path[600], text[1024], out[PROF_MAILBOX_TEXT], temporary[620];
 	unsigned long long nonce = 0;
-	static const uint64_t none;
 	snprintf(path, sizeof(path), "%s/%d.cmd", argument, (int)getpid());
 	int fd = open(path, O_RDONLY | O_NOFOLLOW), skip = 0;
 	struct stat st;
@@ -274,7 +277,7 @@ look_at_dir(void) {
 	if (is_good) {
 		sscanf(text, "nonce=%llx %n", &nonce, &skip);
 	}
-	int error = is_good ? carry_out(text + skip, &none, nonce, out) : answer(out, EPERM, "not a file to trust");
+	int error = is_good ? carry_out(text + skip, 0, nonce, out) : answer(out, EPERM, "not a file to trust");
 	snprintf(path, sizeof(path), "%s/%d.status", argument, (int)getpid());
 	snprintf(temporary, sizeof(temporary), "%s.tmp", path);
 	FILE *f = fopen(temporary, "w");
@@ -309,6 +312,14 @@ open_box(void) {
 	}
 }
 
+static volatile sig_atomic_t is_woken;
+
+static void
+on_wake(int number) {
+	(void)number;
+	is_woken = 1;
+}
+
 int
 main(int argc, char **argv) {
 	mode = argc > 1 ? argv[1] : mode;
@@ -326,13 +337,22 @@ main(int argc, char **argv) {
 	}
 	printf("ready %d\n", (int)getpid());
 	fflush(stdout);
-	bool is_idle = strcmp(mode, "idle") == 0 || strcmp(mode, "full") == 0, is_deaf = strcmp(mode, "deaf") == 0;
+	if (strcmp(mode, "sampling") == 0) {
+		box->state = prof_mailbox_sampling;
+	}
+	if (strcmp(mode, "barred") == 0) {
+		box->flags = PROF_MAILBOX_BARRED;
+	}
+	bool is_idle = strcmp(mode, "idle") == 0 || strcmp(mode, "sampling") == 0 || strcmp(mode, "full") == 0, is_deaf = strcmp(mode, "deaf") == 0;
+	signal(SIGUSR1, on_wake);
 	for (;;) {
 		struct pollfd in = {.fd = 0, .events = POLLIN};
 		char byte;
-		if (poll(&in, 1, 2) > 0 && read(0, &byte, 1) <= 0) {
+		int n = poll(&in, 1, 2);
+		if (n > 0 && read(0, &byte, 1) <= 0) {
 			break;
 		}
+		is_idle = is_idle && !is_woken;
 		if (strcmp(mode, "directory") == 0 || strcmp(mode, "distrustful") == 0) {
 			look_at_dir();
 		} else if (!is_idle) {

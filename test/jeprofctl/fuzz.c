@@ -1,12 +1,20 @@
 /*
- * Writes rubbish into the mailbox of a running process, through the doors of jeprofctl, which is included whole.
+ * Writes rubbish into the mailbox of a running process, through the doors of jeprofctl, whose rooms are linked to it.
  * usage: fuzz PID SECONDS [SEED]; exit 0 if the process lives and its mailbox still bears its magic.
  * What is written: random bytes over everything that an asker may write; requests with a right checksum and senseless text;
- * lengths beyond the slot; nonces and sequences of others; positions of the stream.
+ * lengths beyond the slot; nonces and sequences of others; places of profiles.
  */
-#define main jeprofctl_main
-#include "../../bin/jeprofctl.c"
-#undef main
+#include "ctl.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ask.h"
+#include "memory.h"
+#include "value.h"
+#include "way.h"
 
 static uint64_t seed;
 
@@ -57,8 +65,9 @@ one_write(process_t *p) {
 	case 4: /* the sequence alone */
 		write_word(p, at, &word, sizeof(word));
 		return;
-	default: /* the reader's word of the stream */
-		write_word(p, p->block + offsetof(prof_mailbox_t, stream) + offsetof(prof_stream_t, taken), &word, sizeof(word));
+	default: /* where a profile waits */
+		write_word(p, p->block + offsetof(prof_mailbox_t, streams) + next() % (PROF_MAILBOX_SLOTS * sizeof(prof_stream_t) / 8) * 8, &word,
+		    sizeof(word));
 		return;
 	}
 	size_t size = next() % 4 == 0 ? sizeof(s) : offsetof(prof_slot_t, answered);

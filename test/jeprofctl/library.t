@@ -5,7 +5,10 @@
 
 [ -e "$LIB" ] || skip_all "no library"
 cat >work.c <<'C'
-/* work MODE: allocates all the time (busy), or once and then sleeps (quiet); ends with its standard input */
+/*
+ * work MODE: allocates all the time (busy), also from many places at first (sites), or once and then sleeps (quiet), until
+ * a byte comes; ends with its standard input
+ */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,13 +20,14 @@ cat >work.c <<'C'
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-/* clone and clone3 fail from here on */
+/* clone, clone3 and prctl fail from here on, or end the process */
 static void
-forbid_threads(void) {
+forbid_threads(unsigned verdict) {
 	struct sock_filter f[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-	    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 1, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1),
-	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-	struct sock_fprog program = {5, f};
+	    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 2, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 1, 0),
+	    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 0, 1),
+	    BPF_STMT(BPF_RET | BPF_K, verdict), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+	struct sock_fprog program = {6, f};
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
@@ -32,6 +36,11 @@ __attribute__((noinline)) void *
 the_place(size_t size) {
 	void *volatile p = malloc(size);
 	return p;
+}
+__attribute__((noinline)) static int
+deep(int n) {
+	void *volatile p = malloc(5000);
+	return n > 0 && p != NULL ? deep(n - 1) + 1 : 0;
 }
 int
 main(int argc, char **argv) {
@@ -45,14 +54,14 @@ main(int argc, char **argv) {
 		}
 		return 0;
 	}
-	is_busy = is_busy || strcmp(argv[1], "fork") == 0;
+	is_busy = is_busy || strcmp(argv[1], "fork") == 0 || (strcmp(argv[1], "sites") == 0 && deep(120) > 0);
 	if (argc > 2) {
 		strcmp(argv[2], "undumpable") == 0 ? (void)prctl(PR_SET_DUMPABLE, 0)
-		    : argc > 3 ? (void)(chroot(argv[3]) == 0 && chdir("/") == 0) : forbid_threads();
+		    : argc > 3 ? (void)(chroot(argv[3]) == 0 && chdir("/") == 0) : forbid_threads(strcmp(argv[2], "kill") == 0 ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ERRNO | EPERM);
 	}
 	printf("ready %d\n", (int)getpid());
 	fflush(stdout);
-	for (unsigned i = 0; poll(&in, 1, is_busy ? 1 : timeout) == 0 || read(0, &byte, 1) > 0; i++) {
+	for (unsigned i = 0; poll(&in, 1, is_busy ? 1 : timeout) == 0 || (read(0, &byte, 1) > 0 && (is_busy = 1)); i++) {
 		for (int k = 0; is_busy && k < 50; k++) {
 			unsigned at = (i * 50 + k) % 4096;
 			free(kept[at]);
@@ -69,6 +78,7 @@ ctl status "$pid"
 case $err in *"does not run the library"* | *"without the profiler"*) end; skip_all "the library has no mailbox" ;; esac
 gives 0 "status of a program that was started with no option"
 has "$out" "idle" "it is idle"
+has "$out" "thread                      no" "and has no thread"
 ctl list
 has "$out" "$pid  $NAME" "list shows it"
 ctl stop "$pid"
@@ -106,7 +116,7 @@ gives 0 "stop"
 ok $? "its profile" "$out"
 printf '%s' "$out" | grep -q '\.s0\.heap$'
 ok $? "bears the kind of a session" "$out"
-"$SRC/bin/jeprof" --text "$W/$NAME" "$out" >text 2>&1
+"$BUILD/bin/jeprof" --text "$W/$NAME" "$out" >text 2>&1
 has "$(cat text)" "the_place" "and names the function that allocates"
 ctl start "$pid" --metric moon
 gives 2 "bad options"
@@ -136,7 +146,7 @@ until_true is_idle
 ok $? "a session whose jeprofctl was killed ends after --max"
 [ "$(find . -name 'orphan*.s?.heap' | wc -l)" -eq 1 ]
 ok $? "with its profile" "$(ls)"
-runs "fuzzer" $CC -std=gnu11 -O1 -w -I"$SRC/src" -o fuzz "$SRC/test/jeprofctl/fuzz.c"
+runs "fuzzer" $CC -std=gnu11 -O1 -w -I"$SRC/src" -I"$SRC/bin/ctl" -o fuzz "$SRC/test/jeprofctl/fuzz.c" $rooms
 lasting() { printf '%s' "$out" | grep -oE '"(state|session|sample_interval|threshold[^,]*|dumps)":[^,]*'; }
 ctl status "$pid" --json
 before=$(lasting)
@@ -203,6 +213,138 @@ ctl stop "$child" -q
 has "$out" "child.$child." "its profile bears its own pid"
 end
 
+fake quiet
+WAIT=
+ctl start "$pid" -q --prefix "$W/later"
+gives 0 "an idle program, no --wait"
+is "$out" "pending: begins at its next allocation" "the request waits"
+unset WAIT
+echo >&9
+has_session() { "$CTL" list | grep "^ *$pid " | grep -q 'session 1 since'; }
+until_true has_session
+ok $? "it begins when the program allocates"
+ctl stop "$pid" -q
+has "$out" "$W/later.$pid." "and is an ordinary session"
+end
+LAUNCH="env LD_PRELOAD=$LIB MALLOC_CONF=prof:true"
+fake quiet
+ctl list
+has "$(printf '%s\n' "$out" | grep "^ *$pid ")" "sampling (MALLOC_CONF)" "prof:true: list says that it samples"
+WAIT=
+ctl start "$pid" -q --prefix "$W/both"
+is "$code $out" "0 pending: begins at its next allocation" "prof:true: an idle one is started on"
+ctl list
+has "$(printf '%s\n' "$out" | grep "^ *$pid ")" "sampling (MALLOC_CONF), start pending" "list says both"
+ctl stop "$pid"
+has "$out" "withdrawn" "stop takes it back"
+unset WAIT
+echo >&9
+asks_to_stop() { ctl stop "$pid"; [ "$code" -eq 4 ]; }
+until_true asks_to_stop
+has "$err" "has no session: it samples by MALLOC_CONF" "stop without a session says why"
+end
+
+# A profile that is taken by nobody holds nothing up: status, an own dump, a signal with a final profile.
+LAUNCH="env LD_PRELOAD=$LIB MALLOC_CONF=prof:true,lg_prof_sample:0,prof_final_signals:true,prof_prefix:$W/final"
+fake sites
+mkfifo slow
+sleep 900 <slow &
+sleeper=$!
+children="$children $sleeper"
+"$CTL" dump "$pid" -o slow --wait 60s >slow.out 2>&1 9>&- &
+dumper=$!
+children="$children $dumper"
+sleep 1
+ctl status "$pid" --wait 3s
+gives 0 "status while nobody takes a profile"
+has "$out" "thread                      yes" "the profiler's thread has written it"
+ctl dump "$pid" taken.heap --wait 3s
+gives 0 "and an own dump"
+[ "$(wc -c <taken.heap)" -gt 90000 ]
+ok $? "of more than a pipe takes" "$(wc -c <taken.heap)"
+kill -TERM "$pid"
+is_gone() { ! kill -0 "$launched" 2>/dev/null || grep -q '^State:[[:space:]]*Z' "/proc/$launched/status"; }
+until_true is_gone
+is "$(ls "$W" | grep -c '^final\..*\.f\.heap$')" 1 "and the final profile of a signal"
+kill -0 $dumper
+ok $? "all that before the reader has taken the first byte"
+kill $dumper $sleeper
+end
+
+LAUNCH="env LD_PRELOAD=$LIB"
+fake busy kill
+session "clone ends the process" --prefix "$W/killed"
+ctl start "$pid" -q --prefix "$W/killed"
+has "$err" "system calls are filtered (seccomp), so the profiler has no thread" "and what follows is said"
+ctl status "$pid" --json
+has "$out" '"thread":"no: a seccomp filter is in force"' "also in the status"
+ctl dump "$pid" -o held.heap
+gives 0 "and its own threads write the profile"
+end
+if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
+	chmod 755 "$W" "$NAME"
+	cp "$LIB" seen.so
+	chmod 755 seen.so
+	mkdir -m 700 sealed
+	LAUNCH="setpriv --reuid=65534 --regid=65534 --clear-groups env LD_PRELOAD=$W/seen.so"
+	fake busy
+	ctl start "$pid" -q --prefix "$W/sealed/p"
+	gives 2 "a prefix in a directory that the process may not write"
+	has "$err" "no file can be written in $W/sealed/ (EACCES)" "is found at start"
+	ctl start "$pid" -q --prefix /proc/p
+	gives 2 "a prefix in a file system that takes no new files"
+	has "$err" "no file can be written in /proc/ (" "is found too"
+	ctl start "$pid"
+	gives 0 "so is the configured one, which is no reason"
+	has "$err" "no profile can be written in $W/ (EACCES): stop would fail; give --prefix, or fetch it with jeprofctl dump $pid -o FILE" "but said"
+	ctl dump "$pid"
+	gives 1 "dump fails"
+	has "$err" "jeprofctl dump $pid -o FILE" "and names -o"
+	end
+	LAUNCH="env LD_PRELOAD=$LIB"
+fi
+
+# whose malloc it is
+cat >own.c <<'C'
+#include <stddef.h>
+#include <string.h>
+static char room[1 << 20] __attribute__((aligned(16)));
+static size_t used;
+const char *say = MARK;
+void *malloc(size_t n) { void *p = room + used; used += (n + 31) & ~15ul; return used <= sizeof(room) ? p : NULL; }
+void free(void *p) { (void)p; }
+void *calloc(size_t n, size_t m) { return malloc(n * m); }
+void *realloc(void *p, size_t n) { void *q = malloc(n); return p != NULL && q != NULL ? memcpy(q, p, n) : q; }
+#ifdef PROGRAM
+#include <stdio.h>
+#include <unistd.h>
+int
+main(void) {
+	char byte;
+	printf("ready %d\n", (int)getpid());
+	fflush(stdout);
+	return read(0, &byte, 1) > 0 && say != NULL;
+}
+#endif
+C
+$CC -O1 -w -fno-builtin -DPROGRAM -DMARK='"<jemalloc>: "' -rdynamic -o rustlike own.c
+PROGRAM=$W/rustlike
+fake
+ctl start "$pid" --wait 300ms
+gives 5 "a program with a jemalloc of its own"
+has "$err" "has the library loaded, but does not use it: its malloc is that of a jemalloc that is linked into $W/rustlike" "is told as such"
+end
+unset PROGRAM
+$CC -O1 -w -fno-builtin -fPIC -shared -DMARK='""' -o libtcmalloc.so.4 own.c
+LAUNCH="env LD_PRELOAD=$W/libtcmalloc.so.4"
+fake quiet
+ctl start "$pid" --wait 300ms
+gives 5 "a program on another allocator"
+has "$err" "another allocator (tcmalloc, $W/libtcmalloc.so.4); this would start it on ours: LD_PRELOAD=/" "is named as such"
+has "$err" "libjemalloc.so.2 $W/$NAME quiet" "with the line that restarts it"
+end
+LAUNCH="env LD_PRELOAD=$LIB"
+
 fake busy no-clone
 session "clone is forbidden" --prefix "$W/seccomp" --every 1h
 end
@@ -217,6 +359,9 @@ ctl start "$pid" -q --ctl-dir "$W/ctl"
 gives 0 "control directory: start"
 ctl start "$pid" -q --ctl-dir "$W/ctl"
 gives 4 "control directory: start again"
+ctl dump "$pid" -q --ctl-dir "$W/ctl" /tmp/elsewhere.heap
+gives 6 "control directory: a dump elsewhere"
+has "$err" "only $W/ctl/, the directory of the configured prefix, is allowed here; nothing changed" "and where it may lie"
 ctl stop "$pid" -q --ctl-dir "$W/ctl"
 gives 0 "control directory: stop"
 [ -s "$out" ]
@@ -252,7 +397,7 @@ LD_PRELOAD=$1 exec "$3" busy
 S
 	chmod 755 jail
 	mkdir private
-	if unshare -m true 2>/dev/null; then
+	if can_unshare; then
 		PROGRAM=
 		LAUNCH="unshare -m $W/jail $LIB $W/private"
 		PROGRAM=$W/$NAME
@@ -318,11 +463,18 @@ S
 	chmod 755 outside
 	mkdir -m 777 open
 	AS="unshare -m $W/outside"
-	ctl status "$pid" --json
+	can_unshare && ctl status "$pid" --json || code=99
 	if [ "$code" -ne 99 ]; then
 		gives 0 "no right to attach, prof_ctl_fd"
 		has "$out" "mailbox (memfd)" "and said"
 		session "no right to attach, prof_ctl_fd" --prefix "$W/open/p"
+		ctl dump "$pid" -o - -q
+		has "$(tail -n 1 ctl.out)" "# end " "no right to attach: a profile is fetched"
+		ls -l "/proc/$pid/fd" | grep -q jemalloc-profile
+		is $? 1 "and its memory file goes"
+		find "/proc/$pid/fd" -lname '*jemalloc-mailbox*' -exec truncate -s 0 {} \; 2>/dev/null
+		ctl status "$pid"
+		gives 0 "the memory file cannot be made shorter from outside"
 	else
 		skip "cannot mount over /proc/PID/mem"
 	fi

@@ -1,7 +1,12 @@
 /* Units of jeprofctl that need no process: values, reasons of a refusal, answers. TAP. */
-#define main jeprofctl_main
-#include "../../bin/jeprofctl.c"
-#undef main
+#include "ctl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "answer.h"
+#include "value.h"
+#include "way.h"
 
 static int count, failures;
 

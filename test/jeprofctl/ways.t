@@ -39,12 +39,12 @@ works "deleted file"
 end
 unset PROGRAM
 mkdir dir
-build future -DFAKE_VERSION=2
+build future -DFAKE_VERSION=3
 PROGRAM=$W/future
 fake normal
 ctl start "$pid"
 gives 5 "another protocol"
-has "$err" "speaks mailbox protocol 2, this jeprofctl 1" "and said"
+has "$err" "speaks mailbox protocol 3, this jeprofctl 2" "and said"
 end
 build without -DFAKE_BYTES=0
 PROGRAM=$W/without
@@ -139,7 +139,7 @@ gives 0 "chroot: streamed"
 end
 unset PROGRAM
 
-if unshare -m true 2>/dev/null; then
+if can_unshare; then
 	cat >inside <<'S'
 #!/bin/sh
 mount -t tmpfs none "$1" || exit 1

@@ -11,12 +11,19 @@
  *
  * Asserted where the fork is, unless its patience has ended: no other thread is inside, the list's lock is nobody
  * else's.  Whoever waits for ever is an invalid end state.  Waiting is modelled as sleeping until what was seen has
- * changed, and patience ends where nobody can do anything else.
+ * changed, and patience ends where nobody can do anything else: only that of a fork in a handler which has
+ * interrupted its thread inside, and only while it waits for the others to leave.  That the gate is closed by
+ * another one needs no patience: who has closed it opens it again for the handler (wants).
+ *
+ * A thread that comes to the closed gate goes to the shelter, and one inside may free what lies there.  Nobody waits
+ * in it; so there is a step for it only in the mutant that has a lock there.
  *
  * MUTANT_LATE_MARK   marks after the look: a store that the processor delays
  * MUTANT_COUNT       unregistered threads share a count instead of a slot each
  * MUTANT_NEST        a fork inside a fork does not wait
  * MUTANT_PATIENT     a handler that has interrupted its thread inside waits like any other
+ * MUTANT_SHELTER     the shelter has a lock, taken inside the gate and outside of it
+ * MUTANT_NO_YIELD    who has closed the gate does not open it for a fork in a handler inside
  */
 #define N 3
 #ifndef ROUNDS
@@ -27,6 +34,10 @@
 byte forker = NOBODY;   /* gate_forker */
 byte mtx = NOBODY;      /* gate.mtx */
 byte nesting = 0;       /* gate.nesting */
+bool wants = false;     /* gate.wants: thread 0, as only handlers set it */
+#ifdef MUTANT_SHELTER
+byte shelter = NOBODY;  /* its lock */
+#endif
 bool listed[N];         /* on the list */
 bool reg[N], in[N];     /* the two bits of the word `gate` of each thread */
 bool slot[N];           /* has its slot */
@@ -68,6 +79,15 @@ inline unmark(t) {
 		:: else -> slot_leave(t)
 		fi
 	}
+}
+
+inline uses_shelter(t) {
+#ifdef MUTANT_SHELTER
+	atomic { shelter == NOBODY -> shelter = t };
+	shelter = NOBODY
+#else
+	skip
+#endif
 }
 
 /* gate_try_enter; is_in: the answer. */
@@ -149,8 +169,10 @@ inline look_at_slots(t) {
 inline wait_alone(t) {
 	is_interrupted = (mtx == t);
 	do
-	:: true ->
-		atomic { is_interrupted || mtx == NOBODY -> mtx = t; is_busy = false; first(t) }
+#ifndef MUTANT_NO_YIELD
+	:: !is_impatient && nesting == 0 && wants && t != 0 -> is_closer = false; break
+#endif
+	:: atomic { is_interrupted || mtx == NOBODY -> mtx = t; is_busy = false; first(t) }
 		look_at_list(t);
 		look_at_slots(t);
 		atomic {
@@ -168,8 +190,26 @@ inline wait_alone(t) {
 		:: k >= N && !slot[k - N]
 #endif
 		:: is_impatient && timeout -> has_given_up = true; break
+#ifndef MUTANT_NO_YIELD
+		:: !is_impatient && nesting == 0 && wants && t != 0 -> is_closer = false; break
+#endif
 		fi
 	od
+}
+
+/* gate_try_close_inside: in a handler. */
+inline close_inside(t) {
+	do
+	:: atomic { !wants -> wants = true }
+	:: atomic { forker == NOBODY -> forker = t; break }
+	od;
+	wants = false
+}
+
+/* gate_close_outside, and again where somebody else goes before. */
+inline close_outside(t) {
+	!wants;
+	atomic { forker == NOBODY -> forker = t; is_closer = true }
 }
 
 inline forks(t) {
@@ -182,39 +222,35 @@ inline forks(t) {
 	}
 	if
 	:: atomic { forker == t -> nesting++ }
-	:: atomic { forker != t ->
-#ifndef MUTANT_COUNT
-		if
-		:: is_impatient
-		:: else -> unmark(t)
-		fi }
-#else
-		skip }
-#endif
-		if
-		:: atomic { forker == NOBODY -> forker = t }
-		:: atomic { is_impatient && timeout -> is_closer = false; has_given_up = true }
-		fi
-	fi;
-	if
 #ifdef MUTANT_NEST
-	:: nesting > 0
-	:: nesting == 0 ->
+		skip
 #else
-	:: true ->
+		wait_alone(t)
 #endif
-		if
-		:: is_closer -> wait_alone(t)
-		:: else
-		fi
+	:: atomic { forker != t && is_impatient -> skip }
+		close_inside(t);
+		wait_alone(t)
+	:: atomic { forker != t && !is_impatient ->
+#ifdef MUTANT_COUNT
+		skip }
+#else
+		unmark(t) }
+#endif
+		do
+		:: close_outside(t);
+			wait_alone(t);
+			if
+			:: is_closer -> break
+			:: else -> forker = NOBODY
+			fi
+		od
 	fi;
 	atomic {
 		assert(has_given_up || forker == t);
 		assert(has_given_up || mtx == NOBODY || mtx == t);
 		assert(has_given_up || ((t == 0 || !inside[0]) && (t == 1 || !inside[1]) && (t == 2 || !inside[2])));
 		if
-		:: !is_closer
-		:: is_closer && nesting > 0 -> nesting--
+		:: nesting > 0 -> nesting--
 		:: else -> forker = NOBODY
 		fi;
 		k = 0; is_busy = false; is_interrupted = false; is_impatient = false; has_given_up = false; is_closer = false
@@ -247,8 +283,9 @@ active [N] proctype thread() provided (_pid != 0 || handlers == 0) {
 			:: reg[_pid] -> unregisters(_pid)
 			:: true
 			fi;
+			uses_shelter(_pid);
 			leave(_pid)
-		:: else
+		:: else -> uses_shelter(_pid)
 		fi
 	:: _pid < 2 && rounds < ROUNDS -> rounds = ROUNDS; forks(_pid)
 	:: else -> break

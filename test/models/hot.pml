@@ -1,5 +1,5 @@
 /*
- * The hot slots of extent/pac.h and pac.c: an extent is in one place at a time, none is lost, and none is left unused
+ * The hot slots of extent/pac.h and pac_hot.c: an extent is in one place at a time, none is lost, and none is left unused
  * where the thread that serves the cache does not know of it.
  *
  * Two workers allocate and free extents of one page class and two sizes: pac_hot_pop and pac_hot_has_pushed without
@@ -18,6 +18,7 @@
  * MUTANT_NO_RECHECK  the server sleeps without the last look
  * MUTANT_NO_TELL     an extent that was in hand for a moment goes back silently
  * MUTANT_NO_LOCK     the last look at the cache is taken without its lock
+ * MUTANT_COOL        takes the one that was seen by a look and a store instead of a compare and exchange
  */
 #define NE 2          /* extents 1..NE; 0: none */
 #define SLOTS 2       /* the first is the one without a lock */
@@ -210,6 +211,33 @@ inline flush() {
 	od
 }
 
+/* pac_hot_try_cool: the one that was seen in the page map, where it lies now. */
+inline cool(e) {
+	k = 0;
+	do
+	:: k < SLOTS && got == 0 ->
+#ifdef MUTANT_COOL
+		if
+		:: slot[k] == e -> got = slot[k]; slot[k] = 0
+		:: else
+		fi;
+#else
+		atomic {
+			if
+			:: slot[k] == e -> got = e; slot[k] = 0
+			:: else
+			fi
+		}
+#endif
+		k++
+	:: else -> break
+	od;
+	if
+	:: got != 0 -> now_mine(got); file(got); got = 0; tell_back(0)
+	:: else
+	fi
+}
+
 active [2] proctype worker() {
 	byte seen, got, old, k, limit, ndirty, size, early, rounds = 0;
 	bool is_pushed;
@@ -224,6 +252,7 @@ active [2] proctype worker() {
 		if
 		:: pop(size)
 		:: flush(); tell_back(0)
+		:: cool(size)
 		:: true
 		fi;
 		if

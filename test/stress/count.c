@@ -25,6 +25,14 @@ hold(void *p)
 	return p;
 }
 
+static uint64_t
+next_random(uint64_t x)
+{
+	x ^= x << 13;
+	x ^= x >> 7;
+	return x ^ x << 17;
+}
+
 static void
 pairs(long n, size_t size)
 {
@@ -105,9 +113,7 @@ mixed(long n)
 	uint64_t x = 88172645463325252u;
 
 	for (int j = 0; j < BATCH; j++) {
-		x ^= x << 13;
-		x ^= x >> 7;
-		x ^= x << 17;
+		x = next_random(x);
 		size[j] = (uint16_t)(16 + x % 241);
 	}
 	for (long i = 0; i < n; i++) {
@@ -130,41 +136,101 @@ realloc_steps(long n)
 	}
 }
 
+/* A hundred live blocks of one size: all are allocated, then freed at random. */
+#define LIVE 100
+
+static void
+live(long n, size_t size)
+{
+	for (long i = 0; i < n; i += LIVE) {
+		for (int j = 0; j < LIVE; j++)
+			block[j] = hold(malloc(size));
+		for (int j = 0; j < LIVE; j++)
+			free(block[order[j]]);
+	}
+}
+
+/* A hundred live blocks of sizes in a range: one of them, at random, is freed and allocated anew. */
+static void
+steady(long n, size_t least, size_t most)
+{
+	uint64_t x = 88172645463325252u;
+
+	for (long i = 0; i < n; i++) {
+		x = next_random(x);
+		free(block[x % LIVE]);
+		block[x % LIVE] = hold(malloc(least + (x >> 20) % (most - least)));
+	}
+}
+
+#define LIVE_OF(name, size) static void name(long n) { live(n, size); }
+LIVE_OF(live512, 512)
+LIVE_OF(live1k, 1024)
+LIVE_OF(live3k, 3072)
+LIVE_OF(live4k, 4096)
+LIVE_OF(live16k, 16384)
+LIVE_OF(live64k, 65536)
+LIVE_OF(live128k, 131072)
+LIVE_OF(live512k, 524288)
+LIVE_OF(live2m, 2097152)
+
+static void
+steady100k(long n)
+{
+	steady(n, 4096, 106496);
+}
+
+static void
+steady1m(long n)
+{
+	steady(n, 524288, 2097152);
+}
+
 struct operation {
 	const char *name;
 	void (*run)(long);
 	int order;		/* of the frees in a batch: 0 as allocated, 1 reverse, 2 random */
+	int is_wide;		/* of the wide table only */
 };
 
 static const struct operation operations[] = {
-	{ "pair64", pair64, 0 },
-	{ "sized64", sized64, 0 },
-	{ "calloc64", calloc64, 0 },
-	{ "aligned64", aligned64, 0 },
-	{ "usable", usable, 0 },
-	{ "mixed", mixed, 0 },
-	{ "batch-order", batch, 0 },
-	{ "batch-reverse", batch, 1 },
-	{ "batch-random", batch, 2 },
-	{ "pair16k", pair16k, 0 },
-	{ "pair256k", pair256k, 0 },
-	{ "pair4m", pair4m, 0 },
-	{ "realloc-steps", realloc_steps, 0 },
+	{ "pair64", pair64, 0, 0 },
+	{ "sized64", sized64, 0, 0 },
+	{ "calloc64", calloc64, 0, 0 },
+	{ "aligned64", aligned64, 0, 0 },
+	{ "usable", usable, 0, 0 },
+	{ "mixed", mixed, 0, 0 },
+	{ "batch-order", batch, 0, 0 },
+	{ "batch-reverse", batch, 1, 0 },
+	{ "batch-random", batch, 2, 0 },
+	{ "pair16k", pair16k, 0, 0 },
+	{ "pair256k", pair256k, 0, 0 },
+	{ "pair4m", pair4m, 0, 0 },
+	{ "realloc-steps", realloc_steps, 0, 0 },
+	{ "live-512", live512, 2, 1 },
+	{ "live-1K", live1k, 2, 1 },
+	{ "live-3K", live3k, 2, 1 },
+	{ "live-4K", live4k, 2, 1 },
+	{ "live-16K", live16k, 2, 1 },
+	{ "live-64K", live64k, 2, 1 },
+	{ "live-128K", live128k, 2, 1 },
+	{ "live-512K", live512k, 2, 1 },
+	{ "live-2M", live2m, 2, 1 },
+	{ "steady-4K-104K", steady100k, 0, 1 },
+	{ "steady-512K-2M", steady1m, 0, 1 },
 };
 
 static void
-make_order(int how)
+make_order(int how, unsigned count)
 {
 	uint64_t x = 88172645463325252u;
 
-	for (unsigned i = 0; i < BATCH; i++)
-		order[i] = how == 1 ? BATCH - 1 - i : i;
-	for (unsigned i = BATCH - 1; how == 2 && i > 0; i--) {
+	for (unsigned i = 0; i < count; i++)
+		order[i] = how == 1 ? count - 1 - i : i;
+	for (unsigned i = count - 1; how == 2 && i > 0; i--) {
 		unsigned j, t = order[i];
 
-		x ^= x << 13;
-		x ^= x >> 7;
-		x ^= x << 17;
+		x = next_random(x);
 		j = (unsigned)(x % (i + 1));
 		order[i] = order[j];
 		order[j] = t;
@@ -176,9 +242,11 @@ main(int argc, char **argv)
 {
 	long rounds = argc > 2 ? atol(argv[2]) : 0;
 
-	if (argc < 2) {
-		for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++)
-			puts(operations[i].name);
+	if (argc < 2 || strcmp(argv[1], "--all") == 0) {
+		for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++) {
+			if (argc > 1 || !operations[i].is_wide)
+				puts(operations[i].name);
+		}
 		return 0;
 	}
 	for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++) {
@@ -188,7 +256,7 @@ main(int argc, char **argv)
 			continue;
 		if (o->run == sized64 && sdallocx == NULL)
 			return 3;
-		make_order(o->order);
+		make_order(o->order, o->is_wide ? LIVE : BATCH);
 		o->run(rounds);
 		return 0;
 	}

@@ -56,8 +56,7 @@ has_added_slab(void) {
 	for (unsigned i = 0; i < N_SLABS; i++) {
 		if (!is_in[i]) {
 			is_in[i] = true;
-			bin_add_slab_locked(&bin, &slabs[i].e);
-			return true;
+			return bin_try_add_slab_locked(&bin, &slabs[i].e);
 		}
 	}
 	return false;
@@ -131,7 +130,7 @@ test_others(void) {
 	edata_t *empty = NULL;
 	start(1024);
 	mutex_lock(&bin.mtx);
-	bin_add_slab_locked(&bin, &slabs[0].e);
+	bin_try_add_slab_locked(&bin, &slabs[0].e);
 	bin_take_locked(&bin, info, out, 4);
 	slab_take(&slabs[1].e, info, &out[4], 2);
 	slab_take(&slabs[2].e, info, &out[6], 2);
@@ -189,7 +188,7 @@ test_lowest_first(void) {
 	for (unsigned i = 0; i < N_SLABS; i++) {
 		bin_take_locked(&bin, info, out, 1);
 		is_in[i] = true;
-		bin_add_slab_locked(&bin, &slabs[i].e);
+		bad += !bin_try_add_slab_locked(&bin, &slabs[i].e);
 		bad += bin_take_locked(&bin, info, out, per_slab) != per_slab;
 	}
 	is_uint(bad, 0, "twelve full slabs");
@@ -204,13 +203,40 @@ test_lowest_first(void) {
 	finish();
 }
 
+/* The current slab when it is empty: it stays for the next request, leaves when told to, and a second one is not taken. */
+static void
+test_current(void) {
+	void *out[4];
+	edata_t *empty = NULL;
+	start(1024);
+	mutex_lock(&bin.mtx);
+	ok(bin_try_add_slab_locked(&bin, &slabs[0].e) && !bin_try_add_slab_locked(&bin, &slabs[1].e),
+	    "a slab that comes while there are regions is not needed");
+	is_uint(bin.stats.curslabs + bin.stats.nonfull_slabs, 1, "and not counted");
+	bin_take_locked(&bin, info, out, 1);
+	ok(!bin_has_empty_current_locked(&bin, info), "a slab with a region in use");
+	put_one(out[0]);
+	ok(bin_has_empty_current_locked(&bin, info), "and without");
+	bin_found_idle(&bin);
+	is_int(bin_idle(&bin), bin_idle_found, "is seen by who trims");
+	bin_take_locked(&bin, info, out, 1);
+	is_int(bin_idle(&bin), bin_idle_not, "until it is used again");
+	put_one(out[0]);
+	bin_drop_current_locked(&bin, info, &empty);
+	ok(empty == &slabs[0].e && bin.slabcur == NULL && bin.stats.curslabs == 0, "it leaves");
+	is_uint(bin_take_locked(&bin, info, out, 1), 0, "nothing is there then");
+	ok(bin_try_add_slab_locked(&bin, &slabs[1].e) && bin_take_locked(&bin, info, out, 1) == 1, "another one serves");
+	mutex_unlock(&bin.mtx);
+	finish();
+}
+
 static void
 double_put(void *arg) {
 	void *out[4];
 	size_t off = *(size_t *)arg;
 	start(96);
 	mutex_lock(&bin.mtx);
-	bin_add_slab_locked(&bin, &slabs[0].e);
+	bin_try_add_slab_locked(&bin, &slabs[0].e);
 	bin_take_locked(&bin, info, out, 4);
 	put_one(out[1]);
 	put_one((char *)out[off == 0 ? 1 : 2] + off);
@@ -224,6 +250,7 @@ body(void) {
 	}
 	test_lowest_first();
 	test_others();
+	test_current();
 	size_t off = 0;
 	dies(SIGABRT, "<jemalloc>: double free or pointer into a block", double_put, &off, "double put");
 	off = 16;

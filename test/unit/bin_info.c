@@ -68,10 +68,14 @@ wishes_now(void *arg) {
 	bad += bin_info_set_shards(5, 4, 2) != EINVAL || bin_info_set_shards(1, 2, 0) != EINVAL;
 	bad += bin_info_set_shards(1, 2, BIN_SHARDS_MAX + 1) != EINVAL;
 	bad += bin_info_set_shards(SIZE_MAX - 1, SIZE_MAX, 2) != 0; /* no such class: no matter */
-	bad += bin_info_set_slab_pages(1024, 2048, 16) != 0 || bin_info_set_slab_pages(3000, 3000, 1) != 0;
+	bad += bin_info_set_slab_pages(1024, 2048, 16) != 0 || bin_info_set_slab_pages(3072, 3072, 1) != 0;
 	bad += bin_info_set_slab_pages(8, 8, SIZE_MAX) != 0 || bin_info_set_slab_pages(16, 16, 0) != 0;
-	bad += bin_info_set_slab_pages(2, 1, 1) != EINVAL;
+	bad += bin_info_set_slab_pages(2, 1, 1) != EINVAL || bin_info_set_slab_pages(100, 200, 3) != 0;
+	bad += bin_info_set_slab_pages(SIZE_MAX - 1, SIZE_MAX, 2) != 0;
+	size_t plain_below = bin_infos[class_of(96)].slab_size, plain_above = bin_infos[class_of(224)].slab_size;
 	bin_info_boot();
+	bad += bin_infos[class_of(112)].slab_size != 3 * PAGE || bin_infos[class_of(192)].slab_size != 3 * PAGE;
+	bad += bin_infos[class_of(96)].slab_size != plain_below || bin_infos[class_of(224)].slab_size != plain_above;
 	for (szind_t i = 0; i < SC_NBINS; i++) {
 		const bin_info_t *info = &bin_infos[i];
 		unsigned shards = i <= class_of(100) ? 4 : i == class_of(160) ? 64 : 1;

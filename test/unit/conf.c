@@ -123,8 +123,42 @@ test_messages(void)
 	    "an empty key is no cut key");
 	parse("hpa_sec_bytes_after_flush:1");
 	contains(said, "no longer exists", "a key that upstream gave up says so");
+	parse("NARENAS:4");
+	contains(said, "\"narenas\"", "upper case is near lower case");
+	parse("Dirty_Decay_MS=1");
+	contains(said, "\"dirty_decay_ms\"", "also at a malformed pair");
 	parse("prof_log=true");
 	contains(said, "\"prof_log\"", "the hint at a malformed pair too");
+}
+
+/* A prefix that no name could begin with is refused while it is read: the one before stays. */
+static void
+test_prefix(void)
+{
+	static char text[5000] = "prof_prefix:/a/";
+
+	memset(text + 15, 'x', 4000);
+	is_uint(parse(text), 1, "a prefix of 4003 bytes is refused");
+	is_str(opt_prof_prefix, "%n%s/x", "the one from before stays");
+	contains(said, "Hint: prof_prefix takes at most 3984 bytes, 143 behind", "what it takes");
+	text[15 + 144] = '\0';
+	is_uint(parse(text), 1, "and one whose last part is too long");
+	text[15 + 143] = '\0';
+	is_uint(parse(text), 0, "one byte less");
+	is_str(opt_prof_prefix, text + 12, "is taken");
+}
+
+/* The hint offers what may be chosen, and no more. */
+static void
+test_unwinders(void)
+{
+	parse("prof_unwind:best");
+	is_int(strstr(said, "fp") != NULL, config_prof_frameptr, "frame pointers in the hint");
+	is_int(strstr(said, "libgcc") != NULL, config_prof_libgcc, "libgcc in the hint");
+	is_int(strstr(said, "libunwind") != NULL, config_prof_libunwind, "libunwind in the hint");
+	is_uint(parse("prof_unwind:libunwind"), config_prof_libunwind ? 0 : 1, "and taken accordingly");
+	parse("dss:never");
+	is_int(strstr(said, "primary") != NULL, config_dss, "sbrk too");
 }
 
 static void
@@ -168,6 +202,8 @@ test_values(void)
 	is_uint(opt_prof_dump_mode, 0640, "a mode is octal");
 	parse("prof_prefix:%n%s/x");
 	is_str(opt_prof_prefix, "%n%s/x", "a text as it is");
+	test_prefix();
+	test_unwinders();
 }
 
 static void

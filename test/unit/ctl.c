@@ -119,6 +119,8 @@ check_leaf(const path_t *p, const ctl_node_t *leaf)
 		    "a write of another length");
 		break;
 	case CTL_ACT:
+		if ((leaf->flags & CTL_ANY_ARGS) != 0)
+			break;
 		expect(is_refusal(ctl_bymib(p->mib, p->depth, v, &len, NULL, 0)) &&
 		    is_refusal(ctl_bymib(p->mib, p->depth, NULL, NULL, v, 8)) &&
 		    is_refusal(ctl_bymib(p->mib, p->depth, NULL, NULL, NULL, 1)), p, "arguments");

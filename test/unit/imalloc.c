@@ -6,7 +6,7 @@
 
 #include <malloc.h>
 
-#include "imalloc.h"
+#include "imalloc_flags.h"
 
 static size_t
 below(uint64_t *state, size_t n) {

@@ -244,6 +244,25 @@ test_order(void) {
 	pass("fork takes one rank in any order");
 }
 
+/* Read and forgotten beside the holder: under the thread sanitizer there is no race. */
+static void
+test_counters(void) {
+	mutex_prof_data_t d = {0};
+	atomic_b_t go_on = ATOMIC_INIT(true);
+	pthread_t t;
+	pthread_create(&t, NULL, keep_locking, &go_on);
+	for (unsigned i = 0; i < 1000 || d.n_lock_ops == 0; i++) {
+		mutex_prof_reset(&mtx);
+		usleep(20);
+		mutex_prof_read(&d, &mtx);
+	}
+	atomic_store_b(&go_on, false, MO_RELAXED);
+	pthread_join(t, NULL);
+	mutex_prof_reset(&mtx);
+	mutex_prof_read(&d, &mtx);
+	is_uint(d.n_lock_ops + d.n_owner_switches + d.max_n_thds, 0, "what is counted can be forgotten at any time");
+}
+
 int
 main(void) {
 	test_basics();
@@ -251,6 +270,7 @@ main(void) {
 	test_exclusion(0);
 	test_sleepers();
 	test_forks();
+	test_counters();
 	test_order();
 	return done_testing();
 }

@@ -573,6 +573,107 @@ test_plenty(void) {
 	pac_dalloc(pac, rest);
 }
 
+/* Who grows finds what was freed behind it just now: in a hot slot, or in several pieces. */
+static void
+test_grow_into_hot(void) {
+	unsigned moved = 0;
+	start(10000, 0);
+	edata_t *e = pac_alloc(pac, 128 * PAGE, PAGE, false), *behind[4];
+	for (unsigned i = 0; i < 200; i++) {
+		size_t size = (2 + i % 100) * PAGE;
+		moved += pac_shrink(pac, e, size) != 0 || pac_expand(pac, e, (size / PAGE + 1 + i % 7) * PAGE, false) != 0;
+		moved += pac_expand(pac, e, 128 * PAGE, false) != 0;
+	}
+	is_uint(moved, 0, "200 times it is cut and grows again in two steps");
+	is_uint(ndirty(), 0, "all of the tail is in use");
+	start(10000, 0);
+	e = pac_alloc(pac, 2 * PAGE, PAGE, false);
+	for (unsigned i = 0; i < 4; i++) {
+		behind[i] = pac_alloc(pac, (9 - 2 * i) * PAGE, PAGE, false);
+		moved += behind[i]->addr != edata_end(i == 0 ? e : behind[i - 1]);
+	}
+	is_uint(moved, 0, "four extents in a row behind another");
+	for (unsigned i = 0; i < 3; i++) {
+		pac_dalloc(pac, behind[i]);
+	}
+	is_int(pac_expand(pac, e, 24 * PAGE, false), ENOMEM, "three are freed: it does not grow into what is in use");
+	is_uint(ndirty(), 21, "which leaves the rest where it is");
+	is_int(pac_expand(pac, e, 23 * PAGE, false), 0, "but up to it");
+	pac_dalloc(pac, behind[3]);
+	pac_dalloc(pac, e);
+}
+
+#define QUARTER (MIB / 4)
+
+/* What is above the bound goes back to the system, not only to the muzzy pages. */
+static void
+test_bound_with_muzzy(void) {
+	edata_t *e[25];
+	for (int is_bound_later = 0; is_bound_later < 2; is_bound_later++) {
+		start(1000, 1000);
+		if (!is_bound_later) {
+			pac_bound(pac, QUARTER);
+		}
+		for (unsigned i = 0; i < ARRAY_LEN(e); i++) {
+			e[i] = pac_alloc(pac, QUARTER, PAC_GRAIN, false);
+		}
+		for (unsigned i = 0; i < ARRAY_LEN(e); i++) {
+			pac_dalloc(pac, e[i]);
+		}
+		clock_ns += 10 * MS;
+		pac_tick(pac, clock_ns);
+		if (is_bound_later) {
+			clock_ns += 1005 * MS;
+			pac_tick(pac, clock_ns);
+			ok(nmuzzy() * PAGE > 12 * QUARTER, "by time all becomes muzzy");
+			pac_bound(pac, QUARTER);
+		}
+		ok((ndirty() + nmuzzy()) * PAGE <= QUARTER, "all is freed: no more stays than the bound");
+		clock_ns += 1005 * MS;
+		pac_tick(pac, clock_ns);
+		is_uint(ndirty() + nmuzzy(), 0, "after the dirty pages' time nothing");
+		is_uint(sys.dontneed, 25 * QUARTER, "all of it was given back");
+	}
+	start(1000, -1);
+	pac_bound(pac, QUARTER);
+	e[0] = pac_alloc(pac, 4 * QUARTER, PAC_GRAIN, false);
+	pac_dalloc(pac, e[0]);
+	is_uint((ndirty() + nmuzzy()) * PAGE, 4 * QUARTER, "-1: muzzy pages stay as they always do");
+}
+
+/* The system has no more: the largest go first, and no more than is wanted. */
+static void
+test_relieve(void) {
+	edata_t *e[8], *far;
+	start(10000, 0);
+	opt_retain = true;
+	far = pac_alloc(pac, 16 * MIB, PAGE, false);
+	pac_dalloc(pac, far);
+	pac_purge(pac, clock_ns, true);
+	far = pac_alloc(pac, 16 * MIB - 16 * PAC_GRAIN, PAGE, false);
+	for (unsigned i = 0; i < 8; i++) {
+		e[i] = pac_alloc(pac, (i % 2 == 0 ? i + 2 : 1) * PAC_GRAIN, PAGE, false);
+	}
+	size_t kept = nretained() * PAGE;
+	for (unsigned i = 0; i < 8; i += 2) {
+		pac_dalloc(pac, e[i]);
+	}
+	is_uint(pac_relievable(pac), kept + 20 * PAC_GRAIN, "what is unused, and kept address space");
+	sys.unmapped = 0;
+	is_uint(pac_relieve(pac, PAC_GRAIN), PAC_GRAIN, "a little is wanted");
+	is_uint(sys.unmapped, PAC_GRAIN, "no more goes");
+	is_uint(pac_relieve(pac, kept), kept, "kept address space goes");
+	ok(nretained() == 0 && ndirty() * PAGE == 19 * PAC_GRAIN, "first");
+	is_uint(pac_relieve(pac, 8 * PAC_GRAIN), 8 * PAC_GRAIN, "then dirty pages");
+	is_uint(ndirty() * PAGE, 11 * PAC_GRAIN, "as many as are wanted");
+	ok(ecache_take_at(&pac->src, &pac->dirty, e[0]->addr, 2 * PAC_GRAIN) != NULL, "of the largest: a small one is whole");
+	sys.fail_munmap = true;
+	size_t had = pac_relievable(pac);
+	is_uint(pac_relieve(pac, SIZE_MAX), 0, "what the system does not take");
+	is_uint(pac_relievable(pac), had, "stays");
+	sys.fail_munmap = false;
+}
+
 static void
 body(void) {
 	pages_can_purge_forced(); /* asks the system once */
@@ -587,6 +688,7 @@ body(void) {
 	test_sleep();
 	test_never_and_at_once();
 	test_muzzy();
+	test_bound_with_muzzy();
 	test_change();
 	test_no_retain();
 	test_no_madvise();
@@ -596,6 +698,8 @@ body(void) {
 	test_bound();
 	test_exchange();
 	test_plenty();
+	test_grow_into_hot();
+	test_relieve();
 	os_hooks = &os_hooks_real;
 	nstime_now_hook = NULL;
 }

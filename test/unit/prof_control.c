@@ -7,7 +7,9 @@
 #include "os/nstime.h"
 #include "prof.h"
 #include "prof_control.h"
+#include "prof_auto.h"
 #include "prof_ctl_dir.h"
+#include "prof_handover.h"
 #include "prof_hook.h"
 #include "prof_session.h"
 
@@ -226,73 +228,105 @@ test_noise(void)
 	memset(box->slots, 0, sizeof(box->slots));
 }
 
-/* So long as the clock stands a reader is waited for, however long the machine keeps him from reading. */
-static uint64_t standing_ns;
+static uint64_t now_ns;
 
 static uint64_t
-standing_now(void)
+own_clock(void)
 {
-	return standing_ns;
+	return now_ns;
 }
 
-static char streamed[1 << 20];
-static size_t nstreamed;
-
-static void *
-reader(void *arg)
+/* The stream of the request in slot 2, NULL: no profile waits for it. */
+static prof_stream_t *
+waiting(uint64_t nonce)
 {
-	(void)arg;
-	prof_stream_t *s = &box->stream;
+	prof_stream_t *found = NULL;
 
-	for (;;) {
-		uint64_t filled = __atomic_load_n(&s->filled, __ATOMIC_ACQUIRE);
+	for (unsigned i = 0; i < PROF_MAILBOX_SLOTS; i++)
+		if (box->streams[i].nonce == nonce)
+			found = &box->streams[i];
+	return found;
+}
 
-		while (nstreamed < filled && filled - nstreamed <= PROF_MAILBOX_STREAM) {
-			streamed[nstreamed] = s->data[nstreamed % PROF_MAILBOX_STREAM];
-			nstreamed++;
-		}
-		__atomic_store_n(&s->taken, nstreamed, __ATOMIC_RELEASE);
-		if (__atomic_load_n(&s->is_complete, __ATOMIC_ACQUIRE) && nstreamed == s->filled)
-			break;
-		usleep(100);
+/* The text that the parts hold. */
+static char *
+gathered(const prof_stream_t *s)
+{
+	char *text = calloc(1, s->bytes + 1);
+	size_t len = 0;
+
+	for (prof_part_t *p = (prof_part_t *)(uintptr_t)s->first; p != NULL && len < s->bytes; p = (prof_part_t *)(uintptr_t)p->next) {
+		memcpy(text + len, p + 1, p->bytes);
+		len += p->bytes;
 	}
-	return NULL;
+	ok(len == s->bytes, "%zu bytes in the parts", len);
+	return text;
 }
 
-/* Takes nothing, and its request back. */
-static void *
-leaver(void *arg)
-{
-	(void)arg;
-	while (__atomic_load_n(&box->stream.filled, __ATOMIC_ACQUIRE) == 0)
-		usleep(100);
-	__atomic_store_n(&box->slots[2].sequence, 0, __ATOMIC_RELEASE);
-	return NULL;
-}
-
+/* Nobody reads: what else is asked for goes on, in a session, and the pages go after 30 s. */
 static void
 test_stream(void)
 {
-	pthread_t t;
+	char text[300];
 
-	is_int(ask("start sample_interval:1"), 0, "a session");
+	nstime_now_hook = own_clock;
+	now_ns = UINT64_C(1) << 40;
+	snprintf(text, sizeof(text), "start sample_interval:1,prefix:%s/held", dir);
+	is_int(ask(text), 0, "a session");
 	for (unsigned i = 0; i < 200; i++)
 		keep(malloc(100 + i));
-	memset(&box->stream, 0, sizeof(box->stream));
-	standing_ns = nstime_monotonic_ns();
-	nstime_now_hook = standing_now;
-	pthread_create(&t, NULL, reader, NULL);
-	is_int(ask("dump-stream"), 0, "a profile through the ring");
-	pthread_join(t, NULL);
-	ok(strncmp(streamed, "heap_v2/1\n", 10) == 0, "its beginning");
-	contains(streamed, "\n# end ", "its end");
-	ok(nstreamed > 1000 && streamed[nstreamed - 1] == '\n', "%zu bytes", nstreamed);
-	box->stream.filled = 0; /* of the stream before */
-	pthread_create(&t, NULL, leaver, NULL);
-	is_int(ask_only("dump-stream"), ETIMEDOUT, "a reader who takes his request back is not waited for");
-	pthread_join(t, NULL);
-	nstime_now_hook = NULL;
+	is_int(ask("dump-stream"), 0, "a profile that nobody reads");
+	uint64_t nonce = box->slots[2].nonce;
+	prof_stream_t *s = waiting(nonce);
+	ok(s != NULL && s->first != 0 && s->fd == -1, "waits in pages");
+	ok(prof_handover_is_any(), "which the library knows");
+	char *first = gathered(s);
+	ok(strncmp(first, "heap_v2/1\n", 10) == 0, "its beginning");
+	contains(first, "\n# end ", "its end");
+	is_int(ask("status"), 0, "status meanwhile");
+	contains(answer(), "state=active\n", "which is answered");
+	is_int(prof_mdump(NULL), 0, "an own dump");
 	is_int(ask("stop"), 0, "stop");
+	is_int(ask("start"), 0, "and start");
+	is_int(ask("stop"), 0, "and stop");
+	char *again = gathered(s);
+	is_str(again, first, "what waits does not change");
+	free(first);
+	free(again);
+	now_ns += PROF_HANDOVER_NS - 1;
+	prof_handover_tick();
+	ok(waiting(nonce) == s, "a moment before 30 s it is there");
+	now_ns++;
+	prof_handover_tick();
+	ok(waiting(nonce) == NULL && !prof_handover_is_any(), "after 30 s it is gone, and its reader can see it");
+	nstime_now_hook = NULL;
+}
+
+static void
+test_stream_taken(void)
+{
+	is_int(ask("dump-stream"), 0, "a profile");
+	uint64_t nonce = box->slots[2].nonce;
+	prof_stream_t *s = waiting(nonce);
+	put(1, "dump-stream");
+	prof_control_serve();
+	ok(waiting(nonce) == s && waiting(box->slots[1].nonce) != NULL, "two readers have one each");
+	s->is_taken = 1;
+	box->doorbell = 1;
+	prof_control_serve();
+	ok(waiting(nonce) == NULL && waiting(box->slots[1].nonce) != NULL, "taken: it goes, and the other stays");
+	is_int(ask("dump-stream"), 0, "another one");
+	nonce = box->slots[2].nonce;
+	is_int(ask("dump-stream"), 0, "and one after it in the same slot");
+	ok(waiting(nonce) == NULL && waiting(box->slots[2].nonce) != NULL, "takes its place");
+	now_ns = nstime_monotonic_ns() + PROF_HANDOVER_NS;
+	nstime_now_hook = own_clock;
+	prof_control_heartbeat(NULL, 0);
+	nstime_now_hook = NULL;
+	ok(prof_handover_is_any(), "not inside the allocator's own work");
+	box->streams[1].is_taken = box->streams[2].is_taken = 1;
+	prof_control_serve();
+	ok(!prof_handover_is_any(), "all taken");
 }
 
 static const char *
@@ -366,10 +400,47 @@ test_child(void)
 	is_int(ask("stop"), 0, "stop");
 }
 
+/* ------------------------------------------------------------------ whose path an answer has */
+
+static bool dumps_end;
+
+static void *
+dump_often(void *arg)
+{
+	(void)arg;
+	while (!__atomic_load_n(&dumps_end, __ATOMIC_RELAXED))
+		prof_mdump(NULL);
+	return NULL;
+}
+
+/* While others write profiles, stop and dump answer with their own. */
+static void
+test_own_path(void)
+{
+	pthread_t t[2];
+	unsigned bad_stops = 0, bad_dumps = 0;
+
+	for (unsigned i = 0; i < 2; i++)
+		pthread_create(&t[i], NULL, dump_often, NULL);
+	for (unsigned i = 0; i < 30; i++) {
+		ask_only("start");
+		bad_stops += ask_only("stop") != 0 || strstr(answer(), ".s") == NULL;
+		char text[400], want[300];
+		snprintf(want, sizeof(want), "%s/own%u.heap", dir, i);
+		snprintf(text, sizeof(text), "dump %s", want);
+		bad_dumps += ask_only(text) != 0 || strcmp(answer(), want) != 0;
+	}
+	__atomic_store_n(&dumps_end, true, __ATOMIC_RELAXED);
+	for (unsigned i = 0; i < 2; i++)
+		pthread_join(t[i], NULL);
+	is_uint(bad_stops, 0, "30 stops: the path of the session's profile");
+	is_uint(bad_dumps, 0, "30 dumps: the path that was asked for");
+}
+
 int
 main(void)
 {
-	static void (*const tests[])(void) = {test_block, test_verbs, test_torn, test_stopping, test_once, test_noise, test_stream, test_dir_rules, test_child, NULL};
+	static void (*const tests[])(void) = {test_block, test_verbs, test_torn, test_stopping, test_once, test_noise, test_stream, test_stream_taken, test_dir_rules, test_own_path, test_child, NULL};
 
 	opt_prof_thread = prof_thread_false; /* so that nobody else serves */
 	free(keep(malloc(1)));

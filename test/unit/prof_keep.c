@@ -3,21 +3,39 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/stat.h>
 
 #include "os/nstime.h"
 #include "prof_keep.h"
 #include "util/atomic.h"
 
 static char dir[] = "/tmp/prof_keep.XXXXXX";
+static uint64_t now_ns = UINT64_C(1) << 50;
+
+static uint64_t
+read_clock(void)
+{
+	return now_ns;
+}
+
+static bool is_backwards; /* places are not in the order of writing */
 
 static size_t
 victim(unsigned n, const uint64_t *live, prof_keep_policy_t policy)
 {
-	prof_kept_t files[8];
+	static prof_kept_t files[9];
 
-	for (unsigned i = 0; i < n; i++)
-		files[i] = (prof_kept_t){.bytes = 1, .live = live[i]};
-	return prof_keep_victim(files, n, policy);
+	memset(files, 0, sizeof(files)); /* the last one is free */
+	for (unsigned i = 0; i < n; i++) {
+		unsigned at = is_backwards ? n - 1 - i : i;
+
+		files[at].kind = prof_kind_alloc;
+		files[at].live = live[i];
+		prof_keep_place_set(&files[at], i);
+	}
+	size_t found = prof_keep_victim(files, n + 1, policy, 1u << prof_kind_alloc);
+	is_uint(prof_keep_victim(files, n + 1, policy, 1u << prof_kind_timer), SIZE_MAX, "none of another kind");
+	return is_backwards ? n - 1 - found : found;
 }
 
 static void
@@ -63,16 +81,34 @@ test_gap(void)
 	ok(!prof_keep_may(prof_kind_alloc, UINT64_MAX - 1, &turn), "a gap without end");
 }
 
+/* Each old kind is held to what was set for it, and to nothing else. */
+static void
+test_each_limit(void)
+{
+	prof_keep_turn_t turn;
+
+	ok(!prof_keep_governs(prof_kind_interval, prof_keep_min_gap_ms), "the gap is not the old kinds' yet");
+	prof_keep_set(prof_keep_max_files, 3);
+	ok(prof_keep_governs(prof_kind_interval, prof_keep_max_files), "a cap on files holds for them");
+	ok(!prof_keep_governs(prof_kind_interval, prof_keep_max_bytes), "that on bytes not");
+	ok(prof_keep_may(prof_kind_interval, 1, &turn) && prof_keep_may(prof_kind_interval, 2, &turn),
+	    "nor does it bring a gap");
+	prof_keep_policy_set("newest");
+	ok(prof_keep_may(prof_kind_gdump, 3, &turn) && prof_keep_may(prof_kind_gdump, 4, &turn),
+	    "nor does the policy");
+	prof_keep_policy_set("first_peak_last");
+}
+
 static void
 write_file(unsigned i, unsigned bytes, uint64_t live)
 {
 	char path[256];
 
-	snprintf(path, sizeof(path), "%s/f%u", dir, i);
+	snprintf(path, sizeof(path), "%s/f%u.heap", dir, i);
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
-	ok(fd >= 0, "file %u", i);
+	ok(fd >= 0 && write(fd, "heap_v2/1\n", 10) == 10, "file %u", i);
 	close(fd);
-	prof_keep_written(path, bytes, live);
+	prof_keep_written(path, prof_kind_alloc, bytes, live);
 }
 
 static bool
@@ -80,7 +116,7 @@ is_there(unsigned i)
 {
 	char path[256];
 
-	snprintf(path, sizeof(path), "%s/f%u", dir, i);
+	snprintf(path, sizeof(path), "%s/f%u.heap", dir, i);
 	return access(path, F_OK) == 0;
 }
 
@@ -106,7 +142,7 @@ test_files(void)
 	    "the cap on bytes");
 	write_file(22, 101, 1);
 	ok(!is_there(21) && !is_there(22), "one that is larger than the cap alone goes as well");
-	prof_keep_written("relative", 1000, 1);
+	prof_keep_written("relative", prof_kind_alloc, 1000, 1);
 	ok(access("relative", F_OK) != 0, "a relative name is nobody's");
 }
 
@@ -120,7 +156,7 @@ test_foreign(void)
 	prof_keep_set(prof_keep_max_files, 1);
 	prof_keep_set(prof_keep_max_bytes, 0);
 	write_file(40, 1, 1);
-	snprintf(path, sizeof(path), "%s/f40", dir);
+	snprintf(path, sizeof(path), "%s/f40.heap", dir);
 	snprintf(moved, sizeof(moved), "%s/mine", dir);
 	is_int(rename(path, moved), 0, "moved away");
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
@@ -129,12 +165,35 @@ test_foreign(void)
 	ok(is_there(40), "another one of its name stays");
 	write_file(42, 1, 1);
 	ok(!is_there(41), "ours go");
-	snprintf(path, sizeof(path), "%s/f42", dir);
+	snprintf(path, sizeof(path), "%s/f42.heap", dir);
 	snprintf(moved, sizeof(moved), "%s/target", dir);
 	is_int(rename(path, moved), 0, "moved away");
 	is_int(symlink(moved, path), 0, "a link to it in its place");
 	write_file(43, 1, 1);
 	ok(access(path, F_OK) == 0 && access(moved, F_OK) == 0, "a link stays, and what it leads to");
+}
+
+/* The table is shared with processes that may be anybody by now: nothing but profiles is removed on its word. */
+static void
+test_no_profile(void)
+{
+	static const char *const names[] = {"data.db", "data.heap"};
+	char path[256];
+
+	for (unsigned i = 0; i < 2; i++) {
+		snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
+		int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+		ok(write(fd, i == 0 ? "heap_v2/" : "no data.", 8) == 8 && close(fd) == 0, "%s", names[i]);
+		prof_keep_written(path, prof_kind_timer, 1, 1);
+	}
+	prof_keep_set(prof_keep_max_files, 2);
+	write_file(44, 1, 1);
+	write_file(45, 1, 1);
+	for (unsigned i = 0; i < 2; i++) {
+		snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
+		ok(access(path, F_OK) == 0, "%s is not removed", names[i]);
+	}
+	ok(!is_there(44) && !is_there(45), "but counts");
 }
 
 /* Many at once: of each gap one. */
@@ -170,27 +229,125 @@ test_gap_threads(void)
 	ok(n >= 1 && n <= 17, "8 threads, 16 seconds, a gap of one: %u", n);
 }
 
-/* A child has written nothing: it removes nothing. */
+/* What the user has removed is there no more, and makes room. */
+static void
+test_removed(void)
+{
+	char path[256];
+
+	prof_keep_policy_set("newest");
+	prof_keep_set(prof_keep_max_files, 3);
+	prof_keep_set(prof_keep_max_bytes, 0);
+	for (unsigned i = 50; i < 54; i++)
+		write_file(i, 1, 1);
+	ok(!is_there(50) && is_there(51), "three are there");
+	for (unsigned i = 52; i < 54; i++) {
+		snprintf(path, sizeof(path), "%s/f%u.heap", dir, i);
+		unlink(path);
+	}
+	write_file(54, 1, 1);
+	write_file(55, 1, 1);
+	ok(is_there(51) && is_there(54) && is_there(55), "two were removed: two more may be");
+	write_file(56, 1, 1);
+	ok(!is_there(51), "and no third");
+}
+
+static unsigned
+n_there(void)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 50; i < 400; i++)
+		n += is_there(i);
+	return n;
+}
+
+static unsigned child_number;
+
+/* One that dies with a place in its hands, others that write three files each. */
 static void
 child_body(void *arg)
 {
 	(void)arg;
 	prof_keep_postfork_child();
-	prof_keep_set(prof_keep_max_files, 1);
-	write_file(31, 1, 1);
-	_exit(is_there(30) && is_there(31) && prof_keep_suppressed() == 0 ? 0 : 1);
+	for (unsigned i = 0; i < 3; i++)
+		write_file(100 + child_number * 3 + i, 1, 1);
+	_exit(prof_keep_suppressed() == 0 ? 0 : 1);
 }
 
+/* A process and its children, and their children: one cap, one policy. */
 static void
-test_child(void)
+test_family(void)
 {
 	static struct test_result r;
+	bool all = true;
 
-	write_file(30, 1, 1);
+	prof_keep_set(prof_keep_max_files, 4);
 	prof_keep_suppress();
 	is_uint(prof_keep_suppressed(), 1, "counted");
-	run_forked(&r, child_body, NULL);
-	child_exits(&r, 0, "a child leaves the parent's files alone");
+	for (child_number = 0; child_number < 20; child_number++) {
+		run_forked(&r, child_body, NULL);
+		all = all && exited_with(&r, 0);
+	}
+	ok(all, "20 children write three files each");
+	is_uint(n_there(), 4, "four stay of all");
+	ok(is_there(159) && is_there(158) && is_there(157) && is_there(156), "the newest");
+	write_file(98, 1, 1);
+	ok(!is_there(156) && is_there(98), "the parent's next one counts with them");
+}
+
+/* Many at once: none too many, and none too few. */
+static void
+test_family_at_once(void)
+{
+	pid_t pids[20];
+	int status;
+	bool all = true;
+
+	for (unsigned k = 0; k < 20; k++) {
+		child_number = 30 + k;
+		pids[k] = fork();
+		if (pids[k] == 0) {
+			/* Its results are in its exit status, not among the lines of this test. */
+			close(STDOUT_FILENO);
+			(void)!open("/dev/null", O_WRONLY);
+			child_body(NULL);
+		}
+	}
+	for (unsigned k = 0; k < 20; k++)
+		all = waitpid(pids[k], &status, 0) == pids[k] && WIFEXITED(status) && WEXITSTATUS(status) == 0 && all;
+	ok(all, "20 children at once");
+	is_uint(n_there(), 4, "four files stay");
+}
+
+/* What a process before this one has left under the prefix counts, and is left alone. */
+static void
+test_before(void)
+{
+	char prefix[256], path[300];
+	struct timespec old[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
+
+	snprintf(prefix, sizeof(prefix), "%s/p", dir);
+	prof_sys_prefix_set(prefix);
+	prof_keep_set(prof_keep_max_files, 3);
+	for (unsigned i = 0; i < 3; i++) {
+		snprintf(path, sizeof(path), "%s.77.%u.%s.heap", prefix, i, i == 2 ? "s0" : "a0");
+		close(open(path, O_WRONLY | O_CREAT, 0600));
+		utimensat(AT_FDCWD, path, old, 0);
+	}
+	ok(prof_keep_try_room(prof_kind_alloc), "two of three (a session's does not count)");
+	write_file(60, 1, 1);
+	write_file(61, 1, 1);
+	is_uint(n_there(), 1, "one of ours may stay");
+	ok(is_there(61) && access(path, F_OK) == 0, "the newest; those from before do");
+	prof_keep_set(prof_keep_max_files, 2);
+	ok(!prof_keep_try_room(prof_kind_alloc), "two of two: no room");
+	ok(prof_keep_try_room(prof_kind_manual), "but for what is no automatic one");
+	snprintf(path, sizeof(path), "%s.77.0.a0.heap", prefix);
+	ok(access(path, F_OK) == 0, "it is still there");
+	unlink(path);
+	now_ns += UINT64_C(2) * NSTIME_PER_SEC;
+	ok(prof_keep_try_room(prof_kind_alloc), "one was removed by somebody: it is seen a second later");
 }
 
 int
@@ -198,17 +355,27 @@ main(void)
 {
 	char command[300];
 
+	nstime_now_hook = read_clock;
+
 	if (mkdtemp(dir) == NULL)
 		bail_out("no directory");
-	ok(prof_keep_governs(prof_kind_highwater) && !prof_keep_governs(prof_kind_interval)
-	    && !prof_keep_governs(prof_kind_session), "our own kinds");
+	for (unsigned i = 0; i < prof_keep_n; i++)
+		ok(prof_keep_governs(prof_kind_highwater, i) && !prof_keep_governs(prof_kind_interval, i)
+		    && !prof_keep_governs(prof_kind_session, i), "our own kinds, limit %u", i);
 	test_victim();
+	is_backwards = true;
+	test_victim();
+	test_each_limit();
 	test_gap();
-	ok(prof_keep_governs(prof_kind_interval), "and the old ones once a limit was set");
+	ok(prof_keep_governs(prof_kind_interval, prof_keep_min_gap_ms), "and the old ones once it was set");
 	test_files();
 	test_foreign();
 	test_gap_threads();
-	test_child();
+	test_removed();
+	test_family();
+	test_family_at_once();
+	test_before();
+	test_no_profile();
 	snprintf(command, sizeof(command), "rm -rf %s", dir);
 	if (system(command) != 0)
 		diag("%s is left", dir);

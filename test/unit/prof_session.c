@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "arena/arenas.h"
+#include "os/nstime.h"
 #include "meta/freepool.h"
 #include "prof.h"
 #include "prof_dump.h"
@@ -12,6 +13,23 @@
 
 static prof_session_opts_t o;
 static const char *why;
+
+static atomic_b_t is_reading, is_read;
+
+/* What the locks of the books have counted, while they are made: under the thread sanitizer no race. */
+static void *
+read_locks(void *arg)
+{
+	mutex_prof_data_t d;
+
+	while (!atomic_load_b(&is_read, MO_RELAXED)) {
+		for (int i = 0; i < prof_mutex_n; i++)
+			prof_mutex_stats_read((prof_mutex_ind_t)i, &d);
+		prof_mutex_stats_reset();
+		atomic_store_b(&is_reading, true, MO_RELAXED);
+	}
+	return arg;
+}
 
 static void
 test_rules(void)
@@ -84,13 +102,19 @@ test_cycle(void)
 {
 	char text[300], path[PROF_PATH_SIZE];
 	uint64_t rejected = prof_session_rejected();
+	pthread_t reader;
 
 	ok(!prof_is_booted(), "nothing is booted");
 	is_int(prof_session_stop(0), EALREADY, "stop without a session");
 	is_int(prof_session_start("moon:1", &why), EINVAL, "bad options");
 	ok(!prof_is_booted() && prof_session_id() == 0 && prof_session_start_ns() == 0, "change nothing");
 	snprintf(text, sizeof(text), "prefix:%s/one,sample_interval:1,alloc:5G", dir);
+	pthread_create(&reader, NULL, read_locks, NULL);
+	while (!atomic_load_b(&is_reading, MO_RELAXED))
+		usleep(100);
 	is_int(prof_session_start(text, &why), 0, "start");
+	atomic_store_b(&is_read, true, MO_RELAXED);
+	pthread_join(reader, NULL);
 	ok(prof_is_booted() && prof_active_get() && prof_session_is_active(), "boots and runs");
 	is_uint(prof_session_id(), 1, "number one");
 	is_uint(prof_threshold_get(prof_threshold_alloc), UINT64_C(5) << 30, "its threshold");
@@ -140,6 +164,45 @@ test_failures(void)
 	ok(prof_session_tick() == UINT64_MAX, "so there is none");
 	is_int(prof_session_stop(0), 0, "stop");
 	is_int(prof_session_set("max_seconds:5", &why), ENOENT, "no session, no end");
+}
+
+/* ------------------------------------------------------------------ an end that comes too late */
+
+static uint64_t clock_ns = UINT64_C(1) << 50;
+static unsigned clock_acts;
+
+/* Who looks at the clock of an expired session does it just when another one has been begun. */
+static uint64_t
+clock_hook(void)
+{
+	if (clock_acts == 1) {
+		clock_acts = 0;
+		is_int(prof_session_stop(0), 0, "the expired session is stopped by hand");
+		is_int(prof_session_start("max_seconds:1000", NULL), 0, "another one begins");
+	}
+	return clock_ns;
+}
+
+static void
+test_late_end(void)
+{
+	uint64_t rejected = prof_session_rejected();
+
+	nstime_now_hook = clock_hook;
+	is_int(prof_session_start("max_seconds:10", NULL), 0, "ten seconds");
+	uint64_t id = prof_session_id();
+	is_uint((prof_session_tick() + 999999) / 1000000000, 10, "to go");
+	clock_ns += UINT64_C(11) * 1000000000;
+	ok(prof_session_is_over(), "they are over");
+	clock_acts = 1;
+	prof_session_tick();
+	ok(prof_session_is_active() && prof_session_id() == id + 1, "the next session is not ended by them");
+	is_uint(prof_session_rejected(), rejected, "nor is it tried");
+	ok(!prof_session_is_over(), "it has its own end");
+	clock_ns += UINT64_C(1001) * 1000000000;
+	is_uint(prof_session_tick(), UINT64_MAX, "which comes");
+	ok(!prof_session_is_active() && !prof_session_is_over(), "and ends it");
+	nstime_now_hook = NULL;
 }
 
 /* ------------------------------------------------------------------ what sessions leave behind */
@@ -248,7 +311,7 @@ test_leftovers(void)
 int
 main(void)
 {
-	static void (*const tests[])(void) = {test_rules, test_options, test_cycle, test_failures, test_leftovers, NULL};
+	static void (*const tests[])(void) = {test_rules, test_options, test_cycle, test_failures, test_late_end, test_leftovers, NULL};
 
 	return dir_main(config_prof, tests);
 }

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <sys/stat.h>
 
+#include "os/sys.h"
 #include "prof_opt.h"
 #include "prof_sys.h"
 
@@ -225,6 +226,156 @@ test_never_the_same(void)
 	is_uint(files_in(dir), before + 1, "one more file");
 }
 
+/* What a name says. */
+static void
+test_name_kind(void)
+{
+	static const struct {
+		const char *name;
+		prof_kind_t kind;
+	} c[] = {
+		{"p.12.20260701T123456.789Z.0.m3.heap", prof_kind_manual},
+		{"p.12.20260701T123456.789Z_20260701T123457.789Z.2.s0.heap", prof_kind_session},
+		{"p.4026531836.12.3.i0.heap", prof_kind_interval}, {"p.12.3.f.heap", prof_kind_final},
+		{"p.12.3.l11.heap", prof_kind_large},
+		{"p.12.3.l.heap", prof_kind_n}, {"p.12.3.f1.heap", prof_kind_n}, {"p.12.3.x1.heap", prof_kind_n},
+		{"p.other.12.3.l1.heap", prof_kind_n}, {"pp.12.3.l1.heap", prof_kind_n}, {"p.l1.heap", prof_kind_n},
+		{"p.12.3.l1.heap.gz", prof_kind_n}, {"p..heap", prof_kind_n}, {"p", prof_kind_n}, {"", prof_kind_n},
+		{"p.12.7.json", prof_kind_n},
+	};
+
+	for (unsigned i = 0; i < ARRAY_LEN(c); i++)
+		is_int(prof_sys_name_kind(c[i].name, "p"), c[i].kind, "kind of %s", c[i].name);
+	is_int(prof_sys_name_kind(".12.3.l1.heap", ""), prof_kind_large, "a prefix that ends in a slash");
+}
+
+static unsigned n_renames;
+
+static int
+counting_rename2(const char *from, const char *to, unsigned flags)
+{
+	n_renames++;
+	return os_hooks_real.rename2(from, to, flags);
+}
+
+/* A few names in a row are passed one after the other; a run of many is left behind by few steps. */
+static void
+test_taken_names(void)
+{
+	char path[300];
+	unsigned n = 0;
+
+	opt_prof_dump_timestamp = false;
+	snprintf(path, sizeof(path), "%s/t", dir);
+	prof_sys_prefix_set(path);
+	prof_sys_postfork_child();
+	for (unsigned i = 0; i < 3000; i++) {
+		snprintf(path, sizeof(path), "%s/t.%d.%u.m0.heap", dir, getpid(), i);
+		n += close(open(path, O_WRONLY | O_CREAT | O_EXCL, 0600)) == 0;
+	}
+	is_uint(n, 3000, "3000 names are taken");
+	struct os_hooks_s counting = os_hooks_real;
+	counting.rename2 = counting_rename2;
+	os_hooks = &counting;
+	is_int(write_one(NULL, "late"), 0, "one is found");
+	os_hooks = &os_hooks_real;
+	/* 64 by one, then twice as many each time. */
+	ok(n_renames > 64 && n_renames < 64 + 20, "with %u looks", n_renames);
+	for (unsigned i = 0; i < 3000; i++) {
+		snprintf(path, sizeof(path), "%s/t.%d.%u.m0.heap", dir, getpid(), i);
+		unlink(path);
+	}
+	unlink(file.path);
+	opt_prof_dump_timestamp = true;
+}
+
+static int
+write_confined(const char *path, const char *text)
+{
+	prof_name_t n = {prof_kind_manual, 0, INSTANT, 0};
+
+	if (prof_file_open_confined(&file, path, &n) == 0)
+		prof_file_write(&file, text, strlen(text));
+	return prof_file_close(&file);
+}
+
+/* Who may steer the profiler only replaces profiles, and nothing else. */
+static void
+test_confined(void)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/c.heap", dir);
+	is_int(write_confined(path, "no profile"), 0, "a new name");
+	is_int(write_confined(path, "heap_v2/1"), EEXIST, "what is no profile stays");
+	is_str(read_back(path), "no profile", "as it was");
+	is_int(write_one(path, "heap_v2/1 old"), 0, "the program itself may");
+	is_int(write_confined(path, "heap_v2/1 new"), 0, "a profile is replaced");
+	is_str(read_back(path), "heap_v2/1 new", "whole");
+	char moved[256];
+	snprintf(moved, sizeof(moved), "%s/c.db", dir);
+	is_int(rename(path, moved), 0, "under a name that profiles do not have");
+	is_int(write_confined(moved, "heap_v2/1"), EEXIST, "it stays");
+	is_int(write_confined("/dev/fd/1", "x"), ELOOP, "no descriptors");
+	/* What comes to stand there meanwhile. */
+	prof_name_t n = {prof_kind_manual, 0, INSTANT, 0};
+	is_int(prof_file_open_confined(&file, path, &n), 0, "a new name again");
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+	ok(write(fd, "mine", 4) == 4 && close(fd) == 0, "which somebody takes meanwhile");
+	is_int(prof_file_close(&file), EEXIST, "it is not replaced");
+	is_str(read_back(path), "mine", "as it was");
+	unlink(path);
+	unlink(moved);
+}
+
+/* In a directory where others' files cannot be replaced, they are not written into either. */
+static void
+test_sticky(void)
+{
+	char sticky[256], path[300], other[300];
+	struct stat st;
+
+	if (getuid() != 0) {
+		skip(1, "needs two users");
+		return;
+	}
+	snprintf(sticky, sizeof(sticky), "%s/sticky", dir);
+	mkdir(sticky, 0700);
+	chmod(sticky, 01777);
+	chmod(dir, 0755);
+	snprintf(path, sizeof(path), "%s/planted", sticky);
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+	fchmod(fd, 0666);
+	close(fd);
+	snprintf(other, sizeof(other), "%s/fifo", sticky);
+	mkfifo(other, 0600);
+	chmod(other, 0666);
+	is_int(chown(path, 12345, 12345) + chown(other, 12345, 12345), 0, "files of another user");
+	int reader = open(other, O_RDONLY | O_NONBLOCK);
+	is_int(seteuid(54321), 0, "who wants to write");
+	is_int(write_one(path, "secret"), EACCES, "a file that another user has put there is refused");
+	is_int(write_one(other, "secret"), EACCES, "a pipe too");
+	seteuid(0);
+	close(reader);
+	ok(stat(path, &st) == 0 && st.st_size == 0, "nothing was written");
+	/* Ours, but linked: where the rename is impossible, as in a directory that cannot be written. */
+	snprintf(path, sizeof(path), "%s/ours", sticky);
+	snprintf(other, sizeof(other), "%s/link", sticky);
+	close(open(path, O_WRONLY | O_CREAT | O_EXCL, 0600));
+	is_int(chown(path, 54321, 54321) + chown(sticky, 0, 0) + chmod(sticky, 0755), 0, "a file of ours");
+	seteuid(54321);
+	is_int(write_one(path, "text"), 0, "is written in place");
+	seteuid(0);
+	is_str(read_back(path), "text", "there it is");
+	is_int(link(path, other), 0, "with another name");
+	seteuid(54321);
+	is_int(write_one(path, "more"), EACCES, "it is not");
+	seteuid(0);
+	is_str(read_back(path), "text", "and stays as it was");
+	snprintf(path, sizeof(path), "rm -rf %s", sticky);
+	is_int(system(path), 0, "away");
+}
+
 static void
 test_explicit_file(void)
 {
@@ -308,6 +459,10 @@ main(void)
 	test_prefix();
 	test_auto_file();
 	test_never_the_same();
+	test_name_kind();
+	test_taken_names();
+	test_confined();
+	test_sticky();
 	test_explicit_file();
 	test_descriptor();
 	test_errno_names();

@@ -8,10 +8,12 @@
 #include <pthread.h>
 
 #include "arena/arena.h"
+#include "arena/safety.h"
 #include "imalloc.h"
 #include "jemalloc_fork.h"
 #include "os/gate.h"
 #include "os/sys.h"
+#include "thread/deferred.h"
 #include "thread/shelter.h"
 #include "thread/tsd.h"
 
@@ -63,7 +65,7 @@ is_sheltered(const void *p) {
 #define N 400
 
 static char *kept[N];
-static size_t kept_size[N];
+static size_t kept_size[N], kept_align[N];
 
 /* Sizes beyond the cache, so that each request comes to the closed gate. */
 static void
@@ -83,6 +85,7 @@ test_objects(void) {
 		memset(p, (int)(i & 0xff), malloc_usable_size(p));
 		kept[i] = p;
 		kept_size[i] = size;
+		kept_align[i] = alignment;
 	}
 	is_uint(bad, 0, "objects at a closed gate: aligned, zeroed, large enough");
 	is_uint(n_sheltered, N, "all of them from the shelter");
@@ -101,7 +104,7 @@ test_objects(void) {
 	is_ptr_aligned(aligned, (size_t)4 << 20, "a large alignment");
 	free(large);
 	free(aligned);
-	ok(shelter_malloc(SIZE_MAX, 16) == NULL && shelter_malloc(16, (size_t)1 << 62) == NULL, "too large for it");
+	ok(shelter_malloc(SIZE_MAX, 0) == NULL && shelter_malloc(16, (size_t)1 << 62) == NULL, "too large for it");
 	set_closed(false);
 	for (unsigned i = 0; i < N; i++) {
 		bad += !is_filled(kept[i], (int)(i & 0xff), kept_size[i]);
@@ -120,7 +123,7 @@ test_sized_frees(void) {
 	unsigned bad = 0;
 	for (unsigned i = 0; i < N; i++) {
 		if (i % 3 == 0 && i % 4 > 1) {
-			sdallocx(kept[i], kept_size[i], 0);
+			sdallocx(kept[i], kept_size[i], MALLOCX_ALIGN(kept_align[i]));
 		} else {
 			free(kept[i]);
 		}
@@ -148,10 +151,10 @@ test_deferred(void) {
 	for (unsigned i = 0; i < N; i++) {
 		free(p[i]);
 	}
-	ok(shelter_has_deferred(), "frees at a closed gate wait");
+	ok(deferred_has_any(), "frees at a closed gate wait");
 	set_closed(false);
 	free(keep(malloc(100000)));
-	ok(!shelter_has_deferred(), "the next one in the gate does them");
+	ok(!deferred_has_any(), "the next one in the gate does them");
 	is_uint(net(), before, "and counts them");
 }
 
@@ -176,7 +179,7 @@ test_deferred_end(void) {
 			free(keep(mallocx(100000, MALLOCX_TCACHE_NONE))); /* does them */
 		}
 		bad += ctl_void(ctl_name(name, "arena.%u.%s", ind, round == 2 ? "reset" : "destroy")) != 0;
-		bad += shelter_has_deferred();
+		bad += deferred_has_any();
 		for (unsigned i = 0; i < N; i++) {
 			kept[i] = keep(malloc(40 + i * 100));
 			memset(kept[i], 1, 40 + i * 100);
@@ -252,20 +255,137 @@ test_child(void) {
 	pass("fifty forks that each use a megabyte of shelter");
 }
 
-/* ------------------------------------------------------------------ a signal in the midst of it */
+/* ------------------------------------------------------------------ blocks that are misused */
+
+static char message[128];
+
+static void
+on_crime(const char *line) {
+	snprintf(message, sizeof(message), "%s", line);
+}
+
+static void
+is_crime(const char *wanted, const char *what) {
+	is_str(message, wanted, "%s", what);
+	message[0] = '\0';
+}
+
+static void
+test_misuse(void) {
+	set_closed(true);
+	char *p = keep(mallocx(100, MALLOCX_TCACHE_NONE)), *q = keep(mallocx(100, MALLOCX_TCACHE_NONE));
+	char *large = keep(mallocx((size_t)5 << 20, MALLOCX_TCACHE_NONE));
+	char *huge = keep(mallocx((size_t)100 << 20, MALLOCX_TCACHE_NONE));
+	safety_abort_hook = on_crime;
+	free(keep(p + 16));
+	is_crime("<jemalloc>: pointer into a block\n", "at a closed gate: a pointer into a block");
+	free(keep(large + 4096));
+	ok(message[0] != '\0', "and into a large one: %s", message);
+	message[0] = '\0';
+	free(keep(p));
+	free(keep(p));
+	is_crime("<jemalloc>: double free\n", "a block freed twice");
+	memset(keep(p), 0xff, 8);
+	void *r = keep(mallocx(100, MALLOCX_TCACHE_NONE));
+	is_crime("<jemalloc>: write to a freed block\n", "a freed one that is written to");
+	ok(r == p && is_filled(r, 0, 100), "and is not believed");
+	free(large);
+	free(keep(large));
+	is_crime("<jemalloc>: double free\n", "a large block freed twice");
+	free(huge);
+	free(keep(huge));
+	is_crime("<jemalloc>: free of a pointer that is no block\n", "a huge one");
+	free(r);
+	free(q);
+	set_closed(false);
+	safety_abort_hook = NULL;
+}
+
+/* Frees that wait: each is looked at when it comes, and nothing is written into what may be no block. */
+static void
+test_deferred_misuse(void) {
+	static char text[64];
+	char *p = keep(mallocx(100, MALLOCX_TCACHE_NONE)), *gone = keep(mallocx((size_t)1 << 20, MALLOCX_TCACHE_NONE));
+	memset(p, 7, 100);
+	dallocx(gone, MALLOCX_TCACHE_NONE);
+	set_closed(true);
+	safety_abort_hook = on_crime;
+	dallocx(keep(&text[16]), MALLOCX_TCACHE_NONE);
+	is_crime("<jemalloc>: free of a pointer that is no block\n", "a free at a closed gate: no block");
+	ok(is_filled(text, 0, sizeof(text)), "and nothing is written there");
+	dallocx(keep(gone), MALLOCX_TCACHE_NONE);
+	is_crime("<jemalloc>: double free\n", "one that is free");
+	dallocx(p, MALLOCX_TCACHE_NONE);
+	ok(message[0] == '\0' && is_filled(keep(p), 7, 100), "a block that waits is as it was");
+	dallocx(keep(p), MALLOCX_TCACHE_NONE);
+	is_crime("<jemalloc>: double free\n", "one that waits already");
+	set_closed(false);
+	free(keep(mallocx(100000, MALLOCX_TCACHE_NONE)));
+	is_crime("", "it is freed once");
+	safety_abort_hook = NULL;
+}
+
+/* ------------------------------------------------------------------ what stays */
 
 static struct os_hooks_s hooks;
+static atomic_u32_t n_maps, n_purges;
+
+static void *
+counting_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t off) {
+	atomic_fetch_add_u32(&n_maps, 1, MO_RELAXED);
+	return os_hooks_real.mmap(addr, size, prot, flags, fd, off);
+}
+
+static int
+counting_madvise(void *addr, size_t size, int advice) {
+	atomic_fetch_add_u32(&n_purges, 1, MO_RELAXED);
+	return os_hooks_real.madvise(addr, size, advice);
+}
+
+#define MANY 20000
+
+/* As many blocks again and again need no more memory, and their pages go back when the gate has opened. */
+static void
+test_reuse(void) {
+	static void *p[MANY];
+	uint32_t first = 0;
+	hooks = os_hooks_real;
+	hooks.mmap = counting_mmap;
+	hooks.madvise = counting_madvise;
+	os_hooks = &hooks;
+	for (unsigned round = 0; round < 4; round++) {
+		set_closed(true);
+		for (unsigned i = 0; i < MANY; i++) {
+			p[i] = keep(mallocx(i % 100 == 0 ? 50000 : 64, MALLOCX_TCACHE_NONE));
+		}
+		for (unsigned i = 0; i < MANY; i++) {
+			dallocx(p[i], MALLOCX_TCACHE_NONE);
+		}
+		atomic_store_u32(&n_purges, 0, MO_RELAXED);
+		set_closed(false);
+		first = round == 0 ? atomic_load_u32(&n_maps, MO_RELAXED) : first;
+	}
+	os_hooks = &os_hooks_real;
+	is_uint(atomic_load_u32(&n_maps, MO_RELAXED), first, "four windows map no more than the first of them");
+	ok(first > 0 && atomic_load_u32(&n_purges, MO_RELAXED) >= MANY / 1024, "pages go back when the gate has opened");
+}
+
+/* ------------------------------------------------------------------ a signal in the midst of it */
+
 static void *sheltered, *from_handler;
 static atomic_b_t is_in_handler;
-static bool was_deferred;
 
-/* The thread holds the shelter's lock and is not inside: the free is for later, and the request waits for the gate. */
+/* The thread is about to map memory for the shelter; what it was at holds nobody up. */
 static void
 on_signal(int sig UNUSED) {
 	dallocx(sheltered, MALLOCX_TCACHE_NONE);
-	was_deferred = shelter_has_deferred();
-	atomic_store_b(&is_in_handler, true, MO_SEQ_CST);
 	from_handler = keep(mallocx(100, MALLOCX_TCACHE_NONE));
+	atomic_store_b(&is_in_handler, true, MO_SEQ_CST);
+	pid_t pid = fork();
+	if (pid == 0) {
+		_exit(7);
+	}
+	waitpid(pid, NULL, 0);
 }
 
 static void *
@@ -275,41 +395,59 @@ interrupted_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t off
 	return os_hooks_real.mmap(addr, size, prot, flags, fd, off);
 }
 
-/* Closes the gate; opens it when a handler has come to it. */
+static atomic_b_t is_inside;
+
+/* Inside, so that the gate waits for this thread; uses the shelter there, as a handler does. */
 static void *
-open_later(void *arg) {
-	jemalloc_prefork();
-	state = 1;
+use_inside(void *arg) {
+	struct tls_s *t = tls_get();
+	void *p = arg;
+	gate_enter(t);
+	atomic_store_b(&is_inside, true, MO_SEQ_CST);
 	while (!atomic_load_b(&is_in_handler, MO_SEQ_CST)) {
 		usleep(1000);
 	}
-	usleep(50000); /* how long decides only how surely it waits */
+	usleep(50000); /* how long decides only how surely the handler waits */
+	shelter_free(p);
+	p = shelter_malloc(100, 0);
+	gate_exit(t);
+	return p;
+}
+
+static void *
+close_and_open(void *arg) {
+	jemalloc_prefork();
 	jemalloc_postfork_parent();
 	return arg;
 }
 
 static int
 interrupted(void) {
-	pthread_t t;
+	pthread_t user, closer;
+	void *ret;
 	alarm(300);
 	signal(SIGUSR1, on_signal);
 	hooks = os_hooks_real;
 	hooks.mmap = interrupted_mmap;
-	state = 0;
-	pthread_create(&t, NULL, open_later, NULL);
-	while (state == 0) {
+	sheltered = shelter_malloc(100, 0);
+	pthread_create(&user, NULL, use_inside, shelter_malloc(100, 0));
+	while (!atomic_load_b(&is_inside, MO_SEQ_CST)) {
 		usleep(100);
 	}
-	sheltered = keep(mallocx(100, MALLOCX_TCACHE_NONE));
-	bool good = is_sheltered(sheltered);
+	pthread_create(&closer, NULL, close_and_open, NULL);
+	while (!gate_is_closed()) {
+		usleep(100);
+	}
 	os_hooks = &hooks;
 	char *p = keep(mallocx((size_t)3 << 20, MALLOCX_TCACHE_NONE));
-	pthread_join(t, NULL);
-	good = good && p != NULL && is_sheltered(p) && was_deferred && from_handler != NULL && os_hooks == &os_hooks_real;
+	pthread_join(closer, NULL);
+	pthread_join(user, &ret);
+	bool good = p != NULL && is_sheltered(p) && is_sheltered(ret) && is_sheltered(from_handler)
+	    && !gate_is_closed() && os_hooks == &os_hooks_real;
 	free(p);
+	free(ret);
 	free(from_handler);
-	free(keep(malloc(100000)));
-	return good && !shelter_has_deferred() ? 0 : 1;
+	return good && !deferred_has_any() ? 0 : 1;
 }
 
 static void
@@ -320,7 +458,8 @@ test_interrupted(void) {
 		_exit(interrupted());
 	}
 	waitpid(pid, &status, 0);
-	ok(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a handler that allocates and frees where its thread holds the shelter");
+	ok(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+	    "a handler that forks inside the shelter, which another thread uses inside the gate: both end");
 }
 
 int
@@ -334,6 +473,9 @@ main(void) {
 	test_deferred_end();
 	test_countdown();
 	test_child();
+	test_misuse();
+	test_deferred_misuse();
+	test_reuse();
 	test_interrupted();
 	wish = 3;
 	pthread_join(t, NULL);

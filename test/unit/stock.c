@@ -175,7 +175,7 @@ test_counts(void) {
 	ok(b->curregs == N && b->nslabs == nslabs, "without new slabs");
 	is_uint(arena_bin(arena, IND, 0)->stock.n, 0, "the stock is empty");
 	arena_small_flush(IND, back, N);
-	arena_stock_trim(other, true);
+	arena_trim(other, true);
 }
 
 static uint64_t
@@ -222,7 +222,7 @@ test_many_arenas(void) {
 	}
 	is_uint(bad, 0, "all are back, each in its arena");
 	for (unsigned i = 0; i < MANY; i++) {
-		arena_stock_trim(many[i], true);
+		arena_trim(many[i], true);
 	}
 }
 
@@ -234,15 +234,15 @@ test_trim(void) {
 	arena_small_stow(arena, IND, 0, ptrs, 3 * N, 0);
 	is_uint(bin->stock.n, min_zu(max, 3 * N), "the stock has its limit, the rest is in slabs");
 	is_uint(bin_stats(arena)->curregs, 0, "all is returned");
-	arena_stock_trim(arena, false);
+	arena_trim(arena, false);
 	is_uint(bin->stock.n, min_zu(max, 3 * N), "what has just come stays");
 	bad += fill(arena, ptrs, 300);
 	arena_small_stow(arena, IND, 0, ptrs, 100, 0);
-	arena_stock_trim(arena, false);
+	arena_trim(arena, false);
 	is_uint(bin->stock.n, 100, "what was not used since goes");
 	bad += fill(arena, ptrs, 100);
 	arena_small_flush(IND, ptrs, 300);
-	arena_stock_trim(arena, true);
+	arena_trim(arena, true);
 	is_uint(bad + bin->stock.n + bin_stats(arena)->curregs, 0, "everything is back");
 	ok(bin_stats(arena)->curslabs <= 1, "the slabs too (%zu)", bin_stats(arena)->curslabs);
 	fill(arena, ptrs, N);
@@ -256,18 +256,18 @@ static void
 test_tick(void) {
 	bin_t *bin = arena_bin(arena, IND, 0);
 	uint64_t now = nstime_monotonic_ns() + 60 * NSTIME_PER_SEC, quarter = NSTIME_PER_SEC / 4;
-	arena_stock_tick(arena, now);
-	is_uint(arena_stock_tick(arena, now + quarter), UINT64_MAX, "no stock, no next look");
+	arena_trim_tick(arena, now);
+	is_uint(arena_trim_tick(arena, now + quarter), UINT64_MAX, "no stock, no next look");
 	now += 2 * quarter;
 	fill(arena, ptrs, N);
 	arena_small_stow(arena, IND, 0, ptrs, N, 0);
-	is_uint(arena_stock_tick(arena, now), quarter, "the next look is due in a quarter of a second");
-	is_uint(arena_stock_tick(arena, now + quarter - 1), 1, "and not earlier");
+	is_uint(arena_trim_tick(arena, now), quarter, "the next look is due in a quarter of a second");
+	is_uint(arena_trim_tick(arena, now + quarter - 1), 1, "and not earlier");
 	is_uint(bin->stock.n, N, "what has just come stays");
-	arena_stock_tick(arena, now + quarter);
+	arena_trim_tick(arena, now + quarter);
 	is_uint(bin->stock.n, 0, "what was not used goes");
-	arena_stock_tick(arena, now + 2 * quarter);
-	is_uint(arena_stock_tick(arena, now + 2 * quarter), UINT64_MAX, "and nothing is due any more");
+	arena_trim_tick(arena, now + 2 * quarter);
+	is_uint(arena_trim_tick(arena, now + 2 * quarter), UINT64_MAX, "and nothing is due any more");
 }
 
 /* Where unused pages go at once nothing is kept. */
@@ -291,7 +291,7 @@ bad_stow(void *arg) {
 		ptrs[3] = (char *)ptrs[3] + 8;
 	}
 	arena_small_stow(arena, IND, 0, ptrs, 8, 0);
-	arena_stock_trim(arena, true);
+	arena_trim(arena, true);
 }
 
 static void

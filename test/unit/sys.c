@@ -216,6 +216,26 @@ test_readable(void) {
 	munmap(p, 2 * page);
 }
 
+/* ENOSYS, as by a filter of calls, is not made here: fault_calls does that. */
+static void
+test_copy(void) {
+	size_t page = os_page_size;
+	char *p = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *end = p + page, to[64];
+	munmap(end, page);
+	memset(p, 'x', page);
+	errno = 9;
+	ok(sys_copy_memory(to, end - 8, 8) && memcmp(to, "xxxxxxxx", 8) == 0, "the last bytes of a page are copied");
+	ok(!sys_copy_memory(to, end - 8, 9), "and not beyond");
+	ok(!sys_copy_memory(to, NULL, 8), "nor from NULL");
+	ok(!sys_copy_text(to, end - 8, sizeof(to)), "a text without an end in its page");
+	end[-1] = '\0';
+	ok(sys_copy_text(to, end - 8, sizeof(to)) && strcmp(to, "xxxxxxx") == 0, "a text that ends with its page");
+	ok(!sys_copy_text(to, end - 8, 7) && sys_copy_text(to, end - 8, 8), "a text is copied with its NUL or not at all");
+	is_int(errno, 9, "errno is kept");
+	munmap(p, page);
+}
+
 struct maps_seen {
 	size_t len;
 	bool has_stack;
@@ -362,6 +382,7 @@ main(void) {
 	test_environment();
 	test_random_numbers();
 	test_readable();
+	test_copy();
 	test_maps_and_modules();
 	test_modules_after_fork();
 	test_messages();

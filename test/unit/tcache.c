@@ -11,6 +11,7 @@
 #include "arena/arenas.h"
 #include "arena/inspect.h"
 #include "os/gate.h"
+#include "os/nstime.h"
 #include "thread/tcache.h"
 #include "thread/tcache_set.h"
 #include "thread/thread_event.h"
@@ -93,10 +94,8 @@ object_resize(unsigned k, uint64_t *seed) {
 	char *p = keep(realloc(held[k].p, size));
 	size_t now = malloc_usable_size(p);
 	unsigned bad = p == NULL || !is_filled(p, held[k].fill, size < held[k].size ? size : held[k].size);
-	if (p != held[k].p || now != old) {
-		want_alloc += now;
-		want_dalloc += old;
-	}
+	want_alloc += now;
+	want_dalloc += old;
 	held[k].p = p;
 	held[k].size = size;
 	memset(p, held[k].fill, size);
@@ -243,6 +242,124 @@ test_growth_and_upkeep(void) {
 	tsd_leave();
 }
 
+#define N_SWUNG 100
+
+static uint64_t clock_now;
+
+static uint64_t
+read_clock(void) {
+	return clock_now;
+}
+
+/* So many objects are taken and given back, in turn. */
+static void
+swing(unsigned rounds, size_t size) {
+	static void *p[N_SWUNG];
+	for (unsigned r = 0; r < rounds; r++) {
+		for (unsigned i = 0; i < N_SWUNG; i++) {
+			p[i] = keep(malloc(size));
+		}
+		for (unsigned i = 0; i < N_SWUNG; i++) {
+			free(p[i]);
+		}
+	}
+}
+
+static uint64_t
+fills_of(size_t size) {
+	char name[64];
+	ctl_epoch();
+	return ctl_u64(ctl_name(name, "stats.arenas.4096.lextents.%u.nfills", sz_s2i(size) - SC_NBINS));
+}
+
+static void
+beat(unsigned times, uint64_t apart_ns) {
+	tsd_t *tsd = tsd_enter();
+	for (unsigned i = 0; i < times; i++) {
+		clock_now += apart_ns;
+		tcache_heartbeat(tsd, 0);
+	}
+	tsd_leave();
+}
+
+static size_t
+granted_now(void) {
+	size_t granted = tsd_enter()->tcache->granted;
+	tsd_leave();
+	return granted;
+}
+
+/* A thread that swings between all and nothing gets slots for all, as far as the budget goes, and loses them when it stops. */
+static int
+child_grants(void) {
+	size_t size = 16384;
+	tsd_t *tsd = tsd_enter();
+	tsd_leave();
+	tcache_t *tc = tsd->tcache;
+	tcache_cold_t *c = &tc->cold[sz_s2i(size) + 1];
+	clock_now = nstime_monotonic_coarse_ns();
+	nstime_now_hook = read_clock;
+	swing(1, size);
+	is_uint(c->nslots, c->max, "once all and nothing: the limit, %u", c->max);
+	is_uint(tc->granted, 0, "no grant");
+	swing(4, size);
+	ok(c->nslots >= N_SWUNG, "again and again: %u slots", c->nslots);
+	is_uint(tc->granted, (size_t)(c->nslots - c->max) * size, "the grant is counted");
+	uint64_t before = fills_of(size);
+	swing(20, size);
+	is_uint(fills_of(size), before, "nothing is fetched from the arena any more");
+	beat(4 * tc->nslots, 0);
+	ok(c->nslots >= N_SWUNG, "at the same time nothing is taken back");
+	beat(40 * tc->nslots, 100 * NSTIME_PER_MSEC);
+	is_uint(c->nslots, c->max, "later what lay unused goes, and the slots");
+	is_uint(tc->granted, 0, "the grant too");
+	for (size_t each = 16384; each <= 32768; each += 4096) {
+		swing(6, each);
+	}
+	swing(6, 2048);
+	ok(tc->granted > 0 && tc->granted <= TCACHE_GRANT_MAX, "many sizes: %zu bytes, inside of the budget", tc->granted);
+	tsd_enter();
+	tcache_enabled_set(tsd, false);
+	tcache_enabled_set(tsd, true);
+	tsd_leave();
+	is_uint(tsd->tcache->granted, 0, "a new cache has none");
+	nstime_now_hook = NULL;
+	return done_testing();
+}
+
+/* Where a limit was set it is the limit. */
+static int
+child_no_grants(void) {
+	swing(8, 16384);
+	swing(8, 512);
+	is_uint(granted_now(), 0, "no grant");
+	return done_testing();
+}
+
+static int
+child_no_grants_by_call(void) {
+	is_int(tcache_ncached_max_set(tsd_enter(), 16384, 16384, 24), 0, "a limit by call");
+	tsd_leave();
+	swing(8, 16384);
+	is_uint(granted_now(), 0, "no grant");
+	return done_testing();
+}
+
+static void
+test_grants(void) {
+	static const char *const confs[] = {"tcache_nslots_large:21", "tcache_nslots_small_max:198",
+		"tcache_nslots_small_min:18", "lg_tcache_nslots_mul:2", "tcache_ncached_max:16384-16384:20"};
+	static struct test_result r;
+	run_child_conf(&r, "grants", NULL);
+	child_exits(&r, 0, "grants");
+	run_child_conf(&r, "no-grants-by-call", NULL);
+	child_exits(&r, 0, "none where a call has set a limit");
+	for (unsigned i = 0; i < sizeof(confs) / sizeof(confs[0]); i++) {
+		run_child_conf(&r, "no-grants", confs[i]);
+		child_exits(&r, 0, "none with %s", confs[i]);
+	}
+}
+
 /* Use goes on between the turns of upkeep: all objects stay whole and none is handed out twice. */
 static void
 test_upkeep_in_use(void) {
@@ -350,6 +467,9 @@ child_counts(void) {
 }
 
 static const struct test_child children[] = {
+	{"grants", child_grants},
+	{"no-grants", child_no_grants},
+	{"no-grants-by-call", child_no_grants_by_call},
 	{ "churn", child_churn },
 	{ "counts", child_counts },
 	{ NULL, NULL },
@@ -415,6 +535,7 @@ main(int argc, char **argv) {
 		test_growth_and_upkeep();
 	}
 	test_upkeep_in_use();
+	test_grants();
 	test_foreign_frees();
 	test_options();
 	return done_testing();

@@ -1,0 +1,172 @@
+/* Requests put together, answers told: see answer.h. */
+#include "ctl.h"
+
+#include "answer.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "memory.h"
+#include "talk.h"
+#include "value.h"
+#include "words.h"
+
+bool
+ask(process_t *p, const char *text, manner_t manner, profile_t *profile, reply_t *reply) {
+	memset(reply, 0, sizeof(*reply));
+	if (strlen(text) >= PROF_MAILBOX_TEXT) {
+		leave(EXIT_USAGE, "the request is longer than %u bytes", PROF_MAILBOX_TEXT - 1);
+	}
+	if (p->way == way_dir) {
+		ask_dir(p, text, reply);
+		return true;
+	}
+	return ask_mailbox(p, text, manner, profile, reply);
+}
+
+/* "since 09:15:31Z, session 3", as far as it is known. */
+static const char *
+session_text(process_t *p, char buf[96]) {
+	char at[40];
+	buf[0] = '\0';
+	if (read_head(p) && p->head.session_id != 0) {
+		snprintf(buf, 96, " since %s, session %" PRIu64, time_text(p->head.session_start_ns, at), p->head.session_id);
+	}
+	return buf;
+}
+
+int
+fail(process_t *p, const reply_t *r) {
+	char since[96];
+	const char *what = r->text[0] != '\0' ? r->text : strerror(r->error);
+	switch (r->error) {
+	case EALREADY:
+		if (words.verb == START) {
+			talk("%d %s is already profiling%s; nothing changed", p->pid, p->name, session_text(p, since));
+		} else {
+			bool is_configured = read_head(p) && p->head.state == prof_mailbox_sampling;
+			talk("%d %s %s; nothing changed", p->pid, p->name,
+			    is_configured ? "has no session: it samples by MALLOC_CONF" : "is not profiling");
+		}
+		return is_on(o_idempotent) ? EXIT_DONE : EXIT_ALREADY;
+	case EINVAL:
+		talk("%d %s: %s", p->pid, p->name, what);
+		return EXIT_USAGE;
+	case EPERM:
+		if (words.verb == STOP) {
+			talk("%d %s: another session runs%s; nothing changed", p->pid, p->name, session_text(p, since));
+		} else {
+			talk("%d %s refuses: %s; nothing changed", p->pid, p->name, what);
+		}
+		return EXIT_REFUSED;
+	case EBUSY:
+		talk("%d %s is busy: %s", p->pid, p->name, what);
+		return EXIT_NO_ANSWER;
+	case EFAULT: /* stands for the errno that the text names */
+		talk("%d %s: %s", p->pid, p->name, what);
+		return EXIT_FAILED;
+	default:
+		talk("%d %s: %s (%s)", p->pid, p->name, what, strerror(r->error));
+		return EXIT_FAILED;
+	}
+}
+
+void
+build_request(const process_t *p, const char *verb, char *buf, size_t size) {
+	size_t length;
+	char path[TEXT_BYTES];
+	char separator = ' ';
+	print_to(buf, size, "%s", verb);
+	for (int i = 0; i < words.npairs; i++, separator = ',') {
+		const char *value = words.pairs[i].value;
+		if (strcmp(words.pairs[i].key, "prefix") == 0) {
+			path_there(p, value, path, sizeof(path));
+			check_directory(p, path);
+			value = path;
+		}
+		length = strlen(buf);
+		print_to(buf + length, size - length, "%c%s:%s", separator, words.pairs[i].key, value);
+	}
+	for (int i = 0; i < words.nraw; i++, separator = ',') {
+		length = strlen(buf);
+		print_to(buf + length, size - length, "%c%s", separator, words.raw[i]);
+	}
+	if (is_on(o_duration) && !is_on(o_max)) {
+		length = strlen(buf); /* should we die, it ends by itself */
+		print_to(buf + length, size - length, "%cmax_seconds:%" PRIu64, separator, words.values[o_duration].number / 1000 + 60);
+	}
+}
+
+/* A device has taken the profile: there is nothing to read. */
+void
+hint_top(const char *path) {
+	struct stat st;
+	if (stat(path, &st) != 0 || S_ISREG(st.st_mode)) {
+		hint("next: jeprof top %s\n", path);
+	}
+}
+
+int
+print_path(process_t *p, const char *answer, const char *key) {
+	char path[TEXT_BYTES];
+	path_here(p, answer, path, sizeof(path));
+	if (is_on(o_json)) {
+		printf("{\"pid\":%d,\"%s\":", p->pid, key);
+		put_json_string(path);
+		puts("}");
+	} else {
+		put_plain(path);
+		putchar('\n');
+	}
+	hint_top(path);
+	return EXIT_DONE;
+}
+
+const char *
+answer_value(const char *text, const char *key, char *buf, size_t size) {
+	size_t length = strlen(key);
+	for (const char *line = text; line != NULL; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (strncmp(line, key, length) == 0 && line[length] == '=') {
+			snprintf(buf, size, "%.*s", (int)strcspn(line + length + 1, "\n"), line + length + 1);
+			return buf;
+		}
+		if (*line == '\0') {
+			break;
+		}
+	}
+	return NULL;
+}
+
+bool
+is_number(const char *text) {
+	size_t length = strspn(text, "0123456789");
+	return length > 0 && text[length] == '\0' && (text[0] != '0' || length == 1);
+}
+
+static const char *const states[] = {"idle", "active", "stopping", "paused", "sampling", "switched_on"};
+
+const char *
+state_word(uint32_t state) {
+	return state < sizeof(states) / sizeof(states[0]) ? states[state] : "unknown";
+}
+
+const char *
+state_text(const char *word, uint64_t session, char buf[64]) {
+	if (strcmp(word, "sampling") == 0) {
+		return "sampling (MALLOC_CONF)";
+	}
+	if (strcmp(word, "switched_on") == 0) {
+		return "sampling (switched on by the program)";
+	}
+	if (strcmp(word, "active") != 0 && strcmp(word, "stopping") != 0 && strcmp(word, "paused") != 0) {
+		return word;
+	}
+	snprintf(buf, 64, "session %" PRIu64 "%s%s", session, strcmp(word, "active") == 0 ? "" : ", ",
+	    strcmp(word, "active") == 0 ? "" : word);
+	return buf;
+}

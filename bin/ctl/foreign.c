@@ -1,0 +1,222 @@
+/* Whose malloc it is: see foreign.h. */
+#include "ctl.h"
+
+#include "foreign.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "talk.h"
+
+#ifndef LIBRARY_DIR
+#define LIBRARY_DIR "/usr/local/lib"
+#endif
+
+enum {
+	PIECE = 1 << 20,
+	OVERLAP = 64,
+	FILE_MOST = 256 << 20,   /* of a program: looked through for the words of an allocator */
+	SYMBOLS_MOST = 16 << 20,
+	SECTIONS_MOST = 4096,
+	LINE_MOST = 1000,
+};
+
+/* ---- loaded ---- */
+
+static const struct {
+	const char *file;
+	const char *name;
+} libraries[] = {{"libjemalloc", "jemalloc"}, {"libtcmalloc", "tcmalloc"}, {"libmimalloc", "mimalloc"}, {"libsnmalloc", "snmalloc"},
+    {"librpmalloc", "rpmalloc"}, {"libscudo", "Scudo"}, {"libhoard", "Hoard"}, {"libmesh", "Mesh"}, {"libtbbmalloc", "TBB malloc"},
+    {"libasan", "AddressSanitizer's malloc"}};
+
+const char *
+loaded_allocator(const process_t *p, char *buf, size_t size) {
+	char path[64], *line = NULL;
+	const char *found = NULL;
+	size_t room = 0;
+	snprintf(path, sizeof(path), "/proc/%d/maps", p->pid);
+	FILE *maps = fopen(path, "re");
+	while (maps != NULL && found == NULL && getline(&line, &room, maps) > 0) {
+		line[strcspn(line, "\n")] = '\0';
+		char *file = strchr(line, '/'), *base = strrchr(line, '/');
+		for (size_t i = 0; file != NULL && i < sizeof(libraries) / sizeof(libraries[0]); i++) {
+			if (strncmp(base + 1, libraries[i].file, strlen(libraries[i].file)) == 0) {
+				snprintf(buf, size, "%s, %s", libraries[i].name, file);
+				found = buf;
+			}
+		}
+	}
+	free(line);
+	if (maps != NULL) {
+		fclose(maps);
+	}
+	return found;
+}
+
+/* ---- linked in ---- */
+
+/* What an allocator says of itself when it fails: in the file however it was stripped. */
+static const struct {
+	const char *words;
+	const char *name;   /* NULL: this library */
+} marks[] = {{PROF_MAILBOX_FD_NAME, NULL}, {"<jemalloc>: ", "a jemalloc"}, {"mimalloc: ", "mimalloc"}, {"tcmalloc: ", "tcmalloc"}};
+enum { MARKS = sizeof(marks) / sizeof(marks[0]) };
+
+/* Which of the marks are in the file, as bits. */
+static unsigned
+find_marks(int fd) {
+	static char text[OVERLAP + PIECE];
+	unsigned found = 0;
+	size_t kept = 0;
+	ssize_t n;
+	for (off_t at = 0; at < FILE_MOST && (n = pread(fd, text + kept, PIECE, at)) > 0; at += n) {
+		size_t length = kept + (size_t)n;
+		for (unsigned i = 0; i < MARKS; i++) {
+			found |= memmem(text, length, marks[i].words, strlen(marks[i].words)) != NULL ? 1u << i : 0;
+		}
+		kept = length < OVERLAP ? length : OVERLAP;
+		memmove(text, text + length - kept, kept);
+	}
+	return found;
+}
+
+static bool
+is_read_at(int fd, void *buf, size_t size, uint64_t at) {
+	return at <= INT64_MAX && pread(fd, buf, size, (off_t)at) == (ssize_t)size;
+}
+
+/* Does a table of dynamic symbols define a function of that name? */
+static bool
+has_symbol(int fd, const Elf64_Shdr *table, const Elf64_Shdr *strings, const char *name) {
+	if (table->sh_size > SYMBOLS_MOST || strings->sh_size > SYMBOLS_MOST || strings->sh_size == 0) {
+		return false;
+	}
+	Elf64_Sym *symbols = malloc(table->sh_size + 1);
+	char *text = malloc(strings->sh_size);
+	bool is_there = false;
+	if (symbols != NULL && text != NULL && is_read_at(fd, symbols, table->sh_size, table->sh_offset)
+	    && is_read_at(fd, text, strings->sh_size, strings->sh_offset)) {
+		text[strings->sh_size - 1] = '\0';
+		for (size_t i = 0; i < table->sh_size / sizeof(*symbols) && !is_there; i++) {
+			is_there = symbols[i].st_shndx != SHN_UNDEF && symbols[i].st_name < strings->sh_size
+			    && strcmp(text + symbols[i].st_name, name) == 0;
+		}
+	}
+	free(symbols);
+	free(text);
+	return is_there;
+}
+
+/* The program exports a malloc, so the loader gives it to all of the process, before any library. */
+static bool
+has_malloc(int fd) {
+	Elf64_Ehdr e;
+	Elf64_Shdr table, strings;
+	if (!is_read_at(fd, &e, sizeof(e), 0) || memcmp(e.e_ident, ELFMAG, SELFMAG) != 0 || e.e_ident[EI_CLASS] != ELFCLASS64
+	    || e.e_shnum > SECTIONS_MOST || e.e_shentsize != sizeof(table)) {
+		return false;
+	}
+	for (unsigned i = 0; i < e.e_shnum && is_read_at(fd, &table, sizeof(table), e.e_shoff + i * sizeof(table)); i++) {
+		if (table.sh_type == SHT_DYNSYM && table.sh_link < e.e_shnum) {
+			return is_read_at(fd, &strings, sizeof(strings), e.e_shoff + table.sh_link * sizeof(strings))
+			    && has_symbol(fd, &table, &strings, "malloc");
+		}
+	}
+	return false;
+}
+
+const char *
+linked_allocator(const process_t *p, char *buf, size_t size) {
+	char path[64], exe[PATH_MAX];
+	snprintf(path, sizeof(path), "/proc/%d/exe", p->pid);
+	ssize_t n = readlink(path, exe, sizeof(exe) - 1);
+	exe[n > 0 ? n : 0] = '\0';
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0) {
+		return NULL;
+	}
+	unsigned found = find_marks(fd);
+	const char *name = NULL;
+	for (unsigned i = 1; i < MARKS && name == NULL && !(found & 1); i++) {
+		name = found & 1u << i ? marks[i].name : NULL;
+	}
+	if (name == NULL && !(found & 1) && has_malloc(fd)) {
+		name = "an allocator";
+	}
+	close(fd);
+	if (name == NULL) {
+		return NULL;
+	}
+	snprintf(buf, size, "%s that is linked into %s", name, exe);
+	return buf;
+}
+
+/* ---- the line that starts it on ours ---- */
+
+static void
+library_path(char *buf, size_t size) {
+	char exe[PATH_MAX], real[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	exe[n > 0 ? n : 0] = '\0';
+	char *slash = strrchr(exe, '/');
+	if (slash != NULL) {
+		*slash = '\0';
+		snprintf(buf, size, "%s/../lib/libjemalloc.so.2", exe);
+		if (access(buf, R_OK) == 0 && realpath(buf, real) != NULL) {
+			snprintf(buf, size, "%s", real);
+			return;
+		}
+	}
+	snprintf(buf, size, "%s/libjemalloc.so.2", LIBRARY_DIR);
+}
+
+/* A word as a shell takes it. */
+static size_t
+put_word(char *to, size_t room, const char *word) {
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=,+@%-";
+	size_t at = 0;
+	bool is_plain = word[0] != '\0' && strspn(word, plain) == strlen(word);
+	if (4 * strlen(word) + 4 > room) {
+		return 0;
+	}
+	if (is_plain) {
+		memcpy(to, word, strlen(word));
+		return strlen(word);
+	}
+	to[at++] = '\'';
+	for (; *word != '\0'; word++) {
+		if (*word == '\'') {
+			memcpy(to + at, "'\\'", 3);
+			at += 3;
+		}
+		to[at++] = *word;
+	}
+	to[at++] = '\'';
+	return at;
+}
+
+void
+restart_line(const process_t *p, char *buf, size_t size) {
+	char text[LINE_MOST], library[2 * PATH_MAX];
+	library_path(library, sizeof(library));
+	snprintf(buf, size, "LD_PRELOAD=%s", library);
+	size_t at = strlen(buf);
+	ssize_t length = read_proc(p->pid, "cmdline", text, sizeof(text));
+	for (char *word = text; length > 0 && word < text + length && at + 2 < size; word += strlen(word) + 1) {
+		size_t n = put_word(buf + at + 1, size - at - 6, word);
+		if (n == 0 || word + strlen(word) == text + sizeof(text) - 1) {
+			memcpy(buf + at, " ...", 4);
+			at += 4;
+			break;
+		}
+		buf[at] = ' ';
+		at += n + 1;
+	}
+	buf[at] = '\0';
+}

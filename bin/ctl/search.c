@@ -1,0 +1,169 @@
+/* Many processes: list, and the one that a name or number means. See verbs.h. */
+#include "ctl.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "answer.h"
+#include "memory.h"
+#include "talk.h"
+#include "value.h"
+#include "verbs.h"
+#include "way.h"
+#include "words.h"
+
+typedef struct search_s {
+	const char *name;  /* of the program wanted */
+	int found[64];     /* that bear the name */
+	bool has_block[64];
+	int count;
+	int unreadable;
+	int listed;
+	int wanted_pid;    /* in another pid namespace */
+	int its_pid;
+} search_t;
+
+/* Opens for reading only; whether the library is there. */
+static bool
+has_library(process_t *p, bool *is_pending, bool *is_denied) {
+	finding_t f;
+	*is_denied = false;
+	int error = open_memory(p, true);
+	if (error == 0) {
+		errno = 0;
+		if (!find_block(p, &f)) {
+			error = errno != 0 ? errno : EACCES;
+		}
+	}
+	bool is_there = error == 0 ? p->block != 0 && read_head(p) : open_memfd(p);
+	static char request[PROF_MAILBOX_TEXT];
+	bool has_session = p->head.state != prof_mailbox_idle && p->head.state < prof_mailbox_sampling;
+	*is_pending = is_there && !has_session && find_pending(p, "start", request);
+	*is_denied = !is_there && (error == EACCES || error == EPERM);
+	if (p->fd >= 0) {
+		close(p->fd);
+	}
+	return is_there;
+}
+
+static void
+list_one(process_t *p, void *arg) {
+	search_t *s = arg;
+	bool is_denied, is_pending;
+	char since[96], session[64];
+	if (!has_library(p, &is_pending, &is_denied)) {
+		s->unreadable += is_denied;
+		return;
+	}
+	s->listed++;
+	bool is_idle = p->head.state == prof_mailbox_idle;
+	const char *state = is_pending && is_idle ? "pending" : state_word(p->head.state);
+	if (is_on(o_json)) {
+		printf("%s{\"pid\":%d,\"name\":", s->listed > 1 ? ",\n " : "[", p->pid);
+		put_json_string(p->name);
+		printf(",\"state\":\"%s\",\"session\":%" PRIu64 ",\"start_pending\":%s}", state, p->head.session_id,
+		    is_pending ? "true" : "false");
+		return;
+	}
+	printf("%7d  ", p->pid);
+	put_plain(p->name);
+	printf("%*s  %s", (int)(strlen(p->name) < 15 ? 15 - strlen(p->name) : 0), "", state_text(state, p->head.session_id, session));
+	if (is_pending && !is_idle) {
+		printf(", start pending");
+	}
+	if (p->head.state != prof_mailbox_idle && p->head.state < prof_mailbox_sampling) {
+		printf(" since %s", time_text(p->head.session_start_ns, since));
+	}
+	putchar('\n');
+}
+
+int
+verb_list(void) {
+	search_t s = {0};
+	each_process(list_one, &s);
+	if (is_on(o_json)) {
+		puts(s.listed > 0 ? "]" : "[]");
+	}
+	if (s.listed == 0) {
+		talk("no process that we may read runs the library");
+	}
+	if (s.unreadable > 0) {
+		talk("%d process%s may not be read%s", s.unreadable, s.unreadable > 1 ? "es" : "", geteuid() != 0 ? "; sudo shows more" : "");
+	}
+	if (s.listed > 0) {
+		hint("next: jeprofctl status PID, jeprofctl start PID\n");
+	}
+	return EXIT_DONE;
+}
+
+static void
+match_one(process_t *p, void *arg) {
+	search_t *s = arg;
+	bool is_denied, is_pending;
+	if (s->count < 64 && is_named(p, s->name)) {
+		s->has_block[s->count] = has_library(p, &is_pending, &is_denied) || is_denied;
+		s->found[s->count++] = p->pid;
+	}
+}
+
+static void
+match_own_pid(process_t *p, void *arg) {
+	search_t *s = arg;
+	if (p->own_pid == (unsigned)s->wanted_pid && p->pid != s->wanted_pid) {
+		s->its_pid = p->pid;
+	}
+}
+
+/* The one process that bears the name; of several, the one that runs the library. */
+static int
+find_by_name(const char *name) {
+	search_t s = {.name = name};
+	int with = 0, pid = 0;
+	each_process(match_one, &s);
+	for (int i = 0; i < s.count; i++) {
+		with += s.has_block[i];
+		pid = s.has_block[i] || pid == 0 ? s.found[i] : pid;
+	}
+	if (s.count == 0) {
+		leave(EXIT_NO_WAY, "no process is called %s", name);
+	}
+	if (s.count > 1 && with != 1) {
+		char text[512] = "";
+		for (int i = 0; i < s.count && i < 16; i++) {
+			size_t length = strlen(text);
+			snprintf(text + length, sizeof(text) - length, " %d", s.found[i]);
+		}
+		leave(EXIT_USAGE, "%d processes are called %s:%s; give a pid", s.count, name, text);
+	}
+	return pid;
+}
+
+void
+find_process(process_t *p) {
+	search_t s = {0};
+	uint64_t number = words.values[o_pid].number;
+	if (!is_on(o_pid) && !is_value(words.who, (const unit_t[]){{"", 1}, {NULL, 0}}, &number)) {
+		number = (uint64_t)find_by_name(words.who);
+	}
+	int pid = number <= INT_MAX ? (int)number : 0;
+	if (pid > 0 && read_process(p, pid)) {
+		return;
+	}
+	if (pid > 0 && (p->state == 'Z' || p->state == 'X')) {
+		leave(EXIT_NO_WAY, "%d has ended; its parent has not yet fetched its exit status", pid);
+	}
+	if (pid > 0 && (kill(pid, 0) == 0 || errno == EPERM)) {
+		leave(EXIT_NO_WAY, "%d exists, but /proc hides it from us (hidepid): use sudo", pid);
+	}
+	s.wanted_pid = pid;
+	each_process(match_own_pid, &s);
+	if (s.its_pid != 0) {
+		leave(EXIT_NO_WAY, "no process %" PRIu64 " here; %d is called so in a pid namespace of its own", number, s.its_pid);
+	}
+	leave(EXIT_NO_WAY, "no process %" PRIu64, number);
+}

@@ -1,0 +1,178 @@
+/* The verbs that look: status and watch. See verbs.h. */
+#include "ctl.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "answer.h"
+#include "memory.h"
+#include "talk.h"
+#include "value.h"
+#include "verbs.h"
+#include "words.h"
+
+static void
+put_status_value(const char *key, const char *value, uint64_t session, bool is_idle) {
+	static const char *const sizes[] = {"sample_interval", "threshold_alloc", "threshold_large", "threshold_highwater",
+	    "threshold_highwater_step", "allocated", "active", "resident", "rss", NULL};
+	char buf[40];
+	uint64_t number = is_number(value) ? strtoull(value, NULL, 10) : 0;
+	if (strcmp(key, "start_time_ns") == 0) {
+		printf("%-27s %s\n", "since", number != 0 ? time_text(number, buf) : "-");
+		return;
+	}
+	printf("%-27s ", key);
+	char state[64];
+	value = strcmp(key, "state") == 0 ? state_text(value, session, state) : value;
+	put_plain(value[0] != '\0' ? value : "-");
+	for (int i = 0; sizes[i] != NULL; i++) {
+		if (strcmp(sizes[i], key) == 0 && number >= 1024) {
+			printf(" (%s)", size_text(number, buf));
+		}
+		if (strcmp(sizes[i], key) == 0 && number == 0 && strncmp(key, "threshold", 9) == 0) {
+			printf("%s", strcmp(key, "threshold_highwater_step") == 0 ? " (an eighth of threshold_highwater)" : " (off)");
+		}
+	}
+	if (is_idle && number != 0 && strcmp(key, "session") == 0) {
+		printf(" (the last one)");
+	}
+	putchar('\n');
+}
+
+/* Lines key=value, as members of an object or as a table; paths as this shell sees them. */
+static void
+put_status(process_t *p, char *text, bool is_idle) {
+	char path[TEXT_BYTES], number[32];
+	const char *session = answer_value(text, "session", number, sizeof(number));
+	uint64_t id = session != NULL ? strtoull(session, NULL, 10) : 0;
+	for (char *line = text, *next; line != NULL && *line != '\0'; line = next) {
+		next = strchr(line, '\n');
+		if (next != NULL) {
+			*next++ = '\0';
+		}
+		char *value = strchr(line, '=');
+		if (value == NULL || strncmp(line, "pid=", 4) == 0) {
+			continue;
+		}
+		*value++ = '\0';
+		if (strcmp(line, "last_dump") == 0 && value[0] == '/') {
+			path_here(p, value, path, sizeof(path));
+			value = path;
+		}
+		if (!is_on(o_json)) {
+			put_status_value(line, value, id, is_idle);
+			continue;
+		}
+		putchar(',');
+		put_json_string(line);
+		putchar(':');
+		if (is_number(value) || strcmp(value, "true") == 0 || strcmp(value, "false") == 0) {
+			fputs(value, stdout);
+		} else {
+			put_json_string(value);
+		}
+	}
+}
+
+static const char *const ways[] = {"mailbox", "mailbox", "mailbox (memfd)", "control directory"};
+
+static void
+put_process(process_t *p, char *text, bool is_idle) {
+	if (is_on(o_json)) {
+		printf("{\"pid\":%d,\"own_pid\":%u,\"name\":", p->pid, p->own_pid);
+		put_json_string(p->name);
+		printf(",\"way\":\"%s\"", ways[p->way]);
+		put_status(p, text, is_idle);
+		puts("}");
+		return;
+	}
+	printf("%-27s %d ", "process", p->pid);
+	put_plain(p->name);
+	printf("\n%-27s %s\n", "way", ways[p->way]);
+	put_status(p, text, is_idle);
+}
+
+/* No answer: what can be seen without one. With --wait that is no answer, unless a request is pending. */
+static int
+status_idle(process_t *p) {
+	static char request[PROF_MAILBOX_TEXT], text[2 * PROF_MAILBOX_TEXT];
+	bool is_pending = find_pending(p, "start", request) || find_pending(p, "set", request);
+	if (!is_pending && is_on(o_wait)) {
+		leave_unanswered(p, false);
+	}
+	if (!read_head(p)) {
+		leave(EXIT_NO_WAY, "%d %s: its memory is gone", p->pid, p->name);
+	}
+	bool is_idle = p->head.state == prof_mailbox_idle || p->head.state > prof_mailbox_switched_on;
+	bool is_start = is_pending && strncmp(request, "start", 5) == 0;
+	snprintf(text, sizeof(text), "state=%s\nsession=%" PRIu64 "\nstart_time_ns=%" PRIu64 "\n%s%s%sversion=%.63s\n",
+	    is_start && is_idle ? "pending" : state_word(p->head.state), p->head.session_id, p->head.session_start_ns,
+	    is_pending ? "pending=" : "", is_pending ? request : "", is_pending ? "\n" : "", p->head.library_version);
+	put_process(p, text, is_idle);
+	hint("%d %s allocates nothing just now: its heap figures are not known\n", p->pid, p->name);
+	return EXIT_DONE;
+}
+
+int
+verb_status(process_t *p) {
+	static reply_t r;
+	if (!ask(p, "status", manner_return, NULL, &r)) {
+		return status_idle(p);
+	}
+	if (r.error != 0) {
+		return fail(p, &r);
+	}
+	char state[32];
+	bool is_idle = answer_value(r.text, "state", state, sizeof(state)) != NULL && strcmp(state, "idle") == 0;
+	put_process(p, r.text, is_idle);
+	hint("next: jeprofctl %s %d\n", is_idle ? "start" : "dump", p->pid);
+	return EXIT_DONE;
+}
+
+static void
+put_tick(const reply_t *r, uint64_t *before, bool is_first) {
+	char buf[256], live[24], change[24], at[40];
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	const char *value = answer_value(r->text, "allocated", buf, sizeof(buf));
+	uint64_t bytes = value != NULL ? strtoull(value, NULL, 10) : 0;
+	uint64_t growth = bytes >= *before ? bytes - *before : *before - bytes;
+	bool is_less = bytes < *before;
+	growth = is_first ? 0 : growth;
+	*before = bytes;
+	value = answer_value(r->text, "dumps", buf, sizeof(buf));
+	uint64_t dumps = value != NULL ? strtoull(value, NULL, 10) : 0;
+	const char *sign = is_less && !is_first ? "-" : "";
+	time_text((uint64_t)now.tv_sec * 1000000000, at);
+	if (is_on(o_json)) {
+		printf("{\"time\":\"%s\",\"live\":%" PRIu64 ",\"growth\":%s%" PRIu64 ",\"dumps\":%" PRIu64 "}\n", at, bytes, sign, growth, dumps);
+	} else {
+		printf("%s  live %9s  growth %s%9s  dumps %" PRIu64 "\n", at, size_text(bytes, live), *sign != '\0' ? sign : "+",
+		    size_text(growth, change), dumps);
+	}
+	fflush(stdout);
+}
+
+int
+verb_watch(process_t *p) {
+	static reply_t r;
+	uint64_t before = 0, tick = is_on(o_tick) ? words.values[o_tick].number : 5000;
+	uint64_t count = is_on(o_count) ? words.values[o_count].number : UINT64_MAX;
+	for (uint64_t i = 0; i < count && !ferror(stdout); i++) {
+		if (i > 0) {
+			sleep_ms((int64_t)tick);
+		}
+		if (interrupted) {
+			break;
+		}
+		ask(p, "status", manner_wait, NULL, &r);
+		if (r.error != 0) {
+			return fail(p, &r);
+		}
+		put_tick(&r, &before, i == 0);
+	}
+	return EXIT_DONE;
+}

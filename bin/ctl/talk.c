@@ -1,0 +1,102 @@
+/* What jeprofctl says and how it ends: see talk.h. */
+#include "ctl.h"
+
+#include "talk.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+bool talk_is_quiet;
+char *unfinished;
+volatile sig_atomic_t interrupted;
+int patience = 1;
+
+static void
+vtalk(const char *format, va_list args) {
+	char text[TEXT_BYTES];
+	vsnprintf(text, sizeof(text), format, args);
+	for (char *c = text; *c != '\0'; c++) {
+		if ((unsigned char)*c < ' ' || *c == 127) {
+			*c = '?'; /* names and answers come from another process: nothing for the terminal in them */
+		}
+	}
+	fprintf(stderr, "jeprofctl: %s\n", text);
+}
+
+void
+talk(const char *format, ...) {
+	va_list args;
+	va_start(args, format);
+	vtalk(format, args);
+	va_end(args);
+}
+
+void
+leave(int code, const char *format, ...) {
+	va_list args;
+	va_start(args, format);
+	vtalk(format, args);
+	va_end(args);
+	exit(code);
+}
+
+void
+remove_unfinished(void) {
+	if (unfinished != NULL) {
+		unlink(unfinished);
+	}
+}
+
+void
+on_signal(int number) {
+	(void)number;
+	interrupted = interrupted + 1;
+}
+
+void
+print_to(char *buf, size_t size, const char *format, ...) {
+	va_list args;
+	va_start(args, format);
+	int n = vsnprintf(buf, size, format, args);
+	va_end(args);
+	if (n < 0 || (size_t)n >= size) {
+		leave(EXIT_USAGE, "too long: %.80s...", buf);
+	}
+}
+
+void
+put_plain(const char *text) {
+	for (; *text != '\0'; text++) {
+		putchar((unsigned char)*text < ' ' || *text == 127 ? '?' : *text);
+	}
+}
+
+void
+put_json_string(const char *text) {
+	putchar('"');
+	for (; *text != '\0'; text++) {
+		unsigned char c = (unsigned char)*text;
+		if (c == '"' || c == '\\') {
+			printf("\\%c", c);
+		} else if (c < ' ' || c == 127) {
+			printf("\\u%04x", c);
+		} else {
+			putchar(c);
+		}
+	}
+	putchar('"');
+}
+
+void
+hint(const char *format, ...) {
+	va_list args;
+	if (talk_is_quiet) {
+		return;
+	}
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+}

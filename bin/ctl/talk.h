@@ -1,0 +1,43 @@
+/*
+ * What jeprofctl says and how it ends. stdout carries results, stderr talk; what comes from another process reaches the
+ * terminal without control characters. Knows nothing of processes: called by all other rooms.
+ */
+#pragma once
+#include <limits.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+	EXIT_DONE = 0,
+	EXIT_FAILED = 1,
+	EXIT_USAGE = 2,
+	EXIT_ALREADY = 4, /* --idempotent makes it 0 */
+	EXIT_NO_WAY = 5,
+	EXIT_REFUSED = 6,
+	EXIT_NO_ANSWER = 7,
+};
+
+enum { TEXT_BYTES = 2 * PATH_MAX };
+
+extern bool talk_is_quiet;                 /* no hints */
+extern char *unfinished;                   /* a file that is not complete: removed when we leave */
+extern volatile sig_atomic_t interrupted;
+extern int patience;                       /* this many signals end a wait for an answer */
+
+__attribute__((format(printf, 1, 2))) void talk(const char *format, ...);
+__attribute__((format(printf, 2, 3), noreturn)) void leave(int code, const char *format, ...);
+
+/* What to type next; nothing if talk_is_quiet. */
+__attribute__((format(printf, 1, 2))) void hint(const char *format, ...);
+
+/* Puts the text into buf; too long a text is an error of the caller's words, not a shorter text. */
+__attribute__((format(printf, 3, 4))) void print_to(char *buf, size_t size, const char *format, ...);
+
+/* A result that comes from outside, without what would steer a terminal. */
+void put_plain(const char *text);
+void put_json_string(const char *text);
+
+void remove_unfinished(void);
+void on_signal(int number);

@@ -1,0 +1,23 @@
+/* Sizes and times as a person writes and reads them, the clock, random words. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct unit_s {
+	const char *suffix;
+	double factor;
+} unit_t;
+
+extern const unit_t size_units[], ms_units[];
+
+/* "1.5G", "30s": a decimal number and a unit; false if it is none or does not fit. */
+bool is_value(const char *text, const unit_t *units, uint64_t *value);
+
+const char *size_text(uint64_t bytes, char buf[24]);
+
+/* 09:15:31Z, with the day before it unless it is today. */
+const char *time_text(uint64_t ns, char buf[40]);
+
+int64_t now_ms(void);
+void sleep_ms(int64_t ms); /* ends early at a signal, which is wanted */
+uint64_t random_word(void); /* never 0 */

@@ -1,0 +1,237 @@
+/* The command line: see words.h. */
+#include "ctl.h"
+
+#include "words.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "prof_mailbox.h"
+#include "talk.h"
+#include "value.h"
+
+enum { TICK_MIN_MS = 10 };
+enum { ONE = 255 - LIST, ANY = 255 };
+
+typedef enum { kind_flag, kind_size, kind_ms, kind_seconds, kind_number, kind_text } kind_t;
+
+typedef struct option_s {
+	const char *name;   /* --name */
+	char letter;
+	kind_t kind;
+	int verbs;
+	const char *key;    /* of the request, or NULL */
+	int place;          /* in the array of values */
+} option_t;
+
+/* Those with a key go into the request in the order given. */
+static const option_t options[] = {
+    {"pid", 'p', kind_number, ONE, NULL, o_pid},
+    {"json", 0, kind_flag, ANY, NULL, o_json},
+    {"idempotent", 0, kind_flag, ANY, NULL, o_idempotent},
+    {"quiet", 'q', kind_flag, ANY, NULL, o_quiet},
+    {"wait", 0, kind_ms, ANY, NULL, o_wait},
+    {"ctl-dir", 0, kind_text, ONE, NULL, o_dir},
+    {"session", 0, kind_number, STOP, NULL, o_session},
+    {"duration", 'd', kind_ms, START, NULL, o_duration},
+    {"output", 'o', kind_text, DUMP, NULL, o_output},
+    {"interval", 'n', kind_ms, WATCH, NULL, o_tick},
+    {"count", 'c', kind_number, WATCH, NULL, o_count},
+    {"prefix", 0, kind_text, START, "prefix", o_prefix},
+    {"reset", 0, kind_text, START, "reset", o_free},
+    {"max", 0, kind_seconds, START, "max_seconds", o_max},
+    {"rate", 0, kind_size, START | SET, "sample_interval", o_free},
+    {"alloc", 0, kind_size, START | SET, "alloc", o_free},
+    {"large", 0, kind_size, START | SET, "large", o_free},
+    {"highwater", 0, kind_size, START | SET, "highwater", o_free},
+    {"step", 0, kind_size, START | SET, "highwater_step", o_free},
+    {"metric", 0, kind_text, START | SET, "highwater_metric", o_free},
+    {"every", 0, kind_ms, START | SET, "time_ms", o_free},
+};
+
+words_t words;
+
+bool
+is_on(int place) {
+	return words.values[place].is_given;
+}
+
+static const char usage_text[] =
+    "Usage: jeprofctl VERB [PID|PROGRAM] [OPTIONS]\n"
+    "Asks the heap profiler inside a running process for something.\n"
+    "  list                   processes that run the library, and whether they are profiling\n"
+    "  status PID             state, rate, thresholds, heap figures, dumps, last error\n"
+    "  start PID              starts a session: --rate 512K --prefix P --reset true|false --max 10m -d 60s\n"
+    "                         and thresholds: --highwater 1G --step 128M --metric rss --alloc 4G --large 64M --every 5m\n"
+    "  stop PID               ends it and prints the path of its profile: --session N\n"
+    "  dump PID [FILE]        prints the path of the profile; -o FILE|-: the profile comes through the mailbox to here\n"
+    "  set PID                --rate and the thresholds of start, or key:value words, while it runs\n"
+    "  rearm PID              the high-water mark begins anew\n"
+    "  watch PID              a line each tick: -n 5s, -c COUNT\n"
+    "Options: -p PID  --json  --idempotent (already so: exit 0)  --wait 5s  --ctl-dir DIR  -q (no hints)  --version\n"
+    "Sizes 64M 1.5G, times 500ms 30s 5m 2h.\n"
+    "Exit: 0 done, 1 failed, 2 usage or bad options, 4 already in that state, 5 no such process or no way in,\n"
+    "      6 refused, 7 no answer or busy\n";
+
+static const struct {
+	const char *name;
+	int verb;
+} verbs[] = {{"start", START}, {"stop", STOP}, {"dump", DUMP}, {"status", STATUS}, {"set", SET}, {"watch", WATCH},
+    {"list", LIST}, {"rearm", REARM}};
+
+static void
+take_option(const option_t *o, const char *text) {
+	value_t *v = &words.values[o->place];
+	bool is_good = true;
+	v->is_given = true;
+	v->text = text;
+	if (o->kind == kind_size) {
+		is_good = is_value(text, size_units, &v->number);
+	} else if (o->kind == kind_ms || o->kind == kind_seconds) {
+		is_good = is_value(text, ms_units, &v->number);
+		v->number = o->kind == kind_seconds ? (v->number + 999) / 1000 : v->number;
+		is_good = is_good && v->number <= INT64_MAX / 2;
+	} else if (o->kind == kind_number) {
+		is_good = isdigit((unsigned char)text[0]) && is_value(text, (const unit_t[]){{"", 1}, {NULL, 0}}, &v->number);
+	} else if (o->kind == kind_text) {
+		is_good = text[0] != '\0' && strchr(text, '\n') == NULL && (o->key == NULL || strchr(text, ',') == NULL);
+	}
+	if (!is_good) {
+		leave(EXIT_USAGE, "--%s: \"%s\" is no %s", o->name, text, o->kind == kind_size ? "size (64M, 1.5G)"
+		    : o->kind == kind_ms || o->kind == kind_seconds ? "time (30s, 5m)" : o->kind == kind_number ? "number"
+		    : "text that can be used here");
+	}
+	if (o->key == NULL) {
+		return;
+	}
+	if (words.npairs == (int)(sizeof(words.pairs) / sizeof(words.pairs[0]))) {
+		leave(EXIT_USAGE, "too many options");
+	}
+	pair_t *pair = &words.pairs[words.npairs++];
+	pair->key = o->key;
+	if (o->kind == kind_text) {
+		print_to(pair->value, sizeof(pair->value), "%s", text);
+	} else {
+		print_to(pair->value, sizeof(pair->value), "%" PRIu64, v->number);
+	}
+}
+
+/* The option that the word names; *text is set to the value that the word carries itself, or NULL. */
+static const option_t *
+find_option(const char *word, const char **text) {
+	size_t length = strcspn(word + 2, "=");
+	*text = NULL;
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+		const option_t *o = &options[i];
+		if (word[1] != '-' && o->letter != 0 && word[1] == o->letter) {
+			*text = word[2] != '\0' ? word + 2 : NULL;
+			return o;
+		}
+		if (word[1] == '-' && strlen(o->name) == length && strncmp(word + 2, o->name, length) == 0) {
+			*text = word[2 + length] == '=' ? word + 3 + length : NULL;
+			return o;
+		}
+	}
+	leave(EXIT_USAGE, "no such option: %s; try jeprofctl --help", word);
+}
+
+__attribute__((noreturn)) static void
+put_usage(void) {
+	fputs(usage_text, stdout);
+	exit(fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED);
+}
+
+static void
+take_positional(char *word) {
+	if (words.verb == 0 && strcmp(word, "help") == 0) {
+		put_usage();
+	}
+	if (words.verb == 0) {
+		for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+			words.verb = strcmp(word, verbs[i].name) == 0 ? verbs[i].verb : words.verb;
+		}
+		if (words.verb == 0) {
+			leave(EXIT_USAGE, "no such verb: %s; try jeprofctl --help", word);
+		}
+	} else if (words.who == NULL && !is_on(o_pid) && words.verb != LIST) {
+		words.who = word;
+	} else if (words.verb == DUMP && words.file == NULL) {
+		if (word[0] == '\0' || strchr(word, '\n') != NULL) {
+			leave(EXIT_USAGE, "dump: the name of the file is %s", word[0] == '\0' ? "empty" : "of several lines");
+		}
+		words.file = word;
+	} else if ((words.verb & (SET | START)) && strspn(word, "abcdefghijklmnopqrstuvwxyz_") > 0 && strpbrk(word, ",\n ") == NULL
+	    && word[strspn(word, "abcdefghijklmnopqrstuvwxyz_")] == ':' && words.nraw < 32) {
+		words.raw[words.nraw++] = word;
+	} else {
+		leave(EXIT_USAGE, "too many words: %s", word);
+	}
+}
+
+static void
+check_words(void) {
+	if (words.verb == 0) {
+		fputs(usage_text, stderr);
+		exit(EXIT_USAGE);
+	}
+	if (words.verb != LIST && words.who == NULL && !is_on(o_pid)) {
+		leave(EXIT_USAGE, "which process? Give a pid or a program's name; jeprofctl list shows them");
+	}
+	if (is_on(o_output) && words.file != NULL) {
+		leave(EXIT_USAGE, "a FILE that the process writes and -o exclude each other");
+	}
+	if (is_on(o_output) && is_on(o_dir)) {
+		leave(EXIT_USAGE, "a profile cannot be streamed through a control directory");
+	}
+	if (is_on(o_tick) && words.values[o_tick].number < TICK_MIN_MS) {
+		leave(EXIT_USAGE, "--interval: \"%s\" is too short; %dms is the shortest", words.values[o_tick].text, TICK_MIN_MS);
+	}
+	if (words.verb == SET && words.npairs + words.nraw == 0) {
+		leave(EXIT_USAGE, "set what? For example --rate 256K");
+	}
+	if (!is_on(o_wait)) {
+		words.values[o_wait].number = 5000;
+	}
+}
+
+void
+read_words(int argc, char **argv) {
+	const option_t *used[256];
+	int nused = 0;
+	bool are_options = true;
+	for (int i = 1; i < argc; i++) {
+		const char *text;
+		if (!are_options || argv[i][0] != '-' || argv[i][1] == '\0') {
+			take_positional(argv[i]);
+			continue;
+		}
+		if (strcmp(argv[i], "--") == 0) {
+			are_options = false;
+			continue;
+		}
+		if (strcmp(argv[i], "-h") == 0 || strcmp(argv[i], "--help") == 0) {
+			put_usage();
+		}
+		if (strcmp(argv[i], "--version") == 0) {
+			printf("jeprofctl, mailbox protocol %u\n", PROF_MAILBOX_VERSION);
+			exit(fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED);
+		}
+		const option_t *o = find_option(argv[i], &text);
+		if (o->kind == kind_flag ? text != NULL : text == NULL && i + 1 == argc) {
+			leave(EXIT_USAGE, "--%s takes %s", o->name, o->kind == kind_flag ? "no value" : "a value");
+		}
+		take_option(o, o->kind == kind_flag ? "" : text != NULL ? text : argv[++i]);
+		used[nused < 255 ? nused++ : 255] = o;
+	}
+	check_words();
+	for (int i = 0; i < nused; i++) {
+		if (!(used[i]->verbs & words.verb)) {
+			leave(EXIT_USAGE, "--%s does not go with this verb; try jeprofctl --help", used[i]->name);
+		}
+	}
+	talk_is_quiet = is_on(o_quiet) || is_on(o_json);
+}

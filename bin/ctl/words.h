@@ -1,0 +1,39 @@
+/* The command line: the verb, the process that is meant, the options. Read once, by main; all rooms above read it. */
+#pragma once
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { START = 1, STOP = 2, DUMP = 4, STATUS = 8, SET = 16, WATCH = 32, LIST = 64, REARM = 128 };
+
+/* Places of the options' values. */
+enum { o_pid, o_json, o_idempotent, o_wait, o_dir, o_session, o_duration, o_output, o_tick, o_count, o_quiet, o_max, o_prefix, o_free };
+
+typedef struct value_s {
+	bool is_given;
+	uint64_t number;
+	const char *text;
+} value_t;
+
+typedef struct pair_s {
+	const char *key;
+	char value[PATH_MAX];
+} pair_t;
+
+typedef struct words_s {
+	int verb;
+	const char *who;     /* pid or name of a program */
+	const char *file;    /* of dump */
+	value_t values[o_free + 1];
+	pair_t pairs[32];
+	int npairs;
+	const char *raw[32]; /* key:value words, given on as they are */
+	int nraw;
+} words_t;
+
+extern words_t words;
+
+bool is_on(int place);
+
+/* Fills in `words`, or leaves with the reason. */
+void read_words(int argc, char **argv);

@@ -1,0 +1,32 @@
+/*
+ * libjemalloc_deepbind.so: a dlopen that drops RTLD_DEEPBIND, preloaded beside the allocator by "jemalloc.sh --deepbind".
+ *
+ * A plugin that is opened with RTLD_DEEPBIND looks its symbols up in its own dependencies first, so its malloc and
+ * free are those of the C library, whatever is preloaded.  A block then passes between two allocators, and the
+ * program ends at the first free of it.  Debian's php8.2 opens its extensions in this way.
+ *
+ * The call of the real function must stay a tail call: the loader takes the return address as the caller's, and
+ * searches the caller's RUNPATH.  No lock; any thread may call it at any time.
+ */
+#include <dlfcn.h>
+#include <stddef.h>
+
+typedef void *(*dlopen_fn)(const char *file, int flags);
+
+static dlopen_fn next_dlopen;
+
+__attribute__((constructor)) static void
+find_next(void) {
+	next_dlopen = (dlopen_fn)dlsym(RTLD_NEXT, "dlopen");
+}
+
+__attribute__((visibility("default"))) void *
+dlopen(const char *file, int flags) {
+	if (next_dlopen == NULL) {
+		find_next(); /* a constructor that runs before ours opens a plugin */
+	}
+#ifdef RTLD_DEEPBIND
+	flags &= ~RTLD_DEEPBIND;
+#endif
+	return next_dlopen(file, flags);
+}

@@ -1,0 +1,118 @@
+# Completion: the verb "completion": what a shell needs to complete verbs and options, made from
+# the lists that --help and the parser are made of. Files complete as ever.
+package Completion;
+
+my %printer = (bash => \&bash, zsh => \&zsh, fish => \&fish);
+
+sub command {
+	my ($option, @arguments) = @_;
+	my $print = @arguments == 1 ? $printer{ $arguments[0] } : undef;
+	Talk::fail(2, 'completion takes the name of a shell: bash, zsh or fish') unless $print;
+	print $print->();
+}
+
+# [verb, what it is for], those of jeprofctl too.
+sub verbs {
+	my @own = map { /^  jeprof ([a-z]+)(?!\|)\b .*?\s\s+(\S.*)$/ || /^  jeprof ([a-z]+)(?![|a-z]).* ([a-z].*)$/
+		? [$1, $2] : () } split /\n/, $Options::usage;
+	return (@own, map { [$_, 'of a running process (jeprofctl)'] } @Main::handed);
+}
+
+# The words with which the options begin that act for a verb, or for the forms of old ('').
+sub words_for {
+	my ($verb) = @_;
+	return map { length > 1 ? "--$_" : "-$_" } Options::names_for($verb);
+}
+
+# What follows an option, where it is one of a few words.
+my %values = ('--to' => [qw(pprof speedscope dhat collapsed massif callgrind heap)],
+	completion => [qw(bash zsh fish)]);
+
+# One line of a case for each verb: PATTERN) WORDS ;;
+sub cases {
+	my ($line) = @_;
+	return join '', map { sprintf $line, $_->[0], join ' ', words_for($_->[0]) }
+		grep { my $verb = $_->[0]; !grep { $_ eq $verb } @Main::handed } verbs();
+}
+
+sub bash {
+	my $verbs = join ' ', map { $_->[0] } verbs();
+	my $cases = cases("\t%s) words='%s' ;;\n");
+	my $old = join ' ', words_for('');
+	return <<"BASH";
+# For bash: eval "\$(jeprof completion bash)" in ~/.bashrc
+_jeprof() {
+	local current=\${COMP_WORDS[COMP_CWORD]} before=\${COMP_WORDS[COMP_CWORD-1]} words=
+	COMPREPLY=()
+	case \${COMP_WORDS[1]} in
+$cases	*) words='$old' ;;
+	esac
+	if [ "\$COMP_CWORD" -eq 1 ]; then
+		words="\$words $verbs"
+	elif [ "\$before" = --to ] && [ "\${COMP_WORDS[1]}" = export ]; then
+		words='@{ $values{'--to'} }'
+	elif [ "\$before" = completion ]; then
+		words='@{ $values{completion} }'
+	elif [ "\${current#-}" = "\$current" ]; then
+		return 0
+	fi
+	COMPREPLY=(\$(compgen -W "\$words" -- "\$current"))
+}
+complete -o bashdefault -o default -F _jeprof jeprof
+BASH
+}
+
+sub zsh {
+	my $verbs = join ' ', map { quoted("$_->[0]:$_->[1]") } verbs();
+	my $cases = cases("\t%s) compadd -- %s ;;\n");
+	my $old = join ' ', words_for('');
+	return <<"ZSH";
+#compdef jeprof
+# For zsh: jeprof completion zsh >_jeprof in a directory of \$fpath
+_jeprof() {
+	local -a verbs
+	verbs=($verbs)
+	if (( CURRENT == 2 )) && [[ \$PREFIX != -* ]]; then
+		_describe verb verbs
+		_files
+	elif [[ \${words[CURRENT-1]} == --to && \${words[2]} == export ]]; then
+		compadd @{ $values{'--to'} }
+	elif [[ \${words[CURRENT-1]} == completion ]]; then
+		compadd @{ $values{completion} }
+	elif [[ \$PREFIX == -* ]]; then
+	case \${words[2]} in
+$cases	*) compadd -- $old ;;
+	esac
+	else
+		_files
+	fi
+}
+if [ "\$funcstack[1]" = _jeprof ]; then
+	_jeprof "\$@"
+else
+	compdef _jeprof jeprof
+fi
+ZSH
+}
+
+sub fish {
+	my $text = "# For fish: jeprof completion fish >~/.config/fish/completions/jeprof.fish\n";
+	$text .= join '', map { "complete -c jeprof -n __fish_use_subcommand -a $_->[0] -d "
+		. quoted($_->[1]) . "\n" } verbs();
+	my %verbs_of;
+	push @{ $verbs_of{$_->[1]} }, $_->[0]
+		for map { my $verb = $_->[0]; map { [$verb, $_] } words_for($verb) } verbs();
+	for my $word (sort keys %verbs_of) {
+		my $kind = $word =~ /^--/ ? '-l' : '-s';
+		$text .= sprintf "complete -c jeprof -n '__fish_seen_subcommand_from %s' %s %s\n",
+			join(' ', @{ $verbs_of{$word} }), $kind, $word =~ s/^-+//r;
+	}
+	my $old = join '', map { sprintf "complete -c jeprof -n __fish_use_subcommand %s %s\n",
+		/^--/ ? '-l' : '-s', s/^-+//r } words_for('');
+	my @last = map { sprintf "complete -c jeprof -n '__fish_seen_subcommand_from %s' %s -x -a '%s'\n",
+		@$_[0, 1], join ' ', @{ $values{ $_->[2] } } }
+		['export', '-l to', '--to'], ['completion', '', 'completion'];
+	return join '', $text, $old, @last;
+}
+
+sub quoted { return "'" . $_[0] =~ s/'/'\\''/gr . "'" }

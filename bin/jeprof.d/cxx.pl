@@ -1,0 +1,219 @@
+# Cxx: the short form of a C++ name (no parameters, no template arguments), where no c++filt is there to
+# ask. Walks the mangled name (Itanium ABI) from left to right; what must be remembered on the way is the
+# list of substitutions. Dies inside, and answers undef, at what it does not know: then the mangled name
+# is shown.
+package Cxx;
+
+my %standard = (a => 'std::allocator', b => 'std::basic_string', s => 'std::basic_string', i => 'std::basic_istream',
+	o => 'std::basic_ostream', d => 'std::basic_iostream', t => 'std');
+my %builtin = (v => 'void', w => 'wchar_t', b => 'bool', c => 'char', a => 'signed char', h => 'unsigned char', s => 'short',
+	t => 'unsigned short', i => 'int', j => 'unsigned int', l => 'long', m => 'unsigned long', x => 'long long',
+	y => 'unsigned long long', n => '__int128', o => 'unsigned __int128', f => 'float', d => 'double', e => 'long double',
+	g => '__float128', z => '...');
+my %operator = (nw => ' new', na => ' new[]', dl => ' delete', da => ' delete[]', aw => ' co_await', ps => '+', ng => '-',
+	ad => '&', de => '*', co => '~', pl => '+', mi => '-', ml => '*', dv => '/', rm => '%', an => '&', or => '|', eo => '^',
+	aS => '=', pL => '+=', mI => '-=', mL => '*=', dV => '/=', rM => '%=', aN => '&=', oR => '|=', eO => '^=', ls => '<<',
+	rs => '>>', lS => '<<=', rS => '>>=', eq => '==', ne => '!=', lt => '<', gt => '>', le => '<=', ge => '>=', ss => '<=>',
+	nt => '!', aa => '&&', oo => '||', pp => '++', mm => '--', cm => ',', pm => '->*', pt => '->', cl => '()', ix => '[]', qu => '?');
+
+our ($in, @known);		# the name, read at pos($in); substitutions so far
+
+sub short {
+	my ($mangled) = @_;
+	local ($in, @known) = ($mangled);
+	return undef unless $in =~ /\G_Z/gc;
+	my $text = eval { encoding(0) };
+	return $text;
+}
+
+sub take {
+	my ($pattern) = @_;
+	return $in =~ /\G$pattern/gc;
+}
+
+sub unknown { die "not understood\n" }
+
+# A function; its parameters are read only where more follows.
+sub encoding {
+	my ($is_inner) = @_;
+	take(qr{GTt|T[hv](?:n?\d+_)+});
+	my $text = name();
+	if ($is_inner) {
+		type() until take(qr/E/);
+	}
+	return $text;
+}
+
+sub name {
+	return nested() if take(qr/N/);
+	return local_name() if take(qr/Z/);
+	my $text = take(qr/St/) ? 'std::' . unqualified('') : take(qr/S(?=[0-9A-Z_])/) ? substitution() : unqualified('');
+	if ($in =~ /\GI/) {
+		push @known, $text;
+		arguments();
+	}
+	return $text;
+}
+
+sub nested {
+	take(qr/[rVK]*[RO]?/);
+	my $text = '';
+	until (take(qr/E/)) {
+		if ($in =~ /\GI/) {
+			arguments();
+		} elsif (take(qr/S/)) {
+			$text = $in =~ /\G[a-z]/ ? $standard{ letter() } // unknown() : substitution();
+			next;
+		} elsif (take(qr/T(\d*)_/)) {
+			$text = 'auto';
+		} elsif ($in =~ /\GD[tT]/) {
+			unknown();
+		} else {
+			$text .= (length $text ? '::' : '') . unqualified($text);
+		}
+		push @known, $text unless $in =~ /\GE/;
+	}
+	return $text;
+}
+
+sub letter {
+	$in =~ /\G(.)/gcs or unknown();
+	return $1;
+}
+
+sub substitution {
+	$in =~ /\G([0-9A-Z]*)_/gc or unknown();
+	my $index = 0;
+	if (length $1) {
+		$index = $index * 36 + (/\d/ ? $_ : ord($_) - 55) for split //, $1;
+		$index++;
+	}
+	return $known[$index] // unknown();
+}
+
+# f()::x: the function, then what lies in it.
+sub local_name {
+	my $text = encoding(1);
+	if (take(qr/s/)) {
+		take(qr/_\d|__\d+_/);
+		return "${text}::{string}";
+	}
+	take(qr/d\d*_/);
+	$text .= '::' . name();
+	take(qr/_\d(?!\d*_)|__\d+_/);
+	return $text;
+}
+
+sub unqualified {
+	my ($prefix) = @_;
+	take(qr/L|M(?=U)/);
+	my $text;
+	if ($in =~ /\G(\d+)/gc) {
+		$text = source_name($1);
+	} elsif ($in =~ /\G(C)I?[1-5]|\G(D)[0-5]/gc) {
+		$text = (defined $2 ? "~" : "") . ($prefix =~ /(\w+)(?:::\{[^}]*\})*$/ ? $1 : unknown());
+	} elsif (take(qr/Ul/)) {
+		type() until take(qr/E/);
+		$text = '{lambda#' . ordinal() . '}';
+	} elsif (take(qr/Ut/)) {
+		$text = '{unnamed#' . ordinal() . '}';
+	} else {
+		$text = operator();
+	}
+	source_name($1) while $in =~ /\GB(\d+)/gc;	# ABI tags
+	return $text;
+}
+
+sub source_name {
+	my ($length) = @_;
+	my $at = pos $in;
+	unknown() if $at + $length > length $in;
+	my $text = substr $in, $at, $length;
+	pos($in) = $at + $length;
+	return $text =~ /^_GLOBAL_[._\$]N/ ? '(anonymous namespace)' : $text;
+}
+
+sub ordinal {
+	$in =~ /\G(\d*)_/gc or unknown();
+	return length $1 ? $1 + 2 : 1;
+}
+
+sub operator {
+	return 'operator ' . type() if take(qr/cv/);
+	return 'operator"" ' . source_name($1) if $in =~ /\Gli(\d+)/gc;
+	$in =~ /\G([a-z][a-zA-Z])/gc or unknown();
+	return 'operator' . ($operator{$1} // unknown());
+}
+
+sub arguments {
+	take(qr/[IJ]/) or unknown();
+	argument() until take(qr/E/);
+}
+
+sub argument {
+	return arguments() if $in =~ /\GJ/;
+	if (take(qr/L_?Z/)) {
+		return encoding(1);
+	}
+	if (take(qr/L/)) {
+		type();
+		return take(qr/[^E]*E/) || unknown();
+	}
+	if (take(qr/Xad(?=L_?Z)/)) {	# the address of a function
+		argument();
+		return take(qr/E/) || unknown();
+	}
+	unknown() if $in =~ /\GX/;
+	return type();
+}
+
+# A type; only conversion operators need its text.
+sub type {
+	my $text;
+	if ($in =~ /\G([a-z])/gc) {
+		return $builtin{$1} if $builtin{$1};
+		$text = $1 eq 'u' && $in =~ /\G(\d+)/gc ? source_name($1) : unknown();
+	} elsif ($in =~ /\G(?:[rVK]+|([PRO])|[CG])/gc) {
+		my $mark = !defined $1 ? '' : $1 eq 'P' ? '*' : $1 eq 'R' ? '&' : '&&';
+		$text = type() . $mark;
+	} elsif (take(qr/(?:Do)?FY?/)) {
+		until (take(qr/[RO]?E/)) { type() }
+		$text = 'function';
+	} elsif (take(qr/A\d*_/) || take(qr/Dp/) || take(qr/Dv\d+_/)) {
+		$text = type();
+	} elsif (take(qr/M/)) {
+		type();
+		$text = type();
+	} elsif ($in =~ /\GD/) {
+		take(qr/D(?:[defhisuacn]|F\d+_?b?)/) or unknown();
+		return 'auto';
+	} elsif (take(qr/U(?=\d)/)) {
+		$in =~ /\G(\d+)/gc && source_name($1);
+		$text = type();
+	} else {
+		return class_type();
+	}
+	push @known, $text;
+	return $text;
+}
+
+# A class, a template parameter or a substitution, perhaps with arguments.
+sub class_type {
+	my $text;
+	if (take(qr/T\d*_/)) {
+		push @known, $text = 'auto';
+	} elsif (take(qr/S(?=[0-9A-Z_])/)) {
+		$text = substitution();
+	} elsif ($in =~ /\GS([abisod])/gc) {
+		$text = $standard{$1};
+	} else {
+		take(qr/T[sue]/);
+		push @known, $text = name();
+		return $text;
+	}
+	if ($in =~ /\GI/) {
+		arguments();
+		push @known, $text;
+	}
+	return $text;
+}

@@ -1,0 +1,341 @@
+# Elf: one object file. Opened once; sections and symbols are read when asked for.
+package Elf;
+
+use constant { PT_LOAD => 1, PT_NOTE => 4, SHT_SYMTAB => 2, SHT_NOBITS => 8, SHT_DYNSYM => 11,
+	EM_ARM => 40, PF_X => 1, SYM_CHUNK => 8192 };
+
+my %opened;		# path -> Elf or 0
+
+sub open_file {
+	my ($path) = @_;
+	$opened{$path} = load($path) || 0 unless exists $opened{$path};
+	return $opened{$path} || undef;
+}
+
+sub load {
+	my ($path) = @_;
+	return undef if index($path, "\0") >= 0;
+	return undef unless -f $path && open(my $fh, '<:raw', $path);
+	return parse(bless { path => $path, fh => $fh, size => -s $fh }, 'Elf');
+}
+
+# One that is in memory, of a pack; undef if it is none.
+sub of_text {
+	my ($path, $text) = @_;
+	open(my $fh, '<:raw', \$text) or return undef;
+	return parse(bless { path => $path, fh => $fh, text => \$text, size => length $text }, 'Elf');
+}
+
+sub parse {
+	my ($self) = @_;
+	my $ident = $self->bytes(0, 64);
+	return undef unless length $ident >= 52 && substr($ident, 0, 4) eq "\x7fELF";
+	my ($class, $data) = unpack 'x4CC', $ident;
+	return undef unless ($class == 1 || $class == 2) && ($data == 1 || $data == 2);
+	$self->{wide} = $class == 2;
+	$self->{order} = $data == 1 ? '<' : '>';
+	return undef if $self->{wide} && length $ident < 64;
+	$self->read_header($ident);
+	$self->read_segments;
+	return $self;
+}
+
+# At most $length bytes; fewer where the file ends.
+sub bytes {
+	my ($self, $offset, $length) = @_;
+	return '' if $offset < 0 || $offset > $self->{size} || $length <= 0;
+	my $rest = $self->{size} - $offset;
+	$length = $rest if $length > $rest;
+	my $data = '';
+	seek($self->{fh}, $offset, 0) && read($self->{fh}, $data, $length);
+	return $data;
+}
+
+# 'S' and 'L' keep their meaning, 'A' is an address (4 or 8 bytes by class).
+sub template {
+	my ($self, $shape) = @_;
+	my $address = $self->{wide} ? 'Q' : 'L';
+	$shape =~ s/A/$address/g;
+	$shape =~ s/([SLQ])/$1$self->{order}/g;
+	return $shape;
+}
+
+sub read_header {
+	my ($self, $ident) = @_;
+	my @field = unpack $self->template('x16 SSL AAA LSSSSSS'), $ident;
+	@$self{qw(type machine phoff shoff phentsize phnum shentsize shnum shstrndx)} = @field[0, 1, 4, 5, 8 .. 12];
+	return if !$self->{shoff} || !$self->{shentsize};
+	my $first = $self->section_at(0) or return;
+	$self->{shnum} = $first->{size} if $self->{shnum} == 0;
+	$self->{shstrndx} = $first->{link} if $self->{shstrndx} == 0xffff;
+	$self->{phnum} = $first->{info} if $self->{phnum} == 0xffff;
+}
+
+sub read_segments {
+	my ($self) = @_;
+	my $size = $self->{phentsize};
+	my $need = $self->{wide} ? 56 : 32;
+	$self->{segments} = [];
+	return if $size < $need;
+	my $table = $self->bytes($self->{phoff}, $size * $self->{phnum});
+	my $shape = $self->template($self->{wide} ? 'LL AAAAAA' : 'L AAAAA L A');
+	my @order = $self->{wide} ? (0, 1, 2, 3, 5) : (0, 6, 1, 2, 4);
+	for (my $at = 0; $at + $need <= length $table; $at += $size) {
+		my %segment;
+		@segment{qw(type flags offset vaddr filesz)} = (unpack $shape, substr $table, $at, $need)[@order];
+		push @{ $self->{segments} }, \%segment;
+	}
+}
+
+sub section_at {
+	my ($self, $index) = @_;
+	my $size = $self->{shentsize};
+	my $need = $self->{wide} ? 64 : 40;
+	my $raw = $self->bytes($self->{shoff} + $index * $size, $need);
+	return undef if $size < $need || length $raw < $need;
+	my %section;
+	@section{qw(name type flags addr offset size link info align entsize)} =
+		unpack $self->template('LL AAAA LL AA'), $raw;
+	return \%section;
+}
+
+sub sections {
+	my ($self) = @_;
+	return $self->{sections} if $self->{sections};
+	my @all;
+	my $count = $self->{shoff} ? $self->{shnum} : 0;
+	for my $index (0 .. $count - 1) {
+		my $section = $self->section_at($index) or last;
+		push @all, $section;
+	}
+	my $strings = $all[$self->{shstrndx}];
+	my $text = $strings ? $self->bytes($strings->{offset}, $strings->{size}) : '';
+	for my $section (@all) {
+		my $start = $section->{name};
+		$section->{title} = $start < length $text ? unpack('Z*', substr $text, $start, 64) : '';
+	}
+	return $self->{sections} = \@all;
+}
+
+sub section {
+	my ($self, $title) = @_;
+	for my $section (@{ $self->sections }) {
+		return $section if $section->{title} eq $title && $section->{type} != SHT_NOBITS;
+	}
+	return undef;
+}
+
+sub has_lines {
+	my ($self) = @_;
+	return $self->section('.debug_line') || $self->section('.zdebug_line') ? 1 : 0;
+}
+
+sub has_symtab {
+	my ($self) = @_;
+	return scalar grep { $_->{type} == SHT_SYMTAB && $_->{size} } @{ $self->sections };
+}
+
+# The build-id in hex, '' if the file has none.
+sub build_id {
+	my ($self) = @_;
+	return $self->{build_id} if defined $self->{build_id};
+	my @notes = map { $self->bytes($_->{offset}, $_->{filesz}) } grep { $_->{type} == PT_NOTE } @{ $self->{segments} };
+	if (my $section = $self->section('.note.gnu.build-id')) {
+		push @notes, $self->bytes($section->{offset}, $section->{size});
+	}
+	for my $note (@notes) {
+		my $id = $self->id_in_notes($note);
+		return $self->{build_id} = $id if $id;
+	}
+	return $self->{build_id} = '';
+}
+
+sub id_in_notes {
+	my ($self, $data) = @_;
+	my $at = 0;
+	while ($at + 12 <= length $data) {
+		my ($name_size, $size, $type) = unpack $self->template('LLL'), substr $data, $at, 12;
+		my $body = $at + 12 + (($name_size + 3) & ~3);
+		last if $body + $size > length $data;
+		return unpack 'H*', substr $data, $body, $size
+			if $type == 3 && $name_size == 4 && substr($data, $at + 12, 4) eq "GNU\0";
+		$at = $body + (($size + 3) & ~3);
+	}
+	return '';
+}
+
+# The file name in .gnu_debuglink, undef if there is none.
+sub debug_link {
+	my ($self) = @_;
+	my $section = $self->section('.gnu_debuglink') or return undef;
+	my $name = unpack 'Z*', $self->bytes($section->{offset}, $section->{size});
+	return length $name && $name !~ m{/} ? $name : undef;
+}
+
+# Virtual address of a file offset, undef where no segment holds it.
+sub vaddr_of_offset {
+	my ($self, $offset) = @_;
+	my $best;
+	for my $segment (grep { $_->{type} == PT_LOAD } @{ $self->{segments} }) {
+		my $page = $segment->{offset} & ~0xfff;
+		next if $offset < $page || $offset >= $segment->{offset} + $segment->{filesz};
+		$best = $segment if !$best || $segment->{flags} & PF_X;
+	}
+	return $best ? $offset - $best->{offset} + $best->{vaddr} : undef;
+}
+
+# Could a mapping of code at this file offset and of this length come from this file?
+sub fits_mapping {
+	my ($self, $offset, $length) = @_;
+	for my $segment (grep { $_->{type} == PT_LOAD && $_->{flags} & PF_X } @{ $self->{segments} }) {
+		my $lead = $segment->{offset} - $offset;
+		next if $lead < 0 || $lead > 0xffff;
+		my $need = $lead + $segment->{filesz};
+		return 1 if $length >= ($need & ~0xfff) && $length <= (($need + 0xffff) & ~0xffff) + 0x10000;
+	}
+	return 0;
+}
+
+# Symbols for a list of virtual addresses: { vaddr => raw name }, only covering function symbols.
+sub names_for {
+	my ($self, @wanted) = @_;
+	my %best;
+	for my $type (SHT_SYMTAB, SHT_DYNSYM) {
+		my @left = grep { !$best{$_} } @wanted;
+		last unless @left;
+		for my $section (grep { $_->{type} == $type } @{ $self->sections }) {
+			$self->scan_symbols($section, \@left, \%best);
+		}
+	}
+	return { map { $_ => $best{$_}{name} } keys %best };
+}
+
+# Reads one symbol table in large pieces and looks only at symbols near a wanted address: a test of the
+# page where the symbol starts throws nearly all of them away before anything else is looked at.
+sub scan_symbols {
+	my ($self, $section, $wanted, $best) = @_;
+	my $strings = $self->sections->[$section->{link}] or return;
+	my $entry = $self->{wide} ? 24 : 16;
+	my ($values, $sizes) = map { $self->template($_) } $self->{wide} ? ('(x8Qx8)*', '(x16Q)*') : ('(x4Lx8)*', '(x8Lx4)*');
+	my @sorted = sort { $a <=> $b } @$wanted;
+	my %page = map { ($_ => 1, $_ - 1 => 1) } map { $_ >> 12 } @sorted;	# or the page before
+	my $end = $section->{offset} + $section->{size};
+	$end = $self->{size} if $end > $self->{size};
+	for (my $at = $section->{offset}; $at < $end; $at += $entry * SYM_CHUNK) {
+		my $left = ($end - $at) - ($end - $at) % $entry;
+		my $chunk = $self->bytes($at, $left < $entry * SYM_CHUNK ? $left : $entry * SYM_CHUNK);
+		my @value = unpack $values, $chunk;
+		my @size = unpack $sizes, $chunk;
+		for my $i (grep { $page{$value[$_] >> 12} || $size[$_] > 4095 } 0 .. $#value) {
+			my $symbol = $self->symbol(substr $chunk, $i * $entry, $entry) or next;
+			$symbol->{text} += $strings->{offset};
+			$self->offer(\@sorted, $best, $symbol);
+		}
+	}
+}
+
+# One table entry, if it is a function with a size that is defined here.
+sub symbol {
+	my ($self, $raw) = @_;
+	my $shape = $self->{symbol_shape} //= $self->template($self->{wide} ? 'LCx1SQQ' : 'LLLCx1S');
+	my ($name, $info, $index, $start, $size) = $self->{wide} ? unpack($shape, $raw) : (unpack $shape, $raw)[0, 3, 4, 1, 2];
+	my $kind = $info & 15;
+	return undef unless ($kind == 2 || $kind == 10) && $size && $index;
+	$start &= ~1 if $self->{machine} == EM_ARM;	# the mark of Thumb code
+	return { start => $start, size => $size, bind => $info >> 4, text => $name };
+}
+
+# Gives one symbol to every wanted address that it covers, if it is better than what they have.
+sub offer {
+	my ($self, $sorted, $best, $symbol) = @_;
+	my ($low, $high) = (0, scalar @$sorted);
+	while ($low < $high) {
+		my $middle = ($low + $high) >> 1;
+		if ($sorted->[$middle] < $symbol->{start}) { $low = $middle + 1 } else { $high = $middle }
+	}
+	for (; $low < @$sorted && $sorted->[$low] - $symbol->{start} < $symbol->{size}; $low++) {
+		$symbol->{name} //= $self->string($symbol->{text});
+		last unless length $symbol->{name};
+		my $address = $sorted->[$low];
+		$best->{$address} = $symbol if !$best->{$address} || is_better($symbol, $best->{$address});
+	}
+}
+
+# Several symbols cover one address: the narrowest, then the plainest public name.
+sub is_better {
+	my ($new, $old) = @_;
+	return $new->{size} < $old->{size} if $new->{size} != $old->{size};
+	my ($new_bars, $old_bars) = map { my ($bars) = $_->{name} =~ /^(_*)(?!Z)/; length($bars // '') } $new, $old;
+	return $new_bars < $old_bars if $new_bars != $old_bars;
+	return $new->{bind} > $old->{bind} if ($new->{bind} == 0) != ($old->{bind} == 0);
+	return length $new->{name} < length $old->{name} if length $new->{name} != length $old->{name};
+	return $new->{name} lt $old->{name};
+}
+
+# A small ELF file with what names take: the segments of code and data, the build-id, and the functions of the symbol tables of $from,
+# which is this file or the one with its symbols.
+sub summary {
+	my ($self, $from) = @_;
+	my ($symbols, $strings) = $from->functions;
+	my $id = $self->build_id;
+	my $note = length $id ? pack($self->template('LLL'), 4, length($id) / 2, 3) . "GNU\0" . pack 'H*', $id : '';
+	$note .= "\0" x (-length($note) % 4);
+	my @sections = (['', 0, '', 0], ['.note.gnu.build-id', 7, $note, 0], ['.symtab', SHT_SYMTAB, $symbols, 3], ['.strtab', 3, $strings, 0]);
+	my @load = grep { $_->{type} == PT_LOAD } @{ $self->{segments} };
+	my $wide = $self->{wide};
+	my ($header, $entry, $row) = $wide ? (64, 56, 64) : (52, 32, 40);
+	my $names = join('', map { "$_->[0]\0" } @sections) . ".shstrtab\0";
+	push @sections, ['.shstrtab', 3, $names, 0];
+	my $start = $header + $entry * @load;
+	my ($body, $table, $title) = ('', '', 0);
+	for my $section (@sections) {
+		$table .= pack $self->template('LLAAAALLAA'), $title, $section->[1], 0, 0, $start + length $body, length $section->[2], $section->[3], 0, 1, $section->[1] == SHT_SYMTAB ? ($wide ? 24 : 16) : 0;
+		$title += 1 + length $section->[0];
+		$body .= $section->[2];
+	}
+	my $head = "\x7fELF" . pack('CCC', $wide ? 2 : 1, $self->{order} eq '<' ? 1 : 2, 1) . "\0" x 9
+		. pack $self->template('SSLAAALSSSSSS'), $self->{type}, $self->{machine}, 1, 0, $header, $start + length $body, 0, $header, $entry, scalar @load, $row, scalar @sections, $#sections;
+	return $head . join('', map { $self->segment_entry($_) } @load) . $body . $table;
+}
+
+sub segment_entry {
+	my ($self, $segment) = @_;
+	my ($flags, $offset, $vaddr, $size) = @$segment{qw(flags offset vaddr filesz)};
+	return $self->{wide} ? pack($self->template('LLQQQQQQ'), PT_LOAD, $flags, $offset, $vaddr, $vaddr, $size, $size, 0)
+		: pack $self->template('LLLLLLLL'), PT_LOAD, $offset, $vaddr, $vaddr, $size, $size, $flags, 0;
+}
+
+# (symbols, strings) of all functions with a size, as in a symbol table of this kind of file; each symbol once.
+sub functions {
+	my ($self) = @_;
+	my $entry = $self->{wide} ? 24 : 16;
+	my ($symbols, $strings, %seen) = ("\0" x $entry, "\0");
+	for my $section (grep { $_->{type} == SHT_SYMTAB || $_->{type} == SHT_DYNSYM } @{ $self->sections }) {
+		my $names = $self->sections->[$section->{link}] or next;
+		my $text = $self->bytes($names->{offset}, $names->{size});
+		my $data = $self->bytes($section->{offset}, $section->{size});
+		for (my $at = 0; $at + $entry <= length $data; $at += $entry) {
+			my $raw = substr $data, $at, $entry;
+			my $symbol = $self->symbol($raw) or next;
+			my $name = $symbol->{text} < length $text ? unpack 'Z*', substr $text, $symbol->{text}, 4096 : '';
+			next if !length $name || $seen{ substr($raw, 4) . $name }++;
+			$symbols .= pack($self->template('L'), length $strings) . substr $raw, 4;
+			$strings .= "$name\0";
+		}
+	}
+	return ($symbols, $strings);
+}
+
+sub string {
+	my ($self, $offset) = @_;
+	my ($text, $step) = ('', 256);
+	while (1) {
+		my $piece = $self->bytes($offset + length $text, $step);
+		my $zero = index $piece, "\0";
+		$text .= $zero < 0 ? $piece : substr $piece, 0, $zero;
+		last if $zero >= 0 || length $piece < $step;
+		$step = 65536;
+	}
+	$text =~ s/(?<=.)@.*//s;	# symbol versions
+	return Talk::clean($text);
+}

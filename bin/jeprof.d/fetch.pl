@@ -1,0 +1,52 @@
+# Fetch: profiles over the network, by curl, only where the scheme is written out. The endpoints are
+# pprof's: /pprof/heap, and /pprof/symbol for a profile that does not say which builds it is of.
+package Fetch;
+
+our $seconds = 0;	# --seconds: how long the server shall watch, 0: not said
+my %fetched;
+
+sub is_url { return $_[0] =~ m{^[a-z][a-z0-9+.-]*://}i && !-e $_[0] ? 1 : 0 }
+
+# The text at an address; a host alone stands for its heap profile.
+sub text {
+	my ($url) = @_;
+	return $fetched{$url} //= get($url);
+}
+
+sub get {
+	my ($url) = @_;
+	Talk::fail(2, "$url: only http:// and https:// are fetched") unless $url =~ m{^https?://[^/?#]}i;
+	my $page = $url =~ m{^\w+://[^/]+/?$} ? $url =~ s{/?$}{/pprof/heap}r : $url;
+	$page .= ($page =~ /\?/ ? '&' : '?') . "seconds=$seconds" if $seconds > 0 && $page !~ /[?&]seconds=/;
+	my $text = curl($page, '') // Talk::fail(1, "$page: curl could not fetch it");
+	Talk::fail(1, "$page: the answer is empty") unless length $text;
+	return $text;
+}
+
+# GET, or POST of what is to be sent; undef if that failed.
+sub curl {
+	my ($url, $body) = @_;
+	my $curl = Tool::find('curl') or Talk::fail(1, "$url: curl is not installed");
+	my @post = length $body ? ('--data-binary', '@-') : ();
+	return Tool::filter([$curl, '-q', '-s', '-S', '--fail', '--globoff', '--location', '--max-redirs', 5,
+		'--proto', '=http,https', '--max-time', 60 + int(1.01 * $seconds), @post, '--', $url], $body);
+}
+
+# Names from the server, for a profile without builds; if it has none, those of local files count.
+sub add_names {
+	my ($dump) = @_;
+	return if $dump->{symbols} || @{ $dump->{modules} };
+	my ($server) = $dump->{file} =~ m{^(\w+://[^/?#]+)} or return;
+	my $there = curl("$server/pprof/symbol", '') // '';
+	return unless $there =~ /^num_symbols: [1-9]/m;
+	my %wanted;
+	for my $stack (@{ $dump->{stacks} }) {
+		@wanted{ $_, $_ - 1 } = () for map { hex } $stack->[0] =~ /0x([0-9a-f]{1,16})/g;
+	}
+	my @addresses = sort { $a <=> $b } grep { $_ >= 0 } keys %wanted;
+	my $names = curl("$server/pprof/symbol", join '+', map { sprintf '0x%x', $_ } @addresses) // return;
+	$dump->{symbols} = {};
+	while ($names =~ /^0x([0-9a-f]{1,16})[ \t]+(\S[^\n]*)$/mgi) {
+		$dump->{symbols}{ hex $1 } = [split /--/, Talk::clean($2)];
+	}
+}

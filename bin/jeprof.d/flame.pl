@@ -1,0 +1,151 @@
+# Flame: a flame graph as one SVG, drawn here. Roots at the bottom, width is bytes, the title of a box says its name, its sum
+# and its share; a click zooms, / searches and tells the share of what it finds. The file refers to nothing
+# outside of itself, and without a script it is still the whole picture.
+package Flame;
+
+use constant { WIDTH => 1200, ROW => 17, HEAD => 46, NARROW => 0.4, LETTER => 6.6 };
+
+sub command {
+	my ($option, @files) = @_;
+	Main::take_program(\@files);
+	my $work = Main::load($option, @files);
+	my $view = Main::view($work, $option, (Main::threads($work, $option))[0]);
+	Main::check_sense($work, $view);
+	Main::check_names($view);
+	my $svg = draw($view, $option);
+	return print $svg if !length $option->{o} && !-t STDOUT || $option->{o} eq '-';
+	my $file = length $option->{o} ? $option->{o} : Object::base_name($work->{dumps}[0]{file}) . '.svg';
+	write_file($file, $svg);
+	print Talk::clean($file), "\n";
+	Talk::note("next: $0 open $file");
+}
+
+# Under a name of its own, then renamed: a failed run leaves nothing.
+sub write_file {
+	my ($file, $text) = @_;
+	my $part = "$file.$$.part";
+	open(my $fh, '>:raw', $part) or Talk::fail(1, "$part: $!");
+	my $is_written = print({$fh} $text) && close $fh;
+	return if $is_written && rename $part, $file;
+	my $reason = $!;
+	unlink $part;
+	Talk::fail(1, "$file: $reason");
+}
+
+# The tree { sum, children } of all kept stacks, root first.
+sub tree {
+	my ($view, $option) = @_;
+	my $root = Reduce::new_tree();
+	my $sum = Reduce::sum($view->{stacks}, $option, on_stack => sub {
+		my ($path, undef, $value) = @_;
+		return if $value <= 0;
+		Reduce::add_to_tree($root, $value, reverse @$path);
+	});
+	return ($root, $sum->{label});
+}
+
+# Boxes [depth, left, width, label, sum] that are wide enough to be seen, from the root on; heavier children to the left.
+sub boxes {
+	my ($root, $label) = @_;
+	my $scale = $root->{sum} ? WIDTH / $root->{sum} : 0;
+	my @boxes;
+	my @todo = ([$root, 'all', 0, 0]);
+	while (my $item = pop @todo) {
+		my ($node, $name, $depth, $left) = @$item;
+		push @boxes, [$depth, $left, $node->{sum} * $scale, $name, $node->{sum}];
+		my $children = $node->{children};
+		for my $entry (sort { $children->{$b}{sum} <=> $children->{$a}{sum} || $label->[$a] cmp $label->[$b] } keys %$children) {
+			push @todo, [$children->{$entry}, $label->[$entry], $depth + 1, $left] if $children->{$entry}{sum} * $scale >= NARROW;
+			$left += $children->{$entry}{sum} * $scale;
+		}
+	}
+	return sort { $a->[0] <=> $b->[0] || $a->[1] <=> $b->[1] } @boxes;
+}
+
+sub draw {
+	my ($view, $option) = @_;
+	my ($root, $label) = tree($view, $option);
+	my @boxes = boxes($root, $label);
+	my $height = HEAD + ROW * ($boxes[-1][0] + 1) + 6;
+	my $amount = sub { $option->{index} =~ /objects/ ? sprintf '%d objects', $_[0] : Print::human($_[0], $option) };
+	my $dump = $view->{dumps}[-1];
+	my $title = escape(join ' ', Object::base_name($view->{program}), length $dump->pid ? 'pid ' . $dump->pid : (), $dump->time_text);
+	my $text = sprintf qq{<?xml version="1.0" encoding="UTF-8"?>\n<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="monospace" font-size="11">\n},
+		WIDTH, $height, WIDTH, $height;
+	$text .= qq{<style>rect{stroke:#fff;stroke-width:.5}g.f{cursor:pointer}g.f:hover rect{stroke:#000}text{pointer-events:none}.hit rect{fill:#a4c}.off{display:none}</style>\n};
+	$text .= qq{<rect width="100%" height="100%" fill="#fafafa"/>\n<text x="6" y="16" font-size="13">$title: } . escape($amount->($root->{sum})) . qq{</text>\n}
+		. qq{<text id="told" x="6" y="34">click: zoom; the lowest box: back; key / or a click here: search</text>\n};
+	$text .= box($_, $height, $root->{sum}, $amount) for @boxes;
+	return $text . script() . "</svg>\n";
+}
+
+sub box {
+	my ($box, $height, $all, $amount) = @_;
+	my ($depth, $left, $width, $name, $sum) = @$box;
+	my $room = int(($width - 4) / LETTER);
+	my $shown = $room < 3 ? '' : length $name <= $room ? $name : substr($name, 0, $room - 2) . '..';
+	my $top = $height - 4 - ROW * ($depth + 1);
+	return sprintf qq{<g class="f" data-v="%.0f"><title>%s: %s, %s</title><rect x="%.2f" y="%d" width="%.2f" height="%d" fill="%s"/><text x="%.2f" y="%d">%s</text></g>\n},
+		$sum, escape($name), escape($amount->($sum)), Print::percent($sum, $all), $left, $top, $width, ROW - 1, colour($name), $left + 2, $top + 12, escape($shown);
+}
+
+# A warm colour that one name always has.
+sub colour {
+	my ($name) = @_;
+	my $mark = unpack('%32C*', $name) + 7 * length $name;
+	return sprintf 'rgb(%d,%d,%d)', 205 + $mark % 50, 90 + $mark * 7 % 120, 40 + $mark * 3 % 40;
+}
+
+# As text of XML: what a document may not hold at all is replaced.
+sub escape {
+	my ($text) = @_;
+	$text = Talk::clean($text);
+	$text =~ tr{\x80-\xff}{?} unless utf8::decode(my $copy = $text);
+	$text =~ s/([&<>"'])/sprintf '&#%d;', ord $1/ge;
+	return $text;
+}
+
+sub script {
+	my ($width, $letter) = (WIDTH, LETTER);
+	return <<'SCRIPT' =~ s/WIDTH/$width/gr =~ s/LETTER/$letter/gr;
+<script><![CDATA[
+(function () {
+	var told = document.getElementById('told'), boxes = [].slice.call(document.querySelectorAll('g.f'));
+	function part(g, name) { return g.getElementsByTagName(name)[0]; }
+	boxes = boxes.map(function (g) {
+		var r = part(g, 'rect'), title = part(g, 'title').textContent;
+		return { g: g, r: r, t: part(g, 'text'), x: +r.getAttribute('x'), w: +r.getAttribute('width'), y: +r.getAttribute('y'), v: +g.dataset.v,
+			title: title, name: title.replace(/: [^:]*$/, '') };
+	});
+	function zoom(to) {
+		var k = WIDTH / to.w;
+		boxes.forEach(function (b) {
+			var over = b.x <= to.x + 0.01 && b.x + b.w >= to.x + to.w - 0.01 && b.y >= to.y;
+			var x = over ? 0 : (b.x - to.x) * k, w = over ? WIDTH : b.w * k;
+			var on = over || (b.y < to.y && b.x >= to.x - 0.01 && b.x + b.w <= to.x + to.w + 0.01);
+			b.g.setAttribute('class', b.g.getAttribute('class').replace(/ off/, '') + (on ? '' : ' off'));
+			b.r.setAttribute('x', x); b.r.setAttribute('width', w); b.t.setAttribute('x', x + 2);
+			var n = Math.floor((w - 4) / LETTER);
+			b.t.textContent = n < 3 ? '' : b.name.length <= n ? b.name : b.name.slice(0, n - 2) + '..';
+		});
+	}
+	function search() {
+		var word = prompt('Search (a regular expression)', ''), found = 0, end = -1, re;
+		if (word === null) { return; }
+		try { re = new RegExp(word); } catch (e) { told.textContent = 'not a regular expression: ' + word; return; }
+		var hits = boxes.filter(function (b) {
+			var hit = word !== '' && re.test(b.name);
+			b.g.setAttribute('class', b.g.getAttribute('class').replace(/ hit/, '') + (hit ? ' hit' : ''));
+			return hit;
+		}).sort(function (a, b) { return a.x - b.x || b.w - a.w; });
+		hits.forEach(function (b) { if (b.x >= end - 0.01) { found += b.v; end = b.x + b.w; } });
+		told.textContent = word === '' ? '' : '/' + word + '/: ' + (100 * found / boxes[0].v).toFixed(1) + '%';
+	}
+	boxes.forEach(function (b) { b.g.addEventListener('click', function () { zoom(b); }); });
+	told.style.pointerEvents = 'auto';
+	told.addEventListener('click', search);
+	document.addEventListener('keydown', function (e) { if (e.key === '/') { e.preventDefault(); search(); } });
+})();
+]]></script>
+SCRIPT
+}

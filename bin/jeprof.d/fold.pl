@@ -1,0 +1,134 @@
+# Fold: who owns an allocation. From the leaf outwards, functions that only hand memory on (wrappers of malloc, containers of
+# the standard library) and functions of a stripped object that have no name are passed over; what they hold is shown at
+# the first caller that has a name. A name of the C library's start of a program or thread is no owner: a nameless frame
+# below it stays. Callers: every table for people (top, diff, flame).
+package Fold;
+
+my $wrapper = qr/^(?:z(?:m|c|re)alloc\w*|ztry(?:m|c|re)alloc\w*|zstrdup|x(?:m|c|re)alloc\w*|x(?:str|mem)n?dup\w*
+	|g_(?:try_)?(?:m|c|re)alloc\w*|g_(?:slice_alloc\w*|strn?dup|memdup2?)
+	|operator\ new(?:\[\])?|_Zn[wa].*|(?:std|__gnu_cxx)::.*|_ZN?K?S[tabdios].*)$/x;
+
+# Of servers, interpreters and languages.
+my $server = qr/^(?:(?:re)?palloc(?:0?(?:_\w+)?)|pn?strdup|pg_(?:m|re)alloc\w*|pg_strdup|psprintf
+	|MemoryContext(?:Alloc|Strdup|Create)\w*|(?:AllocSet|Generation|Slab|Bump)(?:Alloc|Realloc|ContextCreate)\w*
+	|my_(?:(?:raw_)?(?:m|c|re)alloc|multi_malloc\w*|strn?dup|memdup)|(?:multi_)?alloc_root|(?:str|mem|strmake)_?(?:dup_)?root
+	|ngx_(?:[mc]?alloc|re?alloc|p[nc]?alloc\w*|p?memalign|create_pool|slab_[c]?alloc\w*)
+	|(?:apr_)?allocator_alloc|apr_(?:p[c]?alloc\w*|pstr\w*|pmem\w*|pv?sprintf|pool_create\w*|bucket_alloc\w*)
+	|(?:CRYPTO|OPENSSL)_(?:secure_)?(?:clear_)?(?:m|z|re)alloc\w*|CRYPTO_(?:strn?|mem)dup)$/x;
+my $language = qr/^(?:_?PyMem_\w+|_?PyObject_(?:GC_)?(?:Malloc|Calloc|Realloc|Alloc|New|NewVar|Resize)|_PyObject_\w*[Aa]lloc\w*
+	|PyType_Generic(?:Alloc|New)|Perl_safesys\w+
+	|__(?:rust|rdl|rg)_(?:re)?alloc\w*|alloc::(?:alloc|raw_vec|vec|string|boxed|rc|sync|collections|slice|str|borrow|fmt)::.*
+	|(?:\w+::)*RawVec(?:Inner)?::.*|hashbrown::.*)$/x;
+my $start = qr/^(?:_start|__libc_start_\w+|(?:start|begin)_thread|(?:__)?clone3?|_dl_\w+|call_init)$/;
+
+use constant { NAMED => 0, WRAPPER => 1, NAMELESS => 2, START => 3 };
+
+sub new {
+	my ($class, $entries, $option) = @_;
+	return bless { entries => $entries, kind => [], nameless => {},
+		patterns => [$wrapper, $server, $language, map { Reduce::pattern($_) } @{ $option->{wrapper} }] }, $class;
+}
+
+# What one entry is, found out once.
+sub kind {
+	my ($self, $entry) = @_;
+	return $self->{kind}[$entry] //= $self->judge($entry);
+}
+
+sub judge {
+	my ($self, $entry) = @_;
+	my $entries = $self->{entries};
+	my $frame = $entries->{frame}[$entry];
+	if ($frame->{is_bare}) {
+		my $object = $Places::object[$entries->{place}[$entry]];
+		return $object && $object->is_file && $object->symbol_elf ? NAMELESS : matches($self->{patterns}, $frame->{short});
+	}
+	return $frame->{short} =~ $start ? START : matches($self->{patterns}, $frame->{short});
+}
+
+sub matches {
+	my ($patterns, $name) = @_;
+	for my $pattern (@$patterns) {
+		return WRAPPER if $name =~ $pattern;
+	}
+	return NAMED;
+}
+
+# The path from its owner on, leaf first; $bytes are remembered for the object whose nameless frame was passed over.
+sub path {
+	my ($self, @path) = @_;
+	my $bytes = shift @path;
+	my ($owner, $nameless);
+	for my $at (0 .. $#path) {
+		my $kind = $self->kind($path[$at]);
+		$owner = $at if $kind == NAMED || $kind == START && !defined $nameless;
+		last if defined $owner || $kind == START;
+		$nameless //= $at if $kind == NAMELESS;
+	}
+	$self->note($path[$nameless], $bytes) if defined $owner && defined $nameless;
+	$owner //= $nameless // $#path;
+	return @path[$owner .. $#path];
+}
+
+sub note {
+	my ($self, $entry, $bytes) = @_;
+	my $object = $Places::object[$self->{entries}{place}[$entry]];
+	my $own = $self->{nameless}{ $object->{key} } //= { object => $object, bytes => 0 };
+	$own->{bytes} += $bytes;
+}
+
+# The first caller in a path that has a name, else the first at all; undef if there is none.
+sub caller_of {
+	my ($self, @path) = @_;
+	my $owner = shift @path;
+	my @others = grep { $_ != $owner } @path;
+	for my $entry (@others) {
+		return $entry if $self->kind($entry) != NAMELESS;
+	}
+	return $others[0];
+}
+
+# Objects with nameless frames that were passed over, the heaviest first.
+sub objects {
+	my ($self) = @_;
+	return sort { abs $b->{bytes} <=> abs $a->{bytes} || $a->{object}{key} cmp $b->{object}{key} } grep { abs $_->{bytes} >= 0.5 }
+		values %{ $self->{nameless} };
+}
+
+# One line: how much, of which object, and where its names are to be had.
+sub say_missing {
+	my ($self, $option) = @_;
+	my ($first, @more) = $self->objects;
+	return unless $first;
+	my $object = $first->{object};
+	my $id = $object->{id} || $object->elf->build_id;
+	my $text = Print::human($first->{bytes}, $option) . ' lie in functions without a name of ' . $object->title
+		. ($id ? " (build-id $id)" : '') . ', shown at their next named callers';
+	my $rest = 0;
+	$rest += $_->{bytes} for @more;
+	$text .= '; ' . Print::human($rest, $option) . ' more in ' . join ', ', map { $_->{object}->title } @more[0 .. ($#more > 2 ? 2 : $#more)] if @more;
+	Talk::note("$text; " . where_names_are($object, $id));
+}
+
+sub where_names_are {
+	my ($object, $id) = @_;
+	return 'its symbol table does not cover them' if $object->symbol_elf->has_symtab;
+	my $package = package_of($object->elf->{path});
+	my $text = 'their names: ' . (defined $package ? "package $package-dbgsym" : 'the package ending in -dbgsym');
+	$text .= ', or /usr/lib/debug' . (length $id > 2 ? '/.build-id/' . substr($id, 0, 2) . '/' . substr($id, 2) . '.debug' : '');
+	return "$text, or DEBUGINFOD_URLS" unless length($ENV{DEBUGINFOD_URLS} // '');
+	return "$text (DEBUGINFOD_URLS is set, " . (Tool::find('debuginfod-find') ? 'its servers have none)'
+		: 'but debuginfod-find, package debuginfod, is not installed)');
+}
+
+# The Debian package that has this file, undef if there is no dpkg or it does not know.
+sub package_of {
+	my ($path) = @_;
+	my $dpkg = Tool::find('dpkg-query') or return undef;
+	my $real = Cwd::abs_path($path) // $path;
+	for my $name ($real, $real =~ s{^/usr(?=/)}{}r) {
+		my $text = Tool::filter([$dpkg, '-S', $name], '');
+		return $1 if defined $text && $text =~ /^([a-z0-9][a-z0-9.+-]+)(?::\w+)?: /;
+	}
+	return undef;
+}

@@ -1,0 +1,142 @@
+# Foreign: heap profiles of other kinds, turned into the text of ours before anything else reads them: gperftools' text, collapsed
+# stacks, pprof's profile.proto. What brings names along becomes a profile with its names, of invented addresses; counts that are
+# estimates already have the rate 0, which stands for exact.
+package Foreign;
+
+# Our text of such a profile; undef if it is none of them.
+sub heap_text {
+	my ($path, $text) = @_;
+	return gperftools($path, $text) if $text =~ /\Aheap profile: /;
+	return collapsed($text);
+}
+
+my $count = qr/\d{1,20}/;
+
+# "heap profile: N: B [N: B] @ heap_v2/RATE", then lines "N: B [N: B] @ 0x..", then the mappings.
+sub gperftools {
+	my ($path, $text) = @_;
+	my ($kind) = $text =~ /\A[^\n]*?\@ *(\S*)/;
+	my $rate = ($kind // '') =~ m{^heap_?v2/($count)$} ? $1 : 0;
+	Talk::doubt("$path: sampled ($kind), and not scaled: the rule of that form is not known here") if !$rate && ($kind // '') =~ m{/[1-9]};
+	$text =~ /\A[^\n]*\n?/gc;
+	my $out = "heap_v2/$rate\n";
+	while ($text =~ /\G *($count): *($count) *\[ *($count): *($count)\] *\@((?: *0x[0-9a-fA-F]{1,16})*) *\n/gc) {
+		$out .= '@' . join('', map { ' ' . lc } split ' ', $5) . "\n  t*: $1: $2 [$3: $4]\n";
+	}
+	return $out . substr $text, pos($text) // 0;
+}
+
+# "root;...;leaf VALUE" in each line.
+sub collapsed {
+	my ($text) = @_;
+	my @rows;
+	for my $line (grep { /\S/ } split /\n/, $text) {
+		my ($names, $value) = $line =~ /^(\S.*) ($count)$/ or return undef;
+		push @rows, [[map { [$_] } reverse split /;/, $names], [0, $value, 0, 0]];
+	}
+	return @rows ? named(\@rows, '') : undef;
+}
+
+# Rows [[names of a frame, innermost first], ...], [four counts]: as a profile with its names.
+sub named {
+	my ($rows, $meta) = @_;
+	my (%address, @symbols);
+	my $out = "heap_v2/0\n$meta";
+	for my $row (@$rows) {
+		my @frames = map {
+			my $name = join '--', map { my $text = Talk::clean($_); $text =~ s/--/- -/g; length $text ? $text : '?' } @$_;
+			$address{$name} //= do {
+				my $at = 16 * (@symbols + 1);	# callers are looked up one before, leaves at it
+				push @symbols, sprintf "0x%x %s\n0x%x %s\n", $at - 1, $name, $at, $name;
+				sprintf ' 0x%x', $at;
+			};
+		} @{ $row->[0] };
+		$out .= '@' . join('', @frames) . sprintf "\n  t*: %s: %s [%s: %s]\n", @{ $row->[1] };
+	}
+	$out .= sprintf "# end %d\n", length $out if length $meta;
+	return "--- symbol\n" . join('', @symbols) . "---\n--- heap\n$out";
+}
+
+# ---- profile.proto ----
+my %wanted = (inuse_objects => 0, inuse_space => 1, alloc_objects => 2, alloc_space => 3, objects => 0, space => 1);
+
+# Our text of it; undef if the bytes are no such message. A profile that is none of a heap is refused.
+sub pprof {
+	my ($path, $data) = @_;
+	my $top = eval { fields($data) } or return undef;
+	return undef unless $top->{1} && $top->{6};
+	my $text = eval { pprof_text($path, $top) };
+	return $text if defined $text;
+	die $@ if ref $@;
+	Talk::fail(1, "$path: a damaged profile of pprof");
+}
+
+sub pprof_text {
+	my ($path, $top) = @_;
+	my @strings = @{ $top->{6} };
+	my $word = sub { $strings[$_[0] // 0] // '' };
+	my @types = map { $word->(fields($_)->{1}[0]) } @{ $top->{1} };
+	Talk::fail(1, "$path: not a profile of a heap: it counts " . join ', ', map { length ? $_ : '?' } @types) unless grep { defined $wanted{$_} } @types;
+	my %function = map { my $f = fields($_); (($f->{1}[0] // 0) => $word->($f->{2}[0])) } @{ $top->{5} // [] };
+	my %location;
+	for my $field (map { fields($_) } @{ $top->{4} // [] }) {
+		my @names = map { $function{ fields($_)->{1}[0] // 0 } // '?' } @{ $field->{4} // [] };
+		$location{ $field->{1}[0] // 0 } = @names ? \@names : [sprintf '0x%x', $field->{3}[0] // 0];
+	}
+	my @rows;
+	for my $sample (map { fields($_, 1, 2) } @{ $top->{2} // [] }) {
+		my @counts = (0) x 4;
+		my @values = @{ $sample->{2} // [] };
+		for my $at (grep { defined $wanted{ $types[$_] } } 0 .. $#types) {
+			my $value = unpack 'q', pack 'Q', $values[$at] // 0;
+			$counts[$wanted{ $types[$at] }] = $value > 0 ? $value : 0;
+		}
+		push @rows, [[map { $location{$_} // ['?'] } @{ $sample->{1} // [] }], \@counts];
+	}
+	my $nanos = $top->{9}[0] // 0;
+	my $time = $nanos =~ /^\d+$/ && $nanos > 0 && $nanos < 2 ** 62 ? '# jemalloc.dump_time=' . (Series::clock($nanos / 1e9) =~ tr/ /T/r) . "\n" : '';
+	return named(\@rows, "# jemalloc.kind=pprof\n$time");
+}
+
+# { number of a field => [values] } of a message: numbers, or bytes; fields of numbers that may be packed are named.
+sub fields {
+	my ($data, @packed) = @_;
+	my %packed = map { $_ => 1 } @packed;
+	my (%field, $at);
+	for ($at = 0; $at < length $data;) {
+		my $key = varint(\$data, \$at);
+		my ($number, $wire) = ($key >> 3, $key & 7);
+		if ($wire == 0) {
+			push @{ $field{$number} }, varint(\$data, \$at);
+		} elsif ($wire == 2) {
+			my $length = varint(\$data, \$at);
+			die "length\n" if $length > length($data) - $at;
+			my $bytes = substr $data, $at, $length;
+			$at += $length;
+			push @{ $field{$number} }, $packed{$number} ? varints($bytes) : $bytes;
+		} else {
+			die "wire type\n";	# the others are not in this form
+		}
+		die "field\n" if !$number || $number > 6 && @{ $field{$number} } > 1000;
+	}
+	return \%field;
+}
+
+sub varint {
+	my ($data, $at) = @_;
+	my ($value, $shift) = (0, 0);
+	while (1) {
+		die "number\n" if $$at >= length $$data || $shift > 63;
+		my $byte = ord substr $$data, $$at++, 1;
+		$value |= ($byte & 127) << $shift;
+		return $value if $byte < 128;
+		$shift += 7;
+	}
+}
+
+sub varints {
+	my ($data) = @_;
+	my ($at, @list) = (0);
+	push @list, varint(\$data, \$at) while $at < length $data;
+	return @list;
+}

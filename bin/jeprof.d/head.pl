@@ -1,0 +1,25 @@
+#!/usr/bin/perl
+#
+# jeprof - reads the heap profiles that the library writes and answers "where is the memory?"
+#
+# The way of every answer: read -> symbolize -> reduce -> print.
+#   Dump    reads one profile file: rate, threads, stacks as text, maps, metadata. Knows no names.
+#   Places  turns addresses into places. A place is (object, offset inside the object), where the object
+#           is known by its build-id (else by its path), so two runs at different addresses agree.
+#   Elf     reads symbols out of ELF files, any class and byte order, without help of other programs.
+#   Cxx     short C++ names without c++filt.
+#   Names   gives places their names: symbols, demangling, and source lines through an outside tool.
+#   Reduce  cuts allocator frames, filters, and sums stacks into entries (flat, cumulative, edges).
+#   Fold    finds the owner of an allocation: past wrappers of malloc and functions without a name.
+#   Print, Top, Picture, Export, Source   the forms of an answer.
+#   Options, Main, Shell   the command line, its verbs, and the interactive mode.
+# Invariant: a name is given only by a function symbol whose size covers the address, and only by a file
+# that is known to be (or, without build-ids, not known not to be) the one that ran.
+# stdout carries results, stderr talk. Exit: 0 done, 1 failed, 2 usage, 3 done with doubts.
+# Needs nothing but perl-base; better with llvm-symbolizer or addr2line (lines), c++filt (C++ names),
+# objdump (--disasm), dot (pictures).
+# The rooms are bin/jeprof.d/; scripts/join-jeprof makes one file of them, each in a block of its own.
+
+use strict;
+use warnings;
+no warnings qw(portable recursion);	# addresses have 64 bits

@@ -1,0 +1,238 @@
+# Leaks: which stacks of a series keep growing. A stack is judged by its live bytes in each dump, as its names tell it apart from the
+# owner on (room fold). A suspect has grown in most of the steps, has lost next to nothing on the way, goes on growing in the last
+# third and in the last step, and has grown by more than chance in the samples explains. So what is no suspect: tables that
+# are loaded once, caches that fill and then stay, queues that breathe. It is a judgement of shape: that something is never
+# freed, only the person who reads can say. The verb and the section of a report ask the same functions.
+package Leaks;
+
+use constant {
+	LEAST => 4,		# fewer dumps have no shape
+	FINE => 12,		# more are taken together, by the least of each group: a floor that rises
+	PER_STEP => 4,		# samples that a step should bring; else steps are taken together
+	SURE => 3.5,		# growth in standard errors
+	STEPS => 0.8,		# of the steps that must go up
+	LOST => 0.2,		# of what came, at most
+	STILL => 0.5,		# rate of the last third, as part of the mean rate
+	LAST => 0.2,		# the same for the last step
+	STRAIGHT => 0.7,	# how much of the course a straight line tells (r squared)
+};
+
+sub command {
+	my ($option, @files) = @_;
+	my $gate = length $option->{gate} ? per_minute($option->{gate}) : undef;
+	Main::take_program(\@files) if @files;
+	my $work = Report::gather($option, Series::files(@files));
+	my @series = series($work);
+	Talk::fail(2, sprintf 'leaks needs at least %d profiles of one process, better 9', LEAST) unless grep { @{ $_->{snaps} } >= LEAST } @series;
+	$_->{suspects} = suspects($work, $_->{snaps}) for @series;
+	if ($option->{json}) { print_json($option, @series) } else { print_series($work, $_) for @series }
+	$work->{fold}->say_missing($option);
+	Print::check_names(map { [$_->{grown}, $_->{is_bare}] } map { @{ $_->{suspects} } } @series);
+	check_gate($option, $gate, @series) if defined $gate;
+	my ($worst) = map { @{ $_->{suspects} } } @series;
+	Talk::note("next: $0 report -o leaks.html, or: $0 top --stacks --focus='" . quotemeta($worst->{names}[0]) . "' " . $work->{snaps}[-1]{dump}{file})
+		if $worst && !$Talk::doubts;
+}
+
+# 1M/min, 500K/s, 2G/day or a plain size, which is meant per minute.
+sub per_minute {
+	my ($text) = @_;
+	$text =~ m{^(\d+(?:\.\d+)?)([kmgt]?)i?b?(?:/(s|sec|min|m|h|hour|d|day))?$}i
+		or Talk::fail(2, "--gate takes a rate as 1M/min, 500K/s, 2G/day; '$text' is none");
+	my $each = lc substr $3 // 'm', 0, 1;
+	return $1 * 1024 ** index(' kmgt', lc($2) || ' ') / { s => 1 / 60, m => 1, h => 60, d => 1440 }->{$each};
+}
+
+# The snapshots of each process: { pid, snaps, span in minutes or undef }, in the order in which they first appear.
+sub series {
+	my ($work) = @_;
+	my (%by_pid, @order);
+	for my $snap (@{ $work->{snaps} }) {
+		my $pid = $snap->{dump}->pid;
+		push @order, $by_pid{$pid} = { pid => $pid, snaps => [] } unless $by_pid{$pid};
+		push @{ $by_pid{$pid}{snaps} }, $snap;
+	}
+	for my $series (@order) {
+		$series->{span} = Series::minutes(@{ $series->{snaps} }[0, -1]);
+	}
+	return @order;
+}
+
+# ---- what is suspected ----
+# Suspects { names, path, grown, error, live, objects, up, steps, values, rate, rate_error, is_bare } of some snapshots, the fastest
+# first. Rates are per minute, undef where the dumps have no times.
+sub suspects {
+	my ($work, $snaps) = @_;
+	return [] if @$snaps < LEAST;
+	my @rows = rows($work, @$snaps);
+	my $self = $work->{self};
+	my @found;
+	for my $row (@rows) {
+		my $found = judge($row->{values}, $row->{variances}) or next;
+		my @path = @{ $row->{path} };
+		my $span = Series::minutes(@$snaps[@$found{qw(from to)}]);
+		push @found, { %$found, path => \@path, names => [map { $self->{label}[$_] } @path], values => $row->{values}, record => $row->{record},
+			live => $row->{values}[-1], objects => $row->{objects}, is_bare => $self->{frame}[$path[0]]{is_bare},
+			rate => defined $span ? $found->{grown} / $span : undef, rate_error => defined $span ? $found->{error} / $span : undef };
+	}
+	return [sort { $b->{grown} <=> $a->{grown} || "@{ $a->{names} }" cmp "@{ $b->{names} }" } @found];
+}
+
+# A row { path, values, variances, objects, record } for each stack that has more in the last snapshot than in the first; record is
+# one that ends at its owner, objects what came.
+sub rows {
+	my ($work, @snaps) = @_;
+	my $records = $work->{store}{records};
+	my (%row, @row);
+	for my $number (@{ $work->{order} }) {
+		my $record = $records->[$number];
+		my @path = @{ $record->{path} };
+		splice @path, 0, $record->{folded};
+		$row[$number] = $row{ join ' ', @path } //= { path => \@path, record => $number, values => [(0) x @snaps], variances => [(0) x @snaps], objects => 0 };
+	}
+	for my $at (0, $#snaps, 1 .. $#snaps - 1) {
+		add_snap($snaps[$at], $at, \@row, $at == 0 ? -1 : $at == $#snaps ? 1 : 0);
+		next if $at != $#snaps;
+		$_ = $_ && $_->{values}[-1] > $_->{values}[0] ? $_ : undef for @row;
+	}
+	return sort { $a->{record} <=> $b->{record} } grep { $_->{values}[-1] > $_->{values}[0] } values %row;
+}
+
+sub add_snap {
+	my ($snap, $at, $row, $sign) = @_;
+	my @values = unpack '(LFF)*', $snap->{counts};
+	for (my $i = 0; $i < @values; $i += 3) {
+		my $own = $row->[$values[$i]] or next;
+		my ($objects, $bytes) = $snap->{dump}->estimate(@values[$i + 1, $i + 2]);
+		$own->{values}[$at] += $bytes;
+		$own->{variances}[$at] += Series::variance($objects, $bytes, $values[$i + 1]);
+		$own->{objects} += $sign * $objects;
+	}
+}
+
+# { grown, error, up, steps, from, to } of a course that looks like a leak, else undef; it has grown between the values from and to.
+sub judge {
+	my ($values, $variances) = @_;
+	my ($fine, $fine_w, $at) = grouped($values, $variances, @$values > FINE ? FINE : scalar @$values);
+	my $gain = $fine->[-1] - $fine->[0];
+	my ($came, $went) = (0, 0);
+	for my $at (1 .. $#$fine) {
+		my $step = $fine->[$at] - $fine->[$at - 1];
+		if ($step > 0) { $came += $step } else { $went -= $step }
+	}
+	return undef if $gain <= 0 || $went > LOST * $came;
+	my $error = error_of($fine, $fine_w, $went / $came);
+	return undef if $gain < SURE * $error;
+	my ($v) = grouped($fine, $fine_w, wanted_steps($fine, $fine_w));
+	my $up = grep { $v->[$_] > $v->[$_ - 1] } 1 .. $#$v;
+	return undef unless $up >= STEPS * $#$v && still_grows($v) && straightness($v) >= STRAIGHT;
+	return { grown => $gain, error => $error, up => $up, steps => $#$v, from => $at->[0], to => $at->[-1] };
+}
+
+sub still_grows {
+	my ($v) = @_;
+	my $mean = ($v->[-1] - $v->[0]) / $#$v;
+	my $third = int($#$v / 3 + 0.5) || 1;
+	return $v->[-1] - $v->[-1 - $third] >= STILL * $mean * $third && $v->[-1] - $v->[-2] >= LAST * $mean;
+}
+
+# The standard error of the growth. Samples that stay are in both ends and tell nothing; where some went, others may have come instead.
+sub error_of {
+	my ($v, $w, $lost) = @_;
+	my $variance = $w->[-1] > $w->[0] ? $w->[-1] - $w->[0] : 0;
+	my $mixed = 4 * $lost < 1 ? 4 * $lost : 1;
+	return sqrt($variance + 2 * $mixed * $w->[0]);
+}
+
+# So many values that a step is more than the chance of a few samples.
+sub wanted_steps {
+	my ($v, $w) = @_;
+	return scalar @$v unless $w->[-1] > 0;
+	my $wanted = int($v->[-1] * ($v->[-1] - $v->[0]) / $w->[-1] / PER_STEP) + 1;
+	return $wanted > @$v ? scalar @$v : $wanted < LEAST ? LEAST : $wanted;
+}
+
+# Neighbours taken together: the least of each group, so that what breathes shows its floor; and which they were.
+sub grouped {
+	my ($values, $variances, $count) = @_;
+	my (@v, @w, @from);
+	for my $group (0 .. $count - 1) {
+		my @at = int($group * @$values / $count) .. int(($group + 1) * @$values / $count) - 1;
+		my ($least) = sort { $values->[$a] <=> $values->[$b] || $a <=> $b } @at;
+		push @v, $values->[$least];
+		push @w, $variances->[$least];
+		push @from, $least;
+	}
+	return (\@v, \@w, \@from);
+}
+
+# r squared of a straight line through the values.
+sub straightness {
+	my ($v) = @_;
+	my $middle = $#$v / 2;
+	my $mean = 0;
+	$mean += $_ / @$v for @$v;
+	my ($xx, $xy, $yy) = (0, 0, 0);
+	for my $at (0 .. $#$v) {
+		$xx += ($at - $middle) ** 2;
+		$xy += ($at - $middle) * ($v->[$at] - $mean);
+		$yy += ($v->[$at] - $mean) ** 2;
+	}
+	return $yy > 0 ? $xy * $xy / $xx / $yy : 0;
+}
+
+# ---- how it is told ----
+sub print_series {
+	my ($work, $series) = @_;
+	my $option = $work->{option};
+	my @snaps = @{ $series->{snaps} };
+	my ($first, $last) = @snaps[0, -1];
+	my @rows = @{ $series->{suspects} };
+	printf "%s%s, %d profiles%s: %s -> %s, %s%s; %s\n", Talk::clean(Object::base_name($work->{store}{program})), length $series->{pid} ? " pid $series->{pid}" : '',
+		scalar @snaps, defined $series->{span} ? ', ' . Series::clock($first->{time}) . ' -> ' . Series::clock($last->{time}) : '',
+		map({ Print::human($_->{bytes}, $option) } $first, $last), Series::signed($last->{bytes} - $first->{bytes}, $option),
+		defined $series->{span} ? ', ' . Series::rate_text($last->{bytes} - $first->{bytes}, $series->{span}, $option) : '',
+		@snaps < LEAST ? 'too few to judge' : @rows == 0 ? 'no stack keeps growing' : @rows == 1 ? '1 stack keeps growing' : @rows . ' stacks keep growing';
+	return if !@rows;
+	my $rest = @rows > $option->{top} ? @rows - $option->{top} : 0;
+	splice @rows, $option->{top} if $rest;
+	printf "%12s %12s %9s %9s %10s %7s  %s\n", 'rate', 'error', 'grown', 'live', 'objects', 'steps', 'stack, from the owner to its callers';
+	for my $row (@rows) {
+		my @path = @{ $row->{names} };
+		splice @path, 5, @path, '...' if @path > 6 && !$option->{stacks};
+		printf "%12s %12s %9s %9s %+10d %7s  %s\n", Series::rate_text($row->{rate}, 1, $option), defined $row->{rate} ? '+-' . Print::human($row->{rate_error}, $option) : '-',
+			Series::signed($row->{grown}, $option), Print::human($row->{live}, $option), $row->{objects}, "$row->{up}/$row->{steps}", join ' < ', @path;
+	}
+	print "$rest more (-n ", scalar @{ $series->{suspects} }, ")\n" if $rest;
+}
+
+sub print_json {
+	my ($option, @series) = @_;
+	my $number = sub { defined $_[0] ? sprintf '%d', $_[0] : 'null' };
+	my @text = map {
+		my $series = $_;
+		my @snaps = @{ $series->{snaps} };
+		my @rows = map {
+			my $row = $_;
+			sprintf '{"per_minute":%s,"error_per_minute":%s,"grown":%d,"error":%d,"live":%d,"objects":%d,"steps_up":%d,"steps":%d,"values":[%s],"stack":[%s]}',
+				$number->($row->{rate}), $number->($row->{rate_error}), $row->{grown}, $row->{error}, $row->{live}, $row->{objects}, $row->{up}, $row->{steps},
+				join(',', map { sprintf '%d', $_ } @{ $row->{values} }), join ',', map { Top::json_string($_) } @{ $row->{names} }
+		} @{ $series->{suspects} };
+		sprintf "{\"pid\":%s,\"profiles\":%d,\"minutes\":%s,\"before\":%d,\"after\":%d,\"judged\":%s,\n\"suspects\":[\n%s\n]}", $series->{pid} =~ /^(\d+)$/ ? $1 : 'null',
+			scalar @snaps, defined $series->{span} ? sprintf('%.4f', $series->{span}) : 'null', map({ $_->{bytes} } @snaps[0, -1]), @snaps < LEAST ? 'false' : 'true', join ",\n", @rows
+	} @series;
+	print "{\"index\":\"$option->{index}\",\"series\":[\n", join(",\n", @text), "\n]}\n";
+}
+
+# What all suspects of a process add up to, against --gate: past it the exit status is 3.
+sub check_gate {
+	my ($option, $gate, @series) = @_;
+	for my $series (grep { @{ $_->{suspects} } } @series) {
+		Talk::fail(1, 'the profiles have no times, so that there is no rate for --gate') unless defined $series->{span};
+		my $rate = 0;
+		$rate += $_->{rate} for @{ $series->{suspects} };
+		next if $rate < $gate;
+		Talk::doubt(sprintf 'past the gate: suspects%s grow by %s, the limit is %s', length $series->{pid} ? " of pid $series->{pid}" : '',
+			Series::rate_text($rate, 1, $option), Series::rate_text($gate, 1, $option));
+	}
+}

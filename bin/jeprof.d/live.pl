@@ -1,0 +1,452 @@
+# Live: the verb "live": what a running process holds, redrawn every two seconds. jeprofctl is asked
+# for profiles while keys are served, so a process that does not answer stops nothing here. Where no
+# session runs one is started, with a lease of a minute that is renewed while this runs, and it is
+# ended however this ends; should it be killed, the lease ends it.
+package Live;
+
+use POSIX ();
+
+use constant { RATE => '64K', EVERY => 2, LEASE => 60, COURSE => 60 };
+
+my @sorts = qw(growth now live objects name);
+my @marks = map { "\xe2\x96" . chr } 0x81 .. 0x88;
+
+sub command {
+	my ($option, @arguments) = @_;
+	unshift @arguments, $option->{p} if length $option->{p};
+	Talk::fail(2, 'live takes one process: jeprof live PID, or the name of a program that runs once')
+		if @arguments != 1;
+	Talk::fail(2, 'live draws on a terminal, and this is none; --once prints one look, --json too')
+		unless $option->{once} || Screen::is_there();
+	Talk::fail(2, '--json goes with --once') if $option->{json} && !$option->{once};
+	my $every = length $option->{interval} ? seconds_of($option->{interval}) : EVERY;
+	Talk::fail(2, '--interval takes an hour at most') if $every > 3600;
+	my $self = bless { option => $option, every => $every, sort => 'growth', filter => '',
+		course => [],
+		notes => [], who => $arguments[0], is_frozen => 0, quit => 0 }, 'Live';
+	local @SIG{qw(INT TERM HUP)} = map { my $number = $_; sub { $self->{quit} = $number } } 2, 15, 1;
+	local $SIG{PIPE} = 'IGNORE';
+	my $ok = eval { $self->begin; $option->{once} ? $self->look_once : $self->watch; 1 };
+	my $error = $@;
+	Screen::leave();
+	local $Talk::listener;
+	$self->end;
+	die $error unless $ok;
+	$main::status = 128 + $self->{quit} if $self->{quit} > 0;
+}
+
+sub seconds_of {
+	my ($text) = @_;
+	$text =~ /^(\d+(?:\.\d+)?)(ms|s|m)?$/ && $1 > 0
+		or Talk::fail(2, "not a time: $text (500ms, 2s, 1m)");
+	return $1 * { ms => 0.001, s => 1, m => 60 }->{ $2 // 's' };
+}
+
+# A clock in seconds, to a hundredth, that nobody sets.
+my $a_second = POSIX::sysconf(POSIX::_SC_CLK_TCK());
+sub ticks { return (POSIX::times())[0] / $a_second }
+
+# ---- asking jeprofctl ----
+# Starts it. It is out of the reach of the terminal's Ctrl-C.
+sub ask {
+	my @arguments = @_;
+	my $program = Tool::own_dir() . '/jeprofctl';
+	Talk::fail(1, "live needs jeprofctl, which is not there ($program)") unless -x $program;
+	pipe my $out, my $in or Talk::fail(1, "pipe: $!");
+	open(my $talk, '+>', undef) or Talk::fail(1, "a temporary file: $!");
+	my $pid = fork // Talk::fail(1, "fork: $!");
+	if (!$pid) {
+		POSIX::setpgid(0, 0);
+		@SIG{qw(INT TERM HUP PIPE)} = ('DEFAULT') x 4;
+		open STDIN, '<', '/dev/null';
+		open STDOUT, '>&', $in;
+		open STDERR, '>&', $talk;
+		no warnings 'exec';
+		exec { $program } $program, @arguments or POSIX::_exit(127);
+	}
+	close $in;
+	return { pid => $pid, out => $out, talk => $talk, text => '' };
+}
+
+# Reads what is there; true when that was the last of it.
+sub has_ended {
+	my ($job) = @_;
+	my $count = sysread $job->{out}, $job->{text}, 1 << 20, length $job->{text};
+	return defined $count ? $count == 0 : !$!{EINTR};
+}
+
+# Its exit code and output; what it said on the way is $job->{said}, one line.
+sub end_of {
+	my ($job) = @_;
+	until (has_ended($job)) { }
+	while (waitpid($job->{pid}, 0) < 0 && $!{EINTR}) { }
+	my $status = $?;
+	seek $job->{talk}, 0, 0;
+	local $/;
+	my $said = readline($job->{talk}) // '';
+	($job->{said}) = $said =~ /^(?:jeprofctl: )?([^\n]*)/;
+	return ($status & 127 ? 1 : $status >> 8, $job->{text});
+}
+
+sub ctl {
+	my @arguments = @_;
+	my $job = ask(@arguments);
+	return (end_of($job), $job->{said});
+}
+
+sub json_value {
+	my ($text, $key) = @_;
+	$text =~ /"$key":(?:(-?\d+)|"((?:[^"\\]|\\.)*)"|(true|false))/ or return undef;
+	return $1 // $3 unless defined $2;
+	return $2 =~ s{\\(?:u00([0-9a-f]{2})|(.))}{defined $1 ? chr hex $1 : $2}ger;
+}
+
+# Finds the process, and starts a session if nobody samples.
+sub begin {
+	my ($self) = @_;
+	my ($code, $text, $said) = ctl('status', $self->{who}, '--json');
+	$self->{pid} = json_value($text, 'pid') // '';
+	$self->{name} = Talk::clean(json_value($text, 'name') // $self->{who});
+	my $state = json_value($text, 'state') // '';
+	Talk::fail($code || 1, $said) if $code || $self->{pid} !~ /^\d+$/;
+	return if $state =~ /^(?:active|sampling|paused)$/;
+	my $rate = $self->{option}{rate} || RATE;
+	($code, $text, $said) = ctl('start', $self->{pid}, '--rate', $rate, '--max', LEASE
+		. 's', '--json', '-q');
+	return if $code == 4;		# somebody was faster
+	Talk::fail($code, $said) if $code;
+	$self->{session} = json_value($text, 'session') // 0;	# 0: pending
+	$self->{renewed} = time;
+}
+
+# In seconds: longer than from one question to the next.
+sub lease { return LEASE + int $_[0]{every} }
+
+# The session that was started here ends here; its profile is kept but for --once.
+sub end {
+	my ($self) = @_;
+	if (my $job = delete $self->{job}) {
+		kill 'TERM', $job->{pid};
+		end_of($job);
+	}
+	return unless defined $self->{session};
+	my @number = $self->{session} ? ('--session', $self->{session}) : ();
+	my ($code, $text, $said) = ctl('stop', $self->{pid}, @number, '--json', '-q');
+	my $path = json_value($text, 'path') // '';
+	if ($self->{option}{once} || !length $path) {
+		unlink $path if length $path;
+		return;
+	}
+	print Talk::clean($path), "\n";
+	Talk::note("next: $0 top $path");
+}
+
+# ---- figures ----
+# Of a profile: what the functions hold, as top says it.
+sub figures {
+	my ($self, $text) = @_;
+	my $option = $self->{option};
+	my $dump = Dump::of_text("process $self->{pid}", $text);
+	Places::number_stacks($dump);
+	Names::resolve(0);
+	my $table = Top::build({ stacks => Reduce::stacks($dump, $option->{index}, undef, 1) }, $option);
+	my $now = { time => Series::time_of($dump) // time, bytes => $table->{bytes},
+		objects => $table->{objects}, session => $dump->{meta}{session} // 0, row => {},
+		rate => $dump->{meta}{sample_interval} // $dump->{rate} };
+	for my $key (qw(allocated resident rss)) {
+		$now->{$key} = ($dump->{meta}{$key} // '') =~ /^(\d{1,15})$/ ? $1 : undef;
+	}
+	$now->{row}{ $_->{name} } = { self => $_->{self}, objects => $_->{objects},
+		callers => Top::callers_text($_, $option->{callers}) } for @{ $table->{rows} };
+	return $now;
+}
+
+# A profile has come. A session that somebody began anew has figures of its own: the start is then.
+sub take {
+	my ($self, $text) = @_;
+	my $now = $self->figures($text);
+	my $first = $self->{start};
+	if (!$first || $first->{session} ne $now->{session}) {
+		@$self{qw(start mark)} = ($now, undef);
+		$self->{course} = [] if $first;
+	}
+	@$self{qw(before now)} = ($self->{now}, $now);
+	$self->{before} = undef if $self->{before} && $self->{before}{session} ne $now->{session};
+	push @{ $self->{course} }, $now->{allocated} // $now->{bytes};
+	shift @{ $self->{course} } if @{ $self->{course} } > COURSE;
+}
+
+# { name, self, objects, growth since the mark or the start, per_minute, now: the same since the
+# last look } of each function that holds something or did.
+sub rows {
+	my ($self) = @_;
+	my ($now, $before) = @$self{qw(now before)};
+	my $from = $self->{mark} // $self->{start};
+	my $span = Series::minutes($from, $now);
+	my $step = Series::minutes($before // $now, $now);
+	my %names = map { $_ => 1 } keys %{ $now->{row} }, keys %{ $from->{row} };
+	my @rows;
+	for my $name (sort keys %names) {
+		my ($row, $old, $last) = map { $_->{row}{$name} // {} } $now, $from, $before // $now;
+		my ($self_now, $was, $lately) = map { $_->{self} // 0 } $row, $old, $last;
+		push @rows, { name => $name, self => $self_now, objects => $row->{objects} // 0,
+			growth => $self_now - $was, callers => $row->{callers} // $old->{callers} // '',
+			per_minute => $span ? ($self_now - $was) / $span : 0,
+			now => $step ? ($self_now - $lately) / $step : 0 };
+	}
+	return $self->in_order(@rows);
+}
+
+sub in_order {
+	my ($self, @rows) = @_;
+	my $key = { live => 'self', growth => 'growth', now => 'now',
+		objects => 'objects' }->{ $self->{sort} };
+	my $pattern = length $self->{filter} ? eval { qr/$self->{filter}/i } : undef;
+	@rows = grep { $_->{name} =~ $pattern } @rows if $pattern;
+	return sort { $a->{name} cmp $b->{name} } @rows unless defined $key;
+	return sort { $b->{$key} <=> $a->{$key} || $b->{self} <=> $a->{self}
+		|| $a->{name} cmp $b->{name} } @rows;
+}
+
+# ---- once ----
+# Two looks, one interval apart.
+sub look_once {
+	my ($self) = @_;
+	for my $turn (0, 1) {
+		my $end = ticks() + $self->{every};
+		while ($turn && !$self->{quit} && (my $left = $end - ticks()) > 0) {
+			select undef, undef, undef, $left;
+		}
+		return if $self->{quit};
+		my ($code, $text, $said) = ctl('dump', $self->{pid}, '-o', '-', '-q');
+		Talk::fail($code, $said) if $code;
+		$self->take($text);
+	}
+	return $self->print_json if $self->{option}{json};
+	my @rows = $self->rows;
+	my $count = @rows;
+	splice @rows, $self->{option}{top} if $count > $self->{option}{top};
+	my @lines = ($self->head, $self->table_head, map { $self->table_row($_) } @rows);
+	print map { "$_\n" } map { $_->[0] =~ s/\s+$//r } @lines;
+	printf "%d more functions (-n %d)\n", $count - @rows, $count if $count > @rows;
+}
+
+sub print_json {
+	my ($self) = @_;
+	my ($from, $now) = @$self{qw(start now)};
+	my @rows = $self->rows;
+	splice @rows, $self->{option}{top} if @rows > $self->{option}{top};
+	my @text = map { sprintf '{"function":%s,"self":%d,"objects":%d,"growth":%d,"per_minute":%d,'
+		. '"callers":%s}', Top::json_string($_->{name}), @$_{qw(self objects growth per_minute)},
+		Top::json_string($_->{callers}) } @rows;
+	my $figures = join ',',
+		map { sprintf '"%s":%s', $_, $now->{$_} // 'null' } qw(allocated resident rss);
+	my $grown = defined $now->{allocated} && defined $from->{allocated}
+		? $now->{allocated} - $from->{allocated} : 'null';
+	printf "{\"pid\":%d,\"name\":%s,\"time\":%s,\"seconds\":%.3f,\"session\":%d,\"own_session\":%s,"
+		. "\"sample_interval\":%d,%s,\"allocated_growth\":%s,\"index\":\"%s\",\"live\":{\"bytes\":%d,"
+		. "\"objects\":%d},\"rows\":[\n%s\n]}\n", $self->{pid}, Top::json_string($self->{name}),
+		Top::json_string(Series::clock($now->{time})), 60 * (Series::minutes($from, $now) // 0), $now->{session},
+		defined $self->{session} ? 'true' : 'false', $now->{rate}, $figures, $grown,
+		$self->{option}{index}, @$now{qw(bytes objects)}, join ",\n", @text;
+}
+
+# ---- the lines ----
+sub head {
+	my ($self) = @_;
+	my $option = $self->{option};
+	my ($now, $start) = @$self{qw(now start)};
+	my $title = "$self->{name} $self->{pid}";
+	return ["$title: waiting for its first answer", '1'] unless $now;
+	my $from = $self->{mark} // $start;
+	my $span = Series::minutes($from, $now);
+	my $what = defined $self->{session} ? 'own session' : $now->{session} ? "session $now->{session}"
+		: 'profiled from its start';
+	my @lines = [sprintf('%s%s: %s, a sample for each %s, %s since %s%s',
+		$self->{is_frozen} ? 'FROZEN ' : '', $title, $what, Print::human($now->{rate}, {}),
+		Page::span_text(60 * ($span // 0)), $self->{mark} ? 'the mark at ' : '',
+		substr(Series::clock($from->{time}), 11)), '1'];
+	if (defined $now->{allocated}) {
+		my $grown = $now->{allocated} - ($from->{allocated} // $now->{allocated});
+		push @lines, [sprintf('allocated %s, %s, %s; resident %s, RSS %s',
+			Print::human($now->{allocated}, {}),
+			Series::signed($grown, {}), Series::rate_text($grown, $span, {}),
+			map { defined $_ ? Print::human($_, {}) : '-' } @$now{qw(resident rss)}), ''];
+	}
+	push @lines, ['course    ' . $self->course_line, '']
+		if @{ $self->{course} } > 1 && !$option->{once};
+	push @lines, [sprintf('sampled   %s live in %d objects%s', Print::human($now->{bytes}, $option),
+		$now->{objects}, defined $self->{session} ? ', allocated since the session began' : ''), ''];
+	return @lines;
+}
+
+# One bar a look, from the smallest to the largest of them.
+sub course_line {
+	my ($self) = @_;
+	my @values = @{ $self->{course} };
+	my ($least, $most) = (sort { $a <=> $b } @values)[0, -1];
+	my $is_wide = ($ENV{LC_ALL} || $ENV{LC_CTYPE} || $ENV{LANG} || '') =~ /utf-?8/i;
+	my @bars = $is_wide ? @marks : split //, '_.-=+*#@';
+	my $text = join '', map { $bars[$most > $least ? int(7 * ($_ - $least) / ($most - $least))
+		: 0] } @values;
+	return sprintf '%s  %s to %s', $text, map { Print::human($_, {}) } $least, $most;
+}
+
+sub table_head {
+	my ($self) = @_;
+	my %star = ($self->{sort} => '*');
+	return [sprintf('%9s %10s %12s %12s %9s  %s',
+		map({ $_->[0] . ($star{ $_->[1] } // '') } ['live', 'live'],
+		['growth', 'growth'], ['rate', ''], ['now', 'now'], ['objects', 'objects'],
+			['function', 'name'])), '7'];
+}
+
+sub table_row {
+	my ($self, $row) = @_;
+	my $option = $self->{option};
+	my $text = sprintf '%9s %10s %12s %12s %9d  %s', Print::human($row->{self}, $option),
+		map({ $_->[0] ? Series::signed($_->[0], $option) . $_->[1] : '-' } [$row->{growth}, ''],
+		[$row->{per_minute}, '/min'], [$row->{now}, '/min']), $row->{objects}, $row->{name};
+	$text .= " < $row->{callers}" if length $row->{callers};
+	my $look = $ENV{NO_COLOR} || abs $row->{growth} < 1 ? '' : $row->{growth} > 0 ? '31' : '34';
+	return [$text, $look];
+}
+
+# ---- the screen ----
+sub draw {
+	my ($self) = @_;
+	my ($height) = Screen::size();
+	my @lines = $self->head;
+	if ($self->{now}) {
+		push @lines, $self->table_head;
+		my @rows = $self->rows;
+		my $room = $height - @lines - 2;
+		my $rest = @rows > $room ? @rows - $room : 0;
+		splice @rows, $room < 0 ? 0 : $room if $rest;
+		push @lines, map { $self->table_row($_) } @rows;
+		$self->{rest} = $rest ? "$rest more functions" : '';
+	}
+	push @lines, ['', ''] while @lines < $height - 2;
+	$self->{message} = undef if defined $self->{message} && ticks() > $self->{message_until};
+	my $note = $self->{message} // $self->{notes}[-1] // $self->{rest} // '';
+	my $filter = defined $self->{typing} ? "filter: $self->{typing}_  (Enter, Esc)"
+		: length $self->{filter} ? "filter: $self->{filter}   $note" : $note;
+	push @lines, [$filter, ''],
+		['q quit  s sort  / filter  space freeze  m mark  u unmark  d dump', '2'];
+	Screen::draw(@lines);
+}
+
+sub watch {
+	my ($self) = @_;
+	local $Talk::listener = sub { push @{ $self->{notes} }, $_[0] };
+	local $SIG{WINCH} = sub { $self->{is_old} = 1 };
+	local $SIG{TSTP} = sub { Screen::leave(); kill 'STOP', $$; Screen::enter(); $self->{is_old} = 1 };
+	Screen::enter();
+	my $next = 0;
+	$self->{is_old} = 1;
+	while (!$self->{quit}) {
+		if (!$self->{job} && !$self->{has_ended} && ticks() >= $next) {
+			$self->{asked} = ticks();
+			$self->{job} = $self->next_question;
+		}
+		$self->draw if delete $self->{is_old};
+		$self->wait_for_something($next);
+		$next = $self->answer if $self->{is_answered};
+	}
+}
+
+# Its lease is renewed in between.
+sub next_question {
+	my ($self) = @_;
+	if (defined $self->{session} && time > $self->{renewed} + LEASE / 3) {
+		$self->{renewed} = time;
+		return { %{ ask('set', $self->{pid}, 'max_seconds:' . $self->lease, '-q') }, is_set => 1 };
+	}
+	return { %{ ask('dump', $self->{pid}, '-o', $self->{file} // '-', '-q') },
+		file => delete $self->{file} };
+}
+
+sub wait_for_something {
+	my ($self, $next) = @_;
+	my $want = '';
+	vec($want, 0, 1) = 1;
+	vec($want, fileno $self->{job}{out}, 1) = 1 if $self->{job};
+	my $left = $self->{job} || $self->{has_ended} ? 60 : $next - ticks();
+	return if select($want, undef, undef, $left > 0 ? $left : 0) <= 0;
+	$self->{is_answered} = $self->{job} && vec($want, fileno $self->{job}{out}, 1)
+		&& has_ended($self->{job});
+	if (vec $want, 0, 1) {
+		my @keys = Screen::keys_typed();
+		return $self->{quit} = 1 if @keys && !defined $keys[0];
+		$self->key($_) for @keys;
+	}
+}
+
+# What jeprofctl answered; the time of the next question.
+sub answer {
+	my ($self) = @_;
+	my $job = delete $self->{job};
+	delete $self->{is_answered};
+	my ($code, $text) = end_of($job);
+	$self->{is_old} = 1 unless $self->{is_frozen} && !$job->{file};
+	if ($job->{is_set} || $job->{file}) {
+		$self->tell($code ? $job->{said} : "written: $job->{file}", 10) if $job->{file};
+		return ticks();
+	}
+	if ($code) {
+		$self->tell($job->{said}, 3600);
+		$self->{has_ended} = $code == 5;
+		return ticks() + $self->{every};
+	}
+	$self->tell(undef, 0) if ($self->{message_until} // 0) > ticks() + 600;		# it answers again
+	$self->take($text) unless $self->{is_frozen};
+	my $cost = ticks() - $self->{asked};
+	return $self->{asked} + ($self->{every} > 4 * $cost ? $self->{every} : 4 * $cost);
+}
+
+# A message for the line at the bottom, for so many seconds.
+sub tell {
+	my ($self, $text, $seconds) = @_;
+	@$self{qw(message message_until)} = ($text, ticks() + $seconds);
+}
+
+sub key {
+	my ($self, $key) = @_;
+	$self->{is_old} = 1;
+	return $self->type($key) if defined $self->{typing};
+	if ($key eq 'q' || $key eq "\4") {
+		$self->{quit} = -1;
+	} elsif ($key eq 's') {
+		my ($at) = grep { $sorts[$_] eq $self->{sort} } 0 .. $#sorts;
+		$self->{sort} = $sorts[($at + 1) % @sorts];
+	} elsif ($key eq '/' || $key eq 'f') {
+		$self->{typing} = '';
+	} elsif ($key eq ' ' || $key eq 'z') {
+		$self->{is_frozen} = !$self->{is_frozen};
+	} elsif ($key eq 'm') {
+		$self->{mark} = $self->{now};
+	} elsif ($key eq 'u') {
+		$self->{mark} = undef;
+	} elsif ($key eq 'd') {
+		my @time = gmtime;
+		$self->{file} = sprintf 'live.%d.%04d%02d%02dT%02d%02d%02dZ.heap', $self->{pid}, $time[5] + 1900,
+			$time[4] + 1, @time[3, 2, 1, 0];
+		$self->tell('asked for a profile', 10);
+	}
+}
+
+# A key while the filter is typed.
+sub type {
+	my ($self, $key) = @_;
+	if ($key eq "\r" || $key eq "\n") {
+		my $text = delete $self->{typing};
+		return $self->{filter} = $text if defined eval { qr/$text/ };
+		$self->tell("not a regular expression: $text", 10);
+	} elsif ($key eq "\e") {
+		delete $self->{typing};
+	} elsif ($key eq "\x7f" || $key eq "\b") {
+		chop $self->{typing};
+	} elsif ($key =~ /[\x20-\x7e]/) {
+		$self->{typing} .= $key;
+	}
+}

@@ -1,0 +1,199 @@
+# Names: each place gets a list of frames, innermost first (more than one where calls were inlined).
+# A frame is { raw, full, short, file, line }.
+package Names;
+
+our @frames;		# by place
+our $tells_files = 0;	# --debug
+my %by_object;		# object key -> its places that have no lines yet
+
+sub resolve {
+	my ($want_lines) = @_;
+	my %fresh;
+	for my $place (0 .. $#Places::object) {
+		next if $frames[$place];
+		my $object = $Places::object[$place];
+		if ($Places::given[$place]) {
+			$frames[$place] = [map { given_frame($_) } @{ $Places::given[$place] }];
+		} elsif ($object && $object->is_file) {
+			push @{ $fresh{ $object->{key} } }, $place;
+		} else {
+			$frames[$place] = [{ full => unnamed($place), is_bare => 1 }];
+		}
+	}
+	for my $key (sort keys %fresh) {
+		name_object($Object::by_key{$key}, $fresh{$key});
+		push @{ $by_object{$key} }, @{ $fresh{$key} };
+	}
+	demangle();
+	add_lines() if $want_lines;
+}
+
+# A name that the profile brought along; an address there is none.
+sub given_frame {
+	my ($name) = @_;
+	return $name =~ /(?:^|\+)0x[0-9a-f]+$/ ? { full => $name, is_bare => 1 } : { raw => $name, full => $name };
+}
+
+sub unnamed {
+	my ($place) = @_;
+	my $object = $Places::object[$place];
+	return sprintf '%s+0x%x', $object->title, $Places::offset[$place] if $object;
+	return sprintf '0x%x', $Places::address[$place];
+}
+
+sub name_object {
+	my ($object, $places) = @_;
+	my $elf = $object->symbol_elf;
+	Talk::note($object->title . ': ' . ($elf ? "names from $elf->{path}" : 'no file, no names')) if $tells_files;
+	my $names = $elf ? $elf->names_for(map { $Places::offset[$_] } @$places) : {};
+	for my $place (@$places) {
+		my $name = $names->{ $Places::offset[$place] };
+		$frames[$place] = [defined $name ? { raw => $name, full => $name } : { full => unnamed($place), is_bare => 1 }];
+	}
+}
+
+# All mangled names in one run of c++filt; of what it does not know, only the short form is found.
+sub demangle {
+	my %plain;
+	for my $frame (map { @$_ } @frames) {
+		next if defined $frame->{short};
+		$plain{ $frame->{raw} } = undef if ($frame->{raw} // '') =~ /^_+[ZR]/;
+	}
+	my @mangled = sort keys %plain;
+	if (@mangled) {
+		my $tool = Tool::find('c++filt') || Tool::find('llvm-cxxfilt');
+		my $text = $tool ? Tool::filter([$tool], join '', map { "$_\n" } @mangled) : undef;
+		my @names = split /\n/, $text // '';
+		@plain{@mangled} = @names if @names == @mangled;
+		for my $name (@mangled) {
+			$plain{$name} = Cxx::short($name) if ($plain{$name} // $name) eq $name;
+		}
+	}
+	for my $frame (map { @$_ } @frames) {
+		next if defined $frame->{short};
+		my $name = defined $frame->{raw} ? $plain{ $frame->{raw} } : undef;
+		$frame->{full} = $name if defined $name;
+		$frame->{short} = $frame->{is_bare} ? $frame->{full} : shorten($frame->{full});
+	}
+}
+
+my %shortened;
+
+sub shorten {
+	my ($name) = @_;
+	return $shortened{$name} //= shorten_once($name);
+}
+
+# A C++ name without parameters, template arguments and return type.
+sub shorten_once {
+	my ($name) = @_;
+	my $text = $name;
+	$text =~ s/(?:\.(?:isra|constprop|part|cold|lto_priv|localalias|llvm)(?:\.\d+)?)+$//;
+	$text =~ s/::h[0-9a-f]{16}$//;	# Rust: the hash that legacy names end in
+	$text =~ s/^<(&?(?:mut |dyn )?[\w:]+(?:<.*>)?) as .*>(?=::)/$1/ if $text =~ /^<.* as /;	# <Type as Trait>::method
+	return $text unless $text =~ /[(<\[ ]/;
+	$text =~ s/ \[clone [^\]]*\]//g;
+	$text =~ s/\[abi:\w+\]//g;
+	$text =~ s/\(anonymous namespace\)/\x01/g;
+	$text =~ s/\boperator(\(\)|<=>|<<=?|>>=?|->\*?|<=?|>=?)/my $sign = $1; $sign =~ tr{()<>}{\x02\x03\x04\x05}; "operator$sign"/ge;
+	1 while $text =~ s/<[^<>]*>//g;
+	$text =~ s/\{unnamed type#(\d+)\}/{unnamed#$1}/g;
+	$text =~ s/\{lambda\([^{}]*\)#(\d+)\}/{lambda#$1}/g;
+	1 while $text =~ s/\([^()]*\)//g;
+	$text =~ s{ (?:(?:const|volatile|noexcept)\b|&&?)}{}g;
+	if ($text =~ /\boperator\b/) {
+		$text =~ s/^.*?\s(?=\S*\boperator\b)//;
+	} else {
+		$text =~ s/^.*\s(?=\S)//;
+	}
+	$text =~ tr/\x02\x03\x04\x05/()<>/;
+	$text =~ s/\x01/(anonymous namespace)/g;
+	$text =~ s/\s+$//;
+	return $text =~ /^(?:::|$)/ ? $name : $text;
+}
+
+# File and line, and inlined frames, from one run of a tool per object.
+sub add_lines {
+	return Talk::doubt('no file names and lines: neither llvm-symbolizer nor addr2line is installed')
+		unless %Pack::lines || Tool::find('llvm-symbolizer') || Tool::find('addr2line');
+	for my $key (sort keys %by_object) {
+		my $places = delete $by_object{$key};
+		my $found = found_lines($Object::by_key{$key}, map { $Places::offset[$_] } @$places);
+		use_lines($_, $found->{ $Places::offset[$_] }) for @$places;
+	}
+	demangle();
+}
+
+# { place => [file, line] } of the calls at these places alone: a few, of what a report shows in full. Names stay.
+sub lines_of {
+	my @places = @_;
+	my (%by_key, %line);
+	for my $place (@places) {
+		my $object = $Places::object[$place];
+		push @{ $by_key{ $object->{key} } }, $place if $object && $object->is_file && !$Places::given[$place];
+	}
+	for my $key (sort keys %by_key) {
+		my $found = found_lines($Object::by_key{$key}, map { $Places::offset[$_] } @{ $by_key{$key} });
+		for my $place (@{ $by_key{$key} }) {
+			my $outer = ($found->{ $Places::offset[$place] } // [])->[-1] or next;
+			$line{$place} = [Talk::clean($outer->[1]), $outer->[2]] if $outer->[1] !~ /^\?\?/ && $outer->[2] =~ /^[1-9]/;
+		}
+	}
+	return \%line;
+}
+
+# { offset => [[function, file, line], ...] } of one object: of its pack, else by a tool that is there; empty if there is none.
+sub found_lines {
+	my ($object, @offsets) = @_;
+	return $Pack::lines{ $object->{key} } if $Pack::lines{ $object->{key} };
+	my $llvm = Tool::find('llvm-symbolizer');
+	my $binutils = $llvm ? undef : Tool::find('addr2line');
+	my $elf = $llvm || $binutils ? $object->line_elf : undef;
+	return {} unless $elf && $elf->has_lines && !$elf->{text};
+	return ask_lines($llvm, $binutils, $elf->{path}, @offsets);
+}
+
+# The same, asked of a tool. Both tools print the address, then pairs of lines.
+sub ask_lines {
+	my ($llvm, $binutils, $path, @offsets) = @_;
+	my @command = $llvm
+		? ($llvm, '--print-address', '--no-demangle', '--inlines', '--functions=linkage', "--obj=$path")
+		: ($binutils, '-a', '-f', '-i', '-e', $path);
+	my $text = Tool::filter(\@command, join '', map { sprintf "0x%x\n", $_ } @offsets);
+	Talk::doubt("$path: $command[0] failed; its lines are missing") unless defined $text;
+	my (%found, $current, $function);
+	for my $line (split /\n/, $text // '') {
+		if ($line =~ /^0x([0-9a-f]+)$/) {
+			$current = $found{ hex $1 } = [];
+			$function = undef;
+		} elsif ($current && length $line) {
+			if (defined $function) {
+				push @$current, [$function, $line =~ /^(.*?):(\d+|\?)(?::\d+)?(?: \(discriminator \d+\))?$/ ? ($1, $2) : ($line, 0)];
+				$function = undef;
+			} else {
+				$function = $line;
+			}
+		}
+	}
+	return \%found;
+}
+
+# The symbol keeps the last word on the outermost function; lines add files and inlined callees.
+sub use_lines {
+	my ($place, $found) = @_;
+	return unless $found && @$found;
+	my $outer = $frames[$place][-1];
+	my @list;
+	for my $item (@$found) {
+		my ($function, $file, $line) = @$item;
+		my $known = $function ne '??' && (@$found > 1 || $file !~ m{^\?\?} || !$outer->{is_bare});
+		my %frame = $known ? (raw => Talk::clean($function), full => Talk::clean($function)) : (full => $outer->{full}, is_bare => 1);
+		$frame{file} = Talk::clean($file) if $file !~ /^\?\?/ && length $file;
+		$frame{line} = $line =~ /^\d+$/ ? $line : 0;
+		push @list, \%frame;
+	}
+	if (!$outer->{is_bare}) {
+		@{ $list[-1] }{qw(raw full short is_bare)} = @$outer{qw(raw full short is_bare)};
+	}
+	$frames[$place] = \@list;
+}

@@ -1,0 +1,306 @@
+# Object: a file that was mapped, known by build-id or path, shared by all dumps that mapped it.
+package Object;
+
+use Cwd ();
+
+our %by_key;
+our %packed;				# key -> Elf, of packs
+our $program;				# PROGRAM or --exe
+our ($sysroot, @prefixes, @extra, $debug_dir) = ('');
+
+sub get {
+	my ($id, $path) = @_;
+	my $key = $id || $path;
+	return $by_key{$key} //= bless { key => $key, id => $id, path => $path, code => [], is_main => 0,
+		mtime => 0 }, 'Object';
+}
+
+sub base_name {
+	my ($path) = @_;
+	$path =~ s{.*/}{};
+	return $path;
+}
+
+sub title {
+	my ($self) = @_;
+	return Talk::clean(base_name($self->{path}));
+}
+
+sub is_file {
+	my ($self) = @_;
+	return $self->{path} =~ m{^/};
+}
+
+# Places where the file may be, the most wanted first.
+sub candidates {
+	my ($self) = @_;
+	my $path = $self->{path};
+	my @list;
+	push @list, $program if $self->{is_main} && defined $program;
+	push @list, grep { base_name($_) eq $self->title } @extra;
+	push @list, map { ("$_$path", "$_/" . $self->title) } grep { length } $sysroot, @prefixes;
+	push @list, $path unless length $sysroot && !$self->{id};
+	return @list;
+}
+
+# The Elf that ran, or undef; what was refused is said once.
+sub elf {
+	my ($self) = @_;
+	return $self->{elf} if exists $self->{elf};
+	$self->{elf} = $packed{ $self->{key} } and return $self->{elf};
+	my @refused;
+	for my $path ($self->candidates) {
+		my $elf = Elf::open_file($path) or next;
+		my $reason = $self->mismatch($elf);
+		if ($reason) {
+			push @refused, "$path: $reason";
+			next;
+		}
+		$self->{elf} = $elf;
+		last;
+	}
+	$self->{elf} //= from_debuginfod('executable', $self->{id}) if $self->is_file && !@refused;
+	$self->complain(@refused);
+	return $self->{elf};
+}
+
+sub complain {
+	my ($self, @refused) = @_;
+	my $used = $self->{elf} ? "; using $self->{elf}{path}" : '; its names are not used';
+	Talk::doubt("$_$used") for @refused;
+	return if @refused || $self->{elf} || !$self->is_file;
+	Talk::doubt("$self->{path}: not found or not an ELF file; its names are missing (--lib_prefix, --sysroot, --exe)");
+}
+
+# Why this file cannot be the one that ran; '' if it can.
+sub mismatch {
+	my ($self, $elf) = @_;
+	if ($self->{id}) {
+		my $id = $elf->build_id;
+		return '' if $id eq $self->{id};
+		return 'another build: build-id ' . ($id || 'none') . ", the dump has $self->{id}";
+	}
+	return '' if $elf->{path} eq $self->{path} && !$self->{gone} && !@{ $self->{code} };
+	for my $map (@{ $self->{code} }) {
+		return 'another build: its code does not fit the mapping in the dump'
+			unless $elf->fits_mapping(@$map);
+	}
+	return '';
+}
+
+# The file with the full symbol table: the object itself, or its separate debug file.
+sub symbol_elf {
+	my ($self) = @_;
+	my $elf = $self->elf;
+	return $self->{symbol_elf} //= !$elf || $elf->has_symtab ? $elf : $self->debug_elf || $elf;
+}
+
+sub line_elf {
+	my ($self) = @_;
+	my $elf = $self->elf;
+	return $self->{line_elf} //= !$elf || $elf->has_lines ? $elf : $self->debug_elf || $elf;
+}
+
+sub debug_elf {
+	my ($self) = @_;
+	return $self->{debug_elf} if exists $self->{debug_elf};
+	my $elf = $self->elf;
+	my $id = $elf->build_id || $self->{id};
+	for my $path (debug_paths($elf, $id)) {
+		my $debug = Elf::open_file($path) or next;
+		next if $id && $debug->build_id && $debug->build_id ne $id;
+		return $self->{debug_elf} = $debug;
+	}
+	return $self->{debug_elf} = from_debuginfod('debuginfo', $id);
+}
+
+# A file that debuginfod's servers have, where the person has named some; undef otherwise.
+sub from_debuginfod {
+	my ($what, $id) = @_;
+	return undef unless length $id > 2 && $id !~ /[^0-9a-f]/ && length($ENV{DEBUGINFOD_URLS} // '');
+	my $tool = Tool::find('debuginfod-find') or return undef;
+	local $ENV{DEBUGINFOD_TIMEOUT} = $ENV{DEBUGINFOD_TIMEOUT} // 30;
+	my $path = Tool::filter([$tool, $what, $id], '') // return undef;
+	my $elf = Elf::open_file($path =~ s/\n.*//sr) or return undef;
+	return $elf->build_id eq $id ? $elf : undef;
+}
+
+sub debug_paths {
+	my ($elf, $id) = @_;
+	my @roots = grep { defined && length } $debug_dir, length $sysroot ? "$sysroot/usr/lib/debug" : undef, '/usr/lib/debug';
+	my @paths;
+	push @paths, map { "$_/.build-id/" . substr($id, 0, 2) . '/' . substr($id, 2) . '.debug' } @roots if length $id > 2;
+	my $link = $elf->debug_link;
+	if (defined $link) {
+		my ($dir) = Cwd::abs_path($elf->{path}) =~ m{^(.*)/};
+		push @paths, "$dir/$link", "$dir/.debug/$link", map { ("$_$dir/$link", "$_/$link") } @roots;
+	}
+	return grep { $_ ne $elf->{path} } @paths;
+}
+
+# ---------------------------------------------------------------------------------------------------
+# Places: numbers addresses. A place is (object, offset); equal places of several dumps get one number.
+package Places;
+
+use constant DEEPEST => 4096;	# frames of a stack: no program writes more
+
+our (@object, @offset, @address, @given);	# by place: Object or undef, offset, first address seen, names brought along
+my %number;
+
+# The ranges of one dump, sorted: module lines first, maps for what they do not cover.
+sub ranges {
+	my ($dump) = @_;
+	return $dump->{ranges} if $dump->{ranges};
+	my %ids;
+	my @all;
+	my @maps = sort { $a->{start} <=> $b->{start} } grep { $_->{path} =~ m{^/|^\[} } @{ $dump->{maps} };
+	for my $module (@{ $dump->{modules} }) {
+		my $map = find_range(\@maps, $module->{start});
+		$module->{path} = $map->{path} if $map;	# the loader's name may be relative or a link
+		my $object = Object::get($module->{id}, $module->{path});
+		$ids{ $module->{path} } //= $module->{id};
+		push @all, { %$module, object => $object };
+	}
+	my @covered = sort { $a->{start} <=> $b->{start} } @all;
+	for my $map (@maps) {
+		my $known = find_range(\@covered, $map->{start});
+		next if $known;
+		my $object = Object::get($ids{ $map->{path} } // '', $map->{path});
+		push @all, { %$map, object => $object };
+		note_code($object, $map) if $map->{perms} =~ /x/;
+	}
+	@all = sort { $a->{start} <=> $b->{start} } @all;
+	mark_main($dump, \@all);
+	return $dump->{ranges} = \@all;
+}
+
+sub note_code {
+	my ($object, $map) = @_;
+	my $size = $map->{end} - $map->{start};
+	my $last = $object->{code}[-1];
+	$object->{gone} ||= $map->{gone};
+	if ($last && $last->[0] + $last->[1] == $map->{offset}) {
+		$last->[1] += $size;	# one segment in two mappings
+	} else {
+		push @{ $object->{code} }, [$map->{offset}, $size]
+			unless grep { $_->[0] == $map->{offset} && $_->[1] >= $size } @{ $object->{code} };
+	}
+}
+
+sub find_range {
+	my ($ranges, $address) = @_;
+	my ($low, $high) = (0, scalar @$ranges);
+	while ($low < $high) {
+		my $middle = ($low + $high) >> 1;
+		if ($ranges->[$middle]{end} <= $address) { $low = $middle + 1 } else { $high = $middle }
+	}
+	my $range = $ranges->[$low];
+	return $range && $range->{start} <= $address ? $range : undef;
+}
+
+# Which object is the main program: the dump's own word, else the file given, else the first mapping.
+sub mark_main {
+	my ($dump, $ranges) = @_;
+	my @objects = map { $_->{object} } grep { $_->{object}->is_file } @$ranges;
+	my $given = $Object::program;
+	my @wanted = grep { defined && length } $dump->{meta}{exe}, defined $given ? Cwd::abs_path($given) : undef;
+	s/ \(deleted\)$// for @wanted;
+	my $main;
+	for my $path (@wanted) {
+		($main) = grep { $_->{path} eq $path } @objects;
+		last if $main;
+	}
+	if (!$main && defined $given) {
+		($main) = grep { $_->title eq Object::base_name($given) } @objects;
+	}
+	$main ||= $objects[0];
+	if ($main) {
+		$main->{is_main} = 1;
+		$dump->{main} = $main;
+	} elsif (defined $given) {
+		add_fixed_program($dump, $ranges, $given);
+	}
+}
+
+# No map at all: a program that is linked to fixed addresses can still be read.
+sub add_fixed_program {
+	my ($dump, $ranges, $given) = @_;
+	my $elf = Elf::open_file($given);
+	return unless $elf && $elf->{type} == 2;
+	my $path = Cwd::abs_path($given);
+	my $object = Object::get('', $path);
+	$dump->{main} = $object;
+	for my $segment (grep { $_->{type} == Elf::PT_LOAD } @{ $elf->{segments} }) {
+		push @$ranges, { start => $segment->{vaddr}, end => $segment->{vaddr} + $segment->{filesz}, bias => 0,
+			object => $object, path => $path };
+	}
+	@$ranges = sort { $a->{start} <=> $b->{start} } @$ranges;
+}
+
+# Number of the place of an address in a dump.
+sub number {
+	my ($dump, $address) = @_;
+	my $range = find_range(ranges($dump), $address);
+	my ($object, $offset) = (undef, $address);
+	if ($range) {
+		$object = $range->{object};
+		$offset = defined $range->{bias} ? $address - $range->{bias} : offset_in($range, $address);
+	}
+	my $key = ($object ? $object->{key} : '') . "\0$offset";
+	my $names = $dump->{symbols} && $dump->{symbols}{$address};
+	$key .= "\0@$names" if $names;
+	return $number{$key} //= new_place($object, $offset, $address, $names);
+}
+
+sub offset_in {
+	my ($range, $address) = @_;
+	my $offset = $address - $range->{start} + $range->{offset};
+	my $object = $range->{object};
+	my $elf = $object->is_file ? $object->elf : undef;
+	return $elf ? $elf->vaddr_of_offset($offset) // $offset : $offset;
+}
+
+sub new_place {
+	my ($object, $offset, $address, $names) = @_;
+	push @object, $object;
+	push @offset, $offset;
+	push @address, $address;
+	push @given, $names;
+	return $#object;
+}
+
+# Turns the text of every stack into place numbers.
+sub number_stacks {
+	my ($dump) = @_;
+	return if $dump->{numbered}++;
+	$_->[0] = of_text($dump, $_->[0]) for @{ $dump->{stacks} };
+}
+
+# The places of one stack, leaf first. All addresses but the first are return addresses; one less lies inside the call.
+sub of_text {
+	my ($dump, $text) = @_;
+	my ($first, $later) = @{ $dump->{numbers} //= [{}, {}] };
+	my ($leaf, @rest) = split ' ', $text;
+	return [] unless defined $leaf;
+	if (@rest >= DEEPEST) {
+		Talk::doubt("$dump->{file}: a stack of " . @rest . ' frames is cut to ' . DEEPEST);
+		$#rest = DEEPEST - 2;
+	}
+	return [
+		$first->{$leaf} //= number($dump, address($dump, $leaf)),
+		map { $later->{$_} //= number($dump, before($dump, $_)) } @rest
+	];
+}
+
+sub address {
+	my ($dump, $text) = @_;
+	return hex $1 if $text =~ /^0x([0-9a-fA-F]{1,16})$/;
+	Talk::doubt("$dump->{file}: damaged: it has frames that are no addresses; they are shown as 0x0");
+	return 0;
+}
+
+sub before {
+	my ($dump, $text) = @_;
+	my $address = address($dump, $text);
+	return $address ? $address - 1 : 0;
+}

@@ -1,0 +1,108 @@
+# Open: the verb "open": shows a report or picture in a browser, started without a shell.
+package Open;
+
+sub command {
+	my ($option, @files) = @_;
+	Talk::fail(2, 'open takes one file') if @files > 1;
+	my $file = shift(@files) // newest();
+	Talk::fail(1, "$file: no such file") unless -e $file;
+	Talk::fail(1, "$file: is a directory") if -d _;
+	open(my $fh, '<:raw', $file) or Talk::fail(1, "$file: $!");
+	read $fh, my $head, 64;
+	Talk::fail(2, "$file: a profile; jeprof report $file makes a page of it")
+		if ($head // '') =~ m{^(?:heap_v2/|heap profile:|--- )};
+	show($file);
+}
+
+# The report of this directory: report.html, else the newest page that jeprof has made.
+sub newest {
+	return 'report.html' if -e 'report.html';
+	my %age = map { $_ => (stat)[9] // 0 } grep { is_ours($_) } glob '*.html';
+	my ($file) = sort { $age{$b} <=> $age{$a} || $a cmp $b } keys %age;
+	return $file // Talk::fail(2,
+		'no report in this directory; jeprof report makes one, jeprof run too');
+}
+
+sub is_ours {
+	my ($file) = @_;
+	open(my $fh, '<:raw', $file) or return 0;
+	read $fh, my $head, 1024;
+	return ($head // '') =~ m{<title>[^<]* heap report</title>} ? 1 : 0;
+}
+
+# Commands to try: those of BROWSER (divided by colons, %s stands for the file), then the desktop's.
+sub browsers {
+	my ($path) = @_;
+	my @commands;
+	for my $text (grep { /\S/ } split /:/, $ENV{BROWSER} // '') {
+		my @words = split ' ', $text;
+		push @words, '%s' unless $text =~ /%s/;
+		push @commands, [map { s/%s/$path/gr } @words];
+	}
+	push @commands, map { [$_, $path] } qw(xdg-open x-www-browser)
+		if length($ENV{DISPLAY} // '') || length($ENV{WAYLAND_DISPLAY} // '');
+	return grep { defined $_->[0] }
+		map { [$_->[0] =~ m{/} ? $_->[0] : Tool::find($_->[0]), @$_[1 .. $#$_]] } @commands;
+}
+
+sub show {
+	my ($file) = @_;
+	my $path = Cwd::abs_path($file);
+	for my $command (browsers($path)) {
+		no warnings 'exec';
+		return print Talk::clean($path), "\n" if system({ $command->[0] } @$command) == 0;
+		Talk::note("$command->[0]: did not work");
+	}
+	print Talk::clean($path), "\n";
+	Talk::doubt('no browser here (BROWSER, or a screen and xdg-open): '
+		. 'copy that one file to where one is; it fetches nothing');
+}
+
+# ---- the forms of old that open what they draw ----
+# A file of our own for what a viewer shows: it stays, for the viewer may come back to it.
+sub own_file {
+	my ($view, $suffix, $text) = @_;
+	require File::Temp;
+	my $name = Object::base_name($view->{program}) =~ s/[^\w.+-]/_/gr;
+	my $fh = File::Temp->new(TEMPLATE => "jeprof.$name.XXXXXX", TMPDIR => 1, SUFFIX => $suffix,
+		UNLINK => 0);
+	binmode $fh;
+	my $is_written = print({$fh} $text) && close $fh;
+	return $fh->filename if $is_written;
+	my $reason = $!;
+	unlink $fh->filename;
+	Talk::fail(1, $fh->filename . ": $reason");
+}
+
+sub flame {
+	my ($view) = @_;
+	show(own_file($view, '.svg', Flame::draw($view, $view->{option})));
+}
+
+# The graph as drawn by dot, in the viewer gv or evince.
+sub graph {
+	my ($view, $viewer, $format) = @_;
+	my $program = Tool::find($viewer)
+		or Talk::fail(1, "--$viewer needs the program $viewer, which is not installed");
+	my $file = own_file($view, $format eq 'pdf' ? '.pdf' : '.ps', Picture::drawn($view, $format));
+	my $scale = $view->{option}{scale};
+	my @words = $viewer eq 'gv' && $scale ? ("--scale=$scale") : ();
+	no warnings 'exec';
+	Talk::fail(1, "$program: did not work; the picture is $file")
+		if system({ $program } $program, @words, $file);
+}
+
+# The listing of source lines as a page.
+sub listing {
+	my ($view, $pattern) = @_;
+	open(my $page, '>', \my $text) or Talk::fail(1, "listing: $!");
+	my $before = select $page;
+	my $is_listed = eval { Source::list($view, $pattern); 1 };
+	my $error = $@;
+	select $before;
+	die $error unless $is_listed;
+	my $title = Flame::escape($pattern);
+	my $lines = join "\n", map { Flame::escape($_) } split /\n/, $text // '';
+	show(own_file($view, '.html', "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+		. "<title>$title</title></head><body><pre>$lines</pre></body></html>\n"));
+}

@@ -1,0 +1,206 @@
+# Options: what the command line says, as a hash; the text of --help.
+package Options;
+
+use Getopt::Long ();
+
+# [heading | spec, default, text]. The one list of options: parser, defaults and --help come from it.
+my @options = (
+	['General'],
+	['cum!', 0, '--cum                 sort by cumulative value'],
+	['base|diff_base=s', '', '--base=FILE, --diff_base=FILE  subtract the profile FILE'],
+	['interactive!', 0, '--interactive         read commands (the default when stdout is a terminal)'],
+	['sum!', 0, '--sum                 several profiles: add them, without a warning'],
+	['seconds=i', 0, '--seconds=N           http://... profiles: of so many seconds, where the server can'],
+	['Where objects are'],
+	['add_lib=s@', [], '--add_lib=FILE        use FILE for the object of that base name'],
+	['lib_prefix=s', '', '--lib_prefix=DIR,DIR  directories tried in front of each recorded path'],
+	['sysroot=s', '', '--sysroot=DIR         root directory of the machine that wrote the profile'],
+	['debug-dir=s', '', '--debug-dir=DIR       separate debug files (DIR/.build-id/...), besides /usr/lib/debug'],
+	['exe=s', '', '--exe=FILE            the program, as the argument PROGRAM'],
+	['Granularity (one of)'],
+	['addresses!', 0, '--addresses           one line per call site'],
+	['lines!', 0, '--lines               per source line'],
+	['functions!', 0, '--functions           per function (default)'],
+	['files!', 0, '--files               per source file'],
+	['inlines!', 0, '--inlines             show inlined functions too (needs llvm-symbolizer or addr2line)'],
+	['Output (one of)'],
+	['text!', 0, '--text                table (the default when stdout is not a terminal)'],
+	['collapsed!', 0, '--collapsed           root;...;leaf VALUE, for flame graphs'],
+	['callgrind!', 0, '--callgrind           for callgrind_annotate, kcachegrind'],
+	['dot!', 0, '--dot                 graph in the language of dot'],
+	['svg!', 0, '--svg                 a flame graph, drawn without other programs'],
+	['svg_graph!', 0, '--svg=graph --ps --pdf --gif  the graph as a picture (needs dot)'],
+	['ps!', 0, undef], ['pdf!', 0, undef], ['gif!', 0, undef],
+	['list=s', '', '--list=RE             source lines of matching routines'],
+	['disasm=s', '', '--disasm=RE           instructions of matching routines (needs objdump)'],
+	['raw!', 0, '--raw                 the profile with its names, readable anywhere'],
+	['symbols!', 0, '--symbols             PROGRAM < maps and addresses: one name per address'],
+	['web!', 0, '--web                 the flame graph in a browser'],
+	['gv!', 0, '--gv --evince         the graph in that viewer (needs dot)'], ['evince!', 0, undef],
+	['What to count (one of)'],
+	['inuse_space!', 0, '--inuse_space         live bytes (default)'],
+	['inuse_objects!', 0, '--inuse_objects       live objects'],
+	['alloc_space!', 0, '--alloc_space         bytes ever allocated (needs prof_accum:true)'],
+	['alloc_objects!', 0, '--alloc_objects       objects ever allocated'],
+	['show_bytes!', 0, '--show_bytes          bytes instead of MB'],
+	['drop_negative!', 0, '--drop_negative       with --base: leave out what shrank'],
+	['total_delay!', 0, undef], ['contentions!', 0, undef], ['mean_delay!', 0, undef],
+	['Filters and graph'],
+	['focus=s', '', '--focus=RE            only stacks that hold a matching routine'],
+	['ignore=s', '', '--ignore=RE           no stacks that hold one'],
+	['retain=s', '', '--retain=RE           only frames that match'],
+	['exclude=s', '', '--exclude=RE          no frames that match'],
+	['thread=s', '', '--thread=N            only thread N; * for each in turn'],
+	['nodecount=i', 80, '--nodecount=N         nodes of a graph (80)'],
+	['nodefraction=f', .005, '--nodefraction=F      leave out nodes below F of the total (.005)'],
+	['edgefraction=f', .001, '--edgefraction=F      the same for edges (.001)'],
+	['maxdegree=i', 8, '--maxdegree=N         edges in and out of a node (8)'],
+	['scale=i', 0, '--scale=N             of the viewer gv'], ['heapcheck!', 0, '--heapcheck           mark what is held by itself, and what shrank'],
+	['Verbs'],
+	['n=i', 20, '-n N                  lines of top, diff and leaks (20)'],
+	['stacks!', 0, '--stacks              top: whole stacks, the heaviest first; diff, leaks: all frames'],
+	['callers=i', 2, '--callers=N           top: N callers beside each function (2)'],
+	['from=s', '', '--from=T, --to=T      diff: the first and the last dump between these times (12:30, UTC)'],
+	['to=s', '', '--to=FORMAT           export: pprof, speedscope, dhat, collapsed, massif, callgrind, heap'],
+	['last=s', '', '--last=TIME           diff: the same for the last 90s, 10m, 2h of the series'],
+	['gate=s', '', '--gate=RATE           leaks: exit with 3 if the suspects together grow by this or more (1M/min)'],
+	['rate=s', '', '--rate=SIZE           run, live: mean bytes between samples (16K, 64K)'],
+	['interval=s', '', '--interval=TIME       live: from one look to the next (2s)'],
+	['once!', 0, '--once                live: two looks and the table, also with --json'],
+	['p=s', '', '-p PID                live: the process'],
+	['lib=s', '', '--lib=FILE            run: the library to preload (that of this jeprof)'],
+	['dumps=s', '', '--dumps=DIR           run: where the profiles go (a new directory in TMPDIR)'],
+	['wrapper=s@', [], '--wrapper=RE          one more pattern of functions folded into their callers'],
+	['o=s', '', '-o FILE               flame, report, run, export, symbolize, pack: the file to write; - is stdout'],
+	['json!', 0, '--json                the table as JSON'],
+	['Other'],
+	['tools=s', '', '--tools=PREFIX,NAME:PATH  where outside programs are (also JEPROF_TOOLS)'],
+	['test!', 0, undef], ['test_stride=i', 0, undef], ['debug!', 0, '--debug               say which files the names are from'], ['debug-syms-by-id!', 0, undef],
+	['help|h!', 0, '--help                this text'],
+	['version|v!', 0, '--version             the version'],
+);
+
+our $usage = <<'USAGE';
+Usage:
+  jeprof [options] [PROGRAM] PROFILE...     table, graph or commands
+  jeprof top [-n 20] [--json] PROFILE       what holds the memory
+  jeprof ls [PROFILE...]                    a series of profiles: time, reason, size
+  jeprof diff [FIRST LAST | PROFILE...]     what grew, stack by stack, and how fast
+  jeprof leaks [--gate 1M/min] [PROFILE...]  which stacks keep growing, not those that fill and stay
+  jeprof flame [-o FILE.svg] PROFILE        a flame graph, drawn without other programs
+  jeprof report [-o FILE.html] [PROFILE...] a series as one HTML file: course, flame graph, tables, growth
+  jeprof export --to FORMAT [-o FILE] PROFILE  for pprof, speedscope, dhat, massif, callgrind and other viewers
+  jeprof symbolize [-o FILE] PROFILE        the profile with its names, readable anywhere, also by other versions
+  jeprof pack [-o FILE.jepack] [PROFILE...] profiles and the symbols of their objects in one file
+  jeprof run [-o FILE.html] [--rate SIZE] -- PROGRAM ARGUMENTS...  runs it with profiling on, then makes its report
+  jeprof live PID|NAME                      a screen redrawn each 2 s: total, what grows; --once --json for scripts
+  jeprof open [FILE.html]                   shows a report in a browser
+  jeprof completion bash|zsh|fish           what a shell needs to complete verbs and options
+  jeprof --symbols PROGRAM < maps+addresses
+  jeprof start|stop|dump|status|set|watch|list ...   handed to jeprofctl
+The profile says where its objects were; PROGRAM is needed only if the program has moved.
+USAGE
+
+my @grains = qw(addresses lines functions files);
+my @modes = qw(text collapsed callgrind dot svg svg_graph ps pdf gif list disasm raw symbols gv evince web interactive);
+my @indices = qw(inuse_space inuse_objects alloc_space alloc_objects);
+
+sub help {
+	print $usage;
+	for my $row (@options) {
+		print "\n$row->[0]:\n" if @$row == 1;
+		print "  $row->[2]\n" if @$row == 3 && defined $row->[2];
+	}
+	print "\nExit: 0 done, 1 failed, 2 usage, 3 done with doubts (truncated, other build, names missing)\n";
+}
+
+sub parse {
+	my ($arguments, $is_ordered) = @_;	# ordered: what follows the first word is another program's
+	my (%option, @specs);
+	for my $row (grep { @$_ == 3 } @options) {
+		my ($name) = $row->[0] =~ /^([\w-]+)/;
+		$option{$name} = ref $row->[1] ? [] : $row->[1];
+		push @specs, $row->[0] => ref $option{$name} ? $option{$name} : \$option{$name};
+	}
+	$_ eq '--svg=graph' and $_ = '--svg_graph' for @$arguments;	# a flag that may have a word
+	my @problems;
+	local $SIG{__WARN__} = sub { push @problems, $_[0] };
+	my $parser = Getopt::Long::Parser->new(config => [$is_ordered ? 'require_order' : 'permute', 'auto_abbrev', 'ignore_case']);
+	if (!$parser->getoptionsfromarray($arguments, @specs)) {
+		chomp @problems;
+		Talk::fail(2, join('; ', map { lcfirst } @problems) . ' (jeprof --help)');
+	}
+	$option{top} = $option{n};
+	$option{debug_dir} = $option{'debug-dir'};
+	$option{grain} = choose(\%option, 'functions', @grains);
+	$option{mode} = choose(\%option, '', @modes);
+	$option{index} = choose(\%option, 'inuse_space', @indices);
+	return \%option;
+}
+
+# [options that act only somewhere, the forms and verbs where they do, what they are for]
+my $graphs = qr/^(?:dot|svg_graph|ps|pdf|gif|gv|evince)$/;
+my @partial = (
+	[[qw(nodecount nodefraction edgefraction maxdegree heapcheck)], $graphs, 'for graphs'],
+	[['scale'], qr/^gv$/, 'for the viewer gv'],
+	[[qw(total_delay contentions mean_delay)], qr/^$/, 'for profiles of contention, and this is one of a heap'],
+	[['test_stride'], qr/^$/, 'for --test'],
+	[['n'], qr/^(?:top|diff|leaks|live)$/, 'for the verbs top, diff, leaks and live'],
+	[['wrapper'], qr/^(?:top|diff|leaks|report|run|live)$/, 'for the verbs top, diff, leaks, report, run and live'],
+	[['json'], qr/^(?:top|diff|ls|leaks|live)$/, 'for the verbs top, diff, ls, leaks and live; what others make is for people'],
+	[['stacks'], qr/^(?:top|diff|leaks)$/, 'for the verbs top, diff and leaks'],
+	[['gate'], qr/^leaks$/, 'for the verb leaks'],
+	[['o'], qr/^(?:flame|report|run|export|symbolize|pack)$/, 'for the verbs flame, report, run, export, symbolize and pack'],
+	[[qw(lib dumps)], qr/^run$/, 'for the verb run'],
+	[['rate'], qr/^(?:run|live)$/, 'for the verbs run and live'],
+	[[qw(once interval p)], qr/^live$/, 'for the verb live'],
+	[['callers'], qr/^(?:top|live)$/, 'for the verbs top and live'],
+	[[qw(from last)], qr/^diff$/, 'for the verb diff'],
+	[['to'], qr/^(?:diff|export)$/, 'for the verbs diff and export'],
+	[['thread'], qr/^(?!(?:ls|diff|pack)$)/, 'for one profile, not for a series'],
+	[[qw(base sum)], qr/^(?!(?:ls|diff|leaks|report|run|live|pack)$)/, 'for one profile, not for a series'],
+	[['cum'], qr/^(?:text|interactive|top)$/, 'for tables'],
+);
+
+sub acts_in_a_form {
+	my ($pattern) = @_;
+	return scalar grep { $_ =~ $pattern } @modes;
+}
+
+# The names of the options that act for a verb; '' stands for the forms of old.
+sub names_for {
+	my ($verb) = @_;
+	my $form = length $verb ? $verb : 'text';
+	my %idle = map { $_ => 1 } map { @{ $_->[0] } } grep { $form !~ $_->[1]
+		&& (length $verb || !acts_in_a_form($_->[1])) } @partial;
+	my ($heading, @names) = ('');
+	for my $row (@options) {
+		$heading = $row->[0] if @$row == 1;
+		next if @$row == 1 || $row->[0] =~ /^test/ || length $verb && $heading =~ /^Output/;
+		my ($names) = $row->[0] =~ /^([^=!]+)/;
+		push @names, grep { !$idle{$_} } split /\|/, $names;
+	}
+	return @names;
+}
+
+# An option that was given and does nothing in this form is named.
+sub say_idle {
+	my ($option, $form) = @_;
+	my %default = map { ($_->[0] =~ /^([\w-]+)/)[0] => $_->[1] } grep { @$_ == 3 } @options;
+	for my $row (grep { $form !~ $_->[1] } @partial) {
+		for my $name (@{ $row->[0] }) {
+			my $value = $option->{$name};
+			next if ref $value ? !@$value : $value eq $default{$name};
+			Talk::note("--$name has no effect here: it is $row->[2]") if $form ne 'interactive';
+		}
+	}
+	Talk::note('--drop_negative has no effect without --base') if $option->{drop_negative} && !length $option->{base};
+}
+
+# The one option of a group that is set.
+sub choose {
+	my ($option, $default, @names) = @_;
+	my @set = grep { $option->{$_} } @names;
+	Talk::fail(2, "only one of --$set[0] and --$set[1] can be given") if @set > 1;
+	return $set[0] // $default;
+}

@@ -1,0 +1,261 @@
+# Reduce: from stacks of places to sums. The allocator's own frames go first.
+package Reduce;
+
+my %index_of = (inuse_objects => [1, 0], inuse_space => [1, 1], alloc_objects => [3, 0], alloc_space => [3, 1]);
+
+my $verb = qr/(?:[mc]|re)alloc|memalign|posix_memalign|aligned_alloc|p?valloc|[mrxs]d?allocx|smallocx_\w+|reallocarray|malloc_default/;
+my $entry_name = qr/^(?:(?:je_|jemalloc_|__libc_|__)?(?:$verb)|_Zn[wa][jm].*|__wrap_(?:$verb))$/;
+
+# Is this object (or, for a place, its object) the allocator's library?
+sub is_library {
+	my ($object, $libraries) = @_;
+	return 0 unless $object;
+	return $object->{is_library} //= !$object->{is_main}
+		&& ($object->title =~ /^libjemalloc[^\/]*\.so/ || $libraries->{ $object->{path} }) ? 1 : 0;
+}
+
+sub is_unwinder {
+	my ($object) = @_;
+	return $object && $object->title =~ /^lib(?:gcc_s|unwind)\b/ ? 1 : 0;
+}
+
+# The stack without the frames that belong to the allocator: the run at the leaf that lies in its
+# library, and for static links up to the last entry point within the first object.
+sub cut {
+	my ($places, $libraries) = @_;
+	my $count = @$places;
+	my $keep = 0;
+	for my $at (0 .. $count - 1) {
+		my $object = $Places::object[$places->[$at]];
+		if (is_library($object, $libraries)) {
+			$keep = $at + 1;
+		} elsif (!is_unwinder($object)) {
+			last;
+		}
+	}
+	$keep = past_entries($places, $keep);
+	$keep = $count - 1 if $keep >= $count;
+	return $keep > 0 ? [@$places[$keep .. $count - 1]] : $places;
+}
+
+my @entry;	# by place: is its function an entry point of an allocator?
+
+sub past_entries {
+	my ($places, $keep) = @_;
+	my $object = $Places::object[$places->[$keep] // return $keep];
+	my $last = $keep + 15 < $#$places ? $keep + 15 : $#$places;
+	my $result = $keep;
+	for my $at ($keep .. $last) {
+		my $place = $places->[$at];
+		my $other = $Places::object[$place];
+		last if ($other // 0) != ($object // 0);
+		$entry[$place] //= ($Names::frames[$place][-1]{raw} // '') =~ $entry_name ? 1 : 0;
+		$result = $at + 1 if $entry[$place];
+	}
+	return $result;
+}
+
+# Every stack as [places, objects, bytes, places without the allocator's, objects as printed], estimated; $sign is -1 for a base.
+sub stacks {
+	my ($dump, $index, $thread, $sign) = @_;
+	my $at = $index_of{$index}[0];
+	my %libraries = map { $_ => 1 } grep { defined } $dump->{meta}{library};
+	my @out;
+	for my $stack (@{ $dump->{stacks} }) {
+		for my $pair (defined $thread ? thread_counts($stack->[5], $thread, $at) : [$stack->[$at], $stack->[$at + 1]]) {
+			next unless $pair->[0] || $pair->[1];
+			my ($objects, $bytes) = $dump->estimate(@$pair);
+			push @out, [$stack->[0], $sign * $objects, $sign * $bytes, undef, $pair->[0]];
+		}
+	}
+	$dump->{cuts} //= {};
+	$_->[3] = $dump->{cuts}{ $_->[0] + 0 } //= cut($_->[0], \%libraries) for @out;
+	return \@out;
+}
+
+sub thread_counts {
+	my ($lines, $thread, $at) = @_;
+	my @pairs;
+	while ($lines =~ /^  t\Q$thread\E: (\d+): (\d+) \[(\d+): (\d+)\]/mg) {
+		push @pairs, $at == 1 ? [$1, $2] : [$3, $4];
+	}
+	return @pairs;
+}
+
+# Stacks of all profiles, minus the base stack by stack; what is equal goes, and if asked what shrank.
+sub collect {
+	my ($dumps, $base, $option, $thread) = @_;
+	my $index = $option->{index};
+	my @all = map { @{ stacks($_, $index, $thread, 1) } } @$dumps;
+	push @all, @{ stacks($base, $index, $thread, -1) } if $base;
+	return \@all unless $base;
+	my (%sum, @order);
+	for my $stack (@all) {
+		my $key = join ',', @{ $stack->[0] };
+		if (my $same = $sum{$key}) {
+			$same->[1] += $stack->[1];
+			$same->[2] += $stack->[2];
+		} else {
+			push @order, $sum{$key} = [@$stack];
+		}
+	}
+	my $which = 1 + $index_of{$index}[1];
+	return [grep { $_->[$which] > 0 || $_->[$which] < 0 && !$option->{drop_negative} } @order];
+}
+
+# Labels of a place at the wanted granularity, innermost first.
+sub labels {
+	my ($place, $grain) = @_;
+	my $frames = $Names::frames[$place];
+	return map { label($place, $_, $grain) } @$frames;
+}
+
+sub label {
+	my ($place, $frame, $grain) = @_;
+	return $frame->{short} if $grain eq 'functions';
+	my $object = $Places::object[$place];
+	my $where = defined $frame->{file} ? $frame->{file} : '??';
+	return defined $frame->{file} ? $frame->{file} : $object ? '[' . $object->title . ']' : '??:?' if $grain eq 'files';
+	my $text = "$frame->{short} $where:" . ($frame->{line} || '?');
+	$text = sprintf '%016x %s', $Places::address[$place], $text if $grain eq 'addresses';
+	return $text;
+}
+
+# Entries of stacks: numbers for labels, per place computed once.
+sub entries {
+	my ($grain, $option) = @_;
+	my $self = bless { grain => $grain, label => [], frame => [], place => [], by_label => {}, of_place => [],
+		map { $_ => pattern($option->{$_}) } qw(retain exclude focus ignore) }, 'Reduce';
+	return $self;
+}
+
+sub pattern {
+	my ($text) = @_;
+	return undef unless defined $text && length $text;
+	my $compiled = eval { qr/$text/ };
+	Talk::fail(2, "bad regular expression '$text'") unless defined $compiled;
+	return $compiled;
+}
+
+sub of_place {
+	my ($self, $place) = @_;
+	return $self->{of_place}[$place] if $self->{of_place}[$place];
+	my @list;
+	my @frames = @{ $Names::frames[$place] };
+	for my $label (labels($place, $self->{grain})) {
+		my $frame = shift @frames;
+		next if $self->{retain} && $label !~ $self->{retain};
+		next if $self->{exclude} && $label =~ $self->{exclude};
+		push @list, $self->{by_label}{$label} //= $self->add($label, $frame, $place);
+	}
+	return $self->{of_place}[$place] = \@list;
+}
+
+# The frames of a place that --retain and --exclude leave.
+sub frames_kept {
+	my ($self, $place) = @_;
+	my @labels = labels($place, $self->{grain});
+	my $frames = $Names::frames[$place];
+	return @$frames[grep { (!$self->{retain} || $labels[$_] =~ $self->{retain}) && (!$self->{exclude} || $labels[$_] !~ $self->{exclude}) } 0 .. $#labels];
+}
+
+sub add {
+	my ($self, $label, $frame, $place) = @_;
+	push @{ $self->{label} }, $label;
+	push @{ $self->{frame} }, $frame;
+	push @{ $self->{place} }, $place;
+	return $#{ $self->{label} };
+}
+
+# Numbers of the entries of one stack, innermost first.
+sub of_stack {
+	my ($self, $stack) = @_;
+	my $known = $self->{of_place};
+	return map { @{ $known->[$_] || $self->of_place($_) } } @{ $stack->[3] };
+}
+
+# Sums: total before and after the filters, flat and cumulative per entry, and if wanted the caller -> callee sums
+# (edges) and a sub called for each kept stack (on_stack).
+sub sum {
+	my ($stacks, $option, %want) = @_;
+	my $self = entries($want{grain} // $option->{grain}, $option);
+	my $which = 1 + $index_of{ $option->{index} }[1];
+	my ($total, $kept) = (0, 0);
+	my (@flat, @cum, %edges);
+	for my $stack (@$stacks) {
+		my $value = $stack->[$which];
+		$total += $value;
+		my @path = $self->of_stack($stack);
+		next unless $self->is_kept(\@path);
+		$kept += $value;
+		$flat[$path[0]] += $value;
+		my %seen;
+		$seen{$_}++ || ($cum[$_] += $value) for @path;
+		add_edges(\%edges, \@path, $value) if $want{edges};
+		$want{on_stack}->(\@path, $stack, $value) if $want{on_stack};
+	}
+	@$self{qw(total kept flat cum edges)} = ($total, $kept, \@flat, \@cum, \%edges);
+	return $self;
+}
+
+# Do the filters let this path through?
+sub is_kept {
+	my ($self, $path) = @_;
+	my ($focus, $ignore) = @$self{qw(focus ignore)};
+	return 0 if $focus && !grep { $self->{focused}[$_] //= $self->hit($_, $focus) } @$path;
+	return 0 if $ignore && grep { $self->{ignored}[$_] //= $self->hit($_, $ignore) } @$path;
+	return scalar @$path;
+}
+
+# Caller -> callee sums among the entries of %$shown alone: a graph shows few of the many thousand edges.
+sub edges_among {
+	my ($self, $stacks, $option, $shown) = @_;
+	my $which = 1 + $index_of{ $option->{index} }[1];
+	my %edges;
+	for my $stack (@$stacks) {
+		my @path = $self->of_stack($stack);
+		next unless $self->is_kept(\@path);
+		my %seen;
+		for my $at (grep { $shown->{ $path[$_] } && $shown->{ $path[$_ - 1] } } 1 .. $#path) {
+			my $edge = "$path[$at] $path[$at - 1]";
+			$edges{$edge} += $stack->[$which] unless $seen{$edge}++;
+		}
+	}
+	return \%edges;
+}
+
+sub hit {
+	my ($self, $entry, $pattern) = @_;
+	return $self->{label}[$entry] =~ $pattern || ($self->{frame}[$entry]{full} // '') =~ $pattern ? 1 : 0;
+}
+
+sub add_edges {
+	my ($edges, $path, $value) = @_;
+	my %seen;
+	for my $at (1 .. $#$path) {
+		my $edge = "$path->[$at] $path->[$at - 1]";
+		$edges->{$edge} += $value unless $seen{$edge}++;
+	}
+}
+
+# Entry numbers, largest first; equal ones by name.
+sub order {
+	my ($self, $by_cum) = @_;
+	my $key = $by_cum ? $self->{cum} : $self->{flat};
+	my $label = $self->{label};
+	return sort { ($key->[$b] // 0) <=> ($key->[$a] // 0) || $label->[$a] cmp $label->[$b] }
+		grep { defined $self->{cum}[$_] } 0 .. $#$label;
+}
+
+# ---- stacks as a tree { sum, children by key } ----
+sub new_tree { return { sum => 0, children => {} } }
+
+# One more stack, from the root on.
+sub add_to_tree {
+	my ($node, $value, @keys) = @_;
+	$node->{sum} += $value;
+	for my $key (@keys) {
+		$node = $node->{children}{$key} //= new_tree();
+		$node->{sum} += $value;
+	}
+}

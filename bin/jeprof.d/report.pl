@@ -1,0 +1,368 @@
+# Report: one HTML file that shows a series offline. What it holds is data: the names, all stacks as one tree in preorder, and
+# for each dump what changed in the counts of its stacks as they were printed; the page (room page) un-samples and adds them up
+# as this program does, so that its sums are those of top. Memory: a dump is read, its counts are packed, and its text is
+# dropped before the next one is read; a stack whose text was seen under the same mappings is not looked at again.
+package Report;
+
+use constant { STACKS_IN_FULL => 20, CHANGES => 1_000_000, PLAIN => 150_000 };
+
+sub command {
+	my ($option, @files) = @_;
+	Talk::fail(2, 'report shows all threads, or one: --thread=N') if $option->{thread} !~ /^\d*$/;
+	Main::take_program(\@files) if @files;
+	@files = Series::files(@files);
+	my $html = html_of($option, by_process(@files));
+	return print $html if !length $option->{o} && !-t STDOUT || $option->{o} eq '-';
+	my $file = length $option->{o} ? $option->{o} : Object::base_name(Series::stem($files[-1])) . '.html';
+	Flame::write_file($file, $html);
+	print Talk::clean($file), "\n";
+	Talk::note("next: $0 open $file");
+}
+
+# The files of each process, if several ran at a time; a program that was started anew is one series.
+sub by_process {
+	my @files = @_;
+	my (%files, %first, %last, @pids);
+	for my $file (@files) {
+		my $head = Dump::head($file);
+		my ($pid, $time) = ($head->pid, Series::time_of($head));
+		push @pids, $pid unless $files{$pid};
+		push @{ $files{$pid} }, $file;
+		return \@files unless defined $time;
+		$first{$pid} = $time if $time < ($first{$pid} // $time + 1);
+		$last{$pid} = $time if $time > ($last{$pid} // $time - 1);
+	}
+	@pids = sort { $first{$a} <=> $first{$b} || $a cmp $b } @pids;
+	return map { $files{$_} } @pids if grep { $first{ $pids[$_] } <= $last{ $pids[$_ - 1] } } 1 .. $#pids;
+	Talk::note('profiles of several processes (pid ' . join(', ', @pids) . ') are shown as one series') if @pids > 1;
+	return \@files;
+}
+
+# The page of these groups of files, one for each process.
+sub html_of {
+	my ($option, @groups) = @_;
+	return Page::html(map { part($option, @$_) } @groups);
+}
+
+# What the page needs of one process: what Page says of it in words, and its data.
+sub part {
+	my ($option, @files) = @_;
+	my $work = gather($option, @files);
+	my @snaps = @{ $work->{snaps} };
+	my %pids = map { $_->{dump}->pid => 1 } @snaps;
+	$work->{suspects} = keys %pids > 1 ? [] : Leaks::suspects($work, \@snaps);
+	my ($form, $data) = data($work);
+	$work->{fold}->say_missing($option);
+	return { program => Object::base_name($work->{store}{program}), pid => $snaps[-1]{dump}->pid, size => Print::human($snaps[-1]{bytes}, $option),
+		words => Page::summary($work), form => $form, data => $data };
+}
+
+# All that is known of some files: { store, snaps in the order of time, option, self, entries, order, fold, owners }.
+sub gather {
+	my ($option, @files) = @_;
+	my $store = { records => [], by_text => {}, by_places => {}, snaps => [] };
+	take_file($store, $option, $_) for @files;
+	my @snaps = @{ $store->{snaps} };
+	@snaps = Series::in_order(@snaps);
+	Names::resolve(Main::wants_lines($option));
+	my $work = { store => $store, snaps => \@snaps, option => $option, self => Reduce::entries($option->{grain}, $option) };
+	find_paths($work);
+	count($_, $store->{records}) for @snaps;
+	find_owners($work);
+	return $work;
+}
+
+# A snapshot { dump, time, number, counts } of one file. counts: (record, objects, bytes) packed, as printed.
+sub take_file {
+	my ($store, $option, $file) = @_;
+	my $dump = Dump::read_file($file);
+	my $number = @{ $store->{snaps} };
+	my $known = $store->{by_text}{ mapping_key($dump) } //= {};
+	my $at = $option->{index} =~ /alloc/ ? 3 : 1;
+	my ($counts, @seen) = ('');
+	for my $stack (@{ $dump->{stacks} }) {
+		for my $pair (length $option->{thread} ? Reduce::thread_counts($stack->[5], $option->{thread}, $at) : [$stack->[$at], $stack->[$at + 1]]) {
+			next unless $pair->[0] || $pair->[1];
+			my $record = $known->{ $stack->[0] };
+			$record = $known->{ $stack->[0] } = record($store, $dump, $stack->[0], \@seen)
+				if !defined $record || $seen[$record];	# twice in one dump: two records
+			$seen[$record] = 1;
+			$counts .= pack 'LFF', $record, @$pair;
+		}
+	}
+	push @{ $store->{snaps} }, { dump => $dump, number => $number, counts => $counts, time => Series::time_of($dump),
+		threads => threads_of($dump, $at) };
+	Places::ranges($dump);	# finds the main program
+	$store->{program} //= $dump->{program} // $Object::program // ($dump->{main} ? $dump->{main}{path} : $dump->{meta}{exe} // '?');
+	delete @$dump{qw(text stacks maps modules ranges numbers cuts symbols)};
+}
+
+# Dumps with one key map addresses to places alike.
+sub mapping_key {
+	my ($dump) = @_;
+	return "file $dump->{file}" if $dump->{symbols};
+	return join "\n", (map { join ' ', @$_{qw(start end bias id path)} } @{ $dump->{modules} }),
+		map { join ' ', @$_{qw(start end offset path)} } grep { $_->{perms} =~ /x/ } @{ $dump->{maps} };
+}
+
+# The number of the record of a stack: { places, cut, own } of the same places in another dump, or a new one.
+sub record {
+	my ($store, $dump, $text, $seen) = @_;
+	my $places = Places::of_text($dump, $text);
+	my $key = join ' ', @$places;
+	$key .= ' +' while defined $store->{by_places}{$key} && $seen->[$store->{by_places}{$key}];
+	return $store->{by_places}{$key} //= do {
+		push @{ $store->{records} }, { places => $places, libraries => { map { $_ => 1 } grep { defined } $dump->{meta}{library} } };
+		$#{ $store->{records} };
+	};
+}
+
+# [number, name, bytes, objects] of each thread that holds something, if there are several.
+sub threads_of {
+	my ($dump, $at) = @_;
+	my (%sum, %name);
+	return [] if @{ $dump->{threads} } <= 1;	# one has all: not worth the time
+	for my $thread (@{ $dump->{threads} }) {
+		$name{ $thread->[0] } = $thread->[1] if length $thread->[1] || !defined $name{ $thread->[0] };
+	}
+	for my $stack (@{ $dump->{stacks} }) {
+		while ($stack->[5] =~ /^  t(\d+): (\d+): (\d+) \[(\d+): (\d+)\]/mg) {
+			my ($thread, @pair) = ($1, $at == 1 ? ($2, $3) : ($4, $5));
+			my ($objects, $bytes) = $dump->estimate(@pair);
+			$sum{$thread}[0] += $bytes;
+			$sum{$thread}[1] += $objects;
+		}
+	}
+	return [map { [$_, $name{$_} // '', map { int } @{ $sum{$_} }] }
+		sort { $sum{$b}[0] <=> $sum{$a}[0] || $a <=> $b } grep { $sum{$_}[0] } keys %sum];
+}
+
+# The path of each record, and the records that the filters leave, in the order of the tree.
+sub find_paths {
+	my ($work) = @_;
+	my ($store, $self) = @$work{qw(store self)};
+	my $records = $store->{records};
+	for my $record (@$records) {
+		my @path = $self->of_stack([undef, 0, 0, Reduce::cut($record->{places}, $record->{libraries})]);
+		$record->{path} = $self->is_kept(\@path) ? \@path : undef;
+	}
+	my %used = map { $_ => 1 } map { @{ $_->{path} // [] } } @$records;
+	my $label = $self->{label};
+	my @entries = sort { $label->[$a] cmp $label->[$b] } keys %used;
+	my @name;
+	@name[@entries] = 1 .. @entries;
+	$_->{key} = pack 'N*', map { $name[$_] } reverse @{ $_->{path} } for grep { $_->{path} } @$records;
+	my @order = sort { $records->[$a]{key} cmp $records->[$b]{key} || $a <=> $b } grep { $records->[$_]{path} } 0 .. $#$records;
+	$records->[$order[$_]]{at} = $_ for 0 .. $#order;
+	@$work{qw(entries order name)} = (\@entries, \@order, \@name);
+}
+
+# The sums of a snapshot over the records that are kept.
+sub count {
+	my ($snap, $records) = @_;
+	my ($bytes, $objects) = (0, 0);
+	my @values = unpack '(LFF)*', $snap->{counts};
+	for (my $at = 0; $at < @values; $at += 3) {
+		next unless $records->[$values[$at]]{path};
+		my @pair = $snap->{dump}->estimate(@values[$at + 1, $at + 2]);
+		$objects += $pair[0];
+		$bytes += $pair[1];
+	}
+	@$snap{qw(bytes objects)} = ($bytes, $objects);
+}
+
+# How many frames of each record hand memory on, and what the owners hold in the last dump: as top says it.
+sub find_owners {
+	my ($work) = @_;
+	my ($store, $self) = @$work{qw(store self)};
+	my $fold = $work->{fold} = Fold->new($self, $work->{option});
+	my @values = unpack '(LFF)*', $work->{snaps}[-1]{counts};
+	my (%held, %self);
+	while (my ($record, @pair) = splice @values, 0, 3) {
+		$held{$record} = ($work->{snaps}[-1]{dump}->estimate(@pair))[1];
+	}
+	for my $number (@{ $work->{order} }) {
+		my $record = $store->{records}[$number];
+		my @path = $fold->path($held{$number} // 0, @{ $record->{path} });
+		$record->{folded} = @{ $record->{path} } - @path;
+		$self{ $path[0] } += $held{$number} if $held{$number};
+	}
+	my $label = $self->{label};
+	$work->{held} = \%held;
+	$work->{owners} = [map { [$label->[$_], $self{$_}] } sort { $self{$b} <=> $self{$a} || $label->[$a] cmp $label->[$b] } keys %self];
+	Print::check_names(map { [$self{$_}, $self->{frame}[$_]{is_bare}] } sort { $a <=> $b } keys %self);
+}
+
+# ---- the data of the page, as JSON ----
+sub data {
+	my ($work) = @_;
+	my ($tree, $nodes) = tree($work);
+	my $dump = $work->{snaps}[-1]{dump};
+	my $modules = modules($work);
+	my $text = '{"program":' . json(Object::base_name($work->{store}{program})) . ',"index":"' . $work->{option}{index} . "\",\n"
+		. '"names":["all",' . join(',', map { json($work->{self}{label}[$_]) } @{ $work->{entries} }) . "],\n$modules,\n$tree,\n"
+		. '"lines":{' . join(',', lines($work, $nodes)) . "},\n"
+		. '"suspects":[' . join(',', suspects($work, $nodes)) . "],\n"
+		. "\"snaps\":[\n" . join(",\n", snaps($work)) . "\n]}";
+	my $gzip = length $text > PLAIN ? Tool::find('gzip') : undef;
+	my $packed = $gzip ? Tool::filter([$gzip, '-6nc'], $text) : undef;
+	return defined $packed ? ('gz', base64($packed)) : ('json', $text);
+}
+
+sub json {
+	my ($text) = @_;
+	$text = Top::json_string(Talk::clean($text));
+	$text =~ s/([<>&])/sprintf '\\u%04x', ord $1/ge;
+	$text =~ s/\xe2\x80([\xa8\xa9])/$1 eq "\xa8" ? '\\u2028' : '\\u2029'/ge;
+	return $text;
+}
+
+sub base64 {
+	my $text = pack 'u', $_[0];
+	$text =~ s/^.//gm;
+	$text =~ tr{` -_\n}{AA-Za-z0-9+/}d;
+	my $rest = -length($_[0]) % 3;
+	substr($text, -$rest) = '=' x $rest if $rest;
+	return $text;
+}
+
+# The object that each name was first met in.
+sub modules {
+	my ($work) = @_;
+	my (@titles, %number);
+	my @of_name = map {
+		my $object = $Places::object[$work->{self}{place}[$_]];
+		my $title = $object ? $object->title : '?';
+		$number{$title} //= push(@titles, $title) - 1;
+	} @{ $work->{entries} };
+	return '"modules":[' . join(',', map { json($_) } @titles) . '],"module_of":[' . join(',', 0, @of_name) . ']';
+}
+
+# All paths as one tree in preorder: the name of each node and how many nodes before it its parent is; and the records, each
+# as how far its node is behind that of the one before, and its folded frames. The root is node 0.
+sub tree {
+	my ($work) = @_;
+	my (@name, @up, @records, @nodes) = (0);
+	@up = (0);
+	my (@path, @before);
+	my $last = 0;
+	for my $number (@{ $work->{order} }) {
+		my $record = $work->{store}{records}[$number];
+		my @names = unpack 'N*', delete $record->{key};
+		my $same = 0;
+		$same++ while $same < @names && $same < @before && $names[$same] == $before[$same];
+		$#path = $same - 1;
+		for my $depth ($same .. $#names) {
+			push @up, @name - ($depth ? $path[$depth - 1] : 0);
+			push @name, $names[$depth];
+			push @path, $#name;
+		}
+		@before = @names;
+		push @nodes, $path[-1];
+		push @records, $path[-1] - $last, $record->{folded};
+		$last = $path[-1];
+	}
+	$work->{up} = \@up;
+	local $" = ',';
+	return ("\"name\":[@name],\n\"up\":[@up],\n\"records\":[@records]", \@nodes);
+}
+
+# Source lines of the heaviest whole stacks of the last dump: NODE:["file:line" of each frame, leaf first].
+sub lines {
+	my ($work, $nodes) = @_;
+	my $records = $work->{store}{records};
+	my $held = $work->{held};
+	my @heavy = sort { $held->{$b} <=> $held->{$a} || $a <=> $b } grep { $held->{$_} && $records->[$_]{path} } keys %$held;
+	splice @heavy, 2 * STACKS_IN_FULL if @heavy > 2 * STACKS_IN_FULL;
+	my %places = map { $_ => Reduce::cut(@{ $records->[$_] }{qw(places libraries)}) } @heavy;
+	my %wanted = map { $_ => 1 } map { @$_ } values %places;
+	my $line = Names::lines_of(sort { $a <=> $b } keys %wanted);
+	my (%done, @out);
+	for my $number (@heavy) {
+		my @places = @{ $places{$number} };
+		my $node = $nodes->[$records->[$number]{at}];
+		next if $done{$node}++ || @places != @{ $records->[$number]{path} } || !grep { $line->{$_} } @places;
+		push @out, "\"$node\":[" . join(',', map { $line->{$_} ? json(join ':', @{ $line->{$_} }) : '""' } @places) . ']';
+	}
+	return @out;
+}
+
+# What keeps growing: [NODE of the owner, grown, rate, its error, steps up, steps, live], a rate of null where there are no times.
+sub suspects {
+	my ($work, $nodes) = @_;
+	my $number = sub { defined $_[0] ? sprintf '%d', $_[0] : 'null' };
+	return map {
+		my $record = $work->{store}{records}[$_->{record}];
+		sprintf '[%d,%d,%s,%s,%d,%d,%d]', owner_of($nodes->[$record->{at}], $record, $work), $_->{grown}, $number->($_->{rate}), $number->($_->{rate_error}), @$_{qw(up steps live)}
+	} @{ $work->{suspects} };
+}
+
+# The node of a record's owner: as many above its leaf as frames were folded.
+sub owner_of {
+	my ($node, $record, $work) = @_;
+	$node -= $work->{up}[$node] for 1 .. $record->{folded};
+	return $node;
+}
+
+# Each snapshot with what changed in its records since the one before that has them. Where that would be too much, some keep
+# their sums only; the first, the last and the largest never.
+sub snaps {
+	my ($work) = @_;
+	my @snaps = @{ $work->{snaps} };
+	my $whole = whole(@snaps);
+	my $records = $work->{store}{records};
+	my @before = (0) x (2 * @{ $work->{order} });
+	my @out;
+	for my $number (0 .. $#snaps) {
+		my $snap = $snaps[$number];
+		push @out, head_of_snap($snap);
+		next unless $whole->{$number};
+		my @now = (0) x @before;
+		my @values = unpack '(LFF)*', $snap->{counts};
+		for (my $at = 0; $at < @values; $at += 3) {
+			my $to = $records->[$values[$at]]{at} // next;
+			@now[2 * $to, 2 * $to + 1] = @values[$at + 1, $at + 2];
+		}
+		$out[-1] .= ',"cells":[' . cells(\@before, \@now) . ']';
+		@before = @now;
+	}
+	return map { "{$_}" } @out;
+}
+
+# GAP,OBJECTS,BYTES of each record that changed.
+sub cells {
+	my ($before, $now) = @_;
+	my ($last, @out) = (0);
+	for (my $at = 0; $at < @$now; $at += 2) {
+		next if $now->[$at] == $before->[$at] && $now->[$at + 1] == $before->[$at + 1];
+		push @out, $at / 2 - $last, map { sprintf '%.0f', $_ } $now->[$at] - $before->[$at], $now->[$at + 1] - $before->[$at + 1];
+		$last = $at / 2;
+	}
+	return join ',', @out;
+}
+
+sub whole {
+	my @snaps = @_;
+	my $size = 0;
+	$size += length($_->{counts}) / length pack 'LFF', 0, 0, 0 for @snaps;
+	return { map { $_ => 1 } 0 .. $#snaps } if $size <= CHANGES || @snaps <= 3;
+	my ($peak) = sort { $snaps[$b]{bytes} <=> $snaps[$a]{bytes} || $a <=> $b } 0 .. $#snaps;
+	my $count = int(@snaps * CHANGES / $size);
+	$count = 3 if $count < 3;
+	my %whole = map { int($_ * $#snaps / ($count - 1) + 0.5) => 1 } 0 .. $count - 1;
+	$whole{$peak} = 1;
+	Talk::note(sprintf 'the stacks of %d of %d profiles are in the report, of the others the sums', scalar keys %whole, scalar @snaps);
+	return \%whole;
+}
+
+sub head_of_snap {
+	my ($snap) = @_;
+	my $dump = $snap->{dump};
+	my ($seq, $kind) = Series::marks($dump);
+	my @meta = map { [$_, $dump->{meta}{$_}] } grep { !/^(?:unwinder_depths|pid|kind|seq)$/ && defined $dump->{meta}{$_} } sort keys %{ $dump->{meta} };
+	return sprintf '"file":%s,"pid":%s,"time":%s,"clock":%s,"kind":%s,"rate":%s,"live":[%d,%d],"meta":{%s},"threads":[%s]',
+		json(Object::base_name($dump->{file})), json($dump->pid), defined $snap->{time} ? sprintf('%.3f', $snap->{time}) : 'null',
+		json(defined $snap->{time} ? Series::clock($snap->{time}) : ''), json($kind), $dump->{rate}, @$snap{qw(bytes objects)},
+		join(',', map { json($_->[0]) . ':' . json($_->[1]) } @meta),
+		join(',', map { sprintf '[%s,%s,%d,%d]', $_->[0], json($_->[1]), @$_[2, 3] } @{ $snap->{threads} });
+}

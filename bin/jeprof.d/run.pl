@@ -1,0 +1,326 @@
+# Run: the verb "run": starts a program on the library with profiling on, waits for its end, and
+# makes the report of it and of all its descendants. Profiles go to a directory of their own and
+# stay there. A signal for jeprof is the program's: the program gets it, and the report is made when
+# it has ended. Nothing of the program's streams is touched, so all talk, the result's name too,
+# goes to standard error, and the exit status is the program's.
+package Run;
+
+use POSIX ();
+
+use constant { RATE => 16384, FEW => 50, TABS => 12 };
+
+# [signal, its si_code] that came for jeprof; the code is above 0 where the kernel sent it, as for a
+# terminal.
+my @got;
+
+# What the user's own MALLOC_CONF may change, and what it may not.
+my $sensible = 'prof_gdump:true,prof_threshold_time_ms:1000,prof_dump_min_gap_ms:100';
+my $needed = 'prof_dump_max_files:0,prof_dump_max_bytes:0,prof:true,prof_final:true,'
+	. 'prof_final_signals:true';
+
+sub command {
+	my ($option, @command) = @_;
+	Talk::fail(2, "run takes a command: jeprof run [-o report.html] -- ./app its arguments")
+		unless @command;
+	my $file = length $option->{o} ? $option->{o} : 'report.html';
+	Talk::fail(2, 'run writes its report to a file: standard output is the program\'s')
+		if $file eq '-';
+	Flame::write_file($file, '') unless -e $file;		# says now that it cannot be written
+	my $is_new = !-s $file;
+	my $status = eval { profile($option, $file, @command) };
+	my $error = $@;
+	unlink $file if $is_new && !-s $file;
+	die $error unless defined $status;
+	$main::status = $status;
+}
+
+sub profile {
+	my ($option, $file, @command) = @_;
+	my $program = find_program($command[0]);
+	my $library = find_library($option);
+	check_program($program, $library);
+	my $rate = length $option->{rate} ? size_of($option->{rate}) : RATE;
+	my $dir = own_directory($option, $program);
+	my $prefix = "$dir/" . Object::base_name($program) =~ s/[^\w.+-]/_/gr;
+	my $preload = linked($library, $dir);
+	my %environment = (LD_PRELOAD => join(':', $preload, grep { length } $ENV{LD_PRELOAD} // ''),
+		MALLOC_CONF => join(',', "prof_sample_interval:$rate,$sensible",
+			grep({ length } $ENV{MALLOC_CONF} // ''), "$needed,prof_prefix:$prefix"));
+	my ($pid, $ended) = wait_for($dir, \%environment, $program, @command);
+	my $status = $ended & 127 ? 128 + ($ended & 127) : $ended >> 8;
+	my @left = take_of_running($dir);
+	unlink($preload), rmdir $preload =~ s{/[^/]*$}{}r if $preload ne $library && !@left;
+	my $is_made = eval { make_report($option, $file, $dir, $pid); 1 };
+	return $status if $is_made;
+	die $@ unless ref $@;
+	print STDERR 'jeprof: ', Talk::clean_lines(why_nothing($@->{text}, $dir, $ended)), "\n";
+	return $status || 1;
+}
+
+# 64K, 1.5M or a number, in bytes.
+sub size_of {
+	my ($text) = @_;
+	$text =~ /^(\d+(?:\.\d+)?)([KMG]?)$/i or Talk::fail(2, "not a size: $text (64K, 1.5M)");
+	my $size = int($1 * { '' => 1, K => 1 << 10, M => 1 << 20, G => 1 << 30 }->{ uc $2 });
+	return $size > 0 ? $size : Talk::fail(2, "not a size: $text (64K, 1.5M)");
+}
+
+sub find_program {
+	my ($name) = @_;
+	my @places = $name =~ m{/} ? $name
+		: map { "$_/$name" } grep { length } split /:/, $ENV{PATH} // '/usr/bin:/bin';
+	my ($path) = grep { -f && -x _ } @places;
+	return $path if defined $path;
+	Talk::fail(126, "$name: not a program (no right to execute it, or a directory)")
+		if grep { -e } @places;
+	Talk::fail(127, "$name: no such program");
+}
+
+# The library of the build tree or prefix that this jeprof is of.
+sub find_library {
+	my ($option) = @_;
+	my $own = Tool::own_dir();
+	my @given = length $option->{lib} ? $option->{lib} : ();
+	my $config = "$own/jemalloc-config";
+	my $libdir = !@given && -x $config ? Tool::filter([$config, '--libdir'], '') // '' : '';
+	$libdir =~ s/\n.*//s;
+	my @dirs = ("$own/../lib", length $libdir ? $libdir : ());
+	my @found = @given ? @given
+		: grep { !/_deepbind/ } map { names_in($_, qr/^libjemalloc.*\.so\.2$/) } @dirs;
+	for my $path (grep { -f } @found) {
+		my $elf = Elf::open_file($path);
+		return Cwd::abs_path($path)
+			if $elf && index($elf->bytes(0, $elf->{size}), 'prof_final_signals') >= 0;
+		Talk::fail(1, "$path: not this library (another allocator, or one without profiling)") if @given;
+	}
+	Talk::fail(1, @given ? "$given[0]: no such file"
+		: "no libjemalloc.so.2 in @dirs; --lib=FILE says where it is");
+}
+
+# Says what a preloaded library cannot reach before anything is started.
+sub check_program {
+	my ($program, $library) = @_;
+	my $file = interpreter($program);
+	my $elf = Elf::open_file($file) or return;		# the kernel will say what is wrong
+	my $reason = why_not_preloaded($elf, Elf::open_file($library), (stat $file)[2, 4, 5]) // return;
+	Talk::fail(1, Talk::clean($file) . ": $reason");
+}
+
+sub why_not_preloaded {
+	my ($elf, $ours, $mode, $uid, $gid) = @_;
+	return 'for another kind of machine than the library; --lib=FILE names one built for it'
+		if grep { $elf->{$_} ne $ours->{$_} } qw(machine wide order);
+	return 'set-user-id, so the loader does not preload a library into it; run a copy without that bit'
+		if $mode & 04000 && $uid != $> || $mode & 02000 && $gid != (split ' ', $))[0];
+	my $loader = loader_of($elf);
+	return 'made for the C library musl, which cannot load the library; link it with libjemalloc.a'
+		if $loader =~ m{/ld-musl-} && !grep { /musl/ } loader_of($ours);
+	return undef if length $loader;
+	return undef if index($elf->bytes(0, $elf->{size}), 'prof_final_signals') >= 0;	# it is inside
+	return 'a static program: nothing can be preloaded into it; link it with libjemalloc.a';
+}
+
+sub loader_of {
+	my ($elf) = @_;
+	my ($segment) = grep { $_->{type} == 3 } @{ $elf->{segments} };		# PT_INTERP
+	return $segment ? unpack 'Z*', $elf->bytes(@$segment{qw(offset filesz)}) : '';
+}
+
+# The file that the kernel really starts: of a script, its interpreter.
+sub interpreter {
+	my ($path) = @_;
+	for (1 .. 4) {
+		open(my $fh, '<:raw', $path) or last;
+		read $fh, my $head, 256;
+		last unless ($head // '') =~ m{\A#![ \t]*(/[^\s]+)(?:[ \t]+([^\s]+))?};
+		my ($file, $word) = ($1, $2);
+		$path = $file =~ m{/env$} && defined $word
+			&& $word =~ /^\w/ ? eval { find_program($word) } // $file : $file;
+	}
+	return $path;
+}
+
+# Where the profiles go: readable by us alone. A name that MALLOC_CONF cannot hold is none.
+sub own_directory {
+	my ($option, $program) = @_;
+	if (length $option->{dumps}) {
+		mkdir $option->{dumps}, 0700 or $!{EEXIST} && -d $option->{dumps}
+			or Talk::fail(1, "$option->{dumps}: $!");
+		my $path = Cwd::abs_path($option->{dumps});
+		Talk::fail(2, "$path: a comma in the name of the directory cannot be said in MALLOC_CONF")
+			if $path =~ /,/;
+		Talk::fail(2, "$path: has profiles in it already; name a new directory") if glob_in($path);
+		return $path;
+	}
+	my ($base) = grep { m{^/[^,]*$} && -d && -w _ } $ENV{TMPDIR} // (), '/tmp', Cwd::getcwd();
+	Talk::fail(1, 'no directory for the profiles (TMPDIR, /tmp); --dumps=DIR names one')
+		unless defined $base;
+	my $stem = 'jeprof.' . Object::base_name($program) =~ s/[^\w.+-]/_/gr;
+	for my $try (1 .. 100) {
+		my $path = sprintf '%s/%s.%06d', $base, $stem, rand 1e6;
+		return $path if mkdir $path, 0700;
+		Talk::fail(1, "$path: $!") unless $!{EEXIST};
+	}
+	Talk::fail(1, "$base: no free name for a directory");
+}
+
+# LD_PRELOAD is divided at blanks and colons: a path with one gets a link without.
+sub linked {
+	my ($library, $dir) = @_;
+	return $library unless $library =~ /[\s:]/;
+	my ($place) = grep { !/[\s:]/ } "$dir/lib", '/tmp/lib' . Object::base_name($dir);
+	mkdir $place, 0700 or Talk::fail(1, "$place: $!");
+	symlink $library, "$place/libjemalloc.so.2" or Talk::fail(1, "$place/libjemalloc.so.2: $!");
+	return "$place/libjemalloc.so.2";
+}
+
+sub names_in {
+	my ($dir, $pattern) = @_;
+	opendir(my $at, $dir) or return;
+	return map { "$dir/$_" } sort grep { /$pattern/ } readdir $at;
+}
+
+sub glob_in { return names_in($_[0], qr/^[^.].*\.heap$/) }
+
+# ---- while it runs ---- Signals come in here alone, while sigsuspend waits: so their handlers may
+# run at once, and are told who sent them. What the terminal sends, it sends to the program too;
+# what a process sent to jeprof is passed on.
+sub wait_for {
+	my ($dir, $environment, $program, @command) = @_;
+	my @numbers = (POSIX::SIGINT(), POSIX::SIGTERM(), POSIX::SIGHUP(), POSIX::SIGCHLD(),
+		POSIX::SIGALRM());
+	my ($before, %old) = (POSIX::SigSet->new);
+	POSIX::sigprocmask(POSIX::SIG_BLOCK(), POSIX::SigSet->new(@numbers), $before);
+	for my $number (@numbers) {
+		my $action = POSIX::SigAction->new(sub { push @got, [$number, $_[1]{code} // 0] },
+			POSIX::SigSet->new(@numbers), POSIX::SA_SIGINFO());
+		POSIX::sigaction($number, $action, $old{$number} = POSIX::SigAction->new);
+	}
+	my $pid = start($environment, $before, $program, @command);
+	while (waitpid($pid, POSIX::WNOHANG()) == 0) {
+		alarm 2;
+		POSIX::sigsuspend($before);
+		for my $signal (splice @got) {
+			thin_out($dir) if $signal->[0] == POSIX::SIGALRM();
+			kill $signal->[0], $pid
+				if $signal->[0] != POSIX::SIGALRM() && $signal->[0] != POSIX::SIGCHLD() && $signal->[1] <= 0;
+		}
+	}
+	my $ended = $?;
+	alarm 0;
+	POSIX::sigaction($_, $old{$_}) for @numbers;
+	POSIX::sigprocmask(POSIX::SIG_SETMASK(), $before);
+	return ($pid, $ended);
+}
+
+sub start {
+	my ($environment, $mask, $program, @command) = @_;
+	pipe my $out, my $in or Talk::fail(1, "pipe: $!");
+	my $pid = fork // Talk::fail(1, "fork: $!");
+	if (!$pid) {
+		close $out;
+		POSIX::sigaction($_, POSIX::SigAction->new('DEFAULT')) for POSIX::SIGINT(), POSIX::SIGTERM(),
+			POSIX::SIGHUP(), POSIX::SIGCHLD(), POSIX::SIGALRM();
+		POSIX::sigprocmask(POSIX::SIG_SETMASK(), $mask);
+		@ENV{keys %$environment} = values %$environment;
+		no warnings 'exec';
+		exec { $program } @command or syswrite $in, $! + 0;
+		POSIX::_exit(126);
+	}
+	close $in;
+	sysread $out, my $errno, 16;
+	return $pid if !length($errno // '');
+	waitpid $pid, 0;
+	$! = $errno;
+	Talk::fail(126, "$command[0]: $!");
+}
+
+# Of a long run some profiles of each process go, so that those which stay have about the same
+# distance in time; never the first, the largest and the newest.
+sub thin_out {
+	my ($dir) = @_;
+	my %of;
+	for my $file (glob_in($dir)) {
+		push @{ $of{$1} }, $file if $file =~ /\.(\d+)\.\d{8}T[0-9.]+Z\.\d+\.[a-z]\d*\.heap$/;
+	}
+	for my $files (grep { @$_ > FEW } values %of) {
+		my @heads = sort { $a->{at} <=> $b->{at} }
+			map { my $head = Dump::head($_); { file => $_, at => Series::time_of($head) // 0,
+			size => $head->{meta}{allocated} // 0 } } @$files;
+		my ($largest) = sort { $b->{size} <=> $a->{size} } @heads;
+		my $gap = ($heads[-1]{at} - $heads[0]{at}) / (FEW / 2);
+		my $last = shift @heads;
+		pop @heads;
+		for my $head (grep { $_ != $largest } @heads) {
+			if ($head->{at} - $last->{at} < $gap) { unlink $head->{file} } else { $last = $head }
+		}
+	}
+}
+
+# ---- the report ---- Descendants that still run (of a program that went into the background): a
+# profile of each as it is now.
+sub take_of_running {
+	my ($dir) = @_;
+	my $ctl = Tool::own_dir() . '/jeprofctl';
+	my @running;
+	for my $environ (glob '/proc/[0-9]*/environ') {
+		open(my $fh, '<:raw', $environ) or next;
+		local $/;
+		my $text = <$fh> // '';
+		next unless index($text, "prof_prefix:$dir/") >= 0 && $environ =~ m{/(\d+)/} && $1 != $$;
+		push @running, $1;
+	}
+	for my $pid (@running) {
+		Talk::note("process $pid still runs: the report has it as it is now; "
+			. "later: jeprof live $pid, or its profiles in $dir");
+		Tool::filter([$ctl, 'dump', $pid, '-q', '--wait', '2s'], '') if -x $ctl;
+	}
+	return @running;
+}
+
+# The processes with their files: the program itself, then the largest; empty ones only if there are
+# no others.
+sub groups {
+	my ($dir, $main) = @_;
+	my (%files, %most);
+	for my $file (glob_in($dir)) {
+		my $head = Dump::head($file);
+		my $pid = $head->pid . ' ' . ($head->{meta}{exe} // '');	# exec keeps the pid: two programs
+		push @{ $files{$pid} }, $file;
+		my $samples = $head->{meta}{samples} // 1;
+		my $size = $samples > 0 ? $head->{meta}{allocated} // 0 : 0;
+		$most{$pid} = $size if $size > ($most{$pid} // -1);
+	}
+	my @pids = sort { (index($b, "$main ") == 0) <=> (index($a, "$main ") == 0)
+		|| $most{$b} <=> $most{$a} || $a cmp $b } keys %files;
+	my @full = grep { $most{$_} > 0 } @pids;
+	@pids = @full if @full;
+	Talk::note(sprintf 'the report has the largest %d of %d processes; the profiles of all are in %s',
+		TABS, scalar @pids, $dir) if @pids > TABS;
+	splice @pids, TABS if @pids > TABS;
+	return map { $files{$_} } @pids;
+}
+
+sub make_report {
+	my ($option, $file, $dir, $main) = @_;
+	my @groups = groups($dir, $main);
+	Talk::fail(1, '') unless @groups;
+	local @SIG{qw(INT TERM HUP)} = (sub { Talk::fail(1,
+		"interrupted: no report; the profiles are in $dir") }) x 3;
+	Flame::write_file($file, Report::html_of($option, @groups));
+	my $last = $groups[0][-1];
+	print STDERR Talk::clean("$file: " . (@groups > 1 ? scalar(@groups) . ' processes, ' : '')
+		. 'profiles in ' . $dir), "\n";
+	Talk::note("next: $0 open $file");
+	Talk::note("      $0 top $last");
+}
+
+sub why_nothing {
+	my ($text, $dir, $ended) = @_;
+	return $text if length $text;
+	rmdir $dir;
+	return 'no profile came out: the program was killed by signal 9 before it had written one'
+		if ($ended & 127) == 9;
+	return 'no profile came out: the program did not end by exit or a signal (_exit), '
+		. 'never allocated, or has a malloc of its own';
+}

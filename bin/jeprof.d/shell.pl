@@ -1,0 +1,123 @@
+# Shell: the interactive mode.
+package Shell;
+
+my $help = <<'HELP';
+Commands:
+  top[N] [--cum] [-RE]      the N first lines (10), by flat or cumulative value; -RE leaves out stacks
+  text[N] [--cum] [-RE]     the same, all lines
+  list RE                   source lines of the routines that match
+  disasm RE                 their instructions (needs objdump)
+  callgrind FILE [RE]       writes the profile for callgrind_annotate and kcachegrind
+  web [RE]                  a flame graph in a browser; gv, evince: the graph in that viewer (needs dot)
+  weblist RE                the lines of list as a page in a browser
+  tree [RE]                 who calls it: stacks that hold a matching routine, one per line
+  help                      this list
+  quit                      or end of input
+Add --lines, --files, --addresses to top and text for a finer or coarser table.
+HELP
+
+sub run {
+	my ($work) = @_;
+	print STDERR "Welcome to jeprof!  For help, type 'help'.\n";
+	$| = 1;
+	while (1) {
+		print STDERR '(jeprof) ';
+		my $line = next_line();
+		last unless defined $line;
+		last if $line =~ /^\s*(?:quit|exit|q\s*$)/;
+		eval { command($work, $line); 1 } or complain($@);
+	}
+}
+
+my $waiting = '';
+
+# The next command. Read past perl's own buffers: what they hold would be put back (by lseek) into the
+# input of every tool that is started.
+sub next_line {
+	while ($waiting !~ m{\n}) {
+		last unless sysread STDIN, $waiting, 4096, length $waiting;
+	}
+	return undef unless length $waiting;
+	$waiting =~ s{\A([^\n]*)\n?}{};
+	return $1;
+}
+
+sub complain {
+	my ($error) = @_;
+	print STDERR 'jeprof: ', ref $error ? Talk::clean_lines($error->{text}) : $error, "\n";
+}
+
+sub command {
+	my ($work, $line) = @_;
+	my ($name, @words) = split ' ', $line;
+	return unless defined $name;
+	my $option = { %{ $work->{option} }, cum => 0, focus => '', ignore => '' };
+	my (@plain, @without);
+	for my $word (@words) {
+		if ($word =~ /^--?(cum|lines|files|functions|addresses)$/) {
+			if ($1 eq 'cum') { $option->{cum} = 1 } else { $option->{grain} = $1 }
+		} elsif ($word =~ /^-(.+)/) {
+			push @without, $1;
+		} else {
+			push @plain, $word;
+		}
+	}
+	$option->{ignore} = join '|', @without;
+	dispatch($work, $option, $name, @plain);
+}
+
+sub dispatch {
+	my ($work, $option, $name, @plain) = @_;
+	my $pattern = join '|', @plain;
+	if ($name =~ /^(top|text)(\d*)/) {
+		my $limit = length $2 ? $2 : $1 eq 'top' && @plain && $plain[0] =~ /^\d+$/ ? $plain[0] : $1 eq 'top' ? 10 : undef;
+		Print::table(told($work, $option), $limit);
+	} elsif ($name =~ /^(list|disasm)/) {
+		$option->{grain} = 'addresses' if $1 eq 'list';
+		my $print = $1 eq 'list' ? \&Source::list : \&Source::disasm;
+		$print->(Main::view($work, $option), $pattern);
+	} elsif ($name =~ /^callgrind/) {
+		my $file = shift(@plain) // Talk::fail(2, 'callgrind: the name of the file to write is missing');
+		$option->{focus} = join '|', @plain;
+		write_callgrind(told($work, $option), $file);
+	} elsif ($name =~ /^tree/) {
+		$option->{focus} = $pattern;
+		Export::collapsed(told($work, $option));
+	} elsif ($name =~ /^help/) {
+		print $help;
+	} elsif ($name =~ /^weblist/) {
+		$option->{grain} = 'addresses';
+		Open::listing(Main::view($work, $option), $pattern);
+	} elsif (my ($viewer) = $name =~ /^(gv|web|evince)/) {
+		@$option{qw(mode focus)} = ($viewer, $pattern);
+		my $view = told($work, $option);
+		return Open::flame($view) if $viewer eq 'web';
+		Open::graph($view, $viewer, $viewer eq 'gv' ? 'ps2' : 'pdf');
+	} else {
+		print STDERR "Unknown command: try 'help'.\n";
+	}
+}
+
+# A view, after saying its total and what focus and ignore left.
+sub told {
+	my ($work, $option) = @_;
+	my $view = Main::view($work, $option);
+	my ($kept, $whole) = @{ $view->{sum} }{qw(kept total)};
+	print Print::total_line($view->{sum}, $option, $view->{tag});
+	for my $case (['focus', 'focusing on'], ['ignore', 'ignoring']) {
+		next unless length $option->{ $case->[0] };
+		print "After $case->[1] '$option->{$case->[0]}': ", Print::amount($kept, $option), ' ', Print::unit($option),
+			' of ', Print::amount($whole, $option), ' (', Print::percent($kept, $whole), ")\n";
+	}
+	return $view;
+}
+
+sub write_callgrind {
+	my ($view, $file) = @_;
+	open(my $fh, '>', $file) or Talk::fail(1, "$file: $!");
+	my $before = select $fh;
+	Export::callgrind($view);
+	select $before;
+	close($fh) or Talk::fail(1, "$file: $!");
+	print STDERR "Wrote $file; next: callgrind_annotate $file\n";
+}

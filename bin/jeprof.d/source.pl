@@ -1,0 +1,96 @@
+# Source: --list and --disasm, sums beside source lines and instructions.
+package Source;
+
+# { file => { line => [flat, cum] } } and the functions met, for routines that match.
+sub line_sums {
+	my ($view, $pattern) = @_;
+	my (%by_line, %routine);
+	my $option = { %{ $view->{option} }, focus => '', ignore => '' };
+	my $sum;
+	$sum = Reduce::sum($view->{stacks}, $option, grain => 'addresses', on_stack => sub {});
+	for my $entry (0 .. $#{ $sum->{label} }) {
+		my $frame = $sum->{frame}[$entry];
+		next unless $frame->{short} =~ $pattern;
+		my $own = $routine{ $frame->{short} } //= { flat => 0, cum => 0, file => undef, lines => {}, entries => [] };
+		push @{ $own->{entries} }, $entry;
+		$own->{flat} += $sum->{flat}[$entry] // 0;
+		$own->{cum} += $sum->{cum}[$entry] // 0;
+		next unless defined $frame->{file};
+		$own->{file} //= $frame->{file};
+		my $cell = $own->{lines}{ $frame->{line} || 0 } //= [0, 0];
+		$cell->[0] += $sum->{flat}[$entry] // 0;
+		$cell->[1] += $sum->{cum}[$entry] // 0;
+	}
+	Talk::fail(1, 'no routine matches') unless %routine;
+	return ($sum, \%routine);
+}
+
+sub list {
+	my ($view, $regexp) = @_;
+	my ($sum, $routines) = line_sums($view, Reduce::pattern($regexp) // qr//);
+	my $option = $view->{option};
+	print Print::total_line($sum, $option, $view->{tag});
+	for my $name (sort keys %$routines) {
+		my $routine = $routines->{$name};
+		printf "ROUTINE ====================== %s in %s\n%6s %6s Total %s (flat / cumulative)\n", $name,
+			$routine->{file} // '??', Print::amount($routine->{flat}, $option), Print::amount($routine->{cum}, $option), Print::unit($option);
+		if (!defined $routine->{file}) {
+			Talk::doubt("$name: no line information");
+			next;
+		}
+		list_lines($routine, $option);
+	}
+}
+
+sub list_lines {
+	my ($routine, $option) = @_;
+	open(my $fh, '<', $routine->{file}) or return Talk::doubt("$routine->{file}: $!");
+	my @source = <$fh>;
+	my @hit = sort { $a <=> $b } grep { $_ > 0 } keys %{ $routine->{lines} };
+	my $first = @hit && $hit[0] > 5 ? $hit[0] - 5 : 1;
+	my $last = @hit ? $hit[-1] + 5 : 0;
+	$last = @source if $last > @source;
+	for my $line ($first .. $last) {
+		my $cell = $routine->{lines}{$line};
+		printf "%6s %6s %4d: %s", $cell && $cell->[0] ? Print::amount($cell->[0], $option) : '.',
+			$cell ? Print::amount($cell->[1], $option) : '.', $line, $source[$line - 1];
+	}
+}
+
+sub disasm {
+	my ($view, $regexp) = @_;
+	my $objdump = Tool::find('objdump') or Talk::fail(1, '--disasm needs objdump (package binutils), which is not installed');
+	my ($sum, $routines) = line_sums($view, Reduce::pattern($regexp) // qr//);
+	my $option = $view->{option};
+	print Print::total_line($sum, $option, $view->{tag});
+	for my $name (sort keys %$routines) {
+		my $routine = $routines->{$name};
+		printf "ROUTINE ====================== %s\n%6s %6s %s (flat, cumulative) %s of total\n", $name,
+			Print::amount($routine->{flat}, $option), Print::amount($routine->{cum}, $option), Print::unit($option),
+			Print::percent($routine->{cum}, $sum->{total});
+		disasm_routine($objdump, $sum, $routine, $option);
+	}
+}
+
+# The instructions of one routine, each sum beside the instruction that holds its address.
+sub disasm_routine {
+	my ($objdump, $sum, $routine, $option) = @_;
+	my $place = $sum->{place}[$routine->{entries}[0]];
+	my $object = $Places::object[$place];
+	my $raw = $Names::frames[$place][-1]{raw};
+	my $elf = $object && $object->elf;
+	return Talk::doubt('no instructions: the object file is missing') unless $elf && defined $raw;
+	my $text = Tool::filter([$objdump, '-d', '-l', '--no-show-raw-insn', "--disassemble=$raw", $elf->{path}], '') // '';
+	my @hits = sort { $a->[0] <=> $b->[0] } map { [$Places::offset[$sum->{place}[$_]], $_] } @{ $routine->{entries} };
+	my @lines = split /\n/, $text;
+	my @starts = map { /^\s*([0-9a-f]+):\s/ ? hex $1 : undef } @lines;
+	my $next;
+	my @ends = reverse map { my $end = $next; $next = $_ if defined; $end } reverse @starts;
+	for my $at (0 .. $#lines) {
+		next unless defined $starts[$at] || $lines[$at] =~ m{^/};
+		my @mine = grep { defined $starts[$at] && $_->[0] >= $starts[$at] && (!defined $ends[$at] || $_->[0] < $ends[$at]) } @hits;
+		my ($flat, $cum) = (0, 0);
+		$flat += $sum->{flat}[$_->[1]] // 0, $cum += $sum->{cum}[$_->[1]] // 0 for @mine;
+		printf "%6s %6s %s\n", $flat ? Print::amount($flat, $option) : '.', @mine ? Print::amount($cum, $option) : '.', $lines[$at];
+	}
+}

@@ -1,0 +1,250 @@
+# Print: amounts and the plain table. A view is { sum, option, dumps, tag } - see Main::view.
+package Print;
+
+sub unit {
+	my ($option) = @_;
+	return 'objects' if $option->{index} =~ /objects/;
+	return $option->{show_bytes} ? 'B' : 'MB';
+}
+
+sub amount {
+	my ($value, $option) = @_;
+	return unit($option) eq 'MB' ? sprintf '%.1f', $value / 1048576 : sprintf '%d', $value;
+}
+
+sub human {
+	my ($bytes, $option) = @_;
+	return sprintf '%d', $bytes if $option->{show_bytes};
+	my @units = ('B', 'K', 'M', 'G', 'T');
+	my $unit = 0;
+	while (abs $bytes >= 1023.95 && $unit < $#units) {
+		$bytes /= 1024;
+		$unit++;
+	}
+	return sprintf $unit ? '%.1f%s' : '%d%s', $bytes, $units[$unit];
+}
+
+# More than half of the bytes in rows without a name is a doubt: [bytes, is it nameless] of each row that is shown.
+sub check_names {
+	my @rows = @_;
+	my ($bare, $all) = (0, 0);
+	for my $row (@rows) {
+		$all += abs $row->[0];
+		$bare += abs $row->[0] if $row->[1];
+	}
+	Talk::doubt(sprintf '%.0f%% of the bytes lie at places without a name (stripped objects?)', 100 * $bare / $all) if $all && $bare * 2 > $all;
+}
+
+sub percent {
+	my ($part, $whole) = @_;
+	return sprintf '%.1f%%', $part * 100 / $whole if $whole != 0;
+	return $part > 0 ? '+inf' : $part < 0 ? '-inf' : 'nan';
+}
+
+sub total_line {
+	my ($sum, $option, $tag) = @_;
+	return '' if $sum->{total} == 0;
+	return 'Total' . (length $tag ? " ($tag)" : '') . ': ' . amount($sum->{total}, $option) . ' ' . unit($option) . "\n";
+}
+
+sub text {
+	my ($view) = @_;
+	print total_line(@$view{qw(sum option tag)});
+	table($view);
+}
+
+sub table {
+	my ($view, $limit) = @_;
+	my ($sum, $option) = @$view{qw(sum option)};
+	my ($running, $whole) = (0, $sum->{kept});
+	for my $entry ($sum->order($option->{cum})) {
+		last if defined $limit && $limit-- <= 0;
+		my ($flat, $cum) = ($sum->{flat}[$entry] // 0, $sum->{cum}[$entry]);
+		$running += $flat;
+		printf "%8s %6s %6s %8s %6s %s\n", amount($flat, $option), percent($flat, $whole),
+			percent($running, $whole), amount($cum, $option), percent($cum, $whole), $sum->{label}[$entry];
+	}
+}
+
+# ---------------------------------------------------------------------------------------------------
+# Top: the verb "top": one flat table for people, wrappers of malloc folded into their callers.
+package Top;
+
+use constant WIDEST => 40;	# columns of a function's name
+
+sub command {
+	my ($view, $option) = @_;
+	my $table = build($view, $option);
+	Print::check_names(map { [$_->{self}, $_->{is_bare}] } @{ $table->{rows} });
+	if ($option->{stacks}) {
+		print_stacks($view, $table, $option);
+	} elsif ($option->{json}) {
+		print_json($view, $table, $option);
+	} else {
+		print_table($view, $table, $option);
+	}
+	$table->{fold}->say_missing($option);
+	my ($dump) = @{ $view->{dumps} };
+	my $focus = @{ $table->{rows} } ? $table->{rows}[0]{name} =~ s{([\\^.|()\[\]{}*+?]|\$)}{\\$1}gr : '';
+	Talk::note("next: $0 --text --cum --focus='$focus' $dump->{file}") if @{ $table->{rows} } && !$Talk::doubts;
+}
+
+# Rows { name, self, objects, cum, callers, is_bare }, by self (by cum with --cum).
+sub build {
+	my ($view, $option) = @_;
+	my $self = Reduce::entries($option->{grain}, $option);
+	my $fold = Fold->new($self, $option);
+	my (@flat, @objects, @cum, @callers);
+	my ($bytes, $count) = (0, 0);
+	for my $stack (@{ $view->{stacks} }) {
+		my @path = $self->of_stack($stack);
+		next unless $self->is_kept(\@path);
+		@path = $fold->path($stack->[2], @path);
+		$bytes += $stack->[2];
+		$count += $stack->[1];
+		$flat[$path[0]] += $stack->[2];
+		$objects[$path[0]] += $stack->[1];
+		my %seen;
+		$seen{$_}++ || ($cum[$_] += $stack->[2]) for @path;
+		my $caller = $fold->caller_of(@path);
+		$callers[$path[0]]{$caller} += $stack->[2] if defined $caller;
+	}
+	my @rows = map { { name => $self->{label}[$_], self => $flat[$_], objects => $objects[$_], cum => $cum[$_],
+		is_bare => $self->{frame}[$_]{is_bare}, callers => callers($self, $callers[$_]) } } grep { defined $flat[$_] } 0 .. $#flat;
+	my $key = $option->{cum} ? 'cum' : 'self';
+	@rows = sort { $b->{$key} <=> $a->{$key} || $a->{name} cmp $b->{name} } @rows;
+	return { rows => \@rows, bytes => $bytes, objects => $count, fold => $fold };
+}
+
+sub callers {
+	my ($self, $sums) = @_;
+	return [map { { name => $self->{label}[$_], bytes => $sums->{$_} } }
+		sort { $sums->{$b} <=> $sums->{$a} || $self->{label}[$a] cmp $self->{label}[$b] } keys %{ $sums || {} }];
+}
+
+sub headline {
+	my ($view, $table, $option) = @_;
+	my ($dump) = @{ $view->{dumps} };
+	my $text = Object::base_name($view->{program});
+	$text .= ' pid ' . $dump->pid if length $dump->pid;
+	$text .= ' at ' . $dump->time_text if length $dump->time_text;
+	$text .= ", thread $view->{tag}" . thread_name($dump, $view->{tag}) if length $view->{tag};
+	$text .= $option->{index} =~ /alloc/ ? ': allocated ' : ': live ';
+	$text .= Print::human($table->{bytes}, $option) . sprintf ' in %d objects', $table->{objects};
+	return ($dump->{meta}{sample_interval} // $dump->{rate}) > 1 ? "$text, estimated from samples\n" : "$text\n";
+}
+
+sub thread_name {
+	my ($dump, $tag) = @_;
+	my ($name) = map { $_->[1] } grep { "t$_->[0]" eq $tag && length $_->[1] } @{ $dump->{threads} };
+	return defined $name ? " $name" : '';
+}
+
+sub print_table {
+	my ($view, $table, $option) = @_;
+	print headline($view, $table, $option);
+	return if !@{ $table->{rows} };
+	my @rows = @{ $table->{rows} };
+	my $rest = @rows > $option->{top} ? @rows - $option->{top} : 0;
+	splice @rows, $option->{top} if $rest;
+	my $width = 8;
+	for my $row (@rows) {
+		my $length = length $row->{name};
+		$width = $length > WIDEST ? WIDEST : $length if $length > $width;
+	}
+	printf "%9s %6s %9s %6s %10s  %-*s  %s\n", 'self', '%', 'cum', 'cum%', 'objects', $width, 'function', 'callers';
+	my $running = 0;
+	for my $row (@rows) {
+		$running += $row->{self};
+		my $line = sprintf "%9s %6s %9s %6s %10d  %-*s  %s", Print::human($row->{self}, $option), Print::percent($row->{self}, $table->{bytes}),
+			Print::human($row->{cum}, $option), Print::percent($row->{cum}, $table->{bytes}), $row->{objects}, $width, fitted($row->{name}, $width), callers_text($row, $option->{callers});
+		$line =~ s/\s+$//;
+		print "$line\n";
+	}
+	printf "%9s %6s  in %d more functions (-n %d)\n", Print::human($table->{bytes} - $running, $option),
+		Print::percent($table->{bytes} - $running, $table->{bytes}), $rest, scalar @{ $table->{rows} } if $rest;
+}
+
+# Whole stacks, the heaviest first, each from the function that asked the allocator to the root. What one path of names
+# holds is added up; no frame is passed over.
+sub print_stacks {
+	my ($view, $table, $option) = @_;
+	my %row;
+	my $self = Reduce::entries($option->{grain}, $option);
+	for my $stack (@{ $view->{stacks} }) {
+		my @path = $self->of_stack($stack);
+		next unless $self->is_kept(\@path);
+		my $row = $row{ join ' ', @path } //= { path => \@path, bytes => 0, objects => 0 };
+		$row->{bytes} += $stack->[2];
+		$row->{objects} += $stack->[1];
+	}
+	$_->{names} = [map { $self->{label}[$_] } @{ $_->{path} }] for values %row;
+	my @rows = sort { $b->{bytes} <=> $a->{bytes} || "@{ $a->{names} }" cmp "@{ $b->{names} }" } values %row;
+	my $count = @rows;
+	splice @rows, $option->{top} if $count > $option->{top};
+	return print_stacks_json($view, $table, @rows) if $option->{json};
+	print headline($view, $table, $option);
+	for my $row (@rows) {
+		printf "%9s %6s %10d objects\n", human_and_share($row->{bytes}, $table->{bytes}, $option), $row->{objects};
+		print map { "                   $_\n" } @{ $row->{names} };
+	}
+	printf "%d more stacks (-n %d)\n", $count - @rows, $count if $count > @rows;
+}
+
+sub human_and_share {
+	my ($bytes, $all, $option) = @_;
+	return (Print::human($bytes, $option), Print::percent($bytes, $all));
+}
+
+sub print_stacks_json {
+	my ($view, $table, @rows) = @_;
+	my @text = map { my $row = $_; sprintf '{"bytes":%d,"objects":%d,"stack":[%s]}', $row->{bytes}, $row->{objects},
+		join ',', map { json_string($_) } @{ $row->{names} } } @rows;
+	printf "{\"dump\":%s,\"total\":{\"bytes\":%d,\"objects\":%d},\n\"stacks\":[\n%s\n]}\n", json_string($view->{dumps}[0]{file}),
+		$table->{bytes}, $table->{objects}, join ",\n", @text;
+}
+
+# A name that is longer than its column, by what tells most: its beginning and its end. --json has all of it.
+sub fitted {
+	my ($name, $width) = @_;
+	return $name if length $name <= $width;
+	my $head = int(($width - 3) / 2);
+	return substr($name, 0, $head) . '...' . substr $name, $head + 3 - $width;
+}
+
+# The callers that bring most, with their shares if there are several.
+sub callers_text {
+	my ($row, $count) = @_;
+	my @list = @{ $row->{callers} };
+	my $more = @list > $count ? @list - $count : 0;
+	splice @list, $count if $more;
+	my @text = map { @list > 1 && $row->{self} ? sprintf '%s %.0f%%', $_->{name}, 100 * $_->{bytes} / $row->{self} : $_->{name} } @list;
+	push @text, "$more more" if $more;
+	return join ', ', @text;
+}
+
+sub json_string {
+	my ($text) = @_;
+	$text =~ s/([\\"])/\\$1/g;
+	$text =~ s/([\x00-\x1f\x7f])/sprintf '\\u%04x', ord $1/ge;
+	$text =~ s/([\x80-\xff])/sprintf '\\u%04x', ord $1/ge if !utf8::decode(my $copy = $text);
+	return qq{"$text"};
+}
+
+sub print_json {
+	my ($view, $table, $option) = @_;
+	my ($dump) = @{ $view->{dumps} };
+	my @rows = @{ $table->{rows} };
+	splice @rows, $option->{top} if @rows > $option->{top};
+	my @text;
+	for my $row (@rows) {
+		my $callers = join ',', map { sprintf '{"function":%s,"bytes":%d}', json_string($_->{name}), $_->{bytes} } @{ $row->{callers} };
+		push @text, sprintf '{"function":%s,"self":%d,"percent":%.2f,"cumulative":%d,"objects":%d,"callers":[%s]}',
+			json_string($row->{name}), $row->{self}, $table->{bytes} ? 100 * $row->{self} / $table->{bytes} : 0, $row->{cum}, $row->{objects}, $callers;
+	}
+	my $nameless = join ',', map { sprintf '{"object":%s,"build_id":%s,"bytes":%d}', json_string($_->{object}{path}),
+		json_string($_->{object}{id}), $_->{bytes} } $table->{fold}->objects;
+	printf "{\"dump\":%s,\"program\":%s,\"pid\":%s,\"time\":%s,\"index\":%s,\"total\":{\"bytes\":%d,\"objects\":%d},\"doubts\":%d,\"nameless\":[%s],\n\"rows\":[\n%s\n]}\n",
+		json_string($dump->{file}), json_string($view->{program}), $dump->pid =~ /^(\d+)$/ ? $1 : 'null',
+		json_string($dump->time_text), json_string($option->{index}), $table->{bytes}, $table->{objects}, $Talk::doubts, $nameless, join ",\n", @text;
+}

@@ -1,0 +1,112 @@
+# Talk: messages, doubts, failure. A doubt is said once and makes the exit code 3.
+package Talk;
+
+our $doubts = 0;
+our @doubted;		# what they were
+our $listener;		# a sub that gets them instead, while the screen is in use
+my %said;
+
+sub say_once {
+	my ($text) = @_;
+	return if $said{$text}++;
+	return $listener->(clean($text)) if $listener;
+	print STDERR 'jeprof: ', clean($text), "\n";
+}
+
+# A text of a profile or an object file as it may be shown on a terminal: no control character, neither of ASCII nor of
+# the upper half (alone or as UTF-8), and no mark that turns the direction of writing. Its length stays.
+sub clean {
+	my ($text) = @_;
+	$text =~ tr{\x00-\x1f\x7f}{?};
+	return $text unless $text =~ /[\x80-\xff]/;
+	$text =~ s/\xc2[\x80-\x9f]/??/g;
+	$text =~ s/\xe2(?:\x80[\xaa-\xae]|\x81[\xa6-\xa9])/???/g;
+	$text =~ tr{\x80-\x9f}{?} unless utf8::decode(my $copy = $text);
+	return $text;
+}
+
+# The same line by line.
+sub clean_lines {
+	my ($text) = @_;
+	return join "\n", map { clean($_) } split /\n/, $text, -1;
+}
+
+sub note {
+	my ($text) = @_;
+	say_once($text);
+}
+
+sub doubt {
+	my ($text) = @_;
+	$doubts++;
+	push @doubted, $text;
+	say_once($text);
+}
+
+# Leaves the command; the main loop (or the interactive one) prints the text.
+sub fail {
+	my ($code, $text) = @_;
+	die { code => $code, text => $text };
+}
+
+# ---------------------------------------------------------------------------------------------------
+# Tool: finding and running other programs, never through a shell.
+package Tool;
+
+use Cwd ();
+use POSIX ();
+
+our $spec = '';		# --tools: PREFIX or name:path, comma separated
+my %found;
+
+sub find {
+	my ($name) = @_;
+	return $found{$name} if exists $found{$name};
+	return $found{$name} = search($name);
+}
+
+# The directory of jeprof itself.
+sub own_dir {
+	my $path = Cwd::abs_path($0) // $0;
+	return $path =~ m{^(.*)/} ? $1 : '.';
+}
+
+sub search {
+	my ($name) = @_;
+	my @dirs = split /:/, $ENV{PATH} // '';
+	my $own = own_dir();
+	for my $part (grep { length } split /,/, $spec || $ENV{JEPROF_TOOLS} || '') {
+		if ($part =~ /^([^:]+):(.*)$/) {
+			return $2 if $1 eq $name;
+		} elsif (-x "$part$name") {
+			return "$part$name";
+		}
+	}
+	for my $dir (grep { length } $own, @dirs) {
+		return "$dir/$name" if -f "$dir/$name" && -x _;
+	}
+	return undef;
+}
+
+# Runs @$command with $input on its stdin. Returns its output, undef if it could not run or failed.
+sub filter {
+	my ($command, $input) = @_;
+	open(my $in, '+>', undef) or return undef;
+	binmode $in;
+	print {$in} $input;
+	seek $in, 0, 0;
+	my $pid = open(my $out, '-|') // return undef;
+	child($command, $in) if !$pid;
+	binmode $out;
+	local $/;
+	my $text = <$out>;
+	return close($out) ? $text // '' : undef;
+}
+
+sub child {
+	my ($command, $in) = @_;
+	open STDIN, '<&', $in;
+	open STDERR, '>', '/dev/null';
+	no warnings 'exec';
+	exec { $command->[0] } @$command or POSIX::_exit(127);
+}

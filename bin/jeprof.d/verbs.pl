@@ -1,0 +1,253 @@
+# Main: the verbs.
+package Main;
+
+use Cwd ();
+use POSIX ();
+
+our @handed = qw(start stop dump status set watch list);
+my @later = qw(doctor);
+sub version {
+	my $config = Tool::own_dir() . '/jemalloc-config';
+	my $text = -x $config ? Tool::filter([$config, '--version'], '') : undef;
+	return defined $text && $text =~ /^(\S+)/ ? $1 : '5.3.1';
+}
+
+sub set_places {
+	my ($option) = @_;
+	$Tool::spec = $option->{tools};
+	$Fetch::seconds = $option->{seconds};
+	$Object::sysroot = $option->{sysroot} =~ s{/+$}{}r;
+	@Object::prefixes = map { s{/+$}{}r } grep { length } split /,/, $option->{lib_prefix};
+	@Object::extra = @{ $option->{add_lib} };
+	$Object::debug_dir = $option->{debug_dir};
+	$Names::tells_files = $option->{debug};
+	for my $file (@Object::extra, grep { length } $option->{exe}) {
+		Talk::fail(1, "$file: no such file") unless -e $file;
+	}
+	$Object::program = $option->{exe} if length $option->{exe};
+}
+
+# The first argument is the program if more follow and it is not a profile.
+sub take_program {
+	my ($files) = @_;
+	return if !@$files;
+	my $first = $files->[0];
+	my $head = head_of($first);
+	if (@$files == 1) {
+		Talk::fail(2, "no profile given after the program $first") if $head =~ /^\x7fELF/;
+		return;
+	}
+	return if $head eq '' || $head =~ m{^(?:heap_v2/|heap profile:|---|\x1f\x8b)} || $first =~ /\.(?:heap|pb|collapsed|folded|txt)(?:\.gz)?$/;
+	shift @$files;
+	Talk::doubt("$first: not an ELF file; names come from the objects that the profile lists") if $head !~ /^\x7fELF/;
+	$Object::program = $first if $head =~ /^\x7fELF/;
+}
+
+sub head_of {
+	my ($path) = @_;
+	return '---' if $path eq '-';
+	my $head = Dump::beginning($path, 64);
+	return $head if length $head;
+	Talk::fail(1, "$path: no such file") unless -e $path;
+	Talk::fail(1, "$path: is a directory") if -d _;
+	open(my $fh, '<:raw', $path) or Talk::fail(1, "$path: $!");
+	return '';
+}
+
+# Reads all profiles and numbers their stacks: what every answer starts from.
+sub load {
+	my ($option, @files) = @_;
+	Talk::fail(2, "no profile given\n$Options::usage") unless @files;
+	my @dumps = map { Dump::read_file($_) } @files;
+	my $base = length $option->{base} ? Dump::read_file($option->{base}) : undef;
+	my %pids = map { $_->pid => 1 } grep { length $_->pid } @dumps;
+	Talk::note(scalar(@dumps) . ' profiles of one process are added up: the sum is not what it held at any time (--sum to say that it is meant)')
+		if @dumps > 1 && keys %pids == 1 && !$option->{sum};
+	Places::number_stacks($_) for @dumps, $base ? $base : ();
+	my $main = $dumps[0]{main};
+	my $program = $dumps[0]{program} // $Object::program // ($main ? $main->{path} : $dumps[0]{meta}{exe} // '?');
+	note_age($dumps[0], $main);
+	return { dumps => \@dumps, base => $base, program => Talk::clean($program), option => $option };
+}
+
+# Without build-ids the age of the program file is all that can tell.
+sub note_age {
+	my ($dump, $main) = @_;
+	return unless $main && !$main->{id} && $main->{elf} && $dump->{file} ne '-';
+	my $built = (stat $main->{elf}{path})[9] // return;
+	my $dumped = (stat $dump->{file})[9] // return;
+	Talk::note("$main->{elf}{path} is newer than $dump->{file}; if it was rebuilt, names are wrong") if $built > $dumped;
+}
+
+# Lines cost time: for those who ask, and in forms that can show them where a tool is there.
+sub wants_lines {
+	my ($option) = @_;
+	return $option->{grain} ne 'functions' || $option->{inlines}
+		|| ($option->{takes_lines} || $option->{mode} eq 'callgrind') && (Tool::find('llvm-symbolizer') || Tool::find('addr2line')) ? 1 : 0;
+}
+
+# What a printing sub gets.
+sub view {
+	my ($work, $option, $thread) = @_;
+	Names::resolve(wants_lines($option));
+	my $stacks = Reduce::collect($work->{dumps}, $work->{base}, $option, $thread);
+	my $sum = Reduce::sum($stacks, $option);
+	return { %$work, option => $option, stacks => $stacks, sum => $sum, tag => defined $thread ? "t$thread" : '' };
+}
+
+sub check_sense {
+	my ($work, $view) = @_;
+	my $sum = $view->{sum};
+	return if @{ $view->{stacks} };
+	my $samples = grep { @{ $_->{stacks} } } @{ $work->{dumps} };
+	return Talk::note("nothing to show for --$view->{option}{index}"
+		. ($view->{option}{index} =~ /alloc/ ? ' (the program ran without prof_accum:true)' : '')) if $samples;
+	my $kind = $work->{dumps}[-1]{meta}{kind} // '';
+	Talk::note('nothing allocated in this ' . ($kind eq 'session' ? 'session' : 'run') . ' is still alive, as far as samples tell');
+}
+
+# The same judgement for the forms of old: by the rows of the flat table.
+sub check_names {
+	my ($view) = @_;
+	my $sum = $view->{sum};
+	Print::check_names(map { [$sum->{flat}[$_], $sum->{frame}[$_]{is_bare}] } grep { defined $sum->{flat}[$_] } 0 .. $#{ $sum->{label} });
+}
+
+my %printer = (text => \&Print::text, collapsed => \&Export::collapsed, callgrind => \&Export::callgrind,
+	dot => \&Picture::dot, raw => \&Export::raw, svg => sub { print Flame::draw($_[0], $_[0]{option}) },
+	svg_graph => sub { Picture::draw($_[0], 'svg') }, web => \&Open::flame,
+	gv => sub { Open::graph($_[0], 'gv', 'ps2') }, evince => sub { Open::graph($_[0], 'evince', 'pdf') },
+	gif => sub { Picture::draw($_[0], 'gif') }, ps => sub { Picture::draw($_[0], 'ps2') },
+	pdf => sub { Picture::draw($_[0], 'pdf') }, list => sub { Source::list($_[0], $_[0]{option}{list}) },
+	disasm => sub { Source::disasm($_[0], $_[0]{option}{disasm}) });
+
+sub classic {
+	my ($option, @files) = @_;
+	my $mode = $option->{mode} || (-t STDOUT ? 'interactive' : 'text');
+	Talk::fail(2, '--test is not available in this version') if $option->{test};
+	return symbols($option, @files) if $mode eq 'symbols';
+	$option->{mode} = $mode;
+	$option->{grain} = 'addresses' if $mode =~ /^(?:list|disasm)$/;
+	take_program(\@files);
+	Options::say_idle($option, $mode);
+	my $work = load($option, @files);
+	print STDERR map { Talk::clean("Using local file $_.") . "\n" } grep { $_ ne '-' } $Object::program // (), map { $_->{file} } @{ $work->{dumps} };
+	return Shell::run($work) if $mode eq 'interactive';
+	for my $thread (threads($work, $option)) {
+		my $view = view($work, $option, $thread);
+		check_sense($work, $view);
+		check_names($view);
+		$printer{$mode}->($view);
+	}
+}
+
+# Which threads to show, one after the other; undef stands for all together.
+sub threads {
+	my ($work, $option) = @_;
+	return (undef) unless length $option->{thread};
+	my %known = map { $_->[0] => 1 } map { @{ $_->{threads} } } @{ $work->{dumps} };
+	if ($option->{thread} eq '*') {
+		return sort { $a <=> $b } keys %known;
+	}
+	Talk::fail(2, "--thread takes a number or *") unless $option->{thread} =~ /^\d+$/;
+	Talk::fail(1, "no thread $option->{thread} in the profile") unless $known{ $option->{thread} };
+	return $option->{thread} + 0;
+}
+
+# --symbols: maps and addresses come on stdin, one name per address goes out.
+sub symbols {
+	my ($option, @files) = @_;
+	Talk::fail(2, '--symbols takes one program') if @files != 1;
+	Talk::fail(1, "$files[0]: no such file") unless -e $files[0];
+	$Object::program = $files[0];
+	my $dump = bless { file => '-', meta => {}, maps => [], modules => [], threads => [], stacks => [] }, 'Dump';
+	my @addresses;
+	while (my $line = <STDIN>) {
+		chomp $line;
+		my $map = Dump::map_line($line);
+		push @{ $dump->{maps} }, $map if $map;
+		push @addresses, hex $1 if $line =~ /^\s*(?:0x)?([0-9a-f]+)\s*$/i;
+	}
+	my @places = map { Places::number($dump, $_) } @addresses;
+	Names::resolve(0);
+	for my $place (@places) {
+		my $frame = $Names::frames[$place][-1];
+		print $frame->{is_bare} ? '??' : $frame->{short}, "\n";
+	}
+}
+
+sub verb_top {
+	my ($option, @files) = @_;
+	take_program(\@files);
+	if (@files > 1 && !$option->{sum}) {
+		Talk::note(scalar(@files) . " profiles: the last one is shown (--sum adds them): $files[-1]");
+		@files = $files[-1];
+	}
+	my $work = load($option, @files);
+	for my $thread (threads($work, $option)) {
+		my $view = view($work, $option, $thread);
+		check_sense($work, $view);
+		Top::command($view, $option);
+	}
+}
+
+sub hand_over {
+	my ($verb, @arguments) = @_;
+	my $program = Tool::own_dir() . '/jeprofctl';
+	Talk::fail(1, "'$verb' is done by jeprofctl, which is not there ($program)") unless -x $program;
+	no warnings 'exec';
+	exec { $program } $program, $verb, @arguments or Talk::fail(1, "$program: $!");
+}
+
+my %verbs = (
+	top => \&verb_top,
+	ls => \&Series::ls,
+	diff => \&Series::diff,
+	leaks => \&Leaks::command,
+	export => \&Export::command,
+	symbolize => sub { Export::command({ %{ shift() }, to => 'heap' }, @_) },
+	pack => \&Pack::command,
+	flame => \&Flame::command,
+	report => \&Report::command,
+	run => \&Run::command,
+	live => \&Live::command,
+	open => \&Open::command,
+	completion => \&Completion::command,
+);
+
+sub run {
+	my @arguments = @_;
+	my $verb = @arguments && $arguments[0] =~ /^[a-z]+$/ && !-e $arguments[0] ? $arguments[0] : '';
+	return hand_over(@arguments) if grep { $_ eq $verb } @handed;
+	Talk::fail(2, "the verb '$verb' is not available in this version") if grep { $_ eq $verb } @later;
+	my $answer = $verbs{$verb};
+	shift @arguments if $answer;
+	my $option = Options::parse(\@arguments, $verb eq 'run');
+	return Options::help() if $option->{help};
+	if ($option->{version}) {
+		return print 'jeprof ', version(), "\n";
+	}
+	set_places($option);
+	Talk::note("--seconds has no effect here: it is for profiles over the network")
+		if $option->{seconds} && !grep { Fetch::is_url($_) } @arguments;
+	@arguments = Pack::expand(@arguments) unless grep { $_ eq $verb } qw(run open live completion);
+	return classic($option, @arguments) unless $answer;
+	Options::say_idle($option, $verb);
+	return $answer->($option, @arguments);
+}
+
+sub main {
+	my $ok = eval { run(@_); 1 };
+	my $error = $@;
+	if (!$ok) {
+		my $known = ref $error;
+		print STDERR 'jeprof: ', $known ? Talk::clean_lines("$error->{text}\n") : "internal error: $error";
+		return $known ? $error->{code} : 1;
+	}
+	if (!close STDOUT) {
+		print STDERR "jeprof: cannot write the result: $!\n";
+		return 1;
+	}
+	return $main::status if defined $main::status;	# of the program that was run
+	return $Talk::doubts ? 3 : 0;
+}

@@ -1,0 +1,66 @@
+/*
+ * A mark behind a large object, where its extent has room: who writes over the end is found out when the object is freed.
+ *
+ * With cache_oblivious an object begins at a cache line of its first page, never the first one, and so ends within a page
+ * that is its own; objects that end with a page have no mark.  The mark is written when the object is made or resized, and
+ * stays while its extent lies hot or in a thread cache.  Fresh pages of small large objects are not touched for it:
+ * there the mark is zero, as it is where the program has discarded the page.  Memory of extent hooks is not touched either.
+ * The owner of the object comes here, no lock held.
+ */
+#ifndef ARENA_LARGE_TAIL_H
+#define ARENA_LARGE_TAIL_H
+
+#include "meta/edata.h"
+#include "os/pages.h"
+
+#define LARGE_TAIL_WORD UINT32_C(0xb3d9a7c5)
+#define LARGE_TAIL_WORDS 4u
+/* From this size on the mark of a fresh object is written too: one page of 32. */
+#define LARGE_TAIL_FRESH ((size_t)128 << 10)
+
+/* Room at the end of e, behind its object. */
+ALWAYS_INLINE uint32_t *
+large_tail(const edata_t *e) {
+	return (uint32_t *)(void *)(e->u.large_start + e->u.large_usize);
+}
+
+ALWAYS_INLINE bool
+large_has_tail(const edata_t *e) {
+	return ((uintptr_t)large_tail(e) & PAGE_MASK) != 0;
+}
+
+/* ptr: where the object of e begins, of whole pages. false: to be looked at more closely, see large_tail_check. */
+ALWAYS_INLINE bool
+large_tail_is_marked(const edata_t *e, const void *ptr) {
+	assert(ptr == e->u.large_start && (e->u.large_usize & PAGE_MASK) == 0);
+	const void *tail = (const char *)ptr + e->u.large_usize;
+	return ((uintptr_t)ptr & PAGE_MASK) == 0 || likely(*(const uint32_t *)tail == LARGE_TAIL_WORD);
+}
+
+ALWAYS_INLINE void
+large_tail_put(uint32_t *tail) {
+	for (unsigned i = 0; i < LARGE_TAIL_WORDS; i++) {
+		tail[i] = LARGE_TAIL_WORD;
+	}
+}
+
+/* The whole mark consists of this word. */
+static inline bool
+large_tail_is(const uint32_t *tail, uint32_t word) {
+	return tail[0] == word && tail[1] == word && tail[2] == word && tail[3] == word;
+}
+
+ALWAYS_INLINE void
+large_tail_mark(const edata_t *e) {
+	if (large_has_tail(e)) {
+		large_tail_put(large_tail(e));
+	}
+}
+
+/* The end of a process that has written there. */
+#define LARGE_TAIL_IS_LOST "write behind the end of a block"
+
+/* Ends the process if something was written behind the object. */
+void large_tail_check(const edata_t *e);
+
+#endif

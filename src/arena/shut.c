@@ -1,0 +1,93 @@
+/* The ring of shut extents. */
+#include "arena/shut.h"
+
+#include "arena/arenas.h"
+#include "arena/large_tail.h"
+#include "os/witness.h"
+
+static struct {
+	mutex_t mtx;
+	unsigned first;
+	unsigned n;
+	size_t bytes;
+	edata_t *ring[SHUT_MAX];
+} shut = {.mtx = MUTEX_INITIALIZER("shut", WITNESS_RANK_LEAF)};
+
+cassert((SHUT_MAX & (SHUT_MAX - 1)) == 0);
+
+/* The oldest one, if the others and this many bytes more are too many; else NULL. */
+static edata_t *
+shut_take_over(size_t bytes) {
+	edata_t *e = NULL;
+	mutex_lock(&shut.mtx);
+	if (shut.n > 0 && (shut.n == SHUT_MAX || shut.bytes + bytes > SHUT_BYTES)) {
+		e = shut.ring[shut.first];
+		shut.first = (shut.first + 1) % SHUT_MAX;
+		shut.n--;
+		shut.bytes -= e->size;
+	}
+	mutex_unlock(&shut.mtx);
+	return e;
+}
+
+static bool
+shut_try_put(edata_t *e) {
+	mutex_lock(&shut.mtx);
+	bool has_room = shut.n < SHUT_MAX;
+	if (has_room) {
+		shut.ring[(shut.first + shut.n++) % SHUT_MAX] = e;
+		shut.bytes += e->size;
+	}
+	mutex_unlock(&shut.mtx);
+	return has_room;
+}
+
+/* Free at last.  What the system keeps shut stays so, and is lost. */
+static void
+shut_open(edata_t *e) {
+	assert(e->state == extent_state_shut);
+	if (pages_unmark_guard(e->addr, e->size) == 0) {
+		e->state = extent_state_active;
+		arena_large_dalloc(e);
+	}
+}
+
+static void
+shut_make_room(size_t bytes) {
+	for (edata_t *e = shut_take_over(bytes); e != NULL; e = shut_take_over(bytes)) {
+		shut_open(e);
+	}
+}
+
+void
+shut_flush(void) {
+	shut_make_room(SHUT_BYTES + 1);
+}
+
+/* Its memory goes, and the access; 0 or an errno, and then it is open. */
+static int
+shut_pages(edata_t *e) {
+	int err = pages_purge_forced(e->addr, e->size);
+	return err != 0 ? err : pages_mark_guard(e->addr, e->size);
+}
+
+bool
+shut_try_take(edata_t *e) {
+	assert(e->state == extent_state_active && !e->is_slab && e->recs == NULL);
+	const arena_t *a = arena_table_get(e->arena_ind);
+	if (e->arena_ind >= arenas_narenas_auto() || ehooks_are_own(&a->pac.src.ehooks) || e->nguards != 0
+	    || e->size > SHUT_BYTES / 2) {
+		return false;
+	}
+	large_tail_check(e);
+	shut_make_room(e->size);
+	if (shut_pages(e) != 0) {
+		return false;
+	}
+	e->state = extent_state_shut;
+	emap_set_boundary(e);
+	if (!shut_try_put(e)) {
+		shut_open(e);
+	}
+	return true;
+}

@@ -1,0 +1,110 @@
+/*
+ * Hot extents: those freed last in each page class, exchanged without a lock. Part of pac.c.
+ * pac.h says what hot extents are for. Invariant: an extent is in one slot or owned by one thread;
+ * the thread that exchanges it out of a slot owns it. These functions may be called at any time,
+ * but not under a cache's lock, because an extent that stops being hot goes to the dirty cache.
+ * test/models/hot.pml is a model of this. large_hot and pac.c are the callers.
+ */
+#ifndef EXTENT_PAC_HOT_H
+#define EXTENT_PAC_HOT_H
+
+#include "extent/pac_types.h"
+
+/*
+ * Unused pages that are not purged yet, including hot ones, which are counted by walking the slots.
+ */
+size_t pac_ndirty(const pac_t *pac);
+
+/* The index of the slot that a bounded cache uses. */
+static inline unsigned
+pac_hot_bounded(void) {
+	return SC_NPSIZES - 1;
+}
+
+/*
+ * Puts a hot extent that was taken by mistake into an empty slot of any class; users of a slot
+ * check the size.
+ */
+void pac_hot_misfit(pac_t *pac, edata_t *e);
+
+/*
+ * Takes the hot extent of page class pind if it has this size: active, owned by the caller, and in
+ * the page map as a large object of a class that is not cacheable. NULL if there is none. Needs no
+ * lock and no gate: a fork in between only costs the child this extent.
+ */
+ALWAYS_INLINE edata_t *
+pac_hot_pop(pac_t *pac, unsigned pind, size_t size) {
+	const edata_t *seen = atomic_load_p(&pac->hot[pind], MO_RELAXED);
+	/*
+	 * Descriptors stay readable for ever; whether this one is still in the slot is checked
+	 * below.
+	 */
+	if (seen == NULL || __atomic_load_n(&seen->size, __ATOMIC_RELAXED) != size) {
+		return NULL;
+	}
+	edata_t *e = atomic_exchange_p(&pac->hot[pind], NULL, MO_ACQUIRE);
+	if (unlikely(e == NULL)) {
+		return NULL;
+	}
+	assert(e->state == extent_state_hot && !e->is_slab && !e->is_sampled && e->recs == NULL);
+	if (unlikely(e->size != size)) {
+		pac_hot_misfit(pac, e);
+		return NULL;
+	}
+	e->state = extent_state_active;
+	emap_set_first_state(e);
+	atomic_fetch_add_zu(&pac->nactive, size >> LG_PAGE, MO_RELAXED);
+	return e;
+}
+
+ALWAYS_INLINE bool
+pac_hot_is_vacant(const pac_t *pac, unsigned pind) {
+	return atomic_load_p(&pac->hot[pind], MO_RELAXED) == NULL;
+}
+
+/*
+ * Leaves an active extent, neither a slab nor a sample, in a slot that was seen vacant; the caller
+ * then calls pac_tell(). Returns false if nothing changed. Afterwards any thread may take the
+ * extent, so its fields must be read before.
+ */
+ALWAYS_INLINE bool
+pac_hot_has_pushed(pac_t *pac, unsigned pind, edata_t *e) {
+	assert(e->state == extent_state_active && !e->is_slab && !e->is_sampled && e->recs == NULL);
+	void *seen = NULL;
+	atomic_fetch_sub_zu(&pac->nactive, e->size >> LG_PAGE, MO_RELAXED);
+	e->is_zeroed = false;
+	e->state = extent_state_hot;
+	emap_set_first_state(e);
+	if (unlikely(!atomic_cas_strong_p(&pac->hot[pind], &seen, e, MO_SEQ_CST, MO_RELAXED))) {
+		e->state = extent_state_active;
+		emap_set_first_state(e);
+		atomic_fetch_add_zu(&pac->nactive, e->size >> LG_PAGE, MO_RELAXED);
+		return false;
+	}
+	return true;
+}
+
+/*
+ * Takes a hot extent of this size and alignment, active; NULL if there is none. The caller of
+ * pac_alloc() writes the page map.
+ */
+edata_t *pac_hot_take(pac_t *pac, size_t size, size_t alignment);
+/* Makes an active extent hot; the extent that was in the slot before may become dirty. */
+void pac_hot_leave(pac_t *pac, edata_t *e);
+/* Make all hot extents dirty; or the one of a bounded cache. */
+void pac_hot_flush(pac_t *pac);
+void pac_hot_flush_bounded(pac_t *pac);
+/*
+ * Makes hot extents in the size bytes from addr on dirty, as far as only unused pages are there, so
+ * that an expansion finds them as one extent.
+ */
+void pac_hot_cool_at(pac_t *pac, const char *addr, size_t size);
+
+/*
+ * Called when pages that were between two containers are unused again; npages of them are in a hot
+ * slot. The background thread may have looked in between and sleeps now: its limit is checked, see
+ * pac_serve().
+ */
+void pac_tell_back(pac_t *pac, size_t npages);
+
+#endif

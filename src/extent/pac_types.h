@@ -1,0 +1,80 @@
+/*
+ * The fields of the page cache, and what its parts (pac.c, pac_hot.c) call of each other.
+ * Included by these two and by code that inlines a part of them; all other code includes pac.h,
+ * which explains the page cache and which lock protects what. Invariant: every unused extent of the
+ * arena is in exactly one hot slot or cache, or in the hands of one thread.
+ */
+#ifndef EXTENT_PAC_TYPES_H
+#define EXTENT_PAC_TYPES_H
+
+#include "extent/decay.h"
+#include "extent/extent.h"
+#include "meta/emap.h"
+
+/* Number of page classes that have further hot slots, and how many each has. */
+#define PAC_HOT_SMALL 8u
+#define PAC_HOT_MORE 15u
+
+/* X(name, type, text of the manual). */
+#define DECAY_STATS_FIELDS(X) \
+	X(npurge, uint64_t, "sweeps that gave pages back") \
+	X(nmadvise, uint64_t, "calls of the system that this took") \
+	X(purged, uint64_t, "pages given back")
+
+/* The decay of one cache, dirty or muzzy, with its counters. */
+typedef struct pac_decay_s {
+	decay_t decay;
+	ecache_t *cache;
+	/* TLS words of the thread that purges or has closed the cache; under decay.mtx */
+	struct tls_s *passer;
+	atomic_u64_t npurge;   /* passes that purged */
+	atomic_u64_t nmadvise; /* system calls that they made */
+	atomic_u64_t purged;   /* pages that they purged */
+} pac_decay_t;
+
+typedef struct pac_s {
+	extent_src_t src;
+	atomic_zu_t mapped;  /* bytes in use, dirty or muzzy */
+	atomic_zu_t nactive; /* pages in use */
+	/* guard pages around extents in use; not counted in nactive or mapped */
+	atomic_zu_t nguard;
+	atomic_zu_t npeak; /* greatest number of pages in use so far, without hot ones */
+	/* 0: not bounded; otherwise bytes that may always be unused (pac_bound) */
+	atomic_zu_t bound;
+	/*
+	 * A background thread ticks this cache; it sleeps until more than wake_above pages are
+	 * unused. Without such a thread wake_above is SIZE_MAX; it is 0 if unused pages are purged
+	 * at once.
+	 */
+	atomic_b_t is_served;
+	atomic_zu_t wake_above;
+	pac_decay_t decay_dirty;
+	pac_decay_t decay_muzzy;
+	ecache_t dirty;
+	ecache_t muzzy;
+	ecache_t retained;
+	/* The hot extents; NULL means that the slot is empty. */
+	atomic_p_t hot[SC_NPSIZES_MAX];
+	atomic_p_t hot_more[PAC_HOT_SMALL][PAC_HOT_MORE];
+	eset_class_t classes[3][SC_NPSIZES_MAX]; /* of dirty, muzzy, retained */
+} pac_t;
+
+/*
+ * Called when npages more pages are unused: wakes the background thread if it has to know, or
+ * purges at once if the decay time is 0. The caller holds no lock and need not be inside the gate.
+ */
+void pac_tell_slow(pac_t *pac, size_t npages);
+
+ALWAYS_INLINE void
+pac_tell(pac_t *pac, size_t npages) {
+	if (unlikely(atomic_load_zu(&pac->wake_above, MO_SEQ_CST) != SIZE_MAX)) {
+		pac_tell_slow(pac, npages);
+	}
+}
+
+static inline bool
+pac_is_bounded(const pac_t *pac) {
+	return atomic_load_zu(&pac->bound, MO_RELAXED) != 0;
+}
+
+#endif

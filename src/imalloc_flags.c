@@ -1,0 +1,52 @@
+/* Flags are read into a request; the size at a free is compared, and the free is one without a size then. */
+#include "imalloc_flags.h"
+
+#include "icheck.h"
+
+int
+imalloc_flags_tcache(int flags) {
+	unsigned tcache = ((unsigned)flags >> 8) & 0xfff;
+	return tcache == 0 ? IMALLOC_TCACHE_AUTO
+	    : tcache == 1 ? IMALLOC_TCACHE_NONE : (int)tcache - 2;
+}
+
+imalloc_req_t
+imalloc_flags_req(size_t size, int flags, alloc_how_t how) {
+	unsigned lg = (unsigned)flags & 0x3f;
+	unsigned arena = (unsigned)flags >> 20;
+	imalloc_req_t req = IMALLOC_REQ(size, lg == 0 ? 0 : (size_t)1 << lg, (flags & 0x40) != 0, mallocx);
+	req.how = how;
+	req.tcache = imalloc_flags_tcache(flags);
+	req.arena = arena == 0 ? IMALLOC_ARENA_AUTO : arena - 1;
+	return req;
+}
+
+void *
+imalloc_mallocx(size_t size, int flags) {
+	void *p = NULL;
+	if (flags == 0 && imalloc_large_is_done_fast(size, &p)) {
+		return p;
+	}
+	imalloc_req_t req = imalloc_flags_req(size, flags, alloc_how_mallocx);
+	return imalloc(&req);
+}
+
+void
+ifree_flags(void *ptr, int flags) {
+	ifree(ptr, imalloc_flags_tcache(flags), alloc_how_dallocx);
+}
+
+void
+ifree_sized_standard(void *ptr, size_t size, size_t alignment) {
+	icheck_size(ptr, size, alignment);
+	if (!ICHECK_IS_BUILT || unlikely(!ifree_is_done_fast(ptr))) {
+		ifree_default(ptr);
+	}
+}
+
+void
+ifree_sized_default(void *ptr, size_t size, int flags) {
+	unsigned lg = (unsigned)flags & 0x3f;
+	icheck_size(ptr, size, lg == 0 ? 0 : (size_t)1 << lg);
+	ifree(ptr, imalloc_flags_tcache(flags), alloc_how_sdallocx);
+}

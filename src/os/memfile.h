@@ -1,0 +1,44 @@
+/*
+ * A memory file (memfd): lets another process reach pages of this one through /proc/PID/fd.
+ * The user's program may close any descriptor, and the number may then refer to a file of the
+ * program. So device and inode are kept beside the number; the descriptor is used and closed only
+ * while it still is this file. No lock: a memory file belongs to its owner, prof_control.c
+ * (mailbox) or prof_handover.c. A memfile_t of zeros is not open.
+ */
+#ifndef OS_MEMFILE_H
+#define OS_MEMFILE_H
+
+#include <sys/types.h>
+
+#include "util/compiler.h"
+
+typedef struct {
+	int fd_plus_1; /* descriptor + 1; 0 means not open */
+	dev_t dev;
+	ino_t ino;
+} memfile_t;
+
+/*
+ * Creates a memory file. Returns 0, or an errno value and then f is not open. name is what the link
+ * in /proc/PID/fd shows. size is the number of bytes, all zero; the file is sealed, so that no
+ * process can change its size (a file that is shorter than its mapping would cause SIGBUS). With
+ * size 0 the file is empty and grows by writing.
+ */
+int memfile_open(memfile_t *f, const char *name, size_t size);
+/* Whether f is open and the descriptor still refers to this file. */
+bool memfile_is_ours(const memfile_t *f);
+/* Closes the descriptor if it still refers to this file. Afterwards f is not open. */
+void memfile_close(memfile_t *f);
+
+static inline bool
+memfile_is_open(const memfile_t *f) {
+	return f->fd_plus_1 != 0;
+}
+
+/* The descriptor, or -1 if f is not open. */
+static inline int
+memfile_fd(const memfile_t *f) {
+	return f->fd_plus_1 - 1;
+}
+
+#endif

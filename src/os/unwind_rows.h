@@ -1,0 +1,109 @@
+/*
+ * Unwind rows of code addresses, each packed into one word and cached in a fixed table.
+ * No lock: an entry is two words, the packed row and a key that mixes the address, the row and the
+ * generation, so a torn or stale entry does not match. The generation changes when an object was
+ * unloaded. Called by the walks (unwind_fp.c, unwind_step.c).
+ */
+#ifndef OS_UNWIND_ROWS_H
+#define OS_UNWIND_ROWS_H
+
+#include "os/cfi.h"
+#include "util/atomic.h"
+
+/* The cache has 2^13 entries of 16 bytes. */
+#define LG_ROWS 13
+#define N_ROWS (ZU(1) << LG_ROWS)
+
+/*
+ * A packed row. Offsets count words of 8 bytes, from the CFA unless it says otherwise.
+ *   bits 0-2 kind, bit 3 plain, bits 4-5 frame pointer, bit 6 return address signed, then three
+ *   offsets of 19 bits: return address (0: still in the link register), frame pointer, CFA
+ */
+typedef uint64_t row_t;
+
+enum {
+	ROW_MISSING, /* never stored in the cache */
+	ROW_SP,      /* CFA = sp + offset */
+	ROW_FP,      /* CFA = fp + offset */
+	ROW_DEREF,   /* CFA = *(fp + offset) */
+	/* The registers are in the kernel's record of a signal. */
+	ROW_SIGNAL,
+	ROW_END,    /* the outermost frame */
+	ROW_NO_FDE, /* in an object, but in none of the functions that it describes */
+	ROW_UNKNOWN /* described in a way that is not supported */
+};
+#define ROW_KIND(r) ((unsigned)(r) & 7)
+/* A ROW_SP whose offsets all lie inside its frame, so that a step needs no further checks. */
+#define ROW_PLAIN 8u
+#define ROW_RA_SIGNED 64u
+/* Where the caller's frame pointer is: not saved, at CFA + offset, at fp + offset, or not known. */
+enum { ROW_FP_SAME, ROW_FP_CFA, ROW_FP_FP, ROW_FP_LOST };
+#define ROW_FP_HOW(r) ((unsigned)((r) >> 4) & 3)
+#define ROW_OFF_BITS 19
+#define ROW_RA_OFF(r) (((int64_t)((r) << 38) >> 45) * 8)
+#define ROW_FP_OFF(r) (((int64_t)((r) << 19) >> 45) * 8)
+#define ROW_CFA_OFF(r) (((int64_t)(r) >> 45) * 8)
+#define ROW_PACK_RA(words) ((row_t)(words) << 45 >> 38)
+#define ROW_PACK_FP(words) ((row_t)(words) << 45 >> 19)
+#define ROW_PACK_CFA(words) ((row_t)(words) << 45)
+/*
+ * The row of a function with a frame pointer: CFA = fp + 16; return address and the caller's frame
+ * pointer are below it.
+ */
+#define ROW_FRAME \
+	(ROW_FP | ROW_FP_CFA << 4 | ROW_PACK_RA(-1) | ROW_PACK_FP(-2) | ROW_PACK_CFA(2))
+
+/*
+ * On x86-64 the call instruction stored the return address there; a plain row was checked to say
+ * so.
+ */
+#if defined(__x86_64__)
+#define RA_OFF_PLAIN(r) ((uintptr_t)-8)
+#else
+#define RA_OFF_PLAIN(r) ((uintptr_t)ROW_RA_OFF(r))
+#endif
+
+struct row_entry_s {
+	atomic_u64_t key;
+	atomic_u64_t row;
+};
+
+extern HIDDEN struct unwind_rows_s {
+	ALIGNED(CACHELINE) struct row_entry_s rows[N_ROWS];
+	/* Mixed into the keys; changes with the generation. */
+	atomic_u64_t salt;
+	/* Counters for statistics; unloads is the loader's count at the last refresh. */
+	atomic_u64_t made;
+	atomic_u64_t generations;
+	atomic_u64_t unloads;
+} unwind_rows;
+
+/* The cache entry of an address. */
+static inline size_t
+row_slot(uintptr_t pc) {
+	return (size_t)(((uint64_t)pc * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - LG_ROWS));
+}
+
+/* The key of an entry: no two of address, row and generation can be exchanged unnoticed. */
+static inline uint64_t
+row_key(uintptr_t pc, row_t row, uint64_t salt) {
+	return (uint64_t)pc ^ salt ^ row * UINT64_C(0xd6e8feb86659fd93);
+}
+
+/* The cached row, or ROW_MISSING. */
+ALWAYS_INLINE row_t
+row_load(size_t slot, uintptr_t pc, uint64_t salt) {
+	row_t row = atomic_load_u64(&unwind_rows.rows[slot].row, MO_RELAXED);
+	uint64_t key = atomic_load_u64(&unwind_rows.rows[slot].key, MO_RELAXED);
+	return likely(key == row_key(pc, row, salt)) ? row : ROW_MISSING;
+}
+
+/*
+ * Finds the row of a return address in the cache or in the tables. ROW_MISSING: no object is there;
+ * that is not cached, because code may be loaded there later.
+ */
+row_t unwind_row_find(uintptr_t pc);
+/* Packs a row; ROW_UNKNOWN if it does not fit. */
+row_t unwind_row_pack(const struct cfi_row_s *r);
+
+#endif

@@ -1,0 +1,468 @@
+/*
+ * One step of a walk with all checks, and what is known of the thread's stacks.
+ * unwind_step.h has the contract. Every function here either leaves the walk at a frame above the
+ * last one inside the confirmed range, or says why the walk ends; so a walk always ends. No lock
+ * and no state outside of the walk and the thread's memo.
+ */
+#include "os/unwind_step.h"
+
+#include <elf.h>
+#include <sys/auxv.h>
+
+#include "os/objects.h"
+#include "os/pages.h"
+#include "os/sys.h"
+#include "os/thread.h"
+#include "os/tls.h"
+#include "util/assert.h"
+#include "util/bits.h"
+
+/* Larger frames are taken for a broken chain (bytes). */
+#define FRAME_SPAN_MAX (ZU(16) << 20)
+/* Consecutive frames without unwind information that are crossed by bare frame pointers. */
+#define GUESS_MAX 64
+/* Steps of one walk to other stacks, by rows. */
+#define MOVES_MAX 16
+/*
+ * Greatest distance in bytes between a thread's outermost frame and the end of its stack: its
+ * static TLS, arguments.
+ */
+#define STACK_END_SPAN (ZU(1) << 20)
+/*
+ * Bytes that an unwinder may read where there is no row: the two instructions that return from a
+ * signal handler.
+ */
+#define CODE_BYTES 16
+
+const uintptr_t unwind_not_read = 0;
+
+/* ---- steps ---- */
+
+/* Removes the signature from a return address. */
+static inline uintptr_t
+strip_signature(uintptr_t pc) {
+#if defined(__aarch64__)
+	register uintptr_t lr __asm__("x30") = pc;
+	__asm__("hint #7" : "+r"(lr));
+	return lr;
+#else
+	return pc;
+#endif
+}
+
+/*
+ * Makes sure that the stack from sp up to addr can be read, and extends hi. Asks the kernel unless
+ * it is known.
+ */
+static bool
+confirm(struct walk_s *w, uintptr_t addr) {
+	if (addr <= w->hi) {
+		return true;
+	}
+	if (w->is_own || addr <= w->sp || addr - w->sp > FRAME_SPAN_MAX) {
+		return false;
+	}
+	uintptr_t end = align_up(addr, os_page_size);
+	if (!sys_is_readable((const void *)w->hi, end - w->hi)) {
+		return false;
+	}
+	assert(end >= addr && end > w->hi);
+	const struct unwind_memo_s *m = w->memo;
+	w->is_own = w->sp < m->own_lo && end >= m->own_lo && end < m->own_hi;
+	w->hi = w->is_own ? m->own_hi : end;
+	return true;
+}
+
+/* Whether a word at addr lies in [sp, end) and is aligned. */
+static bool
+is_in_frame(const struct walk_s *w, uintptr_t addr, uintptr_t end) {
+	return addr >= w->sp && addr < end && (addr & 7) == 0;
+}
+
+/* Moves to the caller. */
+static bool
+enter_caller(struct walk_s *w, uintptr_t ra, uintptr_t cfa, uintptr_t caller_fp) {
+	/* Upwards only and never beyond what was confirmed: therefore a walk ends. */
+	assert(cfa >= w->sp && cfa <= w->hi && (cfa & 7) == 0);
+	w->pc = ra;
+	w->sp = cfa;
+	w->fp = caller_fp;
+	w->lr = 0;
+	return true;
+}
+
+/* Moves to another stack, if the page below the CFA there can be read. */
+static bool
+move_to(struct walk_s *w, uintptr_t cfa) {
+	if (!w->may_move || w->n_moves == MOVES_MAX || cfa < os_page_size || (cfa & 7) != 0
+	    || !sys_is_readable((const void *)(cfa - 8), 8)) {
+		return false;
+	}
+	w->n_moves++;
+	w->is_moved = true;
+	w->is_own = false;
+	w->hi = align_up(cfa, os_page_size);
+	w->sp = align_down(cfa - 8, os_page_size);
+	return true;
+}
+
+/* Whether the walk may continue at a CFA, however it was found. */
+static bool
+is_cfa_good(struct walk_s *w, uintptr_t cfa) {
+	/* Only a leaf function that was interrupted may have an empty frame. */
+	bool is_growing = cfa > w->sp || (cfa == w->sp && w->lr != 0);
+	bool is_here = is_growing && (cfa & 7) == 0 && (cfa == w->sp || confirm(w, cfa));
+	return is_here || move_to(w, cfa);
+}
+
+static bool
+find_cfa(struct walk_s *w, row_t row, uintptr_t *cfa) {
+	uintptr_t off = (uintptr_t)ROW_CFA_OFF(row);
+	if (ROW_KIND(row) == ROW_DEREF) {
+		uintptr_t addr = w->fp + off;
+		if (!confirm(w, addr + 8) || !is_in_frame(w, addr, w->hi)) {
+			return false;
+		}
+		*cfa = load_word(addr);
+	} else {
+		*cfa = (ROW_KIND(row) == ROW_SP ? w->sp : w->fp) + off;
+	}
+	return is_cfa_good(w, *cfa);
+}
+
+/* Reads the caller's frame pointer as the row says; false if it is not in the frame. */
+static bool
+find_fp(struct walk_s *w, row_t row, uintptr_t cfa, uintptr_t *caller_fp) {
+	assert(cfa <= w->hi);
+	uintptr_t addr = (uintptr_t)ROW_FP_OFF(row);
+	w->fp_at = 0;
+	switch (ROW_FP_HOW(row)) {
+	case ROW_FP_SAME:
+		*caller_fp = w->fp;
+		return true;
+	case ROW_FP_CFA:
+		addr += cfa;
+		break;
+	case ROW_FP_FP:
+		addr += w->fp;
+		break;
+	default:
+		*caller_fp = FP_IS_LOST;
+		return true;
+	}
+	if (!is_in_frame(w, addr, cfa)) {
+		return false;
+	}
+	w->fp_at = addr;
+	*caller_fp = load_word(addr);
+	return true;
+}
+
+/* Reads the return address as the row says; false if it is not in the frame. */
+static bool
+find_ra(struct walk_s *w, row_t row, uintptr_t cfa, uintptr_t *ra) {
+	uintptr_t addr = cfa + (uintptr_t)ROW_RA_OFF(row);
+	if (addr == cfa) {
+		*ra = w->lr;
+		return w->lr != 0;
+	}
+	if (!is_in_frame(w, addr, cfa)) {
+		return false;
+	}
+	*ra = load_word(addr);
+	if (row & ROW_RA_SIGNED) {
+		*ra = strip_signature(*ra);
+	} else if (ROW_KIND(row) != ROW_DEREF) {
+		w->ra_at = addr;
+	}
+	return true;
+}
+
+static bool is_call_in_object(uintptr_t ra);
+
+/* The rest of a step whose CFA is good. */
+static bool
+step_to(struct walk_s *w, row_t row, uintptr_t cfa, bool has_moved) {
+	uintptr_t caller_fp, ra;
+	if (!find_fp(w, row, cfa, &caller_fp) || !find_ra(w, row, cfa, &ra)) {
+		return false;
+	}
+	return (!has_moved || is_call_in_object(ra)) && enter_caller(w, ra, cfa, caller_fp);
+}
+
+/* A step by a row, with all checks. */
+static bool
+step_by_row(struct walk_s *w, row_t row) {
+	unsigned n_moves = w->n_moves;
+	uintptr_t cfa;
+	return find_cfa(w, row, &cfa) && step_to(w, row, cfa, w->n_moves != n_moves);
+}
+
+/*
+ * Sets hi for the stack that sp is on. Returns false if that is not the thread's own stack; then hi
+ * is the end of sp's page.
+ */
+static bool
+stack_enter(struct walk_s *w) {
+	const struct unwind_memo_s *m = w->memo;
+	w->is_own = w->sp >= m->own_lo && w->sp < m->own_hi;
+	w->hi = w->is_own ? m->own_hi : align_up(w->sp + 1, os_page_size);
+	return w->is_own;
+}
+
+/* Leaves a signal handler: takes the interrupted registers from the kernel's record at sp. */
+static bool
+step_signal(struct walk_s *w) {
+#if defined(__x86_64__)
+	enum { AT_FP = 120, AT_SP = 160, AT_PC = 168, RECORD = 176 };
+#else
+	/* siginfo, the ucontext up to the registers (16-byte aligned), the fault address, x0. */
+	enum { AT_X0 = 128 + 176 + 8, AT_FP = AT_X0 + 29 * 8, AT_SP = AT_X0 + 31 * 8 };
+	enum { AT_PC = AT_SP + 8, RECORD = AT_PC + 8 };
+#endif
+	if (!confirm(w, w->sp + RECORD)) {
+		return false;
+	}
+	uintptr_t record = w->sp;
+	uintptr_t sp = load_word(record + AT_SP);
+	w->pc = load_word(record + AT_PC) + 1;
+	w->fp = load_word(record + AT_FP);
+#if defined(__aarch64__)
+	w->lr = load_word(record + AT_X0 + 30 * 8);
+#endif
+	/* If the handler ran on a stack of its own, nothing is confirmed yet on this one. */
+	bool is_other = sp < w->sp || sp >= w->hi;
+	w->is_moved = w->is_moved || is_other;
+	w->sp = sp;
+	return (sp & 7) == 0 && (!is_other || stack_enter(w) || sys_is_readable((const void *)sp, 1));
+}
+
+/*
+ * Whether pc is in the code that returns from a signal handler by rt_sigreturn, where that is not
+ * described: recognised by its two instructions.
+ */
+static NO_SANITIZE_ADDRESS bool
+is_sigreturn(uintptr_t pc) {
+#if defined(__x86_64__)
+	static const unsigned char code[] = {0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05};
+#else
+	static const uint32_t code[] = {0xd2801168, 0xd4000001};
+#endif
+	return sys_is_readable((const void *)pc, sizeof(code))
+	    && memcmp((const void *)pc, code, sizeof(code)) == 0;
+}
+
+/* Whether the instruction before ra is a call. The 7 bytes before ra can be read. */
+static NO_SANITIZE_ADDRESS bool
+is_after_call(uintptr_t ra) {
+#if defined(__x86_64__)
+	const unsigned char *p = (const unsigned char *)ra;
+	/* call rel32; or a call through a register or memory (0xff /2) of 2 to 7 bytes. */
+	if (p[-5] == 0xe8) {
+		return true;
+	}
+	for (int n = 2; n <= 7; n++) {
+		if (p[-n] == 0xff && (p[-n + 1] & 0x38) == 0x10) {
+			return true;
+		}
+	}
+	return false;
+#else
+	uint32_t insn = *(const uint32_t *)(ra - 4);
+	return (insn & 0xfc000000) == 0x94000000 || (insn & 0xfffffc00) == 0xd63f0000;
+#endif
+}
+
+/* Whether ra is behind a call in a loaded object. */
+static bool
+is_call_in_object(uintptr_t ra) {
+	const void *hdr;
+	/* The longest call has 7 bytes. */
+	return ra >= PAGE_MAX && objects_find(ra - 1, &hdr) && sys_is_readable((const void *)(ra - 7), 7)
+	    && is_after_call(ra);
+}
+
+/*
+ * Code without unwind information (JIT, assembly): a step by the bare frame pointer. Such frames
+ * count only if the chain gets back to a call in a loaded object; otherwise the walk drops them.
+ */
+static bool
+step_guess(struct walk_s *w) {
+	if (w->n_guessed == GUESS_MAX || w->fp < w->sp || (w->fp & 7) != 0
+	    || !confirm(w, w->fp + 16)) {
+		return false;
+	}
+	uintptr_t ra = load_word(w->fp + 8);
+	if (ra < PAGE_MAX) {
+		return false;
+	}
+	const void *hdr;
+	bool is_in_object = objects_find(ra - 1, &hdr);
+	if (is_in_object && !is_call_in_object(ra)) {
+		return false;
+	}
+	assert(w->n_guessed < GUESS_MAX);
+	w->n_guessed = is_in_object ? 0 : w->n_guessed + 1;
+	return enter_caller(w, ra, w->fp + 16, load_word(w->fp));
+}
+
+unsigned
+unwind_step(struct walk_s *w) {
+	bool is_done;
+	w->ra_at = NOT_READ;
+	w->fp_at = 0;
+	if (w->pc == 0) {
+		return 1 + unwind_stop_end;
+	}
+	row_t row = unwind_row_find(w->pc);
+	switch (ROW_KIND(row)) {
+	case ROW_END:
+		w->is_at_end = true;
+		return 1 + unwind_stop_end;
+	case ROW_MISSING:
+	case ROW_NO_FDE:
+		is_done = is_sigreturn(w->pc) ? step_signal(w) : step_guess(w);
+		return is_done ? 0 : 1 + unwind_stop_no_module;
+	case ROW_UNKNOWN:
+		return 1 + unwind_stop_no_row;
+	case ROW_SIGNAL:
+		return step_signal(w) ? 0 : 1 + unwind_stop_bad_frame;
+	default:
+		if (step_by_row(w, row)) {
+			return 0;
+		}
+		return 1 + (w->fp == FP_IS_LOST ? unwind_stop_no_row : unwind_stop_bad_frame);
+	}
+}
+
+/* ---- before an unwinder that checks nothing ---- */
+
+/* Computes a CFA that is given by an expression; only the registers of a walk may occur in it. */
+static bool
+eval_cfa(const struct walk_s *w, const struct cfi_row_s *r, uintptr_t *cfa) {
+	struct cfi_regs_s regs = {.pc = w->pc, .sp = w->sp, .fp = w->fp};
+	return cfi_eval(r->expr, r->expr_len, &regs, cfa);
+}
+
+/* A step by a row that cannot be packed because its CFA is an expression. */
+static bool
+step_by_expression(struct walk_s *w, struct cfi_row_s r) {
+	uintptr_t cfa;
+	unsigned n_moves = w->n_moves;
+	if (r.cfa != cfi_cfa_expression || !eval_cfa(w, &r, &cfa)) {
+		return false;
+	}
+	r.cfa = cfi_cfa_sp; /* only the other rules are packed */
+	r.cfa_off = 0;
+	row_t rules = unwind_row_pack(&r);
+	return ROW_KIND(rules) == ROW_SP && is_cfa_good(w, cfa)
+	    && step_to(w, rules, cfa, w->n_moves != n_moves);
+}
+
+/* A step by an FDE that was registered with the unwinder, or whose row cannot be packed. */
+static unsigned
+step_by_fde(struct walk_s *w, const unsigned char *fde) {
+	struct cfi_row_s r;
+	bool is_done = false;
+	if (cfi_row_of_fde(fde, w->pc - 1, &r) != 0) {
+		return 1 + unwind_stop_no_row;
+	}
+	row_t row = unwind_row_pack(&r);
+	switch (ROW_KIND(row)) {
+	case ROW_END:
+		w->is_at_end = true;
+		return 1 + unwind_stop_end;
+	case ROW_SIGNAL:
+		is_done = step_signal(w);
+		break;
+	case ROW_UNKNOWN:
+		is_done = step_by_expression(w, r);
+		break;
+	default:
+		is_done = step_by_row(w, row);
+		break;
+	}
+	return is_done ? 0 : 1 + unwind_stop_bad_frame;
+}
+
+/*
+ * Whether the unwinder may go on at pc. Where there is no row it reads the code, which may be
+ * unmapped.
+ */
+static bool
+may_visit(const struct walk_s *w) {
+	if (w->pc == 0) {
+		return true;
+	}
+	row_t row = unwind_row_find(w->pc);
+	bool is_described = ROW_KIND(row) != ROW_MISSING && ROW_KIND(row) != ROW_NO_FDE;
+	return is_described || sys_is_readable((const void *)(w->pc - 1), CODE_BYTES);
+}
+
+unsigned
+unwind_step_guard(struct walk_s *w, unwind_find_fde_t *find_fde) {
+	row_t row = unwind_row_find(w->pc);
+	bool is_described = ROW_KIND(row) != ROW_MISSING && ROW_KIND(row) != ROW_NO_FDE;
+	bool is_packed = is_described && ROW_KIND(row) != ROW_UNKNOWN;
+	const unsigned char *fde = is_packed || w->pc == 0 ? NULL : find_fde(w->pc - 1);
+	unsigned stop = fde != NULL ? step_by_fde(w, fde) : unwind_step(w);
+	return stop == 0 && !may_visit(w) ? 1 + unwind_stop_no_module : stop;
+}
+
+/* ---- stacks ---- */
+
+/* An address that is above all frames of the thread's own stack and in the same mapping. */
+static uintptr_t
+own_end(void) {
+	bool is_first = os_tid() == (int)sys_pid();
+	uintptr_t at = is_first ? (uintptr_t)sys_auxval(AT_RANDOM) : (uintptr_t)tls_get();
+	return align_down(at, sizeof(uintptr_t));
+}
+
+/*
+ * Takes the stack up to hi as the thread's own, if only mapped memory lies between it and
+ * own_end().
+ */
+static void
+own_try(struct unwind_memo_s *m, uintptr_t lo, uintptr_t hi) {
+	uintptr_t end = own_end();
+	m->tried_hi = hi;
+	if (end <= lo || (end > hi && (end - hi > STACK_END_SPAN
+	    || !sys_is_readable((const void *)hi, end - hi)))) {
+		return;
+	}
+	m->own_lo = lo;
+	m->own_hi = end;
+}
+
+void
+unwind_walk_begin_elsewhere(struct walk_s *w) {
+	struct unwind_memo_s *m = w->memo;
+	assert(w->sp != 0 && (w->sp & 7) == 0);
+	if (stack_enter(w) || w->sp < m->lo || w->sp >= m->hi || m->hi <= w->hi) {
+		return;
+	}
+	if (sys_is_readable((const void *)w->hi, m->hi - w->hi)) {
+		w->hi = m->hi;
+	} else {
+		m->hi = m->lo;
+	}
+}
+
+void
+unwind_walk_learn(const struct walk_s *w, uintptr_t first_sp) {
+	struct unwind_memo_s *m = w->memo;
+	uintptr_t lo = align_down(first_sp, os_page_size);
+	if (w->is_moved) {
+		return;
+	}
+	if (w->is_own) {
+		m->own_lo = lo;
+	} else if (lo < m->lo || lo >= m->hi || w->hi > m->hi) {
+		m->lo = lo;
+		m->hi = w->hi;
+	}
+	if (m->own_hi == 0 && m->tried_hi != w->hi) {
+		own_try(m, lo, w->hi);
+	}
+}

@@ -1,0 +1,112 @@
+/*
+ * One step of a walk over a stack: from the registers of a frame to those of its caller.
+ * Invariant: only memory that is known to be a mapped stack is read. A step ends above the last one
+ * and inside [sp, hi). That range is either the thread's own stack, whose end is known and which
+ * exists as long as the thread, or memory that the kernel has confirmed as readable during this
+ * walk. Another kind of stack (of a signal handler, a coroutine) may be unmapped before the next
+ * walk; so the kernel is asked again, with one call for what the last walk saw. No lock. Called by
+ * the walks (unwind_fp.c) and by the guards of the other unwinders (unwind_libgcc.c,
+ * unwind_libunwind.c).
+ */
+#ifndef OS_UNWIND_STEP_H
+#define OS_UNWIND_STEP_H
+
+#include "os/unwind.h"
+#include "os/unwind_rows.h"
+
+/* Processors for which walks are implemented. */
+#if defined(__x86_64__) || defined(__aarch64__)
+#define HAS_WALK 1
+#else
+#define HAS_WALK 0
+#endif
+
+/* The frame pointer was saved in a way that rows do not describe. */
+#define FP_IS_LOST (~(uintptr_t)2)
+
+/* The registers of one frame during a walk. */
+struct walk_s {
+	/*
+	 * A return address; for an interrupted instruction its address plus 1, as if it were a
+	 * call.
+	 */
+	uintptr_t pc;
+	uintptr_t sp;
+	uintptr_t fp;
+	/* End of the confirmed part of the stack above sp. */
+	uintptr_t hi;
+	/* The link register at the place that a signal interrupted; 0 if not known. */
+	uintptr_t lr;
+	/* Consecutive steps by bare frame pointers. */
+	unsigned n_guessed;
+	/* Steps to another stack that rows described. */
+	unsigned n_moves;
+	/*
+	 * Addresses from which the last step_slow() read pc (NOT_READ: not by a row alone) and fp
+	 * (0: unchanged).
+	 */
+	uintptr_t ra_at;
+	uintptr_t fp_at;
+	/* hi is the end of the thread's own stack. */
+	bool is_own;
+	/*
+	 * A signal handler ran on a stack of its own: hi is the end of another stack than the
+	 * start.
+	 */
+	bool is_moved;
+	/* Rows may lead to another stack, if an address behind a call is found there. */
+	bool may_move;
+	/* The outermost frame was reached, according to its row. */
+	bool is_at_end;
+	struct unwind_memo_s *memo;
+};
+
+/*
+ * A mark with this address is never taken as unchanged: the word there is 0, and no return address
+ * is 0.
+ */
+extern HIDDEN const uintptr_t unwind_not_read;
+#define NOT_READ ((uintptr_t)&unwind_not_read)
+
+/* Reads a word of the stack; the address is known to be readable. */
+ALWAYS_INLINE NO_SANITIZE_ADDRESS uintptr_t
+load_word(uintptr_t addr) {
+	uintptr_t v;
+	__builtin_memcpy(&v, (const void *)addr, sizeof(v));
+	return v;
+}
+
+/* The parts of the next two functions for a stack that is not known to be the thread's own. */
+void unwind_walk_begin_elsewhere(struct walk_s *w);
+void unwind_walk_learn(const struct walk_s *w, uintptr_t first_sp);
+
+/* Begins a walk from `where`, with what the thread knows of its stacks. */
+ALWAYS_INLINE void
+unwind_walk_begin(struct walk_s *w, const struct unwind_where_s *where, struct unwind_memo_s *m) {
+	*w = (struct walk_s){.pc = where->pc, .sp = where->sp, .fp = where->fp, .memo = m};
+	w->is_own = w->sp >= m->own_lo && w->sp < m->own_hi;
+	w->hi = m->own_hi;
+	if (unlikely(!w->is_own)) {
+		unwind_walk_begin_elsewhere(w);
+	}
+}
+
+/* Ends a walk: keeps what it learned of the stack on which it began. */
+ALWAYS_INLINE void
+unwind_walk_end(const struct walk_s *w, uintptr_t first_sp) {
+	if (unlikely(!w->is_own || first_sp < w->memo->own_lo)) {
+		unwind_walk_learn(w, first_sp);
+	}
+}
+
+/* A step with all checks. Returns 0, or why the walk ends: an unwind_stop_t plus 1. */
+unsigned unwind_step(struct walk_s *w);
+/* Finds an FDE that was registered with another unwinder; NULL if there is none. */
+typedef const unsigned char *unwind_find_fde_t(uintptr_t pc);
+/*
+ * The same step, before an unwinder that checks nothing takes it: by all unwind information that
+ * can be found, including expressions, and only to an address whose code that unwinder may read.
+ */
+unsigned unwind_step_guard(struct walk_s *w, unwind_find_fde_t *find_fde);
+
+#endif

@@ -1,0 +1,132 @@
+/*
+ * Tables of addresses, each eight times as large as the one before; all but the first are mapped when
+ * they are needed, and stay.
+ *
+ * An address lies in one of a few slots that its hash names, in the first table where one of these was
+ * empty.  Slots change by exchange: from NULL to an address by who frees, back by who takes it out.
+ * Invariant: who has put an address in sets the mark of the table, then that of all; who takes them out
+ * clears the marks first.  So an address is seen by the walk that cleared its mark, or the mark is set
+ * after that and calls for the next walk.
+ */
+#include "thread/deferred.h"
+
+#include "os/pages.h"
+#include "util/assert.h"
+#include "util/hash.h"
+
+#define N_TABLES 7u
+#define LG_FIRST 9u
+#define LG_STEP 3u
+#define N_PROBES 16u
+
+HIDDEN atomic_b_t deferred_are_there;
+
+static struct {
+	atomic_p_t slots[N_TABLES]; /* NULL: not mapped; of the first: it is below */
+	atomic_b_t is_used[N_TABLES];
+	atomic_p_t first[(size_t)1 << LG_FIRST];
+} deferred;
+
+static size_t
+table_nslots(unsigned k) {
+	return (size_t)1 << (LG_FIRST + k * LG_STEP);
+}
+
+static atomic_p_t *
+table_slots(unsigned k) {
+	return k == 0 ? deferred.first : atomic_load_p(&deferred.slots[k], MO_ACQUIRE);
+}
+
+/* NULL: no memory. */
+static atomic_p_t *
+table_get(unsigned k) {
+	atomic_p_t *slots = table_slots(k);
+	if (slots != NULL) {
+		return slots;
+	}
+	bool commit = true;
+	size_t bytes = PAGE_CEILING(table_nslots(k) * sizeof(atomic_p_t));
+	void *seen = NULL, *p = pages_map(NULL, bytes, PAGE, &commit);
+	if (p != NULL && !atomic_cas_strong_p(&deferred.slots[k], &seen, p, MO_ACQ_REL, MO_ACQUIRE)) {
+		pages_unmap_in_time(p, bytes); /* another thread was faster */
+		return seen;
+	}
+	return p;
+}
+
+/* EAGAIN: no slot is empty. */
+static int
+table_add(unsigned k, atomic_p_t *slots, uint64_t hash, void *ptr) {
+	for (unsigned i = 0; i < N_PROBES; i++) {
+		atomic_p_t *slot = &slots[(hash + i) & (table_nslots(k) - 1)];
+		void *seen = atomic_load_p(slot, MO_RELAXED);
+		if (seen == NULL && atomic_cas_strong_p(slot, &seen, ptr, MO_SEQ_CST, MO_RELAXED)) {
+			atomic_store_b(&deferred.is_used[k], true, MO_SEQ_CST);
+			atomic_store_b(&deferred_are_there, true, MO_SEQ_CST);
+			return 0;
+		}
+		if (seen == ptr) {
+			return EEXIST;
+		}
+	}
+	return EAGAIN;
+}
+
+int
+deferred_add(void *ptr) {
+	assert(ptr != NULL);
+	uint64_t hash = hash_mix64((uintptr_t)ptr);
+	int err = EAGAIN;
+	for (unsigned k = 0; err == EAGAIN && k < N_TABLES; k++) {
+		atomic_p_t *slots = table_get(k);
+		err = slots == NULL ? ENOMEM : table_add(k, slots, hash, ptr);
+	}
+	return err == EAGAIN ? ENOMEM : err;
+}
+
+bool
+deferred_has(const void *ptr) {
+	uint64_t hash = hash_mix64((uintptr_t)ptr);
+	for (unsigned k = 0; deferred_has_any() && k < N_TABLES; k++) {
+		atomic_p_t *slots = table_slots(k);
+		for (unsigned i = 0; slots != NULL && i < N_PROBES; i++) {
+			if (atomic_load_p(&slots[(hash + i) & (table_nslots(k) - 1)], MO_RELAXED) == ptr) {
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+static void *
+table_take(atomic_p_t *slots, size_t n, size_t *at) {
+	for (; *at < n; (*at)++) {
+		if (atomic_load_p(&slots[*at], MO_SEQ_CST) != NULL) {
+			void *p = atomic_exchange_p(&slots[*at], NULL, MO_SEQ_CST);
+			if (p != NULL) {
+				return p;
+			}
+		}
+	}
+	return NULL;
+}
+
+void *
+deferred_take(deferred_walk_t *walk) {
+	for (; walk->table < N_TABLES; walk->table++, walk->slot = 0) {
+		unsigned k = walk->table;
+		if (k == 0 && walk->slot == 0) {
+			atomic_exchange_b(&deferred_are_there, false, MO_SEQ_CST);
+		}
+		/* Exchanged also where it is false: who finds that sees what its taker did before. */
+		if (walk->slot == 0 && !atomic_exchange_b(&deferred.is_used[k], false, MO_SEQ_CST)) {
+			continue;
+		}
+		void *p = table_take(table_slots(k), table_nslots(k), &walk->slot);
+		if (p != NULL) {
+			walk->slot++;
+			return p;
+		}
+	}
+	return NULL;
+}

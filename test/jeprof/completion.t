@@ -1,0 +1,44 @@
+#!/usr/bin/perl
+# jeprof completion: what bash, zsh and fish get is accepted by them; what bash offers is what acts.
+BEGIN { require Cwd; require((Cwd::abs_path(__FILE__) =~ s{[^/]*$}{}r) . 'common.pl') }
+use strict;
+use warnings;
+our ($dir, $source, $jeprof);
+
+my %text;
+for my $shell (qw(bash zsh fish)) {
+	my ($code, $out, $err) = jeprof('completion', $shell);
+	is("$code|$err", '0|', "completion $shell");
+	$text{$shell} = spew("$dir/$shell", $out);
+	SKIP: {
+		skip "no $shell", 1 unless which($shell);
+		is((run(which($shell), '-n', $text{$shell}))[0], 0, "$shell can read it");
+	}
+}
+for my $case ([], ['csh'], ['bash', 'zsh']) {
+	my ($code, $out, $err) = jeprof('completion', @$case);
+	is("$code|$out", '2|', "completion @$case: exit 2");
+	like($err, qr/bash, zsh or fish/, 'and which there are');
+}
+
+# What bash offers for a line whose last word is being typed.
+sub offered {
+	my @words = @_;
+	my $line = join ' ', map { "'$_'" } @words;
+	return (run('/bin/bash', '-c', ". $text{bash}; COMP_WORDS=($line); COMP_CWORD=$#words; _jeprof; echo \${COMPREPLY[*]}"))[1];
+}
+SKIP: {
+	skip 'no bash', 1 unless -x '/bin/bash';
+	is(offered('jeprof', 're'), "report\n", 'a verb');
+	is(offered('jeprof', 'sta'), "start status\n", "jeprofctl's");
+	is(offered('jeprof', '--callg'), "--callgrind\n", 'an option of old');
+	is(offered('jeprof', 'leaks', '--ga'), "--gate\n", 'an option of a verb');
+	is(offered('jeprof', 'top', '--ga'), "\n", 'not where it does nothing');
+	is(offered('jeprof', 'export', '--to', 'mas'), "massif\n", 'a word behind an option');
+	is(offered('jeprof', 'top', ''), "\n", 'a file is left to the shell');
+	# Each verb that is offered is one.
+	my %known = map { $_ => 1 } split ' ', offered('jeprof', '');
+	my ($help) = (jeprof('--help'))[1];
+	is(join(' ', grep { !$known{$_} } $help =~ /^  jeprof ([a-z]+)\b/mg), '', 'all verbs of --help');
+}
+done_testing();

@@ -1,0 +1,140 @@
+#!/usr/bin/perl
+# jeprof report: one HTML file. Its data add up to what top says, it refers to nothing outside, names cannot break out of it.
+BEGIN { require Cwd; require((Cwd::abs_path(__FILE__) =~ s{[^/]*$}{}r) . 'common.pl') }
+use strict;
+use warnings;
+no warnings 'portable';
+use JSON::PP ();
+our ($dir, $source);
+
+my ($code, $out, $err);
+my $id = '55' x 20;
+my $base = 0x555500000000;
+sub names { return elf_file("$dir/serve", id => $id, symbols => [map { [$_[$_], 0x1100 + 0x100 * $_, 0x100] } 0 .. $#_]) }
+names(qw(main cache leak zmalloc walk));
+my @module = ([$base + 0x1000, $base + 0x3000, $base, $id, "$dir/serve"]);
+
+# Dump number $n: main > cache > zmalloc, main > leak, main > walk > walk > leak, cache from another line.
+sub one {
+	my ($n, $rate) = @_;
+	my $stack = sub { my ($count, $size, @at) = @_; return $count ? [[map { $base + $_ } @at], $count, $count * $size] : () };
+	return our_dump(sprintf("$dir/serve.77.20260102T03%02d00.000Z.%d.i%d.heap", $n, $n, $n), rate => $rate, modules => \@module,
+		meta => { pid => 77, dump_time => sprintf('20260102T03%02d00.000Z', $n), kind => 'interval', exe => "$dir/serve", sample_interval => $rate,
+			allocated => 70000, active => 81920, resident => 90112, rss => 131072 },
+		stacks => [$stack->(40, 1000, 0x1410, 0x1211, 0x1111), $stack->(3 * $n, 48, 0x1310, 0x1111), $stack->($n < 2 ? 7 : 0, 4097, 0x1310, 0x1511, 0x1511, 0x1111),
+			$stack->(1 + $n, 112, 0x1410, 0x1241, 0x1121)]);
+}
+my @dump = map { one($_, 4096) } 0 .. 3;
+chdir $dir;
+($code, $out, $err) = jeprof('report', '-o', 'r.html');
+is("$code|$out", "0|r.html\n", 'report: of the series of the directory') or diag $err;
+like($err, qr/next: \S+ open r\.html$/, 'what to do next');
+my $html = slurp('r.html');
+is((jeprof('report', @dump[2, 0, 3, 1]))[1], $html, 'to a pipe without -o; the order given does not matter');
+unlike($html, qr/https?:|\bsrc=|\bhref=|url\(|\@import|<link|<img|<iframe/i, 'it refers to nothing outside');
+like($html, qr/<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">/, 'and may not');
+cmp_ok(length $html, '<', 50_000, 'small');
+my ($words) = map { s/<[^>]*>//gr } $html =~ /<header>(.*?)<\/header>/s;
+like($words, qr/Process 77, 2026-01-02 03:03:00Z: [\d.]+K live in \d+ objects, estimated from samples, one for each 4\.0K allocated\./, 'words: what is held');
+like($words, qr/The largest of 4 snapshots has [\d.]+K \(2026-01-02 03:01:00Z\); from the first to the last \+[\d.]+K in 3\.0 min, \+[\d.]+K\/min\./, 'words: the course');
+like($words, qr/Most is held by cache [\d.]+K \([\d.]+%\), leak [\d.]+K/, 'words: the owners');
+like($words, qr/Resident: 128\.0K = 68\.4K allocated \+ 11\.6K free between objects \+ 8\.0K kept .* \+ 40\.0K not of the allocator/, 'words: what is resident');
+
+# The data, added up here once more: by the rule of heap profiles, to 1/1024 of a byte.
+sub data_of {
+	my ($form, $text) = $_[0] =~ /<script type="application\/json" id="data" data-form="(\w+)">(.*?)<\/script>/s or die 'no data';
+	if ($form eq 'gz') {
+		require MIME::Base64;
+		my $packed = spew("$dir/data.gz", MIME::Base64::decode_base64($text));
+		$text = `gzip -dc $packed`;
+	}
+	return JSON::PP->new->utf8->decode($text);
+}
+
+sub rows_of {
+	my ($data, $want) = @_;
+	my (@node, @folded, $node, @objects, @bytes, %row);
+	for my $at (0 .. @{ $data->{records} } / 2 - 1) {
+		push @node, $node = ($node // 0) + $data->{records}[2 * $at];
+		push @folded, $data->{records}[2 * $at + 1];
+	}
+	for my $number (0 .. $want) {
+		my @cells = @{ $data->{snaps}[$number]{cells} };
+		my $at = 0;
+		while (my ($gap, $objects, $bytes) = splice @cells, 0, 3) {
+			$at += $gap;
+			$objects[$at] += $objects;
+			$bytes[$at] += $bytes;
+		}
+	}
+	for my $at (grep { $objects[$_] } 0 .. $#node) {
+		my $covered = 1 - exp(-$bytes[$at] / $objects[$at] / $data->{snaps}[$want]{rate});
+		my ($objects, $bytes) = map { int($_ / $covered * 1024 + 0.5) / 1024 } $objects[$at], $bytes[$at];
+		my $own = $node[$at];
+		$own -= $data->{up}[$own] for 1 .. $folded[$at];
+		my $row = $row{ $data->{names}[$data->{name}[$own]] } //= [0, 0, 0];
+		$row->[0] += $bytes;
+		$row->[2] += $objects;
+		my %seen;
+		for (; $own; $own -= $data->{up}[$own]) {
+			my $name = $data->{names}[$data->{name}[$own]];
+			$row{$name}[1] += $bytes unless $seen{$name}++;
+		}
+	}
+	return join ' ', map { sprintf '%s=%d/%d/%d', $_, map { $_ // 0 } @{ $row{$_} } } sort grep { $row{$_}[0] } keys %row;
+}
+
+sub top_of {
+	my $top = JSON::PP->new->utf8->decode((jeprof('top', '--json', @_))[1]);
+	return join ' ', map { sprintf '%s=%d/%d/%d', @$_{qw(function self cumulative objects)} } sort { $a->{function} cmp $b->{function} } @{ $top->{rows} };
+}
+my $data = data_of($html);
+is(rows_of($data, $_), top_of($dump[$_]), "self, cumulative and objects of dump $_: those of top") for 0 .. 3;
+is($data->{snaps}[2]{live}[0], JSON::PP::decode_json((jeprof('top', '--json', $dump[2]))[1])->{total}{bytes}, 'the total of top');
+is(join(' ', map { $_->{kind} } @{ $data->{snaps} }), 'interval ' x 3 . 'interval', 'reasons');
+is(rows_of(data_of((jeprof('report', '--focus=walk', @dump))[1]), 1), top_of('--focus=walk', $dump[1]), '--focus: as top');
+is(rows_of(data_of((jeprof('report', '--wrapper=^leak$', @dump))[1]), 1), top_of('--wrapper=^leak$', $dump[1]), '--wrapper: as top');
+SKIP: {
+	skip 'no node', 2 unless which('node');
+	my ($model, $view) = $html =~ /<script>(.*?)<\/script>\s*<script>(.*?)<\/script>/s;
+	spew('view.js', $view);
+	is((run('node', '--check', 'view.js'))[0], 0, 'the script is one');
+	spew('data.json', JSON::PP->new->utf8->canonical->encode($data));
+	spew('model.js', "$model\n" . <<'JS');
+var m = Model(JSON.parse(require('fs').readFileSync('data.json', 'utf8')));
+m.full.forEach(function (s) {
+	var x = m.sums(s);
+	console.log(Array.from(x.self.keys()).filter(function (f) { return x.self[f]; }).map(function (f) {
+		return m.d.names[f] + '=' + [x.self[f], x.cum[f], x.objects[f]].map(Math.trunc).join('/'); }).sort().join(' '));
+});
+JS
+	is((run('node', 'model.js'))[1], join('', map { rows_of($data, $_) . "\n" } 0 .. 3), 'and its sums are the same');
+}
+
+# Large data are packed, if gzip is there.
+my $many = our_dump("$dir/many.heap", modules => \@module, stacks => [map { my $n = $_; [[map { $base + 0x1100 + ($n * $_ * 7919) % 0x500 } 1 .. 60], 1 + $n % 5, 64 * (1 + $n % 5)] } 1 .. 2500]);
+($code, $out, $err) = jeprof('report', $many);
+like($out, qr/data-form="gz"/, 'packed');
+is(rows_of(data_of($out), 0), top_of($many), 'packed: as top');
+cmp_ok(length $out, '<', 250_000, 'packed: small');
+
+# What is hostile stays text.
+names(qq{a</script/"\\\e\xe2\x80\xa8}, "<!--\xff\x01", "leak\xe2\x80\xae");
+my $hostile = our_dump("$dir/hostile.heap", modules => \@module, meta => { pid => 5, kind => qq{</script><b>"\\\e\xe2\x80\xa9}, '<!--' => '</style>' },
+	stacks => [[[map { $base + $_ } 0x1311, 0x1211, 0x1111], 1, 100]]);
+($code, $out, $err) = jeprof('report', $hostile);
+is($code, 0, 'hostile names') or diag $err;
+is(scalar(() = $out =~ /<\/script/g), 3, 'no name ends a script');
+unlike($out, qr/<b>"|<!--|[\x00-\x08\x0b-\x1f\x7f\xff]|\xe2\x80[\xa8\xa9\xae]/, 'nor is it markup or a control character');
+my $again = data_of($out);
+is(scalar(grep { $_ eq qq{a</script/"\\?\x{2028}} } @{ $again->{names} }), 1, 'and it is whole') or diag explain $again->{names};
+is($again->{snaps}[0]{kind}, qq{</script><b>"\\?\x{2029}}, 'metadata too');
+($code, $out, $err) = jeprof('report', our_dump("$dir/nothing.heap", modules => \@module, stacks => []));
+is($code, 0, 'report of nothing') or diag $err;
+is($err, '', 'without a word');
+($code, $out, $err) = jeprof('report', '-o', "$dir/none/r.html", $dump[0]);
+is($code, 1, 'a file that cannot be written: exit 1');
+($code) = jeprof('report', '--thread=*', $dump[0]);
+is($code, 2, '--thread=*: exit 2');
+chdir $source;
+done_testing();
