@@ -29,9 +29,17 @@ enum { GATE_OUTSIDE = 0, GATE_INSIDE = 1, GATE_REGISTERED = 2 };
 /* Consecutive looks that find every thread inside blocked, before a fork takes that as final. */
 #define GATE_STUCK 24u
 /*
- * Times that a fork opens the gate again for a fork in a signal handler; then it closes for good.
+ * Times that a fork lets a fork in a signal handler go first; then it is overdue, takes the gate
+ * before handlers do, and closes it for good. Signals that come faster than their handlers can fork
+ * would keep it waiting for ever otherwise.
  */
 #define GATE_YIELDS 4u
+/*
+ * Pauses that a fork in a signal handler leaves the open gate to a fork that is overdue: at most
+ * about 10 milliseconds. Bounded because a thread may leave a handler by longjmp() and forget its
+ * announcement.
+ */
+#define GATE_COURTESY 64u
 
 /*
  * Threads that are not on the list (in their first or last call) that can be inside at the same
@@ -49,6 +57,9 @@ static struct {
 	bool is_alone;    /* the forking thread is the only one inside; belongs to that thread */
 	/* TLS words of a thread in a signal handler inside that waits to close the gate */
 	atomic_p_t wants;
+	/* TLS words of a thread outside that has let GATE_YIELDS forks in handlers go first */
+	atomic_p_t overdue;
+	atomic_u32_t n_closed_inside; /* times that a fork in a handler has closed the gate; wraps */
 	/* in a forked child, replaces the words of threads that do not exist there */
 	struct tls_s nobody;
 } gate = {.mtx = MUTEX_INITIALIZER("gate", WITNESS_RANK_OMIT)};
@@ -352,6 +363,16 @@ gate_is_wanted(const struct tls_s *self) {
 	return t != NULL && t != self;
 }
 
+/*
+ * Whether a fork in a signal handler leaves the open gate to another thread: to one that is
+ * overdue.
+ */
+static bool
+gate_is_reserved(const struct tls_s *self) {
+	const void *t = atomic_load_p(&gate.overdue, MO_SEQ_CST);
+	return t != NULL && t != self;
+}
+
 static gate_found_t
 gate_look_locked(const struct tls_s *self) {
 	/*
@@ -415,36 +436,57 @@ gate_try_close_inside(struct tls_s *self) {
 	const void *outer = gate_note_wait(&gate_forker);
 	void *mine = self;
 	bool is_closed = false;
-	for (unsigned round = 0; round < GATE_PATIENCE; round++) {
+	for (unsigned round = 0; round < GATE_PATIENCE && !is_closed; round++) {
 		void *none = NULL;
 		atomic_cas_strong_p(&gate.wants, &none, self, MO_SEQ_CST, MO_RELAXED);
-		if ((is_closed = gate_try_take(self))) {
-			break;
+		if (round >= GATE_COURTESY || !gate_is_reserved(self)) {
+			is_closed = gate_try_take(self);
 		}
-		gate_pause(round);
+		if (!is_closed) {
+			gate_pause(round);
+		}
 	}
 	atomic_cas_strong_p(&gate.wants, &mine, NULL, MO_SEQ_CST, MO_RELAXED);
+	if (is_closed) {
+		atomic_fetch_add_u32(&gate.n_closed_inside, 1, MO_RELAXED);
+	}
 	gate_note_wait(outer);
 	return is_closed;
 }
 
+/* Clears what a thread may have announced and forgotten: it left a handler by longjmp(). */
+static void
+gate_forget_announced(void) {
+	atomic_store_p(&gate.wants, NULL, MO_SEQ_CST);
+	atomic_store_p(&gate.overdue, NULL, MO_SEQ_CST);
+}
+
 /*
  * Closes the gate for a fork from outside, which no thread inside waits for. Lets forks in signal
- * handlers go first, but not for ever.
+ * handlers go first, until GATE_YIELDS of them have closed the gate since this fork began, when the
+ * counter was `since`. Returns whether this fork is overdue.
  */
-static void
-gate_close_outside(struct tls_s *self) {
+static bool
+gate_close_outside(struct tls_s *self, uint32_t since) {
+	bool is_overdue = false;
+	void *mine = self;
 	gate_unmark(self); /* the handler may have interrupted this thread on its way out */
 	for (unsigned round = 0;; round++) {
 		if (round % GATE_PATIENCE == GATE_PATIENCE - 1) {
-			/* that thread may have left its handler by longjmp() */
-			atomic_store_p(&gate.wants, NULL, MO_SEQ_CST);
+			gate_forget_announced();
 		}
-		if (!gate_is_wanted(self) && gate_try_take(self)) {
-			return;
+		if (atomic_load_u32(&gate.n_closed_inside, MO_RELAXED) - since >= GATE_YIELDS) {
+			void *none = NULL;
+			is_overdue = true;
+			atomic_cas_strong_p(&gate.overdue, &none, self, MO_SEQ_CST, MO_RELAXED);
+		}
+		if ((is_overdue || !gate_is_wanted(self)) && gate_try_take(self)) {
+			break;
 		}
 		gate_pause(round);
 	}
+	atomic_cas_strong_p(&gate.overdue, &mine, NULL, MO_SEQ_CST, MO_RELAXED);
+	return is_overdue;
 }
 
 /*
@@ -466,10 +508,11 @@ gate_prefork(void) {
 		}
 		return;
 	}
+	uint32_t since = atomic_load_u32(&gate.n_closed_inside, MO_RELAXED);
 	for (unsigned n = 0;; n++) {
-		gate_close_outside(self);
+		bool is_overdue = gate_close_outside(self, since) || n >= GATE_YIELDS;
 		assert(gate.nesting == 0);
-		if (gate_try_wait_alone(self, n < GATE_YIELDS)) {
+		if (gate_try_wait_alone(self, !is_overdue)) {
 			return;
 		}
 		atomic_store_p(&gate_forker, NULL, MO_SEQ_CST);
@@ -530,6 +573,7 @@ gate_postfork_child(void) {
 	if (gate_is_wanted(self)) {
 		atomic_store_p(&gate.wants, NULL, MO_RELAXED);
 	}
+	atomic_store_p(&gate.overdue, NULL, MO_RELAXED);
 	if (!has_closed) {
 		gate.nesting = 0; /* this counted forks of the parent */
 		atomic_store_p(&gate_forker, self, MO_RELAXED);

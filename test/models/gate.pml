@@ -13,7 +13,8 @@
  * else's.  Whoever waits for ever is an invalid end state.  Waiting is modelled as sleeping until what was seen has
  * changed, and patience ends where nobody can do anything else: only that of a fork in a handler which has
  * interrupted its thread inside, and only while it waits for the others to leave.  That the gate is closed by
- * another one needs no patience: who has closed it opens it again for the handler (wants).
+ * another one needs no patience: who has closed it opens it again for the handler (wants).  Left out: the bound
+ * on how often it does so (GATE_YIELDS), after which it forks as one whose patience has ended, and who goes first.
  *
  * A thread that comes to the closed gate goes to the shelter, and one inside may free what lies there.  Nobody waits
  * in it; so there is a step for it only in the mutant that has a lock there.
