@@ -67,7 +67,7 @@ my @options = (
 	['rate=s', '', '--rate=SIZE           run, live: mean bytes between samples (16K, 64K)'],
 	['interval=s', '', '--interval=TIME       live: from one look to the next (2s)'],
 	['once!', 0, '--once                live: two looks and the table, also with --json'],
-	['p=s', '', '-p PID                live: the process'],
+	['p=s', '', '-p PID                live, doctor: the process'],
 	['lib=s', '', '--lib=FILE            run: the library to preload (that of this jeprof)'],
 	['dumps=s', '', '--dumps=DIR           run: where the profiles go (a new directory in TMPDIR)'],
 	['wrapper=s@', [], '--wrapper=RE          one more pattern of functions folded into their callers'],
@@ -95,6 +95,7 @@ Usage:
   jeprof run [-o FILE.html] [--rate SIZE] -- PROGRAM ARGUMENTS...  runs it with profiling on, then makes its report
   jeprof live PID|NAME                      a screen redrawn each 2 s: total, what grows; --once --json for scripts
   jeprof open [FILE.html]                   shows a report in a browser
+  jeprof doctor PROGRAM|PID [--json]        why no profile comes out of it, and what to type
   jeprof completion bash|zsh|fish           what a shell needs to complete verbs and options
   jeprof --symbols PROGRAM < maps+addresses
   jeprof start|stop|dump|status|set|watch|list ...   handed to jeprofctl
@@ -147,13 +148,14 @@ my @partial = (
 	[['test_stride'], qr/^$/, 'for --test'],
 	[['n'], qr/^(?:top|diff|leaks|live)$/, 'for the verbs top, diff, leaks and live'],
 	[['wrapper'], qr/^(?:top|diff|leaks|report|run|live)$/, 'for the verbs top, diff, leaks, report, run and live'],
-	[['json'], qr/^(?:top|diff|ls|leaks|live)$/, 'for the verbs top, diff, ls, leaks and live; what others make is for people'],
+	[['json'], qr/^(?:top|diff|ls|leaks|live|doctor)$/, 'for the verbs top, diff, ls, leaks, live and doctor; what others make is for people'],
 	[['stacks'], qr/^(?:top|diff|leaks)$/, 'for the verbs top, diff and leaks'],
 	[['gate'], qr/^leaks$/, 'for the verb leaks'],
 	[['o'], qr/^(?:flame|report|run|export|symbolize|pack)$/, 'for the verbs flame, report, run, export, symbolize and pack'],
 	[[qw(lib dumps)], qr/^run$/, 'for the verb run'],
 	[['rate'], qr/^(?:run|live)$/, 'for the verbs run and live'],
-	[[qw(once interval p)], qr/^live$/, 'for the verb live'],
+	[[qw(once interval)], qr/^live$/, 'for the verb live'],
+	[['p'], qr/^(?:live|doctor)$/, 'for the verbs live and doctor'],
 	[['callers'], qr/^(?:top|live)$/, 'for the verbs top and live'],
 	[[qw(from last)], qr/^diff$/, 'for the verb diff'],
 	[['to'], qr/^(?:diff|export)$/, 'for the verbs diff and export'],

@@ -5,7 +5,6 @@ use Cwd ();
 use POSIX ();
 
 our @handed = qw(start stop dump status set watch list);
-my @later = qw(doctor);
 sub version {
 	my $config = Tool::own_dir() . '/jemalloc-config';
 	my $text = -x $config ? Tool::filter([$config, '--version'], '') : undef;
@@ -212,6 +211,7 @@ my %verbs = (
 	run => \&Run::command,
 	live => \&Live::command,
 	open => \&Open::command,
+	doctor => \&Doctor::command,
 	completion => \&Completion::command,
 );
 
@@ -219,7 +219,6 @@ sub run {
 	my @arguments = @_;
 	my $verb = @arguments && $arguments[0] =~ /^[a-z]+$/ && !-e $arguments[0] ? $arguments[0] : '';
 	return hand_over(@arguments) if grep { $_ eq $verb } @handed;
-	Talk::fail(2, "the verb '$verb' is not available in this version") if grep { $_ eq $verb } @later;
 	my $answer = $verbs{$verb};
 	shift @arguments if $answer;
 	my $option = Options::parse(\@arguments, $verb eq 'run');
@@ -230,7 +229,7 @@ sub run {
 	set_places($option);
 	Talk::note("--seconds has no effect here: it is for profiles over the network")
 		if $option->{seconds} && !grep { Fetch::is_url($_) } @arguments;
-	@arguments = Pack::expand(@arguments) unless grep { $_ eq $verb } qw(run open live completion);
+	@arguments = Pack::expand(@arguments) unless grep { $_ eq $verb } qw(run open live doctor completion);
 	return classic($option, @arguments) unless $answer;
 	Options::say_idle($option, $verb);
 	return $answer->($option, @arguments);

@@ -1,0 +1,163 @@
+# Patient: the half of the verb "doctor" that looks at a running process: what jeprofctl says of it, and what /proc shows.
+package Patient;
+
+# The exit status if there is no such process, else 0.
+sub Doctor::process {
+	my ($who) = @_;
+	my $ctl = Tool::own_dir() . '/jeprofctl';
+	Talk::fail(1, "a process is asked by jeprofctl, which is not there ($ctl)") unless -x $ctl;
+	my ($code, $out, $err) = asked($ctl, 'status', $who, '--json', '-q');
+	my ($text) = $err =~ /^(?:jeprofctl: )?(.*)$/m;
+	$text //= '';
+	my $status = from_json($out);
+	my $pid = $status->{pid} // ($text =~ /^(\d+) / ? $1 : $who =~ /^\d+$/ ? $who : undef);
+	if ($code == 2 || $code == 5 && (!defined $pid || !-e "/proc/$pid/status" || $text =~ /^\d+ has ended/)) {
+		Doctor::find('problem', 'process', $text, "$0 list");
+		return $code;
+	}
+	my $facts = facts($pid);
+	Doctor::find('ok', 'process', sprintf '%s %s, uid %s, %s', $pid, $facts->{name}, $facts->{uid}, readlink("/proc/$pid/exe") // 'its program may not be seen');
+	surroundings($pid, $facts);
+	$code == 0 ? answered($pid, $status, $facts) : refused($pid, $code, $text);
+	environment($pid, $facts, $status);
+	the_file($pid);
+	return 0;
+}
+
+# (exit code, stdout, stderr) of a program that says little.
+sub asked {
+	my @command = @_;
+	require File::Temp;
+	my ($err) = File::Temp::tempfile(UNLINK => 1);
+	my $pid = open(my $out, '-|') // return (1, '', $!);
+	if (!$pid) {
+		open STDIN, '<', '/dev/null';
+		open STDERR, '>&', $err;
+		no warnings 'exec';
+		exec { $command[0] } @command or POSIX::_exit(127);
+	}
+	local $/;
+	my $text = <$out> // '';
+	close $out;
+	my $code = $? >> 8;
+	seek $err, 0, 0;
+	return ($code, $text, scalar(<$err>) // '');
+}
+
+# One object of numbers, words and true or false, as jeprofctl writes it.
+sub from_json {
+	my ($text) = @_;
+	my %value;
+	while ($text =~ /"((?:[^"\\]|\\.)*)":(?:"((?:[^"\\]|\\.)*)"|([^,}\s]+))/g) {
+		$value{$1} = $2 // $3;
+	}
+	return \%value;
+}
+
+sub read_text {
+	my ($path) = @_;
+	open(my $fh, '<:raw', $path) or return '';
+	local $/;
+	return scalar(<$fh>) // '';
+}
+
+sub facts {
+	my ($pid) = @_;
+	my $text = read_text("/proc/$pid/status");
+	my %fact = (name => '?', uid => -1, seccomp => 0, groups => []);
+	$fact{name} = $1 if $text =~ /^Name:\t(.*)$/m;
+	$fact{uid} = $1 if $text =~ /^Uid:\t\d+\t(\d+)/m;
+	$fact{seccomp} = $1 if $text =~ /^Seccomp:\t(\d)/m;
+	$fact{groups} = [split ' ', "$1 $2"] if $text =~ /^Gid:\t\d+\t(\d+).*?^Groups:\t(.*?)$/ms;
+	return \%fact;
+}
+
+# What lies between it and us: filters, namespaces, files that went away.
+sub surroundings {
+	my ($pid, $facts) = @_;
+	Doctor::find('warn', 'rights', "its system calls are filtered (seccomp): a profile takes open, write and rename; if one is refused, status has it as last_error",
+		Tool::own_dir() . "/jeprofctl dump $pid -o profile.heap") if $facts->{seccomp} == 2;
+	my ($there, $here) = map { readlink("/proc/$_/ns/mnt") // '' } $pid, 'self';
+	Doctor::find('ok', 'place', "it has its own mount namespace, as in a container: its files are below /proc/$pid/root")
+		if length $there && length $here && $there ne $here;
+	my %gone = map { $_ => 1 } read_text("/proc/$pid/maps") =~ m{^\S+ r-xp \S+ \S+ [1-9]\d* +(/.*) \(deleted\)$}mg;
+	for my $path (sort keys %gone) {
+		my $is_library = Object::base_name($path) =~ /^libjemalloc/;
+		Doctor::find($is_library ? 'ok' : 'warn', 'place', "$path was deleted or replaced since the start; "
+			. ($is_library ? 'it goes on working' : 'the new file has other names: those of the old one are in /proc'),
+			$is_library ? undef : "$0 top --exe=/proc/$pid/exe PROFILE");
+	}
+}
+
+# jeprofctl came to no answer: its sentence holds the reason, and often the command.
+sub refused {
+	my ($pid, $code, $text) = @_;
+	$text =~ s/^\Q$pid\E \S+:? //;
+	my $command;
+	$command = $1 if $text =~ s/; this would start it on ours: (.*)$//;
+	$command //= "$0 list" if $text =~ /does not run the library/;
+	$command //= "sudo $0 doctor $pid" if $text =~ /use sudo|no way in/;
+	my $about = $text =~ /without the profiler/ ? 'profiler' : $text =~ /no way in|closed/ ? 'rights' : $text =~ /malloc|allocator|run the library/ ? 'allocator' : 'answer';
+	Doctor::find($code == 7 ? 'warn' : 'problem', $about, $text, $command // "$0 status $pid --wait 30s");
+}
+
+# The library answered: what its session does and has done.
+sub answered {
+	my ($pid, $status, $facts) = @_;
+	Doctor::find('ok', 'allocator', "malloc is that of the library, with the profiler ($status->{way}, version " . substr($status->{version} // '?', 0, 24) . ')');
+	my $state = $status->{state} // '?';
+	if ($state eq 'idle') {
+		Doctor::find('warn', 'profiler', 'no session: nothing is sampled', "$0 start $pid");
+	} elsif ($state eq 'pending') {
+		Doctor::find('warn', 'profiler', 'a start is pending: it begins when the process allocates', "$0 status $pid");
+	} else {
+		Doctor::find('ok', 'profiler', "state $state, one sample for each " . Print::human($status->{sample_interval} // 0, {}) . ' allocated');
+	}
+	return Doctor::find('ok', 'profiler', 'it allocates nothing just now, so its figures are not known') unless defined $status->{allocated};
+	written($pid, $status);
+	thresholds($pid, $status) unless $state =~ /^(?:idle|pending)$/;
+	my ($samples, $fallbacks) = ($status->{unwinder_health} // '') =~ /samples:(\d+) fallbacks:(\d+)/;
+	Doctor::find($fallbacks * 4 > $samples ? 'warn' : 'ok', 'stacks', "unwinder $status->{unwinder}: $fallbacks of $samples stacks had to be read in another way than the first") if $samples;
+}
+
+sub written {
+	my ($pid, $status) = @_;
+	Doctor::find('problem', 'files', "the last profile could not be written: $status->{last_error}", "$0 dump $pid -o profile.heap") if length($status->{last_error} // '');
+	Doctor::find('warn', 'files', "$status->{suppressed} profiles were held back by the limits of gap, number or size (prof_dump_...)", "$0 dump $pid") if $status->{suppressed};
+	my $file = $status->{last_dump} // '';
+	Doctor::find('ok', 'files', "$status->{dumps} profiles written, the last $file") if $status->{dumps} && length $file;
+}
+
+# Thresholds that the process is far from, or none at all.
+sub thresholds {
+	my ($pid, $status) = @_;
+	return if $status->{dumps};
+	my @set = grep { $status->{"threshold_$_"} } qw(alloc large highwater time_ms);
+	my $metric = $status->{threshold_highwater_metric} // 'allocated';
+	my ($limit, $is) = ($status->{threshold_highwater} // 0, $status->{$metric} // 0);
+	return Doctor::find('ok', 'triggers', 'no threshold: a profile is written when one is asked for, at the end of the session or by prof_final') unless @set;
+	return Doctor::find('warn', 'triggers', sprintf('threshold_highwater is %s, %s is %s: no profile was due yet', Print::human($limit, {}), $metric, Print::human($is, {})),
+		sprintf '%s set %d --highwater %dM', $0, $pid, 1 + $is * 1.2 / 1048576) if $limit && $is < $limit && @set == 1;
+	Doctor::find('ok', 'triggers', 'no profile was due yet; thresholds: ' . join ', ', map { "$_ " . $status->{"threshold_$_"} } @set);
+}
+
+# What it was started with.
+sub environment {
+	my ($pid, $facts, $status) = @_;
+	my $text = read_text("/proc/$pid/environ");
+	my %env = map { /^(MALLOC_CONF|LD_PRELOAD)=(.*)$/s ? ($1 => $2) : () } split /\0/, $text;
+	Doctor::preload_names($env{LD_PRELOAD} // '', "/proc/$pid/root");
+	return unless length($status->{version} // '');
+	my $conf = $env{MALLOC_CONF} // '';
+	Doctor::options($conf, "/proc/$pid/root", eval { Run::find_library({ lib => '' }) });
+	my $option = Doctor::settings($conf, "/proc/$pid/root");
+	Doctor::prefix($option->{prof_prefix}, "/proc/$pid/cwd", "/proc/$pid/root", $facts) if -d "/proc/$pid/cwd/." && !$status->{dumps};
+}
+
+sub the_file {
+	my ($pid) = @_;
+	my $elf = Elf::open_file("/proc/$pid/exe") // return;
+	Doctor::names("/proc/$pid/exe", $elf);
+	Doctor::stacks($elf);
+	$Doctor::next = "$0 dump $pid";
+}

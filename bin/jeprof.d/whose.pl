@@ -1,0 +1,95 @@
+# Whose: which allocator answers malloc in a program or in a process: by the objects in the order in which the loader looks
+# through them, and by what is in their files. Nothing of the program is run: the loader of this system is asked for its list.
+package Whose;
+
+use constant PIECE => 1 << 20;
+
+my %names = (jemalloc => 'jemalloc', tcmalloc => 'tcmalloc', mimalloc => 'mimalloc', snmalloc => 'snmalloc', rpmalloc => 'rpmalloc',
+	scudo => 'Scudo', hoard => 'Hoard', mesh => 'Mesh', tbbmalloc => 'TBB malloc', asan => "AddressSanitizer's malloc");
+my @marks = (['<jemalloc>: ', 'jemalloc'], ['mimalloc: ', 'mimalloc'], ['tcmalloc: ', 'tcmalloc']);
+
+# What the note of the library says (src/prof_mailbox.h): 1 with the profiler, 0 without; undef: it is not this library.
+sub ours {
+	my ($elf) = @_;
+	my $owner = "jemalloc\0\0\0\0";
+	for my $segment (grep { $_->{type} == Elf::PT_NOTE } @{ $elf->{segments} }) {
+		my $data = $elf->bytes($segment->{offset}, $segment->{filesz});
+		my $at = index $data, pack($elf->template('LLL'), 9, 16, 0x6a706d62) . $owner;
+		next if $at < 0 || length $data < $at + 32;
+		return unpack($elf->template('L'), substr $data, $at + 28, 4) ? 1 : 0;
+	}
+	return undef;
+}
+
+# Does the loader find a function of that name in the object?
+sub has_dynamic {
+	my ($elf, $name) = @_;
+	my $entry = $elf->{wide} ? 24 : 16;
+	for my $table (grep { $_->{type} == Elf::SHT_DYNSYM } @{ $elf->sections }) {
+		my $strings = $elf->sections->[$table->{link}] or next;
+		my $text = $elf->bytes($strings->{offset}, $strings->{size});
+		next if index($text, "$name\0") < 0;		# or the end of a longer one
+		my $data = $elf->bytes($table->{offset}, $table->{size});
+		for (my $at = 0; $at + $entry <= length $data; $at += $entry) {
+			my $symbol = $elf->symbol(substr $data, $at, $entry) or next;
+			return 1 if substr($text, $symbol->{text}, length($name) + 1) eq "$name\0";
+		}
+	}
+	return 0;
+}
+
+# The name of another allocator by its file's name, then by what it says when it fails; undef: none that is known.
+sub foreign {
+	my ($elf, $path) = @_;
+	my ($stem) = Object::base_name($path) =~ /^lib([a-z]+?)(?:_\w+)?[-.\d]/;
+	return $names{$stem} if defined $stem && $names{$stem};
+	my ($at, $kept) = (0, '');
+	while (length(my $piece = $elf->bytes($at, PIECE))) {
+		my $text = $kept . $piece;
+		for my $mark (@marks) {
+			return $mark->[1] if index($text, $mark->[0]) >= 0;
+		}
+		$kept = substr $text, -16;
+		$at += length $piece;
+	}
+	return undef;
+}
+
+# { kind, path, name } of an object that has a malloc; kind is ours, bare (ours without the profiler), foreign or libc.
+sub of_object {
+	my ($path, $elf) = @_;
+	my $ours = ours($elf);
+	return { kind => $ours ? 'ours' : 'bare', path => $path, name => 'the library' } if defined $ours;
+	return { kind => 'libc', path => $path, name => 'the C library' } if Object::base_name($path) =~ /^(?:libc\.|libc-|ld-musl|libc\.musl)/;
+	return { kind => 'foreign', path => $path, name => foreign($elf, $path) // 'an allocator' };
+}
+
+# The first of these files that exports a malloc; undef if none does.
+sub first_of {
+	my @paths = @_;
+	for my $path (@paths) {
+		my $elf = Elf::open_file($path) or next;
+		return of_object($path, $elf) if has_dynamic($elf, 'malloc');
+	}
+	return undef;
+}
+
+# Of a program that is linked statically: its own file tells.
+sub static_one {
+	my ($path, $elf) = @_;
+	my $ours = ours($elf);
+	return of_object($path, $elf) if defined $ours;
+	my $name = foreign($elf, $path);
+	return defined $name ? { kind => 'foreign', path => $path, name => $name } : { kind => 'libc', path => $path, name => 'the C library' };
+}
+
+# Files of the objects in the loader's order, preloaded ones first; () if this loader cannot be asked.
+sub objects {
+	my ($path, $elf) = @_;
+	my $loader = Run::loader_of($elf);
+	my $own = Elf::open_file($^X) or return;
+	return unless $loader =~ m{^(?:/usr)?/lib\w*/[^\s]+$} && $loader !~ m{/\.\./} && -x $loader && (stat _)[4] == 0;
+	return if grep { $elf->{$_} ne $own->{$_} } qw(machine wide order);
+	my $text = Tool::filter([$loader, '--list', $path], '') // return;
+	return grep { -f } map { m{(?:=> )?(/\S.*?) \(0x[0-9a-f]+\)$} ? $1 : () } split /\n/, $text;
+}
