@@ -38,6 +38,7 @@ sub last_of {
 sub one {
 	my ($option, $name, @files) = @_;
 	my $work = Main::load({ %$option, sum => 1 }, @files);
+	Contention::refuse($work->{dumps}[0]);
 	my ($thread) = Main::threads($work, $option);
 	my $view = Main::view($work, { %$option, takes_lines => 1 }, $thread);
 	Main::check_sense($work, $view);

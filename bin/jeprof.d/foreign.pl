@@ -6,6 +6,8 @@ package Foreign;
 # Our text of such a profile; undef if it is none of them.
 sub heap_text {
 	my ($path, $text) = @_;
+	my $contention = Contention::heap_text($path, $text);
+	return $contention if defined $contention;
 	return gperftools($path, $text) if $text =~ /\Aheap profile: /;
 	return collapsed($text);
 }

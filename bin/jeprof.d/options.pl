@@ -44,7 +44,8 @@ my @options = (
 	['alloc_objects!', 0, '--alloc_objects       objects ever allocated'],
 	['show_bytes!', 0, '--show_bytes          bytes instead of MB'],
 	['drop_negative!', 0, '--drop_negative       with --base: leave out what shrank'],
-	['total_delay!', 0, undef], ['contentions!', 0, undef], ['mean_delay!', 0, undef],
+	['total_delay!', 0, '--total_delay         profiles of contention: the time waited (default)'],
+	['contentions!', 0, '--contentions         how often; --mean_delay: the mean time of each'], ['mean_delay!', 0, undef],
 	['Filters and graph'],
 	['focus=s', '', '--focus=RE            only stacks that hold a matching routine'],
 	['ignore=s', '', '--ignore=RE           no stacks that hold one'],
@@ -144,7 +145,6 @@ my $graphs = qr/^(?:dot|svg_graph|ps|pdf|gif|gv|evince)$/;
 my @partial = (
 	[[qw(nodecount nodefraction edgefraction maxdegree heapcheck)], $graphs, 'for graphs'],
 	[['scale'], qr/^gv$/, 'for the viewer gv'],
-	[[qw(total_delay contentions mean_delay)], qr/^$/, 'for profiles of contention, and this is one of a heap'],
 	[['test_stride'], qr/^$/, 'for --test'],
 	[['n'], qr/^(?:top|diff|leaks|live)$/, 'for the verbs top, diff, leaks and live'],
 	[['wrapper'], qr/^(?:top|diff|leaks|report|run|live)$/, 'for the verbs top, diff, leaks, report, run and live'],

@@ -1,7 +1,8 @@
 # Reduce: from stacks of places to sums. The allocator's own frames go first.
 package Reduce;
 
-my %index_of = (inuse_objects => [1, 0], inuse_space => [1, 1], alloc_objects => [3, 0], alloc_space => [3, 1]);
+my %index_of = (inuse_objects => [1, 0], inuse_space => [1, 1], alloc_objects => [3, 0], alloc_space => [3, 1],
+	contentions => [1, 0], total_delay => [1, 1], mean_delay => [1, 1]);
 
 my $verb = qr/(?:[mc]|re)alloc|memalign|posix_memalign|aligned_alloc|p?valloc|[mrxs]d?allocx|smallocx_\w+|reallocarray|malloc_default/;
 my $entry_name = qr/^(?:(?:je_|jemalloc_|__libc_|__)?(?:$verb)|_Zn[wa][jm].*|__wrap_(?:$verb))$/;
@@ -69,6 +70,7 @@ sub stacks {
 		}
 	}
 	$dump->{cuts} //= {};
+	return [map { [@$_[0 .. 2], $_->[0], $_->[4]] } @out] if Contention::is_one($dump);	# malloc's locks are among them
 	$_->[3] = $dump->{cuts}{ $_->[0] + 0 } //= cut($_->[0], \%libraries) for @out;
 	return \@out;
 }

@@ -75,7 +75,7 @@ sub gather {
 # A snapshot { dump, time, number, counts } of one file. counts: (record, objects, bytes) packed, as printed.
 sub take_file {
 	my ($store, $option, $file) = @_;
-	my $dump = Dump::read_file($file);
+	my $dump = Contention::refuse(Dump::read_file($file));
 	my $number = @{ $store->{snaps} };
 	my $known = $store->{by_text}{ mapping_key($dump) } //= {};
 	my $at = $option->{index} =~ /alloc/ ? 3 : 1;

@@ -43,6 +43,7 @@ sub in_order {
 
 sub point {
 	my ($dump, $option) = @_;
+	Contention::refuse($dump);
 	my ($objects, $bytes) = (0, 0);
 	my $at = $option->{index} =~ /alloc/ ? 3 : 1;
 	for my $stack (@{ $dump->{stacks} }) {

@@ -4,17 +4,21 @@ package Print;
 sub unit {
 	my ($option) = @_;
 	return 'objects' if $option->{index} =~ /objects/;
+	return 'seconds' if $option->{index} =~ /delay/;
+	return 'samples' if $option->{index} eq 'contentions';
 	return $option->{show_bytes} ? 'B' : 'MB';
 }
 
 sub amount {
 	my ($value, $option) = @_;
+	return sprintf '%.3f', $value / 1e9 if $option->{index} =~ /delay/;
 	return unit($option) eq 'MB' ? sprintf '%.1f', $value / 1048576 : sprintf '%d', $value;
 }
 
 sub human {
 	my ($bytes, $option) = @_;
-	return sprintf '%d', $bytes if $option->{show_bytes};
+	return sprintf '%.3fs', $bytes / 1e9 if ($option->{index} // '') =~ /delay/;
+	return sprintf '%d', $bytes if $option->{show_bytes} || ($option->{index} // '') eq 'contentions';
 	my @units = ('B', 'K', 'M', 'G', 'T');
 	my $unit = 0;
 	while (abs $bytes >= 1023.95 && $unit < $#units) {
@@ -60,9 +64,11 @@ sub table {
 	for my $entry ($sum->order($option->{cum})) {
 		last if defined $limit && $limit-- <= 0;
 		my ($flat, $cum) = ($sum->{flat}[$entry] // 0, $sum->{cum}[$entry]);
-		$running += $flat;
-		printf "%8s %6s %6s %8s %6s %s\n", amount($flat, $option), percent($flat, $whole),
-			percent($running, $whole), amount($cum, $option), percent($cum, $whole), $sum->{label}[$entry];
+		my ($part, $parts) = ($flat, $cum);
+		($part, $parts, $whole) = ($sum->{delay_flat}[$entry] // 0, $sum->{delay_cum}[$entry], $sum->{whole}) if $sum->{delay_flat};	# means: shares of all delay
+		$running += $part;
+		printf "%8s %6s %6s %8s %6s %s\n", amount($flat, $option), percent($part, $whole),
+			percent($running, $whole), amount($cum, $option), percent($parts, $whole), $sum->{label}[$entry];
 	}
 }
 
@@ -129,6 +135,7 @@ sub headline {
 	$text .= ' pid ' . $dump->pid if length $dump->pid;
 	$text .= ' at ' . $dump->time_text if length $dump->time_text;
 	$text .= ", thread $view->{tag}" . thread_name($dump, $view->{tag}) if length $view->{tag};
+	return $text . sprintf ": waited %s in %d contentions\n", Print::human($table->{bytes}, $option), $table->{objects} if Contention::is_one($dump);
 	$text .= $option->{index} =~ /alloc/ ? ': allocated ' : ': live ';
 	$text .= Print::human($table->{bytes}, $option) . sprintf ' in %d objects', $table->{objects};
 	return ($dump->{meta}{sample_interval} // $dump->{rate}) > 1 ? "$text, estimated from samples\n" : "$text\n";
@@ -152,7 +159,7 @@ sub print_table {
 		my $length = length $row->{name};
 		$width = $length > WIDEST ? WIDEST : $length if $length > $width;
 	}
-	printf "%9s %6s %9s %6s %10s  %-*s  %s\n", 'self', '%', 'cum', 'cum%', 'objects', $width, 'function', 'callers';
+	printf "%9s %6s %9s %6s %10s  %-*s  %s\n", 'self', '%', 'cum', 'cum%', $option->{index} =~ /delay/ ? 'times' : 'objects', $width, 'function', 'callers';
 	my $running = 0;
 	for my $row (@rows) {
 		$running += $row->{self};
@@ -185,7 +192,7 @@ sub print_stacks {
 	return print_stacks_json($view, $table, @rows) if $option->{json};
 	print headline($view, $table, $option);
 	for my $row (@rows) {
-		printf "%9s %6s %10d objects\n", human_and_share($row->{bytes}, $table->{bytes}, $option), $row->{objects};
+		printf "%9s %6s %10d %s\n", human_and_share($row->{bytes}, $table->{bytes}, $option), $row->{objects}, $option->{index} =~ /delay/ ? 'times' : 'objects';
 		print map { "                   $_\n" } @{ $row->{names} };
 	}
 	printf "%d more stacks (-n %d)\n", $count - @rows, $count if $count > @rows;

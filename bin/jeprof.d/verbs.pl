@@ -59,6 +59,7 @@ sub load {
 	Talk::fail(2, "no profile given\n$Options::usage") unless @files;
 	my @dumps = map { Dump::read_file($_) } @files;
 	my $base = length $option->{base} ? Dump::read_file($option->{base}) : undef;
+	Contention::settle($option, @dumps, $base // ());
 	my %pids = map { $_->pid => 1 } grep { length $_->pid } @dumps;
 	Talk::note(scalar(@dumps) . ' profiles of one process are added up: the sum is not what it held at any time (--sum to say that it is meant)')
 		if @dumps > 1 && keys %pids == 1 && !$option->{sum};
@@ -91,6 +92,7 @@ sub view {
 	Names::resolve(wants_lines($option));
 	my $stacks = Reduce::collect($work->{dumps}, $work->{base}, $option, $thread);
 	my $sum = Reduce::sum($stacks, $option);
+	Contention::to_means($sum, Reduce::sum($stacks, { %$option, index => 'contentions' })) if $option->{index} eq 'mean_delay';
 	return { %$work, option => $option, stacks => $stacks, sum => $sum, tag => defined $thread ? "t$thread" : '' };
 }
 
@@ -183,6 +185,7 @@ sub verb_top {
 		@files = $files[-1];
 	}
 	my $work = load($option, @files);
+	$option->{index} = 'total_delay' if $option->{index} =~ /contentions|delay/;	# its table has both
 	for my $thread (threads($work, $option)) {
 		my $view = view($work, $option, $thread);
 		check_sense($work, $view);
