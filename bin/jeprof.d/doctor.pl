@@ -55,6 +55,7 @@ sub next_command {
 sub print_lines {
 	printf "%-8s %-10s %s\n", @$_{qw(level about text)} for @found;
 	my $command = next_command();
+	$| = 1;		# the findings first
 	Talk::note("next: $command") if defined $command;
 }
 
