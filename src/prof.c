@@ -1,8 +1,11 @@
 /*
- * The face of the profiler: boot, sampled objects, switches, automatic dumps, fork.
+ * The profiler's entry points: boot, recording and forgetting a sampled object, the heartbeat, the
+ * final dump at exit, fork, and lock statistics.
  *
- * State is a few atomic words; everything else is in the rooms below (books, names and files, dumps,
- * log, recent list).  Nothing here holds a lock while it calls out.
+ * Invariant: rec->tctx is non-NULL exactly while the object is counted in the books. Locks: none of
+ * its own; the modules below (books, names and files, dumps, log, recent list) have theirs, and no
+ * lock is held while a function of the user is called. Called by imalloc (samples), thread_event
+ * (heartbeats), jemalloc_init, jemalloc_fork and ctl.
  */
 #include "prof.h"
 
@@ -28,10 +31,10 @@
 
 /* ---------------------------------------------------------------- boot */
 
-/* What is no error, and still not what somebody who writes it expects: a line each. */
+/* Prints one line for each setting that is valid but probably not what the user meant. */
 static void
 boot_notice(void) {
-	/* With a way in prepared a session is what is waited for. */
+	/* If control from outside is configured, waiting for a session is the normal case. */
 	bool is_prepared = opt_prof || opt_prof_ctl_fd || opt_prof_ctl_dir[0] != '\0';
 	if (!is_prepared && (opt_prof_final || opt_prof_prefix_given)) {
 		malloc_printf("<jemalloc>: %s without prof:true: nothing is sampled until a session is "
@@ -57,7 +60,7 @@ prof_boot_conf(void) {
 		complaints++;
 	}
 	boot_notice();
-	/* Fits by itself; perhaps not behind the working directory, which comes before a relative one. */
+	/* A prefix that passed the option's own limit may be too long behind the working directory. */
 	if (opt_prof && prof_sys_prefix_set(opt_prof_prefix) != 0) {
 		malloc_printf("<jemalloc>: Invalid conf value: prof_prefix:%.*s\n", 900, opt_prof_prefix);
 		complaints++;
@@ -192,7 +195,10 @@ prof_sample_free(tsd_t *tsd, const void *ptr, sample_rec_t *rec, size_t usize) {
 	assert(rec->link[0] == NULL && rec->weight >= PROF_WEIGHT_ONE);
 	rec->tctx = NULL;
 	prof_data_sub(c, usize, rec->weight);
-	/* At last: it leaves the gate, and in a child that is forked meanwhile the books and the object agree. */
+	/*
+	 * Last, because it leaves the gate: a child forked in the hook sees the books without this
+	 * object.
+	 */
 	sample_free_hook_call(ptr, usize);
 }
 
@@ -203,7 +209,7 @@ prof_heartbeat(tsd_t *tsd, uint64_t bytes) {
 	(void)tsd;
 	assert(tls_get()->inside > 0);
 	struct tls_s *t = tls_get();
-	/* In a handler that interrupted the allocator nothing is written. */
+	/* A signal handler that interrupted the allocator must not write a dump. */
 	if (!prof_switch_is_ready() || unlikely(t->inside > 1 || t->gate_depth > 1)) {
 		return;
 	}
@@ -241,7 +247,7 @@ prof_last_dump(void) {
 
 /* ---------------------------------------------------------------- fork, locks */
 
-/* Every short lock is free here, by the gate; the long ones are made new. */
+/* Short locks are free in the child because the gate was closed; the long ones are made new. */
 static void
 books_postfork_child(void) {
 	struct tls_s *t = tls_get();
@@ -272,7 +278,7 @@ prof_mutex_stats_read(prof_mutex_ind_t ind, mutex_prof_data_t *out) {
 	mutex_prof_data_t other;
 	memset(out, 0, sizeof(*out));
 	if (!prof_is_booted()) {
-		return; /* the locks of the books are being made, perhaps */
+		return; /* The locks of the books may not have been initialised yet. */
 	}
 	switch (ind) {
 	case prof_mutex_sites:
@@ -293,7 +299,7 @@ prof_mutex_stats_read(prof_mutex_ind_t ind, mutex_prof_data_t *out) {
 	case prof_mutex_log:
 		prof_log_mutex_read(out);
 		break;
-	case prof_mutex_stats: /* atomic counters: there is no such lock */
+	case prof_mutex_stats: /* These counters are atomic, so there is no lock to report. */
 	case prof_mutex_n:
 		break;
 	}

@@ -1,4 +1,12 @@
-/* Nothing here holds a lock while it calls out. */
+/*
+ * Dumps at an interval of allocated bytes, at a new maximum of mapped memory, on request, and at
+ * the end of the process.
+ *
+ * Invariant: of each automatic kind at most one dump is pending; further ones that come due
+ * meanwhile are merged into it. No lock: state is atomic, and none is held while a dump is written.
+ * Called by prof.c (heartbeat, exit), pac through its hook, prof_signal.c, and ctl and
+ * prof_request.c for dumps on request.
+ */
 #include "prof_auto.h"
 
 #include "os/tls.h"
@@ -11,13 +19,13 @@
 #include "util/assert.h"
 
 static struct {
-	atomic_u64_t interval_bytes; /* since the last interval dump */
-	/* Dumps that came due while another one was written. */
+	atomic_u64_t interval_bytes; /* bytes allocated since the last interval dump */
+	/* A dump of this kind came due while another profile was being written. */
 	atomic_b_t interval_pending;
 	atomic_b_t gdump_pending;
 } autos;
 
-/* One waits, for the next heartbeat of any thread; those that come meanwhile are counted with it. */
+/* Leaves one dump pending for the next heartbeat of any thread. */
 static void
 auto_wait(atomic_b_t *pending) {
 	prof_keep_overlap();
@@ -33,7 +41,7 @@ auto_dump(prof_kind_t kind, atomic_b_t *pending) {
 	}
 }
 
-/* The one that waits. */
+/* Retries the pending dump, if there is one. */
 static void
 auto_retry(prof_kind_t kind, atomic_b_t *pending) {
 	if (unlikely(atomic_load_b(pending, MO_RELAXED))
@@ -44,8 +52,9 @@ auto_retry(prof_kind_t kind, atomic_b_t *pending) {
 }
 
 /*
- * pac's hook: none of its locks is held, and the memory for the dump does not come from there.  But who allocates inside
- * the allocator, as the C library for a thread of ours or a hook of the program, may be called with locks.
+ * pac calls this with none of its locks held, and memory for the dump does not come from this page
+ * cache. But code that allocates inside the allocator (the C library while it creates our thread,
+ * or a hook of the user) may hold other locks, so the dump is then left to the next heartbeat.
  */
 void
 prof_gdump_due(void) {
@@ -108,7 +117,7 @@ prof_mdump_told(const char *path, bool is_confined, char *told) {
 	    .is_confined = is_confined && path != NULL, .told = told};
 	int err = prof_dump(&d);
 	switch (err) {
-	case ENOENT: /* all of these mean something else as the answer of a mallctl */
+	case ENOENT: /* as the result of a mallctl each of these has another meaning */
 	case EPERM:
 	case EINVAL:
 	case EAGAIN:

@@ -1,4 +1,12 @@
-/* The unwinder's view minus our own frames. */
+/*
+ * Takes backtraces for samples: calls the unwinder (or the user's backtrace hook), drops the frames
+ * of the allocator, and checks in the first stacks that the unwinder works.
+ *
+ * Invariant: td->busy is set from prof_backtrace() to prof_backtrace_done(), so a signal handler
+ * that samples in between does not overwrite td->frames. Locks: none; boot is one compare-and-swap,
+ * and the loader's lock is taken outside the gate only. Called by prof.c for each sample, by
+ * prof_recent.c and prof_log.c for frees.
+ */
 #include "prof_backtrace.h"
 
 #include <elf.h>
@@ -14,25 +22,30 @@
 #include "prof_hook.h"
 #include "util/assert.h"
 
-/* Room for our own frames on top of what the user asked for. */
+/*
+ * Frames of the allocator that are read in addition to the opt_prof_bt_max that the user asked for.
+ */
 #define OWN_FRAMES_MAX 31
 
-/* Made by the linker where the section exists (static archives). */
+/* Bounds of the section with our code; the linker defines them in static archives only. */
 extern const char __start_jemalloc_text[] WEAK HIDDEN;
 extern const char __stop_jemalloc_text[] WEAK HIDDEN;
 /* Start and end of the object that this code was linked into. */
 extern const char __ehdr_start[] WEAK HIDDEN;
 extern const char etext[] WEAK HIDDEN;
 
-/* So many frames of a thread's last stack are remembered at first; a deeper one doubles it. */
+/* Frames of a thread's last stack that its memo first has room for; a deeper stack doubles it. */
 #define MEMO_ROOM_FIRST 32
 
-/* The self-test looks at this many stacks, and wants one deeper than that. */
+/*
+ * Number of first stacks that the self-test looks at; one of them must be deeper than
+ * SELF_TEST_DEPTH.
+ */
 #define SELF_TEST_STACKS 64
 #define SELF_TEST_DEPTH 2
-/* Type of the ELF note of the owner "Go" that each program of the Go linker has. */
+/* Type of the ELF note, owner "Go", that Go's linker puts into each program. */
 #define GO_NOTE_BUILD_ID 4u
-/* Objects that were unloaded are noticed within this time. */
+/* Time in ns within which loaded and unloaded objects are noticed. */
 #define REFRESH_NS NSTIME_PER_SEC
 
 typedef enum {
@@ -47,17 +60,17 @@ cassert(SELF_TEST_DEPTH < OWN_FRAMES_MAX && MEMO_ROOM_FIRST <= OWN_FRAMES_MAX + 
 static struct {
 	uintptr_t own_start;
 	uintptr_t own_end;
-	atomic_u32_t boot;     /* boot_state_t */
+	atomic_u32_t boot;     /* a boot_state_t */
 	atomic_u64_t ncut;     /* stacks deeper than prof_bt_max */
-	atomic_u32_t ntested;  /* first stacks, up to SELF_TEST_STACKS */
+	atomic_u32_t ntested;  /* first stacks seen so far, up to SELF_TEST_STACKS */
 	atomic_b_t is_deep;    /* one of them was deep enough */
-	atomic_b_t is_judged;
-	atomic_u64_t refreshed_ns;
+	atomic_b_t is_judged; /* the self-test has given its verdict */
+	atomic_u64_t refreshed_ns; /* monotonic time of the last refresh_sometimes() */
 } backtrace;
 
 bool prof_backtrace_is_constructed;
 
-/* Whether we were linked into the program itself: then its text is not ours alone. */
+/* Whether the allocator is linked into the executable, whose text then is not only ours. */
 static bool
 is_in_program(uintptr_t ehdr) {
 	return sys_auxval(AT_PHDR) - ehdr == sizeof(Elf64_Ehdr);
@@ -74,7 +87,7 @@ learn_own_text(void) {
 	}
 }
 
-/* opt.prof_unwind says what runs. */
+/* Sets opt.prof_unwind to the method in use. */
 static void
 method_note(void) {
 	for (unsigned i = 0; prof_unwind_names[i] != NULL; i++) {
@@ -111,8 +124,8 @@ prof_backtrace_nown(void *const *vec, unsigned len, uintptr_t start, uintptr_t e
 }
 
 /*
- * A static program allocates before it can be unwound: its unwind tables are found only when its
- * constructors run.  With a loader (AT_BASE) everything is in place from the first call.
+ * A static program allocates before it can be unwound, because its unwind tables are registered by
+ * its constructors. With a dynamic loader (AT_BASE is set) they are in place from the first call.
  */
 static bool
 can_unwind(void) {
@@ -141,7 +154,7 @@ prof_backtrace_prepare(void) {
 	(void)is_booted();
 }
 
-/* The next stacks of this depth are remembered too; no memory: they are not. */
+/* Makes room in the memo for deeper stacks. Without memory the memo stays as it is. */
 static COLD void
 memo_grow(prof_tdata_t *td, unsigned room) {
 	struct unwind_mark_s *marks = meta_alloc(room * sizeof(*marks));
@@ -180,9 +193,9 @@ self_test_note(unsigned depth) {
 }
 
 /*
- * Says so, with what to do next, if all of the first stacks are short, and changes the method if it was chosen by us.
- * A Go program is left alone: a call into C runs on a stack of its own, which ends at runtime.asmcgocall, and no
- * method reads beyond.
+ * If all of the first stacks are short, reports it with a hint, and changes the method if it was
+ * chosen by "auto". A Go program is exempt: a call from Go into C runs on a stack of its own that
+ * ends at runtime.asmcgocall, and no method reads beyond that.
  */
 static void
 self_test_judge(void) {
@@ -207,7 +220,8 @@ self_test_judge(void) {
 }
 
 /*
- * Learning of objects that came or went takes the lock of the loader's list: seldom, and outside the fork gate.
+ * Updates the list of loaded objects. This takes the loader's lock, so it is rare and outside the
+ * gate.
  */
 static void
 refresh_sometimes(void) {
@@ -236,7 +250,7 @@ prof_backtrace_upkeep(void) {
 	}
 }
 
-/* All frames into td->frames; *first: where they begin. */
+/* Reads all frames into td->frames and sets *first to the index of the leaf. */
 static unsigned
 frames_take(prof_tdata_t *td, const struct unwind_where_s *where, unsigned *first) {
 	if (unlikely(prof_hook_has_backtrace())) {
@@ -273,7 +287,7 @@ prof_backtrace(prof_tdata_t *td, prof_bt_t *bt, const struct unwind_where_s *whe
 	unsigned own = prof_backtrace_nown(td->frames + first, len, backtrace.own_start,
 	    backtrace.own_end);
 	len -= own;
-	/* What a function of the program says is its own affair. */
+	/* The self-test does not judge stacks of the user's hook. */
 	if (likely(!prof_hook_has_backtrace())) {
 		self_test_note(len);
 	}
@@ -290,9 +304,9 @@ prof_backtrace(prof_tdata_t *td, prof_bt_t *bt, const struct unwind_where_s *whe
 void
 prof_backtrace_done(prof_tdata_t *td) {
 	assert(td->busy);
-	/* Beside the frames themselves there is to be room for some deeper ones. */
+	/* The memo should have room for this stack and a quarter more. */
 	if (unlikely(td->depth + td->depth / 4 > td->memo.room) && td->memo.room < td->frames_max) {
-		/* No room at all: there was no memory for the first one. */
+		/* The room is 0 if there was no memory when the thread's frames were made. */
 		memo_grow(td, (unsigned)min_zu(max_zu(2 * td->memo.room, MEMO_ROOM_FIRST), td->frames_max));
 	}
 	td->busy = false;

@@ -1,11 +1,11 @@
 /*
- * From the place that allocates to a backtrace whose first frame is the caller of malloc.
+ * Takes a backtrace at an allocation; its first frame is the caller of malloc.
  *
- * Frames of the allocator itself are cut by address.  In the shared library that is the object's
- * whole text.  A static archive puts its code in a section of its own name (the build renames it),
- * so that the linker marks both ends; without that section nothing is cut.
+ * Frames of the allocator itself are recognised by address. In the shared library that range is the
+ * whole text of the object. A static archive has its code in a section of its own (the build
+ * renames it), and the linker defines both ends; without that section no frame is dropped.
  *
- * One frame more than prof_bt_max is asked for, to know whether a stack was cut short.
+ * One frame more than prof_bt_max is read, to know whether the stack was cut off.
  */
 #ifndef PROF_BACKTRACE_H
 #define PROF_BACKTRACE_H
@@ -13,27 +13,35 @@
 #include "prof_types.h"
 
 /*
- * The first backtrace selects the unwinder and learns where our own code lies: not earlier, because
- * that may take the loader's lock and boot holds a lock.  Meanwhile other threads get none.
+ * The first backtrace selects the unwinder and finds the range of our own code. Boot cannot do
+ * that: it may take the loader's lock, and boot holds a lock. Other threads get no backtraces
+ * meanwhile.
  */
 /*
- * Into td->frames (made at first use); false: no memory, or td is busy (a signal came in between).
- * where: the way in from the program (frames of our own that are left are cut); NULL: from here.
+ * Reads a backtrace into td->frames, which is allocated at first use. Returns false if there is no
+ * memory or td is busy (a signal handler interrupted a backtrace). where is the point at which the
+ * user's code entered the allocator, NULL for the present frame; remaining frames of ours are
+ * dropped.
  */
 bool prof_backtrace(prof_tdata_t *td, prof_bt_t *bt, const struct unwind_where_s *where);
-/* Does now what the first backtrace would do: outside the gate, for who begins a session, and before main. */
+/*
+ * Does at once what the first backtrace would do; called outside the gate at the start of a session
+ * and before main.
+ */
 void prof_backtrace_prepare(void);
-/* Set by our constructor: the constructors run, from now on a static program can be unwound too. */
+/* Set by the library's constructor: from then on a static program can be unwound too. */
 extern HIDDEN bool prof_backtrace_is_constructed;
-/* To be called when bt is used up. */
+/* Must be called when bt is no longer used. */
 void prof_backtrace_done(prof_tdata_t *td);
 
-/* How many leading frames lie inside [start, end); the last one does not count if nothing else is there. */
+/* Number of leading frames inside [start, end). If all are inside, the last one is not counted. */
 unsigned prof_backtrace_nown(void *const *vec, unsigned len, uintptr_t start, uintptr_t end);
+/* Number of backtraces that were cut off at prof_bt_max. */
 uint64_t prof_backtrace_ncut(void);
 /*
- * Now and then, with no lock held: objects loaded meanwhile, and the self-test: when the first stacks
- * all are too short to be true it says so, once, and "auto" goes on with another method.
+ * Called at heartbeats with no lock held: looks for objects loaded since, and evaluates the
+ * self-test, which reports once if all of the first stacks are implausibly short; "auto" then
+ * changes the method.
  */
 void prof_backtrace_upkeep(void);
 

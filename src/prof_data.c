@@ -1,7 +1,12 @@
 /*
- * The books (prof_data.h).  Locks: the two tables' shards; `pass`, which the sweeper only tries and a
- * snapshot holds; `limbo`, a leaf.  List heads are pushed to by compare-and-swap and taken from by the
- * holder of `pass` alone.
+ * The profiler's books: the tables of sites and counts, the list of thread records, and the sweeper
+ * that keeps their size in step with the program (prof_data.h describes the scheme).
+ *
+ * Invariant: a site or count with the PROF_DEAD mark is out of its table, and its memory is freed
+ * only after every thread that could see it has unpinned. Locks: the shards of the two tables;
+ * `pass`, held by a snapshot and only tried by the sweeper; `limbo`, a leaf. A thread pushes onto a
+ * list with compare-and-swap; only the holder of `pass` removes. Called by prof.c, prof_log.c and
+ * prof_recent.c for samples, by prof_snap.c for dumps.
  */
 #include "prof_data.h"
 
@@ -13,24 +18,27 @@
 #include "util/assert.h"
 #include "util/hash.h"
 
-/* How many counts and sites, and how many thread records, are looked at for each that is made. */
+/* Counts and sites that are examined for each new count, and thread records for each new record. */
 #define SWEEP_STEP 16
 #define SWEEP_TDATAS 4
-/* So many empty counts may stay in any case. */
+/* Empty counts that may stay in any case. */
 #define SWEEP_SPARES 256
-/* Retired things wait in batches of at least this many. */
+/* Objects in the limbo list before a batch of them waits to be freed. */
 #define LIMBO_BATCH 64
-/* Looking at the pins of all threads takes a while: only at every so manyth call. */
+/* Looking at the pins of all threads takes time, so only every 16th call does it. */
 #define RECLAIM_EVERY 16
 
-/* All objects that can be live, and some thousand pins, fit below the mark of the dead. */
+/* All live objects and about a million pins fit below the PROF_DEAD mark. */
 cassert(PROF_PIN > UINT32_MAX && PROF_DEAD / PROF_PIN > UINT64_C(1) << 20);
 cassert((PROF_LIVE_MASK & PROF_PIN) == 0 && (PROF_DEAD & PROF_LIVE_MASK) == 0);
-/* Chains are walked by their links, which everything that is retired begins with. */
+/*
+ * Lists are chained through the link, which is the first member of each type that is freed through
+ * limbo.
+ */
 cassert(offsetof(prof_site_t, link) == 0 && offsetof(prof_cnt_t, link) == 0);
 cassert(sizeof(((prof_tdata_t *)NULL)->name.words) == PROF_THREAD_NAME_MAX);
 cassert(PROF_FRAME_BYTES + PROF_FRAMES_PAD == sizeof(uint64_t));
-/* A site of depth 20 with its count takes at most 400 bytes of the books. */
+/* The books use at most 400 bytes for a site of depth 20 with its count. */
 cassert(sizeof(prof_site_t) + 20 * PROF_FRAME_BYTES + PROF_FRAMES_PAD + sizeof(prof_cnt_t) <= 400);
 
 static LARGE_BSS struct {
@@ -38,29 +46,39 @@ static LARGE_BSS struct {
 	prof_table_t counts;
 	atomic_p_t all_sites;
 	atomic_p_t all_tdatas;
-	atomic_u32_t epoch;        /* of prof.reset */
+	atomic_u32_t epoch;        /* number of calls of prof.reset */
 	atomic_u64_t next_uid;
 
 	mutex_t pass;
-	/* Under pass: the last site that was swept and stays; the one being swept, and where in it. */
+	/*
+	 * Under pass: the last site that was swept and stays, the site being swept, and the position in
+	 * it.
+	 */
 	prof_site_t *sweep_prev;
 	prof_site_t *sweep_site;
 	prof_link_t *sweep_cnt;
-	/* What this round saw, and whether the last one saw so much that is empty that this one takes out. */
+	/*
+	 * Under pass: counts and empty counts seen in this round; sweep_takes says that the previous
+	 * round saw so many empty ones that this round removes them.
+	 */
 	size_t sweep_nseen;
 	size_t sweep_nempty;
 	bool sweep_takes;
 	prof_tdata_t *tsweep_prev;
-	atomic_u64_t pin_epoch;    /* starts at 1 */
-	prof_link_t *waiting;      /* under pass: free when all pins are of waiting_epoch or later */
+	/* advances with each batch; starts at 1, because 0 in td->pinned means "not pinned" */
+	atomic_u64_t pin_epoch;
+	/* under pass: the batch to free when all pins are of waiting_epoch or later */
+	prof_link_t *waiting;
 	uint64_t waiting_epoch;
 	unsigned reclaim_calls;
 
+	/* Objects that were taken out of the tables and do not belong to a batch yet. */
 	mutex_t limbo_mtx;
 	prof_link_t *limbo;
 	size_t nlimbo;
 } books;
 
+/* What a sample is looked up by. */
 typedef struct {
 	void *const *frames;
 	unsigned nframes;
@@ -69,7 +87,7 @@ typedef struct {
 	uint64_t rate;
 	prof_tdata_t *tdata;
 	uint32_t epoch;
-	/* Found out when a site with these frames is in objects that may go. */
+	/* Computed only if a site with the same frames lies in objects that can be unloaded. */
 	uint32_t stamp;
 	bool has_stamp;
 } books_key_t;
@@ -88,7 +106,7 @@ frames_pack(uint8_t *out, void *const *vec, unsigned n) {
 	}
 }
 
-/* The 48 bits that are kept, from a word of which they are the lower part. */
+/* The 48 bits of a stored frame, which are the low bits of the word loaded from it. */
 ALWAYS_INLINE uint64_t
 frame_bits(uint64_t word) {
 	return word & ((UINT64_C(1) << (8 * PROF_FRAME_BYTES)) - 1);
@@ -126,7 +144,7 @@ key_stamp(books_key_t *k) {
 	return k->stamp;
 }
 
-/* Behind the last frame there are bytes enough to read it as a word. */
+/* Reading a word at the last frame stays inside the site because of PROF_FRAMES_PAD. */
 static bool
 site_is(const prof_site_t *s, books_key_t *k) {
 	if (prof_site_nframes(s) != k->nframes) {
@@ -157,6 +175,7 @@ cnt_node_is(const prof_node_t *node, const void *key) {
 
 /* ---------------------------------------------------------------- retiring */
 
+/* Puts an object that was taken out of a table onto the limbo list. */
 static void
 books_retire(prof_link_t *link) {
 	assert(link->bytes >= sizeof(*link));
@@ -168,7 +187,8 @@ books_retire(prof_link_t *link) {
 }
 
 /*
- * Against the reclaimer's fence: either it sees our pin, or we see that what it frees was taken out.
+ * Pairs with the fence in limbo_take_batch_locked(): either the reclaimer sees our pin, or we see
+ * that what it frees has been taken out of the table.
  */
 static void
 books_pin(prof_tdata_t *td) {
@@ -213,7 +233,7 @@ limbo_take_batch_locked(size_t min) {
 	}
 }
 
-/* Under pass. */
+/* Frees the waiting batch if no thread is pinned in an earlier epoch; needs pass. */
 static void
 limbo_reclaim_locked(size_t min) {
 	mutex_assert_owner(&books.pass);
@@ -235,9 +255,9 @@ limbo_reclaim_locked(size_t min) {
 /* ---------------------------------------------------------------- sweeping, all under pass */
 
 /*
- * What can never be found again goes at once.  Other empty counts may stay as long as they are fewer
- * than those in use, and go when nothing came to them for a round: where objects are freed soon, the
- * next one finds its count still there.
+ * A count that can never be found again is removed at once. Other empty counts may stay while they
+ * are fewer than those in use, and go if nothing was added for a round. Where objects are freed
+ * soon, the next sample so finds its count still there.
  */
 static bool
 cnt_is_sweepable(prof_cnt_t *c) {
@@ -267,7 +287,7 @@ sweep_round_ends(void) {
 	books.sweep_prev = NULL;
 }
 
-/* Takes c out if it still holds nothing: whoever finds it from now on sees that it is dead. */
+/* Removes c if it is still empty: a thread that finds it from then on sees the PROF_DEAD mark. */
 static bool
 cnt_kill(prof_cnt_t *c) {
 	uint64_t none = 0;
@@ -294,7 +314,10 @@ site_kill(prof_site_t *s) {
 	return killed;
 }
 
-/* Unchains `link` that stands behind `prev` (NULL: at the head, unless others were pushed). */
+/*
+ * Unlinks `link`, which follows `prev`. With prev NULL it was the head, but newer objects may have
+ * been pushed in front of it.
+ */
 static void
 list_unlink(atomic_p_t *head, prof_link_t *prev, prof_link_t *link) {
 	mutex_assert_owner(&books.pass);
@@ -313,7 +336,9 @@ list_unlink(atomic_p_t *head, prof_link_t *prev, prof_link_t *link) {
 	prev->next = link->next;
 }
 
-/* From where it was left; false: the steps were used up before the end. */
+/*
+ * Continues where the last step ended; false if the steps were used up before the end of the site.
+ */
 static bool
 site_sweep_counts(prof_site_t *s, unsigned *steps) {
 	prof_link_t *prev = books.sweep_cnt;
@@ -338,7 +363,7 @@ site_sweep_counts(prof_site_t *s, unsigned *steps) {
 	return link == NULL;
 }
 
-/* The site to go on with; NULL: the end was reached, the next round begins at the newest. */
+/* The site to continue with; NULL at the end, and the next round begins at the newest site. */
 static prof_site_t *
 sweep_next_site(void) {
 	if (books.sweep_site != NULL) {
@@ -403,7 +428,10 @@ tdata_unlink(prof_tdata_t *prev, prof_tdata_t *td) {
 	prev->next = td->next;
 }
 
-/* A record without thread and counts is seen by nobody: pins belong to living threads. */
+/*
+ * No thread looks at a record without a thread and without counts, because pins belong to live
+ * threads.
+ */
 static void
 sweep_tdatas_locked(unsigned steps) {
 	mutex_assert_owner(&books.pass);
@@ -456,7 +484,7 @@ list_push(atomic_p_t *head, prof_link_t *link) {
 	} while (!atomic_cas_weak_p(head, &first, link, MO_RELEASE, MO_RELAXED));
 }
 
-/* A site with one reference, in no list yet. */
+/* Makes a site with one reference that is in no list or table yet. */
 static prof_site_t *
 site_new(books_key_t *k) {
 	size_t frames = (size_t)k->nframes * PROF_FRAME_BYTES;
@@ -486,13 +514,13 @@ site_insert(const books_key_t *k, prof_site_t *fresh) {
 	}
 	assert(s == NULL);
 	prof_table_insert_locked(&books.sites, &fresh->node);
-	/* In the list before anyone can sweep it: our reference is its life. */
+	/* Onto the list before a sweep could find it; our reference keeps it alive. */
 	list_push(&books.all_sites, &fresh->link);
 	prof_table_unlock(&books.sites, k->site_hash);
 	return fresh;
 }
 
-/* The site of k with one reference more. */
+/* Returns the site of k with one more reference. */
 static prof_site_t *
 site_get(books_key_t *k) {
 	prof_node_t *node = prof_table_find(&books.sites, k->site_hash, k);
@@ -532,7 +560,10 @@ cnt_new(const books_key_t *k, prof_site_t *s, uint64_t what) {
 	return c;
 }
 
-/* The count of k, new or found after all, holding `what` more; it takes over a reference to s. */
+/*
+ * Returns the count of k, new or found under the lock after all, with `what` added. Takes over one
+ * reference to s.
+ */
 static prof_cnt_t *
 cnt_insert(const books_key_t *k, prof_site_t *s, uint64_t what) {
 	prof_cnt_t *fresh = cnt_new(k, s, what);
@@ -577,7 +608,7 @@ last_drop(prof_tdata_t *td) {
 	}
 }
 
-/* The count of the last backtrace once more, if it is still the one: its pin keeps it. */
+/* Returns the count of the thread's last backtrace if it is still valid; the pin kept it alive. */
 static prof_cnt_t *
 last_get(prof_tdata_t *td, uint64_t rate, uint64_t what) {
 	prof_cnt_t *c = td->last;
@@ -604,10 +635,10 @@ books_find(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, uint64_t what) 
 	return c;
 }
 
-/* The count of this thread and backtrace, holding `what` more. */
+/* Returns the count of this thread and backtrace with `what` added to live. */
 static prof_cnt_t *
 books_get(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, uint64_t what) {
-	assert(td->busy || td->frames == NULL); /* nobody else writes the frames meanwhile */
+	assert(td->busy || td->frames == NULL); /* no signal handler writes td->frames meanwhile */
 	bool is_again = bt->stack != 0 && bt->stack == td->last_stack;
 	prof_cnt_t *c = is_again ? last_get(td, rate, what) : NULL;
 	if (likely(c != NULL)) {
@@ -616,7 +647,7 @@ books_get(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, uint64_t what) {
 	last_drop(td);
 	td->last_stack = bt->stack;
 	c = books_find(td, bt, rate, what);
-	/* What lies in objects that may go is looked at again each time. */
+	/* A site in objects that can be unloaded is looked up each time. */
 	if (is_again && c != NULL && c->site->stamp == 0) {
 		prof_data_pin(c);
 		td->last = c;
@@ -647,7 +678,7 @@ prof_data_add(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, size_t usize
 	return c;
 }
 
-/* `live` last: after that the count may be swept. */
+/* Changes `live` last: after that the count may be swept. */
 void
 prof_data_sub(prof_cnt_t *c, size_t usize, uint64_t weight) {
 	assert((atomic_load_u64(&c->live, MO_RELAXED) & PROF_LIVE_MASK) > 0);
@@ -656,7 +687,7 @@ prof_data_sub(prof_cnt_t *c, size_t usize, uint64_t weight) {
 	uint64_t bytes = atomic_fetch_sub_u64(&c->bytes, usize, MO_RELAXED);
 	uint64_t c16 = atomic_fetch_sub_u64(&c->c16, weight, MO_RELAXED);
 	uint64_t old_est = atomic_fetch_sub_u64(&c->est, est, MO_RELAXED);
-	/* What this sample added is still in each sum. */
+	/* The contribution of this sample is still in each sum. */
 	assert(bytes >= usize && c16 >= weight && old_est >= est);
 	(void)bytes;
 	(void)c16;
@@ -688,7 +719,7 @@ prof_data_is_current(const prof_cnt_t *c) {
 	return c->link.extra == atomic_load_u32(&books.epoch, MO_RELAXED);
 }
 
-/* `live` first and the sums after it: at worst a sum is newer than the number of objects. */
+/* Reads `live` first: the sums may then be newer than the number of objects, but not older. */
 void
 prof_data_counts_read(const prof_cnt_t *c, prof_counts_t *cur, prof_counts_t *accum) {
 	memset(accum, 0, sizeof(*accum));
@@ -704,7 +735,10 @@ prof_data_counts_read(const prof_cnt_t *c, prof_counts_t *cur, prof_counts_t *ac
 	}
 }
 
-/* What the last epochs left is given back at once: the books do not grow by a batch of it first. */
+/*
+ * Frees at once what the previous epochs left, so that the books do not first grow by a batch of
+ * it.
+ */
 void
 prof_data_reset(void) {
 	atomic_fetch_add_u32(&books.epoch, 1, MO_ACQ_REL);
@@ -799,7 +833,7 @@ prof_data_nsites(void) {
 	return prof_table_size(&books.sites);
 }
 
-/* Thread records are kept without a lock; what is counted for them is `pass`. */
+/* Thread records are found without a lock; the statistics reported for them are those of `pass`. */
 void
 prof_data_mutex_read(mutex_prof_data_t *sites, mutex_prof_data_t *tdatas) {
 	mutex_prof_data_t counts;
@@ -826,7 +860,7 @@ prof_data_boot(void) {
 	return 0;
 }
 
-/* A pass may have been held by a thread that does not exist here; nothing else can have been. */
+/* A thread that does not exist in the child may have held `pass`, but no other lock. */
 void
 prof_data_postfork_child(const prof_tdata_t *self) {
 	mutex_renew_in_child(&books.pass, "prof_pass", WITNESS_RANK_PROF_TDATAS);

@@ -1,6 +1,12 @@
 /*
- * Order of a dump: wait for the one before; inside the fork gate copy the books and the statistics;
- * outside of it format and write; tell what went wrong; call the program's hook.
+ * Writes one profile. The steps: wait for the dump in progress; copy the books and the statistics
+ * inside the fork gate; format and write outside of it; record the outcome; call the user's dump
+ * hook.
+ *
+ * Invariant: dumper's buffers and file are in use only while dumper.mtx is held; outside of a dump
+ * dumper.file.fd is -1 and the snapshot is empty. Locks: prof_dump, held for long and outside the
+ * gate; prof_known, a leaf, for the last outcome. Called by prof_auto.c, prof_trigger.c and
+ * prof_session.c.
  */
 #include "prof_dump.h"
 
@@ -28,37 +34,38 @@
 atomic_u64_t prof_dump_session_id;
 atomic_u64_t prof_dump_session_begin_ns;
 
-/* After this many failed automatic dumps in a row they are tried less and less often. */
+/* Failed automatic dumps in a row after which the wait before the next attempt starts to double. */
 #define FAILS_BEFORE_BACKOFF 3
 #define BACKOFF_MAX_NS (UINT64_C(60) * NSTIME_PER_SEC)
 
 #define MAPS_BUF 8192
-/* Two numbers of at most 20 digits and what is between them. */
+/* Room for two numbers of at most 20 digits and the text between them. */
 #define PAIR_TEXT 48
-/* So many frames are written with one look at the room that is left. */
+/* Frames that are written after one check of the room left in the buffer. */
 #define FRAMES_AT_ONCE 64
 
 cassert(BACKOFF_MAX_NS >= NSTIME_PER_SEC);
-/* A temporary text (the program's path, a piece of the memory map) fits the same buffer. */
+/* The buffer also holds other temporary texts: the program's path, a piece of the memory map. */
 cassert(MAPS_BUF >= PROF_PATH_SIZE);
 cassert(PAIR_TEXT >= 2 * 20 + 2 && PAIR_TEXT <= PROF_WRITER_ROOM);
 cassert(FRAMES_AT_ONCE * PROF_WRITER_ROOM <= PROF_WRITER_BYTES);
 cassert(prof_kind_final == 0 && prof_kind_log == prof_kind_n - 1);
 
 static LARGE_DATA struct {
-	mutex_t mtx; /* all below; long, outside the gate; new in a forked child */
+	/* protects all below; held for long, outside the gate; made new in a forked child */
+	mutex_t mtx;
 	prof_file_t file;
 	prof_writer_t writer;
 	prof_snap_t snap;
-	/* The last pair of numbers as text, and what it was made from. */
+	/* The last pair of numbers as text, and the counts that it was made from. */
 	prof_counts_t printed_counts;
 	char printed_text[PAIR_TEXT];
 	size_t printed_len;
 	prof_figures_t figures;
-	uint32_t last_module;    /* the last record of objects when it began */
+	uint32_t last_module;    /* last history record of loaded objects when the dump began */
 	uint64_t now_ns;
-	unsigned fails;          /* automatic dumps, in a row */
-	uint64_t retry_ns;       /* monotonic: no automatic dump before */
+	unsigned fails;          /* failed automatic dumps in a row */
+	uint64_t retry_ns;       /* monotonic time before which no automatic dump is tried */
 	char maps[MAPS_BUF];
 	atomic_u64_t nerrors;
 	atomic_u64_t nwritten;
@@ -67,13 +74,20 @@ static LARGE_DATA struct {
 	.file.fd = -1,
 };
 
-/* Apart from the dumper, whose pages the exit of a process without dumps does not touch. */
+/* Kept out of `dumper` so that the exit of a process without dumps does not touch its pages. */
 static struct {
-	atomic_u32_t exit_tid; /* the thread that ends the process: no other begins a dump; 0: not yet */
-	atomic_b_t is_used;    /* a dump may have begun: stored before exit_tid is looked at, so one of two sees the other */
+	/* the thread that ends the process, after which no other begins a dump; 0: none */
+	atomic_u32_t exit_tid;
+	/*
+	 * a dump may have begun; stored before exit_tid is read, so that one of two threads sees the
+	 * other
+	 */
+	atomic_b_t is_used;
 } ending;
 
-/* What came of it, for those who ask: a leaf lock of its own, inside the gate. */
+/*
+ * The outcome of the last dump, for mallctl. Its own lock is a leaf and is taken inside the gate.
+ */
 static LARGE_BSS struct {
 	mutex_t mtx;
 	char last_path[PROF_PATH_SIZE];
@@ -95,7 +109,7 @@ static void
 meta_text(prof_writer_t *w, const char *key, const char *value) {
 	meta_key(w, key);
 	for (; *value != '\0'; value++) {
-		/* One line each, whatever is in a path. */
+		/* Each value is one line even if a path contains a line break. */
 		prof_write_data(w, (unsigned char)*value < 0x20 ? "?" : value, 1);
 	}
 	prof_write_lit(w, "\n");
@@ -176,7 +190,10 @@ write_metadata(prof_writer_t *w, const prof_dump_t *d) {
 
 /* ---------------------------------------------------------------- counts and stacks */
 
-/* The rate in line 1; the counts of all lines are such that a reader who un-samples with it is right. */
+/*
+ * The rate in the first line. The counts of all lines are such that a reader that scales them by
+ * this rate gets the estimates.
+ */
 static uint64_t
 header_rate(const prof_snap_t *snap) {
 	assert(!snap->is_mixed || snap->rate != 0);
@@ -197,7 +214,10 @@ pair_make(const prof_counts_t *c, uint64_t rate, bool is_raw) {
 	assert(dumper.printed_len < sizeof(dumper.printed_text));
 }
 
-/* A site that one thread uses has the same counts twice, and the next site often too. */
+/*
+ * Formats the pair only if it differs from the last one: a site that one thread uses has the same
+ * counts twice, and often the next site has them too.
+ */
 static void
 write_pair(prof_writer_t *w, const prof_counts_t *c, uint64_t rate, bool is_raw) {
 	const prof_counts_t *last = &dumper.printed_counts;
@@ -257,7 +277,10 @@ write_threads(prof_writer_t *w, const prof_snap_t *snap) {
 	}
 }
 
-/* An address in an object whose place another has taken is written as one of its own (os/module_history). */
+/*
+ * An address in an unloaded object whose address range is in use again is replaced by one from a
+ * range that is unique to the old object (os/module_history).
+ */
 static COLD void
 write_passing_stack(prof_writer_t *w, const prof_site_t *s, uint32_t now) {
 	for (unsigned i = 0; i < prof_site_nframes(s); i++) {
@@ -268,11 +291,14 @@ write_passing_stack(prof_writer_t *w, const prof_site_t *s, uint32_t now) {
 	prof_write_lit(w, "\n");
 }
 
-/* Readers take one from every address but the first: so the first one is written less one. */
+/* Readers subtract one from each address but the first, so the first is written less one. */
 static void
 write_stack(prof_writer_t *w, const prof_site_t *s) {
 	unsigned n = prof_site_nframes(s);
-	/* A bare @ would make readers add the counts to the stack before. */
+	/*
+	 * The leaf of an empty stack is 0: after a bare @ readers would add the counts to the previous
+	 * stack.
+	 */
 	uintptr_t leaf = n == 0 ? 0 : prof_site_frame(s, 0);
 	if (unlikely(s->stamp != 0)) {
 		write_passing_stack(w, s, dumper.last_module);
@@ -316,12 +342,15 @@ maps_text(void *ctx, const char *text, size_t len) {
 	return 0;
 }
 
-/* Lines about modules are made in memory: what writes to a file must not hold the loader's lock. */
+/*
+ * Module lines are made in memory, because the loader's lock must not be held while a file is
+ * written.
+ */
 typedef struct {
 	char *buf;
 	size_t size;  /* 0: only measure */
 	size_t len;
-	bool as_maps; /* lines like those of the memory map, where nothing is read there */
+	bool as_maps; /* write lines in the format of the memory map, for when that cannot be read */
 } modules_t;
 
 static void
@@ -333,7 +362,7 @@ modules_add(modules_t *m, const char *format, ...) {
 	va_end(ap);
 }
 
-/* A path is one line, whatever is in it. */
+/* Adds a path and a line end; control characters in the path become '?'. */
 static void
 modules_add_path(modules_t *m, const char *path) {
 	for (; *path != '\0'; path++) {
@@ -361,7 +390,10 @@ module_line(void *ctx, const struct sys_module_s *mod) {
 	return 0;
 }
 
-/* What is loaded, and, where a line has a place for its build id, what was. */
+/*
+ * Lists the loaded objects and, in the format that has a column for the build id, the unloaded ones
+ * too.
+ */
 static void
 modules_list(modules_t *m) {
 	sys_modules(module_line, m, dumper.maps, sizeof(dumper.maps));
@@ -393,7 +425,7 @@ write_tail(prof_writer_t *w, bool in_handler) {
 	prof_write_lit(w, "\nMAPPED_LIBRARIES:\n");
 	uint64_t before = prof_writer_total(w);
 	(void)sys_maps_copy(dumper.maps, sizeof(dumper.maps), maps_text, w);
-	/* A map may also be there and empty: an emulator's under another root. */
+	/* The map may exist and be empty, for example under an emulator with another root. */
 	if (prof_writer_total(w) == before && !in_handler) {
 		write_modules(w, true);
 	}
@@ -413,7 +445,7 @@ write_profile(prof_writer_t *w, const prof_dump_t *d) {
 		module_history_look();
 	}
 	dumper.last_module = module_history_last();
-	/* What was kept belongs to another header rate. */
+	/* The text kept from the last dump may have been made with another header rate. */
 	memset(&dumper.printed_counts, 0, sizeof(dumper.printed_counts));
 	memcpy(dumper.printed_text, "0: 0", 5);
 	dumper.printed_len = 4;
@@ -429,7 +461,7 @@ write_profile(prof_writer_t *w, const prof_dump_t *d) {
 
 /* ---------------------------------------------------------------- copying */
 
-/* Inside the gate: everything that takes locks of the allocator. */
+/* Copies everything that needs locks of the allocator, inside the gate. */
 static int
 dump_copy(void) {
 	struct tls_s *t = tls_get();
@@ -496,7 +528,9 @@ outcome_print(int err, bool was_open) {
 	    (unsigned long long)dumper.file.written);
 }
 
-/* Another thread ends the process, and gives up what this one writes (dump_at_exit). */
+/*
+ * Whether another thread is ending the process and has abandoned this thread's dump (dump_at_exit).
+ */
 static bool
 is_given_up(void) {
 	uint32_t exit_tid = atomic_load_u32(&ending.exit_tid, MO_SEQ_CST);
@@ -506,17 +540,17 @@ is_given_up(void) {
 static void
 outcome_bad(const prof_dump_t *d, int err, bool was_open) {
 	if (unlikely(is_given_up())) {
-		return; /* its file is missing because it was taken away */
+		return; /* the file is missing because dump_at_exit() removed it */
 	}
 	atomic_fetch_add_u64(&dumper.nerrors, 1, MO_RELAXED);
 	if (!is_automatic(d)) {
-		/* Nobody else hears of a session that ended by its time. */
+		/* A session that ended by its time limit has no caller who gets the errno. */
 		if (d->kind == prof_kind_session && !d->is_silent) {
 			outcome_print(err, was_open);
 		}
 		return;
 	}
-	/* One line for a row of failures, and one at the end. */
+	/* One line for a series of failures, and one at exit. */
 	if ((dumper.fails++ == 0 || d->kind == prof_kind_final) && !d->is_silent
 	    && !d->in_handler) {
 		outcome_print(err, was_open);
@@ -534,7 +568,7 @@ outcome_bad(const prof_dump_t *d, int err, bool was_open) {
 	}
 }
 
-/* What is known of the last failure, as text; under known.mtx. */
+/* Formats the last failure; needs known.mtx. */
 static void
 error_text_locked(char *buf, size_t size) {
 	char name[16];
@@ -575,7 +609,7 @@ outcome(const prof_dump_t *d, int err, bool was_open) {
 	}
 }
 
-/* byte/bytes: the plural s goes for the number 1. */
+/* The plural s is left out for the number 1. */
 static void
 print_leak(prof_dump_t *d, const prof_snap_t *snap) {
 	if (snap->cur.bytes == 0) {
@@ -619,7 +653,7 @@ dump_write(prof_dump_t *d) {
 	return err;
 }
 
-/* There was no memory for the copy: tells what would have been written. */
+/* Records a dump for whose copy there was no memory, with the path that it would have had. */
 static void
 dump_gave_up(const prof_dump_t *d, int err) {
 	if (d->path != NULL || d->sink != NULL) {
@@ -656,7 +690,7 @@ dump_locked(prof_dump_t *d) {
 		}
 		dump_drop();
 	}
-	/* As upstream's: also of a dump that failed. */
+	/* Also after a failed dump, as jemalloc does. */
 	if (!d->in_handler) {
 		prof_hook_dump(dumper.file.path);
 	}
@@ -671,7 +705,7 @@ prof_dump(prof_dump_t *d) {
 		d->told[0] = '\0';
 	}
 	if (mutex_is_owner(&dumper.mtx)) {
-		return EBUSY; /* from the dump hook */
+		return EBUSY; /* called from the dump hook */
 	}
 	atomic_store_b(&ending.is_used, true, MO_SEQ_CST);
 	if (unlikely(is_given_up())) {
@@ -739,8 +773,8 @@ prof_dump_mutex_reset(void) {
 }
 
 /*
- * Another thread may have been in the middle of a dump, with its copy made and its file open: both
- * are of no use here.  Its temporary file is the parent's.
+ * Another thread may have been in the middle of a dump, with its copy made and its file open.
+ * Neither is of use in the child, and the temporary file belongs to the parent.
  */
 void
 prof_dump_postfork_child(void) {
@@ -755,7 +789,9 @@ prof_dump_postfork_child(void) {
 	atomic_store_u32(&ending.exit_tid, 0, MO_RELAXED);
 }
 
-/* Exit waits for nobody: a profile that another thread is writing just now is given up, and none begun. */
+/*
+ * Exit does not wait: a profile that another thread is writing is abandoned, and no new one begins.
+ */
 __attribute__((destructor)) static void
 dump_at_exit(void) {
 	atomic_store_u32(&ending.exit_tid, (uint32_t)os_tid(), MO_SEQ_CST);

@@ -1,15 +1,18 @@
 /*
- * Limits and counters are atomic words of the process.  The files are a table in memory that forked
- * children share, so that caps and policy hold for all of them together.
+ * Limits how often automatic profiles are written and how many files stay (prof_keep.h). Limits and
+ * counters are atomic words of the process. The files are listed in a table in memory that forked
+ * children share, so that limits and policy hold for the whole family.
  *
- * Nobody who may die holds anything there: a place is one word (state and order) that changes by
- * compare-and-swap, from free to claimed to ready and back.  Who has claimed it owns the rest of the
- * place; who reads a ready one takes what was read only if the word is still the same.  A process
- * that dies with a place claimed costs that place and nothing else: sums are made from ready ones.
- * A child may have other rights than its parent, so nothing there is believed: what is removed is a
- * profile by its name and its first line, and numbers are bounded before they are used.
+ * No process that may die holds anything in that table. A slot is one word (state and order),
+ * changed by compare-and-swap from free to claimed to ready and back. Only the claimer writes the
+ * rest of the slot; a reader of a ready slot uses what it read only if the word is unchanged
+ * afterwards. A process that dies with a claimed slot costs only that slot, because sums count
+ * ready slots. A child may have other rights than its parent, so the table is not trusted: only a
+ * file that has the name and first line of a profile is removed, and numbers are checked before
+ * use.
  *
- * Writing, and so all that works with the static buffers here, goes on under the dump's lock.
+ * Locks: the caller's prof_dump lock, for writing and for the static buffers. Called by
+ * prof_dump.c.
  */
 #include "prof_keep.h"
 
@@ -32,29 +35,30 @@ bool opt_prof_dump_given[prof_keep_n];
 
 const char *const prof_keep_policy_names[] = {"first_peak_last", "newest", NULL};
 
-/* Places for files; one more stays on disk, counted but never removed. */
+/* Slots for files. A file that gets none stays on disk: it is counted but never removed. */
 #define TABLE_FILES 4095
 #define TABLE_BYTES ((size_t)1 << 22)
 #define HEAD_BYTES 1024
-/* The directory is read at most this often for files that others have removed. */
+/* Minimum time between two reads of the directory, which find files that others have removed. */
 #define SCAN_GAP_NS NSTIME_PER_SEC
 #define SCAN_BUF 4096
 
 #define STATE_BITS 2
 enum { STATE_FREE, STATE_CLAIMED, STATE_READY };
 
+/* The table that the processes of a family share. */
 typedef struct {
 	atomic_u64_t order;
-	uint64_t birth_ns; /* files that are older are of processes before */
-	atomic_u32_t n_used; /* places from here on are untouched */
-	atomic_u32_t has_told; /* one of the processes has said that there is no room */
+	uint64_t birth_ns; /* time of creation: older files are of earlier processes */
+	atomic_u32_t n_used; /* slots from this index on were never used */
+	atomic_u32_t has_told; /* one of the processes has reported that the limit is used up */
 	char rest[HEAD_BYTES - 24];
 	prof_kept_t files[TABLE_FILES];
 } table_t;
 
 cassert(sizeof(prof_kept_t) == 1024 && sizeof(table_t) == TABLE_BYTES);
 
-/* Files that are counted and not ours to remove. */
+/* Number and bytes, by kind, of files that are counted but that we must not remove. */
 typedef struct {
 	uint64_t n[prof_kind_n];
 	uint64_t bytes[prof_kind_n];
@@ -63,19 +67,20 @@ typedef struct {
 static struct {
 	atomic_u64_t limits[prof_keep_n];
 	atomic_u32_t policy;
-	atomic_b_t given[prof_keep_n]; /* somebody has set it: also for kinds i and u */
+	/* the user has set the limit, so it holds for kinds i and u too */
+	atomic_b_t given[prof_keep_n];
 	atomic_u64_t suppressed;
 	atomic_u64_t overlapped;
-	atomic_u64_t last_ns[prof_kind_n];
-	table_t *table;    /* NULL: not yet */
+	atomic_u64_t last_ns[prof_kind_n]; /* time of the last profile of each kind */
+	table_t *table;    /* NULL: not made yet */
 } kept = {.limits = {{1000}, {100}, {UINT64_C(1) << 30}}};
 
 static LARGE_BSS struct {
-	uint64_t prefix_hash; /* of the prefix that the directory was read for; 0: never */
-	uint64_t next_ns;     /* monotonic */
-	size_t dir_len;       /* of path, with the slash */
-	others_t before;      /* of processes before, as the directory has them */
-	others_t loose;       /* of ours, that have no place in the table */
+	uint64_t prefix_hash; /* hash of the prefix whose directory was read; 0: none */
+	uint64_t next_ns;     /* monotonic time of the next read */
+	size_t dir_len;       /* length of the directory in path, with the slash */
+	others_t before;      /* files of earlier processes, as found in the directory */
+	others_t loose;       /* files of ours that have no slot in the table */
 	char prefix[PROF_PATH_SIZE];
 	char path[PROF_PATH_SIZE + 256];
 	char buf[SCAN_BUF] ALIGNED(8);
@@ -212,14 +217,14 @@ prof_keep_may(prof_kind_t kind, uint64_t now_ns, prof_keep_turn_t *turn) {
 	gap = gap > UINT64_MAX / NSTIME_PER_MSEC ? UINT64_MAX : gap * NSTIME_PER_MSEC;
 	uint64_t last = atomic_load_u64(&kept.last_ns[kind], MO_RELAXED);
 	turn->last_ns = last;
-	/* Of two that come at once, one may. */
+	/* Of two threads that come at once, one succeeds. */
 	return prof_keep_gap_is_over(last, now_ns, gap) && atomic_cas_strong_u64(
 	    &kept.last_ns[kind], &last, now_ns, MO_RELAXED, MO_RELAXED);
 }
 
 /*
- * Not "no gap at all": who read the clock a while ago may come just now, and the last profile may be
- * younger than that.
+ * Restores the previous time rather than 0: a thread that read the clock earlier may come only now,
+ * and the last profile may be younger than its time.
  */
 void
 prof_keep_release(const prof_keep_turn_t *turn) {
@@ -244,7 +249,7 @@ prof_keep_place_set(prof_kept_t *f, uint64_t order) {
 	atomic_store_u64(&f->word, word_make(order, STATE_READY), MO_RELEASE);
 }
 
-/* How many places have ever been in use: the rest is not touched. */
+/* Number of slots that were ever used; the pages behind them are not touched. */
 static size_t
 n_used(void) {
 	return kept.table == NULL ? 0
@@ -257,7 +262,7 @@ is_of_kinds(const prof_kept_t *f, uint32_t kinds) {
 	return kind < prof_kind_n && (kinds & 1u << kind) != 0;
 }
 
-/* The path is read where it does not change, and ends. */
+/* Copies the path to memory that does not change, and terminates it. */
 static const char *
 path_of(const prof_kept_t *f) {
 	memcpy(scan.path, f->path, sizeof(f->path));
@@ -265,7 +270,7 @@ path_of(const prof_kept_t *f) {
 	return scan.path;
 }
 
-/* The next ready place from *i on, and its word as it was then; NULL: no more. */
+/* Returns the next ready slot from index *i on and the value its word had; NULL at the end. */
 static prof_kept_t *
 place_next(size_t *i, uint64_t *word) {
 	for (size_t n = n_used(); *i < n; ++*i) {
@@ -297,7 +302,7 @@ place_claim(void) {
 	return NULL;
 }
 
-/* Which file has the name now. */
+/* Reads which file has the name now; false if there is no regular file. */
 static bool
 file_is_there(const char *path, prof_file_id_t *id, uint64_t *bytes) {
 	struct stat st;
@@ -325,7 +330,7 @@ others_add(others_t *o, prof_kind_t kind, uint64_t bytes) {
 	o->bytes[kind] += bytes;
 }
 
-/* Without a place for it a file stays on disk for good, and counts. */
+/* Enters a file. If there is no slot the file stays on disk for good and is counted. */
 static void
 place_add(const char *path, prof_kind_t kind, uint64_t bytes, uint64_t live, prof_file_id_t id) {
 	size_t size = strlen(path) + 1;
@@ -342,7 +347,7 @@ place_add(const char *path, prof_kind_t kind, uint64_t bytes, uint64_t live, pro
 	prof_keep_place_set(f, atomic_fetch_add_u64(&kept.table->order, 1, MO_RELAXED));
 }
 
-/* Files that somebody has removed or written since do not count. */
+/* Frees the slots of files that were removed or changed by others. */
 static void
 places_look(void) {
 	prof_kept_t *f;
@@ -370,7 +375,10 @@ table_has(const prof_file_id_t *id) {
 	return false;
 }
 
-/* A file of this process or of its family may come in the same tick of the file system's clock. */
+/*
+ * A file of this process or its family may have the same time stamp as the table, because the clock
+ * of the file system is coarse.
+ */
 static bool
 is_from_before(const prof_file_id_t *id) {
 	uint64_t mtime = (uint64_t)id->mtime.tv_sec * NSTIME_PER_SEC + (uint64_t)id->mtime.tv_nsec;
@@ -395,7 +403,9 @@ scan_entry(void *ctx, const char *name) {
 	return 0;
 }
 
-/* Reads the directory of the prefix, if it was not read for this one or `again` and that is due. */
+/*
+ * Reads the directory of the prefix if that has not been done, or if `again` is set and it is time.
+ */
 static void
 scan_update(bool again) {
 	struct tls_s *t = tls_get();
@@ -412,7 +422,7 @@ scan_update(bool again) {
 	scan.next_ns = now + SCAN_GAP_NS;
 	memset(&scan.before, 0, sizeof(scan.before));
 	if (slash == NULL) {
-		return; /* relative for want of room: its directory is not known */
+		return; /* a prefix that had to stay relative has no known directory */
 	}
 	scan.dir_len = (size_t)(slash - scan.prefix) + 1;
 	memcpy(scan.path, scan.prefix, scan.dir_len);
@@ -433,7 +443,7 @@ others_sum(const others_t *o, prof_keep_limit_t limit) {
 	return sum;
 }
 
-/* Files, or their bytes, that we cannot remove. */
+/* Number or bytes of files that we must not remove. */
 static uint64_t
 fixed_sum(prof_keep_limit_t limit) {
 	return others_sum(&scan.before, limit) + others_sum(&scan.loose, limit);
@@ -467,7 +477,7 @@ is_over_any(prof_keep_limit_t *limit) {
 	return is_over(*limit);
 }
 
-/* The judgement so far, one file after the other; orders, UINT64_MAX: none yet. */
+/* The result of judge() so far. first, last and peak are orders; UINT64_MAX: none yet. */
 typedef struct {
 	uint64_t first;
 	uint64_t last;
@@ -522,11 +532,13 @@ prof_keep_victim(const prof_kept_t *files, size_t n, prof_keep_policy_t policy, 
 			found_order = order;
 		}
 	}
-	/* Nothing but first, peak and newest: the first. */
+	/* If there are only the first, the peak and the newest, the first one goes. */
 	return policy == prof_keep_newest || found == SIZE_MAX ? first : found;
 }
 
-/* By who has claimed the place.  What cannot be removed stays on disk, and counts. */
+/*
+ * Removes the file of a slot that the caller claimed. If that fails, the file stays and is counted.
+ */
 static void
 file_remove(const prof_kept_t *f) {
 	prof_file_id_t id = f->id;
@@ -541,7 +553,7 @@ file_remove(const prof_kept_t *f) {
 	}
 }
 
-/* One that is over the limit; false: there is none that we may remove. */
+/* Removes one file because of the limit; false if there is none that we may remove. */
 static bool
 victim_try_remove(prof_keep_limit_t limit) {
 	prof_keep_policy_t policy = (prof_keep_policy_t)atomic_load_u32(&kept.policy, MO_RELAXED);
@@ -552,7 +564,7 @@ victim_try_remove(prof_keep_limit_t limit) {
 	}
 	prof_kept_t *f = &kept.table->files[i];
 	uint64_t word = atomic_load_u64(&f->word, MO_RELAXED);
-	/* Else another process has taken it just now: looked at anew. */
+	/* If this fails another process has just claimed the slot, and the caller looks again. */
 	if (word_is_ready(word) && atomic_cas_strong_u64(&f->word, &word, word_make(0, STATE_CLAIMED),
 	    MO_ACQUIRE, MO_RELAXED)) {
 		file_remove(f);
@@ -598,7 +610,7 @@ prof_keep_written(const char *path, prof_kind_t kind, uint64_t bytes, uint64_t l
 	uint64_t size;
 	prof_keep_limit_t limit;
 	assert(prof_keep_counts(kind));
-	/* A relative name may mean another file later. */
+	/* A relative name could stand for another file later. */
 	if (path[0] != '/' || !file_is_there(path, &id, &size)) {
 		return;
 	}
@@ -607,14 +619,14 @@ prof_keep_written(const char *path, prof_kind_t kind, uint64_t bytes, uint64_t l
 	if (!is_over_any(&limit)) {
 		return;
 	}
-	/* By what was known; now by what is there. */
+	/* The sums were of known files; now look at what is really there. */
 	places_look();
 	scan_update(fixed_sum(limit) > 0);
 	for (unsigned i = 0; i < TABLE_FILES && is_over_any(&limit) && victim_try_remove(limit); i++) {
 	}
 }
 
-/* Gaps and counters are of the process; files and caps are of the family. */
+/* Gaps and counters belong to the process; files and limits to the family. */
 void
 prof_keep_postfork_child(void) {
 	for (unsigned i = 0; i < prof_kind_n; i++) {

@@ -1,4 +1,10 @@
-/* Atomic words; what follows from them is published by prof_sample and pac's hook. */
+/*
+ * The switches of the profiler as atomic words, and what each change of them causes.
+ *
+ * Invariant: the sampling rate that prof_sample.c publishes and pac's hook always follow from the
+ * switches as they are. Both change in one step under the lock `prof_switch`; readers take no lock.
+ * Setters run inside the gate. Called by ctl_prof.c, prof_session.c and prof_start.c.
+ */
 #include "prof_switch.h"
 
 #include "extent/pac.h"
@@ -11,7 +17,7 @@
 #include "util/atomic.h"
 #include "util/bits.h"
 
-/* The words change, and what follows from them is published, in one piece: under mtx. */
+/* All fields change only under mtx, together with what follows from them. */
 static struct {
 	mutex_t mtx;
 	atomic_b_t is_booted;
@@ -19,7 +25,7 @@ static struct {
 	atomic_b_t active;
 	atomic_b_t thread_active_init;
 	atomic_b_t gdump;
-	void (*gdump_due)(void);
+	void (*gdump_due)(void); /* pac's hook while gdump is on */
 } switches = {.mtx = MUTEX_INITIALIZER("prof_switch", WITNESS_RANK_PROF_MISC)};
 
 bool
@@ -78,7 +84,9 @@ switch_set(atomic_b_t *s, bool on, bool *old) {
 		}
 		return ENOENT;
 	}
-	/* Not the exchange alone: of two setters the slower one would publish what no longer holds. */
+	/*
+	 * An exchange alone is not enough: the slower of two setters would publish an outdated state.
+	 */
 	gate_enter(tls_get());
 	mutex_lock(&switches.mtx);
 	bool was = atomic_exchange_b(s, on, MO_ACQ_REL);
@@ -164,7 +172,7 @@ prof_reset(size_t lg_sample) {
 	if (lg_sample != SIZE_MAX) {
 		prof_sample_rate_set(UINT64_C(1) << min_zu(lg_sample, 63));
 	}
-	/* Last, so that hardly a sample of the old rate begins the new books. */
+	/* Last, so that hardly any sample of the old rate is counted in the new books. */
 	prof_data_reset();
 	return 0;
 }

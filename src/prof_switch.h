@@ -1,17 +1,21 @@
 /*
- * The switches: booted, ready, active, gdump, and the initial state of threads.
+ * The switches of the profiler: booted, ready, active, gdump, and the initial state of threads.
  *
- * Whether sampling runs and whether pac reports new maxima follows from all of them together; each
- * setter brings that about before it returns.  Setters run inside the gate.
+ * Whether samples are taken and whether pac reports new maxima follows from all of them together.
+ * Each setter has put that into effect before it returns.
  */
 #ifndef PROF_SWITCH_H
 #define PROF_SWITCH_H
 
 #include "util/compiler.h"
 
+/* Whether the books exist. */
 bool prof_is_booted(void);
 
-/* Reads give false and 0 until booted; writes give ENOENT (prof.active := false is allowed). */
+/*
+ * Until booted, reads give false or 0 and writes give ENOENT, but setting prof.active to false is
+ * allowed.
+ */
 bool prof_active_get(void);
 int prof_active_set(bool active, bool *old);
 bool prof_thread_active_init_get(void);
@@ -19,25 +23,31 @@ int prof_thread_active_init_set(bool active, bool *old);
 bool prof_gdump_get(void);
 int prof_gdump_set(bool active, bool *old);
 
-uint64_t prof_interval_get(void);		/* bytes between interval dumps, 0 off */
+uint64_t prof_interval_get(void);		/* bytes between interval dumps, 0: off */
 size_t prof_lg_sample_get(void);		/* floor(lg) of the sample interval; 0 until booted */
 size_t prof_sample_interval_get(void);		/* bytes; 0 until booted */
-int prof_sample_interval_set(size_t bytes);	/* ENOENT, EINVAL for 0; keeps all history */
-/* Forgets all samples; lg_sample SIZE_MAX keeps the rate, >= 64 becomes 63. */
+int prof_sample_interval_set(size_t bytes);	/* 0, ENOENT, or EINVAL for 0; keeps all samples */
+/* Forgets all samples. lg_sample SIZE_MAX keeps the rate; 64 and above become 63. */
 int prof_reset(size_t lg_sample);
 
-/* Copied, made absolute; "" disables automatic dumps.  EINVAL too long, EFAULT NULL. */
+/*
+ * Copies the prefix and makes it absolute; "" disables automatic dumps. EINVAL: too long. EFAULT:
+ * NULL.
+ */
 int prof_prefix_set(const char *prefix);
 
-/* The books exist: the switches take their configured values, nothing runs yet. */
+/*
+ * Called when the books exist: the switches take their configured values, but no sampling starts.
+ */
 void prof_switch_boot(void);
-/* Boot is complete: sampling may begin.  gdump_due: for pac, when a new maximum is to be dumped. */
+/* Called when boot is complete: sampling may begin. gdump_due is called by pac at a new maximum. */
 void prof_switch_ready(void (*gdump_due)(void));
+/* Whether boot is complete, so that samples and dumps may begin. */
 bool prof_switch_is_ready(void);
-/* prof.active, without a look at whether anything is booted. */
+/* prof.active, without checking that the profiler is booted. */
 bool prof_switch_is_active(void);
 
-/* Tells who shows the state to the outside; filled by prof_control. */
+/* Publishes the new state to readers outside the process; defined by prof_control. */
 extern void (*const prof_switch_changed)(void);
 
 #endif /* PROF_SWITCH_H */

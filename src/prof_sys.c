@@ -1,6 +1,11 @@
 /*
- * Names and files (prof_sys.h).  One leaf lock for the prefix; sequence numbers are atomic.  What is
- * large lies in the caller's prof_file_t, never on the stack: a dump may run on a very small one.
+ * Names of profile files, and opening, writing and closing them (prof_sys.h).
+ *
+ * Invariant: a name that exists is never overwritten, unless the user gave the path; a profile gets
+ * its name only when all of it has been written. Locks: `prof_prefix`, a leaf, for the prefix;
+ * sequence numbers are atomic. Large buffers are in the caller's prof_file_t, not on the stack,
+ * because a dump may run on a very small one. Called by prof_dump.c, prof_log.c and, for the
+ * prefix, by prof_switch.c and prof_session.c.
  */
 #include "prof_sys.h"
 
@@ -20,9 +25,9 @@
 #include "util/atomic.h"
 #include "util/fmt.h"
 
-/* A pipe that takes nothing for this long is given up. */
+/* Time in ms after which a write to a pipe without a reader's progress is given up. */
 #define PIPE_WAIT_MS 5000
-/* Names that exist already are passed over one by one, then by steps of twice the size each. */
+/* Existing names are skipped one by one for NAME_STEPS attempts, then in steps that double. */
 #define NAME_STEPS 64
 #define NAME_TRIES (NAME_STEPS + 40)
 
@@ -31,6 +36,7 @@
 #define PROFILE_BEGINNING "heap_v2/"
 #define PROFILE_BEGINNING_LEN 8
 
+/* The prefix, and the counters behind the numbers in file names. */
 static LARGE_BSS struct {
 	mutex_t mtx;
 	char prefix[PROF_PREFIX_MAX + 1];
@@ -55,7 +61,7 @@ static const struct {
 	[prof_kind_log] = {'\0', "log"},
 };
 
-/* Two stamps with their marks are most of what may follow a prefix. */
+/* Two stamps with their separators are the longest part of what follows a prefix. */
 cassert(PROF_SUFFIX_MAX > 2 * NSTIME_STAMP_SIZE + 2 && PROF_SUFFIX_MAX < PROF_FILE_NAME_MAX);
 cassert(PROF_PREFIX_MAX + 1 <= PROF_PATH_SIZE);
 
@@ -67,7 +73,7 @@ prof_kind_name(prof_kind_t kind) {
 
 /* ---------------------------------------------------------------- prefix */
 
-/* Into names.prefix; under the lock. */
+/* Writes the absolute prefix into names.prefix; needs names.mtx. */
 static int
 prefix_resolve_locked(const char *prefix) {
 	size_t len = strlen(prefix);
@@ -105,7 +111,10 @@ prof_sys_prefix_has_dir(const char *prefix) {
 	if (len == 0 || len > PROF_PREFIX_MAX) {
 		return true;
 	}
-	/* A place that is free until there is a prefix: the stack of a first thread may be small. */
+	/*
+	 * names.prefix is free at boot and serves as the buffer, because the first thread's stack may
+	 * be small.
+	 */
 	assert(names.prefix[0] == '\0');
 	memcpy(names.prefix, prefix, len);
 	names.prefix[len] = '\0';
@@ -114,7 +123,7 @@ prof_sys_prefix_has_dir(const char *prefix) {
 	if (fd >= 0) {
 		sys_close(fd);
 	}
-	/* What cannot be seen is not judged. */
+	/* Other errors, such as EACCES, do not prove that the directory is missing. */
 	return fd != -ENOENT && fd != -ENOTDIR;
 }
 
@@ -126,7 +135,7 @@ prof_sys_prefix_set(const char *prefix) {
 	mutex_lock(&names.mtx);
 	int err = prefix_resolve_locked(prefix);
 	if (err != 0) {
-		/* The directory alone is too long: then the name stays relative to it. */
+		/* The working directory makes the path too long, so the prefix stays relative. */
 		memcpy(names.prefix, prefix, strlen(prefix) + 1);
 	}
 	mutex_unlock(&names.mtx);
@@ -155,7 +164,7 @@ prof_sys_kseq_next(prof_kind_t kind) {
 	return atomic_fetch_add_u64(&names.kseq[kind], 1, MO_RELAXED);
 }
 
-/* ".<stamp>", of a session ".<start>_<stop>", or nothing. */
+/* Writes ".<stamp>", for a session ".<start>_<stop>", or nothing. */
 static void
 stamp_text(char out[2 * NSTIME_STAMP_SIZE + 2], const prof_name_t *name) {
 	out[0] = '\0';
@@ -171,7 +180,7 @@ stamp_text(char out[2 * NSTIME_STAMP_SIZE + 2], const prof_name_t *name) {
 	}
 }
 
-/* <prefix>[.<pidns>].<pid> */
+/* Writes <prefix>[.<pidns>].<pid> and returns its length, or size if it does not fit. */
 static size_t
 name_head(char *buf, size_t size) {
 	struct tls_s *t = tls_get();
@@ -219,7 +228,10 @@ prof_dump_filename(char *buf, size_t size, const prof_name_t *name) {
 	return len >= size ? ENAMETOOLONG : 0;
 }
 
-/* After try i was in vain: not through all numbers that a process of the same name has used up. */
+/*
+ * Moves the sequence number on after attempt i found an existing name. Steps double, so that not
+ * every number used by a process of the same name is tried.
+ */
 static void
 seq_skip(atomic_u64_t *seq, unsigned i) {
 	if (i >= NAME_STEPS) {
@@ -227,7 +239,10 @@ seq_skip(atomic_u64_t *seq, unsigned i) {
 	}
 }
 
-/* Behind "<prefix>.": numbers and stamps with dots between, as name_head() and stamp_text() make them. */
+/*
+ * Whether [at, end), which follows "<prefix>.", consists of numbers and stamps separated by dots,
+ * as name_head() and stamp_text() write them.
+ */
 static bool
 is_name_middle(const char *at, const char *end) {
 	for (const char *c = at; c < end; c++) {
@@ -264,7 +279,7 @@ prof_sys_name_kind(const char *name, const char *base) {
 	return prof_kind_n;
 }
 
-/* A name beside the target that only this process would use. */
+/* Makes a name in the directory of the target that no other process uses. */
 static int
 temp_name(prof_file_t *f) {
 	const char *slash = strrchr(f->path, '/');
@@ -293,7 +308,7 @@ signals_block(prof_file_t *f) {
 	pthread_sigmask(SIG_BLOCK, &block, &f->old_mask);
 }
 
-/* Takes back what our own writing raised, then lets signals through as before. */
+/* Removes the signals that our own writing raised, then restores the mask. */
 static void
 signals_restore(prof_file_t *f) {
 	static const struct timespec now = {0, 0};
@@ -313,7 +328,9 @@ signals_restore(prof_file_t *f) {
 
 /* ---------------------------------------------------------------- files */
 
-/* What becomes of the temporary file is the business of the process that has made it. */
+/*
+ * Notes whether there is a temporary file, and which process made it: only that one may remove it.
+ */
 static void
 temp_note(prof_file_t *f, bool has_temp) {
 	f->temp_pid = sys_pid();
@@ -339,12 +356,12 @@ temp_open(prof_file_t *f) {
 	}
 	f->fd = fd;
 	temp_note(f, true);
-	/* The mode is what was asked for, whatever the umask says. */
+	/* opt_prof_dump_mode applies whatever the umask is. */
 	sys_fchmod(fd, opt_prof_dump_mode);
 	return 0;
 }
 
-/* What was opened in place, whatever its name stood for before: may it have the profile? */
+/* Checks a file that was opened in place: whether it may receive the profile. */
 static int
 in_place_check(int fd) {
 	struct stat st;
@@ -354,17 +371,20 @@ in_place_check(int fd) {
 	}
 	bool is_ours = st.st_uid == geteuid();
 	if (S_ISREG(st.st_mode)) {
-		/* Another user may have put it there to read it, or linked it to what we must not write. */
+		/*
+		 * Another user may have created it to read the profile, or linked it to a file that we must
+		 * not write.
+		 */
 		return !is_ours || st.st_nlink != 1 ? EACCES : sys_ftruncate(fd, 0);
 	}
 	return S_ISFIFO(st.st_mode) && !is_ours && st.st_uid != 0 ? EACCES : 0;
 }
 
-/* is_checked: else the program's own descriptor. */
+/* Opens the path itself for writing. is_checked is false for the user's own descriptor. */
 static int
 in_place_open(prof_file_t *f, bool is_checked) {
 	assert(f->fd == -1 && f->is_explicit && !f->is_confined);
-	/* Never waiting: what was a file a moment ago may be a pipe now. */
+	/* O_NONBLOCK, because what was a file a moment ago may be a pipe now. */
 	int fd = sys_open(f->path, O_WRONLY | O_NOCTTY | O_NONBLOCK | (is_checked ? O_NOFOLLOW : O_TRUNC),
 	    opt_prof_dump_mode);
 	if (fd < 0) {
@@ -399,7 +419,7 @@ prof_sys_is_profile(const char *path) {
 	return is_ours;
 }
 
-/* Where a name stands for a descriptor, its being a link is no trap. */
+/* Whether the path stands for a descriptor: such a path may be a symbolic link. */
 static bool
 is_descriptor_path(const char *path) {
 	return strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/proc/self/fd/", 14) == 0
@@ -407,8 +427,8 @@ is_descriptor_path(const char *path) {
 }
 
 /*
- * In place only where no file can be made beside the older one: any other failure (a full disk) would
- * come again, after the older text was gone.
+ * Writes in place only if no file can be created beside the existing one. Any other failure, such
+ * as a full disk, would occur again after the old content was gone.
  */
 static int
 regular_open(prof_file_t *f, bool exists) {
@@ -417,7 +437,7 @@ regular_open(prof_file_t *f, bool exists) {
 	return refused && exists ? in_place_open(f, true) : err;
 }
 
-/* An explicit path: by what stands there now. */
+/* Opens an explicit path, according to what exists there. */
 static int
 explicit_open(prof_file_t *f) {
 	struct stat st;
@@ -507,7 +527,7 @@ prof_file_open_confined(prof_file_t *f, const char *path, const prof_name_t *nam
 	return file_open(f, path, name, true);
 }
 
-/* A full pipe: waits for its reader, but not for ever. */
+/* Waits for the reader of a full pipe, for at most PIPE_WAIT_MS. */
 static int
 pipe_wait(int fd) {
 	struct pollfd p = {.fd = fd, .events = POLLOUT};
@@ -516,7 +536,7 @@ pipe_wait(int fd) {
 	unsigned tries = SYS_TRIES_MAX;
 	long n;
 	do {
-		/* Not poll(): that is a place where a thread may be cancelled. */
+		/* Not poll(), which is a cancellation point. */
 		n = syscall(SYS_ppoll, &p, 1, &left, NULL, 0);
 	} while (n < 0 && errno == EINTR && --tries > 0);
 	int err = n > 0 ? 0 : n == 0 ? ETIMEDOUT : errno;
@@ -547,7 +567,7 @@ prof_file_write(prof_file_t *f, const void *data, size_t len) {
 	}
 }
 
-/* To the next name until one is free. */
+/* Renames to the target, or to the next name that is free. */
 static int
 move_to_free_name(prof_file_t *f) {
 	for (unsigned i = 0; i < NAME_TRIES; i++) {
@@ -569,7 +589,7 @@ move_to_free_name(prof_file_t *f) {
 }
 
 /*
- * The number is forgotten before the descriptor goes: a child forked in between must not close what
+ * Clears the number before it closes the descriptor: a child forked in between must not close what
  * another thread opened under the same number.
  */
 static int
@@ -592,7 +612,10 @@ prof_file_abandon(prof_file_t *f) {
 	}
 }
 
-/* The rename was refused (a mount point, a sticky directory): the text goes into the file itself. */
+/*
+ * Copies the temporary file into the existing one, for where a rename is refused (a mount point, a
+ * directory with the sticky bit).
+ */
 static int
 copy_in_place(prof_file_t *f) {
 	char buf[512];
@@ -620,7 +643,7 @@ file_move(prof_file_t *f) {
 		return move_to_free_name(f);
 	}
 	if (f->is_confined) {
-		/* What stands there by now is looked at once more. */
+		/* Checks again what exists under that name by now. */
 		return f->is_new || !prof_sys_is_profile(f->path) ? sys_rename_noreplace(f->temp, f->path)
 		    : sys_rename(f->temp, f->path);
 	}
@@ -691,7 +714,7 @@ prof_sys_exe(char *buf, size_t size) {
 	}
 }
 
-/* A child numbers its own files; its pid keeps the names apart. */
+/* A child numbers its own files from 0; its pid keeps the names apart. */
 void
 prof_sys_postfork_child(void) {
 	atomic_store_u64(&names.seq, 0, MO_RELAXED);

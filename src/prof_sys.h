@@ -1,11 +1,10 @@
 /*
- * What the profiler has to do with the system: names of files, opening them so that nothing is ever
- * overwritten or seen half-written, and the process's own name and id.
+ * Files of the profiler: their names, opening them so that no file is overwritten or seen half
+ * written, and facts about the process that dumps report.
  *
- * A file is written under a temporary name in the same directory and moved to its name at the end.
- * Only where that cannot be (a device, a bind-mounted file, a directory that may not be written) an
- * explicitly given path is written in place; a regular file then only if it is the user's own and has
- * no other name.
+ * A file is written under a temporary name in the same directory and renamed at the end. Where that
+ * is impossible (a device, a bind-mounted file, a directory without write permission), an explicit
+ * path is written in place; a regular file only if the user owns it and it has no other name.
  */
 #ifndef PROF_SYS_H
 #define PROF_SYS_H
@@ -16,6 +15,7 @@
 
 #define PROF_PATH_SIZE 4097 /* PATH_MAX and one */
 
+/* Why a profile was written; each kind has a letter in file names (kinds[] in prof_sys.c). */
 typedef enum {
 	prof_kind_final,
 	prof_kind_interval,
@@ -30,85 +30,87 @@ typedef enum {
 	prof_kind_n
 } prof_kind_t;
 
-/* "final", "interval" ...: for the metadata. */
+/* The word for the metadata of a dump: "final", "interval" and so on. */
 const char *prof_kind_name(prof_kind_t kind);
 
-/* No name that begins so is too long. */
+/* Whether every file name made from this prefix is short enough. */
 bool prof_sys_prefix_fits(const char *prefix, size_t len);
-/* At boot only, before one is set: false if the directory of the prefix is not there. */
+/* Whether the directory of the prefix exists. Only during boot, before a prefix is set. */
 bool prof_sys_prefix_has_dir(const char *prefix);
-/* Resolves a relative prefix now and keeps it. EINVAL: too long for any name. "" is kept as it is. */
+/* Stores the prefix, made absolute. EINVAL if it is too long for any name. "" stays as it is. */
 int prof_sys_prefix_set(const char *prefix);
-/* Copies; what prof_sys_prefix_set() takes back. size: PROF_PREFIX_MAX + 1. */
+/* Copies the prefix into buf of PROF_PREFIX_MAX + 1 bytes. */
 void prof_sys_prefix_get(char *buf, size_t size);
 bool prof_sys_prefix_is_empty(void);
 
-/* What a name is made of besides prefix, pid and sequence number. */
+/* The parts of a name other than prefix, pid and sequence number. */
 typedef struct {
 	prof_kind_t kind;
 	uint64_t kseq;
-	uint64_t begin_ns;  /* instant the dump, or the session, began (UTC) */
-	uint64_t end_ns;    /* of a session: when it stopped; else 0 */
+	uint64_t begin_ns;  /* start of the dump or of the session, ns since 1970 (UTC) */
+	uint64_t end_ns;    /* end of the session; 0: not a session */
 } prof_name_t;
 
+/* Takes the next number of this kind. */
 uint64_t prof_sys_kseq_next(prof_kind_t kind);
 /*
- * The one place where names of profiles are made.  Each call takes the next sequence number, so
- * that a second call is how to avoid a name that exists.  ENAMETOOLONG.
+ * Makes the name of a profile; no other function does. Each call takes the next sequence number, so
+ * calling it again avoids a name that exists. Returns 0 or ENAMETOOLONG.
  */
 int prof_dump_filename(char *buf, size_t size, const prof_name_t *name);
 
 /*
- * The kind of a profile by its name without directory, prof_kind_n if it is none of a prefix with this
- * last part; whatever process has written it.
+ * The kind of a profile by its file name without directory; prof_kind_n if it is not the name of a
+ * profile whose prefix ends in `base`. The process that wrote it does not matter.
  */
 prof_kind_t prof_sys_name_kind(const char *name, const char *base);
 
-/* A regular file that ends and begins as profiles do. */
+/* Whether path is a regular file whose name and first line are those of a profile. */
 bool prof_sys_is_profile(const char *path);
 
-/* Takes what would go to a file: 0 or errno. */
+/* Receives what would go to a file; returns 0 or an errno. */
 typedef int prof_sink_t(const void *data, size_t len);
 
+/* A file being written; also the state from which prof_file_close() names or removes it. */
 typedef struct {
 	int fd;             /* -1: not open */
 	int err;            /* first error; nothing is written after it */
-	bool is_explicit;   /* path was given: an older file of that name is replaced */
-	bool is_confined;   /* but none that is no profile */
-	bool is_new;        /* confined: there was none of that name */
-	bool has_temp;
-	int temp_pid;       /* of the process that made it */
-	bool may_block;     /* a pipe or such: wait for it a bounded time */
-	prof_sink_t *sink;  /* instead of fd */
+	bool is_explicit;   /* the path was given, so an existing file of that name is replaced */
+	bool is_confined;   /* explicit, and only a profile may be replaced */
+	bool is_new;        /* confined, and no file of that name existed */
+	bool has_temp; /* the file has its temporary name */
+	int temp_pid;       /* process that made the temporary file */
+	bool may_block;     /* a pipe or a device: wait for it, for a bounded time */
+	prof_sink_t *sink;  /* destination instead of fd, NULL: none */
 	uint64_t written;
 	prof_name_t name;
 	sigset_t old_mask;
-	bool was_pending[2];
+	bool was_pending[2]; /* whether SIGXFSZ, SIGPIPE were pending before open */
 	char path[PROF_PATH_SIZE];
 	char temp[PROF_PATH_SIZE];
 } prof_file_t;
 
 /*
- * SIGXFSZ and SIGPIPE stay blocked from open to close, whatever open returns; close must follow.
- * path NULL: a name made from `name`.  0 or errno, also in f->err.
+ * Opens a file. SIGXFSZ and SIGPIPE stay blocked until close, whatever open returns, so close must
+ * follow. path NULL: a name made from `name`. Returns 0 or an errno, also in f->err.
  */
 int prof_file_open(prof_file_t *f, const char *path, const prof_name_t *name);
-/* The same for a path from somebody who may not replace what is no profile: EEXIST. */
+/* The same for a path from outside the process, which may replace nothing but profiles: EEXIST. */
 int prof_file_open_confined(prof_file_t *f, const char *path, const prof_name_t *name);
 int prof_file_open_sink(prof_file_t *f, prof_sink_t *sink);
 void prof_file_write(prof_file_t *f, const void *data, size_t len);
-/* Gives the file its name, or removes it if anything failed: 0 or the first errno. */
+/* Gives the file its name, or removes it if anything failed. Returns 0 or the first errno. */
 int prof_file_close(prof_file_t *f);
 
-/* In a forked child: the copy of a descriptor that another thread of the parent had open. */
+/* In a forked child: closes the copy of a descriptor that another thread of the parent had open. */
 void prof_file_forget(prof_file_t *f);
-/* The process exits while another thread writes: its temporary file does not stay behind. */
+/* At exit, while another thread writes: removes that thread's temporary file. */
 void prof_file_abandon(prof_file_t *f);
 
-/* "ENOSPC"; a number for what has no name here. */
+/* The name of an errno, such as "ENOSPC"; "errno=N" for one that is not in the table. */
 const char *prof_errno_name(int err, char buf[16]);
 
-/* Resident bytes of the process as the kernel counts them, 0 if it does not tell. */
+/* Resident bytes of the process as the kernel reports them, 0 if it does not. */
 uint64_t prof_sys_rss(void);
 /* Path of the program, "" if unknown. */
 void prof_sys_exe(char *buf, size_t size);

@@ -1,4 +1,10 @@
-/* One pointer of the tsd leads to the record; only the thread itself comes this way. */
+/*
+ * The profiler's record of the calling thread: creation, end, thread.prof.active, thread.prof.name.
+ *
+ * Invariant: tsd->prof is the only pointer to the record that is used here, and only the thread
+ * itself follows it; its fields `active` and `busy` need no atomics. Locks: none. Called by prof.c,
+ * ctl_thread.c and, at the end of a thread, tsd.
+ */
 #include "prof_thread.h"
 
 #include "meta/freepool.h"
@@ -84,7 +90,7 @@ prof_thread_name_from_system(prof_tdata_t *td) {
 	os_thread_name_get(name, sizeof(name));
 	for (char *c = name; *c != '\0'; c++) {
 		if (!is_name_char(*c)) {
-			*c = '?'; /* a line break would tear the profile */
+			*c = '?'; /* a line break would break the lines of the profile */
 		}
 	}
 	prof_tdata_name_write(td, name);

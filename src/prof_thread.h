@@ -1,5 +1,5 @@
 /*
- * The profiler's view of the calling thread: its record in the books, its name and its own switch.
+ * The profiler's record of the calling thread, its name, and its own switch.
  */
 #ifndef PROF_THREAD_H
 #define PROF_THREAD_H
@@ -7,9 +7,10 @@
 #include "prof_types.h"
 #include "thread/tsd.h"
 
+/* Makes the record of a thread that has none; NULL without memory. */
 prof_tdata_t *prof_tdata_make(tsd_t *tsd);
 
-/* The record of a thread, made if need be; NULL: no memory, or a thread without tsd. */
+/* The record of the thread, made if it has none; NULL without memory or without a tsd. */
 static inline prof_tdata_t *
 prof_tdata(tsd_t *tsd) {
 	if (unlikely(tsd == NULL)) {
@@ -18,17 +19,20 @@ prof_tdata(tsd_t *tsd) {
 	return likely(tsd->prof != NULL) ? tsd->prof : prof_tdata_make(tsd);
 }
 
-/* Thread exit: the record stays as long as something it sampled lives. */
+/* Called when a thread ends; the record stays as long as a sample of the thread is alive. */
 void prof_thread_cleanup(tsd_t *tsd);
 
 bool prof_thread_active_get(tsd_t *tsd);
-int prof_thread_active_set(tsd_t *tsd, bool active);	/* ENOENT, EAGAIN */
-const char *prof_thread_name_get(tsd_t *tsd);		/* "" if none */
-int prof_thread_name_set(tsd_t *tsd, const char *name);	/* EINVAL, ENOENT, ENOMEM */
-/* prof_sys_thread_name: the name that the system has now. */
+int prof_thread_active_set(tsd_t *tsd, bool active);	/* 0, ENOENT or EAGAIN */
+const char *prof_thread_name_get(tsd_t *tsd);		/* "" if it has none */
+int prof_thread_name_set(tsd_t *tsd, const char *name);	/* 0, EINVAL, ENOENT or ENOMEM */
+/* Copies the system's present name of the thread, for prof_sys_thread_name. */
 void prof_thread_name_from_system(prof_tdata_t *td);
 
-/* Has `read` put a text into memory of the calling thread (which: 0 or 1); "" without memory. */
+/*
+ * Calls `read` to fill the calling thread's text buffer number `which` (0 or 1) and returns that
+ * buffer; "" without memory.
+ */
 const char *prof_thread_text(unsigned which, void (*read)(char *, size_t));
 
 #endif /* PROF_THREAD_H */

@@ -1,7 +1,12 @@
 /*
- * Thresholds and counters are atomic words; which thread fires is settled by compare-and-swap, so
- * nobody waits for anybody; a short lock only for a change of the settings.  What came due while another profile was written stays pending, by kind,
- * and is tried again at the next heartbeat.
+ * Writes automatic profiles when a threshold is reached: allocated bytes, a large request, live
+ * memory, time (prof_trigger.h).
+ *
+ * Invariant: each crossing is handled by exactly one thread, the one whose compare-and-swap
+ * succeeds; no thread waits for another. A profile that came due while another was written stays
+ * pending, by kind, and is retried at the next heartbeat. Locks: `prof_trigger`, short, only for
+ * changes of the settings. Called by prof.c at heartbeats, by imalloc for large requests, by
+ * prof_control.c, ctl_prof.c and prof_session.c for settings.
  */
 #include "prof_trigger.h"
 
@@ -17,12 +22,15 @@
 #include "thread/thread_event.h"
 #include "util/assert.h"
 
-/* Metrics that cost a system call or a walk are read at most this often. */
+/* Minimum time between two reads of a metric that costs a system call or a walk over the arenas. */
 #define METRIC_GAP_NS (NSTIME_PER_SEC / 10)
-/* Reading the true live bytes takes at most this part of the time; what was saved up may be spent at once. */
+/*
+ * Reading the live bytes takes at most 1/READ_SHARE of the time; unused time is saved up to
+ * READ_CREDIT_MAX ns and may be spent at once.
+ */
 #define READ_SHARE 50
 #define READ_CREDIT_MAX ((int64_t)NSTIME_PER_SEC / 50)
-/* One look seems at most an eighth and this dearer than the one before. */
+/* ns by which one read may count as dearer than the last, plus an eighth; this bounds outliers. */
 #define LOOK_RISE_NS 500
 #define TIMER_NEVER UINT64_MAX
 
@@ -41,23 +49,26 @@ static const prof_kind_t retried[] = {
 };
 
 static struct {
-	mutex_t mtx;                 /* publishing is_armed and what the allocator compares with */
+	/* held while is_armed and what the allocator compares with are published */
+	mutex_t mtx;
 	atomic_u64_t thresholds[prof_threshold_n];
 	atomic_u32_t metric;
 	atomic_b_t is_armed;         /* heartbeats have something to do */
 	atomic_b_t has_pending;
-	atomic_u64_t pending[prof_kind_n]; /* value to tell, 0: none */
-	atomic_u64_t alloc_bytes;    /* since it last fired */
-	/* High water. */
-	atomic_u64_t base;           /* live bytes at the last look; begins with prof_trigger_rearm() */
-	atomic_u64_t since;          /* allocated after it */
+	atomic_u64_t pending[prof_kind_n]; /* value to report, 0: none */
+	atomic_u64_t alloc_bytes;    /* allocated bytes since it last fired */
+	/* Live memory above a mark ("high water"). */
+	/* live bytes at the last read; prof_trigger_rearm() sets the start value */
+	atomic_u64_t base;
+	atomic_u64_t since;          /* bytes allocated since */
 	atomic_u64_t next_look_ns;
-	uint64_t last_look_ns;       /* this and the next two: of who is looking */
-	int64_t credit;              /* ns that may be spent on looks */
-	uint64_t look_ns;            /* what one costs */
+	/* this and the next two: only by the thread that holds is_looking */
+	uint64_t last_look_ns;
+	int64_t credit;              /* ns that may be spent on reads */
+	uint64_t look_ns;            /* estimated cost of one read in ns */
 	atomic_b_t is_looking;
 	atomic_u64_t mark;           /* level of the last profile, 0: none */
-	atomic_u64_t seen;           /* level of the last crossing, also of one that was left out */
+	atomic_u64_t seen;           /* level of the last crossing, including one that was left out */
 	/* Timer. */
 	atomic_u64_t timer_last_ns;  /* 0: begins at the next look */
 } trig = {.mtx = MUTEX_INITIALIZER("prof_trigger", WITNESS_RANK_PROF_MISC)};
@@ -124,7 +135,10 @@ const prof_trigger_hooks_t *prof_trigger_hooks = &prof_trigger_hooks_real;
 
 /* ---------------------------------------------------------------- thresholds */
 
-/* Requests of classes from min on come to the slow path one by one; strict: bytes or single requests are waited for. */
+/*
+ * Makes requests of at least `min` bytes take the slow path. strict: single requests or exact bytes
+ * matter, so threads report at each countdown.
+ */
 static void
 watch_from(size_t min, bool strict) {
 	if (atomic_load_zu(&tcache_watched_min, MO_RELAXED) != min
@@ -135,7 +149,9 @@ watch_from(size_t min, bool strict) {
 	}
 }
 
-/* What follows from the words, in one piece: of two who changed them the later one publishes. */
+/*
+ * Publishes what follows from the settings in one step, so that of two changes the later one wins.
+ */
 static void
 trigger_arm(void) {
 	struct tls_s *t = tls_get();
@@ -148,11 +164,11 @@ trigger_arm(void) {
 	uint64_t large = load(&trig.thresholds[prof_threshold_large]);
 	size_t min = large == 0 ? SIZE_MAX : (size_t)large;
 	atomic_store_zu(&prof_trigger_large_min, min, MO_RELAXED);
-	/* Before it is armed: what a thread has not told of until now is not counted. */
+	/* Before arming: bytes that a thread has not reported until now are not counted. */
 	watch_from(min, armed || large != 0 || opt_lg_prof_interval >= 0);
 	atomic_store_b(&trig.is_armed, armed, MO_SEQ_CST);
 	if (!armed && atomic_load_b(&trig.has_pending, MO_SEQ_CST)) {
-		atomic_store_b(&trig.is_armed, true, MO_RELAXED); /* keep_pending() saw it armed still */
+		atomic_store_b(&trig.is_armed, true, MO_RELAXED); /* keep_pending() still saw it armed */
 	}
 	mutex_unlock(&trig.mtx);
 	if (armed || large != 0) {
@@ -197,7 +213,7 @@ void
 prof_threshold_metric_set(prof_metric_t metric) {
 	assert(metric < prof_metric_n);
 	atomic_store_u32(&trig.metric, metric, MO_RELAXED);
-	prof_trigger_rearm(); /* a level of one metric says nothing about another */
+	prof_trigger_rearm(); /* a level of one metric means nothing for another */
 }
 
 int
@@ -215,7 +231,7 @@ void
 prof_trigger_rearm(void) {
 	store(&trig.mark, 0);
 	store(&trig.seen, 0);
-	/* The bound begins with what is live: at most everything. */
+	/* The upper bound starts at its maximum, so that the first look reads the true value. */
 	store(&trig.base, UINT64_MAX / 2);
 	store(&trig.next_look_ns, 0);
 }
@@ -253,7 +269,7 @@ prof_trigger_ndumps(void) {
 
 /* ---------------------------------------------------------------- firing */
 
-/* The guard let it: write it now. */
+/* Writes the profile after prof_keep_may() has permitted it. */
 static int
 trigger_dump(const prof_keep_turn_t *turn, const char *metric, uint64_t value) {
 	int err = prof_trigger_hooks->dump(turn->kind, metric, value);
@@ -290,11 +306,14 @@ kind_metric(prof_kind_t kind) {
 	}
 }
 
-/* For the next heartbeat of any thread.  While a profile is written this is often: mostly no lock. */
+/*
+ * Leaves the profile to the next heartbeat of any thread. This happens often while another profile
+ * is written, and then mostly without a lock.
+ */
 static void
 keep_pending(prof_kind_t kind, uint64_t value) {
 	assert(value != 0);
-	prof_keep_overlap(); /* before fire_pending() sees the value */
+	prof_keep_overlap(); /* before fire_pending() can see the value */
 	atomic_store_u64(&trig.pending[kind], value, MO_RELEASE);
 	atomic_store_b(&trig.has_pending, true, MO_SEQ_CST);
 	if (!atomic_load_b(&trig.is_armed, MO_SEQ_CST)) {
@@ -345,7 +364,7 @@ alloc_heartbeat(uint64_t bytes) {
 	}
 }
 
-/* In a handler that interrupted the allocator nothing is written. */
+/* Whether this is a signal handler that interrupted the allocator, where nothing may be written. */
 static bool
 is_nested(void) {
 	struct tls_s *t = tls_get();
@@ -362,13 +381,13 @@ prof_trigger_large(size_t size) {
 
 /* ---------------------------------------------------------------- high water */
 
-/* The level that counts as a crossing, after one at `mark`. */
+/* The level that counts as the next crossing, after one at `mark`. */
 static uint64_t
 highwater_next(uint64_t mark) {
 	uint64_t threshold = load(&trig.thresholds[prof_threshold_highwater]);
 	uint64_t step = load(&trig.thresholds[prof_threshold_highwater_step]);
 	if (threshold == 0) {
-		return UINT64_MAX; /* switched off meanwhile */
+		return UINT64_MAX; /* was switched off meanwhile */
 	}
 	if (mark == 0) {
 		return threshold;
@@ -377,11 +396,14 @@ highwater_next(uint64_t mark) {
 	return mark > UINT64_MAX - step ? UINT64_MAX : mark + step;
 }
 
-/* The mark stands before the profile is seen: who sees it and rearms is not undone. */
+/*
+ * Sets the mark before the profile can be seen, so that a reader of the profile who rearms the
+ * trigger is not undone.
+ */
 static void
 highwater_dump(const prof_keep_turn_t *turn, uint64_t mark, uint64_t level) {
 	if (!atomic_cas_strong_u64(&trig.mark, &mark, level, MO_RELAXED, MO_RELAXED)) {
-		prof_keep_release(turn); /* rearmed just now: looked at anew */
+		prof_keep_release(turn); /* rearmed meanwhile, so it is looked at again */
 		return;
 	}
 	store(&trig.seen, level);
@@ -396,20 +418,25 @@ highwater_crossed(uint64_t mark, uint64_t level) {
 	if (prof_keep_may(prof_kind_highwater, prof_trigger_hooks->now_ns(), &turn)) {
 		highwater_dump(&turn, mark, level);
 	} else if (level >= highwater_next(load(&trig.seen))) {
-		/* Counted once for each step; if it is still as high when the gap is over, it is written. */
+		/*
+		 * Counted once for each step; if the level is still as high after the gap, it is written.
+		 */
 		store(&trig.seen, level);
 		prof_keep_suppress();
 	}
 }
 
-/* A look during which the thread did not run took long and cost no more than others. */
+/*
+ * Updates the estimated cost. A read during which the thread was not running took long but cost no
+ * more.
+ */
 static void
 look_learn(uint64_t ns) {
 	uint64_t most = trig.look_ns + trig.look_ns / 8 + LOOK_RISE_NS;
 	trig.look_ns = ns < most ? ns : most;
 }
 
-/* When the next look may be, after one from `now` to `end`. */
+/* Returns the earliest time of the next read, after one that lasted from `now` to `end`. */
 static uint64_t
 look_paid(uint64_t now, uint64_t end) {
 	look_learn(nstime_ns_between(now, end));
@@ -457,7 +484,7 @@ highwater_heartbeat(uint64_t bytes) {
 
 /* ---------------------------------------------------------------- time */
 
-/* ns until the timer wants to be looked at again. */
+/* Fires the timer if it is due; returns the ns until it must be called again. */
 static uint64_t
 timer_tick(void) {
 	uint64_t ms = load(&trig.thresholds[prof_threshold_time_ms]);
