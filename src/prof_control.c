@@ -1,6 +1,12 @@
 /*
- * Everything in the block may be written by others at any time: it is read once, copied, and checked;
- * nothing that the library needs for itself is kept there.
+ * Control from outside the process: serves the mailbox and the control directory, and runs the
+ * profiler's own thread (prof_control.h).
+ *
+ * Invariant: at most one thread serves requests at a time (control.is_serving). Other processes may
+ * write the mailbox block at any time, so each value is read once, copied and checked, and nothing
+ * that the library itself relies on is kept there. Locks: none held; state is atomic, and serving
+ * happens outside the gate. Called by prof.c at boot, at heartbeats and after fork, and by the
+ * profiler's thread.
  */
 #include "prof_control.h"
 
@@ -27,12 +33,13 @@
 #include "thread/thread_event.h"
 #include "util/assert.h"
 
-/* How long the thread sleeps at most between two looks. */
+/* Longest sleep of the thread between two rounds. */
 #define ROUND_NS (NSTIME_PER_SEC / 10)
+/* Minimum time between two looks into the control directory. */
 #define DIR_GAP_NS (NSTIME_PER_SEC / 2)
-/* Rounds without anything to do before the thread ends. */
+/* Rounds without work after which the thread ends. */
 #define ROUNDS_IDLE 10
-/* Answers that are remembered: of more askers at once than are ever likely. */
+/* Answers that are remembered; more than the number of clients that are likely to ask at once. */
 #define ANSWERS_KEPT 16
 
 prof_thread_opt_t opt_prof_thread = prof_thread_auto;
@@ -44,8 +51,9 @@ static_assert(sizeof(prof_mailbox_t) <= PROF_MAILBOX_BYTES, "the mailbox fits");
 static_assert(PROF_MAILBOX_VERSION == 2 && PROF_MAILBOX_BYTES == 65536, "as in the note");
 
 /*
- * The block has a section of its own, aligned to a page on every machine that this build may run on: so
- * the alignment costs the others no page.  The note: sizes of name and body, type, name, body (prof_note_t).
+ * The block has a section of its own, so that its alignment to the largest page size of the machine
+ * adds no padding to other data. The note holds the sizes of owner and body, the type, the owner
+ * and the body (prof_note_t).
  */
 #if LG_PAGE_FIXED_P
 #define BLOCK_ALIGN "4096"
@@ -75,24 +83,29 @@ __asm__(".pushsection jemalloc_mailbox, \"aw\", %nobits\n"
 	".popsection\n");
 
 static struct {
-	/* The memory file under the block, if there is one: number, and how to know it again. */
-	memfile_t file; /* over the block, with prof_ctl_fd */
-	atomic_b_t is_serving;    /* requests are carried out, by one thread */
-	atomic_b_t thread_due;    /* one is wanted and does not run: the next heartbeat makes it */
-	bool has_started;         /* constructors run or ran: before, the loader holds its locks */
+	/* The memory file under the block, and how to recognise it. */
+	memfile_t file; /* mapped over the block if prof_ctl_fd is set */
+	atomic_b_t is_serving;    /* one thread is carrying out requests */
+	/* the thread is wanted and does not run; the next heartbeat starts it */
+	atomic_b_t thread_due;
+	/* constructors have begun to run; before that the loader holds its locks */
+	bool has_started;
 	atomic_b_t has_thread;
-	atomic_b_t thread_failed; /* the system refused it: said once, not tried again */
-	atomic_b_t thread_barred; /* a filter of system calls might end the process for it: not tried */
-	atomic_b_t is_awaited;    /* a dump was asked for, which the thread is to write */
-	atomic_u32_t wakes;       /* the thread sleeps on it */
-	uint64_t dir_next_ns;     /* of who is serving */
-	/* Of the request that is carried out. */
+	atomic_b_t thread_failed; /* the system refused it; reported once, not tried again */
+	/* a system call filter might end the process for starting it; not tried */
+	atomic_b_t thread_barred;
+	atomic_b_t is_awaited;    /* a dump was requested that the thread is to write */
+	atomic_u32_t wakes;       /* futex on which the thread sleeps */
+	uint64_t dir_next_ns;     /* used only by the thread that is serving */
+	/* The request that is being carried out. */
 	uint64_t nonce;
 	char text[PROF_MAILBOX_TEXT];
 	prof_answer_t answer;
 } control;
 
-/* Written by who is serving; a nonce of 0: nothing there. */
+/*
+ * Answers by nonce; written only by the thread that is serving. A nonce of 0 means an empty entry.
+ */
 static LARGE_BSS struct {
 	unsigned next;
 	struct {
@@ -120,7 +133,7 @@ box_header(void) {
 	b->library_version[len] = '\0';
 }
 
-/* What can be seen without a request. */
+/* Copies the state that can be read without a request into the block. */
 static void
 box_mirror(void) {
 	prof_mailbox_t *b = box();
@@ -146,7 +159,10 @@ box_open(void) {
 	prof_mailbox_is_open = true;
 }
 
-/* Lays a file without a name over the block: who may look into /proc/PID/fd reaches it there. */
+/*
+ * Maps an unnamed memory file over the block, for clients that may look into /proc/PID/fd but not
+ * into the memory of the process.
+ */
 static int
 box_to_memfd(void) {
 	int err = memfile_open(&control.file, PROF_MAILBOX_FD_NAME, sizeof(prof_mailbox_block));
@@ -158,7 +174,10 @@ box_to_memfd(void) {
 	return err;
 }
 
-/* Without a file of its own a forked child would write into that of its parent: it gets plain pages. */
+/*
+ * Gives the block its own file. A forked child gets plain pages if that fails, because otherwise it
+ * would write into the file of its parent.
+ */
 static void
 box_share(bool is_child) {
 	int saved = errno;
@@ -191,7 +210,7 @@ static void
 answer_keep(int err) {
 	assert(answers.next < ANSWERS_KEPT);
 	if (err == EBADMSG || strcmp(control.text, "status") == 0) {
-		return; /* the same may be asked again with another result */
+		return; /* the same request may be repeated and get another result */
 	}
 	answers.kept[answers.next].nonce = control.nonce;
 	answers.kept[answers.next].err = err;
@@ -218,7 +237,7 @@ text_serve(unsigned slot) {
 	return err;
 }
 
-/* Copied out and checked; 0 or EBADMSG with an answer. */
+/* Copies the request out of the slot and checks it; 0, or EBADMSG with an answer. */
 static int
 slot_copy(const prof_slot_t *s, uint64_t sequence) {
 	uint32_t len = __atomic_load_n(&s->length, __ATOMIC_RELAXED);
@@ -236,8 +255,8 @@ slot_copy(const prof_slot_t *s, uint64_t sequence) {
 }
 
 /*
- * To format a profile and to write it takes milliseconds: that is the profiler's thread's, wherever it may
- * exist, and no allocating thread's.
+ * Formatting and writing a profile takes milliseconds, so that is left to the profiler's thread
+ * wherever there can be one, and does not delay an allocating thread.
  */
 static bool
 is_for_thread(void) {
@@ -253,7 +272,7 @@ slot_serve(unsigned slot, bool by_thread) {
 		return;
 	}
 	int err = slot_copy(s, sequence);
-	/* An asker who has taken the slot back before this does not get it carried out. */
+	/* A client that has withdrawn its request before this point does not get it carried out. */
 	if (__atomic_load_n(&s->sequence, __ATOMIC_ACQUIRE) != sequence) {
 		return;
 	}
@@ -308,7 +327,7 @@ prof_control_serve(void) {
 	return box_serve(true);
 }
 
-/* Profiles that nobody has taken go in time. */
+/* Frees profiles that no client has fetched in time. */
 static void
 handover_look(void) {
 	if (prof_handover_is_any() && serving_has_begun()) {
@@ -337,7 +356,7 @@ thread_wake(void) {
 	os_word_wake(&control.wakes, 1);
 }
 
-/* By the thread; at heartbeats if there is none. */
+/* Called by the thread, or at heartbeats if there is no thread. */
 static void
 dir_look(void) {
 	if (!prof_ctl_dir_is_on() || !serving_has_begun()) {
@@ -351,7 +370,7 @@ dir_look(void) {
 	serving_end();
 }
 
-/* Everything that is due; ns until the next round. */
+/* Does all that is due; returns the ns until the next round. */
 static uint64_t
 thread_round(void) {
 	assert(tls_get()->gate_depth == 0);
@@ -369,7 +388,7 @@ thread_round(void) {
 	return next < ROUND_NS ? next : ROUND_NS;
 }
 
-/* Until there has been nothing to do for a while. */
+/* Runs rounds until there has been nothing to do for a while. */
 static void
 thread_rounds(void) {
 	for (unsigned idle = 0; idle < ROUNDS_IDLE; idle++) {
@@ -383,7 +402,10 @@ thread_rounds(void) {
 	}
 }
 
-/* Who relied on us in this moment saw has_thread, and has changed before what we look at after. */
+/*
+ * A thread that relied on us meanwhile saw has_thread set, and made its change before we check
+ * here.
+ */
 static bool
 thread_goes_on(void) {
 	atomic_store_b(&control.has_thread, false, MO_SEQ_CST);
@@ -396,7 +418,7 @@ static void *
 thread_main(void *arg) {
 	(void)arg;
 	struct tls_s *t = tls_get();
-	t->inside++; /* what happens in here is nobody's sample */
+	t->inside++; /* allocations of this thread are never samples */
 	os_thread_name_set("jemalloc_prof");
 	do {
 		thread_rounds();
@@ -405,7 +427,7 @@ thread_main(void *arg) {
 	return NULL;
 }
 
-/* Outside the gate, inside raised. */
+/* Starts the thread; called outside the gate with `inside` raised. */
 static void
 thread_make(void) {
 	os_thread_t thread;
@@ -421,7 +443,10 @@ thread_make(void) {
 	}
 }
 
-/* The next heartbeat makes it; that is to come soon, also where little is allocated. */
+/*
+ * Asks for the thread: the next heartbeat starts it, and heartbeats come soon even in a thread that
+ * allocates little.
+ */
 static void
 thread_want(void) {
 	atomic_store_b(&control.thread_due, true, MO_RELAXED);
@@ -440,8 +465,9 @@ note_constructors(void) {
 }
 
 /*
- * A filter may end the process for the call that makes a thread, and does not tell what it forbids: so none
- * is made under a filter, unless the user has said that it may be (prof_thread:true).  A filter never goes.
+ * A system call filter may end the process for the call that creates a thread, and cannot be asked.
+ * So no thread is created under a filter unless the user permits it (prof_thread:true). A filter is
+ * never removed.
  */
 static bool
 thread_try_permit(void) {
@@ -484,18 +510,18 @@ prof_control_has_thread(void) {
 	return atomic_load_b(&control.has_thread, MO_ACQUIRE);
 }
 
-/* A session or threshold changed: by the program itself, or by a request. */
+/* Called after a session or threshold has changed, by the user's code or by a request. */
 static void
 control_changed(void) {
 	if (!prof_mailbox_is_open) {
 		return;
 	}
 	box_mirror();
-	atomic_fence(MO_SEQ_CST); /* with thread_goes_on */
+	atomic_fence(MO_SEQ_CST); /* pairs with thread_goes_on() */
 	if (prof_control_has_thread()) {
 		thread_wake();
 	} else if (gate_is_closed()) {
-		thread_want(); /* in a handler of fork, or while another thread forks */
+		thread_want(); /* in a fork handler, or while another thread forks */
 		recall_all(RECALL_SETTINGS);
 	} else if (thread_is_wanted()) {
 		thread_start();
@@ -505,7 +531,7 @@ control_changed(void) {
 void (*const prof_trigger_changed)(void) = control_changed;
 bool (*const prof_trigger_has_thread)(void) = prof_control_has_thread;
 
-/* In a handler of a signal. */
+/* Called in a signal handler. */
 static bool
 control_wake(void) {
 	if (!prof_control_has_thread()) {
@@ -519,7 +545,7 @@ bool (*const prof_signal_wake)(void) = control_wake;
 
 /* ---------------------------------------------------------------- heartbeats, life */
 
-/* Straight from the program, and no fork under way. */
+/* Whether the thread came directly from the user's code and no fork is under way. */
 static bool
 is_safe(const struct tls_s *t) {
 	return t->inside == 1 && t->gate_depth <= 1 && !gate_is_closed();
@@ -552,7 +578,7 @@ control_due(void) {
 	}
 }
 
-/* Anything that the thread would see to, and there is none. */
+/* Whether there is work for the profiler's thread while there is none. */
 static bool
 is_anything_due(void) {
 	return doorbell_is_rung() || atomic_load_b(&control.thread_due, MO_RELAXED) || prof_session_is_over()
@@ -595,7 +621,7 @@ prof_control_boot(void) {
 	box_open();
 }
 
-/* Touches only what was used: the rest stays shared with the parent. */
+/* Clears only the pages that were used; the others stay shared with the parent. */
 static void
 box_clear(void) {
 	prof_mailbox_t *b = box();
@@ -608,7 +634,7 @@ box_clear(void) {
 	}
 }
 
-/* A block of its own, without what others asked the parent. */
+/* Gives the child a block of its own, without the requests to the parent. */
 void
 prof_control_postfork_child(void) {
 	if (!prof_mailbox_is_open) {
@@ -620,7 +646,7 @@ prof_control_postfork_child(void) {
 	atomic_store_b(&control.thread_due, false, MO_RELAXED);
 	atomic_store_b(&control.is_awaited, false, MO_RELAXED);
 	if (opt_prof_ctl_fd) {
-		memfile_close(&control.file); /* the parent's */
+		memfile_close(&control.file); /* the parent's file */
 		box_share(true);
 	}
 	box_clear();

@@ -1,4 +1,10 @@
-/* Buffers are static: one caller at a time. */
+/*
+ * The control directory: checks it, takes a command from it, writes the status (prof_ctl_dir.h).
+ *
+ * Invariant: a command is executed at most once, because it is renamed before it is read. Locks:
+ * none; buffers are static, because only one thread at a time calls (prof_control.c, which holds
+ * control.is_serving).
+ */
 #include "prof_ctl_dir.h"
 
 #include <fcntl.h>
@@ -11,14 +17,15 @@
 #include "util/assert.h"
 #include "util/fmt.h"
 
+/* Longest command text in bytes, and the mode bits that a trusted file must not have. */
 #define CMD_MAX 4096
 #define OTHERS_MAY_WRITE 022
 
 LARGE_BSS char opt_prof_ctl_dir[PROF_CTL_DIR_MAX + 1];
 
 static LARGE_BSS struct {
-	bool is_good;      /* as it was when it was looked at last */
-	const char *fault; /* what was said of it; NULL: nothing yet, or it has been good since */
+	bool is_good;      /* result of the last check */
+	const char *fault; /* fault that was reported last; NULL: none since it was good */
 	char path[PROF_CTL_DIR_MAX + 64];
 	char temp[PROF_CTL_DIR_MAX + 64];
 	char text[CMD_MAX + 2];
@@ -90,13 +97,13 @@ name_of(char *buf, size_t size, const char *suffix) {
 	fmt_snprintf(buf, size, "%s/%d.%s", opt_prof_ctl_dir, sys_pid(), suffix);
 }
 
-/* What sys_open has returned is a lack that may be over at the next look. */
+/* Whether the error that sys_open returned is a lack of resources that may be over soon. */
 static bool
 is_passing(int fd) {
 	return fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM;
 }
 
-/* Said once, and again after it was good meanwhile or has another fault. */
+/* Reports a fault once, and again if it was good in between or has another fault. */
 static void
 dir_judge(const char *fault) {
 	ctl_dir.is_good = fault == NULL;
@@ -107,7 +114,9 @@ dir_judge(const char *fault) {
 	ctl_dir.fault = fault;
 }
 
-/* EAGAIN: no fault of the directory's, and may pass; EACCES: it is refused as it is now. */
+/*
+ * Checks the directory. EAGAIN: a temporary failure that is not its fault; EACCES: it is refused.
+ */
 static int
 dir_look(void) {
 	struct stat st;
@@ -124,7 +133,7 @@ dir_look(void) {
 	return ctl_dir.is_good ? 0 : EACCES;
 }
 
-/* Whole text, or why there is none. */
+/* Reads the whole text of a command; returns NULL or why it is refused. */
 static const char *
 command_read(int fd, size_t *len) {
 	struct stat st;
@@ -171,7 +180,7 @@ command_serve(int fd) {
 	size_t len;
 	uint64_t nonce = 0;
 	const char *fault = command_read(fd, &len);
-	sys_unlink(ctl_dir.temp); /* not before: its links are counted */
+	sys_unlink(ctl_dir.temp); /* after command_read(), which counts the links */
 	char *text = fault != NULL ? NULL : prof_ctl_cmd_parse(ctl_dir.text, len, &nonce);
 	int err;
 	if (text != NULL) {
@@ -183,7 +192,7 @@ command_serve(int fd) {
 	status_write(nonce, err);
 }
 
-/* By rename, so that of two commands in a row none is lost, and none is carried out twice. */
+/* Takes the command by renaming it, so that of two in a row none is lost or executed twice. */
 static bool
 command_is_taken(void) {
 	name_of(ctl_dir.path, sizeof(ctl_dir.path), "cmd");
@@ -194,11 +203,11 @@ command_is_taken(void) {
 void
 prof_ctl_dir_look(void) {
 	assert(prof_ctl_dir_is_on() && tls_get()->gate_depth == 0);
-	/* One that was refused may have been mended. */
+	/* A directory that was refused may have been repaired. */
 	if (!ctl_dir.is_good && dir_look() != 0) {
 		return;
 	}
-	/* Nothing there is the usual case: one system call. */
+	/* Usually there is no command; that costs one system call. */
 	if (!command_is_taken()) {
 		return;
 	}

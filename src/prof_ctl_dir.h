@@ -1,11 +1,11 @@
 /*
- * The control directory: for where the mailbox cannot be reached.  PID.cmd comes in by rename, PID.status
- * goes out the same way; texts as prof_mailbox.h says.
+ * The control directory, for clients that cannot reach the mailbox. A client renames a file to
+ * PID.cmd; the answer appears as PID.status in the same way. prof_mailbox.h describes the texts.
  *
- * Whoever can write there may steer the profiler, so the directory must belong to the effective user
- * or root and be writable by nobody else, and no name in it is followed anywhere: a command is a
- * regular file of one link, of the same owners, at most a page of text, ended by a newline.  A directory
- * that is not so is refused, and looked at again: it may be mended.
+ * A process that can write there can control the profiler. So the directory must belong to the
+ * effective user or root and must not be writable by others, and no symbolic link is followed: a
+ * command is a regular file with one link, of the same owners, at most a page of text, ended by a
+ * newline. Any other directory is refused, but checked again, because it may be repaired.
  */
 #ifndef PROF_CTL_DIR_H
 #define PROF_CTL_DIR_H
@@ -15,18 +15,24 @@
 #define PROF_CTL_DIR_MAX 4000
 extern char opt_prof_ctl_dir[PROF_CTL_DIR_MAX + 1]; /* "": none */
 
-/* A directory is configured. */
+/* Whether a directory is configured. */
 bool prof_ctl_dir_is_on(void);
-/* Looks for a command and carries it out; one caller at a time, outside the gate, no lock. */
+/*
+ * Looks for a command and carries it out; for one caller at a time, outside the gate, without
+ * locks.
+ */
 void prof_ctl_dir_look(void);
 
 /* ---------------------------------------------------------------- the rules, on plain values */
 
 struct stat;
-/* NULL: may be trusted; else why not. */
+/* NULL if the directory or the command can be trusted, else the reason why not. */
 const char *prof_ctl_dir_fault(const struct stat *st, unsigned euid);
 const char *prof_ctl_cmd_fault(const struct stat *st, unsigned euid);
-/* Cuts "nonce=<hex> " and the newline off: where the request begins; NULL: truncated, or no text. */
+/*
+ * Removes "nonce=<hex> " and the newline; returns the start of the request, or NULL if the text is
+ * truncated or not text.
+ */
 char *prof_ctl_cmd_parse(char *text, size_t len, uint64_t *nonce);
 
 #endif /* PROF_CTL_DIR_H */

@@ -1,11 +1,17 @@
-/* The arenas' own counters; no state. */
+/*
+ * Sums of the arenas' counters for dumps, triggers and requests (prof_figures.h).
+ *
+ * Invariant: none of its own; it has no state. A counter is read without the lock of its bin, so it
+ * may be a moment old. Locks: only those of metadata and of the list of thread caches, each for a
+ * moment. Called by prof_dump.c, prof_trigger.c and prof_request.c, inside the gate.
+ */
 #include "prof_figures.h"
 
 #include "arena/arenas.h"
 #include "arena/inspect.h"
 #include "os/pages.h"
 
-/* Counts change under the bins' locks; a word read without is that of a moment ago. */
+/* Counters change under the locks of their bins; without the lock a value may be a moment old. */
 static uint64_t
 arena_allocated(arena_t *a) {
 	uint64_t bytes = atomic_load_zu(&a->large_allocated, MO_RELAXED);
@@ -39,7 +45,7 @@ arena_in_memory(arena_t *a) {
 	return arena_resident(a);
 }
 
-/* Over all arenas and the hidden ones of their sampled objects. */
+/* Sums over all arenas, including the hidden ones of their samples. */
 static uint64_t
 sum_over_arenas(uint64_t (*read)(arena_t *a)) {
 	uint64_t sum = 0;
@@ -52,7 +58,7 @@ sum_over_arenas(uint64_t (*read)(arena_t *a)) {
 	return sum;
 }
 
-/* Caches change meanwhile: what is wrong then is one filling or flushing per running thread. */
+/* Caches change meanwhile; the error is one fill or flush per running thread. */
 uint64_t
 prof_figures_live(void) {
 	uint64_t allocated = sum_over_arenas(arena_allocated);

@@ -1,5 +1,5 @@
 /*
- * What the heap amounts to, in bytes, summed over all arenas now.
+ * The size of the heap in bytes, summed over all arenas at the time of the call.
  */
 #ifndef PROF_FIGURES_H
 #define PROF_FIGURES_H
@@ -14,11 +14,14 @@ typedef struct {
 } prof_figures_t;
 
 /*
- * Inside the gate.  A few hundred words, read without the locks that an allocating thread may want:
- * all but `resident`, which takes those of the metadata for a moment.
+ * Reads a few hundred words inside the gate, without locks that an allocating thread may want,
+ * except that `resident` takes those of the metadata for a moment.
  */
 void prof_figures_read(prof_figures_t *to);
-/* What the program itself holds: allocated without what lies in thread caches.  Takes the lock of their list. */
+/*
+ * Bytes that the user's code holds: allocated less what lies in thread caches. Takes the lock of
+ * the list of caches.
+ */
 uint64_t prof_figures_live(void);
 uint64_t prof_figures_active(void);
 uint64_t prof_figures_resident(void);

@@ -1,4 +1,10 @@
-/* Parts of a mebibyte, filled from the front, each with the address of the next one. */
+/*
+ * Keeps profiles in memory until a client outside has read them (prof_handover.h). The text is in
+ * parts of one mebibyte, filled from the front, each with the address of the next one.
+ *
+ * Invariant: nheld is the number of places whose profile is announced. Locks: none; one thread at a
+ * time calls, the one that serves requests in prof_control.c.
+ */
 #include "prof_handover.h"
 
 #include "os/memfile.h"
@@ -13,20 +19,21 @@
 
 cassert(PART_BYTES % PAGE_MAX == 0);
 
-/* Written by who serves; in a forked child by its one thread. */
+/* One profile. Written by the thread that is serving, and in a forked child by its only thread. */
 typedef struct {
 	prof_part_t *first;
 	prof_part_t *last;
-	memfile_t file;      /* in place of parts, where the reader may not look into memory */
+	/* used instead of parts if the client may not read the memory of the process */
+	memfile_t file;
 	uint64_t bytes;
-	uint64_t since_ns;   /* monotonic: when it was announced */
-	bool is_held;
+	uint64_t since_ns;   /* monotonic time of the announcement */
+	bool is_held; /* the profile is announced */
 } handover_t;
 
 static struct {
 	prof_stream_t *streams;
 	handover_t places[PROF_MAILBOX_SLOTS];
-	handover_t *current;  /* between begin and end */
+	handover_t *current;  /* being written, between begin and end */
 	atomic_u32_t nheld;
 } handovers;
 

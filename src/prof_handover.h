@@ -1,15 +1,15 @@
 /*
- * Profiles that wait for a reader outside (the request dump-stream): the whole text in private pages,
- * or, with prof_ctl_fd:true, in a memory file without a name, because such a reader may not look into
- * the process's memory.
+ * Profiles that wait for a client outside the process (request dump-stream). The whole text is in
+ * private pages or, with prof_ctl_fd:true, in an unnamed memory file, because such a client may not
+ * read the memory of the process.
  *
- * There is one place for each slot of the mailbox.  A profile is written into it in one go, by prof_dump,
- * and announced in the mailbox; from then on the reader takes it through the kernel, at his own speed,
- * without any thread or lock of this process.  It goes when the reader says that he has it, when
- * PROF_HANDOVER_NS have gone by, or when the next one comes into its place.
- * Invariant: an announcement is withdrawn before its pages go.  So a reader who still finds his nonce after
- * a read has read the profile, and one who does not knows that it was dropped.
- * Called by prof_control, by whoever serves: one thread at a time.
+ * There is one place for each slot of the mailbox. prof_dump writes the profile into it in one go,
+ * and it is announced in the mailbox. Then the client reads it through the kernel, at its own
+ * speed, without a thread or lock of this process. It is freed when the client says so, after
+ * PROF_HANDOVER_NS, or when the next profile takes its place. Invariant: an announcement is
+ * withdrawn before its pages are freed. So a client that still finds its nonce after the read has
+ * read the profile, and one that does not knows that it was dropped. Called by prof_control.c, by
+ * the one thread that is serving requests.
  */
 #ifndef PROF_HANDOVER_H
 #define PROF_HANDOVER_H
@@ -17,23 +17,25 @@
 #include "prof_mailbox.h"
 #include "util/compiler.h"
 
+/* Time in ns after which a profile that nobody fetched is freed. */
 #define PROF_HANDOVER_NS (UINT64_C(30) * 1000000000)
 
 /*
- * What the place held before goes; prof_handover_sink writes there, until the end.  streams: the mailbox's,
- * one for each place; is_file: into a memory file, if one can be made.
+ * Frees the profile in the place and begins a new one there: prof_handover_sink() writes to it
+ * until prof_handover_end(). streams are those of the mailbox, one for each place; is_file asks for
+ * a memory file, if one can be made.
  */
 void prof_handover_begin(prof_stream_t *streams, unsigned place, bool is_file);
-/* A prof_sink_t: 0, ENOMEM, or the errno of the memory file. */
+/* A prof_sink_t; returns 0, ENOMEM, or the errno of the memory file. */
 int prof_handover_sink(const void *data, size_t len);
-/* Announces the profile under this nonce, or drops it if err is not 0. */
+/* Announces the profile with this nonce, or frees it if err is not 0. */
 void prof_handover_end(uint64_t nonce, int err);
 
-/* Any profile waits.  By any thread. */
+/* Whether any profile waits; any thread may ask. */
 bool prof_handover_is_any(void);
-/* Drops those that were taken or have waited for too long. */
+/* Frees profiles that were fetched or have waited too long. */
 void prof_handover_tick(void);
-/* The parent's readers read the parent. */
+/* Frees the child's copies: clients of the parent read from the parent. */
 void prof_handover_postfork_child(void);
 
 #endif /* PROF_HANDOVER_H */

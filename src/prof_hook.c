@@ -1,4 +1,10 @@
-/* Four pointers, read once per call. */
+/*
+ * The user's hooks as four atomic pointers (prof_hook.h).
+ *
+ * Invariant: a pointer is loaded once per call, so a hook that is replaced meanwhile is called or
+ * not, but never mixed. Locks: none, and none is held while a hook runs. Called by prof.c,
+ * prof_backtrace.c and prof_dump.c, and by ctl_experimental.c to set them.
+ */
 #include "prof_hook.h"
 
 #include "os/gate.h"
@@ -62,7 +68,7 @@ prof_sample_free_hook_set(prof_sample_free_hook_t hook) {
 	__atomic_store_n(&hooks.sample_free, hook, MO_RELEASE);
 }
 
-/* A function of the program may wait for something: it runs outside the fork gate. */
+/* The user's function may wait for something, so it runs outside the fork gate. */
 bool
 prof_hook_has_backtrace(void) {
 	return prof_backtrace_hook_get() != backtrace_default;

@@ -1,7 +1,7 @@
 /*
- * The program's own functions that the profiler calls (experimental.hooks.prof_*).  One of each, for
- * the whole process; NULL: none.  They are called outside of all locks with the thread marked as
- * inside, so what they allocate is not sampled.
+ * The user's functions that the profiler calls (experimental.hooks.prof_*): one of each for the
+ * whole process, NULL for none. They are called outside of all locks, with the thread marked as
+ * inside the allocator, so what they allocate is not sampled.
  */
 #ifndef PROF_HOOK_H
 #define PROF_HOOK_H
@@ -15,7 +15,7 @@ typedef void (*prof_sample_hook_t)(const void *ptr, size_t size, void **bt, unsi
 typedef void (*prof_sample_free_hook_t)(const void *ptr, size_t usize);
 
 prof_backtrace_hook_t prof_backtrace_hook_get(void);
-int prof_backtrace_hook_set(prof_backtrace_hook_t hook);	/* EINVAL for NULL */
+int prof_backtrace_hook_set(prof_backtrace_hook_t hook);	/* 0, or EINVAL for NULL */
 prof_dump_hook_t prof_dump_hook_get(void);
 void prof_dump_hook_set(prof_dump_hook_t hook);
 prof_sample_hook_t prof_sample_hook_get(void);
@@ -23,7 +23,7 @@ void prof_sample_hook_set(prof_sample_hook_t hook);
 prof_sample_free_hook_t prof_sample_free_hook_get(void);
 void prof_sample_free_hook_set(prof_sample_free_hook_t hook);
 
-/* Whether the program has a function of its own for that. */
+/* Whether the user has set a backtrace function. */
 bool prof_hook_has_backtrace(void);
 void prof_hook_backtrace(void **vec, unsigned *len, unsigned max);
 void prof_hook_dump(const char *filename);

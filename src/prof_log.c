@@ -1,4 +1,12 @@
-/* Records lie in mapped chunks; numbers of threads and stacks are given out while writing. */
+/*
+ * The allocation log (prof.log_start, prof.log_stop): records in mapped chunks while it runs, and
+ * the JSON document that is written at the stop.
+ *
+ * Invariant: a record holds one pin on each of the two counts it names. Threads and stacks get
+ * their numbers in the document only while it is written. Locks: `prof_log`, held for one record.
+ * The thread that changed the state to log_dumping owns file, writer and tables, and writes without
+ * the lock. Called by prof.c for frees, by ctl_prof.c and prof_auto.c for start and stop.
+ */
 #include "prof_log.h"
 
 #include "meta/freepool.h"
@@ -15,6 +23,7 @@
 #include "util/bits.h"
 #include "util/htab.h"
 
+/* Size of the pieces of memory that records are stored in. */
 #define CHUNK_BYTES ((size_t)1 << 18)
 
 typedef enum {
@@ -43,17 +52,17 @@ cassert(log_stopped == 0 && sizeof(log_chunk_t) + CHUNK_RECS * sizeof(log_rec_t)
 cassert(CHUNK_BYTES % PAGE_MAX == 0);
 
 static LARGE_BSS struct {
-	mutex_t mtx;            /* records, state */
+	mutex_t mtx;            /* protects records and state */
 	atomic_u32_t state;
 	log_chunk_t *first;
 	log_chunk_t *last;
 	uint64_t start_ns;
 	bool has_path;
 	char path[PROF_PATH_SIZE];
-	/* Of the one that writes (state log_dumping): */
+	/* Owned by the thread that writes (state log_dumping): */
 	prof_file_t file;
 	prof_writer_t writer;
-	htab_t threads;         /* tdata or site -> its number and one */
+	htab_t threads;         /* maps a tdata or site to its number plus one */
 	htab_t stacks;
 	int table_err;
 } alog = {.mtx = MUTEX_INITIALIZER("prof_log", WITNESS_RANK_PROF_LOG)};
@@ -125,7 +134,7 @@ prof_log_start(const char *path) {
 	}
 	int err = EFAULT;
 	mutex_lock(&alog.mtx);
-	/* Who wrote the log before is done with it, and says so without the lock. */
+	/* The previous writer announces without the lock that it has finished. */
 	if (atomic_load_u32(&alog.state, MO_ACQUIRE) == log_stopped) {
 		alog.has_path = path != NULL;
 		if (path != NULL) {
@@ -139,7 +148,7 @@ prof_log_start(const char *path) {
 	return err;
 }
 
-/* ---------------------------------------------------------------- numbers */
+/* ---------------------------------------------------------------- numbers of threads and stacks */
 
 static void *
 table_alloc(void *opaque, size_t size) {
@@ -204,7 +213,7 @@ numbers_make(const log_chunk_t *c) {
 	return alog.table_err;
 }
 
-/* The keys of a table by their numbers, in mapped memory. */
+/* Returns the keys of a table in the order of their numbers, in mapped memory. */
 static const void **
 keys_in_order(const htab_t *h, size_t *bytes) {
 	bool commit = true;
@@ -347,7 +356,7 @@ chunks_free(log_chunk_t *c) {
 	}
 }
 
-/* In the gate around what takes locks, outside of it while writing. */
+/* Inside the gate for what takes locks, outside of it while writing. */
 static int
 log_finish(log_chunk_t *chunks, uint64_t duration) {
 	struct tls_s *t = tls_get();
@@ -389,7 +398,7 @@ prof_log_stop(void) {
 		assert(atomic_load_u32(&alog.state, MO_RELAXED) == log_dumping);
 		err = log_finish(chunks, nstime_ns_between(alog.start_ns, prof_log_clock()));
 		chunks_free(chunks);
-		/* Nothing was recorded meanwhile: only a started log takes records. */
+		/* No record came meanwhile, because only a started log takes records. */
 		assert(alog.first == NULL && alog.last == NULL);
 		atomic_store_u32(&alog.state, log_stopped, MO_RELEASE);
 	}
@@ -408,7 +417,10 @@ prof_log_mutex_reset(void) {
 	mutex_prof_reset(&alog.mtx);
 }
 
-/* A log that another thread was writing ends here; what it pinned stays.  In an idle child one that runs is dropped. */
+/*
+ * Ends a log that another thread of the parent was writing; what it pinned stays pinned. If the
+ * child is idle, a running log is dropped.
+ */
 void
 prof_log_postfork_child(bool goes_on) {
 	if (!goes_on && atomic_load_u32(&alog.state, MO_RELAXED) == log_started) {

@@ -1,4 +1,9 @@
-/* Defaults of the options. */
+/*
+ * Default values of the profiler's options; prof_opt.h describes them.
+ *
+ * Invariant: set by conf while booting, by one thread, and read-only afterwards; so there is no
+ * lock. Read by all files of the profiler.
+ */
 #include "prof_opt.h"
 
 bool opt_prof = false;

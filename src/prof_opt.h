@@ -1,16 +1,20 @@
 /*
- * The profiler's options.  Set by the rows of conf_table while booting, read-only afterwards.
+ * The profiler's options. conf_table sets them while booting; afterwards they are read-only.
  */
 #ifndef PROF_OPT_H
 #define PROF_OPT_H
 
 #include "util/compiler.h"
 
+/* Longest absolute prefix in bytes. */
 #define PROF_PREFIX_MAX 4096
-/* Longest that is put behind a prefix: name space, pid, two stamps, two numbers, suffix. */
+/* Longest text behind a prefix: pid namespace, pid, two stamps, two numbers, suffix. */
 #define PROF_SUFFIX_MAX 112
 #define PROF_FILE_NAME_MAX 255
-/* Of a prefix that is given: with what follows it fits a path, and its last part a name of a file. */
+/*
+ * Longest prefix that a user may give, so that every name fits a path, and its last part a file
+ * name.
+ */
 #define PROF_PREFIX_TEXT_MAX (PROF_PREFIX_MAX - PROF_SUFFIX_MAX)
 #define PROF_PREFIX_BASE_MAX (PROF_FILE_NAME_MAX - PROF_SUFFIX_MAX)
 #define PROF_THREAD_NAME_MAX 16
@@ -39,7 +43,7 @@ extern ssize_t opt_prof_recent_alloc_max;
 extern unsigned opt_prof_bt_max;
 extern unsigned opt_prof_dump_mode;		/* permission bits of dump files */
 extern char opt_prof_prefix[PROF_PREFIX_MAX + 1];
-extern bool opt_prof_prefix_given;		/* it is not the default one */
+extern bool opt_prof_prefix_given;		/* the user set it */
 
 typedef enum {
 	prof_time_res_default,
@@ -57,12 +61,15 @@ typedef enum {
 extern prof_unwind_t opt_prof_unwind;
 extern const char *const prof_unwind_names[];	/* as the enum, then NULL */
 
-/* One of the options of prof_keep, prof_trigger or prof_control was given: they are looked at. */
+/*
+ * Whether an option of prof_keep, prof_trigger or prof_control was given, so that they must be
+ * looked at.
+ */
 extern bool opt_prof_more;
-/* The mailbox is open; here, beside what boot touches anyway. */
+/* Whether the mailbox is open. Defined here because boot touches this page anyway. */
 extern bool prof_mailbox_is_open;
 
-/* Set by the top floor from abort:true: a failed automatic dump ends the program. */
+/* Set by the top floor from abort:true: a failed automatic dump then aborts the process. */
 extern bool prof_abort;
 
 #endif /* PROF_OPT_H */

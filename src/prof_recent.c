@@ -1,4 +1,10 @@
-/* A queue of entries in metadata memory. */
+/*
+ * The list of recent samples (experimental.prof_recent): entries in metadata memory, linked by age.
+ *
+ * Invariant: an entry with rec != NULL and its sample refer to each other (recent_check). Locks:
+ * `prof_recent_alloc` protects the list; `prof_recent_dump` is held while the list is printed,
+ * outside the gate. Called by prof.c for samples and frees, by ctl_experimental.c.
+ */
 #include "prof_recent.h"
 
 #include "meta/freepool.h"
@@ -17,9 +23,9 @@
 
 typedef struct {
 	ql_t link;
-	sample_rec_t *rec;      /* NULL: released */
+	sample_rec_t *rec;      /* its sample; NULL: freed */
 	prof_cnt_t *alloc;
-	prof_cnt_t *freed;      /* NULL: not released, or no backtrace of it */
+	prof_cnt_t *freed;      /* where it was freed; NULL: not freed, or no backtrace */
 	uint64_t req;
 	uint64_t usize;
 	uint64_t alloc_ns;
@@ -28,10 +34,10 @@ typedef struct {
 
 static struct {
 	mutex_t mtx;
-	mutex_t dump_mtx;       /* long: held while printing, outside the gate */
+	mutex_t dump_mtx;       /* held for long, while printing, outside the gate */
 	ql_t list;              /* oldest first */
 	size_t n;
-	atomic_u64_t max;       /* as a signed number: -1 has no limit */
+	atomic_u64_t max;       /* a signed number; -1: no limit */
 } recent = {
 	.mtx = MUTEX_INITIALIZER("prof_recent_alloc", WITNESS_RANK_PROF_LOG),
 	.dump_mtx = MUTEX_INITIALIZER("prof_recent_dump", WITNESS_RANK_PROF_DUMP),
@@ -53,14 +59,16 @@ prof_recent_is_on(void) {
 	return atomic_load_u64(&recent.max, MO_RELAXED) != 0;
 }
 
-/* Under mtx; who frees the object looks without it whether there is an entry at all. */
+/*
+ * Links entry and sample; needs mtx. The thread that frees the object reads the link without mtx.
+ */
 static void
 rec_link(sample_rec_t *rec, recent_t *r) {
 	mutex_assert_owner(&recent.mtx);
 	__atomic_store_n(&rec->link[0], r, MO_RELAXED);
 }
 
-/* Under mtx. */
+/* Checks that entry and sample refer to each other; needs mtx. */
 static void
 recent_check(const recent_t *r) {
 	mutex_assert_owner(&recent.mtx);
@@ -75,7 +83,7 @@ recent_first(void) {
 	return link == NULL ? NULL : container_of(link, recent_t, link);
 }
 
-/* Drops the oldest until the rest is allowed. */
+/* Drops the oldest entries until the limit is met. */
 static void
 recent_trim_locked(void) {
 	uint64_t max = atomic_load_u64(&recent.max, MO_RELAXED);
@@ -164,7 +172,7 @@ prof_recent_free(prof_tdata_t *td, sample_rec_t *rec) {
 
 /* ---------------------------------------------------------------- dump */
 
-/* A copy of the list, each entry with pins of its own; in mapped memory. */
+/* A copy of the list in mapped memory; each entry has pins of its own. */
 typedef struct {
 	recent_t *v;
 	size_t n;
@@ -177,7 +185,7 @@ recent_copy(recent_copy_t *copy) {
 	size_t room = 0;
 	mutex_lock(&recent.mtx);
 	while (recent.n > room) {
-		/* Not under the lock: the list may grow meanwhile. */
+		/* The memory is mapped without the lock, and the list may grow meanwhile. */
 		room = recent.n + recent.n / 8;
 		mutex_unlock(&recent.mtx);
 		bool commit = true;
@@ -223,7 +231,7 @@ emit_u64(emitter_t *em, const char *key, uint64_t v) {
 	emitter_json_kv(em, key, emitter_type_uint64, &v);
 }
 
-/* One end of an object's life; prefix: "alloc" or "dalloc". */
+/* Prints where and when one end of an object's life was; prefix is "alloc" or "dalloc". */
 static void
 emit_end(emitter_t *em, const char *prefix, const prof_cnt_t *c, uint64_t ns) {
 	char key[32];
@@ -289,7 +297,7 @@ prof_recent_alloc_dump(void (*write_cb)(void *, const char *), void *opaque) {
 		return ENOENT;
 	}
 	if (mutex_is_owner(&recent.dump_mtx)) {
-		return EBUSY; /* from the callback of a dump */
+		return EBUSY; /* called from the callback of a dump */
 	}
 	struct tls_s *t = tls_get();
 	uint32_t depth = gate_leave_all(t);

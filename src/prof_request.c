@@ -1,4 +1,11 @@
-/* Requests are carried out one at a time: they share a buffer. */
+/*
+ * Carries out requests from outside the process: parses one line of text, does what it asks, and
+ * makes the answer (prof_request.h).
+ *
+ * Invariant: a confined client can name only files in the directory of the configured prefix.
+ * Locks: none; the static buffers are shared, so only one thread at a time may call. The callers,
+ * prof_control.c and prof_ctl_dir.c, ensure that with control.is_serving.
+ */
 #include "prof_request.h"
 
 #include <fcntl.h>
@@ -22,7 +29,7 @@
 typedef int verb_t(const char *args, const prof_asker_t *asker, prof_answer_t *a);
 
 static LARGE_BSS struct {
-	char dir[PROF_PREFIX_MAX + 1]; /* of confined askers, with the last slash */
+	char dir[PROF_PREFIX_MAX + 1]; /* where confined clients may write, with the last slash */
 	char text[PROF_TEXT_SIZE];
 } request;
 
@@ -42,7 +49,7 @@ prof_request_refuse(prof_answer_t *a, int err, const char *sentence) {
 	return err;
 }
 
-/* ---------------------------------------------------------------- confined askers */
+/* ---------------------------------------------------------------- confined clients */
 
 void
 prof_request_boot(void) {
@@ -55,13 +62,13 @@ prof_request_boot(void) {
 	size_t len = slash == NULL ? 0 : (size_t)(slash - opt_prof_prefix) + 1;
 	if (at + len >= sizeof(request.dir)) {
 		at = 0;
-		len = 0; /* no path begins with it: nothing is allowed */
+		len = 0; /* no path begins with this, so no path is allowed */
 	}
 	memcpy(request.dir + at, opt_prof_prefix, len);
 	request.dir[at + len] = '\0';
 }
 
-/* Directly in the directory, by an absolute name. */
+/* Whether the path is absolute and names a file directly in the permitted directory. */
 static bool
 is_allowed(const prof_asker_t *asker, const char *path, size_t len) {
 	if (!asker->is_confined) {
@@ -113,24 +120,24 @@ refuse_by_state(prof_answer_t *a, int err) {
 	return err;
 }
 
-/* The prefix among the options lies where it may. */
+/* Whether the prefix among the options is permitted. */
 static bool
 is_prefix_allowed(const prof_asker_t *asker, const char *options) {
 	prof_session_opts_t o;
 	const char *why;
 	if (!asker->is_confined || prof_session_parse(&o, options, &why) != 0) {
-		return true; /* what is malformed is refused later */
+		return true; /* malformed options are refused later */
 	}
 	return o.prefix == NULL || is_allowed(asker, o.prefix, o.prefix_len);
 }
 
 /*
- * A file system without files that have no name makes one that is removed at once.  A name that is taken is no fault
- * of the directory.
+ * Tests a directory on a file system without O_TMPFILE, by a file that is removed at once. A name
+ * that exists already is not a fault of the directory.
  */
 static int
 named_file_fault(size_t len) {
-	assert(len < PATH_MAX); /* the kernel has taken it as a path: there is room for a name */
+	assert(len < PATH_MAX); /* the kernel has accepted it as a path, so there is room for a name */
 	fmt_snprintf(request.text + len, sizeof(request.text) - len, ".jeprof.%d.probe", sys_pid());
 	int fd = sys_open(request.text, O_WRONLY | O_CREAT | O_EXCL, 0600);
 	if (fd >= 0) {
@@ -142,9 +149,9 @@ named_file_fault(size_t len) {
 }
 
 /*
- * Whether a file can be made in the directory of the path in request.text, which is cut off there: 0 or why
- * not.  A file without a name asks the kernel for all that counts (rights, lists of them, a read-only file
- * system) and leaves nothing.
+ * Whether a file can be created in the directory of the path in request.text, which is cut off
+ * there: 0 or the errno. O_TMPFILE makes the kernel check all conditions (permissions, ACLs, a
+ * read-only file system) and leaves nothing behind.
  */
 static int
 directory_fault(void) {
@@ -158,11 +165,13 @@ directory_fault(void) {
 		sys_close(fd);
 		return 0;
 	}
-	/* EISDIR: a kernel that does not know the flag. */
+	/* EISDIR comes from a kernel that does not know the flag. */
 	return fd == -EOPNOTSUPP || fd == -EISDIR ? named_file_fault((size_t)(slash + 1 - request.text)) : -fd;
 }
 
-/* A prefix among the options whose directory cannot be written: a session is better not begun with it. */
+/*
+ * Whether the options name a prefix whose directory cannot be written: then no session is started.
+ */
 static bool
 has_bad_prefix(const char *options, prof_answer_t *a) {
 	prof_session_opts_t o;
@@ -182,7 +191,10 @@ has_bad_prefix(const char *options, prof_answer_t *a) {
 	return err != 0;
 }
 
-/* With the configured prefix the session may be wanted all the same: its profile can be fetched. */
+/*
+ * Adds a warning about the configured prefix. The session starts, because its profile can be
+ * fetched.
+ */
 static void
 add_doubt(prof_answer_t *a) {
 	char name[16];
@@ -212,7 +224,7 @@ verb_start(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 	return err == EINVAL ? prof_request_refuse(a, err, why) : refuse_by_state(a, err);
 }
 
-/* The path of the profile that was asked for, in request.text, or why there is none. */
+/* Answers with the path of the profile that was written, in request.text, or why there is none. */
 static int
 answer_path(prof_answer_t *a, int err) {
 	char name[16];
@@ -325,7 +337,7 @@ add_unwinder(prof_answer_t *a) {
 	    (unsigned long long)st.samples, (unsigned long long)st.fallbacks);
 }
 
-/* A line with a long text: cut, so that the answer holds what comes after. */
+/* Adds a line with a long text, cut off so that the rest of the answer still fits. */
 static void
 add_text(prof_answer_t *a, const char *key, void (*read)(char *, size_t), size_t most) {
 	read(request.text, sizeof(request.text));

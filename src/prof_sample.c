@@ -1,4 +1,11 @@
-/* The published interval is the rate while the profiler is on, and 0 while it is off. */
+/*
+ * The sampling rate and the weight of a sample (prof_sample.h).
+ *
+ * Invariant: the interval published to the threads (thread_event_sample_interval) is the rate while
+ * sampling is on, else 0. Rate and switch change, and are published, under `prof_sampling`, a leaf.
+ * Called by prof_switch.c for changes, by prof.c and prof_data.c for weights, by prof_dump.c for
+ * numbers.
+ */
 #include "prof_sample.h"
 
 #include "os/gate.h"
@@ -8,17 +15,20 @@
 #include "util/assert.h"
 #include "util/prng.h"
 
-/* Rates at which a small object stands for more than this many are as good as off. */
+/*
+ * Upper limit of a weight. At a rate where a small object stands for more objects, sampling is
+ * practically off.
+ */
 #define WEIGHT_MAX (UINT64_C(1) << 40)
 
 static struct {
-	mutex_t mtx; /* rate and switch change together */
+	mutex_t mtx; /* rate and switch change together under it */
 	atomic_u64_t rate;
 	bool is_on;
 } sampling = {.mtx = MUTEX_INITIALIZER("prof_sampling", WITNESS_RANK_LEAF)};
 
 cassert(PROF_WEIGHT_ONE == UINT64_C(1) << 16);
-/* The largest weight is still a number of 64 bits. */
+/* The largest weight, as a fixed-point number, fits 64 bits. */
 cassert(WEIGHT_MAX <= UINT64_MAX / PROF_WEIGHT_ONE);
 
 uint64_t
@@ -37,7 +47,7 @@ prof_sample_rate(void) {
 static void
 sampling_publish_locked(void) {
 	mutex_assert_owner(&sampling.mtx);
-	assert(gate_is_entered(tls_get())); /* else a forked child could find the lock taken */
+	assert(gate_is_entered(tls_get())); /* otherwise a forked child could find the lock taken */
 	uint64_t interval = sampling.is_on ? prof_sample_rate() : 0;
 	uint64_t old = atomic_load_u64(&thread_event_sample_interval, MO_RELAXED);
 	atomic_store_u64(&thread_event_sample_interval, interval, MO_SEQ_CST);
@@ -80,8 +90,8 @@ weight_compute(size_t usize, uint64_t rate) {
 }
 
 /*
- * The weights of sizes seen lately.  The keys mix size and rate with the weight: words of two writers
- * do not fit together.
+ * Cache of the weights of recent sizes. The keys mix size and rate with the weight, so that words
+ * of two writers do not match each other.
  */
 static LARGE_BSS struct {
 	atomic_u64_t weight;
@@ -111,11 +121,11 @@ prof_weight(size_t usize, uint64_t rate) {
 	return weight;
 }
 
-/* threshold: from which fraction on it is rounded up. */
+/* Rounds x up if its fraction is at least `threshold`. */
 static uint64_t
 round_clamped(double x, double threshold) {
 	if (!(x >= 1)) {
-		return 1; /* something was sampled here: it must not vanish */
+		return 1; /* there was a sample, so the number must not be 0 */
 	}
 	if (x >= 18446744073709549568.0) {
 		return UINT64_MAX;
@@ -124,7 +134,10 @@ round_clamped(double x, double threshold) {
 	return whole + (x - (double)whole >= threshold ? 1 : 0);
 }
 
-/* Anything in [NEARLY_WHOLE, 1 - NEARLY_WHOLE), by chance, but the same for the same counts. */
+/*
+ * Returns a threshold in [NEARLY_WHOLE, 1 - NEARLY_WHOLE) that is pseudo-random, but the same for
+ * the same counts.
+ */
 #define NEARLY_WHOLE (1.0 / 1024)
 
 static double

@@ -1,4 +1,11 @@
-/* One word for state and number; the rest belongs to whoever holds starting or stopping. */
+/*
+ * Sessions: the state machine, parsing of their options, and what a start changes and a stop
+ * restores (prof_session.h).
+ *
+ * Invariant: state and number are one atomic word. The thread that moved it to starting or stopping
+ * owns all other fields until it moves it on. Locks: none of its own; a change of state is one
+ * compare-and-swap. Called by ctl_prof.c, prof_request.c and, for the time limit, prof_control.c.
+ */
 #include "prof_session.h"
 
 #include <fcntl.h>
@@ -17,7 +24,7 @@
 #define STATE_BITS 2
 #define STATE_MASK UINT64_C(3)
 #define MAX_SECONDS_LIMIT (UINT64_C(1) << 32)
-/* Of a session's number so many bits stand beside its end, of which the rest is milliseconds. */
+/* Bits of the session's number that are stored with its deadline; the rest are milliseconds. */
 #define DEADLINE_ID_BITS 16
 
 prof_fork_t opt_prof_fork = prof_fork_auto;
@@ -28,7 +35,7 @@ static LARGE_BSS struct {
 	atomic_u64_t start_ns;     /* UTC */
 	atomic_u64_t deadline;     /* monotonic ms << DEADLINE_ID_BITS | number; ms 0: no end */
 	atomic_u64_t rejected;
-	/* Owned by who is starting or stopping: what was there before. */
+	/* The values from before the session; owned by the thread that is starting or stopping. */
 	bool was_active;
 	bool has_prefix;
 	uint64_t sample_interval;  /* 0: was not changed */
@@ -56,7 +63,7 @@ session_has_moved(uint64_t *word, uint64_t id, prof_session_state_t to) {
 	    MO_ACQUIRE);
 }
 
-/* By the owner of the state in between. */
+/* Leaves the starting or stopping state; only its owner calls this. */
 static void
 session_leave(uint64_t id, prof_session_state_t to) {
 	assert(word_state(session_word()) == prof_session_starting
@@ -137,7 +144,7 @@ is_text(const char *s, size_t len, const char *word) {
 	return strlen(word) == len && memcmp(s, word, len) == 0;
 }
 
-/* Decimal with K, M or G behind; is_plain: without. */
+/* Parses a decimal number with an optional K, M or G; is_plain permits no suffix. */
 static int
 number_parse(const pair_t *p, bool is_plain, uint64_t *out) {
 	uint64_t n = 0;
@@ -258,11 +265,11 @@ prof_session_parse(prof_session_opts_t *out, const char *text, const char **why)
 	return 0;
 }
 
-/* ---------------------------------------------------------------- values, there and back */
+/* ---------------------------------------------------------------- applying and restoring values */
 
 /*
- * Owner only, outside the gate.  A session whose profile cannot be written at its end is better not begun;
- * what cannot be seen is not judged.
+ * Checks the directory of the prefix; owner only, outside the gate. A session whose profile could
+ * not be written at its end is refused; errors that do not prove that are ignored.
  */
 static int
 prefix_check(const prof_session_opts_t *o, const char **why) {
@@ -284,7 +291,7 @@ prefix_check(const prof_session_opts_t *o, const char **why) {
 	return EINVAL;
 }
 
-/* Owner only.  Takes the prefix over, if it can be one. */
+/* Sets the prefix if it is valid; owner only. */
 static int
 prefix_apply(const prof_session_opts_t *o) {
 	session.has_prefix = o->prefix != NULL;
@@ -340,14 +347,14 @@ values_restore(void) {
 	}
 }
 
-/* The end and whose it is, in one word: what was meant for a session never ends another one. */
+/* The end and the session's number in one word, so that a deadline never ends another session. */
 static uint64_t
 deadline_make(uint64_t id, uint64_t seconds) {
 	uint64_t ms = seconds == 0 ? 0 : nstime_monotonic_ns() / NSTIME_PER_MSEC + 1 + seconds * 1000;
 	return ms << DEADLINE_ID_BITS | (id & ((UINT64_C(1) << DEADLINE_ID_BITS) - 1));
 }
 
-/* 0: none. */
+/* The monotonic time in ns; 0: none. */
 static uint64_t
 deadline_ns(uint64_t deadline) {
 	return (deadline >> DEADLINE_ID_BITS) * NSTIME_PER_MSEC;
@@ -358,13 +365,13 @@ deadline_is_of(uint64_t deadline, uint64_t id) {
 	return ((deadline ^ id) & ((UINT64_C(1) << DEADLINE_ID_BITS) - 1)) == 0;
 }
 
-/* By the owner of starting or stopping, or in a forked child. */
+/* Called by the owner of starting or stopping, or in a forked child. */
 static void
 deadline_set(uint64_t id, uint64_t seconds) {
 	atomic_store_u64(&session.deadline, deadline_make(id, seconds), MO_RELAXED);
 }
 
-/* While session id runs; ENOENT: it does no more. */
+/* Changes the end while session id runs; ENOENT if it has ended. */
 static int
 deadline_change(uint64_t id, uint64_t seconds) {
 	uint64_t old = atomic_load_u64(&session.deadline, MO_RELAXED);
@@ -379,7 +386,7 @@ deadline_change(uint64_t id, uint64_t seconds) {
 
 /* ---------------------------------------------------------------- start */
 
-/* The profiler as prof:true,prof_active:false would have it. */
+/* Boots the profiler as prof:true,prof_active:false would have done. */
 static int
 session_boot(void) {
 	bool was_ready = prof_switch_is_ready();
@@ -395,7 +402,7 @@ session_boot(void) {
 	return 0;
 }
 
-/* Owner of starting; inside the gate. */
+/* Owner of starting only; inside the gate. */
 static int
 session_begin(const prof_session_opts_t *o, uint64_t id) {
 	int err = session_boot();
@@ -443,7 +450,7 @@ prof_session_begin(const char *options, const char **why, uint64_t *begun) {
 	struct tls_s *t = tls_get();
 	t->inside++;
 	uint32_t depth = gate_leave_all(t);
-	prof_backtrace_prepare(); /* else samples are lost while one thread does it */
+	prof_backtrace_prepare(); /* now, because samples are lost while one thread does it */
 	*why = "";
 	err = prefix_check(&o, why);
 	gate_reenter(t, depth);
@@ -467,7 +474,7 @@ prof_session_start(const char *options, const char **why) {
 
 /* ---------------------------------------------------------------- stop */
 
-/* What means something else as the answer of stop. */
+/* Replaces errors that would have another meaning as the result of stop. */
 static int
 stop_error(int err) {
 	switch (err) {
@@ -493,7 +500,10 @@ session_dump(bool is_silent, char *told) {
 	return stop_error(prof_dump(&d));
 }
 
-/* By who has brought session id into stopping.  is_silent: whoever asked is told of a failure. */
+/*
+ * Called by the thread that moved session id to stopping. is_silent: the caller reports a failure
+ * itself.
+ */
 static int
 session_end(uint64_t id, bool is_silent, char *told) {
 	prof_trigger_changed();
@@ -518,7 +528,7 @@ prof_session_stop_told(uint64_t id, char *told) {
 	uint64_t current = word >> STATE_BITS;
 	int err = prof_session_may_stop(word_state(word), current, id);
 	if (err == 0 && prof_dump_is_mine()) {
-		err = EBUSY; /* from the program's dump hook */
+		err = EBUSY; /* called from the user's dump hook */
 	}
 	if (err != 0) {
 		return session_refuse(err);
@@ -585,7 +595,7 @@ prof_session_set(const char *options, const char **why) {
 
 uint64_t
 prof_session_tick(void) {
-	/* Read once: meanwhile the session may be stopped, and another one begun. */
+	/* Read once, because the session may be stopped meanwhile and another one started. */
 	uint64_t word = session_word();
 	uint64_t id = word >> STATE_BITS;
 	uint64_t deadline = atomic_load_u64(&session.deadline, MO_RELAXED);
@@ -611,8 +621,8 @@ prof_session_is_over(void) {
 }
 
 /*
- * Whoever was starting or stopping is gone, so that is undone.  Inside the closed gate: all short locks
- * are free.
+ * A thread that was starting or stopping does not exist in the child, so that is undone. Called
+ * inside the closed gate, where all short locks are free.
  */
 void
 prof_session_postfork_child(void) {

@@ -1,6 +1,10 @@
 /*
- * The signal that came is one word; who takes `is_taken` acts on it.  Everything that the handler calls
- * may be called in one: no lock is taken there that the interrupted thread could hold.
+ * Writes the final profile when a signal is about to end the process (prof_signal.h).
+ *
+ * Invariant: the signal that came is one word, and only the thread that set `is_taken` acts on it.
+ * Locks: none. Everything that the handler calls is safe in a handler: it takes no lock that the
+ * interrupted thread could hold. Called by prof.c at boot, exit and fork, by prof_control.c at
+ * rounds of the profiler's thread.
  */
 #include "prof_signal.h"
 
@@ -15,16 +19,20 @@
 #include "prof_auto.h"
 #include "util/assert.h"
 
-/* So long a program may set its own actions before SIGINT is looked at. */
+/* Time a program has for setting its own actions before SIGINT is looked at. */
 #define SETTLE_NS (NSTIME_PER_SEC / 4)
-/* An interrupted thread stays in the handler at most so long: it may have what the writer waits for. */
+/*
+ * Longest time in ns that an interrupted thread waits in the handler. It is bounded because the
+ * thread may hold what the writer waits for.
+ */
 #define PARK_NS (2 * NSTIME_PER_SEC)
 /*
- * So soon after the first a second one says nothing new: timeout(1) signals its child and then the group with the child in it,
- * service managers send SIGHUP after SIGTERM, and shells pass on what their terminal sends to all.
+ * A second signal within this time of the first is taken for its echo: timeout(1) signals its child
+ * and then the group that contains the child, service managers send SIGHUP after SIGTERM, and
+ * shells pass on what their terminal sends to all.
  */
 #define ECHO_NS NSTIME_PER_SEC
-/* Between two tries of a handler that has interrupted the allocator. */
+/* Time between two attempts of a handler that interrupted the allocator. */
 #define RETRY_NS NSTIME_PER_MSEC
 
 bool opt_prof_final_signals;
@@ -33,18 +41,20 @@ static const int deadly[] = {SIGTERM, SIGHUP, SIGINT};
 
 static struct {
 	atomic_u32_t due;        /* the signal that came; 0: none */
-	atomic_u64_t due_ns;     /* when; set before it */
-	atomic_b_t is_taken;     /* somebody acts on it */
-	atomic_u32_t exit;       /* one of the words below */
-	atomic_b_t is_looking;   /* one thread at a time looks at the actions */
-	atomic_b_t wants_int;    /* SIGINT is not looked at yet */
-	atomic_u32_t survived;   /* how many signals did not end the process; parked threads wait on it */
-	atomic_b_t is_passed;    /* the profile is written: whatever comes is to end the process */
-	atomic_u32_t setting;    /* the signal whose action is just being changed */
-	atomic_b_t came_meanwhile;
-	atomic_u32_t pid;        /* of this process: a child of vfork runs with our memory */
+	atomic_u64_t due_ns;     /* time of its arrival; set before `due` */
+	atomic_b_t is_taken;     /* a thread acts on it */
+	atomic_u32_t exit;       /* one of the EXIT_ words below */
+	atomic_b_t is_looking;   /* held by the one thread that looks at the actions */
+	atomic_b_t wants_int;    /* SIGINT has not been looked at yet */
+	/* number of signals that did not end the process; waiting threads sleep on it */
+	atomic_u32_t survived;
+	atomic_b_t is_passed;    /* the profile is written, so any further signal ends the process */
+	atomic_u32_t setting;    /* the signal whose action is being changed */
+	atomic_b_t came_meanwhile; /* that signal arrived during the change */
+	/* pid of this process; a child of vfork runs in our memory with another one */
+	atomic_u32_t pid;
 	uint64_t boot_ns;
-	int timer;               /* sends the signal again; 0: not made */
+	int timer;               /* timer that sends the signal again; 0: not made */
 } sig;
 
 enum { EXIT_FAR, EXIT_WRITES, EXIT_HAS_WRITTEN };
@@ -64,12 +74,17 @@ action_is_ours(const struct sigaction *a) {
 	return (a->sa_flags & SA_SIGINFO) != 0 && a->sa_sigaction == on_signal;
 }
 
-/* Until it is ours: a program that sets its own in the same moment gets that back. */
+/*
+ * Repeats until the old action is ours or the default: a program that sets its own action at the
+ * same moment gets it back.
+ */
 static void
 action_exchange(int number) {
 	struct sigaction old;
 	struct sigaction want = {.sa_sigaction = on_signal};
-	/* On the program's signal stack, if it has one; SA_NODEFER: the second one must come through. */
+	/*
+	 * Uses the user's signal stack, if there is one. SA_NODEFER lets a second signal come through.
+	 */
 	want.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART | SA_NODEFER;
 	sigemptyset(&want.sa_mask);
 	while (sigaction(number, &want, &old) == 0 && !action_is_default(&old) && !action_is_ours(&old)) {
@@ -77,7 +92,7 @@ action_exchange(int number) {
 	}
 }
 
-/* Where the default stands. */
+/* Installs our handler if the action is the default one. */
 static void
 action_take(int number) {
 	struct sigaction a;
@@ -94,15 +109,18 @@ action_take(int number) {
 }
 
 /*
- * The signal does what it would have done without us: by the default action in this thread, or by
- * the action that the program has set meanwhile, in a thread of the program.
+ * Lets the signal do what it would have done without us: by the default action in this thread, or
+ * by the action that the program has set meanwhile, in a thread of the program.
  */
 static void
 signal_pass_on(int number) {
 	struct sigaction a;
 	sigset_t one;
 	sigset_t old;
-	/* Another thread may take the action back just now: then our own signal comes to us once more, and is no echo. */
+	/*
+	 * Another thread may be reinstalling our handler: then our own signal arrives here again, and
+	 * must not be taken for an echo.
+	 */
 	atomic_store_b(&sig.is_passed, true, MO_SEQ_CST);
 	if (sigaction(number, NULL, &a) != 0 || !(action_is_ours(&a) || action_is_default(&a))) {
 		kill(sys_pid(), number);
@@ -121,7 +139,10 @@ signal_pass_on(int number) {
 
 /* ---------------------------------------------------------------- acting on a signal */
 
-/* is_taken is ours.  Returns in a process that lives on. */
+/*
+ * Writes the profile and passes the signal on; is_taken must be ours. Returns if the process lives
+ * on.
+ */
 static void
 signal_act(bool in_handler) {
 	int number = (int)atomic_load_u32(&sig.due, MO_ACQUIRE);
@@ -135,7 +156,7 @@ signal_act(bool in_handler) {
 	actions_look();
 }
 
-/* Either we see that exit has begun, or it sees that we have taken the signal. */
+/* Either we see that exit has begun, or exit sees that we have taken the signal. */
 static bool
 signal_is_taken_by_us(void) {
 	if (atomic_load_u32(&sig.due, MO_ACQUIRE) == 0 || atomic_exchange_b(&sig.is_taken, true, MO_SEQ_CST)) {
@@ -148,13 +169,13 @@ signal_is_taken_by_us(void) {
 	return false;
 }
 
-/* The thread came straight from the program, and no fork is under way. */
+/* Whether the thread came directly from the user's code and no fork is under way. */
 static bool
 handler_is_safe(const struct tls_s *t) {
 	return t->inside == 0 && t->gate_depth == 0 && !gate_is_closed();
 }
 
-/* Until the signal has been acted on, but not for ever. */
+/* Waits until the signal has been acted on, at most PARK_NS. */
 static void
 handler_park(uint32_t survived) {
 	uint64_t end = nstime_monotonic_ns() + PARK_NS;
@@ -174,7 +195,7 @@ handler_act(void) {
 	if (!handler_is_safe(tls_get())) {
 		int number = (int)atomic_load_u32(&sig.due, MO_RELAXED);
 		if (!has_thread && os_signal_later(&sig.timer, number, RETRY_NS) != 0) {
-			signal_pass_on(number); /* rather without a profile than never */
+			signal_pass_on(number); /* ending without a profile is better than not ending */
 		}
 		return;
 	}
@@ -196,7 +217,7 @@ signal_is_first(int number) {
 	return atomic_cas_strong_u32(&sig.due, &none, (uint32_t)number, MO_ACQ_REL, MO_ACQUIRE);
 }
 
-/* Our own timer's: the first one again. */
+/* Whether the signal comes from our timer, that is, repeats the first one. */
 static bool
 signal_is_again(int number, const siginfo_t *info) {
 	return info->si_code == SI_TIMER && atomic_load_u32(&sig.due, MO_ACQUIRE) == (uint32_t)number;
@@ -288,7 +309,7 @@ prof_signal_exit_end(void) {
 	}
 }
 
-/* A signal that the parent had to act on is the parent's. */
+/* A signal that arrived at the parent is left to the parent. */
 void
 prof_signal_postfork_child(void) {
 	atomic_store_u32(&sig.pid, (uint32_t)sys_pid(), MO_RELAXED);

@@ -1,4 +1,11 @@
-/* Chunks of a mebibyte, aligned to that, filled from the front. */
+/*
+ * Copies the books for a dump. Items lie in chunks of one mebibyte, aligned to their size and
+ * filled from the front, so that an item finds its chunk by its address.
+ *
+ * Invariant: after prof_snap_take() the `pass` of the books is held until prof_snap_drop(). Locks:
+ * none of its own; `pass` keeps sites, counts and thread records from being freed. Called by
+ * prof_dump.c.
+ */
 #include "prof_snap.h"
 
 #include "os/gate.h"
@@ -14,7 +21,9 @@ struct prof_chunk_s {
 	prof_item_t items[];
 };
 
-/* An item finds its chunk by its address; any item fits; items follow each other without padding. */
+/*
+ * The chunk is found by masking the address; every item fits into a chunk; items need no padding.
+ */
 cassert((CHUNK_BYTES & (CHUNK_BYTES - 1)) == 0 && CHUNK_BYTES >= PAGE_MAX);
 cassert(sizeof(prof_chunk_t) + sizeof(prof_item_t) + sizeof(prof_counts_t) <= CHUNK_BYTES);
 cassert(sizeof(prof_item_t) % _Alignof(prof_item_t) == 0);
@@ -22,7 +31,7 @@ cassert(sizeof(prof_counts_t) % _Alignof(prof_item_t) == 0);
 
 typedef struct {
 	prof_snap_t *snap;
-	prof_item_t *site; /* that is being copied */
+	prof_item_t *site; /* the one that is being copied */
 } copier_t;
 
 static prof_item_t *
@@ -77,7 +86,7 @@ rate_note(prof_snap_t *snap, uint64_t rate) {
 	}
 }
 
-/* A thread has one item per site, however many rates it sampled with. */
+/* Returns the thread's item for the current site; all sampling rates share it. */
 static prof_item_t *
 thread_item(copier_t *cp, prof_tdata_t *td) {
 	if (td->snap_site != cp->site) {
@@ -88,8 +97,8 @@ thread_item(copier_t *cp, prof_tdata_t *td) {
 }
 
 /*
- * The sites' counts add up to the whole; the threads' do too, but for those of threads that began
- * after they were listed.
+ * Checks that the sites' counts add up to the total. The threads' counts do too, except for threads
+ * that began after the list of threads was made.
  */
 static void
 snap_check(const prof_snap_t *snap) {
@@ -161,7 +170,9 @@ site_copy(prof_snap_t *snap, const prof_site_t *s) {
 	return 0;
 }
 
-/* Where the chain of all records is nearly descending, inserting from the back is nearly linear. */
+/*
+ * Insertion sort from the back: the list of records is nearly descending, so this is nearly linear.
+ */
 static void
 threads_sort(prof_tdata_t **v, size_t n) {
 	for (size_t i = 1; i < n; i++) {
@@ -175,7 +186,7 @@ threads_sort(prof_tdata_t **v, size_t n) {
 	}
 }
 
-/* The array is filled from the end, because the chain has the newest first. */
+/* Fills the array from the end, because the list has the newest record first. */
 static int
 threads_list(prof_snap_t *snap) {
 	prof_tdata_t *head = prof_data_tdatas();
@@ -203,7 +214,7 @@ threads_list(prof_snap_t *snap) {
 	return 0;
 }
 
-/* All sites: long where there are many, and a fork must not wait for that. */
+/* Copies all sites. That may take long, so it lets a waiting fork go first in between. */
 static int
 sites_copy(prof_snap_t *snap) {
 	struct tls_s *t = tls_get();
@@ -265,7 +276,7 @@ chunk_item(prof_chunk_t *c, size_t offset) {
 	return c->next == NULL || c->next->used == 0 ? NULL : item_at(c->next, 0);
 }
 
-/* Chunks are aligned to their size, so an item knows its own. */
+/* The chunk of an item follows from its address. */
 const prof_item_t *
 prof_snap_next(const prof_snap_t *snap, const prof_item_t *item) {
 	if (item == NULL) {

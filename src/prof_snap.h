@@ -1,8 +1,9 @@
 /*
- * A snapshot: what the books said when a dump began, copied out so that formatting and writing need
- * no lock.  It is a row of items in memory of its own (mapped for the dump, then unmapped): one item
- * for each site that has something to report, followed by one for each thread that has a share.
- * Sites and thread records are only named; they stay because the pass stays open until the end.
+ * A snapshot of the books, copied when a dump begins, so that formatting and writing need no lock.
+ * It is a sequence of items in memory of its own, mapped for the dump and then unmapped: one item
+ * for each site with something to report, followed by one for each thread that has a share in it.
+ * Items only point to sites and thread records, which stay because the pass is open until the
+ * snapshot is dropped.
  */
 #ifndef PROF_SNAP_H
 #define PROF_SNAP_H
@@ -12,14 +13,14 @@
 typedef enum {
 	prof_item_site,
 	prof_item_thread,
-	prof_item_void  /* a site with nothing to report: skip it */
+	prof_item_void  /* a site with nothing to report, skipped */
 } prof_item_kind_t;
 
 typedef struct {
-	const void *who; /* prof_site_t or prof_tdata_t */
+	const void *who; /* a prof_site_t or prof_tdata_t */
 	prof_item_kind_t kind;
 	prof_counts_t cur;
-	prof_counts_t accum[]; /* one, with prof_accum */
+	prof_counts_t accum[]; /* one element if prof_accum is set, else none */
 } prof_item_t;
 
 typedef struct prof_chunk_s prof_chunk_t;
@@ -30,26 +31,26 @@ typedef struct {
 	size_t item_bytes;
 	size_t nsites;
 	size_t nlive;            /* sites with live samples */
-	prof_counts_t cur;       /* over all threads and sites */
+	prof_counts_t cur;       /* sum over all threads and sites */
 	prof_counts_t accum;
-	uint64_t rate;           /* of all that is reported; 0: nothing is */
-	bool is_mixed;           /* more than one rate */
+	uint64_t rate;           /* rate of all samples reported; 0: there are none */
+	bool is_mixed;           /* samples of more than one rate */
 	prof_tdata_t **threads;  /* ascending by uid */
 	size_t nthreads;
 	size_t threads_bytes;
 } prof_snap_t;
 
 /*
- * Begins the pass and copies; ENOMEM (then no pass is open).  Inside the gate, one deep; lets a fork go
- * ahead in between: the pass is made new in the child.
+ * Begins the pass and copies the books; 0 or ENOMEM, and then no pass is open. Called inside the
+ * gate, one level deep; lets a fork go first in between, and the child makes the pass new.
  */
 int prof_snap_take(prof_snap_t *snap);
-/* Gives the memory back and ends the pass. */
+/* Frees the memory and ends the pass. */
 void prof_snap_drop(prof_snap_t *snap);
-/* The memory alone: for a forked child, where nobody holds the pass. */
+/* Frees the memory only, for a forked child where no thread holds the pass. */
 void prof_snap_forget(prof_snap_t *snap);
 
-/* Items in order: NULL begins; NULL at the end. */
+/* The next item; NULL begins, NULL is returned at the end. */
 const prof_item_t *prof_snap_next(const prof_snap_t *snap, const prof_item_t *item);
 
 static inline const prof_counts_t *

@@ -1,4 +1,10 @@
-/* No state: what there is belongs to the rooms that are started. */
+/*
+ * Starts the profiler: makes the books, then the modules above them, in two steps (prof_start.h).
+ *
+ * Invariant: prof_is_booted() becomes true last, when all that samples need exists. Locks: none of
+ * its own; the first step runs under the lock of boot or of a starting session. Called by
+ * jemalloc_init.c at boot and by prof_session.c.
+ */
 #include "prof_start.h"
 
 #include "os/gate.h"
@@ -21,7 +27,7 @@ prof_boot(void) {
 		return err;
 	}
 	if (!opt_prof) {
-		prof_sys_prefix_set(opt_prof_prefix); /* else prof_boot_conf did it */
+		prof_sys_prefix_set(opt_prof_prefix); /* with opt_prof, prof_boot_conf() has done it */
 	}
 	prof_recent_boot();
 	prof_switch_boot();

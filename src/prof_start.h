@@ -1,14 +1,14 @@
 /*
- * Bringing the profiler up: at boot with prof:true, or whenever a session wants it.
+ * Starts the profiler, at boot with prof:true or when a session begins.
  */
 #ifndef PROF_START_H
 #define PROF_START_H
 
-/* Makes the books; called once when opt_prof, later also by whoever starts profiling at run time. */
+/* Makes the books; called once, at boot with opt_prof or by the first session. */
 int prof_boot(void);
 /*
- * The part of boot that starts log and sampling; to be called without any lock, after the allocator
- * can serve.  Does nothing when not booted.
+ * Starts log and sampling. Called without any lock, after the allocator can serve requests. Does
+ * nothing if not booted.
  */
 void prof_boot_late(void);
 

@@ -1,4 +1,9 @@
-/* Two arrays of counters, changed by atomic adds: no lock. */
+/*
+ * prof.stats.*: counts of samples by size class, in two arrays (prof_stats.h).
+ *
+ * Invariant: a live count never goes below 0, because each free subtracts what its allocation
+ * added. Locks: none; the counters are atomic. Called by prof.c for samples, by ctl_prof.c to read.
+ */
 #include "prof_stats.h"
 
 #include "meta/sc.h"
@@ -35,7 +40,7 @@ prof_stats_dec(unsigned szind, size_t req) {
 	assert(szind < SC_NSIZES);
 	uint64_t sum = atomic_fetch_sub_u64(&stats.live[szind].req_sum, req, MO_RELAXED);
 	uint64_t count = atomic_fetch_sub_u64(&stats.live[szind].count, 1, MO_RELAXED);
-	/* Each was added by this object's own prof_stats_inc. */
+	/* This object's own prof_stats_inc() added as much. */
 	assert(sum >= req && count > 0);
 	(void)sum;
 	(void)count;

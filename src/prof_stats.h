@@ -1,6 +1,6 @@
 /*
- * prof.stats.*: requested bytes and number of sampled objects by size class, live and since start.
- * Raw numbers, with prof_stats:true only.
+ * prof.stats.*: requested bytes and number of sampled objects by size class, live and since the
+ * start. The numbers are not scaled, and are counted with prof_stats:true only.
  */
 #ifndef PROF_STATS_H
 #define PROF_STATS_H
@@ -11,7 +11,9 @@ typedef struct {
 	uint64_t req_sum;
 	uint64_t count;
 } prof_stats_t;
-/* szind counts over small and large classes together.  ENOENT unless booted with prof_stats. */
+/*
+ * szind counts over small and large classes together. 0, or ENOENT unless booted with prof_stats.
+ */
 int prof_stats_live(unsigned szind, prof_stats_t *out);
 int prof_stats_accum(unsigned szind, prof_stats_t *out);
 

@@ -1,4 +1,11 @@
-/* Chained buckets; a shard doubles its array when it has two nodes per bucket. */
+/*
+ * Hash table with chained buckets in 256 shards (prof_table.h). A shard doubles its bucket array
+ * when it has two nodes per bucket on average.
+ *
+ * Invariant: every node is reachable from the current bucket array of its shard, except for readers
+ * during a rehash, which may miss it. Locks: one per shard, rank PROF_SITES; prof_table_find() may
+ * run without it. Called by prof_data.c.
+ */
 #include "prof_table.h"
 
 #include "meta/freepool.h"
@@ -76,7 +83,7 @@ bucket_push(prof_buckets_t *b, prof_node_t *n) {
 	atomic_store_p(slot, n, MO_RELEASE);
 }
 
-/* Moves every node into the new array; readers inside a chain go on in the node's new one. */
+/* Moves all nodes to the new array; a reader inside a chain continues in the node's new chain. */
 static void
 shard_rehash_locked(prof_shard_t *s, prof_buckets_t *to) {
 	prof_buckets_t *from = atomic_load_p(&s->buckets, MO_RELAXED);
@@ -96,7 +103,7 @@ shard_rehash_locked(prof_shard_t *s, prof_buckets_t *to) {
 	(void)moved;
 }
 
-/* Growing is a wish. */
+/* Makes the array larger if there is memory; it works without that too. */
 static void
 shard_reserve_locked(prof_table_t *t, prof_shard_t *s) {
 	prof_buckets_t *old = atomic_load_p(&s->buckets, MO_RELAXED);
@@ -120,7 +127,7 @@ prof_table_insert_locked(prof_table_t *t, prof_node_t *node) {
 	s->nnodes++;
 }
 
-/* The removed node keeps its own next: a reader that stands on it finds the way on. */
+/* The removed node keeps its `next`, so that a reader that stands on it can continue. */
 void
 prof_table_remove_locked(prof_table_t *t, prof_node_t *node) {
 	prof_shard_t *s = table_shard(t, node->hash);

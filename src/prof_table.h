@@ -1,10 +1,11 @@
 /*
- * Hash table of nodes embedded in their owners: read without a lock, changed under one lock of 256.
+ * Hash table of nodes embedded in their owners, read without a lock and changed under one of 256
+ * locks.
  *
- * A reader beside a growing shard can follow a node into another chain and so miss one that is
- * there; it never sees a node that was not inserted, and always comes to an end.  So a miss is only
- * believed under the shard's lock.  Replaced bucket arrays go to the retire function, because a
- * reader may still be in them.
+ * A reader that runs while a shard grows may follow a node into another chain and so miss a node
+ * that is there. It never sees a node that was not inserted, and always terminates. So a miss is
+ * certain only under the shard's lock. Replaced bucket arrays go to the retire function, because
+ * readers may still be in them.
  */
 #ifndef PROF_TABLE_H
 #define PROF_TABLE_H
@@ -13,6 +14,7 @@
 #include "prof_types.h"
 
 #define PROF_TABLE_SHARDS 256
+/* Buckets of a shard at first; a power of two. */
 #define PROF_BUCKETS_MIN 4
 
 typedef struct {
@@ -22,16 +24,20 @@ typedef struct {
 } prof_buckets_t;
 
 typedef struct {
-	mutex_t mtx;           /* PROF_SITES; held for one insertion or removal */
-	atomic_p_t buckets;    /* prof_buckets_t */
+	mutex_t mtx;           /* rank PROF_SITES; held for one insertion or removal */
+	atomic_p_t buckets;    /* the current prof_buckets_t */
 	size_t nnodes;
-	/* The first array, so that a table of few nodes, whose hashes change with each prof.reset, takes no memory. */
+	/*
+	 * The first array is part of the shard, so that a table of few nodes needs no further memory,
+	 * although their hashes change with each prof.reset.
+	 */
 	union {
 		prof_buckets_t buckets;
 		char room[sizeof(prof_buckets_t) + PROF_BUCKETS_MIN * sizeof(atomic_p_t)];
 	} first;
 } ALIGNED(CACHELINE) prof_shard_t;
 
+/* Whether the node has this key. */
 typedef bool prof_table_eq_t(const prof_node_t *node, const void *key);
 
 typedef struct {
@@ -42,11 +48,14 @@ typedef struct {
 
 void prof_table_init(prof_table_t *t, const char *name, prof_table_eq_t *is_equal,
     void (*retire)(prof_link_t *));
-/* NULL: not there, or not seen. The caller keeps what it may find from being freed. */
+/*
+ * Returns the node, or NULL if it is not there or was missed. The caller must keep it from being
+ * freed.
+ */
 prof_node_t *prof_table_find(const prof_table_t *t, uint64_t hash, const void *key);
 mutex_t *prof_table_lock(prof_table_t *t, uint64_t hash);
 void prof_table_unlock(prof_table_t *t, uint64_t hash);
-/* Under the lock of node->hash. */
+/* Both need the lock of node->hash. */
 void prof_table_insert_locked(prof_table_t *t, prof_node_t *node);
 void prof_table_remove_locked(prof_table_t *t, prof_node_t *node);
 size_t prof_table_size(prof_table_t *t);

@@ -1,10 +1,17 @@
-/* A number is written without a test of its own: there always is PROF_WRITER_ROOM. */
+/*
+ * Buffered text output for dumps and the log (prof_write.h).
+ *
+ * Invariant: between calls the buffer has at least one byte of room; prof_writer_room() ensures
+ * PROF_WRITER_ROOM bytes, so a number is written without a check of its own. Locks: none; a writer
+ * belongs to one thread. Called by prof_dump.c and prof_log.c.
+ */
 #include "prof_write.h"
 
 #include "meta/freepool.h"
 #include "util/bits.h"
 #include "util/fmt.h"
 
+/* Longest number with its sign and NUL. */
 #define NUMBER_MAX 24
 static_assert(NUMBER_MAX <= PROF_WRITER_ROOM, "room for any number");
 static_assert(3 + 16 <= PROF_WRITER_ROOM, "room for any frame");
@@ -50,7 +57,7 @@ prof_writer_forget(prof_writer_t *w) {
 void
 prof_write_data(prof_writer_t *w, const char *text, size_t len) {
 	while (len > 0) {
-		assert(w->len < PROF_WRITER_BYTES); /* so each round takes something */
+		assert(w->len < PROF_WRITER_BYTES); /* so each round makes progress */
 		size_t n = min_zu(len, PROF_WRITER_BYTES - w->len);
 		memcpy(w->buf + w->len, text, n);
 		w->len += n;
@@ -83,8 +90,8 @@ prof_write_dec(prof_writer_t *w, uint64_t v) {
 }
 
 /*
- * Eight digits at once: the nibbles of x spread over the bytes of a word, then each byte made a
- * letter by adding '0', and 39 more where it is above 9.
+ * Eight digits at once: spreads the nibbles of x over the bytes of a word, then makes each byte a
+ * character by adding '0', and 39 more if it is above 9.
  */
 ALWAYS_INLINE uint64_t
 hex_digits8(uint32_t x) {
@@ -97,7 +104,7 @@ hex_digits8(uint32_t x) {
 	return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? __builtin_bswap64(v) : v;
 }
 
-/* Digits of v at to, which has room for 16; returns how many count. */
+/* Writes the hexadecimal digits of v to `to`, which has room for 16; returns how many there are. */
 ALWAYS_INLINE unsigned
 put_hex(char *to, uint64_t v) {
 	unsigned skip = v == 0 ? 15 : (63 - fls_zu(v)) >> 2;

@@ -1,6 +1,7 @@
 /*
- * Text into a file, fast: a buffer with room for the next number guaranteed, digits written by hand,
- * and the text of addresses kept, because the stacks of a profile have most of their frames in common.
+ * Fast text output to a file: the buffer guarantees room for the next number, digits are converted
+ * by our own code, and the text of addresses is cached, because most frames of a profile occur in
+ * many stacks.
  */
 #ifndef PROF_WRITE_H
 #define PROF_WRITE_H
@@ -8,6 +9,7 @@
 #include "prof_sys.h"
 #include "util/assert.h"
 
+/* Size of the buffer. */
 #define PROF_WRITER_BYTES ((size_t)65536)
 
 /* " 0x" and at most 12 digits. */
@@ -15,7 +17,7 @@
 
 typedef struct {
 	uint64_t addr;                       /* 0: the slot is empty */
-	unsigned char text[PROF_FRAME_TEXT + 1]; /* the last byte is the length of what is before */
+	unsigned char text[PROF_FRAME_TEXT + 1]; /* the last byte is the length of the text before it */
 } prof_frame_text_t;
 
 typedef struct {
@@ -26,22 +28,22 @@ typedef struct {
 	uint64_t flushed;
 } prof_writer_t;
 
-/* ENOMEM. */
+/* Allocates the buffer; 0 or ENOMEM. */
 int prof_writer_init(prof_writer_t *w, prof_file_t *file);
 void prof_writer_flush(prof_writer_t *w);
-/* Flushes and gives the buffer back. */
+/* Flushes and frees the buffer. */
 void prof_writer_end(prof_writer_t *w);
-/* Gives the buffer back, with what is in it. */
+/* Frees the buffer and drops what is in it. */
 void prof_writer_forget(prof_writer_t *w);
 
 void prof_write_data(prof_writer_t *w, const char *text, size_t len);
 void prof_write_text(prof_writer_t *w, const char *text);
 void prof_write_dec(prof_writer_t *w, uint64_t v);
 void prof_write_hex(prof_writer_t *w, uint64_t v);
-/* Text inside quotes, escaped as JSON wants it. */
+/* Writes text for the inside of a JSON string, escaped. */
 void prof_write_json(prof_writer_t *w, const char *text);
 
-/* Where this many bytes may be put; the caller adds to w->len what it did put there. */
+/* Bytes that prof_writer_room() guarantees; the caller adds to w->len what it has written there. */
 #define PROF_WRITER_ROOM 64
 
 ALWAYS_INLINE char *
@@ -58,16 +60,17 @@ prof_writer_room(prof_writer_t *w) {
 	return prof_writer_room_for(w, PROF_WRITER_ROOM);
 }
 
-/* A short literal. */
+/* Writes a short literal. */
 #define prof_write_lit(w, text) do { \
 	static_assert(sizeof(text) <= PROF_WRITER_ROOM, "a short literal"); \
 	memcpy(prof_writer_room(w), "" text, sizeof(text) - 1); \
 	(w)->len += sizeof(text) - 1; \
 } while (0)
 
+/* Slots of the cache of address texts, as a power of two. */
 #define PROF_FRAME_SLOTS_LG 10
 
-/* The text of an address that is in no slot, made at `to`; returns its end. */
+/* Makes the text of an address that is in no slot at `to`; returns its end. */
 char *prof_frame_make(prof_writer_t *w, char *to, uint64_t v);
 
 ALWAYS_INLINE prof_frame_text_t *
@@ -75,7 +78,7 @@ prof_frame_slot(const prof_writer_t *w, uint64_t v) {
 	return &w->frames[(v * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - PROF_FRAME_SLOTS_LG)];
 }
 
-/* " 0x" and the number at `to`, which has PROF_WRITER_ROOM; returns its end. */
+/* Writes " 0x" and the address to `to`, which has PROF_WRITER_ROOM; returns the end. */
 ALWAYS_INLINE char *
 prof_frame_put(prof_writer_t *w, char *to, uint64_t v) {
 	const prof_frame_text_t *slot = prof_frame_slot(w, v);
@@ -86,7 +89,7 @@ prof_frame_put(prof_writer_t *w, char *to, uint64_t v) {
 	return to + slot->text[PROF_FRAME_TEXT];
 }
 
-/* Bytes so far, written or not. */
+/* Bytes so far, flushed or not. */
 static inline uint64_t
 prof_writer_total(const prof_writer_t *w) {
 	return w->flushed + w->len;
