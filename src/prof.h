@@ -57,8 +57,8 @@ bool prof_should_sample(tsd_t *tsd);
  * interval by which this sample was drawn, whatever has been published since; 1 for an object that
  * is sampled in any case. where is the point at which the user's code entered the allocator.
  */
-void prof_sample_alloc(tsd_t *tsd, void *ptr, sample_rec_t *rec, uint64_t rate, size_t req, size_t usize,
-    const struct unwind_where_s *where);
+void prof_sample_alloc(tsd_t *tsd, void *ptr, sample_rec_t *rec, uint64_t rate, size_t req,
+    size_t usize, const struct unwind_where_s *where);
 void prof_sample_free(tsd_t *tsd, const void *ptr, sample_rec_t *rec, size_t usize);
 /*
  * Called at each heartbeat of a thread, outside of all locks and with `inside` raised; bytes is
@@ -81,7 +81,7 @@ uint64_t prof_dump_errors(void);
  */
 const char *prof_last_dump(void);
 
-/* --------------------------------------------------------------- lock statistics (stats.mutexes) */
+/* --------------------------------------------------------------- lock statistics */
 
 typedef enum {
 	prof_mutex_sites,		/* stats.mutexes.prof: the sum over all shards */

@@ -139,7 +139,8 @@ is_booted(void) {
 		return true;
 	}
 	state = boot_not_yet;
-	if (!can_unwind() || !atomic_cas_strong_u32(&backtrace.boot, &state, boot_running, MO_ACQUIRE, MO_RELAXED)) {
+	if (!can_unwind()
+	    || !atomic_cas_strong_u32(&backtrace.boot, &state, boot_running, MO_ACQUIRE, MO_RELAXED)) {
 		return false;
 	}
 	backtrace_boot();
@@ -206,8 +207,8 @@ self_test_judge(void) {
 	if (sys_program_has_note("Go", GO_NOTE_BUILD_ID)) {
 		return;
 	}
-	malloc_printf("<jemalloc>: all of the first %u backtraces are at most %u deep (prof_unwind:%s)\n",
-	    SELF_TEST_STACKS, SELF_TEST_DEPTH, unwind_name());
+	malloc_printf("<jemalloc>: all of the first %u backtraces are at most %u deep "
+	    "(prof_unwind:%s)\n", SELF_TEST_STACKS, SELF_TEST_DEPTH, unwind_name());
 	bool is_auto = opt_prof_unwind == prof_unwind_auto;
 	if (is_auto) {
 		unwind_select(unwind_has("libunwind") ? "libunwind" : "libgcc");
@@ -215,7 +216,8 @@ self_test_judge(void) {
 	}
 	malloc_printf("<jemalloc>: Hint: %s%s. If stacks stay short, compile the program with "
 	    "-fasynchronous-unwind-tables.\n",
-	    is_auto ? "stacks are read from now on by " : "prof_unwind:auto changes the method by itself",
+	    is_auto ? "stacks are read from now on by "
+	    : "prof_unwind:auto changes the method by itself",
 	    is_auto ? unwind_name() : "");
 }
 

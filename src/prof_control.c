@@ -248,7 +248,8 @@ slot_copy(const prof_slot_t *s, uint64_t sequence) {
 	}
 	memcpy(control.text, s->text, len);
 	control.text[len] = '\0';
-	if (prof_mailbox_sum(sequence, control.nonce, control.text, len) != sum || strlen(control.text) != len) {
+	if (prof_mailbox_sum(sequence, control.nonce, control.text, len) != sum
+	    || strlen(control.text) != len) {
 		return prof_request_refuse(&control.answer, EBADMSG, "the request is torn");
 	}
 	return 0;
@@ -260,8 +261,10 @@ slot_copy(const prof_slot_t *s, uint64_t sequence) {
  */
 static bool
 is_for_thread(void) {
-	return strncmp(control.text, "dump", 4) == 0 && opt_prof_thread != prof_thread_false && control.has_started
-	    && !atomic_load_b(&control.thread_failed, MO_RELAXED) && !atomic_load_b(&control.thread_barred, MO_RELAXED);
+	return strncmp(control.text, "dump", 4) == 0 && opt_prof_thread != prof_thread_false
+	    && control.has_started
+	    && !atomic_load_b(&control.thread_failed, MO_RELAXED)
+	    && !atomic_load_b(&control.thread_barred, MO_RELAXED);
 }
 
 static void
@@ -346,7 +349,8 @@ doorbell_is_rung(void) {
 static bool
 thread_is_wanted(void) {
 	return opt_prof_thread != prof_thread_false && (opt_prof_thread == prof_thread_true
-	    || opt_prof_final_signals || prof_session_is_active() || prof_trigger_wants_thread() || prof_ctl_dir_is_on()
+	    || opt_prof_final_signals || prof_session_is_active() || prof_trigger_wants_thread()
+	    || prof_ctl_dir_is_on()
 	    || atomic_load_b(&control.is_awaited, MO_RELAXED) || prof_handover_is_any());
 }
 
@@ -494,7 +498,8 @@ thread_start(void) {
 	struct tls_s *t = tls_get();
 	atomic_store_b(&control.thread_due, false, MO_RELAXED);
 	atomic_store_b(&thread_event_is_wanted, false, MO_RELAXED);
-	if (atomic_load_b(&control.thread_failed, MO_RELAXED) || !thread_is_wanted() || !thread_try_permit()
+	if (atomic_load_b(&control.thread_failed, MO_RELAXED) || !thread_is_wanted()
+	    || !thread_try_permit()
 	    || atomic_exchange_b(&control.has_thread, true, MO_ACQ_REL)) {
 		return;
 	}
@@ -581,8 +586,10 @@ control_due(void) {
 /* Whether there is work for the profiler's thread while there is none. */
 static bool
 is_anything_due(void) {
-	return doorbell_is_rung() || atomic_load_b(&control.thread_due, MO_RELAXED) || prof_session_is_over()
-	    || prof_signal_is_due() || ((prof_handover_is_any() || (opt_prof_more && prof_ctl_dir_is_on()))
+	return doorbell_is_rung() || atomic_load_b(&control.thread_due, MO_RELAXED)
+	    || prof_session_is_over()
+	    || prof_signal_is_due()
+	    || ((prof_handover_is_any() || (opt_prof_more && prof_ctl_dir_is_on()))
 	    && !prof_control_has_thread());
 }
 

@@ -213,7 +213,8 @@ prof_ctl_dir_look(void) {
 	}
 	int err = dir_look();
 	bool is_good = err == 0;
-	int fd = is_good ? sys_open(ctl_dir.temp, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0) : -1;
+	int fd = is_good ? sys_open(ctl_dir.temp, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0)
+	    : -1;
 	if (is_good ? is_passing(fd) : err == EAGAIN) {
 		/* It waits for the next look, unless a newer one has come. */
 		if (sys_rename_noreplace(ctl_dir.temp, ctl_dir.path) != 0) {

@@ -524,7 +524,8 @@ static void
 outcome_print(int err, bool was_open) {
 	char name[16];
 	malloc_printf(was_open ? "<jemalloc>: failed to write \"%.*s\": %s, %llu bytes written\n"
-	    : "<jemalloc>: failed to open \"%.*s\": %s\n", 900, dumper.file.path, prof_errno_name(err, name),
+	    : "<jemalloc>: failed to open \"%.*s\": %s\n", 900, dumper.file.path,
+	    prof_errno_name(err, name),
 	    (unsigned long long)dumper.file.written);
 }
 

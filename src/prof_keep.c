@@ -193,7 +193,8 @@ prof_keep_governs(prof_kind_t kind, prof_keep_limit_t limit) {
 
 bool
 prof_keep_counts(prof_kind_t kind) {
-	return prof_keep_governs(kind, prof_keep_max_files) || prof_keep_governs(kind, prof_keep_max_bytes);
+	return prof_keep_governs(kind, prof_keep_max_files)
+	    || prof_keep_governs(kind, prof_keep_max_bytes);
 }
 
 static uint32_t
@@ -356,7 +357,8 @@ places_look(void) {
 		prof_file_id_t id = f->id;
 		const char *path = path_of(f);
 		if (atomic_load_u64(&f->word, MO_ACQUIRE) == word && !is_same_file(path, &id)) {
-			atomic_cas_strong_u64(&f->word, &word, word_make(0, STATE_FREE), MO_RELEASE, MO_RELAXED);
+			atomic_cas_strong_u64(&f->word, &word, word_make(0, STATE_FREE), MO_RELEASE,
+			    MO_RELAXED);
 		}
 	}
 }
@@ -596,7 +598,8 @@ prof_keep_try_room(prof_kind_t kind) {
 	}
 	scan_update(true);
 	bool has_room = !is_full_any(kind);
-	if (!has_room && kept.table != NULL && atomic_exchange_u32(&kept.table->has_told, 1, MO_RELAXED) == 0) {
+	if (!has_room && kept.table != NULL
+	    && atomic_exchange_u32(&kept.table->has_told, 1, MO_RELAXED) == 0) {
 		malloc_printf("<jemalloc>: profiles of earlier processes at \"%.*s\" are as many as "
 		    "prof_dump_max_files or prof_dump_max_bytes allow: no more is written by itself "
 		    "until some are removed\n", 800, scan.prefix);

@@ -133,6 +133,7 @@ prof_keep_gap_is_over(uint64_t last_ns, uint64_t now_ns, uint64_t gap_ns) {
  * Returns the index of the file in files[0..n), in any order, that is to be removed next; SIZE_MAX:
  * none. kinds has one bit for each kind that is considered.
  */
-size_t prof_keep_victim(const prof_kept_t *files, size_t n, prof_keep_policy_t policy, uint32_t kinds);
+size_t prof_keep_victim(const prof_kept_t *files, size_t n, prof_keep_policy_t policy,
+    uint32_t kinds);
 
 #endif /* PROF_KEEP_H */

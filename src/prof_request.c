@@ -82,7 +82,8 @@ is_allowed(const prof_asker_t *asker, const char *path, size_t len) {
 static int
 refuse_place(prof_answer_t *a, const char *what) {
 	a->len = 0;
-	answer_add(a, request.dir[0] != '\0' ? "%sonly %s, the directory of the configured prefix, is allowed here"
+	answer_add(a, request.dir[0] != '\0'
+	    ? "%sonly %s, the directory of the configured prefix, is allowed here"
 	    : "%sno path is allowed here: the configured prefix is too long%s", what, request.dir);
 	return EPERM;
 }
@@ -166,7 +167,8 @@ directory_fault(void) {
 		return 0;
 	}
 	/* EISDIR comes from a kernel that does not know the flag. */
-	return fd == -EOPNOTSUPP || fd == -EISDIR ? named_file_fault((size_t)(slash + 1 - request.text)) : -fd;
+	return fd == -EOPNOTSUPP || fd == -EISDIR
+	    ? named_file_fault((size_t)(slash + 1 - request.text)) : -fd;
 }
 
 /*
@@ -177,7 +179,8 @@ has_bad_prefix(const char *options, prof_answer_t *a) {
 	prof_session_opts_t o;
 	const char *why;
 	char name[16];
-	if (prof_session_state() != prof_session_idle || prof_session_parse(&o, options, &why) != 0 || o.prefix == NULL
+	if (prof_session_state() != prof_session_idle || prof_session_parse(&o, options, &why) != 0
+	    || o.prefix == NULL
 	    || o.prefix_len >= sizeof(request.text)) {
 		return false; /* refused for another reason, if at all */
 	}
@@ -186,7 +189,8 @@ has_bad_prefix(const char *options, prof_answer_t *a) {
 	int err = directory_fault();
 	if (err != 0) {
 		a->len = 0;
-		answer_add(a, "prefix: no file can be written in %s (%s)", request.text, prof_errno_name(err, name));
+		answer_add(a, "prefix: no file can be written in %s (%s)", request.text,
+		    prof_errno_name(err, name));
 	}
 	return err != 0;
 }
@@ -201,7 +205,8 @@ add_doubt(prof_answer_t *a) {
 	prof_sys_prefix_get(request.text, sizeof(request.text));
 	int err = directory_fault();
 	if (err != 0) {
-		answer_add(a, "\nno profile can be written in %s (%s)", request.text, prof_errno_name(err, name));
+		answer_add(a, "\nno profile can be written in %s (%s)", request.text,
+		    prof_errno_name(err, name));
 	}
 }
 
@@ -300,7 +305,8 @@ prof_request_state(void) {
 	case prof_session_stopping:
 		return prof_mailbox_stopping;
 	default:
-		return !prof_active_get() ? prof_mailbox_idle : opt_prof ? prof_mailbox_sampling : prof_mailbox_switched_on;
+		return !prof_active_get() ? prof_mailbox_idle : opt_prof ? prof_mailbox_sampling
+		    : prof_mailbox_switched_on;
 	}
 }
 
@@ -351,7 +357,8 @@ add_text(prof_answer_t *a, const char *key, void (*read)(char *, size_t), size_t
 
 static int
 verb_status(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
-	static const char *const words[] = {"idle", "active", "stopping", "paused", "sampling", "switched_on"};
+	static const char *const words[] = {"idle", "active", "stopping", "paused", "sampling",
+	    "switched_on"};
 	(void)args;
 	(void)asker;
 	struct tls_s *t = tls_get();
@@ -367,7 +374,8 @@ verb_status(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 	add_number(a, "overlapped", prof_keep_overlapped());
 	add_number(a, "rejected", prof_session_rejected());
 	add_unwinder(a);
-	answer_add(a, "thread=%s\nversion=%s\npid=%d\n", prof_request_thread(), JEMALLOC_VERSION, sys_pid());
+	answer_add(a, "thread=%s\nversion=%s\npid=%d\n", prof_request_thread(), JEMALLOC_VERSION,
+	    sys_pid());
 	size_t left = sizeof(a->text) - a->len;
 	add_text(a, "last_dump", prof_dump_last_path, left / 2 - 16);
 	add_text(a, "last_error", prof_dump_last_error, left / 2 - 16);

@@ -87,7 +87,8 @@ action_exchange(int number) {
 	 */
 	want.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART | SA_NODEFER;
 	sigemptyset(&want.sa_mask);
-	while (sigaction(number, &want, &old) == 0 && !action_is_default(&old) && !action_is_ours(&old)) {
+	while (sigaction(number, &want, &old) == 0 && !action_is_default(&old)
+	    && !action_is_ours(&old)) {
 		want = old;
 	}
 }
@@ -159,7 +160,8 @@ signal_act(bool in_handler) {
 /* Either we see that exit has begun, or exit sees that we have taken the signal. */
 static bool
 signal_is_taken_by_us(void) {
-	if (atomic_load_u32(&sig.due, MO_ACQUIRE) == 0 || atomic_exchange_b(&sig.is_taken, true, MO_SEQ_CST)) {
+	if (atomic_load_u32(&sig.due, MO_ACQUIRE) == 0
+	    || atomic_exchange_b(&sig.is_taken, true, MO_SEQ_CST)) {
 		return false;
 	}
 	if (atomic_load_u32(&sig.exit, MO_SEQ_CST) == EXIT_FAR) {
@@ -180,7 +182,8 @@ static void
 handler_park(uint32_t survived) {
 	uint64_t end = nstime_monotonic_ns() + PARK_NS;
 	uint64_t now;
-	while (atomic_load_u32(&sig.survived, MO_ACQUIRE) == survived && (now = nstime_monotonic_ns()) < end) {
+	while (atomic_load_u32(&sig.survived, MO_ACQUIRE) == survived
+	    && (now = nstime_monotonic_ns()) < end) {
 		os_word_wait(&sig.survived, survived, end - now);
 	}
 }
@@ -226,7 +229,8 @@ signal_is_again(int number, const siginfo_t *info) {
 static bool
 signal_is_echo(void) {
 	uint64_t first = atomic_load_u64(&sig.due_ns, MO_RELAXED);
-	return !atomic_load_b(&sig.is_passed, MO_SEQ_CST) && nstime_ns_between(first, nstime_monotonic_ns()) < ECHO_NS;
+	return !atomic_load_b(&sig.is_passed, MO_SEQ_CST)
+	    && nstime_ns_between(first, nstime_monotonic_ns()) < ECHO_NS;
 }
 
 static void

@@ -105,7 +105,8 @@ snap_check(const prof_snap_t *snap) {
 	prof_counts_t sites = {0, 0, 0, 0};
 	prof_counts_t threads = {0, 0, 0, 0};
 	size_t nsites = 0;
-	for (const prof_item_t *i = prof_snap_next(snap, NULL); i != NULL; i = prof_snap_next(snap, i)) {
+	for (const prof_item_t *i = prof_snap_next(snap, NULL); i != NULL;
+	    i = prof_snap_next(snap, i)) {
 		assert(i->kind <= prof_item_void && i->who != NULL);
 		if (i->kind == prof_item_site) {
 			counts_add(&sites, &i->cur);

@@ -385,7 +385,8 @@ static int
 in_place_open(prof_file_t *f, bool is_checked) {
 	assert(f->fd == -1 && f->is_explicit && !f->is_confined);
 	/* O_NONBLOCK, because what was a file a moment ago may be a pipe now. */
-	int fd = sys_open(f->path, O_WRONLY | O_NOCTTY | O_NONBLOCK | (is_checked ? O_NOFOLLOW : O_TRUNC),
+	int fd = sys_open(f->path, O_WRONLY | O_NOCTTY | O_NONBLOCK
+	    | (is_checked ? O_NOFOLLOW : O_TRUNC),
 	    opt_prof_dump_mode);
 	if (fd < 0) {
 		return -fd;

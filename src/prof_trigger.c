@@ -346,7 +346,7 @@ fire_pending(void) {
 	}
 }
 
-/* ---------------------------------------------------------------- allocated bytes, large requests */
+/* ---------------------------------------------------------------- bytes, large requests */
 
 static void
 alloc_heartbeat(uint64_t bytes) {
