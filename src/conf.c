@@ -1,10 +1,12 @@
 /*
- * Reader of MALLOC_CONF.  Two steps: a scanner cuts a string into key:value pairs and says what is
- * malformed, and a store writes a value by the type of its row (conf_table).  A first silent scan of
- * all sources looks for confirm_conf only, because it changes what the second one prints.
+ * Reads the MALLOC_CONF option strings (conf.h). A scanner cuts a string into key:value pairs and
+ * finds what is malformed; a store function writes each value according to the type of its row
+ * (conf_table). A first, silent scan of all sources looks only for confirm_conf, which changes what
+ * the second one prints.
  *
- * Every complaint is one line of the form that other tools know, then one line with a hint; each is
- * printed once, also when the pair stands twice in a string.  Bad pairs are skipped, the rest of the string still counts.
+ * Invariant: each complaint is printed once, also if the pair occurs twice in a string; a bad pair
+ * is skipped and the rest of the string still counts. Locks: none, because it runs during boot in
+ * one thread. Called by jemalloc_init.c and by tests.
  */
 #include "conf.h"
 
@@ -20,12 +22,13 @@
 #include "util/fxp.h"
 #include "util/hash.h"
 
-/* Longest piece of a string of the user that one message repeats. */
+/* Most bytes of the user's text that one message repeats. */
 #define CONF_ECHO_MAX 800
-/* The same for text around a malformed place. */
+/* The same for the text around a malformed place. */
 #define CONF_CONTEXT_MAX 64
+/* Most bytes of the link's text that are read. */
 #define CONF_LINK_MAX 4096
-/* So many different pairs of one string are remembered as complained about. */
+/* Different pairs of one string that are remembered as reported. */
 #define CONF_SAID_MAX 64
 
 typedef struct {
@@ -37,23 +40,23 @@ typedef struct {
 
 typedef enum {
 	SCAN_PAIR,
-	SCAN_PAIR_COMMA,  /* a pair, and then nothing behind its comma */
-	SCAN_MALFORMED,   /* key is what was read, value points to the offending character */
+	SCAN_PAIR_COMMA,  /* a pair, then a comma at the end of the string */
+	SCAN_MALFORMED,   /* key is the text read so far, value points to the bad character */
 	SCAN_BARE_KEY,    /* the string ends inside a key */
 	SCAN_END
 } scan_t;
 
-/* What a message repeats of the user's text leaves room for the words around it. */
+/* What a message repeats leaves room for the words around it. */
 cassert(CONF_ECHO_MAX + CONF_CONTEXT_MAX + 100 <= MALLOC_PRINTF_MAX);
 cassert(CONF_CONTEXT_MAX <= CONF_ECHO_MAX);
 
 static struct {
 	const char *const *global;
 	const char *const *harder;
-	unsigned nerrors;         /* those that abort_conf counts */
+	unsigned nerrors;         /* errors that abort_conf counts */
 	bool silent;              /* first scan: only confirm_conf, no messages */
-	unsigned nsaid;           /* counts on; the last CONF_SAID_MAX are known */
-	uint64_t said[CONF_SAID_MAX]; /* hashes of the pairs that were complained about */
+	unsigned nsaid;           /* number of reported pairs; the last CONF_SAID_MAX are remembered */
+	uint64_t said[CONF_SAID_MAX]; /* hashes of the pairs that were reported */
 	size_t link_len;          /* 0: no link */
 } conf;
 static LARGE_BSS char conf_link[CONF_LINK_MAX];
@@ -72,7 +75,7 @@ conf_complain(const char *what, const conf_pair_t *p) {
 	malloc_printf("<jemalloc>: %s: %.*s:%.*s\n", what, klen, p->key, vlen, p->value);
 }
 
-/* The same text of this string was complained about before: once is enough.  Otherwise it is from now on. */
+/* Whether the same text of this string was reported before; if not, remembers it as reported. */
 static bool
 conf_was_said(const conf_pair_t *p) {
 	uint64_t text = hash64(p->key, (size_t)(p->value - p->key) + p->value_len, 0);
@@ -102,7 +105,7 @@ conf_hint_key(const conf_pair_t *p) {
 	}
 }
 
-/* The hint for log=. and the like: what the writer most likely meant. */
+/* Prints the hint for log=. and similar text: what the user most likely meant. */
 static void
 conf_hint_malformed(const conf_pair_t *p) {
 	const conf_row_t *row = conf_row_find(p->key, p->key_len);
@@ -129,7 +132,7 @@ conf_complain_format(const char *what, const char *from, const char *to) {
 	malloc_printf("<jemalloc>: %s -- %.*s\n", what, (int)len, from);
 }
 
-/* Words from the first with a blank on are shown for what boot found out, never asked for. */
+/* Words with a blank describe a result of boot: they are shown, but cannot be chosen. */
 static bool
 conf_is_choice(const conf_row_t *row, size_t i) {
 	return row->words[i] != NULL && strchr(row->words[i], ' ') == NULL;
@@ -262,7 +265,7 @@ conf_scan(const char **at, conf_pair_t *p) {
 
 /* ------------------------------------------------------------------ typed values */
 
-/* The whole of value as a number; base 0 reads 0x and 0 as marks. */
+/* Parses all of value as a number; base 0 reads 0x and 0 as marks. */
 static int
 conf_number(const conf_row_t *row, const char *value, size_t len, uint64_t *out) {
 	char *end;
@@ -402,7 +405,7 @@ conf_store_word(const conf_row_t *row, const char *value, size_t len) {
 	return 0;
 }
 
-/* Letters add up over repeated keys; unknown and repeated ones are dropped. */
+/* Letters of repeated keys are collected; unknown and repeated letters are dropped. */
 static int
 conf_store_letters(const conf_row_t *row, const char *value, size_t len) {
 	char *dst = row->addr;
@@ -560,7 +563,7 @@ static const char *const conf_source_what[CONF_NSOURCES] = {
 	[CONF_SOURCE_HARDER] = "string pointed to by the global variable malloc_conf_2_conf_harder",
 };
 
-/* A set-user-id program takes options only from a link that root has made. */
+/* A set-user-ID program reads options only from a link that root has made. */
 static bool
 conf_link_is_trusted(void) {
 	struct stat st;

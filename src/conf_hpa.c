@@ -1,4 +1,9 @@
-/* Defaults, and the refusal. */
+/*
+ * Default values of the huge page options, and the message that refuses hpa:true (conf_hpa.h).
+ *
+ * Invariant: no option here has an effect. Set during boot by one thread, read-only afterwards, so
+ * there is no lock. Called by jemalloc_init.c after the options were read.
+ */
 #include "conf_hpa.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /*
- * The options of huge page allocation, for a library that has none: they are read, checked and shown, so
- * that option strings written for jemalloc stay valid, and hpa itself is refused in words.
+ * The options of huge page allocation, which this library does not have. They are read, checked and
+ * shown, so that option strings written for jemalloc stay valid; hpa:true itself is refused with a
+ * message.
  */
 #ifndef CONF_HPA_H
 #define CONF_HPA_H
@@ -8,11 +9,11 @@
 #include "util/compiler.h"
 #include "util/fxp.h"
 
-/* opt_hpa_dirty_mult of the value -1. */
+/* The value of opt_hpa_dirty_mult that stands for -1. */
 #define HPA_DIRTY_MULT_NEVER UINT32_MAX
-/* The least of hpa_sec_max_bytes. */
+/* Smallest value of hpa_sec_max_bytes. */
 #define HPA_SEC_BYTES_MIN ((size_t)256 << 10)
-/* The most of hpa_sec_max_alloc: what thread caches hold by default. */
+/* Largest value of hpa_sec_max_alloc: the largest size that thread caches hold by default. */
 #define HPA_SEC_ALLOC_MAX ((size_t)32 << 10)
 
 extern bool opt_hpa;
@@ -34,7 +35,10 @@ extern fxp_t opt_hpa_dirty_mult;
 extern unsigned opt_hpa_hugify_style;
 extern const char *const hpa_hugify_style_names[];
 
-/* After the options were read: sizes are at least a page, and hpa:true is refused (abort_conf: to the death). */
+/*
+ * Called after the options were read: raises sizes to a page, and refuses hpa:true. is_fatal
+ * (abort_conf) ends the process then.
+ */
 void conf_hpa_boot(bool is_fatal);
 
 #endif /* CONF_HPA_H */

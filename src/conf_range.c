@@ -1,4 +1,9 @@
-/* lo-hi:n|lo-hi:n: sizes and a number for each range, plain numbers in any base of C. */
+/*
+ * Parser of range options: lo-hi:n|lo-hi:n, sizes and a number for each range, in any base of C.
+ *
+ * Invariant: nothing is read at or behind `stop`. Locks: none; pure functions. Called by the range
+ * options in conf_table.c.
+ */
 #include "conf_range.h"
 
 #include "util/fmt.h"
@@ -6,7 +11,7 @@
 bool opt_confirm_conf = false;
 bool opt_abort_conf = CONFIG_DEBUG;
 
-/* Decimal or marked number inside [*at, stop), moved behind; EINVAL without one. */
+/* Reads a number inside [*at, stop) and moves *at behind it; EINVAL if there is none. */
 static int
 conf_range_number(const char **at, const char *stop, size_t *out) {
 	char *end;

@@ -1,5 +1,5 @@
 /*
- * What the reader of options and the rooms that own options both need: the two options about reading
+ * Shared by the reader of options and the modules that own options: the two options about reading
  * itself, and the grammar of ranges.
  */
 #ifndef CONF_RANGE_H
@@ -10,7 +10,10 @@
 extern bool opt_confirm_conf;
 extern bool opt_abort_conf;
 
-/* Reads lo-hi:n[|lo-hi:n...] and gives each item to set(); EINVAL at the first item it refuses. */
+/*
+ * Reads lo-hi:n[|lo-hi:n...] and passes each item to set(); EINVAL at the first item that it
+ * refuses.
+ */
 typedef int conf_range_set_t(void *ctx, size_t lo, size_t hi, size_t n);
 int conf_parse_ranges(const char *text, size_t len, conf_range_set_t *set, void *ctx);
 

@@ -1,5 +1,10 @@
 /*
- * THE option rows, in the order in which cut keys are matched, and the look-ups over them.
+ * The table of all options, and the functions that find a row in it (conf_table.h).
+ *
+ * Invariant: the order of the rows decides which row an abbreviated key matches. Rows are constant;
+ * debug builds check each of them at boot (conf_table_check). Locks: none; the variables that rows
+ * point to are written only during boot, by one thread. Called by conf.c, ctl_opt.c, stats.c and
+ * doc/manual.c.
  */
 #include "conf_table.h"
 
@@ -39,7 +44,7 @@ static const char *const junk_words[] = {"true", "false", "alloc", "free", NULL}
 static const char *const thp_words[] = {"default", "always", "never", "not supported", NULL};
 static const char *const stats_letters[] = {STATS_PRINT_LETTERS, NULL};
 
-/* ------------------------------------------------------------------ values that need more than a type */
+/* ------------------------------------------------------------------ parsers of special values */
 
 static bool
 is_word(const char *value, size_t len, const char *word) {
@@ -125,7 +130,7 @@ parse_dss(const conf_row_t *row, const char *value, size_t len) {
 	return err;
 }
 
-/* Only what was built in can be chosen. */
+/* Accepts only unwinders that are built in. */
 static int
 parse_prof_unwind(const conf_row_t *row, const char *value, size_t len) {
 	conf_row_t tried = *row;
@@ -141,7 +146,9 @@ parse_prof_unwind(const conf_row_t *row, const char *value, size_t len) {
 	return err;
 }
 
-/* One that is too long for any name is refused here, so that the value from before holds. */
+/*
+ * A prefix that is too long for any file name is refused here, so that the previous value remains.
+ */
 static int
 parse_prof_prefix(const conf_row_t *row, const char *value, size_t len) {
 	if (!prof_sys_prefix_fits(value, len)) {
@@ -151,14 +158,14 @@ parse_prof_prefix(const conf_row_t *row, const char *value, size_t len) {
 	return conf_store(row, value, len);
 }
 
-/* Alignments below a page would take in nearly all. */
+/* An alignment below a page would select nearly all objects. */
 static int
 parse_lg_san_uaf_align(const conf_row_t *row, const char *value, size_t len) {
 	int err = conf_store(row, value, len);
 	if (err == 0 && opt_lg_san_uaf_align >= 0 && (size_t)opt_lg_san_uaf_align < LG_PAGE) {
 		opt_lg_san_uaf_align = (ssize_t)LG_PAGE;
 	}
-	return err == 0 ? 0 : EINVAL; /* jemalloc does not tell out of range apart here */
+	return err == 0 ? 0 : EINVAL; /* jemalloc reports an out-of-range value as invalid here */
 }
 
 static int
@@ -167,7 +174,7 @@ parse_prof_more(const conf_row_t *row, const char *value, size_t len) {
 	return conf_store(row, value, len);
 }
 
-/* A limit that was given holds for all automatic dumps, each for itself. */
+/* A limit that the user sets applies to all automatic dumps; each limit does so for itself. */
 static int
 parse_dump_limit(const conf_row_t *row, const char *value, size_t len) {
 	static const uint64_t *const limits[prof_keep_n] = {
@@ -187,7 +194,7 @@ parse_prof_ctl_dir(const conf_row_t *row, const char *value, size_t len) {
 	return len > 0 && value[0] != '/' ? EINVAL : parse_prof_more(row, value, len);
 }
 
-/* A share of the huge page, which sets the option that row->addr points to. */
+/* Stores a share of the huge page in the option that row->addr points to. */
 static int
 parse_hpa_ratio(const conf_row_t *row, const char *value, size_t len) {
 	fxp_t share;
@@ -231,7 +238,7 @@ parse_hpa_dirty_mult(const conf_row_t *row, const char *value, size_t len) {
 	    .help = text, MANUAL(initially, init)}
 #define ABSENT(k, feat, fl) \
 	{.key = #k, .type = CONF_CUSTOM, .feature = (feat), .flags = (fl)}
-/* Options that are there for their names: texts begin alike. */
+/* Options that are accepted but have no effect; their texts begin alike. */
 #define HPA_TEXT(text) "accepted and shown, without effect (see hpa): " text
 #define HPA_BOOL(k, text) BOOL(k, opt_##k, HERE, SHOWN, HPA_TEXT(text))
 #define HPA_NUM(k, t, lo, hi, fl, text) NUM(k, t, opt_##k, lo, hi, HERE, SHOWN | (fl), HPA_TEXT(text))
@@ -516,7 +523,7 @@ row_check(const conf_row_t *row) {
 	assert(len > 0 && len <= KEY_LEN_MAX);
 	assert(strspn(row->key, "abcdefghijklmnopqrstuvwxyz0123456789_") == len);
 	assert(row->type <= CONF_CUSTOM && row->feature < CONF_NFEATURES);
-	/* One match for a whole key: also none of a row before that takes cut keys. */
+	/* A whole key matches its own row, and no earlier row that accepts abbreviated keys. */
 	assert(conf_row_find(row->key, len) == row);
 	if (row->feature == CONF_NOT_YET || row->feature == CONF_RETIRED) {
 		assert(row->addr == NULL && row->parse == NULL && !is_shown);
@@ -624,8 +631,8 @@ lower_case(char c) {
 }
 
 /*
- * Edits (insert, delete, replace) that lead from a to b, which has lower case only; both at most
- * KEY_LEN_MAX long.
+ * Number of edits (insert, delete, replace) that lead from a to b, ignoring case in a; b has lower
+ * case only. Both are at most KEY_LEN_MAX long.
  */
 static unsigned
 edit_distance(const char *a, size_t alen, const char *b, size_t blen) {

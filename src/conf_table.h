@@ -1,8 +1,8 @@
 /*
- * The option rows: each option of MALLOC_CONF stands here once.  The parser (conf.c), the opt.* nodes
- * (ctl/ctl_opt.c), the option section of malloc_stats_print (stats.c) and the manual read these rows;
- * nothing else lists options.  Rows are constant; the variables they point to are written only during
- * boot.
+ * The table of options: each option of MALLOC_CONF is listed here once. The parser (conf.c), the
+ * opt.* nodes (ctl/ctl_opt.c), the option section of malloc_stats_print (stats.c) and the manual
+ * read these rows; there is no other list of options. Rows are constant; the variables they point
+ * to are written only during boot.
  */
 #ifndef CONF_TABLE_H
 #define CONF_TABLE_H
@@ -11,7 +11,7 @@
 #include "util/compiler.h"
 #include "util/manual.h"
 
-/* What the variable is, and so how a value is read and shown. */
+/* The type of the variable, which decides how a value is read and shown. */
 typedef enum {
 	CONF_BOOL,     /* bool; true or false */
 	CONF_UNSIGNED, /* unsigned */
@@ -22,88 +22,92 @@ typedef enum {
 	CONF_FXP,      /* fxp_t: decimal ratio */
 	CONF_WORD,     /* const char *: one of row->words */
 	CONF_ENUM,     /* unsigned: index into row->words */
-	CONF_LETTERS,  /* char[]: letters of row->words[0], each once, added up */
+	CONF_LETTERS,  /* char[]: letters of row->words[0], each at most once, collected */
 	CONF_TEXT,     /* char[]: copied, at most row->max bytes with the NUL */
-	CONF_CUSTOM    /* row->parse reads it; nothing to show */
+	CONF_CUSTOM    /* row->parse reads it; it is not shown */
 } conf_type_t;
 
 /* Flags of a row. */
 enum {
-	CONF_CLIP_MIN = 1 << 0, /* below min: becomes min; without: out of range, refused */
+	/* below min: becomes min; without the flag it is refused as out of range */
+	CONF_CLIP_MIN = 1 << 0,
 	CONF_CLIP_MAX = 1 << 1,
 	CONF_NODE = 1 << 2,     /* readable as opt.<key> */
 	CONF_PRINT = 1 << 3,    /* shown by malloc_stats_print */
-	CONF_PREFIX_KEY = 1 << 4,   /* the key may be cut short */
-	CONF_PREFIX_WORD = 1 << 5,  /* the value may be cut short */
+	CONF_PREFIX_KEY = 1 << 4,   /* the key may be abbreviated */
+	CONF_PREFIX_WORD = 1 << 5,  /* the value may be abbreviated */
 	CONF_SUFFIX = 1 << 6,   /* K, M, G multiply by powers of 1024 */
-	CONF_STRICT = 1 << 7,   /* of our own: also an out-of-range value is called invalid */
-	CONF_OCTAL = 1 << 8,    /* a file mode: always octal */
-	CONF_RANGES = 1 << 9,   /* lo-hi:n items; errors have a line of their own */
-	CONF_RATIO = 1 << 10,   /* custom: a decimal number, bounds in 16.16 */
-	CONF_ABSOLUTE = 1 << 11, /* text: the name of a file from the root on */
-	CONF_FILE_PREFIX = 1 << 12, /* text: names of files begin with it */
+	CONF_STRICT = 1 << 7,   /* an option of ours: an out-of-range value is reported as invalid */
+	CONF_OCTAL = 1 << 8,    /* a file mode, always octal */
+	CONF_RANGES = 1 << 9,   /* lo-hi:n items; errors have a message of their own */
+	CONF_RATIO = 1 << 10,   /* custom: a decimal number, limits in 16.16 fixed point */
+	CONF_ABSOLUTE = 1 << 11, /* text: an absolute file name */
+	CONF_FILE_PREFIX = 1 << 12, /* text: file names begin with it */
 };
 #define CONF_CLIP (CONF_CLIP_MIN | CONF_CLIP_MAX)
 #define CONF_SHOWN (CONF_NODE | CONF_PRINT)
 
-/* Why a key may be absent from this library. */
+/* Why a key may be missing in this library. */
 typedef enum {
-	CONF_HERE,          /* always there */
+	CONF_HERE,          /* always available */
 	CONF_NEEDS_FILL,
 	CONF_NEEDS_UTRACE,
 	CONF_NEEDS_XMALLOC,
 	CONF_NEEDS_PROF,
 	CONF_NEEDS_CXX,
 	CONF_NEEDS_UAF,
-	CONF_NOT_YET,       /* a key of upstream whose subject does not exist here */
-	CONF_RETIRED,       /* a key that upstream gave up; reported, never counted */
+	CONF_NOT_YET,       /* a key of jemalloc whose subject does not exist here */
+	/* a key that jemalloc has removed; reported, but never counted as an error */
+	CONF_RETIRED,
 	CONF_NFEATURES
 } conf_feature_t;
 
 struct conf_row_s;
 
-/* Reads value[0..len); 0, EINVAL (bad value) or ERANGE (out of range). */
+/* Reads value[0..len); returns 0, EINVAL (bad value) or ERANGE (out of range). */
 typedef int conf_parse_fn_t(const struct conf_row_s *row, const char *value, size_t len);
 
 typedef struct conf_row_s {
 	const char *key;
-	const char *help;   /* one line, for hints and the manual */
+	const char *help;   /* one line for hints and the manual */
 	void *addr;
 	const char *const *words; /* ends with NULL; CONF_LETTERS: one string of letters; a word with a
 	                             blank cannot be chosen, only shown */
-	conf_parse_fn_t *parse; /* NULL: by type; may call conf_store() itself */
-	conf_range_set_t *set;  /* CONF_RANGES: takes each item */
-	const char *live;   /* node with the present value, for values that change at run time */
+	conf_parse_fn_t *parse; /* NULL: read by type; may call conf_store() itself */
+	conf_range_set_t *set;  /* CONF_RANGES: receives each item */
+	const char *live;   /* node with the present value, for options that can change at run time */
 	int64_t min;
 	uint64_t max;
 	uint8_t type;       /* conf_type_t */
 	uint8_t feature;    /* conf_feature_t */
 	uint16_t flags;
-	MANUAL_MEMBER(initially) /* the default in words, where the variable does not tell it */
+	MANUAL_MEMBER(initially) /* the default in words, if the variable does not show it */
 } conf_row_t;
 
 extern const conf_row_t conf_rows[];
 extern const size_t conf_nrows;
 
-/* Debug builds: asserts of each row what the parser, the nodes and the report rely on. */
+/* Debug builds: asserts for each row what the parser, the nodes and the report rely on. */
 void conf_table_check(void);
 
-/* Stores value[0..len) by the row's type; 0, EINVAL or ERANGE and nothing changed. */
+/* Stores value[0..len) according to the row's type; on EINVAL or ERANGE nothing is changed. */
 int conf_store(const conf_row_t *row, const char *value, size_t len);
 
-/* Whether the row's subject is built into this library. */
+/* Whether the subject of the row is built into this library. */
 bool conf_row_is_built(const conf_row_t *row);
 
-/* Why it is not, as a phrase for the hint: "needs --enable-xmalloc". */
+/* Why it is not, as a phrase for the hint, such as "needs --enable-xmalloc". */
 const char *conf_row_absence(const conf_row_t *row);
 
 /* Whether word i of the row can be chosen in this library. */
 bool conf_row_offers(const conf_row_t *row, size_t i);
 
-/* The row of a key as parsing matches it (cut keys included, but not cut to nothing), or NULL. */
+/*
+ * The row that a key matches when parsed (an abbreviated key too, but not an empty one), or NULL.
+ */
 const conf_row_t *conf_row_find(const char *key, size_t len);
 
-/* The key nearest to an unknown one by edits, upper case being as good as lower; NULL if none is near. */
+/* The known key with the fewest edits to an unknown one, ignoring case; NULL if none is near. */
 const char *conf_row_nearest(const char *key, size_t len);
 
 #endif /* CONF_TABLE_H */

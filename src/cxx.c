@@ -1,4 +1,10 @@
-/* What the C++ operators (jemalloc_cpp.cpp) call: C linkage, no exceptions, no exported names. */
+/*
+ * The C side of operator new and delete (jemalloc_cpp.cpp): C linkage, no exceptions, no exported
+ * names.
+ *
+ * Invariant: errno is ENOMEM after NULL. Locks: none of its own; the functions make requests to
+ * imalloc. Called by jemalloc_cpp.cpp only.
+ */
 #include "cxx.h"
 
 #include "arena/safety.h"

@@ -1,19 +1,20 @@
 /*
- * The C side of operator new and delete.
+ * The C side of operator new and delete; called by jemalloc_cpp.cpp.
  */
 #ifndef CXX_H
 #define CXX_H
 
 #include "util/compiler.h"
 
-/* alignment 0: natural. NULL: no memory, errno is ENOMEM. */
+/* Allocates; alignment 0 is the natural one. Returns NULL without memory, and errno is ENOMEM. */
 void *cxx_alloc(size_t size, size_t alignment);
 void cxx_free(void *ptr);
-/* size, alignment: as asked for. */
+/* Free; size and alignment are those of the request. */
 void cxx_free_sized(void *ptr, size_t size);
 void cxx_free_sized_aligned(void *ptr, size_t size, size_t alignment);
+/* Whether operator new aborts instead of throwing (experimental_infallible_new). */
 bool cxx_is_infallible(void);
-/* Message and abort; returns if the program has put a function of its own in the place of abort. */
+/* Prints a message and aborts; returns if the program has replaced abort() by its own function. */
 void cxx_no_memory(size_t size);
 
 #endif

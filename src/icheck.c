@@ -1,4 +1,11 @@
-/* The looks at blocks that a program names. */
+/*
+ * Checks of blocks that the user's code names: the size at a sized free, and whether there is a
+ * live block at all (icheck.h).
+ *
+ * Invariant: a check changes nothing; a wrong block ends the process with one sentence. Locks: none
+ * are taken, so a check may miss an error, but does not report a correct call. Called by
+ * imalloc_flags.c and jemalloc.c.
+ */
 #include "icheck.h"
 
 #include "arena/arena.h"
@@ -26,13 +33,16 @@ icheck_size(const void *ptr, size_t size, size_t alignment) {
 	} else if (shelter_owns(elem)) {
 		usize = shelter_usize(ptr);
 	}
-	/* What is no block is found out by the free. */
+	/* If ptr is not a block the free itself reports it. */
 	if (usize != 0 && unlikely(!size_fits(size, alignment, usize))) {
 		safety_fail("size of a sized free is not that of the block");
 	}
 }
 
-/* A region of e that is taken, as far as the bitmap knows; its owner's bit does not change while others' do. */
+/*
+ * Whether the bitmap shows the region of e as taken. The bit of a region does not change while its
+ * owner uses it, although other bits of the word do.
+ */
 static NO_SANITIZE_THREAD bool
 region_is_taken(const edata_t *e, const void *ptr) {
 	const bin_info_t *info = slab_info(e);
@@ -41,7 +51,10 @@ region_is_taken(const edata_t *e, const void *ptr) {
 	    && ((__atomic_load_n(&e->bits[r / FB_WORD_BITS], __ATOMIC_RELAXED) >> (r % FB_WORD_BITS)) & 1) == 0;
 }
 
-/* It waits in this thread's cache, or in what stands beside it.  Interrupted in the midst of a change, there is no look. */
+/*
+ * Whether the object is in this thread's cache or beside it. If this call interrupted a change of
+ * the cache there is no check.
+ */
 static bool
 is_cached_here(const void *ptr, const edata_t *e) {
 	struct tls_s *t = tls_get();

@@ -1,9 +1,11 @@
 /*
- * What a program says of a block against what the allocator knows: the size at a sized free, and that there is a block at all.
+ * Checks what the user's code says about a block: the size at a sized free, and that there is a
+ * block.
  *
- * Every slow path of a sized free looks at the size; in builds with checks (safety checks, size checks, debug) sized frees
- * have no fast path, and so each one is looked at.  What is wrong ends the process with one sentence (arena/safety.h).
- * Any thread, inside the gate or not; no lock is held or taken.
+ * Every slow path of a sized free checks the size. In builds with checks (safety checks, size
+ * checks, debug) sized frees have no fast path, so each one is checked. An error ends the process
+ * with one sentence (arena/safety.h). Any thread may call, inside the gate or not; no lock is held
+ * or taken.
  */
 #ifndef ICHECK_H
 #define ICHECK_H
@@ -12,10 +14,16 @@
 
 #define ICHECK_IS_BUILT (config_debug || config_opt_size_checks || config_opt_safety_checks)
 
-/* ptr was allocated with this size, and alignment if it is not 0; NULL and what is no block are passed over. */
+/*
+ * Checks that ptr was allocated with this size, and with alignment if it is not 0. NULL and
+ * pointers that are no block are ignored.
+ */
 void icheck_size(const void *ptr, size_t size, size_t alignment);
 
-/* ptr, whose size is asked for, is a block that is in use, as far as can be seen, or NULL. */
+/*
+ * Checks that ptr, whose usable size is asked for, is a block in use as far as can be seen, or
+ * NULL.
+ */
 void icheck_live(const void *ptr);
 
 #endif

@@ -1,6 +1,9 @@
 /*
  * The exported functions, and nothing else: each turns its arguments into a request (imalloc.h).
- * What they promise is documented in the public header.
+ * The public header documents what they promise.
+ *
+ * Invariant: malloc and free reach their fast path by tail calls, without a stack frame. Locks:
+ * none here. Called by the user's code and by the C library.
  */
 #include "arena/safety.h"
 #include "ctl/ctl.h"
@@ -10,7 +13,7 @@
 
 #include <stdlib.h>
 
-/* The entry points that a program may define for itself. */
+/* Variables that a program may define itself. */
 WEAK EXPORT const char *je_malloc_conf;
 WEAK EXPORT const char *je_malloc_conf_2_conf_harder;
 EXPORT void (*je_malloc_message)(void *cbopaque, const char *s);
@@ -84,7 +87,7 @@ je_posix_memalign(void **memptr, size_t alignment, size_t size) {
 	return 0;
 }
 
-/* realloc(ptr, 0): what the option says. */
+/* realloc(ptr, 0): as the option zero_realloc says. */
 static void *
 realloc_zero(void *ptr) {
 	imalloc_count_zero_realloc();
@@ -113,7 +116,10 @@ realloc_default(void *ptr, size_t size) {
 	return irealloc(ptr, &req);
 }
 
-/* Same class of a cacheable object: nothing to do but to count.  NULL has no class, and size 0 wraps. */
+/*
+ * If the size class of a cacheable object stays the same, only statistics change. NULL has no
+ * class, and size 0 wraps around.
+ */
 EXPORT void *
 je_realloc(void *ptr, size_t size) {
 	size_t bin = emap_elem(ptr) >> ELEM_BIN_SHIFT;

@@ -1,4 +1,10 @@
-/* Order of fork: the gate closes first and opens last; the shelter gives its pages back after it. */
+/*
+ * The handlers for pthread_atfork(), as tables in the order of the steps (jemalloc_fork.h).
+ *
+ * Invariant: the gate closes first and opens last, so no thread is inside the allocator while the
+ * process forks; the shelter returns its pages after the gate has opened. Locks: prefork takes
+ * none, because the closed gate makes all short locks free. Called by libc.
+ */
 #include "jemalloc_fork.h"
 
 #include "arena/background_thread.h"

@@ -1,6 +1,6 @@
 /*
- * What happens around fork(): the three handlers given to pthread_atfork.
- * The gate (os/gate.h) is what makes it safe; the tables in the .c are the order of the rest.
+ * What the allocator does around fork(): the three handlers for pthread_atfork(). The gate
+ * (os/gate.h) makes fork safe; the tables in the .c file give the order of the other steps.
  */
 #ifndef JEMALLOC_FORK_H
 #define JEMALLOC_FORK_H

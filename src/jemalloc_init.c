@@ -1,9 +1,12 @@
 /*
- * The order of boot, as a table, and the wires between floors.
+ * Boot: the order of the steps as two tables, and the hooks by which a lower floor signals a higher
+ * one. The first slow path of the process boots. After the first table the allocator can serve
+ * requests. The second one may call into the C library, which may allocate: such calls of the
+ * booting thread find the state "serving" and are served without a tsd.
  *
- * The first slow path of the process boots.  The first table makes the allocator able to serve; the
- * second may call into the C library, which may allocate: such calls, by the booting thread, find
- * the state "serving" and are served without a tsd.
+ * Invariant: malloc_boot_state becomes MALLOC_IS_BOOTED only after the first table succeeded.
+ * Locks: `init`, held for the whole of boot, so that other threads wait. Called by imalloc.c (slow
+ * paths) and by the constructor.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -37,7 +40,7 @@ extern const char *je_malloc_conf;
 extern const char *je_malloc_conf_2_conf_harder;
 extern void (*je_malloc_message)(void *cbopaque, const char *s);
 
-/* Read before anything else. */
+/* Read before all other data, on each slow path. */
 HIDDEN EARLY_DATA atomic_u8_t malloc_boot_state;
 
 enum { boot_none, boot_running, boot_done = MALLOC_IS_BOOTED, boot_failed };
@@ -45,7 +48,7 @@ enum { boot_none, boot_running, boot_done = MALLOC_IS_BOOTED, boot_failed };
 static EARLY_DATA struct {
 	mutex_t mtx;
 	struct tls_s *booter;
-	bool is_serving; /* the first table is done; read by the booter only */
+	bool is_serving; /* the first table is done; read by the booting thread only */
 } boot = {.mtx = MUTEX_INITIALIZER("init", WITNESS_RANK_OMIT)};
 
 static void
@@ -66,7 +69,7 @@ boot_io(void) {
 
 static int
 boot_conf(void) {
-	static bool is_read; /* a second try to boot says nothing twice */
+	static bool is_read; /* a second attempt to boot repeats no message */
 	sc_boot();
 	if (!is_read) {
 		is_read = true;
@@ -105,7 +108,7 @@ boot_background(void) {
 	return 0;
 }
 
-/* In this order, those that the options ask for. */
+/* The hooks that the options need, in the order of calls. */
 static thread_event_hook_t *boot_event_hooks[10];
 
 static void
@@ -126,7 +129,8 @@ static void (*const boot_tsd_cleanups[])(tsd_t *tsd) = {
 static int
 boot_wires(void) {
 	__atomic_store_n(&mutex_sleep_hook, gate_note_wait, __ATOMIC_RELAXED);
-	memset(boot_event_hooks, 0, sizeof(boot_event_hooks)); /* a second try to boot */
+	/* this may be a second attempt to boot */
+	memset(boot_event_hooks, 0, sizeof(boot_event_hooks));
 	boot_add_event_hook(opt_stats_interval >= 0, stats_interval_event);
 	boot_add_event_hook(arenas_percpu_limit() > 0, tsd_percpu_heartbeat);
 	boot_add_event_hook(true, boot_background_heartbeat);
@@ -140,7 +144,7 @@ boot_wires(void) {
 	return 0;
 }
 
-/* Makes the allocator able to serve. */
+/* Steps that make the allocator able to serve requests. */
 static int (*const boot_core[])(void) = {
 	boot_io,
 	pages_boot_size,
@@ -166,7 +170,7 @@ boot_atfork(void) {
 	return 0;
 }
 
-/* What the last thread has freed, and still waits, is looked at too. */
+/* At exit, checks what the last thread freed and what is still in quarantine. */
 static void
 boot_quarantine_atexit(void) {
 	tsd_t *tsd = tsd_enter();
@@ -216,7 +220,7 @@ boot_prof_late(void) {
 	return 0;
 }
 
-/* May call into the C library; nothing here can make boot fail. */
+/* Steps that may call into the C library; a failure here does not make boot fail. */
 static int (*const boot_late[])(void) = {
 	tsd_boot,
 	boot_atfork,
@@ -236,7 +240,10 @@ boot_run_core(void) {
 	return 0;
 }
 
-/* By one thread, boot.mtx held (so that others wait), its own calls served from arena 0. */
+/*
+ * Called by one thread with boot.mtx held, so that others wait; its own calls are served from arena
+ * 0.
+ */
 static int
 boot_all(struct tls_s *t) {
 	boot.booter = t;
@@ -267,7 +274,7 @@ malloc_boot_slow(void) {
 	mutex_lock(&boot.mtx);
 	switch (atomic_load_u8(&malloc_boot_state, MO_ACQUIRE)) {
 	case boot_none:
-	case boot_failed: /* there was no memory then; there may be now */
+	case boot_failed: /* there was no memory then, but there may be now */
 		err = boot_all(t);
 		break;
 	default:
@@ -286,13 +293,13 @@ malloc_boot(void) {
 	return malloc_boot_slow();
 }
 
-/* Boots when the library is loaded, if nobody has allocated before. */
+/* Boots when the library is loaded, unless a thread has allocated before. */
 __attribute__((constructor)) static void
 boot_at_load(void) {
 	malloc_boot();
 	sys_module_keep_self();
 	if (config_prof) {
-		/* Other code of the profiler's would cost a program that does not use it pages. */
+		/* Other code of the profiler would cost pages in a program that does not use it. */
 		prof_backtrace_is_constructed = true;
 		if (opt_prof) {
 			prof_boot_constructed();

@@ -12,7 +12,7 @@
  * use.
  *
  * Locks: the caller's prof_dump lock, for writing and for the static buffers. Called by
- * prof_dump.c.
+ * prof_dump.c and, for limits and gaps, by prof_trigger.c, prof_auto.c and ctl_prof.c.
  */
 #include "prof_keep.h"
 

@@ -1,7 +1,10 @@
 /*
- * The report.  A private snapshot is taken first, so the numbers of one report belong to one moment and
- * no lock is held while the text goes out.  JSON members come from the field lists that make the
- * structs; a table is one function that writes its header line and its rows alike.
+ * malloc_stats_print (stats.h). A private snapshot is taken first, so all numbers of a report are
+ * of one moment. JSON members come from the field lists that define the structs; one function
+ * prints both the header and the rows of a table.
+ *
+ * Invariant: no lock is held while text is passed to the user's function. Locks: only those of the
+ * snapshot (ctl). Called by jemalloc.c, at exit and at heartbeats.
  */
 #include "stats.h"
 
@@ -29,10 +32,10 @@
 #define STATS_BUF_SIZE ((size_t)64 << 10)
 #define STATS_LINE_MAX 768
 
-/* A line of a table is cut there, and the next number must fit the writer's buffer. */
+/* A longer table line is cut off, and the next number must fit the writer's buffer. */
 cassert(STATS_LINE_MAX < STATS_BUF_SIZE);
 
-/* What the letters leave. */
+/* The parts of the report that the option letters leave. */
 typedef struct {
 	bool json;
 	bool general;
@@ -75,7 +78,7 @@ emitter_type_of(ctl_type_t type) {
 #define EMIT_uint64_t emitter_type_uint64
 #define EMIT_size_t emitter_type_size
 
-/* For field lists: one member of *s as one JSON pair. */
+/* For field lists: print one member of *s as a JSON pair. */
 #define EMIT_FIELD(name, type, says) emitter_json_kv(em, #name, EMIT_##type, &s->name);
 #define EMIT_DIRTY(name, type, says) emitter_json_kv(em, "dirty_" #name, EMIT_##type, &s->dirty.name);
 #define EMIT_MUZZY(name, type, says) emitter_json_kv(em, "muzzy_" #name, EMIT_##type, &s->muzzy.name);
@@ -96,8 +99,8 @@ emit_unsigned(emitter_t *em, const char *json_key, const char *table_key, unsign
 typedef struct {
 	emitter_t *em;
 	bool is_header;
-	uint64_t seconds; /* of uptime; 0: less than one */
-	bool is_young;    /* no tick of the clock yet */
+	uint64_t seconds; /* uptime in whole seconds */
+	bool is_young;    /* the clock has not advanced since the start */
 	size_t len;
 	char text[STATS_LINE_MAX];
 } line_t;
@@ -122,7 +125,7 @@ line_end(line_t *l) {
 	}
 }
 
-/* A cell of text, or the column's title in a header line; width < 0: left justified. */
+/* Adds a cell of text, or the column title in a header line; width < 0: left justified. */
 static void
 cell_text(line_t *l, int width, const char *title, const char *text) {
 	assert(l->len + 2 < sizeof(l->text));
@@ -139,7 +142,7 @@ cell(line_t *l, int width, const char *title, uint64_t value) {
 	cell_text(l, width, title, fmt_u64_dec(end, value));
 }
 
-/* The value per second of uptime. */
+/* Adds the value per second of uptime. */
 static void
 cell_rate(line_t *l, int width, uint64_t value) {
 	uint64_t rate = l->is_young ? 0 : l->seconds == 0 ? value : value / l->seconds;
@@ -159,7 +162,7 @@ table_text(emitter_t *em, const char *text) {
 	}
 }
 
-/* The line that stands for a run of classes without content. */
+/* Prints the line that stands for a series of classes without content. */
 static void
 table_gap(emitter_t *em, bool *in_gap) {
 	if (*in_gap) {
@@ -264,7 +267,7 @@ print_sources(emitter_t *em) {
 	}
 }
 
-/* A value by its node: its type is the leaf's, its size tells which. */
+/* Reads a value through its node, whose leaf has the type; the size distinguishes integers. */
 static bool
 read_node(const char *name, ctl_value_t *value) {
 	size_t size = 8;
@@ -274,7 +277,7 @@ read_node(const char *name, ctl_value_t *value) {
 	return err == 0 || (err == EINVAL && size < 8);
 }
 
-/* A number of which the decimal digits are the octal ones of n. */
+/* Returns the number whose decimal digits are the octal digits of n. */
 static uint32_t
 octal_digits(uint32_t n) {
 	uint32_t out = 0;
@@ -520,7 +523,7 @@ table_arena_head(emitter_t *em, const snapshot_arena_t *a) {
 
 /* ------------------------------------------------------------------ one arena: classes */
 
-/* Sampled requests per class, for the merged section with prof_stats. */
+/* Whether to print samples per class: only in the merged section, with prof_stats. */
 static bool
 has_prof_columns(bool is_merged) {
 	return is_merged && config_prof && opt_prof_stats && prof_is_booted();
@@ -555,7 +558,7 @@ json_prof(emitter_t *em, szind_t szind) {
 	emitter_json_kv(em, "prof_accum_count", emitter_type_uint64, &accum.count);
 }
 
-/* Share of the slabs' regions in use, three decimals; the counters may be caught in mid-change. */
+/* Share of the slabs' regions in use, three decimals; counters may be read during a change. */
 static void
 cell_util(line_t *l, const bin_stats_t *b, const bin_info_t *info) {
 	char text[16];
@@ -878,7 +881,7 @@ write_default(void *opaque, const char *s) {
 	malloc_write(s);
 }
 
-/* Refreshes what stats.* shows, and takes the report's own copy; 0 or an errno. */
+/* Refreshes what stats.* shows and takes the report's own copy; 0 or an errno. */
 static int
 report_gather(report_t *r) {
 	uint64_t epoch = 1;
@@ -925,7 +928,7 @@ void
 stats_print(void (*write_cb)(void *opaque, const char *s), void *opaque, const char *opts) {
 	report_t r;
 	memset(&r, 0, sizeof(r));
-	/* The program's function is called: no lock of ours may be waited for meanwhile. */
+	/* The user's function is called, so no other thread may have to wait for a lock of ours. */
 	assert(!gate_is_entered(tls_get()));
 	r.parts = parts_of(opts);
 	if (write_cb == NULL) {
@@ -954,7 +957,7 @@ stats_atexit(void) {
 	}
 }
 
-/* Bytes counted towards the next interval print; whoever takes them below the interval prints. */
+/* Bytes counted towards the next interval print; the thread that lowers it prints. */
 static atomic_u64_t interval_bytes;
 
 void

@@ -1,4 +1,9 @@
-/* The variables behind the options. */
+/*
+ * Default values of the options of malloc_stats_print; stats_opts.h describes them.
+ *
+ * Invariant: written during boot by one thread, read-only afterwards; so there is no lock. Read by
+ * stats.c, conf_table.c and jemalloc_init.c.
+ */
 #include "stats_opts.h"
 
 bool opt_stats_print = false;

@@ -1,6 +1,6 @@
 /*
- * The options of malloc_stats_print; a file of its own because the table of options names them and
- * the printer reads that table.
+ * The options of malloc_stats_print. A file of its own, because the option table names them and
+ * stats.c reads that table.
  */
 #ifndef STATS_OPTS_H
 #define STATS_OPTS_H
