@@ -47,8 +47,8 @@ conf_hpa_boot(bool is_fatal) {
 	opt_hpa = false;
 	malloc_printf("<jemalloc>: HPA not supported in the current configuration; %s\n",
 	    is_fatal ? "aborting." : "disabling.");
-	malloc_write("<jemalloc>: Hint: this library has no huge page allocator; thp:always asks for huge "
-	    "pages for the program's memory, metadata_thp for the library's own.\n");
+	malloc_write("<jemalloc>: Hint: this library has no huge page allocator; thp:always asks for "
+	    "huge pages for the program's memory, metadata_thp for the library's own.\n");
 	if (is_fatal) {
 		abort();
 	}

@@ -48,7 +48,8 @@ region_is_taken(const edata_t *e, const void *ptr) {
 	const bin_info_t *info = slab_info(e);
 	size_t off = (size_t)((const char *)ptr - e->addr), r = off / info->reg_size;
 	return off % info->reg_size == 0 && r < info->nregs
-	    && ((__atomic_load_n(&e->bits[r / FB_WORD_BITS], __ATOMIC_RELAXED) >> (r % FB_WORD_BITS)) & 1) == 0;
+	    && ((__atomic_load_n(&e->bits[r / FB_WORD_BITS], __ATOMIC_RELAXED)
+	    >> (r % FB_WORD_BITS)) & 1) == 0;
 }
 
 /*
@@ -62,7 +63,8 @@ is_cached_here(const void *ptr, const edata_t *e) {
 		return false;
 	}
 	const tsd_t *tsd = t->tsd;
-	return (tsd->tcache != NULL && tcache_has(tsd->tcache, e->szind + 1u, ptr)) || quarantine_has(tsd, ptr);
+	return (tsd->tcache != NULL && tcache_has(tsd->tcache, e->szind + 1u, ptr))
+	    || quarantine_has(tsd, ptr);
 }
 
 static bool

@@ -31,7 +31,8 @@ je_calloc(size_t num, size_t size) {
 	size_t bytes;
 	void *p;
 	cache_bin_t *b;
-	if (likely(!__builtin_mul_overflow(num, size, &bytes)) && likely(imalloc_is_done_by_bin(bytes, &p, &b))) {
+	if (likely(!__builtin_mul_overflow(num, size, &bytes))
+	    && likely(imalloc_is_done_by_bin(bytes, &p, &b))) {
 		return memset(p, 0, b->size);
 	}
 	return icalloc_default(num, size);
@@ -140,7 +141,8 @@ je_free_sized(void *ptr, size_t size) {
 
 EXPORT void
 je_free_aligned_sized(void *ptr, size_t alignment, size_t size) {
-	size_t usize = likely(is_pow2_zu(alignment) && size != 0) ? align_up(size, alignment) : SIZE_MAX;
+	size_t usize = likely(is_pow2_zu(alignment) && size != 0)
+	    ? align_up(size, alignment) : SIZE_MAX;
 	if (likely(usize <= SC_LOOKUP_MAX && ifree_sized_is_done_fast(ptr, usize))) {
 		return;
 	}
@@ -203,7 +205,8 @@ je_malloc_usable_size(const void *ptr) {
 EXPORT void *
 je_mallocx(size_t size, int flags) {
 	void *p;
-	return likely(flags == 0) && likely(imalloc_is_done_fast(size, &p)) ? p : imalloc_mallocx(size, flags);
+	return likely(flags == 0) && likely(imalloc_is_done_fast(size, &p))
+	    ? p : imalloc_mallocx(size, flags);
 }
 
 EXPORT void *

@@ -1,9 +1,10 @@
-// C++ operators new and delete over the same paths as malloc and free.
+// The C++ operators new and delete, on the same paths as malloc and free.
 //
-// The library must not need libstdc++: what failure requires (std::get_new_handler, the function that
-// throws bad_alloc) is reached through weak references, and if those are not bound, looked up in the
-// C++ runtime that the program has loaded.  Nothing here throws by itself; exceptions of a new-handler
-// pass through, so the file is compiled with -fexceptions.
+// Invariant: the library does not depend on libstdc++. What a failure needs (std::get_new_handler
+// and the function that throws bad_alloc) is reached through weak references and, if those are not
+// bound, looked up in the C++ runtime that the program has loaded. This code throws nothing itself;
+// exceptions of a new-handler pass through, so the file is compiled with -fexceptions.
+// Locks: none. Called by C++ programs; calls cxx.c.
 #include <cstddef>
 #include <cstdlib>
 #include <dlfcn.h>
@@ -13,18 +14,20 @@ extern "C" {
 __attribute__((visibility("hidden"))) void *cxx_alloc(std::size_t size, std::size_t alignment);
 __attribute__((visibility("hidden"))) void cxx_free(void *ptr);
 __attribute__((visibility("hidden"))) void cxx_free_sized(void *ptr, std::size_t size);
-__attribute__((visibility("hidden"))) void cxx_free_sized_aligned(void *ptr, std::size_t size, std::size_t alignment);
+__attribute__((visibility("hidden"))) void cxx_free_sized_aligned(
+    void *ptr, std::size_t size, std::size_t alignment);
 __attribute__((visibility("hidden"))) void cxx_no_memory(std::size_t size);
 __attribute__((visibility("hidden"))) bool cxx_is_infallible(void);
 }
 
-// The member of the static library is linked by C++ programs only, which have the runtime: there the
-// references are strong, so that the linker brings it in.
+// Only C++ programs, which have the runtime, link this member of the static library. There the
+// references are strong, so that the linker includes the runtime.
 #ifdef __PIE__
 #define RUNTIME
 #else
 #define RUNTIME __attribute__((weak))
-__asm__(".weak __gxx_personality_v0\n.weak __cxa_begin_catch\n.weak __cxa_end_catch\n.weak _ZSt9terminatev");
+__asm__(".weak __gxx_personality_v0\n.weak __cxa_begin_catch\n.weak __cxa_end_catch\n"
+    ".weak _ZSt9terminatev");
 #endif
 
 #define EXPORT __attribute__((visibility("default")))
@@ -83,8 +86,8 @@ throw_bad_alloc(std::size_t size) {
 	std::abort();
 }
 
-// The handler is asked until memory is there or it gives up by throwing or being removed.  Where new is infallible that
-// is the end of the process, or NULL if the program has put a function of its own in the place of abort.
+// Calls the handler until there is memory, or it gives up by throwing or by being removed. If new
+// is infallible that ends the process, or returns NULL if the program has replaced abort().
 __attribute__((noinline, cold)) void *
 new_after_failure(std::size_t size, std::size_t alignment) {
 	if (cxx_is_infallible()) {
@@ -141,10 +144,18 @@ align_of(std::align_val_t a) {
 
 EXPORT void *operator new(std::size_t size) { return new_throwing(size, 0); }
 EXPORT void *operator new[](std::size_t size) { return new_throwing(size, 0); }
-EXPORT void *operator new(std::size_t size, const std::nothrow_t &) noexcept { return new_nothrow(size, 0); }
-EXPORT void *operator new[](std::size_t size, const std::nothrow_t &) noexcept { return new_nothrow(size, 0); }
-EXPORT void *operator new(std::size_t size, std::align_val_t a) { return new_throwing(size, align_of(a)); }
-EXPORT void *operator new[](std::size_t size, std::align_val_t a) { return new_throwing(size, align_of(a)); }
+EXPORT void *operator new(std::size_t size, const std::nothrow_t &) noexcept {
+	return new_nothrow(size, 0);
+}
+EXPORT void *operator new[](std::size_t size, const std::nothrow_t &) noexcept {
+	return new_nothrow(size, 0);
+}
+EXPORT void *operator new(std::size_t size, std::align_val_t a) {
+	return new_throwing(size, align_of(a));
+}
+EXPORT void *operator new[](std::size_t size, std::align_val_t a) {
+	return new_throwing(size, align_of(a));
+}
 EXPORT void *
 operator new(std::size_t size, std::align_val_t a, const std::nothrow_t &) noexcept {
 	return new_nothrow(size, align_of(a));
@@ -160,8 +171,12 @@ EXPORT void operator delete(void *p, const std::nothrow_t &) noexcept { cxx_free
 EXPORT void operator delete[](void *p, const std::nothrow_t &) noexcept { cxx_free(p); }
 EXPORT void operator delete(void *p, std::align_val_t) noexcept { cxx_free(p); }
 EXPORT void operator delete[](void *p, std::align_val_t) noexcept { cxx_free(p); }
-EXPORT void operator delete(void *p, std::align_val_t, const std::nothrow_t &) noexcept { cxx_free(p); }
-EXPORT void operator delete[](void *p, std::align_val_t, const std::nothrow_t &) noexcept { cxx_free(p); }
+EXPORT void operator delete(void *p, std::align_val_t, const std::nothrow_t &) noexcept {
+	cxx_free(p);
+}
+EXPORT void operator delete[](void *p, std::align_val_t, const std::nothrow_t &) noexcept {
+	cxx_free(p);
+}
 EXPORT void operator delete(void *p, std::size_t size) noexcept { cxx_free_sized(p, size); }
 EXPORT void operator delete[](void *p, std::size_t size) noexcept { cxx_free_sized(p, size); }
 EXPORT void

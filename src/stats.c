@@ -80,8 +80,10 @@ emitter_type_of(ctl_type_t type) {
 
 /* For field lists: print one member of *s as a JSON pair. */
 #define EMIT_FIELD(name, type, says) emitter_json_kv(em, #name, EMIT_##type, &s->name);
-#define EMIT_DIRTY(name, type, says) emitter_json_kv(em, "dirty_" #name, EMIT_##type, &s->dirty.name);
-#define EMIT_MUZZY(name, type, says) emitter_json_kv(em, "muzzy_" #name, EMIT_##type, &s->muzzy.name);
+#define EMIT_DIRTY(name, type, says) \
+	emitter_json_kv(em, "dirty_" #name, EMIT_##type, &s->dirty.name);
+#define EMIT_MUZZY(name, type, says) \
+	emitter_json_kv(em, "muzzy_" #name, EMIT_##type, &s->muzzy.name);
 #define EMIT_MUTEX(name, member, type, says) emitter_json_kv(em, #name, EMIT_##type, &s->member);
 
 static void
