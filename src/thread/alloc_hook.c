@@ -1,4 +1,11 @@
-/* Four places for hooks, and the calls. */
+/*
+ * The user's allocation hooks: a table of four slots, and the calls (alloc_hook.h).
+ *
+ * Invariant: a slot is read consistently or not at all: its number is odd while it is written, and
+ * a reader discards what it read if the number changed. Locks: `alloc_hook`, a leaf, for writers;
+ * readers take none. Called by imalloc.c for each allocation and free while hooks exist, and by
+ * ctl_experimental.c.
+ */
 #include "thread/alloc_hook.h"
 
 #include "os/mutex.h"
@@ -6,13 +13,16 @@
 #include "thread/recall.h"
 #include "util/assert.h"
 
-/* A handle is the number that the place had when it was taken, and which place. */
+/*
+ * A handle consists of the sequence number that the slot had when it was taken, and the index of
+ * the slot.
+ */
 #define HANDLE_PLACE_BITS 2
 cassert(ALLOC_HOOKS_MAX == 1 << HANDLE_PLACE_BITS);
 
 typedef struct place_s {
-	atomic_u32_t seq; /* odd: being written */
-	bool is_taken;    /* under the lock */
+	atomic_u32_t seq; /* odd while the slot is being written */
+	bool is_taken;    /* protected by the lock */
 	alloc_hooks_t hooks;
 } place_t;
 
@@ -28,7 +38,7 @@ const char *const alloc_how_names[] = {
 #undef ALLOC_HOW_NAME
 };
 
-/* ------------------------------------------------------------------ places */
+/* ------------------------------------------------------------------ slots */
 
 static void
 place_write_locked(place_t *p, const alloc_hooks_t *h) {
@@ -36,7 +46,7 @@ place_write_locked(place_t *p, const alloc_hooks_t *h) {
 	uint32_t seq = atomic_load_u32(&p->seq, MO_RELAXED);
 	assert(seq % 2 == 0);
 	atomic_store_u32(&p->seq, seq + 1, MO_RELAXED);
-	/* Who reads one of these sees the odd number, too. */
+	/* A thread that reads one of these also sees the odd number. */
 	__atomic_store_n(&p->hooks.alloc, h->alloc, MO_RELEASE);
 	__atomic_store_n(&p->hooks.dalloc, h->dalloc, MO_RELEASE);
 	__atomic_store_n(&p->hooks.expand, h->expand, MO_RELEASE);
@@ -44,7 +54,7 @@ place_write_locked(place_t *p, const alloc_hooks_t *h) {
 	atomic_store_u32(&p->seq, seq + 2, MO_RELEASE);
 }
 
-/* false: not now. */
+/* Copies the slot; false if it is empty or being written. */
 static bool
 place_read(const place_t *p, alloc_hooks_t *h) {
 	uint32_t seq = atomic_load_u32(&p->seq, MO_ACQUIRE);

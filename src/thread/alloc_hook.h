@@ -1,18 +1,19 @@
 /*
- * Functions of the program that see each allocation and each release: experimental.hooks.install.
+ * Functions of the user that see each allocation and each free: experimental.hooks.install.
  *
- * While there are any, no thread has a fast path (tsd_no_fast_path), and the slow path calls them: of an allocation after
- * it and of a release before it, so that no other thread gets the address in between.  They run outside of the gate, and
- * with the thread marked as inside: what they do themselves is shown to nobody.
- * The lock is a leaf, held while a place is written.  Who calls reads places without it: a number that is odd, or
- * another one afterwards, says that the place was being written, and then nobody is called there.
+ * While there are any, no thread has a fast path (tsd_no_fast_path), and the slow path calls them:
+ * after an allocation and before a free, so that no other thread gets the address in between. They
+ * run outside of the gate with the thread marked as inside, so what they allocate themselves is not
+ * reported. The lock is a leaf, held while a slot is written. Callers read slots without it: a
+ * sequence number that is odd, or different afterwards, means that the slot was being written, and
+ * then its hook is not called.
  */
 #ifndef THREAD_ALLOC_HOOK_H
 #define THREAD_ALLOC_HOOK_H
 
 #include "thread/tsd.h"
 
-/* X(number, name, text): the functions by which memory comes and goes.  What a hook is told is the number. */
+/* X(number, name, text): the functions that allocate and free. A hook receives the number. */
 #define ALLOC_HOWS(X) \
 	X(0, malloc, "malloc") \
 	X(1, calloc, "calloc") \
@@ -39,10 +40,13 @@ typedef enum {
 
 extern const char *const alloc_how_names[];
 
-/* What was asked for: bytes (of a release: the usable size), alignment (0: natural), 1: zeroed. */
+/*
+ * The arguments of the request: bytes (for a free the usable size), alignment (0: natural), 1:
+ * zeroed.
+ */
 #define ALLOC_HOOK_NARGS 3
 
-/* What the program passes; its layout is part of the interface.  A function may be NULL. */
+/* What the user passes; the layout is part of the interface. A function may be NULL. */
 typedef struct alloc_hooks_s {
 	void (*alloc)(void *extra, unsigned how, void *p, uintptr_t result, const uintptr_t *args);
 	void (*dalloc)(void *extra, unsigned how, void *p, const uintptr_t *args);
@@ -53,21 +57,26 @@ typedef struct alloc_hooks_s {
 
 #define ALLOC_HOOKS_MAX 4
 
-/* Inside the gate. EAGAIN: all places are taken. */
+/* Installs hooks; inside the gate. 0, or EAGAIN if all slots are in use. */
 int alloc_hook_install(const alloc_hooks_t *hooks, void **handle);
-/* Inside the gate. A call that is under way in another thread may end later. EINVAL: no such handle. */
+/*
+ * Removes hooks; inside the gate. A call in another thread may still be running. 0, or EINVAL if
+ * there is no such handle.
+ */
 int alloc_hook_remove(const void *handle);
 
-/* Whether what this thread is doing is to be shown: not if a hook does it, or the library itself. */
+/*
+ * Whether this thread's operation is to be reported: not if a hook or the library itself does it.
+ */
 ALWAYS_INLINE bool
 alloc_hook_is_wanted(const struct tls_s *t) {
 	return unlikely(atomic_load_b(&tsd_no_fast_path, MO_RELAXED)) && t->inside == 0 && !gate_is_entered(t);
 }
 
-/* Each only if it is wanted.  errno is kept. */
+/* Call these only if alloc_hook_is_wanted(). They keep errno. */
 void alloc_hook_alloc(alloc_how_t how, void *p, size_t size, size_t alignment, bool zero);
 void alloc_hook_dalloc(alloc_how_t how, void *p, size_t usable);
-/* Resized in place, to more or less. */
+/* For a block that was resized in place, to a larger or smaller size. */
 void alloc_hook_expand(alloc_how_t how, void *p, size_t old_usable, size_t usable, size_t size, size_t alignment, bool zero);
 
 #endif

@@ -1,12 +1,13 @@
 /*
- * Tables of addresses, each eight times as large as the one before; all but the first are mapped when
- * they are needed, and stay.
+ * Tables for the addresses of deferred frees (deferred.h). Each table is eight times as large as
+ * the one before; all but the first are mapped when needed, and stay.
  *
- * An address lies in one of a few slots that its hash names, in the first table where one of these was
- * empty.  Slots change by exchange: from NULL to an address by who frees, back by who takes it out.
- * Invariant: who has put an address in sets the mark of the table, then that of all; who takes them out
- * clears the marks first.  So an address is seen by the walk that cleared its mark, or the mark is set
- * after that and calls for the next walk.
+ * An address is in one of a few slots that its hash selects, in the first table where one of these
+ * was empty. Slots change by atomic exchange: from NULL to an address by the freeing thread, back
+ * by the thread that takes it out. Invariant: a thread that put an address in sets the mark of the
+ * table and then the global mark; a thread that takes addresses out clears the marks first. So an
+ * address is seen by the walk that cleared its mark, or the mark is set after that and causes the
+ * next walk. Locks: none. Called by imalloc.c.
  */
 #include "thread/deferred.h"
 
@@ -22,7 +23,7 @@
 HIDDEN atomic_b_t deferred_are_there;
 
 static struct {
-	atomic_p_t slots[N_TABLES]; /* NULL: not mapped; of the first: it is below */
+	atomic_p_t slots[N_TABLES]; /* NULL: not mapped; the first table is the array below */
 	atomic_b_t is_used[N_TABLES];
 	atomic_p_t first[(size_t)1 << LG_FIRST];
 } deferred;
@@ -37,7 +38,7 @@ table_slots(unsigned k) {
 	return k == 0 ? deferred.first : atomic_load_p(&deferred.slots[k], MO_ACQUIRE);
 }
 
-/* NULL: no memory. */
+/* Returns the slots of table k, mapped if necessary; NULL without memory. */
 static atomic_p_t *
 table_get(unsigned k) {
 	atomic_p_t *slots = table_slots(k);
@@ -54,7 +55,7 @@ table_get(unsigned k) {
 	return p;
 }
 
-/* EAGAIN: no slot is empty. */
+/* Puts ptr in a slot; EEXIST if it is there already, EAGAIN if no slot is empty. */
 static int
 table_add(unsigned k, atomic_p_t *slots, uint64_t hash, void *ptr) {
 	for (unsigned i = 0; i < N_PROBES; i++) {
@@ -118,7 +119,10 @@ deferred_take(deferred_walk_t *walk) {
 		if (k == 0 && walk->slot == 0) {
 			atomic_exchange_b(&deferred_are_there, false, MO_SEQ_CST);
 		}
-		/* Exchanged also where it is false: who finds that sees what its taker did before. */
+		/*
+		 * An exchange even if it is false: the thread that reads that then sees what the taker did
+		 * before.
+		 */
 		if (walk->slot == 0 && !atomic_exchange_b(&deferred.is_used[k], false, MO_SEQ_CST)) {
 			continue;
 		}

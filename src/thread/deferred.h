@@ -1,10 +1,10 @@
 /*
- * Frees that wait: blocks of arenas that were freed at a closed gate, or by a signal handler that
- * interrupted its own thread inside.  The next thread that is inside frees them.
+ * Deferred frees: blocks of arenas that were freed at a closed gate, or by a signal handler that
+ * interrupted its own thread inside the gate. The next thread inside frees them.
  *
- * Their addresses are kept apart, in tables without a lock; nothing is written into a block, which may be
- * no block, or free already.  One address is kept once, so that a second free of it is found at once.
- * Callers: imalloc.c.
+ * Their addresses are kept apart, in tables without a lock. Nothing is written to a block, because
+ * it may not be a block or may be free already. An address is stored once, so that a second free is
+ * found at once. Called by imalloc.c.
  */
 #ifndef THREAD_DEFERRED_H
 #define THREAD_DEFERRED_H
@@ -14,22 +14,28 @@
 
 extern HIDDEN atomic_b_t deferred_are_there;
 
-/* Perhaps some wait. */
+/* Whether there may be deferred frees. */
 static inline bool
 deferred_has_any(void) {
 	return unlikely(atomic_load_b(&deferred_are_there, MO_RELAXED));
 }
 
 /*
- * 0: it waits.  EEXIST: it did already.  ENOMEM: it is lost, its table being full and the system without
- * memory; the block stays taken.
+ * Defers the free. 0; EEXIST if it was deferred already; ENOMEM if the tables are full and the
+ * system has no memory: the free is lost and the block stays allocated.
  */
 int deferred_add(void *ptr);
 
-/* It waits; without a lock, so who asks for a block that others free meanwhile may be told either. */
+/*
+ * Whether ptr is deferred. Without a lock, so either answer may be given while others defer or take
+ * it.
+ */
 bool deferred_has(const void *ptr);
 
-/* Inside the gate: takes them out one after the other; all zero at first, NULL: no more. */
+/*
+ * Takes deferred frees out one after the other, inside the gate. All fields are 0 at first; NULL at
+ * the end.
+ */
 typedef struct {
 	unsigned table;
 	size_t slot;

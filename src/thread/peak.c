@@ -1,7 +1,12 @@
-/* Net use of the thread against the mark of the last reset. */
+/*
+ * The peak of a thread's net allocation since the last reset (peak.h).
+ *
+ * Invariant: peak_max is at least the net use at each heartbeat and read so far. Locks: none; only
+ * the thread itself uses these fields of its tsd. Called at heartbeats and by ctl_thread.c.
+ */
 #include "thread/peak.h"
 
-/* Bytes in use above the mark; a thread that frees what others allocated can be below it. */
+/* Bytes in use above the mark; below 0 in a thread that frees what others allocated. */
 static int64_t
 peak_net(tsd_t *tsd) {
 	return (int64_t)(tsd_allocated(tsd) - tsd_deallocated(tsd) - tsd->peak_base);
@@ -15,7 +20,10 @@ peak_update(tsd_t *tsd) {
 	}
 }
 
-/* What the thread took from the arenas, cached or not, is cheap to know and never below the net use. */
+/*
+ * The bytes that the thread has from the arenas, cached or not, are cheap to know and an upper
+ * bound of its net use.
+ */
 void
 peak_heartbeat(tsd_t *tsd, uint64_t bytes UNUSED) {
 	uint64_t bound = tsd_held(tsd);

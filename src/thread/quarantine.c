@@ -1,11 +1,21 @@
-/* A ring of pointers for each thread that has needed it. */
+/*
+ * The quarantine of a thread: a ring of pointers, made when the thread first needs it
+ * (quarantine.h).
+ *
+ * Invariant: every object in the ring is filled with the stamp, and no other structure refers to
+ * it. Locks: none; only the owner uses its ring, inside the gate. Called by imalloc.c, tcache.c and
+ * tsd.c.
+ */
 #include "thread/quarantine.h"
 
 #include "arena/arenas.h"
 #include "arena/safety.h"
 #include "meta/freepool.h"
 
-/* Where caches have bins looked at, what is freed is zero: so nothing is to be read in it, and nothing when it is used again. */
+/*
+ * The byte that objects are filled with. In hardened builds it is 0, because freed objects are zero
+ * there; so nothing can be read in them, and nothing remains when they are used again.
+ */
 #define STAMP (config_hardening ? 0 : 0xdb)
 
 ssize_t opt_lg_san_uaf_align = -1;
@@ -76,7 +86,7 @@ quarantine_has_taken(tsd_t *tsd, const edata_t *e, void *ptr, size_t usize) {
 		return false;
 	}
 	quarantine_t *q = tsd->quarantine;
-	/* One that is whole of stamps may be the program's. */
+	/* An object that consists of stamps may also be the user's. */
 	if (unlikely(is_stamped(ptr, usize)) && quarantine_has(tsd, ptr)) {
 		safety_fail("double free");
 		return true;

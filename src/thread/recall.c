@@ -1,4 +1,10 @@
-/* Two words of each thread, written from outside. */
+/*
+ * Makes other threads take their slow path (recall.h).
+ *
+ * Invariant: after recall_all() each thread finds its bit at its next malloc or free, even if it
+ * takes the slow path at the same time. Locks: that of the gate's list of threads. Called by
+ * prof_sample.c, prof_trigger.c, thread_event.c, tsd.c.
+ */
 #include "thread/recall.h"
 
 #include "os/gate.h"
@@ -8,7 +14,10 @@ recall_one(struct tls_s *t, uint32_t what) {
 	assert(what != 0);
 	__atomic_fetch_or(&t->recall, what, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&t->cache, (void *)(uintptr_t)tls_boot_cache, __ATOMIC_SEQ_CST);
-	/* It may have looked in between, and would then not look again and stay on the slow path. */
+	/*
+	 * The thread may have looked in between; it would then not look again and would stay on the
+	 * slow path.
+	 */
 	__atomic_fetch_or(&t->recall, what, __ATOMIC_SEQ_CST);
 }
 

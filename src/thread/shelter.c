@@ -1,13 +1,15 @@
 /*
- * Slabs with bitmaps of atomic words.
+ * The fork fallback heap: slabs whose bitmaps are atomic words (shelter.h).
  *
- * Invariant: a region belongs to whoever has cleared its bit, until it sets it again; who has cleared
- * all bits of a slab owns the slab, and may give its pages back.  Slabs are on one list for each small
- * class, and on one for all large blocks, which are slabs of one region.  A list grows at its head, by
- * an exchange, and nothing leaves it; so walking one needs no lock.  A slab of a small class keeps its
- * addresses for ever and its pages while a block is in it; that of a large block may have none (size 0),
- * and without a block nobody may touch it.  Behind a large block lies a mark, as behind others.
- * Descriptors come from arrays by a counter: the first is static, others are mapped between guard pages.
+ * Invariant: a region belongs to the thread that has cleared its bit, until that sets it again. A
+ * thread that has cleared all bits of a slab owns the slab and may return its pages. There is one
+ * list of slabs for each small class and one for all large blocks, which are slabs of one region. A
+ * list grows at its head, by compare-and-swap, and nothing leaves it, so walking it needs no lock.
+ * A slab of a small class keeps its addresses for ever, and its pages while it contains a block.
+ * That of a large block may have no addresses (size 0), and without a block no thread may access
+ * it. Behind a large block there is a mark, as behind other large objects. Descriptors come from
+ * arrays by a counter: the first array is static, others are mapped between guard pages. Locks:
+ * none. Callers: see shelter.h.
  */
 #include "thread/shelter.h"
 
@@ -23,17 +25,17 @@
 #define SLAB_WORDS 16u
 #define SLAB_REGS_MAX (SLAB_WORDS * WORD_BITS)
 #define SLAB_BYTES ((size_t)64 << 10)
-/* Freed large blocks keep so many bytes of addresses, without pages, to be used again. */
+/* Bytes of addresses, without pages, that freed large blocks keep for reuse. */
 #define LARGE_KEPT_MAX ((size_t)64 << 20)
 #define LARGE_MAX ((size_t)1 << 40)
 
 typedef struct shelter_slab_s shelter_slab_t;
 struct shelter_slab_s {
-	edata_t e;            /* what the page map names: where it lies, its class */
+	edata_t e;            /* what the page map refers to: address and class */
 	atomic_u64_t free[SLAB_WORDS];
-	shelter_slab_t *next; /* written before it is on its list */
+	shelter_slab_t *next; /* written before the slab is on its list */
 	uint32_t nregs;
-	atomic_b_t is_touched; /* pages may be there */
+	atomic_b_t is_touched; /* the slab may have pages */
 } __attribute__((aligned(EDATA_ALIGN)));
 cassert(offsetof(shelter_slab_t, e) == 0);
 
@@ -52,15 +54,15 @@ static union {
 } first;
 
 static struct {
-	atomic_p_t arrays;              /* the one that descriptors come from; NULL: the first */
-	atomic_p_t lists[BIN_MAX + 1];  /* by class; the last one: large blocks */
-	atomic_p_t latest[BIN_MAX];     /* where a region was found */
+	atomic_p_t arrays;              /* array from which descriptors come; NULL: the first */
+	atomic_p_t lists[BIN_MAX + 1];  /* by class; the last one has the large blocks */
+	atomic_p_t latest[BIN_MAX];     /* slab where a region was found last */
 	atomic_zu_t large_kept;         /* bytes of large slabs without a block */
 } shelter;
 
 /* ------------------------------------------------------------------ descriptors */
 
-/* Another array takes the place of the full one; false: no memory. */
+/* Replaces the full array by a new one; false without memory. */
 static bool
 array_try_make(slab_array_t *full) {
 	bool commit = true;
@@ -69,7 +71,7 @@ array_try_make(slab_array_t *full) {
 	if (p == NULL) {
 		return false;
 	}
-	/* No overrun of a block comes to it. */
+	/* An overrun of a block does not reach the descriptors. */
 	pages_mark_guard(p, PAGE);
 	pages_mark_guard(p + PAGE + room, PAGE);
 	void *seen = full == &first.head ? NULL : full;
@@ -81,7 +83,7 @@ array_try_make(slab_array_t *full) {
 	return true;
 }
 
-/* All zero. NULL: no memory. */
+/* Returns a zeroed descriptor, or NULL without memory. */
 static shelter_slab_t *
 descriptor_new(void) {
 	for (;;) {
@@ -100,7 +102,7 @@ descriptor_new(void) {
 
 /* ------------------------------------------------------------------ bitmaps */
 
-/* The bits that a word has when all of its regions are free. */
+/* The bits of a word whose regions are all free. */
 static uint64_t
 word_full(const shelter_slab_t *s, unsigned w) {
 	uint32_t left = s->nregs - w * WORD_BITS;
@@ -112,7 +114,7 @@ slab_nwords(const shelter_slab_t *s) {
 	return (s->nregs + WORD_BITS - 1) / WORD_BITS;
 }
 
-/* A region of it, by its number; false: all are taken. */
+/* Takes a region and returns its number; false if all are in use. */
 static bool
 slab_try_take(shelter_slab_t *s, uint32_t *r) {
 	for (unsigned w = 0; w < slab_nwords(s); w++) {
@@ -134,7 +136,7 @@ slab_put_words(shelter_slab_t *s, unsigned n) {
 	}
 }
 
-/* All regions were free, and are this thread's now. */
+/* Takes the whole slab if all of its regions are free. */
 static bool
 slab_try_claim(shelter_slab_t *s) {
 	for (unsigned w = 0; w < slab_nwords(s); w++) {
@@ -159,7 +161,7 @@ slab_is_empty(shelter_slab_t *s) {
 
 /* ------------------------------------------------------------------ slabs */
 
-/* Pages that the page map can name. */
+/* Maps pages whose addresses the page map can hold. */
 static char *
 slab_pages(size_t bytes, size_t alignment) {
 	bool commit = true;
@@ -171,7 +173,7 @@ slab_pages(size_t bytes, size_t alignment) {
 	return p;
 }
 
-/* s is the caller's, and on a list or about to be. */
+/* Sets up a slab that the caller owns, and that is on a list or about to be. */
 static void
 slab_begin(shelter_slab_t *s, char *p, size_t bytes, bool is_large) {
 	edata_init(&s->e, p, bytes, true, true);
@@ -212,7 +214,7 @@ is_all_zero(const char *p, size_t size) {
 	return p[0] == 0 && memcmp(p, p + 1, size - 1) == 0;
 }
 
-/* The pages of a slab without a block go; they must be zero. The slab stays on its list. */
+/* Returns the pages of a slab without a block; they must be zero. The slab stays on its list. */
 static void
 slab_purge(shelter_slab_t *s) {
 	if (!atomic_load_b(&s->is_touched, MO_RELAXED) || !slab_try_claim(s)) {
@@ -245,7 +247,7 @@ slab_reg_size(const shelter_slab_t *s) {
 
 /* ------------------------------------------------------------------ small blocks */
 
-/* Free regions are zero. */
+/* Checks that a free region is zero, and clears it. */
 static void *
 region_clean(shelter_slab_t *s, uint32_t r) {
 	size_t reg = slab_reg_size(s);
@@ -258,7 +260,7 @@ region_clean(shelter_slab_t *s, uint32_t r) {
 	return p;
 }
 
-/* A region of the slabs that there are; NULL: all are taken. */
+/* Takes a region of an existing slab; NULL if all are in use. */
 static void *
 small_find(szind_t szind) {
 	uint32_t r;
@@ -285,7 +287,7 @@ small_malloc(szind_t szind) {
 	if (s == NULL) {
 		return NULL;
 	}
-	/* The first region is the caller's. */
+	/* The caller gets the first region. */
 	slab_put_words(s, slab_nwords(s));
 	atomic_fetch_and_u64(&s->free[0], ~(uint64_t)1, MO_RELAXED);
 	slab_publish(s, &shelter.lists[szind]);
@@ -295,10 +297,10 @@ small_malloc(szind_t szind) {
 
 /* ------------------------------------------------------------------ large blocks */
 
-/* Beside the bit of its region, in the word of a large slab: a free is under way. */
+/* Bit in the word of a large slab, beside that of its region: a free is in progress. */
 #define LARGE_IS_ENDING ((uint64_t)2)
 
-/* The addresses of a large slab that is the caller's go too. */
+/* Also releases the addresses of a large slab that the caller owns. */
 static void
 large_unmap(shelter_slab_t *s) {
 	emap_clear_boundary(&s->e);
@@ -311,7 +313,7 @@ large_mark(const shelter_slab_t *s) {
 	return (uint32_t *)(void *)(s->e.addr + s->e.u.large_usize);
 }
 
-/* One that is free, for the caller: of about this size, or without any addresses (size 0). */
+/* Takes a free slab of about this size, or one without addresses (size 0). */
 static shelter_slab_t *
 large_find(size_t wanted, size_t alignment) {
 	shelter_slab_t *s = atomic_load_p(&shelter.lists[BIN_MAX], MO_ACQUIRE);
@@ -370,7 +372,7 @@ large_malloc(size_t usize, size_t alignment) {
 	return s->e.addr;
 }
 
-/* Without its pages; its addresses stay if they are few. The block is the caller's. */
+/* Releases the pages of a block that the caller owns; the addresses are kept if they are few. */
 static void
 large_free(shelter_slab_t *s) {
 	if (unlikely(atomic_fetch_or_u64(&s->free[0], LARGE_IS_ENDING, MO_ACQUIRE) != 0)) {
@@ -388,12 +390,13 @@ large_free(shelter_slab_t *s) {
 		if (pages_purge_forced(s->e.addr, size) != 0) {
 			memset(s->e.addr, 0, size);
 		}
-		(void)pages_mark_guard(s->e.addr, size); /* a use after the free is a fault, if the system has room for that */
+		/* a use after the free then is a fault, if the system has room for the guard */
+		(void)pages_mark_guard(s->e.addr, size);
 	}
 	atomic_store_u64(&s->free[0], 1, MO_RELEASE);
 }
 
-/* ------------------------------------------------------------------ the face */
+/* ------------------------------------------------------------------ the interface */
 
 void *
 shelter_malloc(size_t size, size_t alignment) {
@@ -404,7 +407,7 @@ shelter_malloc(size_t size, size_t alignment) {
 	return usize <= SC_SMALL_MAXCLASS ? small_malloc(sz_s2i(usize)) : large_malloc(usize, alignment);
 }
 
-/* The number of the region that begins at ptr; false: none does. */
+/* Returns the number of the region that begins at ptr; false if there is none. */
 static bool
 region_begins(const shelter_slab_t *s, const void *ptr, size_t *r) {
 	size_t off = (size_t)((const char *)ptr - s->e.addr), reg = slab_reg_size(s);
@@ -427,8 +430,9 @@ shelter_usize(const void *ptr) {
 }
 
 /*
- * The next request of its class begins there. Its pages stay until a trim, at most SLAB_BYTES for each class: a
- * handler that allocates and frees one block would map and purge them each time otherwise.
+ * Whether the next request of the class begins in this slab. Its pages stay until a trim, at most
+ * SLAB_BYTES per class. Otherwise a handler that allocates and frees one block would map and purge
+ * them each time.
  */
 static bool
 slab_is_latest(const shelter_slab_t *s) {

@@ -1,19 +1,20 @@
 /*
- * Memory for threads that must not wait while another thread forks, and for signal handlers that
- * interrupted their own thread inside the gate.
+ * The fork fallback heap ("shelter"): memory for threads that must not wait while another thread
+ * forks, and for signal handlers that interrupted their own thread inside the gate.
  *
- * The forking thread may be waiting for a lock (stdio's, say) whose holder wants memory; if that
- * holder waited for the fork, both would wait for ever.  So at a closed gate requests are served from
- * here.  There is no lock: who is inside the gate may use the shelter beside who is outside, a handler
- * beside the thread that it has interrupted, and neither ever waits for the other.  A lock that was taken
- * on both sides of the gate would be one that fork's prepare handler waits for without knowing it.
+ * The forking thread may wait for a lock (for example of stdio) whose holder needs memory. If that
+ * holder waited for the fork, both would wait for ever. So at a closed gate requests are served
+ * from here. There is no lock: a thread inside the gate may use the shelter at the same time as one
+ * outside, a handler at the same time as the thread it interrupted, and none waits for another.
+ * With a lock that is taken on both sides of the gate, fork's prepare handler would wait for that
+ * lock without knowing it.
  *
- * Blocks are regions of slabs, sizes are the classes of all other blocks, and all that is known of a
- * block is in the descriptor of its slab, found through the page map: nothing lies in the blocks.  Free
- * regions are zero; one that is not when it is handed out, or when its slab is empty, was written to after
- * its free.  Freed large blocks have no access.
- * A forked child goes on with the shelter as it is: each change is one atomic word.
- * Callers: imalloc.c at a closed gate, in handlers, and wherever such a block is freed or resized;
+ * Blocks are regions of slabs, and sizes are those of the usual classes. All that is known of a
+ * block is in the descriptor of its slab, found through the page map; nothing is stored in the
+ * blocks. Free regions are zero. A region that is not zero when it is handed out, or when its slab
+ * is empty, was written to after its free. Freed large blocks are inaccessible. A forked child
+ * continues with the shelter as it is, because each change is one atomic word. Called by imalloc.c
+ * at a closed gate, in handlers, and where such a block is freed or resized, and by
  * jemalloc_fork.c.
  */
 #ifndef THREAD_SHELTER_H
@@ -22,7 +23,7 @@
 #include "meta/emap.h"
 #include "util/compiler.h"
 
-/* NULL: no memory, or too large. Zeroed. */
+/* Returns zeroed memory, or NULL without memory or if the size is too large. */
 void *shelter_malloc(size_t size, size_t alignment);
 
 static inline bool
@@ -30,11 +31,14 @@ shelter_owns(uint64_t elem) {
 	return elem_state(elem) == extent_state_shelter;
 }
 
-/* Of the block's class; ptr: owned. 0: no block that is in use begins there. */
+/* Usable size of the block at ptr, which the shelter owns; 0 if no block in use begins there. */
 size_t shelter_usize(const void *ptr);
-/* At any time, inside the gate or at it, also in handlers. What is no live block ends the process. */
+/*
+ * Frees at any time, inside the gate, at the closed gate and in handlers. Ends the process if ptr
+ * is not a block in use.
+ */
 void shelter_free(void *ptr);
-/* The gate is open again: pages of slabs without a block go back to the system. */
+/* Called when the gate is open again: returns the pages of slabs without a block to the system. */
 void shelter_trim(void);
 
 #endif

@@ -1,4 +1,10 @@
-/* Heartbeats and gaps. */
+/*
+ * Heartbeats of a thread, their pace, and the distances to samples (thread_event.h).
+ *
+ * Invariant: between two heartbeats a thread allocates at most beat_bytes and a few large requests.
+ * Locks: none; the fields are the thread's own, and `pace` consists of atomic words. Called by
+ * tcache.c and imalloc.c inside the gate, and by tsd.c at a thread's start and end.
+ */
 #include "thread/thread_event.h"
 
 #include "arena/arenas.h"
@@ -11,7 +17,7 @@ atomic_b_t thread_event_is_wanted;
 thread_event_hook_t *const *thread_event_hooks;
 atomic_b_t thread_event_is_strict;
 
-/* Gaps beyond this many units are as good as never. */
+/* A larger distance, in its unit, is practically infinite. */
 #define GAP_MAX 1e18
 
 static uint64_t
@@ -73,9 +79,13 @@ thread_event_is_sample(tsd_t *tsd, size_t usize) {
 /* ------------------------------------------------------------------ pace */
 
 static struct {
-	atomic_u64_t down;     /* by what all threads together came down since all were told, up to about THREAD_EVENT_MUCH */
-	atomic_u64_t told_ns;  /* when that was; 0: never */
-	atomic_u64_t next_ns;  /* when it may be again */
+	/*
+	 * bytes by which all threads together decreased since the last recall, up to about
+	 * THREAD_EVENT_MUCH
+	 */
+	atomic_u64_t down;
+	atomic_u64_t told_ns;  /* monotonic time of the last recall; 0: never */
+	atomic_u64_t next_ns;  /* earliest time of the next recall */
 } pace;
 
 void
@@ -86,7 +96,10 @@ thread_event_hasten(tsd_t *tsd, uint64_t beat_bytes) {
 	tsd->n_hot = tsd->n_hot < n_hot ? tsd->n_hot : n_hot;
 }
 
-/* What was given back before the thread was there may wait for it to go: it is as the others, who were told. */
+/*
+ * Whether all threads were told recently. Memory that was released before a new thread started may
+ * depend on its heartbeats, so it starts with the same pace as the threads that were told.
+ */
 static bool
 pace_is_new_told(void) {
 	uint64_t told = atomic_load_u64(&pace.told_ns, MO_RELAXED);
@@ -104,10 +117,13 @@ thread_event_begin(tsd_t *tsd) {
 	tsd->ticked_at = THREAD_EVENT_FREED;
 }
 
-/* The way down from *most, the most so far; that begins anew where it is at least so many bytes. */
+/*
+ * Returns the decrease from *most, the maximum so far. If it is at least `least`, the maximum
+ * starts anew.
+ */
 static uint64_t
 pace_way_down(uint64_t *most, uint64_t held, uint64_t least) {
-	/* Compared by difference, because they wrap. */
+	/* A comparison by difference, because the values wrap around. */
 	if ((int64_t)(held - *most) > 0) {
 		*most = held;
 	}
@@ -119,7 +135,10 @@ pace_way_down(uint64_t *most, uint64_t held, uint64_t least) {
 	return down;
 }
 
-/* Not counted where it is enough already: threads that come and go all the time would fight for the word. */
+/*
+ * Adds to pace.down unless that is large enough already: threads that start and end all the time
+ * would contend for the word.
+ */
 static void
 pace_add_down(uint64_t bytes) {
 	if (bytes > 0 && atomic_load_u64(&pace.down, MO_RELAXED) < THREAD_EVENT_MUCH) {
@@ -127,7 +146,7 @@ pace_add_down(uint64_t bytes) {
 	}
 }
 
-/* Tells all if it is time. */
+/* Recalls all threads if it is time. */
 static void
 pace_tell(uint64_t now) {
 	if (likely(atomic_load_u64(&pace.down, MO_RELAXED) < THREAD_EVENT_MUCH)) {
@@ -146,8 +165,8 @@ pace_tell(uint64_t now) {
 }
 
 /*
- * What a thread may have come down by without a word: all of them together not by much, as far as looks go.  How many they
- * are is reckoned from those of its arena.
+ * Bytes by which a thread may decrease without reporting, so that all threads together stay below
+ * THREAD_EVENT_MUCH as far as possible. The number of threads is estimated from those of its arena.
  */
 static uint64_t
 pace_some(const tsd_t *tsd) {
@@ -182,15 +201,16 @@ thread_event_postfork_child(void) {
 }
 
 /*
- * So that heartbeats come some four times a second, or as often as the bytes allow.  They stay together in a thread that
- * frees far more than it allocates (the bytes since the last one): when it is done, it may have little left to do.
+ * Adjusts the pace so that heartbeats come about four times a second, or as often as the bytes
+ * allow. They stay close in a thread that frees far more than it allocates (`allocated`: bytes
+ * since the last one), because when it is done it may have little left to do.
  */
 static void
 pace_keep(tsd_t *tsd, uint64_t now, uint64_t allocated) {
 	uint64_t last = tsd->beat_ns, gap = nstime_ns_between(last, now);
 	tsd->beat_ns = now;
 	if (unlikely(gap >= THREAD_EVENT_SLOW_NS) && last != 0) {
-		/* 2^16 * 2^28 bytes * ns. */
+		/* At most 2^16 * 2^28 bytes * ns, so no overflow. */
 		uint64_t bytes = tsd->beat_bytes * THREAD_EVENT_SLOW_NS / gap;
 		tsd->beat_bytes = bytes > THREAD_EVENT_LEAST ? bytes : THREAD_EVENT_LEAST;
 	} else if (unlikely(tsd->beat_bytes < THREAD_EVENT_BYTES)) {

@@ -1,4 +1,10 @@
-/* Making, recalling and taking apart what a thread has. */
+/*
+ * Creation, recall and end of a thread's data (tsd.h).
+ *
+ * Invariant: tls->tsd is set from tsd_make() to tsd_cleanup(), and the gate's list has the thread
+ * for the same time. Locks: that of the gate's list, and the arena's list of caches. Called by
+ * imalloc.c (slow paths), by libc at the end of a thread, by jemalloc_fork.c.
+ */
 #include "thread/tsd.h"
 
 #include "arena/arenas.h"
@@ -30,8 +36,8 @@ tsd_tcache_bytes(ql_t *link) {
 static void tsd_cleanup(void *arg);
 
 /*
- * A hook of the program may allocate while its thread is in the midst of an operation: until it returns
- * the thread is one without tsd and cache.  The token is the state before; hooks nest.
+ * A page hook of the user may allocate while its thread is in the middle of an operation. Until the
+ * hook returns the thread has no tsd and no cache. The token is the previous state; hooks may nest.
  */
 static uint32_t
 tsd_hook_begin(void) {
@@ -77,15 +83,15 @@ tsd_fast_path_update(tsd_t *tsd) {
 	void *cache = is_closed ? (void *)(uintptr_t)tls_boot_cache : (void *)tsd->tcache->bins;
 	__atomic_store_n(&t->cache, cache, __ATOMIC_SEQ_CST);
 	if (unlikely(__atomic_load_n(&t->recall, __ATOMIC_SEQ_CST) != 0)) {
-		/* A recall that came meanwhile wants the next call to be slow. */
+		/* A recall that came meanwhile requires that the next call is slow. */
 		__atomic_store_n(&t->cache, (void *)(uintptr_t)tls_boot_cache, __ATOMIC_SEQ_CST);
 	}
 }
 
 /*
- * Not while a request is half done, its place in a countdown reached but its sample not weighed: new
- * gaps would forget that sample, or weigh it by a rate that it was not drawn by.  The recall stays,
- * and with it the slow path, until the next request.
+ * Whether the thread may look at a recall. Not while a request has reached its place in a countdown
+ * but its sample is not weighed yet: new distances would lose that sample, or weigh it by another
+ * rate. The recall stays, and with it the slow path, until the next request.
  */
 static bool
 tsd_may_look(const tsd_t *tsd) {
@@ -129,7 +135,7 @@ tsd_new(struct tls_s *t) {
 	}
 	uint32_t n = atomic_fetch_add_u32(&tsds.count, 1, MO_RELAXED);
 	tsd->tls = t;
-	/* Each thread another start; the address would not do, it is used again. */
+	/* Each thread starts differently. Its address would not do, because addresses are reused. */
 	uint64_t seed = __atomic_add_fetch(&tsds.seed, UINT64_C(0x9e3779b97f4a7c15), __ATOMIC_RELAXED);
 	tsd->prng = hash_mix64(seed);
 	tsd->shard_seed = (uint8_t)n;
@@ -162,7 +168,7 @@ tsd_make(struct tls_s *t) {
 		return NULL;
 	}
 	gate_register(t, &tsd->gate);
-	/* May allocate in the C library: those calls find no tsd and go past it. */
+	/* May allocate in the C library: those calls find no tsd and continue without one. */
 	if (tls_cleanup_arm(tsd) != 0) {
 		tsd_cleanup(tsd);
 		t->state = tsd_state_fresh;
@@ -170,7 +176,7 @@ tsd_make(struct tls_s *t) {
 	}
 	t->tsd = tsd;
 	t->state = tsd_state_nominal;
-	/* A rate that changed between drawing the gaps and registering is looked at now. */
+	/* Looks now for a rate that changed between drawing the distances and registering. */
 	recall_one(t, RECALL_SETTINGS);
 	tsd_look(tsd);
 	return tsd;
@@ -222,7 +228,7 @@ tsd_leave(void) {
 	gate_exit(tls_get());
 }
 
-/* The key's destructor, and the way back of a failed tsd_make. */
+/* The destructor of the key, also used when tsd_make() fails. */
 static void
 tsd_cleanup(void *arg) {
 	tsd_t *tsd = arg;
@@ -251,12 +257,15 @@ tsd_cleanup(void *arg) {
 	gate_exit(t);
 }
 
-/* Only the caches of the one thread left, and those made by hand, are still anybody's. */
+/*
+ * In the child only the caches of the remaining thread, and those made by the user, are still in
+ * use.
+ */
 static void
 tsd_forget_caches(arena_t *a, const tsd_t *mine) {
 	ql_t *next;
 	if (!mutex_trylock(&a->tcache_list_mtx)) {
-		return; /* fork came from a signal handler that interrupted this very thread here */
+		return; /* fork was called in a signal handler that interrupted this thread here */
 	}
 	for (ql_t *l = ql_first(&a->tcaches); l != NULL; l = next) {
 		const tcache_t *tc = container_of(l, tcache_t, link);
@@ -269,8 +278,8 @@ tsd_forget_caches(arena_t *a, const tsd_t *mine) {
 }
 
 /*
- * Children of one parent that do the same must not sample the same: new seeds, new gaps.  By number and
- * time, because a parent may have forbidden its children system calls that they need not expect.
+ * Children that do the same must not take the same samples, so they get new seeds and distances.
+ * From pid and time, because the parent may have forbidden other system calls to its children.
  */
 static void
 tsd_reseed(tsd_t *mine) {
@@ -283,7 +292,9 @@ tsd_reseed(tsd_t *mine) {
 	}
 }
 
-/* What the parent was about to do is not the child's, which may exec next: its heartbeats are apart. */
+/*
+ * The parent's haste does not concern the child, which may exec next, so its heartbeats move apart.
+ */
 static void
 tsd_relax(tsd_t *mine) {
 	if (mine != NULL && mine->beat_bytes < THREAD_EVENT_BYTES) {
@@ -311,8 +322,8 @@ tsd_postfork_child(void) {
 }
 
 /*
- * What went through the cache is known from its cursors: every byte that was popped or is still
- * there was filled or pushed, so pushed = cached + popped + flushed - filled.
+ * What went through the cache follows from its cursors: each byte that was popped or is still there
+ * was filled or pushed, so pushed = cached + popped + flushed - filled.
  */
 uint64_t
 tsd_allocated(tsd_t *tsd) {

@@ -1,21 +1,22 @@
 /*
- * What a thread has of the allocator, beyond the words in its TLS.
+ * The data that the allocator has for a thread, apart from the words in its TLS.
  *
- * A tsd is made at the first slow path of a thread and goes when the thread exits; a thread without
- * one (before its first allocation, out of memory, in its last destructors, at boot) is served from
- * arena 0 without a cache: all functions take NULL for such a thread.
- * Only the thread itself uses its tsd.  Others may make it look at something new (thread/recall.h).
+ * A tsd is created at the first slow path of a thread and freed at its end. A thread without one
+ * (before its first allocation, without memory, in its last destructors, at boot) is served from
+ * arena 0 without a cache; all functions accept NULL for such a thread. Only the thread itself uses
+ * its tsd. Other threads can make it look at a change (thread/recall.h).
  */
 #ifndef THREAD_TSD_H
 #define THREAD_TSD_H
 
 #include "thread/tsd_types.h"
 
-/* Once. 0 or errno. */
+/* Called once at boot; 0 or an errno. */
 int tsd_boot(void);
 
 /*
- * The calling thread's tsd, made if need be; NULL: it has none.  Inside the gate.  Looks at a recall.
+ * Returns the calling thread's tsd, made if necessary; NULL if it has none. Inside the gate; looks
+ * at recalls.
  */
 tsd_t *tsd_fetch_slow(struct tls_s *t);
 
@@ -28,9 +29,10 @@ tsd_fetch_in_gate(struct tls_s *t) {
 }
 
 /*
- * The same for a free; a thread that has only freed a few objects yet gets none.  The C library frees when
- * the destructors of a thread's keys are over (the TLS of threads that ended before), and of a tsd that is
- * made then nobody would take leave: the gate's list would keep a link to the words of a thread that is gone.
+ * The same for a free. A thread that has only freed a few objects does not get a tsd, because the C
+ * library frees after the destructors of a thread's keys (the TLS of earlier threads). Nobody would
+ * clean up a tsd made then, and the gate's list would keep a link into the TLS of a thread that has
+ * ended.
  */
 #define TSD_EARLY_FREES 32
 ALWAYS_INLINE tsd_t *
@@ -43,8 +45,9 @@ tsd_fetch_to_free(struct tls_s *t) {
 }
 
 /*
- * A thread gets its cache only after TSD_UNCACHED_MAX slow operations: one that allocates a few
- * objects in its life should not cost more than it uses.  This makes it now if it is due anyway.
+ * A thread gets a cache only after TSD_UNCACHED_MAX slow operations, because one that allocates a
+ * few objects in its life should not cost more than it uses. This function makes the cache now if
+ * it is due anyway.
  */
 #define TSD_UNCACHED_MAX 32
 void tsd_make_cache(tsd_t *tsd);
@@ -58,9 +61,11 @@ tsd_cache(tsd_t *tsd) {
 	return tsd->tcache;
 }
 
-/* The thread is bound to arena `to` from now on, its cache too. */
+/* Binds the thread and its cache to arena `to`. */
 void tsd_move(tsd_t *tsd, arena_t *to);
-/* Heartbeat where arenas go by CPU: a thread of one of those moves to that of the CPU that it runs on. */
+/*
+ * Heartbeat hook with per-CPU arenas: moves a thread of such an arena to that of the present CPU.
+ */
 void tsd_percpu_heartbeat(tsd_t *tsd, uint64_t bytes);
 
 /*
@@ -70,30 +75,36 @@ void tsd_percpu_heartbeat(tsd_t *tsd, uint64_t bytes);
 tsd_t *tsd_enter(void);
 void tsd_leave(void);
 
-/* Opens the fast path if this thread may use it, else closes it: is_slow or the cache changed. */
+/*
+ * Opens the fast path if this thread may use it, otherwise closes it; after is_slow or the cache
+ * changed.
+ */
 void tsd_fast_path_update(tsd_t *tsd);
 
-/* While it is set no thread has a fast path.  Whoever changes it calls recall_all(RECALL_SETTINGS) afterwards. */
+/* While it is set no thread has a fast path. After a change call recall_all(RECALL_SETTINGS). */
 extern HIDDEN atomic_b_t tsd_no_fast_path;
 
-/* Whether new threads keep the fast path closed; set at boot from the options. */
+/* Whether new threads keep the fast path closed; set from the options at boot. */
 extern bool tsd_all_slow;
 
-/* Called in order at a thread's exit, inside the gate, before the cache goes; last entry NULL. */
+/*
+ * Called in order at the end of a thread, inside the gate, before the cache is freed; the last
+ * entry is NULL.
+ */
 extern void (*const *tsd_cleanups)(tsd_t *tsd);
 
-/* thread.allocated and thread.deallocated: exact now. */
+/* thread.allocated and thread.deallocated, exact at the time of the call. */
 uint64_t tsd_allocated(tsd_t *tsd);
 uint64_t tsd_deallocated(tsd_t *tsd);
 
 /*
- * Where the two can be polled.  From the first such request on this thread takes the slow path, which
- * keeps them up.
+ * Addresses at which the two can be read at any time. From the first such request on the thread
+ * takes the slow path, which updates them.
  */
 uint64_t *tsd_allocatedp(tsd_t *tsd);
 uint64_t *tsd_deallocatedp(tsd_t *tsd);
 
-/* In the child of a fork: the other threads are gone. */
+/* Called in a forked child: the other threads do not exist there. */
 void tsd_postfork_child(void);
 
 /* Number of threads that have a tsd. */

@@ -1,6 +1,6 @@
 /*
- * The fields of a thread's data; what makes, finds and ends it is in tsd.h.
- * Only the thread itself uses its tsd.
+ * The fields of a thread's data; tsd.h has the functions that create, find and end it. Only the
+ * thread itself uses its tsd.
  */
 #ifndef THREAD_TSD_TYPES_H
 #define THREAD_TSD_TYPES_H
@@ -15,13 +15,16 @@ typedef struct quarantine_s quarantine_t;
 /* Values of tls_s.state. */
 enum {
 	tsd_state_fresh = 0,
-	tsd_state_making,   /* in tsd_make: served without */
+	tsd_state_making,   /* in tsd_make(): served without a tsd */
 	tsd_state_nominal,
-	tsd_state_gone,     /* cleaned up; not made again */
-	tsd_state_in_hook   /* in a function of the program that gives pages: served without */
+	tsd_state_gone,     /* ended; it is not created again */
+	tsd_state_in_hook   /* in a page hook of the user: served without a tsd */
 };
 
-/* Where the next calls of a function of the program are due (thread/user_event); 0: not looked at yet. */
+/*
+ * Counts at which the next calls of a user's thread event are due (thread/user_event); 0: not set
+ * yet.
+ */
 #define USER_EVENTS_MAX 4
 typedef struct user_mark_s {
 	uint64_t alloc;
@@ -33,45 +36,57 @@ struct tsd_s {
 	gate_link_t gate;
 	struct tls_s *tls;
 	struct tcache_s *tcache;      /* NULL: switched off, or not made yet */
-	bool is_cached;               /* it has a cache, or gets one after a few operations */
+	bool is_cached;               /* has a cache, or gets one after a few operations */
 	uint8_t n_uncached;           /* operations without a cache so far */
 	arena_t *arena;
 	bool is_slow;                 /* the fast path stays closed for this thread */
 	uint8_t shard_seed;
-	unsigned gc_next;             /* bin that upkeep looks at next */
-	size_t tcache_max;            /* largest size cached by this thread */
+	unsigned gc_next;             /* bin that upkeep examines next */
+	size_t tcache_max;            /* largest size that this thread caches */
 	uint64_t prng;
-	/* Bytes, by way: through the cache (popped), between cache and arena, past the cache. */
+	/* Bytes by path: through the cache (popped), between cache and arena, past the cache. */
 	uint64_t popped;
 	uint64_t filled;
 	uint64_t flushed;
 	uint64_t direct_alloc;
 	uint64_t direct_dalloc;
-	/* Copies of thread.allocated and .deallocated that a user polls; kept up once asked for. */
+	/*
+	 * Copies of thread.allocated and thread.deallocated that the user reads; updated once
+	 * requested.
+	 */
 	bool is_counted;
 	uint64_t counted_alloc;
 	uint64_t counted_dalloc;
-	/* Of sampling, 0: none.  The thread's gaps are drawn with it, its samples are weighed with it. */
+	/*
+	 * Sampling interval, 0: none. The thread's distances are drawn and its samples weighed with it.
+	 */
 	uint64_t sample_interval;
 	uint64_t sample_gap;          /* bytes past the cache until a sample is due */
 	uint32_t n_hot;               /* large requests that may be served between heartbeats */
-	bool is_strict;               /* somebody waits for bytes (thread_event), as this thread last saw it */
-	uint64_t event_bytes;         /* allocated since the last heartbeat */
-	uint64_t beat_bytes;          /* that bring the next one; a countdown keeps what it was set to */
-	uint64_t beat_ns;             /* when the last one was; 0: none yet */
-	uint64_t beat_freed;          /* flushed + direct_dalloc then */
-	uint64_t ticked_at;           /* value of flushed + direct_dalloc at which frees look at the clock next */
-	uint64_t held_most;           /* net bytes from the arenas, most since countdowns were cut short; may wrap */
-	uint64_t told_most;           /* the same since the other threads were told */
+	/* somebody waits for bytes (thread_event), as this thread last saw it */
+	bool is_strict;
+	uint64_t event_bytes;         /* bytes allocated since the last heartbeat */
+	/* bytes until the next heartbeat; a running countdown keeps its own value */
+	uint64_t beat_bytes;
+	uint64_t beat_ns;             /* monotonic time of the last heartbeat; 0: none yet */
+	uint64_t beat_freed;          /* flushed + direct_dalloc at the last heartbeat */
+	/* value of flushed + direct_dalloc at which frees look at the clock next */
+	uint64_t ticked_at;
+	/* maximum of net bytes from the arenas since countdowns were cut short; may wrap */
+	uint64_t held_most;
+	uint64_t told_most;           /* the same since the other threads were recalled */
 	uint64_t peak_base;
 	uint64_t peak_max;
 	uint64_t peak_bound;          /* highest upper bound that peak has looked at */
-	void *prof;                   /* the profiler's */
+	void *prof;                   /* the profiler's record, a prof_tdata_t */
 	quarantine_t *quarantine;     /* NULL: none yet */
 	user_mark_t user_marks[USER_EVENTS_MAX];
 };
 
-/* Bytes that the thread gave back to the arenas, and those it has of them, cached or not: may wrap, as others free its own. */
+/*
+ * Bytes that the thread returned to the arenas, and those it has from them, cached or not; they may
+ * wrap, because other threads free its objects.
+ */
 ALWAYS_INLINE uint64_t
 tsd_returned(const tsd_t *tsd) {
 	return tsd->flushed + tsd->direct_dalloc;

@@ -1,4 +1,9 @@
-/* A table of four, and each thread's marks. */
+/*
+ * The user's thread events: a table of four, and the marks of each thread (user_event.h).
+ *
+ * Invariant: an entry does not change after the count includes it. Locks: `user_event`, a leaf, for
+ * adding; heartbeats read without it. Called by ctl_experimental.c and at heartbeats.
+ */
 #include "thread/user_event.h"
 
 #include "os/mutex.h"
@@ -45,7 +50,10 @@ user_event_add(const user_event_t *event) {
 	return err;
 }
 
-/* Whether the count has gone an interval beyond the mark; the first look only sets it. */
+/*
+ * Moves the mark if the count is an interval beyond it, and returns whether it was; the first call
+ * only sets the mark.
+ */
 static bool
 has_passed(uint64_t *mark, uint64_t count, uint64_t interval) {
 	bool is_first = *mark == 0;
@@ -56,7 +64,7 @@ has_passed(uint64_t *mark, uint64_t count, uint64_t interval) {
 	return !is_first;
 }
 
-/* The program's function may do anything, wait too: it runs outside the fork gate. */
+/* The user's function may do anything, including waiting, so it runs outside the fork gate. */
 static void
 call(const user_event_t *event, bool is_alloc, uint64_t allocated, uint64_t deallocated) {
 	struct tls_s *t = tls_get();

@@ -1,26 +1,31 @@
 /*
- * Functions of the program that are called in each thread as it allocates: experimental.hooks.thread_event.
+ * Functions of the user that are called in each thread as it allocates:
+ * experimental.hooks.thread_event.
  *
- * They are looked at on heartbeats, so the intervals are as fine as those (at most 64 KiB allocated).  An entry, once
- * made, stays.  The lock is a leaf and held for making one only; heartbeats read the count and then entries
- * that no longer change.
+ * They are checked at heartbeats, so an interval is exact to one heartbeat (at most 64 KiB of
+ * allocation). An entry stays for ever. The lock is a leaf and is held only while an entry is
+ * added; heartbeats read the count first and then entries that no longer change.
  */
 #ifndef THREAD_USER_EVENT_H
 #define THREAD_USER_EVENT_H
 
 #include "thread/tsd_types.h"
 
-/* What the program passes: its layout is part of the interface. */
+/* What the user passes; the layout is part of the interface. */
 typedef struct user_event_s {
 	void (*callback)(bool is_alloc, uint64_t allocated, uint64_t deallocated);
-	uint64_t interval;  /* bytes that the thread allocates (and, apart, frees) between two calls */
-	bool is_alloc_only; /* no calls for what was freed */
+	/* bytes that the thread allocates (and, separately, frees) between two calls */
+	uint64_t interval;
+	bool is_alloc_only; /* no calls for frees */
 } user_event_t;
 
-/* EINVAL: no callback, no interval, or all places taken.  The same once more is no error. */
+/*
+ * Adds an event. EINVAL: no callback, no interval, or all slots in use. Adding the same again is no
+ * error.
+ */
 int user_event_add(const user_event_t *event);
 
-/* A heartbeat hook: calls what is due, outside the gate. */
+/* A heartbeat hook: makes the calls that are due, outside the gate. */
 void user_event_heartbeat(tsd_t *tsd, uint64_t bytes);
 
 #endif
