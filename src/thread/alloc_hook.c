@@ -185,8 +185,10 @@ alloc_hook_dalloc(alloc_how_t how, void *p, size_t usable) {
 }
 
 void
-alloc_hook_expand(alloc_how_t how, void *p, size_t old_usable, size_t usable, size_t size, size_t alignment, bool zero) {
-	event_t ev = {.kind = event_expand, .how = how, .p = p, .old_usable = old_usable, .usable = usable,
+alloc_hook_expand(alloc_how_t how, void *p, size_t old_usable, size_t usable, size_t size,
+    size_t alignment, bool zero) {
+	event_t ev = {.kind = event_expand, .how = how, .p = p, .old_usable = old_usable,
+	    .usable = usable,
 	    .args = {size, alignment, zero}};
 	ev.result = how == alloc_how_xallocx ? usable : (uintptr_t)p;
 	event_show(&ev);

@@ -50,7 +50,8 @@ extern const char *const alloc_how_names[];
 typedef struct alloc_hooks_s {
 	void (*alloc)(void *extra, unsigned how, void *p, uintptr_t result, const uintptr_t *args);
 	void (*dalloc)(void *extra, unsigned how, void *p, const uintptr_t *args);
-	void (*expand)(void *extra, unsigned how, void *p, size_t old_usable, size_t usable, uintptr_t result,
+	void (*expand)(void *extra, unsigned how, void *p, size_t old_usable, size_t usable,
+	    uintptr_t result,
 	    const uintptr_t *args);
 	void *extra;
 } alloc_hooks_t;
@@ -70,13 +71,15 @@ int alloc_hook_remove(const void *handle);
  */
 ALWAYS_INLINE bool
 alloc_hook_is_wanted(const struct tls_s *t) {
-	return unlikely(atomic_load_b(&tsd_no_fast_path, MO_RELAXED)) && t->inside == 0 && !gate_is_entered(t);
+	return unlikely(atomic_load_b(&tsd_no_fast_path, MO_RELAXED)) && t->inside == 0
+	    && !gate_is_entered(t);
 }
 
 /* Call these only if alloc_hook_is_wanted(). They keep errno. */
 void alloc_hook_alloc(alloc_how_t how, void *p, size_t size, size_t alignment, bool zero);
 void alloc_hook_dalloc(alloc_how_t how, void *p, size_t usable);
 /* For a block that was resized in place, to a larger or smaller size. */
-void alloc_hook_expand(alloc_how_t how, void *p, size_t old_usable, size_t usable, size_t size, size_t alignment, bool zero);
+void alloc_hook_expand(alloc_how_t how, void *p, size_t old_usable, size_t usable, size_t size,
+    size_t alignment, bool zero);
 
 #endif

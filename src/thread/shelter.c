@@ -121,7 +121,8 @@ slab_try_take(shelter_slab_t *s, uint32_t *r) {
 		uint64_t seen = atomic_load_u64(&s->free[w], MO_RELAXED);
 		while (seen != 0) {
 			*r = w * WORD_BITS + (uint32_t)__builtin_ctzll(seen);
-			if (atomic_cas_weak_u64(&s->free[w], &seen, seen & (seen - 1), MO_ACQUIRE, MO_RELAXED)) {
+			if (atomic_cas_weak_u64(&s->free[w], &seen, seen & (seen - 1), MO_ACQUIRE,
+			    MO_RELAXED)) {
 				return true;
 			}
 		}
@@ -404,7 +405,8 @@ shelter_malloc(size_t size, size_t alignment) {
 	if (usize == 0) {
 		return NULL;
 	}
-	return usize <= SC_SMALL_MAXCLASS ? small_malloc(sz_s2i(usize)) : large_malloc(usize, alignment);
+	return usize <= SC_SMALL_MAXCLASS ? small_malloc(sz_s2i(usize))
+	    : large_malloc(usize, alignment);
 }
 
 /* Returns the number of the region that begins at ptr; false if there is none. */

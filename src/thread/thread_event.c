@@ -142,7 +142,8 @@ pace_way_down(uint64_t *most, uint64_t held, uint64_t least) {
 static void
 pace_add_down(uint64_t bytes) {
 	if (bytes > 0 && atomic_load_u64(&pace.down, MO_RELAXED) < THREAD_EVENT_MUCH) {
-		atomic_fetch_add_u64(&pace.down, bytes < THREAD_EVENT_MUCH ? bytes : THREAD_EVENT_MUCH, MO_RELAXED);
+		atomic_fetch_add_u64(&pace.down,
+		    bytes < THREAD_EVENT_MUCH ? bytes : THREAD_EVENT_MUCH, MO_RELAXED);
 	}
 }
 
@@ -153,7 +154,8 @@ pace_tell(uint64_t now) {
 		return;
 	}
 	uint64_t next = atomic_load_u64(&pace.next_ns, MO_RELAXED);
-	if (now < next || !atomic_cas_strong_u64(&pace.next_ns, &next, now + THREAD_EVENT_TELL_NS, MO_RELAXED, MO_RELAXED)) {
+	if (now < next || !atomic_cas_strong_u64(&pace.next_ns, &next,
+	    now + THREAD_EVENT_TELL_NS, MO_RELAXED, MO_RELAXED)) {
 		return;
 	}
 	atomic_store_u64(&pace.told_ns, now, MO_RELAXED);
@@ -170,9 +172,11 @@ pace_tell(uint64_t now) {
  */
 static uint64_t
 pace_some(const tsd_t *tsd) {
-	uint64_t n = (uint64_t)atomic_load_u32(&tsd->arena->nthreads, MO_RELAXED) * arenas_narenas_auto();
+	uint64_t n = (uint64_t)atomic_load_u32(&tsd->arena->nthreads, MO_RELAXED)
+	    * arenas_narenas_auto();
 	uint64_t share = THREAD_EVENT_MUCH / (n + 1);
-	return share < THREAD_EVENT_FREED ? THREAD_EVENT_FREED : share < THREAD_EVENT_SOME ? share : THREAD_EVENT_SOME;
+	return share < THREAD_EVENT_FREED ? THREAD_EVENT_FREED
+	    : share < THREAD_EVENT_SOME ? share : THREAD_EVENT_SOME;
 }
 
 bool
@@ -218,7 +222,8 @@ pace_keep(tsd_t *tsd, uint64_t now, uint64_t allocated) {
 		bool is_shrinking = freed - tsd->beat_freed > 8 * allocated;
 		tsd->beat_freed = freed;
 		if (gap < THREAD_EVENT_QUICK_NS && !is_shrinking) {
-			tsd->beat_bytes = tsd->beat_bytes < THREAD_EVENT_BYTES / 4 ? tsd->beat_bytes * 4 : THREAD_EVENT_BYTES;
+			tsd->beat_bytes = tsd->beat_bytes < THREAD_EVENT_BYTES / 4 ? tsd->beat_bytes * 4
+			    : THREAD_EVENT_BYTES;
 		}
 	}
 }
@@ -242,7 +247,8 @@ thread_event_heartbeat(tsd_t *tsd, uint64_t bytes) {
 void
 thread_event_advance(tsd_t *tsd, uint64_t bytes) {
 	tsd->event_bytes += bytes;
-	bool is_due = tsd->event_bytes >= tsd->beat_bytes || atomic_load_b(&thread_event_is_wanted, MO_RELAXED);
+	bool is_due = tsd->event_bytes >= tsd->beat_bytes
+	    || atomic_load_b(&thread_event_is_wanted, MO_RELAXED);
 	if (!is_due || tsd->tls->inside != 0) {
 		return;
 	}

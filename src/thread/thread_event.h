@@ -62,7 +62,8 @@ ALWAYS_INLINE uint64_t
 thread_event_requests(const tsd_t *tsd, size_t size) {
 	const uint64_t step = THREAD_EVENT_BYTES / THREAD_EVENT_CACHED;
 	uint64_t least = (tsd->beat_bytes + step - 1) / step, n = tsd->beat_bytes / size;
-	assert(tsd->beat_bytes >= THREAD_EVENT_LEAST && tsd->beat_bytes <= THREAD_EVENT_BYTES && least > 0);
+	assert(tsd->beat_bytes >= THREAD_EVENT_LEAST && tsd->beat_bytes <= THREAD_EVENT_BYTES
+	    && least > 0);
 	if (unlikely(n < least)) {
 		n = !atomic_load_b(&thread_event_is_strict, MO_RELAXED) ? least : n + (n == 0);
 	}

@@ -79,7 +79,8 @@ tsd_count(void) {
 void
 tsd_fast_path_update(tsd_t *tsd) {
 	struct tls_s *t = tsd->tls;
-	bool is_closed = tsd->is_slow || tsd->tcache == NULL || atomic_load_b(&tsd_no_fast_path, MO_SEQ_CST);
+	bool is_closed = tsd->is_slow || tsd->tcache == NULL
+	    || atomic_load_b(&tsd_no_fast_path, MO_SEQ_CST);
 	void *cache = is_closed ? (void *)(uintptr_t)tls_boot_cache : (void *)tsd->tcache->bins;
 	__atomic_store_n(&t->cache, cache, __ATOMIC_SEQ_CST);
 	if (unlikely(__atomic_load_n(&t->recall, __ATOMIC_SEQ_CST) != 0)) {

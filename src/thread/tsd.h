@@ -22,7 +22,8 @@ tsd_t *tsd_fetch_slow(struct tls_s *t);
 
 ALWAYS_INLINE tsd_t *
 tsd_fetch_in_gate(struct tls_s *t) {
-	if (likely(t->state == tsd_state_nominal && __atomic_load_n(&t->recall, __ATOMIC_RELAXED) == 0)) {
+	if (likely(t->state == tsd_state_nominal
+	    && __atomic_load_n(&t->recall, __ATOMIC_RELAXED) == 0)) {
 		return t->tsd;
 	}
 	return tsd_fetch_slow(t);

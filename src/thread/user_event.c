@@ -19,7 +19,8 @@ static struct {
 
 static bool
 is_same(const user_event_t *a, const user_event_t *b) {
-	return a->callback == b->callback && a->interval == b->interval && a->is_alloc_only == b->is_alloc_only;
+	return a->callback == b->callback && a->interval == b->interval
+	    && a->is_alloc_only == b->is_alloc_only;
 }
 
 static int
