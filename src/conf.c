@@ -77,7 +77,7 @@ conf_complain(const char *what, const conf_pair_t *p) {
 
 /* Whether the same text of this string was reported before; if not, remembers it as reported. */
 static bool
-conf_was_said(const conf_pair_t *p) {
+conf_note_said(const conf_pair_t *p) {
 	uint64_t text = hash64(p->key, (size_t)(p->value - p->key) + p->value_len, 0);
 	assert(p->value >= p->key + p->key_len);
 	unsigned n = conf.nsaid < CONF_SAID_MAX ? conf.nsaid : CONF_SAID_MAX;
@@ -493,7 +493,7 @@ conf_apply(const conf_pair_t *p) {
 		return;
 	}
 	if (row == NULL || !conf_row_is_built(row)) {
-		if (!conf_was_said(p)) {
+		if (!conf_note_said(p)) {
 			conf_complain("Invalid conf pair", p);
 			conf_hint_key(p);
 		}
@@ -504,7 +504,7 @@ conf_apply(const conf_pair_t *p) {
 	int err = parse(row, p->value, p->value_len);
 	if (err != 0) {
 		char buf[64];
-		if (!conf_was_said(p)) {
+		if (!conf_note_said(p)) {
 			conf_complain(conf_error_text(row, err, buf, sizeof(buf)), p);
 			conf_hint_value(row);
 		}
@@ -520,7 +520,7 @@ conf_report_format(scan_t found, const conf_pair_t *p, const char *at) {
 		return;
 	}
 	conf.nerrors++;
-	if (found != SCAN_PAIR_COMMA && conf_was_said(p)) {
+	if (found != SCAN_PAIR_COMMA && conf_note_said(p)) {
 		return;
 	}
 	if (found == SCAN_PAIR_COMMA) {

@@ -67,7 +67,7 @@ prof_gdump_due(void) {
 
 /* Several intervals passed at once give one dump. */
 static bool
-interval_is_over(uint64_t bytes) {
+interval_try_pass(uint64_t bytes) {
 	uint64_t interval = prof_interval_get();
 	if (interval == 0 || !prof_switch_is_active()) {
 		return false;
@@ -84,7 +84,7 @@ interval_is_over(uint64_t bytes) {
 
 void
 prof_auto_heartbeat(uint64_t bytes) {
-	if (interval_is_over(bytes)) {
+	if (interval_try_pass(bytes)) {
 		auto_dump(prof_kind_interval, &autos.interval_pending);
 	}
 	auto_retry(prof_kind_interval, &autos.interval_pending);

@@ -132,8 +132,9 @@ can_unwind(void) {
 	return prof_backtrace_is_constructed || sys_auxval(AT_BASE) != 0;
 }
 
+/* Boots unless that is done; false if it is not possible yet or another thread is doing it. */
 static bool
-is_booted(void) {
+try_boot(void) {
 	uint32_t state = atomic_load_u32(&backtrace.boot, MO_ACQUIRE);
 	if (likely(state == boot_done)) {
 		return true;
@@ -152,7 +153,7 @@ is_booted(void) {
 void
 prof_backtrace_prepare(void) {
 	assert(tls_get()->gate_depth == 0 && tls_get()->inside > 0);
-	(void)is_booted();
+	(void)try_boot();
 }
 
 /* Makes room in the memo for deeper stacks. Without memory the memo stays as it is. */
@@ -275,7 +276,7 @@ bool
 prof_backtrace(prof_tdata_t *td, prof_bt_t *bt, const struct unwind_where_s *where) {
 	struct unwind_where_s here;
 	unsigned first;
-	if (unlikely(td->busy) || !is_booted() || !frames_ready(td)) {
+	if (unlikely(td->busy) || !try_boot() || !frames_ready(td)) {
 		return false;
 	}
 	if (where == NULL) {

@@ -195,7 +195,7 @@ box_share(bool is_child) {
 /* ---------------------------------------------------------------- slots */
 
 static bool
-has_answer_kept(int *err) {
+answer_try_repeat(int *err) {
 	for (unsigned i = 0; i < ANSWERS_KEPT && control.nonce != 0; i++) {
 		if (answers.kept[i].nonce == control.nonce) {
 			*err = answers.kept[i].err;
@@ -223,7 +223,7 @@ text_serve(unsigned slot) {
 	static const prof_asker_t asker = {.is_confined = false, .stream = prof_handover_sink};
 	bool is_stream = strcmp(control.text, "dump-stream") == 0;
 	int err;
-	if (has_answer_kept(&err)) {
+	if (answer_try_repeat(&err)) {
 		return err;
 	}
 	if (is_stream) {
@@ -296,7 +296,7 @@ slot_serve(unsigned slot, bool by_thread) {
 }
 
 static bool
-serving_has_begun(void) {
+serving_try_begin(void) {
 	return !atomic_exchange_b(&control.is_serving, true, MO_ACQUIRE);
 }
 
@@ -307,7 +307,7 @@ serving_end(void) {
 
 static bool
 box_serve(bool by_thread) {
-	if (!prof_mailbox_is_open || !serving_has_begun()) {
+	if (!prof_mailbox_is_open || !serving_try_begin()) {
 		return false;
 	}
 	__atomic_store_n(&box()->doorbell, 0, __ATOMIC_SEQ_CST);
@@ -333,7 +333,7 @@ prof_control_serve(void) {
 /* Frees profiles that no client has fetched in time. */
 static void
 handover_look(void) {
-	if (prof_handover_is_any() && serving_has_begun()) {
+	if (prof_handover_is_any() && serving_try_begin()) {
 		prof_handover_tick();
 		serving_end();
 	}
@@ -363,7 +363,7 @@ thread_wake(void) {
 /* Called by the thread, or at heartbeats if there is no thread. */
 static void
 dir_look(void) {
-	if (!prof_ctl_dir_is_on() || !serving_has_begun()) {
+	if (!prof_ctl_dir_is_on() || !serving_try_begin()) {
 		return;
 	}
 	uint64_t now = nstime_monotonic_ns();

@@ -194,7 +194,7 @@ command_serve(int fd) {
 
 /* Takes the command by renaming it, so that of two in a row none is lost or executed twice. */
 static bool
-command_is_taken(void) {
+command_try_take(void) {
 	name_of(ctl_dir.path, sizeof(ctl_dir.path), "cmd");
 	name_of(ctl_dir.temp, sizeof(ctl_dir.temp), "taken");
 	return sys_rename(ctl_dir.path, ctl_dir.temp) == 0;
@@ -208,7 +208,7 @@ prof_ctl_dir_look(void) {
 		return;
 	}
 	/* Usually there is no command; that costs one system call. */
-	if (!command_is_taken()) {
+	if (!command_try_take()) {
 		return;
 	}
 	int err = dir_look();

@@ -260,7 +260,7 @@ limbo_reclaim_locked(size_t min) {
  * soon, the next sample so finds its count still there.
  */
 static bool
-cnt_is_sweepable(prof_cnt_t *c) {
+cnt_judge(prof_cnt_t *c) {
 	mutex_assert_owner(&books.pass);
 	bool is_current = prof_data_is_current(c);
 	books.sweep_nseen++;
@@ -346,7 +346,7 @@ site_sweep_counts(prof_site_t *s, unsigned *steps) {
 	for (; link != NULL && *steps > 0; --*steps) {
 		prof_cnt_t *c = container_of(link, prof_cnt_t, link);
 		prof_link_t *next = link->next;
-		if (cnt_is_sweepable(c) && cnt_kill(c)) {
+		if (cnt_judge(c) && cnt_kill(c)) {
 			list_unlink(&s->counts, prev, link);
 			assert(c->site == s && atomic_load_u64(&c->tdata->ncounts, MO_RELAXED) > 0);
 			atomic_fetch_sub_u64(&c->tdata->ncounts, 1, MO_RELEASE);

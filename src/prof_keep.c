@@ -209,7 +209,7 @@ kinds_of(prof_keep_limit_t limit) {
 /* ---------------------------------------------------------------- how often */
 
 bool
-prof_keep_may(prof_kind_t kind, uint64_t now_ns, prof_keep_turn_t *turn) {
+prof_keep_try_turn(prof_kind_t kind, uint64_t now_ns, prof_keep_turn_t *turn) {
 	*turn = (prof_keep_turn_t){kind, now_ns, now_ns};
 	if (!prof_keep_governs(kind, prof_keep_min_gap_ms)) {
 		return true;

@@ -67,7 +67,7 @@ typedef struct {
  * and the caller records that with prof_keep_suppress(). prof_keep_release() restores the previous
  * gap if no profile was written, unless another permission was given meanwhile.
  */
-bool prof_keep_may(prof_kind_t kind, uint64_t now_ns, prof_keep_turn_t *turn);
+bool prof_keep_try_turn(prof_kind_t kind, uint64_t now_ns, prof_keep_turn_t *turn);
 void prof_keep_release(const prof_keep_turn_t *turn);
 void prof_keep_suppress(void);
 /*

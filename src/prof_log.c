@@ -222,7 +222,7 @@ keys_in_order(const htab_t *h, size_t *bytes) {
 	size_t cursor = 0;
 	void *key;
 	void *value;
-	while (v != NULL && htab_has_next(h, &cursor, &key, &value)) {
+	while (v != NULL && htab_next(h, &cursor, &key, &value)) {
 		assert((size_t)value - 1 < htab_count(h) && v[(size_t)value - 1] == NULL);
 		v[(size_t)value - 1] = key;
 	}

@@ -175,7 +175,7 @@ directory_fault(void) {
  * Whether the options name a prefix whose directory cannot be written: then no session is started.
  */
 static bool
-has_bad_prefix(const char *options, prof_answer_t *a) {
+refuse_bad_prefix(const char *options, prof_answer_t *a) {
 	prof_session_opts_t o;
 	const char *why;
 	char name[16];
@@ -216,7 +216,7 @@ verb_start(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 	if (!is_prefix_allowed(asker, args)) {
 		return refuse_place(a, "prefix: ");
 	}
-	if (has_bad_prefix(args, a)) {
+	if (refuse_bad_prefix(args, a)) {
 		return EINVAL;
 	}
 	uint64_t id;

@@ -58,7 +58,7 @@ word_state(uint64_t word) {
 }
 
 static bool
-session_has_moved(uint64_t *word, uint64_t id, prof_session_state_t to) {
+session_try_move(uint64_t *word, uint64_t id, prof_session_state_t to) {
 	return atomic_cas_strong_u64(&session.word, word, id << STATE_BITS | (uint64_t)to, MO_ACQ_REL,
 	    MO_ACQUIRE);
 }
@@ -443,7 +443,7 @@ prof_session_begin(const char *options, const char **why, uint64_t *begun) {
 		return err;
 	}
 	uint64_t id = (word >> STATE_BITS) + 1;
-	if (!session_has_moved(&word, id, prof_session_starting)) {
+	if (!session_try_move(&word, id, prof_session_starting)) {
 		err = prof_session_may_start(word_state(word));
 		return session_refuse(err != 0 ? err : EALREADY);
 	}
@@ -533,7 +533,7 @@ prof_session_stop_told(uint64_t id, char *told) {
 	if (err != 0) {
 		return session_refuse(err);
 	}
-	if (!session_has_moved(&word, current, prof_session_stopping)) {
+	if (!session_try_move(&word, current, prof_session_stopping)) {
 		err = prof_session_may_stop(word_state(word), word >> STATE_BITS, id);
 		return session_refuse(err != 0 ? err : EBUSY);
 	}
@@ -608,7 +608,7 @@ prof_session_tick(void) {
 		return end - now;
 	}
 	if (word_state(word) == prof_session_active && deadline_is_of(deadline, id)
-	    && !prof_dump_is_mine() && session_has_moved(&word, id, prof_session_stopping)) {
+	    && !prof_dump_is_mine() && session_try_move(&word, id, prof_session_stopping)) {
 		session_end(id, false, NULL);
 	}
 	return UINT64_MAX;

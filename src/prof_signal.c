@@ -159,7 +159,7 @@ signal_act(bool in_handler) {
 
 /* Either we see that exit has begun, or exit sees that we have taken the signal. */
 static bool
-signal_is_taken_by_us(void) {
+signal_try_take(void) {
 	if (atomic_load_u32(&sig.due, MO_ACQUIRE) == 0
 	    || atomic_exchange_b(&sig.is_taken, true, MO_SEQ_CST)) {
 		return false;
@@ -205,13 +205,13 @@ handler_act(void) {
 	if (has_thread || atomic_load_b(&sig.is_taken, MO_RELAXED)) {
 		handler_park(survived);
 	}
-	if (atomic_load_u32(&sig.survived, MO_ACQUIRE) == survived && signal_is_taken_by_us()) {
+	if (atomic_load_u32(&sig.survived, MO_ACQUIRE) == survived && signal_try_take()) {
 		signal_act(true);
 	}
 }
 
 static bool
-signal_is_first(int number) {
+signal_try_note(int number) {
 	uint32_t none = 0;
 	if (atomic_load_u32(&sig.due, MO_ACQUIRE) != 0) {
 		return false;
@@ -243,7 +243,7 @@ on_signal(int number, siginfo_t *info, void *context) {
 	} else if (atomic_load_u32(&sig.pid, MO_RELAXED) != (uint32_t)sys_pid()
 	    || atomic_load_u32(&sig.exit, MO_RELAXED) == EXIT_HAS_WRITTEN) {
 		signal_pass_on(number);
-	} else if (signal_is_first(number) || signal_is_again(number, info)) {
+	} else if (signal_try_note(number) || signal_is_again(number, info)) {
 		handler_act();
 	} else if (!signal_is_echo()) {
 		signal_pass_on(number); /* the second one */
@@ -279,7 +279,7 @@ prof_signal_tick(void) {
 		return;
 	}
 	assert(tls_get()->gate_depth == 0);
-	if (signal_is_taken_by_us()) {
+	if (signal_try_take()) {
 		signal_act(false);
 	}
 	actions_look();

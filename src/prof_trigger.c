@@ -269,7 +269,7 @@ prof_trigger_ndumps(void) {
 
 /* ---------------------------------------------------------------- firing */
 
-/* Writes the profile after prof_keep_may() has permitted it. */
+/* Writes the profile after prof_keep_try_turn() has permitted it. */
 static int
 trigger_dump(const prof_keep_turn_t *turn, const char *metric, uint64_t value) {
 	int err = prof_trigger_hooks->dump(turn->kind, metric, value);
@@ -285,7 +285,7 @@ prof_trigger_fire(prof_kind_t kind, const char *metric, uint64_t value) {
 		return EAGAIN;
 	}
 	prof_keep_turn_t turn;
-	if (!prof_keep_may(kind, prof_trigger_hooks->now_ns(), &turn)) {
+	if (!prof_keep_try_turn(kind, prof_trigger_hooks->now_ns(), &turn)) {
 		prof_keep_suppress();
 		return EAGAIN;
 	}
@@ -415,7 +415,7 @@ highwater_dump(const prof_keep_turn_t *turn, uint64_t mark, uint64_t level) {
 static void
 highwater_crossed(uint64_t mark, uint64_t level) {
 	prof_keep_turn_t turn;
-	if (prof_keep_may(prof_kind_highwater, prof_trigger_hooks->now_ns(), &turn)) {
+	if (prof_keep_try_turn(prof_kind_highwater, prof_trigger_hooks->now_ns(), &turn)) {
 		highwater_dump(&turn, mark, level);
 	} else if (level >= highwater_next(load(&trig.seen))) {
 		/*

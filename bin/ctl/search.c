@@ -30,7 +30,7 @@ typedef struct search_s {
 
 /* Opens for reading only; whether the library is there. */
 static bool
-has_library(process_t *p, bool *is_pending, bool *is_denied) {
+probe_library(process_t *p, bool *is_pending, bool *is_denied) {
 	finding_t f;
 	*is_denied = false;
 	int error = open_memory(p, true);
@@ -56,7 +56,7 @@ list_one(process_t *p, void *arg) {
 	search_t *s = arg;
 	bool is_denied, is_pending;
 	char since[96], session[64];
-	if (!has_library(p, &is_pending, &is_denied)) {
+	if (!probe_library(p, &is_pending, &is_denied)) {
 		s->unreadable += is_denied;
 		return;
 	}
@@ -106,7 +106,7 @@ match_one(process_t *p, void *arg) {
 	search_t *s = arg;
 	bool is_denied, is_pending;
 	if (s->count < 64 && is_named(p, s->name)) {
-		s->has_block[s->count] = has_library(p, &is_pending, &is_denied) || is_denied;
+		s->has_block[s->count] = probe_library(p, &is_pending, &is_denied) || is_denied;
 		s->found[s->count++] = p->pid;
 	}
 }

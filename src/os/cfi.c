@@ -427,7 +427,7 @@ restore_rule(struct machine *m, uint64_t reg) {
  * possibly followed by one dereference.
  */
 static bool
-is_fp_expression(struct cursor *c, int64_t *off, bool *is_deref) {
+read_fp_expression(struct cursor *c, int64_t *off, bool *is_deref) {
 	uint64_t len = read_uleb(c);
 	struct cursor e = {c->p, c->p, false};
 	skip(c, len);
@@ -458,7 +458,7 @@ def_cfa_expression(struct machine *m, struct cursor *c) {
 	bool is_deref;
 	struct cursor e = *c;
 	read_uleb(&e); /* the expression's length */
-	bool is_fp = is_fp_expression(c, &off, &is_deref);
+	bool is_fp = read_fp_expression(c, &off, &is_deref);
 	def_cfa(m, REG_FP, off);
 	m->now.is_cfa_deref = is_deref;
 	m->now.is_cfa_bad = !is_fp;
@@ -471,7 +471,7 @@ rule_expression(struct machine *m, struct cursor *c) {
 	uint64_t reg = read_uleb(c);
 	int64_t off = 0;
 	bool is_deref;
-	bool is_fp = is_fp_expression(c, &off, &is_deref);
+	bool is_fp = read_fp_expression(c, &off, &is_deref);
 	set_rule(m, reg, is_fp && !is_deref ? cfi_reg_at_fp : cfi_reg_bad, off);
 }
 

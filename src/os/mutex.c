@@ -48,7 +48,7 @@ has_one_cpu(void) {
 }
 
 static bool
-is_got_by_spinning(mutex_t *m, uint32_t me) {
+mutex_try_spin(mutex_t *m, uint32_t me) {
 	assert(opt_mutex_max_spin >= -1);
 	if (opt_mutex_max_spin == 0 || (opt_mutex_max_spin > 0 && has_one_cpu())) {
 		return false;
@@ -97,7 +97,7 @@ sleep_until_got(mutex_t *m, uint32_t me) {
 void
 mutex_lock_slow(mutex_t *m, uint32_t me) {
 	assert(me != 0 && me == tls_get()->lock_id);
-	if (is_got_by_spinning(m, me)) {
+	if (mutex_try_spin(m, me)) {
 		MUTEX_ADD(m->n_spin_acquired, 1);
 		return;
 	}

@@ -95,7 +95,7 @@ trail_begin(struct trail_s *t, const struct walk_s *w, void **frames, unsigned m
 
 /* Appends a frame; false if there are as many as were asked for. */
 ALWAYS_INLINE bool
-trail_has_added(struct trail_s *t, uintptr_t pc, struct unwind_mark_s mark) {
+trail_try_add(struct trail_s *t, uintptr_t pc, struct unwind_mark_s mark) {
 	unsigned i = t->n;
 	if (unlikely(i == t->max)) {
 		return false;
@@ -236,7 +236,7 @@ walk(struct walk_s *w, struct trail_s *t, uint64_t salt) {
 			pc = (uintptr_t)t->frames[t->n - 1];
 			sp = t->marks[t->n - 1].sp;
 			fpr = t->marks[t->n - 1].fp;
-		} else if (!trail_has_added(t, pc, (struct unwind_mark_s){sp, fpr, ra_at, fp_at})) {
+		} else if (!trail_try_add(t, pc, (struct unwind_mark_s){sp, fpr, ra_at, fp_at})) {
 			return unwind_stop_full;
 		}
 		row_t row = row_load(row_slot(pc), pc, salt);

@@ -50,7 +50,7 @@ find_fde(uintptr_t pc) {
  * pointer among these registers, and so does the guard.
  */
 static bool
-may_step(struct libgcc_walk *w, struct _Unwind_Context *context, uintptr_t ip, uintptr_t cfa, bool is_interrupted) {
+try_step(struct libgcc_walk *w, struct _Unwind_Context *context, uintptr_t ip, uintptr_t cfa, bool is_interrupted) {
 	struct walk_s *g = &w->guard;
 	if (!HAS_WALK) {
 		return true;
@@ -90,7 +90,7 @@ on_frame(struct _Unwind_Context *context, void *opaque) {
 	if (w->n > 0 || cfa >= w->from) {
 		w->frames[w->n++] = (void *)ip;
 	}
-	return may_step(w, context, ip, cfa, is_interrupted != 0) ? _URC_NO_REASON : _URC_END_OF_STACK;
+	return try_step(w, context, ip, cfa, is_interrupted != 0) ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
 static unsigned

@@ -56,7 +56,7 @@ user_event_add(const user_event_t *event) {
  * only sets the mark.
  */
 static bool
-has_passed(uint64_t *mark, uint64_t count, uint64_t interval) {
+mark_try_pass(uint64_t *mark, uint64_t count, uint64_t interval) {
 	bool is_first = *mark == 0;
 	if (!is_first && count < *mark) {
 		return false;
@@ -86,10 +86,10 @@ user_event_heartbeat(tsd_t *tsd, uint64_t bytes UNUSED) {
 	for (uint32_t i = 0; i < n; i++) {
 		const user_event_t *event = &user_events.events[i];
 		user_mark_t *mark = &tsd->user_marks[i];
-		if (has_passed(&mark->alloc, allocated, event->interval)) {
+		if (mark_try_pass(&mark->alloc, allocated, event->interval)) {
 			call(event, true, allocated, deallocated);
 		}
-		if (!event->is_alloc_only && has_passed(&mark->dalloc, deallocated, event->interval)) {
+		if (!event->is_alloc_only && mark_try_pass(&mark->dalloc, deallocated, event->interval)) {
 			call(event, false, allocated, deallocated);
 		}
 	}

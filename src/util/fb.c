@@ -126,7 +126,7 @@ fb_ucount(const fb_word_t *fb, size_t nbits, size_t start, size_t len) {
 
 /* The first maximal run at or after start; see fb_has_srange() in the header. */
 ALWAYS_INLINE bool
-fb_has_run(const fb_word_t *fb, size_t nbits, size_t start, size_t *begin, size_t *len,
+fb_find_run(const fb_word_t *fb, size_t nbits, size_t start, size_t *begin, size_t *len,
     fb_word_t flip) {
 	ssize_t first = fb_find(fb, nbits, start, flip);
 	if (first < 0) {
@@ -140,12 +140,12 @@ fb_has_run(const fb_word_t *fb, size_t nbits, size_t start, size_t *begin, size_
 
 bool
 fb_has_srange(const fb_word_t *fb, size_t nbits, size_t start, size_t *begin, size_t *len) {
-	return fb_has_run(fb, nbits, start, begin, len, 0);
+	return fb_find_run(fb, nbits, start, begin, len, 0);
 }
 
 bool
 fb_has_urange(const fb_word_t *fb, size_t nbits, size_t start, size_t *begin, size_t *len) {
-	return fb_has_run(fb, nbits, start, begin, len, FB_ALL);
+	return fb_find_run(fb, nbits, start, begin, len, FB_ALL);
 }
 
 ALWAYS_INLINE size_t
@@ -153,7 +153,7 @@ fb_longest(const fb_word_t *fb, size_t nbits, fb_word_t flip) {
 	size_t longest = 0;
 	size_t begin = 0;
 	size_t len = 0;
-	for (size_t at = 0; fb_has_run(fb, nbits, at, &begin, &len, flip); at = begin + len) {
+	for (size_t at = 0; fb_find_run(fb, nbits, at, &begin, &len, flip); at = begin + len) {
 		longest = max_zu(longest, len);
 	}
 	return longest;

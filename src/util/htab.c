@@ -173,7 +173,7 @@ htab_remove(htab_t *h, const void *key, void **r_key) {
 }
 
 bool
-htab_has_next(const htab_t *h, size_t *cursor, void **key, void **value) {
+htab_next(const htab_t *h, size_t *cursor, void **key, void **value) {
 	for (size_t i = *cursor; i < ZU(1) << h->lg_cap; i++) {
 		if (h->slots[i].key != NULL) {
 			*cursor = i + 1;

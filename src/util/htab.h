@@ -66,8 +66,8 @@ void *htab_remove(htab_t *h, const void *key, void **r_key);
  * Walks the table in no particular order: start with *cursor = 0; each call returns true and one
  * element, or false at the end. The table must not change during the walk.
  */
-bool htab_has_next(const htab_t *h, size_t *cursor, void **key, void **value);
-#define htab_iter htab_has_next
+bool htab_next(const htab_t *h, size_t *cursor, void **key, void **value);
+#define htab_iter htab_next
 
 /* For keys that are compared as pointers, not by what they point to. */
 uint64_t htab_hash_ptr(const void *key);

@@ -66,19 +66,19 @@ test_gap(void)
 	ok(!prof_keep_gap_is_over(5000, 4999, 1000),
 	    "who read the clock just before another came is not a gap late");
 	prof_keep_set(prof_keep_min_gap_ms, 100);
-	ok(prof_keep_may(prof_kind_alloc, 1000 * ms, &turn), "one");
-	ok(!prof_keep_may(prof_kind_alloc, 1099 * ms, &turn), "not a second of its kind");
-	ok(prof_keep_may(prof_kind_timer, 1099 * ms, &turn), "kinds do not hinder each other");
-	ok(prof_keep_may(prof_kind_alloc, 1105 * ms, &turn), "after the gap");
+	ok(prof_keep_try_turn(prof_kind_alloc, 1000 * ms, &turn), "one");
+	ok(!prof_keep_try_turn(prof_kind_alloc, 1099 * ms, &turn), "not a second of its kind");
+	ok(prof_keep_try_turn(prof_kind_timer, 1099 * ms, &turn), "kinds do not hinder each other");
+	ok(prof_keep_try_turn(prof_kind_alloc, 1105 * ms, &turn), "after the gap");
 	prof_keep_release(&turn);
-	ok(!prof_keep_may(prof_kind_alloc, 1099 * ms, &next), "one that was not written leaves the gap from before");
-	ok(prof_keep_may(prof_kind_alloc, 1101 * ms, &turn), "and none of its own");
-	ok(prof_keep_may(prof_kind_alloc, 1201 * ms, &next), "another turn, before the last one has written");
+	ok(!prof_keep_try_turn(prof_kind_alloc, 1099 * ms, &next), "one that was not written leaves the gap from before");
+	ok(prof_keep_try_turn(prof_kind_alloc, 1101 * ms, &turn), "and none of its own");
+	ok(prof_keep_try_turn(prof_kind_alloc, 1201 * ms, &next), "another turn, before the last one has written");
 	prof_keep_release(&turn);
-	ok(!prof_keep_may(prof_kind_alloc, 1202 * ms, &turn), "which gives up: the other stands");
-	ok(prof_keep_may(prof_kind_manual, 1, &turn) && prof_keep_may(prof_kind_manual, 1, &turn), "by hand always");
+	ok(!prof_keep_try_turn(prof_kind_alloc, 1202 * ms, &turn), "which gives up: the other stands");
+	ok(prof_keep_try_turn(prof_kind_manual, 1, &turn) && prof_keep_try_turn(prof_kind_manual, 1, &turn), "by hand always");
 	prof_keep_set(prof_keep_min_gap_ms, UINT64_MAX);
-	ok(!prof_keep_may(prof_kind_alloc, UINT64_MAX - 1, &turn), "a gap without end");
+	ok(!prof_keep_try_turn(prof_kind_alloc, UINT64_MAX - 1, &turn), "a gap without end");
 }
 
 /* Each old kind is held to what was set for it, and to nothing else. */
@@ -91,10 +91,10 @@ test_each_limit(void)
 	prof_keep_set(prof_keep_max_files, 3);
 	ok(prof_keep_governs(prof_kind_interval, prof_keep_max_files), "a cap on files holds for them");
 	ok(!prof_keep_governs(prof_kind_interval, prof_keep_max_bytes), "that on bytes not");
-	ok(prof_keep_may(prof_kind_interval, 1, &turn) && prof_keep_may(prof_kind_interval, 2, &turn),
+	ok(prof_keep_try_turn(prof_kind_interval, 1, &turn) && prof_keep_try_turn(prof_kind_interval, 2, &turn),
 	    "nor does it bring a gap");
 	prof_keep_policy_set("newest");
-	ok(prof_keep_may(prof_kind_gdump, 3, &turn) && prof_keep_may(prof_kind_gdump, 4, &turn),
+	ok(prof_keep_try_turn(prof_kind_gdump, 3, &turn) && prof_keep_try_turn(prof_kind_gdump, 4, &turn),
 	    "nor does the policy");
 	prof_keep_policy_set("first_peak_last");
 }
@@ -208,7 +208,7 @@ ask_often(void *arg)
 		uint64_t now = atomic_fetch_add_u64(arg, 1, MO_RELAXED);
 		if (i % 64 == 0)
 			sched_yield(); /* this one comes late with its time */
-		if (prof_keep_may(prof_kind_large, now * NSTIME_PER_MSEC / 10, &turn))
+		if (prof_keep_try_turn(prof_kind_large, now * NSTIME_PER_MSEC / 10, &turn))
 			atomic_fetch_add_u32(&n_granted, 1, MO_RELAXED);
 	}
 	return NULL;
