@@ -151,7 +151,11 @@ verb_set(process_t *p) {
 	if (r.error != 0) {
 		return fail(p, &r);
 	}
-	if (r.text[0] != '\0') {
+	if (is_on(o_json)) {
+		printf("{\"pid\":%d,\"done\":", p->pid);
+		put_json_string(text);
+		puts("}");
+	} else if (r.text[0] != '\0') {
 		put_plain(r.text);
 		putchar('\n');
 	}

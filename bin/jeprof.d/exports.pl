@@ -50,13 +50,13 @@ sub one {
 sub put {
 	my ($option, $name, $from, $text) = @_;
 	if (!length $option->{o} && !-t STDOUT || $option->{o} eq '-') {
+		Talk::no_json($option);
 		binmode STDOUT;
 		return print $text;
 	}
 	my $file = length $option->{o} ? $option->{o} : sprintf $form{$name}[1], Object::base_name($from) =~ s/(?:\.heap)?(?:\.gz)?$//r;
 	Flame::write_file($file, $text);
-	print Talk::clean($file), "\n";
-	Talk::note('next: ' . $form{$name}[2] =~ s/FILE/$file/gr) unless $Talk::doubts;
+	Talk::made($option, $file, $form{$name}[2] =~ s/FILE/$file/gr);
 }
 
 # ---- stacks with whole numbers ----

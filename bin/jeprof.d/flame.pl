@@ -8,16 +8,37 @@ use constant { WIDTH => 1200, ROW => 17, HEAD => 46, NARROW => 0.4, LETTER => 6.
 sub command {
 	my ($option, @files) = @_;
 	Main::take_program(\@files);
+	@files = Main::newest() unless @files;
 	my $work = Main::load($option, @files);
 	my $view = Main::view($work, $option, (Main::threads($work, $option))[0]);
 	Main::check_sense($work, $view);
 	Main::check_names($view);
-	my $svg = draw($view, $option);
-	return print $svg if !length $option->{o} && !-t STDOUT || $option->{o} eq '-';
+	my $text = $option->{json} ? tree_json(tree($view, $option)) : draw($view, $option);
+	return print $text if !length $option->{o} && ($option->{json} || !-t STDOUT) || $option->{o} eq '-';
 	my $file = length $option->{o} ? $option->{o} : Object::base_name($work->{dumps}[0]{file}) . '.svg';
-	write_file($file, $svg);
+	write_file($file, $text);
 	print Talk::clean($file), "\n";
-	Talk::note("next: $0 open $file");
+	Talk::note($option->{json} ? "next: $0 flame -o $file.svg $work->{dumps}[0]{file}" : "next: $0 open $file");
+}
+
+# { name, value, children } from the root on, the form of d3-flame-graph: every frame, also those too narrow to be drawn.
+sub tree_json {
+	my ($root, $label) = @_;
+	my ($text, @todo) = ('', [$root, 'all', '']);
+	while (my $item = pop @todo) {
+		my ($node, $name, $after) = @$item;
+		if (!$node) {
+			$text .= $after;
+			next;
+		}
+		my $children = $node->{children};
+		my @order = sort { $children->{$b}{sum} <=> $children->{$a}{sum} || $label->[$a] cmp $label->[$b] } keys %$children;
+		$text .= sprintf '{"name":%s,"value":%d', Top::json_string($name), $node->{sum};
+		$text .= ',"children":[' if @order;
+		push @todo, [undef, '', (@order ? ']' : '') . "}$after"];
+		push @todo, map { [$children->{ $order[$_] }, $label->[$order[$_]], $_ < $#order ? ',' : ''] } reverse 0 .. $#order;
+	}
+	return "$text\n";
 }
 
 # Under a name of its own, then renamed: a failed run leaves nothing.

@@ -206,18 +206,20 @@ sub print_series {
 	print "$rest more (-n ", scalar @{ $series->{suspects} }, ")\n" if $rest;
 }
 
+sub row_json {
+	my ($row) = @_;
+	my $number = sub { defined $_[0] ? sprintf '%d', $_[0] : 'null' };
+	return sprintf '{"per_minute":%s,"error_per_minute":%s,"grown":%d,"error":%d,"live":%d,"objects":%d,"steps_up":%d,"steps":%d,"values":[%s],"stack":[%s]}',
+		$number->($row->{rate}), $number->($row->{rate_error}), $row->{grown}, $row->{error}, $row->{live}, $row->{objects}, $row->{up}, $row->{steps},
+		join(',', map { sprintf '%d', $_ } @{ $row->{values} }), join ',', map { Top::json_string($_) } @{ $row->{names} };
+}
+
 sub print_json {
 	my ($option, @series) = @_;
-	my $number = sub { defined $_[0] ? sprintf '%d', $_[0] : 'null' };
 	my @text = map {
 		my $series = $_;
 		my @snaps = @{ $series->{snaps} };
-		my @rows = map {
-			my $row = $_;
-			sprintf '{"per_minute":%s,"error_per_minute":%s,"grown":%d,"error":%d,"live":%d,"objects":%d,"steps_up":%d,"steps":%d,"values":[%s],"stack":[%s]}',
-				$number->($row->{rate}), $number->($row->{rate_error}), $row->{grown}, $row->{error}, $row->{live}, $row->{objects}, $row->{up}, $row->{steps},
-				join(',', map { sprintf '%d', $_ } @{ $row->{values} }), join ',', map { Top::json_string($_) } @{ $row->{names} }
-		} @{ $series->{suspects} };
+		my @rows = map { row_json($_) } @{ $series->{suspects} };
 		sprintf "{\"pid\":%s,\"profiles\":%d,\"minutes\":%s,\"before\":%d,\"after\":%d,\"judged\":%s,\n\"suspects\":[\n%s\n]}", $series->{pid} =~ /^(\d+)$/ ? $1 : 'null',
 			scalar @snaps, defined $series->{span} ? sprintf('%.4f', $series->{span}) : 'null', map({ $_->{bytes} } @snaps[0, -1]), @snaps < LEAST ? 'false' : 'true', join ",\n", @rows
 	} @series;

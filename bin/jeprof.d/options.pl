@@ -73,7 +73,7 @@ my @options = (
 	['dumps=s', '', '--dumps=DIR           run: where the profiles go (a new directory in TMPDIR)'],
 	['wrapper=s@', [], '--wrapper=RE          one more pattern of functions folded into their callers'],
 	['o=s', '', '-o FILE               flame, report, run, export, symbolize, pack: the file to write; - is stdout'],
-	['json!', 0, '--json                the table as JSON'],
+	['json!', 0, '--json                the answer as JSON; export, symbolize, pack: the file that was made'],
 	['Other'],
 	['tools=s', '', '--tools=PREFIX,NAME:PATH  where outside programs are (also JEPROF_TOOLS)'],
 	['test!', 0, undef], ['test_stride=i', 0, undef], ['debug!', 0, '--debug               say which files the names are from'], ['debug-syms-by-id!', 0, undef],
@@ -84,11 +84,11 @@ my @options = (
 our $usage = <<'USAGE';
 Usage:
   jeprof [options] [PROGRAM] PROFILE...     table, graph or commands
-  jeprof top [-n 20] [--json] PROFILE       what holds the memory
+  jeprof top [-n 20] [--json] [PROFILE]     what holds the memory
   jeprof ls [PROFILE...]                    a series of profiles: time, reason, size
   jeprof diff [FIRST LAST | PROFILE...]     what grew, stack by stack, and how fast
   jeprof leaks [--gate 1M/min] [PROFILE...]  which stacks keep growing, not those that fill and stay
-  jeprof flame [-o FILE.svg] PROFILE        a flame graph, drawn without other programs
+  jeprof flame [-o FILE.svg] [PROFILE]      a flame graph, drawn without other programs
   jeprof report [-o FILE.html] [PROFILE...] a series as one HTML file: course, flame graph, tables, growth
   jeprof export --to FORMAT [-o FILE] PROFILE  for pprof, speedscope, dhat, massif, callgrind and other viewers
   jeprof symbolize [-o FILE] PROFILE        the profile with its names, readable anywhere, also by other versions
@@ -146,9 +146,10 @@ my @partial = (
 	[[qw(nodecount nodefraction edgefraction maxdegree heapcheck)], $graphs, 'for graphs'],
 	[['scale'], qr/^gv$/, 'for the viewer gv'],
 	[['test_stride'], qr/^$/, 'for --test'],
-	[['n'], qr/^(?:top|diff|leaks|live)$/, 'for the verbs top, diff, leaks and live'],
+	[['n'], qr/^(?:top|diff|leaks|live|report)$/, 'for the verbs top, diff, leaks and live, and report --json'],
 	[['wrapper'], qr/^(?:top|diff|leaks|report|run|live)$/, 'for the verbs top, diff, leaks, report, run and live'],
-	[['json'], qr/^(?:top|diff|ls|leaks|live|doctor)$/, 'for the verbs top, diff, ls, leaks, live and doctor; what others make is for people'],
+	[['json'], qr/^(?:top|diff|ls|leaks|live|doctor|report|flame|export|symbolize|pack)$/,
+		'for verbs; standard output of run is its program\'s, open shows a page, completion is text for a shell, and the forms of old are as ever'],
 	[['stacks'], qr/^(?:top|diff|leaks)$/, 'for the verbs top, diff and leaks'],
 	[['gate'], qr/^leaks$/, 'for the verb leaks'],
 	[['o'], qr/^(?:flame|report|run|export|symbolize|pack)$/, 'for the verbs flame, report, run, export, symbolize and pack'],

@@ -95,14 +95,14 @@ sub command {
 sub put {
 	my ($option, $from, $text) = @_;
 	if (!length $option->{o} && !-t STDOUT || $option->{o} eq '-') {
+		Talk::no_json($option);
 		binmode STDOUT;
 		return print $text;
 	}
 	my $file = length $option->{o} ? $option->{o} : Object::base_name(Series::stem($from)) =~ s/(?:\.heap)?(?:\.gz)?$//r . '.jepack';
 	Talk::fail(2, "$file: the name of a pack ends in .jepack") unless $file =~ /\.jepack(?:\.gz)?$/;
 	Flame::write_file($file, $text);
-	print Talk::clean($file), "\n";
-	Talk::note("next, on any machine: jeprof top $file") unless $Talk::doubts;
+	Talk::made($option, $file, "jeprof top $file", ', on any machine');
 }
 
 # [dump, NAME, text] of each; a name that is there already stands below a number.

@@ -11,12 +11,29 @@ sub command {
 	Talk::fail(2, 'report shows all threads, or one: --thread=N') if $option->{thread} !~ /^\d*$/;
 	Main::take_program(\@files) if @files;
 	@files = Series::files(@files);
+	return print json_of($option, by_process(@files)) if $option->{json} && !length $option->{o};
 	my $html = html_of($option, by_process(@files));
 	return print $html if !length $option->{o} && !-t STDOUT || $option->{o} eq '-';
 	my $file = length $option->{o} ? $option->{o} : Object::base_name(Series::stem($files[-1])) . '.html';
 	Flame::write_file($file, $html);
-	print Talk::clean($file), "\n";
-	Talk::note("next: $0 open $file");
+	Talk::made($option, $file, "$0 open $file");
+}
+
+# What the page says, for scripts: of each process its series, who holds the memory of the last profile, and the suspects.
+sub json_of {
+	my ($option, @groups) = @_;
+	my @parts = map {
+		my $work = worked($option, @$_);
+		my @snaps = @{ $work->{snaps} };
+		my @owners = @{ $work->{owners} };
+		splice @owners, $option->{top} if @owners > $option->{top};
+		sprintf "{\"program\":%s,\"pid\":%s,\"index\":\"%s\",\"snapshots\":[\n%s\n],\n\"owners\":[%s],\n\"suspects\":[%s]}",
+			Top::json_string($work->{store}{program}), $snaps[-1]{dump}->pid =~ /^(\d+)$/ ? $1 : 'null', $option->{index},
+			join(",\n", map { Series::point_json($_) } @snaps),
+			join(',', map { sprintf '{"function":%s,"bytes":%d}', Top::json_string($_->[0]), $_->[1] } @owners),
+			join(",\n", map { Leaks::row_json($_) } @{ $work->{suspects} });
+	} @groups;
+	return "{\"processes\":[\n" . join(",\n", @parts) . "\n]}\n";
 }
 
 # The files of each process, if several ran at a time; a program that was started anew is one series.
@@ -44,13 +61,21 @@ sub html_of {
 	return Page::html(map { part($option, @$_) } @groups);
 }
 
-# What the page needs of one process: what Page says of it in words, and its data.
-sub part {
+# One process with its suspects.
+sub worked {
 	my ($option, @files) = @_;
 	my $work = gather($option, @files);
 	my @snaps = @{ $work->{snaps} };
 	my %pids = map { $_->{dump}->pid => 1 } @snaps;
 	$work->{suspects} = keys %pids > 1 ? [] : Leaks::suspects($work, \@snaps);
+	return $work;
+}
+
+# What the page needs of one process: what Page says of it in words, and its data.
+sub part {
+	my ($option, @files) = @_;
+	my $work = worked($option, @files);
+	my @snaps = @{ $work->{snaps} };
 	my ($form, $data) = data($work);
 	$work->{fold}->say_missing($option);
 	return { program => Object::base_name($work->{store}{program}), pid => $snaps[-1]{dump}->pid, size => Print::human($snaps[-1]{bytes}, $option),

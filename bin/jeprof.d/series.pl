@@ -120,13 +120,15 @@ sub signed {
 
 sub ls_json {
 	my ($option, @points) = @_;
-	my @rows = map {
-		my ($seq, $kind) = marks($_->{dump});
-		sprintf '{"seq":%s,"time":%s,"reason":%s,"bytes":%d,"objects":%d,"file":%s}', $seq eq '-' ? 'null' : $seq,
-			defined $_->{time} ? Top::json_string(clock($_->{time})) : 'null', Top::json_string($kind), $_->{bytes}, $_->{objects},
-			Top::json_string($_->{dump}{file})
-	} @points;
-	print "{\"index\":\"$option->{index}\",\"dumps\":[\n", join(",\n", @rows), "\n]}\n";
+	print "{\"index\":\"$option->{index}\",\"dumps\":[\n", join(",\n", map { point_json($_) } @points), "\n]}\n";
+}
+
+sub point_json {
+	my ($point) = @_;
+	my ($seq, $kind) = marks($point->{dump});
+	return sprintf '{"seq":%s,"time":%s,"reason":%s,"bytes":%d,"objects":%d,"file":%s}', $seq eq '-' ? 'null' : $seq,
+		defined $point->{time} ? Top::json_string(clock($point->{time})) : 'null', Top::json_string($kind), $point->{bytes}, $point->{objects},
+		Top::json_string($point->{dump}{file});
 }
 
 # ---- diff ----

@@ -43,6 +43,22 @@ sub doubt {
 	say_once($text);
 }
 
+# Names the file that was made, and what to type next.
+sub made {
+	my ($option, $file, $next, $where) = @_;
+	if ($option->{json}) {
+		return printf "{\"file\":%s,\"bytes\":%d,\"doubts\":%d,\"next\":%s}\n", Top::json_string($file), -s $file // 0, $doubts, Top::json_string($next);
+	}
+	print clean($file), "\n";
+	note('next' . ($where // '') . ": $next");
+}
+
+# Where the result itself goes to stdout.
+sub no_json {
+	my ($option) = @_;
+	fail(2, '--json tells which file was made, and here the result goes to standard output; -o FILE') if $option->{json};
+}
+
 # Leaves the command; the main loop (or the interactive one) prints the text.
 sub fail {
 	my ($code, $text) = @_;

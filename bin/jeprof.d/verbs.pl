@@ -177,9 +177,16 @@ sub symbols {
 	}
 }
 
+# The last profile of the newest series of this directory.
+sub newest {
+	my @files = Series::files();
+	return (Series::in_order(map { my $head = Dump::head($_); { dump => $head, time => Series::time_of($head) } } @files))[-1]{dump}{file};
+}
+
 sub verb_top {
 	my ($option, @files) = @_;
 	take_program(\@files);
+	@files = newest() unless @files;
 	if (@files > 1 && !$option->{sum}) {
 		Talk::note(scalar(@files) . " profiles: the last one is shown (--sum adds them): $files[-1]");
 		@files = $files[-1];

@@ -104,6 +104,8 @@ gives 0 "dump through the mailbox"
 has "$(tail -n 1 streamed.heap 2>&1)" "# end " "it is whole"
 ctl set "$pid" --rate 64K
 gives 0 "set"
+ctl set "$pid" --rate 64K --json
+is "$out" "{\"pid\":$pid,\"done\":\"set sample_interval:65536\"}" "set --json says what was done"
 ctl status "$pid" --json
 has "$out" '"sample_interval":65536' "set: the rate"
 ctl stop "$pid" --session 7
