@@ -69,7 +69,7 @@ sub rows {
 	my (%row, @order);
 	for my $half ([0, 'alloc_space'], [2, 'inuse_space']) {
 		for my $stack (@{ Reduce::collect($view->{dumps}, $view->{base}, { %$option, index => $half->[1] }, $thread) }) {
-			my $row = $row{ join ' ', @{ $stack->[3] } } //= new_row($self, \@order, $stack->[3]);
+			my $row = $row{ $stack->[3] } //= new_row($self, \@order, $stack->[3]);
 			$row->{values}[$half->[0]] += $stack->[1];
 			$row->{values}[$half->[0] + 1] += $stack->[2];
 		}
@@ -86,7 +86,7 @@ sub rows {
 sub new_row {
 	my ($self, $order, $places) = @_;
 	my @path = $self->of_stack([undef, 0, 0, $places]);
-	push @$order, { places => $places, values => [0, 0, 0, 0], is_kept => $self->is_kept(\@path) };
+	push @$order, { places => [unpack 'N*', $places], values => [0, 0, 0, 0], is_kept => $self->is_kept(\@path) };
 	return $order->[-1];
 }
 
@@ -231,7 +231,7 @@ sub raw_text {
 	Talk::fail(2, 'a profile with its names is made of one profile') if @{ $view->{dumps} } != 1;
 	my ($dump) = @{ $view->{dumps} };
 	my %name;
-	for my $place (map { @{ $_->[0] } } @{ $dump->{stacks} }) {
+	for my $place (map { unpack 'N*', $_->[0] } @{ $dump->{stacks} }) {
 		$name{$place} //= raw_name($place);
 	}
 	my $text = "--- symbol\nbinary=$view->{program}\n";

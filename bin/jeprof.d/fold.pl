@@ -54,20 +54,25 @@ sub matches {
 	return NAMED;
 }
 
-# The path from its owner on, leaf first; $bytes are remembered for the object whose nameless frame was passed over.
+# The path from its owner on, leaf first.
 sub path {
-	my ($self, @path) = @_;
-	my $bytes = shift @path;
+	my ($self, $bytes, @path) = @_;
+	my $owner = $self->owner($bytes, \@path);
+	return @path[$owner .. $#path];
+}
+
+# Where in a path its owner is; $bytes are remembered for the object whose nameless frame was passed over.
+sub owner {
+	my ($self, $bytes, $path) = @_;
 	my ($owner, $nameless);
-	for my $at (0 .. $#path) {
-		my $kind = $self->kind($path[$at]);
+	for my $at (0 .. $#$path) {
+		my $kind = $self->{kind}[$path->[$at]] // $self->kind($path->[$at]);
 		$owner = $at if $kind == NAMED || $kind == START && !defined $nameless;
 		last if defined $owner || $kind == START;
 		$nameless //= $at if $kind == NAMELESS;
 	}
-	$self->note($path[$nameless], $bytes) if defined $owner && defined $nameless;
-	$owner //= $nameless // $#path;
-	return @path[$owner .. $#path];
+	$self->note($path->[$nameless], $bytes) if defined $owner && defined $nameless;
+	return $owner // $nameless // $#$path;
 }
 
 sub note {
@@ -79,13 +84,14 @@ sub note {
 
 # The first caller in a path that has a name, else the first at all; undef if there is none.
 sub caller_of {
-	my ($self, @path) = @_;
-	my $owner = shift @path;
-	my @others = grep { $_ != $owner } @path;
-	for my $entry (@others) {
+	my ($self, $path) = @_;
+	my ($owner, $first) = ($path->[0]);
+	for my $entry (@$path) {
+		next if $entry == $owner;
 		return $entry if $self->kind($entry) != NAMELESS;
+		$first //= $entry;
 	}
-	return $others[0];
+	return $first;
 }
 
 # Objects with nameless frames that were passed over, the heaviest first.

@@ -276,20 +276,20 @@ sub number_stacks {
 	$_->[0] = of_text($dump, $_->[0]) for @{ $dump->{stacks} };
 }
 
-# The places of one stack, leaf first. All addresses but the first are return addresses; one less lies inside the call.
+# The places of one stack, leaf first, packed: a stack takes four bytes a frame. All addresses but the first are return addresses; one less lies inside the call.
 sub of_text {
 	my ($dump, $text) = @_;
 	my ($first, $later) = @{ $dump->{numbers} //= [{}, {}] };
 	my ($leaf, @rest) = split ' ', $text;
-	return [] unless defined $leaf;
+	return '' unless defined $leaf;
 	if (@rest >= DEEPEST) {
 		Talk::doubt("$dump->{file}: a stack of " . @rest . ' frames is cut to ' . DEEPEST);
 		$#rest = DEEPEST - 2;
 	}
-	return [
-		$first->{$leaf} //= number($dump, address($dump, $leaf)),
-		map { $later->{$_} //= number($dump, before($dump, $_)) } @rest
-	];
+	my $place = $first->{$leaf} //= number($dump, address($dump, $leaf));
+	my @places = @$later{@rest};
+	@places = map { $later->{$_} //= number($dump, before($dump, $_)) } @rest if grep { !defined } @places;
+	return pack 'N*', $place, @places;
 }
 
 sub address {

@@ -105,14 +105,23 @@ sub parse {
 	while ($text =~ /\G  t(\*|\d+): $counts(?: ([^\n]*))?\n/gc) {
 		push @{ $self->{threads} }, [$1, Talk::clean($6 // '')] if $1 ne '*';
 	}
-	my $stacks = $self->{stacks};
-	while ($text =~ /\G@([^\n]*)\n  t\*: $counts\n((?:  t\d[^\n]*\n)*+)/gc) {
-		push @$stacks, [$1, $2, $3, $4, $5, $6];
-	}
+	$self->read_stacks(\$text);
 	my $at = pos($text) // 0;
 	$self->read_maps($at) if $text =~ /\G\n?MAPPED_LIBRARIES:\n/gc || $text =~ /\G\n?(?=# module )/gc
 		|| $text =~ /\G\n?(?=# end )/gc;
 	$self->check_end($at);
+}
+
+# Each as [frames, objects, bytes, objects and bytes ever allocated, lines of its threads]; of one thread alone its lines would say the same.
+sub read_stacks {
+	my ($self, $text) = @_;
+	my $stacks = $self->{stacks};
+	my $lines = qr/(?:  t\d[^\n]*\n)*+/;
+	if (@{ $self->{threads} } > 1) {
+		push @$stacks, [$1, $2 + 0, $3 + 0, $4 + 0, $5 + 0, $6] while $$text =~ /\G@([^\n]*)\n  t\*: $counts\n($lines)/gc;
+	} else {
+		push @$stacks, [$1, $2 + 0, $3 + 0, $4 + 0, $5 + 0] while $$text =~ /\G@([^\n]*)\n  t\*: $counts\n$lines/gc;
+	}
 }
 
 sub read_maps {
@@ -174,7 +183,7 @@ sub estimate {
 	return ($objects, $bytes) if $objects == 0 || $bytes == 0 || $rate == 0;
 	my $ratio = ($bytes / $objects) / $rate;
 	my $covered = $ratio > 1e-9 ? 1 - exp(-$ratio) : $ratio;	# 1 - exp would lose its digits
-	return map { int($_ * 1024 + 0.5) / 1024 } $objects / $covered, $bytes / $covered;
+	return (int($objects / $covered * 1024 + 0.5) / 1024, int($bytes / $covered * 1024 + 0.5) / 1024);
 }
 
 sub time_text {

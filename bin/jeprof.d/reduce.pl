@@ -20,65 +20,73 @@ sub is_unwinder {
 	return $object && $object->title =~ /^lib(?:gcc_s|unwind)\b/ ? 1 : 0;
 }
 
-# The stack without the frames that belong to the allocator: the run at the leaf that lies in its
+use constant { OTHER => 0, LIBRARY => 1, UNWINDER => 2, ENTRY => 3 };
+
+my @kind;		# by place: in the allocator's library, in an unwinder's, an entry point of an allocator elsewhere
+
+# Of a place that has its names.
+sub kind {
+	my ($place, $libraries) = @_;
+	my $object = $Places::object[$place];
+	my $kind = is_library($object, $libraries) ? LIBRARY : ($Names::frames[$place][-1]{raw} // '') =~ $entry_name ? ENTRY : is_unwinder($object) ? UNWINDER : OTHER;
+	return $kind[$place] = $kind;
+}
+
+# The packed stack without the frames that belong to the allocator: the run at the leaf that lies in its
 # library, and for static links up to the last entry point within the first object.
 sub cut {
 	my ($places, $libraries) = @_;
-	my $count = @$places;
-	my $keep = 0;
-	for my $at (0 .. $count - 1) {
-		my $object = $Places::object[$places->[$at]];
-		if (is_library($object, $libraries)) {
+	my $count = length($places) >> 2;
+	my ($keep, $at) = (0, 0);
+	for (; $at < $count; $at++) {
+		my $place = vec $places, $at, 32;
+		my $kind = $kind[$place] // kind($place, $libraries);
+		if ($kind == LIBRARY) {
 			$keep = $at + 1;
-		} elsif (!is_unwinder($object)) {
+		} elsif ($kind != UNWINDER) {
 			last;
 		}
 	}
-	$keep = past_entries($places, $keep);
+	$keep = past_entries($places, $keep, $libraries);
 	$keep = $count - 1 if $keep >= $count;
-	return $keep > 0 ? [@$places[$keep .. $count - 1]] : $places;
+	return $keep > 0 ? substr $places, 4 * $keep : $places;
 }
 
-my @entry;	# by place: is its function an entry point of an allocator?
-
 sub past_entries {
-	my ($places, $keep) = @_;
-	my $object = $Places::object[$places->[$keep] // return $keep];
-	my $last = $keep + 15 < $#$places ? $keep + 15 : $#$places;
+	my ($places, $keep, $libraries) = @_;
+	my @first = unpack 'N16', substr $places, 4 * $keep;
+	my $object = $Places::object[$first[0] // return $keep] // 0;
 	my $result = $keep;
-	for my $at ($keep .. $last) {
-		my $place = $places->[$at];
-		my $other = $Places::object[$place];
-		last if ($other // 0) != ($object // 0);
-		$entry[$place] //= ($Names::frames[$place][-1]{raw} // '') =~ $entry_name ? 1 : 0;
-		$result = $at + 1 if $entry[$place];
+	for my $place (@first) {
+		last if ($Places::object[$place] // 0) != $object;
+		$keep++;
+		$result = $keep if ($kind[$place] // kind($place, $libraries)) == ENTRY;
 	}
 	return $result;
 }
 
-# Every stack as [places, objects, bytes, places without the allocator's, objects as printed], estimated; $sign is -1 for a base.
+# Every stack as [packed places, objects, bytes, those without the allocator's, objects as printed], estimated; $sign is -1 for a base.
 sub stacks {
 	my ($dump, $index, $thread, $sign) = @_;
 	my $at = $index_of{$index}[0];
 	my %libraries = map { $_ => 1 } grep { defined } $dump->{meta}{library};
+	my $is_whole = Contention::is_one($dump);	# malloc's locks are among them
 	my @out;
 	for my $stack (@{ $dump->{stacks} }) {
-		for my $pair (defined $thread ? thread_counts($stack->[5], $thread, $at) : [$stack->[$at], $stack->[$at + 1]]) {
+		for my $pair (defined $thread ? thread_counts($stack, $thread, $at) : [$stack->[$at], $stack->[$at + 1]]) {
 			next unless $pair->[0] || $pair->[1];
 			my ($objects, $bytes) = $dump->estimate(@$pair);
-			push @out, [$stack->[0], $sign * $objects, $sign * $bytes, undef, $pair->[0]];
+			push @out, [$stack->[0], $sign * $objects, $sign * $bytes, $is_whole ? $stack->[0] : cut($stack->[0], \%libraries), $pair->[0]];
 		}
 	}
-	$dump->{cuts} //= {};
-	return [map { [@$_[0 .. 2], $_->[0], $_->[4]] } @out] if Contention::is_one($dump);	# malloc's locks are among them
-	$_->[3] = $dump->{cuts}{ $_->[0] + 0 } //= cut($_->[0], \%libraries) for @out;
 	return \@out;
 }
 
 sub thread_counts {
-	my ($lines, $thread, $at) = @_;
+	my ($stack, $thread, $at) = @_;
+	return [$stack->[$at], $stack->[$at + 1]] unless defined $stack->[5];	# there is one thread
 	my @pairs;
-	while ($lines =~ /^  t\Q$thread\E: (\d+): (\d+) \[(\d+): (\d+)\]/mg) {
+	while ($stack->[5] =~ /^  t\Q$thread\E: (\d+): (\d+) \[(\d+): (\d+)\]/mg) {
 		push @pairs, $at == 1 ? [$1, $2] : [$3, $4];
 	}
 	return @pairs;
@@ -93,12 +101,11 @@ sub collect {
 	return \@all unless $base;
 	my (%sum, @order);
 	for my $stack (@all) {
-		my $key = join ',', @{ $stack->[0] };
-		if (my $same = $sum{$key}) {
+		if (my $same = $sum{ $stack->[0] }) {
 			$same->[1] += $stack->[1];
 			$same->[2] += $stack->[2];
 		} else {
-			push @order, $sum{$key} = [@$stack];
+			push @order, $sum{ $stack->[0] } = [@$stack];
 		}
 	}
 	my $which = 1 + $index_of{$index}[1];
@@ -126,7 +133,7 @@ sub label {
 # Entries of stacks: numbers for labels, per place computed once.
 sub entries {
 	my ($grain, $option) = @_;
-	my $self = bless { grain => $grain, label => [], frame => [], place => [], by_label => {}, of_place => [],
+	my $self = bless { grain => $grain, label => [], frame => [], place => [], by_label => {}, of_place => [], one => [],
 		map { $_ => pattern($option->{$_}) } qw(retain exclude focus ignore) }, 'Reduce';
 	return $self;
 }
@@ -150,6 +157,7 @@ sub of_place {
 		next if $self->{exclude} && $label =~ $self->{exclude};
 		push @list, $self->{by_label}{$label} //= $self->add($label, $frame, $place);
 	}
+	$self->{one}[$place] = $list[0] if @list == 1;
 	return $self->{of_place}[$place] = \@list;
 }
 
@@ -172,8 +180,11 @@ sub add {
 # Numbers of the entries of one stack, innermost first.
 sub of_stack {
 	my ($self, $stack) = @_;
+	my $one = $self->{one};
+	my @path = @$one[unpack 'N*', $stack->[3]];
+	return @path unless grep { !defined } @path;
 	my $known = $self->{of_place};
-	return map { @{ $known->[$_] || $self->of_place($_) } } @{ $stack->[3] };
+	return map { @{ $known->[$_] || $self->of_place($_) } } unpack 'N*', $stack->[3];
 }
 
 # Sums: total before and after the filters, flat and cumulative per entry, and if wanted the caller -> callee sums
@@ -183,7 +194,8 @@ sub sum {
 	my $self = entries($want{grain} // $option->{grain}, $option);
 	my $which = 1 + $index_of{ $option->{index} }[1];
 	my ($total, $kept) = (0, 0);
-	my (@flat, @cum, %edges);
+	my (@flat, @cum, %edges, @met);
+	my $round = 0;	# met: in which round a name was met last, so that each counts once a stack
 	for my $stack (@$stacks) {
 		my $value = $stack->[$which];
 		$total += $value;
@@ -191,8 +203,8 @@ sub sum {
 		next unless $self->is_kept(\@path);
 		$kept += $value;
 		$flat[$path[0]] += $value;
-		my %seen;
-		$seen{$_}++ || ($cum[$_] += $value) for @path;
+		$round++;
+		($met[$_] // 0) == $round or $met[$_] = $round, $cum[$_] += $value for @path;
 		add_edges(\%edges, \@path, $value) if $want{edges};
 		$want{on_stack}->(\@path, $stack, $value) if $want{on_stack};
 	}
@@ -217,7 +229,7 @@ sub edges_among {
 	for my $stack (@$stacks) {
 		my @path = $self->of_stack($stack);
 		next unless $self->is_kept(\@path);
-		my %seen;
+		my %seen;	# an edge counts once too
 		for my $at (grep { $shown->{ $path[$_] } && $shown->{ $path[$_ - 1] } } 1 .. $#path) {
 			my $edge = "$path[$at] $path[$at - 1]";
 			$edges{$edge} += $stack->[$which] unless $seen{$edge}++;

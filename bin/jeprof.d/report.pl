@@ -106,7 +106,7 @@ sub take_file {
 	my $at = $option->{index} =~ /alloc/ ? 3 : 1;
 	my ($counts, @seen) = ('');
 	for my $stack (@{ $dump->{stacks} }) {
-		for my $pair (length $option->{thread} ? Reduce::thread_counts($stack->[5], $option->{thread}, $at) : [$stack->[$at], $stack->[$at + 1]]) {
+		for my $pair (length $option->{thread} ? Reduce::thread_counts($stack, $option->{thread}, $at) : [$stack->[$at], $stack->[$at + 1]]) {
 			next unless $pair->[0] || $pair->[1];
 			my $record = $known->{ $stack->[0] };
 			$record = $known->{ $stack->[0] } = record($store, $dump, $stack->[0], \@seen)
@@ -134,8 +134,8 @@ sub mapping_key {
 sub record {
 	my ($store, $dump, $text, $seen) = @_;
 	my $places = Places::of_text($dump, $text);
-	my $key = join ' ', @$places;
-	$key .= ' +' while defined $store->{by_places}{$key} && $seen->[$store->{by_places}{$key}];
+	my $key = $places;
+	$key .= '+' while defined $store->{by_places}{$key} && $seen->[$store->{by_places}{$key}];
 	return $store->{by_places}{$key} //= do {
 		push @{ $store->{records} }, { places => $places, libraries => { map { $_ => 1 } grep { defined } $dump->{meta}{library} } };
 		$#{ $store->{records} };
@@ -299,7 +299,7 @@ sub lines {
 	my $held = $work->{held};
 	my @heavy = sort { $held->{$b} <=> $held->{$a} || $a <=> $b } grep { $held->{$_} && $records->[$_]{path} } keys %$held;
 	splice @heavy, 2 * STACKS_IN_FULL if @heavy > 2 * STACKS_IN_FULL;
-	my %places = map { $_ => Reduce::cut(@{ $records->[$_] }{qw(places libraries)}) } @heavy;
+	my %places = map { $_ => [unpack 'N*', Reduce::cut(@{ $records->[$_] }{qw(places libraries)})] } @heavy;
 	my %wanted = map { $_ => 1 } map { @$_ } values %places;
 	my $line = Names::lines_of(sort { $a <=> $b } keys %wanted);
 	my (%done, @out);

@@ -100,20 +100,23 @@ sub build {
 	my ($view, $option) = @_;
 	my $self = Reduce::entries($option->{grain}, $option);
 	my $fold = Fold->new($self, $option);
-	my (@flat, @objects, @cum, @callers);
-	my ($bytes, $count) = (0, 0);
+	my (@flat, @objects, @cum, @callers, @met);
+	my ($bytes, $count, $round) = (0, 0, 0);	# met: in which round a name was met last
 	for my $stack (@{ $view->{stacks} }) {
 		my @path = $self->of_stack($stack);
 		next unless $self->is_kept(\@path);
-		@path = $fold->path($stack->[2], @path);
-		$bytes += $stack->[2];
+		my $value = $stack->[2];
+		my $at = $fold->owner($value, \@path);
+		splice @path, 0, $at if $at;
+		my $owner = $path[0];
+		$round++;
+		$bytes += $value;
 		$count += $stack->[1];
-		$flat[$path[0]] += $stack->[2];
-		$objects[$path[0]] += $stack->[1];
-		my %seen;
-		$seen{$_}++ || ($cum[$_] += $stack->[2]) for @path;
-		my $caller = $fold->caller_of(@path);
-		$callers[$path[0]]{$caller} += $stack->[2] if defined $caller;
+		$flat[$owner] += $value;
+		$objects[$owner] += $stack->[1];
+		($met[$_] // 0) == $round or $met[$_] = $round, $cum[$_] += $value for @path;
+		my $caller = $fold->caller_of(\@path);
+		$callers[$owner]{$caller} += $value if defined $caller;
 	}
 	my @rows = map { { name => $self->{label}[$_], self => $flat[$_], objects => $objects[$_], cum => $cum[$_],
 		is_bare => $self->{frame}[$_]{is_bare}, callers => callers($self, $callers[$_]) } } grep { defined $flat[$_] } 0 .. $#flat;

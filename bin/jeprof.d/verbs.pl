@@ -86,19 +86,18 @@ sub wants_lines {
 		|| ($option->{takes_lines} || $option->{mode} eq 'callgrind') && (Tool::find('llvm-symbolizer') || Tool::find('addr2line')) ? 1 : 0;
 }
 
-# What a printing sub gets.
+# What a printing sub gets; the sums only of forms that show them.
 sub view {
-	my ($work, $option, $thread) = @_;
+	my ($work, $option, $thread, $is_top) = @_;
 	Names::resolve(wants_lines($option));
 	my $stacks = Reduce::collect($work->{dumps}, $work->{base}, $option, $thread);
-	my $sum = Reduce::sum($stacks, $option);
+	my $sum = $is_top ? undef : Reduce::sum($stacks, $option);
 	Contention::to_means($sum, Reduce::sum($stacks, { %$option, index => 'contentions' })) if $option->{index} eq 'mean_delay';
 	return { %$work, option => $option, stacks => $stacks, sum => $sum, tag => defined $thread ? "t$thread" : '' };
 }
 
 sub check_sense {
 	my ($work, $view) = @_;
-	my $sum = $view->{sum};
 	return if @{ $view->{stacks} };
 	my $samples = grep { @{ $_->{stacks} } } @{ $work->{dumps} };
 	return Talk::note("nothing to show for --$view->{option}{index}"
@@ -194,7 +193,7 @@ sub verb_top {
 	my $work = load($option, @files);
 	$option->{index} = 'total_delay' if $option->{index} =~ /contentions|delay/;	# its table has both
 	for my $thread (threads($work, $option)) {
-		my $view = view($work, $option, $thread);
+		my $view = view($work, $option, $thread, 1);
 		check_sense($work, $view);
 		Top::command($view, $option);
 	}
