@@ -11,6 +11,11 @@ one: $(ONE_PROGRAM) $(if $(ONE_SCRIPT),build_lib build_tools doc/manual/manual $
 	$(if $(ONE_PROGRAM)$(ONE_SCRIPT),,@echo 'make one: there is no test "$(ONE)"; write, for instance, TEST=unit/stock' >&2; exit 1)
 	$(if $(ONE_PROGRAM)$(ONE_SCRIPT),env -u MALLOC_CONF -u LD_PRELOAD LC_ALL=C $(TEST_ENV) CC='$(CC)' $(PROVE) -v -e '' $(ONE_PROGRAM) $(ONE_SCRIPT))
 
+# ---- bench-jeprof: what reading a dump costs, beside Debian's jeprof ----
+.PHONY: bench-jeprof
+bench-jeprof: build_lib build_tools
+	$(TEST_ENV) CC='$(CC)' $(srcroot)test/stress/run-bench-jeprof $(BENCHFLAGS)
+
 # ---- compdb: compile_commands.json in the build directory, for clangd and other tools that ask how a file is compiled ----
 COMPDB := compile_commands.json
 comma := ,

@@ -18,8 +18,40 @@
 # stdout carries results, stderr talk. Exit: 0 done, 1 failed, 2 usage, 3 done with doubts.
 # Needs nothing but perl-base; better with llvm-symbolizer or addr2line (lines), c++filt (C++ names),
 # objdump (--disasm), dot (pictures).
-# The rooms are bin/jeprof.d/; scripts/join-jeprof makes one file of them, each in a block of its own.
+# The rooms are bin/jeprof.d/; scripts/join-jeprof makes one file of them, each in a block of its own or, where few commands need it,
+# as text that Rooms compiles when it is first called.
 
 use strict;
 use warnings;
 no warnings qw(portable recursion);	# addresses have 64 bits
+
+# Rooms: to compile them all takes longer than to read a small profile.
+package Rooms;
+
+sub compiled { return eval $_[0] . "\n;1" }
+
+our $AUTOLOAD;
+my %rooms;		# by package: [name, text] of those that have subs of it
+
+# The subs of its packages are there, and compile it when one of them is called.
+sub keep {
+	my ($name, $text) = @_;
+	my $room = [$name, $text];
+	for my $package ($text =~ /^package (\w+);/mg, $text =~ /^sub (\w+)::/mg) {
+		push @{ $rooms{$package} }, $room;
+		no strict 'refs';
+		*{"${package}::AUTOLOAD"} = \&compile;
+	}
+}
+
+sub compile {
+	my $wanted = $AUTOLOAD;
+	my ($package) = $wanted =~ /^(\w+)::/;
+	no strict 'refs';
+	delete ${"${package}::"}{AUTOLOAD};
+	for my $room (@{ $rooms{$package} }) {
+		my ($name, $text) = splice @$room;
+		!defined $text or compiled("#line 1 \"$name.pl\"\n$text") or die $@;
+	}
+	goto &$wanted;
+}

@@ -45,7 +45,7 @@ my %text_of;	# by place
 
 sub texts {
 	my ($record, $self) = @_;
-	return [map { @{ $text_of{$_} //= [Export::told_frames($_, $self->frames_kept($_))] } } @{ Reduce::cut(@$record{qw(places libraries)}) }];
+	return [map { @{ $text_of{$_} //= [Export::told_frames($_, $self->frames_kept($_))] } } unpack 'N*', Reduce::cut(@$record{qw(places libraries)})];
 }
 
 # A node, its larger children, and the rest of them in one line.

@@ -89,7 +89,7 @@ sub command {
 	} else {
 		print_table($view, $table, $option);
 	}
-	$table->{fold}->say_missing($option);
+	$table->{fold}->say_missing($option, $table->{bytes});
 	my ($dump) = @{ $view->{dumps} };
 	my $focus = @{ $table->{rows} } ? $table->{rows}[0]{name} =~ s{([\\^.|()\[\]{}*+?]|\$)}{\\$1}gr : '';
 	Talk::note("next: $0 --text --cum --focus='$focus' $dump->{file}") if @{ $table->{rows} } && !$Talk::doubts;

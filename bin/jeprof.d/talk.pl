@@ -70,7 +70,6 @@ sub fail {
 package Tool;
 
 use Cwd ();
-use POSIX ();
 
 our $spec = '';		# --tools: PREFIX or name:path, comma separated
 my %found;
@@ -124,5 +123,5 @@ sub child {
 	open STDIN, '<&', $in;
 	open STDERR, '>', '/dev/null';
 	no warnings 'exec';
-	exec { $command->[0] } @$command or POSIX::_exit(127);
+	exec { $command->[0] } @$command or require POSIX, POSIX::_exit(127);
 }

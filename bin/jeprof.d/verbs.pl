@@ -2,7 +2,6 @@
 package Main;
 
 use Cwd ();
-use POSIX ();
 
 our @handed = qw(start stop dump status set watch list);
 sub version {
