@@ -5,7 +5,7 @@
  * together only if the rank was given with WITNESS_ADDR_ORDER and they are taken in the order of
  * their addresses, or by the fork handlers, which take everything in one fixed order. Ranks are
  * numbered by floor, outermost first. Rank 0, that of a mutex of zero bytes, is not checked.
- * os/mutex calls this; the table of locks is in doc/HOUSE.md.
+ * os/mutex calls this; the table of locks is in doc/INDEX.md.
  */
 #ifndef OS_WITNESS_H
 #define OS_WITNESS_H

@@ -1,12 +1,13 @@
 #!/usr/bin/env perl
-# doc/HOUSE.md is true: every room of the source is on its floor there, every station `file:function` exists, `a` → `b` are
-# caller and callee, a station further in is called from the line above, and the locks are those of the source in rising rank.
+# doc/HOUSE.md and doc/INDEX.md are true: every room of the source is on its floor there, every station `file:function` exists,
+# `a` → `b` are caller and callee, a station further in is called from the line above, and the locks are those of the source in
+# rising rank.
 use strict;
 use warnings;
 
 my $root = $ENV{JEMALLOC_SRC} // die "JEMALLOC_SRC is not set\n";
 chdir "$root/src" or die "$root/src: $!\n";
-my $page = slurp('../doc/HOUSE.md');
+my $page = slurp('../doc/HOUSE.md') . slurp('../doc/INDEX.md');
 my @files = sort grep { !m{^config\.h$} } glob '*.c *.h *.cpp */*.c */*.h *.in';
 my %text = map { $_ => slurp($_) } @files;
 my $tests = 0;
@@ -89,7 +90,7 @@ sub files_named {
 sub station_lines {
 	my @found;
 	for my $line (split /\n/, $page) {
-		my ($space) = $line =~ /^( *)- / or next;
+		my ($space) = $line =~ /^( *)(?:-|\d+\.) / or next;
 		my @runs;
 		while ($line =~ /(`[\w\/]+\.\w+:\w+`(?: → `[\w\/]+\.\w+:\w+`)*)/g) {
 			push @runs, [$1 =~ /`([^`]+)`/g];
