@@ -14,8 +14,9 @@ je_have_glibc=$je_cv_glibc
 AC_SUBST([je_have_glibc])
 
 AC_CHECK_SIZEOF([void *])
-AS_CASE([$ac_cv_sizeof_void_p], [8], [je_lg_sizeof_ptr=3], [4], [je_lg_sizeof_ptr=2],
-  [AC_MSG_ERROR([pointers of $ac_cv_sizeof_void_p bytes are not supported])])
+AS_IF([test "$ac_cv_sizeof_void_p" != 8],
+  [AC_MSG_ERROR([a 64-bit host is needed: pointers of "$CC" have $ac_cv_sizeof_void_p bytes])])
+je_lg_sizeof_ptr=3
 AC_SUBST([je_lg_sizeof_ptr])
 
 JEM_HAVE_FUNC([secure_getenv], [je_have_secure_getenv])
