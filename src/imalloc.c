@@ -29,7 +29,6 @@ bool opt_experimental_infallible_new;
 zero_realloc_t opt_zero_realloc = zero_realloc_free;
 const char *const zero_realloc_names[] = {"alloc", "free", "abort", NULL};
 
-#define JUNK_ALLOC_BYTE 0xa5
 #define JUNK_FREE_BYTE 0x5a
 
 static atomic_zu_t zero_reallocs;
@@ -91,17 +90,19 @@ imalloc_may_sample(tsd_t *tsd) {
 	return config_prof && tsd != NULL && tsd->tls->inside == 0 && prof_should_sample(tsd);
 }
 
-/*
- * After an allocation past the cache.  Large requests may come in quick succession: the next ones of a
- * size that was freed just now are served without a heartbeat each, unless somebody waits for bytes.
- */
-static void
+void
 imalloc_count_direct(tsd_t *tsd, size_t usize) {
-	if (tsd != NULL) {
-		tsd->direct_alloc += usize;
-		thread_event_advance(tsd, usize);
-		tsd->n_hot = opt_disable_large_size_classes ? thread_event_hot_requests(tsd) : 0;
+	if (tsd == NULL) {
+		return;
 	}
+	tsd->direct_alloc += usize;
+	if (tsd->n_hot >= THREAD_EVENT_DIRECT && tsd->event_bytes + usize < THREAD_EVENT_SOME) {
+		tsd->n_hot -= THREAD_EVENT_DIRECT;
+		tsd->event_bytes += usize;
+		return;
+	}
+	thread_event_advance(tsd, usize);
+	tsd->n_hot = opt_disable_large_size_classes ? thread_event_hot_requests(tsd) : 0;
 }
 
 /* ------------------------------------------------------------------ allocation */
@@ -171,8 +172,7 @@ imalloc_is_noted(tsd_t *tsd, size_t size) {
 	return config_prof && unlikely(size >= prof_trigger_large_bytes()) && imalloc_may_sample(tsd);
 }
 
-/* Such a request is there; inside the gate. */
-static void
+void
 imalloc_note_large(tsd_t *tsd, size_t size) {
 	if (imalloc_is_noted(tsd, size)) {
 		tsd->tls->inside++;
@@ -181,9 +181,8 @@ imalloc_note_large(tsd_t *tsd, size_t size) {
 	}
 }
 
-/* *interval: what it is to be weighed by; what is sampled for its size alone stands for itself. */
-static bool
-imalloc_is_sample(tsd_t *tsd, size_t size, size_t usize, tcache_t *tc, unsigned slot,
+bool
+imalloc_is_sample(tsd_t *tsd, size_t size, size_t usize, struct tcache_s *tc, unsigned slot,
     uint64_t *interval) {
 	if (imalloc_is_noted(tsd, size)) {
 		*interval = 1;
@@ -245,8 +244,7 @@ imalloc_relieved(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *t
 	return p;
 }
 
-/* usize: of the request; an object that passes through a cache has the size of its class. */
-static void *
+void *
 imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
 	assert(usize >= req->size && tls_get()->gate_depth > 0);
 	unsigned slot = 0;
@@ -277,11 +275,6 @@ imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
 		tsd->direct_alloc += usize;
 	}
 	return imalloc_finish(tsd, req, p, usize);
-}
-
-static size_t
-imalloc_usize(const imalloc_req_t *req) {
-	return req->alignment == 0 ? sz_s2u(req->size) : sz_sa2u(req->size, req->alignment);
 }
 
 static void imalloc_drain_deferred(tsd_t *tsd);
@@ -320,16 +313,6 @@ imalloc_at_closed_gate(struct tls_s *t, const imalloc_req_t *req) {
 		gate_exit(t);
 	}
 	return p;
-}
-
-/*
- * A signal handler of the program interrupted its own thread inside the gate, where locks may be held
- * and a cache be half changed.  Nothing else of the program runs inside but what a thread without tsd
- * serves: hooks for pages, and what the C library takes while the tsd is made.
- */
-static bool
-imalloc_is_interrupted(const struct tls_s *t) {
-	return gate_is_entered(t) && (t->state == tsd_state_nominal || t->state == tsd_state_gone);
 }
 
 void *
@@ -377,11 +360,12 @@ imalloc(imalloc_req_t *req) {
 }
 
 /*
- * A large request past the cache, by the hot extent of its size: the same as the slow path, shorter.
- * A closed fast path (settings to look at, every call to be looked at) closes this one too.
+ * A large request past the cache, by a hot extent: the same as the slow path, shorter. A closed fast
+ * path (settings to look at, every call to be looked at) closes this one too. is_near: by the stack
+ * of hot extents, which may be longer than the request; otherwise by the slot of its size.
  */
 ALWAYS_INLINE bool
-imalloc_hot_is_done(size_t size, bool is_oversize, void **p) {
+imalloc_try_hot(size_t size, bool is_oversize, bool is_near, void **p) {
 	struct tls_s *t = tls_get();
 	tsd_t *tsd = t->tsd;
 	size_t usize = PAGE_CEILING(size);
@@ -390,7 +374,9 @@ imalloc_hot_is_done(size_t size, bool is_oversize, void **p) {
 		return false;
 	}
 	arena_t *a = !is_oversize ? tsd->arena : tsd->arena->is_auto ? arenas_oversize_seen() : NULL;
-	if (unlikely(a == NULL) || unlikely(!large_hot_is_malloced(a, usize, is_oversize, p))) {
+	bool is_done = likely(a != NULL) && (is_near ? large_hot_try_malloc_near(a, usize, p)
+	    : large_hot_try_malloc(a, usize, is_oversize, p));
+	if (unlikely(!is_done)) {
 		return false;
 	}
 	tsd->n_hot--;
@@ -404,7 +390,7 @@ imalloc_hot_is_done(size_t size, bool is_oversize, void **p) {
 static NOINLINE void *
 imalloc_hot_oversize(size_t size) {
 	void *p = NULL;
-	bool is_done = size <= SC_LARGE_MAXCLASS && arenas_hot_max != 0 && imalloc_hot_is_done(size, true, &p);
+	bool is_done = size <= SC_LARGE_MAXCLASS && arenas_hot_max != 0 && imalloc_try_hot(size, true, false, &p);
 	return is_done ? p : NULL;
 }
 
@@ -412,7 +398,7 @@ ALWAYS_INLINE bool
 large_is_done_fast(size_t size, void **p) {
 	if (size > tcache_past_max) {
 		if (likely(size <= arenas_hot_max)) {
-			return imalloc_hot_is_done(size, false, p);
+			return imalloc_try_hot(size, false, false, p);
 		}
 		*p = size >= arenas_oversize_min ? imalloc_hot_oversize(size) : NULL;
 		return *p != NULL;
@@ -467,13 +453,21 @@ imalloc_small(size_t size) {
 	return likely(imalloc_refill_is_done(size, &p)) ? p : imalloc_plain(size);
 }
 
+/* Not by the cache or the slot of its size. */
+static NOINLINE void *
+imalloc_large(size_t size) {
+	void *p = NULL;
+	bool is_done = size > tcache_past_max && size <= arenas_hot_max && imalloc_try_hot(size, false, true, &p);
+	return is_done ? p : imalloc_plain(size);
+}
+
 void *
 imalloc_default(size_t size) {
 	void *p = NULL;
 	if (size <= SC_LOOKUP_MAX) {
 		return imalloc_small(size);
 	}
-	return likely(large_is_done_fast(size, &p)) ? p : imalloc_plain(size);
+	return likely(large_is_done_fast(size, &p)) ? p : imalloc_large(size);
 }
 
 void *
@@ -501,8 +495,7 @@ ifree_slot(const tcache_t *tc, uint64_t elem) {
 	return e->szind + 1u;
 }
 
-/* An active object's element, or the end of the process. */
-static uint64_t
+uint64_t
 ifree_elem(const void *ptr) {
 	uint64_t elem = emap_elem_any(ptr);
 	extent_state_t state = elem_state(elem);
@@ -533,7 +526,7 @@ ifree_try_look(tsd_t *tsd, uint64_t elem) {
 	    && (tsd->tcache == NULL || tcache_try_look(tsd->tcache, elem_edata(elem)->szind + 1u));
 }
 
-static void
+void
 ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 	uint64_t elem = ifree_elem(ptr);
 	if (unlikely(elem == 0)) {
@@ -680,34 +673,68 @@ ifree_cacheable(void *ptr, size_t offset) {
 	}
 }
 
-/* The way back of imalloc_hot_is_done(), for the thread of tsd, to arena a; is_bounded, *npages: as large_hot_is_freed. */
+/* The way back of imalloc_try_hot(), for the thread of tsd, to arena a; is_bounded, *npages: as large_hot_is_freed. */
+ALWAYS_INLINE bool
+ifree_hot_is_possible(const tsd_t *tsd, const arena_t *a, const edata_t *e) {
+	return likely(e->arena_ind == a->ind) && likely(e->u.large_usize > tsd->tcache_max)
+	    && likely(e->szind >= emap_ncacheable) && likely(e->szind != SC_NSIZES);
+}
+
 ALWAYS_INLINE bool
 ifree_hot_is_done(tsd_t *tsd, arena_t *a, edata_t *e, void *ptr, bool is_bounded, size_t *npages) {
-	size_t usize = e->u.large_usize;
-	if (unlikely(e->arena_ind != a->ind) || unlikely(usize <= tsd->tcache_max)
-	    || unlikely(e->szind < emap_ncacheable) || unlikely(e->szind == SC_NSIZES)) {
+	if (!ifree_hot_is_possible(tsd, a, e)) {
 		return false;
 	}
-	tsd->direct_dalloc += usize;
-	if (unlikely(!large_hot_is_freed(a, e, ptr, is_bounded, npages))) {
+	tsd->direct_dalloc += e->u.large_usize;
+	if (unlikely(!large_hot_try_free(a, e, ptr, is_bounded, npages))) {
 		tsd->direct_dalloc -= e->u.large_usize;
 		return false;
 	}
 	return true;
 }
 
-/* The same for what is not the thread's arena's: the slot of the arena of oversized requests, or the slow path. */
+/* Looks at the clock after a release that needed neither lock nor gate. */
+static NOINLINE void
+ifree_look(tsd_t *tsd) {
+	int saved = errno;
+	if (!gate_is_entered(tsd->tls) && gate_try_enter(tsd->tls)) {
+		tcache_note_freed(tsd);
+		gate_exit(tsd->tls);
+	}
+	errno = saved;
+}
+
+/* The same by the stack of hot extents. */
+ALWAYS_INLINE bool
+ifree_stack_is_done(tsd_t *tsd, arena_t *a, edata_t *e, void *ptr, size_t *npages) {
+	size_t usize = e->u.large_usize;
+	if (!ifree_hot_is_possible(tsd, a, e) || !large_hot_try_free_more(a, e, ptr, npages)) {
+		return false;
+	}
+	tsd->direct_dalloc += usize;
+	return true;
+}
+
+/*
+ * The same where the slot of the thread's arena is taken: by its stack, by the slot of the arena of
+ * oversized requests, or by the slow path.
+ */
 static NOINLINE void
 ifree_large(void *ptr) {
 	tsd_t *tsd = tls_get()->tsd;
 	edata_t *e = emap_edata(ptr);
-	arena_t *a = arenas_is_oversize(e->arena_ind) ? arenas_oversize_seen() : NULL;
+	arena_t *a = arenas_is_oversize(e->arena_ind) ? arenas_oversize_seen() : tsd->arena;
 	size_t npages;
-	if (a == NULL || !ifree_hot_is_done(tsd, a, e, ptr, true, &npages)) {
+	bool is_done = a != NULL && (a == tsd->arena ? ifree_stack_is_done(tsd, a, e, ptr, &npages)
+	    : ifree_hot_is_done(tsd, a, e, ptr, true, &npages));
+	if (!is_done) {
 		ifree(ptr, IMALLOC_TCACHE_AUTO, alloc_how_free);
 		return;
 	}
 	pac_tell(&a->pac, npages);
+	if (unlikely(tcache_is_freed_due(tsd))) {
+		ifree_look(tsd);
+	}
 }
 
 /* Every call in it is its last, and little is kept for after the release: it saves no register. */
@@ -741,227 +768,4 @@ iusize(const void *ptr) {
 		return shelter_owns(elem) ? shelter_usize(ptr) : 0;
 	}
 	return arena_usize(ptr, elem);
-}
-
-/* ------------------------------------------------------------------ resizing */
-
-/*
- * To the profiler a large object that was resized where it is has gone, and one of the new size has come, as if it had
- * moved: a sample of the old one ends, and whether the new one is a sample is drawn anew, whatever the old one was.
- * So the estimates stay unbiased over any chain: an object that has z bytes now is a sample with p = 1 - exp(-z/R), by a
- * draw that depends on nothing but z and the thread's gap, which has no memory; it is weighed with 1/p and its expectation
- * is z, one object.  An object that kept its sample from size to size could only be weighed by all draws of its chain
- * together.  Cumulative counts have each size of the chain as an allocation, as where it moves.
- * size: as the request counts for the profiler.
- */
-static void
-irealloc_sample_in_place(tsd_t *tsd, const imalloc_req_t *req, void *ptr, sample_rec_t *rec, size_t old,
-    size_t size) {
-	uint64_t interval;
-	size_t usize = iusize(ptr);
-	if (rec != NULL) {
-		prof_sample_free(tsd, ptr, rec, old);
-	}
-	if (!imalloc_is_sample(tsd, size, usize, NULL, 0, &interval)) {
-		if (rec != NULL) {
-			arena_large_end_sampled(ptr);
-		}
-		return;
-	}
-	rec = arena_large_make_sampled(ptr);
-	if (rec != NULL) {
-		tsd->tls->inside++;
-		prof_sample_alloc(tsd, ptr, rec, interval, size, usize, &req->where);
-		tsd->tls->inside--;
-	}
-}
-
-static void
-irealloc_count(tsd_t *tsd, size_t old, size_t usize) {
-	if (tsd != NULL) {
-		tsd->direct_dalloc += old;
-		tsd->counted_dalloc += old;
-		tsd->counted_alloc += usize;
-		imalloc_count_direct(tsd, usize);
-	}
-}
-
-/* The same usable size: `popped` is in both sums. */
-static void
-irealloc_count_same(tsd_t *tsd, size_t usize) {
-	if (tsd != NULL) {
-		tsd->popped += usize;
-		tsd->counted_alloc += usize;
-		tsd->counted_dalloc += usize;
-	}
-}
-
-/*
- * In place, if the object is large and can be: to a usable size in [usize_min, usize_max].  It is as
- * large for the profiler as was asked for or, if more was taken than that, as it is.
- */
-static bool
-irealloc_is_done_in_place(tsd_t *tsd, void *ptr, uint64_t elem, const imalloc_req_t *req,
-    size_t usize_min, size_t usize_max) {
-	if ((elem & ELEM_SLAB) != 0 || usize_min < SC_LARGE_MINCLASS) {
-		return false;
-	}
-	edata_t *e = elem_edata(elem);
-	size_t old = e->u.large_usize;
-	if (arena_large_resize(ptr, e, usize_min, usize_max, req->zero || opt_zero) != 0) {
-		return false;
-	}
-	size_t usize = e->u.large_usize;
-	if (usize > old && opt_junk_alloc && config_fill && !req->zero && !opt_zero) {
-		memset((char *)ptr + old, JUNK_ALLOC_BYTE, usize - old);
-	}
-	if (usize != old) {
-		sample_rec_t *rec = config_prof ? e->recs : NULL;
-		irealloc_sample_in_place(tsd, req, ptr, rec, old, usize > usize_min ? usize : req->size);
-		irealloc_count(tsd, old, usize);
-	}
-	return true;
-}
-
-static void *
-irealloc_by_moving(tsd_t *tsd, void *ptr, size_t old, const imalloc_req_t *req, size_t usize) {
-	imalloc_req_t fresh = *req;
-	size_t copied = min_zu(old, req->size);
-	/* A larger block is zero as a whole, which new pages are already; a cache may give the whole class. */
-	fresh.zero = req->zero && sz_i2s(sz_s2i(usize)) > old;
-	void *p = imalloc_body(tsd, &fresh, usize);
-	if (p == NULL) {
-		return NULL;
-	}
-	memcpy(p, ptr, copied);
-	if (req->zero && !fresh.zero) {
-		memset((char *)p + copied, 0, iusize(p) - copied);
-	}
-	ifree_in_gate(tsd, ptr, req->tcache);
-	imalloc_note_large(tsd, req->size);
-	return p;
-}
-
-/* The block of an arena, of old bytes, has or gets the usable size where it is. */
-ALWAYS_INLINE bool
-irealloc_stays(tsd_t *tsd, void *ptr, uint64_t elem, size_t old, const imalloc_req_t *req, size_t usize) {
-	bool is_aligned_enough = req->alignment == 0 ||
-	    ((uintptr_t)ptr & (req->alignment - 1)) == 0;
-	/* A block stays where it is, whatever arena is asked for; but one that does not exist is refused. */
-	bool has_arena = likely(req->arena == IMALLOC_ARENA_AUTO) || arenas_get_or_init(req->arena) != NULL;
-	if (!is_aligned_enough || !has_arena || (usize != old &&
-	    !irealloc_is_done_in_place(tsd, ptr, elem, req, usize, usize))) {
-		return false;
-	}
-	if (usize == old) {
-		irealloc_count_same(tsd, old);
-	} else if (usize > old) {
-		imalloc_note_large(tsd, req->size);
-	}
-	return true;
-}
-
-static void *
-irealloc_in_gate(struct tls_s *t, void *ptr, const imalloc_req_t *req) {
-	tsd_t *tsd = tsd_fetch_in_gate(t);
-	uint64_t elem = ifree_elem(ptr);
-	size_t usize = imalloc_usize(req);
-	if (usize == 0 || elem == 0) {
-		return NULL;
-	}
-	if (shelter_owns(elem)) {
-		return irealloc_by_moving(tsd, ptr, shelter_usize(ptr), req, usize);
-	}
-	size_t old = arena_usize(ptr, elem);
-	return irealloc_stays(tsd, ptr, elem, old, req, usize) ? ptr
-	    : irealloc_by_moving(tsd, ptr, old, req, usize);
-}
-
-/* By an allocation and a release, each as a whole. */
-static void *
-irealloc_in_steps(void *ptr, size_t old, imalloc_req_t *req) {
-	void *p = imalloc(req);
-	if (p != NULL) {
-		memcpy(p, ptr, min_zu(old, req->size));
-		ifree(ptr, req->tcache, req->how);
-	}
-	return p;
-}
-
-/* Where hooks see it: what is released by moving is shown before another thread can have it. ptr: a block. */
-static NOINLINE void *
-irealloc_shown(struct tls_s *t, void *ptr, imalloc_req_t *req) {
-	bool stays = false;
-	size_t old = iusize(ptr), usize = imalloc_usize(req);
-	if (usize != 0 && gate_try_enter(t)) {
-		tsd_t *tsd = tsd_fetch_in_gate(t);
-		uint64_t elem = ifree_elem(ptr);
-		stays = elem != 0 && !shelter_owns(elem) && irealloc_stays(tsd, ptr, elem, old, req, usize);
-		gate_exit(t);
-	}
-	if (!stays) {
-		return irealloc_in_steps(ptr, old, req);
-	}
-	if (usize != old) {
-		alloc_hook_expand(req->how, ptr, old, usize, req->size, req->alignment, req->zero);
-	}
-	return ptr;
-}
-
-void *
-irealloc(void *ptr, imalloc_req_t *req) {
-	struct tls_s *t = tls_get();
-	int saved = errno;
-	UNWIND_HERE(&req->where);
-	if (alloc_hook_is_wanted(t) && iusize(ptr) != 0) {
-		void *p = irealloc_shown(t, ptr, req);
-		errno = p != NULL ? saved : errno;
-		return p;
-	}
-	if (unlikely(imalloc_is_interrupted(t)) || unlikely(!gate_try_enter(t))) {
-		return irealloc_in_steps(ptr, iusize(ptr), req);
-	}
-	void *p = irealloc_in_gate(t, ptr, req);
-	gate_exit(t);
-	if (p == NULL) {
-		return imalloc_fail(alloc_how_names[req->how]);
-	}
-	errno = saved;
-	return p;
-}
-
-size_t
-ixalloc(void *ptr, imalloc_req_t *req, size_t extra) {
-	struct tls_s *t = tls_get();
-	int saved = errno;
-	UNWIND_HERE(&req->where);
-	if (unlikely(imalloc_is_interrupted(t)) || unlikely(!gate_try_enter(t))) {
-		return iusize(ptr); /* as it is: growing could wait for the fork */
-	}
-	tsd_t *tsd = tsd_fetch_in_gate(t);
-	uint64_t elem = ifree_elem(ptr);
-	if (elem == 0 || shelter_owns(elem)) {
-		gate_exit(t);
-		return elem == 0 ? 0 : shelter_usize(ptr);
-	}
-	size_t old = arena_usize(ptr, elem);
-	size_t most = extra > SC_LARGE_MAXCLASS - min_zu(req->size, SC_LARGE_MAXCLASS)
-	    ? SC_LARGE_MAXCLASS : req->size + extra;
-	imalloc_req_t upper = *req;
-	upper.size = most;
-	size_t usize_min = imalloc_usize(req);
-	size_t usize_max = imalloc_usize(&upper);
-	if (usize_min != 0 && usize_max >= usize_min) {
-		irealloc_is_done_in_place(tsd, ptr, elem, req, usize_min, usize_max);
-	}
-	size_t usize = arena_usize(ptr, elem);
-	if (usize > old) {
-		imalloc_note_large(tsd, usize > usize_min ? usize : req->size);
-	}
-	gate_exit(t);
-	if (usize != old && alloc_hook_is_wanted(t)) {
-		alloc_hook_expand(req->how, ptr, old, usize, req->size, req->alignment, req->zero);
-	}
-	errno = saved;
-	return usize;
 }

@@ -13,6 +13,7 @@
 #include "icheck.h"
 #include "meta/emap.h"
 #include "meta/sz.h"
+#include "os/gate.h"
 #include "os/tls.h"
 #include "os/unwind.h"
 #include "thread/alloc_hook.h"
@@ -27,6 +28,8 @@ extern bool opt_xmalloc;
 extern bool opt_utrace;
 extern unsigned opt_debug_double_free_max_scan;
 extern bool opt_experimental_infallible_new;
+
+struct tcache_s;
 
 typedef enum {
 	zero_realloc_alloc,
@@ -89,6 +92,65 @@ extern HIDDEN atomic_u8_t malloc_boot_state;
 
 /* malloc(size) of a large size, by a cache or a hot extent, without the slow path; false: take that. */
 bool imalloc_large_is_done_fast(size_t size, void **p);
+
+/* ------------------------------------------------------------------ shared with irealloc.c */
+
+/*
+ * Parts of the slow path. All are called inside the gate with no lock held, except imalloc_usize()
+ * and imalloc_is_interrupted(). tsd may be NULL: a thread that has none yet, or none any more.
+ */
+
+/* Fills new bytes if the option junk asks for it. */
+#define JUNK_ALLOC_BYTE 0xa5
+
+/* The usable size that a request gets; 0: too large. */
+static inline size_t
+imalloc_usize(const imalloc_req_t *req) {
+	return req->alignment == 0 ? sz_s2u(req->size) : sz_sa2u(req->size, req->alignment);
+}
+
+/*
+ * Whether a signal handler of the user interrupted its own thread inside the gate, where locks may
+ * be held and a cache may be half changed. Other code of the user runs inside only in threads that
+ * have no tsd: hooks for pages, and what the C library allocates while the tsd is made.
+ */
+static inline bool
+imalloc_is_interrupted(const struct tls_s *t) {
+	return gate_is_entered(t) && (t->state == tsd_state_nominal || t->state == tsd_state_gone);
+}
+
+/*
+ * Allocates, with sampling and counts. usize: of the request; an object that passes through a cache
+ * has the size of its class. NULL: no memory.
+ */
+void *imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize);
+
+/*
+ * Counts a request, and returns whether it is to be a sample, in which case *interval is the mean
+ * distance of samples to weigh it by (1: it was chosen for its size alone). tc, slot: the bin that
+ * serves it; tc is NULL if it goes past the caches.
+ */
+bool imalloc_is_sample(tsd_t *tsd, size_t size, size_t usize, struct tcache_s *tc, unsigned slot,
+    uint64_t *interval);
+
+/* Tells the profiler about a request that is served, if it waits for large ones. */
+void imalloc_note_large(tsd_t *tsd, size_t size);
+
+/*
+ * Counts an allocation past the cache, and runs the heartbeat if it is due. Large requests may come
+ * in quick succession: the next ones are served without a heartbeat each, unless a threshold of the
+ * profiler counts bytes.
+ */
+void imalloc_count_direct(tsd_t *tsd, size_t usize);
+
+/*
+ * The page-map element of an object in use, or of a block of the shelter. Anything else is misuse,
+ * which ends the process; 0 if a test has replaced that.
+ */
+uint64_t ifree_elem(const void *ptr);
+
+/* Frees an object, or a block of the shelter. tcache: an id, IMALLOC_TCACHE_AUTO or _NONE. */
+void ifree_in_gate(tsd_t *tsd, void *ptr, int tcache);
 
 /* ------------------------------------------------------------------ the fast path */
 

@@ -10,9 +10,37 @@
 #include "arena/arena.h"
 #include "arena/large_tail.h"
 
-/* usize: whole pages, more than caches may hold, no more than the largest size; is_bounded: by a bounded cache's slot. */
+/* Gives the object of a hot extent another size than it had. */
+ALWAYS_INLINE void
+large_hot_adopt(const arena_t *a, edata_t *e, size_t usize, bool is_bounded) {
+	e->szind = (uint8_t)sz_s2i(usize);
+	e->u.large_usize = usize;
+	e->u.large_pind = (uint8_t)(is_bounded ? pac_hot_bounded() : sz_psz_floor(e->size));
+	e->u.large_start = arena_large_start(a, e);
+	large_tail_mark(e);
+}
+
+/* Makes a hot extent, which the caller has taken, the home of an object of usize bytes. */
+ALWAYS_INLINE void *
+large_hot_object(arena_t *a, edata_t *e, size_t usize, bool is_bounded) {
+	/* Left by large_hot_try_free() with this size it is ready. */
+	if (unlikely(e->szind == SC_NSIZES || e->u.large_usize != usize)) {
+		large_hot_adopt(a, e, usize, is_bounded);
+	}
+	if (config_stats) {
+		arena_large_count_t *c = &a->large[e->szind - SC_NBINS];
+		atomic_fetch_add_u64(&c->nhot, 1, MO_RELAXED);
+		atomic_fetch_add_zu(&a->large_allocated, usize, MO_RELAXED);
+	}
+	return e->u.large_start;
+}
+
+/*
+ * Allocates from the slot of the page class. usize: whole pages, more than caches may hold, no more
+ * than the largest size; is_bounded: the slot of a bounded cache.
+ */
 ALWAYS_INLINE bool
-large_hot_is_malloced(arena_t *a, size_t usize, bool is_bounded, void **p) {
+large_hot_try_malloc(arena_t *a, size_t usize, bool is_bounded, void **p) {
 	assert(usize > sz_i2s(emap_ncacheable - 1) && (usize & PAGE_MASK) == 0);
 	size_t size = usize + ((size_t)opt_cache_oblivious << LG_PAGE);
 	size = is_bounded ? align_up(size, max_zu(PAC_GRAIN, PAGE)) : size;
@@ -21,20 +49,18 @@ large_hot_is_malloced(arena_t *a, size_t usize, bool is_bounded, void **p) {
 	if (unlikely(e == NULL)) {
 		return false;
 	}
-	/* Left by large_hot_is_freed() it is ready. */
-	if (unlikely(e->szind == SC_NSIZES || e->u.large_usize != usize)) {
-		e->szind = (uint8_t)sz_s2i(usize);
-		e->u.large_usize = usize;
-		e->u.large_pind = (uint8_t)pind;
-		e->u.large_start = arena_large_start(a, e);
-		large_tail_mark(e);
+	*p = large_hot_object(a, e, usize, is_bounded);
+	return true;
+}
+
+/* The same from the stack of the class or of the next one; never in a bounded cache. */
+static inline bool
+large_hot_try_malloc_near(arena_t *a, size_t usize, void **p) {
+	edata_t *e = pac_hot_pop_near(&a->pac, usize + ((size_t)opt_cache_oblivious << LG_PAGE));
+	if (e == NULL) {
+		return false;
 	}
-	if (config_stats) {
-		arena_large_count_t *c = &a->large[e->szind - SC_NBINS];
-		atomic_fetch_add_u64(&c->nhot, 1, MO_RELAXED);
-		atomic_fetch_add_zu(&a->large_allocated, usize, MO_RELAXED);
-	}
-	*p = e->u.large_start;
+	*p = large_hot_object(a, e, usize, false);
 	return true;
 }
 
@@ -54,23 +80,43 @@ large_hot_uncount_free(arena_t *a, const edata_t *e) {
 	}
 }
 
+/* Whether ptr is the object of e and nothing was written behind it, as far as a short look tells. */
+ALWAYS_INLINE bool
+large_hot_is_intact(const edata_t *e, const void *ptr) {
+	return likely(ptr == e->u.large_start) && likely(large_tail_is_marked(e, ptr));
+}
+
 /*
- * a: the arena of e, an active extent; ptr: its object, if all is right; is_bounded: the limit of a's cache is
- * to be kept.  true: *npages more lie unused, of
- * which the caller tells (pac_tell).  false: nothing has changed, but *npages.
+ * Frees the object at ptr to the slot of its page class. a: the arena of e, an active extent;
+ * is_bounded: the limit of its cache is to be kept. Returns true if *npages more lie unused, of
+ * which the caller tells (pac_tell); false if nothing but *npages has changed.
  */
 ALWAYS_INLINE bool
-large_hot_is_freed(arena_t *a, edata_t *e, const void *ptr, bool is_bounded, size_t *npages) {
+large_hot_try_free(arena_t *a, edata_t *e, const void *ptr, bool is_bounded, size_t *npages) {
 	assert(e->arena_ind == a->ind && e->szind >= emap_ncacheable && e->szind < SC_NSIZES);
 	unsigned pind = e->u.large_pind;
 	*npages = e->size >> LG_PAGE;
-	if (unlikely(ptr != e->u.large_start) || unlikely(!large_tail_is_marked(e, ptr))
-	    || unlikely(!pac_hot_is_vacant(&a->pac, pind))
+	if (unlikely(!large_hot_is_intact(e, ptr)) || unlikely(!pac_hot_is_vacant(&a->pac, pind))
 	    || (is_bounded && !pac_hot_has_room(&a->pac, *npages))) {
 		return false;
 	}
 	large_hot_count_free(a, e);
-	if (unlikely(!pac_hot_has_pushed(&a->pac, pind, e))) {
+	if (unlikely(!pac_hot_try_fill(&a->pac, &a->pac.hot[pind], e))) {
+		large_hot_uncount_free(a, e);
+		return false;
+	}
+	return true;
+}
+
+/* The same to the stack of its class, in a cache that is not bounded. */
+static inline bool
+large_hot_try_free_more(arena_t *a, edata_t *e, const void *ptr, size_t *npages) {
+	*npages = e->size >> LG_PAGE;
+	if (unlikely(!large_hot_is_intact(e, ptr))) {
+		return false;
+	}
+	large_hot_count_free(a, e);
+	if (unlikely(!pac_hot_try_push(&a->pac, e->u.large_pind, e))) {
 		large_hot_uncount_free(a, e);
 		return false;
 	}

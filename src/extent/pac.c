@@ -195,13 +195,28 @@ pac_take_more(pac_t *pac, size_t size, size_t alignment) {
 	return e;
 }
 
+/*
+ * Takes a dirty or muzzy extent that fits well. If there is none, hot extents of other classes are
+ * joined rather than memory taken from the system.
+ */
+static edata_t *
+pac_take_fit(pac_t *pac, size_t size, size_t alignment) {
+	unsigned lg_max_fit = (unsigned)opt_lg_extent_max_active_fit;
+	edata_t *e = pac_take_cached(pac, size, alignment, lg_max_fit);
+	if (e == NULL && atomic_load_zu(&pac->hot_npages, MO_RELAXED) >= size >> LG_PAGE) {
+		pac_hot_flush_stacks(pac);
+		e = pac_take_cached(pac, size, alignment, lg_max_fit);
+	}
+	return e;
+}
+
 edata_t *
 pac_alloc(pac_t *pac, size_t size, size_t alignment, bool zero) {
 	assert(size > 0 && (size & PAGE_MASK) == 0);
 	edata_t *e = pac_hot_take(pac, size, alignment);
 	bool is_new = false;
 	if (e == NULL) {
-		e = pac_take_cached(pac, size, alignment, (unsigned)opt_lg_extent_max_active_fit);
+		e = pac_take_fit(pac, size, alignment);
 		is_new = e == NULL;
 		e = is_new ? pac_take_more(pac, size, alignment) : e;
 		/* A rest of the extents that were taken may have gone back. */
@@ -686,11 +701,12 @@ pac_give_back_now(pac_t *pac) {
 }
 
 /*
- * Hot extents other than these npages are not counted: they are either small and few, or large, and
- * then they woke the thread themselves.
+ * Extents in hot slots other than these npages are not counted: they are either small and few, or
+ * large, and then they woke the thread themselves. Those in stacks are counted.
  */
 void
 pac_tell_slow(pac_t *pac, size_t npages) {
+	npages += atomic_load_zu(&pac->hot_npages, MO_SEQ_CST);
 	size_t limit = atomic_load_zu(&pac->wake_above, MO_SEQ_CST);
 	if (decay_ms(&pac->decay_dirty.decay) == 0) {
 		pac_give_back_now(pac);
@@ -808,7 +824,7 @@ pac_destroy(pac_t *pac) {
 	ecache_t *mapped[] = {&pac->dirty, &pac->muzzy};
 	edata_t *e;
 	assert(atomic_load_zu(&pac->nactive, MO_RELAXED) == 0 && atomic_load_zu(&pac->nguard, MO_RELAXED) == 0);
-	pac_hot_flush(pac);
+	pac_hot_destroy(pac);
 	for (unsigned i = 0; i < ARRAY_LEN(mapped); i++) {
 		while ((e = ecache_evict(mapped[i], 0)) != NULL) {
 			if (ehooks_are_own(&pac->src.ehooks)) {
@@ -877,8 +893,9 @@ pac_dalloc(pac_t *pac, edata_t *e) {
 		pac_hot_flush_bounded(pac);
 		is_kept = pac_hot_has_room(pac, e->size >> LG_PAGE);
 	}
-	atomic_fetch_sub_zu(&pac->nactive, e->size >> LG_PAGE, MO_RELAXED);
 	if (unlikely(e->nguards != 0)) {
+		/* The size grows by the guards, which were not counted as active. */
+		atomic_fetch_add_zu(&pac->nactive, e->nguards, MO_RELAXED);
 		pac_unguard(pac, e);
 	}
 	e->is_zeroed = false;
@@ -889,6 +906,7 @@ pac_dalloc(pac_t *pac, edata_t *e) {
 		pac_tell(pac, npages);
 		return;
 	}
+	atomic_fetch_sub_zu(&pac->nactive, npages, MO_RELAXED);
 	ecache_put(&pac->src, &pac->dirty, e);
 	if (goes_now) {
 		pac_tick(pac, nstime_monotonic_coarse_ns());

@@ -6,19 +6,16 @@
  */
 #include "extent/pac_hot.h"
 
+#include "meta/freepool.h"
+
 /* Pieces behind an extent that are examined by pac_hot_cool_at(). */
 #define HOT_COOL_MAX 8
-
-static unsigned
-hot_nslots(unsigned pind) {
-	return pind < PAC_HOT_SMALL ? 1 + PAC_HOT_MORE : 1;
-}
-
-static atomic_p_t *
-hot_slot(pac_t *pac, unsigned pind, unsigned k) {
-	assert(k < hot_nslots(pind));
-	return k == 0 ? &pac->hot[pind] : &pac->hot_more[pind][k - 1];
-}
+/* Slots of a stack that are examined for an extent that fits, or for an empty one. */
+#define HOT_LOOKS 16u
+/* Empty slots after which nothing more is expected further down. */
+#define HOT_EMPTIES 2u
+/* Largest part of an extent that may lie unused behind the object that takes it over: one eighth. */
+#define HOT_LG_SLACK 3
 
 /*
  * Exchanges the contents of a slot. The extent that is returned is owned by the caller; its
@@ -62,51 +59,237 @@ pac_hot_pind(const pac_t *pac, size_t size) {
 	return unlikely(pac_is_bounded(pac)) ? pac_hot_bounded() : sz_psz_floor(size);
 }
 
+/* ------------------------------------------------------------------ stacks */
+
+static pac_hot_stack_t *
+hot_stack(const pac_t *pac, unsigned pind) {
+	return atomic_load_p(&pac->hot_stacks[pind], MO_ACQUIRE);
+}
+
+static atomic_p_t *
+hot_stack_slot(pac_hot_stack_t *s, unsigned at) {
+	return &s->slots[at & s->mask];
+}
+
+static unsigned
+hot_stack_depth(unsigned pind) {
+	return sz_pind2sz(pind) <= PAC_HOT_SHALLOW_MAX ? PAC_HOT_SHALLOW : PAC_HOT_DEEP;
+}
+
+static size_t
+hot_stack_bytes(unsigned pind) {
+	return sizeof(pac_hot_stack_t) + hot_stack_depth(pind) * sizeof(atomic_p_t);
+}
+
+/*
+ * Takes e, seen in this slot, if it is still there and its size is within the limits: owned by the
+ * caller, still marked as hot. NULL otherwise.
+ */
+static inline edata_t *
+hot_stack_take(pac_t *pac, atomic_p_t *slot, edata_t *e) {
+	void *seen = e;
+	if (!atomic_cas_strong_p(slot, &seen, NULL, MO_ACQUIRE, MO_RELAXED)) {
+		return NULL;
+	}
+	assert(e->state == extent_state_hot && !e->is_slab && !e->is_sampled && e->recs == NULL);
+	atomic_fetch_sub_zu(&pac->hot_npages, e->size >> LG_PAGE, MO_SEQ_CST);
+	return e;
+}
+
+/*
+ * Takes an extent of least to most bytes from the stack of a class: owned by the caller, still
+ * marked as hot. NULL if none was seen.
+ */
+static inline edata_t *
+hot_stack_pop(pac_t *pac, unsigned pind, size_t least, size_t most) {
+	pac_hot_stack_t *s = hot_stack(pac, pind);
+	unsigned top = s == NULL ? 0 : atomic_load_u32(&s->top, MO_RELAXED), n_empty = 0;
+	for (unsigned k = 1; s != NULL && k <= HOT_LOOKS && n_empty < HOT_EMPTIES; k++) {
+		atomic_p_t *slot = hot_stack_slot(s, top - k);
+		edata_t *e = atomic_load_p(slot, MO_RELAXED);
+		size_t size = e == NULL ? 0 : __atomic_load_n(&e->size, __ATOMIC_RELAXED);
+		n_empty += e == NULL;
+		if (size < least || size > most || hot_stack_take(pac, slot, e) == NULL) {
+			continue;
+		}
+		atomic_store_u32(&s->top, top - k, MO_RELAXED);
+		if (likely(e->size >= least && e->size <= most)) {
+			return e;
+		}
+		pac_hot_misfit(pac, e);
+	}
+	return NULL;
+}
+
+bool
+pac_hot_try_push(pac_t *pac, unsigned pind, edata_t *e) {
+	pac_hot_stack_t *s = hot_stack(pac, pind);
+	unsigned top = s == NULL ? 0 : atomic_load_u32(&s->top, MO_RELAXED);
+	for (unsigned k = 0; s != NULL && k < HOT_LOOKS; k++) {
+		atomic_p_t *slot = hot_stack_slot(s, top + k);
+		if (atomic_load_p(slot, MO_RELAXED) != NULL) {
+			continue;
+		}
+		size_t npages = e->size >> LG_PAGE;
+		atomic_fetch_add_zu(&pac->hot_npages, npages, MO_SEQ_CST);
+		if (pac_hot_try_fill(pac, slot, e)) {
+			atomic_store_u32(&s->top, top + k + 1, MO_RELAXED);
+			return true;
+		}
+		atomic_fetch_sub_zu(&pac->hot_npages, npages, MO_SEQ_CST);
+	}
+	return false;
+}
+
+/* Gives the class a stack if it has none and there is memory. The caller is inside the gate. */
+static void
+hot_stack_make(pac_t *pac, unsigned pind) {
+	if (hot_stack(pac, pind) != NULL) {
+		return;
+	}
+	void *none = NULL;
+	pac_hot_stack_t *s = meta_alloc(hot_stack_bytes(pind));
+	if (s == NULL) {
+		return;
+	}
+	s->mask = hot_stack_depth(pind) - 1;
+	if (!atomic_cas_strong_p(&pac->hot_stacks[pind], &none, s, MO_ACQ_REL, MO_RELAXED)) {
+		meta_free(s, hot_stack_bytes(pind));
+	}
+}
+
+/* Takes everything out of the stack of a class and makes it dirty. */
+static void
+hot_stack_flush(pac_t *pac, unsigned pind) {
+	pac_hot_stack_t *s = hot_stack(pac, pind);
+	for (unsigned k = 0; s != NULL && k <= s->mask; k++) {
+		edata_t *e = atomic_load_p(&s->slots[k], MO_SEQ_CST);
+		if (e != NULL && hot_stack_take(pac, &s->slots[k], e) != NULL) {
+			e->state = extent_state_active;
+			ecache_put(&pac->src, &pac->dirty, e);
+		}
+	}
+}
+
+void
+pac_hot_destroy(pac_t *pac) {
+	pac_hot_flush(pac);
+	for (unsigned i = 0; i < SC_NPSIZES; i++) {
+		pac_hot_stack_t *s = hot_stack(pac, i);
+		if (s != NULL) {
+			atomic_store_p(&pac->hot_stacks[i], NULL, MO_RELEASE);
+			meta_free(s, hot_stack_bytes(i));
+		}
+	}
+	assert(atomic_load_zu(&pac->hot_npages, MO_RELAXED) == 0);
+}
+
+/* ------------------------------------------------------------------ slots and stacks */
+
+/* Makes a hot extent, which the caller has taken, active in the page map and in the count. */
+static edata_t *
+pac_hot_activate(pac_t *pac, edata_t *e) {
+	e->state = extent_state_active;
+	emap_set_first_state(e);
+	atomic_fetch_add_zu(&pac->nactive, e->size >> LG_PAGE, MO_RELAXED);
+	return e;
+}
+
+/* As hot_stack_pop(), from the slot of the class or from its stack. */
+static edata_t *
+hot_pop_class(pac_t *pac, unsigned pind, size_t least, size_t most) {
+	const edata_t *seen = atomic_load_p(&pac->hot[pind], MO_RELAXED);
+	size_t size = seen == NULL ? 0 : __atomic_load_n(&seen->size, __ATOMIC_RELAXED);
+	if (size >= least && size <= most) {
+		edata_t *e = atomic_exchange_p(&pac->hot[pind], NULL, MO_ACQUIRE);
+		if (e != NULL && e->size >= least && e->size <= most) {
+			return e;
+		}
+		if (e != NULL) {
+			pac_hot_misfit(pac, e);
+		}
+	}
+	return hot_stack_pop(pac, pind, least, most);
+}
+
+edata_t *
+pac_hot_pop_near(pac_t *pac, size_t size) {
+	size_t most = size + PAGE_FLOOR(size >> HOT_LG_SLACK);
+	unsigned pind = sz_psz_floor(size);
+	if (unlikely(ehooks_are_own(&pac->src.ehooks)) || unlikely(pac_is_bounded(pac))) {
+		return NULL;
+	}
+	edata_t *e = hot_pop_class(pac, pind, size, most);
+	if (unlikely(e == NULL)) {
+		unsigned last = sz_psz_floor(most);
+		e = last == pind ? NULL : hot_pop_class(pac, last, size, most);
+	}
+	return e == NULL ? NULL : pac_hot_activate(pac, e);
+}
+
 void
 pac_hot_leave(pac_t *pac, edata_t *e) {
 	edata_check(e);
 	e->szind = SC_NSIZES;
 	e->is_sampled = false;
-	e->state = extent_state_hot;
-	emap_set_boundary(e);
 	unsigned pind = pac_hot_pind(pac, e->size);
-	for (unsigned k = 1; k < hot_nslots(pind); k++) {
-		void *seen = NULL;
-		atomic_p_t *slot = hot_slot(pac, pind, k);
-		if (atomic_load_p(slot, MO_RELAXED) == NULL
-		    && atomic_cas_strong_p(slot, &seen, e, MO_SEQ_CST, MO_RELAXED)) {
-			return;
+	emap_set_boundary(e);
+	if (pac_is_bounded(pac)) {
+		e->state = extent_state_hot;
+		emap_set_boundary(e);
+		atomic_fetch_sub_zu(&pac->nactive, e->size >> LG_PAGE, MO_RELAXED);
+		edata_t *old = pac_hot_swap(&pac->hot[pind], e);
+		if (old != NULL) {
+			ecache_put(&pac->src, &pac->dirty, old);
 		}
+		return;
 	}
-	edata_t *old = pac_hot_swap(hot_slot(pac, pind, 0), e);
-	if (old != NULL) {
-		ecache_put(&pac->src, &pac->dirty, old);
+	if (pac_hot_is_vacant(pac, pind) && pac_hot_try_fill(pac, &pac->hot[pind], e)) {
+		return;
+	}
+	hot_stack_make(pac, pind);
+	if (!pac_hot_try_push(pac, pind, e)) {
+		atomic_fetch_sub_zu(&pac->nactive, e->size >> LG_PAGE, MO_RELAXED);
+		ecache_put(&pac->src, &pac->dirty, e);
 	}
 }
 
 void
 pac_hot_flush_bounded(pac_t *pac) {
-	edata_t *e = pac_hot_swap(hot_slot(pac, pac_hot_bounded(), 0), NULL);
+	edata_t *e = pac_hot_swap(&pac->hot[pac_hot_bounded()], NULL);
 	if (e != NULL) {
 		ecache_put(&pac->src, &pac->dirty, e);
 		pac_tell_back(pac, 0);
 	}
 }
 
+/* Makes an extent dirty that was taken for a request which it does not fit. */
+static void
+pac_hot_give_up(pac_t *pac, edata_t *e) {
+	ecache_put(&pac->src, &pac->dirty, e);
+	pac_tell_back(pac, 0);
+}
+
 edata_t *
 pac_hot_take(pac_t *pac, size_t size, size_t alignment) {
 	unsigned pind = pac_hot_pind(pac, size);
-	for (unsigned k = 0; k < hot_nslots(pind); k++) {
-		edata_t *e = pac_hot_swap(hot_slot(pac, pind, k), NULL);
-		if (e != NULL && e->size == size && is_aligned((uintptr_t)e->addr, max_zu(alignment, 1))) {
-			return e;
-		}
-		if (e != NULL) {
-			ecache_put(&pac->src, &pac->dirty, e);
-			pac_tell_back(pac, 0);
-		}
+	edata_t *e = pac_hot_swap(&pac->hot[pind], NULL);
+	if (e != NULL && e->size == size && is_aligned((uintptr_t)e->addr, max_zu(alignment, 1))) {
+		return e;
 	}
-	return NULL;
+	if (e != NULL) {
+		pac_hot_give_up(pac, e);
+	}
+	e = hot_stack_pop(pac, pind, size, size);
+	if (e == NULL) {
+		return NULL;
+	}
+	e->state = extent_state_active;
+	if (!is_aligned((uintptr_t)e->addr, max_zu(alignment, 1))) {
+		pac_hot_give_up(pac, e);
+		return NULL;
+	}
+	return e;
 }
 
 /*
@@ -116,22 +299,22 @@ pac_hot_take(pac_t *pac, size_t size, size_t alignment) {
 static bool
 pac_hot_try_cool(pac_t *pac, edata_t *e, size_t size) {
 	unsigned pind = pac_hot_pind(pac, size);
-	for (unsigned k = 0; k < hot_nslots(pind); k++) {
-		atomic_p_t *slot = hot_slot(pac, pind, k);
-		void *seen = e;
-		if (atomic_load_p(slot, MO_RELAXED) == e
-		    && atomic_cas_strong_p(slot, &seen, NULL, MO_SEQ_CST, MO_RELAXED)) {
-			/*
-			 * Since it was seen it may have been taken and left again with another
-			 * size; that does not matter, it can become dirty.
-			 */
-			assert(e->state == extent_state_hot);
-			e->state = extent_state_active;
-			ecache_put(&pac->src, &pac->dirty, e);
-			return true;
-		}
+	pac_hot_stack_t *s = hot_stack(pac, pind);
+	void *seen = e;
+	bool is_mine = atomic_cas_strong_p(&pac->hot[pind], &seen, NULL, MO_SEQ_CST, MO_RELAXED);
+	for (unsigned k = 0; !is_mine && s != NULL && k <= s->mask; k++) {
+		is_mine = atomic_load_p(&s->slots[k], MO_RELAXED) == e && hot_stack_take(pac, &s->slots[k], e) != NULL;
 	}
-	return false;
+	if (is_mine) {
+		/*
+		 * Since it was seen it may have been taken and left again with another size; that
+		 * does not matter, it can become dirty.
+		 */
+		assert(e->state == extent_state_hot);
+		e->state = extent_state_active;
+		ecache_put(&pac->src, &pac->dirty, e);
+	}
+	return is_mine;
 }
 
 void
@@ -159,26 +342,30 @@ pac_hot_cool_at(pac_t *pac, const char *addr, size_t size) {
 }
 
 void
-pac_hot_flush(pac_t *pac) {
-	for (unsigned i = 0; i < SC_NPSIZES; i++) {
-		for (unsigned k = 0; k < hot_nslots(i); k++) {
-			edata_t *e = pac_hot_swap(hot_slot(pac, i, k), NULL);
-			if (e != NULL) {
-				ecache_put(&pac->src, &pac->dirty, e);
-			}
-		}
+pac_hot_flush_stacks(pac_t *pac) {
+	for (unsigned i = 0; i < SC_NPSIZES && atomic_load_zu(&pac->hot_npages, MO_SEQ_CST) != 0; i++) {
+		hot_stack_flush(pac, i);
 	}
 	pac_tell_back(pac, 0);
 }
 
+void
+pac_hot_flush(pac_t *pac) {
+	for (unsigned i = 0; i < SC_NPSIZES; i++) {
+		edata_t *e = pac_hot_swap(&pac->hot[i], NULL);
+		if (e != NULL) {
+			ecache_put(&pac->src, &pac->dirty, e);
+		}
+	}
+	pac_hot_flush_stacks(pac);
+}
+
 size_t
 pac_ndirty(const pac_t *pac) {
-	size_t n = ecache_npages(&pac->dirty);
+	size_t n = ecache_npages(&pac->dirty) + atomic_load_zu(&pac->hot_npages, MO_SEQ_CST);
 	for (unsigned i = 0; i < SC_NPSIZES; i++) {
-		for (unsigned k = 0; k < hot_nslots(i); k++) {
-			const edata_t *e = atomic_load_p(hot_slot((pac_t *)pac, i, k), MO_SEQ_CST);
-			n += e == NULL ? 0 : __atomic_load_n(&e->size, __ATOMIC_RELAXED) >> LG_PAGE;
-		}
+		const edata_t *e = atomic_load_p(&pac->hot[i], MO_SEQ_CST);
+		n += e == NULL ? 0 : __atomic_load_n(&e->size, __ATOMIC_RELAXED) >> LG_PAGE;
 	}
 	return n;
 }

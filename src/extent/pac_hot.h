@@ -63,19 +63,19 @@ pac_hot_is_vacant(const pac_t *pac, unsigned pind) {
 }
 
 /*
- * Leaves an active extent, neither a slab nor a sample, in a slot that was seen vacant; the caller
+ * Puts an active extent, neither a slab nor a sample, into a slot that was seen vacant; the caller
  * then calls pac_tell(). Returns false if nothing changed. Afterwards any thread may take the
  * extent, so its fields must be read before.
  */
 ALWAYS_INLINE bool
-pac_hot_has_pushed(pac_t *pac, unsigned pind, edata_t *e) {
+pac_hot_try_fill(pac_t *pac, atomic_p_t *slot, edata_t *e) {
 	assert(e->state == extent_state_active && !e->is_slab && !e->is_sampled && e->recs == NULL);
 	void *seen = NULL;
 	atomic_fetch_sub_zu(&pac->nactive, e->size >> LG_PAGE, MO_RELAXED);
 	e->is_zeroed = false;
 	e->state = extent_state_hot;
 	emap_set_first_state(e);
-	if (unlikely(!atomic_cas_strong_p(&pac->hot[pind], &seen, e, MO_SEQ_CST, MO_RELAXED))) {
+	if (unlikely(!atomic_cas_strong_p(slot, &seen, e, MO_SEQ_CST, MO_RELAXED))) {
 		e->state = extent_state_active;
 		emap_set_first_state(e);
 		atomic_fetch_add_zu(&pac->nactive, e->size >> LG_PAGE, MO_RELAXED);
@@ -85,14 +85,25 @@ pac_hot_has_pushed(pac_t *pac, unsigned pind, edata_t *e) {
 }
 
 /*
+ * As pac_hot_pop(), from the stack of the class or of the next one: size bytes, or an eighth more
+ * at most. Not in a bounded cache, nor with hooks of the user.
+ */
+edata_t *pac_hot_pop_near(pac_t *pac, size_t size);
+/* As pac_hot_try_fill(), on the stack of the class, if it has one with an empty slot. */
+bool pac_hot_try_push(pac_t *pac, unsigned pind, edata_t *e);
+
+/*
  * Takes a hot extent of this size and alignment, active; NULL if there is none. The caller of
  * pac_alloc() writes the page map.
  */
 edata_t *pac_hot_take(pac_t *pac, size_t size, size_t alignment);
-/* Makes an active extent hot; the extent that was in the slot before may become dirty. */
+/* Makes an active extent hot; it, or the one that was in its slot before, may become dirty. */
 void pac_hot_leave(pac_t *pac, edata_t *e);
-/* Make all hot extents dirty; or the one of a bounded cache. */
+/* Makes all hot extents dirty and frees the stacks; no other thread uses the cache any more. */
+void pac_hot_destroy(pac_t *pac);
+/* Make all hot extents dirty; those in stacks; or the one of a bounded cache. */
 void pac_hot_flush(pac_t *pac);
+void pac_hot_flush_stacks(pac_t *pac);
 void pac_hot_flush_bounded(pac_t *pac);
 /*
  * Makes hot extents in the size bytes from addr on dirty, as far as only unused pages are there, so

@@ -11,9 +11,24 @@
 #include "extent/extent.h"
 #include "meta/emap.h"
 
-/* Number of page classes that have further hot slots, and how many each has. */
-#define PAC_HOT_SMALL 8u
-#define PAC_HOT_MORE 15u
+/*
+ * Slots of a stack of hot extents, powers of two: of page classes up to PAC_HOT_SHALLOW_MAX bytes,
+ * which are those of slabs, and of greater ones. A stack takes 128 bytes or 1 KiB of metadata, for
+ * each page class of which two extents were unused at the same time.
+ */
+#define PAC_HOT_SHALLOW 16u
+#define PAC_HOT_DEEP 128u
+#define PAC_HOT_SHALLOW_MAX ((size_t)32 << 10)
+
+/*
+ * Further hot extents of one page class, used from the top. `top` is a hint: the slots at and above
+ * it are likely to be empty. An extent may lie in any slot.
+ */
+typedef struct {
+	atomic_u32_t top;
+	uint32_t mask; /* number of slots, less one */
+	atomic_p_t slots[];
+} pac_hot_stack_t;
 
 /* X(name, type, text of the manual). */
 #define DECAY_STATS_FIELDS(X) \
@@ -53,9 +68,15 @@ typedef struct pac_s {
 	ecache_t dirty;
 	ecache_t muzzy;
 	ecache_t retained;
-	/* The hot extents; NULL means that the slot is empty. */
+	/* The hot extent of each page class; NULL means that the slot is empty. */
 	atomic_p_t hot[SC_NPSIZES_MAX];
-	atomic_p_t hot_more[PAC_HOT_SMALL][PAC_HOT_MORE];
+	/* Stacks of further hot extents, pac_hot_stack_t; NULL: that class has none yet. */
+	atomic_p_t hot_stacks[SC_NPSIZES_MAX];
+	/*
+	 * Pages in these stacks. Counted before an extent is put there and after it is taken, so it
+	 * is never too low.
+	 */
+	atomic_zu_t hot_npages;
 	eset_class_t classes[3][SC_NPSIZES_MAX]; /* of dirty, muzzy, retained */
 } pac_t;
 

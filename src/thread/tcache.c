@@ -138,7 +138,7 @@ tcache_note_freed(tsd_t *tsd) {
 		return;
 	}
 	uint64_t now = nstime_monotonic_coarse_ns();
-	tsd->ticked_at = tsd_returned(tsd) + THREAD_EVENT_FREED;
+	tsd->ticked_at = tsd_returned(tsd) + thread_event_look_after(tsd);
 	if (thread_event_came_down(tsd, now)) {
 		tcache_hasten(tsd, THREAD_EVENT_SOON);
 	}

@@ -170,8 +170,8 @@ pace_tell(uint64_t now) {
  * Bytes by which a thread may decrease without reporting, so that all threads together stay below
  * THREAD_EVENT_MUCH as far as possible. The number of threads is estimated from those of its arena.
  */
-static uint64_t
-pace_some(const tsd_t *tsd) {
+uint64_t
+thread_event_look_after(const tsd_t *tsd) {
 	uint64_t n = (uint64_t)atomic_load_u32(&tsd->arena->nthreads, MO_RELAXED)
 	    * arenas_narenas_auto();
 	uint64_t share = THREAD_EVENT_MUCH / (n + 1);
@@ -183,7 +183,7 @@ bool
 thread_event_came_down(tsd_t *tsd, uint64_t now) {
 	assert(tsd->tls == tls_get() && tsd->tls->gate_depth > 0);
 	uint64_t held = tsd_held(tsd);
-	pace_add_down(pace_way_down(&tsd->told_most, held, pace_some(tsd)));
+	pace_add_down(pace_way_down(&tsd->told_most, held, thread_event_look_after(tsd)));
 	pace_tell(now);
 	return pace_way_down(&tsd->held_most, held, THREAD_EVENT_MUCH) != 0;
 }

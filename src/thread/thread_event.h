@@ -36,7 +36,7 @@
 /* Minimum time between two recalls of all threads: a constant, and more for each thread. */
 #define THREAD_EVENT_TELL_NS ((uint64_t)50 * 1000 * 1000)
 #define THREAD_EVENT_TELL_EACH_NS ((uint64_t)100 * 1000)
-/* Bytes that a thread frees past its caches between two looks at the clock. */
+/* Bytes that a thread frees past its caches between two looks at the clock, at least. */
 #define THREAD_EVENT_FREED ((uint64_t)128 << 10)
 /*
  * Time between two heartbeats that is too long; and one that is short enough to become four times
@@ -52,6 +52,11 @@
 extern HIDDEN atomic_b_t thread_event_is_strict;
 #define THREAD_EVENT_CACHED 16u
 #define THREAD_EVENT_LARGE 128u
+/*
+ * One that no hot extent serves counts as this many past the cache, and a heartbeat comes after
+ * THREAD_EVENT_SOME bytes of such requests.
+ */
+#define THREAD_EVENT_DIRECT 8u
 
 /*
  * Requests of `size` until the next heartbeat at the thread's own pace (>= 1), and large ones past
@@ -100,6 +105,8 @@ void thread_event_hasten(tsd_t *tsd, uint64_t beat_bytes);
  * decreased by much, which the caller handles. Recalls the other threads if it is time.
  */
 bool thread_event_came_down(tsd_t *tsd, uint64_t now);
+/* Bytes after which the next such look is due: THREAD_EVENT_FREED to THREAD_EVENT_SOME. */
+uint64_t thread_event_look_after(const tsd_t *tsd);
 /* The same at the end of the thread, because its decrease would not be seen otherwise. */
 void thread_event_note_end(tsd_t *tsd);
 void thread_event_postfork_child(void);

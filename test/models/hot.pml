@@ -21,7 +21,7 @@
  * MUTANT_COOL        takes the one that was seen by a look and a store instead of a compare and exchange
  */
 #define NE 2          /* extents 1..NE; 0: none */
-#define SLOTS 2       /* the first is the one without a lock */
+#define SLOTS 2       /* the slot of the class, and its stack, which holds one here */
 #ifndef ROUNDS
 #define ROUNDS 1
 #endif
@@ -182,16 +182,13 @@ inline push(e, is_pushed) {
 	fi
 }
 
-/* pac_hot_leave: a slot that is empty, else the first, whose extent becomes plain dirty. */
+/* pac_hot_leave: the slot or the stack if one is empty; else the extent becomes plain dirty. */
 inline leave(e) {
 	is_hot[e] = true;
 	if
+	:: atomic { slot[0] == 0 -> holder[e] = FAR; slot[0] = e }
 	:: atomic { slot[1] == 0 -> holder[e] = FAR; slot[1] = e }
-	:: atomic { else -> holder[e] = FAR; old = slot[0]; slot[0] = e }
-		if
-		:: old != 0 -> now_mine(old); file(old); old = 0
-		:: else
-		fi
+	:: atomic { slot[0] != 0 && slot[1] != 0 -> file(e) }
 	fi;
 	tell(1)
 }
@@ -239,7 +236,7 @@ inline cool(e) {
 }
 
 active [2] proctype worker() {
-	byte seen, got, old, k, limit, ndirty, size, early, rounds = 0;
+	byte seen, got, k, limit, ndirty, size, early, rounds = 0;
 	bool is_pushed;
 	do
 	:: rounds < ROUNDS ->

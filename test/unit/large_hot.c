@@ -1,6 +1,7 @@
 /*
- * arena/large_hot.h: what is freed is had again, by its size exactly; the counts stay those of large.c;
- * and threads that take and leave extents of different sizes of one page class own each of theirs alone.
+ * arena/large_hot.h: what is freed is had again, from the slot by its size exactly, from the stack
+ * with an eighth of slack; the counts stay those of large.c; threads that take and leave extents of
+ * different sizes of one page class own each of theirs alone.
  */
 #include "core.h"
 
@@ -19,7 +20,7 @@ static arena_t *arena;
 static void *
 hot_or_long(size_t usize) {
 	void *p = NULL;
-	if (!large_hot_is_malloced(arena, usize, false, &p)) {
+	if (!large_hot_try_malloc(arena, usize, false, &p) && !large_hot_try_malloc_near(arena, usize, &p)) {
 		gate_enter(tls_get());
 		p = arena_large_malloc(arena, usize, 0, false);
 		arena_large_count_requests(arena, sz_s2i(usize), 1, 0, 0);
@@ -31,7 +32,7 @@ hot_or_long(size_t usize) {
 static bool
 hot_is_freed(edata_t *e, void *p) {
 	size_t npages;
-	bool is_freed = large_hot_is_freed(arena, e, p, false, &npages);
+	bool is_freed = large_hot_try_free(arena, e, p, false, &npages);
 	if (is_freed) {
 		pac_tell(&arena->pac, npages);
 	}
@@ -41,7 +42,13 @@ hot_is_freed(edata_t *e, void *p) {
 static void
 hot_or_long_free(void *p) {
 	edata_t *e = emap_edata(p);
-	if (!hot_is_freed(e, p)) {
+	size_t npages;
+	if (hot_is_freed(e, p)) {
+		return;
+	}
+	if (large_hot_try_free_more(arena, e, p, &npages)) {
+		pac_tell(&arena->pac, npages);
+	} else {
 		gate_enter(tls_get());
 		arena_large_dalloc(e);
 		gate_exit(tls_get());
@@ -57,7 +64,7 @@ static void
 test_one(void) {
 	size_t usize = 64 * PAGE, extent = usize + (opt_cache_oblivious ? PAGE : 0);
 	void *p = NULL, *q = NULL;
-	ok(!large_hot_is_malloced(arena, usize, false, &p), "nothing was freed yet");
+	ok(!large_hot_try_malloc(arena, usize, false, &p), "nothing was freed yet");
 	p = hot_or_long(usize);
 	size_t active = active_pages(), dirty = pac_ndirty(&arena->pac);
 	edata_t *e = emap_edata(p);
@@ -66,12 +73,12 @@ test_one(void) {
 	is_uint(elem_state(emap_elem(p)), extent_state_hot, "as the page map says");
 	is_uint(active - active_pages(), extent >> LG_PAGE, "its pages are not in use");
 	is_uint(pac_ndirty(&arena->pac) - dirty, extent >> LG_PAGE, "but dirty");
-	ok(!large_hot_is_malloced(arena, usize + PAGE, false, &q), "another size of its class does not get it");
-	ok(!large_hot_is_malloced(arena, usize - PAGE, false, &q), "nor a smaller one");
-	ok(large_hot_is_malloced(arena, usize, false, &q) && q == p, "the same size does");
+	ok(!large_hot_try_malloc(arena, usize + PAGE, false, &q), "another size of its class does not get it");
+	ok(!large_hot_try_malloc(arena, usize - PAGE, false, &q), "nor a smaller one");
+	ok(large_hot_try_malloc(arena, usize, false, &q) && q == p, "the same size does");
 	is_uint(elem_state(emap_elem(p)), extent_state_active, "it is in use");
 	is_uint(active_pages(), active, "and counted");
-	ok(!large_hot_is_malloced(arena, usize, false, &q), "once");
+	ok(!large_hot_try_malloc(arena, usize, false, &q), "once");
 	void *other = hot_or_long(usize);
 	ok(hot_is_freed(emap_edata(p), p), "the first one freed is hot");
 	ok(!hot_is_freed(emap_edata(other), other), "the second finds the slot taken");
@@ -90,10 +97,83 @@ test_other_use(void) {
 	gate_exit(tls_get());
 	void *p = NULL;
 	size_t usize = size - (opt_cache_oblivious ? PAGE : 0);
-	ok(large_hot_is_malloced(arena, usize, false, &p), "an extent left by others");
+	ok(large_hot_try_malloc(arena, usize, false, &p), "an extent left by others");
 	is_uint(arena_usize(p, emap_elem(p)), usize, "has the right size");
 	ok(emap_edata(p)->u.large_start == p && emap_edata(p) == e, "and begins right");
 	hot_or_long_free(p);
+}
+
+static size_t
+stacked(void) {
+	return atomic_load_zu(&arena->pac.hot_npages, MO_SEQ_CST);
+}
+
+static void
+decay_all(void) {
+	gate_enter(tls_get());
+	arena_decay(arena, true);
+	gate_exit(tls_get());
+}
+
+/* The stack of a class: what finds the slot taken, last in, first out. */
+static void
+test_stack(void) {
+	enum { N = 12 };
+	size_t usize = 64 * PAGE, extent = (usize >> LG_PAGE) + opt_cache_oblivious, npages;
+	void *p[N], *q = NULL;
+	decay_all();
+	for (unsigned i = 0; i < N; i++) {
+		p[i] = hot_or_long(usize);
+	}
+	gate_enter(tls_get());
+	arena_large_dalloc(emap_edata(p[0])); /* to the slot */
+	arena_large_dalloc(emap_edata(p[1])); /* the first one of a class makes the stack */
+	gate_exit(tls_get());
+	is_uint(stacked(), extent, "the second extent of a class goes to its stack");
+	for (unsigned i = 2; i < N; i++) {
+		ok(large_hot_try_free_more(arena, emap_edata(p[i]), p[i], &npages) && npages == extent, "so do others");
+	}
+	is_uint(stacked(), (N - 1) * extent, "all are counted");
+	ok(!large_hot_try_malloc_near(arena, usize * 2, &q), "none fits twice the size");
+	ok(!large_hot_try_malloc_near(arena, usize + PAGE, &q), "nor one page more");
+	ok(!large_hot_try_malloc_near(arena, usize * 3 / 4, &q), "nor three quarters: too much would lie unused");
+	ok(large_hot_try_malloc_near(arena, usize - 7 * PAGE, &q), "seven pages less fit");
+	is_uint(arena_usize(q, emap_elem(q)), usize - 7 * PAGE, "with the size that was asked for");
+	is_uint(emap_edata(q)->size >> LG_PAGE, extent, "in the whole extent");
+	hot_or_long_free(q);
+	bool are_there = true;
+	for (unsigned i = 0; i < N; i++) {
+		are_there = large_hot_try_malloc_near(arena, usize, &q) && are_there;
+	}
+	ok(are_there, "all come back, with the one in the slot");
+	is_uint(stacked(), 0, "none is left");
+	for (unsigned i = 0; i < N; i++) {
+		hot_or_long_free(p[i]);
+	}
+	decay_all();
+	is_uint(stacked() + active_pages() + pac_ndirty(&arena->pac), 0, "decay takes them");
+}
+
+/* Hot extents that do not fit are joined before the arena asks the system for more. */
+static void
+test_stack_gives_way(void) {
+	enum { N = 16 };
+	void *p[N];
+	for (unsigned i = 0; i < N; i++) {
+		p[i] = hot_or_long(16 * PAGE);
+	}
+	gate_enter(tls_get());
+	for (unsigned i = 0; i < N; i++) {
+		arena_large_dalloc(emap_edata(p[i]));
+	}
+	size_t mapped = atomic_load_zu(&arena->pac.mapped, MO_RELAXED), had = stacked();
+	void *big = arena_large_malloc(arena, 128 * PAGE, 0, false);
+	arena_large_count_requests(arena, sz_s2i(128 * PAGE), 1, 0, 0);
+	ok(had >= (N - 1) * 16 && stacked() == 0, "the stacks are emptied");
+	is_uint(atomic_load_zu(&arena->pac.mapped, MO_RELAXED), mapped, "and nothing is mapped");
+	arena_large_dalloc(emap_edata(big));
+	gate_exit(tls_get());
+	decay_all();
 }
 
 /* In a bounded cache there is one slot for all sizes, and what is beyond the limit is not freed here. */
@@ -104,11 +184,11 @@ test_bounded(void) {
 	pac_bound(&arena->pac, 128 * PAGE);
 	gate_exit(tls_get());
 	void *p = hot_or_long(usize), *big = hot_or_long(other), *q = NULL;
-	ok(!large_hot_is_freed(arena, emap_edata(big), big, true, &npages), "more than may be kept is not freed here");
+	ok(!large_hot_try_free(arena, emap_edata(big), big, true, &npages), "more than may be kept is not freed here");
 	ok(emap_edata(big)->state == extent_state_active && npages >= other >> LG_PAGE, "and is as it was");
-	ok(large_hot_is_freed(arena, emap_edata(p), p, true, &npages), "less is hot");
-	ok(!large_hot_is_malloced(arena, other, true, &q), "another size does not get it");
-	ok(large_hot_is_malloced(arena, usize, true, &q) && q == p, "the same size does");
+	ok(large_hot_try_free(arena, emap_edata(p), p, true, &npages), "less is hot");
+	ok(!large_hot_try_malloc(arena, other, true, &q), "another size does not get it");
+	ok(large_hot_try_malloc(arena, usize, true, &q) && q == p, "the same size does");
 	gate_enter(tls_get());
 	arena_large_dalloc(emap_edata(big));
 	arena_large_dalloc(emap_edata(p));
@@ -203,6 +283,8 @@ body(void) {
 	gate_exit(tls_get());
 	test_one();
 	test_other_use();
+	test_stack();
+	test_stack_gives_way();
 	test_bounded();
 	gate_enter(tls_get());
 	test_at_once();

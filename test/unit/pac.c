@@ -154,7 +154,7 @@ test_serve(void) {
 	size_t few = ndirty(); /* these are taken first each time */
 	make_dirty((unsigned)few + step);
 	is_uint(nwakes, 1, "a megabyte more does not wake");
-	make_dirty((unsigned)few + step + 1 + PAC_HOT_MORE); /* some of them stay hot */
+	make_dirty((unsigned)few + step + 2); /* one is in the slot */
 	is_uint(nwakes, 2, "a page beyond does");
 	is_int(pac_decay_ms_set(pac, &pac->decay_dirty, -1, clock_ns), 0, "decay time -1");
 	is_uint(nwakes, 3, "a new decay time wakes");

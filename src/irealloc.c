@@ -1,0 +1,243 @@
+/*
+ * Resizing: realloc, rallocx and xallocx.
+ * A block stays where it is if its usable size is already right, or if it is large and its extent
+ * can grow or shrink; otherwise its contents move to a new block. Invariant: if a call fails, the
+ * old block is unchanged. No lock is held here; the gate is entered once a call. jemalloc.c and
+ * imalloc_flags.c are the callers.
+ */
+#include "imalloc.h"
+
+#include "arena/arenas.h"
+#include "prof.h"
+#include "thread/shelter.h"
+#include "thread/tsd.h"
+
+/*
+ * Tells the profiler about a large object that was resized in place. The profiler sees what it
+ * would see if the object had moved: the sample of the old object ends, and whether the new object
+ * is a sample is drawn independently. This keeps estimates unbiased over any chain of resizes: an
+ * object of z bytes is a sample with probability p = 1 - exp(-z/R), where R is the mean distance of
+ * samples in bytes, and it is weighed by 1/p. Cumulative counts contain every size of the chain as
+ * an allocation. size: the bytes of the request as the profiler counts them.
+ */
+static void
+irealloc_sample_in_place(tsd_t *tsd, const imalloc_req_t *req, void *ptr, sample_rec_t *rec, size_t old,
+    size_t size) {
+	uint64_t interval;
+	size_t usize = iusize(ptr);
+	if (rec != NULL) {
+		prof_sample_free(tsd, ptr, rec, old);
+	}
+	if (!imalloc_is_sample(tsd, size, usize, NULL, 0, &interval)) {
+		if (rec != NULL) {
+			arena_large_end_sampled(ptr);
+		}
+		return;
+	}
+	rec = arena_large_make_sampled(ptr);
+	if (rec != NULL) {
+		tsd->tls->inside++;
+		prof_sample_alloc(tsd, ptr, rec, interval, size, usize, &req->where);
+		tsd->tls->inside--;
+	}
+}
+
+static void
+irealloc_count(tsd_t *tsd, size_t old, size_t usize) {
+	if (tsd != NULL) {
+		tsd->direct_dalloc += old;
+		tsd->counted_dalloc += old;
+		tsd->counted_alloc += usize;
+		imalloc_count_direct(tsd, usize);
+	}
+}
+
+/* Counts a resize to the same usable size: `popped` is part of both sums. */
+static void
+irealloc_count_same(tsd_t *tsd, size_t usize) {
+	if (tsd != NULL) {
+		tsd->popped += usize;
+		tsd->counted_alloc += usize;
+		tsd->counted_dalloc += usize;
+	}
+}
+
+/*
+ * Resizes a large object in place to a usable size in [usize_min, usize_max]. Returns false if that
+ * is not possible. For the profiler the object has the size of the request, or its usable size if
+ * that exceeds usize_min.
+ */
+static bool
+irealloc_try_in_place(tsd_t *tsd, void *ptr, uint64_t elem, const imalloc_req_t *req,
+    size_t usize_min, size_t usize_max) {
+	if ((elem & ELEM_SLAB) != 0 || usize_min < SC_LARGE_MINCLASS) {
+		return false;
+	}
+	edata_t *e = elem_edata(elem);
+	size_t old = e->u.large_usize;
+	if (arena_large_resize(ptr, e, usize_min, usize_max, req->zero || opt_zero) != 0) {
+		return false;
+	}
+	size_t usize = e->u.large_usize;
+	if (usize > old && opt_junk_alloc && config_fill && !req->zero && !opt_zero) {
+		memset((char *)ptr + old, JUNK_ALLOC_BYTE, usize - old);
+	}
+	if (usize != old) {
+		sample_rec_t *rec = config_prof ? e->recs : NULL;
+		irealloc_sample_in_place(tsd, req, ptr, rec, old, usize > usize_min ? usize : req->size);
+		irealloc_count(tsd, old, usize);
+	}
+	return true;
+}
+
+static void *
+irealloc_by_moving(tsd_t *tsd, void *ptr, size_t old, const imalloc_req_t *req, size_t usize) {
+	imalloc_req_t fresh = *req;
+	size_t copied = min_zu(old, req->size);
+	/*
+	 * A larger block is requested as zero: new pages are zero already. Otherwise only the bytes
+	 * behind the copied ones are zeroed, up to the usable size.
+	 */
+	fresh.zero = req->zero && sz_i2s(sz_s2i(usize)) > old;
+	void *p = imalloc_body(tsd, &fresh, usize);
+	if (p == NULL) {
+		return NULL;
+	}
+	memcpy(p, ptr, copied);
+	if (req->zero && !fresh.zero) {
+		memset((char *)p + copied, 0, iusize(p) - copied);
+	}
+	ifree_in_gate(tsd, ptr, req->tcache);
+	imalloc_note_large(tsd, req->size);
+	return p;
+}
+
+/*
+ * Gives an arena's block of old bytes the usable size where it is, if possible. Returns false if it
+ * has to move.
+ */
+ALWAYS_INLINE bool
+irealloc_try_stay(tsd_t *tsd, void *ptr, uint64_t elem, size_t old, const imalloc_req_t *req, size_t usize) {
+	bool is_aligned_enough = req->alignment == 0 ||
+	    ((uintptr_t)ptr & (req->alignment - 1)) == 0;
+	/* The arena of the request is ignored if the block stays, but it must exist. */
+	bool has_arena = likely(req->arena == IMALLOC_ARENA_AUTO) || arenas_get_or_init(req->arena) != NULL;
+	if (!is_aligned_enough || !has_arena || (usize != old &&
+	    !irealloc_try_in_place(tsd, ptr, elem, req, usize, usize))) {
+		return false;
+	}
+	if (usize == old) {
+		irealloc_count_same(tsd, old);
+	} else if (usize > old) {
+		imalloc_note_large(tsd, req->size);
+	}
+	return true;
+}
+
+static void *
+irealloc_in_gate(struct tls_s *t, void *ptr, const imalloc_req_t *req) {
+	tsd_t *tsd = tsd_fetch_in_gate(t);
+	uint64_t elem = ifree_elem(ptr);
+	size_t usize = imalloc_usize(req);
+	if (usize == 0 || elem == 0) {
+		return NULL;
+	}
+	if (shelter_owns(elem)) {
+		return irealloc_by_moving(tsd, ptr, shelter_usize(ptr), req, usize);
+	}
+	size_t old = arena_usize(ptr, elem);
+	return irealloc_try_stay(tsd, ptr, elem, old, req, usize) ? ptr
+	    : irealloc_by_moving(tsd, ptr, old, req, usize);
+}
+
+/* Resizes by an allocation and a release, each a complete operation of its own. */
+static void *
+irealloc_in_steps(void *ptr, size_t old, imalloc_req_t *req) {
+	void *p = imalloc(req);
+	if (p != NULL) {
+		memcpy(p, ptr, min_zu(old, req->size));
+		ifree(ptr, req->tcache, req->how);
+	}
+	return p;
+}
+
+/*
+ * Resizes where allocation hooks are installed: a block that moves is reported as freed before
+ * another thread can get it. ptr is a block in use.
+ */
+static NOINLINE void *
+irealloc_shown(struct tls_s *t, void *ptr, imalloc_req_t *req) {
+	bool stays = false;
+	size_t old = iusize(ptr), usize = imalloc_usize(req);
+	if (usize != 0 && gate_try_enter(t)) {
+		tsd_t *tsd = tsd_fetch_in_gate(t);
+		uint64_t elem = ifree_elem(ptr);
+		stays = elem != 0 && !shelter_owns(elem) && irealloc_try_stay(tsd, ptr, elem, old, req, usize);
+		gate_exit(t);
+	}
+	if (!stays) {
+		return irealloc_in_steps(ptr, old, req);
+	}
+	if (usize != old) {
+		alloc_hook_expand(req->how, ptr, old, usize, req->size, req->alignment, req->zero);
+	}
+	return ptr;
+}
+
+void *
+irealloc(void *ptr, imalloc_req_t *req) {
+	struct tls_s *t = tls_get();
+	int saved = errno;
+	UNWIND_HERE(&req->where);
+	if (alloc_hook_is_wanted(t) && iusize(ptr) != 0) {
+		void *p = irealloc_shown(t, ptr, req);
+		errno = p != NULL ? saved : errno;
+		return p;
+	}
+	if (unlikely(imalloc_is_interrupted(t)) || unlikely(!gate_try_enter(t))) {
+		return irealloc_in_steps(ptr, iusize(ptr), req);
+	}
+	void *p = irealloc_in_gate(t, ptr, req);
+	gate_exit(t);
+	if (p == NULL) {
+		return imalloc_fail(alloc_how_names[req->how]);
+	}
+	errno = saved;
+	return p;
+}
+
+size_t
+ixalloc(void *ptr, imalloc_req_t *req, size_t extra) {
+	struct tls_s *t = tls_get();
+	int saved = errno;
+	UNWIND_HERE(&req->where);
+	if (unlikely(imalloc_is_interrupted(t)) || unlikely(!gate_try_enter(t))) {
+		return iusize(ptr); /* unchanged: growing could have to wait for the fork */
+	}
+	tsd_t *tsd = tsd_fetch_in_gate(t);
+	uint64_t elem = ifree_elem(ptr);
+	if (elem == 0 || shelter_owns(elem)) {
+		gate_exit(t);
+		return elem == 0 ? 0 : shelter_usize(ptr);
+	}
+	size_t old = arena_usize(ptr, elem);
+	size_t most = extra > SC_LARGE_MAXCLASS - min_zu(req->size, SC_LARGE_MAXCLASS)
+	    ? SC_LARGE_MAXCLASS : req->size + extra;
+	imalloc_req_t upper = *req;
+	upper.size = most;
+	size_t usize_min = imalloc_usize(req);
+	size_t usize_max = imalloc_usize(&upper);
+	if (usize_min != 0 && usize_max >= usize_min) {
+		irealloc_try_in_place(tsd, ptr, elem, req, usize_min, usize_max);
+	}
+	size_t usize = arena_usize(ptr, elem);
+	if (usize > old) {
+		imalloc_note_large(tsd, usize > usize_min ? usize : req->size);
+	}
+	gate_exit(t);
+	if (usize != old && alloc_hook_is_wanted(t)) {
+		alloc_hook_expand(req->how, ptr, old, usize, req->size, req->alignment, req->zero);
+	}
+	errno = saved;
+	return usize;
+}
