@@ -124,10 +124,10 @@ sub secure {
 	return 0;
 }
 
-# Files that LD_PRELOAD names and that are not there, below the root directory of the process.
+# Files that LD_PRELOAD names and that are not there, below the root directory of the process; nor were they when it started.
 sub preload_names {
-	my ($text, $root) = @_;
-	for my $name (grep { m{/} && !-e "$root$_" } split /[\s:]+/, $text) {
+	my ($text, $root, $maps) = @_;
+	for my $name (grep { m{/} && !-e "$root$_" && index($maps // '', $_) < 0 } split /[\s:]+/, $text) {
 		find('problem', 'preload', "LD_PRELOAD names $name, which is not there: the loader goes on without it");
 	}
 }

@@ -146,7 +146,7 @@ sub environment {
 	my ($pid, $facts, $status) = @_;
 	my $text = read_text("/proc/$pid/environ");
 	my %env = map { /^(MALLOC_CONF|LD_PRELOAD)=(.*)$/s ? ($1 => $2) : () } split /\0/, $text;
-	Doctor::preload_names($env{LD_PRELOAD} // '', "/proc/$pid/root");
+	Doctor::preload_names($env{LD_PRELOAD} // '', "/proc/$pid/root", read_text("/proc/$pid/maps"));
 	return unless length($status->{version} // '');
 	my $conf = $env{MALLOC_CONF} // '';
 	Doctor::options($conf, "/proc/$pid/root", eval { Run::find_library({ lib => '' }) });

@@ -131,6 +131,53 @@ $out = case_is('a threshold far away', {}, [$pid], 1, qr/^warn     triggers   th
 like($out, qr/^problem  files      profiles go to \Q$dir\E\/none, and there is no such directory$/m, 'and no place for profiles');
 like($out, qr/^problem  options    MALLOC_CONF: Invalid conf value: narenas:x/m, 'and a wrong option');
 unlike($out, qr/without prof:true/, 'nothing that is not so');
+# What lies around a process: files that went away, a filter of system calls, a namespace.
+system('cp', $library, "$dir/libjemalloc.so.2") == 0 && system('cp', $app, "$dir/moved") == 0 or die;
+$pid = started({ LD_PRELOAD => "$dir/libjemalloc.so.2", MALLOC_CONF => 'prof:true' }, "$dir/moved", 60);
+for (1 .. 500) {
+	last if slurp("/proc/$pid/maps") =~ /libjemalloc/;
+	Time::HiRes::sleep(0.01);
+}
+rename "$dir/moved", "$dir/moved.old";
+unlink "$dir/libjemalloc.so.2", "$dir/moved.old";
+$out = case_is('the program deleted', {}, [$pid], 3, qr/^warn     place      \Q$dir\E\/moved\S* was deleted or replaced since the start/m, qr/ top --exe=\/proc\/$pid\/exe /);
+like($out, qr/^ok       place      \Q$dir\E\/libjemalloc\.so\.2 was deleted or replaced since the start; it goes on working$/m, 'the library too');
+like($out, qr/^ok       names      functions and lines/m, 'its names are read from /proc');
+my $filtered = build('filtered.c', <<'C' . ($C =~ s/\n\tfor/\n\tfilter();\n\tfor/r));
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+static void filter(void) {
+	struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	struct sock_fprog program = {1, &allow};
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) { perror("seccomp"); }
+}
+C
+$pid = started({ LD_PRELOAD => $library, MALLOC_CONF => 'prof:true' }, $filtered, 60);
+for (1 .. 500) {
+	last if slurp("/proc/$pid/status") =~ /^Seccomp:\t2/m;
+	Time::HiRes::sleep(0.01);
+}
+SKIP: {
+	skip 'no seccomp here', 3 unless slurp("/proc/$pid/status") =~ /^Seccomp:\t2/m;
+	case_is('a filter of system calls', {}, [$pid], 3, qr/^warn     rights     its system calls are filtered \(seccomp\)/m, qr/jeprofctl dump $pid -o /);
+}
+SKIP: {
+	my $unshare = which('unshare');
+	skip 'no namespace of mounts here', 1 unless $unshare && (run($unshare, '-m', '/bin/true'))[0] == 0;
+	$pid = fork // die;
+	if (!$pid) {
+		$ENV{LD_PRELOAD} = $library;
+		exec $unshare, '-m', $app, 60 or exit 127;
+	}
+	push @began, $pid;
+	for (1 .. 500) {
+		last if (readlink("/proc/$pid/exe") // '') eq $app;
+		Time::HiRes::sleep(0.01);
+	}
+	like((doctor({}, $pid))[1], qr/^ok       place      it has its own mount namespace, .* below \/proc\/$pid\/root$/m, 'another mount namespace');
+}
 SKIP: {
 	skip 'not root, or no setpriv', 1 unless $> == 0 && which('setpriv');
 	my @nobody = (which('setpriv'), '--reuid=65534', '--regid=65534', '--clear-groups');
