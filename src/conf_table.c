@@ -14,6 +14,7 @@
 #include "arena/bin_info.h"
 #include "conf_hpa.h"
 #include "conf_range.h"
+#include "extent/ahead.h"
 #include "extent/extent.h"
 #include "extent/guard.h"
 #include "extent/pac.h"
@@ -267,6 +268,10 @@ BOOL(abort_conf, opt_abort_conf, HERE, SHOWN,
     "abort when a setting is not valid; on in a debug build"),
 BOOL(cache_oblivious, opt_cache_oblivious, HERE, SHOWN,
     "start large allocations at a random cache line of their first page"),
+BOOL(populate, opt_populate, HERE, SHOWN,
+    "let an arena that uses 1 MiB or more get the next pages of its small objects in runs of "
+    "a 64th of that, 16 to 256 KiB, by one call each (MADV_POPULATE_WRITE) instead of a page "
+    "fault each"),
 BOOL(trust_madvise, opt_trust_madvise, HERE, NODE,
     "do not test before the first purge whether MADV_DONTNEED gives zeroed pages"),
 HPA_BOOL(experimental_hpa_start_huge_if_thp_always,

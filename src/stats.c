@@ -797,6 +797,17 @@ print_background(emitter_t *em, const snapshot_background_t *s) {
 	    s->num_threads, (unsigned long long)s->num_runs, (unsigned long long)s->run_interval);
 }
 
+static void
+print_thp(emitter_t *em, const ahead_stats_t *s) {
+	emitter_json_object_kv_begin(em, "thp");
+	AHEAD_STATS_FIELDS(EMIT_FIELD)
+	emitter_json_object_end(em);
+	if (s->npopulate + s->nfailures > 0) {
+		emitter_table_printf(em, "Populated: %zu bytes by %zu calls, failures: %zu\n", s->populated,
+		    s->npopulate, s->nfailures);
+	}
+}
+
 static unsigned
 count_arenas(const snapshot_t *snap) {
 	unsigned n = 0;
@@ -847,6 +858,7 @@ print_stats(report_t *r) {
 	emitter_json_object_kv_begin(&r->em, "stats");
 	print_global(r);
 	print_background(&r->em, &global->background);
+	print_thp(&r->em, &global->thp);
 	if (r->parts.mutexes) {
 		print_mutexes(&r->em, mutex_names, ARRAY_LEN(mutex_names), global->mutexes,
 		    r->snap.merged->stats.uptime_ns);

@@ -55,6 +55,12 @@ base_background(const size_t *mib) {
 }
 
 static const void *
+base_thp(const size_t *mib) {
+	const snapshot_global_t *global = base_global(mib);
+	return global == NULL ? NULL : &global->thp;
+}
+
+static const void *
 base_global_mutex(const size_t *mib) {
 	const snapshot_global_t *global = base_global(mib);
 	assert(mib[2] < snapshot_mutex_count);
@@ -184,6 +190,7 @@ index_hpa_nonfull(const size_t *mib, size_t depth, size_t i) {
 #define MUTEX_FIELD(n, member, t, says) CTL_FIELD(#n, mutex_prof_data_t, member, t, ST, says),
 #define GLOBAL_FIELD(n, t, says) CTL_FIELD(#n, snapshot_global_t, n, t, ST, says),
 #define BACKGROUND_FIELD(n, t, says) CTL_FIELD(#n, snapshot_background_t, n, t, ST, says),
+#define THP_FIELD(n, t, says) CTL_FIELD(#n, ahead_stats_t, n, t, ST, says),
 #define GROUP_FIELD(n, t, says) CTL_FIELD(#n, class_stats_t, n, t, ST, says),
 #define BIN_FIELD(n, t, says) CTL_FIELD(#n, bin_stats_t, n, t, ST, says),
 #define LEXTENT_FIELD(n, t, says) CTL_FIELD(#n, large_stats_t, n, t, ST, says),
@@ -197,6 +204,7 @@ index_hpa_nonfull(const size_t *mib, size_t depth, size_t i) {
 static const ctl_field_t mutex_fields[] = {MUTEX_STATS_FIELDS(MUTEX_FIELD)};
 static const ctl_field_t global_fields[] = {SNAPSHOT_GLOBAL_FIELDS(GLOBAL_FIELD)};
 static const ctl_field_t background_fields[] = {SNAPSHOT_BACKGROUND_FIELDS(BACKGROUND_FIELD)};
+static const ctl_field_t thp_fields[] = {AHEAD_STATS_FIELDS(THP_FIELD)};
 static const ctl_field_t group_fields[] = {CLASS_STATS_FIELDS(GROUP_FIELD)};
 static const ctl_field_t bin_fields[] = {BIN_STATS_FIELDS(BIN_FIELD)};
 static const ctl_field_t lextent_fields[] = {LARGE_STATS_FIELDS(LEXTENT_FIELD)};
@@ -344,6 +352,7 @@ static_assert(ARRAY_LEN(global_mutex_nodes) == snapshot_mutex_count + 1, "locks 
 
 static const ctl_node_t stats_nodes[] = {
 	CTL_NODE_FIELDS("background_thread", background_fields, base_background, 0),
+	CTL_NODE_FIELDS("thp", thp_fields, base_thp, 0),
 	CTL_NODE_DIR("mutexes", global_mutex_nodes),
 	CTL_NODE_NUMBERED("arenas", arena_proto, index_arena, 0),
 	CTL_NODE_R("zero_reallocs", CTL_SIZE, get_zero_reallocs, ST,

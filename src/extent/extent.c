@@ -338,8 +338,8 @@ ecache_carve_locked(extent_src_t *src, ecache_t *c, edata_t *e, char *addr, size
 	return e;
 }
 
-edata_t *
-ecache_take(extent_src_t *src, ecache_t *c, size_t size, size_t alignment, unsigned lg_max_fit) {
+static edata_t *
+ecache_take_fit(extent_src_t *src, ecache_t *c, size_t size, size_t most, size_t alignment, unsigned lg_max_fit) {
 	if (ecache_npages(c) < size >> LG_PAGE) {
 		return NULL;
 	}
@@ -349,6 +349,7 @@ ecache_take(extent_src_t *src, ecache_t *c, size_t size, size_t alignment, unsig
 	edata_t *e = eset_fit(&c->eset, size, alignment, lg_max_fit);
 	if (e != NULL) {
 		addr = (char *)align_up((uintptr_t)e->addr, max_zu(alignment, PAGE));
+		size = min_zu(most, (size_t)(edata_end(e) - addr));
 		if (!is_own) {
 			e = ecache_carve_locked(src, c, e, addr, size);
 		} else if (e->size == size || ehooks_can_split(&src->ehooks)) {
@@ -359,6 +360,17 @@ ecache_take(extent_src_t *src, ecache_t *c, size_t size, size_t alignment, unsig
 	}
 	mutex_unlock(&c->mtx);
 	return e != NULL && is_own ? own_carve(src, c, e, addr, size) : e;
+}
+
+edata_t *
+ecache_take(extent_src_t *src, ecache_t *c, size_t size, size_t alignment, unsigned lg_max_fit) {
+	return ecache_take_fit(src, c, size, size, alignment, lg_max_fit);
+}
+
+edata_t *
+ecache_take_upto(extent_src_t *src, ecache_t *c, size_t size, size_t most) {
+	assert(most >= size && (most & PAGE_MASK) == 0);
+	return ecache_take_fit(src, c, size, most, PAGE, 64);
 }
 
 /* Takes [addr, addr + size) out of the extent in c that begins there (is_behind) or ends there. */

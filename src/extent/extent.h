@@ -53,6 +53,8 @@ void extent_grow_restart(extent_src_t *src);
  */
 edata_t *ecache_take(extent_src_t *src, ecache_t *c, size_t size, size_t alignment,
     unsigned lg_max_fit);
+/* The same, but up to `most` bytes where the extent that fits has them; `most` >= size. */
+edata_t *ecache_take_upto(extent_src_t *src, ecache_t *c, size_t size, size_t most);
 /* The same, but only the extent that starts at addr. */
 edata_t *ecache_take_at(extent_src_t *src, ecache_t *c, char *addr, size_t size);
 /* The last size bytes of the extent that ends at end. */

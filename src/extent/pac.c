@@ -8,6 +8,7 @@
  */
 #include "extent/pac.h"
 
+#include "extent/ahead.h"
 #include "extent/guard.h"
 #include "extent/join.h"
 #include "extent/pac_hot.h"
@@ -119,10 +120,32 @@ pac_committed(pac_t *pac, edata_t *e) {
 	return e;
 }
 
+/*
+ * For a small request: fills the dirty cache with a run of populated pages, and takes from it
+ * (extent/ahead.h). NULL: a run does not pay, or there is none.
+ */
+static edata_t *
+pac_take_ahead(pac_t *pac, size_t size, size_t alignment) {
+	size_t run = ahead_run(atomic_load_zu(&pac->nactive, MO_RELAXED) << LG_PAGE, size);
+	if (run == 0 || alignment > PAGE || decay_ms(&pac->decay_dirty.decay) == 0 || pac_is_bounded(pac)) {
+		return NULL;
+	}
+	size_t added = ahead_fill(&pac->src, &pac->dirty, &pac->retained, size, run);
+	if (added == 0) {
+		return NULL;
+	}
+	pac_mapped_add(pac, added);
+	return ecache_take(&pac->src, &pac->dirty, size, PAGE, 64);
+}
+
 /* Takes address space that has no pages at present. */
 static edata_t *
 pac_take_new(pac_t *pac, size_t size, size_t alignment) {
-	edata_t *e = pac_committed(pac, ecache_take(&pac->src, &pac->retained, size, alignment, 64));
+	edata_t *e = pac_take_ahead(pac, size, alignment);
+	if (e != NULL) {
+		return e;
+	}
+	e = pac_committed(pac, ecache_take(&pac->src, &pac->retained, size, alignment, 64));
 	if (e == NULL) {
 		e = pac_committed(pac, extent_grow(&pac->src, &pac->retained, size, alignment));
 	}

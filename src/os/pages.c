@@ -18,6 +18,10 @@
 #include "util/atomic.h"
 #include "util/fmt.h"
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
 /* On a page that is written anyway: every start of a program sets them. */
 EARLY_DATA unsigned lg_page;
 EARLY_DATA size_t page_size;
@@ -423,6 +427,12 @@ pages_nohuge(void *addr, size_t size) {
 #else
 	return ENOTSUP;
 #endif
+}
+
+int
+pages_populate(void *addr, size_t size) {
+	assert(is_range(addr, size));
+	return os_madvise(addr, size, MADV_POPULATE_WRITE);
 }
 
 static thp_mode_t

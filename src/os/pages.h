@@ -97,6 +97,11 @@ bool pages_can_purge_forced(void);
 bool pages_can_decommit(void);
 int pages_huge(void *addr, size_t size);
 int pages_nohuge(void *addr, size_t size);
+/*
+ * Makes the pages present and writable, as if each were written; what they contain stays. The
+ * kernel may refuse that (EINVAL before Linux 5.14), or stop in the middle.
+ */
+int pages_populate(void *addr, size_t size);
 /* Applies opt_thp to a new mapping. */
 void pages_set_thp_state(void *addr, size_t size);
 /* The system's setting: default means only where madvise() asks for it. */

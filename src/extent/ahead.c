@@ -1,0 +1,88 @@
+/*
+ * Takes and populates runs of fresh memory, and counts that.
+ * ahead.h explains why. Invariant: after one failure no further call is made. An extent that is
+ * being populated is active and belongs to the calling thread. The state is atomics; there is no
+ * lock.
+ */
+#include "extent/ahead.h"
+
+#include "util/assert.h"
+#include "util/atomic.h"
+
+bool opt_populate = true;
+
+static struct {
+#define AHEAD_COUNTER(name, type, says) atomic_zu_t name;
+	AHEAD_STATS_FIELDS(AHEAD_COUNTER)
+#undef AHEAD_COUNTER
+} ahead;
+
+/*
+ * Populates fresh pages; 0 or an errno value. The first failure ends it for the process: the kernel
+ * is older than 5.14, a filter forbids the call, or there is no memory.
+ */
+static int
+ahead_populate(void *addr, size_t size) {
+	int err = pages_populate(addr, size);
+	if (err != 0) {
+		atomic_fetch_add_zu(&ahead.nfailures, 1, MO_RELAXED);
+		return err;
+	}
+	atomic_fetch_add_zu(&ahead.populated, size, MO_RELAXED);
+	atomic_fetch_add_zu(&ahead.npopulate, 1, MO_RELAXED);
+	return 0;
+}
+
+/* An extent of size to `run` bytes without pages; NULL: there is no memory. */
+static edata_t *
+ahead_find(extent_src_t *src, ecache_t *retained, size_t size, size_t run) {
+	edata_t *e = ecache_take_upto(src, retained, size, run);
+	if (e == NULL) {
+		e = extent_grow(src, retained, run, PAGE);
+	}
+	if (e != NULL && extent_commit(src, e) != 0) {
+		ecache_put(src, retained, e);
+		return NULL;
+	}
+	return e;
+}
+
+/* Whether a dirty extent is long enough, though it is kept for longer requests. */
+static bool
+ahead_is_needless(ecache_t *dirty, size_t size) {
+	if (ecache_npages(dirty) < size >> LG_PAGE) {
+		return false;
+	}
+	mutex_lock(&dirty->mtx);
+	bool is_needless = eset_fit(&dirty->eset, size, PAGE, 64) != NULL;
+	mutex_unlock(&dirty->mtx);
+	return is_needless;
+}
+
+size_t
+ahead_fill(extent_src_t *src, ecache_t *dirty, ecache_t *retained, size_t size, size_t run) {
+	bool is_on = opt_populate && atomic_load_zu(&ahead.nfailures, MO_RELAXED) == 0;
+	if (!is_on || ehooks_are_own(&src->ehooks) || ahead_is_needless(dirty, size)) {
+		return 0;
+	}
+	edata_t *e = ahead_find(src, retained, size, run);
+	if (e == NULL) {
+		return 0;
+	}
+	size_t bytes = e->size;
+	if (!e->is_zeroed || bytes < AHEAD_MIN || ahead_populate(e->addr, bytes) != 0) {
+		ecache_put(src, retained, e);
+		return 0;
+	}
+	/* What is dirty and due is purged only if it is not known to be zero. */
+	e->is_zeroed = false;
+	ecache_put(src, dirty, e);
+	return bytes;
+}
+
+void
+ahead_stats_read(ahead_stats_t *out) {
+#define AHEAD_READ(name, type, says) out->name = atomic_load_zu(&ahead.name, MO_RELAXED);
+	AHEAD_STATS_FIELDS(AHEAD_READ)
+#undef AHEAD_READ
+}

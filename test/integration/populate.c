@@ -1,0 +1,84 @@
+/*
+ * Memory that is populated ahead of its use (the option populate): a program that grows gets it, a
+ * small one does not; it counts as dirty, and costs at most 2 % of memory. Pages are counted, not
+ * times.
+ */
+#include "test.h"
+#include "ctl.h"
+
+#define MIB ((size_t)1 << 20)
+
+/* Fills so many bytes with small blocks, and prints what that took. */
+static int
+fill(size_t bytes)
+{
+	size_t before = rss_bytes(), n = bytes / 96;
+
+	for (size_t i = 0; i < n; i++)
+		memset(keep(malloc(96)), 1, 96);
+	printf("rss=%zu\n", rss_bytes() - before);
+	if (ctl_bool("config.stats"))
+		printf("populated=%zu calls=%zu failures=%zu active=%zu dirty=%zu\n", ctl_size("stats.thp.populated"),
+		    ctl_size("stats.thp.npopulate"), ctl_size("stats.thp.nfailures"), ctl_size("stats.active"),
+		    ctl_size("stats.arenas.4096.pdirty"));
+	return 0;
+}
+
+static int
+child_small(void)
+{
+	return fill(MIB / 2);
+}
+
+static int
+child_large(void)
+{
+	return fill(12 * MIB);
+}
+
+/* The number behind NAME= in what the child printed; 0 if it is not there. */
+static size_t
+number(const struct test_result *r, const char *name)
+{
+	const char *at = strstr(r->out, name);
+
+	return at == NULL ? 0 : strtoull(at + strlen(name) + 1, NULL, 10);
+}
+
+int
+main(int argc, char **argv)
+{
+	static const struct test_child children[] = { { "small", child_small }, { "large", child_large }, { NULL, NULL } };
+	static struct test_result on, off;
+	size_t page, populated, active;
+
+	test_children(argc, argv, children);
+	run_child_conf(&on, "small", NULL);
+	child_exits(&on, 0, "a small program");
+	is_uint(number(&on, "populated"), 0, "of 512 KiB nothing is populated");
+	is_uint(number(&on, "failures"), 0, "nor tried to");
+	run_child_conf(&off, "large", "populate:false");
+	child_exits(&off, 0, "one of 12 MiB without");
+	is_uint(number(&off, "calls"), 0, "populate:false populates nothing");
+	run_child_conf(&on, "large", NULL);
+	child_exits(&on, 0, "the same with it");
+	ok(number(&on, "rss") <= number(&off, "rss") / 100 * 102 + 64 * 1024, "memory: %zu, without %zu",
+	    number(&on, "rss"), number(&off, "rss"));
+	if (!ctl_bool("config.stats")) {
+		skip(3, "no statistics");
+		return done_testing();
+	}
+	page = ctl_size("arenas.page");
+	populated = number(&on, "populated");
+	active = number(&on, "active");
+	ok(number(&on, "dirty") * page <= active / 32, "at most a 32nd is there too early: %zu pages of %zu",
+	    number(&on, "dirty"), active / page);
+	if (number(&on, "failures") > 0) {
+		is_uint(populated, 0, "this kernel does not populate");
+		is_uint(number(&on, "failures"), 1, "and is asked once");
+	} else {
+		ok(populated >= 8 * MIB || page > 4096, "most of it was populated: %zu", populated);
+		ok(number(&on, "calls") <= populated / 16384, "by few calls: %zu", number(&on, "calls"));
+	}
+	return done_testing();
+}
