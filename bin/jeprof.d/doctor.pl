@@ -222,13 +222,13 @@ sub triggers {
 
 # The directory of the profiles. $owner: { uid, groups } of the process, undef for this one.
 sub prefix {
-	my ($text, $cwd, $root, $owner) = @_;
+	my ($text, $cwd, $root, $owner, $command) = @_;
 	my $name = length($text // '') ? $text : 'jeprof';
 	my $shown = $name =~ m{^(.*)/} ? length $1 ? $1 : '/' : '.';
 	my $dir = $shown =~ m{^/} ? "$root$shown" : "$cwd/$shown";
-	return find('problem', 'files', "profiles go to $shown, and there is no such directory", 'mkdir -p ' . word($shown)) unless -d $dir;
+	return find('problem', 'files', "profiles go to $shown, and there is no such directory", $command // 'mkdir -p ' . word($shown)) unless -d $dir;
 	return find('problem', 'files', "profiles go to $shown, where it may not write; name another place",
-		'MALLOC_CONF=prof:true,prof_prefix:/tmp/jeprof ...') unless may_write($dir, $owner);
+		$command // 'MALLOC_CONF=prof:true,prof_prefix:/tmp/jeprof ...') unless may_write($dir, $owner);
 	return find('ok', 'files', "profiles go to $shown/" . Object::base_name($name) . '.PID....heap');
 }
 

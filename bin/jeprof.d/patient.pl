@@ -151,7 +151,9 @@ sub environment {
 	my $conf = $env{MALLOC_CONF} // '';
 	Doctor::options($conf, "/proc/$pid/root", eval { Run::find_library({ lib => '' }) });
 	my $option = Doctor::settings($conf, "/proc/$pid/root");
-	Doctor::prefix($option->{prof_prefix}, "/proc/$pid/cwd", "/proc/$pid/root", $facts) if -d "/proc/$pid/cwd/." && !$status->{dumps};
+	my $cwd = readlink("/proc/$pid/cwd") // return;
+	my $name = $option->{prof_prefix} // 'jeprof';
+	Doctor::prefix($name =~ m{^/} ? $name : "$cwd/$name", $cwd, "/proc/$pid/root", $facts, "$0 start $pid --prefix /tmp/jeprof") unless $status->{dumps};
 }
 
 sub the_file {

@@ -60,12 +60,12 @@ sub started {
 	return $pid;
 }
 
+chdir $dir;
 # Looked at last, when they are no longer young.
 my $plain = started({}, $app, 60);
 my $idle = started({ LD_PRELOAD => $library }, $app, 60);
 
 # ---- programs ----
-chdir $dir;
 my $run = qr{^\Q$jeprof\E run -- };
 my $out = case_is('a plain program', {}, [$app], 1, qr/^problem  allocator  malloc is that of the C library .*neither linked nor preloaded$/m, $run);
 like($out, qr/^ok       names      functions and lines; build-id [0-9a-f]{40}$/m, 'its names');
@@ -74,9 +74,9 @@ case_is('on ours, nothing writes', { LD_PRELOAD => $library, MALLOC_CONF => 'pro
 $out = case_is('on ours', { LD_PRELOAD => $library, MALLOC_CONF => 'prof:true,prof_final:true' }, [$app], 0, qr/^ok       profiler   on, and a profile is written by prof_final$/m, $run);
 unlike($out, qr/^(?:warn|problem)/m, 'all is fine');
 like($out, qr/^ok       files      profiles go to \.\//m, 'where they go');
-case_is('an option misspelt', { LD_PRELOAD => $library, MALLOC_CONF => 'prof:true,prof_finall:true,prof_prefix:x' }, [$app], 1, qr/^problem  options    MALLOC_CONF: Invalid conf pair: prof_finall:true \(the nearest known option is "prof_final"/m, qr/man 3/);
+case_is('an option misspelt', { LD_PRELOAD => $library, MALLOC_CONF => 'abort_conf:false,prof:true,prof_finall:true,prof_prefix:x' }, [$app], 1, qr/^problem  options    MALLOC_CONF: Invalid conf pair: prof_finall:true \(the nearest known option is "prof_final"/m, qr/man 3/);
 is(scalar(grep { slurp($_) =~ /^# jemalloc\.exe=\S*\/true$/m } glob "$dir/*.heap"), 0, 'nothing was written for that');
-case_is('no such directory', { LD_PRELOAD => $library, MALLOC_CONF => "prof:true,prof_final:true,prof_prefix:$dir/none/x" }, [$app], 1, qr/^problem  files .*no such directory$/m, qr/^mkdir -p \Q$dir\E\/none$/);
+case_is('no such directory', { LD_PRELOAD => $library, MALLOC_CONF => "abort:false,prof:true,prof_final:true,prof_prefix:$dir/none/x" }, [$app], 1, qr/^problem  files .*no such directory$/m, qr/^mkdir -p \Q$dir\E\/none$/);
 case_is('a library that is not there', { LD_PRELOAD => "$dir/none.so" }, [$app], 1, qr/^problem  preload    LD_PRELOAD names \Q$dir\E\/none\.so, which is not there/m, $run);
 SKIP: {
 	skip 'no libjemalloc2', 3 unless $peer;
@@ -126,7 +126,7 @@ my ($code, $json) = jeprof('doctor', '--json', $pid);
 like($json, qr/^\{"target":"$pid","verdict":"ok","next":"[^"]+",\n"findings":\[\n\{"level":"ok","about":"process",/, '--json');
 is(() = $json =~ /^\{"level":"\w+","about":"\w+","text":"[^"]*","next":(?:null|"[^"]*")\},?$/mg, () = $json =~ /"level"/g, 'one object a finding');
 run($ctl, 'stop', $pid, '--wait', '10s');
-$pid = started({ LD_PRELOAD => $library, MALLOC_CONF => "prof:true,prof_threshold_highwater:1G,narenas:x,prof_prefix:$dir/none/y" }, $app, 60);
+$pid = started({ LD_PRELOAD => $library, MALLOC_CONF => "abort_conf:false,abort:false,prof:true,prof_threshold_highwater:1G,narenas:x,prof_prefix:$dir/none/y" }, $app, 60);
 $out = case_is('a threshold far away', {}, [$pid], 1, qr/^warn     triggers   threshold_highwater is 1\.0G, allocated is /m, qr/./);
 like($out, qr/^problem  files      profiles go to \Q$dir\E\/none, and there is no such directory$/m, 'and no place for profiles');
 like($out, qr/^problem  options    MALLOC_CONF: Invalid conf value: narenas:x/m, 'and a wrong option');
