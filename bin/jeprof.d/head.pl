@@ -16,7 +16,7 @@
 # Invariant: a name is given only by a function symbol whose size covers the address, and only by a file
 # that is known to be (or, without build-ids, not known not to be) the one that ran.
 # stdout carries results, stderr talk. Exit: 0 done, 1 failed, 2 usage, 3 done with doubts.
-# Needs nothing but perl-base; better with llvm-symbolizer or addr2line (lines), c++filt (C++ names),
+# Needs nothing but perl-base; better with jeprof-symbolize, llvm-symbolizer or addr2line (lines), c++filt (C++ names),
 # objdump (--disasm), dot (pictures).
 # The rooms are bin/jeprof.d/; scripts/join-jeprof makes one file of them, each in a block of its own or, where few commands need it,
 # as text that Rooms compiles when it is first called.

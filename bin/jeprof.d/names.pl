@@ -112,11 +112,20 @@ sub shorten_once {
 	return $text =~ /^(?:::|$)/ ? $name : $text;
 }
 
-# File and line, and inlined frames, from one run of a tool per object.
+# ---- lines: by the first of these programs that is there and answers ----
+my @tools = qw(jeprof-symbolize llvm-symbolizer addr2line);
+our $engine = '';	# the one that did
+my %told;		# path -> what jeprof-symbolize has told in one run for all objects
+
+sub line_tools { return grep { Tool::find($_) } @tools }
+
+# File and line, and inlined frames.
 sub add_lines {
-	return Talk::doubt('no file names and lines: neither llvm-symbolizer nor addr2line is installed')
-		unless %Pack::lines || Tool::find('llvm-symbolizer') || Tool::find('addr2line');
-	for my $key (sort keys %by_object) {
+	return Talk::doubt('no file names and lines: neither jeprof-symbolize nor llvm-symbolizer nor addr2line is installed')
+		unless %Pack::lines || line_tools();
+	my @keys = sort keys %by_object;
+	ask_all(map { [$Object::by_key{$_}, $by_object{$_}] } @keys);
+	for my $key (@keys) {
 		my $places = delete $by_object{$key};
 		my $found = found_lines($Object::by_key{$key}, map { $Places::offset[$_] } @$places);
 		use_lines($_, $found->{ $Places::offset[$_] }) for @$places;
@@ -132,6 +141,7 @@ sub lines_of {
 		my $object = $Places::object[$place];
 		push @{ $by_key{ $object->{key} } }, $place if $object && $object->is_file && !$Places::given[$place];
 	}
+	ask_all(map { [$Object::by_key{$_}, $by_key{$_}] } sort keys %by_key);
 	for my $key (sort keys %by_key) {
 		my $found = found_lines($Object::by_key{$key}, map { $Places::offset[$_] } @{ $by_key{$key} });
 		for my $place (@{ $by_key{$key} }) {
@@ -146,23 +156,67 @@ sub lines_of {
 sub found_lines {
 	my ($object, @offsets) = @_;
 	return $Pack::lines{ $object->{key} } if $Pack::lines{ $object->{key} };
-	my $llvm = Tool::find('llvm-symbolizer');
-	my $binutils = $llvm ? undef : Tool::find('addr2line');
-	my $elf = $llvm || $binutils ? $object->line_elf : undef;
-	return {} unless $elf && $elf->has_lines && !$elf->{text};
-	return ask_lines($llvm, $binutils, $elf->{path}, @offsets);
+	my $path = path_of_lines($object) // return {};
+	return $told{$path} if $told{$path} && !grep { !$told{$path}{$_} } @offsets;
+	my @there = line_tools();
+	for my $tool (@there) {
+		my $text = ask($tool, $path, @offsets) // next;
+		tell_engine($tool, $path);
+		return answers($text);
+	}
+	Talk::doubt("$path: " . join(' and ', @there) . ' failed; its lines are missing') if @there;
+	return {};
 }
 
-# The same, asked of a tool. Both tools print the address, then pairs of lines.
-sub ask_lines {
-	my ($llvm, $binutils, $path, @offsets) = @_;
-	my @command = $llvm
-		? ($llvm, '--print-address', '--no-demangle', '--inlines', '--functions=linkage', "--obj=$path")
-		: ($binutils, '-a', '-f', '-i', '-e', $path);
-	my $text = Tool::filter(\@command, join '', map { sprintf "0x%x\n", $_ } @offsets);
-	Talk::doubt("$path: $command[0] failed; its lines are missing") unless defined $text;
+# The file with the lines of an object, undef if there is none.
+sub path_of_lines {
+	my ($object) = @_;
+	my $elf = line_tools() ? $object->line_elf : undef;
+	return $elf && $elf->has_lines && !$elf->{text} ? $elf->{path} : undef;
+}
+
+# Asks jeprof-symbolize, if it is there, for the places of all [object, places] in one run.
+sub ask_all {
+	my $program = Tool::find($tools[0]) or return;
+	my %input;
+	for my $pair (@_) {
+		my ($object, $places) = @$pair;
+		my $path = $Pack::lines{ $object->{key} } ? undef : path_of_lines($object);
+		$input{$path} .= join '', map { sprintf "0x%x\n", $Places::offset[$_] } @$places if defined $path && $path !~ /\n/;
+	}
+	my $text = Tool::filter([$program], join '', map { "file $_\n$input{$_}" } sort keys %input) // return;
+	for my $part (split /^(?=file )/m, $text) {
+		my ($path) = $part =~ /^file (.*)\n/ or next;
+		next unless defined $input{$path};
+		%{ $told{$path} } = (%{ $told{$path} // {} }, %{ answers($part) });
+		tell_engine($tools[0], $path);
+	}
+}
+
+sub tell_engine {
+	my ($tool, $path) = @_;
+	$engine = $tool;
+	Talk::note("$path: lines by $tool") if $tells_files;
+}
+
+# What one of the tools says of these places; undef if it fails.
+sub ask {
+	my ($tool, $path, @offsets) = @_;
+	my %command = (
+		'jeprof-symbolize' => [],
+		'llvm-symbolizer' => ['--print-address', '--no-demangle', '--inlines', '--functions=linkage', "--obj=$path"],
+		'addr2line' => ['-a', '-f', '-i', '-e', $path],
+	);
+	my $head = $tool eq $tools[0] ? "file $path\n" : '';
+	return undef if $head =~ /\n./;
+	return Tool::filter([Tool::find($tool), @{ $command{$tool} }], $head . join '', map { sprintf "0x%x\n", $_ } @offsets);
+}
+
+# The same as data. All tools print the address, then pairs of lines.
+sub answers {
+	my ($text) = @_;
 	my (%found, $current, $function);
-	for my $line (split /\n/, $text // '') {
+	for my $line (split /\n/, $text) {
 		if ($line =~ /^0x([0-9a-f]+)$/) {
 			$current = $found{ hex $1 } = [];
 			$function = undef;

@@ -22,7 +22,7 @@ my @options = (
 	['lines!', 0, '--lines               per source line'],
 	['functions!', 0, '--functions           per function (default)'],
 	['files!', 0, '--files               per source file'],
-	['inlines!', 0, '--inlines             show inlined functions too (needs llvm-symbolizer or addr2line)'],
+	['inlines!', 0, '--inlines             show inlined functions too (by jeprof-symbolize, llvm-symbolizer or addr2line)'],
 	['Output (one of)'],
 	['text!', 0, '--text                table (the default when stdout is not a terminal)'],
 	['collapsed!', 0, '--collapsed           root;...;leaf VALUE, for flame graphs'],

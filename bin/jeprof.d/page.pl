@@ -53,6 +53,7 @@ sub words {
 	push @out, (@owners > 1 ? 'Most is held by ' : 'All is held by ')
 		. join(', ', map { bold($_->[0]) . ' ' . $size->($_->[1]) . ' (' . Print::percent($_->[1], $last->{bytes}) . ')' } @owners) . '.' if @owners;
 	push @out, suspects($option, @{ $work->{suspects} }) if @snaps >= Leaks::LEAST();
+	push @out, 'Source lines: by ' . escape($Names::engine) . '.' if length $Names::engine;
 	push @out, 'Doubts: ' . join('; ', map { escape($_) } @Talk::doubted) . '.' if @Talk::doubted;
 	return @out;
 }

@@ -82,7 +82,7 @@ sub note_age {
 sub wants_lines {
 	my ($option) = @_;
 	return $option->{grain} ne 'functions' || $option->{inlines}
-		|| ($option->{takes_lines} || $option->{mode} eq 'callgrind') && (Tool::find('llvm-symbolizer') || Tool::find('addr2line')) ? 1 : 0;
+		|| ($option->{takes_lines} || $option->{mode} eq 'callgrind') && Names::line_tools() ? 1 : 0;
 }
 
 # What a printing sub gets; the sums only of forms that show them.

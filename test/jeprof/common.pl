@@ -69,6 +69,11 @@ sub which {
 	return (grep { -x } map { "$_/$name" } split /:/, $ENV{PATH})[0];
 }
 
+# A program that finds source lines for jeprof.
+sub line_tool {
+	return (grep { defined && -x } "$jeprof-symbolize", map { which($_) } qw(llvm-symbolizer addr2line))[0];
+}
+
 # The libraries to make dumps with: Debian's, and ours if JEMALLOC_LIB says where it is.
 sub libraries {
 	my @list = grep { -e } glob '/usr/lib/*/libjemalloc.so.2';

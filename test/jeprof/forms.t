@@ -247,7 +247,7 @@ int main(void) { for (int i = 0; i < 50; i++) { holder(); } return 0; }
 C
 	my $real = dump_of($library, 'lg_prof_sample:0', $program);
 	SKIP: {
-		skip 'no line tool', 4 unless which('llvm-symbolizer') || which('addr2line');
+		skip 'no line tool', 4 unless line_tool();
 		($code, $out) = jeprof('--list=^holder$', $program, $real);
 		like($out, qr/^ROUTINE =+ holder in .*lines\.c$/m, '--list: head');
 		like($out, qr/^\s+\d+\.\d\s+\d+\.\d\s+8: \tsink = malloc\(300000\);$/m, '--list: the sum beside its line');

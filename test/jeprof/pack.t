@@ -137,7 +137,7 @@ like((jeprof('top', spew('bad.jepack', "jeprof_pack/1\nend 0\n")))[2], qr/holds 
 
 # Real code: source lines are in the pack; another machine's program too.
 SKIP: {
-	skip 'no gcc or line tool', 3 unless which('gcc') && (which('addr2line') || which('llvm-symbolizer'));
+	skip 'no gcc or line tool', 3 unless which('gcc') && line_tool();
 	my $program = build('lines.c', "#include <stdlib.h>\nvoid *p;\n__attribute__((noinline)) void hold(void) {\n\tp = malloc(10);\n}\nint main(void) { hold(); return 0; }\n");
 	real_program('lines', $program, 0);
 	my $cross = which('aarch64-linux-gnu-gcc');

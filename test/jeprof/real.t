@@ -4,7 +4,7 @@
 BEGIN { require Cwd; require((Cwd::abs_path(__FILE__) =~ s{[^/]*$}{}r) . 'common.pl') }
 use strict;
 use warnings;
-our ($dir, $peer);
+our ($dir, $peer, $jeprof);
 
 my @libraries = libraries();
 plan skip_all => 'no libjemalloc.so.2 (package libjemalloc2)' unless @libraries;
@@ -81,7 +81,7 @@ for my $library (@libraries) {
 		is_deeply(shares($dump, []), $row, "$title: PROGRAM is not needed");
 		same_total($program, $dump);
 		SKIP: {
-			skip 'no line tool', 1 unless which('llvm-symbolizer') || which('addr2line');
+			skip 'no line tool', 1 unless line_tool();
 			$row = shares($dump, ['--lines'], $program);
 			ok((grep { m{^small_leaf .*/plain\.c:5$} } keys %$row), "$title: --lines");
 		}
@@ -128,12 +128,14 @@ for my $library (@libraries) {
 
 	# An empty PATH: the names must still be there.
 	{
+		mkdir "$dir/alone";
 		local $ENV{PATH} = '/nonexistent';
 		$row = shares($pair[0], []);
 		cmp_ok(percent($row->{small_leaf}, 1), '>', 40, 'no other program is needed for names');
-		my ($code, undef, $err) = jeprof('--lines', '--text', $pair[0]);
+		my $alone = spew("$dir/alone/jeprof", slurp($jeprof));	# without jeprof-symbolize beside it
+		my ($code, undef, $err) = run($^X, $alone, '--lines', '--text', $pair[0]);
 		is($code, 3, 'lines without a tool: a doubt');
-		like($err, qr/neither llvm-symbolizer nor addr2line/, 'that is said');
+		like($err, qr/neither jeprof-symbolize nor llvm-symbolizer nor addr2line/, 'that is said');
 	}
 }
 done_testing();

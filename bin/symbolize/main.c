@@ -1,0 +1,174 @@
+/*
+ * jeprof-symbolize: functions, files, lines and inlined calls of addresses in object files with DWARF, for jeprof, which does without it
+ * too. It reads all that is asked before it answers: each unit of a file is read once, whatever the order of the addresses, and
+ * then forgotten, so that memory is that of the largest unit.
+ *
+ *   stdin    file PATH, then its addresses as 0xHEX, one on a line; then the next file
+ *   stdout   file PATH, then for each address, in any order: 0xHEX and pairs of lines, see answer.c
+ *   exit     0 done, 1 some file could not be read (a line on stderr; its addresses have no answer), 2 the input is wrong
+ */
+#include "symbolize.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FRESH = 4 << 20 };	/* bytes of units after which libdw begins anew */
+
+typedef struct {
+	query_t *all;
+	size_t count, room;
+} list_t;
+
+static int
+by_address(const void *a, const void *b)
+{
+	const query_t *x = a, *y = b;
+
+	return x->address < y->address ? -1 : x->address > y->address;
+}
+
+static int
+by_unit(const void *a, const void *b)
+{
+	const query_t *x = a, *y = b;
+
+	return x->unit < y->unit ? -1 : x->unit > y->unit ? 1 : by_address(a, b);
+}
+
+/* What a unit takes in the file, from its die. */
+static size_t
+unit_size(Dwarf *dwarf, Dwarf_Die *unit)
+{
+	Dwarf_Off start = dwarf_dieoffset(unit) - dwarf_cuoffset(unit), next;
+	size_t header;
+
+	if (dwarf_nextcu(dwarf, start, &next, &header, NULL, NULL, NULL) != 0)
+		return FRESH;
+	return (size_t)(next - start);
+}
+
+/* Answers for queries of one unit. */
+static void
+unit_answer(object_t *object, query_t *queries, size_t count)
+{
+	Dwarf_Die unit;
+	bool has_unit = queries[0].unit != 0 && dwarf_offdie(object->dwarf, queries[0].unit, &unit) != NULL;
+
+	if (has_unit)
+		scopes_find(&unit, queries, count);
+	for (size_t i = 0; i < count; i++)
+		answer_print(object->dwarf, has_unit ? &unit : NULL, &queries[i]);
+	if (has_unit)
+		object->weight += unit_size(object->dwarf, &unit);
+}
+
+static const char *
+object_answer(object_t *object, list_t *list)
+{
+	qsort(list->all, list->count, sizeof(*list->all), by_address);
+	units_find(object, list->all, list->count);
+	qsort(list->all, list->count, sizeof(*list->all), by_unit);
+	object->weight = FRESH;
+	for (size_t from = 0, to; from < list->count; from = to) {
+		for (to = from; to < list->count && list->all[to].unit == list->all[from].unit; to++)
+			;
+		if (object->weight >= FRESH) {
+			object_forget(object);
+			if (!object_renew(object))
+				return dwarf_errmsg(-1);
+		}
+		unit_answer(object, list->all + from, to - from);
+	}
+	return NULL;
+}
+
+/* All that was asked of one file; false if it cannot be read. */
+static bool
+file_answer(const char *path, list_t *list)
+{
+	object_t object;
+	const char *reason;
+
+	printf("file %s\n", path);
+	reason = object_open(&object, path);
+	if (reason == NULL)
+		reason = object_answer(&object, list);
+	object_close(&object);
+	list->count = 0;
+	if (reason != NULL)
+		fprintf(stderr, "jeprof-symbolize: %s: %s\n", path, reason);
+	return reason == NULL;
+}
+
+static bool
+has_added(list_t *list, const char *text)
+{
+	char *end;
+	query_t query = { .unit = 0 };
+
+	if (strncmp(text, "0x", 2) != 0)
+		return false;
+	errno = 0;
+	query.address = strtoull(text + 2, &end, 16);
+	if (end == text + 2 || *end != '\0' || errno != 0)
+		return false;
+	if (list->count == list->room) {
+		list->room = list->room * 2 + 1000;
+		list->all = realloc(list->all, list->room * sizeof(*list->all));
+		if (list->all == NULL)
+			abort();
+	}
+	list->all[list->count++] = query;
+	return true;
+}
+
+static int
+serve(void)
+{
+	list_t list = { NULL, 0, 0 };
+	char *line = NULL, *path = NULL;
+	size_t room = 0;
+	ssize_t length;
+	int code = 0;
+
+	for (unsigned long number = 1; (length = getline(&line, &room, stdin)) >= 0; number++) {
+		if (length > 0 && line[length - 1] == '\n')
+			line[length - 1] = '\0';
+		if (strncmp(line, "file ", 5) == 0 && line[5] != '\0') {
+			if (path != NULL && !file_answer(path, &list))
+				code = 1;
+			free(path);
+			path = strdup(line + 5);
+		} else if (path == NULL || !has_added(&list, line)) {
+			fprintf(stderr, "jeprof-symbolize: line %lu is neither \"file PATH\" nor an address 0xHEX of one\n", number);
+			return 2;
+		}
+	}
+	if (path != NULL && !file_answer(path, &list))
+		code = 1;
+	free(path);
+	free(line);
+	free(list.all);
+	return code;
+}
+
+int
+main(int argc, char **argv)
+{
+	int code;
+
+	(void)argv;
+	if (argc > 1) {
+		fputs("usage: jeprof-symbolize <INPUT    lines \"file PATH\", each followed by lines 0xADDRESS\n", stderr);
+		return 2;
+	}
+	(void)elf_version(EV_CURRENT);
+	code = serve();
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		perror("jeprof-symbolize: stdout");
+		return 1;
+	}
+	return code;
+}

@@ -1,0 +1,132 @@
+/*
+ * An object file, mapped by itself: so its pages can be given back after each unit, and libdw, which keeps what it has decoded until
+ * it ends, can begin anew on them. One object is open at a time.
+ * Called by main.c.
+ */
+#include "symbolize.h"
+
+#include <elfutils/libdwelf.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Maps the file; writing changes a copy only. */
+static const char *
+object_map(object_t *object)
+{
+	struct stat st;
+	int fd = open(object->path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return "cannot be opened";
+	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0) {
+		close(fd);
+		return "not a file with something in it";
+	}
+	object->size = (size_t)st.st_size;
+	object->image = mmap(NULL, object->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
+	close(fd);
+	if (object->image != MAP_FAILED)
+		return NULL;
+	object->image = NULL;
+	return "cannot be mapped";
+}
+
+/* The file with what dwz took out of several debug files, beside them or at an absolute path. */
+static void
+object_open_alt(object_t *object)
+{
+	const char *name;
+	const void *id;
+	char path[PATH_MAX];
+	const char *slash = strrchr(object->path, '/');
+
+	if (dwelf_dwarf_gnu_debugaltlink(object->dwarf, &name, &id) <= 0)
+		return;
+	if (name[0] == '/' || slash == NULL)
+		snprintf(path, sizeof(path), "%s", name);
+	else
+		snprintf(path, sizeof(path), "%.*s/%s", (int)(slash - object->path), object->path, name);
+	object->alt_fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (object->alt_fd >= 0)
+		object->alt = dwarf_begin(object->alt_fd, DWARF_C_READ);
+}
+
+/* libelf unpacks a section once and marks that in the image. */
+static bool
+object_has_packed(object_t *object)
+{
+	GElf_Shdr header;
+
+	for (Elf_Scn *section = NULL; (section = elf_nextscn(object->elf, section)) != NULL;) {
+		if (gelf_getshdr(section, &header) != NULL && (header.sh_flags & SHF_COMPRESSED) != 0)
+			return true;
+	}
+	return false;
+}
+
+const char *
+object_open(object_t *object, const char *path)
+{
+	GElf_Ehdr header;
+	const char *reason;
+
+	memset(object, 0, sizeof(*object));
+	object->path = path;
+	object->alt_fd = -1;
+	reason = object_map(object);
+	if (reason != NULL)
+		return reason;
+	object->elf = elf_memory(object->image, object->size);
+	if (object->elf == NULL || elf_kind(object->elf) != ELF_K_ELF || gelf_getehdr(object->elf, &header) == NULL)
+		return "not an ELF file";
+	if (header.e_type == ET_REL)
+		return "not linked: an object file of a compiler";
+	object->is_packed = object_has_packed(object);
+	object->dwarf = dwarf_begin_elf(object->elf, DWARF_C_READ, NULL);
+	if (object->dwarf == NULL)
+		return dwarf_errmsg(-1);
+	object_open_alt(object);
+	if (object->alt != NULL)
+		dwarf_setalt(object->dwarf, object->alt);
+	return NULL;
+}
+
+void
+object_close(object_t *object)
+{
+	if (object->dwarf != NULL)
+		dwarf_end(object->dwarf);
+	if (object->alt != NULL)
+		dwarf_end(object->alt);
+	if (object->alt_fd >= 0)
+		close(object->alt_fd);
+	if (object->elf != NULL)
+		elf_end(object->elf);
+	if (object->image != NULL)
+		munmap(object->image, object->size);
+}
+
+/* What libdw has decoded goes; dies must not be used any more. */
+bool
+object_renew(object_t *object)
+{
+	dwarf_end(object->dwarf);
+	object->dwarf = dwarf_begin_elf(object->elf, DWARF_C_READ, NULL);
+	if (object->dwarf != NULL && object->alt != NULL)
+		dwarf_setalt(object->dwarf, object->alt);
+	return object->dwarf != NULL;
+}
+
+/* The pages of the file need not stay in memory: libelf changes those of compressed files only. */
+void
+object_forget(object_t *object)
+{
+	if (!object->is_packed)
+		(void)madvise(object->image, object->size, MADV_DONTNEED);
+}

@@ -1,0 +1,96 @@
+/*
+ * Which function holds an address, and which calls were inlined there: one walk through the dies of a unit for all addresses of it. A
+ * die that holds none of them is passed over with all that it has.
+ * Called by main.c; the queries are of one unit, in the order of their addresses.
+ */
+#include "symbolize.h"
+
+#include <dwarf.h>
+
+enum { DEEPEST = 200 };		/* dies within dies */
+
+typedef struct {
+	query_t *queries;
+	size_t count;
+} group_t;
+
+static size_t
+first_from(const group_t *group, Dwarf_Addr address)
+{
+	size_t low = 0, high = group->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (group->queries[middle].address < address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Adds the die to the scopes of the addresses that it holds; a block is no scope, but is looked into. */
+static bool
+die_holds_some(Dwarf_Die *die, const group_t *group, bool is_scope, unsigned level)
+{
+	Dwarf_Addr base, start, end;
+	bool holds = false;
+
+	for (ptrdiff_t at = 0; (at = dwarf_ranges(die, at, &base, &start, &end)) > 0;) {
+		for (size_t i = first_from(group, start); i < group->count && group->queries[i].address < end; i++) {
+			query_t *query = &group->queries[i];
+
+			holds = true;
+			if (is_scope && query->count == level && level < sizeof(query->scopes) / sizeof(query->scopes[0]))
+				query->scopes[query->count++] = dwarf_dieoffset(die);
+		}
+	}
+	return holds;
+}
+
+static void scope_walk(Dwarf_Die *parent, const group_t *group, unsigned level, unsigned depth);
+
+static void
+die_visit(Dwarf_Die *die, const group_t *group, unsigned level, unsigned depth)
+{
+	switch (dwarf_tag(die)) {
+	case DW_TAG_subprogram:
+	case DW_TAG_inlined_subroutine:
+		if (die_holds_some(die, group, true, level))
+			scope_walk(die, group, level + 1, depth + 1);
+		break;
+	case DW_TAG_lexical_block:
+	case DW_TAG_try_block:
+	case DW_TAG_catch_block:
+		if (die_holds_some(die, group, false, level))
+			scope_walk(die, group, level, depth + 1);
+		break;
+	case DW_TAG_namespace:
+	case DW_TAG_module:
+		scope_walk(die, group, level, depth + 1);
+		break;
+	default:
+		break;
+	}
+}
+
+static void
+scope_walk(Dwarf_Die *parent, const group_t *group, unsigned level, unsigned depth)
+{
+	Dwarf_Die die;
+
+	if (depth > DEEPEST || dwarf_child(parent, &die) != 0)
+		return;
+	do {
+		die_visit(&die, group, level, depth);
+	} while (dwarf_siblingof(&die, &die) == 0);
+}
+
+void
+scopes_find(Dwarf_Die *unit, query_t *queries, size_t count)
+{
+	group_t group = { queries, count };
+
+	scope_walk(unit, &group, 0, 0);
+}

@@ -1,0 +1,116 @@
+#!/usr/bin/perl
+# jeprof-symbolize: says of each address what addr2line says, of many files in one run; refuses what it cannot read with one line;
+# jeprof uses it, tells that, and goes on without it.
+BEGIN { require Cwd; require((Cwd::abs_path(__FILE__) =~ s{[^/]*$}{}r) . 'common.pl') }
+use strict;
+use warnings;
+our ($dir, $jeprof);
+
+my $tool = "$jeprof-symbolize";
+plan skip_all => 'jeprof-symbolize is not built (no libdw)' unless -x $tool;
+plan skip_all => 'no g++, nm or addr2line' if grep { !which($_) } qw(g++ nm addr2line);
+
+my $text = <<'CC';
+#include <string>
+#include <vector>
+namespace box {
+	template <class T> inline T *made(int n) { T *p = new T[n]; p[0] = 1; return p; }
+	inline char *twice(int n) { return made<char>(2 * n); }
+}
+void *volatile sink;
+struct Holder { std::vector<std::string> all; __attribute__((noinline)) void fill(int n); };
+void Holder::fill(int n) { for (int i = 0; i < n; i++) { all.push_back(std::to_string(i) + " and more than fits inside"); } }
+__attribute__((noinline)) void grow(int n) { sink = box::twice(n); { int k = n; sink = box::made<double>(k); } }
+int main(int count, char **) { Holder *h = new Holder; h->fill(200 * count); for (int i = 0; i < 300; i++) { grow(1000 * count); } return 0; }
+CC
+
+# Addresses inside the functions of a program: each fifth byte.
+sub addresses {
+	my ($program) = @_;
+	my @list;
+	for my $line (`nm -S $program`) {
+		my ($start, $size) = $line =~ /^([0-9a-f]+) ([0-9a-f]+) [tTwW] (?!_start)/ or next;
+		push @list, map { sprintf '0x%x', hex($start) + 5 * $_ } 0 .. (hex($size) - 1) / 5;
+	}
+	return @list;
+}
+
+# { address => ["function file:line", ...] }; the function of the outermost frame is left out: the tools have it from different tables.
+sub answers {
+	my ($text) = @_;
+	my (%found, $at, @pair);
+	for my $line (split /\n/, $text) {
+		if ($line =~ /^0x([0-9a-f]+)$/) {
+			$at = $found{ hex $1 } = [];
+		} elsif ($at && length $line && push(@pair, $line) == 2) {
+			my ($function, $place) = splice @pair;
+			$place =~ s/ \(discriminator \d+\)$//;
+			$place =~ s{^.*/}{};
+			$place =~ s/^(.*?):(\d+|\?)(?::\d+)?$/$1 . ':' . ($2 eq '?' ? 0 : $2)/e;
+			push @$at, "$function $place";
+		}
+	}
+	@$_ and $_->[-1] =~ s/^\S+ // for values %found;
+	return \%found;
+}
+
+sub peer {
+	my ($compiler) = @_;
+	return $compiler eq 'g++' ? qw(addr2line -a -f -i -e) : qw(llvm-symbolizer --print-address --no-demangle --inlines --functions=linkage --obj);
+}
+
+my %program;
+for my $case (['plain', 'g++'], ['dwarf4', 'g++', '-gdwarf-4'], ['packed', 'g++', '-gz'], ['ranges', 'clang++']) {
+	my ($name, $compiler, @flags) = @$case;
+	spew("$dir/$name.cc", $text);
+	SKIP: {
+		skip "no $compiler", 3 if !which($compiler) || $compiler eq 'clang++' && !which('llvm-symbolizer');	# addr2line misses half of clang's
+		skip "$compiler cannot make $name", 3 if (run($compiler, '-g', '-O2', @flags, '-o', "$dir/$name", "$dir/$name.cc"))[0];
+		$program{$name} = "$dir/$name";
+		my @asked = addresses("$dir/$name");
+		my ($code, $out, $err) = run(\join("\n", "file $dir/$name", @asked, ''), $tool);
+		is("$code|$err", '0|', "$name: done");
+		my ($got, $want) = map { answers($_) } $out, (run(\join("\n", @asked, ''), peer($compiler), "$dir/$name"))[1];
+		my @deep = grep { @{ $got->{$_} } > 2 } keys %$got;
+		cmp_ok(scalar(@deep), '>', 10, "$name: inlined calls");
+		my @other = grep { "@{ $got->{$_} }" ne "@{ $want->{$_} }" } sort keys %$want;
+		is(scalar(@other), 0, "$name: what " . (peer($compiler))[0] . " says of " . @asked . ' addresses')
+			or diag map { sprintf "%x: @{ $got->{$_} }\n   want: @{ $want->{$_} }\n", $_ } @other > 5 ? @other[0 .. 4] : @other;
+	}
+}
+
+# Several files, in any order of addresses; what cannot be read does not stop the others.
+my ($first) = addresses($program{plain});
+my ($code, $out, $err) = run(\"file $dir/none\n0x1\nfile $dir/plain.cc\n0x1\nfile $program{plain}\n0xfffffffffffffff0\n$first\n0x1\n", $tool);
+is($code, 1, 'a file that is none: exit 1');
+like($err, qr/\Ajeprof-symbolize: \Q$dir\E\/none: cannot be opened\njeprof-symbolize: \Q$dir\E\/plain\.cc: not an ELF file\n\z/, 'a line for each');
+is(join(' ', sort grep { /^0x/ } split /\n/, $out), join(' ', sort '0x1', '0xfffffffffffffff0', $first), 'the addresses of the last are answered');
+like($out, qr/^0x1\n\?\?\n\?\?:0$/m, 'an address of no function: ??');
+is((run(\"$_\n", $tool))[0], 2, 'input that is wrong: exit 2: ' . substr $_, 0, 20) for '0x12', "file $program{plain}\nwork", "file $program{plain}\n0x", "file $program{plain}\n0x" . 'f' x 17, "file \n0x1";
+($code, undef, $err) = run(\"file $program{plain}\n0x1\n12\n", $tool);
+like($err, qr/\Ajeprof-symbolize: line 3 is neither .*\n\z/, 'and a line that says which');
+is((run($tool, '--help'))[0], 2, 'an argument: exit 2');
+system('strip', '-o', "$dir/stripped", $program{plain});
+($code, $out, $err) = run(\"file $dir/stripped\n$first\n", $tool);
+is($code, 1, 'without DWARF: exit 1') or diag $out;
+spew("$dir/half", substr slurp($program{plain}), 0, 20000);
+($code, $out, $err) = run(\"file $dir/half\n$first\n", $tool);
+like("$code $err", qr/^1 jeprof-symbolize: \S+half: /, 'half a file: exit 1, one line');
+
+# jeprof: the same answer by whatever program is there, and it says by which.
+my ($library) = libraries();
+SKIP: {
+	skip 'no library', 4 unless $library;
+	my $dump = dump_of($library, 'lg_prof_sample:10', $program{plain});
+	my @ask = ('--text', '--lines', '--inlines', '--debug', $dump);
+	($code, $out, $err) = jeprof(@ask);
+	like($err, qr/^jeprof: \Q$program{plain}\E: lines by jeprof-symbolize$/m, 'jeprof uses it');
+	like($out, qr/ box::made \S*plain\.cc:4$/m, 'inlined functions have their lines') or diag $out;
+	my $html = (jeprof('report', $dump))[1];
+	like($html, qr/Source lines: by jeprof-symbolize\./, 'the report says so');
+	my ($code2, $out2, $err2) = jeprof('--tools=jeprof-symbolize:/nonexistent', @ask);
+	like($err2, qr/: lines by (?:llvm-symbolizer|addr2line)$/m, 'without it: another');
+	s{(?<= )\S*/}{}g for $out, $out2;
+	is($out2, $out, 'which says the same') if which('llvm-symbolizer');
+}
+done_testing();
