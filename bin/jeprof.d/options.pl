@@ -45,7 +45,7 @@ my @options = (
 	['show_bytes!', 0, '--show_bytes          bytes instead of MB'],
 	['drop_negative!', 0, '--drop_negative       with --base: leave out what shrank'],
 	['total_delay!', 0, '--total_delay         profiles of contention: the time waited (default)'],
-	['contentions!', 0, '--contentions         how often; --mean_delay: the mean time of each'], ['mean_delay!', 0, undef],
+	['contentions!', 0, '--contentions --mean_delay  how often; the mean time of each'], ['mean_delay!', 0, undef],
 	['Filters and graph'],
 	['focus=s', '', '--focus=RE            only stacks that hold a matching routine'],
 	['ignore=s', '', '--ignore=RE           no stacks that hold one'],
