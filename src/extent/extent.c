@@ -37,13 +37,6 @@ extent_src_renew(extent_src_t *src) {
 	mutex_unlock(&src->grow_mtx);
 }
 
-void
-extent_grow_restart(extent_src_t *src) {
-	mutex_lock(&src->grow_mtx);
-	src->grow_next = min_zu(src->grow_next, extent_grow_first(src));
-	mutex_unlock(&src->grow_mtx);
-}
-
 size_t
 extent_grow_limit_get(extent_src_t *src) {
 	mutex_lock(&src->grow_mtx);

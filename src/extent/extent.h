@@ -44,8 +44,6 @@ size_t extent_grow_limit_get(extent_src_t *src);
 int extent_grow_limit_set(extent_src_t *src, size_t limit);
 /* Growth starts again, with the initial limit. */
 void extent_src_renew(extent_src_t *src);
-/* The next mapping is as small as the first one was, or smaller. */
-void extent_grow_restart(extent_src_t *src);
 
 /*
  * Takes an active extent of exactly size bytes out of the cache. NULL: none fits, or there is no

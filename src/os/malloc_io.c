@@ -36,33 +36,12 @@ malloc_write(const char *s) {
 }
 
 void
-malloc_vcprintf(malloc_io_write_t *write_cb, void *opaque, const char *format, va_list ap) {
-	char buf[MALLOC_PRINTF_MAX];
-	fmt_vsnprintf(buf, sizeof(buf), format, ap);
-	if (write_cb != NULL) {
-		write_cb(opaque, buf);
-	} else {
-		malloc_write(buf);
-	}
-}
-
-void
-malloc_vprintf(const char *format, va_list ap) {
-	malloc_vcprintf(NULL, NULL, format, ap);
-}
-
-void
 malloc_printf(const char *format, ...) {
+	char buf[MALLOC_PRINTF_MAX];
 	va_list ap;
 	va_start(ap, format);
-	malloc_vcprintf(NULL, NULL, format, ap);
+	fmt_vsnprintf(buf, sizeof(buf), format, ap);
 	va_end(ap);
+	malloc_write(buf);
 }
 
-void
-malloc_cprintf(malloc_io_write_t *write_cb, void *opaque, const char *format, ...) {
-	va_list ap;
-	va_start(ap, format);
-	malloc_vcprintf(write_cb, opaque, format, ap);
-	va_end(ap);
-}

@@ -28,11 +28,5 @@ void malloc_write(const char *s);
 /* Writes to file descriptor 2 in every case; has the signature of a malloc_io_write_t. */
 void malloc_io_write_stderr(void *opaque, const char *s);
 void malloc_printf(const char *format, ...) PRINTF_FMT(1, 2);
-void malloc_vprintf(const char *format, va_list ap) PRINTF_FMT(1, 0);
-/* With write_cb NULL the text goes where malloc_printf() writes. */
-void malloc_cprintf(malloc_io_write_t *write_cb, void *opaque, const char *format, ...)
-    PRINTF_FMT(3, 4);
-void malloc_vcprintf(malloc_io_write_t *write_cb, void *opaque, const char *format, va_list ap)
-    PRINTF_FMT(3, 0);
 
 #endif

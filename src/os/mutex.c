@@ -1,5 +1,5 @@
 /*
- * The contended side of the mutex, its fork handlers and its counters; mutex.h has the contract.
+ * The contended side of the mutex, its renewal in a forked child, and its counters; mutex.h has the contract.
  * A waiter first spins, then sets MUTEX_WAITERS and sleeps while the word keeps that value. A
  * thread that has slept takes the mutex with MUTEX_WAITERS set, because other threads may still
  * sleep: at most one wake is unneeded, and none is ever lost. The counters are written under the
@@ -139,7 +139,7 @@ mutex_debug_before_lock(mutex_t *m) {
 	uint32_t rank = m->witness.rank;
 	assert((rank != WITNESS_RANK_PROF_DUMP && rank != WITNESS_RANK_BACKGROUND_THREAD_GLOBAL)
 	    || tls_get()->gate_depth == 0);
-	witness_check_order(&m->witness, false);
+	witness_check_order(&m->witness);
 #endif
 }
 
@@ -163,52 +163,6 @@ mutex_debug_before_unlock(mutex_t *m) {
 #if CONFIG_DEBUG
 	witness_remove(&m->witness);
 #endif
-}
-
-void
-mutex_prefork(mutex_t *m) {
-	assert(!m->fork_nested);
-	if (mutex_is_owner(m)) {
-		/* A signal handler that interrupted this thread inside m called fork(). */
-		m->fork_nested = true;
-		return;
-	}
-#if CONFIG_DEBUG
-	witness_check_order(&m->witness, true);
-#endif
-	uint32_t me = mutex_self();
-	if (!mutex_try_word(m, me)) {
-		mutex_lock_slow(m, me);
-	}
-	mutex_count_owner(m, me);
-	if (config_debug) {
-		mutex_debug_after_lock(m);
-	}
-}
-
-void
-mutex_postfork_parent(mutex_t *m) {
-	mutex_assert_owner(m);
-	if (m->fork_nested) {
-		m->fork_nested = false;
-		return;
-	}
-	mutex_unlock(m);
-}
-
-void
-mutex_postfork_child(mutex_t *m) {
-	/* The parent's waiters do not exist in the child. */
-	atomic_store_u32(&m->n_waiting_thds, 0, MO_RELAXED);
-	if (m->fork_nested) {
-		m->fork_nested = false;
-		atomic_store_u32(&m->word, mutex_self(), MO_RELAXED);
-		return;
-	}
-	if (config_debug) {
-		mutex_debug_before_unlock(m);
-	}
-	atomic_store_u32(&m->word, 0, MO_RELEASE);
 }
 
 void

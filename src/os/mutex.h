@@ -53,11 +53,6 @@ typedef struct mutex_s {
 	uint64_t max_wait_time;
 	uint32_t max_n_thds;
 	atomic_u32_t n_waiting_thds;
-	/*
-	 * The forking thread already held the mutex (a signal handler forked); the fork handlers
-	 * then leave it held.
-	 */
-	bool fork_nested;
 #if CONFIG_DEBUG
 	witness_t witness;
 #endif
@@ -66,7 +61,7 @@ typedef struct mutex_s {
 #if CONFIG_DEBUG
 #define MUTEX_INITIALIZER(name, rank) {.witness = {(name), (rank), NULL}}
 #else
-#define MUTEX_INITIALIZER(name, rank) {.fork_nested = false}
+#define MUTEX_INITIALIZER(name, rank) {.word = {0}}
 #endif
 
 /* Iterations of the spin loop before a thread sleeps; -1: spin for ever and never sleep. */
@@ -74,10 +69,6 @@ extern HIDDEN int64_t opt_mutex_max_spin;
 
 /* name must stay valid; rank is a WITNESS_RANK_*. Both are used in debug builds only. */
 void mutex_init(mutex_t *m, const char *name, unsigned rank);
-/* Take a mutex before fork(), release it in the parent, and make it free in the child. */
-void mutex_prefork(mutex_t *m);
-void mutex_postfork_parent(mutex_t *m);
-void mutex_postfork_child(mutex_t *m);
 /*
  * In a forked child, for a mutex that a thread of the parent may have held: makes it free and new.
  * If the forking thread holds it, it stays held.

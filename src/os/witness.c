@@ -41,14 +41,14 @@ witness_init(witness_t *w, const char *name, unsigned rank) {
 }
 
 static bool
-is_order_ok(const witness_t *held, const witness_t *w, bool in_fork) {
+is_order_ok(const witness_t *held, const witness_t *w) {
 	if (rank_of(held) < rank_of(w)) {
 		return true;
 	}
 	if (rank_of(held) > rank_of(w)) {
 		return false;
 	}
-	return in_fork || ((w->rank & WITNESS_ADDR_ORDER) != 0 && held < w);
+	return (w->rank & WITNESS_ADDR_ORDER) != 0 && held < w;
 }
 
 COLD static void
@@ -72,13 +72,13 @@ is_held(const witness_t *w) {
 }
 
 void
-witness_check_order(const witness_t *w, bool in_fork) {
+witness_check_order(const witness_t *w) {
 	assert(rank_of(w) < WITNESS_RANK_END);
 	if (rank_of(w) == WITNESS_RANK_OMIT) {
 		return;
 	}
 	for (const witness_t *h = witness_held; h != NULL; h = h->held_next) {
-		if (!is_order_ok(h, w, in_fork)) {
+		if (!is_order_ok(h, w)) {
 			report_order(w);
 		}
 	}

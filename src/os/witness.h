@@ -3,8 +3,8 @@
  * Each mutex carries a witness, and each thread has a list of the witnesses it holds. Taking a
  * mutex asserts that its rank is above every rank already held. Two mutexes of one rank may be held
  * together only if the rank was given with WITNESS_ADDR_ORDER and they are taken in the order of
- * their addresses, or by the fork handlers, which take everything in one fixed order. Ranks are
- * numbered by floor, outermost first. Rank 0, that of a mutex of zero bytes, is not checked.
+ * their addresses. Ranks are numbered by floor, outermost first. Rank 0, that of a mutex of zero
+ * bytes, is not checked.
  * os/mutex calls this; the table of locks is in doc/INDEX.md.
  */
 #ifndef OS_WITNESS_H
@@ -59,7 +59,7 @@ void witness_init(witness_t *w, const char *name, unsigned rank);
  */
 void witness_add(witness_t *w);
 /* Ends the process with a message if the thread may not take w now. */
-void witness_check_order(const witness_t *w, bool in_fork);
+void witness_check_order(const witness_t *w);
 void witness_remove(witness_t *w);
 /* Number of ranked mutexes of rank `from` or above that this thread holds. */
 unsigned witness_depth_from(unsigned from);

@@ -392,44 +392,6 @@ emitter_dict_end(emitter_t *em) {
 	}
 }
 
-/* Length of a column's text as printed, with the quotes of a string. */
-static size_t
-col_text_len(const emitter_col_t *col, const char *text) {
-	return strlen(text) + (col->type == emitter_type_string ? 2 : 0);
-}
-
-static void
-table_col(emitter_t *em, const emitter_col_t *col) {
-	char buf[EMITTER_VALUE_BUF];
-	const char *text = buf;
-	if (is_string_type(col->type)) {
-		text = value_string(&col->str_val);
-	} else {
-		value_text(buf, col->type, &col->bool_val);
-	}
-	size_t len = col_text_len(col, text);
-	size_t width = col->justify == emitter_justify_none || col->width < 0 ? 0 : (size_t)col->width;
-	size_t pad = width > len ? width - len : 0;
-	if (col->justify == emitter_justify_right) {
-		emitter_fill(em, ' ', pad);
-	}
-	table_value(em, col->type, &col->bool_val);
-	if (col->justify == emitter_justify_left) {
-		emitter_fill(em, ' ', pad);
-	}
-}
-
-void
-emitter_table_row(emitter_t *em, const emitter_row_t *row) {
-	if (emitter_is_json(em)) {
-		return;
-	}
-	for (ql_t *q = ql_first(&row->cols); q != NULL; q = ql_next(&row->cols, q)) {
-		table_col(em, container_of(q, emitter_col_t, link));
-	}
-	emitter_puts(em, "\n");
-}
-
 void
 emitter_table_printf(emitter_t *em, const char *f, ...) {
 	if (emitter_is_json(em)) {

@@ -9,7 +9,6 @@
 #define UTIL_EMITTER_H
 
 #include "util/compiler.h"
-#include "util/ql.h"
 
 typedef enum {
 	emitter_json,
@@ -31,12 +30,6 @@ typedef enum {
 	emitter_type_title, /* printed without quotes in the table */
 } emitter_type_t;
 
-typedef enum {
-	emitter_justify_left,
-	emitter_justify_right,
-	emitter_justify_none, /* no padding; the width is ignored */
-} emitter_justify_t;
-
 typedef void emitter_write_t(void *opaque, const char *s);
 
 typedef struct {
@@ -47,29 +40,6 @@ typedef struct {
 	bool has_item; /* the innermost JSON container has an item: the next one needs a comma */
 	bool has_key; /* a JSON key was written whose value is still to come */
 } emitter_t;
-
-/* A column of a table row. The union holds the value; type says which member. */
-typedef struct {
-	ql_t link;
-	emitter_justify_t justify;
-	int width; /* least number of characters, filled with blanks; negative: none */
-	emitter_type_t type;
-	union {
-		bool bool_val;
-		int int_val;
-		int64_t int64_val;
-		unsigned unsigned_val;
-		uint32_t uint32_val;
-		uint64_t uint64_val;
-		size_t size_val;
-		ssize_t ssize_val;
-		const char *str_val;
-	};
-} emitter_col_t;
-
-typedef struct {
-	ql_t cols;
-} emitter_row_t;
 
 void emitter_init(emitter_t *em, emitter_mode_t mode, emitter_write_t *write, void *opaque);
 
@@ -109,20 +79,6 @@ void emitter_json_object_end(emitter_t *em);
 void emitter_json_array_kv_begin(emitter_t *em, const char *key);
 void emitter_json_object_kv_begin(emitter_t *em, const char *key);
 
-static inline void
-emitter_row_init(emitter_row_t *row) {
-	ql_init(&row->cols);
-}
-
-/* Appends a zeroed column to the row; the caller sets justify, width, type and value. */
-static inline void
-emitter_col_init(emitter_col_t *col, emitter_row_t *row) {
-	memset(col, 0, sizeof(*col));
-	ql_push_tail(&row->cols, &col->link);
-}
-
-/* Prints the columns of the row in order and ends the line. */
-void emitter_table_row(emitter_t *em, const emitter_row_t *row);
 /* The table halves of emitter_kv() and emitter_dict_begin(), for what JSON prints differently. */
 void emitter_table_kv(emitter_t *em, const char *table_key, emitter_type_t type, const void *value);
 void emitter_table_dict_begin(emitter_t *em, const char *header);

@@ -1,8 +1,8 @@
 /*
  * Flat bitmap: nbits bits in an array of 64-bit words; bit i is in word i / 64 at position i % 64.
  * Invariant: bits of the last word at and beyond nbits are zero. The bitmap is an array of the
- * caller's and has no state of its own; the owner's lock protects it. Searches return a position,
- * or -1 if there is none; counts and lengths are in bits. Used by arena/slab and extent/eset.
+ * caller's and has no state of its own; the owner's lock protects it. A search returns a position, or
+ * -1 if there is none. Used by arena/slab and extent/eset.
  */
 #ifndef UTIL_FB_H
 #define UTIL_FB_H
@@ -40,42 +40,12 @@ fb_unset(fb_word_t *fb, size_t nbits UNUSED, size_t bit) {
 	fb[bit / FB_WORD_BITS] &= ~((fb_word_t)1 << (bit % FB_WORD_BITS));
 }
 
-/* First position >= start whose bit is one (set) or zero (unset). start may be nbits. */
+/* First position >= start whose bit is one. start may be nbits. */
 ssize_t fb_first_set(const fb_word_t *fb, size_t nbits, size_t start);
-ssize_t fb_first_unset(const fb_word_t *fb, size_t nbits, size_t start);
-
-/* Last position < before whose bit is one (set) or zero (unset). before may be nbits. */
-ssize_t fb_last_set_before(const fb_word_t *fb, size_t nbits, size_t before);
-ssize_t fb_last_unset_before(const fb_word_t *fb, size_t nbits, size_t before);
-
-/* Sets or clears all bits of [start, start + len). */
-void fb_set_range(fb_word_t *fb, size_t nbits, size_t start, size_t len);
-void fb_unset_range(fb_word_t *fb, size_t nbits, size_t start, size_t len);
-
-/* Number of ones (scount) or zeros (ucount) in [start, start + len). */
-size_t fb_scount(const fb_word_t *fb, size_t nbits, size_t start, size_t len);
-size_t fb_ucount(const fb_word_t *fb, size_t nbits, size_t start, size_t len);
-
-/*
- * Finds the first maximal run of ones (srange) or zeros (urange) at or after start; a run that
- * began before start is counted from start. Returns false if there is none; otherwise sets *begin
- * and *len.
- */
-bool fb_has_srange(const fb_word_t *fb, size_t nbits, size_t start, size_t *begin, size_t *len);
-bool fb_has_urange(const fb_word_t *fb, size_t nbits, size_t start, size_t *begin, size_t *len);
-
-/* Length of the longest run of ones or zeros in the whole bitmap. */
-size_t fb_srange_longest(const fb_word_t *fb, size_t nbits);
-size_t fb_urange_longest(const fb_word_t *fb, size_t nbits);
 
 static inline bool
 fb_is_empty(const fb_word_t *fb, size_t nbits) {
 	return fb_first_set(fb, nbits, 0) < 0;
-}
-
-static inline bool
-fb_is_full(const fb_word_t *fb, size_t nbits) {
-	return fb_first_unset(fb, nbits, 0) < 0;
 }
 
 #endif /* UTIL_FB_H */

@@ -355,22 +355,6 @@ fmt_snprintf(char *buf, size_t size, const char *f, ...) {
 	return n;
 }
 
-char *
-fmt_fixed(char *buf, size_t size, uint64_t scaled, unsigned decimals) {
-	assert(decimals <= 18);
-	uint64_t unit = 1;
-	for (unsigned i = 0; i < decimals; i++) {
-		unit *= 10;
-	}
-	if (decimals == 0) {
-		fmt_snprintf(buf, size, "%llu", (unsigned long long)scaled);
-	} else {
-		fmt_snprintf(buf, size, "%llu.%0*llu", (unsigned long long)(scaled / unit),
-		    (int)decimals, (unsigned long long)(scaled % unit));
-	}
-	return buf;
-}
-
 static bool
 is_blank(char c) {
 	return c == ' ' || (c >= '\t' && c <= '\r');

@@ -30,12 +30,6 @@ char *fmt_u64_dec(char *end, uint64_t v);
 char *fmt_u64_hex(char *end, uint64_t v);
 
 /*
- * Prints scaled / 10^decimals with that many decimals (at most 18): (1234, 3) gives "1.234". Writes
- * at most size bytes including the NUL; returns buf.
- */
-char *fmt_fixed(char *buf, size_t size, uint64_t scaled, unsigned decimals);
-
-/*
  * Parses leading blanks, an optional sign, then digits in base 2 to 36. Base 0 means: 16 after
  * "0x", 8 after "0", otherwise 10. A minus sign negates modulo 2^64.
  * *end (end may be NULL) is set to the first byte that was not used, or to s if there are no

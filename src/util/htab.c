@@ -1,8 +1,7 @@
 /*
- * Probing, growing and shrinking of the hash table that htab.h describes.
+ * Probing and growing of the hash table that htab.h describes.
  * Invariant: an element lies in its home slot or behind it, with no free slot in between, so a
- * search may stop at the first free slot. Removal keeps this by moving later elements of the run
- * back. The owner's lock protects the table. The caller is prof_log.c.
+ * search may stop at the first free slot. Elements are never removed. The owner's lock protects the table. The caller is prof_log.c.
  */
 #include "util/htab.h"
 
@@ -35,7 +34,6 @@ htab_init(htab_t *h, unsigned lg_cap, htab_hash_t *hash_fn, htab_eq_t *eq_fn,
 	assert(lg_cap < 48);
 	h->count = 0;
 	h->lg_cap = lg_cap < 2 ? 2 : lg_cap;
-	h->lg_cap_min = h->lg_cap;
 	h->hash_fn = hash_fn;
 	h->eq_fn = eq_fn;
 	h->mem_alloc = mem_alloc;
@@ -106,15 +104,6 @@ htab_find(const htab_t *h, const void *key) {
 	return h->slots[htab_probe(h, key, h->hash_fn(key))].value;
 }
 
-void *
-htab_find_key(const htab_t *h, const void *key, void **r_key) {
-	const htab_slot_t *slot = &h->slots[htab_probe(h, key, h->hash_fn(key))];
-	if (slot->key != NULL) {
-		*r_key = slot->key;
-	}
-	return slot->value;
-}
-
 int
 htab_insert(htab_t *h, void *key, void *value) {
 	assert(key != NULL && value != NULL);
@@ -130,46 +119,6 @@ htab_insert(htab_t *h, void *key, void *value) {
 	htab_place(h, &slot);
 	h->count++;
 	return 0;
-}
-
-/* Frees the slot `hole` and moves back those elements that a search would no longer find. */
-static void
-htab_close_gap(htab_t *h, size_t hole) {
-	size_t mask = htab_mask(h);
-	for (size_t i = (hole + 1) & mask; h->slots[i].key != NULL; i = (i + 1) & mask) {
-		size_t home = h->slots[i].hash & mask;
-		/*
-		 * An element may move to the hole if the hole lies between its home and its slot
-		 * (modulo the size).
-		 */
-		if (((i - home) & mask) >= ((i - hole) & mask)) {
-			h->slots[hole] = h->slots[i];
-			hole = i;
-		}
-	}
-	memset(&h->slots[hole], 0, sizeof(h->slots[hole]));
-}
-
-void *
-htab_remove(htab_t *h, const void *key, void **r_key) {
-	size_t i = htab_probe(h, key, h->hash_fn(key));
-	void *value = h->slots[i].value;
-	if (value == NULL) {
-		return NULL;
-	}
-	if (r_key != NULL) {
-		*r_key = h->slots[i].key;
-	}
-	htab_close_gap(h, i);
-	h->count--;
-	if (h->lg_cap > h->lg_cap_min && h->count < ZU(1) << (h->lg_cap - 3)) {
-		/*
-		 * If there is no memory to shrink the table, it keeps its size; that is not an
-		 * error.
-		 */
-		(void)htab_resize(h, h->lg_cap - 1);
-	}
-	return value;
 }
 
 bool

@@ -1,5 +1,5 @@
 /*
- * Hash table from pointers to pointers: open addressing, linear probing, no tombstones.
+ * Hash table from pointers to pointers: open addressing, linear probing, no removal.
  * The caller provides the memory functions. Each slot keeps its key's hash. At most three quarters
  * of the slots are used. Keys and values are never NULL, and what a key points to must hash and
  * compare the same while it is in the table. The owner's lock protects it.
@@ -24,7 +24,6 @@ typedef struct {
 	htab_slot_t *slots;
 	size_t count; /* elements in the table */
 	unsigned lg_cap; /* log2 of the number of slots */
-	unsigned lg_cap_min; /* log2 of the initial number of slots; the table never gets smaller */
 	htab_hash_t *hash_fn;
 	htab_eq_t *eq_fn;
 	htab_alloc_t *mem_alloc;
@@ -32,10 +31,7 @@ typedef struct {
 	void *opaque; /* passed to mem_alloc and mem_free */
 } htab_t;
 
-/*
- * Initialises an empty table of 2^lg_cap slots (at least 4), its smallest size. Returns 0 or
- * ENOMEM.
- */
+/* Initialises an empty table of 2^lg_cap slots (at least 4). Returns 0 or ENOMEM. */
 int htab_init(htab_t *h, unsigned lg_cap, htab_hash_t *hash_fn, htab_eq_t *eq_fn,
     htab_alloc_t *mem_alloc, htab_free_t *mem_free, void *opaque);
 
@@ -50,24 +46,14 @@ htab_count(const htab_t *h) {
 /* Returns the value stored under an equal key, or NULL. */
 void *htab_find(const htab_t *h, const void *key);
 
-/* Like htab_find(); on success *r_key is the key pointer that is in the table. */
-void *htab_find_key(const htab_t *h, const void *key, void **r_key);
-
 /* Inserts a key that must not be in the table. Returns 0, or ENOMEM with the table unchanged. */
 int htab_insert(htab_t *h, void *key, void *value);
-
-/*
- * Removes a key and returns its value, or NULL if there was none. On success *r_key (r_key may be
- * NULL) is the key pointer that was in the table.
- */
-void *htab_remove(htab_t *h, const void *key, void **r_key);
 
 /*
  * Walks the table in no particular order: start with *cursor = 0; each call returns true and one
  * element, or false at the end. The table must not change during the walk.
  */
 bool htab_next(const htab_t *h, size_t *cursor, void **key, void **value);
-#define htab_iter htab_next
 
 /* For keys that are compared as pointers, not by what they point to. */
 uint64_t htab_hash_ptr(const void *key);

@@ -159,12 +159,6 @@ test_fast_writers(void) {
 		bad += strcmp(fmt_u64_hex(end, v), libc) != 0;
 	}
 	is_uint(bad, 0, "fmt_u64_dec and fmt_u64_hex");
-	char buf[32];
-	is_str(fmt_fixed(buf, sizeof(buf), 1234, 3), "1.234", "three decimals");
-	is_str(fmt_fixed(buf, sizeof(buf), 5, 3), "0.005", "zeros behind the point");
-	is_str(fmt_fixed(buf, sizeof(buf), 42, 0), "42", "no decimals");
-	is_str(fmt_fixed(buf, sizeof(buf), UINT64_MAX, 18), "18.446744073709551615", "the greatest");
-	is_str(fmt_fixed(buf, 4, 1234, 3), "1.2", "cut to the buffer");
 }
 
 /* As strtoumax in value, end and error, where the standard leaves nothing open. */

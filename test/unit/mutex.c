@@ -133,13 +133,12 @@ static int
 fork_and_lock_in_child(void) {
 	pid_t pid = fork();
 	if (pid == 0) {
-		mutex_postfork_child(&mtx);
+		mutex_renew_in_child(&mtx, "test", WITNESS_RANK_OMIT);
 		alarm(400);
 		mutex_lock(&mtx);
 		mutex_unlock(&mtx);
 		_exit(mtx.n_waiting_thds.repr == 0 ? 0 : 1);
 	}
-	mutex_postfork_parent(&mtx);
 	int status = -1;
 	waitpid(pid, &status, 0);
 	return status;
@@ -154,7 +153,6 @@ test_forks(void) {
 	pthread_create(&t[1], NULL, keep_locking, &go_on);
 	unsigned n_bad = 0;
 	for (unsigned i = 0; i < 50; i++) {
-		mutex_prefork(&mtx);
 		n_bad += fork_and_lock_in_child() != 0;
 	}
 	atomic_store_b(&go_on, false, MO_RELAXED);
@@ -163,15 +161,13 @@ test_forks(void) {
 	is_uint(n_bad, 0, "50 children of a fork under contention can lock");
 
 	mutex_lock(&mtx);
-	mutex_prefork(&mtx);
 	pid_t pid = fork();
 	if (pid == 0) {
-		mutex_postfork_child(&mtx);
+		mutex_renew_in_child(&mtx, "test", WITNESS_RANK_OMIT);
 		bool is_mine = mutex_is_owner(&mtx);
 		mutex_unlock(&mtx);
 		_exit(is_mine && mutex_trylock(&mtx) ? 0 : 1);
 	}
-	mutex_postfork_parent(&mtx);
 	int status = -1;
 	waitpid(pid, &status, 0);
 	is_int(status, 0, "fork by the holder: the child holds it still");
@@ -236,12 +232,6 @@ test_order(void) {
 	    "one rank against the addresses aborts");
 	dies(SIGABRT, "Failed assertion", lock_twice, NULL, "locking twice aborts");
 	dies(SIGABRT, "Failed assertion", assert_lockless, &outer, "assert_lockless");
-	mutex_prefork(&same[1]);
-	mutex_prefork(&same[0]);
-	mutex_postfork_parent(&same[0]);
-	mutex_postfork_parent(&same[1]);
-	witness_assert_lockless();
-	pass("fork takes one rank in any order");
 }
 
 /* Read and forgotten beside the holder: under the thread sanitizer there is no race. */
