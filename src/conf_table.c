@@ -520,7 +520,7 @@ NUM(san_guard_small, CONF_SIZE, opt_san_guard_small, 0, UINT64_MAX, HERE, 0,
 NUM(san_guard_large, CONF_SIZE, opt_san_guard_large, 0, UINT64_MAX, HERE, 0,
     "the same for large allocations, which then grow by moving"),
 BOOL(disable_large_size_classes, opt_disable_large_size_classes, HERE, SHOWN,
-    "round sizes above 32 KiB to pages only"),
+    "round sizes above tcache_max, and above eight pages, to pages only"),
 };
 
 const size_t conf_nrows = ARRAY_LEN(conf_rows);

@@ -5,11 +5,13 @@
 #include "meta/sz.h"
 
 bool opt_tcache = true;
-size_t opt_tcache_max = (size_t)32 << 10;
+size_t opt_tcache_max = (size_t)128 << 10;
 ssize_t opt_lg_tcache_nslots_mul = 1;
 #define NSLOTS_SMALL_MIN 20
 #define NSLOTS_SMALL_MAX 200
 #define NSLOTS_LARGE 20
+/* Classes above this size have fewer slots by default, so that no bin holds more than 640 KiB. */
+#define LARGE_FULL_MAX ((size_t)32 << 10)
 unsigned opt_tcache_nslots_small_min = NSLOTS_SMALL_MIN;
 unsigned opt_tcache_nslots_small_max = NSLOTS_SMALL_MAX;
 unsigned opt_tcache_nslots_large = NSLOTS_LARGE;
@@ -34,7 +36,9 @@ static struct {
 static unsigned
 ncached_from_options(szind_t szind) {
 	if (szind >= SC_NBINS) {
-		return opt_tcache_nslots_large;
+		size_t size = sz_i2s(szind);
+		return size > LARGE_FULL_MAX && opt_tcache_nslots_large == NSLOTS_LARGE
+		    ? (unsigned)(NSLOTS_LARGE * LARGE_FULL_MAX / size) : opt_tcache_nslots_large;
 	}
 	uint64_t n = bin_infos[szind].nregs;
 	n = opt_lg_tcache_nslots_mul >= 0 ? n << opt_lg_tcache_nslots_mul

@@ -96,7 +96,8 @@ class_of(size_t size)
 TEST_FN size_t
 usable_of(size_t size, size_t page, bool large_classes)
 {
-	size_t plain = page == 4096 ? 32768 : 8 * page;
+	/* The default tcache_max, and eight pages. */
+	size_t plain = 8 * page > 131072 ? 8 * page : 131072;
 
 	if (size <= plain || large_classes)
 		return class_of(size);

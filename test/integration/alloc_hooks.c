@@ -171,9 +171,9 @@ test_allocations(void)
 	was_alloc((p = keep(mallocx(100, MALLOCX_ALIGN(512) | MALLOCX_ZERO)), p), H_MALLOCX, 100, 512, true, "mallocx");
 	dallocx(p, 0);
 	was_free(p, H_DALLOCX, 512, "dallocx");
-	was_alloc((p = keep(mallocx(page * 30, 0)), p), H_MALLOCX, page * 30, 0, false, "mallocx, large");
-	sdallocx(p, page * 30, 0);
-	was_free(p, H_SDALLOCX, page * 30, "sdallocx");
+	was_alloc((p = keep(mallocx(page * 40, 0)), p), H_MALLOCX, page * 40, 0, false, "mallocx, large");
+	sdallocx(p, page * 40, 0);
+	was_free(p, H_SDALLOCX, page * 40, "sdallocx");
 	batch.ptrs = &p;
 	batch.n = 1;
 	batch.size = 40;

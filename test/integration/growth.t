@@ -26,7 +26,7 @@ flat "$(cost 1 threads 20 100000)" "$(cost 256 threads 20 100000)" 150 "1 and 25
 # without decay, which looks at all arenas as time goes by: the more often, the slower the machine is
 kept=64,dirty_decay_ms:-1,muzzy_decay_ms:-1
 flat "$(cost $kept mixed 1 40000)" "$(cost $kept mixed 64 40000)" 400 "blocks of 1 and of 64 arenas, freed by one thread"
-flat "$(cost 4 size 65536 20000)" "$(cost 4 size 4194304 20000)" 150 "blocks of 64 KiB and 4 MiB"
+flat "$(cost 4 size 262144 20000)" "$(cost 4 size 4194304 20000)" 150 "blocks of 256 KiB and 4 MiB"
 flat "$(cost 4 size 4194304 5000)" "$(cost 4 size 16777216 5000)" 250 "blocks of 4 MiB and 16 MiB"
 flat "$(cost 4 size 16777216 5000)" "$(cost 4 size 1073741824 5000)" 150 "blocks of 16 MiB and 1 GiB"
 

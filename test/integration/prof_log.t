@@ -338,8 +338,8 @@ is "$? $(grep -v 0x out | tr '\n' ' ')" "0 start 0 again 14 stop 0 again 14 next
 f=content.json
 json $f content
 is "$(look $f 'len(d["allocations"])')" 22 "what was freed while it ran is in it, all of it"
-# 100 000 bytes in whole pages, or on larger pages in a class
-case ${JEMALLOC_TEST_PAGE:-4096} in 4096) large=102400 ;; *) large=114688 ;; esac
+# the class of 100 000 bytes
+large=114688
 is "$(look $f 'sorted(set((a["usize"]) for a in d["allocations"]))')" "[512, 640, $large]" "usable sizes"
 is "$(look $f "[sum(a['usize'] == u for a in d['allocations']) for u in (512, 640, $large)]")" "[7, 10, 5]" \
     "so many of each"

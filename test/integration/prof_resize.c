@@ -69,7 +69,7 @@ resize(char *p, size_t size)
 
 #define LINKS 4
 #define BLOCKS 100
-static const size_t link_pages[LINKS + 1] = { 16, 12, 8, 11, 5 };
+static const size_t link_pages[LINKS + 1] = { 16, 12, 8, 10, 5 };
 
 static void *blocks[BLOCKS];
 

@@ -130,7 +130,7 @@ test_page_classes(void) {
 static void
 body(void) {
 	test_classes();
-	is_uint(sz_ladder_max, max_zu(8 * PAGE, 32768), "the ladder ends at eight pages");
+	is_uint(sz_ladder_max, max_zu(8 * PAGE, (size_t)128 << 10), "the ladder ends with the caches");
 	test_usizes("only pages above the ladder");
 	test_aligned();
 	test_page_classes();
@@ -140,7 +140,7 @@ body(void) {
 	is_uint(sz_ladder_max, max_zu(8 * PAGE, (size_t)1 << 20), "a larger cache moves the end of the ladder");
 	test_usizes("a ladder of 1 MiB");
 	opt_disable_large_size_classes = false;
-	sz_boot(32768);
+	sz_boot((size_t)128 << 10);
 	is_uint(sz_ladder_max, SC_LARGE_MAXCLASS, "the ladder for all sizes");
 	test_usizes("all sizes");
 	opt_disable_large_size_classes = true;
