@@ -6,6 +6,7 @@
  */
 #include "extent/ahead.h"
 
+#include "os/room.h"
 #include "util/assert.h"
 #include "util/atomic.h"
 
@@ -15,6 +16,8 @@ static struct {
 #define AHEAD_COUNTER(name, type, says) atomic_zu_t name;
 	AHEAD_STATS_FIELDS(AHEAD_COUNTER)
 #undef AHEAD_COUNTER
+	/* bytes populated, less AHEAD_LOOK_FIRST, at which limits are looked at */
+	atomic_zu_t look_at;
 } ahead;
 
 /*
@@ -47,6 +50,21 @@ ahead_find(extent_src_t *src, ecache_t *retained, size_t size, size_t run) {
 	return e;
 }
 
+/* Whether no limit of memory is near, as far as the last look says. */
+static bool
+ahead_has_room(void) {
+	size_t done = atomic_load_zu(&ahead.populated, MO_RELAXED);
+	size_t tries = atomic_load_zu(&ahead.nlimited, MO_RELAXED);
+	if (likely(done < atomic_load_zu(&ahead.look_at, MO_RELAXED) + AHEAD_LOOK_FIRST)) {
+		return true;
+	}
+	size_t step = tries % AHEAD_LOOK_TRIES == 0 ? ahead_step(room_now()) : 0;
+	atomic_store_zu(&ahead.look_at, done + step - AHEAD_LOOK_FIRST, MO_RELAXED);
+	/* After a refusal the count stands at 1 beyond a multiple, so that the next look is far. */
+	atomic_fetch_add_zu(&ahead.nlimited, step == 0 ? 1 : 0, MO_RELAXED);
+	return step != 0;
+}
+
 /* Whether a dirty extent is long enough, though it is kept for longer requests. */
 static bool
 ahead_is_needless(ecache_t *dirty, size_t size) {
@@ -62,7 +80,7 @@ ahead_is_needless(ecache_t *dirty, size_t size) {
 size_t
 ahead_fill(extent_src_t *src, ecache_t *dirty, ecache_t *retained, size_t size, size_t run) {
 	bool is_on = opt_populate && atomic_load_zu(&ahead.nfailures, MO_RELAXED) == 0;
-	if (!is_on || ehooks_are_own(&src->ehooks) || ahead_is_needless(dirty, size)) {
+	if (!is_on || ehooks_are_own(&src->ehooks) || !ahead_has_room() || ahead_is_needless(dirty, size)) {
 		return 0;
 	}
 	edata_t *e = ahead_find(src, retained, size, run);

@@ -27,11 +27,21 @@ extern bool opt_populate;
  */
 #define AHEAD_REQUEST_PAGES 8u
 
+/*
+ * Limits of memory (os/room.h) are looked at when so many bytes have been populated, and again when
+ * so many more, or a quarter of the room that there was. Near a limit nothing is populated; each
+ * AHEAD_LOOK_TRIES-th run looks again.
+ */
+#define AHEAD_LOOK_FIRST (ZU(4) << 20)
+#define AHEAD_LOOK_STEP (ZU(64) << 20)
+#define AHEAD_LOOK_TRIES 64u
+
 /* Counters of the process since its start, stats.thp.*: X(name, type, text for the manual). */
 #define AHEAD_STATS_FIELDS(X) \
 	X(populated, size_t, "bytes that were populated before their first touch, since the start") \
 	X(npopulate, size_t, "calls that this took") \
-	X(nfailures, size_t, "such calls that the system refused; after the first one none is made")
+	X(nfailures, size_t, "such calls that the system refused; after the first one none is made") \
+	X(nlimited, size_t, "times that nothing was populated because a limit of memory was near")
 
 typedef struct {
 #define AHEAD_STATS_FIELD(name, type, says) type name;
@@ -49,12 +59,18 @@ ahead_run(size_t use, size_t size) {
 	return size <= (size_t)AHEAD_REQUEST_PAGES << LG_PAGE && run > size ? run : 0;
 }
 
+/* Bytes that may be populated before the next look, with so much room; 0: none. */
+static inline size_t
+ahead_step(size_t room) {
+	return room < AHEAD_LOOK_FIRST ? 0 : min_zu(room / 4, AHEAD_LOOK_STEP);
+}
+
 /*
  * Takes size to `run` bytes that have no pages, populates them, and puts them into the dirty cache,
  * where they join what is left of the run before: so nothing between two runs is too short to be
  * used. Returns how many bytes came into memory. 0: nothing is left, populating has failed before,
- * the arena has hooks of the program, or a long extent is dirty, with which the run might join and
- * be kept for long requests like it.
+ * a limit of memory is near, the arena has hooks of the program, or a long extent is dirty, with
+ * which the run might join and be kept for long requests like it.
  */
 size_t ahead_fill(extent_src_t *src, ecache_t *dirty, ecache_t *retained, size_t size, size_t run);
 void ahead_stats_read(ahead_stats_t *out);

@@ -6,6 +6,8 @@
 #include "test.h"
 #include "ctl.h"
 
+#include <sys/resource.h>
+
 #define MIB ((size_t)1 << 20)
 
 /* Fills so many bytes with small blocks, and prints what that took. */
@@ -45,14 +47,50 @@ number(const struct test_result *r, const char *name)
 	return at == NULL ? 0 : strtoull(at + strlen(name) + 1, NULL, 10);
 }
 
+/* Fills what a limit of data lets it have. */
+static int
+child_limited(void)
+{
+	struct rlimit lim = { 96 * MIB, 96 * MIB };
+	size_t n = 0;
+
+	if (setrlimit(RLIMIT_DATA, &lim) != 0)
+		return 77;
+	while (malloc(96) != NULL)
+		n++;
+	printf("bytes=%zu\n", n * 96);
+	if (ctl_bool("config.stats"))
+		printf("populated=%zu limited=%zu failures=%zu\n", ctl_size("stats.thp.populated"),
+		    ctl_size("stats.thp.nlimited"), ctl_size("stats.thp.nfailures"));
+	return 0;
+}
+
+static void
+test_limited(void)
+{
+	static struct test_result r;
+
+	run_child_conf(&r, "limited", NULL);
+	child_exits(&r, 0, "a program under RLIMIT_DATA");
+	if (number(&r, "populated") == 0 || number(&r, "failures") > 0) {
+		skip(2, "nothing is populated here");
+		return;
+	}
+	ok(number(&r, "populated") <= 96 * MIB / 10 * 9, "not beyond nine tenths of it: %zu", number(&r, "populated"));
+	ok(number(&r, "limited") > 0 || number(&r, "bytes") < 80 * MIB, "because it is near: %zu times of %zu bytes",
+	    number(&r, "limited"), number(&r, "bytes"));
+}
+
 int
 main(int argc, char **argv)
 {
-	static const struct test_child children[] = { { "small", child_small }, { "large", child_large }, { NULL, NULL } };
+	static const struct test_child children[] = { { "small", child_small }, { "large", child_large },
+	    { "limited", child_limited }, { NULL, NULL } };
 	static struct test_result on, off;
 	size_t page, populated, active;
 
 	test_children(argc, argv, children);
+	test_limited();
 	run_child_conf(&on, "small", NULL);
 	child_exits(&on, 0, "a small program");
 	is_uint(number(&on, "populated"), 0, "of 512 KiB nothing is populated");
