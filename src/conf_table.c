@@ -269,7 +269,7 @@ BOOL(abort_conf, opt_abort_conf, HERE, SHOWN,
 BOOL(cache_oblivious, opt_cache_oblivious, HERE, SHOWN,
     "start large allocations at a random cache line of their first page"),
 BOOL(populate, opt_populate, HERE, SHOWN,
-    "let an arena that uses 1 MiB or more get the next pages of its small objects in runs of "
+    "let an arena that uses 1 MiB or more get fresh pages for objects up to half a page in runs of "
     "a 64th of that, 16 to 256 KiB, by one call each (MADV_POPULATE_WRITE) instead of a page "
     "fault each"),
 BOOL(trust_madvise, opt_trust_madvise, HERE, NODE,

@@ -96,7 +96,15 @@ arena_slab_new(arena_t *a, szind_t szind, unsigned shard) {
 	bool is_sampled = arena_ind_is_hidden(a->ind);
 	bool is_guarded = guard_is_due(&a->guard_small, opt_san_guard_small);
 	size_t size = slab_info_of(szind, is_sampled)->slab_size;
-	edata_t *e = (is_guarded ? pac_alloc_guarded : pac_alloc)(&a->pac, size, PAGE, false);
+	edata_t *e;
+	if (is_guarded) {
+		e = pac_alloc_guarded(&a->pac, size, PAGE, false);
+	} else if (bin_infos[szind].reg_size <= PAGE / 2) {
+		e = pac_alloc_dense(&a->pac, size);
+	} else {
+		/* The program may leave whole pages of such objects untouched. */
+		e = pac_alloc(&a->pac, size, PAGE, false);
+	}
 	if (e != NULL && slab_init(e, szind, shard, is_sampled) != 0) {
 		pac_dalloc(&a->pac, e);
 		e = NULL;

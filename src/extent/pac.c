@@ -121,7 +121,7 @@ pac_committed(pac_t *pac, edata_t *e) {
 }
 
 /*
- * For a small request: fills the dirty cache with a run of populated pages, and takes from it
+ * For a dense request: fills the dirty cache with a run of populated pages, and takes from it
  * (extent/ahead.h). NULL: a run does not pay, or there is none.
  */
 static edata_t *
@@ -140,8 +140,8 @@ pac_take_ahead(pac_t *pac, size_t size, size_t alignment) {
 
 /* Takes address space that has no pages at present. */
 static edata_t *
-pac_take_new(pac_t *pac, size_t size, size_t alignment) {
-	edata_t *e = pac_take_ahead(pac, size, alignment);
+pac_take_new(pac_t *pac, size_t size, size_t alignment, bool is_dense) {
+	edata_t *e = is_dense ? pac_take_ahead(pac, size, alignment) : NULL;
 	if (e != NULL) {
 		return e;
 	}
@@ -199,7 +199,7 @@ pac_has_plenty(const pac_t *pac) {
  * large extent.
  */
 static edata_t *
-pac_take_more(pac_t *pac, size_t size, size_t alignment) {
+pac_take_more(pac_t *pac, size_t size, size_t alignment, bool is_dense) {
 	edata_t *e = NULL;
 	if (size < JOIN_MIN && pac_has_plenty(pac)) {
 		e = pac_take_cached(pac, size, alignment, 64);
@@ -208,7 +208,7 @@ pac_take_more(pac_t *pac, size_t size, size_t alignment) {
 		e = pac_take_joined(pac, size, alignment);
 	}
 	if (e == NULL) {
-		e = pac_take_new(pac, size, alignment);
+		e = pac_take_new(pac, size, alignment, is_dense);
 	}
 	if (e == NULL) {
 		/* There is no more memory; splitting something large is better than failing. */
@@ -234,14 +234,14 @@ pac_take_fit(pac_t *pac, size_t size, size_t alignment) {
 }
 
 edata_t *
-pac_alloc(pac_t *pac, size_t size, size_t alignment, bool zero) {
+pac_alloc_as(pac_t *pac, size_t size, size_t alignment, bool zero, bool is_dense) {
 	assert(size > 0 && (size & PAGE_MASK) == 0);
 	edata_t *e = pac_hot_take(pac, size, alignment);
 	bool is_new = false;
 	if (e == NULL) {
 		e = pac_take_fit(pac, size, alignment);
 		is_new = e == NULL;
-		e = is_new ? pac_take_more(pac, size, alignment) : e;
+		e = is_new ? pac_take_more(pac, size, alignment, is_dense) : e;
 		/* A rest of the extents that were taken may have gone back. */
 		pac_tell_back(pac, 0);
 	}

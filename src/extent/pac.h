@@ -72,7 +72,19 @@ void pac_bound(pac_t *pac, size_t bytes);
  * Returns an active extent. size is a number of whole pages in bytes; zero: the pages must read as
  * zero. NULL: there is no memory.
  */
-edata_t *pac_alloc(pac_t *pac, size_t size, size_t alignment, bool zero);
+edata_t *pac_alloc_as(pac_t *pac, size_t size, size_t alignment, bool zero, bool is_dense);
+
+static inline edata_t *
+pac_alloc(pac_t *pac, size_t size, size_t alignment, bool zero) {
+	return pac_alloc_as(pac, size, alignment, zero, false);
+}
+
+/* The same for pages that will all be touched soon: they may be populated (extent/ahead.h). */
+static inline edata_t *
+pac_alloc_dense(pac_t *pac, size_t size) {
+	return pac_alloc_as(pac, size, PAGE, false, true);
+}
+
 /* The same with guard pages (extent/guard.h) if possible; never with hooks of the user. */
 edata_t *pac_alloc_guarded(pac_t *pac, size_t size, size_t alignment, bool zero);
 /* Takes back an active extent, guarded or not. */

@@ -55,7 +55,7 @@ start(ssize_t dirty_ms) {
 static void
 grow(size_t use, size_t npages) {
 	while (atomic_load_zu(&pac->nactive, MO_RELAXED) << LG_PAGE < use) {
-		edata_t *e = pac_alloc(pac, npages << LG_PAGE, PAGE, false);
+		edata_t *e = pac_alloc_dense(pac, npages << LG_PAGE);
 		if (e == NULL) {
 			ok(false, "there is memory");
 			return;
@@ -124,7 +124,7 @@ test_lengths(void) {
 	start(10000);
 	grow(16 * MIB, 1);
 	for (unsigned i = 0; use() < 64 * MIB; i++) {
-		pac_alloc(pac, (1 + 2 * (i % 4)) << LG_PAGE, PAGE, false)->addr[0] = 1;
+		pac_alloc_dense(pac, (1 + 2 * (i % 4)) << LG_PAGE)->addr[0] = 1;
 	}
 	size_t mapped = atomic_load_zu(&pac->mapped, MO_RELAXED);
 	ok(mapped - use() <= use() >> AHEAD_LG_PART, "runs of several lengths leave no holes: %zu", mapped - use());
@@ -135,6 +135,11 @@ test_not(void) {
 	start(10000);
 	grow(16 * MIB, AHEAD_REQUEST_PAGES + 1);
 	is_uint(sys.calls, 0, "not for large blocks");
+	start(10000);
+	while (use() < 16 * MIB) {
+		pac_alloc(pac, PAGE, PAGE, false)->addr[0] = 1;
+	}
+	is_uint(sys.calls, 0, "nor where the program may touch a part only");
 	start(0);
 	grow(16 * MIB, 1);
 	is_uint(sys.calls, 0, "not where unused pages go at once");
