@@ -120,6 +120,7 @@ sub body {
 <label>Snapshot <select id="snap"></select></label>
 <label>compared with <select id="from"></select></label>
 <label>by <select id="metric"><option value="b">bytes</option><option value="o">objects</option></select></label>
+<label id="l-thread" hidden>thread <select id="thread"></select></label>
 <label>Search <input id="find" type="search" size="18" placeholder="/ name or regexp"></label>
 <output id="found" aria-live="polite"></output>
 </nav>

@@ -97,15 +97,17 @@ sub gather {
 	return $work;
 }
 
-# A snapshot { dump, time, number, counts } of one file. counts: (record, objects, bytes) packed, as printed.
+# A snapshot { dump, time, number, counts, parts, threads } of one file. counts: (record, objects, bytes) packed, as printed; parts: the
+# same by thread, if there are several.
 sub take_file {
 	my ($store, $option, $file) = @_;
 	my $dump = Contention::refuse(Dump::read_file($file));
 	my $number = @{ $store->{snaps} };
 	my $known = $store->{by_text}{ mapping_key($dump) } //= {};
 	my $at = $option->{index} =~ /alloc/ ? 3 : 1;
-	my ($counts, @seen) = ('');
+	my ($counts, $parts, %sums, @seen) = ('', '');
 	for my $stack (@{ $dump->{stacks} }) {
+		my $number_of;
 		for my $pair (length $option->{thread} ? Reduce::thread_counts($stack, $option->{thread}, $at) : [$stack->[$at], $stack->[$at + 1]]) {
 			next unless $pair->[0] || $pair->[1];
 			my $record = $known->{ $stack->[0] };
@@ -113,10 +115,15 @@ sub take_file {
 				if !defined $record || $seen[$record];	# twice in one dump: two records
 			$seen[$record] = 1;
 			$counts .= pack 'LFF', $record, @$pair;
+			$number_of = $record;
 		}
+		next unless defined $stack->[5];	# one thread has all
+		my @found = Threads::of_stack($stack, $at);
+		Threads::add(\%sums, $dump, @found);
+		$parts .= Threads::parts($store, $number_of, $stack, $at, @found) if defined $number_of && !length $option->{thread};
 	}
 	push @{ $store->{snaps} }, { dump => $dump, number => $number, counts => $counts, time => Series::time_of($dump),
-		threads => threads_of($dump, $at) };
+		parts => $parts, threads => Threads::held($dump, \%sums) };
 	Places::ranges($dump);	# finds the main program
 	$store->{program} //= $dump->{program} // $Object::program // ($dump->{main} ? $dump->{main}{path} : $dump->{meta}{exe} // '?');
 	delete @$dump{qw(text stacks maps modules ranges numbers cuts symbols)};
@@ -140,26 +147,6 @@ sub record {
 		push @{ $store->{records} }, { places => $places, libraries => { map { $_ => 1 } grep { defined } $dump->{meta}{library} } };
 		$#{ $store->{records} };
 	};
-}
-
-# [number, name, bytes, objects] of each thread that holds something, if there are several.
-sub threads_of {
-	my ($dump, $at) = @_;
-	my (%sum, %name);
-	return [] if @{ $dump->{threads} } <= 1;	# one has all: not worth the time
-	for my $thread (@{ $dump->{threads} }) {
-		$name{ $thread->[0] } = $thread->[1] if length $thread->[1] || !defined $name{ $thread->[0] };
-	}
-	for my $stack (@{ $dump->{stacks} }) {
-		while ($stack->[5] =~ /^  t(\d+): (\d+): (\d+) \[(\d+): (\d+)\]/mg) {
-			my ($thread, @pair) = ($1, $at == 1 ? ($2, $3) : ($4, $5));
-			my ($objects, $bytes) = $dump->estimate(@pair);
-			$sum{$thread}[0] += $bytes;
-			$sum{$thread}[1] += $objects;
-		}
-	}
-	return [map { [$_, $name{$_} // '', map { int } @{ $sum{$_} }] }
-		sort { $sum{$b}[0] <=> $sum{$a}[0] || $a <=> $b } grep { $sum{$_}[0] } keys %sum];
 }
 
 # The path of each record, and the records that the filters leave, in the order of the tree.
@@ -224,11 +211,13 @@ sub data {
 	my ($tree, $nodes) = tree($work);
 	my $dump = $work->{snaps}[-1]{dump};
 	my $modules = modules($work);
+	my $whole = whole(@{ $work->{snaps} });
+	my $threads = Threads::data($work, $whole);
 	my $text = '{"program":' . json(Object::base_name($work->{store}{program})) . ',"index":"' . $work->{option}{index} . "\",\n"
-		. '"names":["all",' . join(',', map { json($work->{self}{label}[$_]) } @{ $work->{entries} }) . "],\n$modules,\n$tree,\n"
+		. '"names":["all",' . join(',', map { json($work->{self}{label}[$_]) } @{ $work->{entries} }) . "],\n$modules,\n$tree,\n$threads"
 		. '"lines":{' . join(',', lines($work, $nodes)) . "},\n"
 		. '"suspects":[' . join(',', suspects($work, $nodes)) . "],\n"
-		. "\"snaps\":[\n" . join(",\n", snaps($work)) . "\n]}";
+		. "\"snaps\":[\n" . join(",\n", snaps($work, $whole)) . "\n]}";
 	my $gzip = length $text > PLAIN ? Tool::find('gzip') : undef;
 	my $packed = $gzip ? Tool::filter([$gzip, '-6nc'], $text) : undef;
 	return defined $packed ? ('gz', base64($packed)) : ('json', $text);
@@ -264,10 +253,11 @@ sub modules {
 }
 
 # All paths as one tree in preorder: the name of each node and how many nodes before it its parent is; and the records, each
-# as how far its node is behind that of the one before, and its folded frames. The root is node 0.
+# as how far its node is behind that of the one before, and its folded frames. The root is node 0. A name is told by its number among
+# those that have followed the name of the parent so far, which are few; a new one stands in "fresh".
 sub tree {
 	my ($work) = @_;
-	my (@name, @up, @records, @nodes) = (0);
+	my (@name, @up, @step, @fresh, @next, @records, @nodes) = (0);
 	@up = (0);
 	my (@path, @before);
 	my $last = 0;
@@ -278,7 +268,12 @@ sub tree {
 		$same++ while $same < @names && $same < @before && $names[$same] == $before[$same];
 		$#path = $same - 1;
 		for my $depth ($same .. $#names) {
-			push @up, @name - ($depth ? $path[$depth - 1] : 0);
+			my $parent = $depth ? $path[$depth - 1] : 0;
+			my $next = $next[ $name[$parent] ] //= {};
+			push @up, @name - $parent;
+			my $number = $next->{ $names[$depth] } // keys %$next;
+			push @fresh, $names[$depth] if $number == keys %$next;
+			push @step, $next->{ $names[$depth] } = $number;
 			push @name, $names[$depth];
 			push @path, $#name;
 		}
@@ -289,7 +284,7 @@ sub tree {
 	}
 	$work->{up} = \@up;
 	local $" = ',';
-	return ("\"name\":[@name],\n\"up\":[@up],\n\"records\":[@records]", \@nodes);
+	return ("\"step\":[@step],\n\"fresh\":[@fresh],\n\"up\":[@up],\n\"records\":[@records]", \@nodes);
 }
 
 # Source lines of the heaviest whole stacks of the last dump: NODE:["file:line" of each frame, leaf first].
@@ -332,9 +327,8 @@ sub owner_of {
 # Each snapshot with what changed in its records since the one before that has them. Where that would be too much, some keep
 # their sums only; the first, the last and the largest never.
 sub snaps {
-	my ($work) = @_;
+	my ($work, $whole) = @_;
 	my @snaps = @{ $work->{snaps} };
-	my $whole = whole(@snaps);
 	my $records = $work->{store}{records};
 	my @before = (0) x (2 * @{ $work->{order} });
 	my @out;
@@ -348,7 +342,7 @@ sub snaps {
 			my $to = $records->[$values[$at]]{at} // next;
 			@now[2 * $to, 2 * $to + 1] = @values[$at + 1, $at + 2];
 		}
-		$out[-1] .= ',"cells":[' . cells(\@before, \@now) . ']';
+		$out[-1] .= ',"cells":[' . cells(\@before, \@now) . ']' . (defined $snap->{told} ? ",\"parts\":[$snap->{told}]" : '');
 		@before = @now;
 	}
 	return map { "{$_}" } @out;

@@ -7,10 +7,17 @@ sub model {
 	return <<'MODEL';
 "use strict";
 function Model(d) {
-	var MOST = 20, n = d.name.length, R = d.records.length / 2, full = [], cache = {}, made = {};
+	var MOST = 20, n = d.up.length, R = d.records.length / 2, full = [], cache = {}, made = {};
 	var parent = new Int32Array(n), first = new Uint8Array(n), depth = new Int32Array(n), kids = new Int32Array(n + 1), list = new Int32Array(n);
-	var leaf = new Int32Array(R), owner = new Int32Array(R), raw = [];
-	var i, k, at = 0, path = [], met = new Int32Array(d.names.length);
+	var leaf = new Int32Array(R), owner = new Int32Array(R), raw = [], pair = [], parts = [], who = -1;	// who: an index into threads, -1 for all
+	var i, k, at = 0, next, follow = [], fresh = 0, path = [], met = new Int32Array(d.names.length);
+	d.name = new Int32Array(n);
+	for (i = 1; i < n; i++) {
+		k = d.name[i - d.up[i]];
+		next = follow[k] = follow[k] || [];
+		if (d.step[i - 1] === next.length) { next.push(d.fresh[fresh++]); }
+		d.name[i] = next[d.step[i - 1]];
+	}
 	for (i = 0; i < n; i++) {
 		parent[i] = i ? i - d.up[i] : -1;
 		depth[i] = i ? depth[parent[i]] + 1 : 0;
@@ -20,7 +27,7 @@ function Model(d) {
 		if (i) { kids[parent[i] + 1]++; }
 	}
 	for (i = 0; i < n; i++) { kids[i + 1] += kids[i]; }
-	var next = kids.slice();
+	next = kids.slice();
 	for (i = 1; i < n; i++) { list[next[parent[i]]++] = i; }
 	for (i = 0; i < R; i++) {
 		leaf[i] = owner[i] = at += d.records[2 * i];
@@ -29,36 +36,56 @@ function Model(d) {
 	decode();
 
 	function decode() {
-		var objects = new Float64Array(R), bytes = new Float64Array(R);
+		var r = 0, both = [new Float64Array(R), new Float64Array(R)], split;
+		for (i = 0; d.pairs && i < d.pairs.length; i += 2) { pair.push([r += d.pairs[i], d.pairs[i + 1]]); }
+		split = [new Float64Array(pair.length), new Float64Array(pair.length)];
 		d.snaps.forEach(function (snap, s) {
-			var c = snap.cells, r = 0, j;
-			if (!c) { return; }
-			for (j = 0; j < c.length; j += 3) { r += c[j]; objects[r] += c[j + 1]; bytes[r] += c[j + 2]; }
-			raw[s] = [objects.slice(), bytes.slice()];
+			if (!snap.cells) { return; }
+			raw[s] = changed(both, snap.cells);
+			parts[s] = changed(split, snap.parts || []);
 			full.push(s);
 		});
 	}
+	function changed(sums, c) {
+		for (var at = 0, j = 0; j < c.length; j += 3) { at += c[j]; sums[0][at] += c[j + 1]; sums[1][at] += c[j + 2]; }
+		return [sums[0].slice(), sums[1].slice()];
+	}
 	function round(x) { return Math.floor(x * 1024 + 0.5) / 1024; }
-	// Of snapshot s, by record: estimated bytes b and objects o, variance v of the bytes.
-	function at_snap(s) {
-		if (cache[s]) { return cache[s]; }
-		var rate = d.snaps[s].rate, q = { b: new Float64Array(R), o: new Float64Array(R), v: new Float64Array(R) };
-		for (var r = 0; r < R; r++) {
-			var o = raw[s][0][r], b = raw[s][1][r], ratio, covered;
-			q.o[r] = o; q.b[r] = b;
-			if (!o || !b || !rate) { continue; }
+	// Adds to record r of q: estimated bytes b and objects o, variance v of the bytes.
+	function add(q, r, o, b, rate) {
+		var covered = 1, ratio, objects, bytes;
+		if (o && b && rate) {
 			ratio = b / o / rate;
 			covered = ratio > 1e-9 ? 1 - Math.exp(-ratio) : ratio;
-			q.o[r] = round(o / covered); q.b[r] = round(b / covered);
-			if (q.o[r] > o) { q.v[r] = q.b[r] * q.b[r] / o * (1 - o / q.o[r]); }
+			objects = round(o / covered); bytes = round(b / covered);
+			if (objects > o) { q.v[r] += bytes * bytes / o * (1 - o / objects); }
+		} else {
+			objects = o; bytes = b;
 		}
-		return cache[s] = q;
+		q.o[r] += objects; q.b[r] += bytes;
+	}
+	// Of snapshot s, by record, of all threads or one.
+	function at_snap(s) {
+		var key = s + ',' + who, r, k;
+		if (cache[key]) { return cache[key]; }
+		var rate = d.snaps[s].rate, q = { b: new Float64Array(R), o: new Float64Array(R), v: new Float64Array(R) }, o = raw[s][0], b = raw[s][1];
+		for (r = 0; r < R; r++) { if (o[r] && (who < 0 || d.own[r] === who)) { add(q, r, o[r], b[r], rate); } }
+		for (k = 0; who >= 0 && k < pair.length; k++) { if (pair[k][1] === who && parts[s][0][k]) { add(q, pair[k][0], parts[s][0][k], parts[s][1][k], rate); } }
+		return cache[key] = q;
+	}
+	// The nodes at which records end, whole or at their owners, in order, and the number of the node of each record.
+	function ends(whole) {
+		return kept('e' + +!!whole, function () {
+			var to = whole ? leaf : owner, number = new Int32Array(n), nodes = to.slice().sort().filter(function (x, j, all) { return !j || x !== all[j - 1]; });
+			nodes.forEach(function (x, j) { number[x] = j; });
+			return { nodes: nodes, of: to.map(function (x) { return number[x]; }) };
+		});
 	}
 	// By node, of it and all below it.
 	function kept(key, count) { return made[key] || (made[key] = count()); }
-	function totals(s, metric, whole) { return kept(['t', s, metric, +!!whole].join(), function () { return add_totals(s, metric, whole); }); }
-	function sums(s) { return kept('s' + s, function () { return add_sums(s); }); }
-	function stacks(s, a, whole) { return kept(['k', s, a, +!!whole].join(), function () { return add_stacks(s, a, whole); }); }
+	function totals(s, metric, whole) { return kept(['t', s, who, metric, +!!whole].join(), function () { return add_totals(s, metric, whole); }); }
+	function sums(s) { return kept(['s', s, who].join(), function () { return add_sums(s); }); }
+	function stacks(s, a, whole) { return kept(['k', s, who, a, +!!whole].join(), function () { return add_stacks(s, a, whole); }); }
 	function add_totals(s, metric, whole) {
 		var t = new Float64Array(n), q = at_snap(s)[metric], to = whole ? leaf : owner, j;
 		for (j = 0; j < R; j++) { t[to[j]] += q[j]; }
@@ -91,19 +118,19 @@ function Model(d) {
 	}
 	// The nodes with the largest sums (change since snapshot a if there is one), by records at their owners or leaves, and how many have one.
 	function add_stacks(s, a, whole) {
-		var q = at_snap(s), p = a === null ? null : at_snap(a), to = whole ? leaf : owner, count = 0, best = [], least = 0, j, k, x;
-		var b = new Float64Array(n), o = new Float64Array(n), v = new Float64Array(n);
+		var q = at_snap(s), p = a === null ? null : at_snap(a), e = ends(whole), N = e.nodes.length, count = 0, best = [], least = 0, j, k, x;
+		var b = new Float64Array(N), o = new Float64Array(N), v = new Float64Array(N);
 		for (j = 0; j < R; j++) {
-			k = to[j];
+			k = e.of[j];
 			b[k] += q.b[j]; o[k] += q.o[j]; v[k] += q.v[j];
 			if (p) { b[k] -= p.b[j]; o[k] -= p.o[j]; v[k] += p.v[j]; }
 		}
-		for (j = 0; j < n; j++) {
+		for (j = 0; j < N; j++) {
 			x = Math.abs(b[j]);
 			if (x < 0.5 && Math.abs(o[j]) < 0.5) { continue; }
 			count++;
 			if (best.length >= 2 * MOST && x <= least) { continue; }
-			best.push({ node: j, b: b[j], o: o[j], v: v[j] });
+			best.push({ node: e.nodes[j], b: b[j], o: o[j], v: v[j] });
 			if (best.length >= 4 * MOST) { trim(); }
 		}
 		trim();
@@ -125,7 +152,9 @@ function Model(d) {
 		for (j = 0; j < R; j++) { if (on[to[j]]) { sum += q[j]; } }
 		return sum;
 	}
-	return { d: d, n: n, parent: parent, depth: depth, kids: kids, list: list, full: full, totals: totals, sums: sums, around: around,
+	function live(s) { return who < 0 ? d.snaps[s].live[0] : totals(s, 'b', false)[0]; }
+	function of(thread) { who = thread; }
+	return { d: d, n: n, of: of, live: live, parent: parent, depth: depth, kids: kids, list: list, full: full, totals: totals, sums: sums, around: around,
 		stacks: stacks, frames: frames, share: share };
 }
 MODEL
@@ -221,7 +250,7 @@ function lay(width) {
 }
 function draw() {
 	var canvas = $('flame'), width = canvas.clientWidth, rows = 0, g, fg = css('--fg'), ch;
-	var key = [S.s, S.m, S.w, S.z, width].join();
+	var key = [S.s, S.t, S.m, S.w, S.z, width].join();
 	if (laid.key !== key) { laid = { key: key, boxes: lay(width) }; }
 	boxes = laid.boxes;
 	boxes.forEach(function (b) { if (b.row >= rows) { rows = b.row + 1; } });
@@ -319,7 +348,7 @@ sub tables {
 	return <<'TABLES';
 // All functions that hold something, in the order of the chosen column: kept until that changes.
 function ordered(x, y) {
-	var key = [S.s, S.a, S.k].join(), list = [], by = x[S.k], f;
+	var key = [S.s, S.t, S.a, S.k].join(), list = [], by = x[S.k], f;
 	if (order.key === key) { return order.list; }
 	if (S.k === 'growth') { by = y ? x.self.map(function (v, i) { return v - y.self[i]; }) : x.self; }
 	for (f = 1; f < d.names.length; f++) { if (x.cum[f] || y && y.cum[f]) { list.push(f); } }
@@ -328,7 +357,7 @@ function ordered(x, y) {
 	return list;
 }
 function functions() {
-	var x = m.sums(S.s), y = S.a === null ? null : m.sums(S.a), list = ordered(x, y), all = d.snaps[S.s].live[0];
+	var x = m.sums(S.s), y = S.a === null ? null : m.sums(S.a), list = ordered(x, y), all = m.live(S.s);
 	function head(text, k, cls) {
 		var a = make('a', text + (S.k === k ? ' \u25be' : ''));
 		a.href = '#';
@@ -365,7 +394,7 @@ function path_text(node) { return m.frames(node).map(function (i) { return d.nam
 function growth() {
 	var a = S.a === null ? m.full[0] : S.a, p = d.snaps[a], q = d.snaps[S.s], span = p.time === null || q.time === null ? 0 : (q.time - p.time) / 60;
 	if (a === S.s) { $('growth-key').textContent = 'Choose two snapshots.'; return $('growth').replaceChildren(); }
-	$('growth-key').textContent = (p.clock || p.file) + ' \u2192 ' + (q.clock || q.file) + ': ' + size(p.live[0]) + ' \u2192 ' + size(q.live[0]) + ', ' + signed(q.live[0] - p.live[0], size);
+	$('growth-key').textContent = (p.clock || p.file) + ' \u2192 ' + (q.clock || q.file) + ': ' + size(m.live(a)) + ' \u2192 ' + size(m.live(S.s)) + ', ' + signed(m.live(S.s) - m.live(a), size);
 	var most = m.stacks(S.s, a, false);
 	fill('growth', [['change'], ['\u00b1 error', 'opt'], ['rate', 'opt'], ['objects', 'opt'], ['stack, from the owner to its callers', 't']], most.list.map(function (x) {
 		return { cells: [{ cls: grown(x.b), text: signed(x.b, size) }, size(Math.sqrt(x.v)), span > 0 ? signed(x.b / span, size) + '/min' : '-', signed(Math.trunc(x.o), String), path_text(x.node).slice(0, 6).join(' < ')] };
@@ -383,7 +412,7 @@ function suspects() {
 	}));
 }
 function stacks() {
-	var all = d.snaps[S.s].live[0];
+	var all = m.live(S.s);
 	$('stacks').replaceChildren.apply($('stacks'), m.stacks(S.s, null, true).list.map(function (x, i) {
 		var e = make('details'), names = path_text(x.node), lines = d.lines[x.node] || [];
 		function unfold() {
@@ -399,11 +428,20 @@ function stacks() {
 		return e;
 	}));
 }
+// A thread that the page can show alone is a link that does so, and back.
+function thread_link(t) {
+	var k = (d.threads || []).findIndex(function (x) { return x[0] === t[0]; }), text = t[0] + (t[1] ? ' ' + t[1] : ''), a;
+	if (k < 0) { return text; }
+	a = make('a', k === S.t ? text + ' (shown alone; click for all)' : text);
+	a.href = '#';
+	a.onclick = function (e) { e.preventDefault(); set({ t: k === S.t ? -1 : k }); };
+	return a;
+}
 function others() {
 	var s = d.snaps[S.s], about = [['file', s.file], ['time', s.clock], ['reason', s.kind], ['pid', s.pid], ['sampling interval', String(s.rate)]];
 	$('s-threads').hidden = !s.threads.length;
 	fill('threads', [['bytes'], ['%'], ['objects'], ['thread', 't']], s.threads.slice(0, 100).map(function (t) {
-		return { cells: [size(t[2]), percent(t[2], s.live[0]), '' + t[3], t[0] + (t[1] ? ' ' + t[1] : '')] };
+		return { cells: [size(t[2]), percent(t[2], s.live[0]), '' + t[3], thread_link(t)] };
 	}));
 	fill('meta', [[null, 't'], ['', 't']], about.concat(Object.keys(s.meta).sort().map(function (k) { return [k, s.meta[k]]; })).map(function (r) { return { cells: r }; }));
 }
@@ -423,7 +461,7 @@ function from_address() {
 	var h = address(), last = m.full[m.full.length - 1];
 	function snap(x) { return m.full.indexOf(x) >= 0; }
 	function one_of(x, all) { return all.indexOf(x) >= 0 ? x : all[0]; }
-	return { p: shown, s: number(h.s, snap, last), a: number(h.a, snap, null), z: number(h.z, function (x) { return x >= 0 && x < m.n && x % 1 === 0; }, 0),
+	return { p: shown, s: number(h.s, snap, last), a: number(h.a, snap, null), t: number(h.t, function (x) { return d.threads && x >= 0 && x < d.threads.length && x % 1 === 0; }, -1), z: number(h.z, function (x) { return x >= 0 && x < m.n && x % 1 === 0; }, 0),
 		f: number(h.f, function (x) { return x > 0 && x < d.names.length && x % 1 === 0; }, 0), q: h.q || '', m: one_of(h.m, ['b', 'o']), c: one_of(h.c, ['n', 'm', 'g']),
 		g: one_of(h.g, ['i', 'f']), w: h.w === '1' ? 1 : 0, k: one_of(h.k, ['self', 'cum', 'objects', 'growth']) };
 }
@@ -452,20 +490,21 @@ function search() {
 // Draws all, or what depends on the keys of a change.
 function show(change) {
 	function has(keys) { return !change || Object.keys(change).some(function (k) { return keys.indexOf(k) >= 0; }); }
+	m.of(S.t);
 	T = m.totals(S.s, S.m, S.w);
 	T0 = S.a === null ? null : m.totals(S.a, S.m, S.w);
 	if (S.c === 'g' && !T0) { T0 = new Float64Array(m.n); }
 	while (S.z && !T[S.z]) { S.z = m.parent[S.z]; }
-	$('snap').value = S.s; $('from').value = S.a === null ? '' : S.a; $('metric').value = S.m; $('colour').value = S.c; $('whole').checked = !!S.w;
+	$('snap').value = S.s; $('from').value = S.a === null ? '' : S.a; $('thread').value = S.t; $('metric').value = S.m; $('colour').value = S.c; $('whole').checked = !!S.w;
 	if ($('find').value !== S.q) { $('find').value = S.q; }
 	$('way').textContent = S.g === 'f' ? 'as an icicle (f)' : 'as flames (f)';
 	$('out').disabled = !S.z;
-	if (has('qsmw')) { search(); }
-	if (has('sa') || S.a !== drawn) { draw_course(); growth(); }
+	if (has('qsmwt')) { search(); }
+	if (has('sat') || S.a !== drawn) { draw_course(); growth(); }
 	draw();
 	tell(S.z);
-	if (has('saqkf') || S.a !== drawn) { functions(); }
-	if (has('s')) { stacks(); others(); }
+	if (has('saqkft') || S.a !== drawn) { functions(); }
+	if (has('st')) { stacks(); others(); }
 	drawn = S.a;
 }
 function key(e) {
@@ -485,7 +524,7 @@ function key(e) {
 	}
 }
 function listen() {
-	[['snap', function (v) { return { s: +v }; }], ['from', function (v) { return { a: v === '' ? null : +v }; }], ['metric', function (v) { return { m: v }; }], ['colour', function (v) { return { c: v }; }]].forEach(function (x) {
+	[['snap', function (v) { return { s: +v }; }], ['from', function (v) { return { a: v === '' ? null : +v }; }], ['metric', function (v) { return { m: v }; }], ['thread', function (v) { return { t: +v }; }], ['colour', function (v) { return { c: v }; }]].forEach(function (x) {
 		$(x[0]).onchange = function () { set(x[1](this.value)); };
 	});
 	$('find').oninput = function () { set({ q: this.value }); };
@@ -526,11 +565,17 @@ function begin(k, text) {
 	none.value = '';
 	$('from').prepend(none);
 	$('s-course').hidden = d.snaps.length < 2;
+	$('l-thread').hidden = !d.threads;
+	$('thread').replaceChildren.apply($('thread'), [[-1, 'all', -1]].concat((d.threads || []).map(function (t, k) { return [k, t[0] + (t[1] ? ' ' + t[1] : ''), t[0]]; })).sort(function (x, y) { return x[2] - y[2]; }).map(function (t) {
+		var o = make('option', t[1]);
+		o.value = t[0];
+		return o;
+	}));
 	tabs.forEach(function (b, i) {
 		b.setAttribute('aria-selected', i === k);
 		document.querySelectorAll('.process')[i].hidden = i !== k;
 	});
-	START = { p: 0, s: m.full[m.full.length - 1], a: null, z: 0, f: 0, q: '', m: 'b', c: 'n', g: 'i', w: 0, k: 'self' };
+	START = { p: 0, s: m.full[m.full.length - 1], a: null, t: -1, z: 0, f: 0, q: '', m: 'b', c: 'n', g: 'i', w: 0, k: 'self' };
 	S = from_address();
 	suspects();
 	show();

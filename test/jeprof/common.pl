@@ -74,6 +74,19 @@ sub line_tool {
 	return (grep { defined && -x } "$jeprof-symbolize", map { which($_) } qw(llvm-symbolizer addr2line))[0];
 }
 
+# Of a report's data: the number of the name of each node of its tree.
+sub node_names {
+	my ($data) = @_;
+	my @fresh = @{ $data->{fresh} };
+	my (@follow, @name);
+	for my $node (1 .. $#{ $data->{up} }) {
+		my $list = $follow[ $name[$node - $data->{up}[$node]] // 0 ] //= [];
+		push @$list, shift @fresh if @$list == $data->{step}[$node - 1];
+		$name[$node] = $list->[ $data->{step}[$node - 1] ];
+	}
+	return (0, @name[1 .. $#name]);
+}
+
 # The libraries to make dumps with: Debian's, and ours if JEMALLOC_LIB says where it is.
 sub libraries {
 	my @list = grep { -e } glob '/usr/lib/*/libjemalloc.so.2';

@@ -48,7 +48,8 @@ sub data_of {
 		my $packed = spew("$dir/data.gz", MIME::Base64::decode_base64($text));
 		$text = `gzip -dc $packed`;
 	}
-	return JSON::PP->new->utf8->decode($text);
+	my $data = JSON::PP->new->utf8->decode($text);
+	return { %$data, name => [node_names($data)] };
 }
 
 sub rows_of {
@@ -109,6 +110,49 @@ m.full.forEach(function (s) {
 });
 JS
 	is((run('node', 'model.js'))[1], join('', map { rows_of($data, $_) . "\n" } 0 .. 3), 'and its sums are the same');
+}
+
+# By thread: what top --thread says, also of stacks that several threads share, and of a thread that comes twice in one.
+sub with_threads {
+	my ($n) = @_;
+	my @line = map { my ($thread, $count, $size) = @$_; sprintf "  t%s: %d: %d [0: 0]\n", $thread, $count, $count * $size }
+		['*', 9 + $n, 1000], [0, 9 + $n, 1000], ['*', 7, 500], [4, 3, 500], [0, 4, 500], ['*', 6, 2000], [4, 2, 2000], [4, 4, 2000], ['*', 5, 64], [9, 5, 64];
+	my @stack = map { my $at = $_; '@' . join('', map { sprintf ' 0x%x', $base + $_ } @$at) . "\n" } [0x1211, 0x1111], [0x1311, 0x1111], [0x1311, 0x1511, 0x1111], [0x1211, 0x1511, 0x1111];
+	my $text = "heap_v2/4096\n# jemalloc.pid=5\n  t*: 1: 1 [0: 0]\n  t0: 1: 1 [0: 0] main\n  t4: 1: 1 [0: 0] <b>&\n  t9: 1: 1 [0: 0]\n"
+		. $stack[0] . join('', @line[0, 1]) . $stack[1] . ($n ? join('', @line[2, 3, 4]) : "$line[2]  t0: 7: 3500 [0: 0]\n") . $stack[2] . join('', @line[5, 6, 7]) . $stack[3] . join('', @line[8, 9])
+		. sprintf "\nMAPPED_LIBRARIES:\n# module %x-%x %x %s %s\n", @{ $module[0] };
+	return spew("$dir/threads.$n.heap", $text . sprintf "# end %d\n", length $text);
+}
+my @threads = map { with_threads($_) } 0, 1;
+SKIP: {
+	skip 'no node', 5 unless which('node');
+	($code, $out, $err) = jeprof('report', @threads);
+	is($err, '', 'threads: no doubt');
+	my $data = data_of($out);
+	is(join(' ', map { "$_->[0]=$_->[1]" } @{ $data->{threads} }), '0=main 4=<b>& 9=', 'their names');
+	spew('data.json', JSON::PP->new->utf8->canonical->encode($data));
+	my ($model) = $out =~ /<script>(.*?)<\/script>\s*<script>/s;
+	spew('model.js', "$model\n" . <<'JS');
+var m = Model(JSON.parse(require('fs').readFileSync('data.json', 'utf8')));
+[0, 1].forEach(function (s) {
+	[-1].concat(m.d.threads.map(function (t, k) { return k; })).forEach(function (k) {
+		m.of(k);
+		var x = m.sums(s);
+		console.log(s, k < 0 ? '' : m.d.threads[k][0], Math.trunc(m.live(s)), Array.from(x.self.keys()).filter(function (f) { return x.self[f]; }).map(function (f) {
+			return m.d.names[f] + '=' + [x.self[f], x.cum[f], x.objects[f]].map(Math.trunc).join('/'); }).sort().join(' '));
+	});
+});
+JS
+	my $want = '';
+	for my $s (0, 1) {
+		for my $thread ('', 0, 4, 9) {
+			my @only = length $thread ? "--thread=$thread" : ();
+			$want .= "$s $thread " . JSON::PP::decode_json((jeprof('top', '--json', @only, $threads[$s]))[1])->{total}{bytes} . ' ' . top_of(@only, $threads[$s]) . "\n";
+		}
+	}
+	is((run('node', 'model.js'))[1], $want, 'and the sums of each: those of top --thread');
+	is(scalar(grep { $_ < 0 } @{ $data->{own} }), 2, 'two stacks are of several threads');
+	ok(!exists data_of((jeprof('report', '--thread=4', @threads))[1])->{threads}, 'with --thread: no choice');
 }
 
 # Large data are packed, if gzip is there.

@@ -1,0 +1,101 @@
+# Threads: what a report holds by thread, so that its page can show one of them alone. Nearly each stack belongs to one thread: of such a
+# record the thread is told once, and its counts are those of the record. Of the others each pair of record and thread has counts of
+# its own, as printed, told as changes from dump to dump. Sums are those of top --thread. Callers: report.
+package Threads;
+
+use constant PART => 'LLFF';
+
+# [thread, objects, bytes] of a stack that its threads hold something of.
+sub of_stack {
+	my ($stack, $at) = @_;
+	my @found;
+	while ($stack->[5] =~ /^  t(\d+): (\d+): (\d+) \[(\d+): (\d+)\]/mg) {
+		my ($thread, @pair) = ($1, $at == 1 ? ($2, $3) : ($4, $5));
+		push @found, [$thread, @pair] if $pair[0] || $pair[1];
+	}
+	return @found;
+}
+
+# Adds the estimates of a stack's threads to %$sums: thread => [bytes, objects].
+sub add {
+	my ($sums, $dump, @found) = @_;
+	for my $part (@found) {
+		my ($objects, $bytes) = $dump->estimate(@$part[1, 2]);
+		$sums->{ $part->[0] }[0] += $bytes;
+		$sums->{ $part->[0] }[1] += $objects;
+	}
+}
+
+# The same as parts of a record: (record, thread, objects, bytes) packed, the thread as an index into the store's list. Sets { thread }
+# of the record: the only one that it ever had, -1 if there were several.
+sub parts {
+	my ($store, $number, $stack, $at, @found) = @_;
+	my $record = $store->{records}[$number];
+	my $parts = '';
+	for my $part (@found) {
+		$part->[0] = $store->{thread_index}{ $part->[0] } //= push(@{ $store->{thread_list} }, $part->[0]) - 1;
+		$parts .= pack PART, $number, @$part;
+	}
+	my $thread = @found == 1 && $found[0][1] == $stack->[$at] && $found[0][2] == $stack->[$at + 1] ? $found[0][0] : -1;
+	$record->{thread} = ($record->{thread} // $thread) == $thread ? $thread : -1;
+	return $parts;
+}
+
+# [number, name, bytes, objects] of each thread that holds something, the most first.
+sub held {
+	my ($dump, $sums) = @_;
+	my %name;
+	for my $thread (@{ $dump->{threads} }) {
+		$name{ $thread->[0] } = $thread->[1] if length $thread->[1] || !defined $name{ $thread->[0] };
+	}
+	return [map { [$_, $name{$_} // '', map { int } @{ $sums->{$_} }] }
+		sort { $sums->{$b}[0] <=> $sums->{$a}[0] || $a <=> $b } grep { $sums->{$_}[0] } keys %$sums];
+}
+
+# The data of the page, '' if there are no parts: the threads, the one of each record (-1: see pairs), and pairs of record and thread, in
+# order. Leaves in each snapshot that is whole { told }: GAP,OBJECTS,BYTES of each pair that changed.
+sub data {
+	my ($work, $whole) = @_;
+	my $store = $work->{store};
+	return '' if @{ $store->{thread_list} // [] } < 2;
+	my @records = map { $store->{records}[$_] } @{ $work->{order} };
+	my @whole = map { $work->{snaps}[$_] } grep { $whole->{$_} } 0 .. $#{ $work->{snaps} };
+	my @cells = map { pairs_of($store, $_) } @whole;
+	my %all = map { $_ => 1 } map { keys %$_ } @cells;
+	my @pairs = sort keys %all;
+	my @before = (0) x (2 * @pairs);
+	for my $number (0 .. $#whole) {
+		my @now = map { @{ $cells[$number]{$_} // [0, 0] } } @pairs;
+		$whole[$number]{told} = Report::cells(\@before, \@now);
+		@before = @now;
+	}
+	my $last = 0;
+	my @told = map { my ($at, $thread) = unpack 'NN', $_; my $gap = $at - $last; $last = $at; ($gap, $thread) } @pairs;
+	local $" = ',';
+	my @own = map { $_->{thread} // -1 } @records;
+	return '"threads":[' . join(',', map { "[$_," . Report::json(name_of($work, $_)) . ']' } @{ $store->{thread_list} }) . "],\n\"own\":[@own],\n\"pairs\":[@told],\n";
+}
+
+# { key => [objects, bytes] } of the parts that are no record's all; the key sorts as (record, thread), and a thread may come twice.
+sub pairs_of {
+	my ($store, $snap) = @_;
+	my %cell;
+	my @values = unpack '(' . PART . ')*', $snap->{parts};
+	for (my $i = 0; $i < @values; $i += 4) {
+		my $record = $store->{records}[$values[$i]];
+		next if !defined $record->{at} || $record->{thread} >= 0;
+		my $key = pack 'NN', $record->{at}, $values[$i + 1];
+		$key .= '+' while $cell{$key};
+		$cell{$key} = [@values[$i + 2, $i + 3]];
+	}
+	return \%cell;
+}
+
+sub name_of {
+	my ($work, $thread) = @_;
+	for my $snap (reverse @{ $work->{snaps} }) {
+		my ($found) = grep { $_->[0] == $thread && length $_->[1] } @{ $snap->{threads} };
+		return $found->[1] if $found;
+	}
+	return '';
+}
