@@ -14,7 +14,7 @@
 static NOINLINE void *
 cxx_alloc_slow(size_t size, size_t alignment) {
 	void *p = NULL;
-	if (alignment == 0 && imalloc_large_is_done_fast(size, &p)) {
+	if (alignment == 0 && imalloc_large_try_fast(size, &p)) {
 		return p;
 	}
 	imalloc_req_t req = IMALLOC_REQ(size, alignment, false, new);
@@ -27,21 +27,21 @@ cxx_alloc_slow(size_t size, size_t alignment) {
 void *
 cxx_alloc(size_t size, size_t alignment) {
 	void *p = NULL;
-	bool is_done = likely(alignment == 0) ? imalloc_is_done_fast(size, &p)
-	    : imalloc_aligned_is_done_fast(size, alignment, &p);
+	bool is_done = likely(alignment == 0) ? imalloc_try_fast(size, &p)
+	    : imalloc_aligned_try_fast(size, alignment, &p);
 	return likely(is_done) ? p : cxx_alloc_slow(size, alignment);
 }
 
 void
 cxx_free(void *ptr) {
-	if (unlikely(!ifree_is_done_fast(ptr))) {
+	if (unlikely(!ifree_try_fast(ptr))) {
 		ifree_default(ptr);
 	}
 }
 
 void
 cxx_free_sized(void *ptr, size_t size) {
-	if (unlikely(!ifree_sized_is_done_fast(ptr, size))) {
+	if (unlikely(!ifree_sized_try_fast(ptr, size))) {
 		ifree_sized_standard(ptr, size, 0);
 	}
 }
@@ -49,7 +49,7 @@ cxx_free_sized(void *ptr, size_t size) {
 void
 cxx_free_sized_aligned(void *ptr, size_t size, size_t alignment) {
 	size_t rounded = align_up(max_zu(size, 1), alignment);
-	if (unlikely(!ifree_sized_is_done_fast(ptr, rounded))) {
+	if (unlikely(!ifree_sized_try_fast(ptr, rounded))) {
 		ifree_sized_standard(ptr, size, alignment);
 	}
 }

@@ -182,7 +182,7 @@ imalloc_note_large(tsd_t *tsd, size_t size) {
 }
 
 bool
-imalloc_is_sample(tsd_t *tsd, size_t size, size_t usize, struct tcache_s *tc, unsigned slot,
+imalloc_draw_sample(tsd_t *tsd, size_t size, size_t usize, struct tcache_s *tc, unsigned slot,
     uint64_t *interval) {
 	if (imalloc_is_noted(tsd, size)) {
 		*interval = 1;
@@ -191,8 +191,8 @@ imalloc_is_sample(tsd_t *tsd, size_t size, size_t usize, struct tcache_s *tc, un
 		}
 		return true;
 	}
-	bool is_due = tc != NULL ? tcache_is_sample_after_count(tsd, tc, slot)
-	    : tsd != NULL && thread_event_is_sample(tsd, usize);
+	bool is_due = tc != NULL ? tcache_count_to_sample(tsd, tc, slot)
+	    : tsd != NULL && thread_event_count_to_sample(tsd, usize);
 	if (likely(!is_due) || !imalloc_may_sample(tsd)) {
 		return false;
 	}
@@ -256,7 +256,7 @@ imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
 		usize = sz_i2s(slot - 1);
 	}
 	uint64_t interval = 0;
-	bool is_sample = imalloc_is_sample(tsd, req->size, usize, tc, slot, &interval);
+	bool is_sample = imalloc_draw_sample(tsd, req->size, usize, tc, slot, &interval);
 	void *p = imalloc_object(tsd, req, usize, tc, slot, interval);
 	if (unlikely(p == NULL)) {
 		p = imalloc_relieved(tsd, req, usize, tc, slot, interval);
@@ -395,7 +395,7 @@ imalloc_hot_oversize(size_t size) {
 }
 
 ALWAYS_INLINE bool
-large_is_done_fast(size_t size, void **p) {
+large_try_fast(size_t size, void **p) {
 	if (size > tcache_past_max) {
 		if (likely(size <= arenas_hot_max)) {
 			return imalloc_try_hot(size, false, false, p);
@@ -404,7 +404,7 @@ large_is_done_fast(size_t size, void **p) {
 		return *p != NULL;
 	}
 	assert(size > SC_LOOKUP_MAX);
-	return size <= tcache_max_default && cache_bin_has_popped(
+	return size <= tcache_max_default && cache_bin_try_pop(
 	    fast_bin((size_t)(sc_index_compute(size) + 1) << SC_LG_BIN_STRIDE), p);
 }
 
@@ -419,7 +419,7 @@ imalloc_has_work(const struct tls_s *t) {
  * thread whose fast path is open; false: nothing has changed.
  */
 ALWAYS_INLINE bool
-imalloc_refill_is_done(size_t size, void **p) {
+imalloc_try_refill(size_t size, void **p) {
 	struct tls_s *t = tls_get();
 	size_t offset = sc_bin_offset(size);
 	cache_bin_t *b = fast_bin(offset);
@@ -437,8 +437,8 @@ imalloc_refill_is_done(size_t size, void **p) {
 }
 
 bool
-imalloc_large_is_done_fast(size_t size, void **p) {
-	return size > SC_LOOKUP_MAX && large_is_done_fast(size, p);
+imalloc_large_try_fast(size_t size, void **p) {
+	return size > SC_LOOKUP_MAX && large_try_fast(size, p);
 }
 
 static NOINLINE void *
@@ -450,7 +450,7 @@ imalloc_plain(size_t size) {
 static NOINLINE void *
 imalloc_small(size_t size) {
 	void *p = NULL;
-	return likely(imalloc_refill_is_done(size, &p)) ? p : imalloc_plain(size);
+	return likely(imalloc_try_refill(size, &p)) ? p : imalloc_plain(size);
 }
 
 /* Not by the cache or the slot of its size. */
@@ -467,7 +467,7 @@ imalloc_default(size_t size) {
 	if (size <= SC_LOOKUP_MAX) {
 		return imalloc_small(size);
 	}
-	return likely(large_is_done_fast(size, &p)) ? p : imalloc_large(size);
+	return likely(large_try_fast(size, &p)) ? p : imalloc_large(size);
 }
 
 void *
@@ -548,7 +548,7 @@ ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 	}
 	bool is_watched = quarantine_is_on() || ifree_try_look(tsd, elem);
 	if (is_watched && rec == NULL && tsd != NULL && tcache == IMALLOC_TCACHE_AUTO
-	    && quarantine_has_taken(tsd, elem_edata(elem), ptr, usize)) {
+	    && quarantine_try_add(tsd, elem_edata(elem), ptr, usize)) {
 		ifree_count_direct(tsd, usize);
 		return;
 	}
@@ -558,7 +558,7 @@ ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 	}
 	tcache_t *tc = imalloc_cache(tsd, tcache, IMALLOC_ARENA_AUTO);
 	unsigned slot = tc == NULL ? 0 : ifree_slot(tc, elem);
-	if (slot != 0 && tcache_has_taken(tsd, tc, slot, ptr)) {
+	if (slot != 0 && tcache_try_put(tsd, tc, slot, ptr)) {
 		if (!tc->is_auto) {
 			tsd->direct_dalloc += usize;
 		}
@@ -570,7 +570,7 @@ ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 		return;
 	}
 	if (rec == NULL || tc == NULL || !tc->is_auto
-	    || !tcache_spare_has_taken(tc, elem_edata(elem), ptr, rec)) {
+	    || !tcache_spare_try_put(tc, elem_edata(elem), ptr, rec)) {
 		arena_dalloc(ptr, elem);
 	}
 	ifree_count_direct(tsd, usize);
@@ -652,28 +652,28 @@ ifree(void *ptr, int tcache, alloc_how_t how) {
 
 /* The bin at this offset is full, and nothing else is the matter; false: nothing has changed. */
 ALWAYS_INLINE bool
-ifree_overflow_is_done(void *ptr, size_t offset) {
+ifree_try_overflow(void *ptr, size_t offset) {
 	struct tls_s *t = tls_get();
 	if (tls_cache_is_boot(t) || imalloc_has_work(t) || unlikely(!gate_try_enter(t))) {
 		return false;
 	}
 	int saved = errno;
 	unsigned slot = (unsigned)(offset >> SC_LG_BIN_STRIDE);
-	bool is_done = !tcache_is_closed(t->tsd->tcache, slot) && tcache_has_taken(t->tsd, t->tsd->tcache, slot, ptr);
+	bool is_done = !tcache_is_closed(t->tsd->tcache, slot) && tcache_try_put(t->tsd, t->tsd->tcache, slot, ptr);
 	gate_exit(t);
 	errno = saved;
 	return is_done;
 }
 
-/* The way back of imalloc_refill_is_done(). */
+/* The way back of imalloc_try_refill(). */
 static NOINLINE void
 ifree_cacheable(void *ptr, size_t offset) {
-	if (unlikely(!ifree_overflow_is_done(ptr, offset))) {
+	if (unlikely(!ifree_try_overflow(ptr, offset))) {
 		ifree(ptr, IMALLOC_TCACHE_AUTO, alloc_how_free);
 	}
 }
 
-/* The way back of imalloc_try_hot(), for the thread of tsd, to arena a; is_bounded, *npages: as large_hot_is_freed. */
+/* The way back of imalloc_try_hot(), for the thread of tsd, to arena a; is_bounded, *npages: as large_hot_try_free. */
 ALWAYS_INLINE bool
 ifree_hot_is_possible(const tsd_t *tsd, const arena_t *a, const edata_t *e) {
 	return likely(e->arena_ind == a->ind) && likely(e->u.large_usize > tsd->tcache_max)
@@ -681,7 +681,7 @@ ifree_hot_is_possible(const tsd_t *tsd, const arena_t *a, const edata_t *e) {
 }
 
 ALWAYS_INLINE bool
-ifree_hot_is_done(tsd_t *tsd, arena_t *a, edata_t *e, void *ptr, bool is_bounded, size_t *npages) {
+ifree_try_hot(tsd_t *tsd, arena_t *a, edata_t *e, void *ptr, bool is_bounded, size_t *npages) {
 	if (!ifree_hot_is_possible(tsd, a, e)) {
 		return false;
 	}
@@ -706,7 +706,7 @@ ifree_look(tsd_t *tsd) {
 
 /* The same by the stack of hot extents. */
 ALWAYS_INLINE bool
-ifree_stack_is_done(tsd_t *tsd, arena_t *a, edata_t *e, void *ptr, size_t *npages) {
+ifree_try_stack(tsd_t *tsd, arena_t *a, edata_t *e, void *ptr, size_t *npages) {
 	size_t usize = e->u.large_usize;
 	if (!ifree_hot_is_possible(tsd, a, e) || !large_hot_try_free_more(a, e, ptr, npages)) {
 		return false;
@@ -725,8 +725,8 @@ ifree_large(void *ptr) {
 	edata_t *e = emap_edata(ptr);
 	arena_t *a = arenas_is_oversize(e->arena_ind) ? arenas_oversize_seen() : tsd->arena;
 	size_t npages;
-	bool is_done = a != NULL && (a == tsd->arena ? ifree_stack_is_done(tsd, a, e, ptr, &npages)
-	    : ifree_hot_is_done(tsd, a, e, ptr, true, &npages));
+	bool is_done = a != NULL && (a == tsd->arena ? ifree_try_stack(tsd, a, e, ptr, &npages)
+	    : ifree_try_hot(tsd, a, e, ptr, true, &npages));
 	if (!is_done) {
 		ifree(ptr, IMALLOC_TCACHE_AUTO, alloc_how_free);
 		return;
@@ -754,7 +754,7 @@ ifree_default(void *ptr) {
 		ifree(ptr, IMALLOC_TCACHE_AUTO, alloc_how_free);
 		return;
 	}
-	if (unlikely(!ifree_hot_is_done(t->tsd, t->tsd->arena, elem_edata(elem), ptr, false, &npages))) {
+	if (unlikely(!ifree_try_hot(t->tsd, t->tsd->arena, elem_edata(elem), ptr, false, &npages))) {
 		ifree_large(ptr);
 		return;
 	}

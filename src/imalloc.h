@@ -91,7 +91,7 @@ extern HIDDEN atomic_u8_t malloc_boot_state;
 #define MALLOC_IS_BOOTED 2
 
 /* malloc(size) of a large size, by a cache or a hot extent, without the slow path; false: take that. */
-bool imalloc_large_is_done_fast(size_t size, void **p);
+bool imalloc_large_try_fast(size_t size, void **p);
 
 /* ------------------------------------------------------------------ shared with irealloc.c */
 
@@ -130,7 +130,7 @@ void *imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize);
  * distance of samples to weigh it by (1: it was chosen for its size alone). tc, slot: the bin that
  * serves it; tc is NULL if it goes past the caches.
  */
-bool imalloc_is_sample(tsd_t *tsd, size_t size, size_t usize, struct tcache_s *tc, unsigned slot,
+bool imalloc_draw_sample(tsd_t *tsd, size_t size, size_t usize, struct tcache_s *tc, unsigned slot,
     uint64_t *interval);
 
 /* Tells the profiler about a request that is served, if it waits for large ones. */
@@ -162,16 +162,16 @@ fast_bin(size_t offset) {
 
 /* false: take the slow path. */
 ALWAYS_INLINE bool
-imalloc_is_done_fast(size_t size, void **p) {
+imalloc_try_fast(size_t size, void **p) {
 	return likely(size <= SC_LOOKUP_MAX) &&
-	    likely(cache_bin_has_popped(fast_bin(sc_bin_offset(size)), p));
+	    likely(cache_bin_try_pop(fast_bin(sc_bin_offset(size)), p));
 }
 
 /* The same; *b: the object's bin, which says how large it is. */
 ALWAYS_INLINE bool
-imalloc_is_done_by_bin(size_t size, void **p, cache_bin_t **b) {
+imalloc_try_bin(size_t size, void **p, cache_bin_t **b) {
 	return likely(size <= SC_LOOKUP_MAX) &&
-	    likely(cache_bin_has_popped(*b = fast_bin(sc_bin_offset(size)), p));
+	    likely(cache_bin_try_pop(*b = fast_bin(sc_bin_offset(size)), p));
 }
 
 /*
@@ -179,9 +179,9 @@ imalloc_is_done_by_bin(size_t size, void **p, cache_bin_t **b) {
  * of two); size 0 is left to the slow path.
  */
 ALWAYS_INLINE bool
-imalloc_aligned_is_done_fast(size_t size, size_t alignment, void **p) {
+imalloc_aligned_try_fast(size_t size, size_t alignment, void **p) {
 	return likely(size - 1 < SC_LOOKUP_MAX) && likely(alignment <= SC_LOOKUP_MAX) &&
-	    imalloc_is_done_fast(align_up(size, alignment), p);
+	    imalloc_try_fast(align_up(size, alignment), p);
 }
 
 /*
@@ -189,7 +189,7 @@ imalloc_aligned_is_done_fast(size_t size, size_t alignment, void **p) {
  * thread.deallocated); offset: of its bin. false: take the slow path.  The bins of the boot block have no size.
  */
 ALWAYS_INLINE bool
-irealloc_is_counted_fast(size_t offset) {
+irealloc_try_count_fast(size_t offset) {
 	size_t usize = fast_bin(offset)->size;
 	if (unlikely(usize == 0)) {
 		return false;
@@ -200,9 +200,9 @@ irealloc_is_counted_fast(size_t offset) {
 
 /* false: take the slow path; NULL and foreign pointers come out so too. */
 ALWAYS_INLINE bool
-ifree_is_done_fast(void *ptr) {
+ifree_try_fast(void *ptr) {
 	uint64_t elem = emap_elem(ptr);
-	return likely(cache_bin_has_pushed(fast_bin(elem >> ELEM_BIN_SHIFT), ptr));
+	return likely(cache_bin_try_push(fast_bin(elem >> ELEM_BIN_SHIFT), ptr));
 }
 
 /*
@@ -210,10 +210,10 @@ ifree_is_done_fast(void *ptr) {
  * addresses has NULL marked, so that it goes the slow way too.
  */
 ALWAYS_INLINE bool
-ifree_sized_is_done_fast(void *ptr, size_t size) {
+ifree_sized_try_fast(void *ptr, size_t size) {
 	return likely(size <= SC_LOOKUP_MAX) && !ICHECK_IS_BUILT &&
 	    likely(!arena_may_be_sampled(ptr)) &&
-	    likely(cache_bin_has_pushed(fast_bin(sc_bin_offset(size)), ptr));
+	    likely(cache_bin_try_push(fast_bin(sc_bin_offset(size)), ptr));
 }
 
 #endif

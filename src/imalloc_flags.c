@@ -24,7 +24,7 @@ imalloc_flags_req(size_t size, int flags, alloc_how_t how) {
 void *
 imalloc_mallocx(size_t size, int flags) {
 	void *p = NULL;
-	if (flags == 0 && imalloc_large_is_done_fast(size, &p)) {
+	if (flags == 0 && imalloc_large_try_fast(size, &p)) {
 		return p;
 	}
 	imalloc_req_t req = imalloc_flags_req(size, flags, alloc_how_mallocx);
@@ -39,7 +39,7 @@ ifree_flags(void *ptr, int flags) {
 void
 ifree_sized_standard(void *ptr, size_t size, size_t alignment) {
 	icheck_size(ptr, size, alignment);
-	if (!ICHECK_IS_BUILT || unlikely(!ifree_is_done_fast(ptr))) {
+	if (!ICHECK_IS_BUILT || unlikely(!ifree_try_fast(ptr))) {
 		ifree_default(ptr);
 	}
 }

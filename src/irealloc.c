@@ -28,7 +28,7 @@ irealloc_sample_in_place(tsd_t *tsd, const imalloc_req_t *req, void *ptr, sample
 	if (rec != NULL) {
 		prof_sample_free(tsd, ptr, rec, old);
 	}
-	if (!imalloc_is_sample(tsd, size, usize, NULL, 0, &interval)) {
+	if (!imalloc_draw_sample(tsd, size, usize, NULL, 0, &interval)) {
 		if (rec != NULL) {
 			arena_large_end_sampled(ptr);
 		}

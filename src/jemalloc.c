@@ -23,7 +23,7 @@ EXPORT void (*je_malloc_message)(void *cbopaque, const char *s);
 EXPORT void *
 je_malloc(size_t size) {
 	void *p;
-	return likely(imalloc_is_done_fast(size, &p)) ? p : imalloc_default(size);
+	return likely(imalloc_try_fast(size, &p)) ? p : imalloc_default(size);
 }
 
 EXPORT void *
@@ -32,7 +32,7 @@ je_calloc(size_t num, size_t size) {
 	void *p;
 	cache_bin_t *b;
 	if (likely(!__builtin_mul_overflow(num, size, &bytes))
-	    && likely(imalloc_is_done_by_bin(bytes, &p, &b))) {
+	    && likely(imalloc_try_bin(bytes, &p, &b))) {
 		return memset(p, 0, b->size);
 	}
 	return icalloc_default(num, size);
@@ -40,7 +40,7 @@ je_calloc(size_t num, size_t size) {
 
 EXPORT void
 je_free(void *ptr) {
-	if (likely(ifree_is_done_fast(ptr))) {
+	if (likely(ifree_try_fast(ptr))) {
 		return;
 	}
 	ifree_default(ptr);
@@ -53,7 +53,7 @@ je_aligned_alloc(size_t alignment, size_t size) {
 		return NULL;
 	}
 	void *p;
-	if (likely(imalloc_aligned_is_done_fast(size, alignment, &p))) {
+	if (likely(imalloc_aligned_try_fast(size, alignment, &p))) {
 		return p;
 	}
 	imalloc_req_t req = IMALLOC_REQ(size, alignment, false, aligned_alloc);
@@ -71,7 +71,7 @@ je_posix_memalign(void **memptr, size_t alignment, size_t size) {
 		return EINVAL;
 	}
 	void *p;
-	if (unlikely(!imalloc_aligned_is_done_fast(size, alignment, &p))) {
+	if (unlikely(!imalloc_aligned_try_fast(size, alignment, &p))) {
 		imalloc_req_t req = IMALLOC_REQ(size, alignment, false, posix_memalign);
 		int saved = errno;
 		p = imalloc_quiet(&req);
@@ -125,7 +125,7 @@ EXPORT void *
 je_realloc(void *ptr, size_t size) {
 	size_t bin = emap_elem(ptr) >> ELEM_BIN_SHIFT;
 	if (likely(size - 1 < SC_LOOKUP_MAX) && likely(bin == sc_bin_offset_of_last(size - 1)) &&
-	    likely(irealloc_is_counted_fast(bin))) {
+	    likely(irealloc_try_count_fast(bin))) {
 		return ptr;
 	}
 	return realloc_default(ptr, size);
@@ -133,7 +133,7 @@ je_realloc(void *ptr, size_t size) {
 
 EXPORT void
 je_free_sized(void *ptr, size_t size) {
-	if (likely(ifree_sized_is_done_fast(ptr, size))) {
+	if (likely(ifree_sized_try_fast(ptr, size))) {
 		return;
 	}
 	ifree_sized_standard(ptr, size, 0);
@@ -143,7 +143,7 @@ EXPORT void
 je_free_aligned_sized(void *ptr, size_t alignment, size_t size) {
 	size_t usize = likely(is_pow2_zu(alignment) && size != 0)
 	    ? align_up(size, alignment) : SIZE_MAX;
-	if (likely(usize <= SC_LOOKUP_MAX && ifree_sized_is_done_fast(ptr, usize))) {
+	if (likely(usize <= SC_LOOKUP_MAX && ifree_sized_try_fast(ptr, usize))) {
 		return;
 	}
 	ifree_sized_standard(ptr, size, likely(is_pow2_zu(alignment)) ? alignment : 0);
@@ -205,7 +205,7 @@ je_malloc_usable_size(const void *ptr) {
 EXPORT void *
 je_mallocx(size_t size, int flags) {
 	void *p;
-	return likely(flags == 0) && likely(imalloc_is_done_fast(size, &p))
+	return likely(flags == 0) && likely(imalloc_try_fast(size, &p))
 	    ? p : imalloc_mallocx(size, flags);
 }
 
@@ -231,7 +231,7 @@ je_sallocx(const void *ptr, int flags UNUSED) {
 
 EXPORT void
 je_dallocx(void *ptr, int flags) {
-	if (likely(flags == 0) && likely(ifree_is_done_fast(ptr))) {
+	if (likely(flags == 0) && likely(ifree_try_fast(ptr))) {
 		return;
 	}
 	ifree_flags(ptr, flags);
@@ -239,7 +239,7 @@ je_dallocx(void *ptr, int flags) {
 
 EXPORT void
 je_sdallocx(void *ptr, size_t size, int flags) {
-	if (likely(flags == 0) && likely(ifree_sized_is_done_fast(ptr, size))) {
+	if (likely(flags == 0) && likely(ifree_sized_try_fast(ptr, size))) {
 		return;
 	}
 	ifree_sized_default(ptr, size, flags);

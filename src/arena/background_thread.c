@@ -62,7 +62,7 @@ background_thread_max(void) {
  * thread that is not seen here sees what has changed.
  */
 static bool
-bg_thread_is_woken(bg_thread_t *t) {
+bg_thread_try_wake(bg_thread_t *t) {
 	atomic_fetch_add_u32(&t->wakes, 1, MO_SEQ_CST);
 	if (atomic_load_p(&t->tls, MO_SEQ_CST) == NULL) {
 		return false;
@@ -79,7 +79,7 @@ bg_wake_arena(unsigned arena_ind) {
 	}
 	bg_thread_t *threads = bg_threads();
 	size_t k = arena_ind_visible(arena_ind) % background_thread_max();
-	if (threads == NULL || !bg_thread_is_woken(&threads[k])) {
+	if (threads == NULL || !bg_thread_try_wake(&threads[k])) {
 		atomic_store_b(&bg.is_due, true, MO_RELAXED);
 	}
 }
@@ -269,7 +269,7 @@ bg_end_all_locked(void) {
 	for (size_t k = 0; threads != NULL && k < opt_max_background_threads; k++) {
 		if (threads[k].is_made) {
 			atomic_store_b(&threads[k].must_end, true, MO_RELEASE);
-			bg_thread_is_woken(&threads[k]);
+			bg_thread_try_wake(&threads[k]);
 		}
 	}
 	uint32_t token = bg_libc_begin();

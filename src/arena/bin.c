@@ -37,7 +37,7 @@ bin_nonfull_remove(bin_t *bin, edata_t *slab) {
 
 /* Makes the lowest waiting slab the current one. */
 static bool
-bin_has_next_slab(bin_t *bin) {
+bin_try_next_slab(bin_t *bin) {
 	ph_link_t *l = ph_first(&bin->nonfull, edata_cmp_addr);
 	if (l == NULL) {
 		return false;
@@ -58,7 +58,7 @@ bin_take_locked(bin_t *bin, const bin_info_t *info, void **out, unsigned n) {
 		if (slab != NULL && slab->nfree > 0) {
 			bin_set_idle(bin, bin_idle_not);
 			got += slab_take(slab, info, &out[got], n - got);
-		} else if (!bin_has_next_slab(bin)) {
+		} else if (!bin_try_next_slab(bin)) {
 			break;
 		}
 	}
@@ -143,7 +143,7 @@ bin_regs_back_locked(bin_t *bin, const bin_info_t *info, void **ptrs, unsigned n
 			off = (size_t)((char *)*at - slab->addr);
 		}
 		assert(slab->is_slab && sz_i2s(slab->szind) == reg);
-		if (unlikely(off >= end) || unlikely(!slab_put_is_valid(slab, reg, magic, off))) {
+		if (unlikely(off >= end) || unlikely(!slab_try_put(slab, reg, magic, off))) {
 			safety_fail("double free or pointer into a block");
 		}
 	}

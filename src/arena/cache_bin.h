@@ -35,7 +35,7 @@ cache_bin_set_head(cache_bin_t *b, void **head) {
  * but nothing was taken).  The order makes the all-zero bin of the boot block read-only.
  */
 ALWAYS_INLINE bool
-cache_bin_has_popped(cache_bin_t *b, void **p) {
+cache_bin_try_pop(cache_bin_t *b, void **p) {
 	void **head = b->head;
 	if (unlikely(head == b->empty)) {
 		return false;
@@ -49,7 +49,7 @@ cache_bin_has_popped(cache_bin_t *b, void **p) {
 }
 
 ALWAYS_INLINE bool
-cache_bin_has_pushed(cache_bin_t *b, void *p) {
+cache_bin_try_push(cache_bin_t *b, void *p) {
 	void **head = b->head;
 	if (unlikely(head == b->full)) {
 		return false;

@@ -33,7 +33,7 @@ void slab_fini(edata_t *e);
 unsigned slab_take(edata_t *e, const bin_info_t *info, void **out, unsigned n);
 /* Puts the region at offset off of the slab back; false if it was not taken (double free) or is none. */
 ALWAYS_INLINE bool
-slab_put_is_valid(edata_t *e, size_t reg_size, uint64_t magic, size_t off) {
+slab_try_put(edata_t *e, size_t reg_size, uint64_t magic, size_t off) {
 	uint64_t r = (off * magic) >> 32;
 	if (unlikely(r * reg_size != off)) {
 		return false;

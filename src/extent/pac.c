@@ -314,7 +314,7 @@ pac_retain_own(pac_t *pac, edata_t *e) {
  * count. Removes a mark for huge pages too, which the oversize arena may have set.
  */
 static bool
-has_decommitted(edata_t *e) {
+try_decommit(edata_t *e) {
 	if (!pages_can_decommit() || pages_decommit(e->addr, e->size) != 0) {
 		return false;
 	}
@@ -339,11 +339,11 @@ pac_retain(pac_t *pac, edata_t *e, purge_batch_t *batch) {
 	if (!opt_retain && pac->src.grow_alignment <= PAGE && extent_unmap(&pac->src, e) == 0) {
 		return;
 	}
-	if (has_decommitted(e)) {
+	if (try_decommit(e)) {
 		ecache_put(&pac->src, &pac->retained, e);
 		return;
 	}
-	if (!e->is_zeroed && batch != NULL && purge_batch_has_taken(batch, e)) {
+	if (!e->is_zeroed && batch != NULL && purge_batch_try_add(batch, e)) {
 		return;
 	}
 	if (!e->is_zeroed && ehooks_purge_forced(&pac->src.ehooks, e->addr, e->size) == 0) {
@@ -354,7 +354,7 @@ pac_retain(pac_t *pac, edata_t *e, purge_batch_t *batch) {
 
 /* Begins a pass, which keeps other threads out; false if one is under way. */
 static bool
-pac_pass_has_begun_locked(pac_decay_t *d) {
+pac_pass_try_begin_locked(pac_decay_t *d) {
 	mutex_assert_owner(&d->decay.mtx);
 	if (d->passer != NULL) {
 		return false;
@@ -366,7 +366,7 @@ pac_pass_has_begun_locked(pac_decay_t *d) {
 /* Begins a pass and waits for one that is under way. 0, or EBUSY if that is this thread's own. */
 static int
 pac_pass_begin_locked(pac_decay_t *d) {
-	while (!pac_pass_has_begun_locked(d)) {
+	while (!pac_pass_try_begin_locked(d)) {
 		if (d->passer == tls_get()) {
 			return EBUSY;
 		}
@@ -508,7 +508,7 @@ pac_decay_try(pac_t *pac, pac_decay_t *d, uint64_t now) {
 	if (!pac_decay_is_due(d, now) || !mutex_trylock(&d->decay.mtx)) {
 		return;
 	}
-	if (pac_pass_has_begun_locked(d)) {
+	if (pac_pass_try_begin_locked(d)) {
 		if (d == &pac->decay_dirty) {
 			pac_flush_hot_locked(pac, d);
 		}
@@ -562,7 +562,7 @@ pac_trim(pac_t *pac) {
 	size_t limit;
 	while (decay_ms(&d->decay) > 0 && ecache_npages(&pac->dirty) > (limit = pac_limit_now(pac))
 	    && mutex_trylock(&d->decay.mtx)) {
-		bool has_begun = pac_pass_has_begun_locked(d);
+		bool has_begun = pac_pass_try_begin_locked(d);
 		if (has_begun) {
 			pac_purge_to_locked(pac, d, limit, true);
 			pac_pass_end_locked(d);
@@ -642,7 +642,7 @@ pac_let_go(pac_t *pac, ecache_t *c, edata_t *e) {
 		pac_mapped_sub(pac, is_mapped ? size : 0);
 		return size;
 	}
-	bool is_done = is_mapped && has_decommitted(e);
+	bool is_done = is_mapped && try_decommit(e);
 	pac_mapped_sub(pac, is_done ? size : 0);
 	ecache_put(&pac->src, is_done ? &pac->retained : c, e);
 	return is_done ? size : 0;
@@ -744,10 +744,10 @@ pac_tell_slow(pac_t *pac, size_t npages) {
  * pac_close() waits for. Returns false if another pass is under way.
  */
 static bool
-pac_has_flushed(pac_t *pac) {
+pac_try_flush(pac_t *pac) {
 	pac_decay_t *d = &pac->decay_dirty;
 	mutex_lock(&d->decay.mtx);
-	bool has_begun = pac_pass_has_begun_locked(d);
+	bool has_begun = pac_pass_try_begin_locked(d);
 	if (has_begun) {
 		pac_flush_hot_locked(pac, d);
 		pac_pass_end_locked(d);
@@ -790,7 +790,7 @@ pac_ndirty_last(pac_t *pac) {
 uint64_t
 pac_serve(pac_t *pac, uint64_t now) {
 	atomic_store_b(&pac->is_served, true, MO_RELAXED);
-	if (!pac_has_flushed(pac)) {
+	if (!pac_try_flush(pac)) {
 		return SERVE_SOON_NS; /* the arena is about to end, or another thread purges */
 	}
 	size_t seen = pac_ndirty(pac);

@@ -19,7 +19,7 @@ purge_batch_init(purge_batch_t *b, extent_src_t *src, ecache_t *retained) {
 }
 
 bool
-purge_batch_has_taken(purge_batch_t *b, edata_t *e) {
+purge_batch_try_add(purge_batch_t *b, edata_t *e) {
 	if (opt_process_madvise_max_batch == 0) {
 		return false;
 	}

@@ -26,7 +26,7 @@ typedef struct purge_batch_s {
 
 void purge_batch_init(purge_batch_t *b, extent_src_t *src, ecache_t *retained);
 /* Takes over an extent. Returns false if batching is off; the caller keeps the extent then. */
-bool purge_batch_has_taken(purge_batch_t *b, edata_t *e);
+bool purge_batch_try_add(purge_batch_t *b, edata_t *e);
 /* Purges what was collected. To be called at the end of the pass. */
 void purge_batch_flush(purge_batch_t *b);
 

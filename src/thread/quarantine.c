@@ -76,7 +76,7 @@ quarantine_drop_first(quarantine_t *q) {
 }
 
 bool
-quarantine_has_taken(tsd_t *tsd, const edata_t *e, void *ptr, size_t usize) {
+quarantine_try_add(tsd_t *tsd, const edata_t *e, void *ptr, size_t usize) {
 	assert(tsd->tls == tls_get() && tsd->tls->gate_depth > 0);
 	bool is_wanted = opt_lg_san_uaf_align < 0 || is_touching(ptr, usize);
 	if (!e->is_slab || e->arena_ind >= arenas_narenas_auto() || !is_wanted) {

@@ -33,7 +33,7 @@ quarantine_is_on(void) {
  * owner. Returns false if it does not wait; the caller then frees it. Ends the process if it waits
  * here already.
  */
-bool quarantine_has_taken(tsd_t *tsd, const edata_t *e, void *ptr, size_t usize);
+bool quarantine_try_add(tsd_t *tsd, const edata_t *e, void *ptr, size_t usize);
 /* Whether ptr is in quarantine. */
 bool quarantine_has(const tsd_t *tsd, const void *ptr);
 /* Returns all objects to their slabs. */

@@ -167,7 +167,7 @@ tcache_retune_by_hand(tsd_t *tsd, tcache_t *tc) {
 }
 
 bool
-tcache_is_sample_after_count(tsd_t *tsd, tcache_t *tc, unsigned slot) {
+tcache_count_to_sample(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
 	if (unlikely(!tc->is_auto)) {
@@ -218,7 +218,7 @@ tcache_uncount(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 }
 
 /*
- * The end of a countdown must come to tcache_is_sample_after_count: a request that turned away before
+ * The end of a countdown must come to tcache_count_to_sample: a request that turned away before
  * leaves the last step to the next one.
  */
 void
@@ -589,7 +589,7 @@ bin_make_room(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 }
 
 bool
-tcache_has_taken(tsd_t *tsd, tcache_t *tc, unsigned slot, void *ptr) {
+tcache_try_put(tsd_t *tsd, tcache_t *tc, unsigned slot, void *ptr) {
 	assert(slot > 0 && slot < tc->nslots);
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
@@ -605,7 +605,7 @@ tcache_has_taken(tsd_t *tsd, tcache_t *tc, unsigned slot, void *ptr) {
 		}
 		bin_make_room(tsd, tc, slot);
 	}
-	bool is_pushed = cache_bin_has_pushed(b, ptr);
+	bool is_pushed = cache_bin_try_push(b, ptr);
 	assert(is_pushed);
 	return is_pushed;
 }

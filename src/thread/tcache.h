@@ -77,7 +77,7 @@ void tcache_rebind(tcache_t *tc, arena_t *arena);
  * true: this request is to be a sample.  Then tcache_take() or, for a sample that is served
  * elsewhere, tcache_took_sample().
  */
-bool tcache_is_sample_after_count(tsd_t *tsd, tcache_t *tc, unsigned slot);
+bool tcache_count_to_sample(tsd_t *tsd, tcache_t *tc, unsigned slot);
 /* The same for a request that is a sample anyway: the distance to the next one stays. */
 void tcache_count_apart(tsd_t *tsd, tcache_t *tc, unsigned slot);
 /*
@@ -91,12 +91,12 @@ void tcache_uncount(tsd_t *tsd, tcache_t *tc, unsigned slot);
 /* The same for a request that only the fast path has counted, if it has; usize 0: too large. */
 void tcache_uncount_fast(tcache_t *tc, size_t usize);
 /* Puts an object of class slot-1 in. false: the bin holds nothing; the caller frees it. */
-bool tcache_has_taken(tsd_t *tsd, tcache_t *tc, unsigned slot, void *ptr);
+bool tcache_try_put(tsd_t *tsd, tcache_t *tc, unsigned slot, void *ptr);
 
 /* Sampled objects of a thread's own cache.  A region and its record, which is all zero; NULL: none here. */
 void *tcache_spare_take(tcache_t *tc, unsigned slot, sample_rec_t **rec);
 /* A region of e and its record, no sample any more and no spare. false: the caller frees it. */
-bool tcache_spare_has_taken(tcache_t *tc, const edata_t *e, void *ptr, sample_rec_t *rec);
+bool tcache_spare_try_put(tcache_t *tc, const edata_t *e, void *ptr, sample_rec_t *rec);
 void tcache_spare_flush(tcache_t *tc);
 
 /*

@@ -142,7 +142,7 @@ tcaches_table_make_locked(void) {
 }
 
 static bool
-tcaches_has_id_locked(unsigned *id) {
+tcaches_try_id_locked(unsigned *id) {
 	if (tcaches_table_make_locked() != 0) {
 		return false;
 	}
@@ -162,7 +162,7 @@ tcaches_create(tsd_t *tsd, unsigned *id) {
 		return EFAULT;
 	}
 	mutex_lock(&set.mtx);
-	bool has_id = tcaches_has_id_locked(id);
+	bool has_id = tcaches_try_id_locked(id);
 	if (has_id) {
 		assert(set.caches[*id] == NULL);
 		set.caches[*id] = tc;

@@ -32,7 +32,7 @@ tcache_spare_take(tcache_t *tc, unsigned slot, sample_rec_t **rec) {
 }
 
 bool
-tcache_spare_has_taken(tcache_t *tc, const edata_t *e, void *ptr, sample_rec_t *rec) {
+tcache_spare_try_put(tcache_t *tc, const edata_t *e, void *ptr, sample_rec_t *rec) {
 	unsigned slot = e->szind + 1u;
 	assert(!e->is_slab || slab_rec(e, ptr) == rec);
 	assert(rec->tctx == NULL && rec->link[0] == NULL && rec->req_size != TCACHE_REC_IS_SPARE);

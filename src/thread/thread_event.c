@@ -64,7 +64,7 @@ thread_event_draw_bytes(tsd_t *tsd) {
 }
 
 bool
-thread_event_is_sample(tsd_t *tsd, size_t usize) {
+thread_event_count_to_sample(tsd_t *tsd, size_t usize) {
 	if (likely(tsd->sample_gap == UINT64_MAX)) {
 		return false;
 	}

@@ -133,6 +133,6 @@ uint64_t thread_event_draw_bytes(tsd_t *tsd);
 /* Counts allocated bytes and runs the heartbeat when enough have come together. */
 void thread_event_advance(tsd_t *tsd, uint64_t bytes);
 /* Whether an allocation past the cache is a sample. */
-bool thread_event_is_sample(tsd_t *tsd, size_t usize);
+bool thread_event_count_to_sample(tsd_t *tsd, size_t usize);
 
 #endif

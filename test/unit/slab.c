@@ -31,7 +31,7 @@ lowest_free(unsigned n) {
 static bool
 has_put(void *p) {
 	const bin_info_t *info = &bin_infos[slab.szind];
-	return slab_put_is_valid(&slab, info->reg_size, info->div.magic, (size_t)((char *)p - FAR));
+	return slab_try_put(&slab, info->reg_size, info->div.magic, (size_t)((char *)p - FAR));
 }
 
 /* Random batches out, random regions back. */

@@ -164,7 +164,7 @@ test_class_samples(size_t size, uint64_t interval, unsigned n) {
 	double p = 1 - exp(-(double)sz_s2u(size) / (double)interval), square = 0;
 	for (unsigned i = 0; i < n; i++) {
 		gap++;
-		if (tcache_is_sample_after_count(tsd, tc, slot)) {
+		if (tcache_count_to_sample(tsd, tc, slot)) {
 			samples++;
 			ones += gap == 1;
 			gaps += gap;
@@ -514,10 +514,10 @@ test_past_zero(void) {
 	uint32_t left = b->countdown;
 	b->countdown = 0; /* the thread is here, having counted */
 	void *p = NULL;
-	bool is_popped = cache_bin_has_popped(b, &p);
+	bool is_popped = cache_bin_try_pop(b, &p);
 	ok(is_popped && b->countdown > c->window, "a handler counts past zero");
 	ok(tcache_is_due(tc), "a look is due all the same");
-	tcache_is_sample_after_count(tsd, tc, slot);
+	tcache_count_to_sample(tsd, tc, slot);
 	ok(b->countdown > 0 && b->countdown <= c->window && c->window <= THREAD_EVENT_BYTES / 64, "the next countdown begins");
 	is_uint(tsd->popped - popped, ((uint64_t)left + 1) * 64, "what both took is counted");
 	tsd_leave();

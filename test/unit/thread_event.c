@@ -318,7 +318,7 @@ test_draws(double mean_bytes, size_t usize) {
 	unsigned samples = 0;
 	tsd->sample_gap = thread_event_draw_bytes(tsd);
 	for (unsigned i = 0; i < n; i++) {
-		samples += thread_event_is_sample(tsd, usize);
+		samples += thread_event_count_to_sample(tsd, usize);
 	}
 	ok(fabs(samples - n * p) < 5 * sqrt(n * p * (1 - p)) + 2, "past the cache: %u samples, expected %.0f",
 	    samples, n * p);
@@ -502,7 +502,7 @@ test_recall_at_end(void) {
 	recall_all(RECALL_SETTINGS);
 	tsd_t *t = tsd_enter();
 	ok(t == tsd && tsd->sample_interval == 4096, "the old interval holds to the end of the request");
-	ok(tcache_is_sample_after_count(tsd, tc, slot), "the sample that was drawn is taken");
+	ok(tcache_count_to_sample(tsd, tc, slot), "the sample that was drawn is taken");
 	tsd_leave();
 	ok(tls_cache_is_boot(tls_get()), "the recall is still there");
 	tsd_enter();
@@ -526,12 +526,12 @@ test_special(void) {
 	set_interval(0);
 	ok(thread_event_draw_objects(tsd, 8) == UINT64_MAX && thread_event_draw_bytes(tsd) == UINT64_MAX,
 	    "interval 0: never");
-	ok(!thread_event_is_sample(tsd, SC_LARGE_MAXCLASS) && tsd->sample_gap == UINT64_MAX,
+	ok(!thread_event_count_to_sample(tsd, SC_LARGE_MAXCLASS) && tsd->sample_gap == UINT64_MAX,
 	    "not even the largest, and the gap stays");
 	set_interval(1);
 	unsigned bad = 0;
 	for (unsigned i = 0; i < 1000; i++) {
-		bad += thread_event_draw_objects(tsd, 8) != 1 || !thread_event_is_sample(tsd, 8);
+		bad += thread_event_draw_objects(tsd, 8) != 1 || !thread_event_count_to_sample(tsd, 8);
 	}
 	is_uint(bad, 0, "interval 1: each one");
 	set_interval(UINT64_MAX / 2);
