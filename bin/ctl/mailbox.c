@@ -269,7 +269,7 @@ ask_mailbox(process_t *p, const char *text, manner_t manner, profile_t *profile,
 
 /* A whole request that the process has not taken. */
 static bool
-is_pending(const process_t *p, unsigned i, const char *verb, prof_slot_t *s) {
+read_pending(const process_t *p, unsigned i, const char *verb, prof_slot_t *s) {
 	size_t length = strlen(verb);
 	if (!read_memory(p, slot_at(p, i), s, sizeof(*s)) || s->sequence == 0 || s->answered == s->sequence
 	    || s->answer_nonce == s->nonce || s->length >= PROF_MAILBOX_TEXT || s->length < length
@@ -285,7 +285,7 @@ bool
 find_pending(const process_t *p, const char *verb, char text[PROF_MAILBOX_TEXT]) {
 	static prof_slot_t s;
 	for (unsigned i = 0; i < PROF_MAILBOX_SLOTS; i++) {
-		if (is_pending(p, i, verb, &s)) {
+		if (read_pending(p, i, verb, &s)) {
 			memcpy(text, s.text, s.length + 1);
 			return true;
 		}
@@ -298,7 +298,7 @@ count_pending(const process_t *p) {
 	static prof_slot_t s;
 	unsigned count = 0;
 	for (unsigned i = 0; i < PROF_MAILBOX_SLOTS; i++) {
-		count += is_pending(p, i, "start", &s) || is_pending(p, i, "set", &s);
+		count += read_pending(p, i, "start", &s) || read_pending(p, i, "set", &s);
 	}
 	return count;
 }
@@ -309,7 +309,7 @@ withdraw_pending(process_t *p) {
 	int count = 0;
 	for (unsigned i = 0; i < PROF_MAILBOX_SLOTS; i++) {
 		uint64_t none = 0;
-		if (is_pending(p, i, "start", &s) || is_pending(p, i, "set", &s)) {
+		if (read_pending(p, i, "start", &s) || read_pending(p, i, "set", &s)) {
 			write_word(p, slot_at(p, i), &none, sizeof(none));
 			sleep_ms(50); /* it may just be reading it */
 			count += read_memory(p, slot_at(p, i), &s, sizeof(s)) && s.answer_nonce != s.nonce;

@@ -103,7 +103,7 @@ file_answer(const char *path, list_t *list)
 }
 
 static bool
-has_added(list_t *list, const char *text)
+query_try_add(list_t *list, const char *text)
 {
 	char *end;
 	query_t query = { .unit = 0 };
@@ -141,7 +141,7 @@ serve(void)
 				code = 1;
 			free(path);
 			path = strdup(line + 5);
-		} else if (path == NULL || !has_added(&list, line)) {
+		} else if (path == NULL || !query_try_add(&list, line)) {
 			fprintf(stderr, "jeprof-symbolize: line %lu is neither \"file PATH\" nor an address 0xHEX of one\n", number);
 			return 2;
 		}

@@ -52,7 +52,7 @@ ahead_find(extent_src_t *src, ecache_t *retained, size_t size, size_t run) {
 
 /* Whether no limit of memory is near, as far as the last look says. */
 static bool
-ahead_has_room(void) {
+ahead_try_room(void) {
 	size_t done = atomic_load_zu(&ahead.populated, MO_RELAXED);
 	size_t tries = atomic_load_zu(&ahead.nlimited, MO_RELAXED);
 	if (likely(done < atomic_load_zu(&ahead.look_at, MO_RELAXED) + AHEAD_LOOK_FIRST)) {
@@ -80,7 +80,7 @@ ahead_is_needless(ecache_t *dirty, size_t size) {
 size_t
 ahead_fill(extent_src_t *src, ecache_t *dirty, ecache_t *retained, size_t size, size_t run) {
 	bool is_on = opt_populate && atomic_load_zu(&ahead.nfailures, MO_RELAXED) == 0;
-	if (!is_on || ehooks_are_own(&src->ehooks) || !ahead_has_room() || ahead_is_needless(dirty, size)) {
+	if (!is_on || ehooks_are_own(&src->ehooks) || !ahead_try_room() || ahead_is_needless(dirty, size)) {
 		return 0;
 	}
 	edata_t *e = ahead_find(src, retained, size, run);
