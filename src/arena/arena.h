@@ -125,6 +125,11 @@ arena_large_start(const arena_t *a, const edata_t *e) {
 
 /* A large object (usize >= SC_LARGE_MINCLASS). */
 void *arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero);
+/*
+ * The same of plain alignment, if a hot extent is ready for it, which may be an eighth longer. NULL
+ * otherwise.
+ */
+void *arena_large_malloc_hot(arena_t *a, size_t usize);
 void arena_large_dalloc(edata_t *e);
 /* Resizes in place to between usize_min and usize_max; 0 or ENOMEM. */
 int arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bool zero);

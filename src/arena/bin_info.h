@@ -20,7 +20,7 @@ typedef struct bin_info_s {
 	div_info_t div;       /* by reg_size; offsets in a slab are below 2^32 */
 } bin_info_t;
 
-#define STOCK_BYTES ((size_t)64 << 10)
+#define STOCK_BYTES ((size_t)1 << 20)
 #define STOCK_OBJECTS_MAX 1024u
 
 extern HIDDEN bin_info_t bin_infos[BIN_MAX];

@@ -107,6 +107,20 @@ arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero) {
 	return e->u.large_start;
 }
 
+void *
+arena_large_malloc_hot(arena_t *a, size_t usize) {
+	assert(usize >= SC_LARGE_MINCLASS && (usize & PAGE_MASK) == 0);
+	size_t size = usize + ((size_t)opt_cache_oblivious << LG_PAGE);
+	edata_t *e = opt_san_guard_large != 0 ? NULL : pac_hot_pop_near(&a->pac, size);
+	if (e == NULL) {
+		return NULL;
+	}
+	large_adopt(a, e, usize, opt_cache_oblivious ? arena_large_start(a, e) : e->addr);
+	large_tail_mark(e);
+	large_stats_add(a, usize);
+	return e->u.large_start;
+}
+
 static arena_t *
 large_arena(const edata_t *e) {
 	arena_t *a = arena_table_get(e->arena_ind);

@@ -66,11 +66,6 @@ hot_stack(const pac_t *pac, unsigned pind) {
 	return atomic_load_p(&pac->hot_stacks[pind], MO_ACQUIRE);
 }
 
-static atomic_p_t *
-hot_stack_slot(pac_hot_stack_t *s, unsigned at) {
-	return &s->slots[at & s->mask];
-}
-
 static unsigned
 hot_stack_depth(unsigned pind) {
 	return sz_pind2sz(pind) <= PAC_HOT_SHALLOW_MAX ? PAC_HOT_SHALLOW : PAC_HOT_DEEP;
@@ -78,7 +73,7 @@ hot_stack_depth(unsigned pind) {
 
 static size_t
 hot_stack_bytes(unsigned pind) {
-	return sizeof(pac_hot_stack_t) + hot_stack_depth(pind) * sizeof(atomic_p_t);
+	return hot_stack_depth(pind) * sizeof(atomic_p_t);
 }
 
 /*
@@ -103,16 +98,17 @@ hot_stack_take(pac_t *pac, atomic_p_t *slot, edata_t *e) {
 static inline edata_t *
 hot_stack_pop(pac_t *pac, unsigned pind, size_t least, size_t most) {
 	pac_hot_stack_t *s = hot_stack(pac, pind);
-	unsigned top = s == NULL ? 0 : atomic_load_u32(&s->top, MO_RELAXED), n_empty = 0;
+	unsigned top = atomic_load_u8(&pac->hot_tops[pind], MO_RELAXED), n_empty = 0;
+	unsigned mask = hot_stack_depth(pind) - 1;
 	for (unsigned k = 1; s != NULL && k <= HOT_LOOKS && n_empty < HOT_EMPTIES; k++) {
-		atomic_p_t *slot = hot_stack_slot(s, top - k);
+		atomic_p_t *slot = &s->slots[(top - k) & mask];
 		edata_t *e = atomic_load_p(slot, MO_RELAXED);
 		size_t size = e == NULL ? 0 : __atomic_load_n(&e->size, __ATOMIC_RELAXED);
 		n_empty += e == NULL;
 		if (size < least || size > most || hot_stack_take(pac, slot, e) == NULL) {
 			continue;
 		}
-		atomic_store_u32(&s->top, top - k, MO_RELAXED);
+		atomic_store_u8(&pac->hot_tops[pind], (uint8_t)((top - k) & mask), MO_RELAXED);
 		if (likely(e->size >= least && e->size <= most)) {
 			return e;
 		}
@@ -124,16 +120,16 @@ hot_stack_pop(pac_t *pac, unsigned pind, size_t least, size_t most) {
 bool
 pac_hot_try_push(pac_t *pac, unsigned pind, edata_t *e) {
 	pac_hot_stack_t *s = hot_stack(pac, pind);
-	unsigned top = s == NULL ? 0 : atomic_load_u32(&s->top, MO_RELAXED);
+	unsigned top = atomic_load_u8(&pac->hot_tops[pind], MO_RELAXED), mask = hot_stack_depth(pind) - 1;
 	for (unsigned k = 0; s != NULL && k < HOT_LOOKS; k++) {
-		atomic_p_t *slot = hot_stack_slot(s, top + k);
+		atomic_p_t *slot = &s->slots[(top + k) & mask];
 		if (atomic_load_p(slot, MO_RELAXED) != NULL) {
 			continue;
 		}
 		size_t npages = e->size >> LG_PAGE;
 		atomic_fetch_add_zu(&pac->hot_npages, npages, MO_SEQ_CST);
 		if (pac_hot_try_fill(pac, slot, e)) {
-			atomic_store_u32(&s->top, top + k + 1, MO_RELAXED);
+			atomic_store_u8(&pac->hot_tops[pind], (uint8_t)((top + k + 1) & mask), MO_RELAXED);
 			return true;
 		}
 		atomic_fetch_sub_zu(&pac->hot_npages, npages, MO_SEQ_CST);
@@ -152,7 +148,6 @@ hot_stack_make(pac_t *pac, unsigned pind) {
 	if (s == NULL) {
 		return;
 	}
-	s->mask = hot_stack_depth(pind) - 1;
 	if (!atomic_cas_strong_p(&pac->hot_stacks[pind], &none, s, MO_ACQ_REL, MO_RELAXED)) {
 		meta_free(s, hot_stack_bytes(pind));
 	}
@@ -162,7 +157,7 @@ hot_stack_make(pac_t *pac, unsigned pind) {
 static void
 hot_stack_flush(pac_t *pac, unsigned pind) {
 	pac_hot_stack_t *s = hot_stack(pac, pind);
-	for (unsigned k = 0; s != NULL && k <= s->mask; k++) {
+	for (unsigned k = 0; s != NULL && k < hot_stack_depth(pind); k++) {
 		edata_t *e = atomic_load_p(&s->slots[k], MO_SEQ_CST);
 		if (e != NULL && hot_stack_take(pac, &s->slots[k], e) != NULL) {
 			e->state = extent_state_active;
@@ -302,7 +297,7 @@ pac_hot_try_cool(pac_t *pac, edata_t *e, size_t size) {
 	pac_hot_stack_t *s = hot_stack(pac, pind);
 	void *seen = e;
 	bool is_mine = atomic_cas_strong_p(&pac->hot[pind], &seen, NULL, MO_SEQ_CST, MO_RELAXED);
-	for (unsigned k = 0; !is_mine && s != NULL && k <= s->mask; k++) {
+	for (unsigned k = 0; !is_mine && s != NULL && k < hot_stack_depth(pind); k++) {
 		is_mine = atomic_load_p(&s->slots[k], MO_RELAXED) == e && hot_stack_take(pac, &s->slots[k], e) != NULL;
 	}
 	if (is_mine) {

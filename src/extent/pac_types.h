@@ -13,21 +13,16 @@
 
 /*
  * Slots of a stack of hot extents, powers of two: of page classes up to PAC_HOT_SHALLOW_MAX bytes,
- * which are those of slabs, and of greater ones. A stack takes 128 bytes or 1 KiB of metadata, for
- * each page class of which two extents were unused at the same time.
+ * which are mostly those of slabs, and of greater ones. A stack takes 128 bytes or 1 KiB of
+ * metadata, for each page class of which two extents were unused at the same time.
  */
 #define PAC_HOT_SHALLOW 16u
 #define PAC_HOT_DEEP 128u
-#define PAC_HOT_SHALLOW_MAX ((size_t)32 << 10)
+#define PAC_HOT_SHALLOW_MAX (3 * PAGE)
 
-/*
- * Further hot extents of one page class, used from the top. `top` is a hint: the slots at and above
- * it are likely to be empty. An extent may lie in any slot.
- */
+/* Further hot extents of one page class. An extent may lie in any slot. */
 typedef struct {
-	atomic_u32_t top;
-	uint32_t mask; /* number of slots, less one */
-	atomic_p_t slots[];
+	atomic_p_t slots[PAC_HOT_SHALLOW]; /* or PAC_HOT_DEEP */
 } pac_hot_stack_t;
 
 /* X(name, type, text of the manual). */
@@ -72,6 +67,8 @@ typedef struct pac_s {
 	atomic_p_t hot[SC_NPSIZES_MAX];
 	/* Stacks of further hot extents, pac_hot_stack_t; NULL: that class has none yet. */
 	atomic_p_t hot_stacks[SC_NPSIZES_MAX];
+	/* The slot at which each stack is filled next, a hint: from there on slots are likely empty. */
+	atomic_u8_t hot_tops[SC_NPSIZES_MAX];
 	/*
 	 * Pages in these stacks. Counted before an extent is put there and after it is taken, so it
 	 * is never too low.

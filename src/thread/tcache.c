@@ -422,6 +422,18 @@ tcache_try_gather(tsd_t *tsd, arena_t *a) {
 
 /* ------------------------------------------------------------------ taking and putting */
 
+/* Fetches one large object, and up to n if hot extents are ready for them. Returns how many. */
+static NOINLINE unsigned
+slot_fetch_large(arena_t *from, size_t size, void **out, unsigned n) {
+	unsigned got = 0;
+	void *p = arena_large_malloc(from, size, 0, false);
+	while (p != NULL) {
+		out[got++] = p;
+		p = got < n ? arena_large_malloc_hot(from, size) : NULL;
+	}
+	return got;
+}
+
 ALWAYS_INLINE unsigned
 slot_fetch_objects(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot, void **out, unsigned n) {
 	tcache_cold_t *c = &tc->cold[slot];
@@ -431,16 +443,19 @@ slot_fetch_objects(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot, void 
 		return arena_small_fill(from, slot - 1, bin_shard(tsd, slot), out, n, nrequests, 1);
 	}
 	arena_large_count_requests(from, slot - 1, nrequests, 1, 0);
-	out[0] = arena_large_malloc(from, slot_size(slot), 0, false);
-	return out[0] == NULL ? 0 : 1;
+	return slot_fetch_large(from, slot_size(slot), out, n);
 }
 
-/* Half of the stack; seven eighths, if it is not the first time since upkeep and the stock has them ready. */
+/*
+ * The number of objects that fill an empty bin: half of its limit, or seven eighths of it if the
+ * bin was empty before since upkeep and the stock holds as many. Of a large class only one the
+ * first time.
+ */
 ALWAYS_INLINE unsigned
 bin_fill_count(const tsd_t *tsd, const tcache_t *tc, arena_t *from, unsigned slot, bool has_missed) {
 	unsigned nslots = (unsigned)min_zu(tc->cold[slot].nslots, tc->cold[slot].max), most = nslots - nslots / 8;
 	if (!slot_is_small(slot)) {
-		return nslots != 0;
+		return has_missed ? (nslots + 1) / 2 : nslots != 0;
 	}
 	const bin_t *bin = arena_bin(from, slot - 1, bin_shard(tsd, slot));
 	return has_missed && STOCK_SEEN(bin->stock.n) >= most ? most : (nslots + 1) / 2;

@@ -5,6 +5,8 @@
  */
 #define _GNU_SOURCE
 #include <malloc.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -163,9 +165,55 @@ steady(long n, size_t least, size_t most)
 	}
 }
 
+/* One thread allocates batches of blocks, another one frees them. */
+static sem_t full, empty;
+static int handed;
+
+static void *
+free_batches(void *arg)
+{
+	for (;;) {
+		sem_wait(&full);
+		if (handed == 0)
+			return arg;
+		for (int j = 0; j < handed; j++)
+			free(block[j]);
+		sem_post(&empty);
+	}
+}
+
+static void
+hand_over(long n, size_t size, int batch)
+{
+	pthread_t other;
+
+	sem_init(&full, 0, 0);
+	sem_init(&empty, 0, 1);
+	pthread_create(&other, NULL, free_batches, NULL);
+	for (long i = 0; i < n; i += batch) {
+		sem_wait(&empty);
+		handed = batch;
+		for (int j = 0; j < batch; j++)
+			block[j] = hold(malloc(size));
+		sem_post(&full);
+	}
+	sem_wait(&empty);
+	handed = 0;
+	sem_post(&full);
+	pthread_join(other, NULL);
+}
+
+#define HAND_OVER_OF(name, size, batch) static void name(long n) { hand_over(n, size, batch); }
+HAND_OVER_OF(hand64, 64, 100)
+HAND_OVER_OF(hand1k, 1024, 64)
+HAND_OVER_OF(hand1k1000, 1024, 1000)
+HAND_OVER_OF(hand16k, 16384, 64)
+
 #define LIVE_OF(name, size) static void name(long n) { live(n, size); }
+LIVE_OF(live256, 256)
 LIVE_OF(live512, 512)
 LIVE_OF(live1k, 1024)
+LIVE_OF(live2k, 2048)
 LIVE_OF(live3k, 3072)
 LIVE_OF(live4k, 4096)
 LIVE_OF(live16k, 16384)
@@ -207,8 +255,10 @@ static const struct operation operations[] = {
 	{ "pair256k", pair256k, 0, 0 },
 	{ "pair4m", pair4m, 0, 0 },
 	{ "realloc-steps", realloc_steps, 0, 0 },
+	{ "live-256", live256, 2, 1 },
 	{ "live-512", live512, 2, 1 },
 	{ "live-1K", live1k, 2, 1 },
+	{ "live-2K", live2k, 2, 1 },
 	{ "live-3K", live3k, 2, 1 },
 	{ "live-4K", live4k, 2, 1 },
 	{ "live-16K", live16k, 2, 1 },
@@ -218,6 +268,10 @@ static const struct operation operations[] = {
 	{ "live-2M", live2m, 2, 1 },
 	{ "steady-4K-104K", steady100k, 0, 1 },
 	{ "steady-512K-2M", steady1m, 0, 1 },
+	{ "hand-64", hand64, 0, 1 },
+	{ "hand-1K", hand1k, 0, 1 },
+	{ "hand-1K-1000", hand1k1000, 0, 1 },
+	{ "hand-16K", hand16k, 0, 1 },
 };
 
 static void

@@ -206,6 +206,7 @@ work_mallctl(unsigned ind) {
 		bad_answers += mallctl("tcache.destroy", NULL, NULL, &id, sizeof(id)) != 0;
 	}
 	bad_answers += !is_errno_or_done(mallctl("epoch", NULL, NULL, &epoch, sizeof(epoch)));
+	bad_answers += mallctl("thread.tcache.flush", NULL, NULL, NULL, 0) != 0;
 	snprintf(name, sizeof(name), "arena.%u.purge", ind);
 	bad_answers += !is_errno_or_done(mallctl(name, NULL, NULL, NULL, 0));
 	bool on = false;

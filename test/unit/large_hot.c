@@ -160,16 +160,16 @@ test_stack_gives_way(void) {
 	enum { N = 16 };
 	void *p[N];
 	for (unsigned i = 0; i < N; i++) {
-		p[i] = hot_or_long(16 * PAGE);
+		p[i] = hot_or_long(48 * PAGE);
 	}
 	gate_enter(tls_get());
 	for (unsigned i = 0; i < N; i++) {
 		arena_large_dalloc(emap_edata(p[i]));
 	}
 	size_t mapped = atomic_load_zu(&arena->pac.mapped, MO_RELAXED), had = stacked();
-	void *big = arena_large_malloc(arena, 128 * PAGE, 0, false);
-	arena_large_count_requests(arena, sz_s2i(128 * PAGE), 1, 0, 0);
-	ok(had >= (N - 1) * 16 && stacked() == 0, "the stacks are emptied");
+	void *big = arena_large_malloc(arena, 512 * PAGE, 0, false);
+	arena_large_count_requests(arena, sz_s2i(512 * PAGE), 1, 0, 0);
+	ok(had >= (N - 1) * 48 && stacked() == 0, "the stacks are emptied");
 	is_uint(atomic_load_zu(&arena->pac.mapped, MO_RELAXED), mapped, "and nothing is mapped");
 	arena_large_dalloc(emap_edata(big));
 	gate_exit(tls_get());
