@@ -167,8 +167,8 @@ test_stack_gives_way(void) {
 		arena_large_dalloc(emap_edata(p[i]));
 	}
 	size_t mapped = atomic_load_zu(&arena->pac.mapped, MO_RELAXED), had = stacked();
-	void *big = arena_large_malloc(arena, 512 * PAGE, 0, false);
-	arena_large_count_requests(arena, sz_s2i(512 * PAGE), 1, 0, 0);
+	void *big = arena_large_malloc(arena, 300 * PAGE, 0, false);
+	arena_large_count_requests(arena, sz_s2i(300 * PAGE), 1, 0, 0);
 	ok(had >= (N - 1) * 48 && stacked() == 0, "the stacks are emptied");
 	is_uint(atomic_load_zu(&arena->pac.mapped, MO_RELAXED), mapped, "and nothing is mapped");
 	arena_large_dalloc(emap_edata(big));
