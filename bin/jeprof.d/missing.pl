@@ -36,13 +36,18 @@ sub places_to_have {
 	my @text;
 	my $kind = $object->elf ? 'debuginfo' : 'executable';
 	if (length $id > 2) {
-		my ($server) = split ' ', $ENV{DEBUGINFOD_URLS} // '';
-		push @text, sprintf('%s/buildid/%s/%s', defined $server ? $server =~ s{/+$}{}r : 'https://debuginfod.debian.net', $id, $kind);
+		push @text, url($id, $kind);
 		push @text, sprintf('/usr/lib/debug/.build-id/%s/%s.debug', substr($id, 0, 2), substr $id, 2) if $kind eq 'debuginfo';
 	}
 	push @text, package_hint($object, $kind);
 	push @text, $object->elf ? () : 'from where it ran: --sysroot=DIR, --add_lib=FILE' . ($object->{is_main} ? ', --exe=FILE' : '');
 	return @text;
+}
+
+sub url {
+	my ($id, $kind) = @_;
+	my ($server) = split ' ', $ENV{DEBUGINFOD_URLS} // '';
+	return sprintf '%s/buildid/%s/%s', defined $server ? $server =~ s{/+$}{}r : 'https://debuginfod.debian.net', $id, $kind;
 }
 
 # The Debian package: the one that has the file here, else the name that Debian would give it.

@@ -69,7 +69,9 @@ sub complain {
 	my $used = $self->{elf} ? "; using $self->{elf}{path}" : '; its names are not used';
 	Talk::doubt("$_$used") for @refused;
 	return if @refused || $self->{elf} || !$self->is_file;
-	Talk::doubt("$self->{path}: not found or not an ELF file; its names are missing (--lib_prefix, --sysroot, --exe)");
+	my $id = $self->{id};
+	Talk::doubt("$self->{path}: not found or not an ELF file; its names are missing (--lib_prefix, --sysroot, --add_lib, --exe)"
+		. (length $id > 2 ? "; build-id $id: " . Missing::url($id, 'executable') : ''));
 }
 
 # Why this file cannot be the one that ran; '' if it can.

@@ -112,6 +112,10 @@ is(join(' ', sort map { join '>', map { $s->{shared}{frames}[$_]{name} } @$_ } @
 # ---- DHAT
 my $d = JSON::PP::decode_json(exported('dhat', $dump[3]));
 is("$d->{dhatFileVersion} $d->{ftbl}[0] $d->{pid}", '2 [root] 77', 'dhat: head');
+# What valgrind's description of the form demands of a profile with lifetimes; the Firefox Profiler, which is not to be had here, reads no other.
+is(join(' ', grep { !defined $d->{$_} } qw(dhatFileVersion mode verb bklt bkacc tu Mtu tuth cmd pid te tg pps ftbl)), '', 'dhat: nothing is missing');
+is(scalar(grep { my $point = $_; grep { !defined $point->{$_} } qw(tb tbk tl mb mbk gb gbk eb ebk fs) } @{ $d->{pps} }), 0, 'dhat: nor in a point');
+is(scalar(grep { !/^0x[0-9A-F]+: .+ \((?:in .+|.+:\d+)\)$/ } @{ $d->{ftbl} }[1 .. $#{ $d->{ftbl} }]), 0, 'dhat: each frame is ADDRESS: NAME (FILE:LINE) or (in OBJECT)');
 is(sum_of(map { $_->{eb} } @{ $d->{pps} }), $bytes, 'dhat: bytes');
 is(sum_of(map { $_->{ebk} } @{ $d->{pps} }), $objects, 'dhat: blocks');
 my %seen;

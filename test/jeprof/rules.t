@@ -195,4 +195,14 @@ for my $name (sort keys %foreign) {
 is($code, 1, 'a directory: exit 1');
 ($code, $out, $err) = jeprof('--text', "$dir/app");
 is($code, 2, 'a program and no profile: usage');
+# An object that is not there: its build-id and where that is to be had.
+{
+	local $ENV{DEBUGINFOD_URLS} = 'http://127.0.0.1:9/ http://127.0.0.1:8/';
+	my $gone = our_dump("$dir/gone.heap", modules => [[0x7f0000001000, 0x7f0000003000, 0x7f0000000000, 'ab' x 20, '/nowhere/libgone.so.2']], stacks => [[[0x7f0000001111], 1, 100]]);
+	my ($code, $out, $err) = jeprof('top', '--tools=debuginfod-find:/nonexistent', $gone);
+	is($code, 3, 'an object that is not there: exit 3');
+	my $id = 'ab' x 20;
+	like($err, qr{^jeprof: /nowhere/libgone\.so\.2: not found .* build-id $id: http://127\.0\.0\.1:9/buildid/$id/executable$}m, 'its build-id and where it is to be had');
+	like($out, qr/ libgone\.so\.2\+0x1111$/m, 'its name is not guessed');
+}
 done_testing();
