@@ -68,7 +68,7 @@ hot_stack(const pac_t *pac, unsigned pind) {
 
 static unsigned
 hot_stack_depth(unsigned pind) {
-	return sz_pind2sz(pind) <= PAC_HOT_SHALLOW_MAX ? PAC_HOT_SHALLOW : PAC_HOT_DEEP;
+	return pind < PAC_HOT_SHALLOW_CLASSES ? PAC_HOT_SHALLOW : PAC_HOT_DEEP;
 }
 
 static size_t

@@ -12,13 +12,13 @@
 #include "meta/emap.h"
 
 /*
- * Slots of a stack of hot extents, powers of two: of page classes up to PAC_HOT_SHALLOW_MAX bytes,
- * which are mostly those of slabs, and of greater ones. A stack takes 128 bytes or 1 KiB of
+ * Slots of a stack of hot extents, powers of two: of the first page classes (one, two and three
+ * pages), which are mostly those of slabs, and of greater ones. A stack takes 128 bytes or 1 KiB of
  * metadata, for each page class of which two extents were unused at the same time.
  */
 #define PAC_HOT_SHALLOW 16u
 #define PAC_HOT_DEEP 128u
-#define PAC_HOT_SHALLOW_MAX (3 * PAGE)
+#define PAC_HOT_SHALLOW_CLASSES 3u
 
 /* Further hot extents of one page class. An extent may lie in any slot. */
 typedef struct {
