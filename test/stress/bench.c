@@ -5,6 +5,8 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <semaphore.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -422,6 +424,125 @@ threads(void)
 	}
 }
 
+/* A hundred blocks of one size are allocated, their ends written, and freed in another order. */
+static void
+hundreds(size_t size, long times)
+{
+	void *p[100];
+
+	for (long i = 0; i < scale * times; i++) {
+		for (int j = 0; j < 100; j++)
+			p[j] = get(size);
+		for (int j = 0; j < 100; j++)
+			free(p[j * 37 % 100]);
+	}
+}
+
+static void
+hundred_1k(void)
+{
+	hundreds(1 << 10, 2000);
+}
+
+static void
+hundred_64k(void)
+{
+	hundreds(64 << 10, 200);
+}
+
+static void
+hundred_2m(void)
+{
+	hundreds(2 << 20, 10);
+}
+
+/* One thread allocates batches of 64 blocks, another one frees them. */
+#define HANDED 64
+static sem_t hand_full, hand_empty;
+static void *hand[HANDED];
+static bool hand_is_over;
+
+static void *
+hand_freer(void *arg)
+{
+	for (;;) {
+		sem_wait(&hand_full);
+		if (hand_is_over)
+			return arg;
+		for (int j = 0; j < HANDED; j++)
+			free(hand[j]);
+		sem_post(&hand_empty);
+	}
+}
+
+static void
+hand_over(size_t size, long times)
+{
+	pthread_t t;
+
+	sem_init(&hand_full, 0, 0);
+	sem_init(&hand_empty, 0, 1);
+	pthread_create(&t, NULL, hand_freer, NULL);
+	for (long i = 0; i < scale * times; i++) {
+		sem_wait(&hand_empty);
+		for (int j = 0; j < HANDED; j++)
+			hand[j] = get(size);
+		sem_post(&hand_full);
+	}
+	sem_wait(&hand_empty);
+	hand_is_over = true;
+	sem_post(&hand_full);
+	pthread_join(t, NULL);
+}
+
+static void
+hand_1k(void)
+{
+	hand_over(1 << 10, 500);
+}
+
+static void
+hand_16k(void)
+{
+	hand_over(16 << 10, 300);
+}
+
+/* One buffer that grows by 4 KiB to 1 MiB, each time written to its end. */
+static void
+grow(void)
+{
+	for (long i = 0; i < scale * 6; i++) {
+		char *p = NULL;
+
+		for (size_t size = 4 << 10; size <= 1 << 20; size += 4 << 10) {
+			p = hold(realloc(p, size));
+			p[size - 1] = 1;
+		}
+		free(p);
+	}
+}
+
+/* Requests of a server: two buffers of 4 to 256 KiB and some small blocks each, 32 requests at a time. */
+static void
+server(void)
+{
+	static void *open[32][12];
+	uint64_t s = 11;
+
+	for (long i = 0; i < scale * 3000; i++) {
+		void **r = open[rnd(&s) % 32];
+
+		for (int j = 0; j < 12; j++)
+			free(r[j]);
+		for (int j = 0; j < 10; j++)
+			r[j] = get(skewed(&s));
+		for (int j = 10; j < 12; j++)
+			r[j] = get((4 << 10) + rnd(&s) % (252 << 10));
+	}
+	for (int i = 0; i < 32 * 12; i++)
+		free(open[i / 12][i % 12]);
+}
+
 struct workload {
 	const char *name;
 	void (*run)(void);
@@ -452,6 +573,13 @@ static const struct workload workloads[] = {
 	{ "prod-cons", producer_consumer, 2 },
 	{ "prod-cons-8", producer_consumer, 8 },
 	{ "threads", threads, 4 },
+	{ "hundred-1K", hundred_1k, 1 },
+	{ "hundred-64K", hundred_64k, 1 },
+	{ "hundred-2M", hundred_2m, 1 },
+	{ "hand-1K", hand_1k, 2 },
+	{ "hand-16K", hand_16k, 2 },
+	{ "grow", grow, 1 },
+	{ "server", server, 1 },
 };
 
 int
