@@ -105,8 +105,9 @@ build_request(const process_t *p, const char *verb, char *buf, size_t size) {
 void
 hint_top(const char *path) {
 	struct stat st;
+	char word[4 * TEXT_BYTES + 8];
 	if (stat(path, &st) != 0 || S_ISREG(st.st_mode)) {
-		hint("next: jeprof top %s\n", path);
+		hint("next: jeprof top %s\n", shell_word(path, word, sizeof(word)));
 	}
 }
 

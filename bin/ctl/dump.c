@@ -16,22 +16,48 @@
 #include "verbs.h"
 #include "words.h"
 
+/* Puts where the symbolic links of the name lead into path, there or not. */
+static void
+follow(const char *name, char *path, size_t size) {
+	char target[TEXT_BYTES];
+	ssize_t n;
+	print_to(path, size, "%s", name);
+	for (int i = 0; (n = readlink(path, target, sizeof(target) - 1)) >= 0; i++) {
+		target[n] = '\0';
+		const char *slash = strrchr(path, '/');
+		size_t kept = target[0] == '/' || slash == NULL ? 0 : (size_t)(slash + 1 - path);
+		print_to(path + kept, size - kept, "%s", target);
+		if (i == 40) {
+			leave(EXIT_FAILED, "%s: %s", name, strerror(ELOOP));
+		}
+	}
+}
+
+/* Is there something that is written as it is: a device, a fifo, an open file that no name leads to? */
+static bool
+is_special_file(const char *name, const char *path) {
+	struct stat st, followed;
+	return stat(name, &st) == 0
+	    && (!S_ISREG(st.st_mode) || stat(path, &followed) != 0 || st.st_dev != followed.st_dev || st.st_ino != followed.st_ino);
+}
+
+/* Sets path to the file behind name, and temporary to the one that is written. */
 static FILE *
-open_output(const char *name, char *temporary, size_t size) {
-	struct stat st;
-	bool is_special = stat(name, &st) == 0 && !S_ISREG(st.st_mode);
+open_output(const char *name, char *path, char *temporary, size_t size) {
 	if (strcmp(name, "-") == 0) {
 		return stdout;
 	}
+	follow(name, path, size);
+	bool is_special = is_special_file(name, path);
 	if (is_special) {
 		print_to(temporary, size, "%s", name);
 	} else {
-		print_to(temporary, size, "%s.%016" PRIx64 ".part", name, random_word());
+		print_to(temporary, size, "%s.%016" PRIx64 ".part", path, random_word());
 	}
 	int fd = open(temporary, O_WRONLY | O_CLOEXEC | (is_special ? 0 : O_CREAT | O_EXCL | O_NOFOLLOW), 0600);
 	FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
 	if (file == NULL) {
-		leave(EXIT_FAILED, "%s: %s", temporary, strerror(errno));
+		leave(EXIT_FAILED, "%s: %s", name, strerror(errno));
 	}
 	unfinished = is_special ? NULL : temporary;
 	return file;
@@ -39,12 +65,12 @@ open_output(const char *name, char *temporary, size_t size) {
 
 static int
 dump_here(process_t *p, const char *name) {
-	static char temporary[TEXT_BYTES];
+	static char path[TEXT_BYTES], temporary[TEXT_BYTES];
 	static reply_t r;
 	if (p->way == way_dir) {
 		leave(EXIT_NO_WAY, "%d %s can be reached through its control directory only: no stream; dump without -o", p->pid, p->name);
 	}
-	FILE *to = open_output(name, temporary, sizeof(temporary));
+	FILE *to = open_output(name, path, temporary, sizeof(temporary));
 	profile_t profile = {0};
 	ask(p, "dump-stream", manner_wait, &profile, &r);
 	if (r.error != 0) {
@@ -56,7 +82,7 @@ dump_here(process_t *p, const char *name) {
 	if (!is_written || (to != stdout && fclose(to) != 0)) {
 		leave(EXIT_FAILED, "cannot write the profile: %s", strerror(errno));
 	}
-	if (unfinished != NULL && rename(temporary, name) != 0) {
+	if (unfinished != NULL && rename(temporary, path) != 0) {
 		leave(EXIT_FAILED, "%s: %s", name, strerror(errno));
 	}
 	unfinished = NULL;

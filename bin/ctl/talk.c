@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 bool talk_is_quiet;
@@ -65,6 +66,25 @@ print_to(char *buf, size_t size, const char *format, ...) {
 	if (n < 0 || (size_t)n >= size) {
 		leave(EXIT_USAGE, "too long: %.80s...", buf);
 	}
+}
+
+const char *
+shell_word(const char *text, char *buf, size_t size) {
+	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./:=+,@%-";
+	const char *directory = *text == '-' ? "./" : "";
+	if (*text != '\0' && text[strspn(text, plain)] == '\0') {
+		print_to(buf, size, "%s%s", directory, text);
+		return buf;
+	}
+	print_to(buf, size, "'%s", directory);
+	size_t n = strlen(buf);
+	for (; *text != '\0'; text++) {
+		char one[2] = {(unsigned char)*text < ' ' || *text == 127 ? '?' : *text, '\0'};
+		print_to(buf + n, size - n, "%s", *text == '\'' ? "'\\''" : one);
+		n += strlen(buf + n);
+	}
+	print_to(buf + n, size - n, "'");
+	return buf;
 }
 
 void

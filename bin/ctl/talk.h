@@ -29,6 +29,9 @@ extern int patience;                       /* this many signals end a wait for a
 __attribute__((format(printf, 1, 2))) void talk(const char *format, ...);
 __attribute__((format(printf, 2, 3), noreturn)) void leave(int code, const char *format, ...);
 
+/* The text as one word for a shell, between single quotes if it needs them; a "-" at its beginning gets "./". */
+const char *shell_word(const char *text, char *buf, size_t size);
+
 /* What to type next; nothing if talk_is_quiet. */
 __attribute__((format(printf, 1, 2))) void hint(const char *format, ...);
 

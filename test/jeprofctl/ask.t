@@ -104,6 +104,31 @@ gives 0 "dump -o to a device"
 is "$err" "" "no hint to read it"
 ctl dump "$pid" -o no/dir/x
 gives 1 "dump -o into no directory"
+is "$err" "jeprofctl: no/dir/x: No such file or directory" "and names the target"
+mkdir links
+ln -s links/target link
+for round in made replaced; do
+	ctl dump "$pid" -o link
+	gives 0 "dump -o LINK"
+	[ -L link ] && cmp want links/target
+	ok $? "the link stays, its target is $round"
+	echo old >links/target
+done
+ln -s round round
+ctl dump "$pid" -o round
+gives 1 "dump -o to a link to itself"
+mkfifo fifo
+cat fifo >fifo.got &
+ctl dump "$pid" -o fifo
+gives 0 "dump -o FIFO"
+wait $!
+[ -p fifo ] && cmp want fifo.got
+ok $? "the fifo stays, its reader has all"
+ctl dump "$pid" -o "a b';touch OWNED;'\$(touch OWNED)"
+gives 0 "dump -o to a hostile name"
+(jeprof() { shift; cat "$1"; }; eval "${err#next: }") >evaluated
+cmp want evaluated && [ ! -e OWNED ]
+ok $? "the next command is quoted" "$err"
 ctl status "$pid"
 gives 0 "and it still answers"
 
