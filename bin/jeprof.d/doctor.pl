@@ -67,13 +67,9 @@ sub print_json {
 		$string->(next_command()), join ",\n", @text;
 }
 
-# A word as a shell takes it.
-sub word {
-	my ($text) = @_;
-	return $text =~ m{^[\w./:=,+\@%-]+$} ? $text : "'" . $text =~ s/'/'\\''/gr . "'";
-}
+sub word { return Talk::word($_[0]) }
 
-sub run_line { return "$0 run -- " . word($_[0]) }
+sub run_line { return Talk::command('run', '--', $_[0]) }
 
 # ---- a program ----
 sub program {
@@ -111,7 +107,7 @@ sub secure {
 	my ($file, $path) = @_;
 	my ($mode, $uid, $gid) = (stat $file)[2, 4, 5];
 	my $copy = '/tmp/' . Object::base_name($file);
-	my $line = 'cp ' . word($file) . ' ' . word($copy) . " && $0 run -- " . word($copy);
+	my $line = 'cp ' . word($file) . ' ' . word($copy) . ' && ' . run_line($copy);
 	my $why = $mode & 04000 && $uid != $> ? 'set-user-id' : $mode & 02000 && $gid != (split ' ', $))[0] ? 'set-group-id' : undef;
 	my $getcap = defined $why ? undef : Tool::find('getcap');
 	$why = 'with file capabilities' if $getcap && $> && length(Tool::filter([$getcap, $file], '') // '');

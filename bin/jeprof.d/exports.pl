@@ -5,12 +5,12 @@ package Export;
 # name => [how its text is made, what its file is called, what opens it]. %s is the name of the profile.
 my %form = (
 	pprof => [sub { Pprof::text(@_) }, '%s.pb.gz', 'go tool pprof -top FILE'],
-	speedscope => [\&speedscope, '%s.speedscope.json', 'speedscope FILE, or the page https://www.speedscope.app'],
+	speedscope => [\&speedscope, '%s.speedscope.json', 'speedscope FILE', ' (or the page https://www.speedscope.app)'],
 	dhat => [\&dhat, 'dhat.out.%s.json', 'open /usr/libexec/valgrind/dh_view.html in a browser and load FILE, or load it in the Firefox Profiler'],
 	collapsed => [sub { collapsed_text($_[0]) }, '%s.collapsed.txt', 'flamegraph.pl FILE >FILE.svg'],
 	massif => [undef, 'massif.out.%s', 'ms_print FILE'],
 	callgrind => [sub { callgrind_text($_[0]) }, 'callgrind.out.%s', 'callgrind_annotate FILE'],
-	heap => [sub { raw_text($_[0]) }, '%s.symbolized.heap', 'jeprof top FILE, here or where the program is not'],
+	heap => [sub { raw_text($_[0]) }, '%s.symbolized.heap', 'jeprof top FILE'],
 );
 my @names = qw(pprof speedscope dhat collapsed massif callgrind heap);
 
@@ -55,8 +55,9 @@ sub put {
 		return print $text;
 	}
 	my $file = length $option->{o} ? $option->{o} : sprintf $form{$name}[1], Object::base_name($from) =~ s/(?:\.heap)?(?:\.gz)?$//r;
-	Flame::write_file($file, $text);
-	Talk::made($option, $file, $form{$name}[2] =~ s/FILE/$file/gr);
+	Writing::file($file, $text);
+	my $word = Talk::word($file =~ s{^-}{./-}r);
+	Writing::made($option, $file, $form{$name}[2] =~ s/FILE/$word/gr, $form{$name}[3]);
 }
 
 # ---- stacks with whole numbers ----

@@ -16,9 +16,10 @@ sub command {
 	my $text = $option->{json} ? tree_json(tree($view, $option)) : draw($view, $option);
 	return print $text if !length $option->{o} && ($option->{json} || !-t STDOUT) || $option->{o} eq '-';
 	my $file = length $option->{o} ? $option->{o} : Object::base_name($work->{dumps}[0]{file}) . '.svg';
-	write_file($file, $text);
+	Writing::file($file, $text);
 	print Talk::clean($file), "\n";
-	Talk::note($option->{json} ? "next: $0 flame -o $file.svg $work->{dumps}[0]{file}" : "next: $0 open $file");
+	return unless -f $file;
+	Talk::next_is($option->{json} ? ('flame', Options::kept($option), '-o', "$file.svg", [map { $_->{file} } @{ $work->{dumps} }]) : ('open', [$file]));
 }
 
 # { name, value, children } from the root on, the form of d3-flame-graph: every frame, also those too narrow to be drawn.
@@ -39,18 +40,6 @@ sub tree_json {
 		push @todo, map { [$children->{ $order[$_] }, $label->[$order[$_]], $_ < $#order ? ',' : ''] } reverse 0 .. $#order;
 	}
 	return "$text\n";
-}
-
-# Under a name of its own, then renamed: a failed run leaves nothing.
-sub write_file {
-	my ($file, $text) = @_;
-	my $part = "$file.$$.part";
-	open(my $fh, '>:raw', $part) or Talk::fail(1, "$part: $!");
-	my $is_written = print({$fh} $text) && close $fh;
-	return if $is_written && rename $part, $file;
-	my $reason = $!;
-	unlink $part;
-	Talk::fail(1, "$file: $reason");
 }
 
 # The tree { sum, children } of all kept stacks, root first.

@@ -30,8 +30,15 @@ sub command {
 	Print::check_names(map { [$_->{grown}, $_->{is_bare}] } map { @{ $_->{suspects} } } @series);
 	check_gate($option, $gate, @series) if defined $gate;
 	my ($worst) = map { @{ $_->{suspects} } } @series;
-	Talk::note("next: $0 report -o leaks.html, or: $0 top --stacks --focus='" . quotemeta($worst->{names}[0]) . "' " . $work->{snaps}[-1]{dump}{file})
-		if $worst && !$Talk::doubts;
+	say_next($option, $worst->{names}[0], $work->{snaps}[-1]{dump}{file}, @files) if $worst && !$Talk::doubts;
+}
+
+# The report of the same profiles, unless they are too many for a line, and the stacks of the worst.
+sub say_next {
+	my ($option, $name, $last, @files) = @_;
+	my @kept = Options::kept($option, qw(focus base sum thread));
+	Talk::next_is('report', @kept, length $option->{focus} ? "--focus=$option->{focus}" : (), '-o', 'leaks.html', \@files) if @files <= 20;
+	Talk::note((@files <= 20 ? '      ' : 'next: ') . Talk::command('top', '--stacks', @kept, '--focus=' . Options::pattern($name), [$last]));
 }
 
 # 1M/min, 500K/s, 2G/day or a plain size, which is meant per minute.

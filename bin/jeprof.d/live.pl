@@ -138,7 +138,7 @@ sub end {
 		return;
 	}
 	print Talk::clean($path), "\n";
-	Talk::note("next: $0 top $path");
+	Talk::next_is('top', [$path]);
 }
 
 # ---- figures ----

@@ -124,7 +124,11 @@ sub parse {
 		$option{$name} = ref $row->[1] ? [] : $row->[1];
 		push @specs, $row->[0] => ref $option{$name} ? $option{$name} : \$option{$name};
 	}
-	$_ eq '--svg=graph' and $_ = '--svg_graph' for @$arguments;	# a flag that may have a word
+	for my $word (@$arguments) {		# a flag that may have a word
+		last if $word eq '--' || $is_ordered;
+		$word = '--svg_graph' if $word eq '--svg=graph';
+		Talk::fail(2, "$word: --svg is a flame graph, --svg=graph the graph (--svg PROFILE >FILE)") if $word =~ /^--svg=/;
+	}
 	my @problems;
 	local $SIG{__WARN__} = sub { push @problems, $_[0] };
 	my $parser = Getopt::Long::Parser->new(config => [$is_ordered ? 'require_order' : 'permute', 'auto_abbrev', 'ignore_case']);
@@ -132,6 +136,7 @@ sub parse {
 		chomp @problems;
 		Talk::fail(2, join('; ', map { lcfirst } @problems) . ' (jeprof --help)');
 	}
+	Talk::fail(2, "-n takes a number of lines, 0 or more, not $option{n}") if $option{n} < 0;
 	$option{top} = $option{n};
 	$option{debug_dir} = $option{'debug-dir'};
 	$option{grain} = choose(\%option, 'functions', @grains);
@@ -206,4 +211,29 @@ sub choose {
 	my @set = grep { $option->{$_} } @names;
 	Talk::fail(2, "only one of --$set[0] and --$set[1] can be given") if @set > 1;
 	return $set[0] // $default;
+}
+
+# The options of a view as words, for a command that shows more of the same; without those of @but.
+sub kept {
+	my ($option, @but) = @_;
+	my %but = map { $_ => 1 } @but, qw(cum interactive seconds nodecount nodefraction edgefraction maxdegree
+		scale heapcheck);
+	my ($heading, @words) = ('');
+	for my $row (@options) {
+		$heading = $row->[0] if @$row == 1;
+		next if @$row == 1 || $heading !~ /^(?:General|Where|Granularity|What|Filters)/;
+		my ($name, $type) = $row->[0] =~ /^([\w-]+)[^=!]*(.*)$/;
+		my $value = $option->{$name};
+		next if $but{$name} || (ref $value ? !@$value : ($value // '') eq $row->[1]);
+		push @words, $type eq '!' ? "--$name" : map { "--$name=$_" } ref $value ? @$value : $value;
+	}
+	push @words, "--exe=$Object::program" if defined $Object::program && !length $option->{exe};
+	push @words, "--tools=$option->{tools}" if length $option->{tools};
+	return @words;
+}
+
+# A name as a pattern that matches it.
+sub pattern {
+	my ($name) = @_;
+	return $name =~ s{([\\^.|()\[\]{}*+?]|\$)}{\\$1}gr;
 }

@@ -101,8 +101,8 @@ sub put {
 	}
 	my $file = length $option->{o} ? $option->{o} : Object::base_name(Series::stem($from)) =~ s/(?:\.heap)?(?:\.gz)?$//r . '.jepack';
 	Talk::fail(2, "$file: the name of a pack ends in .jepack") unless $file =~ /\.jepack(?:\.gz)?$/;
-	Flame::write_file($file, $text);
-	Talk::made($option, $file, "jeprof top $file", ', on any machine');
+	Writing::file($file, $text);
+	Writing::made($option, $file, 'jeprof top ' . Talk::word($file =~ s{^-}{./-}r), ', on any machine');
 }
 
 # [dump, NAME, text] of each; a name that is there already stands below a number.

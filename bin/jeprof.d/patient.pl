@@ -12,7 +12,7 @@ sub Doctor::process {
 	my $status = from_json($out);
 	my $pid = $status->{pid} // ($text =~ /^(\d+) / ? $1 : $who =~ /^\d+$/ ? $who : undef);
 	if ($code == 2 || $code == 5 && (!defined $pid || !-e "/proc/$pid/status" || $text =~ /^\d+ has ended/)) {
-		Doctor::find('problem', 'process', $text, "$0 list");
+		Doctor::find('problem', 'process', $text, Talk::command('list'));
 		return $code;
 	}
 	my $facts = facts($pid);
@@ -76,7 +76,7 @@ sub facts {
 sub surroundings {
 	my ($pid, $facts) = @_;
 	Doctor::find('warn', 'rights', "its system calls are filtered (seccomp): a profile takes open, write and rename; if one is refused, status has it as last_error",
-		Tool::own_dir() . "/jeprofctl dump $pid -o profile.heap") if $facts->{seccomp} == 2;
+		Talk::word(Tool::own_dir() . '/jeprofctl') . " dump $pid -o profile.heap") if $facts->{seccomp} == 2;
 	my ($there, $here) = map { readlink("/proc/$_/ns/mnt") // '' } $pid, 'self';
 	Doctor::find('ok', 'place', "it has its own mount namespace, as in a container: its files are below /proc/$pid/root")
 		if length $there && length $here && $there ne $here;
@@ -85,7 +85,7 @@ sub surroundings {
 		my $is_library = Object::base_name($path) =~ /^libjemalloc/;
 		Doctor::find($is_library ? 'ok' : 'warn', 'place', "$path was deleted or replaced since the start; "
 			. ($is_library ? 'it goes on working' : 'the new file has other names: those of the old one are in /proc'),
-			$is_library ? undef : "$0 top --exe=/proc/$pid/exe PROFILE");
+			$is_library ? undef : Talk::command('top', "--exe=/proc/$pid/exe", 'PROFILE'));
 	}
 }
 
@@ -95,10 +95,10 @@ sub refused {
 	$text =~ s/^\Q$pid\E \S+:? //;
 	my $command;
 	$command = $1 if $text =~ s/; this would start it on ours: (.*)$//;
-	$command //= "$0 list" if $text =~ /does not run the library/;
-	$command //= "sudo $0 doctor $pid" if $text =~ /use sudo|no way in/;
+	$command //= Talk::command('list') if $text =~ /does not run the library/;
+	$command //= 'sudo ' . Talk::command('doctor', $pid) if $text =~ /use sudo|no way in/;
 	my $about = $text =~ /without the profiler/ ? 'profiler' : $text =~ /no way in|closed/ ? 'rights' : $text =~ /malloc|allocator|run the library/ ? 'allocator' : 'answer';
-	Doctor::find($code == 7 ? 'warn' : 'problem', $about, $text, $command // "$0 status $pid --wait 30s");
+	Doctor::find($code == 7 ? 'warn' : 'problem', $about, $text, $command // Talk::command('status', $pid, '--wait', '30s'));
 }
 
 # The library answered: what its session does and has done.
@@ -107,9 +107,9 @@ sub answered {
 	Doctor::find('ok', 'allocator', "malloc is that of the library, with the profiler ($status->{way}, version " . substr($status->{version} // '?', 0, 24) . ')');
 	my $state = $status->{state} // '?';
 	if ($state eq 'idle') {
-		Doctor::find('warn', 'profiler', 'no session: nothing is sampled', "$0 start $pid");
+		Doctor::find('warn', 'profiler', 'no session: nothing is sampled', Talk::command('start', $pid));
 	} elsif ($state eq 'pending') {
-		Doctor::find('warn', 'profiler', 'a start is pending: it begins when the process allocates', "$0 status $pid");
+		Doctor::find('warn', 'profiler', 'a start is pending: it begins when the process allocates', Talk::command('status', $pid));
 	} else {
 		Doctor::find('ok', 'profiler', "state $state, one sample for each " . Print::human($status->{sample_interval} // 0, {}) . ' allocated');
 	}
@@ -122,8 +122,8 @@ sub answered {
 
 sub written {
 	my ($pid, $status) = @_;
-	Doctor::find('problem', 'files', "the last profile could not be written: $status->{last_error}", "$0 dump $pid -o profile.heap") if length($status->{last_error} // '');
-	Doctor::find('warn', 'files', "$status->{suppressed} profiles were held back by the limits of gap, number or size (prof_dump_...)", "$0 dump $pid") if $status->{suppressed};
+	Doctor::find('problem', 'files', "the last profile could not be written: $status->{last_error}", Talk::command('dump', $pid, '-o', 'profile.heap')) if length($status->{last_error} // '');
+	Doctor::find('warn', 'files', "$status->{suppressed} profiles were held back by the limits of gap, number or size (prof_dump_...)", Talk::command('dump', $pid)) if $status->{suppressed};
 	my $file = $status->{last_dump} // '';
 	Doctor::find('ok', 'files', "$status->{dumps} profiles written, the last $file") if $status->{dumps} && length $file;
 }
@@ -153,7 +153,7 @@ sub environment {
 	my $option = Doctor::settings($conf, "/proc/$pid/root");
 	my $cwd = readlink("/proc/$pid/cwd") // return;
 	my $name = $option->{prof_prefix} // 'jeprof';
-	Doctor::prefix($name =~ m{^/} ? $name : "$cwd/$name", $cwd, "/proc/$pid/root", $facts, "$0 start $pid --prefix /tmp/jeprof") unless $status->{dumps};
+	Doctor::prefix($name =~ m{^/} ? $name : "$cwd/$name", $cwd, "/proc/$pid/root", $facts, Talk::command('start', $pid, '--prefix', '/tmp/jeprof')) unless $status->{dumps};
 }
 
 sub the_file {
@@ -161,5 +161,5 @@ sub the_file {
 	my $elf = Elf::open_file("/proc/$pid/exe") // return;
 	Doctor::names("/proc/$pid/exe", $elf);
 	Doctor::stacks($elf);
-	$Doctor::next = "$0 dump $pid";
+	$Doctor::next = Talk::command('dump', $pid);
 }

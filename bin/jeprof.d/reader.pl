@@ -72,7 +72,10 @@ sub unzipped {
 	my ($path, $data) = @_;
 	return $data if substr($data, 0, 2) ne "\x1f\x8b";
 	my $gzip = Tool::find('gzip') or Talk::fail(1, "$path: compressed, and gzip is not installed");
-	return Tool::filter([$gzip, '-dc'], $data) // Talk::fail(1, "$path: gzip cannot read it");
+	my ($text, $is_whole) = Tool::output([$gzip, '-dc'], $data);
+	Talk::fail(1, "$path: gzip cannot read it") if !$is_whole && !length($text // '');
+	Talk::doubt("$path: its gzip data are truncated or damaged; what could be read is shown") if !$is_whole;
+	return $text;
 }
 
 # A symbolized profile carries its names in front: "--- symbol", lines, "---", "--- heap".

@@ -15,8 +15,8 @@ sub command {
 	my $html = html_of($option, by_process(@files));
 	return print $html if !length $option->{o} && !-t STDOUT || $option->{o} eq '-';
 	my $file = length $option->{o} ? $option->{o} : Object::base_name(Series::stem($files[-1])) . '.html';
-	Flame::write_file($file, $html);
-	Talk::made($option, $file, "$0 open $file");
+	Writing::file($file, $html);
+	Writing::made($option, $file, Talk::command('open', [$file]));
 }
 
 # What the page says, for scripts: of each process its series, who holds the memory of the last profile, and the suspects.

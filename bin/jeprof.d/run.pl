@@ -25,11 +25,10 @@ sub command {
 	my $file = length $option->{o} ? $option->{o} : 'report.html';
 	Talk::fail(2, 'run writes its report to a file: standard output is the program\'s')
 		if $file eq '-';
-	Flame::write_file($file, '') unless -e $file;		# says now that it cannot be written
-	my $is_new = !-s $file;
+	my $new = -e $file ? undef : Writing::file($file, '');		# says now that it cannot be written
 	my $status = eval { profile($option, $file, @command) };
 	my $error = $@;
-	unlink $file if $is_new && !-s $file;
+	unlink $new if defined $new && !-s $new;
 	die $error unless defined $status;
 	$main::status = $status;
 }
@@ -307,12 +306,12 @@ sub make_report {
 	Talk::fail(1, '') unless @groups;
 	local @SIG{qw(INT TERM HUP)} = (sub { Talk::fail(1,
 		"interrupted: no report; the profiles are in $dir") }) x 3;
-	Flame::write_file($file, Report::html_of($option, @groups));
+	Writing::file($file, Report::html_of($option, @groups));
 	my $last = $groups[0][-1];
 	print STDERR Talk::clean("$file: " . (@groups > 1 ? scalar(@groups) . ' processes, ' : '')
 		. 'profiles in ' . $dir), "\n";
-	Talk::note("next: $0 open $file");
-	Talk::note("      $0 top $last");
+	Talk::next_is('open', [$file]) if -f $file;
+	Talk::note((-f _ ? '      ' : 'next: ') . Talk::command('top', [$last]));
 }
 
 sub why_nothing {

@@ -13,7 +13,10 @@ sub files {
 	my ($newest) = sort { $age{$b} <=> $age{$a} || $b cmp $a } keys %age;
 	Talk::fail(2, "no profile given, and none (*.heap) in this directory") unless defined $newest;
 	my $name = stem($newest);
-	Talk::note("no profile given: the series $name.*");
+	my %others = map { stem($_) => 1 } grep { stem($_) ne $name } keys %age;
+	my $count = keys %others;
+	Talk::note("no profile given: the series $name.*" . ($count ? ", the newest; $count other"
+		. ($count > 1 ? 's are' : ' is') . ' here (' . (sort keys %others)[0] . '.*' . ($count > 1 ? ', ...)' : ')') : ''));
 	return grep { stem($_) eq $name } sort keys %age;
 }
 
@@ -103,8 +106,8 @@ sub ls {
 	}
 	my $text = ($ENV{LC_ALL} || $ENV{LC_CTYPE} || $ENV{LANG} || '') =~ /utf-?8/i ? line($most, @points) : '';
 	print "$text\n" if @points > 1 && length $text;
-	my ($first, $last) = map { Talk::clean($_->{dump}{file}) } @points[0, -1];
-	Talk::note(@points > 1 ? "next: $0 diff $first $last" : "next: $0 top $first");
+	my @ends = map { $_->{dump}{file} } @points > 1 ? @points[0, -1] : @points;
+	Talk::next_is(@ends > 1 ? 'diff' : 'top', Options::kept($option, qw(base sum thread)), \@ends);
 }
 
 # The course in one line of bars.
@@ -231,7 +234,8 @@ sub diff_table {
 			rate_text($row->{bytes}, $span, $option), $row->{objects}, join ' < ', @path;
 	}
 	printf "%d more stacks (-n %d)\n", @$rows - @shown, scalar @$rows if @$rows > @shown;
-	Talk::note("next: $0 top --stacks --focus='" . quotemeta($shown[0]{path}[0]) . "' " . $b->{file}) unless $Talk::doubts;
+	Talk::next_is('top', '--stacks', Options::kept($option, qw(focus base sum thread)), '--focus=' . Options::pattern($shown[0]{path}[0]), [$b->{file}])
+		unless $Talk::doubts;
 }
 
 # Of a list from the largest growth to the largest loss those that changed most.

@@ -119,5 +119,5 @@ sub write_callgrind {
 	Export::callgrind($view);
 	select $before;
 	close($fh) or Talk::fail(1, "$file: $!");
-	print STDERR "Wrote $file; next: callgrind_annotate $file\n";
+	print STDERR Talk::clean("Wrote $file; next: callgrind_annotate " . Talk::word($file =~ s{^-}{./-}r)), "\n";
 }

@@ -90,9 +90,9 @@ sub command {
 		print_table($view, $table, $option);
 	}
 	$table->{fold}->say_missing($option, $table->{bytes});
-	my ($dump) = @{ $view->{dumps} };
-	my $focus = @{ $table->{rows} } ? $table->{rows}[0]{name} =~ s{([\\^.|()\[\]{}*+?]|\$)}{\\$1}gr : '';
-	Talk::note("next: $0 --text --cum --focus='$focus' $dump->{file}") if @{ $table->{rows} } && !$Talk::doubts;
+	return if !@{ $table->{rows} } || $Talk::doubts;
+	Talk::next_is('--text', '--cum', Options::kept($option, 'focus'), '--focus=' . Options::pattern($table->{rows}[0]{name}),
+		[map { $_->{file} } @{ $view->{dumps} }]);
 }
 
 # Rows { name, self, objects, cum, callers, is_bare }, by self (by cum with --cum).

@@ -43,14 +43,24 @@ sub doubt {
 	say_once($text);
 }
 
-# Names the file that was made, and what to type next.
-sub made {
-	my ($option, $file, $next, $where) = @_;
-	if ($option->{json}) {
-		return printf "{\"file\":%s,\"bytes\":%d,\"doubts\":%d,\"next\":%s}\n", Top::json_string($file), -s $file // 0, $doubts, Top::json_string($next);
-	}
-	print clean($file), "\n";
-	note('next' . ($where // '') . ": $next");
+# A word as a shell takes it; of --NAME=VALUE the value.
+sub word {
+	my ($text) = @_;
+	my $name = $text =~ s/^(--[a-z_-]+=)//i ? $1 : '';
+	return $name . $text if $text =~ m{^[A-Za-z0-9_./:=+,@%-]+\z};
+	return "$name'" . $text =~ s/'/'\\''/gr . "'";
+}
+
+# A command line of this program to be typed. The names of files stand in references to arrays: one that
+# begins as an option is told with its directory.
+sub command {
+	my @words = map { ref $_ ? map { /^-./ ? "./$_" : $_ } @$_ : $_ } @_;
+	return join ' ', $0 =~ /^\w+=/ ? "'$0'" : word($0), map { word($_) } @words;
+}
+
+# What to type next: words, the names of files in a reference to an array.
+sub next_is {
+	note('next: ' . command(@_));
 }
 
 # Where the result itself goes to stdout.
@@ -105,6 +115,12 @@ sub search {
 
 # Runs @$command with $input on its stdin. Returns its output, undef if it could not run or failed.
 sub filter {
+	my ($text, $is_done) = output(@_);
+	return $is_done ? $text : undef;
+}
+
+# The output, also of one that failed, and whether it did its work.
+sub output {
 	my ($command, $input) = @_;
 	open(my $in, '+>', undef) or return undef;
 	binmode $in;
@@ -115,7 +131,8 @@ sub filter {
 	binmode $out;
 	local $/;
 	my $text = <$out>;
-	return close($out) ? $text // '' : undef;
+	$text //= '';
+	return ($text, scalar close $out);
 }
 
 sub child {

@@ -60,7 +60,7 @@ for my $case (['completion', 'bash'], ['open', 'r.html'], ['--text', $last]) {
 }
 
 # The next command, without --json
-for my $case ([qr/next: \S+ open r\.html$/m, 'report', '-o', 'r.html'], [qr/next: \S+ open f\.svg$/m, 'flame', '-o', 'f.svg'], [qr/next: \S+ --text /, 'top'], [qr/next: \S+ diff \S+ \S+$/m, 'ls'],
+for my $case ([qr/next: \S+ open r\.html$/m, 'report', '-o', 'r.html'], [qr/next: \S+ open f\.svg$/m, 'flame', '-o', 'f.svg'], [qr/next: \S+ --text /, 'top'], [qr{next: \S+ diff (?:--exe=\S+ )?\S+ \S+$}m, 'ls'],
 	[qr/next: \S+ report /, 'leaks'], [qr/next: \S+ top --stacks /, 'diff', @files[0, 8]], [qr/next: flamegraph/, 'export', '--to', 'collapsed', '-o', 'c.txt', $last],
 	[qr/next, on any machine: jeprof top p\.jepack$/m, 'pack', '-o', 'p.jepack'], [qr/next: jeprof top s\.txt/, 'symbolize', '-o', 's.txt', $last]) {
 	my ($want, @words) = @$case;

@@ -56,7 +56,7 @@ is($line[0], '2026-01-02 03:00:00Z -> 2026-01-02 03:03:00Z: 44.9K -> 43.0K, -2.0
 like($line[2], qr/^\s+\+2\.9K\s+\+-0B\s+\+1000B\/min\s+\+3  leak < main$/, 'diff: growth, error, rate, objects, stack');
 like($line[3], qr/^\s+-4\.9K .* gone < cache < main$/, 'diff: what shrank');
 unlike($out, qr/^.*% .*|  cache < main/m, 'diff: what stayed is not there');
-like($err, qr/next: \S+ top --stacks --focus='leak'/, 'diff: the next command');
+like($err, qr/next: \S+ top --stacks --focus=leak /, 'diff: the next command');
 sub grown { return join ' ', map { my ($bytes, $stack) = /"bytes":(-?\d+).*"stack":\["(\w+)"/; defined $bytes ? "$stack=$bytes" : () } split /\n/, (jeprof('diff', '--json', @_))[1] }
 is(grown(@dump), 'leak=3000 gone=-5000', 'diff of a series: the first and the last');
 is(grown('--last', '1m', @dump), 'leak=1000', 'diff --last');

@@ -1,0 +1,115 @@
+# Writing: the file of -o. A regular file is written beside its name and renamed, so a failed run
+# leaves what was there; symbolic links are followed first, so the link stays. Anything else (a
+# device, a fifo, an open descriptor under /dev/fd) is opened and written as it is. What the command
+# reads is never written: neither its inputs nor the program, and no ELF file or profile is replaced
+# by a file of another kind. Called by the verbs that make a file, and by Main before they work.
+package Writing;
+
+use Fcntl qw(O_WRONLY O_CREAT O_EXCL);
+
+our @inputs;		# the files that the command names as its input
+
+my $bytes_written = 0;
+
+# Sets what may not be written, and judges the target of -o before the work.
+sub begin {
+	my ($option, $verb, @files) = @_;
+	return unless $verb =~ /^(?:flame|report|run|export|symbolize|pack)$/;
+	@files = ($option->{lib}, eval { Run::find_program($files[0]) } // ())
+		if $verb eq 'run' && @files;
+	@inputs = map { file_of($_) } grep { length }
+		@files, @$option{qw(base exe)}, @{ $option->{add_lib} };
+	return unless length $option->{o} && $option->{o} ne '-';
+	$option->{o} = '-' if is_stdout($option->{o});
+	check($option->{o}) if $option->{o} ne '-';
+}
+
+# PACK/NAME is read from the file PACK.
+sub file_of {
+	my ($path) = @_;
+	$path = $1 while !-e $path && $path =~ m{^(.+)/[^/]*$}s;
+	return $path;
+}
+
+# /dev/stdout and its like. What has no end of its own (/dev/null) is written by its name.
+sub is_stdout {
+	my ($file) = @_;
+	my @own = stat STDOUT or return 0;
+	return 0 unless -f _ || -p _ || -t STDOUT;
+	my @its = stat $file or return 0;
+	return "@own[0, 1]" eq "@its[0, 1]";
+}
+
+sub check {
+	my ($file) = @_;
+	my ($device, $inode) = stat $file or return;
+	return unless -f _;
+	my @used = map { $_->{elf} ? $_->{elf}{path} : () } grep { ref } @Places::object;
+	for my $input (grep { defined } @inputs, @used) {
+		my @its = stat $input or next;
+		Talk::fail(2, "$file: an input of this command ($input); it is not overwritten")
+			if $its[0] == $device && $its[1] == $inode;
+	}
+	my $head = Dump::beginning($file, 64);
+	my $what = $head =~ /^\x7fELF/ ? 'a program or library'
+		: $head =~ m{^(?:heap_v2/|heap profile:)} ? 'a heap profile' : return;
+	Talk::fail(2, "$file: is $what; it is not overwritten (name another file, or remove it)");
+}
+
+# The name that the links of a path lead to; undef if they go round.
+sub followed {
+	my ($path) = @_;
+	for (1 .. 40) {
+		my $next = readlink $path // return $path;
+		$path = $next =~ m{^/} || $path !~ m{^(.*/)}s ? $next : "$1$next";
+	}
+	return undef;
+}
+
+sub file {
+	my ($file, $text) = @_;
+	check($file);
+	$bytes_written = length $text;
+	my $path = followed($file) // Talk::fail(1, "$file: too many levels of symbolic links");
+	my @there = stat $file;
+	return into($file, $text) if @there && !-f _;
+	my @same = @there ? stat $path : ();
+	return into($file, $text) if @there && "@there[0, 1]" ne join ' ', @same[0, 1];
+	my $part = ($path =~ m{^(.*/)}s ? $1 : '') . sprintf 'jeprof.%d.%06d.part', $$, rand 1e6;
+	sysopen(my $fh, $part, O_WRONLY | O_CREAT | O_EXCL) or Talk::fail(1, "$file: $!");
+	my $reason = fault_of($fh, $text);
+	return $path if !length $reason && rename $part, $path;
+	$reason = $! unless length $reason;
+	unlink $part;
+	Talk::fail(1, "$file: $reason");
+}
+
+# Writes all and closes; returns what went wrong, '' if nothing did.
+sub fault_of {
+	my ($fh, $text) = @_;
+	binmode $fh;
+	my $reason = print({$fh} $text) ? '' : "$!";
+	return close($fh) || length $reason ? $reason : "$!";
+}
+
+# What is there and is no regular file. A reader who leaves is an error, not the end of us.
+sub into {
+	my ($file, $text) = @_;
+	local $SIG{PIPE} = 'IGNORE';
+	sysopen(my $fh, $file, O_WRONLY) or Talk::fail(1, "$file: $!");
+	my $reason = fault_of($fh, $text);
+	Talk::fail(1, "$file: $reason") if length $reason;
+	return $file;
+}
+
+# Names the file that was made, and what to type next; what no file can be read from has no next.
+sub made {
+	my ($option, $file, $next, $where) = @_;
+	my $is_file = -f $file;
+	if ($option->{json}) {
+		return printf "{\"file\":%s,\"bytes\":%d,\"doubts\":%d,\"next\":%s}\n", Top::json_string($file),
+			$bytes_written, $Talk::doubts, $is_file ? Top::json_string($next) : 'null';
+	}
+	print Talk::clean($file), "\n";
+	Talk::note('next' . ($where // '') . ": $next") if $is_file;
+}
