@@ -1,7 +1,7 @@
 # Elf: one object file. Opened once; sections and symbols are read when asked for.
 package Elf;
 
-use constant { PT_LOAD => 1, PT_NOTE => 4, SHT_SYMTAB => 2, SHT_NOBITS => 8, SHT_DYNSYM => 11,
+use constant { PT_LOAD => 1, PT_NOTE => 4, SHT_SYMTAB => 2, SHT_NOBITS => 8, SHT_DYNSYM => 11, SHF_EXECINSTR => 4,
 	EM_ARM => 40, PF_X => 1, SYM_CHUNK => 8192 };
 
 my %opened;		# path -> Elf or 0
@@ -207,7 +207,52 @@ sub names_for {
 			$self->scan_symbols($section, \@left, \%best);
 		}
 	}
-	return { map { $_ => $best{$_}{name} } keys %best };
+	my @left = grep { !$best{$_} } @wanted;
+	my $labels = @left ? $self->labels_for(@left) : {};
+	return { %$labels, map { $_ => $best{$_}{name} } keys %best };
+}
+
+# Names of addresses that no sized function covers: of the last symbol before each in its section, if that is a label: code written in
+# assembler has them. Only where all symbols are there: else there may be functions without one in between.
+sub labels_for {
+	my ($self, @wanted) = @_;
+	my @code = grep { $_->{flags} & SHF_EXECINSTR } @{ $self->sections };
+	my %near;	# address -> [start, size, name] of the last symbol before it
+	for my $section (grep { $_->{type} == SHT_SYMTAB } @{ $self->sections }) {
+		for my $address (@wanted) {
+			my ($home) = grep { $address >= $_->{addr} && $address - $_->{addr} < $_->{size} } @code;
+			$near{$address} //= [$home->{addr}, 1] if $home;
+		}
+		$self->scan_labels($section, \%near) if %near;
+	}
+	return { map { $_ => $near{$_}[2] } grep { defined $near{$_}[2] && !$near{$_}[1] } keys %near };
+}
+
+sub scan_labels {
+	my ($self, $section, $near) = @_;
+	my $strings = $self->sections->[$section->{link}] or return;
+	my $entry = $self->{wide} ? 24 : 16;
+	my $shape = $self->template($self->{wide} ? 'LCx1SQQ' : 'LLLCx1S');
+	my $values = $self->template($self->{wide} ? '(x8Qx8)*' : '(x4Lx8)*');
+	my %page = map { ($_ => 1, $_ - 1 => 1) } map { $_ >> 12 } keys %$near;
+	my @sorted = sort { $a <=> $b } keys %$near;
+	my $end = $section->{offset} + $section->{size};
+	for (my $at = $section->{offset}; $at < $end; $at += $entry * SYM_CHUNK) {
+		my $left = ($end - $at) - ($end - $at) % $entry;
+		my $chunk = $self->bytes($at, $left < $entry * SYM_CHUNK ? $left : $entry * SYM_CHUNK);
+		my @value = unpack $values, $chunk;
+		for my $i (grep { $page{$value[$_] >> 12} } 0 .. $#value) {
+			my ($name, $info, $index, $start, $size) = $self->{wide} ? unpack($shape, substr $chunk, $i * $entry, $entry)
+				: (unpack $shape, substr $chunk, $i * $entry, $entry)[0, 3, 4, 1, 2];
+			next unless $index && $index < 0xff00 && ($info & 15) =~ /^(?:[012]|10)$/;
+			$start &= ~1 if $self->{machine} == EM_ARM && ($info & 15) == 2;
+			for my $address (grep { $_ >= $start && $start >= $near->{$_}[0] } @sorted) {
+				my $text = $self->string($strings->{offset} + $name);
+				next unless $text =~ /^[^.\$]/;	# marks of the assembler
+				$near->{$address} = [$start, $size, $text] if $start > $near->{$address}[0] || !defined $near->{$address}[2] || $size;
+			}
+		}
+	}
 }
 
 # Reads one symbol table in large pieces and looks only at symbols near a wanted address: a test of the

@@ -173,7 +173,9 @@ sub elf_file {
 	my $start = $offset + $size;
 	for my $section (@sections) {
 		my ($name, $type, $content, $link_to) = @$section;
-		$table .= pack $fix->('LLAAAALLAA'), $title{$name}, $type, 0, 0, $start + length $body, length $content, $link_to, 0, 1, 0;
+		my $is_code = $want{is_linked} && $name eq '.text';
+		$table .= pack $fix->('LLAAAALLAA'), $title{$name}, $type, $is_code ? (4, $vaddr, $offset, $size)
+			: (0, 0, $start + length $body, length $content), $link_to, 0, 1, 0;
 		$body .= $content;
 	}
 	my $shoff = $start + length $body;

@@ -42,6 +42,20 @@ for my $wide (0, 1) {
 	}
 }
 
+# A label is a name where no function with a size covers the address and no other symbol lies in between.
+{
+	my @labels = (@symbols, ['label', 0x2000, 0, 0], ['mapping', 0x2200, 0x10], ['$x', 0x2304, 0, 0], ['_start', 0x2300, 0, 0]);
+	local @want{0x1410, 0x2008, 0x20ff, 0x2208, 0x2220, 0x2310} = ('no_size', 'label', 'label', 'mapping', undef, '_start');
+	local $want{0x1400} = 'no_size';
+	for my $wide (0, 1) {
+		elf_file("$dir/object", id => $id, symbols => \@labels, is_linked => 1, wide => $wide);
+		my ($name) = names_of("$dir/object", 0x56550000);
+		is_deeply($name, { map { $_ => $want{$_} // sprintf 'object+0x%x', $_ } keys %want }, 'labels in assembler, ' . ($wide ? 64 : 32) . ' bits');
+	}
+	elf_file("$dir/object", id => $id, symbols => \@labels, is_linked => 1, dynamic => 1);
+	is((names_of("$dir/object", 0x56550000))[0]{0x2008}, 'object+0x2008', 'not where only the exported symbols are known');
+}
+
 # Separate debug files.
 elf_file("$dir/object", id => $id);
 my ($name, $code, $err) = names_of("$dir/object", 0x7f0000000000);
