@@ -26,6 +26,7 @@ sub command {
 	Talk::fail(2, sprintf 'leaks needs at least %d profiles of one process, better 9', LEAST) unless grep { @{ $_->{snaps} } >= LEAST } @series;
 	$_->{suspects} = suspects($work, $_->{snaps}) for @series;
 	if ($option->{json}) { print_json($option, @series) } else { print_series($work, $_) for @series }
+	say_least($option, $work->{snaps}[-1]{dump});
 	$work->{fold}->say_missing($option);
 	Print::check_names(map { [$_->{grown}, $_->{is_bare}] } map { @{ $_->{suspects} } } @series);
 	check_gate($option, $gate, @series) if defined $gate;
@@ -39,6 +40,20 @@ sub say_next {
 	my @kept = Options::kept($option, qw(focus base sum thread));
 	Talk::next_is('report', @kept, length $option->{focus} ? "--focus=$option->{focus}" : (), '-o', 'leaks.html', \@files) if @files <= 20;
 	Talk::note((@files <= 20 ? '      ' : 'next: ') . Talk::command('top', '--stacks', @kept, '--focus=' . Options::pattern($name), [$last]));
+}
+
+# What grows by n samples from nothing has an error of sqrt(n) of them: n below SURE squared may be chance.
+sub least_seen {
+	my ($dump) = @_;
+	my $rate = $dump->{meta}{sample_interval} // $dump->{rate};
+	return $rate =~ /^\d{1,15}$/ && $rate > 1 ? SURE * SURE * $rate : 0;
+}
+
+sub say_least {
+	my ($option, $dump) = @_;
+	my $least = least_seen($dump) or return;
+	Talk::note('a leak of small objects that grew by less than about ' . Print::human($least, $option) . ' cannot be told from chance: one sample for each '
+		. Print::human($least / SURE / SURE, $option));
 }
 
 # 1M/min, 500K/s, 2G/day or a plain size, which is meant per minute.

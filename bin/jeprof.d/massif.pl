@@ -15,7 +15,7 @@ sub text {
 		my $root = tree($work, $snap);
 		$text .= sprintf "#-----------\nsnapshot=%d\n#-----------\ntime=%d\nmem_heap_B=%d\nmem_heap_extra_B=0\nmem_stacks_B=0\nheap_tree=%s\n", $number,
 			$is_dated ? ($snap->{time} - $snaps[0]{time}) * 1000 + 0.5 : $number, $root->{sum}, !$root->{sum} ? 'empty' : $number == $peak ? 'peak' : 'detailed';
-		$text .= node($root, 0, $root->{sum}, '(heap allocation functions) malloc/new/new[], --alloc-fns, etc.') if $root->{sum};
+		node(\$text, $root, 0, $root->{sum}, '(heap allocation functions) malloc/new/new[], --alloc-fns, etc.') if $root->{sum};
 	}
 	return $text;
 }
@@ -48,17 +48,17 @@ sub texts {
 	return [map { @{ $text_of{$_} //= [Export::told_frames($_, $self->frames_kept($_))] } } unpack 'N*', Reduce::cut(@$record{qw(places libraries)})];
 }
 
-# A node, its larger children, and the rest of them in one line.
+# Adds a node, its larger children, and the rest of them in one line. All add to one text: what each handed up would be copied once a level.
 sub node {
-	my ($node, $depth, $all, $name) = @_;
+	no warnings 'recursion';
+	my ($text, $node, $depth, $all, $name) = @_;
 	my $children = $node->{children};
 	my @large = sort { $children->{$b}{sum} <=> $children->{$a}{sum} || $a cmp $b } grep { $children->{$_}{sum} >= THRESHOLD * $all } keys %$children;
 	my $small = keys(%$children) - @large;
 	my $rest = 0;
 	$rest += $children->{$_}{sum} for grep { $children->{$_}{sum} < THRESHOLD * $all } keys %$children;
-	my $text = sprintf "%sn%d: %d %s\n", ' ' x $depth, @large + ($small ? 1 : 0), $node->{sum}, line($name);
-	$text .= node($children->{$_}, $depth + 1, $all, $_) for @large;
-	$text .= sprintf "%sn0: %d in %d place%s, %s below massif's threshold (%.2f%%)\n", ' ' x ($depth + 1), $rest, $small, $small == 1 ? '' : 's', $small == 1 ? '' : 'all',
+	$$text .= sprintf "%sn%d: %d %s\n", ' ' x $depth, @large + ($small ? 1 : 0), $node->{sum}, line($name);
+	node($text, $children->{$_}, $depth + 1, $all, $_) for @large;
+	$$text .= sprintf "%sn0: %d in %d place%s, %s below massif's threshold (%.2f%%)\n", ' ' x ($depth + 1), $rest, $small, $small == 1 ? '' : 's', $small == 1 ? '' : 'all',
 		100 * THRESHOLD if $small;
-	return $text;
 }

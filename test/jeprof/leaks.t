@@ -76,6 +76,8 @@ is(suspects(@undated[3, 9, 10, 0 .. 2, 4 .. 8]), 'leak=none', 'no times: the ord
 is($code, 1, 'no times: no gate');
 like($err, qr/have no times/, 'and why');
 my @few = map { one($_, { leak => 1000 * (1 + int($_ / 3)) }, pid => 80, rate => 524288) } 0 .. 8;
+like((jeprof('leaks', @few))[2], qr/^jeprof: a leak of small objects that grew by less than about 6\.1M cannot be told from chance: one sample for each 512\.0K$/m, 'what cannot be seen');
+unlike((jeprof('leaks', @dump))[2], qr/from chance/, 'without sampling there is none');
 is(suspects(@few), '', 'three samples are chance');
 ($code, $out, $err) = jeprof('leaks', @dump[0 .. 2]);
 is("$code$out", '2', 'three profiles: exit 2');
