@@ -34,6 +34,13 @@ sub given_frame {
 	return $name =~ /(?:^|\+)0x[0-9a-f]+$/ ? { full => $name, is_bare => 1 } : { raw => $name, full => $name };
 }
 
+# Of the places whose names a profile brought along the functions alone: what a profile without them has.
+sub drop_inlined {
+	for my $place (grep { $Places::given[$_] } 0 .. $#frames) {
+		$frames[$place] = [$frames[$place][-1]];
+	}
+}
+
 sub unnamed {
 	my ($place) = @_;
 	my $object = $Places::object[$place];

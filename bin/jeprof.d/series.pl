@@ -148,7 +148,7 @@ sub diff {
 	Talk::note("sampled at different rates ($rates[0] and $rates[1] bytes): estimates are compared") if $rates[0] != $rates[1];
 	my $rows = growth($option, $from, $to);
 	my $span = minutes($from, $to);
-	Print::check_names(map { [$_->{bytes}, $_->{is_bare}] } @{ $rows->{list} });
+	Print::check_names(@{ $rows->{later} });
 	if ($option->{json}) { diff_json($option, $from, $to, $span, $rows->{list}) } else { diff_table($option, $from, $to, $span, $rows->{list}) }
 	$rows->{fold}->say_missing($option);
 }
@@ -177,7 +177,9 @@ sub moment {
 sub growth {
 	my ($option, $from, $to) = @_;
 	Places::number_stacks($_->{dump}) for $from, $to;
-	Names::resolve($option->{grain} ne 'functions' || $option->{inlines});
+	my $has_lines = $option->{grain} ne 'functions' || $option->{inlines};
+	Names::resolve($has_lines);
+	Names::drop_inlined() if !$has_lines && !$from->{dump}{symbols} != !$to->{dump}{symbols};
 	my $self = Reduce::entries($option->{grain}, $option);
 	my $fold = Fold->new($self, $option);
 	my %row;
@@ -187,16 +189,17 @@ sub growth {
 			my @path = $self->of_stack($stack);
 			next unless $self->is_kept(\@path);
 			@path = $fold->path($sign > 0 ? $stack->[2] : 0, @path);	# what lies without a name is told of the later one
-			my $row = $row{ join ' ', @path } //= { path => [map { $self->{label}[$_] } @path], bytes => 0, objects => 0, variance => 0,
+			my $row = $row{ join ' ', @path } //= { path => [map { $self->{label}[$_] } @path], bytes => 0, later => 0, objects => 0, variance => 0,
 				is_bare => $self->{frame}[$path[0]]{is_bare} };
 			$row->{objects} += $stack->[1];
 			$row->{bytes} += $stack->[2];
+			$row->{later} += $stack->[2] if $sign > 0;
 			$row->{variance} += variance(@$stack[1, 2, 4]);
 		}
 	}
 	my @list = grep { abs $_->{bytes} >= 0.5 || abs $_->{objects} >= 0.5 } values %row;
 	@list = sort { $b->{bytes} <=> $a->{bytes} || "@{ $a->{path} }" cmp "@{ $b->{path} }" } @list;
-	return { list => \@list, fold => $fold };
+	return { list => \@list, fold => $fold, later => [map { [$_->{later}, $_->{is_bare}] } values %row] };
 }
 
 # Of an estimate of bytes that came from so many samples, each taken with the probability samples / objects.

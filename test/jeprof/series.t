@@ -57,6 +57,22 @@ like($line[2], qr/^\s+\+2\.9K\s+\+-0B\s+\+1000B\/min\s+\+3  leak < main$/, 'diff
 like($line[3], qr/^\s+-4\.9K .* gone < cache < main$/, 'diff: what shrank');
 unlike($out, qr/^.*% .*|  cache < main/m, 'diff: what stayed is not there');
 like($err, qr/next: \S+ top --stacks --focus=leak /, 'diff: the next command');
+{
+	# A profile and its symbolized form, which has the inlined calls too: no difference.
+	my ($plain, $named) = ("$dir/raw.one", "$dir/raw.two");
+	spew($plain, slurp($dump[0]));
+	spew($named, sprintf("--- symbol\nbinary=$dir/serve\n%s---\n--- heap\n", join '', map { sprintf "0x%016x %s\n", $base + $_->[0], $_->[1] }
+		[0x1410, 'zmalloc'], [0x1210, 'put--insert--cache'], [0x1310, 'leak'], [0x1110, 'main'], [0x1510, 'gone']) . slurp($dump[0]));
+	($code, $out, $err) = jeprof('diff', $plain, $named);
+	is($code, 0, 'diff of a profile and its symbolized form') or diag $err;
+	is($out =~ tr/\n//, 1, 'the same stack is the same: no rows') or diag $out;
+	# What changed lies at nameless places, but it is little of what is held.
+	my @bare = map { our_dump("$dir/bare$_", modules => [[$base + 0x1000, $base + 0x3000, $base, $id, "$dir/serve"]],
+		stacks => [[[$base + 0x1310], 1, 100000], [[$base + 0x1b10], 1, $_]]) } 100, 300;
+	($code, $out, $err) = jeprof('diff', @bare);
+	is("$code|" . ($out =~ /serve\+0x1b10/ ? 1 : 0), '0|1', 'diff: a nameless place that changed is no doubt about all bytes') or diag $err;
+	unlike($err, qr/without a name/, 'nor said to be most of them');
+}
 sub grown { return join ' ', map { my ($bytes, $stack) = /"bytes":(-?\d+).*"stack":\["(\w+)"/; defined $bytes ? "$stack=$bytes" : () } split /\n/, (jeprof('diff', '--json', @_))[1] }
 is(grown(@dump), 'leak=3000 gone=-5000', 'diff of a series: the first and the last');
 is(grown('--last', '1m', @dump), 'leak=1000', 'diff --last');
