@@ -121,7 +121,7 @@ sub where_names_are {
 	my ($object, $id, $is_much) = @_;
 	return 'its symbol table does not cover them' if $object->symbol_elf->has_symtab;
 	my $package = $is_much ? package_of($object->elf->{path}) : undef;
-	my $text = 'their names: ' . (defined $package ? "package $package-dbgsym" : 'the package ending in -dbgsym');
+	my $text = 'their names: ' . (defined $package ? 'package ' . Missing::with_symbols($package) : 'the package ending in -dbgsym');
 	$text .= ', or /usr/lib/debug' . (length $id > 2 ? '/.build-id/' . substr($id, 0, 2) . '/' . substr($id, 2) . '.debug' : '');
 	return "$text, or DEBUGINFOD_URLS" unless length($ENV{DEBUGINFOD_URLS} // '');
 	return "$text (DEBUGINFOD_URLS is set, " . (Tool::find('debuginfod-find') ? 'its servers have none)'

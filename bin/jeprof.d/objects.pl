@@ -70,8 +70,8 @@ sub complain {
 	Talk::doubt("$_$used") for @refused;
 	return if @refused || $self->{elf} || !$self->is_file;
 	my $id = $self->{id};
-	Talk::doubt("$self->{path}: not found or not an ELF file; its names are missing (--lib_prefix, --sysroot, --add_lib, --exe)"
-		. (length $id > 2 ? "; build-id $id: " . Missing::url($id, 'executable') : ''));
+	Talk::doubt("$self->{path}: not found or not an ELF file; its names are missing (" . (length $id > 2 ? "build-id $id" : 'no build-id') . '): '
+		. join ', or ', Missing::places_to_have($self, $id, 1));
 }
 
 # Why this file cannot be the one that ran; '' if it can.

@@ -10,7 +10,8 @@ sub html {
 	return "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
 		. qq{<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">\n}
 		. qq{<meta name="viewport" content="width=device-width,initial-scale=1"><title>$title</title>\n<style>} . style() . "</style></head>\n<body>\n"
-		. "<header><h1>$title</h1>\n" . (@parts > 1 ? tabs(@parts) : $parts[0]{words}) . "</header>\n" . body()
+		. "<header><h1>$title</h1>\n" . (@parts > 1 ? tabs(@parts) : $parts[0]{words})
+		. join('', map { '<p>' . escape($_) . "</p>\n" } @{ $parts[0]{said} // [] }) . "</header>\n" . body()
 		. join('', map { "<script type=\"application/json\" id=\"data" . ($_ || '') . "\" data-form=\"$parts[$_]{form}\">$parts[$_]{data}</script>\n" } 0 .. $#parts)
 		. '<script>' . Script::model() . "</script>\n<script>" . Script::view() . "</script>\n</body></html>\n";
 }
@@ -54,6 +55,7 @@ sub words {
 		. join(', ', map { bold($_->[0]) . ' ' . $size->($_->[1]) . ' (' . Print::percent($_->[1], $last->{bytes}) . ')' } @owners) . '.' if @owners;
 	push @out, suspects($option, @{ $work->{suspects} }) if @snaps >= Leaks::LEAST();
 	push @out, 'Source lines: by ' . escape($Names::engine) . '.' if length $Names::engine;
+	push @out, map { escape("$_.") } Missing::sentences(@{ $work->{missing} });
 	push @out, 'Doubts: ' . join('; ', map { escape($_) } @Talk::doubted) . '.' if @Talk::doubted;
 	return @out;
 }

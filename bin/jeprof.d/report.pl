@@ -27,11 +27,11 @@ sub json_of {
 		my @snaps = @{ $work->{snaps} };
 		my @owners = @{ $work->{owners} };
 		splice @owners, $option->{top} if @owners > $option->{top};
-		sprintf "{\"program\":%s,\"pid\":%s,\"index\":\"%s\",\"snapshots\":[\n%s\n],\n\"owners\":[%s],\n\"suspects\":[%s]}",
+		sprintf "{\"program\":%s,\"pid\":%s,\"index\":\"%s\",\"snapshots\":[\n%s\n],\n\"owners\":[%s],\n\"suspects\":[%s],\n%s}",
 			Top::json_string($work->{store}{program}), $snaps[-1]{dump}->pid =~ /^(\d+)$/ ? $1 : 'null', $option->{index},
 			join(",\n", map { Series::point_json($_) } @snaps),
 			join(',', map { sprintf '{"function":%s,"bytes":%d}', Top::json_string($_->[0]), $_->[1] } @owners),
-			join(",\n", map { Leaks::row_json($_) } @{ $work->{suspects} });
+			join(",\n", map { Leaks::row_json($_) } @{ $work->{suspects} }), Missing::json(@{ $work->{missing} });
 	} @groups;
 	return "{\"processes\":[\n" . join(",\n", @parts) . "\n]}\n";
 }
@@ -58,7 +58,9 @@ sub by_process {
 # The page of these groups of files, one for each process.
 sub html_of {
 	my ($option, @groups) = @_;
-	return Page::html(map { part($option, @$_) } @groups);
+	my @parts = map { part($option, @$_) } @groups;
+	$parts[0]{said} = $option->{said};
+	return Page::html(@parts);
 }
 
 # One process with its suspects.
@@ -202,6 +204,7 @@ sub find_owners {
 	my $label = $self->{label};
 	$work->{held} = \%held;
 	$work->{owners} = [map { [$label->[$_], $self{$_}] } sort { $self{$b} <=> $self{$a} || $label->[$a] cmp $label->[$b] } keys %self];
+	$work->{missing} = [Missing::of_rows($work->{snaps}[-1]{bytes}, map { [$self{$_}, $self->{place}[$_], $self->{frame}[$_]{is_bare}] } keys %self)];
 	Print::check_names(map { [$self{$_}, $self->{frame}[$_]{is_bare}] } sort { $a <=> $b } keys %self);
 }
 

@@ -90,6 +90,7 @@ sub command {
 		print_table($view, $table, $option);
 	}
 	$table->{fold}->say_missing($option, $table->{bytes});
+	Talk::note($_) for Missing::sentences(grep { $_->{share} >= 1 } Missing::of_rows($table->{bytes}, map { [@$_{qw(self place is_bare)}] } @{ $table->{rows} }));
 	return if !@{ $table->{rows} } || $Talk::doubts;
 	Talk::next_is('--text', '--cum', Options::kept($option, 'focus'), '--focus=' . Options::pattern($table->{rows}[0]{name}),
 		[map { $_->{file} } @{ $view->{dumps} }]);
@@ -119,7 +120,7 @@ sub build {
 		$callers[$owner]{$caller} += $value if defined $caller;
 	}
 	my @rows = map { { name => $self->{label}[$_], self => $flat[$_], objects => $objects[$_], cum => $cum[$_],
-		is_bare => $self->{frame}[$_]{is_bare}, callers => callers($self, $callers[$_]) } } grep { defined $flat[$_] } 0 .. $#flat;
+		is_bare => $self->{frame}[$_]{is_bare}, place => $self->{place}[$_], callers => callers($self, $callers[$_]) } } grep { defined $flat[$_] } 0 .. $#flat;
 	my $key = $option->{cum} ? 'cum' : 'self';
 	@rows = sort { $b->{$key} <=> $a->{$key} || $a->{name} cmp $b->{name} } @rows;
 	return { rows => \@rows, bytes => $bytes, objects => $count, fold => $fold };
@@ -252,9 +253,10 @@ sub print_json {
 		push @text, sprintf '{"function":%s,"self":%d,"percent":%.2f,"cumulative":%d,"objects":%d,"callers":[%s]}',
 			json_string($row->{name}), $row->{self}, $table->{bytes} ? 100 * $row->{self} / $table->{bytes} : 0, $row->{cum}, $row->{objects}, $callers;
 	}
+	my $missing = Missing::json(Missing::of_rows($table->{bytes}, map { [@$_{qw(self place is_bare)}] } @{ $table->{rows} }));
 	my $nameless = join ',', map { sprintf '{"object":%s,"build_id":%s,"bytes":%d}', json_string($_->{object}{path}),
 		json_string($_->{object}{id}), $_->{bytes} } $table->{fold}->objects;
-	printf "{\"dump\":%s,\"program\":%s,\"pid\":%s,\"time\":%s,\"index\":%s,\"total\":{\"bytes\":%d,\"objects\":%d},\"doubts\":%d,\"nameless\":[%s],\n\"rows\":[\n%s\n]}\n",
+	printf "{\"dump\":%s,\"program\":%s,\"pid\":%s,\"time\":%s,\"index\":%s,\"total\":{\"bytes\":%d,\"objects\":%d},\"doubts\":%d,\"nameless\":[%s],%s,\n\"rows\":[\n%s\n]}\n",
 		json_string($dump->{file}), json_string($view->{program}), $dump->pid =~ /^(\d+)$/ ? $1 : 'null',
-		json_string($dump->time_text), json_string($option->{index}), $table->{bytes}, $table->{objects}, $Talk::doubts, $nameless, join ",\n", @text;
+		json_string($dump->time_text), json_string($option->{index}), $table->{bytes}, $table->{objects}, $Talk::doubts, $nameless, $missing, join ",\n", @text;
 }

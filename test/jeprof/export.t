@@ -187,5 +187,20 @@ for my $form (qw(pprof speedscope dhat collapsed massif callgrind heap)) {
 	is($code, 0, "$form of nothing") or diag $err;
 	unlike($err, qr/ line \d+|internal/, 'without noise');
 }
+# Nameless frames: a doubt where they hold most of the bytes, in all forms; none where they hold little.
+{
+	elf_file('half', id => '77' x 20, symbols => [['named', 0x1100, 0x100]]);
+	my $half = sub { our_dump("half$_[0].heap", modules => [[$base + 0x1000, $base + 0x3000, $base, '77' x 20, "$dir/half"]],
+		stacks => [[[$base + 0x1110], 1, 1000], [[$base + 0x1a10], 1, $_[0]]]) };
+	for my $case ([100, 0], [9000, 3]) {
+		my %code = map { $_ => (jeprof('export', '--to', $_, $half->($case->[0])))[0] } qw(pprof speedscope dhat collapsed massif callgrind heap);
+		is(join(' ', grep { $code{$_} != $case->[1] } sort keys %code), '', "nameless frames of $case->[0] bytes: exit $case->[1] in all forms");
+	}
+}
+# As deep as a stack may be.
+our_dump('deep.heap', modules => [[$base + 0x1000, $base + 0x3000, $base, $id, "$dir/serve"]], stacks => [[[map { $base + 0x1000 + $_ } 1 .. 4096], 1, 100]]);
+($code, $out, $err) = jeprof('export', '--to', 'massif', 'deep.heap');
+is(scalar(() = $out =~ /^ *n\d+: 100 /mg), 4097, 'massif: a stack of 4096 frames');
+unlike($err, qr/recursion/, 'without noise');
 chdir $source;
 done_testing();

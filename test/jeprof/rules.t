@@ -202,7 +202,19 @@ is($code, 2, 'a program and no profile: usage');
 	my ($code, $out, $err) = jeprof('top', '--tools=debuginfod-find:/nonexistent', $gone);
 	is($code, 3, 'an object that is not there: exit 3');
 	my $id = 'ab' x 20;
-	like($err, qr{^jeprof: /nowhere/libgone\.so\.2: not found .* build-id $id: http://127\.0\.0\.1:9/buildid/$id/executable$}m, 'its build-id and where it is to be had');
+	like($err, qr{^jeprof: /nowhere/libgone\.so\.2: not found .* \(build-id $id\): http://127\.0\.0\.1:9/buildid/$id/executable, or package libgone2 .*--sysroot=DIR}m, 'its build-id and where it is to be had');
 	like($out, qr/ libgone\.so\.2\+0x1111$/m, 'its name is not guessed');
+	like($err, qr{^jeprof: 100\.0% of the bytes have no name: /nowhere/libgone\.so\.2 is missing$}m, 'how much that is');
+	my $json = qr{"missing":\[\{"path":"/nowhere/libgone\.so\.2","build_id":"$id","share":100\.00,"where":"http://127\.0\.0\.1:9/buildid/$id/executable, or package libgone2 };
+	for my $verb ('top', 'report') {
+		($code, $out) = jeprof($verb, '--json', '--tools=debuginfod-find:/nonexistent', $gone);
+		like($out, $json, "$verb --json has the same");
+	}
+	jeprof('report', '-o', "$dir/gone.html", '--tools=debuginfod-find:/nonexistent', $gone);
+	like(slurp("$dir/gone.html"), qr{<p>100\.0% of the bytes have no name: /nowhere/libgone\.so\.2 is missing\.</p>\n<p>Doubts: [^<]*$id/executable}, 'and the page');
+	our_dump("$dir/libc.heap", modules => [[0x7f0000001000, 0x7f0000003000, 0x7f0000000000, 'ab' x 20, "$dir/libc.so.6"]], stacks => [[[0x7f0000001111], 1, 100]]);
+	elf_file("$dir/libc.so.6", id => $id);
+	($code, $out, $err) = jeprof('top', '--tools=debuginfod-find:/nonexistent', "$dir/libc.heap");
+	like($err, qr{: \S+/libc\.so\.6 \(build-id $id\) has no symbols: .*, or package libc6-dbg$}m, 'the symbols of the C library are those of libc6-dbg');
 }
 done_testing();
