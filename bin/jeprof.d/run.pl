@@ -14,7 +14,10 @@ use constant { RATE => 16384, FEW => 50, TABS => 12 };
 my @got;
 
 # What the user's own MALLOC_CONF may change, and what it may not.
-my $sensible = 'prof_gdump:true,prof_threshold_time_ms:1000,prof_dump_min_gap_ms:100';
+# Profiles as live memory rises, so that one lies near the peak of a program that frees all at its
+# end: at most 20 a second.
+my $sensible = 'prof_threshold_highwater:64K,prof_highwater_step:256K,prof_threshold_time_ms:1000,'
+	. 'prof_dump_min_gap_ms:50';
 my $needed = 'prof_dump_max_files:0,prof_dump_max_bytes:0,prof:true,prof_final:true,'
 	. 'prof_final_signals:true';
 
@@ -277,37 +280,79 @@ sub take_of_running {
 	return @running;
 }
 
-# The processes with their files: the program itself, then the largest; empty ones only if there are
-# no others.
+# The processes with their files: the program itself, then those that held most; and words about those
+# that have no tab, '' if there are none.
 sub groups {
 	my ($dir, $main) = @_;
-	my (%files, %most);
+	my (%files, %most, %name);
 	for my $file (glob_in($dir)) {
 		my $head = Dump::head($file);
 		my $pid = $head->pid . ' ' . ($head->{meta}{exe} // '');	# exec keeps the pid: two programs
 		push @{ $files{$pid} }, $file;
-		my $samples = $head->{meta}{samples} // 1;
-		my $size = $samples > 0 ? $head->{meta}{allocated} // 0 : 0;
+		my $size = ($head->{meta}{samples} // 1) > 0 ? $head->{meta}{allocated} // 0 : 0;
 		$most{$pid} = $size if $size > ($most{$pid} // -1);
+		$name{$pid} = Object::base_name($head->{meta}{exe} // '?') . ' ' . $head->pid;
 	}
 	my @pids = sort { (index($b, "$main ") == 0) <=> (index($a, "$main ") == 0)
 		|| $most{$b} <=> $most{$a} || $a cmp $b } keys %files;
-	my @full = grep { $most{$_} > 0 } @pids;
-	@pids = @full if @full;
-	Talk::note(sprintf 'the report has the largest %d of %d processes; the profiles of all are in %s',
-		TABS, scalar @pids, $dir) if @pids > TABS;
-	splice @pids, TABS if @pids > TABS;
-	return map { $files{$_} } @pids;
+	my @rest = splice @pids, @pids > TABS ? TABS : @pids;
+	my $said = @rest ? left_out(scalar @pids, map { $name{$_} } @rest)
+		. " The profiles of all are in $dir." : '';
+	return ($said, map { $files{$_} } @pids);
+}
+
+# A shell may start hundreds: some are named.
+sub left_out {
+	my ($shown, @names) = @_;
+	my $count = @names;
+	splice @names, TABS, @names, '...' if @names > TABS;
+	return sprintf 'The report has %d of %d processes, those that held most. '
+		. '%d more have no tab: %s.', $shown, $shown + $count, $count, join ', ', @names;
+}
+
+# What the largest of some profiles misses: after the end of a program that freed all, the allocator
+# still keeps its pages. Undef if a profile was taken near the peak, as far as that is known.
+sub missed_peak {
+	my (@files) = @_;
+	my ($most, $at) = (0);
+	my $kept = 0;
+	for my $file (@files) {
+		my $head = Dump::head($file);
+		my ($live, $resident) = figures($head);
+		$most = $live if $live > $most;
+		($kept, $at) = ($resident, Series::time_of($head)) if $resident > $kept;
+	}
+	$kept -= 4 << 20;		# the allocator's own, for a small program
+	return undef if $most >= 0.8 * $kept || $kept <= 0;
+	return sprintf 'The peak may lie between the profiles: the largest has %s live, '
+		. 'and the allocator kept up to %s of pages%s.', Print::human($most, {}),
+		Print::human($kept, {}), defined $at ? ' at ' . Series::clock($at) : '';
+}
+
+# Live and resident bytes of the allocator.
+sub figures {
+	my ($head) = @_;
+	return map { ($head->{meta}{$_} // '') =~ /^(\d{1,15})$/ ? $1 : 0 } qw(allocated resident);
+}
+
+# What to look at: the newest, or the largest if the newest has less than half of it.
+sub telling {
+	my (@files) = @_;
+	my %live = map { $_ => (figures(Dump::head($_)))[0] } @files;
+	my ($largest) = sort { $live{$b} <=> $live{$a} || $a cmp $b } @files;
+	return 2 * $live{ $files[-1] } < $live{$largest} ? $largest : $files[-1];
 }
 
 sub make_report {
 	my ($option, $file, $dir, $main) = @_;
-	my @groups = groups($dir, $main);
+	my ($said, @groups) = groups($dir, $main);
 	Talk::fail(1, '') unless @groups;
 	local @SIG{qw(INT TERM HUP)} = (sub { Talk::fail(1,
 		"interrupted: no report; the profiles are in $dir") }) x 3;
-	Writing::file($file, Report::html_of($option, @groups));
-	my $last = $groups[0][-1];
+	my @words = grep { length } $said, missed_peak(@{ $groups[0] }) // '';
+	Writing::file($file, Report::html_of({ %$option, said => \@words }, @groups));
+	Talk::note($_) for @words;
+	my $last = telling(@{ $groups[0] });
 	print STDERR Talk::clean("$file: " . (@groups > 1 ? scalar(@groups) . ' processes, ' : '')
 		. 'profiles in ' . $dir), "\n";
 	Talk::next_is('open', [$file]) if -f $file;

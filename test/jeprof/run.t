@@ -73,6 +73,44 @@ is($code, 137, 'run: killed by signal 9: 128 + 9');
 cmp_ok(scalar(() = glob 'kept/*.f.heap'), '>', 0, '--dumps: the profiles are there');
 is((jeprof(@run, '--dumps', 'kept', $app, 0, 0))[0], 2, '--dumps: not where profiles are');
 
+# A program that frees all before its end: a profile near its peak, which the next command names.
+{
+	my $brief = build('brief.c', <<'C');
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void *held[4000];
+__attribute__((noinline)) void hold(int n) { for (int i = 0; i < n; i++) { held[i] = malloc(4096); memset(held[i], 1, 4096); } }
+/* brief CHILDREN: its children hold 1 MB; it holds 16 MB, and waits long enough for a profile between the last two. */
+int main(int c, char **v) {
+	for (int i = 0; c > 1 && i < atoi(v[1]); i++) {
+		if (fork() == 0) { hold(250); for (int k = 0; k < 250; k++) { free(held[k]); } return 0; }
+	}
+	while (wait(NULL) > 0) { }
+	hold(3900);
+	usleep(200000);
+	for (int k = 0; k < 200; k++) { free(malloc(4096)); }
+	for (int i = 3900; i < 4000; i++) { held[i] = malloc(4096); }
+	for (int i = 0; i < 4000; i++) { free(held[i]); }
+	return 0;
+}
+C
+	($code, $out, $err) = jeprof(@run, '-o', 'b.html', '--', $brief);
+	my ($near) = $err =~ / top (\S+\.h\d+\.heap)$/m;
+	ok(defined $near, 'freed at the end: the next command names the profile near the peak') or diag $err;
+	like((jeprof('top', $near // $brief))[1], qr/: live 1[2-7]\.\dM .* hold +main\n/s, 'which has it');
+	unlike($err, qr/may lie between/, 'nothing is missed');
+	($code, $out, $err) = jeprof(@run, '-o', 'b.html', '--', $brief, 14);
+	is(scalar(() = slurp('b.html') =~ /role="tab"/g), 12, 'processes that held nothing at their end have tabs, at most 12');
+	my $left = qr/The report has 12 of 15 processes, those that held most\. 3 more have no tab: brief \d+, brief \d+, brief \d+\. The profiles of all are in \S+\./;
+	like($err, qr/^jeprof: $left$/m, 'the others are named');
+	like(slurp('b.html'), qr/<p>$left<\/p>/, 'in the page too');
+	local $ENV{MALLOC_CONF} = 'prof_threshold_highwater:1G';
+	($code, $out, $err) = jeprof(@run, '-o', 'b.html', '--', $brief);
+	like($err, qr/^jeprof: The peak may lie between the profiles: the largest has \d+\S+ live, and the allocator kept up to 1\d\.\dM of pages at /m, 'no profile near the peak: said');
+}
+
 # A signal to jeprof alone is passed on, one of the terminal is not: the program counts.
 sub signalled {
 	my ($name, @arguments) = @_;
