@@ -1,4 +1,12 @@
-/* Filling, flushing and upkeep of one cache. Limits are in tcache_limits.c, changes and caches by hand in tcache_set.c. */
+/*
+ * Fill, flush and upkeep of one cache. The limits of bins are in tcache_limits.c, changes of
+ * settings and explicit caches (tcache.create) in tcache_set.c; tcache.h has the contract.
+ *
+ * Invariant: each bin's pointers lie between `head` and the bottom of its stack (see bin_check).
+ * Only the owner of a cache changes it, so no lock is taken here except the arena's tcache_list_mtx
+ * for the link of the cache; the functions of the arena take theirs. The slow path of requests
+ * (imalloc.c, irealloc.c), the life of a thread (tsd.c) and the heartbeat call it.
+ */
 #include "thread/tcache.h"
 
 #include "arena/arenas.h"
@@ -7,7 +15,7 @@
 #include "thread/quarantine.h"
 #include "thread/thread_event.h"
 
-/* Room of a stack when it is first used. */
+/* Slots of a stack when it is first used; it doubles up to the bin's limit. */
 #define TCACHE_NSLOTS_FIRST 8u
 
 atomic_zu_t tcache_watched_min = {SIZE_MAX};
@@ -36,14 +44,15 @@ bin_ncached(const cache_bin_t *b, const tcache_cold_t *c) {
 static unsigned
 bin_shard(const tsd_t *tsd, unsigned slot) {
 	unsigned n = bin_infos[slot - 1].n_shards;
-	return likely(n == 1) || tsd == NULL ? 0 : tsd->shard_seed % n; /* mostly without a division */
+	return likely(n == 1) || tsd == NULL ? 0 : tsd->shard_seed % n; /* usually no division */
 }
 
-/* The stack and its cold half, after each change. */
+/* Checks the invariants of a stack and its cold half; called after each change. */
 static void
 bin_check(const cache_bin_t *b UNUSED, const tcache_cold_t *c UNUSED) {
 	assert(b->head >= c->slots && b->head <= bin_bottom(c));
-	assert((b->full == c->slots || config_hardening) && b->empty >= b->head && b->empty <= bin_bottom(c));
+	assert((b->full == c->slots || config_hardening) && b->empty >= b->head
+	    && b->empty <= bin_bottom(c));
 	assert(c->is_marked || b->empty == bin_bottom(c));
 	assert((c->nslots == 0) == (c->slots == NULL));
 	assert(b->countdown <= c->window);
@@ -51,12 +60,13 @@ bin_check(const cache_bin_t *b UNUSED, const tcache_cold_t *c UNUSED) {
 
 /* ------------------------------------------------------------------ counting */
 
-/* Each request of a watched class ends a countdown: so it comes to the slow path. */
+/* Each request of a watched class ends a countdown, so that it reaches the slow path. */
 static bool
 bin_is_watched(const tcache_cold_t *c, size_t size) {
 	return c->to_sample != UINT64_MAX && size >= atomic_load_zu(&tcache_watched_min, MO_RELAXED);
 }
 
+/* Starts the next countdown: to the next sample or the next heartbeat, whichever comes first. */
 static void
 bin_arm(const tsd_t *tsd, cache_bin_t *b, tcache_cold_t *c, size_t size) {
 	uint64_t beat = unlikely(bin_is_watched(c, size)) ? 1 : thread_event_requests(tsd, size);
@@ -71,20 +81,23 @@ bin_arm(const tsd_t *tsd, cache_bin_t *b, tcache_cold_t *c, size_t size) {
 }
 
 /*
- * Past zero: between the last step of a countdown and the look at it that follows, the thread was
- * interrupted by a signal handler that allocates.
+ * Whether the countdown has wrapped below zero. That happens when a signal handler allocates
+ * between the last step of a countdown and the slow path that follows it.
  */
 static bool
 bin_is_past_zero(const cache_bin_t *b, const tcache_cold_t *c) {
 	return b->countdown > c->window;
 }
 
-/* The pops since the last fold go to the byte counter and to the bin's requests. */
+/*
+ * Adds the pops since the last fold to the thread's byte counter and to the bin's requests. Returns
+ * their bytes.
+ */
 static uint64_t
 bin_fold(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
-	uint32_t pops = c->window - b->countdown; /* also past zero */
+	uint32_t pops = c->window - b->countdown; /* correct also after a wrap below zero */
 	uint64_t bytes = (uint64_t)pops * slot_size(slot);
 	if (unlikely(bin_is_past_zero(b, c))) {
 		b->countdown = 0;
@@ -92,7 +105,7 @@ bin_fold(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	c->window = b->countdown;
 	c->nrequests += pops;
 	if (tc->is_auto) {
-		tsd->popped += bytes; /* requests to a cache by hand are counted as they come */
+		tsd->popped += bytes; /* requests to an explicit cache are counted one by one */
 	}
 	return bytes;
 }
@@ -114,7 +127,7 @@ tcache_retune(tsd_t *tsd, tcache_t *tc) {
 	}
 }
 
-/* A request that is half done (0) stays. */
+/* A countdown of 0 belongs to a request that is under way, so it is left alone. */
 void
 tcache_hasten(tsd_t *tsd, uint64_t beat_bytes) {
 	tcache_t *tc = tsd->tcache;
@@ -123,7 +136,8 @@ tcache_hasten(tsd_t *tsd, uint64_t beat_bytes) {
 		cache_bin_t *b = &tc->bins[s];
 		tcache_cold_t *c = &tc->cold[s];
 		size_t size = slot_size(s);
-		if (b->countdown > 1 && !bin_is_past_zero(b, c) && (uint64_t)b->countdown * size > tsd->beat_bytes) {
+		if (b->countdown > 1 && !bin_is_past_zero(b, c)
+		    && (uint64_t)b->countdown * size > tsd->beat_bytes) {
 			tsd->event_bytes += bin_fold(tsd, tc, s);
 			c->to_sample += c->to_sample != UINT64_MAX ? b->countdown : 0;
 			bin_arm(tsd, b, c, size);
@@ -157,7 +171,7 @@ tcache_is_due(const tcache_t *tc) {
 	return false;
 }
 
-/* No recall reaches caches made by hand: whoever uses one looks whether the rate has changed. */
+/* No recall reaches explicit caches, so each use of one checks whether the sample rate changed. */
 static void
 tcache_retune_by_hand(tsd_t *tsd, tcache_t *tc) {
 	if (tc->interval != tsd->sample_interval) {
@@ -196,7 +210,8 @@ tcache_count_apart(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	}
 	b->countdown -= b->countdown != 0;
 	uint64_t bytes = bin_fold(tsd, tc, slot);
-	c->to_sample += c->to_sample != UINT64_MAX; /* it did not bring the next sample nearer */
+	/* The request is a sample anyway, so the distance to the next one does not shrink. */
+	c->to_sample += c->to_sample != UINT64_MAX;
 	if (b->countdown == 0) {
 		bin_arm(tsd, b, c, slot_size(slot));
 	}
@@ -218,8 +233,8 @@ tcache_uncount(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 }
 
 /*
- * The end of a countdown must come to tcache_count_to_sample: a request that turned away before
- * leaves the last step to the next one.
+ * The end of a countdown must reach tcache_count_to_sample(). If the fast path ended it for a
+ * request that was then refused, one step is given back so that the next request ends it.
  */
 void
 tcache_uncount_fast(tcache_t *tc, size_t usize) {
@@ -232,20 +247,20 @@ tcache_uncount_fast(tcache_t *tc, size_t usize) {
 void
 tcache_took_sample(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	if (tc->is_auto) {
-		tsd->filled += slot_size(slot); /* as if it had passed through the bin */
+		tsd->filled += slot_size(slot); /* counted as if it had passed through the bin */
 	}
 }
 
 /* ------------------------------------------------------------------ stacks */
 
-/* The mark goes back to the bottom. */
+/* Moves the mark to the bottom, so that the whole stack can be popped. */
 static void
 bin_unmark(cache_bin_t *b, tcache_cold_t *c) {
 	b->empty = bin_bottom(c);
 	c->is_marked = false;
 }
 
-/* Gives the bin's stack room for nslots pointers, keeping its content; on failure it stays as it is. */
+/* Moves the content to a new stack of nslots pointers. Without memory nothing changes. */
 static void
 bin_resize(cache_bin_t *b, tcache_cold_t *c, unsigned nslots) {
 	unsigned n = bin_ncached(b, c);
@@ -277,8 +292,8 @@ bin_grow_next(cache_bin_t *b, tcache_cold_t *c) {
 /* ------------------------------------------------------------------ grants */
 
 /*
- * Bytes that bins of all threads may hold beyond their limits. A thread may have half of what is left, so that the
- * first ones do not take all.
+ * Bytes by which the bins of all threads together exceed their limits. One grant takes at most half
+ * of what is left of the budget, so that the first threads do not use all of it.
  */
 static struct {
 	atomic_zu_t bytes;
@@ -286,7 +301,8 @@ static struct {
 
 void
 tcache_postfork_child(tsd_t *tsd) {
-	atomic_store_zu(&grants.bytes, tsd != NULL && tsd->tcache != NULL ? tsd->tcache->granted : 0, MO_RELAXED);
+	atomic_store_zu(&grants.bytes,
+	    tsd != NULL && tsd->tcache != NULL ? tsd->tcache->granted : 0, MO_RELAXED);
 }
 
 static size_t
@@ -301,16 +317,18 @@ grants_change(tcache_t *tc, size_t before, size_t after) {
 }
 
 /*
- * A full bin of which the thread takes more objects and gives more back, in turn, than it holds: twice as many slots,
- * if the budget has them. Where an option or a call has set the limit, it is the limit.
+ * Doubles the slots of a full bin, if the thread alternates between taking and freeing more objects
+ * than the bin holds, and if the budget allows it. A limit that was set by an option or a call is
+ * never exceeded.
  */
 static bool
 bin_try_grant(tcache_t *tc, unsigned slot) {
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
 	size_t more = c->nslots * slot_size(slot), used = atomic_load_zu(&grants.bytes, MO_RELAXED);
-	if (!c->is_swinging || !tc->is_auto || !tcache_may_grant(slot - 1, c->max) || c->nslots * 2u > TCACHE_NSLOTS_LIMIT
-	    || used > TCACHE_GRANT_MAX || more > (TCACHE_GRANT_MAX - used) / 2) {
+	if (!c->is_swinging || !tc->is_auto || !tcache_may_grant(slot - 1, c->max)
+	    || c->nslots * 2u > TCACHE_NSLOTS_LIMIT || used > TCACHE_GRANT_MAX
+	    || more > (TCACHE_GRANT_MAX - used) / 2) {
 		return false;
 	}
 	size_t before = bin_granted(c, slot);
@@ -319,7 +337,7 @@ bin_try_grant(tcache_t *tc, unsigned slot) {
 	return b->head != b->full;
 }
 
-/* To half as many slots, but not below the limit, after objects that lay unused have gone. */
+/* Halves the slots, but not below the limit, after upkeep has flushed idle objects. */
 static void
 bin_ungrant(tcache_t *tc, unsigned slot) {
 	cache_bin_t *b = &tc->bins[slot];
@@ -355,7 +373,7 @@ slot_free_objects(unsigned slot, void **ptrs, unsigned n) {
 	}
 }
 
-/* The n objects at the bottom, which have been there longest, are gone. */
+/* Removes the n objects at the bottom, the oldest ones, which the caller has disposed of. */
 ALWAYS_INLINE void
 bin_drop_bottom(tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned n) {
 	cache_bin_t *b = &tc->bins[slot];
@@ -372,7 +390,7 @@ bin_drop_bottom(tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned n) {
 	}
 }
 
-/* They go back to their slabs. */
+/* Returns the n oldest objects to their slabs or extents. */
 static void
 bin_flush_bottom(tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned n) {
 	assert(n <= bin_ncached(&tc->bins[slot], &tc->cold[slot]));
@@ -383,7 +401,7 @@ bin_flush_bottom(tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned n) {
 	}
 }
 
-/* They are too many just now, and may be wanted again soon. */
+/* Gives the n oldest objects to the bin's transfer cache, where a fill finds them again cheaply. */
 static void
 bin_stow_bottom(tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned n) {
 	tcache_cold_t *c = &tc->cold[slot];
@@ -422,7 +440,10 @@ tcache_try_gather(tsd_t *tsd, arena_t *a) {
 
 /* ------------------------------------------------------------------ taking and putting */
 
-/* Fetches one large object, and up to n if hot extents are ready for them. Returns how many. */
+/*
+ * Fetches one large object, and up to n if hot extents serve the others. Returns the number
+ * fetched.
+ */
 static NOINLINE unsigned
 slot_fetch_large(arena_t *from, size_t size, void **out, unsigned n) {
 	unsigned got = 0;
@@ -447,13 +468,15 @@ slot_fetch_objects(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot, void 
 }
 
 /*
- * The number of objects that fill an empty bin: half of its limit, or seven eighths of it if the
- * bin was empty before since upkeep and the stock holds as many. Of a large class only one the
- * first time.
+ * The number of objects that fill an empty bin: half of its limit. It is seven eighths if the bin
+ * was empty before since upkeep and the transfer cache holds as many. The first fill of a large
+ * class fetches one object only.
  */
 ALWAYS_INLINE unsigned
-bin_fill_count(const tsd_t *tsd, const tcache_t *tc, arena_t *from, unsigned slot, bool has_missed) {
-	unsigned nslots = (unsigned)min_zu(tc->cold[slot].nslots, tc->cold[slot].max), most = nslots - nslots / 8;
+bin_fill_count(const tsd_t *tsd, const tcache_t *tc, arena_t *from, unsigned slot,
+    bool has_missed) {
+	unsigned nslots = (unsigned)min_zu(tc->cold[slot].nslots, tc->cold[slot].max),
+	    most = nslots - nslots / 8;
 	if (!slot_is_small(slot)) {
 		return has_missed ? (nslots + 1) / 2 : nslots != 0;
 	}
@@ -461,7 +484,7 @@ bin_fill_count(const tsd_t *tsd, const tcache_t *tc, arena_t *from, unsigned slo
 	return has_missed && STOCK_SEEN(bin->stock.n) >= most ? most : (nslots + 1) / 2;
 }
 
-/* Fills the stack from the arena; nothing if there is no memory. */
+/* Fills the empty stack from the arena. It stays empty if there is no memory. */
 ALWAYS_INLINE void
 bin_fill(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 	cache_bin_t *b = &tc->bins[slot];
@@ -491,8 +514,9 @@ bin_fill(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 }
 
 /*
- * A look is due: the next object that is freed comes to the slow path, and so do the requests until then, lest it be
- * missed; after some of them only the free of an object from here or deeper.
+ * Closes the bin while a look is due (see tcache_try_look), so that the next free takes the slow
+ * path. For TCACHE_LOOK_TRIES requests pops take it too, or the fast path could pop and push past
+ * the place of the mark. After that only pushes at or below this place take the slow path.
  */
 static void
 bin_close_again(cache_bin_t *b, tcache_cold_t *c, bool was_closed) {
@@ -524,7 +548,7 @@ tcache_try_look(tcache_t *tc, unsigned slot) {
 	return true;
 }
 
-/* The bin cannot hold anything: one object straight from the arena. */
+/* Fetches one object directly from the arena, for a bin that cannot hold any. */
 static NOINLINE void *
 slot_fetch_one(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 	void *p;
@@ -542,7 +566,7 @@ tcache_take(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 	assert(slot > 0 && slot < tc->nslots);
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
-	/* A fill puts the head anywhere: a closed bin is opened first, lest pushes pass by where it is closed. */
+	/* A fill may move the head past the place where the bin is closed, so it is opened first. */
 	bool was_closed = tcache_is_closed(tc, slot);
 	if (was_closed) {
 		b->full = c->slots;
@@ -570,8 +594,9 @@ tcache_take(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 }
 
 /*
- * What the option says: by default half of the stack.  Then seven eighths, when it is full again and was not
- * empty meanwhile: the thread is at freeing.  In strides of the stock.
+ * The number of objects to give to the transfer cache when the stack is full: half by default, or
+ * what the option says. It is seven eighths if the stack was not empty since it was last full,
+ * because the thread is in a phase of freeing. A multiple of the transfer cache's stride.
  */
 ALWAYS_INLINE unsigned
 bin_stow_count(const tcache_cold_t *c) {
@@ -593,7 +618,8 @@ bin_make_room(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 		return;
 	}
 	if (!slot_is_small(slot)) {
-		bin_flush_bottom(tsd, tc, slot, (unsigned)max_zu(c->nslots >> opt_lg_tcache_flush_large_div, 1));
+		bin_flush_bottom(tsd, tc, slot,
+		    (unsigned)max_zu(c->nslots >> opt_lg_tcache_flush_large_div, 1));
 	} else {
 		bin_stow_bottom(tsd, tc, slot, bin_stow_count(c));
 	}
@@ -609,7 +635,7 @@ tcache_try_put(tsd_t *tsd, tcache_t *tc, unsigned slot, void *ptr) {
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
 	if (config_hardening) {
-		tcache_try_look(tc, slot); /* an object that is not looked at: the chance is gone */
+		tcache_try_look(tc, slot); /* this object is not looked at, but the bin opens */
 	}
 	if (b->head == b->full && c->nslots < c->max) {
 		bin_grow_next(b, c);
@@ -640,7 +666,10 @@ tcache_has(const tcache_t *tc, unsigned slot, const void *ptr) {
 
 /* ------------------------------------------------------------------ upkeep */
 
-/* The mark of a granted bin counts after one or two steps only: a batch of its objects may take several heartbeats. */
+/*
+ * The mark of a granted bin must be one or two time steps old before it counts, because the thread
+ * may need several heartbeats for one batch of objects.
+ */
 static bool
 bin_is_mark_young(const tcache_cold_t *c, uint16_t now) {
 	return c->nslots > c->max && (uint16_t)(now - c->marked_at) < 2;
@@ -655,7 +684,7 @@ bin_upkeep(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 		return;
 	}
 	if (c->is_marked) {
-		/* Nothing below the mark was used since the last turn: three quarters of it may go. */
+			/* Nothing below the mark was used since the last turn: three quarters are flushed. */
 		unsigned idle = (unsigned)(bin_bottom(c) - b->empty);
 		bin_flush_bottom(tsd, tc, slot, idle - idle / 4);
 		bin_ungrant(tc, slot);
@@ -693,10 +722,12 @@ size_t
 tcache_cached_bytes(const tcache_t *tc) {
 	size_t bytes = 0;
 	for (unsigned s = 1; s < tc->nslots; s++) {
-		/* Seen by another thread while the stack grows, the cursors may not belong together. */
+		/* Another thread may read while the stack grows: head may not match slots then. */
 		unsigned nslots = __atomic_load_n(&tc->cold[s].nslots, MO_RELAXED);
-		uintptr_t bottom = (uintptr_t)__atomic_load_n(&tc->cold[s].slots, MO_RELAXED) + nslots * sizeof(void *);
-		size_t n = (bottom - (uintptr_t)__atomic_load_n(&tc->bins[s].head, MO_RELAXED)) / sizeof(void *);
+		uintptr_t bottom = (uintptr_t)__atomic_load_n(&tc->cold[s].slots, MO_RELAXED)
+		    + nslots * sizeof(void *);
+		size_t n = (bottom - (uintptr_t)__atomic_load_n(&tc->bins[s].head, MO_RELAXED))
+		    / sizeof(void *);
 		bytes += n > nslots ? 0 : n * slot_size(s);
 	}
 	return bytes;
@@ -705,8 +736,9 @@ tcache_cached_bytes(const tcache_t *tc) {
 /* ------------------------------------------------------------------ life */
 
 /*
- * One piece of memory: the struct, the bins, the cold halves.  The fast path indexes bins by class
- * without a bound, up to SC_LOOKUP_MAX: classes above a small tcache_max have an empty bin of zeros.
+ * Size of a cache's memory, one piece: the struct, the bins, the cold halves. The fast path indexes
+ * bins by class without a bound up to SC_LOOKUP_MAX, so classes above a small tcache_max have an
+ * empty bin of zeros.
  */
 static size_t
 tcache_bytes(unsigned nslots, size_t *bins_at, size_t *cold_at) {
@@ -719,7 +751,7 @@ tcache_bytes(unsigned nslots, size_t *bins_at, size_t *cold_at) {
 tcache_t *
 tcache_new(tsd_t *tsd, arena_t *arena, size_t max, bool is_auto) {
 	size_t bins_at, cold_at;
-	/* The fast path looks at the bins of all sizes of the lookup table, whatever may be cached. */
+	/* The fast path reads the bins of all sizes of the lookup table, even above max. */
 	unsigned nslots = sz_s2i(max_zu(max, SC_LOOKUP_MAX)) + 2;
 	tcache_t *tc = meta_alloc(tcache_bytes(nslots, &bins_at, &cold_at));
 	if (tc == NULL) {

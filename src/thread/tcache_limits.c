@@ -1,4 +1,8 @@
-/* Limits of caches, from the options. */
+/*
+ * The limits of caches, computed from the options; tcache_limits.h has the contract.
+ * Invariant: after boot nothing here changes, so there is no lock. The option parser and boot write
+ * it; tcache.c reads it when a cache is made or asks for a grant.
+ */
 #include "thread/tcache_limits.h"
 
 #include "arena/bin_info.h"
@@ -7,6 +11,7 @@
 bool opt_tcache = true;
 size_t opt_tcache_max = (size_t)128 << 10;
 ssize_t opt_lg_tcache_nslots_mul = 1;
+/* Defaults of the options; with other values no grants are made. */
 #define NSLOTS_SMALL_MIN 20
 #define NSLOTS_SMALL_MAX 200
 #define NSLOTS_LARGE 20
@@ -25,12 +30,13 @@ size_t tcache_max_default;
 size_t tcache_past_max;
 unsigned tcache_nhbins;
 
+/* Upper bound of the number of classes up to TCACHE_MAX_LIMIT. */
 #define TCACHE_CLASSES_MAX 128u
 
 static struct {
-	uint16_t ncached[TCACHE_CLASSES_MAX]; /* wishes of tcache_ncached_max, by class, plus one; 0 = none */
-	bool has_ncached;
-	bool may_grant;
+	uint16_t ncached[TCACHE_CLASSES_MAX]; /* tcache_ncached_max by class, plus one; 0: not set */
+	bool has_ncached;                     /* at least one element of ncached is set */
+	bool may_grant;                       /* all limits are the defaults */
 } limits;
 
 static unsigned
@@ -91,7 +97,9 @@ void
 tcache_boot(void) {
 	tcache_max_default = sz_i2s(sz_s2i(min_zu(opt_tcache_max, TCACHE_MAX_LIMIT)));
 	tcache_nhbins = sz_s2i(tcache_max_default) + 1;
-	limits.may_grant = opt_tcache_nslots_small_min == NSLOTS_SMALL_MIN && opt_tcache_nslots_small_max == NSLOTS_SMALL_MAX
-	    && opt_tcache_nslots_large == NSLOTS_LARGE && opt_lg_tcache_nslots_mul == 1 && !limits.has_ncached;
+	limits.may_grant = opt_tcache_nslots_small_min == NSLOTS_SMALL_MIN
+	    && opt_tcache_nslots_small_max == NSLOTS_SMALL_MAX
+	    && opt_tcache_nslots_large == NSLOTS_LARGE && opt_lg_tcache_nslots_mul == 1
+	    && !limits.has_ncached;
 	tcache_past_max = max_zu(tcache_max_default, SC_LARGE_MINCLASS - 1);
 }

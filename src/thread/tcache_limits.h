@@ -1,16 +1,19 @@
 /*
- * How much a thread cache may hold: the options and what follows from them by class.
- * Set while options are parsed, read-only after boot.
+ * How much a thread cache may hold: the options, and the limits by class that follow from them.
+ * Invariant: values are set while options are parsed and at boot, and are read-only afterwards, so
+ * no lock is needed. tcache.c and the fast path read them.
  */
 #ifndef THREAD_TCACHE_LIMITS_H
 #define THREAD_TCACHE_LIMITS_H
 
 #include "meta/sc.h"
 
-#define TCACHE_NSLOTS_LIMIT 2048u        /* of the nslots options */
-#define TCACHE_NCACHED_LIMIT 8191u       /* of ncached_max settings */
+#define TCACHE_NSLOTS_LIMIT 2048u  /* maximum of the nslots options, and of a granted bin's slots */
+#define TCACHE_NCACHED_LIMIT 8191u /* maximum of ncached_max settings, in objects */
+/* Largest size that a cache can hold, in bytes. */
 #define TCACHE_MAX_LIMIT ((size_t)8 << 20)
-#define TCACHE_GRANT_MAX ((size_t)32 << 20) /* bytes that the bins of all threads may hold beyond their limits */
+/* Bytes that the bins of all threads together may hold beyond their limits. */
+#define TCACHE_GRANT_MAX ((size_t)32 << 20)
 
 extern bool opt_tcache;
 extern size_t opt_tcache_max;
@@ -27,17 +30,20 @@ extern bool opt_experimental_tcache_gc;
 /* Largest cached size (a class) and number of classes cached by default. */
 extern HIDDEN size_t tcache_max_default;
 extern unsigned tcache_nhbins;
-/* Larger requests are large objects, and no cache of default limits holds them. */
+/* Requests above this size are large objects that no cache of default limits holds. */
 extern HIDDEN size_t tcache_past_max;
 
 void tcache_boot(void);
-/* Most objects that a new cache keeps of a class. */
+/* Maximum number of objects of a class in a new cache. */
 unsigned tcache_ncached_max_default(szind_t szind);
-/* Whether a bin with this limit may be granted more: no option, and no call, has set it. */
+/* Whether a bin with this limit may be granted more: no option or call has set the limit. */
 bool tcache_may_grant(szind_t szind, unsigned max);
-/* For option parsing: the limit for classes of the request sizes from..to. */
+/* For the option parser: sets the limit for the classes of the request sizes from..to. */
 int tcache_ncached_max_default_set(size_t from, size_t to, size_t n);
-/* Classes of the request sizes from..to, cut at the largest cacheable; false: none. */
+/*
+ * Finds the classes of the request sizes from..to, cut at the largest that can be cached. Returns
+ * false if there are none.
+ */
 bool tcache_range_has_classes(size_t from, size_t to, szind_t *first, szind_t *last);
 
 #endif

@@ -1,23 +1,29 @@
-/* Changes of caches while running, and the table of caches made by hand. */
+/*
+ * Changes of thread caches while the process runs, and the table of explicit caches.
+ * Invariant: an id is in use, or in free_ids, or was never given out. set.mtx guards the table;
+ * tcaches_get() reads one element without it. A thread changes only its own cache. Called by the
+ * mallctl nodes thread.tcache.* and tcache.*, and by requests with MALLOCX_TCACHE().
+ */
 #include "thread/tcache_set.h"
 
 #include "arena/arenas.h"
 #include "meta/base.h"
 #include "os/witness.h"
 
+/* Maximum number of explicit caches; two ids fewer than 4096 because MALLOCX_TCACHE adds two. */
 #define TCACHES_MAX 4094u
 
 static struct {
 	mutex_t mtx;
-	tcache_t **caches;    /* TCACHES_MAX places, made at first use */
-	uint16_t *free_ids;   /* a stack of ids that were given back */
-	unsigned n_free;
-	unsigned n_used;      /* ids ever given out */
+	tcache_t **caches;    /* TCACHES_MAX elements, made at first use */
+	uint16_t *free_ids;   /* stack of ids that were given back */
+	unsigned n_free;      /* elements of free_ids */
+	unsigned n_used;      /* ids that were ever given out; the next new id */
 } set = {.mtx = MUTEX_INITIALIZER("tcaches", WITNESS_RANK_TCACHES)};
 
 /* ------------------------------------------------------------------ while running */
 
-/* A new automatic cache of the given range; limits of the old one are kept. */
+/* Replaces the thread's cache by a new one for sizes up to max; the limits of bins are kept. */
 static int
 tcache_rebuild(tsd_t *tsd, size_t max) {
 	tcache_t *old = tsd->tcache;
@@ -38,8 +44,8 @@ tcache_rebuild(tsd_t *tsd, size_t max) {
 }
 
 /*
- * The fast path indexes bins by class without a bound, up to the process' largest cached class: a
- * cache always has bins for all of those, and a smaller limit only closes the upper ones.
+ * The fast path indexes bins by class without a bound, up to the process's largest cached class.
+ * So a cache always has bins for those, and a smaller maximum only closes the upper ones.
  */
 static void
 tcache_close_above(tsd_t *tsd, size_t max) {
@@ -61,7 +67,7 @@ tcache_max_set(tsd_t *tsd, size_t max) {
 	}
 	tcache_flush(tsd, tsd->tcache);
 	if (is_wider) {
-		/* Bins that an earlier, smaller limit closed open again. */
+		/* Opens bins that an earlier, smaller maximum closed. */
 		for (unsigned s = 1; s < tsd->tcache->nslots; s++) {
 			tcache_cold_t *c = &tsd->tcache->cold[s];
 			c->max = c->max != 0 || sz_i2s(s - 1) > max ? c->max
@@ -110,7 +116,7 @@ tcache_ncached_max_set(tsd_t *tsd, size_t from, size_t to, size_t n) {
 			tsd->tcache->cold[i + 1].max = (uint16_t)min_zu(n, TCACHE_NCACHED_LIMIT);
 		}
 	}
-	/* Stacks that are larger than their new limit go; they grow again from empty. */
+	/* A new cache, because stacks may exceed the new limit; they grow again from empty. */
 	return tcache_rebuild(tsd, max_zu(tsd->tcache_max, tcache_max_default));
 }
 
@@ -125,7 +131,7 @@ tcache_ncached_max_get(tsd_t *tsd, size_t size, size_t *n) {
 	return 0;
 }
 
-/* ------------------------------------------------------------------ caches by hand */
+/* ------------------------------------------------------------------ explicit caches */
 
 static int
 tcaches_table_make_locked(void) {

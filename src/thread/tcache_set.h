@@ -1,5 +1,8 @@
 /*
- * Changing thread caches while they run, and caches made by hand (tcache.create).
+ * Changes of thread caches while the process runs, and explicit caches (tcache.create).
+ * Each function except tcaches_* acts on the calling thread's own cache and needs no lock; the
+ * table of explicit caches has its own. The caller is inside the gate. Called by mallctl nodes and
+ * by requests that name a cache.
  */
 #ifndef THREAD_TCACHE_SET_H
 #define THREAD_TCACHE_SET_H
@@ -7,18 +10,18 @@
 #include "thread/tcache.h"
 #include "thread/tsd.h"
 
-/* thread.tcache.max, .enabled and ncached_max; errno. */
+/* Implement thread.tcache.max, .enabled and .ncached_max. Return an errno value. */
 int tcache_max_set(tsd_t *tsd, size_t max);
 int tcache_enabled_set(tsd_t *tsd, bool enabled);
 int tcache_ncached_max_set(tsd_t *tsd, size_t from, size_t to, size_t n);
-/* Current limit for the class of a size; 0 if it is not cached. EINVAL: above the largest possible. */
+/* Limit of objects for the class of a size; 0 if not cached. EINVAL: no cache can hold the size. */
 int tcache_ncached_max_get(tsd_t *tsd, size_t size, size_t *n);
 
-/* Caches by hand; EFAULT: no memory or no id left / no such id. */
+/* Explicit caches. EFAULT: no memory, no id left, or no such id. */
 int tcaches_create(tsd_t *tsd, unsigned *id);
 int tcaches_flush(tsd_t *tsd, unsigned id);
 int tcaches_destroy(tsd_t *tsd, unsigned id);
-/* NULL: no such cache. */
+/* Returns NULL if there is no such cache. */
 tcache_t *tcaches_get(tsd_t *tsd, unsigned id);
 
 #endif

@@ -1,10 +1,11 @@
 /*
- * The sampled objects that a thread has just freed, a few of them, one for each of a few classes.
+ * Spares: sampled objects that a thread has just freed, at most one for each of a few classes.
  *
- * Sampled slabs are shared by all threads and have no cache: without this each sample would take the
- * lock of a bin twice.  A spare is taken as far as its slab knows, and its record says so: by that free
- * finds out who frees it once more.  Upkeep gives back what lay here for a round.  Only the owner of the
- * cache comes here; only regions of the hidden arena of the automatic arenas do.
+ * All threads share the slabs of samples, and no cache holds their regions. Without spares each
+ * sample would take the lock of a bin twice. Invariant: the slab sees a spare as allocated, and its
+ * record has req_size TCACHE_REC_IS_SPARE, by which free() recognises a double free. Only regions
+ * of the hidden arena of the automatic arenas become spares. Only the owner of the cache calls
+ * these functions, so there is no lock. Upkeep returns spares that were not used for a round.
  */
 #include "arena/arenas.h"
 #include "thread/tcache.h"
