@@ -22,22 +22,27 @@ sub command {
 	Talk::next_is($option->{json} ? ('flame', Options::kept($option), '-o', "$file.svg", [map { $_->{file} } @{ $work->{dumps} }]) : ('open', [$file]));
 }
 
-# { name, value, children } from the root on, the form of d3-flame-graph: every frame, also those too narrow to be drawn.
+# { name, value, children } from the root on, the form of d3-flame-graph: every frame, also those too narrow to be drawn. The values
+# are whole numbers that add up: each is from where its box begins to where it ends, both cut to whole bytes.
 sub tree_json {
 	my ($root, $label) = @_;
-	my ($text, @todo) = ('', [$root, 'all', '']);
+	my ($text, @todo) = ('', [$root, 'all', '', 0]);
 	while (my $item = pop @todo) {
-		my ($node, $name, $after) = @$item;
+		my ($node, $name, $after, $start) = @$item;
 		if (!$node) {
 			$text .= $after;
 			next;
 		}
 		my $children = $node->{children};
 		my @order = sort { $children->{$b}{sum} <=> $children->{$a}{sum} || $label->[$a] cmp $label->[$b] } keys %$children;
-		$text .= sprintf '{"name":%s,"value":%d', Top::json_string($name), $node->{sum};
+		$text .= sprintf '{"name":%s,"value":%d', Top::json_string($name), int($start + $node->{sum}) - int $start;
 		$text .= ',"children":[' if @order;
 		push @todo, [undef, '', (@order ? ']' : '') . "}$after"];
-		push @todo, map { [$children->{ $order[$_] }, $label->[$order[$_]], $_ < $#order ? ',' : ''] } reverse 0 .. $#order;
+		push @todo, reverse map {
+			my $at = $start;
+			$start += $children->{ $order[$_] }{sum};
+			[$children->{ $order[$_] }, $label->[$order[$_]], $_ < $#order ? ',' : '', $at];
+		} 0 .. $#order;
 	}
 	return "$text\n";
 }

@@ -192,6 +192,7 @@ sub print_stacks {
 	$_->{names} = [map { $self->{label}[$_] } @{ $_->{path} }] for values %row;
 	my @rows = sort { $b->{bytes} <=> $a->{bytes} || "@{ $a->{names} }" cmp "@{ $b->{names} }" } values %row;
 	my $count = @rows;
+	round_rows(\@rows, qw(bytes objects)) if $option->{json};
 	splice @rows, $option->{top} if $count > $option->{top};
 	return print_stacks_json($view, $table, @rows) if $option->{json};
 	print headline($view, $table, $option);
@@ -242,10 +243,21 @@ sub json_string {
 	return qq{"$text"};
 }
 
+# Sets the named figures of all rows to whole numbers that add up to the whole of their sum.
+sub round_rows {
+	my ($rows, @names) = @_;
+	for my $name (@names) {
+		my @whole = Export::whole_numbers(map { $_->{$name} } @$rows);
+		$rows->[$_]{$name} = $whole[$_] for 0 .. $#whole;
+	}
+}
+
 sub print_json {
 	my ($view, $table, $option) = @_;
 	my ($dump) = @{ $view->{dumps} };
 	my @rows = @{ $table->{rows} };
+	round_rows(\@rows, qw(self objects));
+	$_->{cum} < $_->{self} and $_->{cum} = $_->{self} for @rows;
 	splice @rows, $option->{top} if @rows > $option->{top};
 	my @text;
 	for my $row (@rows) {

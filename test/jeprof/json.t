@@ -34,6 +34,29 @@ my $tree = json_of('flame', 'flame');
 is($tree->{value}, 9500000, 'flame: a tree with the same total');
 is($tree->{children}[0]{name}, 'main', 'its root');
 is_deeply([map { "$_->{name} $_->{value}" } @{ $tree->{children}[0]{children} }], ['leak 9000000', 'steady 500000'], 'its branches');
+
+# Of samples the figures are estimates with fractions: what is printed of them adds up.
+my $sampled = our_dump('sampled.heap', rate => 524288, stacks => [map { [[0x1000 * ($_ % 3 ? $_ : 7), 0x401158], 3 + $_ % 5,
+	1000 * $_ + 37 * $_ * $_] } 1 .. 60]);
+sub leaves {
+	my ($node) = @_;
+	my $sum = $node->{children} ? 0 : $node->{value};
+	$sum += leaves($_) for @{ $node->{children} // [] };
+	return $sum;
+}
+for my $case (['rows', 'self'], ['stacks', 'bytes', '--stacks']) {
+	my ($list, $key, @words) = @$case;
+	my ($code, $out) = jeprof('top', '--json', '-n', 1000, @words, $sampled);
+	my $value = JSON::PP->new->decode($out);
+	my %sum;
+	for my $row (@{ $value->{$list} }) {
+		$sum{$_} += $row->{$_} for $key, 'objects';
+	}
+	is("$sum{$key} $sum{objects}", "$value->{total}{bytes} $value->{total}{objects}", "top @words --json adds up");
+	my ($is_done, $flame) = jeprof('flame', '--json', $sampled);
+	is(leaves(JSON::PP->new->decode($flame)), $value->{total}{bytes}, 'flame --json too');
+}
+unlink $sampled;
 my ($report) = @{ json_of('report', 'report')->{processes} };
 is(scalar @{ $report->{snapshots} }, 9, 'report: the newest series, all of it');
 is($report->{snapshots}[-1]{bytes}, 9500000, 'report: its last total');
