@@ -114,10 +114,6 @@ sub told {
 
 sub write_callgrind {
 	my ($view, $file) = @_;
-	open(my $fh, '>', $file) or Talk::fail(1, "$file: $!");
-	my $before = select $fh;
-	Export::callgrind($view);
-	select $before;
-	close($fh) or Talk::fail(1, "$file: $!");
+	Writing::file($file, Export::callgrind_text($view));
 	print STDERR Talk::clean("Wrote $file; next: callgrind_annotate " . Talk::word($file =~ s{^-}{./-}r)), "\n";
 }

@@ -44,15 +44,16 @@ sub check {
 	my ($file) = @_;
 	my ($device, $inode) = stat $file or return;
 	return unless -f _;
-	my @used = map { $_->{elf} ? $_->{elf}{path} : () } grep { ref } @Places::object;
-	for my $input (grep { defined } @inputs, @used) {
+	my %used = map { $_->{elf} ? ($_->{elf}{path} // '' => 1) : () } grep { ref } @Places::object;
+	for my $input (@inputs, sort keys %used) {
 		my @its = stat $input or next;
 		Talk::fail(2, "$file: an input of this command ($input); it is not overwritten")
 			if $its[0] == $device && $its[1] == $inode;
 	}
 	my $head = Dump::beginning($file, 64);
 	my $what = $head =~ /^\x7fELF/ ? 'a program or library'
-		: $head =~ m{^(?:heap_v2/|heap profile:)} ? 'a heap profile' : return;
+		: $head =~ m{^(?:heap_v2/|heap profile:)} || $head =~ /^\x1f\x8b/ && $file =~ /\.heap\.gz$/
+			? 'a heap profile' : return;
 	Talk::fail(2, "$file: is $what; it is not overwritten (name another file, or remove it)");
 }
 

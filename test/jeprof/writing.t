@@ -96,6 +96,12 @@ for my $case (['flame', $file, '-o', $file], ['flame', $file, '-o', 'linked.svg'
 	is(slurp($target), $before, 'nothing changed');
 }
 jeprof('pack', '-o', 'p.jepack', $file);
+spew('z.heap.gz', "\x1f\x8b\x08");
+is((jeprof('flame', '-o', 'z.heap.gz', $file))[0], 2, 'a compressed profile is one');
+my $text = slurp($file);
+like((jeprof(\"callgrind $file\n", '--interactive', $file))[2], qr/not overwritten/, 'interactive: callgrind onto the input');
+is(slurp($file), $text, 'nothing changed');
+like((jeprof('run', '-o', '/dev/stdout', '--', '/bin/true'))[2], qr/standard output is the program's/, 'run -o /dev/stdout');
 my $before = slurp('p.jepack');
 is((jeprof('pack', 'p.jepack', '-o', 'p.jepack'))[0] . (jeprof('pack', 'p.jepack/' . $file, '-o', 'p.jepack'))[0], '22', 'pack onto itself');
 is(slurp('p.jepack'), $before, 'nothing changed');
