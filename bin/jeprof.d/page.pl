@@ -81,7 +81,7 @@ sub course {
 		defined $peak->{time} ? ' (' . Series::clock($peak->{time}) . ')' : '', bold(Series::signed($change, $option));
 	my $span = defined $first->{time} && defined $last->{time} ? $last->{time} - $first->{time} : 0;
 	$text .= sprintf ' in %s, %s', span_text($span), bold(Series::rate_text($change, $span / 60, $option)) if $span >= 1;
-	return "$text.";
+	return "$text." . ($last->{bytes} * 10 < $peak->{bytes} ? ' The largest is shown first.' : '');
 }
 
 sub span_text {

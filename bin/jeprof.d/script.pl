@@ -457,11 +457,17 @@ function address() {
 	location.hash.slice(1).split('&').forEach(function (p) { var i = p.indexOf('='); try { h[p.slice(0, i)] = decodeURIComponent(p.slice(i + 1)); } catch (e) { h[p.slice(0, i)] = ''; } });
 	return h;
 }
+// The newest snapshot; the largest where next to nothing is left of it, as of a program that frees all at its end.
+function shown_first() {
+	var last = m.full[m.full.length - 1], most = last;
+	m.full.forEach(function (s) { if (d.snaps[s].live[0] > d.snaps[most].live[0]) { most = s; } });
+	return d.snaps[last].live[0] * 10 < d.snaps[most].live[0] ? most : last;
+}
 function from_address() {
-	var h = address(), last = m.full[m.full.length - 1];
+	var h = address();
 	function snap(x) { return m.full.indexOf(x) >= 0; }
 	function one_of(x, all) { return all.indexOf(x) >= 0 ? x : all[0]; }
-	return { p: shown, s: number(h.s, snap, last), a: number(h.a, snap, null), t: number(h.t, function (x) { return d.threads && x >= 0 && x < d.threads.length && x % 1 === 0; }, -1), z: number(h.z, function (x) { return x >= 0 && x < m.n && x % 1 === 0; }, 0),
+	return { p: shown, s: number(h.s, snap, shown_first()), a: number(h.a, snap, null), t: number(h.t, function (x) { return d.threads && x >= 0 && x < d.threads.length && x % 1 === 0; }, -1), z: number(h.z, function (x) { return x >= 0 && x < m.n && x % 1 === 0; }, 0),
 		f: number(h.f, function (x) { return x > 0 && x < d.names.length && x % 1 === 0; }, 0), q: h.q || '', m: one_of(h.m, ['b', 'o']), c: one_of(h.c, ['n', 'm', 'g']),
 		g: one_of(h.g, ['i', 'f']), w: h.w === '1' ? 1 : 0, k: one_of(h.k, ['self', 'cum', 'objects', 'growth']) };
 }
@@ -575,7 +581,7 @@ function begin(k, text) {
 		b.setAttribute('aria-selected', i === k);
 		document.querySelectorAll('.process')[i].hidden = i !== k;
 	});
-	START = { p: 0, s: m.full[m.full.length - 1], a: null, t: -1, z: 0, f: 0, q: '', m: 'b', c: 'n', g: 'i', w: 0, k: 'self' };
+	START = { p: 0, s: shown_first(), a: null, t: -1, z: 0, f: 0, q: '', m: 'b', c: 'n', g: 'i', w: 0, k: 'self' };
 	S = from_address();
 	suspects();
 	show();

@@ -101,6 +101,7 @@ C
 	ok(defined $near, 'freed at the end: the next command names the profile near the peak') or diag $err;
 	like((jeprof('top', $near // $brief))[1], qr/: live 1[2-7]\.\dM .* hold +main\n/s, 'which has it');
 	unlike($err, qr/may lie between/, 'nothing is missed');
+	like(slurp('b.html'), qr/ The largest is shown first\.<\/p>/, 'and the page shows it first');
 	($code, $out, $err) = jeprof(@run, '-o', 'b.html', '--', $brief, 14);
 	is(scalar(() = slurp('b.html') =~ /role="tab"/g), 12, 'processes that held nothing at their end have tabs, at most 12');
 	my $left = qr/The report has 12 of 15 processes, those that held most\. 3 more have no tab: brief \d+, brief \d+, brief \d+\. The profiles of all are in \S+\./;
