@@ -89,12 +89,22 @@ sub top_of {
 	my $top = JSON::PP->new->utf8->decode((jeprof('top', '--json', @_))[1]);
 	return join ' ', map { sprintf '%s=%d/%d/%d', @$_{qw(function self cumulative objects)} } sort { $a->{function} cmp $b->{function} } @{ $top->{rows} };
 }
+# The rows of top are rounded so that they add up to its total: each may be one more than the figure of the page, cut.
+sub agrees {
+	my ($got, $want, $name) = @_;
+	my ($figures, @pair) = (qr{(?<=[=/])\d+}, $got, $want);
+	my @got = $got =~ /$figures/g;
+	my @want = $want =~ /$figures/g;
+	s/$figures//g for @pair;
+	my $is_near = @got == @want && $pair[0] eq $pair[1] && !grep { abs $got[$_] - $want[$_] > 1 } 0 .. $#got;
+	return $is_near ? pass($name) : is($got, $want, $name);
+}
 my $data = data_of($html);
-is(rows_of($data, $_), top_of($dump[$_]), "self, cumulative and objects of dump $_: those of top") for 0 .. 3;
+agrees(rows_of($data, $_), top_of($dump[$_]), "self, cumulative and objects of dump $_: those of top") for 0 .. 3;
 is($data->{snaps}[2]{live}[0], JSON::PP::decode_json((jeprof('top', '--json', $dump[2]))[1])->{total}{bytes}, 'the total of top');
 is(join(' ', map { $_->{kind} } @{ $data->{snaps} }), 'interval ' x 3 . 'interval', 'reasons');
-is(rows_of(data_of((jeprof('report', '--focus=walk', @dump))[1]), 1), top_of('--focus=walk', $dump[1]), '--focus: as top');
-is(rows_of(data_of((jeprof('report', '--wrapper=^leak$', @dump))[1]), 1), top_of('--wrapper=^leak$', $dump[1]), '--wrapper: as top');
+agrees(rows_of(data_of((jeprof('report', '--focus=walk', @dump))[1]), 1), top_of('--focus=walk', $dump[1]), '--focus: as top');
+agrees(rows_of(data_of((jeprof('report', '--wrapper=^leak$', @dump))[1]), 1), top_of('--wrapper=^leak$', $dump[1]), '--wrapper: as top');
 SKIP: {
 	skip 'no node', 2 unless which('node');
 	my ($model, $view) = $html =~ /<script>(.*?)<\/script>\s*<script>(.*?)<\/script>/s;
@@ -150,7 +160,7 @@ JS
 			$want .= "$s $thread " . JSON::PP::decode_json((jeprof('top', '--json', @only, $threads[$s]))[1])->{total}{bytes} . ' ' . top_of(@only, $threads[$s]) . "\n";
 		}
 	}
-	is((run('node', 'model.js'))[1], $want, 'and the sums of each: those of top --thread');
+	agrees((run('node', 'model.js'))[1], $want, 'and the sums of each: those of top --thread');
 	is(scalar(grep { $_ < 0 } @{ $data->{own} }), 2, 'two stacks are of several threads');
 	ok(!exists data_of((jeprof('report', '--thread=4', @threads))[1])->{threads}, 'with --thread: no choice');
 }
@@ -159,7 +169,7 @@ JS
 my $many = our_dump("$dir/many.heap", modules => \@module, stacks => [map { my $n = $_; [[map { $base + 0x1100 + ($n * $_ * 7919) % 0x500 } 1 .. 60], 1 + $n % 5, 64 * (1 + $n % 5)] } 1 .. 2500]);
 ($code, $out, $err) = jeprof('report', $many);
 like($out, qr/data-form="gz"/, 'packed');
-is(rows_of(data_of($out), 0), top_of($many), 'packed: as top');
+agrees(rows_of(data_of($out), 0), top_of($many), 'packed: as top');
 cmp_ok(length $out, '<', 250_000, 'packed: small');
 
 # What is hostile stays text.
