@@ -15,9 +15,9 @@ my @got;
 
 # What the user's own MALLOC_CONF may change, and what it may not.
 # Profiles as live memory rises, so that one lies near the peak of a program that frees all at its
-# end: at most 20 a second.
-my $sensible = 'prof_threshold_highwater:64K,prof_highwater_step:256K,prof_threshold_time_ms:1000,'
-	. 'prof_dump_min_gap_ms:50';
+# end: at most 10 a second, for one of many stacks takes some ten milliseconds.
+my $sensible = 'prof_threshold_highwater:1M,prof_highwater_step:512K,prof_threshold_time_ms:1000,'
+	. 'prof_dump_min_gap_ms:100';
 my $needed = 'prof_dump_max_files:0,prof_dump_max_bytes:0,prof:true,prof_final:true,'
 	. 'prof_final_signals:true';
 
