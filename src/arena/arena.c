@@ -1,4 +1,12 @@
-/* An arena's set-up, and its small objects; large ones are in large.c. */
+/*
+ * Creation of an arena, its small objects, and what applies to objects of both kinds. Large objects
+ * are in large.c; arena.h has the contract.
+ *
+ * Locks: small objects are under the lock of their bin, which is not held while pages are fetched
+ * or returned; the locks of two bins are never held together. Thread caches (tcache.c) call the
+ * functions of small objects, the slow path of requests arena_malloc() and arena_dalloc(), and
+ * decay, the background threads and mallctl the trim.
+ */
 #include "arena/arena.h"
 
 #include "arena/safety.h"
@@ -8,16 +16,20 @@
 #include "os/witness.h"
 #include "util/fmt.h"
 
-/* NULL is marked from the start: a sized free of it is not to take the fast path. */
+/* The byte of NULL is set from the start, so that a sized free of it takes the slow path. */
 LARGE_DATA uint8_t arena_sampled_map[SAMPLED_MAP_SIZE] = {1};
 
-/* Objects given back at once are sorted by bin, in batches, where fewer than so many of one bin stand in a row and they are not few. */
+/*
+ * Objects that are freed together are sorted by bin before they return, if a row of one bin has
+ * fewer than FLUSH_ROW_MIN objects and there are at least FLUSH_FEW. A batch has up to FLUSH_MAX
+ * objects, distributed over FLUSH_GROUPS groups by a hash of the bin.
+ */
 #define FLUSH_ROW_MIN 8u
 #define FLUSH_FEW 8u
 #define FLUSH_MAX 128u
 #define FLUSH_LG_GROUPS 6u
 #define FLUSH_GROUPS (1u << FLUSH_LG_GROUPS)
-/* Odd, about 2^64 divided by the golden ratio: what follows each other comes into different groups. */
+/* Odd, about 2^64 divided by the golden ratio: consecutive numbers fall into different groups. */
 #define FLUSH_HASH UINT64_C(0x9e3779b97f4a7c15)
 cassert(FLUSH_MAX <= UINT8_MAX);
 
@@ -30,9 +42,9 @@ arena_mark_slow_sized_free(const void *addr, size_t size) {
 	}
 }
 
-/* Regions that leave a stock under one hold of the lock. */
+/* Regions that leave a stock while the bin's lock is held once. */
 #define STOCK_TRIM_STEP 128u
-/* What lies in a stock without being used for about so long goes to its slab, and so does an empty slab. */
+/* Time between two trims (250 ms): unused regions of a stock and empty slabs are returned then. */
 #define STOCK_TRIM_NS ((uint64_t)250 * 1000 * 1000)
 
 static int
@@ -48,7 +60,7 @@ arena_bins_init(arena_t *a) {
 	for (szind_t i = 0; i < SC_NBINS; i++) {
 		a->bins[i] = bins;
 		for (unsigned k = 0; k < bin_infos[i].n_shards; k++, bins++) {
-			/* Zeroed memory is a valid bin; only the witness wants to know its lock's name. */
+			/* Zeroed memory is a valid bin; only the lock-order check needs the lock's name. */
 			if (config_debug) {
 				bin_init(bins);
 			}
@@ -102,7 +114,7 @@ arena_slab_new(arena_t *a, szind_t szind, unsigned shard) {
 	} else if (bin_infos[szind].reg_size <= PAGE / 2) {
 		e = pac_alloc_dense(&a->pac, size);
 	} else {
-		/* The program may leave whole pages of such objects untouched. */
+			/* The user may leave whole pages of such objects untouched. */
 		e = pac_alloc(&a->pac, size, PAGE, false);
 	}
 	if (e != NULL && slab_init(e, szind, shard, is_sampled) != 0) {
@@ -136,7 +148,7 @@ arena_small_fill(arena_t *a, szind_t szind, unsigned shard, void **out, unsigned
 		edata_t *slab = arena_slab_new(a, szind, shard);
 		mutex_lock(&bin->mtx);
 		if (slab != NULL && !bin_try_add_slab_locked(bin, slab)) {
-			needless = slab; /* regions are there: it ends here */
+			needless = slab; /* other threads returned regions meanwhile: this ends the loop */
 		}
 		got = bin_take_locked(bin, info, out, n);
 		if (slab == NULL) {
@@ -160,7 +172,7 @@ arena_slabs_delete(edata_t *empty) {
 	}
 }
 
-/* The array grows outside of the bin's lock. */
+/* Enlarges the stock's array. It is allocated outside the bin's lock. */
 static void
 bin_stock_grow_slow(bin_t *bin, const bin_info_t *info, unsigned n) {
 	unsigned room = stock_room_for(&bin->stock, n, info->stock_max), old_room = room;
@@ -176,7 +188,7 @@ bin_stock_grow_slow(bin_t *bin, const bin_info_t *info, unsigned n) {
 	meta_free(ptrs, old_room * sizeof(void *));
 }
 
-/* For n more, if it may. */
+/* Makes room for n more regions in the stock, up to its limit. */
 ALWAYS_INLINE void
 bin_stock_grow(bin_t *bin, const bin_info_t *info, unsigned n) {
 	unsigned room = STOCK_SEEN(bin->stock.room);
@@ -185,13 +197,13 @@ bin_stock_grow(bin_t *bin, const bin_info_t *info, unsigned n) {
 	}
 }
 
+/* Whether stocks and empty slabs may be kept; not if unused pages are to be returned at once. */
 static bool
 arena_may_keep(const arena_t *a) {
-	/* Where unused pages go at once, none are kept in use by a stock or an empty slab. */
 	return decay_ms(&a->pac.decay_dirty.decay) != 0;
 }
 
-/* A thread that serves the arena may sleep until something changes: it has to look again in a while. */
+/* Notes that a trim is needed and wakes the background thread, which may sleep without a limit. */
 static NOINLINE void
 arena_set_has_spare_slow(arena_t *a) {
 	atomic_store_b(&a->has_spare, true, MO_SEQ_CST);
@@ -205,7 +217,10 @@ arena_set_has_spare(arena_t *a) {
 	}
 }
 
-/* After regions have come back: a current slab that is empty now goes at once, or when it was not used for a while. */
+/*
+ * Handles a current slab that has become empty: it is deleted at once if nothing may be kept,
+ * otherwise by a trim if it stays unused.
+ */
 ALWAYS_INLINE void
 arena_note_back_locked(arena_t *a, bin_t *bin, const bin_info_t *info, edata_t **empty) {
 	if (likely(!bin_has_empty_current_locked(bin, info))) {
@@ -219,9 +234,13 @@ arena_note_back_locked(arena_t *a, bin_t *bin, const bin_info_t *info, edata_t *
 	}
 }
 
-/* Into the stock of a bin of a; returns how many are left, at the front. */
+/*
+ * Puts regions into the stock of a bin of a. Returns the number that did not go in; they are moved
+ * to the front.
+ */
 ALWAYS_INLINE unsigned
-arena_stow(arena_t *a, szind_t szind, unsigned shard, void **ptrs, unsigned n, uint64_t nrequests, unsigned nflushes) {
+arena_stow(arena_t *a, szind_t szind, unsigned shard, void **ptrs, unsigned n, uint64_t nrequests,
+    unsigned nflushes) {
 	const bin_info_t *info = &bin_infos[szind];
 	bin_t *bin = arena_bin(a, szind, shard);
 	bool may_stow = likely(arena_may_keep(a));
@@ -239,16 +258,17 @@ arena_stow(arena_t *a, szind_t szind, unsigned shard, void **ptrs, unsigned n, u
 	return n;
 }
 
-/* Whether a row that begins with ptr may go into its bin's stock. */
+/* Whether the bin of ptr has room in its stock. */
 static bool
 arena_has_stock_room(szind_t szind, const void *ptr) {
 	const edata_t *slab = bin_slab_of_class(ptr, szind);
 	arena_t *a = arena_table_get(slab->arena_ind);
 	szind = slab->szind;
-	return arena_may_keep(a) && STOCK_SEEN(arena_bin(a, szind, slab->bin_shard)->stock.n) < bin_infos[szind].stock_max;
+	return arena_may_keep(a)
+	    && STOCK_SEEN(arena_bin(a, szind, slab->bin_shard)->stock.n) < bin_infos[szind].stock_max;
 }
 
-/* The objects at the front that are of the first one's bin go to their slabs; how many. */
+/* Returns the objects at the front that belong to the first one's bin to their slabs; how many. */
 static unsigned
 arena_put_row(szind_t szind, void **ptrs, unsigned n, edata_t **empty) {
 	const edata_t *slab = bin_slab_of_class(ptrs[0], szind);
@@ -262,7 +282,9 @@ arena_put_row(szind_t szind, void **ptrs, unsigned n, edata_t **empty) {
 	return n;
 }
 
-/* Objects that are all of slab's bin go into its stock while there is room, to their slabs else. */
+/*
+ * Puts objects of slab's bin into its stock while there is room, and the others into their slabs.
+ */
 static void
 arena_return_row(const edata_t *slab, void **ptrs, unsigned n, bool is_stowed, edata_t **empty) {
 	arena_t *a = arena_table_get(slab->arena_ind);
@@ -288,7 +310,10 @@ arena_return_row(const edata_t *slab, void **ptrs, unsigned n, bool is_stowed, e
 	assert(nput == n && !(is_stowed && slab->is_sampled));
 }
 
-/* The order in which regions of one bin stand together, or of the few bins whose numbers collide; by their slabs. */
+/*
+ * Computes an order in which the regions of one bin are adjacent (or those of a few bins whose
+ * hashes collide), from their slabs, by a counting sort.
+ */
 static void
 arena_order_by_bin(uint8_t *order, const edata_t *const *slabs, unsigned n) {
 	uint8_t group[FLUSH_MAX];
@@ -298,7 +323,7 @@ arena_order_by_bin(uint8_t *order, const edata_t *const *slabs, unsigned n) {
 		group[i] = (uint8_t)(slabs[i]->home * FLUSH_HASH >> (64 - FLUSH_LG_GROUPS));
 		at[group[i]]++;
 	}
-	/* First where each group ends; then, from the last one on, where it begins. */
+		/* Each sum is the end of a group; the loop after it lowers it to the group's beginning. */
 	for (unsigned g = 1; g < FLUSH_GROUPS; g++) {
 		at[g] = (uint8_t)(at[g] + at[g - 1]);
 	}
@@ -309,9 +334,10 @@ arena_order_by_bin(uint8_t *order, const edata_t *const *slabs, unsigned n) {
 	assert(at[0] == 0);
 }
 
-/* Up to FLUSH_MAX objects of any bins of the class. */
+/* Returns up to FLUSH_MAX objects of any bins of the class, sorted by bin. */
 static void
-arena_return_sorted(szind_t szind, void *const *ptrs, unsigned n, bool is_stowed, edata_t **empty) {
+arena_return_sorted(szind_t szind, void *const *ptrs, unsigned n, bool is_stowed,
+    edata_t **empty) {
 	const edata_t *slabs[FLUSH_MAX];
 	void *sorted[FLUSH_MAX];
 	uint8_t order[FLUSH_MAX];
@@ -335,14 +361,16 @@ arena_return_sorted(szind_t szind, void *const *ptrs, unsigned n, bool is_stowed
 }
 
 /*
- * What is to go to slabs and stands in long rows of one bin, as most does, goes there as it stands.  All else is sorted: so
- * no bin is locked more often than it has objects, however many bins there are, and no object is looked at for another's bin.
+ * Returns objects to their slabs, or to stocks if is_stowed and there is room. Long rows of one bin
+ * that go to slabs, the usual case, are returned without sorting. Everything else is sorted, so
+ * that no bin is locked more often than it has objects.
  */
 static void
 arena_small_return(szind_t szind, void **ptrs, unsigned n, bool is_stowed) {
 	edata_t *empty = NULL;
 	for (unsigned done; n > 0; ptrs += done, n -= done) {
-		done = is_stowed && arena_has_stock_room(szind, ptrs[0]) ? 0 : arena_put_row(szind, ptrs, n, &empty);
+		done = is_stowed && arena_has_stock_room(szind, ptrs[0]) ? 0
+		    : arena_put_row(szind, ptrs, n, &empty);
 		if (done < FLUSH_ROW_MIN && done < n) {
 			unsigned batch = (unsigned)min_zu(n - done, FLUSH_MAX);
 			arena_return_sorted(szind, ptrs + done, batch, is_stowed, &empty);
@@ -358,14 +386,18 @@ arena_small_flush(szind_t szind, void **ptrs, unsigned n) {
 }
 
 void
-arena_small_stow(arena_t *a, szind_t szind, unsigned shard, void **ptrs, unsigned n, uint64_t nrequests) {
+arena_small_stow(arena_t *a, szind_t szind, unsigned shard, void **ptrs, unsigned n,
+    uint64_t nrequests) {
 	n = arena_stow(a, szind, shard, ptrs, n, nrequests, 1);
 	if (unlikely(n > 0)) {
 		arena_small_return(szind, ptrs, n, true);
 	}
 }
 
-/* The current slab, if it is empty: all, or it was already at the last trim.  true: it may be due at the next. */
+/*
+ * Drops the current slab if it is empty and, unless all is set, was empty at the last trim already.
+ * Returns true if it may be due at the next trim.
+ */
 static bool
 bin_trim_current_locked(bin_t *bin, const bin_info_t *info, bool all, edata_t **empty) {
 	if (!bin_has_empty_current_locked(bin, info)) {
@@ -379,7 +411,10 @@ bin_trim_current_locked(bin_t *bin, const bin_info_t *info, bool all, edata_t **
 	return false;
 }
 
-/* In pieces, so that nobody waits long for the lock.  true: something is left that may be due at the next trim. */
+/*
+ * Trims the stock and the current slab. The lock is released after each step, so that no thread
+ * waits long for it. Returns true if something is left that may be due at the next trim.
+ */
 static bool
 bin_trim(bin_t *bin, const bin_info_t *info, bool all) {
 	edata_t *empty = NULL;
@@ -425,7 +460,9 @@ arena_trim_tick(arena_t *a, uint64_t now) {
 		return UINT64_MAX;
 	}
 	uint64_t due = atomic_load_u64(&a->next_trim, MO_RELAXED);
-	if (now >= due && atomic_cas_strong_u64(&a->next_trim, &due, now + STOCK_TRIM_NS, MO_RELAXED, MO_RELAXED)) {
+	if (now >= due
+	    && atomic_cas_strong_u64(&a->next_trim, &due, now + STOCK_TRIM_NS, MO_RELAXED,
+	    MO_RELAXED)) {
 		arena_trim(a, false);
 		due = now + STOCK_TRIM_NS;
 	}

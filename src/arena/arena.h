@@ -1,10 +1,12 @@
 /*
  * An arena: small objects in bins, large ones in extents of their own, pages from one page cache.
  *
- * Arenas do not share anything but the page map.  A thread allocates from the arena it is bound to,
- * and frees to whichever arena the object came from.  No function here is called with a lock held.
- * Sampled small objects of all arenas live in one hidden arena whose mappings are marked in
- * arena_sampled_map, so that a sized free can tell "surely not sampled" from the address alone.
+ * Arenas share nothing but the page map. A thread allocates from the arena it is bound to and frees
+ * to the arena that the object came from. No function here may be called with a lock held; each
+ * takes the lock of a bin or of the page cache itself. Sampled small objects of all arenas live in
+ * hidden arenas. The pieces of address space in which they lie are marked in arena_sampled_map, so
+ * that a sized free can exclude a sample by the address alone. Callers: thread caches, the slow
+ * path of requests, the tables of arenas (arenas.h), statistics.
  */
 #ifndef ARENA_ARENA_H
 #define ARENA_ARENA_H
@@ -13,54 +15,58 @@
 #include "arena/bin.h"
 #include "extent/pac.h"
 
+/* Bytes of an arena's name, with its terminating zero. */
 #define ARENA_NAME_LEN 32
+
+/* Counters of one large class. Requests that a hot extent serves are counted only in nhot. */
 
 typedef struct arena_large_count_s {
 	atomic_u64_t nmalloc;
 	atomic_u64_t ndalloc;
 	atomic_u64_t nrequests;
-	atomic_u64_t nhot; /* by a hot extent: allocated for a request of the program, in nmalloc and nrequests not counted */
+	atomic_u64_t nhot; /* allocations served by a hot extent; add it to nmalloc and nrequests */
 } arena_large_count_t;
 
-/* What every arena touches stands together at the front; the long tables behind it fill with use. */
+/* The fields that every arena touches come first; the long tables behind them fill with use. */
 typedef struct arena_s {
 	unsigned ind;
 	bool is_auto;
-	atomic_u32_t nthreads;
+	atomic_u32_t nthreads;     /* threads bound to the arena */
 	base_t *base;
 	mutex_t tcache_list_mtx;
-	ql_t tcaches;              /* thread caches bound to it, for statistics; under tcache_list_mtx */
-	mutex_t large_mtx;
-	atomic_b_t has_spare;      /* some bin may have a stock, or a current slab without a region in use */
-	atomic_u64_t next_trim;    /* of those, ns */
-	bool is_ending;            /* reset or destroy is under way; under the table's lock, as: */
-	struct arena_s *hidden;    /* its hidden arena, also while that is destroyed */
-	struct arena_s *next_gone; /* the one destroyed before */
+	ql_t tcaches;              /* caches bound to it, for statistics; under tcache_list_mtx */
+	mutex_t large_mtx;         /* guards nothing; statistics report a lock of this name */
+	atomic_b_t has_spare;      /* a bin may have a stock, or an empty current slab: a trim is due */
+	atomic_u64_t next_trim;    /* time of the next trim, ns */
+	bool is_ending;            /* reset or destroy is under way; under the table's lock */
+	struct arena_s *hidden;    /* its hidden arena; valid while that is destroyed too; same lock */
+	struct arena_s *next_gone; /* list of destroyed arenas, the previous one; same lock */
 	uint64_t created_ns;
-	atomic_zu_t oversize_threshold; /* as it was set, for who asks; what it does is the page cache's */
-	atomic_zu_t large_allocated;
+	atomic_zu_t oversize_threshold; /* bytes; the value that mallctl reports */
+	atomic_zu_t large_allocated; /* bytes of large objects in use */
 	atomic_u64_t large_nfills;
 	atomic_u64_t large_nflushes;
-	atomic_u64_t guard_small;  /* slabs, large extents so far, while some are guarded */
-	atomic_u64_t guard_large;
+	atomic_u64_t guard_small;  /* slabs so far, counted while some are guarded */
+	atomic_u64_t guard_large;  /* large extents so far, counted while some are guarded */
 	char name[ARENA_NAME_LEN];
-	bin_t *bins[BIN_MAX];      /* n_shards of the class each */
-	pac_t pac;
+	bin_t *bins[BIN_MAX];      /* each has n_shards elements, by the class */
+	pac_t pac;                 /* its page cache */
 	arena_large_count_t large[LARGE_CLASSES_MAX];
 } arena_t;
 
-/* Large objects start at some cache line of their first page, not all at the same. */
+/* Large objects start at varying cache lines of their first page, not all at the same one. */
 extern HIDDEN bool opt_cache_oblivious;
 
 /*
- * Set bytes: the 2 MiB pieces of address space that may hold sampled objects (or others that must not reach a cache by
- * their size alone).  By bits 21 to 31 of the address: one shift finds the byte.
+ * Bytes that are set mark 2 MiB pieces of address space that may hold sampled objects, or others
+ * that must not enter a cache by their size alone. Bits 21 to 31 of the address are the index, so
+ * that one shift finds the byte.
  */
 #define SAMPLED_MAP_LG_PIECE 21
 #define SAMPLED_MAP_SIZE (1u << (32 - SAMPLED_MAP_LG_PIECE))
 extern uint8_t arena_sampled_map[SAMPLED_MAP_SIZE];
 
-/* Sized frees of addresses in the range look at the page map from now on. */
+/* From now on sized frees of addresses in the range consult the page map. */
 void arena_mark_slow_sized_free(const void *addr, size_t size);
 
 static inline bool
@@ -68,7 +74,10 @@ arena_may_be_sampled(const void *ptr) {
 	return arena_sampled_map[(uint32_t)(uintptr_t)ptr >> SAMPLED_MAP_LG_PIECE] != 0;
 }
 
-/* Decay times in milliseconds; hooks NULL: the system's pages. NULL: no memory. */
+/*
+ * Makes an arena. Decay times are in milliseconds; hooks NULL: pages of the system. Returns NULL if
+ * there is no memory.
+ */
 arena_t *arena_new(unsigned ind, bool is_auto, ssize_t dirty_ms, ssize_t muzzy_ms,
     ehooks_table_t *hooks);
 void arena_name_default(arena_t *a);
@@ -79,39 +88,48 @@ arena_ind_get(const arena_t *a) {
 }
 
 /*
- * Up to n regions of class szind (at least one) into out; 0: no memory.  nrequests and nfills are
- * added to the class' counters.
+ * Takes up to n regions of class szind into out, at least one unless there is no memory. Returns
+ * the number. nrequests and nfills are added to the class's counters.
  */
 unsigned arena_small_fill(arena_t *a, szind_t szind, unsigned shard, void **out, unsigned n,
     uint64_t nrequests, unsigned nfills);
-/* Returns n regions of class szind, of whatever arenas, to their slabs; the array is used as scratch space. */
+/*
+ * Returns n regions of class szind, of any arenas, to their slabs; ptrs is used as scratch space.
+ */
 void arena_small_flush(szind_t szind, void **ptrs, unsigned n);
 /*
- * The same for what a thread cache has too many of: they go into the bins' stocks while there is room.  Most
- * are expected to be of this shard of a; nrequests are added to its counters, and one flush.
+ * The same for the surplus of a thread cache: regions go into the bins' stocks while there is room.
+ * Most are expected to belong to this shard of a; nrequests and one flush are added to its
+ * counters.
  */
-void arena_small_stow(arena_t *a, szind_t szind, unsigned shard, void **ptrs, unsigned n, uint64_t nrequests);
+void arena_small_stow(arena_t *a, szind_t szind, unsigned shard, void **ptrs, unsigned n,
+    uint64_t nrequests);
 /*
- * The stocks' regions go to their slabs, and empty slabs go, the current ones too: what was not used since the last
- * time, or all.
+ * Returns regions of stocks to their slabs, and deletes empty slabs, also current ones: those that
+ * were not used since the last trim, or all.
  */
 void arena_trim(arena_t *a, bool all);
-/* The same by time: what was not used for a quarter of a second.  Returns ns from now until the next look; UINT64_MAX: nothing is there. */
+/*
+ * The same if a quarter of a second has passed since the last trim. Returns ns from now to the next
+ * call that is useful; UINT64_MAX: there is nothing to trim.
+ */
 uint64_t arena_trim_tick(arena_t *a, uint64_t now);
 /* Adds requests served by a thread cache to the counters of a class. */
 void arena_small_count_requests(arena_t *a, szind_t szind, unsigned shard, uint64_t nrequests,
     unsigned nflushes);
 
 /*
- * One object, without a thread cache.  usize: from sz_s2u or sz_sa2u; alignment 0: the natural one;
- * nrequests: 0 if the request is counted elsewhere, else 1.  NULL: no memory.
+ * Allocates one object without a thread cache. usize: from sz_s2u or sz_sa2u; alignment 0: the
+ * natural one; nrequests: 0 if the request is counted elsewhere, otherwise 1. Returns NULL if there
+ * is no memory.
  */
 void *arena_malloc(arena_t *a, size_t usize, size_t alignment, bool zero, unsigned nrequests);
 void arena_dalloc(void *ptr, uint64_t elem);
 
 /*
- * Where a large object of usual alignment begins in an extent.  With cache_oblivious that is spread over the cache lines
- * of a page but the first; by the golden ratio, neighbours lie far apart.  In memory of extent hooks it is the beginning.
+ * Where a large object of usual alignment begins in an extent. With cache_oblivious that varies
+ * over the cache lines of the first page except the first line; the golden ratio places neighbours
+ * far apart. In memory of extent hooks it is the beginning of the extent.
  */
 static inline char *
 arena_large_start(const arena_t *a, const edata_t *e) {
@@ -123,11 +141,11 @@ arena_large_start(const arena_t *a, const edata_t *e) {
 	return e->addr + (line << LG_CACHELINE);
 }
 
-/* A large object (usize >= SC_LARGE_MINCLASS). */
+/* Allocates a large object (usize >= SC_LARGE_MINCLASS). Returns NULL if there is no memory. */
 void *arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero);
 /*
- * The same of plain alignment, if a hot extent is ready for it, which may be an eighth longer. NULL
- * otherwise.
+ * The same with plain alignment, from a hot extent, which may be one eighth longer. Returns NULL if
+ * none is ready.
  */
 void *arena_large_malloc_hot(arena_t *a, size_t usize);
 void arena_large_dalloc(edata_t *e);
@@ -136,11 +154,14 @@ int arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max
 void arena_large_count_requests(arena_t *a, szind_t szind, uint64_t nrequests, unsigned nfills,
     unsigned nflushes);
 
-/* Gives a large object a record, all zero, which makes it a sampled one; NULL: no memory. */
+/*
+ * Gives a large object a record, all zero, which makes it a sample. Returns NULL if there is no
+ * memory.
+ */
 sample_rec_t *arena_large_make_sampled(void *ptr);
-/* Takes the record, which no longer names a count, from a large object that lives on. */
+/* Removes the record, which must not refer to a count any more, from an object that lives on. */
 void arena_large_end_sampled(void *ptr);
-/* The record of a sampled object, NULL if it is not one. */
+/* Returns the record of a sampled object, NULL for any other object. */
 sample_rec_t *arena_sample_rec(const void *ptr, uint64_t elem);
 
 /* Usable size of an active object. */
@@ -149,7 +170,7 @@ size_t arena_usize(const void *ptr, uint64_t elem);
 int arena_decay_ms_set(arena_t *a, bool is_dirty, ssize_t ms);
 ssize_t arena_decay_ms_get(const arena_t *a, bool is_dirty);
 void arena_decay(arena_t *a, bool all);
-/* Bytes of address space that make sure of an object, with room to align it; less than usize: too many. */
+/* Bytes of address space that suffice for an object and its alignment; below usize: overflow. */
 size_t arena_need(size_t usize, size_t alignment);
 
 static inline bin_t *

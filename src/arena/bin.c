@@ -1,9 +1,14 @@
-/* Which slab serves, which waits, which goes. */
+/*
+ * Bins: which slab serves requests, which ones wait, and which ones leave; bin.h has the contract.
+ * Invariant: bin_check(). Functions named _locked need the bin's lock; no function fetches or
+ * returns pages. Slabs without a region in use are handed to the caller in a list. Called by
+ * arena.c, arena_life.c and statistics.
+ */
 #include "arena/bin.h"
 
 #include "os/witness.h"
 
-/* The counters against each other and the current slab. */
+/* Checks the counters against each other and the current slab. */
 static void
 bin_check(const bin_t *bin UNUSED, const bin_info_t *info UNUSED) {
 	assert(bin->stats.curregs + bin->stock.n <= bin->stats.curslabs * info->nregs);
@@ -35,7 +40,7 @@ bin_nonfull_remove(bin_t *bin, edata_t *slab) {
 	bin->stats.nonfull_slabs--;
 }
 
-/* Makes the lowest waiting slab the current one. */
+/* Makes the waiting slab of the lowest address the current one. */
 static bool
 bin_try_next_slab(bin_t *bin) {
 	ph_link_t *l = ph_first(&bin->nonfull, edata_cmp_addr);
@@ -80,7 +85,7 @@ bin_try_add_slab_locked(bin_t *bin, edata_t *slab) {
 	return true;
 }
 
-/* A slab that is nowhere in the bin any more. */
+/* Adds a slab that is neither current nor waiting to the list of those that leave. */
 ALWAYS_INLINE void
 bin_let_go(bin_t *bin, edata_t *slab, edata_t **empty) {
 	assert(slab != bin->slabcur && !slab->is_listed && bin->stats.curslabs > 0);
@@ -100,7 +105,7 @@ bin_drop_current_locked(bin_t *bin, const bin_info_t *info, edata_t **empty) {
 	bin_check(bin, info);
 }
 
-/* A slab has got regions back: it waits from now on, or it leaves; the current one stays. */
+/* Files a slab that has got regions back: it waits, or leaves if it is empty; slabcur stays. */
 ALWAYS_INLINE void
 bin_slab_settle(bin_t *bin, const bin_info_t *info, edata_t *slab, edata_t **empty) {
 	if (slab == bin->slabcur) {
@@ -119,11 +124,13 @@ bin_slab_settle(bin_t *bin, const bin_info_t *info, edata_t *slab, edata_t **emp
 }
 
 /*
- * Those at the front that are of this bin; how many.  Neighbours in the batch often lie in one slab; it is settled when the
- * next one is another's.
+ * Returns the regions at the front of ptrs that belong to this bin to their slabs; returns their
+ * number. Neighbours in a batch often lie in one slab, so a slab is filed only when a region of
+ * another one follows.
  */
 static unsigned
-bin_regs_back_locked(bin_t *bin, const bin_info_t *info, void **ptrs, unsigned n, edata_t **empty) {
+bin_regs_back_locked(bin_t *bin, const bin_info_t *info, void **ptrs, unsigned n,
+    edata_t **empty) {
 	mutex_assert_owner(&bin->mtx);
 	assert(n > 0);
 	size_t reg = info->reg_size, end = info->nregs * reg;
@@ -199,7 +206,7 @@ bin_forget(bin_t *bin) {
 	mutex_unlock(&bin->mtx);
 }
 
-/* Of an arena's next life; who is late in summing up what is live may read the old one's curregs yet. */
+/* For an arena that is used again. A concurrent reader of totals may see curregs of the old one. */
 void
 bin_stats_zero_locked(bin_t *bin) {
 	mutex_assert_owner(&bin->mtx);

@@ -1,12 +1,12 @@
 /*
  * One bin of a thread cache: a stack of pointers to free objects of one class.
  *
- * The stack grows down: *head is the next object to hand out.  Popping stops at `empty`, which is
- * the bottom or, between two looks of the cache's upkeep, a mark above it (to learn how deep the
- * stack was used); pushing stops at `full`.  countdown counts pops until something is due; it never
- * counts pushes, so a tight malloc/free loop reaches it too.
- * An all-zero bin reads empty for pop and full for push.
- * Owned by one thread.
+ * The stack grows down: *head is the next object to hand out. Pops stop at `empty`, which is the
+ * bottom or, between two steps of upkeep, a mark above it that shows how deep the stack was used.
+ * Pushes stop at `full`. countdown counts pops, never pushes, until the slow path is due, so that a
+ * tight loop of malloc and free reaches it too.
+ * Invariant: an all-zero bin is empty for pops and full for pushes. Only the owning thread calls
+ * these functions, from the fast path and tcache.c, so there is no lock.
  */
 #ifndef ARENA_CACHE_BIN_H
 #define ARENA_CACHE_BIN_H
@@ -16,23 +16,24 @@
 #include "util/compiler.h"
 
 typedef struct cache_bin_s {
-	void **head;
-	void **empty;
-	void **full;
-	uint32_t countdown;
-	uint32_t size;        /* of its class, in bytes; 0: nothing is ever in it */
+	void **head;          /* the next object to pop */
+	void **empty;         /* pops stop here */
+	void **full;          /* pushes stop here */
+	uint32_t countdown;   /* pops until the slow path is due */
+	uint32_t size;        /* size of the class in bytes; 0: the bin never holds anything */
 } cache_bin_t;
 cassert(sizeof(cache_bin_t) == SC_BIN_STRIDE);
 
-/* Statistics look at the cursor of other threads' bins. */
+/* An atomic store, because statistics read the cursor of other threads' bins. */
 ALWAYS_INLINE void
 cache_bin_set_head(cache_bin_t *b, void **head) {
 	__atomic_store_n(&b->head, head, __ATOMIC_RELAXED);
 }
 
 /*
- * false: empty (nothing changed), or something is due (countdown reached 0; the pop has been counted
- * but nothing was taken).  The order makes the all-zero bin of the boot block read-only.
+ * Pops an object. Returns false if the bin is empty (nothing changed), or if the slow path is due:
+ * countdown reached 0, the pop is counted but nothing was taken. The order of the two tests means
+ * that the all-zero bin of the boot block is never written.
  */
 ALWAYS_INLINE bool
 cache_bin_try_pop(cache_bin_t *b, void **p) {

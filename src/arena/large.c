@@ -1,12 +1,14 @@
 /*
- * Large objects: one extent each.
+ * Large objects: one extent each. arena.h has the contract.
  *
  * With cache_oblivious the extent has one page more than the object needs, and the object starts at
- * a cache line of the first page that follows from the extent's address, so that equal large buffers
- * do not all compete for the same lines of the cache.
- * A guarded one ends where its last guard begins: no page more, no cache line.  It is not resized in place.  When it is freed
- * it goes past the caches (but for a sized free, which does not look: then it lies there with its guards) and is never hot.
- * In a bounded cache (extent/pac.h) an extent is whole grains long, and what lies behind the object is not used.
+ * a cache line of the first page that follows from the extent's address, so that equal large
+ * buffers do not all compete for the same lines of the cache. A guarded object ends where its last
+ * guard begins, so it has no extra page and no offset. It is not resized in place, is not cached by
+ * a thread (except by a sized free, which does not look at the descriptor: then it is cached with
+ * its guards), and is never hot. In a bounded cache (extent/pac.h) an extent is whole grains long;
+ * the rest behind the object is unused. Only the owner of an object calls these functions; counters
+ * are atomic and the page cache takes its own locks.
  */
 #include "arena/arena.h"
 
@@ -54,15 +56,16 @@ arena_large_count_requests(arena_t *a, szind_t szind, uint64_t nrequests, unsign
 	atomic_fetch_add_u64(&a->large_nflushes, nflushes, MO_RELAXED);
 }
 
-/* Makes an active extent the home of a large object of usize bytes that begins at start. */
+/* Records in an active extent that it holds an object of usize bytes that begins at start. */
 static void
 large_adopt(const arena_t *a, edata_t *e, size_t usize, char *start) {
 	assert(e->size >= usize && !e->is_slab && start >= e->addr && start + usize <= edata_end(e));
 	e->u.large_start = start;
 	e->szind = (uint8_t)sz_s2i(usize);
 	e->u.large_usize = usize;
-	e->u.large_pind = (uint8_t)(pac_is_bounded(&a->pac) ? pac_hot_bounded() : sz_psz_floor(e->size));
-	/* A cached object must fit any request of its class; a guarded one is none. */
+	e->u.large_pind
+	    = (uint8_t)(pac_is_bounded(&a->pac) ? pac_hot_bounded() : sz_psz_floor(e->size));
+	/* A cached object must fit any request of its class; a guarded one must not be cached. */
 	if ((sz_i2s(e->szind) != usize && e->szind < emap_ncacheable) || e->nguards != 0) {
 		e->szind = SC_NSIZES;
 	}
@@ -72,12 +75,13 @@ large_adopt(const arena_t *a, edata_t *e, size_t usize, char *start) {
 void
 large_tail_check(const edata_t *e) {
 	const uint32_t *tail = large_tail(e);
-	if (large_has_tail(e) && unlikely(!large_tail_is(tail, LARGE_TAIL_WORD)) && unlikely(!large_tail_is(tail, 0))) {
+	if (large_has_tail(e) && unlikely(!large_tail_is(tail, LARGE_TAIL_WORD))
+	    && unlikely(!large_tail_is(tail, 0))) {
 		safety_fail(LARGE_TAIL_IS_LOST);
 	}
 }
 
-/* Extents begin at multiples of it and are so long. */
+/* Addresses and lengths of extents are multiples of this number of bytes. */
 static size_t
 large_grain(const arena_t *a) {
 	return pac_is_bounded(&a->pac) ? max_zu(PAC_GRAIN, PAGE) : PAGE;
@@ -94,7 +98,8 @@ arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero) {
 	if (size < usize || usize == 0) {
 		return NULL;
 	}
-	edata_t *e = (is_guarded ? pac_alloc_guarded : pac_alloc)(&a->pac, size, max_zu(alignment, grain), zero);
+	edata_t *e = (is_guarded ? pac_alloc_guarded : pac_alloc)(&a->pac, size,
+	    max_zu(alignment, grain), zero);
 	if (e == NULL) {
 		return NULL;
 	}
@@ -141,7 +146,10 @@ arena_large_dalloc(edata_t *e) {
 	pac_dalloc(&a->pac, e);
 }
 
-/* How long an extent has to be when its object has usize bytes, with the offset's page if it has one; 0: too long. */
+/*
+ * Bytes that the extent needs when its object has usize bytes, with the page for the offset if it
+ * has one; 0: too large.
+ */
 static size_t
 large_extent_size(const arena_t *a, const edata_t *e, size_t usize) {
 	size_t pad = min_zu(e->size - e->u.large_usize, PAGE);
@@ -155,11 +163,12 @@ large_grow(arena_t *a, char *ptr, edata_t *e, size_t usize, bool zero) {
 	size_t old_usize = e->u.large_usize;
 	size_t size = large_extent_size(a, e, usize);
 	char *old_end = edata_end(e);
-	if (size == 0 || e->nguards != 0 || (size > e->size && pac_expand(&a->pac, e, size, zero) != 0)) {
+	if (size == 0 || e->nguards != 0
+	    || (size > e->size && pac_expand(&a->pac, e, size, zero) != 0)) {
 		return ENOMEM;
 	}
 	if (zero) {
-		/* What of the old extent lay behind the object is the object's now. */
+		/* The part of the old extent behind the old object becomes part of the object. */
 		char *end = ptr + usize < old_end ? ptr + usize : old_end;
 		memset(ptr + old_usize, 0, (size_t)(end - (ptr + old_usize)));
 	}

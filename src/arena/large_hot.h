@@ -1,8 +1,11 @@
 /*
- * Large objects by the hot extent of their page class (extent/pac.h): a size that was freed a moment
- * ago is allocated again, without lock and gate.  What large.c does, for the one case that is quick;
- * false sends the caller there, and nothing has changed.
- * Only for classes that no thread cache holds, and for objects that are no samples.
+ * Large objects served by the hot extent of their page class (extent/pac.h): a size that was freed
+ * a moment ago is allocated again, without a lock and without entering the gate.
+ *
+ * The fast case of what large.c does. A result of false means that nothing has changed and the
+ * caller takes the slow path. Only for classes that no thread cache holds, and for objects that are
+ * not sampled. Invariant: an extent in a slot belongs to no thread; the atomic exchange on the slot
+ * decides which one gets it. Called by the fast paths of malloc and free.
  */
 #ifndef ARENA_LARGE_HOT_H
 #define ARENA_LARGE_HOT_H
@@ -10,7 +13,7 @@
 #include "arena/arena.h"
 #include "arena/large_tail.h"
 
-/* Gives the object of a hot extent another size than it had. */
+/* Records a new object size in a hot extent that had another one. */
 ALWAYS_INLINE void
 large_hot_adopt(const arena_t *a, edata_t *e, size_t usize, bool is_bounded) {
 	e->szind = (uint8_t)sz_s2i(usize);
@@ -20,10 +23,10 @@ large_hot_adopt(const arena_t *a, edata_t *e, size_t usize, bool is_bounded) {
 	large_tail_mark(e);
 }
 
-/* Makes a hot extent, which the caller has taken, the home of an object of usize bytes. */
+/* Turns a hot extent, which the caller has taken, into an object of usize bytes. */
 ALWAYS_INLINE void *
 large_hot_object(arena_t *a, edata_t *e, size_t usize, bool is_bounded) {
-	/* Left by large_hot_try_free() with this size it is ready. */
+	/* If large_hot_try_free() left it with this size, it is ready. */
 	if (unlikely(e->szind == SC_NSIZES || e->u.large_usize != usize)) {
 		large_hot_adopt(a, e, usize, is_bounded);
 	}
@@ -80,7 +83,7 @@ large_hot_uncount_free(arena_t *a, const edata_t *e) {
 	}
 }
 
-/* Whether ptr is the object of e and nothing was written behind it, as far as a short look tells. */
+/* Whether ptr is the object of e, and the first word of the mark behind it is unchanged. */
 ALWAYS_INLINE bool
 large_hot_is_intact(const edata_t *e, const void *ptr) {
 	return likely(ptr == e->u.large_start) && likely(large_tail_is_marked(e, ptr));
@@ -88,8 +91,8 @@ large_hot_is_intact(const edata_t *e, const void *ptr) {
 
 /*
  * Frees the object at ptr to the slot of its page class. a: the arena of e, an active extent;
- * is_bounded: the limit of its cache is to be kept. Returns true if *npages more lie unused, of
- * which the caller tells (pac_tell); false if nothing but *npages has changed.
+ * is_bounded: the cache has a limit, which is checked. Returns true if *npages more pages lie
+ * unused; the caller then calls pac_tell(). If it returns false, only *npages has changed.
  */
 ALWAYS_INLINE bool
 large_hot_try_free(arena_t *a, edata_t *e, const void *ptr, bool is_bounded, size_t *npages) {

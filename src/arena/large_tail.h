@@ -1,11 +1,13 @@
 /*
- * A mark behind a large object, where its extent has room: who writes over the end is found out when the object is freed.
+ * The tail mark: a fixed pattern behind a large object, where its extent has room, by which free()
+ * detects a write past the end.
  *
- * With cache_oblivious an object begins at a cache line of its first page, never the first one, and so ends within a page
- * that is its own; objects that end with a page have no mark.  The mark is written when the object is made or resized, and
- * stays while its extent lies hot or in a thread cache.  Fresh pages of small large objects are not touched for it:
- * there the mark is zero, as it is where the program has discarded the page.  Memory of extent hooks is not touched either.
- * The owner of the object comes here, no lock held.
+ * With cache_oblivious an object begins at a cache line of its first page, never the first line,
+ * and so ends within a page of its own. Objects that end at a page boundary have no mark. The mark
+ * is written when the object is made or resized, and stays while the extent lies hot or in a thread
+ * cache. Fresh pages of small large objects are not touched for it: there the mark is zero, as it
+ * is after the user has discarded the page. Memory of extent hooks is not touched either. The owner
+ * of the object calls these functions; no lock is needed.
  */
 #ifndef ARENA_LARGE_TAIL_H
 #define ARENA_LARGE_TAIL_H
@@ -13,12 +15,13 @@
 #include "meta/edata.h"
 #include "os/pages.h"
 
+/* The mark is this word, repeated. */
 #define LARGE_TAIL_WORD UINT32_C(0xb3d9a7c5)
 #define LARGE_TAIL_WORDS 4u
-/* From this size on the mark of a fresh object is written too: one page of 32. */
+/* From this size (128 KiB) up the mark of a fresh object is written too: one page of 32. */
 #define LARGE_TAIL_FRESH ((size_t)128 << 10)
 
-/* Room at the end of e, behind its object. */
+/* The address behind the object, where the mark is. */
 ALWAYS_INLINE uint32_t *
 large_tail(const edata_t *e) {
 	return (uint32_t *)(void *)(e->u.large_start + e->u.large_usize);
@@ -29,7 +32,10 @@ large_has_tail(const edata_t *e) {
 	return ((uintptr_t)large_tail(e) & PAGE_MASK) != 0;
 }
 
-/* ptr: where the object of e begins, of whole pages. false: to be looked at more closely, see large_tail_check. */
+/*
+ * Whether the first word of the mark is right, or there is no mark. ptr: where the object of e
+ * begins; its size is whole pages. If false, large_tail_check() decides.
+ */
 ALWAYS_INLINE bool
 large_tail_is_marked(const edata_t *e, const void *ptr) {
 	assert(ptr == e->u.large_start && (e->u.large_usize & PAGE_MASK) == 0);
@@ -44,7 +50,7 @@ large_tail_put(uint32_t *tail) {
 	}
 }
 
-/* The whole mark consists of this word. */
+/* Whether all words of the mark are this word. */
 static inline bool
 large_tail_is(const uint32_t *tail, uint32_t word) {
 	return tail[0] == word && tail[1] == word && tail[2] == word && tail[3] == word;
@@ -57,7 +63,7 @@ large_tail_mark(const edata_t *e) {
 	}
 }
 
-/* The end of a process that has written there. */
+/* The message with which the process ends after such a write. */
 #define LARGE_TAIL_IS_LOST "write behind the end of a block"
 
 /* Ends the process if something was written behind the object. */

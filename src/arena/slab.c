@@ -1,4 +1,8 @@
-/* Bitmap work of slabs. */
+/*
+ * Slabs: creating and deleting them, and taking regions out of the bitmap; slab.h has the contract.
+ * Invariant: nfree is the number of set bits, and a set bit is a free region. A new slab has one
+ * owner; later the caller holds the lock of its bin. arena.c and bin.c call it.
+ */
 #include "arena/slab.h"
 
 #include "meta/freepool.h"
@@ -69,14 +73,14 @@ slab_fini(edata_t *e) {
 	e->is_sampled = false;
 }
 
-/* The ones of a word from bit `from` on, up to the first zero. */
+/* Number of consecutive ones in a word from bit `from` up. */
 static unsigned
 bits_run(fb_word_t bits, unsigned from) {
 	fb_word_t rest = ~(bits >> from);
 	return rest == 0 ? FB_WORD_BITS : ctz64(rest);
 }
 
-/* Moves up to n regions of one word of the bitmap to out, run by run; how many. */
+/* Moves up to n regions of one word of the bitmap to out, run by run. Returns the number. */
 static unsigned
 slab_take_word(fb_word_t *word, char *base, size_t reg, void **out, unsigned n) {
 	fb_word_t bits = *word;

@@ -1,9 +1,10 @@
 /*
  * A slab: an extent divided into regions of one small class, with a bitmap of the free ones.
  *
- * The bitmap lies in the descriptor up to 256 regions, else in metadata memory.  It is protected
- * by the lock of the slab's bin.  Regions are handed out from the lowest address up, so that the
- * rest of a slab stays untouched as long as possible.
+ * The bitmap lies in the descriptor up to 256 regions, otherwise in metadata memory. It and nfree
+ * are protected by the lock of the slab's bin, which callers (bin.c, arena.c) hold. Regions are
+ * handed out from the lowest address up, so that the rest of a slab stays untouched as long as
+ * possible.
  */
 #ifndef ARENA_SLAB_H
 #define ARENA_SLAB_H
@@ -13,7 +14,7 @@
 #include "meta/emap.h"
 #include "util/fb.h"
 
-/* The shape of a slab. */
+/* The shape of a slab of a class. */
 static inline const bin_info_t *
 slab_info_of(szind_t szind, bool is_sampled) {
 	return &(unlikely(is_sampled) ? bin_infos_sampled : bin_infos)[szind];
@@ -24,14 +25,17 @@ slab_info(const edata_t *e) {
 	return slab_info_of(e->szind, e->is_sampled);
 }
 
-/* Makes an active extent of the right size a slab with all regions free; 0 or ENOMEM. */
+/* Turns an active extent of the right size into a slab with all regions free; 0 or ENOMEM. */
 int slab_init(edata_t *e, szind_t szind, unsigned shard, bool is_sampled);
-/* Makes it a plain extent again; all its regions are free. */
+/* Turns it into a plain extent again; all its regions must be free. */
 void slab_fini(edata_t *e);
 
-/* Takes up to n regions into out, lowest first; returns how many. */
+/* Takes up to n regions into out, lowest address first. Returns the number. */
 unsigned slab_take(edata_t *e, const bin_info_t *info, void **out, unsigned n);
-/* Puts the region at offset off of the slab back; false if it was not taken (double free) or is none. */
+/*
+ * Puts the region at offset off of the slab back. Returns false if it was free already (double
+ * free) or if no region begins there.
+ */
 ALWAYS_INLINE bool
 slab_try_put(edata_t *e, size_t reg_size, uint64_t magic, size_t off) {
 	uint64_t r = (off * magic) >> 32;
@@ -56,7 +60,9 @@ slab_region(const edata_t *e, const bin_info_t *info, const void *ptr) {
 	return div_compute(&info->div, off);
 }
 
-/* The profiler's record of the region at ptr; NULL: no region of the sampled slab begins there. */
+/*
+ * The profiler's record of the region at ptr; NULL if no region of the sampled slab begins there.
+ */
 static inline sample_rec_t *
 slab_rec(const edata_t *e, const void *ptr) {
 	assert(e->is_slab && e->is_sampled && e->recs != NULL);

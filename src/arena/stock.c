@@ -1,21 +1,25 @@
-/* The way into the stock, and its room. */
+/*
+ * Putting regions into a stock, and its room; stock.h has the contract.
+ * Invariant: stock_check(). The caller holds the lock of the bin, except for stock_room_for(),
+ * which is an estimate. Only bin.h and the arena's functions of small objects call it.
+ */
 #include "arena/stock.h"
 
-/* The first room. */
+/* Pointers that a stock has room for at first; it doubles from there. */
 #define STOCK_ROOM_FIRST 64u
 
 /* Two pointers in one register. */
 typedef uint64_t pair_t __attribute__((vector_size(16), aligned(8), may_alias));
 
-/* Sizes and order, after each change. */
+/* Checks the invariant; called after each change. */
 static void
 stock_check(const stock_t *s UNUSED) {
 	assert(s->n <= s->room && s->low <= s->n && (s->room == 0) == (s->ptrs == NULL));
 }
 
 /*
- * Copies n pointers.  Where they lie in one leaf, returns where that leaf's elements would begin if its first
- * one stood for address 0; else NULL.
+ * Copies n pointers. If all lie in one leaf of the page map, returns the address at which that
+ * leaf's elements would begin if the first one stood for address 0. NULL otherwise.
  */
 static const char *
 stock_copy(void **to, void *const *from, unsigned n) {
@@ -43,7 +47,7 @@ stock_copy(void **to, void *const *from, unsigned n) {
 	    : (const char *)leaf->elems - (first >> EMAP_LG_LEAF) * sizeof(leaf->elems);
 }
 
-/* elems: as stock_copy returns it. */
+/* The page-map element of p; elems: as stock_copy() returns it. */
 ALWAYS_INLINE uint64_t
 stock_elem(const char *elems, const void *p) {
 	size_t at = ((uintptr_t)p >> EMAP_LG_GRANULE) * sizeof(atomic_u64_t);
@@ -56,7 +60,10 @@ stock_is_home_of(stock_home_t home, uint64_t elem) {
 	return e != NULL && e->home == home.edata;
 }
 
-/* Whether all n are of this home: by their elements alone, where those tell it, as then no descriptor is touched. */
+/*
+ * Whether all n regions have this home. If the elements alone tell, no descriptor is touched, which
+ * saves a cache miss for each slab.
+ */
 static bool
 stock_are_all_of(stock_home_t home, const char *elems, void *const *ptrs, unsigned n) {
 	void *const *end = ptrs + n, *const *strides_end = end - n % STOCK_STRIDE;
@@ -78,7 +85,7 @@ stock_are_all_of(stock_home_t home, const char *elems, void *const *ptrs, unsign
 	return true;
 }
 
-/* The same one by one: what fits goes to the top, what does not stays at the front. */
+/* Puts those of n regions that have this home on top and moves the others to the front. */
 static unsigned
 stock_put_some(stock_t *s, stock_home_t home, void **ptrs, unsigned n) {
 	void **kept = ptrs;
@@ -101,14 +108,14 @@ stock_put(stock_t *s, stock_home_t home, void **ptrs, unsigned n) {
 	if (m == 0) {
 		return n;
 	}
-	/* What lies above n in the stock is nobody's: copied first and looked at then, it is read once. */
+	/* Pointers above s->n are not valid content: copying before the check reads ptrs only once. */
 	const char *elems = stock_copy(s->ptrs + s->n, ptrs + left, m);
 	if (likely(elems != NULL) && likely(stock_are_all_of(home, elems, ptrs + left, m))) {
 		STOCK_SET(s->n, s->n + m);
 	} else if (stock_is_home_of(home, emap_elem_any(ptrs[left]))) {
 		left += stock_put_some(s, home, ptrs + left, m);
 	} else {
-		left += m; /* the others are likely strangers too: the caller has to sort them anyway */
+		left += m; /* the others are likely not of this home either: the caller sorts them */
 	}
 	stock_check(s);
 	return left;

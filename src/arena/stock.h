@@ -1,36 +1,40 @@
 /*
- * The stock of a bin: free regions as thread caches have returned them, handed out again as they are.
+ * The stock of a bin, its transfer cache: free regions that thread caches have returned, to be
+ * handed out again as they are.
  *
- * A program that allocates a thousand objects and frees them empties and fills its cache again and again.
- * What goes through the stock costs a look at its element of the page map on the way back (and at its slab's
- * descriptor, where the element does not say all), to see that it belongs here, and nothing on the way out: no search and no change in a bitmap.  Whether it was free already is
- * therefore noticed when it leaves the stock for its slab, not when it comes.
- * At most stock_max regions of the bin's class (bin_info.h), the latest ones on top.  What has not been used for a while goes
- * to its slab (arena_trim), all of it when a program asks for that.  Under the bin's lock.
+ * A program that allocates a thousand objects and frees them empties and fills its thread cache
+ * again and again. A region that goes through the stock costs one look at its page-map element on
+ * the way in, to verify that it belongs here (and at its slab's descriptor if the element does not
+ * tell), and nothing on the way out: no search and no change in a bitmap. Therefore a double free
+ * is detected when the region leaves the stock for its slab, not when it comes.
+ *
+ * Invariant: at most stock_max regions of the bin's class (bin_info.h), the latest on top.
+ * Everything is under the bin's lock. arena_trim() returns what was not used for a while to the
+ * slabs.
  */
 #ifndef ARENA_STOCK_H
 #define ARENA_STOCK_H
 
 #include "meta/emap.h"
 
-/* So many pointers are looked at in one go: batches of a multiple of it are the cheapest. */
+/* Pointers that are examined in one step: batches of a multiple of it are the cheapest. */
 #define STOCK_STRIDE 16u
 
 typedef struct stock_s {
-	void **ptrs;      /* room for `room`, metadata; NULL while room is 0 */
-	uint32_t n;
+	void **ptrs;      /* array of `room` pointers in metadata; NULL while room is 0 */
+	uint32_t n;       /* regions in the stock */
 	uint32_t room;
-	uint32_t low;     /* the least n since the last trim: so many lay unused */
+	uint32_t low;     /* minimum of n since the last trim: this many regions were not used */
 } stock_t;
 
-/* n and room are looked at without the lock, to see whether there is anything to do. */
+/* n and room are read also without the lock, to find out whether there is anything to do. */
 #define STOCK_SET(field, value) __atomic_store_n(&(field), (uint32_t)(value), __ATOMIC_RELAXED)
 #define STOCK_SEEN(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
 
-/* What tells the slabs of a bin from all other extents. */
+/* What distinguishes the slabs of a bin from all other extents. */
 typedef struct stock_home_s {
-	uint64_t edata; /* their edata's home */
-	uint64_t elem;  /* all bits but the edata of their page map's elements; 0: others may have the same */
+	uint64_t edata; /* the home field of their edata */
+	uint64_t elem;  /* their page-map elements without the edata bits; 0: not unique to this bin */
 } stock_home_t;
 
 ALWAYS_INLINE stock_home_t
@@ -40,7 +44,7 @@ stock_home_of_bin(unsigned arena_ind, szind_t szind, unsigned shard) {
 	    .elem = is_told ? elem_bits_of_slab(arena_ind, szind, shard) : 0};
 }
 
-/* Up to n regions, the latest ones, into out; how many. */
+/* Takes up to n regions, the latest ones, into out. Returns the number. */
 ALWAYS_INLINE unsigned
 stock_take(stock_t *s, void **out, unsigned n) {
 	unsigned got = (unsigned)min_zu(n, s->n);
@@ -53,12 +57,12 @@ stock_take(stock_t *s, void **out, unsigned n) {
 }
 
 /*
- * Takes in regions whose slab has this home, while there is room, but none if the first one that there is
- * room for is a stranger.  All others are moved to the front of ptrs; returns how many.
+ * Puts in regions whose slab has this home, while there is room; none if the first one that would
+ * fit has another home. All others are moved to the front of ptrs. Returns the number of those.
  */
 unsigned stock_put(stock_t *s, stock_home_t home, void **ptrs, unsigned n);
 
-/* Takes in the first of n regions that are of this home, while there is room; returns how many. */
+/* Puts in n regions, all of this home, while there is room. Returns the number put in. */
 ALWAYS_INLINE unsigned
 stock_put_own(stock_t *s, void *const *ptrs, unsigned n) {
 	unsigned m = (unsigned)min_zu(n, s->room - s->n);
@@ -69,12 +73,12 @@ stock_put_own(stock_t *s, void *const *ptrs, unsigned n) {
 	return m;
 }
 
-/* Room for n more than there are, or the room that it has if that is all it may have. */
+/* Room for n more regions than there are, or the present room if that is the maximum. */
 unsigned stock_room_for(const stock_t *s, unsigned n, unsigned max);
-/* Gives the stock the array ptrs of room pointers; returns the old one, of *old_room. */
+/* Gives the stock the array ptrs of room pointers. Returns the old one, of *old_room pointers. */
 void **stock_set_room(stock_t *s, void **ptrs, unsigned room, unsigned *old_room);
 
-/* Forgets the n that have been here longest. */
+/* Removes the n oldest regions, which the caller has returned to their slabs. */
 void stock_drop_oldest(stock_t *s, unsigned n);
 
 #endif
