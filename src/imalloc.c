@@ -1,4 +1,11 @@
-/* The slow path of allocation and release. */
+/*
+ * The slow path of allocation and release, and the shorter paths for refills and hot extents.
+ *
+ * Invariant: a function that takes a tsd runs inside the gate with no lock held, except those of
+ * the hot path (imalloc_try_hot, ifree_try_hot), which need neither. errno is kept unless an
+ * allocation fails. At a closed gate (fork), and in a signal handler that interrupted the gate,
+ * allocations come from the shelter and frees are deferred. imalloc.h has the contract.
+ */
 #include "imalloc.h"
 
 #include <stdlib.h>
@@ -29,6 +36,7 @@ bool opt_experimental_infallible_new;
 zero_realloc_t opt_zero_realloc = zero_realloc_free;
 const char *const zero_realloc_names[] = {"alloc", "free", "abort", NULL};
 
+/* The byte with which freed memory is filled if the option junk asks for it. */
 #define JUNK_FREE_BYTE 0x5a
 
 static atomic_zu_t zero_reallocs;
@@ -45,7 +53,7 @@ imalloc_count_zero_realloc(void) {
 
 /* ------------------------------------------------------------------ choosing the source */
 
-/* The cache that a request may use, NULL: none. */
+/* The cache that a request may use; NULL: none. */
 static tcache_t *
 imalloc_cache(tsd_t *tsd, int tcache, unsigned arena) {
 	if (tsd == NULL || tcache == IMALLOC_TCACHE_NONE) {
@@ -58,14 +66,17 @@ imalloc_cache(tsd_t *tsd, int tcache, unsigned arena) {
 	return is_other_arena ? NULL : tsd_cache(tsd);
 }
 
-/* A large request by a thread that has not been given an arena by hand; its own one if there is no memory. */
+/*
+ * The arena for a large request: the one of oversized requests, or the thread's own if the user
+ * bound the thread to an explicit arena or there is no memory.
+ */
 static arena_t *
 imalloc_arena_oversize(tsd_t *tsd) {
 	arena_t *a = tsd->arena->is_auto ? arenas_oversize() : NULL;
 	return a != NULL ? a : tsd->arena;
 }
 
-/* NULL: no such arena. */
+/* The arena that serves a request past the caches; NULL: no such arena. */
 static arena_t *
 imalloc_arena(tsd_t *tsd, unsigned arena, size_t usize) {
 	if (arena != IMALLOC_ARENA_AUTO) {
@@ -77,7 +88,7 @@ imalloc_arena(tsd_t *tsd, unsigned arena, size_t usize) {
 	return tsd != NULL ? tsd->arena : arenas_fallback();
 }
 
-/* Cached objects have their class' alignment, large ones only that of a cache line. */
+/* Cached small objects have the alignment of their class, large ones only that of a cache line. */
 static bool
 imalloc_is_cacheable(const tcache_t *tc, size_t usize, size_t alignment, unsigned *slot) {
 	*slot = sz_s2i(usize) + 1;
@@ -107,7 +118,7 @@ imalloc_count_direct(tsd_t *tsd, size_t usize) {
 
 /* ------------------------------------------------------------------ allocation */
 
-/* The object of a sample, and its record; tc, slot: as for the request without sampling. */
+/* Allocates the object of a sample, and its record; tc, slot: as for a request without sampling. */
 static void *
 imalloc_sample_object(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
     unsigned slot, sample_rec_t **rec) {
@@ -138,7 +149,7 @@ imalloc_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
 	return p;
 }
 
-/* From a cache. NULL: no memory, or no such arena. */
+/* Allocates from a cache. Returns NULL if there is no memory or no such arena. */
 static void *
 imalloc_cached(tsd_t *tsd, const imalloc_req_t *req, tcache_t *tc, unsigned slot) {
 	arena_t *from = likely(req->arena == IMALLOC_ARENA_AUTO) ? tc->arena
@@ -150,7 +161,7 @@ imalloc_cached(tsd_t *tsd, const imalloc_req_t *req, tcache_t *tc, unsigned slot
 	return tcache_take(tsd, tc, from, slot);
 }
 
-/* From the cache tc (slot > 0), or straight from an arena. */
+/* Allocates from the cache tc (slot > 0), or directly from an arena if tc is NULL. */
 static void *
 imalloc_no_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
     unsigned slot) {
@@ -166,7 +177,7 @@ imalloc_no_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *
 	return a == NULL ? NULL : arena_malloc(a, usize, req->alignment, zero, 1);
 }
 
-/* One large request that the profiler wants to see. */
+/* Whether the profiler wants to be told about a request of this size. */
 ALWAYS_INLINE bool
 imalloc_is_noted(tsd_t *tsd, size_t size) {
 	return config_prof && unlikely(size >= prof_trigger_large_bytes()) && imalloc_may_sample(tsd);
@@ -212,27 +223,31 @@ imalloc_finish(tsd_t *tsd, const imalloc_req_t *req, void *p, size_t usize) {
 	return p;
 }
 
-/* interval: of a sample; 0: it is none. */
+/* interval: of a sample; 0: the request is not sampled. */
 ALWAYS_INLINE void *
-imalloc_object(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, unsigned slot, uint64_t interval) {
+imalloc_object(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, unsigned slot,
+    uint64_t interval) {
 	return unlikely(interval != 0) ? imalloc_sample(tsd, req, usize, tc, slot, interval)
 	    : imalloc_no_sample(tsd, req, usize, tc, slot);
 }
 
 /*
- * The system has no memory for a request: this thread's cache is emptied, and then of what lies unused in any arena as
- * much goes back as the request needs, and if need be as its metadata may.  Not for hooks of the program's: what they
- * refuse is theirs.
+ * Tries again after the system has refused memory: first with this thread's cache flushed, then
+ * with unused pages of any arena returned, as many as the request needs, and finally more for its
+ * metadata. Not for arenas with the user's extent hooks, which may refuse as they like.
  */
 static NOINLINE void *
-imalloc_relieved(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, unsigned slot, uint64_t interval) {
-	arena_t *a = tsd == NULL || tsd->tls->inside != 0 ? NULL : imalloc_arena(tsd, req->arena, usize);
+imalloc_relieved(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, unsigned slot,
+    uint64_t interval) {
+	arena_t *a = tsd == NULL || tsd->tls->inside != 0 ? NULL
+	    : imalloc_arena(tsd, req->arena, usize);
 	size_t want = arena_need(usize, req->alignment);
 	if (a == NULL || ehooks_are_own(&a->pac.src.ehooks) || want < usize) {
 		return NULL;
 	}
 	shut_flush();
-	void *p = tcache_try_gather(tsd, a) ? imalloc_object(tsd, req, usize, tc, slot, interval) : NULL;
+	void *p = tcache_try_gather(tsd, a)
+	    ? imalloc_object(tsd, req, usize, tc, slot, interval) : NULL;
 	bool has_relieved = false;
 	for (unsigned i = 0; p == NULL && i < 2 && arenas_try_relieve(want + i * 2 * HUGEPAGE); i++) {
 		has_relieved = true;
@@ -279,7 +294,7 @@ imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
 
 static void imalloc_drain_deferred(tsd_t *tsd);
 
-/* Inside the gate. */
+/* The slow path of an allocation inside the gate. */
 static void *
 imalloc_in_gate(struct tls_s *t, const imalloc_req_t *req) {
 	tsd_t *tsd = tsd_fetch_in_gate(t);
@@ -300,7 +315,7 @@ imalloc_in_gate(struct tls_s *t, const imalloc_req_t *req) {
 	return p;
 }
 
-/* At a closed gate: the shelter, or in the end waiting. */
+/* Allocates at a closed gate: from the shelter, or if that is full, after waiting for the gate. */
 static void *
 imalloc_at_closed_gate(struct tls_s *t, const imalloc_req_t *req) {
 	if (t->tsd != NULL && t->tsd->tcache != NULL) {
@@ -360,9 +375,10 @@ imalloc(imalloc_req_t *req) {
 }
 
 /*
- * A large request past the cache, by a hot extent: the same as the slow path, shorter. A closed fast
- * path (settings to look at, every call to be looked at) closes this one too. is_near: by the stack
- * of hot extents, which may be longer than the request; otherwise by the slot of its size.
+ * Serves a large request past the cache by a hot extent, with the same effect as the slow path. It
+ * is closed together with the fast path (tls_cache_is_boot: changed settings, or each call must be
+ * seen). is_near: from the stack of hot extents, which may be longer than the request; otherwise
+ * from the slot of its size.
  */
 ALWAYS_INLINE bool
 imalloc_try_hot(size_t size, bool is_oversize, bool is_near, void **p) {
@@ -386,11 +402,15 @@ imalloc_try_hot(size_t size, bool is_oversize, bool is_near, void **p) {
 	return true;
 }
 
-/* The same for an oversized request; NULL: the slow path.  Its result is returned, lest the caller's has to lie in memory. */
+/*
+ * The same for an oversized request. Returns NULL if the slow path is needed. The result is
+ * returned, not stored, so that the caller's variable need not lie in memory.
+ */
 static NOINLINE void *
 imalloc_hot_oversize(size_t size) {
 	void *p = NULL;
-	bool is_done = size <= SC_LARGE_MAXCLASS && arenas_hot_max != 0 && imalloc_try_hot(size, true, false, &p);
+	bool is_done = size <= SC_LARGE_MAXCLASS && arenas_hot_max != 0
+	    && imalloc_try_hot(size, true, false, &p);
 	return is_done ? p : NULL;
 }
 
@@ -408,23 +428,29 @@ large_try_fast(size_t size, void **p) {
 	    fast_bin((size_t)(sc_index_compute(size) + 1) << SC_LG_BIN_STRIDE), p);
 }
 
-/* Something else than an empty or a full bin is to be looked at, perhaps that a signal came inside the gate. */
+/*
+ * Whether something besides an empty or a full bin needs the slow path, for example a signal that
+ * came inside the gate.
+ */
 ALWAYS_INLINE bool
 imalloc_has_work(const struct tls_s *t) {
-	return unlikely(gate_is_entered(t)) || unlikely(atomic_load_b(&thread_event_is_wanted, MO_RELAXED)) || deferred_has_any();
+	return unlikely(gate_is_entered(t))
+	    || unlikely(atomic_load_b(&thread_event_is_wanted, MO_RELAXED)) || deferred_has_any();
 }
 
 /*
- * The bin of a small size is empty, and nothing is due: it is filled.  As the slow path does it, for a
- * thread whose fast path is open; false: nothing has changed.
+ * Fills the empty bin of a small size and takes an object, if nothing is due. The same as the slow
+ * path does, for a thread whose fast path is open. Returns false if nothing has changed or there is
+ * no memory.
  */
 ALWAYS_INLINE bool
 imalloc_try_refill(size_t size, void **p) {
 	struct tls_s *t = tls_get();
 	size_t offset = sc_bin_offset(size);
 	cache_bin_t *b = fast_bin(offset);
-	/* The boot block's bins have no countdown; one past zero is negative here. */
-	if (b->head != b->empty || (int32_t)b->countdown < 2 || imalloc_has_work(t) || unlikely(!gate_try_enter(t))) {
+	/* Bins of the boot block have countdown 0; one that wrapped below zero is negative here. */
+	if (b->head != b->empty || (int32_t)b->countdown < 2 || imalloc_has_work(t)
+	    || unlikely(!gate_try_enter(t))) {
 		return false;
 	}
 	int saved = errno;
@@ -453,11 +479,12 @@ imalloc_small(size_t size) {
 	return likely(imalloc_try_refill(size, &p)) ? p : imalloc_plain(size);
 }
 
-/* Not by the cache or the slot of its size. */
+/* A large request that neither a cache nor the slot of its size has served. */
 static NOINLINE void *
 imalloc_large(size_t size) {
 	void *p = NULL;
-	bool is_done = size > tcache_past_max && size <= arenas_hot_max && imalloc_try_hot(size, false, true, &p);
+	bool is_done = size > tcache_past_max && size <= arenas_hot_max
+	    && imalloc_try_hot(size, false, true, &p);
 	return is_done ? p : imalloc_plain(size);
 }
 
@@ -482,7 +509,7 @@ icalloc_default(size_t num, size_t size) {
 
 /* ------------------------------------------------------------------ release */
 
-/* The bin of an object freed past the fast path; 0: not cacheable there. */
+/* The bin for an object that is freed by the slow path; 0: it is not cacheable. */
 static unsigned
 ifree_slot(const tcache_t *tc, uint64_t elem) {
 	const edata_t *e = elem_edata(elem);
@@ -519,7 +546,10 @@ ifree_count_direct(tsd_t *tsd, size_t usize) {
 	}
 }
 
-/* Whether the object freed is one that its bin has been closed for; a thread that has no cache yet frees few. */
+/*
+ * Whether the bin was closed for the object that is freed, so that it is to be looked at. Always in
+ * a thread without a cache, because such a thread frees few objects.
+ */
 ALWAYS_INLINE bool
 ifree_try_look(tsd_t *tsd, uint64_t elem) {
 	return config_hardening && tsd != NULL && (elem & ELEM_SLAB) != 0
@@ -564,8 +594,8 @@ ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 		}
 		return;
 	}
-	if (config_hardening && (elem & ELEM_SLAB) == 0 && rec == NULL && ptr == elem_edata(elem)->u.large_start
-	    && shut_try_take(elem_edata(elem))) {
+	if (config_hardening && (elem & ELEM_SLAB) == 0 && rec == NULL
+	    && ptr == elem_edata(elem)->u.large_start && shut_try_take(elem_edata(elem))) {
 		ifree_count_direct(tsd, usize);
 		return;
 	}
@@ -576,10 +606,10 @@ ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 	ifree_count_direct(tsd, usize);
 }
 
-/* Threads that have taken deferred frees and not done them yet. */
+/* Number of threads that have taken deferred frees and not completed them yet. */
 static atomic_u32_t imalloc_drains;
 
-/* Past this thread's cache: who freed them may have meant none, and end their arena next. */
+/* Frees past this thread's cache, because the user may destroy the arena of these objects next. */
 static void
 imalloc_drain_deferred(tsd_t *tsd) {
 	atomic_fetch_add_u32(&imalloc_drains, 1, MO_SEQ_CST);
@@ -592,25 +622,25 @@ imalloc_drain_deferred(tsd_t *tsd) {
 
 void
 imalloc_settle_deferred(tsd_t *tsd) {
-	/* Without a tsd: called by a hook, maybe in the midst of such a free of its own. */
+	/* Without a tsd it is called by a hook, perhaps in the middle of such a free: no waiting. */
 	if (tsd == NULL) {
 		return;
 	}
-	/* Even when there is none: taking sees who took before. */
+	/* Also if none is deferred: the walk synchronizes with threads that took some before. */
 	imalloc_drain_deferred(tsd);
 	while (atomic_load_u32(&imalloc_drains, MO_ACQUIRE) != 0) {
 		os_yield();
 	}
 }
 
-/* Of a sample the end may be written down, in the name of this thread. */
+/* The free of a sample may be recorded under the thread's name, so it needs a complete tsd. */
 static tsd_t *
 ifree_tsd(struct tls_s *t, const void *ptr, int tcache) {
 	bool is_plain = tcache == IMALLOC_TCACHE_AUTO && (emap_elem_any(ptr) & ELEM_SAMPLED) == 0;
 	return is_plain ? tsd_fetch_to_free(t) : tsd_fetch_in_gate(t);
 }
 
-/* Not inside, or where locks may be held: a block of the shelter is free at once, another one later. */
+/* Frees without the gate, perhaps with locks held: a shelter block at once, others are deferred. */
 static void
 ifree_outside(void *ptr) {
 	uint64_t elem = ifree_elem(ptr);
@@ -650,7 +680,10 @@ ifree(void *ptr, int tcache, alloc_how_t how) {
 	errno = saved;
 }
 
-/* The bin at this offset is full, and nothing else is the matter; false: nothing has changed. */
+/*
+ * Makes room in the full bin at this offset and puts the object in, if nothing else needs the slow
+ * path. Returns false if nothing has changed.
+ */
 ALWAYS_INLINE bool
 ifree_try_overflow(void *ptr, size_t offset) {
 	struct tls_s *t = tls_get();
@@ -659,13 +692,14 @@ ifree_try_overflow(void *ptr, size_t offset) {
 	}
 	int saved = errno;
 	unsigned slot = (unsigned)(offset >> SC_LG_BIN_STRIDE);
-	bool is_done = !tcache_is_closed(t->tsd->tcache, slot) && tcache_try_put(t->tsd, t->tsd->tcache, slot, ptr);
+	bool is_done = !tcache_is_closed(t->tsd->tcache, slot)
+	    && tcache_try_put(t->tsd, t->tsd->tcache, slot, ptr);
 	gate_exit(t);
 	errno = saved;
 	return is_done;
 }
 
-/* The way back of imalloc_try_refill(). */
+/* The counterpart of imalloc_try_refill(): free() of a cacheable object after the fast path. */
 static NOINLINE void
 ifree_cacheable(void *ptr, size_t offset) {
 	if (unlikely(!ifree_try_overflow(ptr, offset))) {
@@ -673,13 +707,17 @@ ifree_cacheable(void *ptr, size_t offset) {
 	}
 }
 
-/* The way back of imalloc_try_hot(), for the thread of tsd, to arena a; is_bounded, *npages: as large_hot_try_free. */
+/* Whether e holds an object of arena a that may be left as a hot extent; no cache may hold it. */
 ALWAYS_INLINE bool
 ifree_hot_is_possible(const tsd_t *tsd, const arena_t *a, const edata_t *e) {
 	return likely(e->arena_ind == a->ind) && likely(e->u.large_usize > tsd->tcache_max)
 	    && likely(e->szind >= emap_ncacheable) && likely(e->szind != SC_NSIZES);
 }
 
+/*
+ * The counterpart of imalloc_try_hot(), for the thread of tsd and arena a. is_bounded, *npages: as
+ * for large_hot_try_free().
+ */
 ALWAYS_INLINE bool
 ifree_try_hot(tsd_t *tsd, arena_t *a, edata_t *e, void *ptr, bool is_bounded, size_t *npages) {
 	if (!ifree_hot_is_possible(tsd, a, e)) {
@@ -693,7 +731,7 @@ ifree_try_hot(tsd_t *tsd, arena_t *a, edata_t *e, void *ptr, bool is_bounded, si
 	return true;
 }
 
-/* Looks at the clock after a release that needed neither lock nor gate. */
+/* Reads the clock after a release that needed neither a lock nor the gate. */
 static NOINLINE void
 ifree_look(tsd_t *tsd) {
 	int saved = errno;
@@ -704,7 +742,7 @@ ifree_look(tsd_t *tsd) {
 	errno = saved;
 }
 
-/* The same by the stack of hot extents. */
+/* ifree_try_hot() with the stack of hot extents instead of the slot. */
 ALWAYS_INLINE bool
 ifree_try_stack(tsd_t *tsd, arena_t *a, edata_t *e, void *ptr, size_t *npages) {
 	size_t usize = e->u.large_usize;
@@ -716,8 +754,8 @@ ifree_try_stack(tsd_t *tsd, arena_t *a, edata_t *e, void *ptr, size_t *npages) {
 }
 
 /*
- * The same where the slot of the thread's arena is taken: by its stack, by the slot of the arena of
- * oversized requests, or by the slow path.
+ * free() of a large object if the slot of the thread's arena is taken: to the arena's stack, to the
+ * slot of the arena of oversized requests, or by the slow path.
  */
 static NOINLINE void
 ifree_large(void *ptr) {
@@ -737,7 +775,7 @@ ifree_large(void *ptr) {
 	}
 }
 
-/* Every call in it is its last, and little is kept for after the release: it saves no register. */
+/* All calls are tail calls and few values stay live, so no callee-saved register is spilled. */
 void
 ifree_default(void *ptr) {
 	struct tls_s *t = tls_get();

@@ -1,10 +1,12 @@
 /*
- * The inside of malloc: the fast path, and what comes when it gives up.
+ * The core of malloc and free: the fast path, inline here, and the entries of the slow path.
  *
  * imalloc -> body -> sample due? -> imalloc_sample or imalloc_no_sample.
- * The fast path is the pop or push of one cache bin and nothing else; every other circumstance
- * (first call, empty or full bin, something due, large, unusual flags, options that change each
- * call) is the slow path, which enters the gate, finds the thread's tsd and looks at everything.
+ * The fast path is the pop or push of one cache bin and nothing else. Every other case (first call,
+ * empty or full bin, something due, a large size, unusual flags, options that change each call) is
+ * the slow path, which enters the gate and finds the thread's tsd. The fast path takes no lock; the
+ * slow path holds none when it enters the gate. The public functions (jemalloc.c, jemalloc_cpp.cpp)
+ * call these functions; irealloc.c shares the second part.
  */
 #ifndef IMALLOC_H
 #define IMALLOC_H
@@ -31,6 +33,7 @@ extern bool opt_experimental_infallible_new;
 
 struct tcache_s;
 
+/* What realloc(p, 0) does: allocates, frees, or ends the process. */
 typedef enum {
 	zero_realloc_alloc,
 	zero_realloc_free,
@@ -39,58 +42,70 @@ typedef enum {
 extern zero_realloc_t opt_zero_realloc;
 extern const char *const zero_realloc_names[]; /* by the enum, NULL at the end */
 
+/* Values of imalloc_req_t: the thread's own cache, no cache, the thread's own arena. */
 #define IMALLOC_TCACHE_AUTO (-1)
 #define IMALLOC_TCACHE_NONE (-2)
 #define IMALLOC_ARENA_AUTO UINT_MAX
 
-/* A request as the public functions make it. */
+/* A request, filled in by the public functions. */
 typedef struct imalloc_req_s {
 	size_t size;
 	size_t alignment;   /* a power of two; 0: natural */
-	bool zero;
-	int tcache;         /* id, or one of the above */
-	unsigned arena;     /* index, or auto */
-	alloc_how_t how;    /* the function that was called */
-	struct unwind_where_s where; /* where the program came in; the functions below fill it in */
+	bool zero;          /* the bytes must be zero */
+	int tcache;         /* id of an explicit cache, or IMALLOC_TCACHE_* */
+	unsigned arena;     /* index, or IMALLOC_ARENA_AUTO */
+	alloc_how_t how;    /* the public function that was called */
+	struct unwind_where_s where; /* where the user's call came in; set by the functions below */
 } imalloc_req_t;
 
-/* One without flags. */
+/* Initializer of a request without flags. */
 #define IMALLOC_REQ(sz, al, is_zero, name) \
 	{.size = (sz), .alignment = (al), .zero = (is_zero), .tcache = IMALLOC_TCACHE_AUTO, \
 	    .arena = IMALLOC_ARENA_AUTO, .how = alloc_how_##name}
 
-/* NULL: no memory or too large; errno is ENOMEM then, and the process ends if xmalloc. */
+/* Returns NULL with errno ENOMEM if too large or without memory; with xmalloc the process ends. */
 void *imalloc(imalloc_req_t *req);
-/* For operator new, which reports in its own way: NULL without a word. */
+/* For operator new, which reports failure itself: NULL without a message, errno is not set. */
 void *imalloc_quiet(imalloc_req_t *req);
-/* ptr not NULL. 0: NULL as above, and ptr is kept. */
+/* Resizes ptr, which is not NULL. Returns NULL as imalloc() does; ptr stays valid then. */
 void *irealloc(void *ptr, imalloc_req_t *req);
-/* Resizes in place to at least req->size, up to extra more; the usable size it has then. */
+/*
+ * Resizes in place to at least req->size, if possible to extra bytes more. Returns the usable size
+ * after that.
+ */
 size_t ixalloc(void *ptr, imalloc_req_t *req, size_t extra);
-/* Keeps errno. ptr may be NULL. */
+/* Frees ptr, which may be NULL, and keeps errno. */
 void ifree(void *ptr, int tcache, alloc_how_t how);
+/* The usable size of an object; 0 if ptr is none. */
 size_t iusize(const void *ptr);
 
-/* malloc(size) and free(ptr) when the fast path has given up. */
+/* malloc(size) and free(ptr) after the fast path has failed. */
 void *imalloc_default(size_t size) NOINLINE;
-/* calloc: takes its arguments as they are, so that the fast path has no product to keep. */
+/* calloc(). It takes the arguments unmultiplied, so that the caller has no product to keep. */
 void *icalloc_default(size_t num, size_t size) NOINLINE;
 void ifree_default(void *ptr) NOINLINE;
-/* Number of realloc(p, 0) so far. */
+/* Number of realloc(p, 0) calls so far. */
 size_t imalloc_zero_reallocs(void);
 void imalloc_count_zero_realloc(void);
-/* Inside the gate: all that was freed while the gate was closed is free when this returns. */
+/*
+ * Completes all frees that were deferred because the gate was closed. The caller is inside the
+ * gate.
+ */
 void imalloc_settle_deferred(tsd_t *tsd);
 
-/* ENOMEM and the message of xmalloc, in the name of a function; returns NULL. */
+/* Sets ENOMEM; with xmalloc ends the process with a message that names a function. Returns NULL. */
 void *imalloc_fail(const char *who) COLD;
 
-/* 0 or ENOMEM; called by every slow path, does the work once. In jemalloc_init.c. */
+/* Initializes the library once; every slow path calls it. 0 or ENOMEM. In jemalloc_init.c. */
 int malloc_boot(void);
 extern HIDDEN atomic_u8_t malloc_boot_state;
+/* Value of malloc_boot_state after initialization. */
 #define MALLOC_IS_BOOTED 2
 
-/* malloc(size) of a large size, by a cache or a hot extent, without the slow path; false: take that. */
+/*
+ * malloc(size) of a large size from a cache or a hot extent. Returns false if the slow path is
+ * needed.
+ */
 bool imalloc_large_try_fast(size_t size, void **p);
 
 /* ------------------------------------------------------------------ shared with irealloc.c */
@@ -100,7 +115,7 @@ bool imalloc_large_try_fast(size_t size, void **p);
  * and imalloc_is_interrupted(). tsd may be NULL: a thread that has none yet, or none any more.
  */
 
-/* Fills new bytes if the option junk asks for it. */
+/* The byte with which new memory is filled if the option junk asks for it. */
 #define JUNK_ALLOC_BYTE 0xa5
 
 /* The usable size that a request gets; 0: too large. */
@@ -154,20 +169,21 @@ void ifree_in_gate(tsd_t *tsd, void *ptr, int tcache);
 
 /* ------------------------------------------------------------------ the fast path */
 
+/* The bin at an offset (bytes) in the thread's cache, or in the boot block if it has none. */
 ALWAYS_INLINE cache_bin_t *
 fast_bin(size_t offset) {
 	char *cache = __atomic_load_n((char **)&tls_get()->cache, __ATOMIC_RELAXED);
 	return (cache_bin_t *)(cache + offset);
 }
 
-/* false: take the slow path. */
+/* Returns false if the slow path is needed. */
 ALWAYS_INLINE bool
 imalloc_try_fast(size_t size, void **p) {
 	return likely(size <= SC_LOOKUP_MAX) &&
 	    likely(cache_bin_try_pop(fast_bin(sc_bin_offset(size)), p));
 }
 
-/* The same; *b: the object's bin, which says how large it is. */
+/* The same; *b: the object's bin, which holds the size of the class. */
 ALWAYS_INLINE bool
 imalloc_try_bin(size_t size, void **p, cache_bin_t **b) {
 	return likely(size <= SC_LOOKUP_MAX) &&
@@ -175,8 +191,8 @@ imalloc_try_bin(size_t size, void **p, cache_bin_t **b) {
 }
 
 /*
- * Small requests of small alignment are a class of the ladder once rounded to the alignment (a power
- * of two); size 0 is left to the slow path.
+ * A small size of small alignment is valid for the class of the size rounded up to the alignment (a
+ * power of two). Size 0 is left to the slow path.
  */
 ALWAYS_INLINE bool
 imalloc_aligned_try_fast(size_t size, size_t alignment, void **p) {
@@ -185,8 +201,9 @@ imalloc_aligned_try_fast(size_t size, size_t alignment, void **p) {
 }
 
 /*
- * A cacheable object that realloc leaves as it is counts as given back and given out again (thread.allocated and
- * thread.deallocated); offset: of its bin. false: take the slow path.  The bins of the boot block have no size.
+ * Counts a cacheable object that realloc leaves in place as freed and allocated again
+ * (thread.allocated, thread.deallocated); offset: of its bin. Returns false if the slow path is
+ * needed: bins of the boot block have size 0.
  */
 ALWAYS_INLINE bool
 irealloc_try_count_fast(size_t offset) {
@@ -198,7 +215,7 @@ irealloc_try_count_fast(size_t offset) {
 	return true;
 }
 
-/* false: take the slow path; NULL and foreign pointers come out so too. */
+/* Returns false if the slow path is needed, also for NULL and foreign pointers. */
 ALWAYS_INLINE bool
 ifree_try_fast(void *ptr) {
 	uint64_t elem = emap_elem(ptr);
@@ -206,8 +223,8 @@ ifree_try_fast(void *ptr) {
 }
 
 /*
- * size: as the object was asked with, rounded to its alignment if it had one.  The map of sampled
- * addresses has NULL marked, so that it goes the slow way too.
+ * size: the size that was requested, rounded up to its alignment if it had one. The map of sampled
+ * addresses marks NULL, so that it takes the slow path too.
  */
 ALWAYS_INLINE bool
 ifree_sized_try_fast(void *ptr, size_t size) {

@@ -1,4 +1,8 @@
-/* Flags are read into a request; the size at a free is compared, and the free is one without a size then. */
+/*
+ * Requests with MALLOCX_* flags and frees with a size; imalloc_flags.h has the contract.
+ * Flags are decoded into a request. The size of a sized free is compared with the object's
+ * (icheck.h), after which the object is freed as by free(). No state and no lock here.
+ */
 #include "imalloc_flags.h"
 
 #include "icheck.h"
@@ -14,7 +18,8 @@ imalloc_req_t
 imalloc_flags_req(size_t size, int flags, alloc_how_t how) {
 	unsigned lg = (unsigned)flags & 0x3f;
 	unsigned arena = (unsigned)flags >> 20;
-	imalloc_req_t req = IMALLOC_REQ(size, lg == 0 ? 0 : (size_t)1 << lg, (flags & 0x40) != 0, mallocx);
+	imalloc_req_t req
+	    = IMALLOC_REQ(size, lg == 0 ? 0 : (size_t)1 << lg, (flags & 0x40) != 0, mallocx);
 	req.how = how;
 	req.tcache = imalloc_flags_tcache(flags);
 	req.arena = arena == 0 ? IMALLOC_ARENA_AUTO : arena - 1;

@@ -1,24 +1,28 @@
 /*
- * Requests and frees that say more than an address: MALLOCX_* flags, and the size of the block that is freed.
+ * Requests and frees that state more than an address: MALLOCX_* flags, and the size of the block
+ * that is freed.
  *
- * Called by the public functions of such a form when their fast path (imalloc.h) has given up.  No lock is held;
- * imalloc() and ifree() enter the gate themselves.
+ * The public functions of such a form call these functions after their fast path (imalloc.h) has
+ * failed. The caller holds no lock; imalloc() and ifree() enter the gate themselves.
  */
 #ifndef IMALLOC_FLAGS_H
 #define IMALLOC_FLAGS_H
 
 #include "imalloc.h"
 
-/* The meaning of MALLOCX_* flags: the whole request, and the cache alone. */
+/* Decode MALLOCX_* flags: into a whole request, or only the cache that they name. */
 imalloc_req_t imalloc_flags_req(size_t size, int flags, alloc_how_t how);
 int imalloc_flags_tcache(int flags);
 
-/* mallocx() when the fast path has given up, or for the inside. */
+/* mallocx() after the fast path has failed, and for calls inside the library. */
 void *imalloc_mallocx(size_t size, int flags) NOINLINE;
 
-/* dallocx: the flags say which cache. */
+/* dallocx(): the flags name the cache. */
 void ifree_flags(void *ptr, int flags) NOINLINE;
-/* Sized frees of the standard (alignment 0: none), and sdallocx. A size that cannot be the object's ends the process. */
+/*
+ * Sized frees of the C and C++ standards (alignment 0: none), and sdallocx(). A size that cannot be
+ * the object's ends the process.
+ */
 void ifree_sized_standard(void *ptr, size_t size, size_t alignment) NOINLINE;
 void ifree_sized_default(void *ptr, size_t size, int flags) NOINLINE;
 

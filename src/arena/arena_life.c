@@ -1,4 +1,9 @@
-/* Walks over an arena's descriptors, which are all in one list (meta/edata_cache.h). */
+/*
+ * Reset, destruction and renewal of an explicit arena; arena_life.h has the contract.
+ * They walk over the arena's descriptors, which are all in one list (meta/edata_cache.h).
+ * Invariant: while objects are ended the page cache is closed, so that no other thread changes
+ * descriptors. The locks of bins are taken one at a time.
+ */
 #include "arena/arena_life.h"
 
 #include "os/nstime.h"
@@ -20,7 +25,7 @@ life_end_slab(arena_t *a, edata_t *e, arena_sample_fn_t *on_sample) {
 	if (e->is_sampled) {
 		life_end_samples(e, on_sample);
 	}
-	/* Its bin has forgotten it. */
+	/* bin_forget() has removed it from its bin. */
 	e->nfree = slab_info_of(e->szind, e->is_sampled)->nregs;
 	e->is_listed = false;
 	slab_fini(e);
@@ -35,7 +40,7 @@ life_end_large(edata_t *e, arena_sample_fn_t *on_sample) {
 	arena_large_dalloc(e);
 }
 
-/* With the cache closed: every active extent is a slab or a large object. */
+/* Ends all objects. The page cache is closed: every active extent is a slab or a large object. */
 static void
 life_end_objects(arena_t *a, arena_sample_fn_t *on_sample) {
 	for (szind_t i = 0; i < SC_NBINS; i++) {
@@ -58,7 +63,7 @@ life_end_objects(arena_t *a, arena_sample_fn_t *on_sample) {
 	assert(atomic_load_zu(&a->large_allocated, MO_RELAXED) == 0);
 }
 
-/* is_last: its memory goes too. */
+/* is_last: the pages are returned to the system too. */
 static int
 life_end(arena_t *a, arena_sample_fn_t *on_sample, bool is_last) {
 	assert(!a->is_auto);

@@ -1,24 +1,25 @@
 /*
- * The end of what an arena holds: reset, destroy, and a second life.
+ * The end of what an arena holds: reset, destroy, and renewal for the next use of its index.
  *
- * Only arenas made by hand have one.  The program promises that nobody uses the arena meanwhile and
- * that no thread cache holds its objects; what the library does by itself (statistics, decay) may go on.
- * The memory of the arena's struct and descriptors stays: who still looks at it finds an empty arena,
- * and the next arena of this index uses it again.
+ * Only explicit and hidden arenas are ended. The user promises that no thread uses the arena
+ * meanwhile and that no thread cache holds its objects; the library's own activity (statistics,
+ * decay) may go on. Invariant: the memory of the arena's struct and descriptors stays, so a late
+ * reader finds an empty arena, and the next arena of this index uses it again. arenas.c calls these
+ * functions, one thread at a time for an arena (is_ending), arena_renew() under its lock.
  */
 #ifndef ARENA_ARENA_LIFE_H
 #define ARENA_ARENA_LIFE_H
 
 #include "arena/arena.h"
 
-/* Called for each sample that goes, before it does. */
+/* Called for each sample that is ended, before that. */
 typedef void arena_sample_fn_t(void *ptr, sample_rec_t *rec, size_t usize);
 
-/* All objects are freed, the pages unused; 0, or EBUSY: called by a hook in the midst of a purge. */
+/* Frees all objects; their pages become unused. EBUSY: called by a hook during a purge. */
 int arena_reset(arena_t *a, arena_sample_fn_t *on_sample);
-/* The same, and all pages go. */
+/* The same, and returns all pages. */
 int arena_destroy(arena_t *a, arena_sample_fn_t *on_sample);
-/* A destroyed arena as if it was new; hooks NULL: the system's pages. */
+/* Makes a destroyed arena like a new one; hooks NULL: pages of the system. */
 void arena_renew(arena_t *a, ssize_t dirty_ms, ssize_t muzzy_ms, ehooks_table_t *hooks);
 
 #endif

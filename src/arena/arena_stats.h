@@ -1,7 +1,8 @@
 /*
- * What an arena counts: each list of fields stands here once and gives the struct, the merge, the
- * mallctl leaves and the printed rows.
- * X(name, type, text for the manual) throughout.
+ * What an arena counts. Each list of fields is defined here once; it generates the struct, the
+ * merge (inspect.c), the mallctl leaves and the printed rows.
+ * X(name, type, text for the manual) throughout. Types only: no state and no lock. The counters
+ * themselves are under the locks that bin.h and arena.h state.
  */
 #ifndef ARENA_ARENA_STATS_H
 #define ARENA_ARENA_STATS_H
@@ -30,7 +31,7 @@
 	X(abandoned_vm, size_t, "bytes of address space lost because the system refused a change") \
 	X(extent_avail, size_t, "spare descriptors of extents")
 
-/* Small and large objects together, per group. */
+/* Totals of small objects, and of large ones. */
 #define CLASS_STATS_FIELDS(X) \
 	X(allocated, size_t, "bytes in use, in usable sizes") \
 	X(nmalloc, uint64_t, "objects that the arena gave out, to caches too") \
@@ -65,7 +66,9 @@
 	X(muzzy_bytes, size_t, "bytes of the muzzy ones") \
 	X(retained_bytes, size_t, "bytes of the retained ones")
 
-/* The arena's locks, by their names in mallctl; expression of an arena_t *a; text for the manual. */
+/*
+ * The arena's locks, by their names in mallctl; expression of an arena_t *a; text for the manual.
+ */
 #define ARENA_MUTEXES(X) \
 	X(large, &a->large_mtx, "kept for its name: nothing takes it") \
 	X(extent_avail, &a->pac.src.edata_cache.mtx, "lock of the spare descriptors") \
@@ -102,12 +105,13 @@ enum arena_mutex_e {
 	arena_mutex_count
 };
 
+/* Upper bound of the number of large classes: there are at least 35 small ones. */
 #define LARGE_CLASSES_MAX (SC_NSIZES - 35u)
 
 /* Everything about one arena at one time, or the sum over several. */
 typedef struct arena_stats_s {
 	ARENA_STATS_SUM_FIELDS(STATS_FIELD)
-	uint64_t uptime_ns;        /* of the oldest */
+	uint64_t uptime_ns;        /* of the oldest arena */
 	decay_stats_t dirty;
 	decay_stats_t muzzy;
 	class_stats_t small;

@@ -1,7 +1,8 @@
 /*
- * From an index to an arena: the table alone, so that an arena can find the owner of an extent
- * without knowing how arenas are made and chosen (arenas.h).
- * An arena once in the table stays there; reading needs no lock.
+ * The table that maps an index to an arena. It is separate from arenas.h so that an arena can find
+ * the owner of an extent without knowing how arenas are made and chosen.
+ * Invariant: a struct that was in the table stays valid memory for ever, also after its arena was
+ * destroyed, so reading needs no lock. arenas.c writes it, under its lock.
  */
 #ifndef ARENA_ARENA_TABLE_H
 #define ARENA_ARENA_TABLE_H
@@ -10,8 +11,8 @@
 
 #define ARENA_LIMIT 4095u          /* indices that a user can see are below this */
 /*
- * Sampled small objects lie in hidden arenas of their own: those of all automatic arenas in the one of
- * arena 0, those of an arena made by hand in its own.
+ * Sampled small objects lie in hidden arenas: those of all automatic arenas in the hidden arena of
+ * arena 0, those of an explicit arena in its own.
  */
 #define ARENA_HIDDEN_BASE 4096u
 #define ARENA_HIDDEN(ind) (ARENA_HIDDEN_BASE + (ind))
@@ -21,7 +22,7 @@ struct arena_s;
 
 extern HIDDEN atomic_p_t arena_table[ARENA_TABLE_SIZE];
 
-/* NULL: no such arena (yet). ind < ARENA_TABLE_SIZE. */
+/* Returns NULL if there is no such arena (yet). ind < ARENA_TABLE_SIZE. */
 static inline struct arena_s *
 arena_table_get(unsigned ind) {
 	return atomic_load_p(&arena_table[ind], MO_ACQUIRE);
@@ -32,7 +33,7 @@ arena_ind_is_hidden(unsigned ind) {
 	return ind >= ARENA_HIDDEN_BASE;
 }
 
-/* The arena that a user sees behind an index. */
+/* The index of the visible arena to which an index, maybe of a hidden arena, belongs. */
 static inline unsigned
 arena_ind_visible(unsigned ind) {
 	return ind % ARENA_HIDDEN_BASE;

@@ -1,4 +1,10 @@
-/* The table of arenas and the choice among them. */
+/*
+ * Creation, choice and end of arenas, and work on all of them; arenas.h has the contract.
+ *
+ * Lock: arenas.mtx guards the table's changes, the choice of an arena for a thread, and the fields
+ * of arenas that arena.h names. It is not held while an arena is ended. Counts and times are atomic
+ * and read without it. Boot, the life of a thread, requests, heartbeats and mallctl call it.
+ */
 #include "arena/arenas.h"
 
 #include "extent/guard.h"
@@ -7,7 +13,7 @@
 #include "os/witness.h"
 #include "util/fmt.h"
 
-/* Far below the largest size, so that sums do not overflow. */
+/* Upper bound of arenas_hot_max, far below the largest size, so that sums do not overflow. */
 #define ARENAS_HOT_MAX ((size_t)8 << 20)
 
 unsigned opt_narenas = 0;
@@ -20,26 +26,26 @@ void (*arenas_made_hook)(unsigned ind);
 unsigned opt_percpu_arena = percpu_arena_disabled;
 const char *const percpu_arena_names[] = {"percpu", "phycpu", "disabled", NULL};
 
-/* So many requests of the smallest oversized kind may lie unused in their arena, however little is in use. */
+/* Unused memory in the arena of oversized requests may reach this many times the threshold. */
 #define OVERSIZE_KEEP 4
 
-/* Shortest time between two rounds of decay over all arenas. */
+/* Minimum time between two rounds of decay over all arenas (10 ms). */
 #define TICK_NS ((uint64_t)10 * 1000 * 1000)
 
 static struct {
 	mutex_t mtx;
-	atomic_u32_t total;
+	atomic_u32_t total;     /* slots in use, see arenas_narenas_total() */
 	unsigned narenas_auto;
-	unsigned first_manual; /* the slot of oversized requests is the one before, if it is no automatic one */
-	unsigned percpu_limit;
-	atomic_u64_t next_tick;
-	atomic_zu_t dirty_ms;
+	unsigned first_manual;  /* first explicit slot; that of oversized requests, if any, precedes */
+	unsigned percpu_limit;  /* number of arenas that are chosen by CPU */
+	atomic_u64_t next_tick; /* time of the next round of decay, ns */
+	atomic_zu_t dirty_ms;   /* default decay times of new arenas */
 	atomic_zu_t muzzy_ms;
-	arena_t *gone; /* destroyed ones, the last first */
-	atomic_zu_t useless; /* bytes that were unused when giving back did not help: while no more are, it will not */
+	arena_t *gone;          /* destroyed arenas, the last one first */
+	atomic_zu_t useless;    /* unused bytes whose return did not help; until more are, not again */
 } arenas;
 
-/* Serves hooks where arena 0 has hooks itself: a hidden arena that belongs to no visible one. */
+/* Serves hooks if arena 0 has hooks itself: a hidden arena that belongs to no visible one. */
 #define FALLBACK_IND ARENA_HIDDEN(ARENA_LIMIT)
 cassert(FALLBACK_IND < ARENA_TABLE_SIZE);
 
@@ -72,13 +78,16 @@ arenas_made(unsigned ind) {
 	}
 }
 
-/* Under the arena's grow lock. A refusal is no error: the pages are there all the same. */
+/* Asks for huge pages, under the arena's grow lock. A refusal is no error: the pages are usable. */
 static void
 arenas_oversize_grown(void *addr, size_t size) {
 	pages_huge(addr, size);
 }
 
-/* Only where huge pages come on request, nothing else was said about them, and our own data has them too. */
+/*
+ * Whether to ask for huge pages: the option is set, the system gives them on request, no other
+ * option decides about them, and metadata has them too.
+ */
 static bool
 arenas_oversize_is_huge(void) {
 	return opt_huge_arena_pac_thp && opt_metadata_thp != metadata_thp_disabled
@@ -149,16 +158,19 @@ arenas_get_or_init(unsigned ind) {
 	return a;
 }
 
-/* ------------------------------------------------------------------ made by hand, and ended */
+/*
+ * ------------------------------------------------------------------ explicit arenas, and their end
+ */
 
-/* The last one destroyed, alive again; NULL: none. */
+/* Makes the arena that was destroyed last usable again. NULL if there is none. */
 static arena_t *
 arenas_revive_locked(ehooks_table_t *hooks) {
 	arena_t *a = arenas.gone;
 	if (a != NULL) {
 		assert(arenas_get(a->ind) == NULL && a->ind >= arenas.first_manual);
 		arenas.gone = a->next_gone;
-		arena_renew(a, arenas_decay_ms_default_get(true), arenas_decay_ms_default_get(false), hooks);
+		arena_renew(a, arenas_decay_ms_default_get(true), arenas_decay_ms_default_get(false),
+		    hooks);
 		arena_table_set(a->ind, a);
 		arenas_made(a->ind);
 	}
@@ -191,12 +203,13 @@ arena_has_users(arena_t *a) {
 	return has_caches || atomic_load_u32(&a->nthreads, MO_RELAXED) > 0;
 }
 
-/* The arena to be ended, others out; NULL: it cannot be. */
+/* Reserves the arena for its end by this thread. Returns NULL if it cannot be ended. */
 static arena_t *
 arenas_end_begin(unsigned ind, bool is_destroy) {
 	arena_t *a = ind >= arenas.first_manual ? arenas_get(ind) : NULL;
 	mutex_lock(&arenas.mtx);
-	if (a != NULL && (a != arenas_get(ind) || a->is_ending || (is_destroy && arena_has_users(a)))) {
+	if (a != NULL && (a != arenas_get(ind) || a->is_ending
+	    || (is_destroy && arena_has_users(a)))) {
 		a = NULL;
 	}
 	if (a != NULL) {
@@ -206,7 +219,7 @@ arenas_end_begin(unsigned ind, bool is_destroy) {
 	return a;
 }
 
-/* The arena and its hidden one; EFAULT: one of them is in the midst of a purge of this thread's. */
+/* Ends the arena and its hidden one. EFAULT: this thread is inside a purge of one of them. */
 static int
 arenas_end_both(arena_t *a, arena_t *hidden, int (*end)(arena_t *a, arena_sample_fn_t *on_sample),
     arena_sample_fn_t *on_sample) {
@@ -241,7 +254,8 @@ arenas_reset(unsigned ind, arena_sample_fn_t *on_sample) {
 }
 
 int
-arenas_destroy(unsigned ind, arena_sample_fn_t *on_sample, void (*on_gone)(arena_t *a, arena_t *hidden)) {
+arenas_destroy(unsigned ind, arena_sample_fn_t *on_sample,
+    void (*on_gone)(arena_t *a, arena_t *hidden)) {
 	arena_t *a = arenas_end_begin(ind, true);
 	if (a == NULL) {
 		return EFAULT;
@@ -249,7 +263,7 @@ arenas_destroy(unsigned ind, arena_sample_fn_t *on_sample, void (*on_gone)(arena
 	arena_t *hidden = arenas_sampled_get(ind);
 	int err = arenas_end_both(a, hidden, arena_destroy, on_sample);
 	if (err == 0) {
-		/* Still its own: the index is used again only afterwards. */
+		/* The index is still reserved: it is used again only after arenas_end_done(). */
 		arena_table_set(ind, NULL);
 		arena_table_set(ARENA_HIDDEN(ind), NULL);
 		on_gone(a, hidden);
@@ -310,7 +324,7 @@ arenas_unbind(arena_t *a) {
 	atomic_fetch_sub_u32(&a->nthreads, 1, MO_RELAXED);
 }
 
-/* The automatic arena with the fewest threads; *vacant: the first slot without an arena, or none. */
+/* The automatic arena with the fewest threads; *vacant: first slot without one, or narenas_auto. */
 static arena_t *
 arenas_least_locked(unsigned *vacant) {
 	mutex_assert_owner(&arenas.mtx);
@@ -333,7 +347,7 @@ arenas_percpu_limit(void) {
 	return arenas.percpu_limit;
 }
 
-/* CPUs may have any numbers, also beyond how many the process may run on. */
+/* CPU numbers may exceed the number of CPUs that the process may run on, hence the modulo. */
 arena_t *
 arenas_of_cpu(void) {
 	int cpu = os_cpu();
@@ -360,7 +374,7 @@ arenas_bind_least(void) {
 	return a;
 }
 
-/* Marks new mappings of the hidden arena; under its grow lock. */
+/* Marks new mappings of the hidden arena; called under its grow lock. */
 static void
 arenas_sampled_grown(void *addr, size_t size) {
 	arena_mark_slow_sized_free(addr, size);
@@ -375,7 +389,8 @@ arenas_sampled_init_locked(unsigned ind) {
 	}
 	arena_t *a = arenas_get(ind);
 	ehooks_table_t *hooks = a != NULL && !a->is_auto ? ehooks_get(&a->pac.src.ehooks) : NULL;
-	ssize_t dirty_ms = arenas_decay_ms_default_get(true), muzzy_ms = arenas_decay_ms_default_get(false);
+	ssize_t dirty_ms = arenas_decay_ms_default_get(true),
+	    muzzy_ms = arenas_decay_ms_default_get(false);
 	if (a != NULL && a->hidden != NULL) {
 		hidden = a->hidden;
 		arena_renew(hidden, dirty_ms, muzzy_ms, hooks);
@@ -384,7 +399,7 @@ arenas_sampled_init_locked(unsigned ind) {
 	}
 	if (hidden != NULL && a != NULL) {
 		a->hidden = hidden;
-		/* Whole pieces of their own, never given back: what is marked stays true. */
+		/* It grows by whole marked pieces and never returns them, so the marks stay valid. */
 		hidden->pac.src.grow_alignment = max_zu((size_t)1 << SAMPLED_MAP_LG_PIECE, PAGE);
 		hidden->pac.src.grow_next = hidden->pac.src.grow_alignment;
 		hidden->pac.src.grown = arenas_sampled_grown;
@@ -419,7 +434,7 @@ arenas_auto_count(void) {
 	return n == 0 ? 1 : (unsigned)min_zu(n, UINT_MAX);
 }
 
-/* A threshold that is none is told as 0. */
+/* Reserves the slot of oversized requests. An invalid threshold is reported as 0: none. */
 static void
 arenas_oversize_boot(void) {
 	arenas.first_manual = arenas.narenas_auto;
@@ -432,13 +447,13 @@ arenas_oversize_boot(void) {
 		arenas_oversize_min = opt_oversize_threshold;
 		arenas_hot_max = min_zu(ARENAS_HOT_MAX, PAGE_FLOOR(arenas_oversize_min - 1));
 	}
-	/* Each large extent is counted, to guard the nth. */
+	/* With guards each large extent is counted, so none may be served by a hot extent. */
 	if (opt_san_guard_large != 0) {
 		arenas_hot_max = 0;
 	}
 }
 
-/* How many arenas the CPUs take; 0: they take none, or cannot. */
+/* Number of arenas chosen by CPU; 0: the option is off or the CPU cannot be told. */
 static unsigned
 arenas_percpu_count(void) {
 	unsigned ncpus = os_ncpus();
@@ -519,7 +534,7 @@ arenas_tick(uint64_t now) {
 	}
 }
 
-/* All arenas by number, hidden ones and that of hooks too; NULL: none of this number. */
+/* Enumerates all arenas, with hidden ones and that of hooks. NULL: none has this number. */
 static arena_t *
 arenas_nth(unsigned k) {
 	unsigned ind = k / 2;
@@ -544,7 +559,7 @@ arenas_relievable(void) {
 	return sum;
 }
 
-/* Whether the system would give so much more: asked, and given back. */
+/* Whether the system would give this many bytes; they are mapped and unmapped. */
 static bool
 arenas_try_space(size_t size) {
 	bool commit = true;
@@ -555,7 +570,10 @@ arenas_try_space(size_t size) {
 	return p != NULL;
 }
 
-/* From arenas that have at least so much, until want bytes have gone; bytes that went. */
+/*
+ * Returns want bytes from arenas that have at least `least` unused bytes each. Returns the number
+ * of bytes that were returned.
+ */
 static size_t
 arenas_relieve_from(size_t want, size_t least) {
 	size_t gone = 0;
@@ -602,13 +620,13 @@ void *
 arenas_malloc_sampled(arena_t *a, size_t usize, size_t alignment, bool zero, unsigned nrequests,
     sample_rec_t **rec) {
 	bool is_small = usize < SC_LARGE_MINCLASS && alignment <= PAGE;
-	/* The hidden arena cuts its slabs from large pieces; hooks may not have that. */
+	/* The hidden arena cuts its slabs from large pieces, which hooks may not allow. */
 	bool can_hide = a->is_auto || ehooks_can_split(&a->pac.src.ehooks);
 	arena_t *hidden = is_small && can_hide ? arenas_sampled(a) : NULL;
 	void *p = arena_malloc(hidden != NULL ? hidden : a, usize, alignment, zero, nrequests);
 	*rec = NULL;
 	if (unlikely(p == NULL) && hidden != NULL) {
-		/* Hooks may have no pages for the hidden arena, which takes whole pieces of address space. */
+		/* Hooks may lack pages for the hidden arena, which takes whole pieces of address space. */
 		hidden = NULL;
 		p = arena_malloc(a, usize, alignment, zero, nrequests);
 	}

@@ -1,4 +1,10 @@
-/* Making, serving and ending; see background_thread.h. */
+/*
+ * Creation, work and end of background threads; background_thread.h has the contract.
+ *
+ * Invariant: thread k runs exactly while is_made is set in slot k, and its tls is set while it
+ * works on its arenas. Locks: bg.mtx for creating and ending threads, a mutex of each thread for
+ * its counters. Wakes need no lock: an arena may call them with any lock held.
+ */
 #include "arena/background_thread.h"
 
 #include <stdlib.h>
@@ -15,29 +21,29 @@ bool opt_background_thread;
 size_t opt_max_background_threads = 4;
 bool background_thread_abort;
 
-/* A thread looks at most this often, however much is due. */
+/* Minimum time between two rounds of a thread (10 ms), however much is due. */
 #define GAP_NS (10 * NSTIME_PER_MSEC)
 
 typedef struct bg_thread_s {
-	mutex_t mtx;          /* the counters below */
+	mutex_t mtx;          /* guards the next three */
 	uint64_t nruns;
 	uint64_t between_ns;  /* sum of the times between runs */
 	uint64_t last_run_ns;
-	atomic_u32_t wakes;   /* it sleeps on this */
+	atomic_u32_t wakes;   /* the futex word on which the thread sleeps */
 	atomic_b_t must_end;
-	atomic_p_t tls;       /* its words, while it runs */
-	bool is_made;         /* under bg.mtx, as the handle */
+	atomic_p_t tls;       /* the thread's TLS block while it runs, otherwise NULL */
+	bool is_made;         /* under bg.mtx, like the handle */
 	os_thread_t handle;
 } ALIGNED(CACHELINE) bg_thread_t;
 
 static struct {
 	mutex_t mtx;
-	atomic_p_t threads;   /* opt_max_background_threads of them, once they are needed */
-	atomic_zu_t max;      /* changed only while none runs */
-	atomic_zu_t nthreads;
+	atomic_p_t threads;   /* opt_max_background_threads elements, made at first use */
+	atomic_zu_t max;      /* changed only while no thread runs */
+	atomic_zu_t nthreads; /* threads that run */
 	atomic_b_t is_on;
-	atomic_b_t is_due;    /* some thread is to be made */
-	bool has_failed;      /* said once; tried again only when switched on anew */
+	atomic_b_t is_due;    /* a thread is to be made at the next heartbeat */
+	bool has_failed;      /* reported once; no new attempt until switched on again */
 } bg = {.mtx = MUTEX_INITIALIZER("background_thread", WITNESS_RANK_BACKGROUND_THREAD_GLOBAL)};
 
 static bg_thread_t *
@@ -58,8 +64,8 @@ background_thread_max(void) {
 /* ------------------------------------------------------------------ waking */
 
 /*
- * The word is changed before the look at tls, and a thread sets tls before it looks at its arenas: a
- * thread that is not seen here sees what has changed.
+ * The word is changed before tls is read, and a thread sets tls before it reads its arenas. So a
+ * thread whose tls is not seen here sees the change. Returns false if no thread runs.
  */
 static bool
 bg_thread_try_wake(bg_thread_t *t) {
@@ -71,7 +77,7 @@ bg_thread_try_wake(bg_thread_t *t) {
 	return true;
 }
 
-/* Something has changed in an arena; whatever locks are held. */
+/* The hook for a change in an arena; any locks may be held. */
 static void
 bg_wake_arena(unsigned arena_ind) {
 	if (!background_thread_is_on()) {
@@ -95,13 +101,13 @@ bg_serve(arena_t *a) {
 	gate_enter(tls);
 	uint64_t now = nstime_monotonic_ns();
 	pac_tick(&a->pac, now);
-	/* First, because the pages of slabs that are empty now wait for the rest. */
+		/* The trim comes first, because pac_serve() also handles the pages of emptied slabs. */
 	uint64_t trim = arena_trim_tick(a, now), next = pac_serve(&a->pac, now);
 	gate_exit(tls);
 	return trim < next ? trim : next;
 }
 
-/* All arenas of thread k; ns until the next is due. */
+/* Serves all arenas of thread k. Returns ns until the next one is due. */
 static uint64_t
 bg_serve_all(unsigned k) {
 	uint64_t next = UINT64_MAX;
@@ -146,7 +152,7 @@ bg_main(void *arg) {
 	bg_thread_t *t = arg;
 	unsigned k = (unsigned)(t - bg_threads());
 	struct tls_s *tls = tls_get();
-	tls->inside++; /* what happens in here is nobody's sample */
+	tls->inside++; /* allocations in this thread are never sampled */
 	atomic_store_p(&t->tls, tls, MO_SEQ_CST);
 	os_thread_name_set("jemalloc_bg_thd");
 	for (bool is_first = true;; is_first = false) {
@@ -165,7 +171,7 @@ bg_main(void *arg) {
 
 /* ------------------------------------------------------------------ making and ending */
 
-/* Room for as many as there may ever be; NULL: no memory. */
+/* The array for the maximum number of threads. NULL if there is no memory. */
 static bg_thread_t *
 bg_threads_locked(void) {
 	mutex_assert_owner(&bg.mtx);
@@ -177,7 +183,7 @@ bg_threads_locked(void) {
 	gate_enter(tls);
 	threads = base_alloc(base_b0(), opt_max_background_threads * sizeof(*threads), CACHELINE);
 	gate_exit(tls);
-	/* Zeroed memory is a valid thread; only the witness wants to know its lock's name. */
+	/* Zeroed memory is a valid thread; only the lock-order check needs the lock's name. */
 	for (size_t i = 0; config_debug && threads != NULL && i < opt_max_background_threads; i++) {
 		mutex_init(&threads[i].mtx, "background_thread_one", WITNESS_RANK_BACKGROUND_THREAD);
 	}
@@ -199,8 +205,9 @@ bg_report_failure(int err) {
 }
 
 /*
- * What the C library allocates for a thread is served as in a hook of the program: not by this thread's
- * cache, which may be in the midst of something, nor by an arena with hooks, which might call us.
+ * Marks that the C library allocates for a thread, which is served as inside a user's hook: neither
+ * by this thread's cache, which may be half changed, nor by an arena with hooks, which might call
+ * the library.
  */
 static uint32_t
 bg_libc_begin(void) {
@@ -214,7 +221,7 @@ bg_libc_end(uint32_t token) {
 	}
 }
 
-/* The thread of slot k; 0 or errno. */
+/* Starts a thread if it does not run. 0 or errno. */
 static int
 bg_make_locked(bg_thread_t *t) {
 	mutex_assert_owner(&bg.mtx);
@@ -233,7 +240,7 @@ bg_make_locked(bg_thread_t *t) {
 	return err;
 }
 
-/* Slot k has something to serve. */
+/* Whether slot k has an arena to serve. */
 static bool
 bg_has_arena(size_t k) {
 	unsigned n = arenas_narenas_total();
@@ -245,7 +252,7 @@ bg_has_arena(size_t k) {
 	return false;
 }
 
-/* All that are due; 0 or errno: those that could be made are there. */
+/* Starts all threads that have an arena. 0 or errno; those started before an error stay. */
 static int
 bg_make_all_locked(void) {
 	bg_thread_t *threads = bg_threads_locked();
@@ -284,7 +291,9 @@ bg_end_all_locked(void) {
 	assert(atomic_load_zu(&bg.nthreads, MO_RELAXED) == 0);
 }
 
-/* A hook of the program, called by a thread of ours, cannot wait for that thread's end. */
+/*
+ * Whether the caller is one of the threads: a user's hook there cannot wait for the thread's end.
+ */
 static bool
 is_background_thread(void) {
 	const bg_thread_t *threads = bg_threads();
@@ -353,7 +362,8 @@ background_thread_max_set(size_t max) {
 
 void
 background_thread_boot(void) {
-	assert(opt_max_background_threads > 0 && opt_max_background_threads <= BACKGROUND_THREADS_LIMIT);
+	assert(opt_max_background_threads > 0
+	    && opt_max_background_threads <= BACKGROUND_THREADS_LIMIT);
 	atomic_store_zu(&bg.max, opt_max_background_threads, MO_RELAXED);
 	pac_wake_hook = bg_wake_arena;
 	arenas_made_hook = bg_wake_arena;
@@ -363,7 +373,7 @@ background_thread_boot(void) {
 
 /* ------------------------------------------------------------------ heartbeats, fork */
 
-/* Straight from the program, and no fork under way. */
+/* Whether the call comes directly from the user's code and no fork is under way. */
 static bool
 bg_is_safe(const struct tls_s *tls) {
 	return tls->inside <= 1 && tls->gate_depth <= 1 && !gate_is_closed();
@@ -376,7 +386,7 @@ bg_make_due(void) {
 		return;
 	}
 	uint32_t depth = gate_leave_all(tls);
-	/* Who holds it makes or ends threads: the flag stays, the next heartbeat looks again. */
+	/* If it is held, threads are being made or ended: the flag stays for the next heartbeat. */
 	if (mutex_trylock(&bg.mtx)) {
 		atomic_store_b(&bg.is_due, false, MO_RELAXED);
 		if (background_thread_is_on() && !bg.has_failed) {
@@ -394,7 +404,7 @@ background_thread_heartbeat(void) {
 	}
 }
 
-/* The threads are the parent's. */
+/* Threads do not exist in a forked child, so all slots are reset; heartbeats start new ones. */
 void
 background_thread_postfork_child(void) {
 	bg_thread_t *threads = bg_threads();
@@ -419,7 +429,7 @@ background_thread_stats_read(background_thread_stats_t *out) {
 	uint64_t between = 0;
 	memset(out, 0, sizeof(*out));
 	out->num_threads = atomic_load_zu(&bg.nthreads, MO_RELAXED);
-	/* Not taken: it may be held for long by who waits for a thread's end. */
+	/* Read without the lock, which may be held for long while a thread's end is awaited. */
 	mutex_prof_read(&out->mutex, &bg.mtx);
 	for (size_t k = 0; threads != NULL && k < opt_max_background_threads; k++) {
 		mutex_prof_data_t data;

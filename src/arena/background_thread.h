@@ -1,16 +1,17 @@
 /*
- * Background threads: they give unused pages back while the program does something else, or nothing.
+ * Background threads: they return unused pages while the user's threads do something else, or
+ * nothing.
  *
- * Thread k of at most `max` serves the arenas whose index is k modulo max; an arena that is served is
- * passed over by the program's own heartbeats.  A thread is made when its first arena is there, at a
- * heartbeat of the program (never at load), or at once when the program switches the threads on.
- * It sleeps until pages are due, for ever when none are unused; then the thread that frees the next
- * page wakes it (pac_serve).  All its signals are blocked, and it allocates nothing.
- * A thread that cannot be made harms nobody: its arenas decay at the program's own calls.
+ * Thread k of at most `max` serves the arenas whose index is k modulo max; heartbeats of the user's
+ * threads skip these arenas. A thread is started when its first arena exists, at a heartbeat (never
+ * at load), or at once when the user switches the threads on. It sleeps until pages are due,
+ * without limit if none are unused; then the thread that frees the next page wakes it (pac_serve).
+ * All its signals are blocked, and it allocates nothing. If it cannot be started, its arenas decay
+ * at heartbeats.
  *
- * Locks: background_thread, the outermost of all, is held by who starts or stops threads, outside the
- * gate since that takes long; one for each thread covers its counters.  Not inherited by a forked
- * child, which makes its own at its first heartbeat.
+ * Locks: background_thread, the outermost of all, is held while threads are started or ended,
+ * outside the gate because that takes long; one lock for each thread covers its counters. A forked
+ * child has no threads and starts its own at its first heartbeat.
  */
 #ifndef ARENA_BACKGROUND_THREAD_H
 #define ARENA_BACKGROUND_THREAD_H
@@ -18,33 +19,34 @@
 #include "os/mutex.h"
 #include "util/compiler.h"
 
+/* Maximum of opt_max_background_threads. */
 #define BACKGROUND_THREADS_LIMIT 4096
 
 extern bool opt_background_thread;
 extern size_t opt_max_background_threads;
-/* The option abort, for a thread that cannot be made. */
+/* The option abort: ends the process if a thread cannot be started. */
 extern bool background_thread_abort;
 
 typedef struct background_thread_stats_s {
 	size_t num_threads;
 	uint64_t num_runs;
 	uint64_t run_interval;             /* mean time between two runs of a thread, ns */
-	mutex_prof_data_t mutex;           /* of the lock of all */
-	mutex_prof_data_t max_per_thread;  /* of the busiest thread's */
+	mutex_prof_data_t mutex;           /* of the common lock */
+	mutex_prof_data_t max_per_thread;  /* of the lock of a thread that was taken most often */
 } background_thread_stats_t;
 
-/* Once, after the arenas. */
+/* Called once, after arenas_boot(). */
 void background_thread_boot(void);
 
 bool background_thread_is_on(void);
-/* 0 or EFAULT (nothing changed).  Outside the gate; when off, all threads have ended. */
+/* 0, or EFAULT if nothing changed. Call it outside the gate; once off, all threads have ended. */
 int background_thread_set(bool on);
 
 size_t background_thread_max(void);
-/* 0; EINVAL: 0 or more than opt_max_background_threads; EFAULT.  Outside the gate. */
+/* EINVAL: 0 or more than opt_max_background_threads; EFAULT: as above. Call it outside the gate. */
 int background_thread_max_set(size_t max);
 
-/* At a heartbeat of the program, in the gate: makes threads that are due. */
+/* Called at heartbeats of the user's threads, inside the gate: starts threads that are due. */
 void background_thread_heartbeat(void);
 
 void background_thread_postfork_child(void);

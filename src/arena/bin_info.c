@@ -1,6 +1,8 @@
 /*
- * A slab is the smallest whole number of pages that regions fill without a rest: the least common
- * multiple of page and region size, at least one region.
+ * Computes the shape of the slabs of each class; bin_info.h has the contract.
+ * A slab is the smallest whole number of pages that regions fill without a remainder: the least
+ * common multiple of page and region size, at least one region. Invariant: the option parser writes
+ * `wish`, then bin_info_boot() runs once, and nothing changes afterwards; so there is no lock.
  */
 #include "arena/bin_info.h"
 
@@ -9,7 +11,7 @@
 bin_info_t bin_infos[BIN_MAX];
 bin_info_t bin_infos_sampled[BIN_MAX];
 
-/* Wishes of the options, by class; 0 = none. */
+/* Values set by options, by class; 0: not set. */
 static struct {
 	uint8_t shards[BIN_MAX];
 	uint32_t slab_pages[BIN_MAX];
@@ -17,7 +19,7 @@ static struct {
 	bool has_slab_pages;
 } wish;
 
-/* The most regions a slab may have. */
+/* Maximum number of regions in a slab. */
 static size_t
 bin_max_regs(void) {
 	return PAGE >> SC_LG_TINY;
@@ -28,7 +30,7 @@ bin_range_is_valid(size_t from, size_t to) {
 	return from <= to;
 }
 
-/* Classes of the requests from..to: [*first, *last]; false: no small class among them. */
+/* Finds the small classes of the requests from..to. Returns false if there are none. */
 static bool
 bin_range_has_classes(size_t from, size_t to, szind_t *first, szind_t *last) {
 	size_t limit = sc_size_tab[BIN_MAX - 1];
@@ -91,7 +93,8 @@ bin_info_init_sampled(bin_info_t *info, const bin_info_t *plain) {
 	}
 	*info = *plain;
 	info->slab_size = slab;
-	info->nregs = (uint32_t)min_zu(slab / plain->reg_size, min_zu(SAMPLED_REGS_MAX, plain->nregs));
+	info->nregs
+	    = (uint32_t)min_zu(slab / plain->reg_size, min_zu(SAMPLED_REGS_MAX, plain->nregs));
 	info->stock_max = 0;
 	assert(info->nregs > 0 && info->slab_size <= plain->slab_size);
 }

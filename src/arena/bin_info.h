@@ -1,6 +1,7 @@
 /*
- * The shape of each small class: how large its slabs are and how they divide.
- * Computed once at boot from the page size and the options, read-only after.
+ * The shape of each small class: the size of its slabs and how they are divided.
+ * Invariant: computed once at boot from the page size and the options, read-only afterwards, so no
+ * lock is needed. Slabs, bins, thread caches and statistics read it.
  */
 #ifndef ARENA_BIN_INFO_H
 #define ARENA_BIN_INFO_H
@@ -8,34 +9,37 @@
 #include "meta/sc.h"
 #include "util/div.h"
 
+/* Maximum number of bins that one class may be divided into. */
 #define BIN_SHARDS_MAX 64u
+/* Upper bound of the number of small classes, for any page size. */
 #define BIN_MAX SC_SMALL_MAXCLASS_LIMIT_NBINS
 
 typedef struct bin_info_s {
-	size_t reg_size;
-	size_t slab_size;
-	uint32_t nregs;
-	uint32_t n_shards;
-	uint32_t stock_max;   /* objects that a bin keeps as caches have returned them, see stock.h */
-	div_info_t div;       /* by reg_size; offsets in a slab are below 2^32 */
+	size_t reg_size;      /* bytes of a region: the class size */
+	size_t slab_size;     /* bytes */
+	uint32_t nregs;       /* regions of a slab */
+	uint32_t n_shards;    /* bins of the class in an arena */
+	uint32_t stock_max;   /* maximum number of regions in the stock of a bin, see stock.h */
+	div_info_t div;       /* division by reg_size; offsets in a slab are below 2^32 */
 } bin_info_t;
 
+/* Limits of a bin's stock: bytes, and objects. */
 #define STOCK_BYTES ((size_t)1 << 20)
 #define STOCK_OBJECTS_MAX 1024u
 
 extern HIDDEN bin_info_t bin_infos[BIN_MAX];
 /*
- * Slabs of samples: as small as they can be without wasting more than an eighth, because the few
- * samples of a class seldom fill one, and with no more regions than SAMPLED_REGS_MAX, because each
- * has a record.  Never larger than the plain ones.
+ * Slabs of samples. They are as small as possible without wasting more than one eighth, because the
+ * few samples of a class seldom fill one, and have at most SAMPLED_REGS_MAX regions, because each
+ * region has a record. They are never larger than the plain ones.
  */
 #define SAMPLED_REGS_MAX 1024u
 extern HIDDEN bin_info_t bin_infos_sampled[BIN_MAX];
 
 /*
- * For option parsing, before bin_info_boot(): the classes of request sizes from..to get n shards; those that are
- * themselves in from..to get slabs of npages pages (clipped to what can be built).  EINVAL: not a range or not a number
- * of shards.
+ * For the option parser, before bin_info_boot(). The classes of the request sizes from..to get n
+ * shards; the classes whose own size is in from..to get slabs of npages pages (clipped to what is
+ * possible). EINVAL: from..to is no range, or n is no valid number of shards.
  */
 int bin_info_set_shards(size_t from, size_t to, size_t n);
 int bin_info_set_slab_pages(size_t from, size_t to, size_t npages);

@@ -1,4 +1,8 @@
-/* Sums an arena's counters; each lock is held only while its own part is copied. */
+/*
+ * Sums up the counters of an arena; inspect.h has the contract.
+ * Invariant: each lock is held only while its own part is copied, so the parts belong to slightly
+ * different times. Atomic counters are read without a lock. No two locks are held together.
+ */
 #include "arena/inspect.h"
 
 #include "arena/arenas.h"
@@ -70,7 +74,7 @@ arena_resident(arena_t *a) {
 	base_stats_t base;
 	base_stats_read(a->base, &base);
 	size_t pages = atomic_load_zu(&a->pac.nactive, MO_RELAXED) + pac_ndirty(&a->pac);
-	/* The page map and the pool of metadata belong to all; they are counted once. */
+	/* The page map and the metadata pool are shared by all arenas; arena 0 counts them. */
 	return base.resident + (pages << LG_PAGE) + (a->ind == 0 ? emap_bytes() + meta_mapped() : 0);
 }
 
@@ -82,8 +86,9 @@ stats_merge_pages(arena_t *a, arena_stats_t *out) {
 	out->pdirty += pac_ndirty(&a->pac);
 	out->pmuzzy += ecache_npages(&a->pac.muzzy);
 	out->mapped += atomic_load_zu(&a->pac.mapped, MO_RELAXED) + base.mapped;
-	/* Guard pages are address space without memory behind, too. */
-	out->retained += (ecache_npages(&a->pac.retained) + atomic_load_zu(&a->pac.nguard, MO_RELAXED)) << LG_PAGE;
+	/* Guard pages are address space without memory too. */
+	out->retained += (ecache_npages(&a->pac.retained)
+	    + atomic_load_zu(&a->pac.nguard, MO_RELAXED)) << LG_PAGE;
 	out->extent_avail += atomic_load_zu(&a->pac.src.edata_cache.count, MO_RELAXED);
 	out->base += base.allocated;
 	out->metadata_edata += base.edata;
@@ -146,7 +151,7 @@ arena_stats_merge(arena_t *a, arena_stats_t *out) {
 	out->tcache_bytes += arena_cached_bytes(a);
 	arena_t *sampled = arenas_sampled_get(a->ind);
 	if (sampled != NULL) {
-		/* Arena 0 answers for the samples of all automatic arenas, others for their own. */
+		/* Arena 0 reports the samples of all automatic arenas, an explicit arena its own. */
 		stats_merge_one(sampled, out);
 	}
 }

@@ -1,5 +1,7 @@
 /*
- * Looking at arenas from outside: their counters, summed up.
+ * Reading an arena's counters, summed up. Functions may be called at any time; values of a running
+ * process are approximate. Each function takes the arena's locks one at a time, so the caller holds
+ * none. The statistics of mallctl and the profiler call it.
  */
 #ifndef ARENA_INSPECT_H
 #define ARENA_INSPECT_H
@@ -10,11 +12,11 @@
 /* Bytes cached by the thread cache with this link in its arena list; set by thread/tsd. */
 extern size_t (*inspect_tcache_bytes)(ql_t *tcache_link);
 
-/* In all thread caches that belong to the arena. */
+/* Bytes in all thread caches that are bound to the arena. */
 size_t arena_cached_bytes(arena_t *arena);
-/* Adds what arena counts now to *out (zeroed by the caller before the first). */
+/* Adds the arena's counters to *out, which the caller zeroes before the first call. */
 void arena_stats_merge(arena_t *arena, arena_stats_t *out);
-/* What it keeps in memory, metadata included; no lock but those of base and freepool is taken. */
+/* Bytes in memory, metadata included. Takes only the locks of base and freepool. */
 size_t arena_resident(arena_t *arena);
 /* Zeroes the contention counters of all the arena's locks. */
 void arena_mutexes_reset(arena_t *arena);

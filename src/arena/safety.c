@@ -1,4 +1,8 @@
-/* One place to stop at, so that a debugger needs one breakpoint. */
+/*
+ * The end of a process that misused the allocator; safety.h has the contract.
+ * One function, so that a debugger needs one breakpoint. It allocates nothing and takes no lock,
+ * because callers may hold any.
+ */
 #include "arena/safety.h"
 
 #include <stdlib.h>

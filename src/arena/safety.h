@@ -1,12 +1,13 @@
 /*
- * The end of a process that misused the allocator: one fixed sentence, then abort.
+ * The end of a process that misused the allocator (double free, foreign pointer, write past the
+ * end): one fixed sentence, then abort. Every check of the library ends here. Any lock may be held.
  */
 #ifndef ARENA_SAFETY_H
 #define ARENA_SAFETY_H
 
 #include "util/compiler.h"
 
-/* Replaces the abort (tests); NULL: the default. Gets the whole line. */
+/* Replaces write and abort in tests; it gets the whole line. NULL: the default. */
 extern void (*safety_abort_hook)(const char *message);
 
 /* Writes "<jemalloc>: " what "\n" and aborts. */

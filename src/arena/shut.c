@@ -1,4 +1,8 @@
-/* The ring of shut extents. */
+/*
+ * The ring of shut extents; shut.h has the contract.
+ * Invariant: an extent in the ring has state shut, and `bytes` is the sum of their sizes. shut.mtx
+ * guards the ring only; pages are changed without it, by the thread that owns the extent.
+ */
 #include "arena/shut.h"
 
 #include "arena/arenas.h"
@@ -7,15 +11,15 @@
 
 static struct {
 	mutex_t mtx;
-	unsigned first;
-	unsigned n;
-	size_t bytes;
+	unsigned first;          /* place of the oldest */
+	unsigned n;              /* extents in the ring */
+	size_t bytes;            /* of address space */
 	edata_t *ring[SHUT_MAX];
 } shut = {.mtx = MUTEX_INITIALIZER("shut", WITNESS_RANK_LEAF)};
 
 cassert((SHUT_MAX & (SHUT_MAX - 1)) == 0);
 
-/* The oldest one, if the others and this many bytes more are too many; else NULL. */
+/* Takes the oldest one if all and this many bytes more exceed the limits. NULL otherwise. */
 static edata_t *
 shut_take_over(size_t bytes) {
 	edata_t *e = NULL;
@@ -42,7 +46,7 @@ shut_try_put(edata_t *e) {
 	return has_room;
 }
 
-/* Free at last.  What the system keeps shut stays so, and is lost. */
+/* Opens and frees an extent. If the system refuses, it stays shut and its address space is lost. */
 static void
 shut_open(edata_t *e) {
 	assert(e->state == extent_state_shut);
@@ -64,7 +68,7 @@ shut_flush(void) {
 	shut_make_room(SHUT_BYTES + 1);
 }
 
-/* Its memory goes, and the access; 0 or an errno, and then it is open. */
+/* Discards the memory and removes access. 0 or an errno; in that case access is unchanged. */
 static int
 shut_pages(edata_t *e) {
 	int err = pages_purge_forced(e->addr, e->size);
@@ -75,7 +79,8 @@ bool
 shut_try_take(edata_t *e) {
 	assert(e->state == extent_state_active && !e->is_slab && e->recs == NULL);
 	const arena_t *a = arena_table_get(e->arena_ind);
-	if (e->arena_ind >= arenas_narenas_auto() || ehooks_are_own(&a->pac.src.ehooks) || e->nguards != 0
+	if (e->arena_ind >= arenas_narenas_auto() || ehooks_are_own(&a->pac.src.ehooks)
+	    || e->nguards != 0
 	    || e->size > SHUT_BYTES / 2) {
 		return false;
 	}
