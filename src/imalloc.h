@@ -65,7 +65,7 @@ typedef struct imalloc_req_s {
 
 /* Returns NULL with errno ENOMEM if too large or without memory; with xmalloc the process ends. */
 void *imalloc(imalloc_req_t *req);
-/* For operator new, which reports failure itself: NULL without a message, errno is not set. */
+/* For operator new, which reports failure itself: returns NULL without ENOMEM or a message. */
 void *imalloc_quiet(imalloc_req_t *req);
 /* Resizes ptr, which is not NULL. Returns NULL as imalloc() does; ptr stays valid then. */
 void *irealloc(void *ptr, imalloc_req_t *req);

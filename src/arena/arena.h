@@ -124,6 +124,7 @@ void arena_small_count_requests(arena_t *a, szind_t szind, unsigned shard, uint6
  * is no memory.
  */
 void *arena_malloc(arena_t *a, size_t usize, size_t alignment, bool zero, unsigned nrequests);
+/* Frees one object past the thread caches. elem: its page-map element. */
 void arena_dalloc(void *ptr, uint64_t elem);
 
 /*
@@ -148,6 +149,7 @@ void *arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero);
  * none is ready.
  */
 void *arena_large_malloc_hot(arena_t *a, size_t usize);
+/* Frees a large object; a write past its end that is detected ends the process. */
 void arena_large_dalloc(edata_t *e);
 /* Resizes in place to between usize_min and usize_max; 0 or ENOMEM. */
 int arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bool zero);
@@ -169,6 +171,7 @@ size_t arena_usize(const void *ptr, uint64_t elem);
 
 int arena_decay_ms_set(arena_t *a, bool is_dirty, ssize_t ms);
 ssize_t arena_decay_ms_get(const arena_t *a, bool is_dirty);
+/* Returns unused pages to the system: those that are due, or all. */
 void arena_decay(arena_t *a, bool all);
 /* Bytes of address space that suffice for an object and its alignment; below usize: overflow. */
 size_t arena_need(size_t usize, size_t alignment);

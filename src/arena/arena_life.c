@@ -1,8 +1,8 @@
 /*
  * Reset, destruction and renewal of an explicit arena; arena_life.h has the contract.
  * They walk over the arena's descriptors, which are all in one list (meta/edata_cache.h).
- * Invariant: while objects are ended the page cache is closed, so that no other thread changes
- * descriptors. The locks of bins are taken one at a time.
+ * Invariant: while objects are ended the page cache is closed, so that no purge of another thread
+ * holds an extent. The locks of bins are taken one at a time.
  */
 #include "arena/arena_life.h"
 

@@ -28,7 +28,7 @@ typedef enum {
 } bin_idle_t;
 
 typedef struct bin_s {
-	mutex_t mtx;
+	mutex_t mtx;      /* guards the other fields and the bitmaps of the slabs */
 	edata_t *slabcur; /* the slab that serves requests, or NULL */
 	ph_t nonfull;     /* other slabs with some regions free, by address */
 	stock_t stock;

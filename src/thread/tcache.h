@@ -134,9 +134,7 @@ void tcache_heartbeat(tsd_t *tsd, uint64_t bytes);
 bool tcache_is_due(const tcache_t *tc);
 /* Draws new distances to the next samples, after the rate changed. */
 void tcache_retune(tsd_t *tsd, tcache_t *tc);
-/*
- * Sets the thread's next heartbeats at most beat_bytes apart and cuts longer countdowns short.
- */
+/* Sets the thread's next heartbeats at most beat_bytes apart and cuts longer countdowns short. */
 void tcache_hasten(tsd_t *tsd, uint64_t beat_bytes);
 /*
  * Called when tcache_is_freed_due(): so many bytes were freed past the caches that the clock is
@@ -144,6 +142,7 @@ void tcache_hasten(tsd_t *tsd, uint64_t beat_bytes);
  * caller is inside the gate and holds no lock.
  */
 void tcache_note_freed(tsd_t *tsd);
+/* Whether the thread has released enough bytes since the last look for tcache_note_freed(). */
 ALWAYS_INLINE bool
 tcache_is_freed_due(const tsd_t *tsd) {
 	return tsd_returned(tsd) >= tsd->ticked_at;
