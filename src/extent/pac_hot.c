@@ -77,8 +77,8 @@ hot_stack_bytes(unsigned pind) {
 }
 
 /*
- * Takes e, seen in this slot, if it is still there and its size is within the limits: owned by the
- * caller, still marked as hot. NULL otherwise.
+ * Takes e, seen in this slot, if it is still there: owned by the caller, still marked as hot. Its
+ * size may have changed since it was seen. NULL otherwise.
  */
 static inline edata_t *
 hot_stack_take(pac_t *pac, atomic_p_t *slot, edata_t *e) {
@@ -117,6 +117,10 @@ hot_stack_pop(pac_t *pac, unsigned pind, size_t least, size_t most) {
 	return NULL;
 }
 
+/*
+ * The pages are counted first. If another thread forks in between, the child counts them for ever,
+ * without an extent: its statistics are too high by them, and it looks into the stacks more often.
+ */
 bool
 pac_hot_try_push(pac_t *pac, unsigned pind, edata_t *e) {
 	pac_hot_stack_t *s = hot_stack(pac, pind);
@@ -176,7 +180,6 @@ pac_hot_destroy(pac_t *pac) {
 			meta_free(s, hot_stack_bytes(i));
 		}
 	}
-	assert(atomic_load_zu(&pac->hot_npages, MO_RELAXED) == 0);
 }
 
 /* ------------------------------------------------------------------ slots and stacks */
