@@ -106,7 +106,7 @@ fail:
 static edata_t *
 arena_slab_new(arena_t *a, szind_t szind, unsigned shard) {
 	bool is_sampled = arena_ind_is_hidden(a->ind);
-	bool is_guarded = guard_count_is_due(&a->guard_small, opt_san_guard_small);
+	bool is_guarded = guard_count_extent(&a->guard_small, opt_san_guard_small);
 	size_t size = slab_info_of(szind, is_sampled)->slab_size;
 	edata_t *e;
 	if (is_guarded) {

@@ -91,7 +91,7 @@ void *
 arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero) {
 	assert(usize >= SC_LARGE_MINCLASS);
 	usize = PAGE_CEILING(usize);
-	bool is_guarded = guard_count_is_due(&a->guard_large, opt_san_guard_large);
+	bool is_guarded = guard_count_extent(&a->guard_large, opt_san_guard_large);
 	bool has_offset = opt_cache_oblivious && alignment <= CACHELINE && !is_guarded;
 	size_t grain = is_guarded ? PAGE : large_grain(a);
 	size_t size = align_up(has_offset ? usize + PAGE : usize, grain);
@@ -120,7 +120,7 @@ arena_large_malloc_hot(arena_t *a, size_t usize) {
 	if (e == NULL) {
 		return NULL;
 	}
-	large_adopt(a, e, usize, opt_cache_oblivious ? arena_large_start(a, e) : e->addr);
+	large_adopt(a, e, usize, arena_large_start(a, e));
 	large_tail_mark(e);
 	large_stats_add(a, usize);
 	return e->u.large_start;

@@ -26,7 +26,7 @@ int guard_boot(void);
 
 /* Counts an extent; true if it is an n-th one. */
 ALWAYS_INLINE bool
-guard_count_is_due(atomic_u64_t *count, size_t nth) {
+guard_count_extent(atomic_u64_t *count, size_t nth) {
 	return unlikely(nth != 0) && atomic_fetch_add_u64(count, 1, MO_RELAXED) % nth == nth - 1;
 }
 

@@ -184,30 +184,11 @@ pac_hot_destroy(pac_t *pac) {
 
 /* ------------------------------------------------------------------ slots and stacks */
 
-/* Makes a hot extent, which the caller has taken, active in the page map and in the count. */
-static edata_t *
-pac_hot_activate(pac_t *pac, edata_t *e) {
-	e->state = extent_state_active;
-	emap_set_first_state(e);
-	atomic_fetch_add_zu(&pac->nactive, e->size >> LG_PAGE, MO_RELAXED);
-	return e;
-}
-
 /* As hot_stack_pop(), from the slot of the class or from its stack. */
 static edata_t *
 hot_pop_class(pac_t *pac, unsigned pind, size_t least, size_t most) {
-	const edata_t *seen = atomic_load_p(&pac->hot[pind], MO_RELAXED);
-	size_t size = seen == NULL ? 0 : __atomic_load_n(&seen->size, __ATOMIC_RELAXED);
-	if (size >= least && size <= most) {
-		edata_t *e = atomic_exchange_p(&pac->hot[pind], NULL, MO_ACQUIRE);
-		if (e != NULL && e->size >= least && e->size <= most) {
-			return e;
-		}
-		if (e != NULL) {
-			pac_hot_misfit(pac, e);
-		}
-	}
-	return hot_stack_pop(pac, pind, least, most);
+	edata_t *e = pac_hot_take_slot(pac, pind, least, most);
+	return e != NULL ? e : hot_stack_pop(pac, pind, least, most);
 }
 
 edata_t *
@@ -231,10 +212,10 @@ pac_hot_leave(pac_t *pac, edata_t *e) {
 	e->szind = SC_NSIZES;
 	e->is_sampled = false;
 	unsigned pind = pac_hot_pind(pac, e->size);
+	bool is_bounded = pac_is_bounded(pac);
+	e->state = is_bounded ? extent_state_hot : e->state;
 	emap_set_boundary(e);
-	if (pac_is_bounded(pac)) {
-		e->state = extent_state_hot;
-		emap_set_boundary(e);
+	if (is_bounded) {
 		atomic_fetch_sub_zu(&pac->nactive, e->size >> LG_PAGE, MO_RELAXED);
 		edata_t *old = pac_hot_swap(&pac->hot[pind], e);
 		if (old != NULL) {

@@ -28,18 +28,18 @@ pac_hot_bounded(void) {
 void pac_hot_misfit(pac_t *pac, edata_t *e);
 
 /*
- * Takes the hot extent of page class pind if it has this size: active, owned by the caller, and in
- * the page map as a large object of a class that is not cacheable. NULL if there is none. Needs no
- * lock and no gate: a fork in between only costs the child this extent.
+ * Takes the extent in the slot of a page class if it has least to most bytes: owned by the caller,
+ * still marked as hot. NULL if there is none.
  */
 ALWAYS_INLINE edata_t *
-pac_hot_pop(pac_t *pac, unsigned pind, size_t size) {
+pac_hot_take_slot(pac_t *pac, unsigned pind, size_t least, size_t most) {
 	const edata_t *seen = atomic_load_p(&pac->hot[pind], MO_RELAXED);
 	/*
 	 * Descriptors stay readable for ever; whether this one is still in the slot is checked
 	 * below.
 	 */
-	if (seen == NULL || __atomic_load_n(&seen->size, __ATOMIC_RELAXED) != size) {
+	size_t size = seen == NULL ? 0 : __atomic_load_n(&seen->size, __ATOMIC_RELAXED);
+	if (size < least || size > most) {
 		return NULL;
 	}
 	edata_t *e = atomic_exchange_p(&pac->hot[pind], NULL, MO_ACQUIRE);
@@ -47,14 +47,31 @@ pac_hot_pop(pac_t *pac, unsigned pind, size_t size) {
 		return NULL;
 	}
 	assert(e->state == extent_state_hot && !e->is_slab && !e->is_sampled && e->recs == NULL);
-	if (unlikely(e->size != size)) {
+	if (unlikely(e->size < least || e->size > most)) {
 		pac_hot_misfit(pac, e);
 		return NULL;
 	}
+	return e;
+}
+
+/* Makes a hot extent, which the caller has taken, active in the page map and in the count. */
+ALWAYS_INLINE edata_t *
+pac_hot_activate(pac_t *pac, edata_t *e) {
 	e->state = extent_state_active;
 	emap_set_first_state(e);
-	atomic_fetch_add_zu(&pac->nactive, size >> LG_PAGE, MO_RELAXED);
+	atomic_fetch_add_zu(&pac->nactive, e->size >> LG_PAGE, MO_RELAXED);
 	return e;
+}
+
+/*
+ * Takes the hot extent of page class pind if it has this size: active, owned by the caller, and in
+ * the page map as a large object of a class that is not cacheable. NULL if there is none. Needs no
+ * lock and no gate: a fork in between only costs the child this extent.
+ */
+ALWAYS_INLINE edata_t *
+pac_hot_pop(pac_t *pac, unsigned pind, size_t size) {
+	edata_t *e = pac_hot_take_slot(pac, pind, size, size);
+	return e == NULL ? NULL : pac_hot_activate(pac, e);
 }
 
 ALWAYS_INLINE bool
