@@ -202,7 +202,7 @@ prof_sample_free(tsd_t *tsd, const void *ptr, sample_rec_t *rec, size_t usize) {
 	sample_free_hook_call(ptr, usize);
 }
 
-/* ---------------------------------------------------------------- automatic dumps */
+/* ---------------------------------------------------------------- dumps */
 
 void
 prof_heartbeat(tsd_t *tsd, uint64_t bytes) {
@@ -228,6 +228,11 @@ prof_fdump(void) {
 		malloc_write("<jemalloc>: Exiting with error code because memory leaks were detected\n");
 		_exit(1);
 	}
+}
+
+int
+prof_prefix_set(const char *prefix) {
+	return prof_is_booted() ? prof_sys_prefix_set(prefix) : ENOENT;
 }
 
 uint64_t

@@ -69,6 +69,11 @@ void prof_heartbeat(tsd_t *tsd, uint64_t bytes);
 /* --------------------------------------------------------------- dumps */
 
 /*
+ * Copies the prefix and makes it absolute; "" disables automatic dumps. 0, ENOENT before the
+ * profiler is booted, EINVAL if it is too long.
+ */
+int prof_prefix_set(const char *prefix);
+/*
  * "errno-name path bytes-written" of the last failed dump, "" if none. The text is valid until the
  * same thread asks again.
  */

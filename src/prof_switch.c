@@ -12,7 +12,6 @@
 #include "prof_data.h"
 #include "prof_opt.h"
 #include "prof_sample.h"
-#include "prof_sys.h"
 #include "util/assert.h"
 #include "util/atomic.h"
 #include "util/bits.h"
@@ -175,12 +174,4 @@ prof_reset(size_t lg_sample) {
 	/* Last, so that hardly any sample of the old rate is counted in the new books. */
 	prof_data_reset();
 	return 0;
-}
-
-int
-prof_prefix_set(const char *prefix) {
-	if (!prof_is_booted()) {
-		return ENOENT;
-	}
-	return prefix == NULL ? EFAULT : prof_sys_prefix_set(prefix);
 }

@@ -31,12 +31,6 @@ int prof_sample_interval_set(size_t bytes);	/* 0, ENOENT, or EINVAL for 0; keeps
 int prof_reset(size_t lg_sample);
 
 /*
- * Copies the prefix and makes it absolute; "" disables automatic dumps. EINVAL: too long. EFAULT:
- * NULL.
- */
-int prof_prefix_set(const char *prefix);
-
-/*
  * Called when the books exist: the switches take their configured values, but no sampling starts.
  */
 void prof_switch_boot(void);

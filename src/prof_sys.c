@@ -5,7 +5,7 @@
  * its name only when all of it has been written. Locks: `prof_prefix`, a leaf, for the prefix;
  * sequence numbers are atomic. Large buffers are in the caller's prof_file_t, not on the stack,
  * because a dump may run on a very small one. Called by prof_dump.c, prof_log.c and, for the
- * prefix, by prof_switch.c and prof_session.c.
+ * prefix, by prof.c and prof_session.c.
  */
 #include "prof_sys.h"
 
