@@ -16,7 +16,7 @@
 #include "conf_table.h"
 #include "os/malloc_io.h"
 #include "os/sys.h"
-#include "prof_opt.h"
+#include "prof/sites/prof_opt.h"
 #include "util/assert.h"
 #include "util/fmt.h"
 #include "util/fxp.h"

@@ -8,7 +8,7 @@
 #include "imalloc.h"
 
 #include "arena/arenas.h"
-#include "prof.h"
+#include "prof/prof.h"
 #include "thread/shelter.h"
 #include "thread/tsd.h"
 

@@ -10,7 +10,7 @@
 #include "arena/background_thread.h"
 #include "ctl/ctl.h"
 #include "os/gate.h"
-#include "prof.h"
+#include "prof/prof.h"
 #include "thread/shelter.h"
 #include "thread/tsd.h"
 

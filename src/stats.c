@@ -22,7 +22,7 @@
 #include "os/gate.h"
 #include "os/malloc_io.h"
 #include "os/nstime.h"
-#include "prof.h"
+#include "prof/prof.h"
 #include "thread/tcache.h"
 #include "util/assert.h"
 #include "util/buf_writer.h"

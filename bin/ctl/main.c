@@ -2,7 +2,7 @@
  * jeprofctl: starts, stops, dumps and watches the heap profiler of a running process from outside.
  *
  * The way of every run: words -> options -> process -> way in -> request -> answer -> words.
- * The way in is the mailbox of src/prof_mailbox.h, a block in the process's memory that is found by an ELF note read from
+ * The way in is the mailbox of prof_mailbox.h, a block in the process's memory that is found by an ELF note read from
  * that memory (no file, no symbol: also in a stripped, static or deleted program, and in other namespaces). It is reached
  * through /proc/PID/mem, else process_vm_readv, else the memfd of prof_ctl_fd:true. Else the control directory is asked.
  * Invariant: the descriptor is opened before the start time of the process is checked, and belongs to that process for good;

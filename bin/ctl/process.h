@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "prof_mailbox.h"
+#include "prof/control/prof_mailbox.h"
 
 typedef enum { way_mem, way_vm, way_fd, way_dir } way_t;
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "prof_mailbox.h"
+#include "prof/control/prof_mailbox.h"
 #include "talk.h"
 #include "value.h"
 

@@ -8,7 +8,7 @@ my %names = (jemalloc => 'jemalloc', tcmalloc => 'tcmalloc', mimalloc => 'mimall
 	scudo => 'Scudo', hoard => 'Hoard', mesh => 'Mesh', tbbmalloc => 'TBB malloc', asan => "AddressSanitizer's malloc");
 my @marks = (['<jemalloc>: ', 'jemalloc'], ['mimalloc: ', 'mimalloc'], ['tcmalloc: ', 'tcmalloc']);
 
-# What the note of the library says (src/prof_mailbox.h): 1 with the profiler, 0 without; undef: it is not this library.
+# What the note of the library says (prof_mailbox.h): 1 with the profiler, 0 without; undef: it is not this library.
 sub ours {
 	my ($elf) = @_;
 	my $owner = "jemalloc\0\0\0\0";

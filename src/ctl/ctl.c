@@ -10,7 +10,7 @@
 #include "ctl/ctl_snapshot.h"
 #include "ctl/node.h"
 #include "os/gate.h"
-#include "prof.h"
+#include "prof/prof.h"
 #include "util/assert.h"
 
 /* A position in the tree: a node, or a field or list item of a directory. */

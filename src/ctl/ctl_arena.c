@@ -12,7 +12,7 @@
 #include "imalloc.h"
 #include "meta/emap.h"
 #include "os/pages.h"
-#include "prof.h"
+#include "prof/prof.h"
 #include "thread/tcache.h"
 #include "thread/tsd.h"
 #include "util/assert.h"

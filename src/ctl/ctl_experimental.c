@@ -10,7 +10,7 @@
 #include "ctl/ctl_rooms.h"
 #include "imalloc.h"
 #include "meta/emap.h"
-#include "prof.h"
+#include "prof/prof.h"
 #include "thread/alloc_hook.h"
 #include "thread/user_event.h"
 #include "util/assert.h"

@@ -6,10 +6,10 @@
  */
 #include "ctl/ctl_rooms.h"
 #include "meta/sc.h"
-#include "prof.h"
+#include "prof/prof.h"
 #include "util/assert.h"
-#include "prof_keep.h"
-#include "prof_session.h"
+#include "prof/file/prof_keep.h"
+#include "prof/control/prof_session.h"
 
 /* ------------------------------------------------------------------ switches */
 

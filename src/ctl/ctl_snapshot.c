@@ -10,7 +10,7 @@
 #include "arena/background_thread.h"
 #include "arena/inspect.h"
 #include "meta/freepool.h"
-#include "prof.h"
+#include "prof/prof.h"
 #include "util/assert.h"
 
 mutex_t snapshot_mutex = MUTEX_INITIALIZER("ctl", WITNESS_RANK_CTL);

@@ -9,7 +9,7 @@
 #include "conf.h"
 #include "ctl/ctl_rooms.h"
 #include "os/thread.h"
-#include "prof.h"
+#include "prof/prof.h"
 #include "thread/peak.h"
 #include "thread/tcache_set.h"
 #include "thread/tsd.h"

@@ -8,7 +8,7 @@ use warnings;
 my $root = $ENV{JEMALLOC_SRC} // die "JEMALLOC_SRC is not set\n";
 chdir "$root/src" or die "$root/src: $!\n";
 my $page = slurp('../doc/HOUSE.md') . slurp('../doc/INDEX.md');
-my @files = sort grep { !m{^config\.h$} } glob '*.c *.h *.cpp */*.c */*.h *.in';
+my @files = sort grep { !m{^config\.h$} } glob '*.c *.h *.cpp */*.c */*.h */*/*.c */*/*.h *.in';
 my %text = map { $_ => slurp($_) } @files;
 my $tests = 0;
 my $failures = 0;
@@ -47,14 +47,15 @@ sub check {
 # Rows of the table of floors: folder of the floor => text of its rooms.
 sub floors {
 	my %rooms;
-	$rooms{$1} = $3 while $page =~ /^\| (\d) \| ([^|]*) \| ([^|]*) \|$/mg;
+	$rooms{$1} = $3 while $page =~ /^\| (\d+) \| ([^|]*) \| ([^|]*) \|$/mg;
 	return \%rooms;
 }
 
 sub folder_floor {
 	my ($file) = @_;
-	my %floor = (util => 1, os => 2, meta => 3, extent => 4, hpa => 4, arena => 5, thread => 6, ctl => 8);
-	return $file =~ m{^(\w+)/} ? $floor{$1} : $file =~ /^prof/ ? 7 : 8;
+	my %floor = (util => 1, os => 2, meta => 3, extent => 4, hpa => 4, arena => 5, thread => 6, 'prof/sites' => 7,
+	    'prof/file' => 8, 'prof/trigger' => 9, 'prof/control' => 10, prof => 11, ctl => 12);
+	return $file =~ m{^(.*)/} ? $floor{$1} : 12;
 }
 
 sub rooms_missing {
@@ -62,7 +63,7 @@ sub rooms_missing {
 	my %missing;
 	for my $file (grep { !/\.in$/ } @files) {
 		my $name = $file =~ s/\.\w+$//r;
-		$name =~ s{^(?!ctl/)\w+/}{};
+		$name =~ s{^(?!ctl/).*/}{};
 		my $floor = folder_floor($file);
 		$missing{"$file on floor $floor"} = 1 if ($rooms->{$floor} // '') !~ /`\Q$name\E`/;
 	}
@@ -75,7 +76,7 @@ sub rooms_unknown {
 	for my $floor (sort keys %$rooms) {
 		for my $name ($rooms->{$floor} =~ /`([\w\/]+)`/g) {
 			push @unknown, "$name on floor $floor"
-			    if !grep { folder_floor($_) == $floor && m{^(?:\w+/)?\Q$name\E\.\w+$} } @files;
+			    if !grep { folder_floor($_) == $floor && m{^(?:[\w/]+/)?\Q$name\E\.\w+$} } @files;
 		}
 	}
 	return @unknown;

@@ -19,7 +19,7 @@
 #include <sys/mman.h>
 
 #include "arena/arenas.h"
-#include "prof_control.h"
+#include "prof/control/prof_control.h"
 
 #define STATUS_DONE 42 /* so no other end is taken for a pass */
 #define N_SLOTS 400

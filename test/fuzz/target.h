@@ -14,8 +14,8 @@
 #include "imalloc.h"
 #include "os/malloc_io.h"
 #include "os/sys.h"
-#include "prof_control.h"
-#include "prof_keep.h"
+#include "prof/control/prof_control.h"
+#include "prof/file/prof_keep.h"
 
 /* Read as the library is loaded: before anything of ours runs. */
 extern const char *je_malloc_conf;

@@ -1,8 +1,8 @@
 /* The content of a command file of the control directory, from reading to the answer. */
 #include "target.h"
 
-#include "prof_ctl_dir.h"
-#include "prof_session.h"
+#include "prof/control/prof_ctl_dir.h"
+#include "prof/control/prof_session.h"
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

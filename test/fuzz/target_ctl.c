@@ -9,8 +9,8 @@
 
 #include "ctl/ctl.h"
 #include "ctl/node.h"
-#include "prof_log.h"
-#include "prof_session.h"
+#include "prof/control/prof_session.h"
+#include "prof/file/prof_log.h"
 
 enum { BY_MIB = 1, NO_OLD = 2, NO_OLDLEN = 4, NO_NEW = 8, IS_FROM_NAME = 16, NEW_IS_TEXT = 32 };
 #define MIB_MAX 12

@@ -4,7 +4,7 @@
  */
 #include "target.h"
 
-#include "prof_session.h"
+#include "prof/control/prof_session.h"
 
 #define IS_SUMMED 0x80
 #define IS_TEXT 0x40

@@ -2,7 +2,7 @@
 #include "target.h"
 
 #include "imalloc_flags.h"
-#include "prof_session.h"
+#include "prof/control/prof_session.h"
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -1,5 +1,5 @@
 /*
- * A process with a mailbox but without a profiler: the library's side of src/prof_mailbox.h, as small as it can be, for the
+ * A process with a mailbox but without a profiler: the library's side of src/prof/control/prof_mailbox.h, as small as it can be, for the
  * tests of jeprofctl. Its one thread looks at the doorbell every 2 ms, or not (idle, until SIGUSR1). Sessions, thresholds and dumps are
  * only pretended; a dump is a file of three lines.
  * usage: fake MODE [ARGUMENT]; prints "ready PID" once it can be asked, ends with its standard input, or after a quarter of an hour.
@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "prof_mailbox.h"
+#include "prof/control/prof_mailbox.h"
 
 #ifndef FAKE_VERSION
 #define FAKE_VERSION 2

@@ -7,7 +7,7 @@
 #include "extent/pac.h"
 #include "imalloc.h"
 #include "os/malloc_io.h"
-#include "prof.h"
+#include "prof/prof.h"
 #include "stats.h"
 #include "thread/tcache.h"
 #include "util/prng.h"

@@ -9,7 +9,7 @@
 #include "ctl/ctl_rooms.h"
 #include "ctl/ctl_snapshot.h"
 #include "ctl/node.h"
-#include "prof.h"
+#include "prof/prof.h"
 #include "util/prng.h"
 
 #define CANARY 0xc5

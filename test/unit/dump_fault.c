@@ -16,11 +16,11 @@
 #include "os/nstime.h"
 #include "os/sys.h"
 #include "os/tls.h"
-#include "prof.h"
-#include "prof_data.h"
-#include "prof_dump.h"
-#include "prof_sample.h"
-#include "prof_sys.h"
+#include "prof/file/prof_dump.h"
+#include "prof/file/prof_sys.h"
+#include "prof/prof.h"
+#include "prof/sites/prof_data.h"
+#include "prof/sites/prof_sample.h"
 
 enum { call_open, call_read, call_write, call_close, call_fchmod, call_link, call_rename,
     call_rename2, call_readlink, call_mmap, call_munmap };

@@ -27,10 +27,10 @@
 #include "os/nstime.h"
 #include "os/pages.h"
 #include "os/sys.h"
-#include "prof_control.h"
-#include "prof_ctl_dir.h"
-#include "prof_opt.h"
-#include "prof_signal.h"
+#include "prof/control/prof_control.h"
+#include "prof/control/prof_ctl_dir.h"
+#include "prof/sites/prof_opt.h"
+#include "prof/trigger/prof_signal.h"
 
 /* By name, and by number; and what the library allocates for itself. */
 #define CALLS_BY_NAME(X) \

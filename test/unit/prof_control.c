@@ -5,13 +5,13 @@
 #include <sys/stat.h>
 
 #include "os/nstime.h"
-#include "prof.h"
-#include "prof_control.h"
-#include "prof_auto.h"
-#include "prof_ctl_dir.h"
-#include "prof_handover.h"
-#include "prof_hook.h"
-#include "prof_session.h"
+#include "prof/prof.h"
+#include "prof/control/prof_control.h"
+#include "prof/trigger/prof_auto.h"
+#include "prof/control/prof_ctl_dir.h"
+#include "prof/control/prof_handover.h"
+#include "prof/sites/prof_hook.h"
+#include "prof/control/prof_session.h"
 
 static prof_mailbox_t *box = &prof_mailbox_block.box;
 

@@ -5,9 +5,9 @@
 
 #include "meta/freepool.h"
 #include "os/gate.h"
-#include "prof_data.h"
-#include "prof_sample.h"
-#include "prof_snap.h"
+#include "prof/sites/prof_data.h"
+#include "prof/sites/prof_sample.h"
+#include "prof/sites/prof_snap.h"
 
 #define DEPTH 20
 

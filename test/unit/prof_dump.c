@@ -4,12 +4,12 @@
 #include "os/gate.h"
 #include "os/tls.h"
 #include "os/unwind.h"
-#include "prof.h"
-#include "prof_backtrace.h"
-#include "prof_data.h"
-#include "prof_dump.h"
-#include "prof_sample.h"
-#include "prof_write.h"
+#include "prof/file/prof_dump.h"
+#include "prof/file/prof_write.h"
+#include "prof/prof.h"
+#include "prof/sites/prof_backtrace.h"
+#include "prof/sites/prof_data.h"
+#include "prof/sites/prof_sample.h"
 
 static char dir[] = "/tmp/prof_dump.XXXXXX";
 static char text[1 << 20];

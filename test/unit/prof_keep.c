@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "os/nstime.h"
-#include "prof_keep.h"
+#include "prof/file/prof_keep.h"
 #include "util/atomic.h"
 
 static char dir[] = "/tmp/prof_keep.XXXXXX";

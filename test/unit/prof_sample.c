@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "prof_sample.h"
+#include "prof/sites/prof_sample.h"
 
 /* The reader's rule for a heap_v2 line. */
 static void

@@ -7,9 +7,9 @@
 #include "arena/arenas.h"
 #include "os/nstime.h"
 #include "meta/freepool.h"
-#include "prof.h"
-#include "prof_dump.h"
-#include "prof_session.h"
+#include "prof/prof.h"
+#include "prof/file/prof_dump.h"
+#include "prof/control/prof_session.h"
 
 static prof_session_opts_t o;
 static const char *why;

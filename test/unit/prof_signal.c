@@ -8,7 +8,7 @@
 
 #include "os/nstime.h"
 #include "os/thread.h"
-#include "prof_signal.h"
+#include "prof/trigger/prof_signal.h"
 
 static uint64_t fake_ns = 100 * NSTIME_PER_SEC;
 

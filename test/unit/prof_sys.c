@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 
 #include "os/sys.h"
-#include "prof_opt.h"
-#include "prof_sys.h"
+#include "prof/file/prof_sys.h"
+#include "prof/sites/prof_opt.h"
 
 /* 2026-07-01T12:34:56.789Z */
 #define INSTANT (UINT64_C(1782909296789) * 1000000)

@@ -6,8 +6,8 @@
 
 #include "os/nstime.h"
 #include "os/tls.h"
-#include "prof_keep.h"
-#include "prof_trigger.h"
+#include "prof/file/prof_keep.h"
+#include "prof/trigger/prof_trigger.h"
 #include "util/atomic.h"
 
 #define MS NSTIME_PER_MSEC

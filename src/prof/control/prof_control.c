@@ -1,0 +1,667 @@
+/*
+ * Control from outside the process: serves the mailbox and the control directory, and runs the
+ * profiler's own thread (prof_control.h).
+ *
+ * Invariant: at most one thread serves requests at a time (control.is_serving). Other processes may
+ * write the mailbox block at any time, so each value is read once, copied and checked, and nothing
+ * that the library itself relies on is kept there. Locks: none held; state is atomic, and serving
+ * happens outside the gate. Called by prof.c at boot, at heartbeats and after fork, and by the
+ * profiler's thread.
+ */
+#include "prof/control/prof_control.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "os/gate.h"
+#include "os/malloc_io.h"
+#include "os/memfile.h"
+#include "os/nstime.h"
+#include "os/pages.h"
+#include "os/sys.h"
+#include "os/thread.h"
+#include "prof/control/prof_ctl_dir.h"
+#include "prof/control/prof_handover.h"
+#include "prof/control/prof_request.h"
+#include "prof/control/prof_session.h"
+#include "prof/sites/prof_opt.h"
+#include "prof/sites/prof_switch.h"
+#include "prof/trigger/prof_signal.h"
+#include "thread/recall.h"
+#include "thread/thread_event.h"
+#include "util/assert.h"
+
+/* Longest sleep of the thread between two rounds. */
+#define ROUND_NS (NSTIME_PER_SEC / 10)
+/* Minimum time between two looks into the control directory. */
+#define DIR_GAP_NS (NSTIME_PER_SEC / 2)
+/* Rounds without work after which the thread ends. */
+#define ROUNDS_IDLE 10
+/* Answers that are remembered; more than the number of clients that are likely to ask at once. */
+#define ANSWERS_KEPT 16
+
+prof_thread_opt_t opt_prof_thread = prof_thread_auto;
+const char *const prof_thread_opt_names[] = {"auto", "true", "false", NULL};
+bool opt_prof_ctl_fd;
+
+static_assert(sizeof(prof_mailbox_block_t) == PROF_MAILBOX_BYTES, "the block is whole pages");
+static_assert(sizeof(prof_mailbox_t) <= PROF_MAILBOX_BYTES, "the mailbox fits");
+static_assert(PROF_MAILBOX_VERSION == 2 && PROF_MAILBOX_BYTES == 65536, "as in the note");
+
+/*
+ * The block has a section of its own, so that its alignment to the largest page size of the machine
+ * adds no padding to other data. The note holds the sizes of owner and body, the type, the owner
+ * and the body (prof_note_t).
+ */
+#if LG_PAGE_FIXED_P
+#define BLOCK_ALIGN "4096"
+#else
+#define BLOCK_ALIGN "65536"
+#endif
+#if CONFIG_PROF
+#define NOTE_BYTES "65536"
+#else
+#define NOTE_BYTES "0"
+#endif
+__asm__(".pushsection jemalloc_mailbox, \"aw\", %nobits\n"
+	".balign " BLOCK_ALIGN "\n"
+	".globl prof_mailbox_block\n"
+	".hidden prof_mailbox_block\n"
+	".type prof_mailbox_block, %object\n"
+	".size prof_mailbox_block, 65536\n"
+	"prof_mailbox_block: .zero 65536\n"
+	".popsection\n"
+	".pushsection .note.jemalloc, \"a\", %note\n"
+	".balign 4\n"
+	".long 9, 16, 0x6a706d62\n"
+	".asciz \"jemalloc\"\n"
+	".balign 4\n"
+	".long 2, " NOTE_BYTES "\n"
+	".quad prof_mailbox_block - .\n"
+	".popsection\n");
+
+static struct {
+	/* The memory file under the block, and how to recognise it. */
+	memfile_t file; /* mapped over the block if prof_ctl_fd is set */
+	atomic_b_t is_serving;    /* one thread is carrying out requests */
+	/* the thread is wanted and does not run; the next heartbeat starts it */
+	atomic_b_t thread_due;
+	/* constructors have begun to run; before that the loader holds its locks */
+	bool has_started;
+	atomic_b_t has_thread;
+	atomic_b_t thread_failed; /* the system refused it; reported once, not tried again */
+	/* a system call filter might end the process for starting it; not tried */
+	atomic_b_t thread_barred;
+	atomic_b_t is_awaited;    /* a dump was requested that the thread is to write */
+	atomic_u32_t wakes;       /* futex on which the thread sleeps */
+	uint64_t dir_next_ns;     /* used only by the thread that is serving */
+	/* The request that is being carried out. */
+	uint64_t nonce;
+	char text[PROF_MAILBOX_TEXT];
+	prof_answer_t answer;
+} control;
+
+/*
+ * Answers by nonce; written only by the thread that is serving. A nonce of 0 means an empty entry.
+ */
+static LARGE_BSS struct {
+	unsigned next;
+	struct {
+		uint64_t nonce;
+		int err;
+		prof_answer_t answer;
+	} kept[ANSWERS_KEPT];
+} answers;
+
+static prof_mailbox_t *
+box(void) {
+	return &prof_mailbox_block.box;
+}
+
+/* ---------------------------------------------------------------- the block */
+
+static void
+box_header(void) {
+	prof_mailbox_t *b = box();
+	b->version = PROF_MAILBOX_VERSION;
+	b->bytes = PROF_MAILBOX_BYTES;
+	b->pid = (uint32_t)sys_pid();
+	size_t len = min_zu(strlen(JEMALLOC_VERSION), sizeof(b->library_version) - 1);
+	memcpy(b->library_version, JEMALLOC_VERSION, len);
+	b->library_version[len] = '\0';
+}
+
+/* Copies the state that can be read without a request into the block. */
+static void
+box_mirror(void) {
+	prof_mailbox_t *b = box();
+	__atomic_store_n(&b->state, prof_request_state(), __ATOMIC_RELAXED);
+	__atomic_store_n(&b->session_id, prof_session_id(), __ATOMIC_RELAXED);
+	__atomic_store_n(&b->session_start_ns, prof_session_start_ns(), __ATOMIC_RELAXED);
+}
+
+static void
+control_mirror(void) {
+	if (prof_mailbox_is_open) {
+		box_mirror();
+	}
+}
+
+void (*const prof_switch_changed)(void) = control_mirror;
+
+static void
+box_open(void) {
+	box_header();
+	box()->instance = sys_random();
+	__atomic_store_n(&box()->magic, PROF_MAILBOX_MAGIC, __ATOMIC_RELEASE);
+	prof_mailbox_is_open = true;
+}
+
+/*
+ * Maps an unnamed memory file over the block, for clients that may look into /proc/PID/fd but not
+ * into the memory of the process.
+ */
+static int
+box_to_memfd(void) {
+	int err = memfile_open(&control.file, PROF_MAILBOX_FD_NAME, sizeof(prof_mailbox_block));
+	if (err == 0 && mmap(&prof_mailbox_block, sizeof(prof_mailbox_block), PROT_READ | PROT_WRITE,
+	    MAP_SHARED | MAP_FIXED, memfile_fd(&control.file), 0) == MAP_FAILED) {
+		err = errno;
+		memfile_close(&control.file);
+	}
+	return err;
+}
+
+/*
+ * Gives the block its own file. A forked child gets plain pages if that fails, because otherwise it
+ * would write into the file of its parent.
+ */
+static void
+box_share(bool is_child) {
+	int saved = errno;
+	if (opt_prof_ctl_fd && ((uintptr_t)&prof_mailbox_block & (os_page_size - 1)) == 0
+	    && box_to_memfd() != 0) {
+		malloc_write("<jemalloc>: prof_ctl_fd: no memory file could be made\n");
+		if (is_child) {
+			mmap(&prof_mailbox_block, sizeof(prof_mailbox_block), PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+		}
+	}
+	errno = saved;
+}
+
+/* ---------------------------------------------------------------- slots */
+
+static bool
+answer_try_repeat(int *err) {
+	for (unsigned i = 0; i < ANSWERS_KEPT && control.nonce != 0; i++) {
+		if (answers.kept[i].nonce == control.nonce) {
+			*err = answers.kept[i].err;
+			control.answer = answers.kept[i].answer;
+			return true;
+		}
+	}
+	return false;
+}
+
+static void
+answer_keep(int err) {
+	assert(answers.next < ANSWERS_KEPT);
+	if (err == EBADMSG || strcmp(control.text, "status") == 0) {
+		return; /* the same request may be repeated and get another result */
+	}
+	answers.kept[answers.next].nonce = control.nonce;
+	answers.kept[answers.next].err = err;
+	answers.kept[answers.next].answer = control.answer;
+	answers.next = (answers.next + 1) % ANSWERS_KEPT;
+}
+
+static int
+text_serve(unsigned slot) {
+	static const prof_asker_t asker = {.is_confined = false, .stream = prof_handover_sink};
+	bool is_stream = strcmp(control.text, "dump-stream") == 0;
+	int err;
+	if (answer_try_repeat(&err)) {
+		return err;
+	}
+	if (is_stream) {
+		prof_handover_begin(box()->streams, slot, opt_prof_ctl_fd);
+	}
+	err = prof_request(control.text, &asker, &control.answer);
+	if (is_stream) {
+		prof_handover_end(control.nonce, err);
+	}
+	answer_keep(err);
+	return err;
+}
+
+/* Copies the request out of the slot and checks it; 0, or EBADMSG with an answer. */
+static int
+slot_copy(const prof_slot_t *s, uint64_t sequence) {
+	uint32_t len = __atomic_load_n(&s->length, __ATOMIC_RELAXED);
+	uint32_t sum = __atomic_load_n(&s->checksum, __ATOMIC_RELAXED);
+	control.nonce = __atomic_load_n(&s->nonce, __ATOMIC_RELAXED);
+	if (len >= PROF_MAILBOX_TEXT) {
+		return prof_request_refuse(&control.answer, EBADMSG, "the request is too long");
+	}
+	memcpy(control.text, s->text, len);
+	control.text[len] = '\0';
+	if (prof_mailbox_sum(sequence, control.nonce, control.text, len) != sum
+	    || strlen(control.text) != len) {
+		return prof_request_refuse(&control.answer, EBADMSG, "the request is torn");
+	}
+	return 0;
+}
+
+/*
+ * Formatting and writing a profile takes milliseconds, so that is left to the profiler's thread
+ * wherever there can be one, and does not delay an allocating thread.
+ */
+static bool
+is_for_thread(void) {
+	return strncmp(control.text, "dump", 4) == 0 && opt_prof_thread != prof_thread_false
+	    && control.has_started
+	    && !atomic_load_b(&control.thread_failed, MO_RELAXED)
+	    && !atomic_load_b(&control.thread_barred, MO_RELAXED);
+}
+
+static void
+slot_serve(unsigned slot, bool by_thread) {
+	prof_slot_t *s = &box()->slots[slot];
+	uint64_t sequence = __atomic_load_n(&s->sequence, __ATOMIC_ACQUIRE);
+	if (sequence == 0 || __atomic_load_n(&s->answered, __ATOMIC_RELAXED) == sequence) {
+		return;
+	}
+	int err = slot_copy(s, sequence);
+	/* A client that has withdrawn its request before this point does not get it carried out. */
+	if (__atomic_load_n(&s->sequence, __ATOMIC_ACQUIRE) != sequence) {
+		return;
+	}
+	if (err == 0 && !by_thread && is_for_thread()) {
+		atomic_store_b(&control.is_awaited, true, MO_RELAXED);
+		return;
+	}
+	__atomic_store_n(&s->answer_nonce, control.nonce, __ATOMIC_RELEASE);
+	if (err == 0) {
+		err = text_serve(slot);
+	}
+	assert(control.answer.len < sizeof(s->answer));
+	memcpy(s->answer, control.answer.text, control.answer.len);
+	s->answer[control.answer.len] = '\0';
+	s->answer_length = (uint32_t)control.answer.len;
+	s->error = err;
+	__atomic_store_n(&s->answered, sequence, __ATOMIC_RELEASE);
+}
+
+static bool
+serving_try_begin(void) {
+	return !atomic_exchange_b(&control.is_serving, true, MO_ACQUIRE);
+}
+
+static void
+serving_end(void) {
+	atomic_store_b(&control.is_serving, false, MO_RELEASE);
+}
+
+static bool
+box_serve(bool by_thread) {
+	if (!prof_mailbox_is_open || !serving_try_begin()) {
+		return false;
+	}
+	__atomic_store_n(&box()->doorbell, 0, __ATOMIC_SEQ_CST);
+	atomic_store_b(&control.is_awaited, false, MO_RELAXED);
+	box_header();
+	prof_handover_tick();
+	for (unsigned i = 0; i < PROF_MAILBOX_SLOTS; i++) {
+		slot_serve(i, by_thread);
+	}
+	if (atomic_load_b(&control.is_awaited, MO_RELAXED)) {
+		__atomic_store_n(&box()->doorbell, 1, __ATOMIC_SEQ_CST);
+	}
+	box_mirror();
+	serving_end();
+	return true;
+}
+
+bool
+prof_control_serve(void) {
+	return box_serve(true);
+}
+
+/* Frees profiles that no client has fetched in time. */
+static void
+handover_look(void) {
+	if (prof_handover_is_any() && serving_try_begin()) {
+		prof_handover_tick();
+		serving_end();
+	}
+}
+
+static bool
+doorbell_is_rung(void) {
+	return __atomic_load_n(&box()->doorbell, __ATOMIC_RELAXED) != 0;
+}
+
+/* ---------------------------------------------------------------- the thread */
+
+static bool
+thread_is_wanted(void) {
+	return opt_prof_thread != prof_thread_false && (opt_prof_thread == prof_thread_true
+	    || opt_prof_final_signals || prof_session_is_active() || prof_trigger_wants_thread()
+	    || prof_ctl_dir_is_on()
+	    || atomic_load_b(&control.is_awaited, MO_RELAXED) || prof_handover_is_any());
+}
+
+static void
+thread_wake(void) {
+	atomic_fetch_add_u32(&control.wakes, 1, MO_RELEASE);
+	os_word_wake(&control.wakes, 1);
+}
+
+/* Called by the thread, or at heartbeats if there is no thread. */
+static void
+dir_look(void) {
+	if (!prof_ctl_dir_is_on() || !serving_try_begin()) {
+		return;
+	}
+	uint64_t now = nstime_monotonic_ns();
+	if (now >= control.dir_next_ns) {
+		control.dir_next_ns = now + DIR_GAP_NS;
+		prof_ctl_dir_look();
+	}
+	serving_end();
+}
+
+/* Does all that is due; returns the ns until the next round. */
+static uint64_t
+thread_round(void) {
+	assert(tls_get()->gate_depth == 0);
+	prof_signal_tick();
+	if (doorbell_is_rung()) {
+		box_serve(true);
+	}
+	handover_look();
+	dir_look();
+	uint64_t session = prof_session_tick();
+	uint64_t timer = prof_trigger_tick();
+	uint64_t next = session < timer ? session : timer;
+	__atomic_fetch_add(&box()->heartbeats, 1, __ATOMIC_RELAXED);
+	box_mirror();
+	return next < ROUND_NS ? next : ROUND_NS;
+}
+
+/* Runs rounds until there has been nothing to do for a while. */
+static void
+thread_rounds(void) {
+	for (unsigned idle = 0; idle < ROUNDS_IDLE; idle++) {
+		uint32_t seen = atomic_load_u32(&control.wakes, MO_ACQUIRE);
+		bool is_asked = doorbell_is_rung();
+		uint64_t wait = thread_round();
+		if (is_asked || thread_is_wanted()) {
+			idle = 0;
+		}
+		os_word_wait(&control.wakes, seen, wait);
+	}
+}
+
+/*
+ * A thread that relied on us meanwhile saw has_thread set, and made its change before we check
+ * here.
+ */
+static bool
+thread_goes_on(void) {
+	atomic_store_b(&control.has_thread, false, MO_SEQ_CST);
+	atomic_fence(MO_SEQ_CST);
+	return (thread_is_wanted() || doorbell_is_rung())
+	    && !atomic_exchange_b(&control.has_thread, true, MO_ACQ_REL);
+}
+
+static void *
+thread_main(void *arg) {
+	(void)arg;
+	struct tls_s *t = tls_get();
+	t->inside++; /* allocations of this thread are never samples */
+	os_thread_name_set("jemalloc_prof");
+	do {
+		thread_rounds();
+	} while (thread_goes_on());
+	t->inside--;
+	return NULL;
+}
+
+/* Starts the thread; called outside the gate with `inside` raised. */
+static void
+thread_make(void) {
+	os_thread_t thread;
+	int err = os_thread_create(&thread, thread_main, NULL);
+	if (err == 0) {
+		pthread_detach(thread.handle);
+		return;
+	}
+	atomic_store_b(&control.has_thread, false, MO_RELEASE);
+	if (!atomic_exchange_b(&control.thread_failed, true, MO_RELAXED)) {
+		malloc_printf("<jemalloc>: the profiler's thread could not be started (error %d); "
+		    "it goes on at the program's own allocations\n", err);
+	}
+}
+
+/*
+ * Asks for the thread: the next heartbeat starts it, and heartbeats come soon even in a thread that
+ * allocates little.
+ */
+static void
+thread_want(void) {
+	atomic_store_b(&control.thread_due, true, MO_RELAXED);
+	if (control.has_started) {
+		atomic_store_b(&thread_event_is_wanted, true, MO_SEQ_CST);
+	}
+}
+
+__attribute__((constructor)) static void
+note_constructors(void) {
+	control.has_started = true;
+	if (atomic_load_b(&control.thread_due, MO_RELAXED)) {
+		thread_want();
+		recall_all(RECALL_SETTINGS);
+	}
+}
+
+/*
+ * A system call filter may end the process for the call that creates a thread, and cannot be asked.
+ * So no thread is created under a filter unless the user permits it (prof_thread:true). A filter is
+ * never removed.
+ */
+static bool
+thread_try_permit(void) {
+	bool is_barred = opt_prof_thread != prof_thread_true && os_thread_is_filtered();
+	atomic_store_b(&control.thread_barred, is_barred, MO_RELAXED);
+	uint32_t flags = is_barred ? PROF_MAILBOX_BARRED : 0;
+	__atomic_store_n(&box()->flags, flags, __ATOMIC_RELAXED);
+	return !is_barred;
+}
+
+static const char *
+thread_text(void) {
+	if (prof_control_has_thread()) {
+		return "yes";
+	}
+	return atomic_load_b(&control.thread_barred, MO_RELAXED) ? "no: a seccomp filter is in force"
+	    : atomic_load_b(&control.thread_failed, MO_RELAXED) ? "no: the system refused it" : "no";
+}
+
+const char *(*const prof_request_thread)(void) = thread_text;
+
+static void
+thread_start(void) {
+	struct tls_s *t = tls_get();
+	atomic_store_b(&control.thread_due, false, MO_RELAXED);
+	atomic_store_b(&thread_event_is_wanted, false, MO_RELAXED);
+	if (atomic_load_b(&control.thread_failed, MO_RELAXED) || !thread_is_wanted()
+	    || !thread_try_permit()
+	    || atomic_exchange_b(&control.has_thread, true, MO_ACQ_REL)) {
+		return;
+	}
+	uint32_t depth = gate_leave_all(t);
+	t->inside++;
+	thread_make();
+	t->inside--;
+	gate_reenter(t, depth);
+}
+
+bool
+prof_control_has_thread(void) {
+	return atomic_load_b(&control.has_thread, MO_ACQUIRE);
+}
+
+/* Called after a session or threshold has changed, by the user's code or by a request. */
+static void
+control_changed(void) {
+	if (!prof_mailbox_is_open) {
+		return;
+	}
+	box_mirror();
+	atomic_fence(MO_SEQ_CST); /* pairs with thread_goes_on() */
+	if (prof_control_has_thread()) {
+		thread_wake();
+	} else if (gate_is_closed()) {
+		thread_want(); /* in a fork handler, or while another thread forks */
+		recall_all(RECALL_SETTINGS);
+	} else if (thread_is_wanted()) {
+		thread_start();
+	}
+}
+
+void (*const prof_trigger_changed)(void) = control_changed;
+bool (*const prof_trigger_has_thread)(void) = prof_control_has_thread;
+
+/* Called in a signal handler. */
+static bool
+control_wake(void) {
+	if (!prof_control_has_thread()) {
+		return false;
+	}
+	thread_wake();
+	return true;
+}
+
+bool (*const prof_signal_wake)(void) = control_wake;
+
+/* ---------------------------------------------------------------- heartbeats, life */
+
+/* Whether the thread came directly from the user's code and no fork is under way. */
+static bool
+is_safe(const struct tls_s *t) {
+	return t->inside == 1 && t->gate_depth <= 1 && !gate_is_closed();
+}
+
+static void NOINLINE
+control_due(void) {
+	struct tls_s *t = tls_get();
+	if (!is_safe(t)) {
+		return;
+	}
+	if (atomic_load_b(&control.thread_due, MO_RELAXED) && control.has_started) {
+		thread_start();
+	}
+	if (prof_control_has_thread()) {
+		thread_wake();
+		return;
+	}
+	uint32_t depth = gate_leave_all(t);
+	prof_signal_tick();
+	if (doorbell_is_rung()) {
+		box_serve(false);
+	}
+	handover_look();
+	dir_look();
+	prof_session_tick();
+	gate_reenter(t, depth);
+	if (atomic_load_b(&control.is_awaited, MO_RELAXED)) {
+		thread_start();
+	}
+}
+
+/* Whether there is work for the profiler's thread while there is none. */
+static bool
+is_anything_due(void) {
+	return doorbell_is_rung() || atomic_load_b(&control.thread_due, MO_RELAXED)
+	    || prof_session_is_over()
+	    || prof_signal_is_due()
+	    || ((prof_handover_is_any() || (opt_prof_more && prof_ctl_dir_is_on()))
+	    && !prof_control_has_thread());
+}
+
+void
+prof_control_heartbeat(tsd_t *tsd, uint64_t bytes) {
+	(void)tsd;
+	(void)bytes;
+	uint64_t *beats = &box()->heartbeats;
+	__atomic_store_n(beats, __atomic_load_n(beats, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
+	if (unlikely(is_anything_due()) && prof_mailbox_is_open) {
+		control_due();
+	}
+}
+
+static void
+control_boot_options(void) {
+	box_share(false);
+	if (prof_ctl_dir_is_on()) {
+		prof_request_boot();
+	}
+	prof_signal_boot();
+	if (thread_is_wanted()) {
+		thread_want();
+	}
+}
+
+void
+prof_control_boot(void) {
+	if (sys_is_secure()) {
+		opt_prof_ctl_dir[0] = '\0';
+		return;
+	}
+	if (opt_prof_more) {
+		control_boot_options();
+	}
+	box_open();
+}
+
+/* Clears only the pages that were used; the others stay shared with the parent. */
+static void
+box_clear(void) {
+	prof_mailbox_t *b = box();
+	b->doorbell = 0;
+	b->heartbeats = 0;
+	for (unsigned i = 0; i < PROF_MAILBOX_SLOTS; i++) {
+		if (b->slots[i].sequence != 0 || b->slots[i].answered != 0) {
+			memset(&b->slots[i], 0, sizeof(b->slots[i]));
+		}
+	}
+}
+
+/* Gives the child a block of its own, without the requests to the parent. */
+void
+prof_control_postfork_child(void) {
+	if (!prof_mailbox_is_open) {
+		return;
+	}
+	prof_signal_postfork_child();
+	atomic_store_b(&control.is_serving, false, MO_RELAXED);
+	atomic_store_b(&control.has_thread, false, MO_RELAXED);
+	atomic_store_b(&control.thread_due, false, MO_RELAXED);
+	atomic_store_b(&control.is_awaited, false, MO_RELAXED);
+	if (opt_prof_ctl_fd) {
+		memfile_close(&control.file); /* the parent's file */
+		box_share(true);
+	}
+	box_clear();
+	prof_handover_postfork_child();
+	box_open();
+	box_mirror();
+	if (thread_is_wanted()) {
+		thread_want();
+		recall_all(RECALL_SETTINGS);
+	}
+}

@@ -1,0 +1,43 @@
+/*
+ * Control from outside the process: the mailbox, and the profiler's own thread.
+ *
+ * A heartbeat looks at one word of the mailbox. If it is set, requests are carried out at that
+ * point, or by the profiler's thread if it runs; one thread at a time does so and others continue.
+ * That point is safe only if the thread came directly from the user's code into malloc: not in a
+ * nested event, without a lock, with no fork under way. The thread exists while it has work: a
+ * session, a timer, a control directory. It is started at a heartbeat or at the start of a session,
+ * never by a constructor, and a forked child does not have it.
+ */
+#ifndef PROF_CONTROL_H
+#define PROF_CONTROL_H
+
+#include "prof/control/prof_mailbox.h"
+#include "thread/tsd_types.h"
+
+typedef enum {
+	prof_thread_auto,
+	prof_thread_true,  /* always there, from the first heartbeat on */
+	prof_thread_false
+} prof_thread_opt_t;
+extern prof_thread_opt_t opt_prof_thread;
+extern const char *const prof_thread_opt_names[]; /* as the enum, then NULL */
+/* Whether the mailbox is in a memory file (option prof_ctl_fd). */
+extern bool opt_prof_ctl_fd;
+
+/* The block itself; other processes find it through an ELF note. */
+typedef union {
+	prof_mailbox_t box;
+	char bytes[PROF_MAILBOX_BYTES];
+} prof_mailbox_block_t;
+extern HIDDEN prof_mailbox_block_t prof_mailbox_block;
+
+/* Opens the mailbox, unless the process has more rights than its user (AT_SECURE). */
+void prof_control_boot(void);
+void prof_control_heartbeat(tsd_t *tsd, uint64_t bytes);
+void prof_control_postfork_child(void);
+
+/* Carries out the requests in the slots; false if another thread is doing that. */
+bool prof_control_serve(void);
+bool prof_control_has_thread(void);
+
+#endif /* PROF_CONTROL_H */

@@ -1,0 +1,238 @@
+/*
+ * The control directory: checks it, takes a command from it, writes the status (prof_ctl_dir.h).
+ *
+ * Invariant: a command is executed at most once, because it is renamed before it is read. Locks:
+ * none; buffers are static, because only one thread at a time calls (prof_control.c, which holds
+ * control.is_serving).
+ */
+#include "prof/control/prof_ctl_dir.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "os/malloc_io.h"
+#include "os/tls.h"
+#include "os/sys.h"
+#include "util/assert.h"
+#include "util/fmt.h"
+
+/* Longest command text in bytes, and the mode bits that a trusted file must not have. */
+#define CMD_MAX 4096
+#define OTHERS_MAY_WRITE 022
+
+LARGE_BSS char opt_prof_ctl_dir[PROF_CTL_DIR_MAX + 1];
+
+static LARGE_BSS struct {
+	bool is_good;      /* result of the last check */
+	const char *fault; /* fault that was reported last; NULL: none since it was good */
+	char path[PROF_CTL_DIR_MAX + 64];
+	char temp[PROF_CTL_DIR_MAX + 64];
+	char text[CMD_MAX + 2];
+	char reply[PROF_MAILBOX_TEXT + 64];
+	prof_answer_t answer;
+} ctl_dir;
+
+/* ---------------------------------------------------------------- whom to trust */
+
+static bool
+is_owner_good(const struct stat *st, unsigned euid) {
+	return st->st_uid == euid || st->st_uid == 0;
+}
+
+const char *
+prof_ctl_dir_fault(const struct stat *st, unsigned euid) {
+	if (!S_ISDIR(st->st_mode)) {
+		return "is not a directory";
+	}
+	if (!is_owner_good(st, euid)) {
+		return "belongs to another user";
+	}
+	return (st->st_mode & OTHERS_MAY_WRITE) != 0 ? "is writable by others" : NULL;
+}
+
+const char *
+prof_ctl_cmd_fault(const struct stat *st, unsigned euid) {
+	if (!S_ISREG(st->st_mode)) {
+		return "the command is no regular file";
+	}
+	if (!is_owner_good(st, euid)) {
+		return "the command belongs to another user";
+	}
+	if ((st->st_mode & OTHERS_MAY_WRITE) != 0) {
+		return "the command is writable by others";
+	}
+	if (st->st_nlink != 1) {
+		return "the command has more than one link";
+	}
+	return st->st_size > CMD_MAX ? "the command is too long" : NULL;
+}
+
+char *
+prof_ctl_cmd_parse(char *text, size_t len, uint64_t *nonce) {
+	*nonce = 0;
+	if (len == 0 || text[len - 1] != '\n' || memchr(text, '\0', len) != NULL
+	    || memchr(text, '\n', len) != text + len - 1) {
+		return NULL;
+	}
+	text[len - 1] = '\0';
+	if (strncmp(text, "nonce=", 6) != 0) {
+		return text;
+	}
+	char *end;
+	int err;
+	*nonce = fmt_parse_uint(text + 6, &end, 16, &err);
+	return err != 0 || *end != ' ' ? NULL : end + 1;
+}
+
+/* ---------------------------------------------------------------- the files */
+
+bool
+prof_ctl_dir_is_on(void) {
+	return opt_prof_ctl_dir[0] != '\0';
+}
+
+static void
+name_of(char *buf, size_t size, const char *suffix) {
+	fmt_snprintf(buf, size, "%s/%d.%s", opt_prof_ctl_dir, sys_pid(), suffix);
+}
+
+/* Whether the error that sys_open returned is a lack of resources that may be over soon. */
+static bool
+is_passing(int fd) {
+	return fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM;
+}
+
+/* Reports a fault once, and again if it was good in between or has another fault. */
+static void
+dir_judge(const char *fault) {
+	ctl_dir.is_good = fault == NULL;
+	if (fault != NULL && fault != ctl_dir.fault) {
+		malloc_printf("<jemalloc>: prof_ctl_dir:%.*s is not used: it %s\n", 800,
+		    opt_prof_ctl_dir, fault);
+	}
+	ctl_dir.fault = fault;
+}
+
+/*
+ * Checks the directory. EAGAIN: a temporary failure that is not its fault; EACCES: it is refused.
+ */
+static int
+dir_look(void) {
+	struct stat st;
+	int fd = sys_open(opt_prof_ctl_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+	bool is_seen = fd >= 0 && sys_fstat(fd, &st) == 0;
+	if (fd >= 0) {
+		sys_close(fd);
+	}
+	if ((fd >= 0 && !is_seen) || is_passing(fd)) {
+		return EAGAIN;
+	}
+	dir_judge(fd < 0 ? "cannot be opened as a directory"
+	    : prof_ctl_dir_fault(&st, (unsigned)geteuid()));
+	return ctl_dir.is_good ? 0 : EACCES;
+}
+
+/* Reads the whole text of a command; returns NULL or why it is refused. */
+static const char *
+command_read(int fd, size_t *len) {
+	struct stat st;
+	if (sys_fstat(fd, &st) != 0) {
+		return "the command cannot be examined";
+	}
+	const char *fault = prof_ctl_cmd_fault(&st, (unsigned)geteuid());
+	*len = 0;
+	while (fault == NULL) {
+		ssize_t n = sys_read(fd, ctl_dir.text + *len, CMD_MAX + 1 - *len);
+		if (n < 0) {
+			return "the command cannot be read";
+		}
+		*len += (size_t)n;
+		if (n == 0) {
+			break;
+		}
+		fault = *len > CMD_MAX ? "the command is too long" : NULL;
+	}
+	return fault;
+}
+
+static void
+status_write(uint64_t nonce, int err) {
+	int len = fmt_snprintf(ctl_dir.reply, sizeof(ctl_dir.reply), "nonce=%llx error=%d\n%s\n",
+	    (unsigned long long)nonce, err, ctl_dir.answer.text);
+	name_of(ctl_dir.temp, sizeof(ctl_dir.temp), "status.tmp");
+	name_of(ctl_dir.path, sizeof(ctl_dir.path), "status");
+	sys_unlink(ctl_dir.temp);
+	int fd = sys_open(ctl_dir.temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+	if (fd < 0) {
+		return;
+	}
+	int write_err = sys_write_all(fd, ctl_dir.reply, (size_t)len, NULL);
+	sys_close(fd);
+	if (write_err != 0 || sys_rename(ctl_dir.temp, ctl_dir.path) != 0) {
+		sys_unlink(ctl_dir.temp);
+	}
+}
+
+static void
+command_serve(int fd) {
+	static const prof_asker_t asker = {.is_confined = true};
+	size_t len;
+	uint64_t nonce = 0;
+	const char *fault = command_read(fd, &len);
+	sys_unlink(ctl_dir.temp); /* after command_read(), which counts the links */
+	char *text = fault != NULL ? NULL : prof_ctl_cmd_parse(ctl_dir.text, len, &nonce);
+	int err;
+	if (text != NULL) {
+		err = prof_request(text, &asker, &ctl_dir.answer);
+	} else {
+		err = prof_request_refuse(&ctl_dir.answer, fault != NULL ? EACCES : EBADMSG,
+		    fault != NULL ? fault : "a command is one line, ended by a newline");
+	}
+	status_write(nonce, err);
+}
+
+/* Takes the command by renaming it, so that of two in a row none is lost or executed twice. */
+static bool
+command_try_take(void) {
+	name_of(ctl_dir.path, sizeof(ctl_dir.path), "cmd");
+	name_of(ctl_dir.temp, sizeof(ctl_dir.temp), "taken");
+	return sys_rename(ctl_dir.path, ctl_dir.temp) == 0;
+}
+
+void
+prof_ctl_dir_look(void) {
+	assert(prof_ctl_dir_is_on() && tls_get()->gate_depth == 0);
+	/* A directory that was refused may have been repaired. */
+	if (!ctl_dir.is_good && dir_look() != 0) {
+		return;
+	}
+	/* Usually there is no command; that costs one system call. */
+	if (!command_try_take()) {
+		return;
+	}
+	int err = dir_look();
+	bool is_good = err == 0;
+	int fd = is_good ? sys_open(ctl_dir.temp, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0)
+	    : -1;
+	if (is_good ? is_passing(fd) : err == EAGAIN) {
+		/* It waits for the next look, unless a newer one has come. */
+		if (sys_rename_noreplace(ctl_dir.temp, ctl_dir.path) != 0) {
+			sys_unlink(ctl_dir.temp);
+		}
+		return;
+	}
+	if (is_good && fd >= 0) {
+		command_serve(fd);
+	} else {
+		sys_unlink(ctl_dir.temp);
+	}
+	if (is_good && fd < 0) {
+		err = fd == -ELOOP ? EACCES : -fd;
+		prof_request_refuse(&ctl_dir.answer, err, "the command cannot be opened as a plain file");
+		status_write(0, err);
+	}
+	if (fd >= 0) {
+		sys_close(fd);
+	}
+}

@@ -1,0 +1,449 @@
+/*
+ * Carries out requests from outside the process: parses one line of text, does what it asks, and
+ * makes the answer (prof_request.h).
+ *
+ * Invariant: a confined client can name only files in the directory of the configured prefix.
+ * Locks: none; the static buffers are shared, so only one thread at a time may call. The callers,
+ * prof_control.c and prof_ctl_dir.c, ensure that with control.is_serving.
+ */
+#include "prof/control/prof_request.h"
+
+#include <fcntl.h>
+#include <limits.h>
+
+#include "os/gate.h"
+#include "os/nstime.h"
+#include "os/sys.h"
+#include "os/unwind.h"
+#include "prof/control/prof_session.h"
+#include "prof/file/prof_dump.h"
+#include "prof/file/prof_keep.h"
+#include "prof/sites/prof_figures.h"
+#include "prof/sites/prof_sample.h"
+#include "prof/sites/prof_switch.h"
+#include "prof/sites/prof_types.h"
+#include "prof/trigger/prof_auto.h"
+#include "util/assert.h"
+#include "util/fmt.h"
+
+typedef int verb_t(const char *args, const prof_asker_t *asker, prof_answer_t *a);
+
+static LARGE_BSS struct {
+	char dir[PROF_PREFIX_MAX + 1]; /* where confined clients may write, with the last slash */
+	char text[PROF_TEXT_SIZE];
+} request;
+
+static void
+answer_add(prof_answer_t *a, const char *format, ...) {
+	va_list ap;
+	va_start(ap, format);
+	int n = fmt_vsnprintf(a->text + a->len, sizeof(a->text) - a->len, format, ap);
+	va_end(ap);
+	a->len = min_zu(a->len + (size_t)n, sizeof(a->text) - 1);
+}
+
+int
+prof_request_refuse(prof_answer_t *a, int err, const char *sentence) {
+	a->len = 0;
+	answer_add(a, "%s", sentence);
+	return err;
+}
+
+/* ---------------------------------------------------------------- confined clients */
+
+void
+prof_request_boot(void) {
+	size_t at = 0;
+	if (opt_prof_prefix[0] != '/' && sys_getcwd(request.dir, sizeof(request.dir)) == 0) {
+		at = strlen(request.dir);
+		request.dir[at++] = '/';
+	}
+	const char *slash = strrchr(opt_prof_prefix, '/');
+	size_t len = slash == NULL ? 0 : (size_t)(slash - opt_prof_prefix) + 1;
+	if (at + len >= sizeof(request.dir)) {
+		at = 0;
+		len = 0; /* no path begins with this, so no path is allowed */
+	}
+	memcpy(request.dir + at, opt_prof_prefix, len);
+	request.dir[at + len] = '\0';
+}
+
+/* Whether the path is absolute and names a file directly in the permitted directory. */
+static bool
+is_allowed(const prof_asker_t *asker, const char *path, size_t len) {
+	if (!asker->is_confined) {
+		return true;
+	}
+	size_t dir = strlen(request.dir);
+	return dir > 0 && len >= dir && memcmp(path, request.dir, dir) == 0
+	    && memchr(path + dir, '/', len - dir) == NULL;
+}
+
+static int
+refuse_place(prof_answer_t *a, const char *what) {
+	a->len = 0;
+	answer_add(a, request.dir[0] != '\0'
+	    ? "%sonly %s, the directory of the configured prefix, is allowed here"
+	    : "%sno path is allowed here: the configured prefix is too long%s", what, request.dir);
+	return EPERM;
+}
+
+/* ---------------------------------------------------------------- start, stop */
+
+static int
+refuse_by_state(prof_answer_t *a, int err) {
+	char stamp[NSTIME_STAMP_SIZE];
+	nstime_utc_stamp(stamp, prof_session_start_ns());
+	a->len = 0;
+	switch (err) {
+	case EALREADY:
+		if (prof_session_state() == prof_session_idle) {
+			answer_add(a, "no session runs; nothing changed");
+		} else {
+			answer_add(a, "session %llu runs since %s; nothing changed",
+			    (unsigned long long)prof_session_id(), stamp);
+		}
+		break;
+	case EBUSY:
+		answer_add(a, "the profile of session %llu is being written; nothing changed",
+		    (unsigned long long)prof_session_id());
+		break;
+	case EPERM:
+		answer_add(a, "the session that runs is number %llu; nothing changed",
+		    (unsigned long long)prof_session_id());
+		break;
+	case ENOMEM:
+		answer_add(a, "no memory for the profiler");
+		break;
+	default:
+		return err;
+	}
+	return err;
+}
+
+/* Whether the prefix among the options is permitted. */
+static bool
+is_prefix_allowed(const prof_asker_t *asker, const char *options) {
+	prof_session_opts_t o;
+	const char *why;
+	if (!asker->is_confined || prof_session_parse(&o, options, &why) != 0) {
+		return true; /* malformed options are refused later */
+	}
+	return o.prefix == NULL || is_allowed(asker, o.prefix, o.prefix_len);
+}
+
+/*
+ * Tests a directory on a file system without O_TMPFILE, by a file that is removed at once. A name
+ * that exists already is not a fault of the directory.
+ */
+static int
+named_file_fault(size_t len) {
+	assert(len < PATH_MAX); /* the kernel has accepted it as a path, so there is room for a name */
+	fmt_snprintf(request.text + len, sizeof(request.text) - len, ".jeprof.%d.probe", sys_pid());
+	int fd = sys_open(request.text, O_WRONLY | O_CREAT | O_EXCL, 0600);
+	if (fd >= 0) {
+		sys_close(fd);
+		sys_unlink(request.text);
+	}
+	request.text[len] = '\0';
+	return fd >= 0 || fd == -EEXIST ? 0 : -fd;
+}
+
+/*
+ * Whether a file can be created in the directory of the path in request.text, which is cut off
+ * there: 0 or the errno. O_TMPFILE makes the kernel check all conditions (permissions, ACLs, a
+ * read-only file system) and leaves nothing behind.
+ */
+static int
+directory_fault(void) {
+	char *slash = strrchr(request.text, '/');
+	if (slash == NULL) {
+		return 0;
+	}
+	slash[1] = '\0';
+	int fd = sys_open(request.text, O_TMPFILE | O_WRONLY, 0600);
+	if (fd >= 0) {
+		sys_close(fd);
+		return 0;
+	}
+	/* EISDIR comes from a kernel that does not know the flag. */
+	return fd == -EOPNOTSUPP || fd == -EISDIR
+	    ? named_file_fault((size_t)(slash + 1 - request.text)) : -fd;
+}
+
+/*
+ * Whether the options name a prefix whose directory cannot be written: then no session is started.
+ */
+static bool
+refuse_bad_prefix(const char *options, prof_answer_t *a) {
+	prof_session_opts_t o;
+	const char *why;
+	char name[16];
+	if (prof_session_state() != prof_session_idle || prof_session_parse(&o, options, &why) != 0
+	    || o.prefix == NULL
+	    || o.prefix_len >= sizeof(request.text)) {
+		return false; /* refused for another reason, if at all */
+	}
+	memcpy(request.text, o.prefix, o.prefix_len);
+	request.text[o.prefix_len] = '\0';
+	int err = directory_fault();
+	if (err != 0) {
+		a->len = 0;
+		answer_add(a, "prefix: no file can be written in %s (%s)", request.text,
+		    prof_errno_name(err, name));
+	}
+	return err != 0;
+}
+
+/*
+ * Adds a warning about the configured prefix. The session starts, because its profile can be
+ * fetched.
+ */
+static void
+add_doubt(prof_answer_t *a) {
+	char name[16];
+	prof_sys_prefix_get(request.text, sizeof(request.text));
+	int err = directory_fault();
+	if (err != 0) {
+		answer_add(a, "\nno profile can be written in %s (%s)", request.text,
+		    prof_errno_name(err, name));
+	}
+}
+
+static int
+verb_start(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
+	const char *why;
+	if (!is_prefix_allowed(asker, args)) {
+		return refuse_place(a, "prefix: ");
+	}
+	if (refuse_bad_prefix(args, a)) {
+		return EINVAL;
+	}
+	uint64_t id;
+	int err = prof_session_begin(args, &why, &id);
+	if (err == 0) {
+		answer_add(a, "%llu", (unsigned long long)id);
+		add_doubt(a);
+		return 0;
+	}
+	return err == EINVAL ? prof_request_refuse(a, err, why) : refuse_by_state(a, err);
+}
+
+/* Answers with the path of the profile that was written, in request.text, or why there is none. */
+static int
+answer_path(prof_answer_t *a, int err) {
+	char name[16];
+	const char *why = request.text[0] != '\0' ? request.text : prof_errno_name(err, name);
+	a->len = 0;
+	answer_add(a, err == 0 ? "%s" : "the profile could not be written: %s", why);
+	return err;
+}
+
+static int
+verb_stop(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
+	(void)asker;
+	uint64_t id = 0;
+	if (*args != '\0') {
+		char *end;
+		int err;
+		id = fmt_parse_uint(args, &end, 10, &err);
+		if (err != 0 || *end != '\0' || *args < '0' || *args > '9') {
+			return prof_request_refuse(a, EINVAL, "stop wants the number of a session");
+		}
+		id = id != 0 ? id : PROF_SESSION_NONE;
+	}
+	int err = prof_session_stop_told(id, request.text);
+	return err == EALREADY || err == EBUSY || err == EPERM ? refuse_by_state(a, err)
+	    : answer_path(a, err);
+}
+
+/* ---------------------------------------------------------------- dumps */
+
+static int
+verb_dump(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
+	const char *path = *args == '\0' ? NULL : args;
+	if (!prof_is_booted()) {
+		return prof_request_refuse(a, ENOENT, "nothing has started the profiler yet");
+	}
+	if (path != NULL && !is_allowed(asker, path, strlen(path))) {
+		return refuse_place(a, "");
+	}
+	if (path != NULL && path[0] != '/') {
+		return prof_request_refuse(a, EINVAL, "the path must be absolute");
+	}
+	int err = prof_mdump_told(path, asker->is_confined, request.text);
+	return err == EEXIST && asker->is_confined ? prof_request_refuse(a, err,
+	    "a file of this name is there that is no profile") : answer_path(a, err);
+}
+
+static int
+verb_dump_stream(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
+	(void)args;
+	if (asker->stream == NULL) {
+		return prof_request_refuse(a, EOPNOTSUPP, "a profile is streamed through the mailbox only");
+	}
+	if (!prof_is_booted()) {
+		return prof_request_refuse(a, ENOENT, "nothing has started the profiler yet");
+	}
+	prof_dump_t d = {.kind = prof_kind_manual, .sink = asker->stream, .may_wait = true,
+	    .is_silent = true};
+	int err = prof_dump(&d);
+	if (err != 0) {
+		return prof_request_refuse(a, err, "the profile could not be copied");
+	}
+	answer_add(a, "-");
+	return 0;
+}
+
+/* ---------------------------------------------------------------- status */
+
+uint32_t
+prof_request_state(void) {
+	switch (prof_session_state()) {
+	case prof_session_active:
+		return prof_active_get() ? prof_mailbox_active : prof_mailbox_paused;
+	case prof_session_stopping:
+		return prof_mailbox_stopping;
+	default:
+		return !prof_active_get() ? prof_mailbox_idle : opt_prof ? prof_mailbox_sampling
+		    : prof_mailbox_switched_on;
+	}
+}
+
+static void
+add_number(prof_answer_t *a, const char *key, uint64_t value) {
+	answer_add(a, "%s=%llu\n", key, (unsigned long long)value);
+}
+
+static void
+add_heap(prof_answer_t *a) {
+	prof_figures_t f;
+	prof_figures_read(&f);
+	add_number(a, "allocated", f.allocated);
+	add_number(a, "active", f.active);
+	add_number(a, "resident", f.resident);
+	add_number(a, "rss", prof_sys_rss());
+}
+
+static void
+add_thresholds(prof_answer_t *a) {
+	for (unsigned i = 0; i < prof_threshold_n; i++) {
+		answer_add(a, "threshold_%s=%llu\n", prof_threshold_names[i],
+		    (unsigned long long)prof_threshold_get((prof_threshold_t)i));
+	}
+	answer_add(a, "threshold_highwater_metric=%s\n",
+	    prof_metric_names[prof_threshold_metric_get()]);
+}
+
+static void
+add_unwinder(prof_answer_t *a) {
+	struct unwind_stats_s st;
+	unwind_stats_read(&st);
+	answer_add(a, "unwinder=%s\nunwinder_health=samples:%llu fallbacks:%llu\n", unwind_name(),
+	    (unsigned long long)st.samples, (unsigned long long)st.fallbacks);
+}
+
+/* Adds a line with a long text, cut off so that the rest of the answer still fits. */
+static void
+add_text(prof_answer_t *a, const char *key, void (*read)(char *, size_t), size_t most) {
+	read(request.text, sizeof(request.text));
+	for (char *c = request.text; *c != '\0'; c++) {
+		if ((unsigned char)*c < 0x20) {
+			*c = '?';
+		}
+	}
+	answer_add(a, "%s=%.*s\n", key, (int)most, request.text);
+}
+
+static int
+verb_status(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
+	static const char *const words[] = {"idle", "active", "stopping", "paused", "sampling",
+	    "switched_on"};
+	(void)args;
+	(void)asker;
+	struct tls_s *t = tls_get();
+	gate_enter(t);
+	answer_add(a, "state=%s\n", words[prof_request_state()]);
+	add_number(a, "session", prof_session_id());
+	add_number(a, "start_time_ns", prof_session_start_ns());
+	add_number(a, "sample_interval", prof_sample_interval_get());
+	add_thresholds(a);
+	add_heap(a);
+	add_number(a, "dumps", prof_trigger_ndumps());
+	add_number(a, "suppressed", prof_keep_suppressed());
+	add_number(a, "overlapped", prof_keep_overlapped());
+	add_number(a, "rejected", prof_session_rejected());
+	add_unwinder(a);
+	answer_add(a, "thread=%s\nversion=%s\npid=%d\n", prof_request_thread(), JEMALLOC_VERSION,
+	    sys_pid());
+	size_t left = sizeof(a->text) - a->len;
+	add_text(a, "last_dump", prof_dump_last_path, left / 2 - 16);
+	add_text(a, "last_error", prof_dump_last_error, left / 2 - 16);
+	gate_exit(t);
+	return 0;
+}
+
+/* ---------------------------------------------------------------- the rest */
+
+static int
+verb_set(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
+	(void)asker;
+	const char *why = "set wants options";
+	int err = *args == '\0' ? EINVAL : prof_session_set(args, &why);
+	return err == 0 ? 0 : prof_request_refuse(a, err, why);
+}
+
+static int
+verb_rearm(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
+	(void)args;
+	(void)asker;
+	(void)a;
+	prof_trigger_rearm();
+	return 0;
+}
+
+static const struct {
+	const char *name;
+	bool takes_args;
+	verb_t *fn;
+} verbs[] = {
+	{"start", true, verb_start},
+	{"stop", true, verb_stop},
+	{"dump", true, verb_dump},
+	{"dump-stream", false, verb_dump_stream},
+	{"status", false, verb_status},
+	{"set", true, verb_set},
+	{"rearm", false, verb_rearm},
+};
+
+static bool
+is_printable(const char *text) {
+	for (; *text != '\0'; text++) {
+		if ((unsigned char)*text < 0x20 || *text == 0x7f) {
+			return false;
+		}
+	}
+	return true;
+}
+
+int
+prof_request(const char *text, const prof_asker_t *asker, prof_answer_t *a) {
+	a->len = 0;
+	a->text[0] = '\0';
+	size_t len = strcspn(text, " ");
+	const char *args = text[len] == ' ' ? text + len + 1 : text + len;
+	if (!is_printable(text)) {
+		return prof_request_refuse(a, EBADMSG, "a request is one line of text");
+	}
+	for (unsigned i = 0; i < ARRAY_LEN(verbs); i++) {
+		if (strlen(verbs[i].name) != len || memcmp(verbs[i].name, text, len) != 0) {
+			continue;
+		}
+		if (*args != '\0' && !verbs[i].takes_args) {
+			return prof_request_refuse(a, EINVAL, "this request takes nothing more");
+		}
+		return verbs[i].fn(args, asker, a);
+	}
+	return prof_request_refuse(a, EBADMSG, "no such request; there are start, stop, dump, "
+	    "dump-stream, status, set, rearm");
+}

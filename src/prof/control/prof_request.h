@@ -1,0 +1,43 @@
+/*
+ * The requests from outside the process, as a table of verbs. The mailbox and the control directory
+ * both pass one line of text here and take one answer back; prof_mailbox.h has the grammar.
+ * Requests are carried out at a safe point only: outside the allocator, without locks, not in a
+ * signal handler.
+ */
+#ifndef PROF_REQUEST_H
+#define PROF_REQUEST_H
+
+#include "prof/control/prof_mailbox.h"
+#include "prof/file/prof_sys.h"
+
+/* The text of an answer and its length. */
+typedef struct {
+	size_t len;
+	char text[PROF_MAILBOX_TEXT];
+} prof_answer_t;
+
+/* What the client that asks may do. */
+typedef struct {
+	bool is_confined;     /* may only name files in the directory of the configured prefix */
+	prof_sink_t *stream;  /* where the profile of dump-stream goes, NULL: nowhere */
+} prof_asker_t;
+
+/* Carries out one request (a line with a NUL). Returns 0 or an errno, and the answer. */
+int prof_request(const char *text, const prof_asker_t *asker, prof_answer_t *answer);
+
+/* Makes the sentence the answer and returns err. */
+int prof_request_refuse(prof_answer_t *answer, int err, const char *sentence);
+/*
+ * Whether the profiler has a thread: "yes", "no", or "no: " and the reason; defined by
+ * prof_control.
+ */
+extern const char *(*const prof_request_thread)(void);
+/* The state as a prof_mailbox_* value. */
+uint32_t prof_request_state(void);
+/*
+ * Fixes the directory where a confined client may write: that of the prefix when the options were
+ * read.
+ */
+void prof_request_boot(void);
+
+#endif /* PROF_REQUEST_H */

@@ -1,0 +1,643 @@
+/*
+ * Sessions: the state machine, parsing of their options, and what a start changes and a stop
+ * restores (prof_session.h).
+ *
+ * Invariant: state and number are one atomic word. The thread that moved it to starting or stopping
+ * owns all other fields until it moves it on. Locks: none of its own; a change of state is one
+ * compare-and-swap. Called by ctl_prof.c, prof_request.c and, for the time limit, prof_control.c.
+ */
+#include "prof/control/prof_session.h"
+
+#include <fcntl.h>
+
+#include "os/gate.h"
+#include "os/nstime.h"
+#include "os/sys.h"
+#include "prof/sites/prof_backtrace.h"
+#include "prof/control/prof_start.h"
+#include "prof/sites/prof_switch.h"
+#include "prof/file/prof_dump.h"
+#include "prof/sites/prof_sample.h"
+#include "util/assert.h"
+#include "util/fmt.h"
+
+#define STATE_BITS 2
+#define STATE_MASK UINT64_C(3)
+#define MAX_SECONDS_LIMIT (UINT64_C(1) << 32)
+/* Bits of the session's number that are stored with its deadline; the rest are milliseconds. */
+#define DEADLINE_ID_BITS 16
+
+prof_fork_t opt_prof_fork = prof_fork_auto;
+const char *const prof_fork_names[] = {"auto", "inherit", "idle", NULL};
+
+static LARGE_BSS struct {
+	atomic_u64_t word;         /* number << STATE_BITS | state */
+	atomic_u64_t start_ns;     /* UTC */
+	atomic_u64_t deadline;     /* monotonic ms << DEADLINE_ID_BITS | number; ms 0: no end */
+	atomic_u64_t rejected;
+	/* The values from before the session; owned by the thread that is starting or stopping. */
+	bool was_active;
+	bool has_prefix;
+	uint64_t sample_interval;  /* 0: was not changed */
+	uint32_t given;
+	uint64_t thresholds[prof_threshold_n];
+	bool has_metric;
+	prof_metric_t metric;
+	char prefix[PROF_PREFIX_MAX + 1];
+	char new_prefix[PROF_PREFIX_MAX + 1];
+} session;
+
+static uint64_t
+session_word(void) {
+	return atomic_load_u64(&session.word, MO_ACQUIRE);
+}
+
+static prof_session_state_t
+word_state(uint64_t word) {
+	return (prof_session_state_t)(word & STATE_MASK);
+}
+
+static bool
+session_try_move(uint64_t *word, uint64_t id, prof_session_state_t to) {
+	return atomic_cas_strong_u64(&session.word, word, id << STATE_BITS | (uint64_t)to, MO_ACQ_REL,
+	    MO_ACQUIRE);
+}
+
+/* Leaves the starting or stopping state; only its owner calls this. */
+static void
+session_leave(uint64_t id, prof_session_state_t to) {
+	assert(word_state(session_word()) == prof_session_starting
+	    || word_state(session_word()) == prof_session_stopping);
+	atomic_store_u64(&session.word, id << STATE_BITS | (uint64_t)to, MO_RELEASE);
+	prof_trigger_changed();
+}
+
+prof_session_state_t
+prof_session_state(void) {
+	return word_state(session_word());
+}
+
+bool
+prof_session_is_active(void) {
+	prof_session_state_t state = prof_session_state();
+	return state == prof_session_active || state == prof_session_stopping;
+}
+
+uint64_t
+prof_session_id(void) {
+	return session_word() >> STATE_BITS;
+}
+
+uint64_t
+prof_session_start_ns(void) {
+	return atomic_load_u64(&session.start_ns, MO_RELAXED);
+}
+
+uint64_t
+prof_session_rejected(void) {
+	return atomic_load_u64(&session.rejected, MO_RELAXED);
+}
+
+/* ---------------------------------------------------------------- the rules */
+
+int
+prof_session_may_start(prof_session_state_t state) {
+	switch (state) {
+	case prof_session_idle:
+		return 0;
+	case prof_session_stopping:
+		return EBUSY;
+	default:
+		return EALREADY;
+	}
+}
+
+int
+prof_session_may_stop(prof_session_state_t state, uint64_t current, uint64_t id) {
+	switch (state) {
+	case prof_session_idle:
+		return EALREADY;
+	case prof_session_active:
+		return id == 0 || id == current ? 0 : EPERM;
+	default:
+		return EBUSY;
+	}
+}
+
+static int
+session_refuse(int err) {
+	atomic_fetch_add_u64(&session.rejected, 1, MO_RELAXED);
+	return err;
+}
+
+/* ---------------------------------------------------------------- options */
+
+typedef struct {
+	const char *key;
+	size_t key_len;
+	const char *value;
+	size_t len;
+} pair_t;
+
+static bool
+is_text(const char *s, size_t len, const char *word) {
+	return strlen(word) == len && memcmp(s, word, len) == 0;
+}
+
+/* Parses a decimal number with an optional K, M or G; is_plain permits no suffix. */
+static int
+number_parse(const pair_t *p, bool is_plain, uint64_t *out) {
+	uint64_t n = 0;
+	size_t i = 0;
+	for (; i < p->len && p->value[i] >= '0' && p->value[i] <= '9'; i++) {
+		uint64_t digit = (uint64_t)(p->value[i] - '0');
+		if (n > (UINT64_MAX - digit) / 10) {
+			return EINVAL;
+		}
+		n = n * 10 + digit;
+	}
+	if (i == 0) {
+		return EINVAL;
+	}
+	if (i + 1 == p->len && !is_plain) {
+		static const char units[] = "KMG";
+		const char *unit = memchr(units, p->value[i], 3);
+		unsigned shift = unit == NULL ? 0 : 10 * (unsigned)(unit - units + 1);
+		if (shift == 0 || n > UINT64_MAX >> shift) {
+			return EINVAL;
+		}
+		n <<= shift;
+		i++;
+	}
+	*out = n;
+	return i == p->len ? 0 : EINVAL;
+}
+
+static int
+opt_prefix(prof_session_opts_t *o, const pair_t *p) {
+	o->prefix = p->value;
+	o->prefix_len = p->len;
+	return p->len > 0 && p->len <= PROF_PREFIX_MAX ? 0 : EINVAL;
+}
+
+static int
+opt_sample_interval(prof_session_opts_t *o, const pair_t *p) {
+	int err = number_parse(p, false, &o->sample_interval);
+	return err != 0 || o->sample_interval == 0 || o->sample_interval > INT64_MAX ? EINVAL : 0;
+}
+
+static int
+opt_reset(prof_session_opts_t *o, const pair_t *p) {
+	o->has_reset = true;
+	o->reset = is_text(p->value, p->len, "true");
+	return o->reset || is_text(p->value, p->len, "false") ? 0 : EINVAL;
+}
+
+static int
+opt_max_seconds(prof_session_opts_t *o, const pair_t *p) {
+	o->has_max_seconds = true;
+	int err = number_parse(p, true, &o->max_seconds);
+	return err != 0 || o->max_seconds > MAX_SECONDS_LIMIT ? EINVAL : 0;
+}
+
+static int
+opt_metric(prof_session_opts_t *o, const pair_t *p) {
+	o->has_metric = true;
+	return prof_metric_by_name(p->value, p->len, &o->metric);
+}
+
+static const struct {
+	const char *key;
+	int (*parse)(prof_session_opts_t *o, const pair_t *p);
+	const char *takes;
+} opt_rows[] = {
+	{"prefix", opt_prefix, "prefix: wants the beginning of a path"},
+	{"sample_interval", opt_sample_interval, "sample_interval: wants a number of bytes from 1 on"},
+	{"reset", opt_reset, "reset: wants true or false"},
+	{"max_seconds", opt_max_seconds, "max_seconds: wants a number of seconds"},
+	{"highwater_metric", opt_metric,
+	    "highwater_metric: wants allocated, active, resident or rss"},
+};
+
+static int
+threshold_parse(prof_session_opts_t *o, const pair_t *p, const char **why) {
+	for (unsigned i = 0; i < prof_threshold_n; i++) {
+		if (is_text(p->key, p->key_len, prof_threshold_names[i])) {
+			o->given |= 1u << i;
+			*why = "a threshold wants a number, bytes with K, M or G behind if you like";
+			return number_parse(p, i == prof_threshold_time_ms, &o->thresholds[i]);
+		}
+	}
+	*why = "unknown option; there are prefix, sample_interval, reset, max_seconds, alloc, large, "
+	    "highwater, highwater_step, highwater_metric, time_ms";
+	return EINVAL;
+}
+
+static int
+pair_parse(prof_session_opts_t *o, const pair_t *p, const char **why) {
+	for (unsigned i = 0; i < ARRAY_LEN(opt_rows); i++) {
+		if (is_text(p->key, p->key_len, opt_rows[i].key)) {
+			*why = opt_rows[i].takes;
+			return opt_rows[i].parse(o, p);
+		}
+	}
+	return threshold_parse(o, p, why);
+}
+
+int
+prof_session_parse(prof_session_opts_t *out, const char *text, const char **why) {
+	memset(out, 0, sizeof(*out));
+	while (text != NULL && *text != '\0') {
+		size_t len = strcspn(text, ",");
+		const char *colon = memchr(text, ':', len);
+		if (colon == NULL || (text[len] == ',' && text[len + 1] == '\0')) {
+			*why = "options are key:value pairs joined by single commas";
+			return EINVAL;
+		}
+		pair_t p = {text, (size_t)(colon - text), colon + 1,
+		    len - (size_t)(colon + 1 - text)};
+		if (pair_parse(out, &p, why) != 0) {
+			return EINVAL;
+		}
+		text += len + (text[len] == ',');
+	}
+	*why = "";
+	return 0;
+}
+
+/* ---------------------------------------------------------------- applying and restoring values */
+
+/*
+ * Checks the directory of the prefix; owner only, outside the gate. A session whose profile could
+ * not be written at its end is refused; errors that do not prove that are ignored.
+ */
+static int
+prefix_check(const prof_session_opts_t *o, const char **why) {
+	const char *slash = o->prefix == NULL ? NULL : memrchr(o->prefix, '/', o->prefix_len);
+	if (slash == NULL) {
+		return 0;
+	}
+	size_t len = (size_t)(slash - o->prefix) + 1;
+	memcpy(session.new_prefix, o->prefix, len);
+	session.new_prefix[len] = '\0';
+	int fd = sys_open(session.new_prefix, O_PATH | O_DIRECTORY, 0);
+	if (fd >= 0) {
+		sys_close(fd);
+	}
+	if (fd != -ENOENT && fd != -ENOTDIR) {
+		return 0;
+	}
+	*why = "prefix: there is no such directory";
+	return EINVAL;
+}
+
+/* Sets the prefix if it is valid; owner only. */
+static int
+prefix_apply(const prof_session_opts_t *o) {
+	session.has_prefix = o->prefix != NULL;
+	if (!session.has_prefix) {
+		return 0;
+	}
+	memcpy(session.new_prefix, o->prefix, o->prefix_len);
+	session.new_prefix[o->prefix_len] = '\0';
+	prof_sys_prefix_get(session.prefix, sizeof(session.prefix));
+	int err = prof_sys_prefix_set(session.new_prefix);
+	session.has_prefix = err == 0;
+	return err;
+}
+
+static void
+values_apply(const prof_session_opts_t *o) {
+	session.given = o->given;
+	for (unsigned i = 0; i < prof_threshold_n; i++) {
+		session.thresholds[i] = prof_threshold_get((prof_threshold_t)i);
+		if ((o->given & 1u << i) != 0) {
+			prof_threshold_set((prof_threshold_t)i, o->thresholds[i]);
+		}
+	}
+	session.metric = prof_threshold_metric_get();
+	session.has_metric = o->has_metric;
+	if (o->has_metric) {
+		prof_threshold_metric_set(o->metric);
+	}
+	session.sample_interval = o->sample_interval != 0 ? prof_sample_rate() : 0;
+	if (o->sample_interval != 0) {
+		prof_sample_rate_set(o->sample_interval);
+	}
+}
+
+static void
+values_restore(void) {
+	for (unsigned i = 0; i < prof_threshold_n; i++) {
+		if ((session.given & 1u << i) != 0) {
+			prof_threshold_set((prof_threshold_t)i, session.thresholds[i]);
+		}
+	}
+	if (session.has_metric) {
+		prof_threshold_metric_set(session.metric);
+	}
+	if (session.sample_interval != 0) {
+		prof_sample_rate_set(session.sample_interval);
+	}
+	if (session.has_prefix) {
+		prof_sys_prefix_set(session.prefix);
+	}
+	if (!session.was_active) {
+		prof_active_set(false, NULL);
+	}
+}
+
+/* The end and the session's number in one word, so that a deadline never ends another session. */
+static uint64_t
+deadline_make(uint64_t id, uint64_t seconds) {
+	uint64_t ms = seconds == 0 ? 0 : nstime_monotonic_ns() / NSTIME_PER_MSEC + 1 + seconds * 1000;
+	return ms << DEADLINE_ID_BITS | (id & ((UINT64_C(1) << DEADLINE_ID_BITS) - 1));
+}
+
+/* The monotonic time in ns; 0: none. */
+static uint64_t
+deadline_ns(uint64_t deadline) {
+	return (deadline >> DEADLINE_ID_BITS) * NSTIME_PER_MSEC;
+}
+
+static bool
+deadline_is_of(uint64_t deadline, uint64_t id) {
+	return ((deadline ^ id) & ((UINT64_C(1) << DEADLINE_ID_BITS) - 1)) == 0;
+}
+
+/* Called by the owner of starting or stopping, or in a forked child. */
+static void
+deadline_set(uint64_t id, uint64_t seconds) {
+	atomic_store_u64(&session.deadline, deadline_make(id, seconds), MO_RELAXED);
+}
+
+/* Changes the end while session id runs; ENOENT if it has ended. */
+static int
+deadline_change(uint64_t id, uint64_t seconds) {
+	uint64_t old = atomic_load_u64(&session.deadline, MO_RELAXED);
+	uint64_t new = deadline_make(id, seconds);
+	do {
+		if (!deadline_is_of(old, id)) {
+			return ENOENT;
+		}
+	} while (!atomic_cas_weak_u64(&session.deadline, &old, new, MO_RELAXED, MO_RELAXED));
+	return 0;
+}
+
+/* ---------------------------------------------------------------- start */
+
+/* Boots the profiler as prof:true,prof_active:false would have done. */
+static int
+session_boot(void) {
+	bool was_ready = prof_switch_is_ready();
+	if (was_ready) {
+		return 0;
+	}
+	int err = prof_boot();
+	if (err != 0) {
+		return err;
+	}
+	prof_active_set(false, NULL);
+	prof_boot_late();
+	return 0;
+}
+
+/* Owner of starting only; inside the gate. */
+static int
+session_begin(const prof_session_opts_t *o, uint64_t id) {
+	int err = session_boot();
+	if (err == 0) {
+		err = prefix_apply(o);
+	}
+	if (err != 0) {
+		return err;
+	}
+	session.was_active = prof_switch_is_active();
+	values_apply(o);
+	if (o->has_reset ? o->reset : !session.was_active) {
+		prof_reset(SIZE_MAX);
+	}
+	prof_trigger_restart();
+	uint64_t now = nstime_realtime_ns();
+	atomic_store_u64(&session.start_ns, now, MO_RELAXED);
+	atomic_store_u64(&prof_dump_session_begin_ns, now, MO_RELAXED);
+	atomic_store_u64(&prof_dump_session_id, id, MO_RELAXED);
+	deadline_set(id, o->max_seconds);
+	prof_active_set(true, NULL);
+	return 0;
+}
+
+int
+prof_session_begin(const char *options, const char **why, uint64_t *begun) {
+	prof_session_opts_t o;
+	const char *unused;
+	why = why != NULL ? why : &unused;
+	*why = "";
+	uint64_t word = session_word();
+	int err = prof_session_may_start(word_state(word));
+	if (err != 0) {
+		return session_refuse(err);
+	}
+	err = prof_session_parse(&o, options, why);
+	if (err != 0) {
+		return err;
+	}
+	uint64_t id = (word >> STATE_BITS) + 1;
+	if (!session_try_move(&word, id, prof_session_starting)) {
+		err = prof_session_may_start(word_state(word));
+		return session_refuse(err != 0 ? err : EALREADY);
+	}
+	struct tls_s *t = tls_get();
+	t->inside++;
+	uint32_t depth = gate_leave_all(t);
+	prof_backtrace_prepare(); /* now, because samples are lost while one thread does it */
+	*why = "";
+	err = prefix_check(&o, why);
+	gate_reenter(t, depth);
+	gate_enter(t);
+	if (err == 0) {
+		err = session_begin(&o, id);
+		*why = err == EINVAL ? "prefix: is too long for a file name" : "";
+	}
+	session_leave(err == 0 ? id : id - 1, err == 0 ? prof_session_active : prof_session_idle);
+	t->inside--;
+	gate_exit(t);
+	*begun = id;
+	return err;
+}
+
+int
+prof_session_start(const char *options, const char **why) {
+	uint64_t id;
+	return prof_session_begin(options, why, &id);
+}
+
+/* ---------------------------------------------------------------- stop */
+
+/* Replaces errors that would have another meaning as the result of stop. */
+static int
+stop_error(int err) {
+	switch (err) {
+	case ENOENT:
+	case EPERM:
+	case EINVAL:
+	case EAGAIN:
+	case EALREADY:
+	case EBUSY:
+		return EFAULT;
+	default:
+		return err;
+	}
+}
+
+static int
+session_dump(bool is_silent, char *told) {
+	if (prof_sys_prefix_is_empty()) {
+		return EFAULT;
+	}
+	prof_dump_t d = {.kind = prof_kind_session, .may_wait = true, .is_silent = is_silent,
+	    .told = told, .begin_ns = prof_session_start_ns()};
+	return stop_error(prof_dump(&d));
+}
+
+/*
+ * Called by the thread that moved session id to stopping. is_silent: the caller reports a failure
+ * itself.
+ */
+static int
+session_end(uint64_t id, bool is_silent, char *told) {
+	prof_trigger_changed();
+	int err = session_dump(is_silent, told);
+	struct tls_s *t = tls_get();
+	gate_enter(t);
+	t->inside++;
+	deadline_set(id, 0);
+	values_restore();
+	session_leave(id, prof_session_idle);
+	t->inside--;
+	gate_exit(t);
+	return err;
+}
+
+int
+prof_session_stop_told(uint64_t id, char *told) {
+	if (told != NULL) {
+		told[0] = '\0';
+	}
+	uint64_t word = session_word();
+	uint64_t current = word >> STATE_BITS;
+	int err = prof_session_may_stop(word_state(word), current, id);
+	if (err == 0 && prof_dump_is_mine()) {
+		err = EBUSY; /* called from the user's dump hook */
+	}
+	if (err != 0) {
+		return session_refuse(err);
+	}
+	if (!session_try_move(&word, current, prof_session_stopping)) {
+		err = prof_session_may_stop(word_state(word), word >> STATE_BITS, id);
+		return session_refuse(err != 0 ? err : EBUSY);
+	}
+	return session_end(current, true, told);
+}
+
+int
+prof_session_stop(uint64_t id) {
+	return prof_session_stop_told(id, NULL);
+}
+
+/* ---------------------------------------------------------------- changes while it runs */
+
+static int
+set_apply(const prof_session_opts_t *o, const char **why) {
+	if (o->prefix != NULL || o->has_reset) {
+		*why = "prefix and reset belong to a start";
+		return EINVAL;
+	}
+	if (o->sample_interval != 0 && !prof_is_booted()) {
+		*why = "sample_interval: nothing has started the profiler yet";
+		return ENOENT;
+	}
+	uint64_t word = session_word();
+	if (o->has_max_seconds && (word_state(word) != prof_session_active
+	    || deadline_change(word >> STATE_BITS, o->max_seconds) != 0)) {
+		*why = "max_seconds: no session runs";
+		return ENOENT;
+	}
+	for (unsigned i = 0; i < prof_threshold_n; i++) {
+		if ((o->given & 1u << i) != 0) {
+			prof_threshold_set((prof_threshold_t)i, o->thresholds[i]);
+		}
+	}
+	if (o->has_metric) {
+		prof_threshold_metric_set(o->metric);
+	}
+	if (o->sample_interval != 0) {
+		prof_sample_interval_set(o->sample_interval);
+	}
+	return 0;
+}
+
+int
+prof_session_set(const char *options, const char **why) {
+	prof_session_opts_t o;
+	int err = prof_session_parse(&o, options, why);
+	if (err != 0) {
+		return err;
+	}
+	struct tls_s *t = tls_get();
+	gate_enter(t);
+	err = set_apply(&o, why);
+	gate_exit(t);
+	return err;
+}
+
+/* ---------------------------------------------------------------- time, fork */
+
+uint64_t
+prof_session_tick(void) {
+	/* Read once, because the session may be stopped meanwhile and another one started. */
+	uint64_t word = session_word();
+	uint64_t id = word >> STATE_BITS;
+	uint64_t deadline = atomic_load_u64(&session.deadline, MO_RELAXED);
+	uint64_t end = deadline_ns(deadline);
+	if (end == 0) {
+		return UINT64_MAX;
+	}
+	uint64_t now = nstime_monotonic_ns();
+	if (now < end) {
+		return end - now;
+	}
+	if (word_state(word) == prof_session_active && deadline_is_of(deadline, id)
+	    && !prof_dump_is_mine() && session_try_move(&word, id, prof_session_stopping)) {
+		session_end(id, false, NULL);
+	}
+	return UINT64_MAX;
+}
+
+bool
+prof_session_is_over(void) {
+	uint64_t end = deadline_ns(atomic_load_u64(&session.deadline, MO_RELAXED));
+	return unlikely(end != 0) && nstime_monotonic_coarse_ns() >= end;
+}
+
+/*
+ * A thread that was starting or stopping does not exist in the child, so that is undone. Called
+ * inside the closed gate, where all short locks are free.
+ */
+void
+prof_session_postfork_child(void) {
+	uint64_t word = session_word();
+	prof_session_state_t state = word_state(word);
+	if (opt_prof_fork == prof_fork_idle) {
+		prof_active_set(false, NULL);
+	}
+	if (state == prof_session_idle
+	    || (state == prof_session_active && opt_prof_fork == prof_fork_inherit)) {
+		return;
+	}
+	deadline_set(word >> STATE_BITS, 0);
+	if (state != prof_session_starting) {
+		values_restore();
+	}
+	atomic_store_u64(&session.word, (word >> STATE_BITS) << STATE_BITS, MO_RELEASE);
+}

@@ -1,0 +1,101 @@
+/*
+ * A session: the time between a start and a stop of profiling. This is the one state machine behind
+ * mallctl, the mailbox and the control directory.
+ *
+ *            start                    done
+ *     idle ---------> starting -----------------> active
+ *      ^                  | boot failed             |  stop, by anyone or by its number;
+ *      |<-----------------'                         |  max_seconds are over
+ *      |           profile written, or not          v
+ *      '---------------------------------------- stopping
+ *
+ * State and number are one atomic word, changed by compare-and-swap only. The thread that moves it
+ * to starting or stopping owns all other fields until it moves it on. A refused request changes
+ * nothing. What the options of a start change (prefix, rate, thresholds, prof.active) lasts until
+ * the stop, which restores the previous values.
+ */
+#ifndef PROF_SESSION_H
+#define PROF_SESSION_H
+
+#include "prof/trigger/prof_trigger.h"
+
+typedef enum {
+	prof_session_idle,
+	prof_session_starting,
+	prof_session_active,
+	prof_session_stopping
+} prof_session_state_t;
+
+/* What happens to profiling in a forked child. */
+typedef enum {
+	/* what was configured at the start of the process goes on, a session does not */
+	prof_fork_auto,
+	prof_fork_inherit,
+	prof_fork_idle
+} prof_fork_t;
+extern prof_fork_t opt_prof_fork;
+extern const char *const prof_fork_names[]; /* as the enum, then NULL */
+
+/*
+ * Starts a session. options is NULL or key:value pairs separated by commas: prefix,
+ * sample_interval, reset, max_seconds, and the thresholds by their short names. Returns 0; EALREADY
+ * or EBUSY, depending on the state; EINVAL; ENOENT if the directory of the prefix does not exist;
+ * ENOMEM. *why (why may be NULL) becomes a sentence about EINVAL and ENOENT.
+ */
+int prof_session_start(const char *options, const char **why);
+/* The same; *id becomes the number of the session, even if another one follows soon. */
+int prof_session_begin(const char *options, const char **why, uint64_t *id);
+/* A number that no session has. */
+#define PROF_SESSION_NONE UINT64_MAX
+/* Writes the profile and becomes idle, even if it could not be written. id 0: any session. */
+int prof_session_stop(uint64_t id);
+/*
+ * The same. told (PROF_TEXT_SIZE bytes or NULL) becomes the path of the profile, or why it could
+ * not be written; "" if nothing was tried.
+ */
+int prof_session_stop_told(uint64_t id, char *told);
+/*
+ * Changes values with or without a session: options as for start, without reset. 0, EINVAL or
+ * ENOENT.
+ */
+int prof_session_set(const char *options, const char **why);
+
+prof_session_state_t prof_session_state(void);
+bool prof_session_is_active(void);
+uint64_t prof_session_id(void);       /* number of this or the last session; 0 before the first */
+uint64_t prof_session_start_ns(void); /* UTC; 0 before the first */
+uint64_t prof_session_rejected(void); /* number of refused requests */
+
+/*
+ * Ends a session whose time is over; outside all locks. Returns the ns until its end, UINT64_MAX:
+ * none.
+ */
+uint64_t prof_session_tick(void);
+/* Whether the session has a time limit that has passed; for heartbeats. */
+bool prof_session_is_over(void);
+void prof_session_postfork_child(void);
+
+/* ---------------------------------------------------------------- the rules, on plain values */
+
+/* What a start, or a stop of session id (0: any), returns in a state: 0 or the errno. */
+int prof_session_may_start(prof_session_state_t state);
+int prof_session_may_stop(prof_session_state_t state, uint64_t current, uint64_t id);
+
+/* The options of a start or set, parsed. */
+typedef struct {
+	const char *prefix;      /* NULL: not given; not NUL-terminated */
+	size_t prefix_len;
+	uint64_t sample_interval; /* 0: not given */
+	uint64_t max_seconds;     /* 0: no limit */
+	uint64_t thresholds[prof_threshold_n];
+	uint32_t given;           /* one bit for each threshold */
+	bool has_reset;
+	bool reset;
+	bool has_metric;
+	bool has_max_seconds;
+	prof_metric_t metric;
+} prof_session_opts_t;
+/* Parses options; 0, or EINVAL and a sentence in *why. *out points into text. */
+int prof_session_parse(prof_session_opts_t *out, const char *text, const char **why);
+
+#endif /* PROF_SESSION_H */

@@ -1,0 +1,811 @@
+/*
+ * Writes one profile. The steps: wait for the dump in progress; copy the books and the statistics
+ * inside the fork gate; format and write outside of it; record the outcome; call the user's dump
+ * hook.
+ *
+ * Invariant: dumper's buffers and file are in use only while dumper.mtx is held; outside of a dump
+ * dumper.file.fd is -1 and the snapshot is empty. Locks: prof_dump, held for long and outside the
+ * gate; prof_known, a leaf, for the last outcome. Called by prof_auto.c, prof_trigger.c and
+ * prof_session.c.
+ */
+#include "prof/file/prof_dump.h"
+
+#include <stdlib.h>
+
+#include "meta/freepool.h"
+#include "os/gate.h"
+#include "os/malloc_io.h"
+#include "os/module_history.h"
+#include "os/nstime.h"
+#include "os/pages.h"
+#include "os/sys.h"
+#include "os/thread.h"
+#include "os/unwind.h"
+#include "prof/file/prof_keep.h"
+#include "prof/file/prof_write.h"
+#include "prof/sites/prof_backtrace.h"
+#include "prof/sites/prof_data.h"
+#include "prof/sites/prof_figures.h"
+#include "prof/sites/prof_hook.h"
+#include "prof/sites/prof_sample.h"
+#include "util/assert.h"
+#include "util/fmt.h"
+
+atomic_u64_t prof_dump_session_id;
+atomic_u64_t prof_dump_session_begin_ns;
+
+/* Failed automatic dumps in a row after which the wait before the next attempt starts to double. */
+#define FAILS_BEFORE_BACKOFF 3
+#define BACKOFF_MAX_NS (UINT64_C(60) * NSTIME_PER_SEC)
+
+#define MAPS_BUF 8192
+/* Room for two numbers of at most 20 digits and the text between them. */
+#define PAIR_TEXT 48
+/* Frames that are written after one check of the room left in the buffer. */
+#define FRAMES_AT_ONCE 64
+
+cassert(BACKOFF_MAX_NS >= NSTIME_PER_SEC);
+/* The buffer also holds other temporary texts: the program's path, a piece of the memory map. */
+cassert(MAPS_BUF >= PROF_PATH_SIZE);
+cassert(PAIR_TEXT >= 2 * 20 + 2 && PAIR_TEXT <= PROF_WRITER_ROOM);
+cassert(FRAMES_AT_ONCE * PROF_WRITER_ROOM <= PROF_WRITER_BYTES);
+cassert(prof_kind_final == 0 && prof_kind_log == prof_kind_n - 1);
+
+static LARGE_DATA struct {
+	/* protects all below; held for long, outside the gate; made new in a forked child */
+	mutex_t mtx;
+	prof_file_t file;
+	prof_writer_t writer;
+	prof_snap_t snap;
+	/* The last pair of numbers as text, and the counts that it was made from. */
+	prof_counts_t printed_counts;
+	char printed_text[PAIR_TEXT];
+	size_t printed_len;
+	prof_figures_t figures;
+	uint32_t last_module;    /* last history record of loaded objects when the dump began */
+	uint64_t now_ns;
+	unsigned fails;          /* failed automatic dumps in a row */
+	uint64_t retry_ns;       /* monotonic time before which no automatic dump is tried */
+	char maps[MAPS_BUF];
+	atomic_u64_t nerrors;
+	atomic_u64_t nwritten;
+} dumper = {
+	.mtx = MUTEX_INITIALIZER("prof_dump", WITNESS_RANK_PROF_DUMP),
+	.file.fd = -1,
+};
+
+/* Kept out of `dumper` so that the exit of a process without dumps does not touch its pages. */
+static struct {
+	/* the thread that ends the process, after which no other begins a dump; 0: none */
+	atomic_u32_t exit_tid;
+	/*
+	 * a dump may have begun; stored before exit_tid is read, so that one of two threads sees the
+	 * other
+	 */
+	atomic_b_t is_used;
+} ending;
+
+/*
+ * The outcome of the last dump, for mallctl. Its own lock is a leaf and is taken inside the gate.
+ */
+static LARGE_BSS struct {
+	mutex_t mtx;
+	char last_path[PROF_PATH_SIZE];
+	char last_failed[PROF_PATH_SIZE];
+	int last_err;
+	uint64_t last_written;
+} known = {.mtx = MUTEX_INITIALIZER("prof_known", WITNESS_RANK_PROF_MISC)};
+
+/* ---------------------------------------------------------------- metadata */
+
+static void
+meta_key(prof_writer_t *w, const char *key) {
+	prof_write_lit(w, "# jemalloc.");
+	prof_write_text(w, key);
+	prof_write_lit(w, "=");
+}
+
+static void
+meta_text(prof_writer_t *w, const char *key, const char *value) {
+	meta_key(w, key);
+	for (; *value != '\0'; value++) {
+		/* Each value is one line even if a path contains a line break. */
+		prof_write_data(w, (unsigned char)*value < 0x20 ? "?" : value, 1);
+	}
+	prof_write_lit(w, "\n");
+}
+
+static void
+meta_dec(prof_writer_t *w, const char *key, uint64_t value) {
+	meta_key(w, key);
+	prof_write_dec(w, value);
+	prof_write_lit(w, "\n");
+}
+
+static void
+meta_stamp(prof_writer_t *w, const char *key, uint64_t ns) {
+	char stamp[NSTIME_STAMP_SIZE];
+	nstime_utc_stamp(stamp, ns);
+	meta_text(w, key, stamp);
+}
+
+static void
+write_unwinder(prof_writer_t *w) {
+	struct unwind_stats_s st;
+	unwind_stats_read(&st);
+	meta_text(w, "unwinder", unwind_name());
+	meta_key(w, "unwinder_health");
+	prof_write_lit(w, "samples:");
+	prof_write_dec(w, st.samples);
+	prof_write_lit(w, " fallbacks:");
+	prof_write_dec(w, st.fallbacks);
+	for (unsigned i = 0; i < unwind_stop_count; i++) {
+		prof_write_lit(w, " ");
+		prof_write_text(w, unwind_stop_name((unwind_stop_t)i));
+		prof_write_lit(w, ":");
+		prof_write_dec(w, st.stops[i]);
+	}
+	prof_write_lit(w, "\n");
+	meta_key(w, "unwinder_depths");
+	for (unsigned i = 0; i < UNWIND_DEPTH_BUCKETS; i++) {
+		prof_write_text(w, i == 0 ? "" : " ");
+		prof_write_dec(w, st.depths[i]);
+	}
+	prof_write_lit(w, "\n");
+}
+
+static void
+write_metadata(prof_writer_t *w, const prof_dump_t *d) {
+	meta_text(w, "version", JEMALLOC_VERSION);
+	meta_text(w, "prof_ext_version", PROF_EXT_VERSION);
+	meta_dec(w, "pid", (uint64_t)sys_pid());
+	prof_sys_exe(dumper.maps, sizeof(dumper.maps));
+	meta_text(w, "exe", dumper.maps);
+	meta_dec(w, "session", atomic_load_u64(&prof_dump_session_id, MO_RELAXED));
+	uint64_t begin_ns = atomic_load_u64(&prof_dump_session_begin_ns, MO_RELAXED);
+	if (begin_ns != 0) {
+		meta_stamp(w, "start_time", begin_ns);
+	}
+	meta_stamp(w, "dump_time", dumper.now_ns);
+	meta_text(w, "kind", prof_kind_name(d->kind));
+	if (d->metric != NULL) {
+		meta_text(w, "metric", d->metric);
+		meta_dec(w, "metric_value", d->metric_value);
+	}
+	meta_dec(w, "sample_interval", prof_sample_rate());
+	meta_text(w, "mixed_rates", dumper.snap.is_mixed ? "true" : "false");
+	meta_dec(w, "allocated", dumper.figures.allocated);
+	meta_dec(w, "active", dumper.figures.active);
+	meta_dec(w, "resident", dumper.figures.resident);
+	meta_dec(w, "retained", dumper.figures.retained);
+	meta_dec(w, "rss", prof_sys_rss());
+	meta_dec(w, "samples", dumper.snap.cur.objs);
+	meta_dec(w, "sites", dumper.snap.nsites);
+	meta_dec(w, "truncated_stacks", prof_backtrace_ncut());
+	meta_dec(w, "suppressed", prof_keep_suppressed());
+	meta_dec(w, "overlapped", prof_keep_overlapped());
+	meta_dec(w, "dump_errors", prof_dump_nerrors());
+	write_unwinder(w);
+}
+
+/* ---------------------------------------------------------------- counts and stacks */
+
+/*
+ * The rate in the first line. The counts of all lines are such that a reader that scales them by
+ * this rate gets the estimates.
+ */
+static uint64_t
+header_rate(const prof_snap_t *snap) {
+	assert(!snap->is_mixed || snap->rate != 0);
+	if (snap->is_mixed) {
+		return 1;
+	}
+	return snap->rate != 0 ? snap->rate : prof_sample_rate();
+}
+
+static void
+pair_make(const prof_counts_t *c, uint64_t rate, bool is_raw) {
+	uint64_t objs;
+	uint64_t bytes;
+	prof_sample_printed(c, rate, is_raw, &objs, &bytes);
+	dumper.printed_counts = *c;
+	dumper.printed_len = (size_t)fmt_snprintf(dumper.printed_text, sizeof(dumper.printed_text),
+	    "%llu: %llu", (unsigned long long)objs, (unsigned long long)bytes);
+	assert(dumper.printed_len < sizeof(dumper.printed_text));
+}
+
+/*
+ * Formats the pair only if it differs from the last one: a site that one thread uses has the same
+ * counts twice, and often the next site has them too.
+ */
+static void
+write_pair(prof_writer_t *w, const prof_counts_t *c, uint64_t rate, bool is_raw) {
+	const prof_counts_t *last = &dumper.printed_counts;
+	if (((c->objs ^ last->objs) | (c->bytes ^ last->bytes) | (c->c16 ^ last->c16)
+		| (c->est ^ last->est)) != 0) {
+		pair_make(c, rate, is_raw);
+	}
+	memcpy(prof_writer_room(w), dumper.printed_text, PAIR_TEXT);
+	w->len += dumper.printed_len;
+}
+
+static void
+write_counts(prof_writer_t *w, const prof_counts_t *cur, const prof_counts_t *accum) {
+	uint64_t rate = header_rate(&dumper.snap);
+	bool is_raw = !opt_prof_unbias && !dumper.snap.is_mixed;
+	write_pair(w, cur, rate, is_raw);
+	prof_write_lit(w, " [");
+	if (opt_prof_accum) {
+		write_pair(w, accum, rate, is_raw);
+	} else {
+		prof_write_lit(w, "0: 0");
+	}
+	prof_write_lit(w, "]");
+}
+
+static void
+write_total(prof_writer_t *w, const prof_counts_t *cur, const prof_counts_t *accum) {
+	prof_write_lit(w, "  t*: ");
+	write_counts(w, cur, accum);
+	prof_write_lit(w, "\n");
+}
+
+static void
+write_uid(prof_writer_t *w, const prof_tdata_t *td) {
+	prof_write_lit(w, "  t");
+	prof_write_dec(w, td->uid);
+	prof_write_lit(w, ": ");
+}
+
+static void
+write_threads(prof_writer_t *w, const prof_snap_t *snap) {
+	for (size_t i = 0; i < snap->nthreads; i++) {
+		const prof_tdata_t *td = snap->threads[i];
+		char name[PROF_THREAD_NAME_MAX];
+		if (!atomic_load_b(&td->attached, MO_RELAXED) && td->snap_cur.objs == 0
+		    && td->snap_accum.objs == 0) {
+			continue;
+		}
+		write_uid(w, td);
+		write_counts(w, &td->snap_cur, &td->snap_accum);
+		prof_tdata_name_read(td, name);
+		if (name[0] != '\0') {
+			prof_write_lit(w, " ");
+			prof_write_text(w, name);
+		}
+		prof_write_lit(w, "\n");
+	}
+}
+
+/*
+ * An address in an unloaded object whose address range is in use again is replaced by one from a
+ * range that is unique to the old object (os/module_history).
+ */
+static COLD void
+write_passing_stack(prof_writer_t *w, const prof_site_t *s, uint32_t now) {
+	for (unsigned i = 0; i < prof_site_nframes(s); i++) {
+		uint64_t place = module_history_place(prof_site_frame(s, i), s->then, now);
+		prof_write_text(w, i == 0 ? "@ 0x" : " 0x");
+		prof_write_hex(w, place - (i == 0 && place != 0));
+	}
+	prof_write_lit(w, "\n");
+}
+
+/* Readers subtract one from each address but the first, so the first is written less one. */
+static void
+write_stack(prof_writer_t *w, const prof_site_t *s) {
+	unsigned n = prof_site_nframes(s);
+	/*
+	 * The leaf of an empty stack is 0: after a bare @ readers would add the counts to the previous
+	 * stack.
+	 */
+	uintptr_t leaf = n == 0 ? 0 : prof_site_frame(s, 0);
+	if (unlikely(s->stamp != 0)) {
+		write_passing_stack(w, s, dumper.last_module);
+		return;
+	}
+	char *to = prof_writer_room(w);
+	*to++ = '@';
+	to = prof_frame_put(w, to, leaf != 0 ? leaf - 1 : 0);
+	w->len = (size_t)(to - w->buf);
+	for (unsigned i = 1; i < n;) {
+		unsigned end = i + FRAMES_AT_ONCE < n ? i + FRAMES_AT_ONCE : n;
+		to = prof_writer_room_for(w, FRAMES_AT_ONCE * PROF_WRITER_ROOM);
+		for (; i < end; i++) {
+			to = prof_frame_put(w, to, prof_site_frame(s, i));
+		}
+		w->len = (size_t)(to - w->buf);
+	}
+	prof_write_lit(w, "\n");
+}
+
+static void
+write_sites(prof_writer_t *w, const prof_snap_t *snap) {
+	const prof_item_t *item = prof_snap_next(snap, NULL);
+	for (; item != NULL; item = prof_snap_next(snap, item)) {
+		if (item->kind == prof_item_site) {
+			write_stack(w, item->who);
+			write_total(w, &item->cur, prof_item_accum(snap, item));
+		} else if (item->kind == prof_item_thread) {
+			write_uid(w, item->who);
+			write_counts(w, &item->cur, prof_item_accum(snap, item));
+			prof_write_lit(w, "\n");
+		}
+	}
+}
+
+/* ---------------------------------------------------------------- maps and modules */
+
+static int
+maps_text(void *ctx, const char *text, size_t len) {
+	prof_write_data(ctx, text, len);
+	return 0;
+}
+
+/*
+ * Module lines are made in memory, because the loader's lock must not be held while a file is
+ * written.
+ */
+typedef struct {
+	char *buf;
+	size_t size;  /* 0: only measure */
+	size_t len;
+	bool as_maps; /* write lines in the format of the memory map, for when that cannot be read */
+} modules_t;
+
+static void
+modules_add(modules_t *m, const char *format, ...) {
+	va_list ap;
+	va_start(ap, format);
+	size_t left = m->len < m->size ? m->size - m->len : 0;
+	m->len += (size_t)fmt_vsnprintf(left == 0 ? NULL : m->buf + m->len, left, format, ap);
+	va_end(ap);
+}
+
+/* Adds a path and a line end; control characters in the path become '?'. */
+static void
+modules_add_path(modules_t *m, const char *path) {
+	for (; *path != '\0'; path++) {
+		modules_add(m, "%c", (unsigned char)*path < 0x20 ? '?' : *path);
+	}
+	modules_add(m, "\n");
+}
+
+static int
+module_line(void *ctx, const struct sys_module_s *mod) {
+	modules_t *m = ctx;
+	if (m->as_maps) {
+		modules_add(m, "%zx-%zx r-xp 00000000 00:00 0 ", (size_t)mod->start,
+		    (size_t)mod->end);
+		modules_add_path(m, mod->path);
+		return 0;
+	}
+	modules_add(m, "# module %zx-%zx %zx ", (size_t)mod->start, (size_t)mod->end,
+	    (size_t)mod->bias);
+	for (size_t i = 0; i < mod->build_id_len; i++) {
+		modules_add(m, "%02x", mod->build_id[i]);
+	}
+	modules_add(m, "%s ", mod->build_id_len == 0 ? "-" : "");
+	modules_add_path(m, mod->path);
+	return 0;
+}
+
+/*
+ * Lists the loaded objects and, in the format that has a column for the build id, the unloaded ones
+ * too.
+ */
+static void
+modules_list(modules_t *m) {
+	sys_modules(module_line, m, dumper.maps, sizeof(dumper.maps));
+	if (!m->as_maps) {
+		module_history_gone(module_line, m, dumper.last_module);
+	}
+}
+
+static void
+write_modules(prof_writer_t *w, bool as_maps) {
+	modules_t m = {NULL, 0, 0, as_maps};
+	module_history_look();
+	modules_list(&m);
+	bool commit = true;
+	size_t bytes = PAGE_CEILING(m.len + PAGE);
+	m.buf = pages_map(NULL, bytes, PAGE, &commit);
+	if (m.buf == NULL) {
+		return;
+	}
+	m.size = bytes;
+	m.len = 0;
+	modules_list(&m);
+	prof_write_data(w, m.buf, min_zu(m.len, bytes - 1));
+	pages_unmap_in_time(m.buf, bytes);
+}
+
+static void
+write_tail(prof_writer_t *w, bool in_handler) {
+	prof_write_lit(w, "\nMAPPED_LIBRARIES:\n");
+	uint64_t before = prof_writer_total(w);
+	(void)sys_maps_copy(dumper.maps, sizeof(dumper.maps), maps_text, w);
+	/* The map may exist and be empty, for example under an emulator with another root. */
+	if (prof_writer_total(w) == before && !in_handler) {
+		write_modules(w, true);
+	}
+	if (!in_handler) {
+		write_modules(w, false);
+	}
+	uint64_t total = prof_writer_total(w);
+	prof_write_lit(w, "# end ");
+	prof_write_dec(w, total);
+	prof_write_lit(w, "\n");
+}
+
+static void
+write_profile(prof_writer_t *w, const prof_dump_t *d) {
+	const prof_snap_t *snap = &dumper.snap;
+	if (!d->in_handler) {
+		module_history_look();
+	}
+	dumper.last_module = module_history_last();
+	/* The text kept from the last dump may have been made with another header rate. */
+	memset(&dumper.printed_counts, 0, sizeof(dumper.printed_counts));
+	memcpy(dumper.printed_text, "0: 0", 5);
+	dumper.printed_len = 4;
+	prof_write_lit(w, "heap_v2/");
+	prof_write_dec(w, header_rate(snap));
+	prof_write_lit(w, "\n");
+	write_metadata(w, d);
+	write_total(w, &snap->cur, &snap->accum);
+	write_threads(w, snap);
+	write_sites(w, snap);
+	write_tail(w, d->in_handler);
+}
+
+/* ---------------------------------------------------------------- copying */
+
+/* Copies everything that needs locks of the allocator, inside the gate. */
+static int
+dump_copy(void) {
+	struct tls_s *t = tls_get();
+	mutex_assert_owner(&dumper.mtx);
+	assert(dumper.writer.buf == NULL && dumper.snap.first == NULL && dumper.file.fd == -1);
+	gate_enter(t);
+	int err = prof_writer_init(&dumper.writer, &dumper.file);
+	if (err == 0) {
+		prof_figures_read(&dumper.figures);
+		err = prof_snap_take(&dumper.snap);
+	}
+	if (err != 0) {
+		prof_writer_forget(&dumper.writer);
+	}
+	gate_exit(t);
+	return err;
+}
+
+static void
+dump_drop(void) {
+	struct tls_s *t = tls_get();
+	mutex_assert_owner(&dumper.mtx);
+	assert(dumper.file.fd == -1);
+	gate_enter(t);
+	prof_snap_drop(&dumper.snap);
+	prof_writer_forget(&dumper.writer);
+	gate_exit(t);
+}
+
+/* ---------------------------------------------------------------- outcome */
+
+static void
+text_copy(char *buf, size_t size, const char *text) {
+	size_t len = strnlen(text, size - 1);
+	memcpy(buf, text, len);
+	buf[len] = '\0';
+}
+
+static bool
+is_automatic(const prof_dump_t *d) {
+	return d->kind != prof_kind_manual && d->kind != prof_kind_session;
+}
+
+static void
+path_remember(char *to, const char *path) {
+	size_t at = 0;
+	if (path[0] != '/' && sys_getcwd(to, PROF_PATH_SIZE) == 0) {
+		at = strlen(to);
+		to[at++] = '/';
+	}
+	size_t len = strlen(path);
+	if (at + len >= PROF_PATH_SIZE) {
+		at = 0;
+	}
+	assert(at + len < PROF_PATH_SIZE);
+	memcpy(to + at, path, len + 1);
+}
+
+static void
+outcome_print(int err, bool was_open) {
+	char name[16];
+	malloc_printf(was_open ? "<jemalloc>: failed to write \"%.*s\": %s, %llu bytes written\n"
+	    : "<jemalloc>: failed to open \"%.*s\": %s\n", 900, dumper.file.path,
+	    prof_errno_name(err, name),
+	    (unsigned long long)dumper.file.written);
+}
+
+/*
+ * Whether another thread is ending the process and has abandoned this thread's dump (dump_at_exit).
+ */
+static bool
+is_given_up(void) {
+	uint32_t exit_tid = atomic_load_u32(&ending.exit_tid, MO_SEQ_CST);
+	return exit_tid != 0 && exit_tid != (uint32_t)os_tid();
+}
+
+static void
+outcome_bad(const prof_dump_t *d, int err, bool was_open) {
+	if (unlikely(is_given_up())) {
+		return; /* the file is missing because dump_at_exit() removed it */
+	}
+	atomic_fetch_add_u64(&dumper.nerrors, 1, MO_RELAXED);
+	if (!is_automatic(d)) {
+		/* A session that ended by its time limit has no caller who gets the errno. */
+		if (d->kind == prof_kind_session && !d->is_silent) {
+			outcome_print(err, was_open);
+		}
+		return;
+	}
+	/* One line for a series of failures, and one at exit. */
+	if ((dumper.fails++ == 0 || d->kind == prof_kind_final) && !d->is_silent
+	    && !d->in_handler) {
+		outcome_print(err, was_open);
+	}
+	if (prof_abort) {
+		abort();
+	}
+	mutex_assert_owner(&dumper.mtx);
+	assert(err > 0);
+	if (dumper.fails >= FAILS_BEFORE_BACKOFF) {
+		unsigned doublings = dumper.fails - FAILS_BEFORE_BACKOFF;
+		uint64_t wait = doublings > 6 ? BACKOFF_MAX_NS : NSTIME_PER_SEC << doublings;
+		dumper.retry_ns = nstime_monotonic_ns()
+		    + (wait < BACKOFF_MAX_NS ? wait : BACKOFF_MAX_NS);
+	}
+}
+
+/* Formats the last failure; needs known.mtx. */
+static void
+error_text_locked(char *buf, size_t size) {
+	char name[16];
+	fmt_snprintf(buf, size, "%s %s %llu", prof_errno_name(known.last_err, name),
+	    known.last_failed, (unsigned long long)known.last_written);
+}
+
+static void
+outcome(const prof_dump_t *d, int err, bool was_open) {
+	struct tls_s *t = tls_get();
+	gate_enter(t);
+	mutex_lock(&known.mtx);
+	if (err != 0) {
+		known.last_err = err;
+		known.last_written = dumper.file.written;
+	}
+	if (err != 0 || d->sink == NULL) {
+		path_remember(err != 0 ? known.last_failed : known.last_path, dumper.file.path);
+	}
+	if (d->told != NULL && err != 0) {
+		error_text_locked(d->told, PROF_TEXT_SIZE);
+	} else if (d->told != NULL) {
+		text_copy(d->told, PROF_PATH_SIZE, d->sink != NULL ? "-" : known.last_path);
+	}
+	mutex_unlock(&known.mtx);
+	gate_exit(t);
+	if (err != 0) {
+		outcome_bad(d, err, was_open);
+		return;
+	}
+	atomic_fetch_add_u64(&dumper.nwritten, 1, MO_RELAXED);
+	if (is_automatic(d)) {
+		dumper.fails = 0;
+		dumper.retry_ns = 0;
+	}
+	if (d->path == NULL && prof_keep_counts(d->kind)) {
+		prof_keep_written(dumper.file.path, d->kind, dumper.file.written, dumper.figures.allocated);
+	}
+}
+
+/* The plural s is left out for the number 1. */
+static void
+print_leak(prof_dump_t *d, const prof_snap_t *snap) {
+	if (snap->cur.bytes == 0) {
+		return;
+	}
+	uint64_t bytes = snap->cur.est;
+	uint64_t objs = (snap->cur.c16 + PROF_WEIGHT_ONE / 2) / PROF_WEIGHT_ONE;
+	malloc_printf("<jemalloc>: Leak approximation summary: ~%llu byte%s, ~%llu object%s, "
+	    ">= %zu context%s\n", (unsigned long long)bytes, bytes != 1 ? "s" : "",
+	    (unsigned long long)objs, objs != 1 ? "s" : "", snap->nlive,
+	    snap->nlive != 1 ? "s" : "");
+	malloc_write("<jemalloc>: Run jeprof on dump output for leak detail\n");
+	d->found_leak = true;
+}
+
+/* ---------------------------------------------------------------- the dump */
+
+static prof_name_t
+dump_name(const prof_dump_t *d) {
+	bool is_numbered = d->path == NULL && d->sink == NULL && d->kind != prof_kind_final;
+	return (prof_name_t){
+		.kind = d->kind,
+		.kseq = is_numbered ? prof_sys_kseq_next(d->kind) : 0,
+		.begin_ns = d->begin_ns != 0 ? d->begin_ns : dumper.now_ns,
+		.end_ns = d->begin_ns != 0 ? dumper.now_ns : 0,
+	};
+}
+
+static int
+dump_write(prof_dump_t *d) {
+	prof_name_t name = dump_name(d);
+	bool was_open = (d->sink != NULL ? prof_file_open_sink(&dumper.file, d->sink)
+	    : d->is_confined ? prof_file_open_confined(&dumper.file, d->path, &name)
+	    : prof_file_open(&dumper.file, d->path, &name)) == 0;
+	if (was_open) {
+		write_profile(&dumper.writer, d);
+		prof_writer_flush(&dumper.writer);
+	}
+	int err = prof_file_close(&dumper.file);
+	outcome(d, err, was_open);
+	return err;
+}
+
+/* Records a dump for whose copy there was no memory, with the path that it would have had. */
+static void
+dump_gave_up(const prof_dump_t *d, int err) {
+	if (d->path != NULL || d->sink != NULL) {
+		text_copy(dumper.file.path, sizeof(dumper.file.path), d->path != NULL ? d->path : "-");
+	} else {
+		prof_name_t name = dump_name(d);
+		prof_dump_filename(dumper.file.path, sizeof(dumper.file.path), &name);
+	}
+	dumper.file.written = 0;
+	outcome(d, err, false);
+}
+
+static int
+dump_locked(prof_dump_t *d) {
+	mutex_assert_owner(&dumper.mtx);
+	assert(d->kind < prof_kind_log && tls_get()->inside > 0 && !gate_is_entered(tls_get()));
+	dumper.now_ns = nstime_realtime_ns();
+	if (is_automatic(d) && d->kind != prof_kind_final && dumper.retry_ns != 0
+	    && nstime_monotonic_ns() < dumper.retry_ns) {
+		prof_keep_suppress();
+		return EAGAIN;
+	}
+	if (!prof_keep_try_room(d->kind)) {
+		prof_keep_suppress();
+		return EAGAIN;
+	}
+	int err = dump_copy();
+	if (err != 0) {
+		dump_gave_up(d, err);
+	} else {
+		err = dump_write(d);
+		if (d->wants_leak) {
+			print_leak(d, &dumper.snap);
+		}
+		dump_drop();
+	}
+	/* Also after a failed dump, as jemalloc does. */
+	if (!d->in_handler) {
+		prof_hook_dump(dumper.file.path);
+	}
+	return err;
+}
+
+int
+prof_dump(prof_dump_t *d) {
+	int saved = errno;
+	struct tls_s *t = tls_get();
+	if (d->told != NULL) {
+		d->told[0] = '\0';
+	}
+	if (mutex_is_owner(&dumper.mtx)) {
+		return EBUSY; /* called from the dump hook */
+	}
+	atomic_store_b(&ending.is_used, true, MO_SEQ_CST);
+	if (unlikely(is_given_up())) {
+		return EBUSY;
+	}
+	uint32_t depth = gate_leave_all(t);
+	t->inside++;
+	int err = EBUSY;
+	if (d->may_wait) {
+		mutex_lock(&dumper.mtx);
+		err = 0;
+	} else if (mutex_trylock(&dumper.mtx)) {
+		err = 0;
+	}
+	if (err == 0) {
+		err = dump_locked(d);
+		mutex_unlock(&dumper.mtx);
+	}
+	t->inside--;
+	gate_reenter(t, depth);
+	errno = saved;
+	return err;
+}
+
+uint64_t
+prof_dump_nwritten(void) {
+	return atomic_load_u64(&dumper.nwritten, MO_RELAXED);
+}
+
+bool
+prof_dump_is_mine(void) {
+	return mutex_is_owner(&dumper.mtx);
+}
+
+uint64_t
+prof_dump_nerrors(void) {
+	return atomic_load_u64(&dumper.nerrors, MO_RELAXED);
+}
+
+void
+prof_dump_last_error(char *buf, size_t size) {
+	buf[0] = '\0';
+	mutex_lock(&known.mtx);
+	if (known.last_err != 0) {
+		error_text_locked(buf, size);
+	}
+	mutex_unlock(&known.mtx);
+}
+
+void
+prof_dump_last_path(char *buf, size_t size) {
+	mutex_lock(&known.mtx);
+	text_copy(buf, size, known.last_path);
+	mutex_unlock(&known.mtx);
+}
+
+void
+prof_dump_mutex_read(mutex_prof_data_t *out) {
+	mutex_prof_read(out, &dumper.mtx);
+}
+
+void
+prof_dump_mutex_reset(void) {
+	mutex_prof_reset(&dumper.mtx);
+}
+
+/*
+ * Another thread may have been in the middle of a dump, with its copy made and its file open.
+ * Neither is of use in the child, and the temporary file belongs to the parent.
+ */
+void
+prof_dump_postfork_child(void) {
+	if (!mutex_is_owner(&dumper.mtx)) {
+		prof_file_forget(&dumper.file);
+		prof_snap_forget(&dumper.snap);
+		prof_writer_forget(&dumper.writer);
+	}
+	mutex_renew_in_child(&dumper.mtx, "prof_dump", WITNESS_RANK_PROF_DUMP);
+	dumper.fails = 0;
+	dumper.retry_ns = 0;
+	atomic_store_u32(&ending.exit_tid, 0, MO_RELAXED);
+}
+
+/*
+ * Exit does not wait: a profile that another thread is writing is abandoned, and no new one begins.
+ */
+__attribute__((destructor)) static void
+dump_at_exit(void) {
+	atomic_store_u32(&ending.exit_tid, (uint32_t)os_tid(), MO_SEQ_CST);
+	if (!atomic_load_b(&ending.is_used, MO_SEQ_CST)) {
+		return;
+	}
+	if (!mutex_is_owner(&dumper.mtx)) {
+		prof_file_abandon(&dumper.file);
+	}
+	uint64_t overlapped = prof_keep_overlapped();
+	if (overlapped != 0) {
+		malloc_printf("<jemalloc>: %llu automatic profiles came due while another one was written, "
+		    "and were left out; %llu were written\n", (unsigned long long)overlapped,
+		    (unsigned long long)prof_dump_nwritten());
+	}
+}

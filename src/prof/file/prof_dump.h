@@ -1,0 +1,59 @@
+/*
+ * Writes one profile: copies the books, then formats, then writes.
+ *
+ * The lock keeps dumps apart from each other. It is held while files are written and therefore
+ * outside the fork gate. No allocating thread waits for it: an automatic dump that finds it taken
+ * is left out, because the dump in progress has nearly the same content.
+ */
+#ifndef PROF_DUMP_H
+#define PROF_DUMP_H
+
+#include "os/mutex.h"
+#include "prof/file/prof_sys.h"
+#include "prof/sites/prof_snap.h"
+
+/* One dump: the caller fills in what is wanted; found_leak and told are results. */
+typedef struct {
+	prof_kind_t kind;
+	const char *path;        /* explicit path; NULL: a name made from the prefix and the kind */
+	prof_sink_t *sink;       /* destination if it is not a file; NULL: a file */
+	bool may_wait;           /* wait for a dump in progress to end */
+	/* path comes from outside the process, whose author may replace profiles only */
+	bool is_confined;
+	bool is_silent;          /* print no message on failure, because the caller gets the errno */
+	/* called in a signal handler: neither the loader nor the user's code may be called */
+	bool in_handler;
+	const char *metric;      /* name of the figure that triggered the dump; NULL: none */
+	uint64_t metric_value;
+	uint64_t begin_ns;       /* start of the session that ends; 0: not a session */
+	bool wants_leak;         /* print the leak summary */
+	bool found_leak;         /* out: the leak summary was not empty */
+	/* out, PROF_TEXT_SIZE bytes or NULL: the path written, or what failed and why */
+	char *told;
+} prof_dump_t;
+
+/*
+ * Returns 0 or the errno of the call that failed; EBUSY if another dump runs and may_wait is false.
+ */
+int prof_dump(prof_dump_t *d);
+
+/* Whether the calling thread is writing a profile, that is, runs in the user's dump hook. */
+bool prof_dump_is_mine(void);
+/*
+ * Number and start of the running session or, if none runs, of the last one; 0: none yet. Set by
+ * prof_session for the metadata.
+ */
+extern atomic_u64_t prof_dump_session_id;
+extern atomic_u64_t prof_dump_session_begin_ns;
+
+/* Numbers of profiles written and of failed dumps. */
+uint64_t prof_dump_nwritten(void);
+uint64_t prof_dump_nerrors(void);
+/* Copy the last failure or the last path into buf; an empty text if there is none. */
+void prof_dump_last_error(char *buf, size_t size);
+void prof_dump_last_path(char *buf, size_t size);
+void prof_dump_mutex_read(mutex_prof_data_t *out);
+void prof_dump_mutex_reset(void);
+void prof_dump_postfork_child(void);
+
+#endif /* PROF_DUMP_H */

@@ -1,0 +1,436 @@
+/*
+ * The allocation log (prof.log_start, prof.log_stop): records in mapped chunks while it runs, and
+ * the JSON document that is written at the stop.
+ *
+ * Invariant: a record holds one pin on each of the two counts it names. Threads and stacks get
+ * their numbers in the document only while it is written. Locks: `prof_log`, held for one record.
+ * The thread that changed the state to log_dumping owns file, writer and tables, and writes without
+ * the lock. Called by prof.c for frees, by ctl_prof.c and prof_auto.c for start and stop.
+ */
+#include "prof/file/prof_log.h"
+
+#include "meta/freepool.h"
+#include "os/gate.h"
+#include "os/malloc_io.h"
+#include "os/nstime.h"
+#include "os/pages.h"
+#include "os/sys.h"
+#include "prof/file/prof_write.h"
+#include "prof/sites/prof_backtrace.h"
+#include "prof/sites/prof_data.h"
+#include "prof/sites/prof_switch.h"
+#include "util/assert.h"
+#include "util/bits.h"
+#include "util/htab.h"
+
+/* Size of the pieces of memory that records are stored in. */
+#define CHUNK_BYTES ((size_t)1 << 18)
+
+typedef enum {
+	log_stopped,
+	log_started,
+	log_dumping
+} log_state_t;
+
+typedef struct {
+	prof_cnt_t *alloc;
+	prof_cnt_t *freed;
+	uint64_t alloc_ns;
+	uint64_t free_ns;
+	uint64_t usize;
+} log_rec_t;
+
+typedef struct log_chunk_s {
+	struct log_chunk_s *next;
+	size_t n;
+	log_rec_t recs[];
+} log_chunk_t;
+
+#define CHUNK_RECS ((CHUNK_BYTES - sizeof(log_chunk_t)) / sizeof(log_rec_t))
+
+cassert(log_stopped == 0 && sizeof(log_chunk_t) + CHUNK_RECS * sizeof(log_rec_t) <= CHUNK_BYTES);
+cassert(CHUNK_BYTES % PAGE_MAX == 0);
+
+static LARGE_BSS struct {
+	mutex_t mtx;            /* protects records and state */
+	atomic_u32_t state;
+	log_chunk_t *first;
+	log_chunk_t *last;
+	uint64_t start_ns;
+	bool has_path;
+	char path[PROF_PATH_SIZE];
+	/* Owned by the thread that writes (state log_dumping): */
+	prof_file_t file;
+	prof_writer_t writer;
+	htab_t threads;         /* maps a tdata or site to its number plus one */
+	htab_t stacks;
+	int table_err;
+} alog = {.mtx = MUTEX_INITIALIZER("prof_log", WITNESS_RANK_PROF_LOG)};
+
+bool
+prof_log_is_running(void) {
+	return atomic_load_u32(&alog.state, MO_ACQUIRE) == log_started;
+}
+
+uint64_t
+prof_log_clock(void) {
+	return opt_prof_time_resolution == prof_time_res_high ? nstime_realtime_ns()
+	    : nstime_monotonic_coarse_ns();
+}
+
+/* ---------------------------------------------------------------- recording */
+
+static log_rec_t *
+rec_new_locked(void) {
+	if (alog.last == NULL || alog.last->n == CHUNK_RECS) {
+		bool commit = true;
+		log_chunk_t *c = pages_map(NULL, CHUNK_BYTES, PAGE, &commit);
+		if (c == NULL) {
+			return NULL;
+		}
+		if (alog.last == NULL) {
+			alog.first = c;
+		} else {
+			alog.last->next = c;
+		}
+		alog.last = c;
+	}
+	mutex_assert_owner(&alog.mtx);
+	assert(alog.last->next == NULL && alog.last->n < CHUNK_RECS);
+	return &alog.last->recs[alog.last->n++];
+}
+
+void
+prof_log_free(prof_tdata_t *td, prof_cnt_t *c, uint64_t alloc_ns, size_t usize) {
+	prof_bt_t bt;
+	if (!prof_backtrace(td, &bt, NULL)) {
+		return;
+	}
+	prof_cnt_t *freed = prof_data_note(td, &bt);
+	prof_backtrace_done(td);
+	if (freed == NULL) {
+		return;
+	}
+	mutex_lock(&alog.mtx);
+	log_rec_t *r = prof_log_is_running() ? rec_new_locked() : NULL;
+	if (r != NULL) {
+		prof_data_pin(c);
+		*r = (log_rec_t){c, freed, alloc_ns, prof_log_clock(), usize};
+	}
+	mutex_unlock(&alog.mtx);
+	if (r == NULL) {
+		prof_data_unpin(freed);
+	}
+}
+
+int
+prof_log_start(const char *path) {
+	if (!prof_is_booted()) {
+		return ENOENT;
+	}
+	size_t len = path == NULL ? 0 : strnlen(path, PROF_PATH_SIZE);
+	if (len >= PROF_PATH_SIZE) {
+		return EFAULT;
+	}
+	int err = EFAULT;
+	mutex_lock(&alog.mtx);
+	/* The previous writer announces without the lock that it has finished. */
+	if (atomic_load_u32(&alog.state, MO_ACQUIRE) == log_stopped) {
+		alog.has_path = path != NULL;
+		if (path != NULL) {
+			memcpy(alog.path, path, len + 1);
+		}
+		alog.start_ns = prof_log_clock();
+		atomic_store_u32(&alog.state, log_started, MO_RELEASE);
+		err = 0;
+	}
+	mutex_unlock(&alog.mtx);
+	return err;
+}
+
+/* ---------------------------------------------------------------- numbers of threads and stacks */
+
+static void *
+table_alloc(void *opaque, size_t size) {
+	(void)opaque;
+	return meta_alloc(size);
+}
+
+static void
+table_free(void *opaque, void *p, size_t size) {
+	(void)opaque;
+	meta_free(p, size);
+}
+
+static void
+number_give(htab_t *h, const void *key) {
+	if (htab_find(h, key) == NULL) {
+		int err = htab_insert(h, (void *)(uintptr_t)key, (void *)(htab_count(h) + 1));
+		alog.table_err = err != 0 ? err : alog.table_err;
+	}
+}
+
+static size_t
+number_of(const htab_t *h, const void *key) {
+	size_t number = (size_t)htab_find(h, key);
+	assert(number >= 1 && number <= htab_count(h));
+	return number - 1;
+}
+
+static const log_rec_t *
+rec_next(const log_chunk_t **c, size_t *i) {
+	while (*c != NULL && *i == (*c)->n) {
+		*c = (*c)->next;
+		*i = 0;
+	}
+	return *c == NULL ? NULL : &(*c)->recs[(*i)++];
+}
+
+static int
+numbers_make(const log_chunk_t *c) {
+	size_t i = 0;
+	alog.table_err = htab_init(&alog.threads, 4, htab_hash_ptr, htab_eq_ptr, table_alloc,
+	    table_free, NULL);
+	if (alog.table_err != 0) {
+		return alog.table_err;
+	}
+	alog.table_err = htab_init(&alog.stacks, 8, htab_hash_ptr, htab_eq_ptr, table_alloc,
+	    table_free, NULL);
+	if (alog.table_err != 0) {
+		htab_destroy(&alog.threads);
+		return alog.table_err;
+	}
+	for (const log_rec_t *r = rec_next(&c, &i); r != NULL; r = rec_next(&c, &i)) {
+		number_give(&alog.threads, r->alloc->tdata);
+		number_give(&alog.threads, r->freed->tdata);
+		number_give(&alog.stacks, r->alloc->site);
+		number_give(&alog.stacks, r->freed->site);
+	}
+	if (alog.table_err != 0) {
+		htab_destroy(&alog.threads);
+		htab_destroy(&alog.stacks);
+	}
+	return alog.table_err;
+}
+
+/* Returns the keys of a table in the order of their numbers, in mapped memory. */
+static const void **
+keys_in_order(const htab_t *h, size_t *bytes) {
+	bool commit = true;
+	*bytes = PAGE_CEILING((htab_count(h) + 1) * sizeof(void *));
+	const void **v = pages_map(NULL, *bytes, PAGE, &commit);
+	size_t cursor = 0;
+	void *key;
+	void *value;
+	while (v != NULL && htab_next(h, &cursor, &key, &value)) {
+		assert((size_t)value - 1 < htab_count(h) && v[(size_t)value - 1] == NULL);
+		v[(size_t)value - 1] = key;
+	}
+	return v;
+}
+
+/* ---------------------------------------------------------------- writing */
+
+static void
+write_field(prof_writer_t *w, const char *key, uint64_t v) {
+	prof_write_text(w, key);
+	prof_write_dec(w, v);
+}
+
+static void
+write_info(prof_writer_t *w, uint64_t duration) {
+	write_field(w, "{\"info\":{\"duration\":", duration);
+	prof_write_lit(w, ",\"version\":");
+	prof_write_json(w, JEMALLOC_VERSION);
+	write_field(w, ",\"lg_sample_rate\":", prof_lg_sample_get());
+	prof_write_lit(w, ",\"prof_time_resolution\":");
+	prof_write_json(w, prof_time_res_names[opt_prof_time_resolution]);
+	write_field(w, ",\"pid\":", (uint64_t)sys_pid());
+	prof_write_lit(w, "},");
+}
+
+static void
+write_thread(prof_writer_t *w, const void *who) {
+	char name[PROF_THREAD_NAME_MAX];
+	const prof_tdata_t *td = who;
+	prof_tdata_name_read(td, name);
+	write_field(w, "{\"thr_uid\":", td->uid);
+	prof_write_lit(w, ",\"thr_name\":");
+	prof_write_json(w, name);
+	prof_write_lit(w, "}");
+}
+
+static void
+write_trace(prof_writer_t *w, const void *who) {
+	const prof_site_t *s = who;
+	prof_write_lit(w, "[");
+	for (unsigned i = 0; i < prof_site_nframes(s); i++) {
+		prof_write_text(w, i == 0 ? "\"0x" : ",\"0x");
+		prof_write_hex(w, prof_site_frame(s, i));
+		prof_write_lit(w, "\"");
+	}
+	prof_write_lit(w, "]");
+}
+
+static int
+write_all_of(prof_writer_t *w, const htab_t *h, void (*write)(prof_writer_t *, const void *)) {
+	size_t bytes;
+	const void **v = keys_in_order(h, &bytes);
+	if (v == NULL) {
+		return ENOMEM;
+	}
+	for (size_t i = 0; i < htab_count(h); i++) {
+		prof_write_text(w, i == 0 ? "" : ",");
+		write(w, v[i]);
+	}
+	pages_unmap_in_time(v, bytes);
+	return 0;
+}
+
+static void
+write_recs(prof_writer_t *w, const log_chunk_t *c) {
+	size_t i = 0;
+	bool is_first = true;
+	for (const log_rec_t *r = rec_next(&c, &i); r != NULL; r = rec_next(&c, &i)) {
+		prof_write_text(w, is_first ? "{" : ",{");
+		is_first = false;
+		write_field(w, "\"alloc_thread\":", number_of(&alog.threads, r->alloc->tdata));
+		write_field(w, ",\"free_thread\":", number_of(&alog.threads, r->freed->tdata));
+		write_field(w, ",\"alloc_trace\":", number_of(&alog.stacks, r->alloc->site));
+		write_field(w, ",\"free_trace\":", number_of(&alog.stacks, r->freed->site));
+		write_field(w, ",\"alloc_timestamp\":", r->alloc_ns);
+		write_field(w, ",\"free_timestamp\":", r->free_ns);
+		write_field(w, ",\"usize\":", r->usize);
+		prof_write_lit(w, "}");
+	}
+}
+
+static int
+write_log(const log_chunk_t *chunks, uint64_t duration) {
+	prof_writer_t *w = &alog.writer;
+	write_info(w, duration);
+	prof_write_lit(w, "\"threads\":[");
+	int err = write_all_of(w, &alog.threads, write_thread);
+	prof_write_lit(w, "],\"stack_traces\":[");
+	if (err == 0) {
+		err = write_all_of(w, &alog.stacks, write_trace);
+	}
+	prof_write_lit(w, "],\"allocations\":[");
+	write_recs(w, chunks);
+	prof_write_lit(w, "]}");
+	prof_writer_flush(w);
+	return err;
+}
+
+static int
+log_write_file(const log_chunk_t *chunks, uint64_t duration) {
+	prof_name_t name = {
+		.kind = prof_kind_log,
+		.kseq = alog.has_path ? 0 : prof_sys_kseq_next(prof_kind_log),
+		.begin_ns = nstime_realtime_ns(),
+	};
+	int err = prof_file_open(&alog.file, alog.has_path ? alog.path : NULL, &name);
+	if (err == 0) {
+		err = write_log(chunks, duration);
+		alog.file.err = alog.file.err != 0 ? alog.file.err : err;
+	}
+	err = prof_file_close(&alog.file);
+	if (err != 0) {
+		char text[16];
+		malloc_printf("<jemalloc>: failed to write the allocation log \"%.*s\": %s\n", 900,
+		    alog.file.path, prof_errno_name(err, text));
+	}
+	return err;
+}
+
+static void
+chunks_free(log_chunk_t *c) {
+	while (c != NULL) {
+		log_chunk_t *next = c->next;
+		for (size_t i = 0; i < c->n; i++) {
+			prof_data_unpin(c->recs[i].alloc);
+			prof_data_unpin(c->recs[i].freed);
+		}
+		pages_unmap_in_time(c, CHUNK_BYTES);
+		c = next;
+	}
+}
+
+/* Inside the gate for what takes locks, outside of it while writing. */
+static int
+log_finish(log_chunk_t *chunks, uint64_t duration) {
+	struct tls_s *t = tls_get();
+	int err = numbers_make(chunks);
+	if (err != 0) {
+		return err;
+	}
+	err = prof_writer_init(&alog.writer, &alog.file);
+	if (err == 0) {
+		uint32_t depth = gate_leave_all(t);
+		err = log_write_file(chunks, duration);
+		gate_reenter(t, depth);
+		prof_writer_end(&alog.writer);
+	}
+	htab_destroy(&alog.threads);
+	htab_destroy(&alog.stacks);
+	return err;
+}
+
+int
+prof_log_stop(void) {
+	if (!prof_is_booted()) {
+		return ENOENT;
+	}
+	struct tls_s *t = tls_get();
+	gate_enter(t);
+	t->inside++;
+	mutex_lock(&alog.mtx);
+	bool is_mine = prof_log_is_running();
+	log_chunk_t *chunks = alog.first;
+	if (is_mine) {
+		atomic_store_u32(&alog.state, log_dumping, MO_RELEASE);
+		alog.first = NULL;
+		alog.last = NULL;
+	}
+	mutex_unlock(&alog.mtx);
+	int err = EFAULT;
+	if (is_mine) {
+		assert(atomic_load_u32(&alog.state, MO_RELAXED) == log_dumping);
+		err = log_finish(chunks, nstime_ns_between(alog.start_ns, prof_log_clock()));
+		chunks_free(chunks);
+		/* No record came meanwhile, because only a started log takes records. */
+		assert(alog.first == NULL && alog.last == NULL);
+		atomic_store_u32(&alog.state, log_stopped, MO_RELEASE);
+	}
+	t->inside--;
+	gate_exit(t);
+	return err == 0 ? 0 : EFAULT;
+}
+
+void
+prof_log_mutex_read(mutex_prof_data_t *out) {
+	mutex_prof_read(out, &alog.mtx);
+}
+
+void
+prof_log_mutex_reset(void) {
+	mutex_prof_reset(&alog.mtx);
+}
+
+/*
+ * Ends a log that another thread of the parent was writing; what it pinned stays pinned. If the
+ * child is idle, a running log is dropped.
+ */
+void
+prof_log_postfork_child(bool goes_on) {
+	if (!goes_on && atomic_load_u32(&alog.state, MO_RELAXED) == log_started) {
+		log_chunk_t *chunks = alog.first;
+		atomic_store_u32(&alog.state, log_stopped, MO_RELAXED);
+		alog.first = NULL;
+		alog.last = NULL;
+		chunks_free(chunks);
+	}
+	if (atomic_load_u32(&alog.state, MO_RELAXED) == log_dumping) {
+		atomic_store_u32(&alog.state, log_stopped, MO_RELAXED);
+	}
+}

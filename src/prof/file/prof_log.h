@@ -1,0 +1,29 @@
+/*
+ * The allocation log: for each sampled object that is freed while it runs, where and when it was
+ * allocated and freed. The log is written as one JSON document when it stops.
+ *
+ * A record pins the two counts that it names, so sites and threads exist until it is written. There
+ * is one lock, held for one record; a stop takes the records out first and writes without it.
+ */
+#ifndef PROF_LOG_H
+#define PROF_LOG_H
+
+#include "os/mutex.h"
+#include "prof/sites/prof_types.h"
+
+/* NULL: a name made from the prefix. Returns 0, ENOENT or EFAULT */
+int prof_log_start(const char *path);
+int prof_log_stop(void);
+
+/* Whether frees of samples are being recorded. */
+bool prof_log_is_running(void);
+/* Records that the thread of td frees an object of count c, which still includes the object. */
+void prof_log_free(prof_tdata_t *td, prof_cnt_t *c, uint64_t alloc_ns, size_t usize);
+
+/* Time for the log and the recent list, in the resolution that prof_time_resolution sets. */
+uint64_t prof_log_clock(void);
+void prof_log_mutex_read(mutex_prof_data_t *out);
+void prof_log_mutex_reset(void);
+void prof_log_postfork_child(bool goes_on);
+
+#endif /* PROF_LOG_H */

@@ -1,0 +1,340 @@
+/*
+ * The list of recent samples (experimental.prof_recent): entries in metadata memory, linked by age.
+ *
+ * Invariant: an entry with rec != NULL and its sample refer to each other (recent_check). Locks:
+ * `prof_recent_alloc` protects the list; `prof_recent_dump` is held while the list is printed,
+ * outside the gate. Called by prof.c for samples and frees, by ctl_experimental.c.
+ */
+#include "prof/file/prof_recent.h"
+
+#include "meta/freepool.h"
+#include "os/gate.h"
+#include "os/malloc_io.h"
+#include "os/pages.h"
+#include "prof/file/prof_log.h"
+#include "prof/sites/prof_backtrace.h"
+#include "prof/sites/prof_data.h"
+#include "prof/sites/prof_sample.h"
+#include "prof/sites/prof_switch.h"
+#include "util/assert.h"
+#include "util/emitter.h"
+#include "util/fmt.h"
+#include "util/ql.h"
+
+typedef struct {
+	ql_t link;
+	sample_rec_t *rec;      /* its sample; NULL: freed */
+	prof_cnt_t *alloc;
+	prof_cnt_t *freed;      /* where it was freed; NULL: not freed, or no backtrace */
+	uint64_t req;
+	uint64_t usize;
+	uint64_t alloc_ns;
+	uint64_t free_ns;
+} recent_t;
+
+static struct {
+	mutex_t mtx;
+	mutex_t dump_mtx;       /* held for long, while printing, outside the gate */
+	ql_t list;              /* oldest first */
+	size_t n;
+	atomic_u64_t max;       /* a signed number; -1: no limit */
+} recent = {
+	.mtx = MUTEX_INITIALIZER("prof_recent_alloc", WITNESS_RANK_PROF_LOG),
+	.dump_mtx = MUTEX_INITIALIZER("prof_recent_dump", WITNESS_RANK_PROF_DUMP),
+};
+
+void
+prof_recent_boot(void) {
+	ql_init(&recent.list);
+	atomic_store_u64(&recent.max, (uint64_t)opt_prof_recent_alloc_max, MO_RELAXED);
+}
+
+ssize_t
+prof_recent_alloc_max_get(void) {
+	return prof_is_booted() ? (ssize_t)atomic_load_u64(&recent.max, MO_RELAXED) : 0;
+}
+
+bool
+prof_recent_is_on(void) {
+	return atomic_load_u64(&recent.max, MO_RELAXED) != 0;
+}
+
+/*
+ * Links entry and sample; needs mtx. The thread that frees the object reads the link without mtx.
+ */
+static void
+rec_link(sample_rec_t *rec, recent_t *r) {
+	mutex_assert_owner(&recent.mtx);
+	__atomic_store_n(&rec->link[0], r, MO_RELAXED);
+}
+
+/* Checks that entry and sample refer to each other; needs mtx. */
+static void
+recent_check(const recent_t *r) {
+	mutex_assert_owner(&recent.mtx);
+	assert((ql_first(&recent.list) == NULL) == (recent.n == 0));
+	assert(r->rec == NULL || r->rec->link[0] == r);
+	assert(r->freed == NULL || r->rec == NULL);
+}
+
+static recent_t *
+recent_first(void) {
+	ql_t *link = ql_first(&recent.list);
+	return link == NULL ? NULL : container_of(link, recent_t, link);
+}
+
+/* Drops the oldest entries until the limit is met. */
+static void
+recent_trim_locked(void) {
+	uint64_t max = atomic_load_u64(&recent.max, MO_RELAXED);
+	mutex_assert_owner(&recent.mtx);
+	while (recent.n > max) {
+		recent_t *r = recent_first();
+		if (config_debug) {
+			recent_check(r);
+		}
+		ql_remove(&r->link);
+		recent.n--;
+		if (r->rec != NULL) {
+			rec_link(r->rec, NULL);
+		}
+		prof_data_unpin(r->alloc);
+		if (r->freed != NULL) {
+			prof_data_unpin(r->freed);
+		}
+		meta_free(r, sizeof(*r));
+	}
+}
+
+int
+prof_recent_alloc_max_set(ssize_t max) {
+	if (!prof_is_booted()) {
+		return ENOENT;
+	}
+	if (max < -1) {
+		return EINVAL;
+	}
+	mutex_lock(&recent.mtx);
+	atomic_store_u64(&recent.max, (uint64_t)max, MO_RELAXED);
+	recent_trim_locked();
+	mutex_unlock(&recent.mtx);
+	return 0;
+}
+
+void
+prof_recent_alloc(sample_rec_t *rec, prof_cnt_t *c, size_t usize) {
+	recent_t *r = meta_alloc(sizeof(*r));
+	if (r == NULL) {
+		return;
+	}
+	r->rec = rec;
+	r->alloc = c;
+	r->req = rec->req_size;
+	r->usize = usize;
+	r->alloc_ns = rec->time_ns;
+	mutex_lock(&recent.mtx);
+	assert(rec->link[0] == NULL && rec->tctx == c);
+	if (prof_recent_is_on()) {
+		prof_data_pin(c);
+		rec_link(rec, r);
+		ql_push_tail(&recent.list, &r->link);
+		recent.n++;
+		r = NULL;
+		recent_trim_locked();
+	}
+	mutex_unlock(&recent.mtx);
+	meta_free(r, sizeof(*r));
+}
+
+void
+prof_recent_free(prof_tdata_t *td, sample_rec_t *rec) {
+	prof_bt_t bt;
+	prof_cnt_t *freed = NULL;
+	if (td != NULL && prof_backtrace(td, &bt, NULL)) {
+		freed = prof_data_note(td, &bt);
+		prof_backtrace_done(td);
+	}
+	mutex_lock(&recent.mtx);
+	recent_t *r = rec->link[0];
+	if (r != NULL) {
+		assert(r->rec == rec);
+		r->rec = NULL;
+		r->freed = freed;
+		r->free_ns = prof_log_clock();
+		rec_link(rec, NULL);
+		freed = NULL;
+	}
+	mutex_unlock(&recent.mtx);
+	if (freed != NULL) {
+		prof_data_unpin(freed);
+	}
+}
+
+/* ---------------------------------------------------------------- dump */
+
+/* A copy of the list in mapped memory; each entry has pins of its own. */
+typedef struct {
+	recent_t *v;
+	size_t n;
+	size_t bytes;
+} recent_copy_t;
+
+static int
+recent_copy(recent_copy_t *copy) {
+	memset(copy, 0, sizeof(*copy));
+	size_t room = 0;
+	mutex_lock(&recent.mtx);
+	while (recent.n > room) {
+		/* The memory is mapped without the lock, and the list may grow meanwhile. */
+		room = recent.n + recent.n / 8;
+		mutex_unlock(&recent.mtx);
+		bool commit = true;
+		if (copy->v != NULL) {
+			pages_unmap_in_time(copy->v, copy->bytes);
+		}
+		copy->bytes = PAGE_CEILING((room + 1) * sizeof(recent_t));
+		copy->v = pages_map(NULL, copy->bytes, PAGE, &commit);
+		if (copy->v == NULL) {
+			return ENOMEM;
+		}
+		mutex_lock(&recent.mtx);
+	}
+	for (ql_t *l = ql_first(&recent.list); l != NULL; l = ql_next(&recent.list, l)) {
+		recent_t *r = container_of(l, recent_t, link);
+		prof_data_pin(r->alloc);
+		if (r->freed != NULL) {
+			prof_data_pin(r->freed);
+		}
+		assert((copy->n + 1) * sizeof(recent_t) <= copy->bytes);
+		copy->v[copy->n++] = *r;
+	}
+	assert(copy->n == recent.n);
+	mutex_unlock(&recent.mtx);
+	return 0;
+}
+
+static void
+recent_copy_free(recent_copy_t *copy) {
+	for (size_t i = 0; i < copy->n; i++) {
+		prof_data_unpin(copy->v[i].alloc);
+		if (copy->v[i].freed != NULL) {
+			prof_data_unpin(copy->v[i].freed);
+		}
+	}
+	if (copy->v != NULL) {
+		pages_unmap_in_time(copy->v, copy->bytes);
+	}
+}
+
+static void
+emit_u64(emitter_t *em, const char *key, uint64_t v) {
+	emitter_json_kv(em, key, emitter_type_uint64, &v);
+}
+
+/* Prints where and when one end of an object's life was; prefix is "alloc" or "dalloc". */
+static void
+emit_end(emitter_t *em, const char *prefix, const prof_cnt_t *c, uint64_t ns) {
+	char key[32];
+	char name[PROF_THREAD_NAME_MAX];
+	const char *text = name;
+	fmt_snprintf(key, sizeof(key), "%s_thread_uid", prefix);
+	emit_u64(em, key, c->tdata->uid);
+	prof_tdata_name_read(c->tdata, name);
+	if (name[0] != '\0') {
+		fmt_snprintf(key, sizeof(key), "%s_thread_name", prefix);
+		emitter_json_kv(em, key, emitter_type_string, &text);
+	}
+	fmt_snprintf(key, sizeof(key), "%s_time", prefix);
+	emit_u64(em, key, ns);
+	fmt_snprintf(key, sizeof(key), "%s_trace", prefix);
+	emitter_json_array_kv_begin(em, key);
+	for (unsigned i = 0; i < prof_site_nframes(c->site); i++) {
+		char frame[24];
+		const char *at = frame;
+		fmt_snprintf(frame, sizeof(frame), "0x%zx", (size_t)prof_site_frame(c->site, i));
+		emitter_json_value(em, emitter_type_string, &at);
+	}
+	emitter_json_array_end(em);
+}
+
+static void
+emit_entry(emitter_t *em, const recent_t *r) {
+	bool released = r->rec == NULL;
+	emitter_json_object_begin(em);
+	emit_u64(em, "size", r->req);
+	emit_u64(em, "usize", r->usize);
+	emitter_json_kv(em, "released", emitter_type_bool, &released);
+	emit_end(em, "alloc", r->alloc, r->alloc_ns);
+	if (r->freed != NULL) {
+		emit_end(em, "dalloc", r->freed, r->free_ns);
+	}
+	emitter_json_object_end(em);
+}
+
+static void
+emit_all(emitter_t *em, const recent_copy_t *copy) {
+	ssize_t max = prof_recent_alloc_max_get();
+	emitter_begin(em);
+	emit_u64(em, "sample_interval", prof_sample_rate());
+	emitter_json_kv(em, "recent_alloc_max", emitter_type_ssize, &max);
+	emitter_json_array_kv_begin(em, "recent_alloc");
+	for (size_t i = 0; i < copy->n; i++) {
+		emit_entry(em, &copy->v[i]);
+	}
+	emitter_json_array_end(em);
+	emitter_end(em);
+}
+
+static void
+write_default(void *opaque, const char *s) {
+	(void)opaque;
+	malloc_write(s);
+}
+
+int
+prof_recent_alloc_dump(void (*write_cb)(void *, const char *), void *opaque) {
+	if (!prof_is_booted()) {
+		return ENOENT;
+	}
+	if (mutex_is_owner(&recent.dump_mtx)) {
+		return EBUSY; /* called from the callback of a dump */
+	}
+	struct tls_s *t = tls_get();
+	uint32_t depth = gate_leave_all(t);
+	recent_copy_t copy;
+	emitter_t em;
+	t->inside++;
+	mutex_lock(&recent.dump_mtx);
+	gate_enter(t);
+	int err = recent_copy(&copy);
+	gate_exit(t);
+	if (err == 0) {
+		emitter_init(&em, emitter_json_compact, write_cb != NULL ? write_cb : write_default,
+		    opaque);
+		emit_all(&em, &copy);
+		gate_enter(t);
+		recent_copy_free(&copy);
+		gate_exit(t);
+	}
+	mutex_unlock(&recent.dump_mtx);
+	t->inside--;
+	gate_reenter(t, depth);
+	return err;
+}
+
+void
+prof_recent_mutex_read(mutex_prof_data_t *alloc, mutex_prof_data_t *dump) {
+	mutex_prof_read(alloc, &recent.mtx);
+	mutex_prof_read(dump, &recent.dump_mtx);
+}
+
+void
+prof_recent_mutex_reset(void) {
+	mutex_prof_reset(&recent.mtx);
+	mutex_prof_reset(&recent.dump_mtx);
+}
+
+void
+prof_recent_postfork_child(void) {
+	mutex_renew_in_child(&recent.dump_mtx, "prof_recent_dump", WITNESS_RANK_PROF_DUMP);
+}

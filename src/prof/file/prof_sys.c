@@ -1,0 +1,726 @@
+/*
+ * Names of profile files, and opening, writing and closing them (prof_sys.h).
+ *
+ * Invariant: a name that exists is never overwritten, unless the user gave the path; a profile gets
+ * its name only when all of it has been written. Locks: `prof_prefix`, a leaf, for the prefix;
+ * sequence numbers are atomic. Large buffers are in the caller's prof_file_t, not on the stack,
+ * because a dump may run on a very small one. Called by prof_dump.c, prof_log.c and, for the
+ * prefix, by prof.c and prof_session.c.
+ */
+#include "prof/file/prof_sys.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "os/gate.h"
+#include "os/mutex.h"
+#include "os/nstime.h"
+#include "os/pages.h"
+#include "os/sys.h"
+#include "os/thread.h"
+#include "prof/sites/prof_opt.h"
+#include "util/assert.h"
+#include "util/atomic.h"
+#include "util/fmt.h"
+
+/* Time in ms after which a write to a pipe without a reader's progress is given up. */
+#define PIPE_WAIT_MS 5000
+/* Existing names are skipped one by one for NAME_STEPS attempts, then in steps that double. */
+#define NAME_STEPS 64
+#define NAME_TRIES (NAME_STEPS + 40)
+
+#define PROFILE_ENDING ".heap"
+#define PROFILE_ENDING_LEN 5
+#define PROFILE_BEGINNING "heap_v2/"
+#define PROFILE_BEGINNING_LEN 8
+
+/* The prefix, and the counters behind the numbers in file names. */
+static LARGE_BSS struct {
+	mutex_t mtx;
+	char prefix[PROF_PREFIX_MAX + 1];
+	atomic_u64_t seq;
+	atomic_u64_t temp_seq;
+	atomic_u64_t kseq[prof_kind_n];
+} names = {.mtx = MUTEX_INITIALIZER("prof_prefix", WITNESS_RANK_PROF_MISC)};
+
+static const struct {
+	char letter;
+	const char *word;
+} kinds[prof_kind_n] = {
+	[prof_kind_final] = {'f', "final"},
+	[prof_kind_interval] = {'i', "interval"},
+	[prof_kind_manual] = {'m', "manual"},
+	[prof_kind_gdump] = {'u', "gdump"},
+	[prof_kind_session] = {'s', "session"},
+	[prof_kind_alloc] = {'a', "alloc"},
+	[prof_kind_large] = {'l', "large"},
+	[prof_kind_highwater] = {'h', "highwater"},
+	[prof_kind_timer] = {'t', "timer"},
+	[prof_kind_log] = {'\0', "log"},
+};
+
+/* Two stamps with their separators are the longest part of what follows a prefix. */
+cassert(PROF_SUFFIX_MAX > 2 * NSTIME_STAMP_SIZE + 2 && PROF_SUFFIX_MAX < PROF_FILE_NAME_MAX);
+cassert(PROF_PREFIX_MAX + 1 <= PROF_PATH_SIZE);
+
+const char *
+prof_kind_name(prof_kind_t kind) {
+	assert(kind < prof_kind_n);
+	return kinds[kind].word;
+}
+
+/* ---------------------------------------------------------------- prefix */
+
+/* Writes the absolute prefix into names.prefix; needs names.mtx. */
+static int
+prefix_resolve_locked(const char *prefix) {
+	size_t len = strlen(prefix);
+	size_t at = 0;
+	char *to = names.prefix;
+	mutex_assert_owner(&names.mtx);
+	if (len > 0 && prefix[0] != '/' && sys_getcwd(to, sizeof(names.prefix)) == 0
+	    && to[0] == '/') {
+		at = strlen(to);
+		if (at > 1) {
+			to[at++] = '/';
+		}
+	}
+	if (at + len > PROF_PREFIX_TEXT_MAX) {
+		return EINVAL;
+	}
+	memcpy(to + at, prefix, len + 1);
+	return 0;
+}
+
+bool
+prof_sys_prefix_fits(const char *prefix, size_t len) {
+	if (len > PROF_PREFIX_TEXT_MAX) {
+		return false;
+	}
+	const char *slash = memrchr(prefix, '/', len);
+	size_t dir = slash == NULL ? 0 : (size_t)(slash - prefix) + 1;
+	return len - dir <= PROF_PREFIX_BASE_MAX;
+}
+
+bool
+prof_sys_prefix_has_dir(const char *prefix) {
+	const char *slash = strrchr(prefix, '/');
+	size_t len = slash == NULL ? 0 : (size_t)(slash - prefix) + 1;
+	if (len == 0 || len > PROF_PREFIX_MAX) {
+		return true;
+	}
+	/*
+	 * names.prefix is free at boot and serves as the buffer, because the first thread's stack may
+	 * be small.
+	 */
+	assert(names.prefix[0] == '\0');
+	memcpy(names.prefix, prefix, len);
+	names.prefix[len] = '\0';
+	int fd = sys_open(names.prefix, O_PATH | O_DIRECTORY, 0);
+	names.prefix[0] = '\0';
+	if (fd >= 0) {
+		sys_close(fd);
+	}
+	/* Other errors, such as EACCES, do not prove that the directory is missing. */
+	return fd != -ENOENT && fd != -ENOTDIR;
+}
+
+int
+prof_sys_prefix_set(const char *prefix) {
+	if (!prof_sys_prefix_fits(prefix, strnlen(prefix, PROF_PREFIX_MAX))) {
+		return EINVAL;
+	}
+	mutex_lock(&names.mtx);
+	int err = prefix_resolve_locked(prefix);
+	if (err != 0) {
+		/* The working directory makes the path too long, so the prefix stays relative. */
+		memcpy(names.prefix, prefix, strlen(prefix) + 1);
+	}
+	mutex_unlock(&names.mtx);
+	return 0;
+}
+
+void
+prof_sys_prefix_get(char *buf, size_t size) {
+	mutex_lock(&names.mtx);
+	size_t len = strnlen(names.prefix, size - 1);
+	memcpy(buf, names.prefix, len);
+	buf[len] = '\0';
+	mutex_unlock(&names.mtx);
+}
+
+bool
+prof_sys_prefix_is_empty(void) {
+	return __atomic_load_n(&names.prefix[0], MO_RELAXED) == '\0';
+}
+
+/* ---------------------------------------------------------------- names */
+
+uint64_t
+prof_sys_kseq_next(prof_kind_t kind) {
+	assert(kind < prof_kind_n);
+	return atomic_fetch_add_u64(&names.kseq[kind], 1, MO_RELAXED);
+}
+
+/* Writes ".<stamp>", for a session ".<start>_<stop>", or nothing. */
+static void
+stamp_text(char out[2 * NSTIME_STAMP_SIZE + 2], const prof_name_t *name) {
+	out[0] = '\0';
+	if (!opt_prof_dump_timestamp || name->kind == prof_kind_log) {
+		return;
+	}
+	out[0] = '.';
+	nstime_utc_stamp(out + 1, name->begin_ns);
+	if (name->end_ns != 0) {
+		size_t len = strlen(out);
+		out[len] = '_';
+		nstime_utc_stamp(out + len + 1, name->end_ns);
+	}
+}
+
+/* Writes <prefix>[.<pidns>].<pid> and returns its length, or size if it does not fit. */
+static size_t
+name_head(char *buf, size_t size) {
+	struct tls_s *t = tls_get();
+	gate_enter(t);
+	mutex_lock(&names.mtx);
+	size_t len = strlen(names.prefix);
+	if (len < size) {
+		memcpy(buf, names.prefix, len + 1);
+	}
+	mutex_unlock(&names.mtx);
+	gate_exit(t);
+	if (len >= size) {
+		return size;
+	}
+	if (opt_prof_pid_namespace) {
+		len += (size_t)fmt_snprintf(buf + len, size - len, ".%llu",
+		    (unsigned long long)sys_pidns());
+	}
+	if (len < size) {
+		len += (size_t)fmt_snprintf(buf + len, size - len, ".%d", sys_pid());
+	}
+	return len;
+}
+
+int
+prof_dump_filename(char *buf, size_t size, const prof_name_t *name) {
+	char stamp[2 * NSTIME_STAMP_SIZE + 2];
+	char kseq[24] = "";
+	size_t len = name_head(buf, size);
+	if (len >= size) {
+		return ENAMETOOLONG;
+	}
+	unsigned long long seq = name->kind == prof_kind_log ? name->kseq
+	    : atomic_fetch_add_u64(&names.seq, 1, MO_RELAXED);
+	stamp_text(stamp, name);
+	if (name->kind != prof_kind_final) {
+		fmt_snprintf(kseq, sizeof(kseq), "%llu", (unsigned long long)name->kseq);
+	}
+	if (name->kind == prof_kind_log) {
+		len += (size_t)fmt_snprintf(buf + len, size - len, "%s.%llu.json", stamp, seq);
+	} else {
+		len += (size_t)fmt_snprintf(buf + len, size - len, "%s.%llu.%c%s.heap", stamp, seq,
+		    kinds[name->kind].letter, kseq);
+	}
+	return len >= size ? ENAMETOOLONG : 0;
+}
+
+/*
+ * Moves the sequence number on after attempt i found an existing name. Steps double, so that not
+ * every number used by a process of the same name is tried.
+ */
+static void
+seq_skip(atomic_u64_t *seq, unsigned i) {
+	if (i >= NAME_STEPS) {
+		atomic_fetch_add_u64(seq, UINT64_C(1) << (i - NAME_STEPS), MO_RELAXED);
+	}
+}
+
+/*
+ * Whether [at, end), which follows "<prefix>.", consists of numbers and stamps separated by dots,
+ * as name_head() and stamp_text() write them.
+ */
+static bool
+is_name_middle(const char *at, const char *end) {
+	for (const char *c = at; c < end; c++) {
+		if ((*c < '0' || *c > '9') && strchr(".TZ_", *c) == NULL) {
+			return false;
+		}
+	}
+	return at < end && *at >= '0' && *at <= '9' && end[-1] >= '0' && end[-1] <= '9';
+}
+
+prof_kind_t
+prof_sys_name_kind(const char *name, const char *base) {
+	size_t len = strlen(name);
+	size_t head = strlen(base);
+	if (len < head + 1 + PROFILE_ENDING_LEN || memcmp(name, base, head) != 0 || name[head] != '.'
+	    || strcmp(name + len - PROFILE_ENDING_LEN, PROFILE_ENDING) != 0) {
+		return prof_kind_n;
+	}
+	const char *end = name + len - PROFILE_ENDING_LEN;
+	const char *digits = end;
+	while (digits > name && digits[-1] >= '0' && digits[-1] <= '9') {
+		digits--;
+	}
+	const char *letter = digits - 1;
+	if (letter < name + head + 2 || letter[-1] != '.'
+	    || !is_name_middle(name + head + 1, letter - 1)) {
+		return prof_kind_n;
+	}
+	for (unsigned i = 0; i < prof_kind_log; i++) {
+		if (kinds[i].letter == *letter) {
+			return (i == prof_kind_final) == (digits == end) ? (prof_kind_t)i : prof_kind_n;
+		}
+	}
+	return prof_kind_n;
+}
+
+/* Makes a name in the directory of the target that no other process uses. */
+static int
+temp_name(prof_file_t *f) {
+	const char *slash = strrchr(f->path, '/');
+	size_t dir = slash == NULL ? 0 : (size_t)(slash - f->path) + 1;
+	memcpy(f->temp, f->path, dir);
+	int n = fmt_snprintf(f->temp + dir, sizeof(f->temp) - dir, ".jeprof.%d.%llu.tmp", sys_pid(),
+	    (unsigned long long)atomic_fetch_add_u64(&names.temp_seq, 1, MO_RELAXED));
+	return dir + (size_t)n >= sizeof(f->temp) ? ENAMETOOLONG : 0;
+}
+
+/* ---------------------------------------------------------------- signals */
+
+static const int file_signals[2] = {SIGXFSZ, SIGPIPE};
+
+static void
+signals_block(prof_file_t *f) {
+	sigset_t block;
+	sigset_t pending;
+	sigemptyset(&block);
+	sigemptyset(&pending);
+	sigpending(&pending);
+	for (unsigned i = 0; i < ARRAY_LEN(file_signals); i++) {
+		sigaddset(&block, file_signals[i]);
+		f->was_pending[i] = sigismember(&pending, file_signals[i]) == 1;
+	}
+	pthread_sigmask(SIG_BLOCK, &block, &f->old_mask);
+}
+
+/* Removes the signals that our own writing raised, then restores the mask. */
+static void
+signals_restore(prof_file_t *f) {
+	static const struct timespec now = {0, 0};
+	for (unsigned i = 0; i < ARRAY_LEN(file_signals); i++) {
+		if (f->err != 0 && !f->was_pending[i]) {
+			sigset_t one;
+			sigemptyset(&one);
+			sigaddset(&one, file_signals[i]);
+			unsigned tries = SYS_TRIES_MAX;
+			while (syscall(SYS_rt_sigtimedwait, &one, NULL, &now, 8) < 0
+			    && errno == EINTR && --tries > 0) {
+			}
+		}
+	}
+	pthread_sigmask(SIG_SETMASK, &f->old_mask, NULL);
+}
+
+/* ---------------------------------------------------------------- files */
+
+/*
+ * Notes whether there is a temporary file, and which process made it: only that one may remove it.
+ */
+static void
+temp_note(prof_file_t *f, bool has_temp) {
+	f->temp_pid = sys_pid();
+	__atomic_store_n(&f->has_temp, has_temp, MO_RELEASE);
+}
+
+static int
+temp_open(prof_file_t *f) {
+	int fd = -EEXIST;
+	assert(f->fd == -1 && !f->has_temp);
+	for (unsigned i = 0; i < NAME_TRIES && fd == -EEXIST; i++) {
+		int err = temp_name(f);
+		if (err != 0) {
+			return err;
+		}
+		fd = sys_open(f->temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, opt_prof_dump_mode);
+		if (fd == -EEXIST) {
+			seq_skip(&names.temp_seq, i);
+		}
+	}
+	if (fd < 0) {
+		return -fd;
+	}
+	f->fd = fd;
+	temp_note(f, true);
+	/* opt_prof_dump_mode applies whatever the umask is. */
+	sys_fchmod(fd, opt_prof_dump_mode);
+	return 0;
+}
+
+/* Checks a file that was opened in place: whether it may receive the profile. */
+static int
+in_place_check(int fd) {
+	struct stat st;
+	int err = sys_fstat(fd, &st);
+	if (err != 0) {
+		return err;
+	}
+	bool is_ours = st.st_uid == geteuid();
+	if (S_ISREG(st.st_mode)) {
+		/*
+		 * Another user may have created it to read the profile, or linked it to a file that we must
+		 * not write.
+		 */
+		return !is_ours || st.st_nlink != 1 ? EACCES : sys_ftruncate(fd, 0);
+	}
+	return S_ISFIFO(st.st_mode) && !is_ours && st.st_uid != 0 ? EACCES : 0;
+}
+
+/* Opens the path itself for writing. is_checked is false for the user's own descriptor. */
+static int
+in_place_open(prof_file_t *f, bool is_checked) {
+	assert(f->fd == -1 && f->is_explicit && !f->is_confined);
+	/* O_NONBLOCK, because what was a file a moment ago may be a pipe now. */
+	int fd = sys_open(f->path, O_WRONLY | O_NOCTTY | O_NONBLOCK
+	    | (is_checked ? O_NOFOLLOW : O_TRUNC),
+	    opt_prof_dump_mode);
+	if (fd < 0) {
+		return -fd;
+	}
+	int err = is_checked ? in_place_check(fd) : 0;
+	if (err != 0) {
+		sys_close(fd);
+		return err;
+	}
+	f->fd = fd;
+	return 0;
+}
+
+bool
+prof_sys_is_profile(const char *path) {
+	char text[PROFILE_BEGINNING_LEN];
+	struct stat st;
+	size_t len = strlen(path);
+	if (len <= PROFILE_ENDING_LEN
+	    || strcmp(path + len - PROFILE_ENDING_LEN, PROFILE_ENDING) != 0) {
+		return false;
+	}
+	int fd = sys_open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
+	if (fd < 0) {
+		return false;
+	}
+	bool is_ours = sys_fstat(fd, &st) == 0 && S_ISREG(st.st_mode)
+	    && sys_read(fd, text, sizeof(text)) == (ssize_t)sizeof(text)
+	    && memcmp(text, PROFILE_BEGINNING, sizeof(text)) == 0;
+	sys_close(fd);
+	return is_ours;
+}
+
+/* Whether the path stands for a descriptor: such a path may be a symbolic link. */
+static bool
+is_descriptor_path(const char *path) {
+	return strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/proc/self/fd/", 14) == 0
+	    || strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/stderr") == 0;
+}
+
+/*
+ * Writes in place only if no file can be created beside the existing one. Any other failure, such
+ * as a full disk, would occur again after the old content was gone.
+ */
+static int
+regular_open(prof_file_t *f, bool exists) {
+	int err = temp_open(f);
+	bool refused = err == EACCES || err == EPERM || err == EROFS || err == ENOENT;
+	return refused && exists ? in_place_open(f, true) : err;
+}
+
+/* Opens an explicit path, according to what exists there. */
+static int
+explicit_open(prof_file_t *f) {
+	struct stat st;
+	int saved = errno;
+	int err = lstat(f->path, &st) == 0 ? 0 : errno;
+	errno = saved;
+	if (is_descriptor_path(f->path) && !f->is_confined) {
+		f->may_block = true;
+		return in_place_open(f, false);
+	}
+	f->is_new = err == ENOENT;
+	if (f->is_new) {
+		return regular_open(f, false);
+	}
+	if (err != 0) {
+		return err;
+	}
+	switch (st.st_mode & S_IFMT) {
+	case S_IFREG:
+		if (f->is_confined) {
+			return prof_sys_is_profile(f->path) ? temp_open(f) : EEXIST;
+		}
+		return regular_open(f, true);
+	case S_IFLNK:
+		return ELOOP;
+	case S_IFDIR:
+		return EISDIR;
+	default:
+		f->may_block = true;
+		return f->is_confined ? EEXIST : in_place_open(f, true);
+	}
+}
+
+static int
+path_copy(prof_file_t *f, const char *path) {
+	size_t len = strnlen(path, PROF_PATH_SIZE);
+	if (len >= PROF_PATH_SIZE) {
+		f->path[0] = '\0';
+		return ENAMETOOLONG;
+	}
+	memcpy(f->path, path, len + 1);
+	return len == 0 ? ENOENT : 0;
+}
+
+static void
+file_init(prof_file_t *f) {
+	f->fd = -1;
+	f->err = 0;
+	temp_note(f, false);
+	f->may_block = false;
+	f->written = 0;
+	f->sink = NULL;
+	signals_block(f);
+}
+
+int
+prof_file_open_sink(prof_file_t *f, prof_sink_t *sink) {
+	file_init(f);
+	f->is_explicit = true;
+	f->sink = sink;
+	memcpy(f->path, "-", 2);
+	return 0;
+}
+
+static int
+file_open(prof_file_t *f, const char *path, const prof_name_t *name, bool is_confined) {
+	assert(name->kind < prof_kind_n && (opt_prof_dump_mode & ~0777u) == 0);
+	file_init(f);
+	f->is_explicit = path != NULL;
+	f->is_confined = is_confined;
+	f->name = *name;
+	f->err = path != NULL ? path_copy(f, path)
+	    : prof_dump_filename(f->path, sizeof(f->path), name);
+	if (f->err == 0) {
+		f->err = path != NULL ? explicit_open(f) : temp_open(f);
+	}
+	return f->err;
+}
+
+int
+prof_file_open(prof_file_t *f, const char *path, const prof_name_t *name) {
+	return file_open(f, path, name, false);
+}
+
+int
+prof_file_open_confined(prof_file_t *f, const char *path, const prof_name_t *name) {
+	return file_open(f, path, name, true);
+}
+
+/* Waits for the reader of a full pipe, for at most PIPE_WAIT_MS. */
+static int
+pipe_wait(int fd) {
+	struct pollfd p = {.fd = fd, .events = POLLOUT};
+	struct timespec left = {PIPE_WAIT_MS / 1000, 0};
+	int saved = errno;
+	unsigned tries = SYS_TRIES_MAX;
+	long n;
+	do {
+		/* Not poll(), which is a cancellation point. */
+		n = syscall(SYS_ppoll, &p, 1, &left, NULL, 0);
+	} while (n < 0 && errno == EINTR && --tries > 0);
+	int err = n > 0 ? 0 : n == 0 ? ETIMEDOUT : errno;
+	errno = saved;
+	return err;
+}
+
+void
+prof_file_write(prof_file_t *f, const void *data, size_t len) {
+	if (f->sink != NULL) {
+		f->err = f->err != 0 ? f->err : f->sink(data, len);
+		f->written += f->err == 0 ? len : 0;
+		return;
+	}
+	const char *at = data;
+	assert(len == 0 || f->err != 0 || f->fd >= 0);
+	while (len > 0 && f->err == 0) {
+		ssize_t n = sys_write(f->fd, at, len);
+		if (n > 0) {
+			at += n;
+			len -= (size_t)n;
+			f->written += (size_t)n;
+		} else if (n == -EAGAIN && f->may_block) {
+			f->err = pipe_wait(f->fd);
+		} else {
+			f->err = n == 0 ? EIO : (int)-n;
+		}
+	}
+}
+
+/* Renames to the target, or to the next name that is free. */
+static int
+move_to_free_name(prof_file_t *f) {
+	for (unsigned i = 0; i < NAME_TRIES; i++) {
+		int err = sys_rename_noreplace(f->temp, f->path);
+		if (err != EEXIST) {
+			return err;
+		}
+		bool is_log = f->name.kind == prof_kind_log;
+		seq_skip(is_log ? &names.kseq[prof_kind_log] : &names.seq, i);
+		if (is_log) {
+			f->name.kseq = prof_sys_kseq_next(prof_kind_log);
+		}
+		err = prof_dump_filename(f->path, sizeof(f->path), &f->name);
+		if (err != 0) {
+			return err;
+		}
+	}
+	return EEXIST;
+}
+
+/*
+ * Clears the number before it closes the descriptor: a child forked in between must not close what
+ * another thread opened under the same number.
+ */
+static int
+file_shut(prof_file_t *f) {
+	int fd = f->fd;
+	__atomic_store_n(&f->fd, -1, MO_SEQ_CST);
+	return fd < 0 ? 0 : sys_close(fd);
+}
+
+void
+prof_file_forget(prof_file_t *f) {
+	file_shut(f);
+	temp_note(f, false);
+}
+
+void
+prof_file_abandon(prof_file_t *f) {
+	if (__atomic_load_n(&f->has_temp, MO_ACQUIRE) && f->temp_pid == sys_pid()) {
+		sys_unlink(f->temp);
+	}
+}
+
+/*
+ * Copies the temporary file into the existing one, for where a rename is refused (a mount point, a
+ * directory with the sticky bit).
+ */
+static int
+copy_in_place(prof_file_t *f) {
+	char buf[512];
+	int in = sys_open(f->temp, O_RDONLY | O_NOFOLLOW, 0);
+	if (in < 0) {
+		return -in;
+	}
+	int err = in_place_open(f, true);
+	ssize_t n = 1;
+	while (err == 0 && n > 0) {
+		n = sys_read(in, buf, sizeof(buf));
+		err = n < 0 ? (int)-n : sys_write_all(f->fd, buf, (size_t)n, NULL);
+	}
+	int close_err = file_shut(f);
+	err = err != 0 ? err : close_err;
+	sys_close(in);
+	sys_unlink(f->temp);
+	return err;
+}
+
+static int
+file_move(prof_file_t *f) {
+	assert(f->fd == -1 && f->has_temp);
+	if (!f->is_explicit) {
+		return move_to_free_name(f);
+	}
+	if (f->is_confined) {
+		/* Checks again what exists under that name by now. */
+		return f->is_new || !prof_sys_is_profile(f->path) ? sys_rename_noreplace(f->temp, f->path)
+		    : sys_rename(f->temp, f->path);
+	}
+	int err = sys_rename(f->temp, f->path);
+	return err == EBUSY || err == EXDEV || err == EACCES || err == EPERM ? copy_in_place(f) : err;
+}
+
+int
+prof_file_close(prof_file_t *f) {
+	int err = file_shut(f);
+	f->err = f->err != 0 ? f->err : err;
+	if (f->has_temp && f->err == 0) {
+		f->err = file_move(f);
+	}
+	if (f->has_temp && f->err != 0) {
+		sys_unlink(f->temp);
+	}
+	temp_note(f, false);
+	assert(f->fd == -1);
+	signals_restore(f);
+	return f->err;
+}
+
+/* ---------------------------------------------------------------- facts */
+
+static const struct {
+	int err;
+	const char *name;
+} errno_names[] = {
+	{EACCES, "EACCES"}, {EAGAIN, "EAGAIN"}, {EBADF, "EBADF"}, {EBUSY, "EBUSY"},
+	{EDQUOT, "EDQUOT"}, {EEXIST, "EEXIST"}, {EFAULT, "EFAULT"}, {EFBIG, "EFBIG"},
+	{EINTR, "EINTR"}, {EINVAL, "EINVAL"}, {EIO, "EIO"}, {EISDIR, "EISDIR"},
+	{ELOOP, "ELOOP"}, {EMFILE, "EMFILE"}, {ENAMETOOLONG, "ENAMETOOLONG"}, {ENFILE, "ENFILE"},
+	{ENODEV, "ENODEV"}, {ENOENT, "ENOENT"}, {ENOMEM, "ENOMEM"}, {ENOSPC, "ENOSPC"},
+	{ENOSYS, "ENOSYS"}, {ENOTDIR, "ENOTDIR"}, {ENXIO, "ENXIO"}, {EPERM, "EPERM"},
+	{EPIPE, "EPIPE"}, {EROFS, "EROFS"}, {ESPIPE, "ESPIPE"}, {ETIMEDOUT, "ETIMEDOUT"},
+	{ETXTBSY, "ETXTBSY"}, {EXDEV, "EXDEV"},
+};
+
+const char *
+prof_errno_name(int err, char buf[16]) {
+	for (size_t i = 0; i < ARRAY_LEN(errno_names); i++) {
+		if (errno_names[i].err == err) {
+			return errno_names[i].name;
+		}
+	}
+	fmt_snprintf(buf, 16, "errno=%d", err);
+	return buf;
+}
+
+uint64_t
+prof_sys_rss(void) {
+	char text[128];
+	ssize_t n = sys_read_file("/proc/self/statm", text, sizeof(text) - 1);
+	if (n <= 0) {
+		return 0;
+	}
+	text[n] = '\0';
+	char *at = strchr(text, ' ');
+	int err = 0;
+	return at == NULL ? 0 : (uint64_t)fmt_parse_uint(at, &at, 10, &err) * os_page_size;
+}
+
+void
+prof_sys_exe(char *buf, size_t size) {
+	if (sys_readlink("/proc/self/exe", buf, size) < 0) {
+		buf[0] = '\0';
+	}
+}
+
+/* A child numbers its own files from 0; its pid keeps the names apart. */
+void
+prof_sys_postfork_child(void) {
+	atomic_store_u64(&names.seq, 0, MO_RELAXED);
+	atomic_store_u64(&names.temp_seq, 0, MO_RELAXED);
+	for (unsigned i = 0; i < prof_kind_n; i++) {
+		atomic_store_u64(&names.kseq[i], 0, MO_RELAXED);
+	}
+}

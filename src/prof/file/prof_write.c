@@ -1,0 +1,156 @@
+/*
+ * Buffered text output for dumps and the log (prof_write.h).
+ *
+ * Invariant: between calls the buffer has at least one byte of room; prof_writer_room() ensures
+ * PROF_WRITER_ROOM bytes, so a number is written without a check of its own. Locks: none; a writer
+ * belongs to one thread. Called by prof_dump.c and prof_log.c.
+ */
+#include "prof/file/prof_write.h"
+
+#include "meta/freepool.h"
+#include "util/bits.h"
+#include "util/fmt.h"
+
+/* Longest number with its sign and NUL. */
+#define NUMBER_MAX 24
+static_assert(NUMBER_MAX <= PROF_WRITER_ROOM, "room for any number");
+static_assert(3 + 16 <= PROF_WRITER_ROOM, "room for any frame");
+static_assert(sizeof(prof_frame_text_t) == 24, "copied in one go, and no padding");
+
+#define FRAMES_BYTES (sizeof(prof_frame_text_t) << PROF_FRAME_SLOTS_LG)
+static_assert(PROF_WRITER_ROOM < PROF_WRITER_BYTES, "a buffer holds more than one number");
+
+int
+prof_writer_init(prof_writer_t *w, prof_file_t *file) {
+	w->file = file;
+	w->len = 0;
+	w->flushed = 0;
+	w->buf = meta_alloc(PROF_WRITER_BYTES + FRAMES_BYTES);
+	w->frames = w->buf == NULL ? NULL : (prof_frame_text_t *)(w->buf + PROF_WRITER_BYTES);
+	return w->buf == NULL ? ENOMEM : 0;
+}
+
+void
+prof_writer_flush(prof_writer_t *w) {
+	assert(w->len <= PROF_WRITER_BYTES);
+	prof_file_write(w->file, w->buf, w->len);
+	w->flushed += w->len;
+	w->len = 0;
+}
+
+void
+prof_writer_end(prof_writer_t *w) {
+	if (w->buf != NULL) {
+		prof_writer_flush(w);
+		prof_writer_forget(w);
+	}
+}
+
+void
+prof_writer_forget(prof_writer_t *w) {
+	meta_free(w->buf, PROF_WRITER_BYTES + FRAMES_BYTES);
+	w->buf = NULL;
+	w->frames = NULL;
+	w->len = 0;
+}
+
+void
+prof_write_data(prof_writer_t *w, const char *text, size_t len) {
+	while (len > 0) {
+		assert(w->len < PROF_WRITER_BYTES); /* so each round makes progress */
+		size_t n = min_zu(len, PROF_WRITER_BYTES - w->len);
+		memcpy(w->buf + w->len, text, n);
+		w->len += n;
+		text += n;
+		len -= n;
+		if (w->len == PROF_WRITER_BYTES) {
+			prof_writer_flush(w);
+		}
+	}
+}
+
+void
+prof_write_text(prof_writer_t *w, const char *text) {
+	prof_write_data(w, text, strlen(text));
+}
+
+void
+prof_write_dec(prof_writer_t *w, uint64_t v) {
+	char *to = prof_writer_room(w);
+	if (v < 10) {
+		*to = (char)('0' + v);
+		w->len++;
+		return;
+	}
+	char digits[NUMBER_MAX];
+	char *end = digits + sizeof(digits);
+	char *first = fmt_u64_dec(end, v);
+	memcpy(to, first, (size_t)(end - first));
+	w->len += (size_t)(end - first);
+}
+
+/*
+ * Eight digits at once: spreads the nibbles of x over the bytes of a word, then makes each byte a
+ * character by adding '0', and 39 more if it is above 9.
+ */
+ALWAYS_INLINE uint64_t
+hex_digits8(uint32_t x) {
+	uint64_t v = x;
+	v = (v | v << 16) & UINT64_C(0x0000ffff0000ffff);
+	v = (v | v << 8) & UINT64_C(0x00ff00ff00ff00ff);
+	v = (v | v << 4) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+	uint64_t above9 = ((v + UINT64_C(0x0606060606060606)) >> 4) & UINT64_C(0x0101010101010101);
+	v += UINT64_C(0x3030303030303030) + above9 * 39;
+	return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? __builtin_bswap64(v) : v;
+}
+
+/* Writes the hexadecimal digits of v to `to`, which has room for 16; returns how many there are. */
+ALWAYS_INLINE unsigned
+put_hex(char *to, uint64_t v) {
+	unsigned skip = v == 0 ? 15 : (63 - fls_zu(v)) >> 2;
+	assert(skip < 16 && (skip == 0 || v >> (4 * (16 - skip)) == 0));
+	uint64_t high = hex_digits8((uint32_t)(v << (4 * skip) >> 32));
+	uint64_t low = hex_digits8((uint32_t)(v << (4 * skip)));
+	memcpy(to, &high, sizeof(high));
+	memcpy(to + sizeof(high), &low, sizeof(low));
+	return 16 - skip;
+}
+
+void
+prof_write_hex(prof_writer_t *w, uint64_t v) {
+	w->len += put_hex(prof_writer_room(w), v);
+}
+
+char *
+prof_frame_make(prof_writer_t *w, char *to, uint64_t v) {
+	memcpy(to, " 0x", 4);
+	unsigned len = 3 + put_hex(to + 3, v);
+	assert(len <= 3 + 16);
+	if (len <= PROF_FRAME_TEXT) {
+		prof_frame_text_t *slot = prof_frame_slot(w, v);
+		slot->addr = v;
+		memcpy(slot->text, to, PROF_FRAME_TEXT);
+		slot->text[PROF_FRAME_TEXT] = (unsigned char)len;
+	}
+	return to + len;
+}
+
+void
+prof_write_json(prof_writer_t *w, const char *text) {
+	static const char digits[] = "0123456789abcdef";
+	prof_write_lit(w, "\"");
+	for (; *text != '\0'; text++) {
+		unsigned char c = (unsigned char)*text;
+		char esc[7] = {'\\', (char)c, '\0'};
+		if (c < 0x20 || c >= 0x7f) {
+			memcpy(esc, "\\u00", 4);
+			esc[4] = digits[c >> 4];
+			esc[5] = digits[c & 15];
+		} else if (c != '"' && c != '\\') {
+			esc[0] = (char)c;
+			esc[1] = '\0';
+		}
+		prof_write_text(w, esc);
+	}
+	prof_write_lit(w, "\"");
+}

@@ -1,0 +1,98 @@
+/*
+ * Fast text output to a file: the buffer guarantees room for the next number, digits are converted
+ * by our own code, and the text of addresses is cached, because most frames of a profile occur in
+ * many stacks.
+ */
+#ifndef PROF_WRITE_H
+#define PROF_WRITE_H
+
+#include "prof/file/prof_sys.h"
+#include "util/assert.h"
+
+/* Size of the buffer. */
+#define PROF_WRITER_BYTES ((size_t)65536)
+
+/* " 0x" and at most 12 digits. */
+#define PROF_FRAME_TEXT 15
+
+typedef struct {
+	uint64_t addr;                       /* 0: the slot is empty */
+	unsigned char text[PROF_FRAME_TEXT + 1]; /* the last byte is the length of the text before it */
+} prof_frame_text_t;
+
+typedef struct {
+	prof_file_t *file;
+	char *buf;
+	prof_frame_text_t *frames;
+	size_t len;
+	uint64_t flushed;
+} prof_writer_t;
+
+/* Allocates the buffer; 0 or ENOMEM. */
+int prof_writer_init(prof_writer_t *w, prof_file_t *file);
+void prof_writer_flush(prof_writer_t *w);
+/* Flushes and frees the buffer. */
+void prof_writer_end(prof_writer_t *w);
+/* Frees the buffer and drops what is in it. */
+void prof_writer_forget(prof_writer_t *w);
+
+void prof_write_data(prof_writer_t *w, const char *text, size_t len);
+void prof_write_text(prof_writer_t *w, const char *text);
+void prof_write_dec(prof_writer_t *w, uint64_t v);
+void prof_write_hex(prof_writer_t *w, uint64_t v);
+/* Writes text for the inside of a JSON string, escaped. */
+void prof_write_json(prof_writer_t *w, const char *text);
+
+/* Bytes that prof_writer_room() guarantees; the caller adds to w->len what it has written there. */
+#define PROF_WRITER_ROOM 64
+
+ALWAYS_INLINE char *
+prof_writer_room_for(prof_writer_t *w, size_t bytes) {
+	assert(bytes <= PROF_WRITER_BYTES);
+	if (unlikely(w->len + bytes > PROF_WRITER_BYTES)) {
+		prof_writer_flush(w);
+	}
+	return w->buf + w->len;
+}
+
+ALWAYS_INLINE char *
+prof_writer_room(prof_writer_t *w) {
+	return prof_writer_room_for(w, PROF_WRITER_ROOM);
+}
+
+/* Writes a short literal. */
+#define prof_write_lit(w, text) do { \
+	static_assert(sizeof(text) <= PROF_WRITER_ROOM, "a short literal"); \
+	memcpy(prof_writer_room(w), "" text, sizeof(text) - 1); \
+	(w)->len += sizeof(text) - 1; \
+} while (0)
+
+/* Slots of the cache of address texts, as a power of two. */
+#define PROF_FRAME_SLOTS_LG 10
+
+/* Makes the text of an address that is in no slot at `to`; returns its end. */
+char *prof_frame_make(prof_writer_t *w, char *to, uint64_t v);
+
+ALWAYS_INLINE prof_frame_text_t *
+prof_frame_slot(const prof_writer_t *w, uint64_t v) {
+	return &w->frames[(v * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - PROF_FRAME_SLOTS_LG)];
+}
+
+/* Writes " 0x" and the address to `to`, which has PROF_WRITER_ROOM; returns the end. */
+ALWAYS_INLINE char *
+prof_frame_put(prof_writer_t *w, char *to, uint64_t v) {
+	const prof_frame_text_t *slot = prof_frame_slot(w, v);
+	if (unlikely(slot->addr != v || v == 0)) {
+		return prof_frame_make(w, to, v);
+	}
+	memcpy(to, slot->text, sizeof(slot->text));
+	return to + slot->text[PROF_FRAME_TEXT];
+}
+
+/* Bytes so far, flushed or not. */
+static inline uint64_t
+prof_writer_total(const prof_writer_t *w) {
+	return w->flushed + w->len;
+}
+
+#endif /* PROF_WRITE_H */

@@ -1,0 +1,322 @@
+/*
+ * The profiler's entry points: boot, recording and forgetting a sampled object, the heartbeat, the
+ * final dump at exit, fork, and lock statistics.
+ *
+ * Invariant: rec->tctx is non-NULL exactly while the object is counted in the books. Locks: none of
+ * its own; the modules below (books, names and files, dumps, log, recent list) have theirs, and no
+ * lock is held while a function of the user is called. Called by imalloc (samples), thread_event
+ * (heartbeats), jemalloc_init, jemalloc_fork and ctl.
+ */
+#include "prof/prof.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "arena/slab.h"
+#include "os/gate.h"
+#include "os/malloc_io.h"
+#include "os/sys.h"
+#include "os/witness.h"
+#include "prof/control/prof_control.h"
+#include "prof/control/prof_ctl_dir.h"
+#include "prof/control/prof_session.h"
+#include "prof/file/prof_dump.h"
+#include "prof/file/prof_keep.h"
+#include "prof/sites/prof_backtrace.h"
+#include "prof/sites/prof_data.h"
+#include "prof/sites/prof_sample.h"
+#include "prof/trigger/prof_signal.h"
+#include "thread/tsd.h"
+#include "util/assert.h"
+
+/* ---------------------------------------------------------------- boot */
+
+/* Prints one line for each setting that is valid but probably not what the user meant. */
+static void
+boot_notice(void) {
+	/* If control from outside is configured, waiting for a session is the normal case. */
+	bool is_prepared = opt_prof || opt_prof_ctl_fd || opt_prof_ctl_dir[0] != '\0';
+	if (!is_prepared && (opt_prof_final || opt_prof_prefix_given)) {
+		malloc_printf("<jemalloc>: %s without prof:true: nothing is sampled until a session is "
+		    "started (jeprofctl start).\n", opt_prof_final ? "prof_final" : "prof_prefix");
+	}
+	if (opt_prof_prefix_given && !prof_sys_prefix_has_dir(opt_prof_prefix)) {
+		malloc_printf("<jemalloc>: prof_prefix:%.*s: there is no such directory, so no profile "
+		    "can be written.\n", 900, opt_prof_prefix);
+	}
+}
+
+int
+prof_boot_conf(void) {
+	int complaints = 0;
+	opt_prof_leak |= opt_prof_leak_error;
+	if (opt_prof_leak && !opt_prof) {
+		opt_prof = true;
+		opt_prof_gdump = false;
+		opt_lg_prof_interval = -1;
+	}
+	if (opt_prof_leak_error && !opt_prof_final) {
+		malloc_write("<jemalloc>: prof_leak_error is set w/o prof_final.\n");
+		complaints++;
+	}
+	boot_notice();
+	/* A prefix that passed the option's own limit may be too long behind the working directory. */
+	if (opt_prof && prof_sys_prefix_set(opt_prof_prefix) != 0) {
+		malloc_printf("<jemalloc>: Invalid conf value: prof_prefix:%.*s\n", 900, opt_prof_prefix);
+		complaints++;
+	}
+	if (opt_prof_more || opt_lg_prof_interval >= 0) {
+		prof_keep_boot();
+		prof_trigger_boot();
+	}
+	prof_control_boot();
+	return complaints;
+}
+
+void
+prof_boot_exit(void) {
+	struct tls_s *t = tls_get();
+	t->inside++;
+	if ((opt_prof_final || opt_prof_log || opt_prof_final_signals) && atexit(prof_fdump) != 0) {
+		malloc_write("<jemalloc>: Error in atexit()\n");
+		if (prof_abort) {
+			abort();
+		}
+	}
+	t->inside--;
+}
+
+void
+prof_boot_constructed(void) {
+	if (prof_is_booted()) {
+		struct tls_s *t = tls_get();
+		t->inside++;
+		prof_backtrace_prepare();
+		t->inside--;
+	}
+}
+
+/* ---------------------------------------------------------------- sampled objects */
+
+bool
+prof_should_sample(tsd_t *tsd) {
+	if (!prof_switch_is_active() || tsd == NULL) {
+		return false;
+	}
+	prof_tdata_t *td = prof_tdata(tsd);
+	return td != NULL && td->active;
+}
+
+static void
+sample_hook_call(const prof_bt_t *bt, const void *ptr, size_t req, size_t usize) {
+	prof_sample_hook_t hook = prof_sample_hook_get();
+	if (likely(hook == NULL)) {
+		return;
+	}
+	struct tls_s *t = tls_get();
+	uint32_t depth = gate_leave_all(t);
+	t->inside++;
+	hook(ptr, req, bt->vec, bt->len, usize);
+	assert(t == tls_get() && t->inside > 0);
+	t->inside--;
+	gate_reenter(t, depth);
+}
+
+static void
+sample_record(prof_tdata_t *td, prof_bt_t *bt, uint64_t rate, const void *ptr, sample_rec_t *rec,
+    size_t req, size_t usize) {
+	assert(req <= usize && rate > 0 && prof_is_booted());
+	uint64_t weight = prof_weight(usize, rate);
+	prof_cnt_t *c = prof_data_add(td, bt, rate, usize, weight);
+	if (c == NULL) {
+		return;
+	}
+	rec->tctx = c;
+	rec->weight = weight;
+	rec->req_size = req;
+	rec->time_ns = prof_log_clock();
+	if (unlikely(opt_prof_stats)) {
+		prof_stats_inc(sz_s2i(usize), req);
+	}
+	if (unlikely(prof_recent_is_on())) {
+		prof_recent_alloc(rec, c, usize);
+	}
+	sample_hook_call(bt, ptr, req, usize);
+}
+
+void
+prof_sample_alloc(tsd_t *tsd, void *ptr, sample_rec_t *rec, uint64_t rate, size_t req, size_t usize,
+    const struct unwind_where_s *where) {
+	assert(rec->tctx == NULL);
+	prof_tdata_t *td = prof_tdata(tsd);
+	prof_bt_t bt;
+	if (td == NULL || !prof_backtrace(td, &bt, where)) {
+		return;
+	}
+	if (unlikely(opt_prof_sys_thread_name)) {
+		prof_thread_name_from_system(td);
+	}
+	sample_record(td, &bt, rate, ptr, rec, req, usize);
+	prof_backtrace_done(td);
+}
+
+static void
+sample_free_hook_call(const void *ptr, size_t usize) {
+	prof_sample_free_hook_t hook = prof_sample_free_hook_get();
+	if (unlikely(hook != NULL)) {
+		struct tls_s *t = tls_get();
+		uint32_t depth = gate_leave_all(t);
+		t->inside++;
+		hook(ptr, usize);
+		assert(t == tls_get() && t->inside > 0);
+		t->inside--;
+		gate_reenter(t, depth);
+	}
+}
+
+void
+prof_sample_free(tsd_t *tsd, const void *ptr, sample_rec_t *rec, size_t usize) {
+	prof_cnt_t *c = rec->tctx;
+	if (c == NULL) {
+		return;
+	}
+	if (unlikely(prof_log_is_running())) {
+		prof_tdata_t *td = prof_tdata(tsd);
+		if (td != NULL) {
+			prof_log_free(td, c, rec->time_ns, usize);
+		}
+	}
+	if (unlikely(__atomic_load_n(&rec->link[0], MO_RELAXED) != NULL)) {
+		prof_recent_free(prof_tdata(tsd), rec);
+	}
+	if (unlikely(opt_prof_stats)) {
+		prof_stats_dec(sz_s2i(usize), rec->req_size);
+	}
+	assert(rec->link[0] == NULL && rec->weight >= PROF_WEIGHT_ONE);
+	rec->tctx = NULL;
+	prof_data_sub(c, usize, rec->weight);
+	/*
+	 * Last, because it leaves the gate: a child forked in the hook sees the books without this
+	 * object.
+	 */
+	sample_free_hook_call(ptr, usize);
+}
+
+/* ---------------------------------------------------------------- dumps */
+
+void
+prof_heartbeat(tsd_t *tsd, uint64_t bytes) {
+	(void)tsd;
+	assert(tls_get()->inside > 0);
+	struct tls_s *t = tls_get();
+	/* A signal handler that interrupted the allocator must not write a dump. */
+	if (!prof_switch_is_ready() || unlikely(t->inside > 1 || t->gate_depth > 1)) {
+		return;
+	}
+	prof_auto_heartbeat(bytes);
+	prof_trigger_heartbeat(bytes);
+	prof_backtrace_upkeep();
+}
+
+void
+prof_fdump(void) {
+	bool found_leak = false;
+	prof_signal_exit_begin();
+	prof_final_dump(0, false, &found_leak);
+	prof_signal_exit_end();
+	if (found_leak && opt_prof_leak_error) {
+		malloc_write("<jemalloc>: Exiting with error code because memory leaks were detected\n");
+		_exit(1);
+	}
+}
+
+int
+prof_prefix_set(const char *prefix) {
+	return prof_is_booted() ? prof_sys_prefix_set(prefix) : ENOENT;
+}
+
+uint64_t
+prof_dump_errors(void) {
+	return prof_dump_nerrors();
+}
+
+const char *
+prof_last_error(void) {
+	return prof_thread_text(0, prof_dump_last_error);
+}
+
+const char *
+prof_last_dump(void) {
+	return prof_thread_text(1, prof_dump_last_path);
+}
+
+/* ---------------------------------------------------------------- fork, locks */
+
+/* Short locks are free in the child because the gate was closed; the long ones are made new. */
+static void
+books_postfork_child(void) {
+	struct tls_s *t = tls_get();
+	sys_modules_postfork_child();
+	prof_dump_postfork_child();
+	prof_recent_postfork_child();
+	prof_log_postfork_child(opt_prof_fork != prof_fork_idle);
+	prof_data_postfork_child(t->tsd != NULL ? t->tsd->prof : NULL);
+	prof_sys_postfork_child();
+	prof_keep_postfork_child();
+	prof_trigger_postfork_child();
+	prof_auto_postfork_child();
+	prof_session_postfork_child();
+}
+
+void
+prof_postfork_child(void) {
+	if (prof_is_booted()) {
+		books_postfork_child();
+	}
+	prof_control_postfork_child();
+}
+
+/* ---------------------------------------------------------------- lock statistics */
+
+void
+prof_mutex_stats_read(prof_mutex_ind_t ind, mutex_prof_data_t *out) {
+	mutex_prof_data_t other;
+	memset(out, 0, sizeof(*out));
+	if (!prof_is_booted()) {
+		return; /* The locks of the books may not have been initialised yet. */
+	}
+	switch (ind) {
+	case prof_mutex_sites:
+		prof_data_mutex_read(out, &other);
+		break;
+	case prof_mutex_thds_data:
+		prof_data_mutex_read(&other, out);
+		break;
+	case prof_mutex_dump:
+		prof_dump_mutex_read(out);
+		break;
+	case prof_mutex_recent_alloc:
+		prof_recent_mutex_read(out, &other);
+		break;
+	case prof_mutex_recent_dump:
+		prof_recent_mutex_read(&other, out);
+		break;
+	case prof_mutex_log:
+		prof_log_mutex_read(out);
+		break;
+	case prof_mutex_stats: /* These counters are atomic, so there is no lock to report. */
+	case prof_mutex_n:
+		break;
+	}
+}
+
+void
+prof_mutex_stats_reset(void) {
+	if (!prof_is_booted()) {
+		return;
+	}
+	prof_data_mutex_reset();
+	prof_dump_mutex_reset();
+	prof_recent_mutex_reset();
+	prof_log_mutex_reset();
+}

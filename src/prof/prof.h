@@ -1,0 +1,104 @@
+/*
+ * The interface of the profiler for the floors above it.
+ *
+ * Whether an allocation becomes a sample is decided by thread/thread_event (rate and distance). The
+ * profiler records the samples, keeps the books and writes them out. "Booted" means that the books
+ * exist, "active" that new samples are taken. Neither changes how a sampled object is freed, so
+ * both may change at any time.
+ *
+ * An int result is an errno as mallctl returns it; a bool answers a question.
+ */
+#ifndef PROF_H
+#define PROF_H
+
+#include "meta/edata.h"
+#include "os/mutex.h"
+#include "prof/control/prof_start.h"
+#include "prof/file/prof_log.h"
+#include "prof/file/prof_recent.h"
+#include "prof/sites/prof_hook.h"
+#include "prof/sites/prof_opt.h"
+#include "prof/sites/prof_stats.h"
+#include "prof/sites/prof_switch.h"
+#include "prof/sites/prof_thread.h"
+#include "prof/trigger/prof_auto.h"
+
+/* --------------------------------------------------------------- life */
+
+/*
+ * Runs after the options were read: applies the options that imply others, makes the prefix
+ * absolute, and reports prof_leak_error without prof_final. Returns the number of complaints for
+ * abort_conf.
+ */
+int prof_boot_conf(void);
+/*
+ * Registers prof_fdump with atexit(). Called only during boot, whoever starts the profiler later.
+ */
+void prof_boot_exit(void);
+/*
+ * Called by the library's constructor if opt_prof is set; makes backtraces ready. If the first
+ * sample did that, samples that other threads take at the same time would be lost. Before main
+ * there rarely are other threads.
+ */
+void prof_boot_constructed(void);
+/* Writes the final dump and the leak summary; prof_boot_exit() registers it with atexit(). */
+void prof_fdump(void);
+void prof_postfork_child(void);
+
+/* --------------------------------------------------------------- sampled objects (from imalloc) */
+
+/*
+ * Whether the switches allow a sample; asked once per due sample, before the object is allocated.
+ */
+bool prof_should_sample(tsd_t *tsd);
+/*
+ * Records a sampled object. rec is all zero, and stays so on failure: the object then counts as not
+ * sampled. usize is the usable size that the request would have had without sampling. rate is the
+ * interval by which this sample was drawn, whatever has been published since; 1 for an object that
+ * is sampled in any case. where is the point at which the user's code entered the allocator.
+ */
+void prof_sample_alloc(tsd_t *tsd, void *ptr, sample_rec_t *rec, uint64_t rate, size_t req,
+    size_t usize, const struct unwind_where_s *where);
+void prof_sample_free(tsd_t *tsd, const void *ptr, sample_rec_t *rec, size_t usize);
+/*
+ * Called at each heartbeat of a thread, outside of all locks and with `inside` raised; bytes is
+ * what the thread has allocated since its previous heartbeat.
+ */
+void prof_heartbeat(tsd_t *tsd, uint64_t bytes);
+
+/* --------------------------------------------------------------- dumps */
+
+/*
+ * Copies the prefix and makes it absolute; "" disables automatic dumps. 0, ENOENT before the
+ * profiler is booted, EINVAL if it is too long.
+ */
+int prof_prefix_set(const char *prefix);
+/*
+ * "errno-name path bytes-written" of the last failed dump, "" if none. The text is valid until the
+ * same thread asks again.
+ */
+const char *prof_last_error(void);
+/* Number of failed dumps since the start. */
+uint64_t prof_dump_errors(void);
+/*
+ * Absolute path of the last profile written, "" if none; valid as long as that of
+ * prof_last_error().
+ */
+const char *prof_last_dump(void);
+
+/* --------------------------------------------------------------- lock statistics */
+
+typedef enum {
+	prof_mutex_sites,		/* stats.mutexes.prof: the sum over all shards */
+	prof_mutex_thds_data,
+	prof_mutex_dump,
+	prof_mutex_recent_alloc,
+	prof_mutex_recent_dump,
+	prof_mutex_stats,
+	prof_mutex_log,
+	prof_mutex_n
+} prof_mutex_ind_t;
+void prof_mutex_stats_read(prof_mutex_ind_t ind, mutex_prof_data_t *out);
+void prof_mutex_stats_reset(void);
+
+#endif /* PROF_H */

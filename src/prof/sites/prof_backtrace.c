@@ -1,0 +1,321 @@
+/*
+ * Takes backtraces for samples: calls the unwinder (or the user's backtrace hook), drops the frames
+ * of the allocator, and checks in the first stacks that the unwinder works.
+ *
+ * Invariant: td->busy is set from prof_backtrace() to prof_backtrace_done(), so a signal handler
+ * that samples in between does not overwrite td->frames. Locks: none; boot is one compare-and-swap,
+ * and the loader's lock is taken outside the gate only. Called by prof.c for each sample, by
+ * prof_recent.c and prof_log.c for frees.
+ */
+#include "prof/sites/prof_backtrace.h"
+
+#include <elf.h>
+#include <sys/auxv.h>
+
+#include "meta/freepool.h"
+#include "os/gate.h"
+#include "os/malloc_io.h"
+#include "os/module_history.h"
+#include "os/nstime.h"
+#include "os/sys.h"
+#include "os/unwind.h"
+#include "prof/sites/prof_hook.h"
+#include "util/assert.h"
+
+/*
+ * Frames of the allocator that are read in addition to the opt_prof_bt_max that the user asked for.
+ */
+#define OWN_FRAMES_MAX 31
+
+/* Bounds of the section with our code; the linker defines them in static archives only. */
+extern const char __start_jemalloc_text[] WEAK HIDDEN;
+extern const char __stop_jemalloc_text[] WEAK HIDDEN;
+/* Start and end of the object that this code was linked into. */
+extern const char __ehdr_start[] WEAK HIDDEN;
+extern const char etext[] WEAK HIDDEN;
+
+/* Frames of a thread's last stack that its memo first has room for; a deeper stack doubles it. */
+#define MEMO_ROOM_FIRST 32
+
+/*
+ * Number of first stacks that the self-test looks at; one of them must be deeper than
+ * SELF_TEST_DEPTH.
+ */
+#define SELF_TEST_STACKS 64
+#define SELF_TEST_DEPTH 2
+/* Type of the ELF note, owner "Go", that Go's linker puts into each program. */
+#define GO_NOTE_BUILD_ID 4u
+/* Time in ns within which loaded and unloaded objects are noticed. */
+#define REFRESH_NS NSTIME_PER_SEC
+
+typedef enum {
+	boot_not_yet,
+	boot_running,
+	boot_done
+} boot_state_t;
+
+cassert(boot_not_yet == 0);
+cassert(SELF_TEST_DEPTH < OWN_FRAMES_MAX && MEMO_ROOM_FIRST <= OWN_FRAMES_MAX + 1);
+
+static struct {
+	uintptr_t own_start;
+	uintptr_t own_end;
+	atomic_u32_t boot;     /* a boot_state_t */
+	atomic_u64_t ncut;     /* stacks deeper than prof_bt_max */
+	atomic_u32_t ntested;  /* first stacks seen so far, up to SELF_TEST_STACKS */
+	atomic_b_t is_deep;    /* one of them was deep enough */
+	atomic_b_t is_judged; /* the self-test has given its verdict */
+	atomic_u64_t refreshed_ns; /* monotonic time of the last refresh_sometimes() */
+} backtrace;
+
+bool prof_backtrace_is_constructed;
+
+/* Whether the allocator is linked into the executable, whose text then is not only ours. */
+static bool
+is_in_program(uintptr_t ehdr) {
+	return sys_auxval(AT_PHDR) - ehdr == sizeof(Elf64_Ehdr);
+}
+
+static void
+learn_own_text(void) {
+	if (__start_jemalloc_text != NULL) {
+		backtrace.own_start = (uintptr_t)__start_jemalloc_text;
+		backtrace.own_end = (uintptr_t)__stop_jemalloc_text;
+	} else if (__ehdr_start != NULL && !is_in_program((uintptr_t)__ehdr_start)) {
+		backtrace.own_start = (uintptr_t)__ehdr_start;
+		backtrace.own_end = (uintptr_t)etext;
+	}
+}
+
+/* Sets opt.prof_unwind to the method in use. */
+static void
+method_note(void) {
+	for (unsigned i = 0; prof_unwind_names[i] != NULL; i++) {
+		if (strcmp(prof_unwind_names[i], unwind_name()) == 0) {
+			opt_prof_unwind = (prof_unwind_t)i;
+		}
+	}
+}
+
+static void
+backtrace_boot(void) {
+	learn_own_text();
+	int err = unwind_select(prof_unwind_names[opt_prof_unwind]);
+	if (err != 0 && opt_prof_unwind != prof_unwind_auto) {
+		malloc_printf("<jemalloc>: prof_unwind:%s is not available, using auto\n",
+		    prof_unwind_names[opt_prof_unwind]);
+		err = unwind_select(NULL);
+	}
+	assert(backtrace.own_start <= backtrace.own_end);
+	if (err != 0) {
+		malloc_write("<jemalloc>: no way to take backtraces, profiles will have no stacks\n");
+	}
+	method_note();
+}
+
+unsigned
+prof_backtrace_nown(void *const *vec, unsigned len, uintptr_t start, uintptr_t end) {
+	assert(start <= end);
+	unsigned own = 0;
+	while (own < len && (uintptr_t)vec[own] - start < end - start) {
+		own++;
+	}
+	return own == len && len > 0 ? len - 1 : own;
+}
+
+/*
+ * A static program allocates before it can be unwound, because its unwind tables are registered by
+ * its constructors. With a dynamic loader (AT_BASE is set) they are in place from the first call.
+ */
+static bool
+can_unwind(void) {
+	return prof_backtrace_is_constructed || sys_auxval(AT_BASE) != 0;
+}
+
+/* Boots unless that is done; false if it is not possible yet or another thread is doing it. */
+static bool
+try_boot(void) {
+	uint32_t state = atomic_load_u32(&backtrace.boot, MO_ACQUIRE);
+	if (likely(state == boot_done)) {
+		return true;
+	}
+	state = boot_not_yet;
+	if (!can_unwind()
+	    || !atomic_cas_strong_u32(&backtrace.boot, &state, boot_running, MO_ACQUIRE, MO_RELAXED)) {
+		return false;
+	}
+	backtrace_boot();
+	assert(atomic_load_u32(&backtrace.boot, MO_RELAXED) == boot_running);
+	atomic_store_u32(&backtrace.boot, boot_done, MO_RELEASE);
+	return true;
+}
+
+void
+prof_backtrace_prepare(void) {
+	assert(tls_get()->gate_depth == 0 && tls_get()->inside > 0);
+	(void)try_boot();
+}
+
+/* Makes room in the memo for deeper stacks. Without memory the memo stays as it is. */
+static COLD void
+memo_grow(prof_tdata_t *td, unsigned room) {
+	struct unwind_mark_s *marks = meta_alloc(room * sizeof(*marks));
+	if (marks != NULL) {
+		meta_free(td->memo.marks, td->memo.room * sizeof(*marks));
+		unwind_memo_set_room(&td->memo, marks, room);
+	}
+}
+
+static COLD bool
+frames_make(prof_tdata_t *td) {
+	assert(opt_prof_bt_max >= 1 && opt_prof_bt_max <= PROF_BT_MAX_LIMIT);
+	unsigned max = opt_prof_bt_max + OWN_FRAMES_MAX + 1;
+	td->frames = meta_alloc(max * sizeof(void *));
+	td->frames_max = max;
+	if (td->frames != NULL) {
+		memo_grow(td, MEMO_ROOM_FIRST);
+	}
+	return td->frames != NULL;
+}
+
+static bool
+frames_ready(prof_tdata_t *td) {
+	return likely(td->frames != NULL) || frames_make(td);
+}
+
+static void
+self_test_note(unsigned depth) {
+	if (likely(atomic_load_u32(&backtrace.ntested, MO_RELAXED) >= SELF_TEST_STACKS)) {
+		return;
+	}
+	if (depth > SELF_TEST_DEPTH) {
+		atomic_store_b(&backtrace.is_deep, true, MO_RELAXED);
+	}
+	atomic_fetch_add_u32(&backtrace.ntested, 1, MO_RELEASE);
+}
+
+/*
+ * If all of the first stacks are short, reports it with a hint, and changes the method if it was
+ * chosen by "auto". A Go program is exempt: a call from Go into C runs on a stack of its own that
+ * ends at runtime.asmcgocall, and no method reads beyond that.
+ */
+static void
+self_test_judge(void) {
+	if (atomic_exchange_b(&backtrace.is_judged, true, MO_ACQ_REL)
+	    || atomic_load_b(&backtrace.is_deep, MO_RELAXED)) {
+		return;
+	}
+	if (sys_program_has_note("Go", GO_NOTE_BUILD_ID)) {
+		return;
+	}
+	malloc_printf("<jemalloc>: all of the first %u backtraces are at most %u deep "
+	    "(prof_unwind:%s)\n", SELF_TEST_STACKS, SELF_TEST_DEPTH, unwind_name());
+	bool is_auto = opt_prof_unwind == prof_unwind_auto;
+	if (is_auto) {
+		unwind_select(unwind_has("libunwind") ? "libunwind" : "libgcc");
+		method_note();
+	}
+	malloc_printf("<jemalloc>: Hint: %s%s. If stacks stay short, compile the program with "
+	    "-fasynchronous-unwind-tables.\n",
+	    is_auto ? "stacks are read from now on by "
+	    : "prof_unwind:auto changes the method by itself",
+	    is_auto ? unwind_name() : "");
+}
+
+/*
+ * Updates the list of loaded objects. This takes the loader's lock, so it is rare and outside the
+ * gate.
+ */
+static void
+refresh_sometimes(void) {
+	uint64_t now = nstime_monotonic_coarse_ns();
+	uint64_t last = atomic_load_u64(&backtrace.refreshed_ns, MO_RELAXED);
+	if (likely(now - last < REFRESH_NS)
+	    || !atomic_cas_strong_u64(&backtrace.refreshed_ns, &last, now, MO_RELAXED, MO_RELAXED)) {
+		return;
+	}
+	struct tls_s *t = tls_get();
+	uint32_t depth = gate_leave_all(t);
+	unwind_refresh();
+	module_history_look();
+	gate_reenter(t, depth);
+}
+
+void
+prof_backtrace_upkeep(void) {
+	if (unlikely(atomic_load_u32(&backtrace.boot, MO_ACQUIRE) != boot_done)) {
+		return;
+	}
+	refresh_sometimes();
+	if (unlikely(!atomic_load_b(&backtrace.is_judged, MO_RELAXED))
+	    && atomic_load_u32(&backtrace.ntested, MO_ACQUIRE) >= SELF_TEST_STACKS) {
+		self_test_judge();
+	}
+}
+
+/* Reads all frames into td->frames and sets *first to the index of the leaf. */
+static unsigned
+frames_take(prof_tdata_t *td, const struct unwind_where_s *where, unsigned *first) {
+	if (unlikely(prof_hook_has_backtrace())) {
+		unsigned len = 0;
+		unwind_memo_forget(&td->memo);
+		prof_hook_backtrace(td->frames, &len, td->frames_max);
+		*first = 0;
+		td->stack++;
+		return len;
+	}
+	unsigned len = unwind_at(td->frames, td->frames_max, where, &td->memo);
+	*first = td->memo.first;
+	if (!td->memo.is_same) {
+		td->stack++;
+	}
+	return len;
+}
+
+bool
+prof_backtrace(prof_tdata_t *td, prof_bt_t *bt, const struct unwind_where_s *where) {
+	struct unwind_where_s here;
+	unsigned first;
+	if (unlikely(td->busy) || !try_boot() || !frames_ready(td)) {
+		return false;
+	}
+	if (where == NULL) {
+		UNWIND_HERE(&here);
+		where = &here;
+	}
+	td->busy = true;
+	unsigned len = frames_take(td, where, &first);
+	assert(first + len <= td->frames_max);
+	td->depth = len;
+	unsigned own = prof_backtrace_nown(td->frames + first, len, backtrace.own_start,
+	    backtrace.own_end);
+	len -= own;
+	/* The self-test does not judge stacks of the user's hook. */
+	if (likely(!prof_hook_has_backtrace())) {
+		self_test_note(len);
+	}
+	bt->vec = td->frames + first + own;
+	bt->is_cut = len > opt_prof_bt_max;
+	bt->len = bt->is_cut ? opt_prof_bt_max : len;
+	bt->stack = td->stack;
+	if (unlikely(bt->is_cut)) {
+		atomic_fetch_add_u64(&backtrace.ncut, 1, MO_RELAXED);
+	}
+	return true;
+}
+
+void
+prof_backtrace_done(prof_tdata_t *td) {
+	assert(td->busy);
+	/* The memo should have room for this stack and a quarter more. */
+	if (unlikely(td->depth + td->depth / 4 > td->memo.room) && td->memo.room < td->frames_max) {
+		/* The room is 0 if there was no memory when the thread's frames were made. */
+		memo_grow(td, (unsigned)min_zu(max_zu(2 * td->memo.room, MEMO_ROOM_FIRST), td->frames_max));
+	}
+	td->busy = false;
+}
+
+uint64_t
+prof_backtrace_ncut(void) {
+	return atomic_load_u64(&backtrace.ncut, MO_RELAXED);
+}

@@ -1,0 +1,48 @@
+/*
+ * Takes a backtrace at an allocation; its first frame is the caller of malloc.
+ *
+ * Frames of the allocator itself are recognised by address. In the shared library that range is the
+ * whole text of the object. A static archive has its code in a section of its own (the build
+ * renames it), and the linker defines both ends; without that section no frame is dropped.
+ *
+ * One frame more than prof_bt_max is read, to know whether the stack was cut off.
+ */
+#ifndef PROF_BACKTRACE_H
+#define PROF_BACKTRACE_H
+
+#include "prof/sites/prof_types.h"
+
+/*
+ * The first backtrace selects the unwinder and finds the range of our own code. Boot cannot do
+ * that: it may take the loader's lock, and boot holds a lock. Other threads get no backtraces
+ * meanwhile.
+ */
+/*
+ * Reads a backtrace into td->frames, which is allocated at first use. Returns false if there is no
+ * memory or td is busy (a signal handler interrupted a backtrace). where is the point at which the
+ * user's code entered the allocator, NULL for the present frame; remaining frames of ours are
+ * dropped.
+ */
+bool prof_backtrace(prof_tdata_t *td, prof_bt_t *bt, const struct unwind_where_s *where);
+/*
+ * Does at once what the first backtrace would do; called outside the gate at the start of a session
+ * and before main.
+ */
+void prof_backtrace_prepare(void);
+/* Set by the library's constructor: from then on a static program can be unwound too. */
+extern HIDDEN bool prof_backtrace_is_constructed;
+/* Must be called when bt is no longer used. */
+void prof_backtrace_done(prof_tdata_t *td);
+
+/* Number of leading frames inside [start, end). If all are inside, the last one is not counted. */
+unsigned prof_backtrace_nown(void *const *vec, unsigned len, uintptr_t start, uintptr_t end);
+/* Number of backtraces that were cut off at prof_bt_max. */
+uint64_t prof_backtrace_ncut(void);
+/*
+ * Called at heartbeats with no lock held: looks for objects loaded since, and evaluates the
+ * self-test, which reports once if all of the first stacks are implausibly short; "auto" then
+ * changes the method.
+ */
+void prof_backtrace_upkeep(void);
+
+#endif /* PROF_BACKTRACE_H */

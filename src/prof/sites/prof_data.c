@@ -1,0 +1,873 @@
+/*
+ * The profiler's books: the tables of sites and counts, the list of thread records, and the sweeper
+ * that keeps their size in step with the program (prof_data.h describes the scheme).
+ *
+ * Invariant: a site or count with the PROF_DEAD mark is out of its table, and its memory is freed
+ * only after every thread that could see it has unpinned. Locks: the shards of the two tables;
+ * `pass`, held by a snapshot and only tried by the sweeper; `limbo`, a leaf. A thread pushes onto a
+ * list with compare-and-swap; only the holder of `pass` removes. Called by prof.c, prof_log.c and
+ * prof_recent.c for samples, by prof_snap.c for dumps.
+ */
+#include "prof/sites/prof_data.h"
+
+#include "meta/freepool.h"
+#include "os/module_history.h"
+#include "os/mutex.h"
+#include "prof/sites/prof_sample.h"
+#include "prof/sites/prof_table.h"
+#include "util/assert.h"
+#include "util/hash.h"
+
+/* Counts and sites that are examined for each new count, and thread records for each new record. */
+#define SWEEP_STEP 16
+#define SWEEP_TDATAS 4
+/* Empty counts that may stay in any case. */
+#define SWEEP_SPARES 256
+/* Objects in the limbo list before a batch of them waits to be freed. */
+#define LIMBO_BATCH 64
+/* Looking at the pins of all threads takes time, so only every 16th call does it. */
+#define RECLAIM_EVERY 16
+
+/* All live objects and about a million pins fit below the PROF_DEAD mark. */
+cassert(PROF_PIN > UINT32_MAX && PROF_DEAD / PROF_PIN > UINT64_C(1) << 20);
+cassert((PROF_LIVE_MASK & PROF_PIN) == 0 && (PROF_DEAD & PROF_LIVE_MASK) == 0);
+/*
+ * Lists are chained through the link, which is the first member of each type that is freed through
+ * limbo.
+ */
+cassert(offsetof(prof_site_t, link) == 0 && offsetof(prof_cnt_t, link) == 0);
+cassert(sizeof(((prof_tdata_t *)NULL)->name.words) == PROF_THREAD_NAME_MAX);
+cassert(PROF_FRAME_BYTES + PROF_FRAMES_PAD == sizeof(uint64_t));
+/* The books use at most 400 bytes for a site of depth 20 with its count. */
+cassert(sizeof(prof_site_t) + 20 * PROF_FRAME_BYTES + PROF_FRAMES_PAD + sizeof(prof_cnt_t) <= 400);
+
+static LARGE_BSS struct {
+	prof_table_t sites;
+	prof_table_t counts;
+	atomic_p_t all_sites;
+	atomic_p_t all_tdatas;
+	atomic_u32_t epoch;        /* number of calls of prof.reset */
+	atomic_u64_t next_uid;
+
+	mutex_t pass;
+	/*
+	 * Under pass: the last site that was swept and stays, the site being swept, and the position in
+	 * it.
+	 */
+	prof_site_t *sweep_prev;
+	prof_site_t *sweep_site;
+	prof_link_t *sweep_cnt;
+	/*
+	 * Under pass: counts and empty counts seen in this round; sweep_takes says that the previous
+	 * round saw so many empty ones that this round removes them.
+	 */
+	size_t sweep_nseen;
+	size_t sweep_nempty;
+	bool sweep_takes;
+	prof_tdata_t *tsweep_prev;
+	/* advances with each batch; starts at 1, because 0 in td->pinned means "not pinned" */
+	atomic_u64_t pin_epoch;
+	/* under pass: the batch to free when all pins are of waiting_epoch or later */
+	prof_link_t *waiting;
+	uint64_t waiting_epoch;
+	unsigned reclaim_calls;
+
+	/* Objects that were taken out of the tables and do not belong to a batch yet. */
+	mutex_t limbo_mtx;
+	prof_link_t *limbo;
+	size_t nlimbo;
+} books;
+
+/* What a sample is looked up by. */
+typedef struct {
+	void *const *frames;
+	unsigned nframes;
+	uint64_t site_hash;
+	uint64_t cnt_hash;
+	uint64_t rate;
+	prof_tdata_t *tdata;
+	uint32_t epoch;
+	/* Computed only if a site with the same frames lies in objects that can be unloaded. */
+	uint32_t stamp;
+	bool has_stamp;
+} books_key_t;
+
+/* ---------------------------------------------------------------- keys */
+
+static void
+frames_pack(uint8_t *out, void *const *vec, unsigned n) {
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t v = (uint64_t)(uintptr_t)vec[i];
+		uint32_t low = (uint32_t)v;
+		uint16_t high = (uint16_t)(v >> 32);
+		memcpy(out, &low, sizeof(low));
+		memcpy(out + sizeof(low), &high, sizeof(high));
+		out += PROF_FRAME_BYTES;
+	}
+}
+
+/* The 48 bits of a stored frame, which are the low bits of the word loaded from it. */
+ALWAYS_INLINE uint64_t
+frame_bits(uint64_t word) {
+	return word & ((UINT64_C(1) << (8 * PROF_FRAME_BYTES)) - 1);
+}
+
+static uint64_t
+frames_hash(void *const *vec, unsigned n) {
+	uint64_t h = n;
+	for (unsigned i = 0; i < n; i++) {
+		h = (h ^ (uintptr_t)vec[i]) * UINT64_C(0x9e3779b97f4a7c15);
+		h ^= h >> 32;
+	}
+	return hash_mix64(h);
+}
+
+static void
+key_init(books_key_t *k, prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate) {
+	k->frames = bt->vec;
+	k->nframes = bt->len;
+	k->site_hash = frames_hash(bt->vec, bt->len);
+	k->rate = rate;
+	k->tdata = td;
+	k->epoch = atomic_load_u32(&books.epoch, MO_RELAXED);
+	k->has_stamp = false;
+	uint64_t who = (uint64_t)(uintptr_t)td + ((uint64_t)k->epoch << 48);
+	k->cnt_hash = hash_mix64(k->site_hash ^ hash_mix64(who ^ rate * UINT64_C(0x9e3779b97f4a7c15)));
+}
+
+static COLD uint32_t
+key_stamp(books_key_t *k) {
+	if (!k->has_stamp) {
+		k->stamp = module_history_stamp(k->frames, k->nframes);
+		k->has_stamp = true;
+	}
+	return k->stamp;
+}
+
+/* Reading a word at the last frame stays inside the site because of PROF_FRAMES_PAD. */
+static bool
+site_is(const prof_site_t *s, books_key_t *k) {
+	if (prof_site_nframes(s) != k->nframes) {
+		return false;
+	}
+	for (unsigned i = 0; i < k->nframes; i++) {
+		uint64_t word;
+		memcpy(&word, &s->frames[i * PROF_FRAME_BYTES], sizeof(word));
+		if (frame_bits(word ^ (uintptr_t)k->frames[i]) != 0) {
+			return false;
+		}
+	}
+	return likely(s->stamp == 0) || s->stamp == key_stamp(k);
+}
+
+static bool
+site_node_is(const prof_node_t *node, const void *key) {
+	return site_is(container_of(node, const prof_site_t, node), (books_key_t *)(uintptr_t)key);
+}
+
+static bool
+cnt_node_is(const prof_node_t *node, const void *key) {
+	const prof_cnt_t *c = container_of(node, const prof_cnt_t, node);
+	books_key_t *k = (books_key_t *)(uintptr_t)key;
+	return c->tdata == k->tdata && c->rate == k->rate && c->link.extra == k->epoch
+	    && c->site->node.hash == k->site_hash && site_is(c->site, k);
+}
+
+/* ---------------------------------------------------------------- retiring */
+
+/* Puts an object that was taken out of a table onto the limbo list. */
+static void
+books_retire(prof_link_t *link) {
+	assert(link->bytes >= sizeof(*link));
+	mutex_lock(&books.limbo_mtx);
+	link->next = books.limbo;
+	books.limbo = link;
+	books.nlimbo++;
+	mutex_unlock(&books.limbo_mtx);
+}
+
+/*
+ * Pairs with the fence in limbo_take_batch_locked(): either the reclaimer sees our pin, or we see
+ * that what it frees has been taken out of the table.
+ */
+static void
+books_pin(prof_tdata_t *td) {
+	uint64_t epoch = atomic_load_u64(&books.pin_epoch, MO_RELAXED);
+	assert(epoch > 0 && atomic_load_u64(&td->pinned, MO_RELAXED) == 0);
+	atomic_store_u64(&td->pinned, epoch, MO_SEQ_CST);
+	atomic_fence(MO_SEQ_CST);
+}
+
+static void
+books_unpin(prof_tdata_t *td) {
+	assert(atomic_load_u64(&td->pinned, MO_RELAXED) != 0);
+	atomic_store_u64(&td->pinned, 0, MO_RELEASE);
+}
+
+static bool
+is_pinned_before(uint64_t epoch) {
+	for (prof_tdata_t *td = prof_data_tdatas(); td != NULL; td = td->next) {
+		uint64_t pinned = atomic_load_u64(&td->pinned, MO_SEQ_CST);
+		if (pinned != 0 && pinned < epoch) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void
+limbo_take_batch_locked(size_t min) {
+	mutex_assert_owner(&books.pass);
+	assert(books.waiting == NULL);
+	mutex_lock(&books.limbo_mtx);
+	assert((books.limbo == NULL) == (books.nlimbo == 0));
+	if (books.nlimbo >= min) {
+		books.waiting = books.limbo;
+		books.limbo = NULL;
+		books.nlimbo = 0;
+	}
+	mutex_unlock(&books.limbo_mtx);
+	if (books.waiting != NULL) {
+		books.waiting_epoch = atomic_fetch_add_u64(&books.pin_epoch, 1, MO_SEQ_CST) + 1;
+		atomic_fence(MO_SEQ_CST);
+	}
+}
+
+/* Frees the waiting batch if no thread is pinned in an earlier epoch; needs pass. */
+static void
+limbo_reclaim_locked(size_t min) {
+	mutex_assert_owner(&books.pass);
+	if (books.waiting == NULL) {
+		limbo_take_batch_locked(min);
+	}
+	if (books.waiting == NULL || is_pinned_before(books.waiting_epoch)) {
+		return;
+	}
+	prof_link_t *link = books.waiting;
+	books.waiting = NULL;
+	while (link != NULL) {
+		prof_link_t *next = link->next;
+		meta_free(link, link->bytes);
+		link = next;
+	}
+}
+
+/* ---------------------------------------------------------------- sweeping, all under pass */
+
+/*
+ * A count that can never be found again is removed at once. Other empty counts may stay while they
+ * are fewer than those in use, and go if nothing was added for a round. Where objects are freed
+ * soon, the next sample so finds its count still there.
+ */
+static bool
+cnt_judge(prof_cnt_t *c) {
+	mutex_assert_owner(&books.pass);
+	bool is_current = prof_data_is_current(c);
+	books.sweep_nseen++;
+	if (atomic_load_u64(&c->live, MO_RELAXED) != 0 || (opt_prof_accum && is_current)) {
+		return false;
+	}
+	books.sweep_nempty++;
+	if (!is_current || !atomic_load_b(&c->tdata->attached, MO_RELAXED)) {
+		return true;
+	}
+	if (!atomic_load_b(&c->is_idle, MO_RELAXED)) {
+		atomic_store_b(&c->is_idle, true, MO_RELAXED);
+		return false;
+	}
+	return books.sweep_takes;
+}
+
+static void
+sweep_round_ends(void) {
+	mutex_assert_owner(&books.pass);
+	books.sweep_takes = books.sweep_nempty > books.sweep_nseen / 2 + SWEEP_SPARES;
+	books.sweep_nseen = 0;
+	books.sweep_nempty = 0;
+	books.sweep_prev = NULL;
+}
+
+/* Removes c if it is still empty: a thread that finds it from then on sees the PROF_DEAD mark. */
+static bool
+cnt_kill(prof_cnt_t *c) {
+	uint64_t none = 0;
+	mutex_assert_owner(&books.pass);
+	prof_table_lock(&books.counts, c->node.hash);
+	bool killed = atomic_cas_strong_u64(&c->live, &none, PROF_DEAD, MO_ACQ_REL, MO_RELAXED);
+	if (killed) {
+		prof_table_remove_locked(&books.counts, &c->node);
+	}
+	prof_table_unlock(&books.counts, c->node.hash);
+	return killed;
+}
+
+static bool
+site_kill(prof_site_t *s) {
+	uint64_t none = 0;
+	mutex_assert_owner(&books.pass);
+	prof_table_lock(&books.sites, s->node.hash);
+	bool killed = atomic_cas_strong_u64(&s->refs, &none, PROF_DEAD, MO_ACQ_REL, MO_RELAXED);
+	if (killed) {
+		prof_table_remove_locked(&books.sites, &s->node);
+	}
+	prof_table_unlock(&books.sites, s->node.hash);
+	return killed;
+}
+
+/*
+ * Unlinks `link`, which follows `prev`. With prev NULL it was the head, but newer objects may have
+ * been pushed in front of it.
+ */
+static void
+list_unlink(atomic_p_t *head, prof_link_t *prev, prof_link_t *link) {
+	mutex_assert_owner(&books.pass);
+	assert(prev != link && (prev == NULL || prev->next == link));
+	if (prev == NULL) {
+		void *expected = link;
+		if (atomic_cas_strong_p(head, &expected, link->next, MO_ACQ_REL, MO_ACQUIRE)) {
+			return;
+		}
+		prev = expected;
+		while (prev->next != link) {
+			prev = prev->next;
+			assert(prev != NULL);
+		}
+	}
+	prev->next = link->next;
+}
+
+/*
+ * Continues where the last step ended; false if the steps were used up before the end of the site.
+ */
+static bool
+site_sweep_counts(prof_site_t *s, unsigned *steps) {
+	prof_link_t *prev = books.sweep_cnt;
+	prof_link_t *link = prev != NULL ? prev->next : atomic_load_p(&s->counts, MO_ACQUIRE);
+	for (; link != NULL && *steps > 0; --*steps) {
+		prof_cnt_t *c = container_of(link, prof_cnt_t, link);
+		prof_link_t *next = link->next;
+		if (cnt_judge(c) && cnt_kill(c)) {
+			list_unlink(&s->counts, prev, link);
+			assert(c->site == s && atomic_load_u64(&c->tdata->ncounts, MO_RELAXED) > 0);
+			atomic_fetch_sub_u64(&c->tdata->ncounts, 1, MO_RELEASE);
+			uint64_t refs = atomic_fetch_sub_u64(&s->refs, 1, MO_RELEASE);
+			assert((refs & PROF_DEAD) == 0 && refs > 0);
+			(void)refs;
+			books_retire(link);
+		} else {
+			prev = link;
+		}
+		link = next;
+	}
+	books.sweep_cnt = link == NULL ? NULL : prev;
+	return link == NULL;
+}
+
+/* The site to continue with; NULL at the end, and the next round begins at the newest site. */
+static prof_site_t *
+sweep_next_site(void) {
+	if (books.sweep_site != NULL) {
+		return books.sweep_site;
+	}
+	prof_site_t *prev = books.sweep_prev;
+	prof_link_t *link = prev != NULL ? prev->link.next
+	    : atomic_load_p(&books.all_sites, MO_ACQUIRE);
+	books.sweep_site = link == NULL ? NULL : container_of(link, prof_site_t, link);
+	return books.sweep_site;
+}
+
+static void
+sweep_sites_locked(unsigned steps) {
+	mutex_assert_owner(&books.pass);
+	while (steps > 0) {
+		prof_site_t *s = sweep_next_site();
+		if (s == NULL) {
+			sweep_round_ends();
+			return;
+		}
+		if (!site_sweep_counts(s, &steps)) {
+			return;
+		}
+		books.sweep_site = NULL;
+		steps -= steps > 0;
+		if (atomic_load_u64(&s->refs, MO_ACQUIRE) == 0 && site_kill(s)) {
+			prof_site_t *prev = books.sweep_prev;
+			list_unlink(&books.all_sites, prev != NULL ? &prev->link : NULL, &s->link);
+			books_retire(&s->link);
+		} else {
+			books.sweep_prev = s;
+		}
+	}
+}
+
+static void
+tdata_free(prof_tdata_t *td) {
+	assert(td->frames == NULL);
+	meta_free(td, sizeof(*td));
+}
+
+static bool
+tdata_is_gone(const prof_tdata_t *td) {
+	return !atomic_load_b(&td->attached, MO_ACQUIRE)
+	    && atomic_load_u64(&td->ncounts, MO_ACQUIRE) == 0;
+}
+
+static void
+tdata_unlink(prof_tdata_t *prev, prof_tdata_t *td) {
+	if (prev == NULL) {
+		void *expected = td;
+		if (atomic_cas_strong_p(&books.all_tdatas, &expected, td->next, MO_ACQ_REL,
+			MO_ACQUIRE)) {
+			return;
+		}
+		for (prev = expected; prev->next != td;) {
+			prev = prev->next;
+			assert(prev != NULL);
+		}
+	}
+	prev->next = td->next;
+}
+
+/*
+ * No thread looks at a record without a thread and without counts, because pins belong to live
+ * threads.
+ */
+static void
+sweep_tdatas_locked(unsigned steps) {
+	mutex_assert_owner(&books.pass);
+	prof_tdata_t *prev = books.tsweep_prev;
+	for (; steps > 0; steps--) {
+		prof_tdata_t *td = prev != NULL ? prev->next : prof_data_tdatas();
+		if (td == NULL) {
+			prev = NULL;
+			break;
+		}
+		if (tdata_is_gone(td)) {
+			tdata_unlink(prev, td);
+			tdata_free(td);
+		} else {
+			prev = td;
+		}
+	}
+	books.tsweep_prev = prev;
+}
+
+static void
+books_sweep(void) {
+	if (!mutex_trylock(&books.pass)) {
+		return;
+	}
+	sweep_sites_locked(SWEEP_STEP);
+	if (++books.reclaim_calls % RECLAIM_EVERY == 0) {
+		limbo_reclaim_locked(LIMBO_BATCH);
+	}
+	mutex_unlock(&books.pass);
+}
+
+/* ---------------------------------------------------------------- finding and making */
+
+static bool
+site_take(prof_site_t *s) {
+	uint64_t old = atomic_fetch_add_u64(&s->refs, 1, MO_ACQ_REL);
+	if (likely((old & PROF_DEAD) == 0)) {
+		return true;
+	}
+	atomic_fetch_sub_u64(&s->refs, 1, MO_RELAXED);
+	return false;
+}
+
+static void
+list_push(atomic_p_t *head, prof_link_t *link) {
+	void *first = atomic_load_p(head, MO_RELAXED);
+	do {
+		link->next = first;
+	} while (!atomic_cas_weak_p(head, &first, link, MO_RELEASE, MO_RELAXED));
+}
+
+/* Makes a site with one reference that is in no list or table yet. */
+static prof_site_t *
+site_new(books_key_t *k) {
+	size_t frames = (size_t)k->nframes * PROF_FRAME_BYTES;
+	size_t bytes = sizeof(prof_site_t) + frames + PROF_FRAMES_PAD;
+	prof_site_t *s = meta_alloc(bytes);
+	if (s != NULL) {
+		s->link.bytes = (uint32_t)bytes;
+		s->link.extra = k->nframes;
+		s->node.hash = k->site_hash;
+		atomic_store_u64(&s->refs, 1, MO_RELAXED);
+		s->stamp = key_stamp(k);
+		s->then = s->stamp == 0 ? 0 : module_history_note(k->frames, k->nframes);
+		frames_pack(s->frames, k->frames, k->nframes);
+	}
+	return s;
+}
+
+static prof_site_t *
+site_insert(const books_key_t *k, prof_site_t *fresh) {
+	prof_table_lock(&books.sites, k->site_hash);
+	prof_node_t *node = prof_table_find(&books.sites, k->site_hash, k);
+	prof_site_t *s = node == NULL ? NULL : container_of(node, prof_site_t, node);
+	if (s != NULL && site_take(s)) {
+		prof_table_unlock(&books.sites, k->site_hash);
+		meta_free(fresh, fresh->link.bytes);
+		return s;
+	}
+	assert(s == NULL);
+	prof_table_insert_locked(&books.sites, &fresh->node);
+	/* Onto the list before a sweep could find it; our reference keeps it alive. */
+	list_push(&books.all_sites, &fresh->link);
+	prof_table_unlock(&books.sites, k->site_hash);
+	return fresh;
+}
+
+/* Returns the site of k with one more reference. */
+static prof_site_t *
+site_get(books_key_t *k) {
+	prof_node_t *node = prof_table_find(&books.sites, k->site_hash, k);
+	if (node != NULL && site_take(container_of(node, prof_site_t, node))) {
+		return container_of(node, prof_site_t, node);
+	}
+	prof_site_t *fresh = site_new(k);
+	return fresh == NULL ? NULL : site_insert(k, fresh);
+}
+
+static bool
+cnt_take(prof_cnt_t *c, uint64_t what) {
+	uint64_t old = atomic_fetch_add_u64(&c->live, what, MO_ACQ_REL);
+	if (likely((old & PROF_DEAD) == 0)) {
+		if (unlikely(atomic_load_b(&c->is_idle, MO_RELAXED))) {
+			atomic_store_b(&c->is_idle, false, MO_RELAXED);
+		}
+		return true;
+	}
+	atomic_fetch_sub_u64(&c->live, what, MO_RELAXED);
+	return false;
+}
+
+static prof_cnt_t *
+cnt_new(const books_key_t *k, prof_site_t *s, uint64_t what) {
+	size_t bytes = sizeof(prof_cnt_t) + (opt_prof_accum ? sizeof(prof_acounts_t) : 0);
+	prof_cnt_t *c = meta_alloc(bytes);
+	if (c != NULL) {
+		c->link.bytes = (uint32_t)bytes;
+		c->link.extra = k->epoch;
+		c->node.hash = k->cnt_hash;
+		c->site = s;
+		c->tdata = k->tdata;
+		c->rate = k->rate;
+		atomic_store_u64(&c->live, what, MO_RELAXED);
+	}
+	return c;
+}
+
+/*
+ * Returns the count of k, new or found under the lock after all, with `what` added. Takes over one
+ * reference to s.
+ */
+static prof_cnt_t *
+cnt_insert(const books_key_t *k, prof_site_t *s, uint64_t what) {
+	prof_cnt_t *fresh = cnt_new(k, s, what);
+	prof_table_lock(&books.counts, k->cnt_hash);
+	prof_node_t *node = prof_table_find(&books.counts, k->cnt_hash, k);
+	prof_cnt_t *c = node == NULL ? NULL : container_of(node, prof_cnt_t, node);
+	bool found = c != NULL && cnt_take(c, what);
+	if (!found) {
+		c = fresh;
+		fresh = NULL;
+	}
+	if (!found && c != NULL) {
+		prof_table_insert_locked(&books.counts, &c->node);
+		atomic_fetch_add_u64(&k->tdata->ncounts, 1, MO_RELAXED);
+		list_push(&s->counts, &c->link);
+	}
+	prof_table_unlock(&books.counts, k->cnt_hash);
+	if (fresh != NULL) {
+		meta_free(fresh, fresh->link.bytes);
+	}
+	if (c == NULL || found) {
+		atomic_fetch_sub_u64(&s->refs, 1, MO_RELEASE);
+	}
+	return c;
+}
+
+static prof_cnt_t *
+cnt_get(books_key_t *k, uint64_t what) {
+	prof_node_t *node = prof_table_find(&books.counts, k->cnt_hash, k);
+	if (likely(node != NULL) && cnt_take(container_of(node, prof_cnt_t, node), what)) {
+		return container_of(node, prof_cnt_t, node);
+	}
+	prof_site_t *s = site_get(k);
+	return s == NULL ? NULL : cnt_insert(k, s, what);
+}
+
+static void
+last_drop(prof_tdata_t *td) {
+	if (td->last != NULL) {
+		prof_data_unpin(td->last);
+		td->last = NULL;
+	}
+}
+
+/* Returns the count of the thread's last backtrace if it is still valid; the pin kept it alive. */
+static prof_cnt_t *
+last_get(prof_tdata_t *td, uint64_t rate, uint64_t what) {
+	prof_cnt_t *c = td->last;
+	if (unlikely(c == NULL) || unlikely(c->rate != rate) || unlikely(!prof_data_is_current(c))) {
+		return NULL;
+	}
+	uint64_t old = atomic_fetch_add_u64(&c->live, what, MO_RELAXED);
+	assert((old & PROF_DEAD) == 0 && old >= PROF_PIN && c->tdata == td);
+	(void)old;
+	return c;
+}
+
+static prof_cnt_t *
+books_find(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, uint64_t what) {
+	books_key_t k;
+	key_init(&k, td, bt, rate);
+	uint64_t ncounts = atomic_load_u64(&td->ncounts, MO_RELAXED);
+	books_pin(td);
+	prof_cnt_t *c = cnt_get(&k, what);
+	books_unpin(td);
+	if (unlikely(atomic_load_u64(&td->ncounts, MO_RELAXED) > ncounts)) {
+		books_sweep();
+	}
+	return c;
+}
+
+/* Returns the count of this thread and backtrace with `what` added to live. */
+static prof_cnt_t *
+books_get(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, uint64_t what) {
+	assert(td->busy || td->frames == NULL); /* no signal handler writes td->frames meanwhile */
+	bool is_again = bt->stack != 0 && bt->stack == td->last_stack;
+	prof_cnt_t *c = is_again ? last_get(td, rate, what) : NULL;
+	if (likely(c != NULL)) {
+		return c;
+	}
+	last_drop(td);
+	td->last_stack = bt->stack;
+	c = books_find(td, bt, rate, what);
+	/* A site in objects that can be unloaded is looked up each time. */
+	if (is_again && c != NULL && c->site->stamp == 0) {
+		prof_data_pin(c);
+		td->last = c;
+	}
+	return c;
+}
+
+/* ---------------------------------------------------------------- samples */
+
+prof_cnt_t *
+prof_data_add(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, size_t usize, uint64_t weight) {
+	prof_cnt_t *c = books_get(td, bt, rate, 1);
+	assert(rate > 0 && weight >= PROF_WEIGHT_ONE && usize > 0);
+	if (c == NULL) {
+		return NULL;
+	}
+	assert(c->tdata == td && c->rate == rate);
+	uint64_t est = prof_weighted_bytes(usize, weight);
+	atomic_fetch_add_u64(&c->bytes, usize, MO_RELAXED);
+	atomic_fetch_add_u64(&c->c16, weight, MO_RELAXED);
+	atomic_fetch_add_u64(&c->est, est, MO_RELAXED);
+	if (opt_prof_accum) {
+		atomic_fetch_add_u64(&c->accum->objs, 1, MO_RELAXED);
+		atomic_fetch_add_u64(&c->accum->bytes, usize, MO_RELAXED);
+		atomic_fetch_add_u64(&c->accum->c16, weight, MO_RELAXED);
+		atomic_fetch_add_u64(&c->accum->est, est, MO_RELAXED);
+	}
+	return c;
+}
+
+/* Changes `live` last: after that the count may be swept. */
+void
+prof_data_sub(prof_cnt_t *c, size_t usize, uint64_t weight) {
+	assert((atomic_load_u64(&c->live, MO_RELAXED) & PROF_LIVE_MASK) > 0);
+	assert((atomic_load_u64(&c->live, MO_RELAXED) & PROF_DEAD) == 0);
+	uint64_t est = prof_weighted_bytes(usize, weight);
+	uint64_t bytes = atomic_fetch_sub_u64(&c->bytes, usize, MO_RELAXED);
+	uint64_t c16 = atomic_fetch_sub_u64(&c->c16, weight, MO_RELAXED);
+	uint64_t old_est = atomic_fetch_sub_u64(&c->est, est, MO_RELAXED);
+	/* The contribution of this sample is still in each sum. */
+	assert(bytes >= usize && c16 >= weight && old_est >= est);
+	(void)bytes;
+	(void)c16;
+	(void)old_est;
+	atomic_fetch_sub_u64(&c->live, 1, MO_RELEASE);
+}
+
+prof_cnt_t *
+prof_data_note(prof_tdata_t *td, const prof_bt_t *bt) {
+	return books_get(td, bt, 0, PROF_PIN);
+}
+
+void
+prof_data_pin(prof_cnt_t *c) {
+	assert(atomic_load_u64(&c->live, MO_RELAXED) > 0);
+	assert((atomic_load_u64(&c->live, MO_RELAXED) & PROF_DEAD) == 0);
+	atomic_fetch_add_u64(&c->live, PROF_PIN, MO_RELAXED);
+}
+
+void
+prof_data_unpin(prof_cnt_t *c) {
+	assert(atomic_load_u64(&c->live, MO_RELAXED) >= PROF_PIN);
+	assert((atomic_load_u64(&c->live, MO_RELAXED) & PROF_DEAD) == 0);
+	atomic_fetch_sub_u64(&c->live, PROF_PIN, MO_RELEASE);
+}
+
+bool
+prof_data_is_current(const prof_cnt_t *c) {
+	return c->link.extra == atomic_load_u32(&books.epoch, MO_RELAXED);
+}
+
+/* Reads `live` first: the sums may then be newer than the number of objects, but not older. */
+void
+prof_data_counts_read(const prof_cnt_t *c, prof_counts_t *cur, prof_counts_t *accum) {
+	memset(accum, 0, sizeof(*accum));
+	cur->objs = atomic_load_u64(&c->live, MO_ACQUIRE) & PROF_LIVE_MASK;
+	cur->bytes = atomic_load_u64(&c->bytes, MO_RELAXED);
+	cur->c16 = atomic_load_u64(&c->c16, MO_RELAXED);
+	cur->est = atomic_load_u64(&c->est, MO_RELAXED);
+	if (c->link.bytes > sizeof(*c)) {
+		accum->objs = atomic_load_u64(&c->accum->objs, MO_RELAXED);
+		accum->bytes = atomic_load_u64(&c->accum->bytes, MO_RELAXED);
+		accum->c16 = atomic_load_u64(&c->accum->c16, MO_RELAXED);
+		accum->est = atomic_load_u64(&c->accum->est, MO_RELAXED);
+	}
+}
+
+/*
+ * Frees at once what the previous epochs left, so that the books do not first grow by a batch of
+ * it.
+ */
+void
+prof_data_reset(void) {
+	atomic_fetch_add_u32(&books.epoch, 1, MO_ACQ_REL);
+	if (mutex_trylock(&books.pass)) {
+		sweep_sites_locked(SWEEP_STEP);
+		limbo_reclaim_locked(1);
+		mutex_unlock(&books.pass);
+	}
+}
+
+/* ---------------------------------------------------------------- threads */
+
+prof_tdata_t *
+prof_data_tdata_new(bool active) {
+	prof_tdata_t *td = meta_alloc(sizeof(*td));
+	if (td == NULL) {
+		return NULL;
+	}
+	td->uid = atomic_fetch_add_u64(&books.next_uid, 1, MO_RELAXED);
+	td->active = active;
+	atomic_store_b(&td->attached, true, MO_RELAXED);
+	void *first = atomic_load_p(&books.all_tdatas, MO_RELAXED);
+	do {
+		td->next = first;
+	} while (!atomic_cas_weak_p(&books.all_tdatas, &first, td, MO_RELEASE, MO_RELAXED));
+	if (mutex_trylock(&books.pass)) {
+		sweep_tdatas_locked(SWEEP_TDATAS);
+		mutex_unlock(&books.pass);
+	}
+	return td;
+}
+
+void
+prof_data_tdata_exit(prof_tdata_t *td) {
+	assert(atomic_load_u64(&td->pinned, MO_RELAXED) == 0);
+	assert(atomic_load_b(&td->attached, MO_RELAXED));
+	last_drop(td);
+	meta_free(td->frames, td->frames_max * sizeof(void *));
+	meta_free(td->memo.marks, td->memo.room * sizeof(td->memo.marks[0]));
+	unwind_memo_set_room(&td->memo, NULL, 0);
+	for (unsigned i = 0; i < ARRAY_LEN(td->texts); i++) {
+		meta_free(td->texts[i], PROF_TEXT_SIZE);
+		td->texts[i] = NULL;
+	}
+	td->frames = NULL;
+	atomic_store_b(&td->attached, false, MO_RELEASE);
+}
+
+void
+prof_tdata_name_read(const prof_tdata_t *td, char name[PROF_THREAD_NAME_MAX]) {
+	for (unsigned i = 0; i < ARRAY_LEN(td->name.words); i++) {
+		uint64_t w = atomic_load_u64(&td->name.words[i], MO_RELAXED);
+		memcpy(name + i * sizeof(w), &w, sizeof(w));
+	}
+	name[PROF_THREAD_NAME_MAX - 1] = '\0';
+}
+
+void
+prof_tdata_name_write(prof_tdata_t *td, const char *name) {
+	uint64_t words[ARRAY_LEN(td->name.words)] = {0};
+	memcpy(words, name, strnlen(name, PROF_THREAD_NAME_MAX - 1));
+	for (unsigned i = 0; i < ARRAY_LEN(words); i++) {
+		atomic_store_u64(&td->name.words[i], words[i], MO_RELAXED);
+	}
+}
+
+/* ---------------------------------------------------------------- passes, life */
+
+void
+prof_data_pass_begin(void) {
+	mutex_lock(&books.pass);
+}
+
+void
+prof_data_pass_end(void) {
+	mutex_unlock(&books.pass);
+}
+
+prof_site_t *
+prof_data_sites(void) {
+	prof_link_t *link = atomic_load_p(&books.all_sites, MO_ACQUIRE);
+	return link == NULL ? NULL : container_of(link, prof_site_t, link);
+}
+
+prof_tdata_t *
+prof_data_tdatas(void) {
+	return atomic_load_p(&books.all_tdatas, MO_ACQUIRE);
+}
+
+size_t
+prof_data_nsites(void) {
+	return prof_table_size(&books.sites);
+}
+
+/* Thread records are found without a lock; the statistics reported for them are those of `pass`. */
+void
+prof_data_mutex_read(mutex_prof_data_t *sites, mutex_prof_data_t *tdatas) {
+	mutex_prof_data_t counts;
+	prof_table_mutex_read(&books.sites, sites);
+	prof_table_mutex_read(&books.counts, &counts);
+	mutex_prof_merge(sites, &counts);
+	mutex_prof_read(tdatas, &books.pass);
+}
+
+void
+prof_data_mutex_reset(void) {
+	prof_table_mutex_reset(&books.sites);
+	prof_table_mutex_reset(&books.counts);
+	mutex_prof_reset(&books.pass);
+}
+
+int
+prof_data_boot(void) {
+	prof_table_init(&books.sites, "prof_sites", site_node_is, books_retire);
+	prof_table_init(&books.counts, "prof_counts", cnt_node_is, books_retire);
+	mutex_init(&books.pass, "prof_pass", WITNESS_RANK_PROF_TDATAS);
+	mutex_init(&books.limbo_mtx, "prof_limbo", WITNESS_RANK_PROF_MISC);
+	atomic_store_u64(&books.pin_epoch, 1, MO_RELAXED);
+	return 0;
+}
+
+/* A thread that does not exist in the child may have held `pass`, but no other lock. */
+void
+prof_data_postfork_child(const prof_tdata_t *self) {
+	mutex_renew_in_child(&books.pass, "prof_pass", WITNESS_RANK_PROF_TDATAS);
+	for (prof_tdata_t *td = prof_data_tdatas(); td != NULL; td = td->next) {
+		atomic_store_u64(&td->pinned, 0, MO_RELAXED);
+		if (td != self && atomic_load_b(&td->attached, MO_RELAXED)) {
+			prof_data_tdata_exit(td);
+		}
+	}
+}

@@ -1,0 +1,82 @@
+/*
+ * The books: which sites there are, and how much is live there, by thread and by sampling rate.
+ *
+ * The sample path takes no lock while the thread knows the site: it pins the epoch, finds the count
+ * in a table and adds to it. If the same backtrace comes twice in a row the thread keeps its count
+ * pinned and neither hashes nor compares. A new count or site is inserted under one of 256 locks. A
+ * free only subtracts from the count that the sample refers to.
+ *
+ * Counts that have been empty for a while, and then sites without counts, are swept in small steps:
+ * a few for each new one. So the books follow the program, and no thread waits for a sweep. The
+ * sweeper marks an object PROF_DEAD under the lock of its table before it removes it; a thread that
+ * finds the mark looks it up again. Memory is freed after every thread that was looking has gone
+ * on.
+ */
+#ifndef PROF_DATA_H
+#define PROF_DATA_H
+
+#include "os/mutex.h"
+#include "prof/sites/prof_types.h"
+
+int prof_data_boot(void);
+
+/* Makes a record for the calling thread; NULL without memory. */
+prof_tdata_t *prof_data_tdata_new(bool active);
+/* Called at the end of the thread; the record is freed when none of its samples is left. */
+void prof_data_tdata_exit(prof_tdata_t *td);
+
+/*
+ * Adds one sample and returns its count, which stays valid until prof_data_sub(); NULL without
+ * memory. weight is prof_weight() of the object.
+ */
+prof_cnt_t *prof_data_add(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, size_t usize,
+    uint64_t weight);
+/* Subtracts a sample that prof_data_add() added with the same usize and weight. */
+void prof_data_sub(prof_cnt_t *c, size_t usize, uint64_t weight);
+
+/* Returns the pinned count of a backtrace that is not a sample (the place of a free). */
+prof_cnt_t *prof_data_note(prof_tdata_t *td, const prof_bt_t *bt);
+/* Adds a pin; the count must have a live object or a pin already. */
+void prof_data_pin(prof_cnt_t *c);
+void prof_data_unpin(prof_cnt_t *c);
+
+/* Forgets all samples: none that was taken before is reported any more. */
+void prof_data_reset(void);
+
+static inline unsigned
+prof_site_nframes(const prof_site_t *s) {
+	return s->link.extra;
+}
+
+ALWAYS_INLINE uintptr_t
+prof_site_frame(const prof_site_t *s, unsigned i) {
+	uint32_t low;
+	uint16_t high;
+	memcpy(&low, &s->frames[i * PROF_FRAME_BYTES], sizeof(low));
+	memcpy(&high, &s->frames[i * PROF_FRAME_BYTES + sizeof(low)], sizeof(high));
+	return (uintptr_t)((uint64_t)high << 32 | low);
+}
+
+/*
+ * A pass over all objects. Until its end nothing is removed from the books while threads continue
+ * to sample; what they add after the beginning may or may not be seen. Held outside the fork gate.
+ */
+void prof_data_pass_begin(void);
+void prof_data_pass_end(void);
+prof_site_t *prof_data_sites(void);       /* newest first, chained by link.next */
+prof_tdata_t *prof_data_tdatas(void);     /* newest first, chained by next */
+/* Whether a count belongs to the present epoch, so that it may be reported. */
+bool prof_data_is_current(const prof_cnt_t *c);
+void prof_data_counts_read(const prof_cnt_t *c, prof_counts_t *cur, prof_counts_t *accum);
+
+/* Reads the name. If the thread changes it meanwhile, the result may mix words of both names. */
+void prof_tdata_name_read(const prof_tdata_t *td, char name[PROF_THREAD_NAME_MAX]);
+/* Sets the name, cut to PROF_THREAD_NAME_MAX - 1 bytes. */
+void prof_tdata_name_write(prof_tdata_t *td, const char *name);
+
+size_t prof_data_nsites(void);
+void prof_data_mutex_read(mutex_prof_data_t *sites, mutex_prof_data_t *tdatas);
+void prof_data_mutex_reset(void);
+void prof_data_postfork_child(const prof_tdata_t *self);
+
+#endif /* PROF_DATA_H */

@@ -1,0 +1,85 @@
+/*
+ * Sums of the arenas' counters for dumps, triggers and requests (prof_figures.h).
+ *
+ * Invariant: none of its own; it has no state. A counter is read without the lock of its bin, so it
+ * may be a moment old. Locks: only those of metadata and of the list of thread caches, each for a
+ * moment. Called by prof_dump.c, prof_trigger.c and prof_request.c, inside the gate.
+ */
+#include "prof/sites/prof_figures.h"
+
+#include "arena/arenas.h"
+#include "arena/inspect.h"
+#include "os/pages.h"
+
+/* Counters change under the locks of their bins; without the lock a value may be a moment old. */
+static uint64_t
+arena_allocated(arena_t *a) {
+	uint64_t bytes = atomic_load_zu(&a->large_allocated, MO_RELAXED);
+	for (szind_t i = 0; i < SC_NBINS; i++) {
+		uint64_t regs = 0;
+		for (unsigned s = 0; s < bin_infos[i].n_shards; s++) {
+			regs += __atomic_load_n(&arena_bin(a, i, s)->stats.curregs, MO_RELAXED);
+		}
+		bytes += regs * bin_infos[i].reg_size;
+	}
+	return bytes;
+}
+
+static uint64_t
+arena_cached(arena_t *a) {
+	return arena_cached_bytes(a);
+}
+
+static uint64_t
+arena_active(arena_t *a) {
+	return (uint64_t)atomic_load_zu(&a->pac.nactive, MO_RELAXED) << LG_PAGE;
+}
+
+static uint64_t
+arena_retained(arena_t *a) {
+	return (uint64_t)ecache_npages(&a->pac.retained) << LG_PAGE;
+}
+
+static uint64_t
+arena_in_memory(arena_t *a) {
+	return arena_resident(a);
+}
+
+/* Sums over all arenas, including the hidden ones of their samples. */
+static uint64_t
+sum_over_arenas(uint64_t (*read)(arena_t *a)) {
+	uint64_t sum = 0;
+	for (unsigned i = 0; i < arenas_narenas_total(); i++) {
+		arena_t *a = arenas_get(i);
+		arena_t *sampled = arenas_sampled_get(i);
+		sum += a == NULL ? 0 : read(a);
+		sum += sampled == NULL ? 0 : read(sampled);
+	}
+	return sum;
+}
+
+/* Caches change meanwhile; the error is one fill or flush per running thread. */
+uint64_t
+prof_figures_live(void) {
+	uint64_t allocated = sum_over_arenas(arena_allocated);
+	uint64_t cached = sum_over_arenas(arena_cached);
+	return allocated < cached ? 0 : allocated - cached;
+}
+
+uint64_t
+prof_figures_active(void) {
+	return sum_over_arenas(arena_active);
+}
+
+uint64_t
+prof_figures_resident(void) {
+	return sum_over_arenas(arena_in_memory);
+}
+
+void
+prof_figures_read(prof_figures_t *to) {
+	to->allocated = sum_over_arenas(arena_allocated);
+	to->active = prof_figures_active();
+	to->resident = prof_figures_resident();
+	to->retained = sum_over_arenas(arena_retained);
+}

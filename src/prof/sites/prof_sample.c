@@ -1,0 +1,168 @@
+/*
+ * The sampling rate and the weight of a sample (prof_sample.h).
+ *
+ * Invariant: the interval published to the threads (thread_event_sample_interval) is the rate while
+ * sampling is on, else 0. Rate and switch change, and are published, under `prof_sampling`, a leaf.
+ * Called by prof_switch.c for changes, by prof.c and prof_data.c for weights, by prof_dump.c for
+ * numbers.
+ */
+#include "prof/sites/prof_sample.h"
+
+#include "os/gate.h"
+#include "os/mutex.h"
+#include "thread/recall.h"
+#include "thread/thread_event.h"
+#include "util/assert.h"
+#include "util/prng.h"
+
+/*
+ * Upper limit of a weight. At a rate where a small object stands for more objects, sampling is
+ * practically off.
+ */
+#define WEIGHT_MAX (UINT64_C(1) << 40)
+
+static struct {
+	mutex_t mtx; /* rate and switch change together under it */
+	atomic_u64_t rate;
+	bool is_on;
+} sampling = {.mtx = MUTEX_INITIALIZER("prof_sampling", WITNESS_RANK_LEAF)};
+
+cassert(PROF_WEIGHT_ONE == UINT64_C(1) << 16);
+/* The largest weight, as a fixed-point number, fits 64 bits. */
+cassert(WEIGHT_MAX <= UINT64_MAX / PROF_WEIGHT_ONE);
+
+uint64_t
+prof_sample_configured(void) {
+	if (opt_prof_sample_interval != 0) {
+		return opt_prof_sample_interval;
+	}
+	return UINT64_C(1) << (opt_lg_prof_sample < 64 ? opt_lg_prof_sample : 63);
+}
+
+uint64_t
+prof_sample_rate(void) {
+	return atomic_load_u64(&sampling.rate, MO_RELAXED);
+}
+
+static void
+sampling_publish_locked(void) {
+	mutex_assert_owner(&sampling.mtx);
+	assert(gate_is_entered(tls_get())); /* otherwise a forked child could find the lock taken */
+	uint64_t interval = sampling.is_on ? prof_sample_rate() : 0;
+	uint64_t old = atomic_load_u64(&thread_event_sample_interval, MO_RELAXED);
+	atomic_store_u64(&thread_event_sample_interval, interval, MO_SEQ_CST);
+	if (old != interval) {
+		recall_all(RECALL_SETTINGS);
+	}
+}
+
+void
+prof_sample_rate_set(uint64_t rate) {
+	assert(rate > 0);
+	gate_enter(tls_get());
+	mutex_lock(&sampling.mtx);
+	atomic_store_u64(&sampling.rate, rate, MO_RELAXED);
+	sampling_publish_locked();
+	mutex_unlock(&sampling.mtx);
+	gate_exit(tls_get());
+}
+
+void
+prof_sample_switch(bool on) {
+	gate_enter(tls_get());
+	mutex_lock(&sampling.mtx);
+	sampling.is_on = on;
+	sampling_publish_locked();
+	mutex_unlock(&sampling.mtx);
+	gate_exit(tls_get());
+}
+
+static uint64_t
+weight_compute(size_t usize, uint64_t rate) {
+	double p = expm1_neg((double)usize / (double)rate);
+	double w = 1.0 / p;
+	if (!(w < (double)WEIGHT_MAX)) {
+		return WEIGHT_MAX * PROF_WEIGHT_ONE;
+	}
+	uint64_t weight = (uint64_t)(w * (double)PROF_WEIGHT_ONE + 0.5);
+	assert(weight / PROF_WEIGHT_ONE <= WEIGHT_MAX);
+	return weight < PROF_WEIGHT_ONE ? PROF_WEIGHT_ONE : weight;
+}
+
+/*
+ * Cache of the weights of recent sizes. The keys mix size and rate with the weight, so that words
+ * of two writers do not match each other.
+ */
+static LARGE_BSS struct {
+	atomic_u64_t weight;
+	atomic_u64_t size_key;
+	atomic_u64_t rate_key;
+} weights[64];
+
+uint64_t
+prof_weight(size_t usize, uint64_t rate) {
+	assert(usize > 0 && rate > 0);
+	if (rate == 1) {
+		return PROF_WEIGHT_ONE;
+	}
+	size_t i = (size_t)(((uint64_t)usize * UINT64_C(0x9e3779b97f4a7c15)) >> 58);
+	uint64_t weight = atomic_load_u64(&weights[i].weight, MO_RELAXED);
+	uint64_t salt = weight * UINT64_C(0xd6e8feb86659fd93);
+	if (likely(weight != 0 && atomic_load_u64(&weights[i].size_key, MO_RELAXED) == (usize ^ salt)
+	        && atomic_load_u64(&weights[i].rate_key, MO_RELAXED) == (rate ^ salt))) {
+		assert(weight == weight_compute(usize, rate));
+		return weight;
+	}
+	weight = weight_compute(usize, rate);
+	salt = weight * UINT64_C(0xd6e8feb86659fd93);
+	atomic_store_u64(&weights[i].weight, weight, MO_RELAXED);
+	atomic_store_u64(&weights[i].size_key, usize ^ salt, MO_RELAXED);
+	atomic_store_u64(&weights[i].rate_key, rate ^ salt, MO_RELAXED);
+	return weight;
+}
+
+/* Rounds x up if its fraction is at least `threshold`. */
+static uint64_t
+round_clamped(double x, double threshold) {
+	if (!(x >= 1)) {
+		return 1; /* there was a sample, so the number must not be 0 */
+	}
+	if (x >= 18446744073709549568.0) {
+		return UINT64_MAX;
+	}
+	uint64_t whole = (uint64_t)x;
+	return whole + (x - (double)whole >= threshold ? 1 : 0);
+}
+
+/*
+ * Returns a threshold in [NEARLY_WHOLE, 1 - NEARLY_WHOLE) that is pseudo-random, but the same for
+ * the same counts.
+ */
+#define NEARLY_WHOLE (1.0 / 1024)
+
+static double
+round_threshold(const prof_counts_t *c) {
+	uint64_t state = c->est ^ hash_mix64(c->c16);
+	return NEARLY_WHOLE + prng_double01(&state) * (1 - 2 * NEARLY_WHOLE);
+}
+
+void
+prof_sample_printed(const prof_counts_t *c, uint64_t header_rate, bool is_raw, uint64_t *objs,
+    uint64_t *bytes) {
+	assert(header_rate > 0);
+	if (c->objs == 0 || c->bytes == 0 || c->c16 == 0 || c->est == 0) {
+		*objs = 0;
+		*bytes = 0;
+		return;
+	}
+	if (is_raw) {
+		*objs = c->objs;
+		*bytes = c->bytes;
+		return;
+	}
+	double count = (double)c->c16 / (double)PROF_WEIGHT_ONE;
+	double mean = (double)c->est / count;
+	double seen = expm1_neg(mean / (double)header_rate);
+	*objs = round_clamped(count * seen, round_threshold(c));
+	*bytes = round_clamped((double)c->est * seen, 0.5);
+}

@@ -1,0 +1,47 @@
+/*
+ * The sampling rate R in bytes, and what a sample stands for.
+ *
+ * thread/thread_event decides which allocation becomes a sample, from the interval published here
+ * (0: none). An object of z bytes is sampled with probability 1 - exp(-z/R), so one sample stands
+ * for 1 / (1 - exp(-z/R)) objects. That weight is fixed when the sample is taken. With R = 1 every
+ * object is sampled and every weight is exactly 1.
+ */
+#ifndef PROF_SAMPLE_H
+#define PROF_SAMPLE_H
+
+#include "prof/sites/prof_types.h"
+
+/* The weight 1. Weights are fixed-point numbers with 16 binary places, never below 1. */
+#define PROF_WEIGHT_ONE UINT64_C(65536)
+
+/* The rate that the options set, in bytes; at least 1. */
+uint64_t prof_sample_configured(void);
+uint64_t prof_sample_rate(void);
+/* Store the rate or the switch and publish the result to all threads. */
+void prof_sample_rate_set(uint64_t rate);
+void prof_sample_switch(bool on);
+
+uint64_t prof_weight(size_t usize, uint64_t rate);
+
+/* Estimated bytes that a sample of usize stands for; the same at allocation and at free. */
+static inline uint64_t
+prof_weighted_bytes(size_t usize, uint64_t weight) {
+	if (likely(weight == PROF_WEIGHT_ONE)) {
+		return usize;
+	}
+	uint64_t whole = weight / PROF_WEIGHT_ONE;
+	uint64_t part = weight % PROF_WEIGHT_ONE;
+	return usize * whole + ((usize * part + PROF_WEIGHT_ONE / 2) >> 16);
+}
+
+/*
+ * Computes the two numbers to print, so that a reader who scales them by the header rate gets the
+ * estimates; is_raw: the numbers as sampled. Where object sizes are mixed the number of objects is
+ * not a whole number, and lies just above the number of samples. It is rounded up as often as its
+ * fraction says, because otherwise all sites with few samples would be printed too small. Equal
+ * counts print equally.
+ */
+void prof_sample_printed(const prof_counts_t *c, uint64_t header_rate, bool is_raw,
+    uint64_t *objs, uint64_t *bytes);
+
+#endif /* PROF_SAMPLE_H */

@@ -1,0 +1,290 @@
+/*
+ * Copies the books for a dump. Items lie in chunks of one mebibyte, aligned to their size and
+ * filled from the front, so that an item finds its chunk by its address.
+ *
+ * Invariant: after prof_snap_take() the `pass` of the books is held until prof_snap_drop(). Locks:
+ * none of its own; `pass` keeps sites, counts and thread records from being freed. Called by
+ * prof_dump.c.
+ */
+#include "prof/sites/prof_snap.h"
+
+#include "os/gate.h"
+#include "os/pages.h"
+#include "prof/sites/prof_data.h"
+#include "util/assert.h"
+
+#define CHUNK_BYTES ((size_t)1 << 20)
+
+struct prof_chunk_s {
+	prof_chunk_t *next;
+	size_t used;
+	prof_item_t items[];
+};
+
+/*
+ * The chunk is found by masking the address; every item fits into a chunk; items need no padding.
+ */
+cassert((CHUNK_BYTES & (CHUNK_BYTES - 1)) == 0 && CHUNK_BYTES >= PAGE_MAX);
+cassert(sizeof(prof_chunk_t) + sizeof(prof_item_t) + sizeof(prof_counts_t) <= CHUNK_BYTES);
+cassert(sizeof(prof_item_t) % _Alignof(prof_item_t) == 0);
+cassert(sizeof(prof_counts_t) % _Alignof(prof_item_t) == 0);
+
+typedef struct {
+	prof_snap_t *snap;
+	prof_item_t *site; /* the one that is being copied */
+} copier_t;
+
+static prof_item_t *
+item_at(prof_chunk_t *c, size_t offset) {
+	return (prof_item_t *)((char *)c->items + offset);
+}
+
+static bool
+chunk_has_room(const prof_snap_t *snap) {
+	return snap->last != NULL
+	    && sizeof(prof_chunk_t) + snap->last->used + snap->item_bytes <= CHUNK_BYTES;
+}
+
+static prof_item_t *
+item_new(prof_snap_t *snap, prof_item_kind_t kind, const void *who) {
+	if (!chunk_has_room(snap)) {
+		bool commit = true;
+		prof_chunk_t *c = pages_map(NULL, CHUNK_BYTES, CHUNK_BYTES, &commit);
+		if (c == NULL) {
+			return NULL;
+		}
+		if (snap->last == NULL) {
+			snap->first = c;
+		} else {
+			snap->last->next = c;
+		}
+		snap->last = c;
+	}
+	prof_item_t *item = item_at(snap->last, snap->last->used);
+	snap->last->used += snap->item_bytes;
+	assert(sizeof(prof_chunk_t) + snap->last->used <= CHUNK_BYTES);
+	item->kind = kind;
+	item->who = who;
+	return item;
+}
+
+static void
+counts_add(prof_counts_t *to, const prof_counts_t *c) {
+	to->objs += c->objs;
+	to->bytes += c->bytes;
+	to->c16 += c->c16;
+	to->est += c->est;
+}
+
+static void
+rate_note(prof_snap_t *snap, uint64_t rate) {
+	assert(rate > 0);
+	if (snap->rate == 0) {
+		snap->rate = rate;
+	} else if (snap->rate != rate) {
+		snap->is_mixed = true;
+	}
+}
+
+/* Returns the thread's item for the current site; all sampling rates share it. */
+static prof_item_t *
+thread_item(copier_t *cp, prof_tdata_t *td) {
+	if (td->snap_site != cp->site) {
+		td->snap_item = item_new(cp->snap, prof_item_thread, td);
+		td->snap_site = td->snap_item == NULL ? NULL : cp->site;
+	}
+	return td->snap_item;
+}
+
+/*
+ * Checks that the sites' counts add up to the total. The threads' counts do too, except for threads
+ * that began after the list of threads was made.
+ */
+static void
+snap_check(const prof_snap_t *snap) {
+	prof_counts_t sites = {0, 0, 0, 0};
+	prof_counts_t threads = {0, 0, 0, 0};
+	size_t nsites = 0;
+	for (const prof_item_t *i = prof_snap_next(snap, NULL); i != NULL;
+	    i = prof_snap_next(snap, i)) {
+		assert(i->kind <= prof_item_void && i->who != NULL);
+		if (i->kind == prof_item_site) {
+			counts_add(&sites, &i->cur);
+			nsites++;
+		}
+	}
+	for (size_t i = 0; i < snap->nthreads; i++) {
+		counts_add(&threads, &snap->threads[i]->snap_cur);
+		assert(i == 0 || snap->threads[i - 1]->uid < snap->threads[i]->uid);
+	}
+	assert(nsites == snap->nsites && snap->nlive <= nsites);
+	assert(sites.objs == snap->cur.objs && sites.bytes == snap->cur.bytes);
+	assert(threads.objs <= snap->cur.objs);
+	assert(snap->rate != 0 || (nsites == 0 && !snap->is_mixed));
+}
+
+static int
+cnt_copy(copier_t *cp, const prof_cnt_t *c) {
+	prof_counts_t cur;
+	prof_counts_t accum;
+	prof_data_counts_read(c, &cur, &accum);
+	if ((cur.objs == 0 && accum.objs == 0) || !prof_data_is_current(c)) {
+		return 0;
+	}
+	prof_item_t *item = thread_item(cp, c->tdata);
+	if (item == NULL) {
+		return ENOMEM;
+	}
+	rate_note(cp->snap, c->rate);
+	counts_add(&item->cur, &cur);
+	counts_add(&cp->site->cur, &cur);
+	counts_add(&c->tdata->snap_cur, &cur);
+	counts_add(&cp->snap->cur, &cur);
+	if (cp->snap->item_bytes > sizeof(prof_item_t)) {
+		counts_add(item->accum, &accum);
+		counts_add(cp->site->accum, &accum);
+		counts_add(&c->tdata->snap_accum, &accum);
+		counts_add(&cp->snap->accum, &accum);
+	}
+	return 0;
+}
+
+static int
+site_copy(prof_snap_t *snap, const prof_site_t *s) {
+	prof_link_t *link = atomic_load_p(&s->counts, MO_ACQUIRE);
+	copier_t cp = {snap, link == NULL ? NULL : item_new(snap, prof_item_site, s)};
+	if (cp.site == NULL) {
+		return link == NULL ? 0 : ENOMEM;
+	}
+	for (; link != NULL; link = link->next) {
+		int err = cnt_copy(&cp, container_of(link, const prof_cnt_t, link));
+		if (err != 0) {
+			return err;
+		}
+	}
+	if (cp.site->cur.objs == 0 && prof_item_accum(snap, cp.site)->objs == 0) {
+		cp.site->kind = prof_item_void;
+	} else {
+		snap->nsites++;
+		snap->nlive += cp.site->cur.objs != 0;
+	}
+	return 0;
+}
+
+/*
+ * Insertion sort from the back: the list of records is nearly descending, so this is nearly linear.
+ */
+static void
+threads_sort(prof_tdata_t **v, size_t n) {
+	for (size_t i = 1; i < n; i++) {
+		prof_tdata_t *td = v[i];
+		size_t at = i;
+		while (at > 0 && v[at - 1]->uid > td->uid) {
+			v[at] = v[at - 1];
+			at--;
+		}
+		v[at] = td;
+	}
+}
+
+/* Fills the array from the end, because the list has the newest record first. */
+static int
+threads_list(prof_snap_t *snap) {
+	prof_tdata_t *head = prof_data_tdatas();
+	size_t n = 0;
+	for (prof_tdata_t *td = head; td != NULL; td = td->next) {
+		memset(&td->snap_cur, 0, sizeof(td->snap_cur));
+		memset(&td->snap_accum, 0, sizeof(td->snap_accum));
+		td->snap_site = NULL;
+		n++;
+	}
+	if (n == 0) {
+		return 0;
+	}
+	bool commit = true;
+	snap->threads_bytes = PAGE_CEILING(n * sizeof(*snap->threads));
+	snap->threads = pages_map(NULL, snap->threads_bytes, PAGE, &commit);
+	if (snap->threads == NULL) {
+		return ENOMEM;
+	}
+	snap->nthreads = n;
+	for (prof_tdata_t *td = head; td != NULL; td = td->next) {
+		snap->threads[--n] = td;
+	}
+	threads_sort(snap->threads, snap->nthreads);
+	return 0;
+}
+
+/* Copies all sites. That may take long, so it lets a waiting fork go first in between. */
+static int
+sites_copy(prof_snap_t *snap) {
+	struct tls_s *t = tls_get();
+	int err = 0;
+	assert(t->gate_depth == 1);
+	for (const prof_link_t *link = (const prof_link_t *)prof_data_sites();
+	    link != NULL && err == 0; link = link->next) {
+		err = site_copy(snap, container_of(link, const prof_site_t, link));
+		if (unlikely(gate_is_closed())) {
+			gate_exit(t);
+			gate_enter(t);
+		}
+	}
+	return err;
+}
+
+int
+prof_snap_take(prof_snap_t *snap) {
+	memset(snap, 0, sizeof(*snap));
+	snap->item_bytes = sizeof(prof_item_t) + (opt_prof_accum ? sizeof(prof_counts_t) : 0);
+	prof_data_pass_begin();
+	int err = threads_list(snap);
+	if (err == 0) {
+		err = sites_copy(snap);
+	}
+	if (err != 0) {
+		prof_snap_drop(snap);
+	} else if (config_debug) {
+		snap_check(snap);
+	}
+	return err;
+}
+
+void
+prof_snap_drop(prof_snap_t *snap) {
+	prof_data_pass_end();
+	prof_snap_forget(snap);
+}
+
+void
+prof_snap_forget(prof_snap_t *snap) {
+	prof_chunk_t *c = snap->first;
+	while (c != NULL) {
+		prof_chunk_t *next = c->next;
+		pages_unmap_in_time(c, CHUNK_BYTES);
+		c = next;
+	}
+	if (snap->threads != NULL) {
+		pages_unmap_in_time(snap->threads, snap->threads_bytes);
+	}
+	memset(snap, 0, sizeof(*snap));
+}
+
+static const prof_item_t *
+chunk_item(prof_chunk_t *c, size_t offset) {
+	if (offset < c->used) {
+		return item_at(c, offset);
+	}
+	return c->next == NULL || c->next->used == 0 ? NULL : item_at(c->next, 0);
+}
+
+/* The chunk of an item follows from its address. */
+const prof_item_t *
+prof_snap_next(const prof_snap_t *snap, const prof_item_t *item) {
+	if (item == NULL) {
+		return snap->first == NULL ? NULL : chunk_item(snap->first, 0);
+	}
+	prof_chunk_t *c = (prof_chunk_t *)((uintptr_t)item & ~(CHUNK_BYTES - 1));
+	assert((size_t)((const char *)item - (const char *)c->items) < c->used);
+	return chunk_item(c, (size_t)((const char *)item - (const char *)c->items)
+	    + snap->item_bytes);
+}

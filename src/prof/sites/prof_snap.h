@@ -1,0 +1,62 @@
+/*
+ * A snapshot of the books, copied when a dump begins, so that formatting and writing need no lock.
+ * It is a sequence of items in memory of its own, mapped for the dump and then unmapped: one item
+ * for each site with something to report, followed by one for each thread that has a share in it.
+ * Items only point to sites and thread records, which stay because the pass is open until the
+ * snapshot is dropped.
+ */
+#ifndef PROF_SNAP_H
+#define PROF_SNAP_H
+
+#include "prof/sites/prof_types.h"
+
+typedef enum {
+	prof_item_site,
+	prof_item_thread,
+	prof_item_void  /* a site with nothing to report, skipped */
+} prof_item_kind_t;
+
+typedef struct {
+	const void *who; /* a prof_site_t or prof_tdata_t */
+	prof_item_kind_t kind;
+	prof_counts_t cur;
+	prof_counts_t accum[]; /* one element if prof_accum is set, else none */
+} prof_item_t;
+
+typedef struct prof_chunk_s prof_chunk_t;
+
+typedef struct {
+	prof_chunk_t *first;
+	prof_chunk_t *last;
+	size_t item_bytes;
+	size_t nsites;
+	size_t nlive;            /* sites with live samples */
+	prof_counts_t cur;       /* sum over all threads and sites */
+	prof_counts_t accum;
+	uint64_t rate;           /* rate of all samples reported; 0: there are none */
+	bool is_mixed;           /* samples of more than one rate */
+	prof_tdata_t **threads;  /* ascending by uid */
+	size_t nthreads;
+	size_t threads_bytes;
+} prof_snap_t;
+
+/*
+ * Begins the pass and copies the books; 0 or ENOMEM, and then no pass is open. Called inside the
+ * gate, one level deep; lets a fork go first in between, and the child makes the pass new.
+ */
+int prof_snap_take(prof_snap_t *snap);
+/* Frees the memory and ends the pass. */
+void prof_snap_drop(prof_snap_t *snap);
+/* Frees the memory only, for a forked child where no thread holds the pass. */
+void prof_snap_forget(prof_snap_t *snap);
+
+/* The next item; NULL begins, NULL is returned at the end. */
+const prof_item_t *prof_snap_next(const prof_snap_t *snap, const prof_item_t *item);
+
+static inline const prof_counts_t *
+prof_item_accum(const prof_snap_t *snap, const prof_item_t *item) {
+	static const prof_counts_t none;
+	return snap->item_bytes > sizeof(prof_item_t) ? item->accum : &none;
+}
+
+#endif /* PROF_SNAP_H */

@@ -1,0 +1,67 @@
+/*
+ * prof.stats.*: counts of samples by size class, in two arrays (prof_stats.h).
+ *
+ * Invariant: a live count never goes below 0, because each free subtracts what its allocation
+ * added. Locks: none; the counters are atomic. Called by prof.c for samples, by ctl_prof.c to read.
+ */
+#include "prof/sites/prof_stats.h"
+
+#include "meta/sc.h"
+#include "prof/sites/prof_opt.h"
+#include "prof/sites/prof_switch.h"
+#include "util/assert.h"
+#include "util/atomic.h"
+
+typedef struct {
+	atomic_u64_t req_sum;
+	atomic_u64_t count;
+} class_stats_t;
+
+static LARGE_BSS struct {
+	class_stats_t live[SC_NSIZES];
+	class_stats_t accum[SC_NSIZES];
+} stats;
+
+static void
+class_add(class_stats_t *s, size_t req) {
+	atomic_fetch_add_u64(&s->req_sum, req, MO_RELAXED);
+	atomic_fetch_add_u64(&s->count, 1, MO_RELAXED);
+}
+
+void
+prof_stats_inc(unsigned szind, size_t req) {
+	assert(szind < SC_NSIZES);
+	class_add(&stats.live[szind], req);
+	class_add(&stats.accum[szind], req);
+}
+
+void
+prof_stats_dec(unsigned szind, size_t req) {
+	assert(szind < SC_NSIZES);
+	uint64_t sum = atomic_fetch_sub_u64(&stats.live[szind].req_sum, req, MO_RELAXED);
+	uint64_t count = atomic_fetch_sub_u64(&stats.live[szind].count, 1, MO_RELAXED);
+	/* This object's own prof_stats_inc() added as much. */
+	assert(sum >= req && count > 0);
+	(void)sum;
+	(void)count;
+}
+
+static int
+class_read(const class_stats_t *tab, unsigned szind, prof_stats_t *out) {
+	if (!prof_is_booted() || !opt_prof_stats || szind >= SC_NSIZES) {
+		return ENOENT;
+	}
+	out->req_sum = atomic_load_u64(&tab[szind].req_sum, MO_RELAXED);
+	out->count = atomic_load_u64(&tab[szind].count, MO_RELAXED);
+	return 0;
+}
+
+int
+prof_stats_live(unsigned szind, prof_stats_t *out) {
+	return class_read(stats.live, szind, out);
+}
+
+int
+prof_stats_accum(unsigned szind, prof_stats_t *out) {
+	return class_read(stats.accum, szind, out);
+}

@@ -1,0 +1,177 @@
+/*
+ * The switches of the profiler as atomic words, and what each change of them causes.
+ *
+ * Invariant: the sampling rate that prof_sample.c publishes and pac's hook always follow from the
+ * switches as they are. Both change in one step under the lock `prof_switch`; readers take no lock.
+ * Setters run inside the gate. Called by ctl_prof.c, prof_session.c and prof_start.c.
+ */
+#include "prof/sites/prof_switch.h"
+
+#include "extent/pac.h"
+#include "os/gate.h"
+#include "prof/sites/prof_data.h"
+#include "prof/sites/prof_opt.h"
+#include "prof/sites/prof_sample.h"
+#include "util/assert.h"
+#include "util/atomic.h"
+#include "util/bits.h"
+
+/* All fields change only under mtx, together with what follows from them. */
+static struct {
+	mutex_t mtx;
+	atomic_b_t is_booted;
+	atomic_b_t is_ready;
+	atomic_b_t active;
+	atomic_b_t thread_active_init;
+	atomic_b_t gdump;
+	void (*gdump_due)(void); /* pac's hook while gdump is on */
+} switches = {.mtx = MUTEX_INITIALIZER("prof_switch", WITNESS_RANK_PROF_MISC)};
+
+bool
+prof_is_booted(void) {
+	return atomic_load_b(&switches.is_booted, MO_ACQUIRE);
+}
+
+bool
+prof_switch_is_ready(void) {
+	return atomic_load_b(&switches.is_ready, MO_ACQUIRE);
+}
+
+bool
+prof_switch_is_active(void) {
+	return atomic_load_b(&switches.active, MO_RELAXED);
+}
+
+static void
+switches_apply_locked(void) {
+	mutex_assert_owner(&switches.mtx);
+	bool ready = prof_switch_is_ready();
+	assert(prof_is_booted() && (!ready || switches.gdump_due != NULL));
+	bool gdump = ready && atomic_load_b(&switches.gdump, MO_ACQUIRE);
+	prof_sample_switch(ready && prof_switch_is_active());
+	__atomic_store_n(&pac_new_maximum_hook, gdump ? switches.gdump_due : NULL, MO_RELEASE);
+}
+
+void
+prof_switch_boot(void) {
+	assert(!prof_is_booted() && !prof_switch_is_ready());
+	atomic_store_b(&switches.active, opt_prof_active, MO_RELAXED);
+	atomic_store_b(&switches.thread_active_init, opt_prof_thread_active_init, MO_RELAXED);
+	atomic_store_b(&switches.gdump, opt_prof_gdump, MO_RELAXED);
+	atomic_store_b(&switches.is_booted, true, MO_RELEASE);
+}
+
+void
+prof_switch_ready(void (*gdump_due)(void)) {
+	gate_enter(tls_get());
+	mutex_lock(&switches.mtx);
+	switches.gdump_due = gdump_due;
+	atomic_store_b(&switches.is_ready, true, MO_RELEASE);
+	switches_apply_locked();
+	mutex_unlock(&switches.mtx);
+	gate_exit(tls_get());
+	prof_switch_changed();
+}
+
+/* ---------------------------------------------------------------- prof.active and the like */
+
+static int
+switch_set(atomic_b_t *s, bool on, bool *old) {
+	if (!prof_is_booted()) {
+		if (old != NULL) {
+			*old = false;
+		}
+		return ENOENT;
+	}
+	/*
+	 * An exchange alone is not enough: the slower of two setters would publish an outdated state.
+	 */
+	gate_enter(tls_get());
+	mutex_lock(&switches.mtx);
+	bool was = atomic_exchange_b(s, on, MO_ACQ_REL);
+	if (was != on) {
+		switches_apply_locked();
+	}
+	mutex_unlock(&switches.mtx);
+	gate_exit(tls_get());
+	prof_switch_changed();
+	if (old != NULL) {
+		*old = was;
+	}
+	return 0;
+}
+
+bool
+prof_active_get(void) {
+	return prof_is_booted() && prof_switch_is_active();
+}
+
+int
+prof_active_set(bool active, bool *old) {
+	int err = switch_set(&switches.active, active, old);
+	return active ? err : 0;
+}
+
+bool
+prof_thread_active_init_get(void) {
+	return prof_is_booted() && atomic_load_b(&switches.thread_active_init, MO_RELAXED);
+}
+
+int
+prof_thread_active_init_set(bool active, bool *old) {
+	return switch_set(&switches.thread_active_init, active, old);
+}
+
+bool
+prof_gdump_get(void) {
+	return prof_is_booted() && atomic_load_b(&switches.gdump, MO_RELAXED);
+}
+
+int
+prof_gdump_set(bool active, bool *old) {
+	return switch_set(&switches.gdump, active, old);
+}
+
+/* ---------------------------------------------------------------- rates */
+
+uint64_t
+prof_interval_get(void) {
+	assert(opt_lg_prof_interval >= -1 && opt_lg_prof_interval < 64);
+	return prof_is_booted() && opt_lg_prof_interval >= 0 ? UINT64_C(1) << opt_lg_prof_interval : 0;
+}
+
+size_t
+prof_sample_interval_get(void) {
+	return prof_is_booted() ? (size_t)prof_sample_rate() : 0;
+}
+
+size_t
+prof_lg_sample_get(void) {
+	size_t rate = prof_sample_interval_get();
+	return rate == 0 ? 0 : lg_floor_zu(rate);
+}
+
+int
+prof_sample_interval_set(size_t bytes) {
+	if (!prof_is_booted()) {
+		return ENOENT;
+	}
+	if (bytes == 0) {
+		return EINVAL;
+	}
+	prof_sample_rate_set(bytes);
+	return 0;
+}
+
+int
+prof_reset(size_t lg_sample) {
+	if (!prof_is_booted()) {
+		return ENOENT;
+	}
+	if (lg_sample != SIZE_MAX) {
+		prof_sample_rate_set(UINT64_C(1) << min_zu(lg_sample, 63));
+	}
+	/* Last, so that hardly any sample of the old rate is counted in the new books. */
+	prof_data_reset();
+	return 0;
+}

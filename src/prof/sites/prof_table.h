@@ -1,0 +1,65 @@
+/*
+ * Hash table of nodes embedded in their owners, read without a lock and changed under one of 256
+ * locks.
+ *
+ * A reader that runs while a shard grows may follow a node into another chain and so miss a node
+ * that is there. It never sees a node that was not inserted, and always terminates. So a miss is
+ * certain only under the shard's lock. Replaced bucket arrays go to the retire function, because
+ * readers may still be in them.
+ */
+#ifndef PROF_TABLE_H
+#define PROF_TABLE_H
+
+#include "os/mutex.h"
+#include "prof/sites/prof_types.h"
+
+#define PROF_TABLE_SHARDS 256
+/* Buckets of a shard at first; a power of two. */
+#define PROF_BUCKETS_MIN 4
+
+typedef struct {
+	prof_link_t link;
+	size_t n; /* a power of two */
+	atomic_p_t slot[];
+} prof_buckets_t;
+
+typedef struct {
+	mutex_t mtx;           /* rank PROF_SITES; held for one insertion or removal */
+	atomic_p_t buckets;    /* the current prof_buckets_t */
+	size_t nnodes;
+	/*
+	 * The first array is part of the shard, so that a table of few nodes needs no further memory,
+	 * although their hashes change with each prof.reset.
+	 */
+	union {
+		prof_buckets_t buckets;
+		char room[sizeof(prof_buckets_t) + PROF_BUCKETS_MIN * sizeof(atomic_p_t)];
+	} first;
+} ALIGNED(CACHELINE) prof_shard_t;
+
+/* Whether the node has this key. */
+typedef bool prof_table_eq_t(const prof_node_t *node, const void *key);
+
+typedef struct {
+	prof_table_eq_t *is_equal;
+	void (*retire)(prof_link_t *link);
+	prof_shard_t shards[PROF_TABLE_SHARDS];
+} prof_table_t;
+
+void prof_table_init(prof_table_t *t, const char *name, prof_table_eq_t *is_equal,
+    void (*retire)(prof_link_t *));
+/*
+ * Returns the node, or NULL if it is not there or was missed. The caller must keep it from being
+ * freed.
+ */
+prof_node_t *prof_table_find(const prof_table_t *t, uint64_t hash, const void *key);
+mutex_t *prof_table_lock(prof_table_t *t, uint64_t hash);
+void prof_table_unlock(prof_table_t *t, uint64_t hash);
+/* Both need the lock of node->hash. */
+void prof_table_insert_locked(prof_table_t *t, prof_node_t *node);
+void prof_table_remove_locked(prof_table_t *t, prof_node_t *node);
+size_t prof_table_size(prof_table_t *t);
+void prof_table_mutex_read(prof_table_t *t, mutex_prof_data_t *out);
+void prof_table_mutex_reset(prof_table_t *t);
+
+#endif /* PROF_TABLE_H */

@@ -1,0 +1,133 @@
+/*
+ * The data types of the profiler's books.
+ *
+ * A site is one distinct backtrace. A count holds what one thread sampled at one site with one
+ * sampling rate since one reset; a live sample points to its count. A tdata is the profiler's
+ * record of one thread; it outlives the thread for as long as a count refers to it.
+ *
+ * All of them are found without a lock. Only the sweeper takes sites and counts out of the tables,
+ * and their memory is freed when no thread can be looking at it any more (prof_data.c).
+ */
+#ifndef PROF_TYPES_H
+#define PROF_TYPES_H
+
+#include "os/unwind.h"
+#include "prof/sites/prof_opt.h"
+#include "util/atomic.h"
+
+/*
+ * First member of all types that are freed through the limbo list: the chain that the object is in,
+ * and the size to free.
+ */
+typedef struct prof_link_s {
+	struct prof_link_s *next;
+	uint32_t bytes;
+	uint32_t extra; /* meaning belongs to the type that embeds the link */
+} prof_link_t;
+
+/* A node of a prof_table_t, embedded in its owner. */
+typedef struct prof_node_s {
+	atomic_p_t next;
+	uint64_t hash;
+} prof_node_t;
+
+/*
+ * Sums over samples: sampled objects and their bytes, and the estimates of all objects (c16, times
+ * 65536) and all bytes (est).
+ */
+typedef struct {
+	uint64_t objs;
+	uint64_t bytes;
+	uint64_t c16;
+	uint64_t est;
+} prof_counts_t;
+
+typedef struct {
+	atomic_u64_t objs;
+	atomic_u64_t bytes;
+	atomic_u64_t c16;
+	atomic_u64_t est;
+} prof_acounts_t;
+
+/* Bytes per stored frame: user addresses have at most 48 bits. */
+#define PROF_FRAME_BYTES 6
+/* Bytes behind the last frame, so that each frame can be loaded as a 64-bit word. */
+#define PROF_FRAMES_PAD 2
+
+typedef struct prof_site_s {
+	prof_link_t link;      /* list of all sites; link.extra: number of frames */
+	prof_node_t node;      /* node in the table of sites */
+	atomic_p_t counts;     /* prof_cnt_t of this site, chained by link.next */
+	atomic_u64_t refs;     /* number of counts of this site; PROF_DEAD: removed */
+	/*
+	 * stamp of the objects that contain the frames; 0: they are never unloaded (os/module_history)
+	 */
+	uint32_t stamp;
+	uint32_t then;         /* their last history record when the site was made */
+	uint8_t frames[];
+} prof_site_t;
+
+/* Mark in site->refs and cnt->live: the sweeper is removing it, so look it up again. */
+#define PROF_DEAD (UINT64_C(1) << 63)
+/*
+ * Layout of cnt->live: sampled objects in the low bits, pins (of the log and the recent list) from
+ * bit 40, PROF_DEAD on top.
+ */
+#define PROF_PIN (UINT64_C(1) << 40)
+#define PROF_LIVE_MASK (PROF_PIN - 1)
+
+typedef struct prof_tdata_s prof_tdata_t;
+
+/* Size of a text that thread.prof nodes return: a path and a few words. */
+#define PROF_TEXT_SIZE ((size_t)4096 + 128)
+
+typedef struct prof_cnt_s {
+	prof_link_t link;      /* list of the site's counts; link.extra: epoch of prof.reset */
+	prof_node_t node;      /* node in the table of counts */
+	prof_site_t *site;
+	prof_tdata_t *tdata;
+	uint64_t rate;         /* sample interval in bytes of all its samples */
+	atomic_b_t is_idle;    /* nothing was added since the sweeper found it empty */
+	atomic_u64_t live;
+	atomic_u64_t bytes;
+	atomic_u64_t c16;
+	atomic_u64_t est;
+	prof_acounts_t accum[]; /* one element if prof_accum is set, else none */
+} prof_cnt_t;
+
+struct prof_tdata_s {
+	prof_tdata_t *next;    /* list of all records, newest first */
+	uint64_t uid; /* number of the thread in dumps, never used again */
+	atomic_u64_t pinned;   /* 0, or the epoch in which the thread began to look at the books */
+	atomic_u64_t ncounts;
+	union {
+		char text[PROF_THREAD_NAME_MAX];
+		atomic_u64_t words[PROF_THREAD_NAME_MAX / 8];
+	} name;
+	atomic_b_t attached;   /* the thread has not ended */
+	bool active;           /* thread.prof.active; used by the thread alone */
+	bool busy;             /* a backtrace is being taken into `frames`; used by the thread alone */
+	unsigned frames_max;
+	void **frames;
+	unsigned depth;        /* number of frames in `frames` */
+	struct unwind_memo_s memo; /* memo of the unwinder's walks into `frames` */
+	uint64_t stack;        /* number of the stack in `frames`; changes with each different stack */
+	uint64_t last_stack;   /* number of the last stack that was looked up in the books */
+	prof_cnt_t *last;      /* count of the last stack if it came twice in a row; pinned */
+	char *texts[2];        /* texts returned to the thread last: an error, a path */
+	/* Used only by the snapshot being taken. */
+	prof_counts_t snap_cur;
+	prof_counts_t snap_accum;
+	void *snap_site;
+	void *snap_item;
+};
+
+/* A backtrace as captured, leaf first. */
+typedef struct {
+	void **vec;
+	unsigned len;
+	bool is_cut;    /* there were more frames than prof_bt_max */
+	uint64_t stack; /* equal numbers in one thread mean equal backtraces; 0: not known */
+} prof_bt_t;
+
+#endif /* PROF_TYPES_H */

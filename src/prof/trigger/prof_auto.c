@@ -1,0 +1,154 @@
+/*
+ * Dumps at an interval of allocated bytes, at a new maximum of mapped memory, on request, and at
+ * the end of the process.
+ *
+ * Invariant: of each automatic kind at most one dump is pending; further ones that come due
+ * meanwhile are merged into it. No lock: state is atomic, and none is held while a dump is written.
+ * Called by prof.c (heartbeat, exit), pac through its hook, prof_signal.c, and ctl and
+ * prof_request.c for dumps on request.
+ */
+#include "prof/trigger/prof_auto.h"
+
+#include "os/tls.h"
+#include "os/witness.h"
+#include "prof/file/prof_dump.h"
+#include "prof/file/prof_keep.h"
+#include "prof/file/prof_log.h"
+#include "prof/sites/prof_switch.h"
+#include "prof/trigger/prof_trigger.h"
+#include "util/assert.h"
+
+static struct {
+	atomic_u64_t interval_bytes; /* bytes allocated since the last interval dump */
+	/* A dump of this kind came due while another profile was being written. */
+	atomic_b_t interval_pending;
+	atomic_b_t gdump_pending;
+} autos;
+
+/* Leaves one dump pending for the next heartbeat of any thread. */
+static void
+auto_wait(atomic_b_t *pending) {
+	prof_keep_overlap();
+	atomic_store_b(pending, true, MO_RELEASE);
+}
+
+static void
+auto_dump(prof_kind_t kind, atomic_b_t *pending) {
+	assert(kind == prof_kind_interval || kind == prof_kind_gdump);
+	witness_assert_lockless();
+	if (prof_trigger_fire(kind, NULL, 0) == EBUSY) {
+		auto_wait(pending);
+	}
+}
+
+/* Retries the pending dump, if there is one. */
+static void
+auto_retry(prof_kind_t kind, atomic_b_t *pending) {
+	if (unlikely(atomic_load_b(pending, MO_RELAXED))
+	    && atomic_exchange_b(pending, false, MO_ACQUIRE)) {
+		prof_keep_overlap_retry();
+		auto_dump(kind, pending);
+	}
+}
+
+/*
+ * pac calls this with none of its locks held, and memory for the dump does not come from this page
+ * cache. But code that allocates inside the allocator (the C library while it creates our thread,
+ * or a hook of the user) may hold other locks, so the dump is then left to the next heartbeat.
+ */
+void
+prof_gdump_due(void) {
+	if (tls_get()->inside != 0) {
+		auto_wait(&autos.gdump_pending);
+		return;
+	}
+	auto_dump(prof_kind_gdump, &autos.gdump_pending);
+}
+
+/* Several intervals passed at once give one dump. */
+static bool
+interval_try_pass(uint64_t bytes) {
+	uint64_t interval = prof_interval_get();
+	if (interval == 0 || !prof_switch_is_active()) {
+		return false;
+	}
+	uint64_t sum = atomic_fetch_add_u64(&autos.interval_bytes, bytes, MO_RELAXED) + bytes;
+	while (sum >= interval) {
+		if (atomic_cas_weak_u64(&autos.interval_bytes, &sum, sum % interval, MO_RELAXED,
+			MO_RELAXED)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+void
+prof_auto_heartbeat(uint64_t bytes) {
+	if (interval_try_pass(bytes)) {
+		auto_dump(prof_kind_interval, &autos.interval_pending);
+	}
+	auto_retry(prof_kind_interval, &autos.interval_pending);
+	auto_retry(prof_kind_gdump, &autos.gdump_pending);
+}
+
+void
+prof_auto_postfork_child(void) {
+	atomic_store_b(&autos.interval_pending, false, MO_RELAXED);
+	atomic_store_b(&autos.gdump_pending, false, MO_RELAXED);
+}
+
+int
+prof_mdump(const char *path) {
+	return prof_mdump_told(path, false, NULL);
+}
+
+int
+prof_mdump_told(const char *path, bool is_confined, char *told) {
+	if (told != NULL) {
+		told[0] = '\0';
+	}
+	if (!prof_is_booted()) {
+		return ENOENT;
+	}
+	if (path == NULL && prof_sys_prefix_is_empty()) {
+		return EFAULT;
+	}
+	prof_dump_t d = {.kind = prof_kind_manual, .path = path, .may_wait = true, .is_silent = true,
+	    .is_confined = is_confined && path != NULL, .told = told};
+	int err = prof_dump(&d);
+	switch (err) {
+	case ENOENT: /* as the result of a mallctl each of these has another meaning */
+	case EPERM:
+	case EINVAL:
+	case EAGAIN:
+		return EFAULT;
+	default:
+		return err;
+	}
+}
+
+void
+prof_final_dump(int signal, bool in_handler, bool *found_leak) {
+	assert(signal >= 0 && (signal != 0 || !in_handler));
+	if (!prof_is_booted()) {
+		return;
+	}
+	if (!in_handler && prof_log_is_running()) {
+		prof_log_stop();
+	}
+	if (prof_sys_prefix_is_empty() || (signal == 0 && !opt_prof_final)) {
+		return;
+	}
+	prof_dump_t d = {
+		.kind = prof_kind_final,
+		.may_wait = true,
+		.metric = signal != 0 ? "signal" : NULL,
+		.metric_value = (uint64_t)signal,
+		.wants_leak = opt_prof_leak && !in_handler,
+		.in_handler = in_handler,
+	};
+	prof_dump(&d);
+	if (found_leak != NULL) {
+		*found_leak = d.found_leak;
+	}
+}

@@ -1,0 +1,328 @@
+/*
+ * Writes the final profile when a signal is about to end the process (prof_signal.h).
+ *
+ * Invariant: the signal that came is one word, and only the thread that set `is_taken` acts on it.
+ * Locks: none. Everything that the handler calls is safe in a handler: it takes no lock that the
+ * interrupted thread could hold. Called by prof.c at boot, exit and fork, by prof_control.c at
+ * rounds of the profiler's thread.
+ */
+#include "prof/trigger/prof_signal.h"
+
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "os/gate.h"
+#include "os/nstime.h"
+#include "os/sys.h"
+#include "os/thread.h"
+#include "prof/trigger/prof_auto.h"
+#include "util/assert.h"
+
+/* Time a program has for setting its own actions before SIGINT is looked at. */
+#define SETTLE_NS (NSTIME_PER_SEC / 4)
+/*
+ * Longest time in ns that an interrupted thread waits in the handler. It is bounded because the
+ * thread may hold what the writer waits for.
+ */
+#define PARK_NS (2 * NSTIME_PER_SEC)
+/*
+ * A second signal within this time of the first is taken for its echo: timeout(1) signals its child
+ * and then the group that contains the child, service managers send SIGHUP after SIGTERM, and
+ * shells pass on what their terminal sends to all.
+ */
+#define ECHO_NS NSTIME_PER_SEC
+/* Time between two attempts of a handler that interrupted the allocator. */
+#define RETRY_NS NSTIME_PER_MSEC
+
+bool opt_prof_final_signals;
+
+static const int deadly[] = {SIGTERM, SIGHUP, SIGINT};
+
+static struct {
+	atomic_u32_t due;        /* the signal that came; 0: none */
+	atomic_u64_t due_ns;     /* time of its arrival; set before `due` */
+	atomic_b_t is_taken;     /* a thread acts on it */
+	atomic_u32_t exit;       /* one of the EXIT_ words below */
+	atomic_b_t is_looking;   /* held by the one thread that looks at the actions */
+	atomic_b_t wants_int;    /* SIGINT has not been looked at yet */
+	/* number of signals that did not end the process; waiting threads sleep on it */
+	atomic_u32_t survived;
+	atomic_b_t is_passed;    /* the profile is written, so any further signal ends the process */
+	atomic_u32_t setting;    /* the signal whose action is being changed */
+	atomic_b_t came_meanwhile; /* that signal arrived during the change */
+	/* pid of this process; a child of vfork runs in our memory with another one */
+	atomic_u32_t pid;
+	uint64_t boot_ns;
+	int timer;               /* timer that sends the signal again; 0: not made */
+} sig;
+
+enum { EXIT_FAR, EXIT_WRITES, EXIT_HAS_WRITTEN };
+
+static void on_signal(int number, siginfo_t *info, void *context);
+static void actions_look(void);
+
+/* ---------------------------------------------------------------- actions */
+
+static bool
+action_is_default(const struct sigaction *a) {
+	return (a->sa_flags & SA_SIGINFO) == 0 && a->sa_handler == SIG_DFL;
+}
+
+static bool
+action_is_ours(const struct sigaction *a) {
+	return (a->sa_flags & SA_SIGINFO) != 0 && a->sa_sigaction == on_signal;
+}
+
+/*
+ * Repeats until the old action is ours or the default: a program that sets its own action at the
+ * same moment gets it back.
+ */
+static void
+action_exchange(int number) {
+	struct sigaction old;
+	struct sigaction want = {.sa_sigaction = on_signal};
+	/*
+	 * Uses the user's signal stack, if there is one. SA_NODEFER lets a second signal come through.
+	 */
+	want.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART | SA_NODEFER;
+	sigemptyset(&want.sa_mask);
+	while (sigaction(number, &want, &old) == 0 && !action_is_default(&old)
+	    && !action_is_ours(&old)) {
+		want = old;
+	}
+}
+
+/* Installs our handler if the action is the default one. */
+static void
+action_take(int number) {
+	struct sigaction a;
+	assert(number == SIGTERM || number == SIGHUP || number == SIGINT);
+	if (sigaction(number, NULL, &a) != 0 || !action_is_default(&a)) {
+		return;
+	}
+	atomic_store_u32(&sig.setting, (uint32_t)number, MO_SEQ_CST);
+	action_exchange(number);
+	atomic_store_u32(&sig.setting, 0, MO_SEQ_CST);
+	if (atomic_exchange_b(&sig.came_meanwhile, false, MO_SEQ_CST)) {
+		kill(getpid(), number);
+	}
+}
+
+/*
+ * Lets the signal do what it would have done without us: by the default action in this thread, or
+ * by the action that the program has set meanwhile, in a thread of the program.
+ */
+static void
+signal_pass_on(int number) {
+	struct sigaction a;
+	sigset_t one;
+	sigset_t old;
+	/*
+	 * Another thread may be reinstalling our handler: then our own signal arrives here again, and
+	 * must not be taken for an echo.
+	 */
+	atomic_store_b(&sig.is_passed, true, MO_SEQ_CST);
+	if (sigaction(number, NULL, &a) != 0 || !(action_is_ours(&a) || action_is_default(&a))) {
+		kill(sys_pid(), number);
+		atomic_store_b(&sig.is_passed, false, MO_SEQ_CST);
+		return;
+	}
+	a = (struct sigaction){.sa_handler = SIG_DFL};
+	sigaction(number, &a, NULL);
+	sigemptyset(&one);
+	sigaddset(&one, number);
+	pthread_sigmask(SIG_UNBLOCK, &one, &old);
+	syscall(SYS_tgkill, sys_pid(), os_tid(), number);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	atomic_store_b(&sig.is_passed, false, MO_SEQ_CST);
+}
+
+/* ---------------------------------------------------------------- acting on a signal */
+
+/*
+ * Writes the profile and passes the signal on; is_taken must be ours. Returns if the process lives
+ * on.
+ */
+static void
+signal_act(bool in_handler) {
+	int number = (int)atomic_load_u32(&sig.due, MO_ACQUIRE);
+	assert(number > 0 && number <= SIGTERM && atomic_load_b(&sig.is_taken, MO_RELAXED));
+	prof_final_dump(number, in_handler, NULL);
+	signal_pass_on(number);
+	atomic_store_u32(&sig.due, 0, MO_RELEASE);
+	atomic_store_b(&sig.is_taken, false, MO_RELEASE);
+	atomic_fetch_add_u32(&sig.survived, 1, MO_RELEASE);
+	os_word_wake(&sig.survived, INT_MAX);
+	actions_look();
+}
+
+/* Either we see that exit has begun, or exit sees that we have taken the signal. */
+static bool
+signal_try_take(void) {
+	if (atomic_load_u32(&sig.due, MO_ACQUIRE) == 0
+	    || atomic_exchange_b(&sig.is_taken, true, MO_SEQ_CST)) {
+		return false;
+	}
+	if (atomic_load_u32(&sig.exit, MO_SEQ_CST) == EXIT_FAR) {
+		return true;
+	}
+	atomic_store_b(&sig.is_taken, false, MO_SEQ_CST);
+	return false;
+}
+
+/* Whether the thread came directly from the user's code and no fork is under way. */
+static bool
+handler_is_safe(const struct tls_s *t) {
+	return t->inside == 0 && t->gate_depth == 0 && !gate_is_closed();
+}
+
+/* Waits until the signal has been acted on, at most PARK_NS. */
+static void
+handler_park(uint32_t survived) {
+	uint64_t end = nstime_monotonic_ns() + PARK_NS;
+	uint64_t now;
+	while (atomic_load_u32(&sig.survived, MO_ACQUIRE) == survived
+	    && (now = nstime_monotonic_ns()) < end) {
+		os_word_wait(&sig.survived, survived, end - now);
+	}
+}
+
+static void
+handler_act(void) {
+	uint32_t survived = atomic_load_u32(&sig.survived, MO_ACQUIRE);
+	if (atomic_load_u32(&sig.exit, MO_RELAXED) == EXIT_WRITES) {
+		return;
+	}
+	bool has_thread = prof_signal_wake();
+	if (!handler_is_safe(tls_get())) {
+		int number = (int)atomic_load_u32(&sig.due, MO_RELAXED);
+		if (!has_thread && os_signal_later(&sig.timer, number, RETRY_NS) != 0) {
+			signal_pass_on(number); /* ending without a profile is better than not ending */
+		}
+		return;
+	}
+	if (has_thread || atomic_load_b(&sig.is_taken, MO_RELAXED)) {
+		handler_park(survived);
+	}
+	if (atomic_load_u32(&sig.survived, MO_ACQUIRE) == survived && signal_try_take()) {
+		signal_act(true);
+	}
+}
+
+static bool
+signal_try_note(int number) {
+	uint32_t none = 0;
+	if (atomic_load_u32(&sig.due, MO_ACQUIRE) != 0) {
+		return false;
+	}
+	atomic_store_u64(&sig.due_ns, nstime_monotonic_ns(), MO_RELAXED);
+	return atomic_cas_strong_u32(&sig.due, &none, (uint32_t)number, MO_ACQ_REL, MO_ACQUIRE);
+}
+
+/* Whether the signal comes from our timer, that is, repeats the first one. */
+static bool
+signal_is_again(int number, const siginfo_t *info) {
+	return info->si_code == SI_TIMER && atomic_load_u32(&sig.due, MO_ACQUIRE) == (uint32_t)number;
+}
+
+static bool
+signal_is_echo(void) {
+	uint64_t first = atomic_load_u64(&sig.due_ns, MO_RELAXED);
+	return !atomic_load_b(&sig.is_passed, MO_SEQ_CST)
+	    && nstime_ns_between(first, nstime_monotonic_ns()) < ECHO_NS;
+}
+
+static void
+on_signal(int number, siginfo_t *info, void *context) {
+	(void)context;
+	int saved = errno;
+	assert(number == SIGTERM || number == SIGHUP || number == SIGINT);
+	if (atomic_load_u32(&sig.setting, MO_SEQ_CST) == (uint32_t)number) {
+		atomic_store_b(&sig.came_meanwhile, true, MO_SEQ_CST);
+	} else if (atomic_load_u32(&sig.pid, MO_RELAXED) != (uint32_t)sys_pid()
+	    || atomic_load_u32(&sig.exit, MO_RELAXED) == EXIT_HAS_WRITTEN) {
+		signal_pass_on(number);
+	} else if (signal_try_note(number) || signal_is_again(number, info)) {
+		handler_act();
+	} else if (!signal_is_echo()) {
+		signal_pass_on(number); /* the second one */
+	}
+	errno = saved;
+}
+
+/* ---------------------------------------------------------------- life */
+
+bool
+prof_signal_is_due(void) {
+	return atomic_load_u32(&sig.due, MO_RELAXED) != 0 || atomic_load_b(&sig.wants_int, MO_RELAXED);
+}
+
+static void
+actions_look(void) {
+	if (atomic_exchange_b(&sig.is_looking, true, MO_ACQUIRE)) {
+		return;
+	}
+	bool is_settled = nstime_ns_between(sig.boot_ns, nstime_monotonic_ns()) >= SETTLE_NS;
+	for (unsigned i = 0; i < ARRAY_LEN(deadly); i++) {
+		if (deadly[i] != SIGINT || is_settled) {
+			action_take(deadly[i]);
+		}
+	}
+	atomic_store_b(&sig.wants_int, !is_settled, MO_RELAXED);
+	atomic_store_b(&sig.is_looking, false, MO_RELEASE);
+}
+
+void
+prof_signal_tick(void) {
+	if (!opt_prof_final_signals) {
+		return;
+	}
+	assert(tls_get()->gate_depth == 0);
+	if (signal_try_take()) {
+		signal_act(false);
+	}
+	actions_look();
+}
+
+void
+prof_signal_boot(void) {
+	if (!opt_prof_final_signals) {
+		return;
+	}
+	atomic_store_u32(&sig.pid, (uint32_t)sys_pid(), MO_RELAXED);
+	sig.boot_ns = nstime_monotonic_ns();
+	atomic_store_b(&sig.wants_int, true, MO_RELAXED);
+	actions_look();
+}
+
+void
+prof_signal_exit_begin(void) {
+	atomic_store_u32(&sig.exit, EXIT_WRITES, MO_SEQ_CST);
+	while (atomic_load_b(&sig.is_taken, MO_SEQ_CST)) {
+		os_word_wait(&sig.survived, atomic_load_u32(&sig.survived, MO_ACQUIRE), 10 * RETRY_NS);
+	}
+}
+
+void
+prof_signal_exit_end(void) {
+	atomic_store_u32(&sig.exit, EXIT_HAS_WRITTEN, MO_SEQ_CST);
+	int number = (int)atomic_load_u32(&sig.due, MO_SEQ_CST);
+	if (number != 0) {
+		signal_pass_on(number);
+	}
+}
+
+/* A signal that arrived at the parent is left to the parent. */
+void
+prof_signal_postfork_child(void) {
+	atomic_store_u32(&sig.pid, (uint32_t)sys_pid(), MO_RELAXED);
+	atomic_store_u32(&sig.due, 0, MO_RELAXED);
+	atomic_store_b(&sig.is_taken, false, MO_RELAXED);
+	atomic_store_u32(&sig.exit, EXIT_FAR, MO_RELAXED);
+	atomic_store_b(&sig.is_looking, false, MO_RELAXED);
+	atomic_store_b(&sig.is_passed, false, MO_RELAXED);
+	atomic_store_u32(&sig.setting, 0, MO_RELAXED);
+	atomic_store_b(&sig.came_meanwhile, false, MO_RELAXED);
+	sig.timer = 0; /* not inherited */
+}

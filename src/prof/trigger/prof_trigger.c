@@ -1,0 +1,538 @@
+/*
+ * Writes automatic profiles when a threshold is reached: allocated bytes, a large request, live
+ * memory, time (prof_trigger.h).
+ *
+ * Invariant: each crossing is handled by exactly one thread, the one whose compare-and-swap
+ * succeeds; no thread waits for another. A profile that came due while another was written stays
+ * pending, by kind, and is retried at the next heartbeat. Locks: `prof_trigger`, short, only for
+ * changes of the settings. Called by prof.c at heartbeats, by imalloc for large requests, by
+ * prof_control.c, ctl_prof.c and prof_session.c for settings.
+ */
+#include "prof/trigger/prof_trigger.h"
+
+#include "os/gate.h"
+#include "os/mutex.h"
+#include "os/nstime.h"
+#include "prof/file/prof_dump.h"
+#include "prof/file/prof_keep.h"
+#include "prof/sites/prof_figures.h"
+#include "prof/sites/prof_switch.h"
+#include "thread/recall.h"
+#include "thread/tcache.h"
+#include "thread/thread_event.h"
+#include "util/assert.h"
+
+/* Minimum time between two reads of a metric that costs a system call or a walk over the arenas. */
+#define METRIC_GAP_NS (NSTIME_PER_SEC / 10)
+/*
+ * Reading the live bytes takes at most 1/READ_SHARE of the time; unused time is saved up to
+ * READ_CREDIT_MAX ns and may be spent at once.
+ */
+#define READ_SHARE 50
+#define READ_CREDIT_MAX ((int64_t)NSTIME_PER_SEC / 50)
+/* ns by which one read may count as dearer than the last, plus an eighth; this bounds outliers. */
+#define LOOK_RISE_NS 500
+#define TIMER_NEVER UINT64_MAX
+
+uint64_t opt_prof_thresholds[prof_threshold_n];
+prof_metric_t opt_prof_highwater_metric = prof_metric_allocated;
+atomic_zu_t prof_trigger_large_min = {SIZE_MAX};
+
+const char *const prof_metric_names[] = {"allocated", "active", "resident", "rss", NULL};
+const char *const prof_threshold_names[] = {
+	"alloc", "large", "highwater", "highwater_step", "time_ms", NULL
+};
+static_assert(ARRAY_LEN(prof_threshold_names) == prof_threshold_n + 1, "a name each");
+
+static const prof_kind_t retried[] = {
+	prof_kind_alloc, prof_kind_large, prof_kind_highwater, prof_kind_timer
+};
+
+static struct {
+	/* held while is_armed and what the allocator compares with are published */
+	mutex_t mtx;
+	atomic_u64_t thresholds[prof_threshold_n];
+	atomic_u32_t metric;
+	atomic_b_t is_armed;         /* heartbeats have something to do */
+	atomic_b_t has_pending;
+	atomic_u64_t pending[prof_kind_n]; /* value to report, 0: none */
+	atomic_u64_t alloc_bytes;    /* allocated bytes since it last fired */
+	/* Live memory above a mark ("high water"). */
+	/* live bytes at the last read; prof_trigger_rearm() sets the start value */
+	atomic_u64_t base;
+	atomic_u64_t since;          /* bytes allocated since */
+	atomic_u64_t next_look_ns;
+	/* this and the next two: only by the thread that holds is_looking */
+	uint64_t last_look_ns;
+	int64_t credit;              /* ns that may be spent on reads */
+	uint64_t look_ns;            /* estimated cost of one read in ns */
+	atomic_b_t is_looking;
+	atomic_u64_t mark;           /* level of the last profile, 0: none */
+	atomic_u64_t seen;           /* level of the last crossing, including one that was left out */
+	/* Timer. */
+	atomic_u64_t timer_last_ns;  /* 0: begins at the next look */
+} trig = {.mtx = MUTEX_INITIALIZER("prof_trigger", WITNESS_RANK_PROF_MISC)};
+
+static uint64_t
+load(const atomic_u64_t *a) {
+	return atomic_load_u64(a, MO_RELAXED);
+}
+
+static void
+store(atomic_u64_t *a, uint64_t v) {
+	atomic_store_u64(a, v, MO_RELAXED);
+}
+
+/* ---------------------------------------------------------------- the real world */
+
+static bool
+real_is_on(void) {
+	return prof_switch_is_ready() && prof_switch_is_active() && !prof_sys_prefix_is_empty();
+}
+
+static uint64_t
+figure(prof_metric_t metric) {
+	switch (metric) {
+	case prof_metric_allocated:
+		return prof_figures_live();
+	case prof_metric_active:
+		return prof_figures_active();
+	case prof_metric_rss:
+		return prof_sys_rss();
+	default:
+		return prof_figures_resident();
+	}
+}
+
+static uint64_t
+real_read(prof_metric_t metric) {
+	struct tls_s *t = tls_get();
+	gate_enter(t);
+	uint64_t value = figure(metric);
+	gate_exit(t);
+	return value;
+}
+
+static int
+real_dump(prof_kind_t kind, const char *metric, uint64_t value) {
+	prof_dump_t d = {.kind = kind, .metric = metric, .metric_value = value};
+	return prof_dump(&d);
+}
+
+static bool
+real_has_thread(void) {
+	return prof_trigger_has_thread();
+}
+
+const prof_trigger_hooks_t prof_trigger_hooks_real = {
+	.now_ns = nstime_monotonic_ns,
+	.is_on = real_is_on,
+	.read = real_read,
+	.dump = real_dump,
+	.has_thread = real_has_thread,
+};
+const prof_trigger_hooks_t *prof_trigger_hooks = &prof_trigger_hooks_real;
+
+/* ---------------------------------------------------------------- thresholds */
+
+/*
+ * Makes requests of at least `min` bytes take the slow path. strict: single requests or exact bytes
+ * matter, so threads report at each countdown.
+ */
+static void
+watch_from(size_t min, bool strict) {
+	if (atomic_load_zu(&tcache_watched_min, MO_RELAXED) != min
+	    || atomic_load_b(&thread_event_is_strict, MO_RELAXED) != strict) {
+		atomic_store_zu(&tcache_watched_min, min, MO_SEQ_CST);
+		atomic_store_b(&thread_event_is_strict, strict, MO_SEQ_CST);
+		recall_all(RECALL_SETTINGS);
+	}
+}
+
+/*
+ * Publishes what follows from the settings in one step, so that of two changes the later one wins.
+ */
+static void
+trigger_arm(void) {
+	struct tls_s *t = tls_get();
+	gate_enter(t);
+	mutex_lock(&trig.mtx);
+	bool armed = load(&trig.thresholds[prof_threshold_alloc]) != 0
+	    || load(&trig.thresholds[prof_threshold_highwater]) != 0
+	    || load(&trig.thresholds[prof_threshold_time_ms]) != 0
+	    || atomic_load_b(&trig.has_pending, MO_RELAXED);
+	uint64_t large = load(&trig.thresholds[prof_threshold_large]);
+	size_t min = large == 0 ? SIZE_MAX : (size_t)large;
+	atomic_store_zu(&prof_trigger_large_min, min, MO_RELAXED);
+	/* Before arming: bytes that a thread has not reported until now are not counted. */
+	watch_from(min, armed || large != 0 || opt_lg_prof_interval >= 0);
+	atomic_store_b(&trig.is_armed, armed, MO_SEQ_CST);
+	if (!armed && atomic_load_b(&trig.has_pending, MO_SEQ_CST)) {
+		atomic_store_b(&trig.is_armed, true, MO_RELAXED); /* keep_pending() still saw it armed */
+	}
+	mutex_unlock(&trig.mtx);
+	if (armed || large != 0) {
+		prof_keep_prepare();
+	}
+	gate_exit(t);
+}
+
+uint64_t
+prof_threshold_get(prof_threshold_t t) {
+	assert(t < prof_threshold_n);
+	return load(&trig.thresholds[t]);
+}
+
+void
+prof_threshold_set(prof_threshold_t t, uint64_t value) {
+	assert(t < prof_threshold_n);
+	store(&trig.thresholds[t], value);
+	switch (t) {
+	case prof_threshold_alloc:
+		store(&trig.alloc_bytes, 0);
+		break;
+	case prof_threshold_highwater:
+		prof_trigger_rearm();
+		break;
+	case prof_threshold_time_ms:
+		store(&trig.timer_last_ns, 0);
+		break;
+	default:
+		break;
+	}
+	trigger_arm();
+	prof_trigger_changed();
+}
+
+prof_metric_t
+prof_threshold_metric_get(void) {
+	return (prof_metric_t)atomic_load_u32(&trig.metric, MO_RELAXED);
+}
+
+void
+prof_threshold_metric_set(prof_metric_t metric) {
+	assert(metric < prof_metric_n);
+	atomic_store_u32(&trig.metric, metric, MO_RELAXED);
+	prof_trigger_rearm(); /* a level of one metric means nothing for another */
+}
+
+int
+prof_metric_by_name(const char *name, size_t len, prof_metric_t *out) {
+	for (unsigned i = 0; i < prof_metric_n; i++) {
+		if (strlen(prof_metric_names[i]) == len && memcmp(prof_metric_names[i], name, len) == 0) {
+			*out = (prof_metric_t)i;
+			return 0;
+		}
+	}
+	return EINVAL;
+}
+
+void
+prof_trigger_rearm(void) {
+	store(&trig.mark, 0);
+	store(&trig.seen, 0);
+	/* The upper bound starts at its maximum, so that the first look reads the true value. */
+	store(&trig.base, UINT64_MAX / 2);
+	store(&trig.next_look_ns, 0);
+}
+
+void
+prof_trigger_restart(void) {
+	store(&trig.alloc_bytes, 0);
+	store(&trig.timer_last_ns, 0);
+	for (unsigned i = 0; i < prof_kind_n; i++) {
+		store(&trig.pending[i], 0);
+	}
+	prof_trigger_rearm();
+}
+
+void
+prof_trigger_boot(void) {
+	atomic_store_u32(&trig.metric, opt_prof_highwater_metric, MO_RELAXED);
+	for (unsigned i = 0; i < prof_threshold_n; i++) {
+		store(&trig.thresholds[i], opt_prof_thresholds[i]);
+	}
+	prof_trigger_rearm();
+	trigger_arm();
+}
+
+void
+prof_trigger_postfork_child(void) {
+	atomic_store_b(&trig.is_looking, false, MO_RELAXED);
+	prof_trigger_restart();
+}
+
+uint64_t
+prof_trigger_ndumps(void) {
+	return prof_dump_nwritten();
+}
+
+/* ---------------------------------------------------------------- firing */
+
+/* Writes the profile after prof_keep_try_turn() has permitted it. */
+static int
+trigger_dump(const prof_keep_turn_t *turn, const char *metric, uint64_t value) {
+	int err = prof_trigger_hooks->dump(turn->kind, metric, value);
+	if (err == EBUSY) {
+		prof_keep_release(turn);
+	}
+	return err;
+}
+
+int
+prof_trigger_fire(prof_kind_t kind, const char *metric, uint64_t value) {
+	if (!prof_trigger_hooks->is_on()) {
+		return EAGAIN;
+	}
+	prof_keep_turn_t turn;
+	if (!prof_keep_try_turn(kind, prof_trigger_hooks->now_ns(), &turn)) {
+		prof_keep_suppress();
+		return EAGAIN;
+	}
+	return trigger_dump(&turn, metric, value);
+}
+
+static const char *
+kind_metric(prof_kind_t kind) {
+	switch (kind) {
+	case prof_kind_alloc:
+		return "alloc";
+	case prof_kind_large:
+		return "large";
+	case prof_kind_timer:
+		return "time_ms";
+	default:
+		return prof_metric_names[prof_threshold_metric_get()];
+	}
+}
+
+/*
+ * Leaves the profile to the next heartbeat of any thread. This happens often while another profile
+ * is written, and then mostly without a lock.
+ */
+static void
+keep_pending(prof_kind_t kind, uint64_t value) {
+	assert(value != 0);
+	prof_keep_overlap(); /* before fire_pending() can see the value */
+	atomic_store_u64(&trig.pending[kind], value, MO_RELEASE);
+	atomic_store_b(&trig.has_pending, true, MO_SEQ_CST);
+	if (!atomic_load_b(&trig.is_armed, MO_SEQ_CST)) {
+		trigger_arm();
+	}
+}
+
+static void
+fire_or_keep(prof_kind_t kind, uint64_t value) {
+	if (prof_trigger_fire(kind, kind_metric(kind), value) == EBUSY) {
+		keep_pending(kind, value);
+	}
+}
+
+static void
+fire_pending(void) {
+	if (likely(!atomic_load_b(&trig.has_pending, MO_RELAXED))
+	    || !atomic_exchange_b(&trig.has_pending, false, MO_ACQUIRE)) {
+		return;
+	}
+	for (unsigned i = 0; i < ARRAY_LEN(retried); i++) {
+		uint64_t value = atomic_exchange_u64(&trig.pending[retried[i]], 0, MO_ACQUIRE);
+		if (value != 0) {
+			prof_keep_overlap_retry();
+			fire_or_keep(retried[i], value);
+		}
+	}
+	if (!atomic_load_b(&trig.has_pending, MO_RELAXED)) {
+		trigger_arm();
+	}
+}
+
+/* ---------------------------------------------------------------- bytes, large requests */
+
+static void
+alloc_heartbeat(uint64_t bytes) {
+	uint64_t threshold = load(&trig.thresholds[prof_threshold_alloc]);
+	if (threshold == 0 || !prof_trigger_hooks->is_on()) {
+		return;
+	}
+	uint64_t sum = atomic_fetch_add_u64(&trig.alloc_bytes, bytes, MO_RELAXED) + bytes;
+	while (sum >= threshold) {
+		if (atomic_cas_weak_u64(&trig.alloc_bytes, &sum, sum % threshold, MO_RELAXED,
+		    MO_RELAXED)) {
+			fire_or_keep(prof_kind_alloc, sum);
+			return;
+		}
+	}
+}
+
+/* Whether this is a signal handler that interrupted the allocator, where nothing may be written. */
+static bool
+is_nested(void) {
+	struct tls_s *t = tls_get();
+	return t->inside > 1 || t->gate_depth > 1;
+}
+
+void
+prof_trigger_large(size_t size) {
+	uint64_t threshold = load(&trig.thresholds[prof_threshold_large]);
+	if (threshold != 0 && size >= threshold) {
+		(is_nested() ? keep_pending : fire_or_keep)(prof_kind_large, size);
+	}
+}
+
+/* ---------------------------------------------------------------- high water */
+
+/* The level that counts as the next crossing, after one at `mark`. */
+static uint64_t
+highwater_next(uint64_t mark) {
+	uint64_t threshold = load(&trig.thresholds[prof_threshold_highwater]);
+	uint64_t step = load(&trig.thresholds[prof_threshold_highwater_step]);
+	if (threshold == 0) {
+		return UINT64_MAX; /* was switched off meanwhile */
+	}
+	if (mark == 0) {
+		return threshold;
+	}
+	step = step != 0 ? step : threshold / 8 + 1;
+	return mark > UINT64_MAX - step ? UINT64_MAX : mark + step;
+}
+
+/*
+ * Sets the mark before the profile can be seen, so that a reader of the profile who rearms the
+ * trigger is not undone.
+ */
+static void
+highwater_dump(const prof_keep_turn_t *turn, uint64_t mark, uint64_t level) {
+	if (!atomic_cas_strong_u64(&trig.mark, &mark, level, MO_RELAXED, MO_RELAXED)) {
+		prof_keep_release(turn); /* rearmed meanwhile, so it is looked at again */
+		return;
+	}
+	store(&trig.seen, level);
+	if (trigger_dump(turn, kind_metric(prof_kind_highwater), level) == EBUSY) {
+		atomic_cas_strong_u64(&trig.mark, &level, mark, MO_RELAXED, MO_RELAXED);
+	}
+}
+
+static void
+highwater_crossed(uint64_t mark, uint64_t level) {
+	prof_keep_turn_t turn;
+	if (prof_keep_try_turn(prof_kind_highwater, prof_trigger_hooks->now_ns(), &turn)) {
+		highwater_dump(&turn, mark, level);
+	} else if (level >= highwater_next(load(&trig.seen))) {
+		/*
+		 * Counted once for each step; if the level is still as high after the gap, it is written.
+		 */
+		store(&trig.seen, level);
+		prof_keep_suppress();
+	}
+}
+
+/*
+ * Updates the estimated cost. A read during which the thread was not running took long but cost no
+ * more.
+ */
+static void
+look_learn(uint64_t ns) {
+	uint64_t most = trig.look_ns + trig.look_ns / 8 + LOOK_RISE_NS;
+	trig.look_ns = ns < most ? ns : most;
+}
+
+/* Returns the earliest time of the next read, after one that lasted from `now` to `end`. */
+static uint64_t
+look_paid(uint64_t now, uint64_t end) {
+	look_learn(nstime_ns_between(now, end));
+	uint64_t earned = nstime_ns_between(trig.last_look_ns, now) / READ_SHARE;
+	trig.credit += earned > (uint64_t)READ_CREDIT_MAX ? READ_CREDIT_MAX : (int64_t)earned;
+	trig.credit = trig.credit > READ_CREDIT_MAX ? READ_CREDIT_MAX : trig.credit;
+	trig.credit -= (int64_t)trig.look_ns;
+	trig.last_look_ns = end;
+	return trig.credit >= 0 ? 0 : end + (uint64_t)-trig.credit * READ_SHARE;
+}
+
+static void
+highwater_look(prof_metric_t metric, uint64_t now) {
+	uint64_t since = load(&trig.since);
+	uint64_t level = prof_trigger_hooks->read(metric);
+	store(&trig.next_look_ns, metric == prof_metric_allocated
+	    ? look_paid(now, prof_trigger_hooks->now_ns()) : now + METRIC_GAP_NS);
+	store(&trig.base, level);
+	atomic_fetch_sub_u64(&trig.since, since, MO_RELAXED);
+	uint64_t mark = load(&trig.mark);
+	if (level >= highwater_next(mark)) {
+		highwater_crossed(mark, level);
+	}
+}
+
+static void
+highwater_heartbeat(uint64_t bytes) {
+	if (load(&trig.thresholds[prof_threshold_highwater]) == 0) {
+		return;
+	}
+	prof_metric_t metric = prof_threshold_metric_get();
+	uint64_t bound = load(&trig.base) + bytes
+	    + atomic_fetch_add_u64(&trig.since, bytes, MO_RELAXED);
+	if (metric == prof_metric_allocated && bound < highwater_next(load(&trig.mark))) {
+		return;
+	}
+	uint64_t now = prof_trigger_hooks->now_ns();
+	if (now < load(&trig.next_look_ns) || !prof_trigger_hooks->is_on()
+	    || atomic_exchange_b(&trig.is_looking, true, MO_ACQUIRE)) {
+		return;
+	}
+	highwater_look(metric, now);
+	atomic_store_b(&trig.is_looking, false, MO_RELEASE);
+}
+
+/* ---------------------------------------------------------------- time */
+
+/* Fires the timer if it is due; returns the ns until it must be called again. */
+static uint64_t
+timer_tick(void) {
+	uint64_t ms = load(&trig.thresholds[prof_threshold_time_ms]);
+	if (ms == 0 || !prof_trigger_hooks->is_on()) {
+		store(&trig.timer_last_ns, 0);
+		return TIMER_NEVER;
+	}
+	uint64_t period = ms > UINT64_MAX / NSTIME_PER_MSEC / 2 ? UINT64_MAX / 2
+	    : ms * NSTIME_PER_MSEC;
+	uint64_t now = prof_trigger_hooks->now_ns();
+	uint64_t last = load(&trig.timer_last_ns);
+	if (last == 0 || now < last) {
+		store(&trig.timer_last_ns, now);
+		return period;
+	}
+	if (now - last < period) {
+		return period - (now - last);
+	}
+	if (atomic_cas_strong_u64(&trig.timer_last_ns, &last, now, MO_RELAXED, MO_RELAXED)) {
+		fire_or_keep(prof_kind_timer, (now - last) / NSTIME_PER_MSEC);
+	}
+	return period;
+}
+
+/* ---------------------------------------------------------------- who calls */
+
+void
+prof_trigger_heartbeat(uint64_t bytes) {
+	if (likely(!atomic_load_b(&trig.is_armed, MO_RELAXED))) {
+		return;
+	}
+	fire_pending();
+	alloc_heartbeat(bytes);
+	highwater_heartbeat(bytes);
+	if (unlikely(load(&trig.thresholds[prof_threshold_time_ms]) != 0)
+	    && !prof_trigger_hooks->has_thread()) {
+		timer_tick();
+	}
+}
+
+uint64_t
+prof_trigger_tick(void) {
+	fire_pending();
+	highwater_heartbeat(0);
+	return timer_tick();
+}
+
+bool
+prof_trigger_wants_thread(void) {
+	return load(&trig.thresholds[prof_threshold_time_ms]) != 0 && (opt_prof || prof_is_booted());
+}
