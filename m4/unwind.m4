@@ -1,4 +1,4 @@
-dnl The unwinders of the profiler. Each is one file src/os/unwind_*.c; here it is decided which ones are compiled.
+dnl The unwinders of the profiler. Each is one file src/unwind/unwind_*.c; here it is decided which ones are compiled.
 
 AC_DEFUN([JEM_UNWIND], [
 AC_ARG_WITH([static_libunwind], [AS_HELP_STRING([--with-static-libunwind=FILE], [static libunwind archive])],

@@ -17,9 +17,9 @@
 #include "meta/sz.h"
 #include "os/gate.h"
 #include "os/tls.h"
-#include "os/unwind.h"
 #include "thread/alloc_hook.h"
 #include "thread/tsd_types.h"
+#include "unwind/unwind.h"
 
 extern bool opt_abort;
 extern const char *opt_junk;   /* "true", "false", "alloc", "free" */

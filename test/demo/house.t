@@ -47,13 +47,13 @@ sub check {
 # Rows of the table of floors: folder of the floor => text of its rooms.
 sub floors {
 	my %rooms;
-	$rooms{$1} = $3 while $page =~ /^\| (\d+) \| ([^|]*) \| ([^|]*) \|$/mg;
+	$rooms{$1} .= $3 while $page =~ /^\| (\d+) \| ([^|]*) \| ([^|]*) \|$/mg;
 	return \%rooms;
 }
 
 sub folder_floor {
 	my ($file) = @_;
-	my %floor = (util => 1, os => 2, meta => 3, extent => 4, hpa => 4, arena => 5, thread => 6, 'prof/sites' => 7,
+	my %floor = (util => 1, os => 2, meta => 3, extent => 4, unwind => 4, arena => 5, thread => 6, 'prof/sites' => 7,
 	    'prof/file' => 8, 'prof/trigger' => 9, 'prof/control' => 10, prof => 11, ctl => 12);
 	return $file =~ m{^(.*)/} ? $floor{$1} : 12;
 }

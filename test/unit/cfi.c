@@ -1,8 +1,8 @@
 /* Call frame information: rows of hand-made records, of real code, and of garbage. */
 #include "test.h"
 
-#include "os/cfi.h"
 #include "os/sys.h"
+#include "unwind/cfi.h"
 
 #if defined(__x86_64__)
 enum { FP = 6, SP = 7, RA = 16, PC = 16, ENTRY_OFF = 8 };

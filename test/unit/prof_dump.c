@@ -3,13 +3,13 @@
 
 #include "os/gate.h"
 #include "os/tls.h"
-#include "os/unwind.h"
 #include "prof/file/prof_dump.h"
 #include "prof/file/prof_write.h"
 #include "prof/prof.h"
 #include "prof/sites/prof_backtrace.h"
 #include "prof/sites/prof_data.h"
 #include "prof/sites/prof_sample.h"
+#include "unwind/unwind.h"
 
 static char dir[] = "/tmp/prof_dump.XXXXXX";
 static char text[1 << 20];

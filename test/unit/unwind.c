@@ -10,7 +10,7 @@
 #include <ucontext.h>
 
 #include "os/sys.h"
-#include "os/unwind.h"
+#include "unwind/unwind.h"
 
 #define MAX 256
 

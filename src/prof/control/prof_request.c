@@ -14,7 +14,6 @@
 #include "os/gate.h"
 #include "os/nstime.h"
 #include "os/sys.h"
-#include "os/unwind.h"
 #include "prof/control/prof_session.h"
 #include "prof/file/prof_dump.h"
 #include "prof/file/prof_keep.h"
@@ -23,6 +22,7 @@
 #include "prof/sites/prof_switch.h"
 #include "prof/sites/prof_types.h"
 #include "prof/trigger/prof_auto.h"
+#include "unwind/unwind.h"
 #include "util/assert.h"
 #include "util/fmt.h"
 

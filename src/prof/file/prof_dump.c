@@ -15,12 +15,10 @@
 #include "meta/freepool.h"
 #include "os/gate.h"
 #include "os/malloc_io.h"
-#include "os/module_history.h"
 #include "os/nstime.h"
 #include "os/pages.h"
 #include "os/sys.h"
 #include "os/thread.h"
-#include "os/unwind.h"
 #include "prof/file/prof_keep.h"
 #include "prof/file/prof_write.h"
 #include "prof/sites/prof_backtrace.h"
@@ -28,6 +26,8 @@
 #include "prof/sites/prof_figures.h"
 #include "prof/sites/prof_hook.h"
 #include "prof/sites/prof_sample.h"
+#include "unwind/module_history.h"
+#include "unwind/unwind.h"
 #include "util/assert.h"
 #include "util/fmt.h"
 
@@ -279,7 +279,7 @@ write_threads(prof_writer_t *w, const prof_snap_t *snap) {
 
 /*
  * An address in an unloaded object whose address range is in use again is replaced by one from a
- * range that is unique to the old object (os/module_history).
+ * range that is unique to the old object (unwind/module_history).
  */
 static COLD void
 write_passing_stack(prof_writer_t *w, const prof_site_t *s, uint32_t now) {

@@ -15,11 +15,11 @@
 #include "meta/freepool.h"
 #include "os/gate.h"
 #include "os/malloc_io.h"
-#include "os/module_history.h"
 #include "os/nstime.h"
 #include "os/sys.h"
-#include "os/unwind.h"
 #include "prof/sites/prof_hook.h"
+#include "unwind/module_history.h"
+#include "unwind/unwind.h"
 #include "util/assert.h"
 
 /*

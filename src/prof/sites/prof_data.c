@@ -11,10 +11,10 @@
 #include "prof/sites/prof_data.h"
 
 #include "meta/freepool.h"
-#include "os/module_history.h"
 #include "os/mutex.h"
 #include "prof/sites/prof_sample.h"
 #include "prof/sites/prof_table.h"
+#include "unwind/module_history.h"
 #include "util/assert.h"
 #include "util/hash.h"
 

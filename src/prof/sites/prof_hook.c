@@ -8,7 +8,7 @@
 #include "prof/sites/prof_hook.h"
 
 #include "os/gate.h"
-#include "os/unwind.h"
+#include "unwind/unwind.h"
 #include "util/assert.h"
 #include "util/atomic.h"
 

@@ -11,8 +11,8 @@
 #ifndef PROF_TYPES_H
 #define PROF_TYPES_H
 
-#include "os/unwind.h"
 #include "prof/sites/prof_opt.h"
+#include "unwind/unwind.h"
 #include "util/atomic.h"
 
 /*
@@ -60,7 +60,8 @@ typedef struct prof_site_s {
 	atomic_p_t counts;     /* prof_cnt_t of this site, chained by link.next */
 	atomic_u64_t refs;     /* number of counts of this site; PROF_DEAD: removed */
 	/*
-	 * stamp of the objects that contain the frames; 0: they are never unloaded (os/module_history)
+	 * stamp of the objects that contain the frames (unwind/module_history); 0: they are never
+	 * unloaded
 	 */
 	uint32_t stamp;
 	uint32_t then;         /* their last history record when the site was made */

@@ -5,8 +5,8 @@
  * during its search searches again. Called by the unwinder (unwind_rows.c, unwind_step.c) and by
  * module_history.c.
  */
-#ifndef OS_OBJECTS_H
-#define OS_OBJECTS_H
+#ifndef UNWIND_OBJECTS_H
+#define UNWIND_OBJECTS_H
 
 #include "util/compiler.h"
 

@@ -8,8 +8,8 @@
  * nothing was sampled, is not known. Called by
  * prof_backtrace.c (looks), prof_data.c (stamps) and prof_dump.c (maps).
  */
-#ifndef OS_MODULE_HISTORY_H
-#define OS_MODULE_HISTORY_H
+#ifndef UNWIND_MODULE_HISTORY_H
+#define UNWIND_MODULE_HISTORY_H
 
 #include "os/sys.h"
 

@@ -5,13 +5,13 @@
  * forked child another pid is there, so the child is not blocked by a look that the fork
  * interrupted. module_history.h explains the use.
  */
-#include "os/module_history.h"
+#include "unwind/module_history.h"
 
 #include <sys/auxv.h>
 
-#include "os/objects.h"
 #include "os/pages.h"
-#include "os/unwind.h"
+#include "unwind/objects.h"
+#include "unwind/unwind.h"
 #include "util/assert.h"
 #include "util/atomic.h"
 #include "util/hash.h"

@@ -4,7 +4,7 @@
  * copy's counter of changes is odd while it is written, so a reader can tell that it read a mixture
  * (a seqlock). No lock: a refresh that finds another one under way returns.
  */
-#include "os/objects.h"
+#include "unwind/objects.h"
 
 #include <dlfcn.h>
 #include <link.h>

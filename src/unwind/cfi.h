@@ -6,8 +6,8 @@
  * mapped memory: no allocation, no lock, no state. The caller (unwind_rows.c, unwind_step.c) makes
  * sure that the tables are mapped.
  */
-#ifndef OS_CFI_H
-#define OS_CFI_H
+#ifndef UNWIND_CFI_H
+#define UNWIND_CFI_H
 
 #include "util/compiler.h"
 

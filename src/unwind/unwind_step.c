@@ -4,16 +4,16 @@
  * last one inside the confirmed range, or says why the walk ends; so a walk always ends. No lock
  * and no state outside of the walk and the thread's memo.
  */
-#include "os/unwind_step.h"
+#include "unwind/unwind_step.h"
 
 #include <elf.h>
 #include <sys/auxv.h>
 
-#include "os/objects.h"
 #include "os/pages.h"
 #include "os/sys.h"
 #include "os/thread.h"
 #include "os/tls.h"
+#include "unwind/objects.h"
 #include "util/assert.h"
 #include "util/bits.h"
 

@@ -9,10 +9,10 @@
  */
 #include <sys/auxv.h>
 
-#include "os/objects.h"
 #include "os/pages.h"
 #include "os/sys.h"
-#include "os/unwind_step.h"
+#include "unwind/objects.h"
+#include "unwind/unwind_step.h"
 #include "util/assert.h"
 #include "util/bits.h"
 

@@ -7,8 +7,8 @@
  * and may run on any thread. The caller (prof_backtrace.c) holds no lock of the allocator and has
  * marked the thread as inside.
  */
-#ifndef OS_UNWIND_H
-#define OS_UNWIND_H
+#ifndef UNWIND_UNWIND_H
+#define UNWIND_UNWIND_H
 
 #include "util/atomic.h"
 #include "util/compiler.h"

@@ -4,11 +4,11 @@
  * generation, and a step by a plain row stays inside the frame. The walks call unwind_row_find();
  * the profiler calls the refresh from time to time.
  */
-#include "os/unwind_rows.h"
+#include "unwind/unwind_rows.h"
 
-#include "os/objects.h"
 #include "os/sys.h"
-#include "os/unwind.h"
+#include "unwind/objects.h"
+#include "unwind/unwind.h"
 #include "util/assert.h"
 #include "util/hash.h"
 

@@ -4,10 +4,10 @@
  * generation, so a torn or stale entry does not match. The generation changes when an object was
  * unloaded. Called by the walks (unwind_fp.c, unwind_step.c).
  */
-#ifndef OS_UNWIND_ROWS_H
-#define OS_UNWIND_ROWS_H
+#ifndef UNWIND_UNWIND_ROWS_H
+#define UNWIND_UNWIND_ROWS_H
 
-#include "os/cfi.h"
+#include "unwind/cfi.h"
 #include "util/atomic.h"
 
 /* The cache has 2^13 entries of 16 bytes. */

@@ -8,11 +8,11 @@
  * the walks (unwind_fp.c) and by the guards of the other unwinders (unwind_libgcc.c,
  * unwind_libunwind.c).
  */
-#ifndef OS_UNWIND_STEP_H
-#define OS_UNWIND_STEP_H
+#ifndef UNWIND_UNWIND_STEP_H
+#define UNWIND_UNWIND_STEP_H
 
-#include "os/unwind.h"
-#include "os/unwind_rows.h"
+#include "unwind/unwind.h"
+#include "unwind/unwind_rows.h"
 
 /* Processors for which walks are implemented. */
 #if defined(__x86_64__) || defined(__aarch64__)

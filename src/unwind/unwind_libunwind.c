@@ -7,7 +7,7 @@
 #define UNW_LOCAL_ONLY
 #include <libunwind.h>
 
-#include "os/unwind_step.h"
+#include "unwind/unwind_step.h"
 #include "util/assert.h"
 
 static const unsigned char *

@@ -9,7 +9,7 @@
  */
 #include <unwind.h>
 
-#include "os/unwind_step.h"
+#include "unwind/unwind_step.h"
 #include "util/assert.h"
 
 #if defined(__x86_64__)

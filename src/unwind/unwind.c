@@ -3,7 +3,7 @@
  * The selected method is one atomic pointer, so a sample that runs during a change uses the old or
  * the new method entirely. The counters are relaxed atomics. No lock.
  */
-#include "os/unwind.h"
+#include "unwind/unwind.h"
 
 #include "os/witness.h"
 #include "util/assert.h"

@@ -6,7 +6,7 @@
  * ENOTSUP, never in a guessed row. No lock, no allocation, no state between calls: a walk may be
  * anywhere in the program. Called by unwind_rows.c and unwind_step.c.
  */
-#include "os/cfi.h"
+#include "unwind/cfi.h"
 
 #include "os/sys.h"
 #include "util/assert.h"
