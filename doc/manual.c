@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "conf_table.h"
+#include "conf/conf_table.h"
 #include "ctl/node.h"
 #include "util/assert.h"
 #include "util/fxp.h"

@@ -13,8 +13,8 @@
 
 #include "arena/arenas.h"
 #include "arena/background_thread.h"
-#include "conf.h"
-#include "conf_hpa.h"
+#include "conf/conf.h"
+#include "conf/conf_hpa.h"
 #include "extent/guard.h"
 #include "imalloc.h"
 #include "jemalloc_fork.h"

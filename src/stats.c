@@ -11,9 +11,9 @@
 #include <stdlib.h>
 
 #include "arena/arenas.h"
-#include "conf.h"
-#include "conf_hpa.h"
-#include "conf_table.h"
+#include "conf/conf.h"
+#include "conf/conf_hpa.h"
+#include "conf/conf_table.h"
 #include "ctl/ctl.h"
 #include "ctl/ctl_rooms.h"
 #include "ctl/ctl_snapshot.h"

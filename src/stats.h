@@ -5,7 +5,7 @@
 #ifndef STATS_H
 #define STATS_H
 
-#include "stats_opts.h"
+#include "conf/stats_opts.h"
 
 /* write_cb NULL: the message function (malloc_message or fd 2). opts NULL: no letters. */
 void stats_print(void (*write_cb)(void *opaque, const char *s), void *opaque, const char *opts);

@@ -3,8 +3,8 @@
  * opt.* lists the rows of conf_table that are marked as readable, so no option is named here.
  * Options do not change after boot, so no lock is needed. Called by ctl.c.
  */
-#include "conf.h"
-#include "conf_table.h"
+#include "conf/conf.h"
+#include "conf/conf_table.h"
 #include "ctl/ctl_rooms.h"
 #include "util/assert.h"
 

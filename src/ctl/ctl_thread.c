@@ -6,7 +6,7 @@
  */
 #include "arena/arenas.h"
 #include "arena/background_thread.h"
-#include "conf.h"
+#include "conf/conf.h"
 #include "ctl/ctl_rooms.h"
 #include "os/thread.h"
 #include "prof/prof.h"

@@ -54,7 +54,7 @@ sub floors {
 sub folder_floor {
 	my ($file) = @_;
 	my %floor = (util => 1, os => 2, meta => 3, extent => 4, unwind => 4, arena => 5, thread => 6, 'prof/sites' => 7,
-	    'prof/file' => 8, 'prof/trigger' => 9, 'prof/control' => 10, prof => 11, ctl => 12);
+	    'prof/file' => 8, 'prof/trigger' => 9, 'prof/control' => 10, prof => 11, conf => 12, ctl => 12);
 	return $file =~ m{^(.*)/} ? $floor{$1} : 12;
 }
 
@@ -63,7 +63,7 @@ sub rooms_missing {
 	my %missing;
 	for my $file (grep { !/\.in$/ } @files) {
 		my $name = $file =~ s/\.\w+$//r;
-		$name =~ s{^(?!ctl/).*/}{};
+		$name =~ s{^(?!c(?:onf|tl)/).*/}{};
 		my $floor = folder_floor($file);
 		$missing{"$file on floor $floor"} = 1 if ($rooms->{$floor} // '') !~ /`\Q$name\E`/;
 	}

@@ -7,7 +7,7 @@
 
 #include "test.h"
 
-#include "conf_table.h"
+#include "conf/conf_table.h"
 #include "util/bits.h"
 
 /* Rows whose whole range would end the run, flood it, or make it last for hours. */

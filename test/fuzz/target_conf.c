@@ -1,7 +1,7 @@
 /* Any bytes as an option string. The variables that it writes are not read again: boot is over. */
 #include "target.h"
 
-#include "conf.h"
+#include "conf/conf.h"
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -2,8 +2,8 @@
 #include "test.h"
 
 #include "arena/arenas.h"
-#include "conf.h"
-#include "conf_table.h"
+#include "conf/conf.h"
+#include "conf/conf_table.h"
 #include "extent/pac.h"
 #include "imalloc.h"
 #include "os/malloc_io.h"

@@ -1,8 +1,8 @@
 /* conf_table.h: every row keeps to what its type promises; bounds by data; look-ups. */
 #include "test.h"
 
-#include "conf.h"
-#include "conf_table.h"
+#include "conf/conf.h"
+#include "conf/conf_table.h"
 #include "os/malloc_io.h"
 
 static size_t

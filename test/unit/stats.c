@@ -4,7 +4,7 @@
  */
 #include "test.h"
 
-#include "conf.h"
+#include "conf/conf.h"
 #include "ctl/ctl_snapshot.h"
 #include "meta/freepool.h"
 #include "os/gate.h"

@@ -4,7 +4,7 @@
  * Invariant: nothing is read at or behind `stop`. Locks: none; pure functions. Called by the range
  * options in conf_table.c.
  */
-#include "conf_range.h"
+#include "conf/conf_range.h"
 
 #include "util/fmt.h"
 

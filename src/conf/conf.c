@@ -8,12 +8,12 @@
  * is skipped and the rest of the string still counts. Locks: none, because it runs during boot in
  * one thread. Called by jemalloc_init.c and by tests.
  */
-#include "conf.h"
+#include "conf/conf.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "conf_table.h"
+#include "conf/conf_table.h"
 #include "os/malloc_io.h"
 #include "os/sys.h"
 #include "prof/sites/prof_opt.h"

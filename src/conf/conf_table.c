@@ -6,14 +6,15 @@
  * point to are written only during boot, by one thread. Called by conf.c, ctl_opt.c, stats.c and
  * doc/manual.c.
  */
-#include "conf_table.h"
+#include "conf/conf_table.h"
 
 #include "arena/arena.h"
 #include "arena/arenas.h"
 #include "arena/background_thread.h"
 #include "arena/bin_info.h"
-#include "conf_hpa.h"
-#include "conf_range.h"
+#include "conf/conf_hpa.h"
+#include "conf/conf_range.h"
+#include "conf/stats_opts.h"
 #include "extent/ahead.h"
 #include "extent/extent.h"
 #include "extent/guard.h"
@@ -31,7 +32,6 @@
 #include "prof/file/prof_keep.h"
 #include "prof/prof.h"
 #include "prof/trigger/prof_signal.h"
-#include "stats_opts.h"
 #include "thread/quarantine.h"
 #include "thread/tcache.h"
 #include "util/fmt.h"

@@ -7,7 +7,7 @@
 #ifndef CONF_TABLE_H
 #define CONF_TABLE_H
 
-#include "conf_range.h"
+#include "conf/conf_range.h"
 #include "util/compiler.h"
 #include "util/manual.h"
 

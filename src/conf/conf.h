@@ -10,7 +10,7 @@
 #ifndef CONF_H
 #define CONF_H
 
-#include "conf_range.h"
+#include "conf/conf_range.h"
 
 typedef enum {
 	CONF_SOURCE_BUILD,

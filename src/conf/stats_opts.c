@@ -4,7 +4,7 @@
  * Invariant: written during boot by one thread, read-only afterwards; so there is no lock. Read by
  * stats.c, conf_table.c and jemalloc_init.c.
  */
-#include "stats_opts.h"
+#include "conf/stats_opts.h"
 
 bool opt_stats_print = false;
 char opt_stats_print_opts[STATS_OPTS_SIZE] = "";

@@ -4,7 +4,7 @@
  * Invariant: no option here has an effect. Set during boot by one thread, read-only afterwards, so
  * there is no lock. Called by jemalloc_init.c after the options were read.
  */
-#include "conf_hpa.h"
+#include "conf/conf_hpa.h"
 
 #include <stdlib.h>
 
