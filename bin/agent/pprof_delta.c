@@ -1,0 +1,114 @@
+/*
+ * The difference of two profiles of one process: stack by stack and thread by thread, of estimates,
+ * so that it is what `jeprof --base` shows. Invariant: what is left of the later profile's stacks
+ * keeps its order; stacks that are gone follow. No locks. Called by the agent's handlers (?seconds=N).
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pprof_own.h"
+
+enum { KEY_MAX = PPROF_DEPTH_MAX + 1 };
+
+/*
+ * What a site is known by in both: its addresses and its thread. Threads are numbered by place in
+ * one profile, so the key has the uid.
+ */
+static size_t
+key_of(const struct pprof_profile *p, const site_t *s, uint64_t *key) {
+	key[0] = s->thread == NO_THREAD ? UINT64_MAX : p->threads[s->thread].uid;
+	memcpy(key + 1, p->addresses + s->first, s->depth * sizeof(*key));
+	return (s->depth + 1) * sizeof(*key);
+}
+
+/* Sites of one key become the first of them; `known` numbers the keys as the sites that stay. */
+static int
+sites_join(struct pprof_profile *p, intern_t *known, uint64_t *key) {
+	size_t kept = 0;
+	for (size_t i = 0; i < p->nsites; i++) {
+		uint32_t at = intern_put(known, key, key_of(p, &p->sites[i], key));
+		if (at == INTERN_FAILED) {
+			return ENOMEM;
+		}
+		if (at == kept) {
+			p->sites[kept++] = p->sites[i];
+			continue;
+		}
+		for (unsigned type = 0; type < PPROF_TYPES; type++) {
+			p->sites[at].values[type] += p->sites[i].values[type];
+		}
+	}
+	p->nsites = kept;
+	return 0;
+}
+
+/* A site that the later profile does not have any more. */
+static int
+site_take_over(struct pprof_profile *p, const struct pprof_profile *from, const site_t *s) {
+	site_t site = {p->naddresses, s->depth, NO_THREAD, {0}};
+	if (s->thread != NO_THREAD) {
+		site.thread = thread_of(p, from->threads[s->thread].uid);
+	}
+	for (uint32_t i = 0; i < s->depth; i++) {
+		if (array_grow(&p->addresses, &p->address_room, p->naddresses, sizeof(uint64_t)) != 0) {
+			return ENOMEM;
+		}
+		p->addresses[p->naddresses++] = from->addresses[s->first + i];
+	}
+	if (array_grow(&p->sites, &p->site_room, p->nsites, sizeof(site)) != 0) {
+		return ENOMEM;
+	}
+	p->sites[p->nsites++] = site;
+	return 0;
+}
+
+static int
+sites_subtract(struct pprof_profile *after, const struct pprof_profile *before, intern_t *known,
+    uint64_t *key) {
+	int err = sites_join(after, known, key);
+	for (size_t i = 0; i < before->nsites && err == 0; i++) {
+		const site_t *s = &before->sites[i];
+		uint32_t at = intern_put(known, key, key_of(before, s, key));
+		if (at == INTERN_FAILED) {
+			return ENOMEM;
+		}
+		if (at == after->nsites) {
+			err = site_take_over(after, before, s);
+		}
+		for (unsigned type = 0; err == 0 && type < PPROF_TYPES; type++) {
+			after->sites[at].values[type] -= s->values[type];
+		}
+	}
+	return err;
+}
+
+/* What was ever allocated does not shrink: less than before means that counting began anew. */
+static void
+allocations_clamp(struct pprof_profile *p) {
+	for (size_t i = 0; i < p->nsites; i++) {
+		double *values = p->sites[i].values;
+		values[ALLOC_OBJECTS] = values[ALLOC_OBJECTS] > 0 ? values[ALLOC_OBJECTS] : 0;
+		values[ALLOC_SPACE] = values[ALLOC_SPACE] > 0 ? values[ALLOC_SPACE] : 0;
+	}
+}
+
+int
+pprof_subtract(struct pprof_profile *after, const struct pprof_profile *before) {
+	if (after->pid != before->pid) {
+		return EINVAL;
+	}
+	uint64_t *key = malloc(KEY_MAX * sizeof(*key));
+	intern_t known = {0};
+	int err = key == NULL ? ENOMEM : sites_subtract(after, before, &known, key);
+	if (err == 0) {
+		allocations_clamp(after);
+		if (before->time_ns != 0 && after->time_ns >= before->time_ns) {
+			after->duration_ns = after->time_ns - before->time_ns;
+			after->time_ns = before->time_ns;
+		}
+	}
+	intern_free(&known);
+	free(key);
+	return err;
+}

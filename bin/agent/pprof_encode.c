@@ -1,0 +1,277 @@
+/*
+ * Writes a profile as profile.proto, gzipped: four values a sample in Go's order, a location for
+ * each place, a mapping for each object that is used. Invariant: numbers of locations, mappings and
+ * functions begin at 1 and each that is named is written; values are rounded so that their sum is
+ * that of the estimates, cut to a whole number, as `jeprof export` does. No locks. Called by the
+ * agent's handlers.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pprof_frames.h"
+#include "proto.h"
+
+/* Numbers of fields of profile.proto. */
+enum {
+	PROFILE_SAMPLE_TYPE = 1, PROFILE_SAMPLE, PROFILE_MAPPING, PROFILE_LOCATION, PROFILE_FUNCTION,
+	PROFILE_STRING, PROFILE_TIME = 9, PROFILE_DURATION, PROFILE_PERIOD_TYPE, PROFILE_PERIOD,
+	PROFILE_COMMENT, PROFILE_DEFAULT_TYPE,
+	TYPE_TYPE = 1, TYPE_UNIT,
+	SAMPLE_LOCATION = 1, SAMPLE_VALUE, SAMPLE_LABEL,
+	LABEL_KEY = 1, LABEL_STRING, LABEL_NUMBER,
+	MAPPING_ID = 1, MAPPING_START, MAPPING_LIMIT, MAPPING_FILE = 5, MAPPING_BUILD_ID,
+	MAPPING_HAS,
+	LOCATION_ID = 1, LOCATION_MAPPING, LOCATION_ADDRESS, LOCATION_LINE,
+	LINE_FUNCTION = 1, LINE_LINE,
+	FUNCTION_ID = 1, FUNCTION_NAME, FUNCTION_SYSTEM_NAME, FUNCTION_FILE,
+};
+
+/* Largest number that a double and a reader in JavaScript have exactly. */
+#define VALUE_MAX 9007199254740991.0
+
+static const char *const types[PPROF_TYPES][2] = {{"alloc_objects", "count"},
+    {"alloc_space", "bytes"}, {"inuse_objects", "count"}, {"inuse_space", "bytes"}};
+
+typedef struct encoder_s {
+	const struct pprof_profile *p;
+	places_t places;
+	proto_t out, part, inner, packed; /* the profile, a message of it, one in that, numbers */
+	double exact[PPROF_TYPES];        /* sums of the samples so far: as they are, */
+	double told[PPROF_TYPES];         /* and as written */
+	uint32_t *mapping;                /* by object: its number in the output, 0: none */
+	uint32_t nmappings, nlocations;
+	bool has_failed;                  /* there was no memory for a string */
+} encoder_t;
+
+static uint32_t
+string_of(encoder_t *e, const char *text, size_t len) {
+	uint32_t number = string_put(&e->places, text, len);
+	e->has_failed |= number == INTERN_FAILED;
+	return number == INTERN_FAILED ? 0 : number;
+}
+
+static uint32_t
+word_of(encoder_t *e, const char *text) {
+	return string_of(e, text, strlen(text));
+}
+
+/* Number in the output of one of the profile's texts. */
+static uint32_t
+text_of(encoder_t *e, uint32_t text) {
+	return string_of(e, intern_text(&e->p->texts, text), intern_len(&e->p->texts, text));
+}
+
+/* ---------------------------------------------------------------- samples */
+
+static void
+type_write(encoder_t *e, unsigned field, const char *type, const char *unit) {
+	proto_clear(&e->part);
+	proto_number(&e->part, TYPE_TYPE, word_of(e, type));
+	proto_number(&e->part, TYPE_UNIT, word_of(e, unit));
+	proto_message(&e->out, field, &e->part);
+}
+
+/* What the sum so far gains by this sample, in whole numbers; false if that is nothing. */
+static bool
+try_round(encoder_t *e, const site_t *s, int64_t *values) {
+	bool is_some = false;
+	for (unsigned type = 0; type < PPROF_TYPES; type++) {
+		e->exact[type] = fmin(fmax(e->exact[type] + s->values[type], -VALUE_MAX), VALUE_MAX);
+		double whole = trunc(e->exact[type]) - e->told[type];
+		e->told[type] += whole;
+		values[type] = (int64_t)whole;
+		is_some |= values[type] != 0;
+	}
+	return is_some;
+}
+
+static void
+locations_write(encoder_t *e, const site_t *s) {
+	proto_clear(&e->packed);
+	for (uint32_t i = places_to_cut(&e->places, s); i < s->depth; i++) {
+		place_t *place = &e->places.all[e->places.of[s->first + i]];
+		if (place->id == 0) {
+			place->id = ++e->nlocations;
+		}
+		proto_varint(&e->packed, place->id);
+	}
+	proto_message(&e->part, SAMPLE_LOCATION, &e->packed);
+}
+
+static void
+label_write(encoder_t *e, const thread_t *t) {
+	if (t->name != 0) {
+		proto_clear(&e->inner);
+		proto_number(&e->inner, LABEL_KEY, word_of(e, "thread"));
+		proto_number(&e->inner, LABEL_STRING, text_of(e, t->name));
+		proto_message(&e->part, SAMPLE_LABEL, &e->inner);
+	}
+	if (t->uid != 0) {
+		proto_clear(&e->inner);
+		proto_number(&e->inner, LABEL_KEY, word_of(e, "thread_id"));
+		proto_number(&e->inner, LABEL_NUMBER, t->uid);
+		proto_message(&e->part, SAMPLE_LABEL, &e->inner);
+	}
+}
+
+static void
+sample_write(encoder_t *e, const site_t *s) {
+	int64_t values[PPROF_TYPES];
+	if (!try_round(e, s, values)) {
+		return;
+	}
+	proto_clear(&e->part);
+	locations_write(e, s);
+	proto_clear(&e->packed);
+	for (unsigned type = 0; type < PPROF_TYPES; type++) {
+		proto_varint(&e->packed, (uint64_t)values[type]);
+	}
+	proto_message(&e->part, SAMPLE_VALUE, &e->packed);
+	if (s->thread != NO_THREAD) {
+		label_write(e, &e->p->threads[s->thread]);
+	}
+	proto_message(&e->out, PROFILE_SAMPLE, &e->part);
+}
+
+/* ---------------------------------------------------------------- mappings, locations, functions */
+
+/* Number of an object's mapping; it is written when it is first asked for. */
+static uint32_t
+mapping_of(encoder_t *e, uint32_t object) {
+	if (object == NO_OBJECT || e->mapping[object] != 0) {
+		return object == NO_OBJECT ? 0 : e->mapping[object];
+	}
+	const object_t *o = &e->p->objects[object];
+	e->mapping[object] = ++e->nmappings;
+	proto_clear(&e->part);
+	proto_number(&e->part, MAPPING_ID, e->nmappings);
+	proto_number(&e->part, MAPPING_START, o->start);
+	proto_number(&e->part, MAPPING_LIMIT, o->end);
+	proto_number(&e->part, MAPPING_FILE, text_of(e, o->path));
+	proto_number(&e->part, MAPPING_BUILD_ID, text_of(e, o->id));
+	for (unsigned i = 0; i < 4; i++) {
+		proto_number(&e->part, MAPPING_HAS + i, (e->places.has[object] & 1u << i) != 0);
+	}
+	proto_message(&e->out, PROFILE_MAPPING, &e->part);
+	return e->nmappings;
+}
+
+static void
+location_write(encoder_t *e, const place_t *place) {
+	uint32_t mapping = mapping_of(e, place->object);
+	proto_clear(&e->part);
+	proto_number(&e->part, LOCATION_ID, place->id);
+	proto_number(&e->part, LOCATION_MAPPING, mapping);
+	proto_number(&e->part, LOCATION_ADDRESS, place->address);
+	for (uint32_t i = 0; i < place->nframes; i++) {
+		const frame_t *frame = &e->places.frames[place->frame + i];
+		proto_clear(&e->inner);
+		proto_number(&e->inner, LINE_FUNCTION, frame->function + 1);
+		proto_number(&e->inner, LINE_LINE, frame->line);
+		proto_message(&e->part, LOCATION_LINE, &e->inner);
+	}
+	proto_message(&e->out, PROFILE_LOCATION, &e->part);
+}
+
+static void
+functions_write(encoder_t *e) {
+	const intern_t *functions = &e->places.functions;
+	for (uint32_t i = 0; i < functions->count; i++) {
+		function_t f;
+		memcpy(&f, intern_text(functions, i), sizeof(f));
+		proto_clear(&e->part);
+		proto_number(&e->part, FUNCTION_ID, i + 1);
+		proto_number(&e->part, FUNCTION_NAME, f.name);
+		proto_number(&e->part, FUNCTION_SYSTEM_NAME, f.system_name);
+		proto_number(&e->part, FUNCTION_FILE, f.file);
+		proto_message(&e->out, PROFILE_FUNCTION, &e->part);
+	}
+}
+
+/* ---------------------------------------------------------------- the whole */
+
+static bool
+is_type(const char *name) {
+	for (unsigned type = 0; type < PPROF_TYPES; type++) {
+		if (strcmp(name, types[type][0]) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The dump's metadata; and what a reader must know that no field says. */
+static void
+comments_write(encoder_t *e) {
+	static const char none[] = "allocations were not counted: alloc_objects and alloc_space are 0";
+	for (size_t i = 0; i < e->p->ncomments; i++) {
+		proto_number(&e->out, PROFILE_COMMENT, text_of(e, e->p->comments[i]));
+	}
+	if (!e->p->is_accumulated && e->p->nsites > 0) {
+		proto_number(&e->out, PROFILE_COMMENT, word_of(e, none));
+	}
+}
+
+static void
+head_write(encoder_t *e, const struct pprof_request *request) {
+	const char *type = request->default_type;
+	type = type != NULL && is_type(type) ? type : types[INUSE_SPACE][0];
+	proto_number(&e->out, PROFILE_TIME, (uint64_t)e->p->time_ns);
+	proto_number(&e->out, PROFILE_DURATION, (uint64_t)e->p->duration_ns);
+	type_write(e, PROFILE_PERIOD_TYPE, "space", "bytes");
+	proto_number(&e->out, PROFILE_PERIOD, e->p->period);
+	comments_write(e);
+	proto_number(&e->out, PROFILE_DEFAULT_TYPE, word_of(e, type));
+}
+
+static void
+profile_write(encoder_t *e, const struct pprof_request *request) {
+	for (unsigned type = 0; type < PPROF_TYPES; type++) {
+		type_write(e, PROFILE_SAMPLE_TYPE, types[type][0], types[type][1]);
+	}
+	if (e->p->nobjects > 0) {
+		(void)mapping_of(e, 0); /* the first is the main program */
+	}
+	for (size_t i = 0; i < e->p->nsites; i++) {
+		sample_write(e, &e->p->sites[i]);
+	}
+	for (size_t i = 0; i < e->places.count; i++) {
+		if (e->places.all[i].id != 0) {
+			location_write(e, &e->places.all[i]);
+		}
+	}
+	functions_write(e);
+	head_write(e, request);
+	const intern_t *strings = &e->places.strings;
+	for (uint32_t i = 0; i < strings->count; i++) {
+		proto_bytes(&e->out, PROFILE_STRING, intern_text(strings, i), intern_len(strings, i));
+	}
+}
+
+static void
+encoder_free(encoder_t *e) {
+	places_free(&e->places);
+	free(e->mapping);
+	proto_free(&e->out);
+	proto_free(&e->part);
+	proto_free(&e->inner);
+	proto_free(&e->packed);
+}
+
+int
+pprof_encode(struct pprof_profile *p, const struct pprof_request *request, unsigned char **out,
+    size_t *len, const char **why) {
+	encoder_t e = {.p = p, .mapping = calloc(p->nobjects + 1, sizeof(*e.mapping))};
+	*out = NULL;
+	*why = "there is not enough memory";
+	int err = e.mapping == NULL ? ENOMEM : places_make(&e.places, p, request);
+	if (err == 0) {
+		profile_write(&e, request);
+		err = e.has_failed ? ENOMEM : proto_gzip(&e.out, out, len);
+	}
+	encoder_free(&e);
+	return err;
+}

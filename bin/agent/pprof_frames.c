@@ -1,0 +1,230 @@
+/*
+ * The places of a profile, and which of them are the allocator's own: a run at the leaf that lies in
+ * its library, and in a program that has it built in the frames up to the last entry point, as
+ * `jeprof` cuts them. Invariant and callers: pprof_frames.h. No locks.
+ */
+#include "pprof_frames.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ENTRY_DEPTH = 16 }; /* frames that are looked at for an entry point */
+
+/* ---------------------------------------------------------------- strings */
+
+/* Bytes of a character of UTF-8 that may be shown, 0 if these are none. */
+static size_t
+utf8_len(const unsigned char *c, size_t len) {
+	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+	size_t need = *c < 0xc2 ? 0 : *c < 0xe0 ? 2 : *c < 0xf0 ? 3 : *c < 0xf5 ? 4 : 0;
+	if (need == 0 || len < need) {
+		return 0;
+	}
+	uint32_t point = *c & (0x7fu >> need);
+	for (size_t i = 1; i < need; i++) {
+		if ((c[i] & 0xc0) != 0x80) {
+			return 0;
+		}
+		point = point << 6 | (c[i] & 0x3f);
+	}
+	bool is_mark = (point >= 0x202a && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069);
+	return point < least[need] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000)
+	    || point < 0xa0 || is_mark ? 0 : need;
+}
+
+/* Control characters, marks of direction and broken UTF-8 become '?', byte by byte. */
+static void
+text_clean(unsigned char *text, size_t len) {
+	for (size_t i = 0; i < len;) {
+		size_t step = text[i] < 0x80 ? text[i] >= 0x20 && text[i] != 0x7f
+		    : utf8_len(text + i, len - i);
+		if (step == 0) {
+			text[i] = '?';
+			step = 1;
+		}
+		i += step;
+	}
+}
+
+uint32_t
+string_put(places_t *s, const char *text, size_t len) {
+	bool is_plain = true;
+	for (size_t i = 0; i < len && is_plain; i++) {
+		is_plain = text[i] >= 0x20 && text[i] < 0x7f;
+	}
+	if (is_plain) {
+		return intern_put(&s->strings, text, len);
+	}
+	unsigned char *copy = malloc(len);
+	if (copy == NULL) {
+		return INTERN_FAILED;
+	}
+	memcpy(copy, text, len);
+	text_clean(copy, len);
+	uint32_t number = intern_put(&s->strings, copy, len);
+	free(copy);
+	return number;
+}
+
+/* ---------------------------------------------------------------- the allocator's own frames */
+
+static bool
+starts_with(const char *text, const char *start) {
+	return strncmp(text, start, strlen(start)) == 0;
+}
+
+static const char *
+base_name(const char *path) {
+	const char *slash = strrchr(path, '/');
+	return slash == NULL ? path : slash + 1;
+}
+
+static bool
+is_in_list(const char *text, const char *const *list) {
+	for (; *list != NULL; list++) {
+		if (strcmp(text, *list) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Is this the name of a function that programs call to allocate? */
+static bool
+is_entry_name(const char *name) {
+	static const char *const fronts[] = {"je_", "jemalloc_", "__libc_", "__wrap_", "__", NULL};
+	static const char *const verbs[] = {"malloc", "calloc", "realloc", "memalign",
+	    "posix_memalign", "aligned_alloc", "valloc", "pvalloc", "mallocx", "rallocx", "xallocx",
+	    "sallocx", "mdallocx", "rdallocx", "xdallocx", "sdallocx", "reallocarray",
+	    "malloc_default", NULL};
+	if (starts_with(name, "_Znwj") || starts_with(name, "_Znwm") || starts_with(name, "_Znaj")
+	    || starts_with(name, "_Znam")) {
+		return true;
+	}
+	for (const char *const *front = fronts; *front != NULL; front++) {
+		if (starts_with(name, *front)) {
+			name += strlen(*front);
+			break;
+		}
+	}
+	return is_in_list(name, verbs) || starts_with(name, "smallocx_");
+}
+
+static place_kind_t
+object_kind(const struct pprof_profile *p, uint32_t number) {
+	const object_t *o = &p->objects[number];
+	const char *name = base_name(intern_text(&p->texts, o->path));
+	if (number != 0 && ((starts_with(name, "libjemalloc") && strstr(name, ".so") != NULL)
+		|| (p->library != 0 && p->library == o->path))) {
+		return place_library;
+	}
+	return starts_with(name, "libgcc_s") || starts_with(name, "libunwind") ? place_unwinder
+	    : place_other;
+}
+
+/* The linker's name of the function that the place is in; "" if it is not known. */
+static const char *
+system_name(const places_t *s, const place_t *place) {
+	function_t f;
+	if (place->nframes == 0) {
+		return "";
+	}
+	uint32_t number = s->frames[place->frame + place->nframes - 1].function;
+	memcpy(&f, intern_text(&s->functions, number), sizeof(f));
+	return intern_text(&s->strings, f.system_name);
+}
+
+static void
+kinds_set(places_t *s) {
+	for (size_t i = 0; i < s->count; i++) {
+		place_t *place = &s->all[i];
+		place->kind = place->object == NO_OBJECT ? place_other : object_kind(s->p, place->object);
+		if (place->kind != place_library && is_entry_name(system_name(s, place))) {
+			place->kind = place_entry;
+		}
+	}
+}
+
+/* Where the last entry point within the first object ends, from frame `keep` on. */
+static uint32_t
+past_entries(const places_t *s, const uint32_t *of, uint32_t depth, uint32_t keep) {
+	uint32_t result = keep, first = keep < depth ? s->all[of[keep]].object : NO_OBJECT;
+	for (uint32_t i = keep; i < depth && i < keep + ENTRY_DEPTH; i++) {
+		const place_t *place = &s->all[of[i]];
+		if (place->object != first) {
+			break;
+		}
+		result = place->kind == place_entry ? i + 1 : result;
+	}
+	return result;
+}
+
+uint32_t
+places_to_cut(const places_t *s, const site_t *site) {
+	const uint32_t *of = s->of + site->first;
+	uint32_t keep = 0;
+	for (uint32_t i = 0; i < site->depth; i++) {
+		place_kind_t kind = s->all[of[i]].kind;
+		if (kind == place_library) {
+			keep = i + 1;
+		} else if (kind != place_unwinder) {
+			break;
+		}
+	}
+	keep = past_entries(s, of, site->depth, keep);
+	return keep < site->depth ? keep : site->depth == 0 ? 0 : site->depth - 1;
+}
+
+/* ---------------------------------------------------------------- all places */
+
+/* Of stacks that threads share the addresses are read once. */
+static int
+places_collect(places_t *s, intern_t *known) {
+	const struct pprof_profile *p = s->p;
+	for (size_t i = 0; i < p->naddresses; i++) {
+		uint64_t address = p->addresses[i];
+		uint32_t number = intern_put(known, &address, sizeof(address));
+		if (number == INTERN_FAILED) {
+			return ENOMEM;
+		}
+		s->of[i] = number;
+		if (number < s->count) {
+			continue;
+		}
+		if (array_grow(&s->all, &s->room, s->count, sizeof(*s->all)) != 0) {
+			return ENOMEM;
+		}
+		const range_t *range = range_of(p, address);
+		s->all[s->count++] = (place_t){.address = address,
+		    .object = range == NULL ? NO_OBJECT : range->object};
+	}
+	return 0;
+}
+
+int
+places_make(places_t *s, const struct pprof_profile *p, const struct pprof_request *request) {
+	intern_t known = {0};
+	(void)request;
+	memset(s, 0, sizeof(*s));
+	s->p = p;
+	s->of = malloc((p->naddresses + 1) * sizeof(*s->of));
+	s->has = calloc(p->nobjects + 1, 1);
+	int err = s->of == NULL || s->has == NULL || intern_put(&s->strings, "", 0) != 0 ? ENOMEM
+	    : places_collect(s, &known);
+	intern_free(&known);
+	if (err == 0) {
+		kinds_set(s);
+	}
+	return err;
+}
+
+void
+places_free(places_t *s) {
+	free(s->all);
+	free(s->of);
+	free(s->frames);
+	free(s->has);
+	intern_free(&s->strings);
+	intern_free(&s->functions);
+}

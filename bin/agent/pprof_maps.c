@@ -1,0 +1,291 @@
+/*
+ * The end of a heap_v2 text: lines of the memory map, and module lines that name each object with
+ * its build-id and where it was loaded. A module line has the last word on its addresses. Invariant:
+ * ranges are in the order of their starts, and each names an object. No locks. Called by
+ * pprof_parse.c and, to look an address up, by pprof_frames.c.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pprof_own.h"
+
+enum { RANGES_MAX = 1 << 17, ID_MIN = 4, ID_MAX = 128, PATH_BYTES = 4096 };
+
+/* A line as it stands. */
+typedef struct row_s {
+	uint64_t start, end, bias, dev, inode;
+	uint32_t path, id;
+	bool is_module;
+} row_t;
+
+typedef struct maps_s {
+	row_t *rows;
+	size_t count, room;
+} maps_t;
+
+static bool
+is_id(const char *text, size_t len) {
+	if (len < ID_MIN || len > ID_MAX || len % 2 != 0) {
+		return false;
+	}
+	for (size_t i = 0; i < len; i++) {
+		if (strchr("0123456789abcdef", text[i]) == NULL || text[i] == '\0') {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* The path without the kernel's remark that it is gone. */
+static uint32_t
+path_put(struct pprof_profile *p, const char *path, size_t len) {
+	static const char gone[] = " (deleted)";
+	size_t mark = sizeof(gone) - 1;
+	if (len > mark && memcmp(path + len - mark, gone, mark) == 0) {
+		len -= mark;
+	}
+	return len > PATH_BYTES || memchr(path, '\0', len) != NULL ? 0 : intern_put(&p->texts, path, len);
+}
+
+static void
+spaces_pass(const char **at, const char *end) {
+	while (*at < end && **at == ' ') {
+		++*at;
+	}
+}
+
+/* The text up to the next space. */
+static size_t
+token_read(const char **at, const char *end) {
+	const char *start = *at;
+	while (*at < end && **at != ' ') {
+		++*at;
+	}
+	return (size_t)(*at - start);
+}
+
+/* "START-END BIAS ID PATH" behind "# module ". */
+static bool
+module_read(struct pprof_profile *p, const char *at, const char *end, row_t *row) {
+	if (!hex_read(&at, end, &row->start) || !word_read(&at, end, "-")
+	    || !hex_read(&at, end, &row->end) || !word_read(&at, end, " ")
+	    || !hex_read(&at, end, &row->bias) || !word_read(&at, end, " ")) {
+		return false;
+	}
+	const char *id = at;
+	size_t len = token_read(&at, end);
+	row->id = is_id(id, len) ? intern_put(&p->texts, id, len) : 0;
+	if (!word_read(&at, end, " ")) {
+		return false;
+	}
+	row->path = path_put(p, at, (size_t)(end - at));
+	row->is_module = true;
+	return true;
+}
+
+/* "START-END PERMS OFFSET MAJOR:MINOR INODE   PATH", as in /proc/PID/maps. */
+static bool
+map_read(struct pprof_profile *p, const char *at, const char *end, row_t *row) {
+	uint64_t offset, major, minor;
+	if (!hex_read(&at, end, &row->start) || !word_read(&at, end, "-")
+	    || !hex_read(&at, end, &row->end) || !word_read(&at, end, " ")
+	    || token_read(&at, end) != 4 || !word_read(&at, end, " ")
+	    || !hex_read(&at, end, &offset) || !word_read(&at, end, " ")
+	    || !hex_read(&at, end, &major) || !word_read(&at, end, ":")
+	    || !hex_read(&at, end, &minor) || !word_read(&at, end, " ")
+	    || !dec_read(&at, end, &row->inode)) {
+		return false;
+	}
+	spaces_pass(&at, end);
+	if (at == end || (*at != '/' && *at != '[')) {
+		return false;
+	}
+	row->dev = major << 32 | (uint32_t)minor;
+	row->path = path_put(p, at, (size_t)(end - at));
+	return true;
+}
+
+/* 0, ENOMEM; a line that is neither is passed over. */
+static int
+row_add(struct pprof_profile *p, maps_t *m, const char *line, const char *end) {
+	row_t row = {0};
+	bool is_row = word_read(&line, end, "# module ") ? module_read(p, line, end, &row)
+	    : map_read(p, line, end, &row);
+	if (row.path == INTERN_FAILED || row.id == INTERN_FAILED) {
+		return ENOMEM;
+	}
+	if (!is_row || row.path == 0 || row.end <= row.start || m->count == RANGES_MAX) {
+		return 0;
+	}
+	if (array_grow(&m->rows, &m->room, m->count, sizeof(row)) != 0) {
+		return ENOMEM;
+	}
+	m->rows[m->count++] = row;
+	return 0;
+}
+
+/* Modules before lines of the map, each by start. */
+static int
+by_kind_and_start(const void *a, const void *b) {
+	const row_t *x = a, *y = b;
+	if (x->is_module != y->is_module) {
+		return x->is_module ? -1 : 1;
+	}
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+/* Of rows by start the one that holds an address. */
+static row_t *
+row_of(row_t *rows, size_t count, uint64_t address) {
+	size_t low = 0, high = count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (rows[middle].end <= address) {
+			low = middle + 1;
+		} else {
+			high = middle;
+		}
+	}
+	return low < count && rows[low].start <= address ? &rows[low] : NULL;
+}
+
+static int
+object_add(struct pprof_profile *p, uint32_t id, uint32_t path, uint32_t *number) {
+	if (array_grow(&p->objects, &p->object_room, p->nobjects, sizeof(*p->objects)) != 0) {
+		return ENOMEM;
+	}
+	*number = (uint32_t)p->nobjects;
+	p->objects[p->nobjects++] = (object_t){.id = id, .path = path, .start = UINT64_MAX};
+	return 0;
+}
+
+/* Objects are told apart by build-id, and those without one by path: `known` has their keys. */
+static int
+object_get(struct pprof_profile *p, intern_t *known, const row_t *row, uint32_t *number) {
+	uint32_t key = row->id != 0 ? row->id : row->path;
+	uint32_t place = intern_put(known, &key, sizeof(key));
+	if (place == INTERN_FAILED) {
+		return ENOMEM;
+	}
+	int err = 0;
+	*number = place;
+	if (place == p->nobjects) {
+		err = object_add(p, row->id, row->path, number);
+	}
+	if (err == 0) {
+		object_t *o = &p->objects[*number];
+		o->start = row->start < o->start ? row->start : o->start;
+		o->end = row->end > o->end ? row->end : o->end;
+	}
+	return err;
+}
+
+static int
+range_add(struct pprof_profile *p, intern_t *known, const row_t *row, const row_t *map) {
+	range_t range = {row->start, row->end, row->bias, 0, row->is_module};
+	int err = object_get(p, known, row, &range.object);
+	if (err == 0) {
+		err = array_grow(&p->ranges, &p->range_room, p->nranges, sizeof(range));
+	}
+	if (err != 0) {
+		return err;
+	}
+	object_t *o = &p->objects[range.object];
+	if (map != NULL && o->map_start == 0) {
+		o->map_start = map->start;
+		o->map_end = map->end;
+		o->dev = map->dev;
+		o->inode = map->inode;
+	}
+	p->ranges[p->nranges++] = range;
+	return 0;
+}
+
+static int
+ranges_make(struct pprof_profile *p, maps_t *m, intern_t *known) {
+	size_t nmodules = 0;
+	int err = 0;
+	while (nmodules < m->count && m->rows[nmodules].is_module) {
+		nmodules++;
+	}
+	row_t *maps = m->rows + nmodules;
+	for (size_t i = 0; i < m->count && err == 0; i++) {
+		row_t *row = &m->rows[i], *map = row_of(maps, m->count - nmodules, row->start);
+		if (row->is_module) {
+			/* The loader's name may be relative or a link. */
+			row->path = map != NULL ? map->path : row->path;
+			err = range_add(p, known, row, map);
+		} else if (row_of(m->rows, nmodules, row->start) == NULL) {
+			err = range_add(p, known, row, map);
+		}
+	}
+	return err;
+}
+
+static int
+by_start(const void *a, const void *b) {
+	const range_t *x = a, *y = b;
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+/* The program becomes object 0: the one that the metadata name, else the first file in memory. */
+static void
+main_first(struct pprof_profile *p) {
+	uint32_t main = NO_OBJECT;
+	for (size_t i = 0; i < p->nranges; i++) {
+		uint32_t at = p->ranges[i].object, path = p->objects[at].path;
+		if (path == p->exe && p->exe != 0) {
+			main = at;
+			break;
+		}
+		main = main == NO_OBJECT && *intern_text(&p->texts, path) == '/' ? at : main;
+	}
+	if (main == NO_OBJECT || main == 0) {
+		return;
+	}
+	object_t object = p->objects[0];
+	p->objects[0] = p->objects[main];
+	p->objects[main] = object;
+	for (size_t i = 0; i < p->nranges; i++) {
+		uint32_t *at = &p->ranges[i].object;
+		*at = *at == main ? 0 : *at == 0 ? main : *at;
+	}
+}
+
+int
+maps_parse(struct pprof_profile *p, lines_t *l) {
+	maps_t m = {0};
+	intern_t known = {0};
+	const char *line;
+	size_t len;
+	int err = 0;
+	while (err == 0 && line_next(l, &line, &len)) {
+		err = row_add(p, &m, line, line + len);
+	}
+	if (err == 0 && m.count > 0) {
+		qsort(m.rows, m.count, sizeof(*m.rows), by_kind_and_start);
+		err = ranges_make(p, &m, &known);
+	}
+	if (err == 0 && p->nranges > 0) {
+		qsort(p->ranges, p->nranges, sizeof(*p->ranges), by_start);
+		main_first(p);
+	}
+	intern_free(&known);
+	free(m.rows);
+	return err;
+}
+
+const range_t *
+range_of(const struct pprof_profile *p, uint64_t address) {
+	size_t low = 0, high = p->nranges;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (p->ranges[middle].end <= address) {
+			low = middle + 1;
+		} else {
+			high = middle;
+		}
+	}
+	return low < p->nranges && p->ranges[low].start <= address ? &p->ranges[low] : NULL;
+}

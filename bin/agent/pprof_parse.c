@@ -1,0 +1,417 @@
+/*
+ * Reads a heap_v2 text: metadata, threads, stacks with their counts, memory map. Counts become
+ * estimates as in `jeprof`, rounded to 1/1024, so that sums do not depend on their order; a stack's
+ * estimate is split among its threads in the ratio of their own. Invariant: work and memory are at
+ * most some constants times the length of the text. No locks. Called by the agent's handlers.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "pprof_own.h"
+
+enum { COMMENTS_MAX = 64, COMMENT_BYTES = 1024 };
+
+/* The counts of one line. */
+typedef struct counts_s {
+	uint64_t values[PPROF_TYPES];
+} counts_t;
+
+/* A thread's part of the stack that is being read. */
+typedef struct part_s {
+	uint32_t thread;
+	double values[PPROF_TYPES];
+} part_t;
+
+typedef struct parser_s {
+	struct pprof_profile *p;
+	lines_t lines;
+	part_t *parts;
+	size_t nparts, part_room;
+	const char *why;
+} parser_t;
+
+/* ---------------------------------------------------------------- counts */
+
+/* "LIVE: BYTES [ALL: BYTES]" from *at on. */
+static bool
+counts_read(const char **at, const char *end, counts_t *c) {
+	uint64_t *v = c->values;
+	return dec_read(at, end, &v[INUSE_OBJECTS]) && word_read(at, end, ": ")
+	    && dec_read(at, end, &v[INUSE_SPACE]) && word_read(at, end, " [")
+	    && dec_read(at, end, &v[ALLOC_OBJECTS]) && word_read(at, end, ": ")
+	    && dec_read(at, end, &v[ALLOC_SPACE]) && word_read(at, end, "]");
+}
+
+static double
+to_grain(double value) {
+	return floor(value * 1024 + 0.5) / 1024;
+}
+
+/*
+ * What samples of one stack stand for: an object of n bytes is sampled with the probability
+ * 1 - exp(-n / rate), and all are taken to have the mean size.
+ */
+static void
+estimate(uint64_t rate, const uint64_t *pair, double *out) {
+	out[0] = (double)pair[0];
+	out[1] = (double)pair[1];
+	if (pair[0] == 0 || pair[1] == 0 || rate == 0) {
+		return;
+	}
+	double ratio = out[1] / out[0] / (double)rate;
+	double covered = ratio > 1e-9 ? 1 - exp(-ratio) : ratio;
+	out[0] = to_grain(out[0] / covered);
+	out[1] = to_grain(out[1] / covered);
+}
+
+static void
+estimate_all(uint64_t rate, const counts_t *c, double *out) {
+	estimate(rate, &c->values[ALLOC_OBJECTS], &out[ALLOC_OBJECTS]);
+	estimate(rate, &c->values[INUSE_OBJECTS], &out[INUSE_OBJECTS]);
+}
+
+/* ---------------------------------------------------------------- threads */
+
+static int
+by_uid(const void *a, const void *b) {
+	const thread_t *x = a, *y = b;
+	return x->uid < y->uid ? -1 : x->uid > y->uid;
+}
+
+uint32_t
+thread_of(const struct pprof_profile *p, uint64_t uid) {
+	thread_t key = {uid, 0};
+	const thread_t *found = p->nthreads == 0 ? NULL
+	    : bsearch(&key, p->threads, p->nthreads, sizeof(key), by_uid);
+	return found == NULL ? NO_THREAD : (uint32_t)(found - p->threads);
+}
+
+/* "  tUID: " at the start of a line. */
+static bool
+thread_read(const char **at, const char *end, uint64_t *uid) {
+	return word_read(at, end, "  t") && dec_read(at, end, uid) && word_read(at, end, ": ");
+}
+
+static int
+thread_add(struct pprof_profile *p, uint64_t uid, const char *name, size_t len) {
+	uint32_t text = intern_put(&p->texts, name, len);
+	if (text == INTERN_FAILED
+	    || array_grow(&p->threads, &p->thread_room, p->nthreads, sizeof(*p->threads)) != 0) {
+		return ENOMEM;
+	}
+	p->threads[p->nthreads++] = (thread_t){uid, text};
+	return 0;
+}
+
+/* The lines between the metadata and the stacks: all threads together, then each. */
+static int
+threads_parse(parser_t *r) {
+	const char *line, *end;
+	size_t len;
+	uint64_t uid;
+	counts_t counts;
+	for (lines_t l = r->lines; line_next(&l, &line, &len); r->lines = l) {
+		end = line + len;
+		if (word_read(&line, end, "  t*: ")) {
+			continue;
+		}
+		if (!thread_read(&line, end, &uid) || !counts_read(&line, end, &counts)) {
+			break;
+		}
+		bool has_name = word_read(&line, end, " ");
+		int err = thread_add(r->p, uid, line, has_name ? (size_t)(end - line) : 0);
+		if (err != 0) {
+			return err;
+		}
+	}
+	if (r->p->nthreads > 1) {
+		qsort(r->p->threads, r->p->nthreads, sizeof(*r->p->threads), by_uid);
+	}
+	return 0;
+}
+
+/* ---------------------------------------------------------------- stacks */
+
+static int
+address_add(struct pprof_profile *p, uint64_t address) {
+	if (array_grow(&p->addresses, &p->address_room, p->naddresses, sizeof(address)) != 0) {
+		return ENOMEM;
+	}
+	p->addresses[p->naddresses++] = address;
+	return 0;
+}
+
+/*
+ * "@ 0xHEX 0xHEX ..." Return addresses become addresses inside the call; the library has done that
+ * with the first. What is no address becomes 0.
+ */
+static int
+addresses_parse(struct pprof_profile *p, const char *at, const char *end, uint32_t *depth) {
+	int err = 0;
+	for (*depth = 0; err == 0; ++*depth) {
+		while (at < end && *at == ' ') {
+			at++;
+		}
+		if (at == end || *depth == PPROF_DEPTH_MAX) {
+			break;
+		}
+		uint64_t address = 0;
+		bool is_one = word_read(&at, end, "0x") && hex_read(&at, end, &address)
+		    && (at == end || *at == ' ');
+		while (at < end && *at != ' ') {
+			at++;
+		}
+		address = is_one ? address : 0;
+		err = address_add(p, *depth == 0 || address == 0 ? address : address - 1);
+	}
+	return err;
+}
+
+static int
+site_add(struct pprof_profile *p, const site_t *s) {
+	if (array_grow(&p->sites, &p->site_room, p->nsites, sizeof(*s)) != 0) {
+		return ENOMEM;
+	}
+	p->sites[p->nsites++] = *s;
+	return 0;
+}
+
+/* Splits the values of a stack in the ratio of its threads' own; the last one gets what is left. */
+static void
+values_split(parser_t *r, const double *whole) {
+	for (unsigned type = 0; type < PPROF_TYPES; type++) {
+		double sum = 0, left = whole[type];
+		for (size_t i = 0; i < r->nparts; i++) {
+			sum += r->parts[i].values[type];
+		}
+		for (size_t i = 0; i < r->nparts; i++) {
+			double *value = &r->parts[i].values[type];
+			*value = sum > 0 ? to_grain(whole[type] * (*value / sum)) : 0;
+			*value = i + 1 == r->nparts || *value > left ? left : *value;
+			left -= *value;
+		}
+	}
+}
+
+/* A site for each thread that holds something of the stack. */
+static int
+sites_add(parser_t *r, const site_t *whole) {
+	if (r->nparts == 0) {
+		return site_add(r->p, whole);
+	}
+	values_split(r, whole->values);
+	for (size_t i = 0; i < r->nparts; i++) {
+		site_t site = *whole;
+		site.thread = r->parts[i].thread;
+		memcpy(site.values, r->parts[i].values, sizeof(site.values));
+		int err = site_add(r->p, &site);
+		if (err != 0) {
+			return err;
+		}
+	}
+	return 0;
+}
+
+/* The lines of threads that follow a stack. */
+static int
+parts_parse(parser_t *r) {
+	const char *line, *end;
+	size_t len;
+	uint64_t uid;
+	counts_t counts;
+	r->nparts = 0;
+	for (lines_t l = r->lines; line_next(&l, &line, &len); r->lines = l) {
+		end = line + len;
+		if (!thread_read(&line, end, &uid) || !counts_read(&line, end, &counts)) {
+			break;
+		}
+		if (array_grow(&r->parts, &r->part_room, r->nparts, sizeof(*r->parts)) != 0) {
+			return ENOMEM;
+		}
+		part_t *part = &r->parts[r->nparts++];
+		part->thread = thread_of(r->p, uid);
+		estimate_all(r->p->rate, &counts, part->values);
+	}
+	return 0;
+}
+
+/* One stack, its counts and those of its threads; *is_one is false if something else stands there. */
+static int
+stack_parse(parser_t *r, bool *is_one) {
+	struct pprof_profile *p = r->p;
+	lines_t l = r->lines;
+	const char *line, *counts_line;
+	size_t len, counts_len;
+	counts_t counts;
+	site_t site = {.first = p->naddresses, .thread = NO_THREAD};
+	*is_one = false;
+	if (!line_next(&l, &line, &len) || len == 0 || *line != '@'
+	    || !line_next(&l, &counts_line, &counts_len)) {
+		return 0;
+	}
+	const char *end = counts_line + counts_len;
+	if (!word_read(&counts_line, end, "  t*: ") || !counts_read(&counts_line, end, &counts)) {
+		return 0;
+	}
+	*is_one = true;
+	r->lines = l;
+	int err = addresses_parse(p, line + 1, line + len, &site.depth);
+	estimate_all(p->rate, &counts, site.values);
+	p->is_accumulated |= counts.values[ALLOC_OBJECTS] != 0;
+	if (err == 0) {
+		err = parts_parse(r);
+	}
+	return err != 0 ? err : sites_add(r, &site);
+}
+
+/* ---------------------------------------------------------------- metadata */
+
+/* Nanoseconds since 1970 of 20261122T220946.577Z; 0 for anything else. */
+static int64_t
+stamp_ns(const char *text) {
+	struct tm tm = {0};
+	int ms = 0, used = 0;
+	if (sscanf(text, "%4d%2d%2dT%2d%2d%2d.%3dZ%n", &tm.tm_year, &tm.tm_mon, &tm.tm_mday,
+		&tm.tm_hour, &tm.tm_min, &tm.tm_sec, &ms, &used) != 7 || used != 20
+	    || tm.tm_year < 1970 || tm.tm_year > 2200 || ms < 0) {
+		return 0;
+	}
+	tm.tm_year -= 1900;
+	tm.tm_mon -= 1;
+	time_t seconds = timegm(&tm);
+	return seconds <= 0 ? 0 : (int64_t)seconds * 1000000000 + (int64_t)ms * 1000000;
+}
+
+/* KEY=VALUE of a line "# jemalloc.KEY=VALUE", as one text with a NUL behind it. */
+static void
+meta_note(struct pprof_profile *p, const char *text) {
+	const char *value = strchr(text, '=') + 1, *end = text + strlen(text), *at = value;
+	size_t key = (size_t)(value - 1 - text);
+	uint64_t number = 0;
+	bool is_number = dec_read(&at, end, &number) && at == end;
+	if (key == 3 && memcmp(text, "pid", 3) == 0) {
+		p->pid = is_number ? number : 0;
+	} else if (key == 15 && memcmp(text, "sample_interval", 15) == 0 && is_number) {
+		p->period = number <= INT64_MAX ? number : 0;
+	} else if (key == 9 && memcmp(text, "dump_time", 9) == 0) {
+		p->time_ns = stamp_ns(value);
+	}
+}
+
+static int
+meta_add(struct pprof_profile *p, const char *text, size_t len) {
+	if (p->ncomments == COMMENTS_MAX || len > COMMENT_BYTES || memchr(text, '=', len) == NULL
+	    || memchr(text, '\0', len) != NULL) {
+		return 0;
+	}
+	uint32_t number = intern_put(&p->texts, text, len);
+	if (number == INTERN_FAILED
+	    || array_grow(&p->comments, &p->comment_room, p->ncomments, sizeof(number)) != 0) {
+		return ENOMEM;
+	}
+	p->comments[p->ncomments++] = number;
+	meta_note(p, intern_text(&p->texts, number));
+	const char *end = text + len;
+	bool is_exe = word_read(&text, end, "exe=");
+	if (is_exe || word_read(&text, end, "library=")) {
+		number = intern_put(&p->texts, text, (size_t)(end - text));
+		*(is_exe ? &p->exe : &p->library) = number == INTERN_FAILED ? 0 : number;
+	}
+	return 0;
+}
+
+/* The first line and the comments behind it. */
+static int
+head_parse(parser_t *r) {
+	const char *line, *end;
+	size_t len;
+	bool is_head = line_next(&r->lines, &line, &len);
+	end = is_head ? line + len : NULL;
+	if (!is_head || !word_read(&line, end, "heap_v2/") || !dec_read(&line, end, &r->p->rate)
+	    || line != end) {
+		r->why = "the text is no heap profile: its first line is not heap_v2/RATE";
+		return EBADMSG;
+	}
+	r->p->period = r->p->rate <= INT64_MAX ? r->p->rate : 0;
+	for (lines_t l = r->lines; line_next(&l, &line, &len) && len > 0 && *line == '#'; r->lines = l) {
+		end = line + len;
+		int err = word_read(&line, end, "# jemalloc.") ? meta_add(r->p, line, (size_t)(end - line))
+		    : 0;
+		if (err != 0) {
+			return err;
+		}
+	}
+	return 0;
+}
+
+/* ---------------------------------------------------------------- the whole */
+
+/* Dumps with metadata end in a line that counts the bytes before it. */
+static bool
+has_end(const char *text, size_t len) {
+	size_t at = len > 0 ? len - 1 : 0;
+	uint64_t told;
+	while (at > 0 && text[at - 1] != '\n') {
+		at--;
+	}
+	const char *c = text + at, *end = text + len;
+	return word_read(&c, end, "# end ") && dec_read(&c, end, &told) && told == at
+	    && word_read(&c, end, "\n") && c == end;
+}
+
+static int
+profile_parse(parser_t *r, const char *text, size_t len) {
+	bool is_stack = true;
+	int err = head_parse(r);
+	if (err == 0 && r->p->ncomments > 0 && !has_end(text, len)) {
+		r->why = "the profile is cut off: its last line does not count its bytes";
+		return EBADMSG;
+	}
+	err = err != 0 ? err : threads_parse(r);
+	while (err == 0 && is_stack) {
+		err = stack_parse(r, &is_stack);
+	}
+	return err != 0 ? err : maps_parse(r->p, &r->lines);
+}
+
+int
+pprof_parse(const char *text, size_t len, struct pprof_profile **out, const char **why) {
+	*out = NULL;
+	*why = "there is not enough memory";
+	if (len > PPROF_TEXT_MAX) {
+		*why = "the profile is larger than 64 MiB";
+		return EFBIG;
+	}
+	parser_t r = {.p = calloc(1, sizeof(*r.p)), .lines = {text, text + len}, .why = *why};
+	if (r.p == NULL) {
+		return ENOMEM;
+	}
+	int err = intern_put(&r.p->texts, "", 0) == 0 ? profile_parse(&r, text, len) : ENOMEM;
+	free(r.parts);
+	if (err != 0) {
+		*why = r.why;
+		pprof_free(r.p);
+		return err;
+	}
+	*out = r.p;
+	return 0;
+}
+
+void
+pprof_free(struct pprof_profile *p) {
+	if (p == NULL) {
+		return;
+	}
+	intern_free(&p->texts);
+	free(p->addresses);
+	free(p->sites);
+	free(p->threads);
+	free(p->objects);
+	free(p->ranges);
+	free(p->comments);
+	free(p);
+}

@@ -1,0 +1,109 @@
+/*
+ * Protobuf's wire format, as far as profile.proto needs it: varints and fields with a length.
+ * Invariant: len <= room; once has_failed is set nothing is added. No locks. Called by pprof_encode.c.
+ */
+#include "proto.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+enum {
+	NUMBER = 0,      /* wire types */
+	WITH_LENGTH = 2,
+	VARINT_MAX = 10, /* bytes of a number of 64 bits */
+	GZIP_WINDOW = 15 + 16,
+};
+
+static bool
+try_room(proto_t *p, size_t more) {
+	if (p->has_failed) {
+		return false;
+	}
+	if (p->room - p->len >= more) {
+		return true;
+	}
+	size_t room = p->room * 2 + more + 256;
+	unsigned char *data = room > more ? realloc(p->data, room) : NULL;
+	if (data == NULL) {
+		p->has_failed = true;
+		return false;
+	}
+	p->data = data;
+	p->room = room;
+	return true;
+}
+
+void
+proto_varint(proto_t *p, uint64_t value) {
+	if (!try_room(p, VARINT_MAX)) {
+		return;
+	}
+	for (; value > 127; value >>= 7) {
+		p->data[p->len++] = (unsigned char)(value | 128);
+	}
+	p->data[p->len++] = (unsigned char)value;
+}
+
+void
+proto_number(proto_t *p, unsigned field, uint64_t value) {
+	if (value != 0) {
+		proto_varint(p, field << 3 | NUMBER);
+		proto_varint(p, value);
+	}
+}
+
+void
+proto_bytes(proto_t *p, unsigned field, const void *bytes, size_t len) {
+	proto_varint(p, field << 3 | WITH_LENGTH);
+	proto_varint(p, len);
+	if (len != 0 && try_room(p, len)) {
+		memcpy(p->data + p->len, bytes, len);
+		p->len += len;
+	}
+}
+
+void
+proto_message(proto_t *p, unsigned field, const proto_t *message) {
+	p->has_failed |= message->has_failed;
+	proto_bytes(p, field, message->data, message->len);
+}
+
+void
+proto_clear(proto_t *p) {
+	p->len = 0;
+}
+
+void
+proto_free(proto_t *p) {
+	free(p->data);
+	memset(p, 0, sizeof(*p));
+}
+
+/* The fastest level: twice the size of the best one at an eighth of its time. */
+int
+proto_gzip(const proto_t *p, unsigned char **out, size_t *len) {
+	z_stream z = {.zalloc = Z_NULL};
+	if (p->has_failed
+	    || deflateInit2(&z, Z_BEST_SPEED, Z_DEFLATED, GZIP_WINDOW, 9, Z_DEFAULT_STRATEGY) != Z_OK) {
+		return ENOMEM;
+	}
+	size_t bound = deflateBound(&z, p->len);
+	unsigned char *packed = malloc(bound);
+	z.next_in = p->data;
+	z.avail_in = (uInt)p->len;
+	z.next_out = packed;
+	z.avail_out = (uInt)bound;
+	bool is_whole = packed != NULL && p->len == z.avail_in && bound == z.avail_out
+	    && deflate(&z, Z_FINISH) == Z_STREAM_END;
+	*len = z.total_out;
+	deflateEnd(&z);
+	if (!is_whole) {
+		free(packed);
+		return ENOMEM;
+	}
+	unsigned char *exact = realloc(packed, *len);
+	*out = exact != NULL ? exact : packed;
+	return 0;
+}
