@@ -70,7 +70,7 @@ sub lay_out {
 	symlink $lib =~ s{/[^/]*$}{}r, "$dir/lib";
 	symlink "$build/include", "$dir/include";
 	symlink "$src/$_", "$dir/$_" for qw(doc src);
-	symlink "$src/bin/$_", "$dir/bin/$_" for qw(ctl jeprof.d);
+	symlink "$src/bin/$_", "$dir/bin/$_" for qw(ctl jeprof.d page);
 	symlink "$build/bin/$_", "$dir/bin/$_" for qw(jemalloc-config jemalloc.sh jeprof jeprofctl);
 }
 

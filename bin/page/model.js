@@ -1,0 +1,155 @@
+// The model of a report: decodes the data of the page and adds up; it knows no page. Numbers are un-sampled by
+// the rule of Dump::estimate in jeprof, to the same 1/1024 of a byte, so that they add up to what top says.
+// Cost: one pass over all nodes for each change of the snapshot; sums are kept by snapshot.
+"use strict";
+function Model(d) {
+	var MOST = 20, n = d.up.length, R = d.records.length / 2, full = [], cache = {}, made = {};
+	var parent = new Int32Array(n), first = new Uint8Array(n), depth = new Int32Array(n), kids = new Int32Array(n + 1), list = new Int32Array(n);
+	var leaf = new Int32Array(R), owner = new Int32Array(R), raw = [], pair = [], parts = [], who = -1;	// who: an index into threads, -1 for all
+	var i, k, at = 0, next, follow = [], fresh = 0, path = [], met = new Int32Array(d.names.length);
+	d.name = new Int32Array(n);
+	for (i = 1; i < n; i++) {
+		k = d.name[i - d.up[i]];
+		next = follow[k] = follow[k] || [];
+		if (d.step[i - 1] === next.length) { next.push(d.fresh[fresh++]); }
+		d.name[i] = next[d.step[i - 1]];
+	}
+	for (i = 0; i < n; i++) {
+		parent[i] = i ? i - d.up[i] : -1;
+		depth[i] = i ? depth[parent[i]] + 1 : 0;
+		while (path.length > depth[i]) { met[path.pop()]--; }
+		first[i] = met[d.name[i]]++ ? 0 : 1;
+		path.push(d.name[i]);
+		if (i) { kids[parent[i] + 1]++; }
+	}
+	for (i = 0; i < n; i++) { kids[i + 1] += kids[i]; }
+	next = kids.slice();
+	for (i = 1; i < n; i++) { list[next[parent[i]]++] = i; }
+	for (i = 0; i < R; i++) {
+		leaf[i] = owner[i] = at += d.records[2 * i];
+		for (k = d.records[2 * i + 1]; k > 0; k--) { owner[i] = parent[owner[i]]; }
+	}
+	decode();
+
+	function decode() {
+		var r = 0, both = [new Float64Array(R), new Float64Array(R)], split;
+		for (i = 0; d.pairs && i < d.pairs.length; i += 2) { pair.push([r += d.pairs[i], d.pairs[i + 1]]); }
+		split = [new Float64Array(pair.length), new Float64Array(pair.length)];
+		d.snaps.forEach(function (snap, s) {
+			if (!snap.cells) { return; }
+			raw[s] = changed(both, snap.cells);
+			parts[s] = changed(split, snap.parts || []);
+			full.push(s);
+		});
+	}
+	function changed(sums, c) {
+		for (var at = 0, j = 0; j < c.length; j += 3) { at += c[j]; sums[0][at] += c[j + 1]; sums[1][at] += c[j + 2]; }
+		return [sums[0].slice(), sums[1].slice()];
+	}
+	function round(x) { return Math.floor(x * 1024 + 0.5) / 1024; }
+	// Adds to record r of q: estimated bytes b and objects o, variance v of the bytes.
+	function add(q, r, o, b, rate) {
+		var covered = 1, ratio, objects, bytes;
+		if (o && b && rate) {
+			ratio = b / o / rate;
+			covered = ratio > 1e-9 ? 1 - Math.exp(-ratio) : ratio;
+			objects = round(o / covered); bytes = round(b / covered);
+			if (objects > o) { q.v[r] += bytes * bytes / o * (1 - o / objects); }
+		} else {
+			objects = o; bytes = b;
+		}
+		q.o[r] += objects; q.b[r] += bytes;
+	}
+	// Of snapshot s, by record, of all threads or one.
+	function at_snap(s) {
+		var key = s + ',' + who, r, k;
+		if (cache[key]) { return cache[key]; }
+		var rate = d.snaps[s].rate, q = { b: new Float64Array(R), o: new Float64Array(R), v: new Float64Array(R) }, o = raw[s][0], b = raw[s][1];
+		for (r = 0; r < R; r++) { if (o[r] && (who < 0 || d.own[r] === who)) { add(q, r, o[r], b[r], rate); } }
+		for (k = 0; who >= 0 && k < pair.length; k++) { if (pair[k][1] === who && parts[s][0][k]) { add(q, pair[k][0], parts[s][0][k], parts[s][1][k], rate); } }
+		return cache[key] = q;
+	}
+	// The nodes at which records end, whole or at their owners, in order, and the number of the node of each record.
+	function ends(whole) {
+		return kept('e' + +!!whole, function () {
+			var to = whole ? leaf : owner, number = new Int32Array(n), nodes = to.slice().sort().filter(function (x, j, all) { return !j || x !== all[j - 1]; });
+			nodes.forEach(function (x, j) { number[x] = j; });
+			return { nodes: nodes, of: to.map(function (x) { return number[x]; }) };
+		});
+	}
+	// By node, of it and all below it.
+	function kept(key, count) { return made[key] || (made[key] = count()); }
+	function totals(s, metric, whole) { return kept(['t', s, who, metric, +!!whole].join(), function () { return add_totals(s, metric, whole); }); }
+	function sums(s) { return kept(['s', s, who].join(), function () { return add_sums(s); }); }
+	function stacks(s, a, whole) { return kept(['k', s, who, a, +!!whole].join(), function () { return add_stacks(s, a, whole); }); }
+	function add_totals(s, metric, whole) {
+		var t = new Float64Array(n), q = at_snap(s)[metric], to = whole ? leaf : owner, j;
+		for (j = 0; j < R; j++) { t[to[j]] += q[j]; }
+		for (j = n - 1; j > 0; j--) { t[parent[j]] += t[j]; }
+		return t;
+	}
+	// By name: self, objects, cum, variance.
+	function add_sums(s) {
+		var q = at_snap(s), m = d.names.length, t = totals(s, 'b', false), j;
+		var x = { self: new Float64Array(m), objects: new Float64Array(m), cum: new Float64Array(m), variance: new Float64Array(m) };
+		for (j = 0; j < R; j++) {
+			var f = d.name[owner[j]];
+			x.self[f] += q.b[j]; x.objects[f] += q.o[j]; x.variance[f] += q.v[j];
+		}
+		for (j = 1; j < n; j++) { if (first[j]) { x.cum[d.name[j]] += t[j]; } }
+		return x;
+	}
+	// Callers and callees of a name: [name, bytes], the most first.
+	function around(f, t) {
+		var up = {}, down = {}, j, k;
+		for (j = 1; j < n; j++) {
+			if (d.name[j] === f && t[j]) {
+				if (first[j]) { up[d.name[parent[j]]] = (up[d.name[parent[j]]] || 0) + t[j]; }
+				for (k = kids[j]; k < kids[j + 1]; k++) { if (t[list[k]]) { down[d.name[list[k]]] = (down[d.name[list[k]]] || 0) + t[list[k]]; } }
+			}
+		}
+		return [up, down].map(function (o) {
+			return Object.keys(o).map(function (k) { return [+k, o[k]]; }).sort(function (a, b) { return b[1] - a[1] || a[0] - b[0]; });
+		});
+	}
+	// The nodes with the largest sums (change since snapshot a if there is one), by records at their owners or leaves, and how many have one.
+	function add_stacks(s, a, whole) {
+		var q = at_snap(s), p = a === null ? null : at_snap(a), e = ends(whole), N = e.nodes.length, count = 0, best = [], least = 0, j, k, x;
+		var b = new Float64Array(N), o = new Float64Array(N), v = new Float64Array(N);
+		for (j = 0; j < R; j++) {
+			k = e.of[j];
+			b[k] += q.b[j]; o[k] += q.o[j]; v[k] += q.v[j];
+			if (p) { b[k] -= p.b[j]; o[k] -= p.o[j]; v[k] += p.v[j]; }
+		}
+		for (j = 0; j < N; j++) {
+			x = Math.abs(b[j]);
+			if (x < 0.5 && Math.abs(o[j]) < 0.5) { continue; }
+			count++;
+			if (best.length >= 2 * MOST && x <= least) { continue; }
+			best.push({ node: e.nodes[j], b: b[j], o: o[j], v: v[j] });
+			if (best.length >= 4 * MOST) { trim(); }
+		}
+		trim();
+		return { list: best.slice(0, MOST), count: count };
+		function trim() {
+			best.sort(function (x, y) { return Math.abs(y.b) - Math.abs(x.b) || x.node - y.node; });
+			best.length = Math.min(best.length, 2 * MOST);
+			least = best.length < 2 * MOST ? 0 : Math.abs(best[best.length - 1].b);
+		}
+	}
+	function frames(node) {
+		for (var out = []; node > 0; node = parent[node]) { out.push(node); }
+		return out;
+	}
+	// What lies in stacks with a name that is a hit, each once.
+	function share(s, metric, whole, hit) {
+		var on = new Uint8Array(n), q = at_snap(s)[metric], to = whole ? leaf : owner, sum = 0, j;
+		for (j = 1; j < n; j++) { on[j] = on[parent[j]] || hit[d.name[j]]; }
+		for (j = 0; j < R; j++) { if (on[to[j]]) { sum += q[j]; } }
+		return sum;
+	}
+	function live(s) { return who < 0 ? d.snaps[s].live[0] : totals(s, 'b', false)[0]; }
+	function of(thread) { who = thread; }
+	return { d: d, n: n, of: of, live: live, parent: parent, depth: depth, kids: kids, list: list, full: full, totals: totals, sums: sums, around: around,
+		stacks: stacks, frames: frames, share: share };
+}
