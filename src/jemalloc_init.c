@@ -141,6 +141,9 @@ boot_wires(void) {
 	boot_add_event_hook(true, user_event_heartbeat);
 	thread_event_hooks = boot_event_hooks;
 	tsd_cleanups = boot_tsd_cleanups;
+	if (config_prof) {
+		prof_control_wire();
+	}
 	return 0;
 }
 

@@ -149,8 +149,6 @@ control_mirror(void) {
 	}
 }
 
-void (*const prof_switch_changed)(void) = control_mirror;
-
 static void
 box_open(void) {
 	box_header();
@@ -491,8 +489,6 @@ thread_text(void) {
 	    : atomic_load_b(&control.thread_failed, MO_RELAXED) ? "no: the system refused it" : "no";
 }
 
-const char *(*const prof_request_thread)(void) = thread_text;
-
 static void
 thread_start(void) {
 	struct tls_s *t = tls_get();
@@ -533,9 +529,6 @@ control_changed(void) {
 	}
 }
 
-void (*const prof_trigger_changed)(void) = control_changed;
-bool (*const prof_trigger_has_thread)(void) = prof_control_has_thread;
-
 /* Called in a signal handler. */
 static bool
 control_wake(void) {
@@ -545,8 +538,6 @@ control_wake(void) {
 	thread_wake();
 	return true;
 }
-
-bool (*const prof_signal_wake)(void) = control_wake;
 
 /* ---------------------------------------------------------------- heartbeats, life */
 
@@ -614,6 +605,15 @@ control_boot_options(void) {
 	if (thread_is_wanted()) {
 		thread_want();
 	}
+}
+
+void
+prof_control_wire(void) {
+	prof_switch_changed_hook = control_mirror;
+	prof_trigger_changed_hook = control_changed;
+	prof_trigger_has_thread_hook = prof_control_has_thread;
+	prof_signal_wake_hook = control_wake;
+	prof_request_thread_hook = thread_text;
 }
 
 void

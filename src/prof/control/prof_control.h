@@ -31,6 +31,8 @@ typedef union {
 } prof_mailbox_block_t;
 extern HIDDEN prof_mailbox_block_t prof_mailbox_block;
 
+/* Fills the hooks by which the modules below signal to this one; called before all others. */
+void prof_control_wire(void);
 /* Opens the mailbox, unless the process has more rights than its user (AT_SECURE). */
 void prof_control_boot(void);
 void prof_control_heartbeat(tsd_t *tsd, uint64_t bytes);

@@ -26,6 +26,8 @@
 #include "util/assert.h"
 #include "util/fmt.h"
 
+EARLY_DATA const char *(*prof_request_thread_hook)(void);
+
 typedef int verb_t(const char *args, const prof_asker_t *asker, prof_answer_t *a);
 
 static LARGE_BSS struct {
@@ -374,7 +376,7 @@ verb_status(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 	add_number(a, "overlapped", prof_keep_overlapped());
 	add_number(a, "rejected", prof_session_rejected());
 	add_unwinder(a);
-	answer_add(a, "thread=%s\nversion=%s\npid=%d\n", prof_request_thread(), JEMALLOC_VERSION,
+	answer_add(a, "thread=%s\nversion=%s\npid=%d\n", prof_request_thread_hook(), JEMALLOC_VERSION,
 	    sys_pid());
 	size_t left = sizeof(a->text) - a->len;
 	add_text(a, "last_dump", prof_dump_last_path, left / 2 - 16);

@@ -28,10 +28,10 @@ int prof_request(const char *text, const prof_asker_t *asker, prof_answer_t *ans
 /* Makes the sentence the answer and returns err. */
 int prof_request_refuse(prof_answer_t *answer, int err, const char *sentence);
 /*
- * Whether the profiler has a thread: "yes", "no", or "no: " and the reason; defined by
- * prof_control.
+ * Tells whether the profiler has a thread: "yes", "no", or "no: " and the reason.
+ * prof_control_wire() fills it.
  */
-extern const char *(*const prof_request_thread)(void);
+extern const char *(*prof_request_thread_hook)(void);
 /* The state as a prof_mailbox_* value. */
 uint32_t prof_request_state(void);
 /*

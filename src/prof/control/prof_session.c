@@ -69,7 +69,7 @@ session_leave(uint64_t id, prof_session_state_t to) {
 	assert(word_state(session_word()) == prof_session_starting
 	    || word_state(session_word()) == prof_session_stopping);
 	atomic_store_u64(&session.word, id << STATE_BITS | (uint64_t)to, MO_RELEASE);
-	prof_trigger_changed();
+	prof_trigger_changed_hook();
 }
 
 prof_session_state_t
@@ -506,7 +506,7 @@ session_dump(bool is_silent, char *told) {
  */
 static int
 session_end(uint64_t id, bool is_silent, char *told) {
-	prof_trigger_changed();
+	prof_trigger_changed_hook();
 	int err = session_dump(is_silent, told);
 	struct tls_s *t = tls_get();
 	gate_enter(t);

@@ -27,6 +27,8 @@ static struct {
 	void (*gdump_due)(void); /* pac's hook while gdump is on */
 } switches = {.mtx = MUTEX_INITIALIZER("prof_switch", WITNESS_RANK_PROF_MISC)};
 
+EARLY_DATA void (*prof_switch_changed_hook)(void);
+
 bool
 prof_is_booted(void) {
 	return atomic_load_b(&switches.is_booted, MO_ACQUIRE);
@@ -70,7 +72,7 @@ prof_switch_ready(void (*gdump_due)(void)) {
 	switches_apply_locked();
 	mutex_unlock(&switches.mtx);
 	gate_exit(tls_get());
-	prof_switch_changed();
+	prof_switch_changed_hook();
 }
 
 /* ---------------------------------------------------------------- prof.active and the like */
@@ -94,7 +96,7 @@ switch_set(atomic_b_t *s, bool on, bool *old) {
 	}
 	mutex_unlock(&switches.mtx);
 	gate_exit(tls_get());
-	prof_switch_changed();
+	prof_switch_changed_hook();
 	if (old != NULL) {
 		*old = was;
 	}

@@ -41,7 +41,7 @@ bool prof_switch_is_ready(void);
 /* prof.active, without checking that the profiler is booted. */
 bool prof_switch_is_active(void);
 
-/* Publishes the new state to readers outside the process; defined by prof_control. */
-extern void (*const prof_switch_changed)(void);
+/* Publishes the new state to readers outside the process; prof_control_wire() fills it. */
+extern void (*prof_switch_changed_hook)(void);
 
 #endif /* PROF_SWITCH_H */

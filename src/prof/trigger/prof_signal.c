@@ -36,6 +36,7 @@
 #define RETRY_NS NSTIME_PER_MSEC
 
 bool opt_prof_final_signals;
+EARLY_DATA bool (*prof_signal_wake_hook)(void);
 
 static const int deadly[] = {SIGTERM, SIGHUP, SIGINT};
 
@@ -194,7 +195,7 @@ handler_act(void) {
 	if (atomic_load_u32(&sig.exit, MO_RELAXED) == EXIT_WRITES) {
 		return;
 	}
-	bool has_thread = prof_signal_wake();
+	bool has_thread = prof_signal_wake_hook();
 	if (!handler_is_safe(tls_get())) {
 		int number = (int)atomic_load_u32(&sig.due, MO_RELAXED);
 		if (!has_thread && os_signal_later(&sig.timer, number, RETRY_NS) != 0) {

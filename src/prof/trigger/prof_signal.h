@@ -40,7 +40,10 @@ void prof_signal_exit_begin(void);
 void prof_signal_exit_end(void);
 void prof_signal_postfork_child(void);
 
-/* Makes the profiler's thread look at once; false if there is none. Defined by prof_control. */
-extern bool (*const prof_signal_wake)(void);
+/*
+ * Makes the profiler's thread look at once; false if there is none. Called in signal handlers.
+ * prof_control_wire() fills it.
+ */
+extern bool (*prof_signal_wake_hook)(void);
 
 #endif /* PROF_SIGNAL_H */

@@ -37,6 +37,8 @@
 uint64_t opt_prof_thresholds[prof_threshold_n];
 prof_metric_t opt_prof_highwater_metric = prof_metric_allocated;
 atomic_zu_t prof_trigger_large_min = {SIZE_MAX};
+EARLY_DATA void (*prof_trigger_changed_hook)(void);
+EARLY_DATA bool (*prof_trigger_has_thread_hook)(void);
 
 const char *const prof_metric_names[] = {"allocated", "active", "resident", "rss", NULL};
 const char *const prof_threshold_names[] = {
@@ -121,7 +123,7 @@ real_dump(prof_kind_t kind, const char *metric, uint64_t value) {
 
 static bool
 real_has_thread(void) {
-	return prof_trigger_has_thread();
+	return prof_trigger_has_thread_hook();
 }
 
 const prof_trigger_hooks_t prof_trigger_hooks_real = {
@@ -201,7 +203,7 @@ prof_threshold_set(prof_threshold_t t, uint64_t value) {
 		break;
 	}
 	trigger_arm();
-	prof_trigger_changed();
+	prof_trigger_changed_hook();
 }
 
 prof_metric_t

@@ -77,10 +77,10 @@ void prof_trigger_heartbeat(uint64_t bytes);
 uint64_t prof_trigger_tick(void);
 /* Whether a setting needs the profiler's thread. */
 bool prof_trigger_wants_thread(void);
-/* Called after each change of a threshold or of a session's state; defined by prof_control. */
-extern void (*const prof_trigger_changed)(void);
-/* Whether the profiler's thread runs; defined by prof_control too. */
-extern bool (*const prof_trigger_has_thread)(void);
+/* Called after each change of a threshold or of a session's state; prof_control_wire() fills it. */
+extern void (*prof_trigger_changed_hook)(void);
+/* Tells whether the profiler's thread runs; prof_control_wire() fills it. */
+extern bool (*prof_trigger_has_thread_hook)(void);
 
 /*
  * Writes a profile of an automatic kind if the switches and prof_keep permit it. Returns 0, EBUSY
