@@ -1,13 +1,13 @@
 /*
- * The selection of an unwinding method, and the counters of walks; unwind.h has the contract.
+ * The selection of an unwinding method; unwind.h has the contract.
  * The selected method is one atomic pointer, so a sample that runs during a change uses the old or
- * the new method entirely. The counters are relaxed atomics. No lock.
+ * the new method entirely. No lock. Called by prof_backtrace.c and prof_dump.c.
  */
 #include "unwind/unwind.h"
 
 #include "os/witness.h"
+#include "unwind/unwind_rows.h"
 #include "util/assert.h"
-#include "util/bits.h"
 
 /* Some method uses unwind rows, so unwind_rows.c is linked. */
 #define HAS_ROWS (CONFIG_PROF_FRAMEPTR || CONFIG_PROF_LIBUNWIND || CONFIG_PROF_LIBGCC)
@@ -44,19 +44,13 @@ static const struct unwind_backend_s *const backends[] = {
 	&unwind_none,
 };
 
-
-static struct {
-	/* const struct unwind_backend_s *; NULL means none yet. */
-	atomic_p_t current;
-	atomic_u64_t fallbacks;
-	atomic_u64_t stops[unwind_stop_count];
-	atomic_u64_t depths[UNWIND_DEPTH_BUCKETS];
-} unwinder;
+/* const struct unwind_backend_s *; NULL means none yet. */
+static atomic_p_t selected;
 
 /* The selected method; one that finds no frames if none is selected. */
 static const struct unwind_backend_s *
 current(void) {
-	const struct unwind_backend_s *b = atomic_load_p(&unwinder.current, MO_ACQUIRE);
+	const struct unwind_backend_s *b = atomic_load_p(&selected, MO_ACQUIRE);
 	return b != NULL ? b : &unwind_none;
 }
 
@@ -69,7 +63,7 @@ select_backend(const struct unwind_backend_s *b) {
 	if (err != 0) {
 		return ENOTSUP;
 	}
-	atomic_store_p(&unwinder.current, (void *)(uintptr_t)b, MO_RELEASE);
+	atomic_store_p(&selected, (void *)(uintptr_t)b, MO_RELEASE);
 	return 0;
 }
 
@@ -130,9 +124,7 @@ unwind_at(void **frames, unsigned max, const struct unwind_where_s *where,
 	}
 	unsigned n = max == 0 ? 0 : b->capture(frames, max, where, memo);
 	assert(memo->first + n <= max || n == 0);
-	unsigned bucket = n < 2 ? 0 : (unsigned)lg_floor_zu(n);
-	bucket = bucket < UNWIND_DEPTH_BUCKETS ? bucket : UNWIND_DEPTH_BUCKETS - 1;
-	atomic_fetch_add_u64(&unwinder.depths[bucket], 1, MO_RELAXED);
+	unwind_count_depth(n);
 	return n;
 }
 
@@ -142,30 +134,6 @@ unwind(void **frames, unsigned max) {
 	struct unwind_where_s where;
 	UNWIND_HERE(&where);
 	return unwind_at(frames, max, &where, &nothing);
-}
-
-void
-unwind_count_stop(unwind_stop_t stop) {
-	assert(stop < unwind_stop_count);
-	atomic_fetch_add_u64(&unwinder.stops[stop], 1, MO_RELAXED);
-}
-
-void
-unwind_count_fallback(void) {
-	atomic_fetch_add_u64(&unwinder.fallbacks, 1, MO_RELAXED);
-}
-
-const char *
-unwind_stop_name(unwind_stop_t stop) {
-	static const char *const names[unwind_stop_count] = {
-		[unwind_stop_end] = "end",
-		[unwind_stop_full] = "full",
-		[unwind_stop_no_module] = "no_module",
-		[unwind_stop_no_row] = "no_row",
-		[unwind_stop_bad_frame] = "bad_frame",
-	};
-	assert(stop < unwind_stop_count);
-	return names[stop];
 }
 
 void
@@ -184,15 +152,7 @@ unwind_refresh(void) {
 
 void
 unwind_stats_read(struct unwind_stats_s *dst) {
-	memset(dst, 0, sizeof(*dst));
-	for (unsigned i = 0; i < UNWIND_DEPTH_BUCKETS; i++) {
-		dst->depths[i] = atomic_load_u64(&unwinder.depths[i], MO_RELAXED);
-		dst->samples += dst->depths[i];
-	}
-	for (unsigned i = 0; i < unwind_stop_count; i++) {
-		dst->stops[i] = atomic_load_u64(&unwinder.stops[i], MO_RELAXED);
-	}
-	dst->fallbacks = atomic_load_u64(&unwinder.fallbacks, MO_RELAXED);
+	unwind_counts_read(dst);
 #if HAS_ROWS
 	unwind_rows_stats(dst);
 #endif

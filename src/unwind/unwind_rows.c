@@ -8,7 +8,6 @@
 
 #include "os/sys.h"
 #include "unwind/objects.h"
-#include "unwind/unwind.h"
 #include "util/assert.h"
 #include "util/hash.h"
 

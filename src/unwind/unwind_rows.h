@@ -8,6 +8,7 @@
 #define UNWIND_UNWIND_ROWS_H
 
 #include "unwind/cfi.h"
+#include "unwind/unwind_backend.h"
 #include "util/atomic.h"
 
 /* The cache has 2^13 entries of 16 bytes. */
@@ -105,5 +106,12 @@ row_load(size_t slot, uintptr_t pc, uint64_t salt) {
 row_t unwind_row_find(uintptr_t pc);
 /* Packs a row; ROW_UNKNOWN if it does not fit. */
 row_t unwind_row_pack(const struct cfi_row_s *r);
+
+/* Looks whether objects were loaded or unloaded; if some were unloaded, all rows are forgotten. */
+void unwind_rows_refresh(void);
+/* Makes all cached rows invalid. */
+void unwind_rows_forget(void);
+/* Sets the counters of rows in *dst. */
+void unwind_rows_stats(struct unwind_stats_s *dst);
 
 #endif

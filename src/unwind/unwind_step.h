@@ -11,7 +11,7 @@
 #ifndef UNWIND_UNWIND_STEP_H
 #define UNWIND_UNWIND_STEP_H
 
-#include "unwind/unwind.h"
+#include "unwind/unwind_backend.h"
 #include "unwind/unwind_rows.h"
 
 /* Processors for which walks are implemented. */

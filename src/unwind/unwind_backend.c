@@ -1,0 +1,59 @@
+/*
+ * The counters of walks: how they ended, how deep they were, how many went to another method.
+ * Invariant: each walk counts once by depth and at most once by its end. Relaxed atomics, no lock.
+ * Called by the methods and by unwind.c.
+ */
+#include "unwind/unwind_backend.h"
+
+#include "util/assert.h"
+#include "util/bits.h"
+
+static struct {
+	atomic_u64_t fallbacks;
+	atomic_u64_t stops[unwind_stop_count];
+	atomic_u64_t depths[UNWIND_DEPTH_BUCKETS];
+} counts;
+
+void
+unwind_count_stop(unwind_stop_t stop) {
+	assert(stop < unwind_stop_count);
+	atomic_fetch_add_u64(&counts.stops[stop], 1, MO_RELAXED);
+}
+
+void
+unwind_count_fallback(void) {
+	atomic_fetch_add_u64(&counts.fallbacks, 1, MO_RELAXED);
+}
+
+void
+unwind_count_depth(unsigned n) {
+	unsigned bucket = n < 2 ? 0 : (unsigned)lg_floor_zu(n);
+	bucket = bucket < UNWIND_DEPTH_BUCKETS ? bucket : UNWIND_DEPTH_BUCKETS - 1;
+	atomic_fetch_add_u64(&counts.depths[bucket], 1, MO_RELAXED);
+}
+
+void
+unwind_counts_read(struct unwind_stats_s *dst) {
+	memset(dst, 0, sizeof(*dst));
+	for (unsigned i = 0; i < UNWIND_DEPTH_BUCKETS; i++) {
+		dst->depths[i] = atomic_load_u64(&counts.depths[i], MO_RELAXED);
+		dst->samples += dst->depths[i];
+	}
+	for (unsigned i = 0; i < unwind_stop_count; i++) {
+		dst->stops[i] = atomic_load_u64(&counts.stops[i], MO_RELAXED);
+	}
+	dst->fallbacks = atomic_load_u64(&counts.fallbacks, MO_RELAXED);
+}
+
+const char *
+unwind_stop_name(unwind_stop_t stop) {
+	static const char *const names[unwind_stop_count] = {
+		[unwind_stop_end] = "end",
+		[unwind_stop_full] = "full",
+		[unwind_stop_no_module] = "no_module",
+		[unwind_stop_no_row] = "no_row",
+		[unwind_stop_bad_frame] = "bad_frame",
+	};
+	assert(stop < unwind_stop_count);
+	return names[stop];
+}

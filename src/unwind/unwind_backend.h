@@ -1,0 +1,147 @@
+/*
+ * What the unwinding methods are and share: where a walk starts, what it remembers, why it ends,
+ * and the table of functions of each method. Below unwind.h, which selects one, so that no method
+ * calls upward. The counters of walks are relaxed atomics; no lock. Included by unwind.h and the
+ * methods.
+ */
+#ifndef UNWIND_UNWIND_BACKEND_H
+#define UNWIND_UNWIND_BACKEND_H
+
+#include "util/atomic.h"
+#include "util/compiler.h"
+
+/* Why a walk ended; counted for statistics. */
+typedef enum {
+	unwind_stop_end,       /* the outermost frame was reached */
+	unwind_stop_full,      /* there are more frames than were asked for */
+	unwind_stop_no_module, /* a return address is in no known object */
+	unwind_stop_no_row,    /* there is no usable unwind information for an address */
+	/* a frame lies outside of the stack, or is not above the one before */
+	unwind_stop_bad_frame,
+	unwind_stop_count
+} unwind_stop_t;
+
+/* Buckets of the statistics of depths; the last one counts all greater depths. */
+#define UNWIND_DEPTH_BUCKETS 10
+
+/* Counters of all walks since the start. */
+struct unwind_stats_s {
+	uint64_t samples;     /* walks */
+	uint64_t fallbacks;   /* samples that "auto" gave to another method */
+	uint64_t rows_made;   /* rows read from unwind tables */
+	uint64_t generations; /* times that cached rows became invalid */
+	uint64_t stops[unwind_stop_count];
+	/* Bucket b counts stacks of depth d with lg_floor(d) == b; d == 0 counts in bucket 0. */
+	uint64_t depths[UNWIND_DEPTH_BUCKETS];
+};
+
+/* Where a walk starts: registers in the caller of the function that took them. */
+struct unwind_where_s {
+	uintptr_t pc;
+	uintptr_t sp;
+	uintptr_t fp;
+};
+
+/*
+ * Used in the function whose return address shall be the first frame. That function must not have
+ * returned when `where` is used.
+ */
+#define UNWIND_HERE(where) \
+	(where)->pc = (uintptr_t)__builtin_extract_return_addr(__builtin_return_address(0)); \
+	(where)->sp = (uintptr_t)__builtin_dwarf_cfa(); \
+	(where)->fp = *(const uintptr_t *)__builtin_frame_address(0)
+
+/*
+ * The registers of a frame, and the addresses from which its return address and frame pointer were
+ * read.
+ */
+struct unwind_mark_s {
+	uintptr_t sp;
+	uintptr_t fp;
+	uintptr_t ra_at;
+	uintptr_t fp_at;
+};
+
+/*
+ * What a thread keeps from walk to walk, to continue with frames that are unchanged. Zeroed at
+ * first. It belongs to one array of frames, which only walks may write unless unwind_memo_forget()
+ * is called.
+ */
+struct unwind_memo_s {
+	uintptr_t own_lo; /* the thread's own stack, as far as it is known, up to its end */
+	uintptr_t own_hi;
+	uintptr_t lo; /* what was seen of another stack, which may be unmapped by now */
+	uintptr_t hi;
+	/* end of a stack that was tested and is not the thread's own; 0: none */
+	uintptr_t tried_hi;
+	uint64_t salt; /* generation of the rows that the marks were made with */
+	/*
+	 * number of marks, at most the number of frames; those of the last walk are from `known` on
+	 */
+	unsigned room;
+	unsigned known;
+	unsigned first; /* the last walk's frames begin at this index */
+	bool is_same;   /* they are those of the walk before it */
+	bool is_whole;  /* they end with the outermost frame */
+	bool is_own;    /* they all lie on the thread's own stack */
+	struct unwind_mark_s *marks;
+};
+
+/* Forgets the marks of the last walk; to be called when the array of frames was written. */
+static inline void
+unwind_memo_forget(struct unwind_memo_s *m) {
+	m->known = m->room;
+	m->first = 0;
+	m->is_same = false;
+}
+
+/* Sets the array of n marks and forgets all that was remembered. */
+static inline void
+unwind_memo_set_room(struct unwind_memo_s *m, struct unwind_mark_s *marks, unsigned n) {
+	m->marks = marks;
+	m->room = n;
+	unwind_memo_forget(m);
+}
+
+/* A method. */
+struct unwind_backend_s {
+	const char *name;
+	/*
+	 * Returns 0, or an errno value if the method cannot work here. Called with no lock held;
+	 * may take any lock.
+	 */
+	int (*boot)(void);
+	/*
+	 * Stores return addresses, innermost first, from frames[memo->first] on; the first one is
+	 * where->pc. For an interrupted instruction its address plus 1 is stored, as if it were a
+	 * call. A method without has_memo is called with a forgotten memo. Preserves errno. Returns
+	 * the number of frames.
+	 */
+	unsigned (*capture)(void **frames, unsigned max, const struct unwind_where_s *where,
+	    struct unwind_memo_s *memo);
+	/* The method uses the memo. */
+	bool has_memo;
+};
+
+/* Count how a walk ended, that a sample went to another method, and the depth of a stack. */
+void unwind_count_stop(unwind_stop_t stop);
+void unwind_count_fallback(void);
+void unwind_count_depth(unsigned n);
+/* Sets all counters in *dst but those of unwind rows, which become 0. */
+void unwind_counts_read(struct unwind_stats_s *dst);
+/* The name of the stop in statistics. */
+const char *unwind_stop_name(unwind_stop_t stop);
+
+/* The methods that are built; each is defined in the file of its name, "auto" with "fp". */
+#if CONFIG_PROF_FRAMEPTR
+extern HIDDEN const struct unwind_backend_s unwind_fp;
+extern HIDDEN const struct unwind_backend_s unwind_auto;
+#endif
+#if CONFIG_PROF_LIBGCC
+extern HIDDEN const struct unwind_backend_s unwind_libgcc;
+#endif
+#if CONFIG_PROF_LIBUNWIND
+extern HIDDEN const struct unwind_backend_s unwind_libunwind;
+#endif
+
+#endif /* UNWIND_UNWIND_BACKEND_H */
