@@ -28,7 +28,7 @@ compdb: src/config.h include/jemalloc/jemalloc.h
 	$(file >$(COMPDB),[)$(eval compdb_comma :=)
 	$(foreach f,$(C_SRCS),$(call compdb_add,$(f),$(COMPILE_C) $(PIC_FLAGS) $(CFLAGS)))
 	$(foreach f,$(CXX_SRCS),$(call compdb_add,$(f),$(COMPILE_CXX) $(PIC_FLAGS) $(CXXFLAGS)))
-	$(foreach f,$(call rel,bin/ctl/*.c),$(call compdb_add,$(f),$(COMPILE_CTL)))
+	$(foreach f,$(call rel,bin/ctl/*.c src/client/*.c),$(call compdb_add,$(f),$(COMPILE_CTL)))
 	$(foreach f,$(addsuffix .c,$(UNIT) $(FUZZ)),$(call compdb_add,$(f),$(CC) $(TEST_CFLAGS) $(INC) $(CPPFLAGS) $(CFLAGS)))
 	$(foreach f,$(addsuffix .c,$(INTEGRATION) $(ANALYZE) $(STRESS)),$(call compdb_add,$(f),$(CC) $(TEST_CFLAGS) -I$(objroot)include $(CPPFLAGS) $(CFLAGS)))
 	$(foreach f,$(addsuffix .cpp,$(INTEGRATION_CXX)),$(call compdb_add,$(f),$(CXX) $(TEST_CXXFLAGS) -I$(objroot)include $(CPPFLAGS) $(CXXFLAGS)))

@@ -10,37 +10,67 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "memory.h"
+#include "paths.h"
 #include "talk.h"
 #include "value.h"
 #include "words.h"
 
+void
+leave_failed(const jeprof_target_t *p, int error) {
+	switch (error) {
+	case ESRCH:
+	case ENXIO:
+	case EPROTO:
+	case EACCES:
+		leave(EXIT_NO_WAY, "%s", p->why);
+	case ETIMEDOUT:
+	case EBUSY:
+		leave(EXIT_NO_ANSWER, "%s", p->why);
+	case E2BIG:
+		leave(EXIT_USAGE, "%s", p->why);
+	default:
+		leave(EXIT_FAILED, "%s", p->why);
+	}
+}
+
+void
+need(const jeprof_target_t *p, int error) {
+	if (error != 0) {
+		leave_failed(p, error);
+	}
+}
+
+jeprof_request_t
+request_of(const char *text, jeprof_manner_t manner) {
+	uint64_t wait_ms = words.values[o_wait].number < UINT_MAX ? words.values[o_wait].number : UINT_MAX;
+	wait_ms = wait_ms > 0 ? wait_ms : 1;
+	return (jeprof_request_t){.text = text, .manner = manner, .wait_ms = (unsigned)wait_ms,
+	    .idle_ms = is_on(o_wait) ? (unsigned)wait_ms : 0, .interrupts = &interrupted, .patience = patience};
+}
+
 bool
-ask(process_t *p, const char *text, manner_t manner, profile_t *profile, reply_t *reply) {
-	memset(reply, 0, sizeof(*reply));
-	if (strlen(text) >= PROF_MAILBOX_TEXT) {
-		leave(EXIT_USAGE, "the request is longer than %u bytes", PROF_MAILBOX_TEXT - 1);
+ask(jeprof_target_t *p, const char *text, jeprof_manner_t manner, jeprof_reply_t *reply) {
+	jeprof_request_t request = request_of(text, manner);
+	int error = jeprof_ask(p, &request, reply);
+	if (error != 0 && error != EAGAIN) {
+		leave_failed(p, error);
 	}
-	if (p->way == way_dir) {
-		ask_dir(p, text, reply);
-		return true;
-	}
-	return ask_mailbox(p, text, manner, profile, reply);
+	return error == 0;
 }
 
 /* "since 09:15:31Z, session 3", as far as it is known. */
 static const char *
-session_text(process_t *p, char buf[96]) {
+session_text(jeprof_target_t *p, char buf[96]) {
 	char at[40];
 	buf[0] = '\0';
-	if (read_head(p) && p->head.session_id != 0) {
+	if (jeprof_look(p) == 0 && p->head.session_id != 0) {
 		snprintf(buf, 96, " since %s, session %" PRIu64, time_text(p->head.session_start_ns, at), p->head.session_id);
 	}
 	return buf;
 }
 
 int
-fail(process_t *p, const reply_t *r) {
+fail(jeprof_target_t *p, const jeprof_reply_t *r) {
 	char since[96];
 	const char *what = r->text[0] != '\0' ? r->text : strerror(r->error);
 	switch (r->error) {
@@ -48,7 +78,7 @@ fail(process_t *p, const reply_t *r) {
 		if (words.verb == START) {
 			talk("%d %s is already profiling%s; nothing changed", p->pid, p->name, session_text(p, since));
 		} else {
-			bool is_configured = read_head(p) && p->head.state == prof_mailbox_sampling;
+			bool is_configured = jeprof_look(p) == 0 && p->head.state == jeprof_state_sampling;
 			talk("%d %s %s; nothing changed", p->pid, p->name,
 			    is_configured ? "has no session: it samples by MALLOC_CONF" : "is not profiling");
 		}
@@ -76,7 +106,7 @@ fail(process_t *p, const reply_t *r) {
 }
 
 void
-build_request(const process_t *p, const char *verb, char *buf, size_t size) {
+build_request(const jeprof_target_t *p, const char *verb, char *buf, size_t size) {
 	size_t length;
 	char path[TEXT_BYTES];
 	char separator = ' ';
@@ -112,7 +142,7 @@ hint_top(const char *path) {
 }
 
 int
-print_path(process_t *p, const char *answer, const char *key) {
+print_path(jeprof_target_t *p, const char *answer, const char *key) {
 	char path[TEXT_BYTES];
 	path_here(p, answer, path, sizeof(path));
 	if (is_on(o_json)) {
@@ -125,22 +155,6 @@ print_path(process_t *p, const char *answer, const char *key) {
 	}
 	hint_top(path);
 	return EXIT_DONE;
-}
-
-const char *
-answer_value(const char *text, const char *key, char *buf, size_t size) {
-	size_t length = strlen(key);
-	for (const char *line = text; line != NULL; line = strchr(line, '\n')) {
-		line += *line == '\n';
-		if (strncmp(line, key, length) == 0 && line[length] == '=') {
-			snprintf(buf, size, "%.*s", (int)strcspn(line + length + 1, "\n"), line + length + 1);
-			return buf;
-		}
-		if (*line == '\0') {
-			break;
-		}
-	}
-	return NULL;
 }
 
 bool

@@ -1,24 +1,26 @@
 /* From the words to a request, and from an answer to words and an exit code. Called by the verbs. */
 #pragma once
-#include "ask.h"
+#include <stdbool.h>
 
-/* Asks by the way that is open to the process; false as ask_mailbox. */
-bool ask(process_t *p, const char *text, manner_t manner, profile_t *profile, reply_t *reply);
+#include "ctl.h"
+
+/* The request that the options describe. */
+jeprof_request_t request_of(const char *text, jeprof_manner_t manner);
+
+/* Asks by the way that is open to the process, or leaves with the reason; false: it is idle, and the manner says to return. */
+bool ask(jeprof_target_t *p, const char *text, jeprof_manner_t manner, jeprof_reply_t *reply);
 
 /* "verb k:v,k:v" of all options that go into the request. */
-void build_request(const process_t *p, const char *verb, char *buf, size_t size);
+void build_request(const jeprof_target_t *p, const char *verb, char *buf, size_t size);
 
 /* Exit code of an error, after saying what it is. */
-int fail(process_t *p, const reply_t *r);
+int fail(jeprof_target_t *p, const jeprof_reply_t *r);
 
 /* The command that reads the profile at `path`, if there is anything to read. */
 void hint_top(const char *path);
 
 /* The answer is a path of the process: printed as this shell can open it. */
-int print_path(process_t *p, const char *answer, const char *key);
-
-/* The value of a key in lines key=value, copied; NULL if it is not there. */
-const char *answer_value(const char *text, const char *key, char *buf, size_t size);
+int print_path(jeprof_target_t *p, const char *answer, const char *key);
 
 bool is_number(const char *text);
 

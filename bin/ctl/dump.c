@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "answer.h"
+#include "paths.h"
 #include "talk.h"
 #include "value.h"
 #include "verbs.h"
@@ -64,21 +65,20 @@ open_output(const char *name, char *path, char *temporary, size_t size) {
 }
 
 static int
-dump_here(process_t *p, const char *name) {
+dump_here(jeprof_target_t *p, const char *name) {
 	static char path[TEXT_BYTES], temporary[TEXT_BYTES];
-	static reply_t r;
-	if (p->way == way_dir) {
+	static jeprof_reply_t r;
+	if (p->way == jeprof_way_dir) {
 		leave(EXIT_NO_WAY, "%d %s can be reached through its control directory only: no stream; dump without -o", p->pid, p->name);
 	}
 	FILE *to = open_output(name, path, temporary, sizeof(temporary));
-	profile_t profile = {0};
-	ask(p, "dump-stream", manner_wait, &profile, &r);
+	ask(p, "dump-stream", jeprof_manner_wait, &r);
 	if (r.error != 0) {
 		return fail(p, &r);
 	}
 	/* Only now, when the process has nothing more to do with it: where it goes may be slow. */
-	bool is_written = fwrite(profile.text, 1, profile.bytes, to) == profile.bytes && fflush(to) == 0;
-	free(profile.text);
+	bool is_written = fwrite(r.profile, 1, r.profile_bytes, to) == r.profile_bytes && fflush(to) == 0;
+	free(r.profile);
 	if (!is_written || (to != stdout && fclose(to) != 0)) {
 		leave(EXIT_FAILED, "cannot write the profile: %s", strerror(errno));
 	}
@@ -94,9 +94,9 @@ dump_here(process_t *p, const char *name) {
 }
 
 int
-verb_dump(process_t *p) {
-	char path[TEXT_BYTES], text[PROF_MAILBOX_TEXT];
-	static reply_t r;
+verb_dump(jeprof_target_t *p) {
+	char path[TEXT_BYTES], text[JEPROF_TEXT];
+	static jeprof_reply_t r;
 	if (is_on(o_output)) {
 		return dump_here(p, words.values[o_output].text);
 	}
@@ -105,9 +105,9 @@ verb_dump(process_t *p) {
 		path_there(p, words.file, path, sizeof(path));
 		print_to(text, sizeof(text), "dump %s", path);
 	}
-	ask(p, text, manner_wait, NULL, &r);
+	ask(p, text, jeprof_manner_wait, &r);
 	int code = r.error != 0 ? fail(p, &r) : print_path(p, r.text, "path");
-	if (code == EXIT_FAILED && r.error != ENOENT && p->way != way_dir) { /* ENOENT: nothing is sampled yet */
+	if (code == EXIT_FAILED && r.error != ENOENT && p->way != jeprof_way_dir) { /* ENOENT: nothing is sampled yet */
 		hint("the profile can be written here instead: jeprofctl dump %d -o FILE\n", p->pid);
 	}
 	return code;

@@ -2,11 +2,7 @@
  * jeprofctl: starts, stops, dumps and watches the heap profiler of a running process from outside.
  *
  * The way of every run: words -> options -> process -> way in -> request -> answer -> words.
- * The way in is the mailbox of prof_mailbox.h, a block in the process's memory that is found by an ELF note read from
- * that memory (no file, no symbol: also in a stripped, static or deleted program, and in other namespaces). It is reached
- * through /proc/PID/mem, else process_vm_readv, else the memfd of prof_ctl_fd:true. Else the control directory is asked.
- * Invariant: the descriptor is opened before the start time of the process is checked, and belongs to that process for good;
- * nothing is written into a block whose magic, protocol version and place (a writable mapping) were not checked.
+ * Finding the process, the way in, asking and fetching are src/client/ (jeprof_client.h), which jeprofd uses too.
  * stdout carries results, stderr talk. Needs nothing but libc.
  */
 #include "ctl.h"
@@ -17,10 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ask.h"
+#include "answer.h"
 #include "talk.h"
 #include "verbs.h"
-#include "way.h"
 #include "words.h"
 
 /* What ends us lets us take back the request first; what was ignored (nohup) stays so. */
@@ -36,9 +31,23 @@ catch_signals(void) {
 	sigaction(SIGPIPE, &ignore, NULL); /* the write fails */
 }
 
+static jeprof_target_t target; /* what it has been asked for is taken back when we leave, however that happens */
+
+static void
+take_back(void) {
+	jeprof_take_back(&target);
+}
+
+/* Gets in, or leaves with the reason. */
+static void
+open_target(jeprof_target_t *p) {
+	jeprof_request_t wait = request_of("", jeprof_manner_wait);
+	need(p, is_on(o_dir) ? jeprof_open_dir(p, words.values[o_dir].text) : jeprof_open(p, &wait));
+}
+
 int
 main(int argc, char **argv) {
-	static process_t p;
+	jeprof_target_t *p = &target;
 	int code;
 	atexit(remove_unfinished);
 	atexit(take_back);
@@ -47,10 +56,10 @@ main(int argc, char **argv) {
 	if (words.verb == LIST) {
 		code = verb_list();
 	} else {
-		find_process(&p);
-		open_process(&p);
-		code = words.verb == START ? verb_start(&p) : words.verb == STOP ? verb_stop(&p) : words.verb == DUMP ? verb_dump(&p)
-		    : words.verb == STATUS ? verb_status(&p) : words.verb == WATCH ? verb_watch(&p) : verb_set(&p);
+		find_process(p);
+		open_target(p);
+		code = words.verb == START ? verb_start(p) : words.verb == STOP ? verb_stop(p) : words.verb == DUMP ? verb_dump(p)
+		    : words.verb == STATUS ? verb_status(p) : words.verb == WATCH ? verb_watch(p) : verb_set(p);
 	}
 	if (fflush(stdout) != 0 || ferror(stdout)) {
 		leave(EXIT_FAILED, "cannot write: %s", strerror(errno));

@@ -10,11 +10,9 @@
 #include <unistd.h>
 
 #include "answer.h"
-#include "memory.h"
 #include "talk.h"
 #include "value.h"
 #include "verbs.h"
-#include "way.h"
 #include "words.h"
 
 typedef struct search_s {
@@ -30,29 +28,27 @@ typedef struct search_s {
 
 /* Opens for reading only; whether the library is there. */
 static bool
-probe_library(process_t *p, bool *is_pending, bool *is_denied) {
-	finding_t f;
-	*is_denied = false;
-	int error = open_memory(p, true);
-	if (error == 0) {
-		errno = 0;
-		if (!find_block(p, &f)) {
-			error = errno != 0 ? errno : EACCES;
-		}
+probe_library(jeprof_target_t *p, bool *is_pending, bool *is_denied) {
+	char request[JEPROF_TEXT];
+	int error = jeprof_probe(p);
+	bool has_session = p->head.state != jeprof_state_idle && p->head.state < jeprof_state_sampling;
+	*is_pending = error == 0 && !has_session && jeprof_find_pending(p, "start", request);
+	*is_denied = error == EACCES;
+	jeprof_close(p);
+	return error == 0;
+}
+
+/* Calls f for each process, or leaves. */
+static void
+each_process(void (*f)(jeprof_target_t *p, void *arg), void *arg) {
+	int error = jeprof_each(f, arg);
+	if (error != 0) {
+		leave(EXIT_NO_WAY, "/proc: %s", strerror(error));
 	}
-	bool is_there = error == 0 ? p->block != 0 && read_head(p) : open_memfd(p);
-	static char request[PROF_MAILBOX_TEXT];
-	bool has_session = p->head.state != prof_mailbox_idle && p->head.state < prof_mailbox_sampling;
-	*is_pending = is_there && !has_session && find_pending(p, "start", request);
-	*is_denied = !is_there && (error == EACCES || error == EPERM);
-	if (p->fd >= 0) {
-		close(p->fd);
-	}
-	return is_there;
 }
 
 static void
-list_one(process_t *p, void *arg) {
+list_one(jeprof_target_t *p, void *arg) {
 	search_t *s = arg;
 	bool is_denied, is_pending;
 	char since[96], session[64];
@@ -61,7 +57,7 @@ list_one(process_t *p, void *arg) {
 		return;
 	}
 	s->listed++;
-	bool is_idle = p->head.state == prof_mailbox_idle;
+	bool is_idle = p->head.state == jeprof_state_idle;
 	const char *state = is_pending && is_idle ? "pending" : state_word(p->head.state);
 	if (is_on(o_json)) {
 		printf("%s{\"pid\":%d,\"name\":", s->listed > 1 ? ",\n " : "[", p->pid);
@@ -76,7 +72,7 @@ list_one(process_t *p, void *arg) {
 	if (is_pending && !is_idle) {
 		printf(", start pending");
 	}
-	if (p->head.state != prof_mailbox_idle && p->head.state < prof_mailbox_sampling) {
+	if (p->head.state != jeprof_state_idle && p->head.state < jeprof_state_sampling) {
 		printf(" since %s", time_text(p->head.session_start_ns, since));
 	}
 	putchar('\n');
@@ -102,17 +98,17 @@ verb_list(void) {
 }
 
 static void
-match_one(process_t *p, void *arg) {
+match_one(jeprof_target_t *p, void *arg) {
 	search_t *s = arg;
 	bool is_denied, is_pending;
-	if (s->count < 64 && is_named(p, s->name)) {
+	if (s->count < 64 && jeprof_is_named(p, s->name)) {
 		s->has_block[s->count] = probe_library(p, &is_pending, &is_denied) || is_denied;
 		s->found[s->count++] = p->pid;
 	}
 }
 
 static void
-match_own_pid(process_t *p, void *arg) {
+match_own_pid(jeprof_target_t *p, void *arg) {
 	search_t *s = arg;
 	if (p->own_pid == (unsigned)s->wanted_pid && p->pid != s->wanted_pid) {
 		s->its_pid = p->pid;
@@ -144,14 +140,14 @@ find_by_name(const char *name) {
 }
 
 void
-find_process(process_t *p) {
+find_process(jeprof_target_t *p) {
 	search_t s = {0};
 	uint64_t number = words.values[o_pid].number;
 	if (!is_on(o_pid) && !is_value(words.who, (const unit_t[]){{"", 1}, {NULL, 0}}, &number)) {
 		number = (uint64_t)find_by_name(words.who);
 	}
 	int pid = number <= INT_MAX ? (int)number : 0;
-	if (pid > 0 && read_process(p, pid)) {
+	if (pid > 0 && jeprof_find(p, pid) == 0) {
 		return;
 	}
 	if (pid > 0 && (p->state == 'Z' || p->state == 'X')) {

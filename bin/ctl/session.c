@@ -8,40 +8,40 @@
 #include <string.h>
 
 #include "answer.h"
-#include "memory.h"
 #include "talk.h"
 #include "value.h"
 #include "verbs.h"
-#include "way.h"
 #include "words.h"
 
 /* An idle process cannot stop anything; but what waits there for its next allocation is taken back. */
 static int
-stop_idle(process_t *p) {
-	static char text[PROF_MAILBOX_TEXT];
-	bool has_start = find_pending(p, "start", text);
-	int count = withdraw_pending(p);
+stop_idle(jeprof_target_t *p) {
+	static char text[JEPROF_TEXT];
+	bool has_start = jeprof_find_pending(p, "start", text);
+	unsigned count;
+	need(p, jeprof_withdraw_pending(p, &count));
 	if (count > 0) {
 		if (is_on(o_json)) {
-			printf("{\"pid\":%d,\"withdrawn\":%d}\n", p->pid, count);
+			printf("{\"pid\":%d,\"withdrawn\":%u}\n", p->pid, count);
 		} else {
 			printf("withdrawn: the pending %s was taken back\n", has_start ? "start" : "set");
 		}
 		return EXIT_DONE;
 	}
-	if (!has_start && !is_on(o_wait) && p->head.state != prof_mailbox_active && p->head.state != prof_mailbox_paused
-	    && p->head.state != prof_mailbox_stopping) {
-		return fail(p, &(reply_t){.error = EALREADY});
+	if (!has_start && !is_on(o_wait) && p->head.state != jeprof_state_active && p->head.state != jeprof_state_paused
+	    && p->head.state != jeprof_state_stopping) {
+		return fail(p, &(jeprof_reply_t){.error = EALREADY});
 	}
-	leave_unanswered(p, false);
+	jeprof_request_t asked = request_of("stop", jeprof_manner_return);
+	leave_failed(p, jeprof_explain_silence(p, &asked));
 }
 
 static int
-stop_session(process_t *p, bool has_number, uint64_t number) {
+stop_session(jeprof_target_t *p, bool has_number, uint64_t number) {
 	char text[64];
-	static reply_t r;
+	static jeprof_reply_t r;
 	snprintf(text, sizeof(text), has_number ? "stop %" PRIu64 : "stop", number);
-	if (!ask(p, text, manner_return, NULL, &r)) {
+	if (!ask(p, text, jeprof_manner_return, &r)) {
 		return stop_idle(p);
 	}
 	int code = r.error != 0 ? fail(p, &r) : print_path(p, r.text, "path");
@@ -52,18 +52,18 @@ stop_session(process_t *p, bool has_number, uint64_t number) {
 }
 
 int
-verb_stop(process_t *p) {
+verb_stop(jeprof_target_t *p) {
 	return stop_session(p, is_on(o_session), words.values[o_session].number);
 }
 
 /* start -d: waits, or until Ctrl-C, then stops the session that was begun. */
 static int
-wait_and_stop(process_t *p, uint64_t session) {
+wait_and_stop(jeprof_target_t *p, uint64_t session) {
 	int64_t end = now_ms() + (int64_t)words.values[o_duration].number;
 	hint("session %" PRIu64 " runs for %s; Ctrl-C ends it early\n", session, words.values[o_duration].text);
 	for (int64_t left = end - now_ms(); left > 0 && !interrupted; left = end - now_ms()) {
 		sleep_ms(left < 500 ? left : 500);
-		check_same(p);
+		need(p, jeprof_check_same(p));
 	}
 	words.verb = STOP;
 	return stop_session(p, session != 0, session);
@@ -71,17 +71,17 @@ wait_and_stop(process_t *p, uint64_t session) {
 
 /* The request stays in its slot. */
 static int
-leave_pending(process_t *p, const char *verb) {
-	char text[PROF_MAILBOX_TEXT];
-	check_allocator(p);
-	if (strcmp(verb, "start") == 0 && find_pending(p, verb, text)) {
+leave_pending(jeprof_target_t *p, const char *verb) {
+	char text[JEPROF_TEXT];
+	need(p, jeprof_check_allocator(p));
+	if (strcmp(verb, "start") == 0 && jeprof_find_pending(p, verb, text)) {
 		talk("%d %s: a start is pending already; nothing changed", p->pid, p->name);
 		return is_on(o_idempotent) ? EXIT_DONE : EXIT_ALREADY;
 	}
-	if (count_pending(p) >= PROF_MAILBOX_SLOTS - 1) {
+	if (jeprof_count_pending(p) >= JEPROF_SLOTS - 1) {
 		leave(EXIT_NO_ANSWER, "%d %s is idle, and pending requests fill its mailbox; ours was taken back", p->pid, p->name);
 	}
-	let_stay();
+	jeprof_let_stay(p);
 	if (is_on(o_json)) {
 		printf("{\"pid\":%d,\"pending\":true}\n", p->pid);
 	} else {
@@ -94,28 +94,28 @@ leave_pending(process_t *p, const char *verb) {
 
 /* What the answer or the mailbox says beside the number. */
 static void
-talk_of_start(process_t *p, const char *answer) {
+talk_of_start(jeprof_target_t *p, const char *answer) {
 	const char *line = strchr(answer, '\n');
 	if (line != NULL && line[1] != '\0') {
 		talk("%d %s: %s: stop would fail; give --prefix, or fetch it with jeprofctl dump %d -o FILE", p->pid, p->name, line + 1,
 		    p->pid);
 	}
-	if (read_head(p) && (p->head.flags & PROF_MAILBOX_BARRED)) {
+	if (jeprof_look(p) == 0 && p->head.is_barred) {
 		talk("%d %s: system calls are filtered (seccomp), so the profiler has no thread: it answers at the program's allocations",
 		    p->pid, p->name);
 	}
 }
 
 int
-verb_start(process_t *p) {
-	char text[PROF_MAILBOX_TEXT];
-	static reply_t r;
+verb_start(jeprof_target_t *p) {
+	char text[JEPROF_TEXT];
+	static jeprof_reply_t r;
 	build_request(p, "start", text, sizeof(text));
 	patience = is_on(o_duration) ? 2 : 1; /* the first one ends the session, the second one us */
 	if (is_on(o_duration) && !is_on(o_wait) && words.values[o_duration].number > words.values[o_wait].number) {
 		words.values[o_wait].number = words.values[o_duration].number; /* an idle process may begin late */
 	}
-	if (!ask(p, text, is_on(o_wait) || is_on(o_duration) ? manner_wait : manner_stay, NULL, &r)) {
+	if (!ask(p, text, is_on(o_wait) || is_on(o_duration) ? jeprof_manner_wait : jeprof_manner_stay, &r)) {
 		return leave_pending(p, "start");
 	}
 	if (r.error != 0) {
@@ -123,7 +123,7 @@ verb_start(process_t *p) {
 	}
 	uint64_t session = strtoull(r.text, NULL, 10);
 	talk_of_start(p, r.text);
-	if (session == 0 && read_head(p)) {
+	if (session == 0 && jeprof_look(p) == 0) {
 		session = p->head.session_id;
 	}
 	if (is_on(o_duration)) {
@@ -140,12 +140,12 @@ verb_start(process_t *p) {
 
 /* set and rearm: whatever is answered is printed. */
 int
-verb_set(process_t *p) {
-	char text[PROF_MAILBOX_TEXT];
-	static reply_t r;
+verb_set(jeprof_target_t *p) {
+	char text[JEPROF_TEXT];
+	static jeprof_reply_t r;
 	build_request(p, words.verb == SET ? "set" : "rearm", text, sizeof(text));
 	bool is_set = words.verb == SET;
-	if (!ask(p, text, is_set && !is_on(o_wait) ? manner_stay : manner_wait, NULL, &r)) {
+	if (!ask(p, text, is_set && !is_on(o_wait) ? jeprof_manner_stay : jeprof_manner_wait, &r)) {
 		return leave_pending(p, "set");
 	}
 	if (r.error != 0) {

@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "answer.h"
-#include "memory.h"
+#include "paths.h"
 #include "talk.h"
 #include "value.h"
 #include "verbs.h"
@@ -44,9 +44,9 @@ put_status_value(const char *key, const char *value, uint64_t session, bool is_i
 
 /* Lines key=value, as members of an object or as a table; paths as this shell sees them. */
 static void
-put_status(process_t *p, char *text, bool is_idle) {
+put_status(jeprof_target_t *p, char *text, bool is_idle) {
 	char path[TEXT_BYTES], number[32];
-	const char *session = answer_value(text, "session", number, sizeof(number));
+	const char *session = jeprof_value(text, "session", number, sizeof(number));
 	uint64_t id = session != NULL ? strtoull(session, NULL, 10) : 0;
 	for (char *line = text, *next; line != NULL && *line != '\0'; line = next) {
 		next = strchr(line, '\n');
@@ -77,10 +77,10 @@ put_status(process_t *p, char *text, bool is_idle) {
 	}
 }
 
-static const char *const ways[] = {"mailbox", "mailbox", "mailbox (memfd)", "control directory"};
+static const char *const ways[] = {"none", "mailbox", "mailbox", "mailbox (memfd)", "control directory"};
 
 static void
-put_process(process_t *p, char *text, bool is_idle) {
+put_process(jeprof_target_t *p, char *text, bool is_idle) {
 	if (is_on(o_json)) {
 		printf("{\"pid\":%d,\"own_pid\":%u,\"name\":", p->pid, p->own_pid);
 		put_json_string(p->name);
@@ -97,16 +97,15 @@ put_process(process_t *p, char *text, bool is_idle) {
 
 /* No answer: what can be seen without one. With --wait that is no answer, unless a request is pending. */
 static int
-status_idle(process_t *p) {
-	static char request[PROF_MAILBOX_TEXT], text[2 * PROF_MAILBOX_TEXT];
-	bool is_pending = find_pending(p, "start", request) || find_pending(p, "set", request);
+status_idle(jeprof_target_t *p) {
+	static char request[JEPROF_TEXT], text[2 * JEPROF_TEXT];
+	bool is_pending = jeprof_find_pending(p, "start", request) || jeprof_find_pending(p, "set", request);
 	if (!is_pending && is_on(o_wait)) {
-		leave_unanswered(p, false);
+		jeprof_request_t asked = request_of("status", jeprof_manner_return);
+		leave_failed(p, jeprof_explain_silence(p, &asked));
 	}
-	if (!read_head(p)) {
-		leave(EXIT_NO_WAY, "%d %s: its memory is gone", p->pid, p->name);
-	}
-	bool is_idle = p->head.state == prof_mailbox_idle || p->head.state > prof_mailbox_switched_on;
+	need(p, jeprof_look(p));
+	bool is_idle = p->head.state == jeprof_state_idle || p->head.state > jeprof_state_switched_on;
 	bool is_start = is_pending && strncmp(request, "start", 5) == 0;
 	snprintf(text, sizeof(text), "state=%s\nsession=%" PRIu64 "\nstart_time_ns=%" PRIu64 "\n%s%s%sversion=%.63s\n",
 	    is_start && is_idle ? "pending" : state_word(p->head.state), p->head.session_id, p->head.session_start_ns,
@@ -117,33 +116,33 @@ status_idle(process_t *p) {
 }
 
 int
-verb_status(process_t *p) {
-	static reply_t r;
-	if (!ask(p, "status", manner_return, NULL, &r)) {
+verb_status(jeprof_target_t *p) {
+	static jeprof_reply_t r;
+	if (!ask(p, "status", jeprof_manner_return, &r)) {
 		return status_idle(p);
 	}
 	if (r.error != 0) {
 		return fail(p, &r);
 	}
 	char state[32];
-	bool is_idle = answer_value(r.text, "state", state, sizeof(state)) != NULL && strcmp(state, "idle") == 0;
+	bool is_idle = jeprof_value(r.text, "state", state, sizeof(state)) != NULL && strcmp(state, "idle") == 0;
 	put_process(p, r.text, is_idle);
 	hint("next: jeprofctl %s %d\n", is_idle ? "start" : "dump", p->pid);
 	return EXIT_DONE;
 }
 
 static void
-put_tick(const reply_t *r, uint64_t *before, bool is_first) {
+put_tick(const jeprof_reply_t *r, uint64_t *before, bool is_first) {
 	char buf[256], live[24], change[24], at[40];
 	struct timespec now;
 	clock_gettime(CLOCK_REALTIME, &now);
-	const char *value = answer_value(r->text, "allocated", buf, sizeof(buf));
+	const char *value = jeprof_value(r->text, "allocated", buf, sizeof(buf));
 	uint64_t bytes = value != NULL ? strtoull(value, NULL, 10) : 0;
 	uint64_t growth = bytes >= *before ? bytes - *before : *before - bytes;
 	bool is_less = bytes < *before;
 	growth = is_first ? 0 : growth;
 	*before = bytes;
-	value = answer_value(r->text, "dumps", buf, sizeof(buf));
+	value = jeprof_value(r->text, "dumps", buf, sizeof(buf));
 	uint64_t dumps = value != NULL ? strtoull(value, NULL, 10) : 0;
 	const char *sign = is_less && !is_first ? "-" : "";
 	time_text((uint64_t)now.tv_sec * 1000000000, at);
@@ -157,8 +156,8 @@ put_tick(const reply_t *r, uint64_t *before, bool is_first) {
 }
 
 int
-verb_watch(process_t *p) {
-	static reply_t r;
+verb_watch(jeprof_target_t *p) {
+	static jeprof_reply_t r;
 	uint64_t before = 0, tick = is_on(o_tick) ? words.values[o_tick].number : 5000;
 	uint64_t count = is_on(o_count) ? words.values[o_count].number : UINT64_MAX;
 	for (uint64_t i = 0; i < count && !ferror(stdout); i++) {
@@ -168,7 +167,7 @@ verb_watch(process_t *p) {
 		if (interrupted) {
 			break;
 		}
-		ask(p, "status", manner_wait, NULL, &r);
+		ask(p, "status", jeprof_manner_wait, &r);
 		if (r.error != 0) {
 			return fail(p, &r);
 		}

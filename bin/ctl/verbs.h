@@ -1,14 +1,15 @@
 /* What jeprofctl can do. Each returns the exit code. */
 #pragma once
-#include "process.h"
+#include "ctl.h"
 
-int verb_start(process_t *p);
-int verb_stop(process_t *p);
-int verb_dump(process_t *p);
-int verb_set(process_t *p); /* and rearm */
-int verb_status(process_t *p);
-int verb_watch(process_t *p);
+
+int verb_start(jeprof_target_t *p);
+int verb_stop(jeprof_target_t *p);
+int verb_dump(jeprof_target_t *p);
+int verb_set(jeprof_target_t *p); /* and rearm */
+int verb_status(jeprof_target_t *p);
+int verb_watch(jeprof_target_t *p);
 int verb_list(void);
 
 /* The process that the words name, by number or name; leaves if there is none, or several. */
-void find_process(process_t *p);
+void find_process(jeprof_target_t *p);

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "prof/control/prof_mailbox.h"
 #include "talk.h"
 #include "value.h"
 
@@ -217,7 +216,7 @@ read_words(int argc, char **argv) {
 			put_usage();
 		}
 		if (strcmp(argv[i], "--version") == 0) {
-			printf("jeprofctl, mailbox protocol %u\n", PROF_MAILBOX_VERSION);
+			printf("jeprofctl, mailbox protocol %u\n", JEPROF_CLIENT_PROTOCOL);
 			exit(fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED);
 		}
 		const option_t *o = find_option(argv[i], &text);

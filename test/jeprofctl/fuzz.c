@@ -11,10 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ask.h"
-#include "memory.h"
+#include "client/target.h"
+#include "talk.h"
 #include "value.h"
-#include "way.h"
 
 static uint64_t seed;
 
@@ -46,9 +45,9 @@ senseless(prof_slot_t *s) {
 }
 
 static void
-one_write(process_t *p) {
+one_write(jeprof_target_t *p) {
 	prof_slot_t s;
-	uint64_t at = slot_at(p, next() % PROF_MAILBOX_SLOTS), word = next();
+	uint64_t at = client_slot_at(p, next() % PROF_MAILBOX_SLOTS), word = next();
 	uint32_t ring = (uint32_t)next() | 1;
 	fill(&s, sizeof(s));
 	switch (next() % 6) {
@@ -63,29 +62,29 @@ one_write(process_t *p) {
 		s.checksum = prof_mailbox_sum(s.sequence, s.nonce, s.text, s.length < PROF_MAILBOX_TEXT ? s.length : PROF_MAILBOX_TEXT);
 		break;
 	case 4: /* the sequence alone */
-		write_word(p, at, &word, sizeof(word));
+		need(p, client_write_word(p, at, &word, sizeof(word)));
 		return;
 	default: /* where a profile waits */
-		write_word(p, p->block + offsetof(prof_mailbox_t, streams) + next() % (PROF_MAILBOX_SLOTS * sizeof(prof_stream_t) / 8) * 8, &word,
-		    sizeof(word));
+		at = p->block + offsetof(prof_mailbox_t, streams) + next() % (PROF_MAILBOX_SLOTS * sizeof(prof_stream_t) / 8) * 8;
+		need(p, client_write_word(p, at, &word, sizeof(word)));
 		return;
 	}
 	size_t size = next() % 4 == 0 ? sizeof(s) : offsetof(prof_slot_t, answered);
-	write_word(p, at, &s, size);
-	write_word(p, p->block + offsetof(prof_mailbox_t, doorbell), &ring, sizeof(ring));
+	need(p, client_write_word(p, at, &s, size));
+	need(p, client_write_word(p, p->block + offsetof(prof_mailbox_t, doorbell), &ring, sizeof(ring)));
 }
 
 int
 main(int argc, char **argv) {
-	static process_t p;
+	static jeprof_target_t p;
 	uint64_t writes = 0, none = 0;
-	if (argc < 3 || !read_process(&p, atoi(argv[1]))) {
+	if (argc < 3 || jeprof_find(&p, atoi(argv[1])) != 0) {
 		leave(EXIT_USAGE, "usage: fuzz PID SECONDS [SEED]");
 	}
 	seed = argc > 3 ? strtoull(argv[3], NULL, 10) : random_word();
 	printf("seed %" PRIu64 "\n", seed);
 	fflush(stdout);
-	open_process(&p);
+	need(&p, jeprof_open(&p, NULL));
 	for (int64_t end = now_ms() + (int64_t)(strtod(argv[2], NULL) * 1000); now_ms() < end; writes++) {
 		one_write(&p);
 		if (writes % 16 == 0) {
@@ -93,10 +92,10 @@ main(int argc, char **argv) {
 		}
 	}
 	for (unsigned i = 0; i < PROF_MAILBOX_SLOTS; i++) {
-		write_word(&p, slot_at(&p, i), &none, sizeof(none));
+		need(&p, client_write_word(&p, client_slot_at(&p, i), &none, sizeof(none)));
 	}
-	check_same(&p);
-	if (!read_head(&p)) {
+	need(&p, jeprof_check_same(&p));
+	if (jeprof_look(&p) != 0) {
 		leave(EXIT_FAILED, "the mailbox is broken");
 	}
 	printf("%" PRIu64 " writes, heartbeats %" PRIu64 "\n", writes, p.head.heartbeats);

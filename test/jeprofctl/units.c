@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "answer.h"
+#include "client/target.h"
 #include "value.h"
-#include "way.h"
 
 static int count, failures;
 
@@ -54,7 +54,7 @@ test_times(void) {
 static void
 test_denials(void) {
 	static const struct {
-		denial_t denial;
+		client_denial_t denial;
 		const char *part;
 	} rows[] = {
 	    {{.our_uid = 1000, .uid = 1000, .is_dumpable = true, .yama = 1}, "ptrace_scope is 1: use sudo, or start it with MALLOC_CONF=prof_ctl_fd:true"},
@@ -68,25 +68,25 @@ test_denials(void) {
 	};
 	char buf[512];
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		const char *reason = denial_reason(&rows[i].denial, buf, sizeof(buf));
+		const char *reason = client_denial_reason(&rows[i].denial, buf, sizeof(buf));
 		check(reason != NULL && strstr(reason, rows[i].part) != NULL, "denial:", rows[i].part);
 	}
-	denial_t none = {.our_uid = 1000, .uid = 1000, .is_dumpable = true};
-	check(denial_reason(&none, buf, sizeof(buf)) == NULL, "denial:", "no reason is invented");
+	client_denial_t none = {.our_uid = 1000, .uid = 1000, .is_dumpable = true};
+	check(client_denial_reason(&none, buf, sizeof(buf)) == NULL, "denial:", "no reason is invented");
 }
 
 static void
 test_answers(void) {
 	static const char text[] = "state=active\nallocated=77\nempty=\nlast=a=b";
 	char buf[64];
-	const char *value = answer_value(text, "allocated", buf, sizeof(buf));
+	const char *value = jeprof_value(text, "allocated", buf, sizeof(buf));
 	check(value != NULL && strcmp(value, "77") == 0, "answer:", "a value");
-	value = answer_value(text, "last", buf, sizeof(buf));
+	value = jeprof_value(text, "last", buf, sizeof(buf));
 	check(value != NULL && strcmp(value, "a=b") == 0, "answer:", "the last, with = in it");
-	value = answer_value(text, "empty", buf, sizeof(buf));
+	value = jeprof_value(text, "empty", buf, sizeof(buf));
 	check(value != NULL && value[0] == '\0', "answer:", "an empty value");
-	check(answer_value(text, "alloc", buf, sizeof(buf)) == NULL, "answer:", "the beginning of a key is not the key");
-	check(answer_value("", "a", buf, sizeof(buf)) == NULL, "answer:", "nothing in nothing");
+	check(jeprof_value(text, "alloc", buf, sizeof(buf)) == NULL, "answer:", "the beginning of a key is not the key");
+	check(jeprof_value("", "a", buf, sizeof(buf)) == NULL, "answer:", "nothing in nothing");
 	char size[24];
 	check(strcmp(size_text(1610612736, size), "1.5G") == 0 && strcmp(size_text(1023, size), "1023") == 0, "size_text", "");
 	check(is_number("0") && is_number("12") && !is_number("012") && !is_number("") && !is_number("1.5"), "numbers of JSON", "");

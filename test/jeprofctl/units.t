@@ -5,7 +5,7 @@
 $CC -std=gnu11 -O1 -Wall -Wextra -Werror -I"$SRC/src" -I"$SRC/bin/ctl" -o units "$SRC/test/jeprofctl/units.c" $rooms || exit 1
 ./units >units.out
 ok $? "units of jeprofctl" "$(grep -v ^ok units.out)"
-$CC -O2 -Wall -Wextra -Wshadow -Wundef -Werror -I"$SRC/src" -o ctl "$SRC"/bin/ctl/*.c
+$CC -O2 -Wall -Wextra -Wshadow -Wundef -Werror -I"$SRC/src" -o ctl "$SRC"/bin/ctl/*.c "$SRC"/src/client/*.c
 [ "$(wc -c <ctl)" -lt 150000 ]
 ok $? "less than 150 KB" "$(ls -l ctl)"
 if command -v readelf >/dev/null; then
@@ -15,7 +15,7 @@ else
 	skip "no readelf"
 fi
 if command -v musl-gcc >/dev/null; then
-	runs "musl, static" musl-gcc -static -Os -Wall -Wextra -Werror -I"$SRC/src" -o ctl.musl "$SRC"/bin/ctl/*.c
+	runs "musl, static" musl-gcc -static -s -Os -Wall -Wextra -Werror -I"$SRC/src" -o ctl.musl "$SRC"/bin/ctl/*.c "$SRC"/src/client/*.c
 	[ "$(wc -c <ctl.musl)" -lt 150000 ]
 	ok $? "static: less than 150 KB" "$(ls -l ctl.musl)"
 	runs "it runs" ./ctl.musl --version

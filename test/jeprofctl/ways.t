@@ -44,7 +44,7 @@ PROGRAM=$W/future
 fake normal
 ctl start "$pid"
 gives 5 "another protocol"
-has "$err" "speaks mailbox protocol 3, this jeprofctl 2" "and said"
+has "$err" "speaks mailbox protocol 3, this program 2" "and said"
 end
 build without -DFAKE_BYTES=0
 PROGRAM=$W/without

@@ -1,8 +1,11 @@
-/* Whose malloc it is: see foreign.h. */
-#include "ctl.h"
+/*
+ * Whose malloc a process uses, if it is not this library's: another allocator that is loaded, or one
+ * that is linked into the program itself, which no preloaded library replaces. Found by names in the
+ * memory map and by the program's own file. No locks, no state. Called by way.c and mailbox.c.
+ */
+#include "client/target.h"
 
-#include "foreign.h"
-
+#include <errno.h>
 #include <elf.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,8 +13,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "talk.h"
 
 #ifndef LIBRARY_DIR
 #define LIBRARY_DIR "/usr/local/lib"
@@ -36,11 +37,11 @@ static const struct {
     {"libasan", "AddressSanitizer's malloc"}};
 
 const char *
-loaded_allocator(const process_t *p, char *buf, size_t size) {
+client_loaded_allocator(const jeprof_target_t *t, char *buf, size_t size) {
 	char path[64], *line = NULL;
 	const char *found = NULL;
 	size_t room = 0;
-	snprintf(path, sizeof(path), "/proc/%d/maps", p->pid);
+	snprintf(path, sizeof(path), "/proc/%d/maps", t->pid);
 	FILE *maps = fopen(path, "re");
 	while (maps != NULL && found == NULL && getline(&line, &room, maps) > 0) {
 		line[strcspn(line, "\n")] = '\0';
@@ -71,11 +72,11 @@ enum { MARKS = sizeof(marks) / sizeof(marks[0]) };
 /* Which of the marks are in the file, as bits. */
 static unsigned
 find_marks(int fd) {
-	static char text[OVERLAP + PIECE];
+	char *text = malloc(OVERLAP + PIECE);
 	unsigned found = 0;
 	size_t kept = 0;
 	ssize_t n;
-	for (off_t at = 0; at < FILE_MOST && (n = pread(fd, text + kept, PIECE, at)) > 0; at += n) {
+	for (off_t at = 0; text != NULL && at < FILE_MOST && (n = pread(fd, text + kept, PIECE, at)) > 0; at += n) {
 		size_t length = kept + (size_t)n;
 		for (unsigned i = 0; i < MARKS; i++) {
 			found |= memmem(text, length, marks[i].words, strlen(marks[i].words)) != NULL ? 1u << i : 0;
@@ -83,6 +84,7 @@ find_marks(int fd) {
 		kept = length < OVERLAP ? length : OVERLAP;
 		memmove(text, text + length - kept, kept);
 	}
+	free(text);
 	return found;
 }
 
@@ -132,9 +134,9 @@ has_malloc(int fd) {
 }
 
 const char *
-linked_allocator(const process_t *p, char *buf, size_t size) {
+client_linked_allocator(const jeprof_target_t *t, char *buf, size_t size) {
 	char path[64], exe[PATH_MAX];
-	snprintf(path, sizeof(path), "/proc/%d/exe", p->pid);
+	snprintf(path, sizeof(path), "/proc/%d/exe", t->pid);
 	ssize_t n = readlink(path, exe, sizeof(exe) - 1);
 	exe[n > 0 ? n : 0] = '\0';
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -202,12 +204,12 @@ put_word(char *to, size_t room, const char *word) {
 }
 
 void
-restart_line(const process_t *p, char *buf, size_t size) {
+client_restart_line(const jeprof_target_t *t, char *buf, size_t size) {
 	char text[LINE_MOST], library[2 * PATH_MAX];
 	library_path(library, sizeof(library));
 	snprintf(buf, size, "LD_PRELOAD=%s", library);
 	size_t at = strlen(buf);
-	ssize_t length = read_proc(p->pid, "cmdline", text, sizeof(text));
+	ssize_t length = client_read_proc(t->pid, "cmdline", text, sizeof(text));
 	for (char *word = text; length > 0 && word < text + length && at + 2 < size; word += strlen(word) + 1) {
 		size_t n = put_word(buf + at + 1, size - at - 6, word);
 		if (n == 0 || word + strlen(word) == text + sizeof(text) - 1) {
@@ -219,4 +221,15 @@ restart_line(const process_t *p, char *buf, size_t size) {
 		at += n + 1;
 	}
 	buf[at] = '\0';
+}
+
+int
+jeprof_check_allocator(jeprof_target_t *t) {
+	char whose[PATH_MAX + 128];
+	if (client_linked_allocator(t, whose, sizeof(whose)) == NULL) {
+		return 0;
+	}
+	return client_fail(t, ENXIO,
+	    "%d %s has the library loaded, but does not use it: its malloc is that of %s", t->pid, t->name,
+	    whose);
 }

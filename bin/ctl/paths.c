@@ -1,0 +1,68 @@
+/* Paths of a process and of this shell: see paths.h. */
+#include "ctl.h"
+
+#include "paths.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "talk.h"
+
+/* Is this file the one that the process means by `path`? */
+static bool
+is_same_file(const char *here, const struct stat *theirs) {
+	struct stat st;
+	return stat(here, &st) == 0 && st.st_dev == theirs->st_dev && st.st_ino == theirs->st_ino;
+}
+
+void
+path_here(const jeprof_target_t *p, const char *path, char *buf, size_t size) {
+	char root[64], jail[PATH_MAX], inside[TEXT_BYTES];
+	struct stat st;
+	snprintf(root, sizeof(root), "/proc/%d/root", p->pid);
+	print_to(inside, sizeof(inside), "%s%s", root, path);
+	ssize_t n = readlink(root, jail, sizeof(jail) - 1);
+	jail[n > 0 ? n : 0] = '\0';
+	snprintf(buf, size, "%s", path);
+	if (path[0] != '/' || stat(inside, &st) != 0 || is_same_file(path, &st)) {
+		return;
+	}
+	snprintf(buf, size, "%s%s", strcmp(jail, "/") != 0 ? jail : "", path);
+	if (!is_same_file(buf, &st)) {
+		snprintf(buf, size, "%s", inside);
+	}
+}
+
+void
+path_there(const jeprof_target_t *p, const char *path, char *buf, size_t size) {
+	char root[64], here[PATH_MAX];
+	struct stat ours;
+	snprintf(root, sizeof(root), "/proc/%d/root", p->pid);
+	if (path[0] == '/' || getcwd(here, sizeof(here)) == NULL) {
+		print_to(buf, size, "%s", path);
+		return;
+	}
+	char seen[PATH_MAX + 64];
+	snprintf(seen, sizeof(seen), "%s%s", root, here);
+	if (stat(seen, &ours) == 0 ? !is_same_file(here, &ours) : errno == ENOENT) {
+		leave(EXIT_USAGE, "%d %s sees other files than this shell: give an absolute path, as it sees it", p->pid, p->name);
+	}
+	print_to(buf, size, "%s%s%s", here, strcmp(here, "/") != 0 ? "/" : "", path);
+}
+
+void
+check_directory(const jeprof_target_t *p, const char *path) {
+	char there[TEXT_BYTES];
+	struct stat st;
+	print_to(there, sizeof(there), "/proc/%d/root", p->pid);
+	if (stat(there, &st) != 0) {
+		return;
+	}
+	print_to(there, sizeof(there), "/proc/%d/root%.*s", p->pid, (int)(strrchr(path, '/') - path + 1), path);
+	if (stat(there, &st) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
+		leave(EXIT_USAGE, "--prefix: %d %s sees no directory %.*s", p->pid, p->name, (int)(strrchr(path, '/') - path + 1), path);
+	}
+}

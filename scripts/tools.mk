@@ -1,0 +1,21 @@
+# The tools: one command each, without the library. Included by the Makefile; config.status has made bin/.
+COMPILE_CTL = $(CC) -std=gnu11 -O2 $(WARN) -I$(srcroot)src -DLIBRARY_DIR='"$(libdir)"' $(CPPFLAGS) $(CFLAGS)
+
+bin/jeprof: $(wildcard $(srcroot)bin/jeprof.d/*.pl $(srcroot)bin/page/*) $(srcroot)scripts/join-jeprof $(srcroot)scripts/join-page
+	$(call say,JOIN)$(srcroot)scripts/join-jeprof $@
+
+# What jeprofctl and jeprofd share, and what other programs may link; its header is src/client/jeprof_client.h.
+CLIENT_OBJS := $(CLIENT_SRCS:.c=.o)
+$(CLIENT_OBJS): src/client/%.o: $(srcroot)src/client/%.c
+	@mkdir -p $(@D)
+	$(call say,CC)$(COMPILE_CTL) $(DEPS) -fPIE -c -o $@ $<
+-include $(CLIENT_OBJS:.o=.d)
+lib/libjeprof_client.a: $(CLIENT_OBJS)
+	@mkdir -p $(@D)
+	$(call say,AR)rm -f $@ && $(AR) crD $@ $^ && $(RANLIB) $@
+
+bin/jeprofctl: $(wildcard $(srcroot)bin/ctl/*.[ch]) $(srcroot)src/client/jeprof_client.h lib/libjeprof_client.a
+	$(call say,CC)$(COMPILE_CTL) $(LDFLAGS) -o $@ $(filter %.c %.a,$^)
+
+bin/jeprof-symbolize: $(wildcard $(srcroot)bin/symbolize/*.[ch])
+	$(call say,CC)$(COMPILE_CTL) -D_GNU_SOURCE $(LDFLAGS) -o $@ $(filter %.c,$^) -ldw -lelf

@@ -1,0 +1,33 @@
+/*
+ * The clock, sleep and random words for jeprof_client.h. No state, no locks: any thread may call.
+ */
+#include "client/target.h"
+
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+int64_t
+client_now_ms(void) {
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000;
+}
+
+void
+client_sleep_ms(int64_t ms) {
+	struct timespec ts = {ms / 1000, ms % 1000 * 1000000};
+	nanosleep(&ts, NULL); /* ends early at a signal, which is wanted */
+}
+
+uint64_t
+client_random_word(void) {
+	uint64_t word = 0;
+	if (getrandom(&word, sizeof(word), 0) != (ssize_t)sizeof(word)) {
+		struct timespec ts;
+		clock_gettime(CLOCK_REALTIME, &ts);
+		word = (uint64_t)ts.tv_nsec * UINT64_C(0x9e3779b97f4a7c15) ^ ((uint64_t)ts.tv_sec << 20)
+		    ^ (uint64_t)getpid();
+	}
+	return word != 0 ? word : 1;
+}

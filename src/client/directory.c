@@ -1,0 +1,171 @@
+/*
+ * Asking through the control directory (prof_mailbox.h has the form of its files). Invariant: a command
+ * that was not taken is removed before the function returns. No locks, no state but the target's.
+ * Called by jeprof_ask.
+ */
+#include "client/target.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { PATH_BYTES = PATH_MAX + 64, STATUS_MOST = 4096, PAUSE_MS = 20 };
+
+/* The files of one command. */
+typedef struct command_s {
+	uint64_t nonce;
+	char temporary[PATH_BYTES];
+	char command[PATH_BYTES];
+	char status[PATH_BYTES];
+	struct stat old;      /* of the status file before */
+} command_t;
+
+/* Puts the command into place unless another one waits there. */
+static int
+place_command(const char *from, const char *to) {
+#ifdef SYS_renameat2
+	if (syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 1u /* RENAME_NOREPLACE */) == 0) {
+		return 0;
+	}
+	if (errno != EINVAL && errno != ENOSYS) {
+		return errno;
+	}
+#endif
+	if (access(to, F_OK) == 0) {
+		return EEXIST;
+	}
+	return rename(from, to) == 0 ? 0 : errno;
+}
+
+static bool
+is_old(int fd, const struct stat *old) {
+	struct stat st;
+	return fd < 0 || fstat(fd, &st) != 0 || (st.st_ino == old->st_ino
+	    && st.st_mtim.tv_sec == old->st_mtim.tv_sec && st.st_mtim.tv_nsec == old->st_mtim.tv_nsec);
+}
+
+/* Reads PID.status if it answers our command, or refuses a command unread and is not the old one. */
+static bool
+read_answer(const command_t *c, jeprof_reply_t *reply) {
+	char text[STATUS_MOST];
+	uint64_t its;
+	int start = 0, error;
+	int fd = open(c->status, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+	bool was_there = is_old(fd, &c->old);
+	if (fd >= 0) {
+		close(fd);
+	}
+	text[n > 0 ? n : 0] = '\0';
+	if (sscanf(text, "nonce=%" SCNx64 " error=%d%n", &its, &error, &start) != 2
+	    || (its != c->nonce && (its != 0 || error == 0 || was_there))) {
+		return false;
+	}
+	reply->error = error;
+	start += text[start] == '\n';
+	snprintf(reply->text, sizeof(reply->text), "%.*s", JEPROF_TEXT - 1, text + start);
+	size_t length = strlen(reply->text);
+	if (length > 0 && reply->text[length - 1] == '\n') {
+		reply->text[length - 1] = '\0';
+	}
+	return true;
+}
+
+static void
+name_files(const jeprof_target_t *t, command_t *c) {
+	c->nonce = client_random_word();
+	snprintf(c->temporary, PATH_BYTES, "%s/.%u.%016" PRIx64, t->dir, t->own_pid, c->nonce);
+	snprintf(c->command, PATH_BYTES, "%s/%u.cmd", t->dir, t->own_pid);
+	snprintf(c->status, PATH_BYTES, "%s/%u.status", t->dir, t->own_pid);
+}
+
+/* Writes the command under its temporary name. */
+static int
+write_command(jeprof_target_t *t, const command_t *c, const char *text) {
+	int fd = open(c->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0) {
+		return client_fail(t, EACCES, "%s: %s; the control directory is written by root or the "
+		    "process's own user", t->dir, strerror(errno));
+	}
+	bool is_written = dprintf(fd, "nonce=%016" PRIx64 " %s\n", c->nonce, text) > 0;
+	close(fd);
+	return is_written ? 0 : client_fail(t, EIO, "%s: %s", c->command, strerror(EIO));
+}
+
+/* Waits until no other command is in the way. */
+static int
+send_command(jeprof_target_t *t, command_t *c, int64_t deadline) {
+	stat(c->status, &c->old);
+	int error = place_command(c->temporary, c->command);
+	while (error == EEXIST && client_now_ms() < deadline) {
+		client_sleep_ms(PAUSE_MS);
+		stat(c->status, &c->old);
+		error = place_command(c->temporary, c->command);
+	}
+	if (error == 0) {
+		return 0;
+	}
+	return error == EEXIST
+	    ? client_fail(t, EBUSY, "%s: a command of somebody else waits there", c->command)
+	    : client_fail(t, EIO, "%s: %s", c->command, strerror(error));
+}
+
+static int
+wait_answer(jeprof_target_t *t, const command_t *c, const jeprof_request_t *r, int64_t deadline,
+    jeprof_reply_t *reply) {
+	while (!read_answer(c, reply)) {
+		int error = jeprof_check_same(t);
+		if (error != 0) {
+			return error;
+		}
+		bool is_taken = access(c->command, F_OK) != 0;
+		if (client_now_ms() >= deadline + (is_taken ? client_taken_ms(r) : 0)
+		    || client_is_interrupted(r)) {
+			return client_fail(t, ETIMEDOUT, "%d %s did not answer in the control directory %s; the "
+			    "command was taken back", t->pid, t->name, t->dir);
+		}
+		client_sleep_ms(PAUSE_MS);
+	}
+	return 0;
+}
+
+/* Whether the command in its place is ours: somebody else's is not to be removed. */
+static bool
+is_command_ours(const command_t *c) {
+	char text[32];
+	uint64_t nonce;
+	int fd = open(c->command, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+	if (fd >= 0) {
+		close(fd);
+	}
+	text[n > 0 ? n : 0] = '\0';
+	return sscanf(text, "nonce=%" SCNx64, &nonce) == 1 && nonce == c->nonce;
+}
+
+int
+client_ask_dir(jeprof_target_t *t, const jeprof_request_t *r, jeprof_reply_t *reply) {
+	command_t c = {0};
+	int64_t deadline = client_now_ms() + client_wait_ms(r);
+	name_files(t, &c);
+	int error = jeprof_check_same(t);
+	if (error != 0) {
+		return error;
+	}
+	error = write_command(t, &c, r->text);
+	error = error != 0 ? error : send_command(t, &c, deadline);
+	if (error != 0) {
+		unlink(c.temporary);
+		return error;
+	}
+	error = wait_answer(t, &c, r, deadline, reply);
+	if (error != 0 && is_command_ours(&c)) {
+		unlink(c.command);
+	}
+	return error;
+}

@@ -1,0 +1,214 @@
+/*
+ * jeprof_client: asks the heap profiler inside a running process, from outside (libjeprof_client.a).
+ *
+ *   jeprof_target_t t;
+ *   char answer[JEPROF_TEXT];
+ *   if (jeprof_find(&t, pid) == 0 && jeprof_open(&t, NULL) == 0
+ *       && jeprof_ask(&t, &(jeprof_request_t){.text = "status", .wait_ms = 5000}, &reply) == 0)
+ *           puts(reply.text);
+ *   else
+ *           puts(t.why);
+ *   jeprof_close(&t);
+ *
+ * Nothing here prints, exits, changes signal handlers, or keeps anything outside of the target, so
+ * threads may use different targets at the same time; one target belongs to one thread at a time.
+ * Every function that can fail returns 0 or an errno, and puts one sentence without a newline into
+ * t->why; it may hold any byte but NUL, because names come from the process. Errors:
+ *   ESRCH      no such process, it has ended, or its pid belongs to another one by now
+ *   ENXIO      the process does not run the library, or the library offers no way in
+ *   EPROTO     its library speaks another version of the protocol
+ *   EACCES     the kernel or the file system refuses; the sentence says why and what would help
+ *   ETIMEDOUT  no answer in time; the request was taken back
+ *   EBUSY      the requests of others are in the way
+ *   EAGAIN     the process is idle, and the manner of the request says not to wait
+ *   EINTR      request.interrupts reached request.patience; the request was taken back
+ *   E2BIG      the request is longer than JEPROF_TEXT - 1 bytes
+ *   EFBIG      the profile is larger than request.bytes_max
+ *   EIO        the profile was gone before it was fetched, or a file could not be written
+ *   ENOMEM     no memory
+ *
+ * A process may lie in every byte that is read: that costs at most the time and memory bounded here,
+ * except that a read of its memory may block as long as the process lives if it handles its own page
+ * faults (userfaultfd); who must not be delayed by one process asks it in a thread of its own.
+ */
+#ifndef JEPROF_CLIENT_H
+#define JEPROF_CLIENT_H
+
+#include <limits.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define JEPROF_CLIENT_PROTOCOL 2u    /* version of the mailbox's protocol that is spoken */
+#define JEPROF_TEXT 1024             /* bytes of the longest request or answer, with its NUL */
+#define JEPROF_WHY 3072              /* bytes of the longest sentence, with its NUL */
+#define JEPROF_NAME 64               /* bytes of the longest name of a process, with its NUL */
+#define JEPROF_SLOTS 4               /* requests that may wait in one process */
+
+/* How the process is reached. */
+typedef enum jeprof_way_e {
+	jeprof_way_none,
+	jeprof_way_memory,  /* its mailbox, through /proc/PID/mem */
+	jeprof_way_calls,   /* its mailbox, through process_vm_readv: /proc is mounted read-only */
+	jeprof_way_memfd,   /* its mailbox, in the file that MALLOC_CONF=prof_ctl_fd:true keeps open */
+	jeprof_way_dir      /* its control directory, MALLOC_CONF=prof_ctl_dir:DIR: no stream */
+} jeprof_way_t;
+
+/* What the profiler does; larger numbers are unknown. */
+typedef enum jeprof_state_e {
+	jeprof_state_idle,
+	jeprof_state_active,      /* a session runs */
+	jeprof_state_stopping,    /* ... and its profile is being written */
+	jeprof_state_paused,      /* ... and the program has switched sampling off */
+	jeprof_state_sampling,    /* no session: by MALLOC_CONF */
+	jeprof_state_switched_on  /* no session: switched on by the program */
+} jeprof_state_t;
+
+/* What the mailbox shows without a request, as last read. */
+typedef struct jeprof_head_s {
+	uint32_t state;            /* a jeprof_state_t */
+	uint32_t pid;              /* as the process sees itself */
+	bool is_barred;            /* system calls are filtered (seccomp): the profiler has no thread */
+	uint64_t session_id;       /* of this or the last session; 0: there was none */
+	uint64_t session_start_ns; /* since 1970, UTC */
+	uint64_t heartbeats;       /* looks at the mailbox; stands still while nothing is allocated */
+	uint64_t instance;         /* random number of this run of the library; differs after fork */
+	char library_version[64];
+} jeprof_head_t;
+
+/* A process. The caller provides it, zeroed or not, and reads all but what is private. */
+typedef struct jeprof_target_s {
+	/* Set by jeprof_find. */
+	int pid;                /* here */
+	unsigned own_pid;       /* as the process sees itself */
+	uint64_t start;         /* clock ticks from boot to its start; with the pid its identity */
+	char state;             /* 'R', 'S', ... of /proc/PID/stat */
+	unsigned uids[3];       /* real, effective, saved */
+	uint64_t caps;          /* permitted capabilities, one bit each */
+	char name[JEPROF_NAME]; /* of its main thread */
+	/* Set by jeprof_open and jeprof_probe. */
+	jeprof_way_t way;
+	char dir[PATH_MAX];     /* the control directory, with jeprof_way_dir */
+	jeprof_head_t head;     /* not with jeprof_way_dir */
+	/* The last failure: one sentence. */
+	char why[JEPROF_WHY];
+	/* Private. */
+	int fd;
+	uint64_t block;         /* address, or offset in the file, of the mailbox */
+	unsigned slot;          /* of the request that is not answered, if sequence is not 0 */
+	uint64_t sequence;
+	uint64_t slot_seen[JEPROF_SLOTS];
+	int64_t slot_seen_ms[JEPROF_SLOTS];
+} jeprof_target_t;
+
+/* What is done while the process is idle: it allocates nothing, so it does not read its mailbox. */
+typedef enum jeprof_manner_e {
+	jeprof_manner_wait,    /* as long as wait_ms says; then ETIMEDOUT */
+	jeprof_manner_return,  /* after idle_ms the request is taken back: EAGAIN */
+	jeprof_manner_stay     /* after idle_ms EAGAIN, and the request is still in its slot: then either
+	                          jeprof_let_stay or jeprof_take_back is called */
+} jeprof_manner_t;
+
+typedef struct jeprof_request_s {
+	const char *text;         /* "start k:v,k:v", "stop [N]", "dump [PATH]", "dump-stream", "status",
+	                             "set k:v,...", "rearm"; one line without its newline */
+	unsigned wait_ms;         /* until the process has taken the request; 0: 5000 */
+	unsigned taken_ms;        /* from then on until the answer; 0: 60000 */
+	unsigned idle_ms;         /* without a sign of life: idle; 0: 1000 */
+	jeprof_manner_t manner;
+	uint64_t bytes_max;       /* largest profile that is fetched; 0: 4 GiB */
+	/* Counts what should end the wait (signals); may be NULL. */
+	const volatile sig_atomic_t *interrupts;
+	sig_atomic_t patience;    /* how many of them do; 0: 1 */
+} jeprof_request_t;
+
+typedef struct jeprof_reply_s {
+	int error;                /* 0, or the errno with which the process refuses */
+	char text[JEPROF_TEXT];   /* the answer; with an error one sentence, or "" */
+	char *profile;            /* of "dump-stream": heap_v2, ended with NUL; the caller frees it */
+	uint64_t profile_bytes;   /* without the NUL */
+} jeprof_reply_t;
+
+/*
+ * Who the process with this pid is. A thread's number means its process. ESRCH: there is none; state
+ * is 'Z' if it has ended and its parent did not yet fetch its exit status.
+ */
+int jeprof_find(jeprof_target_t *t, int pid);
+
+/* Whether t is still the process that was found; sets state. 0 or ESRCH. */
+int jeprof_check_same(jeprof_target_t *t);
+
+/* Calls f for each process but the caller's; f gets what jeprof_find sets. 0, or errno of /proc. */
+int jeprof_each(void (*f)(jeprof_target_t *t, void *arg), void *arg);
+
+/* Whether its main thread, its program, or the first word of its command line is called so. */
+bool jeprof_is_named(const jeprof_target_t *t, const char *name);
+
+/*
+ * Looks whether the process runs the library, without the right to write; sets way and head. 0; ENXIO
+ * if it does not, EPROTO, or EACCES if that cannot be seen. jeprof_close is called in any case.
+ */
+int jeprof_probe(jeprof_target_t *t);
+
+/*
+ * Finds the best way in and opens it. wait (may be NULL) bounds by wait_ms how young a process may be
+ * that has not come to its first allocation yet, and is waited for.
+ */
+int jeprof_open(jeprof_target_t *t, const jeprof_request_t *wait);
+
+/* Uses this control directory instead; E2BIG if the path is too long. */
+int jeprof_open_dir(jeprof_target_t *t, const char *dir);
+
+/* Takes back the request that is not answered, and gives the descriptor back. */
+void jeprof_close(jeprof_target_t *t);
+
+/* Reads head again; 0, or ESRCH if the memory is gone: an exec, or the end. Not with jeprof_way_dir. */
+int jeprof_look(jeprof_target_t *t);
+
+/*
+ * Asks, and waits for the answer. 0: *reply is the answer, which may be a refusal (reply->error). With
+ * "dump-stream" the profile is fetched whole, so that its reader may be slow. Else reply holds nothing.
+ */
+int jeprof_ask(jeprof_target_t *t, const jeprof_request_t *request, jeprof_reply_t *reply);
+
+/* After EAGAIN of jeprof_manner_stay: the process carries the request out at its next allocation. */
+void jeprof_let_stay(jeprof_target_t *t);
+void jeprof_take_back(jeprof_target_t *t);
+
+/* The first request that waits in the mailbox and begins with `verb`; false if there is none. */
+bool jeprof_find_pending(jeprof_target_t *t, const char *verb, char text[JEPROF_TEXT]);
+
+/* Starts and sets that wait in the mailbox, all in all. */
+unsigned jeprof_count_pending(jeprof_target_t *t);
+
+/* Takes back all starts and sets that wait there, whoever left them; *count says how many. */
+int jeprof_withdraw_pending(jeprof_target_t *t, unsigned *count);
+
+/*
+ * The value of a key in an answer of lines key=value, copied and cut off at size; NULL if the key is
+ * not there.
+ */
+const char *jeprof_value(const char *answer, const char *key, char *buf, size_t size);
+
+/*
+ * Why an idle process did not answer this request: ETIMEDOUT, ENXIO or ESRCH, and the sentence. For a
+ * caller that got EAGAIN and has nothing else to say.
+ */
+int jeprof_explain_silence(jeprof_target_t *t, const jeprof_request_t *request);
+
+/*
+ * ENXIO with a sentence if the program has a malloc of its own though the library is loaded, so that
+ * the library is idle for ever; else 0. Reads up to 256 MiB of the program's file.
+ */
+int jeprof_check_allocator(jeprof_target_t *t);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* JEPROF_CLIENT_H */

@@ -1,0 +1,406 @@
+/*
+ * Asking through the mailbox (the protocol is in prof_mailbox.h). Invariant: a request that is not
+ * answered is taken back before jeprof_ask returns, unless its manner is to stay; t->sequence is not 0
+ * exactly while one of ours may lie in a slot. No locks; called by the thread that owns the target.
+ */
+#include "client/target.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	ABANDONED_MS = 300,  /* an answer that nobody fetches: its slot may be taken */
+	TORN_MAX = 8,
+	IDLE_MS = 1000,
+	WAIT_MS = 5000,
+	TAKEN_WAIT_MS = 60000, /* a request that was taken may write a large profile */
+	PAUSE_MAX_MS = 20,
+	SETTLE_MS = 50,      /* after a request was taken back: it may just be being read */
+};
+
+int64_t
+client_wait_ms(const jeprof_request_t *r) {
+	return r->wait_ms != 0 ? r->wait_ms : WAIT_MS;
+}
+
+int64_t
+client_taken_ms(const jeprof_request_t *r) {
+	return r->taken_ms != 0 ? r->taken_ms : TAKEN_WAIT_MS;
+}
+
+bool
+client_is_interrupted(const jeprof_request_t *r) {
+	return r->interrupts != NULL && *r->interrupts >= (r->patience > 0 ? r->patience : 1);
+}
+
+uint64_t
+client_slot_at(const jeprof_target_t *t, unsigned slot) {
+	return t->block + offsetof(prof_mailbox_t, slots) + slot * sizeof(prof_slot_t);
+}
+
+int
+client_memory_gone(jeprof_target_t *t) {
+	int error = jeprof_check_same(t);
+	return error != 0 ? error : client_fail(t, ESRCH,
+	    "%d %s: its memory is gone: it runs another program now, or is ending", t->pid, t->name);
+}
+
+int
+client_write_word(jeprof_target_t *t, uint64_t at, const void *word, size_t size) {
+	return client_write_memory(t, at, word, size) ? 0 : client_memory_gone(t);
+}
+
+static int
+ring(jeprof_target_t *t) {
+	uint32_t one = 1;
+	return client_write_word(t, t->block + offsetof(prof_mailbox_t, doorbell), &one, sizeof(one));
+}
+
+/* Sets *slot to a free one, else one whose answer nobody has fetched for a while; -1: all in use. */
+static int
+find_free_slot(jeprof_target_t *t, int *slot) {
+	*slot = -1;
+	unsigned first = (unsigned)(client_random_word() % PROF_MAILBOX_SLOTS);
+	for (unsigned k = 0; k < PROF_MAILBOX_SLOTS; k++) {
+		unsigned i = (first + k) % PROF_MAILBOX_SLOTS; /* whom we collided with goes elsewhere */
+		prof_slot_t s;
+		if (!client_read_memory(t, client_slot_at(t, i), &s, sizeof(s))) {
+			return client_memory_gone(t);
+		}
+		if (s.sequence == 0) {
+			*slot = (int)i;
+			return 0;
+		}
+		if (s.answered != s.sequence || t->slot_seen[i] != s.sequence) {
+			t->slot_seen[i] = s.answered == s.sequence ? s.sequence : 0;
+			t->slot_seen_ms[i] = client_now_ms();
+		} else if (client_now_ms() - t->slot_seen_ms[i] >= ABANDONED_MS) {
+			*slot = (int)i;
+		}
+	}
+	return 0;
+}
+
+/* What is waited for. */
+typedef struct wait_s {
+	const jeprof_request_t *request;
+	bool wants_profile;
+	unsigned slot;
+	prof_slot_t mine;
+	int64_t begin;
+	int64_t deadline;
+	uint64_t heartbeats;  /* at the beginning */
+	jeprof_reply_t *reply;
+	bool is_lost;         /* somebody else's request or answer is in the way: ask again */
+} wait_t;
+
+static int
+put_request(jeprof_target_t *t, wait_t *w) {
+	prof_slot_t *s = &w->mine;
+	uint64_t at = client_slot_at(t, w->slot), sequence = client_random_word(), none = 0;
+	const char *text = w->request->text;
+	*s = (prof_slot_t){.nonce = s->nonce, .length = (uint32_t)strlen(text)};
+	memcpy(s->text, text, s->length);
+	s->checksum = prof_mailbox_sum(sequence, s->nonce, s->text, s->length);
+	/* What lies there is no sign for us. */
+	int error = client_write_word(t, at + offsetof(prof_slot_t, answer_nonce), &none, sizeof(none));
+	if (error == 0) {
+		error = client_write_word(t, at, s, offsetof(prof_slot_t, text) + s->length);
+	}
+	t->slot = w->slot;
+	t->sequence = sequence;
+	s->sequence = sequence;
+	if (error == 0) {
+		error = client_write_word(t, at, &sequence, sizeof(sequence));
+	}
+	return error != 0 ? error : ring(t);
+}
+
+/* Frees the slot, unless somebody else has taken it. */
+void
+jeprof_take_back(jeprof_target_t *t) {
+	uint64_t sequence, none = 0, at = client_slot_at(t, t->slot);
+	if (t->sequence != 0 && client_read_memory(t, at, &sequence, sizeof(sequence))
+	    && sequence == t->sequence) {
+		client_write_memory(t, at, &none, sizeof(none));
+	}
+	t->sequence = 0;
+}
+
+void
+jeprof_let_stay(jeprof_target_t *t) {
+	t->sequence = 0;
+}
+
+/* The slot stays ours while a profile is to be fetched. */
+static int
+take_answer(jeprof_target_t *t, wait_t *w) {
+	prof_slot_t s;
+	int error = 0;
+	/* Anew: all of it was there before `answered`. */
+	if (!client_read_memory(t, client_slot_at(t, w->slot), &s, sizeof(s))) {
+		return client_memory_gone(t);
+	}
+	if (s.answer_nonce != w->mine.nonce) {
+		t->sequence = 0; /* another one's answer: his slot */
+		w->is_lost = true;
+		return 0;
+	}
+	uint32_t most = PROF_MAILBOX_TEXT - 1;
+	uint32_t length = s.answer_length < most ? s.answer_length : most;
+	memcpy(w->reply->text, s.answer, length);
+	w->reply->text[length] = '\0';
+	w->reply->error = s.error;
+	if (w->wants_profile && s.error == 0) {
+		error = client_fetch(t, w->mine.nonce, w->request, w->reply);
+	}
+	jeprof_take_back(t);
+	w->is_lost = s.error == EBADMSG;
+	return error;
+}
+
+/* Neither an answer nor a heartbeat, and not because it waits for a processor. 0, EAGAIN or ESRCH. */
+static int
+check_idle(jeprof_target_t *t, const wait_t *w) {
+	int64_t patience_ms = w->request->idle_ms != 0 ? w->request->idle_ms : IDLE_MS;
+	if (w->request->manner == jeprof_manner_wait || client_now_ms() - w->begin < patience_ms) {
+		return 0;
+	}
+	int error = jeprof_check_same(t);
+	if (error != 0) {
+		return error;
+	}
+	bool is_idle = client_read_head(t) && t->head.heartbeats == w->heartbeats
+	    && (t->state != 'R' || client_now_ms() >= w->deadline);
+	return is_idle ? EAGAIN : 0;
+}
+
+/* Waits a moment after a request was taken back: it may just be being read. */
+static int
+settle(jeprof_target_t *t, wait_t *w, int verdict) {
+	prof_slot_t s;
+	int64_t end = client_now_ms() + client_taken_ms(w->request);
+	jeprof_take_back(t);
+	client_sleep_ms(SETTLE_MS);
+	for (;;) {
+		if (!client_read_memory(t, client_slot_at(t, w->slot), &s, sizeof(s))) {
+			return client_memory_gone(t);
+		}
+		if (s.answered == w->mine.sequence) {
+			return take_answer(t, w);
+		}
+		if (s.answer_nonce != w->mine.nonce) {
+			return verdict;
+		}
+		if (client_now_ms() >= end || client_is_interrupted(w->request)) {
+			return ETIMEDOUT;
+		}
+		client_sleep_ms(PAUSE_MAX_MS);
+	}
+}
+
+/* The request is in its slot and not answered. 0: go on waiting; else how the wait ends. */
+static int
+check_wait(jeprof_target_t *t, wait_t *w, const prof_slot_t *s) {
+	bool is_taken = s->answer_nonce == w->mine.nonce;
+	int64_t deadline = w->deadline + (is_taken ? client_taken_ms(w->request) : 0);
+	if (!is_taken && (s->nonce != w->mine.nonce || s->sequence != w->mine.sequence)) {
+		w->is_lost = true; /* somebody else's request lies there */
+		return EBADMSG;
+	}
+	int error = is_taken ? 0 : check_idle(t, w);
+	if (error == 0 && (client_now_ms() >= deadline || client_is_interrupted(w->request))) {
+		error = ETIMEDOUT;
+	}
+	if (error == ETIMEDOUT && is_taken) {
+		jeprof_take_back(t);
+	}
+	return error;
+}
+
+/* How a wait ends that check_wait has ended. */
+static int
+end_wait(jeprof_target_t *t, wait_t *w, int verdict) {
+	bool was_lost = w->is_lost;
+	w->is_lost = false;
+	if (verdict == ESRCH || (verdict == EAGAIN && w->request->manner == jeprof_manner_stay)) {
+		return verdict;
+	}
+	if (t->sequence == 0) {
+		return verdict; /* given up after it was taken */
+	}
+	int error = settle(t, w, was_lost ? EBADMSG : verdict);
+	if (error == EBADMSG) {
+		w->is_lost = true;
+		return 0;
+	}
+	return error;
+}
+
+/* Waits for the answer to the request in the slot. 0: answered, or is_lost. */
+static int
+wait_answer(jeprof_target_t *t, wait_t *w) {
+	int64_t pause = 1;
+	for (unsigned turn = 1;; turn++) {
+		prof_slot_t s;
+		if (!client_read_memory(t, client_slot_at(t, w->slot), &s, sizeof(s))) {
+			return client_memory_gone(t);
+		}
+		if (s.answered == w->mine.sequence) {
+			return take_answer(t, w);
+		}
+		int verdict = check_wait(t, w, &s);
+		if (verdict != 0) {
+			return end_wait(t, w, verdict);
+		}
+		if (turn % 16 == 0) {
+			int error = jeprof_check_same(t);
+			error = error != 0 ? error : ring(t);
+			if (error != 0) {
+				return error;
+			}
+		}
+		client_sleep_ms(pause);
+		pause = pause < PAUSE_MAX_MS ? pause * 2 : pause;
+	}
+}
+
+/* Nothing came, though it is no other's fault. */
+static int
+silent(jeprof_target_t *t, const jeprof_request_t *r, bool is_idle) {
+	double seconds = (double)client_wait_ms(r) / 1000;
+	int error = is_idle ? jeprof_check_allocator(t) : 0;
+	if (error != 0) {
+		return error;
+	}
+	return is_idle ? client_fail(t, ETIMEDOUT, "%d %s is idle: it allocated too little in %g s to look "
+	    "at its mailbox, and runs no profiler thread; the request was taken back. Try a longer --wait, "
+	    "or start it with MALLOC_CONF=prof_thread:true", t->pid, t->name, seconds)
+	    : client_fail(t, ETIMEDOUT, "%d %s is running but did not answer in %g s; the request was taken "
+	    "back", t->pid, t->name, seconds);
+}
+
+int
+client_unanswered(jeprof_target_t *t, const jeprof_request_t *r, bool was_busy) {
+	uint64_t before = t->head.heartbeats;
+	if (client_is_interrupted(r)) {
+		return client_fail(t, EINTR, "interrupted; the request was taken back");
+	}
+	int error = jeprof_check_same(t);
+	error = error != 0 ? error : jeprof_look(t);
+	if (error != 0) {
+		return error;
+	}
+	if (t->state == 'T' || t->state == 't') {
+		return client_fail(t, ETIMEDOUT, "%d %s is stopped (by a signal or a debugger) and cannot "
+		    "answer; the request was taken back", t->pid, t->name);
+	}
+	if (was_busy) {
+		return client_fail(t, EBUSY, "%d %s is busy: the requests of others fill its mailbox, or ours "
+		    "takes too long", t->pid, t->name);
+	}
+	return silent(t, r, t->head.heartbeats == before);
+}
+
+int
+jeprof_explain_silence(jeprof_target_t *t, const jeprof_request_t *request) {
+	return client_unanswered(t, request, false);
+}
+
+/* Whether the profile or request in the slot is in the process's hands. */
+static bool
+is_in_hand(const jeprof_target_t *t, const wait_t *w) {
+	prof_slot_t now;
+	return client_read_memory(t, client_slot_at(t, w->slot), &now, sizeof(now))
+	    && now.answer_nonce == w->mine.nonce;
+}
+
+/* EAGAIN: no slot was free. */
+static int
+ask_once(jeprof_target_t *t, wait_t *w) {
+	int slot = -1;
+	int error = find_free_slot(t, &slot);
+	if (error != 0) {
+		return error;
+	}
+	w->is_lost = slot < 0;
+	if (slot < 0) {
+		return client_now_ms() >= w->deadline || client_is_interrupted(w->request)
+		    ? client_unanswered(t, w->request, true) : 0;
+	}
+	w->slot = (unsigned)slot;
+	error = put_request(t, w);
+	error = error != 0 ? error : wait_answer(t, w);
+	if (error == ETIMEDOUT) {
+		t->head.heartbeats = w->heartbeats;
+		return client_unanswered(t, w->request, is_in_hand(t, w));
+	}
+	return error == EAGAIN ? client_fail(t, EAGAIN, "%d %s is idle", t->pid, t->name) : error;
+}
+
+int
+client_ask_mailbox(jeprof_target_t *t, const jeprof_request_t *r, jeprof_reply_t *reply) {
+	int64_t begin = client_now_ms();
+	wait_t w = {.request = r, .begin = begin, .deadline = begin + client_wait_ms(r), .reply = reply,
+	    .wants_profile = strcmp(r->text, "dump-stream") == 0};
+	int torn = 0;
+	w.mine.nonce = client_random_word(); /* the same each time: it is carried out once */
+	int error = jeprof_check_same(t);
+	error = error != 0 ? error : jeprof_look(t);
+	w.heartbeats = t->head.heartbeats;
+	while (error == 0) {
+		reply->error = 0;
+		error = ask_once(t, &w);
+		if (error != 0 || !w.is_lost) {
+			return error;
+		}
+		if (reply->error != 0 && ++torn > TORN_MAX) {
+			return 0; /* not torn, but not understood */
+		}
+		if (client_now_ms() >= w.deadline) {
+			return client_fail(t, EBUSY, "%d %s: others overwrite our request again and again", t->pid,
+			    t->name);
+		}
+		client_sleep_ms(1 + (int64_t)(client_random_word() % 16));
+	}
+	return error;
+}
+
+int
+jeprof_ask(jeprof_target_t *t, const jeprof_request_t *request, jeprof_reply_t *reply) {
+	reply->error = 0;
+	reply->text[0] = '\0';
+	reply->profile = NULL;
+	reply->profile_bytes = 0;
+	if (strlen(request->text) >= PROF_MAILBOX_TEXT) {
+		return client_fail(t, E2BIG, "the request is longer than %u bytes", PROF_MAILBOX_TEXT - 1);
+	}
+	if (t->way == jeprof_way_none) {
+		return client_fail(t, ENXIO, "%d %s is not open", t->pid, t->name);
+	}
+	int error = t->way == jeprof_way_dir ? client_ask_dir(t, request, reply)
+	    : client_ask_mailbox(t, request, reply);
+	if (error != 0 && error != EAGAIN && t->way != jeprof_way_dir) {
+		jeprof_take_back(t);
+	}
+	return error;
+}
+
+const char *
+jeprof_value(const char *answer, const char *key, char *buf, size_t size) {
+	size_t length = strlen(key);
+	for (const char *line = answer; line != NULL; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (strncmp(line, key, length) == 0 && line[length] == '=') {
+			const char *value = line + length + 1;
+			snprintf(buf, size, "%.*s", (int)strcspn(value, "\n"), value);
+			return buf;
+		}
+		if (*line == '\0') {
+			break;
+		}
+	}
+	return NULL;
+}

@@ -1,0 +1,67 @@
+/*
+ * Requests that others have left in the mailbox of an idle process: looked at, counted, taken back.
+ * Invariant: our own unanswered request is never among them. No locks, no state but the target's.
+ */
+#include "client/target.h"
+
+#include <string.h>
+
+enum { SETTLE_MS = 50 };
+
+/* A whole request that the process has not taken. */
+static bool
+read_pending(const jeprof_target_t *t, unsigned i, const char *verb, prof_slot_t *s) {
+	size_t length = strlen(verb);
+	if (t->way == jeprof_way_dir || t->way == jeprof_way_none
+	    || !client_read_memory(t, client_slot_at(t, i), s, sizeof(*s)) || s->sequence == 0
+	    || s->answered == s->sequence || s->answer_nonce == s->nonce
+	    || s->length >= PROF_MAILBOX_TEXT || s->length < length
+	    || (t->sequence != 0 && t->slot == i)
+	    || s->checksum != prof_mailbox_sum(s->sequence, s->nonce, s->text, s->length)) {
+		return false;
+	}
+	s->text[s->length] = '\0';
+	return strncmp(s->text, verb, length) == 0 && (s->text[length] == '\0' || s->text[length] == ' ');
+}
+
+bool
+jeprof_find_pending(jeprof_target_t *t, const char *verb, char text[JEPROF_TEXT]) {
+	prof_slot_t s;
+	for (unsigned i = 0; i < PROF_MAILBOX_SLOTS; i++) {
+		if (read_pending(t, i, verb, &s)) {
+			memcpy(text, s.text, s.length + 1);
+			return true;
+		}
+	}
+	return false;
+}
+
+unsigned
+jeprof_count_pending(jeprof_target_t *t) {
+	prof_slot_t s;
+	unsigned count = 0;
+	for (unsigned i = 0; i < PROF_MAILBOX_SLOTS; i++) {
+		count += read_pending(t, i, "start", &s) || read_pending(t, i, "set", &s);
+	}
+	return count;
+}
+
+int
+jeprof_withdraw_pending(jeprof_target_t *t, unsigned *count) {
+	prof_slot_t s;
+	*count = 0;
+	for (unsigned i = 0; i < PROF_MAILBOX_SLOTS; i++) {
+		uint64_t none = 0;
+		if (!read_pending(t, i, "start", &s) && !read_pending(t, i, "set", &s)) {
+			continue;
+		}
+		uint64_t at = client_slot_at(t, i);
+		int error = client_write_word(t, at, &none, sizeof(none));
+		if (error != 0) {
+			return error;
+		}
+		client_sleep_ms(SETTLE_MS); /* it may just be reading it */
+		*count += client_read_memory(t, at, &s, sizeof(s)) && s.answer_nonce != s.nonce;
+	}
+	return 0;
+}

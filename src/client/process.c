@@ -1,0 +1,192 @@
+/*
+ * What /proc tells of a process, for jeprof_client.h. Invariant: pid and start time are the identity
+ * of a process; jeprof_check_same fails if the process of that pid is another one by now.
+ * No locks and no state but the target's.
+ */
+#include "client/target.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { STATUS_BYTES = 65536 }; /* Groups: may be long, and NSpid: follows it */
+
+int
+client_fail(jeprof_target_t *t, int error, const char *format, ...) {
+	va_list args;
+	va_start(args, format);
+	vsnprintf(t->why, sizeof(t->why), format, args);
+	va_end(args);
+	return error;
+}
+
+ssize_t
+client_read_proc(int pid, const char *name, char *buf, size_t size) {
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0) {
+		return -1;
+	}
+	size_t length = 0;
+	ssize_t n = 0;
+	while (length < size - 1 && (n = read(fd, buf + length, size - 1 - length)) > 0) {
+		length += (size_t)n;
+	}
+	int error = errno;
+	close(fd);
+	errno = error;
+	buf[length] = '\0';
+	return n < 0 && length == 0 ? -1 : (ssize_t)length;
+}
+
+const char *
+client_read_link(const char *path, char *buf, size_t size) {
+	ssize_t n = readlink(path, buf, size - 1);
+	buf[n > 0 ? n : 0] = '\0';
+	return buf;
+}
+
+/* State and start time; false if the process is gone. */
+static bool
+read_stat(int pid, char *state, uint64_t *start) {
+	char text[1024];
+	if (client_read_proc(pid, "stat", text, sizeof(text)) <= 0) {
+		return false;
+	}
+	char *at = strrchr(text, ')'); /* the name before it may hold anything */
+	if (at == NULL || at[1] == '\0') {
+		return false;
+	}
+	*state = at[2];
+	at += 2;
+	for (int field = 3; field < 22 && at != NULL; field++) {
+		at = strchr(at + 1, ' ');
+	}
+	*start = at != NULL ? strtoull(at + 1, NULL, 10) : 0;
+	return at != NULL;
+}
+
+const char *
+client_status_line(const char *text, const char *key) {
+	const char *at = strstr(text, key);
+	return at != NULL ? at + strlen(key) : "";
+}
+
+/* Its pid in the innermost namespace is the last of the line NSpid. */
+static unsigned
+own_pid(const char *text, int pid) {
+	unsigned own = (unsigned)pid;
+	char *end;
+	const char *at = client_status_line(text, "\nNSpid:");
+	for (unsigned long n = strtoul(at, &end, 10); end != at; n = strtoul(at, &end, 10)) {
+		own = (unsigned)n;
+		at = end;
+	}
+	return own;
+}
+
+/* Fills in who it is; *tgid becomes the process of a thread. */
+static int
+read_identity(jeprof_target_t *t, int pid, int *tgid) {
+	char text[STATUS_BYTES];
+	memset(t, 0, offsetof(jeprof_target_t, dir));
+	t->dir[0] = t->why[0] = '\0';
+	memset(&t->head, 0, sizeof(t->head));
+	memset(&t->fd, 0, sizeof(*t) - offsetof(jeprof_target_t, fd));
+	t->pid = pid;
+	t->fd = -1;
+	if (!read_stat(pid, &t->state, &t->start)
+	    || client_read_proc(pid, "status", text, sizeof(text)) <= 0) {
+		return client_fail(t, ESRCH, "no process %d", pid);
+	}
+	*tgid = atoi(client_status_line(text, "\nTgid:"));
+	sscanf(client_status_line(text, "\nUid:"), "%u %u %u", &t->uids[0], &t->uids[1], &t->uids[2]);
+	t->caps = strtoull(client_status_line(text, "\nCapPrm:"), NULL, 16);
+	t->own_pid = own_pid(text, pid);
+	if (client_read_proc(pid, "comm", t->name, sizeof(t->name)) > 0) {
+		t->name[strcspn(t->name, "\n")] = '\0';
+	}
+	return 0;
+}
+
+int
+jeprof_find(jeprof_target_t *t, int pid) {
+	int tgid = pid;
+	int error = read_identity(t, pid, &tgid);
+	if (error == 0 && tgid > 0 && tgid != pid) { /* a thread was named */
+		error = read_identity(t, tgid, &tgid);
+	}
+	if (error == 0 && (t->state == 'Z' || t->state == 'X')) {
+		return client_fail(t, ESRCH,
+		    "%d has ended; its parent has not yet fetched its exit status", pid);
+	}
+	return error;
+}
+
+int
+jeprof_check_same(jeprof_target_t *t) {
+	char state;
+	uint64_t start;
+	if (!read_stat(t->pid, &state, &start) || state == 'Z' || state == 'X') {
+		return client_fail(t, ESRCH, "%d %s has ended", t->pid, t->name);
+	}
+	if (start != t->start) {
+		return client_fail(t, ESRCH,
+		    "%d %s has ended, and its pid belongs to another process now", t->pid, t->name);
+	}
+	t->state = state;
+	return 0;
+}
+
+bool
+jeprof_is_named(const jeprof_target_t *t, const char *name) {
+	char text[PATH_MAX + 1], link[64];
+	if (strcmp(t->name, name) == 0) {
+		return true;
+	}
+	snprintf(link, sizeof(link), "/proc/%d/exe", t->pid);
+	client_read_link(link, text, sizeof(text));
+	char *deleted = strstr(text, " (deleted)");
+	if (deleted != NULL) {
+		*deleted = '\0';
+	}
+	const char *base = strrchr(text, '/');
+	if (base != NULL && strcmp(base + 1, name) == 0) {
+		return true;
+	}
+	if (client_read_proc(t->pid, "cmdline", text, sizeof(text)) <= 0) {
+		return false;
+	}
+	base = strrchr(text, '/');
+	return strcmp(base != NULL ? base + 1 : text, name) == 0;
+}
+
+int
+jeprof_each(void (*f)(jeprof_target_t *t, void *arg), void *arg) {
+	DIR *dir = opendir("/proc");
+	jeprof_target_t *t = malloc(sizeof(*t));
+	if (dir == NULL || t == NULL) {
+		int error = errno;
+		free(t);
+		if (dir != NULL) {
+			closedir(dir);
+		}
+		return error;
+	}
+	for (struct dirent *e = readdir(dir); e != NULL; e = readdir(dir)) {
+		int pid = isdigit((unsigned char)e->d_name[0]) ? atoi(e->d_name) : 0;
+		if (pid > 0 && pid != getpid() && jeprof_find(t, pid) == 0) {
+			f(t, arg);
+		}
+	}
+	closedir(dir);
+	free(t);
+	return 0;
+}

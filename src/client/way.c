@@ -1,0 +1,320 @@
+/*
+ * Ways into a process: its memory, the memfd of prof_ctl_fd:true, the control directory; and the
+ * reason if none is open. Invariant: the descriptor is opened before the start time of the process is
+ * checked, and belongs to that process for good. No locks, no state but the target's.
+ */
+#include "client/target.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	ENVIRON_MOST = 262144,
+	FDS_MOST = 65536,  /* descriptors of one process that are looked at */
+	CAP_PTRACE = 19,
+};
+
+/* 0, or the errno of the kernel's refusal. */
+static int
+open_memory(jeprof_target_t *t, bool is_reader) {
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%d/mem", t->pid);
+	t->way = jeprof_way_memory;
+	t->fd = open(path, (is_reader ? O_RDONLY : O_RDWR) | O_CLOEXEC);
+	if (t->fd < 0 && errno == EROFS) {
+		char byte;
+		t->way = jeprof_way_calls; /* a /proc mounted read-only */
+		return !client_read_memory(t, 0, &byte, 1) && errno == EPERM ? EPERM : 0;
+	}
+	return t->fd < 0 ? errno : 0;
+}
+
+static void
+close_fd(jeprof_target_t *t) {
+	if (t->fd >= 0) {
+		close(t->fd);
+	}
+	t->fd = -1;
+}
+
+/* Opens the file behind a descriptor of the process if it is a mailbox of that process. */
+static bool
+try_memfd(jeprof_target_t *t, const char *path) {
+	static const char want[] = "/memfd:" PROF_MAILBOX_FD_NAME;
+	char link[128];
+	struct stat st;
+	client_read_link(path, link, sizeof(link));
+	char end = strncmp(link, want, sizeof(want) - 1) == 0 ? link[sizeof(want) - 1] : '?';
+	if (end != ' ' && end != '\0') {
+		return false;
+	}
+	t->fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (t->fd >= 0 && (fstat(t->fd, &st) != 0 || !S_ISREG(st.st_mode) || !client_read_head(t)
+	    || t->head.pid != t->own_pid)) { /* of a parent, kept over fork */
+		close_fd(t);
+	}
+	return t->fd >= 0;
+}
+
+/* The memfd that prof_ctl_fd:true keeps open: the right to read the process suffices. */
+static bool
+open_memfd(jeprof_target_t *t) {
+	char path[320];
+	snprintf(path, sizeof(path), "/proc/%d/fd", t->pid);
+	DIR *dir = opendir(path);
+	if (dir == NULL) {
+		return false;
+	}
+	close_fd(t);
+	t->way = jeprof_way_memfd;
+	t->block = 0;
+	struct dirent *e = readdir(dir);
+	for (int i = 0; i < FDS_MOST && e != NULL && t->fd < 0; i++, e = readdir(dir)) {
+		snprintf(path, sizeof(path), "/proc/%d/fd/%s", t->pid, e->d_name);
+		try_memfd(t, path);
+	}
+	closedir(dir);
+	return t->fd >= 0;
+}
+
+/* The directory that a value of MALLOC_CONF names, as this process can open it. */
+static bool
+find_dir_named(jeprof_target_t *t, const char *value) {
+	int end = (int)strcspn(value, ",");
+	const char *from = value[0] == '/' ? "root" : "cwd/";
+	struct stat st;
+	int n = snprintf(t->dir, sizeof(t->dir), "/proc/%d/%s%.*s", t->pid, from, end, value);
+	if (n > 0 && n < (int)sizeof(t->dir) && stat(t->dir, &st) == 0) {
+		return true;
+	}
+	n = snprintf(t->dir, sizeof(t->dir), "%.*s", end, value);
+	return value[0] == '/' && n < (int)sizeof(t->dir) && stat(t->dir, &st) == 0;
+}
+
+/* The control directory that the process's own MALLOC_CONF names. */
+static bool
+find_dir(jeprof_target_t *t) {
+	static const char key[] = "prof_ctl_dir:";
+	char *text = malloc(ENVIRON_MOST);
+	ssize_t length = text != NULL ? client_read_proc(t->pid, "environ", text, ENVIRON_MOST) : -1;
+	bool is_found = false, is_seen = false;
+	for (char *at = text; length > 0 && at < text + length && !is_seen; at += strlen(at) + 1) {
+		char *value = strncmp(at, "MALLOC_CONF=", 12) == 0 ? strstr(at, key) : NULL;
+		is_seen = value != NULL && (value[-1] == '=' || value[-1] == ',');
+		is_found = is_seen && find_dir_named(t, value + sizeof(key) - 1);
+	}
+	free(text);
+	return is_found;
+}
+
+/* ---- refusals ---- */
+
+static const char *
+missing_right(const client_denial_t *d, char *buf, size_t size) {
+	if (d->is_other_user) {
+		snprintf(buf, size, "it belongs to uid %u, we are uid %u: use sudo, or start it with "
+		    "MALLOC_CONF=prof_ctl_dir:DIR", d->uid, d->our_uid);
+		return buf;
+	}
+	if (!d->is_dumpable || d->has_more_caps) {
+		return "it is not dumpable (set-user-id or with capabilities, or it called "
+		    "prctl(PR_SET_DUMPABLE, 0)): use sudo, or start it with MALLOC_CONF=prof_ctl_dir:DIR";
+	}
+	if (d->yama > 0) {
+		snprintf(buf, size, "Yama's ptrace_scope is %d: use sudo, or start it with "
+		    "MALLOC_CONF=prof_ctl_fd:true, or once: sysctl kernel.yama.ptrace_scope=0", d->yama);
+		return buf;
+	}
+	return NULL;
+}
+
+const char *
+client_denial_reason(const client_denial_t *d, char *buf, size_t size) {
+	if (d->yama >= 3) {
+		return "Yama's ptrace_scope is 3: nobody may attach until the next boot; start it with "
+		    "MALLOC_CONF=prof_ctl_fd:true or prof_ctl_dir:DIR";
+	}
+	if (d->our_uid == 0 && !d->may_trace) {
+		return "root without CAP_SYS_PTRACE, as in a container: add it (docker run --cap-add "
+		    "SYS_PTRACE), or start it with MALLOC_CONF=prof_ctl_dir:DIR";
+	}
+	if (d->may_trace) {
+		return "we may attach, but a security module or a user namespace forbids it: ask from the "
+		    "machine itself, or start it with MALLOC_CONF=prof_ctl_dir:DIR";
+	}
+	return missing_right(d, buf, size);
+}
+
+static int
+yama_scope(void) {
+	char text[32];
+	FILE *yama = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
+	int scope = yama != NULL && fgets(text, sizeof(text), yama) != NULL ? atoi(text) : 0;
+	if (yama != NULL) {
+		fclose(yama);
+	}
+	return scope;
+}
+
+/* EACCES with the reason. */
+static int
+denied(jeprof_target_t *t, int error) {
+	char text[4096], buf[512], path[64];
+	client_denial_t d = {.our_uid = geteuid(), .uid = t->uids[1], .is_dumpable = true};
+	for (int i = 0; i < 3; i++) {
+		d.is_other_user = d.is_other_user || t->uids[i] != d.our_uid;
+	}
+	struct stat st;
+	snprintf(path, sizeof(path), "/proc/%d/maps", t->pid); /* PID itself always is the user's */
+	if (stat(path, &st) == 0) {
+		d.is_dumpable = st.st_uid == t->uids[1];
+	}
+	uint64_t caps = client_read_proc(getpid(), "status", text, sizeof(text)) > 0
+	    ? strtoull(client_status_line(text, "\nCapEff:"), NULL, 16) : 0;
+	d.may_trace = (caps >> CAP_PTRACE) & 1;
+	d.has_more_caps = (t->caps & ~caps) != 0;
+	d.yama = yama_scope();
+	const char *reason = client_denial_reason(&d, buf, sizeof(buf));
+	return client_fail(t, EACCES, "%d %s: no way in (%s): %s", t->pid, t->name, strerror(error),
+	    reason != NULL ? reason : "the kernel does not say why; use sudo, or start it with "
+	    "MALLOC_CONF=prof_ctl_dir:DIR");
+}
+
+/* Whose malloc it is, and how it would be started on this library: ENXIO. */
+static int
+foreign(jeprof_target_t *t) {
+	char whose[PATH_MAX + 128], line[CLIENT_PATH];
+	if (client_linked_allocator(t, whose, sizeof(whose)) != NULL) {
+		return client_fail(t, ENXIO, "%d %s does not run the library: its malloc is that of %s, "
+		    "which no preloaded library replaces", t->pid, t->name, whose);
+	}
+	client_restart_line(t, line, sizeof(line));
+	if (client_loaded_allocator(t, whose, sizeof(whose)) != NULL) {
+		return client_fail(t, ENXIO, "%d %s does not run the library, but another allocator (%s); "
+		    "this would start it on ours: %s", t->pid, t->name, whose, line);
+	}
+	return client_fail(t, ENXIO, "%d %s does not run the library; jeprofctl list shows who does; "
+	    "this would start it on ours: %s", t->pid, t->name, line);
+}
+
+/* Why there is no mailbox, though its memory may be read. */
+static int
+without_block(jeprof_target_t *t, const client_finding_t *f) {
+	if (f->other_version != 0) {
+		return client_fail(t, EPROTO, "%d %s: its library speaks mailbox protocol %u, this "
+		    "program %u; use the jeprofctl of that library", t->pid, t->name, f->other_version,
+		    PROF_MAILBOX_VERSION);
+	}
+	if (f->is_without && f->closed == 0) {
+		return client_fail(t, ENXIO, "%d %s: its library was built without the profiler "
+		    "(--disable-prof)", t->pid, t->name);
+	}
+	if (f->closed == 0) {
+		return foreign(t);
+	}
+	int error = jeprof_check_allocator(t);
+	return error != 0 ? error : client_fail(t, ENXIO, "%d %s: its library keeps the mailbox closed: "
+	    "a set-user-id program, or nothing was allocated yet", t->pid, t->name);
+}
+
+/* ---- opening ---- */
+
+/* 0, or why its memory may not be looked at. *is_gone: it is not the same process any more. */
+static int
+look_inside(jeprof_target_t *t, client_finding_t *f, int *gone) {
+	memset(f, 0, sizeof(*f));
+	int error = open_memory(t, false);
+	*gone = jeprof_check_same(t); /* after the open: the descriptor holds on to this process */
+	return *gone == 0 && error == 0 ? client_find_block(t, f) : error;
+}
+
+/*
+ * Begun no longer ago than we would wait for an answer: it may not have come to its exec or to its
+ * first allocation, as in "prog & jeprofctl start $!".
+ */
+static bool
+is_young(const jeprof_target_t *t, const jeprof_request_t *wait) {
+	struct timespec now;
+	long ticks = sysconf(_SC_CLK_TCK);
+	if (wait == NULL || clock_gettime(CLOCK_BOOTTIME, &now) != 0 || ticks <= 0) {
+		return false;
+	}
+	int64_t now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+	return now_ms < (int64_t)(t->start * 1000 / (uint64_t)ticks) + client_wait_ms(wait);
+}
+
+static bool
+may_come_yet(const jeprof_target_t *t, const client_finding_t *f) {
+	return t->block == 0 && f->other_version == 0 && (!f->is_without || f->closed > 0);
+}
+
+int
+jeprof_open(jeprof_target_t *t, const jeprof_request_t *wait) {
+	client_finding_t f;
+	int gone, error = look_inside(t, &f, &gone);
+	while (gone == 0 && error == 0 && may_come_yet(t, &f) && is_young(t, wait)
+	    && (wait->interrupts == NULL || *wait->interrupts == 0)) {
+		close_fd(t);
+		client_sleep_ms(20);
+		if (jeprof_find(t, t->pid) != 0) { /* by its name of now */
+			return client_fail(t, ESRCH, "%d has ended", t->pid);
+		}
+		error = look_inside(t, &f, &gone);
+	}
+	if (gone != 0) {
+		return gone;
+	}
+	if (error != 0 && open_memfd(t)) {
+		return 0;
+	}
+	if (error != 0 && find_dir(t)) {
+		t->way = jeprof_way_dir;
+		return 0;
+	}
+	if (error != 0) {
+		t->way = jeprof_way_none;
+		return denied(t, error);
+	}
+	return t->block != 0 && client_read_head(t) ? 0 : without_block(t, &f);
+}
+
+int
+jeprof_probe(jeprof_target_t *t) {
+	client_finding_t f = {0};
+	int error = open_memory(t, true);
+	error = error == 0 ? client_find_block(t, &f) : error;
+	if (error == 0 ? t->block != 0 && client_read_head(t) : open_memfd(t)) {
+		return 0;
+	}
+	if (error != 0) {
+		bool is_gone = error == ENOENT || error == ESRCH;
+		return client_fail(t, is_gone ? ESRCH : error == EPERM ? EACCES : error,
+		    "%d %s: its memory may not be read (%s)", t->pid, t->name, strerror(error));
+	}
+	return client_fail(t, f.other_version != 0 ? EPROTO : ENXIO,
+	    "%d %s: there is no mailbox of this protocol", t->pid, t->name);
+}
+
+int
+jeprof_open_dir(jeprof_target_t *t, const char *dir) {
+	t->way = jeprof_way_dir;
+	int n = snprintf(t->dir, sizeof(t->dir), "%s", dir);
+	return n < 0 || (size_t)n >= sizeof(t->dir) ? client_fail(t, E2BIG, "too long: %.80s...", dir) : 0;
+}
+
+void
+jeprof_close(jeprof_target_t *t) {
+	if (t->way == jeprof_way_none) {
+		return;
+	}
+	jeprof_take_back(t);
+	close_fd(t);
+	t->way = jeprof_way_none;
+}
