@@ -145,10 +145,10 @@ arena_large_start(const arena_t *a, const edata_t *e) {
 /* Allocates a large object (usize >= SC_LARGE_MINCLASS). Returns NULL if there is no memory. */
 void *arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero);
 /*
- * The same with plain alignment, from a hot extent, which may be one eighth longer. Returns NULL if
- * none is ready.
+ * Allocates up to n large objects of a class for a thread cache: as many as hot extents serve, but
+ * one at least. Returns the number; 0: there is no memory.
  */
-void *arena_large_malloc_hot(arena_t *a, size_t usize);
+unsigned arena_large_fill(arena_t *a, size_t usize, void **out, unsigned n);
 /* Frees a large object; a write past its end that is detected ends the process. */
 void arena_large_dalloc(edata_t *e);
 /* Resizes in place to between usize_min and usize_max; 0 or ENOMEM. */

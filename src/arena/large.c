@@ -12,7 +12,7 @@
  */
 #include "arena/arena.h"
 
-#include "arena/large_tail.h"
+#include "arena/large_hot.h"
 #include "arena/safety.h"
 #include "extent/guard.h"
 #include "meta/freepool.h"
@@ -112,18 +112,18 @@ arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero) {
 	return e->u.large_start;
 }
 
-void *
-arena_large_malloc_hot(arena_t *a, size_t usize) {
-	assert(usize >= SC_LARGE_MINCLASS && (usize & PAGE_MASK) == 0);
-	size_t size = usize + ((size_t)opt_cache_oblivious << LG_PAGE);
-	edata_t *e = opt_san_guard_large != 0 ? NULL : pac_hot_pop_near(&a->pac, size);
-	if (e == NULL) {
-		return NULL;
+unsigned
+arena_large_fill(arena_t *a, size_t usize, void **out, unsigned n) {
+	unsigned got = 0;
+	while (got < n && opt_san_guard_large == 0
+	    && large_hot_try_malloc_near(a, usize, true, &out[got])) {
+		got++;
 	}
-	large_adopt(a, e, usize, arena_large_start(a, e));
-	large_tail_mark(e);
-	large_stats_add(a, usize);
-	return e->u.large_start;
+	if (got == 0) {
+		out[0] = arena_large_malloc(a, usize, 0, false);
+		got = out[0] != NULL;
+	}
+	return got;
 }
 
 static arena_t *
@@ -133,10 +133,8 @@ large_arena(const edata_t *e) {
 	return a;
 }
 
-void
-arena_large_dalloc(edata_t *e) {
-	assert(!e->is_slab && e->u.large_usize <= e->size);
-	arena_t *a = large_arena(e);
+static NOINLINE void
+large_dalloc_slow(arena_t *a, edata_t *e) {
 	large_tail_check(e);
 	large_stats_sub(a, e->u.large_usize);
 	if (e->recs != NULL) {
@@ -144,6 +142,19 @@ arena_large_dalloc(edata_t *e) {
 		e->recs = NULL;
 	}
 	pac_dalloc(&a->pac, e);
+}
+
+void
+arena_large_dalloc(edata_t *e) {
+	assert(!e->is_slab && e->u.large_usize <= e->size);
+	arena_t *a = large_arena(e);
+	size_t npages;
+	if (!e->is_sampled && e->szind != SC_NSIZES && !pac_is_bounded(&a->pac)
+	    && likely(large_hot_try_free_more(a, e, e->u.large_start, &npages))) {
+		pac_tell(&a->pac, npages);
+	} else {
+		large_dalloc_slow(a, e);
+	}
 }
 
 /*

@@ -1,11 +1,12 @@
 /*
- * Large objects served by the hot extent of their page class (extent/pac.h): a size that was freed
- * a moment ago is allocated again, without a lock and without entering the gate.
+ * Large objects served by hot extents of their page class (extent/pac.h): a size that was freed a
+ * moment ago is allocated again, without a lock and without entering the gate.
  *
  * The fast case of what large.c does. A result of false means that nothing has changed and the
- * caller takes the slow path. Only for classes that no thread cache holds, and for objects that are
- * not sampled. Invariant: an extent in a slot belongs to no thread; the atomic exchange on the slot
- * decides which one gets it. Called by the fast paths of malloc and free.
+ * caller takes the slow path. Only for objects that are not sampled. Invariant: an extent in a slot
+ * belongs to no thread; the atomic exchange on the slot decides which one gets it. Called by the
+ * fast paths of malloc and free for classes that no thread cache holds, by thread caches when they
+ * are filled, and by arena_large_dalloc().
  */
 #ifndef ARENA_LARGE_HOT_H
 #define ARENA_LARGE_HOT_H
@@ -23,16 +24,20 @@ large_hot_adopt(const arena_t *a, edata_t *e, size_t usize, bool is_bounded) {
 	large_tail_mark(e);
 }
 
-/* Turns a hot extent, which the caller has taken, into an object of usize bytes. */
+/*
+ * Turns a hot extent, which the caller has taken, into an object of usize bytes. is_fill: it goes
+ * into a thread cache, which counts requests itself.
+ */
 ALWAYS_INLINE void *
-large_hot_object(arena_t *a, edata_t *e, size_t usize, bool is_bounded) {
+large_hot_object(arena_t *a, edata_t *e, size_t usize, bool is_bounded, bool is_fill) {
 	/* If large_hot_try_free() left it with this size, it is ready. */
 	if (unlikely(e->szind == SC_NSIZES || e->u.large_usize != usize)) {
 		large_hot_adopt(a, e, usize, is_bounded);
 	}
+	pac_hot_activate(&a->pac, e, is_fill ? elem_bits_of_class(e->szind) : 0);
 	if (config_stats) {
 		arena_large_count_t *c = &a->large[e->szind - SC_NBINS];
-		atomic_fetch_add_u64(&c->nhot, 1, MO_RELAXED);
+		atomic_fetch_add_u64(is_fill ? &c->nmalloc : &c->nhot, 1, MO_RELAXED);
 		atomic_fetch_add_zu(&a->large_allocated, usize, MO_RELAXED);
 	}
 	return e->u.large_start;
@@ -48,22 +53,25 @@ large_hot_try_malloc(arena_t *a, size_t usize, bool is_bounded, void **p) {
 	size_t size = usize + ((size_t)opt_cache_oblivious << LG_PAGE);
 	size = is_bounded ? align_up(size, max_zu(PAC_GRAIN, PAGE)) : size;
 	unsigned pind = is_bounded ? pac_hot_bounded() : sz_psz_floor(size);
-	edata_t *e = pac_hot_pop(&a->pac, pind, size);
+	edata_t *e = pac_hot_take_slot(&a->pac, pind, size, size);
 	if (unlikely(e == NULL)) {
 		return false;
 	}
-	*p = large_hot_object(a, e, usize, is_bounded);
+	*p = large_hot_object(a, e, usize, is_bounded, false);
 	return true;
 }
 
-/* The same from the stack of the class or of the next one; never in a bounded cache. */
-static inline bool
-large_hot_try_malloc_near(arena_t *a, size_t usize, void **p) {
+/*
+ * The same from the slot or the stack of the class or of the next one; never in a bounded cache.
+ * usize may be of a class that is cached (is_fill).
+ */
+ALWAYS_INLINE bool
+large_hot_try_malloc_near(arena_t *a, size_t usize, bool is_fill, void **p) {
 	edata_t *e = pac_hot_pop_near(&a->pac, usize + ((size_t)opt_cache_oblivious << LG_PAGE));
 	if (e == NULL) {
 		return false;
 	}
-	*p = large_hot_object(a, e, usize, false);
+	*p = large_hot_object(a, e, usize, false, is_fill);
 	return true;
 }
 
@@ -96,7 +104,7 @@ large_hot_is_intact(const edata_t *e, const void *ptr) {
  */
 ALWAYS_INLINE bool
 large_hot_try_free(arena_t *a, edata_t *e, const void *ptr, bool is_bounded, size_t *npages) {
-	assert(e->arena_ind == a->ind && e->szind >= emap_ncacheable && e->szind < SC_NSIZES);
+	assert(e->arena_ind == a->ind && e->szind < SC_NSIZES);
 	unsigned pind = e->u.large_pind;
 	*npages = e->size >> LG_PAGE;
 	if (unlikely(!large_hot_is_intact(e, ptr)) || unlikely(!pac_hot_is_vacant(&a->pac, pind))

@@ -43,6 +43,11 @@ pac_tell_back(pac_t *pac, size_t npages) {
 }
 
 void
+pac_hot_revive(pac_t *pac, edata_t *e) {
+	pac_hot_activate(pac, e, elem_bits_of_class(e->szind));
+}
+
+void
 pac_hot_misfit(pac_t *pac, edata_t *e) {
 	size_t npages = e->size >> LG_PAGE;
 	void *seen = NULL;
@@ -185,10 +190,17 @@ pac_hot_destroy(pac_t *pac) {
 /* ------------------------------------------------------------------ slots and stacks */
 
 /* As hot_stack_pop(), from the slot of the class or from its stack. */
-static edata_t *
+ALWAYS_INLINE edata_t *
 hot_pop_class(pac_t *pac, unsigned pind, size_t least, size_t most) {
 	edata_t *e = pac_hot_take_slot(pac, pind, least, most);
 	return e != NULL ? e : hot_stack_pop(pac, pind, least, most);
+}
+
+/* For pac_hot_pop_near(): from the class after pind, if extents of at most `most` bytes are there. */
+static NOINLINE edata_t *
+hot_pop_next(pac_t *pac, unsigned pind, size_t size, size_t most) {
+	unsigned last = sz_psz_floor(most);
+	return last == pind ? NULL : hot_pop_class(pac, last, size, most);
 }
 
 edata_t *
@@ -199,11 +211,7 @@ pac_hot_pop_near(pac_t *pac, size_t size) {
 		return NULL;
 	}
 	edata_t *e = hot_pop_class(pac, pind, size, most);
-	if (unlikely(e == NULL)) {
-		unsigned last = sz_psz_floor(most);
-		e = last == pind ? NULL : hot_pop_class(pac, last, size, most);
-	}
-	return e == NULL ? NULL : pac_hot_activate(pac, e);
+	return likely(e != NULL) ? e : hot_pop_next(pac, pind, size, most);
 }
 
 void

@@ -29,7 +29,8 @@ void pac_hot_misfit(pac_t *pac, edata_t *e);
 
 /*
  * Takes the extent in the slot of a page class if it has least to most bytes: owned by the caller,
- * still marked as hot. NULL if there is none.
+ * still marked as hot. NULL if there is none. Needs no lock and no gate: a fork in between only
+ * costs the child this extent.
  */
 ALWAYS_INLINE edata_t *
 pac_hot_take_slot(pac_t *pac, unsigned pind, size_t least, size_t most) {
@@ -54,25 +55,19 @@ pac_hot_take_slot(pac_t *pac, unsigned pind, size_t least, size_t most) {
 	return e;
 }
 
-/* Makes a hot extent, which the caller has taken, active in the page map and in the count. */
-ALWAYS_INLINE edata_t *
-pac_hot_activate(pac_t *pac, edata_t *e) {
+/*
+ * Makes a hot extent, which the caller has taken and whose class it has set, active in the page map
+ * and in the count. class_bits: elem_bits_of_class().
+ */
+ALWAYS_INLINE void
+pac_hot_activate(pac_t *pac, edata_t *e, uint64_t class_bits) {
 	e->state = extent_state_active;
-	emap_set_first_state(e);
+	emap_set_first_state(e, class_bits);
 	atomic_fetch_add_zu(&pac->nactive, e->size >> LG_PAGE, MO_RELAXED);
-	return e;
 }
 
-/*
- * Takes the hot extent of page class pind if it has this size: active, owned by the caller, and in
- * the page map as a large object of a class that is not cacheable. NULL if there is none. Needs no
- * lock and no gate: a fork in between only costs the child this extent.
- */
-ALWAYS_INLINE edata_t *
-pac_hot_pop(pac_t *pac, unsigned pind, size_t size) {
-	edata_t *e = pac_hot_take_slot(pac, pind, size, size);
-	return e == NULL ? NULL : pac_hot_activate(pac, e);
-}
+/* pac_hot_activate() for an extent that found its slot taken. */
+void pac_hot_revive(pac_t *pac, edata_t *e);
 
 ALWAYS_INLINE bool
 pac_hot_is_vacant(const pac_t *pac, unsigned pind) {
@@ -91,19 +86,17 @@ pac_hot_try_fill(pac_t *pac, atomic_p_t *slot, edata_t *e) {
 	atomic_fetch_sub_zu(&pac->nactive, e->size >> LG_PAGE, MO_RELAXED);
 	e->is_zeroed = false;
 	e->state = extent_state_hot;
-	emap_set_first_state(e);
+	emap_set_first_state(e, 0);
 	if (unlikely(!atomic_cas_strong_p(slot, &seen, e, MO_SEQ_CST, MO_RELAXED))) {
-		e->state = extent_state_active;
-		emap_set_first_state(e);
-		atomic_fetch_add_zu(&pac->nactive, e->size >> LG_PAGE, MO_RELAXED);
+		pac_hot_revive(pac, e);
 		return false;
 	}
 	return true;
 }
 
 /*
- * As pac_hot_pop(), from the stack of the class or of the next one: size bytes, or an eighth more
- * at most. Not in a bounded cache, nor with hooks of the user.
+ * As pac_hot_take_slot(), from the slot or the stack of the class or of the next one: size bytes, or
+ * an eighth more at most. Not in a bounded cache, nor with hooks of the user.
  */
 edata_t *pac_hot_pop_near(pac_t *pac, size_t size);
 /* As pac_hot_try_fill(), on the stack of the class, if it has one with an empty slot. */

@@ -138,15 +138,16 @@ int emap_reserve(const void *addr, size_t size);
  */
 void emap_set_boundary(const edata_t *e);
 /*
- * Writes the first page only, for a large extent of a class that is not cacheable and that is not a
- * sample, if only its state has changed. A reader of the last page makes no difference between
- * active and hot.
+ * Writes the first page only, for a large extent that is not a sample, if only its state or its
+ * class has changed. A reader of the last page makes no difference between active and hot, and does
+ * not read the class. bits: elem_bits_of_class(), 0 if the state is not active.
  */
 ALWAYS_INLINE void
-emap_set_first_state(const edata_t *e) {
-	assert(!e->is_slab && !e->is_sampled && (e->szind >= emap_ncacheable || e->state != extent_state_active));
+emap_set_first_state(const edata_t *e, uint64_t bits) {
+	assert(!e->is_slab && !e->is_sampled);
 	assert(e->state == extent_state_active || e->state == extent_state_hot);
-	uint64_t elem = (uintptr_t)e | (uint64_t)e->state << ELEM_STATE_SHIFT;
+	assert(bits == (e->state == extent_state_active ? elem_bits_of_class(e->szind) : 0));
+	uint64_t elem = (uintptr_t)e | (uint64_t)e->state << ELEM_STATE_SHIFT | bits;
 	atomic_u64_t *slot = emap_slot((uintptr_t)e->addr);
 	for (size_t i = 0; i < PAGE >> EMAP_LG_GRANULE; i++) {
 		atomic_store_u64(&slot[i], elem, MO_RELEASE);

@@ -1,10 +1,13 @@
 /*
  * The peak of a thread's net allocation since the last reset (peak.h).
  *
- * Invariant: peak_max is at least the net use at each heartbeat and read so far. Locks: none; only
- * the thread itself uses these fields of its tsd. Called at heartbeats and by ctl_thread.c.
+ * Invariant: peak_max is at least the net use at each read so far, and that at each heartbeat less
+ * one part in 2^PEAK_LG_STEP of what the thread had. Locks: none; only the thread itself uses these
+ * fields of its tsd. Called at heartbeats and by ctl_thread.c.
  */
 #include "thread/peak.h"
+
+#define PEAK_LG_STEP 6
 
 /* Bytes in use above the mark; below 0 in a thread that frees what others allocated. */
 static int64_t
@@ -22,12 +25,14 @@ peak_update(tsd_t *tsd) {
 
 /*
  * The bytes that the thread has from the arenas, cached or not, are cheap to know and an upper
- * bound of its net use.
+ * bound of its net use. They rise all the time in a thread whose objects others free, so that only
+ * a rise by a part of them is looked at.
  */
 void
 peak_heartbeat(tsd_t *tsd, uint64_t bytes UNUSED) {
 	uint64_t bound = tsd_held(tsd);
-	if ((int64_t)(bound - tsd->peak_bound) > 0) {
+	int64_t rise = (int64_t)(bound - tsd->peak_bound);
+	if (rise > 0 && (uint64_t)rise > bound >> PEAK_LG_STEP) {
 		tsd->peak_bound = bound;
 		peak_update(tsd);
 	}

@@ -152,7 +152,9 @@ tcache_note_freed(tsd_t *tsd) {
 		return;
 	}
 	uint64_t now = nstime_monotonic_coarse_ns();
-	tsd->ticked_at = tsd_returned(tsd) + thread_event_look_after(tsd);
+	int64_t held = (int64_t)tsd_held(tsd); /* below 0 if the thread frees what others allocated */
+	uint64_t share = thread_event_look_after(tsd), part = held > 0 ? (uint64_t)held / 16 : 0;
+	tsd->ticked_at = tsd_returned(tsd) + (share > part ? share : part);
 	if (thread_event_came_down(tsd, now)) {
 		tcache_hasten(tsd, THREAD_EVENT_SOON);
 	}
@@ -440,21 +442,6 @@ tcache_try_gather(tsd_t *tsd, arena_t *a) {
 
 /* ------------------------------------------------------------------ taking and putting */
 
-/*
- * Fetches one large object, and up to n if hot extents serve the others. Returns the number
- * fetched.
- */
-static NOINLINE unsigned
-slot_fetch_large(arena_t *from, size_t size, void **out, unsigned n) {
-	unsigned got = 0;
-	void *p = arena_large_malloc(from, size, 0, false);
-	while (p != NULL) {
-		out[got++] = p;
-		p = got < n ? arena_large_malloc_hot(from, size) : NULL;
-	}
-	return got;
-}
-
 ALWAYS_INLINE unsigned
 slot_fetch_objects(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot, void **out, unsigned n) {
 	tcache_cold_t *c = &tc->cold[slot];
@@ -464,7 +451,7 @@ slot_fetch_objects(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot, void 
 		return arena_small_fill(from, slot - 1, bin_shard(tsd, slot), out, n, nrequests, 1);
 	}
 	arena_large_count_requests(from, slot - 1, nrequests, 1, 0);
-	return slot_fetch_large(from, slot_size(slot), out, n);
+	return arena_large_fill(from, slot_size(slot), out, n);
 }
 
 /*

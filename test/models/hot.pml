@@ -2,7 +2,7 @@
  * The hot slots of extent/pac.h and pac_hot.c: an extent is in one place at a time, none is lost, and none is left unused
  * where the thread that serves the cache does not know of it.
  *
- * Two workers allocate and free extents of one page class and two sizes: pac_hot_pop and pac_hot_try_push without
+ * Two workers allocate and free extents of one page class and two sizes: pac_hot_take_slot and pac_hot_try_push without
  * a lock, pac_hot_take and pac_hot_leave for the rest.  The server is pac_serve between its sleeps: it flushes the
  * slots, gives the cache's pages back, publishes the limit, looks once more, sleeps.
  *

@@ -20,7 +20,7 @@ static arena_t *arena;
 static void *
 hot_or_long(size_t usize) {
 	void *p = NULL;
-	if (!large_hot_try_malloc(arena, usize, false, &p) && !large_hot_try_malloc_near(arena, usize, &p)) {
+	if (!large_hot_try_malloc(arena, usize, false, &p) && !large_hot_try_malloc_near(arena, usize, false, &p)) {
 		gate_enter(tls_get());
 		p = arena_large_malloc(arena, usize, 0, false);
 		arena_large_count_requests(arena, sz_s2i(usize), 1, 0, 0);
@@ -125,8 +125,8 @@ test_stack(void) {
 	for (unsigned i = 0; i < N; i++) {
 		p[i] = hot_or_long(usize);
 	}
+	ok(hot_is_freed(emap_edata(p[0]), p[0]), "the first one goes to the slot");
 	gate_enter(tls_get());
-	arena_large_dalloc(emap_edata(p[0])); /* to the slot */
 	arena_large_dalloc(emap_edata(p[1])); /* the first one of a class makes the stack */
 	gate_exit(tls_get());
 	is_uint(stacked(), extent, "the second extent of a class goes to its stack");
@@ -134,16 +134,16 @@ test_stack(void) {
 		ok(large_hot_try_free_more(arena, emap_edata(p[i]), p[i], &npages) && npages == extent, "so do others");
 	}
 	is_uint(stacked(), (N - 1) * extent, "all are counted");
-	ok(!large_hot_try_malloc_near(arena, usize * 2, &q), "none fits twice the size");
-	ok(!large_hot_try_malloc_near(arena, usize + PAGE, &q), "nor one page more");
-	ok(!large_hot_try_malloc_near(arena, usize * 3 / 4, &q), "nor three quarters: too much would lie unused");
-	ok(large_hot_try_malloc_near(arena, usize - 7 * PAGE, &q), "seven pages less fit");
+	ok(!large_hot_try_malloc_near(arena, usize * 2, false, &q), "none fits twice the size");
+	ok(!large_hot_try_malloc_near(arena, usize + PAGE, false, &q), "nor one page more");
+	ok(!large_hot_try_malloc_near(arena, usize * 3 / 4, false, &q), "nor three quarters: too much would lie unused");
+	ok(large_hot_try_malloc_near(arena, usize - 7 * PAGE, false, &q), "seven pages less fit");
 	is_uint(arena_usize(q, emap_elem(q)), usize - 7 * PAGE, "with the size that was asked for");
 	is_uint(emap_edata(q)->size >> LG_PAGE, extent, "in the whole extent");
 	hot_or_long_free(q);
 	bool are_there = true;
 	for (unsigned i = 0; i < N; i++) {
-		are_there = large_hot_try_malloc_near(arena, usize, &q) && are_there;
+		are_there = large_hot_try_malloc_near(arena, usize, false, &q) && are_there;
 	}
 	ok(are_there, "all come back, with the one in the slot");
 	is_uint(stacked(), 0, "none is left");
