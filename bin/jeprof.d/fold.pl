@@ -4,21 +4,6 @@
 # below it stays. Callers: every table for people (top, diff, flame).
 package Fold;
 
-my $wrapper = qr/^(?:z(?:m|c|re)alloc\w*|ztry(?:m|c|re)alloc\w*|zstrdup|x(?:m|c|re)alloc\w*|x(?:str|mem)n?dup\w*
-	|g_(?:try_)?(?:m|c|re)alloc\w*|g_(?:slice_alloc\w*|strn?dup|memdup2?)
-	|operator\ new(?:\[\])?|_Zn[wa].*|(?:std|__gnu_cxx)::.*|_ZN?K?S[tabdios].*)$/x;
-
-# Of servers, interpreters and languages.
-my $server = qr/^(?:(?:re)?palloc(?:0?(?:_\w+)?)|pn?strdup|pg_(?:m|re)alloc\w*|pg_strdup|psprintf
-	|MemoryContext(?:Alloc|Strdup|Create)\w*|(?:AllocSet|Generation|Slab|Bump)(?:Alloc|Realloc|ContextCreate)\w*
-	|my_(?:(?:raw_)?(?:m|c|re)alloc|multi_malloc\w*|strn?dup|memdup)|(?:multi_)?alloc_root|(?:str|mem|strmake)_?(?:dup_)?root
-	|ngx_(?:[mc]?alloc|re?alloc|p[nc]?alloc\w*|p?memalign|create_pool|slab_[c]?alloc\w*)
-	|(?:apr_)?allocator_alloc|apr_(?:p[c]?alloc\w*|pstr\w*|pmem\w*|pv?sprintf|pool_create\w*|bucket_alloc\w*)
-	|(?:CRYPTO|OPENSSL)_(?:secure_)?(?:clear_)?(?:m|z|re)alloc\w*|CRYPTO_(?:strn?|mem)dup)$/x;
-my $language = qr/^(?:_?PyMem_\w+|_?PyObject_(?:GC_)?(?:Malloc|Calloc|Realloc|Alloc|New|NewVar|Resize)|_PyObject_\w*[Aa]lloc\w*
-	|PyType_Generic(?:Alloc|New)|Perl_safesys\w+
-	|__(?:rust|rdl|rg)_(?:re)?alloc\w*|alloc::(?:alloc|raw_vec|vec|string|boxed|rc|sync|collections|slice|str|borrow|fmt)::.*
-	|(?:\w+::)*RawVec(?:Inner)?::.*|hashbrown::.*)$/x;
 my $start = qr/^(?:_start|__libc_start_\w+|(?:start|begin)_thread|(?:__)?clone3?|_dl_\w+|call_init)$/;
 
 use constant { NAMED => 0, WRAPPER => 1, NAMELESS => 2, START => 3 };
@@ -26,7 +11,7 @@ use constant { NAMED => 0, WRAPPER => 1, NAMELESS => 2, START => 3 };
 sub new {
 	my ($class, $entries, $option) = @_;
 	return bless { entries => $entries, kind => [], nameless => {},
-		patterns => [$wrapper, $server, $language, map { Reduce::pattern($_) } @{ $option->{wrapper} }] }, $class;
+		patterns => [Wrappers::pattern(), map { Reduce::pattern($_) } @{ $option->{wrapper} }] }, $class;
 }
 
 # What one entry is, found out once.

@@ -6,14 +6,8 @@ function Model(d) {
 	var MOST = 20, n = d.up.length, R = d.records.length / 2, full = [], cache = {}, made = {};
 	var parent = new Int32Array(n), first = new Uint8Array(n), depth = new Int32Array(n), kids = new Int32Array(n + 1), list = new Int32Array(n);
 	var leaf = new Int32Array(R), owner = new Int32Array(R), raw = [], pair = [], parts = [], who = -1;	// who: an index into threads, -1 for all
-	var i, k, at = 0, next, follow = [], fresh = 0, path = [], met = new Int32Array(d.names.length);
-	d.name = new Int32Array(n);
-	for (i = 1; i < n; i++) {
-		k = d.name[i - d.up[i]];
-		next = follow[k] = follow[k] || [];
-		if (d.step[i - 1] === next.length) { next.push(d.fresh[fresh++]); }
-		d.name[i] = next[d.step[i - 1]];
-	}
+	var i, k, at = 0, next, path = [], met = new Int32Array(d.names.length);
+	if (!d.name) { number_names(); }	// else the data are made in this browser, with the name of each node
 	for (i = 0; i < n; i++) {
 		parent[i] = i ? i - d.up[i] : -1;
 		depth[i] = i ? depth[parent[i]] + 1 : 0;
@@ -31,6 +25,17 @@ function Model(d) {
 	}
 	decode();
 
+	// The name of a node is told by its number among those that have followed the name of the parent so far.
+	function number_names() {
+		var follow = [], fresh = 0;
+		d.name = new Int32Array(n);
+		for (i = 1; i < n; i++) {
+			k = d.name[i - d.up[i]];
+			next = follow[k] = follow[k] || [];
+			if (d.step[i - 1] === next.length) { next.push(d.fresh[fresh++]); }
+			d.name[i] = next[d.step[i - 1]];
+		}
+	}
 	function decode() {
 		var r = 0, both = [new Float64Array(R), new Float64Array(R)], split;
 		for (i = 0; d.pairs && i < d.pairs.length; i += 2) { pair.push([r += d.pairs[i], d.pairs[i + 1]]); }

@@ -1,5 +1,5 @@
 // The state of the view, which the address of the page holds, and the events that change it. A change draws only
-// what depends on it. Starts the view.
+// what depends on it. start() begins to show the data of a report of files; jeprofd's page has follow() (live.js) instead.
 var START = {}, drawn = null, tabs = [], models = [], shown = 0;	// drawn: the snapshot compared with when last drawn
 function number(x, good, other) { x = x === undefined || x === '' ? NaN : +x; return good(x) ? x : other; }
 function address() {
@@ -98,9 +98,8 @@ function listen() {
 	['resize', 'beforeprint', 'afterprint'].forEach(function (w) { window.addEventListener(w, function () { if (m) { draw_course(); draw(); } }); });
 	matchMedia('(prefers-color-scheme:dark)').addEventListener('change', function () { if (m) { show(); } });
 }
-// Process k: its data are unpacked and its model is made when it is first shown.
-function begin(k, text) {
-	if (text !== undefined) { models[k] = Model(JSON.parse(text)); }
+// Shows process k, whose model is there.
+function begin(k) {
 	m = models[k];
 	d = m.d;
 	shown = k;
@@ -136,15 +135,17 @@ function begin(k, text) {
 	suspects();
 	show();
 }
+// Shows process k; its data are unpacked and its model is made when it is first shown.
 function open(k) {
 	var e = $('data' + (k || '')), text = e.textContent, raw, bytes, i;
 	if (models[k]) { return begin(k); }
-	if (e.dataset.form !== 'gz') { return begin(k, text); }
+	if (e.dataset.form !== 'gz') { return take(text); }
 	raw = atob(text);
 	bytes = new Uint8Array(raw.length);
 	for (i = 0; i < raw.length; i++) { bytes[i] = raw.charCodeAt(i); }
 	if (!window.DecompressionStream) { $('told').textContent = 'This browser is too old to unpack the data.'; return; }
-	new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))).text().then(function (t) { begin(k, t); });
+	new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))).text().then(take);
+	function take(t) { models[k] = Model(JSON.parse(t)); begin(k); }
 }
 function process() { return number(address().p, function (x) { return x > 0 && x < tabs.length && x % 1 === 0; }, 0); }
 function start() {
@@ -159,4 +160,3 @@ function start() {
 	listen();
 	open(process());
 }
-start();
