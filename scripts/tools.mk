@@ -17,5 +17,6 @@ lib/libjeprof_client.a: $(CLIENT_OBJS)
 bin/jeprofctl: $(wildcard $(srcroot)bin/ctl/*.[ch]) $(srcroot)src/client/jeprof_client.h lib/libjeprof_client.a
 	$(call say,CC)$(COMPILE_CTL) $(LDFLAGS) -o $@ $(filter %.c %.a,$^)
 
-bin/jeprof-symbolize: $(wildcard $(srcroot)bin/symbolize/*.[ch])
-	$(call say,CC)$(COMPILE_CTL) -D_GNU_SOURCE $(LDFLAGS) -o $@ $(filter %.c,$^) -ldw -lelf
+# It writes the tables of names that jeprofd reads.
+bin/jeprof-symbolize: $(wildcard $(srcroot)bin/symbolize/*.[ch]) $(addprefix $(srcroot)bin/agent/,intern.c intern.h names/table.c names/table.h)
+	$(call say,CC)$(COMPILE_CTL) -D_GNU_SOURCE -I$(srcroot)bin/agent $(LDFLAGS) -o $@ $(filter %.c,$^) -ldw -lelf -ldl

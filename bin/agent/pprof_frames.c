@@ -205,7 +205,6 @@ places_collect(places_t *s, intern_t *known) {
 int
 places_make(places_t *s, const struct pprof_profile *p, const struct pprof_request *request) {
 	intern_t known = {0};
-	(void)request;
 	memset(s, 0, sizeof(*s));
 	s->p = p;
 	s->of = malloc((p->naddresses + 1) * sizeof(*s->of));
@@ -213,6 +212,9 @@ places_make(places_t *s, const struct pprof_profile *p, const struct pprof_reque
 	int err = s->of == NULL || s->has == NULL || intern_put(&s->strings, "", 0) != 0 ? ENOMEM
 	    : places_collect(s, &known);
 	intern_free(&known);
+	if (err == 0) {
+		err = places_name(s, request);
+	}
 	if (err == 0) {
 		kinds_set(s);
 	}

@@ -49,6 +49,9 @@ enum { HAS_FUNCTIONS = 1, HAS_FILES = 2, HAS_LINES = 4, HAS_INLINED = 8 };
 int places_make(places_t *s, const struct pprof_profile *p, const struct pprof_request *request);
 void places_free(places_t *s);
 
+/* Finds the frames of all places, as far as there are names: pprof_names.c. 0 or ENOMEM. */
+int places_name(places_t *s, const struct pprof_request *request);
+
 /* Number of a text in the output, without control characters and in valid UTF-8. */
 uint32_t string_put(places_t *s, const char *text, size_t len);
 

@@ -1,7 +1,7 @@
 /*
- * Prints what is known of an address: pairs of lines, function and FILE:LINE, the innermost inlined call first, as addr2line -f -i does.
- * Names are those of the linker; what is not known is "??".
- * Called by main.c.
+ * Tells what is known of an address, the innermost inlined call first; names are those of the linker. Printed it is pairs of lines,
+ * function and FILE:LINE, as addr2line -f -i does; what is not known is "??" there.
+ * Called by walk.c; printing by main.c.
  */
 #include "symbolize.h"
 
@@ -44,11 +44,17 @@ directory_of(Dwarf_Die *unit, const char *file)
 	return directory == NULL || strncmp(file, directory, strlen(directory)) == 0 ? NULL : directory;
 }
 
-static void
-frame_print(Dwarf_Die *unit, const char *function, const char *file, int line)
+void
+print_address(const answer_t *to, Dwarf_Addr address)
 {
-	const char *directory = directory_of(unit, file);
+	(void)to;
+	printf("0x%llx\n", (unsigned long long)address);
+}
 
+void
+print_frame(const answer_t *to, const char *function, const char *directory, const char *file, int line)
+{
+	(void)to;
 	text_print(function != NULL ? function : "??");
 	putchar('\n');
 	if (directory != NULL) {
@@ -83,23 +89,29 @@ call_file(Dwarf_Die *unit, Dwarf_Die *die)
 	return dwarf_filesrc(files, (size_t)index, NULL, NULL);
 }
 
+static void
+frame_give(const answer_t *to, Dwarf_Die *unit, const char *function, const char *file, int line)
+{
+	to->frame(to, function, directory_of(unit, file), file, line);
+}
+
 void
-answer_print(Dwarf *dwarf, Dwarf_Die *unit, const query_t *query)
+answer_give(Dwarf *dwarf, Dwarf_Die *unit, const query_t *query, const answer_t *to)
 {
 	Dwarf_Line *row = unit != NULL ? dwarf_getsrc_die(unit, query->address) : NULL;
 	const char *file = row != NULL ? dwarf_linesrc(row, NULL, NULL) : NULL;
 	Dwarf_Die die;
 	int line = 0;
 
-	printf("0x%llx\n", (unsigned long long)query->address);
+	to->begin(to, query->address);
 	if (row != NULL)
 		(void)dwarf_lineno(row, &line);
 	if (query->count == 0)
-		frame_print(unit, NULL, file, line);
+		frame_give(to, unit, NULL, file, line);
 	for (unsigned at = query->count; at-- > 0;) {
 		if (dwarf_offdie(dwarf, query->scopes[at], &die) == NULL)
 			continue;
-		frame_print(unit, function_name(&die), file, line);
+		frame_give(to, unit, function_name(&die), file, line);
 		file = call_file(unit, &die);
 		line = number_of(&die, DW_AT_call_line);
 	}

@@ -14,75 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FRESH = 4 << 20 };	/* bytes of units after which libdw begins anew */
-
 typedef struct {
 	query_t *all;
 	size_t count, room;
 } list_t;
 
-static int
-by_address(const void *a, const void *b)
-{
-	const query_t *x = a, *y = b;
-
-	return x->address < y->address ? -1 : x->address > y->address;
-}
-
-static int
-by_unit(const void *a, const void *b)
-{
-	const query_t *x = a, *y = b;
-
-	return x->unit < y->unit ? -1 : x->unit > y->unit ? 1 : by_address(a, b);
-}
-
-/* What a unit takes in the file, from its die. */
-static size_t
-unit_size(Dwarf *dwarf, Dwarf_Die *unit)
-{
-	Dwarf_Off start = dwarf_dieoffset(unit) - dwarf_cuoffset(unit), next;
-	size_t header;
-
-	if (dwarf_nextcu(dwarf, start, &next, &header, NULL, NULL, NULL) != 0)
-		return FRESH;
-	return (size_t)(next - start);
-}
-
-/* Answers for queries of one unit. */
-static void
-unit_answer(object_t *object, query_t *queries, size_t count)
-{
-	Dwarf_Die unit;
-	bool has_unit = queries[0].unit != 0 && dwarf_offdie(object->dwarf, queries[0].unit, &unit) != NULL;
-
-	if (has_unit)
-		scopes_find(&unit, queries, count);
-	for (size_t i = 0; i < count; i++)
-		answer_print(object->dwarf, has_unit ? &unit : NULL, &queries[i]);
-	if (has_unit)
-		object->weight += unit_size(object->dwarf, &unit);
-}
-
-static const char *
-object_answer(object_t *object, list_t *list)
-{
-	qsort(list->all, list->count, sizeof(*list->all), by_address);
-	units_find(object, list->all, list->count);
-	qsort(list->all, list->count, sizeof(*list->all), by_unit);
-	object->weight = FRESH;
-	for (size_t from = 0, to; from < list->count; from = to) {
-		for (to = from; to < list->count && list->all[to].unit == list->all[from].unit; to++)
-			;
-		if (object->weight >= FRESH) {
-			object_forget(object);
-			if (!object_renew(object))
-				return dwarf_errmsg(-1);
-		}
-		unit_answer(object, list->all + from, to - from);
-	}
-	return NULL;
-}
+static const answer_t printer = { print_address, print_frame, NULL };
 
 /* All that was asked of one file; false if it cannot be read. */
 static bool
@@ -94,7 +31,9 @@ file_answer(const char *path, list_t *list)
 	printf("file %s\n", path);
 	reason = object_open(&object, path);
 	if (reason == NULL)
-		reason = object_answer(&object, list);
+		reason = object_add_dwarf(&object);
+	if (reason == NULL)
+		reason = object_answer(&object, list->all, list->count, &printer);
 	object_close(&object);
 	list->count = 0;
 	if (reason != NULL)
@@ -159,12 +98,13 @@ main(int argc, char **argv)
 {
 	int code;
 
-	(void)argv;
+	(void)elf_version(EV_CURRENT);
+	if (argc > 1 && strcmp(argv[1], "--table") == 0)
+		return table_main(argc - 2, argv + 2);
 	if (argc > 1) {
 		fputs("usage: jeprof-symbolize <INPUT    lines \"file PATH\", each followed by lines 0xADDRESS\n", stderr);
 		return 2;
 	}
-	(void)elf_version(EV_CURRENT);
 	code = serve();
 	if (fflush(stdout) != 0 || ferror(stdout)) {
 		perror("jeprof-symbolize: stdout");

@@ -1,7 +1,7 @@
 /*
  * An object file, mapped by itself: so its pages can be given back after each unit, and libdw, which keeps what it has decoded until
- * it ends, can begin anew on them. One object is open at a time.
- * Called by main.c.
+ * it ends, can begin anew on them.
+ * Called by main.c and table.c.
  */
 #include "symbolize.h"
 
@@ -17,20 +17,14 @@
 
 /* Maps the file; writing changes a copy only. */
 static const char *
-object_map(object_t *object)
+object_map(object_t *object, int fd)
 {
 	struct stat st;
-	int fd = open(object->path, O_RDONLY | O_CLOEXEC);
 
-	if (fd < 0)
-		return "cannot be opened";
-	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0) {
-		close(fd);
+	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
 		return "not a file with something in it";
-	}
 	object->size = (size_t)st.st_size;
 	object->image = mmap(NULL, object->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
-	close(fd);
 	if (object->image != MAP_FAILED)
 		return NULL;
 	object->image = NULL;
@@ -52,7 +46,7 @@ object_open_alt(object_t *object)
 		snprintf(path, sizeof(path), "%s", name);
 	else
 		snprintf(path, sizeof(path), "%.*s/%s", (int)(slash - object->path), object->path, name);
-	object->alt_fd = open(path, O_RDONLY | O_CLOEXEC);
+	object->alt_fd = file_open(object->root, path);
 	if (object->alt_fd >= 0)
 		object->alt = dwarf_begin(object->alt_fd, DWARF_C_READ);
 }
@@ -70,16 +64,35 @@ object_has_packed(object_t *object)
 	return false;
 }
 
+/* Has the file a table of lines? */
+bool
+object_has_lines(object_t *object)
+{
+	size_t names;
+	GElf_Shdr header;
+
+	if (elf_getshdrstrndx(object->elf, &names) != 0)
+		return false;
+	for (Elf_Scn *section = NULL; (section = elf_nextscn(object->elf, section)) != NULL;) {
+		const char *name = gelf_getshdr(section, &header) != NULL ? elf_strptr(object->elf, names, header.sh_name) : NULL;
+
+		if (name != NULL && header.sh_type != SHT_NOBITS && (strcmp(name, ".debug_line") == 0 || strcmp(name, ".zdebug_line") == 0))
+			return true;
+	}
+	return false;
+}
+
 const char *
-object_open(object_t *object, const char *path)
+object_open_fd(object_t *object, int fd, int root, const char *path)
 {
 	GElf_Ehdr header;
 	const char *reason;
 
 	memset(object, 0, sizeof(*object));
 	object->path = path;
+	object->root = root;
 	object->alt_fd = -1;
-	reason = object_map(object);
+	reason = object_map(object, fd);
 	if (reason != NULL)
 		return reason;
 	object->elf = elf_memory(object->image, object->size);
@@ -88,6 +101,27 @@ object_open(object_t *object, const char *path)
 	if (header.e_type == ET_REL)
 		return "not linked: an object file of a compiler";
 	object->is_packed = object_has_packed(object);
+	return NULL;
+}
+
+const char *
+object_open(object_t *object, const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	const char *reason = "cannot be opened";
+
+	memset(object, 0, sizeof(*object));
+	object->alt_fd = -1;
+	if (fd < 0)
+		return reason;
+	reason = object_open_fd(object, fd, AT_FDCWD, path);
+	close(fd);
+	return reason;
+}
+
+const char *
+object_add_dwarf(object_t *object)
+{
 	object->dwarf = dwarf_begin_elf(object->elf, DWARF_C_READ, NULL);
 	if (object->dwarf == NULL)
 		return dwarf_errmsg(-1);

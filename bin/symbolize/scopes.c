@@ -1,7 +1,7 @@
 /*
  * Which function holds an address, and which calls were inlined there: one walk through the dies of a unit for all addresses of it. A
  * die that holds none of them is passed over with all that it has.
- * Called by main.c; the queries are of one unit, in the order of their addresses.
+ * Called by walk.c; the queries are of one unit, in the order of their addresses.
  */
 #include "symbolize.h"
 

@@ -1,6 +1,6 @@
 /*
  * Which unit holds an address: by the table .debug_aranges, and for what is not there by the ranges of each unit.
- * Called by main.c; the queries are in the order of their addresses.
+ * Called by walk.c; the queries are in the order of their addresses.
  */
 #include "symbolize.h"
 

@@ -1,0 +1,284 @@
+/*
+ * The cache of tables: a directory or, without one, files in memory. Invariant: a file KEY.names
+ * never changes after it has got that name, so who has mapped it goes on; a file that is not ours,
+ * or that others may write, is as good as none. The lock `memory.mutex` protects the tables in
+ * memory, and nothing waits while it is held. Called by names.c.
+ */
+#include "cache.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+	DISK_BYTES = 256 << 20,
+	MEMORY_BYTES = 64 << 20,
+	MEMORY_TABLES = 512,
+	TOUCH_SECONDS = 60,   /* how often use is noted */
+	DRAFT_SECONDS = 600,  /* after which a draft is a rest of somebody who is gone */
+	FILES_MAX = 100000,   /* of a directory that are looked at */
+};
+
+#define TABLE_END ".names"
+#define DRAFT_END ".draft"
+
+static struct {
+	pthread_mutex_t mutex;
+	struct {
+		char *key;
+		int fd;
+		uint64_t size, used; /* bytes; number of the last use */
+		time_t made;
+	} tables[MEMORY_TABLES];
+	size_t count;
+	uint64_t uses;
+} memory = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+int
+cache_begin(cache_t *c, const char *dir, uint64_t bytes_max) {
+	c->dir = -1;
+	c->bytes_max = bytes_max != 0 ? bytes_max : dir != NULL ? DISK_BYTES : MEMORY_BYTES;
+	if (dir == NULL) {
+		return 0;
+	}
+	if (mkdir(dir, 0700) != 0 && errno != EEXIST) {
+		return errno;
+	}
+	c->dir = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return c->dir < 0 ? errno : 0;
+}
+
+void
+cache_end(cache_t *c) {
+	if (c->dir >= 0) {
+		close(c->dir);
+	}
+	c->dir = -1;
+}
+
+/* ---------------------------------------------------------------- in memory */
+
+static void
+memory_forget(size_t i) {
+	close(memory.tables[i].fd);
+	free(memory.tables[i].key);
+	memory.tables[i] = memory.tables[--memory.count];
+}
+
+/* Index of a key, memory.count if it is not there. The lock is held. */
+static size_t
+memory_find(const char *key) {
+	size_t i = 0;
+	while (i < memory.count && strcmp(memory.tables[i].key, key) != 0) {
+		i++;
+	}
+	return i;
+}
+
+/* Makes room for one more table. The lock is held. */
+static void
+memory_trim(uint64_t bytes_max, uint64_t more) {
+	for (;;) {
+		uint64_t sum = more;
+		size_t oldest = 0;
+		for (size_t i = 0; i < memory.count; i++) {
+			sum += memory.tables[i].size;
+			oldest = memory.tables[i].used < memory.tables[oldest].used ? i : oldest;
+		}
+		if (memory.count == 0 || (sum <= bytes_max && memory.count < MEMORY_TABLES)) {
+			return;
+		}
+		memory_forget(oldest);
+	}
+}
+
+static int
+memory_open(const char *key, time_t *made) {
+	pthread_mutex_lock(&memory.mutex);
+	size_t i = memory_find(key);
+	int fd = -1;
+	if (i < memory.count) {
+		memory.tables[i].used = ++memory.uses;
+		*made = memory.tables[i].made;
+		fd = fcntl(memory.tables[i].fd, F_DUPFD_CLOEXEC, 0);
+	}
+	pthread_mutex_unlock(&memory.mutex);
+	return fd;
+}
+
+static int
+memory_keep(const cache_t *c, int fd, const char *key) {
+	struct stat st;
+	char *copy = strdup(key);
+	if (copy == NULL || fstat(fd, &st) != 0) {
+		free(copy);
+		close(fd);
+		return ENOMEM;
+	}
+	pthread_mutex_lock(&memory.mutex);
+	size_t i = memory_find(key);
+	if (i < memory.count) {
+		memory_forget(i);
+	}
+	memory_trim(c->bytes_max, (uint64_t)st.st_size);
+	i = memory.count++;
+	memory.tables[i].key = copy;
+	memory.tables[i].fd = fd;
+	memory.tables[i].size = (uint64_t)st.st_size;
+	memory.tables[i].used = ++memory.uses;
+	memory.tables[i].made = time(NULL);
+	pthread_mutex_unlock(&memory.mutex);
+	return 0;
+}
+
+/* ---------------------------------------------------------------- in a directory */
+
+static bool
+ends_with(const char *name, const char *end) {
+	size_t len = strlen(name), tail = strlen(end);
+	return len > tail && strcmp(name + len - tail, end) == 0;
+}
+
+/* Notes that a file is in use, but not each time. */
+static void
+file_touch(int fd, const struct stat *st) {
+	struct timespec times[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_OMIT}};
+	if (st->st_atime + TOUCH_SECONDS < time(NULL)) {
+		(void)futimens(fd, times);
+	}
+}
+
+static int
+file_open(const cache_t *c, const char *key, time_t *made) {
+	char name[NAMES_KEY_MAX + sizeof(TABLE_END)];
+	struct stat st;
+	snprintf(name, sizeof(name), "%s" TABLE_END, key);
+	int fd = openat(c->dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0) {
+		return -1;
+	}
+	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid()
+	    || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+		close(fd);
+		return -1;
+	}
+	file_touch(fd, &st);
+	*made = st.st_mtime;
+	return fd;
+}
+
+/* A file of the directory. */
+typedef struct entry_s {
+	char *name;
+	uint64_t size;
+	time_t used;
+} entry_t;
+
+static int
+by_use(const void *a, const void *b) {
+	const entry_t *x = a, *y = b;
+	return x->used < y->used ? -1 : x->used > y->used;
+}
+
+/* Adds a table; removes a draft that nobody writes any more. */
+static void
+entry_add(const cache_t *c, const char *name, entry_t *all, size_t *count) {
+	struct stat st;
+	bool is_table = ends_with(name, TABLE_END);
+	if ((!is_table && !ends_with(name, DRAFT_END))
+	    || fstatat(c->dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode)) {
+		return;
+	}
+	if (!is_table) {
+		if (st.st_mtime + DRAFT_SECONDS < time(NULL)) {
+			(void)unlinkat(c->dir, name, 0);
+		}
+		return;
+	}
+	all[*count] = (entry_t){strdup(name), (uint64_t)st.st_size, st.st_atime};
+	*count += all[*count].name != NULL;
+}
+
+/* Removes what was not used for longest until the rest has room; `kept` stays. */
+static void
+dir_trim(const cache_t *c, const char *kept) {
+	int fd = openat(c->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	entry_t *all = calloc(FILES_MAX, sizeof(*all));
+	size_t count = 0;
+	uint64_t sum = 0;
+	if (dir == NULL || all == NULL) {
+		free(all);
+		(void)(dir != NULL ? closedir(dir) : fd >= 0 ? close(fd) : 0);
+		return;
+	}
+	for (struct dirent *e; count < FILES_MAX && (e = readdir(dir)) != NULL;) {
+		entry_add(c, e->d_name, all, &count);
+	}
+	closedir(dir);
+	qsort(all, count, sizeof(*all), by_use);
+	for (size_t i = 0; i < count; i++) {
+		sum += all[i].size;
+	}
+	for (size_t i = 0; i < count; i++) {
+		if (sum > c->bytes_max && strcmp(all[i].name, kept) != 0
+		    && unlinkat(c->dir, all[i].name, 0) == 0) {
+			sum -= all[i].size;
+		}
+		free(all[i].name);
+	}
+	free(all);
+}
+
+/* ---------------------------------------------------------------- both */
+
+int
+cache_open(const cache_t *c, const char *key, time_t *made) {
+	return c->dir < 0 ? memory_open(key, made) : file_open(c, key, made);
+}
+
+int
+cache_draft(const cache_t *c, cache_draft_t *draft) {
+	static _Atomic unsigned number;
+	if (c->dir < 0) {
+		draft->fd = memfd_create("names", MFD_CLOEXEC);
+		return draft->fd < 0 ? errno : 0;
+	}
+	snprintf(draft->name, sizeof(draft->name), "%d.%u.%lx" DRAFT_END, (int)getpid(), number++,
+	    (unsigned long)time(NULL));
+	draft->fd = openat(c->dir, draft->name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+	    0600);
+	return draft->fd < 0 ? errno : 0;
+}
+
+int
+cache_keep(const cache_t *c, cache_draft_t *draft, const char *key) {
+	char name[NAMES_KEY_MAX + sizeof(TABLE_END)];
+	if (c->dir < 0) {
+		return memory_keep(c, draft->fd, key);
+	}
+	snprintf(name, sizeof(name), "%s" TABLE_END, key);
+	int err = renameat(c->dir, draft->name, c->dir, name) == 0 ? 0 : errno;
+	if (err != 0) {
+		cache_drop(c, draft);
+		return err;
+	}
+	close(draft->fd);
+	dir_trim(c, name);
+	return 0;
+}
+
+void
+cache_drop(const cache_t *c, cache_draft_t *draft) {
+	close(draft->fd);
+	if (c->dir >= 0) {
+		(void)unlinkat(c->dir, draft->name, 0);
+	}
+}

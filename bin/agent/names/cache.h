@@ -1,0 +1,35 @@
+/*
+ * Where tables of names are kept: files KEY.names in a directory, shared by all that run as its
+ * owner, or memory of this process. What was not used for longest goes when there is no room.
+ */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "table.h"
+
+typedef struct cache_s {
+	int dir;            /* -1: in memory */
+	uint64_t bytes_max; /* of all tables */
+} cache_t;
+
+/* A table that is being written. */
+typedef struct cache_draft_s {
+	int fd;
+	char name[64]; /* in the directory, until it is done */
+} cache_draft_t;
+
+/* Opens the cache in a directory, which is made if it is not there; dir NULL: in memory. 0, errno. */
+int cache_begin(cache_t *c, const char *dir, uint64_t bytes_max);
+void cache_end(cache_t *c);
+
+/* The file of a table, and when it was made; -1 if there is none that may be trusted. */
+int cache_open(const cache_t *c, const char *key, time_t *made);
+
+int cache_draft(const cache_t *c, cache_draft_t *draft);
+
+/* Keeps a draft under its key, in place of an older one. 0 or an errno; the descriptor is closed. */
+int cache_keep(const cache_t *c, cache_draft_t *draft, const char *key);
+void cache_drop(const cache_t *c, cache_draft_t *draft);

@@ -1,0 +1,197 @@
+/*
+ * Starts jeprof-symbolize and waits for it, with a limit on the time; its other limits it sets itself
+ * before it reads anything. Invariant: the child is gone when maker_run returns, and sees the
+ * descriptors of its order only. No locks. Called by names.c.
+ */
+#include "maker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	WAIT_MS = 20000,
+	WORDS_MAX = 20,
+	OPTIONS = 6,      /* descriptors in words */
+	FIRST_FD = 3,     /* of those that the child is given, in a row */
+};
+
+/* Words of a command and its descriptors. */
+typedef struct command_s {
+	const char *words[WORDS_MAX];
+	unsigned nwords;
+	char numbers[OPTIONS][12];
+	int fds[OPTIONS];
+	unsigned nfds;
+} command_t;
+
+static void
+descriptor_add(command_t *c, const char *option, int fd) {
+	if (fd < 0 || c->nfds == OPTIONS) {
+		return;
+	}
+	snprintf(c->numbers[c->nfds], sizeof(c->numbers[0]), "%u", FIRST_FD + c->nfds);
+	c->words[c->nwords++] = option;
+	c->words[c->nwords++] = c->numbers[c->nfds];
+	c->fds[c->nfds++] = fd;
+}
+
+static void
+command_make(command_t *c, const maker_t *m, const char *program) {
+	memset(c, 0, sizeof(*c));
+	c->words[c->nwords++] = program;
+	c->words[c->nwords++] = "--table";
+	c->words[c->nwords++] = m->key;
+	c->words[c->nwords++] = m->path;
+	descriptor_add(c, "--root", m->root);
+	descriptor_add(c, "--old", m->old);
+	for (size_t i = 0; i < m->nobjects; i++) {
+		descriptor_add(c, "--object", m->objects[i]);
+	}
+	if (m->use_servers) {
+		c->words[c->nwords++] = "--servers";
+	}
+}
+
+/* jeprof-symbolize beside this program, else as the shell would find it. */
+static void
+program_find(const maker_t *m, char path[PATH_MAX]) {
+	static const char name[] = "jeprof-symbolize";
+	if (m->symbolizer != NULL) {
+		snprintf(path, PATH_MAX, "%s", m->symbolizer);
+		return;
+	}
+	ssize_t len = readlink("/proc/self/exe", path, PATH_MAX - sizeof(name));
+	while (len > 0 && path[len - 1] != '/') {
+		len--;
+	}
+	memcpy(path + (len > 0 ? len : 0), name, sizeof(name));
+	if (len <= 0 || access(path, X_OK) != 0) {
+		memcpy(path, name, sizeof(name));
+	}
+}
+
+/* What of the environment the child needs; so nothing is preloaded into it. */
+static void
+environment_make(char *to[8]) {
+	static const char *const names[] = {"PATH", "HOME", "DEBUGINFOD_URLS", "DEBUGINFOD_TIMEOUT",
+	    "DEBUGINFOD_CACHE_PATH", "XDG_CACHE_HOME"};
+	unsigned count = 0;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		char *value = getenv(names[i]);
+		if (value != NULL) {
+			/* getenv points behind the '=' of an entry. */
+			to[count++] = value - strlen(names[i]) - 1;
+		}
+	}
+	to[count] = NULL;
+}
+
+/*
+ * The descriptors get their numbers in two steps: some may stand where others have to go, so first
+ * all are copied behind all that there are.
+ */
+static int
+descriptors_move(posix_spawn_file_actions_t *actions, const command_t *c, int in, int out) {
+	int aside = in > out ? in : out, err = 0;
+	for (unsigned i = 0; i < c->nfds; i++) {
+		aside = c->fds[i] > aside ? c->fds[i] : aside;
+	}
+	aside = aside < FIRST_FD + OPTIONS ? FIRST_FD + OPTIONS : aside + 1;
+	for (unsigned i = 0; i < c->nfds && err == 0; i++) {
+		err = posix_spawn_file_actions_adddup2(actions, c->fds[i], aside + (int)i);
+	}
+	err = err != 0 ? err : posix_spawn_file_actions_adddup2(actions, in, STDIN_FILENO);
+	err = err != 0 ? err : posix_spawn_file_actions_adddup2(actions, out, STDOUT_FILENO);
+	for (unsigned i = 0; i < c->nfds && err == 0; i++) {
+		err = posix_spawn_file_actions_adddup2(actions, aside + (int)i, FIRST_FD + (int)i);
+	}
+	return err != 0 ? err
+	    : posix_spawn_file_actions_addopen(actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+}
+
+static int
+child_start(const command_t *c, int in, int out, pid_t *pid) {
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attributes;
+	sigset_t none;
+	char *environment[8];
+	int err = posix_spawn_file_actions_init(&actions);
+	if (err != 0) {
+		return err;
+	}
+	(void)posix_spawnattr_init(&attributes);
+	sigemptyset(&none);
+	(void)posix_spawnattr_setsigmask(&attributes, &none);
+	(void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+	environment_make(environment);
+	err = descriptors_move(&actions, c, in, out);
+	if (err == 0) {
+		err = posix_spawnp(pid, c->words[0], &actions, &attributes,
+		    (char **)(uintptr_t)c->words, environment);
+	}
+	(void)posix_spawnattr_destroy(&attributes);
+	(void)posix_spawn_file_actions_destroy(&actions);
+	return err;
+}
+
+/* Waits by a descriptor of the process, and where there is none by looking each few milliseconds. */
+static bool
+try_wait(pid_t pid, int *status) {
+	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	struct pollfd one = {fd, POLLIN, 0};
+	pid_t done = 0;
+	if (fd >= 0) {
+		int left = WAIT_MS, got;
+		while ((got = poll(&one, 1, left)) < 0 && errno == EINTR) {
+		}
+		close(fd);
+		return got > 0 && waitpid(pid, status, 0) == pid;
+	}
+	for (int waited = 0; waited < WAIT_MS && done == 0; waited += 5) {
+		done = waitpid(pid, status, WNOHANG);
+		if (done == 0) {
+			nanosleep(&(struct timespec){0, 5000000}, NULL);
+		}
+	}
+	return done == pid;
+}
+
+int
+maker_run(const maker_t *m, const uint64_t *addresses, size_t count, int out) {
+	char path[PATH_MAX];
+	command_t command;
+	pid_t pid;
+	int status = 0;
+	size_t bytes = count * sizeof(*addresses);
+	int in = memfd_create("addresses", MFD_CLOEXEC);
+	if (in < 0) {
+		return errno;
+	}
+	program_find(m, path);
+	command_make(&command, m, path);
+	int err = pwrite(in, addresses, bytes, 0) == (ssize_t)bytes
+	    ? child_start(&command, in, out, &pid) : ENOSPC;
+	close(in);
+	if (err != 0) {
+		return err;
+	}
+	if (!try_wait(pid, &status)) {
+		(void)kill(pid, SIGKILL);
+		(void)waitpid(pid, &status, 0);
+		return ETIMEDOUT;
+	}
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0
+	    : WIFEXITED(status) && WEXITSTATUS(status) == 127 ? ENOENT : EIO;
+}

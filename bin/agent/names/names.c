@@ -1,0 +1,363 @@
+/*
+ * From an object of a process to its table of names: see names.h. Invariant: `making` holds each key
+ * at most once; what could not be made is not tried again for a while. Its lock is held while nothing
+ * waits but who waits for the same key or for a free place. Called by pprof_names.c.
+ */
+#include "names.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "maker.h"
+
+enum {
+	MAKING_MAX = 4,       /* tables that are made at the same time */
+	FAILED_MAX = 256,     /* keys that are remembered as not to be had */
+	FAILED_SECONDS = 600,
+	RETRY_SECONDS = 3600, /* after which lines that were not found are looked for again */
+	ADDRESSES_MAX = 1 << 20, /* of one request */
+};
+
+static struct {
+	pthread_mutex_t mutex;
+	pthread_cond_t done;
+	char keys[MAKING_MAX][NAMES_KEY_MAX + 1]; /* "": free */
+	struct {
+		char key[NAMES_KEY_MAX + 1];
+		time_t when;
+	} failed[FAILED_MAX];
+	size_t next_failed;
+} making = {.mutex = PTHREAD_MUTEX_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
+
+/* What may be the object, as descriptors that only name it. */
+typedef struct candidates_s {
+	int fds[NAMES_CANDIDATES];
+	size_t count;
+	bool is_common;  /* nobody but root may write any of them */
+	unsigned uid;    /* of the first */
+	bool is_mapped;  /* the first is what the memory map tells */
+} candidates_t;
+
+/* ---------------------------------------------------------------- the process */
+
+/* Field 22 of /proc/PID/stat, in ticks since the boot; 0 if it cannot be read. */
+static unsigned long long
+start_of(pid_t pid) {
+	char path[64], text[1024];
+	unsigned long long start = 0;
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (fd >= 0) {
+		close(fd);
+	}
+	text[len > 0 ? len : 0] = '\0';
+	const char *at = strrchr(text, ')');
+	for (unsigned field = 2; at != NULL && field < 22; field++) {
+		at = strchr(at + 1, ' ');
+	}
+	if (at != NULL) {
+		start = strtoull(at, NULL, 10);
+	}
+	return start;
+}
+
+/* A root that is not ours is told by what the kernel says of it, so that it gets tables of its own. */
+static void
+domain_set(names_t *n) {
+	struct stat here, there;
+	if (stat("/", &here) == 0 && fstat(n->root, &there) == 0
+	    && (here.st_dev != there.st_dev || here.st_ino != there.st_ino)) {
+		snprintf(n->domain, sizeof(n->domain), "-r%llx.%llx.%llx",
+		    (unsigned long long)there.st_dev, (unsigned long long)there.st_ino,
+		    (unsigned long long)there.st_ctim.tv_sec);
+	}
+}
+
+int
+names_begin(names_t *n, const struct pprof_request *request) {
+	char path[64];
+	memset(n, 0, sizeof(*n));
+	n->request = request;
+	n->root = -1;
+	n->cache.dir = -1;
+	if (request->pid <= 0) {
+		return ESRCH;
+	}
+	int err = cache_begin(&n->cache, request->cache_dir, request->cache_bytes);
+	snprintf(path, sizeof(path), "/proc/%d/root", (int)request->pid);
+	n->root = err != 0 ? -1 : open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (n->root < 0) {
+		err = err != 0 ? err : errno;
+		names_end(n);
+		return err;
+	}
+	domain_set(n);
+	snprintf(n->process, sizeof(n->process), "x%d.%llx", (int)request->pid, start_of(request->pid));
+	return 0;
+}
+
+void
+names_end(names_t *n) {
+	if (n->root >= 0) {
+		close(n->root);
+	}
+	n->root = -1;
+	cache_end(&n->cache);
+}
+
+/* ---------------------------------------------------------------- the object */
+
+/* Adds a file that may be the object; one that is none, or -1, is left out. */
+static void
+candidate_add(candidates_t *c, int fd, const names_object_t *object) {
+	struct stat st;
+	if (fd < 0) {
+		return;
+	}
+	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+		close(fd);
+		return;
+	}
+	if (c->count == 0) {
+		c->uid = st.st_uid;
+		c->is_common = true;
+		c->is_mapped = object->inode != 0 && st.st_ino == object->inode;
+	}
+	c->is_common = c->is_common && st.st_uid == 0 && (st.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+	c->fds[c->count++] = fd;
+}
+
+/*
+ * The file at the object's path, below the root of its process, where links do not lead out of it.
+ * If that is not what was mapped, the mapped file is asked of the kernel too.
+ */
+static void
+candidates_open(const names_t *n, const names_object_t *object, candidates_t *c) {
+	struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
+	char path[96];
+	memset(c, 0, sizeof(*c));
+	candidate_add(c, (int)syscall(SYS_openat2, n->root, object->path, &how, sizeof(how)), object);
+	if (c->is_mapped) {
+		return;
+	}
+	if (object->is_main) {
+		snprintf(path, sizeof(path), "/proc/%d/exe", (int)n->request->pid);
+		candidate_add(c, open(path, O_PATH | O_CLOEXEC), object);
+	}
+	if (object->map_start != 0) {
+		snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", (int)n->request->pid,
+		    (unsigned long long)object->map_start, (unsigned long long)object->map_end);
+		candidate_add(c, open(path, O_PATH | O_CLOEXEC), object);
+	}
+}
+
+static void
+candidates_close(candidates_t *c) {
+	while (c->count > 0) {
+		close(c->fds[--c->count]);
+	}
+}
+
+/*
+ * The key: the build-id, whose root and whose file it is; of an object without build-id the process
+ * and the inode, as no other process shares that table. False: the object cannot be told apart.
+ */
+static bool
+try_key(const names_t *n, const names_object_t *object, const candidates_t *c,
+    char key[NAMES_KEY_MAX + 1]) {
+	char owner[24] = "";
+	if (c->count == 0) {
+		return false;
+	}
+	if (!c->is_common) {
+		snprintf(owner, sizeof(owner), "-u%x", c->uid);
+	}
+	if (*object->id != '\0') {
+		int len = snprintf(key, NAMES_KEY_MAX + 1, "%s%s%s", object->id, n->domain, owner);
+		return len > 0 && len <= NAMES_KEY_MAX;
+	}
+	if (!c->is_mapped) {
+		return false;
+	}
+	snprintf(key, NAMES_KEY_MAX + 1, "%s.%llx%s%s", n->process, (unsigned long long)object->inode,
+	    n->domain, owner);
+	return true;
+}
+
+/* ---------------------------------------------------------------- one maker for each key */
+
+static bool
+is_made(const char *key, size_t *place) {
+	*place = MAKING_MAX;
+	for (size_t i = 0; i < MAKING_MAX; i++) {
+		if (strcmp(making.keys[i], key) == 0) {
+			return true;
+		}
+		*place = making.keys[i][0] == '\0' ? i : *place;
+	}
+	return false;
+}
+
+/*
+ * Waits until nobody makes this table and there is a free place, and takes it. False: somebody has
+ * made it meanwhile.
+ */
+static bool
+try_making(const char *key, size_t *place) {
+	bool has_waited = false;
+	pthread_mutex_lock(&making.mutex);
+	while (is_made(key, place)) {
+		has_waited = true;
+		pthread_cond_wait(&making.done, &making.mutex);
+	}
+	while (!has_waited && *place == MAKING_MAX) {
+		pthread_cond_wait(&making.done, &making.mutex);
+		(void)is_made(key, place);
+	}
+	if (!has_waited) {
+		memcpy(making.keys[*place], key, strlen(key) + 1);
+	}
+	pthread_mutex_unlock(&making.mutex);
+	return !has_waited;
+}
+
+static void
+making_end(size_t place, bool has_failed) {
+	pthread_mutex_lock(&making.mutex);
+	if (has_failed) {
+		size_t i = making.next_failed++ % FAILED_MAX;
+		memcpy(making.failed[i].key, making.keys[place], sizeof(making.keys[place]));
+		making.failed[i].when = time(NULL);
+	}
+	making.keys[place][0] = '\0';
+	pthread_cond_broadcast(&making.done);
+	pthread_mutex_unlock(&making.mutex);
+}
+
+static bool
+has_failed_lately(const char *key) {
+	bool has_failed = false;
+	time_t now = time(NULL);
+	pthread_mutex_lock(&making.mutex);
+	for (size_t i = 0; i < FAILED_MAX && !has_failed; i++) {
+		has_failed = making.failed[i].when + FAILED_SECONDS > now
+		    && strcmp(making.failed[i].key, key) == 0;
+	}
+	pthread_mutex_unlock(&making.mutex);
+	return has_failed;
+}
+
+/* ---------------------------------------------------------------- the table */
+
+/* Opens what the cache has; *old is its file, for a maker to carry on, if that is of use. */
+static void
+table_open(names_t *n, const char *key, names_table_t *table, int *old) {
+	time_t made = 0;
+	int fd = cache_open(&n->cache, key, &made);
+	*old = -1;
+	table->base = NULL;
+	if (fd < 0) {
+		return;
+	}
+	if (!names_table_try_map(table, fd, key)) {
+		close(fd);
+		return;
+	}
+	/* Debug files may have been installed meanwhile. */
+	if ((table->head.flags & NAMES_LINES) == 0 && made + RETRY_SECONDS < time(NULL)) {
+		names_table_close(table);
+		close(fd);
+		return;
+	}
+	*old = fd;
+}
+
+/* The addresses that the table does not have. */
+static size_t
+missing_collect(const names_table_t *table, const uint64_t *addresses, size_t count,
+    uint64_t *missing) {
+	size_t found = 0;
+	names_row_t row;
+	for (size_t i = 0; i < count && found < ADDRESSES_MAX; i++) {
+		if (!names_table_find(table, addresses[i], &row)) {
+			missing[found++] = addresses[i];
+		}
+	}
+	return found;
+}
+
+static int
+table_make(names_t *n, const names_object_t *object, const candidates_t *c, const char *key,
+    int old, const uint64_t *missing, size_t count) {
+	const struct pprof_request *r = n->request;
+	maker_t m = {.symbolizer = r->symbolizer, .key = key, .path = object->path, .root = n->root,
+	    .nobjects = c->count, .old = old, .use_servers = r->use_debuginfod};
+	cache_draft_t draft;
+	names_table_t made;
+	memcpy(m.objects, c->fds, sizeof(m.objects));
+	int err = cache_draft(&n->cache, &draft);
+	if (err != 0) {
+		return err;
+	}
+	err = maker_run(&m, missing, count, draft.fd);
+	if (err == 0 && !names_table_try_map(&made, draft.fd, key)) {
+		err = EIO;
+	}
+	if (err != 0) {
+		cache_drop(&n->cache, &draft);
+		return err;
+	}
+	names_table_close(&made);
+	return cache_keep(&n->cache, &draft, key);
+}
+
+/* Adds what the table lacks, or waits until another thread has. */
+static void
+table_complete(names_t *n, const names_object_t *object, const candidates_t *c, const char *key,
+    int old, const uint64_t *missing, size_t count) {
+	size_t place;
+	if (has_failed_lately(key) || !try_making(key, &place)) {
+		return;
+	}
+	int err = table_make(n, object, c, key, old, missing, count);
+	making_end(place, err != 0);
+}
+
+bool
+names_try_table(names_t *n, const names_object_t *object, const uint64_t *addresses, size_t count,
+    names_table_t *table) {
+	char key[NAMES_KEY_MAX + 1];
+	candidates_t c;
+	int old = -1;
+	uint64_t *missing = malloc((count + 1) * sizeof(*missing));
+	table->base = NULL;
+	candidates_open(n, object, &c);
+	if (missing != NULL && try_key(n, object, &c, key)) {
+		table_open(n, key, table, &old);
+		size_t nmissing = missing_collect(table, addresses, count, missing);
+		if (nmissing > 0) {
+			table_complete(n, object, &c, key, old, missing, nmissing);
+			names_table_close(table);
+			if (old >= 0) {
+				close(old);
+			}
+			table_open(n, key, table, &old);
+		}
+	}
+	candidates_close(&c);
+	if (old >= 0) {
+		close(old);
+	}
+	free(missing);
+	return table->base != NULL;
+}

@@ -1,0 +1,156 @@
+/*
+ * Gives the places of a profile their frames: object by object, from its table of names. Where the
+ * object's symbols were read and none covers a place, the frame is OBJECT+0xOFFSET; where nothing
+ * could be read there is no frame, so that a server that has the symbols may find it. Invariant:
+ * at most one table is mapped at a time. No locks. Called by pprof_frames.c.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "names/names.h"
+#include "pprof_frames.h"
+
+/* A place of an object, by where it lies in the object. */
+typedef struct point_s {
+	uint32_t object, place;
+	uint64_t offset; /* address less the bias */
+} point_t;
+
+static int
+by_object_and_offset(const void *a, const void *b) {
+	const point_t *x = a, *y = b;
+	if (x->object != y->object) {
+		return x->object < y->object ? -1 : 1;
+	}
+	return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+/* All places whose object has a path and whose bias is known, in that order. */
+static size_t
+points_collect(const places_t *s, point_t *points) {
+	size_t count = 0;
+	for (size_t i = 0; i < s->count; i++) {
+		const range_t *range = range_of(s->p, s->all[i].address);
+		if (range != NULL && range->has_bias
+		    && *intern_text(&s->p->texts, s->p->objects[range->object].path) == '/') {
+			points[count++] = (point_t){range->object, (uint32_t)i,
+			    s->all[i].address - range->bias};
+		}
+	}
+	if (count > 0) {
+		qsort(points, count, sizeof(*points), by_object_and_offset);
+	}
+	return count;
+}
+
+/* ---------------------------------------------------------------- frames */
+
+static uint32_t
+table_string(places_t *s, const names_table_t *table, uint32_t offset) {
+	size_t len;
+	const char *text = names_table_string(table, offset, &len);
+	return string_put(s, text, len);
+}
+
+/* OBJECT+0xOFFSET */
+static uint32_t
+offset_string(places_t *s, const point_t *point) {
+	char name[300];
+	const char *path = intern_text(&s->p->texts, s->p->objects[point->object].path);
+	int len = snprintf(name, sizeof(name), "%.250s+0x%" PRIx64, strrchr(path, '/') + 1,
+	    point->offset);
+	return string_put(s, name, (size_t)len);
+}
+
+static int
+frame_put(places_t *s, const point_t *point, const function_t *f, uint32_t line) {
+	place_t *place = &s->all[point->place];
+	if (f->name == INTERN_FAILED || f->system_name == INTERN_FAILED || f->file == INTERN_FAILED) {
+		return ENOMEM;
+	}
+	uint32_t function = intern_put(&s->functions, f, sizeof(*f));
+	if (function == INTERN_FAILED
+	    || array_grow(&s->frames, &s->frame_room, s->nframes, sizeof(*s->frames)) != 0) {
+		return ENOMEM;
+	}
+	s->frames[s->nframes++] = (frame_t){function, line};
+	place->nframes++;
+	s->has[point->object] |= (uint8_t)(HAS_FUNCTIONS | (f->file != 0 ? HAS_FILES : 0)
+	    | (line != 0 ? HAS_LINES : 0) | (place->nframes > 1 ? HAS_INLINED : 0));
+	return 0;
+}
+
+/* The frames of one place, innermost first. */
+static int
+point_name(places_t *s, const names_table_t *table, const point_t *point) {
+	names_row_t row;
+	names_frame_t frame;
+	int err = 0;
+	s->all[point->place].frame = (uint32_t)s->nframes;
+	bool has_row = names_table_find(table, point->offset, &row);
+	for (size_t i = 0; err == 0 && has_row && names_table_frame(table, &row, i, &frame); i++) {
+		function_t f = {table_string(s, table, frame.name),
+		    table_string(s, table, frame.system_name), table_string(s, table, frame.file)};
+		f.name = f.name != 0 ? f.name : offset_string(s, point);
+		err = frame_put(s, point, &f, frame.line);
+	}
+	bool was_read = (table->head.flags & (NAMES_SYMBOLS | NAMES_LINES)) != 0;
+	if (err == 0 && s->all[point->place].nframes == 0 && has_row && was_read) {
+		function_t f = {offset_string(s, point), 0, 0};
+		err = frame_put(s, point, &f, 0);
+	}
+	return err;
+}
+
+/* ---------------------------------------------------------------- objects */
+
+/* All places of one object; `offsets` has room for them. */
+static int
+object_name(places_t *s, names_t *n, const point_t *points, size_t count, uint64_t *offsets) {
+	const object_t *o = &s->p->objects[points->object];
+	names_object_t object = {.id = intern_text(&s->p->texts, o->id),
+	    .path = intern_text(&s->p->texts, o->path), .map_start = o->map_start,
+	    .map_end = o->map_end, .inode = o->inode, .is_main = points->object == 0};
+	names_table_t table;
+	size_t noffsets = 0;
+	int err = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (noffsets == 0 || offsets[noffsets - 1] != points[i].offset) {
+			offsets[noffsets++] = points[i].offset;
+		}
+	}
+	if (!names_try_table(n, &object, offsets, noffsets, &table)) {
+		return 0;
+	}
+	for (size_t i = 0; i < count && err == 0; i++) {
+		err = point_name(s, &table, &points[i]);
+	}
+	names_table_close(&table);
+	return err;
+}
+
+int
+places_name(places_t *s, const struct pprof_request *request) {
+	names_t names;
+	point_t *points = malloc((s->count + 1) * sizeof(*points));
+	uint64_t *offsets = malloc((s->count + 1) * sizeof(*offsets));
+	int err = points == NULL || offsets == NULL ? ENOMEM : 0;
+	/* Without a process or a cache there are no names, which is no failure. */
+	if (err == 0 && names_begin(&names, request) == 0) {
+		size_t count = points_collect(s, points), end;
+		for (size_t at = 0; at < count && err == 0; at = end) {
+			end = at;
+			while (end < count && points[end].object == points[at].object) {
+				end++;
+			}
+			err = object_name(s, &names, points + at, end - at, offsets);
+		}
+		names_end(&names);
+	}
+	free(points);
+	free(offsets);
+	return err;
+}

@@ -1,0 +1,110 @@
+/*
+ * The file with the debug information of an object: by its build-id, by the name in .gnu_debuglink, below the root of the process and
+ * below ours; from the servers of debuginfod only if that is asked for. A file of another build-id is none.
+ * Called by table.c.
+ */
+#include "symbolize.h"
+
+#include <dlfcn.h>
+#include <elfutils/libdwelf.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The build-id of an object in hex, which has room for 2 * ID_BYTES_MAX + 1; "" if there is none. */
+void
+object_id(object_t *object, char *hex)
+{
+	const void *bits;
+	ssize_t len = dwelf_elf_gnu_build_id(object->elf, &bits);
+
+	hex[0] = '\0';
+	for (ssize_t i = 0; i < len && len <= ID_BYTES_MAX; i++)
+		sprintf(hex + 2 * i, "%02x", ((const unsigned char *)bits)[i]);
+}
+
+/* Opens a file that may have the debug information of this build-id. */
+static bool
+try_file(object_t *debug, int fd, int root, const char *path, const char *id)
+{
+	char found[2 * ID_BYTES_MAX + 1];
+	bool is_it = false;
+
+	if (fd < 0)
+		return false;
+	if (object_open_fd(debug, fd, root, path) == NULL) {
+		object_id(debug, found);
+		is_it = strcmp(found, id) == 0;
+	}
+	close(fd);
+	if (!is_it)
+		object_close(debug);
+	return is_it;
+}
+
+static bool
+try_path(object_t *debug, int root, const char *id, char *path, const char *front, const char *middle, const char *name)
+{
+	if (snprintf(path, PATH_MAX, "%s%s%s", front, middle, name) >= PATH_MAX)
+		return false;
+	return try_file(debug, file_open(root, path), root, path, id);
+}
+
+static bool
+try_by_id(object_t *debug, int root, const char *id, char *path)
+{
+	char name[2 * ID_BYTES_MAX + 16];
+
+	snprintf(name, sizeof(name), "%.2s/%s.debug", id, id + 2);
+	return try_path(debug, root, id, path, "/usr/lib/debug/.build-id/", "", name);
+}
+
+/* Where the linker's word of a debug file is looked up: beside the object, below it, and in the tree of debug files. */
+static bool
+try_by_link(object_t *debug, object_t *object, const char *id, char *path)
+{
+	GElf_Word sum;
+	const char *name = dwelf_elf_gnu_debuglink(object->elf, &sum), *slash = strrchr(object->path, '/');
+	char directory[PATH_MAX];
+
+	if (name == NULL || strchr(name, '/') != NULL || slash == NULL)
+		return false;
+	snprintf(directory, sizeof(directory), "%.*s/", (int)(slash - object->path), object->path);
+	return try_path(debug, object->root, id, path, directory, "", name)
+		|| try_path(debug, object->root, id, path, directory, ".debug/", name)
+		|| try_path(debug, object->root, id, path, "/usr/lib/debug", directory, name);
+}
+
+/* From the servers in $DEBUGINFOD_URLS; its library is loaded only for that. */
+static int
+server_open(const char *id)
+{
+	void *library = dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_LOCAL);
+	void *(*begin)(void) = NULL;
+	int (*find)(void *, const unsigned char *, int, char **) = NULL;
+	void *client;
+
+	if (library == NULL)
+		return -1;
+	*(void **)&begin = dlsym(library, "debuginfod_begin");
+	*(void **)&find = dlsym(library, "debuginfod_find_debuginfo");
+	client = begin != NULL && find != NULL ? begin() : NULL;
+	/* A length of 0 says that the build-id is in hex. */
+	return client == NULL ? -1 : find(client, (const unsigned char *)id, 0, NULL);
+}
+
+bool
+debug_try_find(object_t *debug, object_t *object, int own_root, bool with_servers, char *path)
+{
+	char id[2 * ID_BYTES_MAX + 1];
+
+	object_id(object, id);
+	if (strlen(id) > 2 && (try_by_id(debug, object->root, id, path) || try_by_id(debug, own_root, id, path)))
+		return true;
+	if (try_by_link(debug, object, id, path))
+		return true;
+	return with_servers && strlen(id) > 2 && try_file(debug, server_open(id), own_root, "/", id);
+}

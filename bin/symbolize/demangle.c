@@ -1,0 +1,294 @@
+/*
+ * Names of C++ and Rust for people: demangled by the C++ library, if there is one, then without parameters, template arguments and
+ * return type, as jeprof shortens them. Called by table.c.
+ */
+#include "symbolize.h"
+
+#include <ctype.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MANGLED_MAX = 4096 };	/* bytes; what is longer stays as it is */
+
+/* Stand for what brackets must not be taken for while brackets are removed. */
+enum { ANONYMOUS = 1, OPEN_ROUND, CLOSE_ROUND, LESS, GREATER };
+
+typedef char *demangle_t(const char *name, char *buffer, size_t *size, int *status);
+
+static demangle_t *
+demangler(void)
+{
+	static const char *const names[] = { "libstdc++.so.6", "libc++abi.so.1", "libc++.so.1" };
+	static demangle_t *found;
+	static bool is_known;
+
+	for (size_t i = 0; !is_known && i < sizeof(names) / sizeof(names[0]) && found == NULL; i++) {
+		void *library = dlopen(names[i], RTLD_LAZY | RTLD_LOCAL);
+
+		if (library != NULL)
+			*(void **)&found = dlsym(library, "__cxa_demangle");
+	}
+	is_known = true;
+	return found;
+}
+
+static bool
+is_word(char c)
+{
+	return isalnum((unsigned char)c) || c == '_';
+}
+
+/* ---- pieces of a name; each changes it in place ---- */
+static void
+cut(char *from, size_t len)
+{
+	memmove(from, from + len, strlen(from + len) + 1);
+}
+
+/* Removes each `text`, and what follows up to `stop` if that is given. */
+static void
+remove_all(char *name, const char *text, const char *stop)
+{
+	char *at = name, *end;
+
+	while ((at = strstr(at, text)) != NULL) {
+		end = stop != NULL ? strstr(at, stop) : at + strlen(text);
+		if (end == NULL)
+			return;
+		cut(at, (size_t)(end - at) + (stop != NULL ? strlen(stop) : 0));
+	}
+}
+
+/* Marks of the compiler at the end: .isra.0, .cold and the like. */
+static void
+cut_marks(char *name)
+{
+	static const char *const marks[] = { ".isra", ".constprop", ".part", ".cold", ".lto_priv", ".localalias", ".llvm" };
+	size_t len = strlen(name);
+	bool has_cut = true;
+
+	while (has_cut) {
+		size_t digits = len;
+
+		has_cut = false;
+		while (digits > 0 && isdigit((unsigned char)name[digits - 1]))
+			digits--;
+		digits = digits < len && digits > 0 && name[digits - 1] == '.' ? digits - 1 : len;
+		for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]) && !has_cut; i++) {
+			size_t mark = strlen(marks[i]);
+
+			has_cut = digits >= mark && memcmp(name + digits - mark, marks[i], mark) == 0;
+			len = has_cut ? digits - mark : len;
+		}
+		name[len] = '\0';
+	}
+}
+
+/* The hash that older names of Rust end in: ::h and 16 digits. */
+static void
+cut_hash(char *name)
+{
+	size_t len = strlen(name);
+
+	if (len > 19 && memcmp(name + len - 19, "::h", 3) == 0 && strspn(name + len - 16, "0123456789abcdef") == 16)
+		name[len - 19] = '\0';
+}
+
+/* <Type as Trait>::method of Rust becomes Type::method. */
+static void
+cut_trait(char *name)
+{
+	char *as = strstr(name, " as "), *end;
+
+	if (name[0] != '<' || as == NULL)
+		return;
+	end = NULL;
+	for (char *at = as; (at = strstr(at, ">::")) != NULL; at++)
+		end = at;
+	if (end == NULL)
+		return;
+	cut(as, (size_t)(end - as) + 1);
+	cut(name, 1);
+}
+
+/* The signs of operators that are brackets. */
+static void
+hide_operators(char *name)
+{
+	static const char *const signs[] = { "()", "<=>", "<<=", "<<", ">>=", ">>", "->*", "->", "<=", "<", ">=", ">" };
+	static const char from[] = "()<>", to[] = { OPEN_ROUND, CLOSE_ROUND, LESS, GREATER };
+
+	for (char *at = name; (at = strstr(at, "operator")) != NULL;) {
+		bool is_start = at == name || !is_word(at[-1]);
+
+		at += strlen("operator");
+		for (size_t i = 0; is_start && i < sizeof(signs) / sizeof(signs[0]); i++) {
+			size_t len = strlen(signs[i]);
+
+			if (strncmp(at, signs[i], len) != 0)
+				continue;
+			for (size_t k = 0; k < len; k++) {
+				const char *place = strchr(from, at[k]);
+
+				at[k] = place != NULL ? to[place - from] : at[k];
+			}
+			break;
+		}
+	}
+}
+
+/* Removes all pairs of these brackets with what is in them. */
+static void
+cut_pairs(char *name, char open, char close)
+{
+	size_t to = 0, depth = 0, *starts = malloc((strlen(name) + 1) * sizeof(*starts));
+
+	if (starts == NULL)
+		return;
+	for (size_t i = 0; name[i] != '\0'; i++) {
+		if (name[i] == close && depth > 0) {
+			to = starts[--depth];
+			continue;
+		}
+		if (name[i] == open)
+			starts[depth++] = to;
+		name[to++] = name[i];
+	}
+	name[to] = '\0';
+	free(starts);
+}
+
+/* {lambda(int)#1} becomes {lambda#1}, {unnamed type#1} unnamed#1. */
+static void
+cut_unnamed(char *name)
+{
+	static const char lambda[] = "{lambda(", type[] = "{unnamed type#";
+	char *end;
+
+	for (char *at = name; (at = strstr(at, lambda)) != NULL; at++) {
+		char *number = strstr(at, ")#");
+
+		for (end = strpbrk(at + 1, "{}"); number != NULL && end != NULL && strstr(number + 1, ")#") != NULL && strstr(number + 1, ")#") < end;)
+			number = strstr(number + 1, ")#");
+		if (number != NULL && end != NULL && number < end)
+			cut(at + strlen("{lambda"), (size_t)(number + 1 - at) - strlen("{lambda"));
+	}
+	for (char *at = name; (at = strstr(at, type)) != NULL;) {
+		end = strchr(at, '}');
+		if (end == NULL)
+			return;
+		cut(end, 1);
+		cut(at + strlen("{unnamed"), strlen(" type"));
+		cut(at, 1);
+	}
+}
+
+static void
+cut_qualifiers(char *name)
+{
+	static const char *const words[] = { " const", " volatile", " noexcept", " &&", " &" };
+
+	for (char *at = name; (at = strchr(at, ' ')) != NULL;) {
+		size_t i = 0, len = 0;
+
+		for (; i < sizeof(words) / sizeof(words[0]); i++) {
+			len = strlen(words[i]);
+			if (strncmp(at, words[i], len) == 0 && (words[i][1] == '&' || !is_word(at[len])))
+				break;
+		}
+		if (i < sizeof(words) / sizeof(words[0]))
+			cut(at, len);
+		else
+			at++;
+	}
+}
+
+/* Where the last word begins, or that of the operator: before it stands the type of the result. */
+static const char *
+last_word(const char *name)
+{
+	const char *start = name, *operator = strstr(name, "operator");
+	size_t len = strlen(name);
+
+	if (operator != NULL) {
+		for (const char *at = name; at < operator; at++)
+			start = *at == ' ' ? at + 1 : start;
+		return start;
+	}
+	for (size_t i = 0; i + 1 < len; i++)
+		start = name[i] == ' ' && name[i + 1] != ' ' ? name + i + 1 : start;
+	return start;
+}
+
+static void
+show_hidden(char *to, size_t room, const char *name)
+{
+	static const char anonymous[] = "(anonymous namespace)";
+	size_t at = 0;
+
+	for (; *name != '\0' && at + sizeof(anonymous) < room; name++) {
+		if (*name == ANONYMOUS) {
+			memcpy(to + at, anonymous, sizeof(anonymous) - 1);
+			at += sizeof(anonymous) - 1;
+		} else {
+			to[at++] = *name >= OPEN_ROUND && *name <= GREATER ? "()<>"[*name - OPEN_ROUND] : *name;
+		}
+	}
+	while (at > 0 && to[at - 1] == ' ')
+		at--;
+	to[at] = '\0';
+}
+
+static void
+hide_anonymous(char *name)
+{
+	for (char *at = name; (at = strstr(at, "(anonymous namespace)")) != NULL; at++) {
+		*at = ANONYMOUS;
+		cut(at + 1, strlen("(anonymous namespace)") - 1);
+	}
+}
+
+/* The short form of a name, in `to`. */
+void
+name_shorten(const char *name, char *to, size_t room)
+{
+	char *text = strdup(name);
+
+	to[0] = '\0';
+	if (text == NULL)
+		return;
+	cut_marks(text);
+	cut_hash(text);
+	cut_trait(text);
+	if (strpbrk(text, "(<[ ") != NULL) {
+		remove_all(text, " [clone ", "]");
+		remove_all(text, "[abi:", "]");
+		hide_anonymous(text);
+		hide_operators(text);
+		cut_pairs(text, '<', '>');
+		cut_unnamed(text);
+		cut_pairs(text, '(', ')');
+		cut_qualifiers(text);
+		show_hidden(to, room, last_word(text));
+	} else {
+		show_hidden(to, room, text);
+	}
+	if (to[0] == '\0' || strncmp(to, "::", 2) == 0)
+		snprintf(to, room, "%s", name);
+	free(text);
+}
+
+void
+name_for_people(const char *mangled, char *to, size_t room)
+{
+	size_t bars = strspn(mangled, "_");
+	bool is_mangled = bars > 0 && mangled[bars] == 'Z' && strlen(mangled) < MANGLED_MAX;
+	demangle_t *demangle = is_mangled ? demangler() : NULL;
+	int status = 0;
+	char *plain = demangle != NULL ? demangle(mangled, NULL, NULL, &status) : NULL;
+
+	name_shorten(plain != NULL ? plain : mangled, to, room);
+	free(plain);
+}

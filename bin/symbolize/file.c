@@ -1,0 +1,44 @@
+/*
+ * Opens files whose paths somebody else has chosen, below a root that is not ours: symbolic links stay inside it, as they do for who
+ * lives there, and what is no regular file is not opened, since to open a device or a pipe may act or wait.
+ * Called by object.c, table.c and debug.c.
+ */
+#include "symbolize.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* For reading, of a descriptor that only names the file. */
+int
+file_reopen(int named)
+{
+	struct stat st;
+	char path[32];
+
+	if (fstat(named, &st) != 0 || !S_ISREG(st.st_mode))
+		return -1;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", named);
+	return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+}
+
+int
+file_open(int root, const char *path)
+{
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT };
+	int named, fd;
+
+	if (root == AT_FDCWD)
+		named = open(path, O_PATH | O_CLOEXEC);
+	else
+		named = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+	if (named < 0)
+		return -1;
+	fd = file_reopen(named);
+	close(named);
+	return fd;
+}

@@ -1,0 +1,219 @@
+/*
+ * Names of addresses by the symbol tables of an object: the functions whose size covers an address, of several the narrowest, then the
+ * plainest public name; where all symbols are there also a label of the assembler before it. The same rules as those of jeprof.
+ * One pass over the symbols, whatever their number; memory is that of the addresses. Called by table.c.
+ */
+#include "symbolize.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CODE_SECTIONS = 64 };
+
+/* The symbol that is the best so far of one address. */
+typedef struct {
+	GElf_Addr start;
+	GElf_Xword size;
+	const char *name;	/* NULL: none */
+	unsigned bind;
+} choice_t;
+
+typedef struct {
+	const uint64_t *addresses;
+	size_t count;
+	choice_t *best;
+} search_t;
+
+/* Underscores in front, but not those of a mangled name. */
+static size_t
+bars_of(const char *name)
+{
+	size_t bars = strspn(name, "_");
+
+	return bars > 0 && name[bars] == 'Z' ? bars - 1 : bars;
+}
+
+static bool
+is_better(const choice_t *new, const choice_t *old)
+{
+	size_t new_bars, old_bars, new_len, old_len;
+
+	if (old->name == NULL || new->size != old->size)
+		return old->name == NULL || new->size < old->size;
+	new_bars = bars_of(new->name);
+	old_bars = bars_of(old->name);
+	if (new_bars != old_bars)
+		return new_bars < old_bars;
+	if ((new->bind == STB_LOCAL) != (old->bind == STB_LOCAL))
+		return new->bind > old->bind;
+	new_len = strlen(new->name);
+	old_len = strlen(old->name);
+	return new_len != old_len ? new_len < old_len : strcmp(new->name, old->name) < 0;
+}
+
+static size_t
+first_from(const search_t *s, GElf_Addr address)
+{
+	size_t low = 0, high = s->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (s->addresses[middle] < address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static void
+offer(search_t *s, const choice_t *symbol)
+{
+	for (size_t i = first_from(s, symbol->start); i < s->count && s->addresses[i] - symbol->start < symbol->size; i++) {
+		if (is_better(symbol, &s->best[i]))
+			s->best[i] = *symbol;
+	}
+}
+
+/* ---- what to do with each symbol of a table ---- */
+typedef void visit_t(search_t *s, const GElf_Sym *symbol, const choice_t *choice);
+
+static void
+function_visit(search_t *s, const GElf_Sym *symbol, const choice_t *choice)
+{
+	int type = GELF_ST_TYPE(symbol->st_info);
+
+	if ((type == STT_FUNC || type == STT_GNU_IFUNC) && choice->size != 0)
+		offer(s, choice);
+}
+
+/* The last symbol before an address, if it is nearer than what is there; best[].start is first that of the section. */
+static void
+label_visit(search_t *s, const GElf_Sym *symbol, const choice_t *choice)
+{
+	int type = GELF_ST_TYPE(symbol->st_info);
+
+	if ((type > STT_FUNC && type != STT_GNU_IFUNC) || symbol->st_shndx >= SHN_LORESERVE || choice->name[0] == '.' || choice->name[0] == '$')
+		return;
+	for (size_t i = first_from(s, choice->start); i < s->count; i++) {
+		choice_t *near = &s->best[i];
+
+		if (near->size == UINT64_MAX)
+			continue;
+		if (choice->start < near->start)
+			break;
+		if (choice->start > near->start || near->name == NULL || choice->size != 0)
+			*near = *choice;
+	}
+}
+
+static void
+table_visit(object_t *object, Elf_Scn *section, const GElf_Shdr *header, search_t *s, visit_t *visit)
+{
+	GElf_Ehdr elf;
+	Elf_Data *data = elf_getdata(section, NULL);
+	size_t count = header->sh_entsize != 0 && data != NULL ? data->d_size / header->sh_entsize : 0;
+	GElf_Sym symbol;
+
+	if (gelf_getehdr(object->elf, &elf) == NULL)
+		return;
+	for (size_t i = 0; i < count && i < INT32_MAX && gelf_getsym(data, (int)i, &symbol) != NULL; i++) {
+		bool is_thumb = elf.e_machine == EM_ARM && GELF_ST_TYPE(symbol.st_info) == STT_FUNC;
+		choice_t choice = { symbol.st_value & ~(GElf_Addr)is_thumb, symbol.st_size, NULL, GELF_ST_BIND(symbol.st_info) };
+
+		if (symbol.st_shndx == SHN_UNDEF)
+			continue;
+		choice.name = elf_strptr(object->elf, header->sh_link, symbol.st_name);
+		if (choice.name != NULL && choice.name[0] != '\0')
+			visit(s, &symbol, &choice);
+	}
+}
+
+static void
+tables_visit(object_t *object, GElf_Word type, search_t *s, visit_t *visit)
+{
+	GElf_Shdr header;
+
+	for (Elf_Scn *section = NULL; (section = elf_nextscn(object->elf, section)) != NULL;) {
+		if (gelf_getshdr(section, &header) != NULL && header.sh_type == type)
+			table_visit(object, section, &header, s, visit);
+	}
+}
+
+/* ---- the addresses that are left, as a search of their own ---- */
+static size_t
+left_collect(const uint64_t *addresses, const char *const *names, size_t count, uint64_t *left, size_t *place)
+{
+	size_t found = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		if (names[i] == NULL) {
+			place[found] = i;
+			left[found++] = addresses[i];
+		}
+	}
+	return found;
+}
+
+/* Sets for each address where its section begins; UINT64_MAX as size says that it is in none with code. */
+static void
+sections_set(object_t *object, search_t *s)
+{
+	GElf_Shdr header;
+
+	for (size_t i = 0; i < s->count; i++)
+		s->best[i].size = UINT64_MAX;
+	for (Elf_Scn *section = NULL; (section = elf_nextscn(object->elf, section)) != NULL;) {
+		if (gelf_getshdr(section, &header) == NULL || (header.sh_flags & SHF_EXECINSTR) == 0)
+			continue;
+		for (size_t i = first_from(s, header.sh_addr); i < s->count && s->addresses[i] - header.sh_addr < header.sh_size; i++)
+			s->best[i] = (choice_t){ .start = header.sh_addr, .size = 0 };
+	}
+}
+
+static bool
+search_run(object_t *object, GElf_Word type, bool is_label, const uint64_t *addresses, const char **names, size_t count)
+{
+	uint64_t *left = malloc((count + 1) * sizeof(*left));
+	size_t *place = malloc((count + 1) * sizeof(*place));
+	choice_t *best = calloc(count + 1, sizeof(*best));
+	bool is_done = left != NULL && place != NULL && best != NULL;
+
+	if (is_done) {
+		search_t s = { left, left_collect(addresses, names, count, left, place), best };
+
+		if (is_label)
+			sections_set(object, &s);
+		if (s.count > 0)
+			tables_visit(object, type, &s, is_label ? label_visit : function_visit);
+		for (size_t i = 0; i < s.count; i++) {
+			if (!is_label || best[i].size == 0)
+				names[place[i]] = best[i].name;
+		}
+	}
+	free(left);
+	free(place);
+	free(best);
+	return is_done;
+}
+
+bool
+symbols_has_all(object_t *object)
+{
+	GElf_Shdr header;
+
+	for (Elf_Scn *section = NULL; (section = elf_nextscn(object->elf, section)) != NULL;) {
+		if (gelf_getshdr(section, &header) != NULL && header.sh_type == SHT_SYMTAB && header.sh_size != 0)
+			return true;
+	}
+	return false;
+}
+
+bool
+symbols_try_find(object_t *object, const uint64_t *addresses, const char **names, size_t count)
+{
+	return search_run(object, SHT_SYMTAB, false, addresses, names, count)
+		&& search_run(object, SHT_DYNSYM, false, addresses, names, count)
+		&& search_run(object, SHT_SYMTAB, true, addresses, names, count);
+}

@@ -1,0 +1,234 @@
+/*
+ * jeprof-symbolize --table: what is known of some addresses of one object, as a table (bin/agent/names/table.h). jeprofd runs it for
+ * objects of processes that it does not trust: here, not there, ELF and DWARF are read, with a limit on memory and time, without
+ * capabilities, and with nothing open but the files in question.
+ *
+ *   --table KEY PATH   the table's key, which begins with the object's build-id in hex and a '-' or, if it has none, with an 'x'; and
+ *                      the object's path as its process sees it
+ *   --root FD          root directory of that process; without it ours
+ *   --object FD        a file that may be the object; several may be given, and the first that has the build-id is taken
+ *   --old FD           an older table, whose addresses are carried on
+ *   --servers          debuginfod may be asked
+ *   stdin              the addresses, as words of 64 bits; a regular file
+ *   stdout             the table
+ *   exit               0 written, also if nothing is known; 1 failed; 2 usage
+ * Called by main.c.
+ */
+#include "symbolize.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tables.h"
+
+enum {
+	CPU_SECONDS = 60,
+	ROOM = 1 << 30,			/* bytes of address space beside the files */
+	DEBUG_FACTOR = 12,		/* how much longer than the object its debug file may be */
+	ADDRESSES_MAX = 1 << 20,
+	OBJECTS_MAX = 4,
+};
+
+typedef struct {
+	const char *key, *path;
+	int root, old;
+	int objects[OBJECTS_MAX];
+	size_t count;
+	bool with_servers;
+} order_t;
+
+/* ---- what this process may do ---- */
+static void
+limit_set(int what, rlim_t value)
+{
+	struct rlimit limit = { value, value };
+
+	(void)setrlimit(what, &limit);
+}
+
+/* A file takes as much address space as it is long, and the debug file is not known yet; what a sanitizer takes knows no limit. */
+static void
+space_limit(const order_t *order)
+{
+#if !defined(__SANITIZE_ADDRESS__)
+	struct stat st;
+	rlim_t space = ROOM;
+
+	for (size_t i = 0; i < order->count; i++)
+		space += fstat(order->objects[i], &st) == 0 ? DEBUG_FACTOR * (rlim_t)st.st_size : 0;
+	limit_set(RLIMIT_AS, space);
+#else
+	(void)order;
+#endif
+}
+
+/* What is opened from here on is what anybody may read. */
+static void
+privileges_drop(void)
+{
+	struct __user_cap_header_struct head = { _LINUX_CAPABILITY_VERSION_3, 0 };
+	struct __user_cap_data_struct none[2] = { { 0 }, { 0 } };
+
+	limit_set(RLIMIT_CORE, 0);
+	limit_set(RLIMIT_CPU, CPU_SECONDS);
+	limit_set(RLIMIT_FSIZE, NAMES_TABLE_MAX);
+	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	(void)syscall(SYS_capset, &head, none);
+}
+
+/* What was left open by who started this. */
+static void
+others_close(const order_t *order)
+{
+	int last = order->root > order->old ? order->root : order->old;
+
+	for (size_t i = 0; i < order->count; i++)
+		last = order->objects[i] > last ? order->objects[i] : last;
+	last = last > STDERR_FILENO ? last : STDERR_FILENO;
+	(void)syscall(SYS_close_range, (unsigned)last + 1, UINT_MAX, 0);
+}
+
+/* ---- the order ---- */
+static int
+number_read(const char *text)
+{
+	char *end;
+	long number = strtol(text, &end, 10);
+
+	return *text == '\0' || *end != '\0' || number < 0 || number > INT_MAX ? -1 : (int)number;
+}
+
+/* An option with a descriptor; false if the words are none. */
+static bool
+try_descriptor(order_t *order, const char *name, const char *value)
+{
+	int fd = number_read(value);
+
+	if (fd < 0)
+		return false;
+	if (strcmp(name, "--root") == 0)
+		order->root = fd;
+	else if (strcmp(name, "--old") == 0)
+		order->old = fd;
+	else if (strcmp(name, "--object") == 0 && order->count < OBJECTS_MAX)
+		order->objects[order->count++] = fd;
+	else
+		return false;
+	return true;
+}
+
+static bool
+order_try_read(order_t *order, int count, char **words)
+{
+	*order = (order_t){ .root = -1, .old = -1 };
+	if (count < 2 || strlen(words[0]) > NAMES_KEY_MAX)
+		return false;
+	order->key = words[0];
+	order->path = words[1];
+	for (int i = 2; i < count; i++) {
+		if (strcmp(words[i], "--servers") == 0)
+			order->with_servers = true;
+		else if (i + 1 >= count || !try_descriptor(order, words[i], words[i + 1]))
+			return false;
+		else
+			i++;
+	}
+	return true;
+}
+
+/* The addresses on stdin, sorted; NULL if they are none. */
+static uint64_t *
+addresses_read(size_t *count)
+{
+	struct stat st;
+	uint64_t *all;
+
+	if (fstat(STDIN_FILENO, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > ADDRESSES_MAX * 8)
+		return NULL;
+	all = malloc((size_t)st.st_size + 8);
+	if (all == NULL || pread(STDIN_FILENO, all, (size_t)st.st_size, 0) != st.st_size) {
+		free(all);
+		return NULL;
+	}
+	*count = addresses_sort(all, (size_t)st.st_size / 8);
+	return all;
+}
+
+/* ---- the object ---- */
+/* The first of the files that is the object. */
+static bool
+object_try_find(object_t *object, const order_t *order, const int *files)
+{
+	char id[2 * ID_BYTES_MAX + 1];
+	size_t len = strcspn(order->key, "-");
+
+	for (size_t i = 0; i < order->count; i++) {
+		if (files[i] < 0)
+			continue;
+		if (object_open_fd(object, files[i], order->root, order->path) == NULL) {
+			object_id(object, id);
+			if (order->key[0] == 'x' || (strlen(id) == len && memcmp(id, order->key, len) == 0))
+				return true;
+		}
+		object_close(object);
+	}
+	return false;
+}
+
+static int
+table_run(const order_t *order, const int *files, const uint64_t *addresses, size_t count)
+{
+	object_t object = { .alt_fd = -1 };
+	int own_root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	bool has_object = object_try_find(&object, order, files);
+	tables_t t = { .key = order->key, .old = order->old, .own_root = own_root, .with_servers = order->with_servers };
+	int error = tables_make(&t, has_object ? &object : NULL, addresses, count);
+
+	if (error == 0)
+		error = tables_write(&t, STDOUT_FILENO);
+	tables_free(&t);
+	if (has_object)
+		object_close(&object);
+	close(own_root);
+	return error;
+}
+
+int
+table_main(int count, char **words)
+{
+	order_t order;
+	int files[OBJECTS_MAX];
+	size_t naddresses;
+	uint64_t *addresses;
+	int error;
+
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	if (!order_try_read(&order, count, words)) {
+		fputs("usage: jeprof-symbolize --table KEY PATH [--object FD]... [--root FD] [--old FD] [--servers]\n", stderr);
+		return 2;
+	}
+	others_close(&order);
+	for (size_t i = 0; i < order.count; i++)
+		files[i] = file_reopen(order.objects[i]);
+	if (order.root < 0)
+		order.root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	space_limit(&order);
+	privileges_drop();
+	addresses = addresses_read(&naddresses);
+	error = addresses == NULL ? EINVAL : table_run(&order, files, addresses, naddresses);
+	free(addresses);
+	if (error != 0)
+		fprintf(stderr, "jeprof-symbolize: %s: %s\n", order.path, strerror(error));
+	return error != 0;
+}
