@@ -58,7 +58,7 @@ sub pprof_decode {
 	utf8::decode(my $copy = $_) or die 'UTF-8' for @strings;
 	my $word = sub { my $at = $_[0][0] // 0; $at < @strings or die "string $at"; return $strings[$at] };
 	my %function = map { my $f = proto_part($_); ($f->{1}[0] => { name => $word->($f->{2}), system => $word->($f->{3}), file => $word->($f->{4}) }) } @{ $top->{5} // [] };
-	my @mappings = map { my $m = proto_part($_); { id => $m->{1}[0], start => $m->{2}[0] // 0, limit => $m->{3}[0] // 0, file => $word->($m->{5}), build_id => $word->($m->{6}),
+	my @mappings = map { my $m = proto_part($_); +{ id => $m->{1}[0], start => $m->{2}[0] // 0, limit => $m->{3}[0] // 0, file => $word->($m->{5}), build_id => $word->($m->{6}),
 		has => join '', map { $m->{$_}[0] // 0 } 7 .. 10 } } @{ $top->{3} // [] };
 	my %mapping = map { $_->{id} => $_ } @mappings;
 	my %location;
@@ -66,7 +66,7 @@ sub pprof_decode {
 		my $id = $l->{1}[0] or die 'location 0';
 		die "location $id twice" if $location{$id};
 		die "mapping of location $id" if $l->{2} && !$mapping{ $l->{2}[0] };
-		my @frames = map { my $line = proto_part($_); { %{ $function{ $line->{1}[0] } // die "function of location $id" }, line => $line->{2}[0] // 0 } } @{ $l->{4} // [] };
+		my @frames = map { my $line = proto_part($_); +{ %{ $function{ $line->{1}[0] } // die "function of location $id" }, line => $line->{2}[0] // 0 } } @{ $l->{4} // [] };
 		$location{$id} = { address => $l->{3}[0] // 0, mapping => $mapping{ $l->{2}[0] // 0 }, frames => \@frames };
 	}
 	my @samples = map {
@@ -74,7 +74,7 @@ sub pprof_decode {
 		my %labels = map { my $l = proto_part($_); ($word->($l->{1}) => $l->{2} ? $word->($l->{2}) : $l->{3}[0] // 0) } @{ $s->{3} // [] };
 		my @values = proto_packed($s->{2}[0]);
 		die 'values' if @values != @{ $top->{1} };
-		{ stack => [map { $location{$_} // die "location $_" } proto_packed($s->{1}[0] // '')], values => \@values, labels => \%labels };
+		+{ stack => [map { $location{$_} // die "location $_" } proto_packed($s->{1}[0] // '')], values => \@values, labels => \%labels };
 	} @{ $top->{2} // [] };
 	return { samples => \@samples, mappings => \@mappings, types => join(' ', map { my $t = proto_part($_); $word->($t->{1}) . '/' . $word->($t->{2}) } @{ $top->{1} }),
 		time => $top->{9}[0], duration => $top->{10}[0], period => $top->{12}[0], period_type => $word->(proto_part($top->{11}[0] // '')->{1}),
@@ -92,12 +92,16 @@ sub pprof_flat {
 	return \%sum;
 }
 
+# The functions of a sample, innermost first.
+sub pprof_names { my ($sample) = @_; return map { $_->{name} } map { @{ $_->{frames} } } @{ $sample->{stack} } }
+
 # { function => sum } of all stacks that it is in.
 sub pprof_cumulative {
 	my ($profile, $at) = @_;
 	my %sum;
 	for my $sample (@{ $profile->{samples} }) {
-		my %in = map { $_->{name} => 1 } map { @{ $_->{frames} } } @{ $sample->{stack} };
+		my %in;
+		$in{$_} = 1 for pprof_names($sample);
 		$sum{$_} += $sample->{values}[$at] for keys %in;
 	}
 	return \%sum;

@@ -6,7 +6,7 @@ use strict;
 use warnings;
 our ($dir, $data, $source, $convert);
 
-make_convert(qw(-fsanitize=address,undefined -fno-sanitize-recover=undefined));
+make_convert(split " ", "-fsanitize=address,undefined -fno-sanitize-recover=undefined");
 $ENV{ASAN_OPTIONS} = 'detect_leaks=1';
 
 my $id = '46' x 20;

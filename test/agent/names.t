@@ -1,0 +1,211 @@
+#!/usr/bin/perl
+# Names of a profile of the agent: by tables that jeprof-symbolize --table makes of a running process's objects. The functions hold what they
+# hold in jeprof export; a table is made once, shared, bounded, and a forged one is as good as none; so is a forged ELF file.
+BEGIN { require Cwd; require((Cwd::abs_path(__FILE__) =~ s{[^/]*$}{}r) . 'common.pl') }
+use strict;
+use warnings;
+our ($dir, $data, $source, $convert, $jeprof);
+
+my $tool = "$jeprof-symbolize";
+plan(skip_all => "jeprof-symbolize is not built (no libdw)") unless -x $tool;
+my ($library) = grep { $_ eq ($ENV{JEMALLOC_LIB} // '') } libraries();
+plan skip_all => 'no library' unless $library;
+plan skip_all => 'no g++' unless which('g++');
+make_convert(split " ", "-fsanitize=address,undefined -fno-sanitize-recover=undefined");
+
+my $text = <<'CC';
+#include <map>
+#include <string>
+#include <unistd.h>
+#include <vector>
+namespace box {
+	template <class T> inline T *made(int n) { T *p = new T[n]; p[0] = 1; return p; }
+	inline char *twice(int n) { return made<char>(2 * n); }
+}
+void *volatile sink;
+namespace { struct Holder { std::map<std::string, std::vector<int>> all; __attribute__((noinline)) void fill(int n); }; }
+void Holder::fill(int n) { for (int i = 0; i < n; i++) all[std::to_string(i) + " and more than fits"].resize(100); }
+__attribute__((noinline)) void grow(int n) { sink = box::twice(n); { int k = n; sink = box::made<double>(k); } }
+int main(int count, char **) { auto *h = new Holder; h->fill(2000); for (int i = 0; i < 500; i++) grow(i); if (count > 1) pause(); return 0; }
+CC
+spew("$dir/serve.cc", $text);
+system('g++', '-g', '-O2', '-o', "$dir/serve", "$dir/serve.cc") == 0 or die 'g++ failed';
+
+# A running process of a program and a dump of the same program.
+my @running;
+END { kill 'KILL', @running if @running }
+
+sub started {
+	my @command = @_;
+	my $pid = fork // die "fork: $!";
+	if (!$pid) { exec @command or exit 127 }
+	push @running, $pid;
+	for (1 .. 400) {	# until its libraries are there
+		last if slurp("/proc/$pid/wchan") =~ /pause/ || slurp("/proc/$pid/stat") =~ /\) S/;
+		select undef, undef, undef, 0.01;
+	}
+	return $pid;
+}
+
+sub named { return converted('--symbolizer', $tool, @_) }
+sub exported { my ($code, $out, $err) = jeprof('export', '--to', 'pprof', @_); diag $err if $code != 0 && $code != 3; return pprof_decode(unzip($out)) }
+
+# Sums with all that has no name as one: jeprof shows where it lies, the agent leaves it to who has the symbols.
+sub joined {
+	my ($sums) = @_;
+	my %joined;
+	$joined{/^0x[0-9a-f]+$|\+0x[0-9a-f]+$/ ? '(no name)' : $_} += $sums->{$_} for keys %$sums;
+	return \%joined;
+}
+
+# Functions whose sums differ by more than rounding.
+sub differing {
+	my ($got, $want, $at) = @_;
+	my @out;
+	for my $kind ([\&pprof_flat, 'flat'], [\&pprof_cumulative, 'cum']) {
+		my ($g, $w) = map { joined($kind->[0]->($_, $at)) } $got, $want;
+		delete @$_{$kind->[1] eq 'cum' ? '(no name)' : ()} for $g, $w;
+		my %all = map { $_ => 1 } keys %$g, keys %$w;
+		push @out, map { "$kind->[1] $_: " . ($g->{$_} // 0) . ' instead of ' . ($w->{$_} // 0) } grep { abs(($g->{$_} // 0) - ($w->{$_} // 0)) > @{ $got->{samples} } + @{ $want->{samples} } } sort keys %all;
+	}
+	return @out;
+}
+
+sub agrees {
+	my ($what, $got, $want) = @_;
+	my @other = map { differing($got, $want, $_) } 1, 3;
+	is(scalar @other, 0, "$what: each function holds what jeprof export says") or diag map { "$_\n" } @other > 8 ? @other[0 .. 7] : @other;
+}
+
+my $dump = dump_of($library, 'prof_accum:true,lg_prof_sample:10', "$dir/serve");
+my $pid = started("$dir/serve", 'wait');
+my $cache = "$dir/cache";
+my $got = named('--pid', $pid, '--cache', $cache, $dump);
+my $want = exported($dump);
+agrees('C++', $got, $want);
+my %flat = %{ pprof_flat($got, 3) };
+ok($flat{'box::made'}, 'names for people') or diag join ' ', keys %flat;
+my ($made) = grep { @{ $_->{stack}[0]{frames} } && $_->{stack}[0]{frames}[0]{name} eq 'box::made' && @{ $_->{stack}[0]{frames} } == 3 } @{ $got->{samples} };
+is(join(' ', map { $_->{name} . ' ' . ($_->{file} =~ s{.*/}{}r) . ":$_->{line}" } @{ $made->{stack}[0]{frames} }), 'box::made serve.cc:6 box::twice serve.cc:7 grow serve.cc:12', 'inlined calls with their lines');
+is($made->{stack}[0]{frames}[2]{system}, '_Z4growi', "the linker's name");
+is($made->{stack}[0]{mapping}{has}, '1111', 'the mapping says that it has functions, files, lines, inlined calls');
+like($made->{stack}[0]{mapping}{build_id}, qr/^[0-9a-f]{40}$/, 'and its build-id');
+my ($lines) = map { [map { map { "$_->{name} $_->{file}:$_->{line}" } @{ $_->{frames} } } @{ $_->{stack} }] } @{ $want->{samples} };
+my %told = map { map { map { ("$_->{name} $_->{file}:$_->{line}" => 1) } @{ $_->{frames} } } @{ $_->{stack} } } @{ $got->{samples} };
+is(join(' ', grep { !$told{$_} } @$lines), '', 'files and lines of jeprof export');
+
+# ---- the cache
+sub tables { return map { s{.*/}{}r } sort glob "$cache/*.names" }
+sub inodes { return join ' ', map { (stat)[1] } sort glob "$cache/*.names" }
+my @first = tables();
+cmp_ok(scalar @first, '>=', 2, 'a table for each object');
+is(scalar(grep { (stat "$cache/$_")[2] & 077 } @first), 0, 'that nobody else may read or write');
+my $inodes = inodes();
+is_deeply(pprof_flat(named('--pid', $pid, '--cache', $cache, $dump), 3), \%flat, 'the second time the same');
+is(inodes(), $inodes, 'and no table is made');
+is_deeply(pprof_flat(converted('--symbolizer', '/bin/false', '--pid', $pid, '--cache', $cache, $dump), 3), \%flat, 'the program is not needed any more');
+is_deeply(pprof_flat(named('--pid', $pid, '--times', 3, $dump), 3), \%flat, 'in memory too');
+is(scalar(grep { !/\.names$/ } map { s{.*/}{}r } glob "$cache/*"), 0, 'no draft is left');
+my $part = our_dump("$dir/part.heap", meta => { pid => 1 }, modules => [[0x1000000, 0x2000000, 0x1000000, $made->{stack}[0]{mapping}{build_id}, "$dir/serve"]], stacks => [[[0x1000000 + 0x11aa], 1, 1000]]);
+my ($table) = grep { /^$made->{stack}[0]{mapping}{build_id}/ } @first;
+my $before = -s "$cache/$table";
+named('--pid', $pid, '--cache', $cache, $part);
+cmp_ok(-s "$cache/$table", '>', $before, 'another address: added to the table');
+$inodes = inodes();
+is_deeply(pprof_flat(named('--pid', $pid, '--cache', $cache, $dump), 3), \%flat, 'which has the others still');
+is(inodes(), $inodes, 'and is not made anew');
+named('--pid', $pid, '--cache', $cache, '--bytes', 1, $part);
+named('--pid', $pid, '--cache', $cache, '--bytes', 1, our_dump("$dir/p2.heap", modules => [[0x1000000, 0x2000000, 0x1000000, $made->{stack}[0]{mapping}{build_id}, "$dir/serve"]], stacks => [[[0x1000000 + 0x11ab], 1, 1000]]));
+is(scalar tables(), 1, 'no room: what was not used for longest goes');
+
+# ---- whose file it is
+{
+	my @s = stat "$dir/serve";
+	chmod 0777, "$dir/serve";
+	named('--pid', $pid, '--cache', "$dir/c2", $dump);
+	is(scalar(grep { m{/\Q$made->{stack}[0]{mapping}{build_id}\E-u} } glob "$dir/c2/*.names"), 1, 'a file that others may write names nothing for them');
+	chmod $s[2] & 07777, "$dir/serve";
+}
+
+# ---- no names
+is(scalar(grep { grep { @{ $_->{frames} } } @{ $_->{stack} } } @{ named($dump)->{samples} }), 0, 'no process: no names');
+my $other = our_dump("$dir/other.heap", modules => [[0x1000000, 0x2000000, 0x1000000, '00' x 20, "$dir/serve"]], stacks => [[[0x1000000 + 0x11aa], 1, 1000]]);
+is(scalar(grep { grep { @{ $_->{frames} } } @{ $_->{stack} } } @{ named('--pid', $pid, $other)->{samples} }), 0, 'another build-id: no names');
+is(named('--pid', $pid, $other)->{mappings}[0]{has}, '0000', 'and the mapping says so');
+is(scalar(grep { grep { @{ $_->{frames} } } @{ $_->{stack} } } @{ converted('--symbolizer', '/nonexistent', '--pid', $pid, $dump)->{samples} }), 0, 'no program: no names');
+
+# ---- stripped, with its debug file beside it, found by .gnu_debuglink; by build-id; C with -gdwarf-4 and clang
+SKIP: {
+	skip 'no objcopy', 2 unless which('objcopy');
+	system('cp', "$dir/serve", "$dir/whole") == 0 && system('objcopy', '--only-keep-debug', "$dir/whole", "$dir/bare.debug") == 0
+		&& system('objcopy', '--strip-all', "--add-gnu-debuglink=$dir/bare.debug", "$dir/whole", "$dir/bare") == 0 or die 'objcopy';
+	my $bare = started("$dir/bare", 'wait');
+	my $bare_dump = dump_of($library, 'prof_accum:true,lg_prof_sample:10', "$dir/bare");
+	my $named = named('--pid', $bare, $bare_dump);
+	agrees('stripped, with a debug file', $named, exported($bare_dump));
+	ok(pprof_flat($named, 3)->{'box::made'}, 'which has inlined calls');
+}
+for my $case (['gdwarf4', 'g++', '-gdwarf-4', '-O2'], ['packed', 'g++', '-g', '-gz', '-O1'], ['clang', 'clang++', '-g', '-O2']) {
+	my ($name, @compiler) = @$case;
+	SKIP: {
+		skip "no $compiler[0]", 1 if !which($compiler[0]) || system(@compiler, '-o', "$dir/$name", "$dir/serve.cc") != 0;
+		my $case_dump = dump_of($library, 'prof_accum:true,lg_prof_sample:10', "$dir/$name");
+		agrees($name, named('--pid', started("$dir/$name", 'wait'), $case_dump), exported($case_dump));
+	}
+}
+
+# ---- forged tables: what is read is checked; the answer may be wrong, and no sanitizer has anything to say
+srand 11;
+my ($key) = grep { -s "$cache/$_" } tables();
+named('--pid', $pid, '--cache', $cache, $dump);
+my $good = slurp("$cache/$table");
+my ($noise, $made_anew) = (0, 0);
+for my $n (1 .. 60) {
+	my $copy = $good;
+	if ($n % 4 == 0) {
+		$copy = substr $copy, 0, rand length $copy;
+	} else {
+		substr($copy, ($n % 2 ? 304 + int rand(length($copy) - 308) : int rand 304), 4) = pack 'L', ($n % 3 ? int rand 2**32 : (0, 0xffffffff, 1, 0x7fffffff)[rand 4]) for 1 .. 1 + $n % 5;
+	}
+	spew("$cache/$table", $copy);
+	my ($code, $out, $err) = run($convert, '--symbolizer', '/bin/false', '--pid', $pid, '--cache', $cache, $dump);
+	$noise++ if $code != 0 || length $err || !eval { pprof_decode(unzip($out)) };
+	diag $err if length $err;
+}
+is($noise, 0, 'forged tables: nothing breaks');
+spew("$cache/$table", 'x' x 5000);
+is_deeply(pprof_flat(named('--pid', $pid, '--cache', $cache, $dump), 3), \%flat, 'one that is none is made anew');
+chmod 0666, "$cache/$table";
+spew("$cache/$table", $good =~ s/box::made/box::evil/gr);
+chmod 0666, "$cache/$table";
+is_deeply(pprof_flat(named('--pid', $pid, '--cache', $cache, $dump), 3), \%flat, 'one that others may write is not read');
+unlink "$cache/$table";
+symlink "$dir/evil.names", "$cache/$table";
+spew("$dir/evil.names", $good =~ s/box::made/box::evil/gr);
+is_deeply(pprof_flat(named('--pid', $pid, '--cache', $cache, $dump), 3), \%flat, 'nor is a link');
+
+# ---- forged ELF: random words in a program; what reads it may fail, within its limits
+my $elf = slurp("$dir/serve");
+my $wrong = 0;
+chmod 0755, "$dir/bad";
+for my $n (1 .. 12) {
+	my $copy = $elf;
+	for (1 .. 1 + $n % 20) {
+		my $at = $n % 3 ? int rand(length $copy) : (0, length($copy) - 3000)[rand 2] + int rand 3000;
+		substr($copy, $at, 4) = pack 'L', rand 2**32 if $at + 4 < length $copy;
+	}
+	unlink "$dir/serve";
+	spew("$dir/serve", $copy);
+	my ($code, $out, $err) = run($convert, '--symbolizer', $tool, '--pid', $pid, $dump);
+	$wrong++ if $code != 0 || length $err || !eval { pprof_decode(unzip($out)) };
+	diag $err if length $err;
+}
+is($wrong, 0, 'forged ELF files: a valid profile comes out');
+unlink "$dir/serve";
+symlink '/dev/zero', "$dir/serve";
+is((run($convert, '--symbolizer', $tool, '--pid', $pid, $dump))[0], 0, 'a device in its place');
+unlink "$dir/serve";
+system('mkfifo', "$dir/serve");
+is((run($convert, '--symbolizer', $tool, '--pid', $pid, $dump))[0], 0, 'a pipe in its place');
+agrees('and the program is found by /proc/PID/exe', named('--pid', $pid, '--cache', "$dir/c3", $dump), $want);
+done_testing();
