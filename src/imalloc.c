@@ -14,6 +14,7 @@
 #include "arena/large_hot.h"
 #include "arena/safety.h"
 #include "arena/shut.h"
+#include "malloc_boot.h"
 #include "os/malloc_io.h"
 #include "os/thread.h"
 #include "prof/prof.h"

@@ -96,12 +96,6 @@ void imalloc_settle_deferred(tsd_t *tsd);
 /* Sets ENOMEM; with xmalloc ends the process with a message that names a function. Returns NULL. */
 void *imalloc_fail(const char *who) COLD;
 
-/* Initializes the library once; every slow path calls it. 0 or ENOMEM. In jemalloc_init.c. */
-int malloc_boot(void);
-extern HIDDEN atomic_u8_t malloc_boot_state;
-/* Value of malloc_boot_state after initialization. */
-#define MALLOC_IS_BOOTED 2
-
 /*
  * malloc(size) of a large size from a cache or a hot extent. Returns false if the slow path is
  * needed.

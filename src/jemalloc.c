@@ -8,6 +8,7 @@
 #include "arena/safety.h"
 #include "ctl/ctl.h"
 #include "imalloc_flags.h"
+#include "malloc_boot.h"
 #include "os/malloc_io.h"
 #include "stats.h"
 

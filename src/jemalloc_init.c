@@ -4,7 +4,7 @@
  * requests. The second one may call into the C library, which may allocate: such calls of the
  * booting thread find the state "serving" and are served without a tsd.
  *
- * Invariant: malloc_boot_state becomes MALLOC_IS_BOOTED only after the first table succeeded.
+ * Invariant: boot_state becomes boot_done only after the first table succeeded.
  * Locks: `init`, held for the whole of boot, so that other threads wait. Called by imalloc.c (slow
  * paths) and by the constructor.
  */
@@ -18,6 +18,7 @@
 #include "extent/guard.h"
 #include "imalloc.h"
 #include "jemalloc_fork.h"
+#include "malloc_boot.h"
 #include "meta/base.h"
 #include "meta/emap.h"
 #include "meta/freepool.h"
@@ -40,10 +41,10 @@ extern const char *je_malloc_conf;
 extern const char *je_malloc_conf_2_conf_harder;
 extern void (*je_malloc_message)(void *cbopaque, const char *s);
 
-/* Read before all other data, on each slow path. */
-HIDDEN EARLY_DATA atomic_u8_t malloc_boot_state;
+enum { boot_none, boot_running, boot_done, boot_failed };
 
-enum { boot_none, boot_running, boot_done = MALLOC_IS_BOOTED, boot_failed };
+/* One of the enum above. Read before all other data, on each slow path. */
+static EARLY_DATA atomic_u8_t boot_state;
 
 static EARLY_DATA struct {
 	mutex_t mtx;
@@ -250,11 +251,11 @@ boot_run_core(void) {
 static int
 boot_all(struct tls_s *t) {
 	boot.booter = t;
-	atomic_store_u8(&malloc_boot_state, boot_running, MO_RELEASE);
+	atomic_store_u8(&boot_state, boot_running, MO_RELEASE);
 	int err = boot_run_core();
 	if (err != 0) {
 		boot.booter = NULL;
-		atomic_store_u8(&malloc_boot_state, boot_failed, MO_RELEASE);
+		atomic_store_u8(&boot_state, boot_failed, MO_RELEASE);
 		return err;
 	}
 	boot.is_serving = true;
@@ -262,7 +263,7 @@ boot_all(struct tls_s *t) {
 		boot_late[i]();
 	}
 	boot.booter = NULL;
-	atomic_store_u8(&malloc_boot_state, boot_done, MO_RELEASE);
+	atomic_store_u8(&boot_state, boot_done, MO_RELEASE);
 	return 0;
 }
 
@@ -275,7 +276,7 @@ malloc_boot_slow(void) {
 	int saved = errno;
 	int err = 0;
 	mutex_lock(&boot.mtx);
-	switch (atomic_load_u8(&malloc_boot_state, MO_ACQUIRE)) {
+	switch (atomic_load_u8(&boot_state, MO_ACQUIRE)) {
 	case boot_none:
 	case boot_failed: /* there was no memory then, but there may be now */
 		err = boot_all(t);
@@ -290,7 +291,7 @@ malloc_boot_slow(void) {
 
 int
 malloc_boot(void) {
-	if (likely(atomic_load_u8(&malloc_boot_state, MO_ACQUIRE) == boot_done)) {
+	if (likely(atomic_load_u8(&boot_state, MO_ACQUIRE) == boot_done)) {
 		return 0;
 	}
 	return malloc_boot_slow();

@@ -13,7 +13,6 @@
 #include "arena/background_thread.h"
 #include "arena/bin_info.h"
 #include "conf/conf_hpa.h"
-#include "conf/conf_range.h"
 #include "conf/stats_opts.h"
 #include "extent/ahead.h"
 #include "extent/extent.h"

@@ -166,48 +166,9 @@ walk_name(ctl_place_t *at, const char *name, size_t *mib, size_t *miblen) {
 
 /* ------------------------------------------------------------------ values */
 
-size_t
-ctl_type_size(ctl_type_t type) {
-	static const uint8_t size[CTL_NTYPES] = {
-		[CTL_NONE] = 0,
-		[CTL_BOOL] = sizeof(bool),
-		[CTL_UNSIGNED] = sizeof(unsigned),
-		[CTL_U32] = sizeof(uint32_t),
-		[CTL_U64] = sizeof(uint64_t),
-		[CTL_SIZE] = sizeof(size_t),
-		[CTL_SSIZE] = sizeof(ssize_t),
-		[CTL_STRING] = sizeof(const char *),
-		[CTL_POINTER] = sizeof(void *),
-	};
-	assert(type < CTL_NTYPES && type != CTL_BYTES);
-	return size[type];
-}
-
 static size_t
 leaf_size(const ctl_node_t *leaf) {
 	return leaf->type == CTL_BYTES ? leaf->size : ctl_type_size((ctl_type_t)leaf->type);
-}
-
-/* Whether the caller wants the value. */
-static bool
-wants_reply(const ctl_call_t *call) {
-	return call->oldp != NULL && call->oldlenp != NULL;
-}
-
-int
-ctl_reply(const ctl_call_t *call, const void *value, size_t size) {
-	assert(size > 0);
-	if (!wants_reply(call)) {
-		return 0;
-	}
-	if (*call->oldlenp == size) {
-		memcpy(call->oldp, value, size);
-		return 0;
-	}
-	size_t n = min_zu(size, *call->oldlenp);
-	memcpy(call->oldp, value, n);
-	*call->oldlenp = n;
-	return EINVAL;
 }
 
 /* ------------------------------------------------------------------ the data, debug builds */
@@ -338,16 +299,16 @@ call_read_write(const ctl_node_t *leaf, const ctl_call_t *call) {
 	size_t size = leaf_size(leaf);
 	bool has_new = call->newp != NULL || (leaf->flags & CTL_NULL_NEW) != 0;
 	bool after = (leaf->flags & CTL_AFTER) != 0;
-	bool fits = wants_reply(call) && *call->oldlenp == size;
+	bool fits = ctl_wants_reply(call) && *call->oldlenp == size;
 	int err;
 	memset(&value, 0, sizeof(value));
-	if (has_new && after && (fits || !wants_reply(call))) {
+	if (has_new && after && (fits || !ctl_wants_reply(call))) {
 		if ((err = call_set(leaf, call)) != 0) {
 			return err;
 		}
 		has_new = false;
 	}
-	if (wants_reply(call)) {
+	if (ctl_wants_reply(call)) {
 		if ((err = leaf->get(call, &value)) != 0) {
 			return err;
 		}

@@ -10,10 +10,6 @@
 
 #include "util/compiler.h"
 
-/* Indices that do not name a single arena: all arenas, and the destroyed ones. */
-#define CTL_ARENAS_ALL 4096
-#define CTL_ARENAS_DESTROYED 4097
-
 /* Reads and writes the leaf of this name; arguments as for mallctl(). */
 int ctl_byname(const char *name, void *oldp, size_t *oldlenp, void *newp, size_t newlen);
 /* Translates a name into at most *miblenp numbers of its MIB; *miblenp becomes their count. */

@@ -6,7 +6,6 @@
  * code of arenas.create; ctl_experimental.c has its node.
  */
 #include "arena/arenas.h"
-#include "ctl/ctl.h"
 #include "ctl/ctl_rooms.h"
 #include "ctl/ctl_snapshot.h"
 #include "imalloc.h"

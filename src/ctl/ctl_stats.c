@@ -5,7 +5,6 @@
  * with snapshot_mutex held; index functions without it.
  */
 #include "arena/arenas.h"
-#include "ctl/ctl.h"
 #include "ctl/ctl_rooms.h"
 #include "ctl/ctl_snapshot.h"
 #include "imalloc.h"

@@ -17,6 +17,9 @@
  * or list items), or the index itself in a directory of numbered children.
  */
 #define CTL_MAX_DEPTH 7
+/* Indices that do not name a single arena: all arenas, and the destroyed ones. */
+#define CTL_ARENAS_ALL 4096
+#define CTL_ARENAS_DESTROYED 4097
 /* bytes of a name with its NUL */
 #define CTL_ENTRY_NAME_SIZE 28
 
@@ -196,6 +199,12 @@ extern const ctl_node_t ctl_root;
 
 /* Size of a value of this type in bytes. */
 size_t ctl_type_size(ctl_type_t type);
+
+/* Whether the caller wants the value. */
+static inline bool
+ctl_wants_reply(const ctl_call_t *call) {
+	return call->oldp != NULL && call->oldlenp != NULL;
+}
 
 /*
  * For CTL_RAW leaves: returns a value to the caller by the shared rules. 0, or EINVAL if *oldlenp

@@ -1,0 +1,94 @@
+/*
+ * A row of the table of options (conf_table.h), and how a value is stored by the type of its row.
+ * Rows are constant; the variables they point to are written only during boot. No lock.
+ */
+#ifndef CONF_STORE_H
+#define CONF_STORE_H
+
+#include "conf/conf_range.h"
+#include "util/compiler.h"
+#include "util/manual.h"
+
+/* The type of the variable, which decides how a value is read and shown. */
+typedef enum {
+	CONF_BOOL,     /* bool; true or false */
+	CONF_UNSIGNED, /* unsigned */
+	CONF_SIZE,     /* size_t */
+	CONF_SSIZE,    /* ssize_t */
+	CONF_U64,      /* uint64_t */
+	CONF_I64,      /* int64_t */
+	CONF_FXP,      /* fxp_t: decimal ratio */
+	CONF_WORD,     /* const char *: one of row->words */
+	CONF_ENUM,     /* unsigned: index into row->words */
+	CONF_LETTERS,  /* char[]: letters of row->words[0], each at most once, collected */
+	CONF_TEXT,     /* char[]: copied, at most row->max bytes with the NUL */
+	CONF_CUSTOM    /* row->parse reads it; it is not shown */
+} conf_type_t;
+
+/* Flags of a row. */
+enum {
+	/* below min: becomes min; without the flag it is refused as out of range */
+	CONF_CLIP_MIN = 1 << 0,
+	CONF_CLIP_MAX = 1 << 1,
+	CONF_NODE = 1 << 2,     /* readable as opt.<key> */
+	CONF_PRINT = 1 << 3,    /* shown by malloc_stats_print */
+	CONF_PREFIX_KEY = 1 << 4,   /* the key may be abbreviated */
+	CONF_PREFIX_WORD = 1 << 5,  /* the value may be abbreviated */
+	CONF_SUFFIX = 1 << 6,   /* K, M, G multiply by powers of 1024 */
+	CONF_STRICT = 1 << 7,   /* an option of ours: an out-of-range value is reported as invalid */
+	CONF_OCTAL = 1 << 8,    /* a file mode, always octal */
+	CONF_RANGES = 1 << 9,   /* lo-hi:n items; errors have a message of their own */
+	CONF_RATIO = 1 << 10,   /* custom: a decimal number, limits in 16.16 fixed point */
+	CONF_ABSOLUTE = 1 << 11, /* text: an absolute file name */
+	CONF_FILE_PREFIX = 1 << 12, /* text: file names begin with it */
+};
+#define CONF_CLIP (CONF_CLIP_MIN | CONF_CLIP_MAX)
+#define CONF_SHOWN (CONF_NODE | CONF_PRINT)
+
+/* Why a key may be missing in this library. */
+typedef enum {
+	CONF_HERE,          /* always available */
+	CONF_NEEDS_FILL,
+	CONF_NEEDS_UTRACE,
+	CONF_NEEDS_XMALLOC,
+	CONF_NEEDS_PROF,
+	CONF_NEEDS_CXX,
+	CONF_NEEDS_UAF,
+	CONF_NOT_YET,       /* a key of jemalloc whose subject does not exist here */
+	/* a key that jemalloc has removed; reported, but never counted as an error */
+	CONF_RETIRED,
+	CONF_NFEATURES
+} conf_feature_t;
+
+struct conf_row_s;
+
+/* Reads value[0..len); returns 0, EINVAL (bad value) or ERANGE (out of range). */
+typedef int conf_parse_fn_t(const struct conf_row_s *row, const char *value, size_t len);
+
+typedef struct conf_row_s {
+	const char *key;
+	const char *help;   /* one line for hints and the manual */
+	void *addr;
+	const char *const *words; /* ends with NULL; CONF_LETTERS: one string of letters; a word with a
+	                             blank cannot be chosen, only shown */
+	conf_parse_fn_t *parse; /* NULL: read by type; may call conf_store() itself */
+	conf_range_set_t *set;  /* CONF_RANGES: receives each item */
+	const char *live;   /* node with the present value, for options that can change at run time */
+	int64_t min;
+	uint64_t max;
+	uint8_t type;       /* conf_type_t */
+	uint8_t feature;    /* conf_feature_t */
+	uint16_t flags;
+	MANUAL_MEMBER(initially) /* the default in words, if the variable does not show it */
+} conf_row_t;
+
+/* Stores value[0..len) according to the row's type; on EINVAL or ERANGE nothing is changed. */
+int conf_store(const conf_row_t *row, const char *value, size_t len);
+
+/*
+ * Whether word i of the row exists and can be chosen. Words with a blank describe a result of boot:
+ * they are shown, but cannot be chosen.
+ */
+bool conf_is_choice(const conf_row_t *row, size_t i);
+
+#endif /* CONF_STORE_H */
