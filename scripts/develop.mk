@@ -3,7 +3,7 @@
 # ---- one: a single test, built with what it needs and shown in full ----
 # make one TEST=unit/stock | TEST=integration/alloc_edges | TEST=jeprof/forms.t
 ONE := $(patsubst %.c,%,$(patsubst %.cpp,%,$(TEST:test/%=%)))
-ONE_PROGRAM := $(filter test/$(ONE),$(UNIT) $(FUZZ) $(INTEGRATION) $(INTEGRATION_CXX) $(ANALYZE) $(STRESS))
+ONE_PROGRAM := $(filter test/$(ONE),$(UNIT) $(FUZZ) $(INTEGRATION) $(INTEGRATION_CXX) $(STRESS))
 ONE_SCRIPT := $(wildcard $(srcroot)test/$(filter %.t %.sh,$(ONE)))
 ONE_SCRIPT := $(filter %.t %.sh,$(ONE_SCRIPT))
 .PHONY: one
@@ -30,7 +30,7 @@ compdb: src/config.h include/jemalloc/jemalloc.h
 	$(foreach f,$(CXX_SRCS),$(call compdb_add,$(f),$(COMPILE_CXX) $(PIC_FLAGS) $(CXXFLAGS)))
 	$(foreach f,$(call rel,bin/ctl/*.c src/client/*.c),$(call compdb_add,$(f),$(COMPILE_CTL)))
 	$(foreach f,$(addsuffix .c,$(UNIT) $(FUZZ)),$(call compdb_add,$(f),$(CC) $(TEST_CFLAGS) $(INC) $(CPPFLAGS) $(CFLAGS)))
-	$(foreach f,$(addsuffix .c,$(INTEGRATION) $(ANALYZE) $(STRESS)),$(call compdb_add,$(f),$(CC) $(TEST_CFLAGS) -I$(objroot)include $(CPPFLAGS) $(CFLAGS)))
+	$(foreach f,$(addsuffix .c,$(INTEGRATION) $(STRESS)),$(call compdb_add,$(f),$(CC) $(TEST_CFLAGS) -I$(objroot)include $(CPPFLAGS) $(CFLAGS)))
 	$(foreach f,$(addsuffix .cpp,$(INTEGRATION_CXX)),$(call compdb_add,$(f),$(CXX) $(TEST_CXXFLAGS) -I$(objroot)include $(CPPFLAGS) $(CXXFLAGS)))
 	$(file >>$(COMPDB),])@echo '$(objroot)$(COMPDB)'
 
