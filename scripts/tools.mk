@@ -20,3 +20,13 @@ bin/jeprofctl: $(wildcard $(srcroot)bin/ctl/*.[ch]) $(srcroot)src/client/jeprof_
 # It writes the tables of names that jeprofd reads.
 bin/jeprof-symbolize: $(wildcard $(srcroot)bin/symbolize/*.[ch]) $(addprefix $(srcroot)bin/agent/,intern.c intern.h names/table.c names/table.h)
 	$(call say,CC)$(COMPILE_CTL) -D_GNU_SOURCE -I$(srcroot)bin/agent $(LDFLAGS) -o $@ $(filter %.c,$^) -ldw -lelf -ldl
+
+AGENT_SRCS := $(patsubst $(srcroot)%,%,$(sort $(wildcard $(srcroot)bin/agent/*.c $(srcroot)bin/agent/names/*.c)))
+AGENT_OBJS := $(AGENT_SRCS:.c=.o)
+COMPILE_AGENT = $(COMPILE_CTL) -D_GNU_SOURCE -I$(srcroot)bin/agent -DJEPROFD_VERSION='"$(release)"' $(DEPS)
+$(AGENT_OBJS): bin/agent/%.o: $(srcroot)bin/agent/%.c
+	@mkdir -p $(@D)
+	$(call say,CC)$(COMPILE_AGENT) -fPIE -c -o $@ $<
+-include $(AGENT_OBJS:.o=.d)
+bin/jeprofd: $(AGENT_OBJS) lib/libjeprof_client.a
+	$(call say,LINK)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lmicrohttpd -lz -lm -lpthread

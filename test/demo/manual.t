@@ -25,9 +25,10 @@ check_options();
 check_nodes();
 check_examples();
 check_tool('jeprofctl', "$build/bin/jeprofctl", "$src/doc/jeprofctl.1");
+check_tool('jeprofd', "$build/bin/jeprofd", "$src/doc/jeprofd.1") if -x "$build/bin/jeprofd";
 check('jeprof.1 is made', system("'$src/scripts/make-jeprof-page' '$build/bin/jeprof' >'$dir/jeprof.1'") == 0);
 check_tool('jeprof', "$build/bin/jeprof", "$dir/jeprof.1");
-check_renders($_) for "$src/doc/jemalloc.3", "$src/doc/jeprofctl.1", "$dir/jeprof.1";
+check_renders($_) for "$src/doc/jemalloc.3", "$src/doc/jeprofctl.1", "$src/doc/jeprofd.1", "$dir/jeprof.1";
 print "1..$tests\n";
 exit($failures != 0);
 

@@ -1,0 +1,234 @@
+/*
+ * What /proc and the cgroup say of a process: see labels.h. Invariant: everything read is bounded and cut
+ * off, never trusted for its form. No locks, no state. Called by the lookers of watch.c, because a file of a
+ * process may keep its reader waiting.
+ */
+#include "labels.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SEGMENTS_MAX = 128, NOTES_MAX = 16384, ID_MAX = 64, CONTAINER_DIGITS = 64 };
+
+/* Reads a file, ends it with NUL; -1 if it cannot be read. */
+static ssize_t
+read_file(const char *path, char *buf, size_t size) {
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	size_t length = 0;
+	ssize_t n = -1;
+	while (fd >= 0 && length < size - 1 && (n = read(fd, buf + length, size - 1 - length)) > 0) {
+		length += (size_t)n;
+	}
+	if (fd >= 0) {
+		close(fd);
+	}
+	buf[length] = '\0';
+	return n < 0 ? -1 : (ssize_t)length;
+}
+
+/* ---- the program ---- */
+
+/* Sets hex to the build-id among the notes; false if there is none. */
+static bool
+find_build_id(const char *notes, size_t bytes, char *hex, size_t size) {
+	for (size_t at = 0; at + sizeof(Elf64_Nhdr) <= bytes;) {
+		Elf64_Nhdr h;
+		memcpy(&h, notes + at, sizeof(h));
+		size_t name = at + sizeof(h), body = name + ((h.n_namesz + 3u) & ~3ull);
+		if (h.n_namesz > bytes || h.n_descsz > bytes || body + h.n_descsz > bytes) {
+			return false;
+		}
+		if (h.n_type == NT_GNU_BUILD_ID && h.n_namesz == 4 && memcmp(notes + name, "GNU", 4) == 0
+		    && h.n_descsz <= ID_MAX && h.n_descsz * 2u < size) {
+			for (unsigned i = 0; i < h.n_descsz; i++) {
+				snprintf(hex + 2 * i, 3, "%02x", (unsigned char)notes[body + i]);
+			}
+			return true;
+		}
+		at = body + ((h.n_descsz + 3u) & ~3ull);
+	}
+	return false;
+}
+
+/* Of a program of this machine's class. */
+static void
+read_build_id(int fd, char *hex, size_t size) {
+	Elf64_Ehdr e;
+	Elf64_Phdr h;
+	char notes[NOTES_MAX];
+	if (pread(fd, &e, sizeof(e), 0) != sizeof(e) || memcmp(e.e_ident, ELFMAG, SELFMAG) != 0
+	    || e.e_ident[EI_CLASS] != ELFCLASS64 || e.e_phentsize != sizeof(h) || e.e_phnum > SEGMENTS_MAX) {
+		return;
+	}
+	for (unsigned i = 0; i < e.e_phnum; i++) {
+		off_t at = (off_t)(e.e_phoff + i * sizeof(h));
+		if (pread(fd, &h, sizeof(h), at) != sizeof(h)) {
+			return;
+		}
+		if (h.p_type == PT_NOTE && h.p_filesz <= sizeof(notes)
+		    && pread(fd, notes, h.p_filesz, (off_t)h.p_offset) == (ssize_t)h.p_filesz
+		    && find_build_id(notes, h.p_filesz, hex, size)) {
+			return;
+		}
+	}
+}
+
+static void
+read_program(const jeprof_target_t *t, labels_t *l) {
+	char path[64];
+	struct stat st;
+	snprintf(path, sizeof(path), "/proc/%d/exe", t->pid);
+	ssize_t n = readlink(path, l->exe, sizeof(l->exe) - 1);
+	l->exe[n > 0 ? n : 0] = '\0';
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
+		read_build_id(fd, l->build_id, sizeof(l->build_id));
+	}
+	if (fd >= 0) {
+		close(fd);
+	}
+}
+
+/* ---- the group it runs in ---- */
+
+/* The first run of 64 hexadecimal digits: so all container engines name their groups. */
+static void
+find_container(const char *cgroup, char *id, size_t size) {
+	for (const char *at = cgroup; *at != '\0';) {
+		size_t digits = strspn(at, "0123456789abcdef");
+		if (digits == CONTAINER_DIGITS) {
+			snprintf(id, size, "%.*s", CONTAINER_DIGITS, at);
+			return;
+		}
+		at += digits > 0 ? digits : 1;
+	}
+}
+
+/* The last part that ends in .service, else in .scope. */
+static void
+find_unit(const char *cgroup, char *unit, size_t size) {
+	static const char *const ends[] = {".service", ".scope"};
+	for (int k = 0; k < 2 && unit[0] == '\0'; k++) {
+		for (const char *at = cgroup; *at != '\0';) {
+			at += *at == '/';
+			size_t length = strcspn(at, "/"), end = strlen(ends[k]);
+			if (length > end && strncmp(at + length - end, ends[k], end) == 0) {
+				snprintf(unit, size, "%.*s", (int)length, at);
+			}
+			at += length;
+		}
+	}
+}
+
+static void
+read_cgroup(const jeprof_target_t *t, labels_t *l) {
+	char path[64], text[8192];
+	snprintf(path, sizeof(path), "/proc/%d/cgroup", t->pid);
+	if (read_file(path, text, sizeof(text)) <= 0) {
+		return;
+	}
+	/* Of version 2 "0::/path", of version 1 "7:memory:/path". */
+	const char *at = strstr(text, ":memory:");
+	at = at != NULL ? at + strlen(":memory:") : strstr(text, "0::");
+	if (at == NULL) {
+		return;
+	}
+	at += strncmp(at, "0::", 3) == 0 ? 3 : 0;
+	snprintf(l->cgroup, sizeof(l->cgroup), "%.*s", (int)strcspn(at, "\n"), at);
+	find_container(l->cgroup, l->container_id, sizeof(l->container_id));
+	find_unit(l->cgroup, l->unit, sizeof(l->unit));
+}
+
+static bool
+read_number_at(const char *format, const char *cgroup, uint64_t *out) {
+	char path[640], text[64];
+	snprintf(path, sizeof(path), format, cgroup);
+	if (read_file(path, text, sizeof(text)) <= 0) {
+		return false;
+	}
+	*out = strncmp(text, "max", 3) == 0 ? UINT64_MAX : strtoull(text, NULL, 10);
+	return true;
+}
+
+void
+read_cgroup_memory(const char *cgroup, figures_t *f) {
+	f->has_cgroup = false;
+	if (cgroup[0] != '/' || strstr(cgroup, "/..") != NULL) {
+		return; /* of another namespace: not ours to see */
+	}
+	if (read_number_at("/sys/fs/cgroup%s/memory.current", cgroup, &f->cgroup_current)) {
+		f->has_cgroup = read_number_at("/sys/fs/cgroup%s/memory.max", cgroup, &f->cgroup_limit);
+	} else if (read_number_at("/sys/fs/cgroup/memory%s/memory.usage_in_bytes", cgroup, &f->cgroup_current)) {
+		f->has_cgroup = read_number_at("/sys/fs/cgroup/memory%s/memory.limit_in_bytes", cgroup, &f->cgroup_limit);
+		f->cgroup_limit = f->cgroup_limit > INT64_MAX / 2 ? UINT64_MAX : f->cgroup_limit;
+	}
+}
+
+/* ---- the rest ---- */
+
+/* From /etc/passwd only: a name service may be slow. */
+static void
+read_user(unsigned uid, char *name, size_t size) {
+	char buf[1024];
+	struct passwd entry, *found = NULL;
+	snprintf(name, size, "%u", uid);
+	FILE *file = fopen("/etc/passwd", "re");
+	while (file != NULL && fgetpwent_r(file, &entry, buf, sizeof(buf), &found) == 0) {
+		if (entry.pw_uid == uid) {
+			snprintf(name, size, "%s", entry.pw_name);
+			break;
+		}
+	}
+	if (file != NULL) {
+		fclose(file);
+	}
+}
+
+static uint64_t
+started_at(uint64_t ticks) {
+	struct timespec real, boot;
+	clock_gettime(CLOCK_REALTIME, &real);
+	clock_gettime(CLOCK_BOOTTIME, &boot);
+	return (uint64_t)(real.tv_sec - boot.tv_sec) + ticks / (uint64_t)sysconf(_SC_CLK_TCK);
+}
+
+void
+read_labels(const jeprof_target_t *t, labels_t *l) {
+	memset(l, 0, sizeof(*l));
+	snprintf(l->comm, sizeof(l->comm), "%s", t->name);
+	read_program(t, l);
+	read_cgroup(t, l);
+	read_user(t->uids[1], l->user, sizeof(l->user));
+	l->started = started_at(t->start);
+	size_t length = strlen(l->unit), end = strlen(".service");
+	bool is_service = length > end && strcmp(l->unit + length - end, ".service") == 0
+	    && strncmp(l->unit, "user@", 5) != 0;
+	snprintf(l->service, sizeof(l->service), "%.*s", is_service ? (int)(length - end) : (int)strlen(l->comm),
+	    is_service ? l->unit : l->comm);
+}
+
+bool
+read_usage(int pid, uint64_t start, figures_t *f) {
+	char path[64], text[1024];
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	if (read_file(path, text, sizeof(text)) <= 0) {
+		return false;
+	}
+	const char *at = strrchr(text, ')'); /* the name before it may hold anything */
+	unsigned long long threads = 0, its_start = 0, pages = 0;
+	char state = 'X';
+	if (at == NULL || sscanf(at, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu %*s %llu %*s %llu",
+	    &state, &threads, &its_start, &pages) != 4 || its_start != start || state == 'Z' || state == 'X') {
+		return false;
+	}
+	f->threads = threads;
+	f->rss = pages * (uint64_t)sysconf(_SC_PAGESIZE);
+	return true;
+}

@@ -1,0 +1,134 @@
+/*
+ * The listening socket: see listen.h. Invariant: a Unix socket is made with rights for its owner and group
+ * only, and replaces no file but a socket that nobody listens on. Called by server.c, at boot and at the end.
+ */
+#include "agent.h"
+
+#include "listen.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define DEFAULT_LISTEN "127.0.0.1:7071"
+
+static char name[320];
+static bool is_local = true;
+
+/* Whether the path is a socket that nobody answers on any more. */
+static bool
+is_left_over(const struct sockaddr_un *address) {
+	struct stat st;
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	bool is_refused = fd >= 0 && connect(fd, (const struct sockaddr *)address, sizeof(*address)) != 0
+	    && errno == ECONNREFUSED;
+	if (fd >= 0) {
+		close(fd);
+	}
+	return is_refused && lstat(address->sun_path, &st) == 0 && S_ISSOCK(st.st_mode);
+}
+
+static int
+open_unix(const char *path) {
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	if (strlen(path) >= sizeof(address.sun_path)) {
+		leave(2, "--unix: %s is longer than %zu bytes", path, sizeof(address.sun_path) - 1);
+	}
+	strcpy(address.sun_path, path);
+	if (is_left_over(&address)) {
+		unlink(path);
+	}
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	mode_t mask = umask(0117);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
+		leave(1, "--unix: %s: %s", path, strerror(errno));
+	}
+	umask(mask);
+	snprintf(name, sizeof(name), "%s", path);
+	return fd;
+}
+
+/* Splits "[::1]:80" or "127.0.0.1:80"; false if it has no port. */
+static bool
+split(const char *text, char *host, size_t size, char *port, size_t port_size) {
+	const char *colon = strrchr(text, ':');
+	if (colon == NULL || colon == text || colon[1] == '\0') {
+		return false;
+	}
+	bool has_brackets = text[0] == '[' && colon[-1] == ']';
+	int length = (int)(colon - text) - (has_brackets ? 2 : 0);
+	int n = snprintf(host, size, "%.*s", length, text + has_brackets);
+	int m = snprintf(port, port_size, "%s", colon + 1);
+	return n > 0 && (size_t)n < size && (size_t)m < port_size && strspn(port, "0123456789") == strlen(port);
+}
+
+static bool
+is_loopback(const struct sockaddr *address) {
+	if (address->sa_family == AF_INET) {
+		return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == 127;
+	}
+	return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
+}
+
+static void
+name_address(int fd) {
+	struct sockaddr_storage address;
+	socklen_t length = sizeof(address);
+	char host[256], port[16];
+	getsockname(fd, (struct sockaddr *)&address, &length);
+	getnameinfo((struct sockaddr *)&address, length, host, sizeof(host), port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV);
+	snprintf(name, sizeof(name), address.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
+}
+
+static int
+open_address(const char *text) {
+	char host[256], port[16];
+	struct addrinfo *found = NULL, want = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICHOST};
+	if (!split(text, host, sizeof(host), port, sizeof(port)) || getaddrinfo(host, port, &want, &found) != 0) {
+		leave(2, "--listen: \"%s\" is no ADDR:PORT with an address in digits", text);
+	}
+	int one = 1, fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd >= 0) {
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	}
+	if (fd < 0 || bind(fd, found->ai_addr, found->ai_addrlen) != 0) {
+		leave(1, "--listen: %s: %s", text, strerror(errno));
+	}
+	is_local = is_loopback(found->ai_addr);
+	freeaddrinfo(found);
+	name_address(fd);
+	return fd;
+}
+
+int
+open_listener(void) {
+	int fd = options.unix_path != NULL ? open_unix(options.unix_path)
+	    : open_address(options.listen != NULL ? options.listen : DEFAULT_LISTEN);
+	if (listen(fd, SOMAXCONN) != 0) {
+		leave(1, "%s: %s", name, strerror(errno));
+	}
+	return fd;
+}
+
+const char *
+listener_name(void) {
+	return name;
+}
+
+bool
+is_listener_local(void) {
+	return is_local;
+}
+
+void
+remove_listener(void) {
+	if (options.unix_path != NULL) {
+		unlink(options.unix_path);
+	}
+}

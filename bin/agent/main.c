@@ -1,0 +1,68 @@
+/*
+ * jeprofd: serves the heap profiles, metrics and names of all processes of a machine that run the library,
+ * for the scrapers that exist: Prometheus, Parca, Pyroscope, go tool pprof.
+ *
+ * Threads: this one looks after the others each second; one of libmicrohttpd serves connections (server.c);
+ * lookers look at processes in turn (watch.c); each profile has one of its own (scrape.c). What they know in
+ * common is the table (table.h). Nothing of a process or client is believed or waited for without a bound.
+ */
+#include "agent.h"
+
+#include <malloc.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+#include "scrape.h"
+#include "server.h"
+#include "watch.h"
+
+enum { TICK_MS = 1000, MMAP_BYTES = 128 << 10 };
+
+static void
+on_signal(int number) {
+	(void)number;
+	ending = 1;
+}
+
+static void
+catch_signals(void) {
+	struct sigaction action = {.sa_handler = on_signal}, ignore = {.sa_handler = SIG_IGN};
+	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGPIPE, &ignore, NULL);
+}
+
+static void
+pause_ms(int64_t ms) {
+	struct timespec ts = {ms / 1000, ms % 1000 * 1000000};
+	nanosleep(&ts, NULL);
+}
+
+int
+main(int argc, char **argv) {
+	read_options(argc, argv);
+	/* What profiles took goes back to the system, and threads share few heaps: memory stays flat. */
+	mallopt(M_ARENA_MAX, 2);
+	mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);
+	mallopt(M_TRIM_THRESHOLD, MMAP_BYTES);
+	catch_signals();
+	server_listen();
+	drop_rights();
+	int error = watch_start();
+	if (error != 0) {
+		leave(1, "no thread: %s", strerror(error));
+	}
+	watch_tick(clock_ms());
+	server_start();
+	while (!ending) {
+		pause_ms(TICK_MS);
+		int64_t now = clock_ms();
+		watch_tick(now);
+		scrape_tick(now);
+		server_tick(now);
+	}
+	scrape_tick(clock_ms()); /* answers what still waits */
+	server_stop();
+	return 0;
+}

@@ -1,0 +1,246 @@
+/*
+ * /metrics: figures of all processes and of the agent, for Prometheus: as OpenMetrics 1.0 or in the older
+ * text format, which differ in the names of counters in their headers and in the last line.
+ * Lock: the table's. Called by server.c.
+ */
+#include "table.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "tell.h"
+
+/* An exposition that is being written. */
+typedef struct sheet_s {
+	text_t *text;
+	proc_t *const *list;      /* ends with NULL */
+	bool is_open;             /* OpenMetrics */
+	bool has_labels;          /* several processes: each sample says which */
+} sheet_t;
+
+static void
+put_head(const sheet_t *s, const char *name, const char *type, const char *unit, const char *help) {
+	const char *end = strcmp(type, "counter") == 0 && !s->is_open ? "_total" : "";
+	text_add(s->text, "# HELP %s%s %s\n# TYPE %s%s %s\n", name, end, help, name, end, type);
+	if (s->is_open && unit[0] != '\0') {
+		text_add(s->text, "# UNIT %s %s\n", name, unit);
+	}
+}
+
+static void
+put_name(const sheet_t *s, const char *name, const char *end, const proc_t *p, const char *key, const char *value) {
+	char pid[16];
+	text_add(s->text, "%s%s", name, end);
+	if (!s->has_labels && key == NULL) {
+		text_add(s->text, " ");
+		return;
+	}
+	text_add(s->text, "{");
+	if (s->has_labels) {
+		snprintf(pid, sizeof(pid), "%d", p->pid);
+		text_label(s->text, "pid", pid);
+		text_add(s->text, ",");
+		text_label(s->text, "comm", p->labels->comm);
+		text_add(s->text, ",");
+		text_label(s->text, "service_name", p->labels->service);
+	}
+	if (key != NULL) {
+		text_add(s->text, "%s", s->has_labels ? "," : "");
+		text_label(s->text, key, value);
+	}
+	text_add(s->text, "} ");
+}
+
+/* ---- of processes ---- */
+
+static const struct {
+	const char *name;
+	const char *unit;
+	const char *help;
+	fig_t figure;
+	bool is_counter;
+} told[] = {
+	{"jeprof_allocated_bytes", "bytes", "Bytes in allocations that the program holds.", fig_allocated, false},
+	{"jeprof_active_bytes", "bytes", "Bytes in pages with allocations.", fig_active, false},
+	{"jeprof_metadata_bytes", "bytes", "Bytes that the allocator needs for itself.", fig_metadata, false},
+	{"jeprof_resident_bytes", "bytes", "Bytes of the allocator in memory, at most.", fig_resident, false},
+	{"jeprof_mapped_bytes", "bytes", "Bytes in mapped extents.", fig_mapped, false},
+	{"jeprof_retained_bytes", "bytes", "Bytes of address space that is kept for later.", fig_retained, false},
+	{"jeprof_sample_interval_bytes", "bytes", "Mean number of bytes between two samples.", fig_interval, false},
+	{"jeprof_dumps", "", "Profiles written.", fig_dumps, true},
+	{"jeprof_dumps_suppressed", "", "Profiles not written, because there were too many.", fig_suppressed, true},
+	{"jeprof_requests_rejected", "", "Starts and stops that the profiler refused.", fig_rejected, true},
+};
+
+static void
+put_told(const sheet_t *s) {
+	for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
+		put_head(s, told[i].name, told[i].is_counter ? "counter" : "gauge", told[i].unit, told[i].help);
+		for (proc_t *const *p = s->list; *p != NULL; p++) {
+			if (proc_has(*p, told[i].figure)) {
+				put_name(s, told[i].name, told[i].is_counter ? "_total" : "", *p, NULL, NULL);
+				text_add(s->text, "%" PRIu64 "\n", (*p)->figures.values[told[i].figure]);
+			}
+		}
+	}
+}
+
+typedef bool seen_t(const proc_t *p, uint64_t *value);
+
+static bool
+seen_rss(const proc_t *p, uint64_t *value) {
+	*value = p->figures.rss;
+	return true;
+}
+
+static bool
+seen_threads(const proc_t *p, uint64_t *value) {
+	*value = p->figures.threads;
+	return true;
+}
+
+static bool
+seen_cgroup(const proc_t *p, uint64_t *value) {
+	*value = p->figures.cgroup_current;
+	return p->figures.has_cgroup;
+}
+
+static bool
+seen_limit(const proc_t *p, uint64_t *value) {
+	*value = p->figures.cgroup_limit;
+	return p->figures.has_cgroup && *value != UINT64_MAX;
+}
+
+static bool
+seen_start(const proc_t *p, uint64_t *value) {
+	*value = p->labels->started;
+	return true;
+}
+
+static bool
+seen_session(const proc_t *p, uint64_t *value) {
+	*value = p->head.session_id;
+	return true;
+}
+
+static const struct {
+	const char *name;
+	const char *unit;
+	const char *help;
+	seen_t *read;
+} seen[] = {
+	{"jeprof_rss_bytes", "bytes", "Resident memory of the process.", seen_rss},
+	{"jeprof_threads", "", "Threads of the process.", seen_threads},
+	{"jeprof_cgroup_current_bytes", "bytes", "Memory of the cgroup of the process.", seen_cgroup},
+	{"jeprof_cgroup_limit_bytes", "bytes", "Limit of that memory.", seen_limit},
+	{"jeprof_start_time_seconds", "seconds", "Start of the process since 1970.", seen_start},
+	{"jeprof_session", "", "Number of this or the last session of the profiler.", seen_session},
+};
+
+static void
+put_seen(const sheet_t *s) {
+	uint64_t value;
+	for (size_t i = 0; i < sizeof(seen) / sizeof(seen[0]); i++) {
+		put_head(s, seen[i].name, "gauge", seen[i].unit, seen[i].help);
+		for (proc_t *const *p = s->list; *p != NULL; p++) {
+			if (seen[i].read(*p, &value)) {
+				put_name(s, seen[i].name, "", *p, NULL, NULL);
+				text_add(s->text, "%" PRIu64 "\n", value);
+			}
+		}
+	}
+}
+
+/* One sample for each state, 1 for the one that it is in. */
+static void
+put_states(const sheet_t *s) {
+	put_head(s, "jeprof_state", "gauge", "", "1 for the state that the profiler is in.");
+	for (proc_t *const *p = s->list; *p != NULL; p++) {
+		for (uint32_t state = 0; state <= jeprof_state_switched_on; state++) {
+			put_name(s, "jeprof_state", "", *p, "state", state_word(state));
+			text_add(s->text, "%d\n", (*p)->head.state == state);
+		}
+	}
+}
+
+static void
+put_processes(const sheet_t *s) {
+	put_told(s);
+	put_seen(s);
+	put_states(s);
+}
+
+/* ---- of the agent ---- */
+
+static void
+put_own(const sheet_t *s, const char *name, const char *type, const char *unit, const char *help, double value) {
+	put_head(s, name, type, unit, help);
+	text_add(s->text, "%s%s %.15g\n", name, strcmp(type, "counter") == 0 ? "_total" : "", value);
+}
+
+static double
+own_rss(void) {
+	unsigned long pages = 0;
+	FILE *file = fopen("/proc/self/statm", "re");
+	if (file != NULL) {
+		if (fscanf(file, "%*s %lu", &pages) != 1) {
+			pages = 0;
+		}
+		fclose(file);
+	}
+	return (double)pages * (double)sysconf(_SC_PAGESIZE);
+}
+
+static void
+put_agent(const sheet_t *s) {
+	struct rusage usage = {0};
+	getrusage(RUSAGE_SELF, &usage);
+	double cpu = (double)usage.ru_utime.tv_sec + (double)usage.ru_stime.tv_sec
+	    + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+	put_own(s, "jeprofd_processes", "gauge", "", "Processes that run the library.", counts.processes);
+	put_own(s, "jeprofd_unreadable_processes", "gauge", "", "Processes that may not be looked into.", counts.unreadable);
+	put_own(s, "jeprofd_requests", "counter", "", "Requests.", (double)counts.requests);
+	put_own(s, "jeprofd_scrapes", "counter", "", "Profiles and changes of sessions that were asked for.", (double)counts.scrapes);
+	put_own(s, "jeprofd_scrapes_failed", "counter", "", "Those that were not answered by 200.", (double)counts.failed);
+	put_own(s, "jeprofd_scrapes_refused", "counter", "", "Those for which there was no room.", (double)counts.refused);
+	put_own(s, "jeprofd_scrape_seconds", "counter", "seconds", "Time they took, with the waits of deltas.", counts.seconds);
+	put_own(s, "jeprofd_scrape_bytes", "counter", "bytes", "Bytes of the profiles that were sent.", (double)counts.bytes);
+	put_own(s, "jeprofd_sessions_started", "counter", "", "Sessions that scrapes and requests started.", (double)counts.sessions);
+	put_own(s, "jeprofd_leases_renewed", "counter", "", "Time limits of sessions that scrapes moved on.", (double)counts.renewed);
+	put_own(s, "jeprofd_threads_held_up", "counter", "", "Threads that a process held up and that were replaced.",
+	    (double)counts.written_off);
+	put_own(s, "jeprofd_cpu_seconds", "counter", "seconds", "Processor time of jeprofd.", cpu);
+	put_own(s, "jeprofd_rss_bytes", "gauge", "bytes", "Resident memory of jeprofd.", own_rss());
+}
+
+void
+tell_metrics(text_t *t, bool is_openmetrics) {
+	table_lock();
+	proc_t **list = table_sorted();
+	if (list != NULL) {
+		sheet_t s = {t, list, is_openmetrics, true};
+		put_processes(&s);
+		put_agent(&s);
+	}
+	free(list);
+	table_unlock();
+	text_add(t, "%s", is_openmetrics ? "# EOF\n" : "");
+}
+
+bool
+tell_process_metrics(text_t *t, int pid, bool is_openmetrics) {
+	table_lock();
+	proc_t *list[2] = {table_find(pid), NULL};
+	bool is_there = list[0] != NULL && list[0]->kind == kind_ours;
+	if (is_there) {
+		sheet_t s = {t, list, is_openmetrics, false};
+		put_processes(&s);
+		text_add(t, "%s", is_openmetrics ? "# EOF\n" : "");
+	}
+	table_unlock();
+	return is_there;
+}

@@ -1,0 +1,193 @@
+/*
+ * The command line of jeprofd, and how it talks and ends (agent.h). Invariant: `options` does not change
+ * once main has read it. Called by main.
+ */
+#include "agent.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#ifndef JEPROFD_VERSION
+#define JEPROFD_VERSION "unknown"
+#endif
+
+options_t options = {
+	.rate = 512 << 10,
+	.interval_ms = 15000,
+	.look_ms = 15000,
+	.scrapes_max = 16,
+	.connections_max = 256,
+	.processes_max = 1024,
+	.profile_max = 64 << 20,
+};
+
+volatile sig_atomic_t ending;
+
+static const char usage_text[] =
+    "Usage: jeprofd [OPTIONS]\n"
+    "Serves the heap profiles of all processes of this machine that run the library, over HTTP, by name and unprepared.\n"
+    "  --listen ADDR:PORT       default 127.0.0.1:7071; port 0: any; [::]:7071 for all addresses (use a token then)\n"
+    "  --unix PATH              a Unix socket instead, for the user and group of jeprofd\n"
+    "  --token-file FILE        requests must bear its first line: Authorization: Bearer TOKEN\n"
+    "  --rate 512K              bytes between two samples of a session that a scrape starts\n"
+    "  --interval 15s           between two scrapes; profiling ends by itself three of them after the last scrape\n"
+    "  --passive                a scrape never starts profiling\n"
+    "  --allow-control          serves POST /p/PID/start, stop, mark\n"
+    "  --cache DIR              keeps tables of symbols there, by build-id\n"
+    "  --look 15s               between two looks at the processes\n"
+    "  --max-scrapes 16 --max-connections 256 --max-processes 1024 --max-profile 64M\n"
+    "  -h, --help, --version\n"
+    "Paths: / /p/PID/ /targets /metrics /p/PID/metrics /p/PID/debug/pprof/heap|allocs[?seconds=N|?raw=1]\n"
+    "Exit: 0 ended by SIGTERM or SIGINT, 1 failed, 2 usage.\n";
+
+void
+talk(const char *format, ...) {
+	char text[2048];
+	va_list args;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	for (char *c = text; *c != '\0'; c++) {
+		if ((unsigned char)*c < ' ' || *c == 127) {
+			*c = '?';
+		}
+	}
+	fprintf(stderr, "jeprofd: %s\n", text);
+}
+
+void
+leave(int code, const char *format, ...) {
+	char text[2048];
+	va_list args;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	talk("%s", text);
+	exit(code);
+}
+
+int64_t
+clock_ms(void) {
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000;
+}
+
+/* ---- values ---- */
+
+typedef enum { kind_flag, kind_text, kind_number, kind_size, kind_time } kind_t;
+
+typedef struct unit_s {
+	const char *suffix;
+	uint64_t factor;
+} unit_t;
+
+static const unit_t sizes[] = {{"", 1}, {"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30}, {NULL, 0}};
+static const unit_t times[] = {{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}, {NULL, 0}};
+static const unit_t plain[] = {{"", 1}, {NULL, 0}};
+
+/* A whole number and a unit, within the limits; false if it is none. */
+static bool
+parse_number(const char *text, const unit_t *units, uint64_t least, uint64_t most, uint64_t *out) {
+	char *end;
+	errno = 0;
+	uint64_t n = isdigit((unsigned char)text[0]) ? strtoull(text, &end, 10) : 0;
+	if (!isdigit((unsigned char)text[0]) || errno != 0) {
+		return false;
+	}
+	for (const unit_t *u = units; u->suffix != NULL; u++) {
+		if (strcasecmp(end, u->suffix) == 0 && n <= most / u->factor && n * u->factor >= least) {
+			*out = n * u->factor;
+			return true;
+		}
+	}
+	return false;
+}
+
+static const struct {
+	const char *name;
+	kind_t kind;
+	void *where;
+	uint64_t least;
+	uint64_t most;
+} rows[] = {
+	{"listen", kind_text, &options.listen, 0, 0},
+	{"unix", kind_text, &options.unix_path, 0, 0},
+	{"token-file", kind_text, &options.token_file, 0, 0},
+	{"cache", kind_text, &options.cache_dir, 0, 0},
+	{"rate", kind_size, &options.rate, 1, UINT64_C(1) << 40},
+	{"interval", kind_time, &options.interval_ms, 100, 86400000},
+	{"look", kind_time, &options.look_ms, 100, 3600000},
+	{"max-scrapes", kind_number, &options.scrapes_max, 1, 256},
+	{"max-connections", kind_number, &options.connections_max, 4, 10000},
+	{"max-processes", kind_number, &options.processes_max, 1, 100000},
+	{"max-profile", kind_size, &options.profile_max, 4096, UINT64_C(1) << 30},
+	{"passive", kind_flag, &options.is_passive, 0, 0},
+	{"allow-control", kind_flag, &options.may_control, 0, 0},
+};
+enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
+
+static void
+take_value(int row, const char *text) {
+	bool is_good = true;
+	switch (rows[row].kind) {
+	case kind_flag:
+		*(bool *)rows[row].where = true;
+		break;
+	case kind_text:
+		is_good = text[0] != '\0';
+		*(const char **)rows[row].where = text;
+		break;
+	default:
+		is_good = parse_number(text, rows[row].kind == kind_size ? sizes : rows[row].kind == kind_time ? times
+		    : plain, rows[row].least, rows[row].most, rows[row].where);
+	}
+	if (!is_good) {
+		leave(2, "--%s: \"%s\" is no %s that can be used here", rows[row].name, text, rows[row].kind == kind_size
+		    ? "size (64M)" : rows[row].kind == kind_time ? "time (30s)" : rows[row].kind == kind_number ? "number"
+		    : "text");
+	}
+}
+
+/* The row of the word; *text is set to the value that the word carries itself, or NULL. */
+static int
+find_row(const char *word, const char **text) {
+	size_t length = strcspn(word, "=");
+	*text = word[length] == '=' ? word + length + 1 : NULL;
+	for (int i = 0; i < ROWS && strncmp(word, "--", 2) == 0; i++) {
+		if (strlen(rows[i].name) == length - 2 && strncmp(word + 2, rows[i].name, length - 2) == 0) {
+			return i;
+		}
+	}
+	leave(2, "no such option: %s; try jeprofd --help", word);
+}
+
+void
+read_options(int argc, char **argv) {
+	for (int i = 1; i < argc; i++) {
+		const char *text;
+		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+			fputs(usage_text, stdout);
+			exit(fflush(stdout) != 0);
+		}
+		if (strcmp(argv[i], "--version") == 0) {
+			printf("jeprofd %s, mailbox protocol %u\n", JEPROFD_VERSION, JEPROF_CLIENT_PROTOCOL);
+			exit(fflush(stdout) != 0);
+		}
+		int row = find_row(argv[i], &text);
+		bool is_flag = rows[row].kind == kind_flag;
+		if (is_flag ? text != NULL : text == NULL && i + 1 == argc) {
+			leave(2, "--%s takes %s", rows[row].name, is_flag ? "no value" : "a value");
+		}
+		take_value(row, is_flag || text != NULL ? text : argv[++i]);
+	}
+	if (options.listen != NULL && options.unix_path != NULL) {
+		leave(2, "--listen and --unix exclude each other");
+	}
+}

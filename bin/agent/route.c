@@ -1,0 +1,148 @@
+/*
+ * Reads the path and the arguments of a request: see route.h. Invariant: a route without a fault names a
+ * place, and all its numbers are within their limits. No locks, no state. Called by server.c and the fuzz target.
+ */
+#include "route.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { SECONDS_MOST = 600, SESSION_MOST = 86400, DIGITS_MOST = 15 };
+#define RATE_MOST (UINT64_C(1) << 40)
+
+static const struct {
+	const char *path;
+	place_t place;
+	bool is_post;
+	job_kind_t kind;
+} places[] = {
+	{"", place_page, false, job_heap},
+	{"/", place_page, false, job_heap},
+	{"/metrics", place_process_metrics, false, job_heap},
+	{"/debug/pprof/heap", place_job, false, job_heap},
+	{"/debug/pprof/allocs", place_job, false, job_allocs},
+	{"/start", place_job, true, job_start},
+	{"/stop", place_job, true, job_stop},
+	{"/mark", place_job, true, job_mark},
+};
+
+static void
+set_fault(route_t *r, unsigned fault, const char *why) {
+	if (r->fault == 0) {
+		r->fault = fault;
+		r->why = why;
+	}
+}
+
+/* Decimal digits only, within the limits; a suffix K, M, G if it is a size. */
+static bool
+read_number(const char *text, bool is_size, uint64_t least, uint64_t most, uint64_t *out) {
+	static const char units[] = "KMG";
+	size_t digits = text == NULL ? 0 : strspn(text, "0123456789");
+	if (digits == 0 || digits > DIGITS_MOST) {
+		return false;
+	}
+	uint64_t n = strtoull(text, NULL, 10);
+	char end = text[digits];
+	const char *unit = is_size && end != '\0' && text[digits + 1] == '\0' ? strchr(units, toupper((unsigned char)end)) : NULL;
+	if (end != '\0' && unit == NULL) {
+		return false;
+	}
+	unsigned shift = unit != NULL ? 10 * (unsigned)(unit - units + 1) : 0;
+	if (n > most >> shift) {
+		return false;
+	}
+	*out = n << shift;
+	return *out >= least;
+}
+
+/* What follows "/p/". */
+static void
+route_process(const char *path, route_t *r) {
+	char number[12];
+	size_t digits = strcspn(path, "/");
+	uint64_t pid;
+	if (digits >= sizeof(number)) {
+		set_fault(r, 400, "the number of a process is expected after /p/");
+		return;
+	}
+	memcpy(number, path, digits);
+	number[digits] = '\0';
+	if (number[0] == '0' || !read_number(number, false, 1, INT_MAX, &pid)) {
+		set_fault(r, 400, "the number of a process is expected after /p/");
+		return;
+	}
+	r->order.pid = (int)pid;
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		if (strcmp(path + digits, places[i].path) == 0) {
+			r->place = places[i].place;
+			r->is_post = places[i].is_post;
+			r->order.kind = places[i].kind;
+			return;
+		}
+	}
+	set_fault(r, 404, "there is no such path below /p/PID");
+}
+
+void
+route_path(const char *path, route_t *r) {
+	memset(r, 0, sizeof(*r));
+	if (strcmp(path, "/") == 0) {
+		r->place = place_index;
+	} else if (strcmp(path, "/targets") == 0) {
+		r->place = place_targets;
+	} else if (strcmp(path, "/metrics") == 0) {
+		r->place = place_metrics;
+	} else if (strncmp(path, "/p/", 3) == 0) {
+		route_process(path + 3, r);
+	} else {
+		set_fault(r, 404, "there is no such path; there are /, /targets, /metrics, /p/PID/debug/pprof/heap and more: jeprofd(1)");
+	}
+}
+
+static bool
+is_true(const char *value) {
+	return value != NULL && (strcmp(value, "1") == 0 || strcmp(value, "true") == 0);
+}
+
+void
+route_argument(const char *key, const char *value, route_t *r) {
+	uint64_t n = 0;
+	bool is_start = r->place == place_job && r->order.kind == job_start;
+	if (r->place != place_job) {
+		return;
+	}
+	if (strcmp(key, "seconds") == 0) {
+		if (!read_number(value, false, 1, is_start ? SESSION_MOST : SECONDS_MOST, &n)) {
+			set_fault(r, 400, is_start ? "seconds is a number from 1 to 86400" : "seconds is a number from 1 to 600");
+		}
+		r->order.seconds = (unsigned)n;
+	} else if (strcmp(key, "raw") == 0) {
+		r->order.is_raw = is_true(value);
+	} else if (strcmp(key, "since") == 0) {
+		r->order.is_since_mark = value != NULL && strcmp(value, "mark") == 0;
+		if (!r->order.is_since_mark) {
+			set_fault(r, 400, "since can be: mark");
+		}
+	} else if (strcmp(key, "rate") == 0 && is_start) {
+		if (!read_number(value, true, 1, RATE_MOST, &n)) {
+			set_fault(r, 400, "rate is a number of bytes, with K, M or G behind if you like");
+		}
+		r->order.rate = n;
+	}
+}
+
+void
+route_finish(route_t *r) {
+	bool is_delta = r->order.seconds > 0 || r->order.is_since_mark;
+	bool is_profile = r->place == place_job && !r->is_post;
+	if (is_profile && r->order.is_raw && is_delta) {
+		set_fault(r, 400, "raw is one profile as it is: it has no difference (seconds, since)");
+	}
+	if (is_profile && r->order.seconds > 0 && r->order.is_since_mark) {
+		set_fault(r, 400, "seconds and since exclude each other");
+	}
+}

@@ -1,0 +1,577 @@
+/*
+ * Profiles and sessions of one process: see scrape.h. A process that nobody prepared gets a session with a
+ * time limit (a lease), which each scrape renews, so profiling ends by itself when the scrapes end.
+ *
+ * Invariant: a job's answer is given exactly once, by its thread or, if that is late, by scrape_tick; the
+ * thread frees the job. At most half of the jobs belong to processes of one user but root, so those that
+ * hold their threads up leave room for others. Locks: that of the list of jobs; never with the table's.
+ */
+#include "scrape.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "pprof.h"
+#include "watch.h"
+
+enum {
+	WAIT_MS = 5000,
+	TAKEN_MS = 20000,
+	LATE_MS = 30000,         /* beyond the seconds of a delta */
+	PER_PROCESS = 2,
+	LEASE_INTERVALS = 3,
+	MARK_MOST = 16 << 20,    /* bytes of one mark */
+	MARKS_MOST = 64 << 20,   /* of all */
+	STACK_BYTES = 1 << 20,
+};
+
+typedef struct job_s {
+	order_t order;
+	done_t *done;            /* NULL: it was answered already */
+	void *arg;
+	int64_t begin_ms;
+	int64_t deadline_ms;
+	unsigned uid;            /* of the process, once it is known */
+	bool has_uid;
+	answer_t answer;
+	jeprof_target_t target;
+	proc_t *proc;            /* its record, NULL before it is held */
+	struct job_s *next;
+} job_t;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static job_t *jobs;
+static unsigned job_count;
+
+void
+answer_line(answer_t *a, unsigned status, const char *format, ...) {
+	char line[JEPROF_WHY + 256];
+	va_list args;
+	va_start(args, format);
+	int n = vsnprintf(line, sizeof(line) - 1, format, args);
+	va_end(args);
+	size_t length = n < 0 ? 0 : (size_t)n < sizeof(line) - 2 ? (size_t)n : sizeof(line) - 2;
+	for (size_t i = 0; i < length; i++) {
+		line[i] = (unsigned char)line[i] < ' ' || line[i] == 127 ? '?' : line[i];
+	}
+	line[length] = '\n';
+	free(a->body);
+	*a = (answer_t){.status = status, .type = "text/plain; charset=utf-8", .body = malloc(length + 1), .length = length + 1};
+	if (a->body == NULL) {
+		a->length = 0;
+		return;
+	}
+	memcpy(a->body, line, length + 1);
+}
+
+/* Answers with the reason that the target has. */
+static void
+answer_failure(job_t *j, int error) {
+	unsigned status = error == ESRCH || error == ENXIO || error == EPROTO ? 404 : error == EACCES ? 403
+	    : error == E2BIG ? 400 : 503;
+	answer_line(&j->answer, status, "%s", j->target.why);
+}
+
+/* ---- asking ---- */
+
+/* 0, or the error after it was answered. */
+static int
+ask(job_t *j, const char *text, jeprof_manner_t manner, jeprof_reply_t *reply) {
+	jeprof_request_t request = {.text = text, .wait_ms = WAIT_MS, .taken_ms = TAKEN_MS, .manner = manner,
+	    .bytes_max = options.profile_max, .interrupts = &ending};
+	int error = jeprof_ask(&j->target, &request, reply);
+	if (error != 0 && error != EAGAIN) {
+		answer_failure(j, error);
+	}
+	return error;
+}
+
+/* "since 09:15:31Z" */
+static const char *
+since_text(uint64_t ns, char buf[40]) {
+	time_t at = (time_t)(ns / 1000000000);
+	struct tm t;
+	if (gmtime_r(&at, &t) == NULL || strftime(buf, 40, "%Y-%m-%d %H:%M:%SZ", &t) == 0) {
+		snprintf(buf, 40, "?");
+	}
+	return buf;
+}
+
+static bool
+is_session_ours(const job_t *j) {
+	table_lock();
+	lease_t lease = j->proc->lease;
+	table_unlock();
+	return lease.session != 0 && lease.session == j->target.head.session_id && lease.instance == j->target.head.instance;
+}
+
+/* Who profiles, and since when. */
+static void
+answer_already(job_t *j) {
+	char since[40];
+	const jeprof_target_t *t = &j->target;
+	bool is_session = t->head.state >= jeprof_state_active && t->head.state <= jeprof_state_paused;
+	if (!is_session) {
+		answer_line(&j->answer, 409, "%d %s is profiling already, switched on by %s; nothing changed", t->pid, t->name,
+		    t->head.state == jeprof_state_sampling ? "its MALLOC_CONF" : "the program itself");
+		return;
+	}
+	answer_line(&j->answer, 409, "%d %s is profiling already: session %llu of %s since %s; nothing changed", t->pid, t->name,
+	    (unsigned long long)t->head.session_id, is_session_ours(j) ? "this jeprofd" : "somebody else",
+	    since_text(t->head.session_start_ns, since));
+}
+
+static unsigned long long
+lease_seconds(const job_t *j) {
+	return (LEASE_INTERVALS * options.interval_ms + 999) / 1000 + j->order.seconds;
+}
+
+/* An idle process begins at its next allocation: at most one start waits there. */
+static int
+leave_start(job_t *j) {
+	char text[JEPROF_TEXT];
+	jeprof_target_t *t = &j->target;
+	if (jeprof_find_pending(t, "start", text)) {
+		jeprof_take_back(t);
+	} else {
+		jeprof_let_stay(t);
+	}
+	answer_line(&j->answer, 503, "%d %s is idle: profiling begins at its next allocation", t->pid, t->name);
+	return EAGAIN;
+}
+
+/* What the process has refused. */
+static int
+answer_refusal(job_t *j, const jeprof_reply_t *reply) {
+	answer_line(&j->answer, reply->error == EPERM ? 403 : reply->error == EALREADY ? 409 : reply->error == EINVAL ? 400
+	    : 503, "%d %s: %s", j->target.pid, j->target.name, reply->text[0] != '\0' ? reply->text : strerror(reply->error));
+	return reply->error;
+}
+
+static int
+start_session(job_t *j, uint64_t rate, unsigned long long seconds) {
+	char text[128];
+	jeprof_reply_t reply;
+	snprintf(text, sizeof(text), "start sample_interval:%llu,max_seconds:%llu", (unsigned long long)rate, seconds);
+	int error = ask(j, text, jeprof_manner_stay, &reply);
+	if (error != 0) {
+		return error == EAGAIN ? leave_start(j) : error;
+	}
+	if (jeprof_look(&j->target) != 0) {
+		answer_failure(j, ESRCH);
+		return ESRCH;
+	}
+	if (reply.error != 0) {
+		return reply.error == EALREADY ? EALREADY : answer_refusal(j, &reply);
+	}
+	table_lock();
+	j->proc->lease = (lease_t){j->target.head.instance, strtoull(reply.text, NULL, 10)};
+	counts.sessions++;
+	table_unlock();
+	return 0;
+}
+
+/* Only a session of ours has a lease; those of others are left as they are. */
+static int
+renew_lease(job_t *j) {
+	char text[64];
+	jeprof_reply_t reply;
+	if (!is_session_ours(j)) {
+		return 0;
+	}
+	snprintf(text, sizeof(text), "set max_seconds:%llu", lease_seconds(j));
+	int error = ask(j, text, jeprof_manner_wait, &reply);
+	table_lock();
+	counts.renewed += error == 0 && reply.error == 0;
+	table_unlock();
+	return error;
+}
+
+/* Profiling goes on when this returns 0; else it was answered why not. */
+static int
+ensure_profiling(job_t *j) {
+	jeprof_target_t *t = &j->target;
+	if (t->head.state == jeprof_state_stopping) {
+		answer_line(&j->answer, 503, "%d %s is just ending a session", t->pid, t->name);
+		return EBUSY;
+	}
+	if (t->head.state != jeprof_state_idle) {
+		return renew_lease(j);
+	}
+	if (options.is_passive) {
+		answer_line(&j->answer, 409, "%d %s is not profiling, and this jeprofd is passive: jeprofctl start %d", t->pid,
+		    t->name, t->pid);
+		return EPERM;
+	}
+	int error = start_session(j, options.rate, lease_seconds(j));
+	return error == EALREADY ? 0 : error;
+}
+
+/* ---- profiles ---- */
+
+/* The profile in the form of the library; freed by the caller. */
+static int
+fetch(job_t *j, jeprof_reply_t *reply) {
+	int error = ask(j, "dump-stream", jeprof_manner_wait, reply);
+	if (error == 0 && reply->error != 0) {
+		return answer_refusal(j, reply);
+	}
+	if (error == 0 && reply->profile == NULL) {
+		answer_line(&j->answer, 503, "%d %s cannot stream its profile: only its control directory is open to us",
+		    j->target.pid, j->target.name);
+		return EIO;
+	}
+	return error;
+}
+
+/* Sleeps between the two profiles of a delta; false if we are ending or the answer was given already. */
+static bool
+sleep_between(job_t *j) {
+	int64_t end = clock_ms() + (int64_t)j->order.seconds * 1000;
+	while (!ending && clock_ms() < end) {
+		int64_t left = end - clock_ms();
+		struct timespec ts = {0, (left < 200 ? left : 200) * 1000000};
+		nanosleep(&ts, NULL);
+	}
+	return !ending;
+}
+
+/* The earlier one of a difference: a while ago, or the mark. malloc()ed text. */
+static int
+fetch_before(job_t *j, char **text, size_t *bytes) {
+	jeprof_reply_t reply;
+	if (j->order.is_since_mark) {
+		table_lock();
+		*bytes = j->proc->mark_bytes;
+		*text = j->proc->mark != NULL ? malloc(*bytes + 1) : NULL;
+		if (*text != NULL) {
+			memcpy(*text, j->proc->mark, *bytes);
+		}
+		table_unlock();
+		if (*text == NULL) {
+			answer_line(&j->answer, 404, "%d %s has no mark: POST /p/%d/mark sets one", j->target.pid, j->target.name,
+			    j->target.pid);
+			return ENOENT;
+		}
+		return 0;
+	}
+	int error = fetch(j, &reply);
+	if (error == 0 && !sleep_between(j)) {
+		free(reply.profile);
+		answer_line(&j->answer, 503, "jeprofd is ending");
+		return EINTR;
+	}
+	*text = reply.profile;
+	*bytes = reply.profile_bytes;
+	return error;
+}
+
+/* Takes the earlier profile from `after`. */
+static int
+subtract(job_t *j, struct pprof_profile *after, const char *text, size_t bytes) {
+	struct pprof_profile *before = NULL;
+	const char *why = "";
+	int error = pprof_parse(text, bytes, &before, &why);
+	if (error == 0) {
+		error = pprof_subtract(after, before);
+		why = error == EINVAL ? "the profiles are of different processes" : "no memory";
+		pprof_free(before);
+	}
+	if (error != 0) {
+		answer_line(&j->answer, 503, "%d %s: the earlier profile: %s", j->target.pid, j->target.name, why);
+	}
+	return error;
+}
+
+/* The answer becomes profile.proto; before may be NULL. */
+static void
+convert(job_t *j, const jeprof_reply_t *now, const char *before, size_t before_bytes) {
+	struct pprof_profile *profile = NULL;
+	struct pprof_request request = {.cache_dir = options.cache_dir, .pid = j->target.pid,
+	    .default_type = j->order.kind == job_allocs ? "alloc_space" : "inuse_space"};
+	const char *why = "";
+	unsigned char *out = NULL;
+	size_t length = 0;
+	int error = pprof_parse(now->profile, now->profile_bytes, &profile, &why);
+	if (error == 0 && before != NULL && subtract(j, profile, before, before_bytes) != 0) {
+		pprof_free(profile);
+		return;
+	}
+	if (error == 0) {
+		error = pprof_encode(profile, &request, &out, &length, &why);
+		pprof_free(profile);
+	}
+	if (error != 0) {
+		answer_line(&j->answer, 503, "%d %s: its profile: %s", j->target.pid, j->target.name, why);
+		return;
+	}
+	j->answer = (answer_t){.status = 200, .type = "application/octet-stream", .body = (char *)out, .length = length};
+}
+
+static void
+run_profile(job_t *j) {
+	jeprof_reply_t now = {0};
+	char *before = NULL;
+	size_t before_bytes = 0;
+	bool is_delta = j->order.seconds > 0 || j->order.is_since_mark;
+	if (ensure_profiling(j) != 0 || (is_delta && fetch_before(j, &before, &before_bytes) != 0)) {
+		return;
+	}
+	uint64_t session = j->target.head.session_id;
+	if (fetch(j, &now) == 0) {
+		if (is_delta && !j->order.is_since_mark && j->target.head.session_id != session) {
+			answer_line(&j->answer, 503, "%d %s: its session ended in between", j->target.pid, j->target.name);
+		} else if (j->order.is_raw) {
+			j->answer = (answer_t){.status = 200, .type = "text/plain; charset=utf-8", .body = now.profile,
+			    .length = now.profile_bytes};
+			now.profile = NULL;
+		} else {
+			convert(j, &now, before, before_bytes);
+		}
+	}
+	free(now.profile);
+	free(before);
+}
+
+/* ---- control ---- */
+
+static void
+run_start(job_t *j) {
+	uint64_t rate = j->order.rate != 0 ? j->order.rate : options.rate;
+	jeprof_target_t *t = &j->target;
+	if (t->head.state != jeprof_state_idle) {
+		answer_already(j);
+		return;
+	}
+	int error = start_session(j, rate, j->order.seconds);
+	if (error == EALREADY) {
+		answer_already(j);
+		return;
+	}
+	if (error == 0) {
+		table_lock();
+		unsigned long long session = j->proc->lease.session;
+		if (j->order.seconds == 0) {
+			j->proc->lease.session = 0; /* it has no time limit that a scrape could renew */
+		}
+		table_unlock();
+		answer_line(&j->answer, 200, "session %llu", session);
+	}
+}
+
+static void
+run_stop(job_t *j) {
+	jeprof_reply_t reply;
+	unsigned count = 0;
+	jeprof_target_t *t = &j->target;
+	int error = ask(j, "stop", jeprof_manner_return, &reply);
+	if (error == EAGAIN) {
+		error = jeprof_withdraw_pending(t, &count);
+		if (error != 0 || count == 0) {
+			answer_line(&j->answer, t->head.state == jeprof_state_idle ? 409 : 503, "%d %s is idle%s", t->pid, t->name,
+			    t->head.state == jeprof_state_idle ? " and not profiling; nothing changed" : " and does not answer");
+			return;
+		}
+		answer_line(&j->answer, 200, "the pending start was taken back");
+		return;
+	}
+	if (error != 0) {
+		return;
+	}
+	if (reply.error != 0) {
+		answer_refusal(j, &reply);
+		return;
+	}
+	answer_line(&j->answer, 200, "%s", reply.text);
+}
+
+static void
+run_mark(job_t *j) {
+	jeprof_reply_t now;
+	if (ensure_profiling(j) != 0 || fetch(j, &now) != 0) {
+		return;
+	}
+	table_lock();
+	proc_t *p = j->proc;
+	bool fits = now.profile_bytes <= MARK_MOST && counts.mark_bytes - p->mark_bytes + now.profile_bytes <= MARKS_MOST;
+	if (fits) {
+		counts.mark_bytes = counts.mark_bytes - p->mark_bytes + now.profile_bytes;
+		free(p->mark);
+		p->mark = now.profile;
+		p->mark_bytes = now.profile_bytes;
+		p->mark_ms = clock_ms();
+	}
+	table_unlock();
+	if (!fits) {
+		free(now.profile);
+		answer_line(&j->answer, 503, "the profile has %llu bytes: no room for this mark",
+		    (unsigned long long)now.profile_bytes);
+		return;
+	}
+	answer_line(&j->answer, 200, "marked: /p/%d/debug/pprof/heap?since=mark shows what changed from here on", j->target.pid);
+}
+
+/* ---- a job from its beginning to its end ---- */
+
+/* Whether the jobs of this user leave room for others; sets the user of the job. */
+static bool
+try_enter_user(job_t *j) {
+	unsigned count = 0;
+	pthread_mutex_lock(&lock);
+	j->uid = j->target.uids[1];
+	j->has_uid = true;
+	for (const job_t *other = jobs; other != NULL; other = other->next) {
+		count += other->has_uid && other->uid == j->uid;
+	}
+	bool may = j->uid == 0 || options.scrapes_max == 1 || count <= (options.scrapes_max + 1) / 2;
+	pthread_mutex_unlock(&lock);
+	return may;
+}
+
+static bool
+try_enter_process(job_t *j) {
+	j->proc = watch_hold(&j->target);
+	if (j->proc == NULL) {
+		return false;
+	}
+	table_lock();
+	bool may = j->proc->scrapes < PER_PROCESS;
+	j->proc->scrapes++;
+	table_unlock();
+	return may;
+}
+
+static void
+run(job_t *j) {
+	static void (*const runs[])(job_t *j) = {run_profile, run_profile, run_start, run_stop, run_mark};
+	int error = jeprof_find(&j->target, j->order.pid);
+	if (error != 0) {
+		answer_failure(j, error);
+		return;
+	}
+	if (!try_enter_user(j) || !try_enter_process(j)) {
+		answer_line(&j->answer, 503, "%d %s: too many requests for this process, or this user, go on", j->target.pid,
+		    j->target.name);
+		return;
+	}
+	error = jeprof_open(&j->target, NULL);
+	if (error != 0) {
+		answer_failure(j, error);
+	} else if (j->target.way == jeprof_way_dir) {
+		answer_line(&j->answer, 403, "%d %s can be reached through its control directory only", j->target.pid, j->target.name);
+	} else {
+		runs[j->order.kind](j);
+	}
+	jeprof_close(&j->target);
+}
+
+static void
+unlink_job(job_t *j) {
+	job_t **at = &jobs;
+	while (*at != j) {
+		at = &(*at)->next;
+	}
+	*at = j->next;
+	job_count--;
+}
+
+static void
+count_job(const job_t *j) {
+	table_lock();
+	counts.scrapes++;
+	counts.failed += j->answer.status != 200;
+	counts.seconds += (double)(clock_ms() - j->begin_ms) / 1000;
+	counts.bytes += j->answer.status == 200 ? j->answer.length : 0;
+	if (j->proc != NULL) {
+		j->proc->scrapes--;
+		table_release(j->proc);
+	}
+	table_unlock();
+}
+
+static void *
+job_main(void *arg) {
+	job_t *j = arg;
+	run(j);
+	if (j->answer.status == 0) {
+		answer_line(&j->answer, 503, "jeprofd has no memory");
+	}
+	count_job(j);
+	pthread_mutex_lock(&lock);
+	unlink_job(j);
+	if (j->done != NULL) {
+		j->done(j->arg, &j->answer);
+	} else {
+		free(j->answer.body);
+	}
+	pthread_mutex_unlock(&lock);
+	free(j);
+	return NULL;
+}
+
+static bool
+start_thread(job_t *j) {
+	pthread_t thread;
+	pthread_attr_t attributes;
+	pthread_attr_init(&attributes);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attributes, STACK_BYTES);
+	int error = pthread_create(&thread, &attributes, job_main, j);
+	pthread_attr_destroy(&attributes);
+	return error == 0;
+}
+
+bool
+scrape_begin(const order_t *order, done_t *done, void *arg) {
+	job_t *j = calloc(1, sizeof(*j));
+	if (j == NULL) {
+		return false;
+	}
+	*j = (job_t){.order = *order, .done = done, .arg = arg, .begin_ms = clock_ms()};
+	bool is_delta = order->kind == job_heap || order->kind == job_allocs;
+	j->deadline_ms = j->begin_ms + LATE_MS + (is_delta ? (int64_t)order->seconds * 1000 : 0);
+	pthread_mutex_lock(&lock);
+	bool is_begun = job_count < options.scrapes_max && !ending;
+	if (is_begun) {
+		j->next = jobs;
+		jobs = j;
+		job_count++;
+		is_begun = start_thread(j);
+		if (!is_begun) {
+			unlink_job(j);
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	if (!is_begun) {
+		free(j);
+		table_lock();
+		counts.refused++;
+		table_unlock();
+	}
+	return is_begun;
+}
+
+void
+scrape_tick(int64_t now_ms) {
+	unsigned count = 0;
+	pthread_mutex_lock(&lock);
+	for (job_t *j = jobs; j != NULL; j = j->next) {
+		if (j->done == NULL || (!ending && now_ms < j->deadline_ms)) {
+			continue;
+		}
+		answer_t answer = {0};
+		answer_line(&answer, 503, ending ? "jeprofd is ending" : "no answer in time: the process holds its reader up");
+		j->done(j->arg, &answer);
+		j->done = NULL;
+		count++;
+	}
+	pthread_mutex_unlock(&lock);
+	table_lock();
+	counts.written_off += ending ? 0 : count;
+	table_unlock();
+}

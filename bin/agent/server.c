@@ -1,0 +1,470 @@
+/*
+ * The HTTP side, with libmicrohttpd: see server.h. One thread reads and writes all connections; what takes
+ * time is done by jobs (scrape.h), whose connections are suspended until the answer is there.
+ *
+ * Invariant: everything of a client is bounded: bytes of its headers (the pool of its connection), of the
+ * path, of a body, the time of a request and of reading the answer, the number of connections; when these
+ * become many, the one that has been silent longest is ended. Locks: that of the connections, and that of
+ * the answers, in this order never together. Called by main and by the threads of libmicrohttpd and of jobs.
+ */
+#include "server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "listen.h"
+#include "route.h"
+#include "table.h"
+#include "tell.h"
+
+enum {
+	POOL_BYTES = 16384,      /* of one connection: request line, headers, buffers */
+	PATH_MOST = 512,
+	BODY_MOST = 4096,
+	TOKEN_MOST = 512,
+	READING_MS = 30000,
+	SENDING_MS = 60000,
+	CROWDED_MS = 100,        /* when there are many connections */
+};
+
+/* What a connection does. */
+typedef enum { phase_reading, phase_working, phase_sending } phase_t;
+
+typedef struct conn_s {
+	int fd;
+	phase_t phase;
+	int64_t since_ms;
+	struct conn_s *next;
+	struct conn_s *previous;
+} conn_t;
+
+/* A request, from its first line to the end of the answer. */
+typedef struct request_s {
+	struct MHD_Connection *connection;
+	route_t route;
+	size_t body_bytes;
+	bool is_checked;
+	bool is_waiting;       /* for a job; under answers_lock */
+	answer_t answer;
+} request_t;
+
+static int listener = -1;
+static struct MHD_Daemon *daemon_;
+static char token[TOKEN_MOST];
+static size_t token_length;
+
+static pthread_mutex_t conns_lock = PTHREAD_MUTEX_INITIALIZER;
+static conn_t conns = {.next = &conns, .previous = &conns}; /* oldest phase first */
+static unsigned conn_count;
+
+static pthread_mutex_t answers_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- connections ---- */
+
+/* Under the lock: the youngest of all is last. */
+static void
+conn_append(conn_t *c, phase_t phase) {
+	c->phase = phase;
+	c->since_ms = clock_ms();
+	c->previous = conns.previous;
+	c->next = &conns;
+	conns.previous->next = c;
+	conns.previous = c;
+}
+
+static void
+conn_unlink(conn_t *c) {
+	c->previous->next = c->next;
+	c->next->previous = c->previous;
+}
+
+/* Under the lock: the client sees the end of the connection, and libmicrohttpd too. */
+static void
+conn_end(conn_t *c) {
+	shutdown(c->fd, SHUT_RDWR);
+	conn_unlink(c);
+	conn_append(c, c->phase);
+}
+
+static void
+end_oldest_reader(void) {
+	int64_t now = clock_ms();
+	for (conn_t *c = conns.next; c != &conns && now - c->since_ms > CROWDED_MS; c = c->next) {
+		if (c->phase == phase_reading) {
+			conn_end(c);
+			return;
+		}
+	}
+}
+
+static void
+on_connection(void *arg, struct MHD_Connection *connection, void **context, enum MHD_ConnectionNotificationCode code) {
+	(void)arg;
+	conn_t *c = *context;
+	pthread_mutex_lock(&conns_lock);
+	if (code == MHD_CONNECTION_NOTIFY_CLOSED && c != NULL) {
+		conn_unlink(c);
+		conn_count--;
+		free(c);
+		*context = NULL;
+	} else if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+		c = calloc(1, sizeof(*c));
+		*context = c;
+	}
+	if (code == MHD_CONNECTION_NOTIFY_STARTED && c != NULL) {
+		c->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+		conn_append(c, phase_reading);
+		if (++conn_count > options.connections_max * 3 / 4) {
+			end_oldest_reader();
+		}
+	}
+	pthread_mutex_unlock(&conns_lock);
+}
+
+static void
+set_phase(struct MHD_Connection *connection, phase_t phase) {
+	const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	conn_t *c = info != NULL ? info->socket_context : NULL;
+	if (c != NULL) {
+		pthread_mutex_lock(&conns_lock);
+		conn_unlink(c);
+		conn_append(c, phase);
+		pthread_mutex_unlock(&conns_lock);
+	}
+}
+
+void
+server_tick(int64_t now_ms) {
+	pthread_mutex_lock(&conns_lock);
+	unsigned left = conn_count;
+	for (conn_t *c = conns.next, *next; c != &conns && left > 0; c = next, left--) {
+		next = c->next;
+		int64_t age = now_ms - c->since_ms;
+		if ((c->phase == phase_reading && age > READING_MS) || (c->phase == phase_sending && age > SENDING_MS)) {
+			conn_end(c);
+		}
+	}
+	pthread_mutex_unlock(&conns_lock);
+}
+
+/* ---- who may ask ---- */
+
+/* Compares all bytes, however many are alike. */
+static bool
+is_token(const char *given) {
+	size_t length = strlen(given);
+	unsigned char differs = length != token_length;
+	for (size_t i = 0; i < token_length; i++) {
+		differs |= (unsigned char)(token[i] ^ given[length > 0 ? i % length : 0]);
+	}
+	return differs == 0;
+}
+
+/* The host of "host:port" or of "http://host:port". */
+static bool
+is_local_name(const char *text) {
+	static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
+	const char *at = strstr(text, "://");
+	at = at != NULL ? at + 3 : text;
+	size_t length = at[0] == '[' ? strcspn(at, "]") + 1 : strcspn(at, ":/");
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (strlen(names[i]) == length && strncasecmp(at, names[i], length) == 0) {
+			return true;
+		}
+	}
+	const char *own = listener_name();
+	return strlen(own) >= length && own[length] == ':' && strncmp(own, at, length) == 0;
+}
+
+static const char *
+header(request_t *q, const char *name) {
+	const char *value = MHD_lookup_connection_value(q->connection, MHD_HEADER_KIND, name);
+	return value != NULL ? value : "";
+}
+
+/*
+ * A page from elsewhere in a browser of this machine must not reach us: by a name that it has made to mean this machine, nor
+ * by a form. False after it was answered.
+ */
+static bool
+may_ask(request_t *q) {
+	const char *given = header(q, "Authorization"), *host = header(q, "Host"), *origin = header(q, "Origin");
+	if (token_length > 0 && (strncasecmp(given, "Bearer ", 7) != 0 || !is_token(given + 7))) {
+		answer_line(&q->answer, 401, "this jeprofd wants its token: Authorization: Bearer TOKEN");
+		return false;
+	}
+	if (token_length == 0 && options.unix_path == NULL && is_listener_local() && !is_local_name(host)) {
+		answer_line(&q->answer, 403, "the Host of the request is not this machine");
+		return false;
+	}
+	const char *origin_host = strstr(origin, "://");
+	if (q->route.is_post && origin[0] != '\0' && (origin_host == NULL || strcmp(origin_host + 3, host) != 0)) {
+		answer_line(&q->answer, 403, "a page from elsewhere may not change anything here");
+		return false;
+	}
+	if (q->route.is_post && !options.may_control) {
+		answer_line(&q->answer, 403, "this jeprofd only reads; jeprofd --allow-control would start and stop");
+		return false;
+	}
+	return true;
+}
+
+/* ---- answers ---- */
+
+static enum MHD_Result
+send_answer(request_t *q) {
+	answer_t *a = &q->answer;
+	struct MHD_Response *response = MHD_create_response_from_buffer(a->length, a->body, MHD_RESPMEM_MUST_FREE);
+	if (response == NULL) {
+		return MHD_NO;
+	}
+	a->body = NULL; /* the response frees it */
+	MHD_add_response_header(response, "Content-Type", a->type);
+	MHD_add_response_header(response, "Cache-Control", "no-store");
+	MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+	MHD_add_response_header(response, "Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; "
+	    "script-src 'unsafe-inline'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'");
+	if (a->status == 401) {
+		MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
+	}
+	if (a->status == 405) {
+		MHD_add_response_header(response, "Allow", q->route.is_post ? "POST" : "GET, HEAD");
+	}
+	if (a->status == 200 && q->route.place == place_job && !q->route.is_post && !q->route.order.is_raw) {
+		MHD_add_response_header(response, "Content-Disposition", q->route.order.kind == job_allocs
+		    ? "attachment; filename=\"allocs.pb.gz\"" : "attachment; filename=\"heap.pb.gz\"");
+	}
+	set_phase(q->connection, phase_sending);
+	enum MHD_Result result = MHD_queue_response(q->connection, a->status, response);
+	MHD_destroy_response(response);
+	return result;
+}
+
+static void
+on_done(void *arg, const answer_t *answer) {
+	request_t *q = arg;
+	pthread_mutex_lock(&answers_lock);
+	q->answer = *answer;
+	q->is_waiting = false;
+	MHD_resume_connection(q->connection);
+	pthread_mutex_unlock(&answers_lock);
+}
+
+/* The connection sleeps until the job is done, if there is room for one. */
+static enum MHD_Result
+begin_job(request_t *q) {
+	pthread_mutex_lock(&answers_lock);
+	MHD_suspend_connection(q->connection);
+	q->is_waiting = true;
+	pthread_mutex_unlock(&answers_lock);
+	if (scrape_begin(&q->route.order, on_done, q)) {
+		return MHD_YES;
+	}
+	answer_t full = {0};
+	answer_line(&full, 503, "%u requests go on already: try again", (unsigned)options.scrapes_max);
+	on_done(q, &full);
+	return MHD_YES;
+}
+
+/* What scrapers reach us by: as they have called us, if that is a name. */
+static const char *
+reached_by(request_t *q) {
+	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-:[]";
+	const char *host = header(q, "Host");
+	return host[0] != '\0' && strspn(host, plain) == strlen(host) && strlen(host) < 256 ? host : listener_name();
+}
+
+/* What is answered at once, from the table. */
+static void
+answer_from_table(request_t *q) {
+	text_t t = {0};
+	bool is_there = true, is_openmetrics = strstr(header(q, "Accept"), "application/openmetrics-text") != NULL;
+	const char *type = "text/html; charset=utf-8";
+	const char *metrics = is_openmetrics ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+	    : "text/plain; version=0.0.4; charset=utf-8";
+	int pid = q->route.order.pid;
+	switch (q->route.place) {
+	case place_targets:
+		type = "application/json";
+		tell_targets(&t, reached_by(q));
+		break;
+	case place_metrics:
+		type = metrics;
+		tell_metrics(&t, is_openmetrics);
+		break;
+	case place_process_metrics:
+		type = metrics;
+		is_there = tell_process_metrics(&t, pid, is_openmetrics);
+		break;
+	case place_page:
+		is_there = tell_page(&t, pid);
+		break;
+	default:
+		tell_index(&t);
+	}
+	if (!is_there || t.is_cut || t.at == NULL) {
+		free(t.at);
+		answer_line(&q->answer, is_there ? 503 : 404, is_there ? "jeprofd has no memory"
+		    : "no process %d that runs the library", pid);
+		return;
+	}
+	q->answer = (answer_t){.status = 200, .type = type, .body = t.at, .length = t.length};
+}
+
+/* ---- requests ---- */
+
+static enum MHD_Result
+on_argument(void *arg, enum MHD_ValueKind kind, const char *key, const char *value) {
+	(void)kind;
+	request_t *q = arg;
+	route_argument(key, value, &q->route);
+	return MHD_YES;
+}
+
+/* Reads the request line; answers if nothing more is needed for that. */
+static void
+check_request(request_t *q, const char *path, const char *method) {
+	bool is_get = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
+	bool is_post = strcmp(method, "POST") == 0;
+	table_lock();
+	counts.requests++;
+	table_unlock();
+	if (strlen(path) > PATH_MOST) {
+		answer_line(&q->answer, 414, "the path is longer than %d bytes", PATH_MOST);
+		return;
+	}
+	route_path(path, &q->route);
+	MHD_get_connection_values(q->connection, MHD_GET_ARGUMENT_KIND, on_argument, q);
+	route_finish(&q->route);
+	if (!may_ask(q)) {
+		return;
+	}
+	if (q->route.fault != 0) {
+		answer_line(&q->answer, q->route.fault, "%s", q->route.why);
+	} else if (!is_get && !is_post) {
+		answer_line(&q->answer, 405, "%s is not served here", method);
+	} else if (q->route.is_post != is_post) {
+		answer_line(&q->answer, 405, "this path wants %s", q->route.is_post ? "POST" : "GET");
+	}
+}
+
+static enum MHD_Result
+on_request(void *arg, struct MHD_Connection *connection, const char *path, const char *method, const char *version,
+    const char *body, size_t *body_bytes, void **context) {
+	(void)arg;
+	(void)version;
+	(void)body;
+	request_t *q = *context;
+	if (q == NULL) {
+		q = calloc(1, sizeof(*q));
+		*context = q;
+		if (q == NULL) {
+			return MHD_NO;
+		}
+		q->connection = connection;
+		check_request(q, path, method);
+		return q->answer.status != 0 ? send_answer(q) : MHD_YES;
+	}
+	if (*body_bytes > 0) {
+		q->body_bytes += *body_bytes;
+		*body_bytes = 0;
+		return q->body_bytes <= BODY_MOST ? MHD_YES : MHD_NO;
+	}
+	if (q->answer.status == 0 && !q->is_checked) {
+		q->is_checked = true;
+		set_phase(connection, phase_working);
+		if (q->route.place == place_job) {
+			return begin_job(q);
+		}
+		answer_from_table(q);
+	}
+	return send_answer(q);
+}
+
+static void
+on_completed(void *arg, struct MHD_Connection *connection, void **context, enum MHD_RequestTerminationCode code) {
+	(void)arg;
+	(void)code;
+	request_t *q = *context;
+	if (q != NULL) {
+		free(q->answer.body);
+		free(q);
+		*context = NULL;
+	}
+	set_phase(connection, phase_reading);
+}
+
+/* Paths are taken as they are: what is escaped in them is none of ours. */
+static size_t
+leave_escaped(void *arg, struct MHD_Connection *connection, char *text) {
+	(void)arg;
+	(void)connection;
+	return strlen(text);
+}
+
+/* ---- begin and end ---- */
+
+static void
+read_token(const char *path) {
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, token, sizeof(token) - 1) : -1;
+	if (n < 0) {
+		leave(1, "--token-file: %s: %s", path, strerror(errno));
+	}
+	close(fd);
+	token[n] = '\0';
+	token_length = strcspn(token, "\r\n");
+	token[token_length] = '\0';
+	if (token_length < 8) {
+		leave(1, "--token-file: %s: the token has less than 8 bytes", path);
+	}
+}
+
+void
+server_listen(void) {
+	if (options.token_file != NULL) {
+		read_token(options.token_file);
+	}
+	listener = open_listener();
+}
+
+static void
+say_nothing(void *arg, const char *format, va_list args) {
+	(void)arg;
+	(void)format;
+	(void)args; /* a client that breaks off is no news */
+}
+
+void
+server_start(void) {
+	daemon_ = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME
+	    | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, NULL,
+	    MHD_OPTION_EXTERNAL_LOGGER, say_nothing, NULL,
+	    MHD_OPTION_LISTEN_SOCKET, listener,
+	    MHD_OPTION_CONNECTION_LIMIT, (unsigned)options.connections_max,
+	    MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(SENDING_MS / 1000),
+	    MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES,
+	    MHD_OPTION_NOTIFY_CONNECTION, on_connection, NULL,
+	    MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,
+	    MHD_OPTION_UNESCAPE_CALLBACK, leave_escaped, NULL,
+	    MHD_OPTION_STRICT_FOR_CLIENT, 1,
+	    MHD_OPTION_END);
+	if (daemon_ == NULL) {
+		leave(1, "libmicrohttpd does not start: %s", strerror(errno));
+	}
+	talk("listens on %s%s", options.unix_path != NULL ? "unix:" : "http://", listener_name());
+}
+
+void
+server_stop(void) {
+	MHD_stop_daemon(daemon_);
+	remove_listener();
+}

@@ -1,0 +1,14 @@
+/* The HTTP side: who may ask, which path is whose, how much one client may take. */
+#pragma once
+#include "agent.h"
+
+/* Opens the socket that the options name, before rights are dropped; leaves with the reason if it cannot. */
+void server_listen(void);
+
+/* Starts to serve; leaves with the reason if it cannot. */
+void server_start(void);
+
+/* Ends connections that are too slow. Called by main each second. */
+void server_tick(int64_t now_ms);
+
+void server_stop(void);

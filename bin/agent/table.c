@@ -1,0 +1,147 @@
+/*
+ * The processes that are known: see table.h. Invariant: a record is in the table or is_gone, and is freed
+ * when it is gone and has no holder. Lock: one mutex, under which nothing waits.
+ * Called by watch.c, which fills it, and by all that answers requests.
+ */
+#include "table.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHAINS = 1024 };
+
+const char *const fig_keys[fig_count] = {"allocated", "active", "metadata", "resident", "mapped", "retained",
+    "sample_interval", "dumps", "suppressed", "rejected"};
+
+counts_t counts;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static proc_t *chains[CHAINS];
+
+void
+table_lock(void) {
+	pthread_mutex_lock(&lock);
+}
+
+void
+table_unlock(void) {
+	pthread_mutex_unlock(&lock);
+}
+
+proc_t *
+table_find(int pid) {
+	proc_t *p = chains[(unsigned)pid % CHAINS];
+	while (p != NULL && p->pid != pid) {
+		p = p->next;
+	}
+	return p;
+}
+
+proc_t *
+table_add(int pid, uint64_t inode) {
+	proc_t *p = calloc(1, sizeof(*p));
+	if (p != NULL) {
+		p->pid = pid;
+		p->inode = inode;
+		p->born_ms = clock_ms();
+		p->next = chains[(unsigned)pid % CHAINS];
+		chains[(unsigned)pid % CHAINS] = p;
+	}
+	return p;
+}
+
+static void
+free_unheld(proc_t *p) {
+	if (!p->is_gone || p->holders > 0 || p->is_busy) {
+		return;
+	}
+	if (p->target != NULL) {
+		jeprof_close(p->target);
+	}
+	counts.mark_bytes -= p->mark_bytes;
+	free(p->target);
+	free(p->mark);
+	free(p->labels);
+	free(p->history);
+	free(p);
+}
+
+void
+table_remove(proc_t *p) {
+	proc_t **at = &chains[(unsigned)p->pid % CHAINS];
+	while (*at != NULL && *at != p) {
+		at = &(*at)->next;
+	}
+	if (*at == p) {
+		*at = p->next;
+		counts.processes -= p->kind == kind_ours;
+		counts.unreadable -= p->kind == kind_denied;
+		p->is_gone = true;
+		free_unheld(p);
+	}
+}
+
+void
+table_release(proc_t *p) {
+	p->holders--;
+	free_unheld(p);
+}
+
+void
+table_each(void (*f)(proc_t *p, void *arg), void *arg) {
+	for (int i = 0; i < CHAINS; i++) {
+		for (proc_t *p = chains[i], *next; p != NULL; p = next) {
+			next = p->next;
+			f(p, arg);
+		}
+	}
+}
+
+static int
+compare_pids(const void *a, const void *b) {
+	const proc_t *const *p = a, *const *q = b;
+	return ((*p)->pid > (*q)->pid) - ((*p)->pid < (*q)->pid);
+}
+
+typedef struct list_s {
+	proc_t **at;
+	size_t count;
+	size_t room;
+} list_t;
+
+static void
+add_ours(proc_t *p, void *arg) {
+	list_t *list = arg;
+	if (p->kind == kind_ours && list->count < list->room) {
+		list->at[list->count++] = p;
+	}
+}
+
+proc_t **
+table_sorted(void) {
+	list_t list = {.room = counts.processes};
+	list.at = calloc(list.room + 1, sizeof(proc_t *));
+	if (list.at != NULL) {
+		table_each(add_ours, &list);
+		qsort(list.at, list.count, sizeof(proc_t *), compare_pids);
+	}
+	return list.at;
+}
+
+void
+proc_add_point(proc_t *p, int64_t now_ms) {
+	p->history[p->points++ % HISTORY_POINTS] = (point_t){now_ms, p->figures.rss,
+	    proc_has(p, fig_allocated) ? p->figures.values[fig_allocated] : 0};
+}
+
+bool
+proc_has(const proc_t *p, fig_t figure) {
+	return (p->figures.known >> figure & 1) != 0;
+}
+
+const char *
+state_word(uint32_t state) {
+	static const char *const words[] = {"idle", "active", "stopping", "paused", "sampling", "switched_on"};
+	return state < sizeof(words) / sizeof(words[0]) ? words[state] : "unknown";
+}

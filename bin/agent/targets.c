@@ -1,0 +1,58 @@
+/*
+ * /targets: service discovery for Prometheus and whoever reads its http_sd. Each process is a target with
+ * labels that say who it is, and with the paths of its metrics and profiles, so that nothing has to be
+ * relabelled by hand. Lock: the table's. Called by server.c.
+ */
+#include "table.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "tell.h"
+
+static void
+add_label(text_t *t, const char *name, const char *value) {
+	if (value[0] != '\0') {
+		text_add(t, ",\n   \"%s\":", name);
+		text_json(t, value);
+	}
+}
+
+static void
+add_target(text_t *t, const proc_t *p, const char *host) {
+	char started[32] = "";
+	time_t at = (time_t)p->labels->started;
+	struct tm tm;
+	if (gmtime_r(&at, &tm) != NULL) {
+		strftime(started, sizeof(started), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	}
+	text_add(t, "{\"targets\":[");
+	text_json(t, host);
+	text_add(t, "],\n  \"labels\":{\"pid\":\"%d\"", p->pid);
+	add_label(t, "comm", p->labels->comm);
+	add_label(t, "exe", p->labels->exe);
+	add_label(t, "build_id", p->labels->build_id);
+	add_label(t, "cgroup", p->labels->cgroup);
+	add_label(t, "container_id", p->labels->container_id);
+	add_label(t, "unit", p->labels->unit);
+	add_label(t, "start_time", started);
+	add_label(t, "user", p->labels->user);
+	add_label(t, "service_name", p->labels->service);
+	text_add(t, ",\n   \"__metrics_path__\":\"/p/%d/metrics\",\n   \"__profile_path_prefix__\":\"/p/%d\",\n   "
+	    "\"__meta_jeprof_heap_path\":\"/p/%d/debug/pprof/heap\",\n   "
+	    "\"__meta_jeprof_allocs_path\":\"/p/%d/debug/pprof/allocs\"}}", p->pid, p->pid, p->pid, p->pid);
+}
+
+void
+tell_targets(text_t *t, const char *host) {
+	table_lock();
+	proc_t **list = table_sorted();
+	text_add(t, "[");
+	for (proc_t **p = list; p != NULL && *p != NULL; p++) {
+		text_add(t, "%s", p > list ? ",\n " : "");
+		add_target(t, *p, host);
+	}
+	text_add(t, "]\n");
+	free(list);
+	table_unlock();
+}

@@ -1,0 +1,141 @@
+/*
+ * A text that grows, and quoting: see text.h. No locks: each text belongs to one thread. Called by all
+ * that answers requests.
+ */
+#include "agent.h"
+
+#include "text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Makes room for so many more bytes and a NUL. */
+static bool
+try_grow(text_t *t, size_t more) {
+	if (t->length + more < t->room) {
+		return true;
+	}
+	size_t room = (t->length + more + 1) * 3 / 2 + 256;
+	char *at = realloc(t->at, room);
+	if (at == NULL) {
+		t->is_cut = true;
+		return false;
+	}
+	t->at = at;
+	t->room = room;
+	return true;
+}
+
+void
+text_bytes(text_t *t, const char *from, size_t length) {
+	if (try_grow(t, length)) {
+		memcpy(t->at + t->length, from, length);
+		t->length += length;
+		t->at[t->length] = '\0';
+	}
+}
+
+void
+text_add(text_t *t, const char *format, ...) {
+	va_list args;
+	va_start(args, format);
+	int n = vsnprintf(NULL, 0, format, args);
+	va_end(args);
+	if (n < 0 || !try_grow(t, (size_t)n)) {
+		return;
+	}
+	va_start(args, format);
+	vsnprintf(t->at + t->length, (size_t)n + 1, format, args);
+	va_end(args);
+	t->length += (size_t)n;
+}
+
+/* Bytes of the character in UTF-8 that begins here; 0: it is none. */
+static size_t
+utf8_length(const unsigned char *s) {
+	static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
+	size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
+	    : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : 0;
+	if (n < 2) {
+		return n;
+	}
+	unsigned code = s[0] & (0xffu >> (n + 1));
+	for (size_t i = 1; i < n; i++) {
+		if ((s[i] & 0xc0) != 0x80) {
+			return 0;
+		}
+		code = code << 6 | (s[i] & 0x3f);
+	}
+	return code >= least[n] && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff) ? n : 0;
+}
+
+/* What stands for the byte in the form of text that escapes it; NULL: itself. */
+typedef const char *escape_t(unsigned char c, char buf[8]);
+
+static void
+add_escaped(text_t *t, const char *from, escape_t *escape) {
+	char buf[8];
+	for (const unsigned char *s = (const unsigned char *)from; *s != '\0';) {
+		size_t n = utf8_length(s);
+		const char *other = n == 0 ? "?" : n == 1 ? escape(*s, buf) : NULL;
+		if (other != NULL) {
+			text_bytes(t, other, strlen(other));
+		} else {
+			text_bytes(t, (const char *)s, n);
+		}
+		s += n > 0 ? n : 1;
+	}
+}
+
+static const char *
+escape_json(unsigned char c, char buf[8]) {
+	if (c >= ' ' && c != '"' && c != '\\' && c != '<' && c != 127) {
+		return NULL;
+	}
+	snprintf(buf, 8, c == '"' || c == '\\' ? "\\%c" : "\\u%04x", c);
+	return buf;
+}
+
+static const char *
+escape_label(unsigned char c, char buf[8]) {
+	(void)buf;
+	return c == '"' ? "\\\"" : c == '\\' ? "\\\\" : c == '\n' ? "\\n" : c < ' ' || c == 127 ? "?" : NULL;
+}
+
+static const char *
+escape_html(unsigned char c, char buf[8]) {
+	(void)buf;
+	return c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : c == '"' ? "&quot;" : c == '\'' ? "&#39;"
+	    : c < ' ' || c == 127 ? "?" : NULL;
+}
+
+void
+text_json(text_t *t, const char *from) {
+	text_bytes(t, "\"", 1);
+	add_escaped(t, from, escape_json);
+	text_bytes(t, "\"", 1);
+}
+
+void
+text_label(text_t *t, const char *name, const char *value) {
+	text_add(t, "%s=\"", name);
+	add_escaped(t, value, escape_label);
+	text_bytes(t, "\"", 1);
+}
+
+void
+text_html(text_t *t, const char *from) {
+	add_escaped(t, from, escape_html);
+}
+
+void
+text_size(text_t *t, double bytes) {
+	static const char letters[] = " KMGTPE";
+	int i = 0;
+	for (; bytes >= 1024 && i < 6; i++) {
+		bytes /= 1024;
+	}
+	text_add(t, i == 0 ? "%.0f" : "%.4g%c", bytes, letters[i]);
+}

@@ -1,0 +1,160 @@
+#!/bin/sh
+# Each status code of jeprofd, with its line: what is asked for, by whom, of which process.
+. "$JEMALLOC_SRC/test/include/tap.sh"
+. "$SRC/test/agent/aid"
+agent --allow-control
+work
+sleep 1000 &
+other=$!
+children="$children $other"
+
+# paths and numbers
+get /nowhere
+gives 404 'no such path' "another path"
+get "/p/$pid/debug/pprof/goroutine"
+gives 404 'no such path below' "another path of a process"
+for number in '' 0 01 abc 2147483648 99999999999999999999 -1 1x; do
+	get "/p/$number/"
+	gives 400 'number of a process' "process \"$number\""
+done
+for seconds in 0 -1 x 601 1e3 ''; do
+	get "/p/$pid/debug/pprof/heap?seconds=$seconds"
+	gives 400 'seconds is a number' "seconds \"$seconds\""
+done
+get "/p/$pid/debug/pprof/heap?raw=1&seconds=1"
+gives 400 'no difference' "raw and seconds"
+get "/p/$pid/debug/pprof/heap?since=monday"
+gives 400 'since can be' "since"
+for path in "/p/$pid/../../targets" "/p/$pid/%2e%2e/targets" "//targets" "/targets/" "/p//" "/%74argets" "/targets%00"; do
+	get "$path" --path-as-is
+	case $code in 404 | 400) ok 0 "no other way: $path" ;; *) ok 1 "no other way: $path" "code $code" "$out" ;; esac
+done
+
+# processes
+get "/p/4194305/debug/pprof/heap"
+gives 404 'no process 4194305' "no such process"
+get "/p/$other/debug/pprof/heap?raw=1"
+gives 404 'does not run the library' "a process without the library"
+get "/p/$other/"
+gives 404 'that runs the library' "its page"
+get "/p/$other/metrics"
+gives 404 'that runs the library' "its metrics"
+
+# methods
+get /targets -X POST
+gives 405 'wants GET' "POST to what is read"
+get /targets -X DELETE
+gives 405 'DELETE' "DELETE"
+get "/p/$pid/start"
+gives 405 'wants POST' "GET of what changes something"
+get /targets -I
+gives 200 '' "HEAD"
+
+# control
+get "/p/$pid/start?rate=64K" -X POST
+gives 200 'session 1' "start"
+get "/p/$pid/start" -X POST
+gives 409 'session 1 of somebody else since' "start again: who, and since when"
+get "/p/$pid/start?rate=x" -X POST
+gives 400 'rate is a number' "a bad rate"
+get "/p/$pid/debug/pprof/heap?since=mark"
+gives 404 'has no mark' "no mark"
+get "/p/$pid/mark" -X POST
+gives 200 marked "mark"
+get "/p/$pid/debug/pprof/heap?since=mark"
+[ "$code" = 200 ] && gzip -t <answer
+ok $? "what changed since the mark" "$code"
+get "/p/$pid/stop" -X POST
+gives 200 '.heap' "stop"
+rm -f "$out"
+get "/p/$pid/stop" -X POST
+gives 409 'nothing changed' "stop again"
+get "/p/$pid/start" -X POST -H 'Origin: http://elsewhere.example'
+gives 403 'from elsewhere' "a form of another page"
+get /targets -H 'Host: elsewhere.example'
+gives 403 'Host' "another name for this machine"
+get /targets -H 'Host: localhost:1'
+gives 200 '[' "localhost"
+
+# too large
+long=$(printf '%02000d' 0)
+get "/$long"
+gives 414 'longer than' "a long path"
+get "/$long$long$long$long$long$long$long$long$long$long"
+case $code in 414 | 431 | 400) ok 0 "a very long path: $code" ;; *) ok 1 "a very long path" "$code" ;; esac
+get /targets -H "X: $long$long$long$long$long$long$long$long$long"
+case $code in 413 | 431) ok 0 "a long header: $code" ;; *) ok 1 "a long header" "$code" ;; esac
+head -c 100000 /dev/zero >large
+get "/p/$pid/start" -X POST --data-binary @large
+case $code in 000 | 413) ok 0 "a large body is not read: $code" ;; *) ok 1 "a large body" "$code" ;; esac
+get /metrics
+gives 200 jeprofd_requests_total "and it serves on"
+end_agent
+is "$ended" 0 "SIGTERM ends it"
+
+# passive, without control
+agent --passive
+until_true is_target "$pid"
+get "/p/$pid/debug/pprof/heap?raw=1"
+gives 409 'passive' "--passive starts nothing"
+is "$(state "$pid")" idle "nothing was started"
+get "/p/$pid/start" -X POST
+gives 403 '--allow-control' "no control without --allow-control"
+"$BUILD/bin/jeprofctl" start "$pid" -q --rate 64K >/dev/null
+get "/p/$pid/debug/pprof/heap?raw=1"
+gives 200 heap_v2/65536 "--passive shows what runs"
+end_agent
+
+# token
+printf 'correct horse\n' >token
+agent --token-file token
+get /targets
+gives 401 token "without the token"
+for wrong in 'correct hors' 'correct horse ' 'correct horsf' '' 'correct horsecorrect horse'; do
+	get /targets -H "Authorization: Bearer $wrong"
+	gives 401 token "a wrong token: \"$wrong\""
+done
+get /targets -H 'Authorization: Bearer correct horse'
+gives 200 '[' "with it"
+end_agent
+
+# a process that we may not look into
+if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
+	chmod 755 "$W"
+	: >agent.err
+	chmod 666 agent.err
+	setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all "$AGENT" --listen 127.0.0.1:0 2>agent.err &
+	agent_pid=$!
+	children="$children $agent_pid"
+	until_true grep -q 'listens on' agent.err
+	URL=$(sed -n 's/.*listens on //p' agent.err)
+	get "/p/$pid/debug/pprof/heap?raw=1"
+	gives 403 'belongs to uid 0' "a process of another user"
+	end_agent
+else
+	skip "not root"
+fi
+
+# a Unix socket
+"$AGENT" --unix "$W/socket" 2>unix.err &
+agent_pid=$!
+children="$children $agent_pid"
+until_true grep -q 'listens on' unix.err
+URL=http://localhost
+get /targets --unix-socket "$W/socket"
+gives 200 '[' "a Unix socket"
+is "$(stat -c %a "$W/socket")" 660 "for its user and group only"
+end_agent
+[ ! -e "$W/socket" ]
+ok $? "it goes with jeprofd"
+
+# words
+for words in "--rate 0" "--rate 5x" "--listen nowhere" "--listen 1.2.3.4" "--interval" "--passive=1" "--fly" "--max-scrapes 0" word; do
+	# shellcheck disable=SC2086
+	"$AGENT" $words >/dev/null 2>words.err
+	is "$?" 2 "usage: $words"
+done
+printf 'short\n' >token
+"$AGENT" --token-file token 2>words.err
+is "$? $(cat words.err)" "1 jeprofd: --token-file: token: the token has less than 8 bytes" "a short token"
+done_testing
