@@ -798,13 +798,18 @@ print_background(emitter_t *em, const snapshot_background_t *s) {
 }
 
 static void
-print_thp(emitter_t *em, const ahead_stats_t *s) {
+print_thp(emitter_t *em, const thp_stats_t *s) {
 	emitter_json_object_kv_begin(em, "thp");
-	AHEAD_STATS_FIELDS(EMIT_FIELD)
+	THP_STATS_FIELDS(EMIT_FIELD)
+	emitter_json_kv(em, "state", emitter_type_string, &s->state);
 	emitter_json_object_end(em);
 	if (s->npopulate + s->nfailures > 0) {
 		emitter_table_printf(em, "Populated: %zu bytes by %zu calls, failures: %zu\n", s->populated,
 		    s->npopulate, s->nfailures);
+	}
+	if (s->npieces > 0) {
+		emitter_table_printf(em, "Huge pieces: %zu, made: %zu, broken: %zu, slow: %zu, "
+		    "pauses: %zu\n", s->pieces, s->npieces, s->nbroken, s->nslow, s->npauses);
 	}
 }
 

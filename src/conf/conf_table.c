@@ -18,6 +18,7 @@
 #include "extent/extent.h"
 #include "extent/guard.h"
 #include "extent/pac.h"
+#include "extent/piece.h"
 #include "extent/purge_batch.h"
 #include "imalloc.h"
 #include "meta/base.h"
@@ -505,7 +506,10 @@ WORD(prof_fork, CONF_ENUM, opt_prof_fork, prof_fork_names, PROF, SHOWN,
     "FROM OUTSIDE"},
 ABSENT(log, CONF_NOT_YET, 0),
 WORD(thp, CONF_ENUM, opt_thp, thp_words, HERE, SHOWN | CONF_PREFIX_WORD,
-    "transparent huge pages for the program's memory"),
+    "transparent huge pages for the program's memory; default: for slabs of small objects of an "
+    "arena that uses thp_min bytes or more, where the system gives them on request"),
+NUM(thp_min, CONF_SIZE, opt_thp_min, 0, SIZE_MAX, HERE, SHOWN,
+    "bytes that an arena uses before it takes memory for slabs from huge pages (thp:default)"),
 WORD(zero_realloc, CONF_ENUM, opt_zero_realloc, zero_realloc_names, HERE, SHOWN,
     "what realloc(p, 0) does: give a smallest object, free p, or abort"),
 {.key = "lg_san_uaf_align", .addr = &opt_lg_san_uaf_align, .type = CONF_SSIZE, .min = -1,

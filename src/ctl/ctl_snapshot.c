@@ -161,7 +161,7 @@ take_global(snapshot_global_t *to, const arena_stats_t *all) {
 #define COPY(name, type, help) to->background.name = bg.name;
 	SNAPSHOT_BACKGROUND_FIELDS(COPY)
 #undef COPY
-	ahead_stats_read(&to->thp);
+	thp_stats_read(&to->thp);
 	take_mutexes(to->mutexes, &bg);
 }
 

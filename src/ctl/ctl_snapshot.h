@@ -69,7 +69,7 @@ typedef struct {
 typedef struct {
 	SNAPSHOT_GLOBAL_FIELDS(STATS_FIELD)
 	snapshot_background_t background;
-	ahead_stats_t thp;
+	thp_stats_t thp;
 	mutex_prof_data_t mutexes[snapshot_mutex_count];
 } snapshot_global_t;
 

@@ -50,8 +50,13 @@ ahead_find(extent_src_t *src, ecache_t *retained, size_t size, size_t run) {
 	return e;
 }
 
-/* Whether no limit of memory is near, as far as the last look says. */
-static bool
+size_t
+ahead_populate_more(char *addr, size_t size) {
+	bool is_on = opt_populate && atomic_load_zu(&ahead.nfailures, MO_RELAXED) == 0;
+	return is_on && ahead_populate(addr, size) == 0 ? size : 0;
+}
+
+bool
 ahead_try_room(void) {
 	size_t done = atomic_load_zu(&ahead.populated, MO_RELAXED);
 	size_t tries = atomic_load_zu(&ahead.nlimited, MO_RELAXED);

@@ -72,6 +72,15 @@ decay_limit_locked(const decay_t *d) {
 	return decay_limit_after(d, 0);
 }
 
+size_t
+decay_recent_locked(const decay_t *d) {
+	size_t sum = 0;
+	for (unsigned i = 0; i < SMOOTHSTEP_NSTEPS; i++) {
+		sum += d->backlog[i];
+	}
+	return sum;
+}
+
 /* The smallest number of epochs, at least 1, after which at most npages may stay. */
 static unsigned
 decay_epochs_until(const decay_t *d, size_t npages) {

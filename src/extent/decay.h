@@ -59,6 +59,8 @@ decay_is_due(const decay_t *d, uint64_t now) {
 void decay_advance_locked(decay_t *d, uint64_t now, size_t npages);
 /* Number of unused pages that may stay. */
 size_t decay_limit_locked(const decay_t *d);
+/* Number of pages that became unused within the decay time: none of the others may stay. */
+size_t decay_recent_locked(const decay_t *d);
 /*
  * Nanoseconds from now until `step` of the npages unused pages are due (or all, if they are fewer),
  * at most the decay time; UINT64_MAX if none ever is. Two epochs if some of the pages are not

@@ -7,6 +7,8 @@
  */
 #include "extent/eset.h"
 
+#include "meta/emap.h"
+
 /* Extents of one class that are looked at in a search without a guarantee. */
 #define ESET_PEEK_MAX 24
 
@@ -15,7 +17,29 @@ eset_init(eset_t *s, eset_class_t *classes) {
 	/* the set lies in zeroed memory; touching less of it saves page faults */
 	assert(fb_is_empty(s->used, SC_NPSIZES_MAX));
 	ql_init(&s->lru);
+	ql_init(&s->lru_held);
 	s->classes = classes;
+}
+
+size_t
+eset_spare(const edata_t *e, size_t *lead) {
+	const uintptr_t mask = ((uintptr_t)1 << EMAP_LG_HUGE) - 1;
+	uintptr_t from = (uintptr_t)e->addr, to = from + e->size;
+	if ((from & mask) != 0 && emap_is_huge(e->addr)) {
+		from = (from | mask) + 1;
+	}
+	if ((to & mask) != 0 && to > from && emap_is_huge((const char *)to - 1)) {
+		to &= ~mask;
+	}
+	*lead = from - (uintptr_t)e->addr;
+	return to > from ? to - from : 0;
+}
+
+/* Whether the extent is part of one huge piece, or of two. */
+static bool
+eset_is_held(const edata_t *e) {
+	size_t lead;
+	return emap_is_huge(e->addr) && eset_spare(e, &lead) == 0;
 }
 
 void
@@ -28,7 +52,7 @@ eset_insert(eset_t *s, edata_t *e) {
 		fb_set(s->used, SC_NPSIZES_MAX, pind);
 	}
 	ph_insert(&c->heap, &e->heap, edata_cmp_addr);
-	ql_push_tail(&s->lru, &e->link);
+	ql_push_tail(eset_is_held(e) ? &s->lru_held : &s->lru, &e->link);
 	atomic_add_nonatomic_zu(&c->nextents, 1);
 	atomic_add_nonatomic_zu(&c->nbytes, e->size);
 	atomic_add_nonatomic_zu(&s->npages, e->size >> LG_PAGE);
@@ -131,7 +155,14 @@ eset_largest(const eset_t *s) {
 }
 
 edata_t *
-eset_oldest(const eset_t *s) {
+eset_oldest_spare(const eset_t *s) {
 	ql_t *l = ql_first(&s->lru);
 	return l == NULL ? NULL : edata_of_link(l);
+}
+
+edata_t *
+eset_oldest(const eset_t *s) {
+	edata_t *e = eset_oldest_spare(s);
+	ql_t *l = e != NULL ? NULL : ql_first(&s->lru_held);
+	return l == NULL ? e : edata_of_link(l);
 }

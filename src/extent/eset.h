@@ -18,10 +18,12 @@ typedef struct eset_class_s {
 	atomic_zu_t nbytes;
 } eset_class_t;
 
-/* The bit of a class is set if its heap is not empty; lru links all extents. */
+/* The bit of a class is set if its heap is not empty; lru and lru_held link all extents. */
 typedef struct eset_s {
 	fb_word_t used[FB_NWORDS(SC_NPSIZES_MAX)];
 	ql_t lru;
+	/* the same for extents that are only parts of huge pieces, which would be broken */
+	ql_t lru_held;
 	atomic_zu_t npages;
 	/* SC_NPSIZES_MAX elements, kept elsewhere because most of them are never touched */
 	eset_class_t *classes;
@@ -43,8 +45,17 @@ edata_t *eset_fit(const eset_t *s, size_t size, size_t alignment, unsigned lg_ma
 /* An extent of the largest class that has any, or NULL. */
 edata_t *eset_largest(const eset_t *s);
 
-/* The least recently added extent, or NULL. */
+/* The least recently added extent, parts of huge pieces last; NULL if there is none. */
 edata_t *eset_oldest(const eset_t *s);
+/* The same without parts of huge pieces. */
+edata_t *eset_oldest_spare(const eset_t *s);
+
+/*
+ * The part of an extent that can be given back without breaking a huge piece (extent/piece.h): all
+ * but those ends that are parts of pieces. Returns its size in bytes, and in *lead the bytes before
+ * it; 0: there is none.
+ */
+size_t eset_spare(const edata_t *e, size_t *lead);
 
 static inline size_t
 eset_npages(const eset_t *s) {

@@ -412,18 +412,28 @@ ecache_take_largest(ecache_t *c) {
 	return e;
 }
 
-edata_t *
-ecache_evict(ecache_t *c, size_t npages_min) {
+static edata_t *
+ecache_evict_as(ecache_t *c, size_t npages_min, edata_t *(*oldest)(const eset_t *s)) {
 	edata_t *e = NULL;
 	mutex_lock(&c->mtx);
 	if (ecache_npages(c) > npages_min) {
-		e = eset_oldest(&c->eset);
+		e = oldest(&c->eset);
 	}
 	if (e != NULL) {
 		ecache_unfile_locked(c, e);
 	}
 	mutex_unlock(&c->mtx);
 	return e;
+}
+
+edata_t *
+ecache_evict(ecache_t *c, size_t npages_min) {
+	return ecache_evict_as(c, npages_min, eset_oldest);
+}
+
+edata_t *
+ecache_evict_spare(ecache_t *c, size_t npages_min) {
+	return ecache_evict_as(c, npages_min, eset_oldest_spare);
 }
 
 int
@@ -494,7 +504,7 @@ extent_grow_bytes_locked(extent_src_t *src, size_t size, size_t alignment) {
 	if (!opt_retain && src->grow_alignment <= PAGE) {
 		return size;
 	}
-	if (alignment > max_zu(PAGE, src->grow_alignment)) {
+	if (alignment > max_zu(PAGE, src->grow_alignment) && alignment != HUGEPAGE) {
 		return need;
 	}
 	size_t step = src->grow_next;
@@ -532,7 +542,7 @@ extent_grow_map_locked(extent_src_t *src, edata_t *e, size_t size, size_t alignm
 	return err;
 }
 
-static edata_t *
+edata_t *
 extent_grow_locked(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment) {
 	mutex_assert_owner(&src->grow_mtx);
 	edata_t *e = edata_cache_get(&src->edata_cache);

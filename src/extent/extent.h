@@ -61,11 +61,17 @@ edata_t *ecache_take_before(extent_src_t *src, ecache_t *c, char *end, size_t si
 void ecache_put(extent_src_t *src, ecache_t *c, edata_t *e);
 /* Takes out one of the largest class; NULL if the cache is empty. */
 edata_t *ecache_take_largest(ecache_t *c);
-/* Takes out the least recently added extent, if the cache holds more than npages_min pages. */
+/*
+ * Takes out the least recently added extent, if the cache holds more than npages_min pages; parts
+ * of huge pieces last, or not at all.
+ */
 edata_t *ecache_evict(ecache_t *c, size_t npages_min);
+edata_t *ecache_evict_spare(ecache_t *c, size_t npages_min);
 
 /* Maps new address space for an extent of size bytes; the surplus goes to the retained cache. */
 edata_t *extent_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment);
+/* The same without hooks of the user, for a caller that holds grow_mtx. */
+edata_t *extent_grow_locked(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment);
 
 /*
  * Cuts an active extent: e keeps the first size_a bytes, the rest is returned as another active

@@ -1,6 +1,5 @@
 /*
- * The page cache of an arena: allocation, release, purging by decay and by limit, background
- * thread, end.
+ * The page cache of an arena: allocation, release, purging by decay and by limit, end.
  * pac.h explains the caches and their locks. Functions named _locked need the mutex of the decay
  * that is their argument. Invariant: `mapped` counts the bytes of extents in use, dirty and muzzy,
  * nactive the pages in use; both are relaxed atomics that are exact whenever no operation is under
@@ -13,7 +12,6 @@
 #include "extent/join.h"
 #include "extent/pac_hot.h"
 #include "extent/purge_batch.h"
-#include "os/gate.h"
 #include "os/nstime.h"
 #include "os/thread.h"
 #include "os/witness.h"
@@ -22,14 +20,6 @@ ssize_t opt_dirty_decay_ms = 10000;
 ssize_t opt_muzzy_decay_ms = 0;
 size_t opt_calloc_madvise_threshold = (size_t)8 << 20;
 void (*pac_new_maximum_hook)(void);
-void (*pac_wake_hook)(unsigned arena_ind);
-
-/*
- * Work that is due within SERVE_SOON_NS is waited for without a wake-up. SERVE_STEP_PAGES more
- * unused pages than at the last look cause a wake-up.
- */
-#define SERVE_SOON_NS (NSTIME_PER_SEC / 10)
-#define SERVE_STEP_PAGES ((ZU(1) << 20) >> LG_PAGE)
 
 static struct {
 	atomic_zu_t mapped; /* bytes of all arenas */
@@ -37,11 +27,7 @@ static struct {
 	atomic_zu_t max;
 } pac_all;
 
-/*
- * Sets wake_above for the case that no background thread sleeps: releases need not tell, unless
- * pages are purged at once.
- */
-static void
+void
 pac_tell_by_default(pac_t *pac) {
 	size_t limit = decay_ms(&pac->decay_dirty.decay) == 0 ? 0 : SIZE_MAX;
 	atomic_store_zu(&pac->wake_above, limit, MO_SEQ_CST);
@@ -92,8 +78,12 @@ pac_zero(pac_t *pac, edata_t *e) {
 	if (e->is_zeroed) {
 		return;
 	}
-	if (e->size < opt_calloc_madvise_threshold || ehooks_are_own(&pac->src.ehooks) ||
-	    ehooks_purge_forced(&pac->src.ehooks, e->addr, e->size) != 0) {
+	bool is_purged = e->size >= opt_calloc_madvise_threshold && !ehooks_are_own(&pac->src.ehooks);
+	if (is_purged) {
+		piece_break(e->addr, e->size);
+		is_purged = ehooks_purge_forced(&pac->src.ehooks, e->addr, e->size) == 0;
+	}
+	if (!is_purged) {
 		memset(e->addr, 0, e->size);
 	}
 }
@@ -121,27 +111,31 @@ pac_committed(pac_t *pac, edata_t *e) {
 }
 
 /*
- * For a dense request: fills the dirty cache with a run of populated pages, and takes from it
- * (extent/ahead.h). NULL: a run does not pay, or there is none.
+ * For a dense request: takes from a huge piece (extent/piece.h), or fills the dirty cache with a run
+ * of populated pages, and takes from it (extent/ahead.h). NULL: neither pays, or there is none.
  */
 static edata_t *
-pac_take_ahead(pac_t *pac, size_t size, size_t alignment) {
-	size_t run = ahead_run(atomic_load_zu(&pac->nactive, MO_RELAXED) << LG_PAGE, size);
-	if (run == 0 || alignment > PAGE || decay_ms(&pac->decay_dirty.decay) == 0 || pac_is_bounded(pac)) {
+pac_take_ahead(pac_t *pac, size_t size) {
+	size_t use = atomic_load_zu(&pac->nactive, MO_RELAXED) << LG_PAGE, run = ahead_run(use, size), added;
+	if (run == 0 || decay_ms(&pac->decay_dirty.decay) == 0 || pac_is_bounded(pac)
+	    || ehooks_are_own(&pac->src.ehooks)) {
 		return NULL;
 	}
-	size_t added = ahead_fill(&pac->src, &pac->dirty, &pac->retained, size, run);
+	edata_t *e = piece_take(&pac->src, &pac->piece, &pac->dirty, &pac->retained, use, size, &added);
+	if (e == NULL) {
+		added = ahead_fill(&pac->src, &pac->dirty, &pac->retained, size, run);
+	}
 	if (added == 0) {
-		return NULL;
+		return e;
 	}
 	pac_mapped_add(pac, added);
-	return ecache_take(&pac->src, &pac->dirty, size, PAGE, 64);
+	return e != NULL ? e : ecache_take(&pac->src, &pac->dirty, size, PAGE, 64);
 }
 
 /* Takes address space that has no pages at present. */
 static edata_t *
 pac_take_new(pac_t *pac, size_t size, size_t alignment, bool is_dense) {
-	edata_t *e = is_dense ? pac_take_ahead(pac, size, alignment) : NULL;
+	edata_t *e = is_dense ? pac_take_ahead(pac, size) : NULL;
 	if (e != NULL) {
 		return e;
 	}
@@ -213,6 +207,7 @@ pac_take_more(pac_t *pac, size_t size, size_t alignment, bool is_dense) {
 	if (e == NULL) {
 		/* There is no more memory; splitting something large is better than failing. */
 		pac_hot_flush(pac);
+		piece_flush(&pac->src, &pac->piece, &pac->dirty);
 		e = pac_take_cached(pac, size, alignment, 64);
 	}
 	return e;
@@ -332,6 +327,7 @@ static void
 pac_retain(pac_t *pac, edata_t *e, purge_batch_t *batch) {
 	edata_check(e);
 	pac_mapped_sub(pac, e->size);
+	piece_break(e->addr, e->size);
 	if (ehooks_are_own(&pac->src.ehooks)) {
 		pac_retain_own(pac, e);
 		return;
@@ -352,8 +348,7 @@ pac_retain(pac_t *pac, edata_t *e, purge_batch_t *batch) {
 	ecache_put(&pac->src, &pac->retained, e);
 }
 
-/* Begins a pass, which keeps other threads out; false if one is under way. */
-static bool
+bool
 pac_pass_try_begin_locked(pac_decay_t *d) {
 	mutex_assert_owner(&d->decay.mtx);
 	if (d->passer != NULL) {
@@ -377,7 +372,7 @@ pac_pass_begin_locked(pac_decay_t *d) {
 	return 0;
 }
 
-static void
+void
 pac_pass_end_locked(pac_decay_t *d) {
 	mutex_assert_owner(&d->decay.mtx);
 	assert(d->passer == tls_get());
@@ -427,12 +422,40 @@ pac_evict_some(pac_t *pac, pac_decay_t *d, size_t npages) {
 }
 
 /*
- * Purges the oldest extents until at most npages are left. The caller holds d's lock and has begun
- * a pass. is_over: the pages exceed a limit, whatever their age; then not many more than necessary
- * are purged.
+ * Takes an extent out of the cache that is to be purged: until npages are left the oldest, without
+ * those ends that are parts of huge pieces; then, until npages_held are left, any.
+ */
+static edata_t *
+pac_evict_due(pac_t *pac, pac_decay_t *d, size_t npages, size_t npages_held) {
+	edata_t *e = npages == npages_held ? NULL : ecache_evict_spare(d->cache, npages);
+	if (e == NULL) {
+		return ecache_evict(d->cache, npages_held);
+	}
+	size_t lead, size = eset_spare(e, &lead);
+	if (size == 0 || ehooks_are_own(&pac->src.ehooks)) {
+		return e;
+	}
+	edata_t *rest = lead > 0 ? extent_split(&pac->src, e, lead) : e;
+	if (rest == NULL) {
+		return e;
+	}
+	if (rest != e) {
+		ecache_put(&pac->src, d->cache, e);
+	}
+	edata_t *tail = size < rest->size ? extent_split(&pac->src, rest, size) : NULL;
+	if (tail != NULL) {
+		ecache_put(&pac->src, d->cache, tail);
+	}
+	return rest;
+}
+
+/*
+ * Purges the oldest extents until at most npages are left, or npages_held of parts of huge pieces.
+ * The caller holds d's lock and has begun a pass. is_over: the pages exceed a limit, whatever their
+ * age; then not many more than necessary are purged.
  */
 static void
-pac_purge_to_locked(pac_t *pac, pac_decay_t *d, size_t npages, bool is_over) {
+pac_purge_to_locked(pac_t *pac, pac_decay_t *d, size_t npages, size_t npages_held, bool is_over) {
 	/* Pages that become unused meanwhile are left to the next pass. */
 	size_t budget = ecache_npages(d->cache);
 	edata_t *e;
@@ -441,7 +464,8 @@ pac_purge_to_locked(pac_t *pac, pac_decay_t *d, size_t npages, bool is_over) {
 	if (budget > npages) {
 		atomic_fetch_add_u64(&d->npurge, 1, MO_RELAXED);
 	}
-	while (budget > 0 && (e = is_over ? pac_evict_some(pac, d, npages) : ecache_evict(d->cache, npages)) != NULL) {
+	while (budget > 0 && (e = is_over ? pac_evict_some(pac, d, npages)
+	    : pac_evict_due(pac, d, npages, npages_held)) != NULL) {
 		size_t n = e->size >> LG_PAGE;
 		budget = n < budget ? budget - n : 0;
 		bool is_own = ehooks_are_own(&pac->src.ehooks);
@@ -459,6 +483,11 @@ pac_purge_to_locked(pac_t *pac, pac_decay_t *d, size_t npages, bool is_over) {
 	decay_purged_locked(&d->decay, ecache_npages(d->cache));
 }
 
+size_t
+pac_npages_kept(const pac_t *pac) {
+	return piece_kept(atomic_load_zu(&pac->nactive, MO_RELAXED) << LG_PAGE) >> LG_PAGE;
+}
+
 static void
 pac_decay_run_locked(pac_t *pac, pac_decay_t *d, uint64_t now) {
 	size_t npages = ecache_npages(d->cache);
@@ -467,7 +496,7 @@ pac_decay_run_locked(pac_t *pac, pac_decay_t *d, uint64_t now) {
 		return;
 	}
 	if (ms == 0) {
-		pac_purge_to_locked(pac, d, 0, false);
+		pac_purge_to_locked(pac, d, 0, 0, false);
 		return;
 	}
 	if (!decay_is_due(&d->decay, now)) {
@@ -476,15 +505,20 @@ pac_decay_run_locked(pac_t *pac, pac_decay_t *d, uint64_t now) {
 	decay_advance_locked(&d->decay, now, npages);
 	size_t limit = decay_limit_locked(&d->decay);
 	if (npages > limit) {
-		pac_purge_to_locked(pac, d, limit, false);
+		size_t held = max_zu(decay_recent_locked(&d->decay), pac_npages_kept(pac));
+		pac_purge_to_locked(pac, d, limit, max_zu(limit, held), false);
 	}
 }
 
-/*
- * Makes hot extents dirty. With hooks of the user the lock is released, because joining may ask the
- * user.
- */
+/* Makes the rest of the huge piece dirty. */
 static void
+pac_flush_piece_locked(pac_t *pac, pac_decay_t *d) {
+	if (d == &pac->decay_dirty) {
+		piece_flush(&pac->src, &pac->piece, &pac->dirty);
+	}
+}
+
+void
 pac_flush_hot_locked(pac_t *pac, pac_decay_t *d) {
 	assert(d->passer == tls_get());
 	bool is_own = ehooks_are_own(&pac->src.ehooks);
@@ -494,6 +528,18 @@ pac_flush_hot_locked(pac_t *pac, pac_decay_t *d) {
 	pac_hot_flush(pac);
 	if (is_own) {
 		mutex_lock(&d->decay.mtx);
+	}
+}
+
+/* Gives the rest of the huge piece back if nothing was taken from it for the decay time. */
+static void
+pac_purge_idle_locked(pac_t *pac, pac_decay_t *d, uint64_t now) {
+	ssize_t ms = decay_ms(&d->decay);
+	if (ms >= 0 && piece_try_idle(&pac->piece, now, (uint64_t)ms * NSTIME_PER_MSEC)) {
+		edata_t *e = piece_take_rest(&pac->src, &pac->piece);
+		if (e != NULL) {
+			pac_purge_extent(pac, d, e, false, NULL);
+		}
 	}
 }
 
@@ -511,6 +557,7 @@ pac_decay_try(pac_t *pac, pac_decay_t *d, uint64_t now) {
 	if (pac_pass_try_begin_locked(d)) {
 		if (d == &pac->decay_dirty) {
 			pac_flush_hot_locked(pac, d);
+			pac_purge_idle_locked(pac, d, now);
 		}
 		pac_decay_run_locked(pac, d, now);
 		pac_pass_end_locked(d);
@@ -564,7 +611,7 @@ pac_trim(pac_t *pac) {
 	    && mutex_trylock(&d->decay.mtx)) {
 		bool has_begun = pac_pass_try_begin_locked(d);
 		if (has_begun) {
-			pac_purge_to_locked(pac, d, limit, true);
+			pac_purge_to_locked(pac, d, limit, limit, true);
 			pac_pass_end_locked(d);
 		}
 		mutex_unlock(&d->decay.mtx);
@@ -580,7 +627,8 @@ pac_purge_one(pac_t *pac, pac_decay_t *d, uint64_t now, bool all) {
 	if (pac_pass_begin_locked(d) == 0) {
 		pac_flush_hot_locked(pac, d);
 		if (all) {
-			pac_purge_to_locked(pac, d, 0, false);
+			pac_flush_piece_locked(pac, d);
+			pac_purge_to_locked(pac, d, 0, 0, false);
 		} else {
 			pac_decay_run_locked(pac, d, now);
 		}
@@ -599,6 +647,7 @@ void
 pac_bound(pac_t *pac, size_t bytes) {
 	atomic_store_zu(&pac->bound, bytes, MO_RELAXED);
 	pac_hot_flush(pac);
+	piece_flush(&pac->src, &pac->piece, &pac->dirty);
 	if (bytes != 0) {
 		pac_trim(pac);
 	}
@@ -638,6 +687,7 @@ static size_t
 pac_let_go(pac_t *pac, ecache_t *c, edata_t *e) {
 	size_t size = e->size;
 	bool is_mapped = c != &pac->retained;
+	piece_break(e->addr, size);
 	if (pac_may_unmap(pac) && extent_unmap(&pac->src, e) == 0) {
 		pac_mapped_sub(pac, is_mapped ? size : 0);
 		return size;
@@ -693,6 +743,7 @@ pac_relieve(pac_t *pac, size_t want) {
 		for (unsigned i = from; i < from + 3 && gone < want; i++) {
 			if (first[i] == &pac->dirty) {
 				pac_flush_hot_locked(pac, d);
+				pac_flush_piece_locked(pac, d);
 			}
 			bool is_kept = first[i] == &pac->retained && !pac_may_unmap(pac);
 			gone += is_kept ? 0 : pac_relieve_from_locked(pac, first[i], want - gone);
@@ -702,114 +753,6 @@ pac_relieve(pac_t *pac, size_t want) {
 	mutex_unlock(&d->decay.mtx);
 	pac_tell_back(pac, 0);
 	return gone;
-}
-
-/* ------------------------------------------------------------------ a thread of its own */
-
-void
-pac_wake(pac_t *pac) {
-	if (pac_wake_hook != NULL) {
-		pac_wake_hook(pac->src.ehooks.arena_ind);
-	}
-}
-
-static void
-pac_give_back_now(pac_t *pac) {
-	struct tls_s *t = tls_get();
-	if (gate_try_enter(t)) {
-		pac_hot_flush(pac);
-		pac_tick(pac, nstime_monotonic_coarse_ns());
-		gate_exit(t);
-	}
-}
-
-/*
- * Extents in hot slots other than these npages are not counted: they are either small and few, or
- * large, and then they woke the thread themselves. Those in stacks are counted.
- */
-void
-pac_tell_slow(pac_t *pac, size_t npages) {
-	npages += atomic_load_zu(&pac->hot_npages, MO_SEQ_CST);
-	size_t limit = atomic_load_zu(&pac->wake_above, MO_SEQ_CST);
-	if (decay_ms(&pac->decay_dirty.decay) == 0) {
-		pac_give_back_now(pac);
-	} else if (limit != SIZE_MAX && ecache_npages(&pac->dirty) + npages > limit &&
-	    atomic_exchange_zu(&pac->wake_above, SIZE_MAX, MO_SEQ_CST) != SIZE_MAX) {
-		pac_wake(pac);
-	}
-}
-
-/*
- * Makes hot extents dirty. An extent on its way is in no cache, so this is done in a pass, which
- * pac_close() waits for. Returns false if another pass is under way.
- */
-static bool
-pac_try_flush(pac_t *pac) {
-	pac_decay_t *d = &pac->decay_dirty;
-	mutex_lock(&d->decay.mtx);
-	bool has_begun = pac_pass_try_begin_locked(d);
-	if (has_begun) {
-		pac_flush_hot_locked(pac, d);
-		pac_pass_end_locked(d);
-	}
-	mutex_unlock(&d->decay.mtx);
-	return has_begun;
-}
-
-static uint64_t
-pac_ns_until(pac_decay_t *d, uint64_t now) {
-	mutex_lock(&d->decay.mtx);
-	size_t npages = ecache_npages(d->cache);
-	uint64_t ns = decay_ns_until_locked(&d->decay, now, npages,
-	    max_zu(SERVE_STEP_PAGES, npages / 16));
-	mutex_unlock(&d->decay.mtx);
-	return ns;
-}
-
-/*
- * Counts the dirty pages once more, after the limit was published. The cache's counter is accessed
- * in relaxed order; the cache's lock provides the order. Pages that were put into the cache before
- * the lock is taken here are counted; a thread that puts pages there later sees the limit when it
- * checks it.
- */
-static size_t
-pac_ndirty_last(pac_t *pac) {
-	mutex_lock(&pac->dirty.mtx);
-	mutex_unlock(&pac->dirty.mtx);
-	return pac_ndirty(pac);
-}
-
-/*
- * The limit is published before the pages are counted for the last time, and a thread that frees
- * adds its pages before it reads the limit: at least one of the two sees the other. For the cache
- * its lock ensures that; for a hot slot, because the limit and the slot are written and read with
- * sequential consistency. Pages first appear in a hot slot and move to the cache later. While they
- * are on their way, and while an allocation or a pass holds more than it keeps, neither count
- * includes them; pac_tell_back() follows in these cases. test/models/hot.pml is a model of this.
- */
-uint64_t
-pac_serve(pac_t *pac, uint64_t now) {
-	atomic_store_b(&pac->is_served, true, MO_RELAXED);
-	if (!pac_try_flush(pac)) {
-		return SERVE_SOON_NS; /* the arena is about to end, or another thread purges */
-	}
-	size_t seen = pac_ndirty(pac);
-	uint64_t dirty = pac_ns_until(&pac->decay_dirty, now);
-	uint64_t muzzy = pac_ns_until(&pac->decay_muzzy, now);
-	uint64_t next = dirty < muzzy ? dirty : muzzy;
-	size_t limit = dirty == UINT64_MAX ? seen : seen + SERVE_STEP_PAGES;
-	if (next <= SERVE_SOON_NS || decay_ms(&pac->decay_dirty.decay) <= 0) {
-		pac_tell_by_default(pac);
-		return next;
-	}
-	atomic_store_zu(&pac->wake_above, limit, MO_SEQ_CST);
-	return pac_ndirty_last(pac) > limit ? 0 : next;
-}
-
-void
-pac_unserve(pac_t *pac) {
-	pac_tell_by_default(pac);
-	atomic_store_b(&pac->is_served, false, MO_RELAXED);
 }
 
 /* ------------------------------------------------------------------ the end of an arena */
@@ -848,6 +791,7 @@ pac_destroy(pac_t *pac) {
 	edata_t *e;
 	assert(atomic_load_zu(&pac->nactive, MO_RELAXED) == 0 && atomic_load_zu(&pac->nguard, MO_RELAXED) == 0);
 	pac_hot_destroy(pac);
+	piece_flush(&pac->src, &pac->piece, &pac->dirty);
 	for (unsigned i = 0; i < ARRAY_LEN(mapped); i++) {
 		while ((e = ecache_evict(mapped[i], 0)) != NULL) {
 			if (ehooks_are_own(&pac->src.ehooks)) {
@@ -855,6 +799,7 @@ pac_destroy(pac_t *pac) {
 				pac_retain(pac, e, NULL);
 			} else {
 				pac_mapped_sub(pac, e->size);
+				piece_break(e->addr, e->size);
 				extent_destroy(&pac->src, e);
 			}
 		}
@@ -897,7 +842,8 @@ pac_decay_ms_set(pac_t *pac, pac_decay_t *d, ssize_t ms, uint64_t now) {
 	if (pac_pass_begin_locked(d) == 0) {
 		pac_flush_hot_locked(pac, d);
 		if (ms == 0) {
-			pac_purge_to_locked(pac, d, 0, false);
+			pac_flush_piece_locked(pac, d);
+			pac_purge_to_locked(pac, d, 0, 0, false);
 		}
 		pac_pass_end_locked(d);
 	}

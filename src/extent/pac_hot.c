@@ -349,7 +349,7 @@ pac_hot_flush(pac_t *pac) {
 
 size_t
 pac_ndirty(const pac_t *pac) {
-	size_t n = ecache_npages(&pac->dirty) + atomic_load_zu(&pac->hot_npages, MO_SEQ_CST);
+	size_t n = ecache_npages(&pac->dirty) + atomic_load_zu(&pac->hot_npages, MO_SEQ_CST) + piece_npages(&pac->piece);
 	for (unsigned i = 0; i < SC_NPSIZES; i++) {
 		const edata_t *e = atomic_load_p(&pac->hot[i], MO_SEQ_CST);
 		n += e == NULL ? 0 : __atomic_load_n(&e->size, __ATOMIC_RELAXED) >> LG_PAGE;

@@ -1,6 +1,6 @@
 /*
- * The fields of the page cache, and what its parts (pac.c, pac_hot.c) call of each other.
- * Included by these two and by code that inlines a part of them; all other code includes pac.h,
+ * The fields of the page cache, and what its parts (pac*.c) call of each other.
+ * Included by these and by code that inlines a part of them; all other code includes pac.h,
  * which explains the page cache and which lock protects what. Invariant: every unused extent of the
  * arena is in exactly one hot slot or cache, or in the hands of one thread.
  */
@@ -8,7 +8,7 @@
 #define EXTENT_PAC_TYPES_H
 
 #include "extent/decay.h"
-#include "extent/extent.h"
+#include "extent/piece.h"
 #include "meta/emap.h"
 
 /*
@@ -74,6 +74,8 @@ typedef struct pac_s {
 	 * is never too low.
 	 */
 	atomic_zu_t hot_npages;
+	/* The huge piece from which slabs are taken at present. */
+	piece_t piece;
 	eset_class_t classes[3][SC_NPSIZES_MAX]; /* of dirty, muzzy, retained */
 } pac_t;
 
@@ -89,6 +91,25 @@ pac_tell(pac_t *pac, size_t npages) {
 		pac_tell_slow(pac, npages);
 	}
 }
+
+/*
+ * Sets wake_above for the case that no background thread sleeps: releases need not tell, unless
+ * pages are purged at once.
+ */
+void pac_tell_by_default(pac_t *pac);
+/*
+ * Begins a pass, which keeps other threads from purging; false if one is under way. d's mutex is
+ * held, also at the end.
+ */
+bool pac_pass_try_begin_locked(pac_decay_t *d);
+void pac_pass_end_locked(pac_decay_t *d);
+/*
+ * Makes hot extents dirty, in a pass. With hooks of the user the lock is released meanwhile, because
+ * joining may ask the user.
+ */
+void pac_flush_hot_locked(pac_t *pac, pac_decay_t *d);
+/* Pages that stay dirty rather than that huge pieces are broken for them. */
+size_t pac_npages_kept(const pac_t *pac);
 
 static inline bool
 pac_is_bounded(const pac_t *pac) {

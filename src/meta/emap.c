@@ -132,6 +132,17 @@ emap_clear_boundary(const edata_t *e) {
 	emap_write(edata_end(e) - ((size_t)1 << EMAP_LG_GRANULE), 0);
 }
 
+bool
+emap_set_huge(const void *ptr, bool is_huge) {
+	uintptr_t a = (uintptr_t)ptr;
+	emap_leaf_t *leaf = atomic_load_p(&emap_root[a >> EMAP_LG_LEAF], MO_RELAXED);
+	size_t i = (a >> EMAP_LG_HUGE) & (((size_t)1 << (EMAP_LG_LEAF - EMAP_LG_HUGE)) - 1);
+	uint64_t bit = (uint64_t)1 << (i & 63);
+	atomic_u64_t *word = &leaf->huge[i >> 6];
+	uint64_t old = is_huge ? atomic_fetch_or_u64(word, bit, MO_RELAXED) : atomic_fetch_and_u64(word, ~bit, MO_RELAXED);
+	return (old & bit) != 0;
+}
+
 size_t
 emap_bytes(void) {
 	return atomic_load_zu(&emap.touched, MO_RELAXED) << EMAP_LG_GRANULE;

@@ -24,6 +24,8 @@
  */
 #define EMAP_LG_GRANULE 12
 #define EMAP_LG_LEAF 30
+/* log2 of the bytes of address space for which there is one bit `huge`. */
+#define EMAP_LG_HUGE 21
 #define EMAP_ROOT_ENTRIES ((size_t)1 << (48 - EMAP_LG_LEAF))
 #define EMAP_LEAF_ENTRIES ((size_t)1 << (EMAP_LG_LEAF - EMAP_LG_GRANULE))
 
@@ -45,6 +47,8 @@ typedef struct emap_leaf_s {
 	atomic_u64_t elems[EMAP_LEAF_ENTRIES];
 	/* bit set: this 4 KiB piece of elems was written */
 	atomic_u64_t pieces[EMAP_LEAF_ENTRIES / 512 / 64];
+	/* bit set: these 2 MiB of address space are a huge piece (extent/piece.h) */
+	atomic_u64_t huge[EMAP_LEAF_ENTRIES / 512 / 64];
 } emap_leaf_t;
 
 extern HIDDEN atomic_p_t emap_root[EMAP_ROOT_ENTRIES];
@@ -158,6 +162,21 @@ void emap_set_slab(const edata_t *e);
 void emap_clear_slab_interior(const edata_t *e);
 /* Clears the first and last page of an extent that is returned to the system. */
 void emap_clear_boundary(const edata_t *e);
+
+/* Whether the address lies in a huge piece. */
+static inline bool
+emap_is_huge(const void *ptr) {
+	uintptr_t a = (uintptr_t)ptr;
+	const emap_leaf_t *leaf = (a >> 48) != 0 ? NULL : atomic_load_p(&emap_root[a >> EMAP_LG_LEAF], MO_RELAXED);
+	size_t i = (a >> EMAP_LG_HUGE) & (((size_t)1 << (EMAP_LG_LEAF - EMAP_LG_HUGE)) - 1);
+	return leaf != NULL && ((atomic_load_u64(&leaf->huge[i >> 6], MO_RELAXED) >> (i & 63)) & 1) != 0;
+}
+
+/*
+ * Says whether the 2 MiB at this address, for which emap_reserve() succeeded, are a huge piece.
+ * Returns what they were before.
+ */
+bool emap_set_huge(const void *ptr, bool is_huge);
 
 /* Bytes of the page map that are in use: touched pages of leaves. */
 size_t emap_bytes(void);

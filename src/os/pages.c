@@ -468,6 +468,61 @@ pages_system_thp_mode(void) {
 	return (thp_mode_t)(mode - 1);
 }
 
+size_t
+pages_huge_size(void) {
+	char text[32];
+	ssize_t n = sys_read_file("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", text, sizeof(text) - 1);
+	int err;
+	text[n > 0 ? n : 0] = '\0';
+	uintmax_t size = fmt_parse_uint(text, NULL, 10, &err);
+	return err == 0 ? (size_t)size : 0;
+}
+
+bool
+pages_try_thp_of_process(void) {
+	static const char key[] = "\nTHP_enabled:\t";
+	char text[2048];
+	ssize_t n = sys_read_file("/proc/self/status", text, sizeof(text) - 1);
+	text[n > 0 ? n : 0] = '\0';
+	const char *at = strstr(text, key);
+	return at == NULL || at[sizeof(key) - 1] != '0';
+}
+
+/*
+ * The number behind `key` in a text that is read in pieces, or UINT64_MAX. The end of each piece,
+ * from the last line break on, is looked at together with the next.
+ */
+static uint64_t
+find_number(int fd, const char *key) {
+	char text[513];
+	size_t have = 0;
+	ssize_t n;
+	while ((n = sys_read(fd, text + have, sizeof(text) - 1 - have)) > 0) {
+		text[have + (size_t)n] = '\0';
+		char *last = strrchr(text, '\n');
+		const char *at = strstr(text, key);
+		if (at != NULL && last != NULL && at < last) {
+			int err;
+			uint64_t number = fmt_parse_uint(at + strlen(key), NULL, 10, &err);
+			return err == 0 ? number : UINT64_MAX;
+		}
+		have = last == NULL ? 0 : strlen(last);
+		memmove(text, last == NULL ? text : last, have);
+	}
+	return UINT64_MAX;
+}
+
+uint64_t
+pages_stalls(void) {
+	int fd = sys_open("/proc/vmstat", O_RDONLY, 0);
+	if (fd < 0) {
+		return UINT64_MAX;
+	}
+	uint64_t n = find_number(fd, "\ncompact_stall ");
+	sys_close(fd);
+	return n;
+}
+
 void
 pages_set_thp_state(void *addr, size_t size) {
 	/* thp_mode_not_supported is only reported; the option cannot have it. */

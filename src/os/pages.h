@@ -106,6 +106,18 @@ int pages_populate(void *addr, size_t size);
 void pages_set_thp_state(void *addr, size_t size);
 /* The system's setting: default means only where madvise() asks for it. */
 thp_mode_t pages_system_thp_mode(void);
+/* Bytes of the system's huge page for anonymous memory; 0 if it has none. Reads a file. */
+size_t pages_huge_size(void);
+/*
+ * Whether the process may have huge pages: nobody has set PR_SET_THP_DISABLE for it. Reads a file,
+ * because a seccomp filter may forbid prctl(2) by killing the process.
+ */
+bool pages_try_thp_of_process(void);
+/*
+ * How often the system has moved memory about to make room for a huge page while somebody waited
+ * for it; UINT64_MAX: not known. Reads a file.
+ */
+uint64_t pages_stalls(void);
 /* Names the mapping in /proc/PID/maps, if the kernel supports that. */
 void pages_set_name(void *addr, size_t size, const char *name);
 

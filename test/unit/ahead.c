@@ -191,6 +191,8 @@ body(void) {
 	hooks = os_hooks_real;
 	hooks.madvise = count_madvise;
 	os_hooks = &hooks;
+	/* Without huge pieces, which are populated too (extent/piece.h). */
+	opt_thp = thp_mode_never;
 	test_run();
 	test_step();
 	test_growth();

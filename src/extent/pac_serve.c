@@ -1,0 +1,131 @@
+/*
+ * The page cache and its background thread: when the thread is woken, and how long it may sleep.
+ * pac.h has the contract of the thread, pac_types.h that of pac_tell(). Invariant: while the thread
+ * sleeps, wake_above says how many unused pages wake it; the thread that exceeds it wakes it once.
+ * The mutex of the dirty pages' decay is held for looks at the caches, never while waking. Called by
+ * pac, pac_hot and background_thread.
+ */
+#include "extent/pac.h"
+
+#include "os/gate.h"
+
+void (*pac_wake_hook)(unsigned arena_ind);
+
+/*
+ * Work that is due within SERVE_SOON_NS is waited for without a wake-up. SERVE_STEP_PAGES more
+ * unused pages than at the last look cause a wake-up.
+ */
+#define SERVE_SOON_NS (NSTIME_PER_SEC / 10)
+#define SERVE_STEP_PAGES ((ZU(1) << 20) >> LG_PAGE)
+
+void
+pac_wake(pac_t *pac) {
+	if (pac_wake_hook != NULL) {
+		pac_wake_hook(pac->src.ehooks.arena_ind);
+	}
+}
+
+static void
+pac_give_back_now(pac_t *pac) {
+	struct tls_s *t = tls_get();
+	if (gate_try_enter(t)) {
+		pac_hot_flush(pac);
+		pac_tick(pac, nstime_monotonic_coarse_ns());
+		gate_exit(t);
+	}
+}
+
+/*
+ * Extents in hot slots other than these npages are not counted: they are either small and few, or
+ * large, and then they woke the thread themselves. Those in stacks are counted.
+ */
+void
+pac_tell_slow(pac_t *pac, size_t npages) {
+	npages += atomic_load_zu(&pac->hot_npages, MO_SEQ_CST);
+	size_t limit = atomic_load_zu(&pac->wake_above, MO_SEQ_CST);
+	if (decay_ms(&pac->decay_dirty.decay) == 0) {
+		pac_give_back_now(pac);
+	} else if (limit != SIZE_MAX && ecache_npages(&pac->dirty) + npages > limit &&
+	    atomic_exchange_zu(&pac->wake_above, SIZE_MAX, MO_SEQ_CST) != SIZE_MAX) {
+		pac_wake(pac);
+	}
+}
+
+/*
+ * Makes hot extents dirty. An extent on its way is in no cache, so this is done in a pass, which
+ * pac_close() waits for. Returns false if another pass is under way.
+ */
+static bool
+pac_try_flush(pac_t *pac) {
+	pac_decay_t *d = &pac->decay_dirty;
+	mutex_lock(&d->decay.mtx);
+	bool has_begun = pac_pass_try_begin_locked(d);
+	if (has_begun) {
+		pac_flush_hot_locked(pac, d);
+		pac_pass_end_locked(d);
+	}
+	mutex_unlock(&d->decay.mtx);
+	return has_begun;
+}
+
+/* kept: pages that need not be waited for, because they stay. */
+static uint64_t
+pac_ns_until(pac_decay_t *d, uint64_t now, size_t kept) {
+	mutex_lock(&d->decay.mtx);
+	size_t npages = ecache_npages(d->cache);
+	npages = npages > kept ? npages : 0;
+	uint64_t ns = decay_ns_until_locked(&d->decay, now, npages,
+	    max_zu(SERVE_STEP_PAGES, npages / 16));
+	mutex_unlock(&d->decay.mtx);
+	return ns;
+}
+
+/*
+ * Counts the dirty pages once more, after the limit was published. The cache's counter is accessed
+ * in relaxed order; the cache's lock provides the order. Pages that were put into the cache before
+ * the lock is taken here are counted; a thread that puts pages there later sees the limit when it
+ * checks it.
+ */
+static size_t
+pac_ndirty_last(pac_t *pac) {
+	mutex_lock(&pac->dirty.mtx);
+	mutex_unlock(&pac->dirty.mtx);
+	return pac_ndirty(pac);
+}
+
+/*
+ * The limit is published before the pages are counted for the last time, and a thread that frees
+ * adds its pages before it reads the limit: at least one of the two sees the other. For the cache
+ * its lock ensures that; for a hot slot, because the limit and the slot are written and read with
+ * sequential consistency. Pages first appear in a hot slot and move to the cache later. While they
+ * are on their way, and while an allocation or a pass holds more than it keeps, neither count
+ * includes them; pac_tell_back() follows in these cases. test/models/hot.pml is a model of this.
+ */
+uint64_t
+pac_serve(pac_t *pac, uint64_t now) {
+	atomic_store_b(&pac->is_served, true, MO_RELAXED);
+	if (!pac_try_flush(pac)) {
+		return SERVE_SOON_NS; /* the arena is about to end, or another thread purges */
+	}
+	size_t seen = pac_ndirty(pac);
+	ssize_t ms = decay_ms(&pac->decay_dirty.decay);
+	uint64_t dirty = pac_ns_until(&pac->decay_dirty, now, pac_npages_kept(pac));
+	uint64_t muzzy = pac_ns_until(&pac->decay_muzzy, now, 0);
+	if (dirty == UINT64_MAX && ms > 0 && piece_npages(&pac->piece) > 0) {
+		dirty = (uint64_t)ms * NSTIME_PER_MSEC;
+	}
+	uint64_t next = dirty < muzzy ? dirty : muzzy;
+	size_t limit = dirty == UINT64_MAX ? seen : seen + SERVE_STEP_PAGES;
+	if (next <= SERVE_SOON_NS || ms <= 0) {
+		pac_tell_by_default(pac);
+		return next;
+	}
+	atomic_store_zu(&pac->wake_above, limit, MO_SEQ_CST);
+	return pac_ndirty_last(pac) > limit ? 0 : next;
+}
+
+void
+pac_unserve(pac_t *pac) {
+	pac_tell_by_default(pac);
+	atomic_store_b(&pac->is_served, false, MO_RELAXED);
+}

@@ -1,0 +1,302 @@
+/*
+ * Makes huge pieces, takes memory from them, and ends them.
+ * piece.h explains why, and has the invariant. The state of the process is atomics; a piece's rest
+ * needs grow_mtx, under which a piece is also touched first, so that other threads which need fresh
+ * memory of the arena wait for this piece instead of making one each.
+ */
+#include "extent/piece.h"
+
+
+size_t opt_thp_min = ZU(32) << 20;
+
+/* What was found out about the system. */
+enum {
+	PIECE_UNKNOWN,
+	PIECE_ON,
+	PIECE_NO_OPTION,
+	PIECE_NO_RETAIN,
+	PIECE_NO_SIZE,
+	PIECE_NO_SYSTEM,
+	PIECE_NO_PROCESS,
+	PIECE_REFUSED,
+	PIECE_NSTATES
+};
+
+static const char *const piece_states[PIECE_NSTATES] = {
+	[PIECE_ON] = "on",
+	[PIECE_NO_OPTION] = "off: thp is not default",
+	[PIECE_NO_RETAIN] = "off: retain is false",
+	[PIECE_NO_SIZE] = "off: huge pages are not of 2 MiB",
+	[PIECE_NO_SYSTEM] = "off: the system's setting is not madvise",
+	[PIECE_NO_PROCESS] = "off: disabled for the process",
+	[PIECE_REFUSED] = "off: the system refused",
+};
+
+static struct {
+	atomic_u8_t state; /* PIECE_* */
+	piece_guard_t guard;
+#define PIECE_COUNTER(name, type, says) atomic_zu_t name;
+	PIECE_STATS_FIELDS(PIECE_COUNTER)
+#undef PIECE_COUNTER
+} piece;
+
+/* ------------------------------------------------------------------ whether */
+
+bool
+piece_guard_note(piece_guard_t *g, uint64_t took, uint64_t stalls, uint64_t now) {
+	bool is_slow = took > PIECE_SLOW_NS;
+	if (is_slow && stalls != UINT64_MAX) {
+		is_slow = atomic_exchange_u64(&g->stalls, stalls, MO_RELAXED) != stalls;
+	}
+	if (!is_slow) {
+		atomic_store_u32(&g->nslow, 0, MO_RELAXED);
+		return false;
+	}
+	if (atomic_fetch_add_u32(&g->nslow, 1, MO_RELAXED) + 1 < PIECE_SLOW_MAX) {
+		return false;
+	}
+	piece_guard_pause(g, now);
+	return true;
+}
+
+static uint8_t
+piece_find_state(void) {
+	if (opt_thp != thp_mode_default) {
+		return PIECE_NO_OPTION;
+	}
+	if (!opt_retain) {
+		return PIECE_NO_RETAIN;
+	}
+	if (HUGEPAGE != PIECE_SIZE || PAGE > AHEAD_MAX || pages_huge_size() != PIECE_SIZE) {
+		return PIECE_NO_SIZE;
+	}
+	if (pages_system_thp_mode() != thp_mode_default) {
+		return PIECE_NO_SYSTEM;
+	}
+	return pages_try_thp_of_process() ? PIECE_ON : PIECE_NO_PROCESS;
+}
+
+/* Asks the system once. */
+static uint8_t
+piece_ask_state(void) {
+	uint8_t state = atomic_load_u8(&piece.state, MO_RELAXED);
+	if (unlikely(state == PIECE_UNKNOWN)) {
+		uint8_t found = piece_find_state();
+		bool is_first = atomic_cas_strong_u8(&piece.state, &state, found, MO_RELAXED, MO_RELAXED);
+		state = is_first ? found : state;
+	}
+	return state;
+}
+
+const char *
+piece_state(void) {
+	uint8_t state = piece_ask_state();
+	bool is_paused = !piece_guard_is_open(&piece.guard, nstime_monotonic_coarse_ns());
+	return state == PIECE_ON && is_paused ? "paused: slow or refused" : piece_states[state];
+}
+
+static void
+piece_pause(void) {
+	piece_guard_pause(&piece.guard, nstime_monotonic_coarse_ns());
+	atomic_fetch_add_zu(&piece.npauses, 1, MO_RELAXED);
+}
+
+/* Whether a retained extent that has no room for a piece is long enough. */
+static bool
+piece_is_needless(ecache_t *retained, size_t size) {
+	if (ecache_npages(retained) < size >> LG_PAGE) {
+		return false;
+	}
+	mutex_lock(&retained->mtx);
+	const edata_t *e = eset_fit(&retained->eset, size, PAGE, 64);
+	bool is_needless = e != NULL && e->size < PIECE_SIZE;
+	mutex_unlock(&retained->mtx);
+	return is_needless;
+}
+
+/* ------------------------------------------------------------------ making and taking */
+
+/*
+ * Touches a new piece, which brings its huge page; or, where the system has none to give, a few
+ * pages.
+ */
+static void
+piece_touch(piece_t *p, char *addr) {
+	uint64_t start = nstime_monotonic_ns();
+	size_t done = ahead_populate_more(addr, AHEAD_MAX);
+	if (done == 0) {
+		*(volatile char *)addr = 0;
+	}
+	uint64_t now = nstime_monotonic_ns(), took = nstime_ns_between(start, now);
+	p->ready = addr + done;
+	bool is_slow = took > PIECE_SLOW_NS;
+	atomic_fetch_add_zu(&piece.nslow, is_slow ? 1 : 0, MO_RELAXED);
+	if (piece_guard_note(&piece.guard, took, is_slow ? pages_stalls() : 0, now)) {
+		atomic_fetch_add_zu(&piece.npauses, 1, MO_RELAXED);
+	}
+}
+
+/* An aligned extent for a piece, committed; NULL: there is none. */
+static edata_t *
+piece_find_locked(extent_src_t *src, ecache_t *retained) {
+	edata_t *e = ecache_take(src, retained, PIECE_SIZE, PIECE_SIZE, 64);
+	if (e == NULL) {
+		e = extent_grow_locked(src, retained, PIECE_SIZE, PIECE_SIZE);
+	}
+	if (e != NULL && (extent_commit(src, e) != 0)) {
+		ecache_put(src, retained, e);
+		return NULL;
+	}
+	return e;
+}
+
+static edata_t *
+piece_make_locked(extent_src_t *src, piece_t *p, ecache_t *retained) {
+	edata_t *e = piece_find_locked(src, retained);
+	if (e == NULL) {
+		piece_pause();
+		return NULL;
+	}
+	int err = pages_huge(e->addr, PIECE_SIZE);
+	if (err != 0) {
+		ecache_put(src, retained, e);
+		if (err == ENOMEM || err == EAGAIN) {
+			piece_pause();
+		} else {
+			atomic_store_u8(&piece.state, PIECE_REFUSED, MO_RELAXED);
+		}
+		return NULL;
+	}
+	emap_set_huge(e->addr, true);
+	atomic_fetch_add_zu(&piece.pieces, 1, MO_RELAXED);
+	atomic_fetch_add_zu(&piece.npieces, 1, MO_RELAXED);
+	/* What is dirty and due is purged only if it is not known to be zero. */
+	e->is_zeroed = false;
+	piece_touch(p, e->addr);
+	return e;
+}
+
+/* Cuts size bytes off the low end of the rest, and sees to it that they are populated. */
+static edata_t *
+piece_cut_locked(extent_src_t *src, piece_t *p, size_t size) {
+	edata_t *e = atomic_load_p(&p->rest, MO_RELAXED), *tail = NULL;
+	if (e->size > size) {
+		tail = extent_split(src, e, size);
+		if (tail == NULL) {
+			return NULL;
+		}
+	}
+	atomic_store_p(&p->rest, tail, MO_RELAXED);
+	char *end = tail == NULL ? edata_end(e) : edata_end(tail);
+	if (edata_end(e) > p->ready && p->ready >= e->addr) {
+		p->ready += ahead_populate_more(p->ready, min_zu(AHEAD_MAX, (size_t)(end - p->ready)));
+	}
+	return e;
+}
+
+edata_t *
+piece_take(extent_src_t *src, piece_t *p, ecache_t *dirty, ecache_t *retained, size_t use, size_t size,
+    size_t *added) {
+	edata_t *e = NULL, *old = NULL;
+	*added = 0;
+	bool may_make = use >= opt_thp_min && size <= (size_t)AHEAD_REQUEST_PAGES << LG_PAGE
+	    && piece_ask_state() == PIECE_ON
+	    && piece_guard_is_open(&piece.guard, nstime_monotonic_coarse_ns()) && !piece_is_needless(retained, size);
+	if (!may_make && atomic_load_p(&p->rest, MO_RELAXED) == NULL) {
+		return NULL;
+	}
+	mutex_lock(&src->grow_mtx);
+	if (piece_npages(p) >= size >> LG_PAGE) {
+		e = piece_cut_locked(src, p, size);
+	} else if (may_make && ahead_try_room()) {
+		edata_t *fresh = piece_make_locked(src, p, retained);
+		old = fresh == NULL ? NULL : atomic_load_p(&p->rest, MO_RELAXED);
+		if (fresh != NULL) {
+			*added = PIECE_SIZE;
+			atomic_store_p(&p->rest, fresh, MO_RELAXED);
+			e = piece_cut_locked(src, p, size);
+		}
+	}
+	mutex_unlock(&src->grow_mtx);
+	if (old != NULL) {
+		ecache_put(src, dirty, old);
+	}
+	return e;
+}
+
+edata_t *
+piece_take_rest(extent_src_t *src, piece_t *p) {
+	if (atomic_load_p(&p->rest, MO_RELAXED) == NULL) {
+		return NULL;
+	}
+	mutex_lock(&src->grow_mtx);
+	edata_t *e = atomic_load_p(&p->rest, MO_RELAXED);
+	atomic_store_p(&p->rest, NULL, MO_RELAXED);
+	mutex_unlock(&src->grow_mtx);
+	return e;
+}
+
+void
+piece_flush(extent_src_t *src, piece_t *p, ecache_t *dirty) {
+	edata_t *e = piece_take_rest(src, p);
+	if (e != NULL) {
+		ecache_put(src, dirty, e);
+	}
+}
+
+size_t
+piece_kept(size_t use) {
+	return use >= opt_thp_min && atomic_load_zu(&piece.pieces, MO_RELAXED) > 0 ? use >> PIECE_LG_KEPT : 0;
+}
+
+bool
+piece_try_idle(piece_t *p, uint64_t now, uint64_t ns) {
+	size_t size = piece_npages(p);
+	if (size != p->idle_size) {
+		p->idle_size = size;
+		p->idle_since = now;
+	}
+	return size > 0 && nstime_ns_between(p->idle_since, now) >= ns;
+}
+
+/* ------------------------------------------------------------------ the end */
+
+static uintptr_t
+piece_base(uintptr_t a) {
+	return a & ~(uintptr_t)(PIECE_SIZE - 1);
+}
+
+void
+piece_break(const char *addr, size_t size) {
+	if (atomic_load_zu(&piece.pieces, MO_RELAXED) == 0) {
+		return;
+	}
+	uintptr_t from = (uintptr_t)addr, to = from + size, first = 0;
+	for (uintptr_t at = piece_base(from); at < to; at += PIECE_SIZE) {
+		bool was_huge = emap_is_huge((const void *)at) && emap_set_huge((const void *)at, false);
+		if (was_huge) {
+			bool is_whole = at >= from && at + PIECE_SIZE <= to;
+			atomic_fetch_sub_zu(&piece.pieces, 1, MO_RELAXED);
+			atomic_fetch_add_zu(&piece.nbroken, is_whole ? 0 : 1, MO_RELAXED);
+			first = first == 0 ? at : first;
+		}
+		/* Adjacent pieces lose the mark by one call. */
+		if (first != 0 && (!was_huge || at + PIECE_SIZE >= to)) {
+			pages_nohuge((void *)first, (was_huge ? at + PIECE_SIZE : at) - first);
+			first = 0;
+		}
+	}
+}
+
+void
+thp_stats_read(thp_stats_t *out) {
+	ahead_stats_t ahead;
+	ahead_stats_read(&ahead);
+#define AHEAD_COPY(name, type, says) out->name = ahead.name;
+	AHEAD_STATS_FIELDS(AHEAD_COPY)
+#undef AHEAD_COPY
+#define PIECE_READ(name, type, says) out->name = atomic_load_zu(&piece.name, MO_RELAXED);
+	PIECE_STATS_FIELDS(PIECE_READ)
+#undef PIECE_READ
+	out->state = piece_state();
+}

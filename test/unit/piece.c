@@ -1,0 +1,454 @@
+/*
+ * extent/piece.h: when an arena takes memory from huge pieces, when pieces are given back and broken,
+ * and when none are made; with hooks that count the calls and answer for the system's files, and
+ * with a clock of the test's own. What cannot be undone in a process is tested in children.
+ */
+#include "core.h"
+
+#include "extent/pac.h"
+#include "meta/base.h"
+#include "os/nstime.h"
+#include "os/sys.h"
+
+#include <sys/mman.h>
+
+#define POPULATE 23 /* MADV_POPULATE_WRITE, which the headers may not have */
+#define MIB (ZU(1) << 20)
+#define MSEC NSTIME_PER_MSEC
+#define SEC NSTIME_PER_SEC
+#define MIN (8 * MIB)
+#define N_MAX 20000
+
+static pac_t *pac;
+static struct os_hooks_s hooks;
+static edata_t *got[N_MAX];
+static unsigned n_got;
+static uint64_t now;
+static struct {
+	size_t huge;      /* calls of MADV_HUGEPAGE */
+	size_t bad;       /* of them not for a piece */
+	size_t nohuge;    /* bytes of MADV_NOHUGEPAGE */
+	int fail_with;
+	uint64_t slow_ns; /* what a call of MADV_POPULATE_WRITE takes */
+	unsigned stalls;  /* the system's count, which rises at each look by stalls_step */
+	unsigned stalls_step;
+	const char *enabled, *size, *status;
+} sys;
+
+static uint64_t
+fake_now(void) {
+	return now;
+}
+
+static int
+fake_madvise(void *addr, size_t size, int advice) {
+	if (advice == MADV_HUGEPAGE) {
+		sys.huge++;
+		sys.bad += size != PIECE_SIZE || !is_aligned((uintptr_t)addr, PIECE_SIZE);
+	} else if (advice == MADV_NOHUGEPAGE) {
+		sys.nohuge += size;
+		return 0;
+	} else if (advice == POPULATE) {
+		now += sys.slow_ns;
+		return 0;
+	} else {
+		return os_hooks_real.madvise(addr, size, advice);
+	}
+	errno = sys.fail_with;
+	return sys.fail_with == 0 ? 0 : -1;
+}
+
+/* A file with this text. */
+static int
+file_of(const char *text) {
+	int fd = memfd_create("fake", MFD_CLOEXEC);
+	size_t n = strlen(text);
+	if (fd < 0 || write(fd, text, n) != (ssize_t)n || lseek(fd, 0, SEEK_SET) != 0) {
+		abort();
+	}
+	return fd;
+}
+
+static int
+fake_open(const char *path, int flags, unsigned mode) {
+	static char vmstat[4000];
+	if (strstr(path, "transparent_hugepage/enabled") != NULL) {
+		return file_of(sys.enabled);
+	}
+	if (strstr(path, "hpage_pmd_size") != NULL) {
+		return file_of(sys.size);
+	}
+	if (strcmp(path, "/proc/self/status") == 0) {
+		return file_of(sys.status);
+	}
+	if (strcmp(path, "/proc/vmstat") == 0) {
+		size_t n = 0;
+		while (n < 3000) {
+			n += (size_t)snprintf(vmstat + n, sizeof(vmstat) - n, "nr_line_%zu 17\n", n);
+		}
+		sys.stalls += sys.stalls_step;
+		snprintf(vmstat + n, sizeof(vmstat) - n, "compact_stall %u\nlast 1\n", sys.stalls);
+		return file_of(vmstat);
+	}
+	return os_hooks_real.open(path, flags, mode);
+}
+
+static void
+start(ssize_t dirty_ms) {
+	static unsigned ind = 3600;
+	base_t *base = base_new(NULL);
+	sys.huge = sys.bad = sys.nohuge = 0;
+	sys.fail_with = 0;
+	sys.slow_ns = 0;
+	n_got = 0;
+	pac = base_alloc(base, sizeof(*pac), CACHELINE);
+	pac_init(pac, base, ind++, dirty_ms, 0, now);
+}
+
+static size_t
+use(void) {
+	return atomic_load_zu(&pac->nactive, MO_RELAXED) << LG_PAGE;
+}
+
+/* Fetches pages one by one until so many bytes are in use. */
+static void
+grow(size_t bytes) {
+	while (use() < bytes && n_got < N_MAX) {
+		edata_t *e = pac_alloc_dense(pac, PAGE);
+		if (e == NULL) {
+			ok(false, "there is memory");
+			return;
+		}
+		got[n_got++] = e;
+	}
+}
+
+static size_t
+npieces(void) {
+	thp_stats_t s;
+	thp_stats_read(&s);
+	return s.pieces;
+}
+
+static size_t
+nbroken(void) {
+	thp_stats_t s;
+	thp_stats_read(&s);
+	return s.nbroken;
+}
+
+static void
+test_guard(void) {
+	piece_guard_t g;
+	memset(&g, 0, sizeof(g));
+	uint64_t t = SEC, slow = PIECE_SLOW_NS + 1;
+	ok(piece_guard_is_open(&g, 0), "at first pieces are taken");
+	ok(!piece_guard_note(&g, slow, 1, t) && !piece_guard_note(&g, slow, 2, t), "two slow ones are borne");
+	ok(!piece_guard_note(&g, PIECE_SLOW_NS, 2, t), "a quick one");
+	ok(!piece_guard_note(&g, slow, 3, t) && !piece_guard_note(&g, slow, 4, t), "begins the count anew");
+	ok(piece_guard_is_open(&g, t), "still open");
+	ok(piece_guard_note(&g, slow, 5, t), "the third in a row is not");
+	ok(!piece_guard_is_open(&g, t) && !piece_guard_is_open(&g, t + 60 * SEC - 1), "for a minute");
+	ok(piece_guard_is_open(&g, t + 60 * SEC), "no longer");
+	bool has_paused = false;
+	for (unsigned i = 0; i < 10; i++) {
+		has_paused = has_paused || piece_guard_note(&g, slow, 5, t);
+	}
+	ok(!has_paused, "slow, but the system did not move memory about: does not count");
+	has_paused = false;
+	for (unsigned i = 0; i < PIECE_SLOW_MAX; i++) {
+		has_paused = piece_guard_note(&g, slow, UINT64_MAX, t);
+	}
+	ok(has_paused, "if it does not say, slow is slow");
+}
+
+static edata_t
+range(char *addr, size_t size) {
+	edata_t e;
+	memset(&e, 0, sizeof(e));
+	e.addr = addr;
+	e.size = size;
+	return e;
+}
+
+static void
+test_spare(void) {
+	/* Addresses that nothing else uses; none is touched. */
+	char *base = (char *)(ZU(0x123) << 32);
+	size_t lead;
+	is_uint(emap_reserve(base, 16 * MIB), 0, "the page map can describe the range");
+	ok(!emap_set_huge(base + 2 * MIB, true) && !emap_set_huge(base + 4 * MIB, true), "two pieces");
+	ok(emap_set_huge(base + 4 * MIB, true) && emap_is_huge(base + 6 * MIB - 1), "are remembered");
+	ok(!emap_is_huge(base + 2 * MIB - 1) && !emap_is_huge(base + 6 * MIB), "and nothing beside them");
+	edata_t e = range(base, 2 * MIB);
+	is_uint(eset_spare(&e, &lead), 2 * MIB, "plain memory can go");
+	e = range(base + 2 * MIB, 2 * MIB);
+	is_uint(eset_spare(&e, &lead), 2 * MIB, "so can a whole piece");
+	e = range(base + 2 * MIB + PAGE, 2 * MIB - PAGE);
+	is_uint(eset_spare(&e, &lead), 0, "not the end of one");
+	e = range(base + 2 * MIB, 2 * MIB - PAGE);
+	is_uint(eset_spare(&e, &lead), 0, "nor the beginning");
+	e = range(base + 3 * MIB, 2 * MIB);
+	is_uint(eset_spare(&e, &lead), 0, "nor the parts of two");
+	e = range(base + MIB, 2 * MIB);
+	is_uint(eset_spare(&e, &lead), MIB, "of plain memory and a part: the plain memory");
+	is_uint(lead, 0, "from its begin");
+	e = range(base + 3 * MIB, 6 * MIB);
+	is_uint(eset_spare(&e, &lead), 5 * MIB, "of a part, a piece and plain memory: the rest");
+	is_uint(lead, MIB, "behind the part");
+	ok(emap_set_huge(base + 2 * MIB, false) && emap_set_huge(base + 4 * MIB, false), "they end");
+	e = range(base + 2 * MIB + PAGE, 2 * MIB - PAGE);
+	is_uint(eset_spare(&e, &lead), 2 * MIB - PAGE, "and are plain memory");
+}
+
+static void
+test_growth(void) {
+	start(10000);
+	grow(MIN);
+	is_uint(sys.huge, 0, "below thp_min there is no piece");
+	grow(48 * MIB);
+	size_t mapped = atomic_load_zu(&pac->mapped, MO_RELAXED);
+	ok(sys.huge >= 17 && sys.huge <= 20, "then nearly all is pieces: %zu", sys.huge);
+	is_uint(sys.bad, 0, "each 2 MiB, and aligned");
+	is_uint(npieces(), sys.huge, "counted");
+	ok(mapped - use() < PIECE_SIZE + AHEAD_MAX, "at most one piece is there too early: %zu", mapped - use());
+	is_uint(mapped - use(), pac_ndirty(pac) << LG_PAGE, "and that is dirty");
+	pac_purge(pac, now, true);
+	is_uint(pac_ndirty(pac), 0, "a purge of all takes the rest of the last piece");
+	is_uint(atomic_load_zu(&pac->mapped, MO_RELAXED), use(), "all of it");
+	is_uint(sys.nohuge, mapped == use() ? 0 : PIECE_SIZE, "which is one no more");
+}
+
+/* Frees the pages of one piece from `from` to `to` bytes on. */
+static size_t
+free_in_piece(const char *piece, size_t from, size_t to) {
+	size_t n = 0;
+	for (unsigned i = 0; i < n_got; i++) {
+		edata_t *e = got[i];
+		if (e != NULL && e->addr >= piece + from && e->addr < piece + to) {
+			pac_dalloc(pac, e);
+			got[i] = NULL;
+			n++;
+		}
+	}
+	return n;
+}
+
+/* The k-th piece in use, from the first page on that was fetched. */
+static const char *
+nth_piece(unsigned k) {
+	for (unsigned i = 0; i < n_got; i++) {
+		if (is_aligned((uintptr_t)got[i]->addr, PIECE_SIZE) && emap_is_huge(got[i]->addr) && k-- == 0) {
+			return got[i]->addr;
+		}
+	}
+	ok(false, "there is such a piece");
+	return NULL;
+}
+
+static void
+test_give_back(void) {
+	start(10000);
+	grow(64 * MIB);
+	pac_tick(pac, now);
+	const char *part = nth_piece(3), *whole = nth_piece(5), *few = nth_piece(7);
+	size_t before = nbroken(), has_rest = piece_npages(&pac->piece) > 0;
+	free_in_piece(part, MIB / 2, 3 * MIB / 2);
+	free_in_piece(whole, 0, 2 * MIB);
+	pac_hot_flush(pac);
+	free_in_piece(few, 0, PAGE);
+	for (unsigned i = 0; i < 160; i++) {
+		now += 50 * MSEC;
+		pac_tick(pac, now);
+	}
+	ok(!emap_is_huge(whole), "after 8 s the whole piece is given back");
+	is_uint(nbroken() - before, 0, "and none is broken");
+	ok(emap_is_huge(part) && pac_ndirty(pac) >= MIB >> LG_PAGE, "the part waits");
+	for (unsigned i = 0; i < 60; i++) {
+		now += 50 * MSEC;
+		pac_tick(pac, now);
+	}
+	ok(!emap_is_huge(part), "after the decay time it is given back");
+	is_uint(nbroken() - before, 1 + has_rest, "which breaks its piece; and so is a rest that nobody used");
+	ok(emap_is_huge(few), "a single page is not worth a piece");
+	ok(pac_ndirty(pac) << LG_PAGE <= max_zu(use() >> PIECE_LG_KEPT, PAGE), "little stays: %zu pages",
+	    pac_ndirty(pac));
+	is_uint(sys.nohuge, (2 + has_rest) * PIECE_SIZE, "these pieces lose the mark, and no others");
+	pac_purge(pac, now, true);
+	is_uint(pac_ndirty(pac), 0, "a purge of all does not ask");
+	ok(!emap_is_huge(few), "and breaks it");
+}
+
+/* Holes that are shorter than a piece are filled before a new piece is made. */
+static void
+test_holes(void) {
+	start(10000);
+	grow(64 * MIB);
+	const char *part = nth_piece(3);
+	free_in_piece(part, MIB / 2, 3 * MIB / 2);
+	pac_purge(pac, now, true);
+	size_t huge = sys.huge;
+	grow(64 * MIB - PIECE_SIZE / 4);
+	is_uint(sys.huge, huge, "what was given back is used again");
+	grow(72 * MIB);
+	ok(sys.huge > huge, "before a new piece");
+	ok(!emap_is_huge(part), "and stays plain");
+}
+
+static void
+test_not(void) {
+	start(10000);
+	while (use() < 4 * MIN) {
+		pac_alloc(pac, PAGE, PAGE, false);
+	}
+	is_uint(sys.huge, 0, "not where the program may touch a part only");
+	start(0);
+	grow(4 * MIN);
+	is_uint(sys.huge, 0, "not where unused pages go at once");
+	start(10000);
+	pac_bound(pac, MIB);
+	grow(4 * MIN);
+	is_uint(sys.huge, 0, "not where unused pages are bounded");
+	start(10000);
+	grow(4 * MIN);
+	pac_decay_ms_set(pac, &pac->decay_dirty, 0, now);
+	is_uint(pac_ndirty(pac), 0, "no rest stays where they have to go at once from now on");
+}
+
+static void
+test_slow(void) {
+	thp_stats_t before, after;
+	thp_stats_read(&before);
+	start(10000);
+	sys.slow_ns = PIECE_SLOW_NS + 1;
+	sys.stalls_step = 0;
+	grow(4 * MIN);
+	thp_stats_read(&after);
+	ok(sys.huge > 10, "slow first touches, but not for want of huge pages: pieces go on");
+	ok(after.nslow - before.nslow == sys.huge && after.npauses == before.npauses, "they are counted");
+	start(10000);
+	sys.stalls_step = 1;
+	sys.slow_ns = PIECE_SLOW_NS + 1;
+	grow(4 * MIN);
+	is_uint(sys.huge, PIECE_SLOW_MAX, "three in a row that wait for the system: no more");
+	thp_stats_read(&after);
+	is_uint(after.npauses, before.npauses + 1, "that is counted");
+	ok(strncmp(after.state, "paused", 6) == 0, "and said: %s", after.state);
+	sys.slow_ns = 0;
+	now += 59 * SEC;
+	grow(5 * MIN);
+	is_uint(sys.huge, PIECE_SLOW_MAX, "for a minute");
+	now += 2 * SEC;
+	grow(6 * MIN);
+	ok(sys.huge > PIECE_SLOW_MAX, "then again");
+	is_str(piece_state(), "on", "the state");
+}
+
+static void
+test_no_memory(void) {
+	start(10000);
+	sys.fail_with = ENOMEM;
+	grow(4 * MIN);
+	is_uint(sys.huge, 1, "a refusal for want of memory is one call");
+	now += 61 * SEC;
+	sys.fail_with = 0;
+	grow(5 * MIN);
+	ok(sys.huge > 1, "a minute later it is tried again");
+}
+
+static void
+setup(void) {
+	hooks = os_hooks_real;
+	hooks.madvise = fake_madvise;
+	hooks.open = fake_open;
+	os_hooks = &hooks;
+	nstime_now_hook = fake_now;
+	now = SEC;
+	sys.enabled = "always [madvise] never\n";
+	sys.size = "2097152\n";
+	sys.status = "Name:\tx\nTHP_enabled:\t1\nThreads:\t1\n";
+	opt_thp = thp_mode_default;
+	opt_thp_min = MIN;
+}
+
+/* How often a piece is asked for under these circumstances, and what is said about it. */
+static int
+child_off(void) {
+	start(10000);
+	grow(4 * MIN);
+	printf("calls=%zu state=%s\n", sys.huge, piece_state());
+	return 0;
+}
+
+static int
+child_refused(void) {
+	setup();
+	start(10000);
+	sys.fail_with = EINVAL;
+	grow(4 * MIN);
+	printf("calls=%zu state=%s\n", sys.huge, piece_state());
+	return 0;
+}
+
+#define OFF_CHILD(name, change) \
+static int \
+child_##name(void) { \
+	setup(); \
+	change; \
+	return child_off(); \
+}
+OFF_CHILD(always, sys.enabled = "[always] madvise never\n")
+OFF_CHILD(never, sys.enabled = "always madvise [never]\n")
+OFF_CHILD(none, sys.enabled = "")
+OFF_CHILD(size, sys.size = "536870912\n")
+OFF_CHILD(process, sys.status = "Name:\tx\nTHP_enabled:\t0\n")
+OFF_CHILD(option, opt_thp = thp_mode_never)
+OFF_CHILD(retain, opt_retain = false)
+OFF_CHILD(large, opt_thp_min = SIZE_MAX)
+
+static const struct {
+	const char *child;
+	const char *out;
+} offs[] = {
+	{"always", "calls=0 state=off: the system's setting is not madvise"},
+	{"never", "calls=0 state=off: the system's setting is not madvise"},
+	{"none", "calls=0 state=off: the system's setting is not madvise"},
+	{"size", "calls=0 state=off: huge pages are not of 2 MiB"},
+	{"process", "calls=0 state=off: disabled for the process"},
+	{"option", "calls=0 state=off: thp is not default"},
+	{"retain", "calls=0 state=off: retain is false"},
+	{"large", "calls=0 state=on"},
+	{"refused", "calls=1 state=off: the system refused"},
+};
+
+static void
+body(void) {
+	setup();
+	test_guard();
+	test_spare();
+	test_growth();
+	test_give_back();
+	test_holes();
+	test_not();
+	test_slow();
+	test_no_memory();
+	os_hooks = &os_hooks_real;
+}
+
+int
+main(int argc, char **argv) {
+	static const struct test_child children[] = {{"always", child_always}, {"never", child_never},
+		{"none", child_none}, {"size", child_size}, {"process", child_process}, {"option", child_option},
+		{"retain", child_retain}, {"large", child_large}, {"refused", child_refused}, {NULL, NULL}};
+	static struct test_result r;
+	bool is_body = argc > 1 && strcmp(argv[1], "--child=body") == 0;
+	if (!is_body) {
+		test_children(argc, argv, children);
+	}
+	for (unsigned i = 0; i < ARRAY_LEN(offs) && !is_body; i++) {
+		run_child_conf(&r, offs[i].child, NULL);
+		child_exits(&r, 0, "child %s", offs[i].child);
+		ok(strstr(r.out, offs[i].out) != NULL, "%s: %s", offs[i].child, offs[i].out);
+	}
+	return core_run_all_pages(argc, argv, body);
+}
