@@ -31,6 +31,15 @@ object_map(object_t *object, int fd)
 	return "cannot be mapped";
 }
 
+/* Has this file the build-id that the link to it names? */
+static bool
+is_alt(Dwarf *alt, const void *id, size_t len)
+{
+	const void *found;
+
+	return dwelf_elf_gnu_build_id(dwarf_getelf(alt), &found) == (ssize_t)len && memcmp(found, id, len) == 0;
+}
+
 /* The file with what dwz took out of several debug files, beside them or at an absolute path. */
 static void
 object_open_alt(object_t *object)
@@ -39,8 +48,10 @@ object_open_alt(object_t *object)
 	const void *id;
 	char path[PATH_MAX];
 	const char *slash = strrchr(object->path, '/');
+	ssize_t len;
 
-	if (dwelf_dwarf_gnu_debugaltlink(object->dwarf, &name, &id) <= 0)
+	len = dwelf_dwarf_gnu_debugaltlink(object->dwarf, &name, &id);
+	if (len <= 0)
 		return;
 	if (name[0] == '/' || slash == NULL)
 		snprintf(path, sizeof(path), "%s", name);
@@ -49,6 +60,10 @@ object_open_alt(object_t *object)
 	object->alt_fd = file_open(object->root, path);
 	if (object->alt_fd >= 0)
 		object->alt = dwarf_begin(object->alt_fd, DWARF_C_READ);
+	if (object->alt != NULL && !is_alt(object->alt, id, (size_t)len)) {
+		dwarf_end(object->alt);
+		object->alt = NULL;
+	}
 }
 
 /* libelf unpacks a section once and marks that in the image. */

@@ -75,14 +75,15 @@ space_limit(const order_t *order)
 
 /* What is opened from here on is what anybody may read. */
 static void
-privileges_drop(void)
+privileges_drop(bool with_servers)
 {
 	struct __user_cap_header_struct head = { _LINUX_CAPABILITY_VERSION_3, 0 };
 	struct __user_cap_data_struct none[2] = { { 0 }, { 0 } };
 
 	limit_set(RLIMIT_CORE, 0);
 	limit_set(RLIMIT_CPU, CPU_SECONDS);
-	limit_set(RLIMIT_FSIZE, NAMES_TABLE_MAX);
+	/* What servers send is written to their library's cache. */
+	limit_set(RLIMIT_FSIZE, with_servers ? RLIM_INFINITY : NAMES_TABLE_MAX);
 	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	(void)syscall(SYS_capset, &head, none);
 }
@@ -224,7 +225,7 @@ table_main(int count, char **words)
 	if (order.root < 0)
 		order.root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	space_limit(&order);
-	privileges_drop();
+	privileges_drop(order.with_servers);
 	addresses = addresses_read(&naddresses);
 	error = addresses == NULL ? EINVAL : table_run(&order, files, addresses, naddresses);
 	free(addresses);

@@ -1,10 +1,13 @@
 /*
- * A heap_v2 file as pprof, on stdout: what the agent does with a profile, for the tests and to measure.
- * usage: convert [--base FILE] [--cache DIR] [--pid N] [--type NAME] [--symbolizer PATH]
- *                [--bytes N] [--times N] FILE
- * --times: does all of it so often, and writes the last; microseconds of CPU of each on stderr.
+ * heap_v2 files as pprof, on stdout: what the agent does with a profile, for the tests and to measure.
+ * usage: convert [OPTION VALUE]... FILE [[OPTION VALUE]... FILE]...
+ *        --base FILE, --cache DIR, --bytes N, --pid N, --symbolizer PATH, --servers 0|1, --type NAME
+ *        --times N    does all of it so often, and writes the last; microseconds of CPU of each on stderr
+ *        --threads N  so many threads do it at the same time
+ *        --memory     what this process takes so far, on stderr
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,41 +79,103 @@ convert(const char *path, const char *base, const struct pprof_request *request,
 	return err == 0 ? 0 : fail(path, err, why);
 }
 
+typedef struct work_s {
+	const char *path, *base;
+	const struct pprof_request *request;
+	int code;
+} work_t;
+
+static void *
+work_run(void *arg) {
+	work_t *w = arg;
+	w->code = convert(w->path, w->base, w->request, 0);
+	return NULL;
+}
+
+/* The same in several threads at once; then here, to write it. */
+static int
+convert_together(const work_t *work, int count) {
+	pthread_t threads[64];
+	work_t works[64];
+	int code = 0;
+	count = count < 64 ? count : 64;
+	for (int i = 0; i < count; i++) {
+		works[i] = *work;
+		if (pthread_create(&threads[i], NULL, work_run, &works[i]) != 0) {
+			return 2;
+		}
+	}
+	for (int i = 0; i < count; i++) {
+		pthread_join(threads[i], NULL);
+		code |= works[i].code;
+	}
+	return code;
+}
+
+/* Sets one option from the two words; 0 if they are none. */
+static int
+option_set(struct pprof_request *request, const char **base, int *times, int *threads, char **words) {
+	const char *name = words[0], *value = words[1];
+	if (strcmp(name, "--base") == 0) {
+		*base = value;
+	} else if (strcmp(name, "--bytes") == 0) {
+		request->cache_bytes = strtoull(value, NULL, 10);
+	} else if (strcmp(name, "--cache") == 0) {
+		request->cache_dir = value;
+	} else if (strcmp(name, "--pid") == 0) {
+		request->pid = atoi(value);
+	} else if (strcmp(name, "--symbolizer") == 0) {
+		request->symbolizer = value;
+	} else if (strcmp(name, "--type") == 0) {
+		request->default_type = value;
+	} else if (strcmp(name, "--servers") == 0) {
+		request->use_debuginfod = atoi(value) != 0;
+	} else if (strcmp(name, "--times") == 0) {
+		*times = atoi(value);
+	} else if (strcmp(name, "--threads") == 0) {
+		*threads = atoi(value);
+	} else {
+		return 0;
+	}
+	return 1;
+}
+
+/* Kilobytes that this process has, and had at most. */
+static void
+memory_tell(void) {
+	char line[256];
+	FILE *in = fopen("/proc/self/status", "r");
+	while (in != NULL && fgets(line, sizeof(line), in) != NULL) {
+		if (strncmp(line, "VmHWM", 5) == 0 || strncmp(line, "VmRSS", 5) == 0) {
+			fputs(line, stderr);
+		}
+	}
+	if (in != NULL) {
+		fclose(in);
+	}
+}
+
 int
 main(int argc, char **argv) {
 	struct pprof_request request = {0};
-	const char *path = NULL, *base = NULL;
-	int times = 1, code = 0;
-	for (int i = 1; i < argc; i++) {
-		const char *value = i + 1 < argc ? argv[i + 1] : "";
-		if (strncmp(argv[i], "--", 2) != 0) {
-			path = argv[i];
+	const char *base = NULL;
+	int times = 1, threads = 0, code = 0;
+	for (int i = 1; i < argc && code == 0; i++) {
+		if (strcmp(argv[i], "--memory") == 0) {
+			memory_tell();
 			continue;
 		}
-		switch (argv[i++][2]) {
-		case 'b':
-			base = strcmp(argv[i - 1], "--base") == 0 ? value : base;
-			request.cache_bytes = base == value ? 0 : strtoull(value, NULL, 10);
-			break;
-		case 'c': request.cache_dir = value; break;
-		case 'p': request.pid = atoi(value); break;
-		case 's': request.symbolizer = value; break;
-		case 't':
-			times = strcmp(argv[i - 1], "--times") == 0 ? atoi(value) : times;
-			request.default_type = argv[i - 1][3] == 'y' ? value : request.default_type;
-			break;
-		default: path = NULL; i = argc;
+		if (i + 1 < argc && option_set(&request, &base, &times, &threads, argv + i)) {
+			i++;
+			continue;
 		}
-	}
-	if (path == NULL) {
-		fputs("usage: see the head of convert.c\n", stderr);
-		return 2;
-	}
-	for (int i = 1; i <= times && code == 0; i++) {
-		long start = cpu_us();
-		code = convert(path, base, &request, i == times);
-		if (times > 1) {
-			fprintf(stderr, "%ld\n", cpu_us() - start);
+		code = convert_together(&(work_t){argv[i], base, &request, 0}, threads);
+		for (int k = 1; k <= times && code == 0; k++) {
+			long start = cpu_us();
+			code = convert(argv[i], base, &request, k == times);
+			if (times > 1) {
+				fprintf(stderr, "%ld\n", cpu_us() - start);
+			}
 		}
 	}
 	return code;

@@ -154,6 +154,65 @@ for my $case (['gdwarf4', 'g++', '-gdwarf-4', '-O2'], ['packed', 'g++', '-g', '-
 	}
 }
 
+SKIP: {
+	skip 'no dwz', 1 unless which('dwz');
+	mkdir "$dir/dwz";
+	spew("$dir/other.cc", $text =~ s/2000/20/r);
+	system('g++', '-g', '-O2', '-o', "$dir/dwz/other", "$dir/other.cc") == 0 && system("cd $dir/dwz && cp ../serve . && dwz -m common.debug serve other") == 0 or die 'dwz';
+	my $dwz_dump = dump_of($library, 'prof_accum:true,lg_prof_sample:10', "$dir/dwz/serve");
+	my $named = named('--pid', started("$dir/dwz/serve", 'wait'), $dwz_dump);
+	agrees('debug information that two programs share', $named, exported($dwz_dump));
+	system("cd $dir/dwz && g++ -g -O2 -o common.debug ../other.cc");
+	my ($grow) = grep { $_->{name} eq 'grow' } map { @{ $_->{frames} } } map { @{ $_->{stack} } } @{ named('--pid', $running[-1], $dwz_dump)->{samples} };
+	ok($grow, 'a file of another build-id in its place: the functions are there still');
+}
+SKIP: {
+	skip 'no libdebuginfod', 2 unless glob('/usr/lib/*/libdebuginfod.so.1') && which('objcopy');
+	my $build_id = $made->{stack}[0]{mapping}{build_id};
+	local @ENV{qw(DEBUGINFOD_URLS DEBUGINFOD_CACHE_PATH)} = ("file://$dir/server", "$dir/debuginfod");
+	system('mkdir', '-p', "$dir/server/buildid/$build_id", "$dir/client");
+	system('objcopy', '--only-keep-debug', "$dir/serve", "$dir/server/buildid/$build_id/debuginfo");
+	system('objcopy', '--strip-all', "$dir/serve", "$dir/client/serve");
+	my $client = started("$dir/client/serve", 'wait');
+	my $client_dump = dump_of($library, 'prof_accum:true,lg_prof_sample:10', "$dir/client/serve");
+	ok(!pprof_flat(named('--pid', $client, $client_dump), 3)->{'box::made'}, 'debuginfod is not asked');
+	ok(pprof_flat(named('--pid', $client, '--servers', 1, $client_dump), 3)->{'box::made'}, 'but if that is wanted');
+}
+
+# ---- a process with a root of its own: paths and links are those that it sees, and its tables are its own
+SKIP: {
+	skip 'not root', 3 if $> != 0;
+	my $root = "$dir/root";
+	for my $file ("$dir/serve", map { m{(/\S+)} ? $1 : () } `ldd $dir/serve`) {
+		system('mkdir', '-p', "$root/" . ($file =~ s{/[^/]*$}{}r)) == 0 && system('cp', '-L', $file, "$root/$file") == 0 or die "cp $file";
+	}
+	my $real = "$dir/serve";
+	symlink $real, "$root/link";
+	rename $real, "$dir/serve.away";
+	my $inside = started('chroot', $root, $real, 'wait');
+	select undef, undef, undef, 0.3;
+	my $seen = our_dump("$dir/seen.heap", modules => [[0x1000000, 0x2000000, 0x1000000, $made->{stack}[0]{mapping}{build_id}, '/link']],
+		stacks => [[[0x1000000 + $made->{stack}[0]{address} - $made->{stack}[0]{mapping}{start}], 1, 1000]]);
+	my $found = named('--pid', $inside, '--cache', "$dir/c4", $seen);
+	is(join(' ', map { $_->{name} } map { @{ $_->{frames} } } @{ $found->{samples}[0]{stack} }), 'box::made box::twice grow', 'an absolute link in it stays in it');
+	is(scalar(grep { m{/\Q$made->{stack}[0]{mapping}{build_id}\E-r} } glob "$dir/c4/*.names"), 1, 'the table is of that root');
+	named('--pid', $pid, '--cache', "$dir/c4", $dump);
+	rename "$dir/serve.away", $real;
+	is_deeply(pprof_flat(named('--pid', $pid, '--cache', "$dir/c4", $dump), 3), \%flat, 'others have their own');
+}
+
+# ---- several at once: a table is made by one of them, and the thread sanitizer has nothing to say
+{
+	local $convert = "$dir/convert.threads";
+	make_convert('-fsanitize=thread');
+	my ($code, $out, $err) = run($convert, '--symbolizer', $tool, '--pid', $pid, '--cache', "$dir/c5", '--threads', 8, $dump);
+	is("$code|$err", '0|', '8 threads at once, in a directory');
+	is_deeply(pprof_flat(pprof_decode(unzip($out)), 3), \%flat, 'the same');
+	($code, $out, $err) = run($convert, '--symbolizer', $tool, '--pid', $pid, '--threads', 8, $dump);
+	is("$code|$err", '0|', 'in memory');
+	is_deeply(pprof_flat(pprof_decode(unzip($out)), 3), \%flat, 'the same');
+}
+
 # ---- forged tables: what is read is checked; the answer may be wrong, and no sanitizer has anything to say
 srand 11;
 my ($key) = grep { -s "$cache/$_" } tables();
