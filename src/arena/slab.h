@@ -52,14 +52,6 @@ slab_try_put(edata_t *e, size_t reg_size, uint64_t magic, size_t off) {
 	return true;
 }
 
-/* Number of the region that holds ptr. */
-static inline size_t
-slab_region(const edata_t *e, const bin_info_t *info, const void *ptr) {
-	size_t off = (size_t)((const char *)ptr - e->addr);
-	assert(off < info->slab_size && off % info->reg_size == 0);
-	return div_compute(&info->div, off);
-}
-
 /*
  * The profiler's record of the region at ptr; NULL if no region of the sampled slab begins there.
  */

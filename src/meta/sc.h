@@ -18,17 +18,11 @@ typedef unsigned szind_t;
 /* Number of classes of the ladder. */
 #define SC_NSIZES 232u
 #define SC_LG_TINY 3
-#define SC_QUANTUM ((size_t)16)
 /* small classes with 64 KiB pages, the most there can be */
 #define SC_SMALL_MAXCLASS_LIMIT_NBINS 52u
 #define SC_LARGE_MAXCLASS ((size_t)7 << 60)
 /* Sizes up to this many bytes are classified by a table. */
 #define SC_LOOKUP_MAX ((size_t)4096)
-/*
- * The ladder applies up to this size for every page size; above, usable sizes are rounded to pages
- * (sz.h).
- */
-#define SC_LADDER_MAX ((size_t)32768)
 
 /* Usable size of each class in bytes. */
 extern HIDDEN const size_t sc_size_tab[SC_NSIZES];

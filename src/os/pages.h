@@ -26,7 +26,6 @@
 #define PAGE_CEILING(s) (((s) + PAGE_MASK) & ~PAGE_MASK)
 #define PAGE_FLOOR(s) ((s) & ~PAGE_MASK)
 #define HUGEPAGE_CEILING(s) (((s) + HUGEPAGE_MASK) & ~HUGEPAGE_MASK)
-#define PAGE_ADDR2BASE(a) ((void *)((uintptr_t)(a) & ~(uintptr_t)PAGE_MASK))
 
 /* log2 of the page size, and the page size in bytes; set by pages_boot_size(). */
 extern HIDDEN unsigned lg_page;

@@ -16,7 +16,6 @@ typedef int memorder_t;
 #define MO_ACQ_REL __ATOMIC_ACQ_REL
 #define MO_SEQ_CST __ATOMIC_SEQ_CST
 
-#define ATOMIC_INIT(v) {(v)}
 #define atomic_fence(mo) __atomic_thread_fence(mo)
 
 typedef struct { size_t repr; } atomic_zu_t;

@@ -1,8 +1,8 @@
 /*
  * Bit arithmetic on machine words: bit searches, logarithms, population count, alignment.
- * Bit positions count from zero at the least significant bit, in ffs and fls too (libc's ffs()
- * counts from one). A function that needs a non-zero argument or a power of two says so and asserts
- * it. Pure functions without state; used by every folder.
+ * Bit positions count from zero at the least significant bit (libc's ffs() counts from one). A
+ * function that needs a non-zero argument or a power of two says so and asserts it. Pure functions
+ * without state; used by every folder.
  */
 #ifndef UTIL_BITS_H
 #define UTIL_BITS_H
@@ -12,13 +12,6 @@
 
 cassert(sizeof(size_t) == sizeof(unsigned long));
 cassert(sizeof(size_t) == 8);
-
-/* Position of the lowest set bit; x != 0. */
-ALWAYS_INLINE unsigned
-ffs_zu(size_t x) {
-	assert(x != 0);
-	return (unsigned)__builtin_ctzl(x);
-}
 
 /* Position of the highest set bit; x != 0. */
 ALWAYS_INLINE unsigned
@@ -34,24 +27,10 @@ ctz64(uint64_t x) {
 	return (unsigned)__builtin_ctzll(x);
 }
 
-/* Number of zero bits above the highest set bit; x != 0. */
-ALWAYS_INLINE unsigned
-clz64(uint64_t x) {
-	assert(x != 0);
-	return (unsigned)__builtin_clzll(x);
-}
-
 /* floor(log2(x)); x != 0. */
 ALWAYS_INLINE unsigned
 lg_floor_zu(size_t x) {
 	return fls_zu(x);
-}
-
-/* ceil(log2(x)); x != 0. */
-ALWAYS_INLINE unsigned
-lg_ceil_zu(size_t x) {
-	assert(x != 0);
-	return x == 1 ? 0 : fls_zu(x - 1) + 1;
 }
 
 /* Zero is not a power of two. */

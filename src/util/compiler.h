@@ -26,11 +26,9 @@
 #define NOINLINE __attribute__((noinline))
 /* Never inlined, and placed apart from the hot code. */
 #define COLD __attribute__((cold, noinline))
-#define PURE __attribute__((pure))
 #define NORETURN __attribute__((noreturn))
 #define ALIGNED(n) __attribute__((aligned(n)))
 #define UNUSED __attribute__((unused))
-#define FALLTHROUGH __attribute__((fallthrough))
 #define WEAK __attribute__((weak))
 /* Not exported from the shared library, and so reached without the global offset table. */
 #define HIDDEN __attribute__((visibility("hidden")))
@@ -90,9 +88,6 @@
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 /* The struct of type t whose member m is at p. */
 #define container_of(p, t, m) ((t *)((uintptr_t)(p) - offsetof(t, m)))
-/* Prefetch for a write (W) or a read (R); p may be any address, a bad one is ignored. */
-#define PREFETCHW(p) __builtin_prefetch((p), 1, 3)
-#define PREFETCHR(p) __builtin_prefetch((p), 0, 3)
 
 static inline size_t
 min_zu(size_t a, size_t b) {

@@ -16,12 +16,6 @@ typedef uint64_t fb_word_t;
 #define FB_WORD_BITS 64
 #define FB_NWORDS(nbits) (((nbits) + FB_WORD_BITS - 1) / FB_WORD_BITS)
 
-/* Clears all bits; needed before any other function. */
-static inline void
-fb_init(fb_word_t *fb, size_t nbits) {
-	memset(fb, 0, FB_NWORDS(nbits) * sizeof(fb_word_t));
-}
-
 ALWAYS_INLINE bool
 fb_get(const fb_word_t *fb, size_t nbits UNUSED, size_t bit) {
 	assert(bit < nbits);

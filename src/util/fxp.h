@@ -31,24 +31,6 @@ int fxp_parse(fxp_t *out, const char *s, char **end);
  */
 size_t fxp_print(char buf[FXP_BUF_SIZE], fxp_t x);
 
-/* a * b, rounded down; wraps if the product is 65536 or more. */
-ALWAYS_INLINE fxp_t
-fxp_mul(fxp_t a, fxp_t b) {
-	return (fxp_t)(((uint64_t)a * b) >> 16);
-}
-
-/* The nearest integer; halves are rounded up. */
-ALWAYS_INLINE uint32_t
-fxp_round_nearest(fxp_t a) {
-	return (uint32_t)(((uint64_t)a + 0x8000) >> 16);
-}
-
-/* The integer part. */
-ALWAYS_INLINE uint32_t
-fxp_round_down(fxp_t a) {
-	return a >> 16;
-}
-
 /* floor(x * frac) for frac <= 1 and any x; for a greater frac as long as the result fits. */
 ALWAYS_INLINE size_t
 fxp_mul_frac(size_t x, fxp_t frac) {

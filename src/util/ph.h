@@ -155,14 +155,4 @@ ph_remove(ph_t *ph, ph_link_t *e, ph_cmp_t *cmp) {
 	e->next = NULL;
 }
 
-/* Removes and returns the least element, or returns NULL if the heap is empty. */
-ALWAYS_INLINE ph_link_t *
-ph_remove_first(ph_t *ph, ph_cmp_t *cmp) {
-	ph_link_t *e = ph->root;
-	if (e != NULL) {
-		ph_remove(ph, e, cmp);
-	}
-	return e;
-}
-
 #endif /* UTIL_PH_H */

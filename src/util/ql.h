@@ -15,8 +15,6 @@ struct ql_s {
 	ql_t *prev;
 };
 
-#define QL_HEAD_INITIALIZER(name) {&(name), &(name)}
-
 static inline void
 ql_init(ql_t *q) {
 	q->next = q;
@@ -40,11 +38,6 @@ ql_insert_after(ql_t *pos, ql_t *e) {
 }
 
 static inline void
-ql_push_head(ql_t *head, ql_t *e) {
-	ql_insert_after(head, e);
-}
-
-static inline void
 ql_push_tail(ql_t *head, ql_t *e) {
 	ql_insert_after(head->prev, e);
 }
@@ -64,49 +57,8 @@ ql_first(const ql_t *head) {
 }
 
 static inline ql_t *
-ql_last(const ql_t *head) {
-	return ql_is_empty(head) ? NULL : head->prev;
-}
-
-static inline ql_t *
 ql_next(const ql_t *head, const ql_t *e) {
 	return e->next == head ? NULL : e->next;
-}
-
-static inline ql_t *
-ql_prev(const ql_t *head, const ql_t *e) {
-	return e->prev == head ? NULL : e->prev;
-}
-
-static inline ql_t *
-ql_pop_head(ql_t *head) {
-	ql_t *e = ql_first(head);
-	if (e != NULL) {
-		ql_remove(e);
-	}
-	return e;
-}
-
-/* Moves the first element to the end. */
-static inline void
-ql_rotate(ql_t *head) {
-	ql_t *e = ql_pop_head(head);
-	if (e != NULL) {
-		ql_push_tail(head, e);
-	}
-}
-
-/* Moves all elements of src to the end of dst; src is empty afterwards. */
-static inline void
-ql_concat(ql_t *dst, ql_t *src) {
-	if (ql_is_empty(src)) {
-		return;
-	}
-	src->next->prev = dst->prev;
-	dst->prev->next = src->next;
-	src->prev->next = dst;
-	dst->prev = src->prev;
-	ql_init(src);
 }
 
 #endif /* UTIL_QL_H */

@@ -6,7 +6,7 @@
 #include "util/atomic.h"
 
 #define CHECK_INTEGER(T, x) do { \
-		atomic_##x##_t a = ATOMIC_INIT(40); \
+		atomic_##x##_t a = {40}; \
 		T e = 1; \
 		is_uint(atomic_fetch_add_##x(&a, 2, MO_RELAXED), 40, #x " fetch_add gives the old value"); \
 		is_uint(atomic_fetch_sub_##x(&a, 10, MO_ACQ_REL), 42, #x " fetch_sub"); \
@@ -56,14 +56,14 @@ main(void) {
 	CHECK_INTEGER(uint8_t, u8);
 
 	int x, y;
-	atomic_p_t p = ATOMIC_INIT(&x);
+	atomic_p_t p = {&x};
 	void *expected = &y;
 	ok(!atomic_cas_strong_p(&p, &expected, &y, MO_SEQ_CST, MO_RELAXED) && expected == &x,
 	    "pointer cas refreshes");
 	ok(atomic_exchange_p(&p, &y, MO_ACQ_REL) == &x && atomic_load_p(&p, MO_ACQUIRE) == &y,
 	    "pointer exchange");
 
-	atomic_u64_t counter = ATOMIC_INIT(5);
+	atomic_u64_t counter = {5};
 	atomic_add_nonatomic_u64(&counter, 6);
 	is_uint(atomic_load_u64(&counter, MO_RELAXED), 11, "add by the only writer");
 

@@ -60,8 +60,6 @@ test_size(size_t nbits) {
 	static struct model m;
 	memset(&m, 0, sizeof(m));
 	m.nbits = nbits;
-	memset(m.fb, 0xff, FB_NWORDS(nbits) * sizeof(fb_word_t));
-	fb_init(m.fb, nbits);
 	unsigned bad = compare(&m);
 	for (int i = 0; i < 60; i++) {
 		step(&m);

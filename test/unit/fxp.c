@@ -70,11 +70,7 @@ test_print(void) {
 
 static void
 test_arithmetic(void) {
-	is_uint(fxp_mul(FXP_INIT_INT(3), FXP_INIT_PERCENT(50)), 0x18000, "3 times a half");
-	is_uint(fxp_round_nearest(0x17fff), 1, "rounds down");
-	is_uint(fxp_round_nearest(0x18000), 2, "rounds halves up");
-	is_uint(fxp_round_nearest(FXP_MAX), 65536, "rounds the greatest up");
-	is_uint(fxp_round_down(0x1ffff), 1, "cuts");
+	is_uint(fxp_mul_frac(300, FXP_INIT_PERCENT(50)), 150, "half of a small number");
 	is_uint(fxp_mul_frac(SIZE_MAX, FXP_INIT_INT(1)), SIZE_MAX, "all of a size");
 	is_uint(fxp_mul_frac(SIZE_MAX, 0x8000), SIZE_MAX / 2, "half of the greatest size");
 	uint64_t rng = 3;

@@ -147,7 +147,7 @@ fork_and_lock_in_child(void) {
 static void
 test_forks(void) {
 	mutex_init(&mtx, "test", WITNESS_RANK_OMIT);
-	atomic_b_t go_on = ATOMIC_INIT(true);
+	atomic_b_t go_on = {true};
 	pthread_t t[2];
 	pthread_create(&t[0], NULL, keep_locking, &go_on);
 	pthread_create(&t[1], NULL, keep_locking, &go_on);
@@ -238,7 +238,7 @@ test_order(void) {
 static void
 test_counters(void) {
 	mutex_prof_data_t d = {0};
-	atomic_b_t go_on = ATOMIC_INIT(true);
+	atomic_b_t go_on = {true};
 	pthread_t t;
 	pthread_create(&t, NULL, keep_locking, &go_on);
 	for (unsigned i = 0; i < 1000 || d.n_lock_ops == 0; i++) {

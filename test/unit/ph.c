@@ -74,8 +74,9 @@ check_random(uint64_t range, unsigned inserts_of_8) {
 			ph_remove(&ph, &it->link, item_cmp);
 			it->is_in = false;
 		} else {
-			ph_link_t *e = ph_remove_first(&ph, item_cmp);
+			ph_link_t *e = ph_first(&ph, item_cmp);
 			if (e != NULL) {
+				ph_remove(&ph, e, item_cmp);
 				container_of(e, struct item, link)->is_in = false;
 			}
 		}
@@ -95,7 +96,8 @@ test_sorted_out(void) {
 	uint64_t last = 0;
 	size_t n = 0;
 	unsigned bad = 0;
-	for (ph_link_t *e; (e = ph_remove_first(&ph, item_cmp)) != NULL; n++) {
+	for (ph_link_t *e; (e = ph_first(&ph, item_cmp)) != NULL; n++) {
+		ph_remove(&ph, e, item_cmp);
 		bad += container_of(e, struct item, link)->key < last;
 		bad += e->prev != NULL || e->next != NULL || e->lchild != NULL;
 		last = container_of(e, struct item, link)->key;

@@ -34,6 +34,12 @@ has_put(void *p) {
 	return slab_try_put(&slab, info->reg_size, info->div.magic, (size_t)((char *)p - FAR));
 }
 
+/* Number of the region at p. */
+static size_t
+region_of(const bin_info_t *info, const void *p) {
+	return (size_t)((const char *)p - FAR) / info->reg_size;
+}
+
 /* Random batches out, random regions back. */
 static unsigned
 exercise(szind_t szind, uint64_t *seed) {
@@ -44,9 +50,9 @@ exercise(szind_t szind, uint64_t *seed) {
 		unsigned n = 1 + (unsigned)core_below(seed, 64), low = lowest_free(info->nregs);
 		unsigned got = slab_take(&slab, info, out, n);
 		bad += got != min_zu(n, info->nregs - ntaken);
-		bad += got > 0 && slab_region(&slab, info, out[0]) != low;
+		bad += got > 0 && region_of(info, out[0]) != low;
 		for (unsigned j = 0; j < got; j++) {
-			size_t r = slab_region(&slab, info, out[j]);
+			size_t r = region_of(info, out[j]);
 			bad += r >= info->nregs || is_taken[r] || (char *)out[j] != FAR + r * info->reg_size;
 			bad += j > 0 && out[j] <= out[j - 1];
 			is_taken[r] = true;
