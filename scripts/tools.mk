@@ -22,10 +22,15 @@ bin/jeprof-symbolize: $(wildcard $(srcroot)bin/symbolize/*.[ch]) $(addprefix $(s
 	$(call say,CC)$(COMPILE_CTL) -D_GNU_SOURCE -I$(srcroot)bin/agent $(LDFLAGS) -o $@ $(filter %.c,$^) -ldw -lelf -ldl
 
 AGENT_SRCS := $(patsubst $(srcroot)%,%,$(sort $(wildcard $(srcroot)bin/agent/*.c $(srcroot)bin/agent/names/*.c)))
-AGENT_OBJS := $(AGENT_SRCS:.c=.o)
+AGENT_OBJS := $(AGENT_SRCS:.c=.o) bin/page_parts.o
 COMPILE_AGENT = $(COMPILE_CTL) -D_GNU_SOURCE -I$(srcroot)bin/agent -DJEPROFD_VERSION='"$(release)"' $(DEPS)
-$(AGENT_OBJS): bin/agent/%.o: $(srcroot)bin/agent/%.c
+$(AGENT_SRCS:.c=.o): bin/agent/%.o: $(srcroot)bin/agent/%.c
 	@mkdir -p $(@D)
+	$(call say,CC)$(COMPILE_AGENT) -fPIE -c -o $@ $<
+bin/page_parts.c: $(wildcard $(srcroot)bin/page/*) $(srcroot)scripts/join-page
+	@mkdir -p $(@D)
+	$(call say,JOIN)$(srcroot)scripts/join-page c >$@
+bin/page_parts.o: bin/page_parts.c
 	$(call say,CC)$(COMPILE_AGENT) -fPIE -c -o $@ $<
 -include $(AGENT_OBJS:.o=.d)
 bin/jeprofd: $(AGENT_OBJS) lib/libjeprof_client.a

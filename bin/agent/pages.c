@@ -1,15 +1,23 @@
 /*
- * The pages for people: the processes with their memory over the last hour, as plain HTML with pictures in
- * SVG and nothing from elsewhere. Everything that a process says of itself is quoted.
+ * The pages for people. "/" has the processes with their memory over the last hour, as plain HTML with
+ * pictures in SVG. "/p/PID/" is the page that "jeprof report" makes, fed by this process: its script
+ * (bin/page/, joined into page_parts.c) fetches debug/pprof/heap again and again. Nothing comes from
+ * elsewhere, and everything that a process says of itself is quoted.
  * Lock: the table's. Called by server.c.
  */
 #include "table.h"
 
 #include <stdlib.h>
 
+#include "page_parts.h"
 #include "tell.h"
 
-enum { PICTURE_WIDTH = 240, PICTURE_HEIGHT = 36, HOUR_MS = 3600000 };
+enum {
+	PICTURE_WIDTH = 240,
+	PICTURE_HEIGHT = 36,
+	HOUR_MS = 3600000,
+	LIVE_SECONDS = 10,       /* between the profiles that the page of a process fetches, at most */
+};
 
 static const char head[] =
     "<!DOCTYPE html>\n<html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">"
@@ -97,27 +105,22 @@ tell_index(text_t *t) {
 	table_unlock();
 }
 
+/* ---- the page of one process ---- */
+
 static void
 add_fact(text_t *t, const char *name, const char *value) {
 	if (value[0] != '\0') {
-		text_add(t, "<tr><td>%s</td><td>", name);
+		text_add(t, "<tr><td class=\"t\">%s</td><td class=\"t\">", name);
 		text_html(t, value);
 		text_add(t, "</td></tr>\n");
 	}
 }
 
 static void
-add_button(text_t *t, int pid, const char *verb) {
-	text_add(t, "<form method=\"post\" action=\"/p/%d/%s\"><button>%s</button></form>\n", pid, verb, verb);
-}
-
-static void
-add_process(text_t *t, const proc_t *p) {
-	text_add(t, "%s<p><a href=\"/\">all processes</a></p><h1>%d ", head, p->pid);
-	text_html(t, p->labels->comm);
-	text_add(t, "</h1>\n<p>");
+add_facts(text_t *t, const proc_t *p) {
+	text_add(t, "<details><summary>this process</summary>");
 	add_picture(t, p);
-	text_add(t, "</p>\n<table>");
+	text_add(t, "<table>");
 	add_fact(t, "profiler", state_word(p->head.state));
 	add_fact(t, "service", p->labels->service);
 	add_fact(t, "user", p->labels->user);
@@ -128,13 +131,43 @@ add_process(text_t *t, const proc_t *p) {
 	add_fact(t, "library", p->head.library_version);
 	for (int i = 0; i < fig_count; i++) {
 		if (proc_has(p, (fig_t)i)) {
-			text_add(t, "<tr><td>%s</td><td>%llu</td></tr>\n", fig_keys[i], (unsigned long long)p->figures.values[i]);
+			text_add(t, "<tr><td class=\"t\">%s</td><td class=\"t\">%llu</td></tr>\n", fig_keys[i],
+			    (unsigned long long)p->figures.values[i]);
 		}
 	}
-	text_add(t, "<tr><td>rss</td><td>%llu</td></tr></table>\n", (unsigned long long)p->figures.rss);
-	text_add(t, "<p>Profiles: <a href=\"/p/%d/debug/pprof/heap\">heap</a> <a href=\"/p/%d/debug/pprof/allocs\">allocs</a> "
-	    "<a href=\"/p/%d/debug/pprof/heap?seconds=30\">30 seconds</a> <a href=\"/p/%d/debug/pprof/heap?raw=1\">heap_v2</a></p>\n",
-	    p->pid, p->pid, p->pid, p->pid);
+	text_add(t, "<tr><td class=\"t\">rss</td><td class=\"t\">%llu</td></tr></table></details>\n",
+	    (unsigned long long)p->figures.rss);
+}
+
+static void
+add_tools(text_t *t) {
+	static const char *const verbs[] = {"start", "stop", "mark"};
+	text_add(t, "<p>Profiles: <a href=\"debug/pprof/heap\">heap</a> <a href=\"debug/pprof/allocs\">allocs</a> "
+	    "<a href=\"debug/pprof/heap?seconds=30\">30 seconds</a> <a href=\"debug/pprof/heap?raw=1\">heap_v2</a></p>\n"
+	    "<p><button id=\"live-pause\" type=\"button\">pause</button> ");
+	for (size_t i = 0; options.may_control && i < sizeof(verbs) / sizeof(*verbs); i++) {
+		text_add(t, "<button type=\"button\" data-verb=\"%s\">%s</button> ", verbs[i], verbs[i]);
+	}
+	text_add(t, "<output id=\"live-state\" aria-live=\"polite\">waits for the first profile</output></p>\n");
+}
+
+static void
+add_part(text_t *t, const char *before, const unsigned char *part, size_t size) {
+	text_add(t, "%s", before);
+	text_bytes(t, (const char *)part, size);
+}
+
+static void
+add_head(text_t *t, const proc_t *p) {
+	text_add(t, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" "
+	    "content=\"width=device-width,initial-scale=1\"><title>%d ", p->pid);
+	text_html(t, p->labels->comm);
+	text_add(t, "</title>\n<style>");
+	add_part(t, "", page_style, page_style_size);
+	text_add(t, "</style></head>\n<body>\n<header><p><a href=\"/\">all processes</a></p><h1>");
+	text_html(t, p->labels->comm);
+	text_add(t, " %d</h1>\n", p->pid);
+	add_facts(t, p);
 }
 
 bool
@@ -143,14 +176,20 @@ tell_page(text_t *t, int pid) {
 	const proc_t *p = table_find(pid);
 	bool is_there = p != NULL && p->kind == kind_ours;
 	if (is_there) {
-		add_process(t, p);
+		add_head(t, p);
 	}
 	table_unlock();
-	if (is_there && options.may_control) {
-		add_button(t, pid, "start");
-		add_button(t, pid, "stop");
-		add_button(t, pid, "mark");
+	if (!is_there) {
+		return false;
 	}
-	text_add(t, "%s", is_there ? "</html>\n" : "");
-	return is_there;
+	add_tools(t);
+	uint64_t seconds = options.interval_ms / 1000;
+	seconds = seconds < 1 ? 1 : seconds < LIVE_SECONDS ? seconds : LIVE_SECONDS;
+	add_part(t, "</header>\n", page_body, page_body_size);
+	text_add(t, "<script type=\"application/json\" id=\"data\" data-from=\"debug/pprof/heap\" "
+	    "data-interval=\"%u\"></script>\n", (unsigned)seconds);
+	add_part(t, "<script>", page_model, page_model_size);
+	add_part(t, "</script>\n<script>", page_live, page_live_size);
+	text_add(t, "</script>\n</body></html>\n");
+	return true;
 }

@@ -12,6 +12,11 @@ function follow() {
 		if (stop) { clearTimeout(timer); timer = null; say('paused'); } else { next(); }
 		this.textContent = stop ? 'go on' : 'pause';
 	};
+	document.querySelectorAll('[data-verb]').forEach(function (b) {
+		b.onclick = function () {
+			fetch(b.dataset.verb, { method: 'POST', credentials: 'same-origin' }).then(function (r) { return r.text(); }).then(say, function (e) { say(e.message); });
+		};
+	});
 	next();
 }
 function take() {

@@ -1,0 +1,9 @@
+/*
+ * The parts of the page of a process, as a browser gets them: made of bin/page/ by scripts/join-page, which says what each is.
+ * "jeprof report" uses the same files. Used by pages.c.
+ */
+#pragma once
+#include <stddef.h>
+
+extern const unsigned char page_model[], page_live[], page_style[], page_body[];
+extern const size_t page_model_size, page_live_size, page_style_size, page_body_size; /* bytes */
