@@ -153,12 +153,24 @@ answer_refusal(job_t *j, const jeprof_reply_t *reply) {
 	return reply->error;
 }
 
+/* A lease leaves no profile behind in the directory of the process. A library that does not know "final" is asked without it. */
 static int
-start_session(job_t *j, uint64_t rate, unsigned long long seconds) {
+ask_start(job_t *j, uint64_t rate, unsigned long long seconds, bool is_lease, jeprof_reply_t *reply) {
 	char text[128];
+	snprintf(text, sizeof(text), "start sample_interval:%llu,max_seconds:%llu%s", (unsigned long long)rate, seconds,
+	    is_lease ? ",final:false" : "");
+	int error = ask(j, text, jeprof_manner_stay, reply);
+	if (error == 0 && reply->error == EINVAL && is_lease && strstr(reply->text, "unknown option") != NULL) {
+		*strrchr(text, ',') = '\0';
+		error = ask(j, text, jeprof_manner_stay, reply);
+	}
+	return error;
+}
+
+static int
+start_session(job_t *j, uint64_t rate, unsigned long long seconds, bool is_lease) {
 	jeprof_reply_t reply;
-	snprintf(text, sizeof(text), "start sample_interval:%llu,max_seconds:%llu", (unsigned long long)rate, seconds);
-	int error = ask(j, text, jeprof_manner_stay, &reply);
+	int error = ask_start(j, rate, seconds, is_lease, &reply);
 	if (error != 0) {
 		return error == EAGAIN ? leave_start(j) : error;
 	}
@@ -170,18 +182,21 @@ start_session(job_t *j, uint64_t rate, unsigned long long seconds) {
 		return reply.error == EALREADY ? EALREADY : answer_refusal(j, &reply);
 	}
 	table_lock();
-	j->proc->lease = (lease_t){j->target.head.instance, strtoull(reply.text, NULL, 10)};
+	j->proc->lease = (lease_t){j->target.head.instance, strtoull(reply.text, NULL, 10), is_lease};
 	counts.sessions++;
 	table_unlock();
 	return 0;
 }
 
-/* Only a session of ours has a lease; those of others are left as they are. */
+/* Sessions of others, and those that a request has begun, are left as they are. */
 static int
 renew_lease(job_t *j) {
 	char text[64];
 	jeprof_reply_t reply;
-	if (!is_session_ours(j)) {
+	table_lock();
+	bool is_renewed = j->proc->lease.is_renewed;
+	table_unlock();
+	if (!is_renewed || !is_session_ours(j)) {
 		return 0;
 	}
 	snprintf(text, sizeof(text), "set max_seconds:%llu", lease_seconds(j));
@@ -208,7 +223,7 @@ ensure_profiling(job_t *j) {
 		    t->name, t->pid);
 		return EPERM;
 	}
-	int error = start_session(j, options.rate, lease_seconds(j));
+	int error = start_session(j, options.rate, lease_seconds(j), true);
 	return error == EALREADY ? 0 : error;
 }
 
@@ -348,7 +363,7 @@ run_start(job_t *j) {
 		answer_already(j);
 		return;
 	}
-	int error = start_session(j, rate, j->order.seconds);
+	int error = start_session(j, rate, j->order.seconds, false);
 	if (error == EALREADY) {
 		answer_already(j);
 		return;
@@ -356,9 +371,6 @@ run_start(job_t *j) {
 	if (error == 0) {
 		table_lock();
 		unsigned long long session = j->proc->lease.session;
-		if (j->order.seconds == 0) {
-			j->proc->lease.session = 0; /* it has no time limit that a scrape could renew */
-		}
 		table_unlock();
 		answer_line(&j->answer, 200, "session %llu", session);
 	}

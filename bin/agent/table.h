@@ -46,6 +46,7 @@ typedef struct point_s {
 typedef struct lease_s {
 	uint64_t instance;        /* of the library that it runs in */
 	uint64_t session;         /* 0: none */
+	bool is_renewed;          /* by each scrape: it was a scrape that began it */
 } lease_t;
 
 /* What a record is about. */

@@ -21,19 +21,23 @@ enum {
 	CAP_PTRACE = 19,
 };
 
-/* 0, or the errno of the kernel's refusal. */
+/*
+ * 0, or the errno of the kernel's refusal. The file is closed to who has CAP_SYS_PTRACE alone and is not
+ * its owner, and in a /proc mounted read-only; the system calls ask for the right to attach only.
+ */
 static int
 open_memory(jeprof_target_t *t, bool is_reader) {
-	char path[64];
+	char path[64], byte;
 	snprintf(path, sizeof(path), "/proc/%d/mem", t->pid);
 	t->way = jeprof_way_memory;
 	t->fd = open(path, (is_reader ? O_RDONLY : O_RDWR) | O_CLOEXEC);
-	if (t->fd < 0 && errno == EROFS) {
-		char byte;
-		t->way = jeprof_way_calls; /* a /proc mounted read-only */
-		return !client_read_memory(t, 0, &byte, 1) && errno == EPERM ? EPERM : 0;
+	int error = t->fd < 0 ? errno : 0;
+	if (error != EROFS && error != EACCES) {
+		return error;
 	}
-	return t->fd < 0 ? errno : 0;
+	t->way = jeprof_way_calls;
+	bool is_refused = !client_read_memory(t, 0, &byte, 1) && (errno == EPERM || errno == ENOSYS);
+	return !is_refused ? 0 : error == EROFS ? EPERM : error;
 }
 
 static void

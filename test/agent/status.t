@@ -54,7 +54,7 @@ gives 200 '' "HEAD"
 get "/p/$pid/start?rate=64K" -X POST
 gives 200 'session 1' "start"
 get "/p/$pid/start" -X POST
-gives 409 'session 1 of somebody else since' "start again: who, and since when"
+gives 409 'session 1 of this jeprofd since' "start again: who, and since when"
 get "/p/$pid/start?rate=x" -X POST
 gives 400 'rate is a number' "a bad rate"
 get "/p/$pid/debug/pprof/heap?since=mark"

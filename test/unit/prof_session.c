@@ -59,7 +59,7 @@ test_options(void)
 		"x", "x:1", "alloc", "alloc:", "alloc:1x", "alloc:-1", "alloc: 1", "alloc:1KK", "alloc:1k",
 		"alloc:1,", ",alloc:1", "alloc:1,,large:1", "alloc:18446744073709551616",
 		"alloc:18446744073709551615G", "time_ms:1K", "sample_interval:0",
-		"sample_interval:9223372036854775808", "reset:yes", "reset:", "max_seconds:1K",
+		"sample_interval:9223372036854775808", "reset:yes", "reset:", "final:no", "final:", "max_seconds:1K",
 		"max_seconds:99999999999999", "prefix:", "highwater_metric:moon", "highwater_metric:",
 		"allo:1", "allocc:1", " alloc:1",
 	};
@@ -127,6 +127,7 @@ test_cycle(void)
 	is_int(prof_session_set("large:3M,sample_interval:77", &why), 0, "set");
 	is_uint(prof_sample_interval_get(), 77, "changes the rate");
 	is_int(prof_session_set("reset:true", &why), EINVAL, "not what belongs to a start");
+	is_int(prof_session_set("final:false", &why), EINVAL, "nor this");
 	is_int(prof_session_set("large:x", &why), EINVAL, "nor nonsense");
 	prof_dump_hook_set(dump_hook);
 	is_int(prof_session_stop(1), 0, "stop by number");

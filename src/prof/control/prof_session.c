@@ -37,6 +37,7 @@ static LARGE_BSS struct {
 	atomic_u64_t rejected;
 	/* The values from before the session; owned by the thread that is starting or stopping. */
 	bool was_active;
+	bool has_no_final;         /* no profile is written when its time is over */
 	bool has_prefix;
 	uint64_t sample_interval;  /* 0: was not changed */
 	uint32_t given;
@@ -201,6 +202,13 @@ opt_max_seconds(prof_session_opts_t *o, const pair_t *p) {
 }
 
 static int
+opt_final(prof_session_opts_t *o, const pair_t *p) {
+	o->has_final = true;
+	o->final = is_text(p->value, p->len, "true");
+	return o->final || is_text(p->value, p->len, "false") ? 0 : EINVAL;
+}
+
+static int
 opt_metric(prof_session_opts_t *o, const pair_t *p) {
 	o->has_metric = true;
 	return prof_metric_by_name(p->value, p->len, &o->metric);
@@ -215,6 +223,7 @@ static const struct {
 	{"sample_interval", opt_sample_interval, "sample_interval: wants a number of bytes from 1 on"},
 	{"reset", opt_reset, "reset: wants true or false"},
 	{"max_seconds", opt_max_seconds, "max_seconds: wants a number of seconds"},
+	{"final", opt_final, "final: wants true or false"},
 	{"highwater_metric", opt_metric,
 	    "highwater_metric: wants allocated, active, resident or rss"},
 };
@@ -228,8 +237,8 @@ threshold_parse(prof_session_opts_t *o, const pair_t *p, const char **why) {
 			return number_parse(p, i == prof_threshold_time_ms, &o->thresholds[i]);
 		}
 	}
-	*why = "unknown option; there are prefix, sample_interval, reset, max_seconds, alloc, large, "
-	    "highwater, highwater_step, highwater_metric, time_ms";
+	*why = "unknown option; there are prefix, sample_interval, reset, max_seconds, final, alloc, "
+	    "large, highwater, highwater_step, highwater_metric, time_ms";
 	return EINVAL;
 }
 
@@ -413,6 +422,7 @@ session_begin(const prof_session_opts_t *o, uint64_t id) {
 		return err;
 	}
 	session.was_active = prof_switch_is_active();
+	session.has_no_final = o->has_final && !o->final;
 	values_apply(o);
 	if (o->has_reset ? o->reset : !session.was_active) {
 		prof_reset(SIZE_MAX);
@@ -501,13 +511,13 @@ session_dump(bool is_silent, char *told) {
 }
 
 /*
- * Called by the thread that moved session id to stopping. is_silent: the caller reports a failure
- * itself.
+ * Called by the thread that moved session id to stopping. is_late: its time is over, and nobody is
+ * there to whom a failure is told.
  */
 static int
-session_end(uint64_t id, bool is_silent, char *told) {
+session_end(uint64_t id, bool is_late, char *told) {
 	prof_trigger_changed_hook();
-	int err = session_dump(is_silent, told);
+	int err = is_late && session.has_no_final ? 0 : session_dump(!is_late, told);
 	struct tls_s *t = tls_get();
 	gate_enter(t);
 	t->inside++;
@@ -537,7 +547,7 @@ prof_session_stop_told(uint64_t id, char *told) {
 		err = prof_session_may_stop(word_state(word), word >> STATE_BITS, id);
 		return session_refuse(err != 0 ? err : EBUSY);
 	}
-	return session_end(current, true, told);
+	return session_end(current, false, told);
 }
 
 int
@@ -549,8 +559,8 @@ prof_session_stop(uint64_t id) {
 
 static int
 set_apply(const prof_session_opts_t *o, const char **why) {
-	if (o->prefix != NULL || o->has_reset) {
-		*why = "prefix and reset belong to a start";
+	if (o->prefix != NULL || o->has_reset || o->has_final) {
+		*why = "prefix, reset and final belong to a start";
 		return EINVAL;
 	}
 	if (o->sample_interval != 0 && !prof_is_booted()) {
@@ -609,7 +619,7 @@ prof_session_tick(void) {
 	}
 	if (word_state(word) == prof_session_active && deadline_is_of(deadline, id)
 	    && !prof_dump_is_mine() && session_try_move(&word, id, prof_session_stopping)) {
-		session_end(id, false, NULL);
+		session_end(id, true, NULL);
 	}
 	return UINT64_MAX;
 }

@@ -38,9 +38,9 @@ extern const char *const prof_fork_names[]; /* as the enum, then NULL */
 
 /*
  * Starts a session. options is NULL or key:value pairs separated by commas: prefix,
- * sample_interval, reset, max_seconds, and the thresholds by their short names. Returns 0; EALREADY
- * or EBUSY, depending on the state; EINVAL; ENOENT if the directory of the prefix does not exist;
- * ENOMEM. *why (why may be NULL) becomes a sentence about EINVAL and ENOENT.
+ * sample_interval, reset, max_seconds, final, and the thresholds by their short names. Returns 0;
+ * EALREADY or EBUSY, depending on the state; EINVAL; ENOENT if the directory of the prefix does
+ * not exist; ENOMEM. *why (why may be NULL) becomes a sentence about EINVAL and ENOENT.
  */
 int prof_session_start(const char *options, const char **why);
 /* The same; *id becomes the number of the session, even if another one follows soon. */
@@ -55,8 +55,8 @@ int prof_session_stop(uint64_t id);
  */
 int prof_session_stop_told(uint64_t id, char *told);
 /*
- * Changes values with or without a session: options as for start, without reset. 0, EINVAL or
- * ENOENT.
+ * Changes values with or without a session: options as for start, without reset and
+ * final. 0, EINVAL or ENOENT.
  */
 int prof_session_set(const char *options, const char **why);
 
@@ -93,6 +93,8 @@ typedef struct {
 	bool reset;
 	bool has_metric;
 	bool has_max_seconds;
+	bool has_final;
+	bool final;               /* a profile is written when the time is over */
 	prof_metric_t metric;
 } prof_session_opts_t;
 /* Parses options; 0, or EINVAL and a sentence in *why. *out points into text. */
