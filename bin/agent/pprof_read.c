@@ -19,21 +19,19 @@ line_next(lines_t *l, const char **line, size_t *len) {
 	return true;
 }
 
-static unsigned
-hex_digit(char c) {
-	if (c >= '0' && c <= '9') {
-		return (unsigned)(c - '0');
-	}
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10 : 16;
-}
+/* The value of a digit and 16, 0 for what is none. */
+static const uint8_t hex_digits[256] = {
+    ['0'] = 16, 17, 18, 19, 20, 21, 22, 23, 24, 25,
+    ['A'] = 26, 27, 28, 29, 30, 31,
+    ['a'] = 26, 27, 28, 29, 30, 31,
+};
 
 bool
 hex_read(const char **at, const char *end, uint64_t *value) {
-	const char *start = *at, *c = start;
+	const char *start = *at, *c = start, *stop = end - start > 16 ? start + 16 : end;
 	uint64_t sum = 0;
-	for (unsigned digit; c < end && c - start < 16 && (digit = hex_digit(*c)) < 16; c++) {
-		sum = sum << 4 | digit;
+	for (uint8_t digit; c < stop && (digit = hex_digits[(unsigned char)*c]) != 0; c++) {
+		sum = sum << 4 | (digit & 15u);
 	}
 	*value = sum;
 	*at = c;

@@ -9,6 +9,7 @@
  *   --object FD        a file that may be the object; several may be given, and the first that has the build-id is taken
  *   --old FD           an older table, whose addresses are carried on
  *   --servers          debuginfod may be asked
+ *   --symbols          DWARF is not read
  *   stdin              the addresses, as words of 64 bits; a regular file
  *   stdout             the table
  *   exit               0 written, also if nothing is known; 1 failed; 2 usage
@@ -45,7 +46,7 @@ typedef struct {
 	int root, old;
 	int objects[OBJECTS_MAX];
 	size_t count;
-	bool with_servers;
+	bool with_servers, without_dwarf;
 } order_t;
 
 /* ---- what this process may do ---- */
@@ -140,6 +141,8 @@ order_try_read(order_t *order, int count, char **words)
 	for (int i = 2; i < count; i++) {
 		if (strcmp(words[i], "--servers") == 0)
 			order->with_servers = true;
+		else if (strcmp(words[i], "--symbols") == 0)
+			order->without_dwarf = true;
 		else if (i + 1 >= count || !try_descriptor(order, words[i], words[i + 1]))
 			return false;
 		else
@@ -193,7 +196,8 @@ table_run(const order_t *order, const int *files, const uint64_t *addresses, siz
 	object_t object = { .alt_fd = -1 };
 	int own_root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	bool has_object = object_try_find(&object, order, files);
-	tables_t t = { .key = order->key, .old = order->old, .own_root = own_root, .with_servers = order->with_servers };
+	tables_t t = { .key = order->key, .old = order->old, .own_root = own_root, .with_servers = order->with_servers,
+		.without_dwarf = order->without_dwarf };
 	int error = tables_make(&t, has_object ? &object : NULL, addresses, count);
 
 	if (error == 0)
@@ -216,7 +220,7 @@ table_main(int count, char **words)
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	if (!order_try_read(&order, count, words)) {
-		fputs("usage: jeprof-symbolize --table KEY PATH [--object FD]... [--root FD] [--old FD] [--servers]\n", stderr);
+		fputs("usage: jeprof-symbolize --table KEY PATH [--object FD]... [--root FD] [--old FD] [--servers] [--symbols]\n", stderr);
 		return 2;
 	}
 	others_close(&order);

@@ -223,7 +223,7 @@ object_read(tables_t *t, object_t *object)
 		t->error = ENOMEM;
 	if (!symbols_try_find(object, t->addresses, t->symbols, t->count))
 		t->error = ENOMEM;
-	if ((has_lines || has_debug) && object_add_dwarf(from) == NULL)
+	if (!t->without_dwarf && (has_lines || has_debug) && object_add_dwarf(from) == NULL)
 		lines_read(t, from);
 	for (size_t i = 0; i < t->count && t->error == 0; i++)
 		frames_join(t, i);

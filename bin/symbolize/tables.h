@@ -19,6 +19,7 @@ typedef struct {
 	int old;		/* a table whose rows are carried on, -1: none */
 	int own_root;		/* our root directory */
 	bool with_servers;	/* debuginfod may be asked for the debug file */
+	bool without_dwarf;	/* symbols only */
 	uint32_t flags;		/* NAMES_*: what was read */
 	const uint64_t *addresses;
 	const char **symbols;	/* by address, NULL: none */

@@ -213,6 +213,21 @@ SKIP: {
 	is_deeply(pprof_flat(pprof_decode(unzip($out)), 3), \%flat, 'the same');
 }
 
+# ---- what reads DWARF breaks, or takes too long: the symbols are there still; no table is kept of what is not the object
+{
+	my $broken = spew("$dir/broken", "#!/bin/sh\ncase \"\$*\" in *--symbols*) exec $tool \"\$@\" ;; esac\nkill -SEGV \$\$\n");
+	chmod 0755, $broken;
+	my $symbols = converted('--symbolizer', $broken, '--pid', $pid, '--cache', "$dir/c6", $dump);
+	my %cum = %{ pprof_cumulative($symbols, 3) };
+	ok($cum{grow} && !$cum{'box::made'}, 'without DWARF: functions, no inlined calls');
+	my $forged = our_dump("$dir/forged.heap", modules => [map { [0x1000000 * $_, 0x1000000 * ($_ + 1), 0x1000000 * $_, sprintf('%040x', $_), "$dir/serve"] } 1 .. 100], stacks => [map { [[0x1000000 * $_ + 0x11aa], 1, 1000] } 1 .. 100]);
+	my $count = spew("$dir/counted", "#!/bin/sh\necho >>$dir/runs\nexec $tool \"\$@\"\n");
+	chmod 0755, $count;
+	converted('--symbolizer', $count, '--pid', $pid, '--cache', "$dir/c7", $forged);
+	is(-s "$dir/runs", 64, '100 objects: 64 are looked at for one profile');
+	is(scalar(() = glob "$dir/c7/*"), 0, 'and no table is kept of what is not the object');
+}
+
 # ---- forged tables: what is read is checked; the answer may be wrong, and no sanitizer has anything to say
 srand 11;
 my ($key) = grep { -s "$cache/$_" } tables();

@@ -23,7 +23,7 @@ enum {
 	MEMORY_TABLES = 512,
 	TOUCH_SECONDS = 60,   /* how often use is noted */
 	DRAFT_SECONDS = 600,  /* after which a draft is a rest of somebody who is gone */
-	FILES_MAX = 100000,   /* of a directory that are looked at */
+	FILES_MAX = 20000,    /* tables in a directory, at most */
 };
 
 #define TABLE_END ".names"
@@ -228,7 +228,7 @@ dir_trim(const cache_t *c, const char *kept) {
 		sum += all[i].size;
 	}
 	for (size_t i = 0; i < count; i++) {
-		if (sum > c->bytes_max && strcmp(all[i].name, kept) != 0
+		if ((sum > c->bytes_max || count - i > FILES_MAX / 2) && strcmp(all[i].name, kept) != 0
 		    && unlinkat(c->dir, all[i].name, 0) == 0) {
 			sum -= all[i].size;
 		}

@@ -21,7 +21,6 @@
 #include <unistd.h>
 
 enum {
-	WAIT_MS = 20000,
 	WORDS_MAX = 20,
 	OPTIONS = 6,      /* descriptors in words */
 	FIRST_FD = 3,     /* of those that the child is given, in a row */
@@ -61,6 +60,9 @@ command_make(command_t *c, const maker_t *m, const char *program) {
 	}
 	if (m->use_servers) {
 		c->words[c->nwords++] = "--servers";
+	}
+	if (m->symbols_only) {
+		c->words[c->nwords++] = "--symbols";
 	}
 }
 
@@ -148,18 +150,18 @@ child_start(const command_t *c, int in, int out, pid_t *pid) {
 
 /* Waits by a descriptor of the process, and where there is none by looking each few milliseconds. */
 static bool
-try_wait(pid_t pid, int *status) {
+try_wait(pid_t pid, int wait_ms, int *status) {
 	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	struct pollfd one = {fd, POLLIN, 0};
 	pid_t done = 0;
 	if (fd >= 0) {
-		int left = WAIT_MS, got;
-		while ((got = poll(&one, 1, left)) < 0 && errno == EINTR) {
+		int got;
+		while ((got = poll(&one, 1, wait_ms)) < 0 && errno == EINTR) {
 		}
 		close(fd);
 		return got > 0 && waitpid(pid, status, 0) == pid;
 	}
-	for (int waited = 0; waited < WAIT_MS && done == 0; waited += 5) {
+	for (int waited = 0; waited < wait_ms && done == 0; waited += 5) {
 		done = waitpid(pid, status, WNOHANG);
 		if (done == 0) {
 			nanosleep(&(struct timespec){0, 5000000}, NULL);
@@ -187,7 +189,7 @@ maker_run(const maker_t *m, const uint64_t *addresses, size_t count, int out) {
 	if (err != 0) {
 		return err;
 	}
-	if (!try_wait(pid, &status)) {
+	if (!try_wait(pid, m->wait_ms, &status)) {
 		(void)kill(pid, SIGKILL);
 		(void)waitpid(pid, &status, 0);
 		return ETIMEDOUT;

@@ -17,6 +17,8 @@ typedef struct maker_s {
 	size_t nobjects;
 	int old;                  /* an older table that is carried on; -1: none */
 	bool use_servers;
+	bool symbols_only;        /* DWARF is not read */
+	int wait_ms;              /* after which the maker is ended */
 } maker_t;
 
 /*

@@ -25,6 +25,9 @@ enum {
 	FAILED_SECONDS = 600,
 	RETRY_SECONDS = 3600, /* after which lines that were not found are looked for again */
 	ADDRESSES_MAX = 1 << 20, /* of one request */
+	MADE_MAX = 64,        /* tables made for one profile; the rest is for the next */
+	ALL_MS = 20000,       /* that all makers for one profile may take */
+	SYMBOLS_MS = 3000,    /* of that what is kept for a second try, without DWARF */
 };
 
 static struct {
@@ -46,6 +49,13 @@ typedef struct candidates_s {
 	unsigned uid;    /* of the first */
 	bool is_mapped;  /* the first is what the memory map tells */
 } candidates_t;
+
+static int64_t
+now_ms(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * INT64_C(1000) + t.tv_nsec / 1000000;
+}
 
 /* ---------------------------------------------------------------- the process */
 
@@ -90,6 +100,7 @@ names_begin(names_t *n, const struct pprof_request *request) {
 	n->request = request;
 	n->root = -1;
 	n->cache.dir = -1;
+	n->deadline_ms = now_ms() + ALL_MS;
 	if (request->pid <= 0) {
 		return ESRCH;
 	}
@@ -208,27 +219,46 @@ is_made(const char *key, size_t *place) {
 	return false;
 }
 
+/* Waits until some table is done; false once it is too late. The lock is held. */
+static bool
+try_wait_making(const names_t *n) {
+	struct timespec until;
+	int64_t left = n->deadline_ms - now_ms();
+	if (left <= 0) {
+		return false;
+	}
+	/* The condition goes by the wall clock; a jump of that is put right by the next look. */
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += left < 1000 ? 0 : 1;
+	until.tv_nsec += left < 1000 ? left * 1000000 : 0;
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	(void)pthread_cond_timedwait(&making.done, &making.mutex, &until);
+	return true;
+}
+
 /*
  * Waits until nobody makes this table and there is a free place, and takes it. False: somebody has
- * made it meanwhile.
+ * made it meanwhile, or it is too late.
  */
 static bool
-try_making(const char *key, size_t *place) {
-	bool has_waited = false;
+try_making(const names_t *n, const char *key, size_t *place) {
+	bool has_waited = false, is_time = true;
 	pthread_mutex_lock(&making.mutex);
-	while (is_made(key, place)) {
+	while (is_made(key, place) && is_time) {
 		has_waited = true;
-		pthread_cond_wait(&making.done, &making.mutex);
+		is_time = try_wait_making(n);
 	}
-	while (!has_waited && *place == MAKING_MAX) {
-		pthread_cond_wait(&making.done, &making.mutex);
-		(void)is_made(key, place);
+	while (!has_waited && *place == MAKING_MAX && is_time) {
+		is_time = try_wait_making(n);
+		has_waited = is_made(key, place);
 	}
-	if (!has_waited) {
+	bool is_ours = !has_waited && is_time && *place < MAKING_MAX;
+	if (is_ours) {
 		memcpy(making.keys[*place], key, strlen(key) + 1);
 	}
 	pthread_mutex_unlock(&making.mutex);
-	return !has_waited;
+	return is_ours;
 }
 
 static void
@@ -296,29 +326,47 @@ missing_collect(const names_table_t *table, const uint64_t *addresses, size_t co
 	return found;
 }
 
+/* Has a table made and keeps it; one that is not of the object's own file is none. */
+static int
+draft_make(names_t *n, const maker_t *m, const uint64_t *missing, size_t count) {
+	cache_draft_t draft;
+	names_table_t made;
+	int err = cache_draft(&n->cache, &draft);
+	if (err != 0) {
+		return err;
+	}
+	n->nmade++;
+	err = maker_run(m, missing, count, draft.fd);
+	if (err == 0 && !names_table_try_map(&made, draft.fd, m->key)) {
+		err = EIO;
+	}
+	if (err == 0) {
+		err = (made.head.flags & NAMES_OBJECT) == 0 ? ENODATA : 0;
+		names_table_close(&made);
+	}
+	if (err != 0) {
+		cache_drop(&n->cache, &draft);
+		return err;
+	}
+	return cache_keep(&n->cache, &draft, m->key);
+}
+
+/* If DWARF takes too long, or breaks its reader, the symbols may do. */
 static int
 table_make(names_t *n, const names_object_t *object, const candidates_t *c, const char *key,
     int old, const uint64_t *missing, size_t count) {
 	const struct pprof_request *r = n->request;
 	maker_t m = {.symbolizer = r->symbolizer, .key = key, .path = object->path, .root = n->root,
 	    .nobjects = c->count, .old = old, .use_servers = r->use_debuginfod};
-	cache_draft_t draft;
-	names_table_t made;
 	memcpy(m.objects, c->fds, sizeof(m.objects));
-	int err = cache_draft(&n->cache, &draft);
-	if (err != 0) {
-		return err;
+	m.wait_ms = (int)(n->deadline_ms - now_ms()) - SYMBOLS_MS;
+	int err = m.wait_ms <= 0 ? ETIMEDOUT : draft_make(n, &m, missing, count);
+	if (err == EIO || err == ETIMEDOUT) {
+		m.symbols_only = true;
+		m.wait_ms = SYMBOLS_MS;
+		err = draft_make(n, &m, missing, count);
 	}
-	err = maker_run(&m, missing, count, draft.fd);
-	if (err == 0 && !names_table_try_map(&made, draft.fd, key)) {
-		err = EIO;
-	}
-	if (err != 0) {
-		cache_drop(&n->cache, &draft);
-		return err;
-	}
-	names_table_close(&made);
-	return cache_keep(&n->cache, &draft, key);
+	return err;
 }
 
 /* Adds what the table lacks, or waits until another thread has. */
@@ -326,7 +374,8 @@ static void
 table_complete(names_t *n, const names_object_t *object, const candidates_t *c, const char *key,
     int old, const uint64_t *missing, size_t count) {
 	size_t place;
-	if (has_failed_lately(key) || !try_making(key, &place)) {
+	if (n->nmade >= MADE_MAX || now_ms() >= n->deadline_ms || has_failed_lately(key)
+	    || !try_making(n, key, &place)) {
 		return;
 	}
 	int err = table_make(n, object, c, key, old, missing, count);

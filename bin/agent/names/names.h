@@ -18,6 +18,8 @@ typedef struct names_s {
 	int root;            /* of the process; -1: it has no names */
 	char domain[64];     /* whose root that is, "" if it is ours */
 	char process[48];    /* pid and start time */
+	int64_t deadline_ms; /* of the monotonic clock: no maker runs or is waited for after it */
+	unsigned nmade;      /* makers that were started */
 } names_t;
 
 /* An object as the profile tells of it; nothing of it is believed. */
