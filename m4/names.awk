@@ -1,6 +1,6 @@
 # Forms the lists of public names out of src/public_symbols.txt.
 # Variables: form (rename, mangle, demangle: macros for the headers; list: what the linker may export), prefix, mangling
-# ("a:b,c:d"), cxx, export, smallocx (0 or 1), gid.
+# ("a:b,c:d"), cxx, export, smallocx, defrag (0 or 1), gid.
 BEGIN {
 	n = split(mangling, pair, ",")
 	for (i = 1; i <= n; i++) {
@@ -24,6 +24,9 @@ $1 == "func" || $1 == "data" {
 END {
 	if (smallocx && form == "list")
 		print prefix "smallocx_" gid
+	# Callers declare it themselves, by this name, whatever the prefix.
+	if (defrag && form == "list")
+		print "je_get_defrag_hint"
 	if (smallocx && form == "rename")
 		print "#define je_smallocx " prefix "smallocx_" gid
 }

@@ -16,7 +16,7 @@ AC_ARG_WITH([install_suffix], [AS_HELP_STRING([--with-install-suffix=S], [suffix
 
 for je_form in rename mangle demangle list; do
   je_text=`$AWK -v form=$je_form -v prefix="$je_prefix" -v mangling="$je_mangling" -v cxx=$je_cxx -v export=$je_export \
-    -v smallocx=$je_experimental_smallocx -v gid=$je_version_gid -f "$srcdir/m4/names.awk" "$srcdir/src/public_symbols.txt"` ||
+    -v smallocx=$je_experimental_smallocx -v defrag=$je_defrag_hint -v gid=$je_version_gid -f "$srcdir/m4/names.awk" "$srcdir/src/public_symbols.txt"` ||
     AC_MSG_ERROR([src/public_symbols.txt cannot be read])
   eval "je_names_$je_form=\$je_text"
 done

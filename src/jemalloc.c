@@ -7,6 +7,7 @@
  */
 #include "arena/safety.h"
 #include "ctl/ctl.h"
+#include "defrag.h"
 #include "imalloc_flags.h"
 #include "malloc_boot.h"
 #include "os/malloc_io.h"
@@ -279,3 +280,10 @@ je_malloc_stats_print(void (*write_cb)(void *, const char *), void *cbopaque, co
 		stats_print(write_cb, cbopaque, opts);
 	}
 }
+
+#if CONFIG_DEFRAG_HINT
+EXPORT int
+je_get_defrag_hint(void *ptr) {
+	return defrag_would_help(ptr);
+}
+#endif

@@ -1,0 +1,68 @@
+/*
+ * Decides whether moving a small block would make its slab emptier and another one fuller
+ * (defrag.h).
+ *
+ * A bin serves requests from its current slab, then from the waiting slab with the lowest address.
+ * Blocks of other slabs that have at least the mean number of free regions are to be moved: they
+ * fill that slab, and the slabs they leave become empty and are returned. The emptiest slab is
+ * never below the mean, so a program that repeats this over all its blocks gets hints until one
+ * slab at most is partly filled. Invariant: nothing is changed here. Lock: that of the block's bin.
+ * Called by jemalloc.c.
+ */
+#include "defrag.h"
+
+#include "arena/arenas.h"
+#include "os/gate.h"
+#include "os/tls.h"
+
+/*
+ * The slab that serves the next request which the stock cannot serve; NULL: it will be a new one.
+ */
+static const edata_t *
+next_slab_locked(const bin_t *bin) {
+	if (bin->slabcur != NULL && bin->slabcur->nfree > 0) {
+		return bin->slabcur;
+	}
+	ph_link_t *first = ph_first(&bin->nonfull, edata_cmp_addr);
+	return first == NULL ? NULL : edata_of_heap(first);
+}
+
+/* The mean is that of the partly filled slabs without the next one, to which blocks are moved. */
+static bool
+slab_is_sparse_locked(const edata_t *slab, const bin_t *bin) {
+	const edata_t *next = next_slab_locked(bin);
+	if (!slab->is_listed || slab == next) {
+		return false;
+	}
+	size_t taken = bin->stats.curregs + bin->stock.n;
+	size_t nfree = bin->stats.curslabs * slab_info(slab)->nregs - taken - next->nfree;
+	size_t nslabs = bin->stats.nonfull_slabs - (next == bin->slabcur ? 0 : 1);
+	return slab->nfree * nslabs >= nfree;
+}
+
+static bool
+block_is_in_sparse_slab(const void *ptr) {
+	uint64_t elem = emap_elem_any(ptr);
+	if (elem_state(elem) != extent_state_active || (elem & ELEM_SLAB) == 0
+	    || (elem & ELEM_SAMPLED) != 0) {
+		return false;
+	}
+	const edata_t *slab = elem_edata(elem);
+	arena_t *arena = arena_table_get(slab->arena_ind);
+	bin_t *bin = arena_bin(arena, slab->szind, slab->bin_shard);
+	mutex_lock(&bin->mtx);
+	bool is_sparse = slab_is_sparse_locked(slab, bin);
+	mutex_unlock(&bin->mtx);
+	return is_sparse;
+}
+
+bool
+defrag_would_help(const void *ptr) {
+	struct tls_s *tls = tls_get();
+	if (unlikely(!gate_try_enter(tls))) {
+		return false;
+	}
+	bool would_help = block_is_in_sparse_slab(ptr);
+	gate_exit(tls);
+	return would_help;
+}
