@@ -3,10 +3,10 @@
  * (defrag.h).
  *
  * A bin serves requests from its current slab, then from the waiting slab with the lowest address.
- * Blocks of other slabs that have at least the mean number of free regions are to be moved: they
- * fill that slab, and the slabs they leave become empty and are returned. The emptiest slab is
- * never below the mean, so a program that repeats this over all its blocks gets hints until one
- * slab at most is partly filled. Invariant: nothing is changed here. Lock: that of the block's bin.
+ * Blocks of other slabs that have at least half the mean number of free regions are to be moved:
+ * they fill that slab, and the slabs they leave become empty and are returned. The emptiest slab is
+ * never below that, so a program that repeats this over all its blocks gets hints until one slab at
+ * most is partly filled. Invariant: nothing is changed here. Lock: that of the block's bin.
  * Called by jemalloc.c.
  */
 #include "defrag.h"
@@ -27,7 +27,11 @@ next_slab_locked(const bin_t *bin) {
 	return first == NULL ? NULL : edata_of_heap(first);
 }
 
-/* The mean is that of the partly filled slabs without the next one, to which blocks are moved. */
+/*
+ * The mean is that of the partly filled slabs without the next one, to which blocks are moved. Half
+ * of it suffices, because blocks that the program cannot move (or that thread caches hold) raise
+ * it: a few nearly empty slabs would otherwise keep all the others from being named.
+ */
 static bool
 slab_is_sparse_locked(const edata_t *slab, const bin_t *bin) {
 	const edata_t *next = next_slab_locked(bin);
@@ -37,7 +41,7 @@ slab_is_sparse_locked(const edata_t *slab, const bin_t *bin) {
 	size_t taken = bin->stats.curregs + bin->stock.n;
 	size_t nfree = bin->stats.curslabs * slab_info(slab)->nregs - taken - next->nfree;
 	size_t nslabs = bin->stats.nonfull_slabs - (next == bin->slabcur ? 0 : 1);
-	return slab->nfree * nslabs >= nfree;
+	return slab->nfree * nslabs >= nfree / 2;
 }
 
 static bool

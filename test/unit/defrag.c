@@ -49,11 +49,19 @@ fill(size_t size) {
 	}
 }
 
+static bool
+none_stays(unsigned i UNUSED) {
+	return false;
+}
+
 /* Frees every block but those that stay; returns how many stay. */
 static size_t
 thin_out(bool (*stays)(unsigned i)) {
 	size_t n = 0;
 	for (unsigned i = 0; i < N_BLOCKS; i++) {
+		if (blocks[i] == NULL) {
+			continue;
+		}
 		if (!stays(i)) {
 			dallocx(blocks[i], MALLOCX_TCACHE_NONE);
 			blocks[i] = NULL;
@@ -91,11 +99,6 @@ second_half_stays(unsigned i) {
 	return i >= N_BLOCKS / 2 ? i % 10 != 0 : i % 100 == 0;
 }
 
-static bool
-none_stays(unsigned i UNUSED) {
-	return false;
-}
-
 static void
 test_pattern(size_t size, bool (*stays)(unsigned i), const char *what) {
 	fill(size);
@@ -114,10 +117,42 @@ test_pattern(size_t size, bool (*stays)(unsigned i), const char *what) {
 	ok(n_slabs(size) <= n_least + 1, "%s, %zu bytes: %zu slabs, then %zu, now %zu; %zu are needed", what,
 	    size, n_full, n_before, n_slabs(size), n_least);
 	check_contents(size, what);
+	thin_out(none_stays);
+}
+
+/*
+ * One block in each tenth slab never moves and is alone in its slab; the others are half full. The
+ * lone ones raise the mean of free regions above that of the others.
+ */
+static void
+test_blocks_that_stay(void) {
+	static void *pinned[N_BLOCKS];
+	size_t size = 640, nregs = bin_infos[sz_s2i(size)].nregs, n_pinned = 0;
+	fill(size);
 	for (unsigned i = 0; i < N_BLOCKS; i++) {
-		if (blocks[i] != NULL) {
+		bool is_pinned_slab = i / nregs % 10 == 0;
+		if (is_pinned_slab && i % nregs == 0) {
+			pinned[n_pinned++] = blocks[i];
+			blocks[i] = NULL;
+		} else if (is_pinned_slab || i % 2 == 0) {
 			dallocx(blocks[i], MALLOCX_TCACHE_NONE);
+			blocks[i] = NULL;
 		}
+	}
+	size_t n_before = n_slabs(size), n_passes = 0;
+	while (n_passes < PASSES_MAX && move_all(size) > 0) {
+		n_passes++;
+	}
+	size_t n_left = 0;
+	for (unsigned i = 0; i < N_BLOCKS; i++) {
+		n_left += blocks[i] != NULL;
+	}
+	size_t n_least = (n_left + nregs - 1) / nregs;
+	ok(n_slabs(size) <= n_least + n_pinned + 1, "blocks that stay do not keep others in place: "
+	    "%zu slabs, now %zu; %zu are needed", n_before, n_slabs(size), n_least + n_pinned);
+	thin_out(none_stays);
+	while (n_pinned > 0) {
+		dallocx(pinned[--n_pinned], MALLOCX_TCACHE_NONE);
 	}
 }
 
@@ -148,6 +183,7 @@ main(void) {
 	test_pattern(64, random_third_stays, "a random third stays");
 	test_pattern(5120, random_third_stays, "a random third stays");
 	test_pattern(320, second_half_stays, "the second half stays");
+	test_blocks_that_stay();
 	test_no_hint();
 	return done_testing();
 }
