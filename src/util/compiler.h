@@ -76,7 +76,14 @@
 #define CPU_SPINWAIT() __builtin_ia32_pause()
 #elif defined(__aarch64__)
 #define CPU_SPINWAIT() __asm__ volatile("isb" ::: "memory")
+#elif defined(__riscv)
+/* The instruction "pause"; processors without it take it for a fence that orders nothing. */
+#define CPU_SPINWAIT() __asm__ volatile(".4byte 0x0100000f" ::: "memory")
+#elif defined(__powerpc64__)
+/* The hint "yield": shared resources of the core go to its other threads. */
+#define CPU_SPINWAIT() __asm__ volatile("or 27, 27, 27" ::: "memory")
 #else
+/* s390x has no such hint for programs. */
 #define CPU_SPINWAIT() __asm__ volatile("" ::: "memory")
 #endif
 

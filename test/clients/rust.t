@@ -67,7 +67,11 @@ fn number(name: &str) -> usize {
 
 #[inline(never)]
 fn hold_pages() -> Vec<Vec<u8>> {
-	(0..1000).map(|i| vec![(i % 251) as u8; 10_000]).collect()
+	let mut pages = Vec::new();
+	for i in 0..1000 {
+		pages.push(vec![(i % 251) as u8; 10_000]);
+	}
+	pages
 }
 
 #[repr(align(256))]
