@@ -152,9 +152,6 @@ tcache_note_freed(tsd_t *tsd) {
 		return;
 	}
 	uint64_t now = nstime_monotonic_coarse_ns();
-	int64_t held = (int64_t)tsd_held(tsd); /* below 0 if the thread frees what others allocated */
-	uint64_t share = thread_event_look_after(tsd), part = held > 0 ? (uint64_t)held / 16 : 0;
-	tsd->ticked_at = tsd_returned(tsd) + (share > part ? share : part);
 	if (thread_event_came_down(tsd, now)) {
 		tcache_hasten(tsd, THREAD_EVENT_SOON);
 	}

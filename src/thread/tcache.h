@@ -137,15 +137,15 @@ void tcache_retune(tsd_t *tsd, tcache_t *tc);
 /* Sets the thread's next heartbeats at most beat_bytes apart and cuts longer countdowns short. */
 void tcache_hasten(tsd_t *tsd, uint64_t beat_bytes);
 /*
- * Called when tcache_is_freed_due(): so many bytes were freed past the caches that the clock is
+ * Called when tcache_is_freed_due(): the thread has so much less than before that the clock is
  * read. Runs decay if it is due, and cuts countdowns short if the thread released much memory. The
  * caller is inside the gate and holds no lock.
  */
 void tcache_note_freed(tsd_t *tsd);
-/* Whether the thread has released enough bytes since the last look for tcache_note_freed(). */
+/* Whether the thread has come down far enough since the last look for tcache_note_freed(). */
 ALWAYS_INLINE bool
 tcache_is_freed_due(const tsd_t *tsd) {
-	return tsd_returned(tsd) >= tsd->ticked_at;
+	return unlikely((int64_t)(tsd_held(tsd) - tsd->look_below) < 0);
 }
 /*
  * Resets the budget of grants in a forked child, where other threads do not exist. tsd: of this

@@ -114,7 +114,15 @@ pace_is_new_told(void) {
 void
 thread_event_begin(tsd_t *tsd) {
 	tsd->beat_bytes = pace_is_new_told() ? THREAD_EVENT_LEAST : THREAD_EVENT_BYTES;
-	tsd->ticked_at = THREAD_EVENT_FREED;
+	tsd->look_below = 0 - THREAD_EVENT_FREED;
+}
+
+/* Raises a maximum or another limit. A comparison by difference, because the values wrap. */
+static void
+pace_raise(uint64_t *most, uint64_t held) {
+	if ((int64_t)(held - *most) > 0) {
+		*most = held;
+	}
 }
 
 /*
@@ -123,10 +131,7 @@ thread_event_begin(tsd_t *tsd) {
  */
 static uint64_t
 pace_way_down(uint64_t *most, uint64_t held, uint64_t least) {
-	/* A comparison by difference, because the values wrap around. */
-	if ((int64_t)(held - *most) > 0) {
-		*most = held;
-	}
+	pace_raise(most, held);
 	uint64_t down = *most - held;
 	if (down < least) {
 		return 0;
@@ -170,8 +175,8 @@ pace_tell(uint64_t now) {
  * Bytes by which a thread may decrease without reporting, so that all threads together stay below
  * THREAD_EVENT_MUCH as far as possible. The number of threads is estimated from those of its arena.
  */
-uint64_t
-thread_event_look_after(const tsd_t *tsd) {
+static uint64_t
+pace_share(const tsd_t *tsd) {
 	uint64_t n = (uint64_t)atomic_load_u32(&tsd->arena->nthreads, MO_RELAXED)
 	    * arenas_narenas_auto();
 	uint64_t share = THREAD_EVENT_MUCH / (n + 1);
@@ -179,13 +184,30 @@ thread_event_look_after(const tsd_t *tsd) {
 	    : share < THREAD_EVENT_SOME ? share : THREAD_EVENT_SOME;
 }
 
+/* Where the next look is due: a share below what the thread has, or a 16th of it. */
+static uint64_t
+pace_look_below(uint64_t held, uint64_t share) {
+	uint64_t part = (int64_t)held > 0 ? held / 16 : 0;
+	return held - (part > share ? part : share);
+}
+
 bool
 thread_event_came_down(tsd_t *tsd, uint64_t now) {
 	assert(tsd->tls == tls_get() && tsd->tls->gate_depth > 0);
-	uint64_t held = tsd_held(tsd);
-	pace_add_down(pace_way_down(&tsd->told_most, held, thread_event_look_after(tsd)));
+	uint64_t held = tsd_held(tsd), share = pace_share(tsd);
+	tsd->look_below = pace_look_below(held, share);
+	pace_add_down(pace_way_down(&tsd->told_most, held, share));
 	pace_tell(now);
 	return pace_way_down(&tsd->held_most, held, THREAD_EVENT_MUCH) != 0;
+}
+
+/* At a heartbeat: what the thread has may have risen. */
+static void
+pace_note_held(tsd_t *tsd) {
+	uint64_t held = tsd_held(tsd);
+	pace_raise(&tsd->told_most, held);
+	pace_raise(&tsd->held_most, held);
+	pace_raise(&tsd->look_below, pace_look_below(held, THREAD_EVENT_FREED));
 }
 
 void
@@ -236,6 +258,7 @@ thread_event_heartbeat(tsd_t *tsd, uint64_t bytes) {
 	tsd->tls->inside++;
 	uint64_t now = nstime_monotonic_coarse_ns();
 	pace_keep(tsd, now, bytes);
+	pace_note_held(tsd);
 	pace_tell(now);
 	arenas_tick(now);
 	for (thread_event_hook_t *const *h = thread_event_hooks; h != NULL && *h != NULL; h++) {

@@ -36,7 +36,7 @@
 /* Minimum time between two recalls of all threads: a constant, and more for each thread. */
 #define THREAD_EVENT_TELL_NS ((uint64_t)50 * 1000 * 1000)
 #define THREAD_EVENT_TELL_EACH_NS ((uint64_t)100 * 1000)
-/* Bytes that a thread frees past its caches between two looks at the clock, at least. */
+/* Bytes by which a thread decreases between two looks at the clock, at least. */
 #define THREAD_EVENT_FREED ((uint64_t)128 << 10)
 /*
  * Time between two heartbeats that is too long; and one that is short enough to become four times
@@ -102,11 +102,10 @@ void thread_event_begin(tsd_t *tsd);
 void thread_event_hasten(tsd_t *tsd, uint64_t beat_bytes);
 /*
  * Compares what the thread has from the arenas, in the gate without a lock. Returns true if it has
- * decreased by much, which the caller handles. Recalls the other threads if it is time.
+ * decreased by much, which the caller handles. Recalls the other threads if it is time, and sets
+ * where the next look is due.
  */
 bool thread_event_came_down(tsd_t *tsd, uint64_t now);
-/* Bytes after which the next such look is due: THREAD_EVENT_FREED to THREAD_EVENT_SOME. */
-uint64_t thread_event_look_after(const tsd_t *tsd);
 /* The same at the end of the thread, because its decrease would not be seen otherwise. */
 void thread_event_note_end(tsd_t *tsd);
 void thread_event_postfork_child(void);

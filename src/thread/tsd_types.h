@@ -70,8 +70,8 @@ struct tsd_s {
 	uint64_t beat_bytes;
 	uint64_t beat_ns;             /* monotonic time of the last heartbeat; 0: none yet */
 	uint64_t beat_freed;          /* flushed + direct_dalloc at the last heartbeat */
-	/* value of flushed + direct_dalloc at which frees look at the clock next */
-	uint64_t ticked_at;
+	/* net bytes from the arenas below which frees look at the clock; may wrap */
+	uint64_t look_below;
 	/* maximum of net bytes from the arenas since countdowns were cut short; may wrap */
 	uint64_t held_most;
 	uint64_t told_most;           /* the same since the other threads were recalled */
