@@ -42,6 +42,7 @@ static const option_t options[] = {
     {"count", 'c', kind_number, WATCH, NULL, o_count},
     {"prefix", 0, kind_text, START, "prefix", o_prefix},
     {"reset", 0, kind_text, START, "reset", o_free},
+    {"accum", 0, kind_text, START, "accum", o_free},
     {"max", 0, kind_seconds, START, "max_seconds", o_max},
     {"rate", 0, kind_size, START | SET, "sample_interval", o_free},
     {"alloc", 0, kind_size, START | SET, "alloc", o_free},
@@ -64,7 +65,7 @@ static const char usage_text[] =
     "Asks the heap profiler inside a running process for something.\n"
     "  list                   processes that run the library, and whether they are profiling\n"
     "  status PID             state, rate, thresholds, heap figures, dumps, last error\n"
-    "  start PID              starts a session: --rate 512K --prefix P --reset true|false --max 10m -d 60s\n"
+    "  start PID              starts a session: --rate 512K --prefix P --reset true|false --accum true|false --max 10m -d 60s\n"
     "                         and thresholds: --highwater 1G --step 128M --metric rss --alloc 4G --large 64M --every 5m\n"
     "  stop PID               ends it and prints the path of its profile: --session N\n"
     "  dump PID [FILE]        prints the path of the profile; -o FILE|-: the profile comes through the mailbox to here\n"

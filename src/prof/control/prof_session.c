@@ -14,6 +14,7 @@
 #include "os/nstime.h"
 #include "os/sys.h"
 #include "prof/sites/prof_backtrace.h"
+#include "prof/sites/prof_data.h"
 #include "prof/control/prof_start.h"
 #include "prof/sites/prof_switch.h"
 #include "prof/file/prof_dump.h"
@@ -195,6 +196,13 @@ opt_reset(prof_session_opts_t *o, const pair_t *p) {
 }
 
 static int
+opt_accum(prof_session_opts_t *o, const pair_t *p) {
+	o->has_accum = true;
+	o->accum = is_text(p->value, p->len, "true");
+	return o->accum || is_text(p->value, p->len, "false") ? 0 : EINVAL;
+}
+
+static int
 opt_max_seconds(prof_session_opts_t *o, const pair_t *p) {
 	o->has_max_seconds = true;
 	int err = number_parse(p, true, &o->max_seconds);
@@ -222,6 +230,7 @@ static const struct {
 	{"prefix", opt_prefix, "prefix: wants the beginning of a path"},
 	{"sample_interval", opt_sample_interval, "sample_interval: wants a number of bytes from 1 on"},
 	{"reset", opt_reset, "reset: wants true or false"},
+	{"accum", opt_accum, "accum: wants true or false"},
 	{"max_seconds", opt_max_seconds, "max_seconds: wants a number of seconds"},
 	{"final", opt_final, "final: wants true or false"},
 	{"highwater_metric", opt_metric,
@@ -237,8 +246,8 @@ threshold_parse(prof_session_opts_t *o, const pair_t *p, const char **why) {
 			return number_parse(p, i == prof_threshold_time_ms, &o->thresholds[i]);
 		}
 	}
-	*why = "unknown option; there are prefix, sample_interval, reset, max_seconds, final, alloc, "
-	    "large, highwater, highwater_step, highwater_metric, time_ms";
+	*why = "unknown option; there are prefix, sample_interval, reset, accum, max_seconds, final, "
+	    "alloc, large, highwater, highwater_step, highwater_metric, time_ms";
 	return EINVAL;
 }
 
@@ -351,6 +360,7 @@ values_restore(void) {
 	if (session.has_prefix) {
 		prof_sys_prefix_set(session.prefix);
 	}
+	prof_data_accum_set(opt_prof_accum);
 	if (!session.was_active) {
 		prof_active_set(false, NULL);
 	}
@@ -424,7 +434,9 @@ session_begin(const prof_session_opts_t *o, uint64_t id) {
 	session.was_active = prof_switch_is_active();
 	session.has_no_final = o->has_final && !o->final;
 	values_apply(o);
-	if (o->has_reset ? o->reset : !session.was_active) {
+	bool was_accum = prof_data_is_accum();
+	prof_data_accum_set(o->has_accum ? o->accum : opt_prof_accum);
+	if (o->has_reset ? o->reset : !session.was_active || was_accum != prof_data_is_accum()) {
 		prof_reset(SIZE_MAX);
 	}
 	prof_trigger_restart();
@@ -559,8 +571,8 @@ prof_session_stop(uint64_t id) {
 
 static int
 set_apply(const prof_session_opts_t *o, const char **why) {
-	if (o->prefix != NULL || o->has_reset || o->has_final) {
-		*why = "prefix, reset and final belong to a start";
+	if (o->prefix != NULL || o->has_reset || o->has_accum || o->has_final) {
+		*why = "prefix, reset, accum and final belong to a start";
 		return EINVAL;
 	}
 	if (o->sample_interval != 0 && !prof_is_booted()) {

@@ -38,8 +38,8 @@ extern const char *const prof_fork_names[]; /* as the enum, then NULL */
 
 /*
  * Starts a session. options is NULL or key:value pairs separated by commas: prefix,
- * sample_interval, reset, max_seconds, final, and the thresholds by their short names. Returns 0;
- * EALREADY or EBUSY, depending on the state; EINVAL; ENOENT if the directory of the prefix does
+ * sample_interval, reset, accum, max_seconds, final, and the thresholds by their short names. Returns
+ * 0; EALREADY or EBUSY, depending on the state; EINVAL; ENOENT if the directory of the prefix does
  * not exist; ENOMEM. *why (why may be NULL) becomes a sentence about EINVAL and ENOENT.
  */
 int prof_session_start(const char *options, const char **why);
@@ -55,7 +55,7 @@ int prof_session_stop(uint64_t id);
  */
 int prof_session_stop_told(uint64_t id, char *told);
 /*
- * Changes values with or without a session: options as for start, without reset and
+ * Changes values with or without a session: options as for start, without reset, accum and
  * final. 0, EINVAL or ENOENT.
  */
 int prof_session_set(const char *options, const char **why);
@@ -91,6 +91,8 @@ typedef struct {
 	uint32_t given;           /* one bit for each threshold */
 	bool has_reset;
 	bool reset;
+	bool has_accum;
+	bool accum;               /* what was allocated in all is counted too, as with prof_accum */
 	bool has_metric;
 	bool has_max_seconds;
 	bool has_final;

@@ -235,7 +235,7 @@ write_counts(prof_writer_t *w, const prof_counts_t *cur, const prof_counts_t *ac
 	bool is_raw = !opt_prof_unbias && !dumper.snap.is_mixed;
 	write_pair(w, cur, rate, is_raw);
 	prof_write_lit(w, " [");
-	if (opt_prof_accum) {
+	if (dumper.snap.is_accum) {
 		write_pair(w, accum, rate, is_raw);
 	} else {
 		prof_write_lit(w, "0: 0");

@@ -64,6 +64,7 @@ static LARGE_BSS struct {
 	size_t sweep_nseen;
 	size_t sweep_nempty;
 	bool sweep_takes;
+	atomic_b_t is_accum; /* new counts have sums of what was allocated in all */
 	prof_tdata_t *tsweep_prev;
 	/* advances with each batch; starts at 1, because 0 in td->pinned means "not pinned" */
 	atomic_u64_t pin_epoch;
@@ -254,6 +255,11 @@ limbo_reclaim_locked(size_t min) {
 
 /* ---------------------------------------------------------------- sweeping, all under pass */
 
+static inline bool
+cnt_has_accum(const prof_cnt_t *c) {
+	return c->link.bytes > sizeof(*c);
+}
+
 /*
  * A count that can never be found again is removed at once. Other empty counts may stay while they
  * are fewer than those in use, and go if nothing was added for a round. Where objects are freed
@@ -264,7 +270,7 @@ cnt_judge(prof_cnt_t *c) {
 	mutex_assert_owner(&books.pass);
 	bool is_current = prof_data_is_current(c);
 	books.sweep_nseen++;
-	if (atomic_load_u64(&c->live, MO_RELAXED) != 0 || (opt_prof_accum && is_current)) {
+	if (atomic_load_u64(&c->live, MO_RELAXED) != 0 || (is_current && cnt_has_accum(c))) {
 		return false;
 	}
 	books.sweep_nempty++;
@@ -546,7 +552,7 @@ cnt_take(prof_cnt_t *c, uint64_t what) {
 
 static prof_cnt_t *
 cnt_new(const books_key_t *k, prof_site_t *s, uint64_t what) {
-	size_t bytes = sizeof(prof_cnt_t) + (opt_prof_accum ? sizeof(prof_acounts_t) : 0);
+	size_t bytes = sizeof(prof_cnt_t) + (prof_data_is_accum() ? sizeof(prof_acounts_t) : 0);
 	prof_cnt_t *c = meta_alloc(bytes);
 	if (c != NULL) {
 		c->link.bytes = (uint32_t)bytes;
@@ -669,7 +675,7 @@ prof_data_add(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, size_t usize
 	atomic_fetch_add_u64(&c->bytes, usize, MO_RELAXED);
 	atomic_fetch_add_u64(&c->c16, weight, MO_RELAXED);
 	atomic_fetch_add_u64(&c->est, est, MO_RELAXED);
-	if (opt_prof_accum) {
+	if (cnt_has_accum(c)) {
 		atomic_fetch_add_u64(&c->accum->objs, 1, MO_RELAXED);
 		atomic_fetch_add_u64(&c->accum->bytes, usize, MO_RELAXED);
 		atomic_fetch_add_u64(&c->accum->c16, weight, MO_RELAXED);
@@ -727,12 +733,22 @@ prof_data_counts_read(const prof_cnt_t *c, prof_counts_t *cur, prof_counts_t *ac
 	cur->bytes = atomic_load_u64(&c->bytes, MO_RELAXED);
 	cur->c16 = atomic_load_u64(&c->c16, MO_RELAXED);
 	cur->est = atomic_load_u64(&c->est, MO_RELAXED);
-	if (c->link.bytes > sizeof(*c)) {
+	if (cnt_has_accum(c)) {
 		accum->objs = atomic_load_u64(&c->accum->objs, MO_RELAXED);
 		accum->bytes = atomic_load_u64(&c->accum->bytes, MO_RELAXED);
 		accum->c16 = atomic_load_u64(&c->accum->c16, MO_RELAXED);
 		accum->est = atomic_load_u64(&c->accum->est, MO_RELAXED);
 	}
+}
+
+void
+prof_data_accum_set(bool on) {
+	atomic_store_b(&books.is_accum, on, MO_RELAXED);
+}
+
+bool
+prof_data_is_accum(void) {
+	return atomic_load_b(&books.is_accum, MO_RELAXED);
 }
 
 /*
@@ -857,6 +873,7 @@ prof_data_boot(void) {
 	mutex_init(&books.pass, "prof_pass", WITNESS_RANK_PROF_TDATAS);
 	mutex_init(&books.limbo_mtx, "prof_limbo", WITNESS_RANK_PROF_MISC);
 	atomic_store_u64(&books.pin_epoch, 1, MO_RELAXED);
+	prof_data_accum_set(opt_prof_accum);
 	return 0;
 }
 

@@ -40,6 +40,13 @@ prof_cnt_t *prof_data_note(prof_tdata_t *td, const prof_bt_t *bt);
 void prof_data_pin(prof_cnt_t *c);
 void prof_data_unpin(prof_cnt_t *c);
 
+/*
+ * Whether counts made from now on keep what was allocated in all, beside what is live (prof_accum). Older
+ * counts stay as they are, so the caller resets the books right after a change.
+ */
+void prof_data_accum_set(bool on);
+bool prof_data_is_accum(void);
+
 /* Forgets all samples: none that was taken before is reported any more. */
 void prof_data_reset(void);
 

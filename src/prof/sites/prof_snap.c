@@ -140,7 +140,7 @@ cnt_copy(copier_t *cp, const prof_cnt_t *c) {
 	counts_add(&cp->site->cur, &cur);
 	counts_add(&c->tdata->snap_cur, &cur);
 	counts_add(&cp->snap->cur, &cur);
-	if (cp->snap->item_bytes > sizeof(prof_item_t)) {
+	if (cp->snap->is_accum) {
 		counts_add(item->accum, &accum);
 		counts_add(cp->site->accum, &accum);
 		counts_add(&c->tdata->snap_accum, &accum);
@@ -235,7 +235,8 @@ sites_copy(prof_snap_t *snap) {
 int
 prof_snap_take(prof_snap_t *snap) {
 	memset(snap, 0, sizeof(*snap));
-	snap->item_bytes = sizeof(prof_item_t) + (opt_prof_accum ? sizeof(prof_counts_t) : 0);
+	snap->is_accum = prof_data_is_accum();
+	snap->item_bytes = sizeof(prof_item_t) + (snap->is_accum ? sizeof(prof_counts_t) : 0);
 	prof_data_pass_begin();
 	int err = threads_list(snap);
 	if (err == 0) {

@@ -20,7 +20,7 @@ typedef struct {
 	const void *who; /* a prof_site_t or prof_tdata_t */
 	prof_item_kind_t kind;
 	prof_counts_t cur;
-	prof_counts_t accum[]; /* one element if prof_accum is set, else none */
+	prof_counts_t accum[]; /* one element in a snapshot with is_accum, else none */
 } prof_item_t;
 
 typedef struct prof_chunk_s prof_chunk_t;
@@ -29,6 +29,7 @@ typedef struct {
 	prof_chunk_t *first;
 	prof_chunk_t *last;
 	size_t item_bytes;
+	bool is_accum;           /* what was allocated in all is counted */
 	size_t nsites;
 	size_t nlive;            /* sites with live samples */
 	prof_counts_t cur;       /* sum over all threads and sites */
@@ -56,7 +57,7 @@ const prof_item_t *prof_snap_next(const prof_snap_t *snap, const prof_item_t *it
 static inline const prof_counts_t *
 prof_item_accum(const prof_snap_t *snap, const prof_item_t *item) {
 	static const prof_counts_t none;
-	return snap->item_bytes > sizeof(prof_item_t) ? item->accum : &none;
+	return snap->is_accum ? item->accum : &none;
 }
 
 #endif /* PROF_SNAP_H */

@@ -93,7 +93,7 @@ typedef struct prof_cnt_s {
 	atomic_u64_t bytes;
 	atomic_u64_t c16;
 	atomic_u64_t est;
-	prof_acounts_t accum[]; /* one element if prof_accum is set, else none */
+	prof_acounts_t accum[]; /* one element if prof_data_is_accum() was true, else none */
 } prof_cnt_t;
 
 struct prof_tdata_s {
