@@ -153,15 +153,16 @@ answer_refusal(job_t *j, const jeprof_reply_t *reply) {
 	return reply->error;
 }
 
-/* A lease leaves no profile behind in the directory of the process. A library that does not know "final" is asked without it. */
+/* A lease leaves no profile behind in the directory of the process. A library that does not know "final" and
+ * "accum" is asked without them. */
 static int
 ask_start(job_t *j, uint64_t rate, unsigned long long seconds, bool is_lease, jeprof_reply_t *reply) {
 	char text[128];
 	snprintf(text, sizeof(text), "start sample_interval:%llu,max_seconds:%llu%s", (unsigned long long)rate, seconds,
-	    is_lease ? ",final:false" : "");
+	    is_lease ? ",accum:true,final:false" : "");
 	int error = ask(j, text, jeprof_manner_stay, reply);
 	if (error == 0 && reply->error == EINVAL && is_lease && strstr(reply->text, "unknown option") != NULL) {
-		*strrchr(text, ',') = '\0';
+		*strstr(text, ",accum") = '\0';
 		error = ask(j, text, jeprof_manner_stay, reply);
 	}
 	return error;

@@ -548,6 +548,53 @@ highwater(void)
 	is_int(stop(), 0, "stop");
 }
 
+/* The second pair of the totals: allocations in all. */
+static unsigned long
+all_objects(const char *path)
+{
+	char line[512];
+	unsigned long n = 0;
+	FILE *f = fopen(path, "r");
+
+	while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+		if (sscanf(line, " t*: %*u: %*u [%lu:", &n) == 1)
+			break;
+	if (f != NULL)
+		fclose(f);
+	return n;
+}
+
+static void
+churn_until_stop(char path[512], unsigned rounds)
+{
+	for (unsigned i = 0; i < rounds; i++)
+		free(keep(malloc(3000)));
+	is_int(stop(), 0, "stop");
+	files(".s", path);
+}
+
+/* The option accum: of this session alone, whatever the one before counted. */
+static void
+accum(void)
+{
+	char path[512];
+
+	is_int(start("sample_interval:1,accum:yes"), EINVAL, "neither true nor false");
+	is_int(start("sample_interval:1"), 0, "a session");
+	churn_until_stop(path, 1000);
+	is_uint(all_objects(path), 0, "what was freed is not counted by default");
+	unlink(path);
+	is_int(start("sample_interval:1,accum:true"), 0, "a session with accum:true");
+	churn_until_stop(path, 1000);
+	unsigned long all = all_objects(path);
+	ok(all >= 1000 && all < 1100, "it counts what was freed: %lu", all);
+	ok(live_objects(path) < 100, "as what is not live");
+	unlink(path);
+	is_int(start("sample_interval:1"), 0, "a third session");
+	churn_until_stop(path, 1000);
+	is_uint(all_objects(path), 0, "has no such sums again");
+}
+
 static void
 timer(void)
 {
@@ -788,6 +835,7 @@ static const struct {
 	{"race", two_starters, "prof_thread:false"},
 	{"thresholds", thresholds, ""},
 	{"highwater", highwater, "prof_threshold_highwater:16M,prof_highwater_step:8M,prof_dump_min_gap_ms:0"},
+	{"accum", accum, ""},
 	{"timer", timer, "prof_dump_min_gap_ms:0"},
 	{"storm", storm, "prof_dump_max_files:4,prof_dump_min_gap_ms:20"},
 	{"small", small_large, "prof_dump_min_gap_ms:0,prof_dump_timestamp:false"},
