@@ -41,8 +41,8 @@ void prof_data_pin(prof_cnt_t *c);
 void prof_data_unpin(prof_cnt_t *c);
 
 /*
- * Whether counts made from now on keep what was allocated in all, beside what is live (prof_accum). Older
- * counts stay as they are, so the caller resets the books right after a change.
+ * Whether counts made from now on keep what was allocated in all, beside what is live
+ * (prof_accum). Older counts stay as they are, so the caller resets the books after a change.
  */
 void prof_data_accum_set(bool on);
 bool prof_data_is_accum(void);
