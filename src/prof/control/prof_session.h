@@ -39,8 +39,8 @@ extern const char *const prof_fork_names[]; /* as the enum, then NULL */
 /*
  * Starts a session. options is NULL or key:value pairs separated by commas: prefix,
  * sample_interval, reset, accum, max_seconds, final, and the thresholds by their short names.
- * Returns 0; EALREADY or EBUSY, depending on the state; EINVAL; ENOENT if the directory of the prefix does
- * not exist; ENOMEM. *why (why may be NULL) becomes a sentence about EINVAL and ENOENT.
+ * Returns 0; EALREADY or EBUSY, depending on the state; EINVAL; ENOENT if the directory of the
+ * prefix does not exist; ENOMEM. *why (why may be NULL) becomes a sentence about EINVAL and ENOENT.
  */
 int prof_session_start(const char *options, const char **why);
 /* The same; *id becomes the number of the session, even if another one follows soon. */
