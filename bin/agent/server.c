@@ -32,7 +32,7 @@ enum {
 	TOKEN_MOST = 512,
 	READING_MS = 30000,
 	SENDING_MS = 60000,
-	CROWDED_MS = 100,        /* when there are many connections */
+	SPARE_CONNECTIONS = 64,  /* that are being ended while new ones come */
 };
 
 /* What a connection does. */
@@ -41,6 +41,7 @@ typedef enum { phase_reading, phase_working, phase_sending } phase_t;
 typedef struct conn_s {
 	int fd;
 	phase_t phase;
+	bool is_ended;         /* shut down; libmicrohttpd closes it next */
 	int64_t since_ms;
 	struct conn_s *next;
 	struct conn_s *previous;
@@ -90,15 +91,16 @@ conn_unlink(conn_t *c) {
 static void
 conn_end(conn_t *c) {
 	shutdown(c->fd, SHUT_RDWR);
+	c->is_ended = true;
 	conn_unlink(c);
 	conn_append(c, c->phase);
 }
 
+/* Under the lock, when there are too many connections. */
 static void
 end_oldest_reader(void) {
-	int64_t now = clock_ms();
-	for (conn_t *c = conns.next; c != &conns && now - c->since_ms > CROWDED_MS; c = c->next) {
-		if (c->phase == phase_reading) {
+	for (conn_t *c = conns.next; c != &conns; c = c->next) {
+		if (c->phase == phase_reading && !c->is_ended) {
 			conn_end(c);
 			return;
 		}
@@ -122,7 +124,7 @@ on_connection(void *arg, struct MHD_Connection *connection, void **context, enum
 	if (code == MHD_CONNECTION_NOTIFY_STARTED && c != NULL) {
 		c->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
 		conn_append(c, phase_reading);
-		if (++conn_count > options.connections_max * 3 / 4) {
+		if (++conn_count > options.connections_max) {
 			end_oldest_reader();
 		}
 	}
@@ -449,7 +451,7 @@ server_start(void) {
 	    | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, NULL,
 	    MHD_OPTION_EXTERNAL_LOGGER, say_nothing, NULL,
 	    MHD_OPTION_LISTEN_SOCKET, listener,
-	    MHD_OPTION_CONNECTION_LIMIT, (unsigned)options.connections_max,
+	    MHD_OPTION_CONNECTION_LIMIT, (unsigned)options.connections_max + SPARE_CONNECTIONS,
 	    MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(SENDING_MS / 1000),
 	    MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES,
 	    MHD_OPTION_NOTIFY_CONNECTION, on_connection, NULL,

@@ -72,11 +72,11 @@ take_figures(look_t *l, const char *answer) {
 	}
 }
 
-/* Asks for its figures if it has done anything since; a process that does not answer is asked more and more rarely. */
+/* Asks for its figures if it has done anything since it was asked; who runs and does not answer is asked more and more rarely. */
 static void
 ask_figures(proc_t *p, look_t *l, int64_t now) {
 	jeprof_reply_t reply;
-	if (now < p->ask_again_ms || (p->was_asked && l->head.heartbeats == p->heartbeats)) {
+	if (now < p->ask_again_ms || ((p->was_asked || p->failures > 0) && l->head.heartbeats == p->heartbeats)) {
 		return;
 	}
 	p->heartbeats = l->head.heartbeats;

@@ -261,7 +261,7 @@ ctl start "$pid" --wait 300ms
 gives 7 "no free slot"
 has "$err" "is busy" "and said"
 end
-for mode in stream-fails stream-dies stream-late stream-lies; do
+for mode in stream-fails stream-dies stream-late stream-lies stream-wraps; do
 	fake $mode
 	ctl dump "$pid" -o part.heap
 	if [ $mode = stream-dies ]; then gives 5 $mode; else gives 1 $mode; fi

@@ -166,6 +166,8 @@ stream(unsigned place, uint64_t nonce, char *out) {
 		p->next = (uintptr_t)parts[0]; /* parts without an end, and empty ones */
 		s->bytes = UINT64_MAX / 4;
 		((prof_part_t *)(void *)parts[1])->bytes = 0;
+	} else if (strcmp(mode, "stream-wraps") == 0) {
+		s->bytes = UINT64_MAX; /* and a byte more is none */
 	}
 	s->is_taken = 0;
 	__atomic_store_n(&s->nonce, nonce, __ATOMIC_RELEASE);

@@ -1,0 +1,141 @@
+# A hostile client of jeprofd: usage: hostile.py HOST PORT PID. Prints TAP; every check is that others are served.
+import socket, sys, time, random, http.client
+
+host, port, pid = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+tests = 0
+failed = False
+
+
+def ok(good, name, remark=""):
+    global tests, failed
+    tests += 1
+    failed = failed or not good
+    print("%sok %d - %s %s" % ("" if good else "not ", tests, name, "" if good else remark))
+
+
+def connect():
+    s = socket.create_connection((host, port), 10)
+    s.settimeout(2)
+    return s
+
+
+def raw(data, shut=True, patience=2):
+    s = connect()
+    s.settimeout(patience)
+    try:
+        s.sendall(data)
+        if shut:
+            s.shutdown(socket.SHUT_WR)
+        answer = b""
+        while True:
+            piece = s.recv(65536)
+            if not piece:
+                return answer
+            answer += piece
+    except OSError:
+        return b""
+    finally:
+        s.close()
+
+
+def serves(name):
+    for attempt in range(20):
+        try:
+            c = http.client.HTTPConnection(host, port, timeout=20)
+            c.request("GET", "/targets")
+            good = c.getresponse().status == 200
+            c.close()
+            if good:
+                return ok(True, name)
+        except (OSError, http.client.HTTPException):
+            time.sleep(0.1)
+    ok(False, name)
+
+
+def status(answer):
+    return answer[9:12].decode("latin-1") if answer.startswith(b"HTTP/1.1 ") else ""
+
+
+# half requests
+for data in (b"", b"G", b"GET", b"GET /targets", b"GET /targets HTTP/1.1", b"GET /targets HTTP/1.1\r\n",
+             b"GET /targets HTTP/1.1\r\nHost: x\r\nX", b"POST /p/1/start HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nabc"):
+    raw(data)
+serves("half requests")
+
+# headers
+answer = raw(b"GET /targets HTTP/1.1\r\nHost: localhost\r\n" + b"".join(b"X-%d: y\r\n" % i for i in range(10000)) + b"\r\n")
+ok(status(answer) in ("", "413", "431"), "10 000 headers", status(answer))
+answer = raw(b"GET /targets HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 1000000 + b"\r\n\r\n")
+ok(status(answer) in ("", "413", "431"), "a header of 1 MB", status(answer))
+answer = raw(b"GET /" + b"a" * 1000000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+ok(status(answer) in ("", "414"), "a path of 1 MB", status(answer))
+answer = raw(b"GET /targets?" + b"a=b&" * 3000 + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+ok(status(answer) in ("", "200", "414", "431", "413"), "3000 arguments", status(answer))
+answer = raw(b"GET /targets HTTP/1.1\r\nConnection: close\r\n\r\n")
+ok(status(answer) in ("400", "403"), "no Host", status(answer))
+answer = raw(b"POST /p/1/start HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999\r\n\r\n" + b"z" * 200000)
+ok(status(answer) in ("", "413", "400", "403"), "a body that has no end", status(answer))
+answer = raw(b"POST /p/1/start HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n" + b"z" * 100)
+ok(status(answer) in ("", "400", "413", "403"), "a chunk that has no end", status(answer))
+serves("after them")
+
+# no request at all
+random.seed(15)
+for i in range(300):
+    raw(bytes(random.randrange(256) for _ in range(random.randrange(200))), True, 0.02)
+for i in range(300):
+    line = bytearray(b"GET /p/%s/debug/pprof/heap?raw=1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n" % pid.encode())
+    for _ in range(3):
+        line[random.randrange(len(line))] = random.randrange(256)
+    raw(bytes(line), True, 0.02)
+serves("random bytes")
+
+# many that say nothing
+held = []
+for i in range(2000):
+    try:
+        held.append(connect())
+    except OSError:
+        break
+    if len(held) >= 900:  # descriptors of this process
+        held.pop(random.randrange(len(held))).close()
+serves("2000 connections, 900 of them at the same time")
+for s in held:
+    s.close()
+
+# answers that nobody reads
+held = []
+for i in range(100):
+    s = connect()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+    s.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 10)
+    held.append(s)
+serves("answers that nobody reads")
+for s in held:
+    s.close()
+
+# more profiles than there is room for
+held = []
+for i in range(60):
+    s = connect()
+    s.sendall(b"GET /p/%s/debug/pprof/heap?seconds=1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n" % pid.encode())
+    held.append(s)
+serves("60 profiles at once")
+codes = []
+for s in held:
+    s.settimeout(30)
+    try:
+        codes.append(s.recv(64)[9:12].decode("latin-1"))
+    except OSError:
+        codes.append("gone")
+    s.close()
+ok(codes.count("200") >= 1 and set(codes) <= {"200", "503"}, "some are served, the rest is told so", " ".join(codes))
+
+# clients that go before the answer is there
+for i in range(30):
+    s = connect()
+    s.sendall(b"GET /p/%s/debug/pprof/heap HTTP/1.1\r\nHost: localhost\r\n\r\n" % pid.encode())
+    s.close()
+serves("clients that go away")
+print("1..%d" % tests)
+sys.exit(failed)
