@@ -250,6 +250,43 @@ hide_anonymous(char *name)
 	}
 }
 
+/* Puts "basic_" in front of the word at `at`. */
+static void
+widen(char *name, char *at, size_t room)
+{
+	static const char front[] = "basic_";
+	size_t len = strlen(name), more = sizeof(front) - 1;
+
+	if (len + more >= room)
+		return;
+	memmove(at + more, at, strlen(at) + 1);
+	memcpy(at, front, more);
+}
+
+/* Members of std::string and of the streams are those of std::basic_string and so on, which c++filt says and the C++ library does not. */
+static void
+widen_standard(char *name, size_t room)
+{
+	static const char *const words[] = { "string", "istream", "ostream", "iostream" };
+	static const char front[] = "std::";
+	char *at = name + sizeof(front) - 1, *member;
+
+	if (strncmp(name, front, sizeof(front) - 1) != 0)
+		return;
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		size_t len = strlen(words[i]);
+
+		if (strncmp(at, words[i], len) != 0 || strncmp(at + len, "::", 2) != 0)
+			continue;
+		member = at + len + 2;
+		member += *member == '~';
+		if (strcmp(member, words[i]) == 0)
+			widen(name, member, room);
+		widen(name, at, room);
+		return;
+	}
+}
+
 /* The short form of a name, in `to`. */
 void
 name_shorten(const char *name, char *to, size_t room)
@@ -290,5 +327,7 @@ name_for_people(const char *mangled, char *to, size_t room)
 	char *plain = demangle != NULL ? demangle(mangled, NULL, NULL, &status) : NULL;
 
 	name_shorten(plain != NULL ? plain : mangled, to, room);
+	if (plain != NULL)
+		widen_standard(to, room);
 	free(plain);
 }

@@ -33,6 +33,13 @@ bars_of(const char *name)
 	return bars > 0 && name[bars] == 'Z' ? bars - 1 : bars;
 }
 
+/* Without the version: "name@@VERSION". */
+static size_t
+name_len(const char *name)
+{
+	return 1 + strcspn(name + 1, "@");
+}
+
 static bool
 is_better(const choice_t *new, const choice_t *old)
 {
@@ -46,9 +53,9 @@ is_better(const choice_t *new, const choice_t *old)
 		return new_bars < old_bars;
 	if ((new->bind == STB_LOCAL) != (old->bind == STB_LOCAL))
 		return new->bind > old->bind;
-	new_len = strlen(new->name);
-	old_len = strlen(old->name);
-	return new_len != old_len ? new_len < old_len : strcmp(new->name, old->name) < 0;
+	new_len = name_len(new->name);
+	old_len = name_len(old->name);
+	return new_len != old_len ? new_len < old_len : memcmp(new->name, old->name, new_len) < 0;
 }
 
 static size_t

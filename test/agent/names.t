@@ -4,6 +4,7 @@
 BEGIN { require Cwd; require((Cwd::abs_path(__FILE__) =~ s{[^/]*$}{}r) . 'common.pl') }
 use strict;
 use warnings;
+no warnings 'portable';
 our ($dir, $data, $source, $convert, $jeprof);
 
 my $tool = "$jeprof-symbolize";
@@ -211,6 +212,21 @@ SKIP: {
 	($code, $out, $err) = run($convert, '--symbolizer', $tool, '--pid', $pid, '--threads', 8, $dump);
 	is("$code|$err", '0|', 'in memory');
 	is_deeply(pprof_flat(pprof_decode(unzip($out)), 3), \%flat, 'the same');
+}
+
+# ---- each name as jeprof has it: functions of libraries, one a stack
+for my $name (qw(libstdc++ libc)) {
+	SKIP: {
+		my ($file) = map { m{ (/\S+)} ? $1 : () } grep { /\b\Q$name\E\.so/ } `ldd $dir/serve`;
+		my ($build_id) = which('readelf') && $file ? `readelf -n $file` =~ /Build ID: (\w+)/ : ();
+		skip "no $name, nm or readelf", 1 unless $build_id && which('nm');
+		my %at = map { /^(\w+) (\w+) [tTwWi] / && hex $2 ? (hex $1 => 1) : () } `nm -DS --defined-only $file`;
+		my @at = (sort { $a <=> $b } keys %at)[grep { $_ % 4 == 0 && $_ < keys %at } 0 .. 3999];
+		my $all = our_dump("$dir/all.heap", modules => [[0x7f0000000000, 0x7f0010000000, 0x7f0000000000, $build_id, $file]], stacks => [map { [[0x7f0000000000 + $_], 1, 1000] } @at]);
+		my ($mine, $its) = map { my %n = map { ($_->{stack}[0]{address} => join '<', map { $_->{name} } @{ $_->{stack}[0]{frames} }) } @{ $_->{samples} }; \%n } named('--pid', $pid, $all), exported($all);
+		my @other = grep { $mine->{$_} ne $its->{$_} && length $mine->{$_} } sort keys %$its;
+		is(scalar @other, 0, "$name: " . @at . ' names are those of jeprof') or diag map { "$mine->{$_} instead of $its->{$_}\n" } @other > 9 ? @other[0 .. 9] : @other;
+	}
 }
 
 # ---- what reads DWARF breaks, or takes too long: the symbols are there still; no table is kept of what is not the object
