@@ -27,8 +27,10 @@ typedef struct options_s {
 	uint64_t connections_max; /* at the same time */
 	uint64_t processes_max;   /* that run the library and are kept in mind */
 	uint64_t profile_max;     /* bytes of one profile */
+	uint64_t cache_max;       /* bytes of all symbol tables; 0: the default of pprof.h */
 	bool is_passive;          /* a scrape never starts a session */
 	bool may_control;         /* start, stop and mark are served */
+	bool use_debuginfod;      /* servers of $DEBUGINFOD_URLS are asked for debug files */
 } options_t;
 
 extern options_t options;

@@ -39,7 +39,8 @@ static const char usage_text[] =
     "  --interval 15s           between two scrapes; profiling ends by itself three of them after the last scrape\n"
     "  --passive                a scrape never starts profiling\n"
     "  --allow-control          serves POST /p/PID/start, stop, mark\n"
-    "  --cache DIR              keeps tables of symbols there, by build-id\n"
+    "  --cache DIR              keeps tables of symbols there, by build-id; --cache-max 256M: their size\n"
+    "  --debuginfod             asks the servers in DEBUGINFOD_URLS for debug files that are not here\n"
     "  --look 15s               between two looks at the processes\n"
     "  --max-scrapes 16 --max-connections 256 --max-processes 1024 --max-profile 64M\n"
     "  -h, --help, --version\n"
@@ -121,6 +122,7 @@ static const struct {
 	{"unix", kind_text, &options.unix_path, 0, 0},
 	{"token-file", kind_text, &options.token_file, 0, 0},
 	{"cache", kind_text, &options.cache_dir, 0, 0},
+	{"cache-max", kind_size, &options.cache_max, 1 << 20, UINT64_C(1) << 40},
 	{"rate", kind_size, &options.rate, 1, UINT64_C(1) << 40},
 	{"interval", kind_time, &options.interval_ms, 100, 86400000},
 	{"look", kind_time, &options.look_ms, 100, 3600000},
@@ -130,6 +132,7 @@ static const struct {
 	{"max-profile", kind_size, &options.profile_max, 4096, UINT64_C(1) << 30},
 	{"passive", kind_flag, &options.is_passive, 0, 0},
 	{"allow-control", kind_flag, &options.may_control, 0, 0},
+	{"debuginfod", kind_flag, &options.use_debuginfod, 0, 0},
 };
 enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 
