@@ -238,6 +238,19 @@ test_contains(const char *text, const char *part, const char *file, int line,
 	return good;
 }
 
+/* Says that a condition of a sum of faults held, the first 8 times in the process. Returns true. */
+TEST_FN bool
+test_wrong(const char *cond, const char *file, int line)
+{
+	static unsigned said;
+
+	if (__atomic_fetch_add(&said, 1, __ATOMIC_RELAXED) < 8)
+		test_tell(true, "# wrong at %s:%d: %s\n", file, line, cond);
+	return true;
+}
+
+/* cond as a bool, to be added up in a loop; if it is true, a remark names the condition and its line. */
+#define wrong_if(cond) ((cond) && test_wrong(#cond, __FILE__, __LINE__))
 #define ok(cond, ...) test_ok((cond), __FILE__, __LINE__, __VA_ARGS__)
 #define is_int(got, want, ...) \
 	test_is_int((long long)(got), (long long)(want), __FILE__, __LINE__, __VA_ARGS__)

@@ -275,7 +275,8 @@ maker(void *arg)
 	for (int i = 0; i < 200; i++) {
 		unsigned ind = create();
 
-		bad += ind == 0 || fill(ind, 100) == 0 || arena_do(i % 3 ? "destroy" : "reset", ind) != 0;
+		bad += wrong_if(ind == 0) || wrong_if(fill(ind, 100) == 0)
+		    || wrong_if(arena_do(i % 3 ? "destroy" : "reset", ind) != 0);
 		if (i % 3 == 0)
 			bad += arena_do("destroy", ind) != 0;
 	}

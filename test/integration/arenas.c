@@ -95,8 +95,8 @@ test_aligned(void)
 	for (int lg = 3; lg < 22; lg++) {
 		char *p = keep(mallocx(100, flags | MALLOCX_LG_ALIGN(lg)));
 
-		bad += p == NULL || ((uintptr_t)p & (((uintptr_t)1 << lg) - 1)) != 0 ||
-		    owner(p) != a || !is_filled(p, 0, 100);
+		bad += wrong_if(p == NULL) || wrong_if(((uintptr_t)p & (((uintptr_t)1 << lg) - 1)) != 0)
+		    || wrong_if(owner(p) != a) || wrong_if(!is_filled(p, 0, 100));
 		dallocx(p, MALLOCX_TCACHE_NONE);
 	}
 	is_uint(bad, 0, "aligned and zeroed blocks of an arena");

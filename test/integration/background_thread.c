@@ -238,7 +238,8 @@ child_switched(void)
 		bool on = i % 2 == 0, old;
 		size_t len = sizeof(old);
 
-		bad += mallctl("background_thread", &old, &len, &on, sizeof(on)) != 0 || old == on;
+		bad += wrong_if(mallctl("background_thread", &old, &len, &on, sizeof(on)) != 0)
+		    || wrong_if(old == on);
 		wrong += ctl_bool("background_thread") != on;
 	}
 	is_uint(bad, 0, "%d times on and off", ROUNDS);

@@ -38,8 +38,9 @@ test_forms()
 		void *r = keep(::operator new(n, std::nothrow));
 		void *s = keep(::operator new[](n, std::nothrow));
 
-		bad += owner(p) == UINT_MAX || owner(q) == UINT_MAX || owner(r) == UINT_MAX ||
-		    owner(s) == UINT_MAX || malloc_usable_size(p) < n || p == q || r == s;
+		bad += wrong_if(owner(p) == UINT_MAX) || wrong_if(owner(q) == UINT_MAX)
+		    || wrong_if(owner(r) == UINT_MAX) || wrong_if(owner(s) == UINT_MAX)
+		    || wrong_if(malloc_usable_size(p) < n) || wrong_if(p == q) || wrong_if(r == s);
 		::operator delete(p, n);
 		::operator delete[](q, n);
 		::operator delete(r, std::nothrow);
@@ -75,7 +76,7 @@ test_aligned_forms()
 			void *s = keep(::operator new[](n, al, std::nothrow));
 
 			bad += ((uintptr_t)p | (uintptr_t)q | (uintptr_t)r | (uintptr_t)s) & (a - 1);
-			bad += owner(p) == UINT_MAX || owner(s) == UINT_MAX;
+			bad += wrong_if(owner(p) == UINT_MAX) || wrong_if(owner(s) == UINT_MAX);
 			::operator delete(p, n, al);
 			::operator delete[](q, n, al);
 			::operator delete(r, al, std::nothrow);

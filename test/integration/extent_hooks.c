@@ -316,10 +316,11 @@ use(unsigned ind, uint64_t seed, int steps)
 		unsigned char *p = live[k].p;
 
 		if (p != NULL) {
-			wrong += p[0] != (unsigned char)k || p[live[k].size - 1] != (unsigned char)k;
+			wrong += wrong_if(p[0] != (unsigned char)k)
+			    || wrong_if(p[live[k].size - 1] != (unsigned char)k);
 			if (i % 4 == 0) {
 				p = rallocx(p, size, flags);
-				wrong += p == NULL || p[0] != (unsigned char)k;
+				wrong += wrong_if(p == NULL) || wrong_if(p[0] != (unsigned char)k);
 			} else {
 				dallocx(p, MALLOCX_TCACHE_NONE);
 				p = NULL;
@@ -330,14 +331,15 @@ use(unsigned ind, uint64_t seed, int steps)
 
 			p = mallocx(size, flags | (i % 5 == 0 ? MALLOCX_LG_ALIGN(lg) : 0) |
 			    (zero ? MALLOCX_ZERO : 0));
-			wrong += p == NULL || (i % 5 == 0 && ((uintptr_t)p & (((size_t)1 << lg) - 1)) != 0);
+			wrong += wrong_if(p == NULL)
+			    || wrong_if((i % 5 == 0 && ((uintptr_t)p & (((size_t)1 << lg) - 1)) != 0));
 			for (size_t n = 0; zero && p != NULL && n < size; n++)
 				wrong += p[n] != 0;
 		}
 		live[k].p = p;
 		live[k].size = size;
 		if (p != NULL) {
-			wrong += (char *)p < region || (char *)p >= region + REGION;
+			wrong += wrong_if((char *)p < region) || wrong_if((char *)p >= region + REGION);
 			p[0] = p[size - 1] = (unsigned char)k;
 		}
 		if (i % 2000 == 1999)

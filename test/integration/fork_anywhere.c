@@ -69,7 +69,8 @@ reap(unsigned leave)
 
 		if (pid < 0 && errno == EINTR)
 			continue;
-		nbad += pid < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != CHILD_OK;
+		nbad += wrong_if(pid < 0) || wrong_if(!WIFEXITED(status))
+		    || wrong_if(WEXITSTATUS(status) != CHILD_OK);
 		nrunning--;
 	}
 }

@@ -103,7 +103,7 @@ functions_now(void *arg)
 	memset(kept, 'k', 1000);
 	limit_memory((size_t)32 << 20);
 	exhaust((size_t)1 << 20);
-#define FAILS(call) do { errno = 0; bad += (call) != NULL || errno != ENOMEM; } while (0)
+#define FAILS(call) do { errno = 0; bad += wrong_if((call) != NULL) || wrong_if(errno != ENOMEM); } while (0)
 	FAILS(keep(malloc(hide(big))));
 	FAILS(keep(calloc(1, hide(big))));
 	FAILS(keep(realloc(keep(kept), hide(big))));

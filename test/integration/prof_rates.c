@@ -121,7 +121,8 @@ change_rates(void)
 	for (int i = 0; i < CHANGES; i++) {
 		size_t rate = rate_of(i);
 
-		bad += set_rate(rate) != 0 || ctl_size("prof.sample_interval") != rate;
+		bad += wrong_if(set_rate(rate) != 0)
+		    || wrong_if(ctl_size("prof.sample_interval") != rate);
 		__atomic_store_n(&allowed, (uint64_t)(i + 1) * STRIDE / THREADS, __ATOMIC_RELAXED);
 		while ((now = allocated()) < (i + 1.0) * STRIDE)
 			sched_yield();

@@ -246,7 +246,7 @@ two_starters(void)
 			won += results[i] == 0;
 			told += results[i] == EALREADY;
 		}
-		rounds_bad += won != 1 || told != 15 || stop() != 0;
+		rounds_bad += wrong_if(won != 1) || wrong_if(told != 15) || wrong_if(stop() != 0);
 	}
 	is_uint(rounds_bad, 0, "16 starters at once, 50 times: one wins, 15 are told");
 	is_uint(ctl_u64("prof.session.id"), 50, "50 sessions");
@@ -810,9 +810,11 @@ quiet_cycles(void)
 	is_uint(metadata(), before, "%d of them, no byte of metadata", n - warm);
 	for (unsigned i = 0; i < n; i++) {
 		bool off = false, on = true;
-		bad += ctl_void("prof.reset") != 0 || ctl_write("prof.active", on) != 0;
+		bad += wrong_if(ctl_void("prof.reset") != 0)
+		    || wrong_if(ctl_write("prof.active", on) != 0);
 		free(keep(malloc(100)));
-		bad += ctl_void("prof.dump") != 0 || ctl_write("prof.active", off) != 0;
+		bad += wrong_if(ctl_void("prof.dump") != 0)
+		    || wrong_if(ctl_write("prof.active", off) != 0);
 		bad += unlink(ctl_str("prof.session.last_dump")) != 0;
 		before = i == warm ? metadata() : before;
 	}

@@ -60,7 +60,8 @@ handler_any(int sig)
 
 			p = more == NULL ? p : more;
 		}
-		spoilt += !is_filled(p, mark_of(size, n), size) || !is_filled(q, mark_of(other, n + 1), other);
+		spoilt += wrong_if(!is_filled(p, mark_of(size, n), size))
+		    || wrong_if(!is_filled(q, mark_of(other, n + 1), other));
 	}
 	free(p);
 	free(q);

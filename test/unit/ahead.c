@@ -83,7 +83,8 @@ test_run(void) {
 	for (size_t n = 0; n < 64 * MIB; n += 12345) {
 		for (size_t size = PAGE; size <= 16 * PAGE; size += PAGE) {
 			size_t run = ahead_run(n, size);
-			bad += run != 0 && (run <= size || run > n >> AHEAD_LG_PART || run > AHEAD_MAX || (run & PAGE_MASK) != 0);
+			bad += run != 0 && (wrong_if(run <= size) || wrong_if(run > n >> AHEAD_LG_PART)
+			    || wrong_if(run > AHEAD_MAX) || wrong_if((run & PAGE_MASK) != 0));
 		}
 	}
 	is_uint(bad, 0, "a run is whole pages, longer than the request, and at most a 64th of what is in use");

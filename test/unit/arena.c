@@ -86,7 +86,8 @@ check_all_gone(const char *what, unsigned n_waiting) {
 	unsigned bad = 0;
 	read_stats();
 	for (unsigned i = 0; i < SC_NBINS; i++) {
-		bad += stats.bins[i].curregs != 0 || stats.bins[i].nmalloc != stats.bins[i].ndalloc;
+		bad += wrong_if(stats.bins[i].curregs != 0)
+		    || wrong_if(stats.bins[i].nmalloc != stats.bins[i].ndalloc);
 		bad += stats.bins[i].curslabs > bin_infos[i].n_shards + n_waiting;
 	}
 	for (unsigned i = 0; i < SC_NSIZES - SC_NBINS; i++) {
@@ -160,7 +161,8 @@ test_mixed_flush(unsigned n, unsigned each) {
 	arena_small_flush(5, ptrs, n * each);
 	for (unsigned i = 0; i < n; i++) {
 		bad += mixed[i]->bins[5]->stats.ndalloc != before[i] + each;
-		bad += mixed[i]->bins[5]->stats.curregs != 0 || mixed[i]->bins[5]->stats.curslabs > 1;
+		bad += wrong_if(mixed[i]->bins[5]->stats.curregs != 0)
+		    || wrong_if(mixed[i]->bins[5]->stats.curslabs > 1);
 	}
 	is_uint(bad, 0, "a batch of the objects of %u arenas, %u of each", n, each);
 }
@@ -174,11 +176,13 @@ test_samples(void) {
 		size_t usize = sz_s2u(sizes[i]);
 		char *p = arenas_malloc_sampled(arena, usize, 0, true, 1, &rec);
 		uint64_t elem = emap_elem(p);
-		bad += p == NULL || rec == NULL || (elem & ELEM_SAMPLED) == 0;
+		bad += wrong_if(p == NULL) || wrong_if(rec == NULL)
+		    || wrong_if((elem & ELEM_SAMPLED) == 0);
 		bad += elem >> ELEM_BIN_SHIFT != 0; /* no way around the slow path */
-		bad += arena_sample_rec(p, elem) != rec || !is_filled(rec, 0, sizeof(*rec));
+		bad += wrong_if(arena_sample_rec(p, elem) != rec)
+		    || wrong_if(!is_filled(rec, 0, sizeof(*rec)));
 		bad += usize < SC_LARGE_MINCLASS && !arena_may_be_sampled(p);
-		bad += arena_usize(p, elem) != usize || !is_filled(p, 0, usize);
+		bad += wrong_if(arena_usize(p, elem) != usize) || wrong_if(!is_filled(p, 0, usize));
 		rec->weight = 77;
 		arena_dalloc(p, elem);
 		p = arenas_malloc_sampled(arena, usize, 0, false, 1, &rec);

@@ -63,7 +63,8 @@ test_pieces(void) {
 		size_t size = 1 + core_below(&seed, i % 50 == 0 ? 20000 : 300);
 		size_t alignment = (size_t)1 << core_below(&seed, 9);
 		char *p = base_alloc(base, size, alignment);
-		bad += p == NULL || ((uintptr_t)p & (max_zu(alignment, 16) - 1)) != 0;
+		bad += wrong_if(p == NULL)
+		    || wrong_if(((uintptr_t)p & (max_zu(alignment, 16) - 1)) != 0);
 		bad += !is_filled(p, 0, size);
 		pieces[i].p = p;
 		pieces[i].size = size;

@@ -107,7 +107,8 @@ step_put(uint64_t *seed) {
 		edata_t *e = empty;
 		empty = e->heap.next == NULL ? NULL : edata_of_heap(e->heap.next);
 		e->heap.next = NULL;
-		bad += !is_in[slab_of(e->addr)] || e->nfree != info->nregs || e == bin.slabcur || e->is_listed;
+		bad += wrong_if(!is_in[slab_of(e->addr)]) || wrong_if(e->nfree != info->nregs)
+		    || wrong_if(e == bin.slabcur) || wrong_if(e->is_listed);
 		is_in[slab_of(e->addr)] = false;
 	}
 	for (unsigned i = 0; i < N_SLABS; i++) {
@@ -161,7 +162,8 @@ test_random_use(size_t size) {
 		} else {
 			bad += step_put(&seed);
 		}
-		bad_stats += bin.stats.curregs != n_taken || bin.stats.curslabs != n_slabs_in();
+		bad_stats += wrong_if(bin.stats.curregs != n_taken)
+		    || wrong_if(bin.stats.curslabs != n_slabs_in());
 		bad_stats += bin.stats.nmalloc - bin.stats.ndalloc != n_taken;
 	}
 	while (n_taken > 0) {

@@ -21,8 +21,10 @@ bad_sampled_shapes(void) {
 		const bin_info_t *plain = &bin_infos[i], *info = &bin_infos_sampled[i];
 		size_t used = info->nregs * info->reg_size, fit = info->slab_size / info->reg_size;
 		size_t before = (info->slab_size - PAGE) % info->reg_size;
-		bad += info->reg_size != plain->reg_size || info->nregs > plain->nregs || info->nregs == 0;
-		bad += info->slab_size > plain->slab_size || info->slab_size % PAGE != 0;
+		bad += wrong_if(info->reg_size != plain->reg_size)
+		    || wrong_if(info->nregs > plain->nregs) || wrong_if(info->nregs == 0);
+		bad += wrong_if(info->slab_size > plain->slab_size)
+		    || wrong_if(info->slab_size % PAGE != 0);
 		bad += info->nregs != fit && info->nregs != SAMPLED_REGS_MAX && info->nregs != plain->nregs;
 		bad += info->nregs == fit && info->slab_size < plain->slab_size
 		    && (info->slab_size - used) * 8 > info->slab_size;
@@ -38,7 +40,8 @@ test_shapes(void) {
 	for (szind_t i = 0; i < SC_NBINS; i++) {
 		const bin_info_t *info = &bin_infos[i];
 		size_t reg = sc_size_tab[i], slab = PAGE / gcd(PAGE, reg) * reg;
-		bad += info->reg_size != reg || info->slab_size != slab || info->nregs != slab / reg;
+		bad += wrong_if(info->reg_size != reg) || wrong_if(info->slab_size != slab)
+		    || wrong_if(info->nregs != slab / reg);
 		bad += info->n_shards != 1;
 		for (size_t n = 0; n < info->nregs; n++) {
 			bad_div += div_compute(&info->div, n * reg) != n;
@@ -64,23 +67,31 @@ static void
 wishes_now(void *arg) {
 	int bad = 0;
 	(void)arg;
-	bad += bin_info_set_shards(1, 100, 4) != 0 || bin_info_set_shards(160, 160, 64) != 0;
-	bad += bin_info_set_shards(5, 4, 2) != EINVAL || bin_info_set_shards(1, 2, 0) != EINVAL;
+	bad += wrong_if(bin_info_set_shards(1, 100, 4) != 0)
+	    || wrong_if(bin_info_set_shards(160, 160, 64) != 0);
+	bad += wrong_if(bin_info_set_shards(5, 4, 2) != EINVAL)
+	    || wrong_if(bin_info_set_shards(1, 2, 0) != EINVAL);
 	bad += bin_info_set_shards(1, 2, BIN_SHARDS_MAX + 1) != EINVAL;
 	bad += bin_info_set_shards(SIZE_MAX - 1, SIZE_MAX, 2) != 0; /* no such class: no matter */
-	bad += bin_info_set_slab_pages(1024, 2048, 16) != 0 || bin_info_set_slab_pages(3072, 3072, 1) != 0;
-	bad += bin_info_set_slab_pages(8, 8, SIZE_MAX) != 0 || bin_info_set_slab_pages(16, 16, 0) != 0;
-	bad += bin_info_set_slab_pages(2, 1, 1) != EINVAL || bin_info_set_slab_pages(100, 200, 3) != 0;
+	bad += wrong_if(bin_info_set_slab_pages(1024, 2048, 16) != 0)
+	    || wrong_if(bin_info_set_slab_pages(3072, 3072, 1) != 0);
+	bad += wrong_if(bin_info_set_slab_pages(8, 8, SIZE_MAX) != 0)
+	    || wrong_if(bin_info_set_slab_pages(16, 16, 0) != 0);
+	bad += wrong_if(bin_info_set_slab_pages(2, 1, 1) != EINVAL)
+	    || wrong_if(bin_info_set_slab_pages(100, 200, 3) != 0);
 	bad += bin_info_set_slab_pages(SIZE_MAX - 1, SIZE_MAX, 2) != 0;
 	size_t plain_below = bin_infos[class_of(96)].slab_size, plain_above = bin_infos[class_of(224)].slab_size;
 	bin_info_boot();
-	bad += bin_infos[class_of(112)].slab_size != 3 * PAGE || bin_infos[class_of(192)].slab_size != 3 * PAGE;
-	bad += bin_infos[class_of(96)].slab_size != plain_below || bin_infos[class_of(224)].slab_size != plain_above;
+	bad += wrong_if(bin_infos[class_of(112)].slab_size != 3 * PAGE)
+	    || wrong_if(bin_infos[class_of(192)].slab_size != 3 * PAGE);
+	bad += wrong_if(bin_infos[class_of(96)].slab_size != plain_below)
+	    || wrong_if(bin_infos[class_of(224)].slab_size != plain_above);
 	for (szind_t i = 0; i < SC_NBINS; i++) {
 		const bin_info_t *info = &bin_infos[i];
 		unsigned shards = i <= class_of(100) ? 4 : i == class_of(160) ? 64 : 1;
 		bad += info->n_shards != shards;
-		bad += info->slab_size % PAGE != 0 || info->nregs == 0 || info->nregs > PAGE / 8;
+		bad += wrong_if(info->slab_size % PAGE != 0) || wrong_if(info->nregs == 0)
+		    || wrong_if(info->nregs > PAGE / 8);
 		bad += (size_t)info->nregs * info->reg_size > info->slab_size;
 		for (size_t n = 0; n < info->nregs; n++) {
 			bad += div_compute(&info->div, n * info->reg_size) != n;
@@ -91,7 +102,8 @@ wishes_now(void *arg) {
 	bad += bin_infos[class_of(1024)].nregs != 16 * PAGE / 1024;
 	bad += bin_infos[class_of(2048)].slab_size != 16 * PAGE;
 	bad += bin_infos[class_of(3072)].slab_size != PAGE;
-	bad += bin_infos[class_of(8)].slab_size != PAGE || bin_infos[class_of(16)].slab_size < PAGE;
+	bad += wrong_if(bin_infos[class_of(8)].slab_size != PAGE)
+	    || wrong_if(bin_infos[class_of(16)].slab_size < PAGE);
 	_exit(bad);
 }
 

@@ -25,7 +25,7 @@ check_value(size_t x, unsigned *bad) {
 	unsigned lg = slow_floor(x);
 	*bad += popcount_zu(x) != ones;
 	*bad += ctz64(x) != lowest;
-	*bad += fls_zu(x) != lg || lg_floor_zu(x) != lg;
+	*bad += wrong_if(fls_zu(x) != lg) || wrong_if(lg_floor_zu(x) != lg);
 	*bad += is_pow2_zu(x) != (ones == 1);
 	size_t ceil = ones == 1 ? x : lg == 63 ? 0 : ZU(2) << lg;
 	*bad += pow2_ceil_zu(x) != ceil;
@@ -58,7 +58,7 @@ test_align(void) {
 		for (size_t x = 0; x < 10000; x += 7) {
 			size_t down = x / a * a;
 			size_t up = (x + a - 1) / a * a;
-			bad += align_down(x, a) != down || align_up(x, a) != up;
+			bad += wrong_if(align_down(x, a) != down) || wrong_if(align_up(x, a) != up);
 			bad += is_aligned(x, a) != (x % a == 0);
 		}
 	}

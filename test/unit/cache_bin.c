@@ -24,7 +24,8 @@ main(void) {
 	uint64_t seed = 1;
 	cache_bin_t *boot = (cache_bin_t *)(uintptr_t)tls_boot_cache;
 	for (unsigned i = 0; i < TLS_BOOT_CACHE_BYTES / sizeof(cache_bin_t); i++) {
-		bad += cache_bin_try_pop(&boot[i], &p) || cache_bin_try_push(&boot[i], &p);
+		bad += wrong_if(cache_bin_try_pop(&boot[i], &p))
+		    || wrong_if(cache_bin_try_push(&boot[i], &p));
 	}
 	is_uint(bad, 0, "the boot block is empty and full, and is not written");
 
@@ -36,7 +37,7 @@ main(void) {
 	is_uint(bad, 0, "pushed until full");
 	ok(!cache_bin_try_push(&bin, &p), "full");
 	for (uintptr_t i = N; i >= 1; i--) {
-		bad += !cache_bin_try_pop(&bin, &p) || p != (void *)i;
+		bad += wrong_if(!cache_bin_try_pop(&bin, &p)) || wrong_if(p != (void *)i);
 	}
 	is_uint(bad, 0, "popped in reverse");
 	is_uint(UINT32_MAX - bin.countdown, N, "each counted");

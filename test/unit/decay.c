@@ -32,7 +32,7 @@ test_curve(void) {
 		decay_advance_locked(&d, t0 + i * epoch, 10000);
 		size_t limit = decay_limit_locked(&d);
 		double want = 10000 * curve(1 - (double)(i - 1) / SMOOTHSTEP_NSTEPS);
-		bad += (double)limit > want + 1 || (double)limit < want - 2;
+		bad += wrong_if((double)limit > want + 1) || wrong_if((double)limit < want - 2);
 		rises += limit > last;
 		last = limit;
 	}
@@ -115,7 +115,7 @@ test_sum(void) {
 			want += came[j] * curve(1 - (double)(i - j) / SMOOTHSTEP_NSTEPS);
 		}
 		size_t limit = decay_limit_locked(&d);
-		bad += (double)limit > want + 1 || (double)limit < want - 2;
+		bad += wrong_if((double)limit > want + 1) || wrong_if((double)limit < want - 2);
 		if (limit < npages) {
 			npages = limit; /* purged */
 			decay_purged_locked(&d, npages);

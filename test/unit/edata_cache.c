@@ -23,7 +23,7 @@ churn(void *arg) {
 			*h = NULL;
 		} else {
 			*h = edata_cache_get(&cache);
-			bad += *h == NULL || (*h)->arena_ind != 77;
+			bad += wrong_if(*h == NULL) || wrong_if((*h)->arena_ind != 77);
 			(*h)->addr = (char *)h;
 		}
 	}
@@ -44,10 +44,12 @@ main(void) {
 	edata_cache_init(&cache, base, 77);
 	for (unsigned i = 0; i < N; i++) {
 		got[i] = edata_cache_get(&cache);
-		bad += got[i] == NULL || ((uintptr_t)got[i] & (EDATA_ALIGN - 1)) != 0;
+		bad += wrong_if(got[i] == NULL)
+		    || wrong_if(((uintptr_t)got[i] & (EDATA_ALIGN - 1)) != 0);
 		bad += got[i]->arena_ind != 77;
 		edata_init(got[i], (char *)0x10000, PAGE, true, false);
-		bad += got[i]->arena_ind != 77 || got[i]->state != extent_state_active;
+		bad += wrong_if(got[i]->arena_ind != 77)
+		    || wrong_if(got[i]->state != extent_state_active);
 	}
 	is_uint(bad, 0, "fresh ones are aligned and belong to the arena");
 	base_stats_read(base, &st);

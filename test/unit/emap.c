@@ -95,11 +95,14 @@ test_slab_bits(void) {
 			one.szind = (uint8_t)i;
 			emap_set_slab(&one);
 			uint64_t bits = emap_elem(FAR) & ~ELEM_EDATA_MASK;
-			bad += bits != elem_bits_of_slab(a, i, 0) || elem_bits_tell_bin(a, i, 1);
-			bad += emap_edata(FAR) != &one || elem_state(bits) != extent_state_active;
+			bad += wrong_if(bits != elem_bits_of_slab(a, i, 0))
+			    || wrong_if(elem_bits_tell_bin(a, i, 1));
+			bad += wrong_if(emap_edata(FAR) != &one)
+			    || wrong_if(elem_state(bits) != extent_state_active);
 			bad += bits >> ELEM_BIN_SHIFT != (i < emap_ncacheable ? (i + 1) * SC_BIN_STRIDE : 0);
 			for (unsigned k = 0; k < n; k++) {
-				bad += seen[k] == bits || seen[k] == elem_bits_of_slab(a, i, 1);
+				bad += wrong_if(seen[k] == bits)
+				    || wrong_if(seen[k] == elem_bits_of_slab(a, i, 1));
 			}
 			if (elem_bits_tell_bin(a, i, 0)) {
 				seen[n++] = bits;
@@ -158,8 +161,8 @@ test_live(void) {
 		char *p = keep(malloc(size));
 		uint64_t elem = emap_elem(p);
 		const edata_t *e = elem_edata(elem);
-		bad += elem_state(elem) != extent_state_active || e == NULL;
-		bad += e != NULL && (p < e->addr || p + size > edata_end(e));
+		bad += wrong_if(elem_state(elem) != extent_state_active) || wrong_if(e == NULL);
+		bad += e != NULL && (wrong_if(p < e->addr) || wrong_if(p + size > edata_end(e)));
 		bad += e != NULL && ((elem & ELEM_SLAB) != 0) != e->is_slab;
 		if (i % 3 != 0) {
 			free(p);

@@ -113,7 +113,7 @@ test_order(void) {
 	unsigned bad = 0, last = 0, n = 0;
 	edata_t *e;
 	while ((e = eset_oldest(&set)) != NULL) {
-		bad += !is_in[e - all] || (n > 0 && added_at[e - all] <= last);
+		bad += wrong_if(!is_in[e - all]) || wrong_if(n > 0 && added_at[e - all] <= last);
 		last = added_at[e - all];
 		is_in[e - all] = false;
 		eset_remove(&set, e);

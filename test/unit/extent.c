@@ -197,7 +197,8 @@ test_evict(void) {
 	size_t half = ecache_npages(&dirty) / 2, had = half;
 	ok(ecache_evict(&dirty, ecache_npages(&dirty)) == NULL, "no more than the limit: nothing leaves");
 	while ((e = ecache_evict(&dirty, half)) != NULL) {
-		bad += !is_sound(e, extent_state_active) || !is_owned_by(e, page_dirty);
+		bad += wrong_if(!is_sound(e, extent_state_active))
+		    || wrong_if(!is_owned_by(e, page_dirty));
 		bad += ecache_npages(&dirty) > had * 2;
 		give(e, page_retained);
 		ecache_put(&src, &retained, e);
@@ -249,8 +250,10 @@ test_grow(void) {
 		size_t alignment = core_below(&seed, 3) == 0 ? PAGE << core_below(&seed, 8) : PAGE;
 		edata_t *e = ecache_take(&src, &fresh, size, alignment, 64);
 		e = e != NULL ? e : extent_grow(&src, &fresh, size, alignment);
-		bad += e == NULL || e->size != size || ((uintptr_t)e->addr & (alignment - 1)) != 0;
-		bad += e != NULL && (!is_sound(e, extent_state_active) || !e->is_zeroed);
+		bad += wrong_if(e == NULL) || wrong_if(e->size != size)
+		    || wrong_if(((uintptr_t)e->addr & (alignment - 1)) != 0);
+		bad += e != NULL
+		    && (wrong_if(!is_sound(e, extent_state_active)) || wrong_if(!e->is_zeroed));
 		e->addr[0] = e->addr[size - 1] = 1;
 		asked += size;
 		got[i] = e;
@@ -265,7 +268,7 @@ test_grow(void) {
 	edata_t *e;
 	while ((e = ecache_evict(&fresh, 0)) != NULL) {
 		char *addr = e->addr;
-		bad += extent_unmap(&src, e) != 0 || emap_elem(addr) != 0;
+		bad += wrong_if(extent_unmap(&src, e) != 0) || wrong_if(emap_elem(addr) != 0);
 		n++;
 	}
 	is_uint(bad, 0, "or given back (%u pieces)", n);

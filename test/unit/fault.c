@@ -98,7 +98,8 @@ got(unsigned i, char *p, size_t size, bool zero) {
 		n_null++;
 		return;
 	}
-	bad_answers += malloc_usable_size(p) < size || (zero && !is_filled(p, 0, size));
+	bad_answers += wrong_if(malloc_usable_size(p) < size)
+	    || wrong_if((zero && !is_filled(p, 0, size)));
 	objects[i].p = p;
 	objects[i].size = size;
 	objects[i].fill = (unsigned char)(i + 1);
@@ -235,7 +236,8 @@ has_leaked(unsigned ind) {
 		slabs += st.bins[i].curslabs * bin_infos[i].slab_size / PAGE;
 		bad += st.bins[i].curregs != 0;
 	}
-	bad += st.large.allocated != 0 || st.pdirty + st.pmuzzy != 0 || st.pactive != slabs;
+	bad += wrong_if(st.large.allocated != 0) || wrong_if(st.pdirty + st.pmuzzy != 0)
+	    || wrong_if(st.pactive != slabs);
 	bad += atomic_load_zu(&a->pac.mapped, MO_RELAXED) != slabs * PAGE;
 	return bad;
 }

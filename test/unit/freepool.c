@@ -12,7 +12,8 @@ test_sizes(void) {
 	size_t last = 0;
 	for (size_t size = 1; size <= 70000; size++) {
 		size_t good = meta_good_size(size);
-		bad += good < size || good % 16 != 0 || meta_good_size(good) != good;
+		bad += wrong_if(good < size) || wrong_if(good % 16 != 0)
+		    || wrong_if(meta_good_size(good) != good);
 		/* At most half as much again, beyond the first class. */
 		bad += size > 16 && size <= 32768 && good > size + size / 2 + 8;
 		n_sizes += good != last;
@@ -51,7 +52,8 @@ churn(uint64_t seed, unsigned rounds) {
 		h->fill = (unsigned char)(1 + core_below(&seed, 255));
 		h->p = meta_alloc(h->size);
 		size_t align = meta_good_size(h->size) >= 64 ? 64 : 16;
-		bad += h->p == NULL || ((uintptr_t)h->p & (align - 1)) != 0 || !is_filled(h->p, 0, h->size);
+		bad += wrong_if(h->p == NULL) || wrong_if(((uintptr_t)h->p & (align - 1)) != 0)
+		    || wrong_if(!is_filled(h->p, 0, h->size));
 		memset(h->p, h->fill, h->size);
 	}
 	for (unsigned i = 0; i < N_PIECES; i++) {

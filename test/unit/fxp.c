@@ -63,7 +63,8 @@ test_print(void) {
 		fxp_t back = 0;
 		fxp_t x = (frac * 7919) << 16 | frac;
 		fxp_print(buf, x);
-		bad += fxp_parse(&back, buf, &end) != 0 || back != x || *end != '\0';
+		bad += wrong_if(fxp_parse(&back, buf, &end) != 0) || wrong_if(back != x)
+		    || wrong_if(*end != '\0');
 	}
 	is_uint(bad, 0, "every fraction reads back");
 }

@@ -249,7 +249,7 @@ on_alarm(int sig) {
 		_exit(7);
 	}
 	waitpid(pid, &status, 0);
-	bad_forks += !WIFEXITED(status) || WEXITSTATUS(status) != 7;
+	bad_forks += wrong_if(!WIFEXITED(status)) || wrong_if(WEXITSTATUS(status) != 7);
 	n_forks++;
 	errno = saved;
 }

@@ -256,7 +256,8 @@ test_large(arena_t *a) {
 		memset(p[i], 1, usize);
 		n += e->nguards == 2;
 		bad += (e->nguards != 0) != (i % 3 == 2);
-		bad += e->nguards != 0 && (can_touch(p[i] + usize) || can_touch(p[i] - PAGE));
+		bad += e->nguards != 0
+		    && (wrong_if(can_touch(p[i] + usize)) || wrong_if(can_touch(p[i] - PAGE)));
 	}
 	is_uint(n, 3, "every third large extent is guarded");
 	is_uint(bad, 0, "from the object's first byte to its last");
@@ -288,7 +289,8 @@ test_slabs(arena_t *a) {
 		edata_t *e = emap_edata(p[i]);
 		memset(p[i], 1, PAGE);
 		bad += e->nguards != (i % 2) * 2;
-		bad += e->nguards != 0 && (can_touch(p[i] - PAGE) || can_touch(p[i] + PAGE));
+		bad += e->nguards != 0
+		    && (wrong_if(can_touch(p[i] - PAGE)) || wrong_if(can_touch(p[i] + PAGE)));
 	}
 	is_uint(bad, 0, "every second slab is guarded");
 	is_uint(zu(&a->pac.nguard), 8, "eight guard pages");
@@ -317,7 +319,7 @@ test_end(void) {
 		}
 		bad += zu(&a->pac.nguard) == 0;
 		bad += (round == 0 ? arena_reset(a, NULL) : arena_destroy(a, NULL)) != 0;
-		bad += zu(&a->pac.nguard) != 0 || zu(&a->pac.nactive) != 0;
+		bad += wrong_if(zu(&a->pac.nguard) != 0) || wrong_if(zu(&a->pac.nactive) != 0);
 	}
 	is_uint(bad, 0, "reset and destroyed with all its guards");
 	is_uint(zu(&a->pac.mapped), 0, "nothing of it is mapped");

@@ -50,7 +50,7 @@ test_mix_avalanche(void) {
 		}
 		/* 500 expected, standard deviation 16; six of them on each side. */
 		for (unsigned out = 0; out < 64; out++) {
-			bad += changed[out] < 405 || changed[out] > 595;
+			bad += wrong_if(changed[out] < 405) || wrong_if(changed[out] > 595);
 		}
 	}
 	is_uint(bad, 0, "hash_mix64: each of 4096 pairs of bits changes half of the time");

@@ -18,14 +18,18 @@ test_flags(void) {
 	unsigned bad = 0;
 	for (int lg = 0; lg < 64; lg++) {
 		imalloc_req_t r = imalloc_flags_req(7, MALLOCX_LG_ALIGN(lg), alloc_how_mallocx);
-		bad += r.alignment != (lg == 0 ? 0 : (size_t)1 << lg) || r.size != 7 || r.zero;
-		bad += r.tcache != IMALLOC_TCACHE_AUTO || r.arena != IMALLOC_ARENA_AUTO;
+		bad += wrong_if(r.alignment != (lg == 0 ? 0 : (size_t)1 << lg)) || wrong_if(r.size != 7)
+		    || wrong_if(r.zero);
+		bad += wrong_if(r.tcache != IMALLOC_TCACHE_AUTO)
+		    || wrong_if(r.arena != IMALLOC_ARENA_AUTO);
 	}
 	for (int i = 0; i < 4094; i++) {
 		imalloc_req_t r = imalloc_flags_req(1, MALLOCX_TCACHE(i) | MALLOCX_ZERO, alloc_how_mallocx);
-		bad += r.tcache != i || !r.zero || r.alignment != 0 || r.arena != IMALLOC_ARENA_AUTO;
+		bad += wrong_if(r.tcache != i) || wrong_if(!r.zero) || wrong_if(r.alignment != 0)
+		    || wrong_if(r.arena != IMALLOC_ARENA_AUTO);
 		r = imalloc_flags_req(1, (int)MALLOCX_ARENA(i) | MALLOCX_ALIGN(64), alloc_how_mallocx);
-		bad += r.arena != (unsigned)i || r.tcache != IMALLOC_TCACHE_AUTO || r.alignment != 64;
+		bad += wrong_if(r.arena != (unsigned)i) || wrong_if(r.tcache != IMALLOC_TCACHE_AUTO)
+		    || wrong_if(r.alignment != 64);
 		bad += imalloc_flags_tcache(MALLOCX_TCACHE(i)) != i;
 	}
 	imalloc_req_t r = imalloc_flags_req(1, MALLOCX_TCACHE_NONE, alloc_how_mallocx);
@@ -44,7 +48,8 @@ test_sizes(void) {
 		flags |= below(&seed, 2) == 0 ? 0 : MALLOCX_TCACHE_NONE;
 		char *p = keep(mallocx(size, flags));
 		size_t n = nallocx(size, flags);
-		bad += p == NULL || n < size || sallocx(p, flags) != n || malloc_usable_size(p) != n;
+		bad += wrong_if(p == NULL) || wrong_if(n < size) || wrong_if(sallocx(p, flags) != n)
+		    || wrong_if(malloc_usable_size(p) != n);
 		bad += iusize(p) != n;
 		size_t align = (size_t)1 << (flags & 0x3f);
 		bad += ((uintptr_t)p & (align - 1)) != 0;
@@ -84,7 +89,8 @@ step_realloc(unsigned k, uint64_t *seed) {
 	char *p = keep(rallocx(held[k].p, size, flags));
 	size_t now = malloc_usable_size(p);
 	unsigned bad = now != nallocx(size, flags) && (flags & 0x3f) == 0;
-	bad += now < size || ((flags & 0x3f) != 0 && ((uintptr_t)p & (align - 1)) != 0);
+	bad += wrong_if(now < size)
+	    || wrong_if(((flags & 0x3f) != 0 && ((uintptr_t)p & (align - 1)) != 0));
 	/* The block was full to its usable size. */
 	bad += !is_filled(p, held[k].fill, size < old ? size : old);
 	bad += zero && now > old && !is_filled(p + old, 0, now - old);
@@ -102,7 +108,7 @@ step_xalloc(unsigned k, uint64_t *seed) {
 	size_t now = xallocx(held[k].p, size, extra, zero ? MALLOCX_ZERO : 0);
 	unsigned bad = now != malloc_usable_size(held[k].p);
 	/* Either as it was, or between what was asked and what was allowed. */
-	bad += now != old && (now < size || now > nallocx(size + extra, 0));
+	bad += now != old && (wrong_if(now < size) || wrong_if(now > nallocx(size + extra, 0)));
 	bad += !is_filled(held[k].p, held[k].fill, old < now ? old : now);
 	bad += zero && now > old && !is_filled(held[k].p + old, 0, now - old);
 	memset(held[k].p, held[k].fill, now);
@@ -179,7 +185,8 @@ child_zero(void) {
 			size_t n = malloc_usable_size(p);
 			memset(p, 9, n);
 			p = keep(realloc(p, n * 2));
-			bad += !is_filled(p, 9, n) || !is_filled(p + n, 0, malloc_usable_size(p) - n);
+			bad += wrong_if(!is_filled(p, 9, n))
+			    || wrong_if(!is_filled(p + n, 0, malloc_usable_size(p) - n));
 			memset(p, 9, malloc_usable_size(p));
 			memset(q, 9, malloc_usable_size(q));
 			free(p);

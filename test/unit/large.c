@@ -27,7 +27,8 @@ test_offsets(void) {
 		char *p = arena_large_malloc(arena, usize, 0, false);
 		edata_t *e = emap_edata(p);
 		size_t off = (size_t)(p - e->addr);
-		bad += off % CACHELINE != 0 || off >= PAGE || off + usize > e->size || e->is_slab;
+		bad += wrong_if(off % CACHELINE != 0) || wrong_if(off >= PAGE)
+		    || wrong_if(off + usize > e->size) || wrong_if(e->is_slab);
 		bad += arena_usize(p, emap_elem(p)) != usize;
 		n_lines += !is_seen[off / CACHELINE];
 		bad += e->u.large_start != p;
@@ -63,12 +64,13 @@ step_resize(uint64_t *seed, unsigned k) {
 	if (err != 0) {
 		return now != old || err != ENOMEM || (old >= a && old <= b);
 	}
-	bad += now < a || now > b || held[k].p + now > edata_end(e);
-	bad += emap_edata(held[k].p) != e || emap_edata(edata_end(e) - 1) != e;
+	bad += wrong_if(now < a) || wrong_if(now > b) || wrong_if(held[k].p + now > edata_end(e));
+	bad += wrong_if(emap_edata(held[k].p) != e) || wrong_if(emap_edata(edata_end(e) - 1) != e);
 	bad += !is_filled(held[k].p, held[k].fill, min_zu(old, now));
 	bad += zero && now > old && !is_filled(held[k].p + old, 0, now - old);
 	memset(held[k].p, held[k].fill, now);
-	misaligned += pac_is_bounded(&arena->pac) && (e->size % PAC_GRAIN != 0 || (uintptr_t)e->addr % PAC_GRAIN != 0);
+	misaligned += pac_is_bounded(&arena->pac) && (wrong_if(e->size % PAC_GRAIN != 0)
+	    || wrong_if((uintptr_t)e->addr % PAC_GRAIN != 0));
 	held[k].usize = now;
 	return bad;
 }

@@ -219,7 +219,8 @@ worker(void *arg) {
 	for (unsigned i = 0; i < N_ROUNDS; i++) {
 		unsigned k = (unsigned)core_below(&seed, 3);
 		if (held[k] != NULL) {
-			bad += held[k][0] != (char)(uintptr_t)arg || held[k][usizes[k] - 1] != (char)(uintptr_t)arg;
+			bad += wrong_if(held[k][0] != (char)(uintptr_t)arg)
+			    || wrong_if(held[k][usizes[k] - 1] != (char)(uintptr_t)arg);
 			hot_or_long_free(held[k]);
 			held[k] = NULL;
 			continue;

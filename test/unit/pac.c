@@ -103,7 +103,7 @@ test_curve(void) {
 		clock_ns += epoch;
 		pac_tick(pac, clock_ns);
 		rises += ndirty() > last;
-		bad += sys.dontneed != (1000 - ndirty()) * PAGE || nmuzzy() != 0;
+		bad += wrong_if(sys.dontneed != (1000 - ndirty()) * PAGE) || wrong_if(nmuzzy() != 0);
 		last = ndirty();
 		half = i == SMOOTHSTEP_NSTEPS / 2 + 1 ? last : half;
 	}
@@ -302,7 +302,8 @@ test_no_retain(void) {
 		size_t size = (1 + core_below(&seed, 50)) * PAGE;
 		size_t alignment = core_below(&seed, 4) == 0 ? PAGE << core_below(&seed, 7) : PAGE;
 		got[i] = pac_alloc(pac, size, alignment, false);
-		bad += got[i] == NULL || ((uintptr_t)got[i]->addr & (alignment - 1)) != 0;
+		bad += wrong_if(got[i] == NULL)
+		    || wrong_if(((uintptr_t)got[i]->addr & (alignment - 1)) != 0);
 		asked += size;
 	}
 	is_uint(bad, 0, "no retaining: 100 extents");
@@ -511,7 +512,8 @@ test_bound(void) {
 		}
 		e[k] = pac_alloc(pac, (16 + core_below(&seed, 64)) * PAC_GRAIN, PAC_GRAIN, false);
 		size_t peak = atomic_load_zu(&pac->npeak, MO_RELAXED);
-		bad += nactive() + ndirty() > peak || ndirty() > max_zu(nactive() / 2, 8 * MIB / PAGE);
+		bad += wrong_if(nactive() + ndirty() > peak)
+		    || wrong_if(ndirty() > max_zu(nactive() / 2, 8 * MIB / PAGE));
 		bad += !is_aligned((uintptr_t)e[k]->addr, PAC_GRAIN);
 		bad += atomic_load_zu(&pac->mapped, MO_RELAXED) != (nactive() + ndirty()) * PAGE;
 	}
@@ -582,7 +584,8 @@ test_grow_into_hot(void) {
 	edata_t *e = pac_alloc(pac, 128 * PAGE, PAGE, false), *behind[4];
 	for (unsigned i = 0; i < 200; i++) {
 		size_t size = (2 + i % 100) * PAGE;
-		moved += pac_shrink(pac, e, size) != 0 || pac_expand(pac, e, (size / PAGE + 1 + i % 7) * PAGE, false) != 0;
+		moved += wrong_if(pac_shrink(pac, e, size) != 0)
+		    || wrong_if(pac_expand(pac, e, (size / PAGE + 1 + i % 7) * PAGE, false) != 0);
 		moved += pac_expand(pac, e, 128 * PAGE, false) != 0;
 	}
 	is_uint(moved, 0, "200 times it is cut and grows again in two steps");

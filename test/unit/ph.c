@@ -48,9 +48,9 @@ check(const ph_t *ph) {
 		}
 	}
 	const ph_link_t *first = ph_first(ph, item_cmp);
-	bad += (first == NULL) != (want == 0) || ph_is_empty(ph) != (want == 0);
+	bad += wrong_if((first == NULL) != (want == 0)) || wrong_if(ph_is_empty(ph) != (want == 0));
 	if (first != NULL) {
-		bad += first->prev != NULL || first->next != NULL;
+		bad += wrong_if(first->prev != NULL) || wrong_if(first->next != NULL);
 		bad += container_of(first, struct item, link)->key != least;
 		bad += count_tree(first, &bad) != want;
 	}
@@ -99,7 +99,8 @@ test_sorted_out(void) {
 	for (ph_link_t *e; (e = ph_first(&ph, item_cmp)) != NULL; n++) {
 		ph_remove(&ph, e, item_cmp);
 		bad += container_of(e, struct item, link)->key < last;
-		bad += e->prev != NULL || e->next != NULL || e->lchild != NULL;
+		bad += wrong_if(e->prev != NULL) || wrong_if(e->next != NULL)
+		    || wrong_if(e->lchild != NULL);
 		last = container_of(e, struct item, link)->key;
 	}
 	is_uint(n, NITEMS, "all come out");

@@ -44,7 +44,8 @@ static int
 fake_madvise(void *addr, size_t size, int advice) {
 	if (advice == MADV_HUGEPAGE) {
 		sys.huge++;
-		sys.bad += size != PIECE_SIZE || !is_aligned((uintptr_t)addr, PIECE_SIZE);
+		sys.bad += wrong_if(size != PIECE_SIZE)
+		    || wrong_if(!is_aligned((uintptr_t)addr, PIECE_SIZE));
 	} else if (advice == MADV_NOHUGEPAGE) {
 		sys.nohuge += size;
 		return 0;

@@ -380,7 +380,8 @@ test_setters(void)
 		for (unsigned i = 0; i < 3; i++)
 			pthread_join(t[i], NULL);
 		prof_trigger_heartbeat(M);
-		bad += w.dumps[prof_kind_alloc] != 1 || prof_trigger_large_bytes() != M;
+		bad += wrong_if(w.dumps[prof_kind_alloc] != 1)
+		    || wrong_if(prof_trigger_large_bytes() != M);
 		prof_threshold_set(prof_threshold_large, 0);
 		bad += prof_trigger_large_bytes() != SIZE_MAX;
 	}

@@ -79,7 +79,8 @@ test_objects(void) {
 		size_t alignment = (size_t)1 << (test_random(&seed) % 13);
 		/* Without a cache: surely through the gate. */
 		char *p = keep(mallocx(size, MALLOCX_TCACHE_NONE | MALLOCX_ALIGN(alignment) | MALLOCX_ZERO));
-		bad += p == NULL || ((uintptr_t)p & (alignment - 1)) != 0 || !is_filled(p, 0, size);
+		bad += wrong_if(p == NULL) || wrong_if(((uintptr_t)p & (alignment - 1)) != 0)
+		    || wrong_if(!is_filled(p, 0, size));
 		bad += malloc_usable_size(p) < size;
 		n_sheltered += is_sheltered(p);
 		memset(p, (int)(i & 0xff), malloc_usable_size(p));
@@ -93,7 +94,8 @@ test_objects(void) {
 		bad += !is_filled(kept[i], (int)(i & 0xff), kept_size[i]);
 		if (i % 4 == 0) {
 			kept[i] = keep(realloc(kept[i], kept_size[i] + 1000));
-			bad += kept[i] == NULL || !is_filled(kept[i], (int)(i & 0xff), kept_size[i]);
+			bad += wrong_if(kept[i] == NULL)
+			    || wrong_if(!is_filled(kept[i], (int)(i & 0xff), kept_size[i]));
 		}
 	}
 	is_uint(bad, 0, "they keep their contents, also when resized");
@@ -110,7 +112,8 @@ test_objects(void) {
 		bad += !is_filled(kept[i], (int)(i & 0xff), kept_size[i]);
 		if (i % 4 == 1) {
 			kept[i] = keep(realloc(kept[i], kept_size[i] + 5000));
-			bad += is_sheltered(kept[i]) || !is_filled(kept[i], (int)(i & 0xff), kept_size[i]);
+			bad += wrong_if(is_sheltered(kept[i]))
+			    || wrong_if(!is_filled(kept[i], (int)(i & 0xff), kept_size[i]));
 		}
 	}
 	is_uint(bad, 0, "the gate is open: they are as they were, and can be resized out of the shelter");

@@ -53,7 +53,8 @@ exercise(szind_t szind, uint64_t *seed) {
 		bad += got > 0 && region_of(info, out[0]) != low;
 		for (unsigned j = 0; j < got; j++) {
 			size_t r = region_of(info, out[j]);
-			bad += r >= info->nregs || is_taken[r] || (char *)out[j] != FAR + r * info->reg_size;
+			bad += wrong_if(r >= info->nregs) || wrong_if(is_taken[r])
+			    || wrong_if((char *)out[j] != FAR + r * info->reg_size);
 			bad += j > 0 && out[j] <= out[j - 1];
 			is_taken[r] = true;
 		}
@@ -72,7 +73,8 @@ exercise(szind_t szind, uint64_t *seed) {
 	}
 	bad += slab.nfree != info->nregs;
 	slab_fini(&slab);
-	bad += slab.is_slab || emap_edata(edata_end(&slab) - 1) == &slab ? slab.size > PAGE : 0;
+	bad += slab.size > PAGE
+	    && (wrong_if(slab.is_slab) || wrong_if(emap_edata(edata_end(&slab) - 1) == &slab));
 	emap_clear_boundary(&slab);
 	return bad;
 }
@@ -119,11 +121,14 @@ records(szind_t szind) {
 	static void *out[SAMPLED_REGS_MAX];
 	const bin_info_t *info = slab_info_of(szind, true);
 	unsigned bad = start(szind, true), n = 0;
-	bad += slab_take(&slab, info, out, SAMPLED_REGS_MAX) != info->nregs || slab.nfree != 0;
+	bad += wrong_if(slab_take(&slab, info, out, SAMPLED_REGS_MAX) != info->nregs)
+	    || wrong_if(slab.nfree != 0);
 	for (size_t off = 0; off < slab.size; off += 8) {
 		sample_rec_t *rec = slab_rec(&slab, FAR + off);
 		bool is_region = n < info->nregs && FAR + off == (char *)out[n];
-		bad += is_region ? rec != &slab.recs[n] || !is_filled(rec, 0, sizeof(*rec)) : rec != NULL;
+		bad += is_region
+		    ? wrong_if(rec != &slab.recs[n]) || wrong_if(!is_filled(rec, 0, sizeof(*rec)))
+		    : wrong_if(rec != NULL);
 		n += is_region;
 	}
 	bad += n != info->nregs;

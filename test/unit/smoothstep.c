@@ -13,11 +13,11 @@ main(void) {
 		long double x = (long double)(i + 1) / SMOOTHSTEP_NSTEPS;
 		long double h = x * x * x * (x * (x * 6 - 15) + 10) * (long double)one;
 		long double diff = (long double)smoothstep_tab[i] - h;
-		wrong += diff > 0.5001L || diff < -0.5001L;
+		wrong += wrong_if(diff > 0.5001L) || wrong_if(diff < -0.5001L);
 		unordered += i > 0 && smoothstep_tab[i] <= smoothstep_tab[i - 1];
 		if (i < SMOOTHSTEP_NSTEPS - 1) {
 			int64_t sum = (int64_t)(smoothstep_tab[i] + smoothstep_tab[SMOOTHSTEP_NSTEPS - 2 - i]);
-			lopsided += sum - (int64_t)one > 1 || (int64_t)one - sum > 1;
+			lopsided += wrong_if(sum - (int64_t)one > 1) || wrong_if((int64_t)one - sum > 1);
 		}
 	}
 	is_uint(wrong, 0, "every entry is the nearest to the formula");

@@ -49,17 +49,21 @@ test_room(void) {
 	unsigned bad = 0, old_room, room = 0;
 	for (unsigned n = 1; n < 3000; n += 7) {
 		unsigned next = stock_room_for(&s, n, 1000);
-		bad += next < room || next > 1000 || (next < n && next != 1000);
+		bad += wrong_if(next < room) || wrong_if(next > 1000)
+		    || wrong_if(next < n && next != 1000);
 		room = next;
 	}
 	is_uint(bad, 0, "as much room as is needed, up to the limit");
 	void *place[64], *more[128];
 	stock_set_room(&s, place, 64, &old_room);
 	bad = old_room != 0 || fill(arena, ptrs, 60) != 0;
-	bad += stock_put(&s, home_of_arena(true), ptrs, 60) != 0 || s.n != 60;
-	bad += stock_set_room(&s, more, 128, &old_room) != place || old_room != 64;
-	bad += stock_room_for(&s, 1, 1000) != 128 || stock_room_for(&s, 69, 1000) != 256;
-	bad += stock_take(&s, back, 100) != 60 || memcmp(ptrs, back, 60 * sizeof(void *)) != 0;
+	bad += wrong_if(stock_put(&s, home_of_arena(true), ptrs, 60) != 0) || wrong_if(s.n != 60);
+	bad += wrong_if(stock_set_room(&s, more, 128, &old_room) != place)
+	    || wrong_if(old_room != 64);
+	bad += wrong_if(stock_room_for(&s, 1, 1000) != 128)
+	    || wrong_if(stock_room_for(&s, 69, 1000) != 256);
+	bad += wrong_if(stock_take(&s, back, 100) != 60)
+	    || wrong_if(memcmp(ptrs, back, 60 * sizeof(void *)) != 0);
 	is_uint(bad, 0, "a larger array has what the small one had");
 	arena_small_flush(IND, ptrs, 60);
 }
@@ -85,7 +89,8 @@ step_put(stock_t *s, stock_home_t home, void **model, unsigned *n_model, uint64_
 	}
 	*n_model += expected;
 	unsigned left = stock_put(s, home, batch, n);
-	bad += left != n - expected || s->n != *n_model || memcmp(s->ptrs, model, *n_model * sizeof(void *)) != 0;
+	bad += wrong_if(left != n - expected) || wrong_if(s->n != *n_model)
+	    || wrong_if(memcmp(s->ptrs, model, *n_model * sizeof(void *)) != 0);
 	for (unsigned i = left > n_other ? left - n_other : 0; !is_first_other && i < left; i++) {
 		bad += emap_edata(batch[i])->arena_ind != other->ind;
 	}
@@ -145,7 +150,8 @@ test_strangers(void) {
 				batch[j] = j == at ? p : ptrs[k++];
 			}
 			unsigned left = at == 0 ? 9 : 1;
-			bad += stock_put(&s, home_of_arena(i % 2 == 0), batch, 9) != left || batch[0] != p;
+			bad += wrong_if(stock_put(&s, home_of_arena(i % 2 == 0), batch, 9) != left)
+			    || wrong_if(batch[0] != p);
 			bad += stock_take(&s, back, 9) != 9 - left;
 		}
 	}
@@ -163,8 +169,9 @@ test_counts(void) {
 	is_uint(b->curregs, N, "objects out");
 	arena_small_stow(arena, IND, 0, ptrs, N + N / 2, 1234);
 	b = bin_stats(arena);
-	bad += b->curregs != 0 || b->ndalloc != ndalloc + N || b->nflushes != nflushes + 1;
-	bad += b->nrequests != nrequests + 1234 || b->nmalloc != b->ndalloc;
+	bad += wrong_if(b->curregs != 0) || wrong_if(b->ndalloc != ndalloc + N)
+	    || wrong_if(b->nflushes != nflushes + 1);
+	bad += wrong_if(b->nrequests != nrequests + 1234) || wrong_if(b->nmalloc != b->ndalloc);
 	is_uint(bad, 0, "what is in the stock counts as returned");
 	uint64_t nslabs = b->nslabs;
 	is_uint(bin_stats(other)->curregs, 0, "also that of the other arena");

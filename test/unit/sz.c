@@ -113,10 +113,13 @@ test_page_classes(void) {
 		if (size % PAGE != 0) {
 			continue;
 		}
-		bad += sz_pind2sz(pind) != size || sz_psz2ind(size) != pind || sz_psz_floor(size) != pind;
+		bad += wrong_if(sz_pind2sz(pind) != size) || wrong_if(sz_psz2ind(size) != pind)
+		    || wrong_if(sz_psz_floor(size) != pind);
 		if (last != 0 && last + PAGE < size) {
-			bad += sz_psz2ind(last + PAGE) != pind || sz_psz_floor(last + PAGE) != pind - 1;
-			bad += sz_psz2ind(size - PAGE) != pind || sz_psz_floor(size - PAGE) != pind - 1;
+			bad += wrong_if(sz_psz2ind(last + PAGE) != pind)
+			    || wrong_if(sz_psz_floor(last + PAGE) != pind - 1);
+			bad += wrong_if(sz_psz2ind(size - PAGE) != pind)
+			    || wrong_if(sz_psz_floor(size - PAGE) != pind - 1);
 		}
 		last = size;
 		pind++;

@@ -77,7 +77,8 @@ test_max(void) {
 	for (unsigned i = 0; i < sizeof(maxima) / sizeof(maxima[0]); i++) {
 		size_t max = sz_i2s(sz_s2i(maxima[i] > TCACHE_MAX_LIMIT ? TCACHE_MAX_LIMIT : maxima[i]));
 		tsd_enter();
-		bad += tcache_max_set(tsd, maxima[i]) != 0 || tsd->tcache_max != max;
+		bad += wrong_if(tcache_max_set(tsd, maxima[i]) != 0)
+		    || wrong_if(tsd->tcache_max != max);
 		tsd_leave();
 		for (size_t size = 8; size < 200000; size += size / 3 + 1) {
 			fill_and_empty(size);
@@ -176,7 +177,7 @@ test_ids(void) {
 	unsigned id, n = 0, bad = 0;
 	tsd_enter();
 	while (tcaches_create(tsd, &id) == 0 && n < 5000) {
-		bad += id >= 4094 || is_used[id];
+		bad += wrong_if(id >= 4094) || wrong_if(is_used[id]);
 		is_used[id] = true;
 		n++;
 	}
@@ -187,7 +188,7 @@ test_ids(void) {
 		is_used[i] = false;
 	}
 	for (unsigned i = 0; i < 200; i++) {
-		bad += tcaches_create(tsd, &id) != 0 || is_used[id];
+		bad += wrong_if(tcaches_create(tsd, &id) != 0) || wrong_if(is_used[id]);
 		is_used[id] = true;
 	}
 	is_uint(bad, 0, "ids given back are given out again");

@@ -21,7 +21,8 @@ static void
 on_beat(tsd_t *who, uint64_t bytes) {
 	n_beats++;
 	beat_bytes += bytes;
-	bad_beats += who != tsd || tls_get()->inside == 0 || tls_get()->gate_depth == 0;
+	bad_beats += wrong_if(who != tsd) || wrong_if(tls_get()->inside == 0)
+	    || wrong_if(tls_get()->gate_depth == 0);
 	/* Allocation in here must not beat again; outside the gate, as everything of the program's. */
 	uint32_t depth = gate_leave_all(tls_get());
 	free(keep(malloc(200000)));
@@ -531,7 +532,8 @@ test_special(void) {
 	set_interval(1);
 	unsigned bad = 0;
 	for (unsigned i = 0; i < 1000; i++) {
-		bad += thread_event_draw_objects(tsd, 8) != 1 || !thread_event_count_to_sample(tsd, 8);
+		bad += wrong_if(thread_event_draw_objects(tsd, 8) != 1)
+		    || wrong_if(!thread_event_count_to_sample(tsd, 8));
 	}
 	is_uint(bad, 0, "interval 1: each one");
 	set_interval(UINT64_MAX / 2);

@@ -15,17 +15,20 @@ thread_life(void *arg) {
 	struct tls_s *t = tls_get();
 	unsigned *bad = arg;
 	unsigned before = tsd_count();
-	*bad += t->state == tsd_state_fresh && (t->tsd != NULL || !tls_cache_is_boot(t));
+	*bad += t->state == tsd_state_fresh
+	    && (wrong_if(t->tsd != NULL) || wrong_if(!tls_cache_is_boot(t)));
 	free(keep(malloc(10)));
 	*bad += t->tsd->tcache != NULL; /* too early for a cache */
 	for (unsigned i = 0; i < TSD_UNCACHED_MAX; i++) {
 		free(keep(malloc(10)));
 	}
 	*bad += t->tsd->tcache == NULL;
-	*bad += t->state != tsd_state_nominal || t->tsd == NULL || t->tsd->tls != t;
-	*bad += t->tsd->arena == NULL || tsd_count() < before || tsd_count() > before + 1;
+	*bad += wrong_if(t->state != tsd_state_nominal) || wrong_if(t->tsd == NULL)
+	    || wrong_if(t->tsd->tls != t);
+	*bad += wrong_if(t->tsd->arena == NULL) || wrong_if(tsd_count() < before)
+	    || wrong_if(tsd_count() > before + 1);
 	*bad += !config_debug && tls_cache_is_boot(t); /* debug: junk keeps the fast path closed */
-	*bad += t->gate_depth != 0 || t->inside != 0;
+	*bad += wrong_if(t->gate_depth != 0) || wrong_if(t->inside != 0);
 	return NULL;
 }
 
@@ -50,12 +53,14 @@ thread_frees(void *arg) {
 	uintptr_t bad = t->state != tsd_state_fresh;
 	for (unsigned i = 0; i < TSD_EARLY_FREES; i++) {
 		free(blocks[i]);
-		bad += t->tsd != NULL || t->state != tsd_state_fresh || tsd_count() != before;
+		bad += wrong_if(t->tsd != NULL) || wrong_if(t->state != tsd_state_fresh)
+		    || wrong_if(tsd_count() != before);
 	}
 	free(blocks[TSD_EARLY_FREES]);
-	bad += t->tsd == NULL || tsd_count() != before + 1;
+	bad += wrong_if(t->tsd == NULL) || wrong_if(tsd_count() != before + 1);
 	tsd_t *tsd = tsd_enter();
-	bad += tsd_deallocated(tsd) != (TSD_EARLY_FREES + 1) * 112 || tsd_allocated(tsd) != 0;
+	bad += wrong_if(tsd_deallocated(tsd) != (TSD_EARLY_FREES + 1) * 112)
+	    || wrong_if(tsd_allocated(tsd) != 0);
 	tsd_leave();
 	return (void *)bad;
 }
@@ -84,13 +89,15 @@ static void
 destructor(void *arg) {
 	char *p = keep(malloc(300)), *q = keep(calloc(1, 100000)), *r;
 	struct tls_s *t = tls_get();
-	bad_rounds += p == NULL || q == NULL || !is_filled(q, 0, 100000);
+	bad_rounds += wrong_if(p == NULL) || wrong_if(q == NULL)
+	    || wrong_if(!is_filled(q, 0, 100000));
 	memset(p, 'x', 300);
 	r = keep(realloc(p, 5000));
-	bad_rounds += r == NULL || !is_filled(r, 'x', 300);
+	bad_rounds += wrong_if(r == NULL) || wrong_if(!is_filled(r, 'x', 300));
 	free(r);
 	free(q);
-	bad_rounds += t->state == tsd_state_gone && (t->tsd != NULL || !tls_cache_is_boot(t));
+	bad_rounds += t->state == tsd_state_gone
+	    && (wrong_if(t->tsd != NULL) || wrong_if(!tls_cache_is_boot(t)));
 	n_rounds++;
 	pthread_key_t *key = arg;
 	pthread_setspecific(*key, arg);
@@ -217,7 +224,7 @@ test_polled(void) {
 			p[k] = core_below(&seed, 2) == 0 ? keep(malloc(size)) : keep(calloc(1, size));
 		}
 		tsd_enter();
-		bad += *a != tsd_allocated(tsd) || *d != tsd_deallocated(tsd);
+		bad += wrong_if(*a != tsd_allocated(tsd)) || wrong_if(*d != tsd_deallocated(tsd));
 		tsd_leave();
 	}
 	is_uint(bad, 0, "the polled counters equal the computed ones after each of 20000 steps");
