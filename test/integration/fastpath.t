@@ -45,6 +45,10 @@ if command -v valgrind >/dev/null; then
 	# 1.5 times is the aim; memcpy costs one more where the processor has short registers only
 	at_most "$(awk '$1 == "batch-random" { print $2 }' counts)" "$(awk '$1 == "pair64" { print $2 * 1.55 }' counts)" \
 	    "one of 1000, freed at random; 1.55 times a pair"
+	# a hundred live blocks past the caches, and hand-over of blocks within them: by stacks of hot extents
+	at_most "$(counted live-512K)" 750 "one of 100 blocks of 512 KiB"
+	at_most "$(counted live-2M)" 750 "one of 100 blocks of 2 MiB"
+	at_most "$(counted hand-16K)" 600 "16 KiB handed to another thread"
 	[ "$(asks config.prof)" != true ] || sampled
 	[ -z "${JEMALLOC_NOPROF_LIB:-}" ] || unprofiled
 else

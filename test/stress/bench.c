@@ -1,5 +1,5 @@
 /*
- * Workloads for the benchmark: bench NAME SCALE. Each is one pattern of use that programs
+ * Workloads for the benchmark: bench NAME SCALE [THREADS]. Each is one pattern of use that programs
  * have, in a length that takes about half a second at scale 100; only functions that every
  * allocator has.
  */
@@ -227,7 +227,7 @@ fragmentation(void)
 
 /* -------------------------------------------------------------- threads */
 
-enum { THREADS_MAX = 8 };
+enum { THREADS_MAX = 64 };
 static int nthreads = 1;
 
 /* Runs it in nthreads threads, each with its number. */
@@ -593,7 +593,9 @@ main(int argc, char **argv)
 		if (argc < 2) {
 			puts(workloads[i].name);
 		} else if (strcmp(workloads[i].name, argv[1]) == 0) {
-			nthreads = workloads[i].nthreads;
+			nthreads = argc > 3 ? atoi(argv[3]) : workloads[i].nthreads;
+			if (nthreads < workloads[i].nthreads || nthreads > THREADS_MAX)
+				return 2;
 			workloads[i].run();
 			return 0;
 		}
