@@ -176,17 +176,43 @@ piece_make_locked(extent_src_t *src, piece_t *p, ecache_t *retained) {
 	return e;
 }
 
+/*
+ * Makes e, which may be NULL, the piece's rest. It is marked as hot, like other extents that wait
+ * outside of the caches, so that nobody takes it for memory in use.
+ */
+static void
+piece_put_locked(piece_t *p, edata_t *e) {
+	if (e != NULL) {
+		e->state = extent_state_hot;
+		emap_set_boundary(e);
+	}
+	atomic_store_p(&p->rest, e, MO_RELAXED);
+}
+
+/* Takes the rest; active, and owned by the caller. NULL: there is none. */
+static edata_t *
+piece_get_locked(piece_t *p) {
+	edata_t *e = atomic_load_p(&p->rest, MO_RELAXED);
+	if (e != NULL) {
+		e->state = extent_state_active;
+		emap_set_boundary(e);
+		atomic_store_p(&p->rest, NULL, MO_RELAXED);
+	}
+	return e;
+}
+
 /* Cuts size bytes off the low end of the rest, and sees to it that they are populated. */
 static edata_t *
 piece_cut_locked(extent_src_t *src, piece_t *p, size_t size) {
-	edata_t *e = atomic_load_p(&p->rest, MO_RELAXED), *tail = NULL;
+	edata_t *e = piece_get_locked(p), *tail = NULL;
 	if (e->size > size) {
 		tail = extent_split(src, e, size);
 		if (tail == NULL) {
+			piece_put_locked(p, e);
 			return NULL;
 		}
 	}
-	atomic_store_p(&p->rest, tail, MO_RELAXED);
+	piece_put_locked(p, tail);
 	char *end = tail == NULL ? edata_end(e) : edata_end(tail);
 	if (edata_end(e) > p->ready && p->ready >= e->addr) {
 		p->ready += ahead_populate_more(p->ready, min_zu(AHEAD_MAX, (size_t)(end - p->ready)));
@@ -210,10 +236,10 @@ piece_take(extent_src_t *src, piece_t *p, ecache_t *dirty, ecache_t *retained, s
 		e = piece_cut_locked(src, p, size);
 	} else if (may_make && ahead_try_room()) {
 		edata_t *fresh = piece_make_locked(src, p, retained);
-		old = fresh == NULL ? NULL : atomic_load_p(&p->rest, MO_RELAXED);
 		if (fresh != NULL) {
 			*added = PIECE_SIZE;
-			atomic_store_p(&p->rest, fresh, MO_RELAXED);
+			old = piece_get_locked(p);
+			piece_put_locked(p, fresh);
 			e = piece_cut_locked(src, p, size);
 		}
 	}
@@ -230,8 +256,7 @@ piece_take_rest(extent_src_t *src, piece_t *p) {
 		return NULL;
 	}
 	mutex_lock(&src->grow_mtx);
-	edata_t *e = atomic_load_p(&p->rest, MO_RELAXED);
-	atomic_store_p(&p->rest, NULL, MO_RELAXED);
+	edata_t *e = piece_get_locked(p);
 	mutex_unlock(&src->grow_mtx);
 	return e;
 }

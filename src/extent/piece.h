@@ -77,7 +77,7 @@ const char *piece_state(void);
 
 /* The piece from which an arena takes memory at present. Zeroed: none. */
 typedef struct {
-	/* edata_t *, an active extent that nobody owns: the part that was not taken yet. */
+	/* edata_t *, marked as hot: the part that was not taken yet. */
 	atomic_p_t rest;
 	/* Pages below this were populated. */
 	char *ready;

@@ -211,6 +211,8 @@ test_growth(void) {
 	size_t mapped = atomic_load_zu(&pac->mapped, MO_RELAXED);
 	ok(sys.huge >= 17 && sys.huge <= 20, "then nearly all is pieces: %zu", sys.huge);
 	is_uint(sys.bad, 0, "each 2 MiB, and aligned");
+	const edata_t *rest = atomic_load_p(&pac->piece.rest, MO_RELAXED);
+	ok(rest == NULL || elem_state(emap_elem(rest->addr)) == extent_state_hot, "what waits is not in use");
 	is_uint(npieces(), sys.huge, "counted");
 	ok(mapped - use() < PIECE_SIZE + AHEAD_MAX, "at most one piece is there too early: %zu", mapped - use());
 	is_uint(mapped - use(), pac_ndirty(pac) << LG_PAGE, "and that is dirty");
