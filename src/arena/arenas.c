@@ -321,7 +321,9 @@ arenas_bind(arena_t *a) {
 void
 arenas_unbind(arena_t *a) {
 	assert(atomic_load_u32(&a->nthreads, MO_RELAXED) > 0 && !arena_ind_is_hidden(a->ind));
-	atomic_fetch_sub_u32(&a->nthreads, 1, MO_RELAXED);
+	if (atomic_fetch_sub_u32(&a->nthreads, 1, MO_RELAXED) == 1) {
+		pac_leave(&a->pac);
+	}
 }
 
 /* The automatic arena with the fewest threads; *vacant: first slot without one, or narenas_auto. */

@@ -621,6 +621,23 @@ pac_trim(pac_t *pac) {
 	}
 }
 
+void
+pac_leave(pac_t *pac) {
+	pac_decay_t *d = &pac->decay_dirty;
+	size_t active = atomic_load_zu(&pac->nactive, MO_RELAXED);
+	size_t limit = pac_leave_limit(active << LG_PAGE, atomic_load_zu(&pac_all.mapped, MO_RELAXED)) >> LG_PAGE;
+	if (decay_ms(&d->decay) <= 0 || pac_ndirty(pac) <= limit || !mutex_trylock(&d->decay.mtx)) {
+		return;
+	}
+	if (pac_pass_try_begin_locked(d)) {
+		pac_flush_hot_locked(pac, d);
+		pac_flush_piece_locked(pac, d);
+		pac_purge_to_locked(pac, d, limit, limit, true);
+		pac_pass_end_locked(d);
+	}
+	mutex_unlock(&d->decay.mtx);
+}
+
 static void
 pac_purge_one(pac_t *pac, pac_decay_t *d, uint64_t now, bool all) {
 	mutex_lock(&d->decay.mtx);

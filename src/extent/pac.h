@@ -103,6 +103,18 @@ int pac_shrink(pac_t *pac, edata_t *e, size_t size);
 void pac_tick(pac_t *pac, uint64_t now);
 /* The same, but waits for other threads. all: purges everything that is unused. */
 void pac_purge(pac_t *pac, uint64_t now, bool all);
+/*
+ * Called when the last thread has left the arena, so that nobody may come to use what is dirty
+ * there: purges dirty pages beyond 1.5 MiB, a quarter of what the arena uses, and a 24th of all mapped
+ * memory. Does not wait for other threads. Not in arenas without a decay time.
+ */
+void pac_leave(pac_t *pac);
+/* Bytes that may stay dirty then. */
+static inline size_t
+pac_leave_limit(size_t active, size_t mapped_all) {
+	return max_zu(max_zu(ZU(3) << 19, active / 4), mapped_all / 24);
+}
+
 /* Bytes that pac_relieve() may find, according to the counters, without a lock. */
 size_t pac_relievable(const pac_t *pac);
 /*

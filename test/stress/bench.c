@@ -344,6 +344,119 @@ mstress(void)
 	in_threads(mstress_thread);
 }
 
+/* Most blocks have at most 256 bytes; one in 100, 1000 and 10000 is so many times as large. */
+static size_t
+any_size(uint64_t *s)
+{
+	uint64_t r = rnd(s);
+	size_t size = 8 + 8 * ((r >> 20) % 32);
+
+	return r % 10000 == 0 ? size * 10000 : r % 1000 == 0 ? size * 1000 : r % 100 == 0 ? size * 100 : size;
+}
+
+/*
+ * A thread that lives for one phase and holds more and more: half of the blocks to its end, the
+ * others until their turn comes; some of these it exchanges for what another thread has left.
+ */
+static void *
+phase_thread(void *arg)
+{
+	enum { HELD = 10000, LOOSE = 10000 };
+	void **held = calloc(HELD, sizeof(void *)), **loose = calloc(LOOSE, sizeof(void *));
+	uint64_t s = 17 + (uint64_t)(intptr_t)arg;
+	int nheld = 0, nloose = 0;
+
+	for (long i = 0; i < scale * 100 && nheld < HELD && nloose < LOOSE; i++) {
+		uint64_t r = rnd(&s);
+		size_t size = any_size(&s);
+		char *p = get(size);
+
+		memset(p, 1, size);
+		if (r % 2 == 0)
+			held[nheld++] = p;
+		else
+			loose[nloose++] = p;
+		if (nloose > 0 && (r >> 8) % 3 != 0) {
+			int k = (int)((r >> 16) % (uint64_t)nloose);
+
+			free(loose[k]);
+			loose[k] = loose[--nloose];
+		}
+		if (nloose > 0 && (r >> 10) % 4 == 0) {
+			int k = (int)((r >> 32) % (uint64_t)nloose);
+
+			loose[k] = __atomic_exchange_n(&shared[(r >> 48) % SHARED], loose[k], __ATOMIC_ACQ_REL);
+		}
+	}
+	while (nheld > 0)
+		free(held[--nheld]);
+	while (nloose > 0)
+		free(loose[--nloose]);
+	free(held);
+	free(loose);
+	return NULL;
+}
+
+/* Phases of new threads; between them half of what they left is freed. */
+static void
+phases(void)
+{
+	for (int phase = 0; phase < 25; phase++) {
+		in_threads(phase_thread);
+		for (int i = phase % 2; i < SHARED; i += 2)
+			free(__atomic_exchange_n(&shared[i], NULL, __ATOMIC_ACQ_REL));
+	}
+}
+
+/* A set of blocks that one thread filled and another one frees. */
+struct parcel {
+	void *block[1000];
+};
+static struct parcel *parcels[2];
+
+static void
+open_parcel(struct parcel *l)
+{
+	for (int i = 0; l != NULL && i < 1000; i++)
+		free(l->block[i]);
+	free(l);
+}
+
+/*
+ * Blocks of 8 to 16000 bytes, which are renewed at random; then each second set is sent away, if the
+ * other thread has taken the one before.
+ */
+static void *
+cross_thread(void *arg)
+{
+	intptr_t me = (intptr_t)arg;
+	uint64_t s = 23 + (uint64_t)me;
+
+	for (long round = 0; round < scale * 3; round++) {
+		struct parcel *l = calloc(1, sizeof(*l));
+
+		for (int i = 0; i < 1100; i++) {
+			uint64_t r = rnd(&s);
+			int k = i < 1000 ? i : (int)(r % 1000);
+
+			free(l->block[k]);
+			l->block[k] = get(8 + (r >> 20) % 15993);
+		}
+		struct parcel *none = NULL;
+
+		if (round % 2 != 0 || !__atomic_compare_exchange_n(&parcels[1 - me], &none, l, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			open_parcel(l);
+		open_parcel(__atomic_exchange_n(&parcels[me], NULL, __ATOMIC_ACQ_REL));
+	}
+	return NULL;
+}
+
+static void
+cross(void)
+{
+	in_threads(cross_thread);
+}
+
 enum { RING = 4096, STEP = 64 };
 struct pair {
 	void *ring[RING];
@@ -570,6 +683,8 @@ static const struct workload workloads[] = {
 	{ "mstress-1", mstress, 1 },
 	{ "mstress-2", mstress, 2 },
 	{ "mstress-8", mstress, 8 },
+	{ "phases-8", phases, 8 },
+	{ "cross-2", cross, 2 },
 	{ "prod-cons", producer_consumer, 2 },
 	{ "prod-cons-8", producer_consumer, 8 },
 	{ "threads", threads, 4 },

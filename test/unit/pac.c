@@ -678,6 +678,29 @@ test_relieve(void) {
 	sys.fail_munmap = false;
 }
 
+/* The last thread leaves: little stays dirty, the more the more is in use. */
+static void
+test_leave(void) {
+	is_uint(pac_leave_limit(0, 0), 3 * MIB / 2, "1.5 MiB may stay");
+	is_uint(pac_leave_limit(40 * MIB, 40 * MIB), 10 * MIB, "a quarter of what is in use");
+	is_uint(pac_leave_limit(MIB, 240 * MIB), 10 * MIB, "a 24th of what all arenas have");
+	start(1000, 0);
+	edata_t *few = pac_alloc(pac, MIB, PAGE, false), *many = pac_alloc(pac, 1024 * MIB, PAGE, false);
+	pac_dalloc(pac, few);
+	size_t all = ndirty();
+	pac_leave(pac);
+	is_uint(ndirty(), all, "a little is left alone");
+	pac_dalloc(pac, many);
+	pac_leave(pac);
+	size_t most = ndirty() * PAGE;
+	ok(most >= 3 * MIB / 2 - PAC_GRAIN && most <= 128 * MIB, "of much, most goes: %zu stays", most);
+	pac_decay_ms_set(pac, &pac->decay_dirty, -1, clock_ns);
+	pac_dalloc(pac, pac_alloc(pac, 64 * MIB, PAGE, false));
+	all = ndirty();
+	pac_leave(pac);
+	is_uint(ndirty(), all, "but nothing where nothing decays");
+}
+
 static void
 body(void) {
 	opt_populate = false; /* pages are counted here one by one; test/unit/ahead.c has runs */
@@ -705,6 +728,7 @@ body(void) {
 	test_plenty();
 	test_grow_into_hot();
 	test_relieve();
+	test_leave();
 	os_hooks = &os_hooks_real;
 	nstime_now_hook = NULL;
 }
