@@ -60,6 +60,8 @@ typedef struct proc_s {
 	jeprof_target_t *target;
 	uint64_t heartbeats;      /* when its figures were asked for */
 	bool was_asked;
+	uint64_t beats_seen;      /* heartbeats at the last look */
+	int64_t usage_ms;         /* when its resident memory was read */
 	unsigned failures;        /* of asking, in a row */
 	int64_t ask_again_ms;
 	/* Under the lock. */

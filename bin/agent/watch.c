@@ -26,6 +26,7 @@ enum {
 	HELD_UP_MS = 5000,
 	ASK_MS = 400,
 	QUEUE_ROOM = 4096,
+	STILL_MS = 60000,       /* the age of the figures of a process that allocates nothing */
 	RETRY_MIN_MS = 1000,
 	RETRY_MAX_MS = 300000,
 	STACK_BYTES = 512 << 10,
@@ -129,6 +130,12 @@ look_anew(proc_t *p, look_t *l) {
 	read_labels(t, &l->labels);
 }
 
+/* It has allocated nothing since: what it takes is read less often. */
+static bool
+is_still(const proc_t *p, const look_t *l, int64_t now) {
+	return !l->is_new && p->beats_seen == l->head.heartbeats && now - p->usage_ms < STILL_MS;
+}
+
 /* l holds what was known. */
 static void
 look_at(proc_t *p, look_t *l) {
@@ -137,9 +144,11 @@ look_at(proc_t *p, look_t *l) {
 	} else {
 		l->head = p->target->head;
 	}
-	if (l->kind != kind_ours) {
+	if (l->kind != kind_ours || is_still(p, l, clock_ms())) {
 		return;
 	}
+	p->beats_seen = l->head.heartbeats;
+	p->usage_ms = clock_ms();
 	l->is_ended = !read_usage(p->pid, l->start, &l->figures);
 	if (!l->is_ended) {
 		read_cgroup_memory(l->is_new ? l->labels.cgroup : p->labels->cgroup, &l->figures);

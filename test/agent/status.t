@@ -88,7 +88,7 @@ head -c 100000 /dev/zero >large
 get "/p/$pid/start" -X POST --data-binary @large
 case $code in 000 | 413) ok 0 "a large body is not read: $code" ;; *) ok 1 "a large body" "$code" ;; esac
 get /metrics
-gives 200 jeprofd_requests_total "and it serves on"
+gives 200 jeprof_rss_bytes "and it serves on"
 end_agent
 is "$ended" 0 "SIGTERM ends it"
 

@@ -153,7 +153,7 @@ get /
 gives 200 "<a href=\"/p/$grow/\">$grow</a>" "the page of all processes"
 case $out in *http://* | *https://* | *'src='*) ok 1 "it needs nothing from elsewhere" ;; *) ok 0 "it needs nothing from elsewhere" ;; esac
 get "/p/$grow/"
-gives 200 "<h1>$grow grow</h1>" "the page of a process"
+gives 200 "<title>$grow grow</title>" "the page of a process"
 end_agent
 
 # names with what would mean something in HTML, JSON and metrics
