@@ -120,15 +120,6 @@ intern_put(intern_t *in, const void *bytes, size_t len) {
 	return (uint32_t)in->count - 1;
 }
 
-uint32_t
-intern_find(const intern_t *in, const void *bytes, size_t len) {
-	if (in->nslots == 0) {
-		return INTERN_FAILED;
-	}
-	size_t slot = slot_of(in, bytes, len, hash_of(in, bytes, len));
-	return in->slots[slot] == 0 ? INTERN_FAILED : in->slots[slot] - 1;
-}
-
 const char *
 intern_text(const intern_t *in, uint32_t number) {
 	return in->bytes + in->entries[number].at;

@@ -28,9 +28,6 @@ typedef struct intern_s {
 #define INTERN_FAILED UINT32_MAX
 uint32_t intern_put(intern_t *in, const void *bytes, size_t len);
 
-/* Number of a string that is there; INTERN_FAILED if it is not. */
-uint32_t intern_find(const intern_t *in, const void *bytes, size_t len);
-
 /* The string of a number, valid until the next intern_put. */
 const char *intern_text(const intern_t *in, uint32_t number);
 size_t intern_len(const intern_t *in, uint32_t number);

@@ -288,7 +288,7 @@ widen_standard(char *name, size_t room)
 }
 
 /* The short form of a name, in `to`. */
-void
+static void
 name_shorten(const char *name, char *to, size_t room)
 {
 	char *text = strdup(name);

@@ -68,7 +68,6 @@ bool symbols_try_find(object_t *object, const uint64_t *addresses, const char **
 
 /* The short demangled form of a linker's name. */
 void name_for_people(const char *mangled, char *to, size_t room);
-void name_shorten(const char *name, char *to, size_t room);
 
 /* Tells all that is asked of an object with DWARF; the order of the queries changes. NULL, or why it cannot. */
 const char *object_answer(object_t *object, query_t *queries, size_t count, const answer_t *to);
