@@ -13,6 +13,12 @@ AC_CACHE_CHECK([for the GNU C library], [je_cv_glibc],
 je_have_glibc=$je_cv_glibc
 AC_SUBST([je_have_glibc])
 
+dnl Some compilers (gcc 12 for riscv64) call a library for atomic changes of one byte.
+AC_CACHE_CHECK([for the library of atomic bytes], [je_cv_atomic],
+  [AC_LINK_IFELSE([AC_LANG_PROGRAM([char c;], [return __atomic_exchange_n(&c, 1, __ATOMIC_SEQ_CST);])],
+     [je_cv_atomic=none], [je_cv_atomic=-latomic])])
+AS_IF([test $je_cv_atomic != none], [LIBS="$LIBS $je_cv_atomic"])
+
 AC_CHECK_SIZEOF([void *])
 AS_IF([test "$ac_cv_sizeof_void_p" != 8],
   [AC_MSG_ERROR([a 64-bit host is needed: pointers of "$CC" have $ac_cv_sizeof_void_p bytes])])
