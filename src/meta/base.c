@@ -72,7 +72,8 @@ base_block_map_huge(size_t bytes) {
  * what it should be made of; it becomes PAGE if huge pages are not available.
  */
 static base_block_t *
-base_block_map(const base_pages_t *pages, size_t size, size_t alignment, size_t at_least, size_t *unit) {
+base_block_map(const base_pages_t *pages, size_t size, size_t alignment, size_t at_least,
+    size_t *unit) {
 	size_t need = sizeof(base_block_t) + alignment + size;
 	if (need < size) {
 		return NULL;
@@ -124,7 +125,8 @@ base_carve_locked(base_t *base, size_t size, size_t alignment) {
 	/*
 	 * The unit that holds the cursor is counted already; count those that this piece reaches.
 	 */
-	base_touched_locked(base, align_up(from + size, base->unit) - align_up((uintptr_t)base->cursor, base->unit));
+	base_touched_locked(
+	    base, align_up(from + size, base->unit) - align_up((uintptr_t)base->cursor, base->unit));
 	base->cursor = (char *)(from + size);
 	base->stats.allocated += size;
 	return (void *)from;

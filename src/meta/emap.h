@@ -103,7 +103,8 @@ emap_edata(const void *ptr) {
  */
 ALWAYS_INLINE uint64_t
 elem_bits_of_class(szind_t szind) {
-	return szind >= emap_ncacheable ? 0 : ((uint64_t)(szind + 1) << SC_LG_BIN_STRIDE) << ELEM_BIN_SHIFT;
+	return szind >= emap_ncacheable ? 0
+	    : ((uint64_t)(szind + 1) << SC_LG_BIN_STRIDE) << ELEM_BIN_SHIFT;
 }
 
 /* The arena number that slabs of a bin carry; 0 means none. */
@@ -116,9 +117,10 @@ elem_arena_number(unsigned arena_ind, unsigned shard) {
 ALWAYS_INLINE uint64_t
 elem_bits_of_slab(unsigned arena_ind, szind_t szind, unsigned shard) {
 	uint64_t arena = elem_arena_number(arena_ind, shard);
-	uint64_t low = arena & (((uint64_t)1 << ELEM_ARENA_LG_LOW) - 1), high = arena >> ELEM_ARENA_LG_LOW;
-	return ELEM_SLAB | (uint64_t)extent_state_active << ELEM_STATE_SHIFT | low << ELEM_ARENA_LOW_SHIFT
-	    | high << ELEM_ARENA_HIGH_SHIFT | elem_bits_of_class(szind);
+	uint64_t low = arena & (((uint64_t)1 << ELEM_ARENA_LG_LOW) - 1);
+	uint64_t high = arena >> ELEM_ARENA_LG_LOW;
+	return ELEM_SLAB | (uint64_t)extent_state_active << ELEM_STATE_SHIFT
+	    | low << ELEM_ARENA_LOW_SHIFT | high << ELEM_ARENA_HIGH_SHIFT | elem_bits_of_class(szind);
 }
 
 /* Whether these bits identify the bin: the slabs of that bin have them, and no other extents. */
@@ -167,9 +169,11 @@ void emap_clear_boundary(const edata_t *e);
 static inline bool
 emap_is_huge(const void *ptr) {
 	uintptr_t a = (uintptr_t)ptr;
-	const emap_leaf_t *leaf = (a >> 48) != 0 ? NULL : atomic_load_p(&emap_root[a >> EMAP_LG_LEAF], MO_RELAXED);
+	const emap_leaf_t *leaf =
+	    (a >> 48) != 0 ? NULL : atomic_load_p(&emap_root[a >> EMAP_LG_LEAF], MO_RELAXED);
 	size_t i = (a >> EMAP_LG_HUGE) & (((size_t)1 << (EMAP_LG_LEAF - EMAP_LG_HUGE)) - 1);
-	return leaf != NULL && ((atomic_load_u64(&leaf->huge[i >> 6], MO_RELAXED) >> (i & 63)) & 1) != 0;
+	return leaf != NULL
+	    && ((atomic_load_u64(&leaf->huge[i >> 6], MO_RELAXED) >> (i & 63)) & 1) != 0;
 }
 
 /*

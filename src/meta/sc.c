@@ -9,7 +9,8 @@
 
 /* The four classes of the doubling (2^lg, 2^(lg+1)]; and those of eight doublings. */
 #define GROUP(lg) \
-	((size_t)5 << ((lg) - 2)), ((size_t)6 << ((lg) - 2)), ((size_t)7 << ((lg) - 2)), ((size_t)8 << ((lg) - 2))
+	((size_t)5 << ((lg) - 2)), ((size_t)6 << ((lg) - 2)), ((size_t)7 << ((lg) - 2)), \
+	    ((size_t)8 << ((lg) - 2))
 #define GROUP8(lg) \
 	GROUP(lg), GROUP((lg) + 1), GROUP((lg) + 2), GROUP((lg) + 3), \
 	GROUP((lg) + 4), GROUP((lg) + 5), GROUP((lg) + 6), GROUP((lg) + 7)

@@ -546,7 +546,8 @@ gate_postfork_child(void) {
 	 * that gave up waiting.
 	 */
 	bool has_closed = atomic_load_p(&gate_forker, MO_RELAXED) == self;
-	assert(!has_closed || !gate.is_alone || is_changing || atomic_load_u32(&gate.mtx.word, MO_RELAXED) == 0);
+	assert(!has_closed || !gate.is_alone || is_changing
+	    || atomic_load_u32(&gate.mtx.word, MO_RELAXED) == 0);
 	mutex_renew_in_child(&gate.mtx, "gate", WITNESS_RANK_OMIT);
 	for (gate_link_t *l = gate.threads; l != NULL; l = l->next) {
 		if (l->tls == self) {

@@ -18,7 +18,8 @@
 static int
 fix_size(int fd, size_t size) {
 	int err = sys_ftruncate(fd, size);
-	if (err == 0 && syscall(SYS_fcntl, fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+	if (err == 0
+	    && syscall(SYS_fcntl, fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
 		err = errno;
 	}
 	return err;
@@ -27,7 +28,8 @@ fix_size(int fd, size_t size) {
 int
 memfile_open(memfile_t *f, const char *name, size_t size) {
 	struct stat st;
-	int fd = (int)syscall(SYS_memfd_create, name, size == 0 ? MFD_CLOEXEC : MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = (int)syscall(SYS_memfd_create, name,
+	    size == 0 ? MFD_CLOEXEC : MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	*f = (memfile_t){0};
 	if (fd < 0) {
 		return errno;
@@ -45,7 +47,8 @@ memfile_open(memfile_t *f, const char *name, size_t size) {
 bool
 memfile_is_ours(const memfile_t *f) {
 	struct stat st;
-	return memfile_is_open(f) && sys_fstat(memfile_fd(f), &st) == 0 && st.st_dev == f->dev && st.st_ino == f->ino;
+	return memfile_is_open(f) && sys_fstat(memfile_fd(f), &st) == 0 && st.st_dev == f->dev
+	    && st.st_ino == f->ino;
 }
 
 void

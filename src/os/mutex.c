@@ -1,9 +1,9 @@
 /*
- * The contended side of the mutex, its renewal in a forked child, and its counters; mutex.h has the contract.
- * A waiter first spins, then sets MUTEX_WAITERS and sleeps while the word keeps that value. A
- * thread that has slept takes the mutex with MUTEX_WAITERS set, because other threads may still
- * sleep: at most one wake is unneeded, and none is ever lost. The counters are written under the
- * mutex itself.
+ * The contended side of the mutex, its renewal in a forked child, and its counters; mutex.h has the
+ * contract. A waiter first spins, then sets MUTEX_WAITERS and sleeps while the word keeps that
+ * value. A thread that has slept takes the mutex with MUTEX_WAITERS set, because other threads may
+ * still sleep: at most one wake is unneeded, and none is ever lost. The counters are written under
+ * the mutex itself.
  */
 #include "os/mutex.h"
 

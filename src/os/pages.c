@@ -145,7 +145,8 @@ static void
 left_try(void) {
 	for (unsigned i = 0; i < N_LEFT; i++) {
 		size_t addr = atomic_load_zu(&left[i].addr, MO_RELAXED);
-		if (addr <= LEFT_BUSY || !atomic_cas_strong_zu(&left[i].addr, &addr, LEFT_BUSY, MO_ACQUIRE, MO_RELAXED)) {
+		if (addr <= LEFT_BUSY
+		    || !atomic_cas_strong_zu(&left[i].addr, &addr, LEFT_BUSY, MO_ACQUIRE, MO_RELAXED)) {
 			continue;
 		}
 		bool is_gone = os_munmap((void *)addr, atomic_load_zu(&left[i].size, MO_RELAXED)) == 0;
@@ -189,7 +190,8 @@ pages_left(void) {
 		left_try();
 	}
 	for (unsigned i = 0; i < N_LEFT; i++) {
-		bytes += atomic_load_zu(&left[i].addr, MO_RELAXED) == 0 ? 0 : atomic_load_zu(&left[i].size, MO_RELAXED);
+		bytes += atomic_load_zu(&left[i].addr, MO_RELAXED) == 0 ? 0
+		    : atomic_load_zu(&left[i].size, MO_RELAXED);
 	}
 	return bytes;
 }
@@ -368,7 +370,8 @@ pages_can_purge_forced(void) {
 	if (fact == FACT_UNKNOWN) {
 		return false;
 	}
-	if (atomic_cas_strong_u8(&pages.purge_forced, &known, fact, MO_RELAXED, MO_RELAXED) && fact == FACT_NO) {
+	if (atomic_cas_strong_u8(&pages.purge_forced, &known, fact, MO_RELAXED, MO_RELAXED)
+	    && fact == FACT_NO) {
 		malloc_write("<jemalloc>: MADV_DONTNEED does not work (memset will be used "
 		             "instead)\n");
 		malloc_write("<jemalloc>: (This is the expected behaviour if you are running "
@@ -471,7 +474,8 @@ pages_system_thp_mode(void) {
 size_t
 pages_huge_size(void) {
 	char text[32];
-	ssize_t n = sys_read_file("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", text, sizeof(text) - 1);
+	ssize_t n = sys_read_file("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", text,
+	    sizeof(text) - 1);
 	int err;
 	text[n > 0 ? n : 0] = '\0';
 	uintmax_t size = fmt_parse_uint(text, NULL, 10, &err);

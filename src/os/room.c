@@ -43,7 +43,8 @@ room_in_groups(char *dir) {
 	size_t room = SIZE_MAX;
 	for (;;) {
 		uint64_t limit, used;
-		if (room_has_number(dir, "memory.max", &limit) && room_has_number(dir, "memory.current", &used)) {
+		if (room_has_number(dir, "memory.max", &limit)
+		    && room_has_number(dir, "memory.current", &used)) {
 			room = min_zu(room, room_below(limit, used));
 		}
 		char *slash = strrchr(dir, '/');

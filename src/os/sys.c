@@ -476,7 +476,8 @@ dir_read(int fd, char *buf, size_t size) {
 }
 
 int
-sys_dir_each(const char *path, char *buf, size_t size, int (*cb)(void *ctx, const char *name), void *ctx) {
+sys_dir_each(const char *path, char *buf, size_t size, int (*cb)(void *ctx, const char *name),
+    void *ctx) {
 	assert(((uintptr_t)buf & 7) == 0);
 	int fd = sys_open(path, O_RDONLY | O_DIRECTORY, 0);
 	if (fd < 0) {

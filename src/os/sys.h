@@ -126,7 +126,8 @@ int sys_maps_copy(char *buf, size_t size, int (*cb)(void *ctx, const char *text,
  * Calls cb for the name of each entry of a directory, also "." and "..". buf is aligned to 8 bytes.
  * The result is like that of sys_maps_copy().
  */
-int sys_dir_each(const char *path, char *buf, size_t size, int (*cb)(void *ctx, const char *name), void *ctx);
+int sys_dir_each(const char *path, char *buf, size_t size, int (*cb)(void *ctx, const char *name),
+    void *ctx);
 
 /* A loaded object. */
 struct sys_module_s {
@@ -158,7 +159,8 @@ int sys_modules(int (*cb)(void *ctx, const struct sys_module_s *m), void *ctx, c
  * and path are known, from the headers at the start of its image. Returns false if there are none.
  * The image may be unmapped during the call.
  */
-bool sys_module_of_image(struct sys_module_s *m, uintptr_t start, uintptr_t end, unsigned char build_id[SYS_BUILD_ID_MAX]);
+bool sys_module_of_image(struct sys_module_s *m, uintptr_t start, uintptr_t end,
+    unsigned char build_id[SYS_BUILD_ID_MAX]);
 /*
  * Whether the program's own ELF notes, in memory, contain one of this owner and type. Takes no
  * lock.

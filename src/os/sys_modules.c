@@ -147,11 +147,13 @@ copy_headers(ElfW(Phdr) ph[], size_t size, uintptr_t start, uintptr_t end) {
 	    || e.e_phnum > size / sizeof(*ph) || e.e_phoff > end - start) {
 		return 0;
 	}
-	return sys_copy_memory(ph, (const void *)(start + e.e_phoff), e.e_phnum * sizeof(*ph)) ? e.e_phnum : 0;
+	return sys_copy_memory(ph, (const void *)(start + e.e_phoff), e.e_phnum * sizeof(*ph))
+	    ? e.e_phnum : 0;
 }
 
 bool
-sys_module_of_image(struct sys_module_s *m, uintptr_t start, uintptr_t end, unsigned char build_id[SYS_BUILD_ID_MAX]) {
+sys_module_of_image(struct sys_module_s *m, uintptr_t start, uintptr_t end,
+    unsigned char build_id[SYS_BUILD_ID_MAX]) {
 	ElfW(Phdr) ph[HEADERS_MAX / sizeof(ElfW(Phdr))];
 	union {
 		char bytes[NOTES_MAX];

@@ -107,7 +107,8 @@ int
 os_signal_later(int *timer, int signal, uint64_t ns) {
 	int saved = errno;
 	struct sigevent ev = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = signal};
-	struct itimerspec when = {.it_value = {(time_t)(ns / NSTIME_PER_SEC), (long)(ns % NSTIME_PER_SEC)}};
+	struct itimerspec when = {
+	    .it_value = {(time_t)(ns / NSTIME_PER_SEC), (long)(ns % NSTIME_PER_SEC)}};
 	int id;
 	int err = 0;
 	assert(ns > 0);
@@ -141,7 +142,8 @@ os_thread_is_filtered(void) {
 	ssize_t n = sys_read_file("/proc/self/status", status, sizeof(status) - 1);
 	status[n > 0 ? n : 0] = '\0';
 	const char *at = strstr(status, key);
-	bool is_filtered = at != NULL ? at[sizeof(key) - 1] != '0' : prctl(PR_GET_SECCOMP, 0, 0, 0, 0) > 0;
+	bool is_filtered =
+	    at != NULL ? at[sizeof(key) - 1] != '0' : prctl(PR_GET_SECCOMP, 0, 0, 0, 0) > 0;
 	errno = saved;
 	return is_filtered;
 }

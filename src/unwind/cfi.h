@@ -80,6 +80,7 @@ int cfi_row_of_fde(const unsigned char *fde, uintptr_t pc, struct cfi_row_s *row
  * Evaluates an expression with these registers. Returns false if it needs other registers, or
  * memory that cannot be read, or is not supported.
  */
-bool cfi_eval(const unsigned char *expr, size_t len, const struct cfi_regs_s *regs, uintptr_t *value);
+bool cfi_eval(const unsigned char *expr, size_t len, const struct cfi_regs_s *regs,
+    uintptr_t *value);
 
 #endif

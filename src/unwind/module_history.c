@@ -68,7 +68,8 @@ record_next(const record_t *r) {
 
 static bool
 is_record_of(const record_t *r, const struct sys_module_s *m) {
-	if (r->start != m->start || r->end != m->end || r->bias != m->bias || strcmp(r->path, m->path) != 0) {
+	if (r->start != m->start || r->end != m->end || r->bias != m->bias
+	    || strcmp(r->path, m->path) != 0) {
 		return false;
 	}
 	/* A build id that was too long to be kept is not compared. */
@@ -132,7 +133,8 @@ record_find(const struct sys_module_s *m, bool *is_taken) {
 static const char *
 absolute(const char *path) {
 	size_t len = strlen(path);
-	if (path[0] == '/' || strchr(path, '/') == NULL || sys_getcwd(history.path, sizeof(history.path)) != 0) {
+	if (path[0] == '/' || strchr(path, '/') == NULL
+	    || sys_getcwd(history.path, sizeof(history.path)) != 0) {
 		return path;
 	}
 	size_t dir = strlen(history.path);
@@ -220,7 +222,8 @@ cover_module(void *ctx UNUSED, const struct sys_module_s *m) {
 /* Whether a later record, up to number `now`, overlaps this one. */
 static bool
 is_shadowed(const record_t *r, uint32_t now) {
-	for (const record_t *later = record_next(r); later != NULL && later->number <= now; later = record_next(later)) {
+	for (const record_t *later = record_next(r); later != NULL && later->number <= now;
+	    later = record_next(later)) {
 		if (later->start < r->end && r->start < later->end) {
 			return true;
 		}
@@ -242,8 +245,8 @@ module_history_gone(int (*cb)(void *ctx, const struct sys_module_s *m), void *ct
 	sys_modules(cover_module, NULL, NULL, 0);
 	int ret = 0;
 	for (record_t *r = record_next(NULL); r != NULL && ret == 0; r = record_next(r)) {
-		struct sys_module_s m = {.start = r->start, .end = r->end, .bias = r->bias, .build_id = r->build_id,
-			.build_id_len = r->build_id_len, .path = r->path};
+		struct sys_module_s m = {.start = r->start, .end = r->end, .bias = r->bias,
+			.build_id = r->build_id, .build_id_len = r->build_id_len, .path = r->path};
 		bool is_elsewhere = is_shadowed(r, now);
 		if (is_elsewhere) {
 			m.start = (uintptr_t)shadow_of(r);
@@ -266,7 +269,8 @@ uint64_t
 module_history_place(uintptr_t addr, uint32_t then, uint32_t now) {
 	const record_t *at = NULL;
 	uintptr_t call = addr - 1; /* a return address may be behind the end of its object */
-	for (const record_t *r = record_next(NULL); r != NULL && r->number <= then; r = record_next(r)) {
+	for (const record_t *r = record_next(NULL); r != NULL && r->number <= then;
+	    r = record_next(r)) {
 		at = call - r->start < r->end - r->start ? r : at;
 	}
 	return at != NULL && is_shadowed(at, now) ? shadow_of(at) + (addr - at->start) : addr;
@@ -290,7 +294,8 @@ stays(const struct object_place_s *o) {
  * adjacent is passed once.
  */
 static void
-for_each_passing(void *const *frames, unsigned n, void (*fn)(void *ctx, const struct sys_module_s *m), void *ctx) {
+for_each_passing(void *const *frames, unsigned n,
+    void (*fn)(void *ctx, const struct sys_module_s *m), void *ctx) {
 	struct object_place_s o = {.start = 0};
 	struct sys_module_s m;
 	unsigned char build_id[SYS_BUILD_ID_MAX];

@@ -40,7 +40,8 @@ uint64_t module_history_place(uintptr_t addr, uint32_t then, uint32_t now);
  * returns nonzero; returns that value or 0. One caller at a time. Takes the loader's lock before
  * the first call of cb, but not during the calls.
  */
-int module_history_gone(int (*cb)(void *ctx, const struct sys_module_s *m), void *ctx, uint32_t now);
+int module_history_gone(int (*cb)(void *ctx, const struct sys_module_s *m), void *ctx,
+    uint32_t now);
 
 /* Records that are kept; bounds the memory and the time of a search. */
 #define MODULE_HISTORY_MAX 1000

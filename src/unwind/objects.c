@@ -62,12 +62,14 @@ objects_place(uintptr_t pc, struct object_place_s *place) {
 	if (!objects_have_lookup() || _dl_find_object((void *)pc, &o) != 0) {
 		return false;
 	}
-	*place = (struct object_place_s){(uintptr_t)o.dlfo_map_start, (uintptr_t)o.dlfo_map_end, o.dlfo_link_map};
+	*place = (struct object_place_s){(uintptr_t)o.dlfo_map_start,
+	    (uintptr_t)o.dlfo_map_end, o.dlfo_link_map};
 	return true;
 }
 
 bool
-objects_describe(const struct object_place_s *place, struct sys_module_s *m, unsigned char *build_id) {
+objects_describe(const struct object_place_s *place, struct sys_module_s *m,
+    unsigned char *build_id) {
 	struct link_map l;
 	if (!sys_copy_memory(&l, place->entry, sizeof(l))) {
 		return false;
@@ -89,7 +91,8 @@ objects_place(uintptr_t pc, struct object_place_s *place) {
 }
 
 bool
-objects_describe(const struct object_place_s *place, struct sys_module_s *m, unsigned char *build_id) {
+objects_describe(const struct object_place_s *place, struct sys_module_s *m,
+    unsigned char *build_id) {
 	(void)place;
 	(void)m;
 	(void)build_id;

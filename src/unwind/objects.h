@@ -35,7 +35,8 @@ struct sys_module_s;
  * unexpected headers. build_id has room for SYS_BUILD_ID_MAX bytes. m->path is the loader's text
  * and may disappear too; see sys_copy_text().
  */
-bool objects_describe(const struct object_place_s *place, struct sys_module_s *m, unsigned char *build_id);
+bool objects_describe(const struct object_place_s *place, struct sys_module_s *m,
+    unsigned char *build_id);
 /*
  * Lists the objects again if the C library has no look-up. Takes the loader's lock then, so the
  * caller must hold no lock.

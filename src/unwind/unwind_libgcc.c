@@ -50,7 +50,8 @@ find_fde(uintptr_t pc) {
  * pointer among these registers, and so does the guard.
  */
 static bool
-try_step(struct libgcc_walk *w, struct _Unwind_Context *context, uintptr_t ip, uintptr_t cfa, bool is_interrupted) {
+try_step(struct libgcc_walk *w, struct _Unwind_Context *context, uintptr_t ip, uintptr_t cfa,
+    bool is_interrupted) {
 	struct walk_s *g = &w->guard;
 	if (!HAS_WALK) {
 		return true;

@@ -278,8 +278,8 @@ static bool
 is_call_in_object(uintptr_t ra) {
 	const void *hdr;
 	/* The longest call has 7 bytes. */
-	return ra >= PAGE_MAX && objects_find(ra - 1, &hdr) && sys_is_readable((const void *)(ra - 7), 7)
-	    && is_after_call(ra);
+	return ra >= PAGE_MAX && objects_find(ra - 1, &hdr)
+	    && sys_is_readable((const void *)(ra - 7), 7) && is_after_call(ra);
 }
 
 /*

@@ -57,7 +57,8 @@ void emitter_kv(emitter_t *em, const char *json_key, const char *table_key, emit
     const void *value);
 
 /* Like emitter_kv(); the table line ends in " (note_key: note_value)" if note_key is not NULL. */
-void emitter_kv_note(emitter_t *em, const char *json_key, const char *table_key, emitter_type_t type,
+void emitter_kv_note(emitter_t *em, const char *json_key, const char *table_key,
+    emitter_type_t type,
     const void *value, const char *note_key, emitter_type_t note_type, const void *note_value);
 
 /*

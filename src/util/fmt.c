@@ -22,7 +22,9 @@ typedef struct {
 } fmt_sink_t;
 
 /* The length modifier of a conversion: the type of its integer argument. */
-typedef enum { len_char, len_short, len_int, len_long, len_llong, len_max, len_size, len_ptrdiff } fmt_len_t;
+typedef enum {
+	len_char, len_short, len_int, len_long, len_llong, len_max, len_size, len_ptrdiff
+} fmt_len_t;
 
 typedef struct {
 	bool left;
