@@ -107,10 +107,15 @@ frames_pack(uint8_t *out, void *const *vec, unsigned n) {
 	}
 }
 
-/* The 48 bits of a stored frame, which are the low bits of the word loaded from it. */
-ALWAYS_INLINE uint64_t
-frame_bits(uint64_t word) {
-	return word & ((UINT64_C(1) << (8 * PROF_FRAME_BYTES)) - 1);
+/*
+ * Whether the word loaded from a stored frame is this frame. Its 48 bits are the low ones of the
+ * word; where the high byte comes first, their low half is the word's upper half.
+ */
+ALWAYS_INLINE bool
+frame_is(uint64_t word, uintptr_t frame) {
+	uint64_t stored = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? word
+	    : word >> 32 | (word & UINT64_C(0xffff0000)) << 16;
+	return ((stored ^ frame) & ((UINT64_C(1) << (8 * PROF_FRAME_BYTES)) - 1)) == 0;
 }
 
 static uint64_t
@@ -154,7 +159,7 @@ site_is(const prof_site_t *s, books_key_t *k) {
 	for (unsigned i = 0; i < k->nframes; i++) {
 		uint64_t word;
 		memcpy(&word, &s->frames[i * PROF_FRAME_BYTES], sizeof(word));
-		if (frame_bits(word ^ (uintptr_t)k->frames[i]) != 0) {
+		if (!frame_is(word, (uintptr_t)k->frames[i])) {
 			return false;
 		}
 	}
