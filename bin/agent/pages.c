@@ -164,9 +164,9 @@ add_head(text_t *t, const proc_t *p) {
 	text_html(t, p->labels->comm);
 	text_add(t, "</title>\n<style>");
 	add_part(t, "", page_style, page_style_size);
-	text_add(t, "</style></head>\n<body>\n<header><p><a href=\"/\">all processes</a></p><h1>");
+	text_add(t, "</style></head>\n<body>\n<header><p><a href=\"/\">all processes</a></p><h1>%d ", p->pid);
 	text_html(t, p->labels->comm);
-	text_add(t, " %d</h1>\n", p->pid);
+	text_add(t, "</h1>\n");
 	add_facts(t, p);
 }
 

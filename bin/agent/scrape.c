@@ -133,13 +133,17 @@ lease_seconds(const job_t *j) {
 
 /* An idle process begins at its next allocation: at most one start waits there. */
 static int
-leave_start(job_t *j) {
+leave_start(job_t *j, uint64_t rate, bool is_lease) {
 	char text[JEPROF_TEXT];
 	jeprof_target_t *t = &j->target;
 	if (jeprof_find_pending(t, "start", text)) {
 		jeprof_take_back(t);
 	} else {
 		jeprof_let_stay(t);
+		table_lock();
+		j->proc->lease = (lease_t){t->head.instance, t->head.session_id + 1, is_lease, rate};
+		counts.sessions++;
+		table_unlock();
 	}
 	answer_line(&j->answer, 503, "%d %s is idle: profiling begins at its next allocation", t->pid, t->name);
 	return EAGAIN;
@@ -173,7 +177,7 @@ start_session(job_t *j, uint64_t rate, unsigned long long seconds, bool is_lease
 	jeprof_reply_t reply;
 	int error = ask_start(j, rate, seconds, is_lease, &reply);
 	if (error != 0) {
-		return error == EAGAIN ? leave_start(j) : error;
+		return error == EAGAIN ? leave_start(j, rate, is_lease) : error;
 	}
 	if (jeprof_look(&j->target) != 0) {
 		answer_failure(j, ESRCH);
@@ -183,8 +187,29 @@ start_session(job_t *j, uint64_t rate, unsigned long long seconds, bool is_lease
 		return reply.error == EALREADY ? EALREADY : answer_refusal(j, &reply);
 	}
 	table_lock();
-	j->proc->lease = (lease_t){j->target.head.instance, strtoull(reply.text, NULL, 10), is_lease};
+	j->proc->lease = (lease_t){j->target.head.instance, strtoull(reply.text, NULL, 10), is_lease, 0};
 	counts.sessions++;
+	table_unlock();
+	return 0;
+}
+
+/*
+ * Of a start that was left pending we know the number that its session would get. Somebody else's start may have come
+ * first, so the session is ours only if its rate is the one that we asked for.
+ */
+static int
+check_pending_lease(job_t *j) {
+	char value[32];
+	jeprof_reply_t reply;
+	int error = ask(j, "status", jeprof_manner_wait, &reply);
+	if (error != 0) {
+		return error;
+	}
+	bool is_told = reply.error == 0 && jeprof_value(reply.text, "sample_interval", value, sizeof(value)) != NULL;
+	table_lock();
+	lease_t *lease = &j->proc->lease;
+	lease->session = is_told && strtoull(value, NULL, 10) == lease->rate ? lease->session : 0;
+	lease->rate = 0;
 	table_unlock();
 	return 0;
 }
@@ -195,13 +220,14 @@ renew_lease(job_t *j) {
 	char text[64];
 	jeprof_reply_t reply;
 	table_lock();
-	bool is_renewed = j->proc->lease.is_renewed;
+	lease_t lease = j->proc->lease;
 	table_unlock();
-	if (!is_renewed || !is_session_ours(j)) {
-		return 0;
+	int error = lease.rate != 0 && is_session_ours(j) ? check_pending_lease(j) : 0;
+	if (error != 0 || !lease.is_renewed || !is_session_ours(j)) {
+		return error;
 	}
 	snprintf(text, sizeof(text), "set max_seconds:%llu", lease_seconds(j));
-	int error = ask(j, text, jeprof_manner_wait, &reply);
+	error = ask(j, text, jeprof_manner_wait, &reply);
 	table_lock();
 	counts.renewed += error == 0 && reply.error == 0;
 	table_unlock();

@@ -47,6 +47,7 @@ typedef struct lease_s {
 	uint64_t instance;        /* of the library that it runs in */
 	uint64_t session;         /* 0: none */
 	bool is_renewed;          /* by each scrape: it was a scrape that began it */
+	uint64_t rate;            /* bytes, of a start that was left pending; 0: the start was answered */
 } lease_t;
 
 /* What a record is about. */

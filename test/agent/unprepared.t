@@ -140,6 +140,41 @@ is "$(ls | grep -c '\.s[0-9]*\.heap')" 0 "it leaves no profile behind"
 kill -0 "$grow" && kill -0 "$python"
 ok $? "the processes go on"
 
+# an idle process: the start waits in it, and scrapes renew the time limit of the session that comes of it
+cat >idle.c <<'C'
+#include <stdlib.h>
+#include <unistd.h>
+void *volatile last;
+int main(void) {
+	char go;
+	last = malloc(1);
+	if (read(0, &go, 1) != 1) return 1;
+	for (;;) { last = malloc(50000); usleep(2000); }
+}
+C
+$CC -o idle idle.c
+mkfifo held
+exec 5<>held
+agent --interval 400ms --rate 32K
+LD_PRELOAD=$LIB ./idle <held >/dev/null 2>&1 &
+idle=$!
+children="$children $idle"
+until_true is_target "$idle"
+get "/p/$idle/debug/pprof/heap?raw=1"
+gives 503 'begins at its next allocation' "an idle process: profiling waits"
+echo go >&5
+until_true is_state "$idle" active
+sessions=
+for _ in 1 2 3 4 5 6 7 8; do
+	get "/p/$idle/debug/pprof/heap?raw=1"
+	sessions="$sessions $(echo "$out" | sed -n 's/^# jemalloc.session=//p')"
+	sleep 0.3
+done
+is "$sessions" " 1 1 1 1 1 1 1 1" "twice its time limit later the session that waited still runs"
+until_true is_state "$idle" idle
+ok $? "and ends when the scrapes end"
+end_agent
+
 # a session of somebody else
 "$BUILD/bin/jeprofctl" start "$grow" -q --rate 128K >/dev/null
 agent --interval 300ms
