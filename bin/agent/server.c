@@ -53,7 +53,6 @@ typedef struct request_s {
 	route_t route;
 	size_t body_bytes;
 	bool is_checked;
-	bool is_waiting;       /* for a job; under answers_lock */
 	answer_t answer;
 } request_t;
 
@@ -255,7 +254,6 @@ on_done(void *arg, const answer_t *answer) {
 	request_t *q = arg;
 	pthread_mutex_lock(&answers_lock);
 	q->answer = *answer;
-	q->is_waiting = false;
 	MHD_resume_connection(q->connection);
 	pthread_mutex_unlock(&answers_lock);
 }
@@ -265,7 +263,6 @@ static enum MHD_Result
 begin_job(request_t *q) {
 	pthread_mutex_lock(&answers_lock);
 	MHD_suspend_connection(q->connection);
-	q->is_waiting = true;
 	pthread_mutex_unlock(&answers_lock);
 	if (scrape_begin(&q->route.order, on_done, q)) {
 		return MHD_YES;
