@@ -69,13 +69,32 @@ stats_merge_extents(pac_t *pac, arena_stats_t *out) {
 	}
 }
 
+/* The page map and the metadata pool are shared by all arenas; arena 0 counts them. */
+static size_t
+shared_bytes(const arena_t *a) {
+	return a->ind == 0 ? emap_bytes() + meta_mapped() : 0;
+}
+
 size_t
 arena_resident(arena_t *a) {
 	base_stats_t base;
 	base_stats_read(a->base, &base);
 	size_t pages = atomic_load_zu(&a->pac.nactive, MO_RELAXED) + pac_ndirty(&a->pac);
-	/* The page map and the metadata pool are shared by all arenas; arena 0 counts them. */
-	return base.resident + (pages << LG_PAGE) + (a->ind == 0 ? emap_bytes() + meta_mapped() : 0);
+	return base.resident + (pages << LG_PAGE) + shared_bytes(a);
+}
+
+size_t
+arena_mapped(arena_t *a) {
+	base_stats_t base;
+	base_stats_read(a->base, &base);
+	return atomic_load_zu(&a->pac.mapped, MO_RELAXED) + base.mapped + shared_bytes(a);
+}
+
+size_t
+arena_metadata(arena_t *a) {
+	base_stats_t base;
+	base_stats_read(a->base, &base);
+	return base.allocated + shared_bytes(a);
 }
 
 static void
@@ -85,19 +104,17 @@ stats_merge_pages(arena_t *a, arena_stats_t *out) {
 	out->pactive += atomic_load_zu(&a->pac.nactive, MO_RELAXED);
 	out->pdirty += pac_ndirty(&a->pac);
 	out->pmuzzy += ecache_npages(&a->pac.muzzy);
-	out->mapped += atomic_load_zu(&a->pac.mapped, MO_RELAXED) + base.mapped;
+	out->mapped += arena_mapped(a);
 	/* Guard pages are address space without memory too. */
 	out->retained += (ecache_npages(&a->pac.retained)
 	    + atomic_load_zu(&a->pac.nguard, MO_RELAXED)) << LG_PAGE;
 	out->extent_avail += atomic_load_zu(&a->pac.src.edata_cache.count, MO_RELAXED);
-	out->base += base.allocated;
+	out->base += base.allocated + shared_bytes(a);
 	out->metadata_edata += base.edata;
 	out->metadata_thp += base.n_thp;
 	out->resident += arena_resident(a);
 	if (a->ind == 0) {
 		out->metadata_rtree += emap_bytes();
-		out->base += emap_bytes() + meta_mapped();
-		out->mapped += emap_bytes() + meta_mapped();
 	}
 }
 

@@ -18,6 +18,10 @@ size_t arena_cached_bytes(arena_t *arena);
 void arena_stats_merge(arena_t *arena, arena_stats_t *out);
 /* Bytes in memory, metadata included. Takes only the locks of base and freepool. */
 size_t arena_resident(arena_t *arena);
+/* Bytes of address space in use, metadata included, without what is retained; the same locks. */
+size_t arena_mapped(arena_t *arena);
+/* Bytes of metadata; the same locks. */
+size_t arena_metadata(arena_t *arena);
 /* Zeroes the contention counters of all the arena's locks. */
 void arena_mutexes_reset(arena_t *arena);
 

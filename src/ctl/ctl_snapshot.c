@@ -142,19 +142,17 @@ take_mutexes(mutex_prof_data_t *to, const background_thread_stats_t *bg) {
 	return 0;
 }
 
-/* Memory that is mapped for large pieces of metadata belongs to no arena. */
 static void
 take_global(snapshot_global_t *to, const arena_stats_t *all) {
-	size_t own = meta_mapped();
 	memset(to, 0, sizeof(*to));
 	to->allocated = all->small.allocated + all->large.allocated;
 	to->active = all->pactive << LG_PAGE;
-	to->metadata = all->base + all->internal + own;
+	to->metadata = all->base + all->internal;
 	to->metadata_edata = all->metadata_edata;
 	to->metadata_rtree = all->metadata_rtree;
 	to->metadata_thp = all->metadata_thp;
-	to->resident = all->resident + own;
-	to->mapped = all->mapped + own;
+	to->resident = all->resident;
+	to->mapped = all->mapped;
 	to->retained = all->retained;
 	background_thread_stats_t bg;
 	background_thread_stats_read(&bg);

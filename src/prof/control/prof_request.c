@@ -324,6 +324,9 @@ add_heap(prof_answer_t *a) {
 	add_number(a, "allocated", f.allocated);
 	add_number(a, "active", f.active);
 	add_number(a, "resident", f.resident);
+	add_number(a, "retained", f.retained);
+	add_number(a, "mapped", f.mapped);
+	add_number(a, "metadata", f.metadata);
 	add_number(a, "rss", prof_sys_rss());
 }
 

@@ -45,6 +45,16 @@ arena_in_memory(arena_t *a) {
 	return arena_resident(a);
 }
 
+static uint64_t
+arena_in_use(arena_t *a) {
+	return arena_mapped(a);
+}
+
+static uint64_t
+arena_own(arena_t *a) {
+	return arena_metadata(a);
+}
+
 /* Sums over all arenas, including the hidden ones of their samples. */
 static uint64_t
 sum_over_arenas(uint64_t (*read)(arena_t *a)) {
@@ -82,4 +92,6 @@ prof_figures_read(prof_figures_t *to) {
 	to->active = prof_figures_active();
 	to->resident = prof_figures_resident();
 	to->retained = sum_over_arenas(arena_retained);
+	to->mapped = sum_over_arenas(arena_in_use);
+	to->metadata = sum_over_arenas(arena_own);
 }

@@ -11,11 +11,13 @@ typedef struct {
 	uint64_t active;
 	uint64_t resident;
 	uint64_t retained;
+	uint64_t mapped;
+	uint64_t metadata;
 } prof_figures_t;
 
 /*
  * Reads a few hundred words inside the gate, without locks that an allocating thread may want,
- * except that `resident` takes those of the metadata for a moment.
+ * except that resident, mapped and metadata take those of the metadata for a moment.
  */
 void prof_figures_read(prof_figures_t *to);
 /*
