@@ -142,6 +142,8 @@ test_profile(void)
 	slurp(path);
 	ok(strncmp(text, "heap_v2/1\n", 10) == 0, "mixed rates: the header is 1");
 	contains(text, "# jemalloc.mixed_rates=true\n", "it says so");
+	contains(text, "\n# jemalloc.huge=0\n", "no huge pieces in a small heap");
+	contains(text, "\n# jemalloc.populated=", "bytes that were populated");
 	/* 8192.5 objects. */
 	ok(strstr(text, "@ 0x3000 0x2000 0x7fffffffffff\n  t*: 8192: 524320 [0: 0]\n") != NULL
 	    || strstr(text, "@ 0x3000 0x2000 0x7fffffffffff\n  t*: 8193: 524320 [0: 0]\n") != NULL,

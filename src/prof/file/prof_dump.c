@@ -178,6 +178,8 @@ write_metadata(prof_writer_t *w, const prof_dump_t *d) {
 	meta_dec(w, "active", dumper.figures.active);
 	meta_dec(w, "resident", dumper.figures.resident);
 	meta_dec(w, "retained", dumper.figures.retained);
+	meta_dec(w, "huge", dumper.figures.huge);
+	meta_dec(w, "populated", dumper.figures.populated);
 	meta_dec(w, "rss", prof_sys_rss());
 	meta_dec(w, "samples", dumper.snap.cur.objs);
 	meta_dec(w, "sites", dumper.snap.nsites);

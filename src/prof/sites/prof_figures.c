@@ -9,6 +9,7 @@
 
 #include "arena/arenas.h"
 #include "arena/inspect.h"
+#include "extent/piece.h"
 #include "os/pages.h"
 
 /* Counters change under the locks of their bins; without the lock a value may be a moment old. */
@@ -94,4 +95,8 @@ prof_figures_read(prof_figures_t *to) {
 	to->retained = sum_over_arenas(arena_retained);
 	to->mapped = sum_over_arenas(arena_in_use);
 	to->metadata = sum_over_arenas(arena_own);
+	thp_stats_t thp;
+	thp_stats_read(&thp);
+	to->huge = (uint64_t)thp.pieces * PIECE_SIZE;
+	to->populated = thp.populated;
 }

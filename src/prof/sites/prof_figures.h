@@ -13,6 +13,8 @@ typedef struct {
 	uint64_t retained;
 	uint64_t mapped;
 	uint64_t metadata;
+	uint64_t huge;      /* in huge pieces, in use or dirty; contained in `resident` */
+	uint64_t populated; /* got ready before the first touch, since the start of the process */
 } prof_figures_t;
 
 /*
