@@ -4,6 +4,7 @@
 BEGIN { require Cwd; require((Cwd::abs_path(__FILE__) =~ s{[^/]*$}{}r) . 'common.pl') }
 use strict;
 use warnings;
+no warnings 'portable';
 our ($dir, $data, $source, $convert);
 
 make_convert(split " ", "-fsanitize=address,undefined -fno-sanitize-recover=undefined");
@@ -33,7 +34,7 @@ is(converted('--type', '<b>', $dump[3])->{default}, 'inuse_space', 'a default th
 is("$p->{mappings}[0]{id} $p->{mappings}[0]{file} $p->{mappings}[0]{build_id}", "1 $dir/serve $id", 'mapping 1 is the program, with its build-id');
 is(sprintf('%x-%x', @{ $p->{mappings}[0] }{qw(start limit)}), sprintf('%x-%x', $base + 0x1000, $base + 0x3000), 'and its addresses');
 like(join("\n", @{ $p->{comments} }), qr/^pid=77$(?=.*^sample_interval=4096$).*^version=5\.3\.1$/ms, 'comments: the metadata');
-for my $case ([@dump[3]], ["$data/counts.heap"], ["$data/counts2.heap"], [one(7, stacks => [])], [one(8, rate => 0)], [one(9, rate => 1)]) {
+for my $case ([$dump[3]], ["$data/counts.heap"], ["$data/counts2.heap"], [one(7, stacks => [])], [one(8, rate => 0)], [one(9, rate => 1)]) {
 	my ($file) = @$case;
 	is(join(' ', totals(converted($file))), join(' ', totals(exported($file))), 'totals of jeprof export: ' . $file =~ s{.*/}{}r);
 }
