@@ -191,15 +191,31 @@ header(request_t *q, const char *name) {
 	return value != NULL ? value : "";
 }
 
+/* As "Bearer TOKEN", or, from a browser, as the password of any user. */
+static bool
+has_token(request_t *q) {
+	const char *given = header(q, "Authorization");
+	if (strncasecmp(given, "Bearer ", 7) == 0) {
+		return is_token(given + 7);
+	}
+	char *password = NULL;
+	char *user = MHD_basic_auth_get_username_password(q->connection, &password);
+	bool is_right = user != NULL && password != NULL && is_token(password);
+	MHD_free(user);
+	MHD_free(password);
+	return is_right;
+}
+
 /*
  * A page from elsewhere in a browser of this machine must not reach us: by a name that it has made to mean this machine, nor
  * by a form. False after it was answered.
  */
 static bool
 may_ask(request_t *q) {
-	const char *given = header(q, "Authorization"), *host = header(q, "Host"), *origin = header(q, "Origin");
-	if (token_length > 0 && (strncasecmp(given, "Bearer ", 7) != 0 || !is_token(given + 7))) {
-		answer_line(&q->answer, 401, "this jeprofd wants its token: Authorization: Bearer TOKEN");
+	const char *host = header(q, "Host"), *origin = header(q, "Origin");
+	if (token_length > 0 && !has_token(q)) {
+		answer_line(&q->answer, 401, "this jeprofd wants its token: Authorization: Bearer TOKEN, or in a browser as the "
+		    "password of any user");
 		return false;
 	}
 	if (token_length == 0 && options.unix_path == NULL && is_listener_local() && !is_local_name(host)) {
@@ -235,6 +251,7 @@ send_answer(request_t *q) {
 	    "script-src 'unsafe-inline'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'");
 	if (a->status == 401) {
 		MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
+		MHD_add_response_header(response, "WWW-Authenticate", "Basic realm=\"jeprofd\", charset=\"UTF-8\"");
 	}
 	if (a->status == 405) {
 		MHD_add_response_header(response, "Allow", q->route.is_post ? "POST" : "GET, HEAD");

@@ -116,6 +116,14 @@ for wrong in 'correct hors' 'correct horse ' 'correct horsf' '' 'correct horseco
 done
 get /targets -H 'Authorization: Bearer correct horse'
 gives 200 '[' "with it"
+get /targets -u 'anybody:correct horse'
+gives 200 '[' "as a password, from a browser"
+for wrong in 'anybody:correct hors' 'correct horse:' ':'; do
+	get /targets -u "$wrong"
+	gives 401 token "a wrong password: \"$wrong\""
+done
+get /targets -H 'Authorization: Basic !!!'
+gives 401 token "no base64"
 end_agent
 
 # a process that we may not look into
