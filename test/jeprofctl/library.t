@@ -461,8 +461,9 @@ S
 	fake busy
 	: >closed
 	chmod 000 closed
-	printf '#!/bin/sh\nmount --bind %s/closed /proc/%s/mem || exit 99\nexec %s "$@"\n' "$W" "$pid" "$nobody" >outside
+	printf '#!/bin/sh\nmount --bind %s/closed /proc/%s/mem || exit 99\nexec %s ./unattached "$@"\n' "$W" "$pid" "$nobody" >outside
 	chmod 755 outside
+	$CC -o unattached "$SRC/test/jeprofctl/unattached.c"
 	mkdir -m 777 open
 	AS="unshare -m $W/outside"
 	can_unshare && ctl status "$pid" --json || code=99

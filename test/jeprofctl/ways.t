@@ -182,9 +182,10 @@ esac
 how=$1
 shift 3
 [ "$how" = ro ] && exec "$@"
-exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
+exec setpriv --reuid=65534 --regid=65534 --clear-groups ./unattached "$@"
 S
 	chmod 755 outside
+	$CC -o unattached "$SRC/test/jeprofctl/unattached.c"
 	AS="unshare -m $W/outside ro - -"
 	ctl start "$pid" -q
 	if [ "$code" -ne 99 ]; then
