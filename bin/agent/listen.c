@@ -10,6 +10,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -65,7 +66,8 @@ split(const char *text, char *host, size_t size, char *port, size_t port_size) {
 	int length = (int)(colon - text) - (has_brackets ? 2 : 0);
 	int n = snprintf(host, size, "%.*s", length, text + has_brackets);
 	int m = snprintf(port, port_size, "%s", colon + 1);
-	return n > 0 && (size_t)n < size && (size_t)m < port_size && strspn(port, "0123456789") == strlen(port);
+	return n > 0 && (size_t)n < size && (size_t)m < port_size && strspn(port, "0123456789") == strlen(port)
+	    && strlen(port) <= 5 && strtoul(port, NULL, 10) <= 65535;
 }
 
 static bool

@@ -8,11 +8,14 @@
  */
 #include "agent.h"
 
+#include <errno.h>
 #include <malloc.h>
 #include <signal.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "names/cache.h"
 #include "scrape.h"
 #include "server.h"
 #include "watch.h"
@@ -39,6 +42,21 @@ pause_ms(int64_t ms) {
 	nanosleep(&ts, NULL);
 }
 
+/* A directory that cannot be used is told of at once; names are then kept in memory. */
+static void
+check_cache(void) {
+	cache_t cache;
+	int error = options.cache_dir != NULL ? cache_begin(&cache, options.cache_dir, options.cache_max) : 0;
+	if (error == 0 && options.cache_dir != NULL) {
+		cache_end(&cache);
+		error = access(options.cache_dir, W_OK | X_OK) != 0 ? errno : 0;
+	}
+	if (error != 0) {
+		talk("--cache %s: %s; names are kept in memory", options.cache_dir, strerror(error));
+		options.cache_dir = NULL;
+	}
+}
+
 int
 main(int argc, char **argv) {
 	read_options(argc, argv);
@@ -49,6 +67,7 @@ main(int argc, char **argv) {
 	catch_signals();
 	server_listen();
 	drop_rights();
+	check_cache();
 	int error = watch_start();
 	if (error != 0) {
 		leave(1, "no thread: %s", strerror(error));

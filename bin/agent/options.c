@@ -45,7 +45,7 @@ static const char usage_text[] =
     "  --look 15s               between two looks at the processes\n"
     "  --max-scrapes 16 --max-connections 256 --max-processes 1024 --max-profile 64M\n"
     "  -h, --help, --version\n"
-    "Paths: / /p/PID/ /targets /metrics /p/PID/metrics /p/PID/debug/pprof/heap|allocs[?seconds=N|?raw=1]\n"
+    "Paths: / /p/PID/ /targets /metrics /p/PID/metrics /p/PID/debug/pprof/heap|allocs[?seconds=N|?since=mark|?raw=1]\n"
     "Exit: 0 ended by SIGTERM or SIGINT, 1 failed, 2 usage.\n";
 
 void

@@ -3,7 +3,8 @@
  * time limit (a lease), which each scrape renews, so profiling ends by itself when the scrapes end.
  *
  * Invariant: a job's answer is given exactly once, by its thread or, if that is late, by scrape_tick; the
- * thread frees the job. At most half of the jobs belong to processes of one user but root, so those that
+ * thread frees the job. A job that sleeps between the two profiles of a delta leaves its place to others; such
+ * jobs have places of their own. At most half of the jobs belong to processes of one user but root, so those that
  * hold their threads up leave room for others. Locks: that of the list of jobs; never with the table's.
  */
 #include "scrape.h"
@@ -24,6 +25,7 @@ enum {
 	TAKEN_MS = 20000,
 	LATE_MS = 30000,         /* beyond the seconds of a delta */
 	PER_PROCESS = 2,
+	SLEEPERS_MOST = 32,      /* deltas that wait for their second profile */
 	LEASE_INTERVALS = 3,
 	MARK_MOST = 16 << 20,    /* bytes of one mark */
 	MARKS_MOST = 64 << 20,   /* of all */
@@ -38,6 +40,7 @@ typedef struct job_s {
 	int64_t deadline_ms;
 	unsigned uid;            /* of the process, once it is known */
 	bool has_uid;
+	bool is_sleeping;        /* between the profiles of a delta: not in job_count, nor in the process's scrapes */
 	answer_t answer;
 	jeprof_target_t target;
 	proc_t *proc;            /* its record, NULL before it is held */
@@ -46,7 +49,8 @@ typedef struct job_s {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static job_t *jobs;
-static unsigned job_count;
+static unsigned job_count;    /* without those that sleep */
+static unsigned sleeper_count;
 
 void
 answer_line(answer_t *a, unsigned status, const char *format, ...) {
@@ -131,6 +135,17 @@ lease_seconds(const job_t *j) {
 	return (LEASE_INTERVALS * options.interval_ms + 999) / 1000 + j->order.seconds;
 }
 
+/* The time limit to set: never earlier than what was promised to another scrape, which may be a delta that waits. */
+static unsigned long long
+promise_seconds(job_t *j) {
+	int64_t now = clock_ms(), until = now + (int64_t)lease_seconds(j) * 1000;
+	table_lock();
+	until = until > j->proc->promised_ms ? until : j->proc->promised_ms;
+	j->proc->promised_ms = until;
+	table_unlock();
+	return (unsigned long long)(until - now + 999) / 1000;
+}
+
 /* An idle process begins at its next allocation: at most one start waits there. */
 static int
 leave_start(job_t *j, uint64_t rate, bool is_lease) {
@@ -163,9 +178,9 @@ static int
 ask_start(job_t *j, uint64_t rate, unsigned long long seconds, bool is_lease, jeprof_reply_t *reply) {
 	char text[128];
 	snprintf(text, sizeof(text), "start sample_interval:%llu,max_seconds:%llu%s", (unsigned long long)rate, seconds,
-	    is_lease ? ",accum:true,final:false" : "");
+	    is_lease ? ",accum:true,final:false" : ",accum:true");
 	int error = ask(j, text, jeprof_manner_stay, reply);
-	if (error == 0 && reply->error == EINVAL && is_lease && strstr(reply->text, "unknown option") != NULL) {
+	if (error == 0 && reply->error == EINVAL && strstr(reply->text, "unknown option") != NULL) {
 		*strstr(text, ",accum") = '\0';
 		error = ask(j, text, jeprof_manner_stay, reply);
 	}
@@ -226,7 +241,7 @@ renew_lease(job_t *j) {
 	if (error != 0 || !lease.is_renewed || !is_session_ours(j)) {
 		return error;
 	}
-	snprintf(text, sizeof(text), "set max_seconds:%llu", lease_seconds(j));
+	snprintf(text, sizeof(text), "set max_seconds:%llu", promise_seconds(j));
 	error = ask(j, text, jeprof_manner_wait, &reply);
 	table_lock();
 	counts.renewed += error == 0 && reply.error == 0;
@@ -250,7 +265,7 @@ ensure_profiling(job_t *j) {
 		    t->name, t->pid);
 		return EPERM;
 	}
-	int error = start_session(j, options.rate, lease_seconds(j), true);
+	int error = start_session(j, options.rate, promise_seconds(j), true);
 	return error == EALREADY ? 0 : error;
 }
 
@@ -271,15 +286,30 @@ fetch(job_t *j, jeprof_reply_t *reply) {
 	return error;
 }
 
-/* Sleeps between the two profiles of a delta; false if we are ending or the answer was given already. */
+/* Leaves the places of a job that sleeps to others, or takes them again. */
+static void
+set_sleeping(job_t *j, bool is_sleeping) {
+	pthread_mutex_lock(&lock);
+	j->is_sleeping = is_sleeping;
+	job_count += is_sleeping ? -1U : 1U;
+	sleeper_count += is_sleeping ? 1U : -1U;
+	pthread_mutex_unlock(&lock);
+	table_lock();
+	j->proc->scrapes += is_sleeping ? -1U : 1U;
+	table_unlock();
+}
+
+/* Sleeps between the two profiles of a delta; false if we are ending. */
 static bool
 sleep_between(job_t *j) {
 	int64_t end = clock_ms() + (int64_t)j->order.seconds * 1000;
+	set_sleeping(j, true);
 	while (!ending && clock_ms() < end) {
 		int64_t left = end - clock_ms();
 		struct timespec ts = {0, (left < 200 ? left : 200) * 1000000};
 		nanosleep(&ts, NULL);
 	}
+	set_sleeping(j, false);
 	return !ending;
 }
 
@@ -356,6 +386,31 @@ convert(job_t *j, const jeprof_reply_t *now, const char *before, size_t before_b
 	j->answer = (answer_t){.status = 200, .type = "application/octet-stream", .body = (char *)out, .length = length};
 }
 
+/* The value of a line "# jemalloc.KEY=VALUE" at the head of a profile; "" if there is none. */
+static void
+head_value(const char *text, const char *key, char value[64]) {
+	char line[64];
+	snprintf(line, sizeof(line), "\n# jemalloc.%s=", key);
+	const char *at = strstr(text, line);
+	at = at != NULL ? at + strlen(line) : "";
+	snprintf(value, 64, "%.*s", (int)strcspn(at, "\n"), at);
+}
+
+/* Whether both profiles were taken in one session that still runs: only then their difference means something. */
+static bool
+is_one_session(job_t *j, const char *before, const char *now) {
+	static const char *const keys[] = {"session", "start_time", "sample_interval"};
+	char was[64], is[64];
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		head_value(before, keys[i], was);
+		head_value(now, keys[i], is);
+		if (strcmp(was, is) != 0) {
+			return false;
+		}
+	}
+	return jeprof_look(&j->target) == 0 && j->target.head.state != jeprof_state_idle;
+}
+
 static void
 run_profile(job_t *j) {
 	jeprof_reply_t now = {0};
@@ -365,10 +420,10 @@ run_profile(job_t *j) {
 	if (ensure_profiling(j) != 0 || (is_delta && fetch_before(j, &before, &before_bytes) != 0)) {
 		return;
 	}
-	uint64_t session = j->target.head.session_id;
 	if (fetch(j, &now) == 0) {
-		if (is_delta && !j->order.is_since_mark && j->target.head.session_id != session) {
-			answer_line(&j->answer, 503, "%d %s: its session ended in between", j->target.pid, j->target.name);
+		if (is_delta && !is_one_session(j, before, now.profile)) {
+			answer_line(&j->answer, 409, "%d %s: the session of the earlier profile has ended, or its rate was changed: there "
+			    "is no difference to show", j->target.pid, j->target.name);
 		} else if (j->order.is_raw) {
 			j->answer = (answer_t){.status = 200, .type = "text/plain; charset=utf-8", .body = now.profile,
 			    .length = now.profile_bytes};
@@ -466,7 +521,7 @@ try_enter_user(job_t *j) {
 	j->uid = j->target.uids[1];
 	j->has_uid = true;
 	for (const job_t *other = jobs; other != NULL; other = other->next) {
-		count += other->has_uid && other->uid == j->uid;
+		count += other->has_uid && other->uid == j->uid && !other->is_sleeping;
 	}
 	bool may = j->uid == 0 || options.scrapes_max == 1 || count <= (options.scrapes_max + 1) / 2;
 	pthread_mutex_unlock(&lock);
@@ -494,9 +549,14 @@ run(job_t *j) {
 		answer_failure(j, error);
 		return;
 	}
-	if (!try_enter_user(j) || !try_enter_process(j)) {
-		answer_line(&j->answer, 503, "%d %s: too many requests for this process, or this user, go on", j->target.pid,
-		    j->target.name);
+	if (!try_enter_user(j)) {
+		answer_line(&j->answer, 503, "processes of uid %u are asked by half of --max-scrapes %llu already: try again", j->uid,
+		    (unsigned long long)options.scrapes_max);
+		return;
+	}
+	if (!try_enter_process(j)) {
+		answer_line(&j->answer, 503, "%d %s: %d requests for this process go on already: try again", j->target.pid,
+		    j->target.name, PER_PROCESS);
 		return;
 	}
 	error = jeprof_open(&j->target, NULL);
@@ -576,7 +636,8 @@ scrape_begin(const order_t *order, done_t *done, void *arg) {
 	bool is_delta = order->kind == job_heap || order->kind == job_allocs;
 	j->deadline_ms = j->begin_ms + LATE_MS + (is_delta ? (int64_t)order->seconds * 1000 : 0);
 	pthread_mutex_lock(&lock);
-	bool is_begun = job_count < options.scrapes_max && !ending;
+	bool has_place = job_count < options.scrapes_max && (!is_delta || order->seconds == 0 || sleeper_count < SLEEPERS_MOST);
+	bool is_begun = has_place && !ending;
 	if (is_begun) {
 		j->next = jobs;
 		jobs = j;

@@ -78,6 +78,7 @@ typedef struct proc_s {
 	jeprof_head_t head;
 	figures_t figures;
 	lease_t lease;
+	int64_t promised_ms;      /* no time limit of our session is set to less: a scrape relies on it */
 	unsigned scrapes;         /* that go on */
 	point_t *history;         /* HISTORY_POINTS of them, with labels */
 	unsigned points;          /* ever added */

@@ -14,6 +14,7 @@ function follow() {
 	};
 	document.querySelectorAll('[data-verb]').forEach(function (b) {
 		b.onclick = function () {
+			if (b.dataset.verb === 'stop' && timer !== null) { $('live-pause').click(); }	// a scrape would start it again
 			fetch(b.dataset.verb, { method: 'POST', credentials: 'same-origin' }).then(function (r) { return r.text(); }).then(say, function (e) { say(e.message); });
 		};
 	});

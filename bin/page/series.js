@@ -101,7 +101,7 @@ function Series(snaps) {
 				last = i;
 			}
 			before = now;
-			return { file: '', pid: snap.meta.pid || '', time: snap.time, clock: snap.clock, kind: 'live', rate: snap.rate, live: snap.live, meta: snap.meta, threads: snap.threads, cells: cells };
+			return { file: '', pid: '', time: snap.time, clock: snap.clock, kind: 'live', rate: snap.rate, live: snap.live, meta: snap.meta, threads: snap.threads, cells: cells };
 		});
 	}
 	// Rows as Leaks in jeprof makes them: by owner and its callers.

@@ -91,7 +91,7 @@ function thread_link(t) {
 	return a;
 }
 function others() {
-	var s = d.snaps[S.s], about = [['file', s.file], ['time', s.clock], ['reason', s.kind], ['pid', s.pid], ['sampling interval', String(s.rate)]];
+	var s = d.snaps[S.s], about = [['file', s.file], ['time', s.clock], ['reason', s.kind], ['pid', s.pid], ['sampling interval', String(s.rate)]].filter(function (r) { return r[1]; });
 	$('s-threads').hidden = !s.threads.length;
 	fill('threads', [['bytes'], ['%'], ['objects'], ['thread', 't']], s.threads.slice(0, 100).map(function (t) {
 		return { cells: [size(t[2]), percent(t[2], s.live[0]), '' + t[3], thread_link(t)] };

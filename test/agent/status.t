@@ -105,6 +105,36 @@ get "/p/$pid/debug/pprof/heap?raw=1"
 gives 200 heap_v2/65536 "--passive shows what runs"
 end_agent
 
+# differences: those that wait, and whose client has gone, leave their places to others
+agent --allow-control
+for _ in 1 2 3; do
+	curl -s -o /dev/null --max-time 0.4 "$URL/p/$pid/debug/pprof/heap?seconds=60"
+done
+get "/p/$pid/debug/pprof/heap?raw=1"
+gives 200 heap_v2 "a profile beside three differences that nobody waits for"
+get "/p/$pid/mark" -X POST
+gives 200 marked "mark"
+get "/p/$pid/stop" -X POST
+rm -f "$out"
+get "/p/$pid/start?rate=64K&seconds=60" -X POST
+gives 200 session "another session"
+get "/p/$pid/debug/pprof/heap?since=mark"
+gives 409 'session of the earlier profile' "no difference over two sessions"
+get "/p/$pid/debug/pprof/allocs?seconds=1"
+[ "$code" = 200 ] && gzip -dc <answer >allocs && ! grep -q 'were not counted' allocs
+ok $? "a session that was asked for counts allocations too"
+get "/p/$pid/stop" -X POST
+rm -f "$out"
+end_agent
+
+# a cache that cannot be used, a port that does not exist
+: >file
+agent --cache file
+has "$(cat agent.err)" '--cache file: Not a directory; names are kept in memory' "a cache that is no directory"
+end_agent
+"$AGENT" --listen 127.0.0.1:65536 2>words.err
+is "$? $(cat words.err)" '2 jeprofd: --listen: "127.0.0.1:65536" is no ADDR:PORT with an address in digits' "port 65536"
+
 # token
 printf 'correct horse\n' >token
 agent --token-file token
