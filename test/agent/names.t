@@ -202,6 +202,45 @@ SKIP: {
 	is_deeply(pprof_flat(named('--pid', $pid, '--cache', "$dir/c4", $dump), 3), \%flat, 'others have their own');
 }
 
+# ---- two files with the same build-id, of which the first has no names; then a debug file comes
+my $serve = $made->{stack}[0]{mapping};
+sub at_serve {
+	my ($name, $path, @offsets) = @_;
+	return our_dump("$dir/$name.heap", modules => [[0x1000000, 0x2000000, 0x1000000, $serve->{build_id}, $path]], stacks => [map { [[0x1000000 + $_], 1, 1000] } @offsets]);
+}
+sub names_in { my ($profile) = @_; return join ' ', map { my $one = $_; join '<', map { $_->{name} } map { @{ $_->{frames} } } @{ $one->{stack} } } @{ $profile->{samples} } }
+my $offset = $made->{stack}[0]{address} - $serve->{start};
+my ($second) = map { $_->{stack}[0]{address} - $serve->{start} } grep { my $f = $_->{stack}[0]; $f->{mapping}{build_id} eq $serve->{build_id} && $f->{address} != $made->{stack}[0]{address} && @{ $f->{frames} } && $f->{frames}[0]{line} } @{ $got->{samples} };
+SKIP: {
+	skip 'no strip', 8 unless which('strip') && defined $second;
+	for my $in (['in memory'], ['in a directory', '--cache', "$dir/c8"]) {
+		my ($where, @cache) = @$in;
+		system('cp', "$dir/serve", "$dir/unstripped") == 0 && system('strip', '-o', "$dir/stripped", "$dir/serve") == 0 or die 'strip';
+		my @both = ('--symbolizer', $tool, '--pid', $pid, @cache, at_serve('stripped', "$dir/stripped", $offset), '--pid', $pid, at_serve('unstripped', "$dir/unstripped", $offset));
+		my $out = (run($convert, @both))[1];
+		is(names_in(pprof_decode(unzip(substr $out, rindex $out, "\x1f\x8b\x08"))), 'box::made<box::twice<grow', "$where: a file with names is read behind one without, of the same build-id");
+	}
+	is(names_in(named('--pid', $pid, '--cache', "$dir/c8", at_serve('s2', "$dir/stripped", $offset))), 'box::made<box::twice<grow', 'and its table serves the one without');
+	named('--pid', $pid, '--cache', "$dir/c8", at_serve('s3', "$dir/stripped", $offset, $second));
+	my $more = names_in(named('--pid', $pid, '--cache', "$dir/c8", at_serve('u3', "$dir/unstripped", $offset, $second)));
+	like($more, qr/^box::made<box::twice<grow \w/, 'an address that the one without names has asked for gets its name from the other');
+	my @inodes = map { (stat)[1] } sort glob "$dir/c8/*.names";
+	named('--pid', $pid, '--cache', "$dir/c8", at_serve("again$_", "$dir/$_", $offset, $second)) for qw(stripped unstripped);
+	is_deeply([map { (stat)[1] } sort glob "$dir/c8/*.names"], \@inodes, 'then both are served by what there is');
+	skip 'not root or no objcopy', 3 unless $> == 0 && which('objcopy');
+	my $root = "$dir/root";
+	my ($front, $rest) = $serve->{build_id} =~ /^(..)(.*)/;
+	system('strip', '-o', "$root/stripped", "$dir/serve") == 0 or die 'strip';
+	my $inside = started('chroot', $root, "$dir/serve", 'wait');
+	my @ask = ('--pid', $inside, '--cache', "$dir/c9", at_serve('bare', '/stripped', $offset));
+	is(names_in(named(@ask)), '', 'no debug file: no names');
+	system('mkdir', '-p', "$root/usr/lib/debug/.build-id/$front") == 0 && system('objcopy', '--only-keep-debug', "$dir/serve", "$root/usr/lib/debug/.build-id/$front/$rest.debug") == 0 or die 'objcopy';
+	is(names_in(converted('--symbolizer', '/bin/false', @ask)), '', 'it is not looked for at once');
+	utime time - 120, time - 120, $_ for glob "$dir/c9/*.names";
+	is(names_in(named(@ask)), 'box::made<box::twice<grow', 'but within minutes after it has come');
+	system('rm', '-rf', "$root/usr/lib/debug/.build-id");
+}
+
 # ---- several at once: a table is made by one of them, and the thread sanitizer has nothing to say
 {
 	local $convert = "$dir/convert.threads";

@@ -1,7 +1,8 @@
 /*
  * From an object of a process to its table of names: see names.h. Invariant: `making` holds each key
  * at most once; what could not be made is not tried again for a while. Its lock is held while nothing
- * waits but who waits for the same key or for a free place. Called by pprof_names.c.
+ * waits but who waits for the same key or for a free place. A table with lines serves all files with
+ * its build-id; one without lines only the file that was read. Called by pprof_names.c.
  */
 #include "names.h"
 
@@ -24,6 +25,7 @@ enum {
 	FAILED_MAX = 256,     /* keys that are remembered as not to be had */
 	FAILED_SECONDS = 600,
 	RETRY_SECONDS = 3600, /* after which lines that were not found are looked for again */
+	NEWS_SECONDS = 60,    /* the same where a debug file has come since */
 	ADDRESSES_MAX = 1 << 20, /* of one request */
 	MADE_MAX = 64,        /* tables made for one profile; the rest is for the next */
 	ALL_MS = 20000,       /* that all makers for one profile may take */
@@ -48,7 +50,22 @@ typedef struct candidates_s {
 	bool is_common;  /* nobody but root may write any of them */
 	unsigned uid;    /* of the first */
 	bool is_mapped;  /* the first is what the memory map tells */
+	uint64_t sum;    /* of which files they are, and how long and from when */
 } candidates_t;
+
+/* The keys that an object's tables have. */
+typedef struct keys_s {
+	char common[NAMES_KEY_MAX + 1]; /* with lines, of any file that is the object */
+	char own[NAMES_KEY_MAX + 1];    /* without lines, of just these files */
+} keys_t;
+
+/* A table of the cache. */
+typedef struct kept_s {
+	names_table_t table; /* base NULL: there is none */
+	int fd;              /* -1: there is none */
+	time_t made;
+	bool is_common;
+} kept_t;
 
 static int64_t
 now_ms(void) {
@@ -128,6 +145,11 @@ names_end(names_t *n) {
 
 /* ---------------------------------------------------------------- the object */
 
+static uint64_t
+sum_add(uint64_t sum, uint64_t value) {
+	return (sum ^ value ^ value >> 32) * 0x9e3779b97f4a7c15u + 1;
+}
+
 /* Adds a file that may be the object; one that is none, or -1, is left out. */
 static void
 candidate_add(candidates_t *c, int fd, const names_object_t *object) {
@@ -145,6 +167,9 @@ candidate_add(candidates_t *c, int fd, const names_object_t *object) {
 		c->is_mapped = object->inode != 0 && st.st_ino == object->inode;
 	}
 	c->is_common = c->is_common && st.st_uid == 0 && (st.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+	c->sum = sum_add(sum_add(c->sum, st.st_dev), st.st_ino);
+	c->sum = sum_add(sum_add(c->sum, (uint64_t)st.st_size), (uint64_t)st.st_mtim.tv_sec);
+	c->sum = sum_add(c->sum, (uint64_t)st.st_mtim.tv_nsec);
 	c->fds[c->count++] = fd;
 }
 
@@ -180,29 +205,32 @@ candidates_close(candidates_t *c) {
 }
 
 /*
- * The key: the build-id, whose root and whose file it is; of an object without build-id the process
- * and the inode, as no other process shares that table. False: the object cannot be told apart.
+ * The common key: the build-id, whose root and whose file it is; of an object without build-id the
+ * process and the inode, as no other process shares that table. False: the object cannot be told
+ * apart.
  */
 static bool
-try_key(const names_t *n, const names_object_t *object, const candidates_t *c,
-    char key[NAMES_KEY_MAX + 1]) {
+try_keys(const names_t *n, const names_object_t *object, const candidates_t *c, keys_t *keys) {
 	char owner[24] = "";
-	if (c->count == 0) {
+	int len;
+	if (c->count == 0 || (*object->id == '\0' && !c->is_mapped)) {
 		return false;
 	}
 	if (!c->is_common) {
 		snprintf(owner, sizeof(owner), "-u%x", c->uid);
 	}
 	if (*object->id != '\0') {
-		int len = snprintf(key, NAMES_KEY_MAX + 1, "%s%s%s", object->id, n->domain, owner);
-		return len > 0 && len <= NAMES_KEY_MAX;
+		len = snprintf(keys->common, sizeof(keys->common), "%s%s%s", object->id, n->domain, owner);
+	} else {
+		len = snprintf(keys->common, sizeof(keys->common), "%s.%llx%s%s", n->process,
+		    (unsigned long long)object->inode, n->domain, owner);
 	}
-	if (!c->is_mapped) {
+	if (len <= 0 || len > NAMES_KEY_MAX) {
 		return false;
 	}
-	snprintf(key, NAMES_KEY_MAX + 1, "%s.%llx%s%s", n->process, (unsigned long long)object->inode,
-	    n->domain, owner);
-	return true;
+	len = snprintf(keys->own, sizeof(keys->own), "%s-f%016llx", keys->common,
+	    (unsigned long long)c->sum);
+	return len > 0 && len <= NAMES_KEY_MAX;
 }
 
 /* ---------------------------------------------------------------- one maker for each key */
@@ -289,27 +317,61 @@ has_failed_lately(const char *key) {
 
 /* ---------------------------------------------------------------- the table */
 
-/* Opens what the cache has; *old is its file, for a maker to carry on, if that is of use. */
 static void
-table_open(names_t *n, const char *key, names_table_t *table, int *old) {
-	time_t made = 0;
-	int fd = cache_open(&n->cache, key, &made);
-	*old = -1;
-	table->base = NULL;
-	if (fd < 0) {
+kept_close(kept_t *k) {
+	names_table_close(&k->table);
+	if (k->fd >= 0) {
+		close(k->fd);
+	}
+	k->fd = -1;
+}
+
+/* Opens what the cache has of a key; has_lines: what it must have. */
+static void
+kept_open(const names_t *n, const char *key, bool has_lines, kept_t *k) {
+	*k = (kept_t){.is_common = has_lines};
+	k->fd = cache_open(&n->cache, key, &k->made);
+	if (k->fd < 0) {
 		return;
 	}
-	if (!names_table_try_map(table, fd, key)) {
+	if (!names_table_try_map(&k->table, k->fd, key)
+	    || ((k->table.head.flags & NAMES_LINES) != 0) != has_lines) {
+		kept_close(k);
+	}
+}
+
+/* When the file below a root was last changed; 0 if there is none. */
+static time_t
+changed_at(int root, const char *path) {
+	struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
+	struct stat st;
+	int fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+	time_t when = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? st.st_ctim.tv_sec : 0;
+	if (fd >= 0) {
 		close(fd);
-		return;
 	}
-	/* Debug files may have been installed meanwhile. */
-	if ((table->head.flags & NAMES_LINES) == 0 && made + RETRY_SECONDS < time(NULL)) {
-		names_table_close(table);
-		close(fd);
-		return;
+	return when;
+}
+
+/* Has a debug file of this build-id come after that time, below the process's root or ours? */
+static bool
+has_news(const names_t *n, const char *id, time_t made) {
+	char path[NAMES_KEY_MAX + 64];
+	struct stat st;
+	if (strlen(id) <= 2) {
+		return false;
 	}
-	*old = fd;
+	snprintf(path, sizeof(path), "/usr/lib/debug/.build-id/%.2s/%.200s.debug", id, id + 2);
+	return changed_at(n->root, path) >= made
+	    || (stat(path, &st) == 0 && st.st_ctim.tv_sec >= made);
+}
+
+/* Is it time to look for lines again? */
+static bool
+is_outdated(const names_t *n, const names_object_t *object, const kept_t *own) {
+	time_t now = time(NULL);
+	return own->made + RETRY_SECONDS < now
+	    || (own->made + NEWS_SECONDS < now && has_news(n, object->id, own->made));
 }
 
 /* The addresses that the table does not have. */
@@ -326,87 +388,165 @@ missing_collect(const names_table_t *table, const uint64_t *addresses, size_t co
 	return found;
 }
 
-/* Has a table made and keeps it; one that is not of the object's own file is none. */
+/*
+ * Opens the table that serves these addresses best, and collects what it lacks: the common one
+ * if it has all, else the file's own, unless the common one has come or grown since.
+ */
+static size_t
+table_open(const names_t *n, const names_object_t *object, const keys_t *keys,
+    const uint64_t *addresses, size_t count, kept_t *k, uint64_t *missing) {
+	kept_t own;
+	kept_open(n, keys->common, true, k);
+	size_t nmissing = missing_collect(&k->table, addresses, count, missing);
+	if (nmissing == 0) {
+		return 0;
+	}
+	kept_open(n, keys->own, false, &own);
+	if (own.fd < 0 || (k->fd >= 0 && own.made <= k->made) || is_outdated(n, object, &own)) {
+		kept_close(&own);
+		return nmissing;
+	}
+	kept_close(k);
+	*k = own;
+	return missing_collect(&k->table, addresses, count, missing);
+}
+
+/* Has any of these addresses a line? */
+static bool
+has_lines(const names_table_t *table, const uint64_t *addresses, size_t count) {
+	names_row_t row;
+	names_frame_t frame;
+	for (size_t i = 0; i < count; i++) {
+		if (names_table_find(table, addresses[i], &row)
+		    && names_table_frame(table, &row, 0, &frame) && frame.line != 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Puts a draft under the key that it belongs to. 0 or an errno. */
 static int
-draft_make(names_t *n, const maker_t *m, const uint64_t *missing, size_t count) {
-	cache_draft_t draft;
+head_change(const cache_draft_t *draft, names_head_t head, const char *key, bool with_lines) {
+	head.flags = with_lines ? head.flags | NAMES_LINES : head.flags & ~(uint32_t)NAMES_LINES;
+	memset(head.key, 0, sizeof(head.key));
+	memcpy(head.key, key, strlen(key));
+	head.sum = names_head_sum(&head);
+	return pwrite(draft->fd, &head, sizeof(head), 0) == (ssize_t)sizeof(head) ? 0 : EIO;
+}
+
+/*
+ * Checks a table that was made and gives it its key. ENODATA: not of the object's own file; ESTALE:
+ * lines have come since the older table, whose rows lack them.
+ */
+static int
+draft_check(const maker_t *m, const keys_t *keys, const uint64_t *missing, size_t count,
+    const cache_draft_t *draft, const char **key) {
 	names_table_t made;
+	bool is_carried = m->old >= 0, is_common = m->key == keys->common;
+	if (!names_table_try_map(&made, draft->fd, m->key)) {
+		return EIO;
+	}
+	/* The flags are those of the older table too. */
+	bool with_lines = (made.head.flags & NAMES_LINES) != 0
+	    && (!is_common || has_lines(&made, missing, count));
+	*key = with_lines ? keys->common : keys->own;
+	int err = (made.head.flags & NAMES_OBJECT) == 0 ? ENODATA
+	    : with_lines && is_carried && !is_common ? ESTALE
+	    : *key == m->key ? 0 : head_change(draft, made.head, *key, with_lines);
+	names_table_close(&made);
+	return err;
+}
+
+/* Has a table made and keeps it. */
+static int
+draft_make(names_t *n, const maker_t *m, const keys_t *keys, const uint64_t *missing,
+    size_t count) {
+	cache_draft_t draft;
+	const char *key;
 	int err = cache_draft(&n->cache, &draft);
 	if (err != 0) {
 		return err;
 	}
 	n->nmade++;
 	err = maker_run(m, missing, count, draft.fd);
-	if (err == 0 && !names_table_try_map(&made, draft.fd, m->key)) {
-		err = EIO;
-	}
 	if (err == 0) {
-		err = (made.head.flags & NAMES_OBJECT) == 0 ? ENODATA : 0;
-		names_table_close(&made);
+		err = draft_check(m, keys, missing, count, &draft, &key);
 	}
 	if (err != 0) {
 		cache_drop(&n->cache, &draft);
 		return err;
 	}
-	return cache_keep(&n->cache, &draft, m->key);
+	return cache_keep(&n->cache, &draft, key);
 }
+
+/* What is asked of one object. */
+typedef struct order_s {
+	const names_object_t *object;
+	const uint64_t *addresses, *missing;
+	size_t count, nmissing;
+} order_t;
 
 /* If DWARF takes too long, or breaks its reader, the symbols may do. */
 static int
-table_make(names_t *n, const names_object_t *object, const candidates_t *c, const char *key,
-    int old, const uint64_t *missing, size_t count) {
+table_make(names_t *n, const order_t *o, const candidates_t *c, const keys_t *keys,
+    const kept_t *old) {
 	const struct pprof_request *r = n->request;
-	maker_t m = {.symbolizer = r->symbolizer, .key = key, .path = object->path, .root = n->root,
-	    .nobjects = c->count, .old = old, .use_servers = r->use_debuginfod};
+	maker_t m = {.symbolizer = r->symbolizer, .path = o->object->path, .root = n->root,
+	    .nobjects = c->count, .old = old->fd, .use_servers = r->use_debuginfod};
+	m.key = old->fd >= 0 && old->is_common ? keys->common : keys->own;
 	memcpy(m.objects, c->fds, sizeof(m.objects));
 	m.wait_ms = (int)(n->deadline_ms - now_ms()) - SYMBOLS_MS;
-	int err = m.wait_ms <= 0 ? ETIMEDOUT : draft_make(n, &m, missing, count);
+	int err = m.wait_ms <= 0 ? ETIMEDOUT : draft_make(n, &m, keys, o->missing, o->nmissing);
+	if (err == ESTALE) {
+		m.old = -1;
+		m.wait_ms = (int)(n->deadline_ms - now_ms()) - SYMBOLS_MS;
+		size_t count = o->count < ADDRESSES_MAX ? o->count : ADDRESSES_MAX;
+		err = m.wait_ms <= 0 ? ETIMEDOUT : draft_make(n, &m, keys, o->addresses, count);
+	}
 	if (err == EIO || err == ETIMEDOUT) {
 		m.symbols_only = true;
 		m.wait_ms = SYMBOLS_MS;
-		err = draft_make(n, &m, missing, count);
+		err = draft_make(n, &m, keys, o->missing, o->nmissing);
 	}
 	return err;
 }
 
 /* Adds what the table lacks, or waits until another thread has. */
 static void
-table_complete(names_t *n, const names_object_t *object, const candidates_t *c, const char *key,
-    int old, const uint64_t *missing, size_t count) {
+table_complete(names_t *n, const order_t *o, const candidates_t *c, const keys_t *keys,
+    const kept_t *old) {
 	size_t place;
-	if (n->nmade >= MADE_MAX || now_ms() >= n->deadline_ms || has_failed_lately(key)
-	    || !try_making(n, key, &place)) {
+	if (n->nmade >= MADE_MAX || now_ms() >= n->deadline_ms || has_failed_lately(keys->own)
+	    || !try_making(n, keys->own, &place)) {
 		return;
 	}
-	int err = table_make(n, object, c, key, old, missing, count);
+	int err = table_make(n, o, c, keys, old);
 	making_end(place, err != 0);
 }
 
 bool
 names_try_table(names_t *n, const names_object_t *object, const uint64_t *addresses, size_t count,
     names_table_t *table) {
-	char key[NAMES_KEY_MAX + 1];
+	keys_t keys;
 	candidates_t c;
-	int old = -1;
+	kept_t k = {.fd = -1};
 	uint64_t *missing = malloc((count + 1) * sizeof(*missing));
-	table->base = NULL;
 	candidates_open(n, object, &c);
-	if (missing != NULL && try_key(n, object, &c, key)) {
-		table_open(n, key, table, &old);
-		size_t nmissing = missing_collect(table, addresses, count, missing);
+	if (missing != NULL && try_keys(n, object, &c, &keys)) {
+		size_t nmissing = table_open(n, object, &keys, addresses, count, &k, missing);
 		if (nmissing > 0) {
-			table_complete(n, object, &c, key, old, missing, nmissing);
-			names_table_close(table);
-			if (old >= 0) {
-				close(old);
-			}
-			table_open(n, key, table, &old);
+			order_t order = {object, addresses, missing, count, nmissing};
+			table_complete(n, &order, &c, &keys, &k);
+			kept_close(&k);
+			(void)table_open(n, object, &keys, addresses, count, &k, missing);
 		}
 	}
 	candidates_close(&c);
-	if (old >= 0) {
-		close(old);
-	}
 	free(missing);
+	*table = k.table;
+	if (k.fd >= 0) {
+		close(k.fd);
+	}
 	return table->base != NULL;
 }
