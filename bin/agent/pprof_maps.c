@@ -22,6 +22,8 @@ typedef struct row_s {
 typedef struct maps_s {
 	row_t *rows;
 	size_t count, room;
+	bool has_module;
+	uint64_t main_start; /* of the program, if its module line has no path; 0: it has one */
 } maps_t;
 
 static bool
@@ -106,7 +108,20 @@ map_read(struct pprof_profile *p, const char *at, const char *end, row_t *row) {
 	return true;
 }
 
-/* 0, ENOMEM; a line that is neither is passed over. */
+/*
+ * The loader names the program first, and without a path; where there is no memory map either, only
+ * the metadata may have one.
+ */
+static void
+main_note(const struct pprof_profile *p, maps_t *m, row_t *row) {
+	if (row->is_module && row->path == 0 && !m->has_module) {
+		m->main_start = row->start;
+		row->path = *intern_text(&p->texts, p->exe) == '/' ? p->exe : 0;
+	}
+	m->has_module = m->has_module || row->is_module;
+}
+
+/* 0, ENOMEM; a line that is neither is passed over, and one that names no object. */
 static int
 row_add(struct pprof_profile *p, maps_t *m, const char *line, const char *end) {
 	row_t row = {0};
@@ -115,7 +130,11 @@ row_add(struct pprof_profile *p, maps_t *m, const char *line, const char *end) {
 	if (row.path == INTERN_FAILED || row.id == INTERN_FAILED) {
 		return ENOMEM;
 	}
-	if (!is_row || row.path == 0 || row.end <= row.start || m->count == RANGES_MAX) {
+	if (!is_row || row.end <= row.start || m->count == RANGES_MAX) {
+		return 0;
+	}
+	main_note(p, m, &row);
+	if (row.path == 0 && row.id == 0) {
 		return 0;
 	}
 	if (array_grow(&m->rows, &m->room, m->count, sizeof(row)) != 0) {
@@ -229,10 +248,14 @@ by_start(const void *a, const void *b) {
 	return x->start < y->start ? -1 : x->start > y->start;
 }
 
-/* The program becomes object 0: the one that the metadata name, else the first file in memory. */
+/*
+ * The program becomes object 0: the one that the metadata name, else the one that the loader does
+ * not name, else the first file in memory.
+ */
 static void
-main_first(struct pprof_profile *p) {
-	uint32_t main = NO_OBJECT;
+main_first(struct pprof_profile *p, uint64_t main_start) {
+	const range_t *unnamed = main_start != 0 ? range_of(p, main_start) : NULL;
+	uint32_t main = unnamed != NULL ? unnamed->object : NO_OBJECT;
 	for (size_t i = 0; i < p->nranges; i++) {
 		uint32_t at = p->ranges[i].object, path = p->objects[at].path;
 		if (path == p->exe && p->exe != 0) {
@@ -269,7 +292,7 @@ maps_parse(struct pprof_profile *p, lines_t *l) {
 	}
 	if (err == 0 && p->nranges > 0) {
 		qsort(p->ranges, p->nranges, sizeof(*p->ranges), by_start);
-		main_first(p);
+		main_first(p, m.main_start);
 	}
 	intern_free(&known);
 	free(m.rows);

@@ -28,14 +28,20 @@ by_object_and_offset(const void *a, const void *b) {
 	return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-/* All places whose object has a path and whose bias is known, in that order. */
+/* Is there a file to look for? The program is found by its process, even without a path. */
+static bool
+has_file(const struct pprof_profile *p, uint32_t object) {
+	const char *path = intern_text(&p->texts, p->objects[object].path);
+	return *path == '/' || (object == 0 && *path == '\0');
+}
+
+/* All places whose object has a file and whose bias is known, in that order. */
 static size_t
 points_collect(const places_t *s, point_t *points) {
 	size_t count = 0;
 	for (size_t i = 0; i < s->count; i++) {
 		const range_t *range = range_of(s->p, s->all[i].address);
-		if (range != NULL && range->has_bias
-		    && *intern_text(&s->p->texts, s->p->objects[range->object].path) == '/') {
+		if (range != NULL && range->has_bias && has_file(s->p, range->object)) {
 			points[count++] = (point_t){range->object, (uint32_t)i,
 			    s->all[i].address - range->bias};
 		}
@@ -55,13 +61,14 @@ table_string(places_t *s, const names_table_t *table, uint32_t offset) {
 	return string_put(s, text, len);
 }
 
-/* OBJECT+0xOFFSET */
+/* OBJECT+0xOFFSET; of a program whose path is not known the build-id. */
 static uint32_t
 offset_string(places_t *s, const point_t *point) {
 	char name[300];
-	const char *path = intern_text(&s->p->texts, s->p->objects[point->object].path);
-	int len = snprintf(name, sizeof(name), "%.250s+0x%" PRIx64, strrchr(path, '/') + 1,
-	    point->offset);
+	const object_t *o = &s->p->objects[point->object];
+	const char *slash = strrchr(intern_text(&s->p->texts, o->path), '/');
+	int len = snprintf(name, sizeof(name), "%.250s+0x%" PRIx64,
+	    slash != NULL ? slash + 1 : intern_text(&s->p->texts, o->id), point->offset);
 	return string_put(s, name, (size_t)len);
 }
 

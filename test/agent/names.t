@@ -241,6 +241,29 @@ SKIP: {
 	system('rm', '-rf', "$root/usr/lib/debug/.build-id");
 }
 
+# ---- a process whose loader does not name the program, and without a memory map, as in a chroot without /proc
+for my $exe ('', '/srv/serve') {
+	my $nameless = our_dump("$dir/nameless.heap", meta => { version => '5.3.1', $exe ? (exe => $exe) : () },
+		modules => [[0x55000000, 0x55100000, 0x55000000, $serve->{build_id}, ''], [0x20000000, 0x20100000, 0x20000000, 'ab' x 20, '/lib/other.so'], [0x7f0000000000, 0x7f0000001000, 0x7f0000000000, 'cd' x 20, ''], [0x7f0000002000, 0x7f0000003000, 0x7f0000002000, '-', '']],
+		stacks => [[[0x55000000 + $offset], 1, 1000], [[0x7f0000000010], 1, 1000], [[0x7f0000002010], 1, 1000]]);
+	my $profile = named('--pid', $pid, $nameless);
+	my $what = $exe ? 'a program without a path, which the metadata tell' : 'a program without a path';
+	is(names_in($profile), 'box::made<box::twice<grow  ', "$what: its names");
+	is(join(' ', map { "$_->{build_id} $_->{file}" } @{ $profile->{mappings} }[0, 1]), "$serve->{build_id} $exe " . 'cd' x 20 . ' ', "$what: its mapping is the first");
+	is(scalar @{ $profile->{mappings} }, 2, "$what: what has neither a path nor an id has none");
+}
+SKIP: {
+	skip 'not root', 1 if $> != 0;
+	system('mkdir', '-p', "$dir/root/lib") == 0 && system('cp', '-L', $library, "$dir/root/jemalloc.so") == 0 or die 'cp';
+	for my $file (map { m{(/\S+)} ? $1 : () } `ldd $library`) {
+		system('mkdir', '-p', "$dir/root/" . ($file =~ s{/[^/]*$}{}r)) == 0 && system('cp', '-L', $file, "$dir/root/$file") == 0 or die "cp $file";
+	}
+	my ($code, undef, $err) = run('perl', '-e', 'chroot shift or die; chdir "/"; $ENV{LD_PRELOAD} = "/jemalloc.so"; $ENV{MALLOC_CONF} = "prof:true,prof_final:true,prof_accum:true,lg_prof_sample:10,prof_prefix:/inside"; exec @ARGV', "$dir/root", "$dir/serve");
+	my ($file) = glob "$dir/root/inside*.heap";
+	my $profile = named('--pid', $pid, $file // die "no dump: $code $err");
+	ok(pprof_flat($profile, 3)->{'box::made'}, 'a dump of such a process has names');
+}
+
 # ---- several at once: a table is made by one of them, and the thread sanitizer has nothing to say
 {
 	local $convert = "$dir/convert.threads";
