@@ -266,7 +266,8 @@ cnt_has_accum(const prof_cnt_t *c) {
 }
 
 /*
- * A count that can never be found again is removed at once. Other empty counts may stay while they
+ * A count with sums of all that was allocated stays while these are wanted. A count that can never
+ * be found again is removed at once. Other empty counts may stay while they
  * are fewer than those in use, and go if nothing was added for a round. Where objects are freed
  * soon, the next sample so finds its count still there.
  */
@@ -275,7 +276,8 @@ cnt_judge(prof_cnt_t *c) {
 	mutex_assert_owner(&books.pass);
 	bool is_current = prof_data_is_current(c);
 	books.sweep_nseen++;
-	if (atomic_load_u64(&c->live, MO_RELAXED) != 0 || (is_current && cnt_has_accum(c))) {
+	bool is_wanted = is_current && cnt_has_accum(c) && prof_data_is_accum();
+	if (atomic_load_u64(&c->live, MO_RELAXED) != 0 || is_wanted) {
 		return false;
 	}
 	books.sweep_nempty++;
