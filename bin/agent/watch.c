@@ -73,7 +73,10 @@ take_figures(look_t *l, const char *answer) {
 	}
 }
 
-/* Asks for its figures if it has done anything since it was asked; who runs and does not answer is asked more and more rarely. */
+/*
+ * Asks for its figures if it has done anything since it was asked. Who is idle (EAGAIN) is asked again when it does
+ * something; who runs and does not answer is asked more and more rarely.
+ */
 static void
 ask_figures(proc_t *p, look_t *l, int64_t now) {
 	jeprof_reply_t reply;
@@ -91,8 +94,8 @@ ask_figures(proc_t *p, look_t *l, int64_t now) {
 		p->heartbeats = l->head.heartbeats;
 		return;
 	}
-	p->failures += p->failures < 8;
-	p->ask_again_ms = now + ((int64_t)options.look_ms << p->failures) - 1;
+	p->failures = error == EAGAIN ? 1 : p->failures + (p->failures < 8);
+	p->ask_again_ms = now + ((int64_t)options.look_ms << (error == EAGAIN ? 0 : p->failures)) - 1;
 }
 
 /* Finds out anew what it is. */
