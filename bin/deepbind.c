@@ -1,12 +1,14 @@
 /*
- * libjemalloc_deepbind.so: a dlopen that drops RTLD_DEEPBIND, preloaded beside the allocator by "jemalloc.sh --deepbind".
+ * libjemalloc_deepbind.so: a dlopen that drops RTLD_DEEPBIND, preloaded beside the allocator by
+ * "jemalloc.sh --deepbind".
  *
- * A plugin that is opened with RTLD_DEEPBIND looks its symbols up in its own dependencies first, so its malloc and
- * free are those of the C library, whatever is preloaded.  A block then passes between two allocators, and the
- * program ends at the first free of it.  Debian's php8.2 opens its extensions in this way.
+ * A plugin that is opened with RTLD_DEEPBIND looks its symbols up in its own dependencies first, so
+ * its malloc and free are those of the C library, whatever is preloaded. A block then passes
+ * between two allocators, and the program ends at the first free of it. Debian's php8.2 opens its
+ * extensions in this way.
  *
- * The call of the real function must stay a tail call: the loader takes the return address as the caller's, and
- * searches the caller's RUNPATH.  No lock; any thread may call it at any time.
+ * The call of the real function must stay a tail call: the loader takes the return address as the
+ * caller's, and searches the caller's RUNPATH. No lock; any thread may call it at any time.
  */
 #include <dlfcn.h>
 #include <stddef.h>

@@ -4,7 +4,8 @@ COMPILE_CTL = $(CC) -std=gnu11 -O2 $(WARN) -I$(srcroot)src -DLIBRARY_DIR='"$(lib
 bin/jeprof: $(wildcard $(srcroot)bin/jeprof.d/*.pl $(srcroot)bin/page/*) $(srcroot)scripts/join-jeprof $(srcroot)scripts/join-page
 	$(call say,JOIN)$(srcroot)scripts/join-jeprof $@
 
-# What jeprofctl and jeprofd share, and what other programs may link; its header is src/client/jeprof_client.h.
+# What jeprofctl and jeprofd share. The archive for other programs has one member, whose global names are those of
+# src/client/jeprof_client.h; the tools link the objects.
 CLIENT_OBJS := $(CLIENT_SRCS:.c=.o)
 $(CLIENT_OBJS): src/client/%.o: $(srcroot)src/client/%.c
 	@mkdir -p $(@D)
@@ -12,10 +13,12 @@ $(CLIENT_OBJS): src/client/%.o: $(srcroot)src/client/%.c
 -include $(CLIENT_OBJS:.o=.d)
 lib/libjeprof_client.a: $(CLIENT_OBJS)
 	@mkdir -p $(@D)
-	$(call say,AR)rm -f $@ && $(AR) crD $@ $^ && $(RANLIB) $@
+	$(call say,AR)rm -f $@ && $(CC) $(CFLAGS) -r -nostdlib -o lib/jeprof_client.o $^ && \
+	$(OBJCOPY) --wildcard --keep-global-symbol='jeprof_*' lib/jeprof_client.o && \
+	$(AR) crD $@ lib/jeprof_client.o && $(RANLIB) $@ && rm -f lib/jeprof_client.o
 
-bin/jeprofctl: $(wildcard $(srcroot)bin/ctl/*.[ch]) $(srcroot)src/client/jeprof_client.h lib/libjeprof_client.a
-	$(call say,CC)$(COMPILE_CTL) $(LDFLAGS) -o $@ $(filter %.c %.a,$^)
+bin/jeprofctl: $(wildcard $(srcroot)bin/ctl/*.[ch]) $(srcroot)src/client/jeprof_client.h $(CLIENT_OBJS)
+	$(call say,CC)$(COMPILE_CTL) $(LDFLAGS) -o $@ $(filter %.c %.o,$^)
 
 # It writes the tables of names that jeprofd reads.
 bin/jeprof-symbolize: $(wildcard $(srcroot)bin/symbolize/*.[ch]) $(addprefix $(srcroot)bin/agent/,intern.c intern.h names/table.c names/table.h)
@@ -33,5 +36,5 @@ bin/page_parts.c: $(wildcard $(srcroot)bin/page/*) $(srcroot)scripts/join-page
 bin/page_parts.o: bin/page_parts.c
 	$(call say,CC)$(COMPILE_AGENT) -fPIE -c -o $@ $<
 -include $(AGENT_OBJS:.o=.d)
-bin/jeprofd: $(AGENT_OBJS) lib/libjeprof_client.a
+bin/jeprofd: $(AGENT_OBJS) $(CLIENT_OBJS)
 	$(call say,LINK)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lmicrohttpd -lz -lm -lpthread

@@ -26,6 +26,7 @@ cxx_alloc_slow(size_t size, size_t alignment) {
 
 void *
 cxx_alloc(size_t size, size_t alignment) {
+	assert(alignment == 0 || is_pow2_zu(alignment));
 	void *p = NULL;
 	bool is_done = likely(alignment == 0) ? imalloc_try_fast(size, &p)
 	    : imalloc_aligned_try_fast(size, alignment, &p);
@@ -48,6 +49,7 @@ cxx_free_sized(void *ptr, size_t size) {
 
 void
 cxx_free_sized_aligned(void *ptr, size_t size, size_t alignment) {
+	assert(is_pow2_zu(alignment));
 	size_t rounded = align_up(max_zu(size, 1), alignment);
 	if (unlikely(!ifree_sized_try_fast(ptr, rounded))) {
 		ifree_sized_standard(ptr, size, alignment);
@@ -61,6 +63,7 @@ cxx_is_infallible(void) {
 
 void
 cxx_no_memory(size_t size) {
+	assert(!gate_is_entered(tls_get()));
 	char what[128];
 	fmt_snprintf(what, sizeof(what), "Allocation of size %zu failed. %s Aborting.", size,
 	    opt_experimental_infallible_new ? "opt.experimental_infallible_new is true."

@@ -20,6 +20,7 @@
  */
 static const edata_t *
 next_slab_locked(const bin_t *bin) {
+	mutex_assert_owner(&bin->mtx);
 	if (bin->slabcur != NULL && bin->slabcur->nfree > 0) {
 		return bin->slabcur;
 	}
@@ -34,11 +35,13 @@ next_slab_locked(const bin_t *bin) {
  */
 static bool
 slab_is_sparse_locked(const edata_t *slab, const bin_t *bin) {
+	mutex_assert_owner(&bin->mtx);
 	const edata_t *next = next_slab_locked(bin);
 	if (!slab->is_listed || slab == next) {
 		return false;
 	}
 	size_t taken = bin->stats.curregs + bin->stock.n;
+	assert(next != NULL && taken <= bin->stats.curslabs * slab_info(slab)->nregs);
 	size_t nfree = bin->stats.curslabs * slab_info(slab)->nregs - taken - next->nfree;
 	size_t nslabs = bin->stats.nonfull_slabs - (next == bin->slabcur ? 0 : 1);
 	return slab->nfree * nslabs >= nfree / 2;
@@ -52,6 +55,7 @@ block_is_in_sparse_slab(const void *ptr) {
 		return false;
 	}
 	const edata_t *slab = elem_edata(elem);
+	assert(slab->is_slab && slab->szind < SC_NBINS);
 	arena_t *arena = arena_table_get(slab->arena_ind);
 	bin_t *bin = arena_bin(arena, slab->szind, slab->bin_shard);
 	mutex_lock(&bin->mtx);

@@ -20,6 +20,7 @@
 /* A block that may be cached has the size of its whole class. */
 static bool
 size_fits(size_t size, size_t alignment, size_t usize) {
+	assert(usize > 0);
 	size_t wanted = alignment == 0 ? sz_s2u(size) : sz_sa2u(size, alignment);
 	return wanted == usize || (wanted != 0 && sz_i2s(sz_s2i(wanted)) == usize);
 }
@@ -45,6 +46,7 @@ icheck_size(const void *ptr, size_t size, size_t alignment) {
  */
 static NO_SANITIZE_THREAD bool
 region_is_taken(const edata_t *e, const void *ptr) {
+	assert(e->is_slab && (const char *)ptr >= e->addr);
 	const bin_info_t *info = slab_info(e);
 	size_t off = (size_t)((const char *)ptr - e->addr), r = off / info->reg_size;
 	return off % info->reg_size == 0 && r < info->nregs

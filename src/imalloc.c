@@ -57,6 +57,7 @@ imalloc_count_zero_realloc(void) {
 /* The cache that a request may use; NULL: none. */
 static tcache_t *
 imalloc_cache(tsd_t *tsd, int tcache, unsigned arena) {
+	imalloc_assert_in_gate(tsd);
 	if (tsd == NULL || tcache == IMALLOC_TCACHE_NONE) {
 		return NULL;
 	}
@@ -80,6 +81,7 @@ imalloc_arena_oversize(tsd_t *tsd) {
 /* The arena that serves a request past the caches; NULL: no such arena. */
 static arena_t *
 imalloc_arena(tsd_t *tsd, unsigned arena, size_t usize) {
+	assert(usize > 0);
 	if (arena != IMALLOC_ARENA_AUTO) {
 		return arenas_get_or_init(arena);
 	}
@@ -92,9 +94,10 @@ imalloc_arena(tsd_t *tsd, unsigned arena, size_t usize) {
 /* Cached small objects have the alignment of their class, large ones only that of a cache line. */
 static bool
 imalloc_is_cacheable(const tcache_t *tc, size_t usize, size_t alignment, unsigned *slot) {
+	assert(usize > 0 && usize <= SC_LARGE_MAXCLASS);
 	*slot = sz_s2i(usize) + 1;
-	return *slot < tc->nslots && sz_i2s(*slot - 1) >= usize &&
-	    (usize < SC_LARGE_MINCLASS ? alignment <= PAGE : alignment <= CACHELINE);
+	return *slot < tc->nslots && sz_i2s(*slot - 1) >= usize
+	    && (usize < SC_LARGE_MINCLASS ? alignment <= PAGE : alignment <= CACHELINE);
 }
 
 static bool
@@ -123,6 +126,7 @@ imalloc_count_direct(tsd_t *tsd, size_t usize) {
 static void *
 imalloc_sample_object(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
     unsigned slot, sample_rec_t **rec) {
+	assert(tsd != NULL && (tc == NULL || (slot > 0 && slot < tc->nslots)));
 	arena_t *a = imalloc_arena(tsd, req->arena, usize);
 	bool zero = req->zero || opt_zero;
 	if (a == NULL) {
@@ -140,6 +144,7 @@ imalloc_sample_object(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache
 static void *
 imalloc_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, unsigned slot,
     uint64_t interval) {
+	assert(interval > 0 && tsd->tls->inside == 0);
 	sample_rec_t *rec;
 	void *p = imalloc_sample_object(tsd, req, usize, tc, slot, &rec);
 	if (p != NULL && rec != NULL) {
@@ -153,6 +158,7 @@ imalloc_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
 /* Allocates from a cache. Returns NULL if there is no memory or no such arena. */
 static void *
 imalloc_cached(tsd_t *tsd, const imalloc_req_t *req, tcache_t *tc, unsigned slot) {
+	assert(slot > 0 && slot < tc->nslots);
 	arena_t *from = likely(req->arena == IMALLOC_ARENA_AUTO) ? tc->arena
 	    : arenas_get_or_init(req->arena);
 	if (unlikely(from == NULL)) {
@@ -186,6 +192,7 @@ imalloc_is_noted(tsd_t *tsd, size_t size) {
 
 void
 imalloc_note_large(tsd_t *tsd, size_t size) {
+	assert(size <= SC_LARGE_MAXCLASS);
 	if (imalloc_is_noted(tsd, size)) {
 		tsd->tls->inside++;
 		prof_trigger_large(size);
@@ -196,6 +203,7 @@ imalloc_note_large(tsd_t *tsd, size_t size) {
 bool
 imalloc_draw_sample(tsd_t *tsd, size_t size, size_t usize, struct tcache_s *tc, unsigned slot,
     uint64_t *interval) {
+	imalloc_assert_in_gate(tsd);
 	if (imalloc_is_noted(tsd, size)) {
 		*interval = 1;
 		if (tc != NULL) {
@@ -215,6 +223,7 @@ imalloc_draw_sample(tsd_t *tsd, size_t size, size_t usize, struct tcache_s *tc, 
 
 static void *
 imalloc_finish(tsd_t *tsd, const imalloc_req_t *req, void *p, size_t usize) {
+	assert(iusize(p) == usize);
 	if (unlikely(opt_junk_alloc) && config_fill && !req->zero && !opt_zero) {
 		memset(p, JUNK_ALLOC_BYTE, usize);
 	}
@@ -240,6 +249,7 @@ imalloc_object(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
 static NOINLINE void *
 imalloc_relieved(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, unsigned slot,
     uint64_t interval) {
+	assert(tc == NULL || slot > 0);
 	arena_t *a = tsd == NULL || tsd->tls->inside != 0 ? NULL
 	    : imalloc_arena(tsd, req->arena, usize);
 	size_t want = arena_need(usize, req->alignment);
@@ -262,7 +272,8 @@ imalloc_relieved(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *t
 
 void *
 imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
-	assert(usize >= req->size && tls_get()->gate_depth > 0);
+	imalloc_assert_in_gate(tsd);
+	assert(usize >= req->size);
 	unsigned slot = 0;
 	tcache_t *tc = imalloc_cache(tsd, req->tcache, req->arena);
 	if (tc != NULL && !imalloc_is_cacheable(tc, usize, req->alignment, &slot)) {
@@ -283,7 +294,6 @@ imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
 	if (unlikely(p == NULL)) {
 		return NULL;
 	}
-	assert(iusize(p) == usize);
 	assert(req->alignment == 0 || ((uintptr_t)p & (req->alignment - 1)) == 0);
 	if (tc == NULL) {
 		imalloc_count_direct(tsd, usize);
@@ -298,6 +308,7 @@ static void imalloc_drain_deferred(tsd_t *tsd);
 /* The slow path of an allocation inside the gate. */
 static void *
 imalloc_in_gate(struct tls_s *t, const imalloc_req_t *req) {
+	assert(t == tls_get() && gate_is_entered(t));
 	tsd_t *tsd = tsd_fetch_in_gate(t);
 	if (unlikely(atomic_load_b(&thread_event_is_wanted, MO_RELAXED)) && tsd != NULL) {
 		thread_event_advance(tsd, 0);
@@ -319,6 +330,7 @@ imalloc_in_gate(struct tls_s *t, const imalloc_req_t *req) {
 /* Allocates at a closed gate: from the shelter, or if that is full, after waiting for the gate. */
 static void *
 imalloc_at_closed_gate(struct tls_s *t, const imalloc_req_t *req) {
+	assert(!gate_is_entered(t));
 	if (t->tsd != NULL && t->tsd->tcache != NULL) {
 		tcache_uncount_fast(t->tsd->tcache, imalloc_usize(req));
 	}
@@ -333,6 +345,7 @@ imalloc_at_closed_gate(struct tls_s *t, const imalloc_req_t *req) {
 
 void *
 imalloc_quiet(imalloc_req_t *req) {
+	assert(req->tcache >= IMALLOC_TCACHE_NONE);
 	struct tls_s *t = tls_get();
 	UNWIND_HERE(&req->where);
 	if (unlikely(malloc_boot() != 0)) {
@@ -383,6 +396,7 @@ imalloc(imalloc_req_t *req) {
  */
 ALWAYS_INLINE bool
 imalloc_try_hot(size_t size, bool is_oversize, bool is_near, void **p) {
+	assert(size > SC_LOOKUP_MAX);
 	struct tls_s *t = tls_get();
 	tsd_t *tsd = t->tsd;
 	size_t usize = PAGE_CEILING(size);
@@ -409,6 +423,7 @@ imalloc_try_hot(size_t size, bool is_oversize, bool is_near, void **p) {
  */
 static NOINLINE void *
 imalloc_hot_oversize(size_t size) {
+	assert(size >= arenas_oversize_min);
 	void *p = NULL;
 	bool is_done = size <= SC_LARGE_MAXCLASS && arenas_hot_max != 0
 	    && imalloc_try_hot(size, true, false, &p);
@@ -446,6 +461,7 @@ imalloc_has_work(const struct tls_s *t) {
  */
 ALWAYS_INLINE bool
 imalloc_try_refill(size_t size, void **p) {
+	assert(size <= SC_LOOKUP_MAX);
 	struct tls_s *t = tls_get();
 	size_t offset = sc_bin_offset(size);
 	cache_bin_t *b = fast_bin(offset);
@@ -476,6 +492,7 @@ imalloc_plain(size_t size) {
 
 static NOINLINE void *
 imalloc_small(size_t size) {
+	assert(size <= SC_LOOKUP_MAX);
 	void *p = NULL;
 	return likely(imalloc_try_refill(size, &p)) ? p : imalloc_plain(size);
 }
@@ -483,6 +500,7 @@ imalloc_small(size_t size) {
 /* A large request that neither a cache nor the slot of its size has served. */
 static NOINLINE void *
 imalloc_large(size_t size) {
+	assert(size > SC_LOOKUP_MAX);
 	void *p = NULL;
 	bool is_done = size > tcache_past_max && size <= arenas_hot_max
 	    && imalloc_try_hot(size, false, true, &p);
@@ -513,6 +531,7 @@ icalloc_default(size_t num, size_t size) {
 /* The bin for an object that is freed by the slow path; 0: it is not cacheable. */
 static unsigned
 ifree_slot(const tcache_t *tc, uint64_t elem) {
+	assert(elem_state(elem) == extent_state_active);
 	const edata_t *e = elem_edata(elem);
 	if ((elem & ELEM_SAMPLED) != 0 || e->szind + 1u >= tc->nslots) {
 		return 0;
@@ -559,6 +578,8 @@ ifree_try_look(tsd_t *tsd, uint64_t elem) {
 
 void
 ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
+	imalloc_assert_in_gate(tsd);
+	assert(tcache >= IMALLOC_TCACHE_NONE);
 	uint64_t elem = ifree_elem(ptr);
 	if (unlikely(elem == 0)) {
 		return;
@@ -613,6 +634,7 @@ static atomic_u32_t imalloc_drains;
 /* Frees past this thread's cache, because the user may destroy the arena of these objects next. */
 static void
 imalloc_drain_deferred(tsd_t *tsd) {
+	imalloc_assert_in_gate(tsd);
 	atomic_fetch_add_u32(&imalloc_drains, 1, MO_SEQ_CST);
 	deferred_walk_t walk = {0, 0};
 	for (void *p; (p = deferred_take(&walk)) != NULL;) {
@@ -637,6 +659,7 @@ imalloc_settle_deferred(tsd_t *tsd) {
 /* The free of a sample may be recorded under the thread's name, so it needs a complete tsd. */
 static tsd_t *
 ifree_tsd(struct tls_s *t, const void *ptr, int tcache) {
+	assert(gate_is_entered(t));
 	bool is_plain = tcache == IMALLOC_TCACHE_AUTO && (emap_elem_any(ptr) & ELEM_SAMPLED) == 0;
 	return is_plain ? tsd_fetch_to_free(t) : tsd_fetch_in_gate(t);
 }
@@ -687,6 +710,7 @@ ifree(void *ptr, int tcache, alloc_how_t how) {
  */
 ALWAYS_INLINE bool
 ifree_try_overflow(void *ptr, size_t offset) {
+	assert(offset != 0);
 	struct tls_s *t = tls_get();
 	if (tls_cache_is_boot(t) || imalloc_has_work(t) || unlikely(!gate_try_enter(t))) {
 		return false;
@@ -711,6 +735,8 @@ ifree_cacheable(void *ptr, size_t offset) {
 /* Whether e holds an object of arena a that may be left as a hot extent; no cache may hold it. */
 ALWAYS_INLINE bool
 ifree_hot_is_possible(const tsd_t *tsd, const arena_t *a, const edata_t *e) {
+	assert(tsd->tls == tls_get());
+	assert(!e->is_slab);
 	return likely(e->arena_ind == a->ind) && likely(e->u.large_usize > tsd->tcache_max)
 	    && likely(e->szind >= emap_ncacheable) && likely(e->szind != SC_NSIZES);
 }
@@ -735,6 +761,7 @@ ifree_try_hot(tsd_t *tsd, arena_t *a, edata_t *e, void *ptr, bool is_bounded, si
 /* Reads the clock after a release that needed neither a lock nor the gate. */
 static NOINLINE void
 ifree_look(tsd_t *tsd) {
+	assert(tsd->tls == tls_get());
 	int saved = errno;
 	if (!gate_is_entered(tsd->tls) && gate_try_enter(tsd->tls)) {
 		tcache_note_freed(tsd);
@@ -762,6 +789,7 @@ static NOINLINE void
 ifree_large(void *ptr) {
 	tsd_t *tsd = tls_get()->tsd;
 	edata_t *e = emap_edata(ptr);
+	assert(!e->is_slab && e->u.large_start == ptr);
 	arena_t *a = arenas_is_oversize(e->arena_ind) ? arenas_oversize_seen() : tsd->arena;
 	size_t npages;
 	bool is_done = a != NULL && (a == tsd->arena ? ifree_try_stack(tsd, a, e, ptr, &npages)
@@ -782,6 +810,7 @@ ifree_default(void *ptr) {
 	struct tls_s *t = tls_get();
 	uint64_t elem = emap_elem_any(ptr);
 	size_t offset = elem >> ELEM_BIN_SHIFT;
+	assert(ptr == NULL || offset % SC_BIN_STRIDE == 0);
 	if (offset != 0) {
 		ifree_cacheable(ptr, offset);
 		return;

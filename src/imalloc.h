@@ -115,6 +115,7 @@ bool imalloc_large_try_fast(size_t size, void **p);
 /* The usable size that a request gets; 0: too large. */
 static inline size_t
 imalloc_usize(const imalloc_req_t *req) {
+	assert(req->alignment == 0 || is_pow2_zu(req->alignment));
 	return req->alignment == 0 ? sz_s2u(req->size) : sz_sa2u(req->size, req->alignment);
 }
 
@@ -125,7 +126,16 @@ imalloc_usize(const imalloc_req_t *req) {
  */
 static inline bool
 imalloc_is_interrupted(const struct tls_s *t) {
+	assert(t == tls_get());
 	return gate_is_entered(t) && (t->state == tsd_state_nominal || t->state == tsd_state_gone);
+}
+
+/* Asserts what the parts of the slow path are promised: inside the gate, with the thread's tsd. */
+static inline void
+imalloc_assert_in_gate(const tsd_t *tsd) {
+	assert(gate_is_entered(tls_get()));
+	assert(tsd == NULL || tsd->tls == tls_get());
+	(void)tsd;
 }
 
 /*
@@ -166,6 +176,7 @@ void ifree_in_gate(tsd_t *tsd, void *ptr, int tcache);
 /* The bin at an offset (bytes) in the thread's cache, or in the boot block if it has none. */
 ALWAYS_INLINE cache_bin_t *
 fast_bin(size_t offset) {
+	assert(offset % SC_BIN_STRIDE == 0 && offset < TLS_BOOT_CACHE_BYTES);
 	char *cache = __atomic_load_n((char **)&tls_get()->cache, __ATOMIC_RELAXED);
 	return (cache_bin_t *)(cache + offset);
 }
@@ -173,15 +184,15 @@ fast_bin(size_t offset) {
 /* Returns false if the slow path is needed. */
 ALWAYS_INLINE bool
 imalloc_try_fast(size_t size, void **p) {
-	return likely(size <= SC_LOOKUP_MAX) &&
-	    likely(cache_bin_try_pop(fast_bin(sc_bin_offset(size)), p));
+	return likely(size <= SC_LOOKUP_MAX)
+	    && likely(cache_bin_try_pop(fast_bin(sc_bin_offset(size)), p));
 }
 
 /* The same; *b: the object's bin, which holds the size of the class. */
 ALWAYS_INLINE bool
 imalloc_try_bin(size_t size, void **p, cache_bin_t **b) {
-	return likely(size <= SC_LOOKUP_MAX) &&
-	    likely(cache_bin_try_pop(*b = fast_bin(sc_bin_offset(size)), p));
+	return likely(size <= SC_LOOKUP_MAX)
+	    && likely(cache_bin_try_pop(*b = fast_bin(sc_bin_offset(size)), p));
 }
 
 /*
@@ -190,8 +201,9 @@ imalloc_try_bin(size_t size, void **p, cache_bin_t **b) {
  */
 ALWAYS_INLINE bool
 imalloc_aligned_try_fast(size_t size, size_t alignment, void **p) {
-	return likely(size - 1 < SC_LOOKUP_MAX) && likely(alignment <= SC_LOOKUP_MAX) &&
-	    imalloc_try_fast(align_up(size, alignment), p);
+	assert(is_pow2_zu(alignment));
+	return likely(size - 1 < SC_LOOKUP_MAX) && likely(alignment <= SC_LOOKUP_MAX)
+	    && imalloc_try_fast(align_up(size, alignment), p);
 }
 
 /*
@@ -201,6 +213,7 @@ imalloc_aligned_try_fast(size_t size, size_t alignment, void **p) {
  */
 ALWAYS_INLINE bool
 irealloc_try_count_fast(size_t offset) {
+	assert(offset != 0);
 	size_t usize = fast_bin(offset)->size;
 	if (unlikely(usize == 0)) {
 		return false;
@@ -222,9 +235,9 @@ ifree_try_fast(void *ptr) {
  */
 ALWAYS_INLINE bool
 ifree_sized_try_fast(void *ptr, size_t size) {
-	return likely(size <= SC_LOOKUP_MAX) && !ICHECK_IS_BUILT &&
-	    likely(!arena_may_be_sampled(ptr)) &&
-	    likely(cache_bin_try_push(fast_bin(sc_bin_offset(size)), ptr));
+	return likely(size <= SC_LOOKUP_MAX) && !ICHECK_IS_BUILT
+	    && likely(!arena_may_be_sampled(ptr))
+	    && likely(cache_bin_try_push(fast_bin(sc_bin_offset(size)), ptr));
 }
 
 #endif

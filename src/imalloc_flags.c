@@ -7,6 +7,9 @@
 
 #include "icheck.h"
 
+/* Ids of explicit caches are not negative, so these two differ from all of them. */
+cassert(IMALLOC_TCACHE_AUTO < 0 && IMALLOC_TCACHE_NONE < 0);
+
 int
 imalloc_flags_tcache(int flags) {
 	unsigned tcache = ((unsigned)flags >> 8) & 0xfff;
@@ -43,6 +46,7 @@ ifree_flags(void *ptr, int flags) {
 
 void
 ifree_sized_standard(void *ptr, size_t size, size_t alignment) {
+	assert(alignment == 0 || is_pow2_zu(alignment));
 	icheck_size(ptr, size, alignment);
 	if (!ICHECK_IS_BUILT || unlikely(!ifree_try_fast(ptr))) {
 		ifree_default(ptr);

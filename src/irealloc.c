@@ -21,8 +21,9 @@
  * an allocation. size: the bytes of the request as the profiler counts them.
  */
 static void
-irealloc_sample_in_place(tsd_t *tsd, const imalloc_req_t *req, void *ptr, sample_rec_t *rec, size_t old,
-    size_t size) {
+irealloc_sample_in_place(tsd_t *tsd, const imalloc_req_t *req, void *ptr, sample_rec_t *rec,
+    size_t old, size_t size) {
+	imalloc_assert_in_gate(tsd);
 	uint64_t interval;
 	size_t usize = iusize(ptr);
 	if (rec != NULL) {
@@ -44,6 +45,7 @@ irealloc_sample_in_place(tsd_t *tsd, const imalloc_req_t *req, void *ptr, sample
 
 static void
 irealloc_count(tsd_t *tsd, size_t old, size_t usize) {
+	assert(old != usize);
 	if (tsd != NULL) {
 		tsd->direct_dalloc += old;
 		tsd->counted_dalloc += old;
@@ -70,6 +72,7 @@ irealloc_count_same(tsd_t *tsd, size_t usize) {
 static bool
 irealloc_try_in_place(tsd_t *tsd, void *ptr, uint64_t elem, const imalloc_req_t *req,
     size_t usize_min, size_t usize_max) {
+	assert(usize_min > 0 && usize_min <= usize_max);
 	if ((elem & ELEM_SLAB) != 0 || usize_min < SC_LARGE_MINCLASS) {
 		return false;
 	}
@@ -94,6 +97,7 @@ static void *
 irealloc_by_moving(tsd_t *tsd, void *ptr, size_t old, const imalloc_req_t *req, size_t usize) {
 	imalloc_req_t fresh = *req;
 	size_t copied = min_zu(old, req->size);
+	assert(usize >= req->size && copied <= usize);
 	/*
 	 * A larger block is requested as zero: new pages are zero already. Otherwise only the bytes
 	 * behind the copied ones are zeroed, up to the usable size.
@@ -117,13 +121,17 @@ irealloc_by_moving(tsd_t *tsd, void *ptr, size_t old, const imalloc_req_t *req, 
  * has to move.
  */
 ALWAYS_INLINE bool
-irealloc_try_stay(tsd_t *tsd, void *ptr, uint64_t elem, size_t old, const imalloc_req_t *req, size_t usize) {
-	bool is_aligned_enough = req->alignment == 0 ||
-	    ((uintptr_t)ptr & (req->alignment - 1)) == 0;
+irealloc_try_stay(tsd_t *tsd, void *ptr, uint64_t elem, size_t old, const imalloc_req_t *req,
+    size_t usize) {
+	imalloc_assert_in_gate(tsd);
+	assert(usize >= req->size);
+	bool is_aligned_enough = req->alignment == 0
+	    || ((uintptr_t)ptr & (req->alignment - 1)) == 0;
 	/* The arena of the request is ignored if the block stays, but it must exist. */
-	bool has_arena = likely(req->arena == IMALLOC_ARENA_AUTO) || arenas_get_or_init(req->arena) != NULL;
-	if (!is_aligned_enough || !has_arena || (usize != old &&
-	    !irealloc_try_in_place(tsd, ptr, elem, req, usize, usize))) {
+	bool has_arena = likely(req->arena == IMALLOC_ARENA_AUTO)
+	    || arenas_get_or_init(req->arena) != NULL;
+	if (!is_aligned_enough || !has_arena || (usize != old
+	    && !irealloc_try_in_place(tsd, ptr, elem, req, usize, usize))) {
 		return false;
 	}
 	if (usize == old) {
@@ -136,6 +144,7 @@ irealloc_try_stay(tsd_t *tsd, void *ptr, uint64_t elem, size_t old, const imallo
 
 static void *
 irealloc_in_gate(struct tls_s *t, void *ptr, const imalloc_req_t *req) {
+	assert(t == tls_get() && gate_is_entered(t));
 	tsd_t *tsd = tsd_fetch_in_gate(t);
 	uint64_t elem = ifree_elem(ptr);
 	size_t usize = imalloc_usize(req);
@@ -167,12 +176,14 @@ irealloc_in_steps(void *ptr, size_t old, imalloc_req_t *req) {
  */
 static NOINLINE void *
 irealloc_shown(struct tls_s *t, void *ptr, imalloc_req_t *req) {
+	assert(!gate_is_entered(t));
 	bool stays = false;
 	size_t old = iusize(ptr), usize = imalloc_usize(req);
 	if (usize != 0 && gate_try_enter(t)) {
 		tsd_t *tsd = tsd_fetch_in_gate(t);
 		uint64_t elem = ifree_elem(ptr);
-		stays = elem != 0 && !shelter_owns(elem) && irealloc_try_stay(tsd, ptr, elem, old, req, usize);
+		stays = elem != 0 && !shelter_owns(elem) && irealloc_try_stay(tsd, ptr, elem, old, req,
+		    usize);
 		gate_exit(t);
 	}
 	if (!stays) {
@@ -227,10 +238,12 @@ ixalloc(void *ptr, imalloc_req_t *req, size_t extra) {
 	upper.size = most;
 	size_t usize_min = imalloc_usize(req);
 	size_t usize_max = imalloc_usize(&upper);
+	assert(most >= req->size || req->size > SC_LARGE_MAXCLASS);
 	if (usize_min != 0 && usize_max >= usize_min) {
 		irealloc_try_in_place(tsd, ptr, elem, req, usize_min, usize_max);
 	}
 	size_t usize = arena_usize(ptr, elem);
+	assert(usize >= old || usize >= usize_min);
 	if (usize > old) {
 		imalloc_note_large(tsd, usize > usize_min ? usize : req->size);
 	}

@@ -126,8 +126,8 @@ realloc_default(void *ptr, size_t size) {
 EXPORT void *
 je_realloc(void *ptr, size_t size) {
 	size_t bin = emap_elem(ptr) >> ELEM_BIN_SHIFT;
-	if (likely(size - 1 < SC_LOOKUP_MAX) && likely(bin == sc_bin_offset_of_last(size - 1)) &&
-	    likely(irealloc_try_count_fast(bin))) {
+	if (likely(size - 1 < SC_LOOKUP_MAX) && likely(bin == sc_bin_offset_of_last(size - 1))
+	    && likely(irealloc_try_count_fast(bin))) {
 		return ptr;
 	}
 	return realloc_default(ptr, size);

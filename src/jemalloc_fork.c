@@ -45,14 +45,17 @@ fork_run(void (*const *table)(void), size_t n) {
 void
 jemalloc_prefork(void) {
 	fork_run(fork_before, ARRAY_LEN(fork_before));
+	assert(gate_is_closed());
 }
 
 void
 jemalloc_postfork_parent(void) {
+	assert(gate_is_closed());
 	fork_run(fork_parent, ARRAY_LEN(fork_parent));
 }
 
 void
 jemalloc_postfork_child(void) {
+	assert(gate_is_closed());
 	fork_run(fork_child, ARRAY_LEN(fork_child));
 }

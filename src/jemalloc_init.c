@@ -14,8 +14,8 @@
 #include "arena/arenas.h"
 #include "arena/background_thread.h"
 #include "conf/conf.h"
-#include "conf/conf_hpa.h"
 #include "extent/guard.h"
+#include "hpa/hpa_opt.h"
 #include "imalloc.h"
 #include "jemalloc_fork.h"
 #include "malloc_boot.h"
@@ -40,6 +40,14 @@
 extern const char *je_malloc_conf;
 extern const char *je_malloc_conf_2_conf_harder;
 extern void (*je_malloc_message)(void *cbopaque, const char *s);
+
+#if defined(__PIC__) && LG_PAGE_FIXED_P && defined(__ELF__)
+/*
+ * Initialised data that the loader relocates, and what is written at the start (EARLY_DATA), begins
+ * a page, so that it does not lie on two. ".data.page" comes before these by its name.
+ */
+__asm__(".pushsection .data.page, \"aw\"\n.balign 4096\n.popsection");
+#endif
 
 enum { boot_none, boot_running, boot_done, boot_failed };
 
@@ -75,7 +83,7 @@ boot_conf(void) {
 	if (!is_read) {
 		is_read = true;
 		conf_boot(&je_malloc_conf, &je_malloc_conf_2_conf_harder);
-		conf_hpa_boot(opt_abort_conf);
+		hpa_opt_boot();
 		dss_boot();
 	}
 	return 0;
@@ -83,8 +91,10 @@ boot_conf(void) {
 
 static int
 boot_shapes(void) {
+	assert(SC_NBINS > 0 && SC_NBINS <= SC_NSIZES);
 	bin_info_boot();
 	tcache_boot();
+	assert(tcache_nhbins <= SC_NSIZES);
 	sz_boot(tcache_max_default);
 	emap_boot(tcache_nhbins);
 	meta_boot();
@@ -114,6 +124,7 @@ static thread_event_hook_t *boot_event_hooks[10];
 
 static void
 boot_add_event_hook(bool is_wanted, thread_event_hook_t *hook) {
+	assert(boot_event_hooks[ARRAY_LEN(boot_event_hooks) - 1] == NULL);
 	unsigned n = 0;
 	while (boot_event_hooks[n] != NULL) {
 		n++;
@@ -129,6 +140,7 @@ static void (*const boot_tsd_cleanups[])(tsd_t *tsd) = {
 
 static int
 boot_wires(void) {
+	assert(!boot.is_serving);
 	__atomic_store_n(&mutex_sleep_hook, gate_note_wait, __ATOMIC_RELAXED);
 	/* this may be a second attempt to boot */
 	memset(boot_event_hooks, 0, sizeof(boot_event_hooks));
@@ -186,6 +198,7 @@ boot_quarantine_atexit(void) {
 
 static void
 boot_add_atexit(bool is_wanted, void (*fn)(void)) {
+	assert(boot.is_serving);
 	if (is_wanted && atexit(fn) != 0) {
 		malloc_write("<jemalloc>: Error in atexit()\n");
 		if (opt_abort) {
@@ -203,6 +216,7 @@ boot_atexit(void) {
 
 static int
 boot_prof(void) {
+	assert(boot.booter == tls_get() && boot.is_serving);
 	if (!config_prof) {
 		return 0;
 	}
@@ -215,6 +229,7 @@ boot_prof(void) {
 
 static int
 boot_prof_late(void) {
+	assert(boot.booter == tls_get() && boot.is_serving);
 	if (config_prof) {
 		prof_boot_exit();
 		if (opt_prof) {
@@ -235,6 +250,7 @@ static int (*const boot_late[])(void) = {
 
 static int
 boot_run_core(void) {
+	mutex_assert_owner(&boot.mtx);
 	for (size_t i = 0; i < ARRAY_LEN(boot_core); i++) {
 		int err = boot_core[i]();
 		if (err != 0) {
@@ -250,6 +266,8 @@ boot_run_core(void) {
  */
 static int
 boot_all(struct tls_s *t) {
+	mutex_assert_owner(&boot.mtx);
+	assert(boot.booter == NULL && !boot.is_serving);
 	boot.booter = t;
 	atomic_store_u8(&boot_state, boot_running, MO_RELEASE);
 	int err = boot_run_core();

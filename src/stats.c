@@ -12,17 +12,18 @@
 
 #include "arena/arenas.h"
 #include "conf/conf.h"
-#include "conf/conf_hpa.h"
 #include "conf/conf_table.h"
 #include "ctl/ctl.h"
 #include "ctl/ctl_rooms.h"
 #include "ctl/ctl_snapshot.h"
+#include "hpa/hpa_opt.h"
 #include "imalloc.h"
 #include "meta/freepool.h"
 #include "os/gate.h"
 #include "os/malloc_io.h"
 #include "os/nstime.h"
 #include "prof/prof.h"
+#include "stats_hpa.h"
 #include "thread/tcache.h"
 #include "util/assert.h"
 #include "util/buf_writer.h"
@@ -46,6 +47,7 @@ typedef struct {
 	bool large;
 	bool mutexes;
 	bool extents;
+	bool hpa;
 } parts_t;
 
 typedef struct {
@@ -771,6 +773,9 @@ print_arena(report_t *r, const snapshot_arena_t *a, bool is_merged) {
 	if (r->parts.extents) {
 		print_extents(&r->em, s);
 	}
+	if (r->parts.hpa) {
+		stats_print_hpa(&r->em, &s->hpa);
+	}
 }
 
 /* ------------------------------------------------------------------ all statistics */
@@ -795,22 +800,6 @@ print_background(emitter_t *em, const snapshot_background_t *s) {
 	emitter_json_object_end(em);
 	emitter_table_printf(em, "Background threads: %zu, num_runs: %llu, run_interval: %llu ns\n",
 	    s->num_threads, (unsigned long long)s->num_runs, (unsigned long long)s->run_interval);
-}
-
-static void
-print_thp(emitter_t *em, const thp_stats_t *s) {
-	emitter_json_object_kv_begin(em, "thp");
-	THP_STATS_FIELDS(EMIT_FIELD)
-	emitter_json_kv(em, "state", emitter_type_string, &s->state);
-	emitter_json_object_end(em);
-	if (s->npopulate + s->nfailures > 0) {
-		emitter_table_printf(em, "Populated: %zu bytes by %zu calls, failures: %zu\n", s->populated,
-		    s->npopulate, s->nfailures);
-	}
-	if (s->npieces > 0) {
-		emitter_table_printf(em, "Huge pieces: %zu, made: %zu, broken: %zu, slow: %zu, "
-		    "pauses: %zu\n", s->pieces, s->npieces, s->nbroken, s->nslow, s->npauses);
-	}
 }
 
 static unsigned
@@ -863,7 +852,7 @@ print_stats(report_t *r) {
 	emitter_json_object_kv_begin(&r->em, "stats");
 	print_global(r);
 	print_background(&r->em, &global->background);
-	print_thp(&r->em, &global->thp);
+	stats_print_thp(&r->em, &global->thp);
 	if (r->parts.mutexes) {
 		print_mutexes(&r->em, mutex_names, ARRAY_LEN(mutex_names), global->mutexes,
 		    r->snap.merged->stats.uptime_ns);
@@ -891,6 +880,7 @@ parts_of(const char *opts) {
 		.large = strchr(opts, 'l') == NULL,
 		.mutexes = strchr(opts, 'x') == NULL,
 		.extents = strchr(opts, 'e') == NULL,
+		.hpa = strchr(opts, 'h') == NULL,
 	};
 }
 

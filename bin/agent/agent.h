@@ -1,6 +1,6 @@
 /*
- * What all files of jeprofd share: which functions of the C library are wanted (so it is included first), the options, and how
- * it talks and ends.
+ * What all files of jeprofd share: which functions of the C library are wanted (so it is included
+ * first), the options, and how it talks and ends.
  */
 #pragma once
 #ifndef _GNU_SOURCE
@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/clock.h"
 #include "client/jeprof_client.h"
 
 typedef struct options_s {
@@ -44,9 +45,6 @@ void read_options(int argc, char **argv);
 /* One line on stderr, without control characters. */
 __attribute__((format(printf, 1, 2))) void talk(const char *format, ...);
 __attribute__((format(printf, 2, 3), noreturn)) void leave(int code, const char *format, ...);
-
-/* Milliseconds of the monotonic clock. */
-int64_t clock_ms(void);
 
 /* Gives up all rights but that to look into processes (CAP_SYS_PTRACE), for good. */
 void drop_rights(void);

@@ -1,7 +1,7 @@
 /*
- * Numbers byte strings from 0 in the order in which they come. The hash is keyed by a random number,
- * so who chooses the strings cannot choose collisions. Used for the string table of a profile, and
- * for its functions, locations and stacks, whose keys are bytes too.
+ * Numbers byte strings from 0 in the order in which they come. The hash is keyed by a random
+ * number, so who chooses the strings cannot choose collisions. Used for the string table of a
+ * profile, and for its functions, locations and stacks, whose keys are bytes too.
  */
 #pragma once
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /*
- * What /proc and the cgroup say of a process: see labels.h. Invariant: everything read is bounded and cut
- * off, never trusted for its form. No locks, no state. Called by the lookers of watch.c, because a file of a
- * process may keep its reader waiting.
+ * What /proc and the cgroup say of a process: see labels.h. Invariant: everything read is bounded
+ * and cut off, never trusted for its form. No locks, no state. Called by the lookers of watch.c,
+ * because a file of a process may keep its reader waiting.
  */
 #include "labels.h"
 
@@ -64,7 +64,8 @@ read_build_id(int fd, char *hex, size_t size) {
 	Elf64_Phdr h;
 	char notes[NOTES_MAX];
 	if (pread(fd, &e, sizeof(e), 0) != sizeof(e) || memcmp(e.e_ident, ELFMAG, SELFMAG) != 0
-	    || e.e_ident[EI_CLASS] != ELFCLASS64 || e.e_phentsize != sizeof(h) || e.e_phnum > SEGMENTS_MAX) {
+	    || e.e_ident[EI_CLASS] != ELFCLASS64 || e.e_phentsize != sizeof(h)
+	    || e.e_phnum > SEGMENTS_MAX) {
 		return;
 	}
 	for (unsigned i = 0; i < e.e_phnum; i++) {
@@ -165,8 +166,10 @@ read_cgroup_memory(const char *cgroup, figures_t *f) {
 	}
 	if (read_number_at("/sys/fs/cgroup%s/memory.current", cgroup, &f->cgroup_current)) {
 		f->has_cgroup = read_number_at("/sys/fs/cgroup%s/memory.max", cgroup, &f->cgroup_limit);
-	} else if (read_number_at("/sys/fs/cgroup/memory%s/memory.usage_in_bytes", cgroup, &f->cgroup_current)) {
-		f->has_cgroup = read_number_at("/sys/fs/cgroup/memory%s/memory.limit_in_bytes", cgroup, &f->cgroup_limit);
+	} else if (read_number_at("/sys/fs/cgroup/memory%s/memory.usage_in_bytes", cgroup,
+	    &f->cgroup_current)) {
+		f->has_cgroup = read_number_at("/sys/fs/cgroup/memory%s/memory.limit_in_bytes", cgroup,
+		    &f->cgroup_limit);
 		f->cgroup_limit = f->cgroup_limit > INT64_MAX / 2 ? UINT64_MAX : f->cgroup_limit;
 	}
 }
@@ -210,8 +213,8 @@ read_labels(const jeprof_target_t *t, labels_t *l) {
 	size_t length = strlen(l->unit), end = strlen(".service");
 	bool is_service = length > end && strcmp(l->unit + length - end, ".service") == 0
 	    && strncmp(l->unit, "user@", 5) != 0;
-	snprintf(l->service, sizeof(l->service), "%.*s", is_service ? (int)(length - end) : (int)strlen(l->comm),
-	    is_service ? l->unit : l->comm);
+	snprintf(l->service, sizeof(l->service), "%.*s", is_service ? (int)(length - end)
+	    : (int)strlen(l->comm), is_service ? l->unit : l->comm);
 }
 
 bool
@@ -224,8 +227,9 @@ read_usage(int pid, uint64_t start, figures_t *f) {
 	const char *at = strrchr(text, ')'); /* the name before it may hold anything */
 	unsigned long long threads = 0, its_start = 0, pages = 0;
 	char state = 'X';
-	if (at == NULL || sscanf(at, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu %*s %llu %*s %llu",
-	    &state, &threads, &its_start, &pages) != 4 || its_start != start || state == 'Z' || state == 'X') {
+	if (at == NULL || sscanf(at, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+	    "%*s %llu %*s %llu %*s %llu", &state, &threads, &its_start, &pages) != 4
+	    || its_start != start || state == 'Z' || state == 'X') {
 		return false;
 	}
 	f->threads = threads;

@@ -1,6 +1,7 @@
 /*
- * The listening socket: see listen.h. Invariant: a Unix socket is made with rights for its owner and group
- * only, and replaces no file but a socket that nobody listens on. Called by server.c, at boot and at the end.
+ * The listening socket: see listen.h. Invariant: a Unix socket is made with rights for its owner
+ * and group only, and replaces no file but a socket that nobody listens on. Called by server.c, at
+ * boot and at the end.
  */
 #include "agent.h"
 
@@ -27,7 +28,8 @@ static bool
 is_left_over(const struct sockaddr_un *address) {
 	struct stat st;
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	bool is_refused = fd >= 0 && connect(fd, (const struct sockaddr *)address, sizeof(*address)) != 0
+	bool is_refused = fd >= 0
+	    && connect(fd, (const struct sockaddr *)address, sizeof(*address)) != 0
 	    && errno == ECONNREFUSED;
 	if (fd >= 0) {
 		close(fd);
@@ -66,8 +68,9 @@ split(const char *text, char *host, size_t size, char *port, size_t port_size) {
 	int length = (int)(colon - text) - (has_brackets ? 2 : 0);
 	int n = snprintf(host, size, "%.*s", length, text + has_brackets);
 	int m = snprintf(port, port_size, "%s", colon + 1);
-	return n > 0 && (size_t)n < size && (size_t)m < port_size && strspn(port, "0123456789") == strlen(port)
-	    && strlen(port) <= 5 && strtoul(port, NULL, 10) <= 65535;
+	return n > 0 && (size_t)n < size && (size_t)m < port_size
+	    && strspn(port, "0123456789") == strlen(port) && strlen(port) <= 5
+	    && strtoul(port, NULL, 10) <= 65535;
 }
 
 static bool
@@ -84,15 +87,18 @@ name_address(int fd) {
 	socklen_t length = sizeof(address);
 	char host[256], port[16];
 	getsockname(fd, (struct sockaddr *)&address, &length);
-	getnameinfo((struct sockaddr *)&address, length, host, sizeof(host), port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV);
+	getnameinfo((struct sockaddr *)&address, length, host, sizeof(host), port, sizeof(port),
+	    NI_NUMERICHOST | NI_NUMERICSERV);
 	snprintf(name, sizeof(name), address.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
 }
 
 static int
 open_address(const char *text) {
 	char host[256], port[16];
-	struct addrinfo *found = NULL, want = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICHOST};
-	if (!split(text, host, sizeof(host), port, sizeof(port)) || getaddrinfo(host, port, &want, &found) != 0) {
+	struct addrinfo *found = NULL;
+	struct addrinfo want = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICHOST};
+	if (!split(text, host, sizeof(host), port, sizeof(port))
+	    || getaddrinfo(host, port, &want, &found) != 0) {
 		leave(2, "--listen: \"%s\" is no ADDR:PORT with an address in digits", text);
 	}
 	int one = 1, fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -108,6 +114,19 @@ open_address(const char *text) {
 	return fd;
 }
 
+/*
+ * Names of functions and amounts of memory are not for everybody: whoever listens for all should
+ * know it.
+ */
+static void
+warn_open(void) {
+	if (!is_local && options.token_file == NULL) {
+		talk("warning: whoever reaches %s may %s: there is no --token-file", name,
+		    options.may_control ? "read profiles, start and stop sessions"
+		    : options.is_passive ? "read profiles" : "read profiles and start sessions");
+	}
+}
+
 int
 open_listener(void) {
 	int fd = options.unix_path != NULL ? open_unix(options.unix_path)
@@ -115,6 +134,7 @@ open_listener(void) {
 	if (listen(fd, SOMAXCONN) != 0) {
 		leave(1, "%s: %s", name, strerror(errno));
 	}
+	warn_open();
 	return fd;
 }
 

@@ -9,7 +9,10 @@ int open_listener(void);
 /* Where it listens: "127.0.0.1:7071", or the path. */
 const char *listener_name(void);
 
-/* Nobody from another machine reaches it, so a name other than of this machine in a request is a trick. */
+/*
+ * Nobody from another machine reaches it, so a name other than of this machine in a request is a
+ * trick.
+ */
 bool is_listener_local(void);
 
 /* Removes the Unix socket. */

@@ -1,10 +1,11 @@
 /*
- * jeprofd: serves the heap profiles, metrics and names of all processes of a machine that run the library,
- * for the scrapers that exist: Prometheus, Parca, Pyroscope, go tool pprof.
+ * jeprofd: serves the heap profiles, metrics and names of all processes of a machine that run the
+ * library, for the scrapers that exist: Prometheus, Parca, Pyroscope, go tool pprof.
  *
- * Threads: this one looks after the others each second; one of libmicrohttpd serves connections (server.c);
- * lookers look at processes in turn (watch.c); each profile has one of its own (scrape.c). What they know in
- * common is the table (table.h). Nothing of a process or client is believed or waited for without a bound.
+ * Threads: this one looks after the others each second; one of libmicrohttpd serves connections
+ * (server.c); lookers look at processes in turn (watch.c); each profile has one of its own
+ * (scrape.c). What they know in common is the table (table.h). Nothing of a process or client is
+ * believed or waited for without a bound.
  */
 #include "agent.h"
 
@@ -12,7 +13,6 @@
 #include <malloc.h>
 #include <signal.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "names/cache.h"
@@ -36,17 +36,12 @@ catch_signals(void) {
 	sigaction(SIGPIPE, &ignore, NULL);
 }
 
-static void
-pause_ms(int64_t ms) {
-	struct timespec ts = {ms / 1000, ms % 1000 * 1000000};
-	nanosleep(&ts, NULL);
-}
-
 /* A directory that cannot be used is told of at once; names are then kept in memory. */
 static void
 check_cache(void) {
 	cache_t cache;
-	int error = options.cache_dir != NULL ? cache_begin(&cache, options.cache_dir, options.cache_max) : 0;
+	int error = options.cache_dir != NULL ? cache_begin(&cache, options.cache_dir,
+	    options.cache_max) : 0;
 	if (error == 0 && options.cache_dir != NULL) {
 		cache_end(&cache);
 		error = access(options.cache_dir, W_OK | X_OK) != 0 ? errno : 0;
@@ -60,7 +55,9 @@ check_cache(void) {
 int
 main(int argc, char **argv) {
 	read_options(argc, argv);
-	/* What profiles took goes back to the system, and threads share few heaps: memory stays flat. */
+	/*
+	 * What profiles took goes back to the system, and threads share few heaps: memory stays flat.
+	 */
 	mallopt(M_ARENA_MAX, 2);
 	mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);
 	mallopt(M_TRIM_THRESHOLD, MMAP_BYTES);
@@ -72,16 +69,16 @@ main(int argc, char **argv) {
 	if (error != 0) {
 		leave(1, "no thread: %s", strerror(error));
 	}
-	watch_tick(clock_ms());
+	watch_tick(client_now_ms());
 	server_start();
 	while (!ending) {
-		pause_ms(TICK_MS);
-		int64_t now = clock_ms();
+		client_sleep_ms(TICK_MS);
+		int64_t now = client_now_ms();
 		watch_tick(now);
 		scrape_tick(now);
 		server_tick(now);
 	}
-	scrape_tick(clock_ms()); /* answers what still waits */
+	scrape_tick(client_now_ms()); /* answers what still waits */
 	server_stop();
 	return 0;
 }

@@ -1,7 +1,7 @@
 /*
- * /metrics: figures of all processes and of the agent, for Prometheus: as OpenMetrics 1.0 or in the older
- * text format, which differ in the names of counters in their headers and in the last line.
- * Lock: the table's. Called by server.c.
+ * /metrics: figures of all processes and of the agent, for Prometheus: as OpenMetrics 1.0 or in the
+ * older text format, which differ in the names of counters in their headers and in the last line.
+ * Lock: the table's, taken here. Called by server.c.
  */
 #include "table.h"
 
@@ -32,7 +32,8 @@ put_head(const sheet_t *s, const char *name, const char *type, const char *unit,
 }
 
 static void
-put_name(const sheet_t *s, const char *name, const char *end, const proc_t *p, const char *key, const char *value) {
+put_name(const sheet_t *s, const char *name, const char *end, const proc_t *p, const char *key,
+    const char *value) {
 	char pid[16];
 	text_add(s->text, "%s%s", name, end);
 	if (!s->has_labels && key == NULL) {
@@ -64,22 +65,30 @@ static const struct {
 	fig_t figure;
 	bool is_counter;
 } told[] = {
-	{"jeprof_allocated_bytes", "bytes", "Bytes in allocations that the program holds.", fig_allocated, false},
+	{"jeprof_allocated_bytes", "bytes", "Bytes in allocations that the program holds.",
+	    fig_allocated, false},
 	{"jeprof_active_bytes", "bytes", "Bytes in pages with allocations.", fig_active, false},
-	{"jeprof_metadata_bytes", "bytes", "Bytes that the allocator needs for itself.", fig_metadata, false},
-	{"jeprof_resident_bytes", "bytes", "Bytes of the allocator in memory, at most.", fig_resident, false},
+	{"jeprof_metadata_bytes", "bytes", "Bytes that the allocator needs for itself.", fig_metadata,
+	    false},
+	{"jeprof_resident_bytes", "bytes", "Bytes of the allocator in memory, at most.", fig_resident,
+	    false},
 	{"jeprof_mapped_bytes", "bytes", "Bytes in mapped extents.", fig_mapped, false},
-	{"jeprof_retained_bytes", "bytes", "Bytes of address space that is kept for later.", fig_retained, false},
-	{"jeprof_sample_interval_bytes", "bytes", "Mean number of bytes between two samples.", fig_interval, false},
+	{"jeprof_retained_bytes", "bytes", "Bytes of address space that is kept for later.",
+	    fig_retained, false},
+	{"jeprof_sample_interval_bytes", "bytes", "Mean number of bytes between two samples.",
+	    fig_interval, false},
 	{"jeprof_dumps", "", "Profiles written.", fig_dumps, true},
-	{"jeprof_dumps_suppressed", "", "Profiles not written, because there were too many.", fig_suppressed, true},
-	{"jeprof_requests_rejected", "", "Starts and stops that the profiler refused.", fig_rejected, true},
+	{"jeprof_dumps_suppressed", "", "Profiles not written, because there were too many.",
+	    fig_suppressed, true},
+	{"jeprof_requests_rejected", "", "Starts and stops that the profiler refused.", fig_rejected,
+	    true},
 };
 
 static void
 put_told(const sheet_t *s) {
 	for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
-		put_head(s, told[i].name, told[i].is_counter ? "counter" : "gauge", told[i].unit, told[i].help);
+		put_head(s, told[i].name, told[i].is_counter ? "counter" : "gauge", told[i].unit,
+		    told[i].help);
 		for (proc_t *const *p = s->list; *p != NULL; p++) {
 			if (proc_has(*p, told[i].figure)) {
 				put_name(s, told[i].name, told[i].is_counter ? "_total" : "", *p, NULL, NULL);
@@ -177,7 +186,8 @@ put_processes(const sheet_t *s) {
 /* ---- of the agent ---- */
 
 static void
-put_own(const sheet_t *s, const char *name, const char *type, const char *unit, const char *help, double value) {
+put_own(const sheet_t *s, const char *name, const char *type, const char *unit, const char *help,
+    double value) {
 	put_head(s, name, type, unit, help);
 	text_add(s->text, "%s%s %.15g\n", name, strcmp(type, "counter") == 0 ? "_total" : "", value);
 }
@@ -201,18 +211,27 @@ put_agent(const sheet_t *s) {
 	getrusage(RUSAGE_SELF, &usage);
 	double cpu = (double)usage.ru_utime.tv_sec + (double)usage.ru_stime.tv_sec
 	    + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
-	put_own(s, "jeprofd_processes", "gauge", "", "Processes that run the library.", counts.processes);
-	put_own(s, "jeprofd_unreadable_processes", "gauge", "", "Processes that may not be looked into.", counts.unreadable);
+	put_own(s, "jeprofd_processes", "gauge", "", "Processes that run the library.",
+	    counts.processes);
+	put_own(s, "jeprofd_unreadable_processes", "gauge", "",
+	    "Processes that may not be looked into.", counts.unreadable);
 	put_own(s, "jeprofd_requests", "counter", "", "Requests.", (double)counts.requests);
-	put_own(s, "jeprofd_scrapes", "counter", "", "Profiles and changes of sessions that were asked for.", (double)counts.scrapes);
-	put_own(s, "jeprofd_scrapes_failed", "counter", "", "Those that were not answered by 200.", (double)counts.failed);
-	put_own(s, "jeprofd_scrapes_refused", "counter", "", "Those for which there was no room.", (double)counts.refused);
-	put_own(s, "jeprofd_scrape_seconds", "counter", "seconds", "Time they took, with the waits of deltas.", counts.seconds);
-	put_own(s, "jeprofd_scrape_bytes", "counter", "bytes", "Bytes of the profiles that were sent.", (double)counts.bytes);
-	put_own(s, "jeprofd_sessions_started", "counter", "", "Sessions that scrapes and requests started.", (double)counts.sessions);
-	put_own(s, "jeprofd_leases_renewed", "counter", "", "Time limits of sessions that scrapes moved on.", (double)counts.renewed);
-	put_own(s, "jeprofd_threads_held_up", "counter", "", "Threads that a process held up and that were replaced.",
-	    (double)counts.written_off);
+	put_own(s, "jeprofd_scrapes", "counter", "", "Profiles and changes of sessions that were asked "
+	    "for.", (double)counts.scrapes);
+	put_own(s, "jeprofd_scrapes_failed", "counter", "", "Those that were not answered by 200.",
+	    (double)counts.failed);
+	put_own(s, "jeprofd_scrapes_refused", "counter", "", "Those for which there was no room.",
+	    (double)counts.refused);
+	put_own(s, "jeprofd_scrape_seconds", "counter", "seconds",
+	    "Time they took, with the waits of deltas.", counts.seconds);
+	put_own(s, "jeprofd_scrape_bytes", "counter", "bytes", "Bytes of the profiles that were sent.",
+	    (double)counts.bytes);
+	put_own(s, "jeprofd_sessions_started", "counter", "",
+	    "Sessions that scrapes and requests started.", (double)counts.sessions);
+	put_own(s, "jeprofd_leases_renewed", "counter", "",
+	    "Time limits of sessions that scrapes moved on.", (double)counts.renewed);
+	put_own(s, "jeprofd_threads_held_up", "counter", "",
+	    "Threads that a process held up and that were replaced.", (double)counts.written_off);
 	put_own(s, "jeprofd_cpu_seconds", "counter", "seconds", "Processor time of jeprofd.", cpu);
 	put_own(s, "jeprofd_rss_bytes", "gauge", "bytes", "Resident memory of jeprofd.", own_rss());
 }

@@ -1,6 +1,6 @@
 /*
- * The command line of jeprofd, and how it talks and ends (agent.h). Invariant: `options` does not change
- * once main has read it. Called by main.
+ * The command line of jeprofd, and how it talks and ends (agent.h). Invariant: `options` does not
+ * change once main has read it. Called by main.
  */
 #include "agent.h"
 
@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
 
 #ifndef JEPROFD_VERSION
 #define JEPROFD_VERSION "unknown"
@@ -31,21 +30,27 @@ volatile sig_atomic_t ending;
 
 static const char usage_text[] =
     "Usage: jeprofd [OPTIONS]\n"
-    "Serves the heap profiles of all processes of this machine that run the library, over HTTP, by name and unprepared.\n"
-    "  --listen ADDR:PORT       default 127.0.0.1:7071; port 0: any; [::]:7071 for all addresses (use a token then)\n"
+    "Serves the heap profiles of all processes of this machine that run the library, over HTTP, by "
+    "name and unprepared.\n"
+    "  --listen ADDR:PORT       default 127.0.0.1:7071; port 0: any; [::]:7071 for all addresses "
+    "(use a token then)\n"
     "  --unix PATH              a Unix socket instead, for the user and group of jeprofd\n"
     "  --token-file FILE        requests must bear its first line: Authorization: Bearer TOKEN,\n"
     "                           or have it as the password of any user (a browser asks for it)\n"
     "  --rate 512K              bytes between two samples of a session that a scrape starts\n"
-    "  --interval 15s           between two scrapes; profiling ends by itself three of them after the last scrape\n"
+    "  --interval 15s           between two scrapes; profiling ends by itself three of them after "
+    "the last scrape\n"
     "  --passive                a scrape never starts profiling\n"
     "  --allow-control          serves POST /p/PID/start, stop, mark\n"
-    "  --cache DIR              keeps tables of symbols there, by build-id; --cache-max 256M: their size\n"
-    "  --debuginfod             asks the servers in DEBUGINFOD_URLS for debug files that are not here\n"
+    "  --cache DIR              keeps tables of symbols there, by build-id; --cache-max 256M: "
+    "their size\n"
+    "  --debuginfod             asks the servers in DEBUGINFOD_URLS for debug files that are not "
+    "here\n"
     "  --look 15s               between two looks at the processes\n"
     "  --max-scrapes 16 --max-connections 256 --max-processes 1024 --max-profile 64M\n"
     "  -h, --help, --version\n"
-    "Paths: / /p/PID/ /targets /metrics /p/PID/metrics /p/PID/debug/pprof/heap|allocs[?seconds=N|?since=mark|?raw=1]\n"
+    "Paths: / /p/PID/ /targets /metrics /p/PID/metrics "
+    "/p/PID/debug/pprof/heap|allocs[?seconds=N|?since=mark|?raw=1]\n"
     "Exit: 0 ended by SIGTERM or SIGINT, 1 failed, 2 usage.\n";
 
 void
@@ -74,13 +79,6 @@ leave(int code, const char *format, ...) {
 	exit(code);
 }
 
-int64_t
-clock_ms(void) {
-	struct timespec ts;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000;
-}
-
 /* ---- values ---- */
 
 typedef enum { kind_flag, kind_text, kind_number, kind_size, kind_time } kind_t;
@@ -91,7 +89,8 @@ typedef struct unit_s {
 } unit_t;
 
 static const unit_t sizes[] = {{"", 1}, {"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30}, {NULL, 0}};
-static const unit_t times[] = {{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}, {NULL, 0}};
+static const unit_t times[] = {{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000},
+    {NULL, 0}};
 static const unit_t plain[] = {{"", 1}, {NULL, 0}};
 
 /* A whole number and a unit, within the limits; false if it is none. */
@@ -149,13 +148,14 @@ take_value(int row, const char *text) {
 		*(const char **)rows[row].where = text;
 		break;
 	default:
-		is_good = parse_number(text, rows[row].kind == kind_size ? sizes : rows[row].kind == kind_time ? times
-		    : plain, rows[row].least, rows[row].most, rows[row].where);
+		is_good = parse_number(text, rows[row].kind == kind_size ? sizes
+		    : rows[row].kind == kind_time ? times : plain, rows[row].least, rows[row].most,
+		    rows[row].where);
 	}
 	if (!is_good) {
-		leave(2, "--%s: \"%s\" is no %s that can be used here", rows[row].name, text, rows[row].kind == kind_size
-		    ? "size (64M)" : rows[row].kind == kind_time ? "time (30s)" : rows[row].kind == kind_number ? "number"
-		    : "text");
+		leave(2, "--%s: \"%s\" is no %s that can be used here", rows[row].name, text,
+		    rows[row].kind == kind_size ? "size (64M)" : rows[row].kind == kind_time ? "time (30s)"
+		    : rows[row].kind == kind_number ? "number" : "text");
 	}
 }
 
@@ -165,7 +165,8 @@ find_row(const char *word, const char **text) {
 	size_t length = strcspn(word, "=");
 	*text = word[length] == '=' ? word + length + 1 : NULL;
 	for (int i = 0; i < ROWS && strncmp(word, "--", 2) == 0; i++) {
-		if (strlen(rows[i].name) == length - 2 && strncmp(word + 2, rows[i].name, length - 2) == 0) {
+		if (strlen(rows[i].name) == length - 2 && strncmp(word + 2, rows[i].name,
+		    length - 2) == 0) {
 			return i;
 		}
 	}

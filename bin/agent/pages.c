@@ -1,8 +1,8 @@
 /*
- * The pages for people. "/" has the processes with their memory over the last hour, as plain HTML with
- * pictures in SVG. "/p/PID/" is the page that "jeprof report" makes, fed by this process: its script
- * (bin/page/, joined into page_parts.c) fetches debug/pprof/heap again and again. Nothing comes from
- * elsewhere, and everything that a process says of itself is quoted.
+ * The pages for people. "/" has the processes with their memory over the last hour, as plain HTML
+ * with pictures in SVG. "/p/PID/" is the page that "jeprof report" makes, fed by this process: its
+ * script (bin/page/, joined into page_parts.c) fetches debug/pprof/heap again and again. Nothing
+ * comes from elsewhere, and everything that a process says of itself is quoted.
  * Lock: the table's. Called by server.c.
  */
 #include "table.h"
@@ -20,17 +20,21 @@ enum {
 };
 
 static const char head[] =
-    "<!DOCTYPE html>\n<html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">"
+    "<!DOCTYPE html>\n<html lang=\"en\"><meta charset=\"utf-8\">"
+    "<meta name=\"viewport\" content=\"width=device-width\">"
     "<meta http-equiv=\"refresh\" content=\"15\"><title>jeprofd</title>\n"
-    "<style>body{font:14px/1.5 system-ui,sans-serif;margin:2em;color:#222;background:#fff}table{border-collapse:collapse}"
-    "td,th{padding:.3em .8em;text-align:left;border-bottom:1px solid #ddd}td.n,th.n{text-align:right;"
-    "font-variant-numeric:tabular-nums}a{color:#0645ad}svg{vertical-align:middle}.r{fill:none;stroke:#999}"
+    "<style>body{font:14px/1.5 system-ui,sans-serif;margin:2em;color:#222;background:#fff}"
+    "table{border-collapse:collapse}"
+    "td,th{padding:.3em .8em;text-align:left;border-bottom:1px solid #ddd}"
+    "td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}"
+    "a{color:#0645ad}svg{vertical-align:middle}.r{fill:none;stroke:#999}"
     ".a{fill:none;stroke:#c33;stroke-width:1.5}form{display:inline}"
-    "@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}td,th{border-color:#444}a{color:#8ab4f8}}"
-    "</style>\n";
+    "@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}"
+    "td,th{border-color:#444}a{color:#8ab4f8}}</style>\n";
 
 static void
-add_curve(text_t *t, const proc_t *p, const char *class, bool is_allocated, uint64_t most, int64_t now) {
+add_curve(text_t *t, const proc_t *p, const char *class, bool is_allocated, uint64_t most,
+    int64_t now) {
 	unsigned begin = p->points > HISTORY_POINTS ? p->points - HISTORY_POINTS : 0;
 	text_add(t, "<polyline class=\"%s\" points=\"", class);
 	for (unsigned i = begin; i < p->points; i++) {
@@ -53,12 +57,12 @@ add_picture(text_t *t, const proc_t *p) {
 		most = p->history[i].rss > most ? p->history[i].rss : most;
 		most = p->history[i].allocated > most ? p->history[i].allocated : most;
 	}
-	text_add(t, "<svg width=\"%d\" height=\"%d\" role=\"img\"><title>the last hour: resident grey, allocated red; at most ",
-	    PICTURE_WIDTH, PICTURE_HEIGHT);
+	text_add(t, "<svg width=\"%d\" height=\"%d\" role=\"img\"><title>the last hour: resident grey, "
+	    "allocated red; at most ", PICTURE_WIDTH, PICTURE_HEIGHT);
 	text_size(t, (double)most);
 	text_add(t, "</title>");
-	add_curve(t, p, "r", false, most, clock_ms());
-	add_curve(t, p, "a", true, most, clock_ms());
+	add_curve(t, p, "r", false, most, client_now_ms());
+	add_curve(t, p, "a", true, most, client_now_ms());
 	text_add(t, "</svg>");
 }
 
@@ -94,8 +98,8 @@ tell_index(text_t *t) {
 	table_lock();
 	proc_t **list = table_sorted();
 	text_add(t, "%s<h1>Processes that run the library: %u</h1>\n", head, counts.processes);
-	text_add(t, "<table><tr><th class=\"n\">pid<th>name<th>service<th>user<th>profiler<th class=\"n\">allocated"
-	    "<th class=\"n\">resident<th>last hour</tr>\n");
+	text_add(t, "<table><tr><th class=\"n\">pid<th>name<th>service<th>user<th>profiler<th "
+	    "class=\"n\">allocated<th class=\"n\">resident<th>last hour</tr>\n");
 	for (proc_t **p = list; p != NULL && *p != NULL; p++) {
 		add_row(t, *p);
 	}
@@ -142,13 +146,15 @@ add_facts(text_t *t, const proc_t *p) {
 static void
 add_tools(text_t *t) {
 	static const char *const verbs[] = {"start", "stop", "mark"};
-	text_add(t, "<p>Profiles: <a href=\"debug/pprof/heap\">heap</a> <a href=\"debug/pprof/allocs\">allocs</a> "
-	    "<a href=\"debug/pprof/heap?seconds=30\">30 seconds</a> <a href=\"debug/pprof/heap?raw=1\">heap_v2</a></p>\n"
+	text_add(t, "<p>Profiles: <a href=\"debug/pprof/heap\">heap</a> <a "
+	    "href=\"debug/pprof/allocs\">allocs</a> <a href=\"debug/pprof/heap?seconds=30\">30 "
+	    "seconds</a> <a href=\"debug/pprof/heap?raw=1\">heap_v2</a></p>\n"
 	    "<p><button id=\"live-pause\" type=\"button\">pause</button> ");
 	for (size_t i = 0; options.may_control && i < sizeof(verbs) / sizeof(*verbs); i++) {
 		text_add(t, "<button type=\"button\" data-verb=\"%s\">%s</button> ", verbs[i], verbs[i]);
 	}
-	text_add(t, "<output id=\"live-state\" aria-live=\"polite\">waits for the first profile</output></p>\n");
+	text_add(t, "<output id=\"live-state\" aria-live=\"polite\">waits for the first "
+	    "profile</output></p>\n");
 }
 
 static void
@@ -159,12 +165,13 @@ add_part(text_t *t, const char *before, const unsigned char *part, size_t size) 
 
 static void
 add_head(text_t *t, const proc_t *p) {
-	text_add(t, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" "
-	    "content=\"width=device-width,initial-scale=1\"><title>%d ", p->pid);
+	text_add(t, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta "
+	    "name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>%d ", p->pid);
 	text_html(t, p->labels->comm);
 	text_add(t, "</title>\n<style>");
 	add_part(t, "", page_style, page_style_size);
-	text_add(t, "</style></head>\n<body>\n<header><p><a href=\"/\">all processes</a></p><h1>%d ", p->pid);
+	text_add(t, "</style></head>\n<body>\n<header><p><a href=\"/\">all processes</a></p><h1>%d ",
+	    p->pid);
 	text_html(t, p->labels->comm);
 	text_add(t, "</h1>\n");
 	add_facts(t, p);

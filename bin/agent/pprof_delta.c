@@ -1,7 +1,8 @@
 /*
  * The difference of two profiles of one process: stack by stack and thread by thread, of estimates,
  * so that it is what `jeprof --base` shows. Invariant: what is left of the later profile's stacks
- * keeps its order; stacks that are gone follow. No locks. Called by the agent's handlers (?seconds=N).
+ * keeps its order; stacks that are gone follow. No locks. Called by the agent's handlers
+ * (?seconds=N).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +19,10 @@ enum { KEY_MAX = PPROF_DEPTH_MAX + 1 };
 static size_t
 key_of(const struct pprof_profile *p, const site_t *s, uint64_t *key) {
 	key[0] = s->thread == NO_THREAD ? UINT64_MAX : p->threads[s->thread].uid;
-	memcpy(key + 1, p->addresses + s->first, s->depth * sizeof(*key));
+	/* without a stack in the whole profile there is no array */
+	for (uint32_t i = 0; i < s->depth; i++) {
+		key[i + 1] = p->addresses[s->first + i];
+	}
 	return (s->depth + 1) * sizeof(*key);
 }
 
@@ -93,9 +97,20 @@ allocations_clamp(struct pprof_profile *p) {
 	}
 }
 
+/*
+ * Counts begin anew with each session, and a change of the interval changes what a sample stands
+ * for.
+ */
+static bool
+is_one_session(const struct pprof_profile *a, const struct pprof_profile *b) {
+	return a->pid == b->pid && a->period == b->period
+	    && strcmp(intern_text(&a->texts, a->session), intern_text(&b->texts, b->session)) == 0
+	    && strcmp(intern_text(&a->texts, a->start), intern_text(&b->texts, b->start)) == 0;
+}
+
 int
 pprof_subtract(struct pprof_profile *after, const struct pprof_profile *before) {
-	if (after->pid != before->pid) {
+	if (!is_one_session(after, before)) {
 		return EINVAL;
 	}
 	uint64_t *key = malloc(KEY_MAX * sizeof(*key));

@@ -2,14 +2,15 @@
  * Writes a profile as profile.proto, gzipped: four values a sample in Go's order, a location for
  * each place, a mapping for each object that is used. Invariant: numbers of locations, mappings and
  * functions begin at 1 and each that is named is written; values are rounded so that their sum is
- * that of the estimates, cut to a whole number, as `jeprof export` does. No locks. Called by the
- * agent's handlers.
+ * that of the estimates, cut to a whole number, as `jeprof export` does. No locks. Called by
+ * scrape.c.
  */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "pprof_frames.h"
 #include "proto.h"
@@ -37,6 +38,7 @@ static const char *const types[PPROF_TYPES][2] = {{"alloc_objects", "count"},
 
 typedef struct encoder_s {
 	const struct pprof_profile *p;
+	pid_t pid;                        /* of its process here; 0: it is not here */
 	places_t places;
 	proto_t out, part, inner, packed; /* the profile, a message of it, one in that, numbers */
 	double exact[PPROF_TYPES];        /* sums of the samples so far: as they are, */
@@ -136,7 +138,23 @@ sample_write(encoder_t *e, const site_t *s) {
 	proto_message(&e->out, PROFILE_SAMPLE, &e->part);
 }
 
-/* ---------------------------------------------------------------- mappings, locations, functions */
+/* --------------------------------------------------------------- mappings, locations, functions */
+
+/*
+ * Path of an object; of a program whose profile does not tell it, as in a chroot without /proc,
+ * what the kernel says of it.
+ */
+static uint32_t
+path_of(encoder_t *e, uint32_t object) {
+	char link[64], path[4096];
+	uint32_t text = e->p->objects[object].path;
+	if (object != 0 || *intern_text(&e->p->texts, text) != '\0' || e->pid <= 0) {
+		return text_of(e, text);
+	}
+	snprintf(link, sizeof(link), "/proc/%d/exe", (int)e->pid);
+	ssize_t len = readlink(link, path, sizeof(path));
+	return string_of(e, path, len > 0 ? (size_t)len : 0);
+}
 
 /* Number of an object's mapping; it is written when it is first asked for. */
 static uint32_t
@@ -150,7 +168,7 @@ mapping_of(encoder_t *e, uint32_t object) {
 	proto_number(&e->part, MAPPING_ID, e->nmappings);
 	proto_number(&e->part, MAPPING_START, o->start);
 	proto_number(&e->part, MAPPING_LIMIT, o->end);
-	proto_number(&e->part, MAPPING_FILE, text_of(e, o->path));
+	proto_number(&e->part, MAPPING_FILE, path_of(e, object));
 	proto_number(&e->part, MAPPING_BUILD_ID, text_of(e, o->id));
 	for (unsigned i = 0; i < 4; i++) {
 		proto_number(&e->part, MAPPING_HAS + i, (e->places.has[object] & 1u << i) != 0);
@@ -264,7 +282,8 @@ encoder_free(encoder_t *e) {
 int
 pprof_encode(struct pprof_profile *p, const struct pprof_request *request, unsigned char **out,
     size_t *len, const char **why) {
-	encoder_t e = {.p = p, .mapping = calloc(p->nobjects + 1, sizeof(*e.mapping))};
+	encoder_t e = {.p = p, .pid = request->pid, .mapping = calloc(p->nobjects + 1,
+	    sizeof(*e.mapping))};
 	*out = NULL;
 	*why = "there is not enough memory";
 	int err = e.mapping == NULL ? ENOMEM : places_make(&e.places, p, request);

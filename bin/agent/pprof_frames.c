@@ -1,6 +1,6 @@
 /*
- * The places of a profile, and which of them are the allocator's own: a run at the leaf that lies in
- * its library, and in a program that has it built in the frames up to the last entry point, as
+ * The places of a profile, and which of them are the allocator's own: a run at the leaf that lies
+ * in its library, and in a program that has it built in the frames up to the last entry point, as
  * `jeprof` cuts them. Invariant and callers: pprof_frames.h. No locks.
  */
 #include "pprof_frames.h"

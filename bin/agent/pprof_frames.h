@@ -1,7 +1,8 @@
 /*
  * Places of a profile: each address once, with its object and its frames. Invariant: frames of a
  * place stand together, innermost first; their functions and strings are numbered as in the output,
- * strings from 0 (""), functions from 0 (the output adds one). Used by pprof_encode.c only.
+ * strings from 0 (""), functions from 0 (the output adds one). Used by pprof_encode.c and
+ * pprof_names.c.
  */
 #pragma once
 #include "pprof_own.h"

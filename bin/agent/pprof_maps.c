@@ -1,7 +1,7 @@
 /*
  * The end of a heap_v2 text: lines of the memory map, and module lines that name each object with
- * its build-id and where it was loaded. A module line has the last word on its addresses. Invariant:
- * ranges are in the order of their starts, and each names an object. No locks. Called by
+ * its build-id and where it was loaded. A module line has the last word on its addresses.
+ * Invariant: ranges are in the order of their starts, and each names an object. No locks. Called by
  * pprof_parse.c and, to look an address up, by pprof_frames.c.
  */
 #include <errno.h>
@@ -47,7 +47,8 @@ path_put(struct pprof_profile *p, const char *path, size_t len) {
 	if (len > mark && memcmp(path + len - mark, gone, mark) == 0) {
 		len -= mark;
 	}
-	return len > PATH_BYTES || memchr(path, '\0', len) != NULL ? 0 : intern_put(&p->texts, path, len);
+	return len > PATH_BYTES || memchr(path, '\0', len) != NULL ? 0 : intern_put(&p->texts, path,
+	    len);
 }
 
 static void

@@ -58,6 +58,7 @@ struct pprof_profile {
 	int64_t time_ns;   /* since 1970; 0: not known */
 	int64_t duration_ns;
 	uint32_t exe, library;       /* numbers of texts; 0: not known */
+	uint32_t session, start;     /* numbers of the comments that tell them; 0: none does */
 	bool is_accumulated;         /* some count of allocations is not 0 */
 };
 

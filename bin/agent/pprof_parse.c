@@ -2,7 +2,8 @@
  * Reads a heap_v2 text: metadata, threads, stacks with their counts, memory map. Counts become
  * estimates as in `jeprof`, rounded to 1/1024, so that sums do not depend on their order; a stack's
  * estimate is split among its threads in the ratio of their own. Invariant: work and memory are at
- * most some constants times the length of the text. No locks. Called by the agent's handlers.
+ * most some constants times the length of the text. No locks. Called by scrape.c and
+ * pprof_delta.c.
  */
 #include <errno.h>
 #include <math.h>
@@ -239,7 +240,9 @@ parts_parse(parser_t *r) {
 	return 0;
 }
 
-/* One stack, its counts and those of its threads; *is_one is false if something else stands there. */
+/*
+ * One stack, its counts and those of its threads; *is_one is false if something else stands there.
+ */
 static int
 stack_parse(parser_t *r, bool *is_one) {
 	struct pprof_profile *p = r->p;
@@ -286,9 +289,10 @@ stamp_ns(const char *text) {
 	return seconds <= 0 ? 0 : (int64_t)seconds * 1000000000 + (int64_t)ms * 1000000;
 }
 
-/* KEY=VALUE of a line "# jemalloc.KEY=VALUE", as one text with a NUL behind it. */
+/* KEY=VALUE of a line "# jemalloc.KEY=VALUE", a text with a NUL behind it. */
 static void
-meta_note(struct pprof_profile *p, const char *text) {
+meta_note(struct pprof_profile *p, uint32_t text_number) {
+	const char *text = intern_text(&p->texts, text_number);
 	const char *value = strchr(text, '=') + 1, *end = text + strlen(text), *at = value;
 	size_t key = (size_t)(value - 1 - text);
 	uint64_t number = 0;
@@ -299,6 +303,10 @@ meta_note(struct pprof_profile *p, const char *text) {
 		p->period = number <= INT64_MAX ? number : 0;
 	} else if (key == 9 && memcmp(text, "dump_time", 9) == 0) {
 		p->time_ns = stamp_ns(value);
+	} else if (key == 7 && memcmp(text, "session", 7) == 0) {
+		p->session = text_number;
+	} else if (key == 10 && memcmp(text, "start_time", 10) == 0) {
+		p->start = text_number;
 	}
 }
 
@@ -314,7 +322,7 @@ meta_add(struct pprof_profile *p, const char *text, size_t len) {
 		return ENOMEM;
 	}
 	p->comments[p->ncomments++] = number;
-	meta_note(p, intern_text(&p->texts, number));
+	meta_note(p, number);
 	const char *end = text + len;
 	bool is_exe = word_read(&text, end, "exe=");
 	if (is_exe || word_read(&text, end, "library=")) {
@@ -337,7 +345,8 @@ head_parse(parser_t *r) {
 		return EBADMSG;
 	}
 	r->p->period = r->p->rate <= INT64_MAX ? r->p->rate : 0;
-	for (lines_t l = r->lines; line_next(&l, &line, &len) && len > 0 && *line == '#'; r->lines = l) {
+	for (lines_t l = r->lines; line_next(&l, &line, &len) && len > 0 && *line == '#';
+	    r->lines = l) {
 		end = line + len;
 		int err = word_read(&line, end, "# jemalloc.") ? meta_add(r->p, line, (size_t)(end - line))
 		    : 0;

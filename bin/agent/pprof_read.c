@@ -1,7 +1,7 @@
 /*
  * Lines, numbers and words of a text that need not end in a NUL and need not be what it seems.
- * Invariant: nothing is read at or behind `end`; on failure *at stays. No locks, no state. Called by
- * pprof_parse.c and pprof_maps.c.
+ * Invariant: nothing is read at or behind `end`; on failure *at stays. No locks, no state. Called
+ * by pprof_parse.c and pprof_maps.c.
  */
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /*
  * Protobuf's wire format, as far as profile.proto needs it: varints and fields with a length.
- * Invariant: len <= room; once has_failed is set nothing is added. No locks. Called by pprof_encode.c.
+ * Invariant: len <= room; once has_failed is set nothing is added. No locks. Called by
+ * pprof_encode.c.
  */
 #include "proto.h"
 

@@ -1,6 +1,6 @@
 /*
- * Messages of protobuf in memory, and gzip. A buffer that could not grow says so at the end: what is
- * added then is dropped, so that writers need not look at each step.
+ * Messages of protobuf in memory, and gzip. A buffer that could not grow says so at the end: what
+ * is added then is dropped, so that writers need not look at each step.
  */
 #pragma once
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /*
- * Gives up rights, by system calls (no library is needed for it). Invariant: afterwards the process and
- * all its threads can gain nothing: no other capability than CAP_SYS_PTRACE, no set-user-id program, no
- * core file, no other process of the same user that reads the token in its memory.
+ * Gives up rights, by system calls (no library is needed for it). Invariant: afterwards the process
+ * and all its threads can gain nothing: no other capability than CAP_SYS_PTRACE, no set-user-id
+ * program, no core file, no other process of the same user that reads the token in its memory.
  * Called by main before any thread is started.
  */
 #include "agent.h"
@@ -24,7 +24,8 @@ drop_rights(void) {
 	}
 	for (int i = 0; i < CAPABILITIES; i++) {
 		if (i != CAP_SYS_PTRACE) {
-			prctl(PR_CAPBSET_DROP, i, 0, 0, 0); /* fails without CAP_SETPCAP: it has none to lose then */
+			/* fails without CAP_SETPCAP: it has none to lose then */
+			prctl(PR_CAPBSET_DROP, i, 0, 0, 0);
 		}
 	}
 	unsigned kept = data[0].permitted & 1u << CAP_SYS_PTRACE;

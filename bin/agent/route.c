@@ -1,6 +1,7 @@
 /*
- * Reads the path and the arguments of a request: see route.h. Invariant: a route without a fault names a
- * place, and all its numbers are within their limits. No locks, no state. Called by server.c and the fuzz target.
+ * Reads the path and the arguments of a request: see route.h. Invariant: a route without a fault
+ * names a place, and all its numbers are within their limits. No locks, no state. Called by
+ * server.c and the fuzz target.
  */
 #include "route.h"
 
@@ -41,13 +42,14 @@ set_fault(route_t *r, unsigned fault, const char *why) {
 static bool
 read_number(const char *text, bool is_size, uint64_t least, uint64_t most, uint64_t *out) {
 	static const char units[] = "KMG";
-	size_t digits = text == NULL ? 0 : strspn(text, "0123456789");
+	size_t digits = strspn(text, "0123456789");
 	if (digits == 0 || digits > DIGITS_MOST) {
 		return false;
 	}
 	uint64_t n = strtoull(text, NULL, 10);
 	char end = text[digits];
-	const char *unit = is_size && end != '\0' && text[digits + 1] == '\0' ? strchr(units, toupper((unsigned char)end)) : NULL;
+	const char *unit = is_size && end != '\0' && text[digits + 1] == '\0'
+	    ? strchr(units, toupper((unsigned char)end)) : NULL;
 	if (end != '\0' && unit == NULL) {
 		return false;
 	}
@@ -99,40 +101,92 @@ route_path(const char *path, route_t *r) {
 	} else if (strncmp(path, "/p/", 3) == 0) {
 		route_process(path + 3, r);
 	} else {
-		set_fault(r, 404, "there is no such path; there are /, /targets, /metrics, /p/PID/debug/pprof/heap and more: jeprofd(1)");
+		set_fault(r, 404, "there is no such path; there are /, /targets, /metrics, "
+		    "/p/PID/debug/pprof/heap and more: jeprofd(1)");
 	}
 }
 
+/* ---- arguments ---- */
+
+typedef enum { arg_seconds, arg_rate, arg_since, arg_raw, arg_debug, arg_gc, arg_count } arg_t;
+
+/* Which paths take it, and what it can be. */
+static const struct {
+	const char *key;
+	bool is_of_profile;
+	bool is_of_start;
+	const char *why;
+} arguments[arg_count] = {
+	[arg_seconds] = {"seconds", true, true, "seconds is a number from 1 to 600, of a start from 1 "
+	    "to 86400"},
+	[arg_rate] = {"rate", false, true, "rate is a number of bytes, with K, M or G behind if you "
+	    "like"},
+	[arg_since] = {"since", true, false, "since can be: mark"},
+	[arg_raw] = {"raw", true, false, "raw can be: 0, 1, false, true"},
+	[arg_debug] = {"debug", true, false, "debug can be: 0, or 1 for text, which is what raw gives"},
+	[arg_gc] = {"gc", true, false, "gc can be: 0, 1; there is nothing to collect"},
+};
+
+/* The row of a key that this path takes, arg_count if there is none. */
+static arg_t
+find_argument(const char *key, const route_t *r) {
+	bool is_profile = r->place == place_job && !r->is_post;
+	bool is_start = r->place == place_job && r->order.kind == job_start;
+	arg_t i = 0;
+	while (i < arg_count && (strcmp(key, arguments[i].key) != 0
+	    || !((is_profile && arguments[i].is_of_profile)
+	    || (is_start && arguments[i].is_of_start)))) {
+		i++;
+	}
+	return i;
+}
+
 static bool
-is_true(const char *value) {
-	return value != NULL && (strcmp(value, "1") == 0 || strcmp(value, "true") == 0);
+read_flag(const char *value, bool has_words, bool *out) {
+	*out = strcmp(value, "1") == 0 || (has_words && strcmp(value, "true") == 0);
+	return *out || strcmp(value, "0") == 0 || (has_words && strcmp(value, "false") == 0);
+}
+
+/* False: the value is none that the argument can be. */
+static bool
+read_argument(arg_t argument, const char *value, order_t *o) {
+	uint64_t n = 0;
+	bool is_good = true, is_on = false;
+	switch (argument) {
+	case arg_seconds:
+		is_good = read_number(value, false, 1, o->kind == job_start ? SESSION_MOST : SECONDS_MOST,
+		    &n);
+		o->seconds = (unsigned)n;
+		break;
+	case arg_rate:
+		is_good = read_number(value, true, 1, RATE_MOST, &n);
+		o->rate = n;
+		break;
+	case arg_since:
+		is_good = o->is_since_mark = strcmp(value, "mark") == 0;
+		break;
+	default:
+		is_good = read_flag(value, argument == arg_raw, &is_on);
+		o->is_raw = o->is_raw || (is_on && argument != arg_gc);
+	}
+	return is_good;
 }
 
 void
 route_argument(const char *key, const char *value, route_t *r) {
-	uint64_t n = 0;
-	bool is_start = r->place == place_job && r->order.kind == job_start;
-	if (r->place != place_job) {
+	if (r->fault != 0 || (key[0] == '\0' && value == NULL)) {
 		return;
 	}
-	if (strcmp(key, "seconds") == 0) {
-		if (!read_number(value, false, 1, is_start ? SESSION_MOST : SECONDS_MOST, &n)) {
-			set_fault(r, 400, is_start ? "seconds is a number from 1 to 86400" : "seconds is a number from 1 to 600");
-		}
-		r->order.seconds = (unsigned)n;
-	} else if (strcmp(key, "raw") == 0) {
-		r->order.is_raw = is_true(value);
-	} else if (strcmp(key, "since") == 0) {
-		r->order.is_since_mark = value != NULL && strcmp(value, "mark") == 0;
-		if (!r->order.is_since_mark) {
-			set_fault(r, 400, "since can be: mark");
-		}
-	} else if (strcmp(key, "rate") == 0 && is_start) {
-		if (!read_number(value, true, 1, RATE_MOST, &n)) {
-			set_fault(r, 400, "rate is a number of bytes, with K, M or G behind if you like");
-		}
-		r->order.rate = n;
+	arg_t argument = find_argument(key, r);
+	if (argument == arg_count) {
+		set_fault(r, 400, "this path takes no such argument: profiles take seconds, since, raw, "
+		    "debug, gc, and start takes seconds, rate");
+	} else if ((r->given >> argument & 1) != 0) {
+		set_fault(r, 400, "an argument stands there twice");
+	} else if (!read_argument(argument, value != NULL ? value : "", &r->order)) {
+		set_fault(r, 400, arguments[argument].why);
 	}
+	r->given |= argument < arg_count ? 1U << argument : 0;
 }
 
 void

@@ -1,11 +1,13 @@
 /*
- * Profiles and sessions of one process: see scrape.h. A process that nobody prepared gets a session with a
- * time limit (a lease), which each scrape renews, so profiling ends by itself when the scrapes end.
+ * Profiles and sessions of one process: see scrape.h. A process that nobody prepared gets a session
+ * with a time limit (a lease), which each scrape renews, so profiling ends by itself when the
+ * scrapes end.
  *
- * Invariant: a job's answer is given exactly once, by its thread or, if that is late, by scrape_tick; the
- * thread frees the job. A job that sleeps between the two profiles of a delta leaves its place to others; such
- * jobs have places of their own. At most half of the jobs belong to processes of one user but root, so those that
- * hold their threads up leave room for others. Locks: that of the list of jobs; never with the table's.
+ * Invariant: a job's answer is given exactly once, by its thread or, if that is late, by
+ * scrape_tick; the thread frees the job. A job that sleeps between the two profiles of a delta
+ * leaves its place to others; such jobs have places of their own. At most half of the jobs belong
+ * to processes of one user but root, so those that hold their threads up leave room for others.
+ * Locks: that of the list of jobs; never with the table's.
  */
 #include "scrape.h"
 
@@ -40,12 +42,20 @@ typedef struct job_s {
 	int64_t deadline_ms;
 	unsigned uid;            /* of the process, once it is known */
 	bool has_uid;
-	bool is_sleeping;        /* between the profiles of a delta: not in job_count, nor in the process's scrapes */
+	/* between the profiles of a delta: not in job_count, nor in the process's scrapes */
+	bool is_sleeping;
 	answer_t answer;
 	jeprof_target_t target;
 	proc_t *proc;            /* its record, NULL before it is held */
 	struct job_s *next;
 } job_t;
+
+/* A session to begin. */
+typedef struct start_s {
+	uint64_t rate;           /* bytes between two samples */
+	uint64_t seconds;        /* after which it ends; 0: never */
+	bool is_lease;           /* renewed by each scrape; leaves no profile behind */
+} start_t;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static job_t *jobs;
@@ -65,7 +75,8 @@ answer_line(answer_t *a, unsigned status, const char *format, ...) {
 	}
 	line[length] = '\n';
 	free(a->body);
-	*a = (answer_t){.status = status, .type = "text/plain; charset=utf-8", .body = malloc(length + 1), .length = length + 1};
+	*a = (answer_t){.status = status, .type = "text/plain; charset=utf-8",
+	    .body = malloc(length + 1), .length = length + 1};
 	if (a->body == NULL) {
 		a->length = 0;
 		return;
@@ -76,8 +87,8 @@ answer_line(answer_t *a, unsigned status, const char *format, ...) {
 /* Answers with the reason that the target has. */
 static void
 answer_failure(job_t *j, int error) {
-	unsigned status = error == ESRCH || error == ENXIO || error == EPROTO ? 404 : error == EACCES ? 403
-	    : error == E2BIG ? 400 : 503;
+	unsigned status = error == ESRCH || error == ENXIO || error == EPROTO ? 404 : error == EACCES
+	    ? 403 : error == E2BIG ? 400 : 503;
 	answer_line(&j->answer, status, "%s", j->target.why);
 }
 
@@ -86,8 +97,8 @@ answer_failure(job_t *j, int error) {
 /* 0, or the error after it was answered. */
 static int
 ask(job_t *j, const char *text, jeprof_manner_t manner, jeprof_reply_t *reply) {
-	jeprof_request_t request = {.text = text, .wait_ms = WAIT_MS, .taken_ms = TAKEN_MS, .manner = manner,
-	    .bytes_max = options.profile_max, .interrupts = &ending};
+	jeprof_request_t request = {.text = text, .wait_ms = WAIT_MS, .taken_ms = TAKEN_MS, .manner =
+	    manner, .bytes_max = options.profile_max, .interrupts = &ending};
 	int error = jeprof_ask(&j->target, &request, reply);
 	if (error != 0 && error != EAGAIN) {
 		answer_failure(j, error);
@@ -111,7 +122,8 @@ is_session_ours(const job_t *j) {
 	table_lock();
 	lease_t lease = j->proc->lease;
 	table_unlock();
-	return lease.session != 0 && lease.session == j->target.head.session_id && lease.instance == j->target.head.instance;
+	return lease.session != 0 && lease.session == j->target.head.session_id
+	    && lease.instance == j->target.head.instance;
 }
 
 /* Who profiles, and since when. */
@@ -121,64 +133,81 @@ answer_already(job_t *j) {
 	const jeprof_target_t *t = &j->target;
 	bool is_session = t->head.state >= jeprof_state_active && t->head.state <= jeprof_state_paused;
 	if (!is_session) {
-		answer_line(&j->answer, 409, "%d %s is profiling already, switched on by %s; nothing changed", t->pid, t->name,
-		    t->head.state == jeprof_state_sampling ? "its MALLOC_CONF" : "the program itself");
+		answer_line(&j->answer, 409, "%d %s is profiling already, switched on by %s; nothing "
+		    "changed", t->pid, t->name, t->head.state == jeprof_state_sampling ? "its MALLOC_CONF"
+		    : "the program itself");
 		return;
 	}
-	answer_line(&j->answer, 409, "%d %s is profiling already: session %llu of %s since %s; nothing changed", t->pid, t->name,
-	    (unsigned long long)t->head.session_id, is_session_ours(j) ? "this jeprofd" : "somebody else",
-	    since_text(t->head.session_start_ns, since));
+	answer_line(&j->answer, 409, "%d %s is profiling already: session %llu of %s since %s; nothing "
+	    "changed", t->pid, t->name, (unsigned long long)t->head.session_id, is_session_ours(j)
+	    ? "this jeprofd" : "somebody else", since_text(t->head.session_start_ns, since));
 }
 
-static unsigned long long
+static uint64_t
 lease_seconds(const job_t *j) {
 	return (LEASE_INTERVALS * options.interval_ms + 999) / 1000 + j->order.seconds;
 }
 
-/* The time limit to set: never earlier than what was promised to another scrape, which may be a delta that waits. */
-static unsigned long long
+/*
+ * The time limit to set: never earlier than what was promised to another scrape, which may be a
+ * delta that waits.
+ */
+static uint64_t
 promise_seconds(job_t *j) {
-	int64_t now = clock_ms(), until = now + (int64_t)lease_seconds(j) * 1000;
+	int64_t now = client_now_ms(), until = now + (int64_t)lease_seconds(j) * 1000;
 	table_lock();
-	until = until > j->proc->promised_ms ? until : j->proc->promised_ms;
-	j->proc->promised_ms = until;
+	until = until > j->proc->lease.until_ms ? until : j->proc->lease.until_ms;
+	j->proc->lease.until_ms = until;
 	table_unlock();
-	return (unsigned long long)(until - now + 999) / 1000;
+	return (uint64_t)(until - now + 999) / 1000;
+}
+
+/* The session is ours; a lease is renewed by each scrape. */
+static void
+note_session(job_t *j, uint64_t session, const start_t *start, bool is_pending) {
+	table_lock();
+	j->proc->lease = (lease_t){.instance = j->target.head.instance, .session = session,
+	    .is_renewed = start->is_lease, .rate = is_pending ? start->rate : 0,
+	    .until_ms = start->is_lease ? client_now_ms() + (int64_t)start->seconds * 1000 : 0};
+	counts.sessions++;
+	table_unlock();
 }
 
 /* An idle process begins at its next allocation: at most one start waits there. */
 static int
-leave_start(job_t *j, uint64_t rate, bool is_lease) {
+leave_start(job_t *j, const start_t *start) {
 	char text[JEPROF_TEXT];
 	jeprof_target_t *t = &j->target;
 	if (jeprof_find_pending(t, "start", text)) {
 		jeprof_take_back(t);
 	} else {
 		jeprof_let_stay(t);
-		table_lock();
-		j->proc->lease = (lease_t){t->head.instance, t->head.session_id + 1, is_lease, rate};
-		counts.sessions++;
-		table_unlock();
+		note_session(j, t->head.session_id + 1, start, true);
 	}
-	answer_line(&j->answer, 503, "%d %s is idle: profiling begins at its next allocation", t->pid, t->name);
+	answer_line(&j->answer, 503, "%d %s is idle: profiling begins at its next allocation", t->pid,
+	    t->name);
 	return EAGAIN;
 }
 
 /* What the process has refused. */
 static int
 answer_refusal(job_t *j, const jeprof_reply_t *reply) {
-	answer_line(&j->answer, reply->error == EPERM ? 403 : reply->error == EALREADY ? 409 : reply->error == EINVAL ? 400
-	    : 503, "%d %s: %s", j->target.pid, j->target.name, reply->text[0] != '\0' ? reply->text : strerror(reply->error));
+	answer_line(&j->answer, reply->error == EPERM ? 403 : reply->error == EALREADY ? 409
+	    : reply->error == EINVAL ? 400 : 503, "%d %s: %s", j->target.pid, j->target.name,
+	    reply->text[0] != '\0' ? reply->text : strerror(reply->error));
 	return reply->error;
 }
 
-/* A lease leaves no profile behind in the directory of the process. A library that does not know "final" and
- * "accum" is asked without them. */
+/*
+ * A lease leaves no profile behind in the directory of the process. A library that does not know
+ * "final" and "accum" is asked without them.
+ */
 static int
-ask_start(job_t *j, uint64_t rate, unsigned long long seconds, bool is_lease, jeprof_reply_t *reply) {
+ask_start(job_t *j, const start_t *start, jeprof_reply_t *reply) {
 	char text[128];
-	snprintf(text, sizeof(text), "start sample_interval:%llu,max_seconds:%llu%s", (unsigned long long)rate, seconds,
-	    is_lease ? ",accum:true,final:false" : ",accum:true");
+	snprintf(text, sizeof(text), "start sample_interval:%llu,max_seconds:%llu%s",
+	    (unsigned long long)start->rate, (unsigned long long)start->seconds, start->is_lease
+	    ? ",accum:true,final:false" : ",accum:true");
 	int error = ask(j, text, jeprof_manner_stay, reply);
 	if (error == 0 && reply->error == EINVAL && strstr(reply->text, "unknown option") != NULL) {
 		*strstr(text, ",accum") = '\0';
@@ -188,11 +217,11 @@ ask_start(job_t *j, uint64_t rate, unsigned long long seconds, bool is_lease, je
 }
 
 static int
-start_session(job_t *j, uint64_t rate, unsigned long long seconds, bool is_lease) {
+start_session(job_t *j, const start_t *start) {
 	jeprof_reply_t reply;
-	int error = ask_start(j, rate, seconds, is_lease, &reply);
+	int error = ask_start(j, start, &reply);
 	if (error != 0) {
-		return error == EAGAIN ? leave_start(j, rate, is_lease) : error;
+		return error == EAGAIN ? leave_start(j, start) : error;
 	}
 	if (jeprof_look(&j->target) != 0) {
 		answer_failure(j, ESRCH);
@@ -201,16 +230,13 @@ start_session(job_t *j, uint64_t rate, unsigned long long seconds, bool is_lease
 	if (reply.error != 0) {
 		return reply.error == EALREADY ? EALREADY : answer_refusal(j, &reply);
 	}
-	table_lock();
-	j->proc->lease = (lease_t){j->target.head.instance, strtoull(reply.text, NULL, 10), is_lease, 0};
-	counts.sessions++;
-	table_unlock();
+	note_session(j, strtoull(reply.text, NULL, 10), start, false);
 	return 0;
 }
 
 /*
- * Of a start that was left pending we know the number that its session would get. Somebody else's start may have come
- * first, so the session is ours only if its rate is the one that we asked for.
+ * Of a start that was left pending we know the number that its session would get. Somebody else's
+ * start may have come first, so the session is ours only if its rate is the one that we asked for.
  */
 static int
 check_pending_lease(job_t *j) {
@@ -220,7 +246,8 @@ check_pending_lease(job_t *j) {
 	if (error != 0) {
 		return error;
 	}
-	bool is_told = reply.error == 0 && jeprof_value(reply.text, "sample_interval", value, sizeof(value)) != NULL;
+	bool is_told = reply.error == 0 && jeprof_value(reply.text, "sample_interval", value,
+	    sizeof(value)) != NULL;
 	table_lock();
 	lease_t *lease = &j->proc->lease;
 	lease->session = is_told && strtoull(value, NULL, 10) == lease->rate ? lease->session : 0;
@@ -241,7 +268,7 @@ renew_lease(job_t *j) {
 	if (error != 0 || !lease.is_renewed || !is_session_ours(j)) {
 		return error;
 	}
-	snprintf(text, sizeof(text), "set max_seconds:%llu", promise_seconds(j));
+	snprintf(text, sizeof(text), "set max_seconds:%llu", (unsigned long long)promise_seconds(j));
 	error = ask(j, text, jeprof_manner_wait, &reply);
 	table_lock();
 	counts.renewed += error == 0 && reply.error == 0;
@@ -261,12 +288,12 @@ ensure_profiling(job_t *j) {
 		return renew_lease(j);
 	}
 	if (options.is_passive) {
-		answer_line(&j->answer, 409, "%d %s is not profiling, and this jeprofd is passive: jeprofctl start %d", t->pid,
-		    t->name, t->pid);
+		answer_line(&j->answer, 409, "%d %s is not profiling, and this jeprofd is passive: "
+		    "jeprofctl start %d", t->pid, t->name, t->pid);
 		return EPERM;
 	}
-	int error = start_session(j, options.rate, promise_seconds(j), true);
-	return error == EALREADY ? 0 : error;
+	int error = start_session(j, &(start_t){options.rate, lease_seconds(j), true});
+	return error == EALREADY ? renew_lease(j) : error;
 }
 
 /* ---- profiles ---- */
@@ -279,8 +306,8 @@ fetch(job_t *j, jeprof_reply_t *reply) {
 		return answer_refusal(j, reply);
 	}
 	if (error == 0 && reply->profile == NULL) {
-		answer_line(&j->answer, 503, "%d %s cannot stream its profile: only its control directory is open to us",
-		    j->target.pid, j->target.name);
+		answer_line(&j->answer, 503, "%d %s cannot stream its profile: only its control directory "
+		    "is open to us", j->target.pid, j->target.name);
 		return EIO;
 	}
 	return error;
@@ -302,12 +329,11 @@ set_sleeping(job_t *j, bool is_sleeping) {
 /* Sleeps between the two profiles of a delta; false if we are ending. */
 static bool
 sleep_between(job_t *j) {
-	int64_t end = clock_ms() + (int64_t)j->order.seconds * 1000;
+	int64_t end = client_now_ms() + (int64_t)j->order.seconds * 1000;
 	set_sleeping(j, true);
-	while (!ending && clock_ms() < end) {
-		int64_t left = end - clock_ms();
-		struct timespec ts = {0, (left < 200 ? left : 200) * 1000000};
-		nanosleep(&ts, NULL);
+	while (!ending && client_now_ms() < end) {
+		int64_t left = end - client_now_ms();
+		client_sleep_ms(left < 200 ? left : 200);
 	}
 	set_sleeping(j, false);
 	return !ending;
@@ -326,8 +352,8 @@ fetch_before(job_t *j, char **text, size_t *bytes) {
 		}
 		table_unlock();
 		if (*text == NULL) {
-			answer_line(&j->answer, 404, "%d %s has no mark: POST /p/%d/mark sets one", j->target.pid, j->target.name,
-			    j->target.pid);
+			answer_line(&j->answer, 404, "%d %s has no mark: POST /p/%d/mark sets one",
+			    j->target.pid, j->target.name, j->target.pid);
 			return ENOENT;
 		}
 		return 0;
@@ -343,6 +369,12 @@ fetch_before(job_t *j, char **text, size_t *bytes) {
 	return error;
 }
 
+static void
+answer_other_session(job_t *j) {
+	answer_line(&j->answer, 409, "%d %s: the session of the earlier profile has ended, or its rate "
+	    "was changed: there is no difference to show", j->target.pid, j->target.name);
+}
+
 /* Takes the earlier profile from `after`. */
 static int
 subtract(job_t *j, struct pprof_profile *after, const char *text, size_t bytes) {
@@ -351,11 +383,14 @@ subtract(job_t *j, struct pprof_profile *after, const char *text, size_t bytes) 
 	int error = pprof_parse(text, bytes, &before, &why);
 	if (error == 0) {
 		error = pprof_subtract(after, before);
-		why = error == EINVAL ? "the profiles are of different processes" : "no memory";
+		why = "no memory";
 		pprof_free(before);
 	}
-	if (error != 0) {
-		answer_line(&j->answer, 503, "%d %s: the earlier profile: %s", j->target.pid, j->target.name, why);
+	if (error == EINVAL) {
+		answer_other_session(j);
+	} else if (error != 0) {
+		answer_line(&j->answer, 503, "%d %s: the earlier profile: %s", j->target.pid,
+		    j->target.name, why);
 	}
 	return error;
 }
@@ -383,32 +418,8 @@ convert(job_t *j, const jeprof_reply_t *now, const char *before, size_t before_b
 		answer_line(&j->answer, 503, "%d %s: its profile: %s", j->target.pid, j->target.name, why);
 		return;
 	}
-	j->answer = (answer_t){.status = 200, .type = "application/octet-stream", .body = (char *)out, .length = length};
-}
-
-/* The value of a line "# jemalloc.KEY=VALUE" at the head of a profile; "" if there is none. */
-static void
-head_value(const char *text, const char *key, char value[64]) {
-	char line[64];
-	snprintf(line, sizeof(line), "\n# jemalloc.%s=", key);
-	const char *at = strstr(text, line);
-	at = at != NULL ? at + strlen(line) : "";
-	snprintf(value, 64, "%.*s", (int)strcspn(at, "\n"), at);
-}
-
-/* Whether both profiles were taken in one session that still runs: only then their difference means something. */
-static bool
-is_one_session(job_t *j, const char *before, const char *now) {
-	static const char *const keys[] = {"session", "start_time", "sample_interval"};
-	char was[64], is[64];
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-		head_value(before, keys[i], was);
-		head_value(now, keys[i], is);
-		if (strcmp(was, is) != 0) {
-			return false;
-		}
-	}
-	return jeprof_look(&j->target) == 0 && j->target.head.state != jeprof_state_idle;
+	j->answer = (answer_t){.status = 200, .type = "application/octet-stream", .body = (char *)out,
+	    .length = length};
 }
 
 static void
@@ -421,12 +432,13 @@ run_profile(job_t *j) {
 		return;
 	}
 	if (fetch(j, &now) == 0) {
-		if (is_delta && !is_one_session(j, before, now.profile)) {
-			answer_line(&j->answer, 409, "%d %s: the session of the earlier profile has ended, or its rate was changed: there "
-			    "is no difference to show", j->target.pid, j->target.name);
+		/* Ended meanwhile: what is freed from then on is not counted. */
+		if (is_delta && (jeprof_look(&j->target) != 0
+		    || j->target.head.state == jeprof_state_idle)) {
+			answer_other_session(j);
 		} else if (j->order.is_raw) {
-			j->answer = (answer_t){.status = 200, .type = "text/plain; charset=utf-8", .body = now.profile,
-			    .length = now.profile_bytes};
+			j->answer = (answer_t){.status = 200, .type = "text/plain; charset=utf-8",
+			    .body = now.profile, .length = now.profile_bytes};
 			now.profile = NULL;
 		} else {
 			convert(j, &now, before, before_bytes);
@@ -446,7 +458,7 @@ run_start(job_t *j) {
 		answer_already(j);
 		return;
 	}
-	int error = start_session(j, rate, j->order.seconds, false);
+	int error = start_session(j, &(start_t){rate, j->order.seconds, false});
 	if (error == EALREADY) {
 		answer_already(j);
 		return;
@@ -468,8 +480,9 @@ run_stop(job_t *j) {
 	if (error == EAGAIN) {
 		error = jeprof_withdraw_pending(t, &count);
 		if (error != 0 || count == 0) {
-			answer_line(&j->answer, t->head.state == jeprof_state_idle ? 409 : 503, "%d %s is idle%s", t->pid, t->name,
-			    t->head.state == jeprof_state_idle ? " and not profiling; nothing changed" : " and does not answer");
+			answer_line(&j->answer, t->head.state == jeprof_state_idle ? 409 : 503,
+			    "%d %s is idle%s", t->pid, t->name, t->head.state == jeprof_state_idle
+			    ? " and not profiling; nothing changed" : " and does not answer");
 			return;
 		}
 		answer_line(&j->answer, 200, "the pending start was taken back");
@@ -493,13 +506,14 @@ run_mark(job_t *j) {
 	}
 	table_lock();
 	proc_t *p = j->proc;
-	bool fits = now.profile_bytes <= MARK_MOST && counts.mark_bytes - p->mark_bytes + now.profile_bytes <= MARKS_MOST;
+	bool fits = now.profile_bytes <= MARK_MOST && counts.mark_bytes - p->mark_bytes
+	    + now.profile_bytes <= MARKS_MOST;
 	if (fits) {
 		counts.mark_bytes = counts.mark_bytes - p->mark_bytes + now.profile_bytes;
 		free(p->mark);
 		p->mark = now.profile;
 		p->mark_bytes = now.profile_bytes;
-		p->mark_ms = clock_ms();
+		p->mark_ms = client_now_ms();
 	}
 	table_unlock();
 	if (!fits) {
@@ -508,7 +522,8 @@ run_mark(job_t *j) {
 		    (unsigned long long)now.profile_bytes);
 		return;
 	}
-	answer_line(&j->answer, 200, "marked: /p/%d/debug/pprof/heap?since=mark shows what changed from here on", j->target.pid);
+	answer_line(&j->answer, 200, "marked: /p/%d/debug/pprof/heap?since=mark shows what changed "
+	    "from here on", j->target.pid);
 }
 
 /* ---- a job from its beginning to its end ---- */
@@ -543,27 +558,29 @@ try_enter_process(job_t *j) {
 
 static void
 run(job_t *j) {
-	static void (*const runs[])(job_t *j) = {run_profile, run_profile, run_start, run_stop, run_mark};
+	static void (*const runs[])(job_t *j) = {run_profile, run_profile, run_start, run_stop,
+	    run_mark};
 	int error = jeprof_find(&j->target, j->order.pid);
 	if (error != 0) {
 		answer_failure(j, error);
 		return;
 	}
 	if (!try_enter_user(j)) {
-		answer_line(&j->answer, 503, "processes of uid %u are asked by half of --max-scrapes %llu already: try again", j->uid,
-		    (unsigned long long)options.scrapes_max);
+		answer_line(&j->answer, 503, "processes of uid %u are asked by half of --max-scrapes %llu "
+		    "already: try again", j->uid, (unsigned long long)options.scrapes_max);
 		return;
 	}
 	if (!try_enter_process(j)) {
-		answer_line(&j->answer, 503, "%d %s: %d requests for this process go on already: try again", j->target.pid,
-		    j->target.name, PER_PROCESS);
+		answer_line(&j->answer, 503, "%d %s: %d requests for this process go on already: try again",
+		    j->target.pid, j->target.name, PER_PROCESS);
 		return;
 	}
 	error = jeprof_open(&j->target, NULL);
 	if (error != 0) {
 		answer_failure(j, error);
 	} else if (j->target.way == jeprof_way_dir) {
-		answer_line(&j->answer, 403, "%d %s can be reached through its control directory only", j->target.pid, j->target.name);
+		answer_line(&j->answer, 403, "%d %s can be reached through its control directory only",
+		    j->target.pid, j->target.name);
 	} else {
 		runs[j->order.kind](j);
 	}
@@ -585,7 +602,7 @@ count_job(const job_t *j) {
 	table_lock();
 	counts.scrapes++;
 	counts.failed += j->answer.status != 200;
-	counts.seconds += (double)(clock_ms() - j->begin_ms) / 1000;
+	counts.seconds += (double)(client_now_ms() - j->begin_ms) / 1000;
 	counts.bytes += j->answer.status == 200 ? j->answer.length : 0;
 	if (j->proc != NULL) {
 		j->proc->scrapes--;
@@ -632,11 +649,12 @@ scrape_begin(const order_t *order, done_t *done, void *arg) {
 	if (j == NULL) {
 		return false;
 	}
-	*j = (job_t){.order = *order, .done = done, .arg = arg, .begin_ms = clock_ms()};
+	*j = (job_t){.order = *order, .done = done, .arg = arg, .begin_ms = client_now_ms()};
 	bool is_delta = order->kind == job_heap || order->kind == job_allocs;
 	j->deadline_ms = j->begin_ms + LATE_MS + (is_delta ? (int64_t)order->seconds * 1000 : 0);
 	pthread_mutex_lock(&lock);
-	bool has_place = job_count < options.scrapes_max && (!is_delta || order->seconds == 0 || sleeper_count < SLEEPERS_MOST);
+	bool has_place = job_count < options.scrapes_max && (!is_delta || order->seconds == 0
+	    || sleeper_count < SLEEPERS_MOST);
 	bool is_begun = has_place && !ending;
 	if (is_begun) {
 		j->next = jobs;
@@ -666,7 +684,8 @@ scrape_tick(int64_t now_ms) {
 			continue;
 		}
 		answer_t answer = {0};
-		answer_line(&answer, 503, ending ? "jeprofd is ending" : "no answer in time: the process holds its reader up");
+		answer_line(&answer, 503, ending ? "jeprofd is ending"
+		    : "no answer in time: the process holds its reader up");
 		j->done(j->arg, &answer);
 		j->done = NULL;
 		count++;

@@ -1,6 +1,7 @@
 /*
- * What takes time: profiles, starts, stops and marks of one process, each in a thread of its own, so that a slow process delays
- * nobody. Invariant: a job is bounded in time for its asker; if its thread is held up by the process, the asker gets 503 then.
+ * What takes time: profiles, starts, stops and marks of one process, each in a thread of its own,
+ * so that a slow process delays nobody. Invariant: a job is bounded in time for its asker; if its
+ * thread is held up by the process, the asker gets 503 then.
  */
 #pragma once
 #include "table.h"
@@ -27,10 +28,12 @@ typedef struct order_s {
 } order_t;
 
 /* A line of text as the answer. */
-__attribute__((format(printf, 3, 4))) void answer_line(answer_t *a, unsigned status, const char *format, ...);
+__attribute__((format(printf, 3, 4))) void answer_line(answer_t *a, unsigned status,
+    const char *format, ...);
 
 /*
- * Begins the job; done(arg, answer) is called once, from another thread, and owns the body. false: no room, nothing is called.
+ * Begins the job; done(arg, answer) is called once, from another thread, and owns the body. false:
+ * no room, nothing is called.
  */
 typedef void done_t(void *arg, const answer_t *answer);
 bool scrape_begin(const order_t *order, done_t *done, void *arg);

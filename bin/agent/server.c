@@ -1,11 +1,13 @@
 /*
- * The HTTP side, with libmicrohttpd: see server.h. One thread reads and writes all connections; what takes
- * time is done by jobs (scrape.h), whose connections are suspended until the answer is there.
+ * The HTTP side, with libmicrohttpd: see server.h. One thread reads and writes all connections;
+ * what takes time is done by jobs (scrape.h), whose connections are suspended until the answer is
+ * there.
  *
- * Invariant: everything of a client is bounded: bytes of its headers (the pool of its connection), of the
- * path, of a body, the time of a request and of reading the answer, the number of connections; when these
- * become many, the one that has been silent longest is ended. Locks: that of the connections, and that of
- * the answers, in this order never together. Called by main and by the threads of libmicrohttpd and of jobs.
+ * Invariant: everything of a client is bounded: bytes of its headers (the pool of its connection),
+ * of the path, of a body, the time of a request and of reading the answer, the number of
+ * connections; when these become many, the one that has been silent longest is ended. Locks: that
+ * of the connections, and that of the answers, in this order never together. Called by main and by
+ * the threads of libmicrohttpd and of jobs.
  */
 #include "server.h"
 
@@ -73,7 +75,7 @@ static pthread_mutex_t answers_lock = PTHREAD_MUTEX_INITIALIZER;
 static void
 conn_append(conn_t *c, phase_t phase) {
 	c->phase = phase;
-	c->since_ms = clock_ms();
+	c->since_ms = client_now_ms();
 	c->previous = conns.previous;
 	c->next = &conns;
 	conns.previous->next = c;
@@ -107,7 +109,8 @@ end_oldest_reader(void) {
 }
 
 static void
-on_connection(void *arg, struct MHD_Connection *connection, void **context, enum MHD_ConnectionNotificationCode code) {
+on_connection(void *arg, struct MHD_Connection *connection, void **context,
+    enum MHD_ConnectionNotificationCode code) {
 	(void)arg;
 	conn_t *c = *context;
 	pthread_mutex_lock(&conns_lock);
@@ -132,7 +135,8 @@ on_connection(void *arg, struct MHD_Connection *connection, void **context, enum
 
 static void
 set_phase(struct MHD_Connection *connection, phase_t phase) {
-	const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection,
+	    MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 	conn_t *c = info != NULL ? info->socket_context : NULL;
 	if (c != NULL) {
 		pthread_mutex_lock(&conns_lock);
@@ -149,7 +153,8 @@ server_tick(int64_t now_ms) {
 	for (conn_t *c = conns.next, *next; c != &conns && left > 0; c = next, left--) {
 		next = c->next;
 		int64_t age = now_ms - c->since_ms;
-		if ((c->phase == phase_reading && age > READING_MS) || (c->phase == phase_sending && age > SENDING_MS)) {
+		if ((c->phase == phase_reading && age > READING_MS) || (c->phase == phase_sending
+		    && age > SENDING_MS)) {
 			conn_end(c);
 		}
 	}
@@ -207,28 +212,31 @@ has_token(request_t *q) {
 }
 
 /*
- * A page from elsewhere in a browser of this machine must not reach us: by a name that it has made to mean this machine, nor
- * by a form. False after it was answered.
+ * A page from elsewhere in a browser of this machine must not reach us: by a name that it has made
+ * to mean this machine, nor by a form. False after it was answered.
  */
 static bool
 may_ask(request_t *q) {
 	const char *host = header(q, "Host"), *origin = header(q, "Origin");
 	if (token_length > 0 && !has_token(q)) {
-		answer_line(&q->answer, 401, "this jeprofd wants its token: Authorization: Bearer TOKEN, or in a browser as the "
-		    "password of any user");
+		answer_line(&q->answer, 401, "this jeprofd wants its token: Authorization: Bearer TOKEN, "
+		    "or in a browser as the password of any user");
 		return false;
 	}
-	if (token_length == 0 && options.unix_path == NULL && is_listener_local() && !is_local_name(host)) {
+	if (token_length == 0 && options.unix_path == NULL && is_listener_local()
+	    && !is_local_name(host)) {
 		answer_line(&q->answer, 403, "the Host of the request is not this machine");
 		return false;
 	}
 	const char *origin_host = strstr(origin, "://");
-	if (q->route.is_post && origin[0] != '\0' && (origin_host == NULL || strcmp(origin_host + 3, host) != 0)) {
+	if (q->route.is_post && origin[0] != '\0' && (origin_host == NULL || strcmp(origin_host + 3,
+	    host) != 0)) {
 		answer_line(&q->answer, 403, "a page from elsewhere may not change anything here");
 		return false;
 	}
 	if (q->route.is_post && !options.may_control) {
-		answer_line(&q->answer, 403, "this jeprofd only reads; jeprofd --allow-control would start and stop");
+		answer_line(&q->answer, 403, "this jeprofd only reads; jeprofd --allow-control would start "
+		    "and stop");
 		return false;
 	}
 	return true;
@@ -239,7 +247,8 @@ may_ask(request_t *q) {
 static enum MHD_Result
 send_answer(request_t *q) {
 	answer_t *a = &q->answer;
-	struct MHD_Response *response = MHD_create_response_from_buffer(a->length, a->body, MHD_RESPMEM_MUST_FREE);
+	struct MHD_Response *response = MHD_create_response_from_buffer(a->length, a->body,
+	    MHD_RESPMEM_MUST_FREE);
 	if (response == NULL) {
 		return MHD_NO;
 	}
@@ -247,16 +256,19 @@ send_answer(request_t *q) {
 	MHD_add_response_header(response, "Content-Type", a->type);
 	MHD_add_response_header(response, "Cache-Control", "no-store");
 	MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
-	MHD_add_response_header(response, "Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; "
-	    "script-src 'unsafe-inline'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'");
+	MHD_add_response_header(response, "Content-Security-Policy",
+	    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src "
+	    "'self'; form-action 'self'; frame-ancestors 'none'");
 	if (a->status == 401) {
 		MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
-		MHD_add_response_header(response, "WWW-Authenticate", "Basic realm=\"jeprofd\", charset=\"UTF-8\"");
+		MHD_add_response_header(response, "WWW-Authenticate",
+		    "Basic realm=\"jeprofd\", charset=\"UTF-8\"");
 	}
 	if (a->status == 405) {
 		MHD_add_response_header(response, "Allow", q->route.is_post ? "POST" : "GET, HEAD");
 	}
-	if (a->status == 200 && q->route.place == place_job && !q->route.is_post && !q->route.order.is_raw) {
+	if (a->status == 200 && q->route.place == place_job && !q->route.is_post
+	    && !q->route.order.is_raw) {
 		MHD_add_response_header(response, "Content-Disposition", q->route.order.kind == job_allocs
 		    ? "attachment; filename=\"allocs.pb.gz\"" : "attachment; filename=\"heap.pb.gz\"");
 	}
@@ -293,19 +305,22 @@ begin_job(request_t *q) {
 /* What scrapers reach us by: as they have called us, if that is a name. */
 static const char *
 reached_by(request_t *q) {
-	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-:[]";
+	static const char plain[] =
+	    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-:[]";
 	const char *host = header(q, "Host");
-	return host[0] != '\0' && strspn(host, plain) == strlen(host) && strlen(host) < 256 ? host : listener_name();
+	return host[0] != '\0' && strspn(host, plain) == strlen(host) && strlen(host) < 256 ? host
+	    : listener_name();
 }
 
 /* What is answered at once, from the table. */
 static void
 answer_from_table(request_t *q) {
 	text_t t = {0};
-	bool is_there = true, is_openmetrics = strstr(header(q, "Accept"), "application/openmetrics-text") != NULL;
+	bool is_there = true, is_openmetrics = strstr(header(q, "Accept"),
+	    "application/openmetrics-text") != NULL;
 	const char *type = "text/html; charset=utf-8";
-	const char *metrics = is_openmetrics ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
-	    : "text/plain; version=0.0.4; charset=utf-8";
+	const char *metrics = is_openmetrics ? "application/openmetrics-text; version=1.0.0; "
+	    "charset=utf-8" : "text/plain; version=0.0.4; charset=utf-8";
 	int pid = q->route.order.pid;
 	switch (q->route.place) {
 	case place_targets:
@@ -373,8 +388,8 @@ check_request(request_t *q, const char *path, const char *method) {
 }
 
 static enum MHD_Result
-on_request(void *arg, struct MHD_Connection *connection, const char *path, const char *method, const char *version,
-    const char *body, size_t *body_bytes, void **context) {
+on_request(void *arg, struct MHD_Connection *connection, const char *path, const char *method,
+    const char *version, const char *body, size_t *body_bytes, void **context) {
 	(void)arg;
 	(void)version;
 	(void)body;
@@ -406,7 +421,8 @@ on_request(void *arg, struct MHD_Connection *connection, const char *path, const
 }
 
 static void
-on_completed(void *arg, struct MHD_Connection *connection, void **context, enum MHD_RequestTerminationCode code) {
+on_completed(void *arg, struct MHD_Connection *connection, void **context,
+    enum MHD_RequestTerminationCode code) {
 	(void)arg;
 	(void)code;
 	request_t *q = *context;
@@ -438,6 +454,9 @@ read_token(const char *path) {
 	close(fd);
 	token[n] = '\0';
 	token_length = strcspn(token, "\r\n");
+	if (token_length == sizeof(token) - 1) {
+		leave(1, "--token-file: %s: the token has more than %zu bytes", path, sizeof(token) - 2);
+	}
 	token[token_length] = '\0';
 	if (token_length < 8) {
 		leave(1, "--token-file: %s: the token has less than 8 bytes", path);
@@ -461,7 +480,8 @@ say_nothing(void *arg, const char *format, va_list args) {
 
 void
 server_start(void) {
-	daemon_ = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME
+	daemon_ = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL
+	    | MHD_ALLOW_SUSPEND_RESUME
 	    | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, NULL,
 	    MHD_OPTION_EXTERNAL_LOGGER, say_nothing, NULL,
 	    MHD_OPTION_LISTEN_SOCKET, listener,

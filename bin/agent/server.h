@@ -2,7 +2,10 @@
 #pragma once
 #include "agent.h"
 
-/* Opens the socket that the options name, before rights are dropped; leaves with the reason if it cannot. */
+/*
+ * Opens the socket that the options name, before rights are dropped; leaves with the reason if it
+ * cannot.
+ */
 void server_listen(void);
 
 /* Starts to serve; leaves with the reason if it cannot. */

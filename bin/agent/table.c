@@ -1,7 +1,7 @@
 /*
- * The processes that are known: see table.h. Invariant: a record is in the table or is_gone, and is freed
- * when it is gone and has no holder. Lock: one mutex, under which nothing waits.
- * Called by watch.c, which fills it, and by all that answers requests.
+ * The processes that are known: see table.h. Invariant: a record is in the table or is_gone, and is
+ * freed when it is gone and has no holder. Lock: one mutex, under which nothing waits. Called by
+ * watch.c, which fills it, and by all that answers requests.
  */
 #include "table.h"
 
@@ -11,8 +11,8 @@
 
 enum { CHAINS = 1024 };
 
-const char *const fig_keys[fig_count] = {"allocated", "active", "metadata", "resident", "mapped", "retained",
-    "sample_interval", "dumps", "suppressed", "rejected"};
+const char *const fig_keys[fig_count] = {"allocated", "active", "metadata", "resident", "mapped",
+    "retained", "sample_interval", "dumps", "suppressed", "rejected"};
 
 counts_t counts;
 
@@ -44,7 +44,7 @@ table_add(int pid, uint64_t inode) {
 	if (p != NULL) {
 		p->pid = pid;
 		p->inode = inode;
-		p->born_ms = clock_ms();
+		p->born_ms = client_now_ms();
 		p->next = chains[(unsigned)pid % CHAINS];
 		chains[(unsigned)pid % CHAINS] = p;
 	}
@@ -142,6 +142,7 @@ proc_has(const proc_t *p, fig_t figure) {
 
 const char *
 state_word(uint32_t state) {
-	static const char *const words[] = {"idle", "active", "stopping", "paused", "sampling", "switched_on"};
+	static const char *const words[] = {"idle", "active", "stopping", "paused", "sampling",
+	    "switched_on"};
 	return state < sizeof(words) / sizeof(words[0]) ? words[state] : "unknown";
 }

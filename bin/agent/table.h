@@ -1,7 +1,8 @@
 /*
- * The processes that run the library, as last looked at: who they are, their figures, their last hour. Filled by watch.c, read by
- * the answers. Invariant: what hangs on the table is read and changed under its lock only, and nothing that waits is done under
- * it. A process is known by pid and start time; its record outlives the table's interest in it while somebody holds it.
+ * The processes that run the library, as last looked at: who they are, their figures, their last
+ * hour. Filled by watch.c, read by the answers. Invariant: what hangs on the table is read and
+ * changed under its lock only, and nothing that waits is done under it. A process is known by pid
+ * and start time; its record outlives the table's interest in it while somebody holds it.
  */
 #pragma once
 #include "agent.h"
@@ -22,8 +23,8 @@ typedef struct labels_s {
 } labels_t;
 
 /* Values that the process has told; known says which. */
-typedef enum { fig_allocated, fig_active, fig_metadata, fig_resident, fig_mapped, fig_retained, fig_interval, fig_dumps,
-    fig_suppressed, fig_rejected, fig_count } fig_t;
+typedef enum { fig_allocated, fig_active, fig_metadata, fig_resident, fig_mapped, fig_retained,
+    fig_interval, fig_dumps, fig_suppressed, fig_rejected, fig_count } fig_t;
 extern const char *const fig_keys[fig_count];
 
 typedef struct figures_s {
@@ -47,7 +48,9 @@ typedef struct lease_s {
 	uint64_t instance;        /* of the library that it runs in */
 	uint64_t session;         /* 0: none */
 	bool is_renewed;          /* by each scrape: it was a scrape that began it */
-	uint64_t rate;            /* bytes, of a start that was left pending; 0: the start was answered */
+	/* bytes, of a start that was left pending; 0: the start was answered */
+	uint64_t rate;
+	int64_t until_ms;         /* its time limit is not set to less: a scrape relies on it */
 } lease_t;
 
 /* What a record is about. */
@@ -78,7 +81,6 @@ typedef struct proc_s {
 	jeprof_head_t head;
 	figures_t figures;
 	lease_t lease;
-	int64_t promised_ms;      /* no time limit of our session is set to less: a scrape relies on it */
 	unsigned scrapes;         /* that go on */
 	point_t *history;         /* HISTORY_POINTS of them, with labels */
 	unsigned points;          /* ever added */
@@ -122,7 +124,9 @@ void table_release(proc_t *p);
 /* Calls f for each record; f may remove it. */
 void table_each(void (*f)(proc_t *p, void *arg), void *arg);
 
-/* Records that run the library, by pid, in a malloc()ed array that ends with NULL; NULL: no memory. */
+/*
+ * Records that run the library, by pid, in a malloc()ed array that ends with NULL; NULL: no memory.
+ */
 proc_t **table_sorted(void);
 
 void proc_add_point(proc_t *p, int64_t now_ms);

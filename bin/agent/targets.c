@@ -1,7 +1,8 @@
 /*
- * /targets: service discovery for Prometheus and whoever reads its http_sd. Each process is a target with
- * labels that say who it is, and with the paths of its metrics and profiles, so that nothing has to be
- * relabelled by hand. Lock: the table's. Called by server.c.
+ * /targets: service discovery for Prometheus and whoever reads its http_sd. Each process is a
+ * target with
+ * labels that say who it is, and with the paths of its metrics and profiles, so that nothing has to
+ * be relabelled by hand. Lock: the table's. Called by server.c.
  */
 #include "table.h"
 
@@ -38,9 +39,11 @@ add_target(text_t *t, const proc_t *p, const char *host) {
 	add_label(t, "start_time", started);
 	add_label(t, "user", p->labels->user);
 	add_label(t, "service_name", p->labels->service);
-	text_add(t, ",\n   \"__metrics_path__\":\"/p/%d/metrics\",\n   \"__profile_path_prefix__\":\"/p/%d\",\n   "
+	text_add(t, ",\n   \"__metrics_path__\":\"/p/%d/metrics\",\n   "
+	    "\"__profile_path_prefix__\":\"/p/%d\",\n   "
 	    "\"__meta_jeprof_heap_path\":\"/p/%d/debug/pprof/heap\",\n   "
-	    "\"__meta_jeprof_allocs_path\":\"/p/%d/debug/pprof/allocs\"}}", p->pid, p->pid, p->pid, p->pid);
+	    "\"__meta_jeprof_allocs_path\":\"/p/%d/debug/pprof/allocs\"}}", p->pid, p->pid, p->pid,
+	    p->pid);
 }
 
 void

@@ -1,4 +1,6 @@
-/* What the table is told as: service discovery, metrics, pages. All of them take the table's lock. */
+/*
+ * What the table is told as: service discovery, metrics, pages. All of them take the table's lock.
+ */
 #pragma once
 #include "text.h"
 

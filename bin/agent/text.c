@@ -1,6 +1,6 @@
 /*
- * A text that grows, and quoting: see text.h. No locks: each text belongs to one thread. Called by all
- * that answers requests.
+ * A text that grows, and quoting: see text.h. No locks: each text belongs to one thread. Called by
+ * all that answers requests.
  */
 #include "agent.h"
 
@@ -101,14 +101,15 @@ escape_json(unsigned char c, char buf[8]) {
 static const char *
 escape_label(unsigned char c, char buf[8]) {
 	(void)buf;
-	return c == '"' ? "\\\"" : c == '\\' ? "\\\\" : c == '\n' ? "\\n" : c < ' ' || c == 127 ? "?" : NULL;
+	return c == '"' ? "\\\"" : c == '\\' ? "\\\\" : c == '\n' ? "\\n" : c < ' ' || c == 127 ? "?"
+	    : NULL;
 }
 
 static const char *
 escape_html(unsigned char c, char buf[8]) {
 	(void)buf;
-	return c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : c == '"' ? "&quot;" : c == '\'' ? "&#39;"
-	    : c < ' ' || c == 127 ? "?" : NULL;
+	return c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : c == '"' ? "&quot;"
+	    : c == '\'' ? "&#39;" : c < ' ' || c == 127 ? "?" : NULL;
 }
 
 void

@@ -1,6 +1,7 @@
 /*
- * A text that grows, and the quoting of what comes from outside: JSON, labels of metrics, HTML. What is no UTF-8 becomes '?'.
- * Invariant: a text that had no memory stays as it was, and is_cut says so.
+ * A text that grows, and the quoting of what comes from outside: JSON, labels of metrics, HTML.
+ * What is no UTF-8 becomes '?'. Invariant: a text that had no memory stays as it was, and is_cut
+ * says so.
  */
 #pragma once
 #include <stdbool.h>

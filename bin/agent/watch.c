@@ -1,12 +1,14 @@
 /*
  * Finds the processes that run the library, and looks at each of them again and again: see watch.h.
- * /proc/PID of another process has another inode number, so a round over processes that are known costs
- * no more than reading the directory. A process that does not run the library is looked at again when its
- * age has doubled, because it may have become another program by exec.
+ * /proc/PID of another process has another inode number, so a round over processes that are known
+ * costs
+ * no more than reading the directory. A process that does not run the library is looked at again
+ * when its age has doubled, because it may have become another program by exec.
  *
- * Invariant: a record with is_busy belongs to one looker, which works without the lock. Lookers are threads,
- * because a process can keep its reader waiting (userfaultfd, a file system of its own): one that is held up
- * is written off and replaced. Locks: the table's, and the queue's inside of it. Called by main.
+ * Invariant: a record with is_busy belongs to one looker, which works without the lock. Lookers are
+ * threads, because a process can keep its reader waiting (userfaultfd, a file system of its own):
+ * one that is held up is written off and replaced. Locks: the table's, and the queue's inside of
+ * it. Called by main.
  */
 #include "watch.h"
 
@@ -26,6 +28,7 @@ enum {
 	HELD_UP_MS = 5000,
 	ASK_MS = 400,
 	QUEUE_ROOM = 4096,
+	FAILURES_MOST = 8,      /* that make the wait longer */
 	STILL_MS = 60000,       /* the age of the figures of a process that allocates nothing */
 	RETRY_MIN_MS = 1000,
 	RETRY_MAX_MS = 300000,
@@ -74,28 +77,28 @@ take_figures(look_t *l, const char *answer) {
 }
 
 /*
- * Asks for its figures if it has done anything since it was asked. Who is idle (EAGAIN) is asked again when it does
- * something; who runs and does not answer is asked more and more rarely.
+ * Asks for its figures if it has done anything since it was asked. Who is idle (EAGAIN) has done
+ * nothing wrong; who runs and does not answer is asked more and more rarely.
  */
 static void
 ask_figures(proc_t *p, look_t *l, int64_t now) {
 	jeprof_reply_t reply;
-	if (now < p->ask_again_ms || ((p->was_asked || p->failures > 0) && l->head.heartbeats == p->heartbeats)) {
+	if (now < p->ask_again_ms || (p->was_asked && l->head.heartbeats == p->heartbeats)) {
 		return;
 	}
+	p->was_asked = true;
 	p->heartbeats = l->head.heartbeats;
-	int error = jeprof_ask(p->target, &(jeprof_request_t){.text = "status", .wait_ms = ASK_MS, .taken_ms = ASK_MS,
-	    .idle_ms = ASK_MS / 2, .manner = jeprof_manner_return, .interrupts = &ending}, &reply);
-	if (error == 0 && reply.error == 0) {
+	int error = jeprof_ask(p->target, &(jeprof_request_t){.text = "status", .wait_ms = ASK_MS,
+	    .taken_ms = ASK_MS, .idle_ms = ASK_MS / 2, .manner = jeprof_manner_return, .interrupts =
+	    &ending}, &reply);
+	bool is_told = error == 0 && reply.error == 0;
+	if (is_told) {
 		take_figures(l, reply.text);
-		p->was_asked = true;
-		p->failures = 0;
 		l->head = p->target->head;
 		p->heartbeats = l->head.heartbeats;
-		return;
 	}
-	p->failures = error == EAGAIN ? 1 : p->failures + (p->failures < 8);
-	p->ask_again_ms = now + ((int64_t)options.look_ms << (error == EAGAIN ? 0 : p->failures)) - 1;
+	p->failures = is_told || error == EAGAIN ? 0 : p->failures + (p->failures < FAILURES_MOST);
+	p->ask_again_ms = now + ((int64_t)options.look_ms << p->failures) - 1;
 }
 
 /* Finds out anew what it is. */
@@ -115,7 +118,8 @@ look_anew(proc_t *p, look_t *l) {
 	if (error == 0) {
 		error = jeprof_open(t, NULL);
 	}
-	l->kind = error == 0 && t->way != jeprof_way_dir ? kind_ours : error == EACCES ? kind_denied : kind_foreign;
+	l->kind = error == 0 && t->way != jeprof_way_dir ? kind_ours : error == EACCES ? kind_denied
+	    : kind_foreign;
 	if (l->kind != kind_ours) {
 		jeprof_close(t);
 		free(t);
@@ -147,15 +151,15 @@ look_at(proc_t *p, look_t *l) {
 	} else {
 		l->head = p->target->head;
 	}
-	if (l->kind != kind_ours || is_still(p, l, clock_ms())) {
+	if (l->kind != kind_ours || is_still(p, l, client_now_ms())) {
 		return;
 	}
 	p->beats_seen = l->head.heartbeats;
-	p->usage_ms = clock_ms();
+	p->usage_ms = client_now_ms();
 	l->is_ended = !read_usage(p->pid, l->start, &l->figures);
 	if (!l->is_ended) {
 		read_cgroup_memory(l->is_new ? l->labels.cgroup : p->labels->cgroup, &l->figures);
-		ask_figures(p, l, clock_ms());
+		ask_figures(p, l, client_now_ms());
 	}
 }
 
@@ -210,7 +214,8 @@ store(proc_t *p, look_t *l, int64_t now) {
 static void
 serve(proc_t *p) {
 	table_lock();
-	look_t l = {.kind = p->kind, .head = p->head, .figures = p->figures, .start = p->start, .uid = p->uid};
+	look_t l = {.kind = p->kind, .head = p->head, .figures = p->figures, .start = p->start,
+	    .uid = p->uid};
 	bool is_gone = p->is_gone;
 	table_unlock();
 	if (!is_gone) {
@@ -224,7 +229,7 @@ serve(proc_t *p) {
 	} else if (l.is_ended) {
 		table_remove(p);
 	} else {
-		store(p, &l, clock_ms());
+		store(p, &l, client_now_ms());
 	}
 	table_unlock();
 }
@@ -239,7 +244,7 @@ looker_main(void *arg) {
 			continue;
 		}
 		proc_t *p = queue[first++ % QUEUE_ROOM];
-		me->since_ms = clock_ms();
+		me->since_ms = client_now_ms();
 		pthread_mutex_unlock(&lock);
 		serve(p);
 		pthread_mutex_lock(&lock);
@@ -291,7 +296,8 @@ replace_lookers(int64_t now) {
 	pthread_mutex_lock(&lock);
 	for (int i = 0; i < LOOKERS_MOST; i++) {
 		looker_t *l = &lookers[i];
-		if (l->is_started && !l->is_written_off && l->since_ms != 0 && now - l->since_ms > HELD_UP_MS) {
+		if (l->is_started && !l->is_written_off && l->since_ms != 0
+		    && now - l->since_ms > HELD_UP_MS) {
 			l->is_written_off = true;
 			count += start_looker() == 0;
 		}

@@ -8,5 +8,8 @@ int watch_start(void);
 /* Looks at /proc and at the threads: called by main each second or so. */
 void watch_tick(int64_t now_ms);
 
-/* Puts a process that was just found from a request into the table, or finds it there, and holds it; NULL: no room. */
+/*
+ * Puts a process that was just found from a request into the table, or finds it there, and holds
+ * it; NULL: no room.
+ */
 proc_t *watch_hold(jeprof_target_t *t);

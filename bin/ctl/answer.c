@@ -42,10 +42,12 @@ need(const jeprof_target_t *p, int error) {
 
 jeprof_request_t
 request_of(const char *text, jeprof_manner_t manner) {
-	uint64_t wait_ms = words.values[o_wait].number < UINT_MAX ? words.values[o_wait].number : UINT_MAX;
+	uint64_t wait_ms = words.values[o_wait].number < UINT_MAX ? words.values[o_wait].number
+	    : UINT_MAX;
 	wait_ms = wait_ms > 0 ? wait_ms : 1;
 	return (jeprof_request_t){.text = text, .manner = manner, .wait_ms = (unsigned)wait_ms,
-	    .idle_ms = is_on(o_wait) ? (unsigned)wait_ms : 0, .interrupts = &interrupted, .patience = patience};
+	    .idle_ms = is_on(o_wait) ? (unsigned)wait_ms : 0, .interrupts = &interrupted, .patience =
+	    patience};
 }
 
 bool
@@ -64,7 +66,8 @@ session_text(jeprof_target_t *p, char buf[96]) {
 	char at[40];
 	buf[0] = '\0';
 	if (jeprof_look(p) == 0 && p->head.session_id != 0) {
-		snprintf(buf, 96, " since %s, session %" PRIu64, time_text(p->head.session_start_ns, at), p->head.session_id);
+		snprintf(buf, 96, " since %s, session %" PRIu64, time_text(p->head.session_start_ns, at),
+		    p->head.session_id);
 	}
 	return buf;
 }
@@ -76,7 +79,8 @@ fail(jeprof_target_t *p, const jeprof_reply_t *r) {
 	switch (r->error) {
 	case EALREADY:
 		if (words.verb == START) {
-			talk("%d %s is already profiling%s; nothing changed", p->pid, p->name, session_text(p, since));
+			talk("%d %s is already profiling%s; nothing changed", p->pid, p->name,
+			    session_text(p, since));
 		} else {
 			bool is_configured = jeprof_look(p) == 0 && p->head.state == jeprof_state_sampling;
 			talk("%d %s %s; nothing changed", p->pid, p->name,
@@ -88,7 +92,8 @@ fail(jeprof_target_t *p, const jeprof_reply_t *r) {
 		return EXIT_USAGE;
 	case EPERM:
 		if (words.verb == STOP) {
-			talk("%d %s: another session runs%s; nothing changed", p->pid, p->name, session_text(p, since));
+			talk("%d %s: another session runs%s; nothing changed", p->pid, p->name,
+			    session_text(p, since));
 		} else {
 			talk("%d %s refuses: %s; nothing changed", p->pid, p->name, what);
 		}
@@ -127,7 +132,8 @@ build_request(const jeprof_target_t *p, const char *verb, char *buf, size_t size
 	}
 	if (is_on(o_duration) && !is_on(o_max)) {
 		length = strlen(buf); /* should we die, it ends by itself */
-		print_to(buf + length, size - length, "%cmax_seconds:%" PRIu64, separator, words.values[o_duration].number / 1000 + 60);
+		print_to(buf + length, size - length, "%cmax_seconds:%" PRIu64, separator,
+		    words.values[o_duration].number / 1000 + 60);
 	}
 }
 
@@ -163,7 +169,8 @@ is_number(const char *text) {
 	return length > 0 && text[length] == '\0' && (text[0] != '0' || length == 1);
 }
 
-static const char *const states[] = {"idle", "active", "stopping", "paused", "sampling", "switched_on"};
+static const char *const states[] = {"idle", "active", "stopping", "paused", "sampling",
+    "switched_on"};
 
 const char *
 state_word(uint32_t state) {
@@ -178,7 +185,8 @@ state_text(const char *word, uint64_t session, char buf[64]) {
 	if (strcmp(word, "switched_on") == 0) {
 		return "sampling (switched on by the program)";
 	}
-	if (strcmp(word, "active") != 0 && strcmp(word, "stopping") != 0 && strcmp(word, "paused") != 0) {
+	if (strcmp(word, "active") != 0 && strcmp(word, "stopping") != 0
+	    && strcmp(word, "paused") != 0) {
 		return word;
 	}
 	snprintf(buf, 64, "session %" PRIu64 "%s%s", session, strcmp(word, "active") == 0 ? "" : ", ",

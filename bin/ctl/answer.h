@@ -1,4 +1,6 @@
-/* From the words to a request, and from an answer to words and an exit code. Called by the verbs. */
+/*
+ * From the words to a request, and from an answer to words and an exit code. Called by the verbs.
+ */
 #pragma once
 #include <stdbool.h>
 
@@ -7,7 +9,10 @@
 /* The request that the options describe. */
 jeprof_request_t request_of(const char *text, jeprof_manner_t manner);
 
-/* Asks by the way that is open to the process, or leaves with the reason; false: it is idle, and the manner says to return. */
+/*
+ * Asks by the way that is open to the process, or leaves with the reason; false: it is idle, and
+ * the manner says to return.
+ */
 bool ask(jeprof_target_t *p, const char *text, jeprof_manner_t manner, jeprof_reply_t *reply);
 
 /* "verb k:v,k:v" of all options that go into the request. */

@@ -1,6 +1,6 @@
 /*
- * What all files of jeprofctl share: which functions of the C library are wanted (so it is included first), and how a failure
- * of src/client/ ends the program.
+ * What all files of jeprofctl share: which functions of the C library are wanted (so it is included
+ * first), and how a failure of src/client/ ends the program.
  */
 #pragma once
 #define _GNU_SOURCE

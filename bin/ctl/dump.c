@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "answer.h"
+#include "client/clock.h"
 #include "paths.h"
 #include "talk.h"
 #include "value.h"
@@ -34,12 +35,16 @@ follow(const char *name, char *path, size_t size) {
 	}
 }
 
-/* Is there something that is written as it is: a device, a fifo, an open file that no name leads to? */
+/*
+ * Is there something that is written as it is: a device, a fifo, an open file that no name leads
+ * to?
+ */
 static bool
 is_special_file(const char *name, const char *path) {
 	struct stat st, followed;
 	return stat(name, &st) == 0
-	    && (!S_ISREG(st.st_mode) || stat(path, &followed) != 0 || st.st_dev != followed.st_dev || st.st_ino != followed.st_ino);
+	    && (!S_ISREG(st.st_mode) || stat(path, &followed) != 0 || st.st_dev != followed.st_dev
+	    || st.st_ino != followed.st_ino);
 }
 
 /* Sets path to the file behind name, and temporary to the one that is written. */
@@ -53,9 +58,10 @@ open_output(const char *name, char *path, char *temporary, size_t size) {
 	if (is_special) {
 		print_to(temporary, size, "%s", name);
 	} else {
-		print_to(temporary, size, "%s.%016" PRIx64 ".part", path, random_word());
+		print_to(temporary, size, "%s.%016" PRIx64 ".part", path, client_random_word());
 	}
-	int fd = open(temporary, O_WRONLY | O_CLOEXEC | (is_special ? 0 : O_CREAT | O_EXCL | O_NOFOLLOW), 0600);
+	int fd = open(temporary, O_WRONLY | O_CLOEXEC | (is_special ? 0
+	    : O_CREAT | O_EXCL | O_NOFOLLOW), 0600);
 	FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
 	if (file == NULL) {
 		leave(EXIT_FAILED, "%s: %s", name, strerror(errno));
@@ -69,7 +75,8 @@ dump_here(jeprof_target_t *p, const char *name) {
 	static char path[TEXT_BYTES], temporary[TEXT_BYTES];
 	static jeprof_reply_t r;
 	if (p->way == jeprof_way_dir) {
-		leave(EXIT_NO_WAY, "%d %s can be reached through its control directory only: no stream; dump without -o", p->pid, p->name);
+		leave(EXIT_NO_WAY, "%d %s can be reached through its control directory only: no stream; "
+		    "dump without -o", p->pid, p->name);
 	}
 	FILE *to = open_output(name, path, temporary, sizeof(temporary));
 	ask(p, "dump-stream", jeprof_manner_wait, &r);
@@ -77,7 +84,8 @@ dump_here(jeprof_target_t *p, const char *name) {
 		return fail(p, &r);
 	}
 	/* Only now, when the process has nothing more to do with it: where it goes may be slow. */
-	bool is_written = fwrite(r.profile, 1, r.profile_bytes, to) == r.profile_bytes && fflush(to) == 0;
+	bool is_written = fwrite(r.profile, 1, r.profile_bytes, to) == r.profile_bytes
+	    && fflush(to) == 0;
 	free(r.profile);
 	if (!is_written || (to != stdout && fclose(to) != 0)) {
 		leave(EXIT_FAILED, "cannot write the profile: %s", strerror(errno));
@@ -107,7 +115,8 @@ verb_dump(jeprof_target_t *p) {
 	}
 	ask(p, text, jeprof_manner_wait, &r);
 	int code = r.error != 0 ? fail(p, &r) : print_path(p, r.text, "path");
-	if (code == EXIT_FAILED && r.error != ENOENT && p->way != jeprof_way_dir) { /* ENOENT: nothing is sampled yet */
+	/* ENOENT: nothing is sampled yet */
+	if (code == EXIT_FAILED && r.error != ENOENT && p->way != jeprof_way_dir) {
 		hint("the profile can be written here instead: jeprofctl dump %d -o FILE\n", p->pid);
 	}
 	return code;

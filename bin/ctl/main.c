@@ -2,8 +2,8 @@
  * jeprofctl: starts, stops, dumps and watches the heap profiler of a running process from outside.
  *
  * The way of every run: words -> options -> process -> way in -> request -> answer -> words.
- * Finding the process, the way in, asking and fetching are src/client/ (jeprof_client.h), which jeprofd uses too.
- * stdout carries results, stderr talk. Needs nothing but libc.
+ * Finding the process, the way in, asking and fetching are src/client/ (jeprof_client.h), which
+ * jeprofd uses too. stdout carries results, stderr talk. Needs nothing but libc.
  */
 #include "ctl.h"
 
@@ -31,7 +31,8 @@ catch_signals(void) {
 	sigaction(SIGPIPE, &ignore, NULL); /* the write fails */
 }
 
-static jeprof_target_t target; /* what it has been asked for is taken back when we leave, however that happens */
+/* what it has been asked for is taken back when we leave, however that happens */
+static jeprof_target_t target;
 
 static void
 take_back(void) {
@@ -58,8 +59,9 @@ main(int argc, char **argv) {
 	} else {
 		find_process(p);
 		open_target(p);
-		code = words.verb == START ? verb_start(p) : words.verb == STOP ? verb_stop(p) : words.verb == DUMP ? verb_dump(p)
-		    : words.verb == STATUS ? verb_status(p) : words.verb == WATCH ? verb_watch(p) : verb_set(p);
+		code = words.verb == START ? verb_start(p) : words.verb == STOP ? verb_stop(p)
+		    : words.verb == DUMP ? verb_dump(p) : words.verb == STATUS ? verb_status(p)
+		    : words.verb == WATCH ? verb_watch(p) : verb_set(p);
 	}
 	if (fflush(stdout) != 0 || ferror(stdout)) {
 		leave(EXIT_FAILED, "cannot write: %s", strerror(errno));

@@ -48,7 +48,8 @@ path_there(const jeprof_target_t *p, const char *path, char *buf, size_t size) {
 	char seen[PATH_MAX + 64];
 	snprintf(seen, sizeof(seen), "%s%s", root, here);
 	if (stat(seen, &ours) == 0 ? !is_same_file(here, &ours) : errno == ENOENT) {
-		leave(EXIT_USAGE, "%d %s sees other files than this shell: give an absolute path, as it sees it", p->pid, p->name);
+		leave(EXIT_USAGE, "%d %s sees other files than this shell: give an absolute path, as it "
+		    "sees it", p->pid, p->name);
 	}
 	print_to(buf, size, "%s%s%s", here, strcmp(here, "/") != 0 ? "/" : "", path);
 }
@@ -61,8 +62,10 @@ check_directory(const jeprof_target_t *p, const char *path) {
 	if (stat(there, &st) != 0) {
 		return;
 	}
-	print_to(there, sizeof(there), "/proc/%d/root%.*s", p->pid, (int)(strrchr(path, '/') - path + 1), path);
+	print_to(there, sizeof(there), "/proc/%d/root%.*s", p->pid,
+	    (int)(strrchr(path, '/') - path + 1), path);
 	if (stat(there, &st) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
-		leave(EXIT_USAGE, "--prefix: %d %s sees no directory %.*s", p->pid, p->name, (int)(strrchr(path, '/') - path + 1), path);
+		leave(EXIT_USAGE, "--prefix: %d %s sees no directory %.*s", p->pid, p->name,
+		    (int)(strrchr(path, '/') - path + 1), path);
 	}
 }

@@ -62,13 +62,14 @@ list_one(jeprof_target_t *p, void *arg) {
 	if (is_on(o_json)) {
 		printf("%s{\"pid\":%d,\"name\":", s->listed > 1 ? ",\n " : "[", p->pid);
 		put_json_string(p->name);
-		printf(",\"state\":\"%s\",\"session\":%" PRIu64 ",\"start_pending\":%s}", state, p->head.session_id,
-		    is_pending ? "true" : "false");
+		printf(",\"state\":\"%s\",\"session\":%" PRIu64 ",\"start_pending\":%s}", state,
+		    p->head.session_id, is_pending ? "true" : "false");
 		return;
 	}
 	printf("%7d  ", p->pid);
 	put_plain(p->name);
-	printf("%*s  %s", (int)(strlen(p->name) < 15 ? 15 - strlen(p->name) : 0), "", state_text(state, p->head.session_id, session));
+	printf("%*s  %s", (int)(strlen(p->name) < 15 ? 15 - strlen(p->name) : 0), "",
+	    state_text(state, p->head.session_id, session));
 	if (is_pending && !is_idle) {
 		printf(", start pending");
 	}
@@ -89,7 +90,8 @@ verb_list(void) {
 		talk("no process that we may read runs the library");
 	}
 	if (s.unreadable > 0) {
-		talk("%d process%s may not be read%s", s.unreadable, s.unreadable > 1 ? "es" : "", geteuid() != 0 ? "; sudo shows more" : "");
+		talk("%d process%s may not be read%s", s.unreadable, s.unreadable > 1 ? "es" : "",
+		    geteuid() != 0 ? "; sudo shows more" : "");
 	}
 	if (s.listed > 0) {
 		hint("next: jeprofctl status PID, jeprofctl start PID\n");
@@ -159,7 +161,8 @@ find_process(jeprof_target_t *p) {
 	s.wanted_pid = pid;
 	each_process(match_own_pid, &s);
 	if (s.its_pid != 0) {
-		leave(EXIT_NO_WAY, "no process %" PRIu64 " here; %d is called so in a pid namespace of its own", number, s.its_pid);
+		leave(EXIT_NO_WAY, "no process %" PRIu64 " here; %d is called so in a pid namespace of its "
+		    "own", number, s.its_pid);
 	}
 	leave(EXIT_NO_WAY, "no process %" PRIu64, number);
 }

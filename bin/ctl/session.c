@@ -8,12 +8,15 @@
 #include <string.h>
 
 #include "answer.h"
+#include "client/clock.h"
 #include "talk.h"
 #include "value.h"
 #include "verbs.h"
 #include "words.h"
 
-/* An idle process cannot stop anything; but what waits there for its next allocation is taken back. */
+/*
+ * An idle process cannot stop anything; but what waits there for its next allocation is taken back.
+ */
 static int
 stop_idle(jeprof_target_t *p) {
 	static char text[JEPROF_TEXT];
@@ -28,8 +31,8 @@ stop_idle(jeprof_target_t *p) {
 		}
 		return EXIT_DONE;
 	}
-	if (!has_start && !is_on(o_wait) && p->head.state != jeprof_state_active && p->head.state != jeprof_state_paused
-	    && p->head.state != jeprof_state_stopping) {
+	if (!has_start && !is_on(o_wait) && p->head.state != jeprof_state_active
+	    && p->head.state != jeprof_state_paused && p->head.state != jeprof_state_stopping) {
 		return fail(p, &(jeprof_reply_t){.error = EALREADY});
 	}
 	jeprof_request_t asked = request_of("stop", jeprof_manner_return);
@@ -46,7 +49,8 @@ stop_session(jeprof_target_t *p, bool has_number, uint64_t number) {
 	}
 	int code = r.error != 0 ? fail(p, &r) : print_path(p, r.text, "path");
 	if (code == EXIT_FAILED) {
-		hint("the session is over, but what it sampled is still there: jeprofctl dump %d -o FILE\n", p->pid);
+		hint("the session is over, but what it sampled is still there: jeprofctl dump %d -o FILE\n",
+		    p->pid);
 	}
 	return code;
 }
@@ -59,10 +63,12 @@ verb_stop(jeprof_target_t *p) {
 /* start -d: waits, or until Ctrl-C, then stops the session that was begun. */
 static int
 wait_and_stop(jeprof_target_t *p, uint64_t session) {
-	int64_t end = now_ms() + (int64_t)words.values[o_duration].number;
-	hint("session %" PRIu64 " runs for %s; Ctrl-C ends it early\n", session, words.values[o_duration].text);
-	for (int64_t left = end - now_ms(); left > 0 && !interrupted; left = end - now_ms()) {
-		sleep_ms(left < 500 ? left : 500);
+	int64_t end = client_now_ms() + (int64_t)words.values[o_duration].number;
+	hint("session %" PRIu64 " runs for %s; Ctrl-C ends it early\n", session,
+	    words.values[o_duration].text);
+	for (int64_t left = end - client_now_ms(); left > 0 && !interrupted;
+	    left = end - client_now_ms()) {
+		client_sleep_ms(left < 500 ? left : 500);
 		need(p, jeprof_check_same(p));
 	}
 	words.verb = STOP;
@@ -79,14 +85,16 @@ leave_pending(jeprof_target_t *p, const char *verb) {
 		return is_on(o_idempotent) ? EXIT_DONE : EXIT_ALREADY;
 	}
 	if (jeprof_count_pending(p) >= JEPROF_SLOTS - 1) {
-		leave(EXIT_NO_ANSWER, "%d %s is idle, and pending requests fill its mailbox; ours was taken back", p->pid, p->name);
+		leave(EXIT_NO_ANSWER, "%d %s is idle, and pending requests fill its mailbox; ours was "
+		    "taken back", p->pid, p->name);
 	}
 	jeprof_let_stay(p);
 	if (is_on(o_json)) {
 		printf("{\"pid\":%d,\"pending\":true}\n", p->pid);
 	} else {
-		printf("pending: %s at its next allocation%s\n", strcmp(verb, "start") == 0 ? "begins" : "is set",
-		    p->state == 'T' || p->state == 't' ? ", once it is no longer stopped (by a signal or a debugger)" : "");
+		printf("pending: %s at its next allocation%s\n", strcmp(verb, "start") == 0 ? "begins"
+		    : "is set", p->state == 'T' || p->state == 't'
+		    ? ", once it is no longer stopped (by a signal or a debugger)" : "");
 	}
 	hint("next: jeprofctl status %d; jeprofctl stop %d takes it back\n", p->pid, p->pid);
 	return EXIT_DONE;
@@ -97,12 +105,12 @@ static void
 talk_of_start(jeprof_target_t *p, const char *answer) {
 	const char *line = strchr(answer, '\n');
 	if (line != NULL && line[1] != '\0') {
-		talk("%d %s: %s: stop would fail; give --prefix, or fetch it with jeprofctl dump %d -o FILE", p->pid, p->name, line + 1,
-		    p->pid);
+		talk("%d %s: %s: stop would fail; give --prefix, or fetch it with jeprofctl dump %d -o "
+		    "FILE", p->pid, p->name, line + 1, p->pid);
 	}
 	if (jeprof_look(p) == 0 && p->head.is_barred) {
-		talk("%d %s: system calls are filtered (seccomp), so the profiler has no thread: it answers at the program's allocations",
-		    p->pid, p->name);
+		talk("%d %s: system calls are filtered (seccomp), so the profiler has no thread: it "
+		    "answers at the program's allocations", p->pid, p->name);
 	}
 }
 
@@ -112,10 +120,13 @@ verb_start(jeprof_target_t *p) {
 	static jeprof_reply_t r;
 	build_request(p, "start", text, sizeof(text));
 	patience = is_on(o_duration) ? 2 : 1; /* the first one ends the session, the second one us */
-	if (is_on(o_duration) && !is_on(o_wait) && words.values[o_duration].number > words.values[o_wait].number) {
-		words.values[o_wait].number = words.values[o_duration].number; /* an idle process may begin late */
+	if (is_on(o_duration) && !is_on(o_wait) && words.values[o_duration].number
+	    > words.values[o_wait].number) {
+		/* an idle process may begin late */
+		words.values[o_wait].number = words.values[o_duration].number;
 	}
-	if (!ask(p, text, is_on(o_wait) || is_on(o_duration) ? jeprof_manner_wait : jeprof_manner_stay, &r)) {
+	if (!ask(p, text, is_on(o_wait) || is_on(o_duration) ? jeprof_manner_wait : jeprof_manner_stay,
+	    &r)) {
 		return leave_pending(p, "start");
 	}
 	if (r.error != 0) {
@@ -134,7 +145,8 @@ verb_start(jeprof_target_t *p) {
 	} else {
 		printf("session %" PRIu64 "\n", session);
 	}
-	hint("next: jeprofctl dump %d, jeprofctl stop %d --session %" PRIu64 "\n", p->pid, p->pid, session);
+	hint("next: jeprofctl dump %d, jeprofctl stop %d --session %" PRIu64 "\n", p->pid, p->pid,
+	    session);
 	return EXIT_DONE;
 }
 

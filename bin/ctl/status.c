@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "answer.h"
+#include "client/clock.h"
 #include "paths.h"
 #include "talk.h"
 #include "value.h"
@@ -16,9 +17,9 @@
 
 static void
 put_status_value(const char *key, const char *value, uint64_t session, bool is_idle) {
-	static const char *const sizes[] = {"sample_interval", "threshold_alloc", "threshold_large", "threshold_highwater",
-	    "threshold_highwater_step", "allocated", "active", "resident", "retained", "mapped", "metadata",
-	    "rss", NULL};
+	static const char *const sizes[] = {"sample_interval", "threshold_alloc", "threshold_large",
+	    "threshold_highwater", "threshold_highwater_step", "allocated", "active", "resident",
+	    "retained", "mapped", "metadata", "rss", NULL};
 	char buf[40];
 	uint64_t number = is_number(value) ? strtoull(value, NULL, 10) : 0;
 	if (strcmp(key, "start_time_ns") == 0) {
@@ -34,7 +35,8 @@ put_status_value(const char *key, const char *value, uint64_t session, bool is_i
 			printf(" (%s)", size_text(number, buf));
 		}
 		if (strcmp(sizes[i], key) == 0 && number == 0 && strncmp(key, "threshold", 9) == 0) {
-			printf("%s", strcmp(key, "threshold_highwater_step") == 0 ? " (an eighth of threshold_highwater)" : " (off)");
+			printf("%s", strcmp(key, "threshold_highwater_step") == 0
+			    ? " (an eighth of threshold_highwater)" : " (off)");
 		}
 	}
 	if (is_idle && number != 0 && strcmp(key, "session") == 0) {
@@ -78,7 +80,8 @@ put_status(jeprof_target_t *p, char *text, bool is_idle) {
 	}
 }
 
-static const char *const ways[] = {"none", "mailbox", "mailbox", "mailbox (memfd)", "control directory"};
+static const char *const ways[] = {"none", "mailbox", "mailbox", "mailbox (memfd)",
+    "control directory"};
 
 static void
 put_process(jeprof_target_t *p, char *text, bool is_idle) {
@@ -96,11 +99,15 @@ put_process(jeprof_target_t *p, char *text, bool is_idle) {
 	put_status(p, text, is_idle);
 }
 
-/* No answer: what can be seen without one. With --wait that is no answer, unless a request is pending. */
+/*
+ * No answer: what can be seen without one. With --wait that is no answer, unless a request is
+ * pending.
+ */
 static int
 status_idle(jeprof_target_t *p) {
 	static char request[JEPROF_TEXT], text[2 * JEPROF_TEXT];
-	bool is_pending = jeprof_find_pending(p, "start", request) || jeprof_find_pending(p, "set", request);
+	bool is_pending = jeprof_find_pending(p, "start", request) || jeprof_find_pending(p, "set",
+	    request);
 	if (!is_pending && is_on(o_wait)) {
 		jeprof_request_t asked = request_of("status", jeprof_manner_return);
 		leave_failed(p, jeprof_explain_silence(p, &asked));
@@ -108,9 +115,10 @@ status_idle(jeprof_target_t *p) {
 	need(p, jeprof_look(p));
 	bool is_idle = p->head.state == jeprof_state_idle || p->head.state > jeprof_state_switched_on;
 	bool is_start = is_pending && strncmp(request, "start", 5) == 0;
-	snprintf(text, sizeof(text), "state=%s\nsession=%" PRIu64 "\nstart_time_ns=%" PRIu64 "\n%s%s%sversion=%.63s\n",
-	    is_start && is_idle ? "pending" : state_word(p->head.state), p->head.session_id, p->head.session_start_ns,
-	    is_pending ? "pending=" : "", is_pending ? request : "", is_pending ? "\n" : "", p->head.library_version);
+	snprintf(text, sizeof(text), "state=%s\nsession=%" PRIu64 "\nstart_time_ns=%" PRIu64
+	    "\n%s%s%sversion=%.63s\n", is_start && is_idle ? "pending" : state_word(p->head.state),
+	    p->head.session_id, p->head.session_start_ns, is_pending ? "pending=" : "", is_pending
+	    ? request : "", is_pending ? "\n" : "", p->head.library_version);
 	put_process(p, text, is_idle);
 	hint("%d %s allocates nothing just now: its heap figures are not known\n", p->pid, p->name);
 	return EXIT_DONE;
@@ -126,7 +134,8 @@ verb_status(jeprof_target_t *p) {
 		return fail(p, &r);
 	}
 	char state[32];
-	bool is_idle = jeprof_value(r.text, "state", state, sizeof(state)) != NULL && strcmp(state, "idle") == 0;
+	bool is_idle = jeprof_value(r.text, "state", state, sizeof(state)) != NULL
+	    && strcmp(state, "idle") == 0;
 	put_process(p, r.text, is_idle);
 	hint("next: jeprofctl %s %d\n", is_idle ? "start" : "dump", p->pid);
 	return EXIT_DONE;
@@ -148,10 +157,11 @@ put_tick(const jeprof_reply_t *r, uint64_t *before, bool is_first) {
 	const char *sign = is_less && !is_first ? "-" : "";
 	time_text((uint64_t)now.tv_sec * 1000000000, at);
 	if (is_on(o_json)) {
-		printf("{\"time\":\"%s\",\"live\":%" PRIu64 ",\"growth\":%s%" PRIu64 ",\"dumps\":%" PRIu64 "}\n", at, bytes, sign, growth, dumps);
+		printf("{\"time\":\"%s\",\"live\":%" PRIu64 ",\"growth\":%s%" PRIu64 ",\"dumps\":%" PRIu64
+		    "}\n", at, bytes, sign, growth, dumps);
 	} else {
-		printf("%s  live %9s  growth %s%9s  dumps %" PRIu64 "\n", at, size_text(bytes, live), *sign != '\0' ? sign : "+",
-		    size_text(growth, change), dumps);
+		printf("%s  live %9s  growth %s%9s  dumps %" PRIu64 "\n", at, size_text(bytes, live),
+		    *sign != '\0' ? sign : "+", size_text(growth, change), dumps);
 	}
 	fflush(stdout);
 }
@@ -163,7 +173,7 @@ verb_watch(jeprof_target_t *p) {
 	uint64_t count = is_on(o_count) ? words.values[o_count].number : UINT64_MAX;
 	for (uint64_t i = 0; i < count && !ferror(stdout); i++) {
 		if (i > 0) {
-			sleep_ms((int64_t)tick);
+			client_sleep_ms((int64_t)tick);
 		}
 		if (interrupted) {
 			break;

@@ -21,7 +21,8 @@ vtalk(const char *format, va_list args) {
 	vsnprintf(text, sizeof(text), format, args);
 	for (char *c = text; *c != '\0'; c++) {
 		if ((unsigned char)*c < ' ' || *c == 127) {
-			*c = '?'; /* names and answers come from another process: nothing for the terminal in them */
+			/* names and answers come from another process: nothing for the terminal in them */
+			*c = '?';
 		}
 	}
 	fprintf(stderr, "jeprofctl: %s\n", text);
@@ -70,7 +71,8 @@ print_to(char *buf, size_t size, const char *format, ...) {
 
 const char *
 shell_word(const char *text, char *buf, size_t size) {
-	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./:=+,@%-";
+	static const char plain[] =
+	    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./:=+,@%-";
 	const char *directory = *text == '-' ? "./" : "";
 	if (*text != '\0' && text[strspn(text, plain)] == '\0') {
 		print_to(buf, size, "%s%s", directory, text);

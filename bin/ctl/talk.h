@@ -1,6 +1,7 @@
 /*
- * What jeprofctl says and how it ends. stdout carries results, stderr talk; what comes from another process reaches the
- * terminal without control characters. Knows nothing of processes: called by all other rooms.
+ * What jeprofctl says and how it ends. stdout carries results, stderr talk; what comes from another
+ * process reaches the terminal without control characters. Knows nothing of processes: called by
+ * all other rooms.
  */
 #pragma once
 #include <limits.h>
@@ -29,14 +30,18 @@ extern int patience;                       /* this many signals end a wait for a
 __attribute__((format(printf, 1, 2))) void talk(const char *format, ...);
 __attribute__((format(printf, 2, 3), noreturn)) void leave(int code, const char *format, ...);
 
-/* The text as one word for a shell, between single quotes if it needs them; a "-" at its beginning gets "./". */
+/*
+ * The text as one word for a shell, between single quotes if it needs them; a "-" at its beginning
+ * gets "./".
+ */
 const char *shell_word(const char *text, char *buf, size_t size);
 
 /* What to type next; nothing if talk_is_quiet. */
 __attribute__((format(printf, 1, 2))) void hint(const char *format, ...);
 
 /* Puts the text into buf; too long a text is an error of the caller's words, not a shorter text. */
-__attribute__((format(printf, 3, 4))) void print_to(char *buf, size_t size, const char *format, ...);
+__attribute__((format(printf, 3, 4))) void print_to(char *buf, size_t size, const char *format,
+    ...);
 
 /* A result that comes from outside, without what would steer a terminal. */
 void put_plain(const char *text);

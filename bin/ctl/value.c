@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/random.h>
 #include <time.h>
-#include <unistd.h>
 
-const unit_t size_units[] = {{"", 1}, {"B", 1}, {"K", 1024.0}, {"M", 1048576.0}, {"G", 1073741824.0},
+const unit_t size_units[] = {{"", 1}, {"B", 1}, {"K", 1024.0}, {"M", 1048576.0},
+    {"G", 1073741824.0},
     {"T", 1099511627776.0}, {NULL, 0}};
-const unit_t ms_units[] = {{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}, {"d", 86400000}, {NULL, 0}};
+const unit_t ms_units[] = {{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000},
+    {"d", 86400000}, {NULL, 0}};
 
 bool
 is_value(const char *text, const unit_t *units, uint64_t *value) {
@@ -72,28 +72,4 @@ time_text(uint64_t ns, char buf[40]) {
 	bool is_today = t.tm_year == today.tm_year && t.tm_yday == today.tm_yday;
 	strftime(buf, 40, is_today ? "%H:%M:%SZ" : "%Y-%m-%d %H:%M:%SZ", &t);
 	return buf;
-}
-
-int64_t
-now_ms(void) {
-	struct timespec ts;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000;
-}
-
-void
-sleep_ms(int64_t ms) {
-	struct timespec ts = {ms / 1000, ms % 1000 * 1000000};
-	nanosleep(&ts, NULL); /* ends early at a signal, which is wanted */
-}
-
-uint64_t
-random_word(void) {
-	uint64_t word = 0;
-	if (getrandom(&word, sizeof(word), 0) != (ssize_t)sizeof(word)) {
-		struct timespec ts;
-		clock_gettime(CLOCK_REALTIME, &ts);
-		word = (uint64_t)ts.tv_nsec * UINT64_C(0x9e3779b97f4a7c15) ^ ((uint64_t)ts.tv_sec << 20) ^ (uint64_t)getpid();
-	}
-	return word != 0 ? word : 1;
 }

@@ -17,7 +17,3 @@ const char *size_text(uint64_t bytes, char buf[24]);
 
 /* 09:15:31Z, with the day before it unless it is today. */
 const char *time_text(uint64_t ns, char buf[40]);
-
-int64_t now_ms(void);
-void sleep_ms(int64_t ms); /* ends early at a signal, which is wanted */
-uint64_t random_word(void); /* never 0 */

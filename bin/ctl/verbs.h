@@ -2,7 +2,6 @@
 #pragma once
 #include "ctl.h"
 
-
 int verb_start(jeprof_target_t *p);
 int verb_stop(jeprof_target_t *p);
 int verb_dump(jeprof_target_t *p);

@@ -1,4 +1,7 @@
-/* The command line: see words.h. */
+/*
+ * Parses the command line: the table of options, which verbs take them, and the usage text; words.h
+ * has the result. A wrong word ends the program with EXIT_USAGE. No locks. Called by main.c.
+ */
 #include "ctl.h"
 
 #include "words.h"
@@ -62,25 +65,32 @@ is_on(int place) {
 
 static const char usage_text[] =
     "Usage: jeprofctl VERB [PID|PROGRAM] [OPTIONS]\n"
-    "Asks the heap profiler inside a running process for something.\n"
+    "Controls the heap profiler inside a running process.\n"
     "  list                   processes that run the library, and whether they are profiling\n"
-    "  status PID             state, rate, thresholds, heap figures, dumps, last error\n"
-    "  start PID              starts a session: --rate 512K --prefix P --reset true|false --accum true|false --max 10m -d 60s\n"
-    "                         and thresholds: --highwater 1G --step 128M --metric rss --alloc 4G --large 64M --every 5m\n"
-    "  stop PID               ends it and prints the path of its profile: --session N\n"
-    "  dump PID [FILE]        prints the path of the profile; -o FILE|-: the profile comes through the mailbox to here\n"
-    "  set PID                --rate and the thresholds of start, or key:value words, while it runs\n"
-    "  rearm PID              the high-water mark begins anew\n"
-    "  watch PID              a line each tick: -n 5s, -c COUNT\n"
-    "Options: -p PID  --json  --idempotent (already so: exit 0)  --wait 5s  --ctl-dir DIR  -q (no hints)  --version\n"
+    "  status PID             state, rate, thresholds, heap statistics, dumps, last error\n"
+    "  start PID              starts a session: --rate 512K --prefix P --reset true|false --accum "
+    "true|false --max 10m -d 60s\n"
+    "                         and thresholds: --highwater 1G --step 128M --metric rss --alloc 4G "
+    "--large 64M --every 5m\n"
+    "  stop PID               ends the session and prints the path of its profile: --session N\n"
+    "  dump PID [FILE]        prints the path of the profile; -o FILE|-: written here by "
+    "jeprofctl, not by the process\n"
+    "  set PID                --rate and the thresholds of start, or key:value words, while it "
+    "runs\n"
+    "  rearm PID              resets the high-water mark\n"
+    "  watch PID              prints a line in each interval: -n 5s, -c COUNT\n"
+    "Options: -p PID  --json  --idempotent (exit 0 instead of 4)  --wait 5s  --ctl-dir DIR  -q (no "
+    "suggestions)  --version\n"
     "Sizes 64M 1.5G, times 500ms 30s 5m 2h.\n"
-    "Exit: 0 done, 1 failed, 2 usage or bad options, 4 already in that state, 5 no such process or no way in,\n"
+    "Exit: 0 done, 1 failed, 2 usage or bad options, 4 already in that state, 5 no such process or "
+    "no way in,\n"
     "      6 refused, 7 no answer or busy\n";
 
 static const struct {
 	const char *name;
 	int verb;
-} verbs[] = {{"start", START}, {"stop", STOP}, {"dump", DUMP}, {"status", STATUS}, {"set", SET}, {"watch", WATCH},
+} verbs[] = {{"start", START}, {"stop", STOP}, {"dump", DUMP}, {"status", STATUS}, {"set", SET},
+    {"watch", WATCH},
     {"list", LIST}, {"rearm", REARM}};
 
 static void
@@ -96,14 +106,16 @@ take_option(const option_t *o, const char *text) {
 		v->number = o->kind == kind_seconds ? (v->number + 999) / 1000 : v->number;
 		is_good = is_good && v->number <= INT64_MAX / 2;
 	} else if (o->kind == kind_number) {
-		is_good = isdigit((unsigned char)text[0]) && is_value(text, (const unit_t[]){{"", 1}, {NULL, 0}}, &v->number);
+		is_good = isdigit((unsigned char)text[0]) && is_value(text, (const unit_t[]){{"", 1},
+		    {NULL, 0}}, &v->number);
 	} else if (o->kind == kind_text) {
-		is_good = text[0] != '\0' && strchr(text, '\n') == NULL && (o->key == NULL || strchr(text, ',') == NULL);
+		is_good = text[0] != '\0' && strchr(text, '\n') == NULL
+		    && (o->key == NULL || strchr(text, ',') == NULL);
 	}
 	if (!is_good) {
-		leave(EXIT_USAGE, "--%s: \"%s\" is no %s", o->name, text, o->kind == kind_size ? "size (64M, 1.5G)"
-		    : o->kind == kind_ms || o->kind == kind_seconds ? "time (30s, 5m)" : o->kind == kind_number ? "number"
-		    : "text that can be used here");
+		leave(EXIT_USAGE, "--%s: \"%s\" is not a %s", o->name, text, o->kind == kind_size
+		    ? "size (64M, 1.5G)" : o->kind == kind_ms || o->kind == kind_seconds ? "time (30s, 5m)"
+		    : o->kind == kind_number ? "number" : "text that can be used here");
 	}
 	if (o->key == NULL) {
 		return;
@@ -120,7 +132,9 @@ take_option(const option_t *o, const char *text) {
 	}
 }
 
-/* The option that the word names; *text is set to the value that the word carries itself, or NULL. */
+/*
+ * The option that the word names; *text is set to the value that the word carries itself, or NULL.
+ */
 static const option_t *
 find_option(const char *word, const char **text) {
 	size_t length = strcspn(word + 2, "=");
@@ -131,7 +145,8 @@ find_option(const char *word, const char **text) {
 			*text = word[2] != '\0' ? word + 2 : NULL;
 			return o;
 		}
-		if (word[1] == '-' && strlen(o->name) == length && strncmp(word + 2, o->name, length) == 0) {
+		if (word[1] == '-' && strlen(o->name) == length && strncmp(word + 2, o->name,
+		    length) == 0) {
 			*text = word[2 + length] == '=' ? word + 3 + length : NULL;
 			return o;
 		}
@@ -161,11 +176,13 @@ take_positional(char *word) {
 		words.who = word;
 	} else if (words.verb == DUMP && words.file == NULL) {
 		if (word[0] == '\0' || strchr(word, '\n') != NULL) {
-			leave(EXIT_USAGE, "dump: the name of the file is %s", word[0] == '\0' ? "empty" : "of several lines");
+			leave(EXIT_USAGE, "dump: the name of the file is %s", word[0] == '\0' ? "empty"
+			    : "of several lines");
 		}
 		words.file = word;
-	} else if ((words.verb & (SET | START)) && strspn(word, "abcdefghijklmnopqrstuvwxyz_") > 0 && strpbrk(word, ",\n ") == NULL
-	    && word[strspn(word, "abcdefghijklmnopqrstuvwxyz_")] == ':' && words.nraw < 32) {
+	} else if ((words.verb & (SET | START)) && strspn(word, "abcdefghijklmnopqrstuvwxyz_") > 0
+	    && strpbrk(word, ",\n ") == NULL && word[strspn(word, "abcdefghijklmnopqrstuvwxyz_")] == ':'
+	    && words.nraw < 32) {
 		words.raw[words.nraw++] = word;
 	} else {
 		leave(EXIT_USAGE, "too many words: %s", word);
@@ -179,7 +196,8 @@ check_words(void) {
 		exit(EXIT_USAGE);
 	}
 	if (words.verb != LIST && words.who == NULL && !is_on(o_pid)) {
-		leave(EXIT_USAGE, "which process? Give a pid or a program's name; jeprofctl list shows them");
+		leave(EXIT_USAGE, "which process? Give a pid or a program's name; jeprofctl list shows "
+		    "them");
 	}
 	if (is_on(o_output) && words.file != NULL) {
 		leave(EXIT_USAGE, "a FILE that the process writes and -o exclude each other");
@@ -188,7 +206,8 @@ check_words(void) {
 		leave(EXIT_USAGE, "a profile cannot be streamed through a control directory");
 	}
 	if (is_on(o_tick) && words.values[o_tick].number < TICK_MIN_MS) {
-		leave(EXIT_USAGE, "--interval: \"%s\" is too short; %dms is the shortest", words.values[o_tick].text, TICK_MIN_MS);
+		leave(EXIT_USAGE, "--interval: \"%s\" is too short; %dms is the shortest",
+		    words.values[o_tick].text, TICK_MIN_MS);
 	}
 	if (words.verb == SET && words.npairs + words.nraw == 0) {
 		leave(EXIT_USAGE, "set what? For example --rate 256K");
@@ -222,7 +241,8 @@ read_words(int argc, char **argv) {
 		}
 		const option_t *o = find_option(argv[i], &text);
 		if (o->kind == kind_flag ? text != NULL : text == NULL && i + 1 == argc) {
-			leave(EXIT_USAGE, "--%s takes %s", o->name, o->kind == kind_flag ? "no value" : "a value");
+			leave(EXIT_USAGE, "--%s takes %s", o->name, o->kind == kind_flag ? "no value"
+			    : "a value");
 		}
 		take_option(o, o->kind == kind_flag ? "" : text != NULL ? text : argv[++i]);
 		used[nused < 255 ? nused++ : 255] = o;
@@ -230,7 +250,8 @@ read_words(int argc, char **argv) {
 	check_words();
 	for (int i = 0; i < nused; i++) {
 		if (!(used[i]->verbs & words.verb)) {
-			leave(EXIT_USAGE, "--%s does not go with this verb; try jeprofctl --help", used[i]->name);
+			leave(EXIT_USAGE, "--%s does not go with this verb; try jeprofctl --help",
+			    used[i]->name);
 		}
 	}
 	talk_is_quiet = is_on(o_quiet) || is_on(o_json);

@@ -1,4 +1,7 @@
-/* The command line: the verb, the process that is meant, the options. Read once, by main; all rooms above read it. */
+/*
+ * The command line: the verb, the process that is meant, the options. main reads it once; the verbs
+ * use the result.
+ */
 #pragma once
 #include <limits.h>
 #include <stdbool.h>
@@ -7,7 +10,8 @@
 enum { START = 1, STOP = 2, DUMP = 4, STATUS = 8, SET = 16, WATCH = 32, LIST = 64, REARM = 128 };
 
 /* Places of the options' values. */
-enum { o_pid, o_json, o_idempotent, o_wait, o_dir, o_session, o_duration, o_output, o_tick, o_count, o_quiet, o_max, o_prefix, o_free };
+enum { o_pid, o_json, o_idempotent, o_wait, o_dir, o_session, o_duration, o_output, o_tick, o_count,
+    o_quiet, o_max, o_prefix, o_free };
 
 typedef struct value_s {
 	bool is_given;

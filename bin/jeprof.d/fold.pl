@@ -4,13 +4,11 @@
 # below it stays. Callers: every table for people (top, diff, flame).
 package Fold;
 
-my $start = qr/^(?:_start|__libc_start_\w+|(?:start|begin)_thread|(?:__)?clone3?|_dl_\w+|call_init)$/;
-
 use constant { NAMED => 0, WRAPPER => 1, NAMELESS => 2, START => 3 };
 
 sub new {
 	my ($class, $entries, $option) = @_;
-	return bless { entries => $entries, kind => [], nameless => {},
+	return bless { entries => $entries, kind => [], nameless => {}, start => Wrappers::starts(),
 		patterns => [Wrappers::pattern(), map { Reduce::pattern($_) } @{ $option->{wrapper} }] }, $class;
 }
 
@@ -28,7 +26,7 @@ sub judge {
 		my $object = $Places::object[$entries->{place}[$entry]];
 		return $object && $object->is_file && $object->symbol_elf ? NAMELESS : matches($self->{patterns}, $frame->{short});
 	}
-	return $frame->{short} =~ $start ? START : matches($self->{patterns}, $frame->{short});
+	return $frame->{short} =~ $self->{start} ? START : matches($self->{patterns}, $frame->{short});
 }
 
 sub matches {

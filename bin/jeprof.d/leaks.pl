@@ -2,20 +2,9 @@
 # owner on (room fold). A suspect has grown in most of the steps, has lost next to nothing on the way, goes on growing in the last
 # third and in the last step, and has grown by more than chance in the samples explains. So what is no suspect: tables that
 # are loaded once, caches that fill and then stay, queues that breathe. It is a judgement of shape: that something is never
-# freed, only the person who reads can say. The verb and the section of a report ask the same functions.
+# freed, only the person who reads can say. The verb and the section of a report ask the same functions. The thresholds (LEAST,
+# SURE ...) are those of bin/page/leaks.txt, which the live page of jeprofd has too.
 package Leaks;
-
-use constant {
-	LEAST => 4,		# fewer dumps have no shape
-	FINE => 12,		# more are taken together, by the least of each group: a floor that rises
-	PER_STEP => 4,		# samples that a step should bring; else steps are taken together
-	SURE => 3.5,		# growth in standard errors
-	STEPS => 0.8,		# of the steps that must go up
-	LOST => 0.2,		# of what came, at most
-	STILL => 0.5,		# rate of the last third, as part of the mean rate
-	LAST => 0.2,		# the same for the last step
-	STRAIGHT => 0.7,	# how much of the course a straight line tells (r squared)
-};
 
 sub command {
 	my ($option, @files) = @_;

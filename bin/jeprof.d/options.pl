@@ -10,7 +10,7 @@ my @options = (
 	['base|diff_base=s', '', '--base=FILE, --diff_base=FILE  subtract the profile FILE'],
 	['interactive!', 0, '--interactive         read commands (the default when stdout is a terminal)'],
 	['sum!', 0, '--sum                 several profiles: add them, without a warning'],
-	['seconds=i', 0, '--seconds=N           http://... profiles: of so many seconds, where the server can'],
+	['seconds=i', 0, '--seconds=N           duration of a profile from http://..., if the server supports it'],
 	['Where objects are'],
 	['add_lib=s@', [], '--add_lib=FILE        use FILE for the object of that base name'],
 	['lib_prefix=s', '', '--lib_prefix=DIR,DIR  directories tried in front of each recorded path'],

@@ -1,6 +1,5 @@
-// Which stacks keep growing, by the rules and the thresholds of Leaks in jeprof (bin/jeprof.d/leaks.pl says why each is there).
+// Which stacks keep growing, by the rules of Leaks in jeprof (bin/jeprof.d/leaks.pl); LEAKS are the thresholds of leaks.txt.
 // A course is live bytes by snapshot, with the variance of each. judge() gives null, or { grown, error, up, steps, from, to }.
-var LEAKS = { LEAST: 4, FINE: 12, PER_STEP: 4, SURE: 3.5, STEPS: 0.8, LOST: 0.2, STILL: 0.5, LAST: 0.2, STRAIGHT: 0.7 };
 function judge(values, variances) {
 	var fine = grouped(values, variances, Math.min(values.length, LEAKS.FINE)), v = fine.v, n = v.length - 1, came = 0, went = 0, up = 0, i, error;
 	for (i = 1; i <= n; i++) { if (v[i] > v[i - 1]) { came += v[i] - v[i - 1]; } else { went += v[i - 1] - v[i]; } }

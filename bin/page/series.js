@@ -1,7 +1,6 @@
 // Makes the data of the page (see Model) of profiles that were fetched. Snapshot() is one of them, its stacks summed by names
 // and thread; Series() is all of them as one. Counts are told as they were sampled, so that Model can tell their errors: of a
-// site whose objects have B bytes on average, the share 1 - exp(-B / interval) was sampled. WRAPPER is of wrappers.txt.
-var START_NAME = /^(?:_start|__libc_start_\w+|(?:start|begin)_thread|(?:__)?clone3?|_dl_\w+|call_init)$/;
+// site whose objects have B bytes on average, the share 1 - exp(-B / interval) was sampled. WRAPPER is of wrappers.txt, START_NAME of starts.txt.
 function Snapshot(profile) {
 	var sites = {}, threads = {}, live = [0, 0], rate = profile.period > 1 ? profile.period : 0, when = profile.time === null ? null : new Date(profile.time * 1000);
 	profile.samples.forEach(function (s) {

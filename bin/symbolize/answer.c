@@ -1,7 +1,7 @@
 /*
- * Tells what is known of an address, the innermost inlined call first; names are those of the linker. Printed it is pairs of lines,
- * function and FILE:LINE, as addr2line -f -i does; what is not known is "??" there.
- * Called by walk.c; printing by main.c.
+ * Tells what is known of an address, the innermost inlined call first; names are those of the
+ * linker. print_frame() prints two lines for each call, the function and FILE:LINE, as addr2line -f
+ * -i does, with "??" for what is not known. Called by walk.c; printing by main.c.
  */
 #include "symbolize.h"
 
@@ -10,8 +10,7 @@
 #include <string.h>
 
 static const char *
-function_name(Dwarf_Die *die)
-{
+function_name(Dwarf_Die *die) {
 	Dwarf_Attribute attribute;
 	const char *name = NULL;
 
@@ -25,16 +24,17 @@ function_name(Dwarf_Die *die)
 
 /* A name with a line end in it must not look like two answers. */
 static void
-text_print(const char *text)
-{
+text_print(const char *text) {
 	for (; *text != '\0'; text++)
 		putchar(*text == '\n' ? '?' : *text);
 }
 
-/* The directory of the compiler, which a relative name is in; NULL if it is not known or in the name already. */
+/*
+ * The directory of the compiler, which a relative name is in; NULL if it is not known or in the
+ * name already.
+ */
 static const char *
-directory_of(Dwarf_Die *unit, const char *file)
-{
+directory_of(Dwarf_Die *unit, const char *file) {
 	Dwarf_Attribute attribute;
 	const char *directory;
 
@@ -45,15 +45,14 @@ directory_of(Dwarf_Die *unit, const char *file)
 }
 
 void
-print_address(const answer_t *to, Dwarf_Addr address)
-{
+print_address(const answer_t *to, Dwarf_Addr address) {
 	(void)to;
 	printf("0x%llx\n", (unsigned long long)address);
 }
 
 void
-print_frame(const answer_t *to, const char *function, const char *directory, const char *file, int line)
-{
+print_frame(const answer_t *to, const char *function, const char *directory, const char *file,
+    int line) {
 	(void)to;
 	text_print(function != NULL ? function : "??");
 	putchar('\n');
@@ -66,8 +65,7 @@ print_frame(const answer_t *to, const char *function, const char *directory, con
 }
 
 static int
-number_of(Dwarf_Die *die, unsigned name)
-{
+number_of(Dwarf_Die *die, unsigned name) {
 	Dwarf_Attribute attribute;
 	Dwarf_Word value;
 
@@ -78,8 +76,7 @@ number_of(Dwarf_Die *die, unsigned name)
 
 /* Where the call stood that was inlined as this die. */
 static const char *
-call_file(Dwarf_Die *unit, Dwarf_Die *die)
-{
+call_file(Dwarf_Die *unit, Dwarf_Die *die) {
 	Dwarf_Files *files;
 	size_t count;
 	int index = number_of(die, DW_AT_call_file);
@@ -90,14 +87,12 @@ call_file(Dwarf_Die *unit, Dwarf_Die *die)
 }
 
 static void
-frame_give(const answer_t *to, Dwarf_Die *unit, const char *function, const char *file, int line)
-{
+frame_give(const answer_t *to, Dwarf_Die *unit, const char *function, const char *file, int line) {
 	to->frame(to, function, directory_of(unit, file), file, line);
 }
 
 void
-answer_give(Dwarf *dwarf, Dwarf_Die *unit, const query_t *query, const answer_t *to)
-{
+answer_give(Dwarf *dwarf, Dwarf_Die *unit, const query_t *query, const answer_t *to) {
 	Dwarf_Line *row = unit != NULL ? dwarf_getsrc_die(unit, query->address) : NULL;
 	const char *file = row != NULL ? dwarf_linesrc(row, NULL, NULL) : NULL;
 	Dwarf_Die die;

@@ -1,7 +1,8 @@
 /*
- * The file with the debug information of an object: by its build-id, by the name in .gnu_debuglink, below the root of the process and
- * below ours; from the servers of debuginfod only if that is asked for. A file of another build-id is none.
- * Called by table.c.
+ * The file with the debug information of an object: by its build-id, by the name in .gnu_debuglink,
+ * below the root of the process and below ours; from the servers of debuginfod only if that is
+ * asked for. A file of another build-id is not taken. Called by tables.c; object_id also by
+ * table.c. No locks.
  */
 #include "symbolize.h"
 
@@ -14,10 +15,11 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The build-id of an object in hex, which has room for 2 * ID_BYTES_MAX + 1; "" if there is none. */
+/*
+ * The build-id of an object in hex, which has room for 2 * ID_BYTES_MAX + 1; "" if there is none.
+ */
 void
-object_id(object_t *object, char *hex)
-{
+object_id(object_t *object, char *hex) {
 	const void *bits;
 	ssize_t len = dwelf_elf_gnu_build_id(object->elf, &bits);
 
@@ -28,8 +30,7 @@ object_id(object_t *object, char *hex)
 
 /* Opens a file that may have the debug information of this build-id. */
 static bool
-try_file(object_t *debug, int fd, int root, const char *path, const char *id)
-{
+try_file(object_t *debug, int fd, int root, const char *path, const char *id) {
 	char found[2 * ID_BYTES_MAX + 1];
 	bool is_it = false;
 
@@ -46,28 +47,30 @@ try_file(object_t *debug, int fd, int root, const char *path, const char *id)
 }
 
 static bool
-try_path(object_t *debug, int root, const char *id, char *path, const char *front, const char *middle, const char *name)
-{
+try_path(object_t *debug, int root, const char *id, char *path, const char *front,
+    const char *middle, const char *name) {
 	if (snprintf(path, PATH_MAX, "%s%s%s", front, middle, name) >= PATH_MAX)
 		return false;
 	return try_file(debug, file_open(root, path), root, path, id);
 }
 
 static bool
-try_by_id(object_t *debug, int root, const char *id, char *path)
-{
+try_by_id(object_t *debug, int root, const char *id, char *path) {
 	char name[2 * ID_BYTES_MAX + 16];
 
 	snprintf(name, sizeof(name), "%.2s/%s.debug", id, id + 2);
 	return try_path(debug, root, id, path, "/usr/lib/debug/.build-id/", "", name);
 }
 
-/* Where the linker's word of a debug file is looked up: beside the object, below it, and in the tree of debug files. */
+/*
+ * Where the linker's word of a debug file is looked up: beside the object, below it, and in the
+ * tree of debug files.
+ */
 static bool
-try_by_link(object_t *debug, object_t *object, const char *id, char *path)
-{
+try_by_link(object_t *debug, object_t *object, const char *id, char *path) {
 	GElf_Word sum;
-	const char *name = dwelf_elf_gnu_debuglink(object->elf, &sum), *slash = strrchr(object->path, '/');
+	const char *name = dwelf_elf_gnu_debuglink(object->elf, &sum), *slash = strrchr(object->path,
+	    '/');
 	char directory[PATH_MAX];
 
 	if (name == NULL || strchr(name, '/') != NULL || slash == NULL)
@@ -80,8 +83,7 @@ try_by_link(object_t *debug, object_t *object, const char *id, char *path)
 
 /* From the servers in $DEBUGINFOD_URLS; its library is loaded only for that. */
 static int
-server_open(const char *id)
-{
+server_open(const char *id) {
 	void *library = dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_LOCAL);
 	void *(*begin)(void) = NULL;
 	int (*find)(void *, const unsigned char *, int, char **) = NULL;
@@ -97,12 +99,12 @@ server_open(const char *id)
 }
 
 bool
-debug_try_find(object_t *debug, object_t *object, int own_root, bool with_servers, char *path)
-{
+debug_try_find(object_t *debug, object_t *object, int own_root, bool with_servers, char *path) {
 	char id[2 * ID_BYTES_MAX + 1];
 
 	object_id(object, id);
-	if (strlen(id) > 2 && (try_by_id(debug, object->root, id, path) || try_by_id(debug, own_root, id, path)))
+	if (strlen(id) > 2 && (try_by_id(debug, object->root, id, path) || try_by_id(debug, own_root,
+	    id, path)))
 		return true;
 	if (try_by_link(debug, object, id, path))
 		return true;

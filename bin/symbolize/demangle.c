@@ -1,6 +1,6 @@
 /*
- * Names of C++ and Rust for people: demangled by the C++ library, if there is one, then without parameters, template arguments and
- * return type, as jeprof shortens them. Called by table.c.
+ * Names of C++ and Rust for people: demangled by the C++ library, if there is one, then without
+ * parameters, template arguments and return type, as jeprof shortens them. Called by tables.c.
  */
 #include "symbolize.h"
 
@@ -18,9 +18,8 @@ enum { ANONYMOUS = 1, OPEN_ROUND, CLOSE_ROUND, LESS, GREATER };
 typedef char *demangle_t(const char *name, char *buffer, size_t *size, int *status);
 
 static demangle_t *
-demangler(void)
-{
-	static const char *const names[] = { "libstdc++.so.6", "libc++abi.so.1", "libc++.so.1" };
+demangler(void) {
+	static const char *const names[] = {"libstdc++.so.6", "libc++abi.so.1", "libc++.so.1"};
 	static demangle_t *found;
 	static bool is_known;
 
@@ -35,22 +34,19 @@ demangler(void)
 }
 
 static bool
-is_word(char c)
-{
+is_word(char c) {
 	return isalnum((unsigned char)c) || c == '_';
 }
 
 /* ---- pieces of a name; each changes it in place ---- */
 static void
-cut(char *from, size_t len)
-{
+cut(char *from, size_t len) {
 	memmove(from, from + len, strlen(from + len) + 1);
 }
 
 /* Removes each `text`, and what follows up to `stop` if that is given. */
 static void
-remove_all(char *name, const char *text, const char *stop)
-{
+remove_all(char *name, const char *text, const char *stop) {
 	char *at = name, *end;
 
 	while ((at = strstr(at, text)) != NULL) {
@@ -63,9 +59,9 @@ remove_all(char *name, const char *text, const char *stop)
 
 /* Marks of the compiler at the end: .isra.0, .cold and the like. */
 static void
-cut_marks(char *name)
-{
-	static const char *const marks[] = { ".isra", ".constprop", ".part", ".cold", ".lto_priv", ".localalias", ".llvm" };
+cut_marks(char *name) {
+	static const char *const marks[] = {".isra", ".constprop", ".part", ".cold", ".lto_priv",
+	    ".localalias", ".llvm"};
 	size_t len = strlen(name);
 	bool has_cut = true;
 
@@ -88,18 +84,17 @@ cut_marks(char *name)
 
 /* The hash that older names of Rust end in: ::h and 16 digits. */
 static void
-cut_hash(char *name)
-{
+cut_hash(char *name) {
 	size_t len = strlen(name);
 
-	if (len > 19 && memcmp(name + len - 19, "::h", 3) == 0 && strspn(name + len - 16, "0123456789abcdef") == 16)
+	if (len > 19 && memcmp(name + len - 19, "::h", 3) == 0 && strspn(name + len - 16,
+	    "0123456789abcdef") == 16)
 		name[len - 19] = '\0';
 }
 
 /* <Type as Trait>::method of Rust becomes Type::method. */
 static void
-cut_trait(char *name)
-{
+cut_trait(char *name) {
 	char *as = strstr(name, " as "), *end;
 
 	if (name[0] != '<' || as == NULL)
@@ -115,10 +110,10 @@ cut_trait(char *name)
 
 /* The signs of operators that are brackets. */
 static void
-hide_operators(char *name)
-{
-	static const char *const signs[] = { "()", "<=>", "<<=", "<<", ">>=", ">>", "->*", "->", "<=", "<", ">=", ">" };
-	static const char from[] = "()<>", to[] = { OPEN_ROUND, CLOSE_ROUND, LESS, GREATER };
+hide_operators(char *name) {
+	static const char *const signs[] = {"()", "<=>", "<<=", "<<", ">>=", ">>", "->*", "->", "<=",
+	    "<", ">=", ">"};
+	static const char from[] = "()<>", to[] = {OPEN_ROUND, CLOSE_ROUND, LESS, GREATER};
 
 	for (char *at = name; (at = strstr(at, "operator")) != NULL;) {
 		bool is_start = at == name || !is_word(at[-1]);
@@ -141,8 +136,7 @@ hide_operators(char *name)
 
 /* Removes all pairs of these brackets with what is in them. */
 static void
-cut_pairs(char *name, char open, char close)
-{
+cut_pairs(char *name, char open, char close) {
 	size_t to = 0, depth = 0, *starts = malloc((strlen(name) + 1) * sizeof(*starts));
 
 	if (starts == NULL)
@@ -162,15 +156,15 @@ cut_pairs(char *name, char open, char close)
 
 /* {lambda(int)#1} becomes {lambda#1}, {unnamed type#1} unnamed#1. */
 static void
-cut_unnamed(char *name)
-{
+cut_unnamed(char *name) {
 	static const char lambda[] = "{lambda(", type[] = "{unnamed type#";
 	char *end;
 
 	for (char *at = name; (at = strstr(at, lambda)) != NULL; at++) {
 		char *number = strstr(at, ")#");
 
-		for (end = strpbrk(at + 1, "{}"); number != NULL && end != NULL && strstr(number + 1, ")#") != NULL && strstr(number + 1, ")#") < end;)
+		for (end = strpbrk(at + 1, "{}"); number != NULL && end != NULL && strstr(number + 1,
+		    ")#") != NULL && strstr(number + 1, ")#") < end;)
 			number = strstr(number + 1, ")#");
 		if (number != NULL && end != NULL && number < end)
 			cut(at + strlen("{lambda"), (size_t)(number + 1 - at) - strlen("{lambda"));
@@ -186,9 +180,8 @@ cut_unnamed(char *name)
 }
 
 static void
-cut_qualifiers(char *name)
-{
-	static const char *const words[] = { " const", " volatile", " noexcept", " &&", " &" };
+cut_qualifiers(char *name) {
+	static const char *const words[] = {" const", " volatile", " noexcept", " &&", " &"};
 
 	for (char *at = name; (at = strchr(at, ' ')) != NULL;) {
 		size_t i = 0, len = 0;
@@ -207,8 +200,7 @@ cut_qualifiers(char *name)
 
 /* Where the last word begins, or that of the operator: before it stands the type of the result. */
 static const char *
-last_word(const char *name)
-{
+last_word(const char *name) {
 	const char *start = name, *operator = strstr(name, "operator");
 	size_t len = strlen(name);
 
@@ -223,8 +215,7 @@ last_word(const char *name)
 }
 
 static void
-show_hidden(char *to, size_t room, const char *name)
-{
+show_hidden(char *to, size_t room, const char *name) {
 	static const char anonymous[] = "(anonymous namespace)";
 	size_t at = 0;
 
@@ -242,8 +233,7 @@ show_hidden(char *to, size_t room, const char *name)
 }
 
 static void
-hide_anonymous(char *name)
-{
+hide_anonymous(char *name) {
 	for (char *at = name; (at = strstr(at, "(anonymous namespace)")) != NULL; at++) {
 		*at = ANONYMOUS;
 		cut(at + 1, strlen("(anonymous namespace)") - 1);
@@ -252,8 +242,7 @@ hide_anonymous(char *name)
 
 /* Puts "basic_" in front of the word at `at`. */
 static void
-widen(char *name, char *at, size_t room)
-{
+widen(char *name, char *at, size_t room) {
 	static const char front[] = "basic_";
 	size_t len = strlen(name), more = sizeof(front) - 1;
 
@@ -263,11 +252,13 @@ widen(char *name, char *at, size_t room)
 	memcpy(at, front, more);
 }
 
-/* Members of std::string and of the streams are those of std::basic_string and so on, which c++filt says and the C++ library does not. */
+/*
+ * Members of std::string and of the streams are those of std::basic_string and so on, which c++filt
+ * says and the C++ library does not.
+ */
 static void
-widen_standard(char *name, size_t room)
-{
-	static const char *const words[] = { "string", "istream", "ostream", "iostream" };
+widen_standard(char *name, size_t room) {
+	static const char *const words[] = {"string", "istream", "ostream", "iostream"};
 	static const char front[] = "std::";
 	char *at = name + sizeof(front) - 1, *member;
 
@@ -289,8 +280,7 @@ widen_standard(char *name, size_t room)
 
 /* The short form of a name, in `to`. */
 static void
-name_shorten(const char *name, char *to, size_t room)
-{
+name_shorten(const char *name, char *to, size_t room) {
 	char *text = strdup(name);
 
 	to[0] = '\0';
@@ -318,8 +308,7 @@ name_shorten(const char *name, char *to, size_t room)
 }
 
 void
-name_for_people(const char *mangled, char *to, size_t room)
-{
+name_for_people(const char *mangled, char *to, size_t room) {
 	size_t bars = strspn(mangled, "_");
 	bool is_mangled = bars > 0 && mangled[bars] == 'Z' && strlen(mangled) < MANGLED_MAX;
 	demangle_t *demangle = is_mangled ? demangler() : NULL;

@@ -1,7 +1,7 @@
 /*
- * Opens files whose paths somebody else has chosen, below a root that is not ours: symbolic links stay inside it, as they do for who
- * lives there, and what is no regular file is not opened, since to open a device or a pipe may act or wait.
- * Called by object.c, table.c and debug.c.
+ * Opens files whose paths somebody else has chosen, below a root that is not ours: symbolic links
+ * stay inside it, as they do for who lives there, and what is no regular file is not opened, since
+ * to open a device or a pipe may act or wait. Called by object.c, table.c and debug.c.
  */
 #include "symbolize.h"
 
@@ -15,8 +15,7 @@
 
 /* For reading, of a descriptor that only names the file. */
 int
-file_reopen(int named)
-{
+file_reopen(int named) {
 	struct stat st;
 	char path[32];
 
@@ -27,9 +26,8 @@ file_reopen(int named)
 }
 
 int
-file_open(int root, const char *path)
-{
-	struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT };
+file_open(int root, const char *path) {
+	struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
 	int named, fd;
 
 	if (root == AT_FDCWD)

@@ -1,11 +1,13 @@
 /*
- * jeprof-symbolize: functions, files, lines and inlined calls of addresses in object files with DWARF, for jeprof, which does without it
- * too. It reads all that is asked before it answers: each unit of a file is read once, whatever the order of the addresses, and
- * then forgotten, so that memory is that of the largest unit.
+ * jeprof-symbolize: functions, files, lines and inlined calls of addresses in object files with
+ * DWARF, for jeprof, which does without it too. It reads all that is asked before it answers: each
+ * unit of a file is read once, whatever the order of the addresses, and then forgotten, so that
+ * memory is that of the largest unit.
  *
  *   stdin    file PATH, then its addresses as 0xHEX, one on a line; then the next file
  *   stdout   file PATH, then for each address, in any order: 0xHEX and pairs of lines, see answer.c
- *   exit     0 done, 1 some file could not be read (a line on stderr; its addresses have no answer), 2 the input is wrong
+ *   exit 0 done, 1 some file could not be read (a line on stderr; its addresses have no answer), 2
+ *   the input is wrong
  */
 #include "symbolize.h"
 
@@ -19,12 +21,11 @@ typedef struct {
 	size_t count, room;
 } list_t;
 
-static const answer_t printer = { print_address, print_frame, NULL };
+static const answer_t printer = {print_address, print_frame, NULL};
 
 /* All that was asked of one file; false if it cannot be read. */
 static bool
-file_answer(const char *path, list_t *list)
-{
+file_answer(const char *path, list_t *list) {
 	object_t object;
 	const char *reason;
 
@@ -42,10 +43,9 @@ file_answer(const char *path, list_t *list)
 }
 
 static bool
-query_try_add(list_t *list, const char *text)
-{
+query_try_add(list_t *list, const char *text) {
 	char *end;
-	query_t query = { .unit = 0 };
+	query_t query = {.unit = 0};
 
 	if (strncmp(text, "0x", 2) != 0)
 		return false;
@@ -64,9 +64,8 @@ query_try_add(list_t *list, const char *text)
 }
 
 static int
-serve(void)
-{
-	list_t list = { NULL, 0, 0 };
+serve(void) {
+	list_t list = {NULL, 0, 0};
 	char *line = NULL, *path = NULL;
 	size_t room = 0;
 	ssize_t length;
@@ -81,7 +80,8 @@ serve(void)
 			free(path);
 			path = strdup(line + 5);
 		} else if (path == NULL || !query_try_add(&list, line)) {
-			fprintf(stderr, "jeprof-symbolize: line %lu is neither \"file PATH\" nor an address 0xHEX of one\n", number);
+			fprintf(stderr, "jeprof-symbolize: line %lu is neither \"file PATH\" nor an address "
+			    "0xHEX of one\n", number);
 			return 2;
 		}
 	}
@@ -94,15 +94,15 @@ serve(void)
 }
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	int code;
 
 	(void)elf_version(EV_CURRENT);
 	if (argc > 1 && strcmp(argv[1], "--table") == 0)
 		return table_main(argc - 2, argv + 2);
 	if (argc > 1) {
-		fputs("usage: jeprof-symbolize <INPUT    lines \"file PATH\", each followed by lines 0xADDRESS\n", stderr);
+		fputs("usage: jeprof-symbolize <INPUT    lines \"file PATH\", each followed by lines "
+		    "0xADDRESS\n", stderr);
 		return 2;
 	}
 	code = serve();

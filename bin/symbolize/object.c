@@ -1,7 +1,8 @@
 /*
- * An object file, mapped by itself: so its pages can be given back after each unit, and libdw, which keeps what it has decoded until
- * it ends, can begin anew on them.
- * Called by main.c and table.c.
+ * An object file in a mapping of its own, not one of libelf's: object_forget() returns its pages to
+ * the kernel after each unit, and object_renew() lets libdw, which keeps all that it has decoded,
+ * begin anew on the same mapping. No locks. Called by main.c, table.c, tables.c, debug.c and,
+ * between two units, walk.c.
  */
 #include "symbolize.h"
 
@@ -17,14 +18,14 @@
 
 /* Maps the file; writing changes a copy only. */
 static const char *
-object_map(object_t *object, int fd)
-{
+object_map(object_t *object, int fd) {
 	struct stat st;
 
 	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
 		return "not a file with something in it";
 	object->size = (size_t)st.st_size;
-	object->image = mmap(NULL, object->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
+	object->image = mmap(NULL, object->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
+	    fd, 0);
 	if (object->image != MAP_FAILED)
 		return NULL;
 	object->image = NULL;
@@ -33,17 +34,16 @@ object_map(object_t *object, int fd)
 
 /* Has this file the build-id that the link to it names? */
 static bool
-is_alt(Dwarf *alt, const void *id, size_t len)
-{
+is_alt(Dwarf *alt, const void *id, size_t len) {
 	const void *found;
 
-	return dwelf_elf_gnu_build_id(dwarf_getelf(alt), &found) == (ssize_t)len && memcmp(found, id, len) == 0;
+	return dwelf_elf_gnu_build_id(dwarf_getelf(alt), &found) == (ssize_t)len && memcmp(found, id,
+	    len) == 0;
 }
 
 /* The file with what dwz took out of several debug files, beside them or at an absolute path. */
 static void
-object_open_alt(object_t *object)
-{
+object_open_alt(object_t *object) {
 	const char *name;
 	const void *id;
 	char path[PATH_MAX];
@@ -68,8 +68,7 @@ object_open_alt(object_t *object)
 
 /* libelf unpacks a section once and marks that in the image. */
 static bool
-object_has_packed(object_t *object)
-{
+object_has_packed(object_t *object) {
 	GElf_Shdr header;
 
 	for (Elf_Scn *section = NULL; (section = elf_nextscn(object->elf, section)) != NULL;) {
@@ -81,25 +80,25 @@ object_has_packed(object_t *object)
 
 /* Has the file a table of lines? */
 bool
-object_has_lines(object_t *object)
-{
+object_has_lines(object_t *object) {
 	size_t names;
 	GElf_Shdr header;
 
 	if (elf_getshdrstrndx(object->elf, &names) != 0)
 		return false;
 	for (Elf_Scn *section = NULL; (section = elf_nextscn(object->elf, section)) != NULL;) {
-		const char *name = gelf_getshdr(section, &header) != NULL ? elf_strptr(object->elf, names, header.sh_name) : NULL;
+		const char *name = gelf_getshdr(section, &header) != NULL ? elf_strptr(object->elf, names,
+		    header.sh_name) : NULL;
 
-		if (name != NULL && header.sh_type != SHT_NOBITS && (strcmp(name, ".debug_line") == 0 || strcmp(name, ".zdebug_line") == 0))
+		if (name != NULL && header.sh_type != SHT_NOBITS && (strcmp(name, ".debug_line") == 0
+		    || strcmp(name, ".zdebug_line") == 0))
 			return true;
 	}
 	return false;
 }
 
 const char *
-object_open_fd(object_t *object, int fd, int root, const char *path)
-{
+object_open_fd(object_t *object, int fd, int root, const char *path) {
 	GElf_Ehdr header;
 	const char *reason;
 
@@ -111,7 +110,8 @@ object_open_fd(object_t *object, int fd, int root, const char *path)
 	if (reason != NULL)
 		return reason;
 	object->elf = elf_memory(object->image, object->size);
-	if (object->elf == NULL || elf_kind(object->elf) != ELF_K_ELF || gelf_getehdr(object->elf, &header) == NULL)
+	if (object->elf == NULL || elf_kind(object->elf) != ELF_K_ELF || gelf_getehdr(object->elf,
+	    &header) == NULL)
 		return "not an ELF file";
 	if (header.e_type == ET_REL)
 		return "not linked: an object file of a compiler";
@@ -120,8 +120,7 @@ object_open_fd(object_t *object, int fd, int root, const char *path)
 }
 
 const char *
-object_open(object_t *object, const char *path)
-{
+object_open(object_t *object, const char *path) {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	const char *reason = "cannot be opened";
 
@@ -135,8 +134,7 @@ object_open(object_t *object, const char *path)
 }
 
 const char *
-object_add_dwarf(object_t *object)
-{
+object_add_dwarf(object_t *object) {
 	object->dwarf = dwarf_begin_elf(object->elf, DWARF_C_READ, NULL);
 	if (object->dwarf == NULL)
 		return dwarf_errmsg(-1);
@@ -147,8 +145,7 @@ object_add_dwarf(object_t *object)
 }
 
 void
-object_close(object_t *object)
-{
+object_close(object_t *object) {
 	if (object->dwarf != NULL)
 		dwarf_end(object->dwarf);
 	if (object->alt != NULL)
@@ -163,8 +160,7 @@ object_close(object_t *object)
 
 /* What libdw has decoded goes; dies must not be used any more. */
 bool
-object_renew(object_t *object)
-{
+object_renew(object_t *object) {
 	dwarf_end(object->dwarf);
 	object->dwarf = dwarf_begin_elf(object->elf, DWARF_C_READ, NULL);
 	if (object->dwarf != NULL && object->alt != NULL)
@@ -174,8 +170,7 @@ object_renew(object_t *object)
 
 /* The pages of the file need not stay in memory: libelf changes those of compressed files only. */
 void
-object_forget(object_t *object)
-{
+object_forget(object_t *object) {
 	if (!object->is_packed)
 		(void)madvise(object->image, object->size, MADV_DONTNEED);
 }

@@ -1,6 +1,7 @@
 /*
- * Which function holds an address, and which calls were inlined there: one walk through the dies of a unit for all addresses of it. A
- * die that holds none of them is passed over with all that it has.
+ * Which function holds an address, and which calls were inlined there: one walk through the dies of
+ * a unit for all addresses of it. A die that holds none of them is passed over with all that it
+ * has.
  * Called by walk.c; the queries are of one unit, in the order of their addresses.
  */
 #include "symbolize.h"
@@ -15,8 +16,7 @@ typedef struct {
 } group_t;
 
 static size_t
-first_from(const group_t *group, Dwarf_Addr address)
-{
+first_from(const group_t *group, Dwarf_Addr address) {
 	size_t low = 0, high = group->count;
 
 	while (low < high) {
@@ -30,19 +30,23 @@ first_from(const group_t *group, Dwarf_Addr address)
 	return low;
 }
 
-/* Adds the die to the scopes of the addresses that it holds; a block is no scope, but is looked into. */
+/*
+ * Adds the die to the scopes of the addresses that it holds; a block is no scope, but is looked
+ * into.
+ */
 static bool
-die_holds_some(Dwarf_Die *die, const group_t *group, bool is_scope, unsigned level)
-{
+die_holds_some(Dwarf_Die *die, const group_t *group, bool is_scope, unsigned level) {
 	Dwarf_Addr base, start, end;
 	bool holds = false;
 
 	for (ptrdiff_t at = 0; (at = dwarf_ranges(die, at, &base, &start, &end)) > 0;) {
-		for (size_t i = first_from(group, start); i < group->count && group->queries[i].address < end; i++) {
+		for (size_t i = first_from(group, start); i < group->count
+		    && group->queries[i].address < end; i++) {
 			query_t *query = &group->queries[i];
 
 			holds = true;
-			if (is_scope && query->count == level && level < sizeof(query->scopes) / sizeof(query->scopes[0]))
+			if (is_scope && query->count == level
+			    && level < sizeof(query->scopes) / sizeof(query->scopes[0]))
 				query->scopes[query->count++] = dwarf_dieoffset(die);
 		}
 	}
@@ -52,8 +56,7 @@ die_holds_some(Dwarf_Die *die, const group_t *group, bool is_scope, unsigned lev
 static void scope_walk(Dwarf_Die *parent, const group_t *group, unsigned level, unsigned depth);
 
 static void
-die_visit(Dwarf_Die *die, const group_t *group, unsigned level, unsigned depth)
-{
+die_visit(Dwarf_Die *die, const group_t *group, unsigned level, unsigned depth) {
 	switch (dwarf_tag(die)) {
 	case DW_TAG_subprogram:
 	case DW_TAG_inlined_subroutine:
@@ -76,8 +79,7 @@ die_visit(Dwarf_Die *die, const group_t *group, unsigned level, unsigned depth)
 }
 
 static void
-scope_walk(Dwarf_Die *parent, const group_t *group, unsigned level, unsigned depth)
-{
+scope_walk(Dwarf_Die *parent, const group_t *group, unsigned level, unsigned depth) {
 	Dwarf_Die die;
 
 	if (depth > DEEPEST || dwarf_child(parent, &die) != 0)
@@ -88,9 +90,8 @@ scope_walk(Dwarf_Die *parent, const group_t *group, unsigned level, unsigned dep
 }
 
 void
-scopes_find(Dwarf_Die *unit, query_t *queries, size_t count)
-{
-	group_t group = { queries, count };
+scopes_find(Dwarf_Die *unit, query_t *queries, size_t count) {
+	group_t group = {queries, count};
 
 	scope_walk(unit, &group, 0, 0);
 }

@@ -1,7 +1,8 @@
 /*
- * Names of addresses by the symbol tables of an object: the functions whose size covers an address, of several the narrowest, then the
- * plainest public name; where all symbols are there also a label of the assembler before it. The same rules as those of jeprof.
- * One pass over the symbols, whatever their number; memory is that of the addresses. Called by table.c.
+ * Names of addresses by the symbol tables of an object: the functions whose size covers an address,
+ * of several the narrowest, then the plainest public name; where all symbols are there also a label
+ * of the assembler before it. The same rules as those of jeprof. One pass over the symbols,
+ * whatever their number; memory is that of the addresses. Called by tables.c.
  */
 #include "symbolize.h"
 
@@ -26,8 +27,7 @@ typedef struct {
 
 /* Underscores in front, but not those of a mangled name. */
 static size_t
-bars_of(const char *name)
-{
+bars_of(const char *name) {
 	size_t bars = strspn(name, "_");
 
 	return bars > 0 && name[bars] == 'Z' ? bars - 1 : bars;
@@ -35,14 +35,12 @@ bars_of(const char *name)
 
 /* Without the version: "name@@VERSION". */
 static size_t
-name_len(const char *name)
-{
+name_len(const char *name) {
 	return 1 + strcspn(name + 1, "@");
 }
 
 static bool
-is_better(const choice_t *new, const choice_t *old)
-{
+is_better(const choice_t *new, const choice_t *old) {
 	size_t new_bars, old_bars, new_len, old_len;
 
 	if (old->name == NULL || new->size != old->size)
@@ -59,8 +57,7 @@ is_better(const choice_t *new, const choice_t *old)
 }
 
 static size_t
-first_from(const search_t *s, GElf_Addr address)
-{
+first_from(const search_t *s, GElf_Addr address) {
 	size_t low = 0, high = s->count;
 
 	while (low < high) {
@@ -75,9 +72,9 @@ first_from(const search_t *s, GElf_Addr address)
 }
 
 static void
-offer(search_t *s, const choice_t *symbol)
-{
-	for (size_t i = first_from(s, symbol->start); i < s->count && s->addresses[i] - symbol->start < symbol->size; i++) {
+offer(search_t *s, const choice_t *symbol) {
+	for (size_t i = first_from(s, symbol->start);
+	    i < s->count && s->addresses[i] - symbol->start < symbol->size; i++) {
 		if (is_better(symbol, &s->best[i]))
 			s->best[i] = *symbol;
 	}
@@ -87,21 +84,23 @@ offer(search_t *s, const choice_t *symbol)
 typedef void visit_t(search_t *s, const GElf_Sym *symbol, const choice_t *choice);
 
 static void
-function_visit(search_t *s, const GElf_Sym *symbol, const choice_t *choice)
-{
+function_visit(search_t *s, const GElf_Sym *symbol, const choice_t *choice) {
 	int type = GELF_ST_TYPE(symbol->st_info);
 
 	if ((type == STT_FUNC || type == STT_GNU_IFUNC) && choice->size != 0)
 		offer(s, choice);
 }
 
-/* The last symbol before an address, if it is nearer than what is there; best[].start is first that of the section. */
+/*
+ * The last symbol before an address, if it is nearer than what is there; best[].start is first that
+ * of the section.
+ */
 static void
-label_visit(search_t *s, const GElf_Sym *symbol, const choice_t *choice)
-{
+label_visit(search_t *s, const GElf_Sym *symbol, const choice_t *choice) {
 	int type = GELF_ST_TYPE(symbol->st_info);
 
-	if ((type > STT_FUNC && type != STT_GNU_IFUNC) || symbol->st_shndx >= SHN_LORESERVE || choice->name[0] == '.' || choice->name[0] == '$')
+	if ((type > STT_FUNC && type != STT_GNU_IFUNC) || symbol->st_shndx >= SHN_LORESERVE
+	    || choice->name[0] == '.' || choice->name[0] == '$')
 		return;
 	for (size_t i = first_from(s, choice->start); i < s->count; i++) {
 		choice_t *near = &s->best[i];
@@ -116,8 +115,8 @@ label_visit(search_t *s, const GElf_Sym *symbol, const choice_t *choice)
 }
 
 static void
-table_visit(object_t *object, Elf_Scn *section, const GElf_Shdr *header, search_t *s, visit_t *visit)
-{
+table_visit(object_t *object, Elf_Scn *section, const GElf_Shdr *header, search_t *s,
+    visit_t *visit) {
 	GElf_Ehdr elf;
 	Elf_Data *data = elf_getdata(section, NULL);
 	size_t count = header->sh_entsize != 0 && data != NULL ? data->d_size / header->sh_entsize : 0;
@@ -125,9 +124,11 @@ table_visit(object_t *object, Elf_Scn *section, const GElf_Shdr *header, search_
 
 	if (gelf_getehdr(object->elf, &elf) == NULL)
 		return;
-	for (size_t i = 0; i < count && i < INT32_MAX && gelf_getsym(data, (int)i, &symbol) != NULL; i++) {
+	for (size_t i = 0; i < count && i < INT32_MAX && gelf_getsym(data, (int)i, &symbol) != NULL;
+	    i++) {
 		bool is_thumb = elf.e_machine == EM_ARM && GELF_ST_TYPE(symbol.st_info) == STT_FUNC;
-		choice_t choice = { symbol.st_value & ~(GElf_Addr)is_thumb, symbol.st_size, NULL, GELF_ST_BIND(symbol.st_info) };
+		choice_t choice = {symbol.st_value & ~(GElf_Addr)is_thumb, symbol.st_size, NULL,
+		    GELF_ST_BIND(symbol.st_info)};
 
 		if (symbol.st_shndx == SHN_UNDEF)
 			continue;
@@ -138,8 +139,7 @@ table_visit(object_t *object, Elf_Scn *section, const GElf_Shdr *header, search_
 }
 
 static void
-tables_visit(object_t *object, GElf_Word type, search_t *s, visit_t *visit)
-{
+tables_visit(object_t *object, GElf_Word type, search_t *s, visit_t *visit) {
 	GElf_Shdr header;
 
 	for (Elf_Scn *section = NULL; (section = elf_nextscn(object->elf, section)) != NULL;) {
@@ -150,8 +150,8 @@ tables_visit(object_t *object, GElf_Word type, search_t *s, visit_t *visit)
 
 /* ---- the addresses that are left, as a search of their own ---- */
 static size_t
-left_collect(const uint64_t *addresses, const char *const *names, size_t count, uint64_t *left, size_t *place)
-{
+left_collect(const uint64_t *addresses, const char *const *names, size_t count, uint64_t *left,
+    size_t *place) {
 	size_t found = 0;
 
 	for (size_t i = 0; i < count; i++) {
@@ -163,10 +163,12 @@ left_collect(const uint64_t *addresses, const char *const *names, size_t count, 
 	return found;
 }
 
-/* Sets for each address where its section begins; UINT64_MAX as size says that it is in none with code. */
+/*
+ * Sets for each address where its section begins; UINT64_MAX as size says that it is in none with
+ * code.
+ */
 static void
-sections_set(object_t *object, search_t *s)
-{
+sections_set(object_t *object, search_t *s) {
 	GElf_Shdr header;
 
 	for (size_t i = 0; i < s->count; i++)
@@ -174,21 +176,22 @@ sections_set(object_t *object, search_t *s)
 	for (Elf_Scn *section = NULL; (section = elf_nextscn(object->elf, section)) != NULL;) {
 		if (gelf_getshdr(section, &header) == NULL || (header.sh_flags & SHF_EXECINSTR) == 0)
 			continue;
-		for (size_t i = first_from(s, header.sh_addr); i < s->count && s->addresses[i] - header.sh_addr < header.sh_size; i++)
-			s->best[i] = (choice_t){ .start = header.sh_addr, .size = 0 };
+		for (size_t i = first_from(s, header.sh_addr);
+		    i < s->count && s->addresses[i] - header.sh_addr < header.sh_size; i++)
+			s->best[i] = (choice_t){.start = header.sh_addr, .size = 0};
 	}
 }
 
 static bool
-search_run(object_t *object, GElf_Word type, bool is_label, const uint64_t *addresses, const char **names, size_t count)
-{
+search_run(object_t *object, GElf_Word type, bool is_label, const uint64_t *addresses,
+    const char **names, size_t count) {
 	uint64_t *left = malloc((count + 1) * sizeof(*left));
 	size_t *place = malloc((count + 1) * sizeof(*place));
 	choice_t *best = calloc(count + 1, sizeof(*best));
 	bool is_done = left != NULL && place != NULL && best != NULL;
 
 	if (is_done) {
-		search_t s = { left, left_collect(addresses, names, count, left, place), best };
+		search_t s = {left, left_collect(addresses, names, count, left, place), best};
 
 		if (is_label)
 			sections_set(object, &s);
@@ -206,20 +209,19 @@ search_run(object_t *object, GElf_Word type, bool is_label, const uint64_t *addr
 }
 
 bool
-symbols_has_all(object_t *object)
-{
+symbols_has_all(object_t *object) {
 	GElf_Shdr header;
 
 	for (Elf_Scn *section = NULL; (section = elf_nextscn(object->elf, section)) != NULL;) {
-		if (gelf_getshdr(section, &header) != NULL && header.sh_type == SHT_SYMTAB && header.sh_size != 0)
+		if (gelf_getshdr(section, &header) != NULL && header.sh_type == SHT_SYMTAB
+		    && header.sh_size != 0)
 			return true;
 	}
 	return false;
 }
 
 bool
-symbols_try_find(object_t *object, const uint64_t *addresses, const char **names, size_t count)
-{
+symbols_try_find(object_t *object, const uint64_t *addresses, const char **names, size_t count) {
 	return search_run(object, SHT_SYMTAB, false, addresses, names, count)
 		&& search_run(object, SHT_DYNSYM, false, addresses, names, count)
 		&& search_run(object, SHT_SYMTAB, true, addresses, names, count);

@@ -1,12 +1,15 @@
 /*
- * jeprof-symbolize --table: what is known of some addresses of one object, as a table (bin/agent/names/table.h). jeprofd runs it for
- * objects of processes that it does not trust: here, not there, ELF and DWARF are read, with a limit on memory and time, without
- * capabilities, and with nothing open but the files in question.
+ * jeprof-symbolize --table: what is known of some addresses of one object, as a table
+ * (bin/agent/names/table.h). jeprofd runs it for objects of processes that it does not trust: here,
+ * not there, ELF and DWARF are read, with a limit on memory and time, without capabilities, and
+ * with nothing open but the files in question.
  *
- *   --table KEY PATH   the table's key, which begins with the object's build-id in hex and a '-' or, if it has none, with an 'x'; and
+ *   --table KEY PATH the table's key, which begins with the object's build-id in hex and a '-' or,
+ *   if it has none, with an 'x'; and
  *                      the object's path as its process sees it
  *   --root FD          root directory of that process; without it ours
- *   --object FD        a file that may be the object; several may be given, and the first that has the build-id is taken
+ *   --object FD a file that may be the object; several may be given, and the first that has the
+ *   build-id is taken
  *   --old FD           an older table, whose addresses are carried on
  *   --servers          debuginfod may be asked
  *   --symbols          DWARF is not read
@@ -51,17 +54,18 @@ typedef struct {
 
 /* ---- what this process may do ---- */
 static void
-limit_set(int what, rlim_t value)
-{
-	struct rlimit limit = { value, value };
+limit_set(int what, rlim_t value) {
+	struct rlimit limit = {value, value};
 
 	(void)setrlimit(what, &limit);
 }
 
-/* A file takes as much address space as it is long, and the debug file is not known yet; what a sanitizer takes knows no limit. */
+/*
+ * A file takes as much address space as it is long, and the debug file is not known yet; what a
+ * sanitizer takes knows no limit.
+ */
 static void
-space_limit(const order_t *order)
-{
+space_limit(const order_t *order) {
 #if !defined(__SANITIZE_ADDRESS__)
 	struct stat st;
 	rlim_t space = ROOM;
@@ -76,10 +80,9 @@ space_limit(const order_t *order)
 
 /* What is opened from here on is what anybody may read. */
 static void
-privileges_drop(bool with_servers)
-{
-	struct __user_cap_header_struct head = { _LINUX_CAPABILITY_VERSION_3, 0 };
-	struct __user_cap_data_struct none[2] = { { 0 }, { 0 } };
+privileges_drop(bool with_servers) {
+	struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
+	struct __user_cap_data_struct none[2] = {{0}, {0}};
 
 	limit_set(RLIMIT_CORE, 0);
 	limit_set(RLIMIT_CPU, CPU_SECONDS);
@@ -91,8 +94,7 @@ privileges_drop(bool with_servers)
 
 /* What was left open by who started this. */
 static void
-others_close(const order_t *order)
-{
+others_close(const order_t *order) {
 	int last = order->root > order->old ? order->root : order->old;
 
 	for (size_t i = 0; i < order->count; i++)
@@ -103,8 +105,7 @@ others_close(const order_t *order)
 
 /* ---- the order ---- */
 static int
-number_read(const char *text)
-{
+number_read(const char *text) {
 	char *end;
 	long number = strtol(text, &end, 10);
 
@@ -113,8 +114,7 @@ number_read(const char *text)
 
 /* An option with a descriptor; false if the words are none. */
 static bool
-try_descriptor(order_t *order, const char *name, const char *value)
-{
+try_descriptor(order_t *order, const char *name, const char *value) {
 	int fd = number_read(value);
 
 	if (fd < 0)
@@ -131,9 +131,8 @@ try_descriptor(order_t *order, const char *name, const char *value)
 }
 
 static bool
-order_try_read(order_t *order, int count, char **words)
-{
-	*order = (order_t){ .root = -1, .old = -1 };
+order_try_read(order_t *order, int count, char **words) {
+	*order = (order_t){.root = -1, .old = -1};
 	if (count < 2 || strlen(words[0]) > NAMES_KEY_MAX)
 		return false;
 	order->key = words[0];
@@ -153,8 +152,7 @@ order_try_read(order_t *order, int count, char **words)
 
 /* The addresses on stdin, sorted; NULL if they are none. */
 static uint64_t *
-addresses_read(size_t *count)
-{
+addresses_read(size_t *count) {
 	struct stat st;
 	uint64_t *all;
 
@@ -172,8 +170,7 @@ addresses_read(size_t *count)
 /* ---- the object ---- */
 /* The first of the files that is the object. */
 static bool
-object_try_find(object_t *object, const order_t *order, const int *files)
-{
+object_try_find(object_t *object, const order_t *order, const int *files) {
 	char id[2 * ID_BYTES_MAX + 1];
 	size_t len = strcspn(order->key, "-");
 
@@ -191,12 +188,12 @@ object_try_find(object_t *object, const order_t *order, const int *files)
 }
 
 static int
-table_run(const order_t *order, const int *files, const uint64_t *addresses, size_t count)
-{
-	object_t object = { .alt_fd = -1 };
+table_run(const order_t *order, const int *files, const uint64_t *addresses, size_t count) {
+	object_t object = {.alt_fd = -1};
 	int own_root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	bool has_object = object_try_find(&object, order, files);
-	tables_t t = { .key = order->key, .old = order->old, .own_root = own_root, .with_servers = order->with_servers,
+	tables_t t = { .key = order->key, .old = order->old, .own_root = own_root, .with_servers =
+	    order->with_servers,
 		.without_dwarf = order->without_dwarf };
 	int error = tables_make(&t, has_object ? &object : NULL, addresses, count);
 
@@ -210,8 +207,7 @@ table_run(const order_t *order, const int *files, const uint64_t *addresses, siz
 }
 
 int
-table_main(int count, char **words)
-{
+table_main(int count, char **words) {
 	order_t order;
 	int files[OBJECTS_MAX];
 	size_t naddresses;
@@ -220,7 +216,8 @@ table_main(int count, char **words)
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	if (!order_try_read(&order, count, words)) {
-		fputs("usage: jeprof-symbolize --table KEY PATH [--object FD]... [--root FD] [--old FD] [--servers] [--symbols]\n", stderr);
+		fputs("usage: jeprof-symbolize --table KEY PATH [--object FD]... [--root FD] [--old FD] "
+		    "[--servers] [--symbols]\n", stderr);
 		return 2;
 	}
 	others_close(&order);

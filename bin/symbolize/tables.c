@@ -1,5 +1,6 @@
 /*
- * A table of names in memory: see tables.h. Strings are numbered once and stand in the table as they come. Called by table.c.
+ * A table of names in memory: see tables.h. Strings are numbered once and stand in the table as
+ * they come. Called by table.c.
  */
 #include "tables.h"
 
@@ -15,9 +16,9 @@ enum { ROWS_MAX = 1 << 21, STRINGS_MAX = NAMES_TABLE_MAX / 2 };
 /* ---- pieces ---- */
 /* Offset of a string in the table. */
 static uint32_t
-string_add(tables_t *t, const char *text, size_t len)
-{
-	uint32_t number = t->strings.len < STRINGS_MAX ? intern_put(&t->strings, text, len < NAMES_STRING_MAX ? len : NAMES_STRING_MAX)
+string_add(tables_t *t, const char *text, size_t len) {
+	uint32_t number = t->strings.len < STRINGS_MAX ? intern_put(&t->strings, text,
+	    len < NAMES_STRING_MAX ? len : NAMES_STRING_MAX)
 		: INTERN_FAILED;
 
 	if (number != INTERN_FAILED)
@@ -27,8 +28,7 @@ string_add(tables_t *t, const char *text, size_t len)
 }
 
 static void
-frame_add(tables_t *t, const names_frame_t *frame)
-{
+frame_add(tables_t *t, const names_frame_t *frame) {
 	if (array_grow(&t->frames, &t->frame_room, t->nframes, sizeof(*frame)) != 0)
 		t->error = ENOMEM;
 	else
@@ -36,9 +36,8 @@ frame_add(tables_t *t, const names_frame_t *frame)
 }
 
 static void
-row_add(tables_t *t, uint64_t address, size_t first)
-{
-	names_row_t row = { address, (uint32_t)first, (uint32_t)(t->nframes - first) };
+row_add(tables_t *t, uint64_t address, size_t first) {
+	names_row_t row = {address, (uint32_t)first, (uint32_t)(t->nframes - first)};
 
 	if (array_grow(&t->rows, &t->row_room, t->nrows, sizeof(row)) != 0)
 		t->error = ENOMEM;
@@ -47,24 +46,21 @@ row_add(tables_t *t, uint64_t address, size_t first)
 }
 
 static int
-by_value(const void *a, const void *b)
-{
+by_value(const void *a, const void *b) {
 	const uint64_t *x = a, *y = b;
 
 	return *x < *y ? -1 : *x > *y;
 }
 
 static int
-by_address(const void *a, const void *b)
-{
+by_address(const void *a, const void *b) {
 	const names_row_t *x = a, *y = b;
 
 	return x->address < y->address ? -1 : x->address > y->address;
 }
 
 size_t
-addresses_sort(uint64_t *all, size_t count)
-{
+addresses_sort(uint64_t *all, size_t count) {
 	size_t kept = 0;
 
 	if (count > 0)
@@ -78,22 +74,21 @@ addresses_sort(uint64_t *all, size_t count)
 
 /* ---- what DWARF tells ---- */
 static void
-tables_begin(const answer_t *to, Dwarf_Addr address)
-{
+tables_begin(const answer_t *to, Dwarf_Addr address) {
 	tables_t *t = to->context;
 	uint64_t key = address, *place = bsearch(&key, t->addresses, t->count, sizeof(key), by_value);
 
 	t->at = place != NULL ? (size_t)(place - t->addresses) : t->count;
 	if (t->at < t->count)
-		t->found[t->at] = (told_t){ t->ntold, 0 };
+		t->found[t->at] = (told_t){t->ntold, 0};
 }
 
 static void
-tables_frame(const answer_t *to, const char *function, const char *directory, const char *file, int line)
-{
+tables_frame(const answer_t *to, const char *function, const char *directory, const char *file,
+    int line) {
 	tables_t *t = to->context;
 	char path[PATH_MAX];
-	names_frame_t frame = { 0 };
+	names_frame_t frame = {0};
 
 	if (t->at >= t->count || t->found[t->at].count == NAMES_FRAMES_MAX)
 		return;
@@ -104,7 +99,8 @@ tables_frame(const answer_t *to, const char *function, const char *directory, co
 	if (function != NULL)
 		frame.system_name = string_add(t, function, strlen(function));
 	if (file != NULL) {
-		snprintf(path, sizeof(path), "%s%s%s", directory != NULL ? directory : "", directory != NULL ? "/" : "", file);
+		snprintf(path, sizeof(path), "%s%s%s", directory != NULL ? directory : "", directory != NULL
+		    ? "/" : "", file);
 		frame.file = string_add(t, path, strlen(path));
 		frame.line = line > 0 ? (uint32_t)line : 0;
 	}
@@ -114,9 +110,8 @@ tables_frame(const answer_t *to, const char *function, const char *directory, co
 
 /* Asks the DWARF of this file for all addresses. */
 static void
-lines_read(tables_t *t, object_t *object)
-{
-	answer_t to = { tables_begin, tables_frame, t };
+lines_read(tables_t *t, object_t *object) {
+	answer_t to = {tables_begin, tables_frame, t};
 	query_t *queries = calloc(t->count + 1, sizeof(*queries));
 
 	if (queries == NULL) {
@@ -133,8 +128,7 @@ lines_read(tables_t *t, object_t *object)
 /* ---- the rows ---- */
 /* The form for people of the frame's name. */
 static void
-frame_name(tables_t *t, names_frame_t *frame)
-{
+frame_name(tables_t *t, names_frame_t *frame) {
 	char name[NAMES_STRING_MAX];
 
 	if (frame->system_name == 0)
@@ -145,8 +139,7 @@ frame_name(tables_t *t, names_frame_t *frame)
 
 /* Of a lone frame DWARF's function counts only if something else is known. */
 static void
-frames_join(tables_t *t, size_t i)
-{
+frames_join(tables_t *t, size_t i) {
 	const told_t *found = &t->found[i];
 	const char *symbol = t->symbols[i];
 	size_t first = t->nframes;
@@ -162,7 +155,7 @@ frames_join(tables_t *t, size_t i)
 		frame_add(t, &frame);
 	}
 	if (found->count == 0 && symbol != NULL) {
-		names_frame_t frame = { .system_name = string_add(t, symbol, strcspn(symbol + 1, "@") + 1) };
+		names_frame_t frame = {.system_name = string_add(t, symbol, strcspn(symbol + 1, "@") + 1)};
 
 		frame_name(t, &frame);
 		frame_add(t, &frame);
@@ -172,13 +165,12 @@ frames_join(tables_t *t, size_t i)
 
 /* A row of an older table. */
 static void
-row_carry(tables_t *t, const names_table_t *old, const names_row_t *row)
-{
+row_carry(tables_t *t, const names_table_t *old, const names_row_t *row) {
 	size_t first = t->nframes, len;
 	names_frame_t frame;
 
 	for (size_t i = 0; names_table_frame(old, row, i, &frame); i++) {
-		uint32_t *const texts[] = { &frame.name, &frame.system_name, &frame.file };
+		uint32_t *const texts[] = {&frame.name, &frame.system_name, &frame.file};
 
 		for (size_t k = 0; k < sizeof(texts) / sizeof(texts[0]); k++) {
 			const char *text = names_table_string(old, *texts[k], &len);
@@ -191,13 +183,13 @@ row_carry(tables_t *t, const names_table_t *old, const names_row_t *row)
 }
 
 static void
-old_carry(tables_t *t)
-{
+old_carry(tables_t *t) {
 	names_table_t old;
 
 	if (t->old < 0 || !names_table_try_map(&old, t->old, t->key))
 		return;
-	for (size_t i = 0; i < old.head.nrows && t->nrows < ROWS_MAX && t->strings.len < STRINGS_MAX / 2; i++) {
+	for (size_t i = 0; i < old.head.nrows && t->nrows < ROWS_MAX
+	    && t->strings.len < STRINGS_MAX / 2; i++) {
 		names_row_t row = names_table_row(&old, i);
 
 		if (bsearch(&row.address, t->addresses, t->count, sizeof(row.address), by_value) == NULL)
@@ -210,15 +202,16 @@ old_carry(tables_t *t)
 /* ---- the whole ---- */
 /* Symbols and lines, each from the object if it has them, else from its debug file. */
 static void
-object_read(tables_t *t, object_t *object)
-{
+object_read(tables_t *t, object_t *object) {
 	char path[PATH_MAX];
-	object_t debug = { .alt_fd = -1 };
+	object_t debug = {.alt_fd = -1};
 	bool has_symbols = symbols_has_all(object), has_lines = object_has_lines(object);
-	bool has_debug = !(has_symbols && has_lines) && debug_try_find(&debug, object, t->own_root, t->with_servers, path);
+	bool has_debug = !(has_symbols && has_lines) && debug_try_find(&debug, object, t->own_root,
+	    t->with_servers, path);
 	object_t *from = has_lines ? object : &debug;
 
-	t->flags |= NAMES_OBJECT | (has_symbols || (has_debug && symbols_has_all(&debug)) ? NAMES_SYMBOLS : 0);
+	t->flags |= NAMES_OBJECT | (has_symbols || (has_debug && symbols_has_all(&debug))
+	    ? NAMES_SYMBOLS : 0);
 	if (has_debug && !has_symbols && !symbols_try_find(&debug, t->addresses, t->symbols, t->count))
 		t->error = ENOMEM;
 	if (!symbols_try_find(object, t->addresses, t->symbols, t->count))
@@ -232,8 +225,7 @@ object_read(tables_t *t, object_t *object)
 }
 
 int
-tables_make(tables_t *t, object_t *object, const uint64_t *addresses, size_t count)
-{
+tables_make(tables_t *t, object_t *object, const uint64_t *addresses, size_t count) {
 	t->addresses = addresses;
 	t->count = count;
 	t->symbols = calloc(count + 1, sizeof(*t->symbols));
@@ -252,8 +244,7 @@ tables_make(tables_t *t, object_t *object, const uint64_t *addresses, size_t cou
 }
 
 static bool
-try_write(int fd, const void *data, size_t len)
-{
+try_write(int fd, const void *data, size_t len) {
 	const char *at = data;
 	ssize_t done;
 
@@ -266,9 +257,9 @@ try_write(int fd, const void *data, size_t len)
 }
 
 int
-tables_write(const tables_t *t, int fd)
-{
-	names_head_t head = { .magic = NAMES_MAGIC, .version = NAMES_VERSION, .flags = t->flags, .nrows = (uint32_t)t->nrows,
+tables_write(const tables_t *t, int fd) {
+	names_head_t head = { .magic = NAMES_MAGIC, .version = NAMES_VERSION, .flags = t->flags,
+	    .nrows = (uint32_t)t->nrows,
 		.nframes = (uint32_t)t->nframes, .nstrings = t->strings.len };
 	size_t rows = t->nrows * sizeof(*t->rows), frames = t->nframes * sizeof(*t->frames);
 
@@ -277,13 +268,13 @@ tables_write(const tables_t *t, int fd)
 		return EFBIG;
 	snprintf(head.key, sizeof(head.key), "%s", t->key);
 	head.sum = names_head_sum(&head);
-	return try_write(fd, &head, sizeof(head)) && try_write(fd, t->rows, rows) && try_write(fd, t->frames, frames)
+	return try_write(fd, &head, sizeof(head)) && try_write(fd, t->rows, rows)
+	    && try_write(fd, t->frames, frames)
 		&& try_write(fd, t->strings.bytes, t->strings.len) ? 0 : EIO;
 }
 
 void
-tables_free(tables_t *t)
-{
+tables_free(tables_t *t) {
 	free(t->symbols);
 	free(t->found);
 	free(t->told);

@@ -1,6 +1,7 @@
 /*
- * Makes a table of names (bin/agent/names/table.h) in memory: what the symbols and the DWARF of an object say of some addresses. The
- * symbol has the last word on the function, DWARF adds files, lines and inlined calls, as in jeprof.
+ * Makes a table of names (bin/agent/names/table.h) in memory: what the symbols and the DWARF of an
+ * object say of some addresses. The symbol has the last word on the function, DWARF adds files,
+ * lines and inlined calls, as in jeprof.
  */
 #ifndef TABLES_H
 #define TABLES_H
@@ -38,7 +39,10 @@ typedef struct {
 /* Sorts addresses and removes those that come twice; how many are left. */
 size_t addresses_sort(uint64_t *all, size_t count);
 
-/* Fills the table for addresses in rising order, which stay as long as it; object NULL: nothing is known. 0 or an errno. */
+/*
+ * Fills the table for addresses in rising order, which stay as long as it; object NULL: nothing is
+ * known. 0 or an errno.
+ */
 int tables_make(tables_t *t, object_t *object, const uint64_t *addresses, size_t count);
 int tables_write(const tables_t *t, int fd);
 void tables_free(tables_t *t);

@@ -1,13 +1,12 @@
 /*
- * Which unit holds an address: by the table .debug_aranges, and for what is not there by the ranges of each unit.
- * Called by walk.c; the queries are in the order of their addresses.
+ * Which unit holds an address: by the table .debug_aranges, and for what is not there by the ranges
+ * of each unit. Called by walk.c; the queries are in the order of their addresses.
  */
 #include "symbolize.h"
 
 /* The first query at or behind an address. */
 static size_t
-query_at(const query_t *queries, size_t count, Dwarf_Addr address)
-{
+query_at(const query_t *queries, size_t count, Dwarf_Addr address) {
 	size_t low = 0;
 
 	while (low < count) {
@@ -22,8 +21,7 @@ query_at(const query_t *queries, size_t count, Dwarf_Addr address)
 }
 
 static size_t
-units_by_table(object_t *object, query_t *queries, size_t count)
-{
+units_by_table(object_t *object, query_t *queries, size_t count) {
 	Dwarf_Aranges *table;
 	size_t entries, found = 0;
 
@@ -40,13 +38,13 @@ units_by_table(object_t *object, query_t *queries, size_t count)
 
 /* Gives a unit to what its ranges hold and no other unit has yet. */
 static size_t
-unit_claim(Dwarf_Die *die, query_t *queries, size_t count)
-{
+unit_claim(Dwarf_Die *die, query_t *queries, size_t count) {
 	Dwarf_Addr base, start, end;
 	size_t found = 0;
 
 	for (ptrdiff_t at = 0; (at = dwarf_ranges(die, at, &base, &start, &end)) > 0;) {
-		for (size_t i = query_at(queries, count, start); i < count && queries[i].address < end; i++) {
+		for (size_t i = query_at(queries, count, start); i < count && queries[i].address < end;
+		    i++) {
 			if (queries[i].unit == 0) {
 				queries[i].unit = dwarf_dieoffset(die);
 				found++;
@@ -57,12 +55,12 @@ unit_claim(Dwarf_Die *die, query_t *queries, size_t count)
 }
 
 void
-units_find(object_t *object, query_t *queries, size_t count)
-{
+units_find(object_t *object, query_t *queries, size_t count) {
 	size_t found = units_by_table(object, queries, count), header;
 	Dwarf_Off next;
 
-	for (Dwarf_Off at = 0; found < count && dwarf_nextcu(object->dwarf, at, &next, &header, NULL, NULL, NULL) == 0; at = next) {
+	for (Dwarf_Off at = 0; found < count && dwarf_nextcu(object->dwarf, at, &next, &header, NULL,
+	    NULL, NULL) == 0; at = next) {
 		Dwarf_Die die;
 
 		if (dwarf_offdie(object->dwarf, at + header, &die) != NULL)

@@ -11,6 +11,7 @@
 
 #include "arena/safety.h"
 #include "extent/guard.h"
+#include "extent/pac_hpa.h"
 #include "meta/freepool.h"
 #include "os/nstime.h"
 #include "os/witness.h"
@@ -94,6 +95,9 @@ arena_new(unsigned ind, bool is_auto, ssize_t dirty_ms, ssize_t muzzy_ms, ehooks
 	ql_init(&a->tcaches);
 	pac_init(&a->pac, base, ind, dirty_ms, muzzy_ms, nstime_monotonic_coarse_ns());
 	ehooks_init(&a->pac.src.ehooks, ind, arena_ind_visible(ind), hooks);
+	if (!arena_ind_is_hidden(ind) && pac_hpa_init(&a->pac, base) != 0) {
+		goto fail;
+	}
 	arena_name_default(a);
 	return a;
 fail:

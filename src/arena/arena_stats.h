@@ -67,7 +67,8 @@
 	X(retained_bytes, size_t, "bytes of the retained ones")
 
 /*
- * The arena's locks, by their names in mallctl; expression of an arena_t *a; text for the manual.
+ * The arena's locks, by their names in mallctl; expression of an arena_t *a, NULL if it has no such
+ * lock; text for the manual.
  */
 #define ARENA_MUTEXES(X) \
 	X(large, &a->large_mtx, "kept for its name: nothing takes it") \
@@ -78,7 +79,10 @@
 	X(decay_dirty, &a->pac.decay_dirty.decay.mtx, "lock of the decay of dirty pages") \
 	X(decay_muzzy, &a->pac.decay_muzzy.decay.mtx, "lock of the decay of muzzy pages") \
 	X(base, &a->base->mtx, "lock of the allocator's own data") \
-	X(tcache_list, &a->tcache_list_mtx, "lock of the list of thread caches")
+	X(tcache_list, &a->tcache_list_mtx, "lock of the list of thread caches") \
+	X(hpa_shard, pac_hpa_mutex(&a->pac), "lock of the huge slabs") \
+	X(hpa_shard_grow, pac_hpa_grow_mutex(&a->pac), "lock of fetching a huge slab") \
+	X(hpa_sec, NULL, "kept for its name: there is no such lock")
 
 #define STATS_FIELD(name, type, says) type name;
 
@@ -121,6 +125,7 @@ typedef struct arena_stats_s {
 	large_stats_t lextents[LARGE_CLASSES_MAX];
 	ecache_stats_t extents[SC_NPSIZES_MAX];
 	mutex_prof_data_t mutexes[arena_mutex_count];
+	hpa_stats_t hpa;
 } arena_stats_t;
 
 #endif

@@ -20,8 +20,8 @@ unsigned opt_narenas = 0;
 fxp_t opt_narenas_ratio = (fxp_t)4 << 16;
 bool opt_huge_arena_pac_thp;
 size_t opt_oversize_threshold = (size_t)8 << 20;
-size_t arenas_oversize_min = SIZE_MAX;
-size_t arenas_hot_max = ARENAS_HOT_MAX;
+EARLY_DATA size_t arenas_oversize_min = SIZE_MAX;
+EARLY_DATA size_t arenas_hot_max = ARENAS_HOT_MAX;
 void (*arenas_made_hook)(unsigned ind);
 unsigned opt_percpu_arena = percpu_arena_disabled;
 const char *const percpu_arena_names[] = {"percpu", "phycpu", "disabled", NULL};
@@ -120,6 +120,7 @@ arenas_init_locked(unsigned ind, bool is_auto, ehooks_table_t *hooks) {
 		if (a != NULL && is_auto && ind >= arenas.narenas_auto) {
 			fmt_snprintf(a->name, sizeof(a->name), "auto_oversize");
 			arenas_oversize_threshold_set(a, opt_oversize_threshold);
+			pac_yields(&a->pac);
 			a->pac.src.grown = arenas_oversize_is_huge() ? arenas_oversize_grown : NULL;
 		}
 		if (a != NULL) {
@@ -305,6 +306,7 @@ arenas_fallback(void) {
 		mutex_lock(&arenas.mtx);
 		a = arena_table_get(FALLBACK_IND);
 		if (a == NULL) {
+			bin_info_boot_sampled();
 			a = arena_new(FALLBACK_IND, false, opt_dirty_decay_ms, opt_muzzy_decay_ms, NULL);
 			arena_table_set(FALLBACK_IND, a);
 		}
@@ -397,6 +399,7 @@ arenas_sampled_init_locked(unsigned ind) {
 		hidden = a->hidden;
 		arena_renew(hidden, dirty_ms, muzzy_ms, hooks);
 	} else {
+		bin_info_boot_sampled();
 		hidden = arena_new(ARENA_HIDDEN(ind), false, dirty_ms, muzzy_ms, hooks);
 	}
 	if (hidden != NULL && a != NULL) {

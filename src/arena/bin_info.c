@@ -2,14 +2,15 @@
  * Computes the shape of the slabs of each class; bin_info.h has the contract.
  * A slab is the smallest whole number of pages that regions fill without a remainder: the least
  * common multiple of page and region size, at least one region. Invariant: the option parser writes
- * `wish`, then bin_info_boot() runs once, and nothing changes afterwards; so there is no lock.
+ * `wish`, then bin_info_boot() runs once; the shapes for samples follow under the lock of arenas.c;
+ * nothing changes afterwards, so there is no lock.
  */
 #include "arena/bin_info.h"
 
 #include "util/assert.h"
 
 bin_info_t bin_infos[BIN_MAX];
-bin_info_t bin_infos_sampled[BIN_MAX];
+LARGE_BSS bin_info_t bin_infos_sampled[BIN_MAX];
 
 /* Values set by options, by class; 0: not set. */
 static struct {
@@ -18,6 +19,8 @@ static struct {
 	bool has_shards;
 	bool has_slab_pages;
 } wish;
+
+static bool has_sampled; /* bin_infos_sampled is filled */
 
 /* Maximum number of regions in a slab. */
 static size_t
@@ -102,6 +105,7 @@ bin_info_init_sampled(bin_info_t *info, const bin_info_t *plain) {
 void
 bin_info_boot(void) {
 	assert(SC_NBINS <= BIN_MAX);
+	has_sampled = false;
 	for (szind_t i = 0; i < SC_NBINS; i++) {
 		bin_info_t *info = &bin_infos[i];
 		info->reg_size = sc_size_tab[i];
@@ -111,6 +115,16 @@ bin_info_boot(void) {
 		info->stock_max = (uint32_t)min_zu(STOCK_BYTES / info->reg_size, STOCK_OBJECTS_MAX);
 		div_init(&info->div, info->reg_size);
 		assert(info->nregs > 0);
-		bin_info_init_sampled(&bin_infos_sampled[i], info);
+	}
+}
+
+void
+bin_info_boot_sampled(void) {
+	if (has_sampled) {
+		return;
+	}
+	has_sampled = true;
+	for (szind_t i = 0; i < SC_NBINS; i++) {
+		bin_info_init_sampled(&bin_infos_sampled[i], &bin_infos[i]);
 	}
 }

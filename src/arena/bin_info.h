@@ -46,4 +46,10 @@ int bin_info_set_slab_pages(size_t from, size_t to, size_t npages);
 
 void bin_info_boot(void);
 
+/*
+ * Fills bin_infos_sampled, unless it is done; called under the lock of arenas.c before there is a
+ * hidden arena, so that a process without one does not touch that memory.
+ */
+void bin_info_boot_sampled(void);
+
 #endif

@@ -6,6 +6,7 @@
 #include "arena/inspect.h"
 
 #include "arena/arenas.h"
+#include "extent/pac_hpa.h"
 #include "os/nstime.h"
 #include "meta/freepool.h"
 
@@ -79,7 +80,8 @@ size_t
 arena_resident(arena_t *a) {
 	base_stats_t base;
 	base_stats_read(a->base, &base);
-	size_t pages = atomic_load_zu(&a->pac.nactive, MO_RELAXED) + pac_ndirty(&a->pac);
+	size_t pages = atomic_load_zu(&a->pac.nactive, MO_RELAXED) + pac_ndirty(&a->pac)
+	    + pac_hpa_nidle(&a->pac);
 	return base.resident + (pages << LG_PAGE) + shared_bytes(a);
 }
 
@@ -119,17 +121,25 @@ stats_merge_pages(arena_t *a, arena_stats_t *out) {
 }
 
 static void
-stats_merge_mutexes(arena_t *a, arena_stats_t *out) {
+stats_merge_mutex(mutex_t *m, mutex_prof_data_t *out) {
 	mutex_prof_data_t data;
-	mutex_t *m;
+	if (m != NULL) {
+		mutex_lock(m);
+		mutex_prof_read(&data, m);
+		mutex_unlock(m);
+		mutex_prof_merge(out, &data);
+	}
+}
+
+static void
+stats_merge_mutexes(arena_t *a, arena_stats_t *out) {
 #define ARENA_MUTEX_MERGE(name, expr, says) \
-	m = expr; \
-	mutex_lock(m); \
-	mutex_prof_read(&data, m); \
-	mutex_unlock(m); \
-	mutex_prof_merge(&out->mutexes[arena_mutex_##name], &data);
+	stats_merge_mutex(expr, &out->mutexes[arena_mutex_##name]);
 	ARENA_MUTEXES(ARENA_MUTEX_MERGE)
 #undef ARENA_MUTEX_MERGE
+	if (a->pac.hpa != NULL) {
+		hpa_stats_read(a->pac.hpa, &out->hpa);
+	}
 }
 
 size_t (*inspect_tcache_bytes)(ql_t *tcache_link);
@@ -173,22 +183,24 @@ arena_stats_merge(arena_t *a, arena_stats_t *out) {
 	}
 }
 
+static void
+stats_reset_mutex(mutex_t *m) {
+	if (m != NULL) {
+		mutex_lock(m);
+		mutex_prof_reset(m);
+		mutex_unlock(m);
+	}
+}
+
 void
 arena_mutexes_reset(arena_t *a) {
-	mutex_t *m;
-#define ARENA_MUTEX_RESET(name, expr, says) \
-	m = expr; \
-	mutex_lock(m); \
-	mutex_prof_reset(m); \
-	mutex_unlock(m);
+#define ARENA_MUTEX_RESET(name, expr, says) stats_reset_mutex(expr);
 	ARENA_MUTEXES(ARENA_MUTEX_RESET)
 #undef ARENA_MUTEX_RESET
 	for (szind_t i = 0; i < SC_NBINS; i++) {
 		for (unsigned s = 0; s < bin_infos[i].n_shards; s++) {
 			bin_t *bin = arena_bin(a, i, s);
-			mutex_lock(&bin->mtx);
-			mutex_prof_reset(&bin->mtx);
-			mutex_unlock(&bin->mtx);
+			stats_reset_mutex(&bin->mtx);
 		}
 	}
 }

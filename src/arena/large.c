@@ -17,6 +17,9 @@
 #include "extent/guard.h"
 #include "meta/freepool.h"
 
+/* Room behind an object that grows by small steps: this part of its size. */
+#define LARGE_ROOM_PART 16
+
 bool opt_cache_oblivious = CONFIG_CACHE_OBLIVIOUS;
 
 static arena_large_count_t *
@@ -168,14 +171,28 @@ large_extent_size(const arena_t *a, const edata_t *e, size_t usize) {
 	return size < usize ? 0 : size;
 }
 
+/*
+ * Makes the extent size bytes long, and a sixteenth longer where that is to be had and the step is
+ * smaller: an object that grows by small steps then takes most of them without a change of extents.
+ */
+static int
+large_expand(arena_t *a, edata_t *e, size_t size, bool zero) {
+	size_t room = align_up(size / LARGE_ROOM_PART, large_grain(a));
+	bool is_step_small = size - e->size < room && size <= SC_LARGE_MAXCLASS;
+	if (is_step_small && !pac_is_bounded(&a->pac)
+	    && pac_expand(&a->pac, e, size + room, zero) == 0) {
+		return 0;
+	}
+	return pac_expand(&a->pac, e, size, zero);
+}
+
 /* Grows in place to exactly usize; 0 or ENOMEM. */
 static int
 large_grow(arena_t *a, char *ptr, edata_t *e, size_t usize, bool zero) {
 	size_t old_usize = e->u.large_usize;
 	size_t size = large_extent_size(a, e, usize);
 	char *old_end = edata_end(e);
-	if (size == 0 || e->nguards != 0
-	    || (size > e->size && pac_expand(&a->pac, e, size, zero) != 0)) {
+	if (size == 0 || e->nguards != 0 || (size > e->size && large_expand(a, e, size, zero) != 0)) {
 		return ENOMEM;
 	}
 	if (zero) {

@@ -9,7 +9,7 @@
 #include "arena/large_tail.h"
 #include "os/witness.h"
 
-static struct {
+static LARGE_BSS struct {
 	mutex_t mtx;
 	unsigned first;          /* place of the oldest */
 	unsigned n;              /* extents in the ring */

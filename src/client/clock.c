@@ -1,7 +1,7 @@
 /*
  * The clock, sleep and random words for jeprof_client.h. No state, no locks: any thread may call.
  */
-#include "client/target.h"
+#include "client/clock.h"
 
 #include <sys/random.h>
 #include <time.h>

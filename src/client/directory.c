@@ -1,7 +1,7 @@
 /*
- * Asking through the control directory (prof_mailbox.h has the form of its files). Invariant: a command
- * that was not taken is removed before the function returns. No locks, no state but the target's.
- * Called by jeprof_ask.
+ * Asking through the control directory (prof_mailbox.h has the form of its files). Invariant: a
+ * command that was not taken is removed before the function returns. No locks, no state but the
+ * target's. Called by jeprof_ask.
  */
 #include "client/target.h"
 
@@ -49,7 +49,9 @@ is_old(int fd, const struct stat *old) {
 	    && st.st_mtim.tv_sec == old->st_mtim.tv_sec && st.st_mtim.tv_nsec == old->st_mtim.tv_nsec);
 }
 
-/* Reads PID.status if it answers our command, or refuses a command unread and is not the old one. */
+/*
+ * Reads PID.status if it answers our command, or refuses a command unread and is not the old one.
+ */
 static bool
 read_answer(const command_t *c, jeprof_reply_t *reply) {
 	char text[STATUS_MOST];
@@ -126,8 +128,8 @@ wait_answer(jeprof_target_t *t, const command_t *c, const jeprof_request_t *r, i
 		bool is_taken = access(c->command, F_OK) != 0;
 		if (client_now_ms() >= deadline + (is_taken ? client_taken_ms(r) : 0)
 		    || client_is_interrupted(r)) {
-			return client_fail(t, ETIMEDOUT, "%d %s did not answer in the control directory %s; the "
-			    "command was taken back", t->pid, t->name, t->dir);
+			return client_fail(t, ETIMEDOUT, "%d %s did not answer in the control directory %s; "
+			    "the command was taken back", t->pid, t->name, t->dir);
 		}
 		client_sleep_ms(PAUSE_MS);
 	}

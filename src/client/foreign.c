@@ -1,7 +1,8 @@
 /*
- * Whose malloc a process uses, if it is not this library's: another allocator that is loaded, or one
- * that is linked into the program itself, which no preloaded library replaces. Found by names in the
- * memory map and by the program's own file. No locks, no state. Called by way.c and mailbox.c.
+ * Whose malloc a process uses, if it is not this library's: another allocator that is loaded, or
+ * one that is linked into the program itself, which no preloaded library replaces. Found by names
+ * in the memory map and by the program's own file. No locks, no state. Called by way.c and
+ * mailbox.c.
  */
 #include "client/target.h"
 
@@ -32,8 +33,10 @@ enum {
 static const struct {
 	const char *file;
 	const char *name;
-} libraries[] = {{"libjemalloc", "jemalloc"}, {"libtcmalloc", "tcmalloc"}, {"libmimalloc", "mimalloc"}, {"libsnmalloc", "snmalloc"},
-    {"librpmalloc", "rpmalloc"}, {"libscudo", "Scudo"}, {"libhoard", "Hoard"}, {"libmesh", "Mesh"}, {"libtbbmalloc", "TBB malloc"},
+} libraries[] = {{"libjemalloc", "jemalloc"}, {"libtcmalloc", "tcmalloc"},
+    {"libmimalloc", "mimalloc"}, {"libsnmalloc", "snmalloc"},
+    {"librpmalloc", "rpmalloc"}, {"libscudo", "Scudo"}, {"libhoard", "Hoard"}, {"libmesh", "Mesh"},
+    {"libtbbmalloc", "TBB malloc"},
     {"libasan", "AddressSanitizer's malloc"}};
 
 const char *
@@ -66,7 +69,8 @@ client_loaded_allocator(const jeprof_target_t *t, char *buf, size_t size) {
 static const struct {
 	const char *words;
 	const char *name;   /* NULL: this library */
-} marks[] = {{PROF_MAILBOX_FD_NAME, NULL}, {"<jemalloc>: ", "a jemalloc"}, {"mimalloc: ", "mimalloc"}, {"tcmalloc: ", "tcmalloc"}};
+} marks[] = {{PROF_MAILBOX_FD_NAME, NULL}, {"<jemalloc>: ", "a jemalloc"},
+    {"mimalloc: ", "mimalloc"}, {"tcmalloc: ", "tcmalloc"}};
 enum { MARKS = sizeof(marks) / sizeof(marks[0]) };
 
 /* Which of the marks are in the file, as bits. */
@@ -76,10 +80,12 @@ find_marks(int fd) {
 	unsigned found = 0;
 	size_t kept = 0;
 	ssize_t n;
-	for (off_t at = 0; text != NULL && at < FILE_MOST && (n = pread(fd, text + kept, PIECE, at)) > 0; at += n) {
+	for (off_t at = 0; text != NULL && at < FILE_MOST && (n = pread(fd, text + kept, PIECE, at))
+	    > 0; at += n) {
 		size_t length = kept + (size_t)n;
 		for (unsigned i = 0; i < MARKS; i++) {
-			found |= memmem(text, length, marks[i].words, strlen(marks[i].words)) != NULL ? 1u << i : 0;
+			found |= memmem(text, length, marks[i].words, strlen(marks[i].words)) != NULL ? 1u << i
+			    : 0;
 		}
 		kept = length < OVERLAP ? length : OVERLAP;
 		memmove(text, text + length - kept, kept);
@@ -115,19 +121,24 @@ has_symbol(int fd, const Elf64_Shdr *table, const Elf64_Shdr *strings, const cha
 	return is_there;
 }
 
-/* The program exports a malloc, so the loader gives it to all of the process, before any library. */
+/*
+ * The program exports a malloc, so the loader gives it to all of the process, before any library.
+ */
 static bool
 has_malloc(int fd) {
 	Elf64_Ehdr e;
 	Elf64_Shdr table, strings;
-	if (!is_read_at(fd, &e, sizeof(e), 0) || memcmp(e.e_ident, ELFMAG, SELFMAG) != 0 || e.e_ident[EI_CLASS] != ELFCLASS64
-	    || e.e_shnum > SECTIONS_MOST || e.e_shentsize != sizeof(table)) {
+	if (!is_read_at(fd, &e, sizeof(e), 0) || memcmp(e.e_ident, ELFMAG, SELFMAG) != 0
+	    || e.e_ident[EI_CLASS] != ELFCLASS64 || e.e_shnum > SECTIONS_MOST
+	    || e.e_shentsize != sizeof(table)) {
 		return false;
 	}
-	for (unsigned i = 0; i < e.e_shnum && is_read_at(fd, &table, sizeof(table), e.e_shoff + i * sizeof(table)); i++) {
+	for (unsigned i = 0; i < e.e_shnum && is_read_at(fd, &table, sizeof(table),
+	    e.e_shoff + i * sizeof(table)); i++) {
 		if (table.sh_type == SHT_DYNSYM && table.sh_link < e.e_shnum) {
-			return is_read_at(fd, &strings, sizeof(strings), e.e_shoff + table.sh_link * sizeof(strings))
-			    && has_symbol(fd, &table, &strings, "malloc");
+			return is_read_at(fd, &strings, sizeof(strings),
+			    e.e_shoff + table.sh_link * sizeof(strings)) && has_symbol(fd, &table, &strings,
+			    "malloc");
 		}
 	}
 	return false;
@@ -181,7 +192,8 @@ library_path(char *buf, size_t size) {
 /* A word as a shell takes it. */
 static size_t
 put_word(char *to, size_t room, const char *word) {
-	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=,+@%-";
+	static const char plain[] =
+	    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=,+@%-";
 	size_t at = 0;
 	bool is_plain = word[0] != '\0' && strspn(word, plain) == strlen(word);
 	if (4 * strlen(word) + 4 > room) {
@@ -210,7 +222,8 @@ client_restart_line(const jeprof_target_t *t, char *buf, size_t size) {
 	snprintf(buf, size, "LD_PRELOAD=%s", library);
 	size_t at = strlen(buf);
 	ssize_t length = client_read_proc(t->pid, "cmdline", text, sizeof(text));
-	for (char *word = text; length > 0 && word < text + length && at + 2 < size; word += strlen(word) + 1) {
+	for (char *word = text; length > 0 && word < text + length && at + 2 < size;
+	    word += strlen(word) + 1) {
 		size_t n = put_word(buf + at + 1, size - at - 6, word);
 		if (n == 0 || word + strlen(word) == text + sizeof(text) - 1) {
 			memcpy(buf + at, " ...", 4);
@@ -230,6 +243,6 @@ jeprof_check_allocator(jeprof_target_t *t) {
 		return 0;
 	}
 	return client_fail(t, ENXIO,
-	    "%d %s has the library loaded, but does not use it: its malloc is that of %s", t->pid, t->name,
-	    whose);
+	    "%d %s has the library loaded, but does not use it: its malloc is that of %s", t->pid,
+	    t->name, whose);
 }

@@ -1,5 +1,6 @@
 /*
- * jeprof_client: asks the heap profiler inside a running process, from outside (libjeprof_client.a).
+ * jeprof_client: asks the heap profiler inside a running process, from outside
+ * (libjeprof_client.a).
  *
  *   jeprof_target_t t;
  *   char answer[JEPROF_TEXT];
@@ -27,9 +28,10 @@
  *   EIO        the profile was gone before it was fetched, or a file could not be written
  *   ENOMEM     no memory
  *
- * A process may lie in every byte that is read: that costs at most the time and memory bounded here,
- * except that a read of its memory may block as long as the process lives if it handles its own page
- * faults (userfaultfd); who must not be delayed by one process asks it in a thread of its own.
+ * A process may lie in every byte that is read: that costs at most the time and memory bounded
+ * here, except that a read of its memory may block as long as the process lives if it handles its
+ * own page faults (userfaultfd); who must not be delayed by one process asks it in a thread of its
+ * own.
  */
 #ifndef JEPROF_CLIENT_H
 #define JEPROF_CLIENT_H
@@ -110,13 +112,19 @@ typedef struct jeprof_target_s {
 typedef enum jeprof_manner_e {
 	jeprof_manner_wait,    /* as long as wait_ms says; then ETIMEDOUT */
 	jeprof_manner_return,  /* after idle_ms the request is taken back: EAGAIN */
-	jeprof_manner_stay     /* after idle_ms EAGAIN, and the request is still in its slot: then either
-	                          jeprof_let_stay or jeprof_take_back is called */
+	/*
+	 * after idle_ms EAGAIN, and the request is still in its slot: then either jeprof_let_stay or
+	 * jeprof_take_back is called
+	 */
+	jeprof_manner_stay
 } jeprof_manner_t;
 
 typedef struct jeprof_request_s {
-	const char *text;         /* "start k:v,k:v", "stop [N]", "dump [PATH]", "dump-stream", "status",
-	                             "set k:v,...", "rearm"; one line without its newline */
+	/*
+	 * "start k:v,k:v", "stop [N]", "dump [PATH]", "dump-stream", "status", "set k:v,...", "rearm";
+	 * one line without its newline
+	 */
+	const char *text;
 	unsigned wait_ms;         /* until the process has taken the request; 0: 5000 */
 	unsigned taken_ms;        /* from then on until the answer; 0: 60000 */
 	unsigned idle_ms;         /* without a sign of life: idle; 0: 1000 */
@@ -135,8 +143,8 @@ typedef struct jeprof_reply_s {
 } jeprof_reply_t;
 
 /*
- * Who the process with this pid is. A thread's number means its process. ESRCH: there is none; state
- * is 'Z' if it has ended and its parent did not yet fetch its exit status.
+ * Who the process with this pid is. A thread's number means its process. ESRCH: there is none;
+ * state is 'Z' if it has ended and its parent did not yet fetch its exit status.
  */
 int jeprof_find(jeprof_target_t *t, int pid);
 
@@ -150,14 +158,15 @@ int jeprof_each(void (*f)(jeprof_target_t *t, void *arg), void *arg);
 bool jeprof_is_named(const jeprof_target_t *t, const char *name);
 
 /*
- * Looks whether the process runs the library, without the right to write; sets way and head. 0; ENXIO
- * if it does not, EPROTO, or EACCES if that cannot be seen. jeprof_close is called in any case.
+ * Looks whether the process runs the library, without the right to write; sets way and head. 0;
+ * ENXIO if it does not, EPROTO, or EACCES if that cannot be seen. jeprof_close is called in any
+ * case.
  */
 int jeprof_probe(jeprof_target_t *t);
 
 /*
- * Finds the best way in and opens it. wait (may be NULL) bounds by wait_ms how young a process may be
- * that has not come to its first allocation yet, and is waited for.
+ * Finds the best way in and opens it. wait (may be NULL) bounds by wait_ms how young a process may
+ * be that has not come to its first allocation yet, and is waited for.
  */
 int jeprof_open(jeprof_target_t *t, const jeprof_request_t *wait);
 
@@ -167,16 +176,22 @@ int jeprof_open_dir(jeprof_target_t *t, const char *dir);
 /* Takes back the request that is not answered, and gives the descriptor back. */
 void jeprof_close(jeprof_target_t *t);
 
-/* Reads head again; 0, or ESRCH if the memory is gone: an exec, or the end. Not with jeprof_way_dir. */
+/*
+ * Reads head again; 0, or ESRCH if the memory is gone: an exec, or the end. Not with
+ * jeprof_way_dir.
+ */
 int jeprof_look(jeprof_target_t *t);
 
 /*
- * Asks, and waits for the answer. 0: *reply is the answer, which may be a refusal (reply->error). With
- * "dump-stream" the profile is fetched whole, so that its reader may be slow. Else reply holds nothing.
+ * Asks, and waits for the answer. 0: *reply is the answer, which may be a refusal (reply->error).
+ * With "dump-stream" the profile is fetched whole, so that its reader may be slow. Else reply holds
+ * nothing.
  */
 int jeprof_ask(jeprof_target_t *t, const jeprof_request_t *request, jeprof_reply_t *reply);
 
-/* After EAGAIN of jeprof_manner_stay: the process carries the request out at its next allocation. */
+/*
+ * After EAGAIN of jeprof_manner_stay: the process carries the request out at its next allocation.
+ */
 void jeprof_let_stay(jeprof_target_t *t);
 void jeprof_take_back(jeprof_target_t *t);
 
@@ -190,20 +205,20 @@ unsigned jeprof_count_pending(jeprof_target_t *t);
 int jeprof_withdraw_pending(jeprof_target_t *t, unsigned *count);
 
 /*
- * The value of a key in an answer of lines key=value, copied and cut off at size; NULL if the key is
- * not there.
+ * The value of a key in an answer of lines key=value, copied and cut off at size; NULL if the key
+ * is not there.
  */
 const char *jeprof_value(const char *answer, const char *key, char *buf, size_t size);
 
 /*
- * Why an idle process did not answer this request: ETIMEDOUT, ENXIO or ESRCH, and the sentence. For a
- * caller that got EAGAIN and has nothing else to say.
+ * Why an idle process did not answer this request: ETIMEDOUT, ENXIO or ESRCH, and the sentence. For
+ * a caller that got EAGAIN and has nothing else to say.
  */
 int jeprof_explain_silence(jeprof_target_t *t, const jeprof_request_t *request);
 
 /*
- * ENXIO with a sentence if the program has a malloc of its own though the library is loaded, so that
- * the library is idle for ever; else 0. Reads up to 256 MiB of the program's file.
+ * ENXIO with a sentence if the program has a malloc of its own though the library is loaded, so
+ * that the library is idle for ever; else 0. Reads up to 256 MiB of the program's file.
  */
 int jeprof_check_allocator(jeprof_target_t *t);
 

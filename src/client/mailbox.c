@@ -1,7 +1,8 @@
 /*
  * Asking through the mailbox (the protocol is in prof_mailbox.h). Invariant: a request that is not
- * answered is taken back before jeprof_ask returns, unless its manner is to stay; t->sequence is not 0
- * exactly while one of ours may lie in a slot. No locks; called by the thread that owns the target.
+ * answered is taken back before jeprof_ask returns, unless its manner is to stay; t->sequence is
+ * not 0 exactly while one of ours may lie in a slot. No locks; called by the thread that owns the
+ * target.
  */
 #include "client/target.h"
 
@@ -58,7 +59,9 @@ ring(jeprof_target_t *t) {
 	return client_write_word(t, t->block + offsetof(prof_mailbox_t, doorbell), &one, sizeof(one));
 }
 
-/* Sets *slot to a free one, else one whose answer nobody has fetched for a while; -1: all in use. */
+/*
+ * Sets *slot to a free one, else one whose answer nobody has fetched for a while; -1: all in use.
+ */
 static int
 find_free_slot(jeprof_target_t *t, int *slot) {
 	*slot = -1;
@@ -161,7 +164,9 @@ take_answer(jeprof_target_t *t, wait_t *w) {
 	return error;
 }
 
-/* Neither an answer nor a heartbeat, and not because it waits for a processor. 0, EAGAIN or ESRCH. */
+/*
+ * Neither an answer nor a heartbeat, and not because it waits for a processor. 0, EAGAIN or ESRCH.
+ */
 static int
 check_idle(jeprof_target_t *t, const wait_t *w) {
 	int64_t patience_ms = w->request->idle_ms != 0 ? w->request->idle_ms : IDLE_MS;
@@ -275,11 +280,11 @@ silent(jeprof_target_t *t, const jeprof_request_t *r, bool is_idle) {
 	if (error != 0) {
 		return error;
 	}
-	return is_idle ? client_fail(t, ETIMEDOUT, "%d %s is idle: it allocated too little in %g s to look "
-	    "at its mailbox, and runs no profiler thread; the request was taken back. Try a longer --wait, "
-	    "or start it with MALLOC_CONF=prof_thread:true", t->pid, t->name, seconds)
-	    : client_fail(t, ETIMEDOUT, "%d %s is running but did not answer in %g s; the request was taken "
-	    "back", t->pid, t->name, seconds);
+	return is_idle ? client_fail(t, ETIMEDOUT, "%d %s is idle: it allocated too little in %g s to "
+	    "look at its mailbox, and runs no profiler thread; the request was taken back. Try a "
+	    "longer --wait, or start it with MALLOC_CONF=prof_thread:true", t->pid, t->name, seconds)
+	    : client_fail(t, ETIMEDOUT, "%d %s is running but did not answer in %g s; the request was "
+	    "taken back", t->pid, t->name, seconds);
 }
 
 int
@@ -298,8 +303,8 @@ client_unanswered(jeprof_target_t *t, const jeprof_request_t *r, bool was_busy) 
 		    "answer; the request was taken back", t->pid, t->name);
 	}
 	if (was_busy) {
-		return client_fail(t, EBUSY, "%d %s is busy: the requests of others fill its mailbox, or ours "
-		    "takes too long", t->pid, t->name);
+		return client_fail(t, EBUSY, "%d %s is busy: the requests of others fill its mailbox, or "
+		    "ours takes too long", t->pid, t->name);
 	}
 	return silent(t, r, t->head.heartbeats == before);
 }
@@ -360,8 +365,8 @@ client_ask_mailbox(jeprof_target_t *t, const jeprof_request_t *r, jeprof_reply_t
 			return 0; /* not torn, but not understood */
 		}
 		if (client_now_ms() >= w.deadline) {
-			return client_fail(t, EBUSY, "%d %s: others overwrite our request again and again", t->pid,
-			    t->name);
+			return client_fail(t, EBUSY, "%d %s: others overwrite our request again and again",
+			    t->pid, t->name);
 		}
 		client_sleep_ms(1 + (int64_t)(client_random_word() % 16));
 	}

@@ -1,7 +1,7 @@
 /*
- * The memory of a process: reading and writing it, and finding the mailbox in it by the ELF note that
- * points there. Invariant: a block is used only if its magic, protocol version and place (a writable
- * mapping) were checked; what one process makes us read is bounded. No locks, no state.
+ * The memory of a process: reading and writing it, and finding the mailbox in it by the ELF note
+ * that points there. Invariant: a block is used only if its magic, protocol version and place (a
+ * writable mapping) were checked; what one process makes us read is bounded. No locks, no state.
  * Called by way.c, mailbox.c, pending.c and stream.c.
  */
 #include "client/target.h"
@@ -260,8 +260,8 @@ client_read_head(jeprof_target_t *t) {
 		return false;
 	}
 	t->head = (jeprof_head_t){.state = m.state, .pid = m.pid,
-	    .is_barred = (m.flags & PROF_MAILBOX_BARRED) != 0, .session_id = m.session_id, .session_start_ns = m.session_start_ns,
-	    .heartbeats = m.heartbeats, .instance = m.instance};
+	    .is_barred = (m.flags & PROF_MAILBOX_BARRED) != 0, .session_id = m.session_id,
+	    .session_start_ns = m.session_start_ns, .heartbeats = m.heartbeats, .instance = m.instance};
 	memcpy(t->head.library_version, m.library_version, sizeof(t->head.library_version));
 	t->head.library_version[sizeof(t->head.library_version) - 1] = '\0';
 	return true;

@@ -21,7 +21,8 @@ read_pending(const jeprof_target_t *t, unsigned i, const char *verb, prof_slot_t
 		return false;
 	}
 	s->text[s->length] = '\0';
-	return strncmp(s->text, verb, length) == 0 && (s->text[length] == '\0' || s->text[length] == ' ');
+	return strncmp(s->text, verb, length) == 0 && (s->text[length] == '\0'
+	    || s->text[length] == ' ');
 }
 
 bool

@@ -1,6 +1,6 @@
 /*
- * What /proc tells of a process, for jeprof_client.h. Invariant: pid and start time are the identity
- * of a process; jeprof_check_same fails if the process of that pid is another one by now.
+ * What /proc tells of a process, for jeprof_client.h. Invariant: pid and start time are the
+ * identity of a process; jeprof_check_same fails if the process of that pid is another one by now.
  * No locks and no state but the target's.
  */
 #include "client/target.h"

@@ -1,7 +1,7 @@
 /*
- * Fetches a profile that waits in the process (prof_mailbox.h says how it lies there). Invariant: what
- * is read is bounded by bytes_max and by the time of the request, whatever the process writes there.
- * No locks, no state but the target's. Called by mailbox.c.
+ * Fetches a profile that waits in the process (prof_mailbox.h says how it lies there). Invariant:
+ * what is read is bounded by bytes_max and by the time of the request, whatever the process writes
+ * there. No locks, no state but the target's. Called by mailbox.c.
  */
 #include "client/target.h"
 
@@ -116,11 +116,13 @@ fetch_into(jeprof_target_t *t, uint64_t nonce, int place, int64_t deadline, prof
 		return gone;
 	}
 	if (error == ETIMEDOUT) {
-		return client_fail(t, ETIMEDOUT, "%d %s: its profile takes too long to read", t->pid, t->name);
+		return client_fail(t, ETIMEDOUT, "%d %s: its profile takes too long to read", t->pid,
+		    t->name);
 	}
 	if (error != 0 || find_stream(t, nonce, &after) != place) {
 		return client_fail(t, EIO,
-		    "%d %s: the profile is gone from its memory: it was not fetched in time", t->pid, t->name);
+		    "%d %s: the profile is gone from its memory: it was not fetched in time", t->pid,
+		    t->name);
 	}
 	return acknowledge(t, (unsigned)place);
 }
@@ -132,11 +134,12 @@ client_fetch(jeprof_target_t *t, uint64_t nonce, const jeprof_request_t *r, jepr
 	uint64_t most = r->bytes_max != 0 ? r->bytes_max : BYTES_MAX;
 	if (place < 0) {
 		return client_fail(t, EIO,
-		    "%d %s: the profile is gone from its memory: it was not fetched in time", t->pid, t->name);
+		    "%d %s: the profile is gone from its memory: it was not fetched in time", t->pid,
+		    t->name);
 	}
 	if (s.bytes > most) {
-		return client_fail(t, EFBIG, "%d %s: its profile has %llu bytes, more than the %llu allowed",
-		    t->pid, t->name, (unsigned long long)s.bytes, (unsigned long long)most);
+		return client_fail(t, EFBIG, "%d %s: its profile has %llu bytes, more than the %llu "
+		    "allowed", t->pid, t->name, (unsigned long long)s.bytes, (unsigned long long)most);
 	}
 	char *text = malloc(s.bytes + 1);
 	if (text == NULL) {

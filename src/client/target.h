@@ -1,6 +1,6 @@
 /*
- * What the files of src/client/ know of each other (jeprof_client.h is what others know). Nothing here has a state of its
- * own: all of it is in the target.
+ * What the files of src/client/ know of each other (jeprof_client.h is what others know). Nothing
+ * here has a state of its own: all of it is in the target.
  */
 #pragma once
 #ifndef _GNU_SOURCE
@@ -10,13 +10,15 @@
 
 #include <sys/types.h>
 
+#include "client/clock.h"
 #include "client/jeprof_client.h"
 #include "prof/control/prof_mailbox.h"
 
 enum { CLIENT_PATH = 2 * PATH_MAX };
 
 /* Puts the sentence into t->why, and returns error. */
-__attribute__((format(printf, 3, 4))) int client_fail(jeprof_target_t *t, int error, const char *format, ...);
+__attribute__((format(printf, 3, 4))) int client_fail(jeprof_target_t *t, int error,
+    const char *format, ...);
 
 /* Reads /proc/PID/NAME, ends it with NUL; -1 and errno. */
 ssize_t client_read_proc(int pid, const char *name, char *buf, size_t size);
@@ -26,11 +28,6 @@ const char *client_status_line(const char *text, const char *key);
 
 /* The target of a link in /proc, "" if it cannot be read. */
 const char *client_read_link(const char *path, char *buf, size_t size);
-
-/* Milliseconds of the monotonic clock. */
-int64_t client_now_ms(void);
-void client_sleep_ms(int64_t ms); /* ends early at a signal, which is wanted */
-uint64_t client_random_word(void); /* never 0 */
 
 /* ---- memory ---- */
 
@@ -53,15 +50,21 @@ bool client_read_head(jeprof_target_t *t);
 
 /* ---- whose malloc it is, if not ours ---- */
 
-/* "the jemalloc of /usr/lib/libjemalloc.so.2"; NULL: nothing that we know is loaded beside the C library. */
+/*
+ * "the jemalloc of /usr/lib/libjemalloc.so.2"; NULL: nothing that we know is loaded beside the C
+ * library.
+ */
 const char *client_loaded_allocator(const jeprof_target_t *t, char *buf, size_t size);
 
-/* The command line that would start it on this library: LD_PRELOAD=/absolute/path program arguments. */
+/*
+ * The command line that would start it on this library: LD_PRELOAD=/absolute/path program
+ * arguments.
+ */
 void client_restart_line(const jeprof_target_t *t, char *buf, size_t size);
 
 /*
- * "a jemalloc that is linked into /usr/bin/rustc": a program with a malloc of its own, which no preloaded library replaces.
- * NULL: none is known. Reads up to 256 MiB of the program's file.
+ * "a jemalloc that is linked into /usr/bin/rustc": a program with a malloc of its own, which no
+ * preloaded library replaces. NULL: none is known. Reads up to 256 MiB of the program's file.
  */
 const char *client_linked_allocator(const jeprof_target_t *t, char *buf, size_t size);
 
@@ -103,4 +106,5 @@ int client_ask_mailbox(jeprof_target_t *t, const jeprof_request_t *r, jeprof_rep
 int client_ask_dir(jeprof_target_t *t, const jeprof_request_t *r, jeprof_reply_t *reply);
 
 /* Fetches the profile that waits under this nonce. 0, EIO, EFBIG, ENOMEM, ESRCH, ETIMEDOUT. */
-int client_fetch(jeprof_target_t *t, uint64_t nonce, const jeprof_request_t *r, jeprof_reply_t *reply);
+int client_fetch(jeprof_target_t *t, uint64_t nonce, const jeprof_request_t *r,
+    jeprof_reply_t *reply);

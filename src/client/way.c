@@ -1,7 +1,7 @@
 /*
  * Ways into a process: its memory, the memfd of prof_ctl_fd:true, the control directory; and the
- * reason if none is open. Invariant: the descriptor is opened before the start time of the process is
- * checked, and belongs to that process for good. No locks, no state but the target's.
+ * reason if none is open. Invariant: the descriptor is opened before the start time of the process
+ * is checked, and belongs to that process for good. No locks, no state but the target's.
  */
 #include "client/target.h"
 
@@ -22,8 +22,9 @@ enum {
 };
 
 /*
- * 0, or the errno of the kernel's refusal. The file is closed to who has CAP_SYS_PTRACE alone and is not
- * its owner, and in a /proc mounted read-only; the system calls ask for the right to attach only.
+ * 0, or the errno of the kernel's refusal. The file is closed to who has CAP_SYS_PTRACE alone and
+ * is not its owner, and in a /proc mounted read-only; the system calls ask for the right to attach
+ * only.
  */
 static int
 open_memory(jeprof_target_t *t, bool is_reader) {
@@ -224,7 +225,8 @@ without_block(jeprof_target_t *t, const client_finding_t *f) {
 		return foreign(t);
 	}
 	int error = jeprof_check_allocator(t);
-	return error != 0 ? error : client_fail(t, ENXIO, "%d %s: its library keeps the mailbox closed: "
+	return error != 0 ? error
+	    : client_fail(t, ENXIO, "%d %s: its library keeps the mailbox closed: "
 	    "a set-user-id program, or nothing was allocated yet", t->pid, t->name);
 }
 
@@ -310,7 +312,8 @@ int
 jeprof_open_dir(jeprof_target_t *t, const char *dir) {
 	t->way = jeprof_way_dir;
 	int n = snprintf(t->dir, sizeof(t->dir), "%s", dir);
-	return n < 0 || (size_t)n >= sizeof(t->dir) ? client_fail(t, E2BIG, "too long: %.80s...", dir) : 0;
+	return n < 0 || (size_t)n >= sizeof(t->dir) ? client_fail(t, E2BIG, "too long: %.80s...", dir)
+	    : 0;
 }
 
 void

@@ -113,8 +113,8 @@ conf_hint_malformed(const conf_pair_t *p) {
 		    row->key, conf_row_absence(row));
 		return;
 	}
-	const char *near = p->key_len == 0 ? NULL :
-	    row != NULL ? row->key : conf_row_nearest(p->key, p->key_len);
+	const char *near = p->key_len == 0 ? NULL
+	    : row != NULL ? row->key : conf_row_nearest(p->key, p->key_len);
 	if (near != NULL) {
 		malloc_printf("<jemalloc>: Hint: a pair is key:value with a colon; "
 		    "the nearest known option is \"%s\".\n", near);

@@ -42,9 +42,9 @@ conf_parse_ranges(const char *text, size_t len, conf_range_set_t *set, void *ctx
 	const char *stop = text + len;
 	do {
 		size_t lo, hi, n;
-		if (conf_range_number(&at, stop, &lo) != 0 || conf_range_mark(&at, stop, '-') != 0 ||
-		    conf_range_number(&at, stop, &hi) != 0 || conf_range_mark(&at, stop, ':') != 0 ||
-		    conf_range_number(&at, stop, &n) != 0) {
+		if (conf_range_number(&at, stop, &lo) != 0 || conf_range_mark(&at, stop, '-') != 0
+		    || conf_range_number(&at, stop, &hi) != 0 || conf_range_mark(&at, stop, ':') != 0
+		    || conf_range_number(&at, stop, &n) != 0) {
 			return EINVAL;
 		}
 		if (at != stop && conf_range_mark(&at, stop, '|') != 0) {

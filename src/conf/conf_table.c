@@ -3,8 +3,8 @@
  *
  * Invariant: the order of the rows decides which row an abbreviated key matches. Rows are constant;
  * debug builds check each of them at boot (conf_table_check). Locks: none; the variables that rows
- * point to are written only during boot, by one thread. Called by conf.c, ctl_opt.c, stats.c and
- * doc/manual.c.
+ * point to are written only during boot, by one thread. Called by conf.c and ctl_opt.c;
+ * stats.c and doc/manual.c read the rows.
  */
 #include "conf/conf_table.h"
 
@@ -12,7 +12,6 @@
 #include "arena/arenas.h"
 #include "arena/background_thread.h"
 #include "arena/bin_info.h"
-#include "conf/conf_hpa.h"
 #include "conf/stats_opts.h"
 #include "extent/ahead.h"
 #include "extent/extent.h"
@@ -20,6 +19,7 @@
 #include "extent/pac.h"
 #include "extent/piece.h"
 #include "extent/purge_batch.h"
+#include "hpa/hpa_opt.h"
 #include "imalloc.h"
 #include "meta/base.h"
 #include "meta/sz.h"
@@ -239,11 +239,14 @@ parse_hpa_dirty_mult(const conf_row_t *row, const char *value, size_t len) {
 	    .help = text, MANUAL(initially, init)}
 #define ABSENT(k, feat, fl) \
 	{.key = #k, .type = CONF_CUSTOM, .feature = (feat), .flags = (fl)}
-/* Options that are accepted but have no effect; their texts begin alike. */
-#define HPA_TEXT(text) "accepted and shown, without effect (see hpa): " text
+/* Options of huge page allocation; their texts begin alike. */
+#define HPA_TEXT(text) "with hpa: " text
+#define SEC_TEXT(text) "accepted and shown, without effect (see hpa): " text
 #define HPA_BOOL(k, text) BOOL(k, opt_##k, HERE, SHOWN, HPA_TEXT(text))
 #define HPA_NUM(k, t, lo, hi, fl, text) \
 	NUM(k, t, opt_##k, lo, hi, HERE, SHOWN | (fl), HPA_TEXT(text))
+#define SEC_NUM(k, lo, hi, fl, text) \
+	NUM(k, CONF_SIZE, opt_##k, lo, hi, HERE, SHOWN | (fl), SEC_TEXT(text))
 #define HPA_SIZE(k, lo, hi, text) HPA_NUM(k, CONF_SIZE, lo, hi, CONF_CLIP, text)
 #define HPA_RATIO(k, var, init, text) \
 	{.key = #k, .addr = &(var), .type = CONF_CUSTOM, .max = FXP_INIT_INT(1), \
@@ -275,8 +278,9 @@ BOOL(populate, opt_populate, HERE, SHOWN,
 BOOL(trust_madvise, opt_trust_madvise, HERE, NODE,
     "do not test before the first purge whether MADV_DONTNEED gives zeroed pages"),
 HPA_BOOL(experimental_hpa_start_huge_if_thp_always,
-    "new slabs count as huge where the system makes them so"),
-HPA_BOOL(experimental_hpa_enforce_hugify, "the calls for huge pages are made in every style"),
+    "new slabs count as huge where the system makes them so by itself"),
+HPA_BOOL(experimental_hpa_enforce_hugify, "the calls for huge pages are made in every style, also "
+    "where the system makes them by itself"),
 BOOL(huge_arena_pac_thp, opt_huge_arena_pac_thp, HERE, SHOWN,
     "ask for huge pages for the arena of oversized requests, if metadata_thp is on, thp is default "
     "and the system gives huge pages on request only"),
@@ -378,35 +382,44 @@ WORD(percpu_arena, CONF_ENUM, opt_percpu_arena, percpu_arena_names, HERE,
 NUM(max_background_threads, CONF_SIZE, opt_max_background_threads, 1, BACKGROUND_THREADS_LIMIT,
     HERE, NODE | CONF_CLIP, "most of these threads"),
 BOOL(hpa, opt_hpa, HERE, SHOWN,
-    "true is refused with a message: this library has no huge page allocator, and the options "
-    "hpa_* have no effect"),
-HPA_SIZE(hpa_slab_max_alloc, 0, HUGEPAGE, "largest request that it serves"),
+    "arenas take small extents from slabs of 2 MiB, the fullest that has room first, and slabs "
+    "become huge pages; the most recently freed extents wait in the page cache before "
+    "them, so there is no other small extent cache"),
+HPA_SIZE(hpa_slab_max_alloc, 0, HUGEPAGE, "largest extent that comes from slabs"),
 HPA_SIZE(hpa_hugification_threshold, 0, HUGEPAGE,
     "bytes in use that make a slab a candidate for a huge page"),
 HPA_RATIO(hpa_hugification_threshold_ratio, opt_hpa_hugification_threshold, "0.95",
     "hpa_hugification_threshold as a share of a huge page"),
 HPA_NUM(hpa_hugify_delay_ms, CONF_U64, 0, UINT64_MAX, 0,
-    "milliseconds that a slab stays a candidate"),
-HPA_BOOL(hpa_hugify_sync, "huge pages are made at once"),
+    "milliseconds that a slab stays a candidate before it becomes huge"),
+HPA_BOOL(hpa_hugify_sync,
+    "any thread makes huge pages at once (MADV_COLLAPSE); false: background threads only, others "
+    "ask the system for them"),
 HPA_NUM(hpa_min_purge_interval_ms, CONF_U64, 0, UINT64_MAX, 0,
-    "least milliseconds between two purges"),
+    "least milliseconds between the starts of two passes of purging"),
 HPA_NUM(experimental_hpa_max_purge_nhp, CONF_SSIZE, -1, INT64_MAX, 0,
-    "most huge pages per purge; -1: any number"),
-HPA_SIZE(hpa_purge_threshold, 0, HUGEPAGE, "dirty bytes from which on a slab is purged"),
+    "most slabs that a pass purges; -1: any number"),
+HPA_SIZE(hpa_purge_threshold, 0, HUGEPAGE,
+    "dirty bytes from which on a slab that is partly in use is purged"),
 HPA_RATIO(hpa_purge_threshold_ratio, opt_hpa_purge_threshold, "one page",
     "hpa_purge_threshold as a share of a huge page"),
 HPA_NUM(hpa_min_purge_delay_ms, CONF_U64, 0, UINT64_MAX, 0,
     "milliseconds that a slab waits for its purge"),
 WORD(hpa_hugify_style, CONF_ENUM, opt_hpa_hugify_style, hpa_hugify_style_names, HERE,
-    SHOWN | CONF_PREFIX_KEY | CONF_PREFIX_WORD, HPA_TEXT("when slabs are made huge")),
+    SHOWN | CONF_PREFIX_KEY | CONF_PREFIX_WORD,
+    HPA_TEXT("when slabs are made huge: lazy: new ones if the arena's slabs "
+    "are in use, and any "
+    "that has been a candidate for long enough; eager: each new one; none: never; auto: as none "
+    "where the system does it by itself, otherwise as lazy")),
 {.key = "hpa_dirty_mult", .addr = &opt_hpa_dirty_mult, .type = CONF_FXP, .max = FXP_MAX,
     .flags = SHOWN, .parse = parse_hpa_dirty_mult,
-    .help = HPA_TEXT("dirty pages allowed per page in use; -1: any number")},
-HPA_NUM(hpa_sec_nshards, CONF_SIZE, 0, UINT64_MAX, 0, "small extent caches; 0: none"),
-HPA_SIZE(hpa_sec_max_alloc, 0, HPA_SEC_ALLOC_MAX, "largest extent in them"),
-HPA_NUM(hpa_sec_max_bytes, CONF_SIZE, HPA_SEC_BYTES_MIN, UINT64_MAX, CONF_CLIP,
+    .help = HPA_TEXT("dirty pages allowed per page in use, beyond which slabs are "
+    "purged; -1: any number")},
+SEC_NUM(hpa_sec_nshards, 0, UINT64_MAX, 0, "small extent caches; 0: none"),
+SEC_NUM(hpa_sec_max_alloc, 0, HPA_SEC_ALLOC_MAX, CONF_CLIP, "largest extent in them"),
+SEC_NUM(hpa_sec_max_bytes, HPA_SEC_BYTES_MIN, UINT64_MAX, CONF_CLIP,
     "bytes in each of them"),
-HPA_SIZE(hpa_sec_batch_fill_extra, 1, HUGEPAGE >> LG_PAGE_MIN,
+SEC_NUM(hpa_sec_batch_fill_extra, 1, HUGEPAGE >> LG_PAGE_MIN, CONF_CLIP,
     "further extents that a miss fetches"),
 ABSENT(hpa_sec_bytes_after_flush, CONF_RETIRED, 0),
 RANGES(slab_sizes, parse_slab_sizes, set_slab_sizes, "default",
@@ -551,8 +564,8 @@ row_check_value(const conf_row_t *row) {
 		break;
 	default:
 		assert(row->max > 0 && row->words == NULL);
-		assert(is_signed ? row->max <= INT64_MAX && row->min <= (int64_t)row->max :
-		    row->min >= 0 && (uint64_t)row->min <= row->max);
+		assert(is_signed ? row->max <= INT64_MAX && row->min <= (int64_t)row->max
+		    : row->min >= 0 && (uint64_t)row->min <= row->max);
 		break;
 	}
 }

@@ -30,17 +30,19 @@ cassert((CTL_RW & CTL_R) != 0 && (CTL_RW & CTL_W) != 0);
 /* Number of fields or list items of a directory. */
 static size_t
 node_nitems(const ctl_node_t *node) {
-	return node->kind == CTL_DIR ? node->nfields :
-	    node->kind == CTL_LIST ? node->list->count() : 0;
+	return node->kind == CTL_DIR ? node->nfields
+	    : node->kind == CTL_LIST ? node->list->count() : 0;
 }
 
 static const ctl_node_t *
 node_child(const ctl_node_t *node, size_t i) {
+	assert(i < node->nchildren);
 	return node->kind == CTL_ROOT ? node->rooms[i] : &node->children[i];
 }
 
 static const char *
 node_item_name(const ctl_node_t *node, size_t i) {
+	assert(i < node_nitems(node));
 	return node->kind == CTL_DIR ? node->fields[i].name : node->list->name(i);
 }
 
@@ -65,6 +67,7 @@ parse_index(const char *text, size_t len, size_t *out) {
 /* Finds the child or item of this name; 0 and its MIB number, or ENOENT. */
 static int
 find_by_name(const ctl_node_t *node, const char *text, size_t len, size_t *out) {
+	assert(node->kind != CTL_INDEX);
 	for (size_t i = 0; i < node->nchildren; i++) {
 		const char *name = node_child(node, i)->name;
 		if (strncmp(name, text, len) == 0 && name[len] == '\0') {
@@ -86,6 +89,7 @@ find_by_name(const ctl_node_t *node, const char *text, size_t len, size_t *out) 
 /* Moves `at` to the child mib[depth]; 0 or ENOENT. */
 static int
 step_down(ctl_place_t *at, const size_t *mib, size_t depth) {
+	assert(depth < CTL_MAX_DEPTH);
 	const ctl_node_t *node = at->node;
 	size_t i = mib[depth];
 	if (at->item != NO_ITEM || node->kind == CTL_LEAF) {
@@ -146,8 +150,8 @@ walk_name(ctl_place_t *at, const char *name, size_t *mib, size_t *miblen) {
 		if (len == 0 || depth == CTL_MAX_DEPTH || at->item != NO_ITEM) {
 			return ENOENT;
 		}
-		int err = at->node->kind == CTL_INDEX ? parse_index(name, len, &mib[depth]) :
-		    find_by_name(at->node, name, len, &mib[depth]);
+		int err = at->node->kind == CTL_INDEX ? parse_index(name, len, &mib[depth])
+		    : find_by_name(at->node, name, len, &mib[depth]);
 		if (err == 0) {
 			err = step_down(at, mib, depth);
 		}
@@ -168,6 +172,7 @@ walk_name(ctl_place_t *at, const char *name, size_t *mib, size_t *miblen) {
 
 static size_t
 leaf_size(const ctl_node_t *leaf) {
+	assert(leaf->kind == CTL_LEAF);
 	return leaf->type == CTL_BYTES ? leaf->size : ctl_type_size((ctl_type_t)leaf->type);
 }
 
@@ -196,13 +201,13 @@ check_leaf(const ctl_node_t *leaf) {
 static void
 check_names(const ctl_node_t *node) {
 	for (size_t i = 0; i < node->nchildren + node_nitems(node); i++) {
-		const char *name = i < node->nchildren ? node_child(node, i)->name :
-		    node_item_name(node, i - node->nchildren);
+		const char *name = i < node->nchildren ? node_child(node, i)->name
+		    : node_item_name(node, i - node->nchildren);
 		size_t found = SIZE_MAX;
 		assert(strchr(name, '.') == NULL && strlen(name) < CTL_ENTRY_NAME_SIZE + 20);
 		assert(name[0] != '\0' || node->kind == CTL_LIST);
-		assert(name[0] == '\0' || (find_by_name(node, name, strlen(name), &found) == 0 &&
-		    found == i));
+		assert(name[0] == '\0' || (find_by_name(node, name, strlen(name), &found) == 0
+		    && found == i));
 		(void)found;
 	}
 }
@@ -243,9 +248,9 @@ ctl_check(void) {
 /* 0, or ENOENT if the build or the profiler's state lacks what the leaf needs. */
 static int
 check_conditions(unsigned flags) {
-	if (((flags & CTL_IF_STATS) != 0 && !config_stats) ||
-	    ((flags & CTL_IF_PROF) != 0 && !config_prof) ||
-	    ((flags & CTL_IF_BOOTED) != 0 && !(config_prof && prof_is_booted()))) {
+	if (((flags & CTL_IF_STATS) != 0 && !config_stats)
+	    || ((flags & CTL_IF_PROF) != 0 && !config_prof)
+	    || ((flags & CTL_IF_BOOTED) != 0 && !(config_prof && prof_is_booted()))) {
 		return ENOENT;
 	}
 	return 0;
@@ -273,6 +278,7 @@ check_access(const ctl_node_t *leaf, const ctl_call_t *call) {
 /* 0, or EINVAL if newp does not have the size of the leaf's type. */
 static int
 check_new(const ctl_node_t *leaf, const ctl_call_t *call) {
+	assert(leaf->access == CTL_W || leaf->access == CTL_RW);
 	if (call->newp == NULL) {
 		return (leaf->flags & CTL_NEED_NEW) != 0 ? EINVAL : 0;
 	}
@@ -282,6 +288,7 @@ check_new(const ctl_node_t *leaf, const ctl_call_t *call) {
 /* Calls set(). A bool of the caller may have any byte value; a value other than 0 is true. */
 static int
 call_set(const ctl_node_t *leaf, const ctl_call_t *call) {
+	assert(leaf->access != CTL_R && leaf->access != CTL_RAW);
 	if (leaf->type != CTL_BOOL || call->newp == NULL) {
 		return leaf->set(call, call->newp);
 	}
@@ -295,6 +302,7 @@ call_set(const ctl_node_t *leaf, const ctl_call_t *call) {
  */
 static int
 call_read_write(const ctl_node_t *leaf, const ctl_call_t *call) {
+	assert(leaf->access == CTL_RW);
 	ctl_value_t value;
 	size_t size = leaf_size(leaf);
 	bool has_new = call->newp != NULL || (leaf->flags & CTL_NULL_NEW) != 0;
@@ -325,6 +333,8 @@ call_read_write(const ctl_node_t *leaf, const ctl_call_t *call) {
 /* Calls a leaf whose arguments were checked. */
 static int
 call_leaf_checked(const ctl_node_t *leaf, const ctl_call_t *call) {
+	assert((leaf->flags & CTL_LOCKED) == 0 || mutex_is_owner(&snapshot_mutex));
+	assert((leaf->flags & CTL_OUTSIDE) != 0 || gate_is_entered(tls_get()));
 	ctl_value_t value;
 	int err;
 	switch ((ctl_access_t)leaf->access) {
@@ -381,6 +391,7 @@ call_leaf(const ctl_node_t *leaf, const ctl_call_t *call) {
 /* Reads a member of the struct that the directory describes. */
 static int
 call_field(const ctl_node_t *dir, size_t i, const ctl_call_t *call) {
+	assert(dir->kind == CTL_DIR && i < dir->nfields);
 	const ctl_field_t *field = &dir->fields[i];
 	size_t size = ctl_type_size((ctl_type_t)field->type);
 	ctl_value_t value;
@@ -454,7 +465,8 @@ ctl_nametomib(const char *name, size_t *mibp, size_t *miblenp) {
 }
 
 int
-ctl_bymib(const size_t *mib, size_t miblen, void *oldp, size_t *oldlenp, void *newp, size_t newlen) {
+ctl_bymib(const size_t *mib, size_t miblen, void *oldp, size_t *oldlenp, void *newp,
+    size_t newlen) {
 	ctl_place_t at;
 	if (mib == NULL && miblen > 0) {
 		return EINVAL;

@@ -28,8 +28,8 @@ static int
 index_arena(const size_t *mib, size_t depth, size_t i) {
 	(void)mib;
 	(void)depth;
-	return i <= arenas_narenas_total() || i == CTL_ARENAS_ALL || i == CTL_ARENAS_DESTROYED ? 0 :
-	    ENOENT;
+	return i <= arenas_narenas_total() || i == CTL_ARENAS_ALL || i == CTL_ARENAS_DESTROYED ? 0
+	    : ENOENT;
 }
 
 /* The arena that mib[1] names; NULL if it names no single arena or one that is not initialised. */
@@ -41,8 +41,8 @@ arena_of(const ctl_call_t *call) {
 
 static int
 get_initialized(const ctl_call_t *call, ctl_value_t *out) {
-	out->b = is_all(call->mib[1]) || arena_of(call) != NULL ||
-	    (call->mib[1] == CTL_ARENAS_DESTROYED && snapshot_has_destroyed());
+	out->b = is_all(call->mib[1]) || arena_of(call) != NULL
+	    || (call->mib[1] == CTL_ARENAS_DESTROYED && snapshot_has_destroyed());
 	return 0;
 }
 
@@ -87,6 +87,7 @@ act_purge(const ctl_call_t *call, const void *in) {
 /* Ends a sampled object of an arena that is reset or destroyed. */
 static void
 end_sample(void *ptr, sample_rec_t *rec, size_t usize) {
+	assert(usize > 0 && gate_is_entered(tls_get()));
 	if (config_prof) {
 		prof_sample_free(tsd_fetch_in_gate(tls_get()), ptr, rec, usize);
 	}
@@ -98,6 +99,7 @@ end_sample(void *ptr, sample_rec_t *rec, size_t usize) {
  */
 static void
 flush_own_cache(void) {
+	assert(gate_is_entered(tls_get()));
 	tsd_t *tsd = tsd_fetch_in_gate(tls_get());
 	imalloc_settle_deferred(tsd);
 	if (tsd != NULL && tsd->tcache != NULL) {
@@ -129,7 +131,8 @@ act_destroy(const ctl_call_t *call, const void *in) {
 static int
 get_extent_hooks(const ctl_call_t *call, ctl_value_t *out) {
 	ehooks_table_t *table = NULL;
-	int err = call->mib[1] >= ARENA_LIMIT ? EFAULT : arenas_hooks((unsigned)call->mib[1], NULL, &table);
+	int err = call->mib[1] >= ARENA_LIMIT ? EFAULT : arenas_hooks((unsigned)call->mib[1], NULL,
+	    &table);
 	out->p = table;
 	return err;
 }
@@ -228,7 +231,8 @@ get_dss(const ctl_call_t *call, ctl_value_t *out) {
 	if (arena == NULL && !is_all(call->mib[1])) {
 		return EFAULT;
 	}
-	out->s = dss_prec_names[arena == NULL ? dss_default_get() : ehooks_dss_get(&arena->pac.src.ehooks)];
+	out->s = dss_prec_names[arena == NULL ? dss_default_get()
+	    : ehooks_dss_get(&arena->pac.src.ehooks)];
 	return 0;
 }
 
@@ -237,7 +241,8 @@ set_dss(const ctl_call_t *call, const void *in) {
 	const char *word;
 	unsigned prec = 0;
 	memcpy(&word, in, sizeof(word));
-	while (word != NULL && dss_prec_names[prec] != NULL && strcmp(dss_prec_names[prec], word) != 0) {
+	while (word != NULL && dss_prec_names[prec] != NULL && strcmp(dss_prec_names[prec],
+	    word) != 0) {
 		prec++;
 	}
 	if (word == NULL || prec == dss_prec_count) {
@@ -263,12 +268,13 @@ set_dss(const ctl_call_t *call, const void *in) {
  */
 static int
 raw_name(const ctl_call_t *call, ctl_value_t *out) {
+	mutex_assert_owner(&snapshot_mutex);
 	(void)out;
 	char *text;
 	size_t i = call->mib[1];
 	bool reads = call->oldp != NULL && call->oldlenp != NULL;
-	if (i >= arenas_narenas_total() || (reads && *call->oldlenp != sizeof(text)) ||
-	    (call->newp != NULL && call->newlen != sizeof(text))) {
+	if (i >= arenas_narenas_total() || (reads && *call->oldlenp != sizeof(text))
+	    || (call->newp != NULL && call->newlen != sizeof(text))) {
 		return EINVAL;
 	}
 	arena_t *arena = arena_of(call);
@@ -304,10 +310,11 @@ static const ctl_node_t arena_nodes[] = {
 	    "gives back all unused dirty and muzzy pages; i = 4096: in all arenas"),
 	CTL_NODE_ACT("reset", act_reset, 0,
 	    "ends all objects of an arena made by hand, at once; no other thread may use it meanwhile, "
-	    "and no cache but this thread's own may hold objects of it (tcache.flush). EFAULT: no such arena, or an automatic one"),
+	    "and no cache but this thread's own may hold objects of it (tcache.flush). EFAULT: no such "
+	    "arena, or an automatic one"),
 	CTL_NODE_ACT("destroy", act_destroy, 0,
-	    "reset, and all its pages go, and the index is free for the next arena. EFAULT as reset, or "
-	    "a thread or a cache made by hand is bound to it"),
+	    "reset, and all its pages go, and the index is free for the next arena. EFAULT as reset, "
+	    "or a thread or a cache made by hand is bound to it"),
 	CTL_NODE_RW("extent_hooks", CTL_POINTER, get_extent_hooks, set_extent_hooks, 0,
 	    "extent_hooks_t *: the functions that pages come from. An arena that is not set up yet is "
 	    "made with them. EINVAL: NULL, or without alloc; EFAULT: no such arena"),
@@ -315,18 +322,19 @@ static const ctl_node_t arena_nodes[] = {
 	    "largest piece of address space that is taken ahead of need, rounded down to a size of "
 	    "pages. ENOENT: retain is off; EFAULT: not set up, or less than a page"),
 	CTL_NODE_RW("oversize_threshold", CTL_SIZE, get_oversize_threshold, set_oversize_threshold, 0,
-	    "a write bounds the arena's unused memory as that of oversized requests is: half of what is in use, or "
-	    "four times the value, and never more than was in use at most; less than a large size: unbounded. "
-	    "Initially that of the option, which bounds that one arena only. EFAULT: not set up"),
+	    "a write bounds the arena's unused memory as that of oversized requests is: half of what "
+	    "is in use, or four times the value, and never more than was in use at most; less than a "
+	    "large size: unbounded. Initially that of the option, which bounds that one arena only. "
+	    "EFAULT: not set up"),
 	CTL_NODE_RW("dirty_decay_ms", CTL_SSIZE, get_dirty_decay_ms, set_dirty_decay_ms, 0,
 	    "milliseconds until unused dirty pages are given back; 0 at once, -1 never. EFAULT: not "
 	    "set up, or out of range"),
 	CTL_NODE_RW("muzzy_decay_ms", CTL_SSIZE, get_muzzy_decay_ms, set_muzzy_decay_ms, 0,
 	    "the same for muzzy pages, which were given back lazily"),
 	CTL_NODE_RW("dss", CTL_STRING, get_dss, set_dss, CTL_AFTER,
-	    "whether new address space comes from sbrk(2): disabled, primary (first) or secondary (where "
-	    "mmap has none); the answer is that after the write. i = 4096: for arenas made from now on. "
-	    "EINVAL: no such word; EFAULT: not set up, or sbrk is not built in"),
+	    "whether new address space comes from sbrk(2): disabled, primary (first) or secondary "
+	    "(where mmap has none); the answer is that after the write. i = 4096: for arenas made from "
+	    "now on. EINVAL: no such word; EFAULT: not set up, or sbrk is not built in"),
 	CTL_NODE_RAW("name", raw_name, CTL_LOCKED, "char *, rw",
 	    "the arena's name, at most 31 bytes, more are cut. oldp points to a pointer to a buffer "
 	    "of 32 bytes, which is filled. EINVAL: NULL, or i is no single arena; EFAULT: not set up"),
@@ -352,6 +360,7 @@ typedef struct {
 /* Filled in at each read, under the snapshot's lock. */
 static const void *
 base_facts(const size_t *mib) {
+	mutex_assert_owner(&snapshot_mutex);
 	static arena_facts_t facts;
 	(void)mib;
 	facts.quantum = (size_t)1 << LG_QUANTUM;
@@ -423,7 +432,7 @@ static const ctl_node_t lextent_nodes[] = {CTL_NODE_R("size", CTL_SIZE, get_lext
     "bytes of large size class i")};
 static const ctl_node_t lextent_proto[] = {CTL_NODE_DIR("", lextent_nodes)};
 
-/* ------------------------------------------------------------------ arenas: what can be set or made */
+/* -------------------------------------------------------------- arenas: what can be set or made */
 
 static int
 get_default_dirty(const ctl_call_t *call, ctl_value_t *out) {
@@ -534,12 +543,12 @@ static const ctl_node_t arenas_nodes[] = {
 	CTL_NODE_NUMBERED("bin", bin_proto, ctl_index_bin, 0),
 	CTL_NODE_NUMBERED("lextent", lextent_proto, ctl_index_lextent, 0),
 	CTL_NODE_RAW("create", raw_create, 0, "unsigned, rw",
-	    "makes an arena and gives its index; newp may hold an extent_hooks_t *, where its pages come "
-	    "from. EINVAL: no room for the index, or hooks without alloc; EAGAIN: no memory or no free "
-	    "index"),
+	    "makes an arena and gives its index; newp may hold an extent_hooks_t *, where its pages "
+	    "come from. EINVAL: no room for the index, or hooks without alloc; EAGAIN: no memory or no "
+	    "free index"),
 	CTL_NODE_RAW("lookup", raw_lookup, 0, "unsigned, rw",
-	    "the index of the arena that the pointer in newp was allocated from; 0 for a sampled object "
-	    "of a small class, whichever automatic arena it is of. EINVAL: no live allocation"),
+	    "the index of the arena that the pointer in newp was allocated from; 0 for a sampled "
+	    "object of a small class, whichever automatic arena it is of. EINVAL: no live allocation"),
 };
 
 const ctl_node_t ctl_dir_arenas =

@@ -41,6 +41,7 @@ cassert(sizeof(extent_util_short_t) == 3 * sizeof(size_t));
 /* Adds the counters of the slab's bin, read under the bin's lock. */
 static void
 util_of_bin(const edata_t *e, extent_util_t *u) {
+	assert(e->is_slab);
 	arena_t *arena = arena_table_get(e->arena_ind);
 	const bin_info_t *info = slab_info(e);
 	if (arena == NULL) {
@@ -84,8 +85,8 @@ raw_query(const ctl_call_t *call, ctl_value_t *out) {
 	const void *ptr;
 	extent_util_t util;
 	(void)out;
-	if (call->oldp == NULL || call->oldlenp == NULL || *call->oldlenp != sizeof(util) ||
-	    call->newp == NULL || call->newlen != sizeof(ptr)) {
+	if (call->oldp == NULL || call->oldlenp == NULL || *call->oldlenp != sizeof(util)
+	    || call->newp == NULL || call->newlen != sizeof(ptr)) {
 		return EINVAL;
 	}
 	memcpy(&ptr, call->newp, sizeof(ptr));
@@ -97,9 +98,9 @@ static int
 raw_batch_query(const ctl_call_t *call, ctl_value_t *out) {
 	size_t n = call->newlen / sizeof(void *);
 	(void)out;
-	if (call->oldp == NULL || call->oldlenp == NULL || call->newp == NULL || n == 0 ||
-	    call->newlen != n * sizeof(void *) || n > SIZE_MAX / sizeof(extent_util_short_t) ||
-	    *call->oldlenp != n * sizeof(extent_util_short_t)) {
+	if (call->oldp == NULL || call->oldlenp == NULL || call->newp == NULL || n == 0
+	    || call->newlen != n * sizeof(void *) || n > SIZE_MAX / sizeof(extent_util_short_t)
+	    || *call->oldlenp != n * sizeof(extent_util_short_t)) {
 		return EINVAL;
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -128,7 +129,8 @@ get_pactivep(const ctl_call_t *call, ctl_value_t *out) {
 	if (arena == NULL) {
 		return EFAULT;
 	}
-	static_assert(sizeof(atomic_zu_t) == sizeof(size_t), "the counter is a plain size_t for readers");
+	static_assert(sizeof(atomic_zu_t) == sizeof(size_t),
+	    "the counter is a plain size_t for readers");
 	out->p = &arena->pac.nactive;
 	return 0;
 }
@@ -152,8 +154,8 @@ batch_request(const batch_alloc_packet_t *packet) {
 		.size = packet->size,
 		.alignment = lg_align == 0 ? 0 : (size_t)1 << lg_align,
 		.zero = (flags & 0x40) != 0,
-		.tcache = tcache == 0 ? (arena == 0 ? IMALLOC_TCACHE_AUTO : IMALLOC_TCACHE_NONE) :
-		    tcache == 1 ? IMALLOC_TCACHE_NONE : (int)tcache - 2,
+		.tcache = tcache == 0 ? (arena == 0 ? IMALLOC_TCACHE_AUTO : IMALLOC_TCACHE_NONE)
+		    : tcache == 1 ? IMALLOC_TCACHE_NONE : (int)tcache - 2,
 		.arena = arena == 0 ? IMALLOC_ARENA_AUTO : arena - 1,
 		.how = alloc_how_batch_alloc,
 	};
@@ -164,8 +166,8 @@ raw_batch_alloc(const ctl_call_t *call, ctl_value_t *out) {
 	batch_alloc_packet_t packet;
 	size_t filled = 0;
 	(void)out;
-	if (call->oldp == NULL || call->oldlenp == NULL || *call->oldlenp != sizeof(filled) ||
-	    call->newp == NULL || call->newlen != sizeof(packet)) {
+	if (call->oldp == NULL || call->oldlenp == NULL || *call->oldlenp != sizeof(filled)
+	    || call->newp == NULL || call->newlen != sizeof(packet)) {
 		return EINVAL;
 	}
 	memcpy(&packet, call->newp, sizeof(packet));
@@ -190,8 +192,8 @@ raw_batch_alloc(const ctl_call_t *call, ctl_value_t *out) {
 static int
 check_hook_call(const ctl_call_t *call) {
 	bool reads = call->oldp != NULL && call->oldlenp != NULL;
-	if ((!reads && call->newp == NULL) || (reads && *call->oldlenp != sizeof(void *)) ||
-	    (call->newp != NULL && call->newlen != sizeof(void *))) {
+	if ((!reads && call->newp == NULL) || (reads && *call->oldlenp != sizeof(void *))
+	    || (call->newp != NULL && call->newlen != sizeof(void *))) {
 		return EINVAL;
 	}
 	return call->newp != NULL && !prof_is_booted() ? ENOENT : 0;
@@ -269,8 +271,8 @@ raw_hook_install(const ctl_call_t *call, ctl_value_t *out) {
 	alloc_hooks_t hooks;
 	void *handle;
 	(void)out;
-	if (call->oldp == NULL || call->oldlenp == NULL || *call->oldlenp != sizeof(handle) ||
-	    call->newp == NULL || call->newlen != sizeof(hooks)) {
+	if (call->oldp == NULL || call->oldlenp == NULL || *call->oldlenp != sizeof(handle)
+	    || call->newp == NULL || call->newlen != sizeof(hooks)) {
 		return EINVAL;
 	}
 	memcpy(&hooks, call->newp, sizeof(hooks));
@@ -339,19 +341,21 @@ static const ctl_node_t arena_proto[] = {CTL_NODE_DIR("", arena_nodes)};
 
 static const ctl_node_t hooks_nodes[] = {
 	CTL_NODE_RAW("install", raw_hook_install, 0, "void *, rw",
-	    "takes in newp {void (*alloc)(void *extra, unsigned how, void *p, uintptr_t result, const uintptr_t *args); void "
-	    "(*dalloc)(void *extra, unsigned how, void *p, const uintptr_t *args); void (*expand)(void *extra, unsigned how, "
-	    "void *p, size_t old_usable, size_t usable, uintptr_t result, const uintptr_t *args); void *extra}, gives a handle. "
-	    "Each thread calls alloc after each of its allocations, dalloc before each release, expand after a block was "
-	    "resized where it is; NULL: none. A block that realloc moves is an allocation and a release. result is what the "
-	    "function returns; args are the bytes asked for (of a release: the usable size), the alignment or 0, and 1 if zeroed "
-	    "memory was asked for; how is the function" ALLOC_HOWS(HOW_TEXT) ". A hook may allocate, which is shown to "
-	    "none. Four at most; while there is one, no thread has a fast path. EINVAL: wrong lengths or nothing in oldp or "
-	    "newp; EAGAIN: no place"),
-	{.name = "remove", .kind = CTL_LEAF, .type = CTL_POINTER, .access = CTL_W, .set = set_hook_remove,
-	    .flags = CTL_NEED_NEW,
-	    MANUAL(text, "takes the handle of hooks that are to be called no more; a call that is under way in another thread may "
-	    "end later. EINVAL: no such handle, NULL or wrong length")},
+	    "takes in newp {void (*alloc)(void *extra, unsigned how, void *p, uintptr_t result, const "
+	    "uintptr_t *args); void (*dalloc)(void *extra, unsigned how, void *p, const uintptr_t "
+	    "*args); void (*expand)(void *extra, unsigned how, void *p, size_t old_usable, size_t "
+	    "usable, uintptr_t result, const uintptr_t *args); void *extra}, gives a handle. Each "
+	    "thread calls alloc after each of its allocations, dalloc before each release, expand "
+	    "after a block was resized where it is; NULL: none. A block that realloc moves is an "
+	    "allocation and a release. result is what the function returns; args are the bytes asked "
+	    "for (of a release: the usable size), the alignment or 0, and 1 if zeroed memory was asked "
+	    "for; how is the function" ALLOC_HOWS(HOW_TEXT) ". A hook may allocate, which is shown to "
+	    "none. Four at most; while there is one, no thread has a fast path. EINVAL: wrong lengths "
+	    "or nothing in oldp or newp; EAGAIN: no place"),
+	{.name = "remove", .kind = CTL_LEAF, .type = CTL_POINTER, .access = CTL_W,
+	    .set = set_hook_remove, .flags = CTL_NEED_NEW,
+	    MANUAL(text, "takes the handle of hooks that are to be called no more; a call that is "
+	    "under way in another thread may end later. EINVAL: no such handle, NULL or wrong length")},
 	CTL_NODE_RAW("prof_backtrace", raw_hook_backtrace, CTL_IF_PROF, "pointer to function, rw",
 	    "void hook(void **frames, unsigned *n, unsigned max) reads the stacks instead of the "
 	    "library. EINVAL: NULL or nothing asked; ENOENT: set before the profiler runs"),
@@ -365,10 +369,11 @@ static const ctl_node_t hooks_nodes[] = {
 	    "void hook(const void *p, size_t usable) is called when a sample is freed; NULL: none"),
 	{.name = "thread_event", .kind = CTL_LEAF, .type = CTL_BYTES, .size = sizeof(user_event_t),
 	    .access = CTL_W, .set = set_thread_event, .flags = CTL_NEED_NEW,
-	    MANUAL(text, "takes in newp {void (*f)(bool is_alloc, uint64_t allocated, uint64_t freed); uint64_t "
-	    "interval; bool alloc_only}: each thread calls f as its bytes allocated, and unless alloc_only those "
-	    "freed, pass a further interval, with both numbers; seen after at most 64 KiB that it allocates. Four at "
-	    "most, for good; the same twice is one. EINVAL: NULL, wrong length, no f, interval 0 or no place")},
+	    MANUAL(text, "takes in newp {void (*f)(bool is_alloc, uint64_t allocated, uint64_t freed); "
+	    "uint64_t interval; bool alloc_only}: each thread calls f as its bytes allocated, and "
+	    "unless alloc_only those freed, pass a further interval, with both numbers; seen after at "
+	    "most 64 KiB that it allocates. Four at most, for good; the same twice is one. EINVAL: "
+	    "NULL, wrong length, no f, interval 0 or no place")},
 	CTL_NODE_W("safety_check_abort", CTL_POINTER, set_safety_abort, 0,
 	    "void hook(const char *message) is called instead of abort when misuse is found; NULL: "
 	    "abort again"),
@@ -379,9 +384,9 @@ static const ctl_node_t recent_nodes[] = {
 	{.name = "alloc_dump", .kind = CTL_LEAF, .type = CTL_BYTES, .size = sizeof(recent_dump_t),
 	    .access = CTL_W, .set = set_recent_dump,
 	    .flags = CTL_IF_BOOTED | CTL_NEED_NEW | CTL_OUTSIDE,
-	    MANUAL(text, "takes in newp {void (*write)(void *, const char *); void *opaque}: writes the "
-	    "recent samples as JSON, by malloc_message if write is NULL. EINVAL: wrong length; EBUSY: "
-	    "called from write")},
+	    MANUAL(text, "takes in newp {void (*write)(void *, const char *); void *opaque}: writes "
+	    "the recent samples as JSON, by malloc_message if write is NULL. EINVAL: wrong length; "
+	    "EBUSY: called from write")},
 };
 static const ctl_node_t experimental_nodes[] = {
 	CTL_NODE_DIR("utilization", utilization_nodes),
@@ -392,8 +397,8 @@ static const ctl_node_t experimental_nodes[] = {
 	    "takes in newp {void **ptrs; size_t n; size_t size; int flags}: fills ptrs with n "
 	    "allocations by mallocx, oldp gets how many it became. EINVAL: wrong lengths"),
 	CTL_NODE_RAW("arenas_create_ext", ctl_arenas_create_ext, 0, "unsigned, rw",
-	    "arenas.create, with {extent_hooks_t *hooks; bool metadata_use_hooks} in newp; metadata comes "
-	    "from the system in any case. Errors as there"),
+	    "arenas.create, with {extent_hooks_t *hooks; bool metadata_use_hooks} in newp; metadata "
+	    "comes from the system in any case. Errors as there"),
 };
 
 const ctl_node_t ctl_dir_experimental = CTL_NODE_DIR("experimental", experimental_nodes);

@@ -18,6 +18,7 @@ opt_count(void) {
 /* A row without a node has no name here, and so cannot be found or get a MIB. */
 static const char *
 opt_name(size_t i) {
+	assert(i < conf_nrows);
 	return (conf_rows[i].flags & CONF_NODE) != 0 ? conf_rows[i].key : "";
 }
 

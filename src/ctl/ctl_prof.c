@@ -213,7 +213,8 @@ get_session_rejected(const ctl_call_t *call, ctl_value_t *out) {
 static const ctl_node_t session_nodes[] = {
 	CTL_NODE_W("start", CTL_STRING, set_session_start, CTL_IF_PROF | CTL_NULL_NEW | CTL_OUTSIDE,
 	    "begins a session: NULL, or options as in section SESSIONS. EALREADY: one is open; EBUSY: "
-	    "one is just being stopped; EINVAL: bad options, or a prefix in a directory that does not exist; ENOMEM"),
+	    "one is just being stopped; EINVAL: bad options, or a prefix in a directory that does not "
+	    "exist; ENOMEM"),
 	CTL_NODE_W("stop", CTL_U64, set_session_stop, CTL_IF_PROF | CTL_NULL_NEW | CTL_OUTSIDE,
 	    "writes the session's profile and ends the session, also when the profile cannot be "
 	    "written, whose error then comes back. With a number only that session: EPERM "
@@ -443,9 +444,9 @@ static const ctl_node_t stats_nodes[] = {
 #define BOOTED CTL_IF_BOOTED
 
 static const ctl_node_t prof_nodes[] = {
-	CTL_NODE_RW("thread_active_init", CTL_BOOL, get_thread_active_init, set_thread_active_init, PROF,
-	    "what thread.prof.active is at first in threads that begin to allocate from now on. A "
-	    "write before the profiler runs is ENOENT"),
+	CTL_NODE_RW("thread_active_init", CTL_BOOL, get_thread_active_init, set_thread_active_init,
+	    PROF, "what thread.prof.active is at first in threads that begin to allocate from now on. "
+	    "A write before the profiler runs is ENOENT"),
 	CTL_NODE_RW("active", CTL_BOOL, get_active, set_active, PROF,
 	    "whether samples are taken. Writing true before the profiler runs is ENOENT; while a "
 	    "session is open, false pauses it"),

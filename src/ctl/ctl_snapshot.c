@@ -61,6 +61,27 @@ add_extent(ecache_stats_t *to, const ecache_stats_t *from) {
 	ECACHE_STATS_FIELDS(ADD)
 }
 
+static void
+add_hpa_slabs(hpa_slabs_stats_t *to, const hpa_slabs_stats_t *from) {
+	HPA_SLABS_FIELDS(ADD)
+}
+
+static void
+add_hpa(hpa_stats_t *to, const hpa_stats_t *from) {
+	HPA_SHARD_FIELDS(ADD)
+	add_hpa_slabs(&to->slabs, &from->slabs);
+	add_hpa_slabs(&to->full_slabs, &from->full_slabs);
+	add_hpa_slabs(&to->empty_slabs, &from->empty_slabs);
+	for (unsigned i = 0; i < HPA_NONFULL_KINDS; i++) {
+		add_hpa_slabs(&to->nonfull_slabs[i], &from->nonfull_slabs[i]);
+	}
+}
+
+static void
+add_hpa_counters(hpa_stats_t *to, const hpa_stats_t *from) {
+	HPA_COUNTER_FIELDS(ADD)
+}
+
 /* Adds the members that only grow; those of destroyed arenas are added with this alone. */
 static void
 add_counters(arena_stats_t *to, const arena_stats_t *from) {
@@ -79,6 +100,7 @@ add_counters(arena_stats_t *to, const arena_stats_t *from) {
 	for (unsigned i = 0; i < SC_NPSIZES_MAX; i++) {
 		add_extent(&to->extents[i], &from->extents[i]);
 	}
+	add_hpa_counters(&to->hpa, &from->hpa);
 	for (unsigned i = 0; i < arena_mutex_count; i++) {
 		mutex_prof_merge(&to->mutexes[i], &from->mutexes[i]);
 	}
@@ -87,6 +109,7 @@ add_counters(arena_stats_t *to, const arena_stats_t *from) {
 static void
 add_arena(arena_stats_t *to, const arena_stats_t *from) {
 	ARENA_STATS_SUM_FIELDS(ADD)
+	add_hpa(&to->hpa, &from->hpa);
 	add_counters(to, from);
 }
 
@@ -144,6 +167,7 @@ take_mutexes(mutex_prof_data_t *to, const background_thread_stats_t *bg) {
 
 static void
 take_global(snapshot_global_t *to, const arena_stats_t *all) {
+	mutex_assert_owner(&snapshot_mutex);
 	memset(to, 0, sizeof(*to));
 	to->allocated = all->small.allocated + all->large.allocated;
 	to->active = all->pactive << LG_PAGE;
@@ -160,6 +184,7 @@ take_global(snapshot_global_t *to, const arena_stats_t *all) {
 	SNAPSHOT_BACKGROUND_FIELDS(COPY)
 #undef COPY
 	thp_stats_read(&to->thp);
+	to->thp.state = piece_state();
 	take_mutexes(to->mutexes, &bg);
 }
 
@@ -190,6 +215,7 @@ make_room(snapshot_t *s, unsigned narenas) {
 
 static int
 take_arenas(snapshot_t *s) {
+	mutex_assert_owner(&snapshot_mutex);
 	assert(s->merged != NULL && s->narenas <= s->capacity);
 	for (unsigned i = 0; i < s->narenas; i++) {
 		arena_t *arena = arenas_get(i);
@@ -209,6 +235,7 @@ take_arenas(snapshot_t *s) {
 
 static int
 snapshot_take_locked(snapshot_t *s) {
+	mutex_assert_owner(&snapshot_mutex);
 	unsigned narenas = arenas_narenas_total();
 	int err = make_room(s, narenas);
 	if (err != 0) {
@@ -224,7 +251,8 @@ snapshot_take_locked(snapshot_t *s) {
 	if (err != 0) {
 		return err;
 	}
-	if (snapshots.destroyed != NULL && s != &snapshots.shared && room_for_arena(&s->destroyed) != NULL) {
+	if (snapshots.destroyed != NULL && s != &snapshots.shared
+	    && room_for_arena(&s->destroyed) != NULL) {
 		*s->destroyed = *snapshots.destroyed;
 	}
 	take_global(&s->global, &s->merged->stats);
@@ -287,6 +315,7 @@ snapshot_epoch_locked(void) {
 
 const snapshot_arena_t *
 snapshot_arena_locked(unsigned ind) {
+	mutex_assert_owner(&snapshot_mutex);
 	snapshot_t *s = &snapshots.shared;
 	assert(ind < ARENA_LIMIT);
 	if (snapshot_get_locked() == NULL) {
@@ -343,12 +372,14 @@ snapshot_destroyed_locked(void) {
  */
 static void
 add_destroyed_locked(arena_t *arena, snapshot_arena_t *scratch) {
+	mutex_assert_owner(&snapshot_mutex);
 	take_arena(scratch, arena);
 	add_counters(&snapshots.destroyed->stats, &scratch->stats);
 }
 
 void
 snapshot_add_destroyed(arena_t *arena, arena_t *hidden) {
+	assert(arena->ind < ARENA_LIMIT);
 	snapshot_arena_t *scratch = NULL;
 	mutex_lock(&snapshot_mutex);
 	atomic_store_b(&snapshots.has_destroyed, true, MO_RELAXED);

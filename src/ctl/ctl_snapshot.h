@@ -41,7 +41,8 @@ enum snapshot_mutex_e {
 	X(metadata_edata, size_t, "of them, descriptors of extents") \
 	X(metadata_rtree, size_t, "of them, the page map") \
 	X(metadata_thp, size_t, "huge pages under them") \
-	X(resident, size_t, "bytes that may be in memory, at most: pages in use, dirty pages, own data") \
+	X(resident, size_t, "bytes that may be in memory, at most: pages in use, dirty pages, own " \
+	    "data") \
 	X(mapped, size_t, "bytes of address space in use, with dirty and muzzy pages") \
 	X(retained, size_t, "bytes of address space kept without memory behind")
 

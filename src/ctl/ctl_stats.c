@@ -30,6 +30,7 @@ is_merged(size_t i) {
 /* The arena that mib[2] names; NULL if it is not in the snapshot. */
 static const snapshot_arena_t *
 arena_of(const size_t *mib) {
+	mutex_assert_owner(&snapshot_mutex);
 	if (mib[2] == CTL_ARENAS_DESTROYED) {
 		return snapshot_destroyed_locked();
 	}
@@ -118,26 +119,35 @@ base_arena_mutex(const size_t *mib) {
 	return arena == NULL ? NULL : &arena->stats.mutexes[mib[4]];
 }
 
-/*
- * Statistics of jemalloc's huge page allocator. This library has none, so they are all zero, for
- * every arena that has statistics.
- */
-typedef struct {
-	size_t pages;
-	uint64_t times;
-	mutex_prof_data_t mutex;
-} no_hpa_t;
-
-static const no_hpa_t no_hpa;
-
 static const void *
 base_hpa(const size_t *mib) {
-	return arena_of(mib) == NULL ? NULL : &no_hpa;
+	const snapshot_arena_t *arena = arena_of(mib);
+	return arena == NULL ? NULL : &arena->stats.hpa;
 }
 
 static const void *
-base_hpa_mutex(const size_t *mib) {
-	return arena_of(mib) == NULL ? NULL : &no_hpa.mutex;
+base_hpa_slabs(const size_t *mib) {
+	const hpa_stats_t *hpa = base_hpa(mib);
+	return hpa == NULL ? NULL : &hpa->slabs;
+}
+
+static const void *
+base_hpa_full(const size_t *mib) {
+	const hpa_stats_t *hpa = base_hpa(mib);
+	return hpa == NULL ? NULL : &hpa->full_slabs;
+}
+
+static const void *
+base_hpa_empty(const size_t *mib) {
+	const hpa_stats_t *hpa = base_hpa(mib);
+	return hpa == NULL ? NULL : &hpa->empty_slabs;
+}
+
+static const void *
+base_hpa_nonfull(const size_t *mib) {
+	const hpa_stats_t *hpa = base_hpa(mib);
+	assert(mib[5] < HPA_NONFULL_KINDS);
+	return hpa == NULL ? NULL : &hpa->nonfull_slabs[mib[5]];
 }
 
 /* ------------------------------------------------------------------ indices */
@@ -146,8 +156,8 @@ static int
 index_arena(const size_t *mib, size_t depth, size_t i) {
 	(void)mib;
 	(void)depth;
-	bool is_there = is_merged(i) || (i == CTL_ARENAS_DESTROYED && snapshot_has_destroyed()) ||
-	    (i < ARENA_LIMIT && arenas_get((unsigned)i) != NULL);
+	bool is_there = is_merged(i) || (i == CTL_ARENAS_DESTROYED && snapshot_has_destroyed())
+	    || (i < ARENA_LIMIT && arenas_get((unsigned)i) != NULL);
 	return is_there ? 0 : ENOENT;
 }
 
@@ -171,9 +181,6 @@ index_extent(const size_t *mib, size_t depth, size_t i) {
 	(void)depth;
 	return i < SC_NPSIZES ? 0 : ENOENT;
 }
-
-/* The number of kinds of slabs, by their longest free run, that jemalloc has. */
-#define HPA_NONFULL_KINDS 64u
 
 static int
 index_hpa_nonfull(const size_t *mib, size_t depth, size_t i) {
@@ -205,7 +212,8 @@ static const ctl_field_t global_fields[] = {SNAPSHOT_GLOBAL_FIELDS(GLOBAL_FIELD)
 static const ctl_field_t background_fields[] = {SNAPSHOT_BACKGROUND_FIELDS(BACKGROUND_FIELD)};
 static const ctl_field_t thp_fields[] = {THP_STATS_FIELDS(THP_FIELD)
 	CTL_FIELD("state", thp_stats_t, state, string, ST,
-	    "on, or why no huge pieces are made: off by an option, by the system or for the process, or paused")};
+	    "on, or why no huge pieces are made: off by an option, by the system or for the process, "
+	    "or paused")};
 static const ctl_field_t group_fields[] = {CLASS_STATS_FIELDS(GROUP_FIELD)};
 static const ctl_field_t bin_fields[] = {BIN_STATS_FIELDS(BIN_FIELD)};
 static const ctl_field_t lextent_fields[] = {LARGE_STATS_FIELDS(LEXTENT_FIELD)};
@@ -215,7 +223,8 @@ static const ctl_field_t arena_fields[] = {
 	CTL_FIELD("uptime", snapshot_arena_t, stats.uptime_ns, uint64_t, 0,
 	    "nanoseconds since the arena was made"),
 	CTL_FIELD("dss", snapshot_arena_t, dss, string, 0,
-	    "disabled, primary or secondary: whether the arena's memory comes from sbrk never, first, or where mmap has none"),
+	    "disabled, primary or secondary: whether the arena's memory comes from sbrk never, first, "
+	    "or where mmap has none"),
 	CTL_FIELD("dirty_decay_ms", snapshot_arena_t, dirty_decay_ms, ssize_t, 0,
 	    "decay time of dirty pages"),
 	CTL_FIELD("muzzy_decay_ms", snapshot_arena_t, muzzy_decay_ms, ssize_t, 0,
@@ -225,29 +234,13 @@ static const ctl_field_t arena_fields[] = {
 	DECAY_STATS_FIELDS(MUZZY_FIELD)
 };
 
-#define HPA_PAGES(name) \
-	CTL_FIELD(name, no_hpa_t, pages, size_t, ST, "always 0: there is no huge page allocator"),
-#define HPA_TIMES(name) \
-	CTL_FIELD(name, no_hpa_t, times, uint64_t, ST, "always 0: there is no huge page allocator"),
-
+#define HPA_FIELD(n, t, says) CTL_FIELD(#n, hpa_stats_t, n, t, ST, says),
+#define HPA_SLABS_FIELD(n, t, says) CTL_FIELD(#n, hpa_slabs_stats_t, n, t, ST, says),
 static const ctl_field_t hpa_shard_fields[] = {
-	HPA_PAGES("npageslabs")
-	HPA_PAGES("nactive")
-	HPA_PAGES("ndirty")
-	HPA_TIMES("npurge_passes")
-	HPA_TIMES("npurges")
-	HPA_TIMES("nhugifies")
-	HPA_TIMES("nhugify_failures")
-	HPA_TIMES("ndehugifies")
+	HPA_SHARD_FIELDS(HPA_FIELD)
+	HPA_COUNTER_FIELDS(HPA_FIELD)
 };
-static const ctl_field_t hpa_slabs_fields[] = {
-	HPA_PAGES("npageslabs_nonhuge")
-	HPA_PAGES("npageslabs_huge")
-	HPA_PAGES("nactive_nonhuge")
-	HPA_PAGES("nactive_huge")
-	HPA_PAGES("ndirty_nonhuge")
-	HPA_PAGES("ndirty_huge")
-};
+static const ctl_field_t hpa_slabs_fields[] = {HPA_SLABS_FIELDS(HPA_SLABS_FIELD)};
 
 /* ------------------------------------------------------------------ leaves outside the lists */
 
@@ -259,7 +252,7 @@ get_zero_reallocs(const ctl_call_t *call, ctl_value_t *out) {
 }
 
 static int
-get_no_hpa(const ctl_call_t *call, ctl_value_t *out) {
+get_hpa_sec(const ctl_call_t *call, ctl_value_t *out) {
 	(void)call;
 	out->z = 0;
 	return 0;
@@ -301,27 +294,24 @@ static const ctl_node_t extent_proto[] = {CTL_NODE_FIELDS("", extent_fields, bas
 
 #define ARENA_MUTEX_NODE(name, expr, says) \
 	CTL_NODE_SAME_FIELDS(#name, mutex_fields, base_arena_mutex, says),
-#define HPA_MUTEX_NODE(name) \
-	CTL_NODE_SAME_FIELDS(name, mutex_fields, base_hpa_mutex, "kept for its name: there is no such lock")
 static const ctl_node_t arena_mutex_nodes[] = {
 	ARENA_MUTEXES(ARENA_MUTEX_NODE)
-	HPA_MUTEX_NODE("hpa_shard"),
-	HPA_MUTEX_NODE("hpa_shard_grow"),
-	HPA_MUTEX_NODE("hpa_sec"),
 };
-static_assert(ARRAY_LEN(arena_mutex_nodes) == arena_mutex_count + 3, "a node's number is the lock's");
+static_assert(ARRAY_LEN(arena_mutex_nodes) == arena_mutex_count, "a node's number is the lock's");
 
-#define HPA_SLABS_NODE(name, says) CTL_NODE_SAME_FIELDS(name, hpa_slabs_fields, base_hpa, says)
-static const ctl_node_t hpa_nonfull_proto[] = {CTL_NODE_FIELDS("", hpa_slabs_fields, base_hpa, 0)};
+static const ctl_node_t hpa_nonfull_proto[] = {
+	CTL_NODE_FIELDS("", hpa_slabs_fields, base_hpa_nonfull, 0),
+};
 static const ctl_node_t hpa_shard_nodes[] = {
-	HPA_SLABS_NODE("slabs", "all slabs"),
-	HPA_SLABS_NODE("full_slabs", "slabs in full use"),
-	HPA_SLABS_NODE("empty_slabs", "slabs without use"),
+	CTL_NODE_SAME_FIELDS("slabs", hpa_slabs_fields, base_hpa_slabs, "all slabs"),
+	CTL_NODE_SAME_FIELDS("full_slabs", hpa_slabs_fields, base_hpa_full, "slabs in full use"),
+	CTL_NODE_SAME_FIELDS("empty_slabs", hpa_slabs_fields, base_hpa_empty, "slabs without use"),
 	CTL_NODE_NUMBERED("nonfull_slabs", hpa_nonfull_proto, index_hpa_nonfull, 0),
 };
 
 #define HPA_SEC_NODE(name) \
-	CTL_NODE_R("hpa_sec_" name, CTL_SIZE, get_no_hpa, ST, "always 0: there is no huge page allocator")
+	CTL_NODE_R("hpa_sec_" name, CTL_SIZE, get_hpa_sec, ST, \
+	    "always 0: hot extents stand before the slabs")
 
 static const ctl_node_t arena_nodes[] = {
 	CTL_NODE_SAME_FIELDS("small", group_fields, base_small, "objects of small classes"),

@@ -21,6 +21,7 @@
 /* The calling thread's data, with its cache; NULL if it has none. */
 static tsd_t *
 this_thread(void) {
+	assert(gate_is_entered(tls_get()));
 	tsd_t *tsd = tsd_fetch_in_gate(tls_get());
 	if (tsd != NULL) {
 		tsd_make_cache(tsd); /* all leaves are about the cache that the thread will have */
@@ -181,8 +182,8 @@ raw_ncached_max_read(const ctl_call_t *call, ctl_value_t *out) {
 	memcpy(&size, call->newp, sizeof(size));
 	size_t n = 0;
 	tsd_t *tsd = this_thread();
-	int err = size > TCACHE_MAX_LIMIT ? EINVAL :
-	    tsd == NULL ? 0 : tcache_ncached_max_get(tsd, size, &n);
+	int err = size > TCACHE_MAX_LIMIT ? EINVAL
+	    : tsd == NULL ? 0 : tcache_ncached_max_get(tsd, size, &n);
 	return err != 0 ? err : ctl_reply(call, &n, sizeof(n));
 }
 
@@ -364,8 +365,8 @@ static const ctl_node_t thread_prof_nodes[] = {
 static const ctl_node_t thread_nodes[] = {
 	CTL_NODE_RW("arena", CTL_UNSIGNED, get_arena, set_arena, 0,
 	    "the arena that serves the calling thread; a write moves it and its cache to another one. "
-	    "EFAULT: no such arena; EAGAIN: it cannot be made; EPERM: percpu_arena chooses that one. An "
-	    "arena that loses its last thread is purged"),
+	    "EFAULT: no such arena; EAGAIN: it cannot be made; EPERM: percpu_arena chooses that one. "
+	    "An arena that loses its last thread is purged"),
 	CTL_NODE_R("allocated", CTL_U64, get_allocated, 0,
 	    "bytes that the calling thread ever allocated, in usable sizes"),
 	CTL_NODE_R("allocatedp", CTL_POINTER, get_allocatedp, 0,

@@ -21,6 +21,7 @@ ctl_type_size(ctl_type_t type) {
 		[CTL_POINTER] = sizeof(void *),
 	};
 	assert(type < CTL_NTYPES && type != CTL_BYTES);
+	assert(type == CTL_NONE || size[type] > 0);
 	return size[type];
 }
 

@@ -154,7 +154,8 @@ typedef struct ctl_node_s {
 	{.name = n, .kind = CTL_DIR, .children = (kids), .nchildren = ARRAY_LEN(kids)}
 /* A directory with numbered children; proto is their prototype. */
 #define CTL_NODE_NUMBERED(n, proto, fn, fl) \
-	{.name = n, .kind = CTL_INDEX, .children = (proto), .nchildren = 1, .index = (fn), .flags = (fl)}
+	{.name = n, .kind = CTL_INDEX, .children = (proto), .nchildren = 1, .index = (fn), \
+	    .flags = (fl)}
 /* A directory whose leaves are the fields of a struct. */
 #define CTL_NODE_FIELDS(n, f, b, fl) \
 	{.name = n, .kind = CTL_DIR, .fields = (f), .nfields = ARRAY_LEN(f), .base = (b), .flags = (fl)}
@@ -173,7 +174,8 @@ typedef struct ctl_node_s {
 	{.name = n, .kind = CTL_LEAF, .type = (t), .access = CTL_W, .set = (s), .flags = (fl), \
 	    MANUAL(text, says)}
 #define CTL_NODE_RW(n, t, g, s, fl, says) \
-	{.name = n, .kind = CTL_LEAF, .type = (t), .access = CTL_RW, .get = (g), .set = (s), .flags = (fl), \
+	{.name = n, .kind = CTL_LEAF, .type = (t), .access = CTL_RW, .get = (g), .set = (s), \
+	    .flags = (fl), \
 	    MANUAL(text, says)}
 #define CTL_NODE_ACT(n, s, fl, says) \
 	{.name = n, .kind = CTL_LEAF, .type = CTL_NONE, .access = CTL_ACT, .set = (s), .flags = (fl), \

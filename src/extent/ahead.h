@@ -1,10 +1,10 @@
 /*
- * Memory that is got ready before it is touched: how much at a time, and what came of it.
- * A page fault costs more than the page; a run of pages that is populated in one call costs about
- * half as much a page (test/stress/bench_fault.c prints it). So where an arena takes address space
- * without pages for a slab of objects up to half a page, it takes a run of a 64th of what it uses, which
- * waits in its dirty cache for this request and the next ones. The decisions are functions of counts
- * only. No lock; called by pac.
+ * Memory that is got ready before it is touched: how much at a time, and what came of it. A page
+ * fault costs more than the page; a run of pages that is populated in one call costs about half as
+ * much a page (test/stress/bench_fault.c prints it). So where an arena takes address space without
+ * pages for a slab of objects up to half a page, it takes a run of a 64th of what it uses, which
+ * waits in its dirty cache for this request and the next ones. The decisions are functions of
+ * counts only. No lock; called by pac.
  */
 #ifndef EXTENT_AHEAD_H
 #define EXTENT_AHEAD_H

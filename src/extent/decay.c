@@ -12,7 +12,8 @@ static void
 decay_restart(decay_t *d, ssize_t ms, uint64_t now) {
 	assert(decay_ms_is_valid(ms));
 	atomic_store_zu(&d->ms, (size_t)ms, MO_RELAXED);
-	atomic_store_u64(&d->epoch_ns, ms > 0 ? (uint64_t)ms * 1000000 / SMOOTHSTEP_NSTEPS : 0, MO_RELAXED);
+	atomic_store_u64(&d->epoch_ns, ms > 0 ? (uint64_t)ms * 1000000 / SMOOTHSTEP_NSTEPS : 0,
+	    MO_RELAXED);
 	atomic_store_u64(&d->epoch_start, now, MO_RELAXED);
 	d->npages_seen = 0;
 	memset(d->backlog, 0, sizeof(d->backlog));

@@ -52,7 +52,8 @@ void decay_set_locked(decay_t *d, ssize_t ms, uint64_t now);
 static inline bool
 decay_is_due(const decay_t *d, uint64_t now) {
 	uint64_t start = atomic_load_u64(&d->epoch_start, MO_RELAXED);
-	return decay_ms(d) > 0 && now >= start && now - start >= atomic_load_u64(&d->epoch_ns, MO_RELAXED);
+	return decay_ms(d) > 0 && now >= start && now - start >= atomic_load_u64(&d->epoch_ns,
+	    MO_RELAXED);
 }
 
 /* Advances to the epoch of `now`, at which npages are unused. */

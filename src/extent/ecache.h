@@ -17,7 +17,8 @@ typedef struct ecache_s {
 } ecache_t;
 
 /* Initialises a cache in zeroed memory; classes is an array as for eset_init(). */
-void ecache_init(ecache_t *c, eset_class_t *classes, extent_state_t state, const char *name, unsigned rank);
+void ecache_init(ecache_t *c, eset_class_t *classes, extent_state_t state, const char *name,
+    unsigned rank);
 
 /* Pages in the cache; may be read without the mutex. */
 static inline size_t

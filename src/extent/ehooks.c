@@ -27,8 +27,8 @@ system_pages(void *new_addr, size_t size, size_t alignment, bool *commit) {
 }
 
 static void *
-system_alloc(ehooks_table_t *hooks UNUSED, void *new_addr, size_t size, size_t alignment, bool *zero,
-    bool *commit, unsigned arena_ind UNUSED) {
+system_alloc(ehooks_table_t *hooks UNUSED, void *new_addr, size_t size, size_t alignment,
+    bool *zero, bool *commit, unsigned arena_ind UNUSED) {
 	void *p = system_pages(new_addr, size, max_zu(alignment, PAGE), commit);
 	*zero = *zero || p != NULL;
 	return p;
@@ -61,15 +61,15 @@ SYSTEM_RANGE(system_purge_lazy, pages_purge_lazy)
 SYSTEM_RANGE(system_purge_forced, pages_purge_forced)
 
 static bool
-system_split(ehooks_table_t *hooks UNUSED, void *addr UNUSED, size_t size UNUSED, size_t size_a UNUSED,
-    size_t size_b UNUSED, bool committed UNUSED, unsigned arena_ind UNUSED) {
+system_split(ehooks_table_t *hooks UNUSED, void *addr UNUSED, size_t size UNUSED,
+    size_t size_a UNUSED, size_t size_b UNUSED, bool committed UNUSED, unsigned arena_ind UNUSED) {
 	assert(size == size_a + size_b);
 	return false;
 }
 
 static bool
-system_merge(ehooks_table_t *hooks UNUSED, void *addr_a UNUSED, size_t size_a UNUSED, void *addr_b UNUSED,
-    size_t size_b UNUSED, bool committed UNUSED, unsigned arena_ind UNUSED) {
+system_merge(ehooks_table_t *hooks UNUSED, void *addr_a UNUSED, size_t size_a UNUSED,
+    void *addr_b UNUSED, size_t size_b UNUSED, bool committed UNUSED, unsigned arena_ind UNUSED) {
 	assert((char *)addr_a + size_a == addr_b);
 	return false;
 }
@@ -93,7 +93,8 @@ ehooks_get(const ehooks_t *h) {
 ehooks_table_t *
 ehooks_set(ehooks_t *h, ehooks_table_t *table) {
 	assert(table != NULL && table->alloc != NULL);
-	ehooks_table_t *old = atomic_exchange_p(&h->table, table == &ehooks_system ? NULL : table, MO_ACQ_REL);
+	ehooks_table_t *old = atomic_exchange_p(&h->table, table == &ehooks_system ? NULL : table,
+	    MO_ACQ_REL);
 	return old != NULL ? old : &ehooks_system;
 }
 
@@ -200,8 +201,8 @@ ehooks_own_destroy(ehooks_t *h, void *addr, size_t size, bool is_committed) {
 }
 
 /* The four hooks that act on the contents of a range have the same signature. */
-typedef bool range_fn_t(ehooks_table_t *hooks, void *addr, size_t size, size_t offset, size_t length,
-    unsigned arena_ind);
+typedef bool range_fn_t(ehooks_table_t *hooks, void *addr, size_t size, size_t offset,
+    size_t length, unsigned arena_ind);
 
 static int
 own_range(ehooks_t *h, ehooks_table_t *table, range_fn_t *fn, void *addr, size_t size) {
@@ -233,7 +234,8 @@ ehooks_own_split(ehooks_t *h, void *addr, size_t size, size_t size_a, bool is_co
 		return EOPNOTSUPP;
 	}
 	uint32_t token = call_begin();
-	bool is_refused = table->split(table, addr, size, size_a, size - size_a, is_committed, h->shown_ind);
+	bool is_refused = table->split(table, addr, size, size_a, size - size_a, is_committed,
+	    h->shown_ind);
 	call_end(token);
 	return is_refused ? EAGAIN : 0;
 }
@@ -247,7 +249,8 @@ ehooks_own_merge(ehooks_t *h, void *addr_a, size_t size_a, void *addr_b, size_t 
 		return EOPNOTSUPP;
 	}
 	uint32_t token = call_begin();
-	bool is_refused = table->merge(table, addr_a, size_a, addr_b, size_b, is_committed, h->shown_ind);
+	bool is_refused = table->merge(table, addr_a, size_a, addr_b, size_b, is_committed,
+	    h->shown_ind);
 	call_end(token);
 	return is_refused ? EAGAIN : 0;
 }

@@ -21,16 +21,18 @@ typedef struct ehooks_table_s ehooks_table_t;
 struct ehooks_table_s {
 	void *(*alloc)(ehooks_table_t *hooks, void *new_addr, size_t size, size_t alignment, bool *zero,
 	    bool *commit, unsigned arena_ind);
-	bool (*dalloc)(ehooks_table_t *hooks, void *addr, size_t size, bool committed, unsigned arena_ind);
-	void (*destroy)(ehooks_table_t *hooks, void *addr, size_t size, bool committed, unsigned arena_ind);
+	bool (*dalloc)(ehooks_table_t *hooks, void *addr, size_t size, bool committed,
+	    unsigned arena_ind);
+	void (*destroy)(ehooks_table_t *hooks, void *addr, size_t size, bool committed,
+	    unsigned arena_ind);
 	bool (*commit)(ehooks_table_t *hooks, void *addr, size_t size, size_t offset, size_t length,
 	    unsigned arena_ind);
 	bool (*decommit)(ehooks_table_t *hooks, void *addr, size_t size, size_t offset, size_t length,
 	    unsigned arena_ind);
 	bool (*purge_lazy)(ehooks_table_t *hooks, void *addr, size_t size, size_t offset, size_t length,
 	    unsigned arena_ind);
-	bool (*purge_forced)(ehooks_table_t *hooks, void *addr, size_t size, size_t offset, size_t length,
-	    unsigned arena_ind);
+	bool (*purge_forced)(ehooks_table_t *hooks, void *addr, size_t size, size_t offset,
+	    size_t length, unsigned arena_ind);
 	bool (*split)(ehooks_table_t *hooks, void *addr, size_t size, size_t size_a, size_t size_b,
 	    bool committed, unsigned arena_ind);
 	bool (*merge)(ehooks_table_t *hooks, void *addr_a, size_t size_a, void *addr_b, size_t size_b,
@@ -111,7 +113,8 @@ ehooks_alloc(ehooks_t *h, size_t size, size_t alignment, bool *zero, bool *commi
 /* Returns pages. If that is refused (an errno value), they are still there. */
 static inline int
 ehooks_dalloc(ehooks_t *h, void *addr, size_t size, bool is_committed) {
-	return ehooks_are_own(h) ? ehooks_own_dalloc(h, addr, size, is_committed) : pages_unmap(addr, size);
+	return ehooks_are_own(h) ? ehooks_own_dalloc(h, addr, size, is_committed)
+	    : pages_unmap(addr, size);
 }
 
 /* Returns pages at the end of an arena; cannot be refused. */
@@ -139,7 +142,8 @@ ehooks_purge_lazy(ehooks_t *h, void *addr, size_t size) {
 /* Gives the pages up; on success they read as zeros. */
 static inline int
 ehooks_purge_forced(ehooks_t *h, void *addr, size_t size) {
-	return ehooks_are_own(h) ? ehooks_own_purge_forced(h, addr, size) : pages_purge_forced(addr, size);
+	return ehooks_are_own(h) ? ehooks_own_purge_forced(h, addr, size) : pages_purge_forced(addr,
+	    size);
 }
 
 /* Asks whether one extent may become two, of size_a bytes and the rest. */
@@ -150,8 +154,10 @@ ehooks_split(ehooks_t *h, void *addr, size_t size, size_t size_a, bool is_commit
 
 /* Asks whether two neighbours may become one. */
 static inline int
-ehooks_merge(ehooks_t *h, void *addr_a, size_t size_a, void *addr_b, size_t size_b, bool is_committed) {
-	return ehooks_are_own(h) ? ehooks_own_merge(h, addr_a, size_a, addr_b, size_b, is_committed) : 0;
+ehooks_merge(ehooks_t *h, void *addr_a, size_t size_a, void *addr_b, size_t size_b,
+    bool is_committed) {
+	return ehooks_are_own(h) ? ehooks_own_merge(h, addr_a, size_a, addr_b, size_b, is_committed)
+	    : 0;
 }
 
 #endif

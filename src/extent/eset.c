@@ -3,7 +3,8 @@
  * Invariant: an extent is filed under the largest page class that is not above its size, so every
  * extent of a class from the request's own upward fits. The class just below the request's may
  * contain extents that fit too, since sizes need not be class sizes; a few of those are looked at
- * first. The owner's lock protects the set. Called by extent.c and join.c.
+ * first. The owner's lock protects the set. Called by files
+ * of this folder that search or change a cache.
  */
 #include "extent/eset.h"
 
@@ -147,7 +148,8 @@ edata_t *
 eset_largest(const eset_t *s) {
 	for (unsigned i = FB_NWORDS(SC_NPSIZES_MAX); i-- > 0;) {
 		if (s->used[i] != 0) {
-			unsigned pind = i * FB_WORD_BITS + FB_WORD_BITS - 1 - (unsigned)__builtin_clzll(s->used[i]);
+			unsigned pind = i * FB_WORD_BITS + FB_WORD_BITS - 1
+			    - (unsigned)__builtin_clzll(s->used[i]);
 			return edata_of_heap(ph_any(&s->classes[pind].heap));
 		}
 	}

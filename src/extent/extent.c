@@ -67,6 +67,7 @@ extent_cut(edata_t *e, edata_t *tail, size_t size_a) {
 	assert(!e->is_slab && (!e->is_sampled || e->state == extent_state_active));
 	edata_init(tail, e->addr + size_a, e->size - size_a, e->is_committed, e->is_zeroed);
 	tail->state = e->state;
+	tail->is_hpa = e->is_hpa;
 	edata_set_size(e, size_a);
 }
 
@@ -119,7 +120,8 @@ ecache_neighbour_locked(const ecache_t *c, const edata_t *e, const char *addr) {
 	}
 	edata_t *n = elem_edata(elem);
 	/* A descriptor of another arena may change at any time, but its arena does not. */
-	return __atomic_load_n(&n->arena_ind, MO_RELAXED) == e->arena_ind && n->is_committed == e->is_committed ? n : NULL;
+	return __atomic_load_n(&n->arena_ind, MO_RELAXED) == e->arena_ind
+	    && n->is_committed == e->is_committed ? n : NULL;
 }
 
 /*
@@ -332,7 +334,8 @@ ecache_carve_locked(extent_src_t *src, ecache_t *c, edata_t *e, char *addr, size
 }
 
 static edata_t *
-ecache_take_fit(extent_src_t *src, ecache_t *c, size_t size, size_t most, size_t alignment, unsigned lg_max_fit) {
+ecache_take_fit(extent_src_t *src, ecache_t *c, size_t size, size_t most, size_t alignment,
+    unsigned lg_max_fit) {
 	if (ecache_npages(c) < size >> LG_PAGE) {
 		return NULL;
 	}

@@ -35,7 +35,8 @@ guard_boot(void) {
 		text[n] = '\0';
 		maps = fmt_parse_uint(text, NULL, 10, &err);
 	}
-	guard_limit = (unsigned)min_zu(err == 0 ? (size_t)maps : MAPS_DEFAULT, UINT_MAX) / MAPS_PER_EXTENT;
+	guard_limit = (unsigned)min_zu(err == 0 ? (size_t)maps : MAPS_DEFAULT,
+	    UINT_MAX) / MAPS_PER_EXTENT;
 	return 0;
 }
 

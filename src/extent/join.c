@@ -22,7 +22,8 @@ join_piece(const extent_src_t *src, ecache_t *const *caches, const char *addr, s
 		if (caches[i]->state == state) {
 			const edata_t *n = elem_edata(elem);
 			*size = __atomic_load_n(&n->size, __ATOMIC_RELAXED);
-			return __atomic_load_n(&n->arena_ind, __ATOMIC_RELAXED) == src->ehooks.arena_ind ? caches[i] : NULL;
+			return __atomic_load_n(&n->arena_ind, __ATOMIC_RELAXED) == src->ehooks.arena_ind
+			    ? caches[i] : NULL;
 		}
 	}
 	return NULL;
@@ -30,7 +31,8 @@ join_piece(const extent_src_t *src, ecache_t *const *caches, const char *addr, s
 
 /* Unused bytes behind end, or before it; at most `want`. */
 static size_t
-join_room(const extent_src_t *src, ecache_t *const *caches, const char *end, size_t want, bool is_behind) {
+join_room(const extent_src_t *src, ecache_t *const *caches, const char *end, size_t want,
+    bool is_behind) {
 	size_t room = 0, size;
 	for (unsigned i = 0; room < want && i < JOIN_PIECES_MAX; i++) {
 		const char *at = is_behind ? end + room : end - room - 1;
@@ -44,7 +46,8 @@ join_room(const extent_src_t *src, ecache_t *const *caches, const char *end, siz
 
 /* Bytes by which the row has to begin before e; SIZE_MAX: there is not enough room. */
 static size_t
-join_lead(const extent_src_t *src, ecache_t *const *caches, const edata_t *e, size_t size, size_t alignment) {
+join_lead(const extent_src_t *src, ecache_t *const *caches, const edata_t *e, size_t size,
+    size_t alignment) {
 	size_t want = size - e->size;
 	size_t behind = join_room(src, caches, edata_end(e), want, true);
 	size_t lead = want - behind;
@@ -61,8 +64,8 @@ join_lead(const extent_src_t *src, ecache_t *const *caches, const edata_t *e, si
  * returned by join_lead().
  */
 static edata_t *
-join_pick_class(const extent_src_t *src, ecache_t *const *caches, const eset_class_t *c, size_t size,
-    size_t alignment, unsigned *looks, size_t *lead) {
+join_pick_class(const extent_src_t *src, ecache_t *const *caches, const eset_class_t *c,
+    size_t size, size_t alignment, unsigned *looks, size_t *lead) {
 	ph_link_t *todo[JOIN_LOOK_MAX];
 	unsigned n = 0;
 	edata_t *best = NULL;
@@ -96,7 +99,8 @@ join_pick_class(const extent_src_t *src, ecache_t *const *caches, const eset_cla
  * dirty cache's lock.
  */
 static edata_t *
-join_pick_locked(const extent_src_t *src, ecache_t *const *caches, size_t size, size_t alignment, size_t *lead) {
+join_pick_locked(const extent_src_t *src, ecache_t *const *caches, size_t size, size_t alignment,
+    size_t *lead) {
 	const eset_t *s = &caches[0]->eset;
 	unsigned looks = JOIN_LOOK_MAX;
 	mutex_assert_owner(&caches[0]->mtx);
@@ -118,7 +122,8 @@ join_pick_locked(const extent_src_t *src, ecache_t *const *caches, size_t size, 
  * before a failure.
  */
 static int
-join_add(extent_src_t *src, ecache_t *const *caches, edata_t **e, size_t want, bool is_behind, size_t *added) {
+join_add(extent_src_t *src, ecache_t *const *caches, edata_t **e, size_t want, bool is_behind,
+    size_t *added) {
 	while (want > 0) {
 		size_t size;
 		char *at = is_behind ? edata_end(*e) : (*e)->addr - 1;
@@ -142,11 +147,13 @@ join_add(extent_src_t *src, ecache_t *const *caches, edata_t **e, size_t want, b
 }
 
 edata_t *
-join_take(extent_src_t *src, ecache_t *const *caches, size_t size, size_t alignment, size_t *added) {
+join_take(extent_src_t *src, ecache_t *const *caches, size_t size, size_t alignment,
+    size_t *added) {
 	size_t lead = 0;
 	*added = 0;
 	assert((size & PAGE_MASK) == 0 && is_pow2_zu(alignment) && alignment >= PAGE);
-	if (size < JOIN_MIN || ecache_npages(caches[0]) < (size / 16) >> LG_PAGE || ehooks_are_own(&src->ehooks)) {
+	if (size < JOIN_MIN || ecache_npages(caches[0]) < (size / 16) >> LG_PAGE
+	    || ehooks_are_own(&src->ehooks)) {
 		return NULL;
 	}
 	mutex_lock(&caches[0]->mtx);
@@ -159,8 +166,8 @@ join_take(extent_src_t *src, ecache_t *const *caches, size_t size, size_t alignm
 	if (e == NULL) {
 		return NULL;
 	}
-	if (join_add(src, caches, &e, size - lead - e->size, true, added) != 0 ||
-	    join_add(src, caches, &e, lead, false, added) != 0) {
+	if (join_add(src, caches, &e, size - lead - e->size, true, added) != 0
+	    || join_add(src, caches, &e, lead, false, added) != 0) {
 		ecache_put(src, caches[0], e);
 		return NULL;
 	}

@@ -23,6 +23,7 @@ enum { JOIN_NCACHES = 3 };
  * *added is the number of bytes that came from the last cache, also of a row that was put back:
  * these bytes are in caches[0] then.
  */
-edata_t *join_take(extent_src_t *src, ecache_t *const *caches, size_t size, size_t alignment, size_t *added);
+edata_t *join_take(extent_src_t *src, ecache_t *const *caches, size_t size, size_t alignment,
+    size_t *added);
 
 #endif

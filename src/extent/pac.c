@@ -11,6 +11,7 @@
 #include "extent/guard.h"
 #include "extent/join.h"
 #include "extent/pac_hot.h"
+#include "extent/pac_hpa.h"
 #include "extent/purge_batch.h"
 #include "os/nstime.h"
 #include "os/thread.h"
@@ -22,9 +23,9 @@ size_t opt_calloc_madvise_threshold = (size_t)8 << 20;
 void (*pac_new_maximum_hook)(void);
 
 static struct {
-	atomic_zu_t mapped; /* bytes of all arenas */
-	/* Greatest value of mapped so far. */
-	atomic_zu_t max;
+	atomic_zu_t mapped;  /* bytes of all arenas */
+	atomic_zu_t max;     /* greatest value of mapped so far */
+	atomic_p_t yielding; /* pac_t *, of pac_yields() */
 } pac_all;
 
 void
@@ -37,8 +38,10 @@ void
 pac_init(pac_t *pac, base_t *base, unsigned arena_ind, ssize_t dirty_ms, ssize_t muzzy_ms,
     uint64_t now) {
 	extent_src_init(&pac->src, base, arena_ind);
-	ecache_init(&pac->dirty, pac->classes[0], extent_state_dirty, "extents_dirty", WITNESS_RANK_EXTENT_DIRTY);
-	ecache_init(&pac->muzzy, pac->classes[1], extent_state_muzzy, "extents_muzzy", WITNESS_RANK_EXTENT_MUZZY);
+	ecache_init(&pac->dirty, pac->classes[0], extent_state_dirty, "extents_dirty",
+	    WITNESS_RANK_EXTENT_DIRTY);
+	ecache_init(&pac->muzzy, pac->classes[1], extent_state_muzzy, "extents_muzzy",
+	    WITNESS_RANK_EXTENT_MUZZY);
 	ecache_init(&pac->retained, pac->classes[2], extent_state_retained, "extents_retained",
 	    WITNESS_RANK_EXTENT_RETAINED);
 	decay_init(&pac->decay_dirty.decay, "decay_dirty", WITNESS_RANK_DECAY, dirty_ms, now);
@@ -48,8 +51,9 @@ pac_init(pac_t *pac, base_t *base, unsigned arena_ind, ssize_t dirty_ms, ssize_t
 	pac->decay_muzzy.cache = &pac->muzzy;
 }
 
-/* Counts mapped bytes, and calls the hook if the sum of all arenas is a new maximum. */
-static void
+static void pac_yield(const pac_t *grown);
+
+void
 pac_mapped_add(pac_t *pac, size_t bytes) {
 	atomic_fetch_add_zu(&pac->mapped, bytes, MO_RELAXED);
 	size_t now = atomic_fetch_add_zu(&pac_all.mapped, bytes, MO_RELAXED) + bytes;
@@ -57,12 +61,19 @@ pac_mapped_add(pac_t *pac, size_t bytes) {
 	while (now > max) {
 		if (atomic_cas_weak_zu(&pac_all.max, &max, now, MO_RELAXED, MO_RELAXED)) {
 			void (*hook)(void) = __atomic_load_n(&pac_new_maximum_hook, MO_ACQUIRE);
+			pac_yield(pac);
 			if (hook != NULL) {
 				hook();
 			}
 			return;
 		}
 	}
+}
+
+void
+pac_mapped_count(pac_t *pac, size_t bytes) {
+	atomic_fetch_add_zu(&pac->mapped, bytes, MO_RELAXED);
+	atomic_fetch_add_zu(&pac_all.mapped, bytes, MO_RELAXED);
 }
 
 static void
@@ -97,11 +108,7 @@ pac_take_cached(pac_t *pac, size_t size, size_t alignment, unsigned lg_max_fit) 
 	return e != NULL ? e : ecache_take(&pac->src, &pac->muzzy, size, alignment, lg_max_fit);
 }
 
-/*
- * Returns e (which may be NULL) with access to its pages. If that fails, e becomes retained and the
- * result is NULL.
- */
-static edata_t *
+edata_t *
 pac_committed(pac_t *pac, edata_t *e) {
 	if (e != NULL && extent_commit(&pac->src, e) != 0) {
 		ecache_put(&pac->src, &pac->retained, e);
@@ -111,12 +118,13 @@ pac_committed(pac_t *pac, edata_t *e) {
 }
 
 /*
- * For a dense request: takes from a huge piece (extent/piece.h), or fills the dirty cache with a run
- * of populated pages, and takes from it (extent/ahead.h). NULL: neither pays, or there is none.
+ * For a dense request: takes from a huge piece (extent/piece.h), or fills the dirty cache with a
+ * run of populated pages, and takes from it (extent/ahead.h). NULL: neither pays, or there is none.
  */
 static edata_t *
 pac_take_ahead(pac_t *pac, size_t size) {
-	size_t use = atomic_load_zu(&pac->nactive, MO_RELAXED) << LG_PAGE, run = ahead_run(use, size), added;
+	size_t use = atomic_load_zu(&pac->nactive, MO_RELAXED) << LG_PAGE, run = ahead_run(use, size),
+	    added;
 	if (run == 0 || decay_ms(&pac->decay_dirty.decay) == 0 || pac_is_bounded(pac)
 	    || ehooks_are_own(&pac->src.ehooks)) {
 		return NULL;
@@ -233,6 +241,9 @@ pac_alloc_as(pac_t *pac, size_t size, size_t alignment, bool zero, bool is_dense
 	assert(size > 0 && (size & PAGE_MASK) == 0);
 	edata_t *e = pac_hot_take(pac, size, alignment);
 	bool is_new = false;
+	if (e == NULL && pac_hpa_serves(pac, size, alignment)) {
+		e = pac_hpa_take(pac, size);
+	}
 	if (e == NULL) {
 		e = pac_take_fit(pac, size, alignment);
 		is_new = e == NULL;
@@ -278,15 +289,10 @@ pac_alloc_guarded(pac_t *pac, size_t size, size_t alignment, bool zero) {
 static void
 pac_unguard(pac_t *pac, edata_t *e) {
 	atomic_fetch_sub_zu(&pac->nguard, e->nguards, MO_RELAXED);
-	size_t back = guard_off(e);
-	atomic_fetch_add_zu(&pac->mapped, back, MO_RELAXED);
-	atomic_fetch_add_zu(&pac_all.mapped, back, MO_RELAXED);
+	pac_mapped_count(pac, guard_off(e));
 }
 
-/*
- * Calls the user's hooks in the order of their effect: unmap, give up the memory, give up the
- * contents.
- */
+/* Calls the user's hooks by the order of their effect: unmap, give up the memory or contents. */
 static void
 pac_retain_own(pac_t *pac, edata_t *e) {
 	ehooks_t *h = &pac->src.ehooks;
@@ -318,12 +324,7 @@ try_decommit(edata_t *e) {
 	return true;
 }
 
-/*
- * Removes the pages from the process; the address space is kept as retained or returned too. The
- * extent is the caller's and becomes a cache's. batch: that of the pass that purges; NULL if there
- * is none.
- */
-static void
+void
 pac_retain(pac_t *pac, edata_t *e, purge_batch_t *batch) {
 	edata_check(e);
 	pac_mapped_sub(pac, e->size);
@@ -358,8 +359,7 @@ pac_pass_try_begin_locked(pac_decay_t *d) {
 	return true;
 }
 
-/* Begins a pass and waits for one that is under way. 0, or EBUSY if that is this thread's own. */
-static int
+int
 pac_pass_begin_locked(pac_decay_t *d) {
 	while (!pac_pass_try_begin_locked(d)) {
 		if (d->passer == tls_get()) {
@@ -396,8 +396,8 @@ pac_purge_extent(pac_t *pac, pac_decay_t *d, edata_t *e, bool is_over, purge_bat
 	assert(e->state == extent_state_active && !e->is_slab);
 	atomic_fetch_add_u64(&d->nmadvise, 1, MO_RELAXED);
 	atomic_fetch_add_u64(&d->purged, e->size >> LG_PAGE, MO_RELAXED);
-	if (d->cache == &pac->dirty && pac_may_become_muzzy(pac, is_over) &&
-	    ehooks_purge_lazy(&pac->src.ehooks, e->addr, e->size) == 0) {
+	if (d->cache == &pac->dirty && pac_may_become_muzzy(pac, is_over)
+	    && ehooks_purge_lazy(&pac->src.ehooks, e->addr, e->size) == 0) {
 		ecache_put(&pac->src, &pac->muzzy, e);
 		return;
 	}
@@ -572,6 +572,7 @@ pac_tick(pac_t *pac, uint64_t now) {
 	}
 	pac_decay_try(pac, &pac->decay_dirty, now);
 	pac_decay_try(pac, &pac->decay_muzzy, now);
+	pac_hpa_tick(pac, now);
 }
 
 /*
@@ -622,10 +623,39 @@ pac_trim(pac_t *pac) {
 }
 
 void
+pac_yields(pac_t *pac) {
+	atomic_store_p(&pac_all.yielding, pac, MO_RELEASE);
+}
+
+/* Called when `grown` has brought the pages of all arenas to a new maximum: see pac_yields(). */
+static void
+pac_yield(const pac_t *grown) {
+	pac_t *pac = atomic_load_p(&pac_all.yielding, MO_ACQUIRE);
+	if (pac == NULL || pac == grown || !pac_is_bounded(pac) || ehooks_are_own(&pac->src.ehooks)) {
+		return;
+	}
+	pac_decay_t *d = &pac->decay_dirty;
+	size_t used = atomic_load_zu(&pac->nactive, MO_RELAXED) << LG_PAGE;
+	if (atomic_load_zu(&pac->mapped, MO_RELAXED) <= used || decay_ms(&d->decay) <= 0
+	    || !mutex_trylock(&d->decay.mtx)) {
+		return;
+	}
+	if (pac_pass_try_begin_locked(d)) {
+		pac_flush_hot_locked(pac, d);
+		size_t n = ecache_npages(&pac->dirty), part = PAC_YIELD >> LG_PAGE;
+		size_t limit = n > part ? n - part : 0;
+		pac_purge_to_locked(pac, d, limit, limit, true);
+		pac_pass_end_locked(d);
+	}
+	mutex_unlock(&d->decay.mtx);
+}
+
+void
 pac_leave(pac_t *pac) {
 	pac_decay_t *d = &pac->decay_dirty;
 	size_t active = atomic_load_zu(&pac->nactive, MO_RELAXED);
-	size_t limit = pac_leave_limit(active << LG_PAGE, atomic_load_zu(&pac_all.mapped, MO_RELAXED)) >> LG_PAGE;
+	size_t limit = pac_leave_limit(active << LG_PAGE, atomic_load_zu(&pac_all.mapped, MO_RELAXED))
+	    >> LG_PAGE;
 	if (decay_ms(&d->decay) <= 0 || pac_ndirty(pac) <= limit || !mutex_trylock(&d->decay.mtx)) {
 		return;
 	}
@@ -658,6 +688,7 @@ void
 pac_purge(pac_t *pac, uint64_t now, bool all) {
 	pac_purge_one(pac, &pac->decay_dirty, now, all);
 	pac_purge_one(pac, &pac->decay_muzzy, now, all);
+	pac_hpa_decay(pac, now, all);
 }
 
 void
@@ -692,6 +723,7 @@ pac_relievable(const pac_t *pac) {
 	}
 	size_t mapped = atomic_load_zu(&pac->mapped, MO_RELAXED) >> LG_PAGE;
 	size_t active = atomic_load_zu(&pac->nactive, MO_RELAXED);
+	active += pac_hpa_held(pac) >> LG_PAGE;
 	size_t unused = mapped > active ? mapped - active : 0;
 	return (unused + (pac_may_unmap(pac) ? ecache_npages(&pac->retained) : 0)) << LG_PAGE;
 }
@@ -748,13 +780,15 @@ pac_relieve_from_locked(pac_t *pac, ecache_t *c, size_t want) {
  */
 size_t
 pac_relieve(pac_t *pac, size_t want) {
-	ecache_t *const first[] = {&pac->retained, &pac->dirty, &pac->muzzy, &pac->dirty, &pac->muzzy, &pac->retained};
+	ecache_t *const first[] = {&pac->retained, &pac->dirty, &pac->muzzy, &pac->dirty, &pac->muzzy,
+	    &pac->retained};
 	pac_decay_t *d = &pac->decay_dirty;
 	unsigned from = pages_can_decommit() ? 3 : 0;
 	size_t gone = 0;
 	if (pac_relievable(pac) == 0) {
 		return 0;
 	}
+	pac_hpa_purge(pac, false);
 	mutex_lock(&d->decay.mtx);
 	if (pac_pass_begin_locked(d) == 0) {
 		for (unsigned i = from; i < from + 3 && gone < want; i++) {
@@ -806,8 +840,10 @@ void
 pac_destroy(pac_t *pac) {
 	ecache_t *mapped[] = {&pac->dirty, &pac->muzzy};
 	edata_t *e;
-	assert(atomic_load_zu(&pac->nactive, MO_RELAXED) == 0 && atomic_load_zu(&pac->nguard, MO_RELAXED) == 0);
+	assert(atomic_load_zu(&pac->nactive, MO_RELAXED) == 0 && atomic_load_zu(&pac->nguard,
+	    MO_RELAXED) == 0);
 	pac_hot_destroy(pac);
+	pac_hpa_empty(pac, true);
 	piece_flush(&pac->src, &pac->piece, &pac->dirty);
 	for (unsigned i = 0; i < ARRAY_LEN(mapped); i++) {
 		while ((e = ecache_evict(mapped[i], 0)) != NULL) {
@@ -893,7 +929,7 @@ pac_dalloc(pac_t *pac, edata_t *e) {
 		return;
 	}
 	atomic_fetch_sub_zu(&pac->nactive, npages, MO_RELAXED);
-	ecache_put(&pac->src, &pac->dirty, e);
+	pac_put_unused(pac, e);
 	if (goes_now) {
 		pac_tick(pac, nstime_monotonic_coarse_ns());
 	} else {
@@ -910,6 +946,9 @@ static edata_t *
 pac_take_behind(pac_t *pac, const edata_t *e, size_t size) {
 	char *addr = edata_end(e);
 	pac_hot_cool_at(pac, addr, size);
+	if (e->is_hpa) {
+		return pac_hpa_take_at(pac, addr, size);
+	}
 	edata_t *t = ecache_take_at(&pac->src, &pac->dirty, addr, size);
 	if (t == NULL) {
 		t = ecache_take_at(&pac->src, &pac->muzzy, addr, size);

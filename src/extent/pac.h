@@ -69,6 +69,14 @@ void pac_init(pac_t *pac, base_t *base, unsigned arena_ind, ssize_t dirty_ms, ss
 void pac_bound(pac_t *pac, size_t bytes);
 
 /*
+ * Names the one bounded cache that gives up dirty pages, PAC_YIELD bytes at a time, whenever
+ * another cache's growth brings the pages of all arenas to a new maximum: what it keeps for the
+ * next large block then makes the process no larger. It must never be destroyed. NULL: none.
+ */
+#define PAC_YIELD (4 * PAC_GRAIN)
+void pac_yields(pac_t *pac);
+
+/*
  * Returns an active extent. size is a number of whole pages in bytes; zero: the pages must read as
  * zero. NULL: there is no memory.
  */
@@ -105,8 +113,8 @@ void pac_tick(pac_t *pac, uint64_t now);
 void pac_purge(pac_t *pac, uint64_t now, bool all);
 /*
  * Called when the last thread has left the arena, so that nobody may come to use what is dirty
- * there: purges dirty pages beyond 1.5 MiB, a quarter of what the arena uses, and a 24th of all mapped
- * memory. Does not wait for other threads. Not in arenas without a decay time.
+ * there: purges dirty pages beyond 1.5 MiB, a quarter of what the arena uses, and a 24th of all
+ * mapped memory. Does not wait for other threads. Not in arenas without a decay time.
  */
 void pac_leave(pac_t *pac);
 /* Bytes that may stay dirty then. */

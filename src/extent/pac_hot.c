@@ -14,7 +14,9 @@
 #define HOT_LOOKS 16u
 /* Empty slots after which nothing more is expected further down. */
 #define HOT_EMPTIES 2u
-/* Largest part of an extent that may lie unused behind the object that takes it over: one eighth. */
+/*
+ * Largest part of an extent that may lie unused behind the object that takes it over: one eighth.
+ */
 #define HOT_LG_SLACK 3
 
 /*
@@ -51,7 +53,8 @@ void
 pac_hot_misfit(pac_t *pac, edata_t *e) {
 	size_t npages = e->size >> LG_PAGE;
 	void *seen = NULL;
-	for (unsigned i = 0; !atomic_cas_strong_p(&pac->hot[i], &seen, e, MO_SEQ_CST, MO_RELAXED); i++) {
+	for (unsigned i = 0; !atomic_cas_strong_p(&pac->hot[i], &seen, e, MO_SEQ_CST, MO_RELAXED);
+	    i++) {
 		i = i + 1 < SC_NPSIZES ? i : UINT_MAX;
 		seen = NULL;
 	}
@@ -129,7 +132,8 @@ hot_stack_pop(pac_t *pac, unsigned pind, size_t least, size_t most) {
 bool
 pac_hot_try_push(pac_t *pac, unsigned pind, edata_t *e) {
 	pac_hot_stack_t *s = hot_stack(pac, pind);
-	unsigned top = atomic_load_u8(&pac->hot_tops[pind], MO_RELAXED), mask = hot_stack_depth(pind) - 1;
+	unsigned top = atomic_load_u8(&pac->hot_tops[pind], MO_RELAXED),
+	    mask = hot_stack_depth(pind) - 1;
 	for (unsigned k = 0; s != NULL && k < HOT_LOOKS; k++) {
 		atomic_p_t *slot = &s->slots[(top + k) & mask];
 		if (atomic_load_p(slot, MO_RELAXED) != NULL) {
@@ -170,7 +174,7 @@ hot_stack_flush(pac_t *pac, unsigned pind) {
 		edata_t *e = atomic_load_p(&s->slots[k], MO_SEQ_CST);
 		if (e != NULL && hot_stack_take(pac, &s->slots[k], e) != NULL) {
 			e->state = extent_state_active;
-			ecache_put(&pac->src, &pac->dirty, e);
+			pac_put_unused(pac, e);
 		}
 	}
 }
@@ -196,7 +200,9 @@ hot_pop_class(pac_t *pac, unsigned pind, size_t least, size_t most) {
 	return e != NULL ? e : hot_stack_pop(pac, pind, least, most);
 }
 
-/* For pac_hot_pop_near(): from the class after pind, if extents of at most `most` bytes are there. */
+/*
+ * For pac_hot_pop_near(): from the class after pind, if extents of at most `most` bytes are there.
+ */
 static NOINLINE edata_t *
 hot_pop_next(pac_t *pac, unsigned pind, size_t size, size_t most) {
 	unsigned last = sz_psz_floor(most);
@@ -227,7 +233,7 @@ pac_hot_leave(pac_t *pac, edata_t *e) {
 		atomic_fetch_sub_zu(&pac->nactive, e->size >> LG_PAGE, MO_RELAXED);
 		edata_t *old = pac_hot_swap(&pac->hot[pind], e);
 		if (old != NULL) {
-			ecache_put(&pac->src, &pac->dirty, old);
+			pac_put_unused(pac, old);
 		}
 		return;
 	}
@@ -237,7 +243,7 @@ pac_hot_leave(pac_t *pac, edata_t *e) {
 	hot_stack_make(pac, pind);
 	if (!pac_hot_try_push(pac, pind, e)) {
 		atomic_fetch_sub_zu(&pac->nactive, e->size >> LG_PAGE, MO_RELAXED);
-		ecache_put(&pac->src, &pac->dirty, e);
+		pac_put_unused(pac, e);
 	}
 }
 
@@ -245,7 +251,7 @@ void
 pac_hot_flush_bounded(pac_t *pac) {
 	edata_t *e = pac_hot_swap(&pac->hot[pac_hot_bounded()], NULL);
 	if (e != NULL) {
-		ecache_put(&pac->src, &pac->dirty, e);
+		pac_put_unused(pac, e);
 		pac_tell_back(pac, 0);
 	}
 }
@@ -253,7 +259,7 @@ pac_hot_flush_bounded(pac_t *pac) {
 /* Makes an extent dirty that was taken for a request which it does not fit. */
 static void
 pac_hot_give_up(pac_t *pac, edata_t *e) {
-	ecache_put(&pac->src, &pac->dirty, e);
+	pac_put_unused(pac, e);
 	pac_tell_back(pac, 0);
 }
 
@@ -290,7 +296,8 @@ pac_hot_try_cool(pac_t *pac, edata_t *e, size_t size) {
 	void *seen = e;
 	bool is_mine = atomic_cas_strong_p(&pac->hot[pind], &seen, NULL, MO_SEQ_CST, MO_RELAXED);
 	for (unsigned k = 0; !is_mine && s != NULL && k < hot_stack_depth(pind); k++) {
-		is_mine = atomic_load_p(&s->slots[k], MO_RELAXED) == e && hot_stack_take(pac, &s->slots[k], e) != NULL;
+		is_mine = atomic_load_p(&s->slots[k], MO_RELAXED) == e && hot_stack_take(pac, &s->slots[k],
+		    e) != NULL;
 	}
 	if (is_mine) {
 		/*
@@ -299,7 +306,7 @@ pac_hot_try_cool(pac_t *pac, edata_t *e, size_t size) {
 		 */
 		assert(e->state == extent_state_hot);
 		e->state = extent_state_active;
-		ecache_put(&pac->src, &pac->dirty, e);
+		pac_put_unused(pac, e);
 	}
 	return is_mine;
 }
@@ -315,8 +322,8 @@ pac_hot_cool_at(pac_t *pac, const char *addr, size_t size) {
 		}
 		edata_t *e = elem_edata(elem);
 		size_t piece = __atomic_load_n(&e->size, __ATOMIC_RELAXED);
-		if (__atomic_load_n(&e->arena_ind, __ATOMIC_RELAXED) != pac->src.ehooks.arena_ind || piece < PAGE
-		    || (state == extent_state_hot && !pac_hot_try_cool(pac, e, piece))) {
+		if (__atomic_load_n(&e->arena_ind, __ATOMIC_RELAXED) != pac->src.ehooks.arena_ind
+		    || piece < PAGE || (state == extent_state_hot && !pac_hot_try_cool(pac, e, piece))) {
 			break;
 		}
 		has_cooled = has_cooled || state == extent_state_hot;
@@ -341,7 +348,7 @@ pac_hot_flush(pac_t *pac) {
 	for (unsigned i = 0; i < SC_NPSIZES; i++) {
 		edata_t *e = pac_hot_swap(&pac->hot[i], NULL);
 		if (e != NULL) {
-			ecache_put(&pac->src, &pac->dirty, e);
+			pac_put_unused(pac, e);
 		}
 	}
 	pac_hot_flush_stacks(pac);
@@ -349,7 +356,8 @@ pac_hot_flush(pac_t *pac) {
 
 size_t
 pac_ndirty(const pac_t *pac) {
-	size_t n = ecache_npages(&pac->dirty) + atomic_load_zu(&pac->hot_npages, MO_SEQ_CST) + piece_npages(&pac->piece);
+	size_t n = ecache_npages(&pac->dirty) + atomic_load_zu(&pac->hot_npages,
+	    MO_SEQ_CST) + piece_npages(&pac->piece);
 	for (unsigned i = 0; i < SC_NPSIZES; i++) {
 		const edata_t *e = atomic_load_p(&pac->hot[i], MO_SEQ_CST);
 		n += e == NULL ? 0 : __atomic_load_n(&e->size, __ATOMIC_RELAXED) >> LG_PAGE;

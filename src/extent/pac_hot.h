@@ -95,8 +95,8 @@ pac_hot_try_fill(pac_t *pac, atomic_p_t *slot, edata_t *e) {
 }
 
 /*
- * As pac_hot_take_slot(), from the slot or the stack of the class or of the next one: size bytes, or
- * an eighth more at most. Not in a bounded cache, nor with hooks of the user.
+ * As pac_hot_take_slot(), from the slot or the stack of the class or of the next one: size bytes,
+ * or an eighth more at most. Not in a bounded cache, nor with hooks of the user.
  */
 edata_t *pac_hot_pop_near(pac_t *pac, size_t size);
 /* As pac_hot_try_fill(), on the stack of the class, if it has one with an empty slot. */

@@ -2,11 +2,12 @@
  * The page cache and its background thread: when the thread is woken, and how long it may sleep.
  * pac.h has the contract of the thread, pac_types.h that of pac_tell(). Invariant: while the thread
  * sleeps, wake_above says how many unused pages wake it; the thread that exceeds it wakes it once.
- * The mutex of the dirty pages' decay is held for looks at the caches, never while waking. Called by
- * pac, pac_hot and background_thread.
+ * The mutex of the dirty pages' decay is held for looks at the caches, never while waking. Called
+ * by pac, pac_hot and background_thread.
  */
 #include "extent/pac.h"
 
+#include "extent/pac_hpa.h"
 #include "os/gate.h"
 
 void (*pac_wake_hook)(unsigned arena_ind);
@@ -45,8 +46,8 @@ pac_tell_slow(pac_t *pac, size_t npages) {
 	size_t limit = atomic_load_zu(&pac->wake_above, MO_SEQ_CST);
 	if (decay_ms(&pac->decay_dirty.decay) == 0) {
 		pac_give_back_now(pac);
-	} else if (limit != SIZE_MAX && ecache_npages(&pac->dirty) + npages > limit &&
-	    atomic_exchange_zu(&pac->wake_above, SIZE_MAX, MO_SEQ_CST) != SIZE_MAX) {
+	} else if (limit != SIZE_MAX && ecache_npages(&pac->dirty) + npages > limit
+	    && atomic_exchange_zu(&pac->wake_above, SIZE_MAX, MO_SEQ_CST) != SIZE_MAX) {
 		pac_wake(pac);
 	}
 }
@@ -115,6 +116,8 @@ pac_serve(pac_t *pac, uint64_t now) {
 		dirty = (uint64_t)ms * NSTIME_PER_MSEC;
 	}
 	uint64_t next = dirty < muzzy ? dirty : muzzy;
+	uint64_t sleep_max = pac_hpa_sleep_max(pac);
+	next = next < sleep_max ? next : sleep_max;
 	size_t limit = dirty == UINT64_MAX ? seen : seen + SERVE_STEP_PAGES;
 	if (next <= SERVE_SOON_NS || ms <= 0) {
 		pac_tell_by_default(pac);

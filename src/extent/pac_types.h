@@ -8,7 +8,9 @@
 #define EXTENT_PAC_TYPES_H
 
 #include "extent/decay.h"
+#include "extent/extent.h"
 #include "extent/piece.h"
+#include "hpa/hpa.h"
 #include "meta/emap.h"
 
 /*
@@ -74,6 +76,8 @@ typedef struct pac_s {
 	 * is never too low.
 	 */
 	atomic_zu_t hot_npages;
+	/* Serves small extents from huge slabs (extent/pac_hpa.h); NULL: hpa is off. */
+	hpa_t *hpa;
 	/* The huge piece from which slabs are taken at present. */
 	piece_t piece;
 	eset_class_t classes[3][SC_NPSIZES_MAX]; /* of dirty, muzzy, retained */
@@ -92,6 +96,58 @@ pac_tell(pac_t *pac, size_t npages) {
 	}
 }
 
+/* Gives pages of a huge slab back to it; e is active, and becomes spare. */
+static inline void
+pac_hpa_put(pac_t *pac, edata_t *e) {
+	char *addr = e->addr;
+	size_t size = e->size;
+	assert(e->is_hpa && e->state == extent_state_active && e->recs == NULL);
+	emap_clear_boundary(e);
+	edata_cache_put(&pac->src.edata_cache, e);
+	hpa_dalloc(pac->hpa, addr, size);
+}
+
+/* The locks of its huge slabs; NULL: it has none. */
+static inline mutex_t *
+pac_hpa_mutex(pac_t *pac) {
+	return pac->hpa == NULL ? NULL : &pac->hpa->mtx;
+}
+
+static inline mutex_t *
+pac_hpa_grow_mutex(pac_t *pac) {
+	return pac->hpa == NULL ? NULL : &pac->hpa->grow_mtx;
+}
+
+/* Makes an active extent dirty, or gives it back to its huge slab. */
+static inline void
+pac_put_unused(pac_t *pac, edata_t *e) {
+	if (unlikely(e->is_hpa)) {
+		pac_hpa_put(pac, e);
+	} else {
+		ecache_put(&pac->src, &pac->dirty, e);
+	}
+}
+
+/*
+ * Count bytes that are mapped from now on. If the sum of all arenas is a new maximum, the first
+ * lets another cache give up pages and calls the hook, for which the caller may hold no lock; after
+ * the other the next call looks.
+ */
+void pac_mapped_add(pac_t *pac, size_t bytes);
+void pac_mapped_count(pac_t *pac, size_t bytes);
+/*
+ * Removes the pages from the process; the address space is kept as retained or returned too. The
+ * extent is the caller's and becomes a cache's. batch: that of the pass that purges; NULL if there
+ * is none.
+ */
+struct purge_batch_s;
+void pac_retain(pac_t *pac, edata_t *e, struct purge_batch_s *batch);
+/*
+ * Returns e (which may be NULL) with access to its pages. If that fails, e becomes retained and the
+ * result is NULL.
+ */
+edata_t *pac_committed(pac_t *pac, edata_t *e);
+
 /*
  * Sets wake_above for the case that no background thread sleeps: releases need not tell, unless
  * pages are purged at once.
@@ -103,9 +159,11 @@ void pac_tell_by_default(pac_t *pac);
  */
 bool pac_pass_try_begin_locked(pac_decay_t *d);
 void pac_pass_end_locked(pac_decay_t *d);
+/* Begins a pass and waits for one that is under way. 0, or EBUSY if that is this thread's own. */
+int pac_pass_begin_locked(pac_decay_t *d);
 /*
- * Makes hot extents dirty, in a pass. With hooks of the user the lock is released meanwhile, because
- * joining may ask the user.
+ * Makes hot extents dirty, in a pass. With hooks of the user the lock is released meanwhile,
+ * because joining may ask the user.
  */
 void pac_flush_hot_locked(pac_t *pac, pac_decay_t *d);
 /* Pages that stay dirty rather than that huge pieces are broken for them. */

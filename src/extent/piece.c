@@ -6,7 +6,6 @@
  */
 #include "extent/piece.h"
 
-
 size_t opt_thp_min = ZU(32) << 20;
 
 /* What was found out about the system. */
@@ -221,13 +220,14 @@ piece_cut_locked(extent_src_t *src, piece_t *p, size_t size) {
 }
 
 edata_t *
-piece_take(extent_src_t *src, piece_t *p, ecache_t *dirty, ecache_t *retained, size_t use, size_t size,
-    size_t *added) {
+piece_take(extent_src_t *src, piece_t *p, ecache_t *dirty, ecache_t *retained, size_t use,
+    size_t size, size_t *added) {
 	edata_t *e = NULL, *old = NULL;
 	*added = 0;
 	bool may_make = use >= opt_thp_min && size <= (size_t)AHEAD_REQUEST_PAGES << LG_PAGE
 	    && piece_ask_state() == PIECE_ON
-	    && piece_guard_is_open(&piece.guard, nstime_monotonic_coarse_ns()) && !piece_is_needless(retained, size);
+	    && piece_guard_is_open(&piece.guard, nstime_monotonic_coarse_ns())
+	    && !piece_is_needless(retained, size);
 	if (!may_make && atomic_load_p(&p->rest, MO_RELAXED) == NULL) {
 		return NULL;
 	}
@@ -271,7 +271,8 @@ piece_flush(extent_src_t *src, piece_t *p, ecache_t *dirty) {
 
 size_t
 piece_kept(size_t use) {
-	return use >= opt_thp_min && atomic_load_zu(&piece.pieces, MO_RELAXED) > 0 ? use >> PIECE_LG_KEPT : 0;
+	return use >= opt_thp_min && atomic_load_zu(&piece.pieces, MO_RELAXED) > 0
+	    ? use >> PIECE_LG_KEPT : 0;
 }
 
 bool
@@ -323,5 +324,4 @@ thp_stats_read(thp_stats_t *out) {
 #define PIECE_READ(name, type, says) out->name = atomic_load_zu(&piece.name, MO_RELAXED);
 	PIECE_STATS_FIELDS(PIECE_READ)
 #undef PIECE_READ
-	out->state = piece_state();
 }

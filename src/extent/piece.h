@@ -1,12 +1,13 @@
 /*
- * Huge pieces: 2 MiB of address space each that the system is asked to back by one huge page.
- * An arena that uses opt_thp_min bytes or more takes fresh memory for slabs of small objects from
- * such a piece, from its low end upwards; what is left of the piece waits here for the next slab and
- * counts as dirty. Invariant: memory is marked for huge pages (MADV_HUGEPAGE) exactly while the page
- * map says that it is a piece, so retained memory never is: a block that a program touches in a few
- * places only does not get huge pages. A piece of which a part is given back is broken: it loses the
- * mark, and so the system does not fill it again. The piece's rest is protected by grow_mtx of its
- * extent_src_t. The decisions are functions of counts and of a time. Called by pac, eset and ctl.
+ * Huge pieces: 2 MiB of address space each that the system is asked to back by one huge page. An
+ * arena that uses opt_thp_min bytes or more takes fresh memory for slabs of small objects from such
+ * a piece, from its low end upwards; what is left of the piece waits here for the next slab and
+ * counts as dirty. Invariant: memory is marked for huge pages (MADV_HUGEPAGE) exactly while the
+ * page map says that it is a piece, so retained memory never is: a block that a program touches in
+ * a few places only does not get huge pages. A piece of which a part is given back is broken: it
+ * loses the mark, and so the system does not fill it again. The piece's rest is protected by
+ * grow_mtx of its extent_src_t. The decisions are functions of counts and of a time. Called by pac,
+ * eset and ctl.
  */
 #ifndef EXTENT_PIECE_H
 #define EXTENT_PIECE_H
@@ -22,8 +23,8 @@ extern size_t opt_thp_min;
 /*
  * The first touch of a piece zeroes 2 MiB, and the system may move other pages to make room. If it
  * takes longer than PIECE_SLOW_NS PIECE_SLOW_MAX times in a row because of that, or if a piece
- * cannot be had, no pieces are taken for PIECE_PAUSE_NS. A virtual machine whose host has taken free
- * memory back needs longer than that for 2 MiB in pages of any size; this does not count.
+ * cannot be had, no pieces are taken for PIECE_PAUSE_NS. A virtual machine whose host has taken
+ * free memory back needs longer than that for 2 MiB in pages of any size; this does not count.
  */
 #define PIECE_SLOW_NS (UINT64_C(5) * NSTIME_PER_MSEC)
 #define PIECE_SLOW_MAX 3u
@@ -59,7 +60,8 @@ bool piece_guard_note(piece_guard_t *g, uint64_t took, uint64_t stalls, uint64_t
 	X(npieces, size_t, "huge pieces that were made since the start") \
 	X(nbroken, size_t, "huge pieces of which a part was given back, which ended them") \
 	X(nslow, size_t, "huge pieces whose first touch took more than 5 ms") \
-	X(npauses, size_t, "times that no more were made for a minute: three slow ones in a row, or a refusal")
+	X(npauses, size_t, \
+	    "times that no more were made for a minute: three slow ones in a row, or a refusal")
 
 /* All of stats.thp.*: these and those of populating. */
 #define THP_STATS_FIELDS(X) AHEAD_STATS_FIELDS(X) PIECE_STATS_FIELDS(X)
@@ -68,9 +70,10 @@ typedef struct {
 #define THP_STATS_FIELD(name, type, says) type name;
 	THP_STATS_FIELDS(THP_STATS_FIELD)
 #undef THP_STATS_FIELD
-	const char *state;
+	const char *state; /* piece_state() of the moment that ctl took; the counters do not set it */
 } thp_stats_t;
 
+/* Fills in the counters. */
 void thp_stats_read(thp_stats_t *out);
 /* Why pieces are made or not, in a few words. */
 const char *piece_state(void);
@@ -95,12 +98,12 @@ piece_npages(const piece_t *p) {
 
 /*
  * Takes size bytes, at most AHEAD_REQUEST_PAGES pages, for an arena with `use` bytes in use: from
- * the piece's rest, or from a new piece. *added: bytes of a new piece. NULL: the arena is small, the
- * system makes no huge pages, a limit of memory is near, a shorter retained extent fits, which is
- * to be used first, or there is no memory.
+ * the piece's rest, or from a new piece. *added: bytes of a new piece. NULL: the arena is small,
+ * the system makes no huge pages, a limit of memory is near, a shorter retained extent fits, which
+ * is to be used first, or there is no memory.
  */
-edata_t *piece_take(extent_src_t *src, piece_t *p, ecache_t *dirty, ecache_t *retained, size_t use, size_t size,
-    size_t *added);
+edata_t *piece_take(extent_src_t *src, piece_t *p, ecache_t *dirty, ecache_t *retained, size_t use,
+    size_t size, size_t *added);
 /* Takes the piece's rest as a whole; NULL: there is none. */
 edata_t *piece_take_rest(extent_src_t *src, piece_t *p);
 /* Makes the piece's rest dirty. */

@@ -38,7 +38,8 @@ static int
 purge_together(const purge_batch_t *b) {
 	struct iovec ranges[PAGES_BATCH_MAX];
 	unsigned n = 0;
-	for (edata_t *e = b->first; e != NULL; e = e->heap.next == NULL ? NULL : edata_of_heap(e->heap.next)) {
+	for (edata_t *e = b->first; e != NULL; e = e->heap.next == NULL ? NULL
+	    : edata_of_heap(e->heap.next)) {
 		ranges[n++] = (struct iovec){e->addr, e->size};
 	}
 	assert(n == b->n);

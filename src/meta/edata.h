@@ -69,6 +69,7 @@ struct edata_s {
 	bool is_zeroed;  /* all bytes are known to be zero */
 	bool is_listed;  /* linked in a list or heap of its bin */
 	uint8_t nguards; /* guard pages around it (extent/guard.h); always 0 in a cache */
+	bool is_hpa;     /* its pages are of a huge slab (hpa/hpa.h); it is never in a cache */
 	ql_t link;       /* in a page cache: its LRU list; active: a list of its bin */
 	ph_link_t heap;  /* in a page cache: its class; slab with free regions: its bin */
 	/* sampled: one record per region of a slab, or one for a large allocation */
@@ -168,6 +169,7 @@ edata_init(edata_t *e, char *addr, size_t size, bool committed, bool zeroed) {
 	e->is_zeroed = zeroed;
 	e->is_listed = false;
 	e->nguards = 0;
+	e->is_hpa = false;
 	memset(&e->link, 0, offsetof(edata_t, next_all) - offsetof(edata_t, link));
 	ql_init(&e->link);
 }

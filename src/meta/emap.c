@@ -51,8 +51,8 @@ emap_count_pieces(uintptr_t from, uintptr_t last) {
 		    MO_ACQUIRE);
 		size_t i = piece & (((size_t)1 << (EMAP_LG_LEAF - EMAP_LG_PIECE)) - 1);
 		uint64_t bit = (uint64_t)1 << (i & 63);
-		if ((atomic_load_u64(&leaf->pieces[i >> 6], MO_RELAXED) & bit) == 0 &&
-		    (atomic_fetch_or_u64(&leaf->pieces[i >> 6], bit, MO_RELAXED) & bit) == 0) {
+		if ((atomic_load_u64(&leaf->pieces[i >> 6], MO_RELAXED) & bit) == 0
+		    && (atomic_fetch_or_u64(&leaf->pieces[i >> 6], bit, MO_RELAXED) & bit) == 0) {
 			atomic_fetch_add_zu(&emap.touched, 1, MO_RELAXED);
 		}
 	}

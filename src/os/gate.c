@@ -327,8 +327,8 @@ static gate_found_t
 gate_look(const struct tls_s *self) {
 	gate_found_t found = gate_found_none;
 	for (gate_link_t *l = gate.threads; l != NULL; l = l->next) {
-		if (l->tls == self ||
-		    (__atomic_load_n(&l->tls->gate, __ATOMIC_SEQ_CST) & GATE_INSIDE) == 0) {
+		if (l->tls == self
+		    || (__atomic_load_n(&l->tls->gate, __ATOMIC_SEQ_CST) & GATE_INSIDE) == 0) {
 			continue;
 		}
 		if (!gate_is_stuck(__atomic_load_n(&l->tls->waits_for, __ATOMIC_ACQUIRE))) {

@@ -42,7 +42,7 @@ nstime_monotonic_coarse_ns(void) {
 uint64_t
 nstime_realtime_ns(void) {
 	return unlikely(nstime_realtime_hook != NULL) ? nstime_realtime_hook()
-	                                              : clock_ns(CLOCK_REALTIME);
+	    : clock_ns(CLOCK_REALTIME);
 }
 
 uint64_t

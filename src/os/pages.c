@@ -21,6 +21,9 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
 
 /* On a page that is written anyway: every start of a program sets them. */
 EARLY_DATA unsigned lg_page;
@@ -373,9 +376,9 @@ pages_can_purge_forced(void) {
 	if (atomic_cas_strong_u8(&pages.purge_forced, &known, fact, MO_RELAXED, MO_RELAXED)
 	    && fact == FACT_NO) {
 		malloc_write("<jemalloc>: MADV_DONTNEED does not work (memset will be used "
-		             "instead)\n");
+		    "instead)\n");
 		malloc_write("<jemalloc>: (This is the expected behaviour if you are running "
-		             "under QEMU)\n");
+		    "under QEMU)\n");
 	}
 	return fact == FACT_YES;
 }
@@ -436,6 +439,12 @@ int
 pages_populate(void *addr, size_t size) {
 	assert(is_range(addr, size));
 	return os_madvise(addr, size, MADV_POPULATE_WRITE);
+}
+
+int
+pages_collapse(void *addr, size_t size) {
+	assert(is_range(addr, size));
+	return os_madvise(addr, size, MADV_COLLAPSE);
 }
 
 static thp_mode_t

@@ -101,6 +101,11 @@ int pages_nohuge(void *addr, size_t size);
  * kernel may refuse that (EINVAL before Linux 5.14), or stop in the middle.
  */
 int pages_populate(void *addr, size_t size);
+/*
+ * Copies the pages into huge ones now, which takes some 100 us for 2 MiB. EINVAL before Linux 6.1;
+ * EAGAIN or ENOMEM: there is no huge page at present.
+ */
+int pages_collapse(void *addr, size_t size);
 /* Applies opt_thp to a new mapping. */
 void pages_set_thp_state(void *addr, size_t size);
 /* The system's setting: default means only where madvise() asks for it. */

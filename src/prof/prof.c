@@ -34,9 +34,12 @@
 /* Prints one line for each setting that is valid but probably not what the user meant. */
 static void
 boot_notice(void) {
+	if (!opt_prof_final && !opt_prof_prefix_given) {
+		return;
+	}
 	/* If control from outside is configured, waiting for a session is the normal case. */
 	bool is_prepared = opt_prof || opt_prof_ctl_fd || opt_prof_ctl_dir[0] != '\0';
-	if (!is_prepared && (opt_prof_final || opt_prof_prefix_given)) {
+	if (!is_prepared) {
 		malloc_printf("<jemalloc>: %s without prof:true: nothing is sampled until a session is "
 		    "started (jeprofctl start).\n", opt_prof_final ? "prof_final" : "prof_prefix");
 	}

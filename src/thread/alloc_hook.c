@@ -26,7 +26,7 @@ typedef struct place_s {
 	alloc_hooks_t hooks;
 } place_t;
 
-static struct {
+static LARGE_BSS struct {
 	mutex_t mtx;
 	unsigned n;
 	place_t places[ALLOC_HOOKS_MAX];
@@ -67,12 +67,15 @@ place_read(const place_t *p, alloc_hooks_t *h) {
 
 static void *
 handle_make(unsigned i) {
+	mutex_assert_owner(&alloc_hooks.mtx);
+	assert(i < ALLOC_HOOKS_MAX);
 	uint32_t seq = atomic_load_u32(&alloc_hooks.places[i].seq, MO_RELAXED);
 	return (void *)((uintptr_t)seq << HANDLE_PLACE_BITS | i);
 }
 
 static int
 install_locked(const alloc_hooks_t *hooks, void **handle) {
+	mutex_assert_owner(&alloc_hooks.mtx);
 	for (unsigned i = 0; i < ALLOC_HOOKS_MAX; i++) {
 		place_t *p = &alloc_hooks.places[i];
 		if (!p->is_taken) {
@@ -157,6 +160,7 @@ event_call(const event_t *ev, const alloc_hooks_t *h) {
 
 static void
 event_show(const event_t *ev) {
+	assert(ev->p != NULL && ev->how < ARRAY_LEN(alloc_how_names));
 	struct tls_s *t = tls_get();
 	int saved = errno;
 	assert(!gate_is_entered(t) && t->inside == 0 && witness_depth_from(WITNESS_RANK_INIT) == 0);

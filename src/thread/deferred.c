@@ -22,7 +22,7 @@
 
 HIDDEN atomic_b_t deferred_are_there;
 
-static struct {
+static LARGE_BSS struct {
 	atomic_p_t slots[N_TABLES]; /* NULL: not mapped; the first table is the array below */
 	atomic_b_t is_used[N_TABLES];
 	atomic_p_t first[(size_t)1 << LG_FIRST];
@@ -30,6 +30,7 @@ static struct {
 
 static size_t
 table_nslots(unsigned k) {
+	assert(k < N_TABLES);
 	return (size_t)1 << (LG_FIRST + k * LG_STEP);
 }
 
@@ -58,6 +59,7 @@ table_get(unsigned k) {
 /* Puts ptr in a slot; EEXIST if it is there already, EAGAIN if no slot is empty. */
 static int
 table_add(unsigned k, atomic_p_t *slots, uint64_t hash, void *ptr) {
+	assert(ptr != NULL && slots == table_slots(k));
 	for (unsigned i = 0; i < N_PROBES; i++) {
 		atomic_p_t *slot = &slots[(hash + i) & (table_nslots(k) - 1)];
 		void *seen = atomic_load_p(slot, MO_RELAXED);
@@ -114,6 +116,7 @@ table_take(atomic_p_t *slots, size_t n, size_t *at) {
 
 void *
 deferred_take(deferred_walk_t *walk) {
+	assert(walk->table <= N_TABLES);
 	for (; walk->table < N_TABLES; walk->table++, walk->slot = 0) {
 		unsigned k = walk->table;
 		if (k == 0 && walk->slot == 0) {

@@ -77,7 +77,7 @@ quarantine_drop_first(quarantine_t *q) {
 
 bool
 quarantine_try_add(tsd_t *tsd, const edata_t *e, void *ptr, size_t usize) {
-	assert(tsd->tls == tls_get() && tsd->tls->gate_depth > 0);
+	tsd_assert_own(tsd);
 	bool is_wanted = opt_lg_san_uaf_align < 0 || is_touching(ptr, usize);
 	if (!e->is_slab || e->arena_ind >= arenas_narenas_auto() || !is_wanted) {
 		return false;

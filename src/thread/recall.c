@@ -35,6 +35,7 @@ recall_next(struct tls_s *t, void *ctx) {
 
 unsigned
 recall_all(uint32_t what) {
+	assert((what & ~(uint32_t)(RECALL_SETTINGS | RECALL_PACE)) == 0);
 	recall_t r = {what, 0};
 	gate_enter(tls_get());
 	gate_for_each(recall_next, &r);

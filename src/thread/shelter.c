@@ -48,12 +48,12 @@ typedef struct {
 #define N_FIRST 24u
 #define ARRAY_BYTES ((size_t)64 << 10)
 
-static union {
+static LARGE_BSS union {
 	slab_array_t head;
 	char room[sizeof(slab_array_t) + N_FIRST * sizeof(shelter_slab_t)];
 } first;
 
-static struct {
+static LARGE_BSS struct {
 	atomic_p_t arrays;              /* array from which descriptors come; NULL: the first */
 	atomic_p_t lists[BIN_MAX + 1];  /* by class; the last one has the large blocks */
 	atomic_p_t latest[BIN_MAX];     /* slab where a region was found last */
@@ -111,6 +111,7 @@ word_full(const shelter_slab_t *s, unsigned w) {
 
 static unsigned
 slab_nwords(const shelter_slab_t *s) {
+	assert(s->nregs > 0 && s->nregs <= SLAB_REGS_MAX);
 	return (s->nregs + WORD_BITS - 1) / WORD_BITS;
 }
 
@@ -193,6 +194,7 @@ slab_publish(shelter_slab_t *s, atomic_p_t *list) {
 
 static shelter_slab_t *
 slab_new(szind_t szind) {
+	assert(szind < SC_NBINS);
 	size_t reg = sz_i2s(szind);
 	size_t n = max_zu(min_zu(SLAB_BYTES / reg, SLAB_REGS_MAX), 1), bytes = PAGE_CEILING(n * reg);
 	char *p = slab_pages(bytes, PAGE);
@@ -218,6 +220,7 @@ is_all_zero(const char *p, size_t size) {
 /* Returns the pages of a slab without a block; they must be zero. The slab stays on its list. */
 static void
 slab_purge(shelter_slab_t *s) {
+	assert(s->e.is_slab);
 	if (!atomic_load_b(&s->is_touched, MO_RELAXED) || !slab_try_claim(s)) {
 		return;
 	}
@@ -251,6 +254,7 @@ slab_reg_size(const shelter_slab_t *s) {
 /* Checks that a free region is zero, and clears it. */
 static void *
 region_clean(shelter_slab_t *s, uint32_t r) {
+	assert(r < s->nregs);
 	size_t reg = slab_reg_size(s);
 	char *p = s->e.addr + r * reg;
 	atomic_store_b(&s->is_touched, true, MO_RELAXED);
@@ -264,6 +268,7 @@ region_clean(shelter_slab_t *s, uint32_t r) {
 /* Takes a region of an existing slab; NULL if all are in use. */
 static void *
 small_find(szind_t szind) {
+	assert(szind < SC_NBINS);
 	uint32_t r;
 	shelter_slab_t *s = atomic_load_p(&shelter.latest[szind], MO_ACQUIRE);
 	if (s != NULL && slab_try_take(s, &r)) {
@@ -317,6 +322,7 @@ large_mark(const shelter_slab_t *s) {
 /* Takes a free slab of about this size, or one without addresses (size 0). */
 static shelter_slab_t *
 large_find(size_t wanted, size_t alignment) {
+	assert(alignment != 0 && (alignment & (alignment - 1)) == 0);
 	shelter_slab_t *s = atomic_load_p(&shelter.lists[BIN_MAX], MO_ACQUIRE);
 	for (; s != NULL; s = s->next) {
 		size_t size = __atomic_load_n(&s->e.size, __ATOMIC_RELAXED);
@@ -336,6 +342,7 @@ large_find(size_t wanted, size_t alignment) {
 
 static shelter_slab_t *
 large_new(size_t size, size_t alignment) {
+	assert((size & PAGE_MASK) == 0 && alignment >= PAGE);
 	char *p = slab_pages(size, alignment);
 	if (p == NULL) {
 		return NULL;
@@ -376,6 +383,7 @@ large_malloc(size_t usize, size_t alignment) {
 /* Releases the pages of a block that the caller owns; the addresses are kept if they are few. */
 static void
 large_free(shelter_slab_t *s) {
+	assert(slab_is_large(s) && s->nregs == 1);
 	if (unlikely(atomic_fetch_or_u64(&s->free[0], LARGE_IS_ENDING, MO_ACQUIRE) != 0)) {
 		safety_fail("double free");
 		return;
@@ -443,6 +451,7 @@ slab_is_latest(const shelter_slab_t *s) {
 
 static void
 small_free(shelter_slab_t *s, void *ptr, size_t r) {
+	assert(!slab_is_large(s) && r < s->nregs);
 	uint64_t bit = (uint64_t)1 << r % WORD_BITS;
 	if (likely((atomic_load_u64(&s->free[r / WORD_BITS], MO_RELAXED) & bit) == 0)) {
 		memset(ptr, 0, slab_reg_size(s));

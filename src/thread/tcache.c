@@ -147,7 +147,7 @@ tcache_hasten(tsd_t *tsd, uint64_t beat_bytes) {
 
 void
 tcache_note_freed(tsd_t *tsd) {
-	assert(tsd->tls == tls_get() && tsd->tls->gate_depth > 0);
+	tsd_assert_own(tsd);
 	if (tsd->tls->inside != 0) {
 		return;
 	}
@@ -181,6 +181,8 @@ tcache_retune_by_hand(tsd_t *tsd, tcache_t *tc) {
 
 bool
 tcache_count_to_sample(tsd_t *tsd, tcache_t *tc, unsigned slot) {
+	assert(slot > 0 && slot < tc->nslots);
+	tsd_assert_own(tsd);
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
 	if (unlikely(!tc->is_auto)) {
@@ -202,6 +204,7 @@ tcache_count_to_sample(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 
 void
 tcache_count_apart(tsd_t *tsd, tcache_t *tc, unsigned slot) {
+	assert(slot > 0 && slot < tc->nslots);
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
 	if (unlikely(!tc->is_auto)) {
@@ -219,6 +222,7 @@ tcache_count_apart(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 
 void
 tcache_uncount(tsd_t *tsd, tcache_t *tc, unsigned slot) {
+	assert(slot > 0 && slot < tc->nslots);
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
 	if (b->countdown < c->window) {
@@ -245,6 +249,7 @@ tcache_uncount_fast(tcache_t *tc, size_t usize) {
 
 void
 tcache_took_sample(tsd_t *tsd, tcache_t *tc, unsigned slot) {
+	assert(slot > 0 && slot < tc->nslots);
 	if (tc->is_auto) {
 		tsd->filled += slot_size(slot); /* counted as if it had passed through the bin */
 	}
@@ -262,6 +267,7 @@ bin_unmark(cache_bin_t *b, tcache_cold_t *c) {
 /* Moves the content to a new stack of nslots pointers. Without memory nothing changes. */
 static void
 bin_resize(cache_bin_t *b, tcache_cold_t *c, unsigned nslots) {
+	assert(nslots > 0 && nslots <= UINT16_MAX);
 	unsigned n = bin_ncached(b, c);
 	assert(nslots >= n && nslots > 0 && nslots <= UINT16_MAX);
 	void **slots = meta_alloc(nslots * sizeof(void *));
@@ -322,6 +328,7 @@ grants_change(tcache_t *tc, size_t before, size_t after) {
  */
 static bool
 bin_try_grant(tcache_t *tc, unsigned slot) {
+	assert(tc->bins[slot].head == tc->bins[slot].full);
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
 	size_t more = c->nslots * slot_size(slot), used = atomic_load_zu(&grants.bytes, MO_RELAXED);
@@ -441,6 +448,7 @@ tcache_try_gather(tsd_t *tsd, arena_t *a) {
 
 ALWAYS_INLINE unsigned
 slot_fetch_objects(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot, void **out, unsigned n) {
+	assert(n > 0);
 	tcache_cold_t *c = &tc->cold[slot];
 	uint64_t nrequests = c->nrequests;
 	c->nrequests = 0;
@@ -686,6 +694,7 @@ bin_upkeep(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 
 void
 tcache_gc_step(tsd_t *tsd, tcache_t *tc) {
+	tsd_assert_own(tsd);
 	if (++tsd->gc_next >= tc->nslots) {
 		tsd->gc_next = 1;
 		tcache_spare_flush(tc);
@@ -760,6 +769,7 @@ tcache_new(tsd_t *tsd, arena_t *arena, size_t max, bool is_auto) {
 
 void
 tcache_delete(tsd_t *tsd, tcache_t *tc) {
+	assert(tc->granted == 0 || tc->is_auto);
 	size_t bins_at, cold_at;
 	tcache_flush(tsd, tc);
 	grants_change(tc, tc->granted, 0);
@@ -772,6 +782,7 @@ tcache_delete(tsd_t *tsd, tcache_t *tc) {
 
 void
 tcache_rebind(tcache_t *tc, arena_t *arena) {
+	assert(tc->arena != arena);
 	if (tc->arena != NULL) {
 		mutex_lock(&tc->arena->tcache_list_mtx);
 		ql_remove(&tc->link);

@@ -41,6 +41,7 @@ static struct {
 
 static unsigned
 ncached_from_options(szind_t szind) {
+	assert(szind < SC_NSIZES);
 	if (szind >= SC_NBINS) {
 		size_t size = sz_i2s(szind);
 		return size > LARGE_FULL_MAX && opt_tcache_nslots_large == NSLOTS_LARGE
@@ -97,6 +98,7 @@ void
 tcache_boot(void) {
 	tcache_max_default = sz_i2s(sz_s2i(min_zu(opt_tcache_max, TCACHE_MAX_LIMIT)));
 	tcache_nhbins = sz_s2i(tcache_max_default) + 1;
+	assert(tcache_max_default <= TCACHE_MAX_LIMIT && tcache_nhbins <= SC_NSIZES);
 	limits.may_grant = opt_tcache_nslots_small_min == NSLOTS_SMALL_MIN
 	    && opt_tcache_nslots_small_max == NSLOTS_SMALL_MAX
 	    && opt_tcache_nslots_large == NSLOTS_LARGE && opt_lg_tcache_nslots_mul == 1

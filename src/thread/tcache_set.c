@@ -26,6 +26,8 @@ static struct {
 /* Replaces the thread's cache by a new one for sizes up to max; the limits of bins are kept. */
 static int
 tcache_rebuild(tsd_t *tsd, size_t max) {
+	assert(tsd->tls == tls_get());
+	assert(max <= TCACHE_MAX_LIMIT);
 	tcache_t *old = tsd->tcache;
 	tcache_t *tc = tcache_new(tsd, tsd->arena, max, true);
 	if (tc == NULL) {
@@ -49,6 +51,7 @@ tcache_rebuild(tsd_t *tsd, size_t max) {
  */
 static void
 tcache_close_above(tsd_t *tsd, size_t max) {
+	assert(tsd->tcache->is_auto);
 	tcache_t *tc = tsd->tcache;
 	for (unsigned s = 1; s < tc->nslots; s++) {
 		if (sz_i2s(s - 1) > max) {
@@ -83,6 +86,7 @@ tcache_max_set(tsd_t *tsd, size_t max) {
 
 int
 tcache_enabled_set(tsd_t *tsd, bool enabled) {
+	assert(tsd->tls == tls_get());
 	if (enabled == (tsd->tcache != NULL)) {
 		return 0;
 	}
@@ -135,6 +139,7 @@ tcache_ncached_max_get(tsd_t *tsd, size_t size, size_t *n) {
 
 static int
 tcaches_table_make_locked(void) {
+	mutex_assert_owner(&set.mtx);
 	if (set.caches != NULL) {
 		return 0;
 	}
@@ -149,6 +154,7 @@ tcaches_table_make_locked(void) {
 
 static bool
 tcaches_try_id_locked(unsigned *id) {
+	assert(set.n_free <= set.n_used && set.n_used <= TCACHES_MAX);
 	if (tcaches_table_make_locked() != 0) {
 		return false;
 	}

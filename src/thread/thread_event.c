@@ -90,6 +90,7 @@ static struct {
 
 void
 thread_event_hasten(tsd_t *tsd, uint64_t beat_bytes) {
+	assert(tsd->beat_bytes <= THREAD_EVENT_BYTES);
 	assert(beat_bytes >= THREAD_EVENT_LEAST);
 	tsd->beat_bytes = tsd->beat_bytes < beat_bytes ? tsd->beat_bytes : beat_bytes;
 	uint32_t n_hot = thread_event_hot_requests(tsd);
@@ -193,7 +194,7 @@ pace_look_below(uint64_t held, uint64_t share) {
 
 bool
 thread_event_came_down(tsd_t *tsd, uint64_t now) {
-	assert(tsd->tls == tls_get() && tsd->tls->gate_depth > 0);
+	tsd_assert_own(tsd);
 	uint64_t held = tsd_held(tsd), share = pace_share(tsd);
 	tsd->look_below = pace_look_below(held, share);
 	pace_add_down(pace_way_down(&tsd->told_most, held, share));
@@ -212,7 +213,8 @@ pace_note_held(tsd_t *tsd) {
 
 void
 thread_event_note_end(tsd_t *tsd) {
-	assert(tsd->tls == tls_get() && tsd->tls->gate_depth > 0 && tsd->tls->inside > 0);
+	tsd_assert_own(tsd);
+	assert(tsd->tls->inside > 0);
 	pace_add_down(pace_way_down(&tsd->told_most, tsd_held(tsd), 0));
 	if (unlikely(atomic_load_u64(&pace.down, MO_RELAXED) >= THREAD_EVENT_MUCH)) {
 		pace_tell(nstime_monotonic_coarse_ns());
@@ -233,6 +235,7 @@ thread_event_postfork_child(void) {
  */
 static void
 pace_keep(tsd_t *tsd, uint64_t now, uint64_t allocated) {
+	assert(tsd->tls->inside > 0);
 	uint64_t last = tsd->beat_ns, gap = nstime_ns_between(last, now);
 	tsd->beat_ns = now;
 	if (unlikely(gap >= THREAD_EVENT_SLOW_NS) && last != 0) {
@@ -254,7 +257,7 @@ pace_keep(tsd_t *tsd, uint64_t now, uint64_t allocated) {
 
 static void
 thread_event_heartbeat(tsd_t *tsd, uint64_t bytes) {
-	assert(tsd->tls == tls_get() && tsd->tls->gate_depth > 0);
+	tsd_assert_own(tsd);
 	tsd->tls->inside++;
 	uint64_t now = nstime_monotonic_coarse_ns();
 	pace_keep(tsd, now, bytes);
@@ -269,6 +272,7 @@ thread_event_heartbeat(tsd_t *tsd, uint64_t bytes) {
 
 void
 thread_event_advance(tsd_t *tsd, uint64_t bytes) {
+	tsd_assert_own(tsd);
 	tsd->event_bytes += bytes;
 	bool is_due = tsd->event_bytes >= tsd->beat_bytes
 	    || atomic_load_b(&thread_event_is_wanted, MO_RELAXED);

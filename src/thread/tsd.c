@@ -113,6 +113,7 @@ tsd_take_settings(tsd_t *tsd) {
 
 static void
 tsd_look(tsd_t *tsd) {
+	tsd_assert_own(tsd);
 	struct tls_s *t = tsd->tls;
 	uint32_t what = tsd_may_look(tsd) ? __atomic_exchange_n(&t->recall, 0, __ATOMIC_SEQ_CST) : 0;
 	if (what == 0) {
@@ -153,6 +154,7 @@ tsd_new(struct tls_s *t) {
 
 void
 tsd_make_cache(tsd_t *tsd) {
+	tsd_assert_own(tsd);
 	tsd->n_uncached = 0;
 	if (tsd->tcache == NULL && tsd->is_cached) {
 		tsd->tcache = tcache_new(tsd, tsd->arena, tcache_max_default, true);
@@ -162,6 +164,7 @@ tsd_make_cache(tsd_t *tsd) {
 
 static tsd_t *
 tsd_make(struct tls_s *t) {
+	assert(t == tls_get() && t->state == tsd_state_fresh);
 	t->state = tsd_state_making;
 	tsd_t *tsd = tsd_new(t);
 	if (tsd == NULL) {
@@ -195,6 +198,7 @@ tsd_fetch_slow(struct tls_s *t) {
 
 void
 tsd_move(tsd_t *tsd, arena_t *to) {
+	tsd_assert_own(tsd);
 	arena_t *from = tsd->arena;
 	assert(from != NULL && to != from && atomic_load_u32(&from->nthreads, MO_RELAXED) > 0);
 	arenas_bind(to);
@@ -226,6 +230,7 @@ tsd_enter(void) {
 
 void
 tsd_leave(void) {
+	assert(gate_is_entered(tls_get()));
 	gate_exit(tls_get());
 }
 
@@ -308,6 +313,7 @@ tsd_relax(tsd_t *mine) {
 void
 tsd_postfork_child(void) {
 	tsd_t *mine = tls_get()->tsd;
+	assert(mine == NULL || mine->tls == tls_get());
 	tsd_reseed(mine);
 	tsd_relax(mine);
 	thread_event_postfork_child();

@@ -55,8 +55,8 @@ void tsd_make_cache(tsd_t *tsd);
 
 ALWAYS_INLINE struct tcache_s *
 tsd_cache(tsd_t *tsd) {
-	if (unlikely(tsd->tcache == NULL) && tsd->is_cached &&
-	    ++tsd->n_uncached >= TSD_UNCACHED_MAX) {
+	if (unlikely(tsd->tcache == NULL) && tsd->is_cached
+	    && ++tsd->n_uncached >= TSD_UNCACHED_MAX) {
 		tsd_make_cache(tsd);
 	}
 	return tsd->tcache;

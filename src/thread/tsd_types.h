@@ -8,6 +8,7 @@
 #include "arena/arena.h"
 #include "os/gate.h"
 #include "os/tls.h"
+#include "util/assert.h"
 
 struct tcache_s;
 typedef struct quarantine_s quarantine_t;
@@ -95,6 +96,17 @@ tsd_returned(const tsd_t *tsd) {
 ALWAYS_INLINE uint64_t
 tsd_held(const tsd_t *tsd) {
 	return tsd->filled + tsd->direct_alloc - tsd_returned(tsd);
+}
+
+/*
+ * Asserts what a function with a tsd is promised: it is the calling thread's own, and the thread is
+ * inside the gate.
+ */
+ALWAYS_INLINE void
+tsd_assert_own(const tsd_t *tsd) {
+	assert(tsd->tls == tls_get());
+	assert(gate_is_entered(tsd->tls));
+	(void)tsd;
 }
 
 #endif

@@ -11,7 +11,7 @@
 #include "thread/tsd.h"
 #include "util/assert.h"
 
-static struct {
+static LARGE_BSS struct {
 	mutex_t mtx;
 	atomic_u32_t count;
 	user_event_t events[USER_EVENTS_MAX];
@@ -25,6 +25,7 @@ is_same(const user_event_t *a, const user_event_t *b) {
 
 static int
 add_locked(const user_event_t *event) {
+	assert(event->callback != NULL && event->interval > 0);
 	mutex_assert_owner(&user_events.mtx);
 	uint32_t n = atomic_load_u32(&user_events.count, MO_RELAXED);
 	for (uint32_t i = 0; i < n; i++) {
@@ -57,6 +58,7 @@ user_event_add(const user_event_t *event) {
  */
 static bool
 mark_try_pass(uint64_t *mark, uint64_t count, uint64_t interval) {
+	assert(interval > 0);
 	bool is_first = *mark == 0;
 	if (!is_first && count < *mark) {
 		return false;
@@ -78,6 +80,8 @@ call(const user_event_t *event, bool is_alloc, uint64_t allocated, uint64_t deal
 void
 user_event_heartbeat(tsd_t *tsd, uint64_t bytes UNUSED) {
 	uint32_t n = atomic_load_u32(&user_events.count, MO_ACQUIRE);
+	tsd_assert_own(tsd);
+	assert(n <= USER_EVENTS_MAX);
 	if (likely(n == 0)) {
 		return;
 	}

@@ -766,7 +766,8 @@ static NO_SANITIZE_ADDRESS void
 eval_deref(struct eval *e) {
 	uintptr_t at = (uintptr_t)pop(e);
 	uintptr_t v = 0;
-	e->is_bad = e->is_bad || !sys_is_readable((const void *)at, sizeof(v));
+	bool is_dead = at + sizeof(v) > e->regs->dead && at < e->regs->dead_end;
+	e->is_bad = e->is_bad || is_dead || !sys_is_readable((const void *)at, sizeof(v));
 	if (!e->is_bad) {
 		__builtin_memcpy(&v, (const void *)at, sizeof(v));
 		push(e, v);

@@ -57,6 +57,9 @@ struct cfi_regs_s {
 	uintptr_t pc;
 	uintptr_t sp;
 	uintptr_t fp;
+	/* [dead, dead_end) changes while the unwinder runs: not to be read. */
+	uintptr_t dead;
+	uintptr_t dead_end;
 };
 
 /* Least size of an .eh_frame_hdr in bytes, without its table. */

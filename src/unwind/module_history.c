@@ -265,6 +265,16 @@ module_history_last(void) {
 	return atomic_load_u32(&history.n, MO_ACQUIRE);
 }
 
+bool
+module_history_has_shadows(uint32_t now) {
+	for (const record_t *r = record_next(NULL); r != NULL && r->number < now; r = record_next(r)) {
+		if (is_shadowed(r, now)) {
+			return true;
+		}
+	}
+	return false;
+}
+
 uint64_t
 module_history_place(uintptr_t addr, uint32_t then, uint32_t now) {
 	const record_t *at = NULL;

@@ -30,6 +30,8 @@ uint32_t module_history_stamp(void *const *frames, unsigned n);
 uint32_t module_history_note(void *const *frames, unsigned n);
 /* The number of the last record; 0 if there is none. */
 uint32_t module_history_last(void);
+/* Whether any object is shadowed at record `now`: else each address is shown as it is. */
+bool module_history_has_shadows(uint32_t now);
 /*
  * The address that a profile written at record `now` shows for an address sampled at record `then`:
  * the address itself, or the substitute if the object there is shadowed.

@@ -61,6 +61,7 @@ try_step(struct libgcc_walk *w, struct _Unwind_Context *context, uintptr_t ip, u
 			.fp = (uintptr_t)_Unwind_GetGR(context, REG_FP)};
 		unwind_walk_begin(g, &here, g->memo);
 		g->may_move = true;
+		g->guard_sp = cfa;
 		w->is_guarded = true;
 	}
 	if (g->pc != ip || (g->sp != cfa && !is_interrupted)) {

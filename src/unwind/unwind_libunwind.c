@@ -28,6 +28,7 @@ count_safe(const struct unwind_where_s *here, unsigned max, struct unwind_memo_s
 	}
 	unwind_walk_begin(&w, here, memo);
 	w.may_move = true;
+	w.guard_sp = here->sp;
 	while (n < max && stop == 0) {
 		n++;
 		stop = unwind_step_guard(&w, no_fde);

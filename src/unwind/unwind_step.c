@@ -23,6 +23,8 @@
 #define GUESS_MAX 64
 /* Steps of one walk to other stacks, by rows. */
 #define MOVES_MAX 16
+/* Bytes of stack that another unwinder may use during its walk. */
+#define UNWINDER_STACK ((uintptr_t)64 << 10)
 /*
  * Greatest distance in bytes between a thread's outermost frame and the end of its stack: its
  * static TLS, arguments.
@@ -91,11 +93,18 @@ enter_caller(struct walk_s *w, uintptr_t ra, uintptr_t cfa, uintptr_t caller_fp)
 	return true;
 }
 
+/* Whether a page that ends a frame has words which the guarded unwinder writes during its walk. */
+static bool
+is_unwinders_own(const struct walk_s *w, uintptr_t cfa) {
+	return w->guard_sp != 0 && align_down(cfa - 8, os_page_size) < w->guard_sp
+	    && cfa > w->guard_sp - UNWINDER_STACK;
+}
+
 /* Moves to another stack, if the page below the CFA there can be read. */
 static bool
 move_to(struct walk_s *w, uintptr_t cfa) {
 	if (!w->may_move || w->n_moves == MOVES_MAX || cfa < os_page_size || (cfa & 7) != 0
-	    || !sys_is_readable((const void *)(cfa - 8), 8)) {
+	    || is_unwinders_own(w, cfa) || !sys_is_readable((const void *)(cfa - 8), 8)) {
 		return false;
 	}
 	w->n_moves++;
@@ -340,7 +349,8 @@ unwind_step(struct walk_s *w) {
 /* Computes a CFA that is given by an expression; only the registers of a walk may occur in it. */
 static bool
 eval_cfa(const struct walk_s *w, const struct cfi_row_s *r, uintptr_t *cfa) {
-	struct cfi_regs_s regs = {.pc = w->pc, .sp = w->sp, .fp = w->fp};
+	struct cfi_regs_s regs = {.pc = w->pc, .sp = w->sp, .fp = w->fp,
+		.dead = w->guard_sp - UNWINDER_STACK, .dead_end = w->guard_sp};
 	return cfi_eval(r->expr, r->expr_len, &regs, cfa);
 }
 

@@ -56,6 +56,11 @@ struct walk_s {
 	bool is_moved;
 	/* Rows may lead to another stack, if an address behind a call is found there. */
 	bool may_move;
+	/*
+	 * sp at the begin of a guard's walk; 0: it is none. Below it is memory that the unwinder writes
+	 * between the guard's step and its own.
+	 */
+	uintptr_t guard_sp;
 	/* The outermost frame was reached, according to its row. */
 	bool is_at_end;
 	struct unwind_memo_s *memo;

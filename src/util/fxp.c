@@ -2,7 +2,7 @@
  * Reads and prints unsigned numbers in 16.16 fixed point.
  * Both directions round to nearest, and printing chooses the fewest decimals that read back as the
  * same number, so a printed option can be set again unchanged. Pure functions without a lock;
- * called by the option parser (conf.c) and by the rows of options (conf_table.c).
+ * called by conf_store.c, which parses options, and by stats.c, which prints them.
  */
 #include "util/fxp.h"
 
@@ -92,7 +92,7 @@ fxp_print(char buf[FXP_BUF_SIZE], fxp_t x) {
 	int n = decimals == 0
 	    ? fmt_snprintf(buf, FXP_BUF_SIZE, "%u", (unsigned)(x >> 16))
 	    : fmt_snprintf(buf, FXP_BUF_SIZE, "%u.%0*u", (unsigned)(x >> 16), (int)decimals,
-	          (unsigned)num);
+	    (unsigned)num);
 	assert(n > 0 && n < FXP_BUF_SIZE);
 	return (size_t)n;
 }

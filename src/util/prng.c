@@ -101,9 +101,11 @@ ln_pos(double x) {
 /* (1 - e^-x) / x = 1 - x/2 + x^2/6 - ..., for |x| <= 0.35. */
 static double
 expm1_neg_series(double x) {
+	static const double inverse[] = {1.0 / 15, 1.0 / 14, 1.0 / 13, 1.0 / 12, 1.0 / 11, 1.0 / 10,
+		1.0 / 9, 1.0 / 8, 1.0 / 7, 1.0 / 6, 1.0 / 5, 1.0 / 4, 1.0 / 3, 1.0 / 2};
 	double sum = 1;
-	for (int k = 15; k >= 2; k--) {
-		sum = 1 - sum * x / k;
+	for (size_t i = 0; i < ARRAY_LEN(inverse); i++) {
+		sum = 1 - sum * (x * inverse[i]);
 	}
 	return sum;
 }

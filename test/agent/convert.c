@@ -1,8 +1,10 @@
 /*
- * heap_v2 files as pprof, on stdout: what the agent does with a profile, for the tests and to measure.
- * usage: convert [OPTION VALUE]... FILE [[OPTION VALUE]... FILE]...
- *        --base FILE, --cache DIR, --bytes N, --pid N, --symbolizer PATH, --servers 0|1, --type NAME
- *        --times N    does all of it so often, and writes the last; microseconds of CPU of each on stderr
+ * heap_v2 files as pprof, on stdout: what the agent does with a profile, for the tests and to
+ * measure. usage: convert [OPTION VALUE]... FILE [[OPTION VALUE]... FILE]...
+ *        --base FILE, --cache DIR, --bytes N, --pid N, --symbolizer PATH, --servers 0|1, --type
+ *        NAME
+ *        --times N does all of it so often, and writes the last; microseconds of CPU of each on
+ *        stderr
  *        --threads N  so many threads do it at the same time
  *        --memory     what this process takes so far, on stderr
  */
@@ -114,7 +116,8 @@ convert_together(const work_t *work, int count) {
 
 /* Sets one option from the two words; 0 if they are none. */
 static int
-option_set(struct pprof_request *request, const char **base, int *times, int *threads, char **words) {
+option_set(struct pprof_request *request, const char **base, int *times, int *threads,
+    char **words) {
 	const char *name = words[0], *value = words[1];
 	if (strcmp(name, "--base") == 0) {
 		*base = value;

@@ -1,7 +1,8 @@
-# A hostile client of jeprofd: usage: hostile.py HOST PORT PID. Prints TAP; every check is that others are served.
-import socket, sys, time, random, http.client
+# A hostile client of jeprofd: usage: hostile.py HOST PORT PID AGENT. Prints TAP; every check is that others are served. AGENT: the pid
+# of jeprofd, whose descriptors are counted.
+import os, resource, socket, sys, threading, time, random, http.client
 
-host, port, pid = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+host, port, pid, agent = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
 tests = 0
 failed = False
 
@@ -90,16 +91,45 @@ for i in range(300):
     raw(bytes(line), True, 0.02)
 serves("random bytes")
 
-# many that say nothing
-held = []
-for i in range(2000):
+# 10 000 that begin a request and do not end it, as many at the same time as this process may have; others ask meanwhile
+MANY = 10000
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+most = MANY + 100 if hard == resource.RLIM_INFINITY else min(MANY + 100, hard)
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+held, opened, fds, asked, slowest, missed, is_over = [], 0, 0, 0, 0, 0, False
+
+
+def ask():
+    global asked, slowest, missed
+    while not is_over:
+        since = time.monotonic()
+        answer = raw(b"GET /p/%s/debug/pprof/heap?raw=1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n" % pid.encode(), False, 20)
+        if status(answer) == "200":
+            asked += 1
+            slowest = max(slowest, time.monotonic() - since)
+        else:
+            missed += 1
+
+
+others = threading.Thread(target=ask)
+others.start()
+while opened < MANY:
     try:
         held.append(connect())
+        held[-1].sendall(b"GET /targets HTTP/1.1\r\nHost: local")
     except OSError:
-        break
-    if len(held) >= 900:  # descriptors of this process
+        pass  # it was ended already
+    opened += 1
+    if len(held) >= most - 60:
         held.pop(random.randrange(len(held))).close()
-serves("2000 connections, 900 of them at the same time")
+    if opened % 500 == 0:
+        fds = max(fds, len(os.listdir("/proc/%s/fd" % agent)))
+serves("%d connections, %d of them at the same time" % (opened, len(held)))
+is_over = True
+others.join()
+print("# meanwhile %d profiles of another client, the slowest in %.2f s, and %d that were broken off; at most %d descriptors" % (asked, slowest, missed, fds))
+ok(asked > 0 and slowest < 20, "profiles come meanwhile", "%d, %.2f s" % (asked, slowest))
+ok(0 < fds < 500, "the descriptors of jeprofd are bounded", str(fds))
 for s in held:
     s.close()
 

@@ -249,7 +249,7 @@ for my $exe ('', '/srv/serve') {
 	my $profile = named('--pid', $pid, $nameless);
 	my $what = $exe ? 'a program without a path, which the metadata tell' : 'a program without a path';
 	is(names_in($profile), 'box::made<box::twice<grow  ', "$what: its names");
-	is(join(' ', map { "$_->{build_id} $_->{file}" } @{ $profile->{mappings} }[0, 1]), "$serve->{build_id} $exe " . 'cd' x 20 . ' ', "$what: its mapping is the first");
+	is(join(' ', map { "$_->{build_id} $_->{file}" } @{ $profile->{mappings} }[0, 1]), "$serve->{build_id} " . ($exe || "$dir/serve") . ' ' . 'cd' x 20 . ' ', "$what: its mapping is the first, with a path");
 	is(scalar @{ $profile->{mappings} }, 2, "$what: what has neither a path nor an id has none");
 }
 SKIP: {

@@ -56,6 +56,12 @@ is((totals(converted('--base', $dump[3], $dump[3])))[3], 0, 'nothing of itself')
 my $gone = converted('--base', $dump[3], one(4, stacks => []));
 is(-(totals($gone))[3], (totals(converted($dump[3])))[3], 'what was freed is negative');
 is((run($convert, '--base', "$data/counts.heap", $dump[3]))[0], 1, 'another process: refused');
+my %head = (pid => 77, dump_time => '20260102T030005.000Z', session => 2, start_time => '20260102T025900.000Z', sample_interval => 4096);
+my $second = one(5, meta => \%head);
+is((run($convert, '--base', $second, one(6, meta => { %head, dump_time => '20260102T030006.000Z' })))[0], 0, 'one session: taken');
+for my $other ([session => 3], [start_time => '20260102T025901.000Z'], [sample_interval => 8192]) {
+	is((run($convert, '--base', $second, one(6, meta => { %head, @$other })))[0], 1, "another $other->[0]: refused");
+}
 
 # ---- texts that are none
 sub refused { my ($what, $text, $like) = @_; my ($code, $out, $err) = run($convert, spew("$dir/bad.heap", $text)); is("$code|$out", '1|', "$what: refused"); like($err, $like, 'with a sentence') }

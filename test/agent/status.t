@@ -25,6 +25,23 @@ get "/p/$pid/debug/pprof/heap?raw=1&seconds=1"
 gives 400 'no difference' "raw and seconds"
 get "/p/$pid/debug/pprof/heap?since=monday"
 gives 400 'since can be' "since"
+for raw in 2 -1 yes '' 01; do
+	get "/p/$pid/debug/pprof/heap?raw=$raw"
+	gives 400 'raw can be' "raw \"$raw\""
+done
+get "/p/$pid/debug/pprof/heap?debug=2"
+gives 400 'debug can be' "debug"
+get "/p/$pid/debug/pprof/heap?gc=x"
+gives 400 'gc can be' "gc"
+get "/p/$pid/debug/pprof/heap?raw=0&raw=1"
+gives 400 twice "an argument twice"
+for query in "debug/pprof/heap?second=5" "debug/pprof/allocs?rate=64K" "debug/pprof/heap?%72aw=1" "debug/pprof/heap?Raw=1" "metrics?raw=1" "?x"; do
+	get "/p/$pid/$query"
+	gives 400 'no such argument' "$query"
+done
+get '/targets?seconds=1'
+gives 400 'no such argument' "targets with one"
+is "$(state "$pid")" idle "all these have begun nothing"
 for path in "/p/$pid/../../targets" "/p/$pid/%2e%2e/targets" "//targets" "/targets/" "/p//" "/%74argets" "/targets%00"; do
 	get "$path" --path-as-is
 	case $code in 404 | 400) ok 0 "no other way: $path" ;; *) ok 1 "no other way: $path" "code $code" "$out" ;; esac
@@ -51,6 +68,11 @@ get /targets -I
 gives 200 '' "HEAD"
 
 # control
+for query in "start?raw=1" "start?rate=64K&rate=1" "stop?seconds=1" "mark?x=1"; do
+	get "/p/$pid/$query" -X POST
+	case $code$out in 400*'no such argument'* | 400*twice*) ok 0 "POST $query" ;; *) ok 1 "POST $query" "$code $out" ;; esac
+done
+is "$(state "$pid")" idle "they have begun nothing either"
 get "/p/$pid/start?rate=64K" -X POST
 gives 200 'session 1' "start"
 get "/p/$pid/start" -X POST
@@ -127,6 +149,26 @@ get "/p/$pid/stop" -X POST
 rm -f "$out"
 end_agent
 
+# the time limit of a session is its own: the one after a long difference ends soon after its last scrape
+agent --allow-control --interval 300ms
+curl -s -o /dev/null --max-time 0.5 "$URL/p/$pid/debug/pprof/heap?seconds=600"
+get "/p/$pid/stop" -X POST
+gives 200 '' "the session of a long difference is stopped"
+get "/p/$pid/debug/pprof/heap?raw=1&debug=1&gc=1"
+gives 200 heap_v2 "a profile begins another one"
+until_true is_state "$pid" idle
+ok $? "which ends soon" "$(state "$pid")"
+end_agent
+
+# who listens for all without a token is told so
+agent --listen '[::]:0'
+has "$(cat agent.err)" 'warning: whoever reaches [::]:' "all addresses without a token"
+has "$(cat agent.err)" 'read profiles and start sessions: there is no --token-file' "what that allows"
+end_agent
+agent
+is "$(grep -c warning agent.err)" 0 "no warning for this machine"
+end_agent
+
 # a cache that cannot be used, a port that does not exist
 : >file
 agent --cache file
@@ -195,4 +237,7 @@ done
 printf 'short\n' >token
 "$AGENT" --token-file token 2>words.err
 is "$? $(cat words.err)" "1 jeprofd: --token-file: token: the token has less than 8 bytes" "a short token"
+echo "$long" >token
+"$AGENT" --token-file token 2>words.err
+is "$? $(cat words.err)" "1 jeprofd: --token-file: token: the token has more than 510 bytes" "a long token is not cut"
 done_testing

@@ -16,22 +16,30 @@ ok $? "redis builds" "$(tail -n 30 ../build.out)" || done_testing
 is "$(grep -c -- '--with-jemalloc-prefix=je_ .*--enable-defrag-hint' ../build.out)" 1 "with its own switches for configure"
 has "$(nm src/redis-server)" " T je_get_defrag_hint" "the library is in the server, with the hint"
 
-# Its own tests. Those of latency measure time and are left out; on a busy machine defragmentation may take longer than they wait, and
-# what the thread cache gives back by time may come late, so a unit may try three times.
+# Its own tests, without those of latency, which measure time. Each test of defragmentation has a server of its own: together, one starts
+# on the heap that the one before it left, and fails its own condition for the start or waits long for an end (redis' own jemalloc 5.2.1
+# fails there on a busy machine too: fragmentation 1.09 where 1.05 is demanded). The wait of 50 s for that end becomes ten minutes.
 sed -i 's/wait_for_condition 500 100/wait_for_condition 6000 100/' tests/unit/memefficiency.tcl
 plain() {
 	tr -d '\033' <../unit.out | sed 's/\[[0-9;]*m//g'
 }
-for unit in unit/memefficiency unit/type/list unit/type/hash; do
-	for try in 1 2 3; do
-		timeout 900 ./runtest --single $unit --clients 1 --no-latency >../unit.out 2>&1
+# passes UNIT [OPTION...]: redis' tests of a unit pass. One that only waited too long is run once more, and the output says so.
+passes() {
+	for try in 1 2; do
+		timeout 1800 ./runtest --clients 1 --no-latency --timeout 1500 --single "$@" >../unit.out 2>&1
 		status=$?
-		[ $status -ne 0 ] || break
-		diag "$unit, try $try: $(plain | grep -A2 '^\*\*\*\|xception')"
+		if [ $status -eq 0 ] || ! plain | grep -q "^defrag didn't stop\|^defrag not started\|^\[TIMEOUT\]"; then break; fi
+		diag "$*, try $try, was too slow: $(plain | grep -A2 '^\*\*\*\|xception')"
 	done
-	ok $status "redis' test $unit" "$(plain | grep -A2 '^\*\*\*\|xception')"
+	ok $status "redis' test $*" "$(plain | grep -A2 '^\*\*\*\|xception')"
 	has "$(plain)" "All tests passed" "redis says so"
-done
+}
+ranges=
+for range in 32 64 128 1024 16384; do ranges="$ranges --only 'Memory efficiency with values in range $range'"; done
+eval "passes unit/memefficiency $ranges"
+for name in "" " eval scripts" " big keys" " big list" " edge case"; do passes unit/memefficiency --only "Active defrag$name"; done
+passes unit/type/list
+passes unit/type/hash
 
 # A heap full of holes: every second of 200000 keys is deleted.
 sock=$W/redis.sock

@@ -16,8 +16,11 @@ ok $? "it builds, and installs by install_lib_static and install_include" "$(tai
 cd .. || exit 1
 is "$(cd out && find . -type f | sort | tr '\n' ' ')" \
 	"./include/jemalloc/jemalloc.h ./lib/libjemalloc.a ./lib/libjemalloc_pic.a " "and nothing else is installed"
-is "$(nm -g --defined-only out/lib/libjemalloc_pic.a | awk 'NF == 3 && $3 !~ /^_rjem_/ { print $3 }')" "" \
-	"each global name has the prefix"
+for archive in out/lib/libjemalloc.a out/lib/libjemalloc_pic.a; do
+	is "$(nm -g --defined-only $archive | awk 'NF == 3 && $3 !~ /^_rjem_/ { print $3 }')" "" "${archive##*/}: each global name has the prefix"
+done
+is "$(nm -g --defined-only "$BUILD/lib/libjeprof_client.a" | awk 'NF == 3 && $3 !~ /^jeprof_/ { print $3 }')" "" \
+	"libjeprof_client.a: each global name begins with jeprof_"
 
 cat >main.rs <<'RUST'
 use std::alloc::{GlobalAlloc, Layout};

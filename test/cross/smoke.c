@@ -1,6 +1,7 @@
 /*
- * What an emulated machine can show of the library, without starting another program: sizes, alignment, contents, threads
- * that free each other's blocks, fork, the page size, statistics. Runs natively too.
+ * What an emulated machine can show of the library, without starting another program: sizes,
+ * alignment, contents, threads that free each other's blocks, fork, the page size, statistics. Runs
+ * natively too.
  */
 #include <jemalloc/jemalloc.h>
 

@@ -53,9 +53,9 @@ sub floors {
 
 sub folder_floor {
 	my ($file) = @_;
-	my %floor = (util => 1, os => 2, meta => 3, extent => 4, unwind => 4, arena => 5, thread => 6, 'prof/sites' => 7,
-	    'prof/file' => 8, 'prof/trigger' => 9, 'prof/control' => 10, prof => 11, conf => 12, ctl => 12);
-	return $file =~ m{^(.*)/} ? $floor{$1} : 12;
+	my %floor = (util => 1, os => 2, meta => 3, hpa => 4, extent => 5, unwind => 5, arena => 6, thread => 7,
+	    'prof/sites' => 8, 'prof/file' => 9, 'prof/trigger' => 10, 'prof/control' => 11, prof => 12, conf => 13, ctl => 13);
+	return $file =~ m{^(.*)/} ? $floor{$1} : 13;
 }
 
 sub rooms_missing {

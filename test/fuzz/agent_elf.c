@@ -1,7 +1,8 @@
 /*
- * An ELF file with its DWARF as jeprof-symbolize --table reads it: addresses are those at the end of the input, and some that the file
- * itself names. What comes out must be a table. Faults of libdw and libelf themselves are not ours, and are held by the limits of that
- * process; what this looks for are those of our own walk, so the libraries are not instrumented.
+ * An ELF file with its DWARF as jeprof-symbolize --table reads it: addresses are those at the end
+ * of the input, and some that the file itself names. What comes out must be a table. Faults of
+ * libdw and libelf themselves are not ours, and are held by the limits of that process; what this
+ * looks for are those of our own walk, so the libraries are not instrumented.
  */
 #include <fcntl.h>
 #include <stdlib.h>

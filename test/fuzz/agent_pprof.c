@@ -1,6 +1,7 @@
 /*
- * The profile stream: bytes that a process gives as its heap profile, parsed, subtracted from each other and encoded. The first byte
- * says where the text is cut into the earlier and the later profile; what comes out must be gzip.
+ * The profile stream: bytes that a process gives as its heap profile, parsed, subtracted from each
+ * other and encoded. The first byte says where the text is cut into the earlier and the later
+ * profile; what comes out must be gzip.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +41,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	if (before != NULL && after != NULL) {
 		(void)pprof_subtract(after, before);
 	}
-	if (one != NULL && (pprof_encode(one, &request, &out, &len, &why) != 0 || len < 18 || out[0] != 0x1f)) {
+	if (one != NULL && (pprof_encode(one, &request, &out, &len, &why) != 0 || len < 18
+	    || out[0] != 0x1f)) {
 		abort();
 	}
 	free(out);

@@ -1,6 +1,7 @@
 /*
- * A request line of jeprofd: a path, then arguments between '?', '&' and '='. A route without a fault must name a place, with
- * numbers within their limits; quoting must give JSON, labels and HTML without what would end them.
+ * A request line of jeprofd: a path, then arguments between '?', '&' and '='. A route without a
+ * fault must name a place, with numbers within their limits; quoting must give JSON, labels and
+ * HTML without what would end them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,17 +24,21 @@ check_route(const route_t *r) {
 		check(r->fault >= 400 && r->fault < 500 && r->why != NULL);
 		return;
 	}
-	check(r->place != place_none && r->order.seconds <= 86400 && r->order.rate <= UINT64_C(1) << 40);
+	check(r->place != place_none && r->order.seconds <= 86400
+	    && r->order.rate <= UINT64_C(1) << 40);
 	check(r->place < place_page || r->order.pid > 0);
 	check(!r->is_post || r->place == place_job);
 }
 
-/* Quoted text ends where it should: no quote, bracket or control character is left in it as it was. */
+/*
+ * Quoted text ends where it should: no quote, bracket or control character is left in it as it was.
+ */
 static void
 check_quotes(const char *text) {
 	text_t t = {0};
 	text_json(&t, text);
-	check(t.length >= 2 && t.at[0] == '"' && t.at[t.length - 1] == '"' && strpbrk(t.at, "\n\r<") == NULL);
+	check(t.length >= 2 && t.at[0] == '"' && t.at[t.length - 1] == '"'
+	    && strpbrk(t.at, "\n\r<") == NULL);
 	for (size_t i = 1; i + 1 < t.length; i++) {
 		check(t.at[i] != '"' || t.at[i - 1] == '\\');
 		i += t.at[i] == '\\';

@@ -1,6 +1,6 @@
 /*
- * A table of names that somebody has forged: opened, all rows, frames and strings read, addresses looked up. First byte: whether the
- * head is made right (else nearly nothing gets past it).
+ * A table of names that somebody has forged: opened, all rows, frames and strings read, addresses
+ * looked up. First byte: whether the head is made right (else nearly nothing gets past it).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,8 @@ head_make(unsigned char *copy, size_t size) {
 	head.size = size;
 	head.nrows %= 64;
 	head.nframes %= 64;
-	head.nstrings = size - sizeof(head) - head.nrows * sizeof(names_row_t) - head.nframes * sizeof(names_frame_t);
+	head.nstrings = size - sizeof(head) - head.nrows * sizeof(names_row_t) - head.nframes
+	    * sizeof(names_frame_t);
 	head.key[sizeof(head.key) - 1] = '\0';
 	head.sum = names_head_sum(&head);
 	memcpy(copy, &head, sizeof(head));

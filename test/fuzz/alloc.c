@@ -1,15 +1,15 @@
 /*
- * Allocation sequences drawn from a seed: every entry point, random options, switches of the profiler,
- * caches by hand and arenas of its own, with all checks of blocks.h after each step.
+ * Allocation sequences drawn from a seed: every entry point, random options, switches of the
+ * profiler, caches by hand and arenas of its own, with all checks of blocks.h after each step.
  *
  *   alloc                       a bounded run, for make check
- *   alloc --runs N              N processes, each with a seed, options, steps and threads of its own
+ *   alloc --runs N N processes, each with a seed, options, steps and threads of its own
  *   alloc --seed S [--runs N]   the same from seed S: a breach names the seed that repeats it
  *
- * A step is drawn from (seed, thread, number of the step) alone, so steps can be left out: when a run
- * with one thread fails, the driver leaves out steps and options as long as it still fails, and prints
- * what remains.  The environment of a child: FUZZ_SEED, FUZZ_STEPS, FUZZ_THREADS, FUZZ_SKIP (ranges of
- * steps), FUZZ_TRACE (print each step), FUZZ_ABORT (stop where a debugger sees it).
+ * A step is drawn from (seed, thread, number of the step) alone, so steps can be left out: when a
+ * run with one thread fails, the driver leaves out steps and options as long as it still fails, and
+ * prints what remains. The environment of a child: FUZZ_SEED, FUZZ_STEPS, FUZZ_THREADS, FUZZ_SKIP
+ * (ranges of steps), FUZZ_TRACE (print each step), FUZZ_ABORT (stop where a debugger sees it).
  */
 #include "blocks.h"
 #include "lives.h"
@@ -84,7 +84,8 @@ flush_all(worker_t *w) {
 
 static bool
 has_helper(void) {
-	return run.has_helpers || (config_prof && opt_prof_thread != prof_thread_false) || ctl_bool("opt.background_thread");
+	return run.has_helpers || (config_prof && opt_prof_thread != prof_thread_false)
+	    || ctl_bool("opt.background_thread");
 }
 
 /* What this thread allocated and released, by the library and by this file. */
@@ -121,10 +122,14 @@ check_sums(worker_t *w) {
 	flush_all(w);
 	ctl_epoch();
 	size_t now = ctl_size("stats.allocated");
-	/* The C library allocates for each thread, also for the profiler's, and keeps it with the stack. */
+	/*
+	 * The C library allocates for each thread, also for the profiler's, and keeps it with the
+	 * stack.
+	 */
 	size_t more = run.has_helpers ? 65536 : has_helper() ? 4096 : w->f.thread * 1024;
 	if (now < run.base + live || now > run.base + live + more) {
-		breach(f, "stats.allocated %zu + %zd for %zu live", run.base, (ssize_t)(now - run.base), live);
+		breach(f, "stats.allocated %zu + %zd for %zu live", run.base, (ssize_t)(now - run.base),
+		    live);
 	}
 	if (ctl_size("stats.active") < now || ctl_size("stats.resident") < ctl_size("stats.metadata")) {
 		breach(f, "active %zu, allocated %zu", ctl_size("stats.active"), now);
@@ -180,13 +185,16 @@ step_arena(worker_t *w) {
 		break;
 	case 1: expect(f, "decay", ctl_void("arena.4096.decay"), 0, 0); break;
 	case 2: expect(f, "purge", ctl_void("arena.4096.purge"), 0, 0); break;
-	case 3: expect(f, "dirty", ctl_write(ctl_name(name, "arena.%u.dirty_decay_ms", ind), ms), 0, 0); break;
-	case 4: expect(f, "muzzy", ctl_write(ctl_name(name, "arena.%u.muzzy_decay_ms", ind), ms), 0, 0); break;
+	case 3: expect(f, "dirty", ctl_write(ctl_name(name, "arena.%u.dirty_decay_ms", ind), ms), 0, 0);
+	    break;
+	case 4: expect(f, "muzzy", ctl_write(ctl_name(name, "arena.%u.muzzy_decay_ms", ind), ms), 0, 0);
+	    break;
 	case 5: expect(f, "default", ctl_write("arenas.dirty_decay_ms", ms), 0, 0); break;
 	default:
 		ind = one_in(f, 2) ? 0 : ind;
 		/* To those of the CPUs nobody goes by himself. */
-		is_answer(f, "thread.arena", ctl_write("thread.arena", ind), ind < arenas_percpu_limit() ? EPERM : 0);
+		is_answer(f, "thread.arena", ctl_write("thread.arena", ind), ind < arenas_percpu_limit()
+		    ? EPERM : 0);
 		break;
 	}
 }
@@ -197,7 +205,8 @@ step_prof_value(worker_t *w) {
 	size_t rate = (size_t)1 << below(f, 20), bytes = below(f, 10) << 20;
 	const char *text = one_in(f, 2) ? "worker" : "x y";
 	switch (below(f, 7)) {
-	case 0: expect(f, "sample_interval", ctl_write("prof.sample_interval", rate), EBUSY, ENOENT); break;
+	case 0: expect(f, "sample_interval", ctl_write("prof.sample_interval", rate), EBUSY, ENOENT);
+	    break;
 	case 1: expect(f, "threshold", ctl_write("prof.threshold.alloc", bytes), 0, 0); break;
 	case 2: expect(f, "threshold", ctl_write("prof.threshold.large", bytes), 0, 0); break;
 	case 3: expect(f, "threshold", ctl_write("prof.threshold.highwater", bytes), 0, 0); break;
@@ -209,8 +218,9 @@ step_prof_value(worker_t *w) {
 
 static void
 step_prof(worker_t *w) {
-	static const char *const starts[] = {"", "sample_interval:1000", "reset:true", "alloc:1M,max_seconds:1",
-	    "sample_interval:1,reset:false", "highwater:2M,highwater_metric:active"};
+	static const char *const starts[] = {"", "sample_interval:1000", "reset:true",
+	    "alloc:1M,max_seconds:1", "sample_interval:1,reset:false",
+	    "highwater:2M,highwater_metric:active"};
 	static const char *const dump_names[] = {"named.heap", "no/such/dir", ""};
 	fuzz_t *f = &w->f;
 	const char *text = starts[below(f, ARRAY_LEN(starts))];
@@ -221,7 +231,8 @@ step_prof(worker_t *w) {
 	switch (below(f, 10)) {
 	case 0: set_bool("prof.active", one_in(f, 2)); break;
 	case 1:
-	case 2: expect(f, "session.start", ctl_write("prof.session.start", text), EALREADY, EBUSY); break;
+	case 2: expect(f, "session.start", ctl_write("prof.session.start", text), EALREADY, EBUSY);
+	    break;
 	case 3:
 	case 4: ctl_void("prof.session.stop"); break;
 	case 5: ctl_write("prof.dump", file); break;
@@ -266,7 +277,8 @@ step_other(worker_t *w) {
 	size_t printed = 0;
 	f->what = "another step";
 	switch (below(f, 24)) {
-	case 0: malloc_stats_print(print_nowhere, &printed, letters[below(f, ARRAY_LEN(letters))]); break;
+	case 0: malloc_stats_print(print_nowhere, &printed, letters[below(f, ARRAY_LEN(letters))]);
+	    break;
 	case 1: step_fork(w); break;
 	case 2:
 	case 3:
@@ -281,7 +293,7 @@ step_other(worker_t *w) {
 	}
 }
 
-/* ------------------------------------------------------------------ one step, one thread, one process */
+/* ------------------------------------------------------------ one step, one thread, one process */
 
 /* The block waits for another thread, and one that waited comes instead. */
 static void
@@ -311,7 +323,8 @@ step(worker_t *w) {
 		if (one_in(f, 3)) {
 			background_step(f);
 		} else {
-			guest_step(f, w->slots, N_SLOTS, w->own.is_there && !w->own.has_hooks && one_in(f, 2) ? w->own.ind : 0);
+			guest_step(f, w->slots, N_SLOTS, w->own.is_there && !w->own.has_hooks && one_in(f, 2)
+			    ? w->own.ind : 0);
 		}
 	} else if (way < 5) {
 		block_refuse(f, b);
@@ -388,8 +401,8 @@ worker_init(worker_t *w, unsigned thread) {
 /* Memory for the workers comes from the system, so that statistics show the blocks only. */
 static worker_t *
 workers_get(void) {
-	worker_t *w = os_hooks_real.mmap(NULL, sizeof(worker_t) * (run.threads + 1), PROT_READ | PROT_WRITE,
-	    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	worker_t *w = os_hooks_real.mmap(NULL, sizeof(worker_t) * (run.threads + 1),
+	    PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	for (unsigned i = 0; i <= run.threads; i++) {
 		worker_init(&w[i], i);
 	}
@@ -427,8 +440,8 @@ env_number(const char *name, unsigned long without) {
 
 static void
 read_skips(const char *text) {
-	while (text != NULL && run.n_skips < N_SKIPS && sscanf(text, "%lu-%lu", &run.skip[run.n_skips][0],
-	    &run.skip[run.n_skips][1]) == 2) {
+	while (text != NULL && run.n_skips < N_SKIPS && sscanf(text, "%lu-%lu",
+	    &run.skip[run.n_skips][0], &run.skip[run.n_skips][1]) == 2) {
 		run.n_skips++;
 		text = strchr(text, ',');
 		text = text == NULL ? NULL : text + 1;
@@ -581,8 +594,8 @@ plan_shrink_conf(plan_t *p, struct test_result *r) {
 
 static void
 plan_report(plan_t *p, struct test_result *r) {
-	diag("seed %lu, %lu steps, %lu threads, page %s, MALLOC_CONF=%s:", p->seed, p->steps, p->threads,
-	    p->page == NULL ? "as it is" : p->page, p->conf);
+	diag("seed %lu, %lu steps, %lu threads, page %s, MALLOC_CONF=%s:", p->seed, p->steps,
+	    p->threads, p->page == NULL ? "as it is" : p->page, p->conf);
 	diag_result(r);
 	if (r->timed_out || p->threads > 1) {
 		return;
@@ -590,8 +603,8 @@ plan_report(plan_t *p, struct test_result *r) {
 	memset(is_left_out, false, sizeof(is_left_out));
 	plan_shrink_conf(p, r);
 	plan_shrink_steps(p, r);
-	diag("smaller: MALLOC_CONF=%s FUZZ_SEED=%lu FUZZ_STEPS=%lu FUZZ_SKIP=%s%s%s %s", p->conf, p->seed,
-	    p->steps, p->skips, p->page == NULL ? "" : " JEMALLOC_TEST_PAGE=",
+	diag("smaller: MALLOC_CONF=%s FUZZ_SEED=%lu FUZZ_STEPS=%lu FUZZ_SKIP=%s%s%s %s", p->conf,
+	    p->seed, p->steps, p->skips, p->page == NULL ? "" : " JEMALLOC_TEST_PAGE=",
 	    p->page == NULL ? "" : p->page, "FUZZ_TRACE=1 alloc --child=run");
 	setenv("FUZZ_TRACE", "1", 1);
 	plan_has_passed(p, r);
@@ -616,7 +629,8 @@ main(int argc, char **argv) {
 	static plan_t p;
 	char dir[] = "/tmp/fuzz-alloc.XXXXXX", command[64];
 	test_children(argc, argv, children);
-	unsigned long runs = argument(argc, argv, "--runs", 12), first = argument(argc, argv, "--seed", 1);
+	unsigned long runs = argument(argc, argv, "--runs", 12), first = argument(argc, argv, "--seed",
+	    1);
 	unsigned long steps = argument(argc, argv, "--steps", 2000), bad = 0;
 	steps = steps < STEPS_MAX ? steps : STEPS_MAX;
 	if (mkdtemp(dir) == NULL || chdir(dir) != 0) {

@@ -1,7 +1,7 @@
 /*
  * What an allocation fuzzer knows of one live block, all ways to get, resize and give back one, and
- * what must hold of it.  Nothing here has global state but the name of the step for messages, so each
- * thread works on blocks of its own.  A breach ends the process with one sentence on stdout.
+ * what must hold of it. Nothing here has global state but the name of the step for messages, so
+ * each thread works on blocks of its own. A breach ends the process with one sentence on stdout.
  */
 #ifndef FUZZ_BLOCKS_H
 #define FUZZ_BLOCKS_H
@@ -49,8 +49,8 @@ breach(const fuzz_t *f, const char *fmt, ...) {
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	test_tell(true, "BREACH seed %llu thread %u step %lu, %s: %s\n", (unsigned long long)f->seed, f->thread,
-	    f->step, f->what, text);
+	test_tell(true, "BREACH seed %llu thread %u step %lu, %s: %s\n", (unsigned long long)f->seed,
+	    f->thread, f->step, f->what, text);
 	if (getenv("FUZZ_ABORT") != NULL) {
 		abort();
 	}
@@ -77,7 +77,10 @@ stamp_byte(uint64_t stamp, size_t i) {
 	return (unsigned char)((stamp >> (i & 7) * 8) + i + (i >> 8));
 }
 
-/* Position after i that carries a stamp in a block of `usable`: both ends in full, and a few between. */
+/*
+ * Position after i that carries a stamp in a block of `usable`: both ends in full, and a few
+ * between.
+ */
 static inline size_t
 stamp_next(size_t i, size_t usable) {
 	if (i + 1 < STAMP_END || usable < 2 * STAMP_END || i + 1 >= usable - STAMP_END) {
@@ -163,7 +166,7 @@ draw_align(fuzz_t *f) {
 	return (size_t)1 << (one_in(f, 20) ? below(f, 24) : 3 + below(f, 12));
 }
 
-/* ------------------------------------------------------------------ operators of C++, by their names */
+/* ------------------------------------------------------------- operators of C++, by their names */
 
 typedef const void *nothrow_t;
 extern __attribute__((weak)) void *_Znwm(size_t);
@@ -380,7 +383,8 @@ put_any(fuzz_t *f, const block_t *b) {
 	int align = b->align == 0 ? 0 : MALLOCX_ALIGN(b->align);
 	switch (below(f, 6)) {
 	case 0: f->what = "dallocx"; dallocx(b->p, draw_free_flags(f)); return;
-	case 1: f->what = "sdallocx"; sdallocx(b->p, size_between(f, b), align | draw_free_flags(f)); return;
+	case 1: f->what = "sdallocx"; sdallocx(b->p, size_between(f, b), align | draw_free_flags(f));
+	    return;
 	case 2:
 		if (b->align == 0) {
 			f->what = "free_sized";
@@ -419,8 +423,8 @@ block_put(fuzz_t *f, block_t *b) {
 /* ------------------------------------------------------------------ resizing */
 
 /*
- * The block is now at p with `size` asked for; what was there must have come along.  By xallocx it counts as given back
- * and given out again only if its usable size is another.
+ * The block is now at p with `size` asked for; what was there must have come along. By xallocx it
+ * counts as given back and given out again only if its usable size is another.
  */
 static void
 block_resized(fuzz_t *f, block_t *b, unsigned char *p, size_t size, size_t align, bool zero) {
@@ -478,9 +482,13 @@ resize_in_place(fuzz_t *f, block_t *b, size_t size) {
 		breach(f, "says %zu, usable %zu", now, malloc_usable_size(b->p));
 	}
 	if (now != old && (now < size || now > class_of(size + extra))) {
-		breach(f, "%zu of usable %zu asked to %zu + %zu became %zu", b->size, old, size, extra, now);
+		breach(f, "%zu of usable %zu asked to %zu + %zu became %zu", b->size, old, size, extra,
+		    now);
 	}
-	/* A sized release may name any size from the old one if nothing changed; with extra it is not known which was given. */
+	/*
+	 * A sized release may name any size from the old one if nothing changed; with extra it is not
+	 * known which was given.
+	 */
 	size_t named = now == old ? b->size : extra != 0 ? now : size;
 	block_resized(f, b, b->p, named, b->align, zero);
 }

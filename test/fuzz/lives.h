@@ -1,10 +1,11 @@
 /*
- * What begins and ends in the midst of a sequence: an arena of one worker's own with all that is in it
- * (made with or without functions of its own for pages, reset, destroyed), threads that take part and end,
- * and the background threads.
+ * What begins and ends in the midst of a sequence: an arena of one worker's own with all that is in
+ * it (made with or without functions of its own for pages, reset, destroyed), threads that take
+ * part and end, and the background threads.
  *
- * Nobody but its worker uses such an arena, so at any moment its statistics are those of this file, also
- * while other workers run; and when it is destroyed, every byte that its functions gave has come back.
+ * Nobody but its worker uses such an arena, so at any moment its statistics are those of this file,
+ * also while other workers run; and when it is destroyed, every byte that its functions gave has
+ * come back.
  */
 #ifndef FUZZ_LIVES_H
 #define FUZZ_LIVES_H
@@ -52,7 +53,8 @@ own_has_refused(own_hooks_t *h) {
 }
 
 static void *
-own_alloc(extent_hooks_t *t, void *addr, size_t size, size_t align, bool *zero, bool *commit, unsigned ind) {
+own_alloc(extent_hooks_t *t, void *addr, size_t size, size_t align, bool *zero, bool *commit,
+    unsigned ind) {
 	own_hooks_t *h = own_enter(t);
 	void *p = own_has_refused(h) ? NULL : h->below->alloc(t, addr, size, align, zero, commit, ind);
 	__atomic_add_fetch(&h->out, p == NULL ? 0 : size, __ATOMIC_RELAXED);
@@ -77,7 +79,8 @@ own_destroy(extent_hooks_t *t, void *addr, size_t size, bool committed, unsigned
 }
 
 #define OWN_RANGE(name) \
-	static bool own_##name(extent_hooks_t *t, void *addr, size_t size, size_t off, size_t len, unsigned ind) { \
+	static bool own_##name(extent_hooks_t *t, void *addr, size_t size, size_t off, size_t len, \
+	    unsigned ind) { \
 		own_hooks_t *h = own_enter(t); \
 		return own_has_refused(h) || h->below->name(t, addr, size, off, len, ind); \
 	}
@@ -87,18 +90,23 @@ OWN_RANGE(purge_lazy)
 OWN_RANGE(purge_forced)
 
 static bool
-own_split(extent_hooks_t *t, void *addr, size_t size, size_t a, size_t b, bool committed, unsigned ind) {
+own_split(extent_hooks_t *t, void *addr, size_t size, size_t a, size_t b, bool committed,
+    unsigned ind) {
 	own_hooks_t *h = own_enter(t);
 	return own_has_refused(h) || h->below->split(t, addr, size, a, b, committed, ind);
 }
 
 static bool
-own_merge(extent_hooks_t *t, void *a, size_t size_a, void *b, size_t size_b, bool committed, unsigned ind) {
+own_merge(extent_hooks_t *t, void *a, size_t size_a, void *b, size_t size_b, bool committed,
+    unsigned ind) {
 	own_hooks_t *h = own_enter(t);
 	return own_has_refused(h) || h->below->merge(t, a, size_a, b, size_b, committed, ind);
 }
 
-/* Members may be left out; without dalloc and destroy pages stay where they are, so there is nothing to count. */
+/*
+ * Members may be left out; without dalloc and destroy pages stay where they are, so there is
+ * nothing to count.
+ */
 static void
 own_hooks_draw(fuzz_t *f, own_hooks_t *h) {
 	size_t len = sizeof(h->below);
@@ -106,8 +114,8 @@ own_hooks_draw(fuzz_t *f, own_hooks_t *h) {
 	if (mallctl("arena.0.extent_hooks", (void *)&h->below, &len, NULL, 0) != 0) {
 		breach(f, "no functions to pass on to");
 	}
-	h->table = (extent_hooks_t){own_alloc, own_dalloc, own_destroy, own_commit, own_decommit, own_purge_lazy,
-	    own_purge_forced, own_split, own_merge};
+	h->table = (extent_hooks_t){own_alloc, own_dalloc, own_destroy, own_commit, own_decommit,
+	    own_purge_lazy, own_purge_forced, own_split, own_merge};
 	h->refuses = (unsigned[]){0, 0, 2, 5, 17}[below(f, 5)];
 	h->allocates = one_in(f, 4);
 	size_t left_out = below(f, 64);
@@ -151,11 +159,12 @@ own_check(const fuzz_t *f, const own_t *o) {
 		return;
 	}
 	ctl_epoch();
-	size_t now = ctl_size(ctl_name(name, "stats.arenas.%u.small.allocated", o->ind)) +
-	    ctl_size(ctl_name(name, "stats.arenas.%u.large.allocated", o->ind));
+	size_t now = ctl_size(ctl_name(name, "stats.arenas.%u.small.allocated", o->ind))
+	    + ctl_size(ctl_name(name, "stats.arenas.%u.large.allocated", o->ind));
 	size_t active = ctl_size(ctl_name(name, "stats.arenas.%u.pactive", o->ind)) * PAGE;
 	if (now != own_live(o) || active < now) {
-		breach(f, "arena %u: %zu allocated for %zu live, active %zu", o->ind, now, own_live(o), active);
+		breach(f, "arena %u: %zu allocated for %zu live, active %zu", o->ind, now, own_live(o),
+		    active);
 	}
 	size_t mapped = ctl_size(ctl_name(name, "stats.arenas.%u.mapped", o->ind));
 	if (mapped < active) {
@@ -202,7 +211,8 @@ own_end(fuzz_t *f, own_t *o, bool is_destroy) {
 /* One, or many by one call, of which the others are given back. */
 static void
 own_get(fuzz_t *f, own_t *o, block_t *b) {
-	request_t r = {.size = draw_size(f), .align = one_in(f, 3) ? draw_align(f) : 0, .zero = one_in(f, 3)};
+	request_t r = {.size = draw_size(f), .align = one_in(f, 3) ? draw_align(f) : 0,
+	    .zero = one_in(f, 3)};
 	void *many[20];
 	struct {
 		void **ptrs;
@@ -211,8 +221,8 @@ own_get(fuzz_t *f, own_t *o, block_t *b) {
 	} packet = {many, 1 + below(f, 20), 0, 0};
 	size_t n = 0, len = sizeof(n);
 	r.size += r.size == 0;
-	r.flags = (int)MALLOCX_ARENA(o->ind) | MALLOCX_TCACHE_NONE | (r.zero ? MALLOCX_ZERO : 0) |
-	    (r.align != 0 ? MALLOCX_ALIGN(r.align) : 0);
+	r.flags = (int)MALLOCX_ARENA(o->ind) | MALLOCX_TCACHE_NONE | (r.zero ? MALLOCX_ZERO : 0)
+	    | (r.align != 0 ? MALLOCX_ALIGN(r.align) : 0);
 	packet.size = r.size;
 	packet.flags = r.flags;
 	if (one_in(f, 8) && r.size < 20000) {
@@ -250,7 +260,8 @@ own_block_step(fuzz_t *f, own_t *o) {
 	}
 	block_check(f, b);
 	void *p = b->p;
-	if (!f->is_loose && (mallctl("arenas.lookup", &ind, &len, &p, sizeof(p)) != 0 || ind != o->ind)) {
+	if (!f->is_loose && (mallctl("arenas.lookup", &ind, &len, &p, sizeof(p)) != 0
+	    || ind != o->ind)) {
 		breach(f, "%p of arena %u is of %u", p, o->ind, ind);
 	}
 	if (one_in(f, 3)) {
@@ -261,7 +272,8 @@ own_block_step(fuzz_t *f, own_t *o) {
 		size_t size = draw_size(f) + 1;
 		bool zero = one_in(f, 3);
 		f->what = "rallocx in an own arena";
-		p = rallocx(b->p, size, (int)MALLOCX_ARENA(o->ind) | MALLOCX_TCACHE_NONE | (zero ? MALLOCX_ZERO : 0));
+		p = rallocx(b->p, size, (int)MALLOCX_ARENA(o->ind) | MALLOCX_TCACHE_NONE | (zero
+		    ? MALLOCX_ZERO : 0));
 		if (p != NULL) {
 			block_resized(f, b, p, size, 0, zero);
 		} else if (!o->has_hooks || o->hooks.refuses == 0) {
@@ -274,7 +286,8 @@ own_block_step(fuzz_t *f, own_t *o) {
 	if (one_in(f, 2)) {
 		dallocx(b->p, MALLOCX_TCACHE_NONE);
 	} else {
-		sdallocx(b->p, b->size, MALLOCX_TCACHE_NONE | (b->align != 0 ? MALLOCX_ALIGN(b->align) : 0));
+		sdallocx(b->p, b->size, MALLOCX_TCACHE_NONE | (b->align != 0 ? MALLOCX_ALIGN(b->align)
+		    : 0));
 	}
 	b->p = NULL;
 }
@@ -300,8 +313,8 @@ own_value_step(fuzz_t *f, own_t *o) {
 		break;
 	default:
 		if (o->has_hooks) {
-			err = mallctl(ctl_name(name, "arena.%u.extent_hooks", o->ind), (void *)&old, &len, (void *)&table,
-			    sizeof(table));
+			err = mallctl(ctl_name(name, "arena.%u.extent_hooks", o->ind), (void *)&old, &len,
+			    (void *)&table, sizeof(table));
 			err = err == 0 && old != table ? -1 : err;
 		}
 		break;
@@ -391,7 +404,8 @@ guest_work(void *arg) {
 	}
 	uint64_t allocated = ctl_u64("thread.allocated"), deallocated = ctl_u64("thread.deallocated");
 	f->what = "the end of a thread";
-	if (config_stats && !f->is_loose && (allocated != f->sum.allocated || deallocated != f->sum.deallocated)) {
+	if (config_stats && !f->is_loose && (allocated != f->sum.allocated
+	    || deallocated != f->sum.deallocated)) {
 		breach(f, "%llu and %llu, not %llu and %llu", (unsigned long long)allocated,
 		    (unsigned long long)deallocated, (unsigned long long)f->sum.allocated,
 		    (unsigned long long)f->sum.deallocated);
@@ -416,7 +430,8 @@ background_step(fuzz_t *f) {
 	bool on = one_in(f, 2);
 	size_t max = 1 + below(f, 4);
 	f->what = "background threads";
-	int err = one_in(f, 3) ? ctl_write("max_background_threads", max) : ctl_write("background_thread", on);
+	int err = one_in(f, 3) ? ctl_write("max_background_threads", max)
+	    : ctl_write("background_thread", on);
 	if (err != 0 && err != EINVAL) {
 		breach(f, "answered %d", err);
 	}

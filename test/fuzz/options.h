@@ -38,7 +38,8 @@ static const struct {
 	{"hpa", {"false"}},                   /* true is refused, which ends a debug build */
 	{"hpa_hugification_threshold_ratio", {"0", "0.5", "1"}},
 	{"hpa_purge_threshold_ratio", {"0", "0.5", "1"}},
-	{"prof_unwind", {"auto"}},            /* the others may not be built in, which ends a debug build */
+	{"prof_unwind", {"auto"}},            /* the others may not be built in,
+	    which ends a debug build */
 	{"stats_print", {"false"}},           /* as malloc_stats_print, which is a step */
 	{"san_guard_small", {"0", "1", "2", "30"}},
 	{"san_guard_large", {"0", "1", "2", "30"}},
@@ -94,7 +95,8 @@ draw_value(uint64_t *rng, const conf_row_t *row, char *out, size_t size) {
 		    : row->words[0][test_random(rng) % strlen(row->words[0])]);
 		return;
 	case CONF_FXP:
-		snprintf(out, size, "%u.%u", (unsigned)(test_random(rng) % 9), (unsigned)(test_random(rng) % 100));
+		snprintf(out, size, "%u.%u", (unsigned)(test_random(rng) % 9),
+		    (unsigned)(test_random(rng) % 100));
 		return;
 	case CONF_CUSTOM:
 		snprintf(out, size, "%u", (unsigned)(test_random(rng) % 24));
@@ -125,7 +127,8 @@ draw_conf(uint64_t *rng, char *out, size_t size) {
 			continue;
 		}
 		draw_value(rng, row, value, sizeof(value));
-		len += (size_t)snprintf(out + len, size - len, "%s%s:%s", len > 0 ? "," : "", row->key, value);
+		len += (size_t)snprintf(out + len, size - len, "%s%s:%s", len > 0 ? "," : "", row->key,
+		    value);
 	}
 }
 

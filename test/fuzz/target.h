@@ -1,8 +1,8 @@
 /*
- * What the libFuzzer targets share: a booted library whose files go nowhere.  A target may ask for any
- * path, so what creates, moves or removes a file is replaced; messages are formatted and dropped.
- * Each target is one file: target_NAME.c, one function over bytes.  The build has prefixed names, so that
- * malloc is the sanitizer's, and all asserts.
+ * What the libFuzzer targets share: a booted library whose files go nowhere. A target may ask for
+ * any path, so what creates, moves or removes a file is replaced; messages are formatted and
+ * dropped. Each target is one file: target_NAME.c, one function over bytes. The build has prefixed
+ * names, so that malloc is the sanitizer's, and all asserts.
  */
 #ifndef FUZZ_TARGET_H
 #define FUZZ_TARGET_H
@@ -27,7 +27,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static int
 nowhere_open(const char *path, int flags, unsigned mode) {
-	return os_hooks_real.open((flags & O_CREAT) != 0 ? "/dev/null" : path, flags & ~(O_CREAT | O_EXCL), mode);
+	return os_hooks_real.open((flags & O_CREAT) != 0 ? "/dev/null" : path,
+	    flags & ~(O_CREAT | O_EXCL), mode);
 }
 
 static int

@@ -1,9 +1,9 @@
 /*
- * mallctl by name and by MIB.  Input: flags, room for the old value, length of the new one; then the name
- * up to a NUL, or a count and words of a MIB; then the bytes of the new value.  All three blocks are of
- * exactly that size, so that a byte too far is a fault of memory.
- * A new value that the library is told to follow as a pointer has to be one: for names and texts it points
- * to the rest of the input, and functions are not written.
+ * mallctl by name and by MIB. Input: flags, room for the old value, length of the new one; then the
+ * name up to a NUL, or a count and words of a MIB; then the bytes of the new value. All three
+ * blocks are of exactly that size, so that a byte too far is a fault of memory.
+ * A new value that the library is told to follow as a pointer has to be one: for names and texts it
+ * points to the rest of the input, and functions are not written.
  */
 #include "target.h"
 
@@ -30,7 +30,10 @@ take_byte(input_t *in) {
 	return *in->at++;
 }
 
-/* The leaf of a MIB as far as its own numbers say; NULL: none, or a field or item, which are only read. */
+/*
+ * The leaf of a MIB as far as its own numbers say; NULL: none, or a field or item, which are only
+ * read.
+ */
 static const ctl_node_t *
 leaf_of(const size_t *mib, size_t len, bool *is_risky) {
 	const ctl_node_t *n = &ctl_root;
@@ -38,7 +41,8 @@ leaf_of(const size_t *mib, size_t len, bool *is_risky) {
 		if (n->kind != CTL_INDEX && mib[i] >= n->nchildren) {
 			return NULL;
 		}
-		n = n->kind == CTL_INDEX ? &n->children[0] : n->kind == CTL_ROOT ? n->rooms[mib[i]] : &n->children[mib[i]];
+		n = n->kind == CTL_INDEX ? &n->children[0] : n->kind == CTL_ROOT ? n->rooms[mib[i]]
+		    : &n->children[mib[i]];
 		*is_risky |= strcmp(n->name, "experimental") == 0;
 	}
 	return n;
@@ -52,7 +56,8 @@ new_kind(const size_t *mib, size_t len) {
 	if (leaf == NULL || leaf->kind != CTL_LEAF) {
 		return 0;
 	}
-	if (leaf->type == CTL_POINTER || (is_risky && leaf->access == CTL_RAW) || strcmp(leaf->name, "create") == 0) {
+	if (leaf->type == CTL_POINTER || (is_risky && leaf->access == CTL_RAW)
+	    || strcmp(leaf->name, "create") == 0) {
 		return -1;
 	}
 	return leaf->type == CTL_STRING || (leaf->access == CTL_RAW && strcmp(leaf->name, "name") == 0);
@@ -115,8 +120,9 @@ call(input_t *in, unsigned flags, size_t oldlen, size_t newlen) {
 	bool has_new = kind >= 0 && (flags & NO_NEW) == 0;
 	size_t *lenp = (flags & NO_OLDLEN) != 0 ? NULL : &oldlen;
 	void *oldp = (flags & NO_OLD) != 0 ? NULL : old;
-	int err = (flags & BY_MIB) != 0 ? ctl_bymib(mib, miblen, oldp, lenp, has_new ? new : NULL, has_new ? newlen : 0)
-	    : ctl_byname(name, oldp, lenp, has_new ? new : NULL, has_new ? newlen : 0);
+	int err = (flags & BY_MIB) != 0 ? ctl_bymib(mib, miblen, oldp, lenp, has_new ? new : NULL,
+	    has_new ? newlen : 0) : ctl_byname(name, oldp, lenp, has_new ? new : NULL, has_new ? newlen
+	    : 0);
 	if (err != 0 && err != EINVAL && err != ENOENT && err != EPERM && err != EAGAIN && err != EFAULT
 	    && err != EALREADY && err != EBUSY) {
 		abort();

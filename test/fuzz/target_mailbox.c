@@ -1,6 +1,6 @@
 /*
- * Bytes that somebody wrote into the mailbox.  First byte: which slot, and whether the checksum is made
- * right (else nearly nothing gets past it); the rest goes over slots and stream from there on.
+ * Bytes that somebody wrote into the mailbox. First byte: which slot, and whether the checksum is
+ * made right (else nearly nothing gets past it); the rest goes over slots and stream from there on.
  */
 #include "target.h"
 

@@ -13,7 +13,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	if ((err != 0) != (why != NULL && *why != '\0') || (err != 0 && err != EINVAL)) {
 		abort();
 	}
-	if (err == 0 && o.prefix != NULL && (o.prefix < text || o.prefix + o.prefix_len > text + size)) {
+	if (err == 0 && o.prefix != NULL && (o.prefix < text
+	    || o.prefix + o.prefix_len > text + size)) {
 		abort();
 	}
 	prof_session_set(text, &why);

@@ -1,5 +1,5 @@
 /*
- * For unit tests of the core: the same body under each page size.  A debug build takes a larger page
+ * For unit tests of the core: the same body under each page size. A debug build takes a larger page
  * from the environment; it is read before boot, so each size is a process of its own.
  */
 #ifndef TEST_CORE_H

@@ -13,20 +13,20 @@
 #define READ_ZERO 42
 
 TEST_FN bool
-is_all_zero(const char *p, size_t n)
-{
+is_all_zero(const char *p, size_t n) {
 	return p[0] == 0 && memcmp(p, p + 1, n - 1) == 0;
 }
 
-/* ------------------------------------------------------------------ crimes while another thread forks */
+/* ------------------------------------------------------------ crimes while another thread forks */
 
 /*
- * CRIME_WINDOW=shelter: from before main on another thread is between the handlers of a fork, so that the program's blocks are
- * the shelter's.  CRIME_WINDOW=deferred: from the first release of a block on, so that releases wait.  It lasts until the
- * program ends, or says so.
+ * CRIME_WINDOW=shelter: from before main on another thread is between the handlers of a fork, so
+ * that the program's blocks are the shelter's. CRIME_WINDOW=deferred: from the first release of a
+ * block on, so that releases wait. It lasts until the program ends, or says so.
  *
- * That thread waits in fork() for the list of streams, which a third one holds: it flushes all streams, one of which waits for
- * the window's end.  Whether the gate is closed shows in the thread's counter of bytes: blocks of the shelter are not in it.
+ * That thread waits in fork() for the list of streams, which a third one holds: it flushes all
+ * streams, one of which waits for the window's end. Whether the gate is closed shows in the
+ * thread's counter of bytes: blocks of the shelter are not in it.
  */
 #define WINDOW_IS_OPEN 99 /* exit status of a program that was to have a window, and had none */
 
@@ -38,8 +38,7 @@ static struct {
 } window;
 
 TEST_FN bool
-window_is_seen(void)
-{
+window_is_seen(void) {
 	static __thread volatile uint64_t *counted;
 	size_t len = sizeof(counted);
 	uint64_t before;
@@ -52,8 +51,7 @@ window_is_seen(void)
 }
 
 TEST_FN ssize_t
-window_write(void *cookie, const char *text, size_t n)
-{
+window_write(void *cookie, const char *text, size_t n) {
 	(void)cookie;
 	(void)text;
 	window.is_flushing = true;
@@ -63,16 +61,14 @@ window_write(void *cookie, const char *text, size_t n)
 }
 
 TEST_FN void *
-window_flush(void *stream)
-{
+window_flush(void *stream) {
 	fputs("x", stream);
 	fflush(NULL);
 	return NULL;
 }
 
 TEST_FN void *
-window_fork(void *arg)
-{
+window_fork(void *arg) {
 	pid_t pid = fork();
 
 	if (pid == 0)
@@ -82,9 +78,8 @@ window_fork(void *arg)
 }
 
 TEST_FN void
-window_shut(void)
-{
-	cookie_io_functions_t io = { .write = window_write };
+window_shut(void) {
+	cookie_io_functions_t io = {.write = window_write};
 	FILE *stream = fopencookie(NULL, "w", io);
 
 	window.is_wanted_at_release = false;
@@ -100,8 +95,7 @@ window_shut(void)
 }
 
 TEST_FN void
-window_open(void)
-{
+window_open(void) {
 	if (window.is_wanted_at_release)
 		_exit(WINDOW_IS_OPEN); /* nothing was released */
 	if (!window.is_shut)
@@ -116,8 +110,7 @@ window_open(void)
 }
 
 TEST_FN __attribute__((constructor)) void
-window_begin(void)
-{
+window_begin(void) {
 	const char *when = getenv("CRIME_WINDOW");
 
 	if (when == NULL)
@@ -131,8 +124,7 @@ window_begin(void)
 
 /* Before a release. */
 TEST_FN void *
-releasing(void *p)
-{
+releasing(void *p) {
 	if (window.is_wanted_at_release)
 		window_shut();
 	return p;
@@ -140,8 +132,7 @@ releasing(void *p)
 
 /* Blocks that a crime makes until one of them is the one it has misused. */
 TEST_FN int
-many(void)
-{
+many(void) {
 	return getenv("CRIME_WINDOW") == NULL ? 100000 : 1000;
 }
 
@@ -155,8 +146,7 @@ many(void)
 
 /* Work that a program does after its crime: time enough for it to be noticed. */
 TEST_FN int
-not_caught(void)
-{
+not_caught(void) {
 	void *p[3000];
 
 	window_open();
@@ -172,8 +162,7 @@ not_caught(void)
 
 /* Blocks of a size, in an order that is the same each time. */
 TEST_FN void
-blocks(void **p, int n, size_t size)
-{
+blocks(void **p, int n, size_t size) {
 	for (int i = 0; i < n; i++)
 		p[i] = keep(malloc(size));
 }

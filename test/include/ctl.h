@@ -24,8 +24,7 @@ CTL_READER(ctl_u32, uint32_t)
 CTL_READER(ctl_unsigned, unsigned)
 
 TEST_FN bool
-ctl_bool(const char *name)
-{
+ctl_bool(const char *name) {
 	bool v = false;
 	size_t len = sizeof(v);
 
@@ -33,8 +32,7 @@ ctl_bool(const char *name)
 }
 
 TEST_FN const char *
-ctl_str(const char *name)
-{
+ctl_str(const char *name) {
 	const char *v = NULL;
 	size_t len = sizeof(v);
 
@@ -48,14 +46,12 @@ ctl_str(const char *name)
 	mallctl((name), NULL, NULL, &(value), sizeof(value))
 
 TEST_FN int
-ctl_void(const char *name)
-{
+ctl_void(const char *name) {
 	return mallctl(name, NULL, NULL, NULL, 0);
 }
 
 TEST_FN bool
-ctl_exists(const char *name)
-{
+ctl_exists(const char *name) {
 	size_t mib[8];
 	size_t len = 8;
 
@@ -63,8 +59,7 @@ ctl_exists(const char *name)
 }
 
 TEST_FN void
-ctl_epoch(void)
-{
+ctl_epoch(void) {
 	uint64_t e = 1;
 
 	mallctl("epoch", NULL, NULL, &e, sizeof(e));
@@ -76,8 +71,7 @@ ctl_epoch(void)
 
 /* 8, 16, then by 16 to 128, then four per doubling. */
 TEST_FN size_t
-class_of(size_t size)
-{
+class_of(size_t size) {
 	size_t step = 16;
 
 	if (size <= 8)
@@ -94,8 +88,7 @@ class_of(size_t size)
 
 /* Usable size of a request without alignment. */
 TEST_FN size_t
-usable_of(size_t size, size_t page, bool large_classes)
-{
+usable_of(size_t size, size_t page, bool large_classes) {
 	/* The default tcache_max, and eight pages. */
 	size_t plain = 8 * page > 131072 ? 8 * page : 131072;
 

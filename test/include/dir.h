@@ -1,4 +1,6 @@
-/* A directory of the test's own: entered at the beginning, removed with what is in it at the end. */
+/*
+ * A directory of the test's own: entered at the beginning, removed with what is in it at the end.
+ */
 #ifndef TEST_DIR_H
 #define TEST_DIR_H
 
@@ -7,15 +9,13 @@
 static char dir[] = "/tmp/test.XXXXXX";
 
 TEST_FN void
-dir_enter(void)
-{
+dir_enter(void) {
 	if (mkdtemp(dir) == NULL || chdir(dir) != 0)
 		bail_out("no directory");
 }
 
 TEST_FN void
-dir_leave(void)
-{
+dir_leave(void) {
 	char command[300];
 
 	snprintf(command, sizeof(command), "rm -rf %s", dir);
@@ -25,8 +25,7 @@ dir_leave(void)
 
 /* A main(): all tests (to NULL) in such a directory, if the profiler is built in. */
 TEST_FN int
-dir_main(bool has_prof, void (*const tests[])(void))
-{
+dir_main(bool has_prof, void (*const tests[])(void)) {
 	if (!has_prof) {
 		plan_skip_all("built without the profiler");
 		return 0;

@@ -1,8 +1,8 @@
 /*
- * The heap profiles in the current directory, for tests: how many of a kind, in the order in which they
- * were written, and what their lines "# jemalloc.key=value" say.  Nothing here allocates with malloc,
- * so looking does not change what is counted.  Each test is a process with options and a directory of
- * its own, in which it begins: that is where profiles go.
+ * The heap profiles in the current directory, for tests: how many of a kind, in the order in which
+ * they were written, and what their lines "# jemalloc.key=value" say. Nothing here allocates with
+ * malloc, so looking does not change what is counted. Each test is a process with options and a
+ * directory of its own, in which it begins: that is where profiles go.
  */
 #ifndef TEST_DUMPS_H
 #define TEST_DUMPS_H
@@ -27,12 +27,12 @@ static struct dump_list dumps __attribute__((unused));
 
 /* <anything>.<seq>.<kind>[<kseq>].heap */
 TEST_FN bool
-dump_name_parse(const char *name, struct dump_name *d)
-{
+dump_name_parse(const char *name, struct dump_name *d) {
 	const char *end = strrchr(name, '.');
 	const char *kind = end;
 
-	if (end == NULL || strcmp(end, ".heap") != 0 || name[0] == '.' || strlen(name) >= sizeof(d->name))
+	if (end == NULL || strcmp(end, ".heap") != 0 || name[0] == '.'
+	    || strlen(name) >= sizeof(d->name))
 		return false;
 	while (kind > name && kind[-1] != '.')
 		kind--;
@@ -48,17 +48,18 @@ dump_name_parse(const char *name, struct dump_name *d)
 }
 
 TEST_FN int
-dumps_compare(const void *a, const void *b)
-{
+dumps_compare(const void *a, const void *b) {
 	unsigned x = ((const struct dump_name *)a)->seq, y = ((const struct dump_name *)b)->seq;
 
 	return x < y ? -1 : x > y;
 }
 
-/* Fills `dumps` with those of a kind ('*': all) whose names hold `part` (NULL: any); returns how many. */
+/*
+ * Fills `dumps` with those of a kind ('*': all) whose names hold `part` (NULL: any); returns how
+ * many.
+ */
 TEST_FN unsigned
-dumps_read_part(char kind, const char *part)
-{
+dumps_read_part(char kind, const char *part) {
 	static char buf[32768];
 	struct dump_name d;
 	long got;
@@ -86,15 +87,13 @@ dumps_read_part(char kind, const char *part)
 }
 
 TEST_FN unsigned
-dumps_read(char kind)
-{
+dumps_read(char kind) {
 	return dumps_read_part(kind, NULL);
 }
 
 /* The value of a line "# jemalloc.key=value" of the i-th of `dumps`; "" if there is none. */
 TEST_FN const char *
-dump_text(unsigned i, const char *key)
-{
+dump_text(unsigned i, const char *key) {
 	static char text[1 << 16], value[512]; /* the lines stand in front */
 	char line[80];
 	const char *at;
@@ -108,26 +107,25 @@ dump_text(unsigned i, const char *key)
 	snprintf(line, sizeof(line), "\n# jemalloc.%s=", key);
 	at = strstr(text, line);
 	if (at != NULL)
-		snprintf(value, sizeof(value), "%.*s", (int)strcspn(at + strlen(line), "\n"), at + strlen(line));
+		snprintf(value, sizeof(value), "%.*s", (int)strcspn(at + strlen(line), "\n"),
+		    at + strlen(line));
 	return value;
 }
 
 TEST_FN unsigned long long
-dump_number(unsigned i, const char *key)
-{
+dump_number(unsigned i, const char *key) {
 	return strtoull(dump_text(i, key), NULL, 10);
 }
 
 /* Waits until there are n of a kind, at most some minutes; how many there are then. */
 TEST_FN unsigned
-dumps_await(char kind, unsigned n)
-{
+dumps_await(char kind, unsigned n) {
 	for (unsigned i = 0; i < 20000 && dumps_read(kind) < n; i++)
 		usleep(10000);
 	return dumps_read(kind);
 }
 
-/* ---------------------------------------------------------------- a process and a directory each */
+/* --------------------------------------------------------------- a process and a directory each */
 
 struct dumps_test {
 	const char *name;
@@ -136,8 +134,7 @@ struct dumps_test {
 };
 
 TEST_FN void
-dumps_run_child(const struct dumps_test *t)
-{
+dumps_run_child(const struct dumps_test *t) {
 	static struct test_result r;
 	char dir[] = "/tmp/dumps.XXXXXX", command[100];
 
@@ -152,8 +149,7 @@ dumps_run_child(const struct dumps_test *t)
 
 /* The value for main() to return. */
 TEST_FN int
-dumps_run_all(int argc, char **argv, const struct dumps_test *tests, size_t n)
-{
+dumps_run_all(int argc, char **argv, const struct dumps_test *tests, size_t n) {
 	const char *child = argc > 1 && strncmp(argv[1], "--child=", 8) == 0 ? argv[1] + 8 : NULL;
 
 	if (!ctl_bool("config.prof"))

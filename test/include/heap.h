@@ -20,8 +20,7 @@ struct heap_profile {
 };
 
 TEST_FN void
-heap_unsample(double n, double s, double rate, double *objects, double *bytes)
-{
+heap_unsample(double n, double s, double rate, double *objects, double *bytes) {
 	double scale;
 
 	if (n <= 0 || s <= 0)
@@ -33,8 +32,7 @@ heap_unsample(double n, double s, double rate, double *objects, double *bytes)
 
 /* One line of counts; false if it is none. */
 TEST_FN bool
-heap_counts(const char *line, uint64_t v[4])
-{
+heap_counts(const char *line, uint64_t v[4]) {
 	char end = 0;
 	unsigned long long n[4];
 
@@ -48,9 +46,8 @@ heap_counts(const char *line, uint64_t v[4])
 
 /* The text is changed (cut into lines). */
 TEST_FN struct heap_profile
-heap_parse(char *text)
-{
-	struct heap_profile h = { 0, 0, 0, 0, 0, 0, 0, 0, false, true };
+heap_parse(char *text) {
+	struct heap_profile h = {0, 0, 0, 0, 0, 0, 0, 0, false, true};
 	unsigned long long rate = 0;
 	bool in_stack = false;
 	int number = 0;
@@ -91,10 +88,9 @@ heap_parse(char *text)
 
 /* Reads a file into a static buffer of 16 MB. */
 TEST_FN struct heap_profile
-heap_read(const char *path)
-{
+heap_read(const char *path) {
 	static char text[16 << 20];
-	struct heap_profile none = { 0, 0, 0, 0, 0, 0, 0, 0, false, false };
+	struct heap_profile none = {0, 0, 0, 0, 0, 0, 0, 0, false, false};
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	size_t len = 0;
 	ssize_t n;

@@ -56,17 +56,17 @@ struct test_state {
 	int planned;		/* 0: printed at the end */
 	int run;
 	int failed;
-	int timeout_s;		/* limit of one child: far beyond what it takes, for it counts only if the child hangs */
+	/* limit of one child: far beyond what it takes, for it counts only if the child hangs */
+	int timeout_s;
 	pid_t pid;		/* the process that may print */
 };
 
-static struct test_state test_state __attribute__((unused)) = { 0, 0, 0, 400, 0 };
+static struct test_state test_state __attribute__((unused)) = {0, 0, 0, 400, 0};
 
 /* -------------------------------------------------------------- output */
 
 TEST_FN void
-test_write(int fd, const char *text, size_t len)
-{
+test_write(int fd, const char *text, size_t len) {
 	while (len > 0) {
 		ssize_t n = write(fd, text, len);
 
@@ -81,8 +81,7 @@ test_write(int fd, const char *text, size_t len)
 
 /* What has failed is said on standard error too: prove shows that, and keeps the rest to itself. */
 TEST_FN TEST_PRINTF(2, 3) void
-test_tell(bool is_failure, const char *fmt, ...)
-{
+test_tell(bool is_failure, const char *fmt, ...) {
 	char line[4096];
 	va_list ap;
 	int n;
@@ -102,8 +101,7 @@ test_tell(bool is_failure, const char *fmt, ...)
 
 /* A remark: every line of it begins with "# ". After a failure it is taken for a part of it. */
 TEST_FN TEST_PRINTF(1, 2) void
-diag(const char *fmt, ...)
-{
+diag(const char *fmt, ...) {
 	char text[4096];
 	char *line = text;
 	va_list ap;
@@ -122,23 +120,20 @@ diag(const char *fmt, ...)
 }
 
 TEST_FN void
-plan(int n)
-{
+plan(int n) {
 	test_state.planned = n;
 	test_say("1..%d\n", n);
 }
 
 TEST_FN void
-plan_skip_all(const char *why)
-{
+plan_skip_all(const char *why) {
 	test_say("1..0 # SKIP %s\n", why);
 	_exit(0);
 }
 
 /* The value for main() to return; prints the plan if none was given. */
 TEST_FN int
-done_testing(void)
-{
+done_testing(void) {
 	if (test_state.planned == 0)
 		test_say("1..%d\n", test_state.run);
 	if (test_state.failed > 0)
@@ -149,8 +144,7 @@ done_testing(void)
 }
 
 TEST_FN bool
-test_vresult(bool good, const char *fmt, va_list ap)
-{
+test_vresult(bool good, const char *fmt, va_list ap) {
 	char name[1024];
 
 	vsnprintf(name, sizeof(name), fmt, ap);
@@ -168,8 +162,7 @@ test_vresult(bool good, const char *fmt, va_list ap)
 /* -------------------------------------------------------------- checks */
 
 TEST_FN TEST_PRINTF(4, 5) bool
-test_ok(bool good, const char *file, int line, const char *fmt, ...)
-{
+test_ok(bool good, const char *file, int line, const char *fmt, ...) {
 	va_list ap;
 
 	va_start(ap, fmt);
@@ -181,8 +174,7 @@ test_ok(bool good, const char *file, int line, const char *fmt, ...)
 }
 
 TEST_FN TEST_PRINTF(5, 6) bool
-test_is_int(long long got, long long want, const char *file, int line, const char *fmt, ...)
-{
+test_is_int(long long got, long long want, const char *file, int line, const char *fmt, ...) {
 	va_list ap;
 
 	va_start(ap, fmt);
@@ -195,8 +187,7 @@ test_is_int(long long got, long long want, const char *file, int line, const cha
 
 TEST_FN TEST_PRINTF(5, 6) bool
 test_is_uint(unsigned long long got, unsigned long long want, const char *file, int line,
-    const char *fmt, ...)
-{
+    const char *fmt, ...) {
 	va_list ap;
 
 	va_start(ap, fmt);
@@ -209,8 +200,7 @@ test_is_uint(unsigned long long got, unsigned long long want, const char *file, 
 }
 
 TEST_FN TEST_PRINTF(5, 6) bool
-test_is_str(const char *got, const char *want, const char *file, int line, const char *fmt, ...)
-{
+test_is_str(const char *got, const char *want, const char *file, int line, const char *fmt, ...) {
 	bool good = got == NULL || want == NULL ? got == want : strcmp(got, want) == 0;
 	va_list ap;
 
@@ -225,8 +215,7 @@ test_is_str(const char *got, const char *want, const char *file, int line, const
 
 TEST_FN TEST_PRINTF(5, 6) bool
 test_contains(const char *text, const char *part, const char *file, int line,
-    const char *fmt, ...)
-{
+    const char *fmt, ...) {
 	bool good = strstr(text, part) != NULL;
 	va_list ap;
 
@@ -240,8 +229,7 @@ test_contains(const char *text, const char *part, const char *file, int line,
 
 /* Says that a condition of a sum of faults held, the first 8 times in the process. Returns true. */
 TEST_FN bool
-test_wrong(const char *cond, const char *file, int line)
-{
+test_wrong(const char *cond, const char *file, int line) {
 	static unsigned said;
 
 	if (__atomic_fetch_add(&said, 1, __ATOMIC_RELAXED) < 8)
@@ -249,7 +237,10 @@ test_wrong(const char *cond, const char *file, int line)
 	return true;
 }
 
-/* cond as a bool, to be added up in a loop; if it is true, a remark names the condition and its line. */
+/*
+ * cond as a bool, to be added up in a loop; if it is true, a remark names the condition and its
+ * line.
+ */
 #define wrong_if(cond) ((cond) && test_wrong(#cond, __FILE__, __LINE__))
 #define ok(cond, ...) test_ok((cond), __FILE__, __LINE__, __VA_ARGS__)
 #define is_int(got, want, ...) \
@@ -268,16 +259,14 @@ test_wrong(const char *cond, const char *file, int line)
 
 /* Counts n checks as skipped. */
 TEST_FN void
-skip(int n, const char *why)
-{
+skip(int n, const char *why) {
 	while (n-- > 0)
 		test_say("ok %d # SKIP %s\n", ++test_state.run, why);
 }
 
 /* The program cannot go on at all. */
 TEST_FN void
-bail_out(const char *why)
-{
+bail_out(const char *why) {
 	test_tell(true, "Bail out! %s\n", why);
 	_exit(2);
 }
@@ -285,8 +274,7 @@ bail_out(const char *why)
 /* -------------------------------------------------------------- children */
 
 TEST_FN int64_t
-test_now_ms(void)
-{
+test_now_ms(void) {
 	struct timespec ts;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
@@ -295,15 +283,14 @@ test_now_ms(void)
 
 /* Reads the child's output to its end or to the deadline; what does not fit is dropped. */
 TEST_FN void
-test_drain(int fd, struct test_result *r, pid_t pid)
-{
+test_drain(int fd, struct test_result *r, pid_t pid) {
 	int64_t end = test_now_ms() + (int64_t)test_state.timeout_s * 1000;
 	char waste[4096];
 
 	for (;;) {
 		size_t room = sizeof(r->out) - 1 - r->len;
 		int64_t left = end - test_now_ms();
-		struct pollfd p = { fd, POLLIN, 0 };
+		struct pollfd p = {fd, POLLIN, 0};
 		ssize_t n;
 
 		if (left <= 0 || poll(&p, 1, (int)left) == 0) {
@@ -321,8 +308,7 @@ test_drain(int fd, struct test_result *r, pid_t pid)
 
 /* Waits for pid, with a deadline also for one that closed its output but lives on. */
 TEST_FN void
-test_reap(pid_t pid, struct test_result *r)
-{
+test_reap(pid_t pid, struct test_result *r) {
 	int64_t end = test_now_ms() + (int64_t)test_state.timeout_s * 1000;
 
 	while (waitpid(pid, &r->status, WNOHANG) == 0) {
@@ -335,11 +321,13 @@ test_reap(pid_t pid, struct test_result *r)
 	r->out[r->len] = '\0';
 }
 
-/* The default action for each: whoever started the test may ignore some, as nohup and a shell's "&" do. */
+/*
+ * The default action for each: whoever started the test may ignore some, as nohup and a shell's "&"
+ * do.
+ */
 TEST_FN void
-default_signals(void)
-{
-	static const int each[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGUSR1 };
+default_signals(void) {
+	static const int each[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGUSR1};
 
 	for (size_t i = 0; i < sizeof(each) / sizeof(*each); i++)
 		signal(each[i], SIG_DFL);
@@ -349,8 +337,7 @@ typedef void test_prepare_fn(void *arg);
 
 /* Forks; in the child: output into the pipe, then prepare(arg), which need not return. */
 TEST_FN void
-test_fork(struct test_result *r, test_prepare_fn *prepare, void *arg)
-{
+test_fork(struct test_result *r, test_prepare_fn *prepare, void *arg) {
 	int fds[2];
 	pid_t pid;
 
@@ -361,7 +348,7 @@ test_fork(struct test_result *r, test_prepare_fn *prepare, void *arg)
 	if (pid < 0)
 		bail_out("fork");
 	if (pid == 0) {
-		struct rlimit no_core = { 0, 0 };
+		struct rlimit no_core = {0, 0};
 
 		setrlimit(RLIMIT_CORE, &no_core);
 		dup2(fds[1], STDOUT_FILENO);
@@ -381,8 +368,7 @@ struct test_exec {
 };
 
 TEST_FN void
-test_exec_now(void *arg)
-{
+test_exec_now(void *arg) {
 	struct test_exec *e = (struct test_exec *)arg;
 
 	for (size_t i = 0; e->env != NULL && e->env[i] != NULL; i++) {
@@ -397,27 +383,28 @@ test_exec_now(void *arg)
 
 /* Runs a program with a changed environment. */
 TEST_FN void
-run_program(struct test_result *r, const char *const *argv, const char *const *env)
-{
-	struct test_exec e = { env, argv };
+run_program(struct test_result *r, const char *const *argv, const char *const *env) {
+	struct test_exec e = {env, argv};
 
 	test_fork(r, test_exec_now, &e);
 }
 
-/* How often a test repeats what it does: `full` with TEST_FULL in the environment (scripts/check-long), else `brief`. */
+/*
+ * How often a test repeats what it does: `full` with TEST_FULL in the environment
+ * (scripts/check-long), else `brief`.
+ */
 static inline unsigned
-test_rounds(unsigned brief, unsigned full)
-{
+test_rounds(unsigned brief, unsigned full) {
 	return getenv("TEST_FULL") != NULL ? full : brief;
 }
 
 /*
- * Runs this program again as the named child, see test_children(). Under an emulator the system cannot start it by itself:
- * TEST_EMULATOR is the command, words separated by single blanks, and the emulator knows what its /proc/self/exe is.
+ * Runs this program again as the named child, see test_children(). Under an emulator the system
+ * cannot start it by itself: TEST_EMULATOR is the command, words separated by single blanks, and
+ * the emulator knows what its /proc/self/exe is.
  */
 TEST_FN void
-run_child_env(struct test_result *r, const char *name, const char *const *env)
-{
+run_child_env(struct test_result *r, const char *name, const char *const *env) {
 	static char emulator[1024], self[PATH_MAX];
 	const char *argv[20];
 	char arg[256];
@@ -441,10 +428,9 @@ run_child_env(struct test_result *r, const char *name, const char *const *env)
 
 /* The same, with one MALLOC_CONF; NULL takes the variable away. */
 TEST_FN void
-run_child_conf(struct test_result *r, const char *name, const char *conf)
-{
+run_child_conf(struct test_result *r, const char *name, const char *conf) {
 	char set[8192];
-	const char *env[] = { set, NULL };
+	const char *env[] = {set, NULL};
 
 	if (conf == NULL)
 		snprintf(set, sizeof(set), "MALLOC_CONF");
@@ -455,8 +441,7 @@ run_child_conf(struct test_result *r, const char *name, const char *conf)
 
 /* To be called first in main(): does not return if this process is a child. */
 TEST_FN void
-test_children(int argc, char **argv, const struct test_child *children)
-{
+test_children(int argc, char **argv, const struct test_child *children) {
 	if (argc < 2 || strncmp(argv[1], "--child=", 8) != 0)
 		return;
 	for (; children->name != NULL; children++) {
@@ -467,21 +452,18 @@ test_children(int argc, char **argv, const struct test_child *children)
 }
 
 TEST_FN bool
-exited_with(const struct test_result *r, int code)
-{
+exited_with(const struct test_result *r, int code) {
 	return !r->timed_out && WIFEXITED(r->status) && WEXITSTATUS(r->status) == code;
 }
 
 TEST_FN bool
-died_of(const struct test_result *r, int sig)
-{
+died_of(const struct test_result *r, int sig) {
 	return !r->timed_out && WIFSIGNALED(r->status) && WTERMSIG(r->status) == sig;
 }
 
 /* One line that says how a child ended. */
 TEST_FN void
-diag_result(const struct test_result *r)
-{
+diag_result(const struct test_result *r) {
 	if (r->timed_out)
 		diag("timed out");
 	else if (WIFSIGNALED(r->status))
@@ -497,8 +479,7 @@ diag_result(const struct test_result *r)
 
 TEST_FN TEST_PRINTF(5, 6) bool
 test_child_exits(const struct test_result *r, int code, const char *file, int line,
-    const char *fmt, ...)
-{
+    const char *fmt, ...) {
 	bool good = exited_with(r, code);
 	va_list ap;
 
@@ -517,8 +498,7 @@ test_child_exits(const struct test_result *r, int code, const char *file, int li
 
 /* A test: the child ends with status 0 under these options (NULL: none). What it prints is told. */
 TEST_FN void
-child_runs(const char *child, const char *conf)
-{
+child_runs(const char *child, const char *conf) {
 	static struct test_result r;
 
 	run_child_conf(&r, child, conf);
@@ -534,8 +514,7 @@ struct test_call {
 };
 
 TEST_FN void
-test_call_now(void *arg)
-{
+test_call_now(void *arg) {
 	struct test_call *c = (struct test_call *)arg;
 
 	c->fn(c->arg);
@@ -544,17 +523,15 @@ test_call_now(void *arg)
 
 /* Runs fn(arg) in a forked child (no exec). */
 TEST_FN void
-run_forked(struct test_result *r, void (*fn)(void *), void *arg)
-{
-	struct test_call c = { fn, arg };
+run_forked(struct test_result *r, void (*fn)(void *), void *arg) {
+	struct test_call c = {fn, arg};
 
 	test_fork(r, test_call_now, &c);
 }
 
 /* True if fn(arg) dies of sig and said text (NULL: anything). */
 TEST_FN TEST_PRINTF(5, 6) bool
-dies(int sig, const char *text, void (*fn)(void *), void *arg, const char *fmt, ...)
-{
+dies(int sig, const char *text, void (*fn)(void *), void *arg, const char *fmt, ...) {
 	static struct test_result r;
 	bool good;
 	va_list ap;
@@ -575,8 +552,7 @@ dies(int sig, const char *text, void (*fn)(void *), void *arg, const char *fmt, 
 
 /* One "Name:  N kB" line of /proc/self/status in bytes, 0 if there is none. */
 TEST_FN size_t
-proc_status_bytes(const char *name)
-{
+proc_status_bytes(const char *name) {
 	char text[8192];
 	int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
@@ -597,30 +573,26 @@ proc_status_bytes(const char *name)
 }
 
 TEST_FN size_t
-rss_bytes(void)
-{
+rss_bytes(void) {
 	return proc_status_bytes("VmRSS");
 }
 
 /* Hides a value from the optimizer, which knows too much about malloc and free. */
 TEST_FN void *
-keep(void *p)
-{
+keep(void *p) {
 	__asm__ volatile("" : "+r"(p) : : "memory");
 	return p;
 }
 
 TEST_FN size_t
-hide(size_t n)
-{
+hide(size_t n) {
 	__asm__ volatile("" : "+r"(n));
 	return n;
 }
 
 /* True if the n bytes at p all are c. */
 TEST_FN bool
-is_filled(const void *p, int c, size_t n)
-{
+is_filled(const void *p, int c, size_t n) {
 	const unsigned char *b = (const unsigned char *)p;
 
 	for (size_t i = 0; i < n; i++) {
@@ -632,8 +604,7 @@ is_filled(const void *p, int c, size_t n)
 
 /* A generator whose sequence is the same everywhere. */
 TEST_FN uint64_t
-test_random(uint64_t *state)
-{
+test_random(uint64_t *state) {
 	uint64_t x = (*state += UINT64_C(0x9e3779b97f4a7c15));
 
 	x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);

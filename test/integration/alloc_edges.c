@@ -17,8 +17,7 @@ static const size_t too_large[] = {
 #define N_TOO_LARGE (sizeof(too_large) / sizeof(too_large[0]))
 
 static void
-test_malloc(void)
-{
+test_malloc(void) {
 	void *a = keep(malloc(hide(0)));
 	void *b = keep(malloc(hide(0)));
 
@@ -42,8 +41,7 @@ test_malloc(void)
 }
 
 static void
-test_calloc(void)
-{
+test_calloc(void) {
 	void *p = keep(calloc(hide(0), 16));
 
 	ok(p != NULL && malloc_usable_size(p) == 8, "calloc(0, 16)");
@@ -64,8 +62,7 @@ test_calloc(void)
 
 /* Dirty memory, give it back, and ask for zeroes of the same size. */
 static void
-test_calloc_zeroes(void)
-{
+test_calloc_zeroes(void) {
 	static const size_t sizes[] = { 1, 8, 24, 64, 100, 512, 4096, 14336, 16384, 20000,
 	    65536, 300000, 1 << 20, 9 << 20 };
 	bool good = true;
@@ -93,9 +90,8 @@ test_calloc_zeroes(void)
 }
 
 static void
-test_posix_memalign(void)
-{
-	static const size_t bad[] = { 0, 1, 2, 4, 3, 12, 24, 100, SIZE_MAX };
+test_posix_memalign(void) {
+	static const size_t bad[] = {0, 1, 2, 4, 3, 12, 24, 100, SIZE_MAX};
 	void *p = (void *)MARK;
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -122,8 +118,7 @@ test_posix_memalign(void)
 }
 
 static void
-test_aligned_alloc(void)
-{
+test_aligned_alloc(void) {
 	void *p;
 
 	errno = MARK;
@@ -150,9 +145,8 @@ test_aligned_alloc(void)
 }
 
 static void
-test_memalign(void)
-{
-	static const size_t odd[] = { 0, 3, 24, 100 };
+test_memalign(void) {
+	static const size_t odd[] = {0, 3, 24, 100};
 	void *p;
 
 	for (size_t i = 0; i < N_TOO_LARGE; i++) {
@@ -183,8 +177,7 @@ test_memalign(void)
 }
 
 static void
-test_valloc(void)
-{
+test_valloc(void) {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	void *p = keep(valloc(hide(0)));
 
@@ -219,8 +212,7 @@ test_valloc(void)
 }
 
 static void
-test_realloc(void)
-{
+test_realloc(void) {
 	char *p = keep(realloc(NULL, hide(100)));
 
 	ok(p != NULL, "realloc(NULL, 100) is malloc(100)");
@@ -248,8 +240,7 @@ test_realloc(void)
 
 /* Every step of a ladder up and down, small and large, with a pattern that must survive. */
 static void
-test_realloc_ladder(void)
-{
+test_realloc_ladder(void) {
 	size_t size = 1;
 	unsigned char *p = keep(malloc(1));
 	bool good = p != NULL;
@@ -279,9 +270,8 @@ test_realloc_ladder(void)
 }
 
 static void
-test_free(void)
-{
-	static const size_t sizes[] = { 1, 100, 5000, 20000, 100000, 3 << 20, 64 << 20 };
+test_free(void) {
+	static const size_t sizes[] = {1, 100, 5000, 20000, 100000, 3 << 20, 64 << 20};
 
 	errno = MARK;
 	free(NULL);
@@ -305,9 +295,8 @@ test_free(void)
 }
 
 static void
-test_free_sized(void)
-{
-	static const size_t sizes[] = { 0, 1, 8, 9, 64, 100, 4096, 14336, 14337, 100000, 1 << 20 };
+test_free_sized(void) {
+	static const size_t sizes[] = {0, 1, 8, 9, 64, 100, 4096, 14336, 14337, 100000, 1 << 20};
 	bool good = true;
 	void *p, *q;
 
@@ -336,8 +325,7 @@ test_free_sized(void)
 }
 
 static int
-child_zero_realloc(void)
-{
+child_zero_realloc(void) {
 	void *p = keep(malloc(1000));
 	size_t before = ctl_size("stats.zero_reallocs");
 	void *q;
@@ -352,8 +340,7 @@ child_zero_realloc(void)
 }
 
 static void
-test_zero_realloc(void)
-{
+test_zero_realloc(void) {
 	static struct test_result r;
 
 	run_child_conf(&r, "zero_realloc", NULL);
@@ -372,39 +359,36 @@ test_zero_realloc(void)
 	    "its message");
 	run_child_conf(&r, "zero_realloc_heard", "zero_realloc:abort");
 	child_exits(&r, 0, "a hook in place of abort");
-	is_str(r.out, "heard <jemalloc>: Called realloc(non-null-ptr, 0) with zero_realloc:abort set\nresult null, kept\n",
-	    "hears it, and realloc gives NULL");
+	is_str(r.out, "heard <jemalloc>: Called realloc(non-null-ptr, 0) with zero_realloc:abort "
+	    "set\nresult null, kept\n", "hears it, and realloc gives NULL");
 }
 
 static void
-remember(const char *message)
-{
+remember(const char *message) {
 	printf("heard %s", message);
 }
 
 static int
-child_zero_realloc_heard(void)
-{
+child_zero_realloc_heard(void) {
 	void (*hook)(const char *) = remember;
 	char *p = keep(malloc(1000));
 
 	memset(p, 'k', 1000);
 	if (ctl_write("experimental.hooks.safety_check_abort", hook) != 0)
 		return 1;
-	printf("result %s\n", keep(realloc(p, hide(0))) == NULL && is_filled(p, 'k', 1000) ? "null, kept" : "other");
+	printf("result %s\n", keep(realloc(p, hide(0))) == NULL && is_filled(p, 'k', 1000)
+	    ? "null, kept" : "other");
 	free(p);
 	return 0;
 }
 
 static int
-child_xmalloc(void)
-{
+child_xmalloc(void) {
 	return keep(malloc(hide(SIZE_MAX))) == NULL ? 0 : 1;
 }
 
 static void
-test_xmalloc(void)
-{
+test_xmalloc(void) {
 	static struct test_result r;
 
 	if (!ctl_bool("config.xmalloc")) {
@@ -417,15 +401,14 @@ test_xmalloc(void)
 }
 
 static const struct test_child children[] = {
-	{ "zero_realloc", child_zero_realloc },
-	{ "zero_realloc_heard", child_zero_realloc_heard },
-	{ "xmalloc", child_xmalloc },
-	{ NULL, NULL },
+	{"zero_realloc", child_zero_realloc},
+	{"zero_realloc_heard", child_zero_realloc_heard},
+	{"xmalloc", child_xmalloc},
+	{NULL, NULL},
 };
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	test_children(argc, argv, children);
 	test_malloc();
 	test_calloc();

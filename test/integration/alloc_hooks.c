@@ -1,6 +1,7 @@
 /*
- * experimental.hooks.install and .remove: what hooks are told of each function, in which thread, in which order; that
- * what they do themselves is shown to nobody; and that without hooks all is as it was before.
+ * experimental.hooks.install and .remove: what hooks are told of each function, in which thread, in
+ * which order; that what they do themselves is shown to nobody; and that without hooks all is as it
+ * was before.
  */
 #include "ctl.h"
 
@@ -17,29 +18,28 @@
 struct hooks {
 	void (*alloc)(void *extra, unsigned how, void *p, uintptr_t result, const uintptr_t *args);
 	void (*dalloc)(void *extra, unsigned how, void *p, const uintptr_t *args);
-	void (*expand)(void *extra, unsigned how, void *p, size_t old_usable, size_t usable, uintptr_t result,
-	    const uintptr_t *args);
+	void (*expand)(void *extra, unsigned how, void *p, size_t old_usable, size_t usable,
+	    uintptr_t result, const uintptr_t *args);
 	void *extra;
 };
 
 /* The numbers of the manual. */
-enum { H_MALLOC, H_CALLOC, H_REALLOC, H_ALIGNED_ALLOC, H_POSIX_MEMALIGN, H_MEMALIGN, H_VALLOC, H_PVALLOC, H_MALLOCX,
+enum { H_MALLOC, H_CALLOC, H_REALLOC, H_ALIGNED_ALLOC, H_POSIX_MEMALIGN, H_MEMALIGN, H_VALLOC,
+    H_PVALLOC, H_MALLOCX,
 	H_RALLOCX, H_XALLOCX, H_NEW, H_BATCH_ALLOC, H_FREE, H_DALLOCX, H_SDALLOCX };
 
 /* operator new, where the library has it. */
 extern void *_Znwm(size_t size) __attribute__((weak));
 
 static int
-install(const struct hooks *h, void **handle)
-{
+install(const struct hooks *h, void **handle) {
 	size_t len = sizeof(*handle);
 
 	return mallctl(INSTALL, handle, &len, (void *)(uintptr_t)h, sizeof(*h));
 }
 
 static int
-removes(void *handle)
-{
+removes(void *handle) {
 	return mallctl(REMOVE, NULL, NULL, &handle, sizeof(handle));
 }
 
@@ -53,11 +53,11 @@ static struct seen {
 	uintptr_t args[3];
 	size_t old, now;
 } seen[8];
-static volatile unsigned n_seen; /* the compiler thinks to know that malloc and free leave it alone */
+/* the compiler thinks to know that malloc and free leave it alone */
+static volatile unsigned n_seen;
 
 static struct seen *
-see(char kind, void *extra, unsigned how, void *p)
-{
+see(char kind, void *extra, unsigned how, void *p) {
 	struct seen *s = &seen[n_seen++ % 8];
 
 	memset(s, 0, sizeof(*s));
@@ -71,8 +71,7 @@ see(char kind, void *extra, unsigned how, void *p)
 }
 
 static void
-on_alloc(void *extra, unsigned how, void *p, uintptr_t result, const uintptr_t *args)
-{
+on_alloc(void *extra, unsigned how, void *p, uintptr_t result, const uintptr_t *args) {
 	struct seen *s = see('a', extra, how, p);
 
 	s->result = result;
@@ -80,14 +79,13 @@ on_alloc(void *extra, unsigned how, void *p, uintptr_t result, const uintptr_t *
 }
 
 static void
-on_dalloc(void *extra, unsigned how, void *p, const uintptr_t *args)
-{
+on_dalloc(void *extra, unsigned how, void *p, const uintptr_t *args) {
 	see('d', extra, how, p)->args[0] = args[0];
 }
 
 static void
-on_expand(void *extra, unsigned how, void *p, size_t old_usable, size_t usable, uintptr_t result, const uintptr_t *args)
-{
+on_expand(void *extra, unsigned how, void *p, size_t old_usable, size_t usable, uintptr_t result,
+    const uintptr_t *args) {
 	struct seen *s = see('e', extra, how, p);
 
 	s->result = result;
@@ -97,41 +95,41 @@ on_expand(void *extra, unsigned how, void *p, size_t old_usable, size_t usable, 
 }
 
 static int extra_word;
-static const struct hooks seeing = { on_alloc, on_dalloc, on_expand, &extra_word };
+static const struct hooks seeing = {on_alloc, on_dalloc, on_expand, &extra_word};
 
 /* One allocation was seen, and nothing else. */
 static void
-was_alloc(void *p, unsigned how, size_t size, size_t alignment, bool zero, const char *what)
-{
+was_alloc(void *p, unsigned how, size_t size, size_t alignment, bool zero, const char *what) {
 	struct seen *s = &seen[0];
 	uintptr_t result = how == H_POSIX_MEMALIGN ? 0 : (uintptr_t)p;
 
-	ok(n_seen == 1 && s->kind == 'a' && s->how == how && s->p == p && s->extra == &extra_word, "%s: seen", what);
+	ok(n_seen == 1 && s->kind == 'a' && s->how == how && s->p == p && s->extra == &extra_word,
+	    "%s: seen", what);
 	ok(s->result == result && s->args[0] == size && s->args[1] == alignment && s->args[2] == zero,
-	    "%s: what was asked for (%zu, %zu, %zu)", what, (size_t)s->args[0], (size_t)s->args[1], (size_t)s->args[2]);
+	    "%s: what was asked for (%zu, %zu, %zu)", what, (size_t)s->args[0], (size_t)s->args[1],
+	    (size_t)s->args[2]);
 	n_seen = 0;
 }
 
 static void
-was_free(void *p, unsigned how, size_t usable, const char *what)
-{
+was_free(void *p, unsigned how, size_t usable, const char *what) {
 	struct seen *s = &seen[0];
 
-	ok(n_seen == 1 && s->kind == 'd' && s->how == how && s->p == p && s->args[0] == usable, "%s: seen", what);
+	ok(n_seen == 1 && s->kind == 'd' && s->how == how && s->p == p && s->args[0] == usable,
+	    "%s: seen", what);
 	n_seen = 0;
 }
 
 static void
-was_move(void *from, void *to, unsigned how, const char *what)
-{
-	ok(n_seen == 2 && seen[0].kind == 'a' && seen[0].p == to && seen[0].how == how, "%s: an allocation", what);
+was_move(void *from, void *to, unsigned how, const char *what) {
+	ok(n_seen == 2 && seen[0].kind == 'a' && seen[0].p == to && seen[0].how == how,
+	    "%s: an allocation", what);
 	ok(seen[1].kind == 'd' && seen[1].p == from && seen[1].how == how, "%s: then a release", what);
 	n_seen = 0;
 }
 
 static void
-frees(void *p)
-{
+frees(void *p) {
 	size_t usable = malloc_usable_size(p);
 
 	errno = 5;
@@ -142,8 +140,7 @@ frees(void *p)
 }
 
 static void
-test_allocations(void)
-{
+test_allocations(void) {
 	struct { void **ptrs; size_t n, size; int flags; } batch;
 	size_t page = ctl_size("arenas.page"), got = 0, len = sizeof(got);
 	void *p;
@@ -160,7 +157,8 @@ test_allocations(void)
 	frees(p);
 	was_alloc((p = keep(realloc(NULL, 10)), p), H_MALLOC, 10, 0, false, "realloc of NULL");
 	frees(p);
-	was_alloc((p = keep(aligned_alloc(256, 512)), p), H_ALIGNED_ALLOC, 512, 256, false, "aligned_alloc");
+	was_alloc((p = keep(aligned_alloc(256, 512)), p), H_ALIGNED_ALLOC, 512, 256, false,
+	    "aligned_alloc");
 	frees(p);
 	if (posix_memalign(&p, 64, 100) != 0)
 		bail_out("no memory");
@@ -168,10 +166,12 @@ test_allocations(void)
 	frees(p);
 	was_alloc((p = keep(memalign(128, 100)), p), H_MEMALIGN, 100, 128, false, "memalign");
 	frees(p);
-	was_alloc((p = keep(mallocx(100, MALLOCX_ALIGN(512) | MALLOCX_ZERO)), p), H_MALLOCX, 100, 512, true, "mallocx");
+	was_alloc((p = keep(mallocx(100, MALLOCX_ALIGN(512) | MALLOCX_ZERO)), p), H_MALLOCX, 100, 512,
+	    true, "mallocx");
 	dallocx(p, 0);
 	was_free(p, H_DALLOCX, 512, "dallocx");
-	was_alloc((p = keep(mallocx(page * 40, 0)), p), H_MALLOCX, page * 40, 0, false, "mallocx, large");
+	was_alloc((p = keep(mallocx(page * 40, 0)), p), H_MALLOCX, page * 40, 0, false,
+	    "mallocx, large");
 	sdallocx(p, page * 40, 0);
 	was_free(p, H_SDALLOCX, page * 40, "sdallocx");
 	batch.ptrs = &p;
@@ -192,8 +192,7 @@ test_allocations(void)
 }
 
 static void
-test_resizing(void)
-{
+test_resizing(void) {
 	size_t page = ctl_size("arenas.page"), usable;
 	void *p = keep(malloc(100)), *q;
 
@@ -208,13 +207,15 @@ test_resizing(void)
 	p = keep(malloc(100 * page));
 	n_seen = 0;
 	q = keep(realloc(p, 50 * page));
-	if (!ok(q == p && n_seen == 1 && seen[0].kind == 'e' && seen[0].how == H_REALLOC, "realloc in place"))
+	if (!ok(q == p && n_seen == 1 && seen[0].kind == 'e' && seen[0].how == H_REALLOC,
+	    "realloc in place"))
 		bail_out("the block is not where it was");
 	ok(seen[0].old == 100 * page && seen[0].now == 50 * page && seen[0].result == (uintptr_t)p
 	    && seen[0].args[0] == 50 * page, "from which size to which");
 	n_seen = 0;
 	usable = xallocx(p, 40 * page, 0, 0);
-	ok(n_seen == 1 && seen[0].kind == 'e' && seen[0].how == H_XALLOCX && seen[0].result == usable, "xallocx");
+	ok(n_seen == 1 && seen[0].kind == 'e' && seen[0].how == H_XALLOCX && seen[0].result == usable,
+	    "xallocx");
 	n_seen = 0;
 	xallocx(p, usable, 0, 0);
 	is_uint(n_seen, 0, "xallocx that changes nothing");
@@ -223,9 +224,8 @@ test_resizing(void)
 }
 
 static void
-test_refusals(void)
-{
-	struct hooks none = { NULL, NULL, NULL, NULL };
+test_refusals(void) {
+	struct hooks none = {NULL, NULL, NULL, NULL};
 	void *handles[4], *h = NULL;
 	size_t len = sizeof(h);
 
@@ -260,24 +260,21 @@ static unsigned n_allocs, n_frees;
 static pthread_barrier_t barrier;
 
 static void
-count_alloc(void *extra, unsigned how, void *p, uintptr_t result, const uintptr_t *args)
-{
+count_alloc(void *extra, unsigned how, void *p, uintptr_t result, const uintptr_t *args) {
 	(void)extra, (void)how, (void)p, (void)result, (void)args;
 	if (is_counted)
 		__atomic_fetch_add(&n_allocs, 1, __ATOMIC_RELAXED);
 }
 
 static void
-count_free(void *extra, unsigned how, void *p, const uintptr_t *args)
-{
+count_free(void *extra, unsigned how, void *p, const uintptr_t *args) {
 	(void)extra, (void)how, (void)p, (void)args;
 	if (is_counted)
 		__atomic_fetch_add(&n_frees, 1, __ATOMIC_RELAXED);
 }
 
 static void *
-pairs_thread(void *arg)
-{
+pairs_thread(void *arg) {
 	is_counted = true;
 	for (int round = 0; round < 3; round++) {
 		for (int i = 0; i < N_PAIRS; i++)
@@ -290,10 +287,9 @@ pairs_thread(void *arg)
 
 /* Rounds without, with and again without a hook, in threads that have caches already. */
 static void
-test_threads(void)
-{
-	static const struct hooks counting = { count_alloc, count_free, NULL, NULL };
-	static const unsigned want[3] = { 0, N_THREADS * N_PAIRS, N_THREADS * N_PAIRS };
+test_threads(void) {
+	static const struct hooks counting = {count_alloc, count_free, NULL, NULL};
+	static const unsigned want[3] = {0, N_THREADS * N_PAIRS, N_THREADS * N_PAIRS};
 	pthread_t t[N_THREADS];
 	void *handle;
 
@@ -305,7 +301,8 @@ test_threads(void)
 		is_uint(n_allocs, want[round], "allocations seen after round %d", round);
 		is_uint(n_frees, want[round], "releases");
 		if (round < 2)
-			is_int(round == 0 ? install(&counting, &handle) : removes(handle), 0, "installed, or removed");
+			is_int(round == 0 ? install(&counting, &handle) : removes(handle), 0,
+			    "installed, or removed");
 		pthread_barrier_wait(&barrier);
 	}
 	for (int i = 0; i < N_THREADS; i++)
@@ -322,8 +319,7 @@ static void *shared[N_SHARED];
 
 /* The address's place in the table: where it is, or the first free one. */
 static void **
-live_place(const void *p)
-{
+live_place(const void *p) {
 	size_t i = ((uintptr_t)p >> 3) * 0x9e3779b97f4a7c15u >> 50;
 
 	while (live[i % N_LIVE] != NULL && live[i % N_LIVE] != p)
@@ -332,8 +328,7 @@ live_place(const void *p)
 }
 
 static void
-live_alloc(void *extra, unsigned how, void *p, uintptr_t result, const uintptr_t *args)
-{
+live_alloc(void *extra, unsigned how, void *p, uintptr_t result, const uintptr_t *args) {
 	void **place;
 
 	(void)extra, (void)how, (void)result, (void)args;
@@ -347,8 +342,7 @@ live_alloc(void *extra, unsigned how, void *p, uintptr_t result, const uintptr_t
 }
 
 static void
-live_free(void *extra, unsigned how, void *p, const uintptr_t *args)
-{
+live_free(void *extra, unsigned how, void *p, const uintptr_t *args) {
 	void **place, *moved;
 
 	(void)extra, (void)how, (void)args;
@@ -367,8 +361,7 @@ live_free(void *extra, unsigned how, void *p, const uintptr_t *args)
 }
 
 static void *
-exchange_thread(void *arg)
-{
+exchange_thread(void *arg) {
 	uint64_t seed = (uintptr_t)arg;
 
 	is_counted = true;
@@ -386,9 +379,8 @@ exchange_thread(void *arg)
 
 /* An address that is given out is not in use, to who goes by what hooks are told. */
 static void
-test_order(void)
-{
-	static const struct hooks living = { live_alloc, live_free, NULL, NULL };
+test_order(void) {
+	static const struct hooks living = {live_alloc, live_free, NULL, NULL};
 	pthread_t t[N_THREADS];
 	void *handle;
 	unsigned left = 0;
@@ -411,8 +403,7 @@ test_order(void)
 }
 
 static void
-test_forked(void)
-{
+test_forked(void) {
 	int status = 0;
 	void *handle;
 	pid_t pid;
@@ -433,8 +424,7 @@ test_forked(void)
 }
 
 int
-main(void)
-{
+main(void) {
 	bool off = false;
 	void *handle;
 

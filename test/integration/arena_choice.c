@@ -1,6 +1,7 @@
 /*
- * Which arena a thread gets and where its pages come from: percpu_arena, dss (options and nodes), and
- * huge pages under the library's own data (metadata_thp) and the program's (thp, huge_arena_pac_thp).
+ * Which arena a thread gets and where its pages come from: percpu_arena, dss (options and nodes),
+ * and huge pages under the library's own data (metadata_thp) and the program's (thp,
+ * huge_arena_pac_thp).
  */
 #include <sched.h>
 #include <sys/mman.h>
@@ -14,8 +15,7 @@ static int cpus[2];
 
 /* The first two CPUs that this process may run on. */
 static int
-count_cpus(void)
-{
+count_cpus(void) {
 	cpu_set_t set;
 	int n = 0;
 
@@ -33,8 +33,7 @@ count_cpus(void)
 
 /* Allocates until the heartbeat has come several times, on one CPU. */
 static unsigned
-arena_on(int cpu)
-{
+arena_on(int cpu) {
 	cpu_set_t set;
 
 	CPU_ZERO(&set);
@@ -47,8 +46,7 @@ arena_on(int cpu)
 }
 
 static int
-child_percpu(void)
-{
+child_percpu(void) {
 	unsigned n = (unsigned)count_cpus();
 	unsigned none = 0;
 	unsigned by_hand = 0;
@@ -64,16 +62,16 @@ child_percpu(void)
 		printf("second=%d\n", arena_on(cpus[1]) == (unsigned)cpus[1] % n);
 		printf("back=%d\n", arena_on(cpus[0]) == first);
 	}
-	if (mallctl("arenas.create", &by_hand, &len, NULL, 0) != 0 ||
-	    mallctl("thread.arena", NULL, NULL, &by_hand, sizeof(by_hand)) != 0)
+	if (mallctl("arenas.create", &by_hand, &len, NULL, 0) != 0
+	    || mallctl("thread.arena", NULL, NULL, &by_hand, sizeof(by_hand)) != 0)
 		return 1;
-	printf("stays=%d\n", arena_on(cpus[0]) == by_hand && arena_on(n >= 2 ? cpus[1] : cpus[0]) == by_hand);
+	printf("stays=%d\n", arena_on(cpus[0]) == by_hand && arena_on(n >= 2 ? cpus[1]
+	    : cpus[0]) == by_hand);
 	return 0;
 }
 
 static int
-child_phycpu(void)
-{
+child_phycpu(void) {
 	unsigned n = (unsigned)count_cpus();
 	unsigned limit = (n + 1) / 2;
 
@@ -83,8 +81,7 @@ child_phycpu(void)
 }
 
 static void
-test_percpu(void)
-{
+test_percpu(void) {
 	static struct test_result r;
 	int n = count_cpus();
 
@@ -104,7 +101,8 @@ test_percpu(void)
 	run_child_conf(&r, "phycpu", "p:ph");
 	contains(r.out, "mode=phycpu\n", "a cut key and word");
 	contains(r.out, "in=1\n", "half as many arenas");
-	is_int(strstr(r.out, "odd number") != NULL, n > 1 && n % 2 != 0, "an odd number of CPUs is called so");
+	is_int(strstr(r.out, "odd number") != NULL, n > 1 && n % 2 != 0,
+	    "an odd number of CPUs is called so");
 	run_child_conf(&r, "phycpu", "percpu_arena:disabled");
 	contains(r.out, "mode=disabled\n", "off by default");
 }
@@ -112,28 +110,26 @@ test_percpu(void)
 /* ------------------------------------------------------------------ sbrk */
 
 static int
-child_dss(void)
-{
+child_dss(void) {
 	char *from = sbrk(0);
 	char *p = keep(malloc((size_t)8 << 20));
 	char *to = sbrk(0);
 
 	memset(p, 7, (size_t)8 << 20);
-	printf("opt=%s arena=%s stats=%s\n", ctl_str("opt.dss"), ctl_str("arena.0.dss"), ctl_str("stats.arenas.0.dss"));
+	printf("opt=%s arena=%s stats=%s\n", ctl_str("opt.dss"), ctl_str("arena.0.dss"),
+	    ctl_str("stats.arenas.0.dss"));
 	printf("from_break=%d\n", p >= from && p < to);
 	free(p);
 	return 0;
 }
 
 static bool
-has_dss(void)
-{
+has_dss(void) {
 	return strcmp(ctl_str("opt.dss"), "secondary") == 0;
 }
 
 static void
-test_dss_nodes(void)
-{
+test_dss_nodes(void) {
 	static const char *primary = "primary", *disabled = "disabled", *wrong = "prim", *none = NULL;
 	const char *got = NULL;
 	size_t len = sizeof(got);
@@ -148,7 +144,8 @@ test_dss_nodes(void)
 	is_int(mallctl("arena.0.dss", NULL, NULL, &primary, 4), EINVAL, "a wrong length");
 	is_int(mallctl("arena.4094.dss", &got, &len, NULL, 0), ENOENT, "no such arena");
 	if (!has_dss()) {
-		is_int(mallctl("arena.0.dss", NULL, NULL, &primary, sizeof(primary)), EFAULT, "not built in");
+		is_int(mallctl("arena.0.dss", NULL, NULL, &primary, sizeof(primary)), EFAULT,
+		    "not built in");
 		skip(6, "no sbrk");
 		return;
 	}
@@ -156,7 +153,8 @@ test_dss_nodes(void)
 	is_str(got, "primary", "the answer is what was set");
 	mallctl("arena.0.dss", NULL, NULL, &disabled, sizeof(disabled));
 	is_str(ctl_str("arena.0.dss"), "disabled", "and again");
-	is_int(mallctl("arena.4096.dss", NULL, NULL, &primary, sizeof(primary)), 0, "for those to come");
+	is_int(mallctl("arena.4096.dss", NULL, NULL, &primary, sizeof(primary)), 0,
+	    "for those to come");
 	is_str(ctl_str("arena.0.dss"), "disabled", "not for this one");
 	if (mallctl("arenas.create", &a, &alen, NULL, 0) != 0)
 		bail_out("arenas.create");
@@ -166,12 +164,12 @@ test_dss_nodes(void)
 }
 
 static void
-test_dss(void)
-{
+test_dss(void) {
 	static struct test_result r;
 
 	run_child_conf(&r, "dss", "dss:disabled");
-	contains(r.out, "opt=disabled arena=disabled stats=disabled\nfrom_break=0\n", "never from sbrk");
+	contains(r.out, "opt=disabled arena=disabled stats=disabled\nfrom_break=0\n",
+	    "never from sbrk");
 	if (has_dss()) {
 		run_child_conf(&r, "dss", "d:p");
 		/* A kernel without brk for this process (musl's sbrk never grows) still serves by mmap. */
@@ -179,7 +177,8 @@ test_dss(void)
 		child_exits(&r, 0, "d:p");
 	} else {
 		run_child_conf(&r, "dss", "abort_conf:false,dss:primary");
-		contains(r.out, "<jemalloc>: Error setting dss: dss:primary\n<jemalloc>: Invalid conf value: dss:primary\n", "said twice");
+		contains(r.out, "<jemalloc>: Error setting dss: dss:primary\n<jemalloc>: Invalid conf "
+		    "value: dss:primary\n", "said twice");
 		skip(1, "no sbrk");
 	}
 }
@@ -187,17 +186,19 @@ test_dss(void)
 /* ------------------------------------------------------------------ huge pages for our own data */
 
 static int
-child_metadata(void)
-{
+child_metadata(void) {
 	printf("opt=%s\n", ctl_str("opt.metadata_thp"));
-	printf("of=%zu of0=%zu\n", ctl_size("stats.metadata_thp"), ctl_size("stats.arenas.0.metadata_thp"));
+	printf("of=%zu of0=%zu\n", ctl_size("stats.metadata_thp"),
+	    ctl_size("stats.arenas.0.metadata_thp"));
 	return 0;
 }
 
-/* Bytes of mappings with a flag in smaps; " hg": huge pages were asked for, " nh": none shall be given. */
+/*
+ * Bytes of mappings with a flag in smaps; " hg": huge pages were asked for, " nh": none shall be
+ * given.
+ */
 static size_t
-flagged_bytes(const char *flag)
-{
+flagged_bytes(const char *flag) {
 	static char line[600];
 	size_t kb = 0, sum = 0;
 	FILE *in = fopen("/proc/self/smaps", "r");
@@ -205,8 +206,8 @@ flagged_bytes(const char *flag)
 	if (in == NULL)
 		return 0;
 	while (fgets(line, sizeof(line), in) != NULL) {
-		if (sscanf(line, "Size: %zu kB", &kb) != 1 && strncmp(line, "VmFlags:", 8) == 0 &&
-		    strstr(line, flag) != NULL)
+		if (sscanf(line, "Size: %zu kB", &kb) != 1 && strncmp(line, "VmFlags:", 8) == 0
+		    && strstr(line, flag) != NULL)
 			sum += kb << 10;
 	}
 	fclose(in);
@@ -214,18 +215,20 @@ flagged_bytes(const char *flag)
 }
 
 static size_t
-huge_bytes(void)
-{
+huge_bytes(void) {
 	return flagged_bytes(" hg");
 }
 
-/* Whether a request for huge pages is seen in smaps: not where the kernel has none, nor in qemu-user, which drops it. */
+/*
+ * Whether a request for huge pages is seen in smaps: not where the kernel has none, nor in
+ * qemu-user, which drops it.
+ */
 static bool
-huge_requests_show(void)
-{
+huge_requests_show(void) {
 	size_t size = (size_t)8 << 20, before = huge_bytes();
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	bool shows = p != MAP_FAILED && madvise(p, size, MADV_HUGEPAGE) == 0 && huge_bytes() >= before + size;
+	bool shows = p != MAP_FAILED && madvise(p, size, MADV_HUGEPAGE) == 0
+	    && huge_bytes() >= before + size;
 
 	if (p != MAP_FAILED)
 		munmap(p, size);
@@ -233,37 +236,37 @@ huge_requests_show(void)
 }
 
 static int
-child_huge_arena(void)
-{
+child_huge_arena(void) {
 	size_t before = huge_bytes();
 	void *p = keep(malloc((size_t)64 << 20));
 
-	printf("opt=%d grew=%d\n", ctl_bool("opt.huge_arena_pac_thp"), huge_bytes() >= before + ((size_t)64 << 20));
+	printf("opt=%d grew=%d\n", ctl_bool("opt.huge_arena_pac_thp"),
+	    huge_bytes() >= before + ((size_t)64 << 20));
 	free(p);
 	return 0;
 }
 
 static void
-test_huge_arena(bool is_on_request)
-{
+test_huge_arena(bool is_on_request) {
 	static struct test_result r;
 
 	run_child_conf(&r, "huge_arena", "huge_arena_pac_thp:true");
 	contains(r.out, "opt=1 grew=0\n", "not without metadata_thp");
 	run_child_conf(&r, "huge_arena", "huge_arena_pac_thp:true,metadata_thp:auto,thp:never");
 	contains(r.out, "opt=1 grew=0\n", "not if thp says something else");
-	run_child_conf(&r, "huge_arena", "huge_arena_pac_thp:true,metadata_thp:auto,oversize_threshold:0");
+	run_child_conf(&r, "huge_arena",
+	    "huge_arena_pac_thp:true,metadata_thp:auto,oversize_threshold:0");
 	contains(r.out, "opt=1 grew=0\n", "not without the arena");
 	run_child_conf(&r, "huge_arena", "huge_arena_pac_thp:true,metadata_thp:auto");
 	if (huge_requests_show())
-		contains(r.out, is_on_request ? "opt=1 grew=1\n" : "opt=1 grew=0\n", "huge pages on request");
+		contains(r.out, is_on_request ? "opt=1 grew=1\n" : "opt=1 grew=0\n",
+		    "huge pages on request");
 	else
 		skip(1, "what asks for huge pages is not seen here");
 }
 
 static int
-child_thp(void)
-{
+child_thp(void) {
 	size_t size = (size_t)64 << 20, hg = flagged_bytes(" hg"), nh = flagged_bytes(" nh");
 	void *p = keep(malloc(size));
 
@@ -273,8 +276,7 @@ child_thp(void)
 }
 
 static bool
-system_thp_is(const char *modes)
-{
+system_thp_is(const char *modes) {
 	char text[128] = "";
 	char *at;
 	FILE *in = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "r");
@@ -292,8 +294,7 @@ system_thp_is(const char *modes)
 }
 
 static void
-test_metadata_thp(void)
-{
+test_metadata_thp(void) {
 	static struct test_result r;
 
 	run_child_conf(&r, "metadata", NULL);
@@ -304,15 +305,15 @@ test_metadata_thp(void)
 	child_exits(&r, 0, "always");
 	contains(r.out, "opt=always\n", "the option");
 	if (system_thp_is("madvise always") && ctl_bool("config.stats"))
-		ok(strstr(r.out, "of=0 ") == NULL && strstr(r.out, "of0=0") == NULL, "counted as huge pages");
+		ok(strstr(r.out, "of=0 ") == NULL && strstr(r.out, "of0=0") == NULL,
+		    "counted as huge pages");
 	else
 		skip(1, "the system has no huge pages to give, or there are no statistics");
 }
 
 /* Where the system gives huge pages on request only, or to all. */
 static void
-test_thp(bool is_on_request)
-{
+test_thp(bool is_on_request) {
 	static struct test_result r;
 
 	if (!huge_requests_show() || !(is_on_request || system_thp_is("always"))) {
@@ -322,24 +323,24 @@ test_thp(bool is_on_request)
 	run_child_conf(&r, "thp", "thp:default");
 	contains(r.out, "hg=0 nh=0\n", "by default nothing is said of huge pages");
 	run_child_conf(&r, "thp", "thp:always");
-	contains(r.out, is_on_request ? "hg=1 nh=0\n" : "hg=0 nh=0\n", "thp:always asks for them, if they come on request");
+	contains(r.out, is_on_request ? "hg=1 nh=0\n" : "hg=0 nh=0\n",
+	    "thp:always asks for them, if they come on request");
 	run_child_conf(&r, "thp", "thp:never");
 	contains(r.out, "hg=0 nh=1\n", "thp:never wants none");
 }
 
 static const struct test_child children[] = {
-	{ "percpu", child_percpu },
-	{ "phycpu", child_phycpu },
-	{ "dss", child_dss },
-	{ "metadata", child_metadata },
-	{ "huge_arena", child_huge_arena },
-	{ "thp", child_thp },
-	{ NULL, NULL },
+	{"percpu", child_percpu},
+	{"phycpu", child_phycpu},
+	{"dss", child_dss},
+	{"metadata", child_metadata},
+	{"huge_arena", child_huge_arena},
+	{"thp", child_thp},
+	{NULL, NULL},
 };
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	test_children(argc, argv, children);
 	test_percpu();
 	test_dss_nodes();

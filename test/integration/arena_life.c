@@ -1,6 +1,7 @@
 /*
- * arena.<i>.reset and .destroy: all objects of an arena made by hand end at once, the samples among them
- * too; the index is used again; what destroyed arenas counted is kept; refusals; thousands of lives.
+ * arena.<i>.reset and .destroy: all objects of an arena made by hand end at once, the samples among
+ * them too; the index is used again; what destroyed arenas counted is kept; refusals; thousands of
+ * lives.
  */
 #include "ctl.h"
 #include "heap.h"
@@ -9,8 +10,7 @@
 #define FLAGS(ind) (MALLOCX_ARENA(ind) | MALLOCX_TCACHE_NONE)
 
 static unsigned
-create(void)
-{
+create(void) {
 	unsigned ind = 0;
 	size_t len = sizeof(ind);
 
@@ -18,24 +18,21 @@ create(void)
 }
 
 static int
-arena_do(const char *what, unsigned ind)
-{
+arena_do(const char *what, unsigned ind) {
 	char name[64];
 
 	return ctl_void(ctl_name(name, "arena.%u.%s", ind, what));
 }
 
 static size_t
-stat_of(const char *what, unsigned ind)
-{
+stat_of(const char *what, unsigned ind) {
 	char name[80];
 
 	return ctl_size(ctl_name(name, "stats.arenas.%u.%s", ind, what));
 }
 
 static uint64_t
-count_of(const char *what, unsigned ind)
-{
+count_of(const char *what, unsigned ind) {
 	char name[80];
 
 	return ctl_u64(ctl_name(name, "stats.arenas.%u.%s", ind, what));
@@ -43,8 +40,7 @@ count_of(const char *what, unsigned ind)
 
 /* Blocks of all sizes, each kept by nobody but the arena; bytes. */
 static size_t
-fill(unsigned ind, unsigned n)
-{
+fill(unsigned ind, unsigned n) {
 	uint64_t seed = ind + n;
 	size_t total = 0;
 
@@ -65,8 +61,7 @@ fill(unsigned ind, unsigned n)
 }
 
 static void
-test_reset(void)
-{
+test_reset(void) {
 	unsigned ind = create();
 	size_t total, active, large;
 	char *p;
@@ -79,12 +74,15 @@ test_reset(void)
 	ok(active > 0 && large > 0, "%zu pages in use", active);
 	is_int(arena_do("reset", ind), 0, "reset");
 	ctl_epoch();
-	is_uint(stat_of("small.allocated", ind) + stat_of("large.allocated", ind), 0, "nothing is live");
+	is_uint(stat_of("small.allocated", ind) + stat_of("large.allocated", ind), 0,
+	    "nothing is live");
 	is_uint(stat_of("pactive", ind), 0, "no page in use");
-	is_uint(count_of("small.nmalloc", ind), count_of("small.ndalloc", ind), "small: as many ended as began");
-	is_uint(count_of("large.nmalloc", ind), count_of("large.ndalloc", ind), "large: as many ended as began");
-	ok(stat_of("pdirty", ind) + stat_of("pmuzzy", ind) + stat_of("retained", ind) / ctl_size("arenas.page") > active / 2,
-	    "the pages wait for new use");
+	is_uint(count_of("small.nmalloc", ind), count_of("small.ndalloc", ind),
+	    "small: as many ended as began");
+	is_uint(count_of("large.nmalloc", ind), count_of("large.ndalloc", ind),
+	    "large: as many ended as began");
+	ok(stat_of("pdirty", ind) + stat_of("pmuzzy", ind) + stat_of("retained",
+	    ind) / ctl_size("arenas.page") > active / 2, "the pages wait for new use");
 	is_uint(fill(ind, 5000), total, "the same again");
 	p = mallocx(100, FLAGS(ind) | MALLOCX_ZERO);
 	ok(p != NULL && p[0] == 0 && p[99] == 0, "zeroed where there was something");
@@ -97,8 +95,7 @@ test_reset(void)
 }
 
 static void
-test_destroy(void)
-{
+test_destroy(void) {
 	unsigned a, b, n, ind = create();
 	uint64_t nmalloc = count_of("small.nmalloc", MALLCTL_ARENAS_DESTROYED), mine;
 	char name[64];
@@ -120,15 +117,16 @@ test_destroy(void)
 	is_int(arena_do("purge", ind), 0, "purge of none");
 	is_int(ctl_write("thread.arena", ind), EAGAIN, "no thread can go there");
 	is_uint(ctl_unsigned("arenas.narenas"), n, "the number of slots stays");
-	is_uint(count_of("small.nmalloc", MALLCTL_ARENAS_DESTROYED), nmalloc + mine, "its count is kept");
+	is_uint(count_of("small.nmalloc", MALLCTL_ARENAS_DESTROYED), nmalloc + mine,
+	    "its count is kept");
 	is_uint(stat_of("small.allocated", MALLCTL_ARENAS_DESTROYED), 0, "and nothing is live there");
 	a = create();
 	b = create();
 	ok(a == ind && b == n, "the index comes again, then a new one (%u %u)", a, b);
 	ctl_epoch();
 	is_uint(count_of("small.nmalloc", a), 0, "its counters begin at 0");
-	is_int(ctl_ssize(ctl_name(name, "arena.%u.dirty_decay_ms", a)), ctl_ssize("arenas.dirty_decay_ms"),
-	    "its decay time is the default");
+	is_int(ctl_ssize(ctl_name(name, "arena.%u.dirty_decay_ms", a)),
+	    ctl_ssize("arenas.dirty_decay_ms"), "its decay time is the default");
 	ok(fill(a, 1000) > 0, "it works");
 	is_int(arena_do("destroy", a), 0, "destroy the one");
 	is_int(arena_do("destroy", b), 0, "and the other");
@@ -144,8 +142,7 @@ struct binding {
 
 /* Is in the arena until it is told to go. */
 static void *
-bound(void *arg)
-{
+bound(void *arg) {
 	struct binding *b = arg;
 	char c;
 
@@ -158,9 +155,8 @@ bound(void *arg)
 }
 
 static void
-test_refusals(void)
-{
-	static const unsigned autos[] = { 0, 1, MALLCTL_ARENAS_ALL, MALLCTL_ARENAS_DESTROYED };
+test_refusals(void) {
+	static const unsigned autos[] = {0, 1, MALLCTL_ARENAS_ALL, MALLCTL_ARENAS_DESTROYED};
 	unsigned n = ctl_unsigned("arenas.narenas"), ind = create(), tc = 0;
 	size_t len = sizeof(tc);
 	unsigned old = ctl_unsigned("thread.arena");
@@ -197,8 +193,7 @@ test_refusals(void)
 
 /* This thread's own cache gives back what it holds of the arena. */
 static void
-test_own_cache(void)
-{
+test_own_cache(void) {
 	unsigned ind = create(), bad = 0;
 	void *p[200];
 
@@ -222,8 +217,7 @@ test_own_cache(void)
 }
 
 static void
-test_lives(void)
-{
+test_lives(void) {
 	size_t before = 0, after, mapped = 0;
 	unsigned bad = 0, ind = 0;
 
@@ -247,15 +241,13 @@ test_lives(void)
 static volatile bool stop;
 
 static void
-swallow(void *opaque, const char *text)
-{
+swallow(void *opaque, const char *text) {
 	(void)opaque;
 	(void)text;
 }
 
 static void *
-observer(void *arg)
-{
+observer(void *arg) {
 	(void)arg;
 	while (!stop) {
 		ctl_epoch();
@@ -267,8 +259,7 @@ observer(void *arg)
 }
 
 static void *
-maker(void *arg)
-{
+maker(void *arg) {
 	uintptr_t bad = 0;
 
 	(void)arg;
@@ -284,8 +275,7 @@ maker(void *arg)
 }
 
 static void
-test_many(void)
-{
+test_many(void) {
 	pthread_t t[6];
 	uintptr_t bad = 0;
 
@@ -306,8 +296,7 @@ test_many(void)
 }
 
 static int
-child_plain(void)
-{
+child_plain(void) {
 	test_reset();
 	test_destroy();
 	test_refusals();
@@ -319,8 +308,7 @@ child_plain(void)
 
 /* Live samples of the whole process, as a dump says; 0: no dump. */
 static unsigned
-dumped(const char *path)
-{
+dumped(const char *path) {
 	struct heap_profile h;
 
 	if (ctl_write("prof.dump", path) != 0)
@@ -331,8 +319,7 @@ dumped(const char *path)
 
 /* Samples end with their arena. */
 static int
-child_samples(void)
-{
+child_samples(void) {
 	unsigned ind = create();
 	char path[] = "/tmp/arena_life.XXXXXX";
 	unsigned objects, few;
@@ -359,14 +346,13 @@ child_samples(void)
 }
 
 static const struct test_child children[] = {
-	{ "plain", child_plain },
-	{ "samples", child_samples },
-	{ NULL, NULL },
+	{"plain", child_plain},
+	{"samples", child_samples},
+	{NULL, NULL},
 };
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	test_children(argc, argv, children);
 	child_runs("plain", NULL);
 	child_runs("plain", "dirty_decay_ms:0,retain:false,narenas:2");

@@ -7,16 +7,14 @@
 #include <pthread.h>
 
 static size_t
-arena_size(unsigned arena, const char *what)
-{
+arena_size(unsigned arena, const char *what) {
 	char name[128];
 
 	return ctl_size(ctl_name(name, "stats.arenas.%u.%s", arena, what));
 }
 
 static unsigned
-create(void)
-{
+create(void) {
 	unsigned arena = UINT_MAX;
 	size_t len = sizeof(arena);
 
@@ -26,8 +24,7 @@ create(void)
 }
 
 static unsigned
-owner(void *p)
-{
+owner(void *p) {
 	unsigned arena = UINT_MAX;
 	size_t len = sizeof(arena);
 
@@ -35,8 +32,7 @@ owner(void *p)
 }
 
 static void
-test_create(void)
-{
+test_create(void) {
 	unsigned before = ctl_unsigned("arenas.narenas");
 	unsigned a = create(), b = create(), v = 0;
 	size_t len = sizeof(v);
@@ -55,8 +51,7 @@ test_create(void)
 }
 
 static void
-test_flag(void)
-{
+test_flag(void) {
 	unsigned a = create();
 	int flags = MALLOCX_ARENA(a) | MALLOCX_TCACHE_NONE;
 	unsigned wrong = 0;
@@ -86,8 +81,7 @@ test_flag(void)
 }
 
 static void
-test_aligned(void)
-{
+test_aligned(void) {
 	unsigned a = create();
 	int flags = MALLOCX_ARENA(a) | MALLOCX_TCACHE_NONE | MALLOCX_ZERO;
 	unsigned bad = 0;
@@ -103,16 +97,14 @@ test_aligned(void)
 }
 
 static unsigned
-bound_to(unsigned arena)
-{
+bound_to(unsigned arena) {
 	char name[64];
 
 	return ctl_unsigned(ctl_name(name, "stats.arenas.%u.nthreads", arena));
 }
 
 static void *
-bound_thread(void *arg)
-{
+bound_thread(void *arg) {
 	unsigned *a = arg;
 	unsigned old = 0, now = 0;
 	size_t len = sizeof(unsigned);
@@ -137,8 +129,7 @@ bound_thread(void *arg)
 }
 
 static void
-test_bound(void)
-{
+test_bound(void) {
 	unsigned a = create(), wild = 4000;
 	void *result;
 	pthread_t t;
@@ -155,8 +146,7 @@ test_bound(void)
 }
 
 static void
-test_cross_free(void)
-{
+test_cross_free(void) {
 	unsigned a = create(), b = create();
 	void *p[500];
 
@@ -171,8 +161,7 @@ test_cross_free(void)
 }
 
 static void
-test_lookup(void)
-{
+test_lookup(void) {
 	unsigned v;
 	size_t len = sizeof(v);
 	int here = 0;
@@ -190,8 +179,7 @@ test_lookup(void)
 }
 
 static void
-test_tcache_enabled(void)
-{
+test_tcache_enabled(void) {
 	bool on = ctl_bool("thread.tcache.enabled"), off = false, old = false;
 	size_t len = sizeof(old);
 	void *p = keep(malloc(100));
@@ -216,8 +204,7 @@ test_tcache_enabled(void)
 }
 
 int
-main(void)
-{
+main(void) {
 	test_create();
 	test_flag();
 	test_aligned();

@@ -1,8 +1,8 @@
 /*
- * Background threads: memory goes back in a process that makes no call at all; they sleep when nothing
- * is due; they come late, block all signals, are not inherited by a forked child; switched on and off
- * while others allocate and load libraries. What is waited for are states, with limits far beyond the
- * decay times.
+ * Background threads: memory goes back in a process that makes no call at all; they sleep when
+ * nothing is due; they come late, block all signals, are not inherited by a forked child; switched
+ * on and off while others allocate and load libraries. What is waited for are states, with limits
+ * far beyond the decay times.
  */
 #include "ctl.h"
 #include <dirent.h>
@@ -21,8 +21,7 @@ static volatile bool stop;
 static void **chain;
 
 static void
-fill(void)
-{
+fill(void) {
 	for (int i = 0; i < BLOCKS / 2; i++) {
 		blocks[i] = keep(malloc(BLOCK));
 		memset(blocks[i], 1, BLOCK);
@@ -37,8 +36,7 @@ fill(void)
 }
 
 static void
-drop(void)
-{
+drop(void) {
 	for (int i = 0; i < BLOCKS / 2; i++)
 		free(blocks[i]);
 	while (chain != NULL) {
@@ -49,21 +47,22 @@ drop(void)
 	}
 }
 
-/* Waits, with no call of the allocator, until RSS is a tenth and 40 MB above what was live at most. */
+/*
+ * Waits, with no call of the allocator, until RSS is a tenth and 40 MB above what was live at most.
+ */
 static void
-falls_back(size_t live, const char *when)
-{
+falls_back(size_t live, const char *when) {
 	size_t limit = live + live / 10 + (40 << 20), full = rss_bytes(), now = full;
 
 	for (int64_t end = test_now_ms() + 200000; now >= limit && test_now_ms() < end; usleep(5000))
 		now = rss_bytes();
-	ok(now < limit, "%s: RSS falls back (%zu -> %zu MB, live %zu)", when, MB(full), MB(now), MB(live));
+	ok(now < limit, "%s: RSS falls back (%zu -> %zu MB, live %zu)", when, MB(full), MB(now),
+	    MB(live));
 }
 
 /* The text of a file of task tid, at most size - 1 bytes. */
 static void
-task_text(const char *tid, const char *file, char *text, size_t size)
-{
+task_text(const char *tid, const char *file, char *text, size_t size) {
 	char path[300];
 	int fd;
 	ssize_t n = 0;
@@ -79,8 +78,7 @@ task_text(const char *tid, const char *file, char *text, size_t size)
 
 /* Tasks of that name; *blocked counts those that block all signals a program can block. */
 static int
-tasks_named(const char *name, int *blocked)
-{
+tasks_named(const char *name, int *blocked) {
 	DIR *d = opendir("/proc/self/task");
 	struct dirent *e;
 	int n = 0;
@@ -97,8 +95,8 @@ tasks_named(const char *name, int *blocked)
 		task_text(e->d_name, "status", status, sizeof(status));
 		at = strstr(status, "SigBlk:");
 		/* SIGKILL and SIGSTOP cannot be; 32 to 34 are the C library's own. */
-		*blocked += at != NULL &&
-		    (strtoull(at + 7, NULL, 16) | 0x380040100ULL) == 0xffffffffffffffffULL;
+		*blocked += at != NULL
+		    && (strtoull(at + 7, NULL, 16) | 0x380040100ULL) == 0xffffffffffffffffULL;
 	}
 	if (d != NULL)
 		closedir(d);
@@ -106,22 +104,22 @@ tasks_named(const char *name, int *blocked)
 }
 
 /*
- * Waits until n tasks bear the name; returns how many do.  A new thread gives itself its name once it runs, and a joined
- * one stands in /proc for a moment more: the kernel wakes who joins before it takes the task off its list.
+ * Waits until n tasks bear the name; returns how many do. A new thread gives itself its name once
+ * it runs, and a joined one stands in /proc for a moment more: the kernel wakes who joins before it
+ * takes the task off its list.
  */
 static int
-tasks_become(int n, const char *name, int *blocked)
-{
+tasks_become(int n, const char *name, int *blocked) {
 	int now;
 
-	for (int64_t end = test_now_ms() + 200000; (now = tasks_named(name, blocked)) != n && test_now_ms() < end;)
+	for (int64_t end = test_now_ms() + 200000; (now = tasks_named(name, blocked)) != n
+	    && test_now_ms() < end;)
 		usleep(1000);
 	return now;
 }
 
 static bool
-threads_become(size_t n)
-{
+threads_become(size_t n) {
 	for (int64_t end = test_now_ms() + 200000; test_now_ms() < end; usleep(1000)) {
 		ctl_epoch();
 		if (ctl_size("stats.background_thread.num_threads") == n)
@@ -131,15 +129,13 @@ threads_become(size_t n)
 }
 
 static uint64_t
-nruns(void)
-{
+nruns(void) {
 	ctl_epoch();
 	return ctl_u64("stats.background_thread.num_runs");
 }
 
 static int
-child_silent(void)
-{
+child_silent(void) {
 	size_t before = rss_bytes(), full;
 	int blocked;
 
@@ -161,8 +157,7 @@ child_silent(void)
 
 /* Nothing unused: nothing to do, and no look at the clock either. */
 static int
-child_idle(void)
-{
+child_idle(void) {
 	uint64_t a, b;
 	int tries = 0;
 
@@ -189,10 +184,9 @@ child_idle(void)
 }
 
 static void *
-busy(void *arg)
-{
+busy(void *arg) {
 	uint64_t seed = (uint64_t)(uintptr_t)arg;
-	char *live[100] = { NULL };
+	char *live[100] = {NULL};
 
 	while (!stop) {
 		size_t at = test_random(&seed) % 100;
@@ -208,9 +202,8 @@ busy(void *arg)
 
 /* Loads and unloads a library with its own initialisers all the time. */
 static void *
-loader(void *arg)
-{
-	static const char *const names[] = { "libresolv.so.2", "libutil.so.1", "libcrypt.so.1" };
+loader(void *arg) {
+	static const char *const names[] = {"libresolv.so.2", "libutil.so.1", "libcrypt.so.1"};
 
 	(void)arg;
 	while (!stop) {
@@ -225,8 +218,7 @@ loader(void *arg)
 }
 
 static int
-child_switched(void)
-{
+child_switched(void) {
 	pthread_t t[9];
 	unsigned bad = 0, wrong = 0;
 	int blocked;
@@ -253,8 +245,7 @@ child_switched(void)
 
 /* The child of a fork has no such thread, until it allocates. */
 static void
-forked(void *arg)
-{
+forked(void *arg) {
 	size_t before = rss_bytes(), n = 0;
 	int blocked;
 
@@ -273,8 +264,7 @@ forked(void *arg)
 }
 
 static int
-child_forks(void)
-{
+child_forks(void) {
 	static struct test_result r;
 	size_t before = rss_bytes();
 	bool off = false;
@@ -293,8 +283,7 @@ child_forks(void)
 }
 
 static void *
-in_arena(void *arg)
-{
+in_arena(void *arg) {
 	unsigned ind = (unsigned)(uintptr_t)arg;
 
 	ctl_write("thread.arena", ind);
@@ -304,8 +293,7 @@ in_arena(void *arg)
 }
 
 static int
-child_max(void)
-{
+child_max(void) {
 	size_t n, got = 0, len = sizeof(got);
 	bool on = true;
 
@@ -346,8 +334,7 @@ child_max(void)
 
 /* Decay times that change while the thread sleeps. */
 static int
-child_late_decay(void)
-{
+child_late_decay(void) {
 	size_t before = rss_bytes();
 	ssize_t ms = 300;
 	char name[64];
@@ -362,12 +349,11 @@ child_late_decay(void)
 }
 
 /*
- * What the C library maps for a thread of ours is a new maximum: the dump is written later, when no lock is held.
- * (musl takes a thread's memory from the system, so there nothing becomes due.)
+ * What the C library maps for a thread of ours is a new maximum: the dump is written later, when no
+ * lock is held. (musl takes a thread's memory from the system, so there nothing becomes due.)
  */
 static int
-child_gdump(void)
-{
+child_gdump(void) {
 	bool on = true, off = false;
 	size_t before, got;
 
@@ -388,19 +374,18 @@ child_gdump(void)
 }
 
 static const struct test_child children[] = {
-	{ "silent", child_silent },
-	{ "idle", child_idle },
-	{ "switched", child_switched },
-	{ "forks", child_forks },
-	{ "max", child_max },
-	{ "late_decay", child_late_decay },
-	{ "gdump", child_gdump },
-	{ NULL, NULL },
+	{"silent", child_silent},
+	{"idle", child_idle},
+	{"switched", child_switched},
+	{"forks", child_forks},
+	{"max", child_max},
+	{"late_decay", child_late_decay},
+	{"gdump", child_gdump},
+	{NULL, NULL},
 };
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	test_children(argc, argv, children);
 	child_runs("silent", "background_thread:true,dirty_decay_ms:500");
 	child_runs("silent", "background_thread:true,dirty_decay_ms:300,muzzy_decay_ms:300,narenas:1");
@@ -411,6 +396,8 @@ main(int argc, char **argv)
 	child_runs("max", "max_background_threads:3,narenas:8");
 	child_runs("late_decay", "background_thread:true,dirty_decay_ms:-1,narenas:1");
 	if (ctl_bool("config.prof"))
-		child_runs("gdump", "prof:true,prof_gdump:true,prof_dump_min_gap_ms:0,prof_prefix:/dev/null/none,max_background_threads:1");
+		child_runs("gdump",
+		    "prof:true,prof_gdump:true,prof_dump_min_gap_ms:0,prof_prefix:/dev/null/none,"
+		    "max_background_threads:1");
 	return done_testing();
 }

@@ -11,45 +11,44 @@ struct message {
 };
 
 static const struct message messages[] = {
-	{ "bogus:1", "Invalid conf pair: bogus:1" },
-	{ "bogus:", "Invalid conf pair: bogus:" },
-	{ "BOGUS_9:a:b", "Invalid conf pair: BOGUS_9:a:b" },
-	{ "narena:1", "Invalid conf pair: narena:1" },
-	{ "narenas:abc", "Invalid conf value: narenas:abc" },
-	{ "narenas:", "Invalid conf value: narenas:" },
-	{ "narenas:3 ", "Invalid conf value: narenas:3 " },
-	{ "narenas:3x", "Invalid conf value: narenas:3x" },
-	{ "narenas:0", "Out-of-range conf value: narenas:0" },
-	{ "dirty_decay_ms:-2", "Out-of-range conf value: dirty_decay_ms:-2" },
-	{ "muzzy_decay_ms:18446744072001", "Out-of-range conf value: muzzy_decay_ms:18446744072001" },
-	{ "stats_interval:-2", "Out-of-range conf value: stats_interval:-2" },
-	{ "abort:True", "Invalid conf value: abort:True" },
-	{ "tcache:1", "Invalid conf value: tcache:1" },
-	{ "retain:yes", "Invalid conf value: retain:yes" },
-	{ "dss:none", "Invalid conf value: dss:none" },
-	{ "thp:x", "Invalid conf value: thp:x" },
-	{ "metadata_thp:x", "Invalid conf value: metadata_thp:x" },
-	{ "percpu_arena:x", "Invalid conf value: percpu_arena:x" },
-	{ "junk:maybe", "Invalid conf value: junk:maybe" },
-	{ "zero_realloc:x", "Invalid conf value: zero_realloc:x" },
-	{ "prof:1", "Invalid conf value: prof:1" },
-	{ "lg_prof_sample:x", "Invalid conf value: lg_prof_sample:x" },
-	{ "lg_prof_interval:64", "Out-of-range conf value: lg_prof_interval:64" },
-	{ "bin_shards:1-x", "Invalid settings for bin_shards: bin_shards:1-x" },
-	{ "tcache:fal se", "Invalid conf value: tcache:fal se" },
-	{ "abo rt:true", "Malformed conf string -- abo*" },
-	{ " narenas:1", "Malformed conf string -- *" },
-	{ ",", "Malformed conf string -- *" },
-	{ "muzzy_decay_ms", "Conf string ends with key -- muzzy_decay_ms" },
-	{ "tcache:true,", "Conf string ends with comma -- *" },
+	{"bogus:1", "Invalid conf pair: bogus:1"},
+	{"bogus:", "Invalid conf pair: bogus:"},
+	{"BOGUS_9:a:b", "Invalid conf pair: BOGUS_9:a:b"},
+	{"narena:1", "Invalid conf pair: narena:1"},
+	{"narenas:abc", "Invalid conf value: narenas:abc"},
+	{"narenas:", "Invalid conf value: narenas:"},
+	{"narenas:3 ", "Invalid conf value: narenas:3 "},
+	{"narenas:3x", "Invalid conf value: narenas:3x"},
+	{"narenas:0", "Out-of-range conf value: narenas:0"},
+	{"dirty_decay_ms:-2", "Out-of-range conf value: dirty_decay_ms:-2"},
+	{"muzzy_decay_ms:18446744072001", "Out-of-range conf value: muzzy_decay_ms:18446744072001"},
+	{"stats_interval:-2", "Out-of-range conf value: stats_interval:-2"},
+	{"abort:True", "Invalid conf value: abort:True"},
+	{"tcache:1", "Invalid conf value: tcache:1"},
+	{"retain:yes", "Invalid conf value: retain:yes"},
+	{"dss:none", "Invalid conf value: dss:none"},
+	{"thp:x", "Invalid conf value: thp:x"},
+	{"metadata_thp:x", "Invalid conf value: metadata_thp:x"},
+	{"percpu_arena:x", "Invalid conf value: percpu_arena:x"},
+	{"junk:maybe", "Invalid conf value: junk:maybe"},
+	{"zero_realloc:x", "Invalid conf value: zero_realloc:x"},
+	{"prof:1", "Invalid conf value: prof:1"},
+	{"lg_prof_sample:x", "Invalid conf value: lg_prof_sample:x"},
+	{"lg_prof_interval:64", "Out-of-range conf value: lg_prof_interval:64"},
+	{"bin_shards:1-x", "Invalid settings for bin_shards: bin_shards:1-x"},
+	{"tcache:fal se", "Invalid conf value: tcache:fal se"},
+	{"abo rt:true", "Malformed conf string -- abo*"},
+	{" narenas:1", "Malformed conf string -- *"},
+	{",", "Malformed conf string -- *"},
+	{"muzzy_decay_ms", "Conf string ends with key -- muzzy_decay_ms"},
+	{"tcache:true,", "Conf string ends with comma -- *"},
 };
 
 #define N_MESSAGES (sizeof(messages) / sizeof(messages[0]))
 
 /* How many lines of the text are, or begin like, the message. */
 static int
-count_lines(const char *text, const char *message)
-{
+count_lines(const char *text, const char *message) {
 	char want[512];
 	size_t len;
 	bool begins;
@@ -73,8 +72,7 @@ count_lines(const char *text, const char *message)
 
 /* Debug builds stop at a bad option unless they are told not to. */
 static void
-run_with(struct test_result *r, const char *child, const char *conf)
-{
+run_with(struct test_result *r, const char *child, const char *conf) {
 	char whole[9000];
 
 	snprintf(whole, sizeof(whole), "abort_conf:false,%s", conf);
@@ -82,8 +80,7 @@ run_with(struct test_result *r, const char *child, const char *conf)
 }
 
 static int
-child_boot(void)
-{
+child_boot(void) {
 	void *p = keep(malloc(100));
 	void *q = keep(calloc(1, 100000));
 
@@ -94,15 +91,14 @@ child_boot(void)
 
 /* Every option of interest as "name=value". */
 static int
-child_options(void)
-{
+child_options(void) {
 	static const char *const strings[] = { "junk", "zero_realloc", "dss", "metadata_thp", "thp",
 		"percpu_arena", "stats_print_opts", "prof_prefix" };
 	static const char *const bools[] = { "abort", "abort_conf", "tcache", "retain", "zero",
 		"prof", "stats_print", "prof_accum" };
 	static const char *const longs[] = { "dirty_decay_ms", "muzzy_decay_ms", "tcache_max",
 		"lg_prof_sample", "lg_prof_interval", "mutex_max_spin", "oversize_threshold" };
-	static const char *const words[] = { "narenas", "tcache_nslots_small_max" };
+	static const char *const words[] = {"narenas", "tcache_nslots_small_max"};
 	char name[64];
 
 	puts("");
@@ -123,9 +119,8 @@ child_options(void)
 
 /* False for an option of a feature that this version does not have yet. */
 static bool
-is_there(const char *conf)
-{
-	static const char *const later[] = { "dss", "metadata_thp", "percpu_arena", "m:" };
+is_there(const char *conf) {
+	static const char *const later[] = {"dss", "metadata_thp", "percpu_arena", "m:"};
 	char name[64];
 
 	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
@@ -136,8 +131,7 @@ is_there(const char *conf)
 }
 
 static void
-test_messages(void)
-{
+test_messages(void) {
 	static struct test_result r;
 
 	for (size_t i = 0; i < N_MESSAGES; i++) {
@@ -163,8 +157,7 @@ test_messages(void)
 }
 
 static void
-test_long_texts(void)
-{
+test_long_texts(void) {
 	static struct test_result r;
 	char conf[6000];
 	size_t shown;
@@ -184,8 +177,7 @@ test_long_texts(void)
 }
 
 static void
-has(const char *conf, const char *line)
-{
+has(const char *conf, const char *line) {
 	static struct test_result r;
 	char with_end[300];
 
@@ -199,8 +191,7 @@ has(const char *conf, const char *line)
 }
 
 static void
-test_values(void)
-{
+test_values(void) {
 	has("narenas:7", "narenas=7");
 	has("narenas:0x10", "narenas=16");
 	has("narenas:010", "narenas=8");
@@ -238,8 +229,7 @@ test_values(void)
 
 /* What stands after a bad pair counts. */
 static void
-test_rest_is_read(void)
-{
+test_rest_is_read(void) {
 	has("bogus:1,narenas:9", "narenas=9");
 	has("narenas:x,narenas:9", "narenas=9");
 	has("abo rt:true,narenas:9", "narenas=9");
@@ -252,8 +242,7 @@ test_rest_is_read(void)
 }
 
 static void
-test_abort_conf(void)
-{
+test_abort_conf(void) {
 	static struct test_result r;
 
 	run_child_conf(&r, "boot", "abort_conf:true,narenas:x");
@@ -270,8 +259,7 @@ test_abort_conf(void)
 }
 
 static void
-test_confirm_conf(void)
-{
+test_confirm_conf(void) {
 	static struct test_result r;
 
 	run_child_conf(&r, "boot", "narenas:2,confirm_conf:true,lg_prof_sample:18");
@@ -293,8 +281,7 @@ test_confirm_conf(void)
 
 /* One random string: keys, values, marks and junk in disorder. */
 static void
-random_conf(char *conf, size_t room, uint64_t *seed)
-{
+random_conf(char *conf, size_t room, uint64_t *seed) {
 	static const char *const parts[] = {
 		"narenas", "dirty_decay_ms", "muzzy_decay_ms", "tcache", "tcache_max", "lg_tcache_max",
 		"bin_shards", "slab_sizes", "tcache_ncached_max", "dss", "thp", "metadata_thp",
@@ -329,8 +316,7 @@ random_conf(char *conf, size_t room, uint64_t *seed)
 }
 
 static void
-test_random_bytes(void)
-{
+test_random_bytes(void) {
 	static struct test_result r;
 	char conf[4096];
 	uint64_t seed = 20260101;
@@ -357,14 +343,13 @@ test_random_bytes(void)
 }
 
 static const struct test_child children[] = {
-	{ "boot", child_boot },
-	{ "options", child_options },
-	{ NULL, NULL },
+	{"boot", child_boot},
+	{"options", child_options},
+	{NULL, NULL},
 };
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	test_children(argc, argv, children);
 	test_messages();
 	test_long_texts();

@@ -12,8 +12,7 @@ const char *malloc_conf = "narenas:2,lg_extent_max_active_fit:2,mutex_max_spin:2
 const char *malloc_conf_2_conf_harder = "muzzy_decay_ms:5";
 
 static int
-child_show(void)
-{
+child_show(void) {
 	printf("narenas=%u fit=%zu spin=%zd dirty=%zd muzzy=%zd\n", ctl_unsigned("opt.narenas"),
 	    ctl_size("opt.lg_extent_max_active_fit"), ctl_ssize("opt.mutex_max_spin"),
 	    ctl_ssize("opt.dirty_decay_ms"), ctl_ssize("opt.muzzy_decay_ms"));
@@ -26,13 +25,12 @@ child_show(void)
 
 /* Makes /etc/malloc.conf in a new mount namespace, then runs this program again. */
 static void
-with_link(void *arg)
-{
+with_link(void *arg) {
 	static char env[] = "MALLOC_CONF=mutex_max_spin:4,muzzy_decay_ms:4";
 
-	if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-	    mount("none", "/etc", "tmpfs", 0, NULL) != 0 ||
-	    symlink("lg_extent_max_active_fit:3,mutex_max_spin:3,muzzy_decay_ms:3",
+	if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0
+	    || mount("none", "/etc", "tmpfs", 0, NULL) != 0
+	    || symlink("lg_extent_max_active_fit:3,mutex_max_spin:3,muzzy_decay_ms:3",
 	    "/etc/malloc.conf") != 0)
 		_exit(77);
 	if (arg != NULL)
@@ -44,8 +42,7 @@ with_link(void *arg)
 }
 
 static void
-test_link(void)
-{
+test_link(void) {
 	static struct test_result r;
 
 	run_forked(&r, with_link, (void *)1);
@@ -62,13 +59,12 @@ test_link(void)
 }
 
 static const struct test_child children[] = {
-	{ "show", child_show },
-	{ NULL, NULL },
+	{"show", child_show},
+	{NULL, NULL},
 };
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	static struct test_result r;
 
 	test_children(argc, argv, children);

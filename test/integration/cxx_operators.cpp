@@ -19,8 +19,7 @@ void operator delete(void *, size_t, std::align_val_t) noexcept;
 void operator delete[](void *, size_t, std::align_val_t) noexcept;
 
 static unsigned
-owner(void *p)
-{
+owner(void *p) {
 	unsigned arena = 0;
 	size_t len = sizeof(arena);
 
@@ -28,8 +27,7 @@ owner(void *p)
 }
 
 static void
-test_forms()
-{
+test_forms() {
 	size_t bad = 0;
 
 	for (size_t n = 0; n < 200000; n = n * 2 + 7) {
@@ -62,8 +60,7 @@ test_forms()
 }
 
 static void
-test_aligned_forms()
-{
+test_aligned_forms() {
 	size_t bad = 0;
 
 	for (size_t a = 1; a <= (size_t)1 << 20; a *= 2) {
@@ -93,30 +90,26 @@ test_aligned_forms()
 static int handled;
 
 static void
-handler_that_gives_up()
-{
+handler_that_gives_up() {
 	if (++handled == 3)
 		std::set_new_handler(nullptr);
 }
 
 static void
-handler_that_throws()
-{
+handler_that_throws() {
 	handled++;
 	throw std::bad_alloc();
 }
 
 static void
-handler_of_another_kind()
-{
+handler_of_another_kind() {
 	handled++;
 	throw std::runtime_error("not bad_alloc");
 }
 
 template <class F>
 static const char *
-thrown_by(F f)
-{
+thrown_by(F f) {
 	try {
 		f();
 	} catch (const std::bad_alloc &) {
@@ -128,8 +121,7 @@ thrown_by(F f)
 }
 
 static void
-test_failure()
-{
+test_failure() {
 	size_t n = hide((size_t)1 << 62);
 	std::align_val_t al{64};
 
@@ -140,7 +132,8 @@ test_failure()
 	errno = 0;
 	ok(keep(::operator new(n, std::nothrow)) == nullptr && errno == ENOMEM, "nothrow new, ENOMEM");
 	errno = 0;
-	ok(keep(::operator new[](n, std::nothrow)) == nullptr && errno == ENOMEM, "nothrow new[], ENOMEM");
+	ok(keep(::operator new[](n, std::nothrow)) == nullptr && errno == ENOMEM,
+	    "nothrow new[], ENOMEM");
 	ok(keep(::operator new(n, al, std::nothrow)) == nullptr, "nothrow aligned new");
 	ok(keep(::operator new[](n, al, std::nothrow)) == nullptr, "nothrow aligned new[]");
 	is_str(thrown_by([] { std::vector<char> v(hide((size_t)1 << 61)); }), "bad_alloc",
@@ -148,8 +141,7 @@ test_failure()
 }
 
 static void
-test_handlers()
-{
+test_handlers() {
 	size_t n = hide((size_t)1 << 62);
 
 	std::set_new_handler(handler_that_gives_up);
@@ -171,15 +163,13 @@ test_handlers()
 }
 
 static void
-remember(const char *message)
-{
+remember(const char *message) {
 	printf("heard %s", message);
 }
 
 /* With a function in place of abort, new gives NULL when that returns. */
 static int
-child_infallible()
-{
+child_infallible() {
 	size_t n = hide((size_t)1 << 62);
 	void (*hook)(const char *) = remember;
 
@@ -191,14 +181,12 @@ child_infallible()
 }
 
 static int
-child_infallible_end()
-{
+child_infallible_end() {
 	return keep(::operator new(hide((size_t)1 << 62))) == nullptr ? 1 : 2;
 }
 
 static void
-test_infallible()
-{
+test_infallible() {
 	static const char words[] = "<jemalloc>: Allocation of size 4611686018427387904 failed. "
 	    "opt.experimental_infallible_new is true. Aborting.\n";
 	static struct test_result r;
@@ -212,20 +200,18 @@ test_infallible()
 	contains(r.out, "null null\n", "and new gives NULL");
 }
 
-static struct rlimit no_limit = { RLIM_INFINITY, RLIM_INFINITY };
+static struct rlimit no_limit = {RLIM_INFINITY, RLIM_INFINITY};
 
 static void
-handler_that_helps()
-{
+handler_that_helps() {
 	handled++;
 	setrlimit(RLIMIT_AS, &no_limit);
 }
 
 /* The second try, after the handler made room, must still be aligned. */
 static void
-retry_now(void *)
-{
-	struct rlimit r = { proc_status_bytes("VmSize") + (4 << 20), RLIM_INFINITY };
+retry_now(void *) {
+	struct rlimit r = {proc_status_bytes("VmSize") + (4 << 20), RLIM_INFINITY};
 	void *p;
 
 	handled = 0;
@@ -236,8 +222,7 @@ retry_now(void *)
 }
 
 static void
-test_retry()
-{
+test_retry() {
 	static struct test_result r;
 
 	run_forked(&r, retry_now, nullptr);
@@ -260,8 +245,7 @@ static thread_local last_words words;
 static thread_local std::vector<std::string> lines;
 
 static void
-test_thread_local()
-{
+test_thread_local() {
 	for (int i = 0; i < 30; i++) {
 		std::thread t([i] {
 			for (int j = 0; j < 200; j++)
@@ -273,13 +257,13 @@ test_thread_local()
 	pass("thread_local objects allocate in their destructors");
 }
 
-struct alignas(128) wide {
+struct
+alignas(128) wide {
 	char c[200];
 };
 
 static void
-test_containers()
-{
+test_containers() {
 	std::vector<std::thread> threads;
 	size_t bad = 0;
 
@@ -304,14 +288,13 @@ test_containers()
 }
 
 static const struct test_child children[] = {
-	{ "infallible", child_infallible },
-	{ "infallible_end", child_infallible_end },
-	{ nullptr, nullptr },
+	{"infallible", child_infallible},
+	{"infallible_end", child_infallible_end},
+	{nullptr, nullptr},
 };
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	test_children(argc, argv, children);
 	test_forms();
 	test_aligned_forms();

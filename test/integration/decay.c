@@ -14,9 +14,8 @@ static void **chain;
 
 /* Touched blocks of many sizes, 300 MB in all, linked through their first word. */
 static void
-fill(void)
-{
-	static const size_t sizes[] = { 64, 512, 3000, 14336, 20000, 100000, 1 << 20, 3 << 20, 12 << 20 };
+fill(void) {
+	static const size_t sizes[] = {64, 512, 3000, 14336, 20000, 100000, 1 << 20, 3 << 20, 12 << 20};
 	size_t total = 0;
 
 	for (size_t i = 0; total < BYTES; i++) {
@@ -35,8 +34,7 @@ fill(void)
 }
 
 static void
-drop(void)
-{
+drop(void) {
 	while (chain != NULL) {
 		void **p = chain;
 
@@ -47,8 +45,7 @@ drop(void)
 
 /* Small blocks that never leave the thread's cache, for about ms milliseconds. */
 static void
-traffic(int ms)
-{
+traffic(int ms) {
 	for (int i = 0; i < ms; i++) {
 		for (int j = 0; j < 20000; j++)
 			free(keep(malloc(64)));
@@ -58,8 +55,7 @@ traffic(int ms)
 
 /* Traffic until resident memory is below limit, at most that long; what it was last. */
 static size_t
-falls_below(size_t limit, int seconds)
-{
+falls_below(size_t limit, int seconds) {
 	int64_t end = test_now_ms() + seconds * 1000;
 	size_t now;
 
@@ -71,8 +67,7 @@ falls_below(size_t limit, int seconds)
 }
 
 static int
-child_by_time(void)
-{
+child_by_time(void) {
 	size_t before, full, now;
 
 	traffic(1);
@@ -82,22 +77,24 @@ child_by_time(void)
 	ok(full > before + BYTES - BYTES / 10, "%zu MB are in memory", MB(full));
 	drop();
 	now = falls_below(before + (24 << 20), 200);
-	ok(now < before + (24 << 20), "RSS falls back (%zu -> %zu MB, before %zu)", MB(full), MB(now), MB(before));
+	ok(now < before + (24 << 20), "RSS falls back (%zu -> %zu MB, before %zu)", MB(full), MB(now),
+	    MB(before));
 	return done_testing();
 }
 
 static void *
-thread_fill_and_drop(void *arg)
-{
+thread_fill_and_drop(void *arg) {
 	fill();
 	drop();
 	return arg;
 }
 
-/* Twenty pairs a second: 64 KB would take minutes.  What counts is how few there are, however long each takes. */
+/*
+ * Twenty pairs a second: 64 KB would take minutes. What counts is how few there are, however long
+ * each takes.
+ */
 static void
-falls_slowly(size_t before, const char *what)
-{
+falls_slowly(size_t before, const char *what) {
 	size_t now = BYTES;
 	unsigned n;
 
@@ -106,13 +103,12 @@ falls_slowly(size_t before, const char *what)
 		free(keep(malloc(64)));
 		now = rss_bytes();
 	}
-	ok(now < before + (24 << 20), "%s: RSS falls with next to no traffic: %u small blocks (%zu MB, before %zu)", what, n,
-	    MB(now), MB(before));
+	ok(now < before + (24 << 20), "%s: RSS falls with next to no traffic: %u small blocks (%zu MB, "
+	    "before %zu)", what, n, MB(now), MB(before));
 }
 
 static int
-child_slowly(void)
-{
+child_slowly(void) {
 	size_t before;
 	pthread_t t;
 
@@ -120,7 +116,8 @@ child_slowly(void)
 	before = rss_bytes();
 	thread_fill_and_drop(NULL);
 	falls_slowly(before, "by the same thread");
-	ok(pthread_create(&t, NULL, thread_fill_and_drop, NULL) == 0 && pthread_join(t, NULL) == 0, "a thread is over");
+	ok(pthread_create(&t, NULL, thread_fill_and_drop, NULL) == 0 && pthread_join(t, NULL) == 0,
+	    "a thread is over");
 	falls_slowly(before, "by a thread that is over");
 	return done_testing();
 }
@@ -128,8 +125,7 @@ child_slowly(void)
 static pthread_barrier_t has_dropped;
 
 static void *
-thread_sleeps_then(void *arg)
-{
+thread_sleeps_then(void *arg) {
 	thread_fill_and_drop(arg);
 	pthread_barrier_wait(&has_dropped);
 	pause();
@@ -137,16 +133,14 @@ thread_sleeps_then(void *arg)
 }
 
 static void *
-thread_falls_slowly(void *before)
-{
+thread_falls_slowly(void *before) {
 	falls_slowly(*(size_t *)before, "in a thread that began afterwards");
 	return NULL;
 }
 
 /* Who gave it back does nothing any more, and who is left has never done much. */
 static int
-child_slowly_others(void)
-{
+child_slowly_others(void) {
 	size_t before = rss_bytes();
 	pthread_t t;
 
@@ -157,14 +151,14 @@ child_slowly_others(void)
 		if (!is_new)
 			falls_slowly(before, "by a thread that sleeps");
 		else
-			ok(pthread_create(&t, NULL, thread_falls_slowly, &before) == 0 && pthread_join(t, NULL) == 0, "over");
+			ok(pthread_create(&t, NULL, thread_falls_slowly, &before) == 0
+			    && pthread_join(t, NULL) == 0, "over");
 	}
 	return done_testing();
 }
 
 static int
-child_at_once(void)
-{
+child_at_once(void) {
 	size_t before = rss_bytes();
 
 	fill();
@@ -176,8 +170,7 @@ child_at_once(void)
 }
 
 static int
-child_never(void)
-{
+child_never(void) {
 	size_t before = rss_bytes(), full;
 
 	fill();
@@ -196,8 +189,7 @@ child_never(void)
 
 /* The time set at run time holds for what is already free. */
 static int
-child_set_later(void)
-{
+child_set_later(void) {
 	size_t before = rss_bytes(), now;
 	ssize_t ms = 200;
 
@@ -212,14 +204,17 @@ child_set_later(void)
 			    "arena %u", i);
 	}
 	now = falls_below(before + (24 << 20), 200);
-	ok(now < before + (24 << 20), "a decay time set later (%zu MB, before %zu)", MB(now), MB(before));
+	ok(now < before + (24 << 20), "a decay time set later (%zu MB, before %zu)", MB(now),
+	    MB(before));
 	return done_testing();
 }
 
-/* An arena bounded by bytes gives back what is above them when it is freed, whatever the decay time. */
+/*
+ * An arena bounded by bytes gives back what is above them when it is freed, whatever the decay
+ * time.
+ */
 static void
-test_oversize(void)
-{
+test_oversize(void) {
 	unsigned ind = 0;
 	size_t len = sizeof(ind), before, full, kept, two = 2 << 20, none = 0;
 	void *p[30];
@@ -228,8 +223,10 @@ test_oversize(void)
 
 	is_int(mallctl("arenas.create", &ind, &len, NULL, 0), 0, "an arena by hand");
 	ctl_name(name, "arena.%u.oversize_threshold", ind);
-	is_uint(ctl_size(name), ctl_size("opt.oversize_threshold"), "its threshold is that of the option");
-	is_int(ctl_write(ctl_name(dirty, "arena.%u.dirty_decay_ms", ind), ms), 0, "by time nothing of it goes in this hour");
+	is_uint(ctl_size(name), ctl_size("opt.oversize_threshold"),
+	    "its threshold is that of the option");
+	is_int(ctl_write(ctl_name(dirty, "arena.%u.dirty_decay_ms", ind), ms), 0,
+	    "by time nothing of it goes in this hour");
 	for (int round = 0; round < 2; round++) {
 		before = rss_bytes();
 		for (int i = 0; i < 30; i++) {
@@ -254,8 +251,7 @@ test_oversize(void)
 }
 
 static void
-test_nodes(void)
-{
+test_nodes(void) {
 	static const char *const names[] = { "arenas.dirty_decay_ms", "arenas.muzzy_decay_ms",
 		"arena.0.dirty_decay_ms", "arena.0.muzzy_decay_ms" };
 
@@ -280,8 +276,7 @@ test_nodes(void)
 
 /* The limit of the arena of oversized requests is one of memory: no muzzy pages beside it. */
 static int
-child_oversize_muzzy(void)
-{
+child_oversize_muzzy(void) {
 	size_t before = rss_bytes(), size = 8 << 20;
 	void *p[25];
 
@@ -297,16 +292,14 @@ child_oversize_muzzy(void)
 }
 
 static size_t
-active_now(void)
-{
+active_now(void) {
 	ctl_epoch();
 	return ctl_size("stats.active");
 }
 
 /* An object of each small class in each arena, and back. */
 static void
-use_slabs(void)
-{
+use_slabs(void) {
 	for (unsigned a = 0; a < ctl_unsigned("arenas.narenas") - 1; a++) {
 		int flags = MALLOCX_ARENA(a) | MALLOCX_TCACHE_NONE;
 
@@ -320,11 +313,14 @@ use_slabs(void)
 	}
 }
 
-/* A slab that holds nothing is in use no more, also where it is the one that the next request would come from. */
+/*
+ * A slab that holds nothing is in use no more, also where it is the one that the next request would
+ * come from.
+ */
 static int
-child_slabs(void)
-{
-	bool is_at_once = ctl_ssize("opt.dirty_decay_ms") == 0, is_served = ctl_bool("opt.background_thread");
+child_slabs(void) {
+	bool is_at_once = ctl_ssize("opt.dirty_decay_ms") == 0, is_served =
+	    ctl_bool("opt.background_thread");
 	size_t slab = 4 * ctl_size("arenas.page"), few = 64 * slab, before, now;
 
 	traffic(1);
@@ -339,7 +335,8 @@ child_slabs(void)
 			for (int i = 0; i < 3000 && active_now() > before + slab; i++)
 				usleep(10000);
 			now = active_now();
-			ok(now <= before + slab, "by the background threads (%zu bytes, before %zu)", now, before);
+			ok(now <= before + slab, "by the background threads (%zu bytes, before %zu)", now,
+			    before);
 		} else if (round == 0) {
 			ok(active_now() > before + few, "slabs of eight arenas wait for the next request");
 			for (int i = 0; i < 300 && active_now() > before + 2 * slab; i++)
@@ -357,8 +354,7 @@ child_slabs(void)
 
 /* The same of a thread's own arena. */
 static int
-child_slabs_of_idle(void)
-{
+child_slabs_of_idle(void) {
 	size_t before;
 
 	is_int(ctl_void("thread.idle"), 0, "thread.idle");
@@ -371,21 +367,20 @@ child_slabs_of_idle(void)
 }
 
 static const struct test_child children[] = {
-	{ "by_time", child_by_time },
-	{ "slowly", child_slowly },
-	{ "slowly_others", child_slowly_others },
-	{ "at_once", child_at_once },
-	{ "never", child_never },
-	{ "set_later", child_set_later },
-	{ "oversize_muzzy", child_oversize_muzzy },
-	{ "slabs", child_slabs },
-	{ "slabs_of_idle", child_slabs_of_idle },
-	{ NULL, NULL },
+	{"by_time", child_by_time},
+	{"slowly", child_slowly},
+	{"slowly_others", child_slowly_others},
+	{"at_once", child_at_once},
+	{"never", child_never},
+	{"set_later", child_set_later},
+	{"oversize_muzzy", child_oversize_muzzy},
+	{"slabs", child_slabs},
+	{"slabs_of_idle", child_slabs_of_idle},
+	{NULL, NULL},
 };
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	test_children(argc, argv, children);
 	test_nodes();
 	test_oversize();

@@ -17,9 +17,9 @@ static void *volatile live[2000];
 static int fifo_end = -1;
 
 /* Each way through ten calls is a stack of its own: a profile that fills any pipe. */
-static __attribute__((noinline)) void *
-site(unsigned bits, int depth)
-{
+static
+__attribute__((noinline)) void *
+site(unsigned bits, int depth) {
 	void *p;
 
 	if (depth == 0)
@@ -35,20 +35,17 @@ site(unsigned bits, int depth)
 }
 
 static int
-dump_to(const char *path)
-{
+dump_to(const char *path) {
 	return mallctl("prof.dump", NULL, NULL, &path, sizeof(path));
 }
 
 static int
-dump_own_name(void)
-{
+dump_own_name(void) {
 	return mallctl("prof.dump", NULL, NULL, NULL, 0);
 }
 
 static const char *
-in_dir(const char *name)
-{
+in_dir(const char *name) {
 	static char path[2][200];
 	static unsigned turn;
 	char *at = path[turn++ % 2];
@@ -58,16 +55,14 @@ in_dir(const char *name)
 }
 
 static bool
-is_whole(const char *path)
-{
+is_whole(const char *path) {
 	struct heap_profile h = heap_read(path);
 
 	return h.good && h.has_maps && h.live_bytes > 0;
 }
 
 static bool
-last_error_is(const char *word, const char *path)
-{
+last_error_is(const char *word, const char *path) {
 	char want[300];
 	const char *e = ctl_str("prof.last_error");
 
@@ -79,22 +74,21 @@ last_error_is(const char *word, const char *path)
 
 /* Files whose name has `part`; hidden ones too. */
 static int
-files_with(const char *part)
-{
+files_with(const char *part) {
 	DIR *d = opendir(dir);
 	struct dirent *e;
 	int n = 0;
 
 	while (d != NULL && (e = readdir(d)) != NULL)
-		n += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 && strstr(e->d_name, part) != NULL;
+		n += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 && strstr(e->d_name,
+		    part) != NULL;
 	if (d != NULL)
 		closedir(d);
 	return n;
 }
 
 static void
-make_file(const char *path, const char *text)
-{
+make_file(const char *path, const char *text) {
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
 
 	if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text))
@@ -103,8 +97,7 @@ make_file(const char *path, const char *text)
 }
 
 static bool
-file_is(const char *path, const char *text)
-{
+file_is(const char *path, const char *text) {
 	char got[100] = "";
 	int fd = open(path, O_RDONLY);
 	ssize_t n = read(fd, got, sizeof(got) - 1);
@@ -127,8 +120,7 @@ file_is(const char *path, const char *text)
 
 /* What fn checks in a child of its own; 77: this machine does not let it. */
 static void
-in_child(void (*fn)(void *), const char *what)
-{
+in_child(void (*fn)(void *), const char *what) {
 	static struct test_result r;
 
 	run_forked(&r, fn, NULL);
@@ -144,12 +136,12 @@ in_child(void (*fn)(void *), const char *what)
 static bool is_large;
 
 static void
-test_answers(void)
-{
+test_answers(void) {
 	char longest[5000];
 	struct stat st;
 
-	is_int(dump_to(in_dir("no/file")), EFAULT, "a missing directory: ENOENT would mean a missing node");
+	is_int(dump_to(in_dir("no/file")), EFAULT, "a missing directory: ENOENT would mean a missing "
+	    "node");
 	ok(last_error_is("ENOENT", in_dir("no/file")), "prof.last_error has the errno that it was");
 	is_int(dump_to("/dev/full"), ENOSPC, "a full device: ENOSPC");
 	ok(last_error_is("ENOSPC", "/dev/full"), "it says so");
@@ -173,13 +165,13 @@ test_answers(void)
 /* ---- other users and places ---- */
 
 static void
-other_user(void *arg)
-{
+other_user(void *arg) {
 	(void)arg;
 	make_file(in_dir("given"), "old text\n");
 	make_file(in_dir("others"), "old text\n");
 	MUST(chmod(in_dir("others"), 0666) == 0 && chmod(dir, 0755) == 0);
-	MUST_HAVE(getuid() == 0 && chown(in_dir("given"), 65534, 65534) == 0 && setgid(65534) == 0 && setuid(65534) == 0);
+	MUST_HAVE(getuid() == 0 && chown(in_dir("given"), 65534, 65534) == 0 && setgid(65534) == 0
+	    && setuid(65534) == 0);
 	MUST(dump_to(in_dir("new")) == EACCES && last_error_is("EACCES", in_dir("new")));
 	MUST(dump_own_name() == EACCES);
 	MUST(files_with("new") == 0 && files_with("auto") == 0 && files_with(".tmp") == 0);
@@ -191,8 +183,7 @@ other_user(void *arg)
 
 /* The prefix was relative and the directory the other when it was set. */
 static void
-other_directory(void *arg)
-{
+other_directory(void *arg) {
 	const char *prefix = "relative";
 
 	(void)arg;
@@ -203,10 +194,11 @@ other_directory(void *arg)
 	_exit(0);
 }
 
-/* Where /proc has no memory map, the objects are listed as the loader knows them, as lines of one. */
+/*
+ * Where /proc has no memory map, the objects are listed as the loader knows them, as lines of one.
+ */
 static bool
-maps_name_the_library(const char *prefix)
-{
+maps_name_the_library(const char *prefix) {
 	static char text[4 << 20];
 	DIR *d = opendir(dir);
 	struct dirent *e;
@@ -222,14 +214,14 @@ maps_name_the_library(const char *prefix)
 	if (d != NULL)
 		closedir(d);
 	text[n < 0 ? 0 : n] = '\0';
-	char *maps = strstr(text, "\nMAPPED_LIBRARIES:\n"), *modules = maps == NULL ? NULL : strstr(maps, "\n# module ");
+	char *maps = strstr(text, "\nMAPPED_LIBRARIES:\n"), *modules = maps == NULL ? NULL
+	    : strstr(maps, "\n# module ");
 	char *name = maps == NULL ? NULL : strstr(maps, "libjemalloc");
 	return modules != NULL && name != NULL && name < modules;
 }
 
 static void
-other_root(void *arg)
-{
+other_root(void *arg) {
 	char inside[200];
 	const char *prefix;
 
@@ -254,10 +246,10 @@ other_root(void *arg)
 }
 
 static void
-bind_mount(void *arg)
-{
+bind_mount(void *arg) {
 	(void)arg;
-	MUST_HAVE(unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
+	MUST_HAVE(unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE,
+	    NULL) == 0);
 	make_file(in_dir("behind"), "a text that is longer than nothing\n");
 	make_file(in_dir("mounted"), "");
 	MUST_HAVE(mount(in_dir("behind"), in_dir("mounted"), NULL, MS_BIND, NULL) == 0);
@@ -270,8 +262,7 @@ bind_mount(void *arg)
 /* ---- planted names ---- */
 
 static void
-test_planted(void)
-{
+test_planted(void) {
 	char name[100];
 	const char *victim = in_dir("victim");
 	char kept[200], written[200];
@@ -309,14 +300,12 @@ test_planted(void)
 static volatile int caught;
 
 static void
-on_signal(int sig)
-{
+on_signal(int sig) {
 	caught += sig != 0;
 }
 
 static void
-test_signals(void)
-{
+test_signals(void) {
 	struct rlimit old, small;
 	sigset_t pending, both, was;
 	int fds[2];
@@ -340,7 +329,8 @@ test_signals(void)
 	ok(caught == 0 && sigismember(&pending, SIGXFSZ) == 0 && sigismember(&pending, SIGPIPE) == 0,
 	    "no signal came and none waits");
 	pthread_sigmask(SIG_SETMASK, NULL, &was);
-	ok(sigismember(&was, SIGXFSZ) == 0 && sigismember(&was, SIGPIPE) == 0, "nor is one blocked now");
+	ok(sigismember(&was, SIGXFSZ) == 0 && sigismember(&was, SIGPIPE) == 0,
+	    "nor is one blocked now");
 	/* One that the program had waiting of its own is not ours to take. */
 	sigemptyset(&both);
 	sigaddset(&both, SIGXFSZ);
@@ -363,8 +353,7 @@ static volatile bool may_read;
 static volatile long n_read;
 
 static void *
-reader(void *arg)
-{
+reader(void *arg) {
 	static char buf[65536];
 	int fd = open(fifo, O_RDONLY);
 	ssize_t n;
@@ -380,15 +369,13 @@ reader(void *arg)
 }
 
 static void *
-dumper(void *arg)
-{
+dumper(void *arg) {
 	__atomic_store_n((int *)arg, dump_to(fifo), __ATOMIC_RELEASE);
 	return NULL;
 }
 
 static void
-fifo_make(pthread_t *t)
-{
+fifo_make(pthread_t *t) {
 	snprintf(fifo, sizeof(fifo), "%s", in_dir("fifo"));
 	if (mkfifo(fifo, 0600) != 0 || pthread_create(t, NULL, reader, NULL) != 0)
 		bail_out("fifo");
@@ -401,8 +388,7 @@ fifo_make(pthread_t *t)
 }
 
 static void
-test_fifo(void)
-{
+test_fifo(void) {
 	pthread_t t;
 
 	may_read = true;
@@ -424,8 +410,7 @@ test_fifo(void)
 
 /* Descriptors of this process that lead to the pipe. */
 static int
-descriptors_of_fifo(void)
-{
+descriptors_of_fifo(void) {
 	char name[64], to[300];
 	int n = 0;
 
@@ -438,10 +423,12 @@ descriptors_of_fifo(void)
 	return n;
 }
 
-/* The dump hangs in a full pipe while this thread forks; what the child says of it, and the error of the dump. */
+/*
+ * The dump hangs in a full pipe while this thread forks; what the child says of it, and the error
+ * of the dump.
+ */
 static int
-fork_meanwhile(int *status)
-{
+fork_meanwhile(int *status) {
 	pthread_t reading, dumping;
 	int err = -1, before;
 
@@ -456,8 +443,8 @@ fork_meanwhile(int *status)
 	pid_t pid = fork();
 	if (pid == 0) {
 		/* Its own dumps work, and the one of the parent does not live on here. */
-		bool good = descriptors_of_fifo() == before && dump_to(in_dir("child")) == 0 &&
-		    is_whole(in_dir("child"));
+		bool good = descriptors_of_fifo() == before && dump_to(in_dir("child")) == 0
+		    && is_whole(in_dir("child"));
 		_exit(good ? 0 : 1);
 	}
 	waitpid(pid, status, 0);
@@ -471,24 +458,26 @@ fork_meanwhile(int *status)
 }
 
 static void
-test_fork_meanwhile(void)
-{
+test_fork_meanwhile(void) {
 	int err, status, tries = 0;
 
-	/* It is 5 s that a pipe is waited for: once more where this machine did not come to read it before. */
+	/*
+	 * It is 5 s that a pipe is waited for: once more where this machine did not come to read it
+	 * before.
+	 */
 	do {
 		status = -1;
 		err = fork_meanwhile(&status);
 	} while (err == ETIMEDOUT && ++tries < 20);
-	ok(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a child forked in the middle of a dump closes its file");
+	ok(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+	    "a child forked in the middle of a dump closes its file");
 	is_int(err, 0, "the parent's dump goes on");
 	ok(n_read > 100000, "to its end");
 }
 
 /* A file behind a descriptor holds the profile and nothing else afterwards. */
 static void
-test_descriptor(void)
-{
+test_descriptor(void) {
 	char path[40];
 	int fd = open(in_dir("open"), O_RDWR | O_CREAT, 0600);
 	char filler[1 << 16];
@@ -508,8 +497,7 @@ test_descriptor(void)
 }
 
 static int
-child_all(void)
-{
+child_all(void) {
 	char prefix[100], cmd[200];
 	const char *p = prefix;
 
@@ -542,8 +530,7 @@ child_all(void)
 
 /* Enough for several interval dumps, all of which fail; then the errors are counted. */
 static int
-child_automatic(void)
-{
+child_automatic(void) {
 	for (int i = 0; i < 2000; i++)
 		live[i] = malloc(10000);
 	printf("errors %llu\n", (unsigned long long)ctl_u64("prof.dump_errors"));
@@ -553,14 +540,13 @@ child_automatic(void)
 }
 
 static const struct test_child children[] = {
-	{ "all", child_all },
-	{ "automatic", child_automatic },
-	{ NULL, NULL },
+	{"all", child_all},
+	{"automatic", child_automatic},
+	{NULL, NULL},
 };
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	static struct test_result r;
 	char *at;
 	unsigned long errors;
@@ -577,7 +563,8 @@ main(int argc, char **argv)
 	errors = at == NULL ? 0 : strtoul(at + 7, NULL, 10);
 	ok(errors >= 3, "prof.dump_errors counts them (%lu)", errors);
 	contains(r.out, "last ENOTDIR /dev/full/x.", "prof.last_error has reason and path");
-	contains(r.out, "<jemalloc>: failed to open \"/dev/full/x.", "a line is printed, with the path");
+	contains(r.out, "<jemalloc>: failed to open \"/dev/full/x.",
+	    "a line is printed, with the path");
 	contains(r.out, "\": ENOTDIR\n", "and the reason");
 	return done_testing();
 }

@@ -15,8 +15,7 @@ static void *volatile live[4000];
 
 /* Calls fn for each file of ours; their number. */
 static int
-each_file(void (*fn)(const char *name, void *arg), void *arg)
-{
+each_file(void (*fn)(const char *name, void *arg), void *arg) {
 	DIR *d = opendir(dir);
 	struct dirent *e;
 	int n = 0;
@@ -43,8 +42,7 @@ struct kinds {
 #define STAMP "[0-9]{8}T[0-9]{6}\\.[0-9]{3}Z"
 
 static void
-name_check(const char *name, void *arg)
-{
+name_check(const char *name, void *arg) {
 	struct kinds *k = arg;
 	regmatch_t m[3];
 	regex_t re;
@@ -75,8 +73,7 @@ name_check(const char *name, void *arg)
 }
 
 static void
-remove_file(const char *name, void *arg)
-{
+remove_file(const char *name, void *arg) {
 	char path[400];
 
 	(void)arg;
@@ -85,9 +82,8 @@ remove_file(const char *name, void *arg)
 }
 
 static int
-child_kinds(void)
-{
-	struct kinds k = { true, 0, 0, true };
+child_kinds(void) {
+	struct kinds k = {true, 0, 0, true};
 
 	/* The directory is that of the prefix. */
 	snprintf(dir, sizeof(dir), "%s", ctl_str("opt.prof_prefix"));
@@ -112,19 +108,20 @@ child_kinds(void)
 }
 
 static void
-test_kinds(bool timestamps)
-{
+test_kinds(bool timestamps) {
 	static struct test_result r;
-	struct kinds k = { timestamps, 0, 0, false };
+	struct kinds k = {timestamps, 0, 0, false};
 	unsigned all = 0;
 	char conf[600];
 
-	snprintf(conf, sizeof(conf), "prof:true,lg_prof_sample:12,lg_prof_interval:20,prof_gdump:true,prof_final:true,"
+	snprintf(conf, sizeof(conf),
+	    "prof:true,lg_prof_sample:12,lg_prof_interval:20,prof_gdump:true,prof_final:true,"
 	    "prof_threshold_alloc:2M,prof_threshold_large:8M,prof_threshold_highwater:2M,"
 	    "prof_threshold_time_ms:20,prof_dump_min_gap_ms:0,prof_dump_max_files:0,prof_prefix:%s/x,"
 	    "prof_dump_timestamp:%s", dir, timestamps ? "true" : "false");
 	run_child_conf(&r, "kinds", conf);
-	child_exits(&r, 0, "a program that dumps for every reason, timestamps %s", timestamps ? "on" : "off");
+	child_exits(&r, 0, "a program that dumps for every reason, timestamps %s", timestamps ? "on"
+	    : "off");
 	int n = each_file(name_check, &k);
 	is_int(k.bad, 0, "%d names are as they should be", n);
 	for (const char *c = "fimusalht"; *c != '\0'; c++)
@@ -138,9 +135,9 @@ test_kinds(bool timestamps)
 static unsigned n_live;
 
 /* Two calls to choose from at each step: 2^depth places. */
-static void __attribute__((noinline))
-walk(unsigned path, int depth)
-{
+static void
+__attribute__((noinline))
+walk(unsigned path, int depth) {
 	if (depth == 0)
 		live[n_live++] = malloc(100);
 	else if ((path >> (depth - 1) & 1) != 0) {
@@ -152,9 +149,8 @@ walk(unsigned path, int depth)
 }
 
 static int
-child_ends(void)
-{
-	struct kinds k = { true, 0, 0, true };
+child_ends(void) {
+	struct kinds k = {true, 0, 0, true};
 
 	snprintf(dir, sizeof(dir), "%s", ctl_str("opt.prof_prefix"));
 	for (unsigned path = 0; path < 4000; path++)
@@ -168,16 +164,20 @@ child_ends(void)
 	return 1;
 }
 
-/* The thread of the profiler writes one profile after the other; one that is given up is nobody's failure. */
+/*
+ * The thread of the profiler writes one profile after the other; one that is given up is nobody's
+ * failure.
+ */
 static void
-test_ends(void)
-{
+test_ends(void) {
 	static struct test_result r;
 	char conf[300];
 	int bad = 0;
 
-	snprintf(conf, sizeof(conf), "prof:true,prof_final:true,lg_prof_sample:0,abort:true,prof_thread:true,prof_threshold_time_ms:1,"
-	    "prof_dump_min_gap_ms:0,prof_dump_max_files:0,prof_prefix:%s/x", dir);
+	snprintf(conf, sizeof(conf),
+	    "prof:true,prof_final:true,lg_prof_sample:0,abort:true,prof_thread:true,"
+	    "prof_threshold_time_ms:1,prof_dump_min_gap_ms:0,"
+	    "prof_dump_max_files:0,prof_prefix:%s/x", dir);
 	for (int i = 0; i < 10; i++) {
 		run_child_conf(&r, "ends", conf);
 		if (!exited_with(&r, 0) || r.len != 0) {
@@ -194,8 +194,7 @@ test_ends(void)
 #define EACH 15
 
 static int
-dumps(void)
-{
+dumps(void) {
 	int bad = 0;
 
 	for (int i = 0; i < EACH; i++)
@@ -204,16 +203,14 @@ dumps(void)
 }
 
 static int
-child_dumps(void)
-{
+child_dumps(void) {
 	live[0] = malloc(100000);
 	return dumps();
 }
 
 /* A process, its child and its grandchild dump at once. */
 static int
-dumps_with_child(int generations)
-{
+dumps_with_child(int generations) {
 	int status = 0;
 	pid_t pid = generations == 0 ? 0 : fork();
 
@@ -226,16 +223,14 @@ dumps_with_child(int generations)
 }
 
 static int
-child_forks(void)
-{
+child_forks(void) {
 	live[0] = malloc(100000);
 	return dumps_with_child(2);
 }
 
 /* Two containers at once, then a third: the program is process 1 in each. */
 static pid_t
-container_start(void)
-{
+container_start(void) {
 	pid_t pid = fork();
 	int status = -1;
 
@@ -253,9 +248,8 @@ container_start(void)
 }
 
 static int
-child_containers(void)
-{
-	int status[3] = { -1, -1, -1 };
+child_containers(void) {
+	int status[3] = {-1, -1, -1};
 	pid_t first = container_start(), second = container_start();
 
 	waitpid(first, &status[0], 0);
@@ -273,8 +267,7 @@ struct found {
 };
 
 static void
-count_whole(const char *name, void *arg)
-{
+count_whole(const char *name, void *arg) {
 	struct found *f = arg;
 	char path[400];
 
@@ -284,16 +277,17 @@ count_whole(const char *name, void *arg)
 }
 
 static void
-test_same_number(bool timestamps)
-{
+test_same_number(bool timestamps) {
 	static struct test_result r;
-	struct found f = { 0, 0 };
+	struct found f = {0, 0};
 	char conf[300];
 
-	snprintf(conf, sizeof(conf), "prof:true,lg_prof_sample:12,prof_prefix:%s/x,prof_dump_timestamp:%s", dir,
-	    timestamps ? "true" : "false");
+	snprintf(conf, sizeof(conf),
+	    "prof:true,lg_prof_sample:12,prof_prefix:%s/x,prof_dump_timestamp:%s", dir, timestamps
+	    ? "true" : "false");
 	run_child_conf(&r, "forks", conf);
-	child_exits(&r, 0, "a process, its child and its grandchild, timestamps %s", timestamps ? "on" : "off");
+	child_exits(&r, 0, "a process, its child and its grandchild, timestamps %s", timestamps ? "on"
+	    : "off");
 	is_int(each_file(count_whole, &f), 3 * EACH, "as many files as dumps");
 	is_int(f.whole, 3 * EACH, "each of them whole");
 	each_file(remove_file, NULL);
@@ -303,24 +297,24 @@ test_same_number(bool timestamps)
 		return;
 	}
 	child_exits(&r, 0, "three containers, the program is process 1 in each");
-	f = (struct found){ 0, 0 };
+	f = (struct found){0, 0};
 	is_int(each_file(count_whole, &f), 3 * EACH, "as many files as dumps");
-	ok(f.whole == 3 * EACH && f.of_one == 3 * EACH, "each whole, all of process 1 (%d, %d)", f.whole, f.of_one);
+	ok(f.whole == 3 * EACH && f.of_one == 3 * EACH, "each whole, all of process 1 (%d, %d)",
+	    f.whole, f.of_one);
 	each_file(remove_file, NULL);
 }
 
 static const struct test_child children[] = {
-	{ "kinds", child_kinds },
-	{ "ends", child_ends },
-	{ "dumps", child_dumps },
-	{ "forks", child_forks },
-	{ "containers", child_containers },
-	{ NULL, NULL },
+	{"kinds", child_kinds},
+	{"ends", child_ends},
+	{"dumps", child_dumps},
+	{"forks", child_forks},
+	{"containers", child_containers},
+	{NULL, NULL},
 };
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	test_children(argc, argv, children);
 	if (!ctl_bool("config.prof"))
 		plan_skip_all("no profiler in this build");

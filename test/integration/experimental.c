@@ -1,7 +1,7 @@
 /*
- * experimental.*: what utilization tells of an object and its class, batches of allocations, the hook in
- * place of abort.  (Hooks of the profiler: prof_hooks.c; events of threads: user_event.c; recent samples:
- * prof_recent.t.)
+ * experimental.*: what utilization tells of an object and its class, batches of allocations, the
+ * hook in place of abort. (Hooks of the profiler: prof_hooks.c; events of threads: user_event.c;
+ * recent samples: prof_recent.t.)
  */
 #include "ctl.h"
 
@@ -30,8 +30,7 @@ struct batch {
 };
 
 static int
-query(const void *p, struct util *u)
-{
+query(const void *p, struct util *u) {
 	size_t len = sizeof(*u);
 
 	memset(u, 0xff, sizeof(*u));
@@ -40,8 +39,7 @@ query(const void *p, struct util *u)
 
 /* An arena of its own, without a cache: each object is counted where it lies. */
 static void
-test_query(void)
-{
+test_query(void) {
 	unsigned arena, nregs;
 	size_t len = sizeof(arena), slab, large_size = ctl_size("arenas.lextent.0.size");
 	struct util u;
@@ -55,39 +53,44 @@ test_query(void)
 	for (int i = 0; i < 3; i++)
 		p[i] = mallocx(ctl_size("arenas.bin.3.size"), flags);
 	is_int(query(p[1], &u), 0, "a small object");
-	ok(u.nregs == nregs && u.size == slab && u.nfree == nregs - 3, "its slab: %zu of %zu free, %zu bytes", u.nfree,
-	    u.nregs, u.size);
+	ok(u.nregs == nregs && u.size == slab && u.nfree == nregs - 3,
+	    "its slab: %zu of %zu free, %zu bytes", u.nfree, u.nregs, u.size);
 	if (ctl_bool("config.stats"))
-		ok(u.bin_nregs == nregs && u.bin_nfree == nregs - 3, "its class: %zu of %zu free", u.bin_nfree, u.bin_nregs);
-	ok((char *)u.slab <= (char *)p[1] && (char *)p[1] < (char *)u.slab + slab, "it lies in the current slab");
+		ok(u.bin_nregs == nregs && u.bin_nfree == nregs - 3, "its class: %zu of %zu free",
+		    u.bin_nfree, u.bin_nregs);
+	ok((char *)u.slab <= (char *)p[1] && (char *)p[1] < (char *)u.slab + slab,
+	    "it lies in the current slab");
 	dallocx(p[0], flags);
 	is_int(query(p[1], &u), 0, "again");
 	is_uint(u.nfree, nregs - 2, "one was freed");
 	is_int(query(large, &u), 0, "a large one");
-	ok(u.nregs == 1 && u.nfree == 0 && u.size >= malloc_usable_size(large) && u.bin_nregs == 0, "alone in its extent");
+	ok(u.nregs == 1 && u.nfree == 0 && u.size >= malloc_usable_size(large) && u.bin_nregs == 0,
+	    "alone in its extent");
 	is_int(query(&local, &u), 0, "no allocation");
 	ok(u.nregs == 0 && u.size == 0 && u.nfree == 0 && u.slab == NULL, "is all zero");
-	is_int(mallctl("experimental.utilization.query", NULL, NULL, (void *)&p[1], sizeof(p[1])), EINVAL, "no room");
+	is_int(mallctl("experimental.utilization.query", NULL, NULL, (void *)&p[1], sizeof(p[1])),
+	    EINVAL, "no room");
 	len = sizeof(u) - 1;
-	is_int(mallctl("experimental.utilization.query", &u, &len, (void *)&p[1], sizeof(p[1])), EINVAL, "too little");
+	is_int(mallctl("experimental.utilization.query", &u, &len, (void *)&p[1], sizeof(p[1])), EINVAL,
+	    "too little");
 
-	const void *both[3] = { p[2], large, &local };
+	const void *both[3] = {p[2], large, &local};
 	struct util_short s[3];
 	len = sizeof(s);
-	is_int(mallctl("experimental.utilization.batch_query", s, &len, (void *)both, sizeof(both)), 0, "three at once");
+	is_int(mallctl("experimental.utilization.batch_query", s, &len, (void *)both, sizeof(both)), 0,
+	    "three at once");
 	ok(s[0].nfree == nregs - 2 && s[0].nregs == nregs && s[0].size == slab, "the small one");
 	ok(s[1].nfree == 0 && s[1].nregs == 1 && s[1].size >= large_size, "the large one");
 	ok(s[2].nfree == 0 && s[2].nregs == 0 && s[2].size == 0, "nothing");
-	is_int(mallctl("experimental.utilization.batch_query", s, &len, (void *)both, sizeof(both) - 8), EINVAL,
-	    "answers for more than was asked");
+	is_int(mallctl("experimental.utilization.batch_query", s, &len, (void *)both, sizeof(both) - 8),
+	    EINVAL, "answers for more than was asked");
 	dallocx(p[1], flags);
 	dallocx(p[2], flags);
 	dallocx(large, flags);
 }
 
 static int
-batch(struct batch *b, size_t *got)
-{
+batch(struct batch *b, size_t *got) {
 	size_t len = sizeof(*got);
 
 	*got = (size_t)-1;
@@ -95,13 +98,12 @@ batch(struct batch *b, size_t *got)
 }
 
 static void
-test_batch(void)
-{
+test_batch(void) {
 	enum { N = 300 };
 	static void *p[N];
 	unsigned arena, other = 0;
 	size_t len = sizeof(arena), got;
-	struct batch b = { p, N, 100, 0 };
+	struct batch b = {p, N, 100, 0};
 	bool aligned = true, zero = true, there = true;
 
 	is_int(batch(&b, &got), 0, "a batch");
@@ -136,20 +138,19 @@ test_batch(void)
 	is_int(batch(&b, &got), 0, "a size that nobody has");
 	is_uint(got, 0, "gives none");
 	len = 4;
-	is_int(mallctl("experimental.batch_alloc", &got, &len, &b, sizeof(b)), EINVAL, "no room for the answer");
+	is_int(mallctl("experimental.batch_alloc", &got, &len, &b, sizeof(b)), EINVAL,
+	    "no room for the answer");
 }
 
 static void
-instead(const char *message)
-{
+instead(const char *message) {
 	printf("instead of abort: %s", message);
 	fflush(stdout);
 	_exit(5);
 }
 
 static int
-child_abort(void)
-{
+child_abort(void) {
 	void (*hook)(const char *) = instead;
 	char *p = keep(malloc(1 << 20));
 
@@ -159,8 +160,7 @@ child_abort(void)
 }
 
 static int
-child_abort_again(void)
-{
+child_abort_again(void) {
 	void (*hook)(const char *) = instead;
 
 	MUST(ctl_write("experimental.hooks.safety_check_abort", hook) == 0);
@@ -171,8 +171,7 @@ child_abort_again(void)
 }
 
 static void
-test_abort(void)
-{
+test_abort(void) {
 	static struct test_result r;
 
 	run_child_conf(&r, "abort", NULL);
@@ -183,10 +182,10 @@ test_abort(void)
 }
 
 int
-main(int argc, char **argv)
-{
-	static const struct test_child children[] = { { "abort", child_abort }, { "abort_again", child_abort_again },
-		{ NULL, NULL } };
+main(int argc, char **argv) {
+	static const struct test_child children[] = {{"abort", child_abort},
+	    {"abort_again", child_abort_again},
+		{NULL, NULL}};
 
 	test_children(argc, argv, children);
 	test_query();

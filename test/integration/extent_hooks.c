@@ -1,7 +1,8 @@
 /*
- * Arenas whose pages come from the program.  The hooks here keep a model: which ranges there are and
- * whether they are committed; each call must name a range exactly as the calls before left it.  Members
- * are left out or refuse in turn; hooks allocate; many threads; profiled; with background threads.
+ * Arenas whose pages come from the program. The hooks here keep a model: which ranges there are and
+ * whether they are committed; each call must name a range exactly as the calls before left it.
+ * Members are left out or refuse in turn; hooks allocate; many threads; profiled; with background
+ * threads.
  */
 #include "ctl.h"
 #include <pthread.h>
@@ -11,7 +12,8 @@
 #define RANGES 40000
 #define LIVE 1500
 
-enum { m_dalloc = 1, m_destroy = 2, m_commit = 4, m_decommit = 8, m_lazy = 16, m_forced = 32, m_split = 64,
+enum { m_dalloc = 1, m_destroy = 2, m_commit = 4, m_decommit = 8, m_lazy = 16, m_forced = 32,
+    m_split = 64,
 	m_merge = 128, m_all = 255 };
 
 struct range {
@@ -31,16 +33,14 @@ static extent_hooks_t table;
 static __thread unsigned depth;
 
 static void
-fault(const char *what, void *addr, size_t size)
-{
+fault(const char *what, void *addr, size_t size) {
 	if (faults++ < 5)
 		fprintf(stderr, "# %s: %p, %zu bytes\n", what, addr, size);
 }
 
 /* Enters a hook. */
 static void
-enter(int which, extent_hooks_t *hooks, unsigned ind)
-{
+enter(int which, extent_hooks_t *hooks, unsigned ind) {
 	static __thread void *kept;
 
 	if (allocates && depth == 0) {
@@ -58,16 +58,14 @@ enter(int which, extent_hooks_t *hooks, unsigned ind)
 }
 
 static bool
-leave(bool answer)
-{
+leave(bool answer) {
 	pthread_mutex_unlock(&mtx);
 	return answer;
 }
 
 /* The first range at or above addr. */
 static size_t
-at(const void *addr)
-{
+at(const void *addr) {
 	size_t low = 0, high = nranges;
 
 	while (low < high) {
@@ -82,8 +80,7 @@ at(const void *addr)
 }
 
 static void
-insert(size_t i, struct range r)
-{
+insert(size_t i, struct range r) {
 	if (nranges == RANGES) {
 		fault("too many ranges", r.addr, r.size);
 		return;
@@ -94,8 +91,7 @@ insert(size_t i, struct range r)
 }
 
 static struct range *
-exact(const char *what, void *addr, size_t size)
-{
+exact(const char *what, void *addr, size_t size) {
 	size_t i = at(addr);
 
 	if (i < nranges && ranges[i].addr == addr && ranges[i].size == size)
@@ -105,9 +101,8 @@ exact(const char *what, void *addr, size_t size)
 }
 
 static void *
-my_alloc(extent_hooks_t *hooks, void *new_addr, size_t size, size_t alignment, bool *zero, bool *commit,
-    unsigned ind)
-{
+my_alloc(extent_hooks_t *hooks, void *new_addr, size_t size, size_t alignment, bool *zero,
+    bool *commit, unsigned ind) {
 	char *p;
 
 	enter(0, hooks, ind);
@@ -121,14 +116,13 @@ my_alloc(extent_hooks_t *hooks, void *new_addr, size_t size, size_t alignment, b
 	if (!uncommitted)
 		mprotect(p, size, PROT_READ | PROT_WRITE);
 	*zero = true;
-	insert(at(p), (struct range){ p, size, *commit });
+	insert(at(p), (struct range){p, size, *commit});
 	leave(false);
 	return p;
 }
 
 static void
-gone(const char *what, void *addr, size_t size)
-{
+gone(const char *what, void *addr, size_t size) {
 	struct range *r = exact(what, addr, size);
 
 	if (r != NULL) {
@@ -140,8 +134,7 @@ gone(const char *what, void *addr, size_t size)
 }
 
 static bool
-my_dalloc(extent_hooks_t *hooks, void *addr, size_t size, bool committed, unsigned ind)
-{
+my_dalloc(extent_hooks_t *hooks, void *addr, size_t size, bool committed, unsigned ind) {
 	enter(1, hooks, ind);
 	(void)committed;
 	if (refuses_some && calls[1] % 2 == 0) {
@@ -153,8 +146,7 @@ my_dalloc(extent_hooks_t *hooks, void *addr, size_t size, bool committed, unsign
 }
 
 static void
-my_destroy(extent_hooks_t *hooks, void *addr, size_t size, bool committed, unsigned ind)
-{
+my_destroy(extent_hooks_t *hooks, void *addr, size_t size, bool committed, unsigned ind) {
 	enter(2, hooks, ind);
 	(void)committed;
 	gone("destroy", addr, size);
@@ -162,8 +154,8 @@ my_destroy(extent_hooks_t *hooks, void *addr, size_t size, bool committed, unsig
 }
 
 static bool
-my_commit(extent_hooks_t *hooks, void *addr, size_t size, size_t offset, size_t length, unsigned ind)
-{
+my_commit(extent_hooks_t *hooks, void *addr, size_t size, size_t offset, size_t length,
+    unsigned ind) {
 	struct range *r;
 
 	enter(3, hooks, ind);
@@ -176,8 +168,8 @@ my_commit(extent_hooks_t *hooks, void *addr, size_t size, size_t offset, size_t 
 }
 
 static bool
-my_decommit(extent_hooks_t *hooks, void *addr, size_t size, size_t offset, size_t length, unsigned ind)
-{
+my_decommit(extent_hooks_t *hooks, void *addr, size_t size, size_t offset, size_t length,
+    unsigned ind) {
 	struct range *r;
 
 	enter(4, hooks, ind);
@@ -194,8 +186,8 @@ my_decommit(extent_hooks_t *hooks, void *addr, size_t size, size_t offset, size_
 }
 
 static bool
-my_purge_lazy(extent_hooks_t *hooks, void *addr, size_t size, size_t offset, size_t length, unsigned ind)
-{
+my_purge_lazy(extent_hooks_t *hooks, void *addr, size_t size, size_t offset, size_t length,
+    unsigned ind) {
 	enter(5, hooks, ind);
 	if (exact("purge_lazy", addr, size) == NULL || offset != 0 || length != size)
 		fault("purge_lazy", addr, size);
@@ -204,8 +196,7 @@ my_purge_lazy(extent_hooks_t *hooks, void *addr, size_t size, size_t offset, siz
 
 static bool
 my_purge_forced(extent_hooks_t *hooks, void *addr, size_t size, size_t offset, size_t length,
-    unsigned ind)
-{
+    unsigned ind) {
 	enter(6, hooks, ind);
 	if (exact("purge_forced", addr, size) == NULL || offset != 0 || length != size)
 		fault("purge_forced", addr, size);
@@ -215,28 +206,27 @@ my_purge_forced(extent_hooks_t *hooks, void *addr, size_t size, size_t offset, s
 }
 
 static bool
-my_split(extent_hooks_t *hooks, void *addr, size_t size, size_t size_a, size_t size_b, bool committed,
-    unsigned ind)
-{
+my_split(extent_hooks_t *hooks, void *addr, size_t size, size_t size_a, size_t size_b,
+    bool committed, unsigned ind) {
 	struct range *r;
 
 	enter(7, hooks, ind);
 	r = exact("split", addr, size);
-	if (size_a + size_b != size || size_a == 0 || size_b == 0 || r == NULL || r->committed != committed)
+	if (size_a + size_b != size || size_a == 0 || size_b == 0 || r == NULL
+	    || r->committed != committed)
 		fault("split", addr, size);
 	if (refuses_some && calls[7] % 5 == 0)
 		return leave(true);
 	if (r != NULL) {
 		r->size = size_a;
-		insert((size_t)(r - ranges) + 1, (struct range){ (char *)addr + size_a, size_b, committed });
+		insert((size_t)(r - ranges) + 1, (struct range){(char *)addr + size_a, size_b, committed});
 	}
 	return leave(false);
 }
 
 static bool
-my_merge(extent_hooks_t *hooks, void *addr_a, size_t size_a, void *addr_b, size_t size_b, bool committed,
-    unsigned ind)
-{
+my_merge(extent_hooks_t *hooks, void *addr_a, size_t size_a, void *addr_b, size_t size_b,
+    bool committed, unsigned ind) {
 	struct range *a, *b;
 
 	enter(8, hooks, ind);
@@ -256,11 +246,11 @@ my_merge(extent_hooks_t *hooks, void *addr_a, size_t size_a, void *addr_b, size_
 
 /* All pages zero, nothing given. */
 static void
-new_region(void)
-{
+new_region(void) {
 	int fixed = region == NULL ? 0 : MAP_FIXED;
 
-	region = mmap(region, REGION, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | fixed, -1, 0);
+	region = mmap(region, REGION, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | fixed,
+	    -1, 0);
 	if (region == MAP_FAILED)
 		bail_out("mmap");
 	region_next = region;
@@ -269,8 +259,7 @@ new_region(void)
 
 /* A new arena with these members; the model starts empty. */
 static unsigned
-make(unsigned members)
-{
+make(unsigned members) {
 	extent_hooks_t *hooks = &table;
 	unsigned ind = 0;
 	size_t len = sizeof(ind);
@@ -291,8 +280,7 @@ make(unsigned members)
 }
 
 static int
-ctl_arena(const char *what, unsigned ind)
-{
+ctl_arena(const char *what, unsigned ind) {
 	char name[64];
 
 	return ctl_void(ctl_name(name, "arena.%u.%s", ind, what));
@@ -303,10 +291,11 @@ static struct {
 	size_t size;
 } live[LIVE];
 
-/* Blocks of the arena, at random; wrong: outside the region, not aligned, not zero, contents lost. */
+/*
+ * Blocks of the arena, at random; wrong: outside the region, not aligned, not zero, contents lost.
+ */
 static unsigned
-use(unsigned ind, uint64_t seed, int steps)
-{
+use(unsigned ind, uint64_t seed, int steps) {
 	int flags = MALLOCX_ARENA(ind) | MALLOCX_TCACHE_NONE;
 	unsigned wrong = 0;
 
@@ -329,8 +318,8 @@ use(unsigned ind, uint64_t seed, int steps)
 		if (p == NULL && i % 3 != 0) {
 			bool zero = i % 7 == 0;
 
-			p = mallocx(size, flags | (i % 5 == 0 ? MALLOCX_LG_ALIGN(lg) : 0) |
-			    (zero ? MALLOCX_ZERO : 0));
+			p = mallocx(size, flags | (i % 5 == 0 ? MALLOCX_LG_ALIGN(lg) : 0)
+			    | (zero ? MALLOCX_ZERO : 0));
 			wrong += wrong_if(p == NULL)
 			    || wrong_if((i % 5 == 0 && ((uintptr_t)p & (((size_t)1 << lg) - 1)) != 0));
 			for (size_t n = 0; zero && p != NULL && n < size; n++)
@@ -349,20 +338,19 @@ use(unsigned ind, uint64_t seed, int steps)
 }
 
 static void
-forget(void)
-{
+forget(void) {
 	memset(live, 0, sizeof(live));
 }
 
 static void
-one(const char *name, unsigned members, ssize_t muzzy)
-{
+one(const char *name, unsigned members, ssize_t muzzy) {
 	unsigned ind = make(members);
 	char node[64];
 
 	ok(ind != 0, "%s: an arena", name);
 	ctl_write(ctl_name(node, "arena.%u.muzzy_decay_ms", ind), muzzy);
-	is_uint(use(ind, 42, (int)test_rounds(4000, 12000)), 0, "%s: blocks are right and in the region", name);
+	is_uint(use(ind, 42, (int)test_rounds(4000, 12000)), 0,
+	    "%s: blocks are right and in the region", name);
 	is_int(ctl_arena("reset", ind), 0, "%s: reset", name);
 	forget();
 	is_uint(use(ind, 43, (int)test_rounds(2000, 4000)), 0, "%s: and again", name);
@@ -372,14 +360,14 @@ one(const char *name, unsigned members, ssize_t muzzy)
 	is_uint(wrong_ind, 0, "%s: with the table and the index", name);
 	if ((members & m_destroy) != 0)
 		is_uint(nranges, 0, "%s: nothing is left", name);
-	ok(calls[0] > 0 && (!(members & m_split) || calls[7] > 10) && (!(members & m_merge) || calls[8] > 10),
-	    "%s: %u alloc, %u dalloc, %u destroy, %u commit, %u decommit, %u lazy, %u forced, %u split, %u merge",
-	    name, calls[0], calls[1], calls[2], calls[3], calls[4], calls[5], calls[6], calls[7], calls[8]);
+	ok(calls[0] > 0 && (!(members & m_split) || calls[7] > 10) && (!(members & m_merge)
+	    || calls[8] > 10), "%s: %u alloc, %u dalloc, %u destroy, %u commit, %u decommit, %u lazy, "
+	    "%u forced, %u split, %u merge", name, calls[0], calls[1], calls[2], calls[3], calls[4],
+	    calls[5], calls[6], calls[7], calls[8]);
 }
 
 static int
-child_model(void)
-{
+child_model(void) {
 	one("all members", m_all, 0);
 	one("alloc alone", 0, 0);
 	one("no dalloc", m_all & ~m_dalloc, 10000);
@@ -404,20 +392,18 @@ child_model(void)
 
 /* Of another arena; what is served while another thread forks is of none. */
 static bool
-is_elsewhere(void *p)
-{
+is_elsewhere(void *p) {
 	unsigned ind;
 	size_t len = sizeof(ind);
 
-	return ((char *)p < region || (char *)p >= region + REGION) &&
-	    mallctl("arenas.lookup", &ind, &len, &p, sizeof(p)) == 0;
+	return ((char *)p < region || (char *)p >= region + REGION)
+	    && mallctl("arenas.lookup", &ind, &len, &p, sizeof(p)) == 0;
 }
 
 static void *
-worker(void *arg)
-{
+worker(void *arg) {
 	uint64_t seed = (uint64_t)(uintptr_t)arg;
-	char *mine[200] = { NULL };
+	char *mine[200] = {NULL};
 	unsigned ind = want_ind, wrong = 0;
 
 	/* Through the thread's cache: its own arena is the one with hooks. */
@@ -446,8 +432,7 @@ worker(void *arg)
 }
 
 static int
-child_threads(void)
-{
+child_threads(void) {
 	pthread_t t[6];
 	size_t wrong = 0;
 	unsigned ind;
@@ -486,8 +471,7 @@ child_threads(void)
 
 /* Arena 0, which serves all and would serve the hooks too. */
 static int
-child_zero(void)
-{
+child_zero(void) {
 	extent_hooks_t *hooks = &table, *old = NULL;
 	size_t len = sizeof(old), before;
 	char *p, *small, *huge;
@@ -496,10 +480,11 @@ child_zero(void)
 	allocates = true;
 	is_int(mallctl("arena.0.extent_hooks", &old, &len, NULL, 0), 0, "the system's table");
 	table = *old;
-	ok(table.alloc && table.dalloc && table.destroy && table.commit && table.decommit &&
-	    table.purge_lazy && table.purge_forced && table.split && table.merge, "has all members");
+	ok(table.alloc && table.dalloc && table.destroy && table.commit && table.decommit
+	    && table.purge_lazy && table.purge_forced && table.split && table.merge, "has all members");
 	table.alloc = my_alloc;
-	is_int(mallctl("arena.0.extent_hooks", &old, &len, &hooks, sizeof(hooks)), 0, "own alloc, the rest its");
+	is_int(mallctl("arena.0.extent_hooks", &old, &len, &hooks, sizeof(hooks)), 0,
+	    "own alloc, the rest its");
 	ok(old != &table, "the old table is given");
 	is_int(mallctl("arena.0.extent_hooks", &old, &len, NULL, 0), 0, "read");
 	ok(old == &table, "it is ours now");
@@ -521,26 +506,30 @@ child_zero(void)
 }
 
 static int
-child_rules(void)
-{
-	extent_hooks_t *hooks = NULL, *got = NULL, bad = { 0 };
+child_rules(void) {
+	extent_hooks_t *hooks = NULL, *got = NULL, bad = {0};
 	size_t len = sizeof(got), ulen = sizeof(unsigned);
 	unsigned ind = 0, last = ctl_unsigned("arenas.narenas");
 	char name[64];
 	struct {
 		extent_hooks_t *hooks;
 		bool own_metadata;
-	} config = { &table, true };
+	} config = {&table, true};
 
-	is_int(mallctl("arena.0.extent_hooks", NULL, NULL, &hooks, sizeof(hooks)), EINVAL, "NULL is refused");
+	is_int(mallctl("arena.0.extent_hooks", NULL, NULL, &hooks, sizeof(hooks)), EINVAL,
+	    "NULL is refused");
 	hooks = &bad;
-	is_int(mallctl("arena.0.extent_hooks", NULL, NULL, &hooks, sizeof(hooks)), EINVAL, "no alloc: refused");
-	is_int(mallctl("arenas.create", &ind, &ulen, &hooks, sizeof(hooks)), EINVAL, "also by arenas.create");
+	is_int(mallctl("arena.0.extent_hooks", NULL, NULL, &hooks, sizeof(hooks)), EINVAL,
+	    "no alloc: refused");
+	is_int(mallctl("arenas.create", &ind, &ulen, &hooks, sizeof(hooks)), EINVAL,
+	    "also by arenas.create");
 	is_uint(ctl_unsigned("arenas.narenas"), last, "which makes none");
 	is_int(mallctl("arena.0.extent_hooks", &got, &len, &hooks, 4), EINVAL, "wrong length");
-	is_int(mallctl(ctl_name(name, "arena.%u.extent_hooks", last), &got, &len, NULL, 0), EFAULT, "no such arena");
+	is_int(mallctl(ctl_name(name, "arena.%u.extent_hooks", last), &got, &len, NULL, 0), EFAULT,
+	    "no such arena");
 	is_int(mallctl("arena.4096.extent_hooks", &got, &len, NULL, 0), EFAULT, "all arenas");
-	is_int(mallctl("arena.1.extent_hooks", &got, &len, NULL, 0), 0, "an automatic one not there yet");
+	is_int(mallctl("arena.1.extent_hooks", &got, &len, NULL, 0), 0,
+	    "an automatic one not there yet");
 	ok(!ctl_bool("arena.1.initialized"), "reading does not make it");
 	make(m_all);
 	hooks = &table;
@@ -551,11 +540,13 @@ child_rules(void)
 	ok((char *)got >= region && (char *)got < region + REGION, "with the hooks");
 	dallocx(got, MALLOCX_TCACHE_NONE);
 	want_ind = ctl_unsigned("arenas.narenas");
-	is_int(mallctl("experimental.arenas_create_ext", &ind, &ulen, &config, sizeof(config)), 0, "arenas_create_ext");
+	is_int(mallctl("experimental.arenas_create_ext", &ind, &ulen, &config, sizeof(config)), 0,
+	    "arenas_create_ext");
 	is_uint(ind, want_ind, "the next index");
 	got = mallocx(100, MALLOCX_ARENA(ind) | MALLOCX_TCACHE_NONE);
 	ok((char *)got >= region && (char *)got < region + REGION, "from its hooks");
-	is_int(mallctl("experimental.arenas_create_ext", &ind, &ulen, &config, 8), EINVAL, "wrong length");
+	is_int(mallctl("experimental.arenas_create_ext", &ind, &ulen, &config, 8), EINVAL,
+	    "wrong length");
 	is_int(ctl_arena("destroy", ind), 0, "destroy");
 	is_uint(faults + wrong_ind, 0, "all calls as they should be");
 	return done_testing();
@@ -563,8 +554,7 @@ child_rules(void)
 
 /* Pages that are scarce: less than the first step of growth. */
 static int
-child_scarce(void)
-{
+child_scarce(void) {
 	size_t page = ctl_size("arenas.page");
 	unsigned ind;
 	int n = 0, flags;
@@ -584,17 +574,16 @@ child_scarce(void)
 }
 
 static const struct test_child children[] = {
-	{ "model", child_model },
-	{ "threads", child_threads },
-	{ "zero", child_zero },
-	{ "rules", child_rules },
-	{ "scarce", child_scarce },
-	{ NULL, NULL },
+	{"model", child_model},
+	{"threads", child_threads},
+	{"zero", child_zero},
+	{"rules", child_rules},
+	{"scarce", child_scarce},
+	{NULL, NULL},
 };
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	test_children(argc, argv, children);
 	child_runs("model", NULL);
 	child_runs("model", "dirty_decay_ms:0,retain:false");

@@ -17,23 +17,20 @@ static void *volatile live[64];
 /* ---- the programs ---- */
 
 static void
-say(char c)
-{
+say(char c) {
 	if (write(1, &c, 1) != 1)
 		_exit(98);
 }
 
 static void
-some_heap(void)
-{
+some_heap(void) {
 	for (int i = 0; i < 64; i++)
 		live[i] = malloc(20000);
 }
 
 /* Never out of the allocator for long. */
 static void *
-churn(void *arg)
-{
+churn(void *arg) {
 	for (unsigned i = 0;; i++) {
 		free(live[i % 32 + 32 * (arg != NULL)]);
 		live[i % 32 + 32 * (arg != NULL)] = keep(malloc(16 + i * 7919 % 60000));
@@ -42,16 +39,14 @@ churn(void *arg)
 }
 
 static int
-wait_for_ever(void)
-{
+wait_for_ever(void) {
 	for (;;)
 		pause();
 	return 3;
 }
 
 static int
-child_loop(void)
-{
+child_loop(void) {
 	some_heap();
 	say('r');
 	churn(NULL);
@@ -60,8 +55,7 @@ child_loop(void)
 
 /* Takes an interrupted sleep for the end: a program about to die should not see one. */
 static int
-child_sleep(void)
-{
+child_sleep(void) {
 	some_heap();
 	say('r');
 	sleep(50);
@@ -70,8 +64,7 @@ child_sleep(void)
 
 /* Too small for a single heartbeat: there never is a thread. */
 static int
-child_small(void)
-{
+child_small(void) {
 	live[0] = malloc(100);
 	say('r');
 	pause();
@@ -79,8 +72,7 @@ child_small(void)
 }
 
 static int
-child_threads(void)
-{
+child_threads(void) {
 	pthread_t t[2];
 
 	some_heap();
@@ -92,15 +84,13 @@ child_threads(void)
 }
 
 static void
-own_action(int sig)
-{
+own_action(int sig) {
 	say(sig == SIGTERM ? 't' : '?');
 	_exit(42);
 }
 
 static int
-child_own(void)
-{
+child_own(void) {
 	some_heap();
 	signal(SIGTERM, own_action);
 	say('r');
@@ -108,16 +98,14 @@ child_own(void)
 }
 
 static int
-child_ignored(void)
-{
+child_ignored(void) {
 	some_heap();
 	say('r');
 	return wait_for_ever();
 }
 
 static bool
-is_caught(pid_t pid, int sig)
-{
+is_caught(pid_t pid, int sig) {
 	char path[40], text[4096], *at;
 	int fd;
 
@@ -131,16 +119,14 @@ is_caught(pid_t pid, int sig)
 }
 
 static void
-wait_until_caught(int sig)
-{
+wait_until_caught(int sig) {
 	while (!is_caught(getpid(), sig))
 		usleep(1000);
 }
 
 /* Its own action for a while, then the default again, which is ours again in time. */
 static int
-child_back(void)
-{
+child_back(void) {
 	some_heap();
 	signal(SIGTERM, own_action);
 	signal(SIGTERM, SIG_DFL);
@@ -150,8 +136,7 @@ child_back(void)
 }
 
 static int
-child_interrupt(void)
-{
+child_interrupt(void) {
 	some_heap();
 	while (!is_caught(getpid(), SIGINT)) {
 		usleep(1000);
@@ -163,8 +148,7 @@ child_interrupt(void)
 
 /* The child gets the signal, the parent lives. */
 static int
-child_fork(void)
-{
+child_fork(void) {
 	int status, fds[2];
 	char c;
 
@@ -177,7 +161,9 @@ child_fork(void)
 			_exit(8);
 		wait_for_ever();
 	}
-	/* Before fork has returned there, the child is not yet itself: it would die without a profile. */
+	/*
+	 * Before fork has returned there, the child is not yet itself: it would die without a profile.
+	 */
 	if (read(fds[0], &c, 1) != 1)
 		return 9;
 	kill(pid, SIGTERM);
@@ -196,16 +182,14 @@ child_fork(void)
 }
 
 static void
-hang(const char *name)
-{
+hang(const char *name) {
 	(void)name;
 	say('h');
 	wait_for_ever();
 }
 
 static int
-waits_with_dump_hook(void (*hook)(const char *))
-{
+waits_with_dump_hook(void (*hook)(const char *)) {
 	some_heap();
 	mallctl("experimental.hooks.prof_dump", NULL, NULL, &hook, sizeof(hook));
 	say('r');
@@ -214,15 +198,13 @@ waits_with_dump_hook(void (*hook)(const char *))
 
 /* The program's dump hook never comes back. */
 static int
-child_hang(void)
-{
+child_hang(void) {
 	return waits_with_dump_hook(hang);
 }
 
 /* Within moments of the first. */
 static void
-echo(const char *name)
-{
+echo(const char *name) {
 	(void)name;
 	kill(getpid(), SIGTERM);
 	kill(getpid(), SIGHUP);
@@ -231,22 +213,19 @@ echo(const char *name)
 }
 
 static int
-child_echo(void)
-{
+child_echo(void) {
 	return waits_with_dump_hook(echo);
 }
 
 static volatile bool is_released;
 
 static void
-release(int sig)
-{
+release(int sig) {
 	is_released = sig != 0;
 }
 
 static void
-wait_in_exit(const char *name)
-{
+wait_in_exit(const char *name) {
 	(void)name;
 	say('h');
 	while (!is_released)
@@ -254,8 +233,7 @@ wait_in_exit(const char *name)
 }
 
 static int
-child_exit(void)
-{
+child_exit(void) {
 	void (*hook)(const char *) = wait_in_exit;
 
 	some_heap();
@@ -267,8 +245,7 @@ child_exit(void)
 
 /* Inside the allocator, where nothing may be written. */
 static void
-raise_inside(const void *p, size_t size, void **stack, unsigned depth, size_t usable)
-{
+raise_inside(const void *p, size_t size, void **stack, unsigned depth, size_t usable) {
 	static bool has_raised;
 
 	(void)p, (void)size, (void)stack, (void)depth, (void)usable;
@@ -280,8 +257,7 @@ raise_inside(const void *p, size_t size, void **stack, unsigned depth, size_t us
 }
 
 static int
-child_inside(void)
-{
+child_inside(void) {
 	void (*hook)(const void *, size_t, void **, unsigned, size_t) = raise_inside;
 
 	some_heap();
@@ -293,20 +269,20 @@ child_inside(void)
 }
 
 static const struct test_child children[] = {
-	{ "loop", child_loop },
-	{ "sleep", child_sleep },
-	{ "small", child_small },
-	{ "threads", child_threads },
-	{ "own", child_own },
-	{ "ignored", child_ignored },
-	{ "back", child_back },
-	{ "interrupt", child_interrupt },
-	{ "fork", child_fork },
-	{ "hang", child_hang },
-	{ "echo", child_echo },
-	{ "exit", child_exit },
-	{ "inside", child_inside },
-	{ NULL, NULL },
+	{"loop", child_loop},
+	{"sleep", child_sleep},
+	{"small", child_small},
+	{"threads", child_threads},
+	{"own", child_own},
+	{"ignored", child_ignored},
+	{"back", child_back},
+	{"interrupt", child_interrupt},
+	{"fork", child_fork},
+	{"hang", child_hang},
+	{"echo", child_echo},
+	{"exit", child_exit},
+	{"inside", child_inside},
+	{NULL, NULL},
 };
 
 /* ---- starting them, and what they leave ---- */
@@ -320,8 +296,7 @@ struct run {
 };
 
 static bool
-hears(struct run *r, char want)
-{
+hears(struct run *r, char want) {
 	char c = '\0';
 
 	if (read(r->out, &c, 1) != 1 || c != want)
@@ -329,10 +304,12 @@ hears(struct run *r, char want)
 	return c == want;
 }
 
-/* Returns in the first process of a new name space; its number goes out before anything that it says. */
+/*
+ * Returns in the first process of a new name space; its number goes out before anything that it
+ * says.
+ */
 static void
-become_init(void)
-{
+become_init(void) {
 	int go[2], status = 0;
 	char c = 'g';
 
@@ -354,8 +331,7 @@ become_init(void)
 }
 
 static void
-start(struct run *r, const char *name)
-{
+start(struct run *r, const char *name) {
 	char option[40];
 	int fds[2];
 
@@ -383,8 +359,7 @@ start(struct run *r, const char *name)
 
 /* Its wait status; at most the test's time. */
 static int
-end(struct run *r)
-{
+end(struct run *r) {
 	int status = -1;
 
 	waitpid(r->pid, &status, 0);
@@ -393,8 +368,7 @@ end(struct run *r)
 }
 
 static bool
-died(int status, int sig)
-{
+died(int status, int sig) {
 	if (!WIFSIGNALED(status) || WTERMSIG(status) != sig)
 		diag("wait status %x", (unsigned)status);
 	return WIFSIGNALED(status) && WTERMSIG(status) == sig;
@@ -408,8 +382,7 @@ struct found {
 
 /* Counts final profiles that are whole and all other files, and removes them. */
 static struct found *
-files_of(bool is_alive)
-{
+files_of(bool is_alive) {
 	static struct found f;
 	DIR *d = opendir(dir);
 	struct dirent *e;
@@ -443,27 +416,24 @@ files_of(bool is_alive)
 }
 
 static struct found *
-files(void)
-{
+files(void) {
 	return files_of(false);
 }
 
 static const char *mode;
 
 static struct run
-run_new(void)
-{
-	struct run r = { 0 };
+run_new(void) {
+	struct run r = {0};
 
-	snprintf(r.conf, sizeof(r.conf), "prof:true,lg_prof_sample:12,prof_final_signals:true,prof_prefix:%s/x,%s",
-	    dir, mode);
+	snprintf(r.conf, sizeof(r.conf),
+	    "prof:true,lg_prof_sample:12,prof_final_signals:true,prof_prefix:%s/x,%s", dir, mode);
 	return r;
 }
 
 /* The first thread waits for something. */
 static void
-until_asleep(pid_t pid)
-{
+until_asleep(pid_t pid) {
 	char path[40], text[512];
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
@@ -477,8 +447,7 @@ until_asleep(pid_t pid)
 
 /* Without the thread: the handler sees where it is, and a timer calls it again. */
 static void
-test_inside(void)
-{
+test_inside(void) {
 	struct run r = run_new();
 
 	start(&r, "inside");
@@ -491,8 +460,7 @@ test_inside(void)
 
 /* The program dies of the signal, and one profile is there. */
 static void
-ends_with_profile(const char *name, int sig)
-{
+ends_with_profile(const char *name, int sig) {
 	struct run r = run_new();
 	char want[60];
 
@@ -510,8 +478,7 @@ ends_with_profile(const char *name, int sig)
 
 /* At whatever moment it comes. */
 static void
-test_any_moment(void)
-{
+test_any_moment(void) {
 	struct run r = run_new();
 	int dead = 0, whole = 0, other = 0;
 	enum { TIMES = 40 };
@@ -526,13 +493,12 @@ test_any_moment(void)
 		whole += f->whole;
 		other += f->other;
 	}
-	ok(dead == TIMES && whole == TIMES && other == 0, "%s: %d times in the middle of malloc (%d, %d, %d)", mode,
-	    TIMES, dead, whole, other);
+	ok(dead == TIMES && whole == TIMES && other == 0, "%s: %d times in the middle of malloc (%d, "
+	    "%d, %d)", mode, TIMES, dead, whole, other);
 }
 
 static void
-test_own_actions(void)
-{
+test_own_actions(void) {
 	struct run r = run_new();
 	int status;
 
@@ -541,7 +507,8 @@ test_own_actions(void)
 	kill(r.pid, SIGTERM);
 	hears(&r, 't');
 	status = end(&r);
-	ok(WIFEXITED(status) && WEXITSTATUS(status) == 42, "a program with an action of its own keeps it (%s)", mode);
+	ok(WIFEXITED(status) && WEXITSTATUS(status) == 42, "a program with an action of its own keeps "
+	    "it (%s)", mode);
 	struct found *f = files();
 	is_int(f->whole + f->other, 0, "and no profile is written");
 	r = run_new();
@@ -558,9 +525,8 @@ test_own_actions(void)
 }
 
 static void
-test_off(void)
-{
-	struct run r = { 0 };
+test_off(void) {
+	struct run r = {0};
 
 	snprintf(r.conf, sizeof(r.conf), "prof:true,lg_prof_sample:12,prof_prefix:%s/x", dir);
 	start(&r, "ignored");
@@ -572,16 +538,15 @@ test_off(void)
 }
 
 static void
-test_children_of_it(void)
-{
+test_children_of_it(void) {
 	struct run r = run_new();
 	char own[40];
 
 	start(&r, "fork");
 	hears(&r, 'r');
 	int status = end(&r);
-	ok(WIFEXITED(status) && WEXITSTATUS(status) == 6, "children die of it, also of vfork; the parent does not (%s)",
-	    mode);
+	ok(WIFEXITED(status) && WEXITSTATUS(status) == 6,
+	    "children die of it, also of vfork; the parent does not (%s)", mode);
 	struct found *f = files();
 	ok(f->whole == 1 && f->other == 0, "one profile, of the child of fork");
 	snprintf(own, sizeof(own), "x.%d.", r.pid);
@@ -589,8 +554,7 @@ test_children_of_it(void)
 }
 
 static void
-test_second(void)
-{
+test_second(void) {
 	struct run r = run_new();
 
 	start(&r, "hang");
@@ -598,8 +562,9 @@ test_second(void)
 	kill(r.pid, SIGTERM);
 	hears(&r, 'h');
 	/* Those of the first second are taken for echoes. */
-	siginfo_t info = { 0 };
-	while (waitid(P_PID, (id_t)r.pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0) {
+	siginfo_t info = {0};
+	while (waitid(P_PID, (id_t)r.pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0
+	    && info.si_pid == 0) {
 		kill(r.pid, SIGTERM);
 		usleep(50000);
 	}
@@ -609,8 +574,7 @@ test_second(void)
 
 /* timeout(1) signals its child, and then the group with the child in it. */
 static void
-test_twice(void)
-{
+test_twice(void) {
 	struct run r = run_new();
 	int dead = 0, whole = 0;
 	enum { TIMES = 20 };
@@ -631,8 +595,7 @@ test_twice(void)
 
 /* A dump hook is called by the profiler's thread, not in a handler. */
 static void
-test_echo(void)
-{
+test_echo(void) {
 	struct run r = run_new();
 	char heard = 0;
 	int status = 0;
@@ -649,13 +612,13 @@ test_echo(void)
 		status = end(&r);
 		f = files();
 	}
-	ok(heard == 'e' && died(status, SIGTERM), "the same signal and another at the first one's heels (%s)", mode);
+	ok(heard == 'e' && died(status, SIGTERM), "the same signal and another at the first one's "
+	    "heels (%s)", mode);
 	ok(f->whole == 1 && f->other == 0, "leave it its profile (%d, %d)", f->whole, f->other);
 }
 
 static void
-test_exit(void)
-{
+test_exit(void) {
 	struct run r = run_new();
 
 	strcat(r.conf, ",prof_final:true");
@@ -671,8 +634,7 @@ test_exit(void)
 
 /* The default action does not end the first process of a name space. */
 static void
-test_init(void)
-{
+test_init(void) {
 	struct run r = run_new();
 	struct found *f;
 	pid_t inner = 0;
@@ -690,7 +652,10 @@ test_init(void)
 		/* Ours again after the first. */
 		while (!is_caught(inner, SIGTERM))
 			usleep(1000);
-		/* One that comes while the one before is acted on is the second, and the default drops it here: again, then. */
+		/*
+		 * One that comes while the one before is acted on is the second, and the default drops it
+		 * here: again, then.
+		 */
 		for (int k = 0; k == 0 || f->whole == 0; k++) {
 			if (k % 1000 == 0)
 				kill(inner, SIGTERM);
@@ -699,16 +664,16 @@ test_init(void)
 		}
 		whole++;
 	}
-	ok(kill(inner, 0) == 0 && whole == 2, "process 1 writes at each signal and lives on (%s)", mode);
+	ok(kill(inner, 0) == 0 && whole == 2, "process 1 writes at each signal and lives on (%s)",
+	    mode);
 	kill(inner, SIGKILL);
 	end(&r);
 	files(); /* of a signal that was sent again: whole, or what was written of it */
 }
 
 int
-main(int argc, char **argv)
-{
-	static const char *const modes[] = { "prof_thread:auto", "prof_thread:false" };
+main(int argc, char **argv) {
+	static const char *const modes[] = {"prof_thread:auto", "prof_thread:false"};
 
 	test_children(argc, argv, children);
 	if (!ctl_bool("config.prof"))

@@ -14,34 +14,30 @@ static volatile bool stop;
 static int handlers[3];
 
 static void
-prepare(void)
-{
+prepare(void) {
 	free(keep(malloc(100)));
 	free(keep(malloc(100000)));
 	handlers[0]++;
 }
 
 static void
-parent(void)
-{
+parent(void) {
 	free(keep(malloc(200)));
 	free(keep(malloc(200000)));
 	handlers[1]++;
 }
 
 static void
-child(void)
-{
+child(void) {
 	free(keep(malloc(300)));
 	free(keep(malloc(300000)));
 	handlers[2]++;
 }
 
 static void *
-busy(void *arg)
-{
+busy(void *arg) {
 	uint64_t seed = (uint64_t)(uintptr_t)arg;
-	char *live[100] = { NULL };
+	char *live[100] = {NULL};
 
 	while (!stop) {
 		size_t at = test_random(&seed) % 100;
@@ -56,8 +52,7 @@ busy(void *arg)
 }
 
 static void *
-in_child_thread(void *arg)
-{
+in_child_thread(void *arg) {
 	char *p[50];
 
 	for (int i = 0; i < 50; i++) {
@@ -72,8 +67,7 @@ in_child_thread(void *arg)
 
 /* All that a forked child may want to do; the exit status says how it went. */
 static int
-child_life(void *from_parent)
-{
+child_life(void *from_parent) {
 	pthread_t t[3];
 	void *p[200];
 
@@ -98,8 +92,7 @@ child_life(void *from_parent)
 }
 
 static int
-fork_once(void)
-{
+fork_once(void) {
 	void *p = keep(malloc(5000));
 	int status = -1;
 	pid_t pid = fork();
@@ -114,8 +107,7 @@ fork_once(void)
 }
 
 static void *
-forking_thread(void *arg)
-{
+forking_thread(void *arg) {
 	int *bad = arg;
 
 	for (int i = 0; i < 30; i++) {
@@ -126,8 +118,7 @@ forking_thread(void *arg)
 }
 
 static void
-test_many_threads(void)
-{
+test_many_threads(void) {
 	pthread_t t[6], f[2];
 	int bad = 0, status;
 
@@ -152,8 +143,7 @@ test_many_threads(void)
 }
 
 static void
-test_generations(void)
-{
+test_generations(void) {
 	pid_t pid = fork();
 	int status = -1;
 
@@ -174,9 +164,9 @@ test_generations(void)
 	is_int(status, 0, "a chain of 20 forks");
 }
 
-static __attribute__((noinline)) int
-vfork_once(void)
-{
+static
+__attribute__((noinline)) int
+vfork_once(void) {
 	int status = -1;
 	pid_t pid = vfork();
 
@@ -189,8 +179,7 @@ vfork_once(void)
 }
 
 static void
-test_vfork(void)
-{
+test_vfork(void) {
 	int status = -1;
 	int bad = 0;
 	pid_t pid;
@@ -201,7 +190,7 @@ test_vfork(void)
 	}
 	is_int(bad, 0, "vfork and exec");
 	for (int i = 0; i < 20; i++) {
-		char *argv[] = { (char *)(uintptr_t)"true", NULL };
+		char *argv[] = {(char *)(uintptr_t)"true", NULL};
 
 		if (posix_spawn(&pid, "/bin/true", NULL, NULL, argv, environ) != 0)
 			bad++;
@@ -213,8 +202,7 @@ test_vfork(void)
 
 /* The daemon tells how it went through a shared page. */
 static void
-test_daemon(void)
-{
+test_daemon(void) {
 	volatile int *told = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 	    -1, 0);
 	pid_t pid = fork();
@@ -232,16 +220,14 @@ test_daemon(void)
 }
 
 static void
-test_atfork(void)
-{
+test_atfork(void) {
 	handlers[0] = handlers[1] = handlers[2] = 0;
 	is_int(fork_once(), 0, "fork with handlers that allocate");
 	ok(handlers[0] == 1 && handlers[1] == 1 && handlers[2] == 0, "they ran in the parent");
 }
 
 int
-main(void)
-{
+main(void) {
 	pthread_atfork(prepare, parent, child);
 	alarm(400);
 	test_atfork();

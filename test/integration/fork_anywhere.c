@@ -1,9 +1,10 @@
 /*
- * A signal may interrupt a thread at any instruction of the allocator, and its handler may fork. Here it
- * does: the processor's trap flag stops after each instruction, and where the thread stands for the first
- * time, the handler forks. Nothing may wait for ever, neither in the parent nor in the child, which goes on
- * with the interrupted call and comes to its end too.
- * FORK_EVERY=1: at all of these places, however many steps it takes (scripts/check-long); without it a few.
+ * A signal may interrupt a thread at any instruction of the allocator, and its handler may fork.
+ * Here it does: the processor's trap flag stops after each instruction, and where the thread stands
+ * for the first time, the handler forks. Nothing may wait for ever, neither in the parent nor in
+ * the child, which goes on with the interrupted call and comes to its end too.
+ * FORK_EVERY=1: at all of these places, however many steps it takes (scripts/check-long); without
+ * it a few.
  */
 #include "test.h"
 #include <link.h>
@@ -28,8 +29,7 @@ static pthread_key_t late_key;
 
 /* The code of the library, or of the program where it is part of that. */
 static int
-find_code(struct dl_phdr_info *info, size_t size, void *arg)
-{
+find_code(struct dl_phdr_info *info, size_t size, void *arg) {
 	uintptr_t at = (uintptr_t)arg;
 
 	(void)size;
@@ -47,8 +47,7 @@ find_code(struct dl_phdr_info *info, size_t size, void *arg)
 }
 
 static bool
-is_new(uintptr_t at)
-{
+is_new(uintptr_t at) {
 	size_t i = (at * UINT64_C(0x9e3779b97f4a7c15)) >> 48;
 
 	while (seen[i] != 0 && seen[i] != at)
@@ -61,8 +60,7 @@ is_new(uintptr_t at)
 }
 
 static void
-reap(unsigned leave)
-{
+reap(unsigned leave) {
 	while (nrunning > leave) {
 		int status;
 		pid_t pid = wait(&status);
@@ -77,8 +75,7 @@ reap(unsigned leave)
 
 /* The child is stepped no more and goes on where the handler came in. */
 static void
-on_step(int sig, siginfo_t *info, void *context)
-{
+on_step(int sig, siginfo_t *info, void *context) {
 	greg_t *regs = ((ucontext_t *)context)->uc_mcontext.gregs;
 	uintptr_t at = (uintptr_t)regs[REG_RIP];
 	int saved = errno;
@@ -104,26 +101,28 @@ on_step(int sig, siginfo_t *info, void *context)
 }
 
 /* Below what the compiler may keep under the stack pointer. */
-static inline __attribute__((always_inline)) void
-step_on(void)
-{
-	__asm__ volatile("lea -128(%%rsp), %%rsp\n\tpushfq\n\torq $0x100, (%%rsp)\n\tpopfq\n\tlea 128(%%rsp), %%rsp"
+static inline
+__attribute__((always_inline)) void
+step_on(void) {
+	__asm__ volatile("lea -128(%%rsp), %%rsp\n\tpushfq\n\torq $0x100, (%%rsp)\n\tpopfq\n\tlea "
+	    "128(%%rsp), %%rsp"
 	    ::: "memory", "cc");
 }
 
-static inline __attribute__((always_inline)) void
-step_off(void)
-{
+static inline
+__attribute__((always_inline)) void
+step_off(void) {
 	if (is_child)
 		_exit(CHILD_OK);
-	__asm__ volatile("lea -128(%%rsp), %%rsp\n\tpushfq\n\tandq $~0x100, (%%rsp)\n\tpopfq\n\tlea 128(%%rsp), %%rsp"
+	__asm__ volatile("lea -128(%%rsp), %%rsp\n\tpushfq\n\tandq $~0x100, (%%rsp)\n\tpopfq\n\tlea "
+	    "128(%%rsp), %%rsp"
 	    ::: "memory", "cc");
 }
 
 static void *
-calls(void *arg)
-{
-	static const struct { size_t size; unsigned n; } kinds[] = { { 24, 2 }, { 3000, 12 }, { 20000, 2 }, { 100000, 1 } };
+calls(void *arg) {
+	static const struct { size_t size; unsigned n; } kinds[] = {{24, 2}, {3000, 12}, {20000, 2},
+	    {100000, 1}};
 	void *p[12];
 
 	(void)arg;
@@ -138,10 +137,12 @@ calls(void *arg)
 	return NULL;
 }
 
-/* Asks to be called again until the allocator's own end of the thread is over, then calls it once more. */
+/*
+ * Asks to be called again until the allocator's own end of the thread is over, then calls it once
+ * more.
+ */
 static void
-late(void *arg)
-{
+late(void *arg) {
 	static __thread unsigned round;
 
 	(void)arg;
@@ -155,8 +156,7 @@ late(void *arg)
 }
 
 static void *
-calls_and_end(void *arg)
-{
+calls_and_end(void *arg) {
 	void *p = keep(malloc(100));
 
 	free(keep(malloc(200000)));
@@ -167,8 +167,7 @@ calls_and_end(void *arg)
 }
 
 static int
-finish(void)
-{
+finish(void) {
 	step_off();
 	reap(0);
 	test_say("%u steps, %u places, %u forks, %u bad\n", nsteps, nplaces, nforks, nbad);
@@ -176,8 +175,7 @@ finish(void)
 }
 
 static void
-begin(void)
-{
+begin(void) {
 	struct sigaction sa;
 
 	if (getenv("FORK_EVERY") != NULL) {
@@ -192,8 +190,7 @@ begin(void)
 }
 
 static int
-run_in_thread(void *(*fn)(void *))
-{
+run_in_thread(void *(*fn)(void *)) {
 	pthread_t t;
 
 	begin();
@@ -205,37 +202,33 @@ run_in_thread(void *(*fn)(void *))
 
 /* The only thread, which has not called malloc before. */
 static int
-child_alone(void)
-{
+child_alone(void) {
 	begin();
 	calls(NULL);
 	return finish();
 }
 
 static int
-child_thread(void)
-{
+child_thread(void) {
 	return run_in_thread(calls);
 }
 
 static int
-child_end(void)
-{
+child_end(void) {
 	free(keep(malloc(1)));
 	pthread_key_create(&late_key, late);
 	return run_in_thread(calls_and_end);
 }
 
 static const struct test_child children[] = {
-	{ "alone", child_alone },
-	{ "thread", child_thread },
-	{ "end", child_end },
-	{ NULL, NULL },
+	{"alone", child_alone},
+	{"thread", child_thread},
+	{"end", child_end},
+	{NULL, NULL},
 };
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	static struct test_result r;
 	const char *every_one = getenv("FORK_EVERY");
 
@@ -257,8 +250,7 @@ main(int argc, char **argv)
 #else
 
 int
-main(void)
-{
+main(void) {
 	plan_skip_all("the processor is not one that this test steps");
 	return 0;
 }

@@ -1,7 +1,8 @@
 /*
- * Forks from signal handlers beside forks of other threads: two threads fork in a loop, four allocate, and
- * a handler forks in two of these each 5 ms, wherever it finds them. All of it comes to its end, and no
- * fork waits until its patience is over, which is counted in the pauses that the allocator makes.
+ * Forks from signal handlers beside forks of other threads: two threads fork in a loop, four
+ * allocate, and a handler forks in two of these each 5 ms, wherever it finds them. All of it comes
+ * to its end, and no fork waits until its patience is over, which is counted in the pauses that the
+ * allocator makes.
  */
 #include "test.h"
 #include <pthread.h>
@@ -22,15 +23,13 @@ static __thread unsigned pauses;
 
 /* The allocator's pauses come here, as the program's definition goes before the C library's. */
 int
-nanosleep(const struct timespec *ts, struct timespec *rest)
-{
+nanosleep(const struct timespec *ts, struct timespec *rest) {
 	pauses++;
 	return (int)syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, ts, rest);
 }
 
 static void
-fork_once(void)
-{
+fork_once(void) {
 	unsigned before = pauses;
 	int status = -1;
 	pid_t pid = fork();
@@ -46,8 +45,7 @@ fork_once(void)
 }
 
 static void
-on_signal(int sig)
-{
+on_signal(int sig) {
 	int saved = errno;
 
 	(void)sig;
@@ -57,8 +55,7 @@ on_signal(int sig)
 }
 
 static void *
-forker(void *arg)
-{
+forker(void *arg) {
 	pthread_barrier_wait(&begun);
 	for (int i = 0; i < NFORKS; i++)
 		fork_once();
@@ -69,10 +66,9 @@ forker(void *arg)
 
 /* Past the caches, so that each request comes to the gate. */
 static void *
-allocator(void *arg)
-{
+allocator(void *arg) {
 	uint64_t seed = (uintptr_t)arg;
-	char *live[64] = { NULL };
+	char *live[64] = {NULL};
 
 	pthread_barrier_wait(&begun);
 	while (__atomic_load_n(&ndone, __ATOMIC_SEQ_CST) < NFORKERS) {
@@ -92,8 +88,7 @@ allocator(void *arg)
 }
 
 static int
-child_storm(void)
-{
+child_storm(void) {
 	pthread_t f[NFORKERS], a[NALLOCATORS];
 	struct sigaction sa;
 
@@ -124,13 +119,12 @@ child_storm(void)
 }
 
 static const struct test_child children[] = {
-	{ "storm", child_storm },
-	{ NULL, NULL },
+	{"storm", child_storm},
+	{NULL, NULL},
 };
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	static struct test_result r;
 
 	test_children(argc, argv, children);
@@ -145,8 +139,7 @@ main(int argc, char **argv)
 #else
 
 int
-main(void)
-{
+main(void) {
 	plan_skip_all("this C library holds a lock of its own while the handlers of a fork run");
 	return 0;
 }

@@ -19,8 +19,7 @@ enum { N_THREADS = 64, N_BLOCKS = 50 };
 static pthread_barrier_t start;
 
 static void *
-allocates(void *arg)
-{
+allocates(void *arg) {
 	static __thread void *block[N_BLOCKS];
 	uint64_t seed = (uintptr_t)arg + 1;
 
@@ -38,8 +37,7 @@ allocates(void *arg)
 }
 
 static size_t
-stat_now(const char *name)
-{
+stat_now(const char *name) {
 	uint64_t epoch = 1;
 	size_t value = 0, length = sizeof(epoch);
 
@@ -51,8 +49,7 @@ stat_now(const char *name)
 
 /* Cut to 10 pages or more and back: nobody else has had what lies behind. */
 static void
-test_own_tail(void)
-{
+test_own_tail(void) {
 	unsigned refused = 0, moved = 0;
 	size_t page = ctl_size("arenas.page");
 
@@ -74,8 +71,7 @@ test_own_tail(void)
 }
 
 int
-main(void)
-{
+main(void) {
 	static pthread_t t[N_THREADS];
 
 	test_own_tail();

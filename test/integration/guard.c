@@ -1,7 +1,8 @@
 /*
- * san_guard_small and san_guard_large: a child that touches the byte behind a block, or before it, dies of SIGSEGV at that
- * instruction; without the option it goes on. And a program that makes no such mistake sees nothing of guards: contents,
- * resizing, forks, statistics, more guards than the system gives.
+ * san_guard_small and san_guard_large: a child that touches the byte behind a block, or before it,
+ * dies of SIGSEGV at that instruction; without the option it goes on. And a program that makes no
+ * such mistake sees nothing of guards: contents, resizing, forks, statistics, more guards than the
+ * system gives.
  */
 #include "ctl.h"
 
@@ -16,16 +17,14 @@ static size_t page;
 
 /* What the child is to touch: set by the environment. */
 static const char *
-where(void)
-{
+where(void) {
 	const char *w = getenv("WHERE");
 
 	return w != NULL ? w : "";
 }
 
 static void
-touch(volatile char *p, size_t size)
-{
+touch(volatile char *p, size_t size) {
 	p[0] = p[size - 1] = 1;
 	printf("touching\n");
 	fflush(stdout);
@@ -38,10 +37,9 @@ touch(volatile char *p, size_t size)
 }
 
 static int
-child_large(void)
-{
+child_large(void) {
 	/* One as caches hold them, one that they do not; freed and taken again, guarded again. */
-	static const size_t pages[] = { 5, 100 };
+	static const size_t pages[] = {5, 100};
 
 	for (size_t i = 0; i < 2; i++) {
 		char *p = keep(malloc(pages[i] * page));
@@ -66,8 +64,7 @@ child_large(void)
 
 /* The block of a slab that lies highest, or lowest. */
 static int
-child_slab(void)
-{
+child_slab(void) {
 	static char *p[N_SLAB];
 	char *end = NULL;
 	bool is_behind = strcmp(where(), "before") != 0;
@@ -88,24 +85,23 @@ child_slab(void)
 }
 
 static void
-ends(const char *child, const char *conf, const char *place, int sig)
-{
+ends(const char *child, const char *conf, const char *place, int sig) {
 	static struct test_result r;
 
 	setenv("WHERE", place, 1);
 	run_child_conf(&r, child, conf);
-	if (!ok(sig == 0 ? exited_with(&r, 0) : died_of(&r, sig), "%s, %s a block: %s", conf != NULL ? conf : "no option",
-	    place, sig == 0 ? "lives" : "dies at once"))
+	if (!ok(sig == 0 ? exited_with(&r, 0) : died_of(&r, sig), "%s, %s a block: %s", conf != NULL
+	    ? conf : "no option", place, sig == 0 ? "lives" : "dies at once"))
 		diag_result(&r);
 	contains(r.out, "touching", "it came so far");
-	ok((strstr(r.out, "lived") != NULL) == (sig == 0), "and %s", sig == 0 ? "further" : "no further");
+	ok((strstr(r.out, "lived") != NULL) == (sig == 0), "and %s", sig == 0 ? "further"
+	    : "no further");
 }
 
 /* -------------------------------------------------------------- nothing else is different */
 
 static unsigned
-work(uint64_t seed, int steps)
-{
+work(uint64_t seed, int steps) {
 	static __thread struct { char *p; size_t size; char fill; } held[100];
 	unsigned bad = 0;
 
@@ -127,7 +123,8 @@ work(uint64_t seed, int steps)
 		if (p == NULL)
 			return bad + 1;
 		bad += held[k].p == NULL && i % 2 == 0 && !is_filled(p, 0, size);
-		bad += held[k].p != NULL && !is_filled(p, held[k].fill, size < held[k].size ? size : held[k].size);
+		bad += held[k].p != NULL && !is_filled(p, held[k].fill, size < held[k].size ? size
+		    : held[k].size);
 		held[k].p = p;
 		held[k].size = size;
 		held[k].fill = (char)i;
@@ -142,14 +139,12 @@ work(uint64_t seed, int steps)
 }
 
 static void *
-work_thread(void *arg)
-{
+work_thread(void *arg) {
 	return (void *)(uintptr_t)work((uintptr_t)arg, 4000);
 }
 
 static int
-child_work(void)
-{
+child_work(void) {
 	pthread_t t[3];
 	void *bad;
 	int status = 0;
@@ -171,8 +166,7 @@ child_work(void)
 }
 
 static size_t
-pages_of(unsigned ind)
-{
+pages_of(unsigned ind) {
 	char name[64];
 
 	ctl_epoch();
@@ -181,8 +175,7 @@ pages_of(unsigned ind)
 
 /* One guarded block in use, in an arena of its own. */
 static int
-child_figures(void)
-{
+child_figures(void) {
 	size_t size = 64 * page, len = sizeof(unsigned);
 	unsigned ind = 0;
 	int flags;
@@ -205,12 +198,11 @@ child_figures(void)
 }
 
 /*
- * Blocks without end do not take the mappings that the program needs: with guards each would take two at least. Few are
- * written, for on some machines pages are large.
+ * Blocks without end do not take the mappings that the program needs: with guards each would take
+ * two at least. Few are written, for on some machines pages are large.
  */
 static int
-child_many(void)
-{
+child_many(void) {
 	static char *p[N_MANY];
 	void *q;
 	unsigned bad = 0, refused = 0;
@@ -223,7 +215,8 @@ child_many(void)
 	}
 	is_uint(bad, 0, "%d large blocks", N_MANY);
 	for (int i = 0; i < 1000; i++) {
-		q = mmap(NULL, page, i % 2 ? PROT_READ : PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		q = mmap(NULL, page, i % 2 ? PROT_READ : PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		refused += q == MAP_FAILED;
 	}
 	is_uint(refused, 0, "the program maps 1000 times beside them");
@@ -236,17 +229,16 @@ child_many(void)
 }
 
 static const struct test_child children[] = {
-	{ "large", child_large },
-	{ "slab", child_slab },
-	{ "work", child_work },
-	{ "figures", child_figures },
-	{ "many", child_many },
-	{ NULL, NULL },
+	{"large", child_large},
+	{"slab", child_slab},
+	{"work", child_work},
+	{"figures", child_figures},
+	{"many", child_many},
+	{NULL, NULL},
 };
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	page = ctl_size("arenas.page");
 	test_children(argc, argv, children);
 	ends("large", "san_guard_large:1", "behind", SIGSEGV);
@@ -261,9 +253,14 @@ main(int argc, char **argv)
 	ends("slab", "san_guard_small:1", "nowhere near", 0);
 	unsetenv("WHERE");
 	child_runs("work", "san_guard_small:1,san_guard_large:1");
-	child_runs("work", "san_guard_small:2,san_guard_large:3,retain:false,dirty_decay_ms:0,zero:true");
-	child_runs("work", "san_guard_large:1,oversize_threshold:65536,narenas:1,muzzy_decay_ms:100,dirty_decay_ms:10");
-	child_runs("work", "san_guard_large:2,tcache_max:4194304,disable_large_size_classes:false,prof:true,lg_prof_sample:14,san_guard_small:1");
+	child_runs("work",
+	    "san_guard_small:2,san_guard_large:3,retain:false,dirty_decay_ms:0,zero:true");
+	child_runs("work",
+	    "san_guard_large:1,oversize_threshold:65536,narenas:1,muzzy_decay_ms:100,"
+	    "dirty_decay_ms:10");
+	child_runs("work",
+	    "san_guard_large:2,tcache_max:4194304,disable_large_size_classes:false,prof:true,"
+	    "lg_prof_sample:14,san_guard_small:1");
 	child_runs("figures", "san_guard_large:1");
 	child_runs("many", "san_guard_large:1,narenas:1,junk:false");
 	return done_testing();

@@ -13,8 +13,7 @@ static volatile bool stop;
 
 /* Holds the lock of its stream and wants memory. */
 static ssize_t
-write_that_allocates(void *cookie, const char *text, size_t len)
-{
+write_that_allocates(void *cookie, const char *text, size_t len) {
 	(void)cookie;
 	(void)text;
 	for (int i = 1; i < 50; i++)
@@ -23,8 +22,7 @@ write_that_allocates(void *cookie, const char *text, size_t len)
 }
 
 static void *
-flusher(void *arg)
-{
+flusher(void *arg) {
 	cookie_io_functions_t io;
 	FILE *f;
 
@@ -40,8 +38,7 @@ flusher(void *arg)
 }
 
 static int
-fork_and_wait(void)
-{
+fork_and_wait(void) {
 	int status = -1;
 	pid_t pid = fork();
 
@@ -57,8 +54,7 @@ fork_and_wait(void)
 }
 
 static int
-child_stdio(void)
-{
+child_stdio(void) {
 	pthread_t t[2];
 	int bad = 0;
 
@@ -75,8 +71,7 @@ child_stdio(void)
 static volatile sig_atomic_t forked, failed;
 
 static void
-forks(int sig)
-{
+forks(int sig) {
 	int saved = errno;
 
 	(void)sig;
@@ -95,9 +90,8 @@ forks(int sig)
 }
 
 static int
-child_handler(void)
-{
-	struct itimerval every = { { 0, 500 }, { 0, 500 } };
+child_handler(void) {
+	struct itimerval every = {{0, 500}, {0, 500}};
 	static void *p[1000];
 	uint64_t seed = 1;
 
@@ -118,8 +112,7 @@ child_handler(void)
 static char pipe_name[] = "/tmp/jetest.XXXXXX/pipe";
 
 static void *
-dumper(void *arg)
-{
+dumper(void *arg) {
 	const char *name = pipe_name;
 
 	mallctl("prof.dump", NULL, NULL, &name, sizeof(name));
@@ -128,8 +121,7 @@ dumper(void *arg)
 }
 
 static int
-child_slow_dump(void)
-{
+child_slow_dump(void) {
 	static void *p[2000];
 	pthread_t t;
 	int fd, bad;
@@ -146,7 +138,7 @@ child_slow_dump(void)
 		p[i] = malloc((size_t)(i + 1));
 	alarm(400);
 	pthread_create(&t, NULL, dumper, NULL);
-	struct pollfd begun = { fd, POLLIN, 0 };
+	struct pollfd begun = {fd, POLLIN, 0};
 	while (poll(&begun, 1, -1) != 1)
 		continue;
 	bad = fork_and_wait() != 0 || p[0] == NULL;
@@ -162,8 +154,7 @@ child_slow_dump(void)
 /* -------------------------------------------------------------- small stacks, many threads */
 
 static void *
-small_stack(void *arg)
-{
+small_stack(void *arg) {
 	const char *name = "/dev/null";
 
 	for (int i = 0; i < 300; i++) {
@@ -177,8 +168,7 @@ small_stack(void *arg)
 }
 
 static int
-child_small_stack(void)
-{
+child_small_stack(void) {
 	pthread_attr_t attr;
 	pthread_t t;
 
@@ -196,8 +186,7 @@ child_small_stack(void)
 static pthread_barrier_t all;
 
 static void *
-waits(void *arg)
-{
+waits(void *arg) {
 	void *p[5];
 
 	for (int i = 0; i < 5; i++) {
@@ -213,8 +202,7 @@ waits(void *arg)
 
 /* Resident memory of 2000 threads that each made five small blocks, stacks included. */
 static int
-child_many_threads(void)
-{
+child_many_threads(void) {
 	enum { N = 2000 };
 	static pthread_t t[N];
 	pthread_attr_t attr;
@@ -234,17 +222,15 @@ child_many_threads(void)
 }
 
 static size_t
-per_thread(const struct test_result *r)
-{
+per_thread(const struct test_result *r) {
 	const char *at = strstr(r->out, "per thread ");
 
 	return at != NULL ? strtoul(at + 11, NULL, 10) : 0;
 }
 
 static void
-test_many_threads(void)
-{
-	const char *const env[] = { "LD_PRELOAD=libc.so.6", "MALLOC_CONF", NULL };
+test_many_threads(void) {
+	const char *const env[] = {"LD_PRELOAD=libc.so.6", "MALLOC_CONF", NULL};
 	static struct test_result r;
 	size_t ours, theirs;
 
@@ -258,17 +244,16 @@ test_many_threads(void)
 }
 
 static const struct test_child children[] = {
-	{ "stdio", child_stdio },
-	{ "handler", child_handler },
-	{ "slow_dump", child_slow_dump },
-	{ "small_stack", child_small_stack },
-	{ "many_threads", child_many_threads },
-	{ NULL, NULL },
+	{"stdio", child_stdio},
+	{"handler", child_handler},
+	{"slow_dump", child_slow_dump},
+	{"small_stack", child_small_stack},
+	{"many_threads", child_many_threads},
+	{NULL, NULL},
 };
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	static struct test_result r;
 
 	test_children(argc, argv, children);

@@ -1,9 +1,10 @@
 /*
- * Limits that a machine or a container sets. RLIMIT_DATA counts what vm.overcommit_memory=2 counts, private writable
- * mappings whether they are used or not, for one process instead of the machine: a program runs in little more than
- * what it uses, is refused in order beyond it, and goes on. The same under that mode of the machine itself, where the
- * test may set it (TEST_OWN_MACHINE); there, what is unused is also not counted any more. And a memory cgroup: blocks
- * of ever other sizes, many times what the group may have, but never much of it at once.
+ * Limits that a machine or a container sets. RLIMIT_DATA counts what vm.overcommit_memory=2 counts,
+ * private writable mappings whether they are used or not, for one process instead of the machine: a
+ * program runs in little more than what it uses, is refused in order beyond it, and goes on. The
+ * same under that mode of the machine itself, where the test may set it (TEST_OWN_MACHINE); there,
+ * what is unused is also not counted any more. And a memory cgroup: blocks of ever other sizes,
+ * many times what the group may have, but never much of it at once.
  */
 #include "test.h"
 #include "ctl.h"
@@ -12,16 +13,22 @@
 
 #define MB ((size_t)1 << 20)
 #define N_BLOCKS 300000
-#define STACK 262144 /* what is too small for the machine is refused, and the default are 8 MB: on aarch64 it takes 128 KB */
+/*
+ * what is too small for the machine is refused, and the default are 8 MB: on aarch64 it takes
+ * 128 KB
+ */
+#define STACK 262144
 
 const char *malloc_conf = "junk:false";
 
 static void *blocks[N_BLOCKS];
 
-/* Allocates and writes blocks of size bytes, most bytes in all or until there are none; returns how many. */
+/*
+ * Allocates and writes blocks of size bytes, most bytes in all or until there are none; returns how
+ * many.
+ */
 static size_t
-fill(size_t size, size_t most)
-{
+fill(size_t size, size_t most) {
 	size_t n = 0;
 
 	while (n < N_BLOCKS && (n + 1) * size <= most) {
@@ -35,15 +42,13 @@ fill(size_t size, size_t most)
 }
 
 static void
-empty(size_t n)
-{
+empty(size_t n) {
 	while (n > 0)
 		free(blocks[--n]);
 }
 
 static void *
-thread(void *arg)
-{
+thread(void *arg) {
 	char *p[100];
 
 	for (int i = 0; i < 100; i++) {
@@ -59,8 +64,7 @@ thread(void *arg)
 
 /* Under the limit from its start: what a small server does. */
 static int
-child_small_server(void)
-{
+child_small_server(void) {
 	pthread_t t[4];
 	pthread_attr_t attr;
 	void *done;
@@ -90,8 +94,7 @@ child_small_server(void)
 
 /* To the end and back, twice. */
 static int
-child_to_the_end(void)
-{
+child_to_the_end(void) {
 	for (int round = 0; round < 2; round++) {
 		for (size_t size = 300; size < 3 * MB; size *= 10) {
 			size_t n;
@@ -112,8 +115,7 @@ static pthread_barrier_t filled, over;
 
 /* 24 MB of small blocks and back, in an arena of its own; stays, and makes no further call. */
 static void *
-fill_and_stay(void *arg)
-{
+fill_and_stay(void *arg) {
 	size_t n = fill(1000, 24 * MB);
 
 	empty(n);
@@ -122,11 +124,13 @@ fill_and_stay(void *arg)
 	return n > 20000 ? arg : NULL;
 }
 
-/* What one thread has left unused serves another, in one piece, in pieces, and in many; what is too much does no harm. */
+/*
+ * What one thread has left unused serves another, in one piece, in pieces, and in many; what is too
+ * much does no harm.
+ */
 static int
-child_unused(void)
-{
-	static const size_t sizes[] = { 24 * MB, 12 * MB, 200, 3 * MB, 24 * MB, 70000, 24 * MB };
+child_unused(void) {
+	static const size_t sizes[] = {24 * MB, 12 * MB, 200, 3 * MB, 24 * MB, 70000, 24 * MB};
 	pthread_t t;
 	pthread_attr_t attr;
 	void *done;
@@ -156,8 +160,7 @@ child_unused(void)
 
 /* Thirty turns of 24 MB, each of another size. */
 static int
-child_turns(void)
-{
+child_turns(void) {
 	for (size_t i = 0; i < 30; i++) {
 		size_t size = 200 + i * i * i * 37;
 		size_t n = fill(size, 24 * MB);
@@ -169,10 +172,12 @@ child_turns(void)
 	return 0;
 }
 
-/* 16 MB of small and medium blocks, of which random ones give way to others until 1 GB has been asked for. */
+/*
+ * 16 MB of small and medium blocks, of which random ones give way to others until 1 GB has been
+ * asked for.
+ */
 static int
-child_churn(void)
-{
+child_churn(void) {
 	uint64_t seed = 4;
 	size_t sum = 0, n = 0, live = 0;
 
@@ -200,8 +205,7 @@ child_churn(void)
 
 /* The number after a word in a file of /proc; 0: there is none. */
 static size_t
-number_in(const char *path, const char *word)
-{
+number_in(const char *path, const char *word) {
 	static char text[8192];
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
@@ -215,15 +219,16 @@ number_in(const char *path, const char *word)
 }
 
 static size_t
-committed(void)
-{
+committed(void) {
 	return number_in("/proc/meminfo", "Committed_AS:") * 1024;
 }
 
-/* What the machine has promised its programs grows by little more than this one uses, and shrinks when it purges. */
+/*
+ * What the machine has promised its programs grows by little more than this one uses, and shrinks
+ * when it purges.
+ */
 static int
-child_committed(void)
-{
+child_committed(void) {
 	size_t before = committed(), full, after;
 	size_t n = fill(1000, 16 * MB);
 
@@ -232,7 +237,8 @@ child_committed(void)
 	if (ctl_void("thread.tcache.flush") != 0 || ctl_void("arena.4096.purge") != 0)
 		return 60;
 	after = committed();
-	printf("kB committed: %zu before, %zu with 16 MB, %zu after", before / 1024, full / 1024, after / 1024);
+	printf("kB committed: %zu before, %zu with 16 MB, %zu after", before / 1024, full / 1024,
+	    after / 1024);
 	if (n < 16000 || before == 0)
 		return 61;
 	if (full < before + 12 * MB || full > before + 24 * MB)
@@ -250,8 +256,7 @@ struct limited {
 };
 
 static bool
-write_file(const char *dir, const char *name, const char *text)
-{
+write_file(const char *dir, const char *name, const char *text) {
 	char path[512];
 	int fd;
 	bool is_good;
@@ -265,10 +270,9 @@ write_file(const char *dir, const char *name, const char *text)
 }
 
 static void
-limited_now(void *arg)
-{
+limited_now(void *arg) {
 	const struct limited *l = arg;
-	struct rlimit r = { l->data, l->data };
+	struct rlimit r = {l->data, l->data};
 	char name[64];
 
 	if (l->group != NULL && !write_file(l->group, "cgroup.procs", "0"))
@@ -284,12 +288,13 @@ limited_now(void *arg)
 	_exit(99);
 }
 
-/* A group of 64 MB below the one of the whole machine, of either version; false: it cannot be made. */
+/*
+ * A group of 64 MB below the one of the whole machine, of either version; false: it cannot be made.
+ */
 static bool
-make_group(char *dir, size_t len)
-{
-	static const char *const roots[] = { "/sys/fs/cgroup/memory", "/sys/fs/cgroup" };
-	static const char *const limits[] = { "memory.limit_in_bytes", "memory.max" };
+make_group(char *dir, size_t len) {
+	static const char *const roots[] = {"/sys/fs/cgroup/memory", "/sys/fs/cgroup"};
+	static const char *const limits[] = {"memory.limit_in_bytes", "memory.max"};
 
 	for (size_t i = 0; i < 2; i++) {
 		snprintf(dir, len, "%s/jetest.%d", roots[i], (int)getpid());
@@ -303,13 +308,12 @@ make_group(char *dir, size_t len)
 }
 
 static void
-test_group(void)
-{
+test_group(void) {
 	static struct test_result r;
 	char dir[128];
 	struct limited runs[] = {
-		{ "churn", 0, dir, NULL },
-		{ "turns", 0, dir, "dirty_decay_ms:0,muzzy_decay_ms:0" },
+		{"churn", 0, dir, NULL},
+		{"turns", 0, dir, "dirty_decay_ms:0,muzzy_decay_ms:0"},
 	};
 
 	if (!make_group(dir, sizeof(dir))) {
@@ -333,8 +337,7 @@ test_group(void)
 #define VM "/proc/sys/vm"
 
 static bool
-write_number(const char *name, size_t n)
-{
+write_number(const char *name, size_t n) {
 	char text[32];
 
 	snprintf(text, sizeof(text), "%zu", n);
@@ -342,15 +345,17 @@ write_number(const char *name, size_t n)
 }
 
 /*
- * Runs one child while the machine accounts strictly and has 44 MB left for all its programs; the kernel counts in steps
- * of some megabytes. What was set before is set again, one of the two limits: a write to one of them makes the other 0.
+ * Runs one child while the machine accounts strictly and has 44 MB left for all its programs; the
+ * kernel counts in steps of some megabytes. What was set before is set again, one of the two
+ * limits: a write to one of them makes the other 0.
  */
 static bool
-run_strict(struct test_result *r, struct limited *l)
-{
-	size_t mode = number_in(VM "/overcommit_memory", ""), kbytes = number_in(VM "/overcommit_kbytes", "");
+run_strict(struct test_result *r, struct limited *l) {
+	size_t mode = number_in(VM "/overcommit_memory", ""),
+	    kbytes = number_in(VM "/overcommit_kbytes", "");
 	size_t ratio = number_in(VM "/overcommit_ratio", ""), used = committed();
-	bool is_strict = write_number("overcommit_kbytes", (used + 44 * MB) / 1024) && write_number("overcommit_memory", 2);
+	bool is_strict = write_number("overcommit_kbytes", (used + 44 * MB) / 1024)
+	    && write_number("overcommit_memory", 2);
 
 	if (is_strict)
 		test_fork(r, limited_now, l);
@@ -363,47 +368,48 @@ run_strict(struct test_result *r, struct limited *l)
 }
 
 static void
-test_strict(void)
-{
+test_strict(void) {
 	static struct test_result r;
 	struct limited runs[] = {
-		{ "small_server", 0, NULL, NULL },
-		{ "small_server", 0, NULL, "prof:true,lg_prof_sample:12" },
-		{ "to_the_end", 0, NULL, NULL },
-		{ "unused", 0, NULL, "narenas:2" },
-		{ "committed", 0, NULL, NULL },
+		{"small_server", 0, NULL, NULL},
+		{"small_server", 0, NULL, "prof:true,lg_prof_sample:12"},
+		{"to_the_end", 0, NULL, NULL},
+		{"unused", 0, NULL, "narenas:2"},
+		{"committed", 0, NULL, NULL},
 	};
 	const int n = (int)(sizeof(runs) / sizeof(*runs));
 
 	if (getenv("TEST_OWN_MACHINE") == NULL) {
-		skip(n, "vm.overcommit_memory=2 may make other programs fail: only with TEST_OWN_MACHINE set");
+		skip(n, "vm.overcommit_memory=2 may make other programs fail: only with TEST_OWN_MACHINE "
+		    "set");
 		return;
 	}
 	for (int i = 0; i < n; i++) {
 		if (!run_strict(&r, &runs[i]))
 			skip(1, "vm.overcommit_memory cannot be set here");
-		else if (child_exits(&r, 0, "%s (%s) on a machine of strict accounting with 44 MB left", runs[i].child,
-		    runs[i].conf != NULL ? runs[i].conf : "default options") && r.out[0] != '\0')
+		else if (child_exits(&r, 0, "%s (%s) on a machine of strict accounting with 44 MB left",
+		    runs[i].child, runs[i].conf != NULL ? runs[i].conf : "default options")
+		    && r.out[0] != '\0')
 			diag("%s", r.out);
 	}
 }
 
 static const struct test_child children[] = {
-	{ "small_server", child_small_server },
-	{ "to_the_end", child_to_the_end },
-	{ "unused", child_unused },
-	{ "turns", child_turns },
-	{ "churn", child_churn },
-	{ "committed", child_committed },
-	{ NULL, NULL },
+	{"small_server", child_small_server},
+	{"to_the_end", child_to_the_end},
+	{"unused", child_unused},
+	{"turns", child_turns},
+	{"churn", child_churn},
+	{"committed", child_committed},
+	{NULL, NULL},
 };
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	static struct test_result r;
-	struct limited server = { "small_server", 48 * MB, NULL, NULL }, end = { "to_the_end", 48 * MB, NULL, NULL },
-		       unused = { "unused", 48 * MB, NULL, "narenas:2" };
+	struct limited server = {"small_server", 48 * MB, NULL, NULL}, end = {"to_the_end", 48 * MB,
+	    NULL, NULL},
+		    unused = {"unused", 48 * MB, NULL, "narenas:2"};
 
 	test_children(argc, argv, children);
 	test_fork(&r, limited_now, &server);

@@ -12,90 +12,90 @@ struct node {
 };
 
 static const struct node nodes[] = {
-	{ "version", 8, 'r' },
-	{ "epoch", 8, 'b' },
-	{ "thread.arena", 4, 'b' },
-	{ "thread.allocated", 8, 'r' },
-	{ "thread.allocatedp", 8, 'r' },
-	{ "thread.deallocated", 8, 'r' },
-	{ "thread.deallocatedp", 8, 'r' },
-	{ "thread.tcache.enabled", 1, 'b' },
-	{ "thread.tcache.max", 8, 'b' },
-	{ "thread.tcache.flush", 0, 'v' },
-	{ "thread.idle", 0, 'v' },
-	{ "thread.peak.read", 8, 'r' },
-	{ "thread.peak.reset", 0, 'v' },
-	{ "config.cache_oblivious", 1, 'r' },
-	{ "config.debug", 1, 'r' },
-	{ "config.fill", 1, 'r' },
-	{ "config.malloc_conf", 8, 'r' },
-	{ "config.prof", 1, 'r' },
-	{ "config.stats", 1, 'r' },
-	{ "config.xmalloc", 1, 'r' },
-	{ "opt.abort", 1, 'r' },
-	{ "opt.abort_conf", 1, 'r' },
-	{ "opt.retain", 1, 'r' },
-	{ "opt.narenas", 4, 'r' },
-	{ "opt.dirty_decay_ms", 8, 'r' },
-	{ "opt.muzzy_decay_ms", 8, 'r' },
-	{ "opt.stats_print", 1, 'r' },
-	{ "opt.stats_print_opts", 8, 'r' },
-	{ "opt.junk", 8, 'r' },
-	{ "opt.zero", 1, 'r' },
-	{ "opt.tcache", 1, 'r' },
-	{ "opt.tcache_max", 8, 'r' },
-	{ "opt.zero_realloc", 8, 'r' },
-	{ "opt.prof", 1, 'r' },
-	{ "opt.prof_prefix", 8, 'r' },
-	{ "opt.lg_prof_sample", 8, 'r' },
-	{ "opt.lg_prof_interval", 8, 'r' },
-	{ "arena.0.initialized", 1, 'r' },
-	{ "arena.0.decay", 0, 'v' },
-	{ "arena.0.purge", 0, 'v' },
-	{ "arena.0.dirty_decay_ms", 8, 'b' },
-	{ "arena.0.muzzy_decay_ms", 8, 'b' },
-	{ "arenas.narenas", 4, 'r' },
-	{ "arenas.dirty_decay_ms", 8, 'b' },
-	{ "arenas.muzzy_decay_ms", 8, 'b' },
-	{ "arenas.quantum", 8, 'r' },
-	{ "arenas.page", 8, 'r' },
-	{ "arenas.hugepage", 8, 'r' },
-	{ "arenas.tcache_max", 8, 'r' },
-	{ "arenas.nbins", 4, 'r' },
-	{ "arenas.nhbins", 4, 'r' },
-	{ "arenas.nlextents", 4, 'r' },
-	{ "arenas.bin.0.size", 8, 'r' },
-	{ "arenas.bin.0.nregs", 4, 'r' },
-	{ "arenas.bin.0.slab_size", 8, 'r' },
-	{ "arenas.bin.0.nshards", 4, 'r' },
-	{ "arenas.lextent.0.size", 8, 'r' },
-	{ "prof.thread_active_init", 1, 'b' },
-	{ "prof.active", 1, 'b' },
-	{ "prof.gdump", 1, 'b' },
-	{ "prof.interval", 8, 'r' },
-	{ "prof.lg_sample", 8, 'r' },
-	{ "stats.allocated", 8, 'r' },
-	{ "stats.active", 8, 'r' },
-	{ "stats.metadata", 8, 'r' },
-	{ "stats.resident", 8, 'r' },
-	{ "stats.mapped", 8, 'r' },
-	{ "stats.retained", 8, 'r' },
-	{ "stats.zero_reallocs", 8, 'r' },
-	{ "stats.arenas.0.nthreads", 4, 'r' },
-	{ "stats.arenas.0.uptime", 8, 'r' },
-	{ "stats.arenas.0.pactive", 8, 'r' },
-	{ "stats.arenas.0.pdirty", 8, 'r' },
-	{ "stats.arenas.0.mapped", 8, 'r' },
-	{ "stats.arenas.0.small.allocated", 8, 'r' },
-	{ "stats.arenas.0.small.nmalloc", 8, 'r' },
-	{ "stats.arenas.0.large.allocated", 8, 'r' },
-	{ "stats.arenas.0.bins.0.nmalloc", 8, 'r' },
-	{ "stats.arenas.0.bins.0.curregs", 8, 'r' },
-	{ "stats.arenas.0.bins.0.mutex.num_ops", 8, 'r' },
-	{ "stats.arenas.0.lextents.0.nmalloc", 8, 'r' },
-	{ "stats.arenas.0.extents.0.ndirty", 8, 'r' },
-	{ "stats.mutexes.ctl.num_ops", 8, 'r' },
-	{ "stats.arenas.4096.pactive", 8, 'r' },
+	{"version", 8, 'r'},
+	{"epoch", 8, 'b'},
+	{"thread.arena", 4, 'b'},
+	{"thread.allocated", 8, 'r'},
+	{"thread.allocatedp", 8, 'r'},
+	{"thread.deallocated", 8, 'r'},
+	{"thread.deallocatedp", 8, 'r'},
+	{"thread.tcache.enabled", 1, 'b'},
+	{"thread.tcache.max", 8, 'b'},
+	{"thread.tcache.flush", 0, 'v'},
+	{"thread.idle", 0, 'v'},
+	{"thread.peak.read", 8, 'r'},
+	{"thread.peak.reset", 0, 'v'},
+	{"config.cache_oblivious", 1, 'r'},
+	{"config.debug", 1, 'r'},
+	{"config.fill", 1, 'r'},
+	{"config.malloc_conf", 8, 'r'},
+	{"config.prof", 1, 'r'},
+	{"config.stats", 1, 'r'},
+	{"config.xmalloc", 1, 'r'},
+	{"opt.abort", 1, 'r'},
+	{"opt.abort_conf", 1, 'r'},
+	{"opt.retain", 1, 'r'},
+	{"opt.narenas", 4, 'r'},
+	{"opt.dirty_decay_ms", 8, 'r'},
+	{"opt.muzzy_decay_ms", 8, 'r'},
+	{"opt.stats_print", 1, 'r'},
+	{"opt.stats_print_opts", 8, 'r'},
+	{"opt.junk", 8, 'r'},
+	{"opt.zero", 1, 'r'},
+	{"opt.tcache", 1, 'r'},
+	{"opt.tcache_max", 8, 'r'},
+	{"opt.zero_realloc", 8, 'r'},
+	{"opt.prof", 1, 'r'},
+	{"opt.prof_prefix", 8, 'r'},
+	{"opt.lg_prof_sample", 8, 'r'},
+	{"opt.lg_prof_interval", 8, 'r'},
+	{"arena.0.initialized", 1, 'r'},
+	{"arena.0.decay", 0, 'v'},
+	{"arena.0.purge", 0, 'v'},
+	{"arena.0.dirty_decay_ms", 8, 'b'},
+	{"arena.0.muzzy_decay_ms", 8, 'b'},
+	{"arenas.narenas", 4, 'r'},
+	{"arenas.dirty_decay_ms", 8, 'b'},
+	{"arenas.muzzy_decay_ms", 8, 'b'},
+	{"arenas.quantum", 8, 'r'},
+	{"arenas.page", 8, 'r'},
+	{"arenas.hugepage", 8, 'r'},
+	{"arenas.tcache_max", 8, 'r'},
+	{"arenas.nbins", 4, 'r'},
+	{"arenas.nhbins", 4, 'r'},
+	{"arenas.nlextents", 4, 'r'},
+	{"arenas.bin.0.size", 8, 'r'},
+	{"arenas.bin.0.nregs", 4, 'r'},
+	{"arenas.bin.0.slab_size", 8, 'r'},
+	{"arenas.bin.0.nshards", 4, 'r'},
+	{"arenas.lextent.0.size", 8, 'r'},
+	{"prof.thread_active_init", 1, 'b'},
+	{"prof.active", 1, 'b'},
+	{"prof.gdump", 1, 'b'},
+	{"prof.interval", 8, 'r'},
+	{"prof.lg_sample", 8, 'r'},
+	{"stats.allocated", 8, 'r'},
+	{"stats.active", 8, 'r'},
+	{"stats.metadata", 8, 'r'},
+	{"stats.resident", 8, 'r'},
+	{"stats.mapped", 8, 'r'},
+	{"stats.retained", 8, 'r'},
+	{"stats.zero_reallocs", 8, 'r'},
+	{"stats.arenas.0.nthreads", 4, 'r'},
+	{"stats.arenas.0.uptime", 8, 'r'},
+	{"stats.arenas.0.pactive", 8, 'r'},
+	{"stats.arenas.0.pdirty", 8, 'r'},
+	{"stats.arenas.0.mapped", 8, 'r'},
+	{"stats.arenas.0.small.allocated", 8, 'r'},
+	{"stats.arenas.0.small.nmalloc", 8, 'r'},
+	{"stats.arenas.0.large.allocated", 8, 'r'},
+	{"stats.arenas.0.bins.0.nmalloc", 8, 'r'},
+	{"stats.arenas.0.bins.0.curregs", 8, 'r'},
+	{"stats.arenas.0.bins.0.mutex.num_ops", 8, 'r'},
+	{"stats.arenas.0.lextents.0.nmalloc", 8, 'r'},
+	{"stats.arenas.0.extents.0.ndirty", 8, 'r'},
+	{"stats.mutexes.ctl.num_ops", 8, 'r'},
+	{"stats.arenas.4096.pactive", 8, 'r'},
 };
 
 #define N_NODES (sizeof(nodes) / sizeof(nodes[0]))
@@ -105,15 +105,13 @@ static unsigned char value[64];
 
 /* Reads with a given *oldlenp; value[] is filled with the canary before. */
 static int
-read_len(const char *name, size_t *len)
-{
+read_len(const char *name, size_t *len) {
 	memset(value, CANARY, sizeof(value));
 	return mallctl(name, value, len, NULL, 0);
 }
 
 static void
-check_lengths(const struct node *n)
-{
+check_lengths(const struct node *n) {
 	size_t len = n->size;
 	int rc = read_len(n->name, &len);
 	bool good = rc == 0 && len == n->size && is_filled(value + n->size, CANARY, 64 - n->size);
@@ -128,8 +126,8 @@ check_lengths(const struct node *n)
 			continue;
 		len = l;
 		rc = read_len(n->name, &len);
-		good = good && rc == EINVAL && len == least &&
-		    is_filled(value + least, CANARY, 64 - least);
+		good = good && rc == EINVAL && len == least
+		    && is_filled(value + least, CANARY, 64 - least);
 	}
 	ok(good, "%s: other lengths: EINVAL, no byte too many", n->name);
 	good = mallctl(n->name, NULL, NULL, NULL, 0) == 0;
@@ -141,9 +139,8 @@ check_lengths(const struct node *n)
 }
 
 static void
-check_read_only(const struct node *n)
-{
-	uint64_t v[4] = { 0 };
+check_read_only(const struct node *n) {
+	uint64_t v[4] = {0};
 	size_t len = n->size;
 	bool good = mallctl(n->name, NULL, NULL, v, n->size) == EPERM;
 
@@ -156,16 +153,14 @@ check_read_only(const struct node *n)
 
 /* Without opt.prof the switches of the profiler may also say that there is nothing to set. */
 static bool
-refuses(const char *name, int rc)
-{
-	return rc == EINVAL ||
-	    (rc == ENOENT && strncmp(name, "prof.", 5) == 0 && !ctl_bool("opt.prof"));
+refuses(const char *name, int rc) {
+	return rc == EINVAL
+	    || (rc == ENOENT && strncmp(name, "prof.", 5) == 0 && !ctl_bool("opt.prof"));
 }
 
 static void
-check_writable(const struct node *n)
-{
-	uint64_t v[4] = { 0 };
+check_writable(const struct node *n) {
+	uint64_t v[4] = {0};
 	size_t len = n->size;
 	bool good = true;
 
@@ -179,8 +174,7 @@ check_writable(const struct node *n)
 }
 
 static void
-check_void(const struct node *n)
-{
+check_void(const struct node *n) {
 	uint64_t v = 0;
 	size_t len = sizeof(v);
 
@@ -189,15 +183,14 @@ check_void(const struct node *n)
 		return;
 	}
 	is_int(mallctl(n->name, NULL, NULL, NULL, 0), 0, "%s: void", n->name);
-	ok(mallctl(n->name, &v, &len, NULL, 0) == EPERM &&
-	    mallctl(n->name, NULL, NULL, &v, sizeof(v)) == EPERM &&
-	    mallctl(n->name, NULL, &len, NULL, 0) == EPERM &&
-	    mallctl(n->name, NULL, NULL, NULL, 1) == EPERM, "%s: EPERM with any argument", n->name);
+	ok(mallctl(n->name, &v, &len, NULL, 0) == EPERM
+	    && mallctl(n->name, NULL, NULL, &v, sizeof(v)) == EPERM
+	    && mallctl(n->name, NULL, &len, NULL, 0) == EPERM
+	    && mallctl(n->name, NULL, NULL, NULL, 1) == EPERM, "%s: EPERM with any argument", n->name);
 }
 
 static void
-check_mib(const struct node *n)
-{
+check_mib(const struct node *n) {
 	size_t mib[16], full[16], len = 16, depth;
 	size_t got = n->size;
 	bool good = true;
@@ -213,8 +206,8 @@ check_mib(const struct node *n)
 		for (int i = 0; i < 16; i++)
 			mib[i] = 99999;
 		len = l;
-		good = good && mallctlnametomib(n->name, mib, &len) == 0 && len == l &&
-		    memcmp(mib, full, l * sizeof(size_t)) == 0 && mib[l] == 99999;
+		good = good && mallctlnametomib(n->name, mib, &len) == 0 && len == l
+		    && memcmp(mib, full, l * sizeof(size_t)) == 0 && mib[l] == 99999;
 	}
 	ok(good, "%s: a short MIB is filled as far as it goes", n->name);
 	good = true;
@@ -233,9 +226,8 @@ check_mib(const struct node *n)
 
 /* Every component of a MIB replaced by values that no child or index has. */
 static void
-check_wild_mibs(const struct node *n)
-{
-	static const size_t wild[] = { 100000, UINT32_MAX, (size_t)1 << 32, SIZE_MAX, SIZE_MAX - 1 };
+check_wild_mibs(const struct node *n) {
+	static const size_t wild[] = {100000, UINT32_MAX, (size_t)1 << 32, SIZE_MAX, SIZE_MAX - 1};
 	size_t mib[8], len = 8;
 	size_t bad = 0;
 
@@ -255,8 +247,7 @@ check_wild_mibs(const struct node *n)
 }
 
 static void
-test_nodes(void)
-{
+test_nodes(void) {
 	for (size_t i = 0; i < N_NODES; i++) {
 		const struct node *n = &nodes[i];
 
@@ -278,8 +269,7 @@ test_nodes(void)
 }
 
 static void
-test_names(void)
-{
+test_names(void) {
 	static const char *const bad[] = {
 		"", ".", "..", "versio", "versionx", "Version", "version.", ".version", "version.x",
 		"version.0", "opt", "opt.", "opt..abort", "opt.abort.", "opt.nothing", "stats",
@@ -321,8 +311,7 @@ test_names(void)
 }
 
 static void
-test_indices(void)
-{
+test_indices(void) {
 	size_t mib[8], len = 8, size, got = sizeof(size);
 	unsigned nbins = ctl_unsigned("arenas.nbins");
 	size_t bad = 0;
@@ -341,8 +330,7 @@ test_indices(void)
 }
 
 static void
-test_epoch(void)
-{
+test_epoch(void) {
 	uint64_t a = ctl_u64("epoch"), b = 77, v = 1;
 	size_t len = sizeof(b);
 
@@ -356,8 +344,7 @@ test_epoch(void)
 }
 
 static void
-test_version(void)
-{
+test_version(void) {
 	const char *v = ctl_str("version");
 	int major = 0, minor = 0, bugfix = 0, nrev = -1;
 	char gid[64] = "";
@@ -377,20 +364,18 @@ test_version(void)
 }
 
 static int
-child_nodes(void)
-{
+child_nodes(void) {
 	test_nodes();
 	return done_testing();
 }
 
 static const struct test_child children[] = {
-	{ "nodes", child_nodes },
-	{ NULL, NULL },
+	{"nodes", child_nodes},
+	{NULL, NULL},
 };
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	static struct test_result r;
 
 	test_children(argc, argv, children);

@@ -18,8 +18,7 @@ _Static_assert(MALLOCX_ARENA(2) == 3 << 20, "value");
 _Static_assert(MALLCTL_ARENAS_ALL == 4096 && MALLCTL_ARENAS_DESTROYED == 4097, "values");
 
 static void
-test_macros(void)
-{
+test_macros(void) {
 	size_t odd = hide(24);
 
 	is_int(constant_flags, 6 | 0x40, "flags in a static initialiser");
@@ -29,9 +28,8 @@ test_macros(void)
 }
 
 static void
-test_flags(void)
-{
-	static const int tcache[] = { 0, MALLOCX_TCACHE_NONE };
+test_flags(void) {
+	static const int tcache[] = {0, MALLOCX_TCACHE_NONE};
 	size_t bad = 0;
 
 	for (int lg = 0; lg <= 22; lg++) {
@@ -41,9 +39,9 @@ test_flags(void)
 				size_t want = nallocx(size, flags);
 				unsigned char *p = keep(mallocx(size, flags));
 
-				if (p == NULL || ((uintptr_t)p & (((uintptr_t)1 << lg) - 1)) != 0 ||
-				    malloc_usable_size(p) != want || sallocx(p, flags) != want ||
-				    want < size || !is_filled(p, 0, want)) {
+				if (p == NULL || ((uintptr_t)p & (((uintptr_t)1 << lg) - 1)) != 0
+				    || malloc_usable_size(p) != want || sallocx(p, flags) != want
+				    || want < size || !is_filled(p, 0, want)) {
 					diag("size %zu flags %#x: %p, usable %zu, nallocx %zu", size,
 					    flags, (void *)p, p ? malloc_usable_size(p) : 0, want);
 					bad++;
@@ -61,8 +59,7 @@ test_flags(void)
 }
 
 static void
-test_failures(void)
-{
+test_failures(void) {
 	void *p;
 
 	errno = 0;
@@ -84,8 +81,7 @@ test_failures(void)
 }
 
 static void
-test_rallocx(void)
-{
+test_rallocx(void) {
 	static const size_t sizes[] = { 1, 50, 200, 3000, 14000, 20000, 70000, 1 << 20, 5 << 20,
 	    100, 9 << 20, 8, 4096, 40000 };
 	unsigned char *p = keep(mallocx(1, MALLOCX_ZERO));
@@ -123,8 +119,7 @@ test_rallocx(void)
 }
 
 static void
-test_xallocx(void)
-{
+test_xallocx(void) {
 	size_t page = ctl_size("arenas.page");
 	char *p = keep(mallocx(100, 0));
 	size_t got;
@@ -153,8 +148,7 @@ test_xallocx(void)
 }
 
 static void
-test_explicit_caches(void)
-{
+test_explicit_caches(void) {
 	unsigned id[4], again;
 	size_t len = sizeof(unsigned);
 	void *p, *q;
@@ -179,10 +173,13 @@ test_explicit_caches(void)
 	is_uint(again, id[2], "the id is used again");
 	for (int i = 0; i < 4; i++)
 		is_int(ctl_write("tcache.destroy", id[i]), 0, "tcache.destroy");
-	is_int(mallctl("tcache.create", NULL, NULL, NULL, 0), EINVAL, "create without a place for the id");
-	is_int(mallctl("tcache.create", &again, &len, &again, sizeof(again)), EPERM, "create does not take a value");
+	is_int(mallctl("tcache.create", NULL, NULL, NULL, 0), EINVAL,
+	    "create without a place for the id");
+	is_int(mallctl("tcache.create", &again, &len, &again, sizeof(again)), EPERM,
+	    "create does not take a value");
 	is_int(mallctl("tcache.flush", NULL, NULL, NULL, 0), EINVAL, "flush without an id");
-	is_int(mallctl("tcache.destroy", &again, &len, &again, sizeof(again)), EPERM, "destroy gives nothing");
+	is_int(mallctl("tcache.destroy", &again, &len, &again, sizeof(again)), EPERM,
+	    "destroy gives nothing");
 }
 
 /* ------------------------------------------------------------------ an arena and a cache */
@@ -191,16 +188,14 @@ static extent_hooks_t *usual;
 static unsigned hook_calls;
 
 static void *
-counting_alloc(extent_hooks_t *hooks, void *at, size_t size, size_t alignment, bool *zero, bool *commit,
-    unsigned arena)
-{
+counting_alloc(extent_hooks_t *hooks, void *at, size_t size, size_t alignment, bool *zero,
+    bool *commit, unsigned arena) {
 	hook_calls++;
 	return usual->alloc(hooks, at, size, alignment, zero, commit, arena);
 }
 
 static unsigned
-arena_with_hooks(void)
-{
+arena_with_hooks(void) {
 	static extent_hooks_t hooks;
 	extent_hooks_t *mine = &hooks;
 	size_t len = sizeof(usual);
@@ -210,13 +205,13 @@ arena_with_hooks(void)
 	hooks = *usual;
 	hooks.alloc = counting_alloc;
 	len = sizeof(arena);
-	is_int(mallctl("arenas.create", &arena, &len, &mine, sizeof(mine)), 0, "arenas.create with hooks");
+	is_int(mallctl("arenas.create", &arena, &len, &mine, sizeof(mine)), 0,
+	    "arenas.create with hooks");
 	return arena;
 }
 
 static unsigned
-arena_of(void *p)
-{
+arena_of(void *p) {
 	unsigned arena = 0;
 	size_t len = sizeof(arena);
 
@@ -228,8 +223,7 @@ arena_of(void *p)
 
 /* How many of IN_ARENA blocks are of the arena; they are freed by the flags. */
 static unsigned
-count_in_arena(size_t size, int flags, unsigned arena)
-{
+count_in_arena(size_t size, int flags, unsigned arena) {
 	static void *p[IN_ARENA];
 	unsigned n = 0;
 
@@ -243,8 +237,7 @@ count_in_arena(size_t size, int flags, unsigned arena)
 }
 
 static size_t
-arena_stat(unsigned arena, const char *what)
-{
+arena_stat(unsigned arena, const char *what) {
 	char name[64];
 
 	ctl_epoch();
@@ -253,11 +246,10 @@ arena_stat(unsigned arena, const char *what)
 
 /* An empty bin of the cache is filled from the arena that is asked for, small and large. */
 static void
-test_arena_and_cache(void)
-{
+test_arena_and_cache(void) {
 	size_t large = ctl_size("arenas.lextent.0.size");
 	bool is_cached = large <= ctl_size("arenas.tcache_max");
-	const size_t sizes[] = { 8, 100, 4096, large - 10, large + 10 };
+	const size_t sizes[] = {8, 100, 4096, large - 10, large + 10};
 	unsigned arena = arena_with_hooks(), id;
 	size_t len = sizeof(id);
 	int flags;
@@ -266,17 +258,19 @@ test_arena_and_cache(void)
 	is_int(mallctl("tcache.create", &id, &len, NULL, 0), 0, "tcache.create");
 	flags = (int)(MALLOCX_ARENA(arena) | MALLOCX_TCACHE(id));
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-		is_uint(count_in_arena(sizes[i], flags, arena), IN_ARENA, "all of size %zu are of the arena", sizes[i]);
+		is_uint(count_in_arena(sizes[i], flags, arena), IN_ARENA,
+		    "all of size %zu are of the arena", sizes[i]);
 	ok(hook_calls > 0, "its hooks were called (%u times)", hook_calls);
 	if (ctl_bool("config.stats")) {
 		ok(arena_stat(arena, "small") > 0 && (arena_stat(arena, "large") > 0) == is_cached,
 		    "and its statistics tell what the cache holds");
 	}
 	is_int(ctl_write("tcache.flush", id), 0, "tcache.flush");
-	is_uint(ctl_bool("config.stats") ? arena_stat(arena, "small") + arena_stat(arena, "large") : 0, 0,
-	    "what is flushed goes back to the arena");
+	is_uint(ctl_bool("config.stats") ? arena_stat(arena, "small") + arena_stat(arena, "large") : 0,
+	    0, "what is flushed goes back to the arena");
 	p = keep(mallocx(100, MALLOCX_TCACHE(id)));
-	is_uint(arena_of(p), ctl_unsigned("thread.arena"), "without an arena the cache is filled from its own");
+	is_uint(arena_of(p), ctl_unsigned("thread.arena"), "without an arena the cache is filled from "
+	    "its own");
 	q = keep(mallocx(100, flags));
 	is_uint(arena_of(q), arena_of(p), "what the cache holds may be another arena's");
 	dallocx(q, flags);
@@ -291,16 +285,15 @@ test_arena_and_cache(void)
 	    "mallocx from one, whatever the cache holds");
 	sdallocx(p, 60000, flags);
 	is_int(ctl_write("tcache.destroy", id), 0, "tcache.destroy");
-	is_uint(ctl_bool("config.stats") ? arena_stat(arena, "small") + arena_stat(arena, "large") : 0, 0,
-	    "nothing is left in the arena");
+	is_uint(ctl_bool("config.stats") ? arena_stat(arena, "small") + arena_stat(arena, "large") : 0,
+	    0, "nothing is left in the arena");
 }
 
 static void *
-churn(void *arg)
-{
+churn(void *arg) {
 	unsigned cache = *(unsigned *)arg;
 	uint64_t seed = cache;
-	void *live[64] = { NULL };
+	void *live[64] = {NULL};
 
 	for (int i = 0; i < 20000; i++) {
 		int at = (int)(test_random(&seed) % 64);
@@ -317,8 +310,7 @@ churn(void *arg)
 }
 
 static void
-test_caches_of_threads(void)
-{
+test_caches_of_threads(void) {
 	pthread_t t[4];
 	unsigned id[4];
 	size_t len = sizeof(unsigned);
@@ -335,12 +327,11 @@ test_caches_of_threads(void)
 }
 
 /*
- * A thread cache holds blocks of whole classes, also above 32 KiB, where other blocks end at a page: what
- * a request gets, zeroes and counts is the block that it has.
+ * A thread cache holds blocks of whole classes, also above 32 KiB, where other blocks end at a
+ * page: what a request gets, zeroes and counts is the block that it has.
  */
 static void
-test_cached_large(void)
-{
+test_cached_large(void) {
 	size_t max = 1 << 20;
 	char *p;
 
@@ -349,7 +340,8 @@ test_cached_large(void)
 		uint64_t before = ctl_u64("thread.allocated");
 
 		p = keep(mallocx(57345, i == 2 ? MALLOCX_ZERO : 0));
-		is_uint(ctl_u64("thread.allocated") - before, sallocx(p, 0), "what is counted is what is there");
+		is_uint(ctl_u64("thread.allocated") - before, sallocx(p, 0),
+		    "what is counted is what is there");
 		if (i < 2)
 			memset(p, 1, sallocx(p, 0));
 		else
@@ -359,8 +351,7 @@ test_cached_large(void)
 }
 
 int
-main(void)
-{
+main(void) {
 	test_macros();
 	test_flags();
 	test_failures();

@@ -15,27 +15,24 @@ static volatile int phase;
 
 /* So much more address space than now, and no more. */
 static void
-limit_memory(size_t more)
-{
+limit_memory(size_t more) {
 	size_t now = proc_status_bytes("VmSize") + more;
-	struct rlimit r = { now, RLIM_INFINITY };
+	struct rlimit r = {now, RLIM_INFINITY};
 
 	if (setrlimit(RLIMIT_AS, &r) != 0)
 		_exit(20);
 }
 
 static void
-unlimit_memory(void)
-{
-	struct rlimit r = { RLIM_INFINITY, RLIM_INFINITY };
+unlimit_memory(void) {
+	struct rlimit r = {RLIM_INFINITY, RLIM_INFINITY};
 
 	setrlimit(RLIMIT_AS, &r);
 }
 
 /* Allocates until nothing is left, or there are so many blocks; each carries its number. */
 static size_t
-exhaust_up_to(size_t max, size_t size)
-{
+exhaust_up_to(size_t max, size_t size) {
 	size_t n = 0;
 
 	errno = 0;
@@ -51,14 +48,12 @@ exhaust_up_to(size_t max, size_t size)
 }
 
 static size_t
-exhaust(size_t size)
-{
+exhaust(size_t size) {
 	return exhaust_up_to(N_BLOCKS, size);
 }
 
 static bool
-release(size_t n)
-{
+release(size_t n) {
 	bool whole = true;
 
 	for (size_t i = 0; i < n; i++) {
@@ -69,8 +64,7 @@ release(size_t n)
 }
 
 static void
-sizes_now(void *arg)
-{
+sizes_now(void *arg) {
 	size_t size = *(size_t *)arg;
 	size_t n, again;
 	int err;
@@ -92,8 +86,7 @@ sizes_now(void *arg)
 }
 
 static void
-functions_now(void *arg)
-{
+functions_now(void *arg) {
 	size_t big = (size_t)64 << 20;
 	char *kept = keep(malloc(1000));
 	void *p = NULL;
@@ -103,7 +96,8 @@ functions_now(void *arg)
 	memset(kept, 'k', 1000);
 	limit_memory((size_t)32 << 20);
 	exhaust((size_t)1 << 20);
-#define FAILS(call) do { errno = 0; bad += wrong_if((call) != NULL) || wrong_if(errno != ENOMEM); } while (0)
+#define FAILS(call) \
+	do { errno = 0; bad += wrong_if((call) != NULL) || wrong_if(errno != ENOMEM); } while (0)
 	FAILS(keep(malloc(hide(big))));
 	FAILS(keep(calloc(1, hide(big))));
 	FAILS(keep(realloc(keep(kept), hide(big))));
@@ -121,8 +115,7 @@ functions_now(void *arg)
 }
 
 static void *
-first_malloc(void *arg)
-{
+first_malloc(void *arg) {
 	int *result = arg;
 	char *p;
 
@@ -144,10 +137,9 @@ first_malloc(void *arg)
 
 /* Threads exist, have never allocated, and do so when nothing is left. */
 static void
-thread_now(void *arg)
-{
+thread_now(void *arg) {
 	pthread_t t[4];
-	int result[4] = { 0 };
+	int result[4] = {0};
 	size_t n;
 
 	(void)arg;
@@ -178,17 +170,18 @@ thread_now(void *arg)
 
 /* Dirty bytes, and how often some were given back. */
 static size_t
-dirty_now(uint64_t *passes)
-{
+dirty_now(uint64_t *passes) {
 	ctl_epoch();
 	*passes = ctl_u64("stats.arenas.4096.dirty_npurge");
 	return ctl_size("stats.arenas.4096.pdirty") * ctl_size("arenas.page");
 }
 
-/* What lies unused goes back as far as a request needs it, and not at all for one that would fail all the same. */
+/*
+ * What lies unused goes back as far as a request needs it, and not at all for one that would fail
+ * all the same.
+ */
 static void
-relief_now(void *arg)
-{
+relief_now(void *arg) {
 	size_t three = (size_t)3 << 20, had, has, i, page = ctl_size("arenas.page");
 	/* Large at every page size, and 24 MiB in all. */
 	size_t n = ((size_t)24 << 20) / (10 * page);
@@ -229,8 +222,7 @@ relief_now(void *arg)
 }
 
 static int
-child_start(void)
-{
+child_start(void) {
 	void *p = malloc(100);
 
 	printf("started %d\n", p != NULL);
@@ -243,10 +235,9 @@ struct start {
 };
 
 static void
-start_now(void *arg)
-{
+start_now(void *arg) {
 	struct start *s = arg;
-	struct rlimit r = { s->limit, s->limit };
+	struct rlimit r = {s->limit, s->limit};
 
 	setrlimit(RLIMIT_AS, &r);
 	execl("/proc/self/exe", "oom", "--child=start", NULL);
@@ -255,13 +246,12 @@ start_now(void *arg)
 
 /* The whole program under ever smaller limits: it runs, or is refused, but does not crash. */
 static void
-test_start(void)
-{
+test_start(void) {
 	static struct test_result r;
 	int ran = 0, crashed = 0;
 
 	for (size_t kb = 1024; kb <= 65536; kb += kb < 16384 ? 256 : 4096) {
-		struct start s = { kb << 10 };
+		struct start s = {kb << 10};
 
 		run_forked(&r, start_now, &s);
 		ran += strstr(r.out, "started") != NULL;
@@ -283,29 +273,30 @@ test_start(void)
 /* Filling gigabytes with junk in a debug build would test the machine. */
 const char *malloc_conf = "junk:false";
 
-/* Address space that is only taken to be on the safe side is what a limit refuses to somebody else. */
+/*
+ * Address space that is only taken to be on the safe side is what a limit refuses to somebody else.
+ */
 static int
-child_little(void)
-{
+child_little(void) {
 	for (size_t size = 8; size <= 100000; size += size / 2)
 		keep(malloc(size));
 	ctl_epoch();
-	size_t taken = ctl_size("stats.mapped") + ctl_size("stats.retained") + ctl_size("stats.metadata");
+	size_t taken = ctl_size("stats.mapped") + ctl_size("stats.retained")
+	    + ctl_size("stats.metadata");
 
 	printf("%zu bytes\n", taken);
 	return taken > (size_t)256 << 20;
 }
 
 static const struct test_child children[] = {
-	{ "start", child_start },
-	{ "little", child_little },
-	{ NULL, NULL },
+	{"start", child_start},
+	{"little", child_little},
+	{NULL, NULL},
 };
 
 int
-main(int argc, char **argv)
-{
-	static const size_t sizes[] = { 512, 3000, 14336, 16384, 40000, 1 << 20, 5 << 20 };
+main(int argc, char **argv) {
+	static const size_t sizes[] = {512, 3000, 14336, 16384, 40000, 1 << 20, 5 << 20};
 	static struct test_result r;
 
 	test_children(argc, argv, children);

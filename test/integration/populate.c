@@ -6,91 +6,145 @@
 #include "test.h"
 #include "ctl.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
 
 /* Fills so many bytes with small blocks, and prints what that took. */
 static int
-fill(size_t bytes)
-{
-	size_t before = rss_bytes(), n = bytes / 96;
+fill(size_t bytes) {
+	size_t before = proc_status_bytes("RssAnon"), n = bytes / 96;
 
 	for (size_t i = 0; i < n; i++)
 		memset(keep(malloc(96)), 1, 96);
-	printf("rss=%zu\n", rss_bytes() - before);
+	printf("rss=%zu\n", proc_status_bytes("RssAnon") - before);
 	if (ctl_bool("config.stats"))
-		printf("populated=%zu calls=%zu failures=%zu active=%zu dirty=%zu\n", ctl_size("stats.thp.populated"),
-		    ctl_size("stats.thp.npopulate"), ctl_size("stats.thp.nfailures"), ctl_size("stats.active"),
+		printf("populated=%zu calls=%zu failures=%zu active=%zu dirty=%zu\n",
+		    ctl_size("stats.thp.populated"), ctl_size("stats.thp.npopulate"),
+		    ctl_size("stats.thp.nfailures"), ctl_size("stats.active"),
 		    ctl_size("stats.arenas.4096.pdirty"));
 	return 0;
 }
 
 static int
-child_small(void)
-{
+child_small(void) {
 	return fill(MIB / 2);
 }
 
 static int
-child_large(void)
-{
+child_large(void) {
 	return fill(12 * MIB);
 }
 
 /* The number behind NAME= in what the child printed; 0 if it is not there. */
 static size_t
-number(const struct test_result *r, const char *name)
-{
+number(const struct test_result *r, const char *name) {
 	const char *at = strstr(r->out, name);
 
 	return at == NULL ? 0 : strtoull(at + strlen(name) + 1, NULL, 10);
 }
 
-/* Fills what a limit of data lets it have. */
+#define LIMIT (96 * MIB)
+
+/* Fills what a limit lets it have, at most 90 MiB, and says what was populated and made huge. */
 static int
-child_limited(void)
-{
-	struct rlimit lim = { 96 * MIB, 96 * MIB };
+fill_limited(void) {
 	size_t n = 0;
 
-	if (setrlimit(RLIMIT_DATA, &lim) != 0)
-		return 77;
-	while (malloc(96) != NULL)
-		n++;
-	printf("bytes=%zu\n", n * 96);
+	for (char *p; n < 90 * MIB && (p = malloc(96)) != NULL; n += 96)
+		p[0] = 1;
+	printf("bytes=%zu\n", n);
 	if (ctl_bool("config.stats"))
-		printf("populated=%zu limited=%zu failures=%zu\n", ctl_size("stats.thp.populated"),
-		    ctl_size("stats.thp.nlimited"), ctl_size("stats.thp.nfailures"));
+		printf("populated=%zu limited=%zu failures=%zu huge=%zu\n", ctl_size("stats.thp.populated"),
+		    ctl_size("stats.thp.nlimited"), ctl_size("stats.thp.nfailures"),
+		    ctl_size("stats.thp.npieces") * 2 * MIB);
 	return 0;
 }
 
-static void
-test_limited(void)
-{
-	static struct test_result r;
+/* Lets this process have LIMIT more bytes. */
+static int
+child_rlimit(int resource, const char *used) {
+	struct rlimit lim;
 
-	run_child_conf(&r, "limited", NULL);
-	child_exits(&r, 0, "a program under RLIMIT_DATA");
+	lim.rlim_cur = lim.rlim_max = proc_status_bytes(used) + LIMIT;
+	return setrlimit(resource, &lim) == 0 ? fill_limited() : 77;
+}
+
+static int
+child_data(void) {
+	return child_rlimit(RLIMIT_DATA, "VmData");
+}
+
+static int
+child_as(void) {
+	return child_rlimit(RLIMIT_AS, "VmSize");
+}
+
+#define GROUP "/sys/fs/cgroup/jemalloc-test-populate"
+
+/* Writes a text into a file of the control group; false if there is no such file. */
+static bool
+group_write(const char *file, const char *text) {
+	int fd = open(file, O_WRONLY | O_CLOEXEC);
+	bool is_done = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+	if (fd >= 0)
+		close(fd);
+	return is_done;
+}
+
+static int
+child_group(void) {
+	return group_write(GROUP "/cgroup.procs", "0") ? fill_limited() : 77;
+}
+
+/* Nothing is populated or made huge beyond nine tenths of a limit. */
+static void
+test_limited(const char *child, const char *what, const char *conf) {
+	static struct test_result r;
+	size_t most = LIMIT / 10 * 9;
+
+	run_child_conf(&r, child, conf);
+	child_exits(&r, 0, what);
 	if (number(&r, "populated") == 0 || number(&r, "failures") > 0) {
-		skip(2, "nothing is populated here");
+		skip(3, "nothing is populated here");
 		return;
 	}
-	ok(number(&r, "populated") <= 96 * MIB / 10 * 9, "not beyond nine tenths of it: %zu", number(&r, "populated"));
-	ok(number(&r, "limited") > 0 || number(&r, "bytes") < 80 * MIB, "because it is near: %zu times of %zu bytes",
-	    number(&r, "limited"), number(&r, "bytes"));
+	ok(number(&r, "populated") <= most, "%s: populated %zu", what, number(&r, "populated"));
+	ok(number(&r, "huge") <= most, "huge %zu", number(&r, "huge"));
+	ok(number(&r, "limited") > 0 || number(&r, "bytes") < 80 * MIB,
+	    "because it is near: %zu times of %zu bytes", number(&r, "limited"), number(&r, "bytes"));
+}
+
+/* The same in a control group of the second version, where one can be made. */
+static void
+test_group(void) {
+	bool is_made = mkdir(GROUP, 0755) == 0;
+
+	if (is_made && group_write(GROUP "/memory.max", "100663296"))
+		test_limited("group", "memory.max", "thp_min:4194304");
+	else
+		skip(4, "no control group with memory.max can be made");
+	if (is_made)
+		rmdir(GROUP);
 }
 
 int
-main(int argc, char **argv)
-{
-	static const struct test_child children[] = { { "small", child_small }, { "large", child_large },
-	    { "limited", child_limited }, { NULL, NULL } };
+main(int argc, char **argv) {
+	static const struct test_child children[] = {{"small", child_small}, {"large", child_large},
+	    {"data", child_data}, {"as", child_as}, {"group", child_group}, {NULL, NULL}};
 	static struct test_result on, off;
 	size_t page, populated, active;
 
 	test_children(argc, argv, children);
-	test_limited();
+	test_limited("data", "RLIMIT_DATA", NULL);
+	test_limited("data", "RLIMIT_DATA, huge early", "thp_min:4194304");
+	test_limited("as", "RLIMIT_AS", NULL);
+	test_limited("as", "RLIMIT_AS, huge early", "thp_min:4194304");
+	test_group();
 	run_child_conf(&on, "small", NULL);
 	child_exits(&on, 0, "a small program");
 	is_uint(number(&on, "populated"), 0, "of 512 KiB nothing is populated");
@@ -100,8 +154,8 @@ main(int argc, char **argv)
 	is_uint(number(&off, "calls"), 0, "populate:false populates nothing");
 	run_child_conf(&on, "large", NULL);
 	child_exits(&on, 0, "the same with it");
-	ok(number(&on, "rss") <= number(&off, "rss") / 100 * 102 + 64 * 1024, "memory: %zu, without %zu",
-	    number(&on, "rss"), number(&off, "rss"));
+	ok(number(&on, "rss") <= number(&off, "rss") / 100 * 102 + 64 * 1024,
+	    "memory: %zu, without %zu", number(&on, "rss"), number(&off, "rss"));
 	if (!ctl_bool("config.stats")) {
 		skip(3, "no statistics");
 		return done_testing();
@@ -109,8 +163,8 @@ main(int argc, char **argv)
 	page = ctl_size("arenas.page");
 	populated = number(&on, "populated");
 	active = number(&on, "active");
-	ok(number(&on, "dirty") * page <= active / 32, "at most a 32nd is there too early: %zu pages of %zu",
-	    number(&on, "dirty"), active / page);
+	ok(number(&on, "dirty") * page <= active / 32, "at most a 32nd is there too early: %zu pages "
+	    "of %zu", number(&on, "dirty"), active / page);
 	if (number(&on, "failures") > 0) {
 		is_uint(populated, 0, "this kernel does not populate");
 		is_uint(number(&on, "failures"), 1, "and is asked once");

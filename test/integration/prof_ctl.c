@@ -9,10 +9,9 @@
 static char path[] = "/tmp/jetest.XXXXXX";
 
 static struct heap_profile
-dump(void)
-{
+dump(void) {
 	const char *name = path;
-	struct heap_profile h = { 0, 0, 0, 0, 0, 0, 0, 0, false, false };
+	struct heap_profile h = {0, 0, 0, 0, 0, 0, 0, 0, false, false};
 
 	if (mallctl("prof.dump", NULL, NULL, &name, sizeof(name)) == 0)
 		h = heap_read(path);
@@ -20,8 +19,7 @@ dump(void)
 }
 
 static int
-child_off(void)
-{
+child_off(void) {
 	const char *name = "/dev/null";
 	bool on = true, off = false;
 	size_t lg = 10;
@@ -45,22 +43,19 @@ child_off(void)
 static void *volatile kept[1000];
 
 static void
-keep_some(int from, int n, size_t size)
-{
+keep_some(int from, int n, size_t size) {
 	for (int i = from; i < from + n; i++)
 		kept[i] = malloc(size);
 }
 
 static void
-drop_some(int from, int n)
-{
+drop_some(int from, int n) {
 	for (int i = from; i < from + n; i++)
 		free(kept[i]);
 }
 
 static void
-test_switches(void)
-{
+test_switches(void) {
 	bool off = false, on = true, old = false;
 	size_t len = sizeof(old);
 	double before;
@@ -86,8 +81,7 @@ test_switches(void)
 }
 
 static void
-test_reset(void)
-{
+test_reset(void) {
 	size_t lg = 12, too_large = 100;
 
 	keep_some(0, 100, 1000);
@@ -106,8 +100,7 @@ test_reset(void)
 }
 
 static void *
-named(void *arg)
-{
+named(void *arg) {
 	const char *name = "tester", *got = NULL, *bad = "with\nnewline", *null = NULL;
 	size_t len = sizeof(got);
 	void *p;
@@ -116,8 +109,10 @@ named(void *arg)
 	is_int(ctl_write("thread.prof.name", name), 0, "thread.prof.name");
 	is_int(mallctl("thread.prof.name", &got, &len, NULL, 0), 0, "read it");
 	is_str(got, "tester", "it is the name");
-	is_int(mallctl("thread.prof.name", &got, NULL, NULL, 0), 0, "a place without its length asks for nothing");
-	is_int(mallctl("thread.prof.name", NULL, &len, &name, sizeof(name)), 0, "and a length without a place");
+	is_int(mallctl("thread.prof.name", &got, NULL, NULL, 0), 0,
+	    "a place without its length asks for nothing");
+	is_int(mallctl("thread.prof.name", NULL, &len, &name, sizeof(name)), 0,
+	    "and a length without a place");
 	is_int(mallctl("thread.prof.name", &got, NULL, &name, sizeof(name)), 0, "beside a name");
 	is_int(mallctl("thread.prof.name", &got, &len, &name, sizeof(name)), EPERM, "not both at once");
 	is_int(ctl_write("thread.prof.name", bad), EINVAL, "a control character");
@@ -130,8 +125,7 @@ named(void *arg)
 }
 
 static void
-test_names(void)
-{
+test_names(void) {
 	char text[200000];
 	pthread_t t;
 	void *p;
@@ -152,10 +146,9 @@ test_names(void)
 static volatile bool stop;
 
 static void *
-load(void *arg)
-{
+load(void *arg) {
 	uint64_t seed = (uint64_t)(uintptr_t)arg;
-	void *p[200] = { NULL };
+	void *p[200] = {NULL};
 
 	while (!stop) {
 		size_t at = test_random(&seed) % 200;
@@ -169,8 +162,7 @@ load(void *arg)
 }
 
 static void
-test_under_load(void)
-{
+test_under_load(void) {
 	double before = dump().sampled;
 	pthread_t t[3];
 	bool on = true, off = false;
@@ -192,8 +184,7 @@ test_under_load(void)
 }
 
 static int
-child_on(void)
-{
+child_on(void) {
 	int fd = mkstemp(path);
 
 	close(fd);
@@ -209,14 +200,13 @@ child_on(void)
 }
 
 static const struct test_child children[] = {
-	{ "off", child_off },
-	{ "on", child_on },
-	{ NULL, NULL },
+	{"off", child_off},
+	{"on", child_on},
+	{NULL, NULL},
 };
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	static struct test_result r;
 
 	test_children(argc, argv, children);

@@ -14,8 +14,7 @@
 static char dir[64];
 
 static int
-dump_to(const char *fmt, ...)
-{
+dump_to(const char *fmt, ...) {
 	char path[8200];
 	const char *name = path;
 	va_list ap;
@@ -27,8 +26,7 @@ dump_to(const char *fmt, ...)
 }
 
 static bool
-is_good_dump(const char *fmt, ...)
-{
+is_good_dump(const char *fmt, ...) {
 	char path[4200];
 	struct heap_profile h;
 	va_list ap;
@@ -42,8 +40,7 @@ is_good_dump(const char *fmt, ...)
 
 /* Files in a directory, without . and .. */
 static int
-files_in(const char *path)
-{
+files_in(const char *path) {
 	DIR *d = opendir(path);
 	int n = -2;
 
@@ -55,8 +52,7 @@ files_in(const char *path)
 }
 
 static bool
-last_error_has(const char *part)
-{
+last_error_has(const char *part) {
 	const char *e = ctl_str("prof.last_error");
 
 	if (e != NULL && strstr(e, part) == NULL)
@@ -65,8 +61,7 @@ last_error_has(const char *part)
 }
 
 static void
-test_good(void)
-{
+test_good(void) {
 	struct stat st;
 	mode_t old = umask(0);
 
@@ -84,8 +79,7 @@ test_good(void)
 }
 
 static void
-test_paths(void)
-{
+test_paths(void) {
 	char longest[5000];
 	char path[100], target[100];
 	int rc;
@@ -124,9 +118,8 @@ test_paths(void)
 }
 
 static void
-test_descriptors(void)
-{
-	struct rlimit old, none = { 0, 0 };
+test_descriptors(void) {
+	struct rlimit old, none = {0, 0};
 
 	getrlimit(RLIMIT_NOFILE, &old);
 	none.rlim_max = old.rlim_max;
@@ -138,9 +131,8 @@ test_descriptors(void)
 }
 
 static void
-test_file_size(void)
-{
-	struct rlimit old, small = { 1000, 0 };
+test_file_size(void) {
+	struct rlimit old, small = {1000, 0};
 
 	getrlimit(RLIMIT_FSIZE, &old);
 	small.rlim_max = old.rlim_max;
@@ -154,11 +146,10 @@ test_file_size(void)
 
 /* Full disk and read-only disk, in a mount namespace of a child. */
 static void
-disks(void *arg)
-{
+disks(void *arg) {
 	(void)arg;
-	if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-	    mount("none", dir, "tmpfs", 0, "size=4k,nr_inodes=8") != 0)
+	if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0
+	    || mount("none", dir, "tmpfs", 0, "size=4k,nr_inodes=8") != 0)
 		_exit(77);
 	if (dump_to("%s/full.heap", dir) != ENOSPC)
 		_exit(1);
@@ -176,8 +167,7 @@ disks(void *arg)
 }
 
 static void
-test_disks(void)
-{
+test_disks(void) {
 	static struct test_result r;
 
 	run_forked(&r, disks, NULL);
@@ -189,13 +179,13 @@ test_disks(void)
 }
 
 static void
-test_node(void)
-{
+test_node(void) {
 	const char *name = "x", *null = NULL;
 	size_t len = sizeof(name);
 	uint64_t dummy;
 
-	is_int(mallctl("prof.dump", &dummy, &len, &name, sizeof(name)), EPERM, "prof.dump gives nothing");
+	is_int(mallctl("prof.dump", &dummy, &len, &name, sizeof(name)), EPERM,
+	    "prof.dump gives nothing");
 	is_int(mallctl("prof.dump", NULL, NULL, &name, 4), EINVAL, "a wrong length");
 	is_int(ctl_write("prof.prefix", null), EFAULT, "prof.prefix of NULL");
 	is_int(mallctl("prof.prefix", NULL, NULL, &name, 1), EINVAL, "prof.prefix, a wrong length");
@@ -205,8 +195,7 @@ test_node(void)
 }
 
 static void
-test_prefix(void)
-{
+test_prefix(void) {
 	char prefix[100], longest[9000];
 	const char *name = prefix;
 
@@ -228,8 +217,7 @@ test_prefix(void)
 static void *volatile live[2000];
 
 static int
-child_all(void)
-{
+child_all(void) {
 	char cmd[200];
 
 	strcpy(dir, "/tmp/jetest.XXXXXX");
@@ -251,16 +239,14 @@ child_all(void)
 
 /* Automatic dumps into nothing: one line, not one per dump, and the program ends well. */
 static int
-child_automatic(void)
-{
+child_automatic(void) {
 	for (int i = 0; i < 2000; i++)
 		live[i] = malloc(10000);
 	return 0;
 }
 
 static int
-count(const char *text, const char *part)
-{
+count(const char *text, const char *part) {
 	int n = 0;
 
 	for (const char *at = text; (at = strstr(at, part)) != NULL; at++)
@@ -270,8 +256,7 @@ count(const char *text, const char *part)
 
 /* A profile at the end, under a prefix that holds. */
 static int
-child_final(void)
-{
+child_final(void) {
 	printf("prefix %s\n", ctl_str("opt.prof_prefix"));
 	fflush(stdout);
 	is_int(ctl_void("prof.dump"), 0, "prof.dump");
@@ -282,15 +267,13 @@ child_final(void)
 }
 
 static int
-child_nothing(void)
-{
+child_nothing(void) {
 	return 0;
 }
 
 /* A refused prefix leaves the one from before, in name and in effect. */
 static void
-test_long_prefix(void)
-{
+test_long_prefix(void) {
 	static struct test_result r;
 	static char conf[5000] = "abort_conf:false,prof:true,prof_prefix:/tmp/jekept,prof_prefix:/tmp/";
 
@@ -304,8 +287,7 @@ test_long_prefix(void)
 
 /* What somebody wrote in vain is said at the start, once. */
 static void
-test_notices(void)
-{
+test_notices(void) {
 	static const struct {
 		const char *conf;
 		const char *line; /* NULL: nothing is printed */
@@ -313,7 +295,8 @@ test_notices(void)
 		{"prof_final:true", "<jemalloc>: prof_final without prof:true: "},
 		{"prof_prefix:/tmp/x", "<jemalloc>: prof_prefix without prof:true: "},
 		{"prof_final:true,prof_prefix:/tmp/x", "<jemalloc>: prof_final without prof:true: "},
-		{"prof:true,prof_prefix:/nowhere/x", "<jemalloc>: prof_prefix:/nowhere/x: there is no such directory"},
+		{"prof:true,prof_prefix:/nowhere/x", "<jemalloc>: prof_prefix:/nowhere/x: there is no such "
+		    "directory"},
 		{"prof:true,prof_prefix:/tmp/x", NULL},
 		{"prof:true,prof_prefix:x", NULL},
 		{"prof:true", NULL},
@@ -331,16 +314,15 @@ test_notices(void)
 }
 
 static const struct test_child children[] = {
-	{ "final", child_final },
-	{ "nothing", child_nothing },
-	{ "all", child_all },
-	{ "automatic", child_automatic },
-	{ NULL, NULL },
+	{"final", child_final},
+	{"nothing", child_nothing},
+	{"all", child_all},
+	{"automatic", child_automatic},
+	{NULL, NULL},
 };
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	static struct test_result r;
 
 	test_children(argc, argv, children);

@@ -28,8 +28,7 @@ struct sums {
 
 /* n objects of z bytes. */
 static struct sums
-sums_of(double z, double n)
-{
+sums_of(double z, double n) {
 	double miss = exp(-z / rate), hit = -expm1(-z / rate);
 	struct sums s = { n * z, n * z * z * miss / hit,
 	    n * z * z * z * miss * (miss - hit) / (hit * hit) };
@@ -38,8 +37,7 @@ sums_of(double z, double n)
 }
 
 static void
-add(struct sums *to, const struct sums *s)
-{
+add(struct sums *to, const struct sums *s) {
 	to->truth += s->truth;
 	to->variance += s->variance;
 	to->third += s->third;
@@ -47,8 +45,7 @@ add(struct sums *to, const struct sums *s)
 
 /* exp() is what takes the time here. */
 static void
-count(struct sums *s, void *p)
-{
+count(struct sums *s, void *p) {
 	static __thread struct sums small[4096];
 	size_t z = malloc_usable_size(p);
 	struct sums one;
@@ -64,8 +61,7 @@ count(struct sums *s, void *p)
 }
 
 static struct heap_profile
-dump(void)
-{
+dump(void) {
 	char path[100];
 	const char *name = path;
 	struct heap_profile h;
@@ -99,8 +95,7 @@ struct measurement {
 static struct measurement m;
 
 static bool
-begin(const char *what)
-{
+begin(const char *what) {
 	memset(&m, 0, sizeof(m));
 	m.what = what;
 	m.good = true;
@@ -108,20 +103,17 @@ begin(const char *what)
 }
 
 static int
-n_batches(void)
-{
+n_batches(void) {
 	return (int)test_rounds(60, BATCHES_MAX);
 }
 
 static bool
-wants_more(void)
-{
+wants_more(void) {
 	return m.n < n_batches() && m.rounds < 10000;
 }
 
 static void
-add_round(const struct sums *s, const struct heap_profile *h, double estimate)
-{
+add_round(const struct sums *s, const struct heap_profile *h, double estimate) {
 	double dev;
 
 	m.rounds++;
@@ -138,15 +130,13 @@ add_round(const struct sums *s, const struct heap_profile *h, double estimate)
 
 /* A sum of n squares of normal variates, as one such variate (Wilson and Hilferty). */
 static double
-normal_of_squares(double sum, double n)
-{
+normal_of_squares(double sum, double n) {
 	return (cbrt(sum / n) - (1 - 2 / (9 * n))) / sqrt(2 / (9 * n));
 }
 
 static void
-judge(void)
-{
-	struct batch all = { { 0, 0, 0 }, 0 };
+judge(void) {
+	struct batch all = {{0, 0, 0}, 0};
 	double squares = 0, worst = 0, lag = 0, before = 0, sigma;
 
 	for (int i = 0; i < m.n; i++) {
@@ -175,8 +165,7 @@ judge(void)
 #define BLOCKS 3000
 
 static size_t
-mixed_size(uint64_t *seed, int i)
-{
+mixed_size(uint64_t *seed, int i) {
 	if (i % 500 == 0)
 		return 200000 + test_random(seed) % 800000;
 	if (i % 20 == 0)
@@ -185,14 +174,12 @@ mixed_size(uint64_t *seed, int i)
 }
 
 static size_t
-small_size(uint64_t *seed, int i)
-{
+small_size(uint64_t *seed, int i) {
 	return 8 + test_random(seed) % (i % 2 ? 64 : 500);
 }
 
 static size_t
-large_size(uint64_t *seed, int i)
-{
+large_size(uint64_t *seed, int i) {
 	return 10000 + test_random(seed) % (i % 2 ? 5000 : 40000);
 }
 
@@ -202,8 +189,7 @@ static int arena_flags, tcache_flags;
 
 /* Every way in. */
 static void *
-take(size_t size, int i)
-{
+take(size_t size, int i) {
 	switch (i % 16) {
 	case 1:
 	case 9:
@@ -224,13 +210,12 @@ take(size_t size, int i)
 }
 
 static void
-live_rounds(const char *what, size_fn *size, int blocks)
-{
+live_rounds(const char *what, size_fn *size, int blocks) {
 	static void *p[BLOCKS];
 	uint64_t seed = 1;
 
 	for (begin(what); wants_more();) {
-		struct sums s = { 0, 0, 0 };
+		struct sums s = {0, 0, 0};
 		struct heap_profile h;
 
 		ctl_void("prof.reset");
@@ -248,8 +233,7 @@ live_rounds(const char *what, size_fn *size, int blocks)
 
 /* What was freed is gone from the profile, exactly. */
 static void
-test_freed(void)
-{
+test_freed(void) {
 	struct heap_profile h;
 
 	ctl_void("prof.reset");
@@ -272,8 +256,7 @@ struct worker {
 };
 
 static void *
-thread(void *arg)
-{
+thread(void *arg) {
 	struct worker *w = arg;
 
 	for (int i = 0; i < w->blocks; i++) {
@@ -285,14 +268,13 @@ thread(void *arg)
 
 /* What pthread_create allocates is not counted: at most some KB. */
 static void
-threads_rounds(const char *what, size_fn *size, int blocks, int generations)
-{
+threads_rounds(const char *what, size_fn *size, int blocks, int generations) {
 	static struct worker w[THREADS];
 	static void *kept[1 << 16];
 	uint64_t seed = 1;
 
 	for (begin(what); wants_more();) {
-		struct sums s = { 0, 0, 0 };
+		struct sums s = {0, 0, 0};
 		struct heap_profile h;
 		int n = 0;
 
@@ -302,7 +284,7 @@ threads_rounds(const char *what, size_fn *size, int blocks, int generations)
 				w[i].size = size;
 				w[i].blocks = blocks;
 				w[i].seed = test_random(&seed);
-				w[i].s = (struct sums){ 0, 0, 0 };
+				w[i].s = (struct sums){0, 0, 0};
 				pthread_create(&w[i].t, NULL, thread, &w[i]);
 			}
 			for (int i = 0; i < THREADS; i++) {
@@ -323,8 +305,7 @@ threads_rounds(const char *what, size_fn *size, int blocks, int generations)
 /* -------------------------------------------------------------- cumulative bytes */
 
 static void
-cumulative_rounds(const char *what, size_t size)
-{
+cumulative_rounds(const char *what, size_t size) {
 	void *p = keep(malloc(size));
 	struct sums one = sums_of((double)malloc_usable_size(p), 1);
 	/* A few rounds fill a batch. */
@@ -345,16 +326,14 @@ cumulative_rounds(const char *what, size_t size)
 }
 
 static void
-prepare(void)
-{
+prepare(void) {
 	rate = (double)ctl_size("prof.sample_interval");
 	if (mkdtemp(dir) == NULL)
 		bail_out("mkdtemp");
 }
 
 static int
-child_live(void)
-{
+child_live(void) {
 	prepare();
 	arena_flags = MALLOCX_ARENA((int)ctl_unsigned("arenas.create")) | MALLOCX_TCACHE_NONE;
 	tcache_flags = MALLOCX_TCACHE((int)ctl_unsigned("tcache.create"));
@@ -371,8 +350,7 @@ child_live(void)
 
 /* Each allocates less than makes it worth a cache. */
 static int
-child_brief(void)
-{
+child_brief(void) {
 	prepare();
 	threads_rounds("threads with 25 blocks each", small_size, 25, 100);
 	rmdir(dir);
@@ -380,8 +358,7 @@ child_brief(void)
 }
 
 static int
-child_cumulative(void)
-{
+child_cumulative(void) {
 	prepare();
 	cumulative_rounds("loop of 64", 64);
 	cumulative_rounds("loop of 3000", 3000);
@@ -393,15 +370,14 @@ child_cumulative(void)
 }
 
 static const struct test_child children[] = {
-	{ "live", child_live },
-	{ "brief", child_brief },
-	{ "cumulative", child_cumulative },
-	{ NULL, NULL },
+	{"live", child_live},
+	{"brief", child_brief},
+	{"cumulative", child_cumulative},
+	{NULL, NULL},
 };
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	test_children(argc, argv, children);
 	if (!ctl_bool("config.prof"))
 		plan_skip_all("no profiler in this build");

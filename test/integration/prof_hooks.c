@@ -1,6 +1,7 @@
 /*
- * experimental.hooks.prof_*: what each is told, what it may do in there (allocate, free, mallctl, write
- * profiles), what comes of calls that cannot be; and hooks changed while eight threads sample.
+ * experimental.hooks.prof_*: what each is told, what it may do in there (allocate, free, mallctl,
+ * write profiles), what comes of calls that cannot be; and hooks changed while eight threads
+ * sample.
  */
 #include "dumps.h"
 #include "heap.h"
@@ -18,14 +19,12 @@ typedef void sample_hook_t(const void *, size_t, void **, unsigned, size_t);
 typedef void free_hook_t(const void *, size_t);
 
 static int
-set_hook(const char *name, void *hook)
-{
+set_hook(const char *name, void *hook) {
 	return mallctl(name, NULL, NULL, &hook, sizeof(hook));
 }
 
 static void *
-get_hook(const char *name)
-{
+get_hook(const char *name) {
 	void *hook = (void *)1;
 	size_t len = sizeof(hook);
 
@@ -36,12 +35,12 @@ get_hook(const char *name)
 static bool has_stacks;
 
 static void
-look_for_stacks(void)
-{
+look_for_stacks(void) {
 	is_int(ctl_void("prof.dump"), 0, "a dump");
 	dumps_read('m');
 	has_stacks = strcmp(dump_text(0, "unwinder"), "none") != 0;
-	is_int(unlink(dumps.v[0].name), 0, "with or without stacks: %s", has_stacks ? "with" : "without");
+	is_int(unlink(dumps.v[0].name), 0, "with or without stacks: %s", has_stacks ? "with"
+	    : "without");
 }
 
 /* ------------------------------------------------------------------ what they are told */
@@ -56,8 +55,7 @@ static struct {
 } told;
 
 static void
-on_sample(const void *ptr, size_t size, void **bt, unsigned len, size_t usable)
-{
+on_sample(const void *ptr, size_t size, void **bt, unsigned len, size_t usable) {
 	told.samples++;
 	told.ptr = ptr;
 	told.size = size;
@@ -67,23 +65,20 @@ on_sample(const void *ptr, size_t size, void **bt, unsigned len, size_t usable)
 }
 
 static void
-on_free(const void *ptr, size_t usable)
-{
+on_free(const void *ptr, size_t usable) {
 	told.frees++;
 	told.freed = ptr;
 	told.freed_usable = usable;
 }
 
 static void
-on_dump(const char *path)
-{
+on_dump(const char *path) {
 	told.dumps++;
 	snprintf(told.path, sizeof(told.path), "%s", path);
 }
 
 static void
-on_stack(void **vec, unsigned *len, unsigned max)
-{
+on_stack(void **vec, unsigned *len, unsigned max) {
 	told.stacks++;
 	told.max = max;
 	for (unsigned i = 0; i < 3; i++)
@@ -92,8 +87,7 @@ on_stack(void **vec, unsigned *len, unsigned max)
 }
 
 static void
-told_what(void)
-{
+told_what(void) {
 	void *p, *q;
 
 	look_for_stacks();
@@ -123,8 +117,7 @@ told_what(void)
 }
 
 static void
-told_stacks(void)
-{
+told_stacks(void) {
 	bt_hook_t *own = (bt_hook_t *)get_hook(BT);
 	char *name = (char *)"stack.heap";
 	static char text[1 << 20];
@@ -147,8 +140,7 @@ told_stacks(void)
 }
 
 static void
-lies(void **vec, unsigned *len, unsigned max)
-{
+lies(void **vec, unsigned *len, unsigned max) {
 	told.stacks++;
 	for (unsigned i = 0; i < max; i++)
 		vec[i] = (void *)(uintptr_t)(0x100000 + i * 16);
@@ -156,16 +148,14 @@ lies(void **vec, unsigned *len, unsigned max)
 }
 
 static void
-silent(void **vec, unsigned *len, unsigned max)
-{
+silent(void **vec, unsigned *len, unsigned max) {
 	(void)vec;
 	(void)len;
 	(void)max;
 }
 
 static void
-odd_stacks(void)
-{
+odd_stacks(void) {
 	void *p[30];
 	char *name = (char *)"odd.heap";
 
@@ -185,8 +175,7 @@ odd_stacks(void)
 }
 
 static void
-told_dumps(void)
-{
+told_dumps(void) {
 	char *name = (char *)"one.heap", *bad = (char *)"/nowhere/x.heap";
 
 	is_int(set_hook(DUMP, on_dump), 0, "prof_dump");
@@ -205,8 +194,7 @@ told_dumps(void)
 /* ------------------------------------------------------------------ calls that cannot be */
 
 static void
-refused(void)
-{
+refused(void) {
 	static const char *const names[] = {BT, DUMP, SAMPLE, FREE};
 	void *hook = (void *)on_dump, *old;
 	size_t len = sizeof(old), odd = 4;
@@ -227,8 +215,7 @@ refused(void)
 }
 
 static void
-not_booted(void)
-{
+not_booted(void) {
 	void *hook = (void *)on_sample;
 
 	is_int(mallctl(SAMPLE, NULL, NULL, &hook, sizeof(hook)), ENOENT, "the profiler does not run");
@@ -244,8 +231,7 @@ static unsigned at, errors;
 
 /* Allocates and frees, small and large, what was sampled before too. */
 static void
-work(void)
-{
+work(void) {
 	free(bag[at % 64]);
 	bag[at % 64] = malloc(at % 7 == 0 ? 5 << 20 : 100 * (at % 50));
 	at++;
@@ -254,8 +240,7 @@ work(void)
 }
 
 static void
-active_on_sample(const void *ptr, size_t size, void **bt, unsigned len, size_t usable)
-{
+active_on_sample(const void *ptr, size_t size, void **bt, unsigned len, size_t usable) {
 	told.samples++;
 	(void)ptr;
 	(void)size;
@@ -266,8 +251,7 @@ active_on_sample(const void *ptr, size_t size, void **bt, unsigned len, size_t u
 }
 
 static void
-active_on_free(const void *ptr, size_t usable)
-{
+active_on_free(const void *ptr, size_t usable) {
 	told.frees++;
 	(void)ptr;
 	(void)usable;
@@ -277,24 +261,21 @@ active_on_free(const void *ptr, size_t usable)
 static bt_hook_t *own_stack;
 
 static void
-active_on_stack(void **vec, unsigned *len, unsigned max)
-{
+active_on_stack(void **vec, unsigned *len, unsigned max) {
 	told.stacks++;
 	work();
 	own_stack(vec, len, max);
 }
 
 static void
-active_on_dump(const char *path)
-{
+active_on_dump(const char *path) {
 	told.dumps++;
 	(void)path;
 	work();
 }
 
 static void
-hooks_that_allocate(void)
-{
+hooks_that_allocate(void) {
 	void *p[200] = {NULL};
 	uint64_t seed = 7;
 	uint64_t large = 4 << 20, none = 0;
@@ -311,7 +292,8 @@ hooks_that_allocate(void)
 		free(p[k]);
 		p[k] = keep(malloc(1 + test_random(&seed) % 3000));
 	}
-	is_uint(told.samples, 3000, "a sample for each request of the program, none for those of hooks");
+	is_uint(told.samples, 3000, "a sample for each request of the program, none for those of "
+	    "hooks");
 	ok(told.stacks >= 3000 && told.frees >= 2700, "%u stacks, %u ends", told.stacks, told.frees);
 	is_uint(dumps_read('l'), 0, "no profile for the hooks' large requests");
 	is_int(ctl_void("prof.dump"), 0, "a profile");
@@ -330,8 +312,7 @@ hooks_that_allocate(void)
 }
 
 static void
-write_nowhere(void *opaque, const char *text)
-{
+write_nowhere(void *opaque, const char *text) {
 	*(size_t *)opaque += strlen(text);
 }
 
@@ -339,8 +320,7 @@ static unsigned asked;
 
 /* One of everything that a program can ask for, in turn. */
 static void
-ask(void)
-{
+ask(void) {
 	bool on = true;
 	char *name = (char *)"asked.heap", *thread = (char *)"me";
 	size_t bytes = 0;
@@ -374,22 +354,19 @@ ask(void)
 }
 
 static void
-asking_on_sample(const void *ptr, size_t size, void **bt, unsigned len, size_t usable)
-{
+asking_on_sample(const void *ptr, size_t size, void **bt, unsigned len, size_t usable) {
 	on_sample(ptr, size, bt, len, usable);
 	ask();
 }
 
 static void
-asking_on_free(const void *ptr, size_t usable)
-{
+asking_on_free(const void *ptr, size_t usable) {
 	on_free(ptr, usable);
 	ask();
 }
 
 static void
-asking_on_stack(void **vec, unsigned *len, unsigned max)
-{
+asking_on_stack(void **vec, unsigned *len, unsigned max) {
 	ask();
 	own_stack(vec, len, max);
 }
@@ -397,8 +374,7 @@ asking_on_stack(void **vec, unsigned *len, unsigned max)
 static int err_of_dump, err_of_stop, err_of_start;
 
 static void
-asking_on_dump(const char *path)
-{
+asking_on_dump(const char *path) {
 	char *name = (char *)"inner.heap", *none = NULL;
 
 	on_dump(path);
@@ -408,13 +384,13 @@ asking_on_dump(const char *path)
 	ctl_epoch();
 	unsigned ind, cache;
 	size_t len = sizeof(ind);
-	if (mallctl("arenas.create", &ind, &len, NULL, 0) != 0 || mallctl("tcache.create", &cache, &len, NULL, 0) != 0)
+	if (mallctl("arenas.create", &ind, &len, NULL, 0) != 0 || mallctl("tcache.create", &cache, &len,
+	    NULL, 0) != 0)
 		errors++;
 }
 
 static void
-hooks_that_ask(void)
-{
+hooks_that_ask(void) {
 	void *p[100] = {NULL};
 	char *none = NULL;
 	uint64_t seed = 7;
@@ -456,52 +432,46 @@ static bool is_over;
 static unsigned long n_a, n_b, n_frees, n_stacks, n_dumps;
 
 static void
-count(unsigned long *n)
-{
+count(unsigned long *n) {
 	__atomic_fetch_add(n, 1, __ATOMIC_RELAXED);
 }
 
 static void
-sample_a(const void *ptr, size_t size, void **bt, unsigned len, size_t usable)
-{
+sample_a(const void *ptr, size_t size, void **bt, unsigned len, size_t usable) {
 	count(&n_a);
-	if (usable < size || (has_stacks && (len == 0 || bt[0] == NULL)) || malloc_usable_size((void *)(uintptr_t)ptr) < size)
+	if (usable < size || (has_stacks && (len == 0 || bt[0] == NULL))
+	    || malloc_usable_size((void *)(uintptr_t)ptr) < size)
 		count((unsigned long *)&errors);
 }
 
 static void
-sample_b(const void *ptr, size_t size, void **bt, unsigned len, size_t usable)
-{
+sample_b(const void *ptr, size_t size, void **bt, unsigned len, size_t usable) {
 	sample_a(ptr, size, bt, len, usable);
 	count(&n_b);
 	free(malloc(size));
 }
 
 static void
-free_a(const void *ptr, size_t usable)
-{
+free_a(const void *ptr, size_t usable) {
 	(void)ptr;
 	count(&n_frees);
 	free(malloc(usable));
 }
 
 static void
-stack_a(void **vec, unsigned *len, unsigned max)
-{
+stack_a(void **vec, unsigned *len, unsigned max) {
 	count(&n_stacks);
 	own_stack(vec, len, max);
 }
 
 static void
-dump_a(const char *path)
-{
+dump_a(const char *path) {
 	(void)path;
 	count(&n_dumps);
 }
 
 static void *
-load(void *arg)
-{
+load(void *arg) {
 	uint64_t seed = (uintptr_t)arg;
 	void *p[64] = {NULL};
 
@@ -517,8 +487,7 @@ load(void *arg)
 }
 
 static void
-changed_under_load(void)
-{
+changed_under_load(void) {
 	pthread_t t[8];
 	char *name = (char *)"load.heap";
 	unsigned bad = 0;
@@ -527,7 +496,8 @@ changed_under_load(void)
 	own_stack = (bt_hook_t *)get_hook(BT);
 	for (uintptr_t i = 0; i < 8; i++)
 		pthread_create(&t[i], NULL, load, (void *)(i + 1));
-	for (unsigned i = 0; i < 600 || (i < 200000 && (n_a < 100 || n_b < 100 || n_frees < 100 || n_stacks < 100 || n_dumps < 3)); i++) {
+	for (unsigned i = 0; i < 600 || (i < 200000 && (n_a < 100 || n_b < 100 || n_frees < 100
+	    || n_stacks < 100 || n_dumps < 3)); i++) {
 		bad += set_hook(SAMPLE, i % 3 == 0 ? sample_a : i % 3 == 1 ? sample_b : NULL) != 0;
 		bad += set_hook(FREE, i % 2 == 0 ? (void *)free_a : NULL) != 0;
 		bad += set_hook(BT, i % 5 == 0 ? (void *)stack_a : (void *)own_stack) != 0;
@@ -547,7 +517,8 @@ changed_under_load(void)
 	    "each was called: %lu, %lu, %lu, %lu, %lu", n_a, n_b, n_frees, n_stacks, n_dumps);
 	is_uint(errors, 0, "with what belongs together");
 	is_int(ctl_write("prof.dump", name), 0, "a profile at the end");
-	ok(heap_read(name).sampled < 200, "in which nothing was left behind: %g", heap_read(name).sampled);
+	ok(heap_read(name).sampled < 200, "in which nothing was left behind: %g",
+	    heap_read(name).sampled);
 }
 
 /* ------------------------------------------------------------------ all of them */
@@ -564,13 +535,13 @@ static const struct dumps_test tests[] = {
 	{"refused", refused, EACH},
 	{"not_booted", not_booted, ""},
 	{"allocate", hooks_that_allocate, EACH},
-	{"allocate2", hooks_that_allocate, EACH ",prof_recent_alloc_max:50,prof_stats:true,prof_log:true"},
+	{"allocate2", hooks_that_allocate, EACH
+	    ",prof_recent_alloc_max:50,prof_stats:true,prof_log:true"},
 	{"ask", hooks_that_ask, EACH ",prof_recent_alloc_max:50,prof_stats:true"},
 	{"load", changed_under_load, EACH},
 };
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	return dumps_run_all(argc, argv, tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -10,23 +10,20 @@
 #define HEAP_BYTES ((size_t)288 << 20)
 
 static size_t
-size_of_64(uint64_t *seed)
-{
+size_of_64(uint64_t *seed) {
 	(void)seed;
 	return 64;
 }
 
 /* 8 to 4096 bytes, each doubling as likely as any other. */
 static size_t
-size_mixed(uint64_t *seed)
-{
+size_mixed(uint64_t *seed) {
 	return (size_t)(8 * exp2(9.0 * (double)(test_random(seed) >> 11) * 0x1p-53));
 }
 
 /* One in three is freed again some time later, so that slabs are as full as in life. */
 static int
-fill(size_t (*size)(uint64_t *))
-{
+fill(size_t (*size)(uint64_t *)) {
 	enum { RECENT = 1 << 15 };
 	static void *recent[RECENT];
 	uint64_t seed = 1;
@@ -47,26 +44,23 @@ fill(size_t (*size)(uint64_t *))
 }
 
 static int
-child_same(void)
-{
+child_same(void) {
 	return fill(size_of_64);
 }
 
 static int
-child_mixed(void)
-{
+child_mixed(void) {
 	return fill(size_mixed);
 }
 
 static const struct test_child children[] = {
-	{ "same", child_same },
-	{ "mixed", child_mixed },
-	{ NULL, NULL },
+	{"same", child_same},
+	{"mixed", child_mixed},
+	{NULL, NULL},
 };
 
 static double
-active(const char *child, const char *conf)
-{
+active(const char *child, const char *conf) {
 	static struct test_result r;
 	size_t bytes = 0;
 
@@ -79,8 +73,7 @@ active(const char *child, const char *conf)
 }
 
 static void
-compare(const char *child, double off, const char *conf, double percent)
-{
+compare(const char *child, double off, const char *conf, double percent) {
 	double growth = 100 * (active(child, conf) / off - 1);
 
 	ok(off >= (double)HEAP_BYTES && growth > -1 && growth <= percent,
@@ -88,8 +81,7 @@ compare(const char *child, double off, const char *conf, double percent)
 }
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	double off;
 
 	test_children(argc, argv, children);

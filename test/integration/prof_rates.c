@@ -34,8 +34,7 @@ static uint64_t allowed;	/* bytes of each thread, until the next change */
 static bool stop;
 
 static struct heap_profile
-dump(void)
-{
+dump(void) {
 	const char *name = path;
 	int rc = ctl_write("prof.dump", name);
 
@@ -45,22 +44,19 @@ dump(void)
 }
 
 static int
-set_rate(size_t bytes)
-{
+set_rate(size_t bytes) {
 	return ctl_write("prof.sample_interval", bytes);
 }
 
 static void
-set_sampled(bool on)
-{
+set_sampled(bool on) {
 	ctl_write("thread.prof.active", on);
 }
 
 /* -------------------------------------------------------------- under load */
 
 static size_t
-some_size(uint64_t *seed)
-{
+some_size(uint64_t *seed) {
 	uint64_t r = test_random(seed);
 
 	if (r % 400 == 0)
@@ -69,8 +65,7 @@ some_size(uint64_t *seed)
 }
 
 static void *
-work(void *arg)
-{
+work(void *arg) {
 	struct worker *w = arg;
 	uint64_t bytes = 0;
 
@@ -90,8 +85,7 @@ work(void *arg)
 }
 
 static double
-allocated(void)
-{
+allocated(void) {
 	double sum = 0;
 
 	for (int i = 0; i < THREADS; i++)
@@ -101,9 +95,8 @@ allocated(void)
 
 /* Every other time all is sampled, so that threads are often amidst a sample. */
 static size_t
-rate_of(int change)
-{
-	static const size_t rates[] = { 16384, 300, 16384, 5000, 12345, 16384, 64, 9000 };
+rate_of(int change) {
+	static const size_t rates[] = {16384, 300, 16384, 5000, 12345, 16384, 64, 9000};
 
 	return change % 2 ? 1 : rates[change / 2 % 8];
 }
@@ -113,8 +106,7 @@ rate_of(int change)
  * of the two rates, or by a third if it straddles; a small object at rate R adds z * R.
  */
 static double
-change_rates(void)
-{
+change_rates(void) {
 	double variance = 0, before = allocated(), now;
 	int bad = 0;
 
@@ -134,8 +126,7 @@ change_rates(void)
 }
 
 static void
-start_workers(void)
-{
+start_workers(void) {
 	memset(workers, 0, sizeof(workers));
 	stop = false;
 	allowed = 0;
@@ -146,16 +137,14 @@ start_workers(void)
 }
 
 static void
-stop_workers(void)
-{
+stop_workers(void) {
 	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(workers[i].t, NULL);
 }
 
 static double
-live_bytes(void)
-{
+live_bytes(void) {
 	double sum = 0;
 
 	for (int i = 0; i < THREADS; i++) {
@@ -166,8 +155,7 @@ live_bytes(void)
 }
 
 static void
-free_all(void)
-{
+free_all(void) {
 	for (int i = 0; i < THREADS; i++) {
 		for (int k = 0; k < SLOTS; k++)
 			free(workers[i].slots[k]);
@@ -178,8 +166,7 @@ free_all(void)
 
 /* Bytes in the line "Total: ..." that a jeprof prints; -1: it failed. */
 static double
-jeprof_total(const char *jeprof)
-{
+jeprof_total(const char *jeprof) {
 	char cmd[600];
 	double total = -1;
 	FILE *f;
@@ -196,8 +183,7 @@ jeprof_total(const char *jeprof)
 }
 
 static void
-judge_jeprof(const char *whose, const char *jeprof, double want)
-{
+judge_jeprof(const char *whose, const char *jeprof, double want) {
 	struct stat st;
 	double got;
 
@@ -206,15 +192,14 @@ judge_jeprof(const char *whose, const char *jeprof, double want)
 		return;
 	}
 	got = jeprof_total(jeprof);
-	ok(fabs(got - want) <= want * 1e-6 + 1, "%s reads %.0f bytes from the mixture, %.0f", whose, got,
-	    want);
+	ok(fabs(got - want) <= want * 1e-6 + 1, "%s reads %.0f bytes from the mixture, %.0f", whose,
+	    got, want);
 }
 
 /* -------------------------------------------------------------- the children */
 
 static int
-child_changes(void)
-{
+child_changes(void) {
 	static void *kept[KEPT];
 	char ours[300];
 	struct heap_profile h;
@@ -253,8 +238,8 @@ child_changes(void)
 	free_all();
 	h = dump();
 	ok(h.good && h.live_objects == KEPT && h.live_bytes == exact,
-	    "of what lives, all that was sampled exactly is left: %.0f objects of %.0f bytes, %d of %.0f",
-	    h.live_objects, h.live_bytes, KEPT, exact);
+	    "of what lives, all that was sampled exactly is left: %.0f objects of %.0f bytes, %d of "
+	    "%.0f", h.live_objects, h.live_bytes, KEPT, exact);
 	for (int i = 0; i < KEPT; i++)
 		free(kept[i]);
 	h = dump();
@@ -269,8 +254,7 @@ child_changes(void)
 static size_t rate_midway;	/* set while the next stack is taken; 0: stays */
 
 static void
-take_stack(void **frames, unsigned *n, unsigned max)
-{
+take_stack(void **frames, unsigned *n, unsigned max) {
 	if (rate_midway != 0) {
 		set_rate(rate_midway);
 		rate_midway = 0;
@@ -283,8 +267,7 @@ take_stack(void **frames, unsigned *n, unsigned max)
 
 /* The first sample of 100 bytes from here on, after whose drawing the rate becomes `to`. */
 static void
-test_midway(size_t from, size_t to)
-{
+test_midway(size_t from, size_t to) {
 	const double usable = 112, want = usable / -expm1(-usable / (double)from);
 	static void *p[100000];
 	struct heap_profile h;
@@ -304,8 +287,7 @@ test_midway(size_t from, size_t to)
 }
 
 static int
-child_midway(void)
-{
+child_midway(void) {
 	void (*hook)(void **, unsigned *, unsigned) = take_stack;
 
 	if (mkdtemp(dir) == NULL)
@@ -322,8 +304,7 @@ child_midway(void)
 }
 
 static int
-child_option(void)
-{
+child_option(void) {
 	size_t zero = 0;
 
 	is_uint(ctl_size("prof.sample_interval"), 100003, "prof.sample_interval is the option's");
@@ -342,15 +323,14 @@ child_option(void)
 }
 
 static const struct test_child children[] = {
-	{ "changes", child_changes },
-	{ "midway", child_midway },
-	{ "option", child_option },
-	{ NULL, NULL },
+	{"changes", child_changes},
+	{"midway", child_midway},
+	{"option", child_option},
+	{NULL, NULL},
 };
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	test_children(argc, argv, children);
 	if (!ctl_bool("config.prof"))
 		plan_skip_all("no profiler in this build");

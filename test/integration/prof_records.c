@@ -16,8 +16,7 @@ typedef struct {
 } stats_t;
 
 static stats_t
-stats_of(const char *what, unsigned i, const char *which)
-{
+stats_of(const char *what, unsigned i, const char *which) {
 	char name[80];
 	stats_t s = {UINT64_MAX, UINT64_MAX};
 	size_t len = sizeof(s);
@@ -30,16 +29,15 @@ stats_of(const char *what, unsigned i, const char *which)
 }
 
 static void
-are(stats_t now, stats_t before, uint64_t sum, uint64_t count, const char *name)
-{
-	ok(now.req_sum - before.req_sum == sum && now.count - before.count == count, "%s: %llu bytes in %llu", name,
-	    (unsigned long long)(now.req_sum - before.req_sum), (unsigned long long)(now.count - before.count));
+are(stats_t now, stats_t before, uint64_t sum, uint64_t count, const char *name) {
+	ok(now.req_sum - before.req_sum == sum && now.count - before.count == count,
+	    "%s: %llu bytes in %llu", name, (unsigned long long)(now.req_sum - before.req_sum),
+	    (unsigned long long)(now.count - before.count));
 }
 
 /* The bin whose size is n, or the large class. */
 static unsigned
-class_index(const char *what, size_t n)
-{
+class_index(const char *what, size_t n) {
 	char name[60];
 
 	for (unsigned i = 0; i < 300; i++) {
@@ -51,8 +49,7 @@ class_index(const char *what, size_t n)
 }
 
 static void
-stats(void)
-{
+stats(void) {
 	unsigned small = class_index("bin", 320), large = class_index("lextent", M);
 	stats_t sl = stats_of("bins", small, "live"), sa = stats_of("bins", small, "accum");
 	stats_t ll = stats_of("lextents", large, "live"), la = stats_of("lextents", large, "accum");
@@ -93,12 +90,12 @@ stats(void)
 	is_int(mallctl("prof.stats.bins.0.live", &s, &odd, NULL, 0), EINVAL, "a wrong length");
 	is_int(mallctl("prof.stats.bins.0.live", &s, &len, &s, sizeof(s)), EPERM, "read-only");
 	is_int(mallctl("prof.stats.bins.1000.live", &s, &len, NULL, 0), ENOENT, "no such class");
-	is_int(mallctl("prof.stats.lextents.100000.live", &s, &len, NULL, 0), ENOENT, "no such large one");
+	is_int(mallctl("prof.stats.lextents.100000.live", &s, &len, NULL, 0), ENOENT,
+	    "no such large one");
 }
 
 static void
-no_stats(void)
-{
+no_stats(void) {
 	stats_t s;
 	size_t len = sizeof(s);
 
@@ -108,8 +105,7 @@ no_stats(void)
 static volatile bool is_over;
 
 static void *
-load(void *arg)
-{
+load(void *arg) {
 	uint64_t seed = (uintptr_t)arg;
 	void *p[64] = {NULL};
 
@@ -125,8 +121,7 @@ load(void *arg)
 }
 
 static void
-stats_of_threads(void)
-{
+stats_of_threads(void) {
 	unsigned small = class_index("bin", 448);
 	stats_t sl = stats_of("bins", small, "live"), sa = stats_of("bins", small, "accum");
 	pthread_t t[8];
@@ -143,15 +138,13 @@ stats_of_threads(void)
 /* ------------------------------------------------------------------ cumulative */
 
 __attribute__((noinline)) static void
-site_a(unsigned n)
-{
+site_a(unsigned n) {
 	for (unsigned i = 0; i < n; i++)
 		free(keep(malloc(1000)));
 }
 
 static void
-accum(void)
-{
+accum(void) {
 	char *name = (char *)"accum.heap";
 	uint64_t alloc = 256 * K;
 
@@ -172,24 +165,25 @@ accum(void)
 	ok(heap_read(name).all_objects < 1, "forgotten");
 }
 
-/* By a rate: right within what chance allows (5000 samples are within 7 % in five standard deviations). */
+/*
+ * By a rate: right within what chance allows (5000 samples are within 7 % in five standard
+ * deviations).
+ */
 static void
-accum_sampled(void)
-{
+accum_sampled(void) {
 	char *name = (char *)"accum.heap";
 
 	site_a(40000);
 	is_int(ctl_write("prof.dump", name), 0, "dump");
 	struct heap_profile h = heap_read(name);
-	ok(h.all_bytes > 40000 * 1024 * 0.93 && h.all_bytes < 40000 * 1024 * 1.07, "cumulative bytes: %.0f of %d",
-	    h.all_bytes, 40000 * 1024);
+	ok(h.all_bytes > 40000 * 1024 * 0.93 && h.all_bytes < 40000 * 1024 * 1.07,
+	    "cumulative bytes: %.0f of %d", h.all_bytes, 40000 * 1024);
 }
 
 /* ------------------------------------------------------------------ names */
 
 static bool
-has_thread(const char *name)
-{
+has_thread(const char *name) {
 	static char text[1 << 20], line[100];
 	char *file = (char *)"names.heap";
 
@@ -204,8 +198,7 @@ has_thread(const char *name)
 }
 
 static void *
-by_system(void *arg)
-{
+by_system(void *arg) {
 	char *mine = (char *)"mine";
 
 	(void)arg;
@@ -231,8 +224,7 @@ by_system(void *arg)
 }
 
 static void
-system_names(void)
-{
+system_names(void) {
 	pthread_t t;
 	void *p;
 
@@ -244,9 +236,9 @@ system_names(void)
 }
 
 static void *
-by_program(void *arg)
-{
-	char *name = (char *)"work er\t1", *empty = (char *)"", *high = (char *)"caf\xc3\xa9", *control = (char *)"a\x7f";
+by_program(void *arg) {
+	char *name = (char *)"work er\t1", *empty = (char *)"", *high = (char *)"caf\xc3\xa9",
+	    *control = (char *)"a\x7f";
 
 	(void)arg;
 	is_str(ctl_str("thread.prof.name"), "", "none at first");
@@ -264,8 +256,7 @@ by_program(void *arg)
 }
 
 static void
-program_names(void)
-{
+program_names(void) {
 	pthread_t t;
 
 	pthread_create(&t, NULL, by_program, NULL);
@@ -273,8 +264,7 @@ program_names(void)
 }
 
 static void *
-rename_often(void *arg)
-{
+rename_often(void *arg) {
 	char name[16], *at = name;
 
 	for (unsigned i = 0; !is_over; i++) {
@@ -287,8 +277,7 @@ rename_often(void *arg)
 
 /* A name that changes while a profile is written is there whole, the old or the new one. */
 static void
-names_change(void)
-{
+names_change(void) {
 	pthread_t t[2];
 	unsigned bad = 0;
 	static char text[1 << 20];
@@ -318,10 +307,12 @@ names_change(void)
 	is_uint(bad, 0, "300 profiles while names change");
 }
 
-/* Stacks can be taken before the first sample asks for one: else those of other threads are lost while it sees to that. */
+/*
+ * Stacks can be taken before the first sample asks for one: else those of other threads are lost
+ * while it sees to that.
+ */
 static void
-is_ready(void)
-{
+is_ready(void) {
 	static char text[1 << 20];
 	char *file = (char *)"ready.heap";
 
@@ -331,7 +322,8 @@ is_ready(void)
 	close(fd);
 	text[n > 0 ? n : 0] = '\0';
 	ok(strstr(text, "unwinder_health=samples:0 ") != NULL, "no stack was taken");
-	ok(strstr(text, "jemalloc.unwinder=") != NULL && strstr(text, "jemalloc.unwinder=none") == NULL, "but could be");
+	ok(strstr(text, "jemalloc.unwinder=") != NULL && strstr(text, "jemalloc.unwinder=none") == NULL,
+	    "but could be");
 }
 
 #define EACH "prof:true,lg_prof_sample:0,prof_dump_min_gap_ms:0,"
@@ -350,7 +342,6 @@ static const struct dumps_test tests[] = {
 };
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	return dumps_run_all(argc, argv, tests, sizeof(tests) / sizeof(tests[0]));
 }

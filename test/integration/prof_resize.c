@@ -1,7 +1,7 @@
 /*
- * Large blocks that are resized where they are, under the profiler: that they stay although they are
- * samples, that the books are exact where everything is sampled and without bias where not, live and
- * cumulative, over chains of sizes; hooks and the threshold of one large request.
+ * Large blocks that are resized where they are, under the profiler: that they stay although they
+ * are samples, that the books are exact where everything is sampled and without bias where not,
+ * live and cumulative, over chains of sizes; hooks and the threshold of one large request.
  */
 #include "dumps.h"
 #include "heap.h"
@@ -14,8 +14,7 @@
 /* -------------------------------------------------------------- in place */
 
 static void
-steps(void)
-{
+steps(void) {
 	char *p = keep(malloc(1)), *q;
 	unsigned moves = 0, shrunk = 0, n = 0;
 	size_t page = ctl_size("arenas.page");
@@ -45,8 +44,7 @@ static size_t page;
 static unsigned n_in_place;
 
 static struct heap_profile
-dump(void)
-{
+dump(void) {
 	const char *name = "d.heap";
 	struct heap_profile h;
 
@@ -59,8 +57,7 @@ dump(void)
 
 /* In place if that is possible, else by moving. */
 static char *
-resize(char *p, size_t size)
-{
+resize(char *p, size_t size) {
 	char *q = keep(realloc(p, size));
 
 	n_in_place += q == p;
@@ -69,13 +66,12 @@ resize(char *p, size_t size)
 
 #define LINKS 4
 #define BLOCKS 100
-static const size_t link_pages[LINKS + 1] = { 16, 12, 8, 10, 5 };
+static const size_t link_pages[LINKS + 1] = {16, 12, 8, 10, 5};
 
 static void *blocks[BLOCKS];
 
 static void
-make_chains(void)
-{
+make_chains(void) {
 	for (int i = 0; i < BLOCKS; i++) {
 		blocks[i] = keep(malloc(link_pages[0] * page));
 		for (int k = 1; k <= LINKS; k++)
@@ -84,15 +80,13 @@ make_chains(void)
 }
 
 static void
-end_chains(void)
-{
+end_chains(void) {
 	for (int i = 0; i < BLOCKS; i++)
 		free(blocks[i]);
 }
 
 static void
-exact(void)
-{
+exact(void) {
 	double all = 0;
 	struct heap_profile h;
 
@@ -116,17 +110,17 @@ exact(void)
 
 /* Estimates of n runs against the truth, in standard deviations: beyond five is no chance. */
 static void
-judge(const char *what, double estimate, double truth, double variance)
-{
+judge(const char *what, double estimate, double truth, double variance) {
 	double sigma = (estimate - truth * RUNS) / sqrt(variance * RUNS);
 
-	ok(fabs(sigma) < 5, "%s: off by %+.2f %%, %.2f sigma", what, 100 * (estimate / (truth * RUNS) - 1), sigma);
+	ok(fabs(sigma) < 5, "%s: off by %+.2f %%, %.2f sigma", what,
+	    100 * (estimate / (truth * RUNS) - 1), sigma);
 }
 
 static void
-estimate(void)
-{
-	struct { double objects, bytes; } live = { 0, 0 }, all = { 0, 0 }, all_truth = { 0, 0 }, all_var = { 0, 0 };
+estimate(void) {
+	struct { double objects, bytes; } live = {0, 0}, all = {0, 0}, all_truth = {0, 0}, all_var =
+	    {0, 0};
 	size_t interval;
 	double z = 0, odds = 0;
 
@@ -172,8 +166,7 @@ static struct {
 } told;
 
 static void
-on_sample(const void *ptr, size_t size, void **bt, unsigned len, size_t usable)
-{
+on_sample(const void *ptr, size_t size, void **bt, unsigned len, size_t usable) {
 	(void)bt;
 	(void)len;
 	told.calls[told.n++ % (sizeof(told.calls) - 1)] = 's';
@@ -183,16 +176,14 @@ on_sample(const void *ptr, size_t size, void **bt, unsigned len, size_t usable)
 }
 
 static void
-on_free(const void *ptr, size_t usable)
-{
+on_free(const void *ptr, size_t usable) {
 	told.calls[told.n++ % (sizeof(told.calls) - 1)] = 'f';
 	ok(told.ptr == ptr, "what ends is what was there");
 	told.freed = usable;
 }
 
 static void
-hooks(void)
-{
+hooks(void) {
 	void (*sample)(const void *, size_t, void **, unsigned, size_t) = on_sample;
 	void (*end)(const void *, size_t) = on_free;
 	char *p;
@@ -220,8 +211,7 @@ hooks(void)
 /* -------------------------------------------------------------- one large request */
 
 static void
-large(void)
-{
+large(void) {
 	unsigned n = 0, in_place = 0;
 	double sum;
 	char *p = keep(malloc(M / 2));
@@ -238,8 +228,8 @@ large(void)
 	ok(in_place > n / 2, "%u of %u in place", in_place, n);
 	h = dump();
 	sum = (double)malloc_usable_size(p);
-	ok(h.live_bytes == sum && h.live_objects == 1, "it is a sample that stands for itself: %g of %g bytes, %g objects",
-	    h.live_bytes, sum, h.live_objects);
+	ok(h.live_bytes == sum && h.live_objects == 1, "it is a sample that stands for itself: %g of "
+	    "%g bytes, %g objects", h.live_bytes, sum, h.live_objects);
 	is_uint(xallocx(p, 2 * M, 0, 0), 2 * M, "shrunk, and large still");
 	h = dump();
 	ok(h.live_bytes == (double)(2 * M) && h.live_objects == 1, "as before: %g bytes", h.live_bytes);
@@ -260,7 +250,6 @@ static const struct dumps_test tests[] = {
 };
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	return dumps_run_all(argc, argv, tests, sizeof(tests) / sizeof(tests[0]));
 }

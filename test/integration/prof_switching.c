@@ -14,8 +14,7 @@ const char *malloc_conf = "prof:true,lg_prof_sample:0";
 static char dir[64];
 
 static int
-dump(const char *name)
-{
+dump(const char *name) {
 	char path[128];
 	const char *p = path;
 
@@ -24,8 +23,7 @@ dump(const char *name)
 }
 
 static struct heap_profile
-profile(void)
-{
+profile(void) {
 	char path[128];
 
 	dump("p.heap");
@@ -34,14 +32,12 @@ profile(void)
 }
 
 static void
-set_active(bool on)
-{
+set_active(bool on) {
 	ctl_write("prof.active", on);
 }
 
 static void
-set_rate(size_t bytes)
-{
+set_rate(size_t bytes) {
 	ctl_write("prof.sample_interval", bytes);
 }
 
@@ -52,8 +48,7 @@ static void *slots[SLOTS];
 static int stop;
 
 static void *
-churn(void *arg)
-{
+churn(void *arg) {
 	uint64_t rnd = (uintptr_t)arg;
 
 	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
@@ -66,8 +61,7 @@ churn(void *arg)
 }
 
 static void
-test_cycles(void)
-{
+test_cycles(void) {
 	pthread_t t[THREADS];
 	struct heap_profile before = profile();
 	uint64_t live = 0;
@@ -101,15 +95,13 @@ test_cycles(void)
 /* ---- a thousand rates ---- */
 
 __attribute__((noinline)) static void
-keep_some(unsigned n)
-{
+keep_some(unsigned n) {
 	while (n-- > 0)
 		keep(malloc(200));
 }
 
 static void
-test_rates(void)
-{
+test_rates(void) {
 	const double want = 1000.0 * 100 * 224;
 	double var = 0;
 
@@ -133,8 +125,7 @@ test_rates(void)
 /* ---- large objects that grow where they are ---- */
 
 static void
-test_growth(void)
-{
+test_growth(void) {
 	enum { N = 400 };
 	double want = 0, var = 0;
 
@@ -162,8 +153,7 @@ test_growth(void)
 static int dump_is_done;
 
 static void *
-dump_to_pipe(void *arg)
-{
+dump_to_pipe(void *arg) {
 	int rc = dump("pipe");
 
 	(void)arg;
@@ -179,9 +169,8 @@ struct hung {
 };
 
 static struct hung
-fork_during_dump(const char *path)
-{
-	struct hung h = { 0, -1, false, 0 };
+fork_during_dump(const char *path) {
+	struct hung h = {0, -1, false, 0};
 	char buf[4096];
 	pthread_t t;
 	void *result;
@@ -193,7 +182,7 @@ fork_during_dump(const char *path)
 	int fd = open(path, O_RDONLY | O_NONBLOCK);
 	fcntl(fd, F_SETPIPE_SZ, 4096);
 	pthread_create(&t, NULL, dump_to_pipe, NULL);
-	struct pollfd begun = { fd, POLLIN, 0 };
+	struct pollfd begun = {fd, POLLIN, 0};
 	while (poll(&begun, 1, -1) != 1 || (begun.revents & POLLIN) == 0)
 		usleep(1000);
 	pid_t pid = fork();
@@ -215,14 +204,16 @@ fork_during_dump(const char *path)
 }
 
 static void
-test_fork_during_dump(void)
-{
+test_fork_during_dump(void) {
 	char path[128];
 	struct hung h;
 	int tries = 0;
 
 	snprintf(path, sizeof(path), "%s/pipe", dir);
-	/* It is 5 s that a pipe is waited for: once more where this machine did not come to read it before. */
+	/*
+	 * It is 5 s that a pipe is waited for: once more where this machine did not come to read it
+	 * before.
+	 */
 	do {
 		h = fork_during_dump(path);
 	} while (h.err == ETIMEDOUT && ++tries < 20);
@@ -233,15 +224,13 @@ test_fork_during_dump(void)
 }
 
 static void *
-dump_on_small_stack(void *arg)
-{
+dump_on_small_stack(void *arg) {
 	(void)arg;
 	return (void *)(intptr_t)dump("small");
 }
 
 static void
-test_small_stack(void)
-{
+test_small_stack(void) {
 	pthread_attr_t a;
 	pthread_t t;
 	void *result = NULL;
@@ -263,8 +252,7 @@ static const void *sampled;
 static unsigned nsampled, nfreed, ndumped, depth;
 
 static void
-on_sample(const void *p, size_t size, void **bt, unsigned n, size_t usize)
-{
+on_sample(const void *p, size_t size, void **bt, unsigned n, size_t usize) {
 	(void)size;
 	(void)bt;
 	(void)usize;
@@ -275,8 +263,7 @@ on_sample(const void *p, size_t size, void **bt, unsigned n, size_t usize)
 }
 
 static void
-on_free(const void *p, size_t usize)
-{
+on_free(const void *p, size_t usize) {
 	(void)p;
 	(void)usize;
 	nfreed++;
@@ -284,15 +271,13 @@ on_free(const void *p, size_t usize)
 }
 
 static void
-on_dump(const char *name)
-{
+on_dump(const char *name) {
 	ndumped += strstr(name, "hooked") != NULL;
 	is_int(dump("nested"), EBUSY, "no dump from within a dump");
 }
 
 static void
-test_hooks(void)
-{
+test_hooks(void) {
 	void (*none)(void) = NULL;
 	void (*s)(const void *, size_t, void **, unsigned, size_t) = on_sample;
 	void (*f)(const void *, size_t) = on_free;
@@ -318,8 +303,7 @@ test_hooks(void)
 }
 
 int
-main(void)
-{
+main(void) {
 	char cmd[128];
 
 	snprintf(dir, sizeof(dir), "/tmp/prof_switching.XXXXXX");

@@ -1,7 +1,7 @@
 /*
- * Thresholds of the profiler: each is set by MALLOC_CONF, by mallctl while the program runs and by the
- * options of a session, and fires where a known course of allocation passes it.  What may be wrong by
- * the manual is 64 KiB per thread.
+ * Thresholds of the profiler: each is set by MALLOC_CONF, by mallctl while the program runs and by
+ * the options of a session, and fires where a known course of allocation passes it. What may be
+ * wrong by the manual is 64 KiB per thread.
  */
 #include "ctl.h"
 #include "dumps.h"
@@ -18,29 +18,25 @@ extern void *_Znwm(size_t) __attribute__((weak));
 extern void _ZdlPv(void *) __attribute__((weak));
 
 static unsigned
-n_of(char kind)
-{
+n_of(char kind) {
 	return dumps_read(kind);
 }
 
 static void
-set(const char *name, uint64_t v)
-{
+set(const char *name, uint64_t v) {
 	if (!is_int(ctl_write(name, v), 0, "%s := %llu", name, (unsigned long long)v))
 		return;
 	is_uint(ctl_u64(name), v, "is read back");
 }
 
 static void
-set_text(const char *name, const char *v)
-{
+set_text(const char *name, const char *v) {
 	is_int(ctl_write(name, v), 0, "%s := %s", name, v);
 	is_str(ctl_str(name), v, "is read back");
 }
 
 static int
-start(const char *options)
-{
+start(const char *options) {
 	return ctl_write("prof.session.start", options);
 }
 
@@ -48,8 +44,7 @@ start(const char *options)
 
 /* 40 MB in blocks that are freed at once, threshold 8M. */
 static void
-course_alloc(void)
-{
+course_alloc(void) {
 	for (int i = 0; i < 1000; i++)
 		free(keep(malloc(40000)));
 	is_uint(n_of('a'), 4, "40 MB of churn: at 8, 16, 24 and 32 MiB");
@@ -63,8 +58,7 @@ course_alloc(void)
 
 /* Threshold 3M. */
 static void
-course_large(void)
-{
+course_large(void) {
 	free(keep(malloc(3 * M - 1)));
 	is_uint(n_of('l'), 0, "one byte less than the threshold");
 	free(keep(malloc(3 * M)));
@@ -78,8 +72,7 @@ course_large(void)
 
 /* Up to 34 MiB, threshold 16M, step 8M. */
 static void
-course_highwater(const char *metric)
-{
+course_highwater(const char *metric) {
 	static void *p[350];
 	const unsigned long long at[] = {16 * M, 24 * M, 32 * M};
 
@@ -100,8 +93,7 @@ course_highwater(const char *metric)
 }
 
 static void
-course_time(void)
-{
+course_time(void) {
 	unsigned n = dumps_await('t', 2);
 
 	ok(n >= 2, "%u timer dumps of an idle program", n);
@@ -110,8 +102,7 @@ course_time(void)
 }
 
 static void
-by_conf(void)
-{
+by_conf(void) {
 	is_uint(ctl_u64("opt.prof_threshold_alloc"), 8 * M, "the option");
 	is_uint(ctl_u64("prof.threshold.alloc"), 8 * M, "and what holds");
 	course_alloc();
@@ -121,27 +112,23 @@ by_conf(void)
 }
 
 static void
-by_conf_highwater(void)
-{
+by_conf_highwater(void) {
 	course_highwater("allocated");
 }
 
 static void
-by_conf_large(void)
-{
+by_conf_large(void) {
 	course_large();
 }
 
 static void
-by_conf_time(void)
-{
+by_conf_time(void) {
 	free(keep(malloc(GRAIN))); /* the profiler's thread is made at a heartbeat */
 	course_time();
 }
 
 static void
-by_mallctl(void)
-{
+by_mallctl(void) {
 	set("prof.threshold.alloc", 8 * M);
 	course_alloc();
 	set("prof.threshold.alloc", 0);
@@ -162,10 +149,12 @@ by_mallctl(void)
 	set("prof.threshold.time_ms", 0);
 }
 
-/* Large requests come without a heartbeat each while nobody waits for bytes: these are not for who begins to wait. */
+/*
+ * Large requests come without a heartbeat each while nobody waits for bytes: these are not for who
+ * begins to wait.
+ */
 static void
-not_before(void)
-{
+not_before(void) {
 	for (unsigned k = 0; k < 3; k++) {
 		unsigned n = n_of('a');
 		for (unsigned i = 0; i < 100 + k * 37; i++)
@@ -183,8 +172,7 @@ not_before(void)
 }
 
 static void
-by_session(void)
-{
+by_session(void) {
 	is_int(start("alloc:8M,large:3M,highwater:16M,highwater_step:8M,highwater_metric:allocated"), 0,
 	    "start with all the short names");
 	ok(ctl_u64("prof.threshold.alloc") == 8 * M && ctl_u64("prof.threshold.large") == 3 * M
@@ -210,10 +198,12 @@ enum { n_threads = 8, per_turn = 60000 };
 static pthread_barrier_t barrier;
 static void *blocks[n_threads][600];
 
-/* One after the other, each a little less than a heartbeat: what is not told yet is as much as can be. */
+/*
+ * One after the other, each a little less than a heartbeat: what is not told yet is as much as can
+ * be.
+ */
 static void *
-take_turns(void *arg)
-{
+take_turns(void *arg) {
 	unsigned me = (unsigned)(uintptr_t)arg, n = 0;
 
 	for (unsigned turn = 0; turn < 64 * n_threads; turn++) {
@@ -227,8 +217,7 @@ take_turns(void *arg)
 }
 
 static void *
-take_back(void *arg)
-{
+take_back(void *arg) {
 	unsigned me = (unsigned)(uintptr_t)arg;
 
 	for (unsigned i = 0; i < 600; i++)
@@ -237,8 +226,7 @@ take_back(void *arg)
 }
 
 static void
-run_threads(void *(*fn)(void *))
-{
+run_threads(void *(*fn)(void *)) {
 	pthread_t t[n_threads];
 
 	pthread_barrier_init(&barrier, NULL, n_threads);
@@ -249,9 +237,11 @@ run_threads(void *(*fn)(void *))
 }
 
 static void
-eight_threads(void)
-{
-	/* What is not told yet; and a round of turns, for which a look is put off that costs much time on a loaded machine. */
+eight_threads(void) {
+	/*
+	 * What is not told yet; and a round of turns, for which a look is put off that costs much time
+	 * on a loaded machine.
+	 */
 	const unsigned long long error = n_threads * (GRAIN + per_turn);
 	unsigned long long before = 0;
 
@@ -278,8 +268,7 @@ eight_threads(void)
 }
 
 static void *
-all_at_once(void *arg)
-{
+all_at_once(void *arg) {
 	uint64_t seed = (uintptr_t)arg + 1;
 	void *p[2000];
 
@@ -290,7 +279,10 @@ all_at_once(void *arg)
 		p[i] = keep(malloc(2000));
 	}
 	pthread_barrier_wait(&barrier);
-	/* A look when all of it lives: who looked last may have lost the processor in the midst of that. */
+	/*
+	 * A look when all of it lives: who looked last may have lost the processor in the midst of
+	 * that.
+	 */
 	if (arg == NULL)
 		free(keep(malloc(2 * GRAIN)));
 	pthread_barrier_wait(&barrier);
@@ -299,10 +291,12 @@ all_at_once(void *arg)
 	return NULL;
 }
 
-/* Of the levels from number `from` on: each is a step above the one before it.  How many there are by now. */
+/*
+ * Of the levels from number `from` on: each is a step above the one before it. How many there are
+ * by now.
+ */
 static unsigned
-levels_rise(unsigned from)
-{
+levels_rise(unsigned from) {
 	unsigned n = n_of('h');
 
 	for (unsigned i = from; i < n; i++) {
@@ -316,8 +310,7 @@ levels_rise(unsigned from)
 
 /* With threads that lose the processor in the middle of it, no bound holds; order and steps do. */
 static void
-eight_at_once(void)
-{
+eight_at_once(void) {
 	set("prof.threshold.highwater_step", 4 * M);
 	set("prof.threshold.highwater", 8 * M);
 	run_threads(all_at_once); /* 32 MB live */
@@ -325,7 +318,8 @@ eight_at_once(void)
 	ok(n >= 1 && n <= 6, "%u levels between 8 and 32 MB", n);
 	run_threads(all_at_once);
 	unsigned again = levels_rise(n);
-	ok(again <= n + 1, "the same again: nothing new, or a level that was missed by some bytes (%u)", again - n);
+	ok(again <= n + 1, "the same again: nothing new, or a level that was missed by some bytes (%u)",
+	    again - n);
 	is_int(ctl_void("prof.threshold.rearm"), 0, "rearm");
 	run_threads(all_at_once);
 	ok(n_of('h') > again, "rearmed: it counts again");
@@ -334,8 +328,7 @@ eight_at_once(void)
 /* ------------------------------------------------------------------ other metrics */
 
 static void
-use_metric(const char *metric)
-{
+use_metric(const char *metric) {
 	static void *p[64];
 	unsigned n;
 
@@ -362,8 +355,7 @@ use_metric(const char *metric)
 }
 
 static void
-metrics(void)
-{
+metrics(void) {
 	use_metric("active");
 	use_metric("resident");
 	use_metric("rss");
@@ -371,8 +363,7 @@ metrics(void)
 
 /* Memory of the program's own mapping: rss sees it, and sees it go. */
 static void
-rss_shrinks(void)
-{
+rss_shrinks(void) {
 	size_t size = 200 * M;
 	char *m = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -409,8 +400,7 @@ rss_shrinks(void)
 
 /* The last large dump: its value, and that the object p is in it once, as large as it is. */
 static void
-seen(void *p, size_t size, const char *way)
-{
+seen(void *p, size_t size, const char *way) {
 	static unsigned before;
 	char path[600];
 	unsigned n = n_of('l');
@@ -420,14 +410,14 @@ seen(void *p, size_t size, const char *way)
 	is_uint(dump_number(n - 1, "metric_value"), size, "%s: the size", way);
 	snprintf(path, sizeof(path), "%s", dumps.v[n - 1].name);
 	struct heap_profile h = heap_read(path);
-	ok(h.live_objects > 0.99 && h.live_objects < 1.01, "%s: one live sample, %g", way, h.live_objects);
+	ok(h.live_objects > 0.99 && h.live_objects < 1.01, "%s: one live sample, %g", way,
+	    h.live_objects);
 	ok(fabs(h.live_bytes - (double)malloc_usable_size(p)) < 2, "%s: of its size, %.0f", way,
 	    h.live_bytes);
 }
 
 static void
-unseen(const char *way)
-{
+unseen(const char *way) {
 	static unsigned before;
 	unsigned n = n_of('l');
 
@@ -438,8 +428,7 @@ unseen(const char *way)
 
 /* Around sizes that caches and slabs serve, and those past them. */
 static void
-each_way(size_t t)
-{
+each_way(size_t t) {
 	void *p, *q;
 	size_t more = t + t / 2;
 
@@ -489,8 +478,7 @@ each_way(size_t t)
 }
 
 static void
-large_ways(void)
-{
+large_ways(void) {
 	is_int(start("sample_interval:1000G"), 0, "a session in which nothing else is a sample");
 	each_way(100);
 	each_way(5000);
@@ -501,8 +489,7 @@ large_ways(void)
 
 /* A thread that has been on the fast path of large requests looks at once. */
 static void
-large_after_fast(void)
-{
+large_after_fast(void) {
 	const size_t sizes[] = {20000, 40000, 300000, M};
 	unsigned seen_before = 0, n;
 
@@ -527,8 +514,7 @@ large_after_fast(void)
 
 /* In place: the last block of a mapping has room behind it. */
 static void
-large_in_place(void)
-{
+large_in_place(void) {
 	is_int(start("sample_interval:1000G,large:2M"), 0, "a session");
 	void *p = keep(malloc(M)), *q;
 	size_t got = xallocx(p, 4 * M, 0, 0);
@@ -561,8 +547,7 @@ large_in_place(void)
 
 /* What is sampled for its size stands for itself, beside samples that stand for many. */
 static void
-large_weight(void)
-{
+large_weight(void) {
 	static void *p[64];
 	char path[600];
 	struct heap_profile h;
@@ -576,7 +561,8 @@ large_weight(void)
 	n_of('m');
 	snprintf(path, sizeof(path), "%s", dumps.v[0].name);
 	h = heap_read(path);
-	ok(h.live_objects > 63.5 && h.live_objects < 70, "64 objects are told as 64: %g", h.live_objects);
+	ok(h.live_objects > 63.5 && h.live_objects < 70, "64 objects are told as 64: %g",
+	    h.live_objects);
 	double size = (double)malloc_usable_size(p[0]);
 	ok(h.live_bytes > 64 * size * 0.99 && h.live_bytes < 64 * size * 1.1, "with their bytes: %.0f",
 	    h.live_bytes);
@@ -587,8 +573,7 @@ large_weight(void)
 
 /* Requests below the threshold, of a class that is watched, are samples as often as ever. */
 static void
-large_and_others(void)
-{
+large_and_others(void) {
 	enum { n = 40000 };
 	static void *p[n];
 	char path[600];
@@ -602,10 +587,13 @@ large_and_others(void)
 	n_of('m');
 	snprintf(path, sizeof(path), "%s", dumps.v[0].name);
 	h = heap_read(path);
-	/* A quarter of 82 MB is known exactly; the rest by 937 samples: 3.3 % is a standard deviation. */
+	/*
+	 * A quarter of 82 MB is known exactly; the rest by 937 samples: 3.3 % is a standard deviation.
+	 */
 	ok(h.live_bytes > n * 2048e0 * 0.85 && h.live_bytes < n * 2048e0 * 1.15,
 	    "%.0f of %.0f bytes", h.live_bytes, n * 2048e0);
-	ok(h.live_objects > n * 0.85 && h.live_objects < n * 1.15, "%.0f of %d objects", h.live_objects, n);
+	ok(h.live_objects > n * 0.85 && h.live_objects < n * 1.15, "%.0f of %d objects", h.live_objects,
+	    n);
 	for (int i = 0; i < n; i++)
 		free(p[i]);
 	ctl_void("prof.session.stop");
@@ -614,8 +602,7 @@ large_and_others(void)
 /* ------------------------------------------------------------------ time */
 
 static void
-timer_without_thread(void)
-{
+timer_without_thread(void) {
 	set("prof.threshold.time_ms", 50);
 	usleep(200000);
 	is_uint(n_of('t'), 0, "prof_thread:false: an idle program has no timer");
@@ -630,8 +617,7 @@ timer_without_thread(void)
 static volatile bool is_over;
 
 static void *
-load(void *arg)
-{
+load(void *arg) {
 	uint64_t seed = (uintptr_t)arg;
 
 	while (!is_over)
@@ -640,8 +626,7 @@ load(void *arg)
 }
 
 static void
-timer_under_load(void)
-{
+timer_under_load(void) {
 	pthread_t t[4];
 
 	for (uintptr_t i = 0; i < 4; i++)
@@ -682,7 +667,6 @@ static const struct dumps_test tests[] = {
 };
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	return dumps_run_all(argc, argv, tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -1,6 +1,7 @@
 /*
  * What holds thresholds back: the gap between two profiles of a kind, the caps on files and bytes,
- * which files stay, the older automatic kinds, values that are refused; and what a forked child does.
+ * which files stay, the older automatic kinds, values that are refused; and what a forked child
+ * does.
  */
 #include "dumps.h"
 
@@ -14,20 +15,17 @@
 static const char *no_options;
 
 static unsigned
-n_of(char kind)
-{
+n_of(char kind) {
 	return dumps_read(kind);
 }
 
 static void
-set(const char *name, uint64_t v)
-{
+set(const char *name, uint64_t v) {
 	is_int(ctl_write(name, v), 0, "%s := %llu", name, (unsigned long long)v);
 }
 
 static uint64_t
-now_ms(void)
-{
+now_ms(void) {
 	struct timespec ts;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
@@ -38,8 +36,7 @@ now_ms(void)
 
 /* Doubles its memory a thousand times a second, and sets all of it off each time. */
 static void
-double_up(unsigned times)
-{
+double_up(unsigned times) {
 	for (unsigned i = 0; i < times; i++) {
 		void *p[5];
 
@@ -53,8 +50,7 @@ double_up(unsigned times)
 }
 
 static void
-storm(void)
-{
+storm(void) {
 	const char kinds[] = {'a', 'l', 'h'};
 	uint64_t began = now_ms();
 
@@ -63,7 +59,8 @@ storm(void)
 	set("prof.threshold.highwater_step", M);
 	set("prof.threshold.highwater", 2 * M);
 	double_up(500);
-	uint64_t gaps = (now_ms() - began) / 100 + 1; /* of 100 ms, begun; the other clock is a tick behind */
+	/* of 100 ms, begun; the other clock is a tick behind */
+	uint64_t gaps = (now_ms() - began) / 100 + 1;
 	unsigned written = 0;
 
 	for (unsigned i = 0; i < 3; i++) {
@@ -73,19 +70,20 @@ storm(void)
 	unsigned all = dumps_read('*');
 	ok(all <= 20, "%u files are no more than prof_dump_max_files", all);
 	written = dumps.v[all - 1].seq + 1;
-	ok(written <= 3 * (gaps + 1), "%u were written in %llu gaps", written, (unsigned long long)gaps);
+	ok(written <= 3 * (gaps + 1), "%u were written in %llu gaps", written,
+	    (unsigned long long)gaps);
 	uint64_t suppressed = ctl_u64("prof.dump_suppressed");
 	/* 500 times: at least 5 for allocated bytes, 3 large requests. */
 	ok(suppressed + written >= 4000, "%llu were left out", (unsigned long long)suppressed);
 	is_int(ctl_void("prof.dump"), 0, "one by hand");
 	n_of('m');
-	is_uint(dump_number(0, "suppressed"), ctl_u64("prof.dump_suppressed"), "says how many were left out");
+	is_uint(dump_number(0, "suppressed"), ctl_u64("prof.dump_suppressed"),
+	    "says how many were left out");
 	ok(dump_number(0, "suppressed") >= suppressed, "all of them");
 }
 
 static void *
-storm_thread(void *arg)
-{
+storm_thread(void *arg) {
 	(void)arg;
 	for (unsigned i = 0; i < 3000; i++)
 		free(keep(malloc(M)));
@@ -94,8 +92,7 @@ storm_thread(void *arg)
 
 /* Many threads at once: of each gap one profile. */
 static void
-storm_of_threads(void)
-{
+storm_of_threads(void) {
 	pthread_t t[8];
 
 	set("prof.threshold.large", M);
@@ -108,8 +105,7 @@ storm_of_threads(void)
 }
 
 static void
-cap_on_bytes(void)
-{
+cap_on_bytes(void) {
 	uint64_t bytes = 0;
 	struct stat st;
 
@@ -122,7 +118,8 @@ cap_on_bytes(void)
 			bytes += (uint64_t)st.st_size;
 	}
 	ok(n >= 3 && n < 50, "%u of 50 files are there", n);
-	ok(bytes <= 64 * K, "%llu bytes are no more than prof_dump_max_bytes", (unsigned long long)bytes);
+	ok(bytes <= 64 * K, "%llu bytes are no more than prof_dump_max_bytes",
+	    (unsigned long long)bytes);
 	is_uint(dumps.v[0].seq, 0, "the first is among them");
 	is_uint(dumps.v[n - 1].seq, 49, "and the last");
 }
@@ -131,8 +128,7 @@ cap_on_bytes(void)
 
 /* 30 profiles; live memory is highest at the 12th. */
 static void
-make_thirty(void)
-{
+make_thirty(void) {
 	void *p[31];
 
 	for (unsigned i = 0; i < 30; i++) {
@@ -148,8 +144,7 @@ make_thirty(void)
 }
 
 static void
-plant(const char *name)
-{
+plant(const char *name) {
 	int fd = open(name, O_WRONLY | O_CREAT | O_EXCL, 0600);
 
 	ok(fd >= 0 && write(fd, "mine\n", 5) == 5, "a file of the same pattern is planted: %s", name);
@@ -157,8 +152,7 @@ plant(const char *name)
 }
 
 static void
-retention(void)
-{
+retention(void) {
 	char planted[3][100];
 
 	usleep(50000); /* not in the tick of the start: what was there before it counts */
@@ -183,8 +177,7 @@ retention(void)
 }
 
 static void
-retention_newest(void)
-{
+retention_newest(void) {
 	const char *newest = "newest";
 
 	is_int(ctl_write("prof.dump_keep", newest), 0, "prof.dump_keep := newest");
@@ -198,8 +191,7 @@ retention_newest(void)
 
 /* Other kinds than those that the guard holds are never removed. */
 static void
-by_hand(void)
-{
+by_hand(void) {
 	set("prof.threshold.large", 4 * M);
 	for (unsigned i = 0; i < 10; i++) {
 		is_int(ctl_void("prof.dump"), 0, "by hand");
@@ -215,15 +207,13 @@ by_hand(void)
 /* ------------------------------------------------------------------ the older kinds */
 
 static void
-churn(void)
-{
+churn(void) {
 	for (unsigned i = 0; i < 1000; i++)
 		free(keep(malloc(40000)));
 }
 
 static void
-interval_free(void)
-{
+interval_free(void) {
 	churn();
 	unsigned n = n_of('i');
 	ok(n >= 36 && n <= 39, "40 MB, each MiB: %u profiles, none held back", n);
@@ -236,8 +226,7 @@ interval_free(void)
 
 /* Requests of many heartbeats each. */
 static void
-interval_of_large(void)
-{
+interval_of_large(void) {
 	size_t bytes = 0;
 
 	for (unsigned i = 0; i < 1000; i++) {
@@ -246,27 +235,25 @@ interval_of_large(void)
 		free(p);
 	}
 	unsigned n = n_of('i');
-	ok(n >= bytes / M - 8 && n <= bytes / M, "%zu MiB in large requests, each MiB: %u profiles", bytes / M, n);
+	ok(n >= bytes / M - 8 && n <= bytes / M, "%zu MiB in large requests, each MiB: %u profiles",
+	    bytes / M, n);
 }
 
 static void
-interval_limited(void)
-{
+interval_limited(void) {
 	churn();
 	is_uint(n_of('i'), 1, "a limit among the options: one in an hour");
 	ok(ctl_u64("prof.dump_suppressed") >= 35, "what was left out is counted");
 }
 
 static void
-interval_files(void)
-{
+interval_files(void) {
 	churn();
 	is_uint(n_of('i'), 3, "prof_dump_max_files holds for them when it is given");
 }
 
 static void
-gdump_limited(void)
-{
+gdump_limited(void) {
 	void *p[100];
 
 	for (unsigned i = 0; i < 100; i++)
@@ -280,8 +267,7 @@ gdump_limited(void)
 
 /* A cap on files is no gap, and one on bytes neither. */
 static void
-interval_no_gap(void)
-{
+interval_no_gap(void) {
 	churn();
 	unsigned n = n_of('i');
 	ok(n >= 36 && n <= 39, "40 MB, each MiB: %u profiles", n);
@@ -292,8 +278,7 @@ interval_no_gap(void)
 
 /* 30 children of one process, each with three large requests. */
 static void
-family(void)
-{
+family(void) {
 	unsigned n_bad = 0;
 
 	for (unsigned i = 0; i < 30; i++) {
@@ -314,14 +299,13 @@ family(void)
 
 /* The same program again, in the same directory: what lies there counts, and stays. */
 static void
-restarted(void)
-{
+restarted(void) {
 	static struct test_result r;
 	char first[260];
 
 	for (unsigned i = 0; i < 4; i++) {
-		run_child_conf(&r, "write_three", "prof:true,prof_threshold_large:4M,prof_dump_min_gap_ms:0,"
-		    "prof_dump_max_files:5");
+		run_child_conf(&r, "write_three",
+		    "prof:true,prof_threshold_large:4M,prof_dump_min_gap_ms:0,prof_dump_max_files:5");
 		child_exits(&r, 0, "run %u", i);
 		if (i == 0) {
 			is_uint(n_of('l'), 3, "the first run leaves three");
@@ -330,29 +314,28 @@ restarted(void)
 			is_uint(n_of('l'), 5, "five stay of all");
 			is_int(access(first, F_OK), 0, "those from before among them");
 		}
-		is_int(strstr(r.out, "no more is written") != NULL, i >= 2, "and is told where nothing may be written");
+		is_int(strstr(r.out, "no more is written") != NULL, i >= 2,
+		    "and is told where nothing may be written");
 		is_int(strstr(r.out, "suppressed 3") != NULL, i >= 2, "and counted");
 		usleep(50000); /* files are older than the next process by a tick of the clock */
 	}
 }
 
 static void
-write_three(void)
-{
+write_three(void) {
 	for (unsigned k = 0; k < 3; k++)
 		free(keep(malloc(4 * M)));
 	printf("suppressed %llu\n", (unsigned long long)ctl_u64("prof.dump_suppressed"));
 	fflush(stdout);
 }
 
-/* ------------------------------------------------------------------ due while another is written */
+/* ----------------------------------------------------------------- due while another is written */
 
 static atomic_bool hook_waits, hook_is_in;
 
 /* The profile that is just written takes as long as the test likes. */
 static void
-slow_hook(const char *path)
-{
+slow_hook(const char *path) {
 	(void)path;
 	hook_is_in = true;
 	while (hook_waits)
@@ -360,8 +343,7 @@ slow_hook(const char *path)
 }
 
 static void *
-dump_slowly(void *arg)
-{
+dump_slowly(void *arg) {
 	(void)arg;
 	ctl_void("prof.dump");
 	return NULL;
@@ -369,18 +351,17 @@ dump_slowly(void *arg)
 
 /* What came due meanwhile is one profile afterwards, and the others are counted. */
 static void
-overlapping(void)
-{
+overlapping(void) {
 	static struct test_result r;
 
 	run_child_conf(&r, "overlap", "prof:true,lg_prof_interval:20");
 	child_exits(&r, 0, "intervals pass while a profile is written");
-	contains(r.out, " automatic profiles came due while another one was written", "said at the end");
+	contains(r.out, " automatic profiles came due while another one was written",
+	    "said at the end");
 }
 
 static void
-overlap(void)
-{
+overlap(void) {
 	void (*hook)(const char *) = slow_hook;
 	pthread_t t;
 
@@ -406,15 +387,15 @@ overlap(void)
 /* ------------------------------------------------------------------ values that are refused */
 
 static void
-refused(void)
-{
+refused(void) {
 	static const char *const numbers[] = {
 		"prof.threshold.alloc", "prof.threshold.large", "prof.threshold.highwater",
 		"prof.threshold.highwater_step", "prof.threshold.time_ms", "prof.dump_min_gap_ms",
 		"prof.dump_max_files", "prof.dump_max_bytes",
 	};
 	static const char *const texts[] = {"prof.threshold.highwater_metric", "prof.dump_keep"};
-	const char *none = NULL, *moon = "moon", *empty = "", *longer = "allocatedx", *shorter = "allocate";
+	const char *none = NULL, *moon = "moon", *empty = "", *longer = "allocatedx", *shorter =
+	    "allocate";
 	uint64_t big = 12345678;
 
 	for (unsigned i = 0; i < 8; i++) {
@@ -434,16 +415,20 @@ refused(void)
 		is_int(ctl_write(texts[i], none), EINVAL, "NULL");
 		is_str(ctl_str(texts[i]), before, "the old value stays");
 	}
-	is_int(mallctl("prof.threshold.rearm", NULL, NULL, &big, sizeof(big)), EPERM, "rearm takes nothing");
+	is_int(mallctl("prof.threshold.rearm", NULL, NULL, &big, sizeof(big)), EPERM,
+	    "rearm takes nothing");
 	static const char *options[] = {
-		"alloc:", "alloc:x", "alloc:1T", "alloc:-1", "alloc:1K1", "large:99999999999999999999", "large:0x10",
-		"highwater:1M,", ",highwater:1M", "highwater_metric:moon", "highwater_metric:", "time_ms:1K",
+		"alloc:", "alloc:x", "alloc:1T", "alloc:-1", "alloc:1K1", "large:99999999999999999999",
+		    "large:0x10",
+		"highwater:1M,", ",highwater:1M", "highwater_metric:moon", "highwater_metric:",
+		    "time_ms:1K",
 		"time_ms:1s", "step:1", "threshold_alloc:1M", "alloc=1M", "alloc", "highwater:1M,,large:1M",
 	};
 	uint64_t rejected = ctl_u64("prof.session.id");
 
 	for (unsigned i = 0; i < sizeof(options) / sizeof(options[0]); i++)
-		is_int(ctl_write("prof.session.start", options[i]), EINVAL, "session option %s", options[i]);
+		is_int(ctl_write("prof.session.start", options[i]), EINVAL, "session option %s",
+		    options[i]);
 	is_uint(ctl_u64("prof.session.id"), rejected, "no session came of it");
 	is_uint(ctl_u64("prof.threshold.alloc"), 12345678, "and no value changed");
 }
@@ -476,8 +461,7 @@ static const struct bad_pair bad_pairs[] = {
 
 /* Each is reported, with a hint behind it, and the one good pair at the end holds. */
 static void
-refused_options(void)
-{
+refused_options(void) {
 	static struct test_result r;
 	static char conf[2000] = "abort_conf:false,";
 
@@ -489,21 +473,23 @@ refused_options(void)
 	for (unsigned i = 0; i < N_BAD; i++) {
 		char line[200];
 
-		snprintf(line, sizeof(line), "<jemalloc>: Invalid conf value: %s\n<jemalloc>: Hint: ", bad_pairs[i].pair);
+		snprintf(line, sizeof(line), "<jemalloc>: Invalid conf value: %s\n<jemalloc>: Hint: ",
+		    bad_pairs[i].pair);
 		contains(r.out, line, "%s is reported with a hint", bad_pairs[i].pair);
 	}
 }
 
 static void
-bad_last(void)
-{
-	is_uint(ctl_u64("opt.prof_threshold_alloc"), 5 * M, "a good value stays when a bad one follows");
+bad_last(void) {
+	is_uint(ctl_u64("opt.prof_threshold_alloc"), 5 * M,
+	    "a good value stays when a bad one follows");
 	is_uint(ctl_u64("prof.threshold.alloc"), 5 * M, "and holds");
 	for (unsigned i = 3; i < N_BAD; i++) {
 		const struct bad_pair *b = &bad_pairs[i];
 
 		if (b->want[0] >= '0' && b->want[0] <= '9')
-			is_uint(ctl_u64(b->node), strtoull(b->want, NULL, 10), "%s: the old value stays", b->pair);
+			is_uint(ctl_u64(b->node), strtoull(b->want, NULL, 10), "%s: the old value stays",
+			    b->pair);
 		else
 			is_str(ctl_str(b->node), b->want, "%s: the old value stays", b->pair);
 	}
@@ -514,8 +500,7 @@ bad_last(void)
 static volatile bool is_over;
 
 static void *
-load(void *arg)
-{
+load(void *arg) {
 	uint64_t seed = (uintptr_t)arg;
 
 	while (!is_over)
@@ -525,8 +510,7 @@ load(void *arg)
 
 /* In the child: its files by pid, numbered from 0. */
 static int
-child_life(bool goes_on, bool in_session)
-{
+child_life(bool goes_on, bool in_session) {
 	char mine[40];
 
 	set("prof.threshold.time_ms", 0); /* before it writes the first file */
@@ -554,20 +538,21 @@ child_life(bool goes_on, bool in_session)
 }
 
 static void
-fork_with(bool goes_on, bool in_session)
-{
+fork_with(bool goes_on, bool in_session) {
 	pthread_t t[3];
 	int status = 1;
 
 	for (uintptr_t i = 0; i < 3; i++)
 		pthread_create(&t[i], NULL, load, (void *)i);
 	set("prof.dump_min_gap_ms", 0);
-	set("prof.dump_max_files", 0); /* the timer's are counted, however many there are when the children have ended */
+	set("prof.dump_max_files", 0);
+	    /* the timer's are counted, however many there are when the children have ended */
 	set("prof.threshold.time_ms", 20);
 	set("prof.threshold.large", 4 * M);
 	free(keep(malloc(4 * M)));
 	ok(dumps_await('t', 2) >= 2, "the parent's timer");
-	ok(dumps_await('l', 1) == 1, "and its large request"); /* it may have come while the timer's was written */
+	ok(dumps_await('l', 1) == 1, "and its large request");
+	    /* it may have come while the timer's was written */
 	for (unsigned i = 0; i < 5; i++) {
 		pid_t pid = fork();
 
@@ -586,27 +571,23 @@ fork_with(bool goes_on, bool in_session)
 }
 
 static void
-fork_configured(void)
-{
+fork_configured(void) {
 	fork_with(true, false);
 }
 
 static void
-fork_idle(void)
-{
+fork_idle(void) {
 	fork_with(false, false);
 }
 
 static void
-fork_session_auto(void)
-{
+fork_session_auto(void) {
 	is_int(ctl_write("prof.session.start", no_options), 0, "a session");
 	fork_with(false, false);
 }
 
 static void
-fork_session_inherit(void)
-{
+fork_session_inherit(void) {
 	is_int(ctl_write("prof.session.start", no_options), 0, "a session");
 	fork_with(true, true);
 }
@@ -614,8 +595,7 @@ fork_session_inherit(void)
 /* ------------------------------------------------------------------ at the end of a program */
 
 static void
-leaking(void)
-{
+leaking(void) {
 	set("prof.threshold.alloc", 2 * M);
 	set("prof.threshold.highwater_step", M);
 	set("prof.threshold.highwater", M);
@@ -624,10 +604,11 @@ leaking(void)
 	ok(n_of('a') >= 2 && n_of('h') >= 2, "thresholds fire");
 }
 
-/* Looks at what a leaking child has left: its last file is whole, its exit is what the options say. */
+/*
+ * Looks at what a leaking child has left: its last file is whole, its exit is what the options say.
+ */
 static void
-final_after(const char *conf, int code)
-{
+final_after(const char *conf, int code) {
 	static struct test_result r;
 	char tail[64] = "";
 
@@ -641,25 +622,22 @@ final_after(const char *conf, int code)
 	close(fd);
 	dumps_read('*');
 	is_uint(dumps.v[dumps.n - 1].seq, seq, "and the last of all");
-	is_int(strstr(r.out, "Leak approximation summary: ~") != NULL, strstr(conf, "prof_leak") != NULL,
-	    "the leak is summed up if asked for");
+	is_int(strstr(r.out, "Leak approximation summary: ~") != NULL,
+	    strstr(conf, "prof_leak") != NULL, "the leak is summed up if asked for");
 }
 
 static void
-at_exit_final(void)
-{
+at_exit_final(void) {
 	final_after("prof:true,prof_final:true,lg_prof_sample:10,prof_dump_min_gap_ms:0", 0);
 }
 
 static void
-at_exit_leak(void)
-{
+at_exit_leak(void) {
 	final_after("prof_leak:true,prof_final:true,lg_prof_sample:10,prof_dump_min_gap_ms:0", 0);
 }
 
 static void
-at_exit_leak_error(void)
-{
+at_exit_leak_error(void) {
 	final_after("prof_leak_error:true,prof_final:true,lg_prof_sample:10,prof_dump_min_gap_ms:0", 1);
 }
 
@@ -678,8 +656,10 @@ static const struct dumps_test tests[] = {
 	{"interval3", interval_files,
 	    "prof:true,lg_prof_interval:20,prof_dump_min_gap_ms:0,prof_dump_max_files:3"},
 	{"interval4", interval_no_gap, "prof:true,lg_prof_interval:20,prof_dump_max_files:200"},
-	{"interval5", interval_no_gap, "prof:true,lg_prof_interval:20,prof_dump_max_bytes:1G,prof_dump_keep:newest"},
-	{"family", family, "prof:true,prof_threshold_large:4M,prof_dump_min_gap_ms:0,prof_dump_max_files:5"},
+	{"interval5", interval_no_gap,
+	    "prof:true,lg_prof_interval:20,prof_dump_max_bytes:1G,prof_dump_keep:newest"},
+	{"family", family,
+	    "prof:true,prof_threshold_large:4M,prof_dump_min_gap_ms:0,prof_dump_max_files:5"},
 	{"restarted", restarted, ""},
 	{"overlapping", overlapping, ""},
 	{"gdump", gdump_limited, "prof:true,prof_gdump:true,prof_dump_min_gap_ms:3600000"},
@@ -704,8 +684,7 @@ static const struct dumps_test helpers[] = {
 };
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	for (unsigned i = 0; i < sizeof(helpers) / sizeof(helpers[0]) && argc > 1; i++) {
 		if (strcmp(argv[1] + (strlen(argv[1]) > 8 ? 8 : 0), helpers[i].name) == 0) {
 			helpers[i].fn();

@@ -13,33 +13,28 @@
 #define M ((size_t)1 << 20)
 
 static int
-start(const char *options)
-{
+start(const char *options) {
 	return ctl_write("prof.session.start", options);
 }
 
 static int
-stop(void)
-{
+stop(void) {
 	return ctl_void("prof.session.stop");
 }
 
 static bool
-is_set(const bool *flag)
-{
+is_set(const bool *flag) {
 	return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
 }
 
 static void
-set(bool *flag, bool value)
-{
+set(bool *flag, bool value) {
 	__atomic_store_n(flag, value, __ATOMIC_RELEASE);
 }
 
 /* Files whose name holds `part`; *last: one of them. */
 static unsigned
-files(const char *part, char last[512])
-{
+files(const char *part, char last[512]) {
 	unsigned n = 0;
 	DIR *d = opendir(dir);
 	struct dirent *e;
@@ -57,8 +52,7 @@ files(const char *part, char last[512])
 }
 
 static bool
-has_line(const char *path, const char *line)
-{
+has_line(const char *path, const char *line) {
 	static char text[1 << 18];
 	int fd = open(path, O_RDONLY);
 	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
@@ -68,27 +62,35 @@ has_line(const char *path, const char *line)
 	return strstr(text, line) != NULL;
 }
 
-/* Live allocations, exactly: the first pair of the totals with sample_interval:1. */
+/* A number of the totals, exactly with sample_interval:1; format: where it stands in their line. */
 static unsigned long
-live_objects(const char *path)
-{
+total(const char *path, const char *format) {
 	char line[512];
 	unsigned long n = 0;
 	FILE *f = fopen(path, "r");
 
 	while (f != NULL && fgets(line, sizeof(line), f) != NULL)
-		if (sscanf(line, " t*: %lu:", &n) == 1)
+		if (sscanf(line, format, &n) == 1)
 			break;
 	if (f != NULL)
 		fclose(f);
 	return n;
 }
 
+static unsigned long
+live_objects(const char *path) {
+	return total(path, " t*: %lu:");
+}
+
+static unsigned long
+all_objects(const char *path) {
+	return total(path, " t*: %*u: %*u [%lu:");
+}
+
 /* ------------------------------------------------------------------ children: a process each */
 
 static void
-table_of_requests(void)
-{
+table_of_requests(void) {
 	uint64_t none = 0, one = 1, two = 2, rejected;
 	char path[512];
 
@@ -127,8 +129,7 @@ table_of_requests(void)
 }
 
 static void
-data_of_sessions(void)
-{
+data_of_sessions(void) {
 	char path[512];
 	void *before, *kept[100];
 
@@ -147,7 +148,8 @@ data_of_sessions(void)
 		free(kept[i]);
 	is_int(stop(), 0, "ends");
 	files(".s2.heap", path);
-	is_uint(live_objects(path), 60, "what still lives of the second is there, what was freed is not");
+	is_uint(live_objects(path), 60, "what still lives of the second is there, what was freed is "
+	    "not");
 	for (int i = 40; i < 100; i++)
 		free(kept[i]);
 	is_int(start(NULL), 0, "fourth session");
@@ -159,16 +161,17 @@ data_of_sessions(void)
 static char message[1000];
 
 static void
-message_note(void *opaque, const char *text)
-{
+message_note(void *opaque, const char *text) {
 	(void)opaque;
 	strncat(message, text, sizeof(message) - strlen(message) - 1);
 }
 
-/* A session of a second loses its place: where the machine is so slow that it ends before that, another one does. */
+/*
+ * A session of a second loses its place: where the machine is so slow that it ends before that,
+ * another one does.
+ */
 static bool
-begins_and_loses_place(void)
-{
+begins_and_loses_place(void) {
 	char options[512];
 
 	snprintf(options, sizeof(options), "prefix:%s/gone/x,max_seconds:1", dir);
@@ -186,8 +189,7 @@ begins_and_loses_place(void)
 }
 
 static void
-ends_by_itself(void)
-{
+ends_by_itself(void) {
 	char path[512];
 
 	is_int(start("max_seconds:1"), 0, "a session of a second");
@@ -206,8 +208,7 @@ ends_by_itself(void)
 }
 
 static void
-ends_without_thread(void)
-{
+ends_without_thread(void) {
 	is_int(start("max_seconds:1"), 0, "a session of a second, no thread");
 	for (int i = 0; i < 12000 && ctl_bool("prof.session.active"); i++) {
 		free(keep(malloc(200000)));
@@ -220,8 +221,7 @@ static pthread_barrier_t barrier;
 static int results[16];
 
 static void *
-race_start(void *arg)
-{
+race_start(void *arg) {
 	int *result = arg;
 
 	pthread_barrier_wait(&barrier);
@@ -230,8 +230,7 @@ race_start(void *arg)
 }
 
 static void
-two_starters(void)
-{
+two_starters(void) {
 	pthread_t t[16];
 	unsigned rounds_bad = 0;
 
@@ -252,17 +251,18 @@ two_starters(void)
 	is_uint(ctl_u64("prof.session.id"), 50, "50 sessions");
 }
 
-/* ------------------------------------------------------------------ the table of requests and states, each cell a process */
+/* ---------------------------------------- the table of requests and states, each cell a process */
 
-typedef enum { state_fresh, state_idle, state_active, state_paused, state_stopping, state_n } state_t;
-static const char *const state_names[] = {"idle, not booted", "idle", "active", "paused", "stopping"};
+typedef enum { state_fresh, state_idle, state_active, state_paused, state_stopping,
+    state_n } state_t;
+static const char *const state_names[] = {"idle, not booted", "idle", "active", "paused",
+    "stopping"};
 static pthread_t stopper;
 static bool is_writing, may_write, is_answered;
 
 /* In here the session's profile is there, but its stop not done. */
 static void
-slow_hook(const char *path)
-{
+slow_hook(const char *path) {
 	(void)path;
 	set(&is_writing, true);
 	while (!is_set(&may_write))
@@ -270,15 +270,13 @@ slow_hook(const char *path)
 }
 
 static void *
-stop_slowly(void *arg)
-{
+stop_slowly(void *arg) {
 	*(int *)arg = stop();
 	return NULL;
 }
 
 static void
-enter_state(state_t state, int *stop_result)
-{
+enter_state(state_t state, int *stop_result) {
 	void (*hook)(const char *) = slow_hook;
 	bool off = false;
 
@@ -298,48 +296,41 @@ enter_state(state_t state, int *stop_result)
 }
 
 static int
-ask_stop_right(void)
-{
+ask_stop_right(void) {
 	uint64_t id = ctl_u64("prof.session.id");
 	id += id == 0; /* there is none: the first one's */
 	return ctl_write("prof.session.stop", id);
 }
 
 static int
-ask_stop_other(void)
-{
+ask_stop_other(void) {
 	uint64_t id = ctl_u64("prof.session.id") + 1;
 	return ctl_write("prof.session.stop", id);
 }
 
 static int
-ask_start(void)
-{
+ask_start(void) {
 	return start("sample_interval:7,alloc:2G,prefix:other");
 }
 
 static int
-ask_start_bad(void)
-{
+ask_start_bad(void) {
 	return start("sample_interval:7,alloc:2G,prefix:other,moon:1");
 }
 
 static int
-ask_dump(void)
-{
+ask_dump(void) {
 	return ctl_void("prof.dump");
 }
 
 static int
-ask_on(void)
-{
+ask_on(void) {
 	bool on = true;
 	return ctl_write("prof.active", on);
 }
 
 static int
-ask_off(void)
-{
+ask_off(void) {
 	bool off = false;
 	return ctl_write("prof.active", off);
 }
@@ -369,8 +360,7 @@ typedef struct {
 } facts_t;
 
 static facts_t
-facts(void)
-{
+facts(void) {
 	facts_t f;
 
 	memset(&f, 0, sizeof(f));
@@ -385,8 +375,7 @@ facts(void)
 }
 
 static void *
-answer_it(void *arg)
-{
+answer_it(void *arg) {
 	unsigned *request = arg;
 	int got = requests[*request].ask();
 
@@ -396,8 +385,7 @@ answer_it(void *arg)
 
 /* Asks from another thread; where it must wait, lets the profile be written in the meantime. */
 static int
-ask_request(unsigned request, state_t state)
-{
+ask_request(unsigned request, state_t state) {
 	pthread_t t;
 	void *got;
 
@@ -413,8 +401,7 @@ ask_request(unsigned request, state_t state)
 
 /* What an accepted request does. */
 static void
-check_done(unsigned request, const facts_t *before, const facts_t *after)
-{
+check_done(unsigned request, const facts_t *before, const facts_t *after) {
 	int (*ask)(void) = requests[request].ask;
 
 	if (ask == ask_start) {
@@ -425,7 +412,8 @@ check_done(unsigned request, const facts_t *before, const facts_t *after)
 		ok(after->id == before->id && after->began == before->began, "the session is the same");
 	} else if (ask == ask_on || ask == ask_off) {
 		ok(after->is_session == before->is_session && after->id == before->id
-		    && after->is_active == (ask == ask_on), "sampling is switched, no session opened or ended");
+		    && after->is_active == (ask == ask_on), "sampling is switched, no session opened or "
+		    "ended");
 	} else {
 		ok(!after->is_session && !after->is_active && after->id == before->id, "idle");
 		is_uint(after->nfiles, before->nfiles + 1, "with its profile");
@@ -434,8 +422,7 @@ check_done(unsigned request, const facts_t *before, const facts_t *after)
 }
 
 static void
-one_cell(void *arg)
-{
+one_cell(void *arg) {
 	unsigned request = *(unsigned *)arg % NREQUESTS;
 	state_t state = (state_t)(*(unsigned *)arg / NREQUESTS);
 	int want = requests[request].want[state], stop_result = 0;
@@ -449,7 +436,8 @@ one_cell(void *arg)
 	if (state == state_stopping && requests[request].waits)
 		pthread_join(stopper, NULL);
 	facts_t after = facts();
-	is_uint(ctl_u64("prof.session.rejected") - rejected, is_guarded, "counted if the guard refused it");
+	is_uint(ctl_u64("prof.session.rejected") - rejected, is_guarded,
+	    "counted if the guard refused it");
 	if (want != 0)
 		ok(memcmp(&before, &after, sizeof(before)) == 0, "refused: nothing changed");
 	else
@@ -465,8 +453,7 @@ one_cell(void *arg)
 }
 
 static void
-all_cells(void)
-{
+all_cells(void) {
 	static struct test_result r;
 
 	for (unsigned i = 0; i < NREQUESTS * state_n; i++) {
@@ -479,15 +466,13 @@ all_cells(void)
 /* ------------------------------------------------------------------ thresholds */
 
 static void
-set_u64(const char *name, uint64_t v)
-{
+set_u64(const char *name, uint64_t v) {
 	is_int(mallctl(name, NULL, NULL, &v, sizeof(v)), 0, "%s is set", name);
 	is_uint(ctl_u64(name), v, "and reads so");
 }
 
 static void
-thresholds(void)
-{
+thresholds(void) {
 	char path[512];
 	const char *moon = "moon", *rss = "rss";
 	void *p;
@@ -523,8 +508,7 @@ thresholds(void)
 }
 
 static void
-highwater(void)
-{
+highwater(void) {
 	char path[512];
 	static void *p[400];
 
@@ -548,25 +532,8 @@ highwater(void)
 	is_int(stop(), 0, "stop");
 }
 
-/* The second pair of the totals: allocations in all. */
-static unsigned long
-all_objects(const char *path)
-{
-	char line[512];
-	unsigned long n = 0;
-	FILE *f = fopen(path, "r");
-
-	while (f != NULL && fgets(line, sizeof(line), f) != NULL)
-		if (sscanf(line, " t*: %*u: %*u [%lu:", &n) == 1)
-			break;
-	if (f != NULL)
-		fclose(f);
-	return n;
-}
-
 static void
-churn_until_stop(char path[512], unsigned rounds)
-{
+churn_until_stop(char path[512], unsigned rounds) {
 	for (unsigned i = 0; i < rounds; i++)
 		free(keep(malloc(3000)));
 	is_int(stop(), 0, "stop");
@@ -575,8 +542,7 @@ churn_until_stop(char path[512], unsigned rounds)
 
 /* The option accum: of this session alone, whatever the one before counted. */
 static void
-accum(void)
-{
+accum(void) {
 	char path[512];
 
 	is_int(start("sample_interval:1,accum:yes"), EINVAL, "neither true nor false");
@@ -596,8 +562,7 @@ accum(void)
 }
 
 static void
-timer(void)
-{
+timer(void) {
 	is_int(start("time_ms:100"), 0, "a session with a timer");
 	for (int i = 0; i < 12000 && files(".t", NULL) < 3; i++)
 		usleep(10000);
@@ -609,8 +574,7 @@ timer(void)
 }
 
 static void
-storm(void)
-{
+storm(void) {
 	uint64_t suppressed;
 
 	is_int(start("alloc:1M"), 0, "a session");
@@ -628,8 +592,7 @@ storm(void)
 
 /* The smallest threshold is below what the fast path serves. */
 static bool
-is_there(unsigned seq, unsigned kseq)
-{
+is_there(unsigned seq, unsigned kseq) {
 	char name[64]; /* no allocation in here: it would count */
 
 	snprintf(name, sizeof(name), "jeprof.%d.%u.l%u.heap", (int)getpid(), seq, kseq);
@@ -637,8 +600,7 @@ is_there(unsigned seq, unsigned kseq)
 }
 
 static void
-small_large(void)
-{
+small_large(void) {
 	is_int(start("large:100,sample_interval:1G"), 0, "a session");
 	free(keep(malloc(99)));
 	ok(!is_there(0, 0), "99 bytes");
@@ -653,8 +615,7 @@ small_large(void)
 /* ------------------------------------------------------------------ fork */
 
 static void
-forked(void)
-{
+forked(void) {
 	int status = 0;
 
 	is_int(start("sample_interval:1"), 0, "a session");
@@ -663,7 +624,8 @@ forked(void)
 		bool good = !ctl_bool("prof.session.active") && !ctl_bool("prof.active");
 		good = good && start("sample_interval:1") == 0;
 		free(keep(malloc(100)));
-		good = good && stop() == 0 && strstr(ctl_str("prof.session.last_dump"), ".0.s0.heap") != NULL;
+		good = good && stop() == 0 && strstr(ctl_str("prof.session.last_dump"), ".0.s0.heap")
+		    != NULL;
 		_exit(good ? 0 : 1);
 	}
 	waitpid(pid, &status, 0);
@@ -686,8 +648,7 @@ static void *shared[1024]; /* objects change hands here, and sessions */
 
 /* Between the first two barriers nobody allocates, between the next two exactly this. */
 static void
-load_checked(void)
-{
+load_checked(void) {
 	void *p[KEPT];
 
 	pthread_barrier_wait(&checkpoint);
@@ -705,14 +666,14 @@ load_checked(void)
 }
 
 static void *
-load(void *arg)
-{
+load(void *arg) {
 	uint64_t seed = (uint64_t)(uintptr_t)arg;
 
 	while (!is_set(&is_over)) {
 		for (unsigned i = 0; i < 64; i++) {
 			void **at = &shared[test_random(&seed) % 1024];
-			free(__atomic_exchange_n(at, keep(malloc(test_random(&seed) % 3000)), __ATOMIC_ACQ_REL));
+			free(__atomic_exchange_n(at, keep(malloc(test_random(&seed) % 3000)),
+			    __ATOMIC_ACQ_REL));
 		}
 		if (is_set(&is_checked))
 			load_checked(); /* at whose end it is not set */
@@ -722,8 +683,7 @@ load(void *arg)
 
 /* A session; its profile is not kept. */
 static unsigned
-cycle(const char *options)
-{
+cycle(const char *options) {
 	unsigned bad = start(options) != 0;
 
 	bad += stop() != 0;
@@ -731,10 +691,12 @@ cycle(const char *options)
 	return bad + (path == NULL || unlink(path) != 0);
 }
 
-/* Returns whether the profile of a session holds exactly what the threads have allocated in it and not freed. */
+/*
+ * Returns whether the profile of a session holds exactly what the threads have allocated in it and
+ * not freed.
+ */
 static bool
-is_exact(void)
-{
+is_exact(void) {
 	unsigned long want = LOADERS * (KEPT - FREED);
 	char path[512] = "";
 
@@ -755,8 +717,7 @@ is_exact(void)
 }
 
 static void
-many_cycles(void)
-{
+many_cycles(void) {
 	pthread_t t[LOADERS];
 	unsigned bad = 0, inexact = 0;
 
@@ -773,7 +734,8 @@ many_cycles(void)
 	for (unsigned i = 0; i < 1024; i++)
 		free(shared[i]);
 	is_uint(bad, 0, "%u sessions under %d allocating threads", cycles, LOADERS);
-	is_uint(inexact, 0, "%u of them hold exactly what was allocated in them and lives", cycles / 25);
+	is_uint(inexact, 0, "%u of them hold exactly what was allocated in them and lives",
+	    cycles / 25);
 	is_int(start("sample_interval:1,reset:false"), 0, "what is left");
 	is_int(stop(), 0, "is written");
 	const char *path = ctl_str("prof.session.last_dump");
@@ -781,19 +743,18 @@ many_cycles(void)
 }
 
 static size_t
-metadata(void)
-{
+metadata(void) {
 	ctl_epoch();
 	return ctl_size("stats.metadata");
 }
 
 /*
- * One thread, the same each time: after a few sessions no byte more.  (Of the profiler's thread there may
- * be two for a moment, one that ends and one that begins: a little more than at any time before.)
+ * One thread, the same each time: after a few sessions no byte more. (Of the profiler's thread
+ * there may be two for a moment, one that ends and one that begins: a little more than at any time
+ * before.)
  */
 static void
-quiet_cycles(void)
-{
+quiet_cycles(void) {
 	size_t before = 0;
 	unsigned bad = 0;
 	enum { warm = 20, n = 300 };
@@ -836,19 +797,20 @@ static const struct {
 	{"end2", ends_without_thread, "prof_thread:false"},
 	{"race", two_starters, "prof_thread:false"},
 	{"thresholds", thresholds, ""},
-	{"highwater", highwater, "prof_threshold_highwater:16M,prof_highwater_step:8M,prof_dump_min_gap_ms:0"},
+	{"highwater", highwater,
+	    "prof_threshold_highwater:16M,prof_highwater_step:8M,prof_dump_min_gap_ms:0"},
 	{"accum", accum, ""},
 	{"timer", timer, "prof_dump_min_gap_ms:0"},
 	{"storm", storm, "prof_dump_max_files:4,prof_dump_min_gap_ms:20"},
 	{"small", small_large, "prof_dump_min_gap_ms:0,prof_dump_timestamp:false"},
 	{"fork", forked, ""},
 	{"cycles", many_cycles, ""},
-	{"quiet", quiet_cycles, "prof_thread:false,lg_prof_sample:0"}, /* else chance makes a record late */
+	{"quiet", quiet_cycles, "prof_thread:false,lg_prof_sample:0"},
+	    /* else chance makes a record late */
 };
 
 static void
-run_one(void (*fn)(void))
-{
+run_one(void (*fn)(void)) {
 	dir_enter();
 	fn();
 	dir_leave();
@@ -856,8 +818,7 @@ run_one(void (*fn)(void))
 }
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	static struct test_result r;
 
 	if (!ctl_bool("config.prof")) {
@@ -867,7 +828,8 @@ main(int argc, char **argv)
 	if (getenv("SESSION_CYCLES") != NULL)
 		cycles = (unsigned)atoi(getenv("SESSION_CYCLES"));
 	for (unsigned i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
-		if (argc > 1 && strncmp(argv[1], "--child=", 8) == 0 && strcmp(argv[1] + 8, tests[i].name) == 0)
+		if (argc > 1 && strncmp(argv[1], "--child=", 8) == 0 && strcmp(argv[1] + 8, tests[i].name)
+		    == 0)
 			run_one(tests[i].fn);
 	}
 	for (unsigned i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {

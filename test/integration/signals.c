@@ -1,10 +1,11 @@
 /*
- * malloc, realloc and free in a signal handler, thousands of times: POSIX does not promise that, profilers do it.
- * The handler interrupts its thread anywhere in the allocator; it must not hang there, and neither the
- * handler's blocks nor the program's may be touched by the other. What it may not do is to interrupt the few
- * instructions of the fast path and there move the very stack that they work on; so where threads have caches
- * the program's blocks here are none of those that a cache holds. A timer sends the signals as fast as they
- * are handled; a run ends when it has had its number of them, however long that takes.
+ * malloc, realloc and free in a signal handler, thousands of times: POSIX does not promise that,
+ * profilers do it. The handler interrupts its thread anywhere in the allocator; it must not hang
+ * there, and neither the handler's blocks nor the program's may be touched by the other. What it
+ * may not do is to interrupt the few instructions of the fast path and there move the very stack
+ * that they work on; so where threads have caches the program's blocks here are none of those that
+ * a cache holds. A timer sends the signals as fast as they are handled; a run ends when it has had
+ * its number of them, however long that takes.
  */
 #include "ctl.h"
 
@@ -15,16 +16,14 @@
 static volatile int handled, refused, spoilt;
 
 static unsigned char
-mark_of(size_t size, int n)
-{
+mark_of(size_t size, int n) {
 	return (unsigned char)(size * 7 + (size_t)n);
 }
 
 /* One small block: with a cache of the thread. */
 static void
-handler_small(int sig)
-{
-	static const size_t sizes[] = { 24, 100, 40, 64 };
+handler_small(int sig) {
+	static const size_t sizes[] = {24, 100, 40, 64};
 	int n = handled, saved = errno;
 	size_t size = sizes[n % 4];
 	unsigned char *p = malloc(size);
@@ -42,9 +41,8 @@ handler_small(int sig)
 
 /* Two blocks at once, of any size, the one that came first goes first; one in four is resized. */
 static void
-handler_any(int sig)
-{
-	static const size_t sizes[] = { 24, 100, 500, 64, 3000, 24, 16384, 40, 100000 };
+handler_any(int sig) {
+	static const size_t sizes[] = {24, 100, 500, 64, 3000, 24, 16384, 40, 100000};
 	int n = handled, saved = errno;
 	size_t size = sizes[n % 9], other = sizes[(n + 3) % 9];
 	unsigned char *p = malloc(size), *q = malloc(other);
@@ -75,16 +73,17 @@ static struct {
 	int mark;
 } held[N_HELD];
 
-/* Only where others would write first: this thread is to be interrupted in the allocator, not in memset. */
+/*
+ * Only where others would write first: this thread is to be interrupted in the allocator, not in
+ * memset.
+ */
 static size_t
-marked(size_t size)
-{
+marked(size_t size) {
 	return size < 32 ? size : 32;
 }
 
 static int
-put(int i, size_t size, int n)
-{
+put(int i, size_t size, int n) {
 	bool is_good = held[i].p == NULL || is_filled(held[i].p, held[i].mark, marked(held[i].size));
 
 	if (n % 5 == 0) {
@@ -107,10 +106,9 @@ put(int i, size_t size, int n)
 
 /* Until all signals came. least: the smallest size that this thread asks for. */
 static int
-storm(void (*handler)(int), size_t least)
-{
-	struct sigaction sa = { .sa_handler = handler, .sa_flags = SA_RESTART };
-	struct itimerval on = { { 0, PERIOD_US }, { 0, PERIOD_US } }, off = { { 0, 0 }, { 0, 0 } };
+storm(void (*handler)(int), size_t least) {
+	struct sigaction sa = {.sa_handler = handler, .sa_flags = SA_RESTART};
+	struct itimerval on = {{0, PERIOD_US}, {0, PERIOD_US}}, off = {{0, 0}, {0, 0}};
 	uint64_t seed = 99;
 	int bad = 0;
 
@@ -134,41 +132,38 @@ storm(void (*handler)(int), size_t least)
 }
 
 static int
-child_small(void)
-{
+child_small(void) {
 	return storm(handler_small, 33000);
 }
 
 static int
-child_any(void)
-{
+child_any(void) {
 	return storm(handler_any, 1);
 }
 
 static const struct test_child children[] = {
-	{ "small", child_small },
-	{ "any", child_any },
-	{ NULL, NULL },
+	{"small", child_small},
+	{"any", child_any},
+	{NULL, NULL},
 };
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	static const struct {
 		const char *child, *conf;
 	} runs[] = {
-		{ "small", NULL },
-		{ "small", "prof:true,lg_prof_sample:12" },
-		{ "any", "tcache:false" },
-		{ "any", "tcache:false,narenas:1,dirty_decay_ms:0" },
+		{"small", NULL},
+		{"small", "prof:true,lg_prof_sample:12"},
+		{"any", "tcache:false"},
+		{"any", "tcache:false,narenas:1,dirty_decay_ms:0"},
 	};
 	static struct test_result r;
 
 	test_children(argc, argv, children);
 	for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
 		run_child_conf(&r, runs[i].child, runs[i].conf);
-		child_exits(&r, 0, "%d signals whose handler allocates, %s blocks (%s)", N_SIGNALS, runs[i].child,
-		    runs[i].conf == NULL ? "default" : runs[i].conf);
+		child_exits(&r, 0, "%d signals whose handler allocates, %s blocks (%s)", N_SIGNALS,
+		    runs[i].child, runs[i].conf == NULL ? "default" : runs[i].conf);
 		diag("%.200s", r.out);
 	}
 	return done_testing();

@@ -9,14 +9,12 @@
 static size_t page;
 
 static bool
-large_classes(void)
-{
+large_classes(void) {
 	return !ctl_bool("opt.disable_large_size_classes");
 }
 
 static void
-test_facts(void)
-{
+test_facts(void) {
 	unsigned small = 0, all = 0;
 	size_t size = 0;
 
@@ -39,8 +37,7 @@ test_facts(void)
 
 /* The number of pages of a slab by the rule. */
 static size_t
-slab_of(size_t size)
-{
+slab_of(size_t size) {
 	size_t slab = page;
 
 	while (slab % size != 0)
@@ -49,8 +46,7 @@ slab_of(size_t size)
 }
 
 static void
-test_tables(void)
-{
+test_tables(void) {
 	unsigned nbins = ctl_unsigned("arenas.nbins");
 	unsigned nlextents = ctl_unsigned("arenas.nlextents");
 	size_t size = 0;
@@ -82,13 +78,12 @@ test_tables(void)
 
 /* One request: its block, nallocx and sallocx all agree with the rule. */
 static bool
-agrees(size_t size)
-{
+agrees(size_t size) {
 	size_t want = usable_of(size, page, large_classes());
 	void *p = keep(malloc(size));
 	size_t align = want <= 8 ? 8 : 16;
-	bool good = p != NULL && malloc_usable_size(p) == want && sallocx(p, 0) == want &&
-	    nallocx(size, 0) == want && ((uintptr_t)p & (align - 1)) == 0;
+	bool good = p != NULL && malloc_usable_size(p) == want && sallocx(p, 0) == want
+	    && nallocx(size, 0) == want && ((uintptr_t)p & (align - 1)) == 0;
 
 	if (!good)
 		diag("size %zu: got %zu (nallocx %zu) at %p, want %zu", size,
@@ -100,8 +95,7 @@ agrees(size_t size)
 }
 
 static void
-test_usable(void)
-{
+test_usable(void) {
 	bool good = true;
 	size_t size = 0;
 
@@ -130,16 +124,14 @@ test_usable(void)
 }
 
 static int
-child_usable(void)
-{
+child_usable(void) {
 	page = ctl_size("arenas.page");
 	test_usable();
 	return done_testing();
 }
 
 static void
-test_usable_of_large_classes(void)
-{
+test_usable_of_large_classes(void) {
 	static struct test_result r;
 
 	if (ctl_str("version") != NULL && strncmp(ctl_str("version"), "5.3.0", 5) == 0) {
@@ -152,8 +144,7 @@ test_usable_of_large_classes(void)
 
 /* Many aligned blocks alive together: aligned, large enough, and none over another. */
 static void
-test_alignments(void)
-{
+test_alignments(void) {
 	static unsigned char *block[4096];
 	static size_t length[4096];
 	size_t n = 0, bad = 0;
@@ -162,8 +153,8 @@ test_alignments(void)
 		for (size_t size = 1; size <= (size_t)1 << 20 && n < 4096; size = size * 3 + 1) {
 			void *p = NULL;
 
-			if (posix_memalign(&p, align, size) != 0 ||
-			    ((uintptr_t)p & (align - 1)) != 0 || malloc_usable_size(p) < size) {
+			if (posix_memalign(&p, align, size) != 0
+			    || ((uintptr_t)p & (align - 1)) != 0 || malloc_usable_size(p) < size) {
 				diag("align %zu size %zu gives %p", align, size, p);
 				bad++;
 				continue;
@@ -184,8 +175,7 @@ test_alignments(void)
 }
 
 static void
-test_huge_alignment(void)
-{
+test_huge_alignment(void) {
 	void *p = keep(aligned_alloc((size_t)1 << 30, 100));
 
 	is_ptr_aligned(p, (size_t)1 << 30, "alignment of 1 GB");
@@ -200,13 +190,12 @@ test_huge_alignment(void)
 }
 
 static const struct test_child children[] = {
-	{ "usable", child_usable },
-	{ NULL, NULL },
+	{"usable", child_usable},
+	{NULL, NULL},
 };
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	test_children(argc, argv, children);
 	page = ctl_size("arenas.page");
 	test_facts();

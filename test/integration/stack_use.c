@@ -1,6 +1,6 @@
 /*
- * The program's stack: how little of it an allocation, a sample and a dump take, and stacks that are deeper than
- * prof_bt_max: cut, and counted in the dump.
+ * The program's stack: how little of it an allocation, a sample and a dump take, and stacks that
+ * are deeper than prof_bt_max: cut, and counted in the dump.
  */
 #include "ctl.h"
 
@@ -22,8 +22,7 @@
 static const char *null_name = "/dev/null";
 
 static void
-work_allocate(void)
-{
+work_allocate(void) {
 	for (size_t i = 0; i < 3000; i++) {
 		void *p = keep(malloc(i * 20 + 1));
 
@@ -33,8 +32,7 @@ work_allocate(void)
 }
 
 static void
-work_dump(void)
-{
+work_dump(void) {
 	MUST(ctl_write("prof.dump", null_name) == 0);
 }
 
@@ -45,9 +43,9 @@ static struct {
 } painted;
 
 /* Below the frame of this function all is painted; what is not so afterwards was used. */
-static __attribute__((noinline)) void *
-measured(void *arg)
-{
+static
+__attribute__((noinline)) void *
+measured(void *arg) {
 	unsigned char *here = __builtin_frame_address(0), *at = painted.low;
 
 	painted.work(); /* what is done once: the loader's, the thread's records */
@@ -60,14 +58,14 @@ measured(void *arg)
 }
 
 static void
-run_measured(const char *name, void (*work)(void))
-{
+run_measured(const char *name, void (*work)(void)) {
 	pthread_attr_t attr;
 	pthread_t t;
 
-	painted.low = mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	MUST(painted.low != MAP_FAILED && pthread_attr_init(&attr) == 0 &&
-	    pthread_attr_setstack(&attr, painted.low, STACK_SIZE) == 0);
+	painted.low = mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+	    0);
+	MUST(painted.low != MAP_FAILED && pthread_attr_init(&attr) == 0
+	    && pthread_attr_setstack(&attr, painted.low, STACK_SIZE) == 0);
 	painted.work = work;
 	MUST(pthread_create(&t, &attr, measured, NULL) == 0 && pthread_join(t, NULL) == 0);
 	printf("%s %zu\n", name, painted.used);
@@ -76,16 +74,15 @@ run_measured(const char *name, void (*work)(void))
 }
 
 static int
-child_use(void)
-{
+child_use(void) {
 	run_measured("malloc", work_allocate);
 	run_measured("dump", work_dump);
 	return 0;
 }
 
-static __attribute__((noinline)) void *
-deep(unsigned depth)
-{
+static
+__attribute__((noinline)) void *
+deep(unsigned depth) {
 	void *p = depth == 0 ? malloc(100) : deep(depth - 1);
 
 	__asm__ volatile("" : "+r"(p));
@@ -94,8 +91,7 @@ deep(unsigned depth)
 
 /* The number in the line of that name. */
 static int
-cut_in(const char *path)
-{
+cut_in(const char *path) {
 	static char text[1 << 16];
 	FILE *in = fopen(path, "r");
 
@@ -107,8 +103,7 @@ cut_in(const char *path)
 }
 
 static int
-child_cut(void)
-{
+child_cut(void) {
 	char path[] = "/tmp/stack_use.XXXXXX";
 	const char *name = path;
 
@@ -124,9 +119,9 @@ child_cut(void)
 }
 
 int
-main(int argc, char **argv)
-{
-	static const struct test_child children[] = { { "use", child_use }, { "cut", child_cut }, { NULL, NULL } };
+main(int argc, char **argv) {
+	static const struct test_child children[] = {{"use", child_use}, {"cut", child_cut},
+	    {NULL, NULL}};
 	static struct test_result r;
 
 	test_children(argc, argv, children);

@@ -1,8 +1,9 @@
 /*
- * Samples from every kind of stack at once: deep recursion, fibers, signal handlers on their own stack,
- * code without frame pointers, code that is written while the program runs, threads with the smallest
- * stacks; while objects are loaded and unloaded, profiles are written, and rates and sessions change.
- * Nothing crashes, nothing waits for ever, every kind had its turn.  STACKS_SECONDS: how long, 2.
+ * Samples from every kind of stack at once: deep recursion, fibers, signal handlers on their own
+ * stack, code without frame pointers, code that is written while the program runs, threads with the
+ * smallest stacks; while objects are loaded and unloaded, profiles are written, and rates and
+ * sessions change. Nothing crashes, nothing waits for ever, every kind had its turn.
+ * STACKS_SECONDS: how long, 2.
  */
 #include "ctl.h"
 
@@ -14,15 +15,15 @@
 #include <ucontext.h>
 #endif
 
-const char *malloc_conf = "abort_conf:false,prof:true,lg_prof_sample:0,prof_final:false,prof_accum:false";
+const char *malloc_conf =
+    "abort_conf:false,prof:true,lg_prof_sample:0,prof_final:false,prof_accum:false";
 
 static volatile bool stop;
 static uint64_t turns[16];
 static char dump_path[64];
 
 static void
-sample(size_t size)
-{
+sample(size_t size) {
 	char *p = keep(malloc(size));
 
 	if (p != NULL)
@@ -30,9 +31,9 @@ sample(size_t size)
 	free(p);
 }
 
-static __attribute__((noinline)) void
-recurse(unsigned depth, void (*fn)(void))
-{
+static
+__attribute__((noinline)) void
+recurse(unsigned depth, void (*fn)(void)) {
 	if (depth > 0)
 		recurse(depth - 1, fn);
 	else
@@ -46,9 +47,9 @@ recurse(unsigned depth, void (*fn)(void))
 #define NO_FP __attribute__((optimize("omit-frame-pointer")))
 #endif
 
-static NO_FP __attribute__((noinline)) void
-recurse_without_fp(unsigned depth, void (*fn)(void))
-{
+static NO_FP
+__attribute__((noinline)) void
+recurse_without_fp(unsigned depth, void (*fn)(void)) {
 	volatile char pad[40] = {(char)depth};
 
 	if (depth > 0)
@@ -59,15 +60,13 @@ recurse_without_fp(unsigned depth, void (*fn)(void))
 }
 
 static void
-sample_small(void)
-{
+sample_small(void) {
 	sample(40);
 	sample(300);
 }
 
 static int
-compare(const void *a, const void *b)
-{
+compare(const void *a, const void *b) {
 	sample(17);
 	return *(const int *)a - *(const int *)b;
 }
@@ -75,8 +74,7 @@ compare(const void *a, const void *b)
 /* ---------------------------------------------------------------- kinds of stacks */
 
 static void *
-deep_thread(void *arg)
-{
+deep_thread(void *arg) {
 	uint64_t seed = 1;
 
 	for (; !stop; turns[0]++) {
@@ -93,8 +91,7 @@ static __thread ucontext_t home, fiber;
 static __thread unsigned fiber_depth;
 
 static void
-in_fiber(void)
-{
+in_fiber(void) {
 	recurse(fiber_depth, sample_small);
 	swapcontext(&fiber, &home);
 	recurse_without_fp(fiber_depth, sample_small);
@@ -102,8 +99,7 @@ in_fiber(void)
 
 /* Stacks come and go, often at the place of a larger one before. */
 static void *
-fiber_thread(void *arg)
-{
+fiber_thread(void *arg) {
 	uint64_t seed = 2;
 
 	for (; !stop; turns[1]++) {
@@ -128,22 +124,19 @@ fiber_thread(void *arg)
 #endif
 
 static void
-on_signal(int sig)
-{
+on_signal(int sig) {
 	(void)sig;
 	recurse(3, sample_small);
 }
 
 static void
-raise_one(void)
-{
+raise_one(void) {
 	raise(SIGUSR1);
 	__asm__ volatile("");
 }
 
 static void *
-signal_thread(void *arg)
-{
+signal_thread(void *arg) {
 	stack_t alt = {.ss_size = 65536}, none = {.ss_flags = SS_DISABLE};
 	uint64_t seed = 3;
 
@@ -167,12 +160,12 @@ static const unsigned char codes[3][12] = {
 };
 
 static void *
-jit_thread(void *arg)
-{
+jit_thread(void *arg) {
 	uint64_t seed = 4;
 
 	for (; !stop; turns[3]++) {
-		unsigned char *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		unsigned char *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		    0);
 		void (*f)(void (*)(void), uintptr_t) = (void (*)(void (*)(void), uintptr_t))(uintptr_t)p;
 		uintptr_t here = (uintptr_t)__builtin_frame_address(0);
 
@@ -190,8 +183,7 @@ jit_thread(void *arg)
 #endif
 
 static void *
-small_thread(void *arg)
-{
+small_thread(void *arg) {
 	recurse(5, sample_small);
 	sample(70000);
 	return arg;
@@ -199,8 +191,7 @@ small_thread(void *arg)
 
 /* Each first sample of a thread makes its records, on a stack of 16 KiB. */
 static void *
-spawning_thread(void *arg)
-{
+spawning_thread(void *arg) {
 	pthread_attr_t attr;
 	long least = sysconf(_SC_THREAD_STACK_MIN);
 	pthread_t t;
@@ -219,9 +210,9 @@ spawning_thread(void *arg)
 
 /* The loader allocates under its lock. */
 static void *
-loading_thread(void *arg)
-{
-	static const char *const names[] = {"libresolv.so.2", "libstdc++.so.6", "libanl.so.1", "libm.so.6"};
+loading_thread(void *arg) {
+	static const char *const names[] = {"libresolv.so.2", "libstdc++.so.6", "libanl.so.1",
+	    "libm.so.6"};
 
 	for (; !stop; turns[5]++) {
 		void *handle = dlopen(names[turns[5] % 4], RTLD_NOW | RTLD_LOCAL);
@@ -237,8 +228,7 @@ loading_thread(void *arg)
 }
 
 static void *
-dumping_thread(void *arg)
-{
+dumping_thread(void *arg) {
 	const char *path = dump_path;
 
 	for (; !stop; turns[6]++) {
@@ -258,8 +248,7 @@ dumping_thread(void *arg)
 /* ---------------------------------------------------------------- the whole */
 
 static void
-too_long(int sig)
-{
+too_long(int sig) {
 	static const char text[] = "Bail out! it hangs\n";
 
 	(void)sig;
@@ -268,8 +257,7 @@ too_long(int sig)
 }
 
 int
-main(void)
-{
+main(void) {
 	static const struct {
 		const char *name;
 		void *(*run)(void *);
@@ -288,7 +276,8 @@ main(void)
 		{"profiles, resets, switches", dumping_thread, 6},
 	};
 	enum { N = sizeof(kinds) / sizeof(kinds[0]) };
-	unsigned seconds = getenv("STACKS_SECONDS") != NULL ? (unsigned)atoi(getenv("STACKS_SECONDS")) : 2;
+	unsigned seconds = getenv("STACKS_SECONDS") != NULL ? (unsigned)atoi(getenv("STACKS_SECONDS"))
+	    : 2;
 	struct sigaction sa = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
 	bool has_prof = false;
 	size_t len = sizeof(has_prof);
@@ -314,7 +303,8 @@ main(void)
 		pthread_join(t[i], NULL);
 	alarm(0);
 	for (unsigned i = 0; i < N; i++)
-		ok(turns[kinds[i].turns] > 0, "%s: %llu turns", kinds[i].name, (unsigned long long)turns[kinds[i].turns]);
+		ok(turns[kinds[i].turns] > 0, "%s: %llu turns", kinds[i].name,
+		    (unsigned long long)turns[kinds[i].turns]);
 	is_uint(turns[15], 0, "each profile was written");
 	unlink(dump_path);
 	return done_testing();

@@ -7,23 +7,20 @@
 #include <pthread.h>
 
 static void
-look(void)
-{
+look(void) {
 	ctl_void("thread.tcache.flush");	/* EFAULT without a cache is fine */
 	ctl_epoch();
 }
 
 static uint64_t
-arena_u64(const char *what)
-{
+arena_u64(const char *what) {
 	char name[128];
 
 	return ctl_u64(ctl_name(name, "stats.arenas.4096.%s", what));
 }
 
 static void
-test_allocated(void)
-{
+test_allocated(void) {
 	static const size_t sizes[] = { 1, 8, 24, 64, 100, 1000, 4096, 10000, 14336, 14337, 20000,
 	    32768, 33000, 100000, 1 << 20, (5 << 20) + 1 };
 	static void *p[16][50];
@@ -57,8 +54,7 @@ test_allocated(void)
 }
 
 static unsigned
-bin_of(size_t size)
-{
+bin_of(size_t size) {
 	char name[64];
 	unsigned i = 0;
 
@@ -68,8 +64,7 @@ bin_of(size_t size)
 }
 
 static unsigned
-lextent_of(size_t size)
-{
+lextent_of(size_t size) {
 	char name[64];
 	unsigned i = 0;
 
@@ -79,8 +74,7 @@ lextent_of(size_t size)
 }
 
 static void
-test_bin_counts(void)
-{
+test_bin_counts(void) {
 	unsigned bin = bin_of(320);
 	uint64_t nmalloc, ndalloc, nrequests, small_requests;
 	static void *p[1000];
@@ -113,8 +107,7 @@ test_bin_counts(void)
 }
 
 static void
-test_large_counts(void)
-{
+test_large_counts(void) {
 	size_t size = class_of(ctl_size("arenas.page") * 40);
 	unsigned i = lextent_of(size);
 	uint64_t nmalloc, ndalloc, cur;
@@ -143,10 +136,9 @@ test_large_counts(void)
 
 /* One mixed run; the sums of usable sizes are kept by hand. */
 static void
-test_thread_counters(void)
-{
+test_thread_counters(void) {
 	uint64_t a0, d0, a = 0, d = 0, seed = 3;
-	void *p[200] = { NULL };
+	void *p[200] = {NULL};
 
 	a0 = ctl_u64("thread.allocated");
 	d0 = ctl_u64("thread.deallocated");
@@ -177,8 +169,7 @@ test_thread_counters(void)
 }
 
 static void
-test_thread_pointers(void)
-{
+test_thread_pointers(void) {
 	uint64_t *allocated = NULL, *deallocated = NULL;
 	size_t len = sizeof(allocated);
 	uint64_t a, d;
@@ -224,18 +215,17 @@ test_thread_pointers(void)
 
 /* The one node without a value that takes any arguments, as jemalloc's. */
 static void
-test_mutexes_reset(void)
-{
+test_mutexes_reset(void) {
 	size_t v = 0, len = sizeof(v);
 
-	is_int(mallctl("stats.mutexes.reset", NULL, NULL, &v, sizeof(v)), 0, "stats.mutexes.reset with a value");
+	is_int(mallctl("stats.mutexes.reset", NULL, NULL, &v, sizeof(v)), 0,
+	    "stats.mutexes.reset with a value");
 	is_int(mallctl("stats.mutexes.reset", &v, &len, NULL, 0), 0, "and with a place for one");
 	is_uint(len, sizeof(v), "which stays as it is");
 }
 
 static void *
-other_thread(void *arg)
-{
+other_thread(void *arg) {
 	uint64_t *result = arg;
 	void *p = keep(malloc(5000));
 
@@ -248,9 +238,8 @@ other_thread(void *arg)
 }
 
 static void
-test_other_thread(void)
-{
-	uint64_t r[4] = { 0 };
+test_other_thread(void) {
+	uint64_t r[4] = {0};
 	pthread_t t;
 
 	pthread_create(&t, NULL, other_thread, r);
@@ -262,8 +251,7 @@ test_other_thread(void)
 }
 
 static void
-test_peak(void)
-{
+test_peak(void) {
 	uint64_t peak;
 	void *p;
 
@@ -283,8 +271,7 @@ test_peak(void)
 }
 
 static int
-child_all(void)
-{
+child_all(void) {
 	test_allocated();
 	test_bin_counts();
 	test_large_counts();
@@ -297,15 +284,15 @@ child_all(void)
 }
 
 static const struct test_child children[] = {
-	{ "all", child_all },
-	{ NULL, NULL },
+	{"all", child_all},
+	{NULL, NULL},
 };
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	static const char *const confs[] = { "tcache:false", "narenas:1", "tcache_max:4096",
-	    "prof:true,lg_prof_sample:10", "abort_conf:false,percpu_arena:percpu", "zero:true", "retain:false" };
+	    "prof:true,lg_prof_sample:10", "abort_conf:false,percpu_arena:percpu", "zero:true",
+	    "retain:false" };
 	static struct test_result r;
 
 	test_children(argc, argv, children);

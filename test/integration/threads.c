@@ -14,8 +14,7 @@ static int destroyed;
 
 /* Frees what the last round left, allocates anew, and asks for another round. */
 static void
-destructor(void *arg)
-{
+destructor(void *arg) {
 	char *old = arg;
 	int round = old[0];
 	int key = old[1];
@@ -39,8 +38,7 @@ destructor(void *arg)
 }
 
 static void *
-thread_with_keys(void *arg)
-{
+thread_with_keys(void *arg) {
 	(void)arg;
 	for (int i = 0; i < 8; i++) {
 		char *p = keep(malloc(64));
@@ -54,8 +52,7 @@ thread_with_keys(void *arg)
 
 /* Allocates in each of the rounds; its value is the number of the round. */
 static void
-destructor_one(void *arg)
-{
+destructor_one(void *arg) {
 	int round = (int)(intptr_t)arg;
 	void *p[300];
 
@@ -71,8 +68,7 @@ destructor_one(void *arg)
 }
 
 static void *
-thread_with_one(void *arg)
-{
+thread_with_one(void *arg) {
 	(void)arg;
 	pthread_setspecific(keys[0], (void *)1);
 	return NULL;
@@ -80,8 +76,7 @@ thread_with_one(void *arg)
 
 /* The only allocations of this thread's life are in its destructor. */
 static void
-test_destructors(void)
-{
+test_destructors(void) {
 	pthread_t t;
 
 	pthread_key_create(&keys[0], destructor_one);
@@ -110,8 +105,7 @@ test_destructors(void)
 static void *handed[N_HANDED];
 
 static void *
-producer(void *arg)
-{
+producer(void *arg) {
 	uint64_t seed = 5;
 
 	(void)arg;
@@ -127,8 +121,7 @@ producer(void *arg)
 }
 
 static void *
-consumer(void *arg)
-{
+consumer(void *arg) {
 	size_t *bad = arg;
 
 	for (int i = 0; i < N_HANDED; i++) {
@@ -142,8 +135,7 @@ consumer(void *arg)
 }
 
 static void
-test_hand_over(void)
-{
+test_hand_over(void) {
 	size_t bad = 0;
 
 	for (int round = 0; round < 5; round++) {
@@ -162,8 +154,7 @@ test_hand_over(void)
 static pthread_barrier_t all_here;
 
 static void *
-short_life(void *arg)
-{
+short_life(void *arg) {
 	char *p = keep(malloc((size_t)(uintptr_t)arg % 3000 + 1));
 	char *q = keep(malloc(100));
 
@@ -173,8 +164,7 @@ short_life(void *arg)
 }
 
 static void *
-alive(void *arg)
-{
+alive(void *arg) {
 	char *p[4];
 
 	(void)arg;
@@ -190,8 +180,7 @@ alive(void *arg)
 }
 
 static void
-test_many(void)
-{
+test_many(void) {
 	enum { N = 500 };
 	static pthread_t t[N];
 	pthread_attr_t attr;
@@ -218,8 +207,7 @@ test_many(void)
 }
 
 static void
-churn_threads(int n, pthread_attr_t *attr)
-{
+churn_threads(int n, pthread_attr_t *attr) {
 	for (int i = 0; i < n; i++) {
 		pthread_t t;
 		void *left;
@@ -232,8 +220,7 @@ churn_threads(int n, pthread_attr_t *attr)
 }
 
 static void
-test_churn(void)
-{
+test_churn(void) {
 	pthread_attr_t attr;
 	size_t before, after;
 
@@ -251,8 +238,7 @@ test_churn(void)
 }
 
 int
-main(void)
-{
+main(void) {
 	test_destructors();
 	test_hand_over();
 	test_many();

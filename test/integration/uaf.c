@@ -1,6 +1,7 @@
 /*
- * The option lg_san_uaf_align: a write to a freed block ends the process, sooner or later, and a program that writes to none
- * never notices. In builds that do not have it: its name is known, and that is all.
+ * The option lg_san_uaf_align: a write to a freed block ends the process, sooner or later, and a
+ * program that writes to none never notices. In builds that do not have it: its name is known, and
+ * that is all.
  */
 #include "ctl.h"
 
@@ -12,30 +13,26 @@
 static char *blocks[N];
 
 static void
-make(size_t size)
-{
+make(size_t size) {
 	for (int i = 0; i < N; i++)
 		blocks[i] = keep(malloc(size));
 }
 
 static void
-drop(void)
-{
+drop(void) {
 	for (int i = 0; i < N; i++)
 		free(blocks[i]);
 }
 
 /* One byte of each block, all of which are freed. */
 static void
-spoil(size_t at)
-{
+spoil(size_t at) {
 	for (int i = 0; i < N; i++)
 		((volatile char *)blocks[i])[at]++;
 }
 
 static void
-make_drop_spoil(size_t size, size_t at)
-{
+make_drop_spoil(size_t size, size_t at) {
 	make(size);
 	drop();
 	spoil(at);
@@ -43,8 +40,7 @@ make_drop_spoil(size_t size, size_t at)
 
 /* Many times what waits. */
 static void
-traffic(unsigned rounds)
-{
+traffic(unsigned rounds) {
 	for (unsigned i = 0; i < rounds; i++) {
 		make(16 + i * 37 % 14000);
 		drop();
@@ -52,47 +48,41 @@ traffic(unsigned rounds)
 }
 
 static int
-child_write(void)
-{
+child_write(void) {
 	make_drop_spoil(64, 63);
 	traffic(40);
 	return 0;
 }
 
 static int
-child_write_large_class(void)
-{
+child_write_large_class(void) {
 	make_drop_spoil(12000, 0);
 	traffic(40);
 	return 0;
 }
 
 static int
-child_write_then_flush(void)
-{
+child_write_then_flush(void) {
 	make_drop_spoil(64, 1);
 	ctl_void("thread.tcache.flush");
 	return 0;
 }
 
 static int
-child_write_then_exit(void)
-{
+child_write_then_exit(void) {
 	make_drop_spoil(64, 20);
 	return 0;
 }
 
 static void *
-thread_drop(void *arg)
-{
+thread_drop(void *arg) {
 	drop();
 	spoil(7);
 	return arg;
 }
 
 static int
-child_write_in_thread(void)
-{
+child_write_in_thread(void) {
 	pthread_t t;
 
 	make(64);
@@ -102,8 +92,7 @@ child_write_in_thread(void)
 }
 
 static int
-child_twice(void)
-{
+child_twice(void) {
 	size_t page = ctl_size("arenas.page");
 	int last = N - 1;
 
@@ -116,10 +105,9 @@ child_twice(void)
 }
 
 static void *
-thread_honest(void *arg)
-{
+thread_honest(void *arg) {
 	unsigned seed = 4711, bad = 0;
-	struct { unsigned char *p; size_t size; unsigned char byte; } held[300] = { { NULL, 0, 0 } };
+	struct { unsigned char *p; size_t size; unsigned char byte; } held[300] = {{NULL, 0, 0}};
 
 	for (unsigned i = 0; i < 60000; i++) {
 		unsigned k = (seed = seed * 1103515245 + 12345) >> 8;
@@ -147,8 +135,7 @@ thread_honest(void *arg)
 }
 
 static int
-child_honest(void)
-{
+child_honest(void) {
 	pthread_t t[4];
 	unsigned bad[4];
 
@@ -162,39 +149,37 @@ child_honest(void)
 }
 
 static int
-child_counters(void)
-{
+child_counters(void) {
 	uint64_t before = ctl_u64("thread.allocated") - ctl_u64("thread.deallocated");
 
 	make(4000);
 	drop();
-	is_uint(ctl_u64("thread.allocated") - ctl_u64("thread.deallocated"), before, "a block that waits is free to its thread");
+	is_uint(ctl_u64("thread.allocated") - ctl_u64("thread.deallocated"), before,
+	    "a block that waits is free to its thread");
 	return done_testing();
 }
 
 static int
-child_value(void)
-{
+child_value(void) {
 	printf("value %zd\n", (ssize_t)ctl_size("opt.lg_san_uaf_align"));
 	return 0;
 }
 
 static const struct test_child children[] = {
-	{ "write", child_write },
-	{ "write_large_class", child_write_large_class },
-	{ "write_then_flush", child_write_then_flush },
-	{ "write_then_exit", child_write_then_exit },
-	{ "write_in_thread", child_write_in_thread },
-	{ "twice", child_twice },
-	{ "honest", child_honest },
-	{ "counters", child_counters },
-	{ "value", child_value },
-	{ NULL, NULL },
+	{"write", child_write},
+	{"write_large_class", child_write_large_class},
+	{"write_then_flush", child_write_then_flush},
+	{"write_then_exit", child_write_then_exit},
+	{"write_in_thread", child_write_in_thread},
+	{"twice", child_twice},
+	{"honest", child_honest},
+	{"counters", child_counters},
+	{"value", child_value},
+	{NULL, NULL},
 };
 
 static void
-aborts(const char *child, const char *conf, const char *text)
-{
+aborts(const char *child, const char *conf, const char *text) {
 	static struct test_result r;
 
 	run_child_conf(&r, child, conf);
@@ -203,8 +188,7 @@ aborts(const char *child, const char *conf, const char *text)
 }
 
 static void
-has_value(const char *conf, ssize_t value, const char *message)
-{
+has_value(const char *conf, ssize_t value, const char *message) {
 	static struct test_result r;
 	char line[64], whole[128];
 
@@ -212,13 +196,13 @@ has_value(const char *conf, ssize_t value, const char *message)
 	snprintf(whole, sizeof(whole), "%s,abort_conf:false", conf);
 	run_child_conf(&r, "value", whole);
 	contains(r.out, line, "%s is %zd", conf, value);
-	ok((strstr(r.out, "<jemalloc>") != NULL) == (message != NULL), "%s: %s", conf, message != NULL ? "a message" : "no message");
+	ok((strstr(r.out, "<jemalloc>") != NULL) == (message != NULL), "%s: %s", conf, message != NULL
+	    ? "a message" : "no message");
 	contains(r.out, message != NULL ? message : "", "which is that");
 }
 
 static void
-test_values(void)
-{
+test_values(void) {
 	int lg_page = 0;
 
 	while ((size_t)1 << lg_page < ctl_size("arenas.page"))
@@ -230,12 +214,12 @@ test_values(void)
 	has_value("lg_san_uaf_align:63", 63, NULL);
 	has_value("lg_san_uaf_align:64", 63, NULL);
 	has_value("lg_san_uaf_align:-2", -1, "Invalid conf value: lg_san_uaf_align:-2");
-	has_value("lg_san_uaf_align:20,lg_san_uaf_align:1x", 20, "Invalid conf value: lg_san_uaf_align:1x");
+	has_value("lg_san_uaf_align:20,lg_san_uaf_align:1x", 20,
+	    "Invalid conf value: lg_san_uaf_align:1x");
 }
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	static struct test_result r;
 	size_t len = sizeof(ssize_t);
 	ssize_t value;
@@ -243,7 +227,8 @@ main(int argc, char **argv)
 	test_children(argc, argv, children);
 	if (mallctl("opt.lg_san_uaf_align", &value, &len, NULL, 0) == ENOENT) {
 		run_child_conf(&r, "write", "lg_san_uaf_align:16,abort_conf:false");
-		contains(r.out, "Invalid conf pair: lg_san_uaf_align:16", "the option is not in this build");
+		contains(r.out, "Invalid conf pair: lg_san_uaf_align:16",
+		    "the option is not in this build");
 		contains(r.out, "it needs --enable-uaf-detection", "a hint says why");
 		return done_testing();
 	}

@@ -1,4 +1,6 @@
-/* experimental.hooks.thread_event: who is called when, in which thread, with what; what is refused. */
+/*
+ * experimental.hooks.thread_event: who is called when, in which thread, with what; what is refused.
+ */
 #include <pthread.h>
 
 #include "ctl.h"
@@ -15,8 +17,7 @@ static __thread unsigned n_alloc, n_free, n_only, n_wrong;
 static __thread uint64_t last_alloc, last_free;
 
 static void
-on_both(bool is_alloc, uint64_t allocated, uint64_t deallocated)
-{
+on_both(bool is_alloc, uint64_t allocated, uint64_t deallocated) {
 	uint64_t *last = is_alloc ? &last_alloc : &last_free;
 	uint64_t now = is_alloc ? allocated : deallocated;
 
@@ -31,8 +32,7 @@ on_both(bool is_alloc, uint64_t allocated, uint64_t deallocated)
 }
 
 static void
-on_alloc(bool is_alloc, uint64_t allocated, uint64_t deallocated)
-{
+on_alloc(bool is_alloc, uint64_t allocated, uint64_t deallocated) {
 	(void)allocated;
 	(void)deallocated;
 	n_only++;
@@ -41,16 +41,14 @@ on_alloc(bool is_alloc, uint64_t allocated, uint64_t deallocated)
 }
 
 static void
-on_nothing(bool is_alloc, uint64_t allocated, uint64_t deallocated)
-{
+on_nothing(bool is_alloc, uint64_t allocated, uint64_t deallocated) {
 	(void)is_alloc;
 	(void)allocated;
 	(void)deallocated;
 }
 
 static int
-add(void (*f)(bool, uint64_t, uint64_t), uint64_t interval, bool alloc_only)
-{
+add(void (*f)(bool, uint64_t, uint64_t), uint64_t interval, bool alloc_only) {
 	struct event e;
 
 	memset(&e, 0, sizeof(e));
@@ -61,8 +59,7 @@ add(void (*f)(bool, uint64_t, uint64_t), uint64_t interval, bool alloc_only)
 }
 
 static void *
-work(void *arg)
-{
+work(void *arg) {
 	(void)arg;
 	for (int i = 0; i < 33000; i++)
 		free(keep(malloc(1000)));	/* 1024 each: 32 intervals and more */
@@ -74,9 +71,8 @@ work(void *arg)
 }
 
 int
-main(void)
-{
-	struct event e = { on_both, 1, false };
+main(void) {
+	struct event e = {on_both, 1, false};
 	pthread_t t;
 	size_t len = sizeof(e);
 

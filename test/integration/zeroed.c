@@ -1,7 +1,7 @@
 /*
- * What reads as zero: calloc and MALLOCX_ZERO up to the usable size; rallocx and xallocx with MALLOCX_ZERO
- * from where the old contents end, whether the block moves or not, up or down, for all flags.  The memory that
- * serves was full of other things before.
+ * What reads as zero: calloc and MALLOCX_ZERO up to the usable size; rallocx and xallocx with
+ * MALLOCX_ZERO from where the old contents end, whether the block moves or not, up or down, for all
+ * flags. The memory that serves was full of other things before.
  */
 #include "ctl.h"
 #include <malloc.h>
@@ -9,14 +9,13 @@
 #define DIRT 0xee
 #define MINE 0xaa
 
-static const size_t sizes[] = { 1, 9, 17, 100, 200, 1000, 1025, 4097, 14000, 16385, 20000, 33000, 40000,
-    70000, 300000 };
+static const size_t sizes[] = { 1, 9, 17, 100, 200, 1000, 1025, 4097, 14000, 16385, 20000, 33000,
+    40000, 70000, 300000 };
 #define N (sizeof(sizes) / sizeof(sizes[0]))
 
 /* Whatever is free of this size is not zero. */
 static void
-make_dirty(size_t size, int flags)
-{
+make_dirty(size_t size, int flags) {
 	char *p[3];
 
 	for (int i = 0; i < 3; i++) {
@@ -28,8 +27,7 @@ make_dirty(size_t size, int flags)
 }
 
 static char *
-full_of_mine(size_t size, int flags, size_t *usable)
-{
+full_of_mine(size_t size, int flags, size_t *usable) {
 	char *p = keep(mallocx(size, flags));
 
 	*usable = sallocx(p, 0);
@@ -38,8 +36,7 @@ full_of_mine(size_t size, int flags, size_t *usable)
 }
 
 static unsigned
-rallocx_is_wrong(size_t from, size_t to, int flags)
-{
+rallocx_is_wrong(size_t from, size_t to, int flags) {
 	size_t old, usable, end;
 	char *p = full_of_mine(from, flags, &old), *q;
 	uintptr_t was = (uintptr_t)p;
@@ -54,14 +51,14 @@ rallocx_is_wrong(size_t from, size_t to, int flags)
 	bad |= (old < end ? old : end) < usable && !is_filled(q + (old < end ? old : end), 0,
 	    usable - (old < end ? old : end));
 	if (bad != 0)
-		diag("rallocx from %zu (%zu) to %zu (%zu), flags %#x", from, old, to, usable, (unsigned)flags);
+		diag("rallocx from %zu (%zu) to %zu (%zu), flags %#x", from, old, to, usable,
+		    (unsigned)flags);
 	dallocx(q, flags);
 	return bad;
 }
 
 static unsigned
-xallocx_is_wrong(size_t from, size_t to, int flags)
-{
+xallocx_is_wrong(size_t from, size_t to, int flags) {
 	size_t old, usable;
 	char *p = full_of_mine(from, flags, &old);
 	unsigned bad;
@@ -70,14 +67,14 @@ xallocx_is_wrong(size_t from, size_t to, int flags)
 	bad = !is_filled(p, MINE, old < usable ? old : usable);
 	bad |= usable > old && !is_filled(p + old, 0, usable - old);
 	if (bad != 0)
-		diag("xallocx from %zu (%zu) to %zu (%zu), flags %#x", from, old, to, usable, (unsigned)flags);
+		diag("xallocx from %zu (%zu) to %zu (%zu), flags %#x", from, old, to, usable,
+		    (unsigned)flags);
 	dallocx(p, flags);
 	return bad;
 }
 
 static unsigned
-fresh_is_wrong(size_t size, int flags)
-{
+fresh_is_wrong(size_t size, int flags) {
 	unsigned bad;
 	char *p;
 
@@ -97,12 +94,12 @@ fresh_is_wrong(size_t size, int flags)
 }
 
 static int
-child_all(void)
-{
+child_all(void) {
 	unsigned arena = ctl_unsigned("arenas.create"), cache = ctl_unsigned("tcache.create");
 	const int flags[] = { 0, MALLOCX_ALIGN(64), MALLOCX_ALIGN(4096), MALLOCX_TCACHE_NONE,
-	    (int)(MALLOCX_ARENA(arena) | MALLOCX_TCACHE(cache)), (int)(MALLOCX_ARENA(arena) | MALLOCX_ALIGN(256)) };
-	unsigned bad[3] = { 0, 0, 0 };
+	    (int)(MALLOCX_ARENA(arena) | MALLOCX_TCACHE(cache)),
+	    (int)(MALLOCX_ARENA(arena) | MALLOCX_ALIGN(256)) };
+	unsigned bad[3] = {0, 0, 0};
 
 	for (size_t f = 0; f < sizeof(flags) / sizeof(flags[0]); f++) {
 		for (size_t i = 0; i < N; i++) {
@@ -120,13 +117,12 @@ child_all(void)
 }
 
 static const struct test_child children[] = {
-	{ "all", child_all },
-	{ NULL, NULL },
+	{"all", child_all},
+	{NULL, NULL},
 };
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	test_children(argc, argv, children);
 	child_runs("all", "");
 	child_runs("all", "disable_large_size_classes:false,cache_oblivious:false");

@@ -1,10 +1,11 @@
 /*
- * planted: a program with three leaks among what only looks like leaks, for the verb leaks of jeprof. Work is done in
- * STEPS steps, with a dump before the first and after each. It leaks in forget_session, reload_config and
- * index_entry (which shares its leaf, node_new, with a cache). It does not leak in caches that fill at different times and are then
- * renewed, a cache that fills ever more slowly, a table that doubles, queues that breathe, tables loaded at the start and
- * once on the way, buffers that come and go. All sizes, moments and rates are drawn by SEED.
- * usage: planted SEED     with the library preloaded and prof_prefix set
+ * planted: a program with three leaks among what only looks like leaks, for the verb leaks of
+ * jeprof. Work is done in STEPS steps, with a dump before the first and after each. It leaks in
+ * forget_session, reload_config and index_entry (which shares its leaf, node_new, with a cache). It
+ * does not leak in caches that fill at different times and are then renewed, a cache that fills
+ * ever more slowly, a table that doubles, queues that breathe, tables loaded at the start and once
+ * on the way, buffers that come and go. All sizes, moments and rates are drawn by SEED. usage:
+ * planted SEED with the library preloaded and prof_prefix set
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -214,8 +215,10 @@ plan(uint32_t seed) {
 	nodes = cache_of(draw_between(0.1, 0.7), 12);
 	names = cache_of(draw_between(0.1, 0.7), 10);
 	answers = cache_of(draw_between(0.05, 0.2), 2);
-	requests = (struct queue){NULL, 0, 500 + draw(800), draw_between(1.7, 4.3) * TICKS, draw_between(0, 1), 1000};
-	writes = (struct queue){NULL, 0, 3000 + draw(5000), draw_between(0.4, 3) * TICKS, draw_between(0, 1), 200};
+	requests = (struct queue){NULL, 0, 500 + draw(800), draw_between(1.7, 4.3) * TICKS,
+	    draw_between(0, 1), 1000};
+	writes = (struct queue){NULL, 0, 3000 + draw(5000), draw_between(0.4, 3) * TICKS,
+	    draw_between(0, 1), 200};
 	plugin_at = draw(ALL);
 	keys_until = draw((uint32_t)(ALL * 0.6));
 }

@@ -1,8 +1,10 @@
 /*
- * A process with a mailbox but without a profiler: the library's side of src/prof/control/prof_mailbox.h, as small as it can be, for the
- * tests of jeprofctl. Its one thread looks at the doorbell every 2 ms, or not (idle, until SIGUSR1). Sessions, thresholds and dumps are
- * only pretended; a dump is a file of three lines.
- * usage: fake MODE [ARGUMENT]; prints "ready PID" once it can be asked, ends with its standard input, or after a quarter of an hour.
+ * A process with a mailbox but without a profiler: the library's side of
+ * src/prof/control/prof_mailbox.h, as small as it can be, for the tests of jeprofctl. Its one
+ * thread looks at the doorbell every 2 ms, or not (idle, until SIGUSR1). Sessions, thresholds and
+ * dumps are only pretended; a dump is a file of three lines.
+ * usage: fake MODE [ARGUMENT]; prints "ready PID" once it can be asked, ends with its standard
+ * input, or after a quarter of an hour.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -117,21 +119,29 @@ stop(const char *number, char *out) {
 		return answer(out, EPERM, "the session is another one");
 	}
 	box->state = prof_mailbox_idle;
-	snprintf(path, sizeof(path), "%s.%d.%d.s%d.heap", prefix, (int)getpid(), (int)dumps, (int)box->session_id - 1);
+	snprintf(path, sizeof(path), "%s.%d.%d.s%d.heap", prefix, (int)getpid(), (int)dumps,
+	    (int)box->session_id - 1);
 	return write_profile(path, out);
 }
 
 static int
 status(char *out) {
 	allocated += 500000;
-	return answer(out, 0, "state=%s\nsession=%d\nstart_time_ns=%llu\nsample_interval=524288\nsettings=%s\nallocated=%llu\n"
-	    "active=4194304\ndumps=%llu\nsuppressed=0\nlast_dump=%s\nlast_error=a \"quoted\" \033[31mtext\nunwinder=fp\nversion=fake\n"
-	    "pid=%d\nrejected=%llu", box->state == prof_mailbox_active ? "active" : "idle", (int)box->session_id,
-	    (unsigned long long)box->session_start_ns, settings, (unsigned long long)allocated, (unsigned long long)dumps, last_dump,
-	    (int)getpid(), (unsigned long long)rejected);
+	return answer(out, 0,
+	    "state=%s\nsession=%d\nstart_time_ns=%llu\nsample_interval=524288\nsettings=%s\n"
+	    "allocated=%llu\n"
+	    "active=4194304\ndumps=%llu\nsuppressed=0\nlast_dump=%s\nlast_error=a \"quoted\" "
+	    "\033[31mtext\nunwinder=fp\nversion=fake\n"
+	    "pid=%d\nrejected=%llu", box->state == prof_mailbox_active ? "active" : "idle",
+	    (int)box->session_id, (unsigned long long)box->session_start_ns, settings,
+	    (unsigned long long)allocated, (unsigned long long)dumps, last_dump, (int)getpid(),
+	    (unsigned long long)rejected);
 }
 
-/* A profile of 100 000 bytes in parts of uneven length, or in a memory file; of a reader who is late nothing is left. */
+/*
+ * A profile of 100 000 bytes in parts of uneven length, or in a memory file; of a reader who is
+ * late nothing is left.
+ */
 static int
 stream(unsigned place, uint64_t nonce, char *out) {
 	enum { total = 100000, part = 777 };
@@ -273,13 +283,15 @@ look_at_dir(void) {
 	ssize_t n = read(fd, text, sizeof(text) - 1);
 	text[n > 0 ? n : 0] = '\0';
 	text[strcspn(text, "\n")] = '\0';
-	bool is_good = fstat(fd, &st) == 0 && st.st_nlink == 1 && (st.st_mode & 077) == 0 && strcmp(mode, "distrustful") != 0;
+	bool is_good = fstat(fd, &st) == 0 && st.st_nlink == 1 && (st.st_mode & 077) == 0
+	    && strcmp(mode, "distrustful") != 0;
 	close(fd);
 	unlink(path);
 	if (is_good) {
 		sscanf(text, "nonce=%llx %n", &nonce, &skip);
 	}
-	int error = is_good ? carry_out(text + skip, 0, nonce, out) : answer(out, EPERM, "not a file to trust");
+	int error = is_good ? carry_out(text + skip, 0, nonce, out)
+	    : answer(out, EPERM, "not a file to trust");
 	snprintf(path, sizeof(path), "%s/%d.status", argument, (int)getpid());
 	snprintf(temporary, sizeof(temporary), "%s.tmp", path);
 	FILE *f = fopen(temporary, "w");
@@ -293,12 +305,13 @@ open_box(void) {
 	if (strcmp(mode, "memfd") == 0) {
 		int fd = (int)syscall(SYS_memfd_create, PROF_MAILBOX_FD_NAME, 1u);
 		if (fd < 0 || ftruncate(fd, sizeof(block)) != 0
-		    || mmap(&block, sizeof(block), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+		    || mmap(&block, sizeof(block), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+		    0) == MAP_FAILED) {
 			_exit(1);
 		}
 	}
-	*box = (prof_mailbox_t){.version = PROF_MAILBOX_VERSION, .bytes = sizeof(block), .pid = (uint32_t)getpid(),
-	    .library_version = "fake"};
+	*box = (prof_mailbox_t){.version = PROF_MAILBOX_VERSION, .bytes = sizeof(block),
+	    .pid = (uint32_t)getpid(), .library_version = "fake"};
 	if (strcmp(mode, "closed") != 0) {
 		box->magic = PROF_MAILBOX_MAGIC;
 	}
@@ -345,7 +358,8 @@ main(int argc, char **argv) {
 	if (strcmp(mode, "barred") == 0) {
 		box->flags = PROF_MAILBOX_BARRED;
 	}
-	bool is_idle = strcmp(mode, "idle") == 0 || strcmp(mode, "sampling") == 0 || strcmp(mode, "full") == 0, is_deaf = strcmp(mode, "deaf") == 0;
+	bool is_idle = strcmp(mode, "idle") == 0 || strcmp(mode, "sampling") == 0
+	    || strcmp(mode, "full") == 0, is_deaf = strcmp(mode, "deaf") == 0;
 	signal(SIGUSR1, on_wake);
 	for (;;) {
 		struct pollfd in = {.fd = 0, .events = POLLIN};
@@ -363,7 +377,8 @@ main(int argc, char **argv) {
 				look();
 			}
 		}
-		if (box->state == prof_mailbox_active && stop_at != 0 && (int64_t)clock_ns(CLOCK_MONOTONIC) >= stop_at) {
+		if (box->state == prof_mailbox_active && stop_at != 0 && (int64_t)clock_ns(CLOCK_MONOTONIC)
+		    >= stop_at) {
 			char out[PROF_MAILBOX_TEXT];
 			stop("", out);
 		}

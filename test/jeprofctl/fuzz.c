@@ -1,8 +1,9 @@
 /*
- * Writes rubbish into the mailbox of a running process, through the doors of jeprofctl, whose rooms are linked to it.
- * usage: fuzz PID SECONDS [SEED]; exit 0 if the process lives and its mailbox still bears its magic.
- * What is written: random bytes over everything that an asker may write; requests with a right checksum and senseless text;
- * lengths beyond the slot; nonces and sequences of others; places of profiles.
+ * Writes rubbish into the mailbox of a running process, through the doors of jeprofctl, whose rooms
+ * are linked to it. usage: fuzz PID SECONDS [SEED]; exit 0 if the process lives and its mailbox
+ * still bears its magic. What is written: random bytes over everything that an asker may write;
+ * requests with a right checksum and senseless text; lengths beyond the slot; nonces and sequences
+ * of others; places of profiles.
  */
 #include "ctl.h"
 
@@ -34,8 +35,9 @@ fill(void *to, size_t size) {
 /* A request that is a message, but asks for nothing that exists. */
 static void
 senseless(prof_slot_t *s) {
-	static const char *const starts[] = {"", "start highwater_metric:", "start reset:", "stop x", "set ", "set x:", "status ", "dump-stream ",
-	    "rearm ", "start ,", "start :", "fly ", "START "};
+	static const char *const starts[] = {"", "start highwater_metric:", "start reset:", "stop x",
+	    "set ", "set x:", "status ", "dump-stream ", "rearm ", "start ,", "start :", "fly ",
+	    "START "};
 	const char *start = starts[next() % (sizeof(starts) / sizeof(starts[0]))];
 	fill(s->text, sizeof(s->text));
 	memcpy(s->text + strlen(start), "?\1", 2);
@@ -59,19 +61,22 @@ one_write(jeprof_target_t *p) {
 		break;
 	case 3: /* too long by a little or much */
 		s.length = PROF_MAILBOX_TEXT - 2 + next() % 4;
-		s.checksum = prof_mailbox_sum(s.sequence, s.nonce, s.text, s.length < PROF_MAILBOX_TEXT ? s.length : PROF_MAILBOX_TEXT);
+		s.checksum = prof_mailbox_sum(s.sequence, s.nonce, s.text, s.length < PROF_MAILBOX_TEXT
+		    ? s.length : PROF_MAILBOX_TEXT);
 		break;
 	case 4: /* the sequence alone */
 		need(p, client_write_word(p, at, &word, sizeof(word)));
 		return;
 	default: /* where a profile waits */
-		at = p->block + offsetof(prof_mailbox_t, streams) + next() % (PROF_MAILBOX_SLOTS * sizeof(prof_stream_t) / 8) * 8;
+		at = p->block + offsetof(prof_mailbox_t, streams) + next() % (PROF_MAILBOX_SLOTS
+		    * sizeof(prof_stream_t) / 8) * 8;
 		need(p, client_write_word(p, at, &word, sizeof(word)));
 		return;
 	}
 	size_t size = next() % 4 == 0 ? sizeof(s) : offsetof(prof_slot_t, answered);
 	need(p, client_write_word(p, at, &s, size));
-	need(p, client_write_word(p, p->block + offsetof(prof_mailbox_t, doorbell), &ring, sizeof(ring)));
+	need(p, client_write_word(p, p->block + offsetof(prof_mailbox_t, doorbell), &ring,
+	    sizeof(ring)));
 }
 
 int
@@ -81,14 +86,15 @@ main(int argc, char **argv) {
 	if (argc < 3 || jeprof_find(&p, atoi(argv[1])) != 0) {
 		leave(EXIT_USAGE, "usage: fuzz PID SECONDS [SEED]");
 	}
-	seed = argc > 3 ? strtoull(argv[3], NULL, 10) : random_word();
+	seed = argc > 3 ? strtoull(argv[3], NULL, 10) : client_random_word();
 	printf("seed %" PRIu64 "\n", seed);
 	fflush(stdout);
 	need(&p, jeprof_open(&p, NULL));
-	for (int64_t end = now_ms() + (int64_t)(strtod(argv[2], NULL) * 1000); now_ms() < end; writes++) {
+	for (int64_t end = client_now_ms() + (int64_t)(strtod(argv[2], NULL) * 1000);
+	    client_now_ms() < end; writes++) {
 		one_write(&p);
 		if (writes % 16 == 0) {
-			sleep_ms(1);
+			client_sleep_ms(1);
 		}
 	}
 	for (unsigned i = 0; i < PROF_MAILBOX_SLOTS; i++) {

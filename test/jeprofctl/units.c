@@ -22,13 +22,16 @@ test_sizes(void) {
 	static const struct {
 		const char *text;
 		uint64_t value;
-	} good[] = {{"0", 0}, {"512", 512}, {"512K", 524288}, {"512k", 524288}, {"64M", 67108864}, {"1.5G", 1610612736}, {"2T", 2199023255552},
+	} good[] = {{"0", 0}, {"512", 512}, {"512K", 524288}, {"512k", 524288}, {"64M", 67108864},
+	    {"1.5G", 1610612736}, {"2T", 2199023255552},
 	    {"4KiB", 4096}, {"7B", 7}, {"0.5K", 512}, {"18446744073709551615", UINT64_MAX}};
-	static const char *const bad[] = {"", "K", "-1", "+1", " 1", "1 K", "1X", "1.", ".5K", "1KB", "1.2.3", "0x10", "1e3",
-	    "18446744073709551616", "99999999999T", "1Ki", "1KiBx", "1.5", "1.5B"};
+	static const char *const bad[] = {"", "K", "-1", "+1", " 1", "1 K", "1X", "1.", ".5K", "1KB",
+	    "1.2.3", "0x10", "1e3", "18446744073709551616", "99999999999T", "1Ki", "1KiBx", "1.5",
+	    "1.5B"};
 	uint64_t value;
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
-		check(is_value(good[i].text, size_units, &value) && value == good[i].value, "size", good[i].text);
+		check(is_value(good[i].text, size_units, &value) && value == good[i].value, "size",
+		    good[i].text);
 	}
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		check(!is_value(bad[i], size_units, &value), "no size:", bad[i]);
@@ -40,11 +43,13 @@ test_times(void) {
 	static const struct {
 		const char *text;
 		uint64_t ms;
-	} good[] = {{"30s", 30000}, {"5m", 300000}, {"2h", 7200000}, {"1d", 86400000}, {"500ms", 500}, {"1.5s", 1500}, {"7", 7000}, {"0", 0}};
+	} good[] = {{"30s", 30000}, {"5m", 300000}, {"2h", 7200000}, {"1d", 86400000}, {"500ms", 500},
+	    {"1.5s", 1500}, {"7", 7000}, {"0", 0}};
 	static const char *const bad[] = {"s", "5x", "-5s", "5 s", "5sec", "5K", "1.5ms"};
 	uint64_t value;
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
-		check(is_value(good[i].text, ms_units, &value) && value == good[i].ms, "time", good[i].text);
+		check(is_value(good[i].text, ms_units, &value) && value == good[i].ms, "time",
+		    good[i].text);
 	}
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		check(!is_value(bad[i], ms_units, &value), "no time:", bad[i]);
@@ -57,12 +62,16 @@ test_denials(void) {
 		client_denial_t denial;
 		const char *part;
 	} rows[] = {
-	    {{.our_uid = 1000, .uid = 1000, .is_dumpable = true, .yama = 1}, "ptrace_scope is 1: use sudo, or start it with MALLOC_CONF=prof_ctl_fd:true"},
+	    {{.our_uid = 1000, .uid = 1000, .is_dumpable = true, .yama = 1},
+	    "ptrace_scope is 1: use sudo, or start it with MALLOC_CONF=prof_ctl_fd:true"},
 	    {{.our_uid = 1000, .uid = 1000, .is_dumpable = true, .yama = 2}, "ptrace_scope is 2"},
-	    {{.our_uid = 0, .uid = 0, .is_dumpable = true, .may_trace = true, .yama = 3}, "until the next boot"},
-	    {{.our_uid = 1000, .uid = 0, .is_other_user = true, .is_dumpable = true, .yama = 1}, "belongs to uid 0, we are uid 1000: use sudo"},
+	    {{.our_uid = 0, .uid = 0, .is_dumpable = true, .may_trace = true, .yama = 3},
+	    "until the next boot"},
+	    {{.our_uid = 1000, .uid = 0, .is_other_user = true, .is_dumpable = true, .yama = 1},
+	    "belongs to uid 0, we are uid 1000: use sudo"},
 	    {{.our_uid = 1000, .uid = 1000, .yama = 1}, "not dumpable"},
-	    {{.our_uid = 1000, .uid = 1000, .is_dumpable = true, .has_more_caps = true}, "capabilities"},
+	    {{.our_uid = 1000, .uid = 1000, .is_dumpable = true, .has_more_caps = true},
+	    "capabilities"},
 	    {{.our_uid = 0, .uid = 0, .is_dumpable = true}, "--cap-add SYS_PTRACE"},
 	    {{.our_uid = 0, .uid = 5, .is_other_user = true, .may_trace = true}, "user namespace"},
 	};
@@ -72,7 +81,8 @@ test_denials(void) {
 		check(reason != NULL && strstr(reason, rows[i].part) != NULL, "denial:", rows[i].part);
 	}
 	client_denial_t none = {.our_uid = 1000, .uid = 1000, .is_dumpable = true};
-	check(client_denial_reason(&none, buf, sizeof(buf)) == NULL, "denial:", "no reason is invented");
+	check(client_denial_reason(&none, buf, sizeof(buf)) == NULL, "denial:",
+	    "no reason is invented");
 }
 
 static void
@@ -85,17 +95,21 @@ test_answers(void) {
 	check(value != NULL && strcmp(value, "a=b") == 0, "answer:", "the last, with = in it");
 	value = jeprof_value(text, "empty", buf, sizeof(buf));
 	check(value != NULL && value[0] == '\0', "answer:", "an empty value");
-	check(jeprof_value(text, "alloc", buf, sizeof(buf)) == NULL, "answer:", "the beginning of a key is not the key");
+	check(jeprof_value(text, "alloc", buf, sizeof(buf)) == NULL, "answer:",
+	    "the beginning of a key is not the key");
 	check(jeprof_value("", "a", buf, sizeof(buf)) == NULL, "answer:", "nothing in nothing");
 	char size[24];
-	check(strcmp(size_text(1610612736, size), "1.5G") == 0 && strcmp(size_text(1023, size), "1023") == 0, "size_text", "");
-	check(is_number("0") && is_number("12") && !is_number("012") && !is_number("") && !is_number("1.5"), "numbers of JSON", "");
+	check(strcmp(size_text(1610612736, size), "1.5G") == 0 && strcmp(size_text(1023, size),
+	    "1023") == 0, "size_text", "");
+	check(is_number("0") && is_number("12") && !is_number("012") && !is_number("")
+	    && !is_number("1.5"), "numbers of JSON", "");
 }
 
 static void
 test_layout(void) {
-	check(offsetof(prof_mailbox_t, slots) == 128 && offsetof(prof_slot_t, answered) == 24 + PROF_MAILBOX_TEXT
-	    && sizeof(prof_mailbox_t) <= PROF_MAILBOX_BYTES, "layout", "of the mailbox, which must never change in one version");
+	check(offsetof(prof_mailbox_t, slots) == 128 && offsetof(prof_slot_t, answered) == 24
+	    + PROF_MAILBOX_TEXT && sizeof(prof_mailbox_t) <= PROF_MAILBOX_BYTES, "layout",
+	    "of the mailbox, which must never change in one version");
 }
 
 int

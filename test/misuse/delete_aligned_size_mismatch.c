@@ -6,8 +6,7 @@ extern void delete_sized(void *, size_t, size_t) __asm__("_ZdlPvmSt11align_val_t
 extern void *new_aligned(size_t, size_t) __asm__("_ZnwmSt11align_val_t");
 
 int
-main(void)
-{
+main(void) {
 	delete_sized(releasing(new_aligned(64, 64)), 256, 64);
 	return 0;
 }

@@ -6,8 +6,7 @@ extern void delete_sized(void *, size_t) __asm__("_ZdaPvm");
 extern void *new_plain(size_t) __asm__("_Znam");
 
 int
-main(void)
-{
+main(void) {
 	delete_sized(releasing(new_plain(800)), 400);
 	return 0;
 }

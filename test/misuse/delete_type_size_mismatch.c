@@ -6,8 +6,7 @@ extern void delete_sized(void *, size_t) __asm__("_ZdlPvm");
 extern void *new_plain(size_t) __asm__("_Znwm");
 
 int
-main(void)
-{
+main(void) {
 	delete_sized(releasing(new_plain(16)), 200);
 	return 0;
 }

@@ -2,8 +2,7 @@
 #include "crime.h"
 
 int
-main(void)
-{
+main(void) {
 	void *p = keep(aligned_alloc(1024, 3000));
 
 	free(p);

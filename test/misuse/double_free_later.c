@@ -2,8 +2,7 @@
 #include "crime.h"
 
 int
-main(void)
-{
+main(void) {
 	void *p[10];
 
 	blocks(p, 10, 64);

@@ -2,8 +2,7 @@
 #include "crime.h"
 
 int
-main(void)
-{
+main(void) {
 	void *p = keep(malloc(8000));
 
 	free(p);

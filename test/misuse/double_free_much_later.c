@@ -2,8 +2,7 @@
 #include "crime.h"
 
 int
-main(void)
-{
+main(void) {
 	static void *p[1000];
 
 	blocks(p, 1000, 64);

@@ -3,15 +3,13 @@
 #include <pthread.h>
 
 static void *
-release(void *p)
-{
+release(void *p) {
 	free(p);
 	return NULL;
 }
 
 int
-main(void)
-{
+main(void) {
 	void *p = keep(malloc(100));
 	pthread_t t;
 

@@ -1,9 +1,11 @@
-/* A block of 1 MB that realloc has moved, since another one lies behind it, is freed by its old address. */
+/*
+ * A block of 1 MB that realloc has moved, since another one lies behind it, is freed by its old
+ * address.
+ */
 #include "crime.h"
 
 int
-main(void)
-{
+main(void) {
 	char *p = keep(malloc(1 << 20));
 
 	keep(malloc(1 << 20));

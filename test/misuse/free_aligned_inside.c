@@ -2,8 +2,7 @@
 #include "crime.h"
 
 int
-main(void)
-{
+main(void) {
 	char *p = keep(aligned_alloc(4096, 16384));
 
 	free(keep(p + 4096));

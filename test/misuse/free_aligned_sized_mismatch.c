@@ -2,8 +2,7 @@
 #include "crime.h"
 
 int
-main(void)
-{
+main(void) {
 	free_aligned_sized(keep(aligned_alloc(64, 64)), 64, 256);
 	return 0;
 }

@@ -2,8 +2,7 @@
 #include "crime.h"
 
 int
-main(void)
-{
+main(void) {
 	free(keep((void *)(uintptr_t)main));
 	return not_caught();
 }

@@ -2,8 +2,7 @@
 #include "crime.h"
 
 int
-main(void)
-{
+main(void) {
 	char *p = keep(malloc(1 << 20));
 
 	free(keep(p + 65536));

@@ -2,8 +2,7 @@
 #include "crime.h"
 
 int
-main(void)
-{
+main(void) {
 	char *p = keep(malloc(5000));
 
 	free(keep(p + 2048));

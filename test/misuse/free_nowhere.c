@@ -2,8 +2,7 @@
 #include "crime.h"
 
 int
-main(void)
-{
+main(void) {
 	free(keep((void *)(uintptr_t)0x123456789000));
 	return not_caught();
 }

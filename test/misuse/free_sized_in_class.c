@@ -2,8 +2,7 @@
 #include "crime.h"
 
 int
-main(void)
-{
+main(void) {
 	free_sized(keep(malloc(57)), 60);
 	return 0;
 }

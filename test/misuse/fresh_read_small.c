@@ -2,7 +2,6 @@
 #include "crime.h"
 
 int
-main(void)
-{
+main(void) {
 	return is_all_zero(keep(malloc(128)), 128) ? READ_ZERO : 0;
 }

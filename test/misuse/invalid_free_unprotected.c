@@ -3,8 +3,7 @@
 #include <sys/mman.h>
 
 int
-main(void)
-{
+main(void) {
 	free(keep(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)));
 	return 0;
 }

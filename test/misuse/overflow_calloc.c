@@ -2,8 +2,7 @@
 #include "crime.h"
 
 int
-main(void)
-{
+main(void) {
 	char *p = keep(calloc(5, 8));
 
 	*(char *)keep(p + 40) = 1;

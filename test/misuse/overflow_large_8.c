@@ -2,8 +2,7 @@
 #include "crime.h"
 
 int
-main(void)
-{
+main(void) {
 	char *p = keep(malloc(LARGE));
 
 	memset(keep(p + LARGE), 0, 8);

@@ -2,8 +2,7 @@
 #include "crime.h"
 
 int
-main(void)
-{
+main(void) {
 	char *p = keep(realloc(keep(malloc(30)), 25));
 
 	*(char *)keep(p + 25) = 0;

@@ -2,8 +2,7 @@
 #include "crime.h"
 
 int
-main(void)
-{
+main(void) {
 	char *p = keep(malloc(8));
 
 	memset(keep(p + 8), 1, 8);

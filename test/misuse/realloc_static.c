@@ -2,8 +2,7 @@
 #include "crime.h"
 
 int
-main(void)
-{
+main(void) {
 	static char text[100];
 
 	keep(realloc(keep(text), 1000));

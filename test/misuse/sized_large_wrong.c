@@ -2,8 +2,7 @@
 #include "crime.h"
 
 int
-main(void)
-{
+main(void) {
 	void *p = keep(malloc(1 << 20));
 
 	sdallocx(p, 2 << 20, 0);

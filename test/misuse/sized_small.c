@@ -2,8 +2,7 @@
 #include "crime.h"
 
 int
-main(void)
-{
+main(void) {
 	void *p[100];
 
 	blocks(p, 100, 64);

@@ -2,8 +2,7 @@
 #include "crime.h"
 
 int
-main(void)
-{
+main(void) {
 	char *p = keep(malloc(16));
 
 	strcpy(p, keep("sixteen letters."));

@@ -2,8 +2,7 @@
 #include "crime.h"
 
 int
-main(void)
-{
+main(void) {
 	free(keep((void *)(uintptr_t)0xa5a5a5a5a5a5a5a5));
 	return 0;
 }

@@ -3,8 +3,7 @@
 #include <malloc.h>
 
 int
-main(void)
-{
+main(void) {
 	void *p = keep(malloc(LARGE));
 
 	free(p);

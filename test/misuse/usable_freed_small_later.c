@@ -3,8 +3,7 @@
 #include <malloc.h>
 
 int
-main(void)
-{
+main(void) {
 	void *p[100];
 
 	blocks(p, 100, 16);

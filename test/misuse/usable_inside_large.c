@@ -3,8 +3,7 @@
 #include <malloc.h>
 
 int
-main(void)
-{
+main(void) {
 	char *p = keep(malloc(LARGE));
 
 	return malloc_usable_size(keep(p + 64)) > 1000;

@@ -3,8 +3,7 @@
 #include <malloc.h>
 
 int
-main(void)
-{
+main(void) {
 	char *p = keep(malloc(16));
 
 	return malloc_usable_size(keep(p + 1)) > 1000;

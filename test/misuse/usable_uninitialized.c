@@ -3,7 +3,6 @@
 #include <malloc.h>
 
 int
-main(void)
-{
+main(void) {
 	return malloc_usable_size(keep((void *)(uintptr_t)0xa5a5a5a5a5a5a5a5)) > 1000;
 }

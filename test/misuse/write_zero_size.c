@@ -2,8 +2,7 @@
 #include "crime.h"
 
 int
-main(void)
-{
+main(void) {
 	volatile char *p = keep(malloc(0));
 
 	p[0] = 5;

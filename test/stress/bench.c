@@ -15,8 +15,7 @@
 static long scale = 100;
 
 static uint64_t
-rnd(uint64_t *s)
-{
+rnd(uint64_t *s) {
 	*s ^= *s << 13;
 	*s ^= *s >> 7;
 	*s ^= *s << 17;
@@ -24,15 +23,13 @@ rnd(uint64_t *s)
 }
 
 static void *
-hold(void *p)
-{
+hold(void *p) {
 	__asm__ volatile("" : "+r"(p) : : "memory");
 	return p;
 }
 
 static void *
-get(size_t size)
-{
+get(size_t size) {
 	char *p = hold(malloc(size));
 
 	if (p == NULL)
@@ -44,8 +41,7 @@ get(size_t size)
 
 /* Nearly all sizes of real programs are small: a skewed draw from 8 to about 8000. */
 static size_t
-skewed(uint64_t *s)
-{
+skewed(uint64_t *s) {
 	uint64_t r = rnd(s);
 	unsigned lg = (unsigned)__builtin_ctzll(r | 512);
 
@@ -53,15 +49,13 @@ skewed(uint64_t *s)
 }
 
 static void
-pair64(void)
-{
+pair64(void) {
 	for (long i = 0; i < scale * 1200000; i++)
 		free(get(64));
 }
 
 static void
-batch600(void)
-{
+batch600(void) {
 	void *p[600];
 	uint64_t s = 2;
 
@@ -74,8 +68,7 @@ batch600(void)
 }
 
 static void
-tiny(void)
-{
+tiny(void) {
 	void *p[8];
 
 	for (long i = 0; i < scale * 120000; i++) {
@@ -88,8 +81,7 @@ tiny(void)
 
 /* 20 live blocks of 5 to 25 MB; of each, one page in so many is touched. */
 static void
-churn(long n, size_t stride)
-{
+churn(long n, size_t stride) {
 	static char *live[20];
 	uint64_t s = 3;
 
@@ -105,20 +97,17 @@ churn(long n, size_t stride)
 }
 
 static void
-churn_large(void)
-{
+churn_large(void) {
 	churn(scale * 30, 65536);
 }
 
 static void
-churn_full(void)
-{
+churn_full(void) {
 	churn(scale * 10, 4096);
 }
 
 static void
-medium(void)
-{
+medium(void) {
 	static void *live[200];
 	uint64_t s = 4;
 
@@ -132,8 +121,7 @@ medium(void)
 
 /* Steps of an eighth, and of 16 bytes. */
 static void
-realloc_steps(void)
-{
+realloc_steps(void) {
 	for (long i = 0; i < scale * 200; i++) {
 		char *p = NULL;
 		size_t size = 0;
@@ -153,10 +141,9 @@ realloc_steps(void)
 
 /* Ten vectors that grow by half up to 4 MB, in turn, and are filled. */
 static void
-realloc_half(void)
-{
+realloc_half(void) {
 	for (long i = 0; i < scale; i++) {
-		char *p[10] = { NULL };
+		char *p[10] = {NULL};
 		size_t size = 64;
 
 		for (size_t next = 96; next < (4 << 20); size = next, next += next / 2) {
@@ -171,8 +158,7 @@ realloc_half(void)
 }
 
 static void
-calloc_mixed(void)
-{
+calloc_mixed(void) {
 	static void *live[500];
 	uint64_t s = 5;
 
@@ -186,8 +172,7 @@ calloc_mixed(void)
 }
 
 static void
-aligned(void)
-{
+aligned(void) {
 	static void *live[500];
 	uint64_t s = 6;
 
@@ -203,8 +188,7 @@ aligned(void)
 
 /* Phases of a program: a heap grows, most of it dies at random, another kind grows. */
 static void
-fragmentation(void)
-{
+fragmentation(void) {
 	enum { N = 150000 };
 	static void *live[N];
 	uint64_t s = 7;
@@ -232,8 +216,7 @@ static int nthreads = 1;
 
 /* Runs it in nthreads threads, each with its number. */
 static void
-in_threads(void *(*run)(void *))
-{
+in_threads(void *(*run)(void *)) {
 	pthread_t t[THREADS_MAX];
 
 	for (intptr_t i = 0; i < nthreads; i++)
@@ -243,9 +226,8 @@ in_threads(void *(*run)(void *))
 }
 
 static void *
-mixed_thread(void *arg)
-{
-	void *live[1000] = { NULL };
+mixed_thread(void *arg) {
+	void *live[1000] = {NULL};
 	uint64_t s = 1 + (uint64_t)(intptr_t)arg;
 
 	for (long i = 0; i < scale * 600000 / nthreads; i++) {
@@ -258,8 +240,7 @@ mixed_thread(void *arg)
 }
 
 static void
-mixed(void)
-{
+mixed(void) {
 	if (nthreads == 1)
 		mixed_thread(NULL);
 	else
@@ -275,8 +256,7 @@ struct larson {
 };
 
 static void *
-larson_thread(void *arg)
-{
+larson_thread(void *arg) {
 	struct larson *l = arg;
 
 	for (long i = 0; i < l->rounds; i++) {
@@ -290,8 +270,7 @@ larson_thread(void *arg)
 
 /* Each generation of threads goes on with the blocks of the one before. */
 static void
-larson(void)
-{
+larson(void) {
 	static struct larson l[THREADS_MAX];
 	pthread_t t[THREADS_MAX];
 
@@ -309,11 +288,12 @@ larson(void)
 enum { SHARED = 1000, MINE = 2000 };
 static void *shared[SHARED];
 
-/* A phase: some blocks are kept, some are exchanged for those of others; at its end most are freed. */
+/*
+ * A phase: some blocks are kept, some are exchanged for those of others; at its end most are freed.
+ */
 static void *
-mstress_thread(void *arg)
-{
-	void *mine[MINE] = { NULL };
+mstress_thread(void *arg) {
+	void *mine[MINE] = {NULL};
 	uint64_t s = 11 + (uint64_t)(intptr_t)arg;
 
 	for (int phase = 0; phase < 20; phase++) {
@@ -339,19 +319,18 @@ mstress_thread(void *arg)
 }
 
 static void
-mstress(void)
-{
+mstress(void) {
 	in_threads(mstress_thread);
 }
 
 /* Most blocks have at most 256 bytes; one in 100, 1000 and 10000 is so many times as large. */
 static size_t
-any_size(uint64_t *s)
-{
+any_size(uint64_t *s) {
 	uint64_t r = rnd(s);
 	size_t size = 8 + 8 * ((r >> 20) % 32);
 
-	return r % 10000 == 0 ? size * 10000 : r % 1000 == 0 ? size * 1000 : r % 100 == 0 ? size * 100 : size;
+	return r % 10000 == 0 ? size * 10000 : r % 1000 == 0 ? size * 1000 : r % 100 == 0 ? size * 100
+	    : size;
 }
 
 /*
@@ -359,8 +338,7 @@ any_size(uint64_t *s)
  * others until their turn comes; some of these it exchanges for what another thread has left.
  */
 static void *
-phase_thread(void *arg)
-{
+phase_thread(void *arg) {
 	enum { HELD = 10000, LOOSE = 10000 };
 	void **held = calloc(HELD, sizeof(void *)), **loose = calloc(LOOSE, sizeof(void *));
 	uint64_t s = 17 + (uint64_t)(intptr_t)arg;
@@ -399,8 +377,7 @@ phase_thread(void *arg)
 
 /* Phases of new threads; between them half of what they left is freed. */
 static void
-phases(void)
-{
+phases(void) {
 	for (int phase = 0; phase < 25; phase++) {
 		in_threads(phase_thread);
 		for (int i = phase % 2; i < SHARED; i += 2)
@@ -415,20 +392,18 @@ struct parcel {
 static struct parcel *parcels[2];
 
 static void
-open_parcel(struct parcel *l)
-{
+open_parcel(struct parcel *l) {
 	for (int i = 0; l != NULL && i < 1000; i++)
 		free(l->block[i]);
 	free(l);
 }
 
 /*
- * Blocks of 8 to 16000 bytes, which are renewed at random; then each second set is sent away, if the
- * other thread has taken the one before.
+ * Blocks of 8 to 16000 bytes, which are renewed at random; then each second set is sent away, if
+ * the other thread has taken the one before.
  */
 static void *
-cross_thread(void *arg)
-{
+cross_thread(void *arg) {
 	intptr_t me = (intptr_t)arg;
 	uint64_t s = 23 + (uint64_t)me;
 
@@ -444,7 +419,8 @@ cross_thread(void *arg)
 		}
 		struct parcel *none = NULL;
 
-		if (round % 2 != 0 || !__atomic_compare_exchange_n(&parcels[1 - me], &none, l, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		if (round % 2 != 0 || !__atomic_compare_exchange_n(&parcels[1 - me], &none, l, 0,
+		    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 			open_parcel(l);
 		open_parcel(__atomic_exchange_n(&parcels[me], NULL, __ATOMIC_ACQ_REL));
 	}
@@ -452,8 +428,7 @@ cross_thread(void *arg)
 }
 
 static void
-cross(void)
-{
+cross(void) {
 	in_threads(cross_thread);
 }
 
@@ -466,8 +441,7 @@ struct pair {
 };
 
 static void *
-consumer(void *arg)
-{
+consumer(void *arg) {
 	struct pair *p = arg;
 
 	for (long i = 0; i < p->n; i++) {
@@ -482,8 +456,7 @@ consumer(void *arg)
 
 /* The ring is told of in steps, so that what is measured is not the two threads' waiting. */
 static void *
-producer(void *arg)
-{
+producer(void *arg) {
 	struct pair *p = arg;
 	uint64_t s = 9;
 
@@ -498,8 +471,7 @@ producer(void *arg)
 }
 
 static void
-producer_consumer(void)
-{
+producer_consumer(void) {
 	static struct pair pair[THREADS_MAX / 2];
 	pthread_t t[THREADS_MAX];
 
@@ -513,8 +485,7 @@ producer_consumer(void)
 }
 
 static void *
-short_thread(void *arg)
-{
+short_thread(void *arg) {
 	void *p[20];
 
 	for (int i = 0; i < 20; i++)
@@ -525,8 +496,7 @@ short_thread(void *arg)
 }
 
 static void
-threads(void)
-{
+threads(void) {
 	pthread_t t[4];
 
 	for (long i = 0; i < scale * 15; i++) {
@@ -539,8 +509,7 @@ threads(void)
 
 /* A hundred blocks of one size are allocated, their ends written, and freed in another order. */
 static void
-hundreds(size_t size, long times)
-{
+hundreds(size_t size, long times) {
 	void *p[100];
 
 	for (long i = 0; i < scale * times; i++) {
@@ -552,20 +521,17 @@ hundreds(size_t size, long times)
 }
 
 static void
-hundred_1k(void)
-{
+hundred_1k(void) {
 	hundreds(1 << 10, 2000);
 }
 
 static void
-hundred_64k(void)
-{
+hundred_64k(void) {
 	hundreds(64 << 10, 200);
 }
 
 static void
-hundred_2m(void)
-{
+hundred_2m(void) {
 	hundreds(2 << 20, 10);
 }
 
@@ -576,8 +542,7 @@ static void *hand[HANDED];
 static bool hand_is_over;
 
 static void *
-hand_freer(void *arg)
-{
+hand_freer(void *arg) {
 	for (;;) {
 		sem_wait(&hand_full);
 		if (hand_is_over)
@@ -589,8 +554,7 @@ hand_freer(void *arg)
 }
 
 static void
-hand_over(size_t size, long times)
-{
+hand_over(size_t size, long times) {
 	pthread_t t;
 
 	sem_init(&hand_full, 0, 0);
@@ -609,21 +573,18 @@ hand_over(size_t size, long times)
 }
 
 static void
-hand_1k(void)
-{
+hand_1k(void) {
 	hand_over(1 << 10, 500);
 }
 
 static void
-hand_16k(void)
-{
+hand_16k(void) {
 	hand_over(16 << 10, 300);
 }
 
 /* One buffer that grows by 4 KiB to 1 MiB, each time written to its end. */
 static void
-grow(void)
-{
+grow(void) {
 	for (long i = 0; i < scale * 6; i++) {
 		char *p = NULL;
 
@@ -635,10 +596,12 @@ grow(void)
 	}
 }
 
-/* Requests of a server: two buffers of 4 to 256 KiB and some small blocks each, 32 requests at a time. */
+/*
+ * Requests of a server: two buffers of 4 to 256 KiB and some small blocks each, 32 requests at a
+ * time.
+ */
 static void
-server(void)
-{
+server(void) {
 	static void *open[32][12];
 	uint64_t s = 11;
 
@@ -663,43 +626,42 @@ struct workload {
 };
 
 static const struct workload workloads[] = {
-	{ "pair64", pair64, 1 },
-	{ "mixed", mixed, 1 },
-	{ "mixed-2", mixed, 2 },
-	{ "mixed-8", mixed, 8 },
-	{ "tiny", tiny, 1 },
-	{ "batch600", batch600, 1 },
-	{ "medium", medium, 1 },
-	{ "churn-large", churn_large, 1 },
-	{ "churn-full", churn_full, 1 },
-	{ "realloc", realloc_steps, 1 },
-	{ "realloc-half", realloc_half, 1 },
-	{ "calloc", calloc_mixed, 1 },
-	{ "aligned", aligned, 1 },
-	{ "fragmentation", fragmentation, 1 },
-	{ "larson-1", larson, 1 },
-	{ "larson-2", larson, 2 },
-	{ "larson-8", larson, 8 },
-	{ "mstress-1", mstress, 1 },
-	{ "mstress-2", mstress, 2 },
-	{ "mstress-8", mstress, 8 },
-	{ "phases-8", phases, 8 },
-	{ "cross-2", cross, 2 },
-	{ "prod-cons", producer_consumer, 2 },
-	{ "prod-cons-8", producer_consumer, 8 },
-	{ "threads", threads, 4 },
-	{ "hundred-1K", hundred_1k, 1 },
-	{ "hundred-64K", hundred_64k, 1 },
-	{ "hundred-2M", hundred_2m, 1 },
-	{ "hand-1K", hand_1k, 2 },
-	{ "hand-16K", hand_16k, 2 },
-	{ "grow", grow, 1 },
-	{ "server", server, 1 },
+	{"pair64", pair64, 1},
+	{"mixed", mixed, 1},
+	{"mixed-2", mixed, 2},
+	{"mixed-8", mixed, 8},
+	{"tiny", tiny, 1},
+	{"batch600", batch600, 1},
+	{"medium", medium, 1},
+	{"churn-large", churn_large, 1},
+	{"churn-full", churn_full, 1},
+	{"realloc", realloc_steps, 1},
+	{"realloc-half", realloc_half, 1},
+	{"calloc", calloc_mixed, 1},
+	{"aligned", aligned, 1},
+	{"fragmentation", fragmentation, 1},
+	{"larson-1", larson, 1},
+	{"larson-2", larson, 2},
+	{"larson-8", larson, 8},
+	{"mstress-1", mstress, 1},
+	{"mstress-2", mstress, 2},
+	{"mstress-8", mstress, 8},
+	{"phases-8", phases, 8},
+	{"cross-2", cross, 2},
+	{"prod-cons", producer_consumer, 2},
+	{"prod-cons-8", producer_consumer, 8},
+	{"threads", threads, 4},
+	{"hundred-1K", hundred_1k, 1},
+	{"hundred-64K", hundred_64k, 1},
+	{"hundred-2M", hundred_2m, 1},
+	{"hand-1K", hand_1k, 2},
+	{"hand-16K", hand_16k, 2},
+	{"grow", grow, 1},
+	{"server", server, 1},
 };
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	size_t n = sizeof(workloads) / sizeof(workloads[0]);
 
 	if (argc > 2)

@@ -37,8 +37,7 @@ enum { DEPTH = 20, THREADS = 8, DUMPS = 7, PHASES = 2 * DUMPS + 1, RING = 512 };
 static const char *dir;
 
 static uint64_t
-now_ns(clockid_t clock)
-{
+now_ns(clockid_t clock) {
 	struct timespec t;
 
 	clock_gettime(clock, &t);
@@ -46,17 +45,16 @@ now_ns(clockid_t clock)
 }
 
 static void
-die(const char *what)
-{
+die(const char *what) {
 	fprintf(stderr, "bench_dump: %s\n", what);
 	exit(1);
 }
 
 /* ---------------------------------------------------------------- sites */
 
-static __attribute__((noinline)) void *
-site(uint32_t bits, int depth, size_t size)
-{
+static
+__attribute__((noinline)) void *
+site(uint32_t bits, int depth, size_t size) {
 	void *p;
 
 	if (depth == 0)
@@ -73,8 +71,7 @@ site(uint32_t bits, int depth, size_t size)
 }
 
 static void **
-sites_make(uint32_t n)
-{
+sites_make(uint32_t n) {
 	void **live = calloc(n, sizeof(*live));
 
 	for (uint32_t i = 0; i < n; i++)
@@ -82,16 +79,15 @@ sites_make(uint32_t n)
 	return live;
 }
 
-static __attribute__((noinline)) void
-the_dump(const char *path)
-{
+static
+__attribute__((noinline)) void
+the_dump(const char *path) {
 	if (mallctl == NULL || mallctl("prof.dump", NULL, NULL, &path, sizeof(path)) != 0)
 		die("prof.dump failed");
 }
 
 static void
-path_make(char path[200])
-{
+path_make(char path[200]) {
 	snprintf(path, 200, "%s/bench.heap", dir);
 	unlink(path);
 }
@@ -99,8 +95,7 @@ path_make(char path[200])
 /* ---------------------------------------------------------------- quiet */
 
 static uint64_t
-status_kb(const char *key)
-{
+status_kb(const char *key) {
 	char text[4096], *at;
 	int fd = open("/proc/self/status", O_RDONLY);
 	ssize_t n = read(fd, text, sizeof(text) - 1);
@@ -113,8 +108,7 @@ status_kb(const char *key)
 
 /* From here on the peak counts from what is resident now. */
 static void
-peak_reset(void)
-{
+peak_reset(void) {
 	int fd = open("/proc/self/clear_refs", O_WRONLY);
 
 	if (fd < 0 || write(fd, "5", 1) != 1)
@@ -123,8 +117,7 @@ peak_reset(void)
 }
 
 static uint64_t
-metadata_bytes(void)
-{
+metadata_bytes(void) {
 	uint64_t epoch = 1;
 	size_t v = 0, len = sizeof(v);
 
@@ -134,14 +127,12 @@ metadata_bytes(void)
 }
 
 static uint64_t
-tv_us(struct timeval t)
-{
+tv_us(struct timeval t) {
 	return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_usec;
 }
 
 static void
-quiet(uint32_t n)
-{
+quiet(uint32_t n) {
 	uint64_t best = UINT64_MAX, user = 0, sys = 0, growth = 0;
 	uint64_t before = metadata_bytes();
 	struct stat st;
@@ -195,15 +186,13 @@ static atomic_int phase;		/* -1: the end */
 static atomic_uint next_site;
 
 static void
-thread_sampled(bool on)
-{
+thread_sampled(bool on) {
 	mallctl("thread.prof.active", NULL, NULL, &on, sizeof(on));
 }
 
 /* CPU time of the calling thread and its time in the queue, together. */
 static uint64_t
-not_asleep_ns(int fd)
-{
+not_asleep_ns(int fd) {
 	char text[100] = "", *at;
 
 	if (pread(fd, text, sizeof(text) - 1, 0) <= 0)
@@ -214,8 +203,7 @@ not_asleep_ns(int fd)
 
 /* Kinds: 0 and 1 never sampled, 2 always at known sites, 3 also at sites never seen before. */
 static void *
-work_alloc(struct worker *w, uint64_t i)
-{
+work_alloc(struct worker *w, uint64_t i) {
 	switch (w->kind) {
 	case 0:
 		return malloc(64);
@@ -229,8 +217,7 @@ work_alloc(struct worker *w, uint64_t i)
 }
 
 static void *
-work(void *arg)
-{
+work(void *arg) {
 	struct worker *w = arg;
 	int at;
 
@@ -259,8 +246,7 @@ work(void *arg)
 
 /* As much work as a dump took, by this thread's own clock, and also through the file system. */
 static void
-burn(uint64_t cpu_ns)
-{
+burn(uint64_t cpu_ns) {
 	static char block[65536];
 	char path[200];
 
@@ -275,8 +261,7 @@ burn(uint64_t cpu_ns)
 }
 
 static int
-by_value(const void *a, const void *b)
-{
+by_value(const void *a, const void *b) {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
 	return x < y ? -1 : x > y;
@@ -284,8 +269,7 @@ by_value(const void *a, const void *b)
 
 /* Worst thread in each phase; of the phases the median and the worst. */
 static void
-report(const char *name, int first, bool asleep)
-{
+report(const char *name, int first, bool asleep) {
 	uint64_t v[DUMPS];
 
 	for (int i = 0; i < DUMPS; i++) {
@@ -297,13 +281,12 @@ report(const char *name, int first, bool asleep)
 		}
 	}
 	qsort(v, DUMPS, sizeof(*v), by_value);
-	printf("%s_median_us %llu\n%s_worst_us %llu\n", name, (unsigned long long)v[DUMPS / 2] / 1000, name,
-	    (unsigned long long)v[DUMPS - 1] / 1000);
+	printf("%s_median_us %llu\n%s_worst_us %llu\n", name, (unsigned long long)v[DUMPS / 2] / 1000,
+	    name, (unsigned long long)v[DUMPS - 1] / 1000);
 }
 
 static void
-mutex_report(const char *name)
-{
+mutex_report(const char *name) {
 	char node[100];
 	uint64_t ns = 0, epoch = 1;
 	size_t len = sizeof(ns);
@@ -315,9 +298,8 @@ mutex_report(const char *name)
 }
 
 static void
-busy(uint32_t n, int nthreads)
-{
-	static const struct timespec rest = { 0, 20000000 };
+busy(uint32_t n, int nthreads) {
+	static const struct timespec rest = {0, 20000000};
 	uint64_t cpu = 0, wall = 0;
 	char path[200];
 
@@ -327,7 +309,7 @@ busy(uint32_t n, int nthreads)
 		workers[i].kind = 3 - i % 4;
 		pthread_create(&workers[i].thread, NULL, work, &workers[i]);
 	}
-	nanosleep(&(struct timespec){ 0, 300000000 }, NULL);
+	nanosleep(&(struct timespec){0, 300000000}, NULL);
 	mallctl("stats.mutexes.reset", NULL, NULL, NULL, 0);
 	for (int i = 0; i < DUMPS; i++) {
 		path_make(path);
@@ -362,8 +344,7 @@ busy(uint32_t n, int nthreads)
 }
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	char path[200];
 
 	if (argc != 4 || mallctl == NULL)

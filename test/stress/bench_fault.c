@@ -21,8 +21,7 @@
 #define UNIT (4 * KIB)
 
 static double
-now_us(void)
-{
+now_us(void) {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
@@ -30,9 +29,9 @@ now_us(void)
 
 /* A run of `bytes` that begins at a huge page; the caller unmaps *base, which is longer. */
 static char *
-fresh(size_t bytes, char **base)
-{
-	*base = mmap(NULL, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+fresh(size_t bytes, char **base) {
+	*base = mmap(NULL, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE,
+	    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (*base == MAP_FAILED) {
 		perror("mmap");
 		exit(1);
@@ -42,8 +41,7 @@ fresh(size_t bytes, char **base)
 
 /* Microseconds for each 4 KiB; -1 if the system refuses. step 0: nothing is populated. */
 static double
-touch(size_t bytes, size_t step, int is_huge)
-{
+touch(size_t bytes, size_t step, int is_huge) {
 	char *base, *p = fresh(bytes, &base);
 	double cost = -1;
 	if (madvise(p, bytes, is_huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE) != 0 && is_huge)
@@ -61,8 +59,7 @@ end:
 }
 
 static void
-row(const char *name, size_t bytes, size_t step, int is_huge, int rounds)
-{
+row(const char *name, size_t bytes, size_t step, int is_huge, int rounds) {
 	double best = -1;
 	for (int i = 0; i < rounds; i++) {
 		double t = touch(bytes, step, is_huge);
@@ -75,9 +72,9 @@ row(const char *name, size_t bytes, size_t step, int is_huge, int rounds)
 }
 
 int
-main(int argc, char **argv)
-{
-	size_t bytes = (argc > 1 ? strtoul(argv[1], NULL, 10) : 64) * 1024 * KIB / HUGE_PAGE * HUGE_PAGE;
+main(int argc, char **argv) {
+	size_t bytes = (argc > 1 ? strtoul(argv[1], NULL, 10) : 64) * 1024 * KIB / HUGE_PAGE
+	    * HUGE_PAGE;
 	int rounds = argc > 2 ? atoi(argv[2]) : 5;
 	if (bytes == 0 || rounds <= 0)
 		return 1;

@@ -1,15 +1,19 @@
 /*
- * One operation at one size of the problem, for run-bench-growth: what it costs when there is more of
- * something. An operation is a free and a malloc.
+ * One operation at one size of the problem, for run-bench-growth: what it costs when there is more
+ * of something. An operation is a free and a malloc.
  *
  *   bench_growth blocks N OPS    N live blocks of 8 to 512 bytes; random ones give way to new ones
- *   bench_growth threads N OPS   N threads alive, each with 50 such blocks, of which random ones give way
- *   bench_growth size N OPS      sixteen live blocks of N bytes, their first bytes written; the oldest goes
- *   bench_growth mixed N OPS     batches of 64 bytes that come from N arenas in turn, freed by one thread
+ *   bench_growth threads N OPS N threads alive, each with 50 such blocks, of which random ones give
+ *   way
+ *   bench_growth size N OPS sixteen live blocks of N bytes, their first bytes written; the oldest
+ *   goes
+ *   bench_growth mixed N OPS batches of 64 bytes that come from N arenas in turn, freed by one
+ *   thread
  *   bench_growth start N 0       N threads that begin, make sixteen blocks, free them and end
  *
- * Prints the CPU time of the operations and what the process holds: lines of NAME VALUE. Arenas are told
- * by MALLOC_CONF. An instruction counter takes the functions operate_*, where the operations are.
+ * Prints the CPU time of the operations and what the process holds: lines of NAME VALUE. Arenas are
+ * told by MALLOC_CONF. An instruction counter takes the functions operate_*, where the operations
+ * are.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -36,22 +40,19 @@ static pthread_barrier_t ready, begin, done, leave;
 static size_t rss_before;
 
 static uint64_t
-number(uint64_t *state)
-{
+number(uint64_t *state) {
 	*state ^= *state << 13;
 	*state ^= *state >> 7;
 	return *state ^= *state << 17;
 }
 
 static size_t
-small_size(uint64_t random)
-{
+small_size(uint64_t random) {
 	return 8 + (random >> 40) % 505;
 }
 
 static double
-cpu_ns(clockid_t clock)
-{
+cpu_ns(clockid_t clock) {
 	struct timespec ts;
 
 	clock_gettime(clock, &ts);
@@ -59,8 +60,7 @@ cpu_ns(clockid_t clock)
 }
 
 static size_t
-resident(void)
-{
+resident(void) {
 	static char text[4096];
 	int fd = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
@@ -74,8 +74,7 @@ resident(void)
 }
 
 static size_t
-ctl_size(const char *name)
-{
+ctl_size(const char *name) {
 	size_t value = 0, len = sizeof(value);
 
 	return ctl(name, &value, &len, NULL, 0) == 0 ? value : 0;
@@ -83,8 +82,7 @@ ctl_size(const char *name)
 
 /* What `live` bytes that the program asked for cost. */
 static void
-report(size_t live)
-{
+report(size_t live) {
 	uint64_t epoch = 1;
 	size_t len = sizeof(epoch);
 
@@ -94,9 +92,9 @@ report(size_t live)
 }
 
 static void *
-pages(size_t bytes)
-{
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+pages(size_t bytes) {
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
+	    -1, 0);
 
 	if (p == MAP_FAILED)
 		exit(2);
@@ -105,8 +103,7 @@ pages(size_t bytes)
 
 /* A block that is used: what it costs to touch memory is the same for every allocator. */
 static void *
-fresh(size_t size)
-{
+fresh(size_t size) {
 	char *p = malloc(size);
 
 	if (p == NULL)
@@ -117,8 +114,7 @@ fresh(size_t size)
 
 /* The random sequence is the one that filled the blocks, so the sizes can be told at the end. */
 OPERATION void
-operate_blocks(void **block, uint32_t *size, size_t n, long ops, uint64_t *state)
-{
+operate_blocks(void **block, uint32_t *size, size_t n, long ops, uint64_t *state) {
 	for (long i = 0; i < ops; i++) {
 		uint64_t r = number(state);
 		size_t at = (size_t)((r & 0xffffffff) * n >> 32);
@@ -130,8 +126,7 @@ operate_blocks(void **block, uint32_t *size, size_t n, long ops, uint64_t *state
 }
 
 static size_t
-sum(const uint32_t *size, size_t n)
-{
+sum(const uint32_t *size, size_t n) {
 	size_t bytes = 0;
 
 	for (size_t i = 0; i < n; i++)
@@ -140,8 +135,7 @@ sum(const uint32_t *size, size_t n)
 }
 
 static void
-blocks(size_t n, long ops)
-{
+blocks(size_t n, long ops) {
 	void **block = pages(n * sizeof(*block));
 	uint32_t *size = pages(n * sizeof(*size));
 	uint64_t state = 88172645463325252u;
@@ -167,8 +161,7 @@ struct worker {
 };
 
 static void *
-work(void *arg)
-{
+work(void *arg) {
 	struct worker *w = arg;
 	void *block[PER_THREAD];
 	uint32_t size[PER_THREAD];
@@ -192,8 +185,7 @@ work(void *arg)
 }
 
 static void
-threads(size_t n, long ops)
-{
+threads(size_t n, long ops) {
 	struct worker *w = pages(n * sizeof(*w));
 	pthread_attr_t attr;
 	size_t live = 0;
@@ -227,8 +219,7 @@ threads(size_t n, long ops)
 }
 
 OPERATION void
-operate_sized(void **block, size_t n, long ops)
-{
+operate_sized(void **block, size_t n, long ops) {
 	for (long i = 0; i < ops; i++) {
 		free(block[i % N_SIZED]);
 		block[i % N_SIZED] = fresh(n);
@@ -236,8 +227,7 @@ operate_sized(void **block, size_t n, long ops)
 }
 
 static void
-sized(size_t n, long ops)
-{
+sized(size_t n, long ops) {
 	void *block[N_SIZED];
 	double before;
 
@@ -251,15 +241,13 @@ sized(size_t n, long ops)
 }
 
 OPERATION void
-operate_mixed(void **block)
-{
+operate_mixed(void **block) {
 	for (int i = 0; i < N_MIXED; i++)
 		free(block[i]);
 }
 
 static void
-mixed(size_t n, long ops)
-{
+mixed(size_t n, long ops) {
 	void *(*mallocx)(size_t, int) = (void *(*)(size_t, int))dlsym(RTLD_DEFAULT, "mallocx");
 	void **block = pages(N_MIXED * sizeof(*block));
 	double before, ns = 0;
@@ -277,8 +265,7 @@ mixed(size_t n, long ops)
 }
 
 static void *
-short_life(void *arg)
-{
+short_life(void *arg) {
 	void *block[N_SIZED];
 	uint64_t state = 88172645463325252u;
 
@@ -290,8 +277,7 @@ short_life(void *arg)
 }
 
 OPERATION void
-operate_starts(size_t n)
-{
+operate_starts(size_t n) {
 	for (size_t i = 0; i < n; i++) {
 		pthread_t t;
 
@@ -302,8 +288,7 @@ operate_starts(size_t n)
 }
 
 static void
-starts(size_t n)
-{
+starts(size_t n) {
 	double before = cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
 
 	rss_before = resident();
@@ -313,8 +298,7 @@ starts(size_t n)
 }
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	size_t n = argc > 2 ? (size_t)strtoull(argv[2], NULL, 10) : 0;
 	long ops = argc > 3 ? strtol(argv[3], NULL, 10) : 0;
 

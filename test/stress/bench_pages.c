@@ -2,7 +2,7 @@
  * How a heap gets its pages and gives them back, for run-bench-pages.
  *
  *   bench_pages fill MB      objects of 64 bytes, each written
- *   bench_pages runs MB      the same and an array of them, then nine of ten runs of 4 MiB are freed;
+ *   bench_pages runs MB the same and an array of them, then nine of ten runs of 4 MiB are freed;
  *                            looks 12 s later
  *   bench_pages random MB    the same, but nine of ten objects at random are freed
  *   bench_pages fork MB      the same as fill, then a child writes to one object of each 256 KiB;
@@ -30,8 +30,7 @@ static size_t count;
 
 /* A line of /proc/self/smaps_rollup, in KiB. */
 static long
-rollup(const char *name)
-{
+rollup(const char *name) {
 	static char text[4096];
 	FILE *in = fopen("/proc/self/smaps_rollup", "r");
 	size_t n = in == NULL ? 0 : fread(text, 1, sizeof(text) - 1, in);
@@ -45,8 +44,7 @@ rollup(const char *name)
 }
 
 static double
-now_us(void)
-{
+now_us(void) {
 	struct timespec t;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
@@ -54,8 +52,7 @@ now_us(void)
 }
 
 static void
-fill(int is_timed)
-{
+fill(int is_timed) {
 	double slowest = 0;
 
 	for (size_t i = 0; i < count; i++) {
@@ -78,8 +75,7 @@ fill(int is_timed)
 
 /* Frees nine of ten, by runs of 4 MiB or by objects. */
 static size_t
-shrink(int by_runs)
-{
+shrink(int by_runs) {
 	size_t per_run = RUN / SIZE, live = 0;
 	uint64_t s = 88172645463325252u;
 
@@ -97,8 +93,7 @@ shrink(int by_runs)
 
 /* Waits for the decay; calls of malloc now and then let it happen. */
 static void
-idle(int seconds)
-{
+idle(int seconds) {
 	double end = now_us() + seconds * 1e6;
 
 	while (now_us() < end) {
@@ -110,8 +105,7 @@ idle(int seconds)
 
 /* Prints how many KiB of its own a child has after it wrote to one of so many objects. */
 static void
-copy_in_child(size_t step)
-{
+copy_in_child(size_t step) {
 	long before, after;
 	size_t i = 0;
 
@@ -131,8 +125,7 @@ copy_in_child(size_t step)
 }
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	const char *what = argc > 1 ? argv[1] : "fill";
 	int is_shrinking = strcmp(what, "runs") == 0 || strcmp(what, "random") == 0;
 	size_t live;
@@ -149,7 +142,8 @@ main(int argc, char **argv)
 		live = shrink(strcmp(what, "runs") == 0);
 		idle(12);
 	}
-	printf("live_kib %zu\nrss_kib %ld\nhuge_kib %ld\n", (live * SIZE + (is_shrinking ? count * sizeof(*objects) : 0)) >> 10,
-	    rollup("\nRss:"), rollup("AnonHugePages:"));
+	printf("live_kib %zu\nrss_kib %ld\nhuge_kib %ld\n",
+	    (live * SIZE + (is_shrinking ? count * sizeof(*objects) : 0)) >> 10, rollup("\nRss:"),
+	    rollup("AnonHugePages:"));
 	return 0;
 }

@@ -1,9 +1,9 @@
 /*
  * What samples cost: bench_sample MODE ARG...
  *
- *   pair DEPTH SITES N   N pairs of malloc(64) and free, DEPTH calls deeper, from SITES call sites in
+ *   pair DEPTH SITES N N pairs of malloc(64) and free, DEPTH calls deeper, from SITES call sites in
  *                        turn (1, 2 or 8): for an instruction counter, two runs with different N
- *   first N              N stacks of depth 20 that were never seen, in batches: nanoseconds of CPU time
+ *   first N N stacks of depth 20 that were never seen, in batches: nanoseconds of CPU time
  *                        for each in the fastest batch, and bytes of metadata that they leave
  *   deep N               N pairs 40 calls deep: nanoseconds of CPU time for each
  *
@@ -22,15 +22,13 @@ extern int mallctl(const char *, void *, size_t *, void *, size_t) __attribute__
 #define END __asm__ volatile("")	/* no tail call */
 
 static void *
-hold(void *p)
-{
+hold(void *p) {
 	__asm__ volatile("" : "+r"(p) : : "memory");
 	return p;
 }
 
 static uint64_t
-cpu_ns(void)
-{
+cpu_ns(void) {
 	struct timespec t;
 
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -41,22 +39,21 @@ cpu_ns(void)
 
 /* Two words of the stack more in each: the calls in turn differ in place too. */
 #define SITE(k) \
-	static CALL void site##k(void) { volatile char pad[16 * (k) + 1]; pad[0] = 0; free(hold(malloc(64))); END; }
+	static CALL void site##k(void) { volatile char pad[16 * (k) + 1]; pad[0] = 0; \
+	    free(hold(malloc(64))); END; }
 SITE(0) SITE(1) SITE(2) SITE(3) SITE(4) SITE(5) SITE(6) SITE(7)
 
 static void (*const sites[])(void) = {site0, site1, site2, site3, site4, site5, site6, site7};
 
 static CALL void
-pairs(long n, unsigned nsites)
-{
+pairs(long n, unsigned nsites) {
 	for (long i = 0; i < n; i++)
 		sites[i % nsites]();
 	END;
 }
 
 static CALL void
-pairs_at(int depth, long n, unsigned nsites)
-{
+pairs_at(int depth, long n, unsigned nsites) {
 	if (depth > 0)
 		pairs_at(depth - 1, n, nsites);
 	else
@@ -70,8 +67,7 @@ static CALL void left(int depth, uint32_t path);
 
 /* One bit of the path for each call. */
 static CALL void
-right(int depth, uint32_t path)
-{
+right(int depth, uint32_t path) {
 	if (depth == 0)
 		free(hold(malloc(64)));
 	else if ((path & 1) != 0)
@@ -82,8 +78,7 @@ right(int depth, uint32_t path)
 }
 
 static CALL void
-left(int depth, uint32_t path)
-{
+left(int depth, uint32_t path) {
 	if (depth == 0)
 		free(hold(malloc(64)));
 	else if ((path & 1) != 0)
@@ -94,8 +89,7 @@ left(int depth, uint32_t path)
 }
 
 static size_t
-metadata(void)
-{
+metadata(void) {
 	uint64_t epoch = 1;
 	size_t bytes = 0, len = sizeof(bytes);
 
@@ -105,8 +99,7 @@ metadata(void)
 }
 
 static int
-first(long n)
-{
+first(long n) {
 	enum { BATCHES = 8, DEPTH = 20 };
 	uint64_t best = UINT64_MAX;
 	size_t before;
@@ -135,8 +128,7 @@ first(long n)
 /* ---------------------------------------------------------------- a deep loop */
 
 static CALL void
-deep_loop(int depth, long n)
-{
+deep_loop(int depth, long n) {
 	if (depth > 0) {
 		deep_loop(depth - 1, n);
 	} else {
@@ -150,8 +142,7 @@ deep_loop(int depth, long n)
 }
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	const char *mode = argc > 1 ? argv[1] : "";
 
 	if (strcmp(mode, "pair") == 0 && argc == 5) {

@@ -21,75 +21,64 @@ static void *block[BATCH];
 static unsigned order[BATCH];
 
 static void *
-hold(void *p)
-{
+hold(void *p) {
 	__asm__ volatile("" : "+r"(p) : : "memory");
 	return p;
 }
 
 static uint64_t
-next_random(uint64_t x)
-{
+next_random(uint64_t x) {
 	x ^= x << 13;
 	x ^= x >> 7;
 	return x ^ x << 17;
 }
 
 static void
-pairs(long n, size_t size)
-{
+pairs(long n, size_t size) {
 	for (long i = 0; i < n; i++)
 		free(hold(malloc(size)));
 }
 
 static void
-pair64(long n)
-{
+pair64(long n) {
 	pairs(n, 64);
 }
 
 static void
-pair16k(long n)
-{
+pair16k(long n) {
 	pairs(n, 16384);
 }
 
 static void
-pair256k(long n)
-{
+pair256k(long n) {
 	pairs(n, 262144);
 }
 
 static void
-pair4m(long n)
-{
+pair4m(long n) {
 	pairs(n, 4 << 20);
 }
 
 static void
-sized64(long n)
-{
+sized64(long n) {
 	for (long i = 0; i < n; i++)
 		sdallocx(hold(malloc(64)), 64, 0);
 }
 
 static void
-calloc64(long n)
-{
+calloc64(long n) {
 	for (long i = 0; i < n; i++)
 		free(hold(calloc(1, 64)));
 }
 
 static void
-aligned64(long n)
-{
+aligned64(long n) {
 	for (long i = 0; i < n; i++)
 		free(hold(aligned_alloc(64, 64)));
 }
 
 static void
-usable(long n)
-{
+usable(long n) {
 	void *p = hold(malloc(64));
 
 	for (long i = 0; i < n; i++)
@@ -98,8 +87,7 @@ usable(long n)
 }
 
 static void
-batch(long n)
-{
+batch(long n) {
 	for (long i = 0; i < n; i += BATCH) {
 		for (int j = 0; j < BATCH; j++)
 			block[j] = hold(malloc(64));
@@ -109,8 +97,7 @@ batch(long n)
 }
 
 static void
-mixed(long n)
-{
+mixed(long n) {
 	static uint16_t size[BATCH];
 	uint64_t x = 88172645463325252u;
 
@@ -127,8 +114,7 @@ mixed(long n)
 }
 
 static void
-realloc_steps(long n)
-{
+realloc_steps(long n) {
 	for (long i = 0; i < n; i += 256) {
 		void *p = NULL;
 
@@ -138,12 +124,25 @@ realloc_steps(long n)
 	}
 }
 
+/* A buffer that grows by pages to 1 MiB, each time written to its end; a round is one step. */
+static void
+realloc_grow(long n) {
+	for (long i = 0; i < n; i += 256) {
+		char *p = NULL;
+
+		for (size_t size = 4096; size <= 1 << 20; size += 4096) {
+			p = hold(realloc(p, size));
+			p[size - 1] = 1;
+		}
+		free(p);
+	}
+}
+
 /* A hundred live blocks of one size: all are allocated, then freed at random. */
 #define LIVE 100
 
 static void
-live(long n, size_t size)
-{
+live(long n, size_t size) {
 	for (long i = 0; i < n; i += LIVE) {
 		for (int j = 0; j < LIVE; j++)
 			block[j] = hold(malloc(size));
@@ -152,10 +151,11 @@ live(long n, size_t size)
 	}
 }
 
-/* A hundred live blocks of sizes in a range: one of them, at random, is freed and allocated anew. */
+/*
+ * A hundred live blocks of sizes in a range: one of them, at random, is freed and allocated anew.
+ */
 static void
-steady(long n, size_t least, size_t most)
-{
+steady(long n, size_t least, size_t most) {
 	uint64_t x = 88172645463325252u;
 
 	for (long i = 0; i < n; i++) {
@@ -170,8 +170,7 @@ static sem_t full, empty;
 static int handed;
 
 static void *
-free_batches(void *arg)
-{
+free_batches(void *arg) {
 	for (;;) {
 		sem_wait(&full);
 		if (handed == 0)
@@ -183,8 +182,7 @@ free_batches(void *arg)
 }
 
 static void
-hand_over(long n, size_t size, int batch)
-{
+hand_over(long n, size_t size, int batch) {
 	pthread_t other;
 
 	sem_init(&full, 0, 0);
@@ -223,14 +221,12 @@ LIVE_OF(live512k, 524288)
 LIVE_OF(live2m, 2097152)
 
 static void
-steady100k(long n)
-{
+steady100k(long n) {
 	steady(n, 4096, 106496);
 }
 
 static void
-steady1m(long n)
-{
+steady1m(long n) {
 	steady(n, 524288, 2097152);
 }
 
@@ -242,41 +238,41 @@ struct operation {
 };
 
 static const struct operation operations[] = {
-	{ "pair64", pair64, 0, 0 },
-	{ "sized64", sized64, 0, 0 },
-	{ "calloc64", calloc64, 0, 0 },
-	{ "aligned64", aligned64, 0, 0 },
-	{ "usable", usable, 0, 0 },
-	{ "mixed", mixed, 0, 0 },
-	{ "batch-order", batch, 0, 0 },
-	{ "batch-reverse", batch, 1, 0 },
-	{ "batch-random", batch, 2, 0 },
-	{ "pair16k", pair16k, 0, 0 },
-	{ "pair256k", pair256k, 0, 0 },
-	{ "pair4m", pair4m, 0, 0 },
-	{ "realloc-steps", realloc_steps, 0, 0 },
-	{ "live-256", live256, 2, 1 },
-	{ "live-512", live512, 2, 1 },
-	{ "live-1K", live1k, 2, 1 },
-	{ "live-2K", live2k, 2, 1 },
-	{ "live-3K", live3k, 2, 1 },
-	{ "live-4K", live4k, 2, 1 },
-	{ "live-16K", live16k, 2, 1 },
-	{ "live-64K", live64k, 2, 1 },
-	{ "live-128K", live128k, 2, 1 },
-	{ "live-512K", live512k, 2, 1 },
-	{ "live-2M", live2m, 2, 1 },
-	{ "steady-4K-104K", steady100k, 0, 1 },
-	{ "steady-512K-2M", steady1m, 0, 1 },
-	{ "hand-64", hand64, 0, 1 },
-	{ "hand-1K", hand1k, 0, 1 },
-	{ "hand-1K-1000", hand1k1000, 0, 1 },
-	{ "hand-16K", hand16k, 0, 1 },
+	{"pair64", pair64, 0, 0},
+	{"sized64", sized64, 0, 0},
+	{"calloc64", calloc64, 0, 0},
+	{"aligned64", aligned64, 0, 0},
+	{"usable", usable, 0, 0},
+	{"mixed", mixed, 0, 0},
+	{"batch-order", batch, 0, 0},
+	{"batch-reverse", batch, 1, 0},
+	{"batch-random", batch, 2, 0},
+	{"pair16k", pair16k, 0, 0},
+	{"pair256k", pair256k, 0, 0},
+	{"pair4m", pair4m, 0, 0},
+	{"realloc-steps", realloc_steps, 0, 0},
+	{"live-256", live256, 2, 1},
+	{"live-512", live512, 2, 1},
+	{"live-1K", live1k, 2, 1},
+	{"live-2K", live2k, 2, 1},
+	{"live-3K", live3k, 2, 1},
+	{"live-4K", live4k, 2, 1},
+	{"live-16K", live16k, 2, 1},
+	{"live-64K", live64k, 2, 1},
+	{"live-128K", live128k, 2, 1},
+	{"live-512K", live512k, 2, 1},
+	{"live-2M", live2m, 2, 1},
+	{"steady-4K-104K", steady100k, 0, 1},
+	{"steady-512K-2M", steady1m, 0, 1},
+	{"hand-64", hand64, 0, 1},
+	{"hand-1K", hand1k, 0, 1},
+	{"hand-1K-1000", hand1k1000, 0, 1},
+	{"hand-16K", hand16k, 0, 1},
+	{"realloc-grow", realloc_grow, 0, 1},
 };
 
 static void
-make_order(int how, unsigned count)
-{
+make_order(int how, unsigned count) {
 	uint64_t x = 88172645463325252u;
 
 	for (unsigned i = 0; i < count; i++)
@@ -292,8 +288,7 @@ make_order(int how, unsigned count)
 }
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	long rounds = argc > 2 ? atol(argv[2]) : 0;
 
 	if (argc < 2 || strcmp(argv[1], "--all") == 0) {

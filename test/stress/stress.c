@@ -26,8 +26,7 @@ static unsigned errors, forks_done, ops_done, signals_seen;
 static int n_threads = 6;
 
 static void
-error(const char *what, const void *p, size_t size)
-{
+error(const char *what, const void *p, size_t size) {
 	if (__atomic_fetch_add(&errors, 1, __ATOMIC_RELAXED) < 10)
 		diag("%s: block %p of %zu", what, p, size);
 }
@@ -35,30 +34,26 @@ error(const char *what, const void *p, size_t size)
 /* -------------------------------------------------------------- pattern */
 
 static unsigned char
-pattern(const unsigned char *p, size_t size, size_t at)
-{
+pattern(const unsigned char *p, size_t size, size_t at) {
 	return (unsigned char)(((uintptr_t)p >> 3) * 31 + size + at * 7);
 }
 
 /* Small blocks byte by byte, large ones at their ends and on every page. */
 static size_t
-next(size_t size, size_t at)
-{
-	return size <= 2048 || at < 128 || at + 128 >= size ? at + 1 :
-	    at + 1021 < size - 128 ? at + 1021 : size - 128;
+next(size_t size, size_t at) {
+	return size <= 2048 || at < 128 || at + 128 >= size ? at + 1
+	    : at + 1021 < size - 128 ? at + 1021 : size - 128;
 }
 
 static void
-fill(struct block *b)
-{
+fill(struct block *b) {
 	for (size_t i = 0; i < b->size; i = next(b->size, i))
 		b->p[i] = pattern(b->p, b->size, i);
 }
 
 /* The first len bytes at p are those of a block that was at from with the given size. */
 static bool
-holds(const unsigned char *p, size_t len, const unsigned char *from, size_t size)
-{
+holds(const unsigned char *p, size_t len, const unsigned char *from, size_t size) {
 	for (size_t i = 0; i < len; i = next(size, i)) {
 		if (p[i] != pattern(from, size, i))
 			return false;
@@ -67,8 +62,7 @@ holds(const unsigned char *p, size_t len, const unsigned char *from, size_t size
 }
 
 static void
-check(const struct block *b, const char *when)
-{
+check(const struct block *b, const char *when) {
 	if (!holds(b->p, b->size, b->p, b->size))
 		error(when, b->p, b->size);
 }
@@ -76,8 +70,7 @@ check(const struct block *b, const char *when)
 /* -------------------------------------------------------------- operations */
 
 static size_t
-any_size(uint64_t *seed)
-{
+any_size(uint64_t *seed) {
 	uint64_t r = test_random(seed);
 
 	switch (r % 64) {
@@ -96,8 +89,7 @@ any_size(uint64_t *seed)
 }
 
 static void
-obtain(struct block *b, uint64_t *seed)
-{
+obtain(struct block *b, uint64_t *seed) {
 	size_t align = (size_t)8 << test_random(seed) % 12;
 	void *p = NULL;
 
@@ -132,8 +124,7 @@ obtain(struct block *b, uint64_t *seed)
 }
 
 static void
-release(struct block *b, uint64_t *seed)
-{
+release(struct block *b, uint64_t *seed) {
 	if (b->p == NULL)
 		return;
 	check(b, "changed before free");
@@ -145,8 +136,7 @@ release(struct block *b, uint64_t *seed)
 }
 
 static void
-resize(struct block *b, uint64_t *seed)
-{
+resize(struct block *b, uint64_t *seed) {
 	struct block old = *b;
 	size_t least;
 
@@ -168,8 +158,7 @@ resize(struct block *b, uint64_t *seed)
 
 /* Puts its block into a box and takes what lay there. */
 static void
-exchange(struct block *b, uint64_t *seed)
-{
+exchange(struct block *b, uint64_t *seed) {
 	size_t at = test_random(seed) % MAIL;
 	struct block mine = *b;
 
@@ -182,8 +171,7 @@ exchange(struct block *b, uint64_t *seed)
 }
 
 static void
-steps(struct block *slots, size_t n, uint64_t *seed)
-{
+steps(struct block *slots, size_t n, uint64_t *seed) {
 	for (int i = 0; i < 1000; i++) {
 		struct block *b = &slots[test_random(seed) % n];
 		uint64_t what = test_random(seed) % 16;
@@ -201,8 +189,7 @@ steps(struct block *slots, size_t n, uint64_t *seed)
 }
 
 static void
-release_all(struct block *slots, size_t n, uint64_t *seed)
-{
+release_all(struct block *slots, size_t n, uint64_t *seed) {
 	for (size_t i = 0; i < n; i++)
 		release(&slots[i], seed);
 }
@@ -210,8 +197,7 @@ release_all(struct block *slots, size_t n, uint64_t *seed)
 /* -------------------------------------------------------------- threads */
 
 static void *
-worker(void *arg)
-{
+worker(void *arg) {
 	static __thread struct block slots[SLOTS];
 	uint64_t seed = (uint64_t)(uintptr_t)arg * 977;
 
@@ -229,9 +215,8 @@ worker(void *arg)
 }
 
 static void *
-short_worker(void *arg)
-{
-	struct block slots[20] = { { NULL, 0 } };
+short_worker(void *arg) {
+	struct block slots[20] = {{NULL, 0}};
 	uint64_t seed = (uint64_t)(uintptr_t)arg * 1013 + 5;
 
 	steps(slots, 20, &seed);
@@ -240,8 +225,7 @@ short_worker(void *arg)
 }
 
 static void *
-spawner(void *arg)
-{
+spawner(void *arg) {
 	uintptr_t n = (uintptr_t)arg;
 
 	while (!stop) {
@@ -257,8 +241,7 @@ spawner(void *arg)
 }
 
 static void
-child_work(struct block *slots, uint64_t *seed)
-{
+child_work(struct block *slots, uint64_t *seed) {
 	pthread_t t;
 
 	alarm(400);
@@ -268,7 +251,7 @@ child_work(struct block *slots, uint64_t *seed)
 			check(&slots[i], "changed by fork");
 	}
 	for (int i = 0; i < 3; i++) {
-		struct block own[50] = { { NULL, 0 } };
+		struct block own[50] = {{NULL, 0}};
 
 		for (int j = 0; j < 50; j++)
 			obtain(&own[j], seed);
@@ -285,8 +268,7 @@ child_work(struct block *slots, uint64_t *seed)
 
 /* The boxes may be locked at the moment of the fork: the child starts with free ones. */
 static void
-boxes_of_child(void)
-{
+boxes_of_child(void) {
 	for (int i = 0; i < MAIL; i++) {
 		pthread_mutex_init(&mail_lock[i], NULL);
 		mail[i].p = NULL;
@@ -294,8 +276,7 @@ boxes_of_child(void)
 }
 
 static void *
-forker(void *arg)
-{
+forker(void *arg) {
 	static struct block slots[SLOTS];
 	uint64_t seed = (uint64_t)(uintptr_t)arg;
 
@@ -322,17 +303,15 @@ forker(void *arg)
 }
 
 static void
-on_signal(int sig)
-{
+on_signal(int sig) {
 	(void)sig;
 	signals_seen++;
 }
 
 static void
-signals_on(void)
-{
+signals_on(void) {
 	struct sigaction a;
-	struct itimerval every = { { 0, 1000 }, { 0, 1000 } };
+	struct itimerval every = {{0, 1000}, {0, 1000}};
 
 	memset(&a, 0, sizeof(a));
 	a.sa_handler = on_signal;
@@ -342,8 +321,7 @@ signals_on(void)
 }
 
 static int
-child_run(void)
-{
+child_run(void) {
 	int seconds = atoi(getenv("STRESS_SECONDS"));
 	pthread_t t[64], s, f;
 	uint64_t seed = 1;
@@ -380,13 +358,12 @@ child_run(void)
 }
 
 static const struct test_child children[] = {
-	{ "run", child_run },
-	{ NULL, NULL },
+	{"run", child_run},
+	{NULL, NULL},
 };
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	static const char *const confs[] = { "abort_conf:false", "prof:true,lg_prof_sample:12",
 	    "narenas:1,dirty_decay_ms:0,muzzy_decay_ms:0", "tcache:false,prof:true,lg_prof_sample:16",
 	    "tcache_max:1024,narenas:2,zero:true" };

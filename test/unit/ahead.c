@@ -87,14 +87,16 @@ test_run(void) {
 			    || wrong_if(run > AHEAD_MAX) || wrong_if((run & PAGE_MASK) != 0));
 		}
 	}
-	is_uint(bad, 0, "a run is whole pages, longer than the request, and at most a 64th of what is in use");
+	is_uint(bad, 0, "a run is whole pages, longer than the request, and at most a 64th of what is "
+	    "in use");
 }
 
 static void
 test_step(void) {
 	is_uint(ahead_step(0), 0, "no room: nothing");
 	is_uint(ahead_step(AHEAD_LOOK_FIRST - 1), 0, "little room: nothing");
-	is_uint(ahead_step(AHEAD_LOOK_FIRST), AHEAD_LOOK_FIRST / 4, "else a quarter of it until the next look");
+	is_uint(ahead_step(AHEAD_LOOK_FIRST), AHEAD_LOOK_FIRST / 4,
+	    "else a quarter of it until the next look");
 	is_uint(ahead_step(SIZE_MAX), AHEAD_LOOK_STEP, "which is never far");
 }
 
@@ -108,9 +110,11 @@ test_growth(void) {
 	size_t mapped = atomic_load_zu(&pac->mapped, MO_RELAXED);
 	ok(sys.calls > 0 && sys.bytes > 32 * MIB, "a larger one does: %zu bytes", sys.bytes);
 	ok(sys.longest <= AHEAD_MAX, "at most %zu at once: %zu", AHEAD_MAX, sys.longest);
-	ok(mapped - use() <= use() >> AHEAD_LG_PART, "at most a 64th is there too early: %zu", mapped - use());
+	ok(mapped - use() <= use() >> AHEAD_LG_PART, "at most a 64th is there too early: %zu",
+	    mapped - use());
 	is_uint(mapped - use(), pac_ndirty(pac) << LG_PAGE, "and that is dirty");
-	ok(sys.calls < (sys.bytes >> LG_PAGE) / 2 || PAGE > AHEAD_MAX / 4, "fewer calls than faults: %zu", sys.calls);
+	ok(sys.calls < (sys.bytes >> LG_PAGE) / 2 || PAGE > AHEAD_MAX / 4,
+	    "fewer calls than faults: %zu", sys.calls);
 	size_t calls = sys.calls;
 	pac_purge(pac, 1, true);
 	is_uint(pac_ndirty(pac), 0, "what is not used goes back");
@@ -128,7 +132,8 @@ test_lengths(void) {
 		pac_alloc_dense(pac, (1 + 2 * (i % 4)) << LG_PAGE)->addr[0] = 1;
 	}
 	size_t mapped = atomic_load_zu(&pac->mapped, MO_RELAXED);
-	ok(mapped - use() <= use() >> AHEAD_LG_PART, "runs of several lengths leave no holes: %zu", mapped - use());
+	ok(mapped - use() <= use() >> AHEAD_LG_PART, "runs of several lengths leave no holes: %zu",
+	    mapped - use());
 }
 
 static void
@@ -155,7 +160,9 @@ test_not(void) {
 	opt_populate = true;
 }
 
-/* A long dirty extent is kept for long requests; a run that joined it would be lost to short ones. */
+/*
+ * A long dirty extent is kept for long requests; a run that joined it would be lost to short ones.
+ */
 static void
 test_long_dirty(void) {
 	start(10000);

@@ -1,6 +1,6 @@
 /*
- * thread/alloc_hook.h: the fast path is shut while there is a hook, for this thread and for one that comes later; hooks that
- * change while they are called.
+ * thread/alloc_hook.h: the fast path is shut while there is a hook, for this thread and for one
+ * that comes later; hooks that change while they are called.
  */
 #include "test.h"
 
@@ -12,8 +12,8 @@
 static unsigned n_calls;
 
 /*
- * Out of line: where tls_get() is inlined and the undefined behaviour sanitizer looks at its result, the linker may replace
- * the addition whose flags are looked at by one that sets none.
+ * Out of line: where tls_get() is inlined and the undefined behaviour sanitizer looks at its
+ * result, the linker may replace the addition whose flags are looked at by one that sets none.
  */
 static NOINLINE struct tls_s *
 self(void) {

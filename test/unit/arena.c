@@ -80,7 +80,10 @@ churn(uint64_t seed, unsigned steps) {
 	return bad;
 }
 
-/* Of two threads that fetch a slab at once one is later: its slab waits, whole, until it is needed (n_waiting of each bin). */
+/*
+ * Of two threads that fetch a slab at once one is later: its slab waits, whole, until it is needed
+ * (n_waiting of each bin).
+ */
 static void
 check_all_gone(const char *what, unsigned n_waiting) {
 	unsigned bad = 0;
@@ -140,7 +143,9 @@ test_threads(void) {
 
 static arena_t *mixed[MIXED_MAX];
 
-/* One batch with objects of n arenas goes back to each: of few arenas one by one, of many sorted. */
+/*
+ * One batch with objects of n arenas goes back to each: of few arenas one by one, of many sorted.
+ */
 static void
 test_mixed_flush(unsigned n, unsigned each) {
 	static void *ptrs[MIXED_MAX * 9];
@@ -233,9 +238,11 @@ body(void) {
 	test_decay_ms();
 	gate_exit(tls_get());
 	int what = 0;
-	dies(SIGABRT, "<jemalloc>: double free or pointer into a block", bad_flush, &what, "twice in a batch");
+	dies(SIGABRT, "<jemalloc>: double free or pointer into a block", bad_flush, &what,
+	    "twice in a batch");
 	what = 1;
-	dies(SIGABRT, "<jemalloc>: double free or pointer to no block", bad_flush, &what, "a foreign pointer");
+	dies(SIGABRT, "<jemalloc>: double free or pointer to no block", bad_flush, &what,
+	    "a foreign pointer");
 }
 
 int

@@ -21,10 +21,12 @@ static void
 test_number(void) {
 	unsigned ncpus = os_ncpus();
 	is_uint(arenas_narenas_auto(), ncpus > 1 ? 4 * ncpus : 1, "four for each CPU, or one");
-	is_uint(arenas_narenas_total(), arenas_narenas_auto() + 1, "one for oversized requests, none by hand yet");
+	is_uint(arenas_narenas_total(), arenas_narenas_auto() + 1,
+	    "one for oversized requests, none by hand yet");
 	ok(arenas_get(0) != NULL && arena_ind_get(arenas_get(0)) == 0, "arena 0 is there");
 	ok(arenas_get(arenas_narenas_auto()) == NULL, "that one is not, before such a request");
-	ok(arenas_get_or_init(arenas_narenas_auto() + 1) == NULL, "the one behind the last is not made");
+	ok(arenas_get_or_init(arenas_narenas_auto() + 1) == NULL,
+	    "the one behind the last is not made");
 	ok(arenas_get(UINT_MAX) == NULL && arenas_get_or_init(UINT_MAX) == NULL, "nor a wild one");
 	arena_t *a = arenas_get_or_init(arenas_narenas_auto() - 1);
 	ok(a != NULL && a->is_auto, "the last automatic one is made");
@@ -89,14 +91,16 @@ test_oversize(void) {
 	ok(arenas_get(first) == NULL, "the other is not made");
 	char *p = keep(malloc(opt_oversize_threshold - PAGE + 1));
 	arena_t *a = arenas_get(first);
-	ok(a != NULL && a->is_auto && emap_edata(p)->arena_ind == first, "what is as large when rounded: the other");
+	ok(a != NULL && a->is_auto && emap_edata(p)->arena_ind == first,
+	    "what is as large when rounded: the other");
 	is_str(a->name, "auto_oversize", "its name");
 	is_uint(atomic_load_u32(&a->nthreads, MO_RELAXED), 0, "no thread is bound to it");
 	ok(pac_is_bounded(&a->pac) && !pac_is_bounded(&own->pac), "its unused memory is bounded");
 	is_uint((uintptr_t)emap_edata(p)->addr % PAC_GRAIN, 0, "its extents begin at grains");
 	free(p);
 	p = keep(aligned_alloc(64 * PAC_GRAIN, opt_oversize_threshold));
-	ok(emap_edata(p)->arena_ind == first && is_aligned((uintptr_t)p, 64 * PAC_GRAIN), "aligned more than that");
+	ok(emap_edata(p)->arena_ind == first && is_aligned((uintptr_t)p, 64 * PAC_GRAIN),
+	    "aligned more than that");
 	gate_enter(tls_get());
 	is_int(arenas_create(&ind, NULL), 0, "an arena by hand");
 	is_uint(ind, first + 1, "has the next index");
@@ -128,7 +132,8 @@ test_tick(void) {
 	for (unsigned i = 0; i < 200; i++) {
 		arena_dalloc(s[i], emap_elem(s[i]));
 	}
-	ok(pac_ndirty(&a->pac) >= 16 && pac_ndirty(&arenas_sampled(a)->pac) > 100, "dirty pages in both");
+	ok(pac_ndirty(&a->pac) >= 16 && pac_ndirty(&arenas_sampled(a)->pac) > 100,
+	    "dirty pages in both");
 	for (unsigned i = 0; i < 5; i++) {
 		clock_ns += UINT64_C(6000000000);
 		arenas_tick(clock_ns);
@@ -176,7 +181,8 @@ limit_now(void *arg) {
 		}
 		n++;
 	}
-	if (arenas_create(&ind, NULL) != EAGAIN || n < 100 || arenas_narenas_total() != ARENA_LIMIT - 1) {
+	if (arenas_create(&ind, NULL) != EAGAIN || n < 100 || arenas_narenas_total() != ARENA_LIMIT
+	    - 1) {
 		_exit(2);
 	}
 	char *p = arena_malloc(arenas_get(last), 100, 0, true, 1);

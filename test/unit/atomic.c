@@ -1,4 +1,6 @@
-/* util/atomic.h: the value each operation returns and leaves, and no lost updates between threads. */
+/*
+ * util/atomic.h: the value each operation returns and leaves, and no lost updates between threads.
+ */
 #include "test.h"
 
 #include <pthread.h>

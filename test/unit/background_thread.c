@@ -1,6 +1,6 @@
 /*
- * arena/background_thread.h inside one process: a thread that cannot be made, at the switch and at a
- * heartbeat; where heartbeats make none; max. What the threads do for memory: test/integration.
+ * arena/background_thread.h inside one process: a thread that cannot be made, at the switch and at
+ * a heartbeat; where heartbeats make none; max. What the threads do for memory: test/integration.
  */
 #include "test.h"
 

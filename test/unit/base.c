@@ -21,7 +21,8 @@ source_map(void *ctx, size_t size) {
 		bail_out("map called wrongly");
 	}
 	source.nmaps++;
-	if ((source.fail_from != 0 && source.nmaps >= source.fail_from) || (source.most != 0 && size > source.most)) {
+	if ((source.fail_from != 0 && source.nmaps >= source.fail_from)
+	    || (source.most != 0 && size > source.most)) {
 		return NULL;
 	}
 	source.mapped += size;
@@ -80,8 +81,8 @@ test_pieces(void) {
 	base_stats_read(base, &st);
 	is_uint(st.allocated - at_first, asked, "allocated: what was handed out");
 	is_uint(st.mapped, source.mapped, "mapped: what came from the source");
-	ok(st.resident <= st.mapped && st.resident >= st.allocated, "resident %zu between allocated %zu "
-	    "and mapped %zu", st.resident, st.allocated, st.mapped);
+	ok(st.resident <= st.mapped && st.resident >= st.allocated,
+	    "resident %zu between allocated %zu and mapped %zu", st.resident, st.allocated, st.mapped);
 	ok(st.mapped <= 3 * st.allocated + ((size_t)256 << 10), "no great waste");
 	is_uint(st.edata, 0, "no descriptors yet");
 	ok(base_alloc_edata(base, 128, 128) != NULL, "a descriptor");

@@ -1,6 +1,6 @@
 /*
- * arena/bin.h: a bin fed with slabs by hand; which slab serves, which one comes back, what is counted;
- * and misuse that ends the process with a sentence.
+ * arena/bin.h: a bin fed with slabs by hand; which slab serves, which one comes back, what is
+ * counted; and misuse that ends the process with a sentence.
  */
 #include "core.h"
 
@@ -138,7 +138,8 @@ test_others(void) {
 	slabs[1].e.arena_ind = 1;
 	slabs[2].e.bin_shard = 1;
 	void *ptrs[] = {out[0], out[1], out[4], out[2], out[6]};
-	is_uint(bin_put_locked(&bin, info, ptrs, 5, &empty), 2, "two in a row are this bin's, then comes another arena's");
+	is_uint(bin_put_locked(&bin, info, ptrs, 5, &empty), 2,
+	    "two in a row are this bin's, then comes another arena's");
 	is_uint(bin_put_locked(&bin, info, ptrs + 3, 2, &empty), 1, "one, then comes another shard's");
 	ok(ptrs[2] == out[4] && ptrs[4] == out[6], "they stay where they are");
 	is_uint(bin.stats.curregs, 1, "one region is still in use");
@@ -205,7 +206,10 @@ test_lowest_first(void) {
 	finish();
 }
 
-/* The current slab when it is empty: it stays for the next request, leaves when told to, and a second one is not taken. */
+/*
+ * The current slab when it is empty: it stays for the next request, leaves when told to, and a
+ * second one is not taken.
+ */
 static void
 test_current(void) {
 	void *out[4];
@@ -227,7 +231,8 @@ test_current(void) {
 	bin_drop_current_locked(&bin, info, &empty);
 	ok(empty == &slabs[0].e && bin.slabcur == NULL && bin.stats.curslabs == 0, "it leaves");
 	is_uint(bin_take_locked(&bin, info, out, 1), 0, "nothing is there then");
-	ok(bin_try_add_slab_locked(&bin, &slabs[1].e) && bin_take_locked(&bin, info, out, 1) == 1, "another one serves");
+	ok(bin_try_add_slab_locked(&bin, &slabs[1].e) && bin_take_locked(&bin, info, out, 1) == 1,
+	    "another one serves");
 	mutex_unlock(&bin.mtx);
 	finish();
 }
@@ -254,9 +259,11 @@ body(void) {
 	test_others();
 	test_current();
 	size_t off = 0;
-	dies(SIGABRT, "<jemalloc>: double free or pointer into a block", double_put, &off, "double put");
+	dies(SIGABRT, "<jemalloc>: double free or pointer into a block", double_put, &off,
+	    "double put");
 	off = 16;
-	dies(SIGABRT, "<jemalloc>: double free or pointer into a block", double_put, &off, "inner pointer");
+	dies(SIGABRT, "<jemalloc>: double free or pointer into a block", double_put, &off,
+	    "inner pointer");
 }
 
 int

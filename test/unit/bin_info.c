@@ -17,6 +17,7 @@ gcd(size_t a, size_t b) {
 static unsigned
 bad_sampled_shapes(void) {
 	unsigned bad = 0;
+	bin_info_boot_sampled();
 	for (szind_t i = 0; i < SC_NBINS; i++) {
 		const bin_info_t *plain = &bin_infos[i], *info = &bin_infos_sampled[i];
 		size_t used = info->nregs * info->reg_size, fit = info->slab_size / info->reg_size;
@@ -80,7 +81,8 @@ wishes_now(void *arg) {
 	bad += wrong_if(bin_info_set_slab_pages(2, 1, 1) != EINVAL)
 	    || wrong_if(bin_info_set_slab_pages(100, 200, 3) != 0);
 	bad += bin_info_set_slab_pages(SIZE_MAX - 1, SIZE_MAX, 2) != 0;
-	size_t plain_below = bin_infos[class_of(96)].slab_size, plain_above = bin_infos[class_of(224)].slab_size;
+	size_t plain_below = bin_infos[class_of(96)].slab_size, plain_above =
+	    bin_infos[class_of(224)].slab_size;
 	bin_info_boot();
 	bad += wrong_if(bin_infos[class_of(112)].slab_size != 3 * PAGE)
 	    || wrong_if(bin_infos[class_of(192)].slab_size != 3 * PAGE);

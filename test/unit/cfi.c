@@ -112,7 +112,7 @@ test_usual(void) {
 
 #define ROW_OF(...) \
 	row_at(make_record("zR", (const unsigned char[]){__VA_ARGS__}, \
-	           sizeof((const unsigned char[]){__VA_ARGS__})), \
+	    sizeof((const unsigned char[]){__VA_ARGS__})), \
 	    50)
 
 static void
@@ -120,13 +120,13 @@ test_forms(void) {
 	ok(ROW_OF(0x07, RA) == 0 && row.ra.kind == cfi_reg_undefined, "undefined return address");
 	/* Expressions: breg<fp> -8 deref; breg<fp> 0. */
 	ok(ROW_OF(0x0f, 3, 0x70 + FP, 0x78, 0x06) == 0 && row.cfa == cfi_cfa_deref_fp
-	        && row.cfa_off == -8,
+	    && row.cfa_off == -8,
 	    "CFA by an expression");
 	ok(ROW_OF(0x10, FP, 2, 0x70 + FP, 0) == 0 && row.fp.kind == cfi_reg_at_fp && row.fp.off == 0,
 	    "frame pointer by an expression");
 	ok(ROW_OF(0x10, FP, 1, 0x96) == 0 && row.fp.kind == cfi_reg_bad, "by one not understood");
 	ok(ROW_OF(0x0f, 2, 0x73, 0) == 0 && row.cfa == cfi_cfa_expression && row.expr_len == 2
-	        && row.expr[0] == 0x73,
+	    && row.expr[0] == 0x73,
 	    "CFA by an expression that is no row");
 	is_int(ROW_OF(0x0c, 3, 8), ENOTSUP, "CFA by another register");
 	ok(ROW_OF(0x0c, 3, 8, 0x07, RA) == 0, "which does not matter in the outermost frame");
@@ -204,7 +204,8 @@ test_real(void) {
 		skip(1, "no .eh_frame_hdr");
 		return;
 	}
-	ok(ret == 1 && row.cfa == cfi_cfa_sp && row.cfa_off == ENTRY_OFF, "a real function at its entry");
+	ok(ret == 1 && row.cfa == cfi_cfa_sp && row.cfa_off == ENTRY_OFF,
+	    "a real function at its entry");
 }
 
 #define EVAL(...) \
@@ -217,11 +218,14 @@ test_eval(void) {
 	struct cfi_regs_s regs = {.pc = 0x1000c, .sp = (uintptr_t)&word, .fp = 4096};
 	/* What linkers write for a PLT: sp + 8 + ((pc & 15) >= 11 ? 8 : 0). */
 	ok(EVAL(0x70 + SP, 8, 0x70 + PC, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22)
-	        && value == regs.sp + 16,
+	    && value == regs.sp + 16,
 	    "the expression of a PLT");
 	ok(EVAL(0x70 + SP, 0, 0x06, 0x23, 0x81, 1) && value == 4711 + 129, "a word that is there");
 	ok(EVAL(0x70 + FP, 0x7f, 0x09, 0xff, 0x1c, 0x12, 0x16, 0x13) && value == 4096, "signs, stack");
 	ok(!EVAL(0x70 + FP, 0, 0x06), "memory that is not there");
+	regs.dead = (uintptr_t)&word;
+	regs.dead_end = (uintptr_t)(&word + 1);
+	ok(!EVAL(0x70 + SP, 0, 0x06), "memory that the unwinder writes meanwhile");
 	ok(!EVAL(0x31, 0x22) && !EVAL(0x13) && !EVAL(0x06), "too few values");
 	ok(!EVAL(0x31, 0x31, 0x31, 0x31, 0x31, 0x31, 0x31, 0x31, 0x31), "too many");
 	ok(!EVAL(0x73, 0) && !EVAL(0x2f, 0, 0) && !EVAL(0x23), "other registers, jumps, cut off");

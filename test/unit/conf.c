@@ -16,8 +16,7 @@ static char said[65536];
 static size_t said_len;
 
 static void
-listen(void *opaque, const char *s)
-{
+listen(void *opaque, const char *s) {
 	size_t n = strlen(s);
 
 	(void)opaque;
@@ -29,8 +28,7 @@ listen(void *opaque, const char *s)
 }
 
 static unsigned
-parse(const char *text)
-{
+parse(const char *text) {
 	said_len = 0;
 	said[0] = '\0';
 	return conf_parse(text);
@@ -38,8 +36,7 @@ parse(const char *text)
 
 /* The lines that are not hints. */
 static const char *
-messages(void)
-{
+messages(void) {
 	static char kept[sizeof(said)];
 	size_t len = 0;
 
@@ -61,51 +58,50 @@ static const struct {
 	unsigned nerrors;
 	const char *messages;
 } cases[] = {
-	{ "", 0, "" },
-	{ "abort:false", 0, "" },
-	{ "narenas:4,stats_print:false", 0, "" },
-	{ "x:1", 1, "<jemalloc>: Invalid conf pair: x:1\n" },
+	{"", 0, ""},
+	{"abort:false", 0, ""},
+	{"narenas:4,stats_print:false", 0, ""},
+	{"x:1", 1, "<jemalloc>: Invalid conf pair: x:1\n"},
 	{ "x:1,x:1,y:1,x:1,abort:no,abort:no", 6, "<jemalloc>: Invalid conf pair: x:1\n"
 	    "<jemalloc>: Invalid conf pair: y:1\n<jemalloc>: Invalid conf value: abort:no\n" },
 	{ "x=1,x:=1,x=1,:1", 4, "<jemalloc>: Malformed conf string -- x=\n"
 	    "<jemalloc>: Invalid conf pair: x:=1\n<jemalloc>: Invalid conf pair: :1\n" },
-	{ "x:1:2", 1, "<jemalloc>: Invalid conf pair: x:1:2\n" },
-	{ "abort:yes", 1, "<jemalloc>: Invalid conf value: abort:yes\n" },
-	{ "abort:", 1, "<jemalloc>: Invalid conf value: abort:\n" },
-	{ "abort:true ", 1, "<jemalloc>: Invalid conf value: abort:true \n" },
-	{ "abort:TRUE", 1, "<jemalloc>: Invalid conf value: abort:TRUE\n" },
-	{ "narenas:0", 1, "<jemalloc>: Out-of-range conf value: narenas:0\n" },
-	{ "narenas:0x10,narenas:010, ", 1, "<jemalloc>: Malformed conf string --  \n" },
-	{ "dirty_decay_ms:-2", 1, "<jemalloc>: Out-of-range conf value: dirty_decay_ms:-2\n" },
+	{"x:1:2", 1, "<jemalloc>: Invalid conf pair: x:1:2\n"},
+	{"abort:yes", 1, "<jemalloc>: Invalid conf value: abort:yes\n"},
+	{"abort:", 1, "<jemalloc>: Invalid conf value: abort:\n"},
+	{"abort:true ", 1, "<jemalloc>: Invalid conf value: abort:true \n"},
+	{"abort:TRUE", 1, "<jemalloc>: Invalid conf value: abort:TRUE\n"},
+	{"narenas:0", 1, "<jemalloc>: Out-of-range conf value: narenas:0\n"},
+	{"narenas:0x10,narenas:010, ", 1, "<jemalloc>: Malformed conf string --  \n"},
+	{"dirty_decay_ms:-2", 1, "<jemalloc>: Out-of-range conf value: dirty_decay_ms:-2\n"},
 	{ "dirty_decay_ms:18446744072001", 1,
 	    "<jemalloc>: Out-of-range conf value: dirty_decay_ms:18446744072001\n" },
 	{ "dirty_decay_ms:99999999999999999999", 1,
 	    "<jemalloc>: Invalid conf value: dirty_decay_ms:99999999999999999999\n" },
-	{ "narenas_ratio:2.5x", 1, "<jemalloc>: Invalid conf value: narenas_ratio:2.5x\n" },
-	{ "bin_shards:1-2", 1, "<jemalloc>: Invalid settings for bin_shards: bin_shards:1-2\n" },
-	{ "abort", 1, "<jemalloc>: Conf string ends with key -- abort\n" },
-	{ "retain:true,abort", 1, "<jemalloc>: Conf string ends with key -- abort\n" },
-	{ "abort:false,", 1, "<jemalloc>: Conf string ends with comma -- abort:false,\n" },
-	{ ",", 1, "<jemalloc>: Malformed conf string -- ,\n" },
+	{"narenas_ratio:2.5x", 1, "<jemalloc>: Invalid conf value: narenas_ratio:2.5x\n"},
+	{"bin_shards:1-2", 1, "<jemalloc>: Invalid settings for bin_shards: bin_shards:1-2\n"},
+	{"abort", 1, "<jemalloc>: Conf string ends with key -- abort\n"},
+	{"retain:true,abort", 1, "<jemalloc>: Conf string ends with key -- abort\n"},
+	{"abort:false,", 1, "<jemalloc>: Conf string ends with comma -- abort:false,\n"},
+	{",", 1, "<jemalloc>: Malformed conf string -- ,\n"},
 	{ "prof_accum=true,x:1", 2, "<jemalloc>: Malformed conf string -- prof_accum=\n"
 	    "<jemalloc>: Invalid conf pair: x:1\n" },
 	{ "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!", 1,
 	    "<jemalloc>: Malformed conf string -- "
 	    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n" },
-	{ "experimental_x:1", 0, "<jemalloc>: Invalid conf pair: experimental_x:1\n" },
+	{"experimental_x:1", 0, "<jemalloc>: Invalid conf pair: experimental_x:1\n"},
 	{ "hpa_sec_bytes_after_flush:1", 0,
 	    "<jemalloc>: Invalid conf pair: hpa_sec_bytes_after_flush:1\n" },
-	{ "prof_sample_interval:0", 1, "<jemalloc>: Invalid conf value: prof_sample_interval:0\n" },
-	{ "prof_sample_interval:1T", 1, "<jemalloc>: Invalid conf value: prof_sample_interval:1T\n" },
+	{"prof_sample_interval:0", 1, "<jemalloc>: Invalid conf value: prof_sample_interval:0\n"},
+	{"prof_sample_interval:1T", 1, "<jemalloc>: Invalid conf value: prof_sample_interval:1T\n"},
 	{ "prof_sample_interval:99999999999G", 1,
 	    "<jemalloc>: Invalid conf value: prof_sample_interval:99999999999G\n" },
-	{ "tcache_max:1K", 1, "<jemalloc>: Invalid conf value: tcache_max:1K\n" },
-	{ "thp:not supported", 1, "<jemalloc>: Invalid conf value: thp:not supported\n" },
+	{"tcache_max:1K", 1, "<jemalloc>: Invalid conf value: tcache_max:1K\n"},
+	{"thp:not supported", 1, "<jemalloc>: Invalid conf value: thp:not supported\n"},
 };
 
 static void
-test_messages(void)
-{
+test_messages(void) {
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		unsigned n;
 
@@ -133,8 +129,7 @@ test_messages(void)
 
 /* A prefix that no name could begin with is refused while it is read: the one before stays. */
 static void
-test_prefix(void)
-{
+test_prefix(void) {
 	static char text[5000] = "prof_prefix:/a/";
 
 	memset(text + 15, 'x', 4000);
@@ -150,8 +145,7 @@ test_prefix(void)
 
 /* The hint offers what may be chosen, and no more. */
 static void
-test_unwinders(void)
-{
+test_unwinders(void) {
 	parse("prof_unwind:best");
 	is_int(strstr(said, "fp") != NULL, config_prof_frameptr, "frame pointers in the hint");
 	is_int(strstr(said, "libgcc") != NULL, config_prof_libgcc, "libgcc in the hint");
@@ -162,8 +156,7 @@ test_unwinders(void)
 }
 
 static void
-test_values(void)
-{
+test_values(void) {
 	parse("narenas:0x10");
 	is_uint(opt_narenas, 16, "hexadecimal");
 	parse("narenas:010");
@@ -207,8 +200,7 @@ test_values(void)
 }
 
 static void
-test_junk(void)
-{
+test_junk(void) {
 	if (!config_fill) {
 		skip(1, "no fill");
 		return;
@@ -226,8 +218,7 @@ test_junk(void)
 static char ranges[256];
 
 static int
-note_range(void *ctx, size_t lo, size_t hi, size_t n)
-{
+note_range(void *ctx, size_t lo, size_t hi, size_t n) {
 	size_t len = strlen(ranges);
 
 	(void)ctx;
@@ -236,23 +227,22 @@ note_range(void *ctx, size_t lo, size_t hi, size_t n)
 }
 
 static void
-test_ranges(void)
-{
+test_ranges(void) {
 	static const struct {
 		const char *text;
 		int err;
 		const char *items;
 	} c[] = {
-		{ "1-2:3", 0, "1-2=3 " },
-		{ "1-2:3|0x10-32:4|", 0, "1-2=3 16-32=4 " },
-		{ "1-2:3||", EINVAL, "1-2=3 " },
-		{ "", EINVAL, "" },
-		{ "1-2", EINVAL, "" },
-		{ "1-2:", EINVAL, "" },
-		{ "1:2", EINVAL, "" },
-		{ "1-2:3x", EINVAL, "" },
-		{ "1-2:3|x", EINVAL, "1-2=3 " },
-		{ "1-2:13|3-4:5", EINVAL, "1-2=13 " },
+		{"1-2:3", 0, "1-2=3 "},
+		{"1-2:3|0x10-32:4|", 0, "1-2=3 16-32=4 "},
+		{"1-2:3||", EINVAL, "1-2=3 "},
+		{"", EINVAL, ""},
+		{"1-2", EINVAL, ""},
+		{"1-2:", EINVAL, ""},
+		{"1:2", EINVAL, ""},
+		{"1-2:3x", EINVAL, ""},
+		{"1-2:3|x", EINVAL, "1-2=3 "},
+		{"1-2:13|3-4:5", EINVAL, "1-2=13 "},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(c); i++) {
@@ -267,8 +257,7 @@ test_ranges(void)
 
 /* Pieces that a grammar-aware fuzzer would choose, and raw bytes. */
 static void
-random_text(uint64_t *rng, char *text, size_t size)
-{
+random_text(uint64_t *rng, char *text, size_t size) {
 	static const char *const pieces[] = { ",", ":", "|", "-", "true", "false", "0x", "-1", "99999",
 	    "stats_print", "narenas", "bin_shards", "thp", "prof_prefix", "junk", " ", "=", "m", "d",
 	    "stats_print_opts", "1.5", "narenas_ratio", "1-2:3", "K" };
@@ -291,8 +280,7 @@ random_text(uint64_t *rng, char *text, size_t size)
 }
 
 static void
-test_any_bytes(void)
-{
+test_any_bytes(void) {
 	uint64_t rng = 42;
 	char text[3000];
 	bool lines_end = true;
@@ -308,8 +296,7 @@ test_any_bytes(void)
 }
 
 int
-main(void)
-{
+main(void) {
 	/* The library is up before its options are parsed again. */
 	free(malloc(1));
 	malloc_io_message = listen;

@@ -6,8 +6,7 @@
 #include "os/malloc_io.h"
 
 static size_t
-value_size(const conf_row_t *row)
-{
+value_size(const conf_row_t *row) {
 	switch ((conf_type_t)row->type) {
 	case CONF_BOOL:
 		return sizeof(bool);
@@ -26,21 +25,18 @@ value_size(const conf_row_t *row)
 }
 
 static bool
-is_number(const conf_row_t *row)
-{
-	return row->type == CONF_UNSIGNED || row->type == CONF_SIZE || row->type == CONF_SSIZE ||
-	    row->type == CONF_U64 || row->type == CONF_I64;
+is_number(const conf_row_t *row) {
+	return row->type == CONF_UNSIGNED || row->type == CONF_SIZE || row->type == CONF_SSIZE
+	    || row->type == CONF_U64 || row->type == CONF_I64;
 }
 
 static bool
-is_signed(const conf_row_t *row)
-{
+is_signed(const conf_row_t *row) {
 	return row->type == CONF_SSIZE || row->type == CONF_I64;
 }
 
 static void
-check_row(const conf_row_t *row)
-{
+check_row(const conf_row_t *row) {
 	bool good = row->key != NULL && strlen(row->key) < 48;
 
 	if (row->feature == CONF_NOT_YET || row->feature == CONF_RETIRED) {
@@ -61,8 +57,7 @@ check_row(const conf_row_t *row)
 }
 
 static uint64_t
-read_value(const conf_row_t *row)
-{
+read_value(const conf_row_t *row) {
 	uint64_t v = 0;
 
 	if (row->type == CONF_UNSIGNED)
@@ -72,18 +67,16 @@ read_value(const conf_row_t *row)
 }
 
 static int
-store_number(const conf_row_t *row, uint64_t n)
-{
+store_number(const conf_row_t *row, uint64_t n) {
 	char text[32];
 
-	snprintf(text, sizeof(text), (row->flags & CONF_OCTAL) != 0 ? "%lo" :
-	    is_signed(row) ? "%ld" : "%lu", n);
+	snprintf(text, sizeof(text), (row->flags & CONF_OCTAL) != 0 ? "%lo"
+	    : is_signed(row) ? "%ld" : "%lu", n);
 	return conf_store(row, text, strlen(text));
 }
 
 static void
-check_bounds(const conf_row_t *row)
-{
+check_bounds(const conf_row_t *row) {
 	unsigned char old[8];
 	bool good;
 
@@ -110,21 +103,19 @@ check_bounds(const conf_row_t *row)
 }
 
 static void
-check_bool(const conf_row_t *row)
-{
+check_bool(const conf_row_t *row) {
 	bool old = *(bool *)row->addr;
 	bool good = conf_store(row, "true", 4) == 0 && *(bool *)row->addr;
 
 	good = good && conf_store(row, "false", 5) == 0 && !*(bool *)row->addr;
-	good = good && conf_store(row, "tru", 3) == EINVAL && conf_store(row, "1", 1) == EINVAL &&
-	    conf_store(row, "truee", 5) == EINVAL && conf_store(row, "", 0) == EINVAL;
+	good = good && conf_store(row, "tru", 3) == EINVAL && conf_store(row, "1", 1) == EINVAL
+	    && conf_store(row, "truee", 5) == EINVAL && conf_store(row, "", 0) == EINVAL;
 	ok(good && !*(bool *)row->addr, "%s: true and false only", row->key);
 	*(bool *)row->addr = old;
 }
 
 static void
-test_lookups(void)
-{
+test_lookups(void) {
 	for (size_t i = 0; i < conf_nrows; i++) {
 		const conf_row_t *row = &conf_rows[i];
 		char cut[64];
@@ -143,15 +134,13 @@ test_lookups(void)
 }
 
 static void
-hush(void *opaque, const char *s)
-{
+hush(void *opaque, const char *s) {
 	(void)opaque;
 	(void)s;
 }
 
 int
-main(void)
-{
+main(void) {
 	free(malloc(1));
 	malloc_io_message = hush;
 	for (size_t i = 0; i < conf_nrows; i++) {

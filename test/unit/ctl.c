@@ -1,7 +1,7 @@
 /*
- * ctl: the whole tree, node by node: names lead to MIBs and MIBs to the same node, every leaf keeps the
- * rules about lengths and access, nothing is written where something was refused; calls with arbitrary
- * MIBs and arguments.
+ * ctl: the whole tree, node by node: names lead to MIBs and MIBs to the same node, every leaf keeps
+ * the rules about lengths and access, nothing is written where something was refused; calls with
+ * arbitrary MIBs and arguments.
  */
 #include "test.h"
 
@@ -25,8 +25,7 @@ static size_t nbad;
 static unsigned char value[128];
 
 static void
-expect(bool good, const path_t *p, const char *what)
-{
+expect(bool good, const path_t *p, const char *what) {
 	if (!good) {
 		nbad++;
 		diag("%s: %s", p->name, what);
@@ -34,20 +33,18 @@ expect(bool good, const path_t *p, const char *what)
 }
 
 static int
-read_len(const path_t *p, size_t *len)
-{
+read_len(const path_t *p, size_t *len) {
 	memset(value, CANARY, sizeof(value));
 	return ctl_bymib(p->mib, p->depth, value, len, NULL, 0);
 }
 
 static void
-check_name(const path_t *p)
-{
+check_name(const path_t *p) {
 	size_t mib[CTL_MAX_DEPTH + 2];
 	size_t len = CTL_MAX_DEPTH + 2;
 
-	expect(ctl_nametomib(p->name, mib, &len) == 0 && len == p->depth &&
-	    memcmp(mib, p->mib, len * sizeof(mib[0])) == 0, p, "name to MIB");
+	expect(ctl_nametomib(p->name, mib, &len) == 0 && len == p->depth
+	    && memcmp(mib, p->mib, len * sizeof(mib[0])) == 0, p, "name to MIB");
 	memcpy(mib, p->mib, p->depth * sizeof(mib[0]));
 	mib[p->depth] = 0;
 	expect(ctl_bymib(mib, p->depth + 1, NULL, NULL, NULL, 0) == ENOENT, p, "MIB one too long");
@@ -55,8 +52,7 @@ check_name(const path_t *p)
 
 /* A value that can be read: its length and no other. */
 static void
-check_reading(const path_t *p, size_t size)
-{
+check_reading(const path_t *p, size_t size) {
 	size_t len = size;
 	int err = read_len(p, &len);
 
@@ -69,31 +65,28 @@ check_reading(const path_t *p, size_t size)
 
 		len = l;
 		if (l != size) {
-			expect(read_len(p, &len) == EINVAL && len == least &&
-			    is_filled(value + least, CANARY, sizeof(value) - least), p, "another length");
+			expect(read_len(p, &len) == EINVAL && len == least
+			    && is_filled(value + least, CANARY, sizeof(value) - least), p, "another length");
 		}
 	}
 }
 
 static void
-check_read_only(const path_t *p)
-{
-	uint64_t v[8] = { 0 };
+check_read_only(const path_t *p) {
+	uint64_t v[8] = {0};
 
 	expect(ctl_bymib(p->mib, p->depth, NULL, NULL, v, 8) == EPERM, p, "a write");
 	expect(ctl_bymib(p->mib, p->depth, NULL, NULL, NULL, 8) == EPERM, p, "a length to write");
 }
 
 static bool
-is_refusal(int err)
-{
+is_refusal(int err) {
 	return err == EINVAL || err == ENOENT || err == EFAULT || err == EPERM;
 }
 
 static void
-check_leaf(const path_t *p, const ctl_node_t *leaf)
-{
-	uint64_t v[8] = { 0 };
+check_leaf(const path_t *p, const ctl_node_t *leaf) {
+	uint64_t v[8] = {0};
 	size_t len = 8;
 	size_t size = leaf->type == CTL_BYTES ? leaf->size : ctl_type_size((ctl_type_t)leaf->type);
 
@@ -113,17 +106,17 @@ check_leaf(const path_t *p, const ctl_node_t *leaf)
 		break;
 	case CTL_W:
 		memset(value, CANARY, sizeof(value));
-		expect(is_refusal(ctl_bymib(p->mib, p->depth, value, &len, NULL, 0)) &&
-		    is_filled(value, CANARY, sizeof(value)), p, "a read of what can only be written");
+		expect(is_refusal(ctl_bymib(p->mib, p->depth, value, &len, NULL, 0))
+		    && is_filled(value, CANARY, sizeof(value)), p, "a read of what can only be written");
 		expect(is_refusal(ctl_bymib(p->mib, p->depth, NULL, NULL, v, size + 1)), p,
 		    "a write of another length");
 		break;
 	case CTL_ACT:
 		if ((leaf->flags & CTL_ANY_ARGS) != 0)
 			break;
-		expect(is_refusal(ctl_bymib(p->mib, p->depth, v, &len, NULL, 0)) &&
-		    is_refusal(ctl_bymib(p->mib, p->depth, NULL, NULL, v, 8)) &&
-		    is_refusal(ctl_bymib(p->mib, p->depth, NULL, NULL, NULL, 1)), p, "arguments");
+		expect(is_refusal(ctl_bymib(p->mib, p->depth, v, &len, NULL, 0))
+		    && is_refusal(ctl_bymib(p->mib, p->depth, NULL, NULL, v, 8))
+		    && is_refusal(ctl_bymib(p->mib, p->depth, NULL, NULL, NULL, 1)), p, "arguments");
 		break;
 	case CTL_RAW:
 		ctl_bymib(p->mib, p->depth, NULL, NULL, NULL, 0);
@@ -134,8 +127,7 @@ check_leaf(const path_t *p, const ctl_node_t *leaf)
 static void walk(const path_t *p, const ctl_node_t *node);
 
 static path_t
-below(const path_t *p, const char *name, size_t i)
-{
+below(const path_t *p, const char *name, size_t i) {
 	path_t q = *p;
 
 	snprintf(q.name + strlen(q.name), sizeof(q.name) - strlen(q.name), "%s%s",
@@ -145,10 +137,9 @@ below(const path_t *p, const char *name, size_t i)
 }
 
 static void
-walk_items(const path_t *p, const ctl_node_t *node)
-{
-	size_t n = node->kind == CTL_DIR ? node->nfields :
-	    node->kind == CTL_LIST ? node->list->count() : 0;
+walk_items(const path_t *p, const ctl_node_t *node) {
+	size_t n = node->kind == CTL_DIR ? node->nfields
+	    : node->kind == CTL_LIST ? node->list->count() : 0;
 
 	for (size_t i = 0; i < n; i++) {
 		bool is_field = node->kind == CTL_DIR;
@@ -160,15 +151,14 @@ walk_items(const path_t *p, const ctl_node_t *node)
 
 		nleaves++;
 		check_name(&q);
-		check_reading(&q, ctl_type_size(is_field ? (ctl_type_t)node->fields[i].type :
-		    node->list->type(i)));
+		check_reading(&q, ctl_type_size(is_field ? (ctl_type_t)node->fields[i].type
+		    : node->list->type(i)));
 		check_read_only(&q);
 	}
 }
 
 static void
-walk(const path_t *p, const ctl_node_t *node)
-{
+walk(const path_t *p, const ctl_node_t *node) {
 	size_t len = 8;
 
 	if (node->kind == CTL_LEAF) {
@@ -196,9 +186,8 @@ walk(const path_t *p, const ctl_node_t *node)
 }
 
 static void
-test_tree(void)
-{
-	path_t p = { .depth = 0 };
+test_tree(void) {
+	path_t p = {.depth = 0};
 
 	walk(&p, &ctl_root);
 	is_uint(nbad, 0, "%zu leaves keep the rules", nleaves);
@@ -206,8 +195,7 @@ test_tree(void)
 }
 
 static void
-test_names(void)
-{
+test_names(void) {
 	static const char *const none[] = { "", ".", "stats.", "stats..active", ".stats", "opt.prof.x",
 	    "version.0", "arena.0x0.initialized", "arena. 0.initialized", "arena.+0.initialized",
 	    "arena.0a.initialized", "arena.18446744073709551616.initialized", "Stats.active",
@@ -224,26 +212,28 @@ test_names(void)
 	is_int(ctl_nametomib("stats.arenas.0.nothing", mib, &len), 0, "no look behind the room");
 	is_uint(len, 2, "that was given");
 	len = 8;
-	ok(ctl_byname(NULL, value, &len, NULL, 0) == EINVAL && ctl_nametomib(NULL, mib, &len) == EINVAL &&
-	    ctl_nametomib("epoch", NULL, &len) == EINVAL && ctl_nametomib("epoch", mib, NULL) == EINVAL &&
-	    ctl_bymib(NULL, 1, value, &len, NULL, 0) == EINVAL, "NULL where something must be");
+	ok(ctl_byname(NULL, value, &len, NULL, 0) == EINVAL && ctl_nametomib(NULL, mib, &len) == EINVAL
+	    && ctl_nametomib("epoch", NULL, &len) == EINVAL && ctl_nametomib("epoch", mib,
+	    NULL) == EINVAL && ctl_bymib(NULL, 1, value, &len, NULL, 0) == EINVAL,
+	    "NULL where something must be");
 }
 
 static void
-test_writes(void)
-{
+test_writes(void) {
 	ssize_t ms = -2, old = 5, now = 0;
 	size_t len = sizeof(old);
 	uint64_t epoch = 0, before = 0;
 
 	ctl_byname("arenas.dirty_decay_ms", &before, &len, NULL, 0);
-	is_int(ctl_byname("arenas.dirty_decay_ms", NULL, NULL, &ms, sizeof(ms)), EFAULT, "no such time");
+	is_int(ctl_byname("arenas.dirty_decay_ms", NULL, NULL, &ms, sizeof(ms)), EFAULT,
+	    "no such time");
 	ms = 777;
 	is_int(ctl_byname("arenas.dirty_decay_ms", &old, &len, &ms, sizeof(ms)), 0, "read and write");
 	is_int(old, (ssize_t)before, "the old value comes back");
 	len = 3;
 	ms = 778;
-	is_int(ctl_byname("arenas.dirty_decay_ms", &old, &len, &ms, sizeof(ms)), EINVAL, "a bad length");
+	is_int(ctl_byname("arenas.dirty_decay_ms", &old, &len, &ms, sizeof(ms)), EINVAL,
+	    "a bad length");
 	len = sizeof(now);
 	ctl_byname("arenas.dirty_decay_ms", &now, &len, NULL, 0);
 	is_int(now, 777, "of what is read writes nothing");
@@ -254,9 +244,8 @@ test_writes(void)
 
 /* Every struct of a name and its own list: sums over arenas are what the merged one says. */
 static void
-test_snapshot(void)
-{
-	snapshot_t s = { .narenas = 0 };
+test_snapshot(void) {
+	snapshot_t s = {.narenas = 0};
 	uint64_t sum = 0;
 
 	is_int(snapshot_take(&s), 0, "a snapshot of one's own");
@@ -272,25 +261,25 @@ test_snapshot(void)
 
 /* Both places hold zeros, so that what is taken for a pointer is NULL. */
 static void
-test_any_call(void)
-{
+test_any_call(void) {
 	uint64_t rng = 7;
-	uint64_t zeros[16] = { 0 };
+	uint64_t zeros[16] = {0};
 	size_t answered = 0;
 
 	for (int i = 0; i < 300000; i++) {
 		size_t mib[10], len = prng_range(&rng, 17), depth = prng_range(&rng, 10);
-		static const size_t wild[] = { 4096, 4097, SIZE_MAX, (size_t)1 << 32, UINT32_MAX };
+		static const size_t wild[] = {4096, 4097, SIZE_MAX, (size_t)1 << 32, UINT32_MAX};
 
 		for (size_t k = 0; k < depth; k++) {
-			mib[k] = prng_range(&rng, 40) == 0 ? wild[prng_range(&rng, 5)] :
-			    prng_range(&rng, k == 0 ? 15 : 12);
+			mib[k] = prng_range(&rng, 40) == 0 ? wild[prng_range(&rng, 5)]
+			    : prng_range(&rng, k == 0 ? 15 : 12);
 		}
 		memset(value, 0, sizeof(value));
 		bool reads = prng_range(&rng, 2) == 0, writes = prng_range(&rng, 4) == 0;
 
-		answered += ctl_bymib(mib, depth, reads ? value : NULL, prng_range(&rng, 3) != 0 ? &len : NULL,
-		    writes ? zeros : NULL, writes ? prng_range(&rng, 33) : prng_range(&rng, 8) == 0) == 0;
+		answered += ctl_bymib(mib, depth, reads ? value : NULL, prng_range(&rng, 3) != 0 ? &len
+		    : NULL, writes ? zeros : NULL, writes ? prng_range(&rng, 33) : prng_range(&rng, 8) == 0)
+		    == 0;
 	}
 	ok(answered > 1000, "any MIB, any arguments: alive, %zu answers", answered);
 	bool untouched = true;
@@ -300,8 +289,7 @@ test_any_call(void)
 }
 
 int
-main(void)
-{
+main(void) {
 	free(malloc(1));
 	test_names();
 	test_tree();

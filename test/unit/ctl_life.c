@@ -1,6 +1,6 @@
 /*
- * The ctl tree at odd moments: in destructors after the thread's cache is gone, in fork handlers, from
- * many threads at once with forks between.
+ * The ctl tree at odd moments: in destructors after the thread's cache is gone, in fork handlers,
+ * from many threads at once with forks between.
  */
 #include "test.h"
 
@@ -18,22 +18,20 @@ static const char *const acts[] = { "thread.tcache.flush", "thread.peak.reset", 
     "arena.0.decay", "arena.4096.purge", "stats.mutexes.reset" };
 
 static int
-write_value(const char *name, uint64_t value, size_t size)
-{
+write_value(const char *name, uint64_t value, size_t size) {
 	return ctl_byname(name, NULL, NULL, &value, size);
 }
 
 /* Everything that looks at the calling thread, and what everybody shares. */
 static void
-ask_all(void)
-{
+ask_all(void) {
 	static const char *ranges = "8-64:5|1024-2048:0";
 	uint64_t value;
 	size_t len;
 
 	for (size_t i = 0; i < ARRAY_LEN(reads); i++) {
-		len = strcmp(reads[i], "thread.arena") == 0 || strstr(reads[i], "create") != NULL ? 4 :
-		    strstr(reads[i], "active") != NULL || strstr(reads[i], "enabled") != NULL ? 1 : 8;
+		len = strcmp(reads[i], "thread.arena") == 0 || strstr(reads[i], "create") != NULL ? 4
+		    : strstr(reads[i], "active") != NULL || strstr(reads[i], "enabled") != NULL ? 1 : 8;
 		ctl_byname(reads[i], &value, &len, NULL, 0);
 		if (strcmp(reads[i], "tcache.create") == 0)
 			write_value("tcache.destroy", (unsigned)value, 4);
@@ -53,8 +51,7 @@ static pthread_key_t keys[2];
 static atomic_zu_t late;
 
 static void
-destructor(void *rounds)
-{
+destructor(void *rounds) {
 	atomic_fetch_add_zu(&late, 1, MO_RELAXED);
 	ask_all();
 	if ((uintptr_t)rounds > 1)
@@ -62,8 +59,7 @@ destructor(void *rounds)
 }
 
 static void *
-run_late(void *arg)
-{
+run_late(void *arg) {
 	free(malloc(10));
 	pthread_setspecific(keys[0], (void *)(uintptr_t)4);
 	pthread_setspecific(keys[1], (void *)(uintptr_t)1);
@@ -71,8 +67,7 @@ run_late(void *arg)
 }
 
 static void
-test_destructors(void)
-{
+test_destructors(void) {
 	for (int i = 0; i < 10; i++) {
 		pthread_t t;
 
@@ -83,8 +78,7 @@ test_destructors(void)
 }
 
 static void
-count_text(void *opaque, const char *s)
-{
+count_text(void *opaque, const char *s) {
 	*(size_t *)opaque += strlen(s);
 	free(malloc(100));
 }
@@ -92,15 +86,13 @@ count_text(void *opaque, const char *s)
 static size_t printed;
 
 static void
-handler(void)
-{
+handler(void) {
 	ask_all();
 	stats_print(count_text, &printed, "Ja");
 }
 
 static bool
-fork_is_fine(void)
-{
+fork_is_fine(void) {
 	int status = -1;
 	pid_t pid = fork();
 
@@ -116,8 +108,7 @@ fork_is_fine(void)
 }
 
 static void
-test_fork_handlers(void)
-{
+test_fork_handlers(void) {
 	pthread_atfork(handler, handler, handler);
 	bool good = true;
 	for (int i = 0; i < 5; i++)
@@ -128,8 +119,7 @@ test_fork_handlers(void)
 static atomic_b_t stop;
 
 static void *
-run_all(void *arg)
-{
+run_all(void *arg) {
 	size_t n = 0;
 
 	do { /* once at least, however late it comes to run */
@@ -140,8 +130,7 @@ run_all(void *arg)
 }
 
 static void
-test_threads(void)
-{
+test_threads(void) {
 	pthread_t threads[6];
 	bool good = true;
 	void *result;
@@ -159,8 +148,7 @@ test_threads(void)
 }
 
 int
-main(void)
-{
+main(void) {
 	free(malloc(1));
 	pthread_key_create(&keys[0], destructor);
 	pthread_key_create(&keys[1], destructor);

@@ -1,4 +1,6 @@
-/* extent/decay.h: the curve, against a recomputation from the definition, with a time of our own. */
+/*
+ * extent/decay.h: the curve, against a recomputation from the definition, with a time of our own.
+ */
 #include "core.h"
 
 #include "extent/decay.h"
@@ -26,7 +28,8 @@ test_curve(void) {
 	size_t last = 10000;
 	unsigned bad = 0, rises = 0;
 	start(10000, t0);
-	ok(!decay_is_due(&d, t0) && !decay_is_due(&d, t0 + epoch - 1), "not due within the first epoch");
+	ok(!decay_is_due(&d, t0) && !decay_is_due(&d, t0 + epoch - 1),
+	    "not due within the first epoch");
 	ok(decay_is_due(&d, t0 + epoch), "due at its end");
 	for (unsigned i = 1; i <= SMOOTHSTEP_NSTEPS + 5; i++) {
 		decay_advance_locked(&d, t0 + i * epoch, 10000);
@@ -50,8 +53,8 @@ test_all_gone_after(ssize_t ms) {
 	decay_advance_locked(&d, t0 + epoch + (uint64_t)ms * MS / 2, 777);
 	size_t half = decay_limit_locked(&d);
 	decay_advance_locked(&d, t0 + epoch + (uint64_t)ms * MS, 777);
-	ok(first == 777 && half > 777 * 4 / 10 && half < 777 * 6 / 10, "%zd ms: %zu at first, %zu at half time",
-	    ms, first, half);
+	ok(first == 777 && half > 777 * 4 / 10 && half < 777 * 6 / 10,
+	    "%zd ms: %zu at first, %zu at half time", ms, first, half);
 	is_uint(decay_limit_locked(&d), 0, "%zd ms: 0 after the decay time", ms);
 }
 
@@ -62,8 +65,10 @@ test_until(void) {
 	unsigned late = 0, early = 0, looks = 0;
 	start((ssize_t)ms, t0);
 	is_uint(decay_ns_until_locked(&d, t0, 0, 100), UINT64_MAX, "nothing unused: never");
-	is_uint(decay_ns_until_locked(&d, t0, 5000, 100), 2 * epoch, "pages not counted yet: two epochs");
-	is_uint(decay_ns_until_locked(&d, t0 + epoch / 2, 5000, 100), 2 * epoch - epoch / 2, "from the epoch's start");
+	is_uint(decay_ns_until_locked(&d, t0, 5000, 100), 2 * epoch,
+	    "pages not counted yet: two epochs");
+	is_uint(decay_ns_until_locked(&d, t0 + epoch / 2, 5000, 100), 2 * epoch - epoch / 2,
+	    "from the epoch's start");
 	is_uint(decay_ns_until_locked(&d, t0 + 3 * epoch, 5000, 100), 0, "they have passed: now");
 	uint64_t now = t0 + 2 * epoch, born = now;
 	size_t left = 5000;
@@ -81,7 +86,8 @@ test_until(void) {
 	is_uint(late, 0, "each look finds a hundred due, or all");
 	is_uint(early, 0, "no look within half an epoch");
 	ok(looks >= 20 && looks <= 51, "%u looks for 5000 pages", looks);
-	ok(now - born <= ms * MS && now - born > ms * MS * 9 / 10, "all are gone when the time is over, not before");
+	ok(now - born <= ms * MS && now - born > ms * MS * 9 / 10,
+	    "all are gone when the time is over, not before");
 	decay_set_locked(&d, -1, now);
 	is_uint(decay_ns_until_locked(&d, now, 5000, 100), UINT64_MAX, "-1: never");
 	decay_set_locked(&d, 0, now);
@@ -135,18 +141,21 @@ test_special(void) {
 	ok(decay_is_due(&d, 2000 * MS), "but later it is");
 	decay_advance_locked(&d, 1000000 * MS, 50);
 	is_uint(decay_limit_locked(&d), 50, "a long sleep: the newest pages stay a while");
-	ok(!decay_is_due(&d, 1000000 * MS) && decay_is_due(&d, 1000005 * MS), "and time goes on from there");
+	ok(!decay_is_due(&d, 1000000 * MS) && decay_is_due(&d, 1000005 * MS),
+	    "and time goes on from there");
 	decay_advance_locked(&d, 1000005 * MS, 20);
 	decay_set_locked(&d, 500, 1000010 * MS);
 	is_int(decay_ms(&d), 500, "another decay time");
 	is_uint(decay_limit_locked(&d), 0, "starts with an empty history");
 	ok(!decay_is_due(&d, 1000012 * MS) && decay_is_due(&d, 1000013 * MS), "and its own epochs");
 	start(DECAY_MS_MAX, 7);
-	ok(atomic_load_u64(&d.epoch_ns, MO_RELAXED) > 0 && !decay_is_due(&d, UINT64_MAX / 1000), "the longest decay time works");
+	ok(atomic_load_u64(&d.epoch_ns, MO_RELAXED) > 0 && !decay_is_due(&d, UINT64_MAX / 1000),
+	    "the longest decay time works");
 	start(1000, 0);
 	decay_advance_locked(&d, 1000 * MS, SIZE_MAX);
 	ok(decay_limit_locked(&d) >= UINT32_MAX - 1, "more pages than can be counted do not wrap");
-	ok(decay_ms_is_valid(-1) && decay_ms_is_valid(0) && decay_ms_is_valid(DECAY_MS_MAX), "valid times");
+	ok(decay_ms_is_valid(-1) && decay_ms_is_valid(0) && decay_ms_is_valid(DECAY_MS_MAX),
+	    "valid times");
 	ok(!decay_ms_is_valid(-2) && !decay_ms_is_valid(DECAY_MS_MAX + 1), "others");
 }
 

@@ -93,7 +93,9 @@ random_third_stays(unsigned i) {
 	return test_random(&state) % 3 == 0;
 }
 
-/* Only every hundredth block of the first half stays, and the second half does: the mean matters. */
+/*
+ * Only every hundredth block of the first half stays, and the second half does: the mean matters.
+ */
 static bool
 second_half_stays(unsigned i) {
 	return i >= N_BLOCKS / 2 ? i % 10 != 0 : i % 100 == 0;
@@ -113,9 +115,10 @@ test_pattern(size_t size, bool (*stays)(unsigned i), const char *what) {
 	}
 	size_t nregs = bin_infos[sz_s2i(sz_s2u(size))].nregs;
 	size_t n_least = (n_left + nregs - 1) / nregs;
-	ok(n_passes < PASSES_MAX, "%s, %zu bytes: it comes to an end (%zu passes)", what, size, n_passes);
-	ok(n_slabs(size) <= n_least + 1, "%s, %zu bytes: %zu slabs, then %zu, now %zu; %zu are needed", what,
-	    size, n_full, n_before, n_slabs(size), n_least);
+	ok(n_passes < PASSES_MAX, "%s, %zu bytes: it comes to an end (%zu passes)", what, size,
+	    n_passes);
+	ok(n_slabs(size) <= n_least + 1, "%s, %zu bytes: %zu slabs, then %zu, now %zu; %zu are needed",
+	    what, size, n_full, n_before, n_slabs(size), n_least);
 	check_contents(size, what);
 	thin_out(none_stays);
 }

@@ -1,4 +1,7 @@
-/* extent/dss.h over a break of our own: alignment, others that move it, refusals; and the order with mmap. */
+/*
+ * extent/dss.h over a break of our own: alignment, others that move it, refusals; and the order
+ * with mmap.
+ */
 #include "core.h"
 
 #include "arena/arenas.h"
@@ -70,7 +73,8 @@ test_alloc(void) {
 	errno = 77;
 	brk_state.end = brk_state.base + 100;
 	char *a = dss_alloc(PAGE, PAGE);
-	ok(a == brk_state.base + PAGE && brk_state.end == a + PAGE, "the first whole page behind the break");
+	ok(a == brk_state.base + PAGE && brk_state.end == a + PAGE,
+	    "the first whole page behind the break");
 	char *b = dss_alloc(3 * PAGE, PAGE);
 	ok(b == a + PAGE, "the next one follows it");
 	char *c = dss_alloc(PAGE, 16 * PAGE);
@@ -89,7 +93,8 @@ test_others(void) {
 	char *before = brk_state.end;
 	char *p = dss_alloc(PAGE, PAGE);
 	ok(p != NULL && is_aligned((uintptr_t)p, PAGE), "somebody else came between: tried again");
-	ok(p >= before && p + PAGE == brk_state.end && p < before + 3 * PAGE, "what the first try had taken went back");
+	ok(p >= before && p + PAGE == brk_state.end && p < before + 3 * PAGE,
+	    "what the first try had taken went back");
 	ok(brk_state.calls - calls == 6, "in six calls (%u)", brk_state.calls - calls);
 	brk_state.is_stuck = true;
 	ok(dss_alloc(PAGE, PAGE) == NULL, "somebody comes each time: given up");
@@ -129,7 +134,8 @@ static void
 test_default(void) {
 	dss_prec_t was = dss_default_get();
 	ehooks_t h;
-	ok(dss_default_set(dss_prec_primary) == 0 && dss_default_get() == dss_prec_primary, "the default is set");
+	ok(dss_default_set(dss_prec_primary) == 0 && dss_default_get() == dss_prec_primary,
+	    "the default is set");
 	ehooks_init(&h, 0, 0, NULL);
 	ok(ehooks_dss_get(&h) == dss_prec_primary, "and taken over by what is made next");
 	dss_default_set(was);
@@ -146,7 +152,8 @@ body(void) {
 	hooks.mmap = fake_mmap;
 	hooks.munmap = fake_munmap;
 	/* Memory of the real system, as the kernel gives it: zeroed. */
-	char *p = mmap(NULL, SEGMENT + PAGE_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *p = mmap(NULL, SEGMENT + PAGE_MAX, PROT_READ | PROT_WRITE,
+	    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	brk_state.base = (char *)align_up((uintptr_t)p, PAGE_MAX);
 	free(keep(malloc(100)));
 	os_hooks = &hooks;

@@ -49,8 +49,7 @@ static char text[4 << 20];
 /* ---- the failing system ---- */
 
 static bool
-has_failed(int call)
-{
+has_failed(int call) {
 	static unsigned uses;
 
 	if (fault.is_poor && call <= call_write && ++uses % 2 != 0) {
@@ -68,8 +67,7 @@ has_failed(int call)
 }
 
 static int
-h_open(const char *path, int flags, unsigned mode)
-{
+h_open(const char *path, int flags, unsigned mode) {
 	if (fault.is_full && (flags & O_CREAT) != 0) {
 		errno = ENOSPC;
 		return -1;
@@ -78,14 +76,12 @@ h_open(const char *path, int flags, unsigned mode)
 }
 
 static ssize_t
-h_read(int fd, void *buf, size_t size)
-{
+h_read(int fd, void *buf, size_t size) {
 	return has_failed(call_read) ? -1 : os_hooks_real.read(fd, buf, size);
 }
 
 static ssize_t
-h_write(int fd, const void *buf, size_t size)
-{
+h_write(int fd, const void *buf, size_t size) {
 	/* What a test says itself is no part of a dump. */
 	if (fd <= 2)
 		return os_hooks_real.write(fd, buf, size);
@@ -108,36 +104,31 @@ h_write(int fd, const void *buf, size_t size)
 }
 
 static int
-h_close(int fd)
-{
+h_close(int fd) {
 	int rc = os_hooks_real.close(fd);
 
 	return has_failed(call_close) ? -1 : rc;
 }
 
 static int
-h_fchmod(int fd, unsigned mode)
-{
+h_fchmod(int fd, unsigned mode) {
 	return has_failed(call_fchmod) ? -1 : os_hooks_real.fchmod(fd, mode);
 }
 
 static int
-h_link(const char *from, const char *to)
-{
+h_link(const char *from, const char *to) {
 	return has_failed(call_link) ? -1 : os_hooks_real.link(from, to);
 }
 
 static int
-h_rename(const char *from, const char *to)
-{
+h_rename(const char *from, const char *to) {
 	return has_failed(call_rename) ? -1 : os_hooks_real.rename(from, to);
 }
 
 static bool has_no_rename2;
 
 static int
-h_rename2(const char *from, const char *to, unsigned flags)
-{
+h_rename2(const char *from, const char *to, unsigned flags) {
 	if (has_no_rename2) {
 		errno = EINVAL;
 		return -1;
@@ -146,26 +137,23 @@ h_rename2(const char *from, const char *to, unsigned flags)
 }
 
 static ssize_t
-h_readlink(const char *path, char *buf, size_t size)
-{
+h_readlink(const char *path, char *buf, size_t size) {
 	return has_failed(call_readlink) ? -1 : os_hooks_real.readlink(path, buf, size);
 }
 
 static void *
-h_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t off)
-{
-	return has_failed(call_mmap) ? MAP_FAILED : os_hooks_real.mmap(addr, size, prot, flags, fd, off);
+h_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t off) {
+	return has_failed(call_mmap) ? MAP_FAILED : os_hooks_real.mmap(addr, size, prot, flags, fd,
+	    off);
 }
 
 static int
-h_munmap(void *addr, size_t size)
-{
+h_munmap(void *addr, size_t size) {
 	return has_failed(call_munmap) ? -1 : os_hooks_real.munmap(addr, size);
 }
 
 static void
-hooks_make(void)
-{
+hooks_make(void) {
 	hooks = os_hooks_real;
 	hooks.open = h_open;
 	hooks.read = h_read;
@@ -181,8 +169,7 @@ hooks_make(void)
 }
 
 static void
-fault_start(int call, unsigned k, bool for_ever, int err)
-{
+fault_start(int call, unsigned k, bool for_ever, int err) {
 	fault.call = call;
 	fault.k = k;
 	fault.for_ever = for_ever;
@@ -193,8 +180,7 @@ fault_start(int call, unsigned k, bool for_ever, int err)
 }
 
 static void
-fault_stop(void)
-{
+fault_stop(void) {
 	__atomic_store_n(&os_hooks, &os_hooks_real, __ATOMIC_SEQ_CST);
 	fault.call = -1;
 }
@@ -202,8 +188,7 @@ fault_stop(void)
 /* ---- what is there ---- */
 
 static bool
-is_whole(const char *path)
-{
+is_whole(const char *path) {
 	unsigned long long before;
 	char *end;
 	int fd = open(path, O_RDONLY);
@@ -215,8 +200,9 @@ is_whole(const char *path)
 		return false;
 	text[n] = '\0';
 	end = strstr(text, "\n# end ");
-	return strncmp(text, "heap_v2/", 8) == 0 && end != NULL && sscanf(end, "\n# end %llu\n", &before) == 1 &&
-	    before == (unsigned long long)(end + 1 - text) && strchr(end + 1, '\n') == text + n - 1;
+	return strncmp(text, "heap_v2/", 8) == 0 && end != NULL && sscanf(end, "\n# end %llu\n",
+	    &before) == 1 && before == (unsigned long long)(end + 1 - text)
+	    && strchr(end + 1, '\n') == text + n - 1;
 }
 
 struct seen {
@@ -225,8 +211,7 @@ struct seen {
 
 /* Counts and removes the files of the directory. */
 static struct seen
-look_and_clean(void)
-{
+look_and_clean(void) {
 	struct seen s = {0, 0, 0};
 	DIR *d = opendir(dir);
 	struct dirent *e;
@@ -249,8 +234,7 @@ look_and_clean(void)
 }
 
 static unsigned
-files_left(void)
-{
+files_left(void) {
 	DIR *d = opendir(dir);
 	unsigned n = 0;
 
@@ -261,8 +245,7 @@ files_left(void)
 }
 
 static unsigned
-descriptors(void)
-{
+descriptors(void) {
 	DIR *d = opendir("/proc/self/fd");
 	unsigned n = 0;
 
@@ -278,8 +261,7 @@ descriptors(void)
 enum { to_new_path, to_old_path, to_own_name, n_targets };
 
 static int
-dump_once(int target)
-{
+dump_once(int target) {
 	prof_dump_t d = {.kind = prof_kind_manual, .path = target == to_own_name ? NULL : named,
 	    .may_wait = true, .is_silent = true};
 
@@ -287,8 +269,7 @@ dump_once(int target)
 }
 
 static void
-old_file_make(void)
-{
+old_file_make(void) {
 	int fd = open(named, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 
 	if (fd < 0 || write(fd, "old\n", 4) != 4)
@@ -297,8 +278,7 @@ old_file_make(void)
 }
 
 static bool
-old_file_is_there(void)
-{
+old_file_is_there(void) {
 	char got[8] = "";
 	int fd = open(named, O_RDONLY);
 	ssize_t n = read(fd, got, sizeof(got));
@@ -309,19 +289,17 @@ old_file_is_there(void)
 
 /* A failed dump tells errno and path. */
 static bool
-last_error_is(int err, int target)
-{
+last_error_is(int err, int target) {
 	char got[PROF_TEXT_SIZE], name[16];
 
 	prof_dump_last_error(got, sizeof(got));
-	return strncmp(got, prof_errno_name(err, name), strlen(prof_errno_name(err, name))) == 0 &&
-	    strstr(got, target == to_own_name ? prefix : named) != NULL;
+	return strncmp(got, prof_errno_name(err, name), strlen(prof_errno_name(err, name))) == 0
+	    && strstr(got, target == to_own_name ? prefix : named) != NULL;
 }
 
 /* One dump with one fault; 0: as it must be. */
 static int
-one_run(int target, int call, unsigned k, bool for_ever, int err)
-{
+one_run(int target, int call, unsigned k, bool for_ever, int err) {
 	unsigned before = descriptors();
 	bool kept = true;
 
@@ -353,8 +331,7 @@ one_run(int target, int call, unsigned k, bool for_ever, int err)
 }
 
 static void
-fails_each(int call, const int *errs)
-{
+fails_each(int call, const int *errs) {
 	unsigned runs = 0, bad = 0, failed = 0;
 
 	for (int target = 0; target < n_targets; target++) {
@@ -374,14 +351,14 @@ fails_each(int call, const int *errs)
 			}
 		}
 	}
-	ok(bad == 0 && failed > 0, "%s fails: %u dumps, %u of them met it", call_names[call], runs, failed);
+	ok(bad == 0 && failed > 0, "%s fails: %u dumps, %u of them met it", call_names[call], runs,
+	    failed);
 }
 
 #define ERRORS(...) (const int[]){__VA_ARGS__, 0}
 
 static void
-test_each_call(void)
-{
+test_each_call(void) {
 	fails_each(call_open, ERRORS(ENOSPC, EMFILE, ENFILE, EDQUOT, EIO, EINVAL));
 	fails_each(call_read, ERRORS(EIO, EACCES));
 	fails_each(call_write, ERRORS(ENOSPC, EFBIG, EIO, EDQUOT, EPERM));
@@ -399,8 +376,7 @@ test_each_call(void)
 
 /* A name that is taken is never written over, also where neither rename2 nor link is there. */
 static void
-test_no_links(void)
-{
+test_no_links(void) {
 	static prof_file_t file;
 	prof_name_t n = {.kind = prof_kind_manual, .begin_ns = 1};
 	char taken[PROF_PATH_SIZE];
@@ -424,8 +400,7 @@ test_no_links(void)
 
 /* Not even a name fits any more: the older file must not be emptied for a try. */
 static void
-test_full(void)
-{
+test_full(void) {
 	old_file_make();
 	fault.is_full = true;
 	fault_start(-1, 0, false, 0);
@@ -437,8 +412,7 @@ test_full(void)
 }
 
 static void
-test_poor(void)
-{
+test_poor(void) {
 	fault.is_poor = true;
 	fault_start(-1, 0, false, 0);
 	is_int(dump_once(to_new_path), 0, "interrupted calls and short writes");
@@ -451,16 +425,14 @@ test_poor(void)
 /* ---- killed ---- */
 
 static void
-die_writing(void *arg)
-{
+die_writing(void *arg) {
 	fault.kill_at = *(unsigned *)arg;
 	fault_start(-1, 0, false, 0);
 	_exit(dump_once(to_own_name) == 0 ? 7 : 8);
 }
 
 static void
-test_killed(void)
-{
+test_killed(void) {
 	static struct test_result r;
 	unsigned at = 0, killed = 0, half = 0, whole = 0, temp = 0;
 
@@ -480,15 +452,13 @@ test_killed(void)
 }
 
 static void *
-dump_slowly(void *arg)
-{
+dump_slowly(void *arg) {
 	dump_once(to_own_name);
 	return arg;
 }
 
 static void
-exit_writing(void *arg)
-{
+exit_writing(void *arg) {
 	pthread_t t;
 	pid_t pid;
 	int status = -1;
@@ -510,8 +480,7 @@ exit_writing(void *arg)
 
 /* Exit does not wait for a thread that writes, and leaves nothing of it. */
 static void
-test_exit(void)
-{
+test_exit(void) {
 	static struct test_result r;
 
 	run_forked(&r, exit_writing, NULL);
@@ -522,8 +491,7 @@ test_exit(void)
 
 /* What a killed process of the same number left is passed over, not written into. */
 static void
-test_left_behind(void)
-{
+test_left_behind(void) {
 	char path[128];
 	unsigned n = 0;
 
@@ -543,31 +511,27 @@ test_left_behind(void)
 static uint64_t fake_ns = 1000 * NSTIME_PER_SEC;
 
 static uint64_t
-fake_now(void)
-{
+fake_now(void) {
 	return fake_ns;
 }
 
 static char said[4096];
 
 static void
-listen(void *opaque, const char *s)
-{
+listen(void *opaque, const char *s) {
 	(void)opaque;
 	strncat(said, s, sizeof(said) - 1 - strlen(said));
 }
 
 static int
-automatic(prof_kind_t kind)
-{
+automatic(prof_kind_t kind) {
 	prof_dump_t d = {.kind = kind, .metric = "test"};
 
 	return prof_dump(&d);
 }
 
 static void
-test_back_off(void)
-{
+test_back_off(void) {
 	uint64_t errors = prof_dump_nerrors();
 	unsigned lines = 0;
 	malloc_io_write_t *old_voice = malloc_io_message;
@@ -618,16 +582,14 @@ static unsigned hook_calls;
 static char hook_name[PROF_PATH_SIZE];
 
 static void
-count_hook(const char *filename)
-{
+count_hook(const char *filename) {
 	hook_calls++;
 	snprintf(hook_name, sizeof(hook_name), "%s", filename);
 }
 
 /* As upstream: whoever waits for a file learns that there is none. */
 static void
-test_hook(void)
-{
+test_hook(void) {
 	prof_dump_hook_set(count_hook);
 	fault_start(call_write, 2, true, ENOSPC);
 	is_int(dump_once(to_new_path), ENOSPC, "a dump that fails");
@@ -646,10 +608,10 @@ test_hook(void)
 }
 
 static void
-books_fill(prof_tdata_t *td)
-{
+books_fill(prof_tdata_t *td) {
 	for (uintptr_t i = 0; i < 3000; i++) {
-		void *vec[4] = {(void *)(0x1001 + i), (void *)0x2000, (void *)(0x7fff00000000 + i), (void *)8};
+		void *vec[4] = {(void *)(0x1001 + i), (void *)0x2000, (void *)(0x7fff00000000 + i),
+		    (void *)8};
 		prof_bt_t bt = {vec, 4, false, 0};
 
 		prof_data_add(td, &bt, 1, 100 + i, prof_weight(100 + i, 1));
@@ -657,8 +619,7 @@ books_fill(prof_tdata_t *td)
 }
 
 int
-main(void)
-{
+main(void) {
 	free(keep(malloc(1)));
 	if (mkdtemp(dir) == NULL)
 		bail_out("mkdtemp");

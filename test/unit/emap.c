@@ -31,12 +31,14 @@ granules_of(const edata_t *e, const char *from, size_t size) {
 static void
 test_lookup(void) {
 	is_uint(emap_elem(FAR), 0, "never mapped: nothing");
-	is_uint(emap_elem_any((void *)(uintptr_t)UINT64_C(0xffff800000000000)), 0, "upper half: nothing");
+	is_uint(emap_elem_any((void *)(uintptr_t)UINT64_C(0xffff800000000000)), 0,
+	    "upper half: nothing");
 	is_uint(emap_elem_any((void *)(uintptr_t)SIZE_MAX), 0, "last address: nothing");
 	is_uint(emap_elem(NULL), 0, "NULL: nothing");
 	is_int(emap_reserve(FAR, PAGE), 0, "leaves can be made");
 	is_uint(emap_elem(FAR), 0, "a fresh leaf says nothing");
-	is_int(emap_reserve((void *)(uintptr_t)UINT64_C(0x1000000000000), PAGE), ENOMEM, "beyond 48 bits");
+	is_int(emap_reserve((void *)(uintptr_t)UINT64_C(0x1000000000000), PAGE), ENOMEM,
+	    "beyond 48 bits");
 	is_int(emap_reserve(FAR, SIZE_MAX), ENOMEM, "a range that wraps");
 	is_int(emap_reserve(FAR, 0), ENOMEM, "no range");
 }
@@ -56,7 +58,8 @@ test_boundary(void) {
 	two.szind = SC_NSIZES;
 	emap_set_boundary(&two);
 	is_uint(granules_of(&two, FAR, 64 * PAGE), PAGE / GRANULE, "one page: all its granules");
-	ok(emap_edata(two.addr - 1) == &one && emap_edata(two.addr) == &two, "neighbours are told apart");
+	ok(emap_edata(two.addr - 1) == &one && emap_edata(two.addr) == &two,
+	    "neighbours are told apart");
 	emap_clear_boundary(&one);
 	emap_clear_boundary(&two);
 	is_uint(granules_of(NULL, FAR, 64 * PAGE), 64 * PAGE / GRANULE, "cleared: nothing again");
@@ -82,7 +85,10 @@ test_slab(void) {
 	is_uint(granules_of(NULL, FAR, 64 * PAGE), 64 * PAGE / GRANULE, "nothing is left");
 }
 
-/* Of all bins whose slabs' elements tell them, no two have the same; those of the others are nobody's who does. */
+/*
+ * Of all bins whose slabs' elements tell them, no two have the same; those of the others are
+ * nobody's who does.
+ */
 static void
 test_slab_bits(void) {
 	static uint64_t seen[ELEM_ARENAS * 64];
@@ -111,7 +117,8 @@ test_slab_bits(void) {
 	}
 	emap_clear_boundary(&one);
 	is_uint(bad, 0, "the bits of %u bins: each its own", n);
-	ok(n > ELEM_ARENAS * SC_NBINS / 3 && n < ARRAY_LEN(seen) && !elem_bits_tell_bin(ELEM_ARENAS, 0, 0), "of as many arenas as have a number");
+	ok(n > ELEM_ARENAS * SC_NBINS / 3 && n < ARRAY_LEN(seen) && !elem_bits_tell_bin(ELEM_ARENAS, 0,
+	    0), "of as many arenas as have a number");
 }
 
 static void
@@ -133,8 +140,8 @@ test_large_bins(void) {
 /* Across the border of two leaves. */
 static void
 test_leaf_border(void) {
-	char *border = (char *)(((uintptr_t)FAR >> EMAP_LG_LEAF << EMAP_LG_LEAF) +
-	    ((uintptr_t)1 << EMAP_LG_LEAF) * 3);
+	char *border = (char *)(((uintptr_t)FAR >> EMAP_LG_LEAF << EMAP_LG_LEAF)
+	    + ((uintptr_t)1 << EMAP_LG_LEAF) * 3);
 	size_t before = emap_bytes();
 	one = extent(border - 2 * PAGE, 4);
 	one.is_slab = true;
@@ -145,7 +152,8 @@ test_leaf_border(void) {
 	is_int(emap_reserve(one.addr, one.size), 0, "again");
 	is_uint(emap_bytes(), after, "are counted once");
 	emap_set_slab(&one);
-	is_uint(granules_of(&one, border - 8 * PAGE, 16 * PAGE), 4 * PAGE / GRANULE, "found on both sides");
+	is_uint(granules_of(&one, border - 8 * PAGE, 16 * PAGE), 4 * PAGE / GRANULE,
+	    "found on both sides");
 	emap_clear_slab_interior(&one);
 	emap_clear_boundary(&one);
 	is_uint(granules_of(&one, border - 8 * PAGE, 16 * PAGE), 0, "and gone from both");

@@ -1,6 +1,6 @@
 /*
- * util/emitter.h: the exact text of a small report in its three shapes, and random reports with random
- * bytes in their strings, which a strict reader of JSON (RFC 8259) must accept.
+ * util/emitter.h: the exact text of a small report in its three shapes, and random reports with
+ * random bytes in their strings, which a strict reader of JSON (RFC 8259) must accept.
  */
 #include "test.h"
 
@@ -29,7 +29,9 @@ start(emitter_t *em, emitter_mode_t mode) {
 	emitter_begin(em);
 }
 
-/* ---- a reader of JSON: each function returns the place behind what it read, NULL on an error ---- */
+/*
+ * ---- a reader of JSON: each function returns the place behind what it read, NULL on an error ----
+ */
 
 static const char *json_read(const char *p, int depth);
 
@@ -164,7 +166,8 @@ emit_values(emitter_t *em) {
 	emitter_kv(em, "u32", "opt.u32", emitter_type_uint32, &u32);
 	emitter_kv(em, "u64", "opt.u64", emitter_type_uint64, &u64);
 	emitter_kv(em, "zu", "opt.zu", emitter_type_size, &zu);
-	emitter_kv_note(em, "zd", "opt.zd", emitter_type_ssize, &zd, "arenas.zd", emitter_type_ssize, &zd);
+	emitter_kv_note(em, "zd", "opt.zd", emitter_type_ssize, &zd, "arenas.zd", emitter_type_ssize,
+	    &zd);
 	emitter_kv(em, "t", "opt.t", emitter_type_title, &title);
 }
 

@@ -22,7 +22,6 @@ static char *region;
 static unsigned char owner[N_PAGES];
 static edata_t *held[N_HELD];
 
-
 static size_t
 page_of(const char *p) {
 	return (size_t)(p - region) / PAGE;
@@ -47,9 +46,9 @@ give(const edata_t *e, unsigned char who) {
 static bool
 is_sound(const edata_t *e, extent_state_t state) {
 	const char *last = edata_end(e) - 1;
-	return e->size % PAGE == 0 && e->size > 0 && e->state == state && e->arena_ind == ARENA_IND &&
-	    emap_edata(e->addr) == e && emap_edata(last) == e &&
-	    elem_state(emap_elem(e->addr)) == state && elem_state(emap_elem(last)) == state;
+	return e->size % PAGE == 0 && e->size > 0 && e->state == state && e->arena_ind == ARENA_IND
+	    && emap_edata(e->addr) == e && emap_edata(last) == e
+	    && elem_state(emap_elem(e->addr)) == state && elem_state(emap_elem(last)) == state;
 }
 
 /* Walks over the mapping: each run of pages of one cache is one extent there, none else. */
@@ -64,8 +63,8 @@ check_caches(void) {
 		}
 		const edata_t *e = emap_edata(region + i * PAGE);
 		extent_state_t state = owner[i] == page_dirty ? extent_state_dirty : extent_state_retained;
-		if (e == NULL || e->addr != region + i * PAGE || !is_sound(e, state) ||
-		    !is_owned_by(e, owner[i])) {
+		if (e == NULL || e->addr != region + i * PAGE || !is_sound(e, state)
+		    || !is_owned_by(e, owner[i])) {
 			return bad + 1;
 		}
 		size_t end = i + e->size / PAGE;
@@ -134,9 +133,9 @@ step_split(uint64_t *seed, unsigned k, unsigned other) {
 	char *addr = held[k]->addr;
 	edata_t *b = extent_split(&src, held[k], size_a);
 	held[other] = b;
-	return b == NULL || held[k]->size != size_a || b->size != n * PAGE - size_a ||
-	    b->addr != addr + size_a || !is_sound(held[k], extent_state_active) ||
-	    !is_sound(b, extent_state_active);
+	return b == NULL || held[k]->size != size_a || b->size != n * PAGE - size_a
+	    || b->addr != addr + size_a || !is_sound(held[k], extent_state_active)
+	    || !is_sound(b, extent_state_active);
 }
 
 /* Takes what lies directly behind an extent, and joins the two. */
@@ -195,7 +194,8 @@ test_evict(void) {
 	unsigned bad = 0, n = 0;
 	edata_t *e;
 	size_t half = ecache_npages(&dirty) / 2, had = half;
-	ok(ecache_evict(&dirty, ecache_npages(&dirty)) == NULL, "no more than the limit: nothing leaves");
+	ok(ecache_evict(&dirty, ecache_npages(&dirty)) == NULL,
+	    "no more than the limit: nothing leaves");
 	while ((e = ecache_evict(&dirty, half)) != NULL) {
 		bad += wrong_if(!is_sound(e, extent_state_active))
 		    || wrong_if(!is_owned_by(e, page_dirty));
@@ -243,7 +243,10 @@ test_grow(void) {
 	size_t asked = 0;
 	ecache_t fresh;
 	memset(&fresh, 0, sizeof(fresh));
-	/* Of a state that no other cache here has: what is mapped may come to lie beside the pages of another test. */
+	/*
+	 * Of a state that no other cache here has: what is mapped may come to lie beside the pages of
+	 * another test.
+	 */
 	ecache_init(&fresh, fresh_classes, extent_state_muzzy, "fresh", WITNESS_RANK_OMIT);
 	for (unsigned i = 0; i < 50; i++) {
 		size_t size = (1 + core_below(&seed, 900)) * PAGE;
@@ -298,7 +301,8 @@ test_no_descriptors(void) {
 	is_uint(check_caches(), 0, "the cache is as it was");
 	edata_t *whole = ecache_take(&src, &retained, N_PAGES * PAGE, PAGE, 64);
 	ok(whole != NULL, "the whole needs none");
-	ok(extent_split(&src, whole, PAGE) == NULL && whole->size == N_PAGES * PAGE, "it cannot be split");
+	ok(extent_split(&src, whole, PAGE) == NULL && whole->size == N_PAGES * PAGE,
+	    "it cannot be split");
 	ok(extent_grow(&src, &retained, PAGE, PAGE) == NULL, "nor more be mapped");
 	edata_cache_put(&src.edata_cache, spare[--n]);
 	edata_t *b = extent_split(&src, whole, 3 * PAGE);
@@ -306,7 +310,9 @@ test_no_descriptors(void) {
 	ecache_put(&src, &retained, whole);
 	ecache_put(&src, &retained, b);
 	is_uint(check_caches(), 0, "joined again");
-	/* Both ends have to be cut and there is one descriptor only: refused, and all pages are there. */
+	/*
+	 * Both ends have to be cut and there is one descriptor only: refused, and all pages are there.
+	 */
 	uintptr_t at = ((uintptr_t)region + 64 * PAGE - 1) & ~(uintptr_t)(64 * PAGE - 1);
 	size_t want = at == (uintptr_t)region ? 128 * PAGE : 64 * PAGE;
 	edata_t *e = ecache_take(&src, &retained, PAGE, want, 64);
@@ -323,7 +329,8 @@ body(void) {
 	base_t *base = base_new(NULL);
 	extent_src_init(&src, base, ARENA_IND);
 	ecache_init(&dirty, dirty_classes, extent_state_dirty, "dirty", WITNESS_RANK_EXTENT_DIRTY);
-	ecache_init(&retained, retained_classes, extent_state_retained, "retained", WITNESS_RANK_EXTENT_RETAINED);
+	ecache_init(&retained, retained_classes, extent_state_retained, "retained",
+	    WITNESS_RANK_EXTENT_RETAINED);
 	ecache_t waste;
 	memset(&waste, 0, sizeof(waste));
 	ecache_init(&waste, waste_classes, extent_state_muzzy, "waste", WITNESS_RANK_OMIT);

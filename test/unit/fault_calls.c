@@ -1,13 +1,14 @@
 /*
- * Each system call that the library makes, and each allocation of metadata, fails at its 1st, 2nd, 3rd ...
- * use until the work gets by without that use; once, and from then on for ever.  Answers are memory or
- * ENOMEM, 0 or an errno; a file under its final name is whole; when the fault is over all works again, and
- * no memory, address space, descriptor or metadata is lost.  (test/unit/fault.c looks closer at the calls
- * for memory, dump_fault.c at those for a profile.)
+ * Each system call that the library makes, and each allocation of metadata, fails at its 1st, 2nd,
+ * 3rd ... use until the work gets by without that use; once, and from then on for ever. Answers are
+ * memory or ENOMEM, 0 or an errno; a file under its final name is whole; when the fault is over all
+ * works again, and no memory, address space, descriptor or metadata is lost. (test/unit/fault.c
+ * looks closer at the calls for memory, dump_fault.c at those for a profile.)
  *
- * The linker leads every call of the functions in test/unit/calls.txt here (--wrap), whoever of the library
- * makes it; calls by number come through syscall(2).  test/unit/calls.t holds that list against the library.
- * FAULT_ALL=1: each fault under the whole work and not only under its parts, for hours of patience.
+ * The linker leads every call of the functions in test/unit/calls.txt here (--wrap), whoever of the
+ * library makes it; calls by number come through syscall(2). test/unit/calls.t holds that list
+ * against the library. FAULT_ALL=1: each fault under the whole work and not only under its parts,
+ * for hours of patience.
  */
 #include "ctl.h"
 
@@ -34,17 +35,24 @@
 
 /* By name, and by number; and what the library allocates for itself. */
 #define CALLS_BY_NAME(X) \
-	X(mmap) X(munmap) X(mprotect) X(madvise) X(fstat) X(lstat) X(fchmod) X(unlink) X(link) X(rename) \
-	X(readlink) X(ftruncate) X(prctl) X(sysconf) X(sched_getcpu) X(sbrk) X(pthread_create)
+	X(mmap) X(munmap) X(mprotect) X(madvise) X(fstat) X(lstat) X(fchmod) X(unlink) X(link) \
+	X(rename) X(readlink) X(ftruncate) X(prctl) X(sysconf) X(sched_getcpu) X(sbrk) \
+	X(pthread_create)
 #define CALLS_BY_NUMBER(X) \
-	X(openat) X(read) X(write) X(close) X(renameat2) X(getcwd) X(getrandom) X(memfd_create) X(fcntl) X(futex) \
-	X(process_madvise) X(process_vm_readv) X(ppoll) X(getdents64) X(rt_sigtimedwait) X(sched_getaffinity) X(getcpu) X(timer_create) X(timer_settime)
+	X(openat) X(read) X(write) X(close) X(renameat2) X(getcwd) X(getrandom) X(memfd_create) \
+	X(fcntl) X(futex) X(process_madvise) X(process_vm_readv) X(ppoll) X(getdents64) \
+	X(rt_sigtimedwait) X(sched_getaffinity) X(getcpu) X(timer_create) X(timer_settime)
 #define CALLS(X) CALLS_BY_NAME(X) CALLS_BY_NUMBER(X) X(metadata)
-/* Not needed by this work, but as the process begins (child_boot), or without overcommit (child_strict). */
-#define is_of_boot(call) ((call) == call_sysconf || (call) == call_fcntl || (call) == call_ftruncate \
-	|| (call) == call_sched_getaffinity || (call) == (HAVE_SCHED_GETCPU ? call_sched_getcpu : call_getcpu))
+/*
+ * Not needed by this work, but as the process begins (child_boot), or without overcommit
+ * (child_strict).
+ */
+#define is_of_boot(call) ((call) == call_sysconf || (call) == call_fcntl \
+	|| (call) == call_ftruncate || (call) == call_sched_getaffinity \
+	|| (call) == (HAVE_SCHED_GETCPU ? call_sched_getcpu : call_getcpu))
 /* Waits where two threads meet; needs leave; reads a directory again only after a while. */
-#define is_by_chance(call) ((call) == call_futex || (call) == call_process_madvise || (call) == call_getdents64)
+#define is_by_chance(call) \
+	((call) == call_futex || (call) == call_process_madvise || (call) == call_getdents64)
 #define is_no_call_here(call) ((call) == (HAVE_SCHED_GETCPU ? call_getcpu : call_sched_getcpu))
 #define is_unused(call) (is_of_boot(call) || is_no_call_here(call) || (call) == call_mprotect)
 
@@ -58,7 +66,8 @@ static const struct {
 	int call;
 } numbers[] = {CALLS_BY_NUMBER(AS_NUMBER)};
 /* By number too, and nothing that fails; the probe of a page is made to fail. */
-static const long harmless[] = {SYS_getpid, SYS_gettid, SYS_tgkill, SYS_rt_sigprocmask, SYS_madvise};
+static const long harmless[] = {SYS_getpid, SYS_gettid, SYS_tgkill, SYS_rt_sigprocmask,
+    SYS_madvise};
 
 /* In memory shared with forked children: their calls count too. */
 static struct {
@@ -79,8 +88,8 @@ static void
 check_that(bool good, const char *what, int line) {
 	if (!good) {
 		bad++;
-		diag("line %d, %s %u%s: not %s", line, fault.call < 0 ? "no fault" : call_names[fault.call], fault.k,
-		    fault.is_for_ever ? " and on" : "", what);
+		diag("line %d, %s %u%s: not %s", line, fault.call < 0 ? "no fault" : call_names[fault.call],
+		    fault.k, fault.is_for_ever ? " and on" : "", what);
 	}
 }
 
@@ -116,7 +125,7 @@ has_failed(int call, int err) {
 	return true;
 }
 
-/* ------------------------------------------------------------------ where the library leaves for the system */
+/* ------------------------------------------------------ where the library leaves for the system */
 
 #define WRAP(name, err, type, params, args) \
 	type __real_##name params; \
@@ -134,7 +143,8 @@ WRAP(link, EPERM, int, (const char *a, const char *b), (a, b))
 WRAP(rename, EACCES, int, (const char *a, const char *b), (a, b))
 WRAP(readlink, EACCES, ssize_t, (const char *p, char *b, size_t n), (p, b, n))
 WRAP(ftruncate, EINVAL, int, (int fd, off_t n), (fd, n))
-WRAP(prctl, EINVAL, int, (int op, unsigned long a, unsigned long b, unsigned long c, unsigned long d), (op, a, b, c, d))
+WRAP(prctl, EINVAL, int, (int op, unsigned long a, unsigned long b, unsigned long c,
+    unsigned long d), (op, a, b, c, d))
 WRAP(sysconf, EINVAL, long, (int name), (name))
 #if HAVE_SCHED_GETCPU
 WRAP(sched_getcpu, ENOSYS, int, (void), ())
@@ -182,7 +192,8 @@ int __real_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(
 int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg);
 int
 __wrap_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg) {
-	return has_failed(call_pthread_create, EAGAIN) ? EAGAIN : __real_pthread_create(t, attr, fn, arg);
+	return has_failed(call_pthread_create, EAGAIN) ? EAGAIN : __real_pthread_create(t, attr, fn,
+	    arg);
 }
 
 static int
@@ -206,8 +217,8 @@ error_of(int call) {
 }
 
 /*
- * A descriptor is gone all the same; the turn of link comes where there is no renameat2, of sysconf where the
- * mask of the processors is not told; of futex only waiting can fail.
+ * A descriptor is gone all the same; the turn of link comes where there is no renameat2, of sysconf
+ * where the mask of the processors is not told; of futex only waiting can fail.
  */
 static bool
 has_failed_number(int call, long first, long second) {
@@ -239,7 +250,8 @@ __wrap_syscall(long number, long a, long b, long c, long d, long e, long f) {
 	if (number == SYS_openat && overcommit_path == NULL && getenv("FAULT_OVERCOMMIT") != NULL) {
 		overcommit_path = getenv("FAULT_OVERCOMMIT");
 	}
-	if (number == SYS_openat && overcommit_path != NULL && strstr((char *)(uintptr_t)b, "overcommit_memory") != NULL) {
+	if (number == SYS_openat && overcommit_path != NULL && strstr((char *)(uintptr_t)b,
+	    "overcommit_memory") != NULL) {
 		b = (long)(uintptr_t)overcommit_path;
 	}
 	for (unsigned i = 0; i < ARRAY_LEN(harmless); i++) {
@@ -333,7 +345,8 @@ is_whole_or_absent(const char *path) {
 
 static void
 work_profile(void) {
-	const char *options = "sample_interval:64,reset:true", *path = "by-hand.heap", *log = "log.json";
+	const char *options = "sample_interval:64,reset:true", *path = "by-hand.heap",
+	    *log = "log.json";
 	int started = ctl_write("prof.session.start", options);
 	check(is_errno_or_done(started));
 	work_memory(0);
@@ -438,7 +451,10 @@ work_plain(void) {
 	work_memory(0);
 }
 
-/* An arena by functions that pass on to the system's; without overcommit they also commit and decommit. */
+/*
+ * An arena by functions that pass on to the system's; without overcommit they also commit and
+ * decommit.
+ */
 static void
 work_hooks(void) {
 	static extent_hooks_t own, *table = &own;
@@ -466,7 +482,10 @@ uses_of(int call) {
 	return atomic_load_u32(&fault.n[call], MO_RELAXED);
 }
 
-/* Reads what the library writes, from the moment on at which it has to wait for a reader; or leaves then. */
+/*
+ * Reads what the library writes, from the moment on at which it has to wait for a reader; or leaves
+ * then.
+ */
 static struct {
 	int fd;
 	bool leaves;
@@ -574,8 +593,8 @@ work_stream(void) {
 }
 
 /*
- * A deadly signal that comes inside the allocator ends the process, whether it can be sent again in a
- * moment or not; and no later than it would have done.
+ * A deadly signal that comes inside the allocator ends the process, whether it can be sent again in
+ * a moment or not; and no later than it would have done.
  */
 static void
 work_signal(void) {
@@ -623,8 +642,9 @@ work_all(void) {
 }
 
 /* The whole at the end. */
-static void (*const parts[])(void) = {work_plain, work_arena, work_hooks, work_control, work_life, work_profile,
-    work_directory, work_background, work_pipe, work_stream, work_signal, work_copy, work_trigger, work_all};
+static void (*const parts[])(void) = {work_plain, work_arena, work_hooks, work_control, work_life,
+    work_profile, work_directory, work_background, work_pipe, work_stream, work_signal, work_copy,
+    work_trigger, work_all};
 
 /* ------------------------------------------------------------------ what may be lost */
 
@@ -660,12 +680,16 @@ live_bytes(void) {
 	return ctl_size("stats.allocated");
 }
 
-/* What the library has mapped but does not show as memory of arenas or metadata: page map, books, shelter. */
+/*
+ * What the library has mapped but does not show as memory of arenas or metadata: page map, books,
+ * shelter.
+ */
 static size_t
 unshown_bytes(void) {
 	ctl_void("arena.4096.purge");
 	ctl_epoch();
-	return atomic_load_zu(&mapped, MO_RELAXED) - ctl_size("stats.mapped") - ctl_size("stats.retained") + emap_bytes();
+	return atomic_load_zu(&mapped, MO_RELAXED) - ctl_size("stats.mapped")
+	    - ctl_size("stats.retained") + emap_bytes();
 }
 
 /* One run with one fault. */
@@ -720,11 +744,15 @@ test_call(int call, bool is_all) {
 	for (size_t i = is_all ? last : 0; i < (is_all ? last + 1 : last); i++) {
 		n_failed += test_part(parts[i], call);
 		if (getenv("FAULT_SAY") != NULL) {
-			diag("%s, part %zu: %zu bytes unshown, %zu left", call_names[call], i, unshown_bytes(), pages_left());
+			diag("%s, part %zu: %zu bytes unshown, %zu left", call_names[call], i, unshown_bytes(),
+			    pages_left());
 		}
 	}
 	unsigned n_bad = bad - before;
-	/* Whether anybody waits is a matter of moments; whether many ranges are purged by one call, of the kernel. */
+	/*
+	 * Whether anybody waits is a matter of moments; whether many ranges are purged by one call, of
+	 * the kernel.
+	 */
 	ok(is_by_chance(call) || (n_failed > 0) != is_unused(call), "%s is %sused", call_names[call],
 	    is_unused(call) ? "not " : "");
 	is_uint(n_bad, 0, "%s: %u runs in which it failed", call_names[call], n_failed);
@@ -742,7 +770,7 @@ test_after(void) {
 	is_int(ctl_void("prof.session.stop"), 0, "the session stops");
 }
 
-/* ------------------------------------------------------------------ from the first call on, and without overcommit */
+/* ----------------------------------------------- from the first call on, and without overcommit */
 
 #define STATUS_WENT_WELL 40 /* the fault happened */
 #define STATUS_NO_FAULT 41
@@ -770,10 +798,11 @@ paid_kb(void) {
 	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
 	text[n > 0 ? n : 0] = '\0';
 	char *line = strstr(text, "VmData:");
-	return fd >= 0 && close(fd) == 0 && line != NULL ? strtoul(line + strlen("VmData:"), NULL, 10) : 0;
+	return fd >= 0 && close(fd) == 0 && line != NULL ? strtoul(line + strlen("VmData:"), NULL, 10)
+	    : 0;
 }
 
-/* What is in use is paid for, not much more, and no longer once it was purged; an arena costs what it uses. */
+/* What is in use is paid for, not much more, not once it was purged; arenas cost what they use. */
 static void
 work_paid(void) {
 	enum { N = 8000, N_ARENAS = 10 };
@@ -797,12 +826,15 @@ work_paid(void) {
 		free(keep(mallocx(1000, (int)MALLOCX_ARENA(ind) | MALLOCX_TCACHE_NONE)));
 	}
 	size_t arenas = paid_kb();
-	diag("kB paid for: %zu, %zu with 8 MB, %zu after, %zu with %d arenas", empty[1], full, after, arenas, N_ARENAS);
+	diag("kB paid for: %zu, %zu with 8 MB, %zu after, %zu with %d arenas", empty[1], full, after,
+	    arenas, N_ARENAS);
 	check(empty[1] > 0 && full >= empty[2] + 7800 && full < empty[2] + 9500);
 	check(empty[2] < empty[1] + 500 && after < empty[1] + 500 && arenas < after + N_ARENAS * 500);
 }
 
-/* The mapping that takes the place of pages that are not paid for any more is marked as they were. */
+/*
+ * The mapping that takes the place of pages that are not paid for any more is marked as they were.
+ */
 static void
 work_marked(void) {
 	thp_mode_t was = opt_thp;
@@ -810,7 +842,8 @@ work_marked(void) {
 	bool is_there = false, is_marked = false, commit = false;
 	opt_thp = thp_mode_never;
 	char *p = pages_map(NULL, HUGEPAGE, PAGE, &commit);
-	check(p != NULL && !commit && pages_commit(p, HUGEPAGE) == 0 && pages_decommit(p, HUGEPAGE) == 0);
+	check(p != NULL && !commit && pages_commit(p, HUGEPAGE) == 0 && pages_decommit(p,
+	    HUGEPAGE) == 0);
 	FILE *f = fopen("/proc/self/smaps", "re");
 	while (f != NULL && fgets(line, sizeof(line), f) != NULL && !is_marked) {
 		unsigned long from, to;
@@ -821,7 +854,8 @@ work_marked(void) {
 	}
 	check(f != NULL && fclose(f) == 0);
 	/* Where the system gives no huge pages of itself, nothing is said of them. */
-	check(is_marked || pages_system_thp_mode() == thp_mode_never || pages_system_thp_mode() == thp_mode_not_supported);
+	check(is_marked || pages_system_thp_mode() == thp_mode_never
+	    || pages_system_thp_mode() == thp_mode_not_supported);
 	pages_unmap(p, HUGEPAGE);
 	opt_thp = was;
 }
@@ -849,7 +883,8 @@ test_boot(void) {
 	char text[64];
 	unsigned n_bad = 0, n = 0;
 	const char *env[] = {text,
-	    "MALLOC_CONF=prof:true,prof_ctl_fd:true,prof_thread:false,background_thread:true,abort:false", NULL};
+	    "MALLOC_CONF=prof:true,prof_ctl_fd:true,prof_thread:false,background_thread:true,"
+	    "abort:false", NULL};
 	const char *by_cpu[] = {text, "MALLOC_CONF=percpu_arena:percpu", NULL};
 	for (int call = 0; call < call_count; call++) {
 		unsigned n_hit = 0;
@@ -857,7 +892,8 @@ test_boot(void) {
 			bool is_over = false;
 			for (unsigned k = 1; k < 100 && !is_over; k++) {
 				snprintf(text, sizeof(text), "FAULT_BOOT=%02d %03u %d", call, k, is_for_ever);
-				run_child_env(&r, "boot", call == call_getcpu || call == call_sched_getcpu ? by_cpu : env);
+				run_child_env(&r, "boot", call == call_getcpu || call == call_sched_getcpu ? by_cpu
+				    : env);
 				n++;
 				n_hit += exited_with(&r, STATUS_WENT_WELL);
 				is_over = exited_with(&r, STATUS_NO_FAULT) || !exited_with(&r, STATUS_WENT_WELL);
@@ -894,7 +930,9 @@ thread_wants_lock(void *arg) {
 	return arg;
 }
 
-/* The first who waits for any mutex asks for the number of processors: not in the midst of a run. */
+/*
+ * The first who waits for any mutex asks for the number of processors: not in the midst of a run.
+ */
 static void
 wait_once(void) {
 	pthread_t t;
@@ -909,7 +947,8 @@ wait_once(void) {
 
 int
 main(int argc, char **argv) {
-	static const struct test_child children[] = {{"boot", child_boot}, {"strict", child_strict}, {NULL, NULL}};
+	static const struct test_child children[] = {{"boot", child_boot}, {"strict", child_strict},
+	    {NULL, NULL}};
 	test_children(argc, argv, children);
 	char command[64];
 	bool is_all = getenv("FAULT_ALL") != NULL;
@@ -944,13 +983,15 @@ main(int argc, char **argv) {
 	unsigned seen = bad;
 	test_after();
 	is_uint(bad - seen, 0, "and all the rest as before");
-	ok(meta_in_use() < metadata + (1 << 20), "metadata: %zu bytes before, %zu after", metadata, meta_in_use());
+	ok(meta_in_use() < metadata + (1 << 20), "metadata: %zu bytes before, %zu after", metadata,
+	    meta_in_use());
 	is_uint(pages_left(), 0, "nothing waits to be unmapped");
 	size_t now = unshown_bytes();
 	/* A new leaf of the page map may be among it, where sbrk gave pages. */
-	ok(now <= unshown + (16 << 20), "address space: %zu bytes that no statistic shows before %u runs, %zu after", unshown,
-	    n_runs, now);
-	is_uint(atomic_load_u32(&fault.unknown, MO_RELAXED), 0, "no call by a number that is not listed here");
+	ok(now <= unshown + (16 << 20), "address space: %zu bytes that no statistic shows before %u "
+	    "runs, %zu after", unshown, n_runs, now);
+	is_uint(atomic_load_u32(&fault.unknown, MO_RELAXED), 0,
+	    "no call by a number that is not listed here");
 	snprintf(command, sizeof(command), "rm -rf %s", dir);
 	ok(chdir("/") == 0 && system(command) == 0, "no files are left");
 	return done_testing();

@@ -75,7 +75,8 @@ test_size(size_t nbits) {
 
 int
 main(void) {
-	static const size_t sizes[] = {1, 2, 31, 63, 64, 65, 100, 127, 128, 129, 192, 255, 256, 257, 300};
+	static const size_t sizes[] = {1, 2, 31, 63, 64, 65, 100, 127, 128, 129, 192, 255, 256, 257,
+	    300};
 	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
 		test_size(sizes[i]);
 	}

@@ -1,4 +1,7 @@
-/* util/fmt.h: random formats and arguments against the C library, cases of its own, integer parsing. */
+/*
+ * util/fmt.h: random formats and arguments against the C library, cases of its own, integer
+ * parsing.
+ */
 #include "test.h"
 
 #include <inttypes.h>

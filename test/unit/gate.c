@@ -23,7 +23,8 @@ static atomic_u32_t n_refused;
 /* Goes in and out; must never be in while the gate is closed. */
 static void *
 thread_in_out(void *arg) {
-	struct tls_s *t = keep(tls_get()); /* gcc 12 tests the flags of an addition that the linker relaxes */
+	/* gcc 12 tests the flags of an addition that the linker relaxes */
+	struct tls_s *t = keep(tls_get());
 	if (arg != NULL) {
 		free(keep(malloc(1))); /* registered */
 	}
@@ -61,8 +62,11 @@ test_closing(void) {
 		for (unsigned j = 0; j < 20; j++) {
 			sched_yield();
 		}
-		/* Where others have the processors, that may let none of the threads come; once one must. */
-		for (unsigned ms = 0; i == 0 && ms < 120000 && atomic_load_u32(&n_refused, MO_RELAXED) == 0; ms++) {
+		/*
+		 * Where others have the processors, that may let none of the threads come; once one must.
+		 */
+		for (unsigned ms = 0; i == 0 && ms < 120000 && atomic_load_u32(&n_refused, MO_RELAXED) == 0;
+		    ms++) {
 			usleep(1000);
 		}
 		is_closed = 0;
@@ -197,8 +201,8 @@ test_forks(void) {
 }
 
 /*
- * No thread begins or ends while another forks: qemu-user has a lock of its own then, which the child would
- * have for ever (clone_lock, seen in its version 7.2).
+ * No thread begins or ends while another forks: qemu-user has a lock of its own then, which the
+ * child would have for ever (clone_lock, seen in its version 7.2).
  */
 static pthread_barrier_t all_three;
 
@@ -266,7 +270,8 @@ signal_now(void *arg) {
 	/* On a slow machine fewer; if it never comes to that, the time limit of the child ends it. */
 	int64_t end = test_now_ms() + 20000;
 	unsigned n_armed = 0;
-	for (uint64_t i = 0; n_forks < 300 && (test_now_ms() < end || n_forks < 20 || n_in_gate == 0); i++) {
+	for (uint64_t i = 0; n_forks < 300 && (test_now_ms() < end || n_forks < 20 || n_in_gate == 0);
+	    i++) {
 		if (n_armed == n_forks) {
 			/* One shot, so that the loop goes on however long a fork takes. */
 			struct itimerval once = {{0, 0}, {0, 100 + n_armed * 7 % 400}};
@@ -372,7 +377,9 @@ has_forked_inside(void *(*other)(void *), bool (*is_waiting)(void)) {
 	signal(SIGUSR1, on_user);
 	gate_enter(t);
 	mutex_lock(&held);
-	/* Inside this thread may not call the C library's malloc; the thread's stack is made by mmap. */
+	/*
+	 * Inside this thread may not call the C library's malloc; the thread's stack is made by mmap.
+	 */
 	t->inside++;
 	bool is_made = os_hooks_real.pthread_create(&thread, NULL, other, &thread) == 0;
 	t->inside--;
@@ -394,13 +401,17 @@ is_lock_wanted(void) {
 static void
 inside_now(void *arg) {
 	(void)arg;
-	if (!has_forked_inside(thread_wants_lock, is_lock_wanted) || atomic_load_u32(&came, MO_SEQ_CST) != 1) {
+	if (!has_forked_inside(thread_wants_lock, is_lock_wanted) || atomic_load_u32(&came,
+	    MO_SEQ_CST) != 1) {
 		_exit(3);
 	}
 #ifdef __GLIBC__
 	_exit(has_forked_inside(thread_forks_now, gate_is_closed) ? 0 : 4);
 #else
-	/* musl holds a lock of its own while it runs the handlers of a fork, so that the two wait for each other there. */
+	/*
+	 * musl holds a lock of its own while it runs the handlers of a fork, so that the two wait for
+	 * each other there.
+	 */
 	_exit(0);
 #endif
 }
@@ -418,7 +429,8 @@ main(void) {
 	run_forked(&r, signal_now, NULL);
 	child_exits(&r, 0, "forks from a signal handler that interrupts malloc");
 	run_forked(&r, inside_now, NULL);
-	child_exits(&r, 0, "a handler's fork where others wait for the interrupted thread comes to an end");
+	child_exits(&r, 0, "a handler's fork where others wait for the interrupted thread comes to an "
+	    "end");
 	run_forked(&r, stdio_now, NULL);
 	child_exits(&r, 0, "forks while another thread holds stdio's locks and allocates");
 	return done_testing();

@@ -1,6 +1,6 @@
 /*
- * extent/guard.h, by way of a page cache and of an arena: what can be touched and what is counted while an extent
- * is guarded and after it has gone, and what is left when the system refuses.
+ * extent/guard.h, by way of a page cache and of an arena: what can be touched and what is counted
+ * while an extent is guarded and after it has gone, and what is left when the system refuses.
  */
 #include "core.h"
 
@@ -145,7 +145,8 @@ test_refusals(void) {
 	sys.fail_prot = PROT_NONE;
 	edata_t *e = pac_alloc_guarded(pac, 2 * PAGE, PAGE, false);
 	memset(e->addr, 1, e->size);
-	ok(can_touch(e->addr - PAGE) && can_touch(edata_end(e)), "no guard where the system refuses, and no failure");
+	ok(can_touch(e->addr - PAGE) && can_touch(edata_end(e)),
+	    "no guard where the system refuses, and no failure");
 	pac_dalloc(pac, e);
 	is_uint(pac_ndirty(pac), 4, "all pages come back");
 	sys.fail_prot = -1;
@@ -186,7 +187,9 @@ on_maximum(void) {
 	n_maxima++;
 }
 
-/* More is mapped when guards are taken in again, but who releases may hold locks: he does not tell. */
+/*
+ * More is mapped when guards are taken in again, but who releases may hold locks: he does not tell.
+ */
 static void
 test_maximum(void) {
 	edata_t *row[N_ROW];
@@ -263,13 +266,16 @@ test_large(arena_t *a) {
 	is_uint(bad, 0, "from the object's first byte to its last");
 	edata_t *e = emap_edata(p[8]);
 	is_uint(emap_elem(p[8]) >> ELEM_BIN_SHIFT, 0, "no cache takes it");
-	is_int(arena_large_resize(p[8], e, usize + PAGE, usize + PAGE, false), ENOMEM, "it does not grow in place");
+	is_int(arena_large_resize(p[8], e, usize + PAGE, usize + PAGE, false), ENOMEM,
+	    "it does not grow in place");
 	is_int(arena_large_resize(p[8], e, usize, usize + PAGE, false), 0, "but may stay as it is");
-	is_int(arena_large_resize(p[8], e, SC_LARGE_MINCLASS, SC_LARGE_MINCLASS, false), ENOMEM, "nor does it shrink");
+	is_int(arena_large_resize(p[8], e, SC_LARGE_MINCLASS, SC_LARGE_MINCLASS, false), ENOMEM,
+	    "nor does it shrink");
 	read_stats(a);
 	is_uint(stats.large.allocated, 9 * usize, "allocated: the objects");
 	is_uint(zu(&a->pac.nguard), 6, "six guard pages");
-	is_uint(stats.retained - (ecache_npages(&a->pac.retained) << LG_PAGE), 6 * PAGE, "are told as retained");
+	is_uint(stats.retained - (ecache_npages(&a->pac.retained) << LG_PAGE), 6 * PAGE,
+	    "are told as retained");
 	for (unsigned i = 0; i < 9; i++) {
 		arena_large_dalloc(emap_edata(p[i]));
 	}

@@ -1,4 +1,7 @@
-/* util/hash.h: each input bit reaches the output, similar keys do not collide, padding is told apart. */
+/*
+ * util/hash.h: each input bit reaches the output, similar keys do not collide, padding is told
+ * apart.
+ */
 #include "test.h"
 
 #include <stdlib.h>

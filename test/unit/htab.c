@@ -1,4 +1,6 @@
-/* util/htab.h: random work against an array, memory that runs out, walks, the accounting of memory. */
+/*
+ * util/htab.h: random work against an array, memory that runs out, walks, the accounting of memory.
+ */
 #include "test.h"
 
 #include <stdlib.h>

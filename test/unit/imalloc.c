@@ -1,6 +1,6 @@
 /*
- * imalloc.h: requests and their flags, zero and junk, resizing by hand and in place against a model,
- * misuse on the slow path.
+ * imalloc.h: requests and their flags, zero and junk, resizing by hand and in place against a
+ * model, misuse on the slow path.
  */
 #include "ctl.h"
 
@@ -143,7 +143,8 @@ test_resizing(void) {
 	is_uint(xallocx(p, 1, SIZE_MAX, 0), malloc_usable_size(p), "xallocx of too much extra");
 	memset(p, 7, 1000);
 	errno = 0;
-	ok(keep(realloc(p, hide(SIZE_MAX - 5))) == NULL && errno == ENOMEM, "realloc of too much: ENOMEM");
+	ok(keep(realloc(p, hide(SIZE_MAX - 5))) == NULL && errno == ENOMEM,
+	    "realloc of too much: ENOMEM");
 	ok(is_filled(p, 7, 1000), "and the block is kept");
 	errno = 33;
 	free(p);
@@ -210,10 +211,10 @@ child_zero_realloc(void) {
 }
 
 static const struct test_child children[] = {
-	{ "junk", child_junk },
-	{ "zero", child_zero },
-	{ "zero_realloc", child_zero_realloc },
-	{ NULL, NULL },
+	{"junk", child_junk},
+	{"zero", child_zero},
+	{"zero_realloc", child_zero_realloc},
+	{NULL, NULL},
 };
 
 static void
@@ -270,7 +271,8 @@ realloc_freed(void *arg) {
 
 static void
 test_misuse(void) {
-	dies(SIGABRT, "<jemalloc>: free of a pointer that is no block", free_static, NULL, "free of a static");
+	dies(SIGABRT, "<jemalloc>: free of a pointer that is no block", free_static, NULL,
+	    "free of a static");
 	dies(SIGABRT, "<jemalloc>: double free", free_large_twice, NULL, "a large block freed twice");
 	dies(SIGABRT, "<jemalloc>: double free", free_small_twice, NULL, "a small block freed twice");
 	dies(SIGABRT, "<jemalloc>: ", realloc_freed, NULL, "realloc of a freed block");

@@ -1,6 +1,6 @@
 /*
- * extent/join.h: a row of dirty, muzzy and retained pieces becomes one extent, at its left or right end as the
- * room is; what is too short or of no use stays as it was.
+ * extent/join.h: a row of dirty, muzzy and retained pieces becomes one extent, at its left or right
+ * end as the room is; what is too short or of no use stays as it was.
  */
 #include "core.h"
 
@@ -15,7 +15,8 @@
 
 static extent_src_t src;
 static ecache_t dirty, muzzy, retained;
-static eset_class_t dirty_classes[SC_NPSIZES_MAX], muzzy_classes[SC_NPSIZES_MAX], retained_classes[SC_NPSIZES_MAX];
+static eset_class_t dirty_classes[SC_NPSIZES_MAX], muzzy_classes[SC_NPSIZES_MAX],
+    retained_classes[SC_NPSIZES_MAX];
 static ecache_t *const caches[JOIN_NCACHES] = {&dirty, &muzzy, &retained};
 static char *region;
 
@@ -30,15 +31,19 @@ start(void) {
 	memset(muzzy_classes, 0, sizeof(muzzy_classes));
 	memset(retained_classes, 0, sizeof(retained_classes));
 	extent_src_init(&src, base, ARENA_IND);
-	ecache_init(&dirty, dirty_classes, extent_state_dirty, "extents_dirty", WITNESS_RANK_EXTENT_DIRTY);
-	ecache_init(&muzzy, muzzy_classes, extent_state_muzzy, "extents_muzzy", WITNESS_RANK_EXTENT_MUZZY);
-	ecache_init(&retained, retained_classes, extent_state_retained, "extents_retained", WITNESS_RANK_EXTENT_RETAINED);
+	ecache_init(&dirty, dirty_classes, extent_state_dirty, "extents_dirty",
+	    WITNESS_RANK_EXTENT_DIRTY);
+	ecache_init(&muzzy, muzzy_classes, extent_state_muzzy, "extents_muzzy",
+	    WITNESS_RANK_EXTENT_MUZZY);
+	ecache_init(&retained, retained_classes, extent_state_retained, "extents_retained",
+	    WITNESS_RANK_EXTENT_RETAINED);
 }
 
 /* A letter for each unit: d, m, r lie in that cache, x is in use. */
 static void
 make(const char *map) {
-	edata_t *e = extent_grow(&src, &retained, MAP_SIZE, 4 * UNIT); /* the largest alignment asked for here */
+	/* the largest alignment asked for here */
+	edata_t *e = extent_grow(&src, &retained, MAP_SIZE, 4 * UNIT);
 	region = e->addr;
 	for (size_t i = 0; i < N_UNITS && e != NULL; i++) {
 		char c = i < strlen(map) ? map[i] : 'x';
@@ -68,8 +73,8 @@ finds(const char *map, size_t nunits, size_t alignment, int want, size_t want_ad
 	is_uint(added, want_added * UNIT, "%zu units are new", want_added);
 	is_uint(npages(), before - (e == NULL ? 0 : e->size >> LG_PAGE), "nothing is lost");
 	if (e != NULL) {
-		ok(e->size == nunits * UNIT && e->state == extent_state_active && emap_edata(e->addr) == e &&
-		    emap_edata(edata_end(e) - 1) == e, "one extent");
+		ok(e->size == nunits * UNIT && e->state == extent_state_active && emap_edata(e->addr) == e
+		    && emap_edata(edata_end(e) - 1) == e, "one extent");
 	}
 }
 
@@ -114,7 +119,8 @@ test_strangers(void) {
 	tail->arena_ind = ARENA_IND + 1;
 	tail->state = extent_state_retained;
 	emap_set_boundary(tail);
-	ok(join_take(&src, caches, 4 * UNIT, PAGE, &added) == NULL, "a neighbour of another arena stays there");
+	ok(join_take(&src, caches, 4 * UNIT, PAGE, &added) == NULL,
+	    "a neighbour of another arena stays there");
 	is_uint(ecache_npages(&dirty), (3 * UNIT) >> LG_PAGE, "the piece is back");
 }
 

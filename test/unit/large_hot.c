@@ -20,7 +20,8 @@ static arena_t *arena;
 static void *
 hot_or_long(size_t usize) {
 	void *p = NULL;
-	if (!large_hot_try_malloc(arena, usize, false, &p) && !large_hot_try_malloc_near(arena, usize, false, &p)) {
+	if (!large_hot_try_malloc(arena, usize, false, &p) && !large_hot_try_malloc_near(arena, usize,
+	    false, &p)) {
 		gate_enter(tls_get());
 		p = arena_large_malloc(arena, usize, 0, false);
 		arena_large_count_requests(arena, sz_s2i(usize), 1, 0, 0);
@@ -73,7 +74,8 @@ test_one(void) {
 	is_uint(elem_state(emap_elem(p)), extent_state_hot, "as the page map says");
 	is_uint(active - active_pages(), extent >> LG_PAGE, "its pages are not in use");
 	is_uint(pac_ndirty(&arena->pac) - dirty, extent >> LG_PAGE, "but dirty");
-	ok(!large_hot_try_malloc(arena, usize + PAGE, false, &q), "another size of its class does not get it");
+	ok(!large_hot_try_malloc(arena, usize + PAGE, false, &q),
+	    "another size of its class does not get it");
 	ok(!large_hot_try_malloc(arena, usize - PAGE, false, &q), "nor a smaller one");
 	ok(large_hot_try_malloc(arena, usize, false, &q) && q == p, "the same size does");
 	is_uint(elem_state(emap_elem(p)), extent_state_active, "it is in use");
@@ -131,12 +133,14 @@ test_stack(void) {
 	gate_exit(tls_get());
 	is_uint(stacked(), extent, "the second extent of a class goes to its stack");
 	for (unsigned i = 2; i < N; i++) {
-		ok(large_hot_try_free_more(arena, emap_edata(p[i]), p[i], &npages) && npages == extent, "so do others");
+		ok(large_hot_try_free_more(arena, emap_edata(p[i]), p[i], &npages) && npages == extent,
+		    "so do others");
 	}
 	is_uint(stacked(), (N - 1) * extent, "all are counted");
 	ok(!large_hot_try_malloc_near(arena, usize * 2, false, &q), "none fits twice the size");
 	ok(!large_hot_try_malloc_near(arena, usize + PAGE, false, &q), "nor one page more");
-	ok(!large_hot_try_malloc_near(arena, usize * 3 / 4, false, &q), "nor three quarters: too much would lie unused");
+	ok(!large_hot_try_malloc_near(arena, usize * 3 / 4, false, &q),
+	    "nor three quarters: too much would lie unused");
 	ok(large_hot_try_malloc_near(arena, usize - 7 * PAGE, false, &q), "seven pages less fit");
 	is_uint(arena_usize(q, emap_elem(q)), usize - 7 * PAGE, "with the size that was asked for");
 	is_uint(emap_edata(q)->size >> LG_PAGE, extent, "in the whole extent");
@@ -176,7 +180,10 @@ test_stack_gives_way(void) {
 	decay_all();
 }
 
-/* In a bounded cache there is one slot for all sizes, and what is beyond the limit is not freed here. */
+/*
+ * In a bounded cache there is one slot for all sizes, and what is beyond the limit is not freed
+ * here.
+ */
 static void
 test_bounded(void) {
 	size_t usize = 64 * PAGE, other = 512 * PAGE, npages = 0;
@@ -184,8 +191,10 @@ test_bounded(void) {
 	pac_bound(&arena->pac, 128 * PAGE);
 	gate_exit(tls_get());
 	void *p = hot_or_long(usize), *big = hot_or_long(other), *q = NULL;
-	ok(!large_hot_try_free(arena, emap_edata(big), big, true, &npages), "more than may be kept is not freed here");
-	ok(emap_edata(big)->state == extent_state_active && npages >= other >> LG_PAGE, "and is as it was");
+	ok(!large_hot_try_free(arena, emap_edata(big), big, true, &npages),
+	    "more than may be kept is not freed here");
+	ok(emap_edata(big)->state == extent_state_active && npages >= other >> LG_PAGE,
+	    "and is as it was");
 	ok(large_hot_try_free(arena, emap_edata(p), p, true, &npages), "less is hot");
 	ok(!large_hot_try_malloc(arena, other, true, &q), "another size does not get it");
 	ok(large_hot_try_malloc(arena, usize, true, &q) && q == p, "the same size does");

@@ -250,7 +250,8 @@ test_counters(void) {
 	pthread_join(t, NULL);
 	mutex_prof_reset(&mtx);
 	mutex_prof_read(&d, &mtx);
-	is_uint(d.n_lock_ops + d.n_owner_switches + d.max_n_thds, 0, "what is counted can be forgotten at any time");
+	is_uint(d.n_lock_ops + d.n_owner_switches + d.max_n_thds, 0,
+	    "what is counted can be forgotten at any time");
 }
 
 int

@@ -20,7 +20,8 @@ test_clocks(void) {
 		coarse = nstime_monotonic_coarse_ns();
 		now = nstime_monotonic_ns();
 	} while (coarse <= now && now - coarse >= NSTIME_PER_SEC && ++tries < 100);
-	ok(coarse <= now && now - coarse < NSTIME_PER_SEC, "the coarse clock is the same, a little behind");
+	ok(coarse <= now && now - coarse < NSTIME_PER_SEC,
+	    "the coarse clock is the same, a little behind");
 	uint64_t sec = (uint64_t)time(NULL);
 	uint64_t real = nstime_realtime_ns() / NSTIME_PER_SEC;
 	ok(real + 1 >= sec && real <= (uint64_t)time(NULL) + 1, "wall clock");

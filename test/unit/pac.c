@@ -1,6 +1,6 @@
 /*
- * extent/pac.h with a clock of our own and a count of what the system is asked to do: when pages go,
- * where to, and that none is lost or kept.
+ * extent/pac.h with a clock of our own and a count of what the system is asked to do: when pages
+ * go, where to, and that none is lost or kept.
  */
 #include "core.h"
 
@@ -150,7 +150,8 @@ test_serve(void) {
 	clock_ns += 10 * MS;
 	pac_tick(pac, clock_ns);
 	uint64_t next = pac_serve(pac, clock_ns);
-	ok(next > 500 * MS && next < 1000 * MS, "few pages: when the last is due (%llu)", (unsigned long long)next);
+	ok(next > 500 * MS && next < 1000 * MS, "few pages: when the last is due (%llu)",
+	    (unsigned long long)next);
 	unsigned step = (unsigned)((1 << 20) / PAGE);
 	size_t few = ndirty(); /* these are taken first each time */
 	make_dirty((unsigned)few + step);
@@ -173,7 +174,10 @@ test_serve(void) {
 	pac_wake_hook = NULL;
 }
 
-/* A hot extent out of its slot, as for a moment in the hands of a thread that finds that it does not fit. */
+/*
+ * A hot extent out of its slot, as for a moment in the hands of a thread that finds that it does
+ * not fit.
+ */
 static edata_t *
 take_in_hand(size_t size, atomic_p_t **from) {
 	edata_t *e = pac_alloc(pac, size, PAGE, false);
@@ -208,7 +212,9 @@ test_back_in_place(void) {
 	pac_wake_hook = NULL;
 }
 
-/* Nobody looks for a long time; then one look, and one after another decay time, clear everything. */
+/*
+ * Nobody looks for a long time; then one look, and one after another decay time, clear everything.
+ */
 static void
 test_sleep(void) {
 	start(1000, 0);
@@ -372,7 +378,8 @@ step_resize(uint64_t *seed, unsigned k) {
 	edata_t *e = held[k].e;
 	size_t old = e->size, size = (1 + core_below(seed, 60)) * PAGE;
 	bool zero = core_below(seed, 2) == 0;
-	int err = size > old ? pac_expand(pac, e, size, zero) : size < old ? pac_shrink(pac, e, size) : 0;
+	int err = size > old ? pac_expand(pac, e, size, zero) : size < old ? pac_shrink(pac, e, size)
+	    : 0;
 	if (err != 0) {
 		return e->size != old || err != ENOMEM;
 	}
@@ -409,8 +416,8 @@ test_random_steps(bool retain) {
 			pac_tick(pac, clock_ns);
 		}
 		bad_counts += atomic_load_zu(&pac->nactive, MO_RELAXED) != held_pages;
-		bad_counts += atomic_load_zu(&pac->mapped, MO_RELAXED) !=
-		    (held_pages + ndirty() + nmuzzy()) * PAGE;
+		bad_counts += atomic_load_zu(&pac->mapped, MO_RELAXED)
+		    != (held_pages + ndirty() + nmuzzy()) * PAGE;
 	}
 	is_uint(bad, 0, "8000 random steps, retain %d: contents, sizes, zeros", retain);
 	is_uint(bad_counts, 0, "active and mapped are exact all the time");
@@ -479,7 +486,8 @@ test_bound(void) {
 	pac_dalloc(pac, e[0]);
 	is_uint(ndirty() * PAGE, 10 * MIB, "one of ten unused: it stays");
 	ok(hot_bounded() == e[0], "hot");
-	ok((e[0] = pac_alloc(pac, 10 * MIB, PAC_GRAIN, false)) != NULL && hot_bounded() == NULL, "it is used again, whole");
+	ok((e[0] = pac_alloc(pac, 10 * MIB, PAC_GRAIN, false)) != NULL && hot_bounded() == NULL,
+	    "it is used again, whole");
 	is_uint(ecache_npages(&pac->dirty) + nactive(), 100 * MIB / PAGE, "and nothing else");
 	pac_dalloc(pac, e[0]);
 	pac_dalloc(pac, pac_alloc(pac, 10 * MIB - PAC_GRAIN, PAC_GRAIN, false));
@@ -525,6 +533,36 @@ test_bound(void) {
 	ok(ndirty() * PAGE > 8 * MIB, "unbounded again: more stays");
 }
 
+/* Two caches: what one of them keeps goes as the other one grows. */
+static void
+test_yield(void) {
+	edata_t *e[256];
+	start(10000, 0);
+	pac_t *large = pac;
+	pac_bound(large, 64 * MIB);
+	pac_yields(large);
+	start(10000, 0);
+	/* Beyond what the tests before have reached, in every state of the count. */
+	edata_t *most = pac_alloc(large, (size_t)4 << 30, PAC_GRAIN, false);
+	pac_dalloc(large, pac_alloc(large, 32 * MIB, PAC_GRAIN, false));
+	is_uint(pac_ndirty(large) * PAGE, 32 * MIB, "32 MiB are kept");
+	for (unsigned i = 0; i < ARRAY_LEN(e); i++) {
+		e[i] = pac_alloc(pac, 4 * PAC_GRAIN, PAGE, false);
+	}
+	size_t kept = pac_ndirty(large) * PAGE;
+	is_uint(kept, 0, "64 MiB elsewhere: none is");
+	pac_dalloc(large, pac_alloc(large, 32 * MIB, PAC_GRAIN, false));
+	for (unsigned i = 0; i < ARRAY_LEN(e); i++) {
+		pac_dalloc(pac, e[i]);
+		e[i] = pac_alloc(pac, 4 * PAC_GRAIN, PAGE, false);
+	}
+	is_uint(pac_ndirty(large) * PAGE, 32 * MIB, "without growth it stays");
+	pac_alloc(pac, PAC_GRAIN, PAGE, false);
+	is_uint(pac_ndirty(large) * PAGE, 32 * MIB - PAC_YIELD, "a little growth takes a little");
+	pac_yields(NULL);
+	pac_dalloc(large, most);
+}
+
 /* In any cache: a large request that needs new pages drives out unused ones, small ones do not. */
 static void
 test_exchange(void) {
@@ -539,9 +577,12 @@ test_exchange(void) {
 	clock_ns += 6 * MS;
 	pac_tick(pac, clock_ns); /* what was hot is plain dirty */
 	is_uint(ndirty() * PAGE, 16 * MIB, "every other one is unused");
-	edata_t *small = pac_alloc(pac, 16 * PAGE, PAGE, false), *large = pac_alloc(pac, 10 * MIB, PAGE, false);
-	is_uint((nactive() + ndirty()) * PAGE, 40 * MIB, "a large one beside them: no more than a quarter above the peak");
-	ok(sys.dontneed >= 2 * MIB && sys.dontneed < 3 * MIB, "as much was given back (%zu)", sys.dontneed);
+	edata_t *small = pac_alloc(pac, 16 * PAGE, PAGE, false), *large = pac_alloc(pac, 10 * MIB, PAGE,
+	    false);
+	is_uint((nactive() + ndirty()) * PAGE, 40 * MIB,
+	    "a large one beside them: no more than a quarter above the peak");
+	ok(sys.dontneed >= 2 * MIB && sys.dontneed < 3 * MIB, "as much was given back (%zu)",
+	    sys.dontneed);
 	pac_dalloc(pac, small);
 	pac_dalloc(pac, large);
 	for (unsigned i = 1; i < ARRAY_LEN(e); i += 2) {
@@ -549,11 +590,14 @@ test_exchange(void) {
 	}
 }
 
-/* A small request breaks up a large unused piece only where much lies unused beside what is in use. */
+/*
+ * A small request breaks up a large unused piece only where much lies unused beside what is in use.
+ */
 static void
 test_plenty(void) {
 	start(1000, 0);
-	edata_t *spare = pac_alloc(pac, 16 * MIB, PAGE, false), *rest = pac_alloc(pac, 256 * MIB, PAGE, false);
+	edata_t *spare = pac_alloc(pac, 16 * MIB, PAGE, false), *rest = pac_alloc(pac, 256 * MIB, PAGE,
+	    false);
 	char *from = spare->addr, *to = edata_end(spare);
 	pac_dalloc(pac, spare);
 	clock_ns += 6 * MS;
@@ -570,7 +614,8 @@ test_plenty(void) {
 	clock_ns += 6 * MS;
 	pac_tick(pac, clock_ns);
 	edata_t *f = pac_alloc(pac, PAGE, PAGE, false);
-	ok(f->addr >= from && f->addr < to, "16 MiB unused beside 64 in use: a page is taken from them");
+	ok(f->addr >= from && f->addr < to, "16 MiB unused beside 64 in use: a page is taken from "
+	    "them");
 	pac_dalloc(pac, e);
 	pac_dalloc(pac, f);
 	pac_dalloc(pac, rest);
@@ -600,7 +645,8 @@ test_grow_into_hot(void) {
 	for (unsigned i = 0; i < 3; i++) {
 		pac_dalloc(pac, behind[i]);
 	}
-	is_int(pac_expand(pac, e, 24 * PAGE, false), ENOMEM, "three are freed: it does not grow into what is in use");
+	is_int(pac_expand(pac, e, 24 * PAGE, false), ENOMEM,
+	    "three are freed: it does not grow into what is in use");
 	is_uint(ndirty(), 21, "which leaves the rest where it is");
 	is_int(pac_expand(pac, e, 23 * PAGE, false), 0, "but up to it");
 	pac_dalloc(pac, behind[3]);
@@ -670,7 +716,8 @@ test_relieve(void) {
 	ok(nretained() == 0 && ndirty() * PAGE == 19 * PAC_GRAIN, "first");
 	is_uint(pac_relieve(pac, 8 * PAC_GRAIN), 8 * PAC_GRAIN, "then dirty pages");
 	is_uint(ndirty() * PAGE, 11 * PAC_GRAIN, "as many as are wanted");
-	ok(ecache_take_at(&pac->src, &pac->dirty, e[0]->addr, 2 * PAC_GRAIN) != NULL, "of the largest: a small one is whole");
+	ok(ecache_take_at(&pac->src, &pac->dirty, e[0]->addr, 2 * PAC_GRAIN) != NULL,
+	    "of the largest: a small one is whole");
 	sys.fail_munmap = true;
 	size_t had = pac_relievable(pac);
 	is_uint(pac_relieve(pac, SIZE_MAX), 0, "what the system does not take");
@@ -685,7 +732,8 @@ test_leave(void) {
 	is_uint(pac_leave_limit(40 * MIB, 40 * MIB), 10 * MIB, "a quarter of what is in use");
 	is_uint(pac_leave_limit(MIB, 240 * MIB), 10 * MIB, "a 24th of what all arenas have");
 	start(1000, 0);
-	edata_t *few = pac_alloc(pac, MIB, PAGE, false), *many = pac_alloc(pac, 1024 * MIB, PAGE, false);
+	edata_t *few = pac_alloc(pac, MIB, PAGE, false), *many = pac_alloc(pac, 1024 * MIB, PAGE,
+	    false);
 	pac_dalloc(pac, few);
 	size_t all = ndirty();
 	pac_leave(pac);
@@ -724,6 +772,7 @@ body(void) {
 	test_random_steps(false);
 	test_maximum();
 	test_bound();
+	test_yield();
 	test_exchange();
 	test_plenty();
 	test_grow_into_hot();

@@ -196,7 +196,9 @@ can_dontneed(void) {
 	return can;
 }
 
-/* What the first purge cannot find out is not taken for an answer.  Comes before all other purges. */
+/*
+ * What the first purge cannot find out is not taken for an answer. Comes before all other purges.
+ */
 static void
 test_purge_unknown(void) {
 	bool commit = true;
@@ -272,7 +274,8 @@ test_name(void) {
 	bool can = maps_have("[anon:own]"); /* not every kernel does */
 	munmap(own, PAGE);
 	void *p = pages_map(NULL, 4 * PAGE, PAGE, &commit);
-	is_int(maps_have("[anon:jemalloc_pg]"), can && config_pageid, "mappings have a name (%d, %d)", can, config_pageid);
+	is_int(maps_have("[anon:jemalloc_pg]"), can && config_pageid, "mappings have a name (%d, %d)",
+	    can, config_pageid);
 	pages_unmap(p, 4 * PAGE);
 }
 

@@ -1,7 +1,8 @@
 /*
- * extent/piece.h: when an arena takes memory from huge pieces, when pieces are given back and broken,
- * and when none are made; with hooks that count the calls and answer for the system's files, and
- * with a clock of the test's own. What cannot be undone in a process is tested in children.
+ * extent/piece.h: when an arena takes memory from huge pieces, when pieces are given back and
+ * broken, and when none are made; with hooks that count the calls and answer for the system's
+ * files, and with a clock of the test's own. What cannot be undone in a process is tested in
+ * children.
  */
 #include "core.h"
 
@@ -144,9 +145,11 @@ test_guard(void) {
 	memset(&g, 0, sizeof(g));
 	uint64_t t = SEC, slow = PIECE_SLOW_NS + 1;
 	ok(piece_guard_is_open(&g, 0), "at first pieces are taken");
-	ok(!piece_guard_note(&g, slow, 1, t) && !piece_guard_note(&g, slow, 2, t), "two slow ones are borne");
+	ok(!piece_guard_note(&g, slow, 1, t) && !piece_guard_note(&g, slow, 2, t),
+	    "two slow ones are borne");
 	ok(!piece_guard_note(&g, PIECE_SLOW_NS, 2, t), "a quick one");
-	ok(!piece_guard_note(&g, slow, 3, t) && !piece_guard_note(&g, slow, 4, t), "begins the count anew");
+	ok(!piece_guard_note(&g, slow, 3, t) && !piece_guard_note(&g, slow, 4, t),
+	    "begins the count anew");
 	ok(piece_guard_is_open(&g, t), "still open");
 	ok(piece_guard_note(&g, slow, 5, t), "the third in a row is not");
 	ok(!piece_guard_is_open(&g, t) && !piece_guard_is_open(&g, t + 60 * SEC - 1), "for a minute");
@@ -180,7 +183,8 @@ test_spare(void) {
 	is_uint(emap_reserve(base, 16 * MIB), 0, "the page map can describe the range");
 	ok(!emap_set_huge(base + 2 * MIB, true) && !emap_set_huge(base + 4 * MIB, true), "two pieces");
 	ok(emap_set_huge(base + 4 * MIB, true) && emap_is_huge(base + 6 * MIB - 1), "are remembered");
-	ok(!emap_is_huge(base + 2 * MIB - 1) && !emap_is_huge(base + 6 * MIB), "and nothing beside them");
+	ok(!emap_is_huge(base + 2 * MIB - 1) && !emap_is_huge(base + 6 * MIB),
+	    "and nothing beside them");
 	edata_t e = range(base, 2 * MIB);
 	is_uint(eset_spare(&e, &lead), 2 * MIB, "plain memory can go");
 	e = range(base + 2 * MIB, 2 * MIB);
@@ -212,9 +216,11 @@ test_growth(void) {
 	ok(sys.huge >= 17 && sys.huge <= 20, "then nearly all is pieces: %zu", sys.huge);
 	is_uint(sys.bad, 0, "each 2 MiB, and aligned");
 	const edata_t *rest = atomic_load_p(&pac->piece.rest, MO_RELAXED);
-	ok(rest == NULL || elem_state(emap_elem(rest->addr)) == extent_state_hot, "what waits is not in use");
+	ok(rest == NULL || elem_state(emap_elem(rest->addr)) == extent_state_hot,
+	    "what waits is not in use");
 	is_uint(npieces(), sys.huge, "counted");
-	ok(mapped - use() < PIECE_SIZE + AHEAD_MAX, "at most one piece is there too early: %zu", mapped - use());
+	ok(mapped - use() < PIECE_SIZE + AHEAD_MAX, "at most one piece is there too early: %zu",
+	    mapped - use());
 	is_uint(mapped - use(), pac_ndirty(pac) << LG_PAGE, "and that is dirty");
 	pac_purge(pac, now, true);
 	is_uint(pac_ndirty(pac), 0, "a purge of all takes the rest of the last piece");
@@ -241,7 +247,8 @@ free_in_piece(const char *piece, size_t from, size_t to) {
 static const char *
 nth_piece(unsigned k) {
 	for (unsigned i = 0; i < n_got; i++) {
-		if (is_aligned((uintptr_t)got[i]->addr, PIECE_SIZE) && emap_is_huge(got[i]->addr) && k-- == 0) {
+		if (is_aligned((uintptr_t)got[i]->addr, PIECE_SIZE) && emap_is_huge(got[i]->addr)
+		    && k-- == 0) {
 			return got[i]->addr;
 		}
 	}
@@ -272,10 +279,11 @@ test_give_back(void) {
 		pac_tick(pac, now);
 	}
 	ok(!emap_is_huge(part), "after the decay time it is given back");
-	is_uint(nbroken() - before, 1 + has_rest, "which breaks its piece; and so is a rest that nobody used");
+	is_uint(nbroken() - before, 1 + has_rest, "which breaks its piece; and so is a rest that "
+	    "nobody used");
 	ok(emap_is_huge(few), "a single page is not worth a piece");
-	ok(pac_ndirty(pac) << LG_PAGE <= max_zu(use() >> PIECE_LG_KEPT, PAGE), "little stays: %zu pages",
-	    pac_ndirty(pac));
+	ok(pac_ndirty(pac) << LG_PAGE <= max_zu(use() >> PIECE_LG_KEPT, PAGE),
+	    "little stays: %zu pages", pac_ndirty(pac));
 	is_uint(sys.nohuge, (2 + has_rest) * PIECE_SIZE, "these pieces lose the mark, and no others");
 	pac_purge(pac, now, true);
 	is_uint(pac_ndirty(pac), 0, "a purge of all does not ask");
@@ -328,7 +336,8 @@ test_slow(void) {
 	grow(4 * MIN);
 	thp_stats_read(&after);
 	ok(sys.huge > 10, "slow first touches, but not for want of huge pages: pieces go on");
-	ok(after.nslow - before.nslow == sys.huge && after.npauses == before.npauses, "they are counted");
+	ok(after.nslow - before.nslow == sys.huge && after.npauses == before.npauses,
+	    "they are counted");
 	start(10000);
 	sys.stalls_step = 1;
 	sys.slow_ns = PIECE_SLOW_NS + 1;
@@ -336,7 +345,7 @@ test_slow(void) {
 	is_uint(sys.huge, PIECE_SLOW_MAX, "three in a row that wait for the system: no more");
 	thp_stats_read(&after);
 	is_uint(after.npauses, before.npauses + 1, "that is counted");
-	ok(strncmp(after.state, "paused", 6) == 0, "and said: %s", after.state);
+	ok(strncmp(piece_state(), "paused", 6) == 0, "and said: %s", piece_state());
 	sys.slow_ns = 0;
 	now += 59 * SEC;
 	grow(5 * MIN);
@@ -441,7 +450,8 @@ body(void) {
 int
 main(int argc, char **argv) {
 	static const struct test_child children[] = {{"always", child_always}, {"never", child_never},
-		{"none", child_none}, {"size", child_size}, {"process", child_process}, {"option", child_option},
+		{"none", child_none}, {"size", child_size}, {"process", child_process},
+		    {"option", child_option},
 		{"retain", child_retain}, {"large", child_large}, {"refused", child_refused}, {NULL, NULL}};
 	static struct test_result r;
 	bool is_body = argc > 1 && strcmp(argv[1], "--child=body") == 0;

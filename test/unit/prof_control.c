@@ -16,8 +16,7 @@
 static prof_mailbox_t *box = &prof_mailbox_block.box;
 
 static void
-put(unsigned i, const char *text)
-{
+put(unsigned i, const char *text) {
 	static uint64_t sequence = 1000;
 	prof_slot_t *s = &box->slots[i];
 
@@ -30,16 +29,14 @@ put(unsigned i, const char *text)
 }
 
 static int
-ask_only(const char *text)
-{
+ask_only(const char *text) {
 	put(2, text);
 	prof_control_serve();
 	return box->slots[2].error;
 }
 
 static int
-ask(const char *text)
-{
+ask(const char *text) {
 	prof_slot_t *s = &box->slots[2];
 
 	put(2, text);
@@ -50,14 +47,12 @@ ask(const char *text)
 }
 
 static const char *
-answer(void)
-{
+answer(void) {
 	return box->slots[2].answer;
 }
 
 static void
-test_block(void)
-{
+test_block(void) {
 	ok(box->magic == PROF_MAILBOX_MAGIC && box->version == PROF_MAILBOX_VERSION
 	    && box->bytes == PROF_MAILBOX_BYTES, "the block is open");
 	is_uint(box->pid, (unsigned)getpid(), "of this process");
@@ -66,8 +61,7 @@ test_block(void)
 }
 
 static void
-test_verbs(void)
-{
+test_verbs(void) {
 	char text[300];
 
 	is_int(ask("status"), 0, "status");
@@ -107,8 +101,7 @@ test_verbs(void)
 }
 
 static void
-test_torn(void)
-{
+test_torn(void) {
 	prof_slot_t *s = &box->slots[0];
 
 	put(0, "status");
@@ -144,8 +137,7 @@ static bool hook_says_stopping;
 
 /* The profile of a session is being written, by who stops it. */
 static void
-stopping_hook(const char *path)
-{
+stopping_hook(const char *path) {
 	(void)path;
 	hook_state = box->state;
 	hook_start = ask_only("start");
@@ -155,8 +147,7 @@ stopping_hook(const char *path)
 }
 
 static void
-test_stopping(void)
-{
+test_stopping(void) {
 	char text[300];
 
 	snprintf(text, sizeof(text), "start prefix:%s/p", dir);
@@ -172,8 +163,7 @@ test_stopping(void)
 
 /* The same nonce: the same answer, and nothing is done again. */
 static void
-test_once(void)
-{
+test_once(void) {
 	prof_slot_t *s = &box->slots[2];
 	char first[PROF_MAILBOX_TEXT], text[300];
 	uint64_t id = prof_session_id();
@@ -211,8 +201,7 @@ test_once(void)
 
 /* Random bytes everywhere: nothing may happen but refusals. */
 static void
-test_noise(void)
-{
+test_noise(void) {
 	uint64_t seed = 5, id = prof_session_id();
 
 	for (unsigned round = 0; round < 2000; round++) {
@@ -223,7 +212,8 @@ test_noise(void)
 		box->doorbell = 1;
 		prof_control_serve();
 	}
-	ok(box->version == PROF_MAILBOX_VERSION && box->pid == (unsigned)getpid(), "the header is put right");
+	ok(box->version == PROF_MAILBOX_VERSION && box->pid == (unsigned)getpid(),
+	    "the header is put right");
 	ok(!prof_session_is_active() && prof_session_id() == id, "nothing was started");
 	memset(box->slots, 0, sizeof(box->slots));
 }
@@ -231,15 +221,13 @@ test_noise(void)
 static uint64_t now_ns;
 
 static uint64_t
-own_clock(void)
-{
+own_clock(void) {
 	return now_ns;
 }
 
 /* The stream of the request in slot 2, NULL: no profile waits for it. */
 static prof_stream_t *
-waiting(uint64_t nonce)
-{
+waiting(uint64_t nonce) {
 	prof_stream_t *found = NULL;
 
 	for (unsigned i = 0; i < PROF_MAILBOX_SLOTS; i++)
@@ -250,12 +238,12 @@ waiting(uint64_t nonce)
 
 /* The text that the parts hold. */
 static char *
-gathered(const prof_stream_t *s)
-{
+gathered(const prof_stream_t *s) {
 	char *text = calloc(1, s->bytes + 1);
 	size_t len = 0;
 
-	for (prof_part_t *p = (prof_part_t *)(uintptr_t)s->first; p != NULL && len < s->bytes; p = (prof_part_t *)(uintptr_t)p->next) {
+	for (prof_part_t *p = (prof_part_t *)(uintptr_t)s->first; p != NULL && len < s->bytes;
+	    p = (prof_part_t *)(uintptr_t)p->next) {
 		memcpy(text + len, p + 1, p->bytes);
 		len += p->bytes;
 	}
@@ -265,8 +253,7 @@ gathered(const prof_stream_t *s)
 
 /* Nobody reads: what else is asked for goes on, in a session, and the pages go after 30 s. */
 static void
-test_stream(void)
-{
+test_stream(void) {
 	char text[300];
 
 	nstime_now_hook = own_clock;
@@ -298,25 +285,33 @@ test_stream(void)
 	ok(waiting(nonce) == s, "a moment before 30 s it is there");
 	now_ns++;
 	prof_handover_tick();
-	ok(waiting(nonce) == NULL && !prof_handover_is_any(), "after 30 s it is gone, and its reader can see it");
+	ok(waiting(nonce) == NULL, "after 30 s it is gone, and its reader can see it");
+	now_ns += PROF_HANDOVER_SPARE_NS - 1;
+	prof_handover_tick();
+	ok(prof_handover_is_any(), "its pages are kept");
+	now_ns++;
+	prof_handover_tick();
+	ok(!prof_handover_is_any(), "for 70 s");
 	nstime_now_hook = NULL;
 }
 
 static void
-test_stream_taken(void)
-{
+test_stream_taken(void) {
 	is_int(ask("dump-stream"), 0, "a profile");
 	uint64_t nonce = box->slots[2].nonce;
 	prof_stream_t *s = waiting(nonce);
+	uint64_t first = s->first;
 	put(1, "dump-stream");
 	prof_control_serve();
 	ok(waiting(nonce) == s && waiting(box->slots[1].nonce) != NULL, "two readers have one each");
 	s->is_taken = 1;
 	box->doorbell = 1;
 	prof_control_serve();
-	ok(waiting(nonce) == NULL && waiting(box->slots[1].nonce) != NULL, "taken: it goes, and the other stays");
+	ok(waiting(nonce) == NULL && waiting(box->slots[1].nonce) != NULL,
+	    "taken: it goes, and the other stays");
 	is_int(ask("dump-stream"), 0, "another one");
 	nonce = box->slots[2].nonce;
+	ok(waiting(nonce)->first == first, "in the pages that the first one had");
 	is_int(ask("dump-stream"), 0, "and one after it in the same slot");
 	ok(waiting(nonce) == NULL && waiting(box->slots[2].nonce) != NULL, "takes its place");
 	now_ns = nstime_monotonic_ns() + PROF_HANDOVER_NS;
@@ -326,32 +321,30 @@ test_stream_taken(void)
 	ok(prof_handover_is_any(), "not inside the allocator's own work");
 	box->streams[1].is_taken = box->streams[2].is_taken = 1;
 	prof_control_serve();
-	ok(!prof_handover_is_any(), "all taken");
+	ok(waiting(box->slots[1].nonce) == NULL && waiting(box->slots[2].nonce) == NULL, "all taken");
 }
 
 static const char *
-dir_fault(mode_t mode, uid_t uid, uid_t euid)
-{
+dir_fault(mode_t mode, uid_t uid, uid_t euid) {
 	struct stat st = {.st_mode = mode, .st_uid = uid};
 
 	return prof_ctl_dir_fault(&st, euid);
 }
 
 static const char *
-cmd_fault(mode_t mode, uid_t uid, nlink_t links, off_t size)
-{
+cmd_fault(mode_t mode, uid_t uid, nlink_t links, off_t size) {
 	struct stat st = {.st_mode = mode, .st_uid = uid, .st_nlink = links, .st_size = size};
 
 	return prof_ctl_cmd_fault(&st, 7);
 }
 
 static void
-test_dir_rules(void)
-{
+test_dir_rules(void) {
 	char text[100];
 	uint64_t nonce;
 
-	ok(dir_fault(S_IFDIR | 0700, 7, 7) == NULL && dir_fault(S_IFDIR | 0755, 0, 7) == NULL, "good ones");
+	ok(dir_fault(S_IFDIR | 0700, 7, 7) == NULL && dir_fault(S_IFDIR | 0755, 0, 7) == NULL,
+	    "good ones");
 	ok(dir_fault(S_IFDIR | 0700, 8, 7) != NULL, "of another user");
 	ok(dir_fault(S_IFDIR | 0777, 7, 7) != NULL && dir_fault(S_IFDIR | 01777, 0, 7) != NULL
 	    && dir_fault(S_IFDIR | 0770, 7, 7) != NULL, "writable by others");
@@ -377,18 +370,16 @@ test_dir_rules(void)
 }
 
 static void
-child_body(void *arg)
-{
+child_body(void *arg) {
 	uint64_t instance = *(uint64_t *)arg;
 
 	_exit(box->pid == (unsigned)getpid() && box->instance != instance && box->doorbell == 0
-	    && box->slots[1].sequence == 0 && !prof_session_is_active() && box->state == prof_mailbox_idle
-	    && !prof_control_has_thread() ? 0 : 1);
+	    && box->slots[1].sequence == 0 && !prof_session_is_active()
+	    && box->state == prof_mailbox_idle && !prof_control_has_thread() ? 0 : 1);
 }
 
 static void
-test_child(void)
-{
+test_child(void) {
 	static struct test_result r;
 	uint64_t instance = box->instance;
 
@@ -405,8 +396,7 @@ test_child(void)
 static bool dumps_end;
 
 static void *
-dump_often(void *arg)
-{
+dump_often(void *arg) {
 	(void)arg;
 	while (!__atomic_load_n(&dumps_end, __ATOMIC_RELAXED))
 		prof_mdump(NULL);
@@ -415,8 +405,7 @@ dump_often(void *arg)
 
 /* While others write profiles, stop and dump answer with their own. */
 static void
-test_own_path(void)
-{
+test_own_path(void) {
 	pthread_t t[2];
 	unsigned bad_stops = 0, bad_dumps = 0;
 
@@ -439,9 +428,10 @@ test_own_path(void)
 }
 
 int
-main(void)
-{
-	static void (*const tests[])(void) = {test_block, test_verbs, test_torn, test_stopping, test_once, test_noise, test_stream, test_stream_taken, test_dir_rules, test_own_path, test_child, NULL};
+main(void) {
+	static void (*const tests[])(void) = {test_block, test_verbs, test_torn, test_stopping,
+	    test_once, test_noise, test_stream, test_stream_taken, test_dir_rules, test_own_path,
+	    test_child, NULL};
 
 	opt_prof_thread = prof_thread_false; /* so that nobody else serves */
 	free(keep(malloc(1)));

@@ -13,14 +13,12 @@
 
 /* Not inlined: gcc 12 takes the address of a TLS variable for null where it checks pointers. */
 static NOINLINE void
-enter(void)
-{
+enter(void) {
 	gate_enter(tls_get());
 }
 
 static NOINLINE void
-leave(void)
-{
+leave(void) {
 	gate_exit(tls_get());
 }
 
@@ -32,8 +30,7 @@ stack_make(void **vec, uint64_t n) {
 }
 
 static prof_cnt_t *
-add_at(prof_tdata_t *td, uint64_t stack, uint64_t rate, size_t usize)
-{
+add_at(prof_tdata_t *td, uint64_t stack, uint64_t rate, size_t usize) {
 	void *vec[DEPTH];
 	prof_bt_t bt = {.vec = vec, .len = DEPTH};
 
@@ -42,14 +39,12 @@ add_at(prof_tdata_t *td, uint64_t stack, uint64_t rate, size_t usize)
 }
 
 static void
-sub(prof_cnt_t *c, size_t usize)
-{
+sub(prof_cnt_t *c, size_t usize) {
 	prof_data_sub(c, usize, prof_weight(usize, c->rate));
 }
 
 static void
-test_one_site(void)
-{
+test_one_site(void) {
 	prof_tdata_t *a = prof_data_tdata_new(true);
 	prof_tdata_t *b = prof_data_tdata_new(true);
 	prof_cnt_t *c1 = add_at(a, 1, 1, 100);
@@ -68,7 +63,8 @@ test_one_site(void)
 	is_uint(snap.cur.bytes, 157, "bytes");
 	is_uint(snap.cur.est, 157, "with rate 1 the estimate is the sum");
 	is_uint(snap.cur.c16, 3 * PROF_WEIGHT_ONE, "and the weights are one");
-	for (const prof_item_t *i = prof_snap_next(&snap, NULL); i != NULL; i = prof_snap_next(&snap, i)) {
+	for (const prof_item_t *i = prof_snap_next(&snap, NULL); i != NULL;
+	    i = prof_snap_next(&snap, i)) {
 		if (i->kind == prof_item_thread) {
 			nthreads++;
 			is_uint(i->cur.bytes, i->who == a ? 150 : 7, "bytes of a thread");
@@ -89,8 +85,7 @@ test_one_site(void)
 }
 
 static void
-test_mixed_rates(void)
-{
+test_mixed_rates(void) {
 	prof_tdata_t *td = prof_data_tdata_new(true);
 	prof_cnt_t *c1 = add_at(td, 2, 524288, 64);
 	prof_cnt_t *c2 = add_at(td, 2, 4096, 64);
@@ -101,7 +96,8 @@ test_mixed_rates(void)
 	ok(c1 != c2 && c1->site == c2->site, "rates are kept apart");
 	prof_snap_take(&snap);
 	ok(snap.is_mixed, "mixed");
-	for (const prof_item_t *i = prof_snap_next(&snap, NULL); i != NULL; i = prof_snap_next(&snap, i))
+	for (const prof_item_t *i = prof_snap_next(&snap, NULL); i != NULL;
+	    i = prof_snap_next(&snap, i))
 		items += i->kind == prof_item_thread;
 	is_uint(items, 1, "but a thread has one line for a site");
 	prof_sample_printed(&snap.cur, 1, false, &objs, &bytes);
@@ -119,8 +115,7 @@ test_mixed_rates(void)
 }
 
 static void
-test_many_sites(void)
-{
+test_many_sites(void) {
 	enum { N = 100000 };
 	static prof_cnt_t *c[N];
 	prof_tdata_t *td = prof_data_tdata_new(true);
@@ -150,8 +145,7 @@ test_many_sites(void)
 
 /* Sites in turn, each freed at once: the books know them the next time, and beyond that forget. */
 static void
-test_transient(void)
-{
+test_transient(void) {
 	enum { HOT = 200, ROUNDS = 50 };
 	static prof_cnt_t *c[HOT];
 	prof_tdata_t *td = prof_data_tdata_new(true);
@@ -176,8 +170,7 @@ test_transient(void)
 
 /* The same stack again and again: its count is kept, and let go when another stack comes. */
 static void
-test_last(void)
-{
+test_last(void) {
 	prof_tdata_t *td = prof_data_tdata_new(true);
 	void *vec[DEPTH], *other[DEPTH];
 	prof_bt_t bt = {.vec = vec, .len = DEPTH, .stack = 7};
@@ -212,8 +205,7 @@ test_last(void)
 }
 
 static void
-test_notes(void)
-{
+test_notes(void) {
 	prof_tdata_t *td = prof_data_tdata_new(true);
 	prof_tdata_t *other = prof_data_tdata_new(true);
 	void *vec[DEPTH];
@@ -240,8 +232,7 @@ enum { NTHREADS = 4, SLOTS = 512, ROUNDS = 60000, STACKS = 300 };
 static prof_cnt_t *slots[SLOTS];
 
 static void *
-churn(void *arg)
-{
+churn(void *arg) {
 	uint64_t rnd = (uintptr_t)arg;
 	prof_tdata_t *td = prof_data_tdata_new(true);
 
@@ -263,8 +254,7 @@ churn(void *arg)
 }
 
 static void
-test_threads(void)
-{
+test_threads(void) {
 	pthread_t t[NTHREADS];
 	prof_snap_t snap;
 	uint64_t held = 0;
@@ -303,8 +293,7 @@ static atomic_u64_t forks;
 static atomic_b_t forks_end;
 
 static void *
-fork_all_the_time(void *arg)
-{
+fork_all_the_time(void *arg) {
 	while (!atomic_load_b(&forks_end, MO_RELAXED)) {
 		gate_prefork();
 		atomic_fetch_add_u64(&forks, 1, MO_SEQ_CST);
@@ -316,8 +305,7 @@ fork_all_the_time(void *arg)
 
 /* A fork goes ahead in the middle of a long snapshot: inside the gate it could not. */
 static void
-test_fork_meanwhile(void)
-{
+test_fork_meanwhile(void) {
 	enum { SITES = 20000, TRIES = 1000 };
 	static prof_cnt_t *c[SITES];
 	prof_snap_t snap;
@@ -352,8 +340,7 @@ test_fork_meanwhile(void)
 }
 
 static void
-test_names(void)
-{
+test_names(void) {
 	prof_tdata_t *td = prof_data_tdata_new(true);
 	char name[PROF_THREAD_NAME_MAX];
 
@@ -370,8 +357,7 @@ test_names(void)
 }
 
 int
-main(void)
-{
+main(void) {
 	free(keep(malloc(1)));
 	enter();
 	if (prof_data_boot() != 0)

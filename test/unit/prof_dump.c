@@ -16,8 +16,7 @@ static char text[1 << 20];
 static char path[256];
 
 static size_t
-slurp(const char *name)
-{
+slurp(const char *name) {
 	int fd = open(name, O_RDONLY);
 	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
 
@@ -28,8 +27,7 @@ slurp(const char *name)
 }
 
 static void
-test_numbers(void)
-{
+test_numbers(void) {
 	static prof_file_t file;
 	prof_writer_t w;
 	prof_name_t name = {.kind = prof_kind_manual};
@@ -68,8 +66,7 @@ test_numbers(void)
 }
 
 static void
-test_cut(void)
-{
+test_cut(void) {
 	void *v[6] = {(void *)100, (void *)150, (void *)300, (void *)120, (void *)7, (void *)8};
 
 	is_uint(prof_backtrace_nown(v, 6, 100, 200), 2, "leading frames of our own go");
@@ -81,16 +78,14 @@ test_cut(void)
 
 /* Lines up to the first that does not begin with mark are left behind. */
 static char *
-skip_lines(char *at, const char *mark, unsigned *n)
-{
+skip_lines(char *at, const char *mark, unsigned *n) {
 	for (*n = 0; strncmp(at, mark, strlen(mark)) == 0; ++*n)
 		at = strchr(at, '\n') + 1;
 	return at;
 }
 
 static prof_cnt_t *
-sample(prof_tdata_t *td, uintptr_t leaf, size_t usize, uint64_t rate)
-{
+sample(prof_tdata_t *td, uintptr_t leaf, size_t usize, uint64_t rate) {
 	void *vec[3] = {(void *)leaf, (void *)0x2000, (void *)0x7fffffffffff};
 	prof_bt_t bt = {.vec = vec, .len = 3};
 
@@ -98,8 +93,7 @@ sample(prof_tdata_t *td, uintptr_t leaf, size_t usize, uint64_t rate)
 }
 
 static void
-test_profile(void)
-{
+test_profile(void) {
 	prof_dump_t d = {.kind = prof_kind_manual, .path = path, .may_wait = true, .metric = "test",
 	    .metric_value = 42};
 	unsigned n;
@@ -131,8 +125,9 @@ test_profile(void)
 	contains(at, "r-xp", "with text in it");
 	contains(at, "# module ", "modules");
 	at = strstr(at, "\n# end ");
-	ok(at != NULL && sscanf(at, "\n# end %llu\n", &before) == 1 &&
-	    before == (unsigned long long)(at + 1 - text), "bytes before the last line: %llu", before);
+	ok(at != NULL && sscanf(at, "\n# end %llu\n", &before) == 1
+	    && before == (unsigned long long)(at + 1 - text), "bytes before the last line: %llu",
+	    before);
 	ok(strchr(at + 1, '\n') == text + len - 1, "which is the last");
 
 	gate_enter(tls_get());
@@ -163,15 +158,13 @@ test_profile(void)
 }
 
 static void
-collect(void *opaque, const char *s)
-{
+collect(void *opaque, const char *s) {
 	strncat(opaque, s, sizeof(text) - 1 - strlen(opaque));
 }
 
 /* Real samples of this program. */
 static void
-test_living(void)
-{
+test_living(void) {
 	struct tls_s *t = tls_get();
 	bool old;
 	void *p;
@@ -198,8 +191,10 @@ test_living(void)
 	is_int(prof_log_stop(), EFAULT, "not twice");
 	slurp(path);
 	contains(text, "{\"info\":{\"duration\":", "the log begins");
-	contains(text, has_stacks ? "\"allocations\":[{\"alloc_thread\":0,\"free_thread\":0,\"alloc_trace\":0,"
-	    "\"free_trace\":1," : "\"allocations\":[{\"alloc_thread\":0,\"free_thread\":0,\"alloc_trace\":0,"
+	contains(text, has_stacks
+	    ? "\"allocations\":[{\"alloc_thread\":0,\"free_thread\":0,\"alloc_trace\":0,"
+	    "\"free_trace\":1,"
+	    : "\"allocations\":[{\"alloc_thread\":0,\"free_thread\":0,\"alloc_trace\":0,"
 	    "\"free_trace\":0,", "with what was freed");
 	unsigned n = 0;
 	for (char *at = text; (at = strstr(at, "\"usize\":112}")) != NULL; at++)
@@ -210,7 +205,8 @@ test_living(void)
 	contains(text, "{\"sample_interval\":1,\"recent_alloc_max\":3,\"recent_alloc\":[{\"size\":108,"
 	    "\"usize\":112,\"released\":true,", "the last three, oldest first");
 	contains(text, "{\"size\":333,\"usize\":384,\"released\":false,", "the newest lives");
-	contains(text, has_stacks ? "\"dalloc_trace\":[\"0x" : "\"dalloc_trace\":[]", "where it was freed");
+	contains(text, has_stacks ? "\"dalloc_trace\":[\"0x" : "\"dalloc_trace\":[]",
+	    "where it was freed");
 	free(p);
 	gate_enter(t);
 	is_int(prof_recent_alloc_max_set(0), 0, "dropped");
@@ -221,8 +217,7 @@ static bool is_child;
 static int child_status = -1;
 
 static void
-fork_hook(const char *filename)
-{
+fork_hook(const char *filename) {
 	(void)filename;
 	pid_t pid = fork();
 
@@ -233,8 +228,7 @@ fork_hook(const char *filename)
 
 /* The child comes back from the hook as the owner of the dump's lock, and dumps again. */
 static void
-test_fork_in_hook(void)
-{
+test_fork_in_hook(void) {
 	prof_dump_hook_set(fork_hook);
 	snprintf(path, sizeof(path), "%s/forked", dir);
 	int err = prof_mdump(path);
@@ -248,8 +242,7 @@ test_fork_in_hook(void)
 }
 
 int
-main(void)
-{
+main(void) {
 	char cmd[128];
 
 	free(keep(malloc(1)));

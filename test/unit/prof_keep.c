@@ -13,16 +13,14 @@ static char dir[] = "/tmp/prof_keep.XXXXXX";
 static uint64_t now_ns = UINT64_C(1) << 50;
 
 static uint64_t
-read_clock(void)
-{
+read_clock(void) {
 	return now_ns;
 }
 
 static bool is_backwards; /* places are not in the order of writing */
 
 static size_t
-victim(unsigned n, const uint64_t *live, prof_keep_policy_t policy)
-{
+victim(unsigned n, const uint64_t *live, prof_keep_policy_t policy) {
 	static prof_kept_t files[9];
 
 	memset(files, 0, sizeof(files)); /* the last one is free */
@@ -34,13 +32,13 @@ victim(unsigned n, const uint64_t *live, prof_keep_policy_t policy)
 		prof_keep_place_set(&files[at], i);
 	}
 	size_t found = prof_keep_victim(files, n + 1, policy, 1u << prof_kind_alloc);
-	is_uint(prof_keep_victim(files, n + 1, policy, 1u << prof_kind_timer), SIZE_MAX, "none of another kind");
+	is_uint(prof_keep_victim(files, n + 1, policy, 1u << prof_kind_timer), SIZE_MAX,
+	    "none of another kind");
 	return is_backwards ? n - 1 - found : found;
 }
 
 static void
-test_victim(void)
-{
+test_victim(void) {
 	const uint64_t rising[] = {1, 2, 3, 4, 5}, middle[] = {1, 9, 3, 4, 5}, first[] = {9, 2, 3};
 
 	is_uint(victim(5, rising, prof_keep_newest), 0, "newest: the oldest goes");
@@ -54,8 +52,7 @@ test_victim(void)
 }
 
 static void
-test_gap(void)
-{
+test_gap(void) {
 	const uint64_t ms = NSTIME_PER_MSEC;
 	prof_keep_turn_t turn, next;
 
@@ -71,37 +68,39 @@ test_gap(void)
 	ok(prof_keep_try_turn(prof_kind_timer, 1099 * ms, &turn), "kinds do not hinder each other");
 	ok(prof_keep_try_turn(prof_kind_alloc, 1105 * ms, &turn), "after the gap");
 	prof_keep_release(&turn);
-	ok(!prof_keep_try_turn(prof_kind_alloc, 1099 * ms, &next), "one that was not written leaves the gap from before");
+	ok(!prof_keep_try_turn(prof_kind_alloc, 1099 * ms, &next),
+	    "one that was not written leaves the gap from before");
 	ok(prof_keep_try_turn(prof_kind_alloc, 1101 * ms, &turn), "and none of its own");
-	ok(prof_keep_try_turn(prof_kind_alloc, 1201 * ms, &next), "another turn, before the last one has written");
+	ok(prof_keep_try_turn(prof_kind_alloc, 1201 * ms, &next),
+	    "another turn, before the last one has written");
 	prof_keep_release(&turn);
 	ok(!prof_keep_try_turn(prof_kind_alloc, 1202 * ms, &turn), "which gives up: the other stands");
-	ok(prof_keep_try_turn(prof_kind_manual, 1, &turn) && prof_keep_try_turn(prof_kind_manual, 1, &turn), "by hand always");
+	ok(prof_keep_try_turn(prof_kind_manual, 1, &turn) && prof_keep_try_turn(prof_kind_manual, 1,
+	    &turn), "by hand always");
 	prof_keep_set(prof_keep_min_gap_ms, UINT64_MAX);
 	ok(!prof_keep_try_turn(prof_kind_alloc, UINT64_MAX - 1, &turn), "a gap without end");
 }
 
 /* Each old kind is held to what was set for it, and to nothing else. */
 static void
-test_each_limit(void)
-{
+test_each_limit(void) {
 	prof_keep_turn_t turn;
 
-	ok(!prof_keep_governs(prof_kind_interval, prof_keep_min_gap_ms), "the gap is not the old kinds' yet");
+	ok(!prof_keep_governs(prof_kind_interval, prof_keep_min_gap_ms),
+	    "the gap is not the old kinds' yet");
 	prof_keep_set(prof_keep_max_files, 3);
 	ok(prof_keep_governs(prof_kind_interval, prof_keep_max_files), "a cap on files holds for them");
 	ok(!prof_keep_governs(prof_kind_interval, prof_keep_max_bytes), "that on bytes not");
-	ok(prof_keep_try_turn(prof_kind_interval, 1, &turn) && prof_keep_try_turn(prof_kind_interval, 2, &turn),
-	    "nor does it bring a gap");
+	ok(prof_keep_try_turn(prof_kind_interval, 1, &turn) && prof_keep_try_turn(prof_kind_interval, 2,
+	    &turn), "nor does it bring a gap");
 	prof_keep_policy_set("newest");
-	ok(prof_keep_try_turn(prof_kind_gdump, 3, &turn) && prof_keep_try_turn(prof_kind_gdump, 4, &turn),
-	    "nor does the policy");
+	ok(prof_keep_try_turn(prof_kind_gdump, 3, &turn) && prof_keep_try_turn(prof_kind_gdump, 4,
+	    &turn), "nor does the policy");
 	prof_keep_policy_set("first_peak_last");
 }
 
 static void
-write_file(unsigned i, unsigned bytes, uint64_t live)
-{
+write_file(unsigned i, unsigned bytes, uint64_t live) {
 	char path[256];
 
 	snprintf(path, sizeof(path), "%s/f%u.heap", dir, i);
@@ -112,8 +111,7 @@ write_file(unsigned i, unsigned bytes, uint64_t live)
 }
 
 static bool
-is_there(unsigned i)
-{
+is_there(unsigned i) {
 	char path[256];
 
 	snprintf(path, sizeof(path), "%s/f%u.heap", dir, i);
@@ -121,8 +119,7 @@ is_there(unsigned i)
 }
 
 static void
-test_files(void)
-{
+test_files(void) {
 	prof_keep_set(prof_keep_max_files, 3);
 	prof_keep_set(prof_keep_max_bytes, 0);
 	for (unsigned i = 0; i < 20; i++)
@@ -148,8 +145,7 @@ test_files(void)
 
 /* Under the name of one of ours lies another file now. */
 static void
-test_foreign(void)
-{
+test_foreign(void) {
 	char path[256], moved[256];
 
 	prof_keep_policy_set("newest");
@@ -173,10 +169,12 @@ test_foreign(void)
 	ok(access(path, F_OK) == 0 && access(moved, F_OK) == 0, "a link stays, and what it leads to");
 }
 
-/* The table is shared with processes that may be anybody by now: nothing but profiles is removed on its word. */
+/*
+ * The table is shared with processes that may be anybody by now: nothing but profiles is removed on
+ * its word.
+ */
 static void
-test_no_profile(void)
-{
+test_no_profile(void) {
 	static const char *const names[] = {"data.db", "data.heap"};
 	char path[256];
 
@@ -200,8 +198,7 @@ test_no_profile(void)
 static atomic_u32_t n_granted;
 
 static void *
-ask_often(void *arg)
-{
+ask_often(void *arg) {
 	prof_keep_turn_t turn;
 
 	for (uint64_t i = 0; i < 20000; i++) {
@@ -215,8 +212,7 @@ ask_often(void *arg)
 }
 
 static void
-test_gap_threads(void)
-{
+test_gap_threads(void) {
 	pthread_t t[8];
 	static atomic_u64_t clock = {1000000};
 
@@ -231,8 +227,7 @@ test_gap_threads(void)
 
 /* What the user has removed is there no more, and makes room. */
 static void
-test_removed(void)
-{
+test_removed(void) {
 	char path[256];
 
 	prof_keep_policy_set("newest");
@@ -253,8 +248,7 @@ test_removed(void)
 }
 
 static unsigned
-n_there(void)
-{
+n_there(void) {
 	unsigned n = 0;
 
 	for (unsigned i = 50; i < 400; i++)
@@ -266,8 +260,7 @@ static unsigned child_number;
 
 /* One that dies with a place in its hands, others that write three files each. */
 static void
-child_body(void *arg)
-{
+child_body(void *arg) {
 	(void)arg;
 	prof_keep_postfork_child();
 	for (unsigned i = 0; i < 3; i++)
@@ -277,8 +270,7 @@ child_body(void *arg)
 
 /* A process and its children, and their children: one cap, one policy. */
 static void
-test_family(void)
-{
+test_family(void) {
 	static struct test_result r;
 	bool all = true;
 
@@ -298,8 +290,7 @@ test_family(void)
 
 /* Many at once: none too many, and none too few. */
 static void
-test_family_at_once(void)
-{
+test_family_at_once(void) {
 	pid_t pids[20];
 	int status;
 	bool all = true;
@@ -315,15 +306,15 @@ test_family_at_once(void)
 		}
 	}
 	for (unsigned k = 0; k < 20; k++)
-		all = waitpid(pids[k], &status, 0) == pids[k] && WIFEXITED(status) && WEXITSTATUS(status) == 0 && all;
+		all = waitpid(pids[k], &status, 0) == pids[k] && WIFEXITED(status)
+		    && WEXITSTATUS(status) == 0 && all;
 	ok(all, "20 children at once");
 	is_uint(n_there(), 4, "four files stay");
 }
 
 /* What a process before this one has left under the prefix counts, and is left alone. */
 static void
-test_before(void)
-{
+test_before(void) {
 	char prefix[256], path[300];
 	struct timespec old[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
 
@@ -347,12 +338,12 @@ test_before(void)
 	ok(access(path, F_OK) == 0, "it is still there");
 	unlink(path);
 	now_ns += UINT64_C(2) * NSTIME_PER_SEC;
-	ok(prof_keep_try_room(prof_kind_alloc), "one was removed by somebody: it is seen a second later");
+	ok(prof_keep_try_room(prof_kind_alloc), "one was removed by somebody: it is seen a second "
+	    "later");
 }
 
 int
-main(void)
-{
+main(void) {
 	char command[300];
 
 	nstime_now_hook = read_clock;
@@ -367,7 +358,8 @@ main(void)
 	test_victim();
 	test_each_limit();
 	test_gap();
-	ok(prof_keep_governs(prof_kind_interval, prof_keep_min_gap_ms), "and the old ones once it was set");
+	ok(prof_keep_governs(prof_kind_interval, prof_keep_min_gap_ms),
+	    "and the old ones once it was set");
 	test_files();
 	test_foreign();
 	test_gap_threads();

@@ -7,8 +7,7 @@
 
 /* The reader's rule for a heap_v2 line. */
 static void
-unsample(double rate, uint64_t n, uint64_t s, double *count, double *bytes)
-{
+unsample(double rate, uint64_t n, uint64_t s, double *count, double *bytes) {
 	double ratio = ((double)s / (double)n) / rate;
 	double scale = 1 / (1 - exp(-ratio));
 
@@ -17,8 +16,7 @@ unsample(double rate, uint64_t n, uint64_t s, double *count, double *bytes)
 }
 
 static void
-test_weights(void)
-{
+test_weights(void) {
 	static const uint64_t rates[] = {2, 1000, 4096, 524288, 1 << 30};
 	static const size_t sizes[] = {8, 16, 64, 320, 4096, 16384, 100 * 1024, 8 << 20};
 	unsigned bad = 0;
@@ -41,8 +39,7 @@ test_weights(void)
 }
 
 static void
-check_line(uint64_t rate, uint64_t header, size_t z, unsigned nobjs)
-{
+check_line(uint64_t rate, uint64_t header, size_t z, unsigned nobjs) {
 	uint64_t w = prof_weight(z, rate);
 	prof_counts_t c = {nobjs, nobjs * z, nobjs * w, nobjs * prof_weighted_bytes(z, w)};
 	uint64_t objs, bytes;
@@ -57,12 +54,12 @@ check_line(uint64_t rate, uint64_t header, size_t z, unsigned nobjs)
 }
 
 /*
- * Sites of few samples, of small objects and some that are a good part of the interval: what a reader
- * makes of all of them together is what was estimated, and each is off by one sample at most.
+ * Sites of few samples, of small objects and some that are a good part of the interval: what a
+ * reader makes of all of them together is what was estimated, and each is off by one sample at
+ * most.
  */
 static void
-test_mixed_sites(void)
-{
+test_mixed_sites(void) {
 	enum { SITES = 20000 };
 	const double rate = 524288;
 	uint64_t seed = 1;
@@ -73,7 +70,8 @@ test_mixed_sites(void)
 		prof_counts_t c = {0, 0, 0, 0};
 		unsigned n = 2 + (unsigned)(test_random(&seed) % 8);
 		for (unsigned k = 0; k < n; k++) {
-			size_t z = k == 0 ? 20000 + test_random(&seed) % 180000 : 64 + test_random(&seed) % 4000;
+			size_t z = k == 0 ? 20000 + test_random(&seed) % 180000
+			    : 64 + test_random(&seed) % 4000;
 			uint64_t w = prof_weight(z, 524288);
 			c.objs++;
 			c.bytes += z;
@@ -95,12 +93,12 @@ test_mixed_sites(void)
 	is_uint(bad, 0, "mixed sites: as many as were sampled, or a little more, and always the same");
 	/* Each is off by half a sample of some five, at random: 0.1 % of all of them. */
 	ok(fabs(got / want - 1) < 0.004, "mixed sites: %.3f of the bytes estimated", got / want);
-	ok(fabs(got_objs / want_objs - 1) < 0.01, "mixed sites: %.3f of the objects", got_objs / want_objs);
+	ok(fabs(got_objs / want_objs - 1) < 0.01, "mixed sites: %.3f of the objects",
+	    got_objs / want_objs);
 }
 
 int
-main(void)
-{
+main(void) {
 	uint64_t objs, bytes;
 	prof_counts_t none = {0, 0, 0, 0};
 	prof_counts_t raw = {3, 333, prof_weight(111, 524288) * 3,

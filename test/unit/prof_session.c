@@ -1,4 +1,7 @@
-/* The session's rules, its options, and every cell of the table of requests and states that one thread can see. */
+/*
+ * The session's rules, its options, and every cell of the table of requests and states that one
+ * thread can see.
+ */
 #include "dir.h"
 
 #include <pthread.h>
@@ -16,10 +19,12 @@ static const char *why;
 
 static atomic_b_t is_reading, is_read;
 
-/* What the locks of the books have counted, while they are made: under the thread sanitizer no race. */
+/*
+ * What the locks of the books have counted, while they are made: under the thread sanitizer no
+ * race.
+ */
 static void *
-read_locks(void *arg)
-{
+read_locks(void *arg) {
 	mutex_prof_data_t d;
 
 	while (!atomic_load_b(&is_read, MO_RELAXED)) {
@@ -32,8 +37,7 @@ read_locks(void *arg)
 }
 
 static void
-test_rules(void)
-{
+test_rules(void) {
 	static const struct {
 		prof_session_state_t state;
 		int start, stop, stop_right, stop_other;
@@ -47,19 +51,20 @@ test_rules(void)
 	for (unsigned i = 0; i < ARRAY_LEN(cells); i++) {
 		is_int(prof_session_may_start(cells[i].state), cells[i].start, "start in state %u", i);
 		is_int(prof_session_may_stop(cells[i].state, 5, 0), cells[i].stop, "stop in state %u", i);
-		is_int(prof_session_may_stop(cells[i].state, 5, 5), cells[i].stop_right, "its number, %u", i);
+		is_int(prof_session_may_stop(cells[i].state, 5, 5), cells[i].stop_right, "its number, %u",
+		    i);
 		is_int(prof_session_may_stop(cells[i].state, 5, 6), cells[i].stop_other, "another, %u", i);
 	}
 }
 
 static void
-test_options(void)
-{
+test_options(void) {
 	static const char *const bad[] = {
 		"x", "x:1", "alloc", "alloc:", "alloc:1x", "alloc:-1", "alloc: 1", "alloc:1KK", "alloc:1k",
 		"alloc:1,", ",alloc:1", "alloc:1,,large:1", "alloc:18446744073709551616",
 		"alloc:18446744073709551615G", "time_ms:1K", "sample_interval:0",
-		"sample_interval:9223372036854775808", "reset:yes", "reset:", "final:no", "final:", "max_seconds:1K",
+		"sample_interval:9223372036854775808", "reset:yes", "reset:", "final:no", "final:",
+		    "max_seconds:1K",
 		"max_seconds:99999999999999", "prefix:", "highwater_metric:moon", "highwater_metric:",
 		"allo:1", "allocc:1", " alloc:1",
 	};
@@ -73,13 +78,13 @@ test_options(void)
 	is_int(prof_session_parse(&o, "", &why), 0, "an empty text");
 	ok(o.prefix == NULL && o.given == 0 && !o.has_reset && !o.has_metric, "gives nothing");
 	is_int(prof_session_parse(&o, "prefix:/a:b/c,sample_interval:64K,reset:false,max_seconds:60,"
-	    "alloc:4G,large:0,highwater:100,highwater_step:2M,highwater_metric:rss,time_ms:500", &why), 0,
-	    "all of them");
+	    "alloc:4G,large:0,highwater:100,highwater_step:2M,highwater_metric:rss,time_ms:500", &why),
+	    0, "all of them");
 	ok(o.prefix_len == 6 && memcmp(o.prefix, "/a:b/c", 6) == 0, "a prefix with a colon");
 	ok(o.sample_interval == 65536 && o.has_reset && !o.reset && o.max_seconds == 60
 	    && o.has_metric && o.metric == prof_metric_rss, "values");
-	ok(o.thresholds[prof_threshold_alloc] == UINT64_C(4) << 30 && o.thresholds[prof_threshold_large] == 0
-	    && o.thresholds[prof_threshold_highwater] == 100
+	ok(o.thresholds[prof_threshold_alloc] == UINT64_C(4) << 30 && o.thresholds[prof_threshold_large]
+	    == 0 && o.thresholds[prof_threshold_highwater] == 100
 	    && o.thresholds[prof_threshold_highwater_step] == 2 << 20
 	    && o.thresholds[prof_threshold_time_ms] == 500 && o.given == 31, "thresholds");
 }
@@ -89,8 +94,7 @@ static int hook_stop, hook_start;
 
 /* In here the session is being stopped, and this thread writes its profile. */
 static void
-dump_hook(const char *path)
-{
+dump_hook(const char *path) {
 	(void)path;
 	hook_calls++;
 	hook_stop = prof_session_stop(0);
@@ -98,8 +102,7 @@ dump_hook(const char *path)
 }
 
 static void
-test_cycle(void)
-{
+test_cycle(void) {
 	char text[300], path[PROF_PATH_SIZE];
 	uint64_t rejected = prof_session_rejected();
 	pthread_t reader;
@@ -107,7 +110,8 @@ test_cycle(void)
 	ok(!prof_is_booted(), "nothing is booted");
 	is_int(prof_session_stop(0), EALREADY, "stop without a session");
 	is_int(prof_session_start("moon:1", &why), EINVAL, "bad options");
-	ok(!prof_is_booted() && prof_session_id() == 0 && prof_session_start_ns() == 0, "change nothing");
+	ok(!prof_is_booted() && prof_session_id() == 0 && prof_session_start_ns() == 0,
+	    "change nothing");
 	snprintf(text, sizeof(text), "prefix:%s/one,sample_interval:1,alloc:5G", dir);
 	pthread_create(&reader, NULL, read_locks, NULL);
 	while (!atomic_load_b(&is_reading, MO_RELAXED))
@@ -147,8 +151,7 @@ test_cycle(void)
 }
 
 static void
-test_failures(void)
-{
+test_failures(void) {
 	char text[300];
 
 	snprintf(text, sizeof(text), "prefix:%s/gone/p", dir);
@@ -174,8 +177,7 @@ static unsigned clock_acts;
 
 /* Who looks at the clock of an expired session does it just when another one has been begun. */
 static uint64_t
-clock_hook(void)
-{
+clock_hook(void) {
 	if (clock_acts == 1) {
 		clock_acts = 0;
 		is_int(prof_session_stop(0), 0, "the expired session is stopped by hand");
@@ -185,8 +187,7 @@ clock_hook(void)
 }
 
 static void
-test_late_end(void)
-{
+test_late_end(void) {
 	uint64_t rejected = prof_session_rejected();
 
 	nstime_now_hook = clock_hook;
@@ -197,7 +198,8 @@ test_late_end(void)
 	ok(prof_session_is_over(), "they are over");
 	clock_acts = 1;
 	prof_session_tick();
-	ok(prof_session_is_active() && prof_session_id() == id + 1, "the next session is not ended by them");
+	ok(prof_session_is_active() && prof_session_id() == id + 1,
+	    "the next session is not ended by them");
 	is_uint(prof_session_rejected(), rejected, "nor is it tried");
 	ok(!prof_session_is_over(), "it has its own end");
 	clock_ns += UINT64_C(1001) * 1000000000;
@@ -213,8 +215,7 @@ test_late_end(void)
 static bool is_over;
 
 static void *
-churn(void *arg)
-{
+churn(void *arg) {
 	uint64_t seed = (uint64_t)(uintptr_t)arg;
 	void *p[64] = {NULL};
 
@@ -230,13 +231,13 @@ churn(void *arg)
 }
 
 static unsigned
-sessions(unsigned n)
-{
+sessions(unsigned n) {
 	char path[PROF_PATH_SIZE];
 	unsigned bad = 0;
 
 	for (unsigned i = 0; i < n; i++) {
-		bad += prof_session_start(i % 4 == 3 ? "sample_interval:1,reset:false" : "sample_interval:1", NULL) != 0;
+		bad += prof_session_start(i % 4 == 3 ? "sample_interval:1,reset:false"
+		    : "sample_interval:1", NULL) != 0;
 		free(keep(malloc(100)));
 		bad += prof_session_stop(0) != 0;
 		prof_dump_last_path(path, sizeof(path));
@@ -247,8 +248,7 @@ sessions(unsigned n)
 
 /* Metadata of an arena's slabs: the bits of large ones, and a record for each sample. */
 static size_t
-slab_metadata(arena_t *a, const bin_info_t *infos, size_t record)
-{
+slab_metadata(arena_t *a, const bin_info_t *infos, size_t record) {
 	size_t bytes = 0;
 
 	for (szind_t i = 0; a != NULL && i < SC_NBINS; i++) {
@@ -263,12 +263,12 @@ slab_metadata(arena_t *a, const bin_info_t *infos, size_t record)
 }
 
 /*
- * Metadata without that of slabs: a bin keeps one when its last object is gone, so how many there are follows from
- * which thread took which size in which arena, and not from how many sessions there were.
+ * Metadata without that of slabs: a bin keeps one when its last object is gone, so how many there
+ * are follows from which thread took which size in which arena, and not from how many sessions
+ * there were.
  */
 static size_t
-books(void)
-{
+books(void) {
 	size_t slabs = 0;
 
 	for (unsigned ind = 0; ind < arenas_narenas_total(); ind++)
@@ -277,10 +277,12 @@ books(void)
 	return meta_in_use() - slabs;
 }
 
-/* Sessions while threads allocate, then some alone, so that what was left is swept. Metadata of the books afterwards. */
+/*
+ * Sessions while threads allocate, then some alone, so that what was left is swept. Metadata of the
+ * books afterwards.
+ */
 static size_t
-round_of_sessions(unsigned n)
-{
+round_of_sessions(unsigned n) {
 	pthread_t t[CHURNERS];
 	unsigned bad;
 
@@ -297,22 +299,24 @@ round_of_sessions(unsigned n)
 }
 
 static void
-test_leftovers(void)
-{
+test_leftovers(void) {
 	const char *text = getenv("SESSION_CYCLES");
 	unsigned n = text != NULL ? (unsigned)atoi(text) : 300;
 	size_t before = round_of_sessions(n / 3), after = 0;
 
 	for (unsigned i = 0; i < 4; i++)
 		after = round_of_sessions(n / 3);
-	/* Bucket arrays of the books, and records of the threads that were last to end: up to 2 KB each. */
+	/*
+	 * Bucket arrays of the books, and records of the threads that were last to end: up to 2 KB
+	 * each.
+	 */
 	ok(after < before + (32 << 10), "%zu bytes of metadata in use, then %zu", before, after);
 }
 
 int
-main(void)
-{
-	static void (*const tests[])(void) = {test_rules, test_options, test_cycle, test_failures, test_late_end, test_leftovers, NULL};
+main(void) {
+	static void (*const tests[])(void) = {test_rules, test_options, test_cycle, test_failures,
+	    test_late_end, test_leftovers, NULL};
 
 	return dir_main(config_prof, tests);
 }

@@ -13,21 +13,18 @@
 static uint64_t fake_ns = 100 * NSTIME_PER_SEC;
 
 static uint64_t
-fake_now(void)
-{
+fake_now(void) {
 	return fake_ns;
 }
 
 static void
-own_action(int number)
-{
+own_action(int number) {
 	(void)number;
 }
 
 /* 'd'efault, 'i'gnored, the test's 'o'wn, 'l'ibrary's. */
 static char
-whose(int number)
-{
+whose(int number) {
 	struct sigaction a;
 
 	sigaction(number, NULL, &a);
@@ -37,8 +34,7 @@ whose(int number)
 }
 
 static const char *
-all(void)
-{
+all(void) {
 	static char text[4];
 
 	text[0] = whose(SIGTERM);
@@ -48,8 +44,7 @@ all(void)
 }
 
 static void
-test_actions(void)
-{
+test_actions(void) {
 	nstime_now_hook = fake_now;
 	prof_signal_boot();
 	is_str(all(), "ddd", "without the option nothing is touched");
@@ -85,15 +80,13 @@ test_actions(void)
 static volatile int rings;
 
 static void
-ring(int number)
-{
+ring(int number) {
 	rings += number == SIGUSR1;
 }
 
 /* The timer that calls a handler again. */
 static void
-test_later(void)
-{
+test_later(void) {
 	int timer = 0;
 
 	signal(SIGUSR1, ring);
@@ -110,16 +103,14 @@ test_later(void)
 
 /* A default action in a child: it dies, and of this signal. */
 static void
-die(void *arg)
-{
+die(void *arg) {
 	prof_signal_postfork_child();
 	raise(*(int *)arg);
 	_exit(1);
 }
 
 static void
-test_death(void)
-{
+test_death(void) {
 	static struct test_result r;
 	static int each[] = {SIGTERM, SIGHUP, SIGINT};
 
@@ -130,8 +121,7 @@ test_death(void)
 }
 
 int
-main(void)
-{
+main(void) {
 	default_signals();
 	free(keep(malloc(1)));
 	test_actions();

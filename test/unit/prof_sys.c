@@ -15,16 +15,14 @@ static prof_file_t file;
 static char dir[] = "/tmp/prof_sys.XXXXXX";
 
 static const char *
-base(const char *path)
-{
+base(const char *path) {
 	const char *slash = strrchr(path, '/');
 
 	return slash == NULL ? path : slash + 1;
 }
 
 static const char *
-name_of(prof_kind_t kind, uint64_t kseq, uint64_t end)
-{
+name_of(prof_kind_t kind, uint64_t kseq, uint64_t end) {
 	static char buf[PROF_PATH_SIZE];
 	prof_name_t n = {kind, kseq, INSTANT, end};
 
@@ -34,8 +32,7 @@ name_of(prof_kind_t kind, uint64_t kseq, uint64_t end)
 }
 
 static void
-test_names(void)
-{
+test_names(void) {
 	char want[256];
 
 	prof_sys_prefix_set("jeprof");
@@ -59,15 +56,15 @@ test_names(void)
 
 /* Every kind in both modes: the letters are those of the contract. */
 static void
-test_kinds(void)
-{
+test_kinds(void) {
 	static const struct {
 		prof_kind_t kind;
 		const char *end;
 	} all[] = {
 		{prof_kind_final, "f.heap"}, {prof_kind_interval, "i7.heap"}, {prof_kind_manual, "m7.heap"},
 		{prof_kind_gdump, "u7.heap"}, {prof_kind_session, "s7.heap"}, {prof_kind_alloc, "a7.heap"},
-		{prof_kind_large, "l7.heap"}, {prof_kind_highwater, "h7.heap"}, {prof_kind_timer, "t7.heap"},
+		{prof_kind_large, "l7.heap"}, {prof_kind_highwater, "h7.heap"},
+		    {prof_kind_timer, "t7.heap"},
 	};
 	char want[256];
 
@@ -92,8 +89,7 @@ test_kinds(void)
 }
 
 static void
-test_prefix(void)
-{
+test_prefix(void) {
 	static char longer[9001];
 	char buf[PROF_PATH_SIZE];
 	prof_name_t n = {prof_kind_manual, 0, INSTANT, 0};
@@ -110,8 +106,7 @@ test_prefix(void)
 }
 
 static unsigned
-files_in(const char *path)
-{
+files_in(const char *path) {
 	DIR *d = opendir(path);
 	unsigned n = 0;
 
@@ -122,8 +117,7 @@ files_in(const char *path)
 }
 
 static int
-write_one(const char *path, const char *text)
-{
+write_one(const char *path, const char *text) {
 	prof_name_t n = {prof_kind_manual, 0, INSTANT, 0};
 
 	if (prof_file_open(&file, path, &n) == 0)
@@ -132,8 +126,7 @@ write_one(const char *path, const char *text)
 }
 
 static void
-test_auto_file(void)
-{
+test_auto_file(void) {
 	char prefix[128];
 	struct stat st;
 
@@ -163,8 +156,7 @@ test_auto_file(void)
 static char text_of[64];
 
 static const char *
-read_back(const char *path)
-{
+read_back(const char *path) {
 	int fd = open(path, O_RDONLY);
 	ssize_t n = read(fd, text_of, sizeof(text_of) - 1);
 
@@ -175,8 +167,7 @@ read_back(const char *path)
 
 /* Writes a dump of the kind at the instant; its path. */
 static const char *
-dump_at(prof_kind_t kind, uint64_t instant, const char *text)
-{
+dump_at(prof_kind_t kind, uint64_t instant, const char *text) {
 	prof_name_t n = {kind, 0, instant, 0};
 
 	if (prof_file_open(&file, NULL, &n) == 0)
@@ -190,8 +181,7 @@ dump_at(prof_kind_t kind, uint64_t instant, const char *text)
  * begun anew, a process before us with our pid.
  */
 static void
-test_never_the_same(void)
-{
+test_never_the_same(void) {
 	char first[PROF_PATH_SIZE], second[PROF_PATH_SIZE];
 	unsigned before = files_in(dir);
 
@@ -217,8 +207,8 @@ test_never_the_same(void)
 		char want[32];
 
 		snprintf(want, sizeof(want), "/p.%d.", getpid());
-		_exit(prof_file_open(&file, NULL, &n) == 0 && strstr(file.path, want) != NULL &&
-		    prof_file_close(&file) == 0 ? 0 : 1);
+		_exit(prof_file_open(&file, NULL, &n) == 0 && strstr(file.path, want) != NULL
+		    && prof_file_close(&file) == 0 ? 0 : 1);
 	}
 	int status = -1;
 	waitpid(pid, &status, 0);
@@ -228,8 +218,7 @@ test_never_the_same(void)
 
 /* What a name says. */
 static void
-test_name_kind(void)
-{
+test_name_kind(void) {
 	static const struct {
 		const char *name;
 		prof_kind_t kind;
@@ -238,30 +227,34 @@ test_name_kind(void)
 		{"p.12.20260701T123456.789Z_20260701T123457.789Z.2.s0.heap", prof_kind_session},
 		{"p.4026531836.12.3.i0.heap", prof_kind_interval}, {"p.12.3.f.heap", prof_kind_final},
 		{"p.12.3.l11.heap", prof_kind_large},
-		{"p.12.3.l.heap", prof_kind_n}, {"p.12.3.f1.heap", prof_kind_n}, {"p.12.3.x1.heap", prof_kind_n},
-		{"p.other.12.3.l1.heap", prof_kind_n}, {"pp.12.3.l1.heap", prof_kind_n}, {"p.l1.heap", prof_kind_n},
-		{"p.12.3.l1.heap.gz", prof_kind_n}, {"p..heap", prof_kind_n}, {"p", prof_kind_n}, {"", prof_kind_n},
+		{"p.12.3.l.heap", prof_kind_n}, {"p.12.3.f1.heap", prof_kind_n},
+		    {"p.12.3.x1.heap", prof_kind_n},
+		{"p.other.12.3.l1.heap", prof_kind_n}, {"pp.12.3.l1.heap", prof_kind_n},
+		    {"p.l1.heap", prof_kind_n},
+		{"p.12.3.l1.heap.gz", prof_kind_n}, {"p..heap", prof_kind_n}, {"p", prof_kind_n},
+		    {"", prof_kind_n},
 		{"p.12.7.json", prof_kind_n},
 	};
 
 	for (unsigned i = 0; i < ARRAY_LEN(c); i++)
 		is_int(prof_sys_name_kind(c[i].name, "p"), c[i].kind, "kind of %s", c[i].name);
-	is_int(prof_sys_name_kind(".12.3.l1.heap", ""), prof_kind_large, "a prefix that ends in a slash");
+	is_int(prof_sys_name_kind(".12.3.l1.heap", ""), prof_kind_large,
+	    "a prefix that ends in a slash");
 }
 
 static unsigned n_renames;
 
 static int
-counting_rename2(const char *from, const char *to, unsigned flags)
-{
+counting_rename2(const char *from, const char *to, unsigned flags) {
 	n_renames++;
 	return os_hooks_real.rename2(from, to, flags);
 }
 
-/* A few names in a row are passed one after the other; a run of many is left behind by few steps. */
+/*
+ * A few names in a row are passed one after the other; a run of many is left behind by few steps.
+ */
 static void
-test_taken_names(void)
-{
+test_taken_names(void) {
 	char path[300];
 	unsigned n = 0;
 
@@ -290,8 +283,7 @@ test_taken_names(void)
 }
 
 static int
-write_confined(const char *path, const char *text)
-{
+write_confined(const char *path, const char *text) {
 	prof_name_t n = {prof_kind_manual, 0, INSTANT, 0};
 
 	if (prof_file_open_confined(&file, path, &n) == 0)
@@ -301,8 +293,7 @@ write_confined(const char *path, const char *text)
 
 /* Who may steer the profiler only replaces profiles, and nothing else. */
 static void
-test_confined(void)
-{
+test_confined(void) {
 	char path[256];
 
 	snprintf(path, sizeof(path), "%s/c.heap", dir);
@@ -330,8 +321,7 @@ test_confined(void)
 
 /* In a directory where others' files cannot be replaced, they are not written into either. */
 static void
-test_sticky(void)
-{
+test_sticky(void) {
 	char sticky[256], path[300], other[300];
 	struct stat st;
 
@@ -358,11 +348,14 @@ test_sticky(void)
 	seteuid(0);
 	close(reader);
 	ok(stat(path, &st) == 0 && st.st_size == 0, "nothing was written");
-	/* Ours, but linked: where the rename is impossible, as in a directory that cannot be written. */
+	/*
+	 * Ours, but linked: where the rename is impossible, as in a directory that cannot be written.
+	 */
 	snprintf(path, sizeof(path), "%s/ours", sticky);
 	snprintf(other, sizeof(other), "%s/link", sticky);
 	close(open(path, O_WRONLY | O_CREAT | O_EXCL, 0600));
-	is_int(chown(path, 54321, 54321) + chown(sticky, 0, 0) + chmod(sticky, 0755), 0, "a file of ours");
+	is_int(chown(path, 54321, 54321) + chown(sticky, 0, 0) + chmod(sticky, 0755), 0,
+	    "a file of ours");
 	seteuid(54321);
 	is_int(write_one(path, "text"), 0, "is written in place");
 	seteuid(0);
@@ -377,8 +370,7 @@ test_sticky(void)
 }
 
 static void
-test_explicit_file(void)
-{
+test_explicit_file(void) {
 	char path[256], link_path[512], fifo[256];
 	struct stat st;
 
@@ -418,8 +410,7 @@ test_explicit_file(void)
 }
 
 static void
-test_descriptor(void)
-{
+test_descriptor(void) {
 	int fds[2];
 	char path[64];
 	char got[16] = "";
@@ -437,8 +428,7 @@ test_descriptor(void)
 }
 
 static void
-test_errno_names(void)
-{
+test_errno_names(void) {
 	char buf[16];
 
 	is_str(prof_errno_name(ENOSPC, buf), "ENOSPC", "name of an errno");
@@ -447,8 +437,7 @@ test_errno_names(void)
 }
 
 int
-main(void)
-{
+main(void) {
 	char cmd[128];
 
 	free(keep(malloc(1)));

@@ -27,27 +27,23 @@ static struct {
 } w;
 
 static uint64_t
-fake_now(void)
-{
+fake_now(void) {
 	return w.now;
 }
 
 static bool
-fake_is_on(void)
-{
+fake_is_on(void) {
 	return w.is_on;
 }
 
 static uint64_t
-fake_read(prof_metric_t metric)
-{
+fake_read(prof_metric_t metric) {
 	w.reads++;
 	return metric == prof_metric_rss ? w.live * 2 : w.live;
 }
 
 static int
-fake_dump(prof_kind_t kind, const char *metric, uint64_t value)
-{
+fake_dump(prof_kind_t kind, const char *metric, uint64_t value) {
 	if (w.err == 0) {
 		w.dumps[kind]++;
 		w.value[kind] = value;
@@ -57,19 +53,18 @@ fake_dump(prof_kind_t kind, const char *metric, uint64_t value)
 }
 
 static bool
-fake_has_thread(void)
-{
+fake_has_thread(void) {
 	return w.has_thread;
 }
 
-static const prof_trigger_hooks_t fake = {fake_now, fake_is_on, fake_read, fake_dump, fake_has_thread};
+static const prof_trigger_hooks_t fake = {fake_now, fake_is_on, fake_read, fake_dump,
+    fake_has_thread};
 
 /* All that a test before had written is long ago. */
 static uint64_t latest;
 
 static void
-start(void)
-{
+start(void) {
 	latest += 1000000 * MS;
 	memset(&w, 0, sizeof(w));
 	w.now = latest;
@@ -82,8 +77,7 @@ start(void)
 }
 
 static void
-test_alloc(void)
-{
+test_alloc(void) {
 	start();
 	prof_trigger_heartbeat(10 * M);
 	is_uint(w.dumps[prof_kind_alloc], 0, "no threshold: nothing");
@@ -102,8 +96,7 @@ test_alloc(void)
 }
 
 static void
-test_gap(void)
-{
+test_gap(void) {
 	uint64_t before = prof_keep_suppressed();
 
 	start();
@@ -116,8 +109,7 @@ test_gap(void)
 }
 
 static void
-test_large(void)
-{
+test_large(void) {
 	start();
 	is_uint(prof_trigger_large_bytes(), SIZE_MAX, "off: no request is large");
 	prof_threshold_set(prof_threshold_large, M);
@@ -130,15 +122,13 @@ test_large(void)
 }
 
 static void
-grow(uint64_t from, uint64_t to)
-{
+grow(uint64_t from, uint64_t to) {
 	for (w.live = from; w.live < to; w.live += 64 * K, w.now += MS)
 		prof_trigger_heartbeat(64 * K);
 }
 
 static void
-test_highwater(void)
-{
+test_highwater(void) {
 	start();
 	prof_threshold_set(prof_threshold_highwater, 8 * M);
 	grow(0, 8 * M);
@@ -164,8 +154,7 @@ test_highwater(void)
 
 /* Churn below the mark: live memory is looked at seldom. */
 static void
-test_churn(void)
-{
+test_churn(void) {
 	start();
 	prof_threshold_set(prof_threshold_highwater, 100 * M);
 	w.live = 50 * M;
@@ -176,8 +165,7 @@ test_churn(void)
 }
 
 static void
-test_highwater_gap(void)
-{
+test_highwater_gap(void) {
 	uint64_t before = prof_keep_suppressed();
 
 	start();
@@ -196,8 +184,7 @@ test_highwater_gap(void)
 }
 
 static void
-test_metric(void)
-{
+test_metric(void) {
 	prof_metric_t m;
 
 	start();
@@ -219,8 +206,7 @@ test_metric(void)
 }
 
 static void
-test_busy(void)
-{
+test_busy(void) {
 	start();
 	prof_threshold_set(prof_threshold_large, M);
 	w.err = EBUSY;
@@ -240,8 +226,7 @@ test_busy(void)
 }
 
 static void
-test_timer(void)
-{
+test_timer(void) {
 	start();
 	ok(prof_trigger_tick() == UINT64_MAX, "no timer");
 	prof_threshold_set(prof_threshold_time_ms, 5000);
@@ -257,8 +242,7 @@ test_timer(void)
 }
 
 static void
-test_timer_by_heartbeat(void)
-{
+test_timer_by_heartbeat(void) {
 	start();
 	prof_threshold_set(prof_threshold_time_ms, 1000);
 	prof_trigger_heartbeat(0);
@@ -285,24 +269,22 @@ test_timer_by_heartbeat(void)
 }
 
 static int
-rearming_dump(prof_kind_t kind, const char *metric, uint64_t value)
-{
+rearming_dump(prof_kind_t kind, const char *metric, uint64_t value) {
 	prof_trigger_rearm();
 	return fake_dump(kind, metric, value);
 }
 
 static uint64_t
-read_and_switch_off(prof_metric_t metric)
-{
+read_and_switch_off(prof_metric_t metric) {
 	prof_threshold_set(prof_threshold_highwater, 0);
 	return fake_read(metric);
 }
 
 /* What another thread does in the middle of a look or a dump. */
 static void
-test_highwater_meanwhile(void)
-{
-	const prof_trigger_hooks_t rearming = {fake_now, fake_is_on, fake_read, rearming_dump, fake_has_thread};
+test_highwater_meanwhile(void) {
+	const prof_trigger_hooks_t rearming = {fake_now, fake_is_on, fake_read, rearming_dump,
+	    fake_has_thread};
 	const prof_trigger_hooks_t leaving = {fake_now, fake_is_on, read_and_switch_off,
 	    fake_dump, fake_has_thread};
 
@@ -337,8 +319,7 @@ test_highwater_meanwhile(void)
 
 /* A request served inside of another one, as in a handler of a signal. */
 static void
-test_large_nested(void)
-{
+test_large_nested(void) {
 	struct tls_s *t = tls_get();
 
 	start();
@@ -354,8 +335,7 @@ test_large_nested(void)
 
 /* Two threads set thresholds at once: what is published belongs to what is set. */
 static void *
-set_often(void *arg)
-{
+set_often(void *arg) {
 	prof_threshold_t which = (prof_threshold_t)(uintptr_t)arg;
 
 	for (unsigned i = 0; i < 20000; i++)
@@ -365,8 +345,7 @@ set_often(void *arg)
 }
 
 static void
-test_setters(void)
-{
+test_setters(void) {
 	pthread_t t[3];
 	static const prof_threshold_t which[] = {
 		prof_threshold_alloc, prof_threshold_large, prof_threshold_large
@@ -403,45 +382,39 @@ static struct {
 } fires;
 
 static bool
-has_fired(prof_kind_t kind)
-{
+has_fired(prof_kind_t kind) {
 	return atomic_load_u64(&fires.dumps[kind], MO_RELAXED) > 0;
 }
 
 static bool
-have_all_fired(void)
-{
-	return has_fired(prof_kind_highwater) && has_fired(prof_kind_large) && has_fired(prof_kind_timer);
+have_all_fired(void) {
+	return has_fired(prof_kind_highwater) && has_fired(prof_kind_large)
+	    && has_fired(prof_kind_timer);
 }
 
 static bool
-is_enough(void)
-{
+is_enough(void) {
 	return fires.wants_all ? have_all_fired() : prof_keep_suppressed() > fires.enough_suppressed;
 }
 
 static uint64_t
-fires_now(void)
-{
+fires_now(void) {
 	return atomic_fetch_add_u64(&fires.now, NSTIME_PER_MSEC / 10, MO_RELAXED);
 }
 
 static bool
-fires_on(void)
-{
+fires_on(void) {
 	return true;
 }
 
 static uint64_t
-fires_read(prof_metric_t metric)
-{
+fires_read(prof_metric_t metric) {
 	(void)metric;
 	return atomic_load_u64(&fires.live, MO_RELAXED);
 }
 
 static int
-fires_dump(prof_kind_t kind, const char *metric, uint64_t value)
-{
+fires_dump(prof_kind_t kind, const char *metric, uint64_t value) {
 	(void)metric;
 	if (atomic_exchange_b(&fires.is_writing, true, MO_ACQUIRE))
 		return EBUSY;
@@ -454,18 +427,19 @@ fires_dump(prof_kind_t kind, const char *metric, uint64_t value)
 }
 
 static bool
-fires_thread(void)
-{
+fires_thread(void) {
 	return false;
 }
 
 static void *
-fire(void *arg)
-{
+fire(void *arg) {
 	uint64_t seed = (uintptr_t)arg;
 	unsigned i;
 
-	/* Longer where nobody has meddled yet, without which there is no timer, or while one who writes has lost the processor. */
+	/*
+	 * Longer where nobody has meddled yet, without which there is no timer, or while one who writes
+	 * has lost the processor.
+	 */
 	for (i = 0; i < n_beats || (i < 1000 * n_beats && !is_enough()); i++) {
 		atomic_fetch_add_u64(&fires.live, 4 * K, MO_RELAXED);
 		prof_trigger_heartbeat(64 * K);
@@ -477,8 +451,7 @@ fire(void *arg)
 }
 
 static void *
-meddle(void *arg)
-{
+meddle(void *arg) {
 	(void)arg;
 	for (unsigned i = 0; atomic_load_u32(&fires.is_over, MO_RELAXED) == 0; i++) {
 		prof_trigger_rearm();
@@ -492,8 +465,7 @@ meddle(void *arg)
 
 /* How long it took, by the clock of the test. */
 static uint64_t
-fire_all(uint64_t gap)
-{
+fire_all(uint64_t gap) {
 	const prof_trigger_hooks_t hooks = {fires_now, fires_on, fires_read, fires_dump, fires_thread};
 	pthread_t t[n_firing + 1];
 
@@ -522,8 +494,7 @@ fire_all(uint64_t gap)
 }
 
 static void
-test_fire_all(void)
-{
+test_fire_all(void) {
 	uint64_t before;
 
 	fire_all(0);
@@ -544,8 +515,7 @@ test_fire_all(void)
 }
 
 int
-main(void)
-{
+main(void) {
 	prof_trigger_hooks = &fake;
 	test_alloc();
 	test_gap();

@@ -1,4 +1,7 @@
-/* extent/purge_batch.h by way of a page cache: how many calls a purge takes, and that nothing is lost when they fail. */
+/*
+ * extent/purge_batch.h by way of a page cache: how many calls a purge takes, and that nothing is
+ * lost when they fail.
+ */
 #include "core.h"
 
 #include "extent/pac.h"
@@ -8,7 +11,10 @@
 
 #include <sys/mman.h>
 
-#define N_PIECES 40u /* every other one is freed: the last one of its size stays hot for a moment, all go in the end */
+/*
+ * every other one is freed: the last one of its size stays hot for a moment, all go in the end
+ */
+#define N_PIECES 40u
 
 static struct os_hooks_s hooks;
 static struct {
@@ -41,7 +47,10 @@ fake_madvise_many(const struct iovec *ranges, size_t n, int advice) {
 	return bytes;
 }
 
-/* Purges half of N_PIECES written pieces that are no neighbours; how many of the calls were counted. */
+/*
+ * Purges half of N_PIECES written pieces that are no neighbours; how many of the calls were
+ * counted.
+ */
 static uint64_t
 purge_pieces(size_t max_batch) {
 	static unsigned ind = 3300;
@@ -68,7 +77,8 @@ purge_pieces(size_t max_batch) {
 		nzero += e->addr[0] == 0 && e->addr[4 * PAGE - 1] == 0;
 		nold += pieces[i + 1]->addr[5] == 0x77;
 	}
-	ok(nzero == N_PIECES / 2 && nold == N_PIECES / 2, "what was purged reads as zero, its neighbours are as they were");
+	ok(nzero == N_PIECES / 2 && nold == N_PIECES / 2,
+	    "what was purged reads as zero, its neighbours are as they were");
 	return atomic_load_u64(&pac->decay_dirty.nmadvise, MO_RELAXED);
 }
 
@@ -86,7 +96,8 @@ body(void) {
 	is_uint(purge_pieces(0), N_PIECES / 2, "off: a call for each");
 	ok(sys.singles == N_PIECES / 2 && sys.batches == 0, "none together");
 	is_uint(purge_pieces(8), 3, "8 at once: 3 calls");
-	ok(sys.singles == 0 && sys.batches == 3 && sys.ranges == N_PIECES / 2, "each extent in one of them");
+	ok(sys.singles == 0 && sys.batches == 3 && sys.ranges == N_PIECES / 2,
+	    "each extent in one of them");
 	is_uint(purge_pieces(PAGES_BATCH_MAX), 1, "the most at once: one call");
 	is_uint(purge_pieces(1), N_PIECES / 2, "one at once is as ever");
 	is_uint(sys.batches, 0, "without the other call");
@@ -101,7 +112,8 @@ body(void) {
 	is_uint(purge_pieces(8), 3, "and the next time together");
 	hooks.madvise_many = os_hooks_real.madvise_many;
 	purge_pieces(8);
-	ok(sys.singles == 0 || sys.singles == N_PIECES / 2, "the kernel here does all, or nothing of the kind (%u)", sys.singles);
+	ok(sys.singles == 0 || sys.singles == N_PIECES / 2,
+	    "the kernel here does all, or nothing of the kind (%u)", sys.singles);
 	hooks.madvise_many = fake_madvise_many;
 	sys.fail_with = ENOSYS;
 	is_uint(purge_pieces(8), N_PIECES / 2, "a kernel without: one by one");

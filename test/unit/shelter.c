@@ -78,7 +78,8 @@ test_objects(void) {
 		size = i % 40 == 0 ? size + 33000 : size;
 		size_t alignment = (size_t)1 << (test_random(&seed) % 13);
 		/* Without a cache: surely through the gate. */
-		char *p = keep(mallocx(size, MALLOCX_TCACHE_NONE | MALLOCX_ALIGN(alignment) | MALLOCX_ZERO));
+		char *p = keep(mallocx(size, MALLOCX_TCACHE_NONE | MALLOCX_ALIGN(alignment)
+		    | MALLOCX_ZERO));
 		bad += wrong_if(p == NULL) || wrong_if(((uintptr_t)p & (alignment - 1)) != 0)
 		    || wrong_if(!is_filled(p, 0, size));
 		bad += malloc_usable_size(p) < size;
@@ -106,7 +107,8 @@ test_objects(void) {
 	is_ptr_aligned(aligned, (size_t)4 << 20, "a large alignment");
 	free(large);
 	free(aligned);
-	ok(shelter_malloc(SIZE_MAX, 0) == NULL && shelter_malloc(16, (size_t)1 << 62) == NULL, "too large for it");
+	ok(shelter_malloc(SIZE_MAX, 0) == NULL && shelter_malloc(16, (size_t)1 << 62) == NULL,
+	    "too large for it");
 	set_closed(false);
 	for (unsigned i = 0; i < N; i++) {
 		bad += !is_filled(kept[i], (int)(i & 0xff), kept_size[i]);
@@ -116,7 +118,8 @@ test_objects(void) {
 			    || wrong_if(!is_filled(kept[i], (int)(i & 0xff), kept_size[i]));
 		}
 	}
-	is_uint(bad, 0, "the gate is open: they are as they were, and can be resized out of the shelter");
+	is_uint(bad, 0, "the gate is open: they are as they were, and can be resized out of the "
+	    "shelter");
 }
 
 /* By size alone such an object looks like one of a class that is larger than it is. */
@@ -304,17 +307,22 @@ test_misuse(void) {
 	safety_abort_hook = NULL;
 }
 
-/* Frees that wait: each is looked at when it comes, and nothing is written into what may be no block. */
+/*
+ * Frees that wait: each is looked at when it comes, and nothing is written into what may be no
+ * block.
+ */
 static void
 test_deferred_misuse(void) {
 	static char text[64];
-	char *p = keep(mallocx(100, MALLOCX_TCACHE_NONE)), *gone = keep(mallocx((size_t)1 << 20, MALLOCX_TCACHE_NONE));
+	char *p = keep(mallocx(100, MALLOCX_TCACHE_NONE)),
+	    *gone = keep(mallocx((size_t)1 << 20, MALLOCX_TCACHE_NONE));
 	memset(p, 7, 100);
 	dallocx(gone, MALLOCX_TCACHE_NONE);
 	set_closed(true);
 	safety_abort_hook = on_crime;
 	dallocx(keep(&text[16]), MALLOCX_TCACHE_NONE);
-	is_crime("<jemalloc>: free of a pointer that is no block\n", "a free at a closed gate: no block");
+	is_crime("<jemalloc>: free of a pointer that is no block\n",
+	    "a free at a closed gate: no block");
 	ok(is_filled(text, 0, sizeof(text)), "and nothing is written there");
 	dallocx(keep(gone), MALLOCX_TCACHE_NONE);
 	/* Its pages may have been joined with others since: then nothing says that it was a block. */
@@ -349,7 +357,10 @@ counting_madvise(void *addr, size_t size, int advice) {
 
 #define MANY 20000
 
-/* As many blocks again and again need no more memory, and their pages go back when the gate has opened. */
+/*
+ * As many blocks again and again need no more memory, and their pages go back when the gate has
+ * opened.
+ */
 static void
 test_reuse(void) {
 	static void *p[MANY];
@@ -371,8 +382,10 @@ test_reuse(void) {
 		first = round == 0 ? atomic_load_u32(&n_maps, MO_RELAXED) : first;
 	}
 	os_hooks = &os_hooks_real;
-	is_uint(atomic_load_u32(&n_maps, MO_RELAXED), first, "four windows map no more than the first of them");
-	ok(first > 0 && atomic_load_u32(&n_purges, MO_RELAXED) >= MANY / 1024, "pages go back when the gate has opened");
+	is_uint(atomic_load_u32(&n_maps, MO_RELAXED), first,
+	    "four windows map no more than the first of them");
+	ok(first > 0 && atomic_load_u32(&n_purges, MO_RELAXED) >= MANY / 1024,
+	    "pages go back when the gate has opened");
 }
 
 /* ------------------------------------------------------------------ a signal in the midst of it */
@@ -464,7 +477,8 @@ test_interrupted(void) {
 	}
 	waitpid(pid, &status, 0);
 	ok(WIFEXITED(status) && WEXITSTATUS(status) == 0,
-	    "a handler that forks inside the shelter, which another thread uses inside the gate: both end");
+	    "a handler that forks inside the shelter, which another thread uses inside the gate: both "
+	    "end");
 }
 
 int

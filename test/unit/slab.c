@@ -85,7 +85,8 @@ test_all_classes(void) {
 	size_t in_use = meta_in_use();
 	for (szind_t i = 0; i < SC_NBINS; i++) {
 		unsigned bad = exercise(i, &seed);
-		is_uint(bad, 0, "class %u: %u regions of %zu", i, bin_infos[i].nregs, bin_infos[i].reg_size);
+		is_uint(bad, 0, "class %u: %u regions of %zu", i, bin_infos[i].nregs,
+		    bin_infos[i].reg_size);
 	}
 	is_uint(meta_in_use(), in_use, "large bitmaps are given back");
 }
@@ -144,15 +145,18 @@ records(szind_t szind) {
 
 static void
 test_sampled(void) {
+	bin_info_boot_sampled();
 	size_t in_use = meta_in_use();
 	unsigned bad = 0;
 	for (szind_t i = 0; i < SC_NBINS; i++) {
 		bad += records(i);
 	}
-	is_uint(bad, 0, "slabs of samples: a record for each region, empty at first, and for nothing else");
+	is_uint(bad, 0, "slabs of samples: a record for each region, empty at first, and for nothing "
+	    "else");
 	is_uint(meta_in_use(), in_use, "they are given back");
 	start(0, true);
-	ok(meta_in_use() >= in_use + slab_info(&slab)->nregs * sizeof(sample_rec_t), "they are metadata");
+	ok(meta_in_use() >= in_use + slab_info(&slab)->nregs * sizeof(sample_rec_t),
+	    "they are metadata");
 	slab_fini(&slab);
 	emap_clear_boundary(&slab);
 }

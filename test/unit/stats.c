@@ -1,6 +1,6 @@
 /*
- * stats.h: the JSON is JSON, without a key twice, in one piece with or without each letter; the table has
- * its frame and headings; letters take away what they name.
+ * stats.h: the JSON is JSON, without a key twice, in one piece with or without each letter; the
+ * table has its frame and headings; letters take away what they name.
  */
 #include "test.h"
 
@@ -17,8 +17,7 @@ static size_t nchunks;
 static size_t longest;
 
 static void
-gather(void *opaque, const char *s)
-{
+gather(void *opaque, const char *s) {
 	size_t n = strlen(s);
 
 	if (opaque != text || n >= sizeof(text) - text_len)
@@ -30,22 +29,20 @@ gather(void *opaque, const char *s)
 }
 
 static void
-print(const char *opts)
-{
+print(const char *opts) {
 	text_len = nchunks = longest = 0;
 	text[0] = '\0';
 	stats_print(gather, text, opts);
 }
 
-/* ---------------------------------------------------------------- a strict reader of compact JSON */
+/* -------------------------------------------------------------- a strict reader of compact JSON */
 
 static const char *at;
 
 static bool json_value(int depth);
 
 static bool
-json_string(const char **from, size_t *len)
-{
+json_string(const char **from, size_t *len) {
 	if (*at++ != '"')
 		return false;
 	*from = at;
@@ -59,8 +56,7 @@ json_string(const char **from, size_t *len)
 }
 
 static bool
-json_object(int depth)
-{
+json_object(int depth) {
 	const char *keys[300];
 	size_t lens[300], n = 0;
 
@@ -83,8 +79,7 @@ json_object(int depth)
 }
 
 static bool
-json_array(int depth)
-{
+json_array(int depth) {
 	at++;
 	for (size_t n = 0; *at != ']'; n++) {
 		if ((n > 0 && *at++ != ',') || !json_value(depth + 1))
@@ -95,8 +90,7 @@ json_array(int depth)
 }
 
 static bool
-json_value(int depth)
-{
+json_value(int depth) {
 	const char *from;
 	size_t len;
 
@@ -116,8 +110,7 @@ json_value(int depth)
 }
 
 static bool
-is_json(void)
-{
+is_json(void) {
 	at = text;
 	return json_value(0) && *at == '\0';
 }
@@ -125,14 +118,12 @@ is_json(void)
 /* ---------------------------------------------------------------- tests */
 
 static bool
-has(const char *part)
-{
+has(const char *part) {
 	return strstr(text, part) != NULL;
 }
 
 static void
-test_json(void)
-{
+test_json(void) {
 	print("J");
 	ok(is_json(), "JSON, no key twice");
 	ok(strncmp(text, "{\"jemalloc\":{\"version\":\"", 24) == 0, "its head");
@@ -151,13 +142,12 @@ test_json(void)
 }
 
 static void
-test_letters(void)
-{
+test_letters(void) {
 	static const struct {
 		const char *letter;
 		const char *part;
-	} c[] = { { "g", "\"opt\":{" }, { "a", "\"0\":{" }, { "b", "\"bins\":[" },
-	    { "l", "\"lextents\":[" }, { "x", "\"mutexes\":{" }, { "e", "\"extents\":[" } };
+	} c[] = {{"g", "\"opt\":{"}, {"a", "\"0\":{"}, {"b", "\"bins\":["},
+	    {"l", "\"lextents\":["}, {"x", "\"mutexes\":{"}, {"e", "\"extents\":["}};
 	char opts[32] = "J";
 
 	for (size_t i = 0; i < ARRAY_LEN(c); i++) {
@@ -173,12 +163,11 @@ test_letters(void)
 }
 
 static void
-test_table(void)
-{
+test_table(void) {
 	print("");
 	ok(strncmp(text, "___ Begin jemalloc statistics ___\nVersion: \"", 44) == 0, "begin");
-	ok(text_len > 40 && strcmp(text + text_len - 31, "--- End jemalloc statistics ---") != 0 &&
-	    strcmp(text + text_len - 32, "--- End jemalloc statistics ---\n") == 0, "end");
+	ok(text_len > 40 && strcmp(text + text_len - 31, "--- End jemalloc statistics ---") != 0
+	    && strcmp(text + text_len - 32, "--- End jemalloc statistics ---\n") == 0, "end");
 	static const char *const lines[] = { "\nBuild-time option settings\n  config.cache_oblivious: ",
 	    "\nSystem configuration\n", "\nRun-time option settings\n",
 	    "  Global variable malloc_conf: \"", "  Symbolic link malloc.conf: \"",
@@ -189,9 +178,9 @@ test_table(void)
 	    "\nCount of realloc(non-null-ptr, 0) calls: ", "\nBackground threads: 0, num_runs: 0, ",
 	    "\narenas[0]:\nname: \"auto_0\"\nassigned threads: ", "\nuptime: ",
 	    "\ndecaying:  time       npages       sweeps     madvises       purged\n   dirty: ",
-	    "\nsmall:     ", "\ntotal:     ", "\nextent_avail:  ", "\nbins:           size ind    allocated",
-	    "\nlarge:          size ind    allocated", "\nextents:        size ind       ndirty",
-	    "\n                     ---\n", "  opt.dirty_decay_ms: " };
+	    "\nsmall:     ", "\ntotal:     ", "\nextent_avail:  ", "\nbins:           size ind    "
+	    "allocated", "\nlarge:          size ind    allocated", "\nextents:        size ind       "
+	    "ndirty", "\n                     ---\n", "  opt.dirty_decay_ms: " };
 
 	for (size_t i = 0; i < ARRAY_LEN(lines); i++)
 		ok(has(lines[i]) || !config_stats, "it has %s", lines[i]);
@@ -199,8 +188,7 @@ test_table(void)
 }
 
 static void
-test_strings(void)
-{
+test_strings(void) {
 	static const char *conf = "prof_prefix:a\"b\\c\td\x01\xff";
 	static const char *none = NULL;
 
@@ -214,8 +202,7 @@ test_strings(void)
 }
 
 static void *
-no_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t off)
-{
+no_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t off) {
 	(void)addr, (void)size, (void)prot, (void)flags, (void)fd, (void)off;
 	errno = ENOMEM;
 	return (void *)-1;
@@ -225,8 +212,7 @@ no_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t off)
 
 /* Memory runs out at every possible point: the whole report, or one line that says so. */
 static void
-test_no_memory(void)
-{
+test_no_memory(void) {
 	struct os_hooks_s hooks = *os_hooks;
 	static void *taken[20000];
 	size_t n = 0, whole = 0, refused = 0;
@@ -240,7 +226,8 @@ test_no_memory(void)
 	for (size_t i = 0; i < 40 && i <= n; i++) {
 		print("J");
 		whole += is_json();
-		refused += strcmp(text, "<jemalloc>: Memory allocation failure in mallctl(\"epoch\", ...)\n") == 0;
+		refused += strcmp(text, "<jemalloc>: Memory allocation failure in mallctl(\"epoch\", "
+		    "...)\n") == 0;
 		if (i < n) {
 			gate_enter(tls_get());
 			meta_free(taken[i], PIECE);
@@ -250,7 +237,8 @@ test_no_memory(void)
 	}
 	os_hooks = &os_hooks_real;
 	ok(refused > 0, "memory was really out");
-	is_uint(whole + refused, n < 39 ? n + 1 : 40, "without memory: %zu whole, %zu refused", whole, refused);
+	is_uint(whole + refused, n < 39 ? n + 1 : 40, "without memory: %zu whole, %zu refused", whole,
+	    refused);
 	gate_enter(tls_get());
 	for (size_t i = 0; i < n; i++)
 		meta_free(taken[i], PIECE);
@@ -260,8 +248,7 @@ test_no_memory(void)
 }
 
 int
-main(void)
-{
+main(void) {
 	void *p = malloc(100000);
 
 	test_json();

@@ -1,6 +1,7 @@
 /*
- * arena/stock.h: what goes in comes out, the latest first; what is of another home, or of none, stays outside.
- * And the stocks of an arena: exact counts, trimming, misuse that is noticed at the end of the stay.
+ * arena/stock.h: what goes in comes out, the latest first; what is of another home, or of none,
+ * stays outside. And the stocks of an arena: exact counts, trimming, misuse that is noticed at the
+ * end of the stay.
  */
 #include "core.h"
 
@@ -127,15 +128,16 @@ test_random_use(bool by_elem) {
 		}
 		bad += s.n != n_model;
 	}
-	is_uint(bad, 0, "random use, told by %s: what is there, in which order, and the least there was",
-	    by_elem ? "elements" : "descriptors");
+	is_uint(bad, 0, "random use, told by %s: what is there, in which order, and the least there "
+	    "was", by_elem ? "elements" : "descriptors");
 	arena_small_flush(IND, ptrs, 2 * N);
 }
 
 /* Pointers to no slab stay outside, whatever they look like. */
 static void
 test_strangers(void) {
-	static const uint64_t strange[] = {0, 1, 0x5000, 0x7fffffffe000, 0x800000000000, 0xfffffffffffff000, 0x0123456789abcdef};
+	static const uint64_t strange[] = {0, 1, 0x5000, 0x7fffffffe000, 0x800000000000,
+	    0xfffffffffffff000, 0x0123456789abcdef};
 	void *place[64], *batch[9];
 	unsigned old_room, bad = 0;
 	stock_t s = {0};
@@ -160,7 +162,10 @@ test_strangers(void) {
 	arena_dalloc(large, emap_elem(large));
 }
 
-/* Of n objects, all of an arena's and some of another one's, each goes home; the counts say so at once. */
+/*
+ * Of n objects, all of an arena's and some of another one's, each goes home; the counts say so at
+ * once.
+ */
 static void
 test_counts(void) {
 	unsigned bad = fill(arena, ptrs, N) + fill(other, ptrs + N, N / 2);
@@ -191,8 +196,8 @@ n_locked(arena_t *a) {
 }
 
 /*
- * Objects of many arenas in turn: each arena's bin is locked once for all of its objects in a batch, if they
- * go to the stock or to slabs, and not once for each look at an object of another.
+ * Objects of many arenas in turn: each arena's bin is locked once for all of its objects in a
+ * batch, if they go to the stock or to slabs, and not once for each look at an object of another.
  */
 static void
 test_many_arenas(void) {
@@ -223,9 +228,12 @@ test_many_arenas(void) {
 			bad += bin_stats(many[i])->curregs != 0;
 			bad += arena_bin(many[i], IND, 0)->stock.n != (is_stowed ? BATCH / MANY : 0);
 		}
-		/* Once more: where the stock gets its array, for the first one's row, and where two numbers collide. */
-		ok(most <= 1 + BATCH / MANY / 2, "%s: a bin was locked %u times at most for %u objects", is_stowed ? "stock" : "slabs",
-		    (unsigned)most, BATCH / MANY);
+		/*
+		 * Once more: where the stock gets its array, for the first one's row, and where two numbers
+		 * collide.
+		 */
+		ok(most <= 1 + BATCH / MANY / 2, "%s: a bin was locked %u times at most for %u objects",
+		    is_stowed ? "stock" : "slabs", (unsigned)most, BATCH / MANY);
 	}
 	is_uint(bad, 0, "all are back, each in its arena");
 	for (unsigned i = 0; i < MANY; i++) {
@@ -287,7 +295,10 @@ test_no_decay(void) {
 	arena_decay_ms_set(arena, true, 10000);
 }
 
-/* An object twice, or a place inside of one: by builds with checks at once, by others when they leave. */
+/*
+ * An object twice, or a place inside of one: by builds with checks at once, by others when they
+ * leave.
+ */
 static void
 bad_stow(void *arg) {
 	gate_enter(tls_get());
@@ -321,9 +332,11 @@ body(void) {
 	test_no_decay();
 	gate_exit(tls_get());
 	int what = 0;
-	dies(SIGABRT, "<jemalloc>: double free or pointer into a block", bad_stow, &what, "an object that is free");
+	dies(SIGABRT, "<jemalloc>: double free or pointer into a block", bad_stow, &what,
+	    "an object that is free");
 	what = 1;
-	dies(SIGABRT, "<jemalloc>: double free or pointer into a block", bad_stow, &what, "a pointer into an object");
+	dies(SIGABRT, "<jemalloc>: double free or pointer into a block", bad_stow, &what,
+	    "a pointer into an object");
 }
 
 int

@@ -134,7 +134,8 @@ test_interrupts(void) {
 	is_int(sys_write_all(fd, "0123456789", 10, &written), 0, "short and interrupted writes");
 	is_uint(written, 10, "all is counted");
 	n_interrupts = UINT_MAX;
-	is_int(sys_write_all(fd, "abc", 3, &written), EINTR, "a write that is interrupted without end fails");
+	is_int(sys_write_all(fd, "abc", 3, &written), EINTR,
+	    "a write that is interrupted without end fails");
 	is_uint(written, 0, "none is counted");
 	is_int(sys_open(path_a, O_RDONLY, 0), -EINTR, "as does an open");
 	sys_close(fd);
@@ -225,13 +226,16 @@ test_copy(void) {
 	munmap(end, page);
 	memset(p, 'x', page);
 	errno = 9;
-	ok(sys_copy_memory(to, end - 8, 8) && memcmp(to, "xxxxxxxx", 8) == 0, "the last bytes of a page are copied");
+	ok(sys_copy_memory(to, end - 8, 8) && memcmp(to, "xxxxxxxx", 8) == 0,
+	    "the last bytes of a page are copied");
 	ok(!sys_copy_memory(to, end - 8, 9), "and not beyond");
 	ok(!sys_copy_memory(to, NULL, 8), "nor from NULL");
 	ok(!sys_copy_text(to, end - 8, sizeof(to)), "a text without an end in its page");
 	end[-1] = '\0';
-	ok(sys_copy_text(to, end - 8, sizeof(to)) && strcmp(to, "xxxxxxx") == 0, "a text that ends with its page");
-	ok(!sys_copy_text(to, end - 8, 7) && sys_copy_text(to, end - 8, 8), "a text is copied with its NUL or not at all");
+	ok(sys_copy_text(to, end - 8, sizeof(to)) && strcmp(to, "xxxxxxx") == 0,
+	    "a text that ends with its page");
+	ok(!sys_copy_text(to, end - 8, 7) && sys_copy_text(to, end - 8, 8),
+	    "a text is copied with its NUL or not at all");
 	is_int(errno, 9, "errno is kept");
 	munmap(p, page);
 }
@@ -315,7 +319,8 @@ test_modules_after_fork(void) {
 		bool is_quiet = sys_modules(on_module, &m, buf, sizeof(buf)) == -1 && m.n == 0;
 		_exit(is_quiet && !sys_module_changes(&adds, &subs) ? 7 : 8);
 	}
-	ok(waitpid(pid, &status, 0) == pid && WIFEXITED(status), "a child of a fork in the midst of the list ends");
+	ok(waitpid(pid, &status, 0) == pid && WIFEXITED(status),
+	    "a child of a fork in the midst of the list ends");
 	is_int(WEXITSTATUS(status), 7, "and has asked no more");
 	is_int(sys_modules(on_module, &m, buf, sizeof(buf)), 0, "its parent does");
 	pid = fork();
@@ -323,7 +328,8 @@ test_modules_after_fork(void) {
 		sys_modules_postfork_child();
 		_exit(sys_modules(on_module, &m, buf, sizeof(buf)) == 0 ? 7 : 8);
 	}
-	ok(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 7, "and another child");
+	ok(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 7,
+	    "and another child");
 }
 
 /* ---- messages ---- */

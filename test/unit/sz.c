@@ -137,10 +137,13 @@ body(void) {
 	test_usizes("only pages above the ladder");
 	test_aligned();
 	test_page_classes();
-	/* Other settings; nothing is allocated from here on that was not asked for at the same setting. */
+	/*
+	 * Other settings; nothing is allocated from here on that was not asked for at the same setting.
+	 */
 	size_t saved = sz_ladder_max;
 	sz_boot((size_t)1 << 20);
-	is_uint(sz_ladder_max, max_zu(8 * PAGE, (size_t)1 << 20), "a larger cache moves the end of the ladder");
+	is_uint(sz_ladder_max, max_zu(8 * PAGE, (size_t)1 << 20),
+	    "a larger cache moves the end of the ladder");
 	test_usizes("a ladder of 1 MiB");
 	opt_disable_large_size_classes = false;
 	sz_boot((size_t)128 << 10);

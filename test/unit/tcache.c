@@ -93,7 +93,8 @@ object_resize(unsigned k, uint64_t *seed) {
 	size_t old = malloc_usable_size(held[k].p);
 	char *p = keep(realloc(held[k].p, size));
 	size_t now = malloc_usable_size(p);
-	unsigned bad = p == NULL || !is_filled(p, held[k].fill, size < held[k].size ? size : held[k].size);
+	unsigned bad = p == NULL || !is_filled(p, held[k].fill, size < held[k].size ? size
+	    : held[k].size);
 	want_alloc += now;
 	want_dalloc += old;
 	held[k].p = p;
@@ -238,7 +239,8 @@ test_growth_and_upkeep(void) {
 		tcache_gc_step(tsd, tsd->tcache);
 	}
 	ok(cached_of(tsd, size) <= 2, "what is not used goes: %zu are left", cached_of(tsd, size));
-	ok(tsd_allocated(tsd) == allocated && tsd_deallocated(tsd) == deallocated, "without a change of counts");
+	ok(tsd_allocated(tsd) == allocated && tsd_deallocated(tsd) == deallocated,
+	    "without a change of counts");
 	tsd_leave();
 }
 
@@ -289,7 +291,10 @@ granted_now(void) {
 	return granted;
 }
 
-/* A thread that swings between all and nothing gets slots for all, as far as the budget goes, and loses them when it stops. */
+/*
+ * A thread that swings between all and nothing gets slots for all, as far as the budget goes, and
+ * loses them when it stops.
+ */
 static int
 child_grants(void) {
 	size_t size = 16384;
@@ -317,7 +322,8 @@ child_grants(void) {
 		swing(6, each);
 	}
 	swing(6, 2048);
-	ok(tc->granted > 0 && tc->granted <= TCACHE_GRANT_MAX, "many sizes: %zu bytes, inside of the budget", tc->granted);
+	ok(tc->granted > 0 && tc->granted <= TCACHE_GRANT_MAX,
+	    "many sizes: %zu bytes, inside of the budget", tc->granted);
 	tsd_enter();
 	tcache_enabled_set(tsd, false);
 	tcache_enabled_set(tsd, true);
@@ -348,7 +354,8 @@ child_no_grants_by_call(void) {
 static void
 test_grants(void) {
 	static const char *const confs[] = {"tcache_nslots_large:21", "tcache_nslots_small_max:198",
-		"tcache_nslots_small_min:18", "lg_tcache_nslots_mul:2", "tcache_ncached_max:16384-16384:20"};
+		"tcache_nslots_small_min:18", "lg_tcache_nslots_mul:2",
+		    "tcache_ncached_max:16384-16384:20"};
 	static struct test_result r;
 	run_child_conf(&r, "grants", NULL);
 	child_exits(&r, 0, "grants");
@@ -470,9 +477,9 @@ static const struct test_child children[] = {
 	{"grants", child_grants},
 	{"no-grants", child_no_grants},
 	{"no-grants-by-call", child_no_grants_by_call},
-	{ "churn", child_churn },
-	{ "counts", child_counts },
-	{ NULL, NULL },
+	{"churn", child_churn},
+	{"counts", child_counts},
+	{NULL, NULL},
 };
 
 static void
@@ -495,8 +502,8 @@ test_options(void) {
 }
 
 /*
- * A signal handler allocates after the last step of a countdown and before the look that follows: it counts
- * on past zero.  The look still comes, with what the handler took counted.
+ * A signal handler allocates after the last step of a countdown and before the look that follows:
+ * it counts on past zero. The look still comes, with what the handler took counted.
  */
 static void
 test_past_zero(void) {
@@ -505,7 +512,8 @@ test_past_zero(void) {
 	unsigned slot = sz_s2i(64) + 1;
 	void *some[8];
 	for (unsigned i = 0; i < 16; i++) {
-		i < 8 ? (void)(some[i] = keep(malloc(64))) : free(some[i - 8]); /* then the stack is not empty */
+		/* then the stack is not empty */
+		i < 8 ? (void)(some[i] = keep(malloc(64))) : free(some[i - 8]);
 	}
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
@@ -518,7 +526,8 @@ test_past_zero(void) {
 	ok(is_popped && b->countdown > c->window, "a handler counts past zero");
 	ok(tcache_is_due(tc), "a look is due all the same");
 	tcache_count_to_sample(tsd, tc, slot);
-	ok(b->countdown > 0 && b->countdown <= c->window && c->window <= THREAD_EVENT_BYTES / 64, "the next countdown begins");
+	ok(b->countdown > 0 && b->countdown <= c->window && c->window <= THREAD_EVENT_BYTES / 64,
+	    "the next countdown begins");
 	is_uint(tsd->popped - popped, ((uint64_t)left + 1) * 64, "what both took is counted");
 	tsd_leave();
 	free(p);

@@ -1,6 +1,6 @@
 /*
- * thread/tcache_set.h: caches by hand up to the limit, settings changed while objects are cached; the
- * byte counts stay exact through all of it.
+ * thread/tcache_set.h: caches by hand up to the limit, settings changed while objects are cached;
+ * the byte counts stay exact through all of it.
  */
 #include "ctl.h"
 
@@ -65,7 +65,8 @@ test_limits(void) {
 	is_int(tcache_ncached_max_set(tsd, 100, 100, SIZE_MAX), 0, "a limit without end");
 	is_uint(ncached_max(100), TCACHE_NCACHED_LIMIT, "is cut");
 	size_t n;
-	is_int(tcache_ncached_max_get(tsd, TCACHE_MAX_LIMIT + 1, &n), EINVAL, "beyond the largest possible");
+	is_int(tcache_ncached_max_get(tsd, TCACHE_MAX_LIMIT + 1, &n), EINVAL,
+	    "beyond the largest possible");
 	is_uint(ncached_max(TCACHE_MAX_LIMIT), 0, "the largest possible is not cached");
 	is_int(tcache_ncached_max_set(tsd, 100, 100, was), 0, "back");
 }
@@ -73,7 +74,8 @@ test_limits(void) {
 static void
 test_max(void) {
 	unsigned bad = 0;
-	static const size_t maxima[] = {0, 8, 100, 4096, 20000, 32768, 100000, 8388608, SIZE_MAX, 5000, 32768};
+	static const size_t maxima[] = {0, 8, 100, 4096, 20000, 32768, 100000, 8388608, SIZE_MAX, 5000,
+	    32768};
 	for (unsigned i = 0; i < sizeof(maxima) / sizeof(maxima[0]); i++) {
 		size_t max = sz_i2s(sz_s2i(maxima[i] > TCACHE_MAX_LIMIT ? TCACHE_MAX_LIMIT : maxima[i]));
 		tsd_enter();
@@ -135,8 +137,8 @@ test_by_hand(void) {
 	tsd_enter();
 	is_int(tcaches_create(tsd, &id), 0, "a cache by hand");
 	ok(tcaches_get(tsd, id) != NULL, "is found");
-	ok(tcaches_get(tsd, id + 1) == NULL && tcaches_get(tsd, 4094) == NULL &&
-	    tcaches_get(tsd, UINT_MAX) == NULL, "others are not");
+	ok(tcaches_get(tsd, id + 1) == NULL && tcaches_get(tsd, 4094) == NULL
+	    && tcaches_get(tsd, UINT_MAX) == NULL, "others are not");
 	is_int(tcaches_flush(tsd, id + 1), EFAULT, "nor flushed");
 	is_int(tcaches_destroy(tsd, id + 1), EFAULT, "nor destroyed");
 	is_int(tcaches_destroy(tsd, UINT_MAX), EFAULT, "nor a wild one");

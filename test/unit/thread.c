@@ -56,7 +56,8 @@ test_create(void) {
 	is_int(os_thread_create(&t, look, &s), EAGAIN, "failure is reported");
 	os_hooks = &os_hooks_real;
 	pthread_sigmask(SIG_SETMASK, NULL, &after);
-	is_int(sigismember(&after, SIGTERM), sigismember(&before, SIGTERM), "signals restored then too");
+	is_int(sigismember(&after, SIGTERM), sigismember(&before, SIGTERM),
+	    "signals restored then too");
 }
 
 static void

@@ -1,4 +1,7 @@
-/* thread/thread_event.h: heartbeats by bytes, and the distances to samples, drawn and counted, whose law, seeds and recall are what sampling rests on. */
+/*
+ * thread/thread_event.h: heartbeats by bytes, and the distances to samples, drawn and counted,
+ * whose law, seeds and recall are what sampling rests on.
+ */
 #include "core.h"
 
 #include <math.h>
@@ -14,7 +17,10 @@
 #include "thread/tsd.h"
 
 static tsd_t *tsd;
-/* Volatile: the hooks run inside malloc, which the C library declares to change nothing of its caller's. */
+/*
+ * Volatile: the hooks run inside malloc, which the C library declares to change nothing of its
+ * caller's.
+ */
 static volatile uint64_t n_beats, beat_bytes, bad_beats;
 
 static void
@@ -113,13 +119,15 @@ test_pace(void) {
 		for (unsigned k = 0; k < 40000; k++) {
 			free(keep(malloc(sizes[i])));
 		}
-		is_uint(tsd->beat_bytes, THREAD_EVENT_BYTES, "%zu bytes: a fast thread has its heartbeats apart", sizes[i]);
+		is_uint(tsd->beat_bytes, THREAD_EVENT_BYTES, "%zu bytes: a fast thread has its heartbeats "
+		    "apart", sizes[i]);
 		free_much(i % 2 == 0 ? 2000 : 1 << 20, 30 << 20);
 		ok(tsd->beat_bytes <= THREAD_EVENT_SOON, "no longer when it has freed much");
 		uint64_t first = slow_traffic(sizes[i], 4), then = slow_traffic(sizes[i], 60);
 		ok(first <= (uint64_t)2500 * 1000 * 1000, "it gets slow: %llu ms until the first",
 		    (unsigned long long)first / 1000000);
-		ok(then <= (uint64_t)500 * 1000 * 1000, "then %llu ms at most", (unsigned long long)then / 1000000);
+		ok(then <= (uint64_t)500 * 1000 * 1000, "then %llu ms at most",
+		    (unsigned long long)then / 1000000);
 	}
 	thread_event_hooks = saved;
 	nstime_now_hook = NULL;
@@ -140,7 +148,10 @@ set_cached(bool is_cached) {
 	tsd_leave();
 }
 
-/* How much is freed is not the matter, but by how much more than was allocated; and whichever way it goes. */
+/*
+ * How much is freed is not the matter, but by how much more than was allocated; and whichever way
+ * it goes.
+ */
 static void
 test_pace_by_net_use(void) {
 	static void *live[200];
@@ -161,7 +172,8 @@ test_pace_by_net_use(void) {
 	be_fast();
 	set_cached(false);
 	free_much(2000, 30 << 20);
-	ok(tsd->beat_bytes <= THREAD_EVENT_SOON, "small objects past the cache: no longer apart when it has freed much");
+	ok(tsd->beat_bytes <= THREAD_EVENT_SOON, "small objects past the cache: no longer apart when "
+	    "it has freed much");
 	set_cached(true);
 	be_fast();
 	nstime_now_hook = NULL;
@@ -220,7 +232,10 @@ pace_next(void) {
 	return tsd->beat_bytes;
 }
 
-/* The same of many that stay, one after the other: their ends tell nobody.  The least pace that this one has meanwhile. */
+/*
+ * The same of many that stay, one after the other: their ends tell nobody. The least pace that this
+ * one has meanwhile.
+ */
 static uint64_t
 pace_when_many_are_down(size_t bytes) {
 	static pthread_t t[100];
@@ -265,7 +280,8 @@ test_pace_of_others(void) {
 	thread_event_hooks = counting;
 	uint64_t worst = slow_traffic(64, 10);
 	thread_event_hooks = saved;
-	ok(worst <= (uint64_t)500 * 1000 * 1000, "and gets slow: %llu ms until a heartbeat at most", (unsigned long long)worst / 1000000);
+	ok(worst <= (uint64_t)500 * 1000 * 1000, "and gets slow: %llu ms until a heartbeat at most",
+	    (unsigned long long)worst / 1000000);
 	is_uint(pace_of_new(), THREAD_EVENT_LEAST, "a new one begins as it is");
 	settle();
 	others_down(20 << 20, 1);
@@ -284,10 +300,12 @@ test_pace_of_others(void) {
 	others_down(900 << 10, 20);
 	ok(pace_next() <= THREAD_EVENT_SOON, "and by 16 MiB: told");
 	settle();
-	ok(pace_when_many_are_down(900 << 10) <= THREAD_EVENT_SOON, "many that stay, each by less than counts where they are few: told");
+	ok(pace_when_many_are_down(900 << 10) <= THREAD_EVENT_SOON,
+	    "many that stay, each by less than counts where they are few: told");
 	settle();
 	clock_ns += 11 * NSTIME_PER_SEC;
-	is_uint(pace_of_new(), THREAD_EVENT_BYTES, "a new thread when the decay time is over has its heartbeats apart");
+	is_uint(pace_of_new(), THREAD_EVENT_BYTES, "a new thread when the decay time is over has its "
+	    "heartbeats apart");
 	nstime_now_hook = NULL;
 }
 
@@ -313,16 +331,18 @@ test_draws(double mean_bytes, size_t usize) {
 	double mean = sum / n, var = square / n - mean * mean, want_var = (1 - p) / (p * p);
 	double dev = sqrt(want_var / n) + 1e-9;
 	ok(fabs(mean - 1 / p) < 5 * dev, "usize %zu: mean %.3f, expected %.3f", usize, mean, 1 / p);
-	ok(fabs(var - want_var) < want_var * 0.05 + 1e-3, "variance %.2f, expected %.2f", var, want_var);
-	ok(fabs(ones - n * p) < 5 * sqrt(n * p * (1 - p)) + 1, "at once: %u, expected %.0f", ones, n * p);
+	ok(fabs(var - want_var) < want_var * 0.05 + 1e-3, "variance %.2f, expected %.2f", var,
+	    want_var);
+	ok(fabs(ones - n * p) < 5 * sqrt(n * p * (1 - p)) + 1, "at once: %u, expected %.0f", ones,
+	    n * p);
 	/* Past the cache: the same probability for each request. */
 	unsigned samples = 0;
 	tsd->sample_gap = thread_event_draw_bytes(tsd);
 	for (unsigned i = 0; i < n; i++) {
 		samples += thread_event_count_to_sample(tsd, usize);
 	}
-	ok(fabs(samples - n * p) < 5 * sqrt(n * p * (1 - p)) + 2, "past the cache: %u samples, expected %.0f",
-	    samples, n * p);
+	ok(fabs(samples - n * p) < 5 * sqrt(n * p * (1 - p)) + 2,
+	    "past the cache: %u samples, expected %.0f", samples, n * p);
 }
 
 /* ------------------------------------------------------------------ the law of the gaps */
@@ -364,8 +384,10 @@ test_law(uint64_t seed) {
 		u[i] = -expm1(-((double)gap + 0.5) / mean) - 0.5;
 		sum += u[i];
 	}
-	ok(fabs(chi(cells, N_GAPS)) < 4, "gaps are exponential: chi-square at %.2f sigma", chi(cells, N_GAPS));
-	ok(fabs(sum / sqrt(N_GAPS / 12.0)) < 4, "their mean is off by %.2f sigma", sum / sqrt(N_GAPS / 12.0));
+	ok(fabs(chi(cells, N_GAPS)) < 4, "gaps are exponential: chi-square at %.2f sigma",
+	    chi(cells, N_GAPS));
+	ok(fabs(sum / sqrt(N_GAPS / 12.0)) < 4, "their mean is off by %.2f sigma",
+	    sum / sqrt(N_GAPS / 12.0));
 	double worst = 0;
 	for (unsigned lag = 1; lag <= 16; lag++) {
 		double r = 0;
@@ -378,10 +400,11 @@ test_law(uint64_t seed) {
 	for (unsigned i = 0; i + 1 < N_GAPS; i += 2) {
 		pairs[(unsigned)((u[i] + 0.5) * 8) * 8 + (unsigned)((u[i + 1] + 0.5) * 8)]++;
 	}
-	ok(fabs(chi(pairs, N_GAPS / 2)) < 4, "pairs of gaps: chi-square at %.2f sigma", chi(pairs, N_GAPS / 2));
+	ok(fabs(chi(pairs, N_GAPS / 2)) < 4, "pairs of gaps: chi-square at %.2f sigma",
+	    chi(pairs, N_GAPS / 2));
 }
 
-/* ------------------------------------------------------------------ seeds of threads and processes */
+/* --------------------------------------------------------------- seeds of threads and processes */
 
 #define N_THREADS 256
 #define N_DRAWS 256
@@ -425,8 +448,10 @@ test_threads(void) {
 		}
 	}
 	const double n = N_THREADS * N_DRAWS;
-	ok(fabs(sum / sqrt(n / 12)) < 6, "gaps of %d threads: mean off by %.2f sigma", N_THREADS, sum / sqrt(n / 12));
-	ok(fabs(next * 12 / sqrt(n)) < 6, "a thread and the next one: correlation %.2f sigma", next * 12 / sqrt(n));
+	ok(fabs(sum / sqrt(n / 12)) < 6, "gaps of %d threads: mean off by %.2f sigma", N_THREADS,
+	    sum / sqrt(n / 12));
+	ok(fabs(next * 12 / sqrt(n)) < 6, "a thread and the next one: correlation %.2f sigma",
+	    next * 12 / sqrt(n));
 	ok(worst < 7.5, "any two of them: worst correlation %.2f sigma", worst);
 }
 
@@ -484,7 +509,7 @@ test_forks(void) {
 	is_uint(same, 0, "%d children and their parent: each has gaps of its own", N - 1);
 }
 
-/* ------------------------------------------------------------------ a recall at the end of a countdown */
+/* ----------------------------------------------------------- a recall at the end of a countdown */
 
 /* The fast path has counted a request to the end; the recall comes before the slow path looks. */
 static void
@@ -502,7 +527,8 @@ test_recall_at_end(void) {
 	__atomic_store_n(&thread_event_sample_interval.repr, 1 << 20, __ATOMIC_SEQ_CST);
 	recall_all(RECALL_SETTINGS);
 	tsd_t *t = tsd_enter();
-	ok(t == tsd && tsd->sample_interval == 4096, "the old interval holds to the end of the request");
+	ok(t == tsd && tsd->sample_interval == 4096, "the old interval holds to the end of the "
+	    "request");
 	ok(tcache_count_to_sample(tsd, tc, slot), "the sample that was drawn is taken");
 	tsd_leave();
 	ok(tls_cache_is_boot(tls_get()), "the recall is still there");
@@ -525,8 +551,8 @@ test_recall_at_end(void) {
 static void
 test_special(void) {
 	set_interval(0);
-	ok(thread_event_draw_objects(tsd, 8) == UINT64_MAX && thread_event_draw_bytes(tsd) == UINT64_MAX,
-	    "interval 0: never");
+	ok(thread_event_draw_objects(tsd, 8) == UINT64_MAX
+	    && thread_event_draw_bytes(tsd) == UINT64_MAX, "interval 0: never");
 	ok(!thread_event_count_to_sample(tsd, SC_LARGE_MAXCLASS) && tsd->sample_gap == UINT64_MAX,
 	    "not even the largest, and the gap stays");
 	set_interval(1);

@@ -62,7 +62,8 @@ main(void) {
 	is_uint(atomic_load_u32(&n_runs, MO_RELAXED), 1, "the hook ran");
 	ok(atomic_load_p(&last_arg, MO_RELAXED) == &word, "with its argument");
 	run(unarmed, &word);
-	is_uint(atomic_load_u32(&n_runs, MO_RELAXED), 1, "it does not run for a thread that was not armed");
+	is_uint(atomic_load_u32(&n_runs, MO_RELAXED), 1, "it does not run for a thread that was not "
+	    "armed");
 	rounds = 2;
 	run(armed, &word);
 	is_uint(atomic_load_u32(&n_runs, MO_RELAXED), 4, "armed again in the hook, it runs again");

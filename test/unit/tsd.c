@@ -1,4 +1,7 @@
-/* thread/tsd.h: made at the first slow path, recalled by others, gone at the end; the polled counters. */
+/*
+ * thread/tsd.h: made at the first slow path, recalled by others, gone at the end; the polled
+ * counters.
+ */
 #include "core.h"
 
 #include <pthread.h>
@@ -75,7 +78,8 @@ test_frees(void) {
 	}
 	pthread_create(&t, NULL, thread_frees, blocks);
 	pthread_join(t, &bad);
-	is_uint((uintptr_t)bad, 0, "a thread that only frees has a tsd after some frees, and all are counted");
+	is_uint((uintptr_t)bad, 0, "a thread that only frees has a tsd after some frees, and all are "
+	    "counted");
 	is_uint(tsd_count(), n, "and it goes with the thread");
 }
 

@@ -21,7 +21,9 @@ typedef struct cache_draft_s {
 	char name[64]; /* in the directory, until it is done */
 } cache_draft_t;
 
-/* Opens the cache in a directory, which is made if it is not there; dir NULL: in memory. 0, errno. */
+/*
+ * Opens the cache in a directory, which is made if it is not there; dir NULL: in memory. 0, errno.
+ */
 int cache_begin(cache_t *c, const char *dir, uint64_t bytes_max);
 void cache_end(cache_t *c);
 
@@ -30,6 +32,8 @@ int cache_open(const cache_t *c, const char *key, time_t *made);
 
 int cache_draft(const cache_t *c, cache_draft_t *draft);
 
-/* Keeps a draft under its key, in place of an older one. 0 or an errno; the descriptor is closed. */
+/*
+ * Keeps a draft under its key, in place of an older one. 0 or an errno; the descriptor is closed.
+ */
 int cache_keep(const cache_t *c, cache_draft_t *draft, const char *key);
 void cache_drop(const cache_t *c, cache_draft_t *draft);

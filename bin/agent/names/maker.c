@@ -1,7 +1,7 @@
 /*
- * Starts jeprof-symbolize and waits for it, with a limit on the time; its other limits it sets itself
- * before it reads anything. Invariant: the child is gone when maker_run returns, and sees the
- * descriptors of its order only. No locks. Called by names.c.
+ * Starts jeprof-symbolize and waits for it, with a limit on the time; its other limits it sets
+ * itself before it reads anything. Invariant: the child is gone when maker_run returns, and sees
+ * the descriptors of its order only. No locks. Called by names.c.
  */
 #include "maker.h"
 
@@ -148,7 +148,9 @@ child_start(const command_t *c, int in, int out, pid_t *pid) {
 	return err;
 }
 
-/* Waits by a descriptor of the process, and where there is none by looking each few milliseconds. */
+/*
+ * Waits by a descriptor of the process, and where there is none by looking each few milliseconds.
+ */
 static bool
 try_wait(pid_t pid, int wait_ms, int *status) {
 	int fd = (int)syscall(SYS_pidfd_open, pid, 0);

@@ -1,8 +1,8 @@
 /*
- * From an object of a process to its table of names: see names.h. Invariant: `making` holds each key
- * at most once; what could not be made is not tried again for a while. Its lock is held while nothing
- * waits but who waits for the same key or for a free place. A table with lines serves all files with
- * its build-id; one without lines only the file that was read. Called by pprof_names.c.
+ * From an object of a process to its table of names: see names.h. Invariant: `making` holds each
+ * key at most once; what could not be made is not tried again for a while. Its lock is held while
+ * nothing waits but who waits for the same key or for a free place. A table with lines serves all
+ * files with its build-id; one without lines only the file that was read. Called by pprof_names.c.
  */
 #include "names.h"
 
@@ -98,7 +98,9 @@ start_of(pid_t pid) {
 	return start;
 }
 
-/* A root that is not ours is told by what the kernel says of it, so that it gets tables of its own. */
+/*
+ * A root that is not ours is told by what the kernel says of it, so that it gets tables of its own.
+ */
 static void
 domain_set(names_t *n) {
 	struct stat here, there;

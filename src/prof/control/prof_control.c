@@ -97,11 +97,14 @@ static struct {
 	atomic_b_t is_awaited;    /* a dump was requested that the thread is to write */
 	atomic_u32_t wakes;       /* futex on which the thread sleeps */
 	uint64_t dir_next_ns;     /* used only by the thread that is serving */
-	/* The request that is being carried out. */
+} control;
+
+/* The request that is being carried out; used only by the thread that is serving. */
+static LARGE_BSS struct {
 	uint64_t nonce;
 	char text[PROF_MAILBOX_TEXT];
 	prof_answer_t answer;
-} control;
+} current;
 
 /*
  * Answers by nonce; written only by the thread that is serving. A nonce of 0 means an empty entry.
@@ -163,6 +166,7 @@ box_open(void) {
  */
 static int
 box_to_memfd(void) {
+	assert((uintptr_t)&prof_mailbox_block % os_page_size == 0);
 	int err = memfile_open(&control.file, PROF_MAILBOX_FD_NAME, sizeof(prof_mailbox_block));
 	if (err == 0 && mmap(&prof_mailbox_block, sizeof(prof_mailbox_block), PROT_READ | PROT_WRITE,
 	    MAP_SHARED | MAP_FIXED, memfile_fd(&control.file), 0) == MAP_FAILED) {
@@ -192,12 +196,19 @@ box_share(bool is_child) {
 
 /* ---------------------------------------------------------------- slots */
 
+/* Asserts that the caller is the one thread that carries out requests. */
+static void
+serving_assert(void) {
+	assert(atomic_load_b(&control.is_serving, MO_RELAXED));
+}
+
 static bool
 answer_try_repeat(int *err) {
-	for (unsigned i = 0; i < ANSWERS_KEPT && control.nonce != 0; i++) {
-		if (answers.kept[i].nonce == control.nonce) {
+	serving_assert();
+	for (unsigned i = 0; i < ANSWERS_KEPT && current.nonce != 0; i++) {
+		if (answers.kept[i].nonce == current.nonce) {
 			*err = answers.kept[i].err;
-			control.answer = answers.kept[i].answer;
+			current.answer = answers.kept[i].answer;
 			return true;
 		}
 	}
@@ -206,20 +217,22 @@ answer_try_repeat(int *err) {
 
 static void
 answer_keep(int err) {
+	serving_assert();
 	assert(answers.next < ANSWERS_KEPT);
-	if (err == EBADMSG || strcmp(control.text, "status") == 0) {
+	if (err == EBADMSG || strcmp(current.text, "status") == 0) {
 		return; /* the same request may be repeated and get another result */
 	}
-	answers.kept[answers.next].nonce = control.nonce;
+	answers.kept[answers.next].nonce = current.nonce;
 	answers.kept[answers.next].err = err;
-	answers.kept[answers.next].answer = control.answer;
+	answers.kept[answers.next].answer = current.answer;
 	answers.next = (answers.next + 1) % ANSWERS_KEPT;
 }
 
 static int
 text_serve(unsigned slot) {
+	assert(slot < PROF_MAILBOX_SLOTS);
 	static const prof_asker_t asker = {.is_confined = false, .stream = prof_handover_sink};
-	bool is_stream = strcmp(control.text, "dump-stream") == 0;
+	bool is_stream = strcmp(current.text, "dump-stream") == 0;
 	int err;
 	if (answer_try_repeat(&err)) {
 		return err;
@@ -227,9 +240,9 @@ text_serve(unsigned slot) {
 	if (is_stream) {
 		prof_handover_begin(box()->streams, slot, opt_prof_ctl_fd);
 	}
-	err = prof_request(control.text, &asker, &control.answer);
+	err = prof_request(current.text, &asker, &current.answer);
 	if (is_stream) {
-		prof_handover_end(control.nonce, err);
+		prof_handover_end(current.nonce, err);
 	}
 	answer_keep(err);
 	return err;
@@ -238,17 +251,18 @@ text_serve(unsigned slot) {
 /* Copies the request out of the slot and checks it; 0, or EBADMSG with an answer. */
 static int
 slot_copy(const prof_slot_t *s, uint64_t sequence) {
+	serving_assert();
 	uint32_t len = __atomic_load_n(&s->length, __ATOMIC_RELAXED);
 	uint32_t sum = __atomic_load_n(&s->checksum, __ATOMIC_RELAXED);
-	control.nonce = __atomic_load_n(&s->nonce, __ATOMIC_RELAXED);
+	current.nonce = __atomic_load_n(&s->nonce, __ATOMIC_RELAXED);
 	if (len >= PROF_MAILBOX_TEXT) {
-		return prof_request_refuse(&control.answer, EBADMSG, "the request is too long");
+		return prof_request_refuse(&current.answer, EBADMSG, "the request is too long");
 	}
-	memcpy(control.text, s->text, len);
-	control.text[len] = '\0';
-	if (prof_mailbox_sum(sequence, control.nonce, control.text, len) != sum
-	    || strlen(control.text) != len) {
-		return prof_request_refuse(&control.answer, EBADMSG, "the request is torn");
+	memcpy(current.text, s->text, len);
+	current.text[len] = '\0';
+	if (prof_mailbox_sum(sequence, current.nonce, current.text, len) != sum
+	    || strlen(current.text) != len) {
+		return prof_request_refuse(&current.answer, EBADMSG, "the request is torn");
 	}
 	return 0;
 }
@@ -259,7 +273,7 @@ slot_copy(const prof_slot_t *s, uint64_t sequence) {
  */
 static bool
 is_for_thread(void) {
-	return strncmp(control.text, "dump", 4) == 0 && opt_prof_thread != prof_thread_false
+	return strncmp(current.text, "dump", 4) == 0 && opt_prof_thread != prof_thread_false
 	    && control.has_started
 	    && !atomic_load_b(&control.thread_failed, MO_RELAXED)
 	    && !atomic_load_b(&control.thread_barred, MO_RELAXED);
@@ -267,6 +281,7 @@ is_for_thread(void) {
 
 static void
 slot_serve(unsigned slot, bool by_thread) {
+	assert(slot < PROF_MAILBOX_SLOTS);
 	prof_slot_t *s = &box()->slots[slot];
 	uint64_t sequence = __atomic_load_n(&s->sequence, __ATOMIC_ACQUIRE);
 	if (sequence == 0 || __atomic_load_n(&s->answered, __ATOMIC_RELAXED) == sequence) {
@@ -281,14 +296,14 @@ slot_serve(unsigned slot, bool by_thread) {
 		atomic_store_b(&control.is_awaited, true, MO_RELAXED);
 		return;
 	}
-	__atomic_store_n(&s->answer_nonce, control.nonce, __ATOMIC_RELEASE);
+	__atomic_store_n(&s->answer_nonce, current.nonce, __ATOMIC_RELEASE);
 	if (err == 0) {
 		err = text_serve(slot);
 	}
-	assert(control.answer.len < sizeof(s->answer));
-	memcpy(s->answer, control.answer.text, control.answer.len);
-	s->answer[control.answer.len] = '\0';
-	s->answer_length = (uint32_t)control.answer.len;
+	assert(current.answer.len < sizeof(s->answer));
+	memcpy(s->answer, current.answer.text, current.answer.len);
+	s->answer[current.answer.len] = '\0';
+	s->answer_length = (uint32_t)current.answer.len;
 	s->error = err;
 	__atomic_store_n(&s->answered, sequence, __ATOMIC_RELEASE);
 }
@@ -300,11 +315,13 @@ serving_try_begin(void) {
 
 static void
 serving_end(void) {
+	serving_assert();
 	atomic_store_b(&control.is_serving, false, MO_RELEASE);
 }
 
 static bool
 box_serve(bool by_thread) {
+	assert(!gate_is_entered(tls_get()));
 	if (!prof_mailbox_is_open || !serving_try_begin()) {
 		return false;
 	}
@@ -328,7 +345,7 @@ prof_control_serve(void) {
 	return box_serve(true);
 }
 
-/* Frees profiles that no client has fetched in time. */
+/* Frees profiles that no client has fetched in time, and pages that were kept for the next. */
 static void
 handover_look(void) {
 	if (prof_handover_is_any() && serving_try_begin()) {
@@ -375,7 +392,6 @@ dir_look(void) {
 /* Does all that is due; returns the ns until the next round. */
 static uint64_t
 thread_round(void) {
-	assert(tls_get()->gate_depth == 0);
 	prof_signal_tick();
 	if (doorbell_is_rung()) {
 		box_serve(true);
@@ -393,6 +409,7 @@ thread_round(void) {
 /* Runs rounds until there has been nothing to do for a while. */
 static void
 thread_rounds(void) {
+	assert(tls_get()->inside > 0);
 	for (unsigned idle = 0; idle < ROUNDS_IDLE; idle++) {
 		uint32_t seen = atomic_load_u32(&control.wakes, MO_ACQUIRE);
 		bool is_asked = doorbell_is_rung();
@@ -410,6 +427,7 @@ thread_rounds(void) {
  */
 static bool
 thread_goes_on(void) {
+	assert(atomic_load_b(&control.has_thread, MO_RELAXED));
 	atomic_store_b(&control.has_thread, false, MO_SEQ_CST);
 	atomic_fence(MO_SEQ_CST);
 	return (thread_is_wanted() || doorbell_is_rung())
@@ -432,6 +450,7 @@ thread_main(void *arg) {
 /* Starts the thread; called outside the gate with `inside` raised. */
 static void
 thread_make(void) {
+	assert(atomic_load_b(&control.has_thread, MO_RELAXED) && !gate_is_entered(tls_get()));
 	os_thread_t thread;
 	int err = os_thread_create(&thread, thread_main, NULL);
 	if (err == 0) {

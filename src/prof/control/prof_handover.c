@@ -2,8 +2,12 @@
  * Keeps profiles in memory until a client outside has read them (prof_handover.h). The text is in
  * parts of one mebibyte, filled from the front, each with the address of the next one.
  *
- * Invariant: nheld is the number of places whose profile is announced. Locks: none; one thread at a
- * time calls, the one that serves requests in prof_control.c.
+ * Parts of a freed profile are kept for the next one: whoever asks once asks again soon, and fresh
+ * pages cost as much CPU time as writing the text.
+ *
+ * Invariant: nheld is the number of places whose profile is announced, nspare that of the parts in
+ * the list of spare ones. Locks: none; one thread at a time calls, the one that serves requests in
+ * prof_control.c.
  */
 #include "prof/control/prof_handover.h"
 
@@ -16,6 +20,7 @@
 
 #define PART_BYTES ((size_t)1 << 20)
 #define PART_ROOM (PART_BYTES - sizeof(prof_part_t))
+#define SPARE_MAX 8u /* parts that are kept */
 
 cassert(PART_BYTES % PAGE_MAX == 0);
 
@@ -30,24 +35,65 @@ typedef struct {
 	bool is_held; /* the profile is announced */
 } handover_t;
 
-static struct {
+static LARGE_BSS struct {
 	prof_stream_t *streams;
 	handover_t places[PROF_MAILBOX_SLOTS];
 	handover_t *current;  /* being written, between begin and end */
 	atomic_u32_t nheld;
+	prof_part_t *spare;
+	uint64_t spare_ns;    /* monotonic time at which a part was kept last */
+	atomic_u32_t nspare;
 } handovers;
 
 static prof_stream_t *
 stream_of(const handover_t *h) {
+	assert(h >= handovers.places && h < handovers.places + PROF_MAILBOX_SLOTS);
 	return &handovers.streams[h - handovers.places];
 }
 
 /* ---------------------------------------------------------------- private pages */
 
+static prof_part_t *
+part_next(const prof_part_t *p) {
+	return (prof_part_t *)(uintptr_t)p->next;
+}
+
+static prof_part_t *
+part_take(void) {
+	prof_part_t *p = handovers.spare;
+	bool commit = true;
+	if (p == NULL) {
+		return pages_map(NULL, PART_BYTES, PAGE, &commit);
+	}
+	assert(atomic_load_u32(&handovers.nspare, MO_RELAXED) > 0);
+	handovers.spare = part_next(p);
+	atomic_fetch_sub_u32(&handovers.nspare, 1, MO_RELAXED);
+	return p;
+}
+
+static void
+part_keep_or_unmap(prof_part_t *p) {
+	if (atomic_load_u32(&handovers.nspare, MO_RELAXED) >= SPARE_MAX) {
+		pages_unmap_in_time(p, PART_BYTES);
+		return;
+	}
+	p->next = (uintptr_t)handovers.spare;
+	handovers.spare = p;
+	handovers.spare_ns = nstime_monotonic_ns();
+	atomic_fetch_add_u32(&handovers.nspare, 1, MO_RELAXED);
+}
+
+static void
+spare_unmap(void) {
+	while (handovers.spare != NULL) {
+		pages_unmap_in_time(part_take(), PART_BYTES);
+	}
+	assert(atomic_load_u32(&handovers.nspare, MO_RELAXED) == 0);
+}
+
 static bool
 part_try_add(handover_t *h) {
-	bool commit = true;
-	prof_part_t *p = pages_map(NULL, PART_BYTES, PAGE, &commit);
+	prof_part_t *p = part_take();
 	if (p == NULL) {
 		return false;
 	}
@@ -64,6 +110,7 @@ part_try_add(handover_t *h) {
 
 static int
 parts_write(handover_t *h, const char *from, size_t len) {
+	assert((h->first == NULL) == (h->last == NULL));
 	while (len > 0) {
 		if ((h->last == NULL || h->last->bytes == PART_ROOM) && !part_try_add(h)) {
 			return ENOMEM;
@@ -82,14 +129,15 @@ parts_write(handover_t *h, const char *from, size_t len) {
 static void
 handover_drop(handover_t *h) {
 	__atomic_store_n(&stream_of(h)->nonce, 0, __ATOMIC_SEQ_CST);
+	atomic_fence(MO_SEQ_CST); /* before the pages are written anew */
 	if (h->is_held) {
 		atomic_fetch_sub_u32(&handovers.nheld, 1, MO_RELAXED);
 	}
 	memfile_close(&h->file);
 	prof_part_t *next;
 	for (prof_part_t *p = h->first; p != NULL; p = next) {
-		next = (prof_part_t *)(uintptr_t)p->next;
-		pages_unmap_in_time(p, PART_BYTES);
+		next = part_next(p);
+		part_keep_or_unmap(p);
 	}
 	memset(h, 0, sizeof(*h));
 }
@@ -121,6 +169,7 @@ prof_handover_sink(const void *data, size_t len) {
 
 void
 prof_handover_end(uint64_t nonce, int err) {
+	assert(handovers.current != NULL);
 	handover_t *h = handovers.current;
 	prof_stream_t *s = stream_of(h);
 	handovers.current = NULL;
@@ -140,7 +189,8 @@ prof_handover_end(uint64_t nonce, int err) {
 
 bool
 prof_handover_is_any(void) {
-	return atomic_load_u32(&handovers.nheld, MO_RELAXED) != 0;
+	return atomic_load_u32(&handovers.nheld, MO_RELAXED) != 0
+	    || atomic_load_u32(&handovers.nspare, MO_RELAXED) != 0;
 }
 
 void
@@ -153,6 +203,10 @@ prof_handover_tick(void) {
 			handover_drop(h);
 		}
 	}
+	if (handovers.spare != NULL
+	    && nstime_ns_between(handovers.spare_ns, now) >= PROF_HANDOVER_SPARE_NS) {
+		spare_unmap();
+	}
 }
 
 void
@@ -164,4 +218,5 @@ prof_handover_postfork_child(void) {
 		}
 	}
 	atomic_store_u32(&handovers.nheld, 0, MO_RELAXED);
+	spare_unmap();
 }

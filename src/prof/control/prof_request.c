@@ -37,6 +37,7 @@ static LARGE_BSS struct {
 
 static void
 answer_add(prof_answer_t *a, const char *format, ...) {
+	assert(a->len < sizeof(a->text));
 	va_list ap;
 	va_start(ap, format);
 	int n = fmt_vsnprintf(a->text + a->len, sizeof(a->text) - a->len, format, ap);
@@ -46,6 +47,7 @@ answer_add(prof_answer_t *a, const char *format, ...) {
 
 int
 prof_request_refuse(prof_answer_t *a, int err, const char *sentence) {
+	assert(err != 0);
 	a->len = 0;
 	answer_add(a, "%s", sentence);
 	return err;
@@ -73,6 +75,7 @@ prof_request_boot(void) {
 /* Whether the path is absolute and names a file directly in the permitted directory. */
 static bool
 is_allowed(const prof_asker_t *asker, const char *path, size_t len) {
+	assert(request.dir[0] == '\0' || request.dir[strlen(request.dir) - 1] == '/');
 	if (!asker->is_confined) {
 		return true;
 	}
@@ -94,6 +97,7 @@ refuse_place(prof_answer_t *a, const char *what) {
 
 static int
 refuse_by_state(prof_answer_t *a, int err) {
+	assert(err != 0);
 	char stamp[NSTIME_STAMP_SIZE];
 	nstime_utc_stamp(stamp, prof_session_start_ns());
 	a->len = 0;
@@ -351,6 +355,7 @@ add_unwinder(prof_answer_t *a) {
 /* Adds a line with a long text, cut off so that the rest of the answer still fits. */
 static void
 add_text(prof_answer_t *a, const char *key, void (*read)(char *, size_t), size_t most) {
+	assert(most < sizeof(request.text));
 	read(request.text, sizeof(request.text));
 	for (char *c = request.text; *c != '\0'; c++) {
 		if ((unsigned char)*c < 0x20) {
@@ -436,6 +441,7 @@ prof_request(const char *text, const prof_asker_t *asker, prof_answer_t *a) {
 	a->len = 0;
 	a->text[0] = '\0';
 	size_t len = strcspn(text, " ");
+	assert(text[len] == ' ' || text[len] == '\0');
 	const char *args = text[len] == ' ' ? text + len + 1 : text + len;
 	if (!is_printable(text)) {
 		return prof_request_refuse(a, EBADMSG, "a request is one line of text");

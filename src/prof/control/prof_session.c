@@ -61,15 +61,23 @@ word_state(uint64_t word) {
 
 static bool
 session_try_move(uint64_t *word, uint64_t id, prof_session_state_t to) {
+	assert(id <= UINT64_MAX >> STATE_BITS);
 	return atomic_cas_strong_u64(&session.word, word, id << STATE_BITS | (uint64_t)to, MO_ACQ_REL,
 	    MO_ACQUIRE);
+}
+
+/* Asserts that the caller owns the values from before the session: it starts or stops it. */
+static void
+session_assert_moving(void) {
+	assert(word_state(session_word()) == prof_session_starting
+	    || word_state(session_word()) == prof_session_stopping);
 }
 
 /* Leaves the starting or stopping state; only its owner calls this. */
 static void
 session_leave(uint64_t id, prof_session_state_t to) {
-	assert(word_state(session_word()) == prof_session_starting
-	    || word_state(session_word()) == prof_session_stopping);
+	assert(id <= UINT64_MAX >> STATE_BITS);
+	session_assert_moving();
 	atomic_store_u64(&session.word, id << STATE_BITS | (uint64_t)to, MO_RELEASE);
 	prof_trigger_changed_hook();
 }
@@ -176,6 +184,12 @@ number_parse(const pair_t *p, bool is_plain, uint64_t *out) {
 }
 
 static int
+flag_parse(const pair_t *p, bool *out) {
+	*out = is_text(p->value, p->len, "true");
+	return *out || is_text(p->value, p->len, "false") ? 0 : EINVAL;
+}
+
+static int
 opt_prefix(prof_session_opts_t *o, const pair_t *p) {
 	o->prefix = p->value;
 	o->prefix_len = p->len;
@@ -191,15 +205,13 @@ opt_sample_interval(prof_session_opts_t *o, const pair_t *p) {
 static int
 opt_reset(prof_session_opts_t *o, const pair_t *p) {
 	o->has_reset = true;
-	o->reset = is_text(p->value, p->len, "true");
-	return o->reset || is_text(p->value, p->len, "false") ? 0 : EINVAL;
+	return flag_parse(p, &o->reset);
 }
 
 static int
 opt_accum(prof_session_opts_t *o, const pair_t *p) {
 	o->has_accum = true;
-	o->accum = is_text(p->value, p->len, "true");
-	return o->accum || is_text(p->value, p->len, "false") ? 0 : EINVAL;
+	return flag_parse(p, &o->accum);
 }
 
 static int
@@ -212,8 +224,7 @@ opt_max_seconds(prof_session_opts_t *o, const pair_t *p) {
 static int
 opt_final(prof_session_opts_t *o, const pair_t *p) {
 	o->has_final = true;
-	o->final = is_text(p->value, p->len, "true");
-	return o->final || is_text(p->value, p->len, "false") ? 0 : EINVAL;
+	return flag_parse(p, &o->final);
 }
 
 static int
@@ -291,6 +302,9 @@ prof_session_parse(prof_session_opts_t *out, const char *text, const char **why)
  */
 static int
 prefix_check(const prof_session_opts_t *o, const char **why) {
+	session_assert_moving();
+	assert(!gate_is_entered(tls_get()));
+	assert(o->prefix_len <= PROF_PREFIX_MAX);
 	const char *slash = o->prefix == NULL ? NULL : memrchr(o->prefix, '/', o->prefix_len);
 	if (slash == NULL) {
 		return 0;
@@ -312,6 +326,7 @@ prefix_check(const prof_session_opts_t *o, const char **why) {
 /* Sets the prefix if it is valid; owner only. */
 static int
 prefix_apply(const prof_session_opts_t *o) {
+	session_assert_moving();
 	session.has_prefix = o->prefix != NULL;
 	if (!session.has_prefix) {
 		return 0;
@@ -326,6 +341,8 @@ prefix_apply(const prof_session_opts_t *o) {
 
 static void
 values_apply(const prof_session_opts_t *o) {
+	session_assert_moving();
+	assert(o->given >> prof_threshold_n == 0);
 	session.given = o->given;
 	for (unsigned i = 0; i < prof_threshold_n; i++) {
 		session.thresholds[i] = prof_threshold_get((prof_threshold_t)i);
@@ -369,6 +386,7 @@ values_restore(void) {
 /* The end and the session's number in one word, so that a deadline never ends another session. */
 static uint64_t
 deadline_make(uint64_t id, uint64_t seconds) {
+	assert(seconds <= MAX_SECONDS_LIMIT);
 	uint64_t ms = seconds == 0 ? 0 : nstime_monotonic_ns() / NSTIME_PER_MSEC + 1 + seconds * 1000;
 	return ms << DEADLINE_ID_BITS | (id & ((UINT64_C(1) << DEADLINE_ID_BITS) - 1));
 }
@@ -424,6 +442,7 @@ session_boot(void) {
 /* Owner of starting only; inside the gate. */
 static int
 session_begin(const prof_session_opts_t *o, uint64_t id) {
+	assert(gate_is_entered(tls_get()) && tls_get()->inside > 0);
 	int err = session_boot();
 	if (err == 0) {
 		err = prefix_apply(o);
@@ -528,6 +547,7 @@ session_dump(bool is_silent, char *told) {
  */
 static int
 session_end(uint64_t id, bool is_late, char *told) {
+	assert(word_state(session_word()) == prof_session_stopping);
 	prof_trigger_changed_hook();
 	int err = is_late && session.has_no_final ? 0 : session_dump(!is_late, told);
 	struct tls_s *t = tls_get();
@@ -571,6 +591,7 @@ prof_session_stop(uint64_t id) {
 
 static int
 set_apply(const prof_session_opts_t *o, const char **why) {
+	assert(gate_is_entered(tls_get()));
 	if (o->prefix != NULL || o->has_reset || o->has_accum || o->has_final) {
 		*why = "prefix, reset, accum and final belong to a start";
 		return EINVAL;

@@ -63,6 +63,7 @@ static LARGE_DATA struct {
 	size_t printed_len;
 	prof_figures_t figures;
 	uint32_t last_module;    /* last history record of loaded objects when the dump began */
+	bool has_shadows;        /* and whether any of them lies where another one lay */
 	uint64_t now_ns;
 	unsigned fails;          /* failed automatic dumps in a row */
 	uint64_t retry_ns;       /* monotonic time before which no automatic dump is tried */
@@ -100,6 +101,7 @@ static LARGE_BSS struct {
 
 static void
 meta_key(prof_writer_t *w, const char *key) {
+	assert(strchr(key, '=') == NULL);
 	prof_write_lit(w, "# jemalloc.");
 	prof_write_text(w, key);
 	prof_write_lit(w, "=");
@@ -222,6 +224,7 @@ pair_make(const prof_counts_t *c, uint64_t rate, bool is_raw) {
  */
 static void
 write_pair(prof_writer_t *w, const prof_counts_t *c, uint64_t rate, bool is_raw) {
+	mutex_assert_owner(&dumper.mtx);
 	const prof_counts_t *last = &dumper.printed_counts;
 	if (((c->objs ^ last->objs) | (c->bytes ^ last->bytes) | (c->c16 ^ last->c16)
 		| (c->est ^ last->est)) != 0) {
@@ -296,13 +299,14 @@ write_passing_stack(prof_writer_t *w, const prof_site_t *s, uint32_t now) {
 /* Readers subtract one from each address but the first, so the first is written less one. */
 static void
 write_stack(prof_writer_t *w, const prof_site_t *s) {
+	mutex_assert_owner(&dumper.mtx);
 	unsigned n = prof_site_nframes(s);
 	/*
 	 * The leaf of an empty stack is 0: after a bare @ readers would add the counts to the previous
 	 * stack.
 	 */
 	uintptr_t leaf = n == 0 ? 0 : prof_site_frame(s, 0);
-	if (unlikely(s->stamp != 0)) {
+	if (unlikely(s->stamp != 0 && dumper.has_shadows)) {
 		write_passing_stack(w, s, dumper.last_module);
 		return;
 	}
@@ -406,6 +410,7 @@ modules_list(modules_t *m) {
 
 static void
 write_modules(prof_writer_t *w, bool as_maps) {
+	assert(!gate_is_entered(tls_get()));
 	modules_t m = {NULL, 0, 0, as_maps};
 	module_history_look();
 	modules_list(&m);
@@ -442,11 +447,14 @@ write_tail(prof_writer_t *w, bool in_handler) {
 
 static void
 write_profile(prof_writer_t *w, const prof_dump_t *d) {
+	mutex_assert_owner(&dumper.mtx);
+	assert(!gate_is_entered(tls_get()));
 	const prof_snap_t *snap = &dumper.snap;
 	if (!d->in_handler) {
 		module_history_look();
 	}
 	dumper.last_module = module_history_last();
+	dumper.has_shadows = module_history_has_shadows(dumper.last_module);
 	/* The text kept from the last dump may have been made with another header rate. */
 	memset(&dumper.printed_counts, 0, sizeof(dumper.printed_counts));
 	memcpy(dumper.printed_text, "0: 0", 5);
@@ -497,6 +505,7 @@ dump_drop(void) {
 
 static void
 text_copy(char *buf, size_t size, const char *text) {
+	assert(size > 0);
 	size_t len = strnlen(text, size - 1);
 	memcpy(buf, text, len);
 	buf[len] = '\0';
@@ -509,6 +518,7 @@ is_automatic(const prof_dump_t *d) {
 
 static void
 path_remember(char *to, const char *path) {
+	mutex_assert_owner(&known.mtx);
 	size_t at = 0;
 	if (path[0] != '/' && sys_getcwd(to, PROF_PATH_SIZE) == 0) {
 		at = strlen(to);
@@ -574,6 +584,7 @@ outcome_bad(const prof_dump_t *d, int err, bool was_open) {
 /* Formats the last failure; needs known.mtx. */
 static void
 error_text_locked(char *buf, size_t size) {
+	mutex_assert_owner(&known.mtx);
 	char name[16];
 	fmt_snprintf(buf, size, "%s %s %llu", prof_errno_name(known.last_err, name),
 	    known.last_failed, (unsigned long long)known.last_written);
@@ -581,6 +592,7 @@ error_text_locked(char *buf, size_t size) {
 
 static void
 outcome(const prof_dump_t *d, int err, bool was_open) {
+	mutex_assert_owner(&dumper.mtx);
 	struct tls_s *t = tls_get();
 	gate_enter(t);
 	mutex_lock(&known.mtx);
@@ -615,6 +627,7 @@ outcome(const prof_dump_t *d, int err, bool was_open) {
 /* The plural s is left out for the number 1. */
 static void
 print_leak(prof_dump_t *d, const prof_snap_t *snap) {
+	mutex_assert_owner(&dumper.mtx);
 	if (snap->cur.bytes == 0) {
 		return;
 	}
@@ -643,6 +656,7 @@ dump_name(const prof_dump_t *d) {
 
 static int
 dump_write(prof_dump_t *d) {
+	assert(d->path == NULL || d->sink == NULL);
 	prof_name_t name = dump_name(d);
 	bool was_open = (d->sink != NULL ? prof_file_open_sink(&dumper.file, d->sink)
 	    : d->is_confined ? prof_file_open_confined(&dumper.file, d->path, &name)
@@ -659,6 +673,7 @@ dump_write(prof_dump_t *d) {
 /* Records a dump for whose copy there was no memory, with the path that it would have had. */
 static void
 dump_gave_up(const prof_dump_t *d, int err) {
+	assert(err > 0);
 	if (d->path != NULL || d->sink != NULL) {
 		text_copy(dumper.file.path, sizeof(dumper.file.path), d->path != NULL ? d->path : "-");
 	} else {

@@ -199,6 +199,7 @@ prof_keep_counts(prof_kind_t kind) {
 
 static uint32_t
 kinds_of(prof_keep_limit_t limit) {
+	assert(limit < prof_keep_n);
 	uint32_t kinds = 0;
 	for (unsigned i = 0; i < prof_kind_n; i++) {
 		kinds |= prof_keep_governs((prof_kind_t)i, limit) ? 1u << i : 0;
@@ -210,6 +211,7 @@ kinds_of(prof_keep_limit_t limit) {
 
 bool
 prof_keep_try_turn(prof_kind_t kind, uint64_t now_ns, prof_keep_turn_t *turn) {
+	assert(kind < prof_kind_n);
 	*turn = (prof_keep_turn_t){kind, now_ns, now_ns};
 	if (!prof_keep_governs(kind, prof_keep_min_gap_ms)) {
 		return true;
@@ -229,6 +231,7 @@ prof_keep_try_turn(prof_kind_t kind, uint64_t now_ns, prof_keep_turn_t *turn) {
  */
 void
 prof_keep_release(const prof_keep_turn_t *turn) {
+	assert(turn->kind < prof_kind_n);
 	uint64_t now = turn->now_ns;
 	atomic_cas_strong_u64(&kept.last_ns[turn->kind], &now, turn->last_ns, MO_RELAXED, MO_RELAXED);
 }
@@ -237,6 +240,7 @@ prof_keep_release(const prof_keep_turn_t *turn) {
 
 static uint64_t
 word_make(uint64_t order, unsigned state) {
+	assert(state <= STATE_READY && order <= UINT64_MAX >> STATE_BITS);
 	return order << STATE_BITS | state;
 }
 
@@ -274,6 +278,7 @@ path_of(const prof_kept_t *f) {
 /* Returns the next ready slot from index *i on and the value its word had; NULL at the end. */
 static prof_kept_t *
 place_next(size_t *i, uint64_t *word) {
+	assert(*i <= TABLE_FILES);
 	for (size_t n = n_used(); *i < n; ++*i) {
 		prof_kept_t *f = &kept.table->files[*i];
 		*word = atomic_load_u64(&f->word, MO_ACQUIRE);
@@ -327,6 +332,7 @@ is_same_file(const char *path, const prof_file_id_t *id) {
 
 static void
 others_add(others_t *o, prof_kind_t kind, uint64_t bytes) {
+	assert(kind < prof_kind_n);
 	o->n[kind]++;
 	o->bytes[kind] += bytes;
 }
@@ -334,6 +340,7 @@ others_add(others_t *o, prof_kind_t kind, uint64_t bytes) {
 /* Enters a file. If there is no slot the file stays on disk for good and is counted. */
 static void
 place_add(const char *path, prof_kind_t kind, uint64_t bytes, uint64_t live, prof_file_id_t id) {
+	assert(path[0] == '/');
 	size_t size = strlen(path) + 1;
 	prof_kept_t *f = size <= sizeof(f->path) ? place_claim() : NULL;
 	if (f == NULL) {
@@ -390,6 +397,7 @@ is_from_before(const prof_file_id_t *id) {
 
 static int
 scan_entry(void *ctx, const char *name) {
+	assert(scan.dir_len > 0 && scan.dir_len < sizeof(scan.path));
 	const char *base = ctx;
 	prof_kind_t kind = prof_sys_name_kind(name, base);
 	size_t len = strlen(name);
@@ -411,6 +419,7 @@ scan_entry(void *ctx, const char *name) {
 static void
 scan_update(bool again) {
 	struct tls_s *t = tls_get();
+	assert(!gate_is_entered(t));
 	gate_enter(t);
 	prof_sys_prefix_get(scan.prefix, sizeof(scan.prefix));
 	gate_exit(t);
@@ -436,6 +445,7 @@ scan_update(bool again) {
 
 static uint64_t
 others_sum(const others_t *o, prof_keep_limit_t limit) {
+	assert(limit == prof_keep_max_files || limit == prof_keep_max_bytes);
 	uint64_t sum = 0;
 	for (unsigned i = 0; i < prof_kind_n; i++) {
 		if (prof_keep_governs((prof_kind_t)i, limit)) {
@@ -512,6 +522,7 @@ judge(const prof_kept_t *files, size_t n, uint32_t kinds) {
 		j.last = order > j.last ? order : j.last;
 		j.n++;
 	}
+	assert(j.n == 0 || (j.first <= j.peak && j.peak <= j.last));
 	return j;
 }
 
@@ -561,6 +572,7 @@ victim_try_remove(prof_keep_limit_t limit) {
 	prof_keep_policy_t policy = (prof_keep_policy_t)atomic_load_u32(&kept.policy, MO_RELAXED);
 	size_t n = n_used();
 	size_t i = n == 0 ? SIZE_MAX : prof_keep_victim(kept.table->files, n, policy, kinds_of(limit));
+	assert(i == SIZE_MAX || i < n);
 	if (i == SIZE_MAX) {
 		return false;
 	}
@@ -588,6 +600,7 @@ is_full_any(prof_kind_t kind) {
 
 bool
 prof_keep_try_room(prof_kind_t kind) {
+	assert(!gate_is_entered(tls_get()));
 	if (!prof_keep_counts(kind)) {
 		return true;
 	}

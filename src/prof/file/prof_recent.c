@@ -32,7 +32,7 @@ typedef struct {
 	uint64_t free_ns;
 } recent_t;
 
-static struct {
+static LARGE_BSS struct {
 	mutex_t mtx;
 	mutex_t dump_mtx;       /* held for long, while printing, outside the gate */
 	ql_t list;              /* oldest first */

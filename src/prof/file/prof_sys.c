@@ -144,6 +144,7 @@ prof_sys_prefix_set(const char *prefix) {
 
 void
 prof_sys_prefix_get(char *buf, size_t size) {
+	assert(size > 0);
 	mutex_lock(&names.mtx);
 	size_t len = strnlen(names.prefix, size - 1);
 	memcpy(buf, names.prefix, len);
@@ -207,6 +208,7 @@ name_head(char *buf, size_t size) {
 
 int
 prof_dump_filename(char *buf, size_t size, const prof_name_t *name) {
+	assert(name->kind < prof_kind_n);
 	char stamp[2 * NSTIME_STAMP_SIZE + 2];
 	char kseq[24] = "";
 	size_t len = name_head(buf, size);
@@ -234,6 +236,7 @@ prof_dump_filename(char *buf, size_t size, const prof_name_t *name) {
  */
 static void
 seq_skip(atomic_u64_t *seq, unsigned i) {
+	assert(i < NAME_STEPS + 64);
 	if (i >= NAME_STEPS) {
 		atomic_fetch_add_u64(seq, UINT64_C(1) << (i - NAME_STEPS), MO_RELAXED);
 	}
@@ -245,6 +248,7 @@ seq_skip(atomic_u64_t *seq, unsigned i) {
  */
 static bool
 is_name_middle(const char *at, const char *end) {
+	assert(at <= end);
 	for (const char *c = at; c < end; c++) {
 		if ((*c < '0' || *c > '9') && strchr(".TZ_", *c) == NULL) {
 			return false;
@@ -284,6 +288,7 @@ static int
 temp_name(prof_file_t *f) {
 	const char *slash = strrchr(f->path, '/');
 	size_t dir = slash == NULL ? 0 : (size_t)(slash - f->path) + 1;
+	assert(dir < sizeof(f->temp));
 	memcpy(f->temp, f->path, dir);
 	int n = fmt_snprintf(f->temp + dir, sizeof(f->temp) - dir, ".jeprof.%d.%llu.tmp", sys_pid(),
 	    (unsigned long long)atomic_fetch_add_u64(&names.temp_seq, 1, MO_RELAXED));

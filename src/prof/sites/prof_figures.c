@@ -13,11 +13,11 @@
 #include "os/pages.h"
 
 /* Counters change under the locks of their bins; without the lock a value may be a moment old. */
-static uint64_t
+static size_t
 arena_allocated(arena_t *a) {
-	uint64_t bytes = atomic_load_zu(&a->large_allocated, MO_RELAXED);
+	size_t bytes = atomic_load_zu(&a->large_allocated, MO_RELAXED);
 	for (szind_t i = 0; i < SC_NBINS; i++) {
-		uint64_t regs = 0;
+		size_t regs = 0;
 		for (unsigned s = 0; s < bin_infos[i].n_shards; s++) {
 			regs += __atomic_load_n(&arena_bin(a, i, s)->stats.curregs, MO_RELAXED);
 		}
@@ -26,39 +26,19 @@ arena_allocated(arena_t *a) {
 	return bytes;
 }
 
-static uint64_t
-arena_cached(arena_t *a) {
-	return arena_cached_bytes(a);
-}
-
-static uint64_t
+static size_t
 arena_active(arena_t *a) {
-	return (uint64_t)atomic_load_zu(&a->pac.nactive, MO_RELAXED) << LG_PAGE;
+	return atomic_load_zu(&a->pac.nactive, MO_RELAXED) << LG_PAGE;
 }
 
-static uint64_t
+static size_t
 arena_retained(arena_t *a) {
-	return (uint64_t)ecache_npages(&a->pac.retained) << LG_PAGE;
-}
-
-static uint64_t
-arena_in_memory(arena_t *a) {
-	return arena_resident(a);
-}
-
-static uint64_t
-arena_in_use(arena_t *a) {
-	return arena_mapped(a);
-}
-
-static uint64_t
-arena_own(arena_t *a) {
-	return arena_metadata(a);
+	return ecache_npages(&a->pac.retained) << LG_PAGE;
 }
 
 /* Sums over all arenas, including the hidden ones of their samples. */
 static uint64_t
-sum_over_arenas(uint64_t (*read)(arena_t *a)) {
+sum_over_arenas(size_t (*read)(arena_t *a)) {
 	uint64_t sum = 0;
 	for (unsigned i = 0; i < arenas_narenas_total(); i++) {
 		arena_t *a = arenas_get(i);
@@ -73,7 +53,7 @@ sum_over_arenas(uint64_t (*read)(arena_t *a)) {
 uint64_t
 prof_figures_live(void) {
 	uint64_t allocated = sum_over_arenas(arena_allocated);
-	uint64_t cached = sum_over_arenas(arena_cached);
+	uint64_t cached = sum_over_arenas(arena_cached_bytes);
 	return allocated < cached ? 0 : allocated - cached;
 }
 
@@ -84,7 +64,7 @@ prof_figures_active(void) {
 
 uint64_t
 prof_figures_resident(void) {
-	return sum_over_arenas(arena_in_memory);
+	return sum_over_arenas(arena_resident);
 }
 
 void
@@ -93,8 +73,8 @@ prof_figures_read(prof_figures_t *to) {
 	to->active = prof_figures_active();
 	to->resident = prof_figures_resident();
 	to->retained = sum_over_arenas(arena_retained);
-	to->mapped = sum_over_arenas(arena_in_use);
-	to->metadata = sum_over_arenas(arena_own);
+	to->mapped = sum_over_arenas(arena_mapped);
+	to->metadata = sum_over_arenas(arena_metadata);
 	thp_stats_t thp;
 	thp_stats_read(&thp);
 	to->huge = (uint64_t)thp.pieces * PIECE_SIZE;

@@ -91,6 +91,7 @@ prof_hook_backtrace(void **vec, unsigned *len, unsigned max) {
 
 void
 prof_hook_dump(const char *filename) {
+	assert(!gate_is_entered(tls_get()));
 	prof_dump_hook_t hook = prof_dump_hook_get();
 	if (hook != NULL) {
 		hook(filename);

@@ -109,7 +109,7 @@ prof_weight(size_t usize, uint64_t rate) {
 	uint64_t weight = atomic_load_u64(&weights[i].weight, MO_RELAXED);
 	uint64_t salt = weight * UINT64_C(0xd6e8feb86659fd93);
 	if (likely(weight != 0 && atomic_load_u64(&weights[i].size_key, MO_RELAXED) == (usize ^ salt)
-	        && atomic_load_u64(&weights[i].rate_key, MO_RELAXED) == (rate ^ salt))) {
+	    && atomic_load_u64(&weights[i].rate_key, MO_RELAXED) == (rate ^ salt))) {
 		assert(weight == weight_compute(usize, rate));
 		return weight;
 	}

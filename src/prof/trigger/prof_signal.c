@@ -81,6 +81,7 @@ action_is_ours(const struct sigaction *a) {
  */
 static void
 action_exchange(int number) {
+	assert(atomic_load_u32(&sig.setting, MO_RELAXED) == (uint32_t)number);
 	struct sigaction old;
 	struct sigaction want = {.sa_sigaction = on_signal};
 	/*
@@ -116,6 +117,7 @@ action_take(int number) {
  */
 static void
 signal_pass_on(int number) {
+	assert(number > 0 && number < NSIG);
 	struct sigaction a;
 	sigset_t one;
 	sigset_t old;
@@ -213,6 +215,7 @@ handler_act(void) {
 
 static bool
 signal_try_note(int number) {
+	assert(number > 0);
 	uint32_t none = 0;
 	if (atomic_load_u32(&sig.due, MO_ACQUIRE) != 0) {
 		return false;
@@ -307,6 +310,7 @@ prof_signal_exit_begin(void) {
 
 void
 prof_signal_exit_end(void) {
+	assert(atomic_load_u32(&sig.exit, MO_RELAXED) != EXIT_FAR);
 	atomic_store_u32(&sig.exit, EXIT_HAS_WRITTEN, MO_SEQ_CST);
 	int number = (int)atomic_load_u32(&sig.due, MO_SEQ_CST);
 	if (number != 0) {

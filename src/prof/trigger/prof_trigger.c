@@ -94,6 +94,7 @@ real_is_on(void) {
 
 static uint64_t
 figure(prof_metric_t metric) {
+	assert(gate_is_entered(tls_get()));
 	switch (metric) {
 	case prof_metric_allocated:
 		return prof_figures_live();
@@ -143,6 +144,7 @@ const prof_trigger_hooks_t *prof_trigger_hooks = &prof_trigger_hooks_real;
  */
 static void
 watch_from(size_t min, bool strict) {
+	mutex_assert_owner(&trig.mtx);
 	if (atomic_load_zu(&tcache_watched_min, MO_RELAXED) != min
 	    || atomic_load_b(&thread_event_is_strict, MO_RELAXED) != strict) {
 		atomic_store_zu(&tcache_watched_min, min, MO_SEQ_CST);
@@ -250,6 +252,7 @@ prof_trigger_restart(void) {
 
 void
 prof_trigger_boot(void) {
+	assert(opt_prof_highwater_metric < prof_metric_n);
 	atomic_store_u32(&trig.metric, opt_prof_highwater_metric, MO_RELAXED);
 	for (unsigned i = 0; i < prof_threshold_n; i++) {
 		store(&trig.thresholds[i], opt_prof_thresholds[i]);
@@ -274,6 +277,7 @@ prof_trigger_ndumps(void) {
 /* Writes the profile after prof_keep_try_turn() has permitted it. */
 static int
 trigger_dump(const prof_keep_turn_t *turn, const char *metric, uint64_t value) {
+	assert(turn->kind < prof_kind_n);
 	int err = prof_trigger_hooks->dump(turn->kind, metric, value);
 	if (err == EBUSY) {
 		prof_keep_release(turn);
@@ -283,6 +287,7 @@ trigger_dump(const prof_keep_turn_t *turn, const char *metric, uint64_t value) {
 
 int
 prof_trigger_fire(prof_kind_t kind, const char *metric, uint64_t value) {
+	assert(kind < prof_kind_n);
 	if (!prof_trigger_hooks->is_on()) {
 		return EAGAIN;
 	}
@@ -314,6 +319,7 @@ kind_metric(prof_kind_t kind) {
  */
 static void
 keep_pending(prof_kind_t kind, uint64_t value) {
+	assert(kind < prof_kind_n);
 	assert(value != 0);
 	prof_keep_overlap(); /* before fire_pending() can see the value */
 	atomic_store_u64(&trig.pending[kind], value, MO_RELEASE);
@@ -404,6 +410,7 @@ highwater_next(uint64_t mark) {
  */
 static void
 highwater_dump(const prof_keep_turn_t *turn, uint64_t mark, uint64_t level) {
+	assert(level > mark);
 	if (!atomic_cas_strong_u64(&trig.mark, &mark, level, MO_RELAXED, MO_RELAXED)) {
 		prof_keep_release(turn); /* rearmed meanwhile, so it is looked at again */
 		return;
@@ -416,6 +423,7 @@ highwater_dump(const prof_keep_turn_t *turn, uint64_t mark, uint64_t level) {
 
 static void
 highwater_crossed(uint64_t mark, uint64_t level) {
+	assert(atomic_load_b(&trig.is_looking, MO_RELAXED));
 	prof_keep_turn_t turn;
 	if (prof_keep_try_turn(prof_kind_highwater, prof_trigger_hooks->now_ns(), &turn)) {
 		highwater_dump(&turn, mark, level);
@@ -441,6 +449,7 @@ look_learn(uint64_t ns) {
 /* Returns the earliest time of the next read, after one that lasted from `now` to `end`. */
 static uint64_t
 look_paid(uint64_t now, uint64_t end) {
+	assert(atomic_load_b(&trig.is_looking, MO_RELAXED));
 	look_learn(nstime_ns_between(now, end));
 	uint64_t earned = nstime_ns_between(trig.last_look_ns, now) / READ_SHARE;
 	trig.credit += earned > (uint64_t)READ_CREDIT_MAX ? READ_CREDIT_MAX : (int64_t)earned;
@@ -452,6 +461,7 @@ look_paid(uint64_t now, uint64_t end) {
 
 static void
 highwater_look(prof_metric_t metric, uint64_t now) {
+	assert(metric < prof_metric_n);
 	uint64_t since = load(&trig.since);
 	uint64_t level = prof_trigger_hooks->read(metric);
 	store(&trig.next_look_ns, metric == prof_metric_allocated
@@ -496,6 +506,7 @@ timer_tick(void) {
 	}
 	uint64_t period = ms > UINT64_MAX / NSTIME_PER_MSEC / 2 ? UINT64_MAX / 2
 	    : ms * NSTIME_PER_MSEC;
+	assert(period > 0);
 	uint64_t now = prof_trigger_hooks->now_ns();
 	uint64_t last = load(&trig.timer_last_ns);
 	if (last == 0 || now < last) {

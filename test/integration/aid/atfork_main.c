@@ -9,8 +9,7 @@ extern int atfork_lib_here(void);
 static volatile int stop;
 
 static void *
-busy(void *arg)
-{
+busy(void *arg) {
 	while (!stop) {
 		free(malloc(500));
 		free(malloc(50000));
@@ -19,8 +18,7 @@ busy(void *arg)
 }
 
 int
-main(void)
-{
+main(void) {
 	pthread_t t[3];
 	int bad = 0;
 

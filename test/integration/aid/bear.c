@@ -15,15 +15,13 @@ extern int mallctl(const char *, void *, size_t *, void *, size_t) __attribute__
 static int bad;
 
 static void
-complain(int status)
-{
+complain(int status) {
 	bad = status;
 }
 
 static void *
-life(void *arg)
-{
-	unsigned char *p[300] = { NULL };
+life(void *arg) {
+	unsigned char *p[300] = {NULL};
 	size_t size[300];
 	uint64_t x = 88172645463325252u + (uintptr_t)arg;
 
@@ -75,8 +73,7 @@ life(void *arg)
 }
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	pthread_t t;
 	int started;
 

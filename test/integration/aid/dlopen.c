@@ -14,8 +14,7 @@ static void (*lib_free)(void *);
 static pthread_barrier_t used, closed;
 
 static void *
-thread(void *arg)
-{
+thread(void *arg) {
 	void *p[100];
 
 	for (int round = 0; round < 20; round++) {
@@ -32,8 +31,7 @@ thread(void *arg)
 }
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	(void)argc;
 	for (int round = 0; round < 5; round++) {
 		void *h = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);

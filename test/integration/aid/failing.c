@@ -17,15 +17,14 @@ static long calls;
 
 /* The system call itself, without the function below that others call for it. */
 static long
-raw(long n, long a, long b, long c, long d, long e, long f)
-{
+raw(long n, long a, long b, long c, long d, long e, long f) {
 	long r;
 	register long r10 __asm__("r10") = d;
 	register long r8 __asm__("r8") = e;
 	register long r9 __asm__("r9") = f;
 
-	__asm__ volatile("syscall" : "=a"(r) : "a"(n), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-	    : "rcx", "r11", "memory");
+	__asm__ volatile("syscall" : "=a"(r) : "a"(n), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8),
+	    "r"(r9) : "rcx", "r11", "memory");
 	if (r < 0 && r > -4096) {
 		errno = (int)-r;
 		return -1;
@@ -33,11 +32,11 @@ raw(long n, long a, long b, long c, long d, long e, long f)
 	return r;
 }
 
-#define RAW(n, a, b, c, d, e, f) raw(n, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+#define RAW(n, a, b, c, d, e, f) \
+	raw(n, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
 
 static int
-fails(const char *name)
-{
+fails(const char *name) {
 	const char *call = getenv("FAIL_CALL");
 	long at, how_many, n;
 
@@ -50,8 +49,7 @@ fails(const char *name)
 }
 
 void *
-mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off)
-{
+mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off) {
 	if (fails("mmap")) {
 		errno = ENOMEM;
 		return MAP_FAILED;
@@ -60,8 +58,7 @@ mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off)
 }
 
 int
-munmap(void *addr, size_t len)
-{
+munmap(void *addr, size_t len) {
 	if (fails("munmap")) {
 		errno = ENOMEM;
 		return -1;
@@ -70,8 +67,7 @@ munmap(void *addr, size_t len)
 }
 
 int
-madvise(void *addr, size_t len, int advice)
-{
+madvise(void *addr, size_t len, int advice) {
 	if (fails("madvise")) {
 		errno = EINVAL;
 		return -1;
@@ -80,8 +76,7 @@ madvise(void *addr, size_t len, int advice)
 }
 
 int
-mprotect(void *addr, size_t len, int prot)
-{
+mprotect(void *addr, size_t len, int prot) {
 	if (fails("mprotect")) {
 		errno = ENOMEM;
 		return -1;
@@ -90,8 +85,7 @@ mprotect(void *addr, size_t len, int prot)
 }
 
 int
-open(const char *path, int flags, ...)
-{
+open(const char *path, int flags, ...) {
 	int mode;
 	va_list ap;
 
@@ -106,8 +100,7 @@ open(const char *path, int flags, ...)
 }
 
 ssize_t
-write(int fd, const void *p, size_t n)
-{
+write(int fd, const void *p, size_t n) {
 	if (fails("write")) {
 		errno = EIO;
 		return -1;
@@ -116,8 +109,7 @@ write(int fd, const void *p, size_t n)
 }
 
 ssize_t
-read(int fd, void *p, size_t n)
-{
+read(int fd, void *p, size_t n) {
 	if (fails("read")) {
 		errno = EIO;
 		return -1;
@@ -126,8 +118,7 @@ read(int fd, void *p, size_t n)
 }
 
 int
-close(int fd)
-{
+close(int fd) {
 	if (fails("close")) {
 		RAW(SYS_close, fd, 0, 0, 0, 0, 0);
 		errno = EIO;
@@ -137,8 +128,7 @@ close(int fd)
 }
 
 int
-prctl(int op, ...)
-{
+prctl(int op, ...) {
 	unsigned long a[4];
 	va_list ap;
 
@@ -161,12 +151,11 @@ struct number {
 
 /* Calls that are made by number. */
 long
-syscall(long n, ...)
-{
+syscall(long n, ...) {
 	static const struct number known[] = {
-		{ SYS_openat, "open", EMFILE }, { SYS_open, "open", EMFILE }, { SYS_read, "read", EIO },
-		{ SYS_write, "write", EIO }, { SYS_close, "close", EIO }, { SYS_mmap, "mmap", ENOMEM },
-		{ SYS_munmap, "munmap", ENOMEM }, { SYS_madvise, "madvise", EINVAL },
+		{SYS_openat, "open", EMFILE}, {SYS_open, "open", EMFILE}, {SYS_read, "read", EIO},
+		{SYS_write, "write", EIO}, {SYS_close, "close", EIO}, {SYS_mmap, "mmap", ENOMEM},
+		{SYS_munmap, "munmap", ENOMEM}, {SYS_madvise, "madvise", EINVAL},
 	};
 	long a[6];
 	va_list ap;

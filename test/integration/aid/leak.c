@@ -7,36 +7,31 @@ extern int mallctl(const char *, void *, size_t *, void *, size_t) __attribute__
 void *volatile kept[2000];
 
 __attribute__((noinline)) void
-leak_a_lot(int i)
-{
+leak_a_lot(int i) {
 	kept[i] = malloc(10000);
 	memset(kept[i], 1, 10000);
 }
 
 __attribute__((noinline)) void
-leak_a_little(int i)
-{
+leak_a_little(int i) {
 	kept[i] = malloc(100);
 }
 
 __attribute__((noinline)) void
-leak_nothing(void)
-{
+leak_nothing(void) {
 	void *volatile p = malloc(5000);
 
 	free(p);
 }
 
 static void
-dump(void)
-{
+dump(void) {
 	if (mallctl != NULL && mallctl("prof.dump", NULL, NULL, NULL, 0) != 0)
 		puts("prof.dump failed");
 }
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	int twice = argc > 1 && strcmp(argv[1], "dump") == 0;
 	int later = argc > 1 && strcmp(argv[1], "later") == 0;
 	_Bool on = 1;

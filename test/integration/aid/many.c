@@ -1,7 +1,7 @@
 /*
- * Many threads at once, for many_threads.t: each makes a few small allocations and stays. Prints the
- * resident memory before, with all alive, when they are gone, and after others came and went, twice;
- * with other numbers at each stage if the process runs on the library.
+ * Many threads at once, for many_threads.t: each makes a few small allocations and stays. Prints
+ * the resident memory before, with all alive, when they are gone, and after others came and went,
+ * twice; with other numbers at each stage if the process runs on the library.
  *
  * usage: many THREADS ROUNDS [PROFILE]     ROUNDS: of a thousand that come and go, each time; the
  * profile is written while all are alive, and again in each of the rounds
@@ -28,8 +28,7 @@ static const char *profile;
 static int errors;
 
 static size_t
-resident_kb(void)
-{
+resident_kb(void) {
 	static char text[4096];
 	int fd = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
@@ -43,8 +42,7 @@ resident_kb(void)
 }
 
 static size_t
-ctl_kb(const char *name)
-{
+ctl_kb(const char *name) {
 	uint64_t epoch = 1;
 	size_t value = 0, len = sizeof(value), epoch_len = sizeof(epoch);
 
@@ -55,23 +53,20 @@ ctl_kb(const char *name)
 }
 
 static void
-say(const char *stage)
-{
+say(const char *stage) {
 	printf("%s rss %zu metadata %zu\n", stage, resident_kb(), ctl_kb("stats.metadata"));
 	fflush(stdout);
 }
 
 static void
-bad(void)
-{
+bad(void) {
 	__atomic_fetch_add(&errors, 1, __ATOMIC_RELAXED);
 }
 
 /* A few small blocks: two stay until the thread ends, the others go at once. */
 static void *
-live(void *arg)
-{
-	static const size_t sizes[] = { 24, 100, 48, 24, 200, 64 };
+live(void *arg) {
+	static const size_t sizes[] = {24, 100, 48, 24, 200, 64};
 	char *p[6];
 
 	for (int i = 0; i < 6; i++) {
@@ -96,15 +91,14 @@ live(void *arg)
 }
 
 static void
-dump(void)
-{
-	if (profile != NULL && (ctl == NULL || ctl("prof.dump", NULL, NULL, &profile, sizeof(profile)) != 0))
+dump(void) {
+	if (profile != NULL && (ctl == NULL || ctl("prof.dump", NULL, NULL, &profile, sizeof(profile))
+	    != 0))
 		bad();
 }
 
 static void
-start(pthread_t *t, int n, const pthread_attr_t *attr, void *arg)
-{
+start(pthread_t *t, int n, const pthread_attr_t *attr, void *arg) {
 	for (int i = 0; i < n; i++) {
 		int err = pthread_create(&t[i], attr, live, arg);
 
@@ -117,8 +111,7 @@ start(pthread_t *t, int n, const pthread_attr_t *attr, void *arg)
 }
 
 static void
-all_at_once(int n, const pthread_attr_t *attr, pthread_t *t)
-{
+all_at_once(int n, const pthread_attr_t *attr, pthread_t *t) {
 	pthread_barrier_init(&here, NULL, (unsigned)n + 1);
 	pthread_barrier_init(&leave, NULL, (unsigned)n + 1);
 	start(t, n, attr, &here);
@@ -132,8 +125,7 @@ all_at_once(int n, const pthread_attr_t *attr, pthread_t *t)
 
 /* A round of a thousand, some of which end while others begin. */
 static void
-come_and_go(int rounds, const pthread_attr_t *attr, pthread_t *t)
-{
+come_and_go(int rounds, const pthread_attr_t *attr, pthread_t *t) {
 	for (int r = 0; r < rounds; r++) {
 		start(t, A_ROUND, attr, NULL);
 		dump();
@@ -143,8 +135,7 @@ come_and_go(int rounds, const pthread_attr_t *attr, pthread_t *t)
 }
 
 int
-main(int argc, char **argv)
-{
+main(int argc, char **argv) {
 	int n = argc > 1 ? atoi(argv[1]) : A_ROUND;
 	int rounds = argc > 2 ? atoi(argv[2]) : 0;
 	size_t bytes = (size_t)(n > A_ROUND ? n : A_ROUND) * sizeof(pthread_t);

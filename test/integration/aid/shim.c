@@ -9,8 +9,7 @@
 #include <string.h>
 
 static void
-use(size_t n)
-{
+use(size_t n) {
 	char *p = malloc(n);
 	char *q = calloc(1, n);
 
@@ -23,22 +22,19 @@ use(size_t n)
 }
 
 __attribute__((constructor(101))) static void
-first(void)
-{
+first(void) {
 	use(100);
 	use(100000);
 }
 
 __attribute__((destructor(101))) static void
-last(void)
-{
+last(void) {
 	use(200);
 	use(200000);
 }
 
 int
-dl_iterate_phdr(int (*cb)(struct dl_phdr_info *, size_t, void *), void *data)
-{
+dl_iterate_phdr(int (*cb)(struct dl_phdr_info *, size_t, void *), void *data) {
 	static int (*real)(int (*)(struct dl_phdr_info *, size_t, void *), void *);
 
 	use(300);
@@ -50,8 +46,7 @@ dl_iterate_phdr(int (*cb)(struct dl_phdr_info *, size_t, void *), void *data)
 }
 
 void *
-dlsym(void *handle, const char *name)
-{
+dlsym(void *handle, const char *name) {
 	use(500);
 	return dlvsym(handle, name, "GLIBC_2.2.5");
 }

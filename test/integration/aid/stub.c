@@ -1,6 +1,6 @@
 /*
- * The least that can be called an allocator, to compare with: a cursor that moves through one mapping,
- * a free that does nothing, no memory of its own. Preloaded by many_threads.t.
+ * The least that can be called an allocator, to compare with: a cursor that moves through one
+ * mapping, a free that does nothing, no memory of its own. Preloaded by many_threads.t.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -15,10 +15,10 @@
 static _Atomic(char *) cursor;
 
 static char *
-begin(void)
-{
+begin(void) {
 	char *none = NULL;
-	char *room = mmap(NULL, ROOM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *room = mmap(NULL, ROOM, PROT_READ | PROT_WRITE,
+	    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (room == MAP_FAILED)
 		return NULL;
@@ -29,8 +29,7 @@ begin(void)
 
 /* The size is in the word before the block. */
 static void *
-take(size_t size, size_t alignment)
-{
+take(size_t size, size_t alignment) {
 	char *at, *block;
 
 	if (atomic_load(&cursor) == NULL && begin() == NULL)
@@ -51,15 +50,13 @@ void *memalign(size_t alignment, size_t size) { return take(size, alignment); }
 void free(void *ptr) { (void)ptr; }
 
 int
-posix_memalign(void **ptr, size_t alignment, size_t size)
-{
+posix_memalign(void **ptr, size_t alignment, size_t size) {
 	*ptr = take(size, alignment);
 	return *ptr == NULL ? ENOMEM : 0;
 }
 
 void *
-realloc(void *old, size_t size)
-{
+realloc(void *old, size_t size) {
 	void *ptr = take(size, 16);
 	size_t n = old == NULL ? 0 : ((size_t *)old)[-1];
 

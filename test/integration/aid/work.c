@@ -14,14 +14,12 @@ extern int mallctl(const char *, void *, size_t *, void *, size_t) __attribute__
 static char *from_constructor;
 
 __attribute__((constructor)) static void
-early(void)
-{
+early(void) {
 	from_constructor = strdup("made by a constructor");
 }
 
 __attribute__((destructor)) static void
-late(void)
-{
+late(void) {
 	char *p = malloc(1000);
 
 	memset(p, 1, 1000);
@@ -30,14 +28,12 @@ late(void)
 }
 
 static void
-at_exit(void)
-{
+at_exit(void) {
 	free(calloc(10, 1000));
 }
 
 static void *
-thread(void *arg)
-{
+thread(void *arg) {
 	for (int i = 1; i < 2000; i++) {
 		char *p = malloc((size_t)i * 17);
 
@@ -49,8 +45,7 @@ thread(void *arg)
 }
 
 int
-main(void)
-{
+main(void) {
 	const char *version = NULL;
 	size_t len = sizeof(version);
 	pthread_t t[4];

@@ -7,8 +7,7 @@
 #include <vector>
 
 int
-main()
-{
+main() {
 	std::vector<std::thread> threads;
 	int caught = 0;
 

@@ -1,14 +1,10 @@
 /*
- * Default values of the huge page options, and the message that refuses hpa:true (conf_hpa.h).
- *
- * Invariant: no option here has an effect. Set during boot by one thread, read-only afterwards, so
- * there is no lock. Called by jemalloc_init.c after the options were read.
+ * Default values of the options of huge page allocation (hpa_opt.h), which are jemalloc's.
+ * No lock: written at boot only, by the rows of conf/conf_table.c. Invariant: the names of the
+ * styles are in the order of their numbers. Read by the files of hpa/.
  */
-#include "conf/conf_hpa.h"
+#include "hpa/hpa_opt.h"
 
-#include <stdlib.h>
-
-#include "os/malloc_io.h"
 #include "os/pages.h"
 
 bool opt_hpa = false;
@@ -27,29 +23,26 @@ uint64_t opt_hpa_min_purge_interval_ms = 5000;
 uint64_t opt_hpa_min_purge_delay_ms = 0;
 ssize_t opt_experimental_hpa_max_purge_nhp = -1;
 fxp_t opt_hpa_dirty_mult = FXP_INIT_PERCENT(25);
-unsigned opt_hpa_hugify_style = 3;
-const char *const hpa_hugify_style_names[] = {"auto", "none", "eager", "lazy", NULL};
+unsigned opt_hpa_hugify_style = hpa_style_lazy;
+const char *const hpa_hugify_style_names[] = {
+	[hpa_style_auto] = "auto",
+	[hpa_style_none] = "none",
+	[hpa_style_eager] = "eager",
+	[hpa_style_lazy] = "lazy",
+	NULL,
+};
 
 static void
 at_least_a_page(size_t *size) {
-	*size = max_zu(*size, PAGE);
+	if (*size < PAGE) { /* no write without need: it would be the first to its page */
+		*size = PAGE;
+	}
 }
 
 void
-conf_hpa_boot(bool is_fatal) {
+hpa_opt_boot(void) {
 	at_least_a_page(&opt_hpa_slab_max_alloc);
 	at_least_a_page(&opt_hpa_hugification_threshold);
 	at_least_a_page(&opt_hpa_purge_threshold);
 	at_least_a_page(&opt_hpa_sec_max_alloc);
-	if (!opt_hpa) {
-		return;
-	}
-	opt_hpa = false;
-	malloc_printf("<jemalloc>: HPA not supported in the current configuration; %s\n",
-	    is_fatal ? "aborting." : "disabling.");
-	malloc_write("<jemalloc>: Hint: this library has no huge page allocator; thp:always asks for "
-	    "huge pages for the program's memory, metadata_thp for the library's own.\n");
-	if (is_fatal) {
-		abort();
-	}
 }

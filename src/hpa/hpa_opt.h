@@ -1,10 +1,10 @@
 /*
- * The options of huge page allocation, which this library does not have. They are read, checked and
- * shown, so that option strings written for jemalloc stay valid; hpa:true itself is refused with a
- * message.
+ * The options of huge page allocation. Set during boot by one thread, read-only afterwards, so
+ * there is no lock. What each of them does is the text of its row in conf/conf_table.c; the rules
+ * that obey them are in hpa/hrule.h. Read by the files of hpa/ and by pac_hpa.
  */
-#ifndef CONF_HPA_H
-#define CONF_HPA_H
+#ifndef HPA_HPA_OPT_H
+#define HPA_HPA_OPT_H
 
 #include "util/compiler.h"
 #include "util/fxp.h"
@@ -15,6 +15,14 @@
 #define HPA_SEC_BYTES_MIN ((size_t)256 << 10)
 /* Largest value of hpa_sec_max_alloc: the largest size that thread caches hold by default. */
 #define HPA_SEC_ALLOC_MAX ((size_t)32 << 10)
+
+/* The values of opt_hpa_hugify_style. */
+enum {
+	hpa_style_auto,
+	hpa_style_none,
+	hpa_style_eager,
+	hpa_style_lazy
+};
 
 extern bool opt_hpa;
 extern bool opt_experimental_hpa_start_huge_if_thp_always;
@@ -35,10 +43,7 @@ extern fxp_t opt_hpa_dirty_mult;
 extern unsigned opt_hpa_hugify_style;
 extern const char *const hpa_hugify_style_names[];
 
-/*
- * Called after the options were read: raises sizes to a page, and refuses hpa:true. is_fatal
- * (abort_conf) ends the process then.
- */
-void conf_hpa_boot(bool is_fatal);
+/* Called once after the options were read: raises sizes to a page. */
+void hpa_opt_boot(void);
 
-#endif /* CONF_HPA_H */
+#endif /* HPA_HPA_OPT_H */

@@ -1,0 +1,11 @@
+/*
+ * The clock, sleep and random words of src/client/, which the tools use too. Not installed: no part
+ * of jeprof_client.h. No state, no locks: any thread may call.
+ */
+#pragma once
+#include <stdint.h>
+
+/* Milliseconds of the monotonic clock. */
+int64_t client_now_ms(void);
+void client_sleep_ms(int64_t ms); /* ends early at a signal, which is wanted */
+uint64_t client_random_word(void); /* never 0 */

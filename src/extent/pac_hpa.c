@@ -1,0 +1,159 @@
+/*
+ * Extents of huge slabs for the page cache, and memory for the slabs; pac_hpa.h has the contract.
+ * Locks: those of hpa/hpa.h, which takes its grow_mtx and then calls slab_get(); and the mutex of
+ * the dirty pages' decay to begin and end a pass. Invariant: pac->mapped counts whole slabs. Called
+ * by pac, pac_hot and arena.
+ */
+#include "extent/pac_hpa.h"
+
+/* ------------------------------------------------------------------ memory for slabs */
+
+/* The descriptor of a slab's memory is spare to the page map, which knows the extents in it. */
+static char *
+slab_get(void *ctx, void **home) {
+	pac_t *pac = ctx;
+	extent_src_t *src = &pac->src;
+	edata_t *e = pac_committed(pac, ecache_take(src, &pac->retained, HSLAB_SIZE, HSLAB_SIZE, 64));
+	if (e == NULL) {
+		e = pac_committed(pac, extent_grow(src, &pac->retained, HSLAB_SIZE, HSLAB_SIZE));
+	}
+	if (e != NULL && !e->is_zeroed && ehooks_purge_forced(&src->ehooks, e->addr, e->size) != 0) {
+		ecache_put(src, &pac->retained, e);
+		return NULL;
+	}
+	if (e == NULL) {
+		return NULL;
+	}
+	pac_mapped_count(pac, HSLAB_SIZE);
+	emap_clear_boundary(e);
+	e->state = extent_state_none;
+	e->is_zeroed = false;
+	*home = e;
+	return e->addr;
+}
+
+static void
+slab_put(void *ctx, void *home, bool is_marked) {
+	pac_t *pac = ctx;
+	edata_t *e = home;
+	e->state = extent_state_active;
+	emap_set_boundary(e);
+	if (is_marked) {
+		pages_nohuge(e->addr, e->size);
+	}
+	pac_retain(pac, e, NULL);
+}
+
+static const hpa_source_t slab_source = {slab_get, slab_put};
+
+int
+pac_hpa_init(pac_t *pac, base_t *base) {
+	if (!opt_hpa || pac->hpa != NULL) {
+		return 0;
+	}
+	pac->hpa = hpa_new(base, &slab_source, pac);
+	return pac->hpa == NULL ? ENOMEM : 0;
+}
+
+/* ------------------------------------------------------------------ extents */
+
+static edata_t *
+hpa_extent(edata_t *e, char *addr, size_t size, bool is_zeroed) {
+	edata_init(e, addr, size, true, is_zeroed);
+	e->is_hpa = true;
+	e->szind = SC_NSIZES;
+	emap_set_boundary(e);
+	return e;
+}
+
+edata_t *
+pac_hpa_take(pac_t *pac, size_t size) {
+	size_t mapped = atomic_load_zu(&pac->mapped, MO_RELAXED);
+	edata_t *e = edata_cache_get(&pac->src.edata_cache);
+	bool is_zeroed;
+	if (e == NULL) {
+		return NULL;
+	}
+	char *addr = hpa_alloc(pac->hpa, size, &is_zeroed);
+	if (unlikely(atomic_load_zu(&pac->mapped, MO_RELAXED) > mapped)) {
+		pac_mapped_add(pac, 0); /* slab_get() may not look for a new maximum */
+	}
+	if (addr == NULL) {
+		edata_cache_put(&pac->src.edata_cache, e);
+		return NULL;
+	}
+	return hpa_extent(e, addr, size, is_zeroed);
+}
+
+edata_t *
+pac_hpa_take_at(pac_t *pac, char *addr, size_t size) {
+	edata_t *e = edata_cache_get(&pac->src.edata_cache);
+	bool is_zeroed;
+	if (e == NULL) {
+		return NULL;
+	}
+	if (!hpa_try_alloc_at(pac->hpa, addr, size, &is_zeroed)) {
+		edata_cache_put(&pac->src.edata_cache, e);
+		return NULL;
+	}
+	return hpa_extent(e, addr, size, is_zeroed);
+}
+
+/* ------------------------------------------------------------------ giving back */
+
+/* Ends a pass that this thread has begun. */
+static void
+hpa_pass_end(pac_decay_t *d) {
+	mutex_lock(&d->decay.mtx);
+	pac_pass_end_locked(d);
+	mutex_unlock(&d->decay.mtx);
+}
+
+void
+pac_hpa_tick(pac_t *pac, uint64_t now) {
+	pac_decay_t *d = &pac->decay_dirty;
+	if (likely(pac->hpa == NULL) || !mutex_trylock(&d->decay.mtx)) {
+		return;
+	}
+	bool has_begun = pac_pass_try_begin_locked(d);
+	mutex_unlock(&d->decay.mtx);
+	if (has_begun) {
+		bool may_collapse = opt_hpa_hugify_sync || atomic_load_b(&pac->is_served, MO_RELAXED);
+		hpa_tick(pac->hpa, now, decay_ms(&d->decay), may_collapse);
+		hpa_pass_end(d);
+	}
+}
+
+void
+pac_hpa_empty(pac_t *pac, bool is_all) {
+	if (pac->hpa != NULL) {
+		hpa_purge(pac->hpa, is_all);
+	}
+}
+
+void
+pac_hpa_purge(pac_t *pac, bool is_all) {
+	pac_decay_t *d = &pac->decay_dirty;
+	if (likely(pac->hpa == NULL)) {
+		return;
+	}
+	mutex_lock(&d->decay.mtx);
+	int err = pac_pass_begin_locked(d);
+	mutex_unlock(&d->decay.mtx);
+	if (err == 0) {
+		pac_hpa_empty(pac, is_all);
+		hpa_pass_end(d);
+	}
+}
+
+size_t
+pac_hpa_held(const pac_t *pac) {
+	if (pac->hpa == NULL) {
+		return 0;
+	}
+	size_t nslabs = atomic_load_zu(&pac->hpa->nslabs, MO_RELAXED);
+	size_t nempty = atomic_load_zu(&pac->hpa->nempty, MO_RELAXED);
+	size_t all = (nslabs > nempty ? nslabs - nempty : 0) * HSLAB_NPAGES;
+	size_t active = atomic_load_zu(&pac->hpa->nactive, MO_RELAXED);
+	return all > active ? (all - active) << LG_PAGE : 0;
+}

@@ -1,0 +1,70 @@
+/*
+ * The page cache's way to huge page allocation (hpa/hpa.h), if the option hpa is on.
+ * Small requests take pages from huge slabs instead of the caches, and give them back there; what
+ * was freed last stays hot as usual. A huge slab is memory of the retained cache while it is there.
+ * Invariant: an extent of such pages is active, hot or spare, never in a cache. Work for slabs is
+ * done in a pass of the dirty cache, whose mutex is not held meanwhile. Called by pac and arena.
+ */
+#ifndef EXTENT_PAC_HPA_H
+#define EXTENT_PAC_HPA_H
+
+#include "extent/pac_types.h"
+#include "os/nstime.h"
+
+/*
+ * Gives the cache a shard, if hpa is on and it has none. 0 or ENOMEM. For caches of ordinary arenas
+ * only: no extent of samples may lie in a huge slab.
+ */
+int pac_hpa_init(pac_t *pac, base_t *base);
+
+/*
+ * Whether a request is taken from a huge slab; not in a bounded cache, nor with hooks of the user.
+ */
+ALWAYS_INLINE bool
+pac_hpa_serves(const pac_t *pac, size_t size, size_t alignment) {
+	return unlikely(pac->hpa != NULL) && size <= opt_hpa_slab_max_alloc && alignment <= PAGE
+	    && !pac_is_bounded(pac) && !ehooks_are_own(&pac->src.ehooks);
+}
+
+/* An active extent of a huge slab; NULL: there is no memory. */
+edata_t *pac_hpa_take(pac_t *pac, size_t size);
+/* The same, but exactly the pages behind another extent of a huge slab. */
+edata_t *pac_hpa_take_at(pac_t *pac, char *addr, size_t size);
+
+/* Does what is due for huge slabs, unless another thread purges. */
+void pac_hpa_tick(pac_t *pac, uint64_t now);
+/* Gives back empty slabs, and if is_all every dirty page; waits for other threads. */
+void pac_hpa_purge(pac_t *pac, bool is_all);
+/* Does what is due, or gives back everything. */
+static inline void
+pac_hpa_decay(pac_t *pac, uint64_t now, bool is_all) {
+	if (is_all) {
+		pac_hpa_purge(pac, true);
+	} else {
+		pac_hpa_tick(pac, now);
+	}
+}
+
+/* The purge in a pass that this thread has begun, or at the end of an arena. */
+void pac_hpa_empty(pac_t *pac, bool is_all);
+
+/* Pages of huge slabs that are not in use and may be in memory. */
+static inline size_t
+pac_hpa_nidle(const pac_t *pac) {
+	return pac->hpa == NULL ? 0 : atomic_load_zu(&pac->hpa->nidle, MO_RELAXED);
+}
+
+/* How long a background thread may sleep, in ns: it does not see the lists of slabs. */
+static inline uint64_t
+pac_hpa_sleep_max(const pac_t *pac) {
+	if (pac->hpa == NULL || atomic_load_zu(&pac->hpa->nslabs, MO_RELAXED) == 0) {
+		return UINT64_MAX;
+	}
+	bool is_behind = atomic_load_b(&pac->hpa->is_behind, MO_RELAXED);
+	return is_behind ? NSTIME_PER_SEC / 20 : NSTIME_PER_SEC;
+}
+
+/* Bytes that are not in use, in slabs of which other pages are. */
+size_t pac_hpa_held(const pac_t *pac);
+
+#endif

@@ -1,0 +1,521 @@
+/*
+ * The shard of huge page allocation; hpa.h has the contract, the invariant and the order of locks.
+ * Functions named _locked need mtx. A slab's counts are subtracted from the shard's before it
+ * changes and added afterwards, which also files it anew (hpa_open_locked, hpa_close_locked).
+ * Called by pac_hpa.
+ */
+#include "hpa/hpa.h"
+
+#include "meta/sz.h"
+#include "os/witness.h"
+
+/* Slabs for which a tick makes system calls, at most. */
+#define HPA_TICK_JOBS 16u
+
+/* ------------------------------------------------------------------ the system */
+
+static atomic_u8_t hpa_sys_state; /* hpa_sys_t plus one; 0: not asked yet */
+
+static hpa_sys_t
+hpa_sys_ask(void) {
+	thp_mode_t mode = pages_system_thp_mode();
+	bool has_none = mode == thp_mode_never || mode == thp_mode_not_supported
+	    || opt_thp == thp_mode_never;
+	if (has_none || pages_huge_size() != HSLAB_SIZE || !pages_try_thp_of_process()) {
+		return hpa_sys_off;
+	}
+	return mode == thp_mode_always || opt_thp == thp_mode_always ? hpa_sys_always : hpa_sys_asked;
+}
+
+hpa_sys_t
+hpa_sys(void) {
+	uint8_t state = atomic_load_u8(&hpa_sys_state, MO_RELAXED);
+	if (unlikely(state == 0)) {
+		state = (uint8_t)(hpa_sys_ask() + 1);
+		atomic_store_u8(&hpa_sys_state, state, MO_RELAXED);
+	}
+	return (hpa_sys_t)(state - 1);
+}
+
+static hpa_mode_t
+hpa_mode(void) {
+	return hrule_mode(hpa_sys(), opt_hpa_hugify_style, opt_experimental_hpa_enforce_hugify,
+	    opt_experimental_hpa_start_huge_if_thp_always);
+}
+
+/* ------------------------------------------------------------------ filing a slab */
+
+hpa_t *
+hpa_new(base_t *base, const hpa_source_t *source, void *ctx) {
+	hpa_t *h = base_alloc(base, sizeof(*h), CACHELINE);
+	if (h == NULL) {
+		return NULL;
+	}
+	mutex_init(&h->grow_mtx, "hpa_shard_grow", WITNESS_RANK_HPA_GROW);
+	mutex_init(&h->mtx, "hpa_shard", WITNESS_RANK_HPA);
+	h->base = base;
+	h->source = source;
+	h->ctx = ctx;
+	hset_init(&h->set);
+	ql_t *const lists[] = {&h->all, &h->empty, &h->dirty, &h->ripe, &h->spare};
+	for (unsigned i = 0; i < ARRAY_LEN(lists); i++) {
+		ql_init(lists[i]);
+	}
+	return h;
+}
+
+static void
+hpa_count_locked(atomic_zu_t *count, int more) {
+	atomic_store_zu(count, atomic_load_zu(count, MO_RELAXED) + (size_t)more, MO_RELAXED);
+}
+
+static void
+hpa_count_one(atomic_u64_t *count) {
+	atomic_fetch_add_u64(count, 1, MO_RELAXED);
+}
+
+/* Adds what a slab has to the sums; sign -1: subtracts it. */
+static void
+hpa_sum_locked(hpa_t *h, const hslab_t *s, int sign) {
+	mutex_assert_owner(&h->mtx);
+	hpa_count_locked(&h->nempty, sign * (s->n_used == 0));
+	hpa_count_locked(&h->nactive, sign * (int)s->n_used);
+	hpa_count_locked(&h->ndirty, sign * (int)hslab_ndirty(s));
+	hpa_count_locked(&h->nidle, sign * (int)hslab_nidle(s));
+}
+
+/* Before a slab changes: it leaves the set and the sums. */
+static void
+hpa_open_locked(hpa_t *h, hslab_t *s) {
+	hset_remove(&h->set, s);
+	hpa_sum_locked(h, s, -1);
+}
+
+/* Enters or removes a slab in a list that is ordered by the time of entry. */
+static void
+hpa_list_locked(ql_t *list, ql_t *link, uint64_t *since, bool is_wanted) {
+	if (!is_wanted) {
+		ql_remove(link);
+	} else if (ql_is_empty(link)) {
+		*since = nstime_monotonic_coarse_ns();
+		ql_push_tail(list, link);
+	}
+}
+
+/* After it has changed: it is in the sums again, and on the lists where it belongs. */
+static void
+hpa_close_locked(hpa_t *h, hslab_t *s) {
+	hpa_sum_locked(h, s, 1);
+	if (s->is_out) {
+		return;
+	}
+	if (s->n_used > 0 && s->longest > 0) {
+		hset_insert(&h->set, s);
+	} else {
+		hpa_list_locked(&h->empty, &s->place, &s->empty_since, s->n_used == 0);
+	}
+	hpa_list_locked(&h->dirty, &s->dirty, &s->dirty_since,
+	    hrule_may_purge(s->n_used, hslab_ndirty(s), opt_hpa_purge_threshold));
+	hpa_list_locked(&h->ripe, &s->ripe, &s->ripe_since,
+	    hrule_is_ripe(hpa_mode(), s->is_huge, s->n_used, opt_hpa_hugification_threshold));
+}
+
+/* Takes a slab into the hands of this thread: off all lists but that of all slabs. */
+static void
+hpa_take_out_locked(hpa_t *h, hslab_t *s) {
+	assert(!s->is_out);
+	hset_remove(&h->set, s);
+	ql_remove(&s->dirty);
+	ql_remove(&s->ripe);
+	s->is_out = true;
+}
+
+/* ------------------------------------------------------------------ pages */
+
+static char *
+hpa_take_locked(hpa_t *h, unsigned n, bool *is_zeroed) {
+	hslab_t *s = hset_fit(&h->set, n);
+	if (s == NULL && !ql_is_empty(&h->empty)) {
+		s = container_of(h->empty.prev, hslab_t, place);
+	}
+	if (s == NULL) {
+		return NULL;
+	}
+	hpa_open_locked(h, s);
+	unsigned first = hslab_find(s, n);
+	*is_zeroed = hslab_take(s, first, n);
+	hpa_close_locked(h, s);
+	return s->addr + ((size_t)first << LG_PAGE);
+}
+
+static char *
+hpa_try_take(hpa_t *h, unsigned n, bool *is_zeroed) {
+	mutex_lock(&h->mtx);
+	char *p = hpa_take_locked(h, n, is_zeroed);
+	mutex_unlock(&h->mtx);
+	return p;
+}
+
+/* A descriptor that is in use by no slab; NULL: there is no memory. */
+static hslab_t *
+hpa_descriptor(hpa_t *h) {
+	mutex_lock(&h->mtx);
+	ql_t *l = ql_first(&h->spare);
+	if (l != NULL) {
+		ql_remove(l);
+	}
+	mutex_unlock(&h->mtx);
+	return l != NULL ? container_of(l, hslab_t, place) : base_alloc(h->base, sizeof(hslab_t),
+	    CACHELINE);
+}
+
+static void
+hpa_descriptor_put(hpa_t *h, hslab_t *s) {
+	mutex_lock(&h->mtx);
+	ql_init(&s->place);
+	ql_push_tail(&h->spare, &s->place);
+	mutex_unlock(&h->mtx);
+}
+
+/* Counts what came of asking for a huge page; a refusal begins a pause. */
+static void
+hpa_note_huge(hpa_t *h, int err, uint64_t now) {
+	hpa_count_one(err == 0 ? &h->nhugifies : &h->nhugify_failures);
+	if (err != 0) {
+		atomic_store_u64(&h->huge_after, now + HRULE_PAUSE_MS * NSTIME_PER_MSEC, MO_RELAXED);
+	}
+}
+
+static bool
+hpa_is_paused(const hpa_t *h, uint64_t now) {
+	return now < atomic_load_u64(&h->huge_after, MO_RELAXED);
+}
+
+/* Makes a new slab huge if the rules say so, before its first touch. */
+static void
+hpa_bear(hpa_t *h, hslab_t *s) {
+	hpa_mode_t mode = hpa_mode();
+	s->is_huge = mode == hpa_mode_given;
+	if (!hrule_is_born_huge(mode, atomic_load_zu(&h->nslabs, MO_RELAXED),
+	    atomic_load_zu(&h->nactive, MO_RELAXED))) {
+		return;
+	}
+	uint64_t now = nstime_monotonic_coarse_ns();
+	if (!hpa_is_paused(h, now)) {
+		int err = pages_huge(s->addr, HSLAB_SIZE);
+		s->is_huge = err == 0;
+		hpa_note_huge(h, err, now);
+	}
+}
+
+/* Fetches a slab. The caller holds grow_mtx. */
+static void
+hpa_grow(hpa_t *h) {
+	mutex_assert_owner(&h->grow_mtx);
+	void *home = NULL;
+	hslab_t *s = hpa_descriptor(h);
+	if (s == NULL) {
+		return;
+	}
+	char *addr = h->source->get(h->ctx, &home);
+	if (addr == NULL) {
+		hpa_descriptor_put(h, s);
+		return;
+	}
+	hslab_init(s, addr, home);
+	if (hslab_enter(addr, s) != 0) {
+		h->source->put(h->ctx, home, false);
+		hpa_descriptor_put(h, s);
+		return;
+	}
+	hpa_bear(h, s);
+	mutex_lock(&h->mtx);
+	ql_push_tail(&h->all, &s->all);
+	hpa_count_locked(&h->nslabs, 1);
+	hpa_close_locked(h, s);
+	mutex_unlock(&h->mtx);
+}
+
+char *
+hpa_alloc(hpa_t *h, size_t size, bool *is_zeroed) {
+	assert(size > 0 && size <= HSLAB_SIZE && (size & PAGE_MASK) == 0);
+	unsigned n = (unsigned)(size >> LG_PAGE);
+	char *p = hpa_try_take(h, n, is_zeroed);
+	if (likely(p != NULL)) {
+		return p;
+	}
+	mutex_lock(&h->grow_mtx);
+	p = hpa_try_take(h, n, is_zeroed);
+	if (p == NULL) {
+		hpa_grow(h);
+		p = hpa_try_take(h, n, is_zeroed);
+	}
+	mutex_unlock(&h->grow_mtx);
+	return p;
+}
+
+bool
+hpa_try_alloc_at(hpa_t *h, char *addr, size_t size, bool *is_zeroed) {
+	hslab_t *s = hslab_of(addr - 1);
+	unsigned first = (unsigned)((size_t)(addr - s->addr) >> LG_PAGE),
+	    n = (unsigned)(size >> LG_PAGE);
+	mutex_lock(&h->mtx);
+	bool is_free = size <= HSLAB_SIZE && !s->is_out && hslab_is_free(s, first, n);
+	if (is_free) {
+		hpa_open_locked(h, s);
+		*is_zeroed = hslab_take(s, first, n);
+		hpa_close_locked(h, s);
+	}
+	mutex_unlock(&h->mtx);
+	return is_free;
+}
+
+void
+hpa_dalloc(hpa_t *h, char *addr, size_t size) {
+	hslab_t *s = hslab_of(addr);
+	assert(s != NULL && hslab_of(addr + size - 1) == s);
+	mutex_lock(&h->mtx);
+	hpa_open_locked(h, s);
+	hslab_put(s, (unsigned)((size_t)(addr - s->addr) >> LG_PAGE), (unsigned)(size >> LG_PAGE));
+	hpa_close_locked(h, s);
+	mutex_unlock(&h->mtx);
+}
+
+/* ------------------------------------------------------------------ giving back */
+
+/* Returns a slab, which is out and has no pages in use, to where it came from. */
+static void
+hpa_return(hpa_t *h, hslab_t *s) {
+	void *home = s->home;
+	bool is_marked = s->is_huge || s->was_huge;
+	mutex_lock(&h->mtx);
+	assert(s->is_out && s->n_used == 0);
+	hpa_open_locked(h, s);
+	ql_remove(&s->all);
+	hpa_count_locked(&h->nslabs, -1);
+	mutex_unlock(&h->mtx);
+	hslab_enter(s->addr, NULL);
+	h->source->put(h->ctx, home, is_marked);
+	hpa_count_one(&h->npurges);
+	hpa_descriptor_put(h, s);
+}
+
+/* Gives up ranges; an errno value if some are left. */
+static int
+hpa_purge_ranges(const struct iovec *ranges, unsigned n) {
+	int err = 0;
+	if (n == 0 || pages_purge_forced_many(ranges, n) == 0) {
+		return 0;
+	}
+	for (unsigned i = 0; i < n; i++) {
+		int one = pages_purge_forced(ranges[i].iov_base, ranges[i].iov_len);
+		err = err == 0 ? one : err;
+	}
+	return err;
+}
+
+/* Marks the dirty pages of `was`, a former state of s, as given back. */
+static void
+hpa_clean_locked(hslab_t *s, const hslab_t *was) {
+	for (unsigned first = 0, n; (n = hslab_dirty_run(was, &first)) != 0; first += n) {
+		hslab_clean(s, first, n);
+	}
+}
+
+/*
+ * Ends the time that a slab was out. was: a former state of it, whose dirty pages were given back;
+ * NULL: none were.
+ */
+static void
+hpa_bring_back(hpa_t *h, hslab_t *s, bool is_huge, const hslab_t *was) {
+	mutex_lock(&h->mtx);
+	assert(s->is_out);
+	hpa_open_locked(h, s);
+	if (was != NULL) {
+		hpa_clean_locked(s, was);
+	}
+	s->was_huge |= s->is_huge;
+	s->is_huge = is_huge;
+	s->is_out = false;
+	hpa_close_locked(h, s);
+	mutex_unlock(&h->mtx);
+}
+
+/*
+ * Gives back the dirty pages of a slab, which is out and partly in use. Runs that become dirty
+ * meanwhile stay.
+ */
+static void
+hpa_purge_slab(hpa_t *h, hslab_t *s) {
+	struct iovec ranges[PAGES_BATCH_MAX];
+	unsigned n = 0, len;
+	int err = 0;
+	mutex_lock(&h->mtx);
+	hslab_t was = *s;
+	mutex_unlock(&h->mtx);
+	if (was.is_huge) {
+		pages_nohuge(was.addr, HSLAB_SIZE);
+		hpa_count_one(&h->ndehugifies);
+	}
+	for (unsigned first = 0; err == 0 && (len = hslab_dirty_run(&was, &first)) != 0; first += len) {
+		ranges[n].iov_base = was.addr + ((size_t)first << LG_PAGE);
+		ranges[n++].iov_len = (size_t)len << LG_PAGE;
+		if (n == ARRAY_LEN(ranges)) {
+			err = hpa_purge_ranges(ranges, n);
+			n = 0;
+		}
+	}
+	err = err == 0 ? hpa_purge_ranges(ranges, n) : err;
+	hpa_count_one(&h->npurges);
+	hpa_bring_back(h, s, false, err == 0 ? &was : NULL);
+}
+
+/* Makes a slab huge, which is out; at once if it may be copied for that. */
+static void
+hpa_hugify(hpa_t *h, hslab_t *s, uint64_t now, bool may_collapse) {
+	int err = pages_huge(s->addr, HSLAB_SIZE);
+	if (err == 0 && may_collapse) {
+		err = pages_collapse(s->addr, HSLAB_SIZE);
+		/* Before Linux 6.1 the mark must do. */
+		err = err == EINVAL ? 0 : err;
+	}
+	hpa_note_huge(h, err, now);
+	s->was_huge = true; /* refused or not, the mark may be there; written while it is out */
+	hpa_bring_back(h, s, err == 0, NULL);
+}
+
+/* ------------------------------------------------------------------ ticks */
+
+typedef enum {
+	hpa_job_none,
+	hpa_job_return,
+	hpa_job_purge,
+	hpa_job_hugify
+} hpa_job_t;
+
+/* Whether there are too many dirty pages; begins and ends passes. */
+static bool
+hpa_try_pass_locked(hpa_t *h, uint64_t now) {
+	size_t ndirty = atomic_load_zu(&h->ndirty, MO_RELAXED);
+	size_t limit = hrule_dirty_limit(atomic_load_zu(&h->nactive, MO_RELAXED), opt_hpa_dirty_mult);
+	if (!h->is_passing && hrule_may_begin(ndirty, limit, h->last_pass,
+	    opt_hpa_min_purge_interval_ms, now)) {
+		h->is_passing = true;
+		h->npassed = 0;
+		h->last_pass = now;
+		hpa_count_one(&h->npurge_passes);
+	}
+	h->is_passing = h->is_passing
+	    && hrule_may_go_on(ndirty, limit, h->npassed, opt_experimental_hpa_max_purge_nhp);
+	return h->is_passing;
+}
+
+/* The slab for which something is due, taken out, and what. */
+static hslab_t *
+hpa_next_locked(hpa_t *h, uint64_t now, ssize_t decay_ms, hpa_job_t *job) {
+	bool is_passing = hpa_try_pass_locked(h, now);
+	ql_t *empty = ql_first(&h->empty), *dirty = ql_first(&h->dirty), *ripe = ql_first(&h->ripe);
+	hslab_t *s = empty == NULL ? NULL : container_of(empty, hslab_t, place);
+	*job = hpa_job_return;
+	if (s != NULL && (is_passing || hrule_may_return(s->empty_since, decay_ms, now))) {
+		return s;
+	}
+	s = dirty == NULL ? NULL : container_of(dirty, hslab_t, dirty);
+	*job = hpa_job_purge;
+	if (s != NULL && is_passing && hrule_has_passed(s->dirty_since, opt_hpa_min_purge_delay_ms,
+	    now)) {
+		return s;
+	}
+	h->is_passing = false;
+	s = ripe == NULL ? NULL : container_of(ripe, hslab_t, ripe);
+	*job = hpa_job_hugify;
+	if (s != NULL && !hpa_is_paused(h, now)
+	    && hrule_has_passed(s->ripe_since, opt_hpa_hugify_delay_ms, now)) {
+		return s;
+	}
+	*job = hpa_job_none;
+	return NULL;
+}
+
+void
+hpa_tick(hpa_t *h, uint64_t now, ssize_t decay_ms, bool may_collapse) {
+	hpa_job_t job = hpa_job_return;
+	for (unsigned i = 0; i < HPA_TICK_JOBS && job != hpa_job_none; i++) {
+		mutex_lock(&h->mtx);
+		hslab_t *s = hpa_next_locked(h, now, decay_ms, &job);
+		if (s != NULL) {
+			hpa_take_out_locked(h, s);
+			h->npassed += job != hpa_job_hugify;
+		}
+		mutex_unlock(&h->mtx);
+		if (job == hpa_job_return) {
+			hpa_return(h, s);
+		} else if (job == hpa_job_purge) {
+			hpa_purge_slab(h, s);
+		} else if (job == hpa_job_hugify) {
+			hpa_hugify(h, s, now, may_collapse);
+		}
+	}
+	atomic_store_b(&h->is_behind, job != hpa_job_none, MO_RELAXED);
+}
+
+/* Moves the next slab to the end of the list of all; out if there is something to give back. */
+static hslab_t *
+hpa_turn_locked(hpa_t *h, bool is_all) {
+	ql_t *l = ql_first(&h->all);
+	hslab_t *s = l == NULL ? NULL : container_of(l, hslab_t, all);
+	if (s == NULL) {
+		return NULL;
+	}
+	ql_remove(l);
+	ql_push_tail(&h->all, l);
+	if (s->is_out || (s->n_used > 0 && (!is_all || hslab_ndirty(s) == 0))) {
+		return NULL;
+	}
+	hpa_take_out_locked(h, s);
+	return s;
+}
+
+void
+hpa_purge(hpa_t *h, bool is_all) {
+	size_t n = atomic_load_zu(&h->nslabs, MO_RELAXED);
+	for (size_t i = 0; i < n; i++) {
+		mutex_lock(&h->mtx);
+		hslab_t *s = hpa_turn_locked(h, is_all);
+		bool is_empty = s != NULL && s->n_used == 0;
+		mutex_unlock(&h->mtx);
+		if (is_empty) {
+			hpa_return(h, s);
+		} else if (s != NULL) {
+			hpa_purge_slab(h, s);
+		}
+	}
+}
+
+/* ------------------------------------------------------------------ statistics */
+
+static void
+hpa_slabs_stats_add(hpa_slabs_stats_t *to, const hslab_t *s) {
+	*(s->is_huge ? &to->npageslabs_huge : &to->npageslabs_nonhuge) += 1;
+	*(s->is_huge ? &to->nactive_huge : &to->nactive_nonhuge) += s->n_used;
+	*(s->is_huge ? &to->ndirty_huge : &to->ndirty_nonhuge) += hslab_ndirty(s);
+}
+
+void
+hpa_stats_read(hpa_t *h, hpa_stats_t *out) {
+	mutex_lock(&h->mtx);
+	out->npageslabs += atomic_load_zu(&h->nslabs, MO_RELAXED);
+	out->nactive += atomic_load_zu(&h->nactive, MO_RELAXED);
+	out->ndirty += atomic_load_zu(&h->ndirty, MO_RELAXED);
+#define HPA_COUNTER_READ(name, type, says) out->name += atomic_load_u64(&h->name, MO_RELAXED);
+	HPA_COUNTER_FIELDS(HPA_COUNTER_READ)
+#undef HPA_COUNTER_READ
+	for (ql_t *l = ql_first(&h->all); l != NULL; l = ql_next(&h->all, l)) {
+		const hslab_t *s = container_of(l, hslab_t, all);
+		unsigned pind = s->longest == 0 ? 0 : sz_psz_floor((size_t)s->longest << LG_PAGE);
+		hpa_slabs_stats_add(&out->slabs, s);
+		hpa_slabs_stats_add(s->n_used == 0 ? &out->empty_slabs : s->longest == 0 ? &out->full_slabs
+		    : &out->nonfull_slabs[pind], s);
+	}
+	mutex_unlock(&h->mtx);
+}

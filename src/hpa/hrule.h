@@ -1,0 +1,102 @@
+/*
+ * The rules of huge page allocation: pure functions of counts, options and times.
+ * Times are monotonic nanoseconds, delays milliseconds. No state and no lock; hpa.c asks them under
+ * the lock of its shard, and test/unit/hpa.c with a clock of its own.
+ */
+#ifndef HPA_HRULE_H
+#define HPA_HRULE_H
+
+#include "hpa/hpa_opt.h"
+#include "hpa/hslab.h"
+#include "os/nstime.h"
+
+/*
+ * A shard of at least HRULE_GROWN slabs of which three quarters are in use is growing: its next
+ * slab is expected to fill, and becomes huge at its first touch.
+ */
+#define HRULE_GROWN 4u
+/* After a refusal of the system no slab is made huge for this long. */
+#define HRULE_PAUSE_MS UINT64_C(60000)
+
+/* What the system does about huge pages of 2 MiB. */
+typedef enum {
+	hpa_sys_off,    /* it has none for this process */
+	hpa_sys_asked,  /* where it was asked to */
+	hpa_sys_always  /* wherever it can */
+} hpa_sys_t;
+
+/* When slabs are made huge. */
+typedef enum {
+	hpa_mode_never,
+	hpa_mode_lazy,  /* while the shard grows, and when they are nearly full for long enough */
+	hpa_mode_eager, /* when they are new */
+	hpa_mode_given  /* the system does it by itself: new ones count as huge */
+} hpa_mode_t;
+
+static inline hpa_mode_t
+hrule_mode(hpa_sys_t sys, unsigned style, bool is_enforced, bool starts_huge) {
+	if (sys == hpa_sys_off) {
+		return hpa_mode_never;
+	}
+	if (sys == hpa_sys_always && !is_enforced) {
+		bool is_quiet = style == hpa_style_none || style == hpa_style_auto;
+		return starts_huge ? hpa_mode_given : is_quiet ? hpa_mode_never
+		    : style == hpa_style_eager ? hpa_mode_eager : hpa_mode_lazy;
+	}
+	if (style == hpa_style_none && !is_enforced) {
+		return hpa_mode_never;
+	}
+	return style == hpa_style_eager ? hpa_mode_eager : hpa_mode_lazy;
+}
+
+/* Whether at least ms have passed since then. */
+static inline bool
+hrule_has_passed(uint64_t since, uint64_t ms, uint64_t now) {
+	return nstime_ns_between(since, now) / NSTIME_PER_MSEC >= ms;
+}
+
+/* Whether a new slab is made huge before its first touch, by a shard of these counts. */
+static inline bool
+hrule_is_born_huge(hpa_mode_t mode, size_t nslabs, size_t nactive) {
+	bool is_growing = nslabs >= HRULE_GROWN && nactive / 3 >= nslabs * HSLAB_NPAGES / 4;
+	return mode == hpa_mode_eager || (mode == hpa_mode_lazy && is_growing);
+}
+
+/* Whether a slab with so many pages in use waits to become huge. */
+static inline bool
+hrule_is_ripe(hpa_mode_t mode, bool is_huge, size_t nused, size_t threshold) {
+	return (mode == hpa_mode_lazy || mode == hpa_mode_eager) && !is_huge
+	    && nused << LG_PAGE >= min_zu(threshold, HSLAB_SIZE);
+}
+
+/* Dirty pages that a shard may keep. */
+static inline size_t
+hrule_dirty_limit(size_t nactive, fxp_t mult) {
+	return mult == HPA_DIRTY_MULT_NEVER ? SIZE_MAX : fxp_mul_frac(nactive, mult);
+}
+
+/* Whether a slab that is partly in use may be purged when there are too many dirty pages. */
+static inline bool
+hrule_may_purge(size_t nused, size_t ndirty, size_t threshold) {
+	return nused > 0 && ndirty > 0 && ndirty << LG_PAGE >= threshold;
+}
+
+/* Whether a pass of purging begins now; last 0: there was none. */
+static inline bool
+hrule_may_begin(size_t ndirty, size_t limit, uint64_t last, uint64_t interval_ms, uint64_t now) {
+	return ndirty > limit && (last == 0 || hrule_has_passed(last, interval_ms, now));
+}
+
+/* Whether a pass goes on after so many slabs; most < 0: any number. */
+static inline bool
+hrule_may_go_on(size_t ndirty, size_t limit, size_t npurged, ssize_t most) {
+	return ndirty > limit && (most < 0 || npurged < (size_t)most);
+}
+
+/* Whether a slab without pages in use goes back to the system after that decay time; -1: never. */
+static inline bool
+hrule_may_return(uint64_t since, ssize_t decay_ms, uint64_t now) {
+	return decay_ms >= 0 && hrule_has_passed(since, (uint64_t)decay_ms, now);
+}
+
+#endif

@@ -1,0 +1,52 @@
+/*
+ * Lists of huge slabs by fullness and longest free run; hset.h has the contract. Invariant: the bit
+ * of a class is set exactly if its list has an element. The shard's lock protects the set. Called
+ * by hpa.
+ */
+#include "hpa/hset.h"
+
+#include "meta/sz.h"
+
+void
+hset_init(hset_t *set) {
+	for (unsigned i = 0; i < HSET_LEVELS; i++) {
+		set->classes[i] = 0;
+		for (unsigned k = 0; k < HSET_CLASSES; k++) {
+			ql_init(&set->lists[i][k]);
+		}
+	}
+}
+
+void
+hset_insert(hset_t *set, hslab_t *s) {
+	assert(s->n_used > 0 && s->longest > 0 && ql_is_empty(&s->place));
+	s->level = (uint8_t)(s->n_used * HSET_LEVELS / HSLAB_NPAGES);
+	s->pind = (uint8_t)sz_psz_floor((size_t)s->longest << LG_PAGE);
+	assert(s->level < HSET_LEVELS && s->pind < HSET_CLASSES);
+	ql_push_tail(&set->lists[s->level][s->pind], &s->place);
+	set->classes[s->level] |= 1u << s->pind;
+}
+
+void
+hset_remove(hset_t *set, hslab_t *s) {
+	ql_remove(&s->place);
+	if (ql_is_empty(&set->lists[s->level][s->pind])) {
+		set->classes[s->level] &= ~(1u << s->pind);
+	}
+}
+
+hslab_t *
+hset_fit(const hset_t *set, unsigned n) {
+	unsigned pind = sz_psz2ind((size_t)n << LG_PAGE);
+	if (pind >= HSET_CLASSES) {
+		return NULL;
+	}
+	for (unsigned i = HSET_LEVELS; i-- > 0;) {
+		uint32_t fitting = set->classes[i] >> pind << pind;
+		if (fitting != 0) {
+			ql_t *l = ql_first(&set->lists[i][ctz64(fitting)]);
+			return container_of(l, hslab_t, place);
+		}
+	}
+	return NULL;
+}

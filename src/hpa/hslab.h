@@ -1,0 +1,82 @@
+/*
+ * A huge slab: 2 MiB of aligned memory from which runs of pages are handed out, and the table that
+ * finds it by an address.
+ * Two bitmaps say which pages are in use and which were touched since they were last given back; a
+ * page that is touched and not in use is dirty. The descriptor lies outside of the slab. Invariant:
+ * the counts and the longest free run agree with the bitmaps, and a page in use counts as touched.
+ * The lock of its shard (hpa/hpa.h) protects a slab; slots of the table are atomic. Called by hset
+ * and hpa.
+ */
+#ifndef HPA_HSLAB_H
+#define HPA_HSLAB_H
+
+#include "os/pages.h"
+#include "util/fb.h"
+#include "util/ql.h"
+
+#define HSLAB_LG_SIZE 21
+#define HSLAB_SIZE (ZU(1) << HSLAB_LG_SIZE)
+/* Pages of a slab: as many as there are, and at most. */
+#define HSLAB_NPAGES ((unsigned)(HSLAB_SIZE >> LG_PAGE))
+#define HSLAB_NPAGES_MAX (1u << (HSLAB_LG_SIZE - LG_PAGE_MIN))
+#define HSLAB_NWORDS FB_NWORDS(HSLAB_NPAGES_MAX)
+
+typedef struct hslab_s {
+	char *addr;
+	void *home; /* what the source of the memory calls it */
+	fb_word_t used[HSLAB_NWORDS];
+	fb_word_t touched[HSLAB_NWORDS];
+	uint16_t n_used;
+	uint16_t n_touched;
+	uint16_t longest;     /* pages of the longest free run */
+	uint8_t level, pind;  /* its place in the set */
+	bool is_huge;         /* the system was asked to back it by one huge page */
+	bool is_out;          /* in the hands of a thread that makes system calls for it */
+	bool was_huge;        /* it has had a mark for huge pages since it was fetched */
+	ql_t all;             /* list of all slabs of the shard */
+	ql_t place;           /* list of the set, of the empty or of the spare ones */
+	ql_t dirty;           /* list of those that may be purged in part */
+	ql_t ripe;            /* list of those that may become huge */
+	uint64_t empty_since; /* times in nanoseconds, valid while it is on these lists */
+	uint64_t dirty_since;
+	uint64_t ripe_since;
+} hslab_t;
+
+/* A new slab at this address, without pages in use or touched; its links are on no list. */
+void hslab_init(hslab_t *s, char *addr, void *home);
+
+/* First page of the lowest free run of n pages; the slab has one. */
+unsigned hslab_find(const hslab_t *s, unsigned n);
+/* Whether the n pages from the first on exist and are free. */
+bool hslab_is_free(const hslab_t *s, unsigned first, unsigned n);
+/*
+ * Mark free pages as used, and used ones as free. Taking returns whether none was touched before.
+ */
+bool hslab_take(hslab_t *s, unsigned first, unsigned n);
+void hslab_put(hslab_t *s, unsigned first, unsigned n);
+/*
+ * The next run of dirty pages at or behind *first: returns its length and sets *first; 0: there is
+ * none.
+ */
+unsigned hslab_dirty_run(const hslab_t *s, unsigned *first);
+/* The pages, none of which is in use, were given back. */
+void hslab_clean(hslab_t *s, unsigned first, unsigned n);
+
+/* Pages that are touched and not in use. */
+static inline unsigned
+hslab_ndirty(const hslab_t *s) {
+	return (unsigned)(s->n_touched - s->n_used);
+}
+
+/* Pages not in use that may be in memory: of a huge slab all, whether touched or not. */
+static inline unsigned
+hslab_nidle(const hslab_t *s) {
+	return s->is_huge ? HSLAB_NPAGES - s->n_used : hslab_ndirty(s);
+}
+
+/* The slab that was entered for the 2 MiB of this address; NULL: none. */
+hslab_t *hslab_of(const void *addr);
+/* Enters s, or NULL, for these 2 MiB. 0, or ENOMEM with nothing changed; removing cannot fail. */
+int hslab_enter(const void *addr, hslab_t *s);
+
+#endif

@@ -1,0 +1,99 @@
+/*
+ * Prints the statistics of huge pages (stats_hpa.h): in JSON every key, zero where it is
+ * off; as a table one line for each kind of slabs that there is.
+ * No lock and no state: works on the snapshot of a report. Invariant: the keys are those of the
+ * field lists in hpa/hpa.h and extent/piece.h. Called by stats.c.
+ */
+#include "stats_hpa.h"
+
+#define EMIT_uint64_t emitter_type_uint64
+#define EMIT_size_t emitter_type_size
+#define EMIT_FIELD(name, type, says) emitter_json_kv(em, #name, EMIT_##type, &s->name);
+
+static void
+json_sec(emitter_t *em) {
+	static const char *const keys[] = {"sec_bytes", "sec_hits", "sec_misses", "sec_dalloc_noflush",
+	    "sec_dalloc_flush", "sec_overfills"};
+	const size_t zero = 0;
+	for (unsigned i = 0; i < ARRAY_LEN(keys); i++) {
+		emitter_json_kv(em, keys[i], emitter_type_size, &zero);
+	}
+}
+
+static void
+json_slabs(emitter_t *em, const hpa_slabs_stats_t *s) {
+	HPA_SLABS_FIELDS(EMIT_FIELD)
+}
+
+static void
+json_kind(emitter_t *em, const char *key, const hpa_slabs_stats_t *s) {
+	emitter_json_object_kv_begin(em, key);
+	json_slabs(em, s);
+	emitter_json_object_end(em);
+}
+
+static void
+json_hpa(emitter_t *em, const hpa_stats_t *s) {
+	emitter_json_object_kv_begin(em, "hpa_shard");
+	json_sec(em);
+	HPA_SHARD_FIELDS(EMIT_FIELD)
+	HPA_COUNTER_FIELDS(EMIT_FIELD)
+	json_kind(em, "slabs", &s->slabs);
+	json_kind(em, "full_slabs", &s->full_slabs);
+	json_kind(em, "empty_slabs", &s->empty_slabs);
+	emitter_json_array_kv_begin(em, "nonfull_slabs");
+	for (unsigned i = 0; i < HPA_NONFULL_KINDS; i++) {
+		emitter_json_object_begin(em);
+		json_slabs(em, &s->nonfull_slabs[i]);
+		emitter_json_object_end(em);
+	}
+	emitter_json_array_end(em);
+	emitter_json_object_end(em);
+}
+
+static void
+line_kind(emitter_t *em, const char *title, const hpa_slabs_stats_t *s) {
+	if (s->npageslabs_huge + s->npageslabs_nonhuge > 0) {
+		emitter_table_printf(em, "  %s: huge: %zu, active: %zu, dirty: %zu; "
+		    "not huge: %zu, active: %zu, dirty: %zu\n", title, s->npageslabs_huge,
+		    s->nactive_huge, s->ndirty_huge, s->npageslabs_nonhuge, s->nactive_nonhuge,
+		    s->ndirty_nonhuge);
+	}
+}
+
+void
+stats_print_hpa(emitter_t *em, const hpa_stats_t *hpa) {
+	if (emitter_is_json(em)) {
+		json_hpa(em, hpa);
+		return;
+	}
+	if (hpa->npageslabs == 0 && hpa->npurges == 0) {
+		return;
+	}
+	emitter_table_printf(em, "HPA shard stats:\n  Pageslabs: %zu, active pages: %zu, "
+	    "dirty pages: %zu\n",
+	    hpa->npageslabs, hpa->nactive, hpa->ndirty);
+	emitter_table_printf(em, "  Purge passes: %llu, purges: %llu, hugifies: %llu, failures: %llu, "
+	    "dehugifies: %llu\n", (unsigned long long)hpa->npurge_passes,
+	    (unsigned long long)hpa->npurges, (unsigned long long)hpa->nhugifies,
+	    (unsigned long long)hpa->nhugify_failures, (unsigned long long)hpa->ndehugifies);
+	line_kind(em, "In all slabs", &hpa->slabs);
+	line_kind(em, "In full slabs", &hpa->full_slabs);
+	line_kind(em, "In empty slabs", &hpa->empty_slabs);
+}
+
+void
+stats_print_thp(emitter_t *em, const thp_stats_t *s) {
+	emitter_json_object_kv_begin(em, "thp");
+	THP_STATS_FIELDS(EMIT_FIELD)
+	emitter_json_kv(em, "state", emitter_type_string, &s->state);
+	emitter_json_object_end(em);
+	if (s->npopulate + s->nfailures > 0) {
+		emitter_table_printf(em, "Populated: %zu bytes by %zu calls, failures: %zu\n", s->populated,
+		    s->npopulate, s->nfailures);
+	}
+	if (s->npieces > 0) {
+		emitter_table_printf(em, "Huge pieces: %zu, made: %zu, broken: %zu, slow: %zu, "
+		    "pauses: %zu\n", s->pieces, s->npieces, s->nbroken, s->nslow, s->npauses);
+	}
+}

@@ -1,0 +1,170 @@
+/*
+ * The options of huge page allocation are read, shown and kept in their limits; hpa:true is
+ * accepted, and without it all of its statistics are there and zero.
+ */
+#include "ctl.h"
+
+static const struct {
+	const char *name;
+	const char *conf;	/* NULL: the default */
+	uint64_t value;
+} sizes[] = {
+	{"hpa_slab_max_alloc", NULL, 65536},
+	{"hpa_slab_max_alloc", "hpa_slab_max_alloc:999999999", (uint64_t)2 << 20},
+	{"hpa_hugification_threshold", NULL, 1992294},
+	{"hpa_hugification_threshold", "hpa_hugification_threshold_ratio:0.5", (uint64_t)1 << 20},
+	{"hpa_purge_threshold", "hpa_purge_threshold_ratio:.25", (uint64_t)1 << 19},
+	{"hpa_hugify_delay_ms", NULL, 10000},
+	{"hpa_min_purge_interval_ms", NULL, 5000},
+	{"hpa_min_purge_delay_ms", "hpa_min_purge_delay_ms:7", 7},
+	{"experimental_hpa_max_purge_nhp", NULL, (uint64_t)-1},
+	{"hpa_sec_nshards", NULL, 2},
+	{"hpa_sec_max_alloc", "hpa_sec_max_alloc:99999999", 32768},
+	{"hpa_sec_max_bytes", "hpa_sec_max_bytes:1", 262144},
+	{"hpa_sec_batch_fill_extra", NULL, 3},
+};
+
+static int
+child_options(void) {
+	char name[64];
+	uint32_t mult = 0;
+	size_t len = sizeof(mult);
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		printf("%s=%llu\n", sizes[i].name,
+		    (unsigned long long)ctl_size(ctl_name(name, "opt.%s", sizes[i].name)));
+	if (mallctl("opt.hpa_dirty_mult", &mult, &len, NULL, 0) != 0)
+		return 1;
+	printf("mult=%u style=%s hpa=%d always=%d\n", mult, ctl_str("opt.hpa_hugify_style"),
+	    ctl_bool("opt.hpa"), ctl_bool("opt.experimental_hpa_start_huge_if_thp_always"));
+	return 0;
+}
+
+static void
+test_options(void) {
+	static struct test_result r;
+	char line[128];
+	size_t page = ctl_size("arenas.page");
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		run_child_conf(&r, "options", sizes[i].conf);
+		uint64_t value = sizes[i].value;
+		if (strcmp(sizes[i].name, "hpa_sec_max_alloc") == 0 && value < page)
+			value = page;	/* no size is below a page */
+		snprintf(line, sizeof(line), "%s=%llu\n", sizes[i].name, (unsigned long long)value);
+		contains(r.out, line, "%s", sizes[i].conf != NULL ? sizes[i].conf : sizes[i].name);
+	}
+	contains(r.out, "mult=16384 style=lazy hpa=0 always=1\n", "the others' defaults");
+	run_child_conf(&r, "options", "hpa_dirty_mult:-1,h:ea");
+	contains(r.out, "mult=4294967295 style=eager hpa=0", "-1, and a cut key and word");
+	run_child_conf(&r, "options",
+	    "abort_conf:false,hpa_hugification_threshold_ratio:1.5,hpa_dirty_mult:-2");
+	contains(r.out, "Invalid conf value: hpa_hugification_threshold_ratio:1.5\n", "more than all");
+	contains(r.out, "Invalid conf value: hpa_dirty_mult:-2\n", "less than nothing");
+}
+
+static void
+test_switch(void) {
+	static struct test_result r;
+
+	run_child_conf(&r, "options", "abort_conf:true,hpa:true");
+	child_exits(&r, 0, "hpa:true is no error");
+	contains(r.out, "hpa=1", "opt.hpa tells so");
+	ok(strstr(r.out, "HPA") == NULL, "and no word is said");
+	if (!ctl_bool("config.stats")) {
+		skip(1, "no statistics");
+		return;
+	}
+	run_child_conf(&r, "figures", "hpa:true,narenas:1");
+	child_exits(&r, 0, "what is counted of slabs adds up, and a purge leaves nothing dirty");
+}
+
+static void
+test_nodes(void) {
+	static const char *const kinds[] = { "slabs", "full_slabs", "empty_slabs", "nonfull_slabs.0",
+		"nonfull_slabs.63" };
+	static const char *const counts[] = { "npageslabs", "nactive", "ndirty", "npurge_passes",
+	    "npurges",
+		"nhugifies", "nhugify_failures", "ndehugifies" };
+	static const char *const sec[] = {"bytes", "hits", "misses", "dalloc_noflush", "dalloc_flush",
+	    "overfills"};
+	static const char *const locks[] = {"hpa_shard", "hpa_shard_grow", "hpa_sec"};
+	static const unsigned arenas[] = {0, 4096};
+	char name[128];
+	unsigned nzero = 0, n = 0;
+
+	for (size_t a = 0; a < 2; a++) {
+		for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+			nzero += ctl_size(ctl_name(name, "stats.arenas.%u.hpa_shard.%s.nactive_huge", arenas[a],
+			    kinds[i])) == 0;
+			nzero += ctl_size(ctl_name(name, "stats.arenas.%u.hpa_shard.%s.ndirty_nonhuge",
+			    arenas[a], kinds[i])) == 0;
+			n += 2;
+		}
+		for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++, n++)
+			nzero += ctl_size(ctl_name(name, "stats.arenas.%u.hpa_shard.%s", arenas[a], counts[i]))
+			    == 0;
+		for (size_t i = 0; i < sizeof(sec) / sizeof(sec[0]); i++, n++)
+			nzero += ctl_size(ctl_name(name, "stats.arenas.%u.hpa_sec_%s", arenas[a], sec[i])) == 0;
+		for (size_t i = 0; i < sizeof(locks) / sizeof(locks[0]); i++, n++)
+			nzero += ctl_u64(ctl_name(name, "stats.arenas.%u.mutexes.%s.num_ops", arenas[a],
+			    locks[i])) == 0;
+	}
+	is_uint(nzero, n, "statistics are there and zero, of one arena and of all");
+	ok(!ctl_exists("stats.arenas.0.hpa_shard.nonfull_slabs.64.nactive_huge"),
+	    "there are 64 kinds of slabs");
+	ok(!ctl_exists("stats.arenas.4095.hpa_shard.nactive"), "no arena, no statistics");
+	ok(ctl_u64("stats.arenas.0.mutexes.base.num_ops") > 0, "a lock that is there counts");
+}
+
+/* With hpa:true: figures of one moment. */
+static int
+child_figures(void) {
+	static void *blocks[4000];
+	static const char *const sums[] = {"npageslabs", "nactive", "ndirty"};
+	char name[128];
+	unsigned bad = 0;
+
+	for (size_t i = 0; i < 4000; i++)
+		blocks[i] = malloc(14000);
+	for (size_t i = 0; i < 4000; i += 2)
+		free(blocks[i]);
+	mallctl("thread.tcache.flush", NULL, NULL, NULL, 0);
+	ctl_void("arena.0.decay");
+	ctl_epoch();
+	for (size_t i = 0; i < 3; i++) {
+		size_t all = ctl_size(ctl_name(name, "stats.arenas.0.hpa_shard.%s", sums[i]));
+		size_t huge = ctl_size(ctl_name(name, "stats.arenas.0.hpa_shard.slabs.%s_huge", sums[i]));
+		size_t other = ctl_size(ctl_name(name, "stats.arenas.0.hpa_shard.slabs.%s_nonhuge",
+		    sums[i]));
+		bad += wrong_if(all != huge + other) || wrong_if(i < 2 && all == 0);
+	}
+	size_t active = ctl_size("stats.arenas.0.hpa_shard.nactive");
+	bad += wrong_if(active > ctl_size("stats.arenas.0.pactive")
+	    + ctl_size("stats.arenas.0.pdirty"));
+	bad += wrong_if(ctl_u64("stats.arenas.0.mutexes.hpa_shard.num_ops") == 0);
+	bad += wrong_if(ctl_size("stats.resident") > ctl_size("stats.mapped"));
+	ctl_void("arena.0.purge");
+	ctl_epoch();
+	bad += wrong_if(ctl_size("stats.arenas.0.hpa_shard.ndirty") != 0);
+	printf("%u wrong, %zu pages\n", bad, active);
+	return bad != 0;
+}
+
+static const struct test_child children[] = {
+	{"options", child_options},
+	{"figures", child_figures},
+	{NULL, NULL},
+};
+
+int
+main(int argc, char **argv) {
+	test_children(argc, argv, children);
+	test_options();
+	test_switch();
+	if (ctl_bool("config.stats") && !ctl_bool("opt.hpa"))
+		test_nodes();
+	else
+		skip(4, "no statistics, or hpa is on");
+	return done_testing();
+}

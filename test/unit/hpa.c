@@ -1,0 +1,396 @@
+/*
+ * hpa/: the bitmaps of a huge slab against a model, the order of the set, each rule with a clock of
+ * the test's own, and a shard whose memory and system calls are counted.
+ */
+#include "core.h"
+
+#include "hpa/hpa.h"
+#include "meta/sz.h"
+
+#include <sys/mman.h>
+
+#define MSEC NSTIME_PER_MSEC
+#define COLLAPSE 25 /* MADV_COLLAPSE, which the headers may not have */
+#define N_RUNS 400
+
+static struct os_hooks_s hooks;
+static uint64_t now;
+static struct {
+	unsigned got, put, marked; /* slabs from the source, and back; of these with a mark */
+	unsigned huge, nohuge, collapse;
+	size_t purged;
+	int fail_with; /* of making huge */
+	bool is_dry;   /* the source has nothing */
+} sys;
+
+static uint64_t
+fake_now(void) {
+	return now;
+}
+
+static int
+fake_madvise(void *addr, size_t size, int advice) {
+	if (advice == MADV_HUGEPAGE || advice == COLLAPSE) {
+		*(advice == COLLAPSE ? &sys.collapse : &sys.huge) += 1;
+		errno = sys.fail_with;
+		return sys.fail_with == 0 ? 0 : -1;
+	}
+	sys.nohuge += advice == MADV_NOHUGEPAGE;
+	sys.purged += advice == MADV_DONTNEED ? size >> LG_PAGE : 0;
+	return os_hooks_real.madvise(addr, size, advice);
+}
+
+static ssize_t
+no_madvise_many(const struct iovec *ranges, size_t n, int advice) {
+	(void)ranges;
+	(void)n;
+	(void)advice;
+	errno = ENOSYS;
+	return -1;
+}
+
+/* Answers for the files of the system: huge pages of 2 MiB, where they are asked for. */
+static int
+fake_open(const char *path, int flags, unsigned mode) {
+	const char *text = strstr(path, "transparent_hugepage/enabled") != NULL
+	    ? "always [madvise] never\n" : strstr(path, "hpage_pmd_size") != NULL ? "2097152\n" : NULL;
+	if (text == NULL) {
+		return os_hooks_real.open(path, flags, mode);
+	}
+	int fd = memfd_create("fake", MFD_CLOEXEC);
+	if (fd < 0 || write(fd, text, strlen(text)) < 0 || lseek(fd, 0, SEEK_SET) != 0) {
+		abort();
+	}
+	return fd;
+}
+
+static char *
+source_get(void *ctx, void **home) {
+	(void)ctx;
+	bool commit = true;
+	char *p = sys.is_dry ? NULL : pages_map(NULL, HSLAB_SIZE, HSLAB_SIZE, &commit);
+	*home = p;
+	sys.got += p != NULL;
+	return p;
+}
+
+static void
+source_put(void *ctx, void *home, bool is_marked) {
+	(void)ctx;
+	sys.put++;
+	sys.marked += is_marked;
+	pages_unmap(home, HSLAB_SIZE);
+}
+
+static const hpa_source_t source = {source_get, source_put};
+
+/* ------------------------------------------------------------------ a slab */
+
+static unsigned
+model_longest(const bool *used) {
+	unsigned longest = 0, run = 0;
+	for (unsigned i = 0; i < HSLAB_NPAGES; i++) {
+		run = used[i] ? 0 : run + 1;
+		longest = run > longest ? run : longest;
+	}
+	return longest;
+}
+
+static void
+test_slab(void) {
+	static bool used[HSLAB_NPAGES_MAX], touched[HSLAB_NPAGES_MAX];
+	static hslab_t s;
+	uint64_t rnd = 7;
+	unsigned bad = 0;
+	hslab_init(&s, NULL, NULL);
+	for (unsigned k = 0; k < 3000; k++) {
+		unsigned n = 1 + (unsigned)core_below(&rnd, 9), at = (unsigned)core_below(&rnd,
+		    HSLAB_NPAGES);
+		if (n <= s.longest && (k & 1) == 0) {
+			unsigned first = hslab_find(&s, n), fresh = 0;
+			for (unsigned i = 0; i < n; i++) {
+				bad += wrong_if(used[first + i]);
+				fresh += !touched[first + i];
+				used[first + i] = touched[first + i] = true;
+			}
+			bad += wrong_if(hslab_take(&s, first, n) != (fresh == n));
+		} else if (used[at]) {
+			hslab_put(&s, at, 1);
+			used[at] = false;
+		} else if (k % 50 == 1) {
+			for (unsigned first = 0, len; (len = hslab_dirty_run(&s, &first)) != 0; first += len) {
+				hslab_clean(&s, first, len);
+				memset(touched + first, 0, len);
+			}
+		}
+		unsigned n_used = 0, n_touched = 0;
+		for (unsigned i = 0; i < HSLAB_NPAGES; i++) {
+			n_used += used[i];
+			n_touched += touched[i];
+		}
+		bad += wrong_if(s.n_used != n_used) || wrong_if(s.n_touched != n_touched)
+		    || wrong_if(s.longest != model_longest(used));
+	}
+	is_uint(bad, 0, "bitmaps, counts and the longest run agree with a model");
+}
+
+static hslab_t *
+slab_with(hslab_t *s, unsigned n_used) {
+	hslab_init(s, NULL, NULL);
+	hslab_take(s, 0, n_used);
+	return s;
+}
+
+static void
+test_set(void) {
+	static hset_t set;
+	static hslab_t few, half, most;
+	unsigned n = HSLAB_NPAGES;
+	hset_init(&set);
+	ok(hset_fit(&set, 1) == NULL, "an empty set has nothing");
+	hset_insert(&set, slab_with(&few, n / 16));
+	hset_insert(&set, slab_with(&most, n - n / 8));
+	hset_insert(&set, slab_with(&half, n / 2));
+	ok(hset_fit(&set, 1) == &most, "the fullest is taken first");
+	ok(hset_fit(&set, n / 8 + 1) == &half, "that has room");
+	ok(hset_fit(&set, n / 2 + 1) == &few, "the emptiest last");
+	ok(hset_fit(&set, n) == NULL, "none, if no run is long enough");
+	hset_remove(&set, &most);
+	ok(hset_fit(&set, 1) == &half, "what was removed is not found");
+}
+
+/* ------------------------------------------------------------------ rules */
+
+static void
+test_rule_of_modes(void) {
+	unsigned bad = 0;
+	for (unsigned style = hpa_style_auto; style <= hpa_style_lazy; style++) {
+		bad += wrong_if(hrule_mode(hpa_sys_off, style, true, true) != hpa_mode_never)
+		    || wrong_if(hrule_mode(hpa_sys_always, style, false, true) != hpa_mode_given);
+	}
+	is_uint(bad, 0, "without huge pages never; where they are always made, they are given");
+	ok(hrule_mode(hpa_sys_asked, hpa_style_none, false, true) == hpa_mode_never
+	    && hrule_mode(hpa_sys_asked, hpa_style_none, true, true) == hpa_mode_lazy,
+	    "none, unless enforced");
+	ok(hrule_mode(hpa_sys_asked, hpa_style_auto, false, true) == hpa_mode_lazy
+	    && hrule_mode(hpa_sys_always, hpa_style_auto, false, false) == hpa_mode_never,
+	    "auto leaves it to the system");
+	ok(hrule_mode(hpa_sys_asked, hpa_style_eager, false, true) == hpa_mode_eager
+	    && hrule_mode(hpa_sys_always, hpa_style_lazy, false, false) == hpa_mode_lazy,
+	    "the others are what they are");
+}
+
+static void
+test_rule_of_birth(void) {
+	size_t all = (size_t)HRULE_GROWN * HSLAB_NPAGES;
+	ok(hrule_is_born_huge(hpa_mode_eager, 0, 0) && !hrule_is_born_huge(hpa_mode_never, 100,
+	    100 * all), "eager: each; never: none");
+	ok(hrule_is_born_huge(hpa_mode_lazy, HRULE_GROWN, all) && !hrule_is_born_huge(hpa_mode_lazy,
+	    HRULE_GROWN, all / 2), "lazy: while slabs are in use");
+	ok(!hrule_is_born_huge(hpa_mode_lazy, HRULE_GROWN - 1, all), "and there are some");
+	ok(hrule_is_ripe(hpa_mode_lazy, false, 3, 3 * PAGE) && !hrule_is_ripe(hpa_mode_lazy, false, 2,
+	    3 * PAGE), "ripe from the threshold on");
+	ok(!hrule_is_ripe(hpa_mode_lazy, true, 3, 3 * PAGE) && !hrule_is_ripe(hpa_mode_never, false, 3,
+	    3 * PAGE), "not if it is huge, nor if none is to be");
+}
+
+static void
+test_rules_of_purging(void) {
+	uint64_t t = 1000 * MSEC;
+	ok(hrule_dirty_limit(1000, FXP_INIT_PERCENT(25)) == 250 && hrule_dirty_limit(1,
+	    HPA_DIRTY_MULT_NEVER) == SIZE_MAX, "dirty pages: a part of those in use, or any number");
+	ok(hrule_may_purge(1, 2, 2 * PAGE) && !hrule_may_purge(1, 1, 2 * PAGE) && !hrule_may_purge(0, 5,
+	    PAGE) && !hrule_may_purge(1, 0, 0), "in part: from the threshold on, if it is in use");
+	ok(hrule_may_begin(11, 10, 0, 500, 1) && !hrule_may_begin(10, 10, 0, 500, 1),
+	    "a pass begins beyond the limit");
+	ok(!hrule_may_begin(11, 10, t, 500, t + 499 * MSEC) && hrule_may_begin(11, 10, t, 500,
+	    t + 500 * MSEC), "and not before the interval has passed");
+	ok(hrule_may_go_on(11, 10, 99, -1) && !hrule_may_go_on(10, 10, 0, -1) && hrule_may_go_on(11, 10,
+	    1, 2) && !hrule_may_go_on(11, 10, 2, 2), "it ends at the limit, or after so many slabs");
+	ok(hrule_may_return(t, 0, t) && !hrule_may_return(t, -1, UINT64_MAX) && !hrule_may_return(t, 10,
+	    t + 9 * MSEC) && hrule_may_return(t, 10, t + 10 * MSEC),
+	    "an empty one goes after the decay time");
+	ok(!hrule_has_passed(t, UINT64_MAX, UINT64_MAX) && !hrule_has_passed(t, 1, t - 1),
+	    "no delay overflows");
+}
+
+/* ------------------------------------------------------------------ a shard */
+
+static hpa_t *
+shard(void) {
+	memset(&sys, 0, sizeof(sys));
+	return hpa_new(base_new(NULL), &source, NULL);
+}
+
+static size_t
+ndirty(const hpa_t *h) {
+	return atomic_load_zu(&h->ndirty, MO_RELAXED);
+}
+
+static void
+test_return(void) {
+	hpa_t *h = shard();
+	bool is_zeroed = false;
+	char *a = hpa_alloc(h, HSLAB_SIZE / 2, &is_zeroed), *b = hpa_alloc(h, HSLAB_SIZE / 2,
+	    &is_zeroed);
+	ok(a != NULL && b == a + HSLAB_SIZE / 2 && is_zeroed && sys.got == 1, "two halves of one slab");
+	char *c = hpa_alloc(h, PAGE, &is_zeroed);
+	is_uint(sys.got, 2, "a page more is a slab more");
+	hpa_dalloc(h, b, PAGE);
+	ok(hpa_try_alloc_at(h, b, PAGE, &is_zeroed) && !is_zeroed,
+	    "freed pages are taken again in place");
+	ok(!hpa_try_alloc_at(h, b + PAGE, PAGE, &is_zeroed), "those in use are not");
+	hpa_dalloc(h, b, HSLAB_SIZE / 2);
+	hpa_dalloc(h, a, HSLAB_SIZE / 2);
+	hpa_tick(h, now + 99 * MSEC, 100, false);
+	is_uint(sys.put, 1, "too many are dirty: the empty one goes at once");
+	opt_hpa_dirty_mult = HPA_DIRTY_MULT_NEVER;
+	hpa_dalloc(h, c, PAGE);
+	hpa_tick(h, now + 99 * MSEC, 100, false);
+	is_uint(sys.put, 1, "any number may be dirty: the next one waits");
+	hpa_tick(h, now + 1000 * MSEC, -1, false);
+	is_uint(sys.put, 1, "for ever without a decay time");
+	hpa_tick(h, now + 100 * MSEC, 100, false);
+	is_uint(sys.put, 2, "or until it has passed");
+	sys.is_dry = true;
+	ok(hpa_alloc(h, PAGE, &is_zeroed) == NULL, "no memory is NULL");
+	opt_hpa_dirty_mult = FXP_INIT_PERCENT(25);
+}
+
+/* Takes n slabs whole; frees every other page of the first. */
+static void
+fill(hpa_t *h, unsigned n, char **slabs) {
+	bool is_zeroed;
+	for (unsigned i = 0; i < n; i++) {
+		slabs[i] = hpa_alloc(h, HSLAB_SIZE, &is_zeroed);
+	}
+	for (unsigned i = 0; i < HSLAB_NPAGES; i += 2) {
+		hpa_dalloc(h, slabs[0] + ((size_t)i << LG_PAGE), PAGE);
+	}
+}
+
+static void
+test_purge(void) {
+	hpa_t *h = shard();
+	char *slabs[2];
+	fill(h, 2, slabs);
+	size_t half = HSLAB_NPAGES / 2;
+	is_uint(ndirty(h), half, "half a slab is dirty");
+	opt_hpa_min_purge_delay_ms = 7;
+	hpa_tick(h, now + 6 * MSEC, 100000, false);
+	is_uint(sys.purged, 0, "it waits for the delay");
+	opt_hpa_min_purge_interval_ms = 50;
+	hpa_tick(h, now + 8 * MSEC, 100000, false);
+	is_uint(sys.purged, 0, "and for the interval since the last attempt");
+	hpa_tick(h, now + 56 * MSEC, 100000, false);
+	ok(sys.purged == half && ndirty(h) == 0 && sys.nohuge == 0, "then exactly the dirty pages go");
+	hpa_dalloc(h, slabs[1], PAGE);
+	hpa_tick(h, now + 5000 * MSEC, 100000, false);
+	is_uint(sys.purged, half, "few dirty pages may stay");
+	hpa_purge(h, true);
+	is_uint(sys.purged, half + 1, "unless all are to go");
+	opt_hpa_min_purge_delay_ms = 0;
+	opt_hpa_min_purge_interval_ms = 5000;
+}
+
+static void
+test_huge(void) {
+	hpa_t *h = shard();
+	char *slabs[HRULE_GROWN + 1];
+	bool is_zeroed;
+	for (unsigned i = 0; i < HRULE_GROWN; i++) {
+		slabs[i] = hpa_alloc(h, HSLAB_SIZE, &is_zeroed);
+	}
+	is_uint(sys.huge, 0, "the first slabs are not huge");
+	slabs[HRULE_GROWN] = hpa_alloc(h, HSLAB_SIZE, &is_zeroed);
+	is_uint(sys.huge, 1, "a growing shard's are");
+	hpa_tick(h, now + 9999 * MSEC, -1, false);
+	is_uint(sys.huge, 1, "full ones wait for the delay");
+	sys.fail_with = EAGAIN;
+	hpa_tick(h, now + 10000 * MSEC, -1, false);
+	ok(sys.huge == 2 && atomic_load_u64(&h->nhugify_failures, MO_RELAXED) == 1, "one is refused");
+	sys.fail_with = 0;
+	hpa_tick(h, now + 69999 * MSEC, -1, false);
+	is_uint(sys.huge, 2, "then none is tried for a minute");
+	hpa_tick(h, now + 70000 * MSEC, -1, true);
+	ok(sys.huge == 2 + HRULE_GROWN && sys.collapse == HRULE_GROWN,
+	    "afterwards all become huge, at once if that is allowed");
+	hpa_dalloc(h, slabs[0], HSLAB_SIZE / 2);
+	hpa_purge(h, true);
+	ok(sys.nohuge == 1 && atomic_load_u64(&h->ndehugifies, MO_RELAXED) == 1,
+	    "one that is purged in part loses its mark");
+	hpa_dalloc(h, slabs[1], HSLAB_SIZE);
+	hpa_dalloc(h, slabs[0] + HSLAB_SIZE / 2, HSLAB_SIZE / 2);
+	hpa_purge(h, false);
+	ok(sys.put == 2 && sys.marked == 2, "the source hears of marks");
+}
+
+static void
+test_many(void) {
+	static char *runs[N_RUNS];
+	static size_t sizes[N_RUNS];
+	hpa_t *h = shard();
+	hpa_stats_t s;
+	uint64_t rnd = 3;
+	size_t sum = 0;
+	bool is_zeroed;
+	for (unsigned k = 0; k < 20000; k++) {
+		unsigned i = (unsigned)core_below(&rnd, N_RUNS);
+		if (runs[i] != NULL) {
+			hpa_dalloc(h, runs[i], sizes[i]);
+			sum -= sizes[i];
+			runs[i] = NULL;
+		} else {
+			sizes[i] = (1 + core_below(&rnd, 17)) << LG_PAGE;
+			runs[i] = hpa_alloc(h, sizes[i], &is_zeroed);
+			sum += sizes[i];
+		}
+		if (k % 1000 == 0) {
+			hpa_tick(h, now + k * MSEC, 100, false);
+		}
+	}
+	memset(&s, 0, sizeof(s));
+	hpa_stats_read(h, &s);
+	is_uint(s.nactive << LG_PAGE, sum, "what is in use is counted");
+	ok(s.slabs.nactive_huge + s.slabs.nactive_nonhuge == s.nactive
+	    && s.slabs.npageslabs_huge + s.slabs.npageslabs_nonhuge == s.npageslabs,
+	    "sums by kind are the whole");
+	for (unsigned i = 0; i < N_RUNS; i++) {
+		if (runs[i] != NULL) {
+			hpa_dalloc(h, runs[i], sizes[i]);
+		}
+	}
+	hpa_purge(h, true);
+	ok(sys.got == sys.put && sys.got > 0 && ndirty(h) == 0, "in the end every slab is returned");
+}
+
+static void
+body(void) {
+	hooks = os_hooks_real;
+	hooks.madvise = fake_madvise;
+	hooks.madvise_many = no_madvise_many;
+	hooks.open = fake_open;
+	now = 5000 * NSTIME_PER_SEC;
+	pages_boot();
+	sc_boot();
+	base_boot();
+	ok(pages_can_purge_forced(), "the system gives pages up");
+	os_hooks = &hooks;
+	nstime_now_hook = fake_now;
+	test_slab();
+	test_set();
+	test_rule_of_modes();
+	test_rule_of_birth();
+	test_rules_of_purging();
+	test_return();
+	test_purge();
+	test_huge();
+	test_many();
+	nstime_now_hook = NULL;
+	os_hooks = &os_hooks_real;
+}
+
+int
+main(int argc, char **argv) {
+	return core_run_all_pages(argc, argv, body);
+}
