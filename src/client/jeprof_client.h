@@ -106,6 +106,7 @@ typedef struct jeprof_target_s {
 	uint64_t sequence;
 	uint64_t slot_seen[JEPROF_SLOTS];
 	int64_t slot_seen_ms[JEPROF_SLOTS];
+	bool slot_was_answered[JEPROF_SLOTS];
 } jeprof_target_t;
 
 /* What is done while the process is idle: it allocates nothing, so it does not read its mailbox. */

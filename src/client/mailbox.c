@@ -13,6 +13,7 @@
 
 enum {
 	ABANDONED_MS = 300,  /* an answer that nobody fetches: its slot may be taken */
+	LEFT_MS = 1000,      /* a request that nobody answers: the same, if all slots are in use */
 	TORN_MAX = 8,
 	IDLE_MS = 1000,
 	WAIT_MS = 5000,
@@ -60,8 +61,21 @@ ring(jeprof_target_t *t) {
 }
 
 /*
- * Sets *slot to a free one, else one whose answer nobody has fetched for a while; -1: all in use.
+ * Whether the slot may be taken although something lies there: an answer that nobody fetches, or a
+ * request that an idle process does not take, of a client that may have been killed. A client that
+ * does wait for it finds another request there and asks again. A start or set may be left to stay,
+ * so it is not taken; of these leave_pending and jeprof_find_pending keep a slot free.
  */
+static bool
+is_slot_left(const jeprof_target_t *t, unsigned i, const prof_slot_t *s) {
+	int64_t age = client_now_ms() - t->slot_seen_ms[i];
+	bool is_answered = s->answered == s->sequence;
+	return t->slot_seen[i] == s->sequence && t->slot_was_answered[i] == is_answered
+	    && (is_answered ? age >= ABANDONED_MS : age >= LEFT_MS && s->answer_nonce != s->nonce
+	    && strncmp(s->text, "start", 5) != 0 && strncmp(s->text, "set", 3) != 0);
+}
+
+/* Sets *slot to a free one, else one that may be taken; -1: all in use. */
 static int
 find_free_slot(jeprof_target_t *t, int *slot) {
 	*slot = -1;
@@ -72,15 +86,17 @@ find_free_slot(jeprof_target_t *t, int *slot) {
 		if (!client_read_memory(t, client_slot_at(t, i), &s, sizeof(s))) {
 			return client_memory_gone(t);
 		}
+		bool is_answered = s.answered == s.sequence;
 		if (s.sequence == 0) {
 			*slot = (int)i;
 			return 0;
 		}
-		if (s.answered != s.sequence || t->slot_seen[i] != s.sequence) {
-			t->slot_seen[i] = s.answered == s.sequence ? s.sequence : 0;
-			t->slot_seen_ms[i] = client_now_ms();
-		} else if (client_now_ms() - t->slot_seen_ms[i] >= ABANDONED_MS) {
+		if (is_slot_left(t, i, &s)) {
 			*slot = (int)i;
+		} else if (t->slot_seen[i] != s.sequence || t->slot_was_answered[i] != is_answered) {
+			t->slot_seen[i] = s.sequence;
+			t->slot_was_answered[i] = is_answered;
+			t->slot_seen_ms[i] = client_now_ms();
 		}
 	}
 	return 0;

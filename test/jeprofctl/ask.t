@@ -257,9 +257,20 @@ gives 7 "deaf"
 has "$err" "did not answer in 5 s" "and said"
 end
 fake full
-ctl start "$pid" --wait 300ms
-gives 7 "no free slot"
+ctl start "$pid" --wait 3s
+gives 7 "no free slot: starts and sets are left to stay"
 has "$err" "is busy" "and said"
+end
+fake orphans
+WAIT=
+ctl start "$pid"
+unset WAIT
+gives 0 "idle, and four clients were killed: their requests make room"
+has "$out" "pending: begins at its next allocation" "for one that stays"
+for i in 1 2 3 4 5; do
+	ctl status "$pid" --wait 50ms
+done
+has "$err" "is idle" "and there is room for more"
 end
 for mode in stream-fails stream-dies stream-late stream-lies stream-wraps; do
 	fake $mode

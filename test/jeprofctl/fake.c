@@ -315,9 +315,11 @@ open_box(void) {
 	if (strcmp(mode, "closed") != 0) {
 		box->magic = PROF_MAILBOX_MAGIC;
 	}
-	if (strcmp(mode, "full") == 0) {
+	if (strcmp(mode, "full") == 0 || strcmp(mode, "orphans") == 0) {
 		for (unsigned i = 0; i < PROF_MAILBOX_SLOTS; i++) {
-			box->slots[i].sequence = i + 1;
+			prof_slot_t *s = &box->slots[i];
+			strcpy(s->text, strcmp(mode, "full") == 0 ? "start" : "status");
+			s->sequence = s->nonce = i + 1;
 		}
 	}
 	if (strcmp(mode, "abandoned") == 0) {
@@ -359,7 +361,7 @@ main(int argc, char **argv) {
 		box->flags = PROF_MAILBOX_BARRED;
 	}
 	bool is_idle = strcmp(mode, "idle") == 0 || strcmp(mode, "sampling") == 0
-	    || strcmp(mode, "full") == 0, is_deaf = strcmp(mode, "deaf") == 0;
+	    || strcmp(mode, "full") == 0 || strcmp(mode, "orphans") == 0, is_deaf = strcmp(mode, "deaf") == 0;
 	signal(SIGUSR1, on_wake);
 	for (;;) {
 		struct pollfd in = {.fd = 0, .events = POLLIN};

@@ -17,10 +17,12 @@
  * remembered. When the library has copied a request it writes `answer_nonce`; from then on the
  * client waits longer and does not withdraw the request (by sequence = 0). `sequence` is a random
  * number, never 0. A slot whose `answered` equals it is done, and belongs to its client until that
- * one stores 0; if it never does, the next client may take the slot. The block is closed while
- * `magic` is 0: before the first allocation, and in a process with AT_SECURE. With prof_ctl_fd:true
- * the block is a shared mapping of a memfd named PROF_MAILBOX_FD_NAME. Numbers are in the byte
- * order of the machine. A client of another PROF_MAILBOX_VERSION must not write.
+ * one stores 0; if it never does, the next client may take the slot. When all slots are in use, a
+ * client may also take one whose request the library has not copied for a second, unless that is a
+ * start or set: its client may have been killed, and one that waits asks again. The block is closed
+ * while `magic` is 0: before the first allocation, and in a process with AT_SECURE. With
+ * prof_ctl_fd:true the block is a shared mapping of a memfd named PROF_MAILBOX_FD_NAME. Numbers are
+ * in the byte order of the machine. A client of another PROF_MAILBOX_VERSION must not write.
  *
  * A request is one line without a newline: `start k:v,k:v`, `stop [N]`, `dump [PATH]`,
  * `dump-stream`, `status`, `set k:v,...`, `rearm`. Numbers in it are plain. The answer to stop and
