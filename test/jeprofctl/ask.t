@@ -267,10 +267,9 @@ ctl start "$pid"
 unset WAIT
 gives 0 "idle, and four clients were killed: their requests make room"
 has "$out" "pending: begins at its next allocation" "for one that stays"
-for i in 1 2 3 4 5; do
-	ctl status "$pid" --wait 50ms
-done
-has "$err" "is idle" "and there is room for more"
+ctl stop "$pid" --wait 3s
+gives 0 "a stop finds room, too"
+has "$out" "withdrawn: the pending start was taken back" "and takes it back"
 end
 for mode in stream-fails stream-dies stream-late stream-lies stream-wraps; do
 	fake $mode

@@ -361,7 +361,8 @@ main(int argc, char **argv) {
 		box->flags = PROF_MAILBOX_BARRED;
 	}
 	bool is_idle = strcmp(mode, "idle") == 0 || strcmp(mode, "sampling") == 0
-	    || strcmp(mode, "full") == 0 || strcmp(mode, "orphans") == 0, is_deaf = strcmp(mode, "deaf") == 0;
+	    || strcmp(mode, "full") == 0 || strcmp(mode, "orphans") == 0;
+	bool is_deaf = strcmp(mode, "deaf") == 0;
 	signal(SIGUSR1, on_wake);
 	for (;;) {
 		struct pollfd in = {.fd = 0, .events = POLLIN};
