@@ -158,7 +158,30 @@ test_stack(void) {
 	is_uint(stacked() + active_pages() + pac_ndirty(&arena->pac), 0, "decay takes them");
 }
 
-/* Hot extents that do not fit are joined before the arena asks the system for more. */
+static int
+compare_pointers(const void *a, const void *b) {
+	uintptr_t x = (uintptr_t)*(void *const *)a, y = (uintptr_t)*(void *const *)b;
+	return x < y ? -1 : x > y;
+}
+
+/* Pages of the longest run of extents side by side; sorts p. */
+static size_t
+longest_run(void **p, unsigned n) {
+	size_t longest = 0, run = 0;
+	qsort(p, n, sizeof(p[0]), compare_pointers);
+	for (unsigned i = 0; i < n; i++) {
+		edata_t *e = emap_edata(p[i]), *before = i > 0 ? emap_edata(p[i - 1]) : NULL;
+		bool is_next = before != NULL && (char *)before->addr + before->size == (char *)e->addr;
+		run = (is_next ? run : 0) + (e->size >> LG_PAGE);
+		longest = run > longest ? run : longest;
+	}
+	return longest;
+}
+
+/*
+ * Hot extents that do not fit are joined before the arena asks the system for more. Where the
+ * system has put mappings apart, all runs may be too short: the rest is mapped behind one of them.
+ */
 static void
 test_stack_gives_way(void) {
 	enum { N = 16 };
@@ -166,6 +189,8 @@ test_stack_gives_way(void) {
 	for (unsigned i = 0; i < N; i++) {
 		p[i] = hot_or_long(48 * PAGE);
 	}
+	size_t need = 300 + opt_cache_oblivious;
+	size_t most = longest_run(p, N) < need ? need - 48 : 0;
 	gate_enter(tls_get());
 	for (unsigned i = 0; i < N; i++) {
 		arena_large_dalloc(emap_edata(p[i]));
@@ -174,7 +199,9 @@ test_stack_gives_way(void) {
 	void *big = arena_large_malloc(arena, 300 * PAGE, 0, false);
 	arena_large_count_requests(arena, sz_s2i(300 * PAGE), 1, 0, 0);
 	ok(had >= (N - 1) * 48 && stacked() == 0, "the stacks are emptied");
-	is_uint(atomic_load_zu(&arena->pac.mapped, MO_RELAXED), mapped, "and nothing is mapped");
+	size_t grown = atomic_load_zu(&arena->pac.mapped, MO_RELAXED) - mapped;
+	ok(grown <= most << LG_PAGE, "and nothing is mapped but what is missing: %zu of %zu pages",
+	    grown >> LG_PAGE, most);
 	arena_large_dalloc(emap_edata(big));
 	gate_exit(tls_get());
 	decay_all();
