@@ -65,6 +65,7 @@ test_one_site(void) {
 	is_uint(snap.cur.c16, 3 * PROF_WEIGHT_ONE, "and the weights are one");
 	for (const prof_item_t *i = prof_snap_next(&snap, NULL); i != NULL;
 	    i = prof_snap_next(&snap, i)) {
+		ok(i->sole == NULL, "no thread is the only one");
 		if (i->kind == prof_item_thread) {
 			nthreads++;
 			is_uint(i->cur.bytes, i->who == a ? 150 : 7, "bytes of a thread");
@@ -90,16 +91,19 @@ test_mixed_rates(void) {
 	prof_cnt_t *c1 = add_at(td, 2, 524288, 64);
 	prof_cnt_t *c2 = add_at(td, 2, 4096, 64);
 	prof_snap_t snap;
-	unsigned items = 0;
+	unsigned items = 0, soles = 0;
 	uint64_t objs, bytes;
 
 	ok(c1 != c2 && c1->site == c2->site, "rates are kept apart");
 	prof_snap_take(&snap);
 	ok(snap.is_mixed, "mixed");
 	for (const prof_item_t *i = prof_snap_next(&snap, NULL); i != NULL;
-	    i = prof_snap_next(&snap, i))
+	    i = prof_snap_next(&snap, i)) {
 		items += i->kind == prof_item_thread;
-	is_uint(items, 1, "but a thread has one line for a site");
+		soles += i->kind == prof_item_site && i->sole == td;
+	}
+	is_uint(soles, 1, "but a thread has one line for a site");
+	is_uint(items, 0, "which needs no item of its own");
 	prof_sample_printed(&snap.cur, 1, false, &objs, &bytes);
 	ok(bytes > 524288 + 4096 - 100 && bytes < 524288 + 4096 + 200, "estimates add up: %llu",
 	    (unsigned long long)bytes);
@@ -112,6 +116,54 @@ test_mixed_rates(void) {
 	sub(c1, 64);
 	sub(c2, 64);
 	prof_data_tdata_exit(td);
+}
+
+/* Threads come to a site by turns, each with two rates: what the first one had before stays. */
+static void
+test_shares(void) {
+	enum { N = 4 };
+	prof_tdata_t *td[N];
+	prof_cnt_t *c[N][2];
+	uint64_t bytes[N] = {0}, accum[N] = {0};
+	prof_snap_t snap;
+	unsigned n = 0, items = 0;
+
+	prof_data_accum_set(true);
+	for (unsigned i = 0; i < N; i++) {
+		td[i] = prof_data_tdata_new(true);
+		c[i][0] = add_at(td[i], 3, 1, 100 << i);
+		c[i][1] = add_at(td[i], 3, 2, 1000 << i);
+	}
+	sub(add_at(td[1], 3, 1, 16), 16);
+	prof_snap_take(&snap);
+	for (const prof_item_t *i = prof_snap_next(&snap, NULL); i != NULL;
+	    i = prof_snap_next(&snap, i), items++)
+		for (n = 0; n < N; n++)
+			if (i->kind == prof_item_thread && i->who == td[n]) {
+				bytes[n] += i->cur.bytes;
+				accum[n] += i->accum->bytes;
+			}
+	is_uint(items, 1 + N, "a site and its threads");
+	for (n = 0; n < N; n++) {
+		is_uint(bytes[n], 1100 << n, "what lives of thread %u", n);
+		is_uint(accum[n], (1100 << n) + (n == 1 ? 16 : 0), "and what it allocated in all");
+	}
+	is_uint(snap.cur.bytes, 1100 * 15, "the sum of all");
+	prof_snap_drop(&snap);
+	for (n = 0; n < N; n++) {
+		sub(c[n][0], 100 << n);
+		sub(c[n][1], 1000 << n);
+		prof_data_tdata_exit(td[n]);
+	}
+	prof_data_accum_set(false);
+}
+
+static long
+faults(void) {
+	struct rusage u;
+
+	getrusage(RUSAGE_SELF, &u);
+	return u.ru_minflt;
 }
 
 static void
@@ -127,7 +179,11 @@ test_many_sites(void) {
 	size_t each = (meta_in_use() - before) / N;
 	ok(each <= 400, "%zu bytes for a site of depth %u", each, DEPTH);
 	ok(prof_data_nsites() >= N, "all are there");
+	long faulted = faults();
 	prof_snap_take(&snap);
+	faulted = faults() - faulted;
+	ok(faulted <= (long)(N * snap.item_bytes / 4096) + 32,
+	    "%ld page faults: one for each page of the sites' items", faulted);
 	is_uint(snap.nsites, N, "and in the snapshot");
 	is_uint(snap.cur.bytes, 32 * N, "with their bytes");
 	prof_snap_drop(&snap);

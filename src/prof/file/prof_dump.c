@@ -43,6 +43,9 @@ atomic_u64_t prof_dump_session_begin_ns;
 #define PAIR_TEXT 48
 /* Frames that are written after one check of the room left in the buffer. */
 #define FRAMES_AT_ONCE 64
+/* Items between the one that is written and the one whose first bytes are fetched. */
+#define FETCH_AHEAD 4
+#define FETCH_BYTES 384u
 
 cassert(BACKOFF_MAX_NS >= NSTIME_PER_SEC);
 /* The buffer also holds other temporary texts: the program's path, a piece of the memory map. */
@@ -51,16 +54,21 @@ cassert(PAIR_TEXT >= 2 * 20 + 2 && PAIR_TEXT <= PROF_WRITER_ROOM);
 cassert(FRAMES_AT_ONCE * PROF_WRITER_ROOM <= PROF_WRITER_BYTES);
 cassert(prof_kind_final == 0 && prof_kind_log == prof_kind_n - 1);
 
+/* A pair of numbers as text, and the counts that it was made from. */
+typedef struct {
+	prof_counts_t counts;
+	char text[PAIR_TEXT];
+	size_t len;
+} pair_text_t;
+
 static LARGE_DATA struct {
 	/* protects all below; held for long, outside the gate; made new in a forked child */
 	mutex_t mtx;
 	prof_file_t file;
 	prof_writer_t writer;
 	prof_snap_t snap;
-	/* The last pair of numbers as text, and the counts that it was made from. */
-	prof_counts_t printed_counts;
-	char printed_text[PAIR_TEXT];
-	size_t printed_len;
+	pair_text_t live;        /* the last pair of numbers for what is live */
+	pair_text_t ever;        /* and for what was allocated in all */
 	prof_figures_t figures;
 	uint32_t last_module;    /* last history record of loaded objects when the dump began */
 	bool has_shadows;        /* and whether any of them lies where another one lay */
@@ -208,40 +216,54 @@ header_rate(const prof_snap_t *snap) {
 }
 
 static void
-pair_make(const prof_counts_t *c, uint64_t rate, bool is_raw) {
+pair_make(pair_text_t *p, const prof_counts_t *c, uint64_t rate, bool is_raw) {
 	uint64_t objs;
 	uint64_t bytes;
+	char text[PAIR_TEXT];
+	char *end = text + sizeof(text);
 	prof_sample_printed(c, rate, is_raw, &objs, &bytes);
-	dumper.printed_counts = *c;
-	dumper.printed_len = (size_t)fmt_snprintf(dumper.printed_text, sizeof(dumper.printed_text),
-	    "%llu: %llu", (unsigned long long)objs, (unsigned long long)bytes);
-	assert(dumper.printed_len < sizeof(dumper.printed_text));
+	char *at = fmt_u64_dec(end, bytes);
+	*--at = ' ';
+	*--at = ':';
+	at = fmt_u64_dec(at, objs);
+	assert(at >= text);
+	p->counts = *c;
+	p->len = (size_t)(end - at);
+	memcpy(p->text, at, p->len);
+}
+
+static bool
+pair_is_of(const pair_text_t *p, const prof_counts_t *c) {
+	return ((c->objs ^ p->counts.objs) | (c->bytes ^ p->counts.bytes) | (c->c16 ^ p->counts.c16)
+	    | (c->est ^ p->counts.est)) == 0;
 }
 
 /*
- * Formats the pair only if it differs from the last one: a site that one thread uses has the same
- * counts twice, and often the next site has them too.
+ * Formats the pair only if it differs from the last one of its kind and from `other`: a site that
+ * one thread uses has the same counts twice, often the next site has them too, and where nothing
+ * was freed, all that was allocated is live.
  */
 static void
-write_pair(prof_writer_t *w, const prof_counts_t *c, uint64_t rate, bool is_raw) {
+write_pair(prof_writer_t *w, pair_text_t *p, const prof_counts_t *c, const pair_text_t *other) {
 	mutex_assert_owner(&dumper.mtx);
-	const prof_counts_t *last = &dumper.printed_counts;
-	if (((c->objs ^ last->objs) | (c->bytes ^ last->bytes) | (c->c16 ^ last->c16)
-		| (c->est ^ last->est)) != 0) {
-		pair_make(c, rate, is_raw);
+	if (!pair_is_of(p, c)) {
+		if (pair_is_of(other, c)) {
+			*p = *other;
+		} else {
+			pair_make(p, c, header_rate(&dumper.snap),
+			    !opt_prof_unbias && !dumper.snap.is_mixed);
+		}
 	}
-	memcpy(prof_writer_room(w), dumper.printed_text, PAIR_TEXT);
-	w->len += dumper.printed_len;
+	memcpy(prof_writer_room(w), p->text, PAIR_TEXT);
+	w->len += p->len;
 }
 
 static void
 write_counts(prof_writer_t *w, const prof_counts_t *cur, const prof_counts_t *accum) {
-	uint64_t rate = header_rate(&dumper.snap);
-	bool is_raw = !opt_prof_unbias && !dumper.snap.is_mixed;
-	write_pair(w, cur, rate, is_raw);
+	write_pair(w, &dumper.live, cur, &dumper.ever);
 	prof_write_lit(w, " [");
 	if (dumper.snap.is_accum) {
-		write_pair(w, accum, rate, is_raw);
+		write_pair(w, &dumper.ever, accum, &dumper.live);
 	} else {
 		prof_write_lit(w, "0: 0");
 	}
@@ -325,17 +347,43 @@ write_stack(prof_writer_t *w, const prof_site_t *s) {
 	prof_write_lit(w, "\n");
 }
 
+/* Brings the frames of a site that is written soon into the cache. */
+static void
+site_fetch(const prof_item_t *item) {
+	if (item != NULL && item->kind == prof_item_site) {
+		const char *s = item->who;
+		for (size_t at = 0; at < FETCH_BYTES; at += 64) {
+			__builtin_prefetch(s + at);
+		}
+	}
+}
+
+static void
+write_share(prof_writer_t *w, const prof_tdata_t *td, const prof_snap_t *snap,
+    const prof_item_t *item) {
+	write_uid(w, td);
+	write_counts(w, &item->cur, prof_item_accum(snap, item));
+	prof_write_lit(w, "\n");
+}
+
 static void
 write_sites(prof_writer_t *w, const prof_snap_t *snap) {
 	const prof_item_t *item = prof_snap_next(snap, NULL);
+	const prof_item_t *ahead = item;
+	for (unsigned i = 0; i < FETCH_AHEAD && ahead != NULL; i++) {
+		ahead = prof_snap_next(snap, ahead);
+	}
 	for (; item != NULL; item = prof_snap_next(snap, item)) {
+		site_fetch(ahead);
+		ahead = ahead == NULL ? NULL : prof_snap_next(snap, ahead);
 		if (item->kind == prof_item_site) {
 			write_stack(w, item->who);
 			write_total(w, &item->cur, prof_item_accum(snap, item));
+			if (item->sole != NULL) {
+				write_share(w, item->sole, snap, item);
+			}
 		} else if (item->kind == prof_item_thread) {
-			write_uid(w, item->who);
-			write_counts(w, &item->cur, prof_item_accum(snap, item));
-			prof_write_lit(w, "\n");
+			write_share(w, item->who, snap, item);
 		}
 	}
 }
@@ -456,9 +504,7 @@ write_profile(prof_writer_t *w, const prof_dump_t *d) {
 	dumper.last_module = module_history_last();
 	dumper.has_shadows = module_history_has_shadows(dumper.last_module);
 	/* The text kept from the last dump may have been made with another header rate. */
-	memset(&dumper.printed_counts, 0, sizeof(dumper.printed_counts));
-	memcpy(dumper.printed_text, "0: 0", 5);
-	dumper.printed_len = 4;
+	dumper.live = dumper.ever = (pair_text_t){.text = "0: 0", .len = 4};
 	prof_write_lit(w, "heap_v2/");
 	prof_write_dec(w, header_rate(snap));
 	prof_write_lit(w, "\n");

@@ -31,7 +31,9 @@ cassert(sizeof(prof_counts_t) % _Alignof(prof_item_t) == 0);
 
 typedef struct {
 	prof_snap_t *snap;
-	prof_item_t *site; /* the one that is being copied */
+	prof_item_t *site;  /* the one that is being copied */
+	bool is_shared;     /* a thread has a share in it */
+	prof_tdata_t *sole; /* the only one; NULL: there are items of threads, or nobody */
 } copier_t;
 
 static prof_item_t *
@@ -63,6 +65,8 @@ item_new(prof_snap_t *snap, prof_item_kind_t kind, const void *who) {
 	prof_item_t *item = item_at(snap->last, snap->last->used);
 	snap->last->used += snap->item_bytes;
 	assert(sizeof(prof_chunk_t) + snap->last->used <= CHUNK_BYTES);
+	/* Sums are read before they are written; each page would fault once for either. */
+	memset(item, 0, snap->item_bytes);
 	item->kind = kind;
 	item->who = who;
 	return item;
@@ -86,14 +90,43 @@ rate_note(prof_snap_t *snap, uint64_t rate) {
 	}
 }
 
-/* Returns the thread's item for the current site; all sampling rates share it. */
+/* Makes the thread's item for the current site; all sampling rates share it. */
 static prof_item_t *
-thread_item(copier_t *cp, prof_tdata_t *td) {
-	if (td->snap_site != cp->site) {
-		td->snap_item = item_new(cp->snap, prof_item_thread, td);
-		td->snap_site = td->snap_item == NULL ? NULL : cp->site;
-	}
+thread_item_new(copier_t *cp, prof_tdata_t *td) {
+	assert(td->snap_site != cp->site);
+	td->snap_item = item_new(cp->snap, prof_item_thread, td);
+	td->snap_site = td->snap_item == NULL ? NULL : cp->site;
 	return td->snap_item;
+}
+
+/* Gives the only thread so far an item: the sums of the site, to which another one comes. */
+static int
+sole_split(copier_t *cp) {
+	prof_item_t *item = thread_item_new(cp, cp->sole);
+	if (item == NULL) {
+		return ENOMEM;
+	}
+	memcpy(&item->cur, &cp->site->cur, cp->snap->item_bytes - offsetof(prof_item_t, cur));
+	cp->sole = NULL;
+	return 0;
+}
+
+/* Finds where the thread's share is added up; *item is NULL if the sums of the site are it. */
+static int
+share_find(copier_t *cp, prof_tdata_t *td, prof_item_t **item) {
+	*item = NULL;
+	if (!cp->is_shared) {
+		cp->is_shared = true;
+		cp->sole = td;
+	}
+	if (cp->sole == td) {
+		return 0;
+	}
+	if (cp->sole != NULL && sole_split(cp) != 0) {
+		return ENOMEM;
+	}
+	*item = td->snap_site == cp->site ? td->snap_item : thread_item_new(cp, td);
+	return *item == NULL ? ENOMEM : 0;
 }
 
 /*
@@ -131,17 +164,21 @@ cnt_copy(copier_t *cp, const prof_cnt_t *c) {
 	if ((cur.objs == 0 && accum.objs == 0) || !prof_data_is_current(c)) {
 		return 0;
 	}
-	prof_item_t *item = thread_item(cp, c->tdata);
-	if (item == NULL) {
+	prof_item_t *item;
+	if (share_find(cp, c->tdata, &item) != 0) {
 		return ENOMEM;
 	}
 	rate_note(cp->snap, c->rate);
-	counts_add(&item->cur, &cur);
+	if (item != NULL) {
+		counts_add(&item->cur, &cur);
+	}
 	counts_add(&cp->site->cur, &cur);
 	counts_add(&c->tdata->snap_cur, &cur);
 	counts_add(&cp->snap->cur, &cur);
 	if (cp->snap->is_accum) {
-		counts_add(item->accum, &accum);
+		if (item != NULL) {
+			counts_add(item->accum, &accum);
+		}
 		counts_add(cp->site->accum, &accum);
 		counts_add(&c->tdata->snap_accum, &accum);
 		counts_add(&cp->snap->accum, &accum);
@@ -152,7 +189,7 @@ cnt_copy(copier_t *cp, const prof_cnt_t *c) {
 static int
 site_copy(prof_snap_t *snap, const prof_site_t *s) {
 	prof_link_t *link = atomic_load_p(&s->counts, MO_ACQUIRE);
-	copier_t cp = {snap, link == NULL ? NULL : item_new(snap, prof_item_site, s)};
+	copier_t cp = {snap, link == NULL ? NULL : item_new(snap, prof_item_site, s), false, NULL};
 	if (cp.site == NULL) {
 		return link == NULL ? 0 : ENOMEM;
 	}
@@ -162,6 +199,7 @@ site_copy(prof_snap_t *snap, const prof_site_t *s) {
 			return err;
 		}
 	}
+	cp.site->sole = cp.sole;
 	if (cp.site->cur.objs == 0 && prof_item_accum(snap, cp.site)->objs == 0) {
 		cp.site->kind = prof_item_void;
 	} else {
@@ -215,6 +253,19 @@ threads_list(prof_snap_t *snap) {
 	return 0;
 }
 
+/* Brings the first count of the next site into the cache while this one is copied. */
+static void
+counts_fetch(const prof_link_t *link) {
+	if (link != NULL) {
+		const prof_site_t *s = container_of(link, const prof_site_t, link);
+		const char *count = atomic_load_p(&s->counts, MO_RELAXED);
+		__builtin_prefetch(link->next);
+		__builtin_prefetch(count);
+		__builtin_prefetch(count + 64);
+		__builtin_prefetch(count + 128);
+	}
+}
+
 /* Copies all sites. That may take long, so it lets a waiting fork go first in between. */
 static int
 sites_copy(prof_snap_t *snap) {
@@ -223,6 +274,7 @@ sites_copy(prof_snap_t *snap) {
 	assert(t->gate_depth == 1);
 	for (const prof_link_t *link = (const prof_link_t *)prof_data_sites();
 	    link != NULL && err == 0; link = link->next) {
+		counts_fetch(link->next);
 		err = site_copy(snap, container_of(link, const prof_site_t, link));
 		if (unlikely(gate_is_closed())) {
 			gate_exit(t);

@@ -1,7 +1,8 @@
 /*
  * A snapshot of the books, copied when a dump begins, so that formatting and writing need no lock.
  * It is a sequence of items in memory of its own, mapped for the dump and then unmapped: one item
- * for each site with something to report, followed by one for each thread that has a share in it.
+ * for each site with something to report, followed by one for each thread that has a share in it;
+ * a site of one thread only names it, because its sums are those of the site.
  * Items only point to sites and thread records, which stay because the pass is open until the
  * snapshot is dropped.
  */
@@ -19,6 +20,7 @@ typedef enum {
 typedef struct {
 	const void *who; /* a prof_site_t or prof_tdata_t */
 	prof_item_kind_t kind;
+	const prof_tdata_t *sole; /* of a site: the only thread with a share; NULL: items follow */
 	prof_counts_t cur;
 	prof_counts_t accum[]; /* one element in a snapshot with is_accum, else none */
 } prof_item_t;
