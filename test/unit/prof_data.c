@@ -420,6 +420,7 @@ main(void) {
 		bail_out("boot");
 	test_one_site();
 	test_mixed_rates();
+	test_shares();
 	test_many_sites();
 	test_transient();
 	test_last();

@@ -18,6 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "client/clock.h"
 #include "maker.h"
 
 enum {
@@ -67,13 +68,6 @@ typedef struct kept_s {
 	bool is_common;
 } kept_t;
 
-static int64_t
-now_ms(void) {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * INT64_C(1000) + t.tv_nsec / 1000000;
-}
-
 /* ---------------------------------------------------------------- the process */
 
 /* Field 22 of /proc/PID/stat, in ticks since the boot; 0 if it cannot be read. */
@@ -119,7 +113,7 @@ names_begin(names_t *n, const struct pprof_request *request) {
 	n->request = request;
 	n->root = -1;
 	n->cache.dir = -1;
-	n->deadline_ms = now_ms() + ALL_MS;
+	n->deadline_ms = client_now_ms() + ALL_MS;
 	if (request->pid <= 0) {
 		return ESRCH;
 	}
@@ -253,7 +247,7 @@ is_made(const char *key, size_t *place) {
 static bool
 try_wait_making(const names_t *n) {
 	struct timespec until;
-	int64_t left = n->deadline_ms - now_ms();
+	int64_t left = n->deadline_ms - client_now_ms();
 	if (left <= 0) {
 		return false;
 	}
@@ -498,11 +492,11 @@ table_make(names_t *n, const order_t *o, const candidates_t *c, const keys_t *ke
 	    .nobjects = c->count, .old = old->fd, .use_servers = r->use_debuginfod};
 	m.key = old->fd >= 0 && old->is_common ? keys->common : keys->own;
 	memcpy(m.objects, c->fds, sizeof(m.objects));
-	m.wait_ms = (int)(n->deadline_ms - now_ms()) - SYMBOLS_MS;
+	m.wait_ms = (int)(n->deadline_ms - client_now_ms()) - SYMBOLS_MS;
 	int err = m.wait_ms <= 0 ? ETIMEDOUT : draft_make(n, &m, keys, o->missing, o->nmissing);
 	if (err == ESTALE) {
 		m.old = -1;
-		m.wait_ms = (int)(n->deadline_ms - now_ms()) - SYMBOLS_MS;
+		m.wait_ms = (int)(n->deadline_ms - client_now_ms()) - SYMBOLS_MS;
 		size_t count = o->count < ADDRESSES_MAX ? o->count : ADDRESSES_MAX;
 		err = m.wait_ms <= 0 ? ETIMEDOUT : draft_make(n, &m, keys, o->addresses, count);
 	}
@@ -519,7 +513,7 @@ static void
 table_complete(names_t *n, const order_t *o, const candidates_t *c, const keys_t *keys,
     const kept_t *old) {
 	size_t place;
-	if (n->nmade >= MADE_MAX || now_ms() >= n->deadline_ms || has_failed_lately(keys->own)
+	if (n->nmade >= MADE_MAX || client_now_ms() >= n->deadline_ms || has_failed_lately(keys->own)
 	    || !try_making(n, keys->own, &place)) {
 		return;
 	}
