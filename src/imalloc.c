@@ -405,7 +405,7 @@ imalloc_try_hot(size_t size, bool is_oversize, bool is_near, void **p) {
 		return false;
 	}
 	arena_t *a = !is_oversize ? tsd->arena : tsd->arena->is_auto ? arenas_oversize_seen() : NULL;
-	bool is_done = likely(a != NULL) && (is_near ? large_hot_try_malloc_near(a, usize, false, p)
+	bool is_done = likely(a != NULL) && (is_near ? large_hot_try_malloc_near(a, usize, p)
 	    : large_hot_try_malloc(a, usize, is_oversize, p));
 	if (unlikely(!is_done)) {
 		return false;

@@ -151,6 +151,8 @@ void *arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero);
 unsigned arena_large_fill(arena_t *a, size_t usize, void **out, unsigned n);
 /* Frees a large object; a write past its end that is detected ends the process. */
 void arena_large_dalloc(edata_t *e);
+/* The same for n objects that leave a thread cache; less work if arena and class are the same. */
+void arena_large_flush(void **ptrs, unsigned n);
 /* Resizes in place to between usize_min and usize_max; 0 or ENOMEM. */
 int arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bool zero);
 void arena_large_count_requests(arena_t *a, szind_t szind, uint64_t nrequests, unsigned nfills,

@@ -117,10 +117,10 @@ arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero) {
 
 unsigned
 arena_large_fill(arena_t *a, size_t usize, void **out, unsigned n) {
-	unsigned got = 0;
-	while (got < n && opt_san_guard_large == 0
-	    && large_hot_try_malloc_near(a, usize, true, &out[got])) {
-		got++;
+	unsigned got = 0, more = opt_san_guard_large == 0;
+	while (more != 0 && got < n) {
+		more = large_hot_fill(a, usize, out + got, n - got);
+		got += more;
 	}
 	if (got == 0) {
 		out[0] = arena_large_malloc(a, usize, 0, false);
@@ -147,16 +147,69 @@ large_dalloc_slow(arena_t *a, edata_t *e) {
 	pac_dalloc(&a->pac, e);
 }
 
+static bool
+large_may_be_hot(const arena_t *a, const edata_t *e) {
+	return !e->is_sampled && e->szind != SC_NSIZES && !pac_is_bounded(&a->pac);
+}
+
 void
 arena_large_dalloc(edata_t *e) {
 	assert(!e->is_slab && e->u.large_usize <= e->size);
 	arena_t *a = large_arena(e);
 	size_t npages;
-	if (!e->is_sampled && e->szind != SC_NSIZES && !pac_is_bounded(&a->pac)
+	if (large_may_be_hot(a, e)
 	    && likely(large_hot_try_free_more(a, e, e->u.large_start, &npages))) {
 		pac_tell(&a->pac, npages);
 	} else {
 		large_dalloc_slow(a, e);
+	}
+}
+
+/* Frees objects of one size whose extents belong into one stack of the arena. */
+static void
+large_flush_alike(arena_t *a, edata_t *const *es, unsigned n) {
+	size_t npages = 0, usize = es[0]->u.large_usize;
+	szind_t szind = es[0]->szind;
+	for (unsigned i = 0; i < n; i++) {
+		npages += es[i]->size >> LG_PAGE;
+	}
+	unsigned done = pac_hot_push_some(&a->pac, es[0]->u.large_pind, es, n, &npages);
+	if (done > 0) {
+		large_hot_count_free(a, szind, done, done * usize, npages);
+		pac_tell(&a->pac, npages);
+	}
+	for (unsigned i = done; i < n; i++) {
+		large_dalloc_slow(a, es[i]);
+	}
+}
+
+static bool
+large_is_alike(const arena_t *a, const edata_t *first, const edata_t *e) {
+	return e->arena_ind == a->ind && large_may_be_hot(a, e)
+	    && e->u.large_pind == first->u.large_pind && e->u.large_usize == first->u.large_usize
+	    && large_hot_is_intact(e, e->u.large_start);
+}
+
+void
+arena_large_flush(void **ptrs, unsigned n) {
+	edata_t *es[LARGE_HOT_BATCH];
+	for (unsigned i = 0; i < n;) {
+		edata_t *e = emap_edata(ptrs[i]);
+		arena_t *a = large_arena(e);
+		unsigned k = 0;
+		for (es[0] = e; k < LARGE_HOT_BATCH && large_is_alike(a, es[0], e);) {
+			es[k++] = e;
+			if (++i == n) {
+				break;
+			}
+			e = emap_edata(ptrs[i]);
+		}
+		if (k > 0) {
+			large_flush_alike(a, es, k);
+		} else {
+			arena_large_dalloc(e);
+			i++;
+		}
 	}
 }
 

@@ -14,6 +14,9 @@
 #include "arena/arena.h"
 #include "arena/large_tail.h"
 
+/* Extents that are moved at once: their pages and objects are counted once for all of them. */
+#define LARGE_HOT_BATCH 16u
+
 /* Records a new object size in a hot extent that had another one. */
 ALWAYS_INLINE void
 large_hot_adopt(const arena_t *a, edata_t *e, size_t usize, bool is_bounded) {
@@ -26,21 +29,28 @@ large_hot_adopt(const arena_t *a, edata_t *e, size_t usize, bool is_bounded) {
 
 /*
  * Turns a hot extent, which the caller has taken, into an object of usize bytes. is_fill: it goes
- * into a thread cache, which counts requests itself.
+ * into a thread cache. The caller then calls large_hot_count_malloc().
  */
 ALWAYS_INLINE void *
-large_hot_object(arena_t *a, edata_t *e, size_t usize, bool is_bounded, bool is_fill) {
+large_hot_object(const arena_t *a, edata_t *e, size_t usize, bool is_bounded, bool is_fill) {
 	/* If large_hot_try_free() left it with this size, it is ready. */
 	if (unlikely(e->szind == SC_NSIZES || e->u.large_usize != usize)) {
 		large_hot_adopt(a, e, usize, is_bounded);
 	}
-	pac_hot_activate(&a->pac, e, is_fill ? elem_bits_of_class(e->szind) : 0);
-	if (config_stats) {
-		arena_large_count_t *c = &a->large[e->szind - SC_NBINS];
-		atomic_fetch_add_u64(is_fill ? &c->nmalloc : &c->nhot, 1, MO_RELAXED);
-		atomic_fetch_add_zu(&a->large_allocated, usize, MO_RELAXED);
-	}
+	pac_hot_activate(e, is_fill ? elem_bits_of_class(e->szind) : 0);
 	return e->u.large_start;
+}
+
+/* Counts n objects of one class, of npages together. A thread cache counts requests itself. */
+ALWAYS_INLINE void
+large_hot_count_malloc(arena_t *a, szind_t szind, size_t usize, bool is_fill, unsigned n,
+    size_t npages) {
+	pac_hot_count_active(&a->pac, npages);
+	if (config_stats) {
+		arena_large_count_t *c = &a->large[szind - SC_NBINS];
+		atomic_fetch_add_u64(is_fill ? &c->nmalloc : &c->nhot, n, MO_RELAXED);
+		atomic_fetch_add_zu(&a->large_allocated, n * usize, MO_RELAXED);
+	}
 }
 
 /*
@@ -58,36 +68,47 @@ large_hot_try_malloc(arena_t *a, size_t usize, bool is_bounded, void **p) {
 		return false;
 	}
 	*p = large_hot_object(a, e, usize, is_bounded, false);
+	large_hot_count_malloc(a, e->szind, usize, false, 1, e->size >> LG_PAGE);
 	return true;
 }
 
 /*
  * The same from the slot or the stack of the class or of the next one; never in a bounded cache.
- * usize may be of a class that is cached (is_fill).
  */
 ALWAYS_INLINE bool
-large_hot_try_malloc_near(arena_t *a, size_t usize, bool is_fill, void **p) {
+large_hot_try_malloc_near(arena_t *a, size_t usize, void **p) {
 	edata_t *e = pac_hot_pop_near(&a->pac, usize + ((size_t)opt_cache_oblivious << LG_PAGE));
 	if (e == NULL) {
 		return false;
 	}
-	*p = large_hot_object(a, e, usize, false, is_fill);
+	*p = large_hot_object(a, e, usize, false, false);
+	large_hot_count_malloc(a, e->szind, usize, false, 1, e->size >> LG_PAGE);
 	return true;
 }
 
-ALWAYS_INLINE void
-large_hot_count_free(arena_t *a, const edata_t *e) {
-	if (config_stats) {
-		atomic_fetch_add_u64(&a->large[e->szind - SC_NBINS].ndalloc, 1, MO_RELAXED);
-		atomic_fetch_sub_zu(&a->large_allocated, e->u.large_usize, MO_RELAXED);
+/* Up to n such objects of a cached class for a thread cache. Returns how many. */
+static inline unsigned
+large_hot_fill(arena_t *a, size_t usize, void **out, unsigned n) {
+	edata_t *es[LARGE_HOT_BATCH];
+	size_t size = usize + ((size_t)opt_cache_oblivious << LG_PAGE), npages = 0;
+	unsigned got = pac_hot_pop_some(&a->pac, size, es, (unsigned)min_zu(n, LARGE_HOT_BATCH));
+	for (unsigned i = 0; i < got; i++) {
+		out[i] = large_hot_object(a, es[i], usize, false, true);
+		npages += es[i]->size >> LG_PAGE;
 	}
+	if (got > 0) {
+		large_hot_count_malloc(a, es[0]->szind, usize, true, got, npages);
+	}
+	return got;
 }
 
-static NOINLINE void
-large_hot_uncount_free(arena_t *a, const edata_t *e) {
+/* Counts n objects of one class, of bytes and npages together, after they are hot. */
+ALWAYS_INLINE void
+large_hot_count_free(arena_t *a, szind_t szind, unsigned n, size_t bytes, size_t npages) {
+	pac_hot_count_inactive(&a->pac, npages);
 	if (config_stats) {
-		atomic_fetch_sub_u64(&a->large[e->szind - SC_NBINS].ndalloc, 1, MO_RELAXED);
-		atomic_fetch_add_zu(&a->large_allocated, e->u.large_usize, MO_RELAXED);
+		atomic_fetch_add_u64(&a->large[szind - SC_NBINS].ndalloc, n, MO_RELAXED);
+		atomic_fetch_sub_zu(&a->large_allocated, bytes, MO_RELAXED);
 	}
 }
 
@@ -111,26 +132,26 @@ large_hot_try_free(arena_t *a, edata_t *e, const void *ptr, bool is_bounded, siz
 	    || (is_bounded && !pac_hot_has_room(&a->pac, *npages))) {
 		return false;
 	}
-	large_hot_count_free(a, e);
-	if (unlikely(!pac_hot_try_fill(&a->pac, &a->pac.hot[pind], e))) {
-		large_hot_uncount_free(a, e);
+	szind_t szind = e->szind;
+	size_t usize = e->u.large_usize;
+	if (unlikely(!pac_hot_try_fill(&a->pac.hot[pind], e))) {
 		return false;
 	}
+	large_hot_count_free(a, szind, 1, usize, *npages);
 	return true;
 }
 
 /* The same to the stack of its class, in a cache that is not bounded. */
 static inline bool
 large_hot_try_free_more(arena_t *a, edata_t *e, const void *ptr, size_t *npages) {
+	szind_t szind = e->szind;
+	size_t usize = e->u.large_usize;
 	*npages = e->size >> LG_PAGE;
-	if (unlikely(!large_hot_is_intact(e, ptr))) {
+	if (unlikely(!large_hot_is_intact(e, ptr))
+	    || unlikely(!pac_hot_try_push(&a->pac, e->u.large_pind, e))) {
 		return false;
 	}
-	large_hot_count_free(a, e);
-	if (unlikely(!pac_hot_try_push(&a->pac, e->u.large_pind, e))) {
-		large_hot_uncount_free(a, e);
-		return false;
-	}
+	large_hot_count_free(a, szind, 1, usize, *npages);
 	return true;
 }
 

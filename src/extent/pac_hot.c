@@ -45,8 +45,8 @@ pac_tell_back(pac_t *pac, size_t npages) {
 }
 
 void
-pac_hot_revive(pac_t *pac, edata_t *e) {
-	pac_hot_activate(pac, e, elem_bits_of_class(e->szind));
+pac_hot_revive(edata_t *e) {
+	pac_hot_activate(e, elem_bits_of_class(e->szind));
 }
 
 void
@@ -84,27 +84,35 @@ hot_stack_bytes(unsigned pind) {
 	return hot_stack_depth(pind) * sizeof(atomic_p_t);
 }
 
+/* After extents have left stacks: the count of pages there is never too low. */
+static void
+hot_stack_uncount(pac_t *pac, size_t npages) {
+	if (npages != 0) {
+		atomic_fetch_sub_zu(&pac->hot_npages, npages, MO_SEQ_CST);
+	}
+}
+
 /*
  * Takes e, seen in this slot, if it is still there: owned by the caller, still marked as hot. Its
- * size may have changed since it was seen. NULL otherwise.
+ * size may have changed since it was seen. Its pages are added to *npages, for hot_stack_uncount().
  */
-static inline edata_t *
-hot_stack_take(pac_t *pac, atomic_p_t *slot, edata_t *e) {
+static inline bool
+hot_stack_try_take(atomic_p_t *slot, edata_t *e, size_t *npages) {
 	void *seen = e;
 	if (!atomic_cas_strong_p(slot, &seen, NULL, MO_ACQUIRE, MO_RELAXED)) {
-		return NULL;
+		return false;
 	}
 	assert(e->state == extent_state_hot && !e->is_slab && !e->is_sampled && e->recs == NULL);
-	atomic_fetch_sub_zu(&pac->hot_npages, e->size >> LG_PAGE, MO_SEQ_CST);
-	return e;
+	*npages += e->size >> LG_PAGE;
+	return true;
 }
 
 /*
  * Takes an extent of least to most bytes from the stack of a class: owned by the caller, still
- * marked as hot. NULL if none was seen.
+ * marked as hot. NULL if none was seen. Pages that left the stack are added to *npages.
  */
 static inline edata_t *
-hot_stack_pop(pac_t *pac, unsigned pind, size_t least, size_t most) {
+hot_stack_pop(pac_t *pac, unsigned pind, size_t least, size_t most, size_t *npages) {
 	pac_hot_stack_t *s = hot_stack(pac, pind);
 	unsigned top = atomic_load_u8(&pac->hot_tops[pind], MO_RELAXED), n_empty = 0;
 	unsigned mask = hot_stack_depth(pind) - 1;
@@ -113,7 +121,7 @@ hot_stack_pop(pac_t *pac, unsigned pind, size_t least, size_t most) {
 		edata_t *e = atomic_load_p(slot, MO_RELAXED);
 		size_t size = e == NULL ? 0 : __atomic_load_n(&e->size, __ATOMIC_RELAXED);
 		n_empty += e == NULL;
-		if (size < least || size > most || hot_stack_take(pac, slot, e) == NULL) {
+		if (size < least || size > most || !hot_stack_try_take(slot, e, npages)) {
 			continue;
 		}
 		atomic_store_u8(&pac->hot_tops[pind], (uint8_t)((top - k) & mask), MO_RELAXED);
@@ -129,25 +137,43 @@ hot_stack_pop(pac_t *pac, unsigned pind, size_t least, size_t most) {
  * The pages are counted first. If another thread forks in between, the child counts them for ever,
  * without an extent: its statistics are too high by them, and it looks into the stacks more often.
  */
+ALWAYS_INLINE unsigned
+hot_push(pac_t *pac, unsigned pind, edata_t *const *es, unsigned n, size_t *npages) {
+	pac_hot_stack_t *s = hot_stack(pac, pind);
+	size_t left = *npages;
+	assert(n > 0 && left > 0);
+	if (s == NULL) {
+		*npages = 0;
+		return 0;
+	}
+	unsigned top = atomic_load_u8(&pac->hot_tops[pind], MO_RELAXED),
+	    mask = hot_stack_depth(pind) - 1, done = 0;
+	atomic_fetch_add_zu(&pac->hot_npages, left, MO_SEQ_CST);
+	for (unsigned at = top, looks = 0; done < n && looks < HOT_LOOKS; at++, looks++) {
+		atomic_p_t *slot = &s->slots[at & mask];
+		size_t put = es[done]->size >> LG_PAGE;
+		if (atomic_load_p(slot, MO_RELAXED) == NULL && pac_hot_try_fill(slot, es[done])) {
+			left -= put;
+			done++;
+			top = at + 1;
+			looks = 0;
+		}
+	}
+	atomic_store_u8(&pac->hot_tops[pind], (uint8_t)(top & mask), MO_RELAXED);
+	hot_stack_uncount(pac, left);
+	*npages -= left;
+	return done;
+}
+
 bool
 pac_hot_try_push(pac_t *pac, unsigned pind, edata_t *e) {
-	pac_hot_stack_t *s = hot_stack(pac, pind);
-	unsigned top = atomic_load_u8(&pac->hot_tops[pind], MO_RELAXED),
-	    mask = hot_stack_depth(pind) - 1;
-	for (unsigned k = 0; s != NULL && k < HOT_LOOKS; k++) {
-		atomic_p_t *slot = &s->slots[(top + k) & mask];
-		if (atomic_load_p(slot, MO_RELAXED) != NULL) {
-			continue;
-		}
-		size_t npages = e->size >> LG_PAGE;
-		atomic_fetch_add_zu(&pac->hot_npages, npages, MO_SEQ_CST);
-		if (pac_hot_try_fill(pac, slot, e)) {
-			atomic_store_u8(&pac->hot_tops[pind], (uint8_t)((top + k + 1) & mask), MO_RELAXED);
-			return true;
-		}
-		atomic_fetch_sub_zu(&pac->hot_npages, npages, MO_SEQ_CST);
-	}
-	return false;
+	size_t npages = e->size >> LG_PAGE;
+	return hot_push(pac, pind, &e, 1, &npages) != 0;
+}
+
+unsigned
+pac_hot_push_some(pac_t *pac, unsigned pind, edata_t *const *es, unsigned n, size_t *npages) {
+	return hot_push(pac, pind, es, n, npages);
 }
 
 /* Gives the class a stack if it has none and there is memory. The caller is inside the gate. */
@@ -170,13 +196,15 @@ hot_stack_make(pac_t *pac, unsigned pind) {
 static void
 hot_stack_flush(pac_t *pac, unsigned pind) {
 	pac_hot_stack_t *s = hot_stack(pac, pind);
+	size_t npages = 0;
 	for (unsigned k = 0; s != NULL && k < hot_stack_depth(pind); k++) {
 		edata_t *e = atomic_load_p(&s->slots[k], MO_SEQ_CST);
-		if (e != NULL && hot_stack_take(pac, &s->slots[k], e) != NULL) {
+		if (e != NULL && hot_stack_try_take(&s->slots[k], e, &npages)) {
 			e->state = extent_state_active;
 			pac_put_unused(pac, e);
 		}
 	}
+	hot_stack_uncount(pac, npages);
 }
 
 void
@@ -193,31 +221,48 @@ pac_hot_destroy(pac_t *pac) {
 
 /* ------------------------------------------------------------------ slots and stacks */
 
-/* As hot_stack_pop(), from the slot of the class or from its stack. */
-ALWAYS_INLINE edata_t *
-hot_pop_class(pac_t *pac, unsigned pind, size_t least, size_t most) {
-	edata_t *e = pac_hot_take_slot(pac, pind, least, most);
-	return e != NULL ? e : hot_stack_pop(pac, pind, least, most);
+/* Takes up to n extents of least to most bytes from the slot of the class and from its stack. */
+ALWAYS_INLINE unsigned
+hot_pop_class(pac_t *pac, unsigned pind, size_t least, size_t most, edata_t **out, unsigned n) {
+	size_t npages = 0;
+	unsigned got = (out[0] = pac_hot_take_slot(pac, pind, least, most)) != NULL;
+	while (got < n && (out[got] = hot_stack_pop(pac, pind, least, most, &npages)) != NULL) {
+		got++;
+	}
+	hot_stack_uncount(pac, npages);
+	return got;
 }
 
 /*
- * For pac_hot_pop_near(): from the class after pind, if extents of at most `most` bytes are there.
+ * For hot_pop_near(): from the class after pind, if extents of at most `most` bytes are there.
  */
-static NOINLINE edata_t *
-hot_pop_next(pac_t *pac, unsigned pind, size_t size, size_t most) {
+static NOINLINE unsigned
+hot_pop_next(pac_t *pac, unsigned pind, size_t size, size_t most, edata_t **out, unsigned n) {
 	unsigned last = sz_psz_floor(most);
-	return last == pind ? NULL : hot_pop_class(pac, last, size, most);
+	return last == pind ? 0 : hot_pop_class(pac, last, size, most, out, n);
+}
+
+ALWAYS_INLINE unsigned
+hot_pop_near(pac_t *pac, size_t size, edata_t **out, unsigned n) {
+	size_t most = size + PAGE_FLOOR(size >> HOT_LG_SLACK);
+	unsigned pind = sz_psz_floor(size);
+	assert(n > 0);
+	if (unlikely(ehooks_are_own(&pac->src.ehooks)) || unlikely(pac_is_bounded(pac))) {
+		return 0;
+	}
+	unsigned got = hot_pop_class(pac, pind, size, most, out, n);
+	return likely(got == n) ? got : got + hot_pop_next(pac, pind, size, most, out + got, n - got);
 }
 
 edata_t *
 pac_hot_pop_near(pac_t *pac, size_t size) {
-	size_t most = size + PAGE_FLOOR(size >> HOT_LG_SLACK);
-	unsigned pind = sz_psz_floor(size);
-	if (unlikely(ehooks_are_own(&pac->src.ehooks)) || unlikely(pac_is_bounded(pac))) {
-		return NULL;
-	}
-	edata_t *e = hot_pop_class(pac, pind, size, most);
-	return likely(e != NULL) ? e : hot_pop_next(pac, pind, size, most);
+	edata_t *e;
+	return hot_pop_near(pac, size, &e, 1) != 0 ? e : NULL;
+}
+
+unsigned
+pac_hot_pop_some(pac_t *pac, size_t size, edata_t **out, unsigned n) {
+	return hot_pop_near(pac, size, out, n);
 }
 
 void
@@ -237,14 +282,14 @@ pac_hot_leave(pac_t *pac, edata_t *e) {
 		}
 		return;
 	}
-	if (pac_hot_is_vacant(pac, pind) && pac_hot_try_fill(pac, &pac->hot[pind], e)) {
-		return;
+	size_t npages = e->size >> LG_PAGE;
+	if (!pac_hot_is_vacant(pac, pind) || !pac_hot_try_fill(&pac->hot[pind], e)) {
+		hot_stack_make(pac, pind);
+		if (!pac_hot_try_push(pac, pind, e)) {
+			pac_put_unused(pac, e);
+		}
 	}
-	hot_stack_make(pac, pind);
-	if (!pac_hot_try_push(pac, pind, e)) {
-		atomic_fetch_sub_zu(&pac->nactive, e->size >> LG_PAGE, MO_RELAXED);
-		pac_put_unused(pac, e);
-	}
+	pac_hot_count_inactive(pac, npages);
 }
 
 void
@@ -273,7 +318,9 @@ pac_hot_take(pac_t *pac, size_t size, size_t alignment) {
 	if (e != NULL) {
 		pac_hot_give_up(pac, e);
 	}
-	e = hot_stack_pop(pac, pind, size, size);
+	size_t npages = 0;
+	e = hot_stack_pop(pac, pind, size, size, &npages);
+	hot_stack_uncount(pac, npages);
 	if (e == NULL) {
 		return NULL;
 	}
@@ -294,11 +341,13 @@ pac_hot_try_cool(pac_t *pac, edata_t *e, size_t size) {
 	unsigned pind = pac_hot_pind(pac, size);
 	pac_hot_stack_t *s = hot_stack(pac, pind);
 	void *seen = e;
+	size_t npages = 0;
 	bool is_mine = atomic_cas_strong_p(&pac->hot[pind], &seen, NULL, MO_SEQ_CST, MO_RELAXED);
 	for (unsigned k = 0; !is_mine && s != NULL && k < hot_stack_depth(pind); k++) {
-		is_mine = atomic_load_p(&s->slots[k], MO_RELAXED) == e && hot_stack_take(pac, &s->slots[k],
-		    e) != NULL;
+		is_mine = atomic_load_p(&s->slots[k], MO_RELAXED) == e
+		    && hot_stack_try_take(&s->slots[k], e, &npages);
 	}
+	hot_stack_uncount(pac, npages);
 	if (is_mine) {
 		/*
 		 * Since it was seen it may have been taken and left again with another size; that

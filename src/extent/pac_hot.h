@@ -56,18 +56,31 @@ pac_hot_take_slot(pac_t *pac, unsigned pind, size_t least, size_t most) {
 }
 
 /*
- * Makes a hot extent, which the caller has taken and whose class it has set, active in the page map
- * and in the count. class_bits: elem_bits_of_class().
+ * Makes a hot extent, which the caller has taken and whose class it has set, active in the page
+ * map; the caller counts its pages (pac_hot_count_active). class_bits: elem_bits_of_class().
  */
 ALWAYS_INLINE void
-pac_hot_activate(pac_t *pac, edata_t *e, uint64_t class_bits) {
+pac_hot_activate(edata_t *e, uint64_t class_bits) {
 	e->state = extent_state_active;
 	emap_set_first_state(e, class_bits);
-	atomic_fetch_add_zu(&pac->nactive, e->size >> LG_PAGE, MO_RELAXED);
+}
+
+/*
+ * Adds pages of extents that became active. They are subtracted after the extents are hot again, so
+ * that the count is never too low.
+ */
+ALWAYS_INLINE void
+pac_hot_count_active(pac_t *pac, size_t npages) {
+	atomic_fetch_add_zu(&pac->nactive, npages, MO_RELAXED);
+}
+
+ALWAYS_INLINE void
+pac_hot_count_inactive(pac_t *pac, size_t npages) {
+	atomic_fetch_sub_zu(&pac->nactive, npages, MO_RELAXED);
 }
 
 /* pac_hot_activate() for an extent that found its slot taken. */
-void pac_hot_revive(pac_t *pac, edata_t *e);
+void pac_hot_revive(edata_t *e);
 
 ALWAYS_INLINE bool
 pac_hot_is_vacant(const pac_t *pac, unsigned pind) {
@@ -76,19 +89,18 @@ pac_hot_is_vacant(const pac_t *pac, unsigned pind) {
 
 /*
  * Puts an active extent, neither a slab nor a sample, into a slot that was seen vacant; the caller
- * then calls pac_tell(). Returns false if nothing changed. Afterwards any thread may take the
- * extent, so its fields must be read before.
+ * then calls pac_hot_count_inactive() and pac_tell(). Returns false if nothing changed. Afterwards
+ * any thread may take the extent, so its fields must be read before.
  */
 ALWAYS_INLINE bool
-pac_hot_try_fill(pac_t *pac, atomic_p_t *slot, edata_t *e) {
+pac_hot_try_fill(atomic_p_t *slot, edata_t *e) {
 	assert(e->state == extent_state_active && !e->is_slab && !e->is_sampled && e->recs == NULL);
 	void *seen = NULL;
-	atomic_fetch_sub_zu(&pac->nactive, e->size >> LG_PAGE, MO_RELAXED);
 	e->is_zeroed = false;
 	e->state = extent_state_hot;
 	emap_set_first_state(e, 0);
 	if (unlikely(!atomic_cas_strong_p(slot, &seen, e, MO_SEQ_CST, MO_RELAXED))) {
-		pac_hot_revive(pac, e);
+		pac_hot_revive(e);
 		return false;
 	}
 	return true;
@@ -96,11 +108,19 @@ pac_hot_try_fill(pac_t *pac, atomic_p_t *slot, edata_t *e) {
 
 /*
  * As pac_hot_take_slot(), from the slot or the stack of the class or of the next one: size bytes,
- * or an eighth more at most. Not in a bounded cache, nor with hooks of the user.
+ * or an eighth more at most. Not in a bounded cache, nor with hooks of the user. The second one
+ * takes up to n extents and returns how many.
  */
 edata_t *pac_hot_pop_near(pac_t *pac, size_t size);
-/* As pac_hot_try_fill(), on the stack of the class, if it has one with an empty slot. */
+unsigned pac_hot_pop_some(pac_t *pac, size_t size, edata_t **out, unsigned n);
+/*
+ * As pac_hot_try_fill(), on the stack of the class, if it has one with an empty slot. The second
+ * one returns how many of the n extents, from the first one on, are there then. *npages: pages of
+ * all n, which the caller has added up; then of those that are there.
+ */
 bool pac_hot_try_push(pac_t *pac, unsigned pind, edata_t *e);
+unsigned pac_hot_push_some(pac_t *pac, unsigned pind, edata_t *const *es, unsigned n,
+    size_t *npages);
 
 /*
  * Takes a hot extent of this size and alignment, active; NULL if there is none. The caller of

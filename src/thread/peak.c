@@ -7,17 +7,23 @@
  */
 #include "thread/peak.h"
 
+#include "thread/tcache.h"
+
 #define PEAK_LG_STEP 6
 
-/* Bytes in use above the mark; below 0 in a thread that frees what others allocated. */
-static int64_t
-peak_net(tsd_t *tsd) {
-	return (int64_t)(tsd_allocated(tsd) - tsd_deallocated(tsd) - tsd->peak_base);
+/*
+ * tsd_allocated() less tsd_deallocated(): what the cache handed out is in both, so its countdowns
+ * need not be folded for the difference.
+ */
+static uint64_t
+peak_net(const tsd_t *tsd) {
+	return tsd_held(tsd) - (tsd->tcache == NULL ? 0 : tcache_cached_bytes(tsd->tcache));
 }
 
 static void
 peak_update(tsd_t *tsd) {
-	int64_t net = peak_net(tsd);
+	/* Below 0 in a thread that frees what others allocated. */
+	int64_t net = (int64_t)(peak_net(tsd) - tsd->peak_base);
 	if (net > 0 && (uint64_t)net > tsd->peak_max) {
 		tsd->peak_max = (uint64_t)net;
 	}
@@ -46,7 +52,7 @@ peak_read(tsd_t *tsd) {
 
 void
 peak_reset(tsd_t *tsd) {
-	tsd->peak_base = tsd_allocated(tsd) - tsd_deallocated(tsd);
+	tsd->peak_base = peak_net(tsd);
 	tsd->peak_max = 0;
 	tsd->peak_bound = 0;
 }

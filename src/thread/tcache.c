@@ -372,10 +372,8 @@ static void
 slot_free_objects(unsigned slot, void **ptrs, unsigned n) {
 	if (slot_is_small(slot)) {
 		arena_small_flush(slot - 1, ptrs, n);
-		return;
-	}
-	for (unsigned i = 0; i < n; i++) {
-		arena_large_dalloc(emap_edata(ptrs[i]));
+	} else {
+		arena_large_flush(ptrs, n);
 	}
 }
 

@@ -50,7 +50,7 @@
  * of thread_event_is_strict call recall_all(RECALL_SETTINGS).
  */
 extern HIDDEN atomic_b_t thread_event_is_strict;
-#define THREAD_EVENT_CACHED 16u
+#define THREAD_EVENT_CACHED 32u
 #define THREAD_EVENT_LARGE 128u
 /*
  * One that no hot extent serves counts as this many past the cache, and a heartbeat comes after

@@ -21,7 +21,7 @@ static void *
 hot_or_long(size_t usize) {
 	void *p = NULL;
 	if (!large_hot_try_malloc(arena, usize, false, &p) && !large_hot_try_malloc_near(arena, usize,
-	    false, &p)) {
+	    &p)) {
 		gate_enter(tls_get());
 		p = arena_large_malloc(arena, usize, 0, false);
 		arena_large_count_requests(arena, sz_s2i(usize), 1, 0, 0);
@@ -137,17 +137,17 @@ test_stack(void) {
 		    "so do others");
 	}
 	is_uint(stacked(), (N - 1) * extent, "all are counted");
-	ok(!large_hot_try_malloc_near(arena, usize * 2, false, &q), "none fits twice the size");
-	ok(!large_hot_try_malloc_near(arena, usize + PAGE, false, &q), "nor one page more");
-	ok(!large_hot_try_malloc_near(arena, usize * 3 / 4, false, &q),
+	ok(!large_hot_try_malloc_near(arena, usize * 2, &q), "none fits twice the size");
+	ok(!large_hot_try_malloc_near(arena, usize + PAGE, &q), "nor one page more");
+	ok(!large_hot_try_malloc_near(arena, usize * 3 / 4, &q),
 	    "nor three quarters: too much would lie unused");
-	ok(large_hot_try_malloc_near(arena, usize - 7 * PAGE, false, &q), "seven pages less fit");
+	ok(large_hot_try_malloc_near(arena, usize - 7 * PAGE, &q), "seven pages less fit");
 	is_uint(arena_usize(q, emap_elem(q)), usize - 7 * PAGE, "with the size that was asked for");
 	is_uint(emap_edata(q)->size >> LG_PAGE, extent, "in the whole extent");
 	hot_or_long_free(q);
 	bool are_there = true;
 	for (unsigned i = 0; i < N; i++) {
-		are_there = large_hot_try_malloc_near(arena, usize, false, &q) && are_there;
+		are_there = large_hot_try_malloc_near(arena, usize, &q) && are_there;
 	}
 	ok(are_there, "all come back, with the one in the slot");
 	is_uint(stacked(), 0, "none is left");
@@ -156,6 +156,67 @@ test_stack(void) {
 	}
 	decay_all();
 	is_uint(stacked() + active_pages() + pac_ndirty(&arena->pac), 0, "decay takes them");
+}
+
+typedef struct {
+	size_t active, stacked, allocated;
+	uint64_t ndalloc, nmalloc;
+} counts_t;
+
+/* Of the arena, for the smallest large class. */
+static counts_t
+counts(void) {
+	const arena_large_count_t *c = &arena->large[0];
+	return (counts_t){active_pages(), stacked(),
+	    atomic_load_zu(&arena->large_allocated, MO_RELAXED),
+	    atomic_load_u64(&c->ndalloc, MO_RELAXED), atomic_load_u64(&c->nmalloc, MO_RELAXED)};
+}
+
+/* What a thread cache takes and leaves at once is counted as if it had gone one by one. */
+static void
+test_batches(void) {
+	enum { N = 40 };
+	size_t usize = SC_LARGE_MINCLASS, extent = (usize >> LG_PAGE) + opt_cache_oblivious;
+	void *p[N + 2];
+	decay_all();
+	gate_enter(tls_get());
+	unsigned got = arena_large_fill(arena, usize, p, N);
+	is_uint(got, 1, "one is made if none lies ready");
+	while (got < N) {
+		got += arena_large_fill(arena, usize, p + got, 1);
+	}
+	arena_large_count_requests(arena, SC_NBINS, N, 1, 0);
+	for (unsigned round = 0; round < 3; round++) {
+		counts_t before = counts();
+		arena_large_flush(p, N);
+		counts_t c = counts();
+		is_uint(before.active - c.active, N * extent, "their pages are not in use");
+		/* The first extent of a class goes to the slot, because there is no stack yet. */
+		is_uint(c.stacked, (N - (round == 0)) * extent, "they lie in a stack");
+		is_uint(c.ndalloc - before.ndalloc, config_stats ? N : 0, "all are freed");
+		is_uint(before.allocated - c.allocated, config_stats ? N * usize : 0, "with their bytes");
+		for (got = 0; got < N; got += 10) {
+			is_uint(arena_large_fill(arena, usize, p + got, 10), 10, "all come back");
+		}
+		arena_large_count_requests(arena, SC_NBINS, N, 1, 0);
+		c = counts();
+		is_uint(c.active, before.active, "in use");
+		is_uint(c.stacked, 0, "out of the stack");
+		is_uint(c.nmalloc - before.nmalloc, config_stats ? N : 0, "made");
+		is_uint(c.allocated, before.allocated, "with their bytes");
+	}
+	/* Objects of other arenas, sizes and kinds in between are freed as they must be. */
+	p[N] = p[N / 2];
+	p[N / 2] = arena_large_malloc(arenas_get(0), usize, 0, false);
+	p[N + 1] = p[3];
+	p[3] = arena_large_malloc(arena, 2 * usize, 0, false);
+	arena_large_count_requests(arenas_get(0), SC_NBINS, 1, 0, 0);
+	arena_large_count_requests(arena, sz_s2i(2 * usize), 1, 0, 0);
+	arena_large_flush(p, N + 2);
+	gate_exit(tls_get());
+	is_uint(active_pages(), 0, "a mixed batch is freed");
+	decay_all();
+	is_uint(stacked() + pac_ndirty(&arena->pac), 0, "and purged");
 }
 
 static int
@@ -279,12 +340,43 @@ worker(void *arg) {
 	return (void *)(uintptr_t)bad;
 }
 
+/* The same with batches, as thread caches take and leave them. */
+static void *
+batch_worker(void *arg) {
+	enum { MOST = 40 };
+	uint64_t seed = (uintptr_t)arg + 77, bad = 0;
+	void *held[MOST];
+	for (unsigned i = 0; i < N_ROUNDS / 40; i++) {
+		unsigned n = 0, want = 1 + (unsigned)core_below(&seed, MOST);
+		gate_enter(tls_get());
+		while (n < want) {
+			unsigned got = arena_large_fill(arena, SC_LARGE_MINCLASS, held + n, want - n);
+			arena_large_count_requests(arena, SC_NBINS, got, 1, 0);
+			n += got;
+		}
+		gate_exit(tls_get());
+		for (unsigned k = 0; k < n; k++) {
+			memset(held[k], (int)(uintptr_t)arg, 16);
+		}
+		for (unsigned k = 0; k < n; k++) {
+			bad += ((char *)held[k])[15] != (char)(uintptr_t)arg;
+		}
+		gate_enter(tls_get());
+		arena_large_flush(held, n);
+		if (i % 200 == 0) {
+			arena_decay(arena, true);
+		}
+		gate_exit(tls_get());
+	}
+	return (void *)(uintptr_t)bad;
+}
+
 static void
 test_threads(void) {
 	pthread_t threads[N_THREADS];
 	uintptr_t bad = 0;
 	for (uintptr_t i = 0; i < N_THREADS; i++) {
-		pthread_create(&threads[i], NULL, worker, (void *)(i + 1));
+		pthread_create(&threads[i], NULL, i % 3 == 0 ? batch_worker : worker, (void *)(i + 1));
 	}
 	for (unsigned i = 0; i < N_THREADS; i++) {
 		void *b;
@@ -301,7 +393,7 @@ test_threads(void) {
 		nrequests += atomic_load_u64(&arena->large[i].nrequests, MO_RELAXED) + nhot;
 	}
 	if (config_stats) {
-		ok(nmalloc > N_THREADS * N_ROUNDS / 3, "%llu objects", (unsigned long long)nmalloc);
+		ok(nmalloc > N_THREADS * N_ROUNDS / 4, "%llu objects", (unsigned long long)nmalloc);
 		is_uint(ndalloc, nmalloc, "as many freed");
 		is_uint(nrequests, nmalloc, "all asked for");
 		is_uint(atomic_load_zu(&arena->large_allocated, MO_RELAXED), 0, "no bytes are left");
@@ -321,6 +413,7 @@ body(void) {
 	test_one();
 	test_other_use();
 	test_stack();
+	test_batches();
 	test_stack_gives_way();
 	test_bounded();
 	gate_enter(tls_get());
