@@ -1,4 +1,8 @@
-/* Requests put together, answers told: see answer.h. */
+/*
+ * Builds requests from the options, sends them, and turns answers and errors into text and an exit
+ * code: see answer.h. Invariant: each errno of the mailbox or of src/client/ maps to one exit code,
+ * here and nowhere else. No locks: jeprofctl has one thread. Called by main.c and the verbs.
+ */
 #include "ctl.h"
 
 #include "answer.h"
@@ -137,7 +141,6 @@ build_request(const jeprof_target_t *p, const char *verb, char *buf, size_t size
 	}
 }
 
-/* A device has taken the profile: there is nothing to read. */
 void
 hint_top(const char *path) {
 	struct stat st;

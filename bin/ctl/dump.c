@@ -1,4 +1,8 @@
-/* The verb dump: a profile written by the process, or handed over to here. See verbs.h. */
+/*
+ * The verb dump. The process writes the profile itself, or hands it over and jeprofctl writes it
+ * (-o). Invariant: with -o the profile is fetched whole before anything is written, and a regular
+ * file appears under its name only when it is complete. No locks. Called by main.c.
+ */
 #include "ctl.h"
 
 #include <errno.h>
@@ -18,7 +22,9 @@
 #include "verbs.h"
 #include "words.h"
 
-/* Puts where the symbolic links of the name lead into path, there or not. */
+/*
+ * Follows the symbolic links of the name; path gets the last name, whether or not a file is there.
+ */
 static void
 follow(const char *name, char *path, size_t size) {
 	char target[TEXT_BYTES];
@@ -36,8 +42,8 @@ follow(const char *name, char *path, size_t size) {
 }
 
 /*
- * Is there something that is written as it is: a device, a fifo, an open file that no name leads
- * to?
+ * Whether the name leads to something that is written in place: a device, a fifo, or an open file
+ * that has no name (/dev/fd/N).
  */
 static bool
 is_special_file(const char *name, const char *path) {
@@ -47,7 +53,7 @@ is_special_file(const char *name, const char *path) {
 	    || st.st_ino != followed.st_ino);
 }
 
-/* Sets path to the file behind name, and temporary to the one that is written. */
+/* Opens the file to write. path gets the final name, temporary the one that is written first. */
 static FILE *
 open_output(const char *name, char *path, char *temporary, size_t size) {
 	if (strcmp(name, "-") == 0) {
@@ -83,7 +89,7 @@ dump_here(jeprof_target_t *p, const char *name) {
 	if (r.error != 0) {
 		return fail(p, &r);
 	}
-	/* Only now, when the process has nothing more to do with it: where it goes may be slow. */
+	/* Written after the process has handed it over, because the output may be slow. */
 	bool is_written = fwrite(r.profile, 1, r.profile_bytes, to) == r.profile_bytes
 	    && fflush(to) == 0;
 	free(r.profile);

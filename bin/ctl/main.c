@@ -1,9 +1,10 @@
 /*
  * jeprofctl: starts, stops, dumps and watches the heap profiler of a running process from outside.
  *
- * The way of every run: words -> options -> process -> way in -> request -> answer -> words.
- * Finding the process, the way in, asking and fetching are src/client/ (jeprof_client.h), which
- * jeprofd uses too. stdout carries results, stderr talk. Needs nothing but libc.
+ * Every run takes the same steps: parse the words (words.c), find the process (search.c), open it,
+ * send a request, print the answer (the verbs, answer.c). Opening, asking and fetching are done by
+ * src/client/ (jeprof_client.h), which jeprofd uses too. Results go to stdout, messages to stderr.
+ * Invariant: a request that was not answered is taken back at exit, unless the verb lets it stay.
  */
 #include "ctl.h"
 
@@ -18,7 +19,10 @@
 #include "verbs.h"
 #include "words.h"
 
-/* What ends us lets us take back the request first; what was ignored (nohup) stays so. */
+/*
+ * After a signal that ends the program, the request is taken back first. A signal that was ignored
+ * (nohup) stays ignored.
+ */
 static void
 catch_signals(void) {
 	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
@@ -31,7 +35,7 @@ catch_signals(void) {
 	sigaction(SIGPIPE, &ignore, NULL); /* the write fails */
 }
 
-/* what it has been asked for is taken back when we leave, however that happens */
+/* The process. What it was asked for is taken back at exit, however that comes. */
 static jeprof_target_t target;
 
 static void
@@ -39,7 +43,7 @@ take_back(void) {
 	jeprof_take_back(&target);
 }
 
-/* Gets in, or leaves with the reason. */
+/* Opens the process, or leaves with the reason. */
 static void
 open_target(jeprof_target_t *p) {
 	jeprof_request_t wait = request_of("", jeprof_manner_wait);

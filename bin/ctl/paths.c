@@ -1,4 +1,8 @@
-/* Paths of a process and of this shell: see paths.h. */
+/*
+ * Translates paths between the process and this shell: see paths.h. The process may have another
+ * root directory, mount namespace or working directory; two paths are equal if they lead to the
+ * same device and inode. No locks, no state. Called by answer.c and the verbs.
+ */
 #include "ctl.h"
 
 #include "paths.h"

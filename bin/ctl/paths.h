@@ -1,6 +1,6 @@
 /*
- * Paths of a process as this shell can open them, and the other way round. Called by answer.c and
- * the verbs.
+ * Translates a path that a process uses into one that this shell can open, and back; the process
+ * may have another root directory or mount namespace. Called by answer.c and the verbs.
  */
 #pragma once
 #include "ctl.h"
@@ -15,7 +15,7 @@ void path_here(const jeprof_target_t *p, const char *path, char *buf, size_t siz
 void path_there(const jeprof_target_t *p, const char *path, char *buf, size_t size);
 
 /*
- * A session whose profile cannot be written at its end is better not begun. What we may not see is
- * not judged.
+ * Leaves if the process sees no directory of this path: a session whose profile cannot be written
+ * at its end is not begun. If its root may not be read, nothing is checked.
  */
 void check_directory(const jeprof_target_t *p, const char *path);

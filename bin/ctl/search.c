@@ -1,4 +1,8 @@
-/* Many processes: list, and the one that a name or number means. See verbs.h. */
+/*
+ * The verb list, and find_process(), which turns a pid or a program's name into one process.
+ * Invariant: both only read; no process is stopped, attached to or asked. No locks. Called by
+ * main.c.
+ */
 #include "ctl.h"
 
 #include <errno.h>
@@ -145,7 +149,8 @@ void
 find_process(jeprof_target_t *p) {
 	search_t s = {0};
 	uint64_t number = words.values[o_pid].number;
-	if (!is_on(o_pid) && !is_value(words.who, (const unit_t[]){{"", 1}, {NULL, 0}}, &number)) {
+	static const unit_t none[] = {{"", 1}, {NULL, 0}};
+	if (!is_on(o_pid) && !value_try_parse(words.who, none, &number)) {
 		number = (uint64_t)find_by_name(words.who);
 	}
 	int pid = number <= INT_MAX ? (int)number : 0;

@@ -1,4 +1,8 @@
-/* The verbs that change something: start, stop, set, rearm. See verbs.h. */
+/*
+ * The verbs that change something: start, stop, set and rearm. An idle process does not answer:
+ * "start" and "set" then leave their request in its mailbox, and "stop" takes a waiting one back.
+ * No locks. Called by main.c.
+ */
 #include "ctl.h"
 
 #include <errno.h>
@@ -15,7 +19,8 @@
 #include "words.h"
 
 /*
- * An idle process cannot stop anything; but what waits there for its next allocation is taken back.
+ * An idle process cannot stop a session, but requests that wait for its next allocation can be
+ * taken back.
  */
 static int
 stop_idle(jeprof_target_t *p) {
@@ -60,7 +65,7 @@ verb_stop(jeprof_target_t *p) {
 	return stop_session(p, is_on(o_session), words.values[o_session].number);
 }
 
-/* start -d: waits, or until Ctrl-C, then stops the session that was begun. */
+/* start -d: waits for the duration, or until Ctrl-C, then stops the session. */
 static int
 wait_and_stop(jeprof_target_t *p, uint64_t session) {
 	int64_t end = client_now_ms() + (int64_t)words.values[o_duration].number;
@@ -75,7 +80,7 @@ wait_and_stop(jeprof_target_t *p, uint64_t session) {
 	return stop_session(p, session != 0, session);
 }
 
-/* The request stays in its slot. */
+/* Leaves the request in its slot, for the next allocation of an idle process. */
 static int
 leave_pending(jeprof_target_t *p, const char *verb) {
 	char text[JEPROF_TEXT];
@@ -100,7 +105,7 @@ leave_pending(jeprof_target_t *p, const char *verb) {
 	return EXIT_DONE;
 }
 
-/* What the answer or the mailbox says beside the number. */
+/* Prints the warnings of an answer to start, which stand behind the number of the session. */
 static void
 talk_of_start(jeprof_target_t *p, const char *answer) {
 	const char *line = strchr(answer, '\n');
@@ -119,10 +124,11 @@ verb_start(jeprof_target_t *p) {
 	char text[JEPROF_TEXT];
 	static jeprof_reply_t r;
 	build_request(p, "start", text, sizeof(text));
-	patience = is_on(o_duration) ? 2 : 1; /* the first one ends the session, the second one us */
+	/* With -d the first Ctrl-C ends the session, the second one jeprofctl. */
+	patience = is_on(o_duration) ? 2 : 1;
 	if (is_on(o_duration) && !is_on(o_wait) && words.values[o_duration].number
 	    > words.values[o_wait].number) {
-		/* an idle process may begin late */
+		/* an idle process begins at its next allocation, which may come late */
 		words.values[o_wait].number = words.values[o_duration].number;
 	}
 	if (!ask(p, text, is_on(o_wait) || is_on(o_duration) ? jeprof_manner_wait : jeprof_manner_stay,
@@ -150,7 +156,7 @@ verb_start(jeprof_target_t *p) {
 	return EXIT_DONE;
 }
 
-/* set and rearm: whatever is answered is printed. */
+/* set and rearm: prints whatever the process answers. */
 int
 verb_set(jeprof_target_t *p) {
 	char text[JEPROF_TEXT];

@@ -1,4 +1,8 @@
-/* The verbs that look: status and watch. See verbs.h. */
+/*
+ * The verbs that only read: status and watch. Invariant: neither changes the process or its
+ * profiler. An idle process does not answer; then status prints what the head of its mailbox says,
+ * without heap figures. No locks. Called by main.c.
+ */
 #include "ctl.h"
 
 #include <inttypes.h>
@@ -100,8 +104,8 @@ put_process(jeprof_target_t *p, char *text, bool is_idle) {
 }
 
 /*
- * No answer: what can be seen without one. With --wait that is no answer, unless a request is
- * pending.
+ * The process gave no answer: prints what can be read without one. With --wait this is an error,
+ * unless a request is pending.
  */
 static int
 status_idle(jeprof_target_t *p) {

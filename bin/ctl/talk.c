@@ -1,4 +1,8 @@
-/* What jeprofctl says and how it ends: see talk.h. */
+/*
+ * Messages, hints, quoting and the end of the program: see talk.h. Invariant: text that came from
+ * another process reaches a terminal without control characters. No locks; the signal handler only
+ * counts. Called by all files of jeprofctl.
+ */
 #include "ctl.h"
 
 #include "talk.h"

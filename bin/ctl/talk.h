@@ -1,7 +1,7 @@
 /*
- * What jeprofctl says and how it ends. stdout carries results, stderr talk; what comes from another
- * process reaches the terminal without control characters. Knows nothing of processes: called by
- * all other rooms.
+ * Messages, and the end of the program. Results go to stdout, messages and hints to stderr; text
+ * from another process reaches a terminal without control characters. Knows nothing of processes.
+ * Called by all other files.
  */
 #pragma once
 #include <limits.h>
@@ -39,11 +39,11 @@ const char *shell_word(const char *text, char *buf, size_t size);
 /* What to type next; nothing if talk_is_quiet. */
 __attribute__((format(printf, 1, 2))) void hint(const char *format, ...);
 
-/* Puts the text into buf; too long a text is an error of the caller's words, not a shorter text. */
+/* Prints into buf; a text that does not fit ends the program with EXIT_USAGE. */
 __attribute__((format(printf, 3, 4))) void print_to(char *buf, size_t size, const char *format,
     ...);
 
-/* A result that comes from outside, without what would steer a terminal. */
+/* Prints a text of another process; control characters become "?". */
 void put_plain(const char *text);
 void put_json_string(const char *text);
 

@@ -1,4 +1,8 @@
-/* Sizes, times, random words: see value.h. */
+/*
+ * Parses and prints sizes and times: see value.h. Invariant: a value that is parsed is exact in 64
+ * bits if it has no fraction and no unit, and rounded otherwise; what does not fit is refused. No
+ * locks, no state. Called by words.c and the verbs.
+ */
 #include "ctl.h"
 
 #include "value.h"
@@ -11,13 +15,12 @@
 #include <time.h>
 
 const unit_t size_units[] = {{"", 1}, {"B", 1}, {"K", 1024.0}, {"M", 1048576.0},
-    {"G", 1073741824.0},
-    {"T", 1099511627776.0}, {NULL, 0}};
+    {"G", 1073741824.0}, {"T", 1099511627776.0}, {NULL, 0}};
 const unit_t ms_units[] = {{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000},
     {"d", 86400000}, {NULL, 0}};
 
 bool
-is_value(const char *text, const unit_t *units, uint64_t *value) {
+value_try_parse(const char *text, const unit_t *units, uint64_t *value) {
 	char number[32];
 	size_t digits = strspn(text, "0123456789");
 	size_t length = digits;

@@ -1,4 +1,7 @@
-/* Sizes and times as a person writes and reads them, the clock, random words. */
+/*
+ * Sizes and times as a person writes and reads them. The tables of units say what a number without
+ * a unit means: bytes, or seconds. Called by words.c and the verbs.
+ */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,8 +13,8 @@ typedef struct unit_s {
 
 extern const unit_t size_units[], ms_units[];
 
-/* "1.5G", "30s": a decimal number and a unit; false if it is none or does not fit. */
-bool is_value(const char *text, const unit_t *units, uint64_t *value);
+/* Parses "1.5G" or "30s": a decimal number and a unit. False if it is none or does not fit. */
+bool value_try_parse(const char *text, const unit_t *units, uint64_t *value);
 
 const char *size_text(uint64_t bytes, char buf[24]);
 

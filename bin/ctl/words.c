@@ -1,6 +1,7 @@
 /*
  * Parses the command line: the table of options, which verbs take them, and the usage text; words.h
- * has the result. A wrong word ends the program with EXIT_USAGE. No locks. Called by main.c.
+ * has the result. Invariant: a word that is wrong ends the program with EXIT_USAGE before any
+ * process is looked at. No locks. Called by main.c.
  */
 #include "ctl.h"
 
@@ -16,7 +17,7 @@
 #include "talk.h"
 #include "value.h"
 
-enum { TICK_MIN_MS = 10 };
+enum { TICK_MIN_MS = 10 }; /* shortest interval of watch */
 enum { ONE = 255 - LIST, ANY = 255 };
 
 typedef enum { kind_flag, kind_size, kind_ms, kind_seconds, kind_number, kind_text } kind_t;
@@ -90,8 +91,7 @@ static const struct {
 	const char *name;
 	int verb;
 } verbs[] = {{"start", START}, {"stop", STOP}, {"dump", DUMP}, {"status", STATUS}, {"set", SET},
-    {"watch", WATCH},
-    {"list", LIST}, {"rearm", REARM}};
+    {"watch", WATCH}, {"list", LIST}, {"rearm", REARM}};
 
 static void
 take_option(const option_t *o, const char *text) {
@@ -100,14 +100,14 @@ take_option(const option_t *o, const char *text) {
 	v->is_given = true;
 	v->text = text;
 	if (o->kind == kind_size) {
-		is_good = is_value(text, size_units, &v->number);
+		is_good = value_try_parse(text, size_units, &v->number);
 	} else if (o->kind == kind_ms || o->kind == kind_seconds) {
-		is_good = is_value(text, ms_units, &v->number);
+		is_good = value_try_parse(text, ms_units, &v->number);
 		v->number = o->kind == kind_seconds ? (v->number + 999) / 1000 : v->number;
 		is_good = is_good && v->number <= INT64_MAX / 2;
 	} else if (o->kind == kind_number) {
-		is_good = isdigit((unsigned char)text[0]) && is_value(text, (const unit_t[]){{"", 1},
-		    {NULL, 0}}, &v->number);
+		is_good = isdigit((unsigned char)text[0])
+		    && value_try_parse(text, (const unit_t[]){{"", 1}, {NULL, 0}}, &v->number);
 	} else if (o->kind == kind_text) {
 		is_good = text[0] != '\0' && strchr(text, '\n') == NULL
 		    && (o->key == NULL || strchr(text, ',') == NULL);

@@ -1,6 +1,7 @@
 /*
- * The command line: the verb, the process that is meant, the options. main reads it once; the verbs
- * use the result.
+ * The parsed command line: the verb, the process that is meant, the options. main() calls
+ * read_words() once; afterwards `words` does not change, except that "start -d" sets the verb to
+ * STOP when its time is over.
  */
 #pragma once
 #include <limits.h>

@@ -1,6 +1,7 @@
 /*
- * Names of C++ and Rust for people: demangled by the C++ library, if there is one, then without
- * parameters, template arguments and return type, as jeprof shortens them. Called by tables.c.
+ * Makes readable names of C++ and Rust symbols: demangled by the C++ library, if there is one, then
+ * without parameters, template arguments and return type, as jeprof shortens them. Invariant: a
+ * name that cannot be read stays as it is. No locks. Called by tables.c.
  */
 #include "symbolize.h"
 

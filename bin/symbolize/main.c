@@ -1,13 +1,13 @@
 /*
- * jeprof-symbolize: functions, files, lines and inlined calls of addresses in object files with
- * DWARF, for jeprof, which does without it too. It reads all that is asked before it answers: each
- * unit of a file is read once, whatever the order of the addresses, and then forgotten, so that
- * memory is that of the largest unit.
+ * jeprof-symbolize: prints the functions, files, lines and inlined calls of addresses in object
+ * files with DWARF. jeprof runs it if it is installed. It reads the whole input before it answers:
+ * then each unit of a file is read once, whatever the order of the addresses, and released
+ * afterwards, so the memory needed is that of the largest unit.
  *
  *   stdin    file PATH, then its addresses as 0xHEX, one on a line; then the next file
  *   stdout   file PATH, then for each address, in any order: 0xHEX and pairs of lines, see answer.c
- *   exit 0 done, 1 some file could not be read (a line on stderr; its addresses have no answer), 2
- *   the input is wrong
+ *   exit     0 done; 1 some file could not be read (a line on stderr; its addresses have no
+ *            answer); 2 the input is wrong
  */
 #include "symbolize.h"
 

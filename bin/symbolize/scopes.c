@@ -1,8 +1,8 @@
 /*
- * Which function holds an address, and which calls were inlined there: one walk through the dies of
- * a unit for all addresses of it. A die that holds none of them is passed over with all that it
- * has.
- * Called by walk.c; the queries are of one unit, in the order of their addresses.
+ * Finds the function that holds an address and the calls inlined there: one walk through the DIEs
+ * (entries of DWARF) of a unit for all its addresses. A DIE that holds none of them is skipped with
+ * all its children. Invariant: the queries are of one unit, in the order of their addresses. No
+ * locks. Called by walk.c.
  */
 #include "symbolize.h"
 

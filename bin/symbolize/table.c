@@ -4,12 +4,11 @@
  * not there, ELF and DWARF are read, with a limit on memory and time, without capabilities, and
  * with nothing open but the files in question.
  *
- *   --table KEY PATH the table's key, which begins with the object's build-id in hex and a '-' or,
- *   if it has none, with an 'x'; and
- *                      the object's path as its process sees it
+ *   --table KEY PATH   key of the table: the object's build-id in hex and a '-', or 'x' and a text
+ *                      if it has no build-id; and the object's path as its process sees it
  *   --root FD          root directory of that process; without it ours
- *   --object FD a file that may be the object; several may be given, and the first that has the
- *   build-id is taken
+ *   --object FD        a file that may be the object; may be repeated: the first one with the
+ *                      build-id is taken
  *   --old FD           an older table, whose addresses are carried on
  *   --servers          debuginfod may be asked
  *   --symbols          DWARF is not read

@@ -1,6 +1,7 @@
 /*
- * A table of names in memory: see tables.h. Strings are numbered once and stand in the table as
- * they come. Called by table.c.
+ * Makes a table of names in memory and writes it: see tables.h. Invariant: each distinct string is
+ * stored once and gets its number when it first comes; rows are in the order of their addresses. No
+ * locks. Called by table.c.
  */
 #include "tables.h"
 

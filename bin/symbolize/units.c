@@ -1,6 +1,7 @@
 /*
- * Which unit holds an address: by the table .debug_aranges, and for what is not there by the ranges
- * of each unit. Called by walk.c; the queries are in the order of their addresses.
+ * Finds the unit that holds an address: by the table .debug_aranges, and for addresses that it
+ * lacks by the ranges of each unit. Invariant: the queries are in the order of their addresses. No
+ * locks. Called by walk.c.
  */
 #include "symbolize.h"
 

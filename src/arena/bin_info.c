@@ -35,7 +35,7 @@ bin_range_is_valid(size_t from, size_t to) {
 
 /* Finds the small classes of the requests from..to. Returns false if there are none. */
 static bool
-bin_range_has_classes(size_t from, size_t to, szind_t *first, szind_t *last) {
+bin_range_try_find(size_t from, size_t to, szind_t *first, szind_t *last) {
 	size_t limit = sc_size_tab[BIN_MAX - 1];
 	if (from > limit) {
 		return false;
@@ -51,7 +51,7 @@ bin_info_set_shards(size_t from, size_t to, size_t n) {
 	if (!bin_range_is_valid(from, to) || n < 1 || n > BIN_SHARDS_MAX) {
 		return EINVAL;
 	}
-	if (bin_range_has_classes(from, to, &first, &last)) {
+	if (bin_range_try_find(from, to, &first, &last)) {
 		wish.has_shards = true;
 		memset(&wish.shards[first], (int)n, last - first + 1);
 	}

@@ -18,7 +18,7 @@
 
 /* Reads a file as a text with a NUL; false if it is empty or cannot be read. */
 static bool
-room_has_text(const char *path, char *text, size_t size) {
+room_try_read_text(const char *path, char *text, size_t size) {
 	ssize_t n = sys_read_file(path, text, size - 1);
 	text[n > 0 ? n : 0] = '\0';
 	return n > 0;
@@ -26,11 +26,11 @@ room_has_text(const char *path, char *text, size_t size) {
 
 /* The number in a file; false if it has none, like "max". */
 static bool
-room_has_number(const char *dir, const char *name, uint64_t *number) {
+room_try_read_number(const char *dir, const char *name, uint64_t *number) {
 	char path[ROOM_PATH_MAX], text[32];
 	int err;
 	int len = fmt_snprintf(path, sizeof(path), "/sys/fs/cgroup%s/%s", dir, name);
-	if (len >= (int)sizeof(path) || !room_has_text(path, text, sizeof(text))) {
+	if (len >= (int)sizeof(path) || !room_try_read_text(path, text, sizeof(text))) {
 		return false;
 	}
 	*number = fmt_parse_uint(text, NULL, 10, &err);
@@ -43,8 +43,8 @@ room_in_groups(char *dir) {
 	size_t room = SIZE_MAX;
 	for (;;) {
 		uint64_t limit, used;
-		if (room_has_number(dir, "memory.max", &limit)
-		    && room_has_number(dir, "memory.current", &used)) {
+		if (room_try_read_number(dir, "memory.max", &limit)
+		    && room_try_read_number(dir, "memory.current", &used)) {
 			room = min_zu(room, room_below(limit, used));
 		}
 		char *slash = strrchr(dir, '/');
@@ -59,7 +59,7 @@ room_in_groups(char *dir) {
 static size_t
 room_by_groups(void) {
 	char text[ROOM_PATH_MAX];
-	if (!room_has_text("/proc/self/cgroup", text, sizeof(text))) {
+	if (!room_try_read_text("/proc/self/cgroup", text, sizeof(text))) {
 		return SIZE_MAX;
 	}
 	char *line = text;
@@ -84,7 +84,7 @@ room_statm(unsigned field) {
 	char *at = text;
 	uint64_t pages = 0;
 	int err = 0;
-	if (!room_has_text("/proc/self/statm", text, sizeof(text))) {
+	if (!room_try_read_text("/proc/self/statm", text, sizeof(text))) {
 		return 0;
 	}
 	for (unsigned i = 0; i <= field && err == 0; i++) {

@@ -30,11 +30,11 @@ test_sizes(void) {
 	    "1.5B"};
 	uint64_t value;
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
-		check(is_value(good[i].text, size_units, &value) && value == good[i].value, "size",
+		check(value_try_parse(good[i].text, size_units, &value) && value == good[i].value, "size",
 		    good[i].text);
 	}
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		check(!is_value(bad[i], size_units, &value), "no size:", bad[i]);
+		check(!value_try_parse(bad[i], size_units, &value), "no size:", bad[i]);
 	}
 }
 
@@ -48,11 +48,11 @@ test_times(void) {
 	static const char *const bad[] = {"s", "5x", "-5s", "5 s", "5sec", "5K", "1.5ms"};
 	uint64_t value;
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
-		check(is_value(good[i].text, ms_units, &value) && value == good[i].ms, "time",
+		check(value_try_parse(good[i].text, ms_units, &value) && value == good[i].ms, "time",
 		    good[i].text);
 	}
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		check(!is_value(bad[i], ms_units, &value), "no time:", bad[i]);
+		check(!value_try_parse(bad[i], ms_units, &value), "no time:", bad[i]);
 	}
 }
 

@@ -308,9 +308,9 @@ place_claim(void) {
 	return NULL;
 }
 
-/* Reads which file has the name now; false if there is no regular file. */
+/* Reads which file has the name now, and its size; false if there is no regular file. */
 static bool
-file_is_there(const char *path, prof_file_id_t *id, uint64_t *bytes) {
+file_try_identify(const char *path, prof_file_id_t *id, uint64_t *bytes) {
 	struct stat st;
 	int saved = errno;
 	bool is_there = lstat(path, &st) == 0 && S_ISREG(st.st_mode);
@@ -326,7 +326,7 @@ static bool
 is_same_file(const char *path, const prof_file_id_t *id) {
 	prof_file_id_t now;
 	uint64_t bytes;
-	return file_is_there(path, &now, &bytes) && now.dev == id->dev && now.ino == id->ino
+	return file_try_identify(path, &now, &bytes) && now.dev == id->dev && now.ino == id->ino
 	    && now.mtime.tv_sec == id->mtime.tv_sec && now.mtime.tv_nsec == id->mtime.tv_nsec;
 }
 
@@ -407,7 +407,7 @@ scan_entry(void *ctx, const char *name) {
 		return 0;
 	}
 	memcpy(scan.path + scan.dir_len, name, len + 1);
-	if (file_is_there(scan.path, &id, &bytes) && is_from_before(&id)) {
+	if (file_try_identify(scan.path, &id, &bytes) && is_from_before(&id)) {
 		others_add(&scan.before, kind, bytes);
 	}
 	return 0;
@@ -479,8 +479,9 @@ is_over(prof_keep_limit_t limit) {
 	return sum > max;
 }
 
+/* Finds a limit that is exceeded; false if none is. */
 static bool
-is_over_any(prof_keep_limit_t *limit) {
+limit_try_find(prof_keep_limit_t *limit) {
 	*limit = prof_keep_max_files;
 	if (is_over(*limit)) {
 		return true;
@@ -498,8 +499,9 @@ typedef struct {
 	size_t n;
 } judged_t;
 
+/* Reads the order of a file that is one of these kinds; false if it is not. */
 static bool
-is_judged(const prof_kept_t *f, uint32_t kinds, uint64_t *order) {
+order_try_read(const prof_kept_t *f, uint32_t kinds, uint64_t *order) {
 	uint64_t word = atomic_load_u64(&f->word, MO_ACQUIRE);
 	*order = word >> STATE_BITS;
 	return word_is_ready(word) && is_of_kinds(f, kinds);
@@ -510,7 +512,7 @@ judge(const prof_kept_t *files, size_t n, uint32_t kinds) {
 	judged_t j = {UINT64_MAX, 0, UINT64_MAX, 0, 0};
 	uint64_t order;
 	for (size_t i = 0; i < n; i++) {
-		if (!is_judged(&files[i], kinds, &order)) {
+		if (!order_try_read(&files[i], kinds, &order)) {
 			continue;
 		}
 		uint64_t live = files[i].live;
@@ -534,7 +536,7 @@ prof_keep_victim(const prof_kept_t *files, size_t n, prof_keep_policy_t policy, 
 	uint64_t found_order = UINT64_MAX;
 	uint64_t order;
 	for (size_t i = 0; i < n; i++) {
-		if (!is_judged(&files[i], kinds, &order)) {
+		if (!order_try_read(&files[i], kinds, &order)) {
 			continue;
 		}
 		if (order == j.first) {
@@ -627,18 +629,20 @@ prof_keep_written(const char *path, prof_kind_t kind, uint64_t bytes, uint64_t l
 	prof_keep_limit_t limit;
 	assert(prof_keep_counts(kind));
 	/* A relative name could stand for another file later. */
-	if (path[0] != '/' || !file_is_there(path, &id, &size)) {
+	if (path[0] != '/' || !file_try_identify(path, &id, &size)) {
 		return;
 	}
 	prof_keep_prepare();
 	place_add(path, kind, bytes, live, id);
-	if (!is_over_any(&limit)) {
+	if (!limit_try_find(&limit)) {
 		return;
 	}
 	/* The sums were of known files; now look at what is really there. */
 	places_look();
 	scan_update(fixed_sum(limit) > 0);
-	for (unsigned i = 0; i < TABLE_FILES && is_over_any(&limit) && victim_try_remove(limit); i++) {
+	unsigned i = 0;
+	while (i < TABLE_FILES && limit_try_find(&limit) && victim_try_remove(limit)) {
+		i++;
 	}
 }
 
