@@ -2,8 +2,8 @@
  * The C side of operator new and delete (jemalloc_cpp.cpp): C linkage, no exceptions, no exported
  * names.
  *
- * Invariant: errno is ENOMEM after NULL. Locks: none of its own; the functions make requests to
- * imalloc. Called by jemalloc_cpp.cpp only.
+ * Invariant: a request that fails returns NULL with errno ENOMEM; one that succeeds leaves errno as
+ * it was. Locks: none of its own; imalloc serves the requests. Called by jemalloc_cpp.cpp only.
  */
 #include "cxx.h"
 

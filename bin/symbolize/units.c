@@ -5,7 +5,7 @@
  */
 #include "symbolize.h"
 
-/* The first query at or behind an address. */
+/* The index of the first query at or after an address. */
 static size_t
 query_at(const query_t *queries, size_t count, Dwarf_Addr address) {
 	size_t low = 0;
@@ -37,7 +37,7 @@ units_by_table(object_t *object, query_t *queries, size_t count) {
 	return found;
 }
 
-/* Gives a unit to what its ranges hold and no other unit has yet. */
+/* Assigns the unit to the queries in its ranges that have none yet; returns how many. */
 static size_t
 unit_claim(Dwarf_Die *die, query_t *queries, size_t count) {
 	Dwarf_Addr base, start, end;

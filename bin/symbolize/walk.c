@@ -1,7 +1,8 @@
 /*
- * Answers for all addresses that are asked of an object, in the order of the units that hold them:
- * each unit is read once, and libdw begins anew before the next one, so memory is that of the
- * largest unit. The queries are sorted here. No locks. Called by main.c and tables.c.
+ * Answers all queries of one object, sorted by the unit that holds their address: each unit is read
+ * once, and libdw is restarted before the next one, so the memory needed is that of the largest
+ * unit. Invariant: the callers' queries are reordered, none is lost. No locks. Called by main.c and
+ * tables.c.
  */
 #include "symbolize.h"
 
@@ -21,7 +22,7 @@ by_unit(const void *a, const void *b) {
 	return x->unit < y->unit ? -1 : x->unit > y->unit ? 1 : by_address(a, b);
 }
 
-/* Answers for queries of one unit. */
+/* Answers the queries whose addresses one unit holds. */
 static void
 unit_answer(object_t *object, query_t *queries, size_t count, const answer_t *to) {
 	Dwarf_Die unit;

@@ -61,7 +61,7 @@ static struct {
 	atomic_p_t overdue;
 	atomic_u32_t n_closed_inside; /* times that a fork in a handler has closed the gate; wraps */
 	/* in a forked child, replaces the words of threads that do not exist there */
-	struct tls_s nobody;
+	struct tls_s absent;
 } gate = {.mtx = MUTEX_INITIALIZER("gate", WITNESS_RANK_OMIT)};
 
 cassert((GATE_INSIDE & GATE_REGISTERED) == 0 && GATE_OUTSIDE == 0);
@@ -534,7 +534,7 @@ gate_postfork_parent(void) {
 /*
  * Only the forking thread exists in the child; the links of the others lie in memory that is not
  * used again. If a signal handler forked while this thread was changing the list, that change
- * continues in the child: then the links stay in the list, but refer to gate.nobody.
+ * continues in the child: then the links stay in the list, but refer to gate.absent.
  */
 void
 gate_postfork_child(void) {
@@ -553,7 +553,7 @@ gate_postfork_child(void) {
 		if (l->tls == self) {
 			mine = l;
 		} else {
-			l->tls = &gate.nobody;
+			l->tls = &gate.absent;
 		}
 	}
 	if (!is_changing) {

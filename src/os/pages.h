@@ -113,8 +113,8 @@ thp_mode_t pages_system_thp_mode(void);
 /* Bytes of the system's huge page for anonymous memory; 0 if it has none. Reads a file. */
 size_t pages_huge_size(void);
 /*
- * Whether the process may have huge pages: nobody has set PR_SET_THP_DISABLE for it. Reads a file,
- * because a seccomp filter may forbid prctl(2) by killing the process.
+ * Whether the process may have huge pages, that is, PR_SET_THP_DISABLE is not set for it. Reads a
+ * file, because a seccomp filter may forbid prctl(2) by killing the process.
  */
 bool pages_try_thp_of_process(void);
 /*

@@ -1,6 +1,6 @@
 /*
- * Reads the limits of memory and what counts against them.
- * room.h has the contract. Invariant: what cannot be read or understood is no limit. All buffers
+ * Reads the limits of memory of the process and how much of each is used; room.h has the contract.
+ * Invariant: a limit that cannot be read or parsed does not count. All buffers
  * are on the stack; there is no state and no lock.
  */
 #include "os/room.h"
@@ -24,7 +24,7 @@ room_try_read_text(const char *path, char *text, size_t size) {
 	return n > 0;
 }
 
-/* The number in a file; false if it has none, like "max". */
+/* Reads the number in a file of a control group; false if it has none ("max": no limit). */
 static bool
 room_try_read_number(const char *dir, const char *name, uint64_t *number) {
 	char path[ROOM_PATH_MAX], text[32];
@@ -37,7 +37,10 @@ room_try_read_number(const char *dir, const char *name, uint64_t *number) {
 	return err == 0;
 }
 
-/* The room in a control group and all above it; cuts dir, which begins with a slash, to nothing. */
+/*
+ * The room in a control group and all above it. dir begins with a slash and is shortened level by
+ * level until it is empty.
+ */
 static size_t
 room_in_groups(char *dir) {
 	size_t room = SIZE_MAX;
@@ -72,7 +75,7 @@ room_by_groups(void) {
 	}
 	line += 3;
 	line[strcspn(line, "\n")] = '\0';
-	/* "/" is the same as nothing: the top. */
+	/* The top group is "/"; its files lie in the directory itself. */
 	line[line[1] == '\0' ? 0 : strlen(line)] = '\0';
 	return room_in_groups(line);
 }

@@ -40,6 +40,10 @@ witness_init(witness_t *w, const char *name, unsigned rank) {
 	w->held_next = NULL;
 }
 
+/*
+ * Whether w may be locked while `held` is held: its rank must be higher. Of two mutexes of one rank
+ * only those marked WITNESS_ADDR_ORDER may be held together, in the order of their addresses.
+ */
 static bool
 is_order_ok(const witness_t *held, const witness_t *w) {
 	if (rank_of(held) < rank_of(w)) {

@@ -1,13 +1,14 @@
 /*
- * Tables for the addresses of deferred frees (deferred.h). Each table is eight times as large as
- * the one before; all but the first are mapped when needed, and stay.
+ * Hash tables of the addresses of deferred frees (deferred.h says what these are). Each table is
+ * eight times as large as the one before; all but the first are mapped when needed, and stay
+ * mapped.
  *
- * An address is in one of a few slots that its hash selects, in the first table where one of these
- * was empty. Slots change by atomic exchange: from NULL to an address by the freeing thread, back
- * by the thread that takes it out. Invariant: a thread that put an address in sets the mark of the
- * table and then the global mark; a thread that takes addresses out clears the marks first. So an
- * address is seen by the walk that cleared its mark, or the mark is set after that and causes the
- * next walk. Locks: none. Called by imalloc.c.
+ * The hash of an address selects 16 neighbouring slots in each table; the address is stored in the
+ * first table where one of them is empty. Slots change by atomic exchange: from NULL to an address
+ * by the freeing thread, back by the thread that takes it out. Invariant: a thread that put an
+ * address in sets the mark of the table and then the global mark; a thread that takes addresses out
+ * clears the marks first. So an address is seen by the walk that cleared its mark, or the mark is
+ * set after that and causes the next walk. Locks: none. Called by imalloc.c and icheck.c.
  */
 #include "thread/deferred.h"
 

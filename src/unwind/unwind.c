@@ -1,7 +1,8 @@
 /*
- * The selection of an unwinding method; unwind.h has the contract.
+ * Selects the unwinding method and calls it; unwind.h has the contract.
  * The selected method is one atomic pointer, so a sample that runs during a change uses the old or
- * the new method entirely. No lock. Called by prof_backtrace.c and prof_dump.c.
+ * the new method entirely. No lock. Called by prof_backtrace.c for samples; by prof_dump.c and
+ * prof_request.c for its name and statistics.
  */
 #include "unwind/unwind.h"
 
@@ -67,7 +68,7 @@ select_backend(const struct unwind_backend_s *b) {
 	return 0;
 }
 
-/* Also names of methods that are not built in. */
+/* Whether the name is a method of any build, not only of this one. */
 static bool
 is_known_name(const char *name) {
 	static const char *const names[] = {"auto", "fp", "libgcc", "libunwind", "none"};

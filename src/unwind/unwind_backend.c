@@ -1,7 +1,8 @@
 /*
- * The counters of walks: how they ended, how deep they were, how many went to another method.
- * Invariant: each walk counts once by depth and at most once by its end. Relaxed atomics, no lock.
- * Called by the methods and by unwind.c.
+ * Counters of stack walks: how they ended, how deep they were, how many "auto" gave to another
+ * method; unwind_backend.h has the interface of the methods. Invariant: each walk counts once by
+ * depth and at most once by its end. Relaxed atomics, no lock. Called by the methods and by
+ * unwind.c.
  */
 #include "unwind/unwind_backend.h"
 

@@ -92,14 +92,15 @@ prof_ctl_dir_is_on(void) {
 	return opt_prof_ctl_dir[0] != '\0';
 }
 
+/* Puts the path of this process's file with the suffix into buf. */
 static void
-name_of(char *buf, size_t size, const char *suffix) {
+path_of(char *buf, size_t size, const char *suffix) {
 	fmt_snprintf(buf, size, "%s/%d.%s", opt_prof_ctl_dir, sys_pid(), suffix);
 }
 
 /* Whether the error that sys_open returned is a lack of resources that may be over soon. */
 static bool
-is_passing(int fd) {
+is_temporary(int fd) {
 	return fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM;
 }
 
@@ -125,7 +126,7 @@ dir_look(void) {
 	if (fd >= 0) {
 		sys_close(fd);
 	}
-	if ((fd >= 0 && !is_seen) || is_passing(fd)) {
+	if ((fd >= 0 && !is_seen) || is_temporary(fd)) {
 		return EAGAIN;
 	}
 	dir_judge(fd < 0 ? "cannot be opened as a directory"
@@ -160,8 +161,8 @@ static void
 status_write(uint64_t nonce, int err) {
 	int len = fmt_snprintf(ctl_dir.reply, sizeof(ctl_dir.reply), "nonce=%llx error=%d\n%s\n",
 	    (unsigned long long)nonce, err, ctl_dir.answer.text);
-	name_of(ctl_dir.temp, sizeof(ctl_dir.temp), "status.tmp");
-	name_of(ctl_dir.path, sizeof(ctl_dir.path), "status");
+	path_of(ctl_dir.temp, sizeof(ctl_dir.temp), "status.tmp");
+	path_of(ctl_dir.path, sizeof(ctl_dir.path), "status");
 	sys_unlink(ctl_dir.temp);
 	int fd = sys_open(ctl_dir.temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
 	if (fd < 0) {
@@ -195,8 +196,8 @@ command_serve(int fd) {
 /* Takes the command by renaming it, so that of two in a row none is lost or executed twice. */
 static bool
 command_try_take(void) {
-	name_of(ctl_dir.path, sizeof(ctl_dir.path), "cmd");
-	name_of(ctl_dir.temp, sizeof(ctl_dir.temp), "taken");
+	path_of(ctl_dir.path, sizeof(ctl_dir.path), "cmd");
+	path_of(ctl_dir.temp, sizeof(ctl_dir.temp), "taken");
 	return sys_rename(ctl_dir.path, ctl_dir.temp) == 0;
 }
 
@@ -215,8 +216,8 @@ prof_ctl_dir_look(void) {
 	bool is_good = err == 0;
 	int fd = is_good ? sys_open(ctl_dir.temp, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0)
 	    : -1;
-	if (is_good ? is_passing(fd) : err == EAGAIN) {
-		/* It waits for the next look, unless a newer one has come. */
+	if (is_good ? is_temporary(fd) : err == EAGAIN) {
+		/* Put back for the next call, unless a newer command has come. */
 		if (sys_rename_noreplace(ctl_dir.temp, ctl_dir.path) != 0) {
 			sys_unlink(ctl_dir.temp);
 		}

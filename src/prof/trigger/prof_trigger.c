@@ -5,8 +5,8 @@
  * Invariant: each crossing is handled by exactly one thread, the one whose compare-and-swap
  * succeeds; no thread waits for another. A profile that came due while another was written stays
  * pending, by kind, and is retried at the next heartbeat. Locks: `prof_trigger`, short, only for
- * changes of the settings. Called by prof.c at heartbeats, by imalloc for large requests, by
- * prof_control.c, ctl_prof.c and prof_session.c for settings.
+ * changes of the settings. Called by prof.c at heartbeats, by imalloc.c for large requests, by
+ * prof_control.c for the timer, by ctl_prof.c and prof_session.c for settings, and by prof_auto.c.
  */
 #include "prof/trigger/prof_trigger.h"
 
@@ -30,7 +30,7 @@
  */
 #define READ_SHARE 50
 #define READ_CREDIT_MAX ((int64_t)NSTIME_PER_SEC / 50)
-/* ns by which one read may count as dearer than the last, plus an eighth; this bounds outliers. */
+/* The estimated cost of a read rises by at most an eighth and this many ns at a time. */
 #define LOOK_RISE_NS 500
 #define TIMER_NEVER UINT64_MAX
 
@@ -70,7 +70,7 @@ static struct {
 	uint64_t look_ns;            /* estimated cost of one read in ns */
 	atomic_b_t is_looking;
 	atomic_u64_t mark;           /* level of the last profile, 0: none */
-	atomic_u64_t seen;           /* level of the last crossing, including one that was left out */
+	atomic_u64_t seen;           /* level of the last crossing, also if no profile was written */
 	/* Timer. */
 	atomic_u64_t timer_last_ns;  /* 0: begins at the next look */
 } trig = {.mtx = MUTEX_INITIALIZER("prof_trigger", WITNESS_RANK_PROF_MISC)};
@@ -85,7 +85,7 @@ store(atomic_u64_t *a, uint64_t v) {
 	atomic_store_u64(a, v, MO_RELAXED);
 }
 
-/* ---------------------------------------------------------------- the real world */
+/* ---------------------------------------------------------------- hooks of the library */
 
 static bool
 real_is_on(void) {
@@ -437,8 +437,8 @@ highwater_crossed(uint64_t mark, uint64_t level) {
 }
 
 /*
- * Updates the estimated cost. A read during which the thread was not running took long but cost no
- * more.
+ * Updates the estimated cost of a read. A read that took long because the thread was preempted cost
+ * no more than others, so one read raises the estimate by a bounded amount.
  */
 static void
 look_learn(uint64_t ns) {
@@ -522,7 +522,7 @@ timer_tick(void) {
 	return period;
 }
 
-/* ---------------------------------------------------------------- who calls */
+/* ---------------------------------------------------------------- heartbeat and timer */
 
 void
 prof_trigger_heartbeat(uint64_t bytes) {
