@@ -20,7 +20,7 @@
 	X(max_per_bg_thd, "of the background threads' own locks, the one taken most often") \
 	X(ctl, "lock of this snapshot") \
 	X(prof, "locks of the table of stacks, together") \
-	X(prof_thds_data, "lock of a sweep over the profiler's books") \
+	X(prof_thds_data, "lock of a sweep over the profiler's site tables") \
 	X(prof_dump, "lock of a dump") \
 	X(prof_recent_alloc, "lock of the list of recent samples") \
 	X(prof_recent_dump, "lock of writing that list") \

@@ -2,10 +2,10 @@
  * The profiler's entry points: boot, recording and forgetting a sampled object, the heartbeat, the
  * final dump at exit, fork, and lock statistics.
  *
- * Invariant: rec->tctx is non-NULL exactly while the object is counted in the books. Locks: none of
- * its own; the modules below (books, names and files, dumps, log, recent list) have theirs, and no
- * lock is held while a function of the user is called. Called by imalloc (samples), thread_event
- * (heartbeats), jemalloc_init, jemalloc_fork and ctl.
+ * Invariant: rec->tctx is non-NULL exactly while the object is counted in the site tables. Locks:
+ * none of its own; the modules below (site tables, names and files, dumps, log, recent list) have
+ * theirs, and no lock is held while a function of the user is called. Called by imalloc (samples),
+ * thread_event (heartbeats), jemalloc_init, jemalloc_fork and ctl.
  */
 #include "prof/prof.h"
 
@@ -199,8 +199,8 @@ prof_sample_free(tsd_t *tsd, const void *ptr, sample_rec_t *rec, size_t usize) {
 	rec->tctx = NULL;
 	prof_data_sub(c, usize, rec->weight);
 	/*
-	 * Last, because it leaves the gate: a child forked in the hook sees the books without this
-	 * object.
+	 * Last, because it leaves the gate: a child forked in the hook sees the site tables without
+	 * this object.
 	 */
 	sample_free_hook_call(ptr, usize);
 }
@@ -257,7 +257,7 @@ prof_last_dump(void) {
 
 /* Short locks are free in the child because the gate was closed; the long ones are made new. */
 static void
-books_postfork_child(void) {
+tables_postfork_child(void) {
 	struct tls_s *t = tls_get();
 	sys_modules_postfork_child();
 	prof_dump_postfork_child();
@@ -274,7 +274,7 @@ books_postfork_child(void) {
 void
 prof_postfork_child(void) {
 	if (prof_is_booted()) {
-		books_postfork_child();
+		tables_postfork_child();
 	}
 	prof_control_postfork_child();
 }
@@ -286,7 +286,7 @@ prof_mutex_stats_read(prof_mutex_ind_t ind, mutex_prof_data_t *out) {
 	mutex_prof_data_t other;
 	memset(out, 0, sizeof(*out));
 	if (!prof_is_booted()) {
-		return; /* The locks of the books may not have been initialised yet. */
+		return; /* The locks of the site tables may not have been initialised yet. */
 	}
 	switch (ind) {
 	case prof_mutex_sites:

@@ -2,9 +2,9 @@
  * The interface of the profiler for the floors above it.
  *
  * Whether an allocation becomes a sample is decided by thread/thread_event (rate and distance). The
- * profiler records the samples, keeps the books and writes them out. "Booted" means that the books
- * exist, "active" that new samples are taken. Neither changes how a sampled object is freed, so
- * both may change at any time.
+ * profiler records the samples, counts them by site and writes them out. "Booted" means that the
+ * site tables exist, "active" that new samples are taken. Neither changes how a sampled object is
+ * freed, so both may change at any time.
  *
  * An int result is an errno as mallctl returns it; a bool answers a question.
  */

@@ -18,7 +18,7 @@
 #include "prof/control/prof_mailbox.h"
 #include "util/compiler.h"
 
-/* Time in ns after which a profile that nobody fetched is freed. */
+/* Time in ns after which a profile that no client fetched is freed. */
 #define PROF_HANDOVER_NS (UINT64_C(30) * 1000000000)
 /* Time in ns for which pages of freed profiles are kept: longer than scrapers usually wait. */
 #define PROF_HANDOVER_SPARE_NS (UINT64_C(70) * 1000000000)

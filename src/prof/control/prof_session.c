@@ -542,8 +542,8 @@ session_dump(bool is_silent, char *told) {
 }
 
 /*
- * Called by the thread that moved session id to stopping. is_late: its time is over, and nobody is
- * there to whom a failure is told.
+ * Called by the thread that moved session id to stopping. is_late: its time is over, and no caller
+ * waits for the result.
  */
 static int
 session_end(uint64_t id, bool is_late, char *told) {

@@ -1,5 +1,6 @@
 /*
- * Starts the profiler: makes the books, then the modules above them, in two steps (prof_start.h).
+ * Starts the profiler: makes the site tables, then the modules above them, in two steps
+ * (prof_start.h).
  *
  * Invariant: prof_is_booted() becomes true last, when all that samples need exists. Locks: none of
  * its own; the first step runs under the lock of boot or of a starting session. Called by

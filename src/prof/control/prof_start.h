@@ -4,7 +4,7 @@
 #ifndef PROF_START_H
 #define PROF_START_H
 
-/* Makes the books; called once, at boot with opt_prof or by the first session. */
+/* Makes the site tables; called once, at boot with opt_prof or by the first session. */
 int prof_boot(void);
 /*
  * Starts log and sampling. Called without any lock, after the allocator can serve requests. Does

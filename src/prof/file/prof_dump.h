@@ -1,5 +1,5 @@
 /*
- * Writes one profile: copies the books, then formats, then writes.
+ * Writes one profile: copies the site tables, then formats, then writes.
  *
  * The lock keeps dumps apart from each other. It is held while files are written and therefore
  * outside the fork gate. No allocating thread waits for it: an automatic dump that finds it taken

@@ -1,6 +1,6 @@
 /*
- * The profiler's books: the tables of sites and counts, the list of thread records, and the sweeper
- * that keeps their size in step with the program (prof_data.h describes the scheme).
+ * The tables of allocation sites and counts, the list of thread records, and the sweeper that
+ * removes what has been empty for a while (prof_data.h describes the scheme).
  *
  * Invariant: a site or count with the PROF_DEAD mark is out of its table, and its memory is freed
  * only after every thread that could see it has unpinned. Locks: the shards of the two tables;
@@ -38,7 +38,7 @@ cassert((PROF_LIVE_MASK & PROF_PIN) == 0 && (PROF_DEAD & PROF_LIVE_MASK) == 0);
 cassert(offsetof(prof_site_t, link) == 0 && offsetof(prof_cnt_t, link) == 0);
 cassert(sizeof(((prof_tdata_t *)NULL)->name.words) == PROF_THREAD_NAME_MAX);
 cassert(PROF_FRAME_BYTES + PROF_FRAMES_PAD == sizeof(uint64_t));
-/* The books use at most 400 bytes for a site of depth 20 with its count. */
+/* The tables use at most 400 bytes for a site of depth 20 with its count. */
 cassert(sizeof(prof_site_t) + 20 * PROF_FRAME_BYTES + PROF_FRAMES_PAD + sizeof(prof_cnt_t) <= 400);
 
 static LARGE_BSS struct {
@@ -58,8 +58,8 @@ static LARGE_BSS struct {
 	prof_site_t *sweep_site;
 	prof_link_t *sweep_cnt;
 	/*
-	 * Under pass: counts and empty counts seen in this round; sweep_takes says that the previous
-	 * round saw so many empty ones that this round removes them.
+	 * Under pass: counts and empty counts seen in this round. sweep_takes: the previous round saw
+	 * more empty ones than it may leave, so this round removes them.
 	 */
 	size_t sweep_nseen;
 	size_t sweep_nempty;
@@ -77,7 +77,7 @@ static LARGE_BSS struct {
 	mutex_t limbo_mtx;
 	prof_link_t *limbo;
 	size_t nlimbo;
-} books;
+} tables;
 
 /* What a sample is looked up by. */
 typedef struct {
@@ -91,7 +91,7 @@ typedef struct {
 	/* Computed only if a site with the same frames lies in objects that can be unloaded. */
 	uint32_t stamp;
 	bool has_stamp;
-} books_key_t;
+} tables_key_t;
 
 /* ---------------------------------------------------------------- keys */
 
@@ -129,20 +129,20 @@ frames_hash(void *const *vec, unsigned n) {
 }
 
 static void
-key_init(books_key_t *k, prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate) {
+key_init(tables_key_t *k, prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate) {
 	k->frames = bt->vec;
 	k->nframes = bt->len;
 	k->site_hash = frames_hash(bt->vec, bt->len);
 	k->rate = rate;
 	k->tdata = td;
-	k->epoch = atomic_load_u32(&books.epoch, MO_RELAXED);
+	k->epoch = atomic_load_u32(&tables.epoch, MO_RELAXED);
 	k->has_stamp = false;
 	uint64_t who = (uint64_t)(uintptr_t)td + ((uint64_t)k->epoch << 48);
 	k->cnt_hash = hash_mix64(k->site_hash ^ hash_mix64(who ^ rate * UINT64_C(0x9e3779b97f4a7c15)));
 }
 
 static COLD uint32_t
-key_stamp(books_key_t *k) {
+key_stamp(tables_key_t *k) {
 	if (!k->has_stamp) {
 		k->stamp = module_history_stamp(k->frames, k->nframes);
 		k->has_stamp = true;
@@ -152,7 +152,7 @@ key_stamp(books_key_t *k) {
 
 /* Reading a word at the last frame stays inside the site because of PROF_FRAMES_PAD. */
 static bool
-site_is(const prof_site_t *s, books_key_t *k) {
+site_is(const prof_site_t *s, tables_key_t *k) {
 	if (prof_site_nframes(s) != k->nframes) {
 		return false;
 	}
@@ -168,13 +168,13 @@ site_is(const prof_site_t *s, books_key_t *k) {
 
 static bool
 site_node_is(const prof_node_t *node, const void *key) {
-	return site_is(container_of(node, const prof_site_t, node), (books_key_t *)(uintptr_t)key);
+	return site_is(container_of(node, const prof_site_t, node), (tables_key_t *)(uintptr_t)key);
 }
 
 static bool
 cnt_node_is(const prof_node_t *node, const void *key) {
 	const prof_cnt_t *c = container_of(node, const prof_cnt_t, node);
-	books_key_t *k = (books_key_t *)(uintptr_t)key;
+	tables_key_t *k = (tables_key_t *)(uintptr_t)key;
 	return c->tdata == k->tdata && c->rate == k->rate && c->link.extra == k->epoch
 	    && c->site->node.hash == k->site_hash && site_is(c->site, k);
 }
@@ -183,13 +183,13 @@ cnt_node_is(const prof_node_t *node, const void *key) {
 
 /* Puts an object that was taken out of a table onto the limbo list. */
 static void
-books_retire(prof_link_t *link) {
+tables_retire(prof_link_t *link) {
 	assert(link->bytes >= sizeof(*link));
-	mutex_lock(&books.limbo_mtx);
-	link->next = books.limbo;
-	books.limbo = link;
-	books.nlimbo++;
-	mutex_unlock(&books.limbo_mtx);
+	mutex_lock(&tables.limbo_mtx);
+	link->next = tables.limbo;
+	tables.limbo = link;
+	tables.nlimbo++;
+	mutex_unlock(&tables.limbo_mtx);
 }
 
 /*
@@ -197,15 +197,15 @@ books_retire(prof_link_t *link) {
  * that what it frees has been taken out of the table.
  */
 static void
-books_pin(prof_tdata_t *td) {
-	uint64_t epoch = atomic_load_u64(&books.pin_epoch, MO_RELAXED);
+tables_pin(prof_tdata_t *td) {
+	uint64_t epoch = atomic_load_u64(&tables.pin_epoch, MO_RELAXED);
 	assert(epoch > 0 && atomic_load_u64(&td->pinned, MO_RELAXED) == 0);
 	atomic_store_u64(&td->pinned, epoch, MO_SEQ_CST);
 	atomic_fence(MO_SEQ_CST);
 }
 
 static void
-books_unpin(prof_tdata_t *td) {
+tables_unpin(prof_tdata_t *td) {
 	assert(atomic_load_u64(&td->pinned, MO_RELAXED) != 0);
 	atomic_store_u64(&td->pinned, 0, MO_RELEASE);
 }
@@ -223,18 +223,18 @@ is_pinned_before(uint64_t epoch) {
 
 static void
 limbo_take_batch_locked(size_t min) {
-	mutex_assert_owner(&books.pass);
-	assert(books.waiting == NULL);
-	mutex_lock(&books.limbo_mtx);
-	assert((books.limbo == NULL) == (books.nlimbo == 0));
-	if (books.nlimbo >= min) {
-		books.waiting = books.limbo;
-		books.limbo = NULL;
-		books.nlimbo = 0;
+	mutex_assert_owner(&tables.pass);
+	assert(tables.waiting == NULL);
+	mutex_lock(&tables.limbo_mtx);
+	assert((tables.limbo == NULL) == (tables.nlimbo == 0));
+	if (tables.nlimbo >= min) {
+		tables.waiting = tables.limbo;
+		tables.limbo = NULL;
+		tables.nlimbo = 0;
 	}
-	mutex_unlock(&books.limbo_mtx);
-	if (books.waiting != NULL) {
-		books.waiting_epoch = atomic_fetch_add_u64(&books.pin_epoch, 1, MO_SEQ_CST) + 1;
+	mutex_unlock(&tables.limbo_mtx);
+	if (tables.waiting != NULL) {
+		tables.waiting_epoch = atomic_fetch_add_u64(&tables.pin_epoch, 1, MO_SEQ_CST) + 1;
 		atomic_fence(MO_SEQ_CST);
 	}
 }
@@ -242,15 +242,15 @@ limbo_take_batch_locked(size_t min) {
 /* Frees the waiting batch if no thread is pinned in an earlier epoch; needs pass. */
 static void
 limbo_reclaim_locked(size_t min) {
-	mutex_assert_owner(&books.pass);
-	if (books.waiting == NULL) {
+	mutex_assert_owner(&tables.pass);
+	if (tables.waiting == NULL) {
 		limbo_take_batch_locked(min);
 	}
-	if (books.waiting == NULL || is_pinned_before(books.waiting_epoch)) {
+	if (tables.waiting == NULL || is_pinned_before(tables.waiting_epoch)) {
 		return;
 	}
-	prof_link_t *link = books.waiting;
-	books.waiting = NULL;
+	prof_link_t *link = tables.waiting;
+	tables.waiting = NULL;
 	while (link != NULL) {
 		prof_link_t *next = link->next;
 		meta_free(link, link->bytes);
@@ -273,14 +273,14 @@ cnt_has_accum(const prof_cnt_t *c) {
  */
 static bool
 cnt_judge(prof_cnt_t *c) {
-	mutex_assert_owner(&books.pass);
+	mutex_assert_owner(&tables.pass);
 	bool is_current = prof_data_is_current(c);
-	books.sweep_nseen++;
+	tables.sweep_nseen++;
 	bool is_wanted = is_current && cnt_has_accum(c) && prof_data_is_accum();
 	if (atomic_load_u64(&c->live, MO_RELAXED) != 0 || is_wanted) {
 		return false;
 	}
-	books.sweep_nempty++;
+	tables.sweep_nempty++;
 	if (!is_current || !atomic_load_b(&c->tdata->attached, MO_RELAXED)) {
 		return true;
 	}
@@ -288,42 +288,42 @@ cnt_judge(prof_cnt_t *c) {
 		atomic_store_b(&c->is_idle, true, MO_RELAXED);
 		return false;
 	}
-	return books.sweep_takes;
+	return tables.sweep_takes;
 }
 
 static void
 sweep_round_ends(void) {
-	mutex_assert_owner(&books.pass);
-	books.sweep_takes = books.sweep_nempty > books.sweep_nseen / 2 + SWEEP_SPARES;
-	books.sweep_nseen = 0;
-	books.sweep_nempty = 0;
-	books.sweep_prev = NULL;
+	mutex_assert_owner(&tables.pass);
+	tables.sweep_takes = tables.sweep_nempty > tables.sweep_nseen / 2 + SWEEP_SPARES;
+	tables.sweep_nseen = 0;
+	tables.sweep_nempty = 0;
+	tables.sweep_prev = NULL;
 }
 
 /* Removes c if it is still empty: a thread that finds it from then on sees the PROF_DEAD mark. */
 static bool
 cnt_kill(prof_cnt_t *c) {
 	uint64_t none = 0;
-	mutex_assert_owner(&books.pass);
-	prof_table_lock(&books.counts, c->node.hash);
+	mutex_assert_owner(&tables.pass);
+	prof_table_lock(&tables.counts, c->node.hash);
 	bool killed = atomic_cas_strong_u64(&c->live, &none, PROF_DEAD, MO_ACQ_REL, MO_RELAXED);
 	if (killed) {
-		prof_table_remove_locked(&books.counts, &c->node);
+		prof_table_remove_locked(&tables.counts, &c->node);
 	}
-	prof_table_unlock(&books.counts, c->node.hash);
+	prof_table_unlock(&tables.counts, c->node.hash);
 	return killed;
 }
 
 static bool
 site_kill(prof_site_t *s) {
 	uint64_t none = 0;
-	mutex_assert_owner(&books.pass);
-	prof_table_lock(&books.sites, s->node.hash);
+	mutex_assert_owner(&tables.pass);
+	prof_table_lock(&tables.sites, s->node.hash);
 	bool killed = atomic_cas_strong_u64(&s->refs, &none, PROF_DEAD, MO_ACQ_REL, MO_RELAXED);
 	if (killed) {
-		prof_table_remove_locked(&books.sites, &s->node);
+		prof_table_remove_locked(&tables.sites, &s->node);
 	}
-	prof_table_unlock(&books.sites, s->node.hash);
+	prof_table_unlock(&tables.sites, s->node.hash);
 	return killed;
 }
 
@@ -333,7 +333,7 @@ site_kill(prof_site_t *s) {
  */
 static void
 list_unlink(atomic_p_t *head, prof_link_t *prev, prof_link_t *link) {
-	mutex_assert_owner(&books.pass);
+	mutex_assert_owner(&tables.pass);
 	assert(prev != link && (prev == NULL || prev->next == link));
 	if (prev == NULL) {
 		void *expected = link;
@@ -354,7 +354,7 @@ list_unlink(atomic_p_t *head, prof_link_t *prev, prof_link_t *link) {
  */
 static bool
 site_sweep_counts(prof_site_t *s, unsigned *steps) {
-	prof_link_t *prev = books.sweep_cnt;
+	prof_link_t *prev = tables.sweep_cnt;
 	prof_link_t *link = prev != NULL ? prev->next : atomic_load_p(&s->counts, MO_ACQUIRE);
 	for (; link != NULL && *steps > 0; --*steps) {
 		prof_cnt_t *c = container_of(link, prof_cnt_t, link);
@@ -366,32 +366,32 @@ site_sweep_counts(prof_site_t *s, unsigned *steps) {
 			uint64_t refs = atomic_fetch_sub_u64(&s->refs, 1, MO_RELEASE);
 			assert((refs & PROF_DEAD) == 0 && refs > 0);
 			(void)refs;
-			books_retire(link);
+			tables_retire(link);
 		} else {
 			prev = link;
 		}
 		link = next;
 	}
-	books.sweep_cnt = link == NULL ? NULL : prev;
+	tables.sweep_cnt = link == NULL ? NULL : prev;
 	return link == NULL;
 }
 
 /* The site to continue with; NULL at the end, and the next round begins at the newest site. */
 static prof_site_t *
 sweep_next_site(void) {
-	if (books.sweep_site != NULL) {
-		return books.sweep_site;
+	if (tables.sweep_site != NULL) {
+		return tables.sweep_site;
 	}
-	prof_site_t *prev = books.sweep_prev;
+	prof_site_t *prev = tables.sweep_prev;
 	prof_link_t *link = prev != NULL ? prev->link.next
-	    : atomic_load_p(&books.all_sites, MO_ACQUIRE);
-	books.sweep_site = link == NULL ? NULL : container_of(link, prof_site_t, link);
-	return books.sweep_site;
+	    : atomic_load_p(&tables.all_sites, MO_ACQUIRE);
+	tables.sweep_site = link == NULL ? NULL : container_of(link, prof_site_t, link);
+	return tables.sweep_site;
 }
 
 static void
 sweep_sites_locked(unsigned steps) {
-	mutex_assert_owner(&books.pass);
+	mutex_assert_owner(&tables.pass);
 	while (steps > 0) {
 		prof_site_t *s = sweep_next_site();
 		if (s == NULL) {
@@ -401,14 +401,14 @@ sweep_sites_locked(unsigned steps) {
 		if (!site_sweep_counts(s, &steps)) {
 			return;
 		}
-		books.sweep_site = NULL;
+		tables.sweep_site = NULL;
 		steps -= steps > 0;
 		if (atomic_load_u64(&s->refs, MO_ACQUIRE) == 0 && site_kill(s)) {
-			prof_site_t *prev = books.sweep_prev;
-			list_unlink(&books.all_sites, prev != NULL ? &prev->link : NULL, &s->link);
-			books_retire(&s->link);
+			prof_site_t *prev = tables.sweep_prev;
+			list_unlink(&tables.all_sites, prev != NULL ? &prev->link : NULL, &s->link);
+			tables_retire(&s->link);
 		} else {
-			books.sweep_prev = s;
+			tables.sweep_prev = s;
 		}
 	}
 }
@@ -429,7 +429,7 @@ static void
 tdata_unlink(prof_tdata_t *prev, prof_tdata_t *td) {
 	if (prev == NULL) {
 		void *expected = td;
-		if (atomic_cas_strong_p(&books.all_tdatas, &expected, td->next, MO_ACQ_REL,
+		if (atomic_cas_strong_p(&tables.all_tdatas, &expected, td->next, MO_ACQ_REL,
 			MO_ACQUIRE)) {
 			return;
 		}
@@ -447,8 +447,8 @@ tdata_unlink(prof_tdata_t *prev, prof_tdata_t *td) {
  */
 static void
 sweep_tdatas_locked(unsigned steps) {
-	mutex_assert_owner(&books.pass);
-	prof_tdata_t *prev = books.tsweep_prev;
+	mutex_assert_owner(&tables.pass);
+	prof_tdata_t *prev = tables.tsweep_prev;
 	for (; steps > 0; steps--) {
 		prof_tdata_t *td = prev != NULL ? prev->next : prof_data_tdatas();
 		if (td == NULL) {
@@ -462,19 +462,19 @@ sweep_tdatas_locked(unsigned steps) {
 			prev = td;
 		}
 	}
-	books.tsweep_prev = prev;
+	tables.tsweep_prev = prev;
 }
 
 static void
-books_sweep(void) {
-	if (!mutex_trylock(&books.pass)) {
+tables_sweep(void) {
+	if (!mutex_trylock(&tables.pass)) {
 		return;
 	}
 	sweep_sites_locked(SWEEP_STEP);
-	if (++books.reclaim_calls % RECLAIM_EVERY == 0) {
+	if (++tables.reclaim_calls % RECLAIM_EVERY == 0) {
 		limbo_reclaim_locked(LIMBO_BATCH);
 	}
-	mutex_unlock(&books.pass);
+	mutex_unlock(&tables.pass);
 }
 
 /* ---------------------------------------------------------------- finding and making */
@@ -499,7 +499,7 @@ list_push(atomic_p_t *head, prof_link_t *link) {
 
 /* Makes a site with one reference that is in no list or table yet. */
 static prof_site_t *
-site_new(books_key_t *k) {
+site_new(tables_key_t *k) {
 	size_t frames = (size_t)k->nframes * PROF_FRAME_BYTES;
 	size_t bytes = sizeof(prof_site_t) + frames + PROF_FRAMES_PAD;
 	prof_site_t *s = meta_alloc(bytes);
@@ -516,27 +516,27 @@ site_new(books_key_t *k) {
 }
 
 static prof_site_t *
-site_insert(const books_key_t *k, prof_site_t *fresh) {
-	prof_table_lock(&books.sites, k->site_hash);
-	prof_node_t *node = prof_table_find(&books.sites, k->site_hash, k);
+site_insert(const tables_key_t *k, prof_site_t *fresh) {
+	prof_table_lock(&tables.sites, k->site_hash);
+	prof_node_t *node = prof_table_find(&tables.sites, k->site_hash, k);
 	prof_site_t *s = node == NULL ? NULL : container_of(node, prof_site_t, node);
 	if (s != NULL && site_take(s)) {
-		prof_table_unlock(&books.sites, k->site_hash);
+		prof_table_unlock(&tables.sites, k->site_hash);
 		meta_free(fresh, fresh->link.bytes);
 		return s;
 	}
 	assert(s == NULL);
-	prof_table_insert_locked(&books.sites, &fresh->node);
+	prof_table_insert_locked(&tables.sites, &fresh->node);
 	/* Onto the list before a sweep could find it; our reference keeps it alive. */
-	list_push(&books.all_sites, &fresh->link);
-	prof_table_unlock(&books.sites, k->site_hash);
+	list_push(&tables.all_sites, &fresh->link);
+	prof_table_unlock(&tables.sites, k->site_hash);
 	return fresh;
 }
 
 /* Returns the site of k with one more reference. */
 static prof_site_t *
-site_get(books_key_t *k) {
-	prof_node_t *node = prof_table_find(&books.sites, k->site_hash, k);
+site_get(tables_key_t *k) {
+	prof_node_t *node = prof_table_find(&tables.sites, k->site_hash, k);
 	if (node != NULL && site_take(container_of(node, prof_site_t, node))) {
 		return container_of(node, prof_site_t, node);
 	}
@@ -558,7 +558,7 @@ cnt_take(prof_cnt_t *c, uint64_t what) {
 }
 
 static prof_cnt_t *
-cnt_new(const books_key_t *k, prof_site_t *s, uint64_t what) {
+cnt_new(const tables_key_t *k, prof_site_t *s, uint64_t what) {
 	size_t bytes = sizeof(prof_cnt_t) + (prof_data_is_accum() ? sizeof(prof_acounts_t) : 0);
 	prof_cnt_t *c = meta_alloc(bytes);
 	if (c != NULL) {
@@ -578,10 +578,10 @@ cnt_new(const books_key_t *k, prof_site_t *s, uint64_t what) {
  * reference to s.
  */
 static prof_cnt_t *
-cnt_insert(const books_key_t *k, prof_site_t *s, uint64_t what) {
+cnt_insert(const tables_key_t *k, prof_site_t *s, uint64_t what) {
 	prof_cnt_t *fresh = cnt_new(k, s, what);
-	prof_table_lock(&books.counts, k->cnt_hash);
-	prof_node_t *node = prof_table_find(&books.counts, k->cnt_hash, k);
+	prof_table_lock(&tables.counts, k->cnt_hash);
+	prof_node_t *node = prof_table_find(&tables.counts, k->cnt_hash, k);
 	prof_cnt_t *c = node == NULL ? NULL : container_of(node, prof_cnt_t, node);
 	bool found = c != NULL && cnt_take(c, what);
 	if (!found) {
@@ -589,11 +589,11 @@ cnt_insert(const books_key_t *k, prof_site_t *s, uint64_t what) {
 		fresh = NULL;
 	}
 	if (!found && c != NULL) {
-		prof_table_insert_locked(&books.counts, &c->node);
+		prof_table_insert_locked(&tables.counts, &c->node);
 		atomic_fetch_add_u64(&k->tdata->ncounts, 1, MO_RELAXED);
 		list_push(&s->counts, &c->link);
 	}
-	prof_table_unlock(&books.counts, k->cnt_hash);
+	prof_table_unlock(&tables.counts, k->cnt_hash);
 	if (fresh != NULL) {
 		meta_free(fresh, fresh->link.bytes);
 	}
@@ -604,8 +604,8 @@ cnt_insert(const books_key_t *k, prof_site_t *s, uint64_t what) {
 }
 
 static prof_cnt_t *
-cnt_get(books_key_t *k, uint64_t what) {
-	prof_node_t *node = prof_table_find(&books.counts, k->cnt_hash, k);
+cnt_get(tables_key_t *k, uint64_t what) {
+	prof_node_t *node = prof_table_find(&tables.counts, k->cnt_hash, k);
 	if (likely(node != NULL) && cnt_take(container_of(node, prof_cnt_t, node), what)) {
 		return container_of(node, prof_cnt_t, node);
 	}
@@ -635,22 +635,22 @@ last_get(prof_tdata_t *td, uint64_t rate, uint64_t what) {
 }
 
 static prof_cnt_t *
-books_find(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, uint64_t what) {
-	books_key_t k;
+tables_find(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, uint64_t what) {
+	tables_key_t k;
 	key_init(&k, td, bt, rate);
 	uint64_t ncounts = atomic_load_u64(&td->ncounts, MO_RELAXED);
-	books_pin(td);
+	tables_pin(td);
 	prof_cnt_t *c = cnt_get(&k, what);
-	books_unpin(td);
+	tables_unpin(td);
 	if (unlikely(atomic_load_u64(&td->ncounts, MO_RELAXED) > ncounts)) {
-		books_sweep();
+		tables_sweep();
 	}
 	return c;
 }
 
 /* Returns the count of this thread and backtrace with `what` added to live. */
 static prof_cnt_t *
-books_get(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, uint64_t what) {
+tables_get(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, uint64_t what) {
 	assert(td->busy || td->frames == NULL); /* no signal handler writes td->frames meanwhile */
 	bool is_again = bt->stack != 0 && bt->stack == td->last_stack;
 	prof_cnt_t *c = is_again ? last_get(td, rate, what) : NULL;
@@ -659,7 +659,7 @@ books_get(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, uint64_t what) {
 	}
 	last_drop(td);
 	td->last_stack = bt->stack;
-	c = books_find(td, bt, rate, what);
+	c = tables_find(td, bt, rate, what);
 	/* A site in objects that can be unloaded is looked up each time. */
 	if (is_again && c != NULL && c->site->stamp == 0) {
 		prof_data_pin(c);
@@ -672,7 +672,7 @@ books_get(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, uint64_t what) {
 
 prof_cnt_t *
 prof_data_add(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, size_t usize, uint64_t weight) {
-	prof_cnt_t *c = books_get(td, bt, rate, 1);
+	prof_cnt_t *c = tables_get(td, bt, rate, 1);
 	assert(rate > 0 && weight >= PROF_WEIGHT_ONE && usize > 0);
 	if (c == NULL) {
 		return NULL;
@@ -710,7 +710,7 @@ prof_data_sub(prof_cnt_t *c, size_t usize, uint64_t weight) {
 
 prof_cnt_t *
 prof_data_note(prof_tdata_t *td, const prof_bt_t *bt) {
-	return books_get(td, bt, 0, PROF_PIN);
+	return tables_get(td, bt, 0, PROF_PIN);
 }
 
 void
@@ -729,7 +729,7 @@ prof_data_unpin(prof_cnt_t *c) {
 
 bool
 prof_data_is_current(const prof_cnt_t *c) {
-	return c->link.extra == atomic_load_u32(&books.epoch, MO_RELAXED);
+	return c->link.extra == atomic_load_u32(&tables.epoch, MO_RELAXED);
 }
 
 /* Reads `live` first: the sums may then be newer than the number of objects, but not older. */
@@ -750,25 +750,25 @@ prof_data_counts_read(const prof_cnt_t *c, prof_counts_t *cur, prof_counts_t *ac
 
 void
 prof_data_accum_set(bool on) {
-	atomic_store_b(&books.is_accum, on, MO_RELAXED);
+	atomic_store_b(&tables.is_accum, on, MO_RELAXED);
 }
 
 bool
 prof_data_is_accum(void) {
-	return atomic_load_b(&books.is_accum, MO_RELAXED);
+	return atomic_load_b(&tables.is_accum, MO_RELAXED);
 }
 
 /*
- * Frees at once what the previous epochs left, so that the books do not first grow by a batch of
+ * Frees at once what the previous epochs left, so that the tables do not first grow by a batch of
  * it.
  */
 void
 prof_data_reset(void) {
-	atomic_fetch_add_u32(&books.epoch, 1, MO_ACQ_REL);
-	if (mutex_trylock(&books.pass)) {
+	atomic_fetch_add_u32(&tables.epoch, 1, MO_ACQ_REL);
+	if (mutex_trylock(&tables.pass)) {
 		sweep_sites_locked(SWEEP_STEP);
 		limbo_reclaim_locked(1);
-		mutex_unlock(&books.pass);
+		mutex_unlock(&tables.pass);
 	}
 }
 
@@ -780,16 +780,16 @@ prof_data_tdata_new(bool active) {
 	if (td == NULL) {
 		return NULL;
 	}
-	td->uid = atomic_fetch_add_u64(&books.next_uid, 1, MO_RELAXED);
+	td->uid = atomic_fetch_add_u64(&tables.next_uid, 1, MO_RELAXED);
 	td->active = active;
 	atomic_store_b(&td->attached, true, MO_RELAXED);
-	void *first = atomic_load_p(&books.all_tdatas, MO_RELAXED);
+	void *first = atomic_load_p(&tables.all_tdatas, MO_RELAXED);
 	do {
 		td->next = first;
-	} while (!atomic_cas_weak_p(&books.all_tdatas, &first, td, MO_RELEASE, MO_RELAXED));
-	if (mutex_trylock(&books.pass)) {
+	} while (!atomic_cas_weak_p(&tables.all_tdatas, &first, td, MO_RELEASE, MO_RELAXED));
+	if (mutex_trylock(&tables.pass)) {
 		sweep_tdatas_locked(SWEEP_TDATAS);
-		mutex_unlock(&books.pass);
+		mutex_unlock(&tables.pass);
 	}
 	return td;
 }
@@ -832,54 +832,54 @@ prof_tdata_name_write(prof_tdata_t *td, const char *name) {
 
 void
 prof_data_pass_begin(void) {
-	mutex_lock(&books.pass);
+	mutex_lock(&tables.pass);
 }
 
 void
 prof_data_pass_end(void) {
-	mutex_unlock(&books.pass);
+	mutex_unlock(&tables.pass);
 }
 
 prof_site_t *
 prof_data_sites(void) {
-	prof_link_t *link = atomic_load_p(&books.all_sites, MO_ACQUIRE);
+	prof_link_t *link = atomic_load_p(&tables.all_sites, MO_ACQUIRE);
 	return link == NULL ? NULL : container_of(link, prof_site_t, link);
 }
 
 prof_tdata_t *
 prof_data_tdatas(void) {
-	return atomic_load_p(&books.all_tdatas, MO_ACQUIRE);
+	return atomic_load_p(&tables.all_tdatas, MO_ACQUIRE);
 }
 
 size_t
 prof_data_nsites(void) {
-	return prof_table_size(&books.sites);
+	return prof_table_size(&tables.sites);
 }
 
 /* Thread records are found without a lock; the statistics reported for them are those of `pass`. */
 void
 prof_data_mutex_read(mutex_prof_data_t *sites, mutex_prof_data_t *tdatas) {
 	mutex_prof_data_t counts;
-	prof_table_mutex_read(&books.sites, sites);
-	prof_table_mutex_read(&books.counts, &counts);
+	prof_table_mutex_read(&tables.sites, sites);
+	prof_table_mutex_read(&tables.counts, &counts);
 	mutex_prof_merge(sites, &counts);
-	mutex_prof_read(tdatas, &books.pass);
+	mutex_prof_read(tdatas, &tables.pass);
 }
 
 void
 prof_data_mutex_reset(void) {
-	prof_table_mutex_reset(&books.sites);
-	prof_table_mutex_reset(&books.counts);
-	mutex_prof_reset(&books.pass);
+	prof_table_mutex_reset(&tables.sites);
+	prof_table_mutex_reset(&tables.counts);
+	mutex_prof_reset(&tables.pass);
 }
 
 int
 prof_data_boot(void) {
-	prof_table_init(&books.sites, "prof_sites", site_node_is, books_retire);
-	prof_table_init(&books.counts, "prof_counts", cnt_node_is, books_retire);
-	mutex_init(&books.pass, "prof_pass", WITNESS_RANK_PROF_TDATAS);
-	mutex_init(&books.limbo_mtx, "prof_limbo", WITNESS_RANK_PROF_MISC);
-	atomic_store_u64(&books.pin_epoch, 1, MO_RELAXED);
+	prof_table_init(&tables.sites, "prof_sites", site_node_is, tables_retire);
+	prof_table_init(&tables.counts, "prof_counts", cnt_node_is, tables_retire);
+	mutex_init(&tables.pass, "prof_pass", WITNESS_RANK_PROF_TDATAS);
+	mutex_init(&tables.limbo_mtx, "prof_limbo", WITNESS_RANK_PROF_MISC);
+	atomic_store_u64(&tables.pin_epoch, 1, MO_RELAXED);
 	prof_data_accum_set(opt_prof_accum);
 	return 0;
 }
@@ -887,7 +887,7 @@ prof_data_boot(void) {
 /* A thread that does not exist in the child may have held `pass`, but no other lock. */
 void
 prof_data_postfork_child(const prof_tdata_t *self) {
-	mutex_renew_in_child(&books.pass, "prof_pass", WITNESS_RANK_PROF_TDATAS);
+	mutex_renew_in_child(&tables.pass, "prof_pass", WITNESS_RANK_PROF_TDATAS);
 	for (prof_tdata_t *td = prof_data_tdatas(); td != NULL; td = td->next) {
 		atomic_store_u64(&td->pinned, 0, MO_RELAXED);
 		if (td != self && atomic_load_b(&td->attached, MO_RELAXED)) {

@@ -1,5 +1,7 @@
 /*
- * The books: which sites there are, and how much is live there, by thread and by sampling rate.
+ * The site tables: which allocation sites there are, and how much is live at each, by thread and by
+ * sampling rate. Called by prof.c, prof_log.c and prof_recent.c for samples, by prof_snap.c for
+ * dumps.
  *
  * The sample path takes no lock while the thread knows the site: it pins the epoch, finds the count
  * in a table and adds to it. If the same backtrace comes twice in a row the thread keeps its count
@@ -7,10 +9,10 @@
  * free only subtracts from the count that the sample refers to.
  *
  * Counts that have been empty for a while, and then sites without counts, are swept in small steps:
- * a few for each new one. So the books follow the program, and no thread waits for a sweep. The
- * sweeper marks an object PROF_DEAD under the lock of its table before it removes it; a thread that
- * finds the mark looks it up again. Memory is freed after every thread that was looking has gone
- * on.
+ * a few for each new one. So the tables shrink when the program frees, and no thread waits for a
+ * sweep. The sweeper marks an object PROF_DEAD under the lock of its table before it removes it; a
+ * thread that finds the mark looks it up again. Memory is freed after every thread that could see
+ * it has unpinned.
  */
 #ifndef PROF_DATA_H
 #define PROF_DATA_H
@@ -42,7 +44,7 @@ void prof_data_unpin(prof_cnt_t *c);
 
 /*
  * Whether counts made from now on keep what was allocated in all, beside what is live
- * (prof_accum). Older counts stay as they are, so the caller resets the books after a change.
+ * (prof_accum). Older counts stay as they are, so the caller resets the tables after a change.
  */
 void prof_data_accum_set(bool on);
 bool prof_data_is_accum(void);
@@ -65,7 +67,7 @@ prof_site_frame(const prof_site_t *s, unsigned i) {
 }
 
 /*
- * A pass over all objects. Until its end nothing is removed from the books while threads continue
+ * A pass over all objects. Until its end nothing is removed from the tables while threads continue
  * to sample; what they add after the beginning may or may not be seen. Held outside the fork gate.
  */
 void prof_data_pass_begin(void);

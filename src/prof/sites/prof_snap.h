@@ -1,10 +1,9 @@
 /*
- * A snapshot of the books, copied when a dump begins, so that formatting and writing need no lock.
- * It is a sequence of items in memory of its own, mapped for the dump and then unmapped: one item
- * for each site with something to report, followed by one for each thread that has a share in it;
- * a site of one thread only names it, because its sums are those of the site.
- * Items only point to sites and thread records, which stay because the pass is open until the
- * snapshot is dropped.
+ * A snapshot of the site tables, copied when a dump begins, so that formatting and writing need no
+ * lock. It is a sequence of items in memory of its own, mapped for the dump and then unmapped: one
+ * item for each site with something to report, followed by one for each thread that has a share in
+ * it; a site of one thread only names it, because its sums are those of the site. Items only point
+ * to sites and thread records, which stay because the pass is open until the snapshot is dropped.
  */
 #ifndef PROF_SNAP_H
 #define PROF_SNAP_H
@@ -44,7 +43,7 @@ typedef struct {
 } prof_snap_t;
 
 /*
- * Begins the pass and copies the books; 0 or ENOMEM, and then no pass is open. Called inside the
+ * Begins the pass and copies the tables; 0 or ENOMEM, and then no pass is open. Called inside the
  * gate, one level deep; lets a fork go first in between, and the child makes the pass new.
  */
 int prof_snap_take(prof_snap_t *snap);

@@ -1,8 +1,8 @@
 /*
- * The switches of the profiler as atomic words, and what each change of them causes.
+ * The switches of the profiler as atomic words, the sampling rate, and prof_reset().
  *
- * Invariant: the sampling rate that prof_sample.c publishes and pac's hook always follow from the
- * switches as they are. Both change in one step under the lock `prof_switch`; readers take no lock.
+ * Invariant: what prof_sample.c publishes to threads and pac_new_maximum_hook always follow from
+ * the switches. All of them change in one step under the lock `prof_switch`; readers take no lock.
  * Setters run inside the gate. Called by ctl_prof.c, prof_session.c and prof_start.c.
  */
 #include "prof/sites/prof_switch.h"
@@ -173,7 +173,7 @@ prof_reset(size_t lg_sample) {
 	if (lg_sample != SIZE_MAX) {
 		prof_sample_rate_set(UINT64_C(1) << min_zu(lg_sample, 63));
 	}
-	/* Last, so that hardly any sample of the old rate is counted in the new books. */
+	/* Last, so that hardly any sample of the old rate is counted after the reset. */
 	prof_data_reset();
 	return 0;
 }

@@ -9,7 +9,7 @@
 
 #include "util/compiler.h"
 
-/* Whether the books exist. */
+/* Whether the site tables exist. */
 bool prof_is_booted(void);
 
 /*
@@ -31,7 +31,8 @@ int prof_sample_interval_set(size_t bytes);	/* 0, ENOENT, or EINVAL for 0; keeps
 int prof_reset(size_t lg_sample);
 
 /*
- * Called when the books exist: the switches take their configured values, but no sampling starts.
+ * Called when the site tables exist: the switches take their configured values, but no sampling
+ * starts.
  */
 void prof_switch_boot(void);
 /* Called when boot is complete: sampling may begin. gdump_due is called by pac at a new maximum. */

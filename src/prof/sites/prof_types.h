@@ -1,5 +1,5 @@
 /*
- * The data types of the profiler's books.
+ * The data types of the profiler's site tables.
  *
  * A site is one distinct backtrace. A count holds what one thread sampled at one site with one
  * sampling rate since one reset; a live sample points to its count. A tdata is the profiler's
@@ -99,7 +99,7 @@ typedef struct prof_cnt_s {
 struct prof_tdata_s {
 	prof_tdata_t *next;    /* list of all records, newest first */
 	uint64_t uid; /* number of the thread in dumps, never used again */
-	atomic_u64_t pinned;   /* 0, or the epoch in which the thread began to look at the books */
+	atomic_u64_t pinned;   /* 0, or the epoch in which the thread began to look at the tables */
 	atomic_u64_t ncounts;
 	union {
 		char text[PROF_THREAD_NAME_MAX];
@@ -113,7 +113,7 @@ struct prof_tdata_s {
 	unsigned depth;        /* number of frames in `frames` */
 	struct unwind_memo_s memo; /* memo of the unwinder's walks into `frames` */
 	uint64_t stack;        /* number of the stack in `frames`; changes with each different stack */
-	uint64_t last_stack;   /* number of the last stack that was looked up in the books */
+	uint64_t last_stack;   /* number of the last stack that was looked up in the tables */
 	prof_cnt_t *last;      /* count of the last stack if it came twice in a row; pinned */
 	char *texts[2];        /* texts returned to the thread last: an error, a path */
 	/* Used only by the snapshot being taken. */
