@@ -12,10 +12,10 @@ my @options = (
 	['sum!', 0, '--sum                 several profiles: add them, without a warning'],
 	['seconds=i', 0, '--seconds=N           duration of a profile from http://..., if the server supports it'],
 	['Where objects are'],
-	['add_lib=s@', [], '--add_lib=FILE        use FILE for the object of that base name'],
-	['lib_prefix=s', '', '--lib_prefix=DIR,DIR  directories tried in front of each recorded path'],
+	['add_lib=s@', [], '--add_lib=FILE        use FILE for the object with the same base name'],
+	['lib_prefix=s', '', '--lib_prefix=DIR,DIR  directories that are tried as a prefix of each recorded path'],
 	['sysroot=s', '', '--sysroot=DIR         root directory of the machine that wrote the profile'],
-	['debug-dir=s', '', '--debug-dir=DIR       separate debug files (DIR/.build-id/...), besides /usr/lib/debug'],
+	['debug-dir=s', '', '--debug-dir=DIR       separate debug files (DIR/.build-id/...), in addition to /usr/lib/debug'],
 	['exe=s', '', '--exe=FILE            the program, as the argument PROGRAM'],
 	['Granularity (one of)'],
 	['addresses!', 0, '--addresses           one line per call site'],
@@ -43,40 +43,40 @@ my @options = (
 	['alloc_space!', 0, '--alloc_space         bytes ever allocated (needs prof_accum:true)'],
 	['alloc_objects!', 0, '--alloc_objects       objects ever allocated'],
 	['show_bytes!', 0, '--show_bytes          bytes instead of MB'],
-	['drop_negative!', 0, '--drop_negative       with --base: leave out what shrank'],
+	['drop_negative!', 0, '--drop_negative       with --base: omit what shrank'],
 	['total_delay!', 0, '--total_delay         profiles of contention: the time waited (default)'],
 	['contentions!', 0, '--contentions --mean_delay  how often; the mean time of each'], ['mean_delay!', 0, undef],
 	['Filters and graph'],
-	['focus=s', '', '--focus=RE            only stacks that hold a matching routine'],
-	['ignore=s', '', '--ignore=RE           no stacks that hold one'],
+	['focus=s', '', '--focus=RE            only stacks with a matching routine'],
+	['ignore=s', '', '--ignore=RE           no stacks with a matching routine'],
 	['retain=s', '', '--retain=RE           only frames that match'],
 	['exclude=s', '', '--exclude=RE          no frames that match'],
 	['thread=s', '', '--thread=N            only thread N; * for each in turn'],
 	['nodecount=i', 80, '--nodecount=N         nodes of a graph (80)'],
-	['nodefraction=f', .005, '--nodefraction=F      leave out nodes below F of the total (.005)'],
-	['edgefraction=f', .001, '--edgefraction=F      the same for edges (.001)'],
+	['nodefraction=f', .005, '--nodefraction=F      omit nodes below F of the total (.005)'],
+	['edgefraction=f', .001, '--edgefraction=F      omit edges below F of the total (.001)'],
 	['maxdegree=i', 8, '--maxdegree=N         edges in and out of a node (8)'],
-	['scale=i', 0, '--scale=N             of the viewer gv'], ['heapcheck!', 0, '--heapcheck           mark what is held by itself, and what shrank'],
+	['scale=i', 0, '--scale=N             scale of the viewer gv'], ['heapcheck!', 0, '--heapcheck           mark functions that hold memory themselves, and what shrank'],
 	['Verbs'],
 	['n=i', 20, '-n N                  lines of top, diff and leaks (20)'],
-	['stacks!', 0, '--stacks              top: whole stacks, the heaviest first; diff, leaks: all frames'],
+	['stacks!', 0, '--stacks              top: whole stacks, the largest first; diff, leaks: all frames'],
 	['callers=i', 2, '--callers=N           top: N callers beside each function (2)'],
 	['from=s', '', '--from=T, --to=T      diff: the first and the last dump between these times (12:30, UTC)'],
 	['to=s', '', '--to=FORMAT           export: pprof, speedscope, dhat, collapsed, massif, callgrind, heap'],
 	['last=s', '', '--last=TIME           diff: the same for the last 90s, 10m, 2h of the series'],
 	['gate=s', '', '--gate=RATE           leaks: exit with 3 if the suspects together grow by this or more (1M/min)'],
 	['rate=s', '', '--rate=SIZE           run, live: mean bytes between samples (16K, 64K)'],
-	['interval=s', '', '--interval=TIME       live: from one look to the next (2s)'],
-	['once!', 0, '--once                live: two looks and the table, also with --json'],
+	['interval=s', '', '--interval=TIME       live: time between two readings (2s)'],
+	['once!', 0, '--once                live: read twice, print the table and end; also with --json'],
 	['p=s', '', '-p PID                live, doctor: the process'],
 	['lib=s', '', '--lib=FILE            run: the library to preload (that of this jeprof)'],
 	['dumps=s', '', '--dumps=DIR           run: where the profiles go (a new directory in TMPDIR)'],
 	['wrapper=s@', [], '--wrapper=RE          one more pattern of functions folded into their callers'],
 	['o=s', '', '-o FILE               flame, report, run, export, symbolize, pack: the file to write; - is stdout'],
-	['json!', 0, '--json                the answer as JSON; export, symbolize, pack: the file that was made'],
+	['json!', 0, '--json                print the answer as JSON; export, symbolize, pack: the path of the file'],
 	['Other'],
-	['tools=s', '', '--tools=PREFIX,NAME:PATH  where outside programs are (also JEPROF_TOOLS)'],
-	['test!', 0, undef], ['test_stride=i', 0, undef], ['debug!', 0, '--debug               say which files the names are from'], ['debug-syms-by-id!', 0, undef],
+	['tools=s', '', '--tools=PREFIX,NAME:PATH  where other programs are (also JEPROF_TOOLS)'],
+	['test!', 0, undef], ['test_stride=i', 0, undef], ['debug!', 0, '--debug               print which files the names come from'], ['debug-syms-by-id!', 0, undef],
 	['help|h!', 0, '--help                this text'],
 	['version|v!', 0, '--version             the version'],
 );
@@ -93,13 +93,13 @@ Usage:
   jeprof export --to FORMAT [-o FILE] PROFILE  for pprof, speedscope, dhat, massif, callgrind and other viewers
   jeprof symbolize [-o FILE] PROFILE        the profile with its names, readable anywhere, also by other versions
   jeprof pack [-o FILE.jepack] [PROFILE...] profiles and the symbols of their objects in one file
-  jeprof run [-o FILE.html] [--rate SIZE] -- PROGRAM ARGUMENTS...  runs it with profiling on, then makes its report
+  jeprof run [-o FILE.html] [--rate SIZE] -- PROGRAM ARGUMENTS...  runs PROGRAM with profiling on, then makes its report
   jeprof live PID|NAME                      a screen redrawn each 2 s: total, what grows; --once --json for scripts
   jeprof open [FILE.html]                   shows a report in a browser
-  jeprof doctor PROGRAM|PID [--json]        why no profile comes out of it, and what to type
-  jeprof completion bash|zsh|fish           what a shell needs to complete verbs and options
+  jeprof doctor PROGRAM|PID [--json]        why it writes no profile, and the command that helps
+  jeprof completion bash|zsh|fish           prints a script that completes verbs and options
   jeprof --symbols PROGRAM < maps+addresses
-  jeprof start|stop|dump|status|set|watch|list ...   handed to jeprofctl
+  jeprof start|stop|dump|status|set|watch|list ...   passed on to jeprofctl
 The profile says where its objects were; PROGRAM is needed only if the program has moved.
 USAGE
 
