@@ -1,4 +1,4 @@
-# Targets for who changes the library, included by Makefile: one test, a compilation database, coverage, a release. They need what a build has.
+# Targets for contributors, included by Makefile: one test, a compilation database, coverage, a release. They need what a build has.
 
 # ---- one: a single test, built with what it needs and shown in full ----
 # make one TEST=unit/stock | TEST=integration/alloc_edges | TEST=jeprof/forms.t
