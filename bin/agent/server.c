@@ -5,9 +5,9 @@
  *
  * Invariant: everything of a client is bounded: bytes of its headers (the pool of its connection),
  * of the path, of a body, the time of a request and of reading the answer, the number of
- * connections; when these become many, the one that has been silent longest is ended. Locks: that
- * of the connections, and that of the answers, in this order never together. Called by main and by
- * the threads of libmicrohttpd and of jobs.
+ * connections; when these become many, the oldest that asks nothing, or else that reads no answer,
+ * is ended. Locks: that of the connections, and that of the answers, in this order never together.
+ * Called by main and by the threads of libmicrohttpd and of jobs.
  */
 #include "server.h"
 
@@ -97,14 +97,28 @@ conn_end(conn_t *c) {
 	conn_append(c, c->phase);
 }
 
-/* Under the lock, when there are too many connections. */
-static void
-end_oldest_reader(void) {
-	for (conn_t *c = conns.next; c != &conns; c = c->next) {
-		if (c->phase == phase_reading && !c->is_ended) {
-			conn_end(c);
-			return;
+/* Under the lock: the one that has been in this phase for longest, but for the youngest of all. */
+static conn_t *
+find_oldest(phase_t phase) {
+	for (conn_t *c = conns.next; c != conns.previous; c = c->next) {
+		if (c->phase == phase && !c->is_ended) {
+			return c;
 		}
+	}
+	return NULL;
+}
+
+/*
+ * Under the lock, when a connection was made and there are too many: one that asks nothing goes,
+ * else one that does not read its answer. Never the new one, or those that read nothing would keep
+ * all others out.
+ */
+static void
+make_room(void) {
+	conn_t *c = find_oldest(phase_reading);
+	c = c != NULL ? c : find_oldest(phase_sending);
+	if (c != NULL) {
+		conn_end(c);
 	}
 }
 
@@ -127,7 +141,7 @@ on_connection(void *arg, struct MHD_Connection *connection, void **context,
 		c->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
 		conn_append(c, phase_reading);
 		if (++conn_count > options.connections_max) {
-			end_oldest_reader();
+			make_room();
 		}
 	}
 	pthread_mutex_unlock(&conns_lock);

@@ -144,6 +144,23 @@ serves("answers that nobody reads")
 for s in held:
     s.close()
 
+# so many of them that each place is taken by one that reads nothing of a large answer
+held = []
+for i in range(330):
+    s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    s.settimeout(2)
+    try:
+        s.connect((host, port))
+        s.sendall(b"GET /p/%s/ HTTP/1.1\r\nHost: localhost\r\n\r\n" % pid.encode() * 100)
+    except OSError:
+        pass
+    held.append(s)
+    time.sleep(0.02)
+serves("%d connections that ask and read nothing" % len(held))
+for s in held:
+    s.close()
+
 # more profiles than there is room for
 held = []
 for i in range(60):
