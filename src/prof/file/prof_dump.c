@@ -41,6 +41,8 @@ atomic_u64_t prof_dump_session_begin_ns;
 #define MAPS_BUF 8192
 /* Room for two numbers of at most 20 digits and the text between them. */
 #define PAIR_TEXT 48
+/* Pairs whose text is kept, as a power of two: many sites have the same counts. */
+#define PAIR_SLOTS_LG 6
 /* Frames that are written after one check of the room left in the buffer. */
 #define FRAMES_AT_ONCE 64
 /* Items between the one that is written and the one whose first bytes are fetched. */
@@ -54,7 +56,7 @@ cassert(PAIR_TEXT >= 2 * 20 + 2 && PAIR_TEXT <= PROF_WRITER_ROOM);
 cassert(FRAMES_AT_ONCE * PROF_WRITER_ROOM <= PROF_WRITER_BYTES);
 cassert(prof_kind_final == 0 && prof_kind_log == prof_kind_n - 1);
 
-/* A pair of numbers as text, and the counts that it was made from. */
+/* A pair of numbers as text, and the counts that it was made from; a slot of length 0 is free. */
 typedef struct {
 	prof_counts_t counts;
 	char text[PAIR_TEXT];
@@ -67,8 +69,7 @@ static LARGE_DATA struct {
 	prof_file_t file;
 	prof_writer_t writer;
 	prof_snap_t snap;
-	pair_text_t live;        /* the last pair of numbers for what is live */
-	pair_text_t ever;        /* and for what was allocated in all */
+	pair_text_t pairs[1u << PAIR_SLOTS_LG]; /* of this dump, by their counts */
 	prof_figures_t figures;
 	uint32_t last_module;    /* last history record of loaded objects when the dump began */
 	bool has_shadows;        /* and whether any of them lies where another one lay */
@@ -238,21 +239,19 @@ pair_is_of(const pair_text_t *p, const prof_counts_t *c) {
 	    | (c->est ^ p->counts.est)) == 0;
 }
 
-/*
- * Formats the pair only if it differs from the last one of its kind and from `other`: a site that
- * one thread uses has the same counts twice, often the next site has them too, and where nothing
- * was freed, all that was allocated is live.
- */
+static pair_text_t *
+pair_slot(const prof_counts_t *c) {
+	uint64_t mixed = (c->objs + c->bytes * 3 + c->est * 5) * UINT64_C(0x9e3779b97f4a7c15);
+	return &dumper.pairs[mixed >> (64 - PAIR_SLOTS_LG)];
+}
+
+/* Formats the pair only if its slot has another one. */
 static void
-write_pair(prof_writer_t *w, pair_text_t *p, const prof_counts_t *c, const pair_text_t *other) {
+write_pair(prof_writer_t *w, const prof_counts_t *c) {
 	mutex_assert_owner(&dumper.mtx);
-	if (!pair_is_of(p, c)) {
-		if (pair_is_of(other, c)) {
-			*p = *other;
-		} else {
-			pair_make(p, c, header_rate(&dumper.snap),
-			    !opt_prof_unbias && !dumper.snap.is_mixed);
-		}
+	pair_text_t *p = pair_slot(c);
+	if (unlikely(p->len == 0 || !pair_is_of(p, c))) {
+		pair_make(p, c, header_rate(&dumper.snap), !opt_prof_unbias && !dumper.snap.is_mixed);
 	}
 	memcpy(prof_writer_room(w), p->text, PAIR_TEXT);
 	w->len += p->len;
@@ -260,10 +259,10 @@ write_pair(prof_writer_t *w, pair_text_t *p, const prof_counts_t *c, const pair_
 
 static void
 write_counts(prof_writer_t *w, const prof_counts_t *cur, const prof_counts_t *accum) {
-	write_pair(w, &dumper.live, cur, &dumper.ever);
+	write_pair(w, cur);
 	prof_write_lit(w, " [");
 	if (dumper.snap.is_accum) {
-		write_pair(w, &dumper.ever, accum, &dumper.live);
+		write_pair(w, accum);
 	} else {
 		prof_write_lit(w, "0: 0");
 	}
@@ -503,8 +502,8 @@ write_profile(prof_writer_t *w, const prof_dump_t *d) {
 	}
 	dumper.last_module = module_history_last();
 	dumper.has_shadows = module_history_has_shadows(dumper.last_module);
-	/* The text kept from the last dump may have been made with another header rate. */
-	dumper.live = dumper.ever = (pair_text_t){.text = "0: 0", .len = 4};
+	/* The texts kept from the last dump may have been made with another header rate. */
+	memset(dumper.pairs, 0, sizeof(dumper.pairs));
 	prof_write_lit(w, "heap_v2/");
 	prof_write_dec(w, header_rate(snap));
 	prof_write_lit(w, "\n");
@@ -517,6 +516,19 @@ write_profile(prof_writer_t *w, const prof_dump_t *d) {
 
 /* ---------------------------------------------------------------- copying */
 
+/*
+ * All of the writer's buffer is used by most profiles: one call costs less than a fault for each
+ * page. If the kernel refuses, the pages come by faults.
+ */
+static void
+writer_populate(const prof_writer_t *w) {
+	uintptr_t first = PAGE_CEILING((uintptr_t)w->buf);
+	uintptr_t end = ((uintptr_t)w->buf + PROF_WRITER_BYTES) & ~(uintptr_t)(PAGE - 1);
+	if (end > first) {
+		pages_populate((void *)first, end - first);
+	}
+}
+
 /* Copies everything that needs locks of the allocator, inside the gate. */
 static int
 dump_copy(void) {
@@ -526,6 +538,7 @@ dump_copy(void) {
 	gate_enter(t);
 	int err = prof_writer_init(&dumper.writer, &dumper.file);
 	if (err == 0) {
+		writer_populate(&dumper.writer);
 		prof_figures_read(&dumper.figures);
 		err = prof_snap_take(&dumper.snap);
 	}

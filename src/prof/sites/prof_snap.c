@@ -14,10 +14,13 @@
 #include "util/assert.h"
 
 #define CHUNK_BYTES ((size_t)1 << 20)
+/* Bytes of a chunk that are populated by one call, instead of a page fault for each page. */
+#define POPULATE_MAX ((size_t)1 << 18)
 
 struct prof_chunk_s {
 	prof_chunk_t *next;
 	size_t used;
+	size_t ready; /* bytes from the start for which nothing more is populated */
 	prof_item_t items[];
 };
 
@@ -26,6 +29,7 @@ struct prof_chunk_s {
  */
 cassert((CHUNK_BYTES & (CHUNK_BYTES - 1)) == 0 && CHUNK_BYTES >= PAGE_MAX);
 cassert(sizeof(prof_chunk_t) + sizeof(prof_item_t) + sizeof(prof_counts_t) <= CHUNK_BYTES);
+cassert(POPULATE_MAX % PAGE_MAX == 0);
 cassert(sizeof(prof_item_t) % _Alignof(prof_item_t) == 0);
 cassert(sizeof(prof_counts_t) % _Alignof(prof_item_t) == 0);
 
@@ -47,6 +51,19 @@ chunk_has_room(const prof_snap_t *snap) {
 	    && sizeof(prof_chunk_t) + snap->last->used + snap->item_bytes <= CHUNK_BYTES;
 }
 
+/*
+ * Populates as much again as is used, so a small profile takes little and a large one few calls. If
+ * the kernel refuses, the pages come by faults.
+ */
+static void
+chunk_populate(prof_chunk_t *c) {
+	size_t bytes = c->ready < POPULATE_MAX ? c->ready : POPULATE_MAX;
+	bytes = min_zu(bytes, CHUNK_BYTES - c->ready);
+	assert(bytes > 0 && bytes % PAGE == 0);
+	pages_populate((char *)c + c->ready, bytes);
+	c->ready += bytes;
+}
+
 static prof_item_t *
 item_new(prof_snap_t *snap, prof_item_kind_t kind, const void *who) {
 	if (!chunk_has_room(snap)) {
@@ -61,10 +78,14 @@ item_new(prof_snap_t *snap, prof_item_kind_t kind, const void *who) {
 			snap->last->next = c;
 		}
 		snap->last = c;
+		c->ready = PAGE;
 	}
 	prof_item_t *item = item_at(snap->last, snap->last->used);
 	snap->last->used += snap->item_bytes;
 	assert(sizeof(prof_chunk_t) + snap->last->used <= CHUNK_BYTES);
+	if (unlikely(sizeof(prof_chunk_t) + snap->last->used > snap->last->ready)) {
+		chunk_populate(snap->last);
+	}
 	/* Sums are read before they are written; each page would fault once for either. */
 	memset(item, 0, snap->item_bytes);
 	item->kind = kind;
