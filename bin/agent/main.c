@@ -18,9 +18,15 @@
 #include "names/cache.h"
 #include "scrape.h"
 #include "server.h"
+#include "table.h"
 #include "watch.h"
 
-enum { TICK_MS = 1000, MMAP_BYTES = 128 << 10 };
+enum {
+	TICK_MS = 1000,
+	KEPT_BYTES = 32 << 20, /* of memory that profiles took, for the next ones */
+	KEPT_MS = 60000,       /* after the last profile */
+	STEP_BYTES = 1 << 20,
+};
 
 static void
 on_signal(int number) {
@@ -52,15 +58,41 @@ check_cache(void) {
 	}
 }
 
+/*
+ * The next profile uses the memory of the one before: fresh pages cost as much as the rest of the
+ * work. Threads share few heaps, so memory stays flat.
+ */
+static void
+set_memory(void) {
+	mallopt(M_ARENA_MAX, 2);
+	mallopt(M_MMAP_THRESHOLD, KEPT_BYTES);
+	mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
+	mallopt(M_TOP_PAD, STEP_BYTES);
+}
+
+/* When profiles have not been asked for a while, it goes back to the system. */
+static void
+give_back(int64_t now_ms) {
+	static uint64_t seen;
+	static int64_t since_ms;
+	static bool is_kept;
+	table_lock();
+	uint64_t scrapes = counts.scrapes;
+	table_unlock();
+	if (scrapes != seen) {
+		seen = scrapes;
+		since_ms = now_ms;
+		is_kept = true;
+	} else if (is_kept && now_ms - since_ms > KEPT_MS) {
+		is_kept = false;
+		malloc_trim(0);
+	}
+}
+
 int
 main(int argc, char **argv) {
 	read_options(argc, argv);
-	/*
-	 * What profiles took goes back to the system, and threads share few heaps: memory stays flat.
-	 */
-	mallopt(M_ARENA_MAX, 2);
-	mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);
-	mallopt(M_TRIM_THRESHOLD, MMAP_BYTES);
+	set_memory();
 	catch_signals();
 	server_listen();
 	drop_rights();
@@ -77,6 +109,7 @@ main(int argc, char **argv) {
 		watch_tick(now);
 		scrape_tick(now);
 		server_tick(now);
+		give_back(now);
 	}
 	scrape_tick(client_now_ms()); /* answers what still waits */
 	server_stop();
