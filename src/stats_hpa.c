@@ -10,14 +10,25 @@
 #define EMIT_size_t emitter_type_size
 #define EMIT_FIELD(name, type, says) emitter_json_kv(em, #name, EMIT_##type, &s->name);
 
+#define EMIT_SEC(name, says) emitter_json_kv(em, "sec_" #name, emitter_type_size, &s->name);
+#define EMIT_ALLOC(name, says) emitter_json_kv(em, #name, emitter_type_uint64, &s->name);
+
 static void
-json_sec(emitter_t *em) {
-	static const char *const keys[] = {"sec_bytes", "sec_hits", "sec_misses", "sec_dalloc_noflush",
-	    "sec_dalloc_flush", "sec_overfills"};
-	const size_t zero = 0;
-	for (unsigned i = 0; i < ARRAY_LEN(keys); i++) {
-		emitter_json_kv(em, keys[i], emitter_type_size, &zero);
+json_sec(emitter_t *em, const hsec_stats_t *s) {
+	emitter_json_kv(em, "sec_bytes", emitter_type_size, &s->bytes);
+	HSEC_STATS_FIELDS(EMIT_SEC)
+}
+
+static void
+json_alloc(emitter_t *em, const hpa_alloc_stats_t *kinds) {
+	emitter_json_array_kv_begin(em, "extent_allocation_distribution");
+	for (unsigned i = 0; i < HPA_ALLOC_KINDS; i++) {
+		const hpa_alloc_stats_t *s = &kinds[i];
+		emitter_json_object_begin(em);
+		HPA_ALLOC_FIELDS(EMIT_ALLOC)
+		emitter_json_object_end(em);
 	}
+	emitter_json_array_end(em);
 }
 
 static void
@@ -35,7 +46,7 @@ json_kind(emitter_t *em, const char *key, const hpa_slabs_stats_t *s) {
 static void
 json_hpa(emitter_t *em, const hpa_stats_t *s) {
 	emitter_json_object_kv_begin(em, "hpa_shard");
-	json_sec(em);
+	json_sec(em, &s->sec);
 	HPA_SHARD_FIELDS(EMIT_FIELD)
 	HPA_COUNTER_FIELDS(EMIT_FIELD)
 	json_kind(em, "slabs", &s->slabs);
@@ -48,6 +59,7 @@ json_hpa(emitter_t *em, const hpa_stats_t *s) {
 		emitter_json_object_end(em);
 	}
 	emitter_json_array_end(em);
+	json_alloc(em, s->alloc);
 	emitter_json_object_end(em);
 }
 
@@ -61,6 +73,16 @@ line_kind(emitter_t *em, const char *title, const hpa_slabs_stats_t *s) {
 	}
 }
 
+static void
+line_alloc(emitter_t *em, const hpa_alloc_stats_t *s) {
+	if (s->extents > 0) {
+		emitter_table_printf(em, "  Requests for %llu to %llu extents: got %llu from %llu slabs, "
+		    "%llu ns a slab\n", (unsigned long long)s->min_extents,
+		    (unsigned long long)s->max_extents, (unsigned long long)s->extents,
+		    (unsigned long long)s->ps, (unsigned long long)s->total_elapsed_ns_per_ps);
+	}
+}
+
 void
 stats_print_hpa(emitter_t *em, const hpa_stats_t *hpa) {
 	if (emitter_is_json(em)) {
@@ -70,6 +92,9 @@ stats_print_hpa(emitter_t *em, const hpa_stats_t *hpa) {
 	if (hpa->npageslabs == 0 && hpa->npurges == 0) {
 		return;
 	}
+	emitter_table_printf(em, "Small extent caches: %zu bytes, hits: %zu, misses: %zu, "
+	    "given back: %zu, with flush: %zu, overfills: %zu\n", hpa->sec.bytes, hpa->sec.hits,
+	    hpa->sec.misses, hpa->sec.dalloc_noflush, hpa->sec.dalloc_flush, hpa->sec.overfills);
 	emitter_table_printf(em, "HPA shard stats:\n  Pageslabs: %zu, active pages: %zu, "
 	    "dirty pages: %zu\n",
 	    hpa->npageslabs, hpa->nactive, hpa->ndirty);
@@ -80,6 +105,9 @@ stats_print_hpa(emitter_t *em, const hpa_stats_t *hpa) {
 	line_kind(em, "In all slabs", &hpa->slabs);
 	line_kind(em, "In full slabs", &hpa->full_slabs);
 	line_kind(em, "In empty slabs", &hpa->empty_slabs);
+	for (unsigned i = 0; i < HPA_ALLOC_KINDS; i++) {
+		line_alloc(em, &hpa->alloc[i]);
+	}
 }
 
 void

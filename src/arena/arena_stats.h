@@ -82,7 +82,7 @@
 	X(tcache_list, &a->tcache_list_mtx, "lock of the list of thread caches") \
 	X(hpa_shard, pac_hpa_mutex(&a->pac), "lock of the huge slabs") \
 	X(hpa_shard_grow, pac_hpa_grow_mutex(&a->pac), "lock of fetching a huge slab") \
-	X(hpa_sec, NULL, "kept for its name: there is no such lock")
+	X(hpa_sec, NULL, "locks of the small extent caches")
 
 #define STATS_FIELD(name, type, says) type name;
 

@@ -139,6 +139,9 @@ stats_merge_mutexes(arena_t *a, arena_stats_t *out) {
 #undef ARENA_MUTEX_MERGE
 	if (a->pac.hpa != NULL) {
 		hpa_stats_read(a->pac.hpa, &out->hpa);
+		for (unsigned i = 0; i < a->pac.hpa->sec.n; i++) {
+			stats_merge_mutex(&a->pac.hpa->sec.caches[i].mtx, &out->mutexes[arena_mutex_hpa_sec]);
+		}
 	}
 }
 
@@ -197,6 +200,9 @@ arena_mutexes_reset(arena_t *a) {
 #define ARENA_MUTEX_RESET(name, expr, says) stats_reset_mutex(expr);
 	ARENA_MUTEXES(ARENA_MUTEX_RESET)
 #undef ARENA_MUTEX_RESET
+	for (unsigned i = 0; a->pac.hpa != NULL && i < a->pac.hpa->sec.n; i++) {
+		stats_reset_mutex(&a->pac.hpa->sec.caches[i].mtx);
+	}
 	for (szind_t i = 0; i < SC_NBINS; i++) {
 		for (unsigned s = 0; s < bin_infos[i].n_shards; s++) {
 			bin_t *bin = arena_bin(a, i, s);

@@ -241,12 +241,9 @@ parse_hpa_dirty_mult(const conf_row_t *row, const char *value, size_t len) {
 	{.key = #k, .type = CONF_CUSTOM, .feature = (feat), .flags = (fl)}
 /* Options of huge page allocation; their texts begin alike. */
 #define HPA_TEXT(text) "with hpa: " text
-#define SEC_TEXT(text) "accepted and shown, without effect (see hpa): " text
 #define HPA_BOOL(k, text) BOOL(k, opt_##k, HERE, SHOWN, HPA_TEXT(text))
 #define HPA_NUM(k, t, lo, hi, fl, text) \
 	NUM(k, t, opt_##k, lo, hi, HERE, SHOWN | (fl), HPA_TEXT(text))
-#define SEC_NUM(k, lo, hi, fl, text) \
-	NUM(k, CONF_SIZE, opt_##k, lo, hi, HERE, SHOWN | (fl), SEC_TEXT(text))
 #define HPA_SIZE(k, lo, hi, text) HPA_NUM(k, CONF_SIZE, lo, hi, CONF_CLIP, text)
 #define HPA_RATIO(k, var, init, text) \
 	{.key = #k, .addr = &(var), .type = CONF_CUSTOM, .max = FXP_INIT_INT(1), \
@@ -384,8 +381,7 @@ NUM(max_background_threads, CONF_SIZE, opt_max_background_threads, 1, BACKGROUND
     HERE, NODE | CONF_CLIP, "maximum number of these threads"),
 BOOL(hpa, opt_hpa, HERE, SHOWN,
     "arenas take small extents from slabs of 2 MiB, the fullest that has room first, and slabs "
-    "become huge pages; the most recently freed extents wait in the page cache before "
-    "them, so there is no other small extent cache"),
+    "become huge pages"),
 HPA_SIZE(hpa_slab_max_alloc, 0, HUGEPAGE, "largest extent that comes from slabs"),
 HPA_SIZE(hpa_hugification_threshold, 0, HUGEPAGE,
     "bytes in use that make a slab a candidate for a huge page"),
@@ -416,12 +412,16 @@ WORD(hpa_hugify_style, CONF_ENUM, opt_hpa_hugify_style, hpa_hugify_style_names, 
     .flags = SHOWN, .parse = parse_hpa_dirty_mult,
     .help = HPA_TEXT("dirty pages allowed per page in use, beyond which slabs are "
     "purged; -1: any number")},
-SEC_NUM(hpa_sec_nshards, 0, UINT64_MAX, 0, "small extent caches; 0: none"),
-SEC_NUM(hpa_sec_max_alloc, 0, HPA_SEC_ALLOC_MAX, CONF_CLIP, "largest extent in them"),
-SEC_NUM(hpa_sec_max_bytes, HPA_SEC_BYTES_MIN, UINT64_MAX, CONF_CLIP,
-    "bytes in each of them"),
-SEC_NUM(hpa_sec_batch_fill_extra, 1, HUGEPAGE >> LG_PAGE_MIN, CONF_CLIP,
-    "further extents that a miss fetches"),
+HPA_NUM(hpa_sec_nshards, CONF_SIZE, 0, UINT64_MAX, 0,
+    "caches of small extents before the slabs of an arena, among which threads are "
+    "distributed; 0: none, more than 256: 256"),
+HPA_NUM(hpa_sec_max_alloc, CONF_SIZE, 0, HPA_SEC_ALLOC_MAX, CONF_CLIP,
+    "largest extent in these caches"),
+HPA_NUM(hpa_sec_max_bytes, CONF_SIZE, HPA_SEC_BYTES_MIN, UINT64_MAX, CONF_CLIP,
+    "bytes that each of these caches may hold; what is above half of them goes back to slabs "
+    "when there are more"),
+HPA_NUM(hpa_sec_batch_fill_extra, CONF_SIZE, 1, HUGEPAGE >> LG_PAGE_MIN, CONF_CLIP,
+    "further extents that a request which finds none in its cache takes from slabs at once"),
 ABSENT(hpa_sec_bytes_after_flush, CONF_RETIRED, 0),
 RANGES(slab_sizes, parse_slab_sizes, set_slab_sizes, "default",
     "lo-hi:n items joined by |, or default: pages per slab for classes from lo to hi bytes"),

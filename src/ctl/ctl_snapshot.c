@@ -69,6 +69,7 @@ add_hpa_slabs(hpa_slabs_stats_t *to, const hpa_slabs_stats_t *from) {
 static void
 add_hpa(hpa_stats_t *to, const hpa_stats_t *from) {
 	HPA_SHARD_FIELDS(ADD)
+	to->sec.bytes += from->sec.bytes;
 	add_hpa_slabs(&to->slabs, &from->slabs);
 	add_hpa_slabs(&to->full_slabs, &from->full_slabs);
 	add_hpa_slabs(&to->empty_slabs, &from->empty_slabs);
@@ -80,6 +81,12 @@ add_hpa(hpa_stats_t *to, const hpa_stats_t *from) {
 static void
 add_hpa_counters(hpa_stats_t *to, const hpa_stats_t *from) {
 	HPA_COUNTER_FIELDS(ADD)
+#define ADD_SEC(name, says) to->sec.name += from->sec.name;
+	HSEC_STATS_FIELDS(ADD_SEC)
+#undef ADD_SEC
+	for (unsigned i = 0; i < HPA_ALLOC_KINDS; i++) {
+		hpa_alloc_stats_add(&to->alloc[i], &from->alloc[i], i);
+	}
 }
 
 /* Adds the members that only grow; those of destroyed arenas are added with this alone. */

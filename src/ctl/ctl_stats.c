@@ -150,6 +150,13 @@ base_hpa_nonfull(const size_t *mib) {
 	return hpa == NULL ? NULL : &hpa->nonfull_slabs[mib[5]];
 }
 
+static const void *
+base_hpa_alloc(const size_t *mib) {
+	const hpa_stats_t *hpa = base_hpa(mib);
+	assert(mib[5] < HPA_ALLOC_KINDS);
+	return hpa == NULL ? NULL : &hpa->alloc[mib[5]];
+}
+
 /* ------------------------------------------------------------------ indices */
 
 static int
@@ -189,6 +196,13 @@ index_hpa_nonfull(const size_t *mib, size_t depth, size_t i) {
 	return i < HPA_NONFULL_KINDS ? 0 : ENOENT;
 }
 
+static int
+index_hpa_alloc(const size_t *mib, size_t depth, size_t i) {
+	(void)mib;
+	(void)depth;
+	return i < HPA_ALLOC_KINDS ? 0 : ENOENT;
+}
+
 /* ------------------------------------------------------------------ field lists */
 
 #define ST CTL_IF_STATS
@@ -204,6 +218,8 @@ index_hpa_nonfull(const size_t *mib, size_t depth, size_t i) {
 #define ARENA_FIELD(n, t, says) CTL_FIELD(#n, snapshot_arena_t, stats.n, t, ST, says),
 #define DIRTY_FIELD(n, t, says) \
 	CTL_FIELD("dirty_" #n, snapshot_arena_t, stats.dirty.n, t, ST, "of dirty pages, " says),
+#define HSEC_FIELD(n, says) \
+	CTL_FIELD("hpa_sec_" #n, snapshot_arena_t, stats.hpa.sec.n, size_t, ST, says),
 #define MUZZY_FIELD(n, t, says) \
 	CTL_FIELD("muzzy_" #n, snapshot_arena_t, stats.muzzy.n, t, ST, "of muzzy pages, " says),
 
@@ -232,6 +248,9 @@ static const ctl_field_t arena_fields[] = {
 	ARENA_STATS_SUM_FIELDS(ARENA_FIELD)
 	DECAY_STATS_FIELDS(DIRTY_FIELD)
 	DECAY_STATS_FIELDS(MUZZY_FIELD)
+	CTL_FIELD("hpa_sec_bytes", snapshot_arena_t, stats.hpa.sec.bytes, size_t, ST,
+	    "bytes in small extent caches"),
+	HSEC_STATS_FIELDS(HSEC_FIELD)
 };
 
 #define HPA_FIELD(n, t, says) CTL_FIELD(#n, hpa_stats_t, n, t, ST, says),
@@ -241,6 +260,8 @@ static const ctl_field_t hpa_shard_fields[] = {
 	HPA_COUNTER_FIELDS(HPA_FIELD)
 };
 static const ctl_field_t hpa_slabs_fields[] = {HPA_SLABS_FIELDS(HPA_SLABS_FIELD)};
+#define HPA_ALLOC_NODE_FIELD(n, says) CTL_FIELD(#n, hpa_alloc_stats_t, n, uint64_t, ST, says),
+static const ctl_field_t hpa_alloc_fields[] = {HPA_ALLOC_FIELDS(HPA_ALLOC_NODE_FIELD)};
 
 /* ------------------------------------------------------------------ leaves outside the lists */
 
@@ -248,13 +269,6 @@ static int
 get_zero_reallocs(const ctl_call_t *call, ctl_value_t *out) {
 	(void)call;
 	out->z = imalloc_zero_reallocs();
-	return 0;
-}
-
-static int
-get_hpa_sec(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	out->z = 0;
 	return 0;
 }
 
@@ -302,16 +316,16 @@ static_assert(ARRAY_LEN(arena_mutex_nodes) == arena_mutex_count, "a node's numbe
 static const ctl_node_t hpa_nonfull_proto[] = {
 	CTL_NODE_FIELDS("", hpa_slabs_fields, base_hpa_nonfull, 0),
 };
+static const ctl_node_t hpa_alloc_proto[] = {
+	CTL_NODE_FIELDS("", hpa_alloc_fields, base_hpa_alloc, 0),
+};
 static const ctl_node_t hpa_shard_nodes[] = {
 	CTL_NODE_SAME_FIELDS("slabs", hpa_slabs_fields, base_hpa_slabs, "all slabs"),
 	CTL_NODE_SAME_FIELDS("full_slabs", hpa_slabs_fields, base_hpa_full, "slabs in full use"),
 	CTL_NODE_SAME_FIELDS("empty_slabs", hpa_slabs_fields, base_hpa_empty, "slabs without use"),
 	CTL_NODE_NUMBERED("nonfull_slabs", hpa_nonfull_proto, index_hpa_nonfull, 0),
+	CTL_NODE_NUMBERED("alloc", hpa_alloc_proto, index_hpa_alloc, 0),
 };
-
-#define HPA_SEC_NODE(name) \
-	CTL_NODE_R("hpa_sec_" name, CTL_SIZE, get_hpa_sec, ST, \
-	    "always 0: hot extents stand before the slabs")
 
 static const ctl_node_t arena_nodes[] = {
 	CTL_NODE_SAME_FIELDS("small", group_fields, base_small, "objects of small classes"),
@@ -321,12 +335,6 @@ static const ctl_node_t arena_nodes[] = {
 	CTL_NODE_NUMBERED("extents", extent_proto, index_extent, 0),
 	CTL_NODE_DIR("mutexes", arena_mutex_nodes),
 	CTL_NODE_BOTH("hpa_shard", hpa_shard_nodes, hpa_shard_fields, base_hpa, 0),
-	HPA_SEC_NODE("bytes"),
-	HPA_SEC_NODE("hits"),
-	HPA_SEC_NODE("misses"),
-	HPA_SEC_NODE("dalloc_noflush"),
-	HPA_SEC_NODE("dalloc_flush"),
-	HPA_SEC_NODE("overfills"),
 };
 static const ctl_node_t arena_proto[] = {
 	CTL_NODE_BOTH("", arena_nodes, arena_fields, base_arena, 0),

@@ -924,7 +924,7 @@ pac_dalloc(pac_t *pac, edata_t *e) {
 	assert(!e->is_slab && e->recs == NULL);
 	size_t npages = e->size >> LG_PAGE;
 	if (likely(is_kept)) {
-		pac_hot_leave(pac, e);
+		pac_hpa_keep(pac, e);
 		pac_tell(pac, npages);
 		return;
 	}

@@ -66,23 +66,112 @@ hpa_extent(edata_t *e, char *addr, size_t size, bool is_zeroed) {
 	return e;
 }
 
+/* Gives extents of a list, marked as hot, back to their slabs. */
+static void
+hpa_put_all(pac_t *pac, ql_t *list) {
+	ql_t *l;
+	while ((l = ql_first(list)) != NULL) {
+		edata_t *e = edata_of_link(l);
+		ql_remove(l);
+		e->state = extent_state_active;
+		pac_hpa_put(pac, e);
+	}
+}
+
+/* Adds up to n spare descriptors to a list. */
+static void
+hpa_get_descriptors(pac_t *pac, ql_t *list, size_t n) {
+	edata_t *e;
+	for (; n > 0 && (e = edata_cache_get(&pac->src.edata_cache)) != NULL; n--) {
+		ql_init(&e->link);
+		ql_push_tail(list, &e->link);
+	}
+}
+
+/* Puts the descriptors of a list back. */
+static void
+hpa_put_descriptors(pac_t *pac, ql_t *list) {
+	ql_t *l;
+	while ((l = ql_first(list)) != NULL) {
+		ql_remove(l);
+		edata_cache_put(&pac->src.edata_cache, edata_of_link(l));
+	}
+}
+
+/* Takes up to n extents from slabs: returns the first one, and puts the others into the cache. */
+static edata_t *
+hpa_fetch(pac_t *pac, size_t size, size_t n) {
+	ql_t list, more, out;
+	edata_t *first = NULL;
+	ql_init(&list);
+	ql_init(&more);
+	ql_init(&out);
+	hpa_get_descriptors(pac, &list, n);
+	unsigned got = ql_is_empty(&list) ? 0 : hpa_alloc_some(pac->hpa, size, &list);
+	for (; got > 0; got--) {
+		edata_t *e = edata_of_link(ql_first(&list));
+		ql_remove(&e->link);
+		hpa_extent(e, e->addr, size, e->is_zeroed);
+		if (first == NULL) {
+			first = e;
+			continue;
+		}
+		e->state = extent_state_hot;
+		emap_set_boundary(e);
+		ql_push_tail(&more, &e->link);
+	}
+	hpa_put_descriptors(pac, &list);
+	if (!ql_is_empty(&more)) {
+		hsec_fill(&pac->hpa->sec, &more, &out);
+		hpa_put_all(pac, &out);
+	}
+	return first;
+}
+
 edata_t *
 pac_hpa_take(pac_t *pac, size_t size) {
-	size_t mapped = atomic_load_zu(&pac->mapped, MO_RELAXED);
-	edata_t *e = edata_cache_get(&pac->src.edata_cache);
-	bool is_zeroed;
-	if (e == NULL) {
-		return NULL;
+	size_t mapped = atomic_load_zu(&pac->mapped, MO_RELAXED), n = 1;
+	if (hsec_serves(&pac->hpa->sec, size) && decay_ms(&pac->decay_dirty.decay) != 0) {
+		edata_t *e = hsec_take(&pac->hpa->sec, size);
+		if (e != NULL) {
+			e->state = extent_state_active;
+			return e;
+		}
+		n += opt_hpa_sec_batch_fill_extra;
 	}
-	char *addr = hpa_alloc(pac->hpa, size, &is_zeroed);
+	edata_t *e = hpa_fetch(pac, size, n);
 	if (unlikely(atomic_load_zu(&pac->mapped, MO_RELAXED) > mapped)) {
 		pac_mapped_add(pac, 0); /* slab_get() may not look for a new maximum */
 	}
-	if (addr == NULL) {
-		edata_cache_put(&pac->src.edata_cache, e);
-		return NULL;
+	return e;
+}
+
+bool
+pac_hpa_try_keep(pac_t *pac, edata_t *e) {
+	size_t npages = e->size >> LG_PAGE;
+	ql_t out;
+	if (!hsec_serves(&pac->hpa->sec, e->size)) {
+		return false;
 	}
-	return hpa_extent(e, addr, size, is_zeroed);
+	edata_check(e);
+	ql_init(&out);
+	e->szind = SC_NSIZES;
+	e->is_sampled = false;
+	e->state = extent_state_hot;
+	emap_set_boundary(e);
+	hsec_put(&pac->hpa->sec, e, &out);
+	pac_hot_count_inactive(pac, npages);
+	hpa_put_all(pac, &out);
+	return true;
+}
+
+/* Gives back what is in the small extent caches. */
+static void
+hpa_sec_drain(pac_t *pac) {
+	ql_t out;
+	ql_init(&out);
+	hsec_drain(&pac->hpa->sec, &out);
+	hpa_put_all(pac, &out);
 }
 
 edata_t *
@@ -118,8 +207,12 @@ pac_hpa_tick(pac_t *pac, uint64_t now) {
 	bool has_begun = pac_pass_try_begin_locked(d);
 	mutex_unlock(&d->decay.mtx);
 	if (has_begun) {
+		ssize_t ms = decay_ms(&d->decay);
+		if (ms >= 0 && hsec_try_idle(&pac->hpa->sec, now, (uint64_t)ms * NSTIME_PER_MSEC)) {
+			hpa_sec_drain(pac);
+		}
 		bool may_collapse = opt_hpa_hugify_sync || atomic_load_b(&pac->is_served, MO_RELAXED);
-		hpa_tick(pac->hpa, now, decay_ms(&d->decay), may_collapse);
+		hpa_tick(pac->hpa, now, ms, may_collapse);
 		hpa_pass_end(d);
 	}
 }
@@ -127,6 +220,7 @@ pac_hpa_tick(pac_t *pac, uint64_t now) {
 void
 pac_hpa_empty(pac_t *pac, bool is_all) {
 	if (pac->hpa != NULL) {
+		hpa_sec_drain(pac);
 		hpa_purge(pac->hpa, is_all);
 	}
 }
@@ -155,5 +249,6 @@ pac_hpa_held(const pac_t *pac) {
 	size_t nempty = atomic_load_zu(&pac->hpa->nempty, MO_RELAXED);
 	size_t all = (nslabs > nempty ? nslabs - nempty : 0) * HSLAB_NPAGES;
 	size_t active = atomic_load_zu(&pac->hpa->nactive, MO_RELAXED);
-	return all > active ? (all - active) << LG_PAGE : 0;
+	size_t cached = atomic_load_zu(&pac->hpa->sec.bytes, MO_RELAXED);
+	return (all > active ? (all - active) << LG_PAGE : 0) + cached;
 }

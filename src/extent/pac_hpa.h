@@ -1,14 +1,15 @@
 /*
  * The page cache's way to huge page allocation (hpa/hpa.h), if the option hpa is on.
- * Small requests take pages from huge slabs instead of the caches, and give them back there; what
- * was freed last stays hot as usual. A huge slab is memory of the retained cache while it is there.
- * Invariant: an extent of such pages is active, hot or spare, never in a cache. Work for slabs is
+ * Small requests take pages from huge slabs instead of the caches, and give them back there, by way
+ * of the small extent caches (hpa/hsec.h) where they are short enough; longer ones that were freed
+ * last stay hot as usual. A huge slab is memory of the retained cache while it is there. Invariant:
+ * an extent of such pages is active, hot or spare, never in a cache of the arena. Work for slabs is
  * done in a pass of the dirty cache, whose mutex is not held meanwhile. Called by pac and arena.
  */
 #ifndef EXTENT_PAC_HPA_H
 #define EXTENT_PAC_HPA_H
 
-#include "extent/pac_types.h"
+#include "extent/pac_hot.h"
 #include "os/nstime.h"
 
 /*
@@ -31,6 +32,16 @@ edata_t *pac_hpa_take(pac_t *pac, size_t size);
 /* The same, but exactly the pages behind another extent of a huge slab. */
 edata_t *pac_hpa_take_at(pac_t *pac, char *addr, size_t size);
 
+/* Puts an extent of a huge slab into a small extent cache; false: they hold no such. */
+bool pac_hpa_try_keep(pac_t *pac, edata_t *e);
+/* Makes an active extent hot, no longer in use: in a small extent cache, or in a hot slot. */
+static inline void
+pac_hpa_keep(pac_t *pac, edata_t *e) {
+	if (likely(!e->is_hpa) || !pac_hpa_try_keep(pac, e)) {
+		pac_hot_leave(pac, e);
+	}
+}
+
 /* Does what is due for huge slabs, unless another thread purges. */
 void pac_hpa_tick(pac_t *pac, uint64_t now);
 /* Gives back empty slabs, and if is_all every dirty page; waits for other threads. */
@@ -48,10 +59,11 @@ pac_hpa_decay(pac_t *pac, uint64_t now, bool is_all) {
 /* The purge in a pass that this thread has begun, or at the end of an arena. */
 void pac_hpa_empty(pac_t *pac, bool is_all);
 
-/* Pages of huge slabs that are not in use and may be in memory. */
+/* Pages of huge slabs that are not in use and may be in memory, also those in extent caches. */
 static inline size_t
 pac_hpa_nidle(const pac_t *pac) {
-	return pac->hpa == NULL ? 0 : atomic_load_zu(&pac->hpa->nidle, MO_RELAXED);
+	return pac->hpa == NULL ? 0 : atomic_load_zu(&pac->hpa->nidle, MO_RELAXED)
+	    + (atomic_load_zu(&pac->hpa->sec.bytes, MO_RELAXED) >> LG_PAGE);
 }
 
 /* How long a background thread may sleep, in ns: it does not see the lists of slabs. */

@@ -61,7 +61,7 @@ hpa_new(base_t *base, const hpa_source_t *source, void *ctx) {
 	for (unsigned i = 0; i < ARRAY_LEN(lists); i++) {
 		ql_init(lists[i]);
 	}
-	return h;
+	return hsec_init(&h->sec, base) == 0 ? h : NULL;
 }
 
 static void
@@ -148,12 +148,28 @@ hpa_take_locked(hpa_t *h, unsigned n, bool *is_zeroed) {
 	return s->addr + ((size_t)first << LG_PAGE);
 }
 
-static char *
-hpa_try_take(hpa_t *h, unsigned n, bool *is_zeroed) {
+/* Takes runs of n pages for extents of the list, as far as there are such in slabs. */
+static unsigned
+hpa_take_some(hpa_t *h, unsigned n, ql_t *extents, hpa_alloc_stats_t *count) {
+	uintptr_t slab = 0;
+	unsigned done = 0;
+	bool is_zeroed;
+	char *p;
 	mutex_lock(&h->mtx);
-	char *p = hpa_take_locked(h, n, is_zeroed);
+	for (ql_t *l = ql_first(extents); l != NULL; l = ql_next(extents, l), done++) {
+		edata_t *e = edata_of_link(l);
+		if ((p = hpa_take_locked(h, n, &is_zeroed)) == NULL) {
+			break;
+		}
+		e->addr = p;
+		e->is_zeroed = is_zeroed;
+		count->ps += slab != (uintptr_t)p >> HSLAB_LG_SIZE;
+		slab = (uintptr_t)p >> HSLAB_LG_SIZE;
+	}
 	mutex_unlock(&h->mtx);
-	return p;
+	count->extents += done;
+	count->pages += (uint64_t)done * n;
+	return done;
 }
 
 /* A descriptor that is in use by no slab; NULL: there is no memory. */
@@ -236,22 +252,36 @@ hpa_grow(hpa_t *h) {
 	mutex_unlock(&h->mtx);
 }
 
-char *
-hpa_alloc(hpa_t *h, size_t size, bool *is_zeroed) {
-	assert(size > 0 && size <= HSLAB_SIZE && (size & PAGE_MASK) == 0);
-	unsigned n = (unsigned)(size >> LG_PAGE);
-	char *p = hpa_try_take(h, n, is_zeroed);
-	if (likely(p != NULL)) {
-		return p;
+/* Notes what a call that asked for n runs has brought. */
+static void
+hpa_alloc_note(hpa_t *h, unsigned n, hpa_alloc_stats_t *count, uint64_t start) {
+	count->elapsed_ns = nstime_ns_between(start, nstime_monotonic_ns());
+	mutex_lock(&h->mtx);
+	hpa_alloc_stats_add(&h->alloc[hpa_alloc_kind(n)], count, hpa_alloc_kind(n));
+	mutex_unlock(&h->mtx);
+}
+
+unsigned
+hpa_alloc_some(hpa_t *h, size_t size, ql_t *extents) {
+	assert(size > 0 && size <= HSLAB_SIZE && (size & PAGE_MASK) == 0 && !ql_is_empty(extents));
+	unsigned n = (unsigned)(size >> LG_PAGE), want = 0;
+	hpa_alloc_stats_t count = {0};
+	uint64_t start = nstime_monotonic_ns();
+	for (ql_t *l = ql_first(extents); l != NULL; l = ql_next(extents, l)) {
+		want++;
 	}
-	mutex_lock(&h->grow_mtx);
-	p = hpa_try_take(h, n, is_zeroed);
-	if (p == NULL) {
-		hpa_grow(h);
-		p = hpa_try_take(h, n, is_zeroed);
+	unsigned done = hpa_take_some(h, n, extents, &count);
+	if (unlikely(done == 0)) {
+		mutex_lock(&h->grow_mtx);
+		done = hpa_take_some(h, n, extents, &count);
+		if (done == 0) {
+			hpa_grow(h);
+			done = hpa_take_some(h, n, extents, &count);
+		}
+		mutex_unlock(&h->grow_mtx);
 	}
-	mutex_unlock(&h->grow_mtx);
-	return p;
+	hpa_alloc_note(h, want, &count, start);
+	return done;
 }
 
 bool
@@ -502,8 +532,28 @@ hpa_slabs_stats_add(hpa_slabs_stats_t *to, const hslab_t *s) {
 }
 
 void
+hpa_alloc_stats_add(hpa_alloc_stats_t *to, const hpa_alloc_stats_t *from, unsigned kind) {
+	assert(kind < HPA_ALLOC_KINDS);
+	to->min_extents = kind == 0 ? 1 : (UINT64_C(1) << (kind - 1)) + 1;
+	to->max_extents = kind + 1 == HPA_ALLOC_KINDS ? (HUGEPAGE >> LG_PAGE_MIN) + 1
+	    : UINT64_C(1) << kind;
+	to->extents += from->extents;
+	to->ps += from->ps;
+	to->pages += from->pages;
+	to->elapsed_ns += from->elapsed_ns;
+	uint64_t ps = to->ps == 0 ? 1 : to->ps;
+	to->pages_per_ps = to->pages / ps;
+	to->extents_per_ps = to->extents / ps;
+	to->total_elapsed_ns_per_ps = to->elapsed_ns / ps;
+}
+
+void
 hpa_stats_read(hpa_t *h, hpa_stats_t *out) {
+	hsec_stats_read(&h->sec, &out->sec);
 	mutex_lock(&h->mtx);
+	for (unsigned i = 0; i < HPA_ALLOC_KINDS; i++) {
+		hpa_alloc_stats_add(&out->alloc[i], &h->alloc[i], i);
+	}
 	out->npageslabs += atomic_load_zu(&h->nslabs, MO_RELAXED);
 	out->nactive += atomic_load_zu(&h->nactive, MO_RELAXED);
 	out->ndirty += atomic_load_zu(&h->ndirty, MO_RELAXED);

@@ -15,10 +15,12 @@
 #define HPA_HPA_H
 
 #include "hpa/hrule.h"
+#include "hpa/hsec.h"
 #include "hpa/hset.h"
 #include "meta/base.h"
 #include "os/mutex.h"
 #include "util/atomic.h"
+#include "util/bits.h"
 
 /* Where a shard has its slabs from. */
 typedef struct hpa_source_s {
@@ -51,6 +53,20 @@ typedef struct hpa_source_s {
 	X(ndirty_nonhuge, size_t, "dirty pages in slabs that are not huge") \
 	X(ndirty_huge, size_t, "dirty pages in huge slabs")
 
+/*
+ * What calls of hpa_alloc_some() brought, by the number of runs that they asked for:
+ * X(name, text for the manual).
+ */
+#define HPA_ALLOC_FIELDS(X) \
+	X(min_extents, "fewest extents that a request of this kind asked for") \
+	X(max_extents, "most extents that it asked for") \
+	X(extents, "extents that such requests got") \
+	X(ps, "slabs that they took them from") \
+	X(pages_per_ps, "pages that they took from one slab, in the mean") \
+	X(extents_per_ps, "extents that they took from one slab, in the mean") \
+	X(total_elapsed_ns_per_ps, "nanoseconds that this took for one slab, in the mean")
+#define HPA_ALLOC_KINDS 9u
+
 /* Kinds of slabs that are neither full nor empty, by the page class of their longest free run. */
 #define HPA_NONFULL_KINDS 64u
 
@@ -58,9 +74,17 @@ typedef struct hpa_source_s {
 typedef struct hpa_slabs_stats_s {
 	HPA_SLABS_FIELDS(HPA_STATS_FIELD)
 } hpa_slabs_stats_t;
+typedef struct hpa_alloc_stats_s {
+#define HPA_ALLOC_FIELD(name, says) uint64_t name;
+	HPA_ALLOC_FIELDS(HPA_ALLOC_FIELD)
+#undef HPA_ALLOC_FIELD
+	uint64_t pages, elapsed_ns; /* sums, of which the means are made */
+} hpa_alloc_stats_t;
 typedef struct hpa_stats_s {
 	HPA_SHARD_FIELDS(HPA_STATS_FIELD)
 	HPA_COUNTER_FIELDS(HPA_STATS_FIELD)
+	hsec_stats_t sec;
+	hpa_alloc_stats_t alloc[HPA_ALLOC_KINDS];
 	hpa_slabs_stats_t slabs;
 	hpa_slabs_stats_t full_slabs;
 	hpa_slabs_stats_t empty_slabs;
@@ -80,6 +104,8 @@ typedef struct hpa_s {
 	ql_t dirty; /* those that may be purged in part, since when, the oldest first */
 	ql_t ripe;  /* those that may become huge, likewise */
 	ql_t spare; /* descriptors */
+	hpa_alloc_stats_t alloc[HPA_ALLOC_KINDS];
+	hsec_t sec; /* pac_hpa puts it before the slabs */
 	/* Written under mtx, read without it. */
 	atomic_zu_t nslabs;
 	atomic_zu_t nempty;  /* slabs without pages in use */
@@ -100,10 +126,11 @@ typedef struct hpa_s {
 hpa_t *hpa_new(base_t *base, const hpa_source_t *source, void *ctx);
 
 /*
- * A run of size bytes, whole pages and at most a slab; NULL: there is no memory. *is_zeroed: it is
- * known to read as zero.
+ * Takes a run of size bytes, whole pages and at most a slab, for each extent of the list, and sets
+ * its addr and is_zeroed (the run is known to read as zero). Returns how many have one, from the
+ * first on: a slab is fetched for the first only. 0: there is no memory.
  */
-char *hpa_alloc(hpa_t *h, size_t size, bool *is_zeroed);
+unsigned hpa_alloc_some(hpa_t *h, size_t size, ql_t *extents);
 /* Takes the run that begins at addr, in the slab of the byte before it, if it is free. */
 bool hpa_try_alloc_at(hpa_t *h, char *addr, size_t size, bool *is_zeroed);
 /* Takes pages back that were taken, in any pieces. */
@@ -120,5 +147,13 @@ void hpa_purge(hpa_t *h, bool is_all);
 /* What the system does about huge pages; asked once. */
 hpa_sys_t hpa_sys(void);
 void hpa_stats_read(hpa_t *h, hpa_stats_t *out);
+/* The kind of a call that asks for n runs: 1, 2, up to 4, up to 8, and so on. */
+static inline unsigned
+hpa_alloc_kind(unsigned n) {
+	unsigned kind = n <= 1 ? 0 : lg_floor_zu(n - 1) + 1;
+	return kind < HPA_ALLOC_KINDS ? kind : HPA_ALLOC_KINDS - 1;
+}
+/* Adds sums, and makes the means anew. */
+void hpa_alloc_stats_add(hpa_alloc_stats_t *to, const hpa_alloc_stats_t *from, unsigned kind);
 
 #endif

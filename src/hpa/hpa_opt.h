@@ -13,7 +13,7 @@
 #define HPA_DIRTY_MULT_NEVER UINT32_MAX
 /* Smallest value of hpa_sec_max_bytes. */
 #define HPA_SEC_BYTES_MIN ((size_t)256 << 10)
-/* Largest value of hpa_sec_max_alloc: the largest size that thread caches hold by default. */
+/* Largest value of hpa_sec_max_alloc, but one page is always allowed. */
 #define HPA_SEC_ALLOC_MAX ((size_t)32 << 10)
 
 /* The values of opt_hpa_hugify_style. */

@@ -77,6 +77,43 @@ test_switch(void) {
 	}
 	run_child_conf(&r, "figures", "hpa:true,narenas:1");
 	child_exits(&r, 0, "what is counted of slabs adds up, and a purge leaves nothing dirty");
+	run_child_conf(&r, "sec", "hpa:true,narenas:1,tcache:false,hpa_sec_batch_fill_extra:7");
+	child_exits(&r, 0, "small extent caches are used");
+	contains(r.out, "batch 7, hits 1, wrong 0\n", "a miss brings as many as the option says");
+	run_child_conf(&r, "sec", "hpa:true,narenas:1,tcache:false,hpa_sec_nshards:0");
+	contains(r.out, "batch 0, hits 0, wrong 0\n", "no caches, no figures of them");
+	run_child_conf(&r, "sec", "hpa:true,narenas:1,tcache:false,hpa_sec_max_alloc:4096");
+	contains(r.out, ctl_size("arenas.page") > 12288 ? "" : "batch 0, hits 0, wrong 0\n",
+	    "longer extents are not held");
+}
+
+/* With hpa:true: slabs of three pages (or as many as the build has) come and go. */
+static int
+child_sec(void) {
+	char name[128];
+	unsigned ind = 0, bad = 0;
+	size_t len = sizeof(ind), extent = 2 * ctl_size("arenas.page") > 16384
+	    ? ctl_size("arenas.page") : 12288;
+	if (mallctl("arenas.create", &ind, &len, NULL, 0) != 0)
+		return 1;
+	int flags = MALLOCX_ARENA(ind) | MALLOCX_TCACHE_NONE;
+	/* The only slab class of three pages, with a region of three quarters of a page. */
+	size_t size = extent / 4;
+	void *p[5] = {mallocx(size, flags)};
+	ctl_epoch();
+	size_t bytes = ctl_size(ctl_name(name, "stats.arenas.%u.hpa_sec_bytes", ind));
+	for (unsigned i = 1; i < 5; i++)
+		p[i] = mallocx(size, flags);	/* the last one begins another slab */
+	ctl_epoch();
+	size_t hits = ctl_size(ctl_name(name, "stats.arenas.%u.hpa_sec_hits", ind));
+	for (unsigned i = 0; i < 5; i++)
+		dallocx(p[i], flags);
+	ctl_void(ctl_name(name, "arena.%u.purge", ind));
+	ctl_epoch();
+	bad += wrong_if(ctl_size(ctl_name(name, "stats.arenas.%u.hpa_sec_bytes", ind)) != 0);
+	bad += wrong_if(ctl_size(ctl_name(name, "stats.arenas.%u.hpa_shard.nactive", ind)) != 0);
+	printf("batch %zu, hits %zu, wrong %u\n", bytes / extent, hits, bad);
+	return bad != 0;
 }
 
 static void
@@ -110,6 +147,9 @@ test_nodes(void) {
 			nzero += ctl_u64(ctl_name(name, "stats.arenas.%u.mutexes.%s.num_ops", arenas[a],
 			    locks[i])) == 0;
 	}
+	for (unsigned i = 0; i < 9; i++, n++)
+		nzero += ctl_u64(ctl_name(name, "stats.arenas.0.hpa_shard.alloc.%u.extents", i)) == 0;
+	ok(!ctl_exists("stats.arenas.0.hpa_shard.alloc.9.extents"), "there are nine kinds of requests");
 	is_uint(nzero, n, "statistics are there and zero, of one arena and of all");
 	ok(!ctl_exists("stats.arenas.0.hpa_shard.nonfull_slabs.64.nactive_huge"),
 	    "there are 64 kinds of slabs");
@@ -141,7 +181,8 @@ child_figures(void) {
 	}
 	size_t active = ctl_size("stats.arenas.0.hpa_shard.nactive");
 	bad += wrong_if(active > ctl_size("stats.arenas.0.pactive")
-	    + ctl_size("stats.arenas.0.pdirty"));
+	    + ctl_size("stats.arenas.0.pdirty")
+	    + ctl_size("stats.arenas.0.hpa_sec_bytes") / ctl_size("arenas.page"));
 	bad += wrong_if(ctl_u64("stats.arenas.0.mutexes.hpa_shard.num_ops") == 0);
 	bad += wrong_if(ctl_size("stats.resident") > ctl_size("stats.mapped"));
 	ctl_void("arena.0.purge");
@@ -154,6 +195,7 @@ child_figures(void) {
 static const struct test_child children[] = {
 	{"options", child_options},
 	{"figures", child_figures},
+	{"sec", child_sec},
 	{NULL, NULL},
 };
 
@@ -165,6 +207,6 @@ main(int argc, char **argv) {
 	if (ctl_bool("config.stats") && !ctl_bool("opt.hpa"))
 		test_nodes();
 	else
-		skip(4, "no statistics, or hpa is on");
+		skip(5, "no statistics, or hpa is on");
 	return done_testing();
 }

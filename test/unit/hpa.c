@@ -1,6 +1,6 @@
 /*
  * hpa/: the bitmaps of a huge slab against a model, the order of the set, each rule with a clock of
- * the test's own, and a shard whose memory and system calls are counted.
+ * the test's own, small extent caches, and a shard whose memory and system calls are counted.
  */
 #include "core.h"
 
@@ -62,6 +62,20 @@ fake_open(const char *path, int flags, unsigned mode) {
 		abort();
 	}
 	return fd;
+}
+
+/* One run; NULL: no memory. */
+static char *
+take(hpa_t *h, size_t size, bool *is_zeroed) {
+	edata_t e;
+	ql_t list;
+	ql_init(&list);
+	ql_push_tail(&list, &e.link);
+	if (hpa_alloc_some(h, size, &list) == 0) {
+		return NULL;
+	}
+	*is_zeroed = e.is_zeroed;
+	return e.addr;
 }
 
 static char *
@@ -231,10 +245,10 @@ static void
 test_return(void) {
 	hpa_t *h = shard();
 	bool is_zeroed = false;
-	char *a = hpa_alloc(h, HSLAB_SIZE / 2, &is_zeroed), *b = hpa_alloc(h, HSLAB_SIZE / 2,
+	char *a = take(h, HSLAB_SIZE / 2, &is_zeroed), *b = take(h, HSLAB_SIZE / 2,
 	    &is_zeroed);
 	ok(a != NULL && b == a + HSLAB_SIZE / 2 && is_zeroed && sys.got == 1, "two halves of one slab");
-	char *c = hpa_alloc(h, PAGE, &is_zeroed);
+	char *c = take(h, PAGE, &is_zeroed);
 	is_uint(sys.got, 2, "a page more is a slab more");
 	hpa_dalloc(h, b, PAGE);
 	ok(hpa_try_alloc_at(h, b, PAGE, &is_zeroed) && !is_zeroed,
@@ -253,7 +267,7 @@ test_return(void) {
 	hpa_tick(h, now + 100 * MSEC, 100, false);
 	is_uint(sys.put, 2, "or until it has passed");
 	sys.is_dry = true;
-	ok(hpa_alloc(h, PAGE, &is_zeroed) == NULL, "no memory is NULL");
+	ok(take(h, PAGE, &is_zeroed) == NULL, "no memory is NULL");
 	opt_hpa_dirty_mult = FXP_INIT_PERCENT(25);
 }
 
@@ -262,7 +276,7 @@ static void
 fill(hpa_t *h, unsigned n, char **slabs) {
 	bool is_zeroed;
 	for (unsigned i = 0; i < n; i++) {
-		slabs[i] = hpa_alloc(h, HSLAB_SIZE, &is_zeroed);
+		slabs[i] = take(h, HSLAB_SIZE, &is_zeroed);
 	}
 	for (unsigned i = 0; i < HSLAB_NPAGES; i += 2) {
 		hpa_dalloc(h, slabs[0] + ((size_t)i << LG_PAGE), PAGE);
@@ -299,10 +313,10 @@ test_huge(void) {
 	char *slabs[HRULE_GROWN + 1];
 	bool is_zeroed;
 	for (unsigned i = 0; i < HRULE_GROWN; i++) {
-		slabs[i] = hpa_alloc(h, HSLAB_SIZE, &is_zeroed);
+		slabs[i] = take(h, HSLAB_SIZE, &is_zeroed);
 	}
 	is_uint(sys.huge, 0, "the first slabs are not huge");
-	slabs[HRULE_GROWN] = hpa_alloc(h, HSLAB_SIZE, &is_zeroed);
+	slabs[HRULE_GROWN] = take(h, HSLAB_SIZE, &is_zeroed);
 	is_uint(sys.huge, 1, "a growing shard's are");
 	hpa_tick(h, now + 9999 * MSEC, -1, false);
 	is_uint(sys.huge, 1, "full ones wait for the delay");
@@ -325,6 +339,103 @@ test_huge(void) {
 	ok(sys.put == 2 && sys.marked == 2, "the source hears of marks");
 }
 
+/* ------------------------------------------------------------------ small extent caches */
+
+#define N_EXTENTS 64
+
+static edata_t *
+hot(edata_t *e, size_t npages) {
+	memset(e, 0, sizeof(*e));
+	e->size = npages << LG_PAGE;
+	e->state = extent_state_hot;
+	e->is_hpa = true;
+	ql_init(&e->link);
+	return e;
+}
+
+/* Empties a list; returns its length. */
+static unsigned
+empty(ql_t *list) {
+	unsigned n = 0;
+	for (ql_t *l; (l = ql_first(list)) != NULL; n++) {
+		ql_remove(l);
+	}
+	return n;
+}
+
+static void
+test_sec(void) {
+	static edata_t e[N_EXTENTS];
+	size_t max_bytes = opt_hpa_sec_max_bytes;
+	hsec_stats_t stats = {0};
+	hsec_t s = {0};
+	ql_t out, some;
+	ql_init(&out);
+	ql_init(&some);
+	opt_hpa_sec_nshards = 0;
+	ok(hsec_init(&s, base_new(NULL)) == 0 && !hsec_serves(&s, PAGE), "none of them serves nobody");
+	opt_hpa_sec_nshards = SIZE_MAX;
+	ok(hsec_init(&s, base_new(NULL)) == 0 && s.n == HSEC_MAX, "their number is bounded");
+	opt_hpa_sec_nshards = 2;
+	ok(hsec_init(&s, base_new(NULL)) == 0 && hsec_serves(&s, PAGE)
+	    && !hsec_serves(&s, opt_hpa_sec_max_alloc + PAGE), "extents up to a length are served");
+	opt_hpa_sec_max_bytes = 8 << LG_PAGE;
+	ok(hsec_take(&s, PAGE) == NULL, "an empty one misses");
+	for (unsigned i = 0; i < 8; i++) {
+		hsec_put(&s, hot(&e[i], 1), &out);
+	}
+	ok(ql_is_empty(&out) && hsec_take(&s, PAGE) == &e[7], "the one that came last goes first");
+	hsec_put(&s, &e[7], &out);
+	hsec_put(&s, hot(&e[8], 1), &out);
+	ok(edata_of_link(ql_first(&out)) == &e[0], "one more than it holds: the oldest leaves");
+	is_uint(empty(&out), 5, "and others until half is left");
+	is_uint(atomic_load_zu(&s.bytes, MO_RELAXED), 4 * PAGE, "bytes are counted");
+	ok(!hsec_try_idle(&s, now, 10 * MSEC) && !hsec_try_idle(&s, now + 9 * MSEC, 10 * MSEC)
+	    && hsec_try_idle(&s, now + 10 * MSEC, 10 * MSEC), "it is idle after the time");
+	for (unsigned i = 0; i < 5; i++) {
+		ql_push_tail(&some, &hot(&e[i], 1)->link);
+	}
+	hsec_fill(&s, &some, &out);
+	ok(ql_is_empty(&some) && empty(&out) == 5, "what a request brings is bounded too");
+	ok(!hsec_try_idle(&s, now + 20 * MSEC, 10 * MSEC) || hsec_take(&s, PAGE) != NULL,
+	    "what was brought is found");
+	hsec_drain(&s, &out);
+	ok(empty(&out) > 0 && atomic_load_zu(&s.bytes, MO_RELAXED) == 0 && !hsec_try_idle(&s,
+	    UINT64_MAX, 0), "drained, nothing is left");
+	hsec_stats_read(&s, &stats);
+	ok(stats.hits >= 1 && stats.misses == 1 && stats.dalloc_noflush == 9 && stats.dalloc_flush == 1
+	    && stats.overfills == 1 && stats.bytes == 0, "each of these is counted");
+	opt_hpa_sec_max_bytes = max_bytes;
+}
+
+/* ------------------------------------------------------------------ all of it */
+
+static void
+test_batch(void) {
+	static edata_t e[6];
+	hpa_t *h = shard();
+	hpa_stats_t s;
+	ql_t list;
+	ql_init(&list);
+	for (unsigned i = 0; i < 6; i++) {
+		ql_push_tail(&list, &hot(&e[i], 0)->link);
+	}
+	is_uint(hpa_alloc_some(h, HSLAB_SIZE / 4, &list), 4, "a batch fetches one slab, not two");
+	bool is_dense = true;
+	for (unsigned i = 1; i < 4; i++) {
+		is_dense = is_dense && e[i].addr == e[0].addr + i * (HSLAB_SIZE / 4) && e[i].is_zeroed;
+	}
+	ok(is_dense && sys.got == 1, "and fills it");
+	memset(&s, 0, sizeof(s));
+	hpa_stats_read(h, &s);
+	ok(s.alloc[3].extents == 4 && s.alloc[3].ps == 1 && s.alloc[3].extents_per_ps == 4
+	    && s.alloc[3].pages_per_ps == HSLAB_NPAGES && s.alloc[3].min_extents == 5
+	    && s.alloc[3].max_extents == 8, "a request for five to eight is counted as such");
+	ok(hpa_alloc_kind(1) == 0 && hpa_alloc_kind(2) == 1 && hpa_alloc_kind(3) == 2
+	    && hpa_alloc_kind(4) == 2 && hpa_alloc_kind(128) == 7 && hpa_alloc_kind(129) == 8
+	    && hpa_alloc_kind(1000) == 8, "kinds double");
+}
+
 static void
 test_many(void) {
 	static char *runs[N_RUNS];
@@ -342,7 +453,7 @@ test_many(void) {
 			runs[i] = NULL;
 		} else {
 			sizes[i] = (1 + core_below(&rnd, 17)) << LG_PAGE;
-			runs[i] = hpa_alloc(h, sizes[i], &is_zeroed);
+			runs[i] = take(h, sizes[i], &is_zeroed);
 			sum += sizes[i];
 		}
 		if (k % 1000 == 0) {
@@ -374,6 +485,7 @@ body(void) {
 	pages_boot();
 	sc_boot();
 	base_boot();
+	hpa_opt_boot();
 	ok(pages_can_purge_forced(), "the system gives pages up");
 	os_hooks = &hooks;
 	nstime_now_hook = fake_now;
@@ -385,6 +497,8 @@ body(void) {
 	test_return();
 	test_purge();
 	test_huge();
+	test_sec();
+	test_batch();
 	test_many();
 	nstime_now_hook = NULL;
 	os_hooks = &os_hooks_real;
