@@ -1,6 +1,8 @@
 /*
- * Lists of small extents by length, with a lock for each group of threads; hsec.h has the contract
- * and the invariant. Functions named _locked need the lock of their cache. Called by pac_hpa.
+ * Lists of small extents by length, with a lock for each group of threads; hsec.h has the contract.
+ * Invariant: the bytes of a cache are the sum of its lists, and s->bytes the sum of all caches.
+ * Functions named _locked need the lock of their cache, under which no other is taken. Called by
+ * pac_hpa.
  */
 #include "hpa/hsec.h"
 
