@@ -14,6 +14,7 @@
 #include "arena/arenas.h"
 #include "arena/background_thread.h"
 #include "conf/conf.h"
+#include "extent/ahead.h"
 #include "extent/guard.h"
 #include "hpa/hpa_opt.h"
 #include "imalloc.h"
@@ -157,6 +158,7 @@ boot_wires(void) {
 	if (config_prof) {
 		prof_control_wire();
 	}
+	ahead_boot();
 	return 0;
 }
 

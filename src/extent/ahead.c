@@ -70,6 +70,18 @@ ahead_try_room(void) {
 	return step != 0;
 }
 
+static size_t
+ahead_populate_base(char *addr, size_t size) {
+	return ahead_try_room() ? ahead_populate_more(addr, size) : 0;
+}
+
+void
+ahead_boot(void) {
+	if (opt_populate) {
+		base_populate_hook = ahead_populate_base;
+	}
+}
+
 /* Whether a dirty extent is long enough, though it is kept for longer requests. */
 static bool
 ahead_is_needless(ecache_t *dirty, size_t size) {

@@ -75,6 +75,8 @@ ahead_step(size_t room) {
 size_t ahead_fill(extent_src_t *src, ecache_t *dirty, ecache_t *retained, size_t size, size_t run);
 /* Populates pages of a huge piece. Returns size; 0: not done, because it is off or has failed. */
 size_t ahead_populate_more(char *addr, size_t size);
+/* From now on bases populate ahead too (meta/base.h), if it is on. */
+void ahead_boot(void);
 /* Whether no limit of memory is near, as far as the last look says. */
 bool ahead_try_room(void);
 void ahead_stats_read(ahead_stats_t *out);

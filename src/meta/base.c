@@ -27,6 +27,7 @@ static base_t *b0;
 unsigned opt_metadata_thp = metadata_thp_disabled;
 const char *const metadata_thp_names[] = {"disabled", "auto", "always", NULL};
 bool (*base_fault_hook)(void);
+size_t (*base_populate_hook)(char *addr, size_t size);
 
 static void *
 base_map_system(void *ctx UNUSED, size_t size) {
@@ -112,7 +113,24 @@ base_block_adopt_locked(base_t *base, base_block_t *block, size_t unit) {
 	base->end = (char *)block + block->size;
 	base->next_size = min_zu(max_zu(base->next_size * 2, PAGE), BASE_BLOCK_MAX);
 	base->stats.mapped += block->size;
+	base->ready = (char *)block + unit;
 	base_touched_locked(base, unit);
+}
+
+/* Counts the pages up to `to`, which are used now, and perhaps gets some more ready at once. */
+static void
+base_reach_locked(base_t *base, char *to) {
+	if (to <= base->ready) {
+		return;
+	}
+	size_t run = min_zu(base_ahead(base->stats.allocated), (size_t)(base->end - base->ready));
+	bool is_ahead = run > (size_t)(to - base->ready) && base_populate_hook != NULL
+	    && base->pages == &base_pages_system && base->unit == PAGE;
+	if (is_ahead && base_populate_hook(base->ready, run) == run) {
+		to = base->ready + run;
+	}
+	base_touched_locked(base, (size_t)(to - base->ready));
+	base->ready = to;
 }
 
 /* Takes size bytes from the newest block; NULL if they do not fit. */
@@ -122,11 +140,7 @@ base_carve_locked(base_t *base, size_t size, size_t alignment) {
 	if (from + size < from || from + size > (uintptr_t)base->end) {
 		return NULL;
 	}
-	/*
-	 * The unit that holds the cursor is counted already; count those that this piece reaches.
-	 */
-	base_touched_locked(
-	    base, align_up(from + size, base->unit) - align_up((uintptr_t)base->cursor, base->unit));
+	base_reach_locked(base, (char *)align_up(from + size, base->unit));
 	base->cursor = (char *)(from + size);
 	base->stats.allocated += size;
 	return (void *)from;

@@ -11,6 +11,8 @@
 #define META_BASE_H
 
 #include "os/mutex.h"
+#include "os/pages.h"
+#include "util/bits.h"
 #include "util/compiler.h"
 
 /* Where a base gets its pages. */
@@ -37,6 +39,7 @@ typedef struct base_s {
 	/* First free byte of the newest block, and the block's end. */
 	char *cursor;
 	char *end;
+	char *ready;      /* pages of the newest block below this are counted as touched */
 	size_t next_size; /* size of the next block in bytes */
 	/* touched pages of the newest block are counted in this unit: PAGE or HUGEPAGE */
 	size_t unit;
@@ -68,6 +71,23 @@ base_t *base_b0(void);
 base_t *base_new(const base_pages_t *pages);
 /* Returns all blocks, including the one that holds the base itself. */
 void base_delete(base_t *base);
+
+/*
+ * A base that has handed out 1 MiB gets a 64th of that, 16 to 256 KiB, populated before its first
+ * touch, so at most that part of it is in memory too early. Boot sets this to a function that
+ * populates fresh pages and returns size, or 0 if that is not to be done or fails. Not called for
+ * bases with a page source of their own, nor for blocks of huge pages.
+ */
+#define BASE_LG_AHEAD 6
+#define BASE_AHEAD_MIN (ZU(16) << 10)
+#define BASE_AHEAD_MAX (ZU(256) << 10)
+extern HIDDEN size_t (*base_populate_hook)(char *addr, size_t size);
+
+/* Bytes to be populated at once by a base that has handed out so many; 0: none. */
+static inline size_t
+base_ahead(size_t allocated) {
+	return min_zu(allocated >> BASE_LG_AHEAD, BASE_AHEAD_MAX) & ~(max_zu(BASE_AHEAD_MIN, PAGE) - 1);
+}
 
 /*
  * For tests: if this returns true, an allocation of metadata, recycled or not, fails as if there

@@ -114,6 +114,56 @@ test_growth(void) {
 	is_uint(source.mapped, 0, "all given back");
 }
 
+static struct {
+	unsigned ncalls;
+	size_t bytes;
+	bool is_refused;
+} ahead;
+
+static size_t
+fake_populate(char *addr UNUSED, size_t size) {
+	ahead.ncalls++;
+	ahead.bytes += ahead.is_refused ? 0 : size;
+	return ahead.is_refused ? 0 : size;
+}
+
+/* A base from the system has a 64th of what it handed out populated, and not before 1 MiB. */
+static void
+test_ahead(void) {
+	base_stats_t st;
+	size_t total = 0, least = max_zu(BASE_AHEAD_MIN, PAGE) << BASE_LG_AHEAD;
+	unsigned bad = 0;
+
+	ok(base_ahead(least - 1) == 0 && base_ahead(least) == least >> BASE_LG_AHEAD
+	    && base_ahead(SIZE_MAX) == BASE_AHEAD_MAX, "from a size on, a 64th, 256 KiB at most");
+	base_t *base = base_new(NULL);
+	base_populate_hook = fake_populate;
+	for (; total < (size_t)32 << 20; total += 128) {
+		bad += wrong_if(base_alloc(base, 128, 128) == NULL);
+		bad += wrong_if(total < least / 2 && ahead.ncalls > 0);
+	}
+	base_stats_read(base, &st);
+	ok(bad == 0 && ahead.ncalls > 0, "%u calls for 32 MiB", ahead.ncalls);
+	ok(ahead.bytes >= total / 2 && ahead.bytes <= total + BASE_AHEAD_MAX, "%zu bytes", ahead.bytes);
+	ok(st.resident >= st.allocated && st.resident <= st.allocated + (st.allocated >> BASE_LG_AHEAD)
+	    + BASE_AHEAD_MAX, "resident %zu of allocated %zu", st.resident, st.allocated);
+	ahead.is_refused = true;
+	ok(base_alloc(base, (size_t)1 << 20, 16) != NULL, "a refusal changes nothing else");
+	base_stats_read(base, &st);
+	ok(st.resident >= st.allocated, "and pages are counted when they are used");
+	base_populate_hook = NULL;
+	base_delete(base);
+	unsigned ncalls = ahead.ncalls;
+	base_populate_hook = fake_populate;
+	base = base_new(&pages);
+	for (total = 0; total < (size_t)8 << 20; total += 4096) {
+		bad += wrong_if(base_alloc(base, 4096, 16) == NULL);
+	}
+	ok(bad == 0 && ahead.ncalls == ncalls, "pages of another source are not populated");
+	base_populate_hook = NULL;
+	base_delete(base);
+}
+
 static void
 test_no_memory(void) {
 	memset(&source, 0, sizeof(source));
@@ -148,6 +198,7 @@ static void
 body(void) {
 	test_pieces();
 	test_growth();
+	test_ahead();
 	test_no_memory();
 	ok(base_b0() != NULL, "the process has its own");
 }
