@@ -13,7 +13,8 @@ sub command {
 
 # [verb, what it is for], those of jeprofctl too.
 sub verbs {
-	my @own = map { /^  jeprof ([a-z]+)(?!\|)\b .*?\s\s+(\S.*)$/ || /^  jeprof ([a-z]+)(?![|a-z]).* ([a-z].*)$/
+	my @own = map { /^  jeprof ([a-z]+)(?!\|)\b .*?\s\s+(\S.*)$/
+	    || /^  jeprof ([a-z]+)(?![|a-z]).* ([a-z].*)$/
 		? [$1, $2] : () } split /\n/, $Options::usage;
 	return (@own, map { [$_, 'of a running process (jeprofctl)'] } @Main::handed);
 }

@@ -1,6 +1,7 @@
-# Contention: profiles of threads that wait for locks, as gperftools writes them: cycles waited and how often, stack by stack. They
-# become text of ours whose objects are the contentions and whose bytes are nanoseconds, both multiplied by the sampling period; so
-# all forms of old read them. Verbs about memory refuse them.
+# Contention: profiles of threads that wait for locks, as gperftools writes them: cycles waited and
+# how often, stack by stack. They become text of ours whose objects are the contentions and whose
+# bytes are nanoseconds, both multiplied by the sampling period; so all forms of old read them.
+# Verbs about memory refuse them.
 package Contention;
 
 use constant GUESS => 2_800_000_000;	# cycles of a second where the profile does not say
@@ -13,9 +14,11 @@ sub heap_text {
 	return undef unless $text =~ /\A--- *(?:contention|(Stacks:))[^\n]*\n/gc;
 	Talk::note("$path: a contention profile of the old form: it counts signals of condition variables too") if defined $1;
 	my (%head, @rows, $wrong);
-	while ($text !~ /\G(?:--- Memory map:|MAPPED_LIBRARIES:)[^\n]*\n/gc && $text =~ /\G([^\n]*)\n?/gc && (length $1 || pos $text < length $text)) {
+	while ($text !~ /\G(?:--- Memory map:|MAPPED_LIBRARIES:)[^\n]*\n/gc
+	    && $text =~ /\G([^\n]*)\n?/gc && (length $1 || pos $text < length $text)) {
 		my $line = $1;
-		if (my ($cycles, $count, $stack) = $line =~ /^\s*(\d{1,20})\s+(?:(\d{1,20})\s+)?@\s*((?:0x[0-9a-fA-F]{1,16}\s*)*)$/) {
+		if (my ($cycles, $count, $stack) =
+		    $line =~ /^\s*(\d{1,20})\s+(?:(\d{1,20})\s+)?@\s*((?:0x[0-9a-fA-F]{1,16}\s*)*)$/) {
 			push @rows, [$cycles, $count // 1, $stack];
 		} elsif ($line =~ m{^\s*([a-z/ ]+?)\s*=\s*(\d{1,20})\s*$}) {
 			$head{$1} = $2;
@@ -23,7 +26,8 @@ sub heap_text {
 			$wrong //= $line;
 		}
 	}
-	Talk::doubt("$path: a line of the contention profile is not understood: " . substr Talk::clean($wrong), 0, 60) if defined $wrong;
+	Talk::doubt("$path: a line of the contention profile is not understood: "
+	    . substr Talk::clean($wrong), 0, 60) if defined $wrong;
 	Talk::fail(1, "$path: a profile of contention that holds none") unless @rows;
 	return written($path, \%head, \@rows, substr $text, pos($text) // 0);
 }
@@ -31,12 +35,15 @@ sub heap_text {
 sub written {
 	my ($path, $head, $rows, $maps) = @_;
 	my $speed = $head->{'cycles/second'} || GUESS;
-	Talk::doubt("$path: does not say cycles/second; 2.8 GHz is assumed") unless $head->{'cycles/second'};
+	Talk::doubt("$path: does not say cycles/second; 2.8 GHz is assumed")
+	    unless $head->{'cycles/second'};
 	my $period = $head->{'sampling period'} || 1;
 	my $out = "heap_v2/0\n# jemalloc.kind=contention\n";
 	for my $row (@$rows) {
 		my ($cycles, $count, $stack) = @$row;
-		$out .= sprintf "\@%s\n  t*: %.0f: %.0f [0: 0]\n", join('', map { ' ' . lc } split ' ', $stack), $count * $period, $cycles * $period / $speed * 1e9;
+		$out .= sprintf "\@%s\n  t*: %.0f: %.0f [0: 0]\n",
+		    join('', map { ' ' . lc } split ' ', $stack), $count * $period,
+		    $cycles * $period / $speed * 1e9;
 	}
 	$out .= "\nMAPPED_LIBRARIES:\n$maps";
 	$out .= "\n" unless $out =~ /\n\z/;
@@ -53,31 +60,36 @@ sub settle {
 	my ($option, @dumps) = @_;
 	my @mine = grep { is_one($_) } @dumps;
 	if (!@mine) {
-		$option->{$_} and Talk::note("--$_ has no effect here: it is for profiles of contention, and this is one of a heap") for @indices;
+		$option->{$_}
+		    and Talk::note("--$_ has no effect here: it is for profiles of contention, and this is one of a heap") for @indices;
 		return;
 	}
 	Talk::fail(2, 'a profile of contention and one of a heap cannot be added') if @mine < @dumps;
 	my ($heap) = grep { $option->{$_} } qw(inuse_space inuse_objects alloc_space alloc_objects);
 	Talk::note("--$heap has no effect here: it is for profiles of a heap, and this is one of contention") if defined $heap;
 	$option->{index} = Options::choose($option, 'total_delay', @indices);
-	Talk::fail(2, '--mean_delay is for --text: means of several stacks cannot be added') if $option->{index} eq 'mean_delay'
+	Talk::fail(2, '--mean_delay is for --text: means of several stacks cannot be added')
+	    if $option->{index} eq 'mean_delay'
 		&& $option->{mode} !~ /^(?:text|interactive)$/;
 }
 
 # For the verbs that know memory only.
 sub refuse {
 	my ($dump) = @_;
-	Talk::fail(2, "$dump->{file}: a profile of contention: jeprof top, flame, and the forms --text, --dot, --svg, --collapsed, --callgrind read it") if is_one($dump);
+	Talk::fail(2,
+	    "$dump->{file}: a profile of contention: jeprof top, flame, and the forms --text, --dot, --svg, --collapsed, --callgrind read it") if is_one($dump);
 	return $dump;
 }
 
-# From sums of delays to means: those of an entry are its delay by its contentions, not a sum of the means of its stacks.
+# From sums of delays to means: those of an entry are its delay by its contentions, not a sum of the
+# means of its stacks.
 sub to_means {
 	my ($sum, $counts) = @_;
 	for my $key (qw(flat cum)) {
 		$sum->{"delay_$key"} = $sum->{$key};
 		my $count = $counts->{$key};
-		$sum->{$key} = [map { defined $sum->{$key}[$_] ? $sum->{$key}[$_] / ($count->[$_] || 1) : undef } 0 .. $#{ $sum->{$key} }];
+		$sum->{$key} = [map { defined $sum->{$key}[$_] ? $sum->{$key}[$_] / ($count->[$_] || 1)
+		    : undef } 0 .. $#{ $sum->{$key} }];
 	}
 	$sum->{whole} = $sum->{kept};
 	$sum->{$_} /= $counts->{$_} || 1 for qw(total kept);

@@ -1,20 +1,29 @@
-# Cxx: the short form of a C++ name (no parameters, no template arguments), where no c++filt is there to
-# ask. Walks the mangled name (Itanium ABI) from left to right; what must be remembered on the way is the
-# list of substitutions. Dies inside, and answers undef, at what it does not know: then the mangled name
-# is shown.
+# Cxx: the short form of a C++ name (no parameters, no template arguments), where no c++filt is
+# there to ask. Walks the mangled name (Itanium ABI) from left to right; what must be remembered on
+# the way is the list of substitutions. Dies inside, and answers undef, at what it does not know:
+# then the mangled name is shown.
 package Cxx;
 
-my %standard = (a => 'std::allocator', b => 'std::basic_string', s => 'std::basic_string', i => 'std::basic_istream',
+my %standard = (a => 'std::allocator', b => 'std::basic_string', s => 'std::basic_string',
+    i => 'std::basic_istream',
 	o => 'std::basic_ostream', d => 'std::basic_iostream', t => 'std');
-my %builtin = (v => 'void', w => 'wchar_t', b => 'bool', c => 'char', a => 'signed char', h => 'unsigned char', s => 'short',
-	t => 'unsigned short', i => 'int', j => 'unsigned int', l => 'long', m => 'unsigned long', x => 'long long',
-	y => 'unsigned long long', n => '__int128', o => 'unsigned __int128', f => 'float', d => 'double', e => 'long double',
+my %builtin = (v => 'void', w => 'wchar_t', b => 'bool', c => 'char', a => 'signed char',
+    h => 'unsigned char', s => 'short',
+	t => 'unsigned short', i => 'int', j => 'unsigned int', l => 'long', m => 'unsigned long',
+	    x => 'long long',
+	y => 'unsigned long long', n => '__int128', o => 'unsigned __int128', f => 'float',
+	    d => 'double', e => 'long double',
 	g => '__float128', z => '...');
-my %operator = (nw => ' new', na => ' new[]', dl => ' delete', da => ' delete[]', aw => ' co_await', ps => '+', ng => '-',
-	ad => '&', de => '*', co => '~', pl => '+', mi => '-', ml => '*', dv => '/', rm => '%', an => '&', or => '|', eo => '^',
-	aS => '=', pL => '+=', mI => '-=', mL => '*=', dV => '/=', rM => '%=', aN => '&=', oR => '|=', eO => '^=', ls => '<<',
-	rs => '>>', lS => '<<=', rS => '>>=', eq => '==', ne => '!=', lt => '<', gt => '>', le => '<=', ge => '>=', ss => '<=>',
-	nt => '!', aa => '&&', oo => '||', pp => '++', mm => '--', cm => ',', pm => '->*', pt => '->', cl => '()', ix => '[]', qu => '?');
+my %operator = (nw => ' new', na => ' new[]', dl => ' delete', da => ' delete[]', aw => ' co_await',
+    ps => '+', ng => '-',
+	ad => '&', de => '*', co => '~', pl => '+', mi => '-', ml => '*', dv => '/', rm => '%',
+	    an => '&', or => '|', eo => '^',
+	aS => '=', pL => '+=', mI => '-=', mL => '*=', dV => '/=', rM => '%=', aN => '&=', oR => '|=',
+	    eO => '^=', ls => '<<',
+	rs => '>>', lS => '<<=', rS => '>>=', eq => '==', ne => '!=', lt => '<', gt => '>', le => '<=',
+	    ge => '>=', ss => '<=>',
+	nt => '!', aa => '&&', oo => '||', pp => '++', mm => '--', cm => ',', pm => '->*', pt => '->',
+	    cl => '()', ix => '[]', qu => '?');
 
 our ($in, @known);		# the name, read at pos($in); substitutions so far
 
@@ -47,7 +56,8 @@ sub encoding {
 sub name {
 	return nested() if take(qr/N/);
 	return local_name() if take(qr/Z/);
-	my $text = take(qr/St/) ? 'std::' . unqualified('') : take(qr/S(?=[0-9A-Z_])/) ? substitution() : unqualified('');
+	my $text = take(qr/St/) ? 'std::' . unqualified('') : take(qr/S(?=[0-9A-Z_])/) ? substitution()
+	    : unqualified('');
 	if ($in =~ /\GI/) {
 		push @known, $text;
 		arguments();

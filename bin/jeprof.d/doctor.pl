@@ -1,7 +1,8 @@
-# Doctor: the verb "doctor": why no profile comes out of a program or process, and what to do. One line a finding: ok, warn or
-# problem, what it is about, what was found; then the command to type. Nothing of the program is run. What a live process says of
-# itself is asked by jeprofctl status --json; the options are judged by the library itself, in a process of ours.
-# Exit: 0 fine, 1 a problem, 3 doubts, 5 no such process.
+# Doctor: the verb "doctor": why no profile comes out of a program or process, and what to do. One
+# line a finding: ok, warn or problem, what it is about, what was found; then the command to type.
+# Nothing of the program is run. What a live process says of itself is asked by jeprofctl status
+# --json; the options are judged by the library itself, in a process of ours. Exit: 0 fine, 1 a
+# problem, 3 doubts, 5 no such process.
 package Doctor;
 
 use Cwd ();
@@ -14,14 +15,16 @@ my %rank = (ok => 0, warn => 1, problem => 2);
 # One finding; $command is what to type about it.
 sub find {
 	my ($level, $about, $text, $command) = @_;
-	push @found, { level => $level, about => $about, text => Talk::clean($text), next => defined $command ? Talk::clean($command) : undef };
+	push @found, { level => $level, about => $about, text => Talk::clean($text),
+	    next => defined $command ? Talk::clean($command) : undef };
 	return $level eq 'ok';
 }
 
 sub command {
 	my ($option, @words) = @_;
 	push @words, $option->{p} if length $option->{p};
-	Talk::fail(2, 'doctor takes one program or process: jeprof doctor ./app, jeprof doctor 4711') unless @words == 1;
+	Talk::fail(2, 'doctor takes one program or process: jeprof doctor ./app, jeprof doctor 4711')
+	    unless @words == 1;
 	my ($who) = @words;
 	my $status = 0;
 	if (!length $option->{p} && -e $who || $who =~ m{/}) {
@@ -62,8 +65,11 @@ sub print_lines {
 sub print_json {
 	my ($who) = @_;
 	my $string = sub { defined $_[0] ? Top::json_string($_[0]) : 'null' };
-	my @text = map { my $one = $_; '{' . join(',', map { qq{"$_":} . $string->($one->{$_}) } qw(level about text next)) . '}' } @found;
-	printf "{\"target\":%s,\"verdict\":\"%s\",\"next\":%s,\n\"findings\":[\n%s\n]}\n", $string->($who), (qw(ok warn problem))[worst()],
+	my @text = map { my $one = $_; '{'
+	    . join(',', map { qq{"$_":} . $string->($one->{$_}) } qw(level about text next))
+	    . '}' } @found;
+	printf "{\"target\":%s,\"verdict\":\"%s\",\"next\":%s,\n\"findings\":[\n%s\n]}\n",
+	    $string->($who), (qw(ok warn problem))[worst()],
 		$string->(next_command()), join ",\n", @text;
 }
 
@@ -76,11 +82,14 @@ sub program {
 	my ($path) = @_;
 	Talk::fail(1, "$path: no such file") unless -e $path;
 	return find('problem', 'program', "$path: a directory, not a program") if -d _;
-	return find('problem', 'program', "$path: may not be executed; is it a program?", 'chmod +x ' . word($path)) unless -x _;
+	return find('problem', 'program', "$path: may not be executed; is it a program?",
+	    'chmod +x ' . word($path)) unless -x _;
 	my $file = Run::interpreter($path);
 	my $elf = Elf::open_file($file)
-		or return find('problem', 'program', "$file: not a program of ELF; the kernel starts no such file");
-	find('ok', 'program', "$path: " . ($file ne $path ? "a script; what runs is $file" : kind_of($elf)));
+		or return find('problem', 'program',
+		    "$file: not a program of ELF; the kernel starts no such file");
+	find('ok', 'program', "$path: " . ($file ne $path ? "a script; what runs is $file"
+	    : kind_of($elf)));
 	my %env = map { $_ => $ENV{$_} // '' } qw(MALLOC_CONF LD_PRELOAD);
 	my $is_secure = secure($file, $path);
 	preload_names($env{LD_PRELOAD}, '') unless $is_secure;
@@ -97,34 +106,44 @@ sub program {
 
 sub kind_of {
 	my ($elf) = @_;
-	my %machine = (3 => 'i386', 40 => 'arm', 62 => 'x86-64', 183 => 'aarch64', 243 => 'riscv', 21 => 'ppc64', 22 => 's390x');
+	my %machine = (3 => 'i386', 40 => 'arm', 62 => 'x86-64', 183 => 'aarch64', 243 => 'riscv',
+	    21 => 'ppc64', 22 => 's390x');
 	my $loader = Run::loader_of($elf);
-	return ($machine{ $elf->{machine} } // "machine $elf->{machine}") . ', ' . (length $loader ? 'dynamically linked' : 'statically linked');
+	return ($machine{ $elf->{machine} } // "machine $elf->{machine}") . ', '
+	    . (length $loader ? 'dynamically linked' : 'statically linked');
 }
 
-# A program that gets rights at its start: the loader and the library believe nothing of its environment then.
+# A program that gets rights at its start: the loader and the library believe nothing of its
+# environment then.
 sub secure {
 	my ($file, $path) = @_;
 	my ($mode, $uid, $gid) = (stat $file)[2, 4, 5];
 	my $copy = '/tmp/' . Object::base_name($file);
 	my $line = 'cp ' . word($file) . ' ' . word($copy) . ' && ' . run_line($copy);
-	my $why = $mode & 04000 && $uid != $> ? 'set-user-id' : $mode & 02000 && $gid != (split ' ', $))[0] ? 'set-group-id' : undef;
+	my $why = $mode & 04000 && $uid != $> ? 'set-user-id'
+	    : $mode & 02000 && $gid != (split ' ', $))[0] ? 'set-group-id' : undef;
 	my $getcap = defined $why ? undef : Tool::find('getcap');
-	$why = 'with file capabilities' if $getcap && $> && length(Tool::filter([$getcap, $file], '') // '');
+	$why = 'with file capabilities' if $getcap && $>
+	    && length(Tool::filter([$getcap, $file], '') // '');
 	if (defined $why) {
-		find('problem', 'rights', "$why: LD_PRELOAD and MALLOC_CONF are ignored, the mailbox stays closed; a copy has no such right", $line);
+		find('problem', 'rights',
+		    "$why: LD_PRELOAD and MALLOC_CONF are ignored, the mailbox stays closed; a copy has no such right", $line);
 		return 1;
 	}
-	find('warn', 'rights', 'set-user-id: for its owner it is profiled, for other users LD_PRELOAD and MALLOC_CONF are ignored', $line)
+	find('warn', 'rights',
+	    'set-user-id: for its owner it is profiled, for other users LD_PRELOAD and MALLOC_CONF are ignored', $line)
 		if $mode & 06000;
 	return 0;
 }
 
-# Files that LD_PRELOAD names and that are not there, below the root directory of the process; nor were they when it started.
+# Files that LD_PRELOAD names and that are not there, below the root directory of the process; nor
+# were they when it started.
 sub preload_names {
 	my ($text, $root, $maps) = @_;
-	for my $name (grep { m{/} && !-e "$root$_" && index($maps // '', $_) < 0 } split /[\s:]+/, $text) {
-		find('problem', 'preload', "LD_PRELOAD names $name, which is not there: the loader goes on without it");
+	for my $name (grep { m{/} && !-e "$root$_" && index($maps // '', $_) < 0 } split /[\s:]+/,
+	    $text) {
+		find('problem', 'preload',
+		    "LD_PRELOAD names $name, which is not there: the loader goes on without it");
 	}
 }
 
@@ -132,26 +151,34 @@ sub preload_names {
 sub allocator_of_program {
 	my ($file, $elf, $path, $library) = @_;
 	my $is_static = !length Run::loader_of($elf);
-	my $whose = $is_static ? Whose::static_one($file, $elf) : Whose::first_of($file, Whose::objects($file, $elf));
+	my $whose = $is_static ? Whose::static_one($file, $elf)
+	    : Whose::first_of($file, Whose::objects($file, $elf));
 	if (!$whose) {
 		my $ours = defined $library ? Elf::open_file($library) : undef;
-		my $reason = $ours ? Run::why_not_preloaded($elf, $ours, (stat $file)[2, 4, 5]) : 'the loader of this machine cannot list its objects';
+		my $reason = $ours ? Run::why_not_preloaded($elf, $ours, (stat $file)[2, 4, 5])
+		    : 'the loader of this machine cannot list its objects';
 		return find('problem', 'allocator', $reason) if defined $reason;
 		return find('warn', 'allocator', 'its objects cannot be listed here', run_line($path));
 	}
 	return told($whose) if $whose->{kind} =~ /ours|bare/;
 	my $who = "$whose->{name} ($whose->{path})";
-	return find('problem', 'allocator', "malloc is that of $whose->{name}, linked into the program: nothing that is preloaded replaces it; link it with libjemalloc.a",
+	return find('problem', 'allocator',
+	    "malloc is that of $whose->{name}, linked into the program: nothing that is preloaded replaces it; link it with libjemalloc.a",
 		'cc -o ' . word($path) . ' ... -ljemalloc') if $whose->{path} eq $file;
-	return find('problem', 'allocator', "malloc is that of $who: the library is neither linked nor preloaded", run_line($path)) if $whose->{kind} eq 'libc';
+	return find('problem', 'allocator',
+	    "malloc is that of $who: the library is neither linked nor preloaded", run_line($path))
+	    if $whose->{kind} eq 'libc';
 	return find('problem', 'allocator', "malloc is that of another allocator, $who; "
-		. ($whose->{name} eq 'jemalloc' ? "if it was built with profiling, $0 reads its profiles too; the library is used if it is preloaded" : 'the library is used if it is preloaded'), run_line($path));
+		. ($whose->{name} eq 'jemalloc'
+		    ? "if it was built with profiling, $0 reads its profiles too; the library is used if it is preloaded" : 'the library is used if it is preloaded'), run_line($path));
 }
 
 sub told {
 	my ($whose) = @_;
-	return find('problem', 'profiler', "$whose->{path}: the library was built without the profiler (--disable-prof); build it with") if $whose->{kind} eq 'bare';
-	return find('ok', 'allocator', "malloc is that of the library ($whose->{path}), with the profiler");
+	return find('problem', 'profiler',
+	    "$whose->{path}: the library was built without the profiler (--disable-prof); build it with") if $whose->{kind} eq 'bare';
+	return find('ok', 'allocator',
+	    "malloc is that of the library ($whose->{path}), with the profiler");
 }
 
 # ---- options ----
@@ -159,7 +186,8 @@ sub told {
 sub settings {
 	my ($conf, $root) = @_;
 	my %value;
-	for my $pair (split /,/, join ',', grep { length } readlink("$root/etc/malloc.conf") // '', $conf) {
+	for my $pair (split /,/, join ',', grep { length } readlink("$root/etc/malloc.conf") // '',
+	    $conf) {
 		my ($key, $value) = $pair =~ /^([^:]+):(.*)$/ or next;
 		$value{$key} = $value;
 	}
@@ -174,8 +202,10 @@ sub options {
 	my ($conf, $root, $library) = @_;
 	return unless length $conf;
 	my @lines = defined $library ? complaints($conf, $library) : ();
-	return find('ok', 'options', "MALLOC_CONF=$conf: each pair is understood") if defined $library && !@lines;
-	return find('warn', 'options', 'MALLOC_CONF is set, and no library is here to judge it') unless defined $library;
+	return find('ok', 'options', "MALLOC_CONF=$conf: each pair is understood")
+	    if defined $library && !@lines;
+	return find('warn', 'options', 'MALLOC_CONF is set, and no library is here to judge it')
+	    unless defined $library;
 	find('problem', 'options', "MALLOC_CONF: $_", 'man 3 jemalloc') for @lines;
 }
 
@@ -187,7 +217,8 @@ sub complaints {
 		open STDERR, '>&', \*STDOUT;
 		$ENV{LD_PRELOAD} = $library;
 		# Of what it switches on, nothing may be written.
-		$ENV{MALLOC_CONF} = "$conf,abort_conf:false,confirm_conf:false,prof:false,prof_final:false,prof_leak:false,stats_print:false,prof_ctl_fd:false,prof_ctl_dir:";
+		$ENV{MALLOC_CONF} =
+		    "$conf,abort_conf:false,confirm_conf:false,prof:false,prof_final:false,prof_leak:false,stats_print:false,prof_ctl_fd:false,prof_ctl_dir:";
 		no warnings 'exec';
 		exec { $program } $program or POSIX::_exit(127);
 	}
@@ -197,7 +228,8 @@ sub complaints {
 	for my $line (@all) {
 		$line =~ /^<jemalloc>: (.*)$/ or next;
 		my $text = $1;
-		next if $text =~ /^Abort|prof_ctl_dir:$|there is no such directory/;		# that is a finding of its own
+		# that is a finding of its own
+		next if $text =~ /^Abort|prof_ctl_dir:$|there is no such directory/;
 		next if $text =~ /without prof:true/ && is_true(settings($conf, '')->{prof});
 		$text =~ s/^Hint: // && @lines ? $lines[-1] .= " ($text)" : push @lines, $text;
 	}
@@ -207,12 +239,19 @@ sub complaints {
 # Would anything start the profiler, and anything write a profile?
 sub triggers {
 	my ($option, $path) = @_;
-	return find('warn', 'profiler', 'it is there and waits: nothing starts it (no prof:true in MALLOC_CONF)', run_line($path)) unless is_true($option->{prof});
-	return find('problem', 'profiler', 'prof_active:false: nothing is sampled until the program switches it on', run_line($path)) if ($option->{prof_active} // '') eq 'false';
+	return find('warn', 'profiler',
+	    'it is there and waits: nothing starts it (no prof:true in MALLOC_CONF)', run_line($path))
+	    unless is_true($option->{prof});
+	return find('problem', 'profiler',
+	    'prof_active:false: nothing is sampled until the program switches it on', run_line($path))
+	    if ($option->{prof_active} // '') eq 'false';
 	my @ways = grep { is_true($option->{$_}) } qw(prof_final prof_gdump prof_leak);
-	push @ways, grep { ($option->{$_} // 0) !~ /^(?:0|-1)$/ } grep { /^prof_threshold_|^lg_prof_interval$/ && !/metric|step/ } sort keys %$option;
+	push @ways, grep { ($option->{$_}
+	    // 0) !~ /^(?:0|-1)$/ } grep { /^prof_threshold_|^lg_prof_interval$/
+	    && !/metric|step/ } sort keys %$option;
 	return find('ok', 'profiler', "on, and a profile is written by @ways") if @ways;
-	return find('warn', 'profiler', 'on, but nothing writes a profile by itself (prof_final, prof_threshold_..., lg_prof_interval)',
+	return find('warn', 'profiler',
+	    'on, but nothing writes a profile by itself (prof_final, prof_threshold_..., lg_prof_interval)',
 		"MALLOC_CONF=prof:true,prof_final:true " . word($path));
 }
 
@@ -222,10 +261,14 @@ sub prefix {
 	my $name = length($text // '') ? $text : 'jeprof';
 	my $shown = $name =~ m{^(.*)/} ? length $1 ? $1 : '/' : '.';
 	my $dir = $shown =~ m{^/} ? "$root$shown" : "$cwd/$shown";
-	return find('problem', 'files', "profiles go to $shown, and there is no such directory", $command // 'mkdir -p ' . word($shown)) unless -d $dir;
-	return find('problem', 'files', "profiles go to $shown, where it may not write; name another place",
-		$command // 'MALLOC_CONF=prof:true,prof_prefix:/tmp/jeprof ...') unless may_write($dir, $owner);
-	return find('ok', 'files', "profiles go to $shown/" . Object::base_name($name) . '.PID....heap');
+	return find('problem', 'files', "profiles go to $shown, and there is no such directory",
+	    $command // 'mkdir -p ' . word($shown)) unless -d $dir;
+	return find('problem', 'files',
+	    "profiles go to $shown, where it may not write; name another place",
+		$command // 'MALLOC_CONF=prof:true,prof_prefix:/tmp/jeprof ...')
+		    unless may_write($dir, $owner);
+	return find('ok', 'files', "profiles go to $shown/" . Object::base_name($name)
+	    . '.PID....heap');
 }
 
 sub may_write {
@@ -243,30 +286,42 @@ sub names {
 	my ($file, $elf) = @_;
 	my $id = $elf->build_id;
 	my ($debug) = grep { -f } Object::debug_paths($elf, $id);
-	my $tail = length $id ? "build-id $id" : 'no build-id, so a profile cannot tell this build from another';
+	my $tail = length $id ? "build-id $id"
+	    : 'no build-id, so a profile cannot tell this build from another';
 	if ($elf->has_symtab || defined $debug) {
-		my $lines = $elf->has_lines || defined $debug ? 'functions and lines' : 'functions, no source lines (-g)';
-		return find(length $id ? 'ok' : 'warn', 'names', defined $debug ? "$lines by $debug; $tail" : "$lines; $tail",
+		my $lines = $elf->has_lines || defined $debug ? 'functions and lines'
+		    : 'functions, no source lines (-g)';
+		return find(length $id ? 'ok' : 'warn', 'names',
+		    defined $debug ? "$lines by $debug; $tail" : "$lines; $tail",
 			length $id ? undef : 'cc -Wl,--build-id ...');
 	}
 	my ($server) = split ' ', $ENV{DEBUGINFOD_URLS} // '';
-	return find('warn', 'names', "stripped: of the program only exported functions have names; $tail",
-		length $id && !defined $server ? 'export DEBUGINFOD_URLS=https://debuginfod.debian.net' : undef);
+	return find('warn', 'names',
+	    "stripped: of the program only exported functions have names; $tail",
+		length $id && !defined $server ? 'export DEBUGINFOD_URLS=https://debuginfod.debian.net'
+		    : undef);
 }
 
-# How a stack is read in it: by frame pointers if its functions set them up, else by its unwind tables.
+# How a stack is read in it: by frame pointers if its functions set them up, else by its unwind
+# tables.
 sub stacks {
 	my ($elf) = @_;
 	my $share = frame_pointers($elf);
-	my $has_tables = $elf->section('.eh_frame') || grep { $_->{type} == 0x6474e550 } @{ $elf->{segments} };	# PT_GNU_EH_FRAME
-	my $text = !defined $share ? 'frame pointers: not known' : $share >= 0.5 ? sprintf('%.0f%% of the functions have frame pointers', 100 * $share)
+	# PT_GNU_EH_FRAME
+	my $has_tables = $elf->section('.eh_frame')
+	    || grep { $_->{type} == 0x6474e550 } @{ $elf->{segments} };
+	my $text = !defined $share ? 'frame pointers: not known' : $share >= 0.5
+	    ? sprintf('%.0f%% of the functions have frame pointers', 100 * $share)
 		: 'no frame pointers';
-	return find('ok', 'stacks', "$text; " . ($has_tables ? 'it has unwind tables' : 'no unwind tables are needed'))
+	return find('ok', 'stacks', "$text; "
+	    . ($has_tables ? 'it has unwind tables' : 'no unwind tables are needed'))
 		if $has_tables || ($share // 0) >= 0.5;
-	return find('warn', 'stacks', "$text, and no unwind tables: stacks end after a frame or two", 'cc -fno-omit-frame-pointer -fasynchronous-unwind-tables ...');
+	return find('warn', 'stacks', "$text, and no unwind tables: stacks end after a frame or two",
+	    'cc -fno-omit-frame-pointer -fasynchronous-unwind-tables ...');
 }
 
-# The share of functions that begin as one with a frame pointer does; undef where that cannot be said.
+# The share of functions that begin as one with a frame pointer does; undef where that cannot be
+# said.
 sub frame_pointers {
 	my ($elf) = @_;
 	my %prologue = (62 => qr/\x55\x48\x89\xe5/, 183 => qr/\xfd\x7b.\xa9/s);
@@ -278,10 +333,12 @@ sub frame_pointers {
 	for (my $at = 0; $at + 24 <= length $data && $all < 2000; $at += 24) {
 		my $symbol = $elf->symbol(substr $data, $at, 24) or next;
 		next if $symbol->{size} < 48;		# a small one may need no frame
-		my ($segment) = grep { $_->{type} == Elf::PT_LOAD && $symbol->{start} >= $_->{vaddr} && $symbol->{start} < $_->{vaddr} + $_->{filesz} } @{ $elf->{segments} };
+		my ($segment) = grep { $_->{type} == Elf::PT_LOAD && $symbol->{start} >= $_->{vaddr}
+		    && $symbol->{start} < $_->{vaddr} + $_->{filesz} } @{ $elf->{segments} };
 		next unless $segment;
 		$all++;
-		$with++ if $elf->bytes($symbol->{start} - $segment->{vaddr} + $segment->{offset}, 32) =~ $pattern;
+		$with++ if $elf->bytes($symbol->{start} - $segment->{vaddr} + $segment->{offset},
+		    32) =~ $pattern;
 	}
 	return $all ? $with / $all : undef;
 }

@@ -1,7 +1,8 @@
 # Elf: one object file. Opened once; sections and symbols are read when asked for.
 package Elf;
 
-use constant { PT_LOAD => 1, PT_NOTE => 4, SHT_SYMTAB => 2, SHT_NOBITS => 8, SHT_DYNSYM => 11, SHF_EXECINSTR => 4,
+use constant { PT_LOAD => 1, PT_NOTE => 4, SHT_SYMTAB => 2, SHT_NOBITS => 8, SHT_DYNSYM => 11,
+    SHF_EXECINSTR => 4,
 	EM_ARM => 40, PF_X => 1, SYM_CHUNK => 8192 };
 
 my %opened;		# path -> Elf or 0
@@ -63,7 +64,8 @@ sub template {
 sub read_header {
 	my ($self, $ident) = @_;
 	my @field = unpack $self->template('x16 SSL AAA LSSSSSS'), $ident;
-	@$self{qw(type machine phoff shoff phentsize phnum shentsize shnum shstrndx)} = @field[0, 1, 4, 5, 8 .. 12];
+	@$self{qw(type machine phoff shoff phentsize phnum shentsize shnum shstrndx)} =
+	    @field[0, 1, 4, 5, 8 .. 12];
 	return if !$self->{shoff} || !$self->{shentsize};
 	my $first = $self->section_at(0) or return;
 	$self->{shnum} = $first->{size} if $self->{shnum} == 0;
@@ -82,7 +84,8 @@ sub read_segments {
 	my @order = $self->{wide} ? (0, 1, 2, 3, 5) : (0, 6, 1, 2, 4);
 	for (my $at = 0; $at + $need <= length $table; $at += $size) {
 		my %segment;
-		@segment{qw(type flags offset vaddr filesz)} = (unpack $shape, substr $table, $at, $need)[@order];
+		@segment{qw(type flags offset vaddr filesz)} =
+		    (unpack $shape, substr $table, $at, $need)[@order];
 		push @{ $self->{segments} }, \%segment;
 	}
 }
@@ -139,7 +142,8 @@ sub has_symtab {
 sub build_id {
 	my ($self) = @_;
 	return $self->{build_id} if defined $self->{build_id};
-	my @notes = map { $self->bytes($_->{offset}, $_->{filesz}) } grep { $_->{type} == PT_NOTE } @{ $self->{segments} };
+	my @notes = map { $self->bytes($_->{offset}, $_->{filesz}) } grep { $_->{type}
+	    == PT_NOTE } @{ $self->{segments} };
 	if (my $section = $self->section('.note.gnu.build-id')) {
 		push @notes, $self->bytes($section->{offset}, $section->{size});
 	}
@@ -191,7 +195,8 @@ sub fits_mapping {
 		my $lead = $segment->{offset} - $offset;
 		next if $lead < 0 || $lead > 0xffff;
 		my $need = $lead + $segment->{filesz};
-		return 1 if $length >= ($need & ~0xfff) && $length <= (($need + 0xffff) & ~0xffff) + 0x10000;
+		return 1 if $length >= ($need & ~0xfff)
+		    && $length <= (($need + 0xffff) & ~0xffff) + 0x10000;
 	}
 	return 0;
 }
@@ -212,15 +217,17 @@ sub names_for {
 	return { %$labels, map { $_ => $best{$_}{name} } keys %best };
 }
 
-# Names of addresses that no sized function covers: of the last symbol before each in its section, if that is a label: code written in
-# assembler has them. Only where all symbols are there: else there may be functions without one in between.
+# Names of addresses that no sized function covers: of the last symbol before each in its section,
+# if that is a label: code written in assembler has them. Only where all symbols are there: else
+# there may be functions without one in between.
 sub labels_for {
 	my ($self, @wanted) = @_;
 	my @code = grep { $_->{flags} & SHF_EXECINSTR } @{ $self->sections };
 	my %near;	# address -> [start, size, name] of the last symbol before it
 	for my $section (grep { $_->{type} == SHT_SYMTAB } @{ $self->sections }) {
 		for my $address (@wanted) {
-			my ($home) = grep { $address >= $_->{addr} && $address - $_->{addr} < $_->{size} } @code;
+			my ($home) = grep { $address >= $_->{addr}
+			    && $address - $_->{addr} < $_->{size} } @code;
 			$near{$address} //= [$home->{addr}, 1] if $home;
 		}
 		$self->scan_labels($section, \%near) if %near;
@@ -242,26 +249,29 @@ sub scan_labels {
 		my $chunk = $self->bytes($at, $left < $entry * SYM_CHUNK ? $left : $entry * SYM_CHUNK);
 		my @value = unpack $values, $chunk;
 		for my $i (grep { $page{$value[$_] >> 12} } 0 .. $#value) {
-			my ($name, $info, $index, $start, $size) = $self->{wide} ? unpack($shape, substr $chunk, $i * $entry, $entry)
+			my ($name, $info, $index, $start, $size) = $self->{wide}
+			    ? unpack($shape, substr $chunk, $i * $entry, $entry)
 				: (unpack $shape, substr $chunk, $i * $entry, $entry)[0, 3, 4, 1, 2];
 			next unless $index && $index < 0xff00 && ($info & 15) =~ /^(?:[012]|10)$/;
 			$start &= ~1 if $self->{machine} == EM_ARM && ($info & 15) == 2;
 			for my $address (grep { $_ >= $start && $start >= $near->{$_}[0] } @sorted) {
 				my $text = $self->string($strings->{offset} + $name);
 				next unless $text =~ /^[^.\$]/;	# marks of the assembler
-				$near->{$address} = [$start, $size, $text] if $start > $near->{$address}[0] || !defined $near->{$address}[2] || $size;
+				$near->{$address} = [$start, $size, $text]
+				    if $start > $near->{$address}[0] || !defined $near->{$address}[2] || $size;
 			}
 		}
 	}
 }
 
-# Reads one symbol table in large pieces and looks only at symbols near a wanted address: a test of the
-# page where the symbol starts throws nearly all of them away before anything else is looked at.
+# Reads one symbol table in large pieces and looks only at symbols near a wanted address: a test of
+# the page where the symbol starts throws nearly all of them away before anything else is looked at.
 sub scan_symbols {
 	my ($self, $section, $wanted, $best) = @_;
 	my $strings = $self->sections->[$section->{link}] or return;
 	my $entry = $self->{wide} ? 24 : 16;
-	my ($values, $sizes) = map { $self->template($_) } $self->{wide} ? ('(x8Qx8)*', '(x16Q)*') : ('(x4Lx8)*', '(x8Lx4)*');
+	my ($values, $sizes) = map { $self->template($_) } $self->{wide} ? ('(x8Qx8)*', '(x16Q)*')
+	    : ('(x4Lx8)*', '(x8Lx4)*');
 	my @sorted = sort { $a <=> $b } @$wanted;
 	my %page = map { ($_ => 1, $_ - 1 => 1) } map { $_ >> 12 } @sorted;	# or the page before
 	my $end = $section->{offset} + $section->{size};
@@ -283,7 +293,8 @@ sub scan_symbols {
 sub symbol {
 	my ($self, $raw) = @_;
 	my $shape = $self->{symbol_shape} //= $self->template($self->{wide} ? 'LCx1SQQ' : 'LLLCx1S');
-	my ($name, $info, $index, $start, $size) = $self->{wide} ? unpack($shape, $raw) : (unpack $shape, $raw)[0, 3, 4, 1, 2];
+	my ($name, $info, $index, $start, $size) = $self->{wide} ? unpack($shape, $raw)
+	    : (unpack $shape, $raw)[0, 3, 4, 1, 2];
 	my $kind = $info & 15;
 	return undef unless ($kind == 2 || $kind == 10) && $size && $index;
 	$start &= ~1 if $self->{machine} == EM_ARM;	# the mark of Thumb code
@@ -310,22 +321,25 @@ sub offer {
 sub is_better {
 	my ($new, $old) = @_;
 	return $new->{size} < $old->{size} if $new->{size} != $old->{size};
-	my ($new_bars, $old_bars) = map { my ($bars) = $_->{name} =~ /^(_*)(?!Z)/; length($bars // '') } $new, $old;
+	my ($new_bars, $old_bars) = map { my ($bars) = $_->{name} =~ /^(_*)(?!Z)/;
+	    length($bars // '') } $new, $old;
 	return $new_bars < $old_bars if $new_bars != $old_bars;
 	return $new->{bind} > $old->{bind} if ($new->{bind} == 0) != ($old->{bind} == 0);
 	return length $new->{name} < length $old->{name} if length $new->{name} != length $old->{name};
 	return $new->{name} lt $old->{name};
 }
 
-# A small ELF file with what names take: the segments of code and data, the build-id, and the functions of the symbol tables of $from,
-# which is this file or the one with its symbols.
+# A small ELF file with what names take: the segments of code and data, the build-id, and the
+# functions of the symbol tables of $from, which is this file or the one with its symbols.
 sub summary {
 	my ($self, $from) = @_;
 	my ($symbols, $strings) = $from->functions;
 	my $id = $self->build_id;
-	my $note = length $id ? pack($self->template('LLL'), 4, length($id) / 2, 3) . "GNU\0" . pack 'H*', $id : '';
+	my $note = length $id ? pack($self->template('LLL'), 4, length($id) / 2, 3) . "GNU\0"
+	    . pack 'H*', $id : '';
 	$note .= "\0" x (-length($note) % 4);
-	my @sections = (['', 0, '', 0], ['.note.gnu.build-id', 7, $note, 0], ['.symtab', SHT_SYMTAB, $symbols, 3], ['.strtab', 3, $strings, 0]);
+	my @sections = (['', 0, '', 0], ['.note.gnu.build-id', 7, $note, 0],
+	    ['.symtab', SHT_SYMTAB, $symbols, 3], ['.strtab', 3, $strings, 0]);
 	my @load = grep { $_->{type} == PT_LOAD } @{ $self->{segments} };
 	my $wide = $self->{wide};
 	my ($header, $entry, $row) = $wide ? (64, 56, 64) : (52, 32, 40);
@@ -334,35 +348,44 @@ sub summary {
 	my $start = $header + $entry * @load;
 	my ($body, $table, $title) = ('', '', 0);
 	for my $section (@sections) {
-		$table .= pack $self->template('LLAAAALLAA'), $title, $section->[1], 0, 0, $start + length $body, length $section->[2], $section->[3], 0, 1, $section->[1] == SHT_SYMTAB ? ($wide ? 24 : 16) : 0;
+		$table .= pack $self->template('LLAAAALLAA'), $title, $section->[1], 0, 0,
+		    $start + length $body, length $section->[2], $section->[3], 0, 1,
+		    $section->[1] == SHT_SYMTAB ? ($wide ? 24 : 16) : 0;
 		$title += 1 + length $section->[0];
 		$body .= $section->[2];
 	}
 	my $head = "\x7fELF" . pack('CCC', $wide ? 2 : 1, $self->{order} eq '<' ? 1 : 2, 1) . "\0" x 9
-		. pack $self->template('SSLAAALSSSSSS'), $self->{type}, $self->{machine}, 1, 0, $header, $start + length $body, 0, $header, $entry, scalar @load, $row, scalar @sections, $#sections;
+		. pack $self->template('SSLAAALSSSSSS'), $self->{type}, $self->{machine}, 1, 0, $header,
+		    $start + length $body, 0, $header, $entry, scalar @load, $row, scalar @sections,
+		    $#sections;
 	return $head . join('', map { $self->segment_entry($_) } @load) . $body . $table;
 }
 
 sub segment_entry {
 	my ($self, $segment) = @_;
 	my ($flags, $offset, $vaddr, $size) = @$segment{qw(flags offset vaddr filesz)};
-	return $self->{wide} ? pack($self->template('LLQQQQQQ'), PT_LOAD, $flags, $offset, $vaddr, $vaddr, $size, $size, 0)
-		: pack $self->template('LLLLLLLL'), PT_LOAD, $offset, $vaddr, $vaddr, $size, $size, $flags, 0;
+	return $self->{wide} ? pack($self->template('LLQQQQQQ'), PT_LOAD, $flags, $offset, $vaddr,
+	    $vaddr, $size, $size, 0)
+		: pack $self->template('LLLLLLLL'), PT_LOAD, $offset, $vaddr, $vaddr, $size, $size, $flags,
+		    0;
 }
 
-# (symbols, strings) of all functions with a size, as in a symbol table of this kind of file; each symbol once.
+# (symbols, strings) of all functions with a size, as in a symbol table of this kind of file; each
+# symbol once.
 sub functions {
 	my ($self) = @_;
 	my $entry = $self->{wide} ? 24 : 16;
 	my ($symbols, $strings, %seen) = ("\0" x $entry, "\0");
-	for my $section (grep { $_->{type} == SHT_SYMTAB || $_->{type} == SHT_DYNSYM } @{ $self->sections }) {
+	for my $section (grep { $_->{type} == SHT_SYMTAB
+	    || $_->{type} == SHT_DYNSYM } @{ $self->sections }) {
 		my $names = $self->sections->[$section->{link}] or next;
 		my $text = $self->bytes($names->{offset}, $names->{size});
 		my $data = $self->bytes($section->{offset}, $section->{size});
 		for (my $at = 0; $at + $entry <= length $data; $at += $entry) {
 			my $raw = substr $data, $at, $entry;
 			my $symbol = $self->symbol($raw) or next;
-			my $name = $symbol->{text} < length $text ? unpack 'Z*', substr $text, $symbol->{text}, 4096 : '';
+			my $name = $symbol->{text} < length $text ? unpack 'Z*', substr $text, $symbol->{text},
+			    4096 : '';
 			next if !length $name || $seen{ substr($raw, 4) . $name }++;
 			$symbols .= pack($self->template('L'), length $strings) . substr $raw, 4;
 			$strings .= "$name\0";

@@ -1,13 +1,18 @@
-# Export: forms that other programs read, each for what it reads best, written by the verb export or the options of old. The bytes
-# of the stacks are whole numbers that add up to the total that top prints, in every form: see whole_numbers.
+# Export: forms that other programs read, each for what it reads best, written by the verb export or
+# the options of old. The bytes of the stacks are whole numbers that add up to the total that top
+# prints, in every form: see whole_numbers.
 package Export;
 
-# name => [how its text is made, what its file is called, what opens it]. %s is the name of the profile.
+# name => [how its text is made, what its file is called, what opens it]. %s is the name of the
+# profile.
 my %form = (
 	pprof => [sub { Pprof::text(@_) }, '%s.pb.gz', 'go tool pprof -top FILE'],
-	speedscope => [\&speedscope, '%s.speedscope.json', 'speedscope FILE', ' (or the page https://www.speedscope.app)'],
-	dhat => [\&dhat, 'dhat.out.%s.json', 'open /usr/libexec/valgrind/dh_view.html in a browser and load FILE, or load it in the Firefox Profiler'],
-	collapsed => [sub { collapsed_text($_[0]) }, '%s.collapsed.txt', 'flamegraph.pl FILE >FILE.svg'],
+	speedscope => [\&speedscope, '%s.speedscope.json', 'speedscope FILE',
+	    ' (or the page https://www.speedscope.app)'],
+	dhat => [\&dhat, 'dhat.out.%s.json',
+	    'open /usr/libexec/valgrind/dh_view.html in a browser and load FILE, or load it in the Firefox Profiler'],
+	collapsed => [sub { collapsed_text($_[0]) }, '%s.collapsed.txt',
+	    'flamegraph.pl FILE >FILE.svg'],
 	massif => [undef, 'massif.out.%s', 'ms_print FILE'],
 	callgrind => [sub { callgrind_text($_[0]) }, 'callgrind.out.%s', 'callgrind_annotate FILE'],
 	heap => [sub { raw_text($_[0]) }, '%s.symbolized.heap', 'jeprof top FILE'],
@@ -20,7 +25,8 @@ sub command {
 	Talk::fail(2, 'export --to ' . join('|', @names) . ' PROFILE') unless defined $name;
 	Main::take_program(\@files) if @files;
 	my @all = Series::files(@files);
-	my $text = $name eq 'massif' ? Massif::text(Report::gather({ %$option, takes_lines => 1 }, @all)) : one($option, $name, last_of($option, @all));
+	my $text = $name eq 'massif' ? Massif::text(Report::gather({ %$option, takes_lines => 1 },
+	    @all)) : one($option, $name, last_of($option, @all));
 	put($option, $name, $all[-1], $text);
 	Missing::tell() if $name eq 'heap';
 }
@@ -28,9 +34,11 @@ sub command {
 sub last_of {
 	my ($option, @files) = @_;
 	return @files if @files < 2 || $option->{sum};
-	my @points = map { my $head = Dump::head($_); { file => $_, dump => $head, time => Series::time_of($head) } } @files;
+	my @points = map { my $head = Dump::head($_);
+	    { file => $_, dump => $head, time => Series::time_of($head) } } @files;
 	my $last = (Series::in_order(@points))[-1]{file};
-	Talk::note(scalar(@files) . " profiles: the last one is exported (--sum adds them; massif takes the series): $last");
+	Talk::note(scalar(@files)
+	    . " profiles: the last one is exported (--sum adds them; massif takes the series): $last");
 	return $last;
 }
 
@@ -43,10 +51,12 @@ sub one {
 	my $view = Main::view($work, { %$option, takes_lines => 1 }, $thread);
 	Main::check_sense($work, $view);
 	Main::check_names($view);
-	return $form{$name}[0]->($view, $name =~ /^(?:pprof|speedscope|dhat)$/ ? rows($view, $thread) : undef);
+	return $form{$name}[0]->($view, $name =~ /^(?:pprof|speedscope|dhat)$/ ? rows($view, $thread)
+	    : undef);
 }
 
-# To the file of -o, to stdout with - and into a pipe, else to a file beside the profile's name in this directory.
+# To the file of -o, to stdout with - and into a pipe, else to a file beside the profile's name in
+# this directory.
 sub put {
 	my ($option, $name, $from, $text) = @_;
 	if (!length $option->{o} && !-t STDOUT || $option->{o} eq '-') {
@@ -54,22 +64,24 @@ sub put {
 		binmode STDOUT;
 		return print $text;
 	}
-	my $file = length $option->{o} ? $option->{o} : sprintf $form{$name}[1], Object::base_name($from) =~ s/(?:\.heap)?(?:\.gz)?$//r;
+	my $file = length $option->{o} ? $option->{o} : sprintf $form{$name}[1],
+	    Object::base_name($from) =~ s/(?:\.heap)?(?:\.gz)?$//r;
 	Writing::file($file, $text);
 	my $word = Talk::word($file =~ s{^-}{./-}r);
 	Writing::made($option, $file, $form{$name}[2] =~ s/FILE/$word/gr, $form{$name}[3]);
 }
 
-# ---- stacks with whole numbers ----
-# Rows { places, values } of all stacks that the filters leave: [objects and bytes ever allocated, objects and bytes live]. Sets
-# $view->{frames}: the frames of a place that the filters leave, innermost first.
+# ---- stacks with whole numbers ---- Rows { places, values } of all stacks that the filters leave:
+# [objects and bytes ever allocated, objects and bytes live]. Sets $view->{frames}: the frames of a
+# place that the filters leave, innermost first.
 sub rows {
 	my ($view, $thread) = @_;
 	my $option = $view->{option};
 	my $self = Reduce::entries('functions', $option);
 	my (%row, @order);
 	for my $half ([0, 'alloc_space'], [2, 'inuse_space']) {
-		for my $stack (@{ Reduce::collect($view->{dumps}, $view->{base}, { %$option, index => $half->[1] }, $thread) }) {
+		for my $stack (@{ Reduce::collect($view->{dumps}, $view->{base},
+		    { %$option, index => $half->[1] }, $thread) }) {
 			my $row = $row{ $stack->[3] } //= new_row($self, \@order, $stack->[3]);
 			$row->{values}[$half->[0]] += $stack->[1];
 			$row->{values}[$half->[0] + 1] += $stack->[2];
@@ -87,11 +99,13 @@ sub rows {
 sub new_row {
 	my ($self, $order, $places) = @_;
 	my @path = $self->of_stack([undef, 0, 0, $places]);
-	push @$order, { places => [unpack 'N*', $places], values => [0, 0, 0, 0], is_kept => $self->is_kept(\@path) };
+	push @$order, { places => [unpack 'N*', $places], values => [0, 0, 0, 0],
+	    is_kept => $self->is_kept(\@path) };
 	return $order->[-1];
 }
 
-# Numbers so rounded that their sum is that of the numbers as they are, cut to a whole one: each is what the sum gains by it.
+# Numbers so rounded that their sum is that of the numbers as they are, cut to a whole one: each is
+# what the sum gains by it.
 sub whole_numbers {
 	my ($exact, $told) = (0, 0);
 	return map {
@@ -111,27 +125,35 @@ sub told_frames {
 
 sub told_frame {
 	my ($frame, $place, $object) = @_;
-	my $where = defined $frame->{file} && $frame->{line} ? Object::base_name($frame->{file}) . ":$frame->{line}" : $object ? 'in ' . Talk::clean($object->{path}) : '';
-	return sprintf '0x%X: %s%s', $Places::address[$place], $frame->{is_bare} ? '???' : $frame->{full}, length $where ? " ($where)" : '';
+	my $where = defined $frame->{file} && $frame->{line}
+	    ? Object::base_name($frame->{file}) . ":$frame->{line}" : $object
+	    ? 'in ' . Talk::clean($object->{path}) : '';
+	return sprintf '0x%X: %s%s', $Places::address[$place],
+	    $frame->{is_bare} ? '???' : $frame->{full}, length $where ? " ($where)" : '';
 }
 
-# ---- forms ----
-# Bytes as the first profile, objects as the second. No lines: it would take the calls of one function for so many functions.
+# ---- forms ---- Bytes as the first profile, objects as the second. No lines: it would take the
+# calls of one function for so many functions.
 sub speedscope {
 	my ($view, $rows) = @_;
 	my (@frames, %number, @samples);
 	for my $row (@$rows) {
 		my @path = map {
 			my $frame = $_;
-			$number{ join "\0", $frame->{short}, $frame->{file} // '' } //= push(@frames, $frame) - 1;
+			$number{ join "\0", $frame->{short}, $frame->{file} // '' } //=
+			    push(@frames, $frame) - 1;
 		} map { @{ $view->{frames}($_) } } @{ $row->{places} };
 		push @samples, '[' . join(',', reverse @path) . ']';
 	}
-	my @text = map { '{"name":' . Report::json($_->{short}) . (defined $_->{file} ? ',"file":' . Report::json($_->{file}) : '') . '}' } @frames;
-	my $title = Report::json(Object::base_name($view->{program}) . ' ' . $view->{dumps}[-1]->time_text);
-	my @profiles = map { speedscope_profile($rows, \@samples, @$_) } ['live bytes', 'bytes', 3], ['live objects', 'none', 2];
+	my @text = map { '{"name":' . Report::json($_->{short})
+	    . (defined $_->{file} ? ',"file":' . Report::json($_->{file}) : '') . '}' } @frames;
+	my $title = Report::json(Object::base_name($view->{program}) . ' '
+	    . $view->{dumps}[-1]->time_text);
+	my @profiles = map { speedscope_profile($rows, \@samples, @$_) } ['live bytes', 'bytes', 3],
+	    ['live objects', 'none', 2];
 	return "{\"\$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"jeprof\",\"name\":$title,\"activeProfileIndex\":0,\n"
-		. "\"shared\":{\"frames\":[\n" . join(",\n", @text) . "\n]},\n\"profiles\":[\n" . join(",\n", @profiles) . "\n]}\n";
+		. "\"shared\":{\"frames\":[\n" . join(",\n", @text) . "\n]},\n\"profiles\":[\n"
+		    . join(",\n", @profiles) . "\n]}\n";
 }
 
 sub speedscope_profile {
@@ -140,28 +162,35 @@ sub speedscope_profile {
 	my $sum = 0;
 	$sum += $rows->[$_]{values}[$at] for @some;
 	return "{\"type\":\"sampled\",\"name\":\"$name\",\"unit\":\"$unit\",\"startValue\":0,\"endValue\":$sum,\n\"samples\":["
-		. join(",\n", map { $samples->[$_] } @some) . "],\n\"weights\":[" . join(',', map { $rows->[$_]{values}[$at] } @some) . ']}';
+		. join(",\n", map { $samples->[$_] } @some) . "],\n\"weights\":["
+		    . join(',', map { $rows->[$_]{values}[$at] } @some) . ']}';
 }
 
-# One program point for each stack. All that is live is so at the end, which stands for the maximum too.
+# One program point for each stack. All that is live is so at the end, which stands for the maximum
+# too.
 sub dhat {
 	my ($view, $rows) = @_;
 	my $dump = $view->{dumps}[-1];
 	my (@table, %number, %point, @order);
 	for my $row (@$rows) {
-		my @path = map { $number{$_} //= push(@table, $_) } map { told_frames($_, @{ $view->{frames}($_) }) } @{ $row->{places} };
+		my @path = map { $number{$_} //=
+		    push(@table, $_) } map { told_frames($_,
+		    @{ $view->{frames}($_) }) } @{ $row->{places} };
 		my $key = join ',', @path;
 		push @order, $key unless $point{$key};
 		$point{$key}[$_] += $row->{values}[$_] for 0 .. 3;
 	}
 	my @points = map {
 		my ($all_objects, $all, $objects, $bytes) = @{ $point{$_} };
-		($all_objects, $all) = ($objects, $bytes) if $all < $bytes;	# the program did not count what it freed
+		# the program did not count what it freed
+		($all_objects, $all) = ($objects, $bytes) if $all < $bytes;
 		"{\"tb\":$all,\"tbk\":$all_objects,\"tl\":0,\"mb\":$bytes,\"mbk\":$objects,\"gb\":$bytes,\"gbk\":$objects,\"eb\":$bytes,\"ebk\":$objects,\"fs\":[$_]}";
 	} @order;
 	my $pid = $dump->pid =~ /^(\d{1,15})$/ ? $1 : 0;
 	return '{"dhatFileVersion":2,"mode":"heap","verb":"Allocated","bklt":true,"bkacc":false,"tu":"dumps","Mtu":"Mdump","tuth":1,"cmd":' . Report::json($view->{program})
-		. ",\"pid\":$pid,\"te\":1,\"tg\":1,\n\"pps\":[\n" . join(",\n", @points) . "\n],\n\"ftbl\":[\"[root]\"" . join('', map { ",\n" . Report::json($_) } @table) . "]}\n";
+		. ",\"pid\":$pid,\"te\":1,\"tg\":1,\n\"pps\":[\n" . join(",\n", @points)
+		    . "\n],\n\"ftbl\":[\"[root]\"" . join('', map { ",\n" . Report::json($_) } @table)
+		    . "]}\n";
 }
 
 sub collapsed { print collapsed_text(@_) }
@@ -176,7 +205,8 @@ sub collapsed_text {
 	});
 	my %text;
 	for my $key (keys %line) {
-		my @names = map { my $name = $sum->{label}[$_]; $name =~ tr/;\n/: /; $name } split / /, $key;
+		my @names = map { my $name = $sum->{label}[$_]; $name =~ tr/;\n/: /; $name } split / /,
+		    $key;
 		$text{ join ';', @names } += $line{$key};
 	}
 	my @order = sort keys %text;
@@ -199,10 +229,13 @@ sub callgrind_text {
 		my $frame = $sum->{frame}[$entry];
 		my $object = $Places::object[$sum->{place}[$entry]];
 		my $file = $frame->{file} // '???';
-		return pair("${prefix}ob", $object ? Talk::clean($object->{path}) : '???', $view->{objects} //= {})
-			. pair($prefix eq 'c' ? 'cfi' : 'fl', $file, \%file_number) . pair("${prefix}fn", $sum->{label}[$entry], \%name_number);
+		return pair("${prefix}ob", $object ? Talk::clean($object->{path}) : '???',
+		    $view->{objects} //= {})
+			. pair($prefix eq 'c' ? 'cfi' : 'fl', $file, \%file_number)
+			    . pair("${prefix}fn", $sum->{label}[$entry], \%name_number);
 	};
-	my $text = "version: 1\ncreator: jeprof " . Main::version() . "\npositions: line\nevents: Hits\n" . sprintf "summary: %d\n", $sum->{kept};
+	my $text = "version: 1\ncreator: jeprof " . Main::version()
+	    . "\npositions: line\nevents: Hits\n" . sprintf "summary: %d\n", $sum->{kept};
 	my @order = $sum->order(0);
 	my @self = whole_numbers(map { $sum->{flat}[$_] // 0 } @order);
 	for my $entry (@order) {
@@ -210,7 +243,8 @@ sub callgrind_text {
 		$text .= "\n" . $place->($entry, '') . sprintf "%d %d\n", $line, shift @self;
 		for my $call (sort { $a->[0] <=> $b->[0] } @{ $calls{$entry} || [] }) {
 			$text .= $place->($call->[0], 'c')
-				. sprintf "calls=%d %d\n%d %d\n", $call->[1] < 0 ? 0 : $call->[1], $sum->{frame}[$call->[0]]{line} || 0, $line, $call->[1];
+				. sprintf "calls=%d %d\n%d %d\n", $call->[1] < 0 ? 0 : $call->[1],
+				    $sum->{frame}[$call->[0]]{line} || 0, $line, $call->[1];
 		}
 	}
 	return $text;

@@ -15,9 +15,11 @@ sub text {
 
 sub get {
 	my ($url) = @_;
-	Talk::fail(2, "$url: only http:// and https:// are fetched") unless $url =~ m{^https?://[^/?#]}i;
+	Talk::fail(2, "$url: only http:// and https:// are fetched")
+	    unless $url =~ m{^https?://[^/?#]}i;
 	my $page = $url =~ m{^\w+://[^/]+/?$} ? $url =~ s{/?$}{/pprof/heap}r : $url;
-	$page .= ($page =~ /\?/ ? '&' : '?') . "seconds=$seconds" if $seconds > 0 && $page !~ /[?&]seconds=/;
+	$page .= ($page =~ /\?/ ? '&' : '?') . "seconds=$seconds"
+	    if $seconds > 0 && $page !~ /[?&]seconds=/;
 	my $text = curl($page, '') // Talk::fail(1, "$page: curl could not fetch it");
 	Talk::fail(1, "$page: the answer is empty") unless length $text;
 	return $text;
@@ -28,8 +30,10 @@ sub curl {
 	my ($url, $body) = @_;
 	my $curl = Tool::find('curl') or Talk::fail(1, "$url: curl is not installed");
 	my @post = length $body ? ('--data-binary', '@-') : ();
-	return Tool::filter([$curl, '-q', '-s', '-S', '--fail', '--globoff', '--location', '--max-redirs', 5,
-		'--proto', '=http,https', '--max-time', 60 + int(1.01 * $seconds), @post, '--', $url], $body);
+	return Tool::filter([$curl, '-q', '-s', '-S', '--fail', '--globoff', '--location',
+	    '--max-redirs', 5,
+		'--proto', '=http,https', '--max-time', 60 + int(1.01 * $seconds), @post, '--', $url],
+		    $body);
 }
 
 # Names from the server, for a profile without builds; if it has none, those of local files count.
@@ -44,7 +48,8 @@ sub add_names {
 		@wanted{ $_, $_ - 1 } = () for map { hex } $stack->[0] =~ /0x([0-9a-f]{1,16})/g;
 	}
 	my @addresses = sort { $a <=> $b } grep { $_ >= 0 } keys %wanted;
-	my $names = curl("$server/pprof/symbol", join '+', map { sprintf '0x%x', $_ } @addresses) // return;
+	my $names = curl("$server/pprof/symbol", join '+', map { sprintf '0x%x', $_ } @addresses)
+	    // return;
 	$dump->{symbols} = {};
 	while ($names =~ /^0x([0-9a-f]{1,16})[ \t]+(\S[^\n]*)$/mgi) {
 		$dump->{symbols}{ hex $1 } = [split /--/, Talk::clean($2)];

@@ -1,6 +1,7 @@
-# Flame: a flame graph as one SVG, drawn here. Roots at the bottom, width is bytes, the title of a box says its name, its sum
-# and its share; a click zooms, / searches and tells the share of what it finds. The file refers to nothing
-# outside of itself, and without a script it is still the whole picture.
+# Flame: a flame graph as one SVG, drawn here. Roots at the bottom, width is bytes, the title of a
+# box says its name, its sum and its share; a click zooms, / searches and tells the share of what it
+# finds. The file refers to nothing outside of itself, and without a script it is still the whole
+# picture.
 package Flame;
 
 use constant { WIDTH => 1200, ROW => 17, HEAD => 46, NARROW => 0.4, LETTER => 6.6 };
@@ -14,16 +15,20 @@ sub command {
 	Main::check_sense($work, $view);
 	Main::check_names($view);
 	my $text = $option->{json} ? tree_json(tree($view, $option)) : draw($view, $option);
-	return print $text if !length $option->{o} && ($option->{json} || !-t STDOUT) || $option->{o} eq '-';
-	my $file = length $option->{o} ? $option->{o} : Object::base_name($work->{dumps}[0]{file}) . '.svg';
+	return print $text if !length $option->{o} && ($option->{json} || !-t STDOUT)
+	    || $option->{o} eq '-';
+	my $file = length $option->{o} ? $option->{o}
+	    : Object::base_name($work->{dumps}[0]{file}) . '.svg';
 	Writing::file($file, $text);
 	print Talk::clean($file), "\n";
 	return unless -f $file;
-	Talk::next_is($option->{json} ? ('flame', Options::kept($option), '-o', "$file.svg", [map { $_->{file} } @{ $work->{dumps} }]) : ('open', [$file]));
+	Talk::next_is($option->{json} ? ('flame', Options::kept($option), '-o', "$file.svg",
+	    [map { $_->{file} } @{ $work->{dumps} }]) : ('open', [$file]));
 }
 
-# { name, value, children } from the root on, the form of d3-flame-graph: every frame, also those too narrow to be drawn. The values
-# are whole numbers that add up: each is from where its box begins to where it ends, both cut to whole bytes.
+# { name, value, children } from the root on, the form of d3-flame-graph: every frame, also those
+# too narrow to be drawn. The values are whole numbers that add up: each is from where its box
+# begins to where it ends, both cut to whole bytes.
 sub tree_json {
 	my ($root, $label) = @_;
 	my ($text, @todo) = ('', [$root, 'all', '', 0]);
@@ -34,8 +39,10 @@ sub tree_json {
 			next;
 		}
 		my $children = $node->{children};
-		my @order = sort { $children->{$b}{sum} <=> $children->{$a}{sum} || $label->[$a] cmp $label->[$b] } keys %$children;
-		$text .= sprintf '{"name":%s,"value":%d', Top::json_string($name), int($start + $node->{sum}) - int $start;
+		my @order = sort { $children->{$b}{sum} <=> $children->{$a}{sum}
+		    || $label->[$a] cmp $label->[$b] } keys %$children;
+		$text .= sprintf '{"name":%s,"value":%d', Top::json_string($name),
+		    int($start + $node->{sum}) - int $start;
 		$text .= ',"children":[' if @order;
 		push @todo, [undef, '', (@order ? ']' : '') . "}$after"];
 		push @todo, reverse map {
@@ -59,7 +66,8 @@ sub tree {
 	return ($root, $sum->{label});
 }
 
-# Boxes [depth, left, width, label, sum] that are wide enough to be seen, from the root on; heavier children to the left.
+# Boxes [depth, left, width, label, sum] that are wide enough to be seen, from the root on; heavier
+# children to the left.
 sub boxes {
 	my ($root, $label) = @_;
 	my $scale = $root->{sum} ? WIDTH / $root->{sum} : 0;
@@ -69,8 +77,10 @@ sub boxes {
 		my ($node, $name, $depth, $left) = @$item;
 		push @boxes, [$depth, $left, $node->{sum} * $scale, $name, $node->{sum}];
 		my $children = $node->{children};
-		for my $entry (sort { $children->{$b}{sum} <=> $children->{$a}{sum} || $label->[$a] cmp $label->[$b] } keys %$children) {
-			push @todo, [$children->{$entry}, $label->[$entry], $depth + 1, $left] if $children->{$entry}{sum} * $scale >= NARROW;
+		for my $entry (sort { $children->{$b}{sum} <=> $children->{$a}{sum}
+		    || $label->[$a] cmp $label->[$b] } keys %$children) {
+			push @todo, [$children->{$entry}, $label->[$entry], $depth + 1, $left]
+			    if $children->{$entry}{sum} * $scale >= NARROW;
 			$left += $children->{$entry}{sum} * $scale;
 		}
 	}
@@ -82,9 +92,11 @@ sub draw {
 	my ($root, $label) = tree($view, $option);
 	my @boxes = boxes($root, $label);
 	my $height = HEAD + ROW * ($boxes[-1][0] + 1) + 6;
-	my $amount = sub { $option->{index} =~ /objects/ ? sprintf '%d objects', $_[0] : Print::human($_[0], $option) };
+	my $amount = sub { $option->{index} =~ /objects/ ? sprintf '%d objects',
+	    $_[0] : Print::human($_[0], $option) };
 	my $dump = $view->{dumps}[-1];
-	my $title = escape(join ' ', Object::base_name($view->{program}), length $dump->pid ? 'pid ' . $dump->pid : (), $dump->time_text);
+	my $title = escape(join ' ', Object::base_name($view->{program}),
+	    length $dump->pid ? 'pid ' . $dump->pid : (), $dump->time_text);
 	my $text = sprintf qq{<?xml version="1.0" encoding="UTF-8"?>\n<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="monospace" font-size="11">\n},
 		WIDTH, $height, WIDTH, $height;
 	$text .= qq{<style>rect{stroke:#fff;stroke-width:.5}g.f{cursor:pointer}g.f:hover rect{stroke:#000}text{pointer-events:none}.hit rect{fill:#a4c}.off{display:none}</style>\n};
@@ -101,7 +113,8 @@ sub box {
 	my $shown = $room < 3 ? '' : length $name <= $room ? $name : substr($name, 0, $room - 2) . '..';
 	my $top = $height - 4 - ROW * ($depth + 1);
 	return sprintf qq{<g class="f" data-v="%.0f"><title>%s: %s, %s</title><rect x="%.2f" y="%d" width="%.2f" height="%d" fill="%s"/><text x="%.2f" y="%d">%s</text></g>\n},
-		$sum, escape($name), escape($amount->($sum)), Print::percent($sum, $all), $left, $top, $width, ROW - 1, colour($name), $left + 2, $top + 12, escape($shown);
+		$sum, escape($name), escape($amount->($sum)), Print::percent($sum, $all), $left, $top,
+		    $width, ROW - 1, colour($name), $left + 2, $top + 12, escape($shown);
 }
 
 # A warm colour that one name always has.

@@ -1,7 +1,8 @@
-# Fold: who owns an allocation. From the leaf outwards, functions that only hand memory on (wrappers of malloc, containers of
-# the standard library) and functions of a stripped object that have no name are passed over; what they hold is shown at
-# the first caller that has a name. A name of the C library's start of a program or thread is no owner: a nameless frame
-# below it stays. Callers: every table for people (top, diff, flame).
+# Fold: who owns an allocation. From the leaf outwards, functions that only hand memory on (wrappers
+# of malloc, containers of the standard library) and functions of a stripped object that have no
+# name are passed over; what they hold is shown at the first caller that has a name. A name of the C
+# library's start of a program or thread is no owner: a nameless frame below it stays. Callers:
+# every table for people (top, diff, flame).
 package Fold;
 
 use constant { NAMED => 0, WRAPPER => 1, NAMELESS => 2, START => 3 };
@@ -9,7 +10,8 @@ use constant { NAMED => 0, WRAPPER => 1, NAMELESS => 2, START => 3 };
 sub new {
 	my ($class, $entries, $option) = @_;
 	return bless { entries => $entries, kind => [], nameless => {}, start => Wrappers::starts(),
-		patterns => [Wrappers::pattern(), map { Reduce::pattern($_) } @{ $option->{wrapper} }] }, $class;
+		patterns => [Wrappers::pattern(), map { Reduce::pattern($_) } @{ $option->{wrapper} }] },
+		    $class;
 }
 
 # What one entry is, found out once.
@@ -24,7 +26,8 @@ sub judge {
 	my $frame = $entries->{frame}[$entry];
 	if ($frame->{is_bare}) {
 		my $object = $Places::object[$entries->{place}[$entry]];
-		return $object && $object->is_file && $object->symbol_elf ? NAMELESS : matches($self->{patterns}, $frame->{short});
+		return $object && $object->is_file && $object->symbol_elf
+		    ? NAMELESS : matches($self->{patterns}, $frame->{short});
 	}
 	return $frame->{short} =~ $self->{start} ? START : matches($self->{patterns}, $frame->{short});
 }
@@ -44,7 +47,8 @@ sub path {
 	return @path[$owner .. $#path];
 }
 
-# Where in a path its owner is; $bytes are remembered for the object whose nameless frame was passed over.
+# Where in a path its owner is; $bytes are remembered for the object whose nameless frame was passed
+# over.
 sub owner {
 	my ($self, $bytes, $path) = @_;
 	my ($owner, $nameless);
@@ -80,34 +84,42 @@ sub caller_of {
 # Objects with nameless frames that were passed over, the heaviest first.
 sub objects {
 	my ($self) = @_;
-	return sort { abs $b->{bytes} <=> abs $a->{bytes} || $a->{object}{key} cmp $b->{object}{key} } grep { abs $_->{bytes} >= 0.5 }
+	return sort { abs $b->{bytes} <=> abs $a->{bytes}
+	    || $a->{object}{key} cmp $b->{object}{key} } grep { abs $_->{bytes} >= 0.5 }
 		values %{ $self->{nameless} };
 }
 
-# One line: how much, of which object, and where its names are to be had. To ask for its package takes longer than all else: that is not
-# worth it for less than a hundredth of all bytes, if they are given.
+# One line: how much, of which object, and where its names are to be had. To ask for its package
+# takes longer than all else: that is not worth it for less than a hundredth of all bytes, if they
+# are given.
 sub say_missing {
 	my ($self, $option, $all) = @_;
 	my ($first, @more) = $self->objects;
 	return unless $first;
 	my $object = $first->{object};
 	my $id = $object->{id} || $object->elf->build_id;
-	my $text = Print::human($first->{bytes}, $option) . ' lie in functions without a name of ' . $object->title
+	my $text = Print::human($first->{bytes}, $option) . ' lie in functions without a name of '
+	    . $object->title
 		. ($id ? " (build-id $id)" : '') . ', shown at their next named callers';
 	my $rest = 0;
 	$rest += $_->{bytes} for @more;
-	$text .= '; ' . Print::human($rest, $option) . ' more in ' . join ', ', map { $_->{object}->title } @more[0 .. ($#more > 2 ? 2 : $#more)] if @more;
-	Talk::note("$text; " . where_names_are($object, $id, 100 * abs $first->{bytes} >= abs($all // 0)));
+	$text .= '; ' . Print::human($rest, $option) . ' more in ' . join ', ',
+	    map { $_->{object}->title } @more[0 .. ($#more > 2 ? 2 : $#more)] if @more;
+	Talk::note("$text; " . where_names_are($object, $id,
+	    100 * abs $first->{bytes} >= abs($all // 0)));
 }
 
 sub where_names_are {
 	my ($object, $id, $is_much) = @_;
 	return 'its symbol table does not cover them' if $object->symbol_elf->has_symtab;
 	my $package = $is_much ? package_of($object->elf->{path}) : undef;
-	my $text = 'their names: ' . (defined $package ? 'package ' . Missing::with_symbols($package) : 'the package ending in -dbgsym');
-	$text .= ', or /usr/lib/debug' . (length $id > 2 ? '/.build-id/' . substr($id, 0, 2) . '/' . substr($id, 2) . '.debug' : '');
+	my $text = 'their names: ' . (defined $package ? 'package ' . Missing::with_symbols($package)
+	    : 'the package ending in -dbgsym');
+	$text .= ', or /usr/lib/debug' . (length $id > 2
+	    ? '/.build-id/' . substr($id, 0, 2) . '/' . substr($id, 2) . '.debug' : '');
 	return "$text, or DEBUGINFOD_URLS" unless length($ENV{DEBUGINFOD_URLS} // '');
-	return "$text (DEBUGINFOD_URLS is set, " . (Tool::find('debuginfod-find') ? 'its servers have none)'
+	return "$text (DEBUGINFOD_URLS is set, "
+	    . (Tool::find('debuginfod-find') ? 'its servers have none)'
 		: 'but debuginfod-find, package debuginfod, is not installed)');
 }
 

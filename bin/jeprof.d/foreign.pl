@@ -1,6 +1,7 @@
-# Foreign: heap profiles of other kinds, turned into the text of ours before anything else reads them: gperftools' text, collapsed
-# stacks, pprof's profile.proto. What brings names along becomes a profile with its names, of invented addresses; counts that are
-# estimates already have the rate 0, which stands for exact.
+# Foreign: heap profiles of other kinds, turned into the text of ours before anything else reads
+# them: gperftools' text, collapsed stacks, pprof's profile.proto. What brings names along becomes a
+# profile with its names, of invented addresses; counts that are estimates already have the rate 0,
+# which stands for exact.
 package Foreign;
 
 # Our text of such a profile; undef if it is none of them.
@@ -19,7 +20,8 @@ sub gperftools {
 	my ($path, $text) = @_;
 	my ($kind) = $text =~ /\A[^\n]*?\@ *(\S*)/;
 	my $rate = ($kind // '') =~ m{^heap_?v2/($count)$} ? $1 : 0;
-	Talk::doubt("$path: sampled ($kind), and not scaled: the rule of that form is not known here") if !$rate && ($kind // '') =~ m{/[1-9]};
+	Talk::doubt("$path: sampled ($kind), and not scaled: the rule of that form is not known here")
+	    if !$rate && ($kind // '') =~ m{/[1-9]};
 	$text =~ /\A[^\n]*\n?/gc;
 	my $out = "heap_v2/$rate\n";
 	while ($text =~ /\G *($count): *($count) *\[ *($count): *($count)\] *\@((?: *0x[0-9a-fA-F]{1,16})*) *\n/gc) {
@@ -46,7 +48,8 @@ sub named {
 	my $out = "heap_v2/0\n$meta";
 	for my $row (@$rows) {
 		my @frames = map {
-			my $name = join '--', map { my $text = Talk::clean($_); $text =~ s/--/- -/g; length $text ? $text : '?' } @$_;
+			my $name = join '--', map { my $text = Talk::clean($_); $text =~ s/--/- -/g;
+			    length $text ? $text : '?' } @$_;
 			$address{$name} //= do {
 				my $at = 16 * (@symbols + 1);	# callers are looked up one before, leaves at it
 				push @symbols, sprintf "0x%x %s\n0x%x %s\n", $at - 1, $name, $at, $name;
@@ -60,9 +63,11 @@ sub named {
 }
 
 # ---- profile.proto ----
-my %wanted = (inuse_objects => 0, inuse_space => 1, alloc_objects => 2, alloc_space => 3, objects => 0, space => 1);
+my %wanted = (inuse_objects => 0, inuse_space => 1, alloc_objects => 2, alloc_space => 3,
+    objects => 0, space => 1);
 
-# Our text of it; undef if the bytes are no such message. A profile that is none of a heap is refused.
+# Our text of it; undef if the bytes are no such message. A profile that is none of a heap is
+# refused.
 sub pprof {
 	my ($path, $data) = @_;
 	my $top = eval { fields($data) } or return undef;
@@ -78,8 +83,10 @@ sub pprof_text {
 	my @strings = @{ $top->{6} };
 	my $word = sub { $strings[$_[0] // 0] // '' };
 	my @types = map { $word->(fields($_)->{1}[0]) } @{ $top->{1} };
-	Talk::fail(1, "$path: not a profile of a heap: it counts " . join ', ', map { length ? $_ : '?' } @types) unless grep { defined $wanted{$_} } @types;
-	my %function = map { my $f = fields($_); (($f->{1}[0] // 0) => $word->($f->{2}[0])) } @{ $top->{5} // [] };
+	Talk::fail(1, "$path: not a profile of a heap: it counts " . join ', ',
+	    map { length ? $_ : '?' } @types) unless grep { defined $wanted{$_} } @types;
+	my %function = map { my $f = fields($_);
+	    (($f->{1}[0] // 0) => $word->($f->{2}[0])) } @{ $top->{5} // [] };
 	my %location;
 	for my $field (map { fields($_) } @{ $top->{4} // [] }) {
 		my @names = map { $function{ fields($_)->{1}[0] // 0 } // '?' } @{ $field->{4} // [] };
@@ -96,11 +103,13 @@ sub pprof_text {
 		push @rows, [[map { $location{$_} // ['?'] } @{ $sample->{1} // [] }], \@counts];
 	}
 	my $nanos = $top->{9}[0] // 0;
-	my $time = $nanos =~ /^\d+$/ && $nanos > 0 && $nanos < 2 ** 62 ? '# jemalloc.dump_time=' . (Series::clock($nanos / 1e9) =~ tr/ /T/r) . "\n" : '';
+	my $time = $nanos =~ /^\d+$/ && $nanos > 0 && $nanos < 2 ** 62
+	    ? '# jemalloc.dump_time=' . (Series::clock($nanos / 1e9) =~ tr/ /T/r) . "\n" : '';
 	return named(\@rows, "# jemalloc.kind=pprof\n$time");
 }
 
-# { number of a field => [values] } of a message: numbers, or bytes; fields of numbers that may be packed are named.
+# { number of a field => [values] } of a message: numbers, or bytes; fields of numbers that may be
+# packed are named.
 sub fields {
 	my ($data, @packed) = @_;
 	my %packed = map { $_ => 1 } @packed;

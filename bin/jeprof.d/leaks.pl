@@ -1,9 +1,11 @@
-# Leaks: which stacks of a series keep growing. A stack is judged by its live bytes in each dump, as its names tell it apart from the
-# owner on (room fold). A suspect has grown in most of the steps, has lost next to nothing on the way, goes on growing in the last
-# third and in the last step, and has grown by more than chance in the samples explains. So what is no suspect: tables that
-# are loaded once, caches that fill and then stay, queues that breathe. It is a judgement of shape: that something is never
-# freed, only the person who reads can say. The verb and the section of a report ask the same functions. The thresholds (LEAST,
-# SURE ...) are those of bin/page/leaks.txt, which the live page of jeprofd has too.
+# Leaks: which stacks of a series keep growing. A stack is judged by its live bytes in each dump, as
+# its names tell it apart from the owner on (room fold). A suspect has grown in most of the steps,
+# has lost next to nothing on the way, goes on growing in the last third and in the last step, and
+# has grown by more than chance in the samples explains. So what is no suspect: tables that are
+# loaded once, caches that fill and then stay, queues that breathe. It is a judgement of shape: that
+# something is never freed, only the person who reads can say. The verb and the section of a report
+# ask the same functions. The thresholds (LEAST, SURE ...) are those of bin/page/leaks.txt, which
+# the live page of jeprofd has too.
 package Leaks;
 
 sub command {
@@ -12,26 +14,32 @@ sub command {
 	Main::take_program(\@files) if @files;
 	my $work = Report::gather($option, Series::files(@files));
 	my @series = series($work);
-	Talk::fail(2, sprintf 'leaks needs at least %d profiles of one process, better 9', LEAST) unless grep { @{ $_->{snaps} } >= LEAST } @series;
+	Talk::fail(2, sprintf 'leaks needs at least %d profiles of one process, better 9', LEAST)
+	    unless grep { @{ $_->{snaps} } >= LEAST } @series;
 	$_->{suspects} = suspects($work, $_->{snaps}) for @series;
-	if ($option->{json}) { print_json($option, @series) } else { print_series($work, $_) for @series }
+	if ($option->{json}) { print_json($option, @series) } else { print_series($work, $_)
+	    for @series }
 	say_least($option, $work->{snaps}[-1]{dump});
 	$work->{fold}->say_missing($option);
 	Print::check_names(map { [$_->{grown}, $_->{is_bare}] } map { @{ $_->{suspects} } } @series);
 	check_gate($option, $gate, @series) if defined $gate;
 	my ($worst) = map { @{ $_->{suspects} } } @series;
-	say_next($option, $worst->{names}[0], $work->{snaps}[-1]{dump}{file}, @files) if $worst && !$Talk::doubts;
+	say_next($option, $worst->{names}[0], $work->{snaps}[-1]{dump}{file}, @files)
+	    if $worst && !$Talk::doubts;
 }
 
 # The report of the same profiles, unless they are too many for a line, and the stacks of the worst.
 sub say_next {
 	my ($option, $name, $last, @files) = @_;
 	my @kept = Options::kept($option, qw(focus base sum thread));
-	Talk::next_is('report', @kept, length $option->{focus} ? "--focus=$option->{focus}" : (), '-o', 'leaks.html', \@files) if @files <= 20;
-	Talk::note((@files <= 20 ? '      ' : 'next: ') . Talk::command('top', '--stacks', @kept, '--focus=' . Options::pattern($name), [$last]));
+	Talk::next_is('report', @kept, length $option->{focus} ? "--focus=$option->{focus}" : (), '-o',
+	    'leaks.html', \@files) if @files <= 20;
+	Talk::note((@files <= 20 ? '      ' : 'next: ')
+	    . Talk::command('top', '--stacks', @kept, '--focus=' . Options::pattern($name), [$last]));
 }
 
-# What grows by n samples from nothing has an error of sqrt(n) of them: n below SURE squared may be chance.
+# What grows by n samples from nothing has an error of sqrt(n) of them: n below SURE squared may be
+# chance.
 sub least_seen {
 	my ($dump) = @_;
 	my $rate = $dump->{meta}{sample_interval} // $dump->{rate};
@@ -41,7 +49,8 @@ sub least_seen {
 sub say_least {
 	my ($option, $dump) = @_;
 	my $least = least_seen($dump) or return;
-	Talk::note('a leak of small objects that grew by less than about ' . Print::human($least, $option) . ' cannot be told from chance: one sample for each '
+	Talk::note('a leak of small objects that grew by less than about '
+	    . Print::human($least, $option) . ' cannot be told from chance: one sample for each '
 		. Print::human($least / SURE / SURE, $option));
 }
 
@@ -51,10 +60,12 @@ sub per_minute {
 	$text =~ m{^(\d+(?:\.\d+)?)([kmgt]?)i?b?(?:/(s|sec|min|m|h|hour|d|day))?$}i
 		or Talk::fail(2, "--gate takes a rate as 1M/min, 500K/s, 2G/day; '$text' is none");
 	my $each = lc substr $3 // 'm', 0, 1;
-	return $1 * 1024 ** index(' kmgt', lc($2) || ' ') / { s => 1 / 60, m => 1, h => 60, d => 1440 }->{$each};
+	return $1 * 1024 ** index(' kmgt', lc($2) || ' ') / { s => 1 / 60, m => 1, h => 60,
+	    d => 1440 }->{$each};
 }
 
-# The snapshots of each process: { pid, snaps, span in minutes or undef }, in the order in which they first appear.
+# The snapshots of each process: { pid, snaps, span in minutes or undef }, in the order in which
+# they first appear.
 sub series {
 	my ($work) = @_;
 	my (%by_pid, @order);
@@ -69,9 +80,9 @@ sub series {
 	return @order;
 }
 
-# ---- what is suspected ----
-# Suspects { names, path, grown, error, live, objects, up, steps, values, rate, rate_error, is_bare } of some snapshots, the fastest
-# first. Rates are per minute, undef where the dumps have no times.
+# ---- what is suspected ---- Suspects { names, path, grown, error, live, objects, up, steps,
+# values, rate, rate_error, is_bare } of some snapshots, the fastest first. Rates are per minute,
+# undef where the dumps have no times.
 sub suspects {
 	my ($work, $snaps) = @_;
 	return [] if @$snaps < LEAST;
@@ -82,15 +93,19 @@ sub suspects {
 		my $found = judge($row->{values}, $row->{variances}) or next;
 		my @path = @{ $row->{path} };
 		my $span = Series::minutes(@$snaps[@$found{qw(from to)}]);
-		push @found, { %$found, path => \@path, names => [map { $self->{label}[$_] } @path], values => $row->{values}, record => $row->{record},
-			live => $row->{values}[-1], objects => $row->{objects}, is_bare => $self->{frame}[$path[0]]{is_bare},
-			rate => defined $span ? $found->{grown} / $span : undef, rate_error => defined $span ? $found->{error} / $span : undef };
+		push @found, { %$found, path => \@path, names => [map { $self->{label}[$_] } @path],
+		    values => $row->{values}, record => $row->{record},
+			live => $row->{values}[-1], objects => $row->{objects},
+			    is_bare => $self->{frame}[$path[0]]{is_bare},
+			rate => defined $span ? $found->{grown} / $span : undef,
+			    rate_error => defined $span ? $found->{error} / $span : undef };
 	}
-	return [sort { $b->{grown} <=> $a->{grown} || "@{ $a->{names} }" cmp "@{ $b->{names} }" } @found];
+	return [sort { $b->{grown} <=> $a->{grown}
+	    || "@{ $a->{names} }" cmp "@{ $b->{names} }" } @found];
 }
 
-# A row { path, values, variances, objects, record } for each stack that has more in the last snapshot than in the first; record is
-# one that ends at its owner, objects what came.
+# A row { path, values, variances, objects, record } for each stack that has more in the last
+# snapshot than in the first; record is one that ends at its owner, objects what came.
 sub rows {
 	my ($work, @snaps) = @_;
 	my $records = $work->{store}{records};
@@ -99,14 +114,17 @@ sub rows {
 		my $record = $records->[$number];
 		my @path = @{ $record->{path} };
 		splice @path, 0, $record->{folded};
-		$row[$number] = $row{ join ' ', @path } //= { path => \@path, record => $number, values => [(0) x @snaps], variances => [(0) x @snaps], objects => 0 };
+		$row[$number] = $row{ join ' ', @path } //=
+		    { path => \@path, record => $number, values => [(0) x @snaps],
+		    variances => [(0) x @snaps], objects => 0 };
 	}
 	for my $at (0, $#snaps, 1 .. $#snaps - 1) {
 		add_snap($snaps[$at], $at, \@row, $at == 0 ? -1 : $at == $#snaps ? 1 : 0);
 		next if $at != $#snaps;
 		$_ = $_ && $_->{values}[-1] > $_->{values}[0] ? $_ : undef for @row;
 	}
-	return sort { $a->{record} <=> $b->{record} } grep { $_->{values}[-1] > $_->{values}[0] } values %row;
+	return sort { $a->{record} <=> $b->{record} } grep { $_->{values}[-1]
+	    > $_->{values}[0] } values %row;
 }
 
 sub add_snap {
@@ -121,10 +139,12 @@ sub add_snap {
 	}
 }
 
-# { grown, error, up, steps, from, to } of a course that looks like a leak, else undef; it has grown between the values from and to.
+# { grown, error, up, steps, from, to } of a course that looks like a leak, else undef; it has grown
+# between the values from and to.
 sub judge {
 	my ($values, $variances) = @_;
-	my ($fine, $fine_w, $at) = grouped($values, $variances, @$values > FINE ? FINE : scalar @$values);
+	my ($fine, $fine_w, $at) = grouped($values, $variances,
+	    @$values > FINE ? FINE : scalar @$values);
 	my $gain = $fine->[-1] - $fine->[0];
 	my ($came, $went) = (0, 0);
 	for my $at (1 .. $#$fine) {
@@ -137,17 +157,20 @@ sub judge {
 	my ($v) = grouped($fine, $fine_w, wanted_steps($fine, $fine_w));
 	my $up = grep { $v->[$_] > $v->[$_ - 1] } 1 .. $#$v;
 	return undef unless $up >= STEPS * $#$v && still_grows($v) && straightness($v) >= STRAIGHT;
-	return { grown => $gain, error => $error, up => $up, steps => $#$v, from => $at->[0], to => $at->[-1] };
+	return { grown => $gain, error => $error, up => $up, steps => $#$v, from => $at->[0],
+	    to => $at->[-1] };
 }
 
 sub still_grows {
 	my ($v) = @_;
 	my $mean = ($v->[-1] - $v->[0]) / $#$v;
 	my $third = int($#$v / 3 + 0.5) || 1;
-	return $v->[-1] - $v->[-1 - $third] >= STILL * $mean * $third && $v->[-1] - $v->[-2] >= LAST * $mean;
+	return $v->[-1] - $v->[-1 - $third] >= STILL * $mean * $third
+	    && $v->[-1] - $v->[-2] >= LAST * $mean;
 }
 
-# The standard error of the growth. Samples that stay are in both ends and tell nothing; where some went, others may have come instead.
+# The standard error of the growth. Samples that stay are in both ends and tell nothing; where some
+# went, others may have come instead.
 sub error_of {
 	my ($v, $w, $lost) = @_;
 	my $variance = $w->[-1] > $w->[0] ? $w->[-1] - $w->[0] : 0;
@@ -163,7 +186,8 @@ sub wanted_steps {
 	return $wanted > @$v ? scalar @$v : $wanted < LEAST ? LEAST : $wanted;
 }
 
-# Neighbours taken together: the least of each group, so that what breathes shows its floor; and which they were.
+# Neighbours taken together: the least of each group, so that what breathes shows its floor; and
+# which they were.
 sub grouped {
 	my ($values, $variances, $count) = @_;
 	my (@v, @w, @from);
@@ -199,20 +223,29 @@ sub print_series {
 	my @snaps = @{ $series->{snaps} };
 	my ($first, $last) = @snaps[0, -1];
 	my @rows = @{ $series->{suspects} };
-	printf "%s%s, %d profiles%s: %s -> %s, %s%s; %s\n", Talk::clean(Object::base_name($work->{store}{program})), length $series->{pid} ? " pid $series->{pid}" : '',
-		scalar @snaps, defined $series->{span} ? ', ' . Series::clock($first->{time}) . ' -> ' . Series::clock($last->{time}) : '',
-		map({ Print::human($_->{bytes}, $option) } $first, $last), Series::signed($last->{bytes} - $first->{bytes}, $option),
-		defined $series->{span} ? ', ' . Series::rate_text($last->{bytes} - $first->{bytes}, $series->{span}, $option) : '',
-		@snaps < LEAST ? 'too few to judge' : @rows == 0 ? 'no stack keeps growing' : @rows == 1 ? '1 stack keeps growing' : @rows . ' stacks keep growing';
+	printf "%s%s, %d profiles%s: %s -> %s, %s%s; %s\n",
+	    Talk::clean(Object::base_name($work->{store}{program})),
+	    length $series->{pid} ? " pid $series->{pid}" : '',
+		scalar @snaps, defined $series->{span}
+		    ? ', ' . Series::clock($first->{time}) . ' -> ' . Series::clock($last->{time}) : '',
+		map({ Print::human($_->{bytes}, $option) } $first, $last),
+		    Series::signed($last->{bytes} - $first->{bytes}, $option),
+		defined $series->{span} ? ', '
+		    . Series::rate_text($last->{bytes} - $first->{bytes}, $series->{span}, $option) : '',
+		@snaps < LEAST ? 'too few to judge' : @rows == 0 ? 'no stack keeps growing' : @rows == 1
+		    ? '1 stack keeps growing' : @rows . ' stacks keep growing';
 	return if !@rows;
 	my $rest = @rows > $option->{top} ? @rows - $option->{top} : 0;
 	splice @rows, $option->{top} if $rest;
-	printf "%12s %12s %9s %9s %10s %7s  %s\n", 'rate', 'error', 'grown', 'live', 'objects', 'steps', 'stack, from the owner to its callers';
+	printf "%12s %12s %9s %9s %10s %7s  %s\n", 'rate', 'error', 'grown', 'live', 'objects', 'steps',
+	    'stack, from the owner to its callers';
 	for my $row (@rows) {
 		my @path = @{ $row->{names} };
 		splice @path, 5, @path, '...' if @path > 6 && !$option->{stacks};
-		printf "%12s %12s %9s %9s %+10d %7s  %s\n", Series::rate_text($row->{rate}, 1, $option), defined $row->{rate} ? '+-' . Print::human($row->{rate_error}, $option) : '-',
-			Series::signed($row->{grown}, $option), Print::human($row->{live}, $option), $row->{objects}, "$row->{up}/$row->{steps}", join ' < ', @path;
+		printf "%12s %12s %9s %9s %+10d %7s  %s\n", Series::rate_text($row->{rate}, 1, $option),
+		    defined $row->{rate} ? '+-' . Print::human($row->{rate_error}, $option) : '-',
+			Series::signed($row->{grown}, $option), Print::human($row->{live}, $option),
+			    $row->{objects}, "$row->{up}/$row->{steps}", join ' < ', @path;
 	}
 	print "$rest more (-n ", scalar @{ $series->{suspects} }, ")\n" if $rest;
 }
@@ -221,8 +254,10 @@ sub row_json {
 	my ($row) = @_;
 	my $number = sub { defined $_[0] ? sprintf '%d', $_[0] : 'null' };
 	return sprintf '{"per_minute":%s,"error_per_minute":%s,"grown":%d,"error":%d,"live":%d,"objects":%d,"steps_up":%d,"steps":%d,"values":[%s],"stack":[%s]}',
-		$number->($row->{rate}), $number->($row->{rate_error}), $row->{grown}, $row->{error}, $row->{live}, $row->{objects}, $row->{up}, $row->{steps},
-		join(',', map { sprintf '%d', $_ } @{ $row->{values} }), join ',', map { Top::json_string($_) } @{ $row->{names} };
+		$number->($row->{rate}), $number->($row->{rate_error}), $row->{grown}, $row->{error},
+		    $row->{live}, $row->{objects}, $row->{up}, $row->{steps},
+		join(',', map { sprintf '%d', $_ } @{ $row->{values} }), join ',',
+		    map { Top::json_string($_) } @{ $row->{names} };
 }
 
 sub print_json {
@@ -232,7 +267,9 @@ sub print_json {
 		my @snaps = @{ $series->{snaps} };
 		my @rows = map { row_json($_) } @{ $series->{suspects} };
 		sprintf "{\"pid\":%s,\"profiles\":%d,\"minutes\":%s,\"before\":%d,\"after\":%d,\"judged\":%s,\n\"suspects\":[\n%s\n]}", $series->{pid} =~ /^(\d+)$/ ? $1 : 'null',
-			scalar @snaps, defined $series->{span} ? sprintf('%.4f', $series->{span}) : 'null', map({ $_->{bytes} } @snaps[0, -1]), @snaps < LEAST ? 'false' : 'true', join ",\n", @rows
+			scalar @snaps, defined $series->{span} ? sprintf('%.4f', $series->{span}) : 'null',
+			    map({ $_->{bytes} } @snaps[0, -1]), @snaps < LEAST ? 'false' : 'true', join ",\n",
+			    @rows
 	} @series;
 	print "{\"index\":\"$option->{index}\",\"series\":[\n", join(",\n", @text), "\n]}\n";
 }
@@ -241,11 +278,13 @@ sub print_json {
 sub check_gate {
 	my ($option, $gate, @series) = @_;
 	for my $series (grep { @{ $_->{suspects} } } @series) {
-		Talk::fail(1, 'the profiles have no times, so that there is no rate for --gate') unless defined $series->{span};
+		Talk::fail(1, 'the profiles have no times, so that there is no rate for --gate')
+		    unless defined $series->{span};
 		my $rate = 0;
 		$rate += $_->{rate} for @{ $series->{suspects} };
 		next if $rate < $gate;
-		Talk::doubt(sprintf 'past the gate: suspects%s grow by %s, the limit is %s', length $series->{pid} ? " of pid $series->{pid}" : '',
+		Talk::doubt(sprintf 'past the gate: suspects%s grow by %s, the limit is %s',
+		    length $series->{pid} ? " of pid $series->{pid}" : '',
 			Series::rate_text($rate, 1, $option), Series::rate_text($gate, 1, $option));
 	}
 }

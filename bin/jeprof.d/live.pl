@@ -14,7 +14,8 @@ my @marks = map { "\xe2\x96" . chr } 0x81 .. 0x88;
 sub command {
 	my ($option, @arguments) = @_;
 	unshift @arguments, $option->{p} if length $option->{p};
-	Talk::fail(2, 'live takes one process: jeprof live PID, or the name of a program that runs once')
+	Talk::fail(2,
+	    'live takes one process: jeprof live PID, or the name of a program that runs once')
 		if @arguments != 1;
 	Talk::fail(2, 'live draws on a terminal, and this is none; --once prints one look, --json too')
 		unless $option->{once} || Screen::is_there();
@@ -24,7 +25,8 @@ sub command {
 	my $self = bless { option => $option, every => $every, sort => 'growth', filter => '',
 		course => [],
 		notes => [], who => $arguments[0], is_frozen => 0, quit => 0 }, 'Live';
-	local @SIG{qw(INT TERM HUP)} = map { my $number = $_; sub { $self->{quit} = $number } } 2, 15, 1;
+	local @SIG{qw(INT TERM HUP)} = map { my $number = $_; sub { $self->{quit} = $number } } 2, 15,
+	    1;
 	local $SIG{PIPE} = 'IGNORE';
 	my $ok = eval { $self->begin; $option->{once} ? $self->look_once : $self->watch; 1 };
 	my $error = $@;
@@ -149,7 +151,8 @@ sub figures {
 	my $dump = Dump::of_text("process $self->{pid}", $text);
 	Places::number_stacks($dump);
 	Names::resolve(0);
-	my $table = Top::build({ stacks => Reduce::stacks($dump, $option->{index}, undef, 1) }, $option);
+	my $table = Top::build({ stacks => Reduce::stacks($dump, $option->{index}, undef, 1) },
+	    $option);
 	my $now = { time => Series::time_of($dump) // time, bytes => $table->{bytes},
 		objects => $table->{objects}, session => $dump->{meta}{session} // 0, row => {},
 		rate => $dump->{meta}{sample_interval} // $dump->{rate} };
@@ -246,7 +249,8 @@ sub print_json {
 	printf "{\"pid\":%d,\"name\":%s,\"time\":%s,\"seconds\":%.3f,\"session\":%d,\"own_session\":%s,"
 		. "\"sample_interval\":%d,%s,\"allocated_growth\":%s,\"index\":\"%s\",\"live\":{\"bytes\":%d,"
 		. "\"objects\":%d},\"rows\":[\n%s\n]}\n", $self->{pid}, Top::json_string($self->{name}),
-		Top::json_string(Series::clock($now->{time})), 60 * (Series::minutes($from, $now) // 0), $now->{session},
+		Top::json_string(Series::clock($now->{time})), 60 * (Series::minutes($from, $now) // 0),
+		    $now->{session},
 		defined $self->{session} ? 'true' : 'false', $now->{rate}, $figures, $grown,
 		$self->{option}{index}, @$now{qw(bytes objects)}, join ",\n", @text;
 }
@@ -260,7 +264,8 @@ sub head {
 	return ["$title: waiting for its first answer", '1'] unless $now;
 	my $from = $self->{mark} // $start;
 	my $span = Series::minutes($from, $now);
-	my $what = defined $self->{session} ? 'own session' : $now->{session} ? "session $now->{session}"
+	my $what = defined $self->{session} ? 'own session' : $now->{session}
+	    ? "session $now->{session}"
 		: 'profiled from its start';
 	my @lines = [sprintf('%s%s: %s, a sample for each %s, %s since %s%s',
 		$self->{is_frozen} ? 'FROZEN ' : '', $title, $what, Print::human($now->{rate}, {}),
@@ -276,7 +281,8 @@ sub head {
 	push @lines, ['course    ' . $self->course_line, '']
 		if @{ $self->{course} } > 1 && !$option->{once};
 	push @lines, [sprintf('sampled   %s live in %d objects%s', Print::human($now->{bytes}, $option),
-		$now->{objects}, defined $self->{session} ? ', allocated since the session began' : ''), ''];
+		$now->{objects}, defined $self->{session} ? ', allocated since the session began' : ''),
+		    ''];
 	return @lines;
 }
 
@@ -340,7 +346,8 @@ sub watch {
 	my ($self) = @_;
 	local $Talk::listener = sub { push @{ $self->{notes} }, $_[0] };
 	local $SIG{WINCH} = sub { $self->{is_old} = 1 };
-	local $SIG{TSTP} = sub { Screen::leave(); kill 'STOP', $$; Screen::enter(); $self->{is_old} = 1 };
+	local $SIG{TSTP} = sub { Screen::leave(); kill 'STOP', $$; Screen::enter();
+	    $self->{is_old} = 1 };
 	Screen::enter();
 	my $next = 0;
 	$self->{is_old} = 1;
@@ -398,7 +405,8 @@ sub answer {
 		$self->{has_ended} = $code == 5;
 		return ticks() + $self->{every};
 	}
-	$self->tell(undef, 0) if ($self->{message_until} // 0) > ticks() + 600;		# it answers again
+	# it answers again
+	$self->tell(undef, 0) if ($self->{message_until} // 0) > ticks() + 600;
 	$self->take($text) unless $self->{is_frozen};
 	my $cost = ticks() - $self->{asked};
 	return $self->{asked} + ($self->{every} > 4 * $cost ? $self->{every} : 4 * $cost);
@@ -429,7 +437,8 @@ sub key {
 		$self->{mark} = undef;
 	} elsif ($key eq 'd') {
 		my @time = gmtime;
-		$self->{file} = sprintf 'live.%d.%04d%02d%02dT%02d%02d%02dZ.heap', $self->{pid}, $time[5] + 1900,
+		$self->{file} = sprintf 'live.%d.%04d%02d%02dT%02d%02d%02dZ.heap', $self->{pid},
+		    $time[5] + 1900,
 			$time[4] + 1, @time[3, 2, 1, 0];
 		$self->tell('asked for a profile', 10);
 	}

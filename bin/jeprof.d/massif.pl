@@ -1,5 +1,6 @@
-# Massif: a series in the form of valgrind's massif, for ms_print and massif-visualizer: a snapshot for each dump, each with its tree
-# from the allocation to its callers; what is below one percent is taken together, as massif does.
+# Massif: a series in the form of valgrind's massif, for ms_print and massif-visualizer: a snapshot
+# for each dump, each with its tree from the allocation to its callers; what is below one percent is
+# taken together, as massif does.
 package Massif;
 
 use constant THRESHOLD => 0.01;
@@ -9,13 +10,16 @@ sub text {
 	my @snaps = @{ $work->{snaps} };
 	my $is_dated = !grep { !defined $_->{time} } @snaps;
 	my ($peak) = sort { $snaps[$b]{bytes} <=> $snaps[$a]{bytes} || $a <=> $b } 0 .. $#snaps;
-	my $text = sprintf "desc: jeprof export\ncmd: %s\ntime_unit: %s\n", line(Talk::clean($work->{store}{program})), $is_dated ? 'ms' : 'i';
+	my $text = sprintf "desc: jeprof export\ncmd: %s\ntime_unit: %s\n",
+	    line(Talk::clean($work->{store}{program})), $is_dated ? 'ms' : 'i';
 	for my $number (0 .. $#snaps) {
 		my $snap = $snaps[$number];
 		my $root = tree($work, $snap);
 		$text .= sprintf "#-----------\nsnapshot=%d\n#-----------\ntime=%d\nmem_heap_B=%d\nmem_heap_extra_B=0\nmem_stacks_B=0\nheap_tree=%s\n", $number,
-			$is_dated ? ($snap->{time} - $snaps[0]{time}) * 1000 + 0.5 : $number, $root->{sum}, !$root->{sum} ? 'empty' : $number == $peak ? 'peak' : 'detailed';
-		node(\$text, $root, 0, $root->{sum}, '(heap allocation functions) malloc/new/new[], --alloc-fns, etc.') if $root->{sum};
+			$is_dated ? ($snap->{time} - $snaps[0]{time}) * 1000 + 0.5 : $number, $root->{sum},
+			    !$root->{sum} ? 'empty' : $number == $peak ? 'peak' : 'detailed';
+		node(\$text, $root, 0, $root->{sum},
+		    '(heap allocation functions) malloc/new/new[], --alloc-fns, etc.') if $root->{sum};
 	}
 	return $text;
 }
@@ -23,7 +27,8 @@ sub text {
 # A line ends at a # for those who read it.
 sub line { return $_[0] =~ tr/#/:/r }
 
-# { sum, children by frame } of one snapshot, the leaf's side on top. Bytes are whole numbers that add up to the total.
+# { sum, children by frame } of one snapshot, the leaf's side on top. Bytes are whole numbers that
+# add up to the total.
 sub tree {
 	my ($work, $snap) = @_;
 	my $records = $work->{store}{records};
@@ -45,20 +50,27 @@ my %text_of;	# by place
 
 sub texts {
 	my ($record, $self) = @_;
-	return [map { @{ $text_of{$_} //= [Export::told_frames($_, $self->frames_kept($_))] } } unpack 'N*', Reduce::cut(@$record{qw(places libraries)})];
+	return [map { @{ $text_of{$_} //=
+	    [Export::told_frames($_, $self->frames_kept($_))] } } unpack 'N*',
+	    Reduce::cut(@$record{qw(places libraries)})];
 }
 
-# Adds a node, its larger children, and the rest of them in one line. All add to one text: what each handed up would be copied once a level.
+# Adds a node, its larger children, and the rest of them in one line. All add to one text: what each
+# handed up would be copied once a level.
 sub node {
 	no warnings 'recursion';
 	my ($text, $node, $depth, $all, $name) = @_;
 	my $children = $node->{children};
-	my @large = sort { $children->{$b}{sum} <=> $children->{$a}{sum} || $a cmp $b } grep { $children->{$_}{sum} >= THRESHOLD * $all } keys %$children;
+	my @large = sort { $children->{$b}{sum} <=> $children->{$a}{sum}
+	    || $a cmp $b } grep { $children->{$_}{sum} >= THRESHOLD * $all } keys %$children;
 	my $small = keys(%$children) - @large;
 	my $rest = 0;
-	$rest += $children->{$_}{sum} for grep { $children->{$_}{sum} < THRESHOLD * $all } keys %$children;
-	$$text .= sprintf "%sn%d: %d %s\n", ' ' x $depth, @large + ($small ? 1 : 0), $node->{sum}, line($name);
+	$rest += $children->{$_}{sum} for grep { $children->{$_}{sum}
+	    < THRESHOLD * $all } keys %$children;
+	$$text .= sprintf "%sn%d: %d %s\n", ' ' x $depth, @large + ($small ? 1 : 0), $node->{sum},
+	    line($name);
 	node($text, $children->{$_}, $depth + 1, $all, $_) for @large;
-	$$text .= sprintf "%sn0: %d in %d place%s, %s below massif's threshold (%.2f%%)\n", ' ' x ($depth + 1), $rest, $small, $small == 1 ? '' : 's', $small == 1 ? '' : 'all',
+	$$text .= sprintf "%sn0: %d in %d place%s, %s below massif's threshold (%.2f%%)\n",
+	    ' ' x ($depth + 1), $rest, $small, $small == 1 ? '' : 's', $small == 1 ? '' : 'all',
 		100 * THRESHOLD if $small;
 }

@@ -31,10 +31,12 @@ sub resolve {
 # A name that the profile brought along; an address there is none.
 sub given_frame {
 	my ($name) = @_;
-	return $name =~ /(?:^|\+)0x[0-9a-f]+$/ ? { full => $name, is_bare => 1 } : { raw => $name, full => $name };
+	return $name =~ /(?:^|\+)0x[0-9a-f]+$/ ? { full => $name, is_bare => 1 }
+	    : { raw => $name, full => $name };
 }
 
-# Of the places whose names a profile brought along the functions alone: what a profile without them has.
+# Of the places whose names a profile brought along the functions alone: what a profile without them
+# has.
 sub drop_inlined {
 	for my $place (grep { $Places::given[$_] } 0 .. $#frames) {
 		$frames[$place] = [$frames[$place][-1]];
@@ -51,11 +53,13 @@ sub unnamed {
 sub name_object {
 	my ($object, $places) = @_;
 	my $elf = $object->symbol_elf;
-	Talk::note($object->title . ': ' . ($elf ? "names from $elf->{path}" : 'no file, no names')) if $tells_files;
+	Talk::note($object->title . ': ' . ($elf ? "names from $elf->{path}" : 'no file, no names'))
+	    if $tells_files;
 	my $names = $elf ? $elf->names_for(map { $Places::offset[$_] } @$places) : {};
 	for my $place (@$places) {
 		my $name = $names->{ $Places::offset[$place] };
-		$frames[$place] = [defined $name ? { raw => $name, full => $name } : { full => unnamed($place), is_bare => 1 }];
+		$frames[$place] = [defined $name ? { raw => $name, full => $name }
+		    : { full => unnamed($place), is_bare => 1 }];
 	}
 }
 
@@ -97,7 +101,8 @@ sub shorten_once {
 	my $text = $name;
 	$text =~ s/(?:\.(?:isra|constprop|part|cold|lto_priv|localalias|llvm)(?:\.\d+)?)+$//;
 	$text =~ s/::h[0-9a-f]{16}$//;	# Rust: the hash that legacy names end in
-	$text =~ s/^<(&?(?:mut |dyn )?[\w:]+(?:<.*>)?) as .*>(?=::)/$1/ if $text =~ /^<.* as /;	# <Type as Trait>::method
+	# <Type as Trait>::method
+	$text =~ s/^<(&?(?:mut |dyn )?[\w:]+(?:<.*>)?) as .*>(?=::)/$1/ if $text =~ /^<.* as /;
 	return $text unless $text =~ /[(<\[ ]/;
 	$text =~ s/ \[clone [^\]]*\]//g;
 	$text =~ s/\[abi:\w+\]//g;
@@ -140,26 +145,31 @@ sub add_lines {
 	demangle();
 }
 
-# { place => [file, line] } of the calls at these places alone: a few, of what a report shows in full. Names stay.
+# { place => [file, line] } of the calls at these places alone: a few, of what a report shows in
+# full. Names stay.
 sub lines_of {
 	my @places = @_;
 	my (%by_key, %line);
 	for my $place (@places) {
 		my $object = $Places::object[$place];
-		push @{ $by_key{ $object->{key} } }, $place if $object && $object->is_file && !$Places::given[$place];
+		push @{ $by_key{ $object->{key} } }, $place
+		    if $object && $object->is_file && !$Places::given[$place];
 	}
 	ask_all(map { [$Object::by_key{$_}, $by_key{$_}] } sort keys %by_key);
 	for my $key (sort keys %by_key) {
-		my $found = found_lines($Object::by_key{$key}, map { $Places::offset[$_] } @{ $by_key{$key} });
+		my $found = found_lines($Object::by_key{$key},
+		    map { $Places::offset[$_] } @{ $by_key{$key} });
 		for my $place (@{ $by_key{$key} }) {
 			my $outer = ($found->{ $Places::offset[$place] } // [])->[-1] or next;
-			$line{$place} = [Talk::clean($outer->[1]), $outer->[2]] if $outer->[1] !~ /^\?\?/ && $outer->[2] =~ /^[1-9]/;
+			$line{$place} = [Talk::clean($outer->[1]), $outer->[2]]
+			    if $outer->[1] !~ /^\?\?/ && $outer->[2] =~ /^[1-9]/;
 		}
 	}
 	return \%line;
 }
 
-# { offset => [[function, file, line], ...] } of one object: of its pack, else by a tool that is there; empty if there is none.
+# { offset => [[function, file, line], ...] } of one object: of its pack, else by a tool that is
+# there; empty if there is none.
 sub found_lines {
 	my ($object, @offsets) = @_;
 	return $Pack::lines{ $object->{key} } if $Pack::lines{ $object->{key} };
@@ -189,9 +199,11 @@ sub ask_all {
 	for my $pair (@_) {
 		my ($object, $places) = @$pair;
 		my $path = $Pack::lines{ $object->{key} } ? undef : path_of_lines($object);
-		$input{$path} .= join '', map { sprintf "0x%x\n", $Places::offset[$_] } @$places if defined $path && $path !~ /\n/;
+		$input{$path} .= join '', map { sprintf "0x%x\n", $Places::offset[$_] } @$places
+		    if defined $path && $path !~ /\n/;
 	}
-	my $text = Tool::filter([$program], join '', map { "file $_\n$input{$_}" } sort keys %input) // return;
+	my $text = Tool::filter([$program], join '', map { "file $_\n$input{$_}" } sort keys %input)
+	    // return;
 	for my $part (split /^(?=file )/m, $text) {
 		my ($path) = $part =~ /^file (.*)\n/ or next;
 		next unless defined $input{$path};
@@ -211,12 +223,14 @@ sub ask {
 	my ($tool, $path, @offsets) = @_;
 	my %command = (
 		'jeprof-symbolize' => [],
-		'llvm-symbolizer' => ['--print-address', '--no-demangle', '--inlines', '--functions=linkage', "--obj=$path"],
+		'llvm-symbolizer' => ['--print-address', '--no-demangle', '--inlines',
+		    '--functions=linkage', "--obj=$path"],
 		'addr2line' => ['-a', '-f', '-i', '-e', $path],
 	);
 	my $head = $tool eq $tools[0] ? "file $path\n" : '';
 	return undef if $head =~ /\n./;
-	return Tool::filter([Tool::find($tool), @{ $command{$tool} }], $head . join '', map { sprintf "0x%x\n", $_ } @offsets);
+	return Tool::filter([Tool::find($tool), @{ $command{$tool} }], $head . join '',
+	    map { sprintf "0x%x\n", $_ } @offsets);
 }
 
 # The same as data. All tools print the address, then pairs of lines.
@@ -229,7 +243,9 @@ sub answers {
 			$function = undef;
 		} elsif ($current && length $line) {
 			if (defined $function) {
-				push @$current, [$function, $line =~ /^(.*?):(\d+|\?)(?::\d+)?(?: \(discriminator \d+\))?$/ ? ($1, $2) : ($line, 0)];
+				push @$current, [$function,
+				    $line =~ /^(.*?):(\d+|\?)(?::\d+)?(?: \(discriminator \d+\))?$/ ? ($1, $2)
+				    : ($line, 0)];
 				$function = undef;
 			} else {
 				$function = $line;
@@ -248,7 +264,8 @@ sub use_lines {
 	for my $item (@$found) {
 		my ($function, $file, $line) = @$item;
 		my $known = $function ne '??' && (@$found > 1 || $file !~ m{^\?\?} || !$outer->{is_bare});
-		my %frame = $known ? (raw => Talk::clean($function), full => Talk::clean($function)) : (full => $outer->{full}, is_bare => 1);
+		my %frame = $known ? (raw => Talk::clean($function), full => Talk::clean($function))
+		    : (full => $outer->{full}, is_bare => 1);
 		$frame{file} = Talk::clean($file) if $file !~ /^\?\?/ && length $file;
 		$frame{line} = $line =~ /^\d+$/ ? $line : 0;
 		push @list, \%frame;

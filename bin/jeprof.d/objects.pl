@@ -11,7 +11,8 @@ our ($sysroot, @prefixes, @extra, $debug_dir) = ('');
 sub get {
 	my ($id, $path) = @_;
 	my $key = $id || $path;
-	return $by_key{$key} //= bless { key => $key, id => $id, path => $path, code => [], is_main => 0,
+	return $by_key{$key} //= bless { key => $key, id => $id, path => $path, code => [],
+	    is_main => 0,
 		mtime => 0 }, 'Object';
 }
 
@@ -70,7 +71,8 @@ sub complain {
 	Talk::doubt("$_$used") for @refused;
 	return if @refused || $self->{elf} || !$self->is_file;
 	my $id = $self->{id};
-	Talk::doubt("$self->{path}: not found or not an ELF file; its names are missing (" . (length $id > 2 ? "build-id $id" : 'no build-id') . '): '
+	Talk::doubt("$self->{path}: not found or not an ELF file; its names are missing ("
+	    . (length $id > 2 ? "build-id $id" : 'no build-id') . '): '
 		. join ', or ', Missing::places_to_have($self, $id, 1));
 }
 
@@ -129,9 +131,11 @@ sub from_debuginfod {
 
 sub debug_paths {
 	my ($elf, $id) = @_;
-	my @roots = grep { defined && length } $debug_dir, length $sysroot ? "$sysroot/usr/lib/debug" : undef, '/usr/lib/debug';
+	my @roots = grep { defined && length } $debug_dir,
+	    length $sysroot ? "$sysroot/usr/lib/debug" : undef, '/usr/lib/debug';
 	my @paths;
-	push @paths, map { "$_/.build-id/" . substr($id, 0, 2) . '/' . substr($id, 2) . '.debug' } @roots if length $id > 2;
+	push @paths, map { "$_/.build-id/" . substr($id, 0, 2) . '/' . substr($id, 2)
+	    . '.debug' } @roots if length $id > 2;
 	my $link = $elf->debug_link;
 	if (defined $link) {
 		my ($dir) = Cwd::abs_path($elf->{path}) =~ m{^(.*)/};
@@ -141,12 +145,14 @@ sub debug_paths {
 }
 
 # ---------------------------------------------------------------------------------------------------
-# Places: numbers addresses. A place is (object, offset); equal places of several dumps get one number.
+# Places: numbers addresses. A place is (object, offset); equal places of several dumps get one
+# number.
 package Places;
 
 use constant DEEPEST => 4096;	# frames of a stack: no program writes more
 
-our (@object, @offset, @address, @given);	# by place: Object or undef, offset, first address seen, names brought along
+# by place: Object or undef, offset, first address seen, names brought along
+our (@object, @offset, @address, @given);
 my %number;
 
 # The ranges of one dump, sorted: module lines first, maps for what they do not cover.
@@ -200,12 +206,14 @@ sub find_range {
 	return $range && $range->{start} <= $address ? $range : undef;
 }
 
-# Which object is the main program: the dump's own word, else the file given, else the first mapping.
+# Which object is the main program: the dump's own word, else the file given, else the first
+# mapping.
 sub mark_main {
 	my ($dump, $ranges) = @_;
 	my @objects = map { $_->{object} } grep { $_->{object}->is_file } @$ranges;
 	my $given = $Object::program;
-	my @wanted = grep { defined && length } $dump->{meta}{exe}, defined $given ? Cwd::abs_path($given) : undef;
+	my @wanted = grep { defined && length } $dump->{meta}{exe},
+	    defined $given ? Cwd::abs_path($given) : undef;
 	s/ \(deleted\)$// for @wanted;
 	my $main;
 	for my $path (@wanted) {
@@ -233,7 +241,8 @@ sub add_fixed_program {
 	my $object = Object::get('', $path);
 	$dump->{main} = $object;
 	for my $segment (grep { $_->{type} == Elf::PT_LOAD } @{ $elf->{segments} }) {
-		push @$ranges, { start => $segment->{vaddr}, end => $segment->{vaddr} + $segment->{filesz}, bias => 0,
+		push @$ranges, { start => $segment->{vaddr}, end => $segment->{vaddr} + $segment->{filesz},
+		    bias => 0,
 			object => $object, path => $path };
 	}
 	@$ranges = sort { $a->{start} <=> $b->{start} } @$ranges;
@@ -278,7 +287,8 @@ sub number_stacks {
 	$_->[0] = of_text($dump, $_->[0]) for @{ $dump->{stacks} };
 }
 
-# The places of one stack, leaf first, packed: a stack takes four bytes a frame. All addresses but the first are return addresses; one less lies inside the call.
+# The places of one stack, leaf first, packed: a stack takes four bytes a frame. All addresses but
+# the first are return addresses; one less lies inside the call.
 sub of_text {
 	my ($dump, $text) = @_;
 	my ($first, $later) = @{ $dump->{numbers} //= [{}, {}] };
@@ -290,7 +300,8 @@ sub of_text {
 	}
 	my $place = $first->{$leaf} //= number($dump, address($dump, $leaf));
 	my @places = @$later{@rest};
-	@places = map { $later->{$_} //= number($dump, before($dump, $_)) } @rest if grep { !defined } @places;
+	@places = map { $later->{$_} //= number($dump, before($dump, $_)) } @rest
+	    if grep { !defined } @places;
 	return pack 'N*', $place, @places;
 }
 

@@ -103,6 +103,7 @@ sub listing {
 	die $error unless $is_listed;
 	my $title = Flame::escape($pattern);
 	my $lines = join "\n", map { Flame::escape($_) } split /\n/, $text // '';
-	show(own_file($view, '.html', "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+	show(own_file($view, '.html',
+	    "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
 		. "<title>$title</title></head><body><pre>$lines</pre></body></html>\n"));
 }

@@ -3,26 +3,32 @@ package Options;
 
 use Getopt::Long ();
 
-# [heading | spec, default, text]. The one list of options: parser, defaults and --help come from it.
+# [heading | spec, default, text]. The one list of options: parser, defaults and --help come from
+# it.
 my @options = (
 	['General'],
 	['cum!', 0, '--cum                 sort by cumulative value'],
 	['base|diff_base=s', '', '--base=FILE, --diff_base=FILE  subtract the profile FILE'],
-	['interactive!', 0, '--interactive         read commands (the default when stdout is a terminal)'],
+	['interactive!', 0,
+	    '--interactive         read commands (the default when stdout is a terminal)'],
 	['sum!', 0, '--sum                 several profiles: add them, without a warning'],
-	['seconds=i', 0, '--seconds=N           duration of a profile from http://..., if the server supports it'],
+	['seconds=i', 0,
+	    '--seconds=N           duration of a profile from http://..., if the server supports it'],
 	['Where objects are'],
 	['add_lib=s@', [], '--add_lib=FILE        use FILE for the object with the same base name'],
-	['lib_prefix=s', '', '--lib_prefix=DIR,DIR  directories that are tried as a prefix of each recorded path'],
+	['lib_prefix=s', '',
+	    '--lib_prefix=DIR,DIR  directories that are tried as a prefix of each recorded path'],
 	['sysroot=s', '', '--sysroot=DIR         root directory of the machine that wrote the profile'],
-	['debug-dir=s', '', '--debug-dir=DIR       separate debug files (DIR/.build-id/...), in addition to /usr/lib/debug'],
+	['debug-dir=s', '',
+	    '--debug-dir=DIR       separate debug files (DIR/.build-id/...), in addition to /usr/lib/debug'],
 	['exe=s', '', '--exe=FILE            the program, as the argument PROGRAM'],
 	['Granularity (one of)'],
 	['addresses!', 0, '--addresses           one line per call site'],
 	['lines!', 0, '--lines               per source line'],
 	['functions!', 0, '--functions           per function (default)'],
 	['files!', 0, '--files               per source file'],
-	['inlines!', 0, '--inlines             show inlined functions too (by jeprof-symbolize, llvm-symbolizer or addr2line)'],
+	['inlines!', 0,
+	    '--inlines             show inlined functions too (by jeprof-symbolize, llvm-symbolizer or addr2line)'],
 	['Output (one of)'],
 	['text!', 0, '--text                table (the default when stdout is not a terminal)'],
 	['collapsed!', 0, '--collapsed           root;...;leaf VALUE, for flame graphs'],
@@ -45,7 +51,8 @@ my @options = (
 	['show_bytes!', 0, '--show_bytes          bytes instead of MB'],
 	['drop_negative!', 0, '--drop_negative       with --base: omit what shrank'],
 	['total_delay!', 0, '--total_delay         profiles of contention: the time waited (default)'],
-	['contentions!', 0, '--contentions --mean_delay  how often; the mean time of each'], ['mean_delay!', 0, undef],
+	['contentions!', 0, '--contentions --mean_delay  how often; the mean time of each'],
+	    ['mean_delay!', 0, undef],
 	['Filters and graph'],
 	['focus=s', '', '--focus=RE            only stacks with a matching routine'],
 	['ignore=s', '', '--ignore=RE           no stacks with a matching routine'],
@@ -56,27 +63,38 @@ my @options = (
 	['nodefraction=f', .005, '--nodefraction=F      omit nodes below F of the total (.005)'],
 	['edgefraction=f', .001, '--edgefraction=F      omit edges below F of the total (.001)'],
 	['maxdegree=i', 8, '--maxdegree=N         edges in and out of a node (8)'],
-	['scale=i', 0, '--scale=N             scale of the viewer gv'], ['heapcheck!', 0, '--heapcheck           mark functions that hold memory themselves, and what shrank'],
+	['scale=i', 0, '--scale=N             scale of the viewer gv'],
+	    ['heapcheck!', 0,
+	    '--heapcheck           mark functions that hold memory themselves, and what shrank'],
 	['Verbs'],
 	['n=i', 20, '-n N                  lines of top, diff and leaks (20)'],
-	['stacks!', 0, '--stacks              top: whole stacks, the largest first; diff, leaks: all frames'],
+	['stacks!', 0,
+	    '--stacks              top: whole stacks, the largest first; diff, leaks: all frames'],
 	['callers=i', 2, '--callers=N           top: N callers beside each function (2)'],
-	['from=s', '', '--from=T, --to=T      diff: the first and the last dump between these times (12:30, UTC)'],
-	['to=s', '', '--to=FORMAT           export: pprof, speedscope, dhat, collapsed, massif, callgrind, heap'],
+	['from=s', '',
+	    '--from=T, --to=T      diff: the first and the last dump between these times (12:30, UTC)'],
+	['to=s', '',
+	    '--to=FORMAT           export: pprof, speedscope, dhat, collapsed, massif, callgrind, heap'],
 	['last=s', '', '--last=TIME           diff: the same for the last 90s, 10m, 2h of the series'],
-	['gate=s', '', '--gate=RATE           leaks: exit with 3 if the suspects together grow by this or more (1M/min)'],
+	['gate=s', '',
+	    '--gate=RATE           leaks: exit with 3 if the suspects together grow by this or more (1M/min)'],
 	['rate=s', '', '--rate=SIZE           run, live: mean bytes between samples (16K, 64K)'],
 	['interval=s', '', '--interval=TIME       live: time between two readings (2s)'],
-	['once!', 0, '--once                live: read twice, print the table and end; also with --json'],
+	['once!', 0,
+	    '--once                live: read twice, print the table and end; also with --json'],
 	['p=s', '', '-p PID                live, doctor: the process'],
 	['lib=s', '', '--lib=FILE            run: the library to preload (that of this jeprof)'],
 	['dumps=s', '', '--dumps=DIR           run: where the profiles go (a new directory in TMPDIR)'],
-	['wrapper=s@', [], '--wrapper=RE          one more pattern of functions folded into their callers'],
+	['wrapper=s@', [],
+	    '--wrapper=RE          one more pattern of functions folded into their callers'],
 	['o=s', '', '-o FILE               flame, report, run, export, symbolize, pack: the file to write; - is stdout'],
-	['json!', 0, '--json                print the answer as JSON; export, symbolize, pack: the path of the file'],
+	['json!', 0,
+	    '--json                print the answer as JSON; export, symbolize, pack: the path of the file'],
 	['Other'],
 	['tools=s', '', '--tools=PREFIX,NAME:PATH  where other programs are (also JEPROF_TOOLS)'],
-	['test!', 0, undef], ['test_stride=i', 0, undef], ['debug!', 0, '--debug               print which files the names come from'], ['debug-syms-by-id!', 0, undef],
+	['test!', 0, undef], ['test_stride=i', 0, undef],
+	    ['debug!', 0, '--debug               print which files the names come from'],
+	    ['debug-syms-by-id!', 0, undef],
 	['help|h!', 0, '--help                this text'],
 	['version|v!', 0, '--version             the version'],
 );
@@ -104,7 +122,8 @@ The profile says where its objects were; PROGRAM is needed only if the program h
 USAGE
 
 my @grains = qw(addresses lines functions files);
-my @modes = qw(text collapsed callgrind dot svg svg_graph ps pdf gif list disasm raw symbols gv evince web interactive);
+my @modes = qw(text collapsed callgrind dot svg svg_graph ps pdf gif list disasm raw symbols gv
+    evince web interactive);
 my @indices = qw(inuse_space inuse_objects alloc_space alloc_objects);
 
 sub help {
@@ -117,7 +136,8 @@ sub help {
 }
 
 sub parse {
-	my ($arguments, $is_ordered) = @_;	# ordered: what follows the first word is another program's
+	# ordered: what follows the first word is another program's
+	my ($arguments, $is_ordered) = @_;
 	my (%option, @specs);
 	for my $row (grep { @$_ == 3 } @options) {
 		my ($name) = $row->[0] =~ /^([\w-]+)/;
@@ -127,11 +147,13 @@ sub parse {
 	for my $word (@$arguments) {		# a flag that may have a word
 		last if $word eq '--' || $is_ordered;
 		$word = '--svg_graph' if $word eq '--svg=graph';
-		Talk::fail(2, "$word: --svg is a flame graph, --svg=graph the graph (--svg PROFILE >FILE)") if $word =~ /^--svg=/;
+		Talk::fail(2, "$word: --svg is a flame graph, --svg=graph the graph (--svg PROFILE >FILE)")
+		    if $word =~ /^--svg=/;
 	}
 	my @problems;
 	local $SIG{__WARN__} = sub { push @problems, $_[0] };
-	my $parser = Getopt::Long::Parser->new(config => [$is_ordered ? 'require_order' : 'permute', 'auto_abbrev', 'ignore_case']);
+	my $parser = Getopt::Long::Parser->new(config =>
+	    [$is_ordered ? 'require_order' : 'permute', 'auto_abbrev', 'ignore_case']);
 	if (!$parser->getoptionsfromarray($arguments, @specs)) {
 		chomp @problems;
 		Talk::fail(2, join('; ', map { lcfirst } @problems) . ' (jeprof --help)');
@@ -151,13 +173,16 @@ my @partial = (
 	[[qw(nodecount nodefraction edgefraction maxdegree heapcheck)], $graphs, 'for graphs'],
 	[['scale'], qr/^gv$/, 'for the viewer gv'],
 	[['test_stride'], qr/^$/, 'for --test'],
-	[['n'], qr/^(?:top|diff|leaks|live|report)$/, 'for the verbs top, diff, leaks and live, and report --json'],
-	[['wrapper'], qr/^(?:top|diff|leaks|report|run|live)$/, 'for the verbs top, diff, leaks, report, run and live'],
+	[['n'], qr/^(?:top|diff|leaks|live|report)$/,
+	    'for the verbs top, diff, leaks and live, and report --json'],
+	[['wrapper'], qr/^(?:top|diff|leaks|report|run|live)$/,
+	    'for the verbs top, diff, leaks, report, run and live'],
 	[['json'], qr/^(?:top|diff|ls|leaks|live|doctor|report|flame|export|symbolize|pack)$/,
 		'for verbs; standard output of run is its program\'s, open shows a page, completion is text for a shell, and the forms of old are as ever'],
 	[['stacks'], qr/^(?:top|diff|leaks)$/, 'for the verbs top, diff and leaks'],
 	[['gate'], qr/^leaks$/, 'for the verb leaks'],
-	[['o'], qr/^(?:flame|report|run|export|symbolize|pack)$/, 'for the verbs flame, report, run, export, symbolize and pack'],
+	[['o'], qr/^(?:flame|report|run|export|symbolize|pack)$/,
+	    'for the verbs flame, report, run, export, symbolize and pack'],
 	[[qw(lib dumps)], qr/^run$/, 'for the verb run'],
 	[['rate'], qr/^(?:run|live)$/, 'for the verbs run and live'],
 	[[qw(once interval)], qr/^live$/, 'for the verb live'],
@@ -166,7 +191,8 @@ my @partial = (
 	[[qw(from last)], qr/^diff$/, 'for the verb diff'],
 	[['to'], qr/^(?:diff|export)$/, 'for the verbs diff and export'],
 	[['thread'], qr/^(?!(?:ls|diff|pack)$)/, 'for one profile, not for a series'],
-	[[qw(base sum)], qr/^(?!(?:ls|diff|leaks|report|run|live|pack)$)/, 'for one profile, not for a series'],
+	[[qw(base sum)], qr/^(?!(?:ls|diff|leaks|report|run|live|pack)$)/,
+	    'for one profile, not for a series'],
 	[['cum'], qr/^(?:text|interactive|top)$/, 'for tables'],
 );
 
@@ -202,7 +228,8 @@ sub say_idle {
 			Talk::note("--$name has no effect here: it is $row->[2]") if $form ne 'interactive';
 		}
 	}
-	Talk::note('--drop_negative has no effect without --base') if $option->{drop_negative} && !length $option->{base};
+	Talk::note('--drop_negative has no effect without --base')
+	    if $option->{drop_negative} && !length $option->{base};
 }
 
 # The one option of a group that is set.
@@ -216,7 +243,8 @@ sub choose {
 # The options of a view as words, for a command that shows more of the same; without those of @but.
 sub kept {
 	my ($option, @but) = @_;
-	my %but = map { $_ => 1 } @but, qw(cum interactive seconds nodecount nodefraction edgefraction maxdegree
+	my %but = map { $_ => 1 } @but,
+	    qw(cum interactive seconds nodecount nodefraction edgefraction maxdegree
 		scale heapcheck);
 	my ($heading, @words) = ('');
 	for my $row (@options) {

@@ -1,8 +1,10 @@
-# Pack: profiles and what names them in one file, to be read where neither the program nor its libraries are. Each object is in it as a
-# small ELF file: the segments, the build-id and the functions of its symbol table; and with the source lines of the calls that the
-# profiles hold, if a tool knew them. A pack FILE.jepack is read like its profiles, which are called FILE.jepack/NAME.
-# Form, gzipped where gzip is: a line "jeprof_pack/1"; parts, each a line "part KIND LENGTH NAME" and as many bytes and a line end,
-# where KIND is dump, elf or lines (NAME: the key of the object, a blank, its path); a line "end COUNT" of parts.
+# Pack: profiles and what names them in one file, to be read where neither the program nor its
+# libraries are. Each object is in it as a small ELF file: the segments, the build-id and the
+# functions of its symbol table; and with the source lines of the calls that the profiles hold, if a
+# tool knew them. A pack FILE.jepack is read like its profiles, which are called FILE.jepack/NAME.
+# Form, gzipped where gzip is: a line "jeprof_pack/1"; parts, each a line "part KIND LENGTH NAME"
+# and as many bytes and a line end, where KIND is dump, elf or lines (NAME: the key of the object, a
+# blank, its path); a line "end COUNT" of parts.
 package Pack;
 
 use constant MAGIC => "jeprof_pack/1\n";
@@ -14,20 +16,23 @@ our (%lines);		# key of an object -> { offset => [[function, file, line], ...] }
 # The arguments with each pack in the place of its profiles.
 sub expand {
 	my @arguments = @_;
-	return map { my $path = $_; is_pack($path) ? map { "$path/$_" } @{ load($path)->{names} } : $path } @arguments;
+	return map { my $path = $_; is_pack($path) ? map { "$path/$_" } @{ load($path)->{names} }
+	    : $path } @arguments;
 }
 
 sub is_pack {
 	my ($path) = @_;
 	return 0 if $path =~ /^-/ || !-f $path || !open my $fh, '<:raw', $path;
 	read $fh, my $head, length MAGIC;
-	return ($head // '') eq MAGIC || $path =~ /\.jepack(?:\.gz)?$/ && substr($head // '', 0, 2) eq "\x1f\x8b" ? 1 : 0;
+	return ($head // '') eq MAGIC || $path =~ /\.jepack(?:\.gz)?$/
+	    && substr($head // '', 0, 2) eq "\x1f\x8b" ? 1 : 0;
 }
 
 # The text of PACK/NAME, undef if that is no such path.
 sub member {
 	my ($path) = @_;
-	return undef unless $path =~ m{^(.*?\.jepack(?:\.gz)?)/(.+)$}s || $path =~ m{^(.+)/([^/]+)$}s && $packs{$1};
+	return undef unless $path =~ m{^(.*?\.jepack(?:\.gz)?)/(.+)$}s
+	    || $path =~ m{^(.+)/([^/]+)$}s && $packs{$1};
 	my ($file, $name) = ($1, $2);
 	return undef unless $packs{$file} || is_pack($file);
 	return load($file)->{dumps}{$name} // Talk::fail(1, "$file: holds no profile $name");
@@ -53,7 +58,8 @@ sub parse {
 		last unless $text =~ /\G\n/gc;
 	}
 	Talk::fail(1, "$path: holds no profile") unless @{ $self->{names} };
-	Talk::doubt("$path: truncated or damaged after $count parts; what is there is shown") unless $text =~ /\Gend $count\n\z/gc;
+	Talk::doubt("$path: truncated or damaged after $count parts; what is there is shown")
+	    unless $text =~ /\Gend $count\n\z/gc;
 	return $self;
 }
 
@@ -67,11 +73,13 @@ sub take_part {
 	$key =~ s/%([0-9a-f]{2})/chr hex $1/ge;
 	if ($kind eq 'elf') {
 		my $elf = Elf::of_text($file, $data);
-		return $elf ? $Object::packed{$key} = $elf : Talk::doubt("$path: the symbols of $file are damaged");
+		return $elf ? $Object::packed{$key} = $elf
+		    : Talk::doubt("$path: the symbols of $file are damaged");
 	}
 	for my $line (split /\n/, $data) {
 		my ($offset, $function, $source, $number) = split /\t/, $line, -1;
-		push @{ $lines{$key}{ hex $offset } }, [$function, $source, $number] if ($offset // '') =~ /^[0-9a-f]{1,16}$/ && ($number // '') =~ /^\d+$/;
+		push @{ $lines{$key}{ hex $offset } }, [$function, $source, $number]
+		    if ($offset // '') =~ /^[0-9a-f]{1,16}$/ && ($number // '') =~ /^\d+$/;
 	}
 }
 
@@ -85,7 +93,8 @@ sub command {
 	Names::resolve(Main::wants_lines({ %$option, takes_lines => 1 }));
 	my @parts = dumps(@all);
 	push @parts, object_parts($_) for Missing::objects();
-	my $text = MAGIC . join('', map { sprintf "part %s %d %s\n%s\n", $_->[0], length $_->[2], @$_[1, 2] } @parts) . sprintf "end %d\n", scalar @parts;
+	my $text = MAGIC . join('', map { sprintf "part %s %d %s\n%s\n", $_->[0], length $_->[2],
+	    @$_[1, 2] } @parts) . sprintf "end %d\n", scalar @parts;
 	my $gzip = Tool::find('gzip');
 	my $packed = $gzip ? Tool::filter([$gzip, '-nc'], $text) : undef;
 	put($option, $all[-1], $packed // $text);
@@ -99,10 +108,12 @@ sub put {
 		binmode STDOUT;
 		return print $text;
 	}
-	my $file = length $option->{o} ? $option->{o} : Object::base_name(Series::stem($from)) =~ s/(?:\.heap)?(?:\.gz)?$//r . '.jepack';
+	my $file = length $option->{o} ? $option->{o}
+	    : Object::base_name(Series::stem($from)) =~ s/(?:\.heap)?(?:\.gz)?$//r . '.jepack';
 	Talk::fail(2, "$file: the name of a pack ends in .jepack") unless $file =~ /\.jepack(?:\.gz)?$/;
 	Writing::file($file, $text);
-	Writing::made($option, $file, 'jeprof top ' . Talk::word($file =~ s{^-}{./-}r), ', on any machine');
+	Writing::made($option, $file, 'jeprof top ' . Talk::word($file =~ s{^-}{./-}r),
+	    ', on any machine');
 }
 
 # [dump, NAME, text] of each; a name that is there already stands below a number.
@@ -122,12 +133,15 @@ sub object_parts {
 	my ($own) = @_;
 	my $object = $own->{object};
 	my $elf = $object->elf or return;
-	my $name = $object->{key} =~ s/([%\s])/sprintf '%%%02x', ord $1/ger . ' ' . $object->{path} =~ tr/\n/?/r;
+	my $name = $object->{key} =~ s/([%\s])/sprintf '%%%02x', ord $1/ger . ' '
+	    . $object->{path} =~ tr/\n/?/r;
 	my @parts = ['elf', $name, $elf->summary($object->symbol_elf)];
 	my $found = Names::found_lines($object, map { $Places::offset[$_] } @{ $own->{places} });
 	my $text = '';
 	for my $offset (sort { $a <=> $b } keys %$found) {
-		$text .= join '', map { sprintf "%x\t%s\n", $offset, join "\t", map { Talk::clean($_) } $_->[0], $_->[1], $_->[2] =~ /^\d+$/ ? $_->[2] : 0 } @{ $found->{$offset} };
+		$text .= join '', map { sprintf "%x\t%s\n", $offset, join "\t",
+		    map { Talk::clean($_) } $_->[0], $_->[1],
+		    $_->[2] =~ /^\d+$/ ? $_->[2] : 0 } @{ $found->{$offset} };
 	}
 	push @parts, ['lines', $name, $text] if length $text;
 	return @parts;

@@ -1,6 +1,6 @@
-# Page: the HTML of a report: what is said in words, the places that the script fills, the look. It refers to nothing outside of
-# itself, and its policy forbids the browser to fetch anything. Names come into it as text only: here escaped, in the
-# script by textContent.
+# Page: the HTML of a report: what is said in words, the places that the script fills, the look. It
+# refers to nothing outside of itself, and its policy forbids the browser to fetch anything. Names
+# come into it as text only: here escaped, in the script by textContent.
 package Page;
 
 # Of parts as Report::part makes them: one, or one tab for each process.
@@ -11,18 +11,24 @@ sub html {
 		. qq{<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">\n}
 		. qq{<meta name="viewport" content="width=device-width,initial-scale=1"><title>$title</title>\n<style>} . Web::style() =~ s{\n}{}gr . "</style></head>\n<body>\n"
 		. "<header><h1>$title</h1>\n" . (@parts > 1 ? tabs(@parts) : $parts[0]{words})
-		. join('', map { '<p>' . escape($_) . "</p>\n" } @{ $parts[0]{said} // [] }) . "</header>\n" . Web::body()
-		. join('', map { "<script type=\"application/json\" id=\"data" . ($_ || '') . "\" data-form=\"$parts[$_]{form}\">$parts[$_]{data}</script>\n" } 0 .. $#parts)
-		. '<script>' . Web::model() . "</script>\n<script>" . Web::view() . "</script>\n</body></html>\n";
+		. join('', map { '<p>' . escape($_) . "</p>\n" } @{ $parts[0]{said} // [] }) . "</header>\n"
+		    . Web::body()
+		. join('', map { "<script type=\"application/json\" id=\"data" . ($_ || '')
+		    . "\" data-form=\"$parts[$_]{form}\">$parts[$_]{data}</script>\n" } 0 .. $#parts)
+		. '<script>' . Web::model() . "</script>\n<script>" . Web::view()
+		    . "</script>\n</body></html>\n";
 }
 
 # A button for each process, and its words: only those of the chosen one are shown.
 sub tabs {
 	my @parts = @_;
 	my @buttons = map { my $part = $parts[$_];
-		sprintf '<button type="button" role="tab" aria-selected="%s">%s %s <b>%s</b></button>', $_ ? 'false' : 'true', map { escape($_) } @$part{qw(program pid size)} } 0 .. $#parts;
-	return sprintf("<p>%d processes</p>\n<div id=\"tabs\" role=\"tablist\">%s</div>\n", scalar @parts, join "\n", @buttons)
-		. join '', map { '<div class="process"' . ($_ ? ' hidden' : '') . ">\n$parts[$_]{words}</div>\n" } 0 .. $#parts;
+		sprintf '<button type="button" role="tab" aria-selected="%s">%s %s <b>%s</b></button>',
+		    $_ ? 'false' : 'true', map { escape($_) } @$part{qw(program pid size)} } 0 .. $#parts;
+	return sprintf("<p>%d processes</p>\n<div id=\"tabs\" role=\"tablist\">%s</div>\n",
+	    scalar @parts, join "\n", @buttons)
+		. join '', map { '<div class="process"' . ($_ ? ' hidden' : '')
+		    . ">\n$parts[$_]{words}</div>\n" } 0 .. $#parts;
 }
 
 sub summary {
@@ -43,16 +49,19 @@ sub words {
 	my $held = $option->{index} =~ /alloc/ ? 'allocated' : 'live';
 	my $size = sub { Print::human($_[0], $option) };
 	my $pid = $last->{dump}->pid;
-	my $text = (length $pid ? 'Process ' . escape($pid) . ', ' : '') . (defined $last->{time} ? escape(Series::clock($last->{time})) . ': ' : '')
+	my $text = (length $pid ? 'Process ' . escape($pid) . ', ' : '')
+	    . (defined $last->{time} ? escape(Series::clock($last->{time})) . ': ' : '')
 		. bold($size->($last->{bytes}) . " $held") . sprintf ' in %d objects', $last->{objects};
 	my $rate = $last->{dump}{meta}{sample_interval} // $last->{dump}{rate};
-	$text .= ', estimated from samples, one for each ' . escape($size->($rate)) . ' allocated' if $rate =~ /^\d+$/ && $rate > 1;
+	$text .= ', estimated from samples, one for each ' . escape($size->($rate)) . ' allocated'
+	    if $rate =~ /^\d+$/ && $rate > 1;
 	$text .= ', thread ' . escape($option->{thread}) if length $option->{thread};
 	my @out = ("$text.", course($option, @snaps));
 	my @owners = @{ $work->{owners} };
 	splice @owners, 3 if @owners > 3;
 	push @out, (@owners > 1 ? 'Most is held by ' : 'All is held by ')
-		. join(', ', map { bold($_->[0]) . ' ' . $size->($_->[1]) . ' (' . Print::percent($_->[1], $last->{bytes}) . ')' } @owners) . '.' if @owners;
+		. join(', ', map { bold($_->[0]) . ' ' . $size->($_->[1]) . ' ('
+		    . Print::percent($_->[1], $last->{bytes}) . ')' } @owners) . '.' if @owners;
 	push @out, suspects($option, @{ $work->{suspects} }) if @snaps >= Leaks::LEAST();
 	push @out, 'Source lines: by ' . escape($Names::engine) . '.' if length $Names::engine;
 	push @out, map { escape("$_.") } Missing::sentences(@{ $work->{missing} });
@@ -66,8 +75,11 @@ sub suspects {
 	my $count = @suspects;
 	return 'No stack keeps growing.' if !$count;
 	splice @suspects, 3 if $count > 3;
-	return ($count == 1 ? '1 stack keeps growing: ' : "$count stacks keep growing: ") . join(', ', map {
-		bold($_->{names}[0]) . ' by ' . escape(defined $_->{rate} ? Series::rate_text($_->{rate}, 1, $option) : Print::human($_->{grown}, $option))
+	return ($count == 1 ? '1 stack keeps growing: ' : "$count stacks keep growing: ")
+	    . join(', ', map {
+		bold($_->{names}[0]) . ' by '
+		    . escape(defined $_->{rate} ? Series::rate_text($_->{rate}, 1, $option)
+		    : Print::human($_->{grown}, $option))
 	} @suspects) . ($count > 3 ? ', and ' . ($count - 3) . ' more.' : '.');
 }
 
@@ -77,26 +89,35 @@ sub course {
 	my ($first, $last) = @snaps[0, -1];
 	my ($peak) = sort { $b->{bytes} <=> $a->{bytes} } @snaps;
 	my $change = $last->{bytes} - $first->{bytes};
-	my $text = sprintf 'The largest of %d snapshots has %s%s; from the first to the last %s', scalar @snaps, bold(Print::human($peak->{bytes}, $option)),
-		defined $peak->{time} ? ' (' . Series::clock($peak->{time}) . ')' : '', bold(Series::signed($change, $option));
+	my $text = sprintf 'The largest of %d snapshots has %s%s; from the first to the last %s',
+	    scalar @snaps, bold(Print::human($peak->{bytes}, $option)),
+		defined $peak->{time} ? ' (' . Series::clock($peak->{time}) . ')' : '',
+		    bold(Series::signed($change, $option));
 	my $span = defined $first->{time} && defined $last->{time} ? $last->{time} - $first->{time} : 0;
-	$text .= sprintf ' in %s, %s', span_text($span), bold(Series::rate_text($change, $span / 60, $option)) if $span >= 1;
+	$text .= sprintf ' in %s, %s', span_text($span),
+	    bold(Series::rate_text($change, $span / 60, $option)) if $span >= 1;
 	return "$text." . ($last->{bytes} * 10 < $peak->{bytes} ? ' The largest is shown first.' : '');
 }
 
 sub span_text {
 	my ($seconds) = @_;
-	return $seconds < 120 ? sprintf '%.1f s', $seconds : $seconds < 7200 ? sprintf '%.1f min', $seconds / 60 : sprintf '%.1f h', $seconds / 3600;
+	return $seconds < 120 ? sprintf '%.1f s', $seconds : $seconds < 7200 ? sprintf '%.1f min',
+	    $seconds / 60 : sprintf '%.1f h', $seconds / 3600;
 }
 
-# What the resident memory consists of: [what, bytes], from the figures in the head of the last dump; none if it has none.
+# What the resident memory consists of: [what, bytes], from the figures in the head of the last
+# dump; none if it has none.
 sub rss_parts {
 	my ($work) = @_;
 	my $meta = $work->{snaps}[-1]{dump}{meta};
-	my ($allocated, $active, $resident, $rss) = map { ($meta->{$_} // '') =~ /^(\d{1,15})$/ ? $1 : return } qw(allocated active resident rss);
+	my ($allocated, $active, $resident, $rss) =
+	    map { ($meta->{$_} // '') =~ /^(\d{1,15})$/ ? $1 : return } qw(allocated active resident
+	    rss);
 	return if $allocated > $active || $active > $resident;
-	my @parts = (['allocated', $allocated], ['free between objects', $active - $allocated], ['kept for reuse, and records of the allocator', $resident - $active]);
-	push @parts, ['not of the allocator (code, stacks, files)', $rss - $resident] if $rss > $resident;
+	my @parts = (['allocated', $allocated], ['free between objects', $active - $allocated],
+	    ['kept for reuse, and records of the allocator', $resident - $active]);
+	push @parts, ['not of the allocator (code, stacks, files)', $rss - $resident]
+	    if $rss > $resident;
 	return ($rss, @parts);
 }
 
@@ -108,8 +129,10 @@ sub rss_bar {
 	$sum += $_->[1] for @parts;
 	my $option = $work->{option};
 	my $text = '<p>Resident: ' . bold(Print::human($rss, $option)) . ' = '
-		. join(' + ', map { "<span class=\"one\"><i class=\"k$_\"></i>" . Print::human($parts[$_][1], $option) . "</span> $parts[$_][0]" } 0 .. $#parts);
+		. join(' + ', map { "<span class=\"one\"><i class=\"k$_\"></i>"
+		    . Print::human($parts[$_][1], $option) . "</span> $parts[$_][0]" } 0 .. $#parts);
 	$text .= '; part of the last two is not in memory now' if $rss < $sum;
 	return "$text.</p>\n<div class=\"bar\" aria-hidden=\"true\">"
-		. join('', map { sprintf '<i class="k%d" style="width:%.2f%%"></i>', $_, 100 * $parts[$_][1] / $sum } 0 .. $#parts) . "</div>\n";
+		. join('', map { sprintf '<i class="k%d" style="width:%.2f%%"></i>', $_,
+		    100 * $parts[$_][1] / $sum } 0 .. $#parts) . "</div>\n";
 }

@@ -7,7 +7,8 @@ sub dot_text {
 	my $option = $view->{option};
 	my $sum = $view->{sum};
 	my $whole = abs $sum->{kept} || 1;
-	my ($node_cut, $edge_cut) = ($option->{nodefraction} * $whole, $option->{edgefraction} * $whole);
+	my ($node_cut, $edge_cut) = ($option->{nodefraction} * $whole,
+	    $option->{edgefraction} * $whole);
 	my @order = sort { abs $sum->{cum}[$b] <=> abs $sum->{cum}[$a] || $a <=> $b } $sum->order(1);
 	my @nodes = grep { abs $sum->{cum}[$_] > $node_cut } @order;
 	splice @nodes, $option->{nodecount} if @nodes > $option->{nodecount};
@@ -15,14 +16,18 @@ sub dot_text {
 	@number{@nodes} = map { "N$_" } 1 .. @nodes;
 	my $unit = Print::unit($option);
 	my @legend = (quoted($view->{program}), "Total $unit: " . Print::amount($sum->{total}, $option),
-		'Focusing on: ' . Print::amount($sum->{kept}, $option), 'Dropped nodes with <= ' . Print::amount($node_cut, $option) . " abs($unit)",
+		'Focusing on: ' . Print::amount($sum->{kept}, $option),
+		    'Dropped nodes with <= ' . Print::amount($node_cut, $option) . " abs($unit)",
 		'Dropped edges with <= ' . Print::amount($edge_cut, $option) . " $unit");
-	my $text = sprintf "digraph \"%s; %s %s\" {\nnode [width=0.375,height=0.25];\n", quoted($view->{program}),
+	my $text = sprintf "digraph \"%s; %s %s\" {\nnode [width=0.375,height=0.25];\n",
+	    quoted($view->{program}),
 		Print::amount($sum->{total}, $option), $unit;
-	$text .= 'Legend [shape=box,fontsize=24,shape=plaintext,label="' . join('', map { "$_\\l" } @legend) . "\"];\n";
+	$text .= 'Legend [shape=box,fontsize=24,shape=plaintext,label="'
+	    . join('', map { "$_\\l" } @legend) . "\"];\n";
 	$text .= join '', map { dot_node($sum, $_, $number{$_}, $option, $whole) } @nodes;
 	$text .= join '', map { dot_edge($_, $whole, $option) }
-		dot_edges($sum->edges_among($view->{stacks}, $option, \%number), \%number, $edge_cut, $option->{maxdegree});
+		dot_edges($sum->edges_among($view->{stacks}, $option, \%number), \%number, $edge_cut,
+		    $option->{maxdegree});
 	return "$text}\n";
 }
 
@@ -38,12 +43,16 @@ sub dot_node {
 	my $label = quoted($sum->{label}[$entry]);
 	$label =~ s/::/\\n/g;
 	$label .= '\n' . Print::amount($flat, $option) . ' (' . Print::percent($flat, $whole) . ')\r';
-	$label .= 'of ' . Print::amount($cum, $option) . ' (' . Print::percent($cum, $whole) . ')\r' if $cum != $flat;
-	my $style = !$option->{heapcheck} || !$flat ? '' : $flat > 0 ? ',style=filled,fillcolor=gray' : ',peripheries=3';
-	return sprintf "%s [label=\"%s\",shape=box,fontsize=%.1f%s];\n", $name, $label, 8 + 50 * sqrt(abs $flat / $whole), $style;
+	$label .= 'of ' . Print::amount($cum, $option) . ' (' . Print::percent($cum, $whole) . ')\r'
+	    if $cum != $flat;
+	my $style = !$option->{heapcheck} || !$flat ? '' : $flat > 0 ? ',style=filled,fillcolor=gray'
+	    : ',peripheries=3';
+	return sprintf "%s [label=\"%s\",shape=box,fontsize=%.1f%s];\n", $name, $label,
+	    8 + 50 * sqrt(abs $flat / $whole), $style;
 }
 
-# [from, to, value] of edges between shown nodes, heaviest first, at most $degree in and out of a node.
+# [from, to, value] of edges between shown nodes, heaviest first, at most $degree in and out of a
+# node.
 sub dot_edges {
 	my ($edges, $number, $cut, $degree) = @_;
 	my (@kept, %out, %in);
@@ -64,7 +73,8 @@ sub dot_edge {
 	my $weight = abs($value) ** 0.7;
 	my $width = 20 * abs($value) / $whole;
 	return sprintf "%s -> %s [label=%s, weight=%d, style=\"setlinewidth(%f)\"];\n", $from, $to,
-		Print::amount($value, $option), $weight > 100000 ? 100000 : $weight, $width > 2 ? 2 : $width;
+		Print::amount($value, $option), $weight > 100000 ? 100000 : $weight,
+		    $width > 2 ? 2 : $width;
 }
 
 sub dot {
@@ -77,7 +87,8 @@ sub drawn {
 	my ($view, $format) = @_;
 	my $mode = $view->{option}{mode} eq 'svg_graph' ? 'svg=graph' : $view->{option}{mode};
 	my $dot = Tool::find('dot')
-		or Talk::fail(1, "--$mode needs the program dot (package graphviz), which is not installed");
+		or Talk::fail(1,
+		    "--$mode needs the program dot (package graphviz), which is not installed");
 	return Tool::filter([$dot, "-T$format"], dot_text($view)) // Talk::fail(1, "$dot failed");
 }
 

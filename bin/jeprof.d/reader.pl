@@ -11,14 +11,18 @@ sub read_file {
 # The same of a text that is here already; the path is what it is called.
 sub of_text {
 	my ($path, $text) = @_;
-	my $self = bless { file => $path, meta => {}, threads => [], maps => [], modules => [], stacks => [],
+	my $self = bless { file => $path, meta => {}, threads => [], maps => [], modules => [],
+	    stacks => [],
 		symbols => undef, program => undef }, 'Dump';
 	Talk::fail(1, "$path: the file is empty") unless length $text;
-	$text = ($text =~ /\A[\x0a-\x7a]/ && $text !~ /\A[-h]/ ? Foreign::pprof($path, $text) : undef) // $text;
+	$text = ($text =~ /\A[\x0a-\x7a]/ && $text !~ /\A[-h]/ ? Foreign::pprof($path, $text) : undef)
+	    // $text;
 	$text =~ tr/\r//d if index($text, "\r\n") >= 0;
 	$text = $self->read_wrapper($text);
-	Talk::fail(1, "$path: a pack of profiles: name one of them, $path/NAME (jeprof ls $path)") if index($text, Pack::MAGIC()) == 0;
-	$text = $self->read_wrapper(Foreign::heap_text($path, $text) // Talk::fail(1, "$path: not a heap profile (its first line is not heap_v2/...)"))
+	Talk::fail(1, "$path: a pack of profiles: name one of them, $path/NAME (jeprof ls $path)")
+	    if index($text, Pack::MAGIC()) == 0;
+	$text = $self->read_wrapper(Foreign::heap_text($path, $text)
+	    // Talk::fail(1, "$path: not a heap profile (its first line is not heap_v2/...)"))
 		if $text !~ m{^heap_v2/\d};
 	Talk::fail(1, "$path: not a heap profile (its first line is not heap_v2/...)")
 		unless $text =~ m{^heap_v2/(\d+)\n|^heap_v2/(\d+)$};
@@ -74,7 +78,8 @@ sub unzipped {
 	my $gzip = Tool::find('gzip') or Talk::fail(1, "$path: compressed, and gzip is not installed");
 	my ($text, $is_whole) = Tool::output([$gzip, '-dc'], $data);
 	Talk::fail(1, "$path: gzip cannot read it") if !$is_whole && !length($text // '');
-	Talk::doubt("$path: its gzip data are truncated or damaged; what could be read is shown") if !$is_whole;
+	Talk::doubt("$path: its gzip data are truncated or damaged; what could be read is shown")
+	    if !$is_whole;
 	return $text;
 }
 
@@ -110,27 +115,32 @@ sub parse {
 	}
 	$self->read_stacks(\$text);
 	my $at = pos($text) // 0;
-	$self->read_maps($at) if $text =~ /\G\n?MAPPED_LIBRARIES:\n/gc || $text =~ /\G\n?(?=# module )/gc
+	$self->read_maps($at) if $text =~ /\G\n?MAPPED_LIBRARIES:\n/gc
+	    || $text =~ /\G\n?(?=# module )/gc
 		|| $text =~ /\G\n?(?=# end )/gc;
 	$self->check_end($at);
 }
 
-# Each as [frames, objects, bytes, objects and bytes ever allocated, lines of its threads]; of one thread alone its lines would say the same.
+# Each as [frames, objects, bytes, objects and bytes ever allocated, lines of its threads]; of one
+# thread alone its lines would say the same.
 sub read_stacks {
 	my ($self, $text) = @_;
 	my $stacks = $self->{stacks};
 	my $lines = qr/(?:  t\d[^\n]*\n)*+/;
 	if (@{ $self->{threads} } > 1) {
-		push @$stacks, [$1, $2 + 0, $3 + 0, $4 + 0, $5 + 0, $6] while $$text =~ /\G@([^\n]*)\n  t\*: $counts\n($lines)/gc;
+		push @$stacks, [$1, $2 + 0, $3 + 0, $4 + 0, $5 + 0, $6]
+		    while $$text =~ /\G@([^\n]*)\n  t\*: $counts\n($lines)/gc;
 	} else {
-		push @$stacks, [$1, $2 + 0, $3 + 0, $4 + 0, $5 + 0] while $$text =~ /\G@([^\n]*)\n  t\*: $counts\n$lines/gc;
+		push @$stacks, [$1, $2 + 0, $3 + 0, $4 + 0, $5 + 0]
+		    while $$text =~ /\G@([^\n]*)\n  t\*: $counts\n$lines/gc;
 	}
 }
 
 sub read_maps {
 	my ($self, $from) = @_;
 	for my $line (split /\n/, substr $self->{text}, $from) {
-		if (my ($start, $end, $bias, $id, $path) = $line =~ /^# module (?:0x)?($hex)-(?:0x)?($hex) (?:0x)?($hex) (\S+) (.*)$/) {
+		if (my ($start, $end, $bias, $id, $path) =
+		    $line =~ /^# module (?:0x)?($hex)-(?:0x)?($hex) (?:0x)?($hex) (\S+) (.*)$/) {
 			$path =~ s{ \(deleted\)$}{};
 			push @{ $self->{modules} }, { start => hex $start, end => hex $end, bias => hex $bias,
 				id => $id =~ /^[0-9a-f]{4,}$/ ? $id : '', path => $path };
@@ -156,8 +166,8 @@ sub map_line {
 	return \%map;
 }
 
-# Our dumps end with a line that counts the bytes before it. Others can only be seen to lack their maps,
-# or to stop in mid-line.
+# Our dumps end with a line that counts the bytes before it. Others can only be seen to lack their
+# maps, or to stop in mid-line.
 sub check_end {
 	my ($self, $at) = @_;
 	my $text = $self->{text};
@@ -166,11 +176,13 @@ sub check_end {
 		return Talk::doubt("$name: truncated: its end line is missing; what is there is shown")
 			unless $text =~ /(?:\A|\n)# end (\d+)\n\z/;
 		my $before = length($text) - length("# end $1\n");
-		return Talk::doubt("$name: damaged: its end line says $1 bytes, there are $before") if $1 != $before;
+		return Talk::doubt("$name: damaged: its end line says $1 bytes, there are $before")
+		    if $1 != $before;
 	}
 	my $rest = substr $text, $at, 40;
 	if ($rest =~ /^[@ ]/ || substr($text, -1) ne "\n") {
-		Talk::doubt("$name: truncated after " . scalar(@{ $self->{stacks} }) . ' stacks; what is there is shown');
+		Talk::doubt("$name: truncated after " . scalar(@{ $self->{stacks} })
+		    . ' stacks; what is there is shown');
 	} elsif (length $rest && $rest !~ /^\n*(?:MAPPED_LIBRARIES:|# |\z)/) {
 		Talk::doubt("$name: not understood from byte $at on; what was read before is shown");
 	} elsif (!@{ $self->{maps} } && !@{ $self->{modules} } && !$self->{symbols}) {
@@ -178,15 +190,17 @@ sub check_end {
 	}
 }
 
-# Un-samples one pair of counts: what the samples stand for, to 1/1024 of a byte: sums of such numbers are exact, so that they
-# are equal in whatever order and by whichever program (that of a report is the browser) they are added.
+# Un-samples one pair of counts: what the samples stand for, to 1/1024 of a byte: sums of such
+# numbers are exact, so that they are equal in whatever order and by whichever program (that of a
+# report is the browser) they are added.
 sub estimate {
 	my ($self, $objects, $bytes) = @_;
 	my $rate = $self->{rate};
 	return ($objects, $bytes) if $objects == 0 || $bytes == 0 || $rate == 0;
 	my $ratio = ($bytes / $objects) / $rate;
 	my $covered = $ratio > 1e-9 ? 1 - exp(-$ratio) : $ratio;	# 1 - exp would lose its digits
-	return (int($objects / $covered * 1024 + 0.5) / 1024, int($bytes / $covered * 1024 + 0.5) / 1024);
+	return (int($objects / $covered * 1024 + 0.5) / 1024,
+	    int($bytes / $covered * 1024 + 0.5) / 1024);
 }
 
 sub time_text {

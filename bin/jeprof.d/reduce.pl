@@ -1,7 +1,8 @@
 # Reduce: from stacks of places to sums. The allocator's own frames go first.
 package Reduce;
 
-my %index_of = (inuse_objects => [1, 0], inuse_space => [1, 1], alloc_objects => [3, 0], alloc_space => [3, 1],
+my %index_of = (inuse_objects => [1, 0], inuse_space => [1, 1], alloc_objects => [3, 0],
+    alloc_space => [3, 1],
 	contentions => [1, 0], total_delay => [1, 1], mean_delay => [1, 1]);
 
 my $verb = qr/(?:[mc]|re)alloc|memalign|posix_memalign|aligned_alloc|p?valloc|[mrxs]d?allocx|smallocx_\w+|reallocarray|malloc_default/;
@@ -22,18 +23,21 @@ sub is_unwinder {
 
 use constant { OTHER => 0, LIBRARY => 1, UNWINDER => 2, ENTRY => 3 };
 
-my @kind;		# by place: in the allocator's library, in an unwinder's, an entry point of an allocator elsewhere
+# by place: in the allocator's library, in an unwinder's, an entry point of an allocator elsewhere
+my @kind;
 
 # Of a place that has its names.
 sub kind {
 	my ($place, $libraries) = @_;
 	my $object = $Places::object[$place];
-	my $kind = is_library($object, $libraries) ? LIBRARY : ($Names::frames[$place][-1]{raw} // '') =~ $entry_name ? ENTRY : is_unwinder($object) ? UNWINDER : OTHER;
+	my $kind = is_library($object, $libraries)
+	    ? LIBRARY : ($Names::frames[$place][-1]{raw} // '') =~ $entry_name
+	    ? ENTRY : is_unwinder($object) ? UNWINDER : OTHER;
 	return $kind[$place] = $kind;
 }
 
-# The packed stack without the frames that belong to the allocator: the run at the leaf that lies in its
-# library, and for static links up to the last entry point within the first object.
+# The packed stack without the frames that belong to the allocator: the run at the leaf that lies in
+# its library, and for static links up to the last entry point within the first object.
 sub cut {
 	my ($places, $libraries) = @_;
 	my $count = length($places) >> 2;
@@ -65,7 +69,8 @@ sub past_entries {
 	return $result;
 }
 
-# Every stack as [packed places, objects, bytes, those without the allocator's, objects as printed], estimated; $sign is -1 for a base.
+# Every stack as [packed places, objects, bytes, those without the allocator's, objects as printed],
+# estimated; $sign is -1 for a base.
 sub stacks {
 	my ($dump, $index, $thread, $sign) = @_;
 	my $at = $index_of{$index}[0];
@@ -73,10 +78,12 @@ sub stacks {
 	my $is_whole = Contention::is_one($dump);	# malloc's locks are among them
 	my @out;
 	for my $stack (@{ $dump->{stacks} }) {
-		for my $pair (defined $thread ? thread_counts($stack, $thread, $at) : [$stack->[$at], $stack->[$at + 1]]) {
+		for my $pair (defined $thread ? thread_counts($stack, $thread, $at)
+		    : [$stack->[$at], $stack->[$at + 1]]) {
 			next unless $pair->[0] || $pair->[1];
 			my ($objects, $bytes) = $dump->estimate(@$pair);
-			push @out, [$stack->[0], $sign * $objects, $sign * $bytes, $is_whole ? $stack->[0] : cut($stack->[0], \%libraries), $pair->[0]];
+			push @out, [$stack->[0], $sign * $objects, $sign * $bytes,
+			    $is_whole ? $stack->[0] : cut($stack->[0], \%libraries), $pair->[0]];
 		}
 	}
 	return \@out;
@@ -92,7 +99,8 @@ sub thread_counts {
 	return @pairs;
 }
 
-# Stacks of all profiles, minus the base stack by stack; what is equal goes, and if asked what shrank.
+# Stacks of all profiles, minus the base stack by stack; what is equal goes, and if asked what
+# shrank.
 sub collect {
 	my ($dumps, $base, $option, $thread) = @_;
 	my $index = $option->{index};
@@ -124,7 +132,8 @@ sub label {
 	return $frame->{short} if $grain eq 'functions';
 	my $object = $Places::object[$place];
 	my $where = defined $frame->{file} ? $frame->{file} : '??';
-	return defined $frame->{file} ? $frame->{file} : $object ? '[' . $object->title . ']' : '??:?' if $grain eq 'files';
+	return defined $frame->{file} ? $frame->{file} : $object ? '[' . $object->title . ']' : '??:?'
+	    if $grain eq 'files';
 	my $text = "$frame->{short} $where:" . ($frame->{line} || '?');
 	$text = sprintf '%016x %s', $Places::address[$place], $text if $grain eq 'addresses';
 	return $text;
@@ -133,7 +142,8 @@ sub label {
 # Entries of stacks: numbers for labels, per place computed once.
 sub entries {
 	my ($grain, $option) = @_;
-	my $self = bless { grain => $grain, label => [], frame => [], place => [], by_label => {}, of_place => [], one => [],
+	my $self = bless { grain => $grain, label => [], frame => [], place => [], by_label => {},
+	    of_place => [], one => [],
 		map { $_ => pattern($option->{$_}) } qw(retain exclude focus ignore) }, 'Reduce';
 	return $self;
 }
@@ -166,7 +176,8 @@ sub frames_kept {
 	my ($self, $place) = @_;
 	my @labels = labels($place, $self->{grain});
 	my $frames = $Names::frames[$place];
-	return @$frames[grep { (!$self->{retain} || $labels[$_] =~ $self->{retain}) && (!$self->{exclude} || $labels[$_] !~ $self->{exclude}) } 0 .. $#labels];
+	return @$frames[grep { (!$self->{retain} || $labels[$_] =~ $self->{retain})
+	    && (!$self->{exclude} || $labels[$_] !~ $self->{exclude}) } 0 .. $#labels];
 }
 
 sub add {
@@ -187,8 +198,8 @@ sub of_stack {
 	return map { @{ $known->[$_] || $self->of_place($_) } } unpack 'N*', $stack->[3];
 }
 
-# Sums: total before and after the filters, flat and cumulative per entry, and if wanted the caller -> callee sums
-# (edges) and a sub called for each kept stack (on_stack).
+# Sums: total before and after the filters, flat and cumulative per entry, and if wanted the caller
+# -> callee sums (edges) and a sub called for each kept stack (on_stack).
 sub sum {
 	my ($stacks, $option, %want) = @_;
 	my $self = entries($want{grain} // $option->{grain}, $option);
@@ -221,7 +232,8 @@ sub is_kept {
 	return scalar @$path;
 }
 
-# Caller -> callee sums among the entries of %$shown alone: a graph shows few of the many thousand edges.
+# Caller -> callee sums among the entries of %$shown alone: a graph shows few of the many thousand
+# edges.
 sub edges_among {
 	my ($self, $stacks, $option, $shown) = @_;
 	my $which = 1 + $index_of{ $option->{index} }[1];
@@ -240,7 +252,8 @@ sub edges_among {
 
 sub hit {
 	my ($self, $entry, $pattern) = @_;
-	return $self->{label}[$entry] =~ $pattern || ($self->{frame}[$entry]{full} // '') =~ $pattern ? 1 : 0;
+	return $self->{label}[$entry] =~ $pattern || ($self->{frame}[$entry]{full} // '') =~ $pattern
+	    ? 1 : 0;
 }
 
 sub add_edges {

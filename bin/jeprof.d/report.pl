@@ -1,7 +1,8 @@
-# Report: one HTML file that shows a series offline. What it holds is data: the names, all stacks as one tree in preorder, and
-# for each dump what changed in the counts of its stacks as they were printed; the page (room page) un-samples and adds them up
-# as this program does, so that its sums are those of top. Memory: a dump is read, its counts are packed, and its text is
-# dropped before the next one is read; a stack whose text was seen under the same mappings is not looked at again.
+# Report: one HTML file that shows a series offline. What it holds is data: the names, all stacks as
+# one tree in preorder, and for each dump what changed in the counts of its stacks as they were
+# printed; the page (room page) un-samples and adds them up as this program does, so that its sums
+# are those of top. Memory: a dump is read, its counts are packed, and its text is dropped before
+# the next one is read; a stack whose text was seen under the same mappings is not looked at again.
 package Report;
 
 use constant { STACKS_IN_FULL => 20, CHANGES => 1_000_000, PLAIN => 150_000 };
@@ -14,12 +15,14 @@ sub command {
 	return print json_of($option, by_process(@files)) if $option->{json} && !length $option->{o};
 	my $html = html_of($option, by_process(@files));
 	return print $html if !length $option->{o} && !-t STDOUT || $option->{o} eq '-';
-	my $file = length $option->{o} ? $option->{o} : Object::base_name(Series::stem($files[-1])) . '.html';
+	my $file = length $option->{o} ? $option->{o}
+	    : Object::base_name(Series::stem($files[-1])) . '.html';
 	Writing::file($file, $html);
 	Writing::made($option, $file, Talk::command('open', [$file]));
 }
 
-# What the page says, for scripts: of each process its series, who holds the memory of the last profile, and the suspects.
+# What the page says, for scripts: of each process its series, who holds the memory of the last
+# profile, and the suspects.
 sub json_of {
 	my ($option, @groups) = @_;
 	my @parts = map {
@@ -28,15 +31,19 @@ sub json_of {
 		my @owners = @{ $work->{owners} };
 		splice @owners, $option->{top} if @owners > $option->{top};
 		sprintf "{\"program\":%s,\"pid\":%s,\"index\":\"%s\",\"snapshots\":[\n%s\n],\n\"owners\":[%s],\n\"suspects\":[%s],\n%s}",
-			Top::json_string($work->{store}{program}), $snaps[-1]{dump}->pid =~ /^(\d+)$/ ? $1 : 'null', $option->{index},
+			Top::json_string($work->{store}{program}),
+			    $snaps[-1]{dump}->pid =~ /^(\d+)$/ ? $1 : 'null', $option->{index},
 			join(",\n", map { Series::point_json($_) } @snaps),
-			join(',', map { sprintf '{"function":%s,"bytes":%d}', Top::json_string($_->[0]), $_->[1] } @owners),
-			join(",\n", map { Leaks::row_json($_) } @{ $work->{suspects} }), Missing::json(@{ $work->{missing} });
+			join(',', map { sprintf '{"function":%s,"bytes":%d}', Top::json_string($_->[0]),
+			    $_->[1] } @owners),
+			join(",\n", map { Leaks::row_json($_) } @{ $work->{suspects} }),
+			    Missing::json(@{ $work->{missing} });
 	} @groups;
 	return "{\"processes\":[\n" . join(",\n", @parts) . "\n]}\n";
 }
 
-# The files of each process, if several ran at a time; a program that was started anew is one series.
+# The files of each process, if several ran at a time; a program that was started anew is one
+# series.
 sub by_process {
 	my @files = @_;
 	my (%files, %first, %last, @pids);
@@ -50,8 +57,10 @@ sub by_process {
 		$last{$pid} = $time if $time > ($last{$pid} // $time - 1);
 	}
 	@pids = sort { $first{$a} <=> $first{$b} || $a cmp $b } @pids;
-	return map { $files{$_} } @pids if grep { $first{ $pids[$_] } <= $last{ $pids[$_ - 1] } } 1 .. $#pids;
-	Talk::note('profiles of several processes (pid ' . join(', ', @pids) . ') are shown as one series') if @pids > 1;
+	return map { $files{$_} } @pids
+	    if grep { $first{ $pids[$_] } <= $last{ $pids[$_ - 1] } } 1 .. $#pids;
+	Talk::note('profiles of several processes (pid ' . join(', ', @pids)
+	    . ') are shown as one series') if @pids > 1;
 	return \@files;
 }
 
@@ -80,11 +89,13 @@ sub part {
 	my @snaps = @{ $work->{snaps} };
 	my ($form, $data) = data($work);
 	$work->{fold}->say_missing($option);
-	return { program => Object::base_name($work->{store}{program}), pid => $snaps[-1]{dump}->pid, size => Print::human($snaps[-1]{bytes}, $option),
+	return { program => Object::base_name($work->{store}{program}), pid => $snaps[-1]{dump}->pid,
+	    size => Print::human($snaps[-1]{bytes}, $option),
 		words => Page::summary($work), form => $form, data => $data };
 }
 
-# All that is known of some files: { store, snaps in the order of time, option, self, entries, order, fold, owners }.
+# All that is known of some files: { store, snaps in the order of time, option, self, entries,
+# order, fold, owners }.
 sub gather {
 	my ($option, @files) = @_;
 	my $store = { records => [], by_text => {}, by_places => {}, snaps => [] };
@@ -92,15 +103,16 @@ sub gather {
 	my @snaps = @{ $store->{snaps} };
 	@snaps = Series::in_order(@snaps);
 	Names::resolve(Main::wants_lines($option));
-	my $work = { store => $store, snaps => \@snaps, option => $option, self => Reduce::entries($option->{grain}, $option) };
+	my $work = { store => $store, snaps => \@snaps, option => $option,
+	    self => Reduce::entries($option->{grain}, $option) };
 	find_paths($work);
 	count($_, $store->{records}) for @snaps;
 	find_owners($work);
 	return $work;
 }
 
-# A snapshot { dump, time, number, counts, parts, threads } of one file. counts: (record, objects, bytes) packed, as printed; parts: the
-# same by thread, if there are several.
+# A snapshot { dump, time, number, counts, parts, threads } of one file. counts: (record, objects,
+# bytes) packed, as printed; parts: the same by thread, if there are several.
 sub take_file {
 	my ($store, $option, $file) = @_;
 	my $dump = Contention::refuse(Dump::read_file($file));
@@ -110,7 +122,9 @@ sub take_file {
 	my ($counts, $parts, %sums, @seen) = ('', '');
 	for my $stack (@{ $dump->{stacks} }) {
 		my $number_of;
-		for my $pair (length $option->{thread} ? Reduce::thread_counts($stack, $option->{thread}, $at) : [$stack->[$at], $stack->[$at + 1]]) {
+		for my $pair (length $option->{thread}
+		    ? Reduce::thread_counts($stack, $option->{thread}, $at)
+		    : [$stack->[$at], $stack->[$at + 1]]) {
 			next unless $pair->[0] || $pair->[1];
 			my $record = $known->{ $stack->[0] };
 			$record = $known->{ $stack->[0] } = record($store, $dump, $stack->[0], \@seen)
@@ -122,12 +136,15 @@ sub take_file {
 		next unless defined $stack->[5];	# one thread has all
 		my @found = Threads::of_stack($stack, $at);
 		Threads::add(\%sums, $dump, @found);
-		$parts .= Threads::parts($store, $number_of, $stack, $at, @found) if defined $number_of && !length $option->{thread};
+		$parts .= Threads::parts($store, $number_of, $stack, $at, @found)
+		    if defined $number_of && !length $option->{thread};
 	}
-	push @{ $store->{snaps} }, { dump => $dump, number => $number, counts => $counts, time => Series::time_of($dump),
+	push @{ $store->{snaps} }, { dump => $dump, number => $number, counts => $counts,
+	    time => Series::time_of($dump),
 		parts => $parts, threads => Threads::held($dump, \%sums) };
 	Places::ranges($dump);	# finds the main program
-	$store->{program} //= $dump->{program} // $Object::program // ($dump->{main} ? $dump->{main}{path} : $dump->{meta}{exe} // '?');
+	$store->{program} //= $dump->{program} // $Object::program
+	    // ($dump->{main} ? $dump->{main}{path} : $dump->{meta}{exe} // '?');
 	delete @$dump{qw(text stacks maps modules ranges numbers cuts symbols)};
 }
 
@@ -136,17 +153,21 @@ sub mapping_key {
 	my ($dump) = @_;
 	return "file $dump->{file}" if $dump->{symbols};
 	return join "\n", (map { join ' ', @$_{qw(start end bias id path)} } @{ $dump->{modules} }),
-		map { join ' ', @$_{qw(start end offset path)} } grep { $_->{perms} =~ /x/ } @{ $dump->{maps} };
+		map { join ' ', @$_{qw(start end offset
+		    path)} } grep { $_->{perms} =~ /x/ } @{ $dump->{maps} };
 }
 
-# The number of the record of a stack: { places, cut, own } of the same places in another dump, or a new one.
+# The number of the record of a stack: { places, cut, own } of the same places in another dump, or a
+# new one.
 sub record {
 	my ($store, $dump, $text, $seen) = @_;
 	my $places = Places::of_text($dump, $text);
 	my $key = $places;
 	$key .= '+' while defined $store->{by_places}{$key} && $seen->[$store->{by_places}{$key}];
 	return $store->{by_places}{$key} //= do {
-		push @{ $store->{records} }, { places => $places, libraries => { map { $_ => 1 } grep { defined } $dump->{meta}{library} } };
+		push @{ $store->{records} },
+		    { places => $places, libraries =>
+		    { map { $_ => 1 } grep { defined } $dump->{meta}{library} } };
 		$#{ $store->{records} };
 	};
 }
@@ -157,7 +178,8 @@ sub find_paths {
 	my ($store, $self) = @$work{qw(store self)};
 	my $records = $store->{records};
 	for my $record (@$records) {
-		my @path = $self->of_stack([undef, 0, 0, Reduce::cut($record->{places}, $record->{libraries})]);
+		my @path = $self->of_stack([undef, 0, 0,
+		    Reduce::cut($record->{places}, $record->{libraries})]);
 		$record->{path} = $self->is_kept(\@path) ? \@path : undef;
 	}
 	my %used = map { $_ => 1 } map { @{ $_->{path} // [] } } @$records;
@@ -165,8 +187,10 @@ sub find_paths {
 	my @entries = sort { $label->[$a] cmp $label->[$b] } keys %used;
 	my @name;
 	@name[@entries] = 1 .. @entries;
-	$_->{key} = pack 'N*', map { $name[$_] } reverse @{ $_->{path} } for grep { $_->{path} } @$records;
-	my @order = sort { $records->[$a]{key} cmp $records->[$b]{key} || $a <=> $b } grep { $records->[$_]{path} } 0 .. $#$records;
+	$_->{key} = pack 'N*',
+	    map { $name[$_] } reverse @{ $_->{path} } for grep { $_->{path} } @$records;
+	my @order = sort { $records->[$a]{key} cmp $records->[$b]{key}
+	    || $a <=> $b } grep { $records->[$_]{path} } 0 .. $#$records;
 	$records->[$order[$_]]{at} = $_ for 0 .. $#order;
 	@$work{qw(entries order name)} = (\@entries, \@order, \@name);
 }
@@ -185,7 +209,8 @@ sub count {
 	@$snap{qw(bytes objects)} = ($bytes, $objects);
 }
 
-# How many frames of each record hand memory on, and what the owners hold in the last dump: as top says it.
+# How many frames of each record hand memory on, and what the owners hold in the last dump: as top
+# says it.
 sub find_owners {
 	my ($work) = @_;
 	my ($store, $self) = @$work{qw(store self)};
@@ -203,9 +228,12 @@ sub find_owners {
 	}
 	my $label = $self->{label};
 	$work->{held} = \%held;
-	$work->{owners} = [map { [$label->[$_], $self{$_}] } sort { $self{$b} <=> $self{$a} || $label->[$a] cmp $label->[$b] } keys %self];
-	$work->{missing} = [Missing::of_rows($work->{snaps}[-1]{bytes}, map { [$self{$_}, $self->{place}[$_], $self->{frame}[$_]{is_bare}] } keys %self)];
-	Print::check_names(map { [$self{$_}, $self->{frame}[$_]{is_bare}] } sort { $a <=> $b } keys %self);
+	$work->{owners} = [map { [$label->[$_], $self{$_}] } sort { $self{$b} <=> $self{$a}
+	    || $label->[$a] cmp $label->[$b] } keys %self];
+	$work->{missing} = [Missing::of_rows($work->{snaps}[-1]{bytes},
+	    map { [$self{$_}, $self->{place}[$_], $self->{frame}[$_]{is_bare}] } keys %self)];
+	Print::check_names(map { [$self{$_},
+	    $self->{frame}[$_]{is_bare}] } sort { $a <=> $b } keys %self);
 }
 
 # ---- the data of the page, as JSON ----
@@ -216,8 +244,11 @@ sub data {
 	my $modules = modules($work);
 	my $whole = whole(@{ $work->{snaps} });
 	my $threads = Threads::data($work, $whole);
-	my $text = '{"program":' . json(Object::base_name($work->{store}{program})) . ',"index":"' . $work->{option}{index} . "\",\n"
-		. '"names":["all",' . join(',', map { json($work->{self}{label}[$_]) } @{ $work->{entries} }) . "],\n$modules,\n$tree,\n$threads"
+	my $text = '{"program":' . json(Object::base_name($work->{store}{program})) . ',"index":"'
+	    . $work->{option}{index} . "\",\n"
+		. '"names":["all",' . join(',',
+		    map { json($work->{self}{label}[$_]) } @{ $work->{entries} })
+		    . "],\n$modules,\n$tree,\n$threads"
 		. '"lines":{' . join(',', lines($work, $nodes)) . "},\n"
 		. '"suspects":[' . join(',', suspects($work, $nodes)) . "],\n"
 		. "\"snaps\":[\n" . join(",\n", snaps($work, $whole)) . "\n]}";
@@ -252,12 +283,14 @@ sub modules {
 		my $title = $object ? $object->title : '?';
 		$number{$title} //= push(@titles, $title) - 1;
 	} @{ $work->{entries} };
-	return '"modules":[' . join(',', map { json($_) } @titles) . '],"module_of":[' . join(',', 0, @of_name) . ']';
+	return '"modules":[' . join(',', map { json($_) } @titles) . '],"module_of":['
+	    . join(',', 0, @of_name) . ']';
 }
 
-# All paths as one tree in preorder: the name of each node and how many nodes before it its parent is; and the records, each
-# as how far its node is behind that of the one before, and its folded frames. The root is node 0. A name is told by its number among
-# those that have followed the name of the parent so far, which are few; a new one stands in "fresh".
+# All paths as one tree in preorder: the name of each node and how many nodes before it its parent
+# is; and the records, each as how far its node is behind that of the one before, and its folded
+# frames. The root is node 0. A name is told by its number among those that have followed the name
+# of the parent so far, which are few; a new one stands in "fresh".
 sub tree {
 	my ($work) = @_;
 	my (@name, @up, @step, @fresh, @next, @records, @nodes) = (0);
@@ -287,36 +320,44 @@ sub tree {
 	}
 	$work->{up} = \@up;
 	local $" = ',';
-	return ("\"step\":[@step],\n\"fresh\":[@fresh],\n\"up\":[@up],\n\"records\":[@records]", \@nodes);
+	return ("\"step\":[@step],\n\"fresh\":[@fresh],\n\"up\":[@up],\n\"records\":[@records]",
+	    \@nodes);
 }
 
-# Source lines of the heaviest whole stacks of the last dump: NODE:["file:line" of each frame, leaf first].
+# Source lines of the heaviest whole stacks of the last dump: NODE:["file:line" of each frame, leaf
+# first].
 sub lines {
 	my ($work, $nodes) = @_;
 	my $records = $work->{store}{records};
 	my $held = $work->{held};
-	my @heavy = sort { $held->{$b} <=> $held->{$a} || $a <=> $b } grep { $held->{$_} && $records->[$_]{path} } keys %$held;
+	my @heavy = sort { $held->{$b} <=> $held->{$a}
+	    || $a <=> $b } grep { $held->{$_} && $records->[$_]{path} } keys %$held;
 	splice @heavy, 2 * STACKS_IN_FULL if @heavy > 2 * STACKS_IN_FULL;
-	my %places = map { $_ => [unpack 'N*', Reduce::cut(@{ $records->[$_] }{qw(places libraries)})] } @heavy;
+	my %places = map { $_ => [unpack 'N*',
+	    Reduce::cut(@{ $records->[$_] }{qw(places libraries)})] } @heavy;
 	my %wanted = map { $_ => 1 } map { @$_ } values %places;
 	my $line = Names::lines_of(sort { $a <=> $b } keys %wanted);
 	my (%done, @out);
 	for my $number (@heavy) {
 		my @places = @{ $places{$number} };
 		my $node = $nodes->[$records->[$number]{at}];
-		next if $done{$node}++ || @places != @{ $records->[$number]{path} } || !grep { $line->{$_} } @places;
-		push @out, "\"$node\":[" . join(',', map { $line->{$_} ? json(join ':', @{ $line->{$_} }) : '""' } @places) . ']';
+		next if $done{$node}++ || @places != @{ $records->[$number]{path} }
+		    || !grep { $line->{$_} } @places;
+		push @out, "\"$node\":[" . join(',',
+		    map { $line->{$_} ? json(join ':', @{ $line->{$_} }) : '""' } @places) . ']';
 	}
 	return @out;
 }
 
-# What keeps growing: [NODE of the owner, grown, rate, its error, steps up, steps, live], a rate of null where there are no times.
+# What keeps growing: [NODE of the owner, grown, rate, its error, steps up, steps, live], a rate of
+# null where there are no times.
 sub suspects {
 	my ($work, $nodes) = @_;
 	my $number = sub { defined $_[0] ? sprintf '%d', $_[0] : 'null' };
 	return map {
 		my $record = $work->{store}{records}[$_->{record}];
-		sprintf '[%d,%d,%s,%s,%d,%d,%d]', owner_of($nodes->[$record->{at}], $record, $work), $_->{grown}, $number->($_->{rate}), $number->($_->{rate_error}), @$_{qw(up steps live)}
+		sprintf '[%d,%d,%s,%s,%d,%d,%d]', owner_of($nodes->[$record->{at}], $record, $work),
+		    $_->{grown}, $number->($_->{rate}), $number->($_->{rate_error}), @$_{qw(up steps live)}
 	} @{ $work->{suspects} };
 }
 
@@ -327,8 +368,8 @@ sub owner_of {
 	return $node;
 }
 
-# Each snapshot with what changed in its records since the one before that has them. Where that would be too much, some keep
-# their sums only; the first, the last and the largest never.
+# Each snapshot with what changed in its records since the one before that has them. Where that
+# would be too much, some keep their sums only; the first, the last and the largest never.
 sub snaps {
 	my ($work, $whole) = @_;
 	my @snaps = @{ $work->{snaps} };
@@ -345,7 +386,8 @@ sub snaps {
 			my $to = $records->[$values[$at]]{at} // next;
 			@now[2 * $to, 2 * $to + 1] = @values[$at + 1, $at + 2];
 		}
-		$out[-1] .= ',"cells":[' . cells(\@before, \@now) . ']' . (defined $snap->{told} ? ",\"parts\":[$snap->{told}]" : '');
+		$out[-1] .= ',"cells":[' . cells(\@before, \@now) . ']'
+		    . (defined $snap->{told} ? ",\"parts\":[$snap->{told}]" : '');
 		@before = @now;
 	}
 	return map { "{$_}" } @out;
@@ -357,7 +399,8 @@ sub cells {
 	my ($last, @out) = (0);
 	for (my $at = 0; $at < @$now; $at += 2) {
 		next if $now->[$at] == $before->[$at] && $now->[$at + 1] == $before->[$at + 1];
-		push @out, $at / 2 - $last, map { sprintf '%.0f', $_ } $now->[$at] - $before->[$at], $now->[$at + 1] - $before->[$at + 1];
+		push @out, $at / 2 - $last, map { sprintf '%.0f', $_ } $now->[$at] - $before->[$at],
+		    $now->[$at + 1] - $before->[$at + 1];
 		$last = $at / 2;
 	}
 	return join ',', @out;
@@ -373,7 +416,8 @@ sub whole {
 	$count = 3 if $count < 3;
 	my %whole = map { int($_ * $#snaps / ($count - 1) + 0.5) => 1 } 0 .. $count - 1;
 	$whole{$peak} = 1;
-	Talk::note(sprintf 'the stacks of %d of %d profiles are in the report, of the others the sums', scalar keys %whole, scalar @snaps);
+	Talk::note(sprintf 'the stacks of %d of %d profiles are in the report, of the others the sums',
+	    scalar keys %whole, scalar @snaps);
 	return \%whole;
 }
 
@@ -381,10 +425,14 @@ sub head_of_snap {
 	my ($snap) = @_;
 	my $dump = $snap->{dump};
 	my ($seq, $kind) = Series::marks($dump);
-	my @meta = map { [$_, $dump->{meta}{$_}] } grep { !/^(?:unwinder_depths|pid|kind|seq)$/ && defined $dump->{meta}{$_} } sort keys %{ $dump->{meta} };
+	my @meta = map { [$_, $dump->{meta}{$_}] } grep { !/^(?:unwinder_depths|pid|kind|seq)$/
+	    && defined $dump->{meta}{$_} } sort keys %{ $dump->{meta} };
 	return sprintf '"file":%s,"pid":%s,"time":%s,"clock":%s,"kind":%s,"rate":%s,"live":[%d,%d],"meta":{%s},"threads":[%s]',
-		json(Object::base_name($dump->{file})), json($dump->pid), defined $snap->{time} ? sprintf('%.3f', $snap->{time}) : 'null',
-		json(defined $snap->{time} ? Series::clock($snap->{time}) : ''), json($kind), $dump->{rate}, @$snap{qw(bytes objects)},
+		json(Object::base_name($dump->{file})), json($dump->pid),
+		    defined $snap->{time} ? sprintf('%.3f', $snap->{time}) : 'null',
+		json(defined $snap->{time} ? Series::clock($snap->{time}) : ''), json($kind), $dump->{rate},
+		    @$snap{qw(bytes objects)},
 		join(',', map { json($_->[0]) . ':' . json($_->[1]) } @meta),
-		join(',', map { sprintf '[%s,%s,%d,%d]', $_->[0], json($_->[1]), @$_[2, 3] } @{ $snap->{threads} });
+		join(',', map { sprintf '[%s,%s,%d,%d]', $_->[0], json($_->[1]),
+		    @$_[2, 3] } @{ $snap->{threads} });
 }

@@ -28,7 +28,8 @@ sub command {
 	my $file = length $option->{o} ? $option->{o} : 'report.html';
 	Talk::fail(2, 'run writes its report to a file: standard output is the program\'s')
 		if $file eq '-';
-	my $new = -e $file ? undef : Writing::file($file, '');		# says now that it cannot be written
+	# says now that it cannot be written
+	my $new = -e $file ? undef : Writing::file($file, '');
 	my $status = eval { profile($option, $file, @command) };
 	my $error = $@;
 	unlink $new if defined $new && !-s $new;
@@ -93,7 +94,8 @@ sub find_library {
 		my $elf = Elf::open_file($path);
 		return Cwd::abs_path($path)
 			if $elf && index($elf->bytes(0, $elf->{size}), 'prof_final_signals') >= 0;
-		Talk::fail(1, "$path: not this library (another allocator, or one without profiling)") if @given;
+		Talk::fail(1, "$path: not this library (another allocator, or one without profiling)")
+		    if @given;
 	}
 	Talk::fail(1, @given ? "$given[0]: no such file"
 		: "no libjemalloc.so.2 in @dirs; --lib=FILE says where it is");
@@ -118,7 +120,8 @@ sub why_not_preloaded {
 	return 'made for the C library musl, which cannot load the library; link it with libjemalloc.a'
 		if $loader =~ m{/ld-musl-} && !grep { /musl/ } loader_of($ours);
 	return undef if length $loader;
-	return undef if index($elf->bytes(0, $elf->{size}), 'prof_final_signals') >= 0;	# it is inside
+	# it is inside
+	return undef if index($elf->bytes(0, $elf->{size}), 'prof_final_signals') >= 0;
 	return 'a static program: nothing can be preloaded into it; link it with libjemalloc.a';
 }
 
@@ -205,7 +208,8 @@ sub wait_for {
 		for my $signal (splice @got) {
 			thin_out($dir) if $signal->[0] == POSIX::SIGALRM();
 			kill $signal->[0], $pid
-				if $signal->[0] != POSIX::SIGALRM() && $signal->[0] != POSIX::SIGCHLD() && $signal->[1] <= 0;
+				if $signal->[0] != POSIX::SIGALRM() && $signal->[0] != POSIX::SIGCHLD()
+				    && $signal->[1] <= 0;
 		}
 	}
 	my $ended = $?;
@@ -221,7 +225,8 @@ sub start {
 	my $pid = fork // Talk::fail(1, "fork: $!");
 	if (!$pid) {
 		close $out;
-		POSIX::sigaction($_, POSIX::SigAction->new('DEFAULT')) for POSIX::SIGINT(), POSIX::SIGTERM(),
+		POSIX::sigaction($_, POSIX::SigAction->new('DEFAULT'))
+		    for POSIX::SIGINT(), POSIX::SIGTERM(),
 			POSIX::SIGHUP(), POSIX::SIGCHLD(), POSIX::SIGALRM();
 		POSIX::sigprocmask(POSIX::SIG_SETMASK(), $mask);
 		@ENV{keys %$environment} = values %$environment;
@@ -280,14 +285,15 @@ sub take_of_running {
 	return @running;
 }
 
-# The processes with their files: the program itself, then those that held most; and words about those
-# that have no tab, '' if there are none.
+# The processes with their files: the program itself, then those that held most; and words about
+# those that have no tab, '' if there are none.
 sub groups {
 	my ($dir, $main) = @_;
 	my (%files, %most, %name);
 	for my $file (glob_in($dir)) {
 		my $head = Dump::head($file);
-		my $pid = $head->pid . ' ' . ($head->{meta}{exe} // '');	# exec keeps the pid: two programs
+		# exec keeps the pid: two programs
+		my $pid = $head->pid . ' ' . ($head->{meta}{exe} // '');
 		push @{ $files{$pid} }, $file;
 		my $size = ($head->{meta}{samples} // 1) > 0 ? $head->{meta}{allocated} // 0 : 0;
 		$most{$pid} = $size if $size > ($most{$pid} // -1);

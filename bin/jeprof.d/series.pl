@@ -1,11 +1,12 @@
-# Series: the dumps of a process in the order of time: what the verbs ls and diff show. A point is { dump, time, bytes,
-# objects }, where time is in seconds since 1970, undef if neither the dump nor its name says it. The sums are those of top:
-# estimated stack by stack.
+# Series: the dumps of a process in the order of time: what the verbs ls and diff show. A point is {
+# dump, time, bytes, objects }, where time is in seconds since 1970, undef if neither the dump nor
+# its name says it. The sums are those of top: estimated stack by stack.
 package Series;
 
 my @bars = map { "\xe2\x96" . chr } 0x81 .. 0x88;
 
-# Dumps given, or those of the newest series of this directory: the files that differ in time, number and kind alone.
+# Dumps given, or those of the newest series of this directory: the files that differ in time,
+# number and kind alone.
 sub files {
 	my @files = @_;
 	return @files if @files;
@@ -16,7 +17,8 @@ sub files {
 	my %others = map { stem($_) => 1 } grep { stem($_) ne $name } keys %age;
 	my $count = keys %others;
 	Talk::note("no profile given: the series $name.*" . ($count ? ", the newest; $count other"
-		. ($count > 1 ? 's are' : ' is') . ' here (' . (sort keys %others)[0] . '.*' . ($count > 1 ? ', ...)' : ')') : ''));
+		. ($count > 1 ? 's are' : ' is') . ' here (' . (sort keys %others)[0] . '.*'
+		    . ($count > 1 ? ', ...)' : ')') : ''));
 	return grep { stem($_) eq $name } sort keys %age;
 }
 
@@ -32,7 +34,8 @@ sub read_all {
 	return in_order(@points);
 }
 
-# By time; if some have none, those of one series by the number in their names, as they were given else.
+# By time; if some have none, those of one series by the number in their names, as they were given
+# else.
 sub in_order {
 	my @points = @_;
 	my @key = map { $_->{time} } @points;
@@ -59,17 +62,20 @@ sub point {
 
 sub time_of {
 	my ($dump) = @_;
-	my $name = $dump->{file} =~ m{\.(\d{8}T[0-9.]+Z)(?:_(\d{8}T[0-9.]+Z))?\.\d+\.[a-z]} ? $2 // $1 : '';
+	my $name = $dump->{file} =~ m{\.(\d{8}T[0-9.]+Z)(?:_(\d{8}T[0-9.]+Z))?\.\d+\.[a-z]} ? $2 // $1
+	    : '';
 	return seconds($dump->time_text) // seconds($name);
 }
 
 # 20261122T220946.577Z or 2026-11-22T22:09:46.577Z as seconds since 1970; undef for anything else.
 sub seconds {
 	my ($text) = @_;
-	return undef unless $text =~ /^(\d{4})-?(\d\d)-?(\d\d)[T ](\d\d):?(\d\d)(?::?(\d\d(?:\.\d+)?))?Z?$/;
+	return undef
+	    unless $text =~ /^(\d{4})-?(\d\d)-?(\d\d)[T ](\d\d):?(\d\d)(?::?(\d\d(?:\.\d+)?))?Z?$/;
 	my ($year, $month, $day, $hour, $minute, $second) = ($1, $2, $3, $4, $5, $6 // 0);
 	($year, $month) = $month > 2 ? ($year, $month - 3) : ($year - 1, $month + 9);
-	my $days = 365 * $year + int($year / 4) - int($year / 100) + int($year / 400) + int((153 * $month + 2) / 5) + $day - 719469;
+	my $days = 365 * $year + int($year / 4) - int($year / 100) + int($year / 400)
+	    + int((153 * $month + 2) / 5) + $day - 719469;
 	return $days * 86400 + $hour * 3600 + $minute * 60 + $second;
 }
 
@@ -95,16 +101,20 @@ sub ls {
 	my @points = read_all($option, files(@files));
 	return ls_json($option, @points) if $option->{json};
 	my ($most) = sort { $b <=> $a } map { $_->{bytes} } @points;
-	printf "%4s  %-20s %-9s %9s %9s %10s  %-8s %s\n", 'seq', 'time', 'reason', $option->{index} =~ /alloc/ ? 'allocated' : 'live', 'change', 'objects', '', 'file';
+	printf "%4s  %-20s %-9s %9s %9s %10s  %-8s %s\n", 'seq', 'time', 'reason',
+	    $option->{index} =~ /alloc/ ? 'allocated' : 'live', 'change', 'objects', '', 'file';
 	my $before;
 	for my $point (@points) {
 		my ($seq, $kind) = marks($point->{dump});
 		my $change = defined $before ? signed($point->{bytes} - $before, $option) : '';
-		printf "%4s  %-20s %-9s %9s %9s %10d  %-8s %s\n", $seq, clock($point->{time}), $kind, Print::human($point->{bytes}, $option), $change,
-			$point->{objects}, '#' x int(8 * $point->{bytes} / ($most || 1) + 0.5), Talk::clean($point->{dump}{file});
+		printf "%4s  %-20s %-9s %9s %9s %10d  %-8s %s\n", $seq, clock($point->{time}), $kind,
+		    Print::human($point->{bytes}, $option), $change,
+			$point->{objects}, '#' x int(8 * $point->{bytes} / ($most || 1) + 0.5),
+			    Talk::clean($point->{dump}{file});
 		$before = $point->{bytes};
 	}
-	my $text = ($ENV{LC_ALL} || $ENV{LC_CTYPE} || $ENV{LANG} || '') =~ /utf-?8/i ? line($most, @points) : '';
+	my $text = ($ENV{LC_ALL} || $ENV{LC_CTYPE} || $ENV{LANG} || '') =~ /utf-?8/i
+	    ? line($most, @points) : '';
 	print "$text\n" if @points > 1 && length $text;
 	my @ends = map { $_->{dump}{file} } @points > 1 ? @points[0, -1] : @points;
 	Talk::next_is(@ends > 1 ? 'diff' : 'top', Options::kept($option, qw(base sum thread)), \@ends);
@@ -123,57 +133,72 @@ sub signed {
 
 sub ls_json {
 	my ($option, @points) = @_;
-	print "{\"index\":\"$option->{index}\",\"dumps\":[\n", join(",\n", map { point_json($_) } @points), "\n]}\n";
+	print "{\"index\":\"$option->{index}\",\"dumps\":[\n",
+	    join(",\n", map { point_json($_) } @points), "\n]}\n";
 }
 
 sub point_json {
 	my ($point) = @_;
 	my ($seq, $kind) = marks($point->{dump});
-	return sprintf '{"seq":%s,"time":%s,"reason":%s,"bytes":%d,"objects":%d,"file":%s}', $seq eq '-' ? 'null' : $seq,
-		defined $point->{time} ? Top::json_string(clock($point->{time})) : 'null', Top::json_string($kind), $point->{bytes}, $point->{objects},
+	return sprintf '{"seq":%s,"time":%s,"reason":%s,"bytes":%d,"objects":%d,"file":%s}',
+	    $seq eq '-' ? 'null' : $seq,
+		defined $point->{time} ? Top::json_string(clock($point->{time})) : 'null',
+		    Top::json_string($kind), $point->{bytes}, $point->{objects},
 		Top::json_string($point->{dump}{file});
 }
 
-# ---- diff ----
-# From the earlier to the later: two that are given in this order, else the ends of what --from, --to and --last leave.
+# ---- diff ---- From the earlier to the later: two that are given in this order, else the ends of
+# what --from, --to and --last leave.
 sub diff {
 	my ($option, @files) = @_;
 	my $is_range = grep { length $option->{$_} } qw(from to last);
-	my @points = @files == 2 && !$is_range ? map { point(Dump::read_file($_), $option) } @files : read_all($option, files(@files));
+	my @points = @files == 2 && !$is_range ? map { point(Dump::read_file($_), $option) } @files
+	    : read_all($option, files(@files));
 	@points = between($option, @points) if $is_range;
-	Talk::fail(2, 'diff compares two profiles; ' . (@points ? 'one is' : 'none are') . ' left') if @points < 2;
+	Talk::fail(2, 'diff compares two profiles; ' . (@points ? 'one is' : 'none are') . ' left')
+	    if @points < 2;
 	my ($from, $to) = @points[0, -1];
-	Talk::note("$from->{dump}{file} is later than $to->{dump}{file}") if ($from->{time} // 0) > ($to->{time} // $from->{time} // 0);
+	Talk::note("$from->{dump}{file} is later than $to->{dump}{file}")
+	    if ($from->{time} // 0) > ($to->{time} // $from->{time} // 0);
 	my @rates = map { $_->{dump}{meta}{sample_interval} // $_->{dump}{rate} } $from, $to;
-	Talk::note("sampled at different rates ($rates[0] and $rates[1] bytes): estimates are compared") if $rates[0] != $rates[1];
+	Talk::note("sampled at different rates ($rates[0] and $rates[1] bytes): estimates are compared")
+	    if $rates[0] != $rates[1];
 	my $rows = growth($option, $from, $to);
 	my $span = minutes($from, $to);
 	Print::check_names(@{ $rows->{later} });
-	if ($option->{json}) { diff_json($option, $from, $to, $span, $rows->{list}) } else { diff_table($option, $from, $to, $span, $rows->{list}) }
+	if ($option->{json}) { diff_json($option, $from, $to, $span,
+	    $rows->{list}) } else { diff_table($option, $from, $to, $span, $rows->{list}) }
 	$rows->{fold}->say_missing($option);
 }
 
 sub between {
 	my ($option, @points) = @_;
-	Talk::fail(1, 'a profile without a time cannot be placed: name two profiles instead') if grep { !defined $_->{time} } @points;
+	Talk::fail(1, 'a profile without a time cannot be placed: name two profiles instead')
+	    if grep { !defined $_->{time} } @points;
 	my $end = $points[-1]{time};
-	my ($from, $to) = map { length $option->{$_} ? moment($option->{$_}, $end) : undef } qw(from to);
+	my ($from, $to) = map { length $option->{$_} ? moment($option->{$_}, $end) : undef } qw(from
+	    to);
 	if (length $option->{last}) {
-		$option->{last} =~ /^(\d+(?:\.\d+)?)([smhd]?)$/ or Talk::fail(2, "--last takes a time as 90s, 10m, 2h, 1d");
+		$option->{last} =~ /^(\d+(?:\.\d+)?)([smhd]?)$/
+		    or Talk::fail(2, "--last takes a time as 90s, 10m, 2h, 1d");
 		$from = ($to // $end) - $1 * { '' => 1, s => 1, m => 60, h => 3600, d => 86400 }->{$2};
 	}
-	return grep { (!defined $from || $_->{time} >= $from) && (!defined $to || $_->{time} <= $to) } @points;
+	return grep { (!defined $from || $_->{time} >= $from)
+	    && (!defined $to || $_->{time} <= $to) } @points;
 }
 
-# A point of time: whole, or as HH:MM or HH:MM:SS of the day of the last dump. To the end of its last unit it is not stretched.
+# A point of time: whole, or as HH:MM or HH:MM:SS of the day of the last dump. To the end of its
+# last unit it is not stretched.
 sub moment {
 	my ($text, $end) = @_;
 	$text = substr(clock($end), 0, 10) . "T$text" if $text =~ /^\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z?$/;
-	return seconds($text) // Talk::fail(2, "not a time: $text (12:30, 12:30:05 or 2026-01-31T12:30:05Z, all UTC)");
+	return seconds($text) // Talk::fail(2,
+	    "not a time: $text (12:30, 12:30:05 or 2026-01-31T12:30:05Z, all UTC)");
 }
 
-# What each stack holds more, with the error of the two estimates. Stacks are told apart by the names of their frames, from
-# the owner on, so that two runs of two builds agree where their functions do.
+# What each stack holds more, with the error of the two estimates. Stacks are told apart by the
+# names of their frames, from the owner on, so that two runs of two builds agree where their
+# functions do.
 sub growth {
 	my ($option, $from, $to) = @_;
 	Places::number_stacks($_->{dump}) for $from, $to;
@@ -188,8 +213,11 @@ sub growth {
 		for my $stack (@{ Reduce::stacks($point->{dump}, $option->{index}, undef, $sign) }) {
 			my @path = $self->of_stack($stack);
 			next unless $self->is_kept(\@path);
-			@path = $fold->path($sign > 0 ? $stack->[2] : 0, @path);	# what lies without a name is told of the later one
-			my $row = $row{ join ' ', @path } //= { path => [map { $self->{label}[$_] } @path], bytes => 0, later => 0, objects => 0, variance => 0,
+			# what lies without a name is told of the later one
+			@path = $fold->path($sign > 0 ? $stack->[2] : 0, @path);
+			my $row = $row{ join ' ', @path } //=
+			    { path => [map { $self->{label}[$_] } @path], bytes => 0, later => 0, objects => 0,
+			    variance => 0,
 				is_bare => $self->{frame}[$path[0]]{is_bare} };
 			$row->{objects} += $stack->[1];
 			$row->{bytes} += $stack->[2];
@@ -199,10 +227,12 @@ sub growth {
 	}
 	my @list = grep { abs $_->{bytes} >= 0.5 || abs $_->{objects} >= 0.5 } values %row;
 	@list = sort { $b->{bytes} <=> $a->{bytes} || "@{ $a->{path} }" cmp "@{ $b->{path} }" } @list;
-	return { list => \@list, fold => $fold, later => [map { [$_->{later}, $_->{is_bare}] } values %row] };
+	return { list => \@list, fold => $fold,
+	    later => [map { [$_->{later}, $_->{is_bare}] } values %row] };
 }
 
-# Of an estimate of bytes that came from so many samples, each taken with the probability samples / objects.
+# Of an estimate of bytes that came from so many samples, each taken with the probability samples /
+# objects.
 sub variance {
 	my ($objects, $bytes, $samples) = @_;
 	return 0 if $samples <= 0 || abs $objects <= $samples;
@@ -224,20 +254,27 @@ sub diff_table {
 	my ($option, $from, $to, $span, $rows) = @_;
 	my ($a, $b) = map { $_->{dump} } $from, $to;
 	my $change = $to->{bytes} - $from->{bytes};
-	printf "%s -> %s%s: %s -> %s, %s%s\n", map({ my $time = $_->{time}; defined $time ? clock($time) : Talk::clean($_->{dump}{file}) } $from, $to),
-		length $a->pid && length $b->pid && $a->pid ne $b->pid ? ' (pid ' . $a->pid . ' -> pid ' . $b->pid . ')' : '',
-		map({ Print::human($_->{bytes}, $option) } $from, $to), signed($change, $option), defined $span ? ', ' . rate_text($change, $span, $option) : '';
+	printf "%s -> %s%s: %s -> %s, %s%s\n",
+	    map({ my $time = $_->{time};
+	    defined $time ? clock($time) : Talk::clean($_->{dump}{file}) } $from, $to),
+		length $a->pid && length $b->pid && $a->pid ne $b->pid
+		    ? ' (pid ' . $a->pid . ' -> pid ' . $b->pid . ')' : '',
+		map({ Print::human($_->{bytes}, $option) } $from, $to), signed($change, $option),
+		    defined $span ? ', ' . rate_text($change, $span, $option) : '';
 	return if !@$rows;
 	my @shown = @$rows > $option->{top} ? ends($option->{top}, @$rows) : @$rows;
-	printf "%9s %9s %13s %10s  %s\n", 'change', 'error', 'rate', 'objects', 'stack, from the owner to its callers';
+	printf "%9s %9s %13s %10s  %s\n", 'change', 'error', 'rate', 'objects',
+	    'stack, from the owner to its callers';
 	for my $row (@shown) {
 		my @path = @{ $row->{path} };
 		splice @path, 5, @path, '...' if @path > 6 && !$option->{stacks};
-		printf "%9s %9s %13s %+10d  %s\n", signed($row->{bytes}, $option), '+-' . Print::human(sqrt $row->{variance}, $option),
+		printf "%9s %9s %13s %+10d  %s\n", signed($row->{bytes}, $option),
+		    '+-' . Print::human(sqrt $row->{variance}, $option),
 			rate_text($row->{bytes}, $span, $option), $row->{objects}, join ' < ', @path;
 	}
 	printf "%d more stacks (-n %d)\n", @$rows - @shown, scalar @$rows if @$rows > @shown;
-	Talk::next_is('top', '--stacks', Options::kept($option, qw(focus base sum thread)), '--focus=' . Options::pattern($shown[0]{path}[0]), [$b->{file}])
+	Talk::next_is('top', '--stacks', Options::kept($option, qw(focus base sum thread)),
+	    '--focus=' . Options::pattern($shown[0]{path}[0]), [$b->{file}])
 		unless $Talk::doubts;
 }
 
@@ -252,9 +289,12 @@ sub diff_json {
 	my ($option, $from, $to, $span, $rows) = @_;
 	my @text = map {
 		my $row = $_;
-		sprintf '{"bytes":%d,"error":%d,"objects":%d,"per_minute":%s,"stack":[%s]}', $row->{bytes}, sqrt $row->{variance}, $row->{objects},
-			defined $span ? sprintf('%d', $row->{bytes} / $span) : 'null', join ',', map { Top::json_string($_) } @{ $row->{path} }
+		sprintf '{"bytes":%d,"error":%d,"objects":%d,"per_minute":%s,"stack":[%s]}', $row->{bytes},
+		    sqrt $row->{variance}, $row->{objects},
+			defined $span ? sprintf('%d', $row->{bytes} / $span) : 'null', join ',',
+			    map { Top::json_string($_) } @{ $row->{path} }
 	} @$rows;
 	printf "{\"from\":%s,\"to\":%s,\"index\":\"%s\",\"minutes\":%s,\"before\":%d,\"after\":%d,\n\"rows\":[\n%s\n]}\n", map({ Top::json_string($_->{dump}{file}) } $from, $to),
-		$option->{index}, defined $span ? sprintf('%.4f', $span) : 'null', $from->{bytes}, $to->{bytes}, join ",\n", @text;
+		$option->{index}, defined $span ? sprintf('%.4f', $span) : 'null', $from->{bytes},
+		    $to->{bytes}, join ",\n", @text;
 }

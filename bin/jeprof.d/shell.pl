@@ -31,8 +31,8 @@ sub run {
 
 my $waiting = '';
 
-# The next command. Read past perl's own buffers: what they hold would be put back (by lseek) into the
-# input of every tool that is started.
+# The next command. Read past perl's own buffers: what they hold would be put back (by lseek) into
+# the input of every tool that is started.
 sub next_line {
 	while ($waiting !~ m{\n}) {
 		last unless sysread STDIN, $waiting, 4096, length $waiting;
@@ -70,14 +70,16 @@ sub dispatch {
 	my ($work, $option, $name, @plain) = @_;
 	my $pattern = join '|', @plain;
 	if ($name =~ /^(top|text)(\d*)/) {
-		my $limit = length $2 ? $2 : $1 eq 'top' && @plain && $plain[0] =~ /^\d+$/ ? $plain[0] : $1 eq 'top' ? 10 : undef;
+		my $limit = length $2 ? $2 : $1 eq 'top' && @plain && $plain[0] =~ /^\d+$/ ? $plain[0]
+		    : $1 eq 'top' ? 10 : undef;
 		Print::table(told($work, $option), $limit);
 	} elsif ($name =~ /^(list|disasm)/) {
 		$option->{grain} = 'addresses' if $1 eq 'list';
 		my $print = $1 eq 'list' ? \&Source::list : \&Source::disasm;
 		$print->(Main::view($work, $option), $pattern);
 	} elsif ($name =~ /^callgrind/) {
-		my $file = shift(@plain) // Talk::fail(2, 'callgrind: the name of the file to write is missing');
+		my $file = shift(@plain) // Talk::fail(2,
+		    'callgrind: the name of the file to write is missing');
 		$option->{focus} = join '|', @plain;
 		write_callgrind(told($work, $option), $file);
 	} elsif ($name =~ /^tree/) {
@@ -106,7 +108,8 @@ sub told {
 	print Print::total_line($view->{sum}, $option, $view->{tag});
 	for my $case (['focus', 'focusing on'], ['ignore', 'ignoring']) {
 		next unless length $option->{ $case->[0] };
-		print "After $case->[1] '$option->{$case->[0]}': ", Print::amount($kept, $option), ' ', Print::unit($option),
+		print "After $case->[1] '$option->{$case->[0]}': ", Print::amount($kept, $option), ' ',
+		    Print::unit($option),
 			' of ', Print::amount($whole, $option), ' (', Print::percent($kept, $whole), ")\n";
 	}
 	return $view;
@@ -115,5 +118,6 @@ sub told {
 sub write_callgrind {
 	my ($view, $file) = @_;
 	Writing::file($file, Export::callgrind_text($view));
-	print STDERR Talk::clean("Wrote $file; next: callgrind_annotate " . Talk::word($file =~ s{^-}{./-}r)), "\n";
+	print STDERR Talk::clean("Wrote $file; next: callgrind_annotate "
+	    . Talk::word($file =~ s{^-}{./-}r)), "\n";
 }

@@ -11,7 +11,8 @@ sub line_sums {
 	for my $entry (0 .. $#{ $sum->{label} }) {
 		my $frame = $sum->{frame}[$entry];
 		next unless $frame->{short} =~ $pattern;
-		my $own = $routine{ $frame->{short} } //= { flat => 0, cum => 0, file => undef, lines => {}, entries => [] };
+		my $own = $routine{ $frame->{short} } //=
+		    { flat => 0, cum => 0, file => undef, lines => {}, entries => [] };
 		push @{ $own->{entries} }, $entry;
 		$own->{flat} += $sum->{flat}[$entry] // 0;
 		$own->{cum} += $sum->{cum}[$entry] // 0;
@@ -32,8 +33,10 @@ sub list {
 	print Print::total_line($sum, $option, $view->{tag});
 	for my $name (sort keys %$routines) {
 		my $routine = $routines->{$name};
-		printf "ROUTINE ====================== %s in %s\n%6s %6s Total %s (flat / cumulative)\n", $name,
-			$routine->{file} // '??', Print::amount($routine->{flat}, $option), Print::amount($routine->{cum}, $option), Print::unit($option);
+		printf "ROUTINE ====================== %s in %s\n%6s %6s Total %s (flat / cumulative)\n",
+		    $name,
+			$routine->{file} // '??', Print::amount($routine->{flat}, $option),
+			    Print::amount($routine->{cum}, $option), Print::unit($option);
 		if (!defined $routine->{file}) {
 			Talk::doubt("$name: no line information");
 			next;
@@ -59,14 +62,17 @@ sub list_lines {
 
 sub disasm {
 	my ($view, $regexp) = @_;
-	my $objdump = Tool::find('objdump') or Talk::fail(1, '--disasm needs objdump (package binutils), which is not installed');
+	my $objdump = Tool::find('objdump')
+	    or Talk::fail(1, '--disasm needs objdump (package binutils), which is not installed');
 	my ($sum, $routines) = line_sums($view, Reduce::pattern($regexp) // qr//);
 	my $option = $view->{option};
 	print Print::total_line($sum, $option, $view->{tag});
 	for my $name (sort keys %$routines) {
 		my $routine = $routines->{$name};
-		printf "ROUTINE ====================== %s\n%6s %6s %s (flat, cumulative) %s of total\n", $name,
-			Print::amount($routine->{flat}, $option), Print::amount($routine->{cum}, $option), Print::unit($option),
+		printf "ROUTINE ====================== %s\n%6s %6s %s (flat, cumulative) %s of total\n",
+		    $name,
+			Print::amount($routine->{flat}, $option), Print::amount($routine->{cum}, $option),
+			    Print::unit($option),
 			Print::percent($routine->{cum}, $sum->{total});
 		disasm_routine($objdump, $sum, $routine, $option);
 	}
@@ -80,17 +86,21 @@ sub disasm_routine {
 	my $raw = $Names::frames[$place][-1]{raw};
 	my $elf = $object && $object->elf;
 	return Talk::doubt('no instructions: the object file is missing') unless $elf && defined $raw;
-	my $text = Tool::filter([$objdump, '-d', '-l', '--no-show-raw-insn', "--disassemble=$raw", $elf->{path}], '') // '';
-	my @hits = sort { $a->[0] <=> $b->[0] } map { [$Places::offset[$sum->{place}[$_]], $_] } @{ $routine->{entries} };
+	my $text = Tool::filter([$objdump, '-d', '-l', '--no-show-raw-insn', "--disassemble=$raw",
+	    $elf->{path}], '') // '';
+	my @hits = sort { $a->[0] <=> $b->[0] } map { [$Places::offset[$sum->{place}[$_]],
+	    $_] } @{ $routine->{entries} };
 	my @lines = split /\n/, $text;
 	my @starts = map { /^\s*([0-9a-f]+):\s/ ? hex $1 : undef } @lines;
 	my $next;
 	my @ends = reverse map { my $end = $next; $next = $_ if defined; $end } reverse @starts;
 	for my $at (0 .. $#lines) {
 		next unless defined $starts[$at] || $lines[$at] =~ m{^/};
-		my @mine = grep { defined $starts[$at] && $_->[0] >= $starts[$at] && (!defined $ends[$at] || $_->[0] < $ends[$at]) } @hits;
+		my @mine = grep { defined $starts[$at] && $_->[0] >= $starts[$at]
+		    && (!defined $ends[$at] || $_->[0] < $ends[$at]) } @hits;
 		my ($flat, $cum) = (0, 0);
 		$flat += $sum->{flat}[$_->[1]] // 0, $cum += $sum->{cum}[$_->[1]] // 0 for @mine;
-		printf "%6s %6s %s\n", $flat ? Print::amount($flat, $option) : '.', @mine ? Print::amount($cum, $option) : '.', $lines[$at];
+		printf "%6s %6s %s\n", $flat ? Print::amount($flat, $option) : '.',
+		    @mine ? Print::amount($cum, $option) : '.', $lines[$at];
 	}
 }

@@ -18,7 +18,8 @@ sub amount {
 sub human {
 	my ($bytes, $option) = @_;
 	return sprintf '%.3fs', $bytes / 1e9 if ($option->{index} // '') =~ /delay/;
-	return sprintf '%d', $bytes if $option->{show_bytes} || ($option->{index} // '') eq 'contentions';
+	return sprintf '%d', $bytes if $option->{show_bytes}
+	    || ($option->{index} // '') eq 'contentions';
 	my @units = ('B', 'K', 'M', 'G', 'T');
 	my $unit = 0;
 	while (abs $bytes >= 1023.95 && $unit < $#units) {
@@ -28,7 +29,8 @@ sub human {
 	return sprintf $unit ? '%.1f%s' : '%d%s', $bytes, $units[$unit];
 }
 
-# More than half of the bytes in rows without a name is a doubt: [bytes, is it nameless] of each row that is shown.
+# More than half of the bytes in rows without a name is a doubt: [bytes, is it nameless] of each row
+# that is shown.
 sub check_names {
 	my @rows = @_;
 	my ($bare, $all) = (0, 0);
@@ -36,7 +38,8 @@ sub check_names {
 		$all += abs $row->[0];
 		$bare += abs $row->[0] if $row->[1];
 	}
-	Talk::doubt(sprintf '%.0f%% of the bytes lie at places without a name (stripped objects?)', 100 * $bare / $all) if $all && $bare * 2 > $all;
+	Talk::doubt(sprintf '%.0f%% of the bytes lie at places without a name (stripped objects?)',
+	    100 * $bare / $all) if $all && $bare * 2 > $all;
 }
 
 sub percent {
@@ -48,7 +51,8 @@ sub percent {
 sub total_line {
 	my ($sum, $option, $tag) = @_;
 	return '' if $sum->{total} == 0;
-	return 'Total' . (length $tag ? " ($tag)" : '') . ': ' . amount($sum->{total}, $option) . ' ' . unit($option) . "\n";
+	return 'Total' . (length $tag ? " ($tag)" : '') . ': ' . amount($sum->{total}, $option) . ' '
+	    . unit($option) . "\n";
 }
 
 sub text {
@@ -65,10 +69,13 @@ sub table {
 		last if defined $limit && $limit-- <= 0;
 		my ($flat, $cum) = ($sum->{flat}[$entry] // 0, $sum->{cum}[$entry]);
 		my ($part, $parts) = ($flat, $cum);
-		($part, $parts, $whole) = ($sum->{delay_flat}[$entry] // 0, $sum->{delay_cum}[$entry], $sum->{whole}) if $sum->{delay_flat};	# means: shares of all delay
+		# means: shares of all delay
+		($part, $parts, $whole) = ($sum->{delay_flat}[$entry] // 0, $sum->{delay_cum}[$entry],
+		    $sum->{whole}) if $sum->{delay_flat};
 		$running += $part;
 		printf "%8s %6s %6s %8s %6s %s\n", amount($flat, $option), percent($part, $whole),
-			percent($running, $whole), amount($cum, $option), percent($parts, $whole), $sum->{label}[$entry];
+			percent($running, $whole), amount($cum, $option), percent($parts, $whole),
+			    $sum->{label}[$entry];
 	}
 }
 
@@ -90,9 +97,12 @@ sub command {
 		print_table($view, $table, $option);
 	}
 	$table->{fold}->say_missing($option, $table->{bytes});
-	Talk::note($_) for Missing::sentences(grep { $_->{share} >= 1 } Missing::of_rows($table->{bytes}, map { [@$_{qw(self place is_bare)}] } @{ $table->{rows} }));
+	Talk::note($_)
+	    for Missing::sentences(grep { $_->{share} >= 1 } Missing::of_rows($table->{bytes},
+	    map { [@$_{qw(self place is_bare)}] } @{ $table->{rows} }));
 	return if !@{ $table->{rows} } || $Talk::doubts;
-	Talk::next_is('--text', '--cum', Options::kept($option, 'focus'), '--focus=' . Options::pattern($table->{rows}[0]{name}),
+	Talk::next_is('--text', '--cum', Options::kept($option, 'focus'),
+	    '--focus=' . Options::pattern($table->{rows}[0]{name}),
 		[map { $_->{file} } @{ $view->{dumps} }]);
 }
 
@@ -119,8 +129,10 @@ sub build {
 		my $caller = $fold->caller_of(\@path);
 		$callers[$owner]{$caller} += $value if defined $caller;
 	}
-	my @rows = map { { name => $self->{label}[$_], self => $flat[$_], objects => $objects[$_], cum => $cum[$_],
-		is_bare => $self->{frame}[$_]{is_bare}, place => $self->{place}[$_], callers => callers($self, $callers[$_]) } } grep { defined $flat[$_] } 0 .. $#flat;
+	my @rows = map { { name => $self->{label}[$_], self => $flat[$_], objects => $objects[$_],
+	    cum => $cum[$_],
+		is_bare => $self->{frame}[$_]{is_bare}, place => $self->{place}[$_],
+		    callers => callers($self, $callers[$_]) } } grep { defined $flat[$_] } 0 .. $#flat;
 	my $key = $option->{cum} ? 'cum' : 'self';
 	@rows = sort { $b->{$key} <=> $a->{$key} || $a->{name} cmp $b->{name} } @rows;
 	return { rows => \@rows, bytes => $bytes, objects => $count, fold => $fold };
@@ -129,7 +141,8 @@ sub build {
 sub callers {
 	my ($self, $sums) = @_;
 	return [map { { name => $self->{label}[$_], bytes => $sums->{$_} } }
-		sort { $sums->{$b} <=> $sums->{$a} || $self->{label}[$a] cmp $self->{label}[$b] } keys %{ $sums || {} }];
+		sort { $sums->{$b} <=> $sums->{$a}
+		    || $self->{label}[$a] cmp $self->{label}[$b] } keys %{ $sums || {} }];
 }
 
 sub headline {
@@ -139,15 +152,18 @@ sub headline {
 	$text .= ' pid ' . $dump->pid if length $dump->pid;
 	$text .= ' at ' . $dump->time_text if length $dump->time_text;
 	$text .= ", thread $view->{tag}" . thread_name($dump, $view->{tag}) if length $view->{tag};
-	return $text . sprintf ": waited %s in %d contentions\n", Print::human($table->{bytes}, $option), $table->{objects} if Contention::is_one($dump);
+	return $text . sprintf ": waited %s in %d contentions\n",
+	    Print::human($table->{bytes}, $option), $table->{objects} if Contention::is_one($dump);
 	$text .= $option->{index} =~ /alloc/ ? ': allocated ' : ': live ';
 	$text .= Print::human($table->{bytes}, $option) . sprintf ' in %d objects', $table->{objects};
-	return ($dump->{meta}{sample_interval} // $dump->{rate}) > 1 ? "$text, estimated from samples\n" : "$text\n";
+	return ($dump->{meta}{sample_interval} // $dump->{rate}) > 1 ? "$text, estimated from samples\n"
+	    : "$text\n";
 }
 
 sub thread_name {
 	my ($dump, $tag) = @_;
-	my ($name) = map { $_->[1] } grep { "t$_->[0]" eq $tag && length $_->[1] } @{ $dump->{threads} };
+	my ($name) = map { $_->[1] } grep { "t$_->[0]" eq $tag
+	    && length $_->[1] } @{ $dump->{threads} };
 	return defined $name ? " $name" : '';
 }
 
@@ -163,21 +179,27 @@ sub print_table {
 		my $length = length $row->{name};
 		$width = $length > WIDEST ? WIDEST : $length if $length > $width;
 	}
-	printf "%9s %6s %9s %6s %10s  %-*s  %s\n", 'self', '%', 'cum', 'cum%', $option->{index} =~ /delay/ ? 'times' : 'objects', $width, 'function', 'callers';
+	printf "%9s %6s %9s %6s %10s  %-*s  %s\n", 'self', '%', 'cum', 'cum%',
+	    $option->{index} =~ /delay/ ? 'times' : 'objects', $width, 'function', 'callers';
 	my $running = 0;
 	for my $row (@rows) {
 		$running += $row->{self};
-		my $line = sprintf "%9s %6s %9s %6s %10d  %-*s  %s", Print::human($row->{self}, $option), Print::percent($row->{self}, $table->{bytes}),
-			Print::human($row->{cum}, $option), Print::percent($row->{cum}, $table->{bytes}), $row->{objects}, $width, fitted($row->{name}, $width), callers_text($row, $option->{callers});
+		my $line = sprintf "%9s %6s %9s %6s %10d  %-*s  %s", Print::human($row->{self}, $option),
+		    Print::percent($row->{self}, $table->{bytes}),
+			Print::human($row->{cum}, $option), Print::percent($row->{cum}, $table->{bytes}),
+			    $row->{objects}, $width, fitted($row->{name}, $width),
+			    callers_text($row, $option->{callers});
 		$line =~ s/\s+$//;
 		print "$line\n";
 	}
-	printf "%9s %6s  in %d more functions (-n %d)\n", Print::human($table->{bytes} - $running, $option),
-		Print::percent($table->{bytes} - $running, $table->{bytes}), $rest, scalar @{ $table->{rows} } if $rest;
+	printf "%9s %6s  in %d more functions (-n %d)\n",
+	    Print::human($table->{bytes} - $running, $option),
+		Print::percent($table->{bytes} - $running, $table->{bytes}), $rest,
+		    scalar @{ $table->{rows} } if $rest;
 }
 
-# Whole stacks, the heaviest first, each from the function that asked the allocator to the root. What one path of names
-# holds is added up; no frame is passed over.
+# Whole stacks, the heaviest first, each from the function that asked the allocator to the root.
+# What one path of names holds is added up; no frame is passed over.
 sub print_stacks {
 	my ($view, $table, $option) = @_;
 	my %row;
@@ -190,14 +212,16 @@ sub print_stacks {
 		$row->{objects} += $stack->[1];
 	}
 	$_->{names} = [map { $self->{label}[$_] } @{ $_->{path} }] for values %row;
-	my @rows = sort { $b->{bytes} <=> $a->{bytes} || "@{ $a->{names} }" cmp "@{ $b->{names} }" } values %row;
+	my @rows = sort { $b->{bytes} <=> $a->{bytes}
+	    || "@{ $a->{names} }" cmp "@{ $b->{names} }" } values %row;
 	my $count = @rows;
 	round_rows(\@rows, qw(bytes objects)) if $option->{json};
 	splice @rows, $option->{top} if $count > $option->{top};
 	return print_stacks_json($view, $table, @rows) if $option->{json};
 	print headline($view, $table, $option);
 	for my $row (@rows) {
-		printf "%9s %6s %10d %s\n", human_and_share($row->{bytes}, $table->{bytes}, $option), $row->{objects}, $option->{index} =~ /delay/ ? 'times' : 'objects';
+		printf "%9s %6s %10d %s\n", human_and_share($row->{bytes}, $table->{bytes}, $option),
+		    $row->{objects}, $option->{index} =~ /delay/ ? 'times' : 'objects';
 		print map { "                   $_\n" } @{ $row->{names} };
 	}
 	printf "%d more stacks (-n %d)\n", $count - @rows, $count if $count > @rows;
@@ -210,13 +234,16 @@ sub human_and_share {
 
 sub print_stacks_json {
 	my ($view, $table, @rows) = @_;
-	my @text = map { my $row = $_; sprintf '{"bytes":%d,"objects":%d,"stack":[%s]}', $row->{bytes}, $row->{objects},
+	my @text = map { my $row = $_; sprintf '{"bytes":%d,"objects":%d,"stack":[%s]}', $row->{bytes},
+	    $row->{objects},
 		join ',', map { json_string($_) } @{ $row->{names} } } @rows;
-	printf "{\"dump\":%s,\"total\":{\"bytes\":%d,\"objects\":%d},\n\"stacks\":[\n%s\n]}\n", json_string($view->{dumps}[0]{file}),
+	printf "{\"dump\":%s,\"total\":{\"bytes\":%d,\"objects\":%d},\n\"stacks\":[\n%s\n]}\n",
+	    json_string($view->{dumps}[0]{file}),
 		$table->{bytes}, $table->{objects}, join ",\n", @text;
 }
 
-# A name that is longer than its column, by what tells most: its beginning and its end. --json has all of it.
+# A name that is longer than its column, by what tells most: its beginning and its end. --json has
+# all of it.
 sub fitted {
 	my ($name, $width) = @_;
 	return $name if length $name <= $width;
@@ -230,7 +257,8 @@ sub callers_text {
 	my @list = @{ $row->{callers} };
 	my $more = @list > $count ? @list - $count : 0;
 	splice @list, $count if $more;
-	my @text = map { @list > 1 && $row->{self} ? sprintf '%s %.0f%%', $_->{name}, 100 * $_->{bytes} / $row->{self} : $_->{name} } @list;
+	my @text = map { @list > 1 && $row->{self} ? sprintf '%s %.0f%%', $_->{name},
+	    100 * $_->{bytes} / $row->{self} : $_->{name} } @list;
 	push @text, "$more more" if $more;
 	return join ', ', @text;
 }
@@ -261,14 +289,21 @@ sub print_json {
 	splice @rows, $option->{top} if @rows > $option->{top};
 	my @text;
 	for my $row (@rows) {
-		my $callers = join ',', map { sprintf '{"function":%s,"bytes":%d}', json_string($_->{name}), $_->{bytes} } @{ $row->{callers} };
+		my $callers = join ',', map { sprintf '{"function":%s,"bytes":%d}', json_string($_->{name}),
+		    $_->{bytes} } @{ $row->{callers} };
 		push @text, sprintf '{"function":%s,"self":%d,"percent":%.2f,"cumulative":%d,"objects":%d,"callers":[%s]}',
-			json_string($row->{name}), $row->{self}, $table->{bytes} ? 100 * $row->{self} / $table->{bytes} : 0, $row->{cum}, $row->{objects}, $callers;
+			json_string($row->{name}), $row->{self},
+			    $table->{bytes} ? 100 * $row->{self} / $table->{bytes} : 0, $row->{cum},
+			    $row->{objects}, $callers;
 	}
-	my $missing = Missing::json(Missing::of_rows($table->{bytes}, map { [@$_{qw(self place is_bare)}] } @{ $table->{rows} }));
-	my $nameless = join ',', map { sprintf '{"object":%s,"build_id":%s,"bytes":%d}', json_string($_->{object}{path}),
+	my $missing = Missing::json(Missing::of_rows($table->{bytes},
+	    map { [@$_{qw(self place is_bare)}] } @{ $table->{rows} }));
+	my $nameless = join ',', map { sprintf '{"object":%s,"build_id":%s,"bytes":%d}',
+	    json_string($_->{object}{path}),
 		json_string($_->{object}{id}), $_->{bytes} } $table->{fold}->objects;
 	printf "{\"dump\":%s,\"program\":%s,\"pid\":%s,\"time\":%s,\"index\":%s,\"total\":{\"bytes\":%d,\"objects\":%d},\"doubts\":%d,\"nameless\":[%s],%s,\n\"rows\":[\n%s\n]}\n",
-		json_string($dump->{file}), json_string($view->{program}), $dump->pid =~ /^(\d+)$/ ? $1 : 'null',
-		json_string($dump->time_text), json_string($option->{index}), $table->{bytes}, $table->{objects}, $Talk::doubts, $nameless, $missing, join ",\n", @text;
+		json_string($dump->{file}), json_string($view->{program}),
+		    $dump->pid =~ /^(\d+)$/ ? $1 : 'null',
+		json_string($dump->time_text), json_string($option->{index}), $table->{bytes},
+		    $table->{objects}, $Talk::doubts, $nameless, $missing, join ",\n", @text;
 }

@@ -13,8 +13,9 @@ sub say_once {
 	print STDERR 'jeprof: ', clean($text), "\n";
 }
 
-# A text of a profile or an object file as it may be shown on a terminal: no control character, neither of ASCII nor of
-# the upper half (alone or as UTF-8), and no mark that turns the direction of writing. Its length stays.
+# A text of a profile or an object file as it may be shown on a terminal: no control character,
+# neither of ASCII nor of the upper half (alone or as UTF-8), and no mark that turns the direction
+# of writing. Its length stays.
 sub clean {
 	my ($text) = @_;
 	$text =~ tr{\x00-\x1f\x7f}{?};
@@ -51,8 +52,8 @@ sub word {
 	return "$name'" . $text =~ s/'/'\\''/gr . "'";
 }
 
-# A command line of this program to be typed. The names of files stand in references to arrays: one that
-# begins as an option is told with its directory.
+# A command line of this program to be typed. The names of files stand in references to arrays: one
+# that begins as an option is told with its directory.
 sub command {
 	my @words = map { ref $_ ? map { /^-./ ? "./$_" : $_ } @$_ : $_ } @_;
 	return join ' ', $0 =~ /^\w+=/ ? "'$0'" : word($0), map { word($_) } @words;

@@ -1,6 +1,7 @@
-# Threads: what a report holds by thread, so that its page can show one of them alone. Nearly each stack belongs to one thread: of such a
-# record the thread is told once, and its counts are those of the record. Of the others each pair of record and thread has counts of
-# its own, as printed, told as changes from dump to dump. Sums are those of top --thread. Callers: report.
+# Threads: what a report holds by thread, so that its page can show one of them alone. Nearly each
+# stack belongs to one thread: of such a record the thread is told once, and its counts are those of
+# the record. Of the others each pair of record and thread has counts of its own, as printed, told
+# as changes from dump to dump. Sums are those of top --thread. Callers: report.
 package Threads;
 
 use constant PART => 'LLFF';
@@ -26,17 +27,20 @@ sub add {
 	}
 }
 
-# The same as parts of a record: (record, thread, objects, bytes) packed, the thread as an index into the store's list. Sets { thread }
-# of the record: the only one that it ever had, -1 if there were several.
+# The same as parts of a record: (record, thread, objects, bytes) packed, the thread as an index
+# into the store's list. Sets { thread } of the record: the only one that it ever had, -1 if there
+# were several.
 sub parts {
 	my ($store, $number, $stack, $at, @found) = @_;
 	my $record = $store->{records}[$number];
 	my $parts = '';
 	for my $part (@found) {
-		$part->[0] = $store->{thread_index}{ $part->[0] } //= push(@{ $store->{thread_list} }, $part->[0]) - 1;
+		$part->[0] = $store->{thread_index}{ $part->[0] } //=
+		    push(@{ $store->{thread_list} }, $part->[0]) - 1;
 		$parts .= pack PART, $number, @$part;
 	}
-	my $thread = @found == 1 && $found[0][1] == $stack->[$at] && $found[0][2] == $stack->[$at + 1] ? $found[0][0] : -1;
+	my $thread = @found == 1 && $found[0][1] == $stack->[$at] && $found[0][2] == $stack->[$at + 1]
+	    ? $found[0][0] : -1;
 	$record->{thread} = ($record->{thread} // $thread) == $thread ? $thread : -1;
 	return $parts;
 }
@@ -46,14 +50,17 @@ sub held {
 	my ($dump, $sums) = @_;
 	my %name;
 	for my $thread (@{ $dump->{threads} }) {
-		$name{ $thread->[0] } = $thread->[1] if length $thread->[1] || !defined $name{ $thread->[0] };
+		$name{ $thread->[0] } = $thread->[1]
+		    if length $thread->[1] || !defined $name{ $thread->[0] };
 	}
 	return [map { [$_, $name{$_} // '', map { int } @{ $sums->{$_} }] }
-		sort { $sums->{$b}[0] <=> $sums->{$a}[0] || $a <=> $b } grep { $sums->{$_}[0] } keys %$sums];
+		sort { $sums->{$b}[0] <=> $sums->{$a}[0]
+		    || $a <=> $b } grep { $sums->{$_}[0] } keys %$sums];
 }
 
-# The data of the page, '' if there are no parts: the threads, the one of each record (-1: see pairs), and pairs of record and thread, in
-# order. Leaves in each snapshot that is whole { told }: GAP,OBJECTS,BYTES of each pair that changed.
+# The data of the page, '' if there are no parts: the threads, the one of each record (-1: see
+# pairs), and pairs of record and thread, in order. Leaves in each snapshot that is whole { told }:
+# GAP,OBJECTS,BYTES of each pair that changed.
 sub data {
 	my ($work, $whole) = @_;
 	my $store = $work->{store};
@@ -70,13 +77,17 @@ sub data {
 		@before = @now;
 	}
 	my $last = 0;
-	my @told = map { my ($at, $thread) = unpack 'NN', $_; my $gap = $at - $last; $last = $at; ($gap, $thread) } @pairs;
+	my @told = map { my ($at, $thread) = unpack 'NN', $_; my $gap = $at - $last; $last = $at;
+	    ($gap, $thread) } @pairs;
 	local $" = ',';
 	my @own = map { $_->{thread} // -1 } @records;
-	return '"threads":[' . join(',', map { "[$_," . Report::json(name_of($work, $_)) . ']' } @{ $store->{thread_list} }) . "],\n\"own\":[@own],\n\"pairs\":[@told],\n";
+	return '"threads":[' . join(',',
+	    map { "[$_," . Report::json(name_of($work, $_)) . ']' } @{ $store->{thread_list} })
+	    . "],\n\"own\":[@own],\n\"pairs\":[@told],\n";
 }
 
-# { key => [objects, bytes] } of the parts that are no record's all; the key sorts as (record, thread), and a thread may come twice.
+# { key => [objects, bytes] } of the parts that are no record's all; the key sorts as (record,
+# thread), and a thread may come twice.
 sub pairs_of {
 	my ($store, $snap) = @_;
 	my %cell;

@@ -35,9 +35,11 @@ sub take_program {
 		Talk::fail(2, "no profile given after the program $first") if $head =~ /^\x7fELF/;
 		return;
 	}
-	return if $head eq '' || $head =~ m{^(?:heap_v2/|heap profile:|---|\x1f\x8b)} || $first =~ /\.(?:heap|pb|collapsed|folded|txt)(?:\.gz)?$/;
+	return if $head eq '' || $head =~ m{^(?:heap_v2/|heap profile:|---|\x1f\x8b)}
+	    || $first =~ /\.(?:heap|pb|collapsed|folded|txt)(?:\.gz)?$/;
 	shift @$files;
-	Talk::doubt("$first: not an ELF file; names come from the objects that the profile lists") if $head !~ /^\x7fELF/;
+	Talk::doubt("$first: not an ELF file; names come from the objects that the profile lists")
+	    if $head !~ /^\x7fELF/;
 	$Object::program = $first if $head =~ /^\x7fELF/;
 }
 
@@ -60,11 +62,13 @@ sub load {
 	my $base = length $option->{base} ? Dump::read_file($option->{base}) : undef;
 	Contention::settle($option, @dumps, $base // ());
 	my %pids = map { $_->pid => 1 } grep { length $_->pid } @dumps;
-	Talk::note(scalar(@dumps) . ' profiles of one process are added up: the sum is not what it held at any time (--sum to say that it is meant)')
+	Talk::note(scalar(@dumps)
+	    . ' profiles of one process are added up: the sum is not what it held at any time (--sum to say that it is meant)')
 		if @dumps > 1 && keys %pids == 1 && !$option->{sum};
 	Places::number_stacks($_) for @dumps, $base ? $base : ();
 	my $main = $dumps[0]{main};
-	my $program = $dumps[0]{program} // $Object::program // ($main ? $main->{path} : $dumps[0]{meta}{exe} // '?');
+	my $program = $dumps[0]{program} // $Object::program
+	    // ($main ? $main->{path} : $dumps[0]{meta}{exe} // '?');
 	note_age($dumps[0], $main);
 	return { dumps => \@dumps, base => $base, program => Talk::clean($program), option => $option };
 }
@@ -75,14 +79,16 @@ sub note_age {
 	return unless $main && !$main->{id} && $main->{elf} && $dump->{file} ne '-';
 	my $built = (stat $main->{elf}{path})[9] // return;
 	my $dumped = (stat $dump->{file})[9] // return;
-	Talk::note("$main->{elf}{path} is newer than $dump->{file}; if it was rebuilt, names are wrong") if $built > $dumped;
+	Talk::note("$main->{elf}{path} is newer than $dump->{file}; if it was rebuilt, names are wrong")
+	    if $built > $dumped;
 }
 
 # Lines cost time: for those who ask, and in forms that can show them where a tool is there.
 sub wants_lines {
 	my ($option) = @_;
 	return $option->{grain} ne 'functions' || $option->{inlines}
-		|| ($option->{takes_lines} || $option->{mode} eq 'callgrind') && Names::line_tools() ? 1 : 0;
+		|| ($option->{takes_lines} || $option->{mode} eq 'callgrind') && Names::line_tools() ? 1
+		    : 0;
 }
 
 # What a printing sub gets; the sums only of forms that show them.
@@ -91,8 +97,10 @@ sub view {
 	Names::resolve(wants_lines($option));
 	my $stacks = Reduce::collect($work->{dumps}, $work->{base}, $option, $thread);
 	my $sum = $is_top ? undef : Reduce::sum($stacks, $option);
-	Contention::to_means($sum, Reduce::sum($stacks, { %$option, index => 'contentions' })) if $option->{index} eq 'mean_delay';
-	return { %$work, option => $option, stacks => $stacks, sum => $sum, tag => defined $thread ? "t$thread" : '' };
+	Contention::to_means($sum, Reduce::sum($stacks, { %$option, index => 'contentions' }))
+	    if $option->{index} eq 'mean_delay';
+	return { %$work, option => $option, stacks => $stacks, sum => $sum,
+	    tag => defined $thread ? "t$thread" : '' };
 }
 
 sub check_sense {
@@ -100,24 +108,31 @@ sub check_sense {
 	return if @{ $view->{stacks} };
 	my $samples = grep { @{ $_->{stacks} } } @{ $work->{dumps} };
 	return Talk::note("nothing to show for --$view->{option}{index}"
-		. ($view->{option}{index} =~ /alloc/ ? ' (the program ran without prof_accum:true)' : '')) if $samples;
+		. ($view->{option}{index} =~ /alloc/ ? ' (the program ran without prof_accum:true)' : ''))
+		    if $samples;
 	my $kind = $work->{dumps}[-1]{meta}{kind} // '';
-	Talk::note('nothing allocated in this ' . ($kind eq 'session' ? 'session' : 'run') . ' is still alive, as far as samples tell');
+	Talk::note('nothing allocated in this ' . ($kind eq 'session' ? 'session' : 'run')
+	    . ' is still alive, as far as samples tell');
 }
 
 # The same judgement for the forms of old: by the rows of the flat table.
 sub check_names {
 	my ($view) = @_;
 	my $sum = $view->{sum};
-	Print::check_names(map { [$sum->{flat}[$_], $sum->{frame}[$_]{is_bare}] } grep { defined $sum->{flat}[$_] } 0 .. $#{ $sum->{label} });
+	Print::check_names(map { [$sum->{flat}[$_],
+	    $sum->{frame}[$_]{is_bare}] } grep { defined $sum->{flat}[$_] } 0 .. $#{ $sum->{label} });
 }
 
-my %printer = (text => \&Print::text, collapsed => \&Export::collapsed, callgrind => \&Export::callgrind,
-	dot => \&Picture::dot, raw => \&Export::raw, svg => sub { print Flame::draw($_[0], $_[0]{option}) },
+my %printer = (text => \&Print::text, collapsed => \&Export::collapsed,
+    callgrind => \&Export::callgrind,
+	dot => \&Picture::dot, raw => \&Export::raw,
+	    svg => sub { print Flame::draw($_[0], $_[0]{option}) },
 	svg_graph => sub { Picture::draw($_[0], 'svg') }, web => \&Open::flame,
-	gv => sub { Open::graph($_[0], 'gv', 'ps2') }, evince => sub { Open::graph($_[0], 'evince', 'pdf') },
+	gv => sub { Open::graph($_[0], 'gv', 'ps2') },
+	    evince => sub { Open::graph($_[0], 'evince', 'pdf') },
 	gif => sub { Picture::draw($_[0], 'gif') }, ps => sub { Picture::draw($_[0], 'ps2') },
-	pdf => sub { Picture::draw($_[0], 'pdf') }, list => sub { Source::list($_[0], $_[0]{option}{list}) },
+	pdf => sub { Picture::draw($_[0], 'pdf') },
+	    list => sub { Source::list($_[0], $_[0]{option}{list}) },
 	disasm => sub { Source::disasm($_[0], $_[0]{option}{disasm}) });
 
 sub classic {
@@ -130,7 +145,8 @@ sub classic {
 	take_program(\@files);
 	Options::say_idle($option, $mode);
 	my $work = load($option, @files);
-	print STDERR map { Talk::clean("Using local file $_.") . "\n" } grep { $_ ne '-' } $Object::program // (), map { $_->{file} } @{ $work->{dumps} };
+	print STDERR map { Talk::clean("Using local file $_.")
+	    . "\n" } grep { $_ ne '-' } $Object::program // (), map { $_->{file} } @{ $work->{dumps} };
 	return Shell::run($work) if $mode eq 'interactive';
 	for my $thread (threads($work, $option)) {
 		my $view = view($work, $option, $thread);
@@ -159,7 +175,8 @@ sub symbols {
 	Talk::fail(2, '--symbols takes one program') if @files != 1;
 	Talk::fail(1, "$files[0]: no such file") unless -e $files[0];
 	$Object::program = $files[0];
-	my $dump = bless { file => '-', meta => {}, maps => [], modules => [], threads => [], stacks => [] }, 'Dump';
+	my $dump = bless { file => '-', meta => {}, maps => [], modules => [], threads => [],
+	    stacks => [] }, 'Dump';
 	my @addresses;
 	while (my $line = <STDIN>) {
 		chomp $line;
@@ -178,7 +195,8 @@ sub symbols {
 # The last profile of the newest series of this directory.
 sub newest {
 	my @files = Series::files();
-	return (Series::in_order(map { my $head = Dump::head($_); { dump => $head, time => Series::time_of($head) } } @files))[-1]{dump}{file};
+	return (Series::in_order(map { my $head = Dump::head($_);
+	    { dump => $head, time => Series::time_of($head) } } @files))[-1]{dump}{file};
 }
 
 sub verb_top {
@@ -186,11 +204,13 @@ sub verb_top {
 	take_program(\@files);
 	@files = newest() unless @files;
 	if (@files > 1 && !$option->{sum}) {
-		Talk::note(scalar(@files) . " profiles: the last one is shown (--sum adds them): $files[-1]");
+		Talk::note(scalar(@files)
+		    . " profiles: the last one is shown (--sum adds them): $files[-1]");
 		@files = $files[-1];
 	}
 	my $work = load($option, @files);
-	$option->{index} = 'total_delay' if $option->{index} =~ /contentions|delay/;	# its table has both
+	# its table has both
+	$option->{index} = 'total_delay' if $option->{index} =~ /contentions|delay/;
 	for my $thread (threads($work, $option)) {
 		my $view = view($work, $option, $thread, 1);
 		check_sense($work, $view);
@@ -238,7 +258,8 @@ sub run {
 	Talk::note("--seconds has no effect here: it is for profiles over the network")
 		if $option->{seconds} && !grep { Fetch::is_url($_) } @arguments;
 	Writing::begin($option, $verb, @arguments) if $answer;
-	@arguments = Pack::expand(@arguments) unless grep { $_ eq $verb } qw(run open live doctor completion);
+	@arguments = Pack::expand(@arguments)
+	    unless grep { $_ eq $verb } qw(run open live doctor completion);
 	return classic($option, @arguments) unless $answer;
 	Options::say_idle($option, $verb);
 	return $answer->($option, @arguments);
@@ -249,7 +270,8 @@ sub main {
 	my $error = $@;
 	if (!$ok) {
 		my $known = ref $error;
-		print STDERR 'jeprof: ', $known ? Talk::clean_lines("$error->{text}\n") : "internal error: $error";
+		print STDERR 'jeprof: ', $known ? Talk::clean_lines("$error->{text}\n")
+		    : "internal error: $error";
 		return $known ? $error->{code} : 1;
 	}
 	if (!close STDOUT) {

@@ -1,14 +1,18 @@
-# Whose: which allocator answers malloc in a program or in a process: by the objects in the order in which the loader looks
-# through them, and by what is in their files. Nothing of the program is run: the loader of this system is asked for its list.
+# Whose: which allocator answers malloc in a program or in a process: by the objects in the order in
+# which the loader looks through them, and by what is in their files. Nothing of the program is run:
+# the loader of this system is asked for its list.
 package Whose;
 
 use constant PIECE => 1 << 20;
 
-my %names = (jemalloc => 'jemalloc', tcmalloc => 'tcmalloc', mimalloc => 'mimalloc', snmalloc => 'snmalloc', rpmalloc => 'rpmalloc',
-	scudo => 'Scudo', hoard => 'Hoard', mesh => 'Mesh', tbbmalloc => 'TBB malloc', asan => "AddressSanitizer's malloc");
+my %names = (jemalloc => 'jemalloc', tcmalloc => 'tcmalloc', mimalloc => 'mimalloc',
+    snmalloc => 'snmalloc', rpmalloc => 'rpmalloc',
+	scudo => 'Scudo', hoard => 'Hoard', mesh => 'Mesh', tbbmalloc => 'TBB malloc',
+	    asan => "AddressSanitizer's malloc");
 my @marks = (['<jemalloc>: ', 'jemalloc'], ['mimalloc: ', 'mimalloc'], ['tcmalloc: ', 'tcmalloc']);
 
-# What the note of the library says (prof_mailbox.h): 1 with the profiler, 0 without; undef: it is not this library.
+# What the note of the library says (prof_mailbox.h): 1 with the profiler, 0 without; undef: it is
+# not this library.
 sub ours {
 	my ($elf) = @_;
 	my $owner = "jemalloc\0\0\0\0";
@@ -38,7 +42,8 @@ sub has_dynamic {
 	return 0;
 }
 
-# The name of another allocator by its file's name, then by what it says when it fails; undef: none that is known.
+# The name of another allocator by its file's name, then by what it says when it fails; undef: none
+# that is known.
 sub foreign {
 	my ($elf, $path) = @_;
 	my ($stem) = Object::base_name($path) =~ /^lib([a-z]+?)(?:_\w+)?[-.\d]/;
@@ -55,12 +60,15 @@ sub foreign {
 	return undef;
 }
 
-# { kind, path, name } of an object that has a malloc; kind is ours, bare (ours without the profiler), foreign or libc.
+# { kind, path, name } of an object that has a malloc; kind is ours, bare (ours without the
+# profiler), foreign or libc.
 sub of_object {
 	my ($path, $elf) = @_;
 	my $ours = ours($elf);
-	return { kind => $ours ? 'ours' : 'bare', path => $path, name => 'the library' } if defined $ours;
-	return { kind => 'libc', path => $path, name => 'the C library' } if Object::base_name($path) =~ /^(?:libc\.|libc-|ld-musl|libc\.musl)/;
+	return { kind => $ours ? 'ours' : 'bare', path => $path,
+	    name => 'the library' } if defined $ours;
+	return { kind => 'libc', path => $path,
+	    name => 'the C library' } if Object::base_name($path) =~ /^(?:libc\.|libc-|ld-musl|libc\.musl)/;
 	return { kind => 'foreign', path => $path, name => foreign($elf, $path) // 'an allocator' };
 }
 
@@ -80,15 +88,18 @@ sub static_one {
 	my $ours = ours($elf);
 	return of_object($path, $elf) if defined $ours;
 	my $name = foreign($elf, $path);
-	return defined $name ? { kind => 'foreign', path => $path, name => $name } : { kind => 'libc', path => $path, name => 'the C library' };
+	return defined $name ? { kind => 'foreign', path => $path, name => $name }
+	    : { kind => 'libc', path => $path, name => 'the C library' };
 }
 
-# Files of the objects in the loader's order, preloaded ones first; () if this loader cannot be asked.
+# Files of the objects in the loader's order, preloaded ones first; () if this loader cannot be
+# asked.
 sub objects {
 	my ($path, $elf) = @_;
 	my $loader = Run::loader_of($elf);
 	my $own = Elf::open_file($^X) or return;
-	return unless $loader =~ m{^(?:/usr)?/lib\w*/[^\s]+$} && $loader !~ m{/\.\./} && -x $loader && (stat _)[4] == 0;
+	return unless $loader =~ m{^(?:/usr)?/lib\w*/[^\s]+$} && $loader !~ m{/\.\./} && -x $loader
+	    && (stat _)[4] == 0;
 	return if grep { $elf->{$_} ne $own->{$_} } qw(machine wide order);
 	my $text = Tool::filter([$loader, '--list', $path], '') // return;
 	return grep { -f } map { m{(?:=> )?(/\S.*?) \(0x[0-9a-f]+\)$} ? $1 : () } split /\n/, $text;

@@ -108,7 +108,8 @@ sub made {
 	my ($option, $file, $next, $where) = @_;
 	my $is_file = -f $file;
 	if ($option->{json}) {
-		return printf "{\"file\":%s,\"bytes\":%d,\"doubts\":%d,\"next\":%s}\n", Top::json_string($file),
+		return printf "{\"file\":%s,\"bytes\":%d,\"doubts\":%d,\"next\":%s}\n",
+		    Top::json_string($file),
 			$bytes_written, $Talk::doubts, $is_file ? Top::json_string($next) : 'null';
 	}
 	print Talk::clean($file), "\n";

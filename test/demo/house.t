@@ -1,7 +1,7 @@
 #!/usr/bin/env perl
-# doc/HOUSE.md and doc/INDEX.md are true: every room of the library's source is on its floor there, every station `file:function` exists,
-# `a` → `b` are caller and callee, a station further in is called from the line above, and the locks are those of the source in
-# rising rank.
+# doc/HOUSE.md and doc/INDEX.md are true: every room of the library's source is on its floor there,
+# every station `file:function` exists, `a` → `b` are caller and callee, a station further in is
+# called from the line above, and the locks are those of the source in rising rank.
 use strict;
 use warnings;
 
@@ -15,12 +15,14 @@ my $failures = 0;
 
 check('every room is on its floor in the table', map { "not there: $_" } rooms_missing());
 check('no room is named that does not exist', map { "no such room: $_" } rooms_unknown());
-check('every file named exists', map { "no such file: $_" } grep { !-e "$root/src/$_" && !-e "$root/$_" } files_named());
+check('every file named exists', map { "no such file: $_" } grep { !-e "$root/src/$_"
+    && !-e "$root/$_" } files_named());
 my @lines = station_lines();
 my $stations = 0;
 $stations += @{$_->{stations}} for @lines;
 check("there are stations ($stations)", $stations > 60 ? () : 'too few');
-check('every station exists', grep { defined } map { no_such($_) } map { @{$_->{stations}} } @lines);
+check('every station exists',
+    grep { defined } map { no_such($_) } map { @{$_->{stations}} } @lines);
 check('each is called from the one before', faults_along());
 check('each line is called from the line above it', faults_inward());
 check('every lock is in the table of locks, at its rank', lock_faults());
@@ -53,8 +55,10 @@ sub floors {
 
 sub folder_floor {
 	my ($file) = @_;
-	my %floor = (util => 1, os => 2, meta => 3, hpa => 4, extent => 5, unwind => 5, arena => 6, thread => 7,
-	    'prof/sites' => 8, 'prof/file' => 9, 'prof/trigger' => 10, 'prof/control' => 11, prof => 12, conf => 13, ctl => 13);
+	my %floor = (util => 1, os => 2, meta => 3, hpa => 4, extent => 5, unwind => 5, arena => 6,
+	    thread => 7,
+	    'prof/sites' => 8, 'prof/file' => 9, 'prof/trigger' => 10, 'prof/control' => 11, prof => 12,
+	    conf => 13, ctl => 13);
 	return $file =~ m{^(.*)/} ? $floor{$1} : 13;
 }
 
@@ -106,7 +110,8 @@ sub station_lines {
 sub body {
 	my ($station) = @_;
 	my ($file, $name) = split /:/, $station;
-	return ($text{$file} // '') =~ /^\Q$name\E\((?:[^;{]*?)\)\s*(?:[A-Z]+\s*)?\{(.*?)^\}/ms ? $1 : undef;
+	return ($text{$file} // '') =~ /^\Q$name\E\((?:[^;{]*?)\)\s*(?:[A-Z]+\s*)?\{(.*?)^\}/ms ? $1
+	    : undef;
 }
 
 sub name_of { return $_[0] =~ s/.*://r; }
@@ -134,7 +139,8 @@ sub faults_along {
 	my @faults;
 	for my $run (map { @{$_->{runs}} } @lines) {
 		for my $i (1 .. $#$run) {
-			push @faults, "$run->[$i - 1] does not call $run->[$i]" if !calls($run->[$i - 1], $run->[$i]);
+			push @faults, "$run->[$i - 1] does not call $run->[$i]"
+			    if !calls($run->[$i - 1], $run->[$i]);
 		}
 	}
 	return @faults;
@@ -146,7 +152,8 @@ sub faults_inward {
 		pop @above while @above && $above[-1]{depth} >= $line->{depth};
 		if ($line->{depth} > 0 && @above) {
 			for my $run (@{$line->{runs}}) {
-				push @faults, "nothing above calls $run->[0]" if !grep { calls($_, $run->[0]) } @{$above[-1]{stations}};
+				push @faults, "nothing above calls $run->[0]"
+				    if !grep { calls($_, $run->[0]) } @{$above[-1]{stations}};
 			}
 		}
 		push @above, $line;
@@ -154,7 +161,8 @@ sub faults_inward {
 	return @faults;
 }
 
-# Rows of the table of locks: name of a lock => ranks of its row. A room of the same name in another table does not count.
+# Rows of the table of locks: name of a lock => ranks of its row. A room of the same name in another
+# table does not count.
 sub lock_rows {
 	my %rows;
 	while ($page =~ /^\| ([A-Z][A-Z_, ]+) \| ([^|]*) \|/mg) {

@@ -1,11 +1,13 @@
 #!/usr/bin/env perl
-# The manual pages: doc/jemalloc.3 is what doc/manual makes of the tables; it has each option and node that the library has
-# and no other; the pages of the tools have each verb and option of their --help and no other; all render without a warning.
+# The manual pages: doc/jemalloc.3 is what doc/manual makes of the tables; it has each option and
+# node that the library has and no other; the pages of the tools have each verb and option of their
+# --help and no other; all render without a warning.
 use strict;
 use warnings;
 use File::Temp qw(tempdir);
 
-my ($src, $build, $lib) = map { $ENV{$_} // die "$_ is not set\n" } qw(JEMALLOC_SRC JEMALLOC_BUILD JEMALLOC_LIB);
+my ($src, $build, $lib) = map { $ENV{$_} // die "$_ is not set\n" } qw(JEMALLOC_SRC JEMALLOC_BUILD
+    JEMALLOC_LIB);
 delete @ENV{qw(MALLOC_CONF LD_PRELOAD)};
 $ENV{LC_ALL} = 'C';
 my $config = slurp("$build/src/config.h");
@@ -20,15 +22,18 @@ my $page = slurp("$src/doc/jemalloc.3");
 check_page_is_made() if !skip_reason();
 skip('the page is the one that the tables give', skip_reason()) if skip_reason();
 my $plain = plain($page);
-check_words('functions', [symbols()], [$plain =~ /\b([a-z_]+)\(/g, split /[,\s]+/, $plain =~ /\.SH NAME\n(.*?) - /s ? $1 : '']);
+check_words('functions', [symbols()],
+    [$plain =~ /\b([a-z_]+)\(/g, split /[,\s]+/, $plain =~ /\.SH NAME\n(.*?) - /s ? $1 : '']);
 check_options();
 check_nodes();
 check_examples();
 check_tool('jeprofctl', "$build/bin/jeprofctl", "$src/doc/jeprofctl.1");
 check_tool('jeprofd', "$build/bin/jeprofd", "$src/doc/jeprofd.1") if -x "$build/bin/jeprofd";
-check('jeprof.1 is made', system("'$src/scripts/make-jeprof-page' '$build/bin/jeprof' >'$dir/jeprof.1'") == 0);
+check('jeprof.1 is made',
+    system("'$src/scripts/make-jeprof-page' '$build/bin/jeprof' >'$dir/jeprof.1'") == 0);
 check_tool('jeprof', "$build/bin/jeprof", "$dir/jeprof.1");
-check_renders($_) for "$src/doc/jemalloc.3", "$src/doc/jeprofctl.1", "$src/doc/jeprofd.1", "$dir/jeprof.1";
+check_renders($_) for "$src/doc/jemalloc.3", "$src/doc/jeprofctl.1", "$src/doc/jeprofd.1",
+    "$dir/jeprof.1";
 print "1..$tests\n";
 exit($failures != 0);
 
@@ -56,9 +61,11 @@ sub skip {
 
 # Defaults in the page are those of a build without switches.
 sub skip_reason {
-	return 'the page has the defaults of a release build' if $config =~ /^#define CONFIG_(?:DEBUG 1|CACHE_OBLIVIOUS 0|MALLOC_CONF "[^"])/m;
+	return 'the page has the defaults of a release build'
+	    if $config =~ /^#define CONFIG_(?:DEBUG 1|CACHE_OBLIVIOUS 0|MALLOC_CONF "[^"])/m;
 	return 'doc/manual/manual was not built' if !-x "$build/doc/manual/manual";
-	return 'built for another machine' if system("'$build/doc/manual/manual' </dev/null >/dev/null 2>&1") != 0;
+	return 'built for another machine'
+	    if system("'$build/doc/manual/manual' </dev/null >/dev/null 2>&1") != 0;
 	return undef;
 }
 
@@ -93,7 +100,8 @@ sub check_words {
 }
 
 sub rows {
-	return map { (split /\t/)[0] } grep { !/^#/ && /\S/ } split /\n/, slurp("$src/test/surface/$_[0].txt");
+	return map { (split /\t/)[0] } grep { !/^#/ && /\S/ } split /\n/,
+	    slurp("$src/test/surface/$_[0].txt");
 }
 
 sub symbols {
@@ -116,7 +124,8 @@ sub check_options {
 	}
 	my %absent = map { $_ => 1 } $said =~ /Invalid conf pair: (\w+):/g;
 	my $is_whole = $config !~ /^#define CONFIG_(?:PROF|FILL|CXX) 0/m;
-	delete @absent{qw(utrace xmalloc lg_san_uaf_align)}; # in the page, with the switch that they need
+	# in the page, with the switch that they need
+	delete @absent{qw(utrace xmalloc lg_san_uaf_align)};
 	check_words('options', [grep { !$absent{$_} } @keys], \@found, $is_whole);
 }
 
@@ -127,7 +136,8 @@ sub spread {
 }
 
 sub check_nodes {
-	my @found = grep { !/^[a-z_0-9]+:/ } grep { /^[a-z_]+\.[a-z<]/ || /^(?:version|epoch|(?:max_)?background_threads?)$/ }
+	my @found = grep { !/^[a-z_0-9]+:/ } grep { /^[a-z_]+\.[a-z<]/
+	    || /^(?:version|epoch|(?:max_)?background_threads?)$/ }
 	    map { spread($_) } entries();
 	my %found = map { $_ => 1 } @found;
 	my $is_whole = $config !~ /^#define CONFIG_(?:PROF|FILL|CXX|STATS) 0/m;
@@ -166,11 +176,13 @@ EOC
 	open $out, '>', "$dir/names" or die;
 	print $out map { s/<[ij]>/0/gr . "\n" } @names;
 	close $out;
-	my @is = split /\n/, `MALLOC_CONF=prof:true,prof_stats:true,prof_prefix: LD_PRELOAD='$lib' '$dir/probe' <'$dir/names' 2>/dev/null`;
+	my @is = split /\n/,
+	    `MALLOC_CONF=prof:true,prof_stats:true,prof_prefix: LD_PRELOAD='$lib' '$dir/probe' <'$dir/names' 2>/dev/null`;
 	return { map { $names[$_] => $is[$_] } 0 .. $#names };
 }
 
-# The pieces of C in the page compile as they stand, one after the other in a main(), and do what they say.
+# The pieces of C in the page compile as they stand, one after the other in a main(), and do what
+# they say.
 sub check_examples {
 	my @pieces = grep { /mallctl\(/ } $plain =~ /^\.nf\n(.*?)^\.fi/msg;
 	@pieces = grep { !/^\.B/m } @pieces;
@@ -181,9 +193,11 @@ sub check_examples {
 	my $place = $lib =~ s{/[^/]*$}{}r;
 	my $flags = "-std=c99 -Wall -Wextra -Werror -I'$build/include' -Wl,-rpath,'$place'";
 	my $said = `cd '$dir' && gcc $flags -o examples examples.c '$lib' 2>&1 && ./examples 2>&1`;
-	check('the ' . @pieces . ' pieces of C in the page compile and run', @pieces >= 2 && $? == 0, split /\n/, $said);
+	check('the ' . @pieces . ' pieces of C in the page compile and run', @pieces >= 2 && $? == 0,
+	    split /\n/, $said);
 	my @files = glob "$dir/work.*.s0.heap";
-	check('and leave a profile of the session', @files == 1) if $config !~ /^#define CONFIG_PROF 0/m;
+	check('and leave a profile of the session', @files == 1)
+	    if $config !~ /^#define CONFIG_PROF 0/m;
 }
 
 # ---- tools
@@ -202,7 +216,8 @@ sub check_tool {
 	my @found = map { /(?<![\w-])(--?[a-zA-Z][\w-]*)/g } $text =~ /^\.TP\n(.*)/mg;
 	check_words("$name: options", \@options, \@found, 1);
 	my ($exits) = $help =~ /^Exit:(.*)/ms;
-	check_words("$name: exit codes", [$exits =~ /[\s,](\d) [a-z]/g], [$text =~ /^\.TP\n(\d)$/mg], 1);
+	check_words("$name: exit codes", [$exits =~ /[\s,](\d) [a-z]/g], [$text =~ /^\.TP\n(\d)$/mg],
+	    1);
 	my ($section) = $text =~ /^\.SH VERBS\n(.*?)^\.SH /ms;
 	return if !defined $section;
 	my @verbs = map { /^(?:\.B )?([a-z]+)/ ? $1 : () } $section =~ /^\.TP\n(.*)/mg;

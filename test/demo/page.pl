@@ -1,13 +1,16 @@
-# Types the commands of a page: each block fenced as one of the given kinds goes into one shell, in the order of the page, in a
-# directory that looks like a source tree that was configured and built in place. A command must end as the page says
-# (exit status 0, or N in a line "[exit N]"), and each line that the page shows must come, in that order. Numbers, times and
-# ids may differ, /tmp/prod is the directory; a line "..." stands for anything. What the page leaves running is ended with its shell.
+# Types the commands of a page: each block fenced as one of the given kinds goes into one shell, in
+# the order of the page, in a directory that looks like a source tree that was configured and built
+# in place. A command must end as the page says (exit status 0, or N in a line "[exit N]"), and each
+# line that the page shows must come, in that order. Numbers, times and ids may differ, /tmp/prod is
+# the directory; a line "..." stands for anything. What the page leaves running is ended with its
+# shell.
 use strict;
 use warnings;
 use File::Temp qw(tempdir);
 use Time::HiRes qw(sleep time);
 
-my ($src, $build, $lib) = map { $ENV{$_} // die "$_ is not set\n" } qw(JEMALLOC_SRC JEMALLOC_BUILD JEMALLOC_LIB);
+my ($src, $build, $lib) = map { $ENV{$_} // die "$_ is not set\n" } qw(JEMALLOC_SRC JEMALLOC_BUILD
+    JEMALLOC_LIB);
 my ($tests, $failures, $config, $dir, %shell) = (0, 0);
 
 # Pages: [file, fence, fence ...]. Ends the program.
@@ -74,8 +77,10 @@ sub lay_out {
 	symlink "$build/bin/$_", "$dir/bin/$_" for qw(jemalloc-config jemalloc.sh jeprof jeprofctl);
 }
 
-# What a fence of root's needs that is not everywhere, in a plain chroot or in most containers; with the command that tells.
-my %needs = ('unshare -m ' => 'unshare -m true', 'mount -t tmpfs ' => 'mount -t tmpfs tmpfs DIR && umount DIR');
+# What a fence of root's needs that is not everywhere, in a plain chroot or in most containers; with
+# the command that tells.
+my %needs = ('unshare -m ' => 'unshare -m true',
+    'mount -t tmpfs ' => 'mount -t tmpfs tmpfs DIR && umount DIR');
 
 # The command that the steps of a fence need and that cannot run here; undef: there is none.
 sub impossible {
@@ -117,24 +122,31 @@ sub steps {
 	return @found;
 }
 
-# What only looks is typed again until it sees what the page shows: here the program may take longer to come so far.
+# What only looks is typed again until it sees what the page shows: here the program may take longer
+# to come so far.
 sub type_step {
 	my ($step) = @_;
 	my ($said, $status, $missing);
-	return skip($step->{command}, "\"$step->{missing}\" cannot be done here") if defined $step->{missing};
+	return skip($step->{command}, "\"$step->{missing}\" cannot be done here")
+	    if defined $step->{missing};
 	for (my $end = time + 120;; sleep 0.1) {
 		($said, $status) = typed($step->{command});
-		# A debug build ends a program with a bad option, and one that fails to dump by itself (abort_conf and abort are on there).
-		$status = 0 if $config =~ /^#define CONFIG_DEBUG 1/m && $status == 134 && $said =~ /: (?:Invalid conf|failed to write) /;
+		# A debug build ends a program with a bad option, and one that fails to dump by itself
+		# (abort_conf and abort are on there).
+		$status = 0 if $config =~ /^#define CONFIG_DEBUG 1/m && $status == 134
+		    && $said =~ /: (?:Invalid conf|failed to write) /;
 		$missing = missing($step->{shown}, $said);
 		last if $status == $step->{status} && !defined $missing;
-		last if $step->{command} !~ /^(?:sleep \d+; )?(?:ls|cat|bin\/jeprofctl status) / || time > $end;
+		last if $step->{command} !~ /^(?:sleep \d+; )?(?:ls|cat|bin\/jeprofctl status) /
+		    || time > $end;
 	}
 	check($step->{command}, $status == $step->{status} && !defined $missing,
-	    "exit status $status, the page says $step->{status}", defined $missing ? "not said: $missing" : (), split(/\n/, $said));
+	    "exit status $status, the page says $step->{status}",
+	    defined $missing ? "not said: $missing" : (), split(/\n/, $said));
 }
 
-# ---- the shell: commands go in by a pipe, what is said lands in a file, behind each command a mark with its status
+# ---- the shell: commands go in by a pipe, what is said lands in a file, behind each command a mark
+# with its status
 
 sub shell_begin {
 	%shell = (output => "$dir/.said", mark => sprintf('=%08x=', rand 2**32), at => 0);

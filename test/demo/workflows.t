@@ -1,6 +1,6 @@
 #!/usr/bin/env perl
-# .github/workflows: each step named there is one of scripts/check, pushes run on gcc, clang, a debug build and aarch64, and the
-# nightly run leaves out nothing but what it says.
+# .github/workflows: each step named there is one of scripts/check, pushes run on gcc, clang, a
+# debug build and aarch64, and the nightly run leaves out nothing but what it says.
 use strict;
 use warnings;
 
@@ -16,9 +16,11 @@ my %push = steps('check.yml', qr/^\s+step: (.+)$/m);
 my %night = steps('nightly.yml', qr/^ {10}- ([\w -]+)$/m);
 check('steps of a push exist', grep { !$known{$_} } sort keys %push);
 check('steps of the night exist', grep { !$known{$_} } sort keys %night);
-check('a push runs gcc, clang, a debug build and aarch64', grep { !$push{$_} } qw(release clang debug cross));
+check('a push runs gcc, clang, a debug build and aarch64',
+    grep { !$push{$_} } qw(release clang debug cross));
 my ($left) = slurp('nightly.yml') =~ /Left out: (.*)/;
-check('the night runs all other steps', grep { !$night{$_} && $left !~ /\b\Q$_\E\b/ } grep { $_ ne 'deps' } sort keys %known);
+check('the night runs all other steps',
+    grep { !$night{$_} && $left !~ /\b\Q$_\E\b/ } grep { $_ ne 'deps' } sort keys %known);
 print "1..$tests\n";
 exit($failures != 0);
 

@@ -71,7 +71,8 @@ sub which {
 
 # A program that finds source lines for jeprof.
 sub line_tool {
-	return (grep { defined && -x } "$jeprof-symbolize", map { which($_) } qw(llvm-symbolizer addr2line))[0];
+	return (grep { defined && -x } "$jeprof-symbolize",
+	    map { which($_) } qw(llvm-symbolizer addr2line))[0];
 }
 
 # Of a report's data: the number of the name of each node of its tree.
@@ -101,7 +102,8 @@ sub build {
 	my $compiler = $name =~ /\.cc$/ ? 'g++' : 'gcc';
 	$out = "$1.so" if grep({ $_ eq '-shared' } @flags) && $out =~ /^(.*)$/;
 	spew("$dir/$name", $text);
-	system($compiler, '-g', '-O1', '-fno-omit-frame-pointer', '-o', $out, "$dir/$name", @flags) == 0 or die "$compiler failed";
+	system($compiler, '-g', '-O1', '-fno-omit-frame-pointer', '-o', $out, "$dir/$name", @flags) == 0
+	    or die "$compiler failed";
 	return $out;
 }
 
@@ -112,7 +114,8 @@ sub dump_of {
 	my ($library, $options, @command) = @_;
 	my $prefix = "$dir/d" . ++$dumps;
 	local $ENV{LD_PRELOAD} = $library;
-	local $ENV{MALLOC_CONF} = "prof:true,prof_final:true,prof_prefix:$prefix" . (length $options ? ",$options" : '');
+	local $ENV{MALLOC_CONF} = "prof:true,prof_final:true,prof_prefix:$prefix"
+	    . (length $options ? ",$options" : '');
 	my $pid = fork // die "fork: $!";
 	if (!$pid) {
 		exec { $command[0] } @command or exit 127;
@@ -144,7 +147,8 @@ sub elf_file {
 	my $o = $want{order} // '<';
 	my $wide = $want{wide} // 1;
 	my ($offset, $vaddr, $size) = @{ $want{code} // [0x1000, 0x1000, 0x2000] };
-	my $fix = sub { my ($shape) = @_; my $address = $wide ? 'Q' : 'L'; $shape =~ s/A/$address/g; $shape =~ s/([SLQ])/$1$o/g; $shape };
+	my $fix = sub { my ($shape) = @_; my $address = $wide ? 'Q' : 'L'; $shape =~ s/A/$address/g;
+	    $shape =~ s/([SLQ])/$1$o/g; $shape };
 	my $strings = "\0";
 	my $symbols = "\0" x ($wide ? 24 : 16);
 	for my $symbol (@{ $want{symbols} // [] }) {
@@ -154,11 +158,14 @@ sub elf_file {
 			: pack($fix->('LLLCCS'), length $strings, $value, $length, $info, 0, 1);
 		$strings .= "$name\0";
 	}
-	my $note = defined $want{id} ? pack($fix->('LLL'), 4, length($want{id}) / 2, 3) . "GNU\0" . pack('H*', $want{id}) : '';
+	my $note = defined $want{id} ? pack($fix->('LLL'), 4, length($want{id}) / 2, 3) . "GNU\0"
+	    . pack('H*', $want{id}) : '';
 	my $link = defined $want{link} ? pack('a*x', $want{link}) : '';
 	$link .= "\0" x (-length($link) % 4) . "\1\2\3\4" if length $link;
-	my @sections = (['', 0, '', 0], ['.text', 1, '', 0], ['.note.gnu.build-id', 7, $note, 0], ['.gnu_debuglink', 1, $link, 0],
-		[$want{dynamic} ? '.dynsym' : '.symtab', $want{dynamic} ? 11 : 2, $symbols, 5], ['.strtab', 3, $strings, 0], ['.shstrtab', 3, '', 0]);
+	my @sections = (['', 0, '', 0], ['.text', 1, '', 0], ['.note.gnu.build-id', 7, $note, 0],
+	    ['.gnu_debuglink', 1, $link, 0],
+		[$want{dynamic} ? '.dynsym' : '.symtab', $want{dynamic} ? 11 : 2, $symbols, 5],
+		    ['.strtab', 3, $strings, 0], ['.shstrtab', 3, '', 0]);
 	splice @sections, 4, 2, ['.a', 1, '', 0], ['.b', 1, '', 0] unless $want{symbols};
 	my %title;
 	for my $section (@sections) {
@@ -166,7 +173,8 @@ sub elf_file {
 		$sections[6][2] .= "$section->[0]\0";
 	}
 	my ($header, $entry) = $wide ? (64, 56) : (52, 32);
-	my $segment = $wide ? pack($fix->('LLQQQQQQ'), 1, 5, $offset, $vaddr, $vaddr, $size, $size, 0x1000)
+	my $segment = $wide ? pack($fix->('LLQQQQQQ'), 1, 5, $offset, $vaddr, $vaddr, $size, $size,
+	    0x1000)
 		: pack($fix->('LLLLLLLL'), 1, $offset, $vaddr, $vaddr, $size, $size, 5, 0x1000);
 	my $body = '';
 	my $table = '';
@@ -174,13 +182,15 @@ sub elf_file {
 	for my $section (@sections) {
 		my ($name, $type, $content, $link_to) = @$section;
 		my $is_code = $want{is_linked} && $name eq '.text';
-		$table .= pack $fix->('LLAAAALLAA'), $title{$name}, $type, $is_code ? (4, $vaddr, $offset, $size)
+		$table .= pack $fix->('LLAAAALLAA'), $title{$name}, $type,
+		    $is_code ? (4, $vaddr, $offset, $size)
 			: (0, 0, $start + length $body, length $content), $link_to, 0, 1, 0;
 		$body .= $content;
 	}
 	my $shoff = $start + length $body;
 	my $head = "\x7fELF" . pack('CCC', $wide ? 2 : 1, $o eq '<' ? 1 : 2, 1) . "\0" x 9;
-	$head .= pack $fix->('SSLAAALSSSSSS'), $want{type} // 3, $want{machine} // 62, 1, 0, $header, $shoff, 0, $header, $entry, 1,
+	$head .= pack $fix->('SSLAAALSSSSSS'), $want{type} // 3, $want{machine} // 62, 1, 0, $header,
+	    $shoff, 0, $header, $entry, 1,
 		$wide ? 64 : 40, scalar @sections, 6;
 	my $file = $head . $segment;
 	$file .= "\0" x ($start - length $file);
@@ -197,7 +207,8 @@ sub our_dump {
 	$text .= "  t*: 1: 1 [0: 0]\n  t0: 1: 1 [0: 0]\n";
 	for my $stack (@{ $want{stacks} }) {
 		my ($frames, $objects, $bytes) = @$stack;
-		$text .= '@' . join('', map { sprintf ' 0x%x', $_ } @$frames) . "\n  t*: $objects: $bytes [0: 0]\n  t0: $objects: $bytes [0: 0]\n";
+		$text .= '@' . join('', map { sprintf ' 0x%x', $_ } @$frames)
+		    . "\n  t*: $objects: $bytes [0: 0]\n  t0: $objects: $bytes [0: 0]\n";
 	}
 	$text .= "\nMAPPED_LIBRARIES:\n" . ($want{maps} // '');
 	for my $module (@{ $want{modules} // [] }) {

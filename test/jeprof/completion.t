@@ -25,7 +25,8 @@ for my $case ([], ['csh'], ['bash', 'zsh']) {
 sub offered {
 	my @words = @_;
 	my $line = join ' ', map { "'$_'" } @words;
-	return (run('/bin/bash', '-c', ". $text{bash}; COMP_WORDS=($line); COMP_CWORD=$#words; _jeprof; echo \${COMPREPLY[*]}"))[1];
+	return (run('/bin/bash', '-c',
+	    ". $text{bash}; COMP_WORDS=($line); COMP_CWORD=$#words; _jeprof; echo \${COMPREPLY[*]}"))[1];
 }
 SKIP: {
 	skip 'no bash', 1 unless -x '/bin/bash';
@@ -39,6 +40,7 @@ SKIP: {
 	# Each verb that is offered is one.
 	my %known = map { $_ => 1 } split ' ', offered('jeprof', '');
 	my ($help) = (jeprof('--help'))[1];
-	is(join(' ', grep { !$known{$_} } $help =~ /^  jeprof ([a-z]+)\b/mg), '', 'all verbs of --help');
+	is(join(' ', grep { !$known{$_} } $help =~ /^  jeprof ([a-z]+)\b/mg), '',
+	    'all verbs of --help');
 }
 done_testing();

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# The numbers: un-sampling, the text layout, base, threads, filters, collapsed stacks.
-# The wanted values follow from n * 1/(1-exp(-(s/n)/R)) of each line; Debian's jeprof shows the same.
+# The numbers: un-sampling, the text layout, base, threads, filters, collapsed stacks. The wanted
+# values follow from n * 1/(1-exp(-(s/n)/R)) of each line; Debian's jeprof shows the same.
 BEGIN { require Cwd; require((Cwd::abs_path(__FILE__) =~ s{[^/]*$}{}r) . 'common.pl') }
 use strict;
 use warnings;
@@ -50,7 +50,8 @@ W
 my ($code, $out, $err) = jeprof('--text', '--alloc_objects', $dump);
 like($out, qr/^Total: 3032 objects$/m, 'alloc_objects');
 ($code, $out) = jeprof('--text', $dump);
-like($out, qr/^Total: 4\.5 MB\n     2\.5  55\.9%  55\.9%      2\.5  55\.9% 0x1200$/m, 'MB with one decimal');
+like($out, qr/^Total: 4\.5 MB\n     2\.5  55\.9%  55\.9%      2\.5  55\.9% 0x1200$/m,
+    'MB with one decimal');
 
 text_is(["--base=$other"], <<'W', '--base: what is equal is gone, what shrank is negative');
 Total: -48333 B
@@ -74,7 +75,8 @@ Total (t1): 1051229 B
        0   0.0% 100.0%  1051229 100.0% 0x2fff
 W
 ($code, $out) = jeprof('--text', '--show_bytes', '--thread=*', $dump);
-is(join('|', $out =~ /^(Total.*)$/mg), 'Total (t0): 3709446 B|Total (t1): 1051229 B', '--thread=* shows each in turn');
+is(join('|', $out =~ /^(Total.*)$/mg), 'Total (t0): 3709446 B|Total (t1): 1051229 B',
+    '--thread=* shows each in turn');
 ($code, $out, $err) = jeprof('--text', '--thread=9', $dump);
 is($code, 1, 'an unknown thread fails');
 
@@ -109,17 +111,20 @@ W
 is($code, 2, 'a bad regular expression is a usage error');
 
 # Counts that could divide by zero, and 64-bit ones.
-our_dump("$dir/odd.heap", rate => 524288, stacks => [[[0x10], 3, 0], [[0x20], 0, 0], [[0x30], 1, 18446744073709551615]]);
+our_dump("$dir/odd.heap", rate => 524288,
+    stacks => [[[0x10], 3, 0], [[0x20], 0, 0], [[0x30], 1, 18446744073709551615]]);
 ($code, $out, $err) = jeprof('--text', '--inuse_objects', "$dir/odd.heap");
 like($out, qr/^Total: 4 objects$/m, 'zero bytes and the largest number are read');
 unlike($err, qr/division|uninit|internal/i, 'without complaint');
 
 if (has_peer()) {
 	my $program = build('any.c', 'int main(void) { return 0; }');
-	for my $options (['--inuse_space'], ['--inuse_objects'], ['--alloc_space'], ['--alloc_objects'], ["--base=$other"],
+	for my $options (['--inuse_space'], ['--inuse_objects'], ['--alloc_space'], ['--alloc_objects'],
+	    ["--base=$other"],
 		["--base=$other", '--drop_negative'], ['--thread=1']) {
 		my ($mine) = (jeprof('--text', '--show_bytes', @$options, $dump))[1] =~ /^(Total.*)/;
-		my ($theirs) = (run($peer, '--text', '--show_bytes', @$options, $program, $dump))[1] =~ /^(Total.*)/;
+		my ($theirs) = (run($peer, '--text', '--show_bytes', @$options, $program,
+		    $dump))[1] =~ /^(Total.*)/;
 		is($mine, $theirs, "Debian's jeprof has the same total: @$options");
 	}
 } else {

@@ -1,6 +1,7 @@
 #!/usr/bin/perl
-# The script of jeprofd's live page (bin/page/): it reads profiles of pprof, one after the other, and its sums, owners and
-# suspects are those that top and leaks tell of the same dumps. Runs without a browser, in node.
+# The script of jeprofd's live page (bin/page/): it reads profiles of pprof, one after the other,
+# and its sums, owners and suspects are those that top and leaks tell of the same dumps. Runs
+# without a browser, in node.
 BEGIN { require Cwd; require((Cwd::abs_path(__FILE__) =~ s{[^/]*$}{}r) . 'common.pl') }
 use strict;
 use warnings;
@@ -15,16 +16,24 @@ is((run('node', '--check', "$dir/live.js"))[0], 0, 'the script is one');
 
 my $id = '55' x 20;
 my $base = 0x555500000000;
-elf_file("$dir/serve", id => $id, symbols => [['main', 0x1100, 0x100], ['cache', 0x1200, 0x100], ['leak', 0x1300, 0x100], ['zmalloc', 0x1400, 0x100], ['walk', 0x1500, 0x100]]);
+elf_file("$dir/serve", id => $id, symbols =>
+    [['main', 0x1100, 0x100], ['cache', 0x1200, 0x100], ['leak', 0x1300, 0x100],
+    ['zmalloc', 0x1400, 0x100], ['walk', 0x1500, 0x100]]);
 my @module = ([$base + 0x1000, $base + 0x3000, $base, $id, "$dir/serve"]);
 
-# Dump number $n: main > cache > zmalloc, main > leak, which grows, main > walk > walk > leak, and a function without a name.
+# Dump number $n: main > cache > zmalloc, main > leak, which grows, main > walk > walk > leak, and a
+# function without a name.
 sub one {
 	my ($n) = @_;
-	my $stack = sub { my ($count, $size, @at) = @_; return $count ? [[map { $base + $_ } @at], $count, $count * $size] : () };
-	return our_dump(sprintf("$dir/serve.77.20260102T03%02d00.000Z.%d.i%d.heap", $n, $n, $n), rate => 4096, modules => \@module,
-		meta => { pid => 77, dump_time => sprintf('20260102T03%02d00.000Z', $n), kind => 'interval', exe => "$dir/serve", sample_interval => 4096 },
-		stacks => [$stack->(40, 1000, 0x1410, 0x1211, 0x1111), $stack->(1 + 300 * $n, 4800, 0x1310, 0x1111), $stack->($n < 2 ? 7 : 0, 4097, 0x1310, 0x1511, 0x1511, 0x1111),
+	my $stack = sub { my ($count, $size, @at) = @_;
+	    return $count ? [[map { $base + $_ } @at], $count, $count * $size] : () };
+	return our_dump(sprintf("$dir/serve.77.20260102T03%02d00.000Z.%d.i%d.heap", $n, $n, $n),
+	    rate => 4096, modules => \@module,
+		meta => { pid => 77, dump_time => sprintf('20260102T03%02d00.000Z', $n), kind => 'interval',
+		    exe => "$dir/serve", sample_interval => 4096 },
+		stacks => [$stack->(40, 1000, 0x1410, 0x1211, 0x1111),
+		    $stack->(1 + 300 * $n, 4800, 0x1310, 0x1111),
+		    $stack->($n < 2 ? 7 : 0, 4097, 0x1310, 0x1511, 0x1511, 0x1111),
 			$stack->(2, 112, 0x1910, 0x1211, 0x1111)]);
 }
 my @dump = map { one($_) } 0 .. 5;
@@ -37,7 +46,8 @@ for my $n (0 .. 5) {
 my $model = slurp("$source/bin/page/model.js");
 my $lent = $script =~ s/follow\(\);\n\}\)\(\);\n\z/return { Profile: Profile, Snapshot: Snapshot, Series: Series };\n})();\n/r;
 $lent =~ s/^"use strict";\(function/var lent = (function/;
-my $head = "$model\n$lent\nvar fs = require('fs'), zlib = require('zlib');\n" . 'function read(f) { return lent.Profile(new Uint8Array(zlib.gunzipSync(fs.readFileSync(f)))); }' . "\n";
+my $head = "$model\n$lent\nvar fs = require('fs'), zlib = require('zlib');\n"
+    . 'function read(f) { return lent.Profile(new Uint8Array(zlib.gunzipSync(fs.readFileSync(f)))); }' . "\n";
 spew("$dir/sums.js", $head . <<'JS');
 var m = Model(lent.Series([0, 1, 2, 3, 4, 5].map(function (n) { return lent.Snapshot(read(n + '.pb.gz')); })));
 var out = m.full.map(function (s) {
@@ -53,12 +63,17 @@ my ($code, $out, $err) = run('node', 'sums.js');
 is("$code$err", '0', 'the data of six profiles are made') or BAIL_OUT($err);
 my $made = JSON::PP->new->utf8->decode($out);
 
-# Rounding in the profiles of pprof: whole numbers, so a row may differ by one for each of its stacks.
+# Rounding in the profiles of pprof: whole numbers, so a row may differ by one for each of its
+# stacks.
 for my $n (0 .. 5) {
-	my %want = map { $_->{function} => [@$_{qw(self cumulative objects)}] } grep { $_->{self} } @{ JSON::PP->new->utf8->decode((jeprof('top', '--json', $dump[$n]))[1])->{rows} };
+	my %want = map { $_->{function} =>
+	    [@$_{qw(self cumulative
+	    objects)}] } grep { $_->{self} } @{ JSON::PP->new->utf8->decode((jeprof('top', '--json',
+	    $dump[$n]))[1])->{rows} };
 	my $got = $made->{snaps}[$n]{rows};
 	is(join(' ', sort keys %$got), join(' ', sort keys %want), "snapshot $n: the owners of top");
-	my @far = grep { my $f = $_; grep { abs(($got->{$f}[$_] // 0) - $want{$f}[$_]) > 3 } 0 .. 2 } keys %want;
+	my @far = grep { my $f = $_; grep { abs(($got->{$f}[$_] // 0) - $want{$f}[$_])
+	    > 3 } 0 .. 2 } keys %want;
 	is("@far", '', 'and their sums') or diag explain [$got, \%want];
 }
 is($made->{snaps}[5]{time} - $made->{snaps}[0]{time}, 300, 'times in seconds');

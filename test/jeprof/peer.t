@@ -1,7 +1,9 @@
 #!/usr/bin/perl
-# The same dumps read by Debian's jeprof and by ours: totals, the rows of the program, the totals of threads. Where Debian's is wrong the
-# reason is checked: what it charges to a function of the allocator is, byte for byte, what ours gives to the callers. A few dumps; with
-# JEPROF_PEER=all (scripts/check-jeprof) thirty: C, C++, threads, a shared library, fixed addresses; three rates; two libraries.
+# The same dumps read by Debian's jeprof and by ours: totals, the rows of the program, the totals of
+# threads. Where Debian's is wrong the reason is checked: what it charges to a function of the
+# allocator is, byte for byte, what ours gives to the callers. A few dumps; with JEPROF_PEER=all
+# (scripts/check-jeprof) thirty: C, C++, threads, a shared library, fixed addresses; three rates;
+# two libraries.
 BEGIN { require Cwd; require((Cwd::abs_path(__FILE__) =~ s{[^/]*$}{}r) . 'common.pl') }
 use strict;
 use warnings;
@@ -67,17 +69,21 @@ int main(void) {
 	return 0;
 }
 C
-my $shared = $head . "KEEP void holds(int n) { for (int i = 0; i < n; i++) { sink = malloc(2000); } }\nKEEP void fills(int n) { holds(n); sink = malloc(1 << 20); }\n";
-my $user = $head . "void holds(int n);\nvoid fills(int n);\nKEEP static void own(int n) { for (int i = 0; i < n; i++) { sink = malloc(500); } }\nint main(void) { holds(3000); fills(2000); own(9000); return 0; }\n";
+my $shared = $head
+    . "KEEP void holds(int n) { for (int i = 0; i < n; i++) { sink = malloc(2000); } }\nKEEP void fills(int n) { holds(n); sink = malloc(1 << 20); }\n";
+my $user = $head
+    . "void holds(int n);\nvoid fills(int n);\nKEEP static void own(int n) { for (int i = 0; i < n; i++) { sink = malloc(500); } }\nint main(void) { holds(3000); fills(2000); own(9000); return 0; }\n";
 
 sub programs {
 	build('libholder.c', $shared, '-shared', '-fPIC');
 	return (
 		['C', build('many.c', $c)],
-		# Without lines: with them Debian's shows inlined functions, ours does where --inlines asks for them.
+		# Without lines: with them Debian's shows inlined functions, ours does where --inlines asks
+		# for them.
 		['C++', build('app.cc', $cc, '-g0')],
 		['threads', build('threads.c', $threads, '-pthread')],
-		['shared library', build('user.c', $user, "$dir/libholder.so", "-Wl,-rpath,$dir"), "$dir/libholder.so"],
+		['shared library', build('user.c', $user, "$dir/libholder.so", "-Wl,-rpath,$dir"),
+		    "$dir/libholder.so"],
 		['fixed addresses', build('fixed.c', $c, '-no-pie')],
 	);
 }
@@ -87,7 +93,8 @@ sub functions {
 	my @files = @_;
 	my %own;
 	for my $file (@files) {
-		my $names = join "\n", map { / [TtWw] (\S+)$/ ? $1 : () } split /\n/, (run(which('nm'), $file))[1];
+		my $names = join "\n", map { / [TtWw] (\S+)$/ ? $1 : () } split /\n/,
+		    (run(which('nm'), $file))[1];
 		my ($code, $plain) = run(\$names, which('c++filt'));
 		for my $name (split /\n/, $plain) {
 			1 while $name =~ s/\([^()]*\)(?: const)?// || $name =~ s/<[^<>]*>//;
@@ -98,7 +105,8 @@ sub functions {
 	return %own;
 }
 
-my $is_allocator = qr/^(?:malloc_usable_size|[a-z]*allocx|(?:prof|imalloc|je)_\w+|.*fallbackNewImpl.*|.*newImpl.*|operator new.*|malloc|calloc|realloc|posix_memalign|aligned_alloc)$/;
+my $is_allocator =
+    qr/^(?:malloc_usable_size|[a-z]*allocx|(?:prof|imalloc|je)_\w+|.*fallbackNewImpl.*|.*newImpl.*|operator new.*|malloc|calloc|realloc|posix_memalign|aligned_alloc)$/;
 
 sub both {
 	my ($program, $dump, @options) = @_;
@@ -108,10 +116,12 @@ sub both {
 
 sub near { return abs($_[0] - $_[1]) <= ($_[2] // 1) }
 
-# Names of the program's functions whose sums in one column are not the same; a sum of fractions is cut, so one byte may be missing.
+# Names of the program's functions whose sums in one column are not the same; a sum of fractions is
+# cut, so one byte may be missing.
 sub unlike_in {
 	my ($column, $own, $mine, $theirs) = @_;
-	return join ' ', map { my $row = $mine->{$_}; my $other = $theirs->{$_}; my ($a, $b) = ($row ? $row->[$column] : 0, $other ? $other->[$column] : 0);
+	return join ' ', map { my $row = $mine->{$_}; my $other = $theirs->{$_};
+	    my ($a, $b) = ($row ? $row->[$column] : 0, $other ? $other->[$column] : 0);
 		near($a, $b) ? () : "$_: $a, Debian's $b" } sort keys %$own;
 }
 
@@ -120,20 +130,27 @@ sub sum { my $sum = 0; $sum += $_ for @_; return $sum }
 sub compare {
 	my ($title, $program, $dump, %own) = @_;
 	my ($mine, $theirs) = map { table($_) } both($program, $dump);
-	ok(near($mine->{''} // 0, $theirs->{''} // -9), "$title: total") or diag "$mine->{''}, Debian's $theirs->{''}";
+	ok(near($mine->{''} // 0, $theirs->{''} // -9), "$title: total")
+	    or diag "$mine->{''}, Debian's $theirs->{''}";
 	cmp_ok(scalar(grep { $own{$_} } keys %$mine), '>', 1, "$title: the program has rows");
 	is(unlike_in(3, \%own, $mine, $theirs), '', "$title: cumulative sums");
-	my @charged = grep { $_ =~ $is_allocator && $theirs->{$_}[0] } grep { !$own{$_} && length } keys %$theirs;
-	is(join(' ', grep { $_ =~ $is_allocator && !$own{$_} } keys %$mine), '', "$title: ours has no row of the allocator");
+	my @charged = grep { $_ =~ $is_allocator && $theirs->{$_}[0] } grep { !$own{$_}
+	    && length } keys %$theirs;
+	is(join(' ', grep { $_ =~ $is_allocator && !$own{$_} } keys %$mine), '',
+	    "$title: ours has no row of the allocator");
 	if (!@charged) {
 		is(unlike_in(0, \%own, $mine, $theirs), '', "$title: flat sums");
 	} else {
-		# Rule 1: Debian's has no name for frames of the library, takes a neighbour's, and does not cut it.
+		# Rule 1: Debian's has no name for frames of the library, takes a neighbour's, and does not
+		# cut it.
 		my @common = grep { length && $mine->{$_} } keys %$theirs;
 		my $moved = sum(map { $mine->{$_}[0] - $theirs->{$_}[0] } @common);
 		my $charged = sum(map { $theirs->{$_}[0] } @charged);
-		is(join(' ', grep { $mine->{$_}[0] < $theirs->{$_}[0] - 1 } @common), '', "$title: no function has less here");
-		ok(near($moved, $charged, scalar @common), "$title: what Debian's charges to @charged is with its callers here") or diag "$moved, $charged";
+		is(join(' ', grep { $mine->{$_}[0] < $theirs->{$_}[0] - 1 } @common), '',
+		    "$title: no function has less here");
+		ok(near($moved, $charged, scalar @common),
+		    "$title: what Debian's charges to @charged is with its callers here")
+		    or diag "$moved, $charged";
 	}
 	my $rest = sub { my ($table) = @_; sum(map { $table->{$_}[0] } grep { length } keys %$table) };
 	ok(near($rest->($mine), $rest->($theirs), 20), "$title: all flat sums together");
@@ -150,9 +167,12 @@ sub compare_others {
 # Debian's prints the threads in the order of its hash.
 sub compare_threads {
 	my ($title, $program, $dump) = @_;
-	my ($mine, $theirs) = map { my %total = /^Total \((t\d+)\): (\d+)/mg; \%total } both($program, $dump, '--thread=*');
+	my ($mine, $theirs) = map { my %total = /^Total \((t\d+)\): (\d+)/mg;
+	    \%total } both($program, $dump, '--thread=*');
 	cmp_ok(scalar(keys %$mine), '>', 7, "$title: there are threads");
-	is(join(' ', map { "$_: $mine->{$_} " . ($theirs->{$_} // '-') } grep { !near($mine->{$_}, $theirs->{$_} // -9) } sort keys %$mine), '', "$title: the total of each");
+	is(join(' ', map { "$_: $mine->{$_} "
+	    . ($theirs->{$_} // '-') } grep { !near($mine->{$_},
+	    $theirs->{$_} // -9) } sort keys %$mine), '', "$title: the total of each");
 }
 
 my $dumps = 0;

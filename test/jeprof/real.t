@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# Real dumps of real programs: PIE, fixed addresses, stripped, shared library, C++, threads. Names are
-# known, totals are Debian's jeprof's.
+# Real dumps of real programs: PIE, fixed addresses, stripped, shared library, C++, threads. Names
+# are known, totals are Debian's jeprof's.
 BEGIN { require Cwd; require((Cwd::abs_path(__FILE__) =~ s{[^/]*$}{}r) . 'common.pl') }
 use strict;
 use warnings;
@@ -47,16 +47,20 @@ sub shares {
 	return table($out);
 }
 
-sub percent { my ($row, $column) = @_; my ($value) = ($row->[$column] // '0') =~ /([0-9.]+)/; return $value }
+sub percent { my ($row, $column) = @_; my ($value) = ($row->[$column] // '0') =~ /([0-9.]+)/;
+    return $value }
 
 sub same_total {
 	my ($program, $dump) = @_;
 	SKIP: {
 		skip "Debian's jeprof is not installed", 4 unless has_peer();
 		for my $index (qw(inuse_space inuse_objects alloc_space alloc_objects)) {
-			my ($mine) = (jeprof('--text', '--show_bytes', "--$index", $program, $dump))[1] =~ /^(Total.*)/;
-			my ($theirs) = (run($peer, '--text', '--show_bytes', "--$index", $program, $dump))[1] =~ /^(Total.*)/;
-			# Debian's cuts a sum of fractions, added in the order of its hash, to a whole number: one may be missing.
+			my ($mine) = (jeprof('--text', '--show_bytes', "--$index", $program,
+			    $dump))[1] =~ /^(Total.*)/;
+			my ($theirs) = (run($peer, '--text', '--show_bytes', "--$index", $program,
+			    $dump))[1] =~ /^(Total.*)/;
+			# Debian's cuts a sum of fractions, added in the order of its hash, to a whole number:
+			# one may be missing.
 			my ($ours, $its) = map { ($_ // '') =~ /^Total: (\d+)/ ? $1 : undef } $mine, $theirs;
 			$mine = $theirs if defined $ours && defined $its && abs($ours - $its) <= 1;
 			is($mine // '', $theirs // '', "$index: the total is Debian's jeprof's");
@@ -77,7 +81,8 @@ for my $library (@libraries) {
 		is($row->{small_path}[0], 0, "$title: small_path holds nothing itself");
 		is($row->{small_path}[3], $row->{small_leaf}[0], "$title: but all through small_leaf");
 		ok(!grep({ /alloc|prof_/ } keys %$row), "$title: no frame of the allocator is left");
-		cmp_ok(abs($row->{''} - 20000 * 1024 - 100 * 102400), '<', 0.25 * 30720000, "$title: the total is near the truth");
+		cmp_ok(abs($row->{''} - 20000 * 1024 - 100 * 102400), '<', 0.25 * 30720000,
+		    "$title: the total is near the truth");
 		is_deeply(shares($dump, []), $row, "$title: PROGRAM is not needed");
 		same_total($program, $dump);
 		SKIP: {
@@ -91,10 +96,12 @@ for my $library (@libraries) {
 	system('strip', $program) == 0 or die 'strip failed';
 	my $dump = dump_of($library, $rate, $program);
 	my $row = shares($dump, [], $program);
-	cmp_ok(percent($row->{small_leaf}, 1), '>', 40, 'stripped: exported names are found in the dynamic table');
+	cmp_ok(percent($row->{small_leaf}, 1), '>', 40,
+	    'stripped: exported names are found in the dynamic table');
 	ok(!$row->{large_path}, 'stripped: a static function has no name');
 	my ($bare) = grep { /^stripped\+0x[0-9a-f]+$/ } keys %$row;
-	ok($bare && percent($row->{$bare}, 1) > 20, 'stripped: it is shown as object+offset, not under a neighbour');
+	ok($bare && percent($row->{$bare}, 1) > 20,
+	    'stripped: it is shown as object+offset, not under a neighbour');
 	same_total($program, $dump);
 
 	build('libholder.c', $shared, '-shared', '-fPIC');
@@ -110,21 +117,26 @@ for my $library (@libraries) {
 		$dump = dump_of($library, $rate, $program);
 		$row = shares($dump, [], $program);
 		skip 'no c++filt', 9 unless which('c++filt');
-		cmp_ok(percent($row->{'(anonymous namespace)::Holder::fill'}, 4), '>', 60, 'C++: a method, without parameters');
+		cmp_ok(percent($row->{'(anonymous namespace)::Holder::fill'}, 4), '>', 60,
+		    'C++: a method, without parameters');
 		cmp_ok(percent($row->{make_many}, 1), '>', 5, 'C++: a template, without type');
-		ok(!grep({ /malloc_usable_size|operator new|fallback/ } keys %$row), 'C++: nothing is charged to the allocator');
+		ok(!grep({ /malloc_usable_size|operator new|fallback/ } keys %$row),
+		    'C++: nothing is charged to the allocator');
 		same_total($program, $dump);
 		my (undef, $out) = jeprof('top', $dump);
-		like((split /\n/, $out)[2], qr/\(anonymous namespace\)::Holder::fill\s+main$/, 'top: std:: and operator new are folded');
+		like((split /\n/, $out)[2], qr/\(anonymous namespace\)::Holder::fill\s+main$/,
+		    'top: std:: and operator new are folded');
 	}
 
 	# Two runs of one program lie at different addresses; --base must see that they are equal.
 	$program = build('plain.c', $c, '-pie', '-fPIE');
 	my @pair = map { dump_of($library, 'lg_prof_sample:0', $program) } 1, 2;
 	$row = shares($pair[1], ["--base=$pair[0]"], $program);
-	ok(!grep({ abs($row->{$_}[0]) > 1000 } grep { length } keys %$row), '--base across two runs: nothing grew');
+	ok(!grep({ abs($row->{$_}[0]) > 1000 } grep { length } keys %$row),
+	    '--base across two runs: nothing grew');
 	(undef, my $out) = jeprof('--text', '--addresses', '--show_bytes', "--base=$pair[0]", $pair[1]);
-	ok(!grep({ /small_leaf|large_path/ } split /\n/, $out), '--base across two runs, by address: the same');
+	ok(!grep({ /small_leaf|large_path/ } split /\n/, $out),
+	    '--base across two runs, by address: the same');
 
 	# An empty PATH: the names must still be there.
 	{
@@ -132,7 +144,8 @@ for my $library (@libraries) {
 		local $ENV{PATH} = '/nonexistent';
 		$row = shares($pair[0], []);
 		cmp_ok(percent($row->{small_leaf}, 1), '>', 40, 'no other program is needed for names');
-		my $alone = spew("$dir/alone/jeprof", slurp($jeprof));	# without jeprof-symbolize beside it
+		# without jeprof-symbolize beside it
+		my $alone = spew("$dir/alone/jeprof", slurp($jeprof));
 		my ($code, undef, $err) = run($^X, $alone, '--lines', '--text', $pair[0]);
 		is($code, 3, 'lines without a tool: a doubt');
 		like($err, qr/neither jeprof-symbolize nor llvm-symbolizer nor addr2line/, 'that is said');

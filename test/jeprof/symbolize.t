@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# jeprof-symbolize: says of each address what addr2line says, of many files in one run; refuses what it cannot read with one line;
-# jeprof uses it, tells that, and goes on without it.
+# jeprof-symbolize: says of each address what addr2line says, of many files in one run; refuses what
+# it cannot read with one line; jeprof uses it, tells that, and goes on without it.
 BEGIN { require Cwd; require((Cwd::abs_path(__FILE__) =~ s{[^/]*$}{}r) . 'common.pl') }
 use strict;
 use warnings;
@@ -35,7 +35,8 @@ sub addresses {
 	return @list;
 }
 
-# { address => ["function file:line", ...] }; the function of the outermost frame is left out: the tools have it from different tables.
+# { address => ["function file:line", ...] }; the function of the outermost frame is left out: the
+# tools have it from different tables.
 sub answers {
 	my ($text) = @_;
 	my (%found, $at, @pair);
@@ -56,37 +57,49 @@ sub answers {
 
 sub peer {
 	my ($compiler) = @_;
-	return $compiler eq 'g++' ? qw(addr2line -a -f -i -e) : qw(llvm-symbolizer --print-address --no-demangle --inlines --functions=linkage --obj);
+	return $compiler eq 'g++' ? qw(addr2line -a -f -i -e)
+	    : qw(llvm-symbolizer --print-address --no-demangle --inlines --functions=linkage --obj);
 }
 
 my %program;
-for my $case (['plain', 'g++'], ['dwarf4', 'g++', '-gdwarf-4'], ['packed', 'g++', '-gz'], ['ranges', 'clang++']) {
+for my $case (['plain', 'g++'], ['dwarf4', 'g++', '-gdwarf-4'], ['packed', 'g++', '-gz'],
+    ['ranges', 'clang++']) {
 	my ($name, $compiler, @flags) = @$case;
 	spew("$dir/$name.cc", $text);
 	SKIP: {
-		skip "no $compiler", 3 if !which($compiler) || $compiler eq 'clang++' && !which('llvm-symbolizer');	# addr2line misses half of clang's
-		skip "$compiler cannot make $name", 3 if (run($compiler, '-g', '-O2', @flags, '-o', "$dir/$name", "$dir/$name.cc"))[0];
+		# addr2line misses half of clang's
+		skip "no $compiler", 3 if !which($compiler)
+		    || $compiler eq 'clang++' && !which('llvm-symbolizer');
+		skip "$compiler cannot make $name", 3
+		    if (run($compiler, '-g', '-O2', @flags, '-o', "$dir/$name", "$dir/$name.cc"))[0];
 		$program{$name} = "$dir/$name";
 		my @asked = addresses("$dir/$name");
 		my ($code, $out, $err) = run(\join("\n", "file $dir/$name", @asked, ''), $tool);
 		is("$code|$err", '0|', "$name: done");
-		my ($got, $want) = map { answers($_) } $out, (run(\join("\n", @asked, ''), peer($compiler), "$dir/$name"))[1];
+		my ($got, $want) = map { answers($_) } $out,
+		    (run(\join("\n", @asked, ''), peer($compiler), "$dir/$name"))[1];
 		my @deep = grep { @{ $got->{$_} } > 2 } keys %$got;
 		cmp_ok(scalar(@deep), '>', 10, "$name: inlined calls");
 		my @other = grep { "@{ $got->{$_} }" ne "@{ $want->{$_} }" } sort keys %$want;
-		is(scalar(@other), 0, "$name: what " . (peer($compiler))[0] . " says of " . @asked . ' addresses')
-			or diag map { sprintf "%x: @{ $got->{$_} }\n   want: @{ $want->{$_} }\n", $_ } @other > 5 ? @other[0 .. 4] : @other;
+		is(scalar(@other), 0, "$name: what " . (peer($compiler))[0] . " says of " . @asked
+		    . ' addresses')
+			or diag map { sprintf "%x: @{ $got->{$_} }\n   want: @{ $want->{$_} }\n", $_ } @other
+			    > 5 ? @other[0 .. 4] : @other;
 	}
 }
 
 # Several files, in any order of addresses; what cannot be read does not stop the others.
 my ($first) = addresses($program{plain});
-my ($code, $out, $err) = run(\"file $dir/none\n0x1\nfile $dir/plain.cc\n0x1\nfile $program{plain}\n0xfffffffffffffff0\n$first\n0x1\n", $tool);
+my ($code, $out, $err) =
+    run(\"file $dir/none\n0x1\nfile $dir/plain.cc\n0x1\nfile $program{plain}\n0xfffffffffffffff0\n$first\n0x1\n", $tool);
 is($code, 1, 'a file that is none: exit 1');
 like($err, qr/\Ajeprof-symbolize: \Q$dir\E\/none: cannot be opened\njeprof-symbolize: \Q$dir\E\/plain\.cc: not an ELF file\n\z/, 'a line for each');
-is(join(' ', sort grep { /^0x/ } split /\n/, $out), join(' ', sort '0x1', '0xfffffffffffffff0', $first), 'the addresses of the last are answered');
+is(join(' ', sort grep { /^0x/ } split /\n/, $out),
+    join(' ', sort '0x1', '0xfffffffffffffff0', $first), 'the addresses of the last are answered');
 like($out, qr/^0x1\n\?\?\n\?\?:0$/m, 'an address of no function: ??');
-is((run(\"$_\n", $tool))[0], 2, 'input that is wrong: exit 2: ' . substr $_, 0, 20) for '0x12', "file $program{plain}\nwork", "file $program{plain}\n0x", "file $program{plain}\n0x" . 'f' x 17, "file \n0x1";
+is((run(\"$_\n", $tool))[0], 2, 'input that is wrong: exit 2: ' . substr $_, 0, 20)
+    for '0x12', "file $program{plain}\nwork", "file $program{plain}\n0x",
+    "file $program{plain}\n0x" . 'f' x 17, "file \n0x1";
 ($code, undef, $err) = run(\"file $program{plain}\n0x1\n12\n", $tool);
 like($err, qr/\Ajeprof-symbolize: line 3 is neither .*\n\z/, 'and a line that says which');
 is((run($tool, '--help'))[0], 2, 'an argument: exit 2');
