@@ -1,17 +1,15 @@
 /*
- * The slow path of allocation and release, and the shorter paths for refills and hot extents.
+ * The slow path of allocation and release, and the shorter path that fills or empties a bin.
  *
- * Invariant: a function that takes a tsd runs inside the gate with no lock held, except those of
- * the hot path (imalloc_try_hot, ifree_try_hot), which need neither. errno is kept unless an
- * allocation fails. At a closed gate (fork), and in a signal handler that interrupted the gate,
- * allocations come from the shelter and frees are deferred. imalloc.h has the contract.
+ * Invariant: a function that takes a tsd runs inside the gate with no lock held. errno is kept
+ * unless an allocation fails. At a closed gate (fork), and in a signal handler that interrupted the
+ * gate, allocations come from the shelter and frees are deferred. imalloc.h has the contract.
  */
 #include "imalloc.h"
 
 #include <stdlib.h>
 
 #include "arena/arenas.h"
-#include "arena/large_hot.h"
 #include "arena/safety.h"
 #include "arena/shut.h"
 #include "malloc_boot.h"
@@ -111,13 +109,14 @@ imalloc_count_direct(tsd_t *tsd, size_t usize) {
 		return;
 	}
 	tsd->direct_alloc += usize;
-	if (tsd->n_hot >= THREAD_EVENT_DIRECT && tsd->event_bytes + usize < THREAD_EVENT_SOME) {
-		tsd->n_hot -= THREAD_EVENT_DIRECT;
+	if (tsd->n_direct > 0) {
+		tsd->n_direct--;
 		tsd->event_bytes += usize;
+		thread_event_note_held(tsd);
 		return;
 	}
 	thread_event_advance(tsd, usize);
-	tsd->n_hot = opt_disable_large_size_classes ? thread_event_hot_requests(tsd) : 0;
+	tsd->n_direct = thread_event_direct_requests(tsd);
 }
 
 /* ------------------------------------------------------------------ allocation */
@@ -168,6 +167,22 @@ imalloc_cached(tsd_t *tsd, const imalloc_req_t *req, tcache_t *tc, unsigned slot
 	return tcache_take(tsd, tc, from, slot);
 }
 
+/* Allocates a large object past the cache. */
+static void *
+imalloc_large_direct(tsd_t *tsd, const imalloc_req_t *req, arena_t *a, size_t usize, bool zero) {
+	void *p;
+	imalloc_assert_in_gate(tsd);
+	assert(a != NULL && usize >= SC_LARGE_MINCLASS);
+	if (!zero && req->alignment <= CACHELINE && arena_large_reuse(a, usize, &p, 1) != 0) {
+		arena_large_count_requests(a, sz_s2i(usize), 1, 0, 0);
+		return p;
+	}
+	if (usize > TCACHE_LARGE_SOME && tsd != NULL && tsd->tcache != NULL) {
+		tcache_make_way(tsd, tsd->tcache, usize);
+	}
+	return arena_malloc(a, usize, req->alignment, zero, 1);
+}
+
 /* Allocates from the cache tc (slot > 0), or directly from an arena if tc is NULL. */
 static void *
 imalloc_no_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
@@ -181,7 +196,11 @@ imalloc_no_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *
 		return p;
 	}
 	arena_t *a = imalloc_arena(tsd, req->arena, usize);
-	return a == NULL ? NULL : arena_malloc(a, usize, req->alignment, zero, 1);
+	if (a == NULL) {
+		return NULL;
+	}
+	return likely(usize < SC_LARGE_MINCLASS) ? arena_malloc(a, usize, req->alignment, zero, 1)
+	    : imalloc_large_direct(tsd, req, a, usize, zero);
 }
 
 /* Whether the profiler wants to be told about a request of this size. */
@@ -389,62 +408,6 @@ imalloc(imalloc_req_t *req) {
 }
 
 /*
- * Serves a large request past the cache by a hot extent, with the same effect as the slow path. It
- * is closed together with the fast path (tls_cache_is_boot: changed settings, or each call must be
- * seen). is_near: from the stack of hot extents, which may be longer than the request; otherwise
- * from the slot of its size.
- */
-ALWAYS_INLINE bool
-imalloc_try_hot(size_t size, bool is_oversize, bool is_near, void **p) {
-	assert(size > SC_LOOKUP_MAX);
-	struct tls_s *t = tls_get();
-	tsd_t *tsd = t->tsd;
-	size_t usize = PAGE_CEILING(size);
-	if (unlikely(tls_cache_is_boot(t)) || unlikely(tsd->n_hot == 0)
-	    || unlikely(usize <= tsd->tcache_max) || unlikely(usize > tsd->sample_gap)) {
-		return false;
-	}
-	arena_t *a = !is_oversize ? tsd->arena : tsd->arena->is_auto ? arenas_oversize_seen() : NULL;
-	bool is_done = likely(a != NULL) && (is_near ? large_hot_try_malloc_near(a, usize, p)
-	    : large_hot_try_malloc(a, usize, is_oversize, p));
-	if (unlikely(!is_done)) {
-		return false;
-	}
-	tsd->n_hot--;
-	tsd->sample_gap -= usize;
-	tsd->event_bytes += usize;
-	tsd->direct_alloc += usize;
-	return true;
-}
-
-/*
- * The same for an oversized request. Returns NULL if the slow path is needed. The result is
- * returned, not stored, so that the caller's variable need not lie in memory.
- */
-static NOINLINE void *
-imalloc_hot_oversize(size_t size) {
-	assert(size >= arenas_oversize_min);
-	void *p = NULL;
-	bool is_done = size <= SC_LARGE_MAXCLASS && arenas_hot_max != 0
-	    && imalloc_try_hot(size, true, false, &p);
-	return is_done ? p : NULL;
-}
-
-ALWAYS_INLINE bool
-large_try_fast(size_t size, void **p) {
-	if (size > tcache_past_max) {
-		if (likely(size <= arenas_hot_max)) {
-			return imalloc_try_hot(size, false, false, p);
-		}
-		*p = size >= arenas_oversize_min ? imalloc_hot_oversize(size) : NULL;
-		return *p != NULL;
-	}
-	assert(size > SC_LOOKUP_MAX);
-	return size <= tcache_max_default && cache_bin_try_pop(
-	    fast_bin((size_t)(sc_index_compute(size) + 1) << SC_LG_BIN_STRIDE), p);
-}
-
-/*
  * Whether something besides an empty or a full bin needs the slow path, for example a signal that
  * came inside the gate.
  */
@@ -455,16 +418,15 @@ imalloc_has_work(const struct tls_s *t) {
 }
 
 /*
- * Fills the empty bin of a small size and takes an object, if nothing is due. The same as the slow
+ * Fills the empty bin at this offset and takes an object, if nothing is due. The same as the slow
  * path does, for a thread whose fast path is open. Returns false if nothing has changed or there is
  * no memory.
  */
-ALWAYS_INLINE bool
-imalloc_try_refill(size_t size, void **p) {
-	assert(size <= SC_LOOKUP_MAX);
+static NOINLINE bool
+imalloc_try_refill(size_t offset, void **p) {
 	struct tls_s *t = tls_get();
-	size_t offset = sc_bin_offset(size);
 	cache_bin_t *b = fast_bin(offset);
+	assert(offset != 0 && offset % SC_BIN_STRIDE == 0);
 	/* Bins of the boot block have countdown 0; one that wrapped below zero is negative here. */
 	if (b->head != b->empty || (int32_t)b->countdown < 2 || imalloc_has_work(t)
 	    || unlikely(!gate_try_enter(t))) {
@@ -479,41 +441,35 @@ imalloc_try_refill(size_t size, void **p) {
 	return likely(*p != NULL);
 }
 
+/* The offset of the bin of a size that a cache may hold. */
+ALWAYS_INLINE size_t
+imalloc_bin_offset(size_t size) {
+	assert(size <= tcache_max_default);
+	return size <= SC_LOOKUP_MAX ? sc_bin_offset(size)
+	    : (size_t)(sc_index_compute(size) + 1) << SC_LG_BIN_STRIDE;
+}
+
 bool
 imalloc_large_try_fast(size_t size, void **p) {
-	return size > SC_LOOKUP_MAX && large_try_fast(size, p);
+	return size > SC_LOOKUP_MAX && size <= tcache_max_default
+	    && cache_bin_try_pop(fast_bin(imalloc_bin_offset(size)), p);
 }
 
 static NOINLINE void *
 imalloc_plain(size_t size) {
+	void *p = NULL;
+	if (likely(size <= tcache_max_default) && likely(imalloc_try_refill(imalloc_bin_offset(size),
+	    &p))) {
+		return p;
+	}
 	imalloc_req_t req = IMALLOC_REQ(size, 0, false, malloc);
 	return imalloc(&req);
-}
-
-static NOINLINE void *
-imalloc_small(size_t size) {
-	assert(size <= SC_LOOKUP_MAX);
-	void *p = NULL;
-	return likely(imalloc_try_refill(size, &p)) ? p : imalloc_plain(size);
-}
-
-/* A large request that neither a cache nor the slot of its size has served. */
-static NOINLINE void *
-imalloc_large(size_t size) {
-	assert(size > SC_LOOKUP_MAX);
-	void *p = NULL;
-	bool is_done = size > tcache_past_max && size <= arenas_hot_max
-	    && imalloc_try_hot(size, false, true, &p);
-	return is_done ? p : imalloc_plain(size);
 }
 
 void *
 imalloc_default(size_t size) {
 	void *p = NULL;
-	if (size <= SC_LOOKUP_MAX) {
-		return imalloc_small(size);
-	}
-	return likely(large_try_fast(size, &p)) ? p : imalloc_large(size);
+	return imalloc_large_try_fast(size, &p) ? p : imalloc_plain(size);
 }
 
 void *
@@ -705,8 +661,8 @@ ifree(void *ptr, int tcache, alloc_how_t how) {
 }
 
 /*
- * Makes room in the full bin at this offset and puts the object in, if nothing else needs the slow
- * path. Returns false if nothing has changed.
+ * The counterpart of imalloc_try_refill(): makes room in the full bin at this offset and puts the
+ * object in, if nothing else needs the slow path. Returns false if nothing has changed.
  */
 ALWAYS_INLINE bool
 ifree_try_overflow(void *ptr, size_t offset) {
@@ -724,109 +680,13 @@ ifree_try_overflow(void *ptr, size_t offset) {
 	return is_done;
 }
 
-/* The counterpart of imalloc_try_refill(): free() of a cacheable object after the fast path. */
-static NOINLINE void
-ifree_cacheable(void *ptr, size_t offset) {
-	if (unlikely(!ifree_try_overflow(ptr, offset))) {
-		ifree(ptr, IMALLOC_TCACHE_AUTO, alloc_how_free);
-	}
-}
-
-/* Whether e holds an object of arena a that may be left as a hot extent; no cache may hold it. */
-ALWAYS_INLINE bool
-ifree_hot_is_possible(const tsd_t *tsd, const arena_t *a, const edata_t *e) {
-	assert(tsd->tls == tls_get());
-	assert(!e->is_slab);
-	return likely(e->arena_ind == a->ind) && likely(e->u.large_usize > tsd->tcache_max)
-	    && likely(e->szind >= emap_ncacheable) && likely(e->szind != SC_NSIZES);
-}
-
-/*
- * The counterpart of imalloc_try_hot(), for the thread of tsd and arena a. is_bounded, *npages: as
- * for large_hot_try_free().
- */
-ALWAYS_INLINE bool
-ifree_try_hot(tsd_t *tsd, arena_t *a, edata_t *e, void *ptr, bool is_bounded, size_t *npages) {
-	if (!ifree_hot_is_possible(tsd, a, e)) {
-		return false;
-	}
-	tsd->direct_dalloc += e->u.large_usize;
-	if (unlikely(!large_hot_try_free(a, e, ptr, is_bounded, npages))) {
-		tsd->direct_dalloc -= e->u.large_usize;
-		return false;
-	}
-	return true;
-}
-
-/* Reads the clock after a release that needed neither a lock nor the gate. */
-static NOINLINE void
-ifree_look(tsd_t *tsd) {
-	assert(tsd->tls == tls_get());
-	int saved = errno;
-	if (!gate_is_entered(tsd->tls) && gate_try_enter(tsd->tls)) {
-		tcache_note_freed(tsd);
-		gate_exit(tsd->tls);
-	}
-	errno = saved;
-}
-
-/* ifree_try_hot() with the stack of hot extents instead of the slot. */
-ALWAYS_INLINE bool
-ifree_try_stack(tsd_t *tsd, arena_t *a, edata_t *e, void *ptr, size_t *npages) {
-	size_t usize = e->u.large_usize;
-	if (!ifree_hot_is_possible(tsd, a, e) || !large_hot_try_free_more(a, e, ptr, npages)) {
-		return false;
-	}
-	tsd->direct_dalloc += usize;
-	return true;
-}
-
-/*
- * free() of a large object if the slot of the thread's arena is taken: to the arena's stack, to the
- * slot of the arena of oversized requests, or by the slow path.
- */
-static NOINLINE void
-ifree_large(void *ptr) {
-	tsd_t *tsd = tls_get()->tsd;
-	edata_t *e = emap_edata(ptr);
-	assert(!e->is_slab && e->u.large_start == ptr);
-	arena_t *a = arenas_is_oversize(e->arena_ind) ? arenas_oversize_seen() : tsd->arena;
-	size_t npages;
-	bool is_done = a != NULL && (a == tsd->arena ? ifree_try_stack(tsd, a, e, ptr, &npages)
-	    : ifree_try_hot(tsd, a, e, ptr, true, &npages));
-	if (!is_done) {
-		ifree(ptr, IMALLOC_TCACHE_AUTO, alloc_how_free);
-		return;
-	}
-	pac_tell(&a->pac, npages);
-	if (unlikely(tcache_is_freed_due(tsd))) {
-		ifree_look(tsd);
-	}
-}
-
-/* All calls are tail calls and few values stay live, so no callee-saved register is spilled. */
 void
 ifree_default(void *ptr) {
-	struct tls_s *t = tls_get();
-	uint64_t elem = emap_elem_any(ptr);
-	size_t offset = elem >> ELEM_BIN_SHIFT;
+	size_t offset = emap_elem_any(ptr) >> ELEM_BIN_SHIFT;
 	assert(ptr == NULL || offset % SC_BIN_STRIDE == 0);
-	if (offset != 0) {
-		ifree_cacheable(ptr, offset);
-		return;
-	}
-	uint64_t kind = elem & (ELEM_SLAB | ELEM_SAMPLED | ELEM_STATE_MASK << ELEM_STATE_SHIFT);
-	size_t npages;
-	if (config_hardening || unlikely(kind != (uint64_t)extent_state_active << ELEM_STATE_SHIFT)
-	    || unlikely(tls_cache_is_boot(t))) {
+	if (offset == 0 || !ifree_try_overflow(ptr, offset)) {
 		ifree(ptr, IMALLOC_TCACHE_AUTO, alloc_how_free);
-		return;
 	}
-	if (unlikely(!ifree_try_hot(t->tsd, t->tsd->arena, elem_edata(elem), ptr, false, &npages))) {
-		ifree_large(ptr);
-		return;
-	}
-	pac_tell(&t->tsd->arena->pac, npages);
 }
 
 size_t

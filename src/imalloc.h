@@ -96,10 +96,7 @@ void imalloc_settle_deferred(tsd_t *tsd);
 /* Sets ENOMEM; with xmalloc ends the process with a message that names a function. Returns NULL. */
 void *imalloc_fail(const char *who) COLD;
 
-/*
- * malloc(size) of a large size from a cache or a hot extent. Returns false if the slow path is
- * needed.
- */
+/* malloc(size) of a size above SC_LOOKUP_MAX from a cache. False: the slow path is needed. */
 bool imalloc_large_try_fast(size_t size, void **p);
 
 /* ------------------------------------------------------------------ shared with irealloc.c */

@@ -18,13 +18,12 @@
 /* Bytes of an arena's name, with its terminating zero. */
 #define ARENA_NAME_LEN 32
 
-/* Counters of one large class. Requests that a hot extent serves are counted only in nhot. */
+/* Counters of one large class. */
 
 typedef struct arena_large_count_s {
 	atomic_u64_t nmalloc;
 	atomic_u64_t ndalloc;
 	atomic_u64_t nrequests;
-	atomic_u64_t nhot; /* allocations served by a hot extent; add it to nmalloc and nrequests */
 } arena_large_count_t;
 
 /* The fields that every arena touches come first; the long tables behind them fill with use. */
@@ -145,10 +144,10 @@ arena_large_start(const arena_t *a, const edata_t *e) {
 /* Allocates a large object (usize >= SC_LARGE_MINCLASS). Returns NULL if there is no memory. */
 void *arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero);
 /*
- * Allocates up to n large objects of a class for a thread cache: as many as hot extents serve, but
- * one at least. Returns the number; 0: there is no memory.
+ * Allocates up to n large objects by hot extents (extent/pac.h), which may be an eighth too long.
+ * Returns how many; 0 if no hot extent fits. Alignment: a cache line.
  */
-unsigned arena_large_fill(arena_t *a, size_t usize, void **out, unsigned n);
+unsigned arena_large_reuse(arena_t *a, size_t usize, void **out, unsigned n);
 /* Frees a large object; a write past its end that is detected ends the process. */
 void arena_large_dalloc(edata_t *e);
 /* The same for n objects that leave a thread cache; less work if arena and class are the same. */

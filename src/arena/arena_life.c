@@ -105,7 +105,6 @@ life_zero_counters(arena_t *a) {
 		atomic_store_u64(&a->large[i].nmalloc, 0, MO_RELAXED);
 		atomic_store_u64(&a->large[i].ndalloc, 0, MO_RELAXED);
 		atomic_store_u64(&a->large[i].nrequests, 0, MO_RELAXED);
-		atomic_store_u64(&a->large[i].nhot, 0, MO_RELAXED);
 	}
 	atomic_store_u64(&a->large_nfills, 0, MO_RELAXED);
 	atomic_store_u64(&a->large_nflushes, 0, MO_RELAXED);

@@ -13,15 +13,11 @@
 #include "os/witness.h"
 #include "util/fmt.h"
 
-/* Upper bound of arenas_hot_max, far below the largest size, so that sums do not overflow. */
-#define ARENAS_HOT_MAX ((size_t)8 << 20)
-
 unsigned opt_narenas = 0;
 fxp_t opt_narenas_ratio = (fxp_t)4 << 16;
 bool opt_huge_arena_pac_thp;
 size_t opt_oversize_threshold = (size_t)8 << 20;
 EARLY_DATA size_t arenas_oversize_min = SIZE_MAX;
-EARLY_DATA size_t arenas_hot_max = ARENAS_HOT_MAX;
 void (*arenas_made_hook)(unsigned ind);
 unsigned opt_percpu_arena = percpu_arena_disabled;
 const char *const percpu_arena_names[] = {"percpu", "phycpu", "disabled", NULL};
@@ -129,16 +125,6 @@ arenas_init_locked(unsigned ind, bool is_auto, ehooks_table_t *hooks) {
 		}
 	}
 	return a;
-}
-
-bool
-arenas_is_oversize(unsigned ind) {
-	return arenas.first_manual != arenas.narenas_auto && ind == arenas.narenas_auto;
-}
-
-arena_t *
-arenas_oversize_seen(void) {
-	return arenas_get(arenas.narenas_auto);
 }
 
 arena_t *
@@ -444,17 +430,11 @@ static void
 arenas_oversize_boot(void) {
 	arenas.first_manual = arenas.narenas_auto;
 	arenas_oversize_min = SIZE_MAX;
-	arenas_hot_max = ARENAS_HOT_MAX;
 	if (!oversize_is_threshold(opt_oversize_threshold)) {
 		opt_oversize_threshold = 0;
 	} else if (arenas.narenas_auto < ARENA_LIMIT - 1) {
 		arenas.first_manual++;
 		arenas_oversize_min = opt_oversize_threshold;
-		arenas_hot_max = min_zu(ARENAS_HOT_MAX, PAGE_FLOOR(arenas_oversize_min - 1));
-	}
-	/* With guards each large extent is counted, so none may be served by a hot extent. */
-	if (opt_san_guard_large != 0) {
-		arenas_hot_max = 0;
 	}
 }
 

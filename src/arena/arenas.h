@@ -26,13 +26,8 @@ int arenas_boot(void);
 
 /* Requests of at least this many bytes go to arenas_oversize(); SIZE_MAX: none. */
 extern HIDDEN size_t arenas_oversize_min;
-/* Requests up to this many bytes may be served by the hot extents of the thread's arena. */
-extern HIDDEN size_t arenas_hot_max;
 /* The arena of oversized requests, if they have a threshold; NULL: no memory. */
 arena_t *arenas_oversize(void);
-/* The same without a lock or the gate; NULL also while it has not been made. */
-arena_t *arenas_oversize_seen(void);
-bool arenas_is_oversize(unsigned ind);
 
 /*
  * Limits the unused memory of an arena by a threshold of its own, without a change of where

@@ -40,10 +40,9 @@ static void
 stats_merge_large(arena_t *a, arena_stats_t *out) {
 	for (unsigned i = 0; i < SC_NSIZES - SC_NBINS; i++) {
 		arena_large_count_t *c = &a->large[i];
-		uint64_t nhot = atomic_load_u64(&c->nhot, MO_RELAXED);
-		uint64_t nmalloc = atomic_load_u64(&c->nmalloc, MO_RELAXED) + nhot;
+		uint64_t nmalloc = atomic_load_u64(&c->nmalloc, MO_RELAXED);
 		uint64_t ndalloc = atomic_load_u64(&c->ndalloc, MO_RELAXED);
-		uint64_t nrequests = atomic_load_u64(&c->nrequests, MO_RELAXED) + nhot;
+		uint64_t nrequests = atomic_load_u64(&c->nrequests, MO_RELAXED);
 		out->lextents[i].nmalloc += nmalloc;
 		out->lextents[i].ndalloc += ndalloc;
 		out->lextents[i].nrequests += nrequests;

@@ -12,13 +12,13 @@
  */
 #include "arena/arena.h"
 
-#include "arena/large_hot.h"
+#include "arena/large_tail.h"
 #include "arena/safety.h"
 #include "extent/guard.h"
 #include "meta/freepool.h"
 
-/* Room behind an object that grows by small steps: this part of its size. */
-#define LARGE_ROOM_PART 16
+/* Extents that are moved at once: their pages and objects are counted once for all of them. */
+#define LARGE_BATCH 16u
 
 bool opt_cache_oblivious = CONFIG_CACHE_OBLIVIOUS;
 
@@ -29,22 +29,21 @@ large_count(arena_t *a, size_t usize) {
 	return &a->large[ind - SC_NBINS];
 }
 
+/* Counts n objects of usize bytes each. */
 static void
-large_stats_add(arena_t *a, size_t usize) {
+large_stats_add(arena_t *a, size_t usize, unsigned n) {
 	if (config_stats) {
-		arena_large_count_t *c = large_count(a, usize);
-		atomic_fetch_add_u64(&c->nmalloc, 1, MO_RELAXED);
-		atomic_fetch_add_zu(&a->large_allocated, usize, MO_RELAXED);
+		atomic_fetch_add_u64(&large_count(a, usize)->nmalloc, n, MO_RELAXED);
+		atomic_fetch_add_zu(&a->large_allocated, n * usize, MO_RELAXED);
 	}
 }
 
 static void
-large_stats_sub(arena_t *a, size_t usize) {
+large_stats_sub(arena_t *a, size_t usize, unsigned n) {
 	if (config_stats) {
-		arena_large_count_t *c = large_count(a, usize);
-		atomic_fetch_add_u64(&c->ndalloc, 1, MO_RELAXED);
-		assert(atomic_load_zu(&a->large_allocated, MO_RELAXED) >= usize);
-		atomic_fetch_sub_zu(&a->large_allocated, usize, MO_RELAXED);
+		atomic_fetch_add_u64(&large_count(a, usize)->ndalloc, n, MO_RELAXED);
+		assert(atomic_load_zu(&a->large_allocated, MO_RELAXED) >= n * usize);
+		atomic_fetch_sub_zu(&a->large_allocated, n * usize, MO_RELAXED);
 	}
 }
 
@@ -61,13 +60,11 @@ arena_large_count_requests(arena_t *a, szind_t szind, uint64_t nrequests, unsign
 
 /* Records in an active extent that it holds an object of usize bytes that begins at start. */
 static void
-large_adopt(const arena_t *a, edata_t *e, size_t usize, char *start) {
+large_adopt(edata_t *e, size_t usize, char *start) {
 	assert(e->size >= usize && !e->is_slab && start >= e->addr && start + usize <= edata_end(e));
 	e->u.large_start = start;
 	e->szind = (uint8_t)sz_s2i(usize);
 	e->u.large_usize = usize;
-	e->u.large_pind
-	    = (uint8_t)(pac_is_bounded(&a->pac) ? pac_hot_bounded() : sz_psz_floor(e->size));
 	/* A cached object must fit any request of its class; a guarded one must not be cached. */
 	if ((sz_i2s(e->szind) != usize && e->szind < emap_ncacheable) || e->nguards != 0) {
 		e->szind = SC_NSIZES;
@@ -107,24 +104,44 @@ arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero) {
 		return NULL;
 	}
 	assert(is_aligned((uintptr_t)e->addr, max_zu(alignment, PAGE)) && e->recs == NULL);
-	large_adopt(a, e, usize, has_offset ? arena_large_start(a, e) : e->addr);
+	large_adopt(e, usize, has_offset ? arena_large_start(a, e) : e->addr);
 	if (!e->is_zeroed || usize >= LARGE_TAIL_FRESH) {
 		large_tail_mark(e);
 	}
-	large_stats_add(a, usize);
+	large_stats_add(a, usize, 1);
+	return e->u.large_start;
+}
+
+/* Turns a hot extent, which the caller has taken, into an object of usize bytes. */
+static void *
+large_reuse(const arena_t *a, edata_t *e, size_t usize) {
+	if (e->szind != SC_NSIZES && e->u.large_usize == usize) {
+		/* It was such an object before, and its mark is still behind it. */
+		emap_set_first_state(e, elem_bits_of_class(e->szind));
+	} else {
+		large_adopt(e, usize, arena_large_start(a, e));
+		large_tail_mark(e);
+	}
 	return e->u.large_start;
 }
 
 unsigned
-arena_large_fill(arena_t *a, size_t usize, void **out, unsigned n) {
-	unsigned got = 0, more = opt_san_guard_large == 0;
-	while (more != 0 && got < n) {
-		more = large_hot_fill(a, usize, out + got, n - got);
-		got += more;
+arena_large_reuse(arena_t *a, size_t usize, void **out, unsigned n) {
+	edata_t *es[LARGE_BATCH];
+	usize = PAGE_CEILING(usize);
+	size_t size = usize + ((size_t)opt_cache_oblivious << LG_PAGE), npages = 0;
+	if (opt_san_guard_large != 0 || size < usize || pac_is_bounded(&a->pac)) {
+		return 0;
 	}
-	if (got == 0) {
-		out[0] = arena_large_malloc(a, usize, 0, false);
-		got = out[0] != NULL;
+	unsigned got = pac_hot_take(&a->pac, size, pac_hot_most(&a->pac, size), PAGE, es,
+	    (unsigned)min_zu(n, LARGE_BATCH));
+	for (unsigned i = 0; i < got; i++) {
+		out[i] = large_reuse(a, es[i], usize);
+		npages += es[i]->size >> LG_PAGE;
+	}
+	if (got > 0) {
+		atomic_fetch_add_zu(&a->pac.nactive, npages, MO_RELAXED);
+		large_stats_add(a, usize, got);
 	}
 	return got;
 }
@@ -139,7 +156,7 @@ large_arena(const edata_t *e) {
 static NOINLINE void
 large_dalloc_slow(arena_t *a, edata_t *e) {
 	large_tail_check(e);
-	large_stats_sub(a, e->u.large_usize);
+	large_stats_sub(a, e->u.large_usize, 1);
 	if (e->recs != NULL) {
 		meta_free(e->recs, sizeof(sample_rec_t));
 		e->recs = NULL;
@@ -147,68 +164,67 @@ large_dalloc_slow(arena_t *a, edata_t *e) {
 	pac_dalloc(&a->pac, e);
 }
 
+/*
+ * Whether the object of e may stay as it is while its extent is hot, for a later one of its size:
+ * not if its mark was overwritten, which large_dalloc_slow() tells from one that was zeroed.
+ */
 static bool
 large_may_be_hot(const arena_t *a, const edata_t *e) {
-	return !e->is_sampled && e->szind != SC_NSIZES && !pac_is_bounded(&a->pac);
+	return !e->is_sampled && e->szind != SC_NSIZES && !pac_is_bounded(&a->pac)
+	    && decay_ms(&a->pac.decay_dirty.decay) != 0
+	    && large_tail_is_marked(e, e->u.large_start);
 }
 
-void
-arena_large_dalloc(edata_t *e) {
-	assert(!e->is_slab && e->u.large_usize <= e->size);
-	arena_t *a = large_arena(e);
-	size_t npages;
-	if (large_may_be_hot(a, e)
-	    && likely(large_hot_try_free_more(a, e, e->u.large_start, &npages))) {
-		pac_tell(&a->pac, npages);
-	} else {
-		large_dalloc_slow(a, e);
-	}
+/* Whether e can be freed together with `first`: an object of its size, of its arena. */
+static bool
+large_is_alike(const arena_t *a, const edata_t *first, const edata_t *e) {
+	return e->arena_ind == a->ind && e->u.large_usize == first->u.large_usize
+	    && sz_psz_floor(e->size) == sz_psz_floor(first->size) && large_may_be_hot(a, e);
 }
 
-/* Frees objects of one size whose extents belong into one stack of the arena. */
+/* Frees objects of one size whose extents are of one page class. */
 static void
-large_flush_alike(arena_t *a, edata_t *const *es, unsigned n) {
-	size_t npages = 0, usize = es[0]->u.large_usize;
-	szind_t szind = es[0]->szind;
-	for (unsigned i = 0; i < n; i++) {
-		npages += es[i]->size >> LG_PAGE;
-	}
-	unsigned done = pac_hot_push_some(&a->pac, es[0]->u.large_pind, es, n, &npages);
+large_dalloc_alike(arena_t *a, edata_t *const *es, unsigned n) {
+	size_t npages, usize = es[0]->u.large_usize;
+	unsigned done = pac_hot_leave(&a->pac, es, n, &npages);
 	if (done > 0) {
-		large_hot_count_free(a, szind, done, done * usize, npages);
-		pac_tell(&a->pac, npages);
+		atomic_fetch_sub_zu(&a->pac.nactive, npages, MO_RELAXED);
+		large_stats_sub(a, usize, done);
+		pac_tell(&a->pac);
 	}
 	for (unsigned i = done; i < n; i++) {
 		large_dalloc_slow(a, es[i]);
 	}
 }
 
-static bool
-large_is_alike(const arena_t *a, const edata_t *first, const edata_t *e) {
-	return e->arena_ind == a->ind && large_may_be_hot(a, e)
-	    && e->u.large_pind == first->u.large_pind && e->u.large_usize == first->u.large_usize
-	    && large_hot_is_intact(e, e->u.large_start);
+void
+arena_large_dalloc(edata_t *e) {
+	arena_t *a = large_arena(e);
+	assert(!e->is_slab && e->u.large_usize <= e->size);
+	if (large_may_be_hot(a, e)) {
+		large_dalloc_alike(a, &e, 1);
+	} else {
+		large_dalloc_slow(a, e);
+	}
 }
 
 void
 arena_large_flush(void **ptrs, unsigned n) {
-	edata_t *es[LARGE_HOT_BATCH];
-	for (unsigned i = 0; i < n;) {
-		edata_t *e = emap_edata(ptrs[i]);
-		arena_t *a = large_arena(e);
-		unsigned k = 0;
-		for (es[0] = e; k < LARGE_HOT_BATCH && large_is_alike(a, es[0], e);) {
-			es[k++] = e;
-			if (++i == n) {
+	edata_t *es[LARGE_BATCH];
+	for (unsigned i = 0, k; i < n; i += k) {
+		es[0] = emap_edata(ptrs[i]);
+		arena_t *a = large_arena(es[0]);
+		for (k = 1; i + k < n && k < LARGE_BATCH; k++) {
+			es[k] = emap_edata(ptrs[i + k]);
+			if (!large_is_alike(a, es[0], es[k])) {
 				break;
 			}
-			e = emap_edata(ptrs[i]);
 		}
-		if (k > 0) {
-			large_flush_alike(a, es, k);
+		if (large_may_be_hot(a, es[0])) {
+			large_dalloc_alike(a, es, k);
 		} else {
-			arena_large_dalloc(e);
-			i++;
+			k = 1;
+			large_dalloc_slow(a, es[0]);
 		}
 	}
 }
@@ -224,28 +240,14 @@ large_extent_size(const arena_t *a, const edata_t *e, size_t usize) {
 	return size < usize ? 0 : size;
 }
 
-/*
- * Makes the extent size bytes long, and a sixteenth longer where that is to be had and the step is
- * smaller: an object that grows by small steps then takes most of them without a change of extents.
- */
-static int
-large_expand(arena_t *a, edata_t *e, size_t size, bool zero) {
-	size_t room = align_up(size / LARGE_ROOM_PART, large_grain(a));
-	bool is_step_small = size - e->size < room && size <= SC_LARGE_MAXCLASS;
-	if (is_step_small && !pac_is_bounded(&a->pac)
-	    && pac_expand(&a->pac, e, size + room, zero) == 0) {
-		return 0;
-	}
-	return pac_expand(&a->pac, e, size, zero);
-}
-
 /* Grows in place to exactly usize; 0 or ENOMEM. */
 static int
 large_grow(arena_t *a, char *ptr, edata_t *e, size_t usize, bool zero) {
 	size_t old_usize = e->u.large_usize;
 	size_t size = large_extent_size(a, e, usize);
 	char *old_end = edata_end(e);
-	if (size == 0 || e->nguards != 0 || (size > e->size && large_expand(a, e, size, zero) != 0)) {
+	if (size == 0 || e->nguards != 0
+	    || (size > e->size && pac_expand(&a->pac, e, size, zero) != 0)) {
 		return ENOMEM;
 	}
 	if (zero) {
@@ -288,10 +290,10 @@ arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bo
 		}
 	}
 	if (usize != old) {
-		large_stats_sub(a, old);
-		large_adopt(a, e, usize, e->u.large_start);
+		large_stats_sub(a, old, 1);
+		large_adopt(e, usize, e->u.large_start);
 		large_tail_mark(e);
-		large_stats_add(a, usize);
+		large_stats_add(a, usize, 1);
 		arena_large_count_requests(a, sz_s2i(usize), 1, 0, 0);
 	}
 	return 0;

@@ -1,5 +1,5 @@
 /*
- * The page cache of an arena: allocation, release, purging by decay and by limit, end.
+ * The page cache of an arena: allocation, release, purging by decay and by limit.
  * pac.h explains the caches and their locks. Functions named _locked need the mutex of the decay
  * that is their argument. Invariant: `mapped` counts the bytes of extents in use, dirty and muzzy,
  * nactive the pages in use; both are relaxed atomics that are exact whenever no operation is under
@@ -34,23 +34,6 @@ pac_tell_by_default(pac_t *pac) {
 	atomic_store_zu(&pac->wake_above, limit, MO_SEQ_CST);
 }
 
-void
-pac_init(pac_t *pac, base_t *base, unsigned arena_ind, ssize_t dirty_ms, ssize_t muzzy_ms,
-    uint64_t now) {
-	extent_src_init(&pac->src, base, arena_ind);
-	ecache_init(&pac->dirty, pac->classes[0], extent_state_dirty, "extents_dirty",
-	    WITNESS_RANK_EXTENT_DIRTY);
-	ecache_init(&pac->muzzy, pac->classes[1], extent_state_muzzy, "extents_muzzy",
-	    WITNESS_RANK_EXTENT_MUZZY);
-	ecache_init(&pac->retained, pac->classes[2], extent_state_retained, "extents_retained",
-	    WITNESS_RANK_EXTENT_RETAINED);
-	decay_init(&pac->decay_dirty.decay, "decay_dirty", WITNESS_RANK_DECAY, dirty_ms, now);
-	decay_init(&pac->decay_muzzy.decay, "decay_muzzy", WITNESS_RANK_DECAY_MUZZY, muzzy_ms, now);
-	pac_tell_by_default(pac);
-	pac->decay_dirty.cache = &pac->dirty;
-	pac->decay_muzzy.cache = &pac->muzzy;
-}
-
 static void pac_yield(const pac_t *grown);
 
 void
@@ -76,7 +59,7 @@ pac_mapped_count(pac_t *pac, size_t bytes) {
 	atomic_fetch_add_zu(&pac_all.mapped, bytes, MO_RELAXED);
 }
 
-static void
+void
 pac_mapped_sub(pac_t *pac, size_t bytes) {
 	assert(atomic_load_zu(&pac->mapped, MO_RELAXED) >= bytes);
 	atomic_fetch_sub_zu(&pac->mapped, bytes, MO_RELAXED);
@@ -202,10 +185,8 @@ pac_has_plenty(const pac_t *pac) {
  */
 static edata_t *
 pac_take_more(pac_t *pac, size_t size, size_t alignment, bool is_dense) {
-	edata_t *e = NULL;
-	if (size < JOIN_MIN && pac_has_plenty(pac)) {
-		e = pac_take_cached(pac, size, alignment, 64);
-	}
+	bool is_split = size < JOIN_MIN && pac_has_plenty(pac);
+	edata_t *e = is_split ? pac_take_cached(pac, size, alignment, 64) : NULL;
 	if (e == NULL) {
 		e = pac_take_joined(pac, size, alignment);
 	}
@@ -230,7 +211,7 @@ pac_take_fit(pac_t *pac, size_t size, size_t alignment) {
 	unsigned lg_max_fit = (unsigned)opt_lg_extent_max_active_fit;
 	edata_t *e = pac_take_cached(pac, size, alignment, lg_max_fit);
 	if (e == NULL && atomic_load_zu(&pac->hot_npages, MO_RELAXED) >= size >> LG_PAGE) {
-		pac_hot_flush_stacks(pac);
+		pac_hot_flush(pac);
 		e = pac_take_cached(pac, size, alignment, lg_max_fit);
 	}
 	return e;
@@ -239,8 +220,9 @@ pac_take_fit(pac_t *pac, size_t size, size_t alignment) {
 edata_t *
 pac_alloc_as(pac_t *pac, size_t size, size_t alignment, bool zero, bool is_dense) {
 	assert(size > 0 && (size & PAGE_MASK) == 0);
-	edata_t *e = pac_hot_take(pac, size, alignment);
+	edata_t *e = NULL;
 	bool is_new = false;
+	pac_hot_take(pac, size, size, max_zu(alignment, PAGE), &e, 1);
 	if (e == NULL && pac_hpa_serves(pac, size, alignment)) {
 		e = pac_hpa_take(pac, size);
 	}
@@ -249,7 +231,7 @@ pac_alloc_as(pac_t *pac, size_t size, size_t alignment, bool zero, bool is_dense
 		is_new = e == NULL;
 		e = is_new ? pac_take_more(pac, size, alignment, is_dense) : e;
 		/* A rest of the extents that were taken may have gone back. */
-		pac_tell_back(pac, 0);
+		pac_tell_back(pac);
 	}
 	if (e == NULL) {
 		return NULL;
@@ -416,7 +398,7 @@ pac_evict_some(pac_t *pac, pac_decay_t *d, size_t npages) {
 	edata_t *rest = above < e->size ? extent_split(&pac->src, e, above) : NULL;
 	if (rest != NULL) {
 		ecache_put(&pac->src, d->cache, rest);
-		pac_tell_back(pac, 0);
+		pac_tell_back(pac);
 	}
 	return e;
 }
@@ -588,30 +570,32 @@ pac_trim_limit(const pac_t *pac, size_t active) {
 	return least == 0 ? room + peak / 4 : min_zu(room, max_zu(active / 2, least));
 }
 
+/* Unused pages that the limit applies to. */
 static size_t
-pac_limit_now(const pac_t *pac) {
-	return pac_trim_limit(pac, atomic_load_zu(&pac->nactive, MO_RELAXED));
+pac_nunused(const pac_t *pac) {
+	return ecache_npages(&pac->dirty) + atomic_load_zu(&pac->hot_npages, MO_RELAXED);
 }
 
-bool
-pac_hot_has_room(const pac_t *pac, size_t npages) {
+/* Whether npages pages in use may become unused in addition to others. */
+static bool
+pac_has_room(const pac_t *pac, size_t npages) {
 	size_t active = atomic_load_zu(&pac->nactive, MO_RELAXED);
 	assert(active >= npages);
-	return ecache_npages(&pac->dirty) + npages <= pac_trim_limit(pac, active - npages);
+	return pac_nunused(pac) + npages <= pac_trim_limit(pac, active - npages);
 }
 
 /*
- * Purges dirty pages that exceed the limit. A thread that finds the lock held leaves the work to
+ * Purges unused pages that exceed the limit. A thread that finds the lock held leaves the work to
  * its holder, who checks the limit again afterwards.
  */
 static void
 pac_trim(pac_t *pac) {
 	pac_decay_t *d = &pac->decay_dirty;
-	size_t limit;
-	while (decay_ms(&d->decay) > 0 && ecache_npages(&pac->dirty) > (limit = pac_limit_now(pac))
-	    && mutex_trylock(&d->decay.mtx)) {
+	while (decay_ms(&d->decay) > 0 && !pac_has_room(pac, 0) && mutex_trylock(&d->decay.mtx)) {
 		bool has_begun = pac_pass_try_begin_locked(d);
 		if (has_begun) {
+			size_t limit = pac_trim_limit(pac, atomic_load_zu(&pac->nactive, MO_RELAXED));
+			pac_flush_hot_locked(pac, d);
 			pac_purge_to_locked(pac, d, limit, limit, true);
 			pac_pass_end_locked(d);
 		}
@@ -802,84 +786,8 @@ pac_relieve(pac_t *pac, size_t want) {
 		pac_pass_end_locked(d);
 	}
 	mutex_unlock(&d->decay.mtx);
-	pac_tell_back(pac, 0);
+	pac_tell_back(pac);
 	return gone;
-}
-
-/* ------------------------------------------------------------------ the end of an arena */
-
-int
-pac_close(pac_t *pac) {
-	pac_decay_t *both[] = {&pac->decay_dirty, &pac->decay_muzzy};
-	int err = 0;
-	for (unsigned i = 0; err == 0 && i < ARRAY_LEN(both); i++) {
-		mutex_lock(&both[i]->decay.mtx);
-		err = pac_pass_begin_locked(both[i]);
-		mutex_unlock(&both[i]->decay.mtx);
-		assert(err == 0 || i == 0 || both[0]->passer == tls_get());
-		if (err != 0 && i > 0) {
-			mutex_lock(&both[0]->decay.mtx);
-			pac_pass_end_locked(both[0]);
-			mutex_unlock(&both[0]->decay.mtx);
-		}
-	}
-	return err;
-}
-
-void
-pac_open(pac_t *pac) {
-	pac_decay_t *both[] = {&pac->decay_dirty, &pac->decay_muzzy};
-	for (unsigned i = 0; i < ARRAY_LEN(both); i++) {
-		mutex_lock(&both[i]->decay.mtx);
-		pac_pass_end_locked(both[i]);
-		mutex_unlock(&both[i]->decay.mtx);
-	}
-}
-
-void
-pac_destroy(pac_t *pac) {
-	ecache_t *mapped[] = {&pac->dirty, &pac->muzzy};
-	edata_t *e;
-	assert(atomic_load_zu(&pac->nactive, MO_RELAXED) == 0 && atomic_load_zu(&pac->nguard,
-	    MO_RELAXED) == 0);
-	pac_hot_destroy(pac);
-	pac_hpa_empty(pac, true);
-	piece_flush(&pac->src, &pac->piece, &pac->dirty);
-	for (unsigned i = 0; i < ARRAY_LEN(mapped); i++) {
-		while ((e = ecache_evict(mapped[i], 0)) != NULL) {
-			if (ehooks_are_own(&pac->src.ehooks)) {
-				/* an extent that the hook did not refuse needs no destroy */
-				pac_retain(pac, e, NULL);
-			} else {
-				pac_mapped_sub(pac, e->size);
-				piece_break(e->addr, e->size);
-				extent_destroy(&pac->src, e);
-			}
-		}
-	}
-	while ((e = ecache_evict(&pac->retained, 0)) != NULL) {
-		extent_destroy(&pac->src, e);
-	}
-	assert(atomic_load_zu(&pac->mapped, MO_RELAXED) == 0 && pac_ndirty(pac) == 0);
-}
-
-static void
-pac_decay_renew(pac_decay_t *d, ssize_t ms, uint64_t now) {
-	mutex_lock(&d->decay.mtx);
-	decay_set_locked(&d->decay, ms, now);
-	mutex_prof_reset(&d->decay.mtx);
-#define DECAY_STATS_ZERO(name, type, help) atomic_store_u64(&d->name, 0, MO_RELAXED);
-	DECAY_STATS_FIELDS(DECAY_STATS_ZERO)
-#undef DECAY_STATS_ZERO
-	mutex_unlock(&d->decay.mtx);
-}
-
-void
-pac_renew(pac_t *pac, ssize_t dirty_ms, ssize_t muzzy_ms, uint64_t now) {
-	pac_decay_renew(&pac->decay_dirty, dirty_ms, now);
-	pac_decay_renew(&pac->decay_muzzy, muzzy_ms, now);
-	pac_tell_by_default(pac);
-	extent_src_renew(&pac->src);
 }
 
 /* ------------------------------------------------------------------ set, give back, resize */
@@ -905,16 +813,27 @@ pac_decay_ms_set(pac_t *pac, pac_decay_t *d, ssize_t ms, uint64_t now) {
 	return 0;
 }
 
+/* Makes e hot, or puts it into a small extent cache. Returns false if there is no room. */
+static bool
+pac_try_keep(pac_t *pac, edata_t *e) {
+	size_t npages;
+	if (unlikely(e->is_hpa) && pac_hpa_try_keep(pac, e)) {
+		return true;
+	}
+	e->szind = SC_NSIZES;
+	e->is_sampled = false;
+	emap_set_boundary(e);
+	return pac_hot_leave(pac, &e, 1, &npages) != 0;
+}
+
 void
 pac_dalloc(pac_t *pac, edata_t *e) {
 	edata_check(e);
 	assert(e->state == extent_state_active && e->arena_ind == pac->src.ehooks.arena_ind);
 	assert(atomic_load_zu(&pac->nactive, MO_RELAXED) >= e->size >> LG_PAGE);
-	bool goes_now = decay_ms(&pac->decay_dirty.decay) == 0, is_kept = !goes_now;
-	if (is_kept && pac_is_bounded(pac)) {
-		pac_hot_flush_bounded(pac);
-		is_kept = pac_hot_has_room(pac, e->size >> LG_PAGE);
-	}
+	bool goes_now = decay_ms(&pac->decay_dirty.decay) == 0;
+	bool is_kept = !goes_now
+	    && (!pac_is_bounded(pac) || pac_has_room(pac, e->size >> LG_PAGE));
 	if (unlikely(e->nguards != 0)) {
 		/* The size grows by the guards, which were not counted as active. */
 		atomic_fetch_add_zu(&pac->nactive, e->nguards, MO_RELAXED);
@@ -923,18 +842,17 @@ pac_dalloc(pac_t *pac, edata_t *e) {
 	e->is_zeroed = false;
 	assert(!e->is_slab && e->recs == NULL);
 	size_t npages = e->size >> LG_PAGE;
-	if (likely(is_kept)) {
-		pac_hpa_keep(pac, e);
-		pac_tell(pac, npages);
-		return;
+	if (!is_kept || !pac_try_keep(pac, e)) {
+		pac_put_unused(pac, e);
 	}
 	atomic_fetch_sub_zu(&pac->nactive, npages, MO_RELAXED);
-	pac_put_unused(pac, e);
 	if (goes_now) {
 		pac_tick(pac, nstime_monotonic_coarse_ns());
 	} else {
-		pac_trim(pac);
-		pac_tell(pac, 0);
+		if (!is_kept) {
+			pac_trim(pac);
+		}
+		pac_tell(pac);
 	}
 }
 
@@ -967,11 +885,8 @@ pac_take_behind(pac_t *pac, const edata_t *e, size_t size) {
 int
 pac_expand(pac_t *pac, edata_t *e, size_t size, bool zero) {
 	assert(size > e->size && (size & PAGE_MASK) == 0 && e->nguards == 0);
-	if (pac_is_bounded(pac)) {
-		pac_hot_flush_bounded(pac);
-	}
 	edata_t *t = pac_take_behind(pac, e, size - e->size);
-	pac_tell_back(pac, 0);
+	pac_tell_back(pac);
 	if (t == NULL) {
 		return ENOMEM;
 	}

@@ -1,11 +1,10 @@
 /*
  * The page cache of an arena: unused pages move from dirty to muzzy to retained to the system.
  * A request is looked for in this order: dirty, muzzy, retained, new address space. Freed pages
- * become dirty, and decay (decay.h) moves them on when pac_tick() is called. The extent of each
- * page class that was freed last (of small classes, those of slabs, the last few) stays "hot" for a
- * moment: it is exchanged atomically without a lock, whole and not joined with neighbours, and the
- * next tick makes it dirty. Statistics count it as dirty. Callers are arena and large;
- * background_thread and arenas tick.
+ * become dirty, and decay (decay.h) moves them on when pac_tick() is called. The extents of each
+ * page class that were freed last stay "hot" for a moment: they are kept whole, not joined with
+ * neighbours, and serve the next requests of their size. The next tick makes them dirty. Statistics
+ * count them as dirty. Callers are arena and large; background_thread and arenas tick.
  */
 #ifndef EXTENT_PAC_H
 #define EXTENT_PAC_H
@@ -20,9 +19,8 @@
  *
  * When new pages are fetched for a large request, as many dirty ones are purged, past the muzzy
  * cache, if pages in use and dirty pages together would exceed the peak of pages in use by more
- * than a quarter. A bounded cache (pac_bound) limits its dirty pages at every allocation and
- * release; it keeps only the extent that was freed last hot, whatever its class, if that is within
- * the limit, and any other allocation or release makes it dirty first.
+ * than a quarter. A bounded cache (pac_bound) limits its unused pages at every allocation and
+ * release.
  */
 
 /* The options dirty_decay_ms and muzzy_decay_ms: the times with which arenas start. */
@@ -30,11 +28,6 @@ extern ssize_t opt_dirty_decay_ms;
 extern ssize_t opt_muzzy_decay_ms;
 /* Reused memory of at least this many bytes is zeroed by purging it instead of memset(). */
 extern size_t opt_calloc_madvise_threshold;
-
-/*
- * In a bounded cache: whether npages pages in use may become unused, in addition to what is dirty.
- */
-bool pac_hot_has_room(const pac_t *pac, size_t npages);
 
 /*
  * Called with no lock held when the pages mapped by all arenas reach a new maximum; NULL if not

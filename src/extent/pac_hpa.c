@@ -148,7 +148,6 @@ pac_hpa_take(pac_t *pac, size_t size) {
 
 bool
 pac_hpa_try_keep(pac_t *pac, edata_t *e) {
-	size_t npages = e->size >> LG_PAGE;
 	ql_t out;
 	if (!hsec_serves(&pac->hpa->sec, e->size)) {
 		return false;
@@ -160,7 +159,6 @@ pac_hpa_try_keep(pac_t *pac, edata_t *e) {
 	e->state = extent_state_hot;
 	emap_set_boundary(e);
 	hsec_put(&pac->hpa->sec, e, &out);
-	pac_hot_count_inactive(pac, npages);
 	hpa_put_all(pac, &out);
 	return true;
 }

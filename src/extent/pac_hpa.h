@@ -32,15 +32,8 @@ edata_t *pac_hpa_take(pac_t *pac, size_t size);
 /* The same, but exactly the pages behind another extent of a huge slab. */
 edata_t *pac_hpa_take_at(pac_t *pac, char *addr, size_t size);
 
-/* Puts an extent of a huge slab into a small extent cache; false: they hold no such. */
+/* Puts an active extent of a huge slab into a small extent cache; false: they hold no such. */
 bool pac_hpa_try_keep(pac_t *pac, edata_t *e);
-/* Makes an active extent hot, no longer in use: in a small extent cache, or in a hot slot. */
-static inline void
-pac_hpa_keep(pac_t *pac, edata_t *e) {
-	if (likely(!e->is_hpa) || !pac_hpa_try_keep(pac, e)) {
-		pac_hot_leave(pac, e);
-	}
-}
 
 /* Does what is due for huge slabs, unless another thread purges. */
 void pac_hpa_tick(pac_t *pac, uint64_t now);

@@ -8,7 +8,6 @@
 #include "extent/pac.h"
 
 #include "extent/pac_hpa.h"
-#include "os/gate.h"
 
 void (*pac_wake_hook)(unsigned arena_ind);
 
@@ -26,27 +25,14 @@ pac_wake(pac_t *pac) {
 	}
 }
 
-static void
-pac_give_back_now(pac_t *pac) {
-	struct tls_s *t = tls_get();
-	if (gate_try_enter(t)) {
-		pac_hot_flush(pac);
-		pac_tick(pac, nstime_monotonic_coarse_ns());
-		gate_exit(t);
-	}
-}
-
-/*
- * Extents in hot slots other than these npages are not counted: they are either small and few, or
- * large, and then they woke the thread themselves. Those in stacks are counted.
- */
 void
-pac_tell_slow(pac_t *pac, size_t npages) {
-	npages += atomic_load_zu(&pac->hot_npages, MO_SEQ_CST);
+pac_tell_slow(pac_t *pac) {
+	size_t npages = ecache_npages(&pac->dirty) + atomic_load_zu(&pac->hot_npages, MO_SEQ_CST);
 	size_t limit = atomic_load_zu(&pac->wake_above, MO_SEQ_CST);
 	if (decay_ms(&pac->decay_dirty.decay) == 0) {
-		pac_give_back_now(pac);
-	} else if (limit != SIZE_MAX && ecache_npages(&pac->dirty) + npages > limit
+		pac_hot_flush(pac);
+		pac_tick(pac, nstime_monotonic_coarse_ns());
+	} else if (limit != SIZE_MAX && npages > limit
 	    && atomic_exchange_zu(&pac->wake_above, SIZE_MAX, MO_SEQ_CST) != SIZE_MAX) {
 		pac_wake(pac);
 	}
@@ -97,9 +83,10 @@ pac_ndirty_last(pac_t *pac) {
 /*
  * The limit is published before the pages are counted for the last time, and a thread that frees
  * adds its pages before it reads the limit: at least one of the two sees the other. For the cache
- * its lock ensures that; for a hot slot, because the limit and the slot are written and read with
- * sequential consistency. Pages first appear in a hot slot and move to the cache later. While they
- * are on their way, and while an allocation or a pass holds more than it keeps, neither count
+ * its lock ensures that; for hot extents, because the limit and the count of their pages are
+ * written and read with sequential consistency. Pages first become hot and move to the cache later.
+ * While they are on their way, and while an allocation or a pass holds more than it keeps, neither
+ * count
  * includes them; pac_tell_back() follows in these cases. test/models/hot.pml is a model of this.
  */
 uint64_t

@@ -2,7 +2,7 @@
  * The fields of the page cache, and what its parts (pac*.c) call of each other.
  * Included by these and by code that inlines a part of them; all other code includes pac.h,
  * which explains the page cache and which lock protects what. Invariant: every unused extent of the
- * arena is in exactly one hot slot or cache, or in the hands of one thread.
+ * arena is in exactly one hot stack or cache, or in the hands of one thread.
  */
 #ifndef EXTENT_PAC_TYPES_H
 #define EXTENT_PAC_TYPES_H
@@ -14,17 +14,20 @@
 #include "meta/emap.h"
 
 /*
- * Slots of a stack of hot extents, powers of two: of the first page classes (one, two and three
- * pages), which are mostly those of slabs, and of greater ones. A stack takes 128 bytes or 1 KiB of
- * metadata, for each page class of which two extents were unused at the same time.
+ * Extents that a stack of hot ones may hold: of the first page classes (one, two and three pages),
+ * which are mostly those of slabs; of greater ones at first, and after it was doubled while full.
+ * A stack takes 80 bytes to 1 KiB of metadata, for each page class that was unused once.
  */
 #define PAC_HOT_SHALLOW 16u
-#define PAC_HOT_DEEP 128u
 #define PAC_HOT_SHALLOW_CLASSES 3u
+#define PAC_HOT_FIRST 8u
+#define PAC_HOT_DEEP 128u
 
-/* Further hot extents of one page class. An extent may lie in any slot. */
+/* The hot extents of one page class, the one that was freed last on top. */
 typedef struct {
-	atomic_p_t slots[PAC_HOT_SHALLOW]; /* or PAC_HOT_DEEP */
+	unsigned n;     /* extents in it */
+	unsigned depth; /* extents that it may hold */
+	edata_t *extents[];
 } pac_hot_stack_t;
 
 /* X(name, type, text of the manual). */
@@ -65,16 +68,10 @@ typedef struct pac_s {
 	ecache_t dirty;
 	ecache_t muzzy;
 	ecache_t retained;
-	/* The hot extent of each page class; NULL means that the slot is empty. */
-	atomic_p_t hot[SC_NPSIZES_MAX];
-	/* Stacks of further hot extents, pac_hot_stack_t; NULL: that class has none yet. */
-	atomic_p_t hot_stacks[SC_NPSIZES_MAX];
-	/* The slot at which each stack is filled next, a hint: from there on slots are likely empty. */
-	atomic_u8_t hot_tops[SC_NPSIZES_MAX];
-	/*
-	 * Pages in these stacks. Counted before an extent is put there and after it is taken, so it
-	 * is never too low.
-	 */
+	mutex_t hot_mtx;
+	/* Hot extents by page class, under hot_mtx; NULL: none yet. */
+	pac_hot_stack_t *hot[SC_NPSIZES_MAX];
+	/* Pages in these stacks; written under hot_mtx, read by anyone. */
 	atomic_zu_t hot_npages;
 	/* Serves small extents from huge slabs (extent/pac_hpa.h); NULL: hpa is off. */
 	hpa_t *hpa;
@@ -84,15 +81,15 @@ typedef struct pac_s {
 } pac_t;
 
 /*
- * Called when npages more pages are unused: wakes the background thread if it has to know, or
- * purges at once if the decay time is 0. The caller holds no lock and need not be inside the gate.
+ * Called after more pages became unused: wakes the background thread if it has to know, or purges
+ * at once if the decay time is 0. The caller is inside the gate and holds no lock.
  */
-void pac_tell_slow(pac_t *pac, size_t npages);
+void pac_tell_slow(pac_t *pac);
 
 ALWAYS_INLINE void
-pac_tell(pac_t *pac, size_t npages) {
+pac_tell(pac_t *pac) {
 	if (unlikely(atomic_load_zu(&pac->wake_above, MO_SEQ_CST) != SIZE_MAX)) {
-		pac_tell_slow(pac, npages);
+		pac_tell_slow(pac);
 	}
 }
 
@@ -135,6 +132,7 @@ pac_put_unused(pac_t *pac, edata_t *e) {
  */
 void pac_mapped_add(pac_t *pac, size_t bytes);
 void pac_mapped_count(pac_t *pac, size_t bytes);
+void pac_mapped_sub(pac_t *pac, size_t bytes);
 /*
  * Removes the pages from the process; the address space is kept as retained or returned too. The
  * extent is the caller's and becomes a cache's. batch: that of the pass that purges; NULL if there

@@ -28,7 +28,7 @@ typedef enum {
 	extent_state_dirty,
 	extent_state_muzzy,
 	extent_state_retained,
-	extent_state_hot,     /* in a hot slot of its page cache (extent/pac.h) */
+	extent_state_hot,     /* hot in its page cache (extent/pac.h) */
 	extent_state_shelter, /* serves requests while the gate is closed (thread/shelter.h) */
 	extent_state_shut,    /* freed recently and without access (arena/shut.h) */
 	extent_state_count
@@ -81,11 +81,6 @@ struct edata_s {
 			/* large: usable size in bytes (size may include a page for the offset) */
 			size_t large_usize;
 			char *large_start; /* large: address of the object, in the first page */
-			/*
-			 * large: index of its hot slot: the page class of size, or the only slot of
-			 * a bounded cache
-			 */
-			uint8_t large_pind;
 		};
 	} u;
 	edata_t *next_all; /* next descriptor of the arena (edata_cache.h); never changes */

@@ -298,7 +298,8 @@ bin_grow_next(cache_bin_t *b, tcache_cold_t *c) {
 
 /*
  * Bytes by which the bins of all threads together exceed their limits. One grant takes at most half
- * of what is left of the budget, so that the first threads do not use all of it.
+ * of what is left of the budget, so that the first threads do not use all of it. Large objects have
+ * a budget of the thread besides: in a thread that becomes slow they lie unused until its upkeep.
  */
 static struct {
 	atomic_zu_t bytes;
@@ -321,35 +322,48 @@ grants_change(tcache_t *tc, size_t before, size_t after) {
 	atomic_fetch_add_zu(&grants.bytes, after - before, MO_RELAXED);
 }
 
+/* Whether the budgets allow objects of `more` bytes together in this bin. */
+static bool
+grants_have_room(const tcache_t *tc, unsigned slot, size_t more) {
+	size_t used = atomic_load_zu(&grants.bytes, MO_RELAXED);
+	bool is_within = slot_size(slot) <= TCACHE_LARGE_SOME
+	    || tc->granted + more <= TCACHE_GRANT_LARGE;
+	return is_within && used <= TCACHE_GRANT_MAX && more <= (TCACHE_GRANT_MAX - used) / 2;
+}
+
 /*
- * Doubles the slots of a full bin, if the thread alternates between taking and freeing more objects
- * than the bin holds, and if the budget allows it. A limit that was set by an option or a call is
- * never exceeded.
+ * Doubles the slots of a full bin, or gives the first one to a bin without, if the thread
+ * alternates between taking and freeing more objects than the bin holds, and if the budgets allow
+ * it. A limit that was set by an option or a call is never exceeded.
  */
 static bool
 bin_try_grant(tcache_t *tc, unsigned slot) {
 	assert(tc->bins[slot].head == tc->bins[slot].full);
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
-	size_t more = c->nslots * slot_size(slot), used = atomic_load_zu(&grants.bytes, MO_RELAXED);
+	unsigned next = c->nslots == 0 ? 1 : c->nslots * 2u;
 	if (!c->is_swinging || !tc->is_auto || !tcache_may_grant(slot - 1, c->max)
-	    || c->nslots * 2u > TCACHE_NSLOTS_LIMIT || used > TCACHE_GRANT_MAX
-	    || more > (TCACHE_GRANT_MAX - used) / 2) {
+	    || next > TCACHE_NSLOTS_LIMIT
+	    || !grants_have_room(tc, slot, (next - c->nslots) * slot_size(slot))) {
 		return false;
 	}
 	size_t before = bin_granted(c, slot);
-	bin_resize(b, c, c->nslots * 2u);
+	bin_resize(b, c, next);
 	grants_change(tc, before, bin_granted(c, slot));
 	return b->head != b->full;
 }
 
-/* Halves the slots, but not below the limit, after upkeep has flushed idle objects. */
+/*
+ * Halves the slots, but not below the limit, after upkeep has flushed idle objects. A bin whose
+ * limit is 0 keeps one slot.
+ */
 static void
 bin_ungrant(tcache_t *tc, unsigned slot) {
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
 	size_t before = bin_granted(c, slot);
-	unsigned least = (unsigned)max_zu(max_zu(c->max, bin_ncached(b, c)), TCACHE_NSLOTS_FIRST);
+	unsigned first = c->max == 0 ? 1 : TCACHE_NSLOTS_FIRST;
+	unsigned least = (unsigned)max_zu(max_zu(c->max, bin_ncached(b, c)), first);
 	c->is_swinging = false;
 	if (c->nslots > least) {
 		bin_resize(b, c, (unsigned)max_zu(c->nslots / 2, least));
@@ -444,6 +458,18 @@ tcache_try_gather(tsd_t *tsd, arena_t *a) {
 
 /* ------------------------------------------------------------------ taking and putting */
 
+void
+tcache_make_way(tsd_t *tsd, tcache_t *tc, size_t want) {
+	for (unsigned s = tc->nslots - 1; want > 0 && tc->granted != 0
+	    && slot_size(s) > TCACHE_LARGE_SOME; s--) {
+		size_t size = slot_size(s);
+		unsigned have = tc->cold[s].nslots == 0 ? 0 : bin_ncached(&tc->bins[s], &tc->cold[s]);
+		unsigned n = (unsigned)min_zu(have, (want + size - 1) / size);
+		bin_flush_bottom(tsd, tc, s, n);
+		want -= min_zu(want, n * size);
+	}
+}
+
 ALWAYS_INLINE unsigned
 slot_fetch_objects(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot, void **out, unsigned n) {
 	assert(n > 0);
@@ -454,7 +480,26 @@ slot_fetch_objects(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot, void 
 		return arena_small_fill(from, slot - 1, bin_shard(tsd, slot), out, n, nrequests, 1);
 	}
 	arena_large_count_requests(from, slot - 1, nrequests, 1, 0);
-	return arena_large_fill(from, slot_size(slot), out, n);
+	unsigned got = arena_large_reuse(from, slot_size(slot), out, n);
+	if (got == 0) {
+		if (slot_size(slot) > TCACHE_LARGE_SOME) {
+			tcache_make_way(tsd, tc, slot_size(slot));
+		}
+		out[0] = arena_large_malloc(from, slot_size(slot), 0, false);
+		got = out[0] != NULL;
+	}
+	return got;
+}
+
+/* Counts n objects that the thread got from an arena. */
+ALWAYS_INLINE void
+bin_count_filled(tsd_t *tsd, const tcache_t *tc, unsigned slot, unsigned n) {
+	if (tc->is_auto) {
+		tsd->filled += (uint64_t)n * slot_size(slot);
+		if (!slot_is_small(slot)) {
+			thread_event_note_held(tsd);
+		}
+	}
 }
 
 /*
@@ -468,13 +513,17 @@ bin_fill_count(const tsd_t *tsd, const tcache_t *tc, arena_t *from, unsigned slo
 	unsigned nslots = (unsigned)min_zu(tc->cold[slot].nslots, tc->cold[slot].max),
 	    most = nslots - nslots / 8;
 	if (!slot_is_small(slot)) {
+		nslots = tc->cold[slot].nslots;
 		return has_missed ? (nslots + 1) / 2 : nslots != 0;
 	}
 	const bin_t *bin = arena_bin(from, slot - 1, bin_shard(tsd, slot));
 	return has_missed && STOCK_SEEN(bin->stock.n) >= most ? most : (nslots + 1) / 2;
 }
 
-/* Fills the empty stack from the arena. It stays empty if there is no memory. */
+/*
+ * Fills the empty stack from the arena. It stays empty if there is no memory, or if the bin has no
+ * slots.
+ */
 ALWAYS_INLINE void
 bin_fill(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 	cache_bin_t *b = &tc->bins[slot];
@@ -498,9 +547,7 @@ bin_fill(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 	assert(got <= n);
 	cache_bin_set_head(b, bin_bottom(c) - got);
 	bin_check(b, c);
-	if (tc->is_auto) {
-		tsd->filled += (uint64_t)got * slot_size(slot);
-	}
+	bin_count_filled(tsd, tc, slot, got);
 }
 
 /*
@@ -545,9 +592,7 @@ slot_fetch_one(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 	if (slot_fetch_objects(tsd, tc, from, slot, &p, 1) == 0) {
 		return NULL;
 	}
-	if (tc->is_auto) {
-		tsd->filled += slot_size(slot);
-	}
+	bin_count_filled(tsd, tc, slot, 1);
 	return p;
 }
 
@@ -564,7 +609,7 @@ tcache_take(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 	if (b->head == b->empty && c->is_marked) {
 		bin_unmark(b, c);
 	}
-	if (b->head == b->empty && c->max > 0) {
+	if (b->head == b->empty) {
 		bin_fill(tsd, tc, from, slot);
 	}
 	void *p;
@@ -631,10 +676,13 @@ tcache_try_put(tsd_t *tsd, tcache_t *tc, unsigned slot, void *ptr) {
 		bin_grow_next(b, c);
 	}
 	if (b->head == b->full) {
-		if (c->nslots == 0) {
+		if (c->nslots == 0 && !bin_try_grant(tc, slot)) {
+			c->has_stowed = true;
 			return false;
 		}
-		bin_make_room(tsd, tc, slot);
+		if (b->head == b->full) {
+			bin_make_room(tsd, tc, slot);
+		}
 	}
 	bool is_pushed = cache_bin_try_push(b, ptr);
 	assert(is_pushed);
@@ -665,6 +713,7 @@ bin_is_mark_young(const tcache_cold_t *c, uint16_t now) {
 	return c->nslots > c->max && (uint16_t)(now - c->marked_at) < 2;
 }
 
+/* Of a bin whose limit is 0 all objects are idle that nothing has used; of others one may stay. */
 static void
 bin_upkeep(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	cache_bin_t *b = &tc->bins[slot];
@@ -684,8 +733,9 @@ bin_upkeep(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	c->marked_at = now;
 	bin_unmark(b, c);
 	unsigned n = bin_ncached(b, c);
-	if (n > 1) {
-		b->empty = b->head + (n + 1) / 2;
+	bool is_granted_only = c->max == 0;
+	if (n > !is_granted_only) {
+		b->empty = b->head + (is_granted_only ? n / 2 : (n + 1) / 2);
 		c->is_marked = true;
 	}
 }
@@ -702,10 +752,25 @@ tcache_gc_step(tsd_t *tsd, tcache_t *tc) {
 	}
 }
 
+/* One step more for large objects that were granted a place: they would wait for all other bins. */
+static void
+tcache_gc_large(tsd_t *tsd, tcache_t *tc) {
+	unsigned first = sz_s2i(TCACHE_LARGE_SOME) + 2u;
+	for (unsigned i = first; i < tc->nslots && tc->granted != 0; i++) {
+		unsigned next = tc->gc_large + 1;
+		tc->gc_large = next < first || next >= tc->nslots ? first : next;
+		if (tc->cold[tc->gc_large].nslots > 0) {
+			bin_upkeep(tsd, tc, tc->gc_large);
+			return;
+		}
+	}
+}
+
 void
 tcache_heartbeat(tsd_t *tsd, uint64_t bytes UNUSED) {
 	if (tsd->tcache != NULL) {
 		tcache_gc_step(tsd, tsd->tcache);
+		tcache_gc_large(tsd, tsd->tcache);
 	}
 }
 

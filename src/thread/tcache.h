@@ -52,6 +52,7 @@ typedef struct tcache_s {
 	uint64_t interval;    /* explicit caches: sample interval when the distances were drawn */
 	size_t granted;       /* bytes of objects in the slots beyond the bins' limits */
 	unsigned nslots;      /* number of bins, slot 0 included */
+	unsigned gc_large;    /* bin of large objects that upkeep examined last */
 	tcache_cold_t *cold;  /* nslots of them */
 	cache_bin_t *bins;    /* nslots of them, 64-byte aligned */
 	tcache_spare_t spares[TCACHE_NSPARES];
@@ -98,6 +99,11 @@ void tcache_uncount(tsd_t *tsd, tcache_t *tc, unsigned slot);
 void tcache_uncount_fast(tcache_t *tc, size_t usize);
 /* Puts an object of class slot-1 in. Returns false if the bin has no slots; the caller frees it. */
 bool tcache_try_put(tsd_t *tsd, tcache_t *tc, unsigned slot, void *ptr);
+/*
+ * Flushes cached objects above TCACHE_LARGE_SOME, together `want` bytes or more, so that a large
+ * request takes their pages instead of new ones. Called where no hot extent fits the request.
+ */
+void tcache_make_way(tsd_t *tsd, tcache_t *tc, size_t want);
 
 /* Takes a spare region and its record, which is cleared. Returns NULL if there is none. */
 void *tcache_spare_take(tcache_t *tc, unsigned slot, sample_rec_t **rec);

@@ -8,15 +8,20 @@
 #include "arena/bin_info.h"
 #include "meta/sz.h"
 
-bool opt_tcache = true;
-size_t opt_tcache_max = (size_t)128 << 10;
-ssize_t opt_lg_tcache_nslots_mul = 1;
-/* Defaults of the options; with other values no grants are made. */
+/* Defaults of the options; other values are obeyed exactly, and no grants are made then. */
+#define TCACHE_MAX_DEFAULT ((size_t)4 << 20)
 #define NSLOTS_SMALL_MIN 20
 #define NSLOTS_SMALL_MAX 200
 #define NSLOTS_LARGE 20
-/* Classes above this size have fewer slots by default, so that no bin holds more than 640 KiB. */
+/*
+ * Classes above this size have fewer slots by default, so that no bin holds more than 640 KiB;
+ * those above TCACHE_LARGE_SOME have only what they are granted.
+ */
 #define LARGE_FULL_MAX ((size_t)32 << 10)
+
+bool opt_tcache = true;
+size_t opt_tcache_max = TCACHE_MAX_DEFAULT;
+ssize_t opt_lg_tcache_nslots_mul = 1;
 unsigned opt_tcache_nslots_small_min = NSLOTS_SMALL_MIN;
 unsigned opt_tcache_nslots_small_max = NSLOTS_SMALL_MAX;
 unsigned opt_tcache_nslots_large = NSLOTS_LARGE;
@@ -27,7 +32,6 @@ unsigned opt_lg_tcache_flush_large_div = 1;
 bool opt_experimental_tcache_gc = true;
 
 size_t tcache_max_default;
-size_t tcache_past_max;
 unsigned tcache_nhbins;
 
 /* Upper bound of the number of classes up to TCACHE_MAX_LIMIT. */
@@ -44,8 +48,11 @@ ncached_from_options(szind_t szind) {
 	assert(szind < SC_NSIZES);
 	if (szind >= SC_NBINS) {
 		size_t size = sz_i2s(szind);
-		return size > LARGE_FULL_MAX && opt_tcache_nslots_large == NSLOTS_LARGE
-		    ? (unsigned)(NSLOTS_LARGE * LARGE_FULL_MAX / size) : opt_tcache_nslots_large;
+		if (size <= LARGE_FULL_MAX || size > TCACHE_MAX_DEFAULT
+		    || opt_tcache_nslots_large != NSLOTS_LARGE || opt_tcache_max != TCACHE_MAX_DEFAULT) {
+			return opt_tcache_nslots_large;
+		}
+		return size <= TCACHE_LARGE_SOME ? (unsigned)(NSLOTS_LARGE * LARGE_FULL_MAX / size) : 0;
 	}
 	uint64_t n = bin_infos[szind].nregs;
 	n = opt_lg_tcache_nslots_mul >= 0 ? n << opt_lg_tcache_nslots_mul
@@ -67,7 +74,9 @@ tcache_ncached_max_default(szind_t szind) {
 
 bool
 tcache_may_grant(szind_t szind, unsigned max) {
-	return limits.may_grant && max == ncached_from_options(szind);
+	/* Builds that check memory watch freed large objects (arena/shut.h), so none is cached. */
+	bool is_watched = config_hardening && sz_i2s(szind) > TCACHE_LARGE_SOME;
+	return limits.may_grant && max == ncached_from_options(szind) && !is_watched;
 }
 
 bool
@@ -99,9 +108,9 @@ tcache_boot(void) {
 	tcache_max_default = sz_i2s(sz_s2i(min_zu(opt_tcache_max, TCACHE_MAX_LIMIT)));
 	tcache_nhbins = sz_s2i(tcache_max_default) + 1;
 	assert(tcache_max_default <= TCACHE_MAX_LIMIT && tcache_nhbins <= SC_NSIZES);
-	limits.may_grant = opt_tcache_nslots_small_min == NSLOTS_SMALL_MIN
+	limits.may_grant = opt_tcache_max == TCACHE_MAX_DEFAULT
+	    && opt_tcache_nslots_small_min == NSLOTS_SMALL_MIN
 	    && opt_tcache_nslots_small_max == NSLOTS_SMALL_MAX
 	    && opt_tcache_nslots_large == NSLOTS_LARGE && opt_lg_tcache_nslots_mul == 1
 	    && !limits.has_ncached;
-	tcache_past_max = max_zu(tcache_max_default, SC_LARGE_MINCLASS - 1);
 }

@@ -12,8 +12,16 @@
 #define TCACHE_NCACHED_LIMIT 8191u /* maximum of ncached_max settings, in objects */
 /* Largest size that a cache can hold, in bytes. */
 #define TCACHE_MAX_LIMIT ((size_t)8 << 20)
-/* Bytes that the bins of all threads together may hold beyond their limits. */
+/*
+ * Bytes that the bins of all threads together may hold beyond their limits, and those of one thread
+ * if they hold objects of more than TCACHE_LARGE_SOME bytes.
+ */
 #define TCACHE_GRANT_MAX ((size_t)32 << 20)
+#define TCACHE_GRANT_LARGE ((size_t)16 << 20)
+/*
+ * Objects above this size are cached only if the thread uses the class again and again, as a grant.
+ */
+#define TCACHE_LARGE_SOME ((size_t)128 << 10)
 
 extern bool opt_tcache;
 extern size_t opt_tcache_max;
@@ -30,8 +38,6 @@ extern bool opt_experimental_tcache_gc;
 /* Largest cached size (a class) and number of classes cached by default. */
 extern HIDDEN size_t tcache_max_default;
 extern unsigned tcache_nhbins;
-/* Requests above this size are large objects that no cache of default limits holds. */
-extern HIDDEN size_t tcache_past_max;
 
 void tcache_boot(void);
 /* Maximum number of objects of a class in a new cache. */

@@ -93,8 +93,8 @@ thread_event_hasten(tsd_t *tsd, uint64_t beat_bytes) {
 	assert(tsd->beat_bytes <= THREAD_EVENT_BYTES);
 	assert(beat_bytes >= THREAD_EVENT_LEAST);
 	tsd->beat_bytes = tsd->beat_bytes < beat_bytes ? tsd->beat_bytes : beat_bytes;
-	uint32_t n_hot = thread_event_hot_requests(tsd);
-	tsd->n_hot = tsd->n_hot < n_hot ? tsd->n_hot : n_hot;
+	uint32_t n_direct = thread_event_direct_requests(tsd);
+	tsd->n_direct = tsd->n_direct < n_direct ? tsd->n_direct : n_direct;
 }
 
 /*
@@ -199,12 +199,11 @@ thread_event_came_down(tsd_t *tsd, uint64_t now) {
 	tsd->look_below = pace_look_below(held, share);
 	pace_add_down(pace_way_down(&tsd->told_most, held, share));
 	pace_tell(now);
-	return pace_way_down(&tsd->held_most, held, THREAD_EVENT_MUCH) != 0;
+	return pace_way_down(&tsd->held_most, held, THREAD_EVENT_OWN) != 0;
 }
 
-/* At a heartbeat: what the thread has may have risen. */
-static void
-pace_note_held(tsd_t *tsd) {
+void
+thread_event_note_held(tsd_t *tsd) {
 	uint64_t held = tsd_held(tsd);
 	pace_raise(&tsd->told_most, held);
 	pace_raise(&tsd->held_most, held);
@@ -261,7 +260,7 @@ thread_event_heartbeat(tsd_t *tsd, uint64_t bytes) {
 	tsd->tls->inside++;
 	uint64_t now = nstime_monotonic_coarse_ns();
 	pace_keep(tsd, now, bytes);
-	pace_note_held(tsd);
+	thread_event_note_held(tsd);
 	pace_tell(now);
 	arenas_tick(now);
 	for (thread_event_hook_t *const *h = thread_event_hooks; h != NULL && *h != NULL; h++) {

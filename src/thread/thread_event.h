@@ -25,12 +25,14 @@
 #define THREAD_EVENT_SOON ((uint64_t)1 << 10)
 #define THREAD_EVENT_LEAST ((uint64_t)64)
 /*
- * Net bytes a thread must release before its countdowns are cut short (16 MiB), or before those of
- * all threads are, if they add up to it. It is well below what may remain when decay is over.
+ * Net bytes a thread must release before its countdowns are cut short (8 MiB; its cache may keep
+ * 16 MiB more, see TCACHE_GRANT_LARGE), and those that all threads must release together before the
+ * countdowns of all are (16 MiB). Both are well below what may remain when decay is over.
  * THREAD_EVENT_SOME is the step in which a thread adds to the sum; with many threads it is smaller,
  * so that together they do not keep more than that unreported. A thread that frees as much as it
  * allocates keeps its pages and its pace.
  */
+#define THREAD_EVENT_OWN ((uint64_t)8 << 20)
 #define THREAD_EVENT_MUCH ((uint64_t)16 << 20)
 #define THREAD_EVENT_SOME ((uint64_t)1 << 20)
 /* Minimum time between two recalls of all threads: a constant, and more for each thread. */
@@ -51,12 +53,7 @@
  */
 extern HIDDEN atomic_b_t thread_event_is_strict;
 #define THREAD_EVENT_CACHED 32u
-#define THREAD_EVENT_LARGE 128u
-/*
- * One that no hot extent serves counts as this many past the cache, and a heartbeat comes after
- * THREAD_EVENT_SOME bytes of such requests.
- */
-#define THREAD_EVENT_DIRECT 8u
+#define THREAD_EVENT_DIRECT 16u
 
 /*
  * Requests of `size` until the next heartbeat at the thread's own pace (>= 1), and large ones past
@@ -76,9 +73,9 @@ thread_event_requests(const tsd_t *tsd, size_t size) {
 }
 
 ALWAYS_INLINE uint32_t
-thread_event_hot_requests(const tsd_t *tsd) {
+thread_event_direct_requests(const tsd_t *tsd) {
 	bool is_strict = atomic_load_b(&thread_event_is_strict, MO_RELAXED);
-	return is_strict ? 0 : (uint32_t)(tsd->beat_bytes / (THREAD_EVENT_BYTES / THREAD_EVENT_LARGE));
+	return is_strict ? 0 : (uint32_t)(tsd->beat_bytes / (THREAD_EVENT_BYTES / THREAD_EVENT_DIRECT));
 }
 
 /*
@@ -106,7 +103,12 @@ void thread_event_hasten(tsd_t *tsd, uint64_t beat_bytes);
  * where the next look is due.
  */
 bool thread_event_came_down(tsd_t *tsd, uint64_t now);
-/* The same at the end of the thread, because its decrease would not be seen otherwise. */
+/*
+ * Notes what the thread has from the arenas now, as the maximum from which a decrease counts. At
+ * heartbeats, and where large objects come from an arena: several pass between two heartbeats.
+ */
+void thread_event_note_held(tsd_t *tsd);
+/* At the end of the thread, whose decrease would not be seen otherwise. */
 void thread_event_note_end(tsd_t *tsd);
 void thread_event_postfork_child(void);
 

@@ -104,7 +104,7 @@ tsd_may_look(const tsd_t *tsd) {
 static void
 tsd_take_settings(tsd_t *tsd) {
 	thread_event_take_interval(tsd);
-	tsd->n_hot = 0; /* somebody may wait for the next large request */
+	tsd->n_direct = 0; /* somebody may wait for the next large request */
 	if (tsd->tcache != NULL) {
 		tcache_retune(tsd, tsd->tcache);
 	}

@@ -63,7 +63,7 @@ struct tsd_s {
 	 */
 	uint64_t sample_interval;
 	uint64_t sample_gap;          /* bytes past the cache until a sample is due */
-	uint32_t n_hot;               /* large requests that may be served between heartbeats */
+	uint32_t n_direct;            /* requests past the cache until the next heartbeat */
 	/* somebody waits for bytes (thread_event), as this thread last saw it */
 	bool is_strict;
 	uint64_t event_bytes;         /* bytes allocated since the last heartbeat */

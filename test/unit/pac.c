@@ -174,41 +174,26 @@ test_serve(void) {
 	pac_wake_hook = NULL;
 }
 
-/*
- * A hot extent out of its slot, as for a moment in the hands of a thread that finds that it does
- * not fit.
- */
-static edata_t *
-take_in_hand(size_t size, atomic_p_t **from) {
-	edata_t *e = pac_alloc(pac, size, PAGE, false);
-	pac_dalloc(pac, e);
-	for (unsigned i = 0; i < SC_NPSIZES; i++) {
-		if (atomic_load_p(&pac->hot[i], MO_RELAXED) == e) {
-			*from = &pac->hot[i];
-			return atomic_exchange_p(*from, NULL, MO_SEQ_CST);
-		}
-	}
-	return NULL;
-}
-
 /* The thread that serves looks while an extent is in nobody's place, and sleeps. */
 static void
 test_back_in_place(void) {
-	atomic_p_t *slot = NULL;
+	edata_t *e, *in_hand = NULL;
 	pac_wake_hook = count_wake;
 	nwakes = 0;
 	start(1000, 0);
-	edata_t *e = take_in_hand(20 * PAGE, &slot);
-	ok(e != NULL, "a hot extent, in hand");
+	e = pac_alloc(pac, 20 * PAGE, PAGE, false);
+	pac_dalloc(pac, e);
+	is_uint(pac_hot_take(pac, 20 * PAGE, 20 * PAGE, PAGE, &in_hand, 1), 1, "a hot extent, in hand");
+	ok(in_hand == e && e->state == extent_state_active, "is the one that was freed");
 	is_uint(pac_serve(pac, clock_ns), UINT64_MAX, "nothing is seen of it");
-	pac_hot_misfit(pac, e);
+	pac_put_unused(pac, e);
+	pac_tell_back(pac);
 	is_uint(nwakes, 1, "put back it wakes");
 	pac_purge(pac, clock_ns, true);
-	e = take_in_hand(21 * PAGE, &slot);
 	is_uint(pac_serve(pac, clock_ns), UINT64_MAX, "again");
-	atomic_store_p(slot, e, MO_SEQ_CST);
-	e = pac_alloc(pac, 20 * PAGE, PAGE, false);
-	is_uint(nwakes, 2, "what an allocation took and leaves wakes (%zu pages)", ndirty());
+	e = pac_alloc(pac, 21 * PAGE, PAGE, false);
+	pac_dalloc(pac, e);
+	is_uint(nwakes, 2, "what is freed to a stack wakes (%zu pages)", ndirty());
 	pac_wake_hook = NULL;
 }
 
@@ -467,9 +452,9 @@ nactive(void) {
 	return atomic_load_zu(&pac->nactive, MO_RELAXED);
 }
 
-static const edata_t *
-hot_bounded(void) {
-	return atomic_load_p(&pac->hot[pac_hot_bounded()], MO_RELAXED);
+static size_t
+nhot(void) {
+	return atomic_load_zu(&pac->hot_npages, MO_RELAXED);
 }
 
 /* By bytes: never more than the peak, never more than half beside what is in use, or the least. */
@@ -485,20 +470,20 @@ test_bound(void) {
 	}
 	pac_dalloc(pac, e[0]);
 	is_uint(ndirty() * PAGE, 10 * MIB, "one of ten unused: it stays");
-	ok(hot_bounded() == e[0], "hot");
-	ok((e[0] = pac_alloc(pac, 10 * MIB, PAC_GRAIN, false)) != NULL && hot_bounded() == NULL,
+	is_uint(nhot() * PAGE, 10 * MIB, "hot");
+	ok((e[0] = pac_alloc(pac, 10 * MIB, PAC_GRAIN, false)) != NULL && nhot() == 0,
 	    "it is used again, whole");
 	is_uint(ecache_npages(&pac->dirty) + nactive(), 100 * MIB / PAGE, "and nothing else");
 	pac_dalloc(pac, e[0]);
 	pac_dalloc(pac, pac_alloc(pac, 10 * MIB - PAC_GRAIN, PAC_GRAIN, false));
 	is_uint(ndirty() * PAGE, 10 * MIB, "another size takes its pages");
-	is_uint(hot_bounded()->size, 10 * MIB - PAC_GRAIN, "and is hot in its place, of all that are");
+	is_uint(nhot() * PAGE, 10 * MIB - PAC_GRAIN, "and is hot in its place");
 	for (unsigned i = 1; i < 9; i++) {
 		pac_dalloc(pac, e[i]);
 		bad += ndirty() > max_zu(nactive() / 2, 8 * MIB / PAGE);
 	}
 	is_uint(bad, 0, "nine unused: half of what is in use, or the least");
-	ok(hot_bounded() == NULL, "none of them is hot where it is beyond that");
+	ok(nhot() * PAGE <= 8 * MIB, "hot or not");
 	is_uint(ndirty() * PAGE, 8 * MIB, "the least in the end");
 	is_uint(sys.dontneed, 82 * MIB, "the rest was given back, no more");
 	e[0] = pac_alloc(pac, 10 * MIB, PAC_GRAIN, false);

@@ -133,7 +133,7 @@ test_page_classes(void) {
 static void
 body(void) {
 	test_classes();
-	is_uint(sz_ladder_max, max_zu(8 * PAGE, (size_t)128 << 10), "the ladder ends with the caches");
+	is_uint(sz_ladder_max, (size_t)4 << 20, "the ladder ends with the caches");
 	test_usizes("only pages above the ladder");
 	test_aligned();
 	test_page_classes();

@@ -82,7 +82,8 @@ test_max(void) {
 		bad += wrong_if(tcache_max_set(tsd, maxima[i]) != 0)
 		    || wrong_if(tsd->tcache_max != max);
 		tsd_leave();
-		for (size_t size = 8; size < 200000; size += size / 3 + 1) {
+		/* Larger ones have no slots of their own by default. */
+		for (size_t size = 8; size < TCACHE_LARGE_SOME; size += size / 3 + 1) {
 			fill_and_empty(size);
 			bad += sz_s2u(size) > max ? ncached_max(size) != 0 : ncached_max(size) == 0;
 		}

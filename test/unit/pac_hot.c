@@ -1,7 +1,7 @@
 /*
- * arena/large_hot.h: what is freed is had again, from the slot by its size exactly, from the stack
- * with an eighth of slack; the counts stay those of large.c; threads that take and leave extents of
- * different sizes of one page class own each of theirs alone.
+ * extent/pac_hot.h and what large.c does with it: what is freed is had again, last in, first out,
+ * with an eighth of slack; counts of pages and objects stay exact; stacks grow; threads that take
+ * and leave extents of different sizes of one page class own each of theirs alone.
  */
 #include "core.h"
 
@@ -9,7 +9,6 @@
 
 #include "arena/arenas.h"
 #include "arena/inspect.h"
-#include "arena/large_hot.h"
 #include "os/gate.h"
 
 #define N_THREADS 6
@@ -17,11 +16,22 @@
 
 static arena_t *arena;
 
+/* Whether a hot extent serves the request; *p is the object then. */
+static bool
+was_reused(size_t usize, void **p) {
+	gate_enter(tls_get());
+	bool is_done = arena_large_reuse(arena, usize, p, 1) == 1;
+	if (is_done) {
+		arena_large_count_requests(arena, sz_s2i(usize), 1, 0, 0);
+	}
+	gate_exit(tls_get());
+	return is_done;
+}
+
 static void *
-hot_or_long(size_t usize) {
+reused_or_new(size_t usize) {
 	void *p = NULL;
-	if (!large_hot_try_malloc(arena, usize, false, &p) && !large_hot_try_malloc_near(arena, usize,
-	    &p)) {
+	if (!was_reused(usize, &p)) {
 		gate_enter(tls_get());
 		p = arena_large_malloc(arena, usize, 0, false);
 		arena_large_count_requests(arena, sz_s2i(usize), 1, 0, 0);
@@ -30,79 +40,16 @@ hot_or_long(size_t usize) {
 	return p;
 }
 
-static bool
-hot_is_freed(edata_t *e, void *p) {
-	size_t npages;
-	bool is_freed = large_hot_try_free(arena, e, p, false, &npages);
-	if (is_freed) {
-		pac_tell(&arena->pac, npages);
-	}
-	return is_freed;
-}
-
 static void
-hot_or_long_free(void *p) {
-	edata_t *e = emap_edata(p);
-	size_t npages;
-	if (hot_is_freed(e, p)) {
-		return;
-	}
-	if (large_hot_try_free_more(arena, e, p, &npages)) {
-		pac_tell(&arena->pac, npages);
-	} else {
-		gate_enter(tls_get());
-		arena_large_dalloc(e);
-		gate_exit(tls_get());
-	}
+free_large(void *p) {
+	gate_enter(tls_get());
+	arena_large_dalloc(emap_edata(p));
+	gate_exit(tls_get());
 }
 
 static size_t
 active_pages(void) {
 	return atomic_load_zu(&arena->pac.nactive, MO_RELAXED);
-}
-
-static void
-test_one(void) {
-	size_t usize = 64 * PAGE, extent = usize + (opt_cache_oblivious ? PAGE : 0);
-	void *p = NULL, *q = NULL;
-	ok(!large_hot_try_malloc(arena, usize, false, &p), "nothing was freed yet");
-	p = hot_or_long(usize);
-	size_t active = active_pages(), dirty = pac_ndirty(&arena->pac);
-	edata_t *e = emap_edata(p);
-	ok(!hot_is_freed(e, (char *)p + 8), "a pointer into an object is not freed here");
-	ok(hot_is_freed(e, p), "a free leaves it hot");
-	is_uint(elem_state(emap_elem(p)), extent_state_hot, "as the page map says");
-	is_uint(active - active_pages(), extent >> LG_PAGE, "its pages are not in use");
-	is_uint(pac_ndirty(&arena->pac) - dirty, extent >> LG_PAGE, "but dirty");
-	ok(!large_hot_try_malloc(arena, usize + PAGE, false, &q),
-	    "another size of its class does not get it");
-	ok(!large_hot_try_malloc(arena, usize - PAGE, false, &q), "nor a smaller one");
-	ok(large_hot_try_malloc(arena, usize, false, &q) && q == p, "the same size does");
-	is_uint(elem_state(emap_elem(p)), extent_state_active, "it is in use");
-	is_uint(active_pages(), active, "and counted");
-	ok(!large_hot_try_malloc(arena, usize, false, &q), "once");
-	void *other = hot_or_long(usize);
-	ok(hot_is_freed(emap_edata(p), p), "the first one freed is hot");
-	ok(!hot_is_freed(emap_edata(other), other), "the second finds the slot taken");
-	is_uint(emap_edata(other)->state, extent_state_active, "and is as it was");
-	hot_or_long_free(other);
-}
-
-/* An extent that came by another way has another usable size in the same number of pages. */
-static void
-test_other_use(void) {
-	size_t size = 64 * PAGE;
-	gate_enter(tls_get());
-	edata_t *e = pac_alloc(&arena->pac, size, PAGE, false);
-	emap_set_boundary(e);
-	pac_dalloc(&arena->pac, e);
-	gate_exit(tls_get());
-	void *p = NULL;
-	size_t usize = size - (opt_cache_oblivious ? PAGE : 0);
-	ok(large_hot_try_malloc(arena, usize, false, &p), "an extent left by others");
-	is_uint(arena_usize(p, emap_elem(p)), usize, "has the right size");
-	ok(emap_edata(p)->u.large_start == p && emap_edata(p) == e, "and begins right");
-	hot_or_long_free(p);
 }
 
 static size_t
@@ -117,45 +64,114 @@ decay_all(void) {
 	gate_exit(tls_get());
 }
 
-/* The stack of a class: what finds the slot taken, last in, first out. */
+static void
+test_one(void) {
+	size_t usize = 64 * PAGE, extent = usize + (opt_cache_oblivious ? PAGE : 0);
+	void *p = NULL, *q = NULL;
+	ok(!was_reused(usize, &p), "nothing was freed yet");
+	p = reused_or_new(usize);
+	size_t active = active_pages(), dirty = pac_ndirty(&arena->pac);
+	free_large(p);
+	is_uint(elem_state(emap_elem(p)), extent_state_hot, "a free leaves it hot, as the map says");
+	is_uint(active - active_pages(), extent >> LG_PAGE, "its pages are not in use");
+	is_uint(pac_ndirty(&arena->pac) - dirty, extent >> LG_PAGE, "but dirty");
+	is_uint(stacked(), extent >> LG_PAGE, "and hot");
+	ok(was_reused(usize, &q) && q == p, "the same size gets it");
+	is_uint(elem_state(emap_elem(p)), extent_state_active, "it is in use");
+	is_uint(active_pages(), active, "and counted");
+	is_uint(stacked(), 0, "in one place");
+	ok(!was_reused(usize, &q), "once");
+	free_large(p);
+}
+
+/* An extent that came by another way has another usable size in the same number of pages. */
+static void
+test_other_use(void) {
+	size_t size = 64 * PAGE;
+	decay_all();
+	gate_enter(tls_get());
+	edata_t *e = pac_alloc(&arena->pac, size, PAGE, false);
+	emap_set_boundary(e);
+	pac_dalloc(&arena->pac, e);
+	gate_exit(tls_get());
+	void *p = NULL;
+	size_t usize = size - (opt_cache_oblivious ? PAGE : 0);
+	ok(was_reused(usize, &p), "an extent left by others");
+	is_uint(arena_usize(p, emap_elem(p)), usize, "has the right size");
+	ok(emap_edata(p)->u.large_start == p && emap_edata(p) == e, "and begins right");
+	free_large(p);
+}
+
+/* The stack of a class grows, serves what fits within an eighth, and is emptied by decay. */
 static void
 test_stack(void) {
-	enum { N = 12 };
-	size_t usize = 64 * PAGE, extent = (usize >> LG_PAGE) + opt_cache_oblivious, npages;
+	enum { N = 3 * PAC_HOT_FIRST };
+	size_t usize = 64 * PAGE, extent = (usize >> LG_PAGE) + opt_cache_oblivious;
 	void *p[N], *q = NULL;
 	decay_all();
 	for (unsigned i = 0; i < N; i++) {
-		p[i] = hot_or_long(usize);
+		p[i] = reused_or_new(usize);
 	}
-	ok(hot_is_freed(emap_edata(p[0]), p[0]), "the first one goes to the slot");
-	gate_enter(tls_get());
-	arena_large_dalloc(emap_edata(p[1])); /* the first one of a class makes the stack */
-	gate_exit(tls_get());
-	is_uint(stacked(), extent, "the second extent of a class goes to its stack");
-	for (unsigned i = 2; i < N; i++) {
-		ok(large_hot_try_free_more(arena, emap_edata(p[i]), p[i], &npages) && npages == extent,
-		    "so do others");
+	for (unsigned i = 0; i < N; i++) {
+		free_large(p[i]);
+		is_uint(stacked(), (i + 1) * extent, "extent %u is hot and counted", i);
 	}
-	is_uint(stacked(), (N - 1) * extent, "all are counted");
-	ok(!large_hot_try_malloc_near(arena, usize * 2, &q), "none fits twice the size");
-	ok(!large_hot_try_malloc_near(arena, usize + PAGE, &q), "nor one page more");
-	ok(!large_hot_try_malloc_near(arena, usize * 3 / 4, &q),
-	    "nor three quarters: too much would lie unused");
-	ok(large_hot_try_malloc_near(arena, usize - 7 * PAGE, &q), "seven pages less fit");
+	ok(!was_reused(usize * 2, &q), "none fits twice the size");
+	ok(!was_reused(usize + PAGE, &q), "nor one page more");
+	ok(!was_reused(usize * 3 / 4, &q), "nor three quarters: too much would lie unused");
+	ok(was_reused(usize - 7 * PAGE, &q), "seven pages less fit");
+	ok(q == p[N - 1], "the last one in is the first one out");
 	is_uint(arena_usize(q, emap_elem(q)), usize - 7 * PAGE, "with the size that was asked for");
 	is_uint(emap_edata(q)->size >> LG_PAGE, extent, "in the whole extent");
-	hot_or_long_free(q);
-	bool are_there = true;
+	free_large(q);
+	unsigned missing = 0;
 	for (unsigned i = 0; i < N; i++) {
-		are_there = large_hot_try_malloc_near(arena, usize, &q) && are_there;
+		missing += !was_reused(usize, &q);
 	}
-	ok(are_there, "all come back, with the one in the slot");
+	is_uint(missing, 0, "all come back");
 	is_uint(stacked(), 0, "none is left");
 	for (unsigned i = 0; i < N; i++) {
-		hot_or_long_free(p[i]);
+		free_large(p[i]);
 	}
 	decay_all();
 	is_uint(stacked() + active_pages() + pac_ndirty(&arena->pac), 0, "decay takes them");
+}
+
+/* A stack holds PAC_HOT_DEEP extents; what is freed beyond that is plain dirty. */
+static void
+test_full_stack(void) {
+	enum { N = PAC_HOT_DEEP + 5 };
+	static void *p[N];
+	size_t usize = 32 * PAGE, extent = (usize >> LG_PAGE) + opt_cache_oblivious;
+	for (unsigned i = 0; i < N; i++) {
+		p[i] = reused_or_new(usize);
+	}
+	for (unsigned i = 0; i < N; i++) {
+		free_large(p[i]);
+	}
+	is_uint(stacked(), PAC_HOT_DEEP * extent, "a full stack");
+	is_uint(pac_ndirty(&arena->pac), N * extent, "all pages are unused");
+	is_uint(active_pages(), 0, "none is in use");
+	decay_all();
+}
+
+/* Where a growing extent meets hot ones, they become dirty and can be joined. */
+static void
+test_cool(void) {
+	size_t size = 8 * PAGE;
+	gate_enter(tls_get());
+	edata_t *whole = pac_alloc(&arena->pac, 3 * size, PAGE, false);
+	emap_set_boundary(whole);
+	char *addr = whole->addr;
+	is_uint(pac_shrink(&arena->pac, whole, 2 * size), 0, "a hot third");
+	is_uint(pac_shrink(&arena->pac, whole, size), 0, "and another one before it");
+	is_uint(stacked(), 2 * size >> LG_PAGE, "both are hot");
+	is_uint(pac_expand(&arena->pac, whole, 3 * size, false), 0, "the first third grows over both");
+	ok(whole->addr == addr && whole->size == 3 * size, "and is as it was");
+	is_uint(stacked(), 0, "nothing is hot");
+	pac_dalloc(&arena->pac, whole);
+	gate_exit(tls_get());
+	decay_all();
 }
 
 typedef struct {
@@ -180,10 +196,10 @@ test_batches(void) {
 	void *p[N + 2];
 	decay_all();
 	gate_enter(tls_get());
-	unsigned got = arena_large_fill(arena, usize, p, N);
-	is_uint(got, 1, "one is made if none lies ready");
-	while (got < N) {
-		got += arena_large_fill(arena, usize, p + got, 1);
+	unsigned got = arena_large_reuse(arena, usize, p, N);
+	is_uint(got, 0, "none is hot");
+	for (; got < N; got++) {
+		p[got] = arena_large_malloc(arena, usize, 0, false);
 	}
 	arena_large_count_requests(arena, SC_NBINS, N, 1, 0);
 	for (unsigned round = 0; round < 3; round++) {
@@ -191,12 +207,11 @@ test_batches(void) {
 		arena_large_flush(p, N);
 		counts_t c = counts();
 		is_uint(before.active - c.active, N * extent, "their pages are not in use");
-		/* The first extent of a class goes to the slot, because there is no stack yet. */
-		is_uint(c.stacked, (N - (round == 0)) * extent, "they lie in a stack");
+		is_uint(c.stacked, N * extent, "they lie in a stack");
 		is_uint(c.ndalloc - before.ndalloc, config_stats ? N : 0, "all are freed");
 		is_uint(before.allocated - c.allocated, config_stats ? N * usize : 0, "with their bytes");
 		for (got = 0; got < N; got += 10) {
-			is_uint(arena_large_fill(arena, usize, p + got, 10), 10, "all come back");
+			is_uint(arena_large_reuse(arena, usize, p + got, 10), 10, "all come back");
 		}
 		arena_large_count_requests(arena, SC_NBINS, N, 1, 0);
 		c = counts();
@@ -248,7 +263,7 @@ test_stack_gives_way(void) {
 	enum { N = 16 };
 	void *p[N];
 	for (unsigned i = 0; i < N; i++) {
-		p[i] = hot_or_long(48 * PAGE);
+		p[i] = reused_or_new(48 * PAGE);
 	}
 	size_t need = 300 + opt_cache_oblivious;
 	size_t most = longest_run(p, N) < need ? need - 48 : 0;
@@ -259,7 +274,7 @@ test_stack_gives_way(void) {
 	size_t mapped = atomic_load_zu(&arena->pac.mapped, MO_RELAXED), had = stacked();
 	void *big = arena_large_malloc(arena, 300 * PAGE, 0, false);
 	arena_large_count_requests(arena, sz_s2i(300 * PAGE), 1, 0, 0);
-	ok(had >= (N - 1) * 48 && stacked() == 0, "the stacks are emptied");
+	ok(had >= N * 48 && stacked() == 0, "the stacks are emptied");
 	size_t grown = atomic_load_zu(&arena->pac.mapped, MO_RELAXED) - mapped;
 	ok(grown <= most << LG_PAGE, "and nothing is mapped but what is missing: %zu of %zu pages",
 	    grown >> LG_PAGE, most);
@@ -268,27 +283,19 @@ test_stack_gives_way(void) {
 	decay_all();
 }
 
-/*
- * In a bounded cache there is one slot for all sizes, and what is beyond the limit is not freed
- * here.
- */
+/* In a bounded cache only what is within the limit stays, hot ones included. */
 static void
 test_bounded(void) {
-	size_t usize = 64 * PAGE, other = 512 * PAGE, npages = 0;
+	size_t usize = 64 * PAGE, other = 512 * PAGE;
 	gate_enter(tls_get());
 	pac_bound(&arena->pac, 128 * PAGE);
 	gate_exit(tls_get());
-	void *p = hot_or_long(usize), *big = hot_or_long(other), *q = NULL;
-	ok(!large_hot_try_free(arena, emap_edata(big), big, true, &npages),
-	    "more than may be kept is not freed here");
-	ok(emap_edata(big)->state == extent_state_active && npages >= other >> LG_PAGE,
-	    "and is as it was");
-	ok(large_hot_try_free(arena, emap_edata(p), p, true, &npages), "less is hot");
-	ok(!large_hot_try_malloc(arena, other, true, &q), "another size does not get it");
-	ok(large_hot_try_malloc(arena, usize, true, &q) && q == p, "the same size does");
+	void *p = reused_or_new(usize), *big = reused_or_new(other);
+	free_large(big);
+	is_uint(stacked(), 0, "more than may be kept is not hot");
+	ok(pac_ndirty(&arena->pac) <= 128, "and is given back");
+	free_large(p);
 	gate_enter(tls_get());
-	arena_large_dalloc(emap_edata(big));
-	arena_large_dalloc(emap_edata(p));
 	size_t ndirty = pac_ndirty(&arena->pac);
 	pac_bound(&arena->pac, 0);
 	gate_exit(tls_get());
@@ -298,12 +305,10 @@ test_bounded(void) {
 static void
 test_at_once(void) {
 	arena_decay_ms_set(arena, true, 0);
-	void *p = hot_or_long(64 * PAGE);
-	ok(hot_is_freed(emap_edata(p), p), "with a decay time of 0 it is freed the short way too");
-	is_uint(pac_ndirty(&arena->pac), 0, "but nothing stays hot, nor dirty");
-	p = hot_or_long(64 * PAGE);
-	hot_or_long_free(p);
-	is_uint(pac_ndirty(&arena->pac), 0, "however it is freed");
+	void *p = reused_or_new(64 * PAGE);
+	free_large(p);
+	is_uint(pac_ndirty(&arena->pac), 0, "with a decay time of 0 nothing stays hot, nor dirty");
+	is_uint(active_pages(), 0, "or in use");
 	arena_decay_ms_set(arena, true, 10000);
 }
 
@@ -318,12 +323,12 @@ worker(void *arg) {
 		if (held[k] != NULL) {
 			bad += wrong_if(held[k][0] != (char)(uintptr_t)arg)
 			    || wrong_if(held[k][usizes[k] - 1] != (char)(uintptr_t)arg);
-			hot_or_long_free(held[k]);
+			free_large(held[k]);
 			held[k] = NULL;
 			continue;
 		}
 		usizes[k] = (64 + core_below(&seed, 4)) * PAGE;
-		held[k] = hot_or_long(usizes[k]);
+		held[k] = reused_or_new(usizes[k]);
 		bad += arena_usize(held[k], emap_elem(held[k])) != usizes[k];
 		held[k][0] = held[k][usizes[k] - 1] = (char)(uintptr_t)arg;
 		if (i % 5000 == 0) {
@@ -334,7 +339,7 @@ worker(void *arg) {
 	}
 	for (unsigned k = 0; k < 3; k++) {
 		if (held[k] != NULL) {
-			hot_or_long_free(held[k]);
+			free_large(held[k]);
 		}
 	}
 	return (void *)(uintptr_t)bad;
@@ -350,7 +355,11 @@ batch_worker(void *arg) {
 		unsigned n = 0, want = 1 + (unsigned)core_below(&seed, MOST);
 		gate_enter(tls_get());
 		while (n < want) {
-			unsigned got = arena_large_fill(arena, SC_LARGE_MINCLASS, held + n, want - n);
+			unsigned got = arena_large_reuse(arena, SC_LARGE_MINCLASS, held + n, want - n);
+			if (got == 0) {
+				held[n] = arena_large_malloc(arena, SC_LARGE_MINCLASS, 0, false);
+				got = 1;
+			}
 			arena_large_count_requests(arena, SC_NBINS, got, 1, 0);
 			n += got;
 		}
@@ -387,10 +396,9 @@ test_threads(void) {
 	is_uint(active_pages(), 0, "no page is in use any more");
 	uint64_t nmalloc = 0, ndalloc = 0, nrequests = 0;
 	for (unsigned i = 0; i < LARGE_CLASSES_MAX; i++) {
-		uint64_t nhot = atomic_load_u64(&arena->large[i].nhot, MO_RELAXED);
-		nmalloc += atomic_load_u64(&arena->large[i].nmalloc, MO_RELAXED) + nhot;
+		nmalloc += atomic_load_u64(&arena->large[i].nmalloc, MO_RELAXED);
 		ndalloc += atomic_load_u64(&arena->large[i].ndalloc, MO_RELAXED);
-		nrequests += atomic_load_u64(&arena->large[i].nrequests, MO_RELAXED) + nhot;
+		nrequests += atomic_load_u64(&arena->large[i].nrequests, MO_RELAXED);
 	}
 	if (config_stats) {
 		ok(nmalloc > N_THREADS * N_ROUNDS / 4, "%llu objects", (unsigned long long)nmalloc);
@@ -413,6 +421,8 @@ body(void) {
 	test_one();
 	test_other_use();
 	test_stack();
+	test_full_stack();
+	test_cool();
 	test_batches();
 	test_stack_gives_way();
 	test_bounded();

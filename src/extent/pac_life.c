@@ -1,0 +1,103 @@
+/*
+ * The beginning and the end of a page cache; pac.h has the contract.
+ * Invariant: between pac_close() and pac_open() or pac_destroy() the calling thread is in a pass of
+ * both decays, so no other thread purges. The mutexes of the decays are held for short steps only.
+ * Called by arena.c and arena_life.c.
+ */
+#include "extent/pac.h"
+
+#include "extent/pac_hot.h"
+#include "extent/pac_hpa.h"
+#include "os/witness.h"
+
+void
+pac_init(pac_t *pac, base_t *base, unsigned arena_ind, ssize_t dirty_ms, ssize_t muzzy_ms,
+    uint64_t now) {
+	extent_src_init(&pac->src, base, arena_ind);
+	ecache_init(&pac->dirty, pac->classes[0], extent_state_dirty, "extents_dirty",
+	    WITNESS_RANK_EXTENT_DIRTY);
+	ecache_init(&pac->muzzy, pac->classes[1], extent_state_muzzy, "extents_muzzy",
+	    WITNESS_RANK_EXTENT_MUZZY);
+	ecache_init(&pac->retained, pac->classes[2], extent_state_retained, "extents_retained",
+	    WITNESS_RANK_EXTENT_RETAINED);
+	decay_init(&pac->decay_dirty.decay, "decay_dirty", WITNESS_RANK_DECAY, dirty_ms, now);
+	decay_init(&pac->decay_muzzy.decay, "decay_muzzy", WITNESS_RANK_DECAY_MUZZY, muzzy_ms, now);
+	pac_hot_init(pac);
+	pac_tell_by_default(pac);
+	pac->decay_dirty.cache = &pac->dirty;
+	pac->decay_muzzy.cache = &pac->muzzy;
+}
+
+int
+pac_close(pac_t *pac) {
+	pac_decay_t *both[] = {&pac->decay_dirty, &pac->decay_muzzy};
+	int err = 0;
+	for (unsigned i = 0; err == 0 && i < ARRAY_LEN(both); i++) {
+		mutex_lock(&both[i]->decay.mtx);
+		err = pac_pass_begin_locked(both[i]);
+		mutex_unlock(&both[i]->decay.mtx);
+		assert(err == 0 || i == 0 || both[0]->passer == tls_get());
+		if (err != 0 && i > 0) {
+			mutex_lock(&both[0]->decay.mtx);
+			pac_pass_end_locked(both[0]);
+			mutex_unlock(&both[0]->decay.mtx);
+		}
+	}
+	return err;
+}
+
+void
+pac_open(pac_t *pac) {
+	pac_decay_t *both[] = {&pac->decay_dirty, &pac->decay_muzzy};
+	for (unsigned i = 0; i < ARRAY_LEN(both); i++) {
+		mutex_lock(&both[i]->decay.mtx);
+		pac_pass_end_locked(both[i]);
+		mutex_unlock(&both[i]->decay.mtx);
+	}
+}
+
+void
+pac_destroy(pac_t *pac) {
+	ecache_t *mapped[] = {&pac->dirty, &pac->muzzy};
+	edata_t *e;
+	assert(atomic_load_zu(&pac->nactive, MO_RELAXED) == 0 && atomic_load_zu(&pac->nguard,
+	    MO_RELAXED) == 0);
+	pac_hot_destroy(pac);
+	pac_hpa_empty(pac, true);
+	piece_flush(&pac->src, &pac->piece, &pac->dirty);
+	for (unsigned i = 0; i < ARRAY_LEN(mapped); i++) {
+		while ((e = ecache_evict(mapped[i], 0)) != NULL) {
+			if (ehooks_are_own(&pac->src.ehooks)) {
+				/* an extent that the hook did not refuse needs no destroy */
+				pac_retain(pac, e, NULL);
+			} else {
+				pac_mapped_sub(pac, e->size);
+				piece_break(e->addr, e->size);
+				extent_destroy(&pac->src, e);
+			}
+		}
+	}
+	while ((e = ecache_evict(&pac->retained, 0)) != NULL) {
+		extent_destroy(&pac->src, e);
+	}
+	assert(atomic_load_zu(&pac->mapped, MO_RELAXED) == 0 && pac_ndirty(pac) == 0);
+}
+
+static void
+pac_decay_renew(pac_decay_t *d, ssize_t ms, uint64_t now) {
+	mutex_lock(&d->decay.mtx);
+	decay_set_locked(&d->decay, ms, now);
+	mutex_prof_reset(&d->decay.mtx);
+#define DECAY_STATS_ZERO(name, type, help) atomic_store_u64(&d->name, 0, MO_RELAXED);
+	DECAY_STATS_FIELDS(DECAY_STATS_ZERO)
+#undef DECAY_STATS_ZERO
+	mutex_unlock(&d->decay.mtx);
+}
+
+void
+pac_renew(pac_t *pac, ssize_t dirty_ms, ssize_t muzzy_ms, uint64_t now) {
+	pac_decay_renew(&pac->decay_dirty, dirty_ms, now);
+	pac_decay_renew(&pac->decay_muzzy, muzzy_ms, now);
+	pac_tell_by_default(pac);
+	extent_src_renew(&pac->src);
+}
