@@ -18,6 +18,7 @@
 #include "prof/prof.h"
 #include "prof/trigger/prof_trigger.h"
 #include "thread/deferred.h"
+#include "thread/peak.h"
 #include "thread/quarantine.h"
 #include "thread/shelter.h"
 #include "thread/tcache_set.h"
@@ -103,6 +104,16 @@ imalloc_may_sample(tsd_t *tsd) {
 	return config_prof && tsd != NULL && tsd->tls->inside == 0 && prof_should_sample(tsd);
 }
 
+/*
+ * Called when large memory came from an arena: several such requests pass between two heartbeats,
+ * which would miss the maximum.
+ */
+static void
+imalloc_note_rise(tsd_t *tsd) {
+	thread_event_note_held(tsd);
+	peak_note(tsd, 0);
+}
+
 void
 imalloc_count_direct(tsd_t *tsd, size_t usize) {
 	if (tsd == NULL) {
@@ -112,7 +123,7 @@ imalloc_count_direct(tsd_t *tsd, size_t usize) {
 	if (tsd->n_direct > 0) {
 		tsd->n_direct--;
 		tsd->event_bytes += usize;
-		thread_event_note_held(tsd);
+		imalloc_note_rise(tsd);
 		return;
 	}
 	thread_event_advance(tsd, usize);
@@ -154,6 +165,18 @@ imalloc_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
 	return p;
 }
 
+/* tcache_take() where the bin is empty or a countdown has ended. */
+static void *
+imalloc_take(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
+	imalloc_assert_in_gate(tsd);
+	assert(from != NULL && slot > 0 && slot < tc->nslots);
+	void *p = tcache_take(tsd, tc, from, slot);
+	if (unlikely(tc->bins[slot].size > TCACHE_LARGE_SOME)) {
+		imalloc_note_rise(tsd);
+	}
+	return p;
+}
+
 /* Allocates from a cache. Returns NULL if there is no memory or no such arena. */
 static void *
 imalloc_cached(tsd_t *tsd, const imalloc_req_t *req, tcache_t *tc, unsigned slot) {
@@ -164,7 +187,7 @@ imalloc_cached(tsd_t *tsd, const imalloc_req_t *req, tcache_t *tc, unsigned slot
 		tcache_uncount(tsd, tc, slot);
 		return NULL;
 	}
-	return tcache_take(tsd, tc, from, slot);
+	return imalloc_take(tsd, tc, from, slot);
 }
 
 /* Allocates a large object past the cache. */
@@ -435,7 +458,7 @@ imalloc_try_refill(size_t offset, void **p) {
 	int saved = errno;
 	b->countdown--;
 	tcache_t *tc = t->tsd->tcache;
-	*p = tcache_take(t->tsd, tc, tc->arena, (unsigned)(offset >> SC_LG_BIN_STRIDE));
+	*p = imalloc_take(t->tsd, tc, tc->arena, (unsigned)(offset >> SC_LG_BIN_STRIDE));
 	gate_exit(t);
 	errno = saved;
 	return likely(*p != NULL);

@@ -3,7 +3,7 @@
  *
  * Invariant: peak_max is at least the net use at each read so far, and that at each heartbeat less
  * one part in 2^PEAK_LG_STEP of what the thread had. Locks: none; only the thread itself uses these
- * fields of its tsd. Called at heartbeats and by ctl_thread.c.
+ * fields of its tsd. Called at heartbeats, by imalloc.c for large memory, and by ctl_thread.c.
  */
 #include "thread/peak.h"
 
@@ -35,7 +35,7 @@ peak_update(tsd_t *tsd) {
  * a rise by a part of them is looked at.
  */
 void
-peak_heartbeat(tsd_t *tsd, uint64_t bytes UNUSED) {
+peak_note(tsd_t *tsd, uint64_t bytes UNUSED) {
 	uint64_t bound = tsd_held(tsd);
 	int64_t rise = (int64_t)(bound - tsd->peak_bound);
 	if (rise > 0 && (uint64_t)rise > bound >> PEAK_LG_STEP) {

@@ -1,14 +1,15 @@
 /*
  * thread.peak: the most bytes that a thread had in use at once since the last reset, as seen at
- * heartbeats and reads. In between it may have been up to 64 KiB, or a few large requests, more.
+ * heartbeats and reads, and when large memory comes from an arena. In between it may have been up
+ * to 64 KiB more, or a few large requests that the thread's cache served.
  */
 #ifndef THREAD_PEAK_H
 #define THREAD_PEAK_H
 
 #include "thread/tsd.h"
 
-/* A hook of the heartbeat. */
-void peak_heartbeat(tsd_t *tsd, uint64_t bytes);
+/* A hook of the heartbeat; imalloc.c calls it too. */
+void peak_note(tsd_t *tsd, uint64_t bytes);
 /* The peak in bytes above the net use at the last reset; 0 if that was never exceeded. */
 uint64_t peak_read(tsd_t *tsd);
 /* Starts a new measurement at the present net use. */

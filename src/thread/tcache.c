@@ -491,17 +491,6 @@ slot_fetch_objects(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot, void 
 	return got;
 }
 
-/* Counts n objects that the thread got from an arena. */
-ALWAYS_INLINE void
-bin_count_filled(tsd_t *tsd, const tcache_t *tc, unsigned slot, unsigned n) {
-	if (tc->is_auto) {
-		tsd->filled += (uint64_t)n * slot_size(slot);
-		if (!slot_is_small(slot)) {
-			thread_event_note_held(tsd);
-		}
-	}
-}
-
 /*
  * The number of objects that fill an empty bin: half of its limit. It is seven eighths if the bin
  * was empty before since upkeep and the transfer cache holds as many. The first fill of a large
@@ -547,7 +536,9 @@ bin_fill(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 	assert(got <= n);
 	cache_bin_set_head(b, bin_bottom(c) - got);
 	bin_check(b, c);
-	bin_count_filled(tsd, tc, slot, got);
+	if (tc->is_auto) {
+		tsd->filled += (uint64_t)got * slot_size(slot);
+	}
 }
 
 /*
@@ -592,7 +583,9 @@ slot_fetch_one(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 	if (slot_fetch_objects(tsd, tc, from, slot, &p, 1) == 0) {
 		return NULL;
 	}
-	bin_count_filled(tsd, tc, slot, 1);
+	if (tc->is_auto) {
+		tsd->filled += slot_size(slot);
+	}
 	return p;
 }
 

@@ -90,7 +90,7 @@ class_of(size_t size) {
 TEST_FN size_t
 usable_of(size_t size, size_t page, bool large_classes) {
 	/* The default tcache_max, and eight pages. */
-	size_t plain = 8 * page > 131072 ? 8 * page : 131072;
+	size_t plain = (size_t)4 << 20;
 
 	if (size <= plain || large_classes)
 		return class_of(size);

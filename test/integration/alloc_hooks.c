@@ -211,7 +211,8 @@ test_resizing(void) {
 	    "realloc in place"))
 		bail_out("the block is not where it was");
 	ok(seen[0].old == nallocx(100 * page, 0) && seen[0].now == nallocx(50 * page, 0)
-	    && seen[0].result == (uintptr_t)p && seen[0].args[0] == 50 * page, "from which size to which");
+	    && seen[0].result == (uintptr_t)p && seen[0].args[0] == 50 * page,
+	    "from which size to which");
 	n_seen = 0;
 	usable = xallocx(p, 40 * page, 0, 0);
 	ok(n_seen == 1 && seen[0].kind == 'e' && seen[0].how == H_XALLOCX && seen[0].result == usable,

@@ -218,9 +218,10 @@ large(void) {
 	struct heap_profile h;
 
 	for (size_t size = M / 2; size <= 3 * M; size += 128 * K) {
+		bool grows = nallocx(size, 0) > malloc_usable_size(p);
 		char *q = keep(realloc(p, size));
 
-		n += size >= M;
+		n += size >= M && grows;
 		in_place += q == p;
 		p = q;
 	}

@@ -30,8 +30,8 @@ test_facts(void) {
 	is_uint(ctl_unsigned("arenas.nlextents"), all - small, "arenas.nlextents");
 	if (page == 4096) {
 		is_uint(small, 36, "36 small classes on 4K pages");
-		is_uint(ctl_size("arenas.tcache_max"), 131072, "arenas.tcache_max");
-		is_uint(ctl_unsigned("arenas.nhbins"), 49, "arenas.nhbins");
+		is_uint(ctl_size("arenas.tcache_max"), 4 << 20, "arenas.tcache_max");
+		is_uint(ctl_unsigned("arenas.nhbins"), 69, "arenas.nhbins");
 	}
 }
 
