@@ -90,13 +90,17 @@ imalloc_arena(tsd_t *tsd, unsigned arena, size_t usize) {
 	return tsd != NULL ? tsd->arena : arenas_fallback();
 }
 
-/* Cached small objects have the alignment of their class, large ones only that of a cache line. */
+/*
+ * Cached small objects have the alignment of their class, large ones only that of a cache line. A
+ * large zeroed one comes from an arena, whose new pages are zero without being touched.
+ */
 static bool
-imalloc_is_cacheable(const tcache_t *tc, size_t usize, size_t alignment, unsigned *slot) {
+imalloc_is_cacheable(const tcache_t *tc, const imalloc_req_t *req, size_t usize, unsigned *slot) {
 	assert(usize > 0 && usize <= SC_LARGE_MAXCLASS);
 	*slot = sz_s2i(usize) + 1;
-	return *slot < tc->nslots && sz_i2s(*slot - 1) >= usize
-	    && (usize < SC_LARGE_MINCLASS ? alignment <= PAGE : alignment <= CACHELINE);
+	bool is_untouched = usize > TCACHE_LARGE_SOME && (req->zero || opt_zero);
+	return *slot < tc->nslots && sz_i2s(*slot - 1) >= usize && !is_untouched
+	    && req->alignment <= (usize < SC_LARGE_MINCLASS ? PAGE : CACHELINE);
 }
 
 static bool
@@ -318,7 +322,7 @@ imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
 	assert(usize >= req->size);
 	unsigned slot = 0;
 	tcache_t *tc = imalloc_cache(tsd, req->tcache, req->arena);
-	if (tc != NULL && !imalloc_is_cacheable(tc, usize, req->alignment, &slot)) {
+	if (tc != NULL && !imalloc_is_cacheable(tc, req, usize, &slot)) {
 		tc = NULL;
 	}
 	if (tc != NULL) {

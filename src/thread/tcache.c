@@ -152,7 +152,8 @@ tcache_note_freed(tsd_t *tsd) {
 		return;
 	}
 	uint64_t now = nstime_monotonic_coarse_ns();
-	if (thread_event_came_down(tsd, now)) {
+	/* Countdowns that are short already need no second walk through all bins. */
+	if (thread_event_came_down(tsd, now) && tsd->beat_bytes > THREAD_EVENT_SOON) {
 		tcache_hasten(tsd, THREAD_EVENT_SOON);
 	}
 	tsd->tls->inside++;
@@ -317,8 +318,9 @@ bin_granted(const tcache_cold_t *c, unsigned slot) {
 }
 
 static void
-grants_change(tcache_t *tc, size_t before, size_t after) {
+grants_change(tcache_t *tc, unsigned slot, size_t before, size_t after) {
 	tc->granted += after - before;
+	tc->granted_large += slot_size(slot) > TCACHE_LARGE_SOME ? after - before : 0;
 	atomic_fetch_add_zu(&grants.bytes, after - before, MO_RELAXED);
 }
 
@@ -327,7 +329,7 @@ static bool
 grants_have_room(const tcache_t *tc, unsigned slot, size_t more) {
 	size_t used = atomic_load_zu(&grants.bytes, MO_RELAXED);
 	bool is_within = slot_size(slot) <= TCACHE_LARGE_SOME
-	    || tc->granted + more <= TCACHE_GRANT_LARGE;
+	    || tc->granted_large + more <= TCACHE_GRANT_LARGE;
 	return is_within && used <= TCACHE_GRANT_MAX && more <= (TCACHE_GRANT_MAX - used) / 2;
 }
 
@@ -349,7 +351,7 @@ bin_try_grant(tcache_t *tc, unsigned slot) {
 	}
 	size_t before = bin_granted(c, slot);
 	bin_resize(b, c, next);
-	grants_change(tc, before, bin_granted(c, slot));
+	grants_change(tc, slot, before, bin_granted(c, slot));
 	return b->head != b->full;
 }
 
@@ -367,7 +369,7 @@ bin_ungrant(tcache_t *tc, unsigned slot) {
 	c->is_swinging = false;
 	if (c->nslots > least) {
 		bin_resize(b, c, (unsigned)max_zu(c->nslots / 2, least));
-		grants_change(tc, before, bin_granted(c, slot));
+		grants_change(tc, slot, before, bin_granted(c, slot));
 	}
 }
 
@@ -460,7 +462,7 @@ tcache_try_gather(tsd_t *tsd, arena_t *a) {
 
 void
 tcache_make_way(tsd_t *tsd, tcache_t *tc, size_t want) {
-	for (unsigned s = tc->nslots - 1; want > 0 && tc->granted != 0
+	for (unsigned s = tc->nslots - 1; want > 0 && tc->granted_large != 0
 	    && slot_size(s) > TCACHE_LARGE_SOME; s--) {
 		size_t size = slot_size(s);
 		unsigned have = tc->cold[s].nslots == 0 ? 0 : bin_ncached(&tc->bins[s], &tc->cold[s]);
@@ -749,7 +751,7 @@ tcache_gc_step(tsd_t *tsd, tcache_t *tc) {
 static void
 tcache_gc_large(tsd_t *tsd, tcache_t *tc) {
 	unsigned first = sz_s2i(TCACHE_LARGE_SOME) + 2u;
-	for (unsigned i = first; i < tc->nslots && tc->granted != 0; i++) {
+	for (unsigned i = first; i < tc->nslots && tc->granted_large != 0; i++) {
 		unsigned next = tc->gc_large + 1;
 		tc->gc_large = next < first || next >= tc->nslots ? first : next;
 		if (tc->cold[tc->gc_large].nslots > 0) {
@@ -828,7 +830,7 @@ tcache_delete(tsd_t *tsd, tcache_t *tc) {
 	assert(tc->granted == 0 || tc->is_auto);
 	size_t bins_at, cold_at;
 	tcache_flush(tsd, tc);
-	grants_change(tc, tc->granted, 0);
+	atomic_fetch_sub_zu(&grants.bytes, tc->granted, MO_RELAXED);
 	tcache_rebind(tc, NULL);
 	for (unsigned s = 1; s < tc->nslots; s++) {
 		meta_free(tc->cold[s].slots, tc->cold[s].nslots * sizeof(void *));

@@ -51,6 +51,7 @@ typedef struct tcache_s {
 	bool is_auto;         /* a thread's own cache; false: explicit (tcache.create) */
 	uint64_t interval;    /* explicit caches: sample interval when the distances were drawn */
 	size_t granted;       /* bytes of objects in the slots beyond the bins' limits */
+	size_t granted_large; /* those of them for objects above TCACHE_LARGE_SOME */
 	unsigned nslots;      /* number of bins, slot 0 included */
 	unsigned gc_large;    /* bin of large objects that upkeep examined last */
 	tcache_cold_t *cold;  /* nslots of them */

@@ -5,6 +5,7 @@
  */
 #include "ctl.h"
 #include <malloc.h>
+#include <sys/resource.h>
 
 #define DIRT 0xee
 #define MINE 0xaa
@@ -116,8 +117,32 @@ child_all(void) {
 	return done_testing();
 }
 
+static long
+faults(void) {
+	struct rusage u;
+
+	getrusage(RUSAGE_SELF, &u);
+	return u.ru_minflt;
+}
+
+/* New pages are zero, so a large calloc writes to none of them, cached class or not. */
+static int
+child_untouched(void) {
+	size_t size = (size_t)3 << 20, pages = size / ctl_size("arenas.page");
+
+	for (int i = 0; i < 4; i++) {
+		long before = faults();
+
+		keep(calloc(3, size / 3));
+		ok(faults() - before < (long)(pages / 4), "calloc of 3 MiB, %ld faults of %zu pages",
+		    faults() - before, pages);
+	}
+	return done_testing();
+}
+
 static const struct test_child children[] = {
 	{"all", child_all},
+	{"untouched", child_untouched},
 	{NULL, NULL},
 };
 
@@ -125,6 +150,8 @@ int
 main(int argc, char **argv) {
 	test_children(argc, argv, children);
 	child_runs("all", "");
+	child_runs("untouched", "");
+	child_runs("untouched", "tcache:false");
 	child_runs("all", "disable_large_size_classes:false,cache_oblivious:false");
 	child_runs("all", "tcache_max:1048576");
 	child_runs("all", "tcache:false");
