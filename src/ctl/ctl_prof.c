@@ -5,6 +5,7 @@
  * ctl.c.
  */
 #include "ctl/ctl_rooms.h"
+#include "imalloc.h"
 #include "meta/sc.h"
 #include "prof/prof.h"
 #include "util/assert.h"
@@ -128,9 +129,23 @@ set_reset(const ctl_call_t *call, const void *in) {
 	return prof_reset(lg);
 }
 
+/*
+ * Completes the frees that this thread deferred while another one forked, so that each is recorded
+ * on its side of a log's start or end. A hook may have entered the gate already.
+ */
+static void
+settle_own_frees(void) {
+	struct tls_s *t = tls_get();
+	gate_enter(t);
+	assert(gate_is_entered(t));
+	imalloc_settle_deferred(tsd_fetch_in_gate(t));
+	gate_exit(t);
+}
+
 static int
 set_log_start(const ctl_call_t *call, const void *in) {
 	(void)call;
+	settle_own_frees();
 	return prof_log_start(read_text(in));
 }
 
@@ -138,6 +153,7 @@ static int
 raw_log_stop(const ctl_call_t *call, ctl_value_t *out) {
 	(void)call;
 	(void)out;
+	settle_own_frees();
 	return prof_log_stop();
 }
 
