@@ -183,6 +183,12 @@ large_size(uint64_t *seed, int i) {
 	return 10000 + test_random(seed) % (i % 2 ? 5000 : 40000);
 }
 
+/* Blocks that thread caches hold on a grant only: the next round gets many of them from there. */
+static size_t
+granted_size(uint64_t *seed, int i) {
+	return 150000 + test_random(seed) % (i % 2 ? 500000 : 3500000);
+}
+
 typedef size_t size_fn(uint64_t *seed, int i);
 
 static int arena_flags, tcache_flags;
@@ -348,6 +354,21 @@ child_live(void) {
 	return done_testing();
 }
 
+/* Sizes whose countdowns and caches work by grants, 128 KiB to 4 MiB. */
+static int
+child_granted(void) {
+	prepare();
+	arena_flags = MALLOCX_ARENA((int)ctl_unsigned("arenas.create")) | MALLOCX_TCACHE_NONE;
+	tcache_flags = MALLOCX_TCACHE((int)ctl_unsigned("tcache.create"));
+	live_rounds("granted", granted_size, 40);
+	threads_rounds("granted, of threads that are gone", granted_size, 20, 1);
+	cumulative_rounds("loop of 200000", 200000);
+	cumulative_rounds("loop of 1000000", 1000000);
+	cumulative_rounds("loop of 3000000", 3000000);
+	rmdir(dir);
+	return done_testing();
+}
+
 /* Each allocates less than makes it worth a cache. */
 static int
 child_brief(void) {
@@ -371,6 +392,7 @@ child_cumulative(void) {
 
 static const struct test_child children[] = {
 	{"live", child_live},
+	{"granted", child_granted},
 	{"brief", child_brief},
 	{"cumulative", child_cumulative},
 	{NULL, NULL},
@@ -385,6 +407,8 @@ main(int argc, char **argv) {
 	child_runs("live", "prof:true,prof_sample_interval:16000");
 	child_runs("live", "prof:true,lg_prof_sample:12,tcache:false");
 	child_runs("live", "prof:true,prof_sample_interval:16000,tcache:false");
+	child_runs("granted", "prof:true,lg_prof_sample:21,prof_accum:true");
+	child_runs("granted", "prof:true,lg_prof_sample:21,prof_accum:true,tcache:false");
 	child_runs("brief", "prof:true,lg_prof_sample:10");
 	child_runs("cumulative", "prof:true,lg_prof_sample:14,prof_accum:true");
 	child_runs("cumulative", "prof:true,lg_prof_sample:17,prof_accum:true");
