@@ -91,11 +91,12 @@ imalloc_arena(tsd_t *tsd, unsigned arena, size_t usize) {
 }
 
 /*
- * Cached small objects have the alignment of their class, large ones only that of a cache line. A
+ * Finds the cache's slot for a request; false if the cache does not serve it. Cached small objects
+ * have the alignment of their class, large ones only that of a cache line. A
  * large zeroed one comes from an arena, whose new pages are zero without being touched.
  */
 static bool
-imalloc_is_cacheable(const tcache_t *tc, const imalloc_req_t *req, size_t usize, unsigned *slot) {
+imalloc_find_slot(const tcache_t *tc, const imalloc_req_t *req, size_t usize, unsigned *slot) {
 	assert(usize > 0 && usize <= SC_LARGE_MAXCLASS);
 	*slot = sz_s2i(usize) + 1;
 	bool is_untouched = usize > TCACHE_LARGE_SOME && (req->zero || opt_zero);
@@ -322,7 +323,7 @@ imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
 	assert(usize >= req->size);
 	unsigned slot = 0;
 	tcache_t *tc = imalloc_cache(tsd, req->tcache, req->arena);
-	if (tc != NULL && !imalloc_is_cacheable(tc, req, usize, &slot)) {
+	if (tc != NULL && !imalloc_find_slot(tc, req, usize, &slot)) {
 		tc = NULL;
 	}
 	if (tc != NULL) {

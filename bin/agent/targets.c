@@ -1,8 +1,7 @@
 /*
  * /targets: service discovery for Prometheus and whoever reads its http_sd. Each process is a
- * target with
- * labels that say who it is, and with the paths of its metrics and profiles, so that nothing has to
- * be relabelled by hand. Lock: the table's. Called by server.c.
+ * target with labels that say who it is, and with the paths of its metrics and profiles, so that
+ * nothing has to be relabelled by hand. Lock: the table's. Called by server.c.
  */
 #include "table.h"
 

@@ -1,9 +1,8 @@
 /*
  * Finds the processes that run the library, and looks at each of them again and again: see watch.h.
  * /proc/PID of another process has another inode number, so a round over processes that are known
- * costs
- * no more than reading the directory. A process that does not run the library is looked at again
- * when its age has doubled, because it may have become another program by exec.
+ * costs no more than reading the directory. A process that does not run the library is looked at
+ * again when its age has doubled, because it may have become another program by exec.
  *
  * Invariant: a record with is_busy belongs to one looker, which works without the lock. Lookers are
  * threads, because a process can keep its reader waiting (userfaultfd, a file system of its own):

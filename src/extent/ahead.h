@@ -28,9 +28,9 @@ extern bool opt_populate;
 #define AHEAD_REQUEST_PAGES 8u
 
 /*
- * Limits of memory (os/room.h) are looked at when so many bytes have been populated, and again when
- * so many more, or a quarter of the room that there was. Near a limit nothing is populated; each
- * AHEAD_LOOK_TRIES-th run looks again.
+ * Limits of memory (os/room.h) are looked at when this many bytes have been populated, and again
+ * when this many more, or a quarter of the room that there was. Near a limit nothing is
+ * populated; each AHEAD_LOOK_TRIES-th run looks again.
  */
 #define AHEAD_LOOK_FIRST (ZU(4) << 20)
 #define AHEAD_LOOK_STEP (ZU(64) << 20)

@@ -1,10 +1,9 @@
 /*
- * The set of unused extents: insert, remove, and the search for a fitting one.
- * Invariant: an extent is filed under the largest page class that is not above its size, so every
- * extent of a class from the request's own upward fits. The class just below the request's may
- * contain extents that fit too, since sizes need not be class sizes; a few of those are looked at
- * first. The owner's lock protects the set. Called by files
- * of this folder that search or change a cache.
+ * The set of unused extents: insert, remove, and the search for a fitting one. Invariant: an extent
+ * is filed under the largest page class that is not above its size, so every extent of a class from
+ * the request's own upward fits. The class just below the request's may contain extents that fit
+ * too, since sizes need not be class sizes; a few of those are looked at first. The owner's lock
+ * protects the set. Called by files of this folder that search or change a cache.
  */
 #include "extent/eset.h"
 

@@ -49,7 +49,7 @@ piece_guard_pause(piece_guard_t *g, uint64_t now) {
 }
 
 /*
- * Notes that a first touch took so many nanoseconds. stalls: the system's count of stalls (see
+ * Notes that a first touch took this many nanoseconds. stalls: the system's count of stalls (see
  * pages_stalls()), which is not looked at if it was fast. Returns true if this begins a pause.
  */
 bool piece_guard_note(piece_guard_t *g, uint64_t took, uint64_t stalls, uint64_t now);
@@ -108,7 +108,7 @@ edata_t *piece_take(extent_src_t *src, piece_t *p, ecache_t *dirty, ecache_t *re
 edata_t *piece_take_rest(extent_src_t *src, piece_t *p);
 /* Makes the piece's rest dirty. */
 void piece_flush(extent_src_t *src, piece_t *p, ecache_t *dirty);
-/* Whether nothing was taken from a piece's rest for so many nanoseconds. One thread at a time. */
+/* Whether nothing was taken from a piece's rest for this many nanoseconds. One thread at a time. */
 bool piece_try_idle(piece_t *p, uint64_t now, uint64_t ns);
 
 /*

@@ -62,7 +62,7 @@ hrule_is_born_huge(hpa_mode_t mode, size_t nslabs, size_t nactive) {
 	return mode == hpa_mode_eager || (mode == hpa_mode_lazy && is_growing);
 }
 
-/* Whether a slab with so many pages in use waits to become huge. */
+/* Whether a slab with this many pages in use waits to become huge. */
 static inline bool
 hrule_is_ripe(hpa_mode_t mode, bool is_huge, size_t nused, size_t threshold) {
 	return (mode == hpa_mode_lazy || mode == hpa_mode_eager) && !is_huge
@@ -87,7 +87,7 @@ hrule_may_begin(size_t ndirty, size_t limit, uint64_t last, uint64_t interval_ms
 	return ndirty > limit && (last == 0 || hrule_has_passed(last, interval_ms, now));
 }
 
-/* Whether a pass goes on after so many slabs; most < 0: any number. */
+/* Whether a pass goes on after this many slabs; most < 0: any number. */
 static inline bool
 hrule_may_go_on(size_t ndirty, size_t limit, size_t npurged, ssize_t most) {
 	return ndirty > limit && (most < 0 || npurged < (size_t)most);

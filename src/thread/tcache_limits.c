@@ -80,7 +80,7 @@ tcache_may_grant(szind_t szind, unsigned max) {
 }
 
 bool
-tcache_range_has_classes(size_t from, size_t to, szind_t *first, szind_t *last) {
+tcache_range_classes(size_t from, size_t to, szind_t *first, szind_t *last) {
 	if (from > to || from > TCACHE_MAX_LIMIT) {
 		return false;
 	}
@@ -94,7 +94,7 @@ tcache_range_has_classes(size_t from, size_t to, szind_t *first, szind_t *last) 
 int
 tcache_ncached_max_default_set(size_t from, size_t to, size_t n) {
 	szind_t first, last;
-	if (tcache_range_has_classes(from, to, &first, &last)) {
+	if (tcache_range_classes(from, to, &first, &last)) {
 		limits.has_ncached = true;
 		for (szind_t i = first; i <= last; i++) {
 			limits.ncached[i] = (uint16_t)(min_zu(n, TCACHE_NCACHED_LIMIT) + 1);

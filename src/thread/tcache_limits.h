@@ -50,6 +50,6 @@ int tcache_ncached_max_default_set(size_t from, size_t to, size_t n);
  * Finds the classes of the request sizes from..to, cut at the largest that can be cached. Returns
  * false if there are none.
  */
-bool tcache_range_has_classes(size_t from, size_t to, szind_t *first, szind_t *last);
+bool tcache_range_classes(size_t from, size_t to, szind_t *first, szind_t *last);
 
 #endif

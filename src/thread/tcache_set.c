@@ -111,7 +111,7 @@ tcache_ncached_max_set(tsd_t *tsd, size_t from, size_t to, size_t n) {
 	if (tsd->tcache == NULL) {
 		return ENOENT;
 	}
-	if (!tcache_range_has_classes(from, to, &first, &last)) {
+	if (!tcache_range_classes(from, to, &first, &last)) {
 		return 0;
 	}
 	tcache_flush(tsd, tsd->tcache);

@@ -1,6 +1,6 @@
 /*
  * Large blocks that are resized where they are, under the profiler: that they stay although they
- * are samples, that the books are exact where everything is sampled and without bias where not,
+ * are samples, that the counts are exact where everything is sampled and without bias where not,
  * live and cumulative, over chains of sizes; hooks and the threshold of one large request.
  */
 #include "dumps.h"

@@ -1,4 +1,7 @@
-/* The profiler's books: counts are exact, sites come and go, threads do not disturb each other. */
+/*
+ * The profiler's site tables: counts are exact, sites come and go, threads do not disturb each
+ * other.
+ */
 #include "test.h"
 
 #include <pthread.h>
@@ -200,7 +203,7 @@ test_many_sites(void) {
 	prof_data_tdata_exit(td);
 }
 
-/* Sites in turn, each freed at once: the books know them the next time, and beyond that forget. */
+/* Sites in turn, each freed at once: the tables know them the next time, and beyond that forget. */
 static void
 test_transient(void) {
 	enum { HOT = 200, ROUNDS = 50 };

@@ -20,8 +20,8 @@ static const char *why;
 static atomic_b_t is_reading, is_read;
 
 /*
- * What the locks of the books have counted, while they are made: under the thread sanitizer no
- * race.
+ * What the locks of the site tables have counted, while they are made: under the thread sanitizer
+ * no race.
  */
 static void *
 read_locks(void *arg) {
@@ -307,8 +307,8 @@ test_leftovers(void) {
 	for (unsigned i = 0; i < 4; i++)
 		after = round_of_sessions(n / 3);
 	/*
-	 * Bucket arrays of the books, and records of the threads that were last to end: up to 2 KB
-	 * each.
+	 * Bucket arrays of the site tables, and records of the threads that were last to end: up to
+	 * 2 KB each.
 	 */
 	ok(after < before + (32 << 10), "%zu bytes of metadata in use, then %zu", before, after);
 }

@@ -231,8 +231,12 @@ try_keys(const names_t *n, const names_object_t *object, const candidates_t *c, 
 
 /* ---------------------------------------------------------------- one maker for each key */
 
+/*
+ * Finds the place of the thread that makes this table; false if none does, and a free place or
+ * MAKING_MAX. The lock is held.
+ */
 static bool
-is_made(const char *key, size_t *place) {
+find_making(const char *key, size_t *place) {
 	*place = MAKING_MAX;
 	for (size_t i = 0; i < MAKING_MAX; i++) {
 		if (strcmp(making.keys[i], key) == 0) {
@@ -269,13 +273,13 @@ static bool
 try_making(const names_t *n, const char *key, size_t *place) {
 	bool has_waited = false, is_time = true;
 	pthread_mutex_lock(&making.mutex);
-	while (is_made(key, place) && is_time) {
+	while (find_making(key, place) && is_time) {
 		has_waited = true;
 		is_time = try_wait_making(n);
 	}
 	while (!has_waited && *place == MAKING_MAX && is_time) {
 		is_time = try_wait_making(n);
-		has_waited = is_made(key, place);
+		has_waited = find_making(key, place);
 	}
 	bool is_ours = !has_waited && is_time && *place < MAKING_MAX;
 	if (is_ours) {

@@ -1,7 +1,7 @@
 /*
- * Writes one profile. The steps: wait for the dump in progress; copy the books and the statistics
- * inside the fork gate; format and write outside of it; record the outcome; call the user's dump
- * hook.
+ * Writes one profile. The steps: wait for the dump in progress; copy the site tables and the
+ * statistics inside the fork gate; format and write outside of it; record the outcome; call the
+ * user's dump hook.
  *
  * Invariant: dumper's buffers and file are in use only while dumper.mtx is held; outside of a dump
  * dumper.file.fd is -1 and the snapshot is empty. Locks: prof_dump, held for long and outside the

@@ -1,8 +1,8 @@
 /*
- * Copies the books for a dump. Items lie in chunks of one mebibyte, aligned to their size and
+ * Copies the site tables for a dump. Items lie in chunks of one mebibyte, aligned to their size and
  * filled from the front, so that an item finds its chunk by its address.
  *
- * Invariant: after prof_snap_take() the `pass` of the books is held until prof_snap_drop(). Locks:
+ * Invariant: after prof_snap_take() the `pass` of the tables is held until prof_snap_drop(). Locks:
  * none of its own; `pass` keeps sites, counts and thread records from being freed. Called by
  * prof_dump.c.
  */
