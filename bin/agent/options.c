@@ -1,6 +1,8 @@
 /*
- * The command line of jeprofd, and how it talks and ends (agent.h). Invariant: `options` does not
- * change once main has read it. Called by main.
+ * The command line of jeprofd, its messages on stderr, and the exit after a bad option (agent.h has
+ * the contracts). Invariant: main() sets `options` before it starts threads, and nothing changes it
+ * afterwards, so that it is read without a lock. The options are read by main(); messages come from
+ * all files of this folder.
  */
 #include "agent.h"
 

@@ -1,6 +1,8 @@
 /*
- * A text that grows, and quoting: see text.h. No locks: each text belongs to one thread. Called by
- * all that answers requests.
+ * Text that grows as it is written, and quoting for JSON, HTML and labels of metrics (text.h).
+ * Invariant: a text that is not empty ends with NUL; once memory is lacking, is_cut is set and later writes may be
+ * lost. No locks, because each text belongs to one thread. Called by all files that answer
+ * requests.
  */
 #include "agent.h"
 
@@ -11,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Makes room for so many more bytes and a NUL. */
+/* Makes room for `more` bytes and a NUL. */
 static bool
 try_grow(text_t *t, size_t more) {
 	if (t->length + more < t->room) {

@@ -1,5 +1,8 @@
 /*
- * The clock, sleep and random words for jeprof_client.h. No state, no locks: any thread may call.
+ * A monotonic clock in milliseconds, a sleep that a signal ends early, and random words for the
+ * nonces of requests. Invariant: client_random_word() never returns 0, because 0 means "no request"
+ * in the mailbox. No state and no locks, so any thread may call. Callers: this folder, bin/ctl and
+ * bin/agent.
  */
 #include "client/clock.h"
 

@@ -1,6 +1,8 @@
 /*
- * Requests that others have left in the mailbox of an idle process: looked at, counted, taken back.
- * Invariant: our own unanswered request is never among them. No locks, no state but the target's.
+ * Requests in the mailbox of a process that the process has not taken yet, left by other clients:
+ * finds, counts and withdraws them. A process takes a request when it allocates, so an idle process
+ * may leave one unanswered for long. Invariant: the target's own unanswered request is never among
+ * them. No locks; all state is in the target. Called by bin/ctl and bin/agent/scrape.c.
  */
 #include "client/target.h"
 

@@ -718,7 +718,7 @@ bin_upkeep(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 		return;
 	}
 	if (c->is_marked) {
-			/* Nothing below the mark was used since the last turn: three quarters are flushed. */
+		/* Nothing below the mark was used since the last turn: three quarters are flushed. */
 		unsigned idle = (unsigned)(bin_bottom(c) - b->empty);
 		bin_flush_bottom(tsd, tc, slot, idle - idle / 4);
 		bin_ungrant(tc, slot);
