@@ -1,8 +1,8 @@
 /*
  * Text that grows as it is written, and quoting for JSON, HTML and labels of metrics (text.h).
- * Invariant: a text that is not empty ends with NUL; once memory is lacking, is_cut is set and later writes may be
- * lost. No locks, because each text belongs to one thread. Called by all files that answer
- * requests.
+ * Invariant: a text that is not empty ends with NUL; once memory is lacking, is_cut is set and
+ * later writes may be lost. No locks, because each text belongs to one thread. Called by all files
+ * that answer requests.
  */
 #include "agent.h"
 
