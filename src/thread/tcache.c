@@ -344,7 +344,7 @@ bin_try_grant(tcache_t *tc, unsigned slot) {
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
 	unsigned next = c->nslots == 0 ? 1 : c->nslots * 2u;
-	if (!c->is_swinging || !tc->is_auto || !tcache_may_grant(slot - 1, c->max)
+	if (!c->is_swinging || c->is_fixed || !tc->is_auto || !tcache_may_grant(slot - 1, c->max)
 	    || next > TCACHE_NSLOTS_LIMIT
 	    || !grants_have_room(tc, slot, (next - c->nslots) * slot_size(slot))) {
 		return false;

@@ -31,6 +31,7 @@ typedef struct tcache_cold_s {
 	bool is_marked : 1;   /* `empty` is above the bottom, to find objects that nothing uses */
 	bool has_stowed : 1;  /* the bin was full since it was last empty, or since the last upkeep */
 	bool is_swinging : 1; /* the bin was full, then empty, since upkeep last found idle objects */
+	bool is_fixed : 1;    /* a call has set `max`: nothing is granted */
 	uint8_t to_look;      /* hardening: requests for which the bin may still be closed for a look */
 } tcache_cold_t;
 

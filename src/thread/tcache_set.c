@@ -36,6 +36,7 @@ tcache_rebuild(tsd_t *tsd, size_t max) {
 	if (old != NULL) {
 		for (unsigned s = 1; s < min_zu(tc->nslots, old->nslots); s++) {
 			tc->cold[s].max = old->cold[s].max;
+			tc->cold[s].is_fixed = old->cold[s].is_fixed;
 		}
 		tcache_delete(tsd, old);
 	}
@@ -56,6 +57,19 @@ tcache_close_above(tsd_t *tsd, size_t max) {
 	for (unsigned s = 1; s < tc->nslots; s++) {
 		if (sz_i2s(s - 1) > max) {
 			tc->cold[s].max = 0;
+			tc->cold[s].is_fixed = true;
+		}
+	}
+}
+
+/* Opens the bins up to max that an earlier, smaller maximum closed. */
+static void
+tcache_open_up_to(tcache_t *tc, size_t max) {
+	for (unsigned s = 1; s < tc->nslots; s++) {
+		tcache_cold_t *c = &tc->cold[s];
+		if (c->max == 0 && sz_i2s(s - 1) <= max) {
+			c->max = (uint16_t)tcache_ncached_max_default(s - 1);
+			c->is_fixed = false;
 		}
 	}
 }
@@ -68,17 +82,11 @@ tcache_max_set(tsd_t *tsd, size_t max) {
 	if (tsd->tcache == NULL) {
 		return 0;
 	}
-	tcache_flush(tsd, tsd->tcache);
-	if (is_wider) {
-		/* Opens bins that an earlier, smaller maximum closed. */
-		for (unsigned s = 1; s < tsd->tcache->nslots; s++) {
-			tcache_cold_t *c = &tsd->tcache->cold[s];
-			c->max = c->max != 0 || sz_i2s(s - 1) > max ? c->max
-			    : (uint16_t)tcache_ncached_max_default(s - 1);
-		}
-	}
 	int err = tcache_rebuild(tsd, max_zu(max, tcache_max_default));
 	if (err == 0) {
+		if (is_wider) {
+			tcache_open_up_to(tsd->tcache, max);
+		}
 		tcache_close_above(tsd, max);
 	}
 	return err;
@@ -114,14 +122,15 @@ tcache_ncached_max_set(tsd_t *tsd, size_t from, size_t to, size_t n) {
 	if (!tcache_range_classes(from, to, &first, &last)) {
 		return 0;
 	}
-	tcache_flush(tsd, tsd->tcache);
-	for (szind_t i = first; i <= last && i + 1 < tsd->tcache->nslots; i++) {
+	/* A new cache, because stacks may exceed the new limit; they grow again from empty. */
+	int err = tcache_rebuild(tsd, max_zu(tsd->tcache_max, tcache_max_default));
+	for (szind_t i = first; err == 0 && i <= last && i + 1 < tsd->tcache->nslots; i++) {
 		if (sz_i2s(i) <= tsd->tcache_max) {
 			tsd->tcache->cold[i + 1].max = (uint16_t)min_zu(n, TCACHE_NCACHED_LIMIT);
+			tsd->tcache->cold[i + 1].is_fixed = true;
 		}
 	}
-	/* A new cache, because stacks may exceed the new limit; they grow again from empty. */
-	return tcache_rebuild(tsd, max_zu(tsd->tcache_max, tcache_max_default));
+	return err;
 }
 
 int

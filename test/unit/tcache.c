@@ -333,6 +333,9 @@ child_grants(void) {
 	return done_testing();
 }
 
+/* A size that caches hold only on a grant. */
+#define LARGE_SIZE (4 * TCACHE_LARGE_SOME)
+
 /* Where a limit was set it is the limit. */
 static int
 child_no_grants(void) {
@@ -348,6 +351,23 @@ child_no_grants_by_call(void) {
 	tsd_leave();
 	swing(8, 16384);
 	is_uint(granted_now(), 0, "no grant");
+	size_t most = tcache_ncached_max_default(sz_s2i(32768));
+	is_int(tcache_ncached_max_set(tsd_enter(), 32768, 32768, most), 0, "the default by call");
+	tsd_leave();
+	swing(8, 32768);
+	is_uint(granted_now(), 0, "no grant either");
+	is_int(tcache_ncached_max_set(tsd_enter(), LARGE_SIZE, LARGE_SIZE, 0), 0, "none by call");
+	tsd_leave();
+	swing(8, LARGE_SIZE);
+	is_uint(granted_now(), 0, "no grant for a large size");
+	is_int(tcache_max_set(tsd_enter(), LARGE_SIZE), 0, "a maximum by call");
+	tsd_leave();
+	swing(8, 2 * LARGE_SIZE);
+	is_uint(granted_now(), 0, "no grant above it");
+	is_int(tcache_max_set(tsd_enter(), tcache_max_default), 0, "the default again");
+	tsd_leave();
+	swing(8, 2 * LARGE_SIZE);
+	ok(granted_now() > 0 || config_hardening, "grants again");
 	return done_testing();
 }
 
