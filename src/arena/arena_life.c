@@ -1,15 +1,17 @@
 /*
- * Reset, destruction and renewal of an explicit arena; arena_life.h has the contract.
- * They walk over the arena's descriptors, which are all in one list (meta/edata_cache.h).
- * Invariant: while objects are ended the page cache is closed, so that no purge of another thread
- * holds an extent. The locks of bins are taken one at a time.
+ * Reset, destruction and renewal of an explicit or hidden arena; arena_life.h has the contract.
+ * Reset and destruction free every object, found through the list of all extent descriptors of the
+ * arena (meta/edata_cache.h). Invariant: the page cache is closed meanwhile, so that no other
+ * thread purges and each active extent is a slab or a large object. Locks: those of the bins, one
+ * at a time; pac_close() excludes decay. Called by arenas.c.
  */
 #include "arena/arena_life.h"
 
 #include "os/nstime.h"
 
+/* Reports the samples of a slab. A bit of e->bits is set if its region is free. */
 static void
-life_end_samples(const edata_t *e, arena_sample_fn_t *on_sample) {
+life_report_samples(const edata_t *e, arena_sample_fn_t *on_sample) {
 	size_t reg = sz_i2s(e->szind);
 	unsigned nregs = slab_info_of(e->szind, true)->nregs;
 	for (unsigned i = 0; i < nregs; i++) {
@@ -21,11 +23,11 @@ life_end_samples(const edata_t *e, arena_sample_fn_t *on_sample) {
 }
 
 static void
-life_end_slab(arena_t *a, edata_t *e, arena_sample_fn_t *on_sample) {
+life_free_slab(arena_t *a, edata_t *e, arena_sample_fn_t *on_sample) {
 	if (e->is_sampled) {
-		life_end_samples(e, on_sample);
+		life_report_samples(e, on_sample);
 	}
-	/* bin_forget() has removed it from its bin. */
+	/* No bin refers to the slab after bin_forget(), so it can be made an empty one. */
 	e->nfree = slab_info_of(e->szind, e->is_sampled)->nregs;
 	e->is_listed = false;
 	slab_fini(e);
@@ -33,16 +35,16 @@ life_end_slab(arena_t *a, edata_t *e, arena_sample_fn_t *on_sample) {
 }
 
 static void
-life_end_large(edata_t *e, arena_sample_fn_t *on_sample) {
+life_free_large(edata_t *e, arena_sample_fn_t *on_sample) {
 	if (e->recs != NULL && e->recs->tctx != NULL) {
 		on_sample(e->u.large_start, e->recs, e->u.large_usize);
 	}
 	arena_large_dalloc(e);
 }
 
-/* Ends all objects. The page cache is closed: every active extent is a slab or a large object. */
+/* Frees all objects. The page cache is closed. */
 static void
-life_end_objects(arena_t *a, arena_sample_fn_t *on_sample) {
+life_free_objects(arena_t *a, arena_sample_fn_t *on_sample) {
 	for (szind_t i = 0; i < SC_NBINS; i++) {
 		for (unsigned k = 0; k < bin_infos[i].n_shards; k++) {
 			bin_forget(arena_bin(a, i, k));
@@ -54,16 +56,16 @@ life_end_objects(arena_t *a, arena_sample_fn_t *on_sample) {
 			continue;
 		}
 		if (e->is_slab) {
-			life_end_slab(a, e, on_sample);
+			life_free_slab(a, e, on_sample);
 		} else {
-			life_end_large(e, on_sample);
+			life_free_large(e, on_sample);
 		}
 	}
 	assert(atomic_load_zu(&a->pac.nactive, MO_RELAXED) == 0);
 	assert(atomic_load_zu(&a->large_allocated, MO_RELAXED) == 0);
 }
 
-/* is_last: the pages are returned to the system too. */
+/* is_last: returns the pages to the system too. */
 static int
 life_end(arena_t *a, arena_sample_fn_t *on_sample, bool is_last) {
 	assert(!a->is_auto);
@@ -71,7 +73,7 @@ life_end(arena_t *a, arena_sample_fn_t *on_sample, bool is_last) {
 	if (err != 0) {
 		return err;
 	}
-	life_end_objects(a, on_sample);
+	life_free_objects(a, on_sample);
 	if (is_last) {
 		pac_destroy(&a->pac);
 	}

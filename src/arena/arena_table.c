@@ -1,7 +1,7 @@
 /*
- * The memory of the table of arenas; arena_table.h has the contract.
- * It starts zeroed and is filled by arenas.c under its lock; readers need none.
- * It lies in the section of large data (LARGE_BSS), apart from what is used often.
+ * Defines the table of arenas; arena_table.h has the contract, its functions are inline there.
+ * Invariant: an entry is NULL or a valid arena. arenas.c writes it under its lock; readers need no
+ * lock. LARGE_BSS, because the 64 KiB would spread the small variables over more pages.
  */
 #include "arena/arena_table.h"
 

@@ -1,7 +1,7 @@
 /*
- * Threads, their names and signals, futexes and processors, by system calls.
- * thread.h has the contract. No state and no lock; errno is preserved everywhere.
- * System calls are used where the C library's function would allocate or does not exist.
+ * Threads, their names, signals and timers, futexes, seccomp and processors; thread.h has the
+ * contract and the callers. System calls replace the C library's functions that allocate or do not
+ * exist everywhere. Invariant: each function preserves errno. No state and no lock.
  */
 #include "os/thread.h"
 
@@ -22,7 +22,7 @@
 #define FUTEX_WAKE 1
 #define FUTEX_PRIVATE_FLAG 128
 
-/* The kernel requires an aligned word of 32 bits. */
+/* The kernel requires that a futex is an aligned word of 32 bits. */
 cassert(sizeof(atomic_u32_t) == 4 && _Alignof(atomic_u32_t) == 4);
 
 /* Words of an affinity mask of 8192 processors. */
@@ -102,7 +102,7 @@ os_word_wake(atomic_u32_t *word, unsigned n) {
 	errno = saved;
 }
 
-/* By system calls, because the C library's functions allocate. */
+/* The kernel's timer ids begin at 0, so *timer is the id + 1. */
 int
 os_signal_later(int *timer, int signal, uint64_t ns) {
 	int saved = errno;
@@ -131,8 +131,7 @@ os_yield(void) {
 }
 
 /*
- * A seccomp filter may forbid prctl() too, by killing the process, so the kernel's file is read
- * first.
+ * /proc is read first, because a seccomp filter may kill the process for prctl(PR_GET_SECCOMP).
  */
 bool
 os_thread_is_filtered(void) {
@@ -165,6 +164,7 @@ os_ncpus(void) {
 			n += popcount_zu(mask[i]);
 		}
 	} else {
+		/* The call fails if the kernel's mask is longer than ours. */
 		long online = sysconf(_SC_NPROCESSORS_ONLN);
 		n = online > 0 ? (unsigned)online : 0;
 	}

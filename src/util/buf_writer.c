@@ -1,19 +1,15 @@
 /*
- * Implementation of buf_writer: collects text and passes it to the callback when the buffer is
- * full.
- * Invariant: used < buf_len, so the last byte of the buffer is always free for the NUL. A buffer
- * shorter than 2 bytes could hold no text and is treated as no buffer. No lock: one thread uses a
- * buf_writer_t at a time. stats.c is the caller.
+ * Collects text and passes it to a write callback when the buffer is full or flushed; buf_writer.h
+ * has the contract. Invariant: used < buf_len if there is a buffer, so its last byte is always free
+ * for the NUL. A buffer shorter than 2 bytes could hold no text and is treated as no buffer. No
+ * lock: one thread uses a buf_writer_t at a time. Called by stats.c.
  */
 #include "util/buf_writer.h"
 
 #include "util/assert.h"
 #include "util/bits.h"
 
-/*
- * Bytes of the stack buffer that terminates unbuffered text given with a length. Longer text is
- * passed on in pieces of this size.
- */
+/* Size in bytes, with the NUL, of the pieces in which text is passed on without a buffer. */
 #define BUF_WRITER_STACK 256
 
 void
@@ -39,7 +35,7 @@ buf_writer_flush(buf_writer_t *bw) {
 	bw->write(bw->opaque, bw->buf);
 }
 
-/* The unbuffered case: the callback needs NUL-terminated text, the caller's bytes are not. */
+/* Without a buffer: copies the text, because the callback needs a NUL at the end of each piece. */
 static void
 buf_writer_write_through(buf_writer_t *bw, const char *data, size_t n) {
 	char part[BUF_WRITER_STACK];
