@@ -1,7 +1,9 @@
 /*
- * Tells what is known of an address, the innermost inlined call first; names are those of the
- * linker. print_frame() prints two lines for each call, the function and FILE:LINE, as addr2line -f
- * -i does, with "??" for what is not known. Called by walk.c; printing by main.c.
+ * Passes the frames of an address to a callback, the innermost inlined call first, with the names
+ * that the linker knows (mangled). print_frame() is the callback for text: it prints two lines for
+ * each frame, the function and FILE:LINE, as addr2line -f -i does, with "??" for what is not known.
+ * Invariant: each frame is two lines, whatever its names contain. No locks. answer_give() is called
+ * by walk.c, the print functions by main.c.
  */
 #include "symbolize.h"
 
@@ -22,7 +24,7 @@ function_name(Dwarf_Die *die) {
 	return name;
 }
 
-/* A name with a line end in it must not look like two answers. */
+/* Replaces line ends, so that a name remains one line. */
 static void
 text_print(const char *text) {
 	for (; *text != '\0'; text++)
@@ -30,8 +32,8 @@ text_print(const char *text) {
 }
 
 /*
- * The directory of the compiler, which a relative name is in; NULL if it is not known or in the
- * name already.
+ * The working directory of the compiler, to which the file's name is relative; NULL if the name is
+ * absolute or begins with that directory, or the directory is not known.
  */
 static const char *
 directory_of(Dwarf_Die *unit, const char *file) {
@@ -64,8 +66,9 @@ print_frame(const answer_t *to, const char *function, const char *directory, con
 	printf(":%d\n", file != NULL ? line : 0);
 }
 
+/* The value of an attribute that is a number; 0 if there is none. */
 static int
-number_of(Dwarf_Die *die, unsigned name) {
+attribute_number(Dwarf_Die *die, unsigned name) {
 	Dwarf_Attribute attribute;
 	Dwarf_Word value;
 
@@ -74,12 +77,12 @@ number_of(Dwarf_Die *die, unsigned name) {
 	return (int)value;
 }
 
-/* Where the call stood that was inlined as this die. */
+/* The file of the call that was inlined as this DIE. */
 static const char *
 call_file(Dwarf_Die *unit, Dwarf_Die *die) {
 	Dwarf_Files *files;
 	size_t count;
-	int index = number_of(die, DW_AT_call_file);
+	int index = attribute_number(die, DW_AT_call_file);
 
 	if (dwarf_getsrcfiles(unit, &files, &count) != 0 || (size_t)index >= count)
 		return NULL;
@@ -91,6 +94,10 @@ frame_give(const answer_t *to, Dwarf_Die *unit, const char *function, const char
 	to->frame(to, function, directory_of(unit, file), file, line);
 }
 
+/*
+ * The line table gives the file and line of the innermost frame; that of each outer frame is where
+ * the next inner one was called.
+ */
 void
 answer_give(Dwarf *dwarf, Dwarf_Die *unit, const query_t *query, const answer_t *to) {
 	Dwarf_Line *row = unit != NULL ? dwarf_getsrc_die(unit, query->address) : NULL;
@@ -108,6 +115,6 @@ answer_give(Dwarf *dwarf, Dwarf_Die *unit, const query_t *query, const answer_t 
 			continue;
 		frame_give(to, unit, function_name(&die), file, line);
 		file = call_file(unit, &die);
-		line = number_of(&die, DW_AT_call_line);
+		line = attribute_number(&die, DW_AT_call_line);
 	}
 }

@@ -1,8 +1,9 @@
 /*
- * The file with the debug information of an object: by its build-id, by the name in .gnu_debuglink,
- * below the root of the process and below ours; from the servers of debuginfod only if that is
- * asked for. A file of another build-id is not taken. Called by tables.c; object_id also by
- * table.c. No locks.
+ * Finds the separate file with the debug information of an object. Order: by build-id below the
+ * root of the process, then below ours; by the name in .gnu_debuglink below the root of the
+ * process; from the debuginfod servers, only if that is asked for. Invariant: the file has the
+ * build-id of the object, or neither has one; the checksum of .gnu_debuglink is not checked. No
+ * locks. Called by tables.c; object_id() also by table.c.
  */
 #include "symbolize.h"
 
@@ -15,9 +16,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/*
- * The build-id of an object in hex, which has room for 2 * ID_BYTES_MAX + 1; "" if there is none.
- */
 void
 object_id(object_t *object, char *hex) {
 	const void *bits;
@@ -28,7 +26,7 @@ object_id(object_t *object, char *hex) {
 		sprintf(hex + 2 * i, "%02x", ((const unsigned char *)bits)[i]);
 }
 
-/* Opens a file that may have the debug information of this build-id. */
+/* Opens the file `fd` as `debug` if it has this build-id; closes fd. */
 static bool
 try_file(object_t *debug, int fd, int root, const char *path, const char *id) {
 	char found[2 * ID_BYTES_MAX + 1];
@@ -46,6 +44,7 @@ try_file(object_t *debug, int fd, int root, const char *path, const char *id) {
 	return is_it;
 }
 
+/* Tries the path FRONT MIDDLE NAME, which is left in `path`. */
 static bool
 try_path(object_t *debug, int root, const char *id, char *path, const char *front,
     const char *middle, const char *name) {
@@ -63,8 +62,8 @@ try_by_id(object_t *debug, int root, const char *id, char *path) {
 }
 
 /*
- * Where the linker's word of a debug file is looked up: beside the object, below it, and in the
- * tree of debug files.
+ * Tries the name in .gnu_debuglink in the directory of the object, in its .debug, and in the same
+ * directory below /usr/lib/debug.
  */
 static bool
 try_by_link(object_t *debug, object_t *object, const char *id, char *path) {
@@ -81,7 +80,10 @@ try_by_link(object_t *debug, object_t *object, const char *id, char *path) {
 		|| try_path(debug, object->root, id, path, "/usr/lib/debug", directory, name);
 }
 
-/* From the servers in $DEBUGINFOD_URLS; its library is loaded only for that. */
+/*
+ * Asks the servers in $DEBUGINFOD_URLS; -1 or a descriptor. libdebuginfod is loaded only here, so
+ * that the program runs without it.
+ */
 static int
 server_open(const char *id) {
 	void *library = dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -94,7 +96,7 @@ server_open(const char *id) {
 	*(void **)&begin = dlsym(library, "debuginfod_begin");
 	*(void **)&find = dlsym(library, "debuginfod_find_debuginfo");
 	client = begin != NULL && find != NULL ? begin() : NULL;
-	/* A length of 0 says that the build-id is in hex. */
+	/* A length of 0 means that the build-id is in hex. */
 	return client == NULL ? -1 : find(client, (const unsigned char *)id, 0, NULL);
 }
 

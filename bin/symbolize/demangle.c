@@ -1,7 +1,9 @@
 /*
- * Makes readable names of C++ and Rust symbols: demangled by the C++ library, if there is one, then
- * without parameters, template arguments and return type, as jeprof shortens them. Invariant: a
- * name that cannot be read stays as it is. No locks. Called by tables.c.
+ * Makes readable names of symbols, shortened as jeprof does it. Names in the C++ scheme (_Z...),
+ * which older Rust compilers use too, are demangled by the C++ library, if it is installed; then
+ * parameters, template arguments and return type are removed. From each name, also of C, the
+ * compiler's suffixes are removed. Invariant: a name that cannot be demangled, such as one of
+ * Rust's newer scheme (_R...), loses no more than these. No locks: one thread. Called by tables.c.
  */
 #include "symbolize.h"
 
@@ -11,15 +13,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MANGLED_MAX = 4096 };	/* bytes; what is longer stays as it is */
+enum { MANGLED_MAX = 4096 }; /* bytes; a longer name is not demangled */
 
-/* Stand for what brackets must not be taken for while brackets are removed. */
+/* They replace brackets that are no pair, as in operator<, while pairs are removed. */
 enum { ANONYMOUS = 1, OPEN_ROUND, CLOSE_ROUND, LESS, GREATER };
 
 typedef char *demangle_t(const char *name, char *buffer, size_t *size, int *status);
 
+/* __cxa_demangle() of the C++ library, which is loaded at the first call; NULL: not installed. */
 static demangle_t *
-demangler(void) {
+demangler_load(void) {
 	static const char *const names[] = {"libstdc++.so.6", "libc++abi.so.1", "libc++.so.1"};
 	static demangle_t *found;
 	static bool is_known;
@@ -45,7 +48,7 @@ cut(char *from, size_t len) {
 	memmove(from, from + len, strlen(from + len) + 1);
 }
 
-/* Removes each `text`, and what follows up to `stop` if that is given. */
+/* Removes each `text`; if stop is not NULL, all from `text` to the next `stop`. */
 static void
 remove_all(char *name, const char *text, const char *stop) {
 	char *at = name, *end;
@@ -58,9 +61,9 @@ remove_all(char *name, const char *text, const char *stop) {
 	}
 }
 
-/* Marks of the compiler at the end: .isra.0, .cold and the like. */
+/* Removes the compiler's suffixes of parts and clones of a function: .isra.0, .cold. */
 static void
-cut_marks(char *name) {
+cut_suffixes(char *name) {
 	static const char *const marks[] = {".isra", ".constprop", ".part", ".cold", ".lto_priv",
 	    ".localalias", ".llvm"};
 	size_t len = strlen(name);
@@ -83,7 +86,7 @@ cut_marks(char *name) {
 	}
 }
 
-/* The hash that older names of Rust end in: ::h and 16 digits. */
+/* Removes the hash at the end of Rust's older names: ::h and 16 hex digits. */
 static void
 cut_hash(char *name) {
 	size_t len = strlen(name);
@@ -109,7 +112,7 @@ cut_trait(char *name) {
 	cut(name, 1);
 }
 
-/* The signs of operators that are brackets. */
+/* Replaces the brackets in names of operators, the longest operator first. */
 static void
 hide_operators(char *name) {
 	static const char *const signs[] = {"()", "<=>", "<<=", "<<", ">>=", ">>", "->*", "->", "<=",
@@ -135,7 +138,7 @@ hide_operators(char *name) {
 	}
 }
 
-/* Removes all pairs of these brackets with what is in them. */
+/* Removes all pairs of these brackets with their contents; a bracket without partner stays. */
 static void
 cut_pairs(char *name, char open, char close) {
 	size_t to = 0, depth = 0, *starts = malloc((strlen(name) + 1) * sizeof(*starts));
@@ -180,6 +183,7 @@ cut_unnamed(char *name) {
 	}
 }
 
+/* Removes what follows the parameters of a member function. */
 static void
 cut_qualifiers(char *name) {
 	static const char *const words[] = {" const", " volatile", " noexcept", " &&", " &"};
@@ -199,9 +203,12 @@ cut_qualifiers(char *name) {
 	}
 }
 
-/* Where the last word begins, or that of the operator: before it stands the type of the result. */
+/*
+ * Skips the return type: gives the last word, or the word with "operator", after which spaces may
+ * follow (operator new).
+ */
 static const char *
-last_word(const char *name) {
+skip_return_type(const char *name) {
 	const char *start = name, *operator = strstr(name, "operator");
 	size_t len = strlen(name);
 
@@ -215,6 +222,7 @@ last_word(const char *name) {
 	return start;
 }
 
+/* Copies the name with the replaced brackets as they were, without spaces at the end. */
 static void
 show_hidden(char *to, size_t room, const char *name) {
 	static const char anonymous[] = "(anonymous namespace)";
@@ -233,6 +241,7 @@ show_hidden(char *to, size_t room, const char *name) {
 	to[at] = '\0';
 }
 
+/* Its brackets are no parameters. */
 static void
 hide_anonymous(char *name) {
 	for (char *at = name; (at = strstr(at, "(anonymous namespace)")) != NULL; at++) {
@@ -241,9 +250,9 @@ hide_anonymous(char *name) {
 	}
 }
 
-/* Puts "basic_" in front of the word at `at`. */
+/* Inserts "basic_" at `at`, if it fits. */
 static void
-widen(char *name, char *at, size_t room) {
+insert_basic(char *name, char *at, size_t room) {
 	static const char front[] = "basic_";
 	size_t len = strlen(name), more = sizeof(front) - 1;
 
@@ -254,11 +263,11 @@ widen(char *name, char *at, size_t room) {
 }
 
 /*
- * Members of std::string and of the streams are those of std::basic_string and so on, which c++filt
- * says and the C++ library does not.
+ * For members of std::string and of the streams, writes std::basic_string and so on, as c++filt
+ * does and the C++ library does not.
  */
 static void
-widen_standard(char *name, size_t room) {
+expand_std_aliases(char *name, size_t room) {
 	static const char *const words[] = {"string", "istream", "ostream", "iostream"};
 	static const char front[] = "std::";
 	char *at = name + sizeof(front) - 1, *member;
@@ -273,13 +282,13 @@ widen_standard(char *name, size_t room) {
 		member = at + len + 2;
 		member += *member == '~';
 		if (strcmp(member, words[i]) == 0)
-			widen(name, member, room);
-		widen(name, at, room);
+			insert_basic(name, member, room);
+		insert_basic(name, at, room);
 		return;
 	}
 }
 
-/* The short form of a name, in `to`. */
+/* Writes the short form of a name: the name itself if nothing would remain, "" without memory. */
 static void
 name_shorten(const char *name, char *to, size_t room) {
 	char *text = strdup(name);
@@ -287,7 +296,7 @@ name_shorten(const char *name, char *to, size_t room) {
 	to[0] = '\0';
 	if (text == NULL)
 		return;
-	cut_marks(text);
+	cut_suffixes(text);
 	cut_hash(text);
 	cut_trait(text);
 	if (strpbrk(text, "(<[ ") != NULL) {
@@ -299,7 +308,7 @@ name_shorten(const char *name, char *to, size_t room) {
 		cut_unnamed(text);
 		cut_pairs(text, '(', ')');
 		cut_qualifiers(text);
-		show_hidden(to, room, last_word(text));
+		show_hidden(to, room, skip_return_type(text));
 	} else {
 		show_hidden(to, room, text);
 	}
@@ -312,12 +321,12 @@ void
 name_for_people(const char *mangled, char *to, size_t room) {
 	size_t bars = strspn(mangled, "_");
 	bool is_mangled = bars > 0 && mangled[bars] == 'Z' && strlen(mangled) < MANGLED_MAX;
-	demangle_t *demangle = is_mangled ? demangler() : NULL;
+	demangle_t *demangle = is_mangled ? demangler_load() : NULL;
 	int status = 0;
 	char *plain = demangle != NULL ? demangle(mangled, NULL, NULL, &status) : NULL;
 
 	name_shorten(plain != NULL ? plain : mangled, to, room);
 	if (plain != NULL)
-		widen_standard(to, room);
+		expand_std_aliases(to, room);
 	free(plain);
 }

@@ -1,22 +1,24 @@
 /*
- * Finds the function that holds an address and the calls inlined there: one walk through the DIEs
- * (entries of DWARF) of a unit for all its addresses. A DIE that holds none of them is skipped with
- * all its children. Invariant: the queries are of one unit, in the order of their addresses. No
- * locks. Called by walk.c.
+ * Finds the function that contains an address and the calls inlined there, by one walk through the
+ * DIEs (DWARF entries) of a unit for all its addresses. The walk enters all namespaces, and those
+ * functions and blocks that contain an address; it skips types and all other DIEs. Invariant: the
+ * queries belong to one unit and are sorted by address. No locks. Called by walk.c.
  */
 #include "symbolize.h"
 
 #include <dwarf.h>
 
-enum { DEEPEST = 200 };		/* dies within dies */
+enum { DEEPEST = 200 };		/* nested DIEs; a damaged file may have any number */
 
+/* The queries of the unit, sorted by address. */
 typedef struct {
 	query_t *queries;
 	size_t count;
 } group_t;
 
+/* Index of the first query at or above the address. */
 static size_t
-first_from(const group_t *group, Dwarf_Addr address) {
+index_at_or_above(const group_t *group, Dwarf_Addr address) {
 	size_t low = 0, high = group->count;
 
 	while (low < high) {
@@ -31,16 +33,17 @@ first_from(const group_t *group, Dwarf_Addr address) {
 }
 
 /*
- * Adds the die to the scopes of the addresses that it holds; a block is no scope, but is looked
- * into.
+ * If is_scope (a function, not a block), adds the DIE to the scopes of each address that it
+ * contains; a DIE with overlapping ranges is added once, because query->count is then above level.
+ * False if it contains no address. Scopes that do not fit into the query are left out.
  */
 static bool
-die_holds_some(Dwarf_Die *die, const group_t *group, bool is_scope, unsigned level) {
+die_try_match(Dwarf_Die *die, const group_t *group, bool is_scope, unsigned level) {
 	Dwarf_Addr base, start, end;
 	bool holds = false;
 
 	for (ptrdiff_t at = 0; (at = dwarf_ranges(die, at, &base, &start, &end)) > 0;) {
-		for (size_t i = first_from(group, start); i < group->count
+		for (size_t i = index_at_or_above(group, start); i < group->count
 		    && group->queries[i].address < end; i++) {
 			query_t *query = &group->queries[i];
 
@@ -53,6 +56,7 @@ die_holds_some(Dwarf_Die *die, const group_t *group, bool is_scope, unsigned lev
 	return holds;
 }
 
+/* level: scopes above `parent`, and depth: DIEs above it. */
 static void scope_walk(Dwarf_Die *parent, const group_t *group, unsigned level, unsigned depth);
 
 static void
@@ -60,13 +64,13 @@ die_visit(Dwarf_Die *die, const group_t *group, unsigned level, unsigned depth) 
 	switch (dwarf_tag(die)) {
 	case DW_TAG_subprogram:
 	case DW_TAG_inlined_subroutine:
-		if (die_holds_some(die, group, true, level))
+		if (die_try_match(die, group, true, level))
 			scope_walk(die, group, level + 1, depth + 1);
 		break;
 	case DW_TAG_lexical_block:
 	case DW_TAG_try_block:
 	case DW_TAG_catch_block:
-		if (die_holds_some(die, group, false, level))
+		if (die_try_match(die, group, false, level))
 			scope_walk(die, group, level, depth + 1);
 		break;
 	case DW_TAG_namespace:

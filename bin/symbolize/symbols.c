@@ -56,8 +56,9 @@ is_better(const choice_t *new, const choice_t *old) {
 	return new_len != old_len ? new_len < old_len : memcmp(new->name, old->name, new_len) < 0;
 }
 
+/* Index of the first address at or above this one. */
 static size_t
-first_from(const search_t *s, GElf_Addr address) {
+index_at_or_above(const search_t *s, GElf_Addr address) {
 	size_t low = 0, high = s->count;
 
 	while (low < high) {
@@ -73,7 +74,7 @@ first_from(const search_t *s, GElf_Addr address) {
 
 static void
 offer(search_t *s, const choice_t *symbol) {
-	for (size_t i = first_from(s, symbol->start);
+	for (size_t i = index_at_or_above(s, symbol->start);
 	    i < s->count && s->addresses[i] - symbol->start < symbol->size; i++) {
 		if (is_better(symbol, &s->best[i]))
 			s->best[i] = *symbol;
@@ -102,7 +103,7 @@ label_visit(search_t *s, const GElf_Sym *symbol, const choice_t *choice) {
 	if ((type > STT_FUNC && type != STT_GNU_IFUNC) || symbol->st_shndx >= SHN_LORESERVE
 	    || choice->name[0] == '.' || choice->name[0] == '$')
 		return;
-	for (size_t i = first_from(s, choice->start); i < s->count; i++) {
+	for (size_t i = index_at_or_above(s, choice->start); i < s->count; i++) {
 		choice_t *near = &s->best[i];
 
 		if (near->size == UINT64_MAX)
@@ -176,7 +177,7 @@ sections_set(object_t *object, search_t *s) {
 	for (Elf_Scn *section = NULL; (section = elf_nextscn(object->elf, section)) != NULL;) {
 		if (gelf_getshdr(section, &header) == NULL || (header.sh_flags & SHF_EXECINSTR) == 0)
 			continue;
-		for (size_t i = first_from(s, header.sh_addr);
+		for (size_t i = index_at_or_above(s, header.sh_addr);
 		    i < s->count && s->addresses[i] - header.sh_addr < header.sh_size; i++)
 			s->best[i] = (choice_t){.start = header.sh_addr, .size = 0};
 	}
