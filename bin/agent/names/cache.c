@@ -1,8 +1,10 @@
 /*
- * The cache of tables: a directory or, without one, files in memory. Invariant: a file KEY.names
- * never changes after it has got that name, so who has mapped it goes on; a file that is not ours,
- * or that others may write, is as good as none. The lock `memory.mutex` protects the tables in
- * memory, and nothing waits while it is held. Called by names.c.
+ * The cache of tables: files KEY.names in a directory or, without one, memfds of this process. A
+ * table is written as a draft and gets its key when it is complete; the least recently used tables
+ * are removed when the limit of bytes is passed. Invariant: the contents of KEY.names never change,
+ * so a thread that has mapped a table can read it without a lock; a file that another user owns or
+ * may write is ignored. Lock: memory.mutex, for the tables in memory; held for no I/O but close().
+ * Called by names.c.
  */
 #include "cache.h"
 
@@ -18,12 +20,12 @@
 #include <unistd.h>
 
 enum {
-	DISK_BYTES = 256 << 20,
-	MEMORY_BYTES = 64 << 20,
-	MEMORY_TABLES = 512,
-	TOUCH_SECONDS = 60,   /* how often use is noted */
-	DRAFT_SECONDS = 600,  /* after which a draft is a rest of somebody who is gone */
-	FILES_MAX = 20000,    /* tables in a directory, at most */
+	DISK_BYTES = 256 << 20,  /* default limit of all tables in a directory */
+	MEMORY_BYTES = 64 << 20, /* the same in memory */
+	MEMORY_TABLES = 512,  /* in memory, at most: each has a descriptor */
+	TOUCH_SECONDS = 60,   /* the time of use of a file is at most this much too old */
+	DRAFT_SECONDS = 600,  /* an older draft was left by a process that has died */
+	FILES_MAX = 20000,    /* tables that dir_trim() reads; it leaves at most half as many */
 };
 
 #define TABLE_END ".names"
@@ -34,7 +36,7 @@ static struct {
 	struct {
 		char *key;
 		int fd;
-		uint64_t size, used; /* bytes; number of the last use */
+		uint64_t size, used; /* bytes; value of `uses` at the last use */
 		time_t made;
 	} tables[MEMORY_TABLES];
 	size_t count;
@@ -65,6 +67,7 @@ cache_end(cache_t *c) {
 
 /* ---------------------------------------------------------------- in memory */
 
+/* Removes a table; the last one takes its index. The lock is held. */
 static void
 memory_forget(size_t i) {
 	close(memory.tables[i].fd);
@@ -82,7 +85,7 @@ memory_find(const char *key) {
 	return i;
 }
 
-/* Makes room for one more table. The lock is held. */
+/* Removes the oldest tables until one of `more` bytes has room. The lock is held. */
 static void
 memory_trim(uint64_t bytes_max, uint64_t more) {
 	for (;;) {
@@ -113,6 +116,7 @@ memory_open(const char *key, time_t *made) {
 	return fd;
 }
 
+/* Takes the descriptor, also on failure. */
 static int
 memory_keep(const cache_t *c, int fd, const char *key) {
 	struct stat st;
@@ -146,7 +150,7 @@ ends_with(const char *name, const char *end) {
 	return len > tail && strcmp(name + len - tail, end) == 0;
 }
 
-/* Notes that a file is in use, but not each time. */
+/* Sets the access time by hand, because a mount with noatime does not. */
 static void
 file_touch(int fd, const struct stat *st) {
 	struct timespec times[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_OMIT}};
@@ -174,7 +178,7 @@ file_open(const cache_t *c, const char *key, time_t *made) {
 	return fd;
 }
 
-/* A file of the directory. */
+/* A table in the directory. */
 typedef struct entry_s {
 	char *name;
 	uint64_t size;
@@ -187,9 +191,9 @@ by_use(const void *a, const void *b) {
 	return x->used < y->used ? -1 : x->used > y->used;
 }
 
-/* Adds a table; removes a draft that nobody writes any more. */
+/* Adds the file to `all` if it is a table; removes it if it is an old draft. */
 static void
-entry_add(const cache_t *c, const char *name, entry_t *all, size_t *count) {
+entry_collect(const cache_t *c, const char *name, entry_t *all, size_t *count) {
 	struct stat st;
 	bool is_table = ends_with(name, TABLE_END);
 	if ((!is_table && !ends_with(name, DRAFT_END))
@@ -206,7 +210,10 @@ entry_add(const cache_t *c, const char *name, entry_t *all, size_t *count) {
 	*count += all[*count].name != NULL;
 }
 
-/* Removes what was not used for longest until the rest has room; `kept` stays. */
+/*
+ * Removes the least recently used tables until the rest is within both limits, bytes and number;
+ * never the table `kept`, which was just added.
+ */
 static void
 dir_trim(const cache_t *c, const char *kept) {
 	int fd = openat(c->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -220,7 +227,7 @@ dir_trim(const cache_t *c, const char *kept) {
 		return;
 	}
 	for (struct dirent *e; count < FILES_MAX && (e = readdir(dir)) != NULL;) {
-		entry_add(c, e->d_name, all, &count);
+		entry_collect(c, e->d_name, all, &count);
 	}
 	closedir(dir);
 	qsort(all, count, sizeof(*all), by_use);

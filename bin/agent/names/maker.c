@@ -1,7 +1,8 @@
 /*
- * Starts jeprof-symbolize and waits for it, with a limit on the time; its other limits it sets
- * itself before it reads anything. Invariant: the child is gone when maker_run returns, and sees
- * the descriptors of its order only. No locks. Called by names.c.
+ * Runs jeprof-symbolize --table as a child process and waits for its end; kills it after a time
+ * limit. The child limits its own memory and CPU time before it reads a file. Invariant: the child
+ * has ended when maker_run() returns; it inherits only the descriptors that its command line names,
+ * and of the environment only PATH, HOME and what debuginfod reads. No locks. Called by names.c.
  */
 #include "maker.h"
 
@@ -21,12 +22,12 @@
 #include <unistd.h>
 
 enum {
-	WORDS_MAX = 20,
-	OPTIONS = 6,      /* descriptors in words */
-	FIRST_FD = 3,     /* of those that the child is given, in a row */
+	WORDS_MAX = 20,   /* of the command line, with the NULL */
+	OPTIONS = 6,      /* descriptors that options name, at most */
+	FIRST_FD = 3,     /* the child's descriptors have consecutive numbers from this one on */
 };
 
-/* Words of a command and its descriptors. */
+/* The command line, and the descriptors that it names: fds[i] becomes FIRST_FD + i in the child. */
 typedef struct command_s {
 	const char *words[WORDS_MAX];
 	unsigned nwords;
@@ -35,6 +36,7 @@ typedef struct command_s {
 	unsigned nfds;
 } command_t;
 
+/* Adds an option whose value is a descriptor; none if fd is -1. */
 static void
 descriptor_add(command_t *c, const char *option, int fd) {
 	if (fd < 0 || c->nfds == OPTIONS) {
@@ -66,7 +68,7 @@ command_make(command_t *c, const maker_t *m, const char *program) {
 	}
 }
 
-/* jeprof-symbolize beside this program, else as the shell would find it. */
+/* The configured program, else jeprof-symbolize in the directory of this one, else in $PATH. */
 static void
 program_find(const maker_t *m, char path[PATH_MAX]) {
 	static const char name[] = "jeprof-symbolize";
@@ -84,7 +86,7 @@ program_find(const maker_t *m, char path[PATH_MAX]) {
 	}
 }
 
-/* What of the environment the child needs; so nothing is preloaded into it. */
+/* Copies only the variables that the child needs; LD_PRELOAD and the like must have no effect. */
 static void
 environment_make(char *to[8]) {
 	static const char *const names[] = {"PATH", "HOME", "DEBUGINFOD_URLS", "DEBUGINFOD_TIMEOUT",
@@ -93,7 +95,7 @@ environment_make(char *to[8]) {
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		char *value = getenv(names[i]);
 		if (value != NULL) {
-			/* getenv points behind the '=' of an entry. */
+			/* The entry NAME=VALUE begins before the value. */
 			to[count++] = value - strlen(names[i]) - 1;
 		}
 	}
@@ -101,8 +103,8 @@ environment_make(char *to[8]) {
 }
 
 /*
- * The descriptors get their numbers in two steps: some may stand where others have to go, so first
- * all are copied behind all that there are.
+ * Renumbers the descriptors in two steps, because the new number of one may be the old number of
+ * another: all are first copied to numbers above every old and new one.
  */
 static int
 descriptors_move(posix_spawn_file_actions_t *actions, const command_t *c, int in, int out) {
@@ -149,7 +151,8 @@ child_start(const command_t *c, int in, int out, pid_t *pid) {
 }
 
 /*
- * Waits by a descriptor of the process, and where there is none by looking each few milliseconds.
+ * Waits for the child's end with poll() on a pidfd; kernels before 5.3 have none, so the state is
+ * read every 5 ms. False: the time is over.
  */
 static bool
 try_wait(pid_t pid, int wait_ms, int *status) {

@@ -1,8 +1,11 @@
 /*
- * From an object of a process to its table of names: see names.h. Invariant: `making` holds each
- * key at most once; what could not be made is not tried again for a while. Its lock is held while
- * nothing waits but who waits for the same key or for a free place. A table with lines serves all
- * files with its build-id; one without lines only the file that was read. Called by pprof_names.c.
+ * Finds the table of names for an object of a process: opens the object's files below the root of
+ * the process, derives the cache keys, opens the cached table, and runs a maker (maker.h) for the
+ * addresses that it lacks. A table with lines serves all files with its build-id; one without lines
+ * only the files that were read.
+ * Invariant: at most one thread makes a table for a key, and at most MAKING_MAX makers run; a key
+ * that failed is not tried again for FAILED_SECONDS. Lock: making.mutex; a thread that holds it
+ * waits for nothing but making.done. Called by pprof_names.c.
  */
 #include "names.h"
 
@@ -22,21 +25,22 @@
 #include "maker.h"
 
 enum {
-	MAKING_MAX = 4,       /* tables that are made at the same time */
-	FAILED_MAX = 256,     /* keys that are remembered as not to be had */
-	FAILED_SECONDS = 600,
-	RETRY_SECONDS = 3600, /* after which lines that were not found are looked for again */
-	NEWS_SECONDS = 60,    /* the same where a debug file has come since */
-	ADDRESSES_MAX = 1 << 20, /* of one request */
-	MADE_MAX = 64,        /* tables made for one profile; the rest is for the next */
-	ALL_MS = 20000,       /* that all makers for one profile may take */
-	SYMBOLS_MS = 3000,    /* of that what is kept for a second try, without DWARF */
+	MAKING_MAX = 4,       /* makers that run at the same time */
+	FAILED_MAX = 256,     /* failed keys that are remembered */
+	FAILED_SECONDS = 600, /* for this time */
+	RETRY_SECONDS = 3600, /* a table without lines that is older is made again */
+	NEWS_SECONDS = 60,    /* the same if a debug file was installed after it was made */
+	ADDRESSES_MAX = 1 << 20, /* that one maker is given */
+	MADE_MAX = 64,        /* makers for one profile; the next profile gets the other tables */
+	ALL_MS = 20000,       /* all makers for one profile together */
+	SYMBOLS_MS = 3000,    /* the part of it that is reserved for a second try without DWARF */
 };
 
+/* The keys whose tables are being made, and a ring of those that failed. */
 static struct {
 	pthread_mutex_t mutex;
 	pthread_cond_t done;
-	char keys[MAKING_MAX][NAMES_KEY_MAX + 1]; /* "": free */
+	char keys[MAKING_MAX][NAMES_KEY_MAX + 1]; /* "": a free slot */
 	struct {
 		char key[NAMES_KEY_MAX + 1];
 		time_t when;
@@ -44,33 +48,33 @@ static struct {
 	size_t next_failed;
 } making = {.mutex = PTHREAD_MUTEX_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
 
-/* What may be the object, as descriptors that only name it. */
+/* The files that may be the object, as O_PATH descriptors. */
 typedef struct candidates_s {
 	int fds[NAMES_CANDIDATES];
 	size_t count;
-	bool is_common;  /* nobody but root may write any of them */
-	unsigned uid;    /* of the first */
-	bool is_mapped;  /* the first is what the memory map tells */
-	uint64_t sum;    /* of which files they are, and how long and from when */
+	bool is_common;  /* only root may write them */
+	unsigned uid;    /* owner of the first */
+	bool is_mapped;  /* the first has the inode number of the memory map */
+	uint64_t sum;    /* hash of their devices, inodes, sizes and times of change */
 } candidates_t;
 
-/* The keys that an object's tables have. */
+/* The keys of the two tables that an object may have. */
 typedef struct keys_s {
-	char common[NAMES_KEY_MAX + 1]; /* with lines, of any file that is the object */
-	char own[NAMES_KEY_MAX + 1];    /* without lines, of just these files */
+	char common[NAMES_KEY_MAX + 1]; /* table with lines, for any file with this build-id */
+	char own[NAMES_KEY_MAX + 1];    /* table without lines, for these files only */
 } keys_t;
 
-/* A table of the cache. */
+/* An open table of the cache. */
 typedef struct kept_s {
 	names_table_t table; /* base NULL: there is none */
 	int fd;              /* -1: there is none */
 	time_t made;
-	bool is_common;
+	bool is_common;      /* it has the common key */
 } kept_t;
 
 /* ---------------------------------------------------------------- the process */
 
-/* Field 22 of /proc/PID/stat, in ticks since the boot; 0 if it cannot be read. */
+/* The start time: field 22 of /proc/PID/stat, in ticks since boot; 0 if it cannot be read. */
 static unsigned long long
 start_of(pid_t pid) {
 	char path[64], text[1024];
@@ -93,7 +97,8 @@ start_of(pid_t pid) {
 }
 
 /*
- * A root that is not ours is told by what the kernel says of it, so that it gets tables of its own.
+ * If the root is not ours, n->domain identifies it by device, inode and time of change, so that its
+ * files get tables of their own.
  */
 static void
 domain_set(names_t *n) {
@@ -141,12 +146,13 @@ names_end(names_t *n) {
 
 /* ---------------------------------------------------------------- the object */
 
+/* Adds a value to a hash. */
 static uint64_t
 sum_add(uint64_t sum, uint64_t value) {
 	return (sum ^ value ^ value >> 32) * 0x9e3779b97f4a7c15u + 1;
 }
 
-/* Adds a file that may be the object; one that is none, or -1, is left out. */
+/* Takes the descriptor: adds a regular file, closes any other; -1 is ignored. */
 static void
 candidate_add(candidates_t *c, int fd, const names_object_t *object) {
 	struct stat st;
@@ -170,8 +176,8 @@ candidate_add(candidates_t *c, int fd, const names_object_t *object) {
 }
 
 /*
- * The file at the object's path, below the root of its process, where links do not lead out of it.
- * If that is not what was mapped, the mapped file is asked of the kernel too.
+ * Opens the file at the object's path below the root of the process; RESOLVE_IN_ROOT keeps links
+ * from leading out of it. If that is not the mapped file, adds the one that /proc gives.
  */
 static void
 candidates_open(const names_t *n, const names_object_t *object, candidates_t *c) {
@@ -201,9 +207,9 @@ candidates_close(candidates_t *c) {
 }
 
 /*
- * The common key: the build-id, whose root and whose file it is; of an object without build-id the
- * process and the inode, as no other process shares that table. False: the object cannot be told
- * apart.
+ * The common key consists of the build-id, the root and the owner of the file; without a build-id,
+ * of the process and the inode, so that no other process uses that table. The own key adds the hash
+ * of the files. False: nothing identifies the object.
  */
 static bool
 try_keys(const names_t *n, const names_object_t *object, const candidates_t *c, keys_t *keys) {
@@ -232,11 +238,11 @@ try_keys(const names_t *n, const names_object_t *object, const candidates_t *c, 
 /* ---------------------------------------------------------------- one maker for each key */
 
 /*
- * Finds the place of the thread that makes this table; false if none does, and a free place or
- * MAKING_MAX. The lock is held.
+ * Whether a thread makes this table, in slot *place; else *place is a free slot, or MAKING_MAX if
+ * there is none. The lock is held.
  */
 static bool
-find_making(const char *key, size_t *place) {
+making_find(const char *key, size_t *place) {
 	*place = MAKING_MAX;
 	for (size_t i = 0; i < MAKING_MAX; i++) {
 		if (strcmp(making.keys[i], key) == 0) {
@@ -247,15 +253,15 @@ find_making(const char *key, size_t *place) {
 	return false;
 }
 
-/* Waits until some table is done; false once it is too late. The lock is held. */
+/* Waits until any maker ends, at most a second; false after the deadline. The lock is held. */
 static bool
-try_wait_making(const names_t *n) {
+making_try_wait(const names_t *n) {
 	struct timespec until;
 	int64_t left = n->deadline_ms - client_now_ms();
 	if (left <= 0) {
 		return false;
 	}
-	/* The condition goes by the wall clock; a jump of that is put right by the next look. */
+	/* The condition uses the wall clock, which may be set: so waits are short. */
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += left < 1000 ? 0 : 1;
 	until.tv_nsec += left < 1000 ? left * 1000000 : 0;
@@ -266,20 +272,21 @@ try_wait_making(const names_t *n) {
 }
 
 /*
- * Waits until nobody makes this table and there is a free place, and takes it. False: somebody has
- * made it meanwhile, or it is too late.
+ * Takes a slot to make this table, and waits for a free one. If another thread makes the table,
+ * waits until it ends and returns false; also false, without that wait, if another thread has begun
+ * the table while this one waited for a slot, and after the deadline.
  */
 static bool
-try_making(const names_t *n, const char *key, size_t *place) {
+making_try_begin(const names_t *n, const char *key, size_t *place) {
 	bool has_waited = false, is_time = true;
 	pthread_mutex_lock(&making.mutex);
-	while (find_making(key, place) && is_time) {
+	while (making_find(key, place) && is_time) {
 		has_waited = true;
-		is_time = try_wait_making(n);
+		is_time = making_try_wait(n);
 	}
 	while (!has_waited && *place == MAKING_MAX && is_time) {
-		is_time = try_wait_making(n);
-		has_waited = find_making(key, place);
+		is_time = making_try_wait(n);
+		has_waited = making_find(key, place);
 	}
 	bool is_ours = !has_waited && is_time && *place < MAKING_MAX;
 	if (is_ours) {
@@ -289,6 +296,7 @@ try_making(const names_t *n, const char *key, size_t *place) {
 	return is_ours;
 }
 
+/* Frees the slot; remembers the key if it failed. */
 static void
 making_end(size_t place, bool has_failed) {
 	pthread_mutex_lock(&making.mutex);
@@ -326,7 +334,7 @@ kept_close(kept_t *k) {
 	k->fd = -1;
 }
 
-/* Opens what the cache has of a key; has_lines: what it must have. */
+/* Opens the table of a key; a table whose flag NAMES_LINES differs from has_lines is not used. */
 static void
 kept_open(const names_t *n, const char *key, bool has_lines, kept_t *k) {
 	*k = (kept_t){.is_common = has_lines};
@@ -340,7 +348,7 @@ kept_open(const names_t *n, const char *key, bool has_lines, kept_t *k) {
 	}
 }
 
-/* When the file below a root was last changed; 0 if there is none. */
+/* The time of the last change (ctime) of a file below a root; 0 if there is none. */
 static time_t
 changed_at(int root, const char *path) {
 	struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
@@ -353,9 +361,9 @@ changed_at(int root, const char *path) {
 	return when;
 }
 
-/* Has a debug file of this build-id come after that time, below the process's root or ours? */
+/* Was a debug file of this build-id installed after that time, below the process's root or ours? */
 static bool
-has_news(const names_t *n, const char *id, time_t made) {
+has_newer_debug_file(const names_t *n, const char *id, time_t made) {
 	char path[NAMES_KEY_MAX + 64];
 	struct stat st;
 	if (strlen(id) <= 2) {
@@ -366,15 +374,16 @@ has_news(const names_t *n, const char *id, time_t made) {
 	    || (stat(path, &st) == 0 && st.st_ctim.tv_sec >= made);
 }
 
-/* Is it time to look for lines again? */
+/* Is the table without lines so old that lines are searched for again? */
 static bool
 is_outdated(const names_t *n, const names_object_t *object, const kept_t *own) {
 	time_t now = time(NULL);
 	return own->made + RETRY_SECONDS < now
-	    || (own->made + NEWS_SECONDS < now && has_news(n, object->id, own->made));
+	    || (own->made + NEWS_SECONDS < now
+	    && has_newer_debug_file(n, object->id, own->made));
 }
 
-/* The addresses that the table does not have. */
+/* Writes the addresses that the table lacks to `missing`; returns how many. */
 static size_t
 missing_collect(const names_table_t *table, const uint64_t *addresses, size_t count,
     uint64_t *missing) {
@@ -389,8 +398,9 @@ missing_collect(const names_table_t *table, const uint64_t *addresses, size_t co
 }
 
 /*
- * Opens the table that serves these addresses best, and collects what it lacks: the common one
- * if it has all, else the file's own, unless the common one has come or grown since.
+ * Opens the table with lines (common key), if there is one, when it has all addresses or is not
+ * older than the one without lines (own key), or when that one is missing or outdated; else the one
+ * without lines. Returns the number of addresses that the table lacks, which are in `missing`.
  */
 static size_t
 table_open(const names_t *n, const names_object_t *object, const keys_t *keys,
@@ -413,7 +423,7 @@ table_open(const names_t *n, const names_object_t *object, const keys_t *keys,
 
 /* Has any of these addresses a line? */
 static bool
-has_lines(const names_table_t *table, const uint64_t *addresses, size_t count) {
+has_any_line(const names_table_t *table, const uint64_t *addresses, size_t count) {
 	names_row_t row;
 	names_frame_t frame;
 	for (size_t i = 0; i < count; i++) {
@@ -425,7 +435,7 @@ has_lines(const names_table_t *table, const uint64_t *addresses, size_t count) {
 	return false;
 }
 
-/* Puts a draft under the key that it belongs to. 0 or an errno. */
+/* Writes another key and NAMES_LINES into the head of a draft. 0 or EIO. */
 static int
 head_change(const cache_draft_t *draft, names_head_t head, const char *key, bool with_lines) {
 	head.flags = with_lines ? head.flags | NAMES_LINES : head.flags & ~(uint32_t)NAMES_LINES;
@@ -436,8 +446,9 @@ head_change(const cache_draft_t *draft, names_head_t head, const char *key, bool
 }
 
 /*
- * Checks a table that was made and gives it its key. ENODATA: not of the object's own file; ESTALE:
- * lines have come since the older table, whose rows lack them.
+ * Checks a new table and chooses its key: the common one if it has lines. ENODATA: the maker could
+ * not read the object. ESTALE: it found lines, but the rows copied from an older table have none,
+ * so the table must be made without the older one.
  */
 static int
 draft_check(const maker_t *m, const keys_t *keys, const uint64_t *missing, size_t count,
@@ -447,9 +458,9 @@ draft_check(const maker_t *m, const keys_t *keys, const uint64_t *missing, size_
 	if (!names_table_try_map(&made, draft->fd, m->key)) {
 		return EIO;
 	}
-	/* The flags are those of the older table too. */
+	/* NAMES_LINES may come from the older table, so the new rows are checked. */
 	bool with_lines = (made.head.flags & NAMES_LINES) != 0
-	    && (!is_common || has_lines(&made, missing, count));
+	    && (!is_common || has_any_line(&made, missing, count));
 	*key = with_lines ? keys->common : keys->own;
 	int err = (made.head.flags & NAMES_OBJECT) == 0 ? ENODATA
 	    : with_lines && is_carried && !is_common ? ESTALE
@@ -458,7 +469,7 @@ draft_check(const maker_t *m, const keys_t *keys, const uint64_t *missing, size_
 	return err;
 }
 
-/* Has a table made and keeps it. */
+/* Runs the maker and adds its table to the cache. 0 or an errno. */
 static int
 draft_make(names_t *n, const maker_t *m, const keys_t *keys, const uint64_t *missing,
     size_t count) {
@@ -480,14 +491,17 @@ draft_make(names_t *n, const maker_t *m, const keys_t *keys, const uint64_t *mis
 	return cache_keep(&n->cache, &draft, key);
 }
 
-/* What is asked of one object. */
+/* The addresses that are asked of an object, and those that its cached table lacks. */
 typedef struct order_s {
 	const names_object_t *object;
 	const uint64_t *addresses, *missing;
 	size_t count, nmissing;
 } order_t;
 
-/* If DWARF takes too long, or breaks its reader, the symbols may do. */
+/*
+ * Tries with DWARF, from the beginning if the older table is stale; if that takes too long or the
+ * maker crashes, with the symbol table only.
+ */
 static int
 table_make(names_t *n, const order_t *o, const candidates_t *c, const keys_t *keys,
     const kept_t *old) {
@@ -512,13 +526,13 @@ table_make(names_t *n, const order_t *o, const candidates_t *c, const keys_t *ke
 	return err;
 }
 
-/* Adds what the table lacks, or waits until another thread has. */
+/* Makes the table with the missing addresses, or waits for a thread that makes it. */
 static void
 table_complete(names_t *n, const order_t *o, const candidates_t *c, const keys_t *keys,
     const kept_t *old) {
 	size_t place;
 	if (n->nmade >= MADE_MAX || client_now_ms() >= n->deadline_ms || has_failed_lately(keys->own)
-	    || !try_making(n, keys->own, &place)) {
+	    || !making_try_begin(n, keys->own, &place)) {
 		return;
 	}
 	int err = table_make(n, o, c, keys, old);
