@@ -1,11 +1,12 @@
 /*
- * jeprofd: serves the heap profiles, metrics and names of all processes of a machine that run the
- * library, for the scrapers that exist: Prometheus, Parca, Pyroscope, go tool pprof.
+ * jeprofd: serves the heap profiles and metrics of all processes of a machine that run the library,
+ * for Prometheus, Parca, Pyroscope and go tool pprof. This file starts and ends it.
  *
- * Threads: this one looks after the others each second; one of libmicrohttpd serves connections
- * (server.c); lookers look at processes in turn (watch.c); each profile has one of its own
- * (scrape.c). What they know in common is the table (table.h). Nothing of a process or client is
- * believed or waited for without a bound.
+ * Threads: this one checks once per second for threads and requests that are late; one of
+ * libmicrohttpd serves connections (server.c); several read the state of processes (watch.c); each
+ * profile has one of its own (scrape.c). They share the table of processes (table.h), whose lock
+ * memory_give_back() takes. Invariant: input of a process or client is checked, and each wait for
+ * one has a time limit.
  */
 #include "agent.h"
 
@@ -23,9 +24,9 @@
 
 enum {
 	TICK_MS = 1000,
-	KEPT_BYTES = 32 << 20, /* of memory that profiles took, for the next ones */
-	KEPT_MS = 60000,       /* after the last profile */
-	STEP_BYTES = 1 << 20,
+	KEPT_BYTES = 32 << 20, /* freed memory that is kept for the next profile */
+	KEPT_MS = 60000,       /* for this time after the last profile */
+	STEP_BYTES = 1 << 20,  /* by which the heap grows */
 };
 
 static void
@@ -42,9 +43,9 @@ catch_signals(void) {
 	sigaction(SIGPIPE, &ignore, NULL);
 }
 
-/* A directory that cannot be used is told of at once; names are then kept in memory. */
+/* Checks the directory once at the start, so that the message is not one per profile. */
 static void
-check_cache(void) {
+cache_choose(void) {
 	cache_t cache;
 	int error = options.cache_dir != NULL ? cache_begin(&cache, options.cache_dir,
 	    options.cache_max) : 0;
@@ -59,20 +60,20 @@ check_cache(void) {
 }
 
 /*
- * The next profile uses the memory of the one before: fresh pages cost as much as the rest of the
- * work. Threads share few heaps, so memory stays flat.
+ * A profile reuses the memory of the one before, because page faults on fresh memory cost as much
+ * as the rest of the work. Threads share two heaps, so that few freed blocks are kept.
  */
 static void
-set_memory(void) {
+malloc_configure(void) {
 	mallopt(M_ARENA_MAX, 2);
 	mallopt(M_MMAP_THRESHOLD, KEPT_BYTES);
 	mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
 	mallopt(M_TOP_PAD, STEP_BYTES);
 }
 
-/* When profiles have not been asked for a while, it goes back to the system. */
+/* Returns the kept memory to the system when no profile was asked for during KEPT_MS. */
 static void
-give_back(int64_t now_ms) {
+memory_give_back(int64_t now_ms) {
 	static uint64_t seen;
 	static int64_t since_ms;
 	static bool is_kept;
@@ -92,11 +93,11 @@ give_back(int64_t now_ms) {
 int
 main(int argc, char **argv) {
 	read_options(argc, argv);
-	set_memory();
+	malloc_configure();
 	catch_signals();
 	server_listen();
 	drop_rights();
-	check_cache();
+	cache_choose();
 	int error = watch_start();
 	if (error != 0) {
 		leave(1, "no thread: %s", strerror(error));
@@ -109,9 +110,9 @@ main(int argc, char **argv) {
 		watch_tick(now);
 		scrape_tick(now);
 		server_tick(now);
-		give_back(now);
+		memory_give_back(now);
 	}
-	scrape_tick(client_now_ms()); /* answers what still waits */
+	scrape_tick(client_now_ms()); /* ends the requests that still wait, before the server stops */
 	server_stop();
 	return 0;
 }

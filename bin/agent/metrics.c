@@ -1,7 +1,9 @@
 /*
- * /metrics: figures of all processes and of the agent, for Prometheus: as OpenMetrics 1.0 or in the
- * older text format, which differ in the names of counters in their headers and in the last line.
- * Lock: the table's, taken here. Called by server.c.
+ * /metrics: the figures of all processes and of jeprofd, and /p/PID/metrics: those of one process,
+ * as OpenMetrics 1.0 or in the older text format of Prometheus. Only OpenMetrics has UNIT lines and
+ * an EOF line; only the text format has "_total" in the HELP and TYPE lines of counters. Invariant:
+ * all samples of a metric follow its TYPE line. Lock: the table's, taken here for the whole answer.
+ * Called by server.c.
  */
 #include "table.h"
 
@@ -14,14 +16,15 @@
 
 #include "tell.h"
 
-/* An exposition that is being written. */
+/* An answer that is being written. */
 typedef struct sheet_s {
 	text_t *text;
 	proc_t *const *list;      /* ends with NULL */
 	bool is_open;             /* OpenMetrics */
-	bool has_labels;          /* several processes: each sample says which */
+	bool has_labels;          /* of its process, on each sample; else /targets has them */
 } sheet_t;
 
+/* The HELP, TYPE and UNIT lines of a metric; name is without "_total". */
 static void
 put_head(const sheet_t *s, const char *name, const char *type, const char *unit, const char *help) {
 	const char *end = strcmp(type, "counter") == 0 && !s->is_open ? "_total" : "";
@@ -31,6 +34,7 @@ put_head(const sheet_t *s, const char *name, const char *type, const char *unit,
 	}
 }
 
+/* The sample up to its value; key and value are a further label, key NULL: none. */
 static void
 put_name(const sheet_t *s, const char *name, const char *end, const proc_t *p, const char *key,
     const char *value) {
@@ -58,6 +62,7 @@ put_name(const sheet_t *s, const char *name, const char *end, const proc_t *p, c
 
 /* ---- of processes ---- */
 
+/* Figures that the library reports; one is left out where it was not reported. */
 static const struct {
 	const char *name;
 	const char *unit;
@@ -85,7 +90,7 @@ static const struct {
 };
 
 static void
-put_told(const sheet_t *s) {
+put_reported(const sheet_t *s) {
 	for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
 		put_head(s, told[i].name, told[i].is_counter ? "counter" : "gauge", told[i].unit,
 		    told[i].help);
@@ -98,6 +103,7 @@ put_told(const sheet_t *s) {
 	}
 }
 
+/* Gives a figure that jeprofd reads itself (/proc, cgroup, mailbox); false: not known. */
 typedef bool seen_t(const proc_t *p, uint64_t *value);
 
 static bool
@@ -151,7 +157,7 @@ static const struct {
 };
 
 static void
-put_seen(const sheet_t *s) {
+put_measured(const sheet_t *s) {
 	uint64_t value;
 	for (size_t i = 0; i < sizeof(seen) / sizeof(seen[0]); i++) {
 		put_head(s, seen[i].name, "gauge", seen[i].unit, seen[i].help);
@@ -164,7 +170,7 @@ put_seen(const sheet_t *s) {
 	}
 }
 
-/* One sample for each state, 1 for the one that it is in. */
+/* One sample for each state (a state set): 1 for the current state, else 0. */
 static void
 put_states(const sheet_t *s) {
 	put_head(s, "jeprof_state", "gauge", "", "1 for the state that the profiler is in.");
@@ -178,12 +184,12 @@ put_states(const sheet_t *s) {
 
 static void
 put_processes(const sheet_t *s) {
-	put_told(s);
-	put_seen(s);
+	put_reported(s);
+	put_measured(s);
 	put_states(s);
 }
 
-/* ---- of the agent ---- */
+/* ---- of jeprofd ---- */
 
 static void
 put_own(const sheet_t *s, const char *name, const char *type, const char *unit, const char *help,

@@ -1,9 +1,10 @@
 /*
- * Reads a heap_v2 text: metadata, threads, stacks with their counts, memory map. Counts become
- * estimates as in `jeprof`, rounded to 1/1024, so that sums do not depend on their order; a stack's
- * estimate is split among its threads in the ratio of their own. Invariant: work and memory are at
- * most some constants times the length of the text. No locks. Called by scrape.c and
- * pprof_delta.c.
+ * Parses a heap_v2 text: metadata, threads, stacks with their counts, memory map (pprof_maps.c). A
+ * text with metadata must end in the line that counts its bytes, else it was cut off. Sampled
+ * counts become estimates as in `jeprof`, rounded to 1/1024, so that sums do not depend on their
+ * order; the estimate of a stack is split among its threads in the ratio of theirs. Invariant:
+ * memory is linear in the length of the text and time nearly so, because the text is not trusted.
+ * No locks. pprof_parse() is called by scrape.c, thread_of() by pprof_delta.c.
  */
 #include <errno.h>
 #include <math.h>
@@ -14,14 +15,14 @@
 
 #include "pprof_own.h"
 
-enum { COMMENTS_MAX = 64, COMMENT_BYTES = 1024 };
+enum { COMMENTS_MAX = 64, COMMENT_BYTES = 1024 }; /* metadata beyond these is ignored */
 
-/* The counts of one line. */
+/* The sampled counts of one line. */
 typedef struct counts_s {
 	uint64_t values[PPROF_TYPES];
 } counts_t;
 
-/* A thread's part of the stack that is being read. */
+/* One thread's share of the stack that is being parsed. */
 typedef struct part_s {
 	uint32_t thread;
 	double values[PPROF_TYPES];
@@ -30,14 +31,14 @@ typedef struct part_s {
 typedef struct parser_s {
 	struct pprof_profile *p;
 	lines_t lines;
-	part_t *parts;
+	part_t *parts;     /* of the current stack */
 	size_t nparts, part_room;
-	const char *why;
+	const char *why;   /* the sentence for an error */
 } parser_t;
 
 /* ---------------------------------------------------------------- counts */
 
-/* "LIVE: BYTES [ALL: BYTES]" from *at on. */
+/* Reads "LIVE: BYTES [ALL: BYTES]": objects and bytes, live and ever allocated. */
 static bool
 counts_read(const char **at, const char *end, counts_t *c) {
 	uint64_t *v = c->values;
@@ -47,14 +48,15 @@ counts_read(const char **at, const char *end, counts_t *c) {
 	    && dec_read(at, end, &v[ALLOC_SPACE]) && word_read(at, end, "]");
 }
 
+/* Multiples of 1/1024 below 2^43 are exact in a double, and so are their sums. */
 static double
-to_grain(double value) {
+round_to_1024th(double value) {
 	return floor(value * 1024 + 0.5) / 1024;
 }
 
 /*
- * What samples of one stack stand for: an object of n bytes is sampled with the probability
- * 1 - exp(-n / rate), and all are taken to have the mean size.
+ * Estimates {objects, bytes} from their sampled counts: an object of n bytes is sampled with the
+ * probability 1 - exp(-n / rate), and all objects of a stack are assumed to have the mean size.
  */
 static void
 estimate(uint64_t rate, const uint64_t *pair, double *out) {
@@ -65,8 +67,8 @@ estimate(uint64_t rate, const uint64_t *pair, double *out) {
 	}
 	double ratio = out[1] / out[0] / (double)rate;
 	double covered = ratio > 1e-9 ? 1 - exp(-ratio) : ratio;
-	out[0] = to_grain(out[0] / covered);
-	out[1] = to_grain(out[1] / covered);
+	out[0] = round_to_1024th(out[0] / covered);
+	out[1] = round_to_1024th(out[1] / covered);
 }
 
 static void
@@ -108,7 +110,7 @@ thread_add(struct pprof_profile *p, uint64_t uid, const char *name, size_t len) 
 	return 0;
 }
 
-/* The lines between the metadata and the stacks: all threads together, then each. */
+/* Parses the lines before the stacks: each thread; the total of all threads is skipped. */
 static int
 threads_parse(parser_t *r) {
 	const char *line, *end;
@@ -147,8 +149,8 @@ address_add(struct pprof_profile *p, uint64_t address) {
 }
 
 /*
- * "@ 0xHEX 0xHEX ..." Return addresses become addresses inside the call; the library has done that
- * with the first. What is no address becomes 0.
+ * Parses "@ 0xHEX 0xHEX ...". Subtracts 1 from each return address, so that it lies in the call
+ * instruction; the library already did this for the first. A word that is no address becomes 0.
  */
 static int
 addresses_parse(struct pprof_profile *p, const char *at, const char *end, uint32_t *depth) {
@@ -181,7 +183,7 @@ site_add(struct pprof_profile *p, const site_t *s) {
 	return 0;
 }
 
-/* Splits the values of a stack in the ratio of its threads' own; the last one gets what is left. */
+/* Splits the values of a stack in the ratio of its threads' own; the last gets the remainder. */
 static void
 values_split(parser_t *r, const double *whole) {
 	for (unsigned type = 0; type < PPROF_TYPES; type++) {
@@ -191,14 +193,14 @@ values_split(parser_t *r, const double *whole) {
 		}
 		for (size_t i = 0; i < r->nparts; i++) {
 			double *value = &r->parts[i].values[type];
-			*value = sum > 0 ? to_grain(whole[type] * (*value / sum)) : 0;
+			*value = sum > 0 ? round_to_1024th(whole[type] * (*value / sum)) : 0;
 			*value = i + 1 == r->nparts || *value > left ? left : *value;
 			left -= *value;
 		}
 	}
 }
 
-/* A site for each thread that holds something of the stack. */
+/* Adds a site for each thread of the stack; one without a thread if none is known. */
 static int
 sites_add(parser_t *r, const site_t *whole) {
 	if (r->nparts == 0) {
@@ -217,7 +219,7 @@ sites_add(parser_t *r, const site_t *whole) {
 	return 0;
 }
 
-/* The lines of threads that follow a stack. */
+/* Parses the lines of the threads of a stack into r->parts. */
 static int
 parts_parse(parser_t *r) {
 	const char *line, *end;
@@ -240,9 +242,7 @@ parts_parse(parser_t *r) {
 	return 0;
 }
 
-/*
- * One stack, its counts and those of its threads; *is_one is false if something else stands there.
- */
+/* Parses a stack, its counts and those of its threads; *is_one: the text continued with a stack. */
 static int
 stack_parse(parser_t *r, bool *is_one) {
 	struct pprof_profile *p = r->p;
@@ -273,7 +273,7 @@ stack_parse(parser_t *r, bool *is_one) {
 
 /* ---------------------------------------------------------------- metadata */
 
-/* Nanoseconds since 1970 of 20261122T220946.577Z; 0 for anything else. */
+/* Nanoseconds since 1970 of a time like 20261122T220946.577Z; 0 if the text is no such time. */
 static int64_t
 stamp_ns(const char *text) {
 	struct tm tm = {0};
@@ -289,7 +289,7 @@ stamp_ns(const char *text) {
 	return seconds <= 0 ? 0 : (int64_t)seconds * 1000000000 + (int64_t)ms * 1000000;
 }
 
-/* KEY=VALUE of a line "# jemalloc.KEY=VALUE", a text with a NUL behind it. */
+/* Stores KEY=VALUE of a line "# jemalloc.KEY=VALUE" in the profile if the key is a known one. */
 static void
 meta_note(struct pprof_profile *p, uint32_t text_number) {
 	const char *text = intern_text(&p->texts, text_number);
@@ -332,7 +332,7 @@ meta_add(struct pprof_profile *p, const char *text, size_t len) {
 	return 0;
 }
 
-/* The first line and the comments behind it. */
+/* Parses the first line, which gives the rate, and the metadata after it. */
 static int
 head_parse(parser_t *r) {
 	const char *line, *end;
@@ -359,7 +359,7 @@ head_parse(parser_t *r) {
 
 /* ---------------------------------------------------------------- the whole */
 
-/* Dumps with metadata end in a line that counts the bytes before it. */
+/* Whether the last line is "# end BYTES", with the number of bytes before it. */
 static bool
 has_end(const char *text, size_t len) {
 	size_t at = len > 0 ? len - 1 : 0;

@@ -1,7 +1,7 @@
 /*
- * Lines, numbers and words of a text that need not end in a NUL and need not be what it seems.
- * Invariant: nothing is read at or behind `end`; on failure *at stays. No locks, no state. Called
- * by pprof_parse.c and pprof_maps.c.
+ * Reads lines, numbers and fixed words from a text that is not NUL-terminated and not trusted.
+ * Invariant: no byte at or after `end` is read; on success *at is after what was read, on failure
+ * it does not change. No locks, no state. Called by pprof_parse.c and pprof_maps.c.
  */
 #include <string.h>
 
@@ -19,7 +19,7 @@ line_next(lines_t *l, const char **line, size_t *len) {
 	return true;
 }
 
-/* The value of a digit and 16, 0 for what is none. */
+/* The value of the digit plus 16; 0: not a hex digit. */
 static const uint8_t hex_digits[256] = {
     ['0'] = 16, 17, 18, 19, 20, 21, 22, 23, 24, 25,
     ['A'] = 26, 27, 28, 29, 30, 31,

@@ -1,7 +1,8 @@
 /*
- * /targets: service discovery for Prometheus and whoever reads its http_sd. Each process is a
- * target with labels that say who it is, and with the paths of its metrics and profiles, so that
- * nothing has to be relabelled by hand. Lock: the table's. Called by server.c.
+ * /targets: the processes as a JSON list for HTTP service discovery (http_sd) of Prometheus and
+ * compatible scrapers. Each process is a target with labels that identify it and the paths of its
+ * metrics and profiles, so that a scraper needs no relabelling rules for them. Lock: the table's,
+ * taken here for the whole answer. Called by server.c.
  */
 #include "table.h"
 
@@ -10,6 +11,7 @@
 
 #include "tell.h"
 
+/* An empty value means that it is not known: the label is left out. */
 static void
 add_label(text_t *t, const char *name, const char *value) {
 	if (value[0] != '\0') {
@@ -18,6 +20,7 @@ add_label(text_t *t, const char *name, const char *value) {
 	}
 }
 
+/* Labels that begin with two underscores are for the scraper; it does not store them. */
 static void
 add_target(text_t *t, const proc_t *p, const char *host) {
 	char started[32] = "";
