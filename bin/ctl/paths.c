@@ -1,7 +1,9 @@
 /*
- * Translates paths between the process and this shell: see paths.h. The process may have another
- * root directory, mount namespace or working directory; two paths are equal if they lead to the
- * same device and inode. No locks, no state. Called by answer.c and the verbs.
+ * Translates paths between the process and this shell, and checks that the process sees a
+ * directory: see paths.h. The process may have another root directory, mount namespace or working
+ * directory, so a path stands for another only if both lead to the same device and inode. A path of
+ * this shell that the process cannot see ends the program. No locks, no state. Called by answer.c,
+ * dump.c and status.c.
  */
 #include "ctl.h"
 
@@ -15,13 +17,18 @@
 
 #include "talk.h"
 
-/* Is this file the one that the process means by `path`? */
+/* Whether our path `here` leads to the file that stat() found for the process. */
 static bool
 is_same_file(const char *here, const struct stat *theirs) {
 	struct stat st;
 	return stat(here, &st) == 0 && st.st_dev == theirs->st_dev && st.st_ino == theirs->st_ino;
 }
 
+/*
+ * Tries the path as it is; then, for a process in a chroot, behind its root directory; else gives
+ * /proc/PID/root/PATH, which is valid only while the process lives. The path is unchanged if it is
+ * relative or not found.
+ */
 void
 path_here(const jeprof_target_t *p, const char *path, char *buf, size_t size) {
 	char root[64], jail[PATH_MAX], inside[TEXT_BYTES];

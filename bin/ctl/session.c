@@ -1,7 +1,8 @@
 /*
- * The verbs that change something: start, stop, set and rearm. An idle process does not answer:
- * "start" and "set" then leave their request in its mailbox, and "stop" takes a waiting one back.
- * No locks. Called by main.c.
+ * The verbs that change the profiler of a process: start, stop, set and rearm. A process that
+ * allocates nothing (is idle) does not answer: "start" and "set" then leave their request in its
+ * mailbox, and "stop" removes such pending requests. Invariant: start leaves nothing if one is
+ * pending, and one slot of the mailbox stays free for others. No locks. Called by main.c.
  */
 #include "ctl.h"
 
@@ -18,10 +19,7 @@
 #include "verbs.h"
 #include "words.h"
 
-/*
- * An idle process cannot stop a session, but requests that wait for its next allocation can be
- * taken back.
- */
+/* An idle process cannot stop its session, but requests that it has not read can be removed. */
 static int
 stop_idle(jeprof_target_t *p) {
 	static char text[JEPROF_TEXT];
@@ -80,7 +78,7 @@ wait_and_stop(jeprof_target_t *p, uint64_t session) {
 	return stop_session(p, session != 0, session);
 }
 
-/* Leaves the request in its slot, for the next allocation of an idle process. */
+/* Leaves the request in its slot of the mailbox; the process reads it at its next allocation. */
 static int
 leave_pending(jeprof_target_t *p, const char *verb) {
 	char text[JEPROF_TEXT];
@@ -105,9 +103,9 @@ leave_pending(jeprof_target_t *p, const char *verb) {
 	return EXIT_DONE;
 }
 
-/* Prints the warnings of an answer to start, which stand behind the number of the session. */
+/* Prints the warnings in the answer to start: its lines after the one with the session's number. */
 static void
-talk_of_start(jeprof_target_t *p, const char *answer) {
+start_warnings(jeprof_target_t *p, const char *answer) {
 	const char *line = strchr(answer, '\n');
 	if (line != NULL && line[1] != '\0') {
 		talk("%d %s: %s: stop would fail; give --prefix, or fetch it with jeprofctl dump %d -o "
@@ -128,7 +126,7 @@ verb_start(jeprof_target_t *p) {
 	patience = is_on(o_duration) ? 2 : 1;
 	if (is_on(o_duration) && !is_on(o_wait) && words.values[o_duration].number
 	    > words.values[o_wait].number) {
-		/* an idle process begins at its next allocation, which may come late */
+		/* -d implies waiting: the answer comes at the next allocation, which may be late */
 		words.values[o_wait].number = words.values[o_duration].number;
 	}
 	if (!ask(p, text, is_on(o_wait) || is_on(o_duration) ? jeprof_manner_wait : jeprof_manner_stay,
@@ -139,7 +137,7 @@ verb_start(jeprof_target_t *p) {
 		return fail(p, &r);
 	}
 	uint64_t session = strtoull(r.text, NULL, 10);
-	talk_of_start(p, r.text);
+	start_warnings(p, r.text);
 	if (session == 0 && jeprof_look(p) == 0) {
 		session = p->head.session_id;
 	}
@@ -156,7 +154,7 @@ verb_start(jeprof_target_t *p) {
 	return EXIT_DONE;
 }
 
-/* set and rearm: prints whatever the process answers. */
+/* set and rearm; only a set may be left pending. */
 int
 verb_set(jeprof_target_t *p) {
 	char text[JEPROF_TEXT];

@@ -1,7 +1,8 @@
 /*
- * Messages, hints, quoting and the end of the program: see talk.h. Invariant: text that came from
- * another process reaches a terminal without control characters. No locks; the signal handler only
- * counts. Called by all files of jeprofctl.
+ * Messages, hints, quoting, exit and the signal handler of jeprofctl: see talk.h. Invariant: all
+ * functions that print or quote text replace or escape ASCII control characters, because text of
+ * another process must not control the terminal; only hint() leaves that to its callers.
+ * No locks: one thread; the signal handler only counts. Called by the other files of jeprofctl.
  */
 #include "ctl.h"
 
@@ -25,7 +26,6 @@ vtalk(const char *format, va_list args) {
 	vsnprintf(text, sizeof(text), format, args);
 	for (char *c = text; *c != '\0'; c++) {
 		if ((unsigned char)*c < ' ' || *c == 127) {
-			/* names and answers come from another process: nothing for the terminal in them */
 			*c = '?';
 		}
 	}

@@ -1,7 +1,8 @@
 /*
- * Parses the command line: the table of options, which verbs take them, and the usage text; words.h
- * has the result. Invariant: a word that is wrong ends the program with EXIT_USAGE before any
- * process is looked at. No locks. Called by main.c.
+ * Parses the command line of jeprofctl into `words` (words.h); holds the table of options, with the
+ * verbs that take each, and the usage text. Invariant: a wrong word ends the program with
+ * EXIT_USAGE before any process is opened. No locks. read_words() is called by main.c, is_on() by
+ * the verbs.
  */
 #include "ctl.h"
 
@@ -17,21 +18,21 @@
 #include "talk.h"
 #include "value.h"
 
-enum { TICK_MIN_MS = 10 }; /* shortest interval of watch */
-enum { ONE = 255 - LIST, ANY = 255 };
+enum { TICK_MIN_MS = 10 }; /* shortest interval of watch, in ms */
+enum { ONE = 255 - LIST, ANY = 255 }; /* sets of verbs: those about one process, all */
 
 typedef enum { kind_flag, kind_size, kind_ms, kind_seconds, kind_number, kind_text } kind_t;
 
 typedef struct option_s {
 	const char *name;   /* --name */
-	char letter;
-	kind_t kind;
-	int verbs;
-	const char *key;    /* of the request, or NULL */
-	int place;          /* in the array of values */
+	char letter;        /* -x, or 0 */
+	kind_t kind;        /* of its value */
+	int verbs;          /* bits of the verbs that take it */
+	const char *key;    /* in the request to the process; NULL: for jeprofctl only */
+	int place;          /* in words.values; o_free: only the pair is used */
 } option_t;
 
-/* Those with a key go into the request in the order given. */
+/* Options with a key become pairs of the request, in the order of the command line. */
 static const option_t options[] = {
     {"pid", 'p', kind_number, ONE, NULL, o_pid},
     {"json", 0, kind_flag, ANY, NULL, o_json},
@@ -93,6 +94,7 @@ static const struct {
 } verbs[] = {{"start", START}, {"stop", STOP}, {"dump", DUMP}, {"status", STATUS}, {"set", SET},
     {"watch", WATCH}, {"list", LIST}, {"rearm", REARM}};
 
+/* Checks the value of an option and stores it. */
 static void
 take_option(const option_t *o, const char *text) {
 	value_t *v = &words.values[o->place];
@@ -133,7 +135,8 @@ take_option(const option_t *o, const char *text) {
 }
 
 /*
- * The option that the word names; *text is set to the value that the word carries itself, or NULL.
+ * The option that the word names; without one the program ends. *text is the value in the same word
+ * (--name=VALUE, -xVALUE), or NULL.
  */
 static const option_t *
 find_option(const char *word, const char **text) {
@@ -160,6 +163,7 @@ put_usage(void) {
 	exit(fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED);
 }
 
+/* In this order: the verb, the process, the file of dump, key:value words. */
 static void
 take_positional(char *word) {
 	if (words.verb == 0 && strcmp(word, "help") == 0) {
@@ -189,8 +193,9 @@ take_positional(char *word) {
 	}
 }
 
+/* Checks the words together, and sets the default of --wait. */
 static void
-check_words(void) {
+words_complete(void) {
 	if (words.verb == 0) {
 		fputs(usage_text, stderr);
 		exit(EXIT_USAGE);
@@ -213,7 +218,7 @@ check_words(void) {
 		leave(EXIT_USAGE, "set what? For example --rate 256K");
 	}
 	if (!is_on(o_wait)) {
-		words.values[o_wait].number = 5000;
+		words.values[o_wait].number = 5000; /* ms, as the usage text says */
 	}
 }
 
@@ -247,7 +252,7 @@ read_words(int argc, char **argv) {
 		take_option(o, o->kind == kind_flag ? "" : text != NULL ? text : argv[++i]);
 		used[nused < 255 ? nused++ : 255] = o;
 	}
-	check_words();
+	words_complete();
 	for (int i = 0; i < nused; i++) {
 		if (!(used[i]->verbs & words.verb)) {
 			leave(EXIT_USAGE, "--%s does not go with this verb; try jeprofctl --help",
