@@ -23,10 +23,11 @@ enum {
 enum { TEXT_BYTES = 2 * PATH_MAX };
 
 extern bool talk_is_quiet;                 /* no hints */
-extern char *unfinished;                   /* a file that is not complete: removed when we leave */
-extern volatile sig_atomic_t interrupted;
+extern char *unfinished;                   /* an incomplete file, removed at exit; NULL: none */
+extern volatile sig_atomic_t interrupted;  /* signals so far */
 extern int patience;                       /* this many signals end a wait for an answer */
 
+/* Prints a message, one line; leave() then ends the program. Control characters become "?". */
 __attribute__((format(printf, 1, 2))) void talk(const char *format, ...);
 __attribute__((format(printf, 2, 3), noreturn)) void leave(int code, const char *format, ...);
 
@@ -36,7 +37,10 @@ __attribute__((format(printf, 2, 3), noreturn)) void leave(int code, const char 
  */
 const char *shell_word(const char *text, char *buf, size_t size);
 
-/* What to type next; nothing if talk_is_quiet. */
+/*
+ * Prints what to type next unless talk_is_quiet. Control characters stay: the caller quotes what is
+ * text of a process.
+ */
 __attribute__((format(printf, 1, 2))) void hint(const char *format, ...);
 
 /* Prints into buf; a text that does not fit ends the program with EXIT_USAGE. */
@@ -47,5 +51,8 @@ __attribute__((format(printf, 3, 4))) void print_to(char *buf, size_t size, cons
 void put_plain(const char *text);
 void put_json_string(const char *text);
 
+/* An atexit() handler: removes the file `unfinished`. */
 void remove_unfinished(void);
+
+/* A signal handler: counts in `interrupted`. */
 void on_signal(int number);

@@ -16,17 +16,18 @@ enum { o_pid, o_json, o_idempotent, o_wait, o_dir, o_session, o_duration, o_outp
 
 typedef struct value_s {
 	bool is_given;
-	uint64_t number;
-	const char *text;
+	uint64_t number;     /* bytes, ms, seconds or a count, by the kind of the option */
+	const char *text;    /* as it was typed */
 } value_t;
 
+/* An option that goes into the request as KEY:VALUE. */
 typedef struct pair_s {
 	const char *key;
 	char value[PATH_MAX];
 } pair_t;
 
 typedef struct words_s {
-	int verb;
+	int verb;            /* one bit of START ... REARM */
 	const char *who;     /* pid or name of a program */
 	const char *file;    /* of dump */
 	value_t values[o_free + 1];
@@ -38,7 +39,8 @@ typedef struct words_s {
 
 extern words_t words;
 
+/* Whether the option with this place was given. */
 bool is_on(int place);
 
-/* Fills in `words`, or leaves with the reason. */
+/* Fills in `words`; a wrong word ends the program with EXIT_USAGE and the reason. */
 void read_words(int argc, char **argv);

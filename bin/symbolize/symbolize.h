@@ -88,9 +88,16 @@ void name_for_people(const char *mangled, char *to, size_t room);
  */
 const char *object_answer(object_t *object, query_t *queries, size_t count, const answer_t *to);
 
+/* Sets the unit of each query, which are sorted by address; 0 if no unit contains it. */
 void units_find(object_t *object, query_t *queries, size_t count);
+
+/* Sets the scopes of queries that belong to one unit and are sorted by address. */
 void scopes_find(Dwarf_Die *unit, query_t *queries, size_t count);
+
+/* Passes the frames of a query to the callbacks; unit NULL: not known. */
 void answer_give(Dwarf *dwarf, Dwarf_Die *unit, const query_t *query, const answer_t *to);
+
+/* The callbacks that print text as addr2line -a -f -i does. */
 void print_address(const answer_t *to, Dwarf_Addr address);
 void print_frame(const answer_t *to, const char *function, const char *directory, const char *file,
     int line);

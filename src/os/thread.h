@@ -1,7 +1,7 @@
 /*
  * Threads and processors as the system sees them: threads, names, signals, futexes, CPU numbers.
  * All functions preserve errno and, unless they say otherwise, take no lock and do not allocate.
- * Called by mutex, arenas, background_thread and the profiler.
+ * Called by mutex, arenas, imalloc, pac, background_thread and the profiler.
  */
 #ifndef OS_THREAD_H
 #define OS_THREAD_H
@@ -24,10 +24,13 @@ typedef struct {
  * library allocates.
  */
 int os_thread_create(os_thread_t *t, void *(*fn)(void *), void *arg);
+/* Waits until the thread has ended. Returns 0 or an errno value. */
 int os_thread_join(os_thread_t *t);
 /* Name of the calling thread; an empty string if the system does not provide it. */
 void os_thread_name_get(char *buf, size_t size);
+/* Sets the name of the calling thread; the kernel cuts it to OS_THREAD_NAME_SIZE. */
 void os_thread_name_set(const char *name);
+/* The kernel's id of the calling thread. */
 int os_tid(void);
 /*
  * Whether system calls of the thread are filtered (seccomp). It cannot be known which calls the
@@ -54,6 +57,7 @@ int os_cpu(void);
  */
 int os_signal_later(int *timer, int signal, uint64_t ns);
 
+/* Block all signals of the calling thread, and restore the mask that was in *old. */
 void os_thread_block_all_signals(sigset_t *old);
 void os_thread_restore_signals(const sigset_t *old);
 

@@ -30,10 +30,14 @@ void cache_end(cache_t *c);
 /* The file of a table, and when it was made; -1 if there is none that may be trusted. */
 int cache_open(const cache_t *c, const char *key, time_t *made);
 
+/* Begins a table: an empty file for the maker to fill. 0 or an errno. */
 int cache_draft(const cache_t *c, cache_draft_t *draft);
 
 /*
- * Keeps a draft under its key, in place of an older one. 0 or an errno; the descriptor is closed.
+ * Adds a draft to the cache under its key, in place of an older table. 0 or an errno; the caller no
+ * longer owns the descriptor.
  */
 int cache_keep(const cache_t *c, cache_draft_t *draft, const char *key);
+
+/* Removes a draft; the descriptor is closed. */
 void cache_drop(const cache_t *c, cache_draft_t *draft);
