@@ -288,6 +288,17 @@ imalloc_object(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
 	    : imalloc_no_sample(tsd, req, usize, tc, slot);
 }
 
+/* The same for a request that was refused, and so is not counted any more if it is no sample. */
+static void *
+imalloc_again(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, unsigned slot,
+    uint64_t interval) {
+	imalloc_assert_in_gate(tsd);
+	if (tc != NULL && interval == 0) {
+		tcache_recount(tsd, tc, slot);
+	}
+	return imalloc_object(tsd, req, usize, tc, slot, interval);
+}
+
 /*
  * Tries again after the system has refused memory: first with this thread's cache flushed, then
  * with unused pages of any arena returned, as many as the request needs, and finally more for its
@@ -305,11 +316,11 @@ imalloc_relieved(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *t
 	}
 	shut_flush();
 	void *p = tcache_try_gather(tsd, a)
-	    ? imalloc_object(tsd, req, usize, tc, slot, interval) : NULL;
+	    ? imalloc_again(tsd, req, usize, tc, slot, interval) : NULL;
 	bool has_relieved = false;
 	for (unsigned i = 0; p == NULL && i < 2 && arenas_try_relieve(want + i * 2 * HUGEPAGE); i++) {
 		has_relieved = true;
-		p = imalloc_object(tsd, req, usize, tc, slot, interval);
+		p = imalloc_again(tsd, req, usize, tc, slot, interval);
 	}
 	if (has_relieved) {
 		arenas_relieve_end(p != NULL);

@@ -236,6 +236,15 @@ tcache_uncount(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	}
 }
 
+void
+tcache_recount(tsd_t *tsd, tcache_t *tc, unsigned slot) {
+	assert(slot > 0 && slot < tc->nslots);
+	tc->cold[slot].nrequests++;
+	if (tc->is_auto) {
+		tsd->popped += slot_size(slot);
+	}
+}
+
 /*
  * The end of a countdown must reach tcache_count_to_sample(). If the fast path ended it for a
  * request that was then refused, one step is given back so that the next request ends it.

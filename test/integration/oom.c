@@ -85,6 +85,31 @@ sizes_now(void *arg) {
 	_exit(exhaust_up_to(n + 1, size) > n ? 0 : 5);
 }
 
+/*
+ * Each block is counted once, also one that was refused first and served from what this thread's
+ * cache held, and none that was refused in the end.
+ */
+static void
+counts_now(void *arg) {
+	size_t want = 0, n;
+
+	(void)arg;
+	for (int i = 0; i < 20; i++) {
+		n = exhaust_up_to(30, (size_t)300 << 10);
+		release(n);
+	}
+	uint64_t before = ctl_u64("thread.allocated");
+	limit_memory(0);
+	n = exhaust((size_t)2 << 20);
+	for (size_t i = 0; i < n; i++)
+		want += malloc_usable_size(blocks[i]);
+	if (n == 0)
+		_exit(1);
+	if (ctl_u64("thread.allocated") - before != want)
+		_exit(2);
+	_exit(release(n) ? 0 : 3);
+}
+
 static void
 functions_now(void *arg) {
 	size_t big = (size_t)64 << 20;
@@ -306,6 +331,8 @@ main(int argc, char **argv) {
 		run_forked(&r, sizes_now, &size);
 		child_exits(&r, 0, "blocks of %zu to the end and back, twice", size);
 	}
+	run_forked(&r, counts_now, NULL);
+	child_exits(&r, 0, "what is served after a refusal is counted once");
 	run_forked(&r, functions_now, NULL);
 	child_exits(&r, 0, "every function says NULL and ENOMEM");
 	run_forked(&r, relief_now, NULL);
