@@ -170,27 +170,43 @@ imalloc_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
 	return p;
 }
 
-/* tcache_take() where the bin is empty or a countdown has ended. */
+/*
+ * tcache_take() for a class above TCACHE_LARGE_SOME. An oversized request for which the cache has
+ * no slots by its options comes from the arena for such ones.
+ */
+static NOINLINE void *
+imalloc_take_large(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
+	if (from == NULL) {
+		bool is_oversize = tc->bins[slot].size >= arenas_oversize_min && tc->cold[slot].max == 0;
+		from = unlikely(is_oversize) ? imalloc_arena_oversize(tsd) : tc->arena;
+	}
+	void *p = tcache_take(tsd, tc, from, slot);
+	imalloc_note_rise(tsd);
+	return p;
+}
+
+/* tcache_take() where the bin is empty or a countdown has ended. from: NULL means any arena. */
 static void *
 imalloc_take(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 	imalloc_assert_in_gate(tsd);
-	assert(from != NULL && slot > 0 && slot < tc->nslots);
-	void *p = tcache_take(tsd, tc, from, slot);
+	assert(slot > 0 && slot < tc->nslots);
 	if (unlikely(tc->bins[slot].size > TCACHE_LARGE_SOME)) {
-		imalloc_note_rise(tsd);
+		return imalloc_take_large(tsd, tc, from, slot);
 	}
-	return p;
+	return tcache_take(tsd, tc, from != NULL ? from : tc->arena, slot);
 }
 
 /* Allocates from a cache. Returns NULL if there is no memory or no such arena. */
 static void *
 imalloc_cached(tsd_t *tsd, const imalloc_req_t *req, tcache_t *tc, unsigned slot) {
 	assert(slot > 0 && slot < tc->nslots);
-	arena_t *from = likely(req->arena == IMALLOC_ARENA_AUTO) ? tc->arena
-	    : arenas_get_or_init(req->arena);
-	if (unlikely(from == NULL)) {
-		tcache_uncount(tsd, tc, slot);
-		return NULL;
+	arena_t *from = NULL;
+	if (unlikely(req->arena != IMALLOC_ARENA_AUTO)) {
+		from = arenas_get_or_init(req->arena);
+		if (from == NULL) {
+			tcache_uncount(tsd, tc, slot);
+			return NULL;
+		}
 	}
 	return imalloc_take(tsd, tc, from, slot);
 }
@@ -474,7 +490,7 @@ imalloc_try_refill(size_t offset, void **p) {
 	int saved = errno;
 	b->countdown--;
 	tcache_t *tc = t->tsd->tcache;
-	*p = imalloc_take(t->tsd, tc, tc->arena, (unsigned)(offset >> SC_LG_BIN_STRIDE));
+	*p = imalloc_take(t->tsd, tc, NULL, (unsigned)(offset >> SC_LG_BIN_STRIDE));
 	gate_exit(t);
 	errno = saved;
 	return likely(*p != NULL);

@@ -333,6 +333,17 @@ grants_change(tcache_t *tc, unsigned slot, size_t before, size_t after) {
 	atomic_fetch_add_zu(&grants.bytes, after - before, MO_RELAXED);
 }
 
+/*
+ * Whether large objects may wait in this cache: not if what is unused is to be returned at once,
+ * and not oversized ones, whose arena keeps what the next one may need.
+ */
+static bool
+grants_suit(const tcache_t *tc, unsigned slot) {
+	size_t size = slot_size(slot);
+	return size <= TCACHE_LARGE_SOME
+	    || (size < arenas_oversize_min && arena_decay_ms_get(tc->arena, true) != 0);
+}
+
 /* Whether the budgets allow objects of `more` bytes together in this bin. */
 static bool
 grants_have_room(const tcache_t *tc, unsigned slot, size_t more) {
@@ -354,7 +365,7 @@ bin_try_grant(tcache_t *tc, unsigned slot) {
 	tcache_cold_t *c = &tc->cold[slot];
 	unsigned next = c->nslots == 0 ? 1 : c->nslots * 2u;
 	if (!c->is_swinging || c->is_fixed || !tc->is_auto || !tcache_may_grant(slot - 1, c->max)
-	    || next > TCACHE_NSLOTS_LIMIT
+	    || next > TCACHE_NSLOTS_LIMIT || !grants_suit(tc, slot)
 	    || !grants_have_room(tc, slot, (next - c->nslots) * slot_size(slot))) {
 		return false;
 	}

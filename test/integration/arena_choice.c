@@ -329,7 +329,51 @@ test_thp(bool is_on_request) {
 	contains(r.out, "hg=0 nh=1\n", "thp:never wants none");
 }
 
+/* ------------------------------------------------------------------ oversized requests */
+
+static unsigned
+arena_of(void *p) {
+	unsigned ind = UINT_MAX;
+	size_t len = sizeof(ind);
+
+	mallctl("arenas.lookup", &ind, &len, &p, sizeof(p));
+	return ind;
+}
+
+/* All from the arena of oversized requests, also again and again, and none stays with the thread. */
+static int
+child_oversize(void) {
+	size_t size = (size_t)2 << 20;
+	unsigned bad = 0, mine = arena_of(keep(malloc(100)));
+
+	for (int i = 0; i < 20; i++) {
+		void *p[4];
+
+		for (int k = 0; k < 4; k++) {
+			p[k] = keep(malloc(size));
+			bad += arena_of(p[k]) == mine;
+		}
+		for (int k = 0; k < 4; k++)
+			free(p[k]);
+	}
+	ctl_epoch();
+	printf("mine=%u kept=%d\n", bad, ctl_size("stats.arenas.4096.tcache_bytes") >= size);
+	void *p = keep(mallocx(size, MALLOCX_ARENA(mine)));
+	printf("asked=%d\n", arena_of(p) == mine);
+	return 0;
+}
+
+static void
+test_oversize(void) {
+	static struct test_result r;
+
+	run_child_conf(&r, "oversize", "oversize_threshold:1048576");
+	contains(r.out, "mine=0 kept=0\n", "oversized requests of a size that is used again");
+	contains(r.out, "asked=1\n", "the arena that was asked for serves them too");
+}
+
 static const struct test_child children[] = {
+	{"oversize", child_oversize},
 	{"percpu", child_percpu},
 	{"phycpu", child_phycpu},
 	{"dss", child_dss},
@@ -343,6 +387,7 @@ int
 main(int argc, char **argv) {
 	test_children(argc, argv, children);
 	test_percpu();
+	test_oversize();
 	test_dss_nodes();
 	test_dss();
 	test_metadata_thp();

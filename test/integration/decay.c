@@ -166,6 +166,20 @@ child_at_once(void) {
 	mallctl("thread.tcache.flush", NULL, NULL, NULL, 0);
 	ok(rss_bytes() < before + (24 << 20), "dirty_decay_ms:0, RSS %zu MB right after the frees",
 	    MB(rss_bytes()));
+	/* Large blocks of a size that is used again and again: none stays in the thread's cache. */
+	for (int i = 0; i < 20; i++) {
+		void *p[12];
+
+		for (int k = 0; k < 12; k++) {
+			p[k] = keep(malloc(1 << 20));
+			memset(p[k], 1, 1 << 20);
+		}
+		before = rss_bytes();
+		for (int k = 0; k < 12; k++)
+			free(p[k]);
+	}
+	ok(rss_bytes() < before - (10 << 20), "of 12 MB that are used again %zu go",
+	    MB(before - rss_bytes()));
 	return done_testing();
 }
 
