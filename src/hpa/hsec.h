@@ -17,7 +17,8 @@
 #include "os/pages.h"
 
 /* Lengths of extents in a cache, in pages: up to the largest value of hpa_sec_max_alloc. */
-#define HSEC_LENGTHS (HPA_SEC_ALLOC_MAX >> LG_PAGE_MIN)
+#define HSEC_LENGTHS \
+	(HPA_SEC_ALLOC_MAX >> LG_PAGE_MIN == 0 ? 1 : HPA_SEC_ALLOC_MAX >> LG_PAGE_MIN)
 /* Most caches of a shard; a greater value of hpa_sec_nshards means this many. */
 #define HSEC_MAX 256u
 
