@@ -99,7 +99,10 @@ void tcache_took_sample(tsd_t *tsd, tcache_t *tc, unsigned slot);
 void tcache_uncount(tsd_t *tsd, tcache_t *tc, unsigned slot);
 /* Counts a request again that is tried once more. */
 void tcache_recount(tsd_t *tsd, tcache_t *tc, unsigned slot);
-/* As tcache_uncount() for a request that at most the fast path counted; usize 0: too large for a class. */
+/*
+ * As tcache_uncount(), for a request that at most the fast path counted; usize 0: too large for a
+ * class.
+ */
 void tcache_uncount_fast(tcache_t *tc, size_t usize);
 /* Puts an object of class slot-1 in. Returns false if the bin has no slots; the caller frees it. */
 bool tcache_try_put(tsd_t *tsd, tcache_t *tc, unsigned slot, void *ptr);

@@ -340,7 +340,7 @@ arena_of(void *p) {
 	return ind;
 }
 
-/* All from the arena of oversized requests, also again and again, and none stays with the thread. */
+/* All are from the arena of oversized requests, also again and again; the thread keeps none. */
 static int
 child_oversize(void) {
 	size_t size = (size_t)2 << 20;
