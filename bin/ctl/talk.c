@@ -1,8 +1,7 @@
 /*
  * Messages, hints, quoting, exit and the signal handler of jeprofctl: see talk.h. Invariant: all
  * functions that print or quote text replace or escape ASCII control characters, because text of
- * another process must not control the terminal; only hint() leaves that to its callers.
- * No locks: one thread; the signal handler only counts. Called by the other files of jeprofctl.
+ * another process must not control the terminal. No locks: one thread; the signal handler only counts. Called by the other files of jeprofctl.
  */
 #include "ctl.h"
 
@@ -20,15 +19,22 @@ char *unfinished;
 volatile sig_atomic_t interrupted;
 int patience = 1;
 
+/* Replaces control characters by '?', but not a newline at the end. */
+static void
+text_clean(char *text) {
+	for (char *c = text; *c != '\0'; c++) {
+		bool is_end = *c == '\n' && c[1] == '\0';
+		if (((unsigned char)*c < ' ' || *c == 127) && !is_end) {
+			*c = '?';
+		}
+	}
+}
+
 static void
 vtalk(const char *format, va_list args) {
 	char text[TEXT_BYTES];
 	vsnprintf(text, sizeof(text), format, args);
-	for (char *c = text; *c != '\0'; c++) {
-		if ((unsigned char)*c < ' ' || *c == 127) {
-			*c = '?';
-		}
-	}
+	text_clean(text);
 	fprintf(stderr, "jeprofctl: %s\n", text);
 }
 
@@ -118,11 +124,14 @@ put_json_string(const char *text) {
 
 void
 hint(const char *format, ...) {
+	char text[5 * TEXT_BYTES]; /* shell_word() makes up to four characters of one */
 	va_list args;
 	if (talk_is_quiet) {
 		return;
 	}
 	va_start(args, format);
-	vfprintf(stderr, format, args);
+	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
+	text_clean(text);
+	fputs(text, stderr);
 }

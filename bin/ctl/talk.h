@@ -38,8 +38,8 @@ __attribute__((format(printf, 2, 3), noreturn)) void leave(int code, const char 
 const char *shell_word(const char *text, char *buf, size_t size);
 
 /*
- * Prints what to type next unless talk_is_quiet. Control characters stay: the caller quotes what is
- * text of a process.
+ * Prints what to type next, a line with its newline, unless talk_is_quiet. Control characters are
+ * replaced.
  */
 __attribute__((format(printf, 1, 2))) void hint(const char *format, ...);
 

@@ -224,8 +224,7 @@ words_complete(void) {
 
 void
 read_words(int argc, char **argv) {
-	const option_t *used[256];
-	int nused = 0;
+	bool is_used[sizeof(options) / sizeof(options[0])] = {false};
 	bool are_options = true;
 	for (int i = 1; i < argc; i++) {
 		const char *text;
@@ -250,13 +249,13 @@ read_words(int argc, char **argv) {
 			    : "a value");
 		}
 		take_option(o, o->kind == kind_flag ? "" : text != NULL ? text : argv[++i]);
-		used[nused < 255 ? nused++ : 255] = o;
+		is_used[o - options] = true;
 	}
 	words_complete();
-	for (int i = 0; i < nused; i++) {
-		if (!(used[i]->verbs & words.verb)) {
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+		if (is_used[i] && !(options[i].verbs & words.verb)) {
 			leave(EXIT_USAGE, "--%s does not go with this verb; try jeprofctl --help",
-			    used[i]->name);
+			    options[i].name);
 		}
 	}
 	talk_is_quiet = is_on(o_quiet) || is_on(o_json);

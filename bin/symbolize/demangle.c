@@ -288,14 +288,16 @@ expand_std_aliases(char *name, size_t room) {
 	}
 }
 
-/* Writes the short form of a name: the name itself if nothing would remain, "" without memory. */
+/* Writes the short form of a name: the name itself if nothing would remain, or without memory. */
 static void
 name_shorten(const char *name, char *to, size_t room) {
 	char *text = strdup(name);
 
 	to[0] = '\0';
-	if (text == NULL)
+	if (text == NULL) {
+		snprintf(to, room, "%s", name);
 		return;
+	}
 	cut_suffixes(text);
 	cut_hash(text);
 	cut_trait(text);

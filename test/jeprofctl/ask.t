@@ -192,6 +192,17 @@ has "$err" "is stopped" "and said"
 kill -CONT "$pid"
 end
 
+# what a process calls itself does not reach the terminal as it is
+PROGRAM=$W/$(printf 'a\033[31mRED')
+cp "$W/$NAME" "$PROGRAM"
+fake idle
+WAIT= # as a person types it
+ctl status "$pid"
+unset WAIT
+has "$err" "a?[31mRED allocates nothing just now" "a name with an escape sequence"
+end
+unset PROGRAM
+
 # pending: a start waits for the next allocation of an idle process
 fake idle
 WAIT= # as a person types it

@@ -6,6 +6,8 @@
  */
 #include "maker.h"
 
+#include "client/clock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -160,8 +162,11 @@ try_wait(pid_t pid, int wait_ms, int *status) {
 	struct pollfd one = {fd, POLLIN, 0};
 	pid_t done = 0;
 	if (fd >= 0) {
+		int64_t until = client_now_ms() + wait_ms, left = wait_ms;
 		int got;
-		while ((got = poll(&one, 1, wait_ms)) < 0 && errno == EINTR) {
+		while ((got = poll(&one, 1, (int)left)) < 0 && errno == EINTR) {
+			left = until - client_now_ms();
+			left = left > 0 ? left : 0;
 		}
 		close(fd);
 		return got > 0 && waitpid(pid, status, 0) == pid;

@@ -272,23 +272,19 @@ making_try_wait(const names_t *n) {
 }
 
 /*
- * Takes a slot to make this table, and waits for a free one. If another thread makes the table,
- * waits until it ends and returns false; also false, without that wait, if another thread has begun
- * the table while this one waited for a slot, and after the deadline.
+ * Takes a slot to make this table, and waits for a free one. If another thread makes the table
+ * meanwhile, waits until that ends and returns false. Also false after the deadline.
  */
 static bool
 making_try_begin(const names_t *n, const char *key, size_t *place) {
-	bool has_waited = false, is_time = true;
+	bool is_others = false, is_time = true, is_made;
 	pthread_mutex_lock(&making.mutex);
-	while (making_find(key, place) && is_time) {
-		has_waited = true;
+	while (((is_made = making_find(key, place)) || (!is_others && *place == MAKING_MAX))
+	    && is_time) {
+		is_others = is_others || is_made;
 		is_time = making_try_wait(n);
 	}
-	while (!has_waited && *place == MAKING_MAX && is_time) {
-		is_time = making_try_wait(n);
-		has_waited = making_find(key, place);
-	}
-	bool is_ours = !has_waited && is_time && *place < MAKING_MAX;
+	bool is_ours = !is_made && !is_others && *place < MAKING_MAX;
 	if (is_ours) {
 		memcpy(making.keys[*place], key, strlen(key) + 1);
 	}
