@@ -55,6 +55,11 @@ typedef struct arena_s {
 
 /* Large objects start at varying cache lines of their first page, not all at the same one. */
 extern HIDDEN bool opt_cache_oblivious;
+/*
+ * Classes from this one on are never cached if the object is of an explicit arena, which may end
+ * while other threads' caches hold it, or have the user's hooks. Set once at boot.
+ */
+extern HIDDEN szind_t arena_large_own_min;
 
 /*
  * Bytes that are set mark 2 MiB pieces of address space that may hold sampled objects, or others

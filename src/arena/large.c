@@ -21,6 +21,7 @@
 #define LARGE_BATCH 16u
 
 bool opt_cache_oblivious = CONFIG_CACHE_OBLIVIOUS;
+szind_t arena_large_own_min = SC_NSIZES;
 
 static arena_large_count_t *
 large_count(arena_t *a, size_t usize) {
@@ -60,13 +61,14 @@ arena_large_count_requests(arena_t *a, szind_t szind, uint64_t nrequests, unsign
 
 /* Records in an active extent that it holds an object of usize bytes that begins at start. */
 static void
-large_adopt(edata_t *e, size_t usize, char *start) {
+large_adopt(const arena_t *a, edata_t *e, size_t usize, char *start) {
 	assert(e->size >= usize && !e->is_slab && start >= e->addr && start + usize <= edata_end(e));
 	e->u.large_start = start;
 	e->szind = (uint8_t)sz_s2i(usize);
 	e->u.large_usize = usize;
-	/* A cached object must fit any request of its class; a guarded one must not be cached. */
-	if ((sz_i2s(e->szind) != usize && e->szind < emap_ncacheable) || e->nguards != 0) {
+	/* A cached object must fit any request of its class; some must not be cached. */
+	if ((sz_i2s(e->szind) != usize && e->szind < emap_ncacheable) || e->nguards != 0
+	    || (e->szind >= arena_large_own_min && !a->is_auto)) {
 		e->szind = SC_NSIZES;
 	}
 	emap_set_boundary(e);
@@ -104,7 +106,7 @@ arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero) {
 		return NULL;
 	}
 	assert(is_aligned((uintptr_t)e->addr, max_zu(alignment, PAGE)) && e->recs == NULL);
-	large_adopt(e, usize, has_offset ? arena_large_start(a, e) : e->addr);
+	large_adopt(a, e, usize, has_offset ? arena_large_start(a, e) : e->addr);
 	if (!e->is_zeroed || usize >= LARGE_TAIL_FRESH) {
 		large_tail_mark(e);
 	}
@@ -119,7 +121,7 @@ large_reuse(const arena_t *a, edata_t *e, size_t usize) {
 		/* It was such an object before, and its mark is still behind it. */
 		emap_set_first_state(e, elem_bits_of_class(e->szind));
 	} else {
-		large_adopt(e, usize, arena_large_start(a, e));
+		large_adopt(a, e, usize, arena_large_start(a, e));
 		large_tail_mark(e);
 	}
 	return e->u.large_start;
@@ -291,7 +293,7 @@ arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bo
 	}
 	if (usize != old) {
 		large_stats_sub(a, old, 1);
-		large_adopt(e, usize, e->u.large_start);
+		large_adopt(a, e, usize, e->u.large_start);
 		large_tail_mark(e);
 		large_stats_add(a, usize, 1);
 		arena_large_count_requests(a, sz_s2i(usize), 1, 0, 0);

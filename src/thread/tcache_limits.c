@@ -5,6 +5,7 @@
  */
 #include "thread/tcache_limits.h"
 
+#include "arena/arena.h"
 #include "arena/bin_info.h"
 #include "meta/sz.h"
 
@@ -113,4 +114,5 @@ tcache_boot(void) {
 	    && opt_tcache_nslots_small_max == NSLOTS_SMALL_MAX
 	    && opt_tcache_nslots_large == NSLOTS_LARGE && opt_lg_tcache_nslots_mul == 1
 	    && !limits.has_ncached;
+	arena_large_own_min = limits.may_grant ? sz_s2i(TCACHE_LARGE_SOME) + 1u : SC_NSIZES;
 }

@@ -238,6 +238,55 @@ test_lives(void) {
 	ok(ctl_size("stats.mapped") <= mapped + (4 << 20), "nor what is mapped");
 }
 
+static unsigned
+arena_of(void *p) {
+	unsigned ind = 0;
+	size_t len = sizeof(ind);
+
+	return mallctl("arenas.lookup", &ind, &len, &p, sizeof(p)) == 0 ? ind : UINT_MAX;
+}
+
+/*
+ * Frees large blocks of an arena made by hand, without a word about caches, where the thread's
+ * cache holds such sizes of the thread's own arena. Then the arena ends in another thread.
+ */
+static void *
+free_of_other(void *arg) {
+	void *p[8];
+	unsigned ind = *(unsigned *)arg;
+	uintptr_t bad = 0;
+
+	for (int round = 0; round < 20; round++) {
+		for (int i = 0; i < 8; i++)
+			p[i] = keep(malloc(1 << 20));
+		for (int i = 0; i < 8; i++)
+			free(p[i]);
+	}
+	for (int i = 0; i < 8; i++)
+		p[i] = keep(mallocx(1 << 20, FLAGS(ind)));
+	for (int i = 0; i < 8; i++)
+		dallocx(p[i], 0);
+	for (int i = 0; i < 8; i++) {
+		p[i] = keep(malloc(1 << 20));
+		bad += wrong_if(arena_of(p[i]) == ind);
+	}
+	for (int i = 0; i < 8; i++)
+		free(p[i]);
+	return (void *)bad;
+}
+
+static void
+test_large_of_other(void) {
+	unsigned ind = create();
+	pthread_t t;
+	void *bad;
+
+	pthread_create(&t, NULL, free_of_other, &ind);
+	pthread_join(t, &bad);
+	is_uint((uintptr_t)bad, 0, "large blocks of an arena made by hand stay out of other caches");
+	is_int(arena_do("destroy", ind), 0, "and it ends");
+}
+
 static volatile bool stop;
 
 static void
@@ -302,6 +351,7 @@ child_plain(void) {
 	test_refusals();
 	test_own_cache();
 	test_lives();
+	test_large_of_other();
 	test_many();
 	return done_testing();
 }
