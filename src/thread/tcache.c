@@ -365,8 +365,9 @@ bin_try_grant(tcache_t *tc, unsigned slot) {
 	tcache_cold_t *c = &tc->cold[slot];
 	unsigned next = c->nslots == 0 ? 1 : c->nslots * 2u;
 	if (!c->is_swinging || c->is_fixed || !tc->is_auto || !tcache_may_grant(slot - 1, c->max)
-	    || next > TCACHE_NSLOTS_LIMIT || !grants_suit(tc, slot)
-	    || !grants_have_room(tc, slot, (next - c->nslots) * slot_size(slot))) {
+	    || next > TCACHE_NSLOTS_LIMIT
+	    || !grants_have_room(tc, slot, (next - c->nslots) * slot_size(slot))
+	    || !grants_suit(tc, slot)) {
 		return false;
 	}
 	size_t before = bin_granted(c, slot);
@@ -377,7 +378,7 @@ bin_try_grant(tcache_t *tc, unsigned slot) {
 
 /*
  * Halves the slots, but not below the limit, after upkeep has flushed idle objects. A bin whose
- * limit is 0 keeps one slot.
+ * limit is 0 keeps one slot while it is in use.
  */
 static void
 bin_ungrant(tcache_t *tc, unsigned slot) {
@@ -728,6 +729,46 @@ bin_is_mark_young(const tcache_cold_t *c, uint16_t now) {
 	return c->nslots > c->max && (uint16_t)(now - c->marked_at) < 2;
 }
 
+/* Takes all slots from an empty bin whose limit is 0. */
+static void
+bin_close(tcache_t *tc, unsigned slot) {
+	cache_bin_t *b = &tc->bins[slot];
+	tcache_cold_t *c = &tc->cold[slot];
+	size_t before = bin_granted(c, slot);
+	assert(c->max == 0 && bin_ncached(b, c) == 0);
+	meta_free(c->slots, c->nslots * sizeof(void *));
+	__atomic_store_n(&c->nslots, 0, MO_RELAXED);
+	__atomic_store_n(&c->slots, NULL, MO_RELAXED);
+	cache_bin_set_head(b, NULL);
+	b->full = NULL;
+	bin_unmark(b, c);
+	c->is_swinging = false;
+	grants_change(tc, slot, before, 0);
+	bin_check(b, c);
+}
+
+/*
+ * An empty bin whose limit is 0 gives its slots back to the budgets if nothing was requested of it
+ * since its last turn; its requests are reported at each turn, so that they tell.
+ */
+static void
+bin_upkeep_empty(tsd_t *tsd, tcache_t *tc, unsigned slot, uint16_t now) {
+	cache_bin_t *b = &tc->bins[slot];
+	tcache_cold_t *c = &tc->cold[slot];
+	assert(!slot_is_small(slot) && bin_ncached(b, c) == 0);
+	c->has_missed = false;
+	c->has_stowed = false;
+	bin_unmark(b, c);
+	if (c->nrequests != 0 || b->countdown != c->window) {
+		tsd->event_bytes += bin_fold(tsd, tc, slot);
+		arena_large_count_requests(tc->arena, slot - 1, c->nrequests, 0, 0);
+		c->nrequests = 0;
+		c->marked_at = now;
+	} else if (!bin_is_mark_young(c, now)) {
+		bin_close(tc, slot);
+	}
+}
+
 /* Of a bin whose limit is 0 all objects are idle that nothing has used; of others one may stay. */
 static void
 bin_upkeep(tsd_t *tsd, tcache_t *tc, unsigned slot) {
@@ -735,6 +776,10 @@ bin_upkeep(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	tcache_cold_t *c = &tc->cold[slot];
 	uint16_t now = c->nslots > c->max ? (uint16_t)(nstime_monotonic_coarse_ns() >> 26) : 0;
 	if (c->nslots == 0 || (c->is_marked && bin_is_mark_young(c, now))) {
+		return;
+	}
+	if (c->max == 0 && bin_ncached(b, c) == 0) {
+		bin_upkeep_empty(tsd, tc, slot, now);
 		return;
 	}
 	if (c->is_marked) {

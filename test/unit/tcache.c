@@ -267,6 +267,9 @@ swing(unsigned rounds, size_t size) {
 	}
 }
 
+/* A size that caches hold only on a grant. */
+#define LARGE_SIZE (4 * TCACHE_LARGE_SOME)
+
 static uint64_t
 fills_of(size_t size) {
 	char name[64];
@@ -324,6 +327,14 @@ child_grants(void) {
 	swing(6, 2048);
 	ok(tc->granted > 0 && tc->granted <= TCACHE_GRANT_MAX,
 	    "many sizes: %zu bytes, inside of the budget", tc->granted);
+	for (size_t each = LARGE_SIZE; each <= 2 * LARGE_SIZE; each += LARGE_SIZE / 4) {
+		swing(6, each);
+	}
+	ok(tc->granted_large > 0 || config_hardening, "large sizes: %zu bytes", tc->granted_large);
+	beat(40 * tc->nslots, 100 * NSTIME_PER_MSEC);
+	is_uint(tc->granted_large, 0, "all of it goes when nothing uses them");
+	swing(6, LARGE_SIZE);
+	ok(tc->granted_large > 0 || config_hardening, "and comes again");
 	tsd_enter();
 	tcache_enabled_set(tsd, false);
 	tcache_enabled_set(tsd, true);
@@ -332,9 +343,6 @@ child_grants(void) {
 	nstime_now_hook = NULL;
 	return done_testing();
 }
-
-/* A size that caches hold only on a grant. */
-#define LARGE_SIZE (4 * TCACHE_LARGE_SOME)
 
 /* Where a limit was set it is the limit. */
 static int
