@@ -105,17 +105,16 @@ stock_put_some(stock_t *s, stock_home_t home, void **ptrs, unsigned n) {
 unsigned
 stock_put(stock_t *s, stock_home_t home, void **ptrs, unsigned n) {
 	unsigned m = (unsigned)min_zu(n, s->room - s->n), left = n - m;
-	if (m == 0) {
+	/* If the first one is not of this home, likely none is: the caller sorts them. */
+	if (m == 0 || !stock_is_home_of(home, emap_elem_any(ptrs[left]))) {
 		return n;
 	}
 	/* Pointers above s->n are not valid content: copying before the check reads ptrs only once. */
 	const char *elems = stock_copy(s->ptrs + s->n, ptrs + left, m);
 	if (likely(elems != NULL) && likely(stock_are_all_of(home, elems, ptrs + left, m))) {
 		STOCK_SET(s->n, s->n + m);
-	} else if (stock_is_home_of(home, emap_elem_any(ptrs[left]))) {
-		left += stock_put_some(s, home, ptrs + left, m);
 	} else {
-		left += m; /* the others are likely not of this home either: the caller sorts them */
+		left += stock_put_some(s, home, ptrs + left, m);
 	}
 	stock_check(s);
 	return left;
