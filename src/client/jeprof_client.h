@@ -78,7 +78,7 @@ typedef struct jeprof_head_s {
 	bool is_barred;            /* system calls are filtered (seccomp): the profiler has no thread */
 	uint64_t session_id;       /* of this or the last session; 0: there was none */
 	uint64_t session_start_ns; /* since 1970, UTC */
-	uint64_t heartbeats;       /* looks at the mailbox; stands still while nothing is allocated */
+	uint64_t heartbeats;       /* changes now and then while the process allocates */
 	uint64_t instance;         /* random number of this run of the library; differs after fork */
 	char library_version[64];
 } jeprof_head_t;

@@ -70,6 +70,7 @@ struct tsd_s {
 	/* bytes until the next heartbeat; a running countdown keeps its own value */
 	uint64_t beat_bytes;
 	uint64_t beat_ns;             /* monotonic time of the last heartbeat; 0: none yet */
+	uint64_t beat_told_ns;        /* beat_ns when the profiler's clients last saw a beat */
 	uint64_t beat_freed;          /* flushed + direct_dalloc at the last heartbeat */
 	/* net bytes from the arenas below which frees look at the clock; may wrap */
 	uint64_t look_below;

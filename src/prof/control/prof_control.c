@@ -603,12 +603,23 @@ is_anything_due(void) {
 	    && !prof_control_has_thread());
 }
 
+/*
+ * Changes the count by which a client sees that the process allocates. Each thread does so once in
+ * a tick of the coarse clock, because the count is a cache line that all threads share.
+ */
+static void
+control_count_beat(tsd_t *tsd) {
+	if (tsd->beat_told_ns != tsd->beat_ns) {
+		uint64_t *beats = &box()->heartbeats;
+		tsd->beat_told_ns = tsd->beat_ns;
+		__atomic_store_n(beats, __atomic_load_n(beats, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
+	}
+}
+
 void
 prof_control_heartbeat(tsd_t *tsd, uint64_t bytes) {
-	(void)tsd;
 	(void)bytes;
-	uint64_t *beats = &box()->heartbeats;
-	__atomic_store_n(beats, __atomic_load_n(beats, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
+	control_count_beat(tsd);
 	if (unlikely(is_anything_due()) && prof_mailbox_is_open) {
 		control_due();
 	}

@@ -122,7 +122,7 @@ typedef struct prof_mailbox_s {
 	uint32_t state;      /* a prof_mailbox_* value, readable without a request */
 	uint64_t session_id;
 	uint64_t session_start_ns;
-	uint64_t heartbeats; /* number of looks at the doorbell; does not change in an idle process */
+	uint64_t heartbeats; /* changes while the process looks at the doorbell, not while it is idle */
 	char library_version[64];
 	uint32_t doorbell;   /* nonzero: look at the slots; set by the client after sequence */
 	uint32_t flags;      /* PROF_MAILBOX_BARRED */
