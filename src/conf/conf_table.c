@@ -72,6 +72,16 @@ parse_junk(const conf_row_t *row, const char *value, size_t len) {
 	return err;
 }
 
+/* A limit of caches that is given means what it says, even if it is the default. */
+static int
+parse_cache_limit(const conf_row_t *row, const char *value, size_t len) {
+	int err = conf_store(row, value, len);
+	bool is_large = row->addr == &opt_tcache_max || row->addr == &opt_tcache_nslots_large;
+	opt_tcache_limits_given |= err == 0;
+	opt_tcache_large_given |= err == 0 && is_large;
+	return err;
+}
+
 static int
 parse_lg_tcache_max(const conf_row_t *row, const char *value, size_t len) {
 	size_t lg;
@@ -81,6 +91,7 @@ parse_lg_tcache_max(const conf_row_t *row, const char *value, size_t len) {
 	int err = conf_store(&as_size, value, len);
 	if (err == 0) {
 		opt_tcache_max = (size_t)1 << lg;
+		opt_tcache_limits_given = opt_tcache_large_given = true;
 	}
 	return err;
 }
@@ -255,6 +266,9 @@ parse_hpa_dirty_mult(const conf_row_t *row, const char *value, size_t len) {
 	    .max = INT64_MAX, .feature = PROF, .flags = THRESHOLD_FLAGS, \
 	    .parse = parse_prof_more, \
 	    .live = "prof.threshold." #k, .help = text}
+#define CACHE_LIMIT(k, t, var, lo, hi, fl, text) \
+	{.key = #k, .addr = &(var), .type = (t), .min = (lo), .max = (hi), .feature = HERE, \
+	    .flags = (fl), .parse = parse_cache_limit, .help = text}
 #define LIMIT(k, fl, text) \
 	{.key = "prof_dump_" #k, .addr = &opt_prof_dump_##k, .type = CONF_U64, .max = INT64_MAX, \
 	    .feature = PROF, .flags = (fl), .parse = parse_dump_limit, .live = "prof.dump_" #k, \
@@ -337,18 +351,18 @@ BOOL(experimental_infallible_new, opt_experimental_infallible_new, CONF_NEEDS_CX
 BOOL(experimental_tcache_gc, opt_experimental_tcache_gc, HERE, SHOWN,
     "accepted and shown, without effect: caches are maintained at heartbeats"),
 BOOL(tcache, opt_tcache, HERE, SHOWN, "give every thread a cache"),
-NUM(tcache_max, CONF_SIZE, opt_tcache_max, 0, TCACHE_MAX_LIMIT, HERE, SHOWN | CONF_CLIP,
+CACHE_LIMIT(tcache_max, CONF_SIZE, opt_tcache_max, 0, TCACHE_MAX_LIMIT, SHOWN | CONF_CLIP,
     "largest size that thread caches hold"),
 {.key = "lg_tcache_max", .type = CONF_CUSTOM, .parse = parse_lg_tcache_max, .max =
     LG_TCACHE_MAX_LIMIT, .flags = CONF_CLIP, .help = "sets tcache_max to this power of two",
     MANUAL(initially, "that of tcache_max")},
-NUM(lg_tcache_nslots_mul, CONF_SSIZE, opt_lg_tcache_nslots_mul, -16, 16, HERE, SHOWN,
+CACHE_LIMIT(lg_tcache_nslots_mul, CONF_SSIZE, opt_lg_tcache_nslots_mul, -16, 16, SHOWN,
     "slots of a small cache bin per region of a slab, as a power of two"),
-NUM(tcache_nslots_small_min, CONF_UNSIGNED, opt_tcache_nslots_small_min, 1, 2048, HERE,
+CACHE_LIMIT(tcache_nslots_small_min, CONF_UNSIGNED, opt_tcache_nslots_small_min, 1, 2048,
     SHOWN | CONF_CLIP, "minimum slots of a small cache bin"),
-NUM(tcache_nslots_small_max, CONF_UNSIGNED, opt_tcache_nslots_small_max, 1, 2048, HERE,
+CACHE_LIMIT(tcache_nslots_small_max, CONF_UNSIGNED, opt_tcache_nslots_small_max, 1, 2048,
     SHOWN | CONF_CLIP, "maximum slots of a small cache bin"),
-NUM(tcache_nslots_large, CONF_UNSIGNED, opt_tcache_nslots_large, 1, 2048, HERE,
+CACHE_LIMIT(tcache_nslots_large, CONF_UNSIGNED, opt_tcache_nslots_large, 1, 2048,
     SHOWN | CONF_CLIP, "slots of a large cache bin"),
 NUM(tcache_gc_incr_bytes, CONF_SIZE, opt_tcache_gc_incr_bytes, 1024, UINT64_MAX, HERE,
     SHOWN | CONF_CLIP, "accepted and shown, without effect"),

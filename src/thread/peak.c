@@ -50,8 +50,13 @@ peak_read(tsd_t *tsd) {
 	return tsd->peak_max;
 }
 
+/* Without cached large blocks each of the next large requests comes from an arena and is noted. */
 void
 peak_reset(tsd_t *tsd) {
+	if (tsd->tcache != NULL) {
+		tcache_make_way(tsd, tsd->tcache, SC_LARGE_MAXCLASS);
+	}
+	tsd->has_peak_reset = true;
 	tsd->peak_base = peak_net(tsd);
 	tsd->peak_max = 0;
 	tsd->peak_bound = 0;

@@ -1,7 +1,8 @@
 /*
  * thread.peak: the most bytes that a thread had in use at once since the last reset, as seen at
  * heartbeats and reads, and when large memory comes from an arena. In between it may have been up
- * to 64 KiB more, or a few large requests that the thread's cache served.
+ * to 64 KiB more, or a few large blocks more that were freed since the reset and that the thread's
+ * cache served again.
  */
 #ifndef THREAD_PEAK_H
 #define THREAD_PEAK_H

@@ -517,7 +517,8 @@ slot_fetch_objects(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot, void 
 /*
  * The number of objects that fill an empty bin: half of its limit. It is seven eighths if the bin
  * was empty before since upkeep and the transfer cache holds as many. The first fill of a large
- * class fetches one object only.
+ * class fetches one object only, and so does each fill in a thread that measures its peak, which is
+ * noted at fills.
  */
 ALWAYS_INLINE unsigned
 bin_fill_count(const tsd_t *tsd, const tcache_t *tc, arena_t *from, unsigned slot,
@@ -526,7 +527,7 @@ bin_fill_count(const tsd_t *tsd, const tcache_t *tc, arena_t *from, unsigned slo
 	    most = nslots - nslots / 8;
 	if (!slot_is_small(slot)) {
 		nslots = tc->cold[slot].nslots;
-		return has_missed ? (nslots + 1) / 2 : nslots != 0;
+		return has_missed && !tsd->has_peak_reset ? (nslots + 1) / 2 : nslots != 0;
 	}
 	const bin_t *bin = arena_bin(from, slot - 1, bin_shard(tsd, slot));
 	return has_missed && STOCK_SEEN(bin->stock.n) >= most ? most : (nslots + 1) / 2;

@@ -9,10 +9,7 @@
 #include "arena/bin_info.h"
 #include "meta/sz.h"
 
-/* Defaults of the options; other values are obeyed exactly, and no grants are made then. */
-#define TCACHE_MAX_DEFAULT ((size_t)4 << 20)
-#define NSLOTS_SMALL_MIN 20
-#define NSLOTS_SMALL_MAX 200
+/* Slots of large classes. An option that is given is obeyed exactly; no grants are made then. */
 #define NSLOTS_LARGE 20
 /*
  * Classes above this size have fewer slots by default, so that no bin holds more than 640 KiB;
@@ -21,10 +18,12 @@
 #define LARGE_FULL_MAX ((size_t)32 << 10)
 
 bool opt_tcache = true;
-size_t opt_tcache_max = TCACHE_MAX_DEFAULT;
+bool opt_tcache_limits_given;
+bool opt_tcache_large_given;
+size_t opt_tcache_max = (size_t)4 << 20;
 ssize_t opt_lg_tcache_nslots_mul = 1;
-unsigned opt_tcache_nslots_small_min = NSLOTS_SMALL_MIN;
-unsigned opt_tcache_nslots_small_max = NSLOTS_SMALL_MAX;
+unsigned opt_tcache_nslots_small_min = 20;
+unsigned opt_tcache_nslots_small_max = 200;
 unsigned opt_tcache_nslots_large = NSLOTS_LARGE;
 size_t opt_tcache_gc_incr_bytes = 65536;
 size_t opt_tcache_gc_delay_bytes = 0;
@@ -41,7 +40,7 @@ unsigned tcache_nhbins;
 static struct {
 	uint16_t ncached[TCACHE_CLASSES_MAX]; /* tcache_ncached_max by class, plus one; 0: not set */
 	bool has_ncached;                     /* at least one element of ncached is set */
-	bool may_grant;                       /* all limits are the defaults */
+	bool may_grant;                       /* no option has set a limit */
 } limits;
 
 static unsigned
@@ -49,8 +48,7 @@ ncached_from_options(szind_t szind) {
 	assert(szind < SC_NSIZES);
 	if (szind >= SC_NBINS) {
 		size_t size = sz_i2s(szind);
-		if (size <= LARGE_FULL_MAX || size > TCACHE_MAX_DEFAULT
-		    || opt_tcache_nslots_large != NSLOTS_LARGE || opt_tcache_max != TCACHE_MAX_DEFAULT) {
+		if (size <= LARGE_FULL_MAX || opt_tcache_large_given) {
 			return opt_tcache_nslots_large;
 		}
 		return size <= TCACHE_LARGE_SOME ? (unsigned)(NSLOTS_LARGE * LARGE_FULL_MAX / size) : 0;
@@ -109,10 +107,6 @@ tcache_boot(void) {
 	tcache_max_default = sz_i2s(sz_s2i(min_zu(opt_tcache_max, TCACHE_MAX_LIMIT)));
 	tcache_nhbins = sz_s2i(tcache_max_default) + 1;
 	assert(tcache_max_default <= TCACHE_MAX_LIMIT && tcache_nhbins <= SC_NSIZES);
-	limits.may_grant = opt_tcache_max == TCACHE_MAX_DEFAULT
-	    && opt_tcache_nslots_small_min == NSLOTS_SMALL_MIN
-	    && opt_tcache_nslots_small_max == NSLOTS_SMALL_MAX
-	    && opt_tcache_nslots_large == NSLOTS_LARGE && opt_lg_tcache_nslots_mul == 1
-	    && !limits.has_ncached;
+	limits.may_grant = !opt_tcache_limits_given && !limits.has_ncached;
 	arena_large_own_min = limits.may_grant ? sz_s2i(TCACHE_LARGE_SOME) + 1u : SC_NSIZES;
 }

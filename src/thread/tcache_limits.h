@@ -24,6 +24,9 @@
 #define TCACHE_LARGE_SOME ((size_t)128 << 10)
 
 extern bool opt_tcache;
+/* An option that limits caches was given, whatever its value; one of those for large objects. */
+extern bool opt_tcache_limits_given;
+extern bool opt_tcache_large_given;
 extern size_t opt_tcache_max;
 extern ssize_t opt_lg_tcache_nslots_mul;
 extern unsigned opt_tcache_nslots_small_min;

@@ -77,6 +77,7 @@ struct tsd_s {
 	/* maximum of net bytes from the arenas since countdowns were cut short; may wrap */
 	uint64_t held_most;
 	uint64_t told_most;           /* the same since the other threads were recalled */
+	bool has_peak_reset;          /* large objects are fetched one by one, see peak.c */
 	uint64_t peak_base;
 	uint64_t peak_max;
 	uint64_t peak_bound;          /* highest upper bound that peak has looked at */

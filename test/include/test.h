@@ -426,16 +426,16 @@ run_child_env(struct test_result *r, const char *name, const char *const *env) {
 	run_program(r, argv, env);
 }
 
-/* The same, with one MALLOC_CONF; NULL takes the variable away. */
+/* The same, with one MALLOC_CONF, under both names that it may have; NULL takes it away. */
 TEST_FN void
 run_child_conf(struct test_result *r, const char *name, const char *conf) {
 	char set[8192];
-	const char *env[] = {set, NULL};
+	const char *env[] = {set + 3, set, NULL};
 
 	if (conf == NULL)
-		snprintf(set, sizeof(set), "MALLOC_CONF");
+		snprintf(set, sizeof(set), "JE_MALLOC_CONF");
 	else
-		snprintf(set, sizeof(set), "MALLOC_CONF=%s", conf);
+		snprintf(set, sizeof(set), "JE_MALLOC_CONF=%s", conf);
 	run_child_env(r, name, env);
 }
 

@@ -383,7 +383,8 @@ static void
 test_grants(void) {
 	static const char *const confs[] = {"tcache_nslots_large:21", "tcache_nslots_small_max:198",
 		"tcache_nslots_small_min:18", "lg_tcache_nslots_mul:2",
-		    "tcache_ncached_max:16384-16384:20"};
+		"tcache_ncached_max:16384-16384:20", "tcache_max:4194304", "lg_tcache_max:22",
+		"tcache_nslots_large:20", "tcache_nslots_small_max:200"};
 	static struct test_result r;
 	run_child_conf(&r, "grants", NULL);
 	child_exits(&r, 0, "grants");
