@@ -184,7 +184,10 @@ large_is_alike(const arena_t *a, const edata_t *first, const edata_t *e) {
 	    && sz_psz_floor(e->size) == sz_psz_floor(first->size) && large_may_be_hot(a, e);
 }
 
-/* Frees objects of one size whose extents are of one page class. */
+/*
+ * Frees objects of one size whose extents are of one page class. One that is there twice was freed
+ * twice, which a cache does not notice.
+ */
 static void
 large_dalloc_alike(arena_t *a, edata_t *const *es, unsigned n) {
 	size_t npages, usize = es[0]->u.large_usize;
@@ -195,6 +198,10 @@ large_dalloc_alike(arena_t *a, edata_t *const *es, unsigned n) {
 		pac_tell(&a->pac);
 	}
 	for (unsigned i = done; i < n; i++) {
+		if (unlikely(es[i]->state != extent_state_active)) {
+			safety_fail("double free");
+			return;
+		}
 		large_dalloc_slow(a, es[i]);
 	}
 }
@@ -210,15 +217,29 @@ arena_large_dalloc(edata_t *e) {
 	}
 }
 
+/* The extent of an object that a cache held; NULL if it was freed twice. */
+static edata_t *
+large_of_cached(const void *ptr) {
+	uint64_t elem = emap_elem_any(ptr);
+	if (unlikely(elem_state(elem) != extent_state_active)) {
+		safety_fail("double free");
+		return NULL;
+	}
+	return elem_edata(elem);
+}
+
 void
 arena_large_flush(void **ptrs, unsigned n) {
 	edata_t *es[LARGE_BATCH];
 	for (unsigned i = 0, k; i < n; i += k) {
-		es[0] = emap_edata(ptrs[i]);
+		k = 1;
+		if ((es[0] = large_of_cached(ptrs[i])) == NULL) {
+			continue;
+		}
 		arena_t *a = large_arena(es[0]);
-		for (k = 1; i + k < n && k < LARGE_BATCH; k++) {
-			es[k] = emap_edata(ptrs[i + k]);
-			if (!large_is_alike(a, es[0], es[k])) {
+		for (; i + k < n && k < LARGE_BATCH; k++) {
+			es[k] = large_of_cached(ptrs[i + k]);
+			if (es[k] == NULL || !large_is_alike(a, es[0], es[k])) {
 				break;
 			}
 		}

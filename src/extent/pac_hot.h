@@ -32,8 +32,9 @@ unsigned pac_hot_take(pac_t *pac, size_t size, size_t most, size_t alignment, ed
 size_t pac_hot_most(const pac_t *pac, size_t size);
 /*
  * Makes the first ones of n active extents of one page class hot. Returns how many; for the others
- * there is no room. *npages: their pages, which the caller counts as inactive. They are neither
- * slabs nor samples, and other threads may take them at once.
+ * there is no room, or the next one is hot already. *npages: the pages of those made hot, which the
+ * caller counts as inactive. They are neither slabs nor samples, and other threads may take them at
+ * once.
  */
 unsigned pac_hot_leave(pac_t *pac, edata_t *const *es, unsigned n, size_t *npages);
 

@@ -250,6 +250,17 @@ free_large_twice(void *arg) {
 	(void)arg;
 	free(p);
 	free(keep(p));
+	mallctl("thread.tcache.flush", NULL, NULL, NULL, 0); /* if the cache took both */
+}
+
+static void
+free_cached_twice(void *arg) {
+	void *p = keep(malloc(65536)), *q = keep(malloc(65536));
+	(void)arg;
+	free(p);
+	free(q);
+	free(keep(p));
+	mallctl("thread.tcache.flush", NULL, NULL, NULL, 0);
 }
 
 static void
@@ -274,6 +285,8 @@ test_misuse(void) {
 	dies(SIGABRT, "<jemalloc>: free of a pointer that is no block", free_static, NULL,
 	    "free of a static");
 	dies(SIGABRT, "<jemalloc>: double free", free_large_twice, NULL, "a large block freed twice");
+	dies(SIGABRT, "<jemalloc>: double free", free_cached_twice, NULL,
+	    "a large block that a cache held twice");
 	dies(SIGABRT, "<jemalloc>: double free", free_small_twice, NULL, "a small block freed twice");
 	dies(SIGABRT, "<jemalloc>: ", realloc_freed, NULL, "realloc of a freed block");
 }

@@ -316,7 +316,15 @@ test_stream_taken(void) {
 	ok(waiting(nonce) == NULL && waiting(box->slots[2].nonce) != NULL, "takes its place");
 	now_ns = nstime_monotonic_ns() + PROF_HANDOVER_NS;
 	nstime_now_hook = own_clock;
-	prof_control_heartbeat(NULL, 0);
+	uint64_t beats = box->heartbeats;
+	tsd_t *tsd = tsd_enter();
+	tsd->beat_told_ns = tsd->beat_ns;
+	prof_control_heartbeat(tsd, 0);
+	is_uint(box->heartbeats, beats, "a second heartbeat in a tick of the clock is not counted");
+	tsd->beat_ns++;
+	prof_control_heartbeat(tsd, 0);
+	is_uint(box->heartbeats, beats + 1, "the next one is");
+	tsd_leave();
 	nstime_now_hook = NULL;
 	ok(prof_handover_is_any(), "not inside the allocator's own work");
 	box->streams[1].is_taken = box->streams[2].is_taken = 1;
