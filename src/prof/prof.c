@@ -4,8 +4,9 @@
  *
  * Invariant: rec->tctx is non-NULL exactly while the object is counted in the site tables. Locks:
  * none of its own; the modules below (site tables, names and files, dumps, log, recent list) have
- * theirs, and no lock is held while a function of the user is called. Called by imalloc (samples),
- * thread_event (heartbeats), jemalloc_init, jemalloc_fork and ctl.
+ * theirs, and no lock is held while a function of the user is called. Called by imalloc and
+ * irealloc (samples), thread_event (heartbeats, by a hook that jemalloc_init sets), jemalloc_init,
+ * jemalloc_fork and ctl.
  */
 #include "prof/prof.h"
 

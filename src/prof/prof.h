@@ -27,8 +27,8 @@
 
 /*
  * Runs after the options were read: applies the options that imply others, makes the prefix
- * absolute, and reports prof_leak_error without prof_final. Returns the number of complaints for
- * abort_conf.
+ * absolute, reports prof_leak_error without prof_final, starts the modules whose options were given
+ * (prof_keep, prof_trigger) and opens the mailbox. Returns the number of complaints for abort_conf.
  */
 int prof_boot_conf(void);
 /*
@@ -43,6 +43,9 @@ void prof_boot_exit(void);
 void prof_boot_constructed(void);
 /* Writes the final dump and the leak summary; prof_boot_exit() registers it with atexit(). */
 void prof_fdump(void);
+/*
+ * In a forked child: makes locks that a lost thread may hold new, and drops what such threads own.
+ */
 void prof_postfork_child(void);
 
 /* --------------------------------------------------------------- sampled objects (from imalloc) */
@@ -59,6 +62,10 @@ bool prof_should_sample(tsd_t *tsd);
  */
 void prof_sample_alloc(tsd_t *tsd, void *ptr, sample_rec_t *rec, uint64_t rate, size_t req,
     size_t usize, const struct unwind_where_s *where);
+/*
+ * Subtracts a sampled object from the site tables, with the usize of its prof_sample_alloc(), and
+ * makes rec->tctx NULL; does nothing if it is NULL. Called inside the gate.
+ */
 void prof_sample_free(tsd_t *tsd, const void *ptr, sample_rec_t *rec, size_t usize);
 /*
  * Called at each heartbeat of a thread, outside of all locks and with `inside` raised; bytes is
@@ -98,6 +105,7 @@ typedef enum {
 	prof_mutex_log,
 	prof_mutex_n
 } prof_mutex_ind_t;
+/* Copies the contention counters of one lock; all 0 until the profiler is booted. */
 void prof_mutex_stats_read(prof_mutex_ind_t ind, mutex_prof_data_t *out);
 void prof_mutex_stats_reset(void);
 

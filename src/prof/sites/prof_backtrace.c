@@ -4,8 +4,8 @@
  *
  * Invariant: td->busy is set from prof_backtrace() to prof_backtrace_done(), so a signal handler
  * that samples in between does not overwrite td->frames. Locks: none; boot is one compare-and-swap,
- * and the loader's lock is taken outside the gate only. Called by prof.c for each sample, by
- * prof_recent.c and prof_log.c for frees.
+ * and the loader's lock is taken outside the gate only. Called by prof.c for each sample and at
+ * heartbeats, by prof_recent.c and prof_log.c for frees.
  */
 #include "prof/sites/prof_backtrace.h"
 
@@ -34,12 +34,12 @@ extern const char __stop_jemalloc_text[] WEAK HIDDEN;
 extern const char __ehdr_start[] WEAK HIDDEN;
 extern const char etext[] WEAK HIDDEN;
 
-/* Frames of a thread's last stack that its memo first has room for; a deeper stack doubles it. */
+/* Initial number of marks in the memo of a thread's last stack; a deeper stack doubles it. */
 #define MEMO_ROOM_FIRST 32
 
 /*
- * Number of first stacks that the self-test looks at; one of them must be deeper than
- * SELF_TEST_DEPTH.
+ * Number of first stacks that the self-test examines; one of them must be deeper than
+ * SELF_TEST_DEPTH frames.
  */
 #define SELF_TEST_STACKS 64
 #define SELF_TEST_DEPTH 2
@@ -58,13 +58,13 @@ cassert(boot_not_yet == 0);
 cassert(SELF_TEST_DEPTH < OWN_FRAMES_MAX && MEMO_ROOM_FIRST <= OWN_FRAMES_MAX + 1);
 
 static struct {
-	uintptr_t own_start;
+	uintptr_t own_start;   /* range of the allocator's code; empty: not known */
 	uintptr_t own_end;
 	atomic_u32_t boot;     /* a boot_state_t */
 	atomic_u64_t ncut;     /* stacks deeper than prof_bt_max */
-	atomic_u32_t ntested;  /* first stacks seen so far, up to SELF_TEST_STACKS */
-	atomic_b_t is_deep;    /* one of them was deep enough */
-	atomic_b_t is_judged; /* the self-test has given its verdict */
+	atomic_u32_t ntested;  /* number of stacks in the self-test; it ends at SELF_TEST_STACKS */
+	atomic_b_t is_deep;    /* one of these stacks was deep enough */
+	atomic_b_t is_judged;  /* the self-test was evaluated */
 	atomic_u64_t refreshed_ns; /* monotonic time of the last refresh_sometimes() */
 } backtrace;
 
@@ -166,6 +166,7 @@ memo_grow(prof_tdata_t *td, unsigned room) {
 	}
 }
 
+/* Allocates td->frames and its memo; false if there is no memory for the frames. */
 static COLD bool
 frames_make(prof_tdata_t *td) {
 	assert(opt_prof_bt_max >= 1 && opt_prof_bt_max <= PROF_BT_MAX_LIMIT);
@@ -253,7 +254,10 @@ prof_backtrace_upkeep(void) {
 	}
 }
 
-/* Reads all frames into td->frames and sets *first to the index of the leaf. */
+/*
+ * Reads all frames into td->frames and sets *first to the index of the leaf. td->stack changes
+ * unless the unwinder found the same stack as last time. Returns the number of frames.
+ */
 static unsigned
 frames_take(prof_tdata_t *td, const struct unwind_where_s *where, unsigned *first) {
 	if (unlikely(prof_hook_has_backtrace())) {

@@ -13,13 +13,10 @@
 #include "prof/sites/prof_types.h"
 
 /*
- * The first backtrace selects the unwinder and finds the range of our own code. Boot cannot do
- * that: it may take the loader's lock, and boot holds a lock. Other threads get no backtraces
- * meanwhile.
- */
-/*
  * Reads a backtrace into td->frames, which is allocated at first use. Returns false if there is no
- * memory or td is busy (a signal handler interrupted a backtrace). where is the point at which the
+ * memory or td is busy (a signal handler interrupted a backtrace). The first call selects the
+ * unwinder and finds the range of our own code, and other threads get false meanwhile. Boot cannot
+ * do that: it may take the loader's lock, and boot holds a lock. where is the point at which the
  * user's code entered the allocator, NULL for the present frame; remaining frames of ours are
  * dropped.
  */

@@ -2,11 +2,12 @@
  * The tables of allocation sites and counts, the list of thread records, and the sweeper that
  * removes what has been empty for a while (prof_data.h describes the scheme).
  *
- * Invariant: a site or count with the PROF_DEAD mark is out of its table, and its memory is freed
- * only after every thread that could see it has unpinned. Locks: the shards of the two tables;
- * `pass`, held by a snapshot and only tried by the sweeper; `limbo`, a leaf. A thread pushes onto a
- * list with compare-and-swap; only the holder of `pass` removes. Called by prof.c, prof_log.c and
- * prof_recent.c for samples, by prof_snap.c for dumps.
+ * Invariant: a site or count with the PROF_DEAD mark is out of its table. Removed objects collect
+ * in the limbo list; a batch of them starts a new epoch and is freed when no thread is pinned in an
+ * earlier one. Locks: the shards of the two tables; `pass`, held by a snapshot and only tried by
+ * the sweeper; `limbo`, a leaf. A thread pushes onto a list with compare-and-swap; only the holder
+ * of `pass` removes. Called by prof.c, prof_log.c and prof_recent.c for samples, by prof_snap.c for
+ * dumps, by prof_thread.c for thread records.
  */
 #include "prof/sites/prof_data.h"
 
@@ -21,11 +22,11 @@
 /* Counts and sites that are examined for each new count, and thread records for each new record. */
 #define SWEEP_STEP 16
 #define SWEEP_TDATAS 4
-/* Empty counts that may stay in any case. */
+/* Number of empty counts that may stay in any case. */
 #define SWEEP_SPARES 256
 /* Objects in the limbo list before a batch of them waits to be freed. */
 #define LIMBO_BATCH 64
-/* Looking at the pins of all threads takes time, so only every 16th call does it. */
+/* Reading the pins of all threads takes time, so only every 16th sweep does it. */
 #define RECLAIM_EVERY 16
 
 /* All live objects and about a million pins fit below the PROF_DEAD mark. */
@@ -51,27 +52,27 @@ static LARGE_BSS struct {
 
 	mutex_t pass;
 	/*
-	 * Under pass: the last site that was swept and stays, the site being swept, and the position in
-	 * it.
+	 * Under pass: the last site that was swept and stays, the site being swept, and its last count
+	 * that was swept and stays.
 	 */
 	prof_site_t *sweep_prev;
 	prof_site_t *sweep_site;
 	prof_link_t *sweep_cnt;
 	/*
-	 * Under pass: counts and empty counts seen in this round. sweep_takes: the previous round saw
-	 * more empty ones than it may leave, so this round removes them.
+	 * Under pass: number of counts and of empty counts that this round has examined. sweep_takes:
+	 * the previous round found more empty counts than may stay, so this round removes idle ones.
 	 */
 	size_t sweep_nseen;
 	size_t sweep_nempty;
 	bool sweep_takes;
 	atomic_b_t is_accum; /* new counts have sums of what was allocated in all */
-	prof_tdata_t *tsweep_prev;
+	prof_tdata_t *tsweep_prev; /* under pass: the last thread record that was swept and stays */
 	/* advances with each batch; starts at 1, because 0 in td->pinned means "not pinned" */
 	atomic_u64_t pin_epoch;
 	/* under pass: the batch to free when all pins are of waiting_epoch or later */
 	prof_link_t *waiting;
 	uint64_t waiting_epoch;
-	unsigned reclaim_calls;
+	unsigned reclaim_calls; /* under pass: number of sweeps, for RECLAIM_EVERY */
 
 	/* Objects that were taken out of the tables and do not belong to a batch yet. */
 	mutex_t limbo_mtx;
@@ -79,7 +80,7 @@ static LARGE_BSS struct {
 	size_t nlimbo;
 } tables;
 
-/* What a sample is looked up by. */
+/* The key by which a site or count is looked up. */
 typedef struct {
 	void *const *frames;
 	unsigned nframes;
@@ -193,8 +194,9 @@ tables_retire(prof_link_t *link) {
 }
 
 /*
- * Pairs with the fence in limbo_take_batch_locked(): either the reclaimer sees our pin, or we see
- * that what it frees has been taken out of the table.
+ * Keeps all objects that the thread finds from now on until tables_unpin(). Pairs with the fence in
+ * limbo_take_batch_locked(): either the reclaimer sees our pin, or we see that the objects of its
+ * batch are no longer in the table.
  */
 static void
 tables_pin(prof_tdata_t *td) {
@@ -221,6 +223,7 @@ is_pinned_before(uint64_t epoch) {
 	return false;
 }
 
+/* Makes the limbo list the waiting batch and starts its epoch, if it has at least min objects. */
 static void
 limbo_take_batch_locked(size_t min) {
 	mutex_assert_owner(&tables.pass);
@@ -239,7 +242,10 @@ limbo_take_batch_locked(size_t min) {
 	}
 }
 
-/* Frees the waiting batch if no thread is pinned in an earlier epoch; needs pass. */
+/*
+ * Frees the waiting batch if no thread is pinned in an earlier epoch; needs pass. If no batch
+ * waits, at least min objects in limbo become one first.
+ */
 static void
 limbo_reclaim_locked(size_t min) {
 	mutex_assert_owner(&tables.pass);
@@ -266,10 +272,12 @@ cnt_has_accum(const prof_cnt_t *c) {
 }
 
 /*
- * A count with sums of all that was allocated stays while these are wanted. A count that can never
- * be found again is removed at once. Other empty counts may stay while they
- * are fewer than those in use, and go if nothing was added for a round. Where objects are freed
- * soon, the next sample so finds its count still there.
+ * Whether to remove the count; counts it for this round, and marks an empty one idle. A count with
+ * sums of all that was allocated stays while these are wanted. An empty count that no look-up can
+ * find again, because of a reset or because its thread has ended, goes at once. Other empty counts
+ * go if nothing was added to them for a round and in the previous round the empty ones were more
+ * than half of all counts plus SWEEP_SPARES. So where objects are freed soon, the next sample finds
+ * its count still there.
  */
 static bool
 cnt_judge(prof_cnt_t *c) {
@@ -300,7 +308,10 @@ sweep_round_ends(void) {
 	tables.sweep_prev = NULL;
 }
 
-/* Removes c if it is still empty: a thread that finds it from then on sees the PROF_DEAD mark. */
+/*
+ * Removes c from its table and returns true if it is still empty: a thread that finds it from then
+ * on sees the PROF_DEAD mark.
+ */
 static bool
 cnt_kill(prof_cnt_t *c) {
 	uint64_t none = 0;
@@ -314,6 +325,7 @@ cnt_kill(prof_cnt_t *c) {
 	return killed;
 }
 
+/* Like cnt_kill(), for a site to which no count refers. */
 static bool
 site_kill(prof_site_t *s) {
 	uint64_t none = 0;
@@ -350,7 +362,8 @@ list_unlink(atomic_p_t *head, prof_link_t *prev, prof_link_t *link) {
 }
 
 /*
- * Continues where the last step ended; false if the steps were used up before the end of the site.
+ * Sweeps counts of the site from where the last step ended, one per step; false if the steps were
+ * used up before the end of the site.
  */
 static bool
 site_sweep_counts(prof_site_t *s, unsigned *steps) {
@@ -376,7 +389,7 @@ site_sweep_counts(prof_site_t *s, unsigned *steps) {
 	return link == NULL;
 }
 
-/* The site to continue with; NULL at the end, and the next round begins at the newest site. */
+/* The site at which the sweep continues; NULL at the end of a round. */
 static prof_site_t *
 sweep_next_site(void) {
 	if (tables.sweep_site != NULL) {
@@ -442,8 +455,8 @@ tdata_unlink(prof_tdata_t *prev, prof_tdata_t *td) {
 }
 
 /*
- * No thread looks at a record without a thread and without counts, because pins belong to live
- * threads.
+ * Frees the records of ended threads to which no count refers. That needs no limbo: other threads
+ * reach a record only through a count, or through the list while they hold pass.
  */
 static void
 sweep_tdatas_locked(unsigned steps) {
@@ -465,6 +478,7 @@ sweep_tdatas_locked(unsigned steps) {
 	tables.tsweep_prev = prev;
 }
 
+/* One step of the sweep; nothing if a snapshot or another thread holds pass. */
 static void
 tables_sweep(void) {
 	if (!mutex_trylock(&tables.pass)) {
@@ -479,8 +493,9 @@ tables_sweep(void) {
 
 /* ---------------------------------------------------------------- finding and making */
 
+/* Adds a reference; false if the sweeper has removed the site. */
 static bool
-site_take(prof_site_t *s) {
+site_try_ref(prof_site_t *s) {
 	uint64_t old = atomic_fetch_add_u64(&s->refs, 1, MO_ACQ_REL);
 	if (likely((old & PROF_DEAD) == 0)) {
 		return true;
@@ -515,12 +530,16 @@ site_new(tables_key_t *k) {
 	return s;
 }
 
+/*
+ * Inserts fresh. If another thread was faster, frees fresh and returns that thread's site with one
+ * more reference.
+ */
 static prof_site_t *
 site_insert(const tables_key_t *k, prof_site_t *fresh) {
 	prof_table_lock(&tables.sites, k->site_hash);
 	prof_node_t *node = prof_table_find(&tables.sites, k->site_hash, k);
 	prof_site_t *s = node == NULL ? NULL : container_of(node, prof_site_t, node);
-	if (s != NULL && site_take(s)) {
+	if (s != NULL && site_try_ref(s)) {
 		prof_table_unlock(&tables.sites, k->site_hash);
 		meta_free(fresh, fresh->link.bytes);
 		return s;
@@ -533,19 +552,23 @@ site_insert(const tables_key_t *k, prof_site_t *fresh) {
 	return fresh;
 }
 
-/* Returns the site of k with one more reference. */
+/* Returns the site of k with one more reference; NULL without memory. */
 static prof_site_t *
 site_get(tables_key_t *k) {
 	prof_node_t *node = prof_table_find(&tables.sites, k->site_hash, k);
-	if (node != NULL && site_take(container_of(node, prof_site_t, node))) {
+	if (node != NULL && site_try_ref(container_of(node, prof_site_t, node))) {
 		return container_of(node, prof_site_t, node);
 	}
 	prof_site_t *fresh = site_new(k);
 	return fresh == NULL ? NULL : site_insert(k, fresh);
 }
 
+/*
+ * Adds `what` (1 for a sample, or PROF_PIN) to live and clears is_idle; false if the sweeper has
+ * removed the count.
+ */
 static bool
-cnt_take(prof_cnt_t *c, uint64_t what) {
+cnt_try_add(prof_cnt_t *c, uint64_t what) {
 	uint64_t old = atomic_fetch_add_u64(&c->live, what, MO_ACQ_REL);
 	if (likely((old & PROF_DEAD) == 0)) {
 		if (unlikely(atomic_load_b(&c->is_idle, MO_RELAXED))) {
@@ -574,8 +597,9 @@ cnt_new(const tables_key_t *k, prof_site_t *s, uint64_t what) {
 }
 
 /*
- * Returns the count of k, new or found under the lock after all, with `what` added. Takes over one
- * reference to s.
+ * Returns the count of k with `what` added: a new one, or one that another thread has inserted
+ * meanwhile; NULL without memory. The caller's reference to s passes to the new count, or is
+ * dropped.
  */
 static prof_cnt_t *
 cnt_insert(const tables_key_t *k, prof_site_t *s, uint64_t what) {
@@ -583,7 +607,7 @@ cnt_insert(const tables_key_t *k, prof_site_t *s, uint64_t what) {
 	prof_table_lock(&tables.counts, k->cnt_hash);
 	prof_node_t *node = prof_table_find(&tables.counts, k->cnt_hash, k);
 	prof_cnt_t *c = node == NULL ? NULL : container_of(node, prof_cnt_t, node);
-	bool found = c != NULL && cnt_take(c, what);
+	bool found = c != NULL && cnt_try_add(c, what);
 	if (!found) {
 		c = fresh;
 		fresh = NULL;
@@ -606,7 +630,7 @@ cnt_insert(const tables_key_t *k, prof_site_t *s, uint64_t what) {
 static prof_cnt_t *
 cnt_get(tables_key_t *k, uint64_t what) {
 	prof_node_t *node = prof_table_find(&tables.counts, k->cnt_hash, k);
-	if (likely(node != NULL) && cnt_take(container_of(node, prof_cnt_t, node), what)) {
+	if (likely(node != NULL) && cnt_try_add(container_of(node, prof_cnt_t, node), what)) {
 		return container_of(node, prof_cnt_t, node);
 	}
 	prof_site_t *s = site_get(k);
@@ -621,7 +645,10 @@ last_drop(prof_tdata_t *td) {
 	}
 }
 
-/* Returns the count of the thread's last backtrace if it is still valid; the pin kept it alive. */
+/*
+ * Returns the count of the thread's last backtrace with `what` added, if its rate and epoch are
+ * still current, else NULL. The thread's pin has kept it alive.
+ */
 static prof_cnt_t *
 last_get(prof_tdata_t *td, uint64_t rate, uint64_t what) {
 	prof_cnt_t *c = td->last;
@@ -634,6 +661,7 @@ last_get(prof_tdata_t *td, uint64_t rate, uint64_t what) {
 	return c;
 }
 
+/* Finds or makes the count while the thread is pinned; a new count pays for a step of the sweep. */
 static prof_cnt_t *
 tables_find(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, uint64_t what) {
 	tables_key_t k;
@@ -648,7 +676,7 @@ tables_find(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, uint64_t what)
 	return c;
 }
 
-/* Returns the count of this thread and backtrace with `what` added to live. */
+/* Returns the count of this thread and backtrace with `what` added to live; NULL without memory. */
 static prof_cnt_t *
 tables_get(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, uint64_t what) {
 	assert(td->busy || td->frames == NULL); /* no signal handler writes td->frames meanwhile */
@@ -759,8 +787,8 @@ prof_data_is_accum(void) {
 }
 
 /*
- * Frees at once what the previous epochs left, so that the tables do not first grow by a batch of
- * it.
+ * Sweeps one step at once and reclaims even a small batch, so that programs that reset often do not
+ * wait for LIMBO_BATCH objects each time.
  */
 void
 prof_data_reset(void) {

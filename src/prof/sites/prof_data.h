@@ -5,14 +5,14 @@
  *
  * The sample path takes no lock while the thread knows the site: it pins the epoch, finds the count
  * in a table and adds to it. If the same backtrace comes twice in a row the thread keeps its count
- * pinned and neither hashes nor compares. A new count or site is inserted under one of 256 locks. A
- * free only subtracts from the count that the sample refers to.
+ * pinned and neither hashes nor compares. A new count or site is inserted under one of 256 locks
+ * per table. A free only subtracts from the count that the sample refers to.
  *
- * Counts that have been empty for a while, and then sites without counts, are swept in small steps:
- * a few for each new one. So the tables shrink when the program frees, and no thread waits for a
- * sweep. The sweeper marks an object PROF_DEAD under the lock of its table before it removes it; a
- * thread that finds the mark looks it up again. Memory is freed after every thread that could see
- * it has unpinned.
+ * Counts that have been empty for a while, and then sites without counts, are swept in small steps,
+ * one step for each new count. So the tables shrink when the program frees, and no thread that
+ * samples waits for a sweep. The sweeper marks an object PROF_DEAD under its shard's lock before it
+ * removes the object; a thread that finds the mark repeats the look-up under the lock. Memory is
+ * freed after every thread that could see it has unpinned.
  */
 #ifndef PROF_DATA_H
 #define PROF_DATA_H
@@ -20,6 +20,7 @@
 #include "os/mutex.h"
 #include "prof/sites/prof_types.h"
 
+/* Initialises the empty tables; always 0. */
 int prof_data_boot(void);
 
 /* Makes a record for the calling thread; NULL without memory. */
@@ -36,7 +37,10 @@ prof_cnt_t *prof_data_add(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, 
 /* Subtracts a sample that prof_data_add() added with the same usize and weight. */
 void prof_data_sub(prof_cnt_t *c, size_t usize, uint64_t weight);
 
-/* Returns the pinned count of a backtrace that is not a sample (the place of a free). */
+/*
+ * Returns the pinned count of a backtrace that is not a sample (the place of a free); NULL without
+ * memory.
+ */
 prof_cnt_t *prof_data_note(prof_tdata_t *td, const prof_bt_t *bt);
 /* Adds a pin; the count must have a live object or a pin already. */
 void prof_data_pin(prof_cnt_t *c);
@@ -68,7 +72,8 @@ prof_site_frame(const prof_site_t *s, unsigned i) {
 
 /*
  * A pass over all objects. Until its end nothing is removed from the tables while threads continue
- * to sample; what they add after the beginning may or may not be seen. Held outside the fork gate.
+ * to sample; what they add after the beginning may or may not be seen. A pass may stay open outside
+ * the fork gate, because its lock is made new in a forked child.
  */
 void prof_data_pass_begin(void);
 void prof_data_pass_end(void);
@@ -76,6 +81,7 @@ prof_site_t *prof_data_sites(void);       /* newest first, chained by link.next 
 prof_tdata_t *prof_data_tdatas(void);     /* newest first, chained by next */
 /* Whether a count belongs to the present epoch, so that it may be reported. */
 bool prof_data_is_current(const prof_cnt_t *c);
+/* Copies the sums of live samples, and of all samples (0 if the count does not keep them). */
 void prof_data_counts_read(const prof_cnt_t *c, prof_counts_t *cur, prof_counts_t *accum);
 
 /* Reads the name. If the thread changes it meanwhile, the result may mix words of both names. */
@@ -83,9 +89,14 @@ void prof_tdata_name_read(const prof_tdata_t *td, char name[PROF_THREAD_NAME_MAX
 /* Sets the name, cut to PROF_THREAD_NAME_MAX - 1 bytes. */
 void prof_tdata_name_write(prof_tdata_t *td, const char *name);
 
+/* Number of sites in the table; takes the lock of each shard in turn. */
 size_t prof_data_nsites(void);
+/*
+ * Contention counters of all shards together, and of `pass`, which stands for the thread records.
+ */
 void prof_data_mutex_read(mutex_prof_data_t *sites, mutex_prof_data_t *tdatas);
 void prof_data_mutex_reset(void);
+/* In a forked child: ends the records of all threads except self, which may be NULL. */
 void prof_data_postfork_child(const prof_tdata_t *self);
 
 #endif /* PROF_DATA_H */

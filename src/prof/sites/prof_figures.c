@@ -12,7 +12,6 @@
 #include "extent/piece.h"
 #include "os/pages.h"
 
-/* Counters change under the locks of their bins; without the lock a value may be a moment old. */
 static size_t
 arena_allocated(arena_t *a) {
 	size_t bytes = atomic_load_zu(&a->large_allocated, MO_RELAXED);

@@ -7,11 +7,11 @@
 #include "util/compiler.h"
 
 typedef struct {
-	uint64_t allocated;
-	uint64_t active;
-	uint64_t resident;
-	uint64_t retained;
-	uint64_t mapped;
+	uint64_t allocated; /* objects in use or in thread caches */
+	uint64_t active;    /* pages in use */
+	uint64_t resident;  /* estimate of what is in memory, metadata included */
+	uint64_t retained;  /* unused address space that is kept */
+	uint64_t mapped;    /* address space in use, metadata included, without retained */
 	uint64_t metadata;
 	uint64_t huge;      /* in huge pieces, in use or dirty; contained in `resident` */
 	uint64_t populated; /* got ready before the first touch, since the start of the process */

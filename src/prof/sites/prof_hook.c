@@ -68,12 +68,12 @@ prof_sample_free_hook_set(prof_sample_free_hook_t hook) {
 	__atomic_store_n(&hooks.sample_free, hook, MO_RELEASE);
 }
 
-/* The user's function may wait for something, so it runs outside the fork gate. */
 bool
 prof_hook_has_backtrace(void) {
 	return prof_backtrace_hook_get() != backtrace_default;
 }
 
+/* The user's function may wait for something, so it runs outside the fork gate. */
 void
 prof_hook_backtrace(void **vec, unsigned *len, unsigned max) {
 	prof_backtrace_hook_t hook = prof_backtrace_hook_get();

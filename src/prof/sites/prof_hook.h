@@ -1,7 +1,8 @@
 /*
  * The user's functions that the profiler calls (experimental.hooks.prof_*): one of each for the
- * whole process, NULL for none. They are called outside of all locks, with the thread marked as
- * inside the allocator, so what they allocate is not sampled.
+ * whole process, NULL for none; the backtrace hook has a default instead. They are called outside
+ * of all locks, with the thread marked as inside the allocator, so what they allocate is not
+ * sampled.
  */
 #ifndef PROF_HOOK_H
 #define PROF_HOOK_H
@@ -25,7 +26,9 @@ void prof_sample_free_hook_set(prof_sample_free_hook_t hook);
 
 /* Whether the user has set a backtrace function. */
 bool prof_hook_has_backtrace(void);
+/* Calls the backtrace hook; *len becomes the number of addresses in vec, at most max. */
 void prof_hook_backtrace(void **vec, unsigned *len, unsigned max);
+/* Calls the dump hook, if there is one; outside the gate. */
 void prof_hook_dump(const char *filename);
 
 #endif /* PROF_HOOK_H */

@@ -2,7 +2,8 @@
  * Default values of the profiler's options; prof_opt.h describes them.
  *
  * Invariant: set by conf while booting, by one thread, and read-only afterwards; so there is no
- * lock. Read by all files of the profiler.
+ * lock. Exception: prof_backtrace.c replaces opt_prof_unwind by the method in use. Read by all
+ * files of the profiler.
  */
 #include "prof/sites/prof_opt.h"
 

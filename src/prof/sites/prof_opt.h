@@ -1,5 +1,6 @@
 /*
- * The profiler's options. conf_table sets them while booting; afterwards they are read-only.
+ * The profiler's options; conf_table.c describes each and sets it while booting. Afterwards they
+ * are read-only, except opt_prof_unwind, which becomes the method in use.
  */
 #ifndef PROF_OPT_H
 #define PROF_OPT_H
@@ -10,6 +11,7 @@
 #define PROF_PREFIX_MAX 4096
 /* Longest text behind a prefix: pid namespace, pid, two stamps, two numbers, suffix. */
 #define PROF_SUFFIX_MAX 112
+/* Longest file name in bytes. */
 #define PROF_FILE_NAME_MAX 255
 /*
  * Longest prefix that a user may give, so that every name fits a path, and its last part a file
@@ -17,6 +19,7 @@
  */
 #define PROF_PREFIX_TEXT_MAX (PROF_PREFIX_MAX - PROF_SUFFIX_MAX)
 #define PROF_PREFIX_BASE_MAX (PROF_FILE_NAME_MAX - PROF_SUFFIX_MAX)
+/* Bytes of a thread's name with its NUL. */
 #define PROF_THREAD_NAME_MAX 16
 #define PROF_LG_SAMPLE_DEFAULT 19
 #define PROF_BT_MAX_DEFAULT 128
@@ -39,8 +42,8 @@ extern bool opt_prof_dump_timestamp;
 extern size_t opt_lg_prof_sample;
 extern uint64_t opt_prof_sample_interval;	/* 0: 1 << opt_lg_prof_sample */
 extern ssize_t opt_lg_prof_interval;		/* -1: off */
-extern ssize_t opt_prof_recent_alloc_max;
-extern unsigned opt_prof_bt_max;
+extern ssize_t opt_prof_recent_alloc_max;	/* entries; -1: no limit, 0: off */
+extern unsigned opt_prof_bt_max;		/* frames of a backtrace */
 extern unsigned opt_prof_dump_mode;		/* permission bits of dump files */
 extern char opt_prof_prefix[PROF_PREFIX_MAX + 1];
 extern bool opt_prof_prefix_given;		/* the user set it */
@@ -62,8 +65,8 @@ extern prof_unwind_t opt_prof_unwind;
 extern const char *const prof_unwind_names[];	/* as the enum, then NULL */
 
 /*
- * Whether an option of prof_keep, prof_trigger or prof_control was given, so that they must be
- * looked at.
+ * Whether an option of prof_keep, prof_trigger or prof_control was given, so that boot must start
+ * these modules.
  */
 extern bool opt_prof_more;
 /* Whether the mailbox is open. Defined here because boot touches this page anyway. */

@@ -3,8 +3,8 @@
  *
  * Invariant: the interval published to the threads (thread_event_sample_interval) is the rate while
  * sampling is on, else 0. Rate and switch change, and are published, under `prof_sampling`, a leaf.
- * Called by prof_switch.c for changes, by prof.c and prof_data.c for weights, by prof_dump.c for
- * numbers.
+ * Called by prof_switch.c, prof_start.c and prof_session.c for changes, by prof.c and prof_data.c
+ * for weights, by prof_dump.c for the numbers it prints.
  */
 #include "prof/sites/prof_sample.h"
 
@@ -23,8 +23,8 @@
 
 static struct {
 	mutex_t mtx; /* rate and switch change together under it */
-	atomic_u64_t rate;
-	bool is_on;
+	atomic_u64_t rate; /* bytes */
+	bool is_on;        /* the switches allow samples */
 } sampling = {.mtx = MUTEX_INITIALIZER("prof_sampling", WITNESS_RANK_LEAF)};
 
 cassert(PROF_WEIGHT_ONE == UINT64_C(1) << 16);
@@ -121,7 +121,7 @@ prof_weight(size_t usize, uint64_t rate) {
 	return weight;
 }
 
-/* Rounds x up if its fraction is at least `threshold`. */
+/* Rounds x up if its fraction is at least `threshold`; the result is at least 1. */
 static uint64_t
 round_clamped(double x, double threshold) {
 	if (!(x >= 1)) {

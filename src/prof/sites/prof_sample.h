@@ -16,11 +16,13 @@
 
 /* The rate that the options set, in bytes; at least 1. */
 uint64_t prof_sample_configured(void);
+/* The rate that holds now, in bytes; 0 before prof_boot_late(). */
 uint64_t prof_sample_rate(void);
 /* Store the rate or the switch and publish the result to all threads. */
 void prof_sample_rate_set(uint64_t rate);
 void prof_sample_switch(bool on);
 
+/* Number of objects that a sample of usize bytes stands for, times PROF_WEIGHT_ONE. */
 uint64_t prof_weight(size_t usize, uint64_t rate);
 
 /* Estimated bytes that a sample of usize stands for; the same at allocation and at free. */

@@ -19,8 +19,8 @@
 
 struct prof_chunk_s {
 	prof_chunk_t *next;
-	size_t used;
-	size_t ready; /* bytes from the start for which nothing more is populated */
+	size_t used;  /* bytes of items */
+	size_t ready; /* bytes from the start of the chunk that were populated already */
 	prof_item_t items[];
 };
 
@@ -35,9 +35,9 @@ cassert(sizeof(prof_counts_t) % _Alignof(prof_item_t) == 0);
 
 typedef struct {
 	prof_snap_t *snap;
-	prof_item_t *site;  /* the one that is being copied */
-	bool is_shared;     /* a thread has a share in it */
-	prof_tdata_t *sole; /* the only one; NULL: there are items of threads, or nobody */
+	prof_item_t *site;  /* item of the site that is being copied */
+	bool is_shared;     /* at least one thread has a share in the site */
+	prof_tdata_t *sole; /* the only thread with a share; NULL: no thread, or several with items */
 } copier_t;
 
 static prof_item_t *
@@ -52,8 +52,8 @@ chunk_has_room(const prof_snap_t *snap) {
 }
 
 /*
- * Populates as much again as is used, so a small profile takes little and a large one few calls. If
- * the kernel refuses, the pages come by faults.
+ * Populates as many bytes as were populated before, at most POPULATE_MAX: a small profile takes few
+ * pages and a large one few calls. If the kernel refuses, the pages come by faults.
  */
 static void
 chunk_populate(prof_chunk_t *c) {
@@ -86,7 +86,7 @@ item_new(prof_snap_t *snap, prof_item_kind_t kind, const void *who) {
 	if (unlikely(sizeof(prof_chunk_t) + snap->last->used > snap->last->ready)) {
 		chunk_populate(snap->last);
 	}
-	/* Sums are read before they are written; each page would fault once for either. */
+	/* A page that is read before it is written would fault twice. */
 	memset(item, 0, snap->item_bytes);
 	item->kind = kind;
 	item->who = who;
@@ -120,7 +120,10 @@ thread_item_new(copier_t *cp, prof_tdata_t *td) {
 	return td->snap_item;
 }
 
-/* Gives the only thread so far an item: the sums of the site, to which another one comes. */
+/*
+ * Called when a second thread gets a share: makes an item for the first thread with the sums that
+ * the site has so far. 0 or ENOMEM.
+ */
 static int
 sole_split(copier_t *cp) {
 	prof_item_t *item = thread_item_new(cp, cp->sole);
@@ -132,7 +135,10 @@ sole_split(copier_t *cp) {
 	return 0;
 }
 
-/* Finds where the thread's share is added up; *item is NULL if the sums of the site are it. */
+/*
+ * *item becomes the item to which the thread's share is added; NULL while it is the only thread,
+ * whose share is the sums of the site. 0 or ENOMEM.
+ */
 static int
 share_find(copier_t *cp, prof_tdata_t *td, prof_item_t **item) {
 	*item = NULL;

@@ -2,8 +2,9 @@
  * A snapshot of the site tables, copied when a dump begins, so that formatting and writing need no
  * lock. It is a sequence of items in memory of its own, mapped for the dump and then unmapped: one
  * item for each site with something to report, followed by one for each thread that has a share in
- * it; a site of one thread only names it, because its sums are those of the site. Items only point
- * to sites and thread records, which stay because the pass is open until the snapshot is dropped.
+ * it. If only one thread has a share, the site's item names that thread (sole), because its sums
+ * are those of the site. Items only point to sites and thread records, which stay because the pass
+ * is open until the snapshot is dropped.
  */
 #ifndef PROF_SNAP_H
 #define PROF_SNAP_H
@@ -19,7 +20,8 @@ typedef enum {
 typedef struct {
 	const void *who; /* a prof_site_t or prof_tdata_t */
 	prof_item_kind_t kind;
-	const prof_tdata_t *sole; /* of a site: the only thread with a share; NULL: items follow */
+	/* of a site: the only thread with a share; NULL: the threads' items follow */
+	const prof_tdata_t *sole;
 	prof_counts_t cur;
 	prof_counts_t accum[]; /* one element in a snapshot with is_accum, else none */
 } prof_item_t;
@@ -29,13 +31,13 @@ typedef struct prof_chunk_s prof_chunk_t;
 typedef struct {
 	prof_chunk_t *first;
 	prof_chunk_t *last;
-	size_t item_bytes;
+	size_t item_bytes;       /* size of an item in this snapshot */
 	bool is_accum;           /* what was allocated in all is counted */
-	size_t nsites;
+	size_t nsites;           /* sites with something to report */
 	size_t nlive;            /* sites with live samples */
 	prof_counts_t cur;       /* sum over all threads and sites */
 	prof_counts_t accum;
-	uint64_t rate;           /* rate of all samples reported; 0: there are none */
+	uint64_t rate;           /* rate of the first sample reported, in bytes; 0: there are none */
 	bool is_mixed;           /* samples of more than one rate */
 	prof_tdata_t **threads;  /* ascending by uid */
 	size_t nthreads;
@@ -44,7 +46,7 @@ typedef struct {
 
 /*
  * Begins the pass and copies the tables; 0 or ENOMEM, and then no pass is open. Called inside the
- * gate, one level deep; lets a fork go first in between, and the child makes the pass new.
+ * gate, one level deep; leaves the gate for a moment between two sites if a thread waits to fork.
  */
 int prof_snap_take(prof_snap_t *snap);
 /* Frees the memory and ends the pass. */
@@ -52,7 +54,7 @@ void prof_snap_drop(prof_snap_t *snap);
 /* Frees the memory only, for a forked child where no thread holds the pass. */
 void prof_snap_forget(prof_snap_t *snap);
 
-/* The next item; NULL begins, NULL is returned at the end. */
+/* The item after `item`, or the first one if that is NULL; NULL at the end. */
 const prof_item_t *prof_snap_next(const prof_snap_t *snap, const prof_item_t *item);
 
 static inline const prof_counts_t *

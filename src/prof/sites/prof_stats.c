@@ -2,7 +2,8 @@
  * prof.stats.*: counts of samples by size class, in two arrays (prof_stats.h).
  *
  * Invariant: a live count never goes below 0, because each free subtracts what its allocation
- * added. Locks: none; the counters are atomic. Called by prof.c for samples, by ctl_prof.c to read.
+ * added. Locks: none; the counters are atomic. Called by prof.c for samples, by ctl_prof.c and
+ * stats.c to read.
  */
 #include "prof/sites/prof_stats.h"
 

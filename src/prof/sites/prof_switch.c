@@ -1,9 +1,10 @@
 /*
  * The switches of the profiler as atomic words, the sampling rate, and prof_reset().
  *
- * Invariant: what prof_sample.c publishes to threads and pac_new_maximum_hook always follow from
- * the switches. All of them change in one step under the lock `prof_switch`; readers take no lock.
- * Setters run inside the gate. Called by ctl_prof.c, prof_session.c and prof_start.c.
+ * Invariant: the sampling interval that prof_sample.c publishes and pac_new_maximum_hook always
+ * agree with the switches. A switch and both of them change in one step under the lock
+ * `prof_switch`; readers take no lock. Setters enter the gate. Set by ctl_prof.c, prof_session.c
+ * and prof_start.c; read by most of the profiler, stats.c and ctl.
  */
 #include "prof/sites/prof_switch.h"
 
@@ -16,7 +17,7 @@
 #include "util/atomic.h"
 #include "util/bits.h"
 
-/* All fields change only under mtx, together with what follows from them. */
+/* All fields change only under mtx; switches_apply_locked() then publishes the result. */
 static struct {
 	mutex_t mtx;
 	atomic_b_t is_booted;
@@ -44,6 +45,7 @@ prof_switch_is_active(void) {
 	return atomic_load_b(&switches.active, MO_RELAXED);
 }
 
+/* Sets sampling and pac's hook according to the switches. */
 static void
 switches_apply_locked(void) {
 	mutex_assert_owner(&switches.mtx);

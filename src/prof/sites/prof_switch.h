@@ -1,8 +1,8 @@
 /*
  * The switches of the profiler: booted, ready, active, gdump, and the initial state of threads.
  *
- * Whether samples are taken and whether pac reports new maxima follows from all of them together.
- * Each setter has put that into effect before it returns.
+ * These switches together decide whether samples are taken and whether pac reports new maxima. A
+ * change is in effect when its setter returns.
  */
 #ifndef PROF_SWITCH_H
 #define PROF_SWITCH_H
@@ -13,8 +13,8 @@
 bool prof_is_booted(void);
 
 /*
- * Until booted, reads give false or 0 and writes give ENOENT, but setting prof.active to false is
- * allowed.
+ * Until booted, reads return false or 0 and writes ENOENT, but setting prof.active to false is
+ * allowed. *old (old may be NULL) becomes the previous value.
  */
 bool prof_active_get(void);
 int prof_active_set(bool active, bool *old);

@@ -103,7 +103,7 @@ shard_rehash_locked(prof_shard_t *s, prof_buckets_t *to) {
 	(void)moved;
 }
 
-/* Makes the array larger if there is memory; it works without that too. */
+/* Doubles a full bucket array; without memory the chains only grow longer. */
 static void
 shard_reserve_locked(prof_table_t *t, prof_shard_t *s) {
 	prof_buckets_t *old = atomic_load_p(&s->buckets, MO_RELAXED);

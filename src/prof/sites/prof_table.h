@@ -26,7 +26,7 @@ typedef struct {
 typedef struct {
 	mutex_t mtx;           /* rank PROF_SITES; held for one insertion or removal */
 	atomic_p_t buckets;    /* the current prof_buckets_t */
-	size_t nnodes;
+	size_t nnodes;         /* under mtx */
 	/*
 	 * The first array is part of the shard, so that a table of few nodes needs no further memory,
 	 * although their hashes change with each prof.reset.
@@ -42,7 +42,7 @@ typedef bool prof_table_eq_t(const prof_node_t *node, const void *key);
 
 typedef struct {
 	prof_table_eq_t *is_equal;
-	void (*retire)(prof_link_t *link);
+	void (*retire)(prof_link_t *link); /* frees a bucket array when no reader is in it */
 	prof_shard_t shards[PROF_TABLE_SHARDS];
 } prof_table_t;
 
@@ -53,11 +53,13 @@ void prof_table_init(prof_table_t *t, const char *name, prof_table_eq_t *is_equa
  * freed.
  */
 prof_node_t *prof_table_find(const prof_table_t *t, uint64_t hash, const void *key);
+/* Locks the shard of the hash and returns its lock. */
 mutex_t *prof_table_lock(prof_table_t *t, uint64_t hash);
 void prof_table_unlock(prof_table_t *t, uint64_t hash);
 /* Both need the lock of node->hash. */
 void prof_table_insert_locked(prof_table_t *t, prof_node_t *node);
 void prof_table_remove_locked(prof_table_t *t, prof_node_t *node);
+/* Number of nodes; takes the lock of each shard in turn. */
 size_t prof_table_size(prof_table_t *t);
 void prof_table_mutex_read(prof_table_t *t, mutex_prof_data_t *out);
 void prof_table_mutex_reset(prof_table_t *t);

@@ -23,7 +23,7 @@ prof_tdata(tsd_t *tsd) {
 void prof_thread_cleanup(tsd_t *tsd);
 
 bool prof_thread_active_get(tsd_t *tsd);
-int prof_thread_active_set(tsd_t *tsd, bool active);	/* 0, ENOENT or EAGAIN */
+int prof_thread_active_set(tsd_t *tsd, bool active);	/* 0, ENOENT, or EAGAIN without memory */
 const char *prof_thread_name_get(tsd_t *tsd);		/* "" if it has none */
 int prof_thread_name_set(tsd_t *tsd, const char *name);	/* 0, EINVAL, ENOENT or ENOMEM */
 /* Copies the system's present name of the thread, for prof_sys_thread_name. */

@@ -5,8 +5,8 @@
  * sampling rate since one reset; a live sample points to its count. A tdata is the profiler's
  * record of one thread; it outlives the thread for as long as a count refers to it.
  *
- * All of them are found without a lock. Only the sweeper takes sites and counts out of the tables,
- * and their memory is freed when no thread can be looking at it any more (prof_data.c).
+ * All of them are found without a lock. Only the sweeper removes sites and counts from the tables,
+ * and their memory is freed when no thread can be reading it any more (prof_data.c).
  */
 #ifndef PROF_TYPES_H
 #define PROF_TYPES_H
@@ -22,7 +22,7 @@
 typedef struct prof_link_s {
 	struct prof_link_s *next;
 	uint32_t bytes;
-	uint32_t extra; /* meaning belongs to the type that embeds the link */
+	uint32_t extra; /* each type that embeds the link defines its meaning */
 } prof_link_t;
 
 /* A node of a prof_table_t, embedded in its owner. */
@@ -64,7 +64,9 @@ typedef struct prof_site_s {
 	 * unloaded
 	 */
 	uint32_t stamp;
-	uint32_t then;         /* their last history record when the site was made */
+	/* number of the last record of loaded objects when the site was made; 0 if stamp is 0 */
+	uint32_t then;
+	/* return addresses, leaf first, PROF_FRAME_BYTES each; then PROF_FRAMES_PAD bytes */
 	uint8_t frames[];
 } prof_site_t;
 
@@ -89,7 +91,8 @@ typedef struct prof_cnt_s {
 	prof_tdata_t *tdata;
 	uint64_t rate;         /* sample interval in bytes of all its samples */
 	atomic_b_t is_idle;    /* nothing was added since the sweeper found it empty */
-	atomic_u64_t live;
+	atomic_u64_t live;     /* sampled objects that are not freed, and pins; layout above */
+	/* sums over these objects, as in prof_counts_t */
 	atomic_u64_t bytes;
 	atomic_u64_t c16;
 	atomic_u64_t est;
@@ -99,8 +102,10 @@ typedef struct prof_cnt_s {
 struct prof_tdata_s {
 	prof_tdata_t *next;    /* list of all records, newest first */
 	uint64_t uid; /* number of the thread in dumps, never used again */
-	atomic_u64_t pinned;   /* 0, or the epoch in which the thread began to look at the tables */
-	atomic_u64_t ncounts;
+	/* epoch (tables.pin_epoch) in which the thread began to read the tables; 0: it does not */
+	atomic_u64_t pinned;
+	atomic_u64_t ncounts;  /* counts that point to this record */
+	/* the thread's name, read by dumps of other threads word by word */
 	union {
 		char text[PROF_THREAD_NAME_MAX];
 		atomic_u64_t words[PROF_THREAD_NAME_MAX / 8];
@@ -108,15 +113,18 @@ struct prof_tdata_s {
 	atomic_b_t attached;   /* the thread has not ended */
 	bool active;           /* thread.prof.active; used by the thread alone */
 	bool busy;             /* a backtrace is being taken into `frames`; used by the thread alone */
-	unsigned frames_max;
-	void **frames;
+	unsigned frames_max;   /* elements of `frames` */
+	void **frames;         /* addresses of the last backtrace; NULL until the first one */
 	unsigned depth;        /* number of frames in `frames` */
 	struct unwind_memo_s memo; /* memo of the unwinder's walks into `frames` */
 	uint64_t stack;        /* number of the stack in `frames`; changes with each different stack */
 	uint64_t last_stack;   /* number of the last stack that was looked up in the tables */
 	prof_cnt_t *last;      /* count of the last stack if it came twice in a row; pinned */
 	char *texts[2];        /* texts returned to the thread last: an error, a path */
-	/* Used only by the snapshot being taken. */
+	/*
+	 * Used only by the snapshot being taken: the thread's sums, and its item for the site that is
+	 * being copied.
+	 */
 	prof_counts_t snap_cur;
 	prof_counts_t snap_accum;
 	void *snap_site;
