@@ -4,9 +4,9 @@
  *
  * Invariant: at most one thread serves requests at a time (control.is_serving). Other processes may
  * write the mailbox block at any time, so each value is read once, copied and checked, and nothing
- * that the library itself relies on is kept there. Locks: none held; state is atomic, and serving
- * happens outside the gate. Called by prof.c at boot, at heartbeats and after fork, and by the
- * profiler's thread.
+ * that the library itself relies on is kept there. Locks: none held; state is atomic, and requests
+ * are served outside the gate. Called by prof.c at boot and after fork, by thread_event at
+ * heartbeats (a hook that jemalloc_init sets), and by the profiler's thread.
  */
 #include "prof/control/prof_control.h"
 
@@ -83,20 +83,21 @@ __asm__(".pushsection jemalloc_mailbox, \"aw\", %nobits\n"
 	".popsection\n");
 
 static struct {
-	/* The memory file under the block, and how to recognise it. */
-	memfile_t file; /* mapped over the block if prof_ctl_fd is set */
+	memfile_t file;           /* mapped over the block if prof_ctl_fd is set */
 	atomic_b_t is_serving;    /* one thread is carrying out requests */
 	/* the thread is wanted and does not run; the next heartbeat starts it */
 	atomic_b_t thread_due;
 	/* constructors have begun to run; before that the loader holds its locks */
 	bool has_started;
-	atomic_b_t has_thread;
-	atomic_b_t thread_failed; /* the system refused it; reported once, not tried again */
-	/* a system call filter might end the process for starting it; not tried */
+	atomic_b_t has_thread;    /* the thread runs or is being started */
+	/* the system refused to create the thread; reported once, not tried again */
+	atomic_b_t thread_failed;
+	/* no thread is created, because a system call filter might end the process for that */
 	atomic_b_t thread_barred;
-	atomic_b_t is_awaited;    /* a dump was requested that the thread is to write */
+	atomic_b_t is_awaited;    /* a slot has a dump that was left to the thread */
 	atomic_u32_t wakes;       /* futex on which the thread sleeps */
-	uint64_t dir_next_ns;     /* used only by the thread that is serving */
+	/* monotonic time of the next look into the directory; for the thread that is serving */
+	uint64_t dir_next_ns;
 } control;
 
 /* The request that is being carried out; used only by the thread that is serving. */
@@ -177,8 +178,8 @@ box_to_memfd(void) {
 }
 
 /*
- * Gives the block its own file. A forked child gets plain pages if that fails, because otherwise it
- * would write into the file of its parent.
+ * Puts the block into a memory file of its own if prof_ctl_fd is set. If that fails, a forked child
+ * gets plain pages, because otherwise it would write into the file of its parent.
  */
 static void
 box_share(bool is_child) {
@@ -202,6 +203,7 @@ serving_assert(void) {
 	assert(atomic_load_b(&control.is_serving, MO_RELAXED));
 }
 
+/* Copies the remembered answer and errno if a request with this nonce was carried out before. */
 static bool
 answer_try_repeat(int *err) {
 	serving_assert();
@@ -215,12 +217,13 @@ answer_try_repeat(int *err) {
 	return false;
 }
 
+/* Remembers the current answer in place of the oldest one, unless its request may be repeated. */
 static void
 answer_keep(int err) {
 	serving_assert();
 	assert(answers.next < ANSWERS_KEPT);
 	if (err == EBADMSG || strcmp(current.text, "status") == 0) {
-		return; /* the same request may be repeated and get another result */
+		return; /* a repetition of this request may get another result */
 	}
 	answers.kept[answers.next].nonce = current.nonce;
 	answers.kept[answers.next].err = err;
@@ -268,8 +271,9 @@ slot_copy(const prof_slot_t *s, uint64_t sequence) {
 }
 
 /*
- * Formatting and writing a profile takes milliseconds, so that is left to the profiler's thread
- * wherever there can be one, and does not delay an allocating thread.
+ * Whether the current request is a dump that the profiler's thread should write. Formatting and
+ * writing a profile takes milliseconds; an allocating thread does that only if there can be no
+ * profiler's thread.
  */
 static bool
 is_for_thread(void) {
@@ -279,6 +283,10 @@ is_for_thread(void) {
 	    && !atomic_load_b(&control.thread_barred, MO_RELAXED);
 }
 
+/*
+ * Carries out the request in the slot, if it has one without an answer, and writes the answer. A
+ * dump may be left in the slot for the profiler's thread (is_awaited).
+ */
 static void
 slot_serve(unsigned slot, bool by_thread) {
 	assert(slot < PROF_MAILBOX_SLOTS);
@@ -319,6 +327,7 @@ serving_end(void) {
 	atomic_store_b(&control.is_serving, false, MO_RELEASE);
 }
 
+/* Serves all slots; false if the mailbox is closed or another thread is serving. */
 static bool
 box_serve(bool by_thread) {
 	assert(!gate_is_entered(tls_get()));
@@ -375,7 +384,7 @@ thread_wake(void) {
 	os_word_wake(&control.wakes, 1);
 }
 
-/* Called by the thread, or at heartbeats if there is no thread. */
+/* Serves the control directory, every DIR_GAP_NS, by the thread or at heartbeats without one. */
 static void
 dir_look(void) {
 	if (!prof_ctl_dir_is_on() || !serving_try_begin()) {
@@ -422,11 +431,12 @@ thread_rounds(void) {
 }
 
 /*
- * A thread that relied on us meanwhile saw has_thread set, and made its change before we check
- * here.
+ * Clears has_thread before the thread ends; true if it must continue, with has_thread set again.
+ * A thread that changes something before has_thread is cleared is seen by the check here; one that
+ * does so afterwards finds has_thread clear and starts another thread.
  */
 static bool
-thread_goes_on(void) {
+thread_try_continue(void) {
 	assert(atomic_load_b(&control.has_thread, MO_RELAXED));
 	atomic_store_b(&control.has_thread, false, MO_SEQ_CST);
 	atomic_fence(MO_SEQ_CST);
@@ -442,7 +452,7 @@ thread_main(void *arg) {
 	os_thread_name_set("jemalloc_prof");
 	do {
 		thread_rounds();
-	} while (thread_goes_on());
+	} while (thread_try_continue());
 	t->inside--;
 	return NULL;
 }
@@ -486,9 +496,10 @@ note_constructors(void) {
 }
 
 /*
- * A system call filter may end the process for the call that creates a thread, and cannot be asked.
- * So no thread is created under a filter unless the user permits it (prof_thread:true). A filter is
- * never removed.
+ * Whether a thread may be created; also stores the result in thread_barred and the mailbox. A
+ * system call filter may end the process for the call that creates a thread, and what it permits
+ * cannot be found out. So no thread is created under a filter unless the user permits it
+ * (prof_thread:true). A filter is never removed.
  */
 static bool
 thread_try_permit(void) {
@@ -499,6 +510,7 @@ thread_try_permit(void) {
 	return !is_barred;
 }
 
+/* The text of prof_request_thread_hook(). */
 static const char *
 thread_text(void) {
 	if (prof_control_has_thread()) {
@@ -508,6 +520,7 @@ thread_text(void) {
 	    : atomic_load_b(&control.thread_failed, MO_RELAXED) ? "no: the system refused it" : "no";
 }
 
+/* Starts the thread if it is wanted, permitted, and does not run. */
 static void
 thread_start(void) {
 	struct tls_s *t = tls_get();
@@ -537,7 +550,7 @@ control_changed(void) {
 		return;
 	}
 	box_mirror();
-	atomic_fence(MO_SEQ_CST); /* pairs with thread_goes_on() */
+	atomic_fence(MO_SEQ_CST); /* pairs with thread_try_continue() */
 	if (prof_control_has_thread()) {
 		thread_wake();
 	} else if (gate_is_closed()) {
@@ -548,7 +561,7 @@ control_changed(void) {
 	}
 }
 
-/* Called in a signal handler. */
+/* Wakes the thread; false if there is none. Called in signal handlers. */
 static bool
 control_wake(void) {
 	if (!prof_control_has_thread()) {
@@ -566,6 +579,10 @@ is_safe(const struct tls_s *t) {
 	return t->inside == 1 && t->gate_depth <= 1 && !gate_is_closed();
 }
 
+/*
+ * The slow part of a heartbeat: starts or wakes the profiler's thread; without one this thread does
+ * a round of its work.
+ */
 static void NOINLINE
 control_due(void) {
 	struct tls_s *t = tls_get();
@@ -593,7 +610,7 @@ control_due(void) {
 	}
 }
 
-/* Whether there is work for the profiler's thread while there is none. */
+/* Whether a request, a signal, the thread or a time limit needs control_due(). */
 static bool
 is_anything_due(void) {
 	return doorbell_is_rung() || atomic_load_b(&control.thread_due, MO_RELAXED)

@@ -1,12 +1,13 @@
 /*
  * Control from outside the process: the mailbox, and the profiler's own thread.
  *
- * A heartbeat looks at one word of the mailbox. If it is set, requests are carried out at that
- * point, or by the profiler's thread if it runs; one thread at a time does so and others continue.
- * That point is safe only if the thread came directly from the user's code into malloc: not in a
- * nested event, without a lock, with no fork under way. The thread exists while it has work: a
- * session, a timer, a control directory. It is started at a heartbeat or at the start of a session,
- * never by a constructor, and a forked child does not have it.
+ * A heartbeat reads one word of the mailbox. If it is set, requests are carried out at that point,
+ * or by the profiler's thread if it runs; one thread at a time does so and others continue. Dumps
+ * are left to the profiler's thread wherever there can be one. A heartbeat is safe for that only if
+ * the thread came directly from the user's code into malloc: not in a nested event, without a lock,
+ * with no fork under way. The profiler's thread exists while it has work: a session, a timer, a
+ * control directory, a profile to hand over. It is started at a heartbeat or after a change of a
+ * session or threshold, never by a constructor, and a forked child does not have it.
  */
 #ifndef PROF_CONTROL_H
 #define PROF_CONTROL_H
@@ -35,11 +36,14 @@ extern HIDDEN prof_mailbox_block_t prof_mailbox_block;
 void prof_control_wire(void);
 /* Opens the mailbox, unless the process has more rights than its user (AT_SECURE). */
 void prof_control_boot(void);
+/* Called at each heartbeat of a thread, as prof_heartbeat() is; bytes is not used. */
 void prof_control_heartbeat(tsd_t *tsd, uint64_t bytes);
+/* In a forked child: gives it a mailbox of its own; the profiler's thread does not exist in it. */
 void prof_control_postfork_child(void);
 
-/* Carries out the requests in the slots; false if another thread is doing that. */
+/* Carries out the requests in the slots; false if another thread is doing that. For tests. */
 bool prof_control_serve(void);
+/* Whether the profiler's thread runs, or is about to start. */
 bool prof_control_has_thread(void);
 
 #endif /* PROF_CONTROL_H */

@@ -1,5 +1,6 @@
 /*
- * The control directory: checks it, takes a command from it, writes the status (prof_ctl_dir.h).
+ * The control directory: checks it, renames the command PID.cmd to PID.taken, checks and reads that
+ * file, executes it and writes PID.status (prof_ctl_dir.h).
  *
  * Invariant: a command is executed at most once, because it is renamed before it is read. Locks:
  * none; buffers are static, because only one thread at a time calls (prof_control.c, which holds
@@ -116,7 +117,8 @@ dir_judge(const char *fault) {
 }
 
 /*
- * Checks the directory. EAGAIN: a temporary failure that is not its fault; EACCES: it is refused.
+ * Checks the directory. Returns 0, EAGAIN for a temporary lack of resources, or EACCES if the
+ * directory is refused.
  */
 static int
 dir_look(void) {

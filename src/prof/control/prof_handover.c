@@ -2,8 +2,8 @@
  * Keeps profiles in memory until a client outside has read them (prof_handover.h). The text is in
  * parts of one mebibyte, filled from the front, each with the address of the next one.
  *
- * Parts of a freed profile are kept for the next one: whoever asks once asks again soon, and fresh
- * pages cost as much CPU time as writing the text.
+ * Parts of a freed profile are kept for the next one (up to SPARE_MAX): a client that asked once
+ * mostly asks again soon, and fresh pages cost as much CPU time as writing the text.
  *
  * Invariant: nheld is the number of places whose profile is announced, nspare that of the parts in
  * the list of spare ones. Locks: none; one thread at a time calls, the one that serves requests in
@@ -41,7 +41,7 @@ static LARGE_BSS struct {
 	handover_t *current;  /* being written, between begin and end */
 	atomic_u32_t nheld;
 	prof_part_t *spare;
-	uint64_t spare_ns;    /* monotonic time at which a part was kept last */
+	uint64_t spare_ns;    /* monotonic time at which the newest spare part was freed */
 	atomic_u32_t nspare;
 } handovers;
 
@@ -58,6 +58,7 @@ part_next(const prof_part_t *p) {
 	return (prof_part_t *)(uintptr_t)p->next;
 }
 
+/* Returns a kept part, with its old content, or a new one; NULL without memory. */
 static prof_part_t *
 part_take(void) {
 	prof_part_t *p = handovers.spare;
@@ -126,6 +127,7 @@ parts_write(handover_t *h, const char *from, size_t len) {
 
 /* ---------------------------------------------------------------- life */
 
+/* Withdraws the announcement of a profile and frees its file and parts. */
 static void
 handover_drop(handover_t *h) {
 	__atomic_store_n(&stream_of(h)->nonce, 0, __ATOMIC_SEQ_CST);

@@ -5,9 +5,9 @@
  *
  * There is one place for each slot of the mailbox. prof_dump writes the profile into it in one go,
  * and it is announced in the mailbox. Then the client reads it through the kernel, at its own
- * speed, without a thread or lock of this process. It is freed when the client says so, after
- * PROF_HANDOVER_NS, or when the next profile takes its place; up to 8 MiB of its pages serve the
- * next profiles, until none was freed for PROF_HANDOVER_SPARE_NS. Invariant: an announcement is
+ * speed, without a thread or lock of this process. It is freed when the client has set is_taken,
+ * after PROF_HANDOVER_NS, or when the next profile takes its place; up to 8 MiB of its pages serve
+ * the next profiles, until none was freed for PROF_HANDOVER_SPARE_NS. Invariant: an announcement is
  * withdrawn before its pages are freed. So a client that still finds its nonce after the read has
  * read the profile, and one that does not knows that it was dropped. Called by prof_control.c, by
  * the one thread that is serving requests.

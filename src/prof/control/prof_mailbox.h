@@ -7,22 +7,23 @@
  * (owner "jemalloc", type PROF_NOTE_TYPE) in a loaded segment. The note has the distance from
  * itself to the block, so no symbol table is needed.
  *
- * A client fills a free slot (text, length, checksum, nonce) and stores `sequence` last. The
- * library looks at `doorbell` at heartbeats, copies the slot, checks it, carries the request out,
- * writes the answer with the same nonce, and stores `answered` = sequence last. Two clients that
- * took the same slot notice it by the nonce: an answer with another nonce is not theirs, and they
- * ask again in another slot with the SAME nonce and a new sequence. The library remembers its
- * answers to the last nonces and repeats them. So a request is carried out once even if its answer
- * was overwritten, or if its text was read under the sequence of another client. `status` is not
- * remembered. When the library has copied a request it writes `answer_nonce`; from then on the
- * client waits longer and does not withdraw the request (by sequence = 0). `sequence` is a random
- * number, never 0. A slot whose `answered` equals it is done, and belongs to its client until that
- * one stores 0; if it never does, the next client may take the slot. When all slots are in use, a
- * client may also take one whose request the library has not copied for a second, unless that is a
- * start or set: its client may have been killed, and one that waits asks again. The block is closed
- * while `magic` is 0: before the first allocation, and in a process with AT_SECURE. With
- * prof_ctl_fd:true the block is a shared mapping of a memfd named PROF_MAILBOX_FD_NAME. Numbers are
- * in the byte order of the machine. A client of another PROF_MAILBOX_VERSION must not write.
+ * A client fills a free slot (text, length, checksum, nonce), stores `sequence` last, and sets
+ * `doorbell`. The library reads `doorbell` at heartbeats, copies the slot, checks it, carries the
+ * request out, writes the answer with the same nonce, and stores `answered` = sequence last. Two
+ * clients that took the same slot notice it by the nonce: an answer with another nonce is not
+ * theirs, and they ask again in another slot with the SAME nonce and a new sequence. The library
+ * remembers its answers to the last nonces and repeats them. So a request is carried out once even
+ * if its answer was overwritten, or if its text was read under the sequence of another client.
+ * `status` is not remembered. When the library has copied a request it writes `answer_nonce`; from
+ * then on the client waits longer and does not withdraw the request (by sequence = 0). `sequence`
+ * is a random number, never 0. A slot whose `answered` equals `sequence` is done, and belongs to
+ * its client until that client stores sequence = 0; if it never does, the next client may use the
+ * slot. When all slots are in use, a client may also use one whose request the library has not
+ * copied for a second, unless that is a start or set: the slot's client may have been killed, and a
+ * client that still waits asks again. The block is closed while `magic` is 0: before the first
+ * allocation, and in a process with AT_SECURE. With prof_ctl_fd:true the block is a shared mapping
+ * of a memfd named PROF_MAILBOX_FD_NAME. Numbers are in the byte order of the machine. A client of
+ * another PROF_MAILBOX_VERSION must not write.
  *
  * A request is one line without a newline: `start k:v,k:v`, `stop [N]`, `dump [PATH]`,
  * `dump-stream`, `status`, `set k:v,...`, `rearm`. Numbers in it are plain. The answer to stop and
@@ -36,7 +37,7 @@
  * where. The client reads it at its own speed and stores is_taken = 1. The process frees it then,
  * or after 30 s, or when the next profile takes its place. It sets the nonce to 0 first, so what
  * was read is the profile if the nonce is still there after the read. A start or set to an idle
- * process may be left in its slot: it is carried out when the process looks.
+ * process may be left in its slot: it is carried out at the next heartbeat.
  *
  * In the control directory the line is the file PID.cmd, optionally with `nonce=<hex> ` in front.
  * The library takes it by renaming it to PID.taken, which it removes. PID.status begins with the
@@ -91,7 +92,7 @@ typedef struct prof_slot_s {
 	char text[PROF_MAILBOX_TEXT];
 	/* Written by the library; answered last. */
 	uint64_t answered;
-	uint64_t answer_nonce; /* written when the request is taken */
+	uint64_t answer_nonce; /* nonce of the request that the library copied last */
 	int32_t error;       /* errno, 0: success */
 	uint32_t answer_length;
 	char answer[PROF_MAILBOX_TEXT];
@@ -101,7 +102,7 @@ typedef struct prof_slot_s {
 typedef struct prof_stream_s {
 	uint64_t nonce;      /* nonce of its request; 0: none */
 	uint64_t bytes;
-	uint64_t first;      /* address of the first prof_part_t; 0: it is in the file */
+	uint64_t first;      /* address of the first prof_part_t; 0: the text is in the file */
 	/* with prof_ctl_fd the descriptor of a memfd named PROF_MAILBOX_PROFILE_NAME, else -1 */
 	int32_t fd;
 	uint32_t is_taken;   /* written by the client */
@@ -117,14 +118,14 @@ typedef struct prof_mailbox_s {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t bytes;
-	uint64_t instance;   /* random, differs after fork; tells which process answered */
+	uint64_t instance;   /* random, differs after fork; identifies the process that answered */
 	uint32_t pid;        /* as the process itself sees it */
 	uint32_t state;      /* a prof_mailbox_* value, readable without a request */
 	uint64_t session_id;
 	uint64_t session_start_ns;
-	uint64_t heartbeats; /* changes while the process looks at the doorbell, not while it is idle */
+	uint64_t heartbeats; /* changes while the process reads the doorbell, not while it is idle */
 	char library_version[64];
-	uint32_t doorbell;   /* nonzero: look at the slots; set by the client after sequence */
+	uint32_t doorbell;   /* nonzero: a slot has a request; set by the client after sequence */
 	uint32_t flags;      /* PROF_MAILBOX_BARRED */
 	prof_slot_t slots[PROF_MAILBOX_SLOTS];
 	prof_stream_t streams[PROF_MAILBOX_SLOTS];

@@ -32,7 +32,7 @@ typedef int verb_t(const char *args, const prof_asker_t *asker, prof_answer_t *a
 
 static LARGE_BSS struct {
 	char dir[PROF_PREFIX_MAX + 1]; /* where confined clients may write, with the last slash */
-	char text[PROF_TEXT_SIZE];
+	char text[PROF_TEXT_SIZE];     /* buffer for paths and for results of the profiler */
 } request;
 
 static void
@@ -95,6 +95,7 @@ refuse_place(prof_answer_t *a, const char *what) {
 
 /* ---------------------------------------------------------------- start, stop */
 
+/* Makes the answer to a start or stop that was refused with err; returns err. */
 static int
 refuse_by_state(prof_answer_t *a, int err) {
 	assert(err != 0);
@@ -178,7 +179,8 @@ directory_fault(void) {
 }
 
 /*
- * Whether the options name a prefix whose directory cannot be written: then no session is started.
+ * Whether the options name a prefix whose directory cannot be written; then makes the answer. No
+ * session is started in that case.
  */
 static bool
 refuse_bad_prefix(const char *options, prof_answer_t *a) {

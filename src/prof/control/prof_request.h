@@ -16,7 +16,7 @@ typedef struct {
 	char text[PROF_MAILBOX_TEXT];
 } prof_answer_t;
 
-/* What the client that asks may do. */
+/* The rights of the client that sent the request. */
 typedef struct {
 	bool is_confined;     /* may only name files in the directory of the configured prefix */
 	prof_sink_t *stream;  /* where the profile of dump-stream goes, NULL: nowhere */
@@ -28,7 +28,7 @@ int prof_request(const char *text, const prof_asker_t *asker, prof_answer_t *ans
 /* Makes the sentence the answer and returns err. */
 int prof_request_refuse(prof_answer_t *answer, int err, const char *sentence);
 /*
- * Tells whether the profiler has a thread: "yes", "no", or "no: " and the reason.
+ * Returns whether the profiler has a thread: "yes", "no", or "no: " and the reason.
  * prof_control_wire() fills it.
  */
 extern const char *(*prof_request_thread_hook)(void);

@@ -1,10 +1,11 @@
 /*
- * Sessions: the state machine, parsing of their options, and what a start changes and a stop
- * restores (prof_session.h).
+ * Sessions: the state machine, the parser of their options, and the values that a start changes and
+ * a stop restores (prof_session.h).
  *
  * Invariant: state and number are one atomic word. The thread that moved it to starting or stopping
  * owns all other fields until it moves it on. Locks: none of its own; a change of state is one
- * compare-and-swap. Called by ctl_prof.c, prof_request.c and, for the time limit, prof_control.c.
+ * compare-and-swap. Called by ctl_prof.c, prof_request.c and, for the time limit, prof_control.c;
+ * by prof.c in a forked child.
  */
 #include "prof/control/prof_session.h"
 
@@ -35,18 +36,18 @@ static LARGE_BSS struct {
 	atomic_u64_t word;         /* number << STATE_BITS | state */
 	atomic_u64_t start_ns;     /* UTC */
 	atomic_u64_t deadline;     /* monotonic ms << DEADLINE_ID_BITS | number; ms 0: no end */
-	atomic_u64_t rejected;
+	atomic_u64_t rejected;     /* number of refused starts and stops */
 	/* The values from before the session; owned by the thread that is starting or stopping. */
 	bool was_active;
 	bool has_no_final;         /* no profile is written when its time is over */
-	bool has_prefix;
-	uint64_t sample_interval;  /* 0: was not changed */
-	uint32_t given;
+	bool has_prefix;           /* the session changed the prefix */
+	uint64_t sample_interval;  /* bytes; 0: the session did not change it */
+	uint32_t given;            /* one bit for each threshold that the session changed */
 	uint64_t thresholds[prof_threshold_n];
-	bool has_metric;
+	bool has_metric;           /* the session changed the metric */
 	prof_metric_t metric;
 	char prefix[PROF_PREFIX_MAX + 1];
-	char new_prefix[PROF_PREFIX_MAX + 1];
+	char new_prefix[PROF_PREFIX_MAX + 1]; /* buffer for the prefix among the options */
 } session;
 
 static uint64_t
@@ -59,6 +60,7 @@ word_state(uint64_t word) {
 	return (prof_session_state_t)(word & STATE_MASK);
 }
 
+/* Changes *word to (id, to) by compare-and-swap; if that fails, *word becomes the present word. */
 static bool
 session_try_move(uint64_t *word, uint64_t id, prof_session_state_t to) {
 	assert(id <= UINT64_MAX >> STATE_BITS);
@@ -134,6 +136,7 @@ prof_session_may_stop(prof_session_state_t state, uint64_t current, uint64_t id)
 	}
 }
 
+/* Counts a refused request and returns err. */
 static int
 session_refuse(int err) {
 	atomic_fetch_add_u64(&session.rejected, 1, MO_RELAXED);
@@ -339,6 +342,7 @@ prefix_apply(const prof_session_opts_t *o) {
 	return err;
 }
 
+/* Saves the values that o changes, then sets them. */
 static void
 values_apply(const prof_session_opts_t *o) {
 	session_assert_moving();
@@ -383,7 +387,7 @@ values_restore(void) {
 	}
 }
 
-/* The end and the session's number in one word, so that a deadline never ends another session. */
+/* Puts the end and the session's number into one word, so that it never ends another session. */
 static uint64_t
 deadline_make(uint64_t id, uint64_t seconds) {
 	assert(seconds <= MAX_SECONDS_LIMIT);
@@ -391,7 +395,7 @@ deadline_make(uint64_t id, uint64_t seconds) {
 	return ms << DEADLINE_ID_BITS | (id & ((UINT64_C(1) << DEADLINE_ID_BITS) - 1));
 }
 
-/* The monotonic time in ns; 0: none. */
+/* The monotonic time in ns at which the session ends; 0: it has no end. */
 static uint64_t
 deadline_ns(uint64_t deadline) {
 	return (deadline >> DEADLINE_ID_BITS) * NSTIME_PER_MSEC;
@@ -439,7 +443,10 @@ session_boot(void) {
 	return 0;
 }
 
-/* Owner of starting only; inside the gate. */
+/*
+ * The start itself, by the thread that moved the state to starting, inside the gate: boots the
+ * profiler, applies the options, resets if asked to, and switches sampling on. 0 or an errno.
+ */
 static int
 session_begin(const prof_session_opts_t *o, uint64_t id) {
 	assert(gate_is_entered(tls_get()) && tls_get()->inside > 0);
@@ -531,6 +538,7 @@ stop_error(int err) {
 	}
 }
 
+/* Writes the session's profile; 0, or an errno that stop may return. */
 static int
 session_dump(bool is_silent, char *told) {
 	if (prof_sys_prefix_is_empty()) {
@@ -664,8 +672,9 @@ prof_session_is_over(void) {
 }
 
 /*
- * A thread that was starting or stopping does not exist in the child, so that is undone. Called
- * inside the closed gate, where all short locks are free.
+ * Undoes a start or stop under way, whose thread does not exist in the child, and ends an active
+ * session unless prof_fork is inherit. Called inside the closed gate, where all short locks are
+ * free.
  */
 void
 prof_session_postfork_child(void) {

@@ -26,12 +26,12 @@ typedef enum {
 	prof_session_stopping
 } prof_session_state_t;
 
-/* What happens to profiling in a forked child. */
+/* Values of the option prof_fork: profiling in a forked child. */
 typedef enum {
-	/* what was configured at the start of the process goes on, a session does not */
+	/* profiling that was configured at the start of the process continues, a session does not */
 	prof_fork_auto,
-	prof_fork_inherit,
-	prof_fork_idle
+	prof_fork_inherit, /* profiling and a session continue */
+	prof_fork_idle     /* no samples are taken */
 } prof_fork_t;
 extern prof_fork_t opt_prof_fork;
 extern const char *const prof_fork_names[]; /* as the enum, then NULL */
@@ -39,49 +39,56 @@ extern const char *const prof_fork_names[]; /* as the enum, then NULL */
 /*
  * Starts a session. options is NULL or key:value pairs separated by commas: prefix,
  * sample_interval, reset, accum, max_seconds, final, and the thresholds by their short names.
- * Returns 0; EALREADY or EBUSY, depending on the state; EINVAL; ENOENT if the directory of the
- * prefix does not exist; ENOMEM. *why (why may be NULL) becomes a sentence about EINVAL and ENOENT.
+ * Returns 0; EALREADY or EBUSY, depending on the state; EINVAL, also if the directory of the prefix
+ * does not exist; or ENOMEM. *why (why may be NULL) becomes a sentence about EINVAL.
  */
 int prof_session_start(const char *options, const char **why);
-/* The same; *id becomes the number of the session, even if another one follows soon. */
+/* Like prof_session_start(); *id becomes the number of the session, unless none was begun. */
 int prof_session_begin(const char *options, const char **why, uint64_t *id);
 /* A number that no session has. */
 #define PROF_SESSION_NONE UINT64_MAX
-/* Writes the profile and becomes idle, even if it could not be written. id 0: any session. */
+/*
+ * Writes the profile and becomes idle, even if it could not be written. id 0: any session. Returns
+ * 0; EALREADY (no session), EBUSY or EPERM (another session), and then nothing is changed; or the
+ * errno of the write, EFAULT for an errno that has another meaning here or an empty prefix.
+ */
 int prof_session_stop(uint64_t id);
 /*
- * The same. told (PROF_TEXT_SIZE bytes or NULL) becomes the path of the profile, or why it could
- * not be written; "" if nothing was tried.
+ * Like prof_session_stop(). told (PROF_TEXT_SIZE bytes or NULL) becomes the path of the profile, or
+ * why it could not be written; "" if no write was tried.
  */
 int prof_session_stop_told(uint64_t id, char *told);
 /*
  * Changes values with or without a session: options as for start, without reset, accum and
- * final. 0, EINVAL or ENOENT.
+ * final. Returns 0, EINVAL or ENOENT (no session or no profiler to change), and then a sentence in
+ * *why.
  */
 int prof_session_set(const char *options, const char **why);
 
 prof_session_state_t prof_session_state(void);
+/* Whether the state is active or stopping. */
 bool prof_session_is_active(void);
 uint64_t prof_session_id(void);       /* number of this or the last session; 0 before the first */
 uint64_t prof_session_start_ns(void); /* UTC; 0 before the first */
-uint64_t prof_session_rejected(void); /* number of refused requests */
+uint64_t prof_session_rejected(void); /* number of starts and stops refused because of the state */
 
 /*
- * Ends a session whose time is over; outside all locks. Returns the ns until its end, UINT64_MAX:
- * none.
+ * Stops a session whose time is over; called without any lock. Returns the ns until the session's
+ * time is over, UINT64_MAX: no limit.
  */
 uint64_t prof_session_tick(void);
 /* Whether the session has a time limit that has passed; for heartbeats. */
 bool prof_session_is_over(void);
+/* In a forked child: ends a session as prof_fork says, and undoes a start or stop under way. */
 void prof_session_postfork_child(void);
 
 /* ---------------------------------------------------------------- the rules, on plain values */
 
-/* What a start, or a stop of session id (0: any), returns in a state: 0 or the errno. */
+/* The result of a start, or of a stop of session id (0: any), in a state: 0 or the errno. */
 int prof_session_may_start(prof_session_state_t state);
 int prof_session_may_stop(prof_session_state_t state, uint64_t current, uint64_t id);
 
-/* The options of a start or set, parsed. */
+/* The parsed options of a start or set; has_*: the option was given. */
 typedef struct {
 	const char *prefix;      /* NULL: not given; not NUL-terminated */
 	size_t prefix_len;
@@ -92,7 +99,7 @@ typedef struct {
 	bool has_reset;
 	bool reset;
 	bool has_accum;
-	bool accum;               /* what was allocated in all is counted too, as with prof_accum */
+	bool accum;               /* sums of all that was allocated are kept too, as with prof_accum */
 	bool has_metric;
 	bool has_max_seconds;
 	bool has_final;

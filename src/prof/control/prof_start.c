@@ -2,9 +2,10 @@
  * Starts the profiler: makes the site tables, then the modules above them, in two steps
  * (prof_start.h).
  *
- * Invariant: prof_is_booted() becomes true last, when all that samples need exists. Locks: none of
- * its own; the first step runs under the lock of boot or of a starting session. Called by
- * jemalloc_init.c at boot and by prof_session.c.
+ * Invariant: prof_is_booted() becomes true last in the first step, when all that samples need
+ * exists; the second step switches sampling on. Locks: none of its own; the first step runs under
+ * the lock of boot, or in the one thread that is starting a session. Called by jemalloc_init.c at
+ * boot and by prof_session.c.
  */
 #include "prof/control/prof_start.h"
 

@@ -4,7 +4,10 @@
 #ifndef PROF_START_H
 #define PROF_START_H
 
-/* Makes the site tables; called once, at boot with opt_prof or by the first session. */
+/*
+ * Makes the site tables, at boot with opt_prof or for the first session; does nothing if they
+ * exist. 0 or an errno.
+ */
 int prof_boot(void);
 /*
  * Starts log and sampling. Called without any lock, after the allocator can serve requests. Does

@@ -2,10 +2,10 @@
  * Dumps at an interval of allocated bytes, at a new maximum of mapped memory, on request, and at
  * the end of the process.
  *
- * Invariant: of each automatic kind at most one dump is pending; further ones that come due
- * meanwhile are merged into it. No lock: state is atomic, and none is held while a dump is written.
- * Called by prof.c (heartbeat, exit), pac through its hook, prof_signal.c, and ctl and
- * prof_request.c for dumps on request.
+ * Invariant: of each automatic kind at most one dump is pending, and further ones that come due
+ * meanwhile are merged into it; the next heartbeat of any thread retries it. No lock: state is
+ * atomic, and none is held while a dump is written. Called by prof.c (heartbeat, exit), pac through
+ * its hook, prof_signal.c, and ctl and prof_request.c for dumps on request.
  */
 #include "prof/trigger/prof_auto.h"
 
@@ -20,7 +20,7 @@
 
 static struct {
 	atomic_u64_t interval_bytes; /* bytes allocated since the last interval dump */
-	/* A dump of this kind came due while another profile was being written. */
+	/* A dump of this kind came due where it could not be written; the next heartbeat retries it. */
 	atomic_b_t interval_pending;
 	atomic_b_t gdump_pending;
 } autos;
@@ -65,7 +65,10 @@ prof_gdump_due(void) {
 	auto_dump(prof_kind_gdump, &autos.gdump_pending);
 }
 
-/* Several intervals passed at once give one dump. */
+/*
+ * Adds bytes to the count; true if an interval has passed. Several intervals that pass at once
+ * count as one.
+ */
 static bool
 interval_try_pass(uint64_t bytes) {
 	uint64_t interval = prof_interval_get();

@@ -17,7 +17,10 @@ void prof_gdump_due(void);
  * prof_dump().
  */
 int prof_mdump(const char *path);
-/* The same for requests from outside the process; is_confined and told are as in prof_dump_t. */
+/*
+ * Like prof_mdump(), for requests from outside the process; is_confined and told are as in
+ * prof_dump_t.
+ */
 int prof_mdump_told(const char *path, bool is_confined, char *told);
 /*
  * Ends the log and writes the final profile. signal is the signal that ends the process, 0 for

@@ -3,8 +3,8 @@
  *
  * Invariant: the signal that came is one word, and only the thread that set `is_taken` acts on it.
  * Locks: none. Everything that the handler calls is safe in a handler: it takes no lock that the
- * interrupted thread could hold. Called by prof.c at boot, exit and fork, by prof_control.c at
- * rounds of the profiler's thread.
+ * interrupted thread could hold. Called by prof.c at exit, by prof_control.c at boot, after fork,
+ * and in rounds of the profiler's thread or at heartbeats without that thread.
  */
 #include "prof/trigger/prof_signal.h"
 
@@ -19,7 +19,7 @@
 #include "prof/trigger/prof_auto.h"
 #include "util/assert.h"
 
-/* Time a program has for setting its own actions before SIGINT is looked at. */
+/* Time in ns that a program has for setting its own action before our handler of SIGINT is set. */
 #define SETTLE_NS (NSTIME_PER_SEC / 4)
 /*
  * Longest time in ns that an interrupted thread waits in the handler. It is bounded because the
@@ -27,12 +27,12 @@
  */
 #define PARK_NS (2 * NSTIME_PER_SEC)
 /*
- * A second signal within this time of the first is taken for its echo: timeout(1) signals its child
- * and then the group that contains the child, service managers send SIGHUP after SIGTERM, and
- * shells pass on what their terminal sends to all.
+ * A second signal within this time (ns) of the first is taken for its echo and ignored: timeout(1)
+ * signals its child and then the group that contains the child, service managers send SIGHUP after
+ * SIGTERM, and shells pass on what their terminal sends to all.
  */
 #define ECHO_NS NSTIME_PER_SEC
-/* Time between two attempts of a handler that interrupted the allocator. */
+/* Time in ns between two attempts of a handler that interrupted the allocator. */
 #define RETRY_NS NSTIME_PER_MSEC
 
 bool opt_prof_final_signals;
@@ -42,11 +42,11 @@ static const int deadly[] = {SIGTERM, SIGHUP, SIGINT};
 
 static struct {
 	atomic_u32_t due;        /* the signal that came; 0: none */
-	atomic_u64_t due_ns;     /* time of its arrival; set before `due` */
+	atomic_u64_t due_ns;     /* monotonic time of its arrival; set before `due` */
 	atomic_b_t is_taken;     /* a thread acts on it */
 	atomic_u32_t exit;       /* one of the EXIT_ words below */
-	atomic_b_t is_looking;   /* held by the one thread that looks at the actions */
-	atomic_b_t wants_int;    /* SIGINT has not been looked at yet */
+	atomic_b_t is_looking;   /* held by the one thread that examines the actions */
+	atomic_b_t wants_int;    /* the action of SIGINT has not been examined yet (SETTLE_NS) */
 	/* number of signals that did not end the process; waiting threads sleep on it */
 	atomic_u32_t survived;
 	atomic_b_t is_passed;    /* the profile is written, so any further signal ends the process */
@@ -54,10 +54,11 @@ static struct {
 	atomic_b_t came_meanwhile; /* that signal arrived during the change */
 	/* pid of this process; a child of vfork runs in our memory with another one */
 	atomic_u32_t pid;
-	uint64_t boot_ns;
+	uint64_t boot_ns;        /* monotonic time of boot */
 	int timer;               /* timer that sends the signal again; 0: not made */
 } sig;
 
+/* Exit has not begun; it is writing its final profile; it has written that profile. */
 enum { EXIT_FAR, EXIT_WRITES, EXIT_HAS_WRITTEN };
 
 static void on_signal(int number, siginfo_t *info, void *context);
@@ -76,8 +77,8 @@ action_is_ours(const struct sigaction *a) {
 }
 
 /*
- * Repeats until the old action is ours or the default: a program that sets its own action at the
- * same moment gets it back.
+ * Installs our handler. If the program sets its own action at the same moment, restores that:
+ * repeats until the action that was replaced is ours or the default.
  */
 static void
 action_exchange(int number) {
@@ -160,7 +161,10 @@ signal_act(bool in_handler) {
 	actions_look();
 }
 
-/* Either we see that exit has begun, or exit sees that we have taken the signal. */
+/*
+ * Sets is_taken if a signal is due, no thread acts on it, and exit has not begun. Either we see
+ * that exit has begun, or exit sees is_taken and waits.
+ */
 static bool
 signal_try_take(void) {
 	if (atomic_load_u32(&sig.due, MO_ACQUIRE) == 0
@@ -191,6 +195,12 @@ handler_park(uint32_t survived) {
 	}
 }
 
+/*
+ * Acts on the noted signal in the handler. The profiler's thread is woken and this thread waits for
+ * it; without that thread, or if it does not act in time, the handler writes the profile itself. If
+ * it interrupted the allocator or a fork it does not wait: without the profiler's thread a timer
+ * repeats the signal.
+ */
 static void
 handler_act(void) {
 	uint32_t survived = atomic_load_u32(&sig.survived, MO_ACQUIRE);
@@ -213,6 +223,7 @@ handler_act(void) {
 	}
 }
 
+/* Stores the signal as the one that is due; false if there is one already. */
 static bool
 signal_try_note(int number) {
 	assert(number > 0);
@@ -262,6 +273,7 @@ prof_signal_is_due(void) {
 	return atomic_load_u32(&sig.due, MO_RELAXED) != 0 || atomic_load_b(&sig.wants_int, MO_RELAXED);
 }
 
+/* Installs our handler for each deadly signal whose action is the default; one thread at a time. */
 static void
 actions_look(void) {
 	if (atomic_exchange_b(&sig.is_looking, true, MO_ACQUIRE)) {

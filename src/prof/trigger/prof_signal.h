@@ -24,11 +24,13 @@
 
 extern bool opt_prof_final_signals;
 
+/* Installs the handlers for SIGTERM and SIGHUP, if opt_prof_final_signals is set. */
 void prof_signal_boot(void);
 /* Whether there is something to do for prof_signal_tick(). */
 bool prof_signal_is_due(void);
 /*
- * Acts on a signal; called outside the gate without locks. Does not return if the signal is deadly.
+ * Acts on a signal and installs missing handlers; called outside the gate without locks. Does not
+ * return if the signal ends the process.
  */
 void prof_signal_tick(void);
 /*
@@ -38,10 +40,11 @@ void prof_signal_tick(void);
  */
 void prof_signal_exit_begin(void);
 void prof_signal_exit_end(void);
+/* In a forked child: forgets a signal that arrived at the parent. */
 void prof_signal_postfork_child(void);
 
 /*
- * Makes the profiler's thread look at once; false if there is none. Called in signal handlers.
+ * Wakes the profiler's thread; false if there is none. Called in signal handlers.
  * prof_control_wire() fills it.
  */
 extern bool (*prof_signal_wake_hook)(void);

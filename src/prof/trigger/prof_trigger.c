@@ -2,11 +2,13 @@
  * Writes automatic profiles when a threshold is reached: allocated bytes, a large request, live
  * memory, time (prof_trigger.h).
  *
- * Invariant: each crossing is handled by exactly one thread, the one whose compare-and-swap
- * succeeds; no thread waits for another. A profile that came due while another was written stays
- * pending, by kind, and is retried at the next heartbeat. Locks: `prof_trigger`, short, only for
- * changes of the settings. Called by prof.c at heartbeats, by imalloc.c for large requests, by
- * prof_control.c for the timer, by ctl_prof.c and prof_session.c for settings, and by prof_auto.c.
+ * Threads add their bytes at heartbeats. Live memory is read only if an upper bound passes the
+ * mark, and for at most 1/READ_SHARE of the time. Invariant: each crossing is handled by exactly
+ * one thread, the one whose compare-and-swap succeeds; no thread waits for another. A profile that
+ * came due while another was written stays pending, by kind, and is retried at the next heartbeat.
+ * Locks: `prof_trigger`, short, only for changes of the settings. Called by prof.c at heartbeats,
+ * by imalloc.c for large requests, by prof_control.c for the timer, by ctl_prof.c and
+ * prof_session.c for settings, and by prof_auto.c.
  */
 #include "prof/trigger/prof_trigger.h"
 
@@ -56,23 +58,23 @@ static struct {
 	atomic_u64_t thresholds[prof_threshold_n];
 	atomic_u32_t metric;
 	atomic_b_t is_armed;         /* heartbeats have something to do */
-	atomic_b_t has_pending;
+	atomic_b_t has_pending;      /* some element of pending may be set */
 	atomic_u64_t pending[prof_kind_n]; /* value to report, 0: none */
-	atomic_u64_t alloc_bytes;    /* allocated bytes since it last fired */
+	atomic_u64_t alloc_bytes;    /* allocated bytes since the alloc trigger fired last */
 	/* Live memory above a mark ("high water"). */
 	/* live bytes at the last read; prof_trigger_rearm() sets the start value */
 	atomic_u64_t base;
-	atomic_u64_t since;          /* bytes allocated since */
-	atomic_u64_t next_look_ns;
-	/* this and the next two: only by the thread that holds is_looking */
-	uint64_t last_look_ns;
+	atomic_u64_t since;          /* bytes allocated since that read */
+	atomic_u64_t next_look_ns;   /* monotonic time before which live memory is not read */
+	/* this and the next two are used only by the thread that holds is_looking */
+	uint64_t last_look_ns;       /* monotonic time at which the last read ended */
 	int64_t credit;              /* ns that may be spent on reads */
 	uint64_t look_ns;            /* estimated cost of one read in ns */
-	atomic_b_t is_looking;
+	atomic_b_t is_looking;       /* held by the one thread that reads live memory */
 	atomic_u64_t mark;           /* level of the last profile, 0: none */
 	atomic_u64_t seen;           /* level of the last crossing, also if no profile was written */
 	/* Timer. */
-	atomic_u64_t timer_last_ns;  /* 0: begins at the next look */
+	atomic_u64_t timer_last_ns;  /* time of the last firing; 0: the next timer_tick() begins it */
 } trig = {.mtx = MUTEX_INITIALIZER("prof_trigger", WITNESS_RANK_PROF_MISC)};
 
 static uint64_t
@@ -154,7 +156,8 @@ watch_from(size_t min, bool strict) {
 }
 
 /*
- * Publishes what follows from the settings in one step, so that of two changes the later one wins.
+ * Derives is_armed and the allocator's limits from the settings and publishes them in one step, so
+ * that of two changes the later one holds.
  */
 static void
 trigger_arm(void) {
@@ -274,7 +277,7 @@ prof_trigger_ndumps(void) {
 
 /* ---------------------------------------------------------------- firing */
 
-/* Writes the profile after prof_keep_try_turn() has permitted it. */
+/* Writes the profile after prof_keep_try_turn() has permitted it; EBUSY returns the permission. */
 static int
 trigger_dump(const prof_keep_turn_t *turn, const char *metric, uint64_t value) {
 	assert(turn->kind < prof_kind_n);
@@ -412,7 +415,7 @@ static void
 highwater_dump(const prof_keep_turn_t *turn, uint64_t mark, uint64_t level) {
 	assert(level > mark);
 	if (!atomic_cas_strong_u64(&trig.mark, &mark, level, MO_RELAXED, MO_RELAXED)) {
-		prof_keep_release(turn); /* rearmed meanwhile, so it is looked at again */
+		prof_keep_release(turn); /* rearmed meanwhile, so the next heartbeat reads again */
 		return;
 	}
 	store(&trig.seen, level);
@@ -421,6 +424,7 @@ highwater_dump(const prof_keep_turn_t *turn, uint64_t mark, uint64_t level) {
 	}
 }
 
+/* Writes a profile of a level that has crossed the mark, or counts it as suppressed. */
 static void
 highwater_crossed(uint64_t mark, uint64_t level) {
 	assert(atomic_load_b(&trig.is_looking, MO_RELAXED));
@@ -429,7 +433,8 @@ highwater_crossed(uint64_t mark, uint64_t level) {
 		highwater_dump(&turn, mark, level);
 	} else if (level >= highwater_next(load(&trig.seen))) {
 		/*
-		 * Counted once for each step; if the level is still as high after the gap, it is written.
+		 * Counted once for each step. If the level is still as high when the gap is over, its
+		 * profile is written.
 		 */
 		store(&trig.seen, level);
 		prof_keep_suppress();
@@ -446,7 +451,10 @@ look_learn(uint64_t ns) {
 	trig.look_ns = ns < most ? ns : most;
 }
 
-/* Returns the earliest time of the next read, after one that lasted from `now` to `end`. */
+/*
+ * Charges a read that lasted from `now` to `end` to the credit, and returns the earliest monotonic
+ * time of the next read.
+ */
 static uint64_t
 look_paid(uint64_t now, uint64_t end) {
 	assert(atomic_load_b(&trig.is_looking, MO_RELAXED));
@@ -459,6 +467,7 @@ look_paid(uint64_t now, uint64_t end) {
 	return trig.credit >= 0 ? 0 : end + (uint64_t)-trig.credit * READ_SHARE;
 }
 
+/* Reads live memory, stores the new upper bound, and handles a crossing; needs is_looking. */
 static void
 highwater_look(prof_metric_t metric, uint64_t now) {
 	assert(metric < prof_metric_n);

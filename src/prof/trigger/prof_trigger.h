@@ -27,10 +27,10 @@ typedef enum {
 } prof_threshold_t;
 
 typedef enum {
-	prof_metric_allocated,
-	prof_metric_active,
-	prof_metric_resident,
-	prof_metric_rss,
+	prof_metric_allocated, /* bytes that the user's code holds (prof_figures_live) */
+	prof_metric_active,    /* pages in use */
+	prof_metric_resident,  /* the allocator's own estimate of memory in use */
+	prof_metric_rss,       /* resident bytes of the process, by the kernel */
 	prof_metric_n
 } prof_metric_t;
 extern const char *const prof_metric_names[]; /* as the enum, then NULL */
@@ -39,10 +39,12 @@ extern const char *const prof_metric_names[]; /* as the enum, then NULL */
 extern uint64_t opt_prof_thresholds[prof_threshold_n];
 extern prof_metric_t opt_prof_highwater_metric;
 
+/* Stores the options as thresholds and arms the triggers. */
 void prof_trigger_boot(void);
 
 /* Short names as in the options of a session: "alloc", "large" and so on, then NULL. */
 extern const char *const prof_threshold_names[];
+/* Setting a threshold or the metric starts its count, mark or timer anew. */
 uint64_t prof_threshold_get(prof_threshold_t t);
 void prof_threshold_set(prof_threshold_t t, uint64_t value);
 prof_metric_t prof_threshold_metric_get(void);
@@ -53,7 +55,7 @@ int prof_metric_by_name(const char *name, size_t len, prof_metric_t *out); /* 0 
 void prof_trigger_rearm(void);
 /* Starts all counts anew at the beginning of a session. */
 void prof_trigger_restart(void);
-/* A forked child counts for itself. */
+/* In a forked child: starts all counts anew. */
 void prof_trigger_postfork_child(void);
 
 extern HIDDEN atomic_zu_t prof_trigger_large_min;
@@ -66,20 +68,21 @@ ALWAYS_INLINE size_t
 prof_trigger_large_bytes(void) {
 	return atomic_load_zu(&prof_trigger_large_min, MO_RELAXED);
 }
+/* Writes a profile of kind l if size reaches the threshold; called after the request is served. */
 void prof_trigger_large(size_t size);
 
 /* Called at heartbeats with the bytes allocated since the last one. */
 void prof_trigger_heartbeat(uint64_t bytes);
 /*
  * Called by the profiler's thread; also handles what depends on time alone. Returns the ns until it
- * must be called again. Without that thread heartbeats look at the timer.
+ * must be called again. Without that thread heartbeats check the timer.
  */
 uint64_t prof_trigger_tick(void);
 /* Whether a setting needs the profiler's thread. */
 bool prof_trigger_wants_thread(void);
 /* Called after each change of a threshold or of a session's state; prof_control_wire() fills it. */
 extern void (*prof_trigger_changed_hook)(void);
-/* Tells whether the profiler's thread runs; prof_control_wire() fills it. */
+/* Returns whether the profiler's thread runs; prof_control_wire() fills it. */
 extern bool (*prof_trigger_has_thread_hook)(void);
 
 /*
@@ -98,9 +101,10 @@ typedef struct {
 	bool (*is_on)(void);                        /* whether automatic profiles are wanted */
 	uint64_t (*read)(prof_metric_t metric);     /* in bytes */
 	int (*dump)(prof_kind_t kind, const char *metric, uint64_t value);
-	/* whether the profiler's thread looks after the timer */
+	/* whether the profiler's thread runs, which then serves the timer */
 	bool (*has_thread)(void);
 } prof_trigger_hooks_t;
+/* The hooks of the library, and the pointer to the hooks in use. */
 extern const prof_trigger_hooks_t prof_trigger_hooks_real;
 extern const prof_trigger_hooks_t *prof_trigger_hooks;
 
