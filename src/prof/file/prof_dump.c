@@ -1,12 +1,13 @@
 /*
- * Writes one profile. The steps: wait for the dump in progress; copy the site tables and the
- * statistics inside the fork gate; format and write outside of it; record the outcome; call the
- * user's dump hook.
+ * Writes one profile. The steps: wait for the dump in progress, or return EBUSY; check the limits
+ * (prof_keep); copy the site tables and the statistics inside the fork gate; format and write
+ * outside of it; record the outcome; call the user's dump hook. After FAILS_BEFORE_BACKOFF failures
+ * in a row, automatic dumps wait longer and longer before the next attempt.
  *
  * Invariant: dumper's buffers and file are in use only while dumper.mtx is held; outside of a dump
  * dumper.file.fd is -1 and the snapshot is empty. Locks: prof_dump, held for long and outside the
- * gate; prof_known, a leaf, for the last outcome. Called by prof_auto.c, prof_trigger.c and
- * prof_session.c.
+ * gate; prof_known, a leaf, for the last outcome. Called by prof_auto.c, prof_trigger.c,
+ * prof_session.c and prof_request.c.
  */
 #include "prof/file/prof_dump.h"
 
@@ -36,6 +37,7 @@ atomic_u64_t prof_dump_session_begin_ns;
 
 /* Failed automatic dumps in a row after which the wait before the next attempt starts to double. */
 #define FAILS_BEFORE_BACKOFF 3
+/* Longest such wait in ns. */
 #define BACKOFF_MAX_NS (UINT64_C(60) * NSTIME_PER_SEC)
 
 #define MAPS_BUF 8192
@@ -45,7 +47,7 @@ atomic_u64_t prof_dump_session_begin_ns;
 #define PAIR_SLOTS_LG 6
 /* Frames that are written after one check of the room left in the buffer. */
 #define FRAMES_AT_ONCE 64
-/* Items between the one that is written and the one whose first bytes are fetched. */
+/* Number of items by which prefetching is ahead of writing, and the bytes of a site it fetches. */
 #define FETCH_AHEAD 4
 #define FETCH_BYTES 384u
 
@@ -70,10 +72,10 @@ static LARGE_DATA struct {
 	prof_writer_t writer;
 	prof_snap_t snap;
 	pair_text_t pairs[1u << PAIR_SLOTS_LG]; /* of this dump, by their counts */
-	prof_figures_t figures;
+	prof_figures_t figures;  /* size of the heap when the tables were copied */
 	uint32_t last_module;    /* last history record of loaded objects when the dump began */
-	bool has_shadows;        /* and whether any of them lies where another one lay */
-	uint64_t now_ns;
+	bool has_shadows;        /* an object was loaded where an unloaded one lay (module_history) */
+	uint64_t now_ns;         /* start of the dump, UTC */
 	unsigned fails;          /* failed automatic dumps in a row */
 	uint64_t retry_ns;       /* monotonic time before which no automatic dump is tried */
 	char maps[MAPS_BUF];
@@ -239,6 +241,7 @@ pair_is_of(const pair_text_t *p, const prof_counts_t *c) {
 	    | (c->est ^ p->counts.est)) == 0;
 }
 
+/* The slot of these counts in the cache of texts; a pair that differs replaces the one there. */
 static pair_text_t *
 pair_slot(const prof_counts_t *c) {
 	uint64_t mixed = (c->objs + c->bytes * 3 + c->est * 5) * UINT64_C(0x9e3779b97f4a7c15);
@@ -575,6 +578,7 @@ is_automatic(const prof_dump_t *d) {
 	return d->kind != prof_kind_manual && d->kind != prof_kind_session;
 }
 
+/* Copies the path, made absolute if it fits, to a buffer of PROF_PATH_SIZE bytes. */
 static void
 path_remember(char *to, const char *path) {
 	mutex_assert_owner(&known.mtx);
@@ -609,6 +613,10 @@ is_given_up(void) {
 	return exit_tid != 0 && exit_tid != (uint32_t)os_tid();
 }
 
+/*
+ * Counts a failed dump. An automatic one is reported once per series of failures, aborts if
+ * prof_abort is set, and delays the next automatic dump.
+ */
 static void
 outcome_bad(const prof_dump_t *d, int err, bool was_open) {
 	if (unlikely(is_given_up())) {
@@ -649,6 +657,7 @@ error_text_locked(char *buf, size_t size) {
 	    known.last_failed, (unsigned long long)known.last_written);
 }
 
+/* Stores the outcome for mallctl and d->told, and passes a written file to prof_keep. */
 static void
 outcome(const prof_dump_t *d, int err, bool was_open) {
 	mutex_assert_owner(&dumper.mtx);
@@ -683,7 +692,7 @@ outcome(const prof_dump_t *d, int err, bool was_open) {
 	}
 }
 
-/* The plural s is left out for the number 1. */
+/* Prints the leak summary of the snapshot, if it is not empty, and sets d->found_leak. */
 static void
 print_leak(prof_dump_t *d, const prof_snap_t *snap) {
 	mutex_assert_owner(&dumper.mtx);

@@ -2,8 +2,9 @@
  * Writes one profile: copies the site tables, then formats, then writes.
  *
  * The lock keeps dumps apart from each other. It is held while files are written and therefore
- * outside the fork gate. No allocating thread waits for it: an automatic dump that finds it taken
- * is left out, because the dump in progress has nearly the same content.
+ * outside the fork gate. No allocating thread waits for it: an automatic dump that finds it held
+ * returns EBUSY, and its caller (prof_auto, prof_trigger) retries it at the next heartbeat. Only a
+ * dump that the user asked for, the dump of a session and the final one wait.
  */
 #ifndef PROF_DUMP_H
 #define PROF_DUMP_H
@@ -33,7 +34,9 @@ typedef struct {
 } prof_dump_t;
 
 /*
- * Returns 0 or the errno of the call that failed; EBUSY if another dump runs and may_wait is false.
+ * Returns 0 or the errno of the call that failed; EBUSY if another dump runs and may_wait is false,
+ * if called from the dump hook, or if another thread is ending the process; EAGAIN if a limit
+ * (prof_keep) or the wait after failures forbids an automatic dump.
  */
 int prof_dump(prof_dump_t *d);
 
@@ -54,6 +57,7 @@ void prof_dump_last_error(char *buf, size_t size);
 void prof_dump_last_path(char *buf, size_t size);
 void prof_dump_mutex_read(mutex_prof_data_t *out);
 void prof_dump_mutex_reset(void);
+/* In a forked child: drops the dump of another thread, without touching its temporary file. */
 void prof_dump_postfork_child(void);
 
 #endif /* PROF_DUMP_H */

@@ -11,8 +11,9 @@
  * file that has the name and first line of a profile is removed, and numbers are checked before
  * use.
  *
- * Locks: the caller's prof_dump lock, for writing and for the static buffers. Called by
- * prof_dump.c and, for limits and gaps, by prof_trigger.c, prof_auto.c and ctl_prof.c.
+ * Locks: the caller's prof_dump lock, for writing and for the static buffers. Called by prof_dump.c
+ * before and after each file and, for limits and gaps, by prof_trigger.c, prof_auto.c, ctl_prof.c
+ * and prof_request.c.
  */
 #include "prof/file/prof_keep.h"
 
@@ -48,9 +49,9 @@ enum { STATE_FREE, STATE_CLAIMED, STATE_READY };
 
 /* The table that the processes of a family share. */
 typedef struct {
-	atomic_u64_t order;
-	uint64_t birth_ns; /* time of creation: older files are of earlier processes */
-	atomic_u32_t n_used; /* slots from this index on were never used */
+	atomic_u64_t order;    /* order of the next file */
+	uint64_t birth_ns;     /* UTC of creation: older files are of earlier processes */
+	atomic_u32_t n_used;   /* slots from this index on were never used */
 	atomic_u32_t has_told; /* one of the processes has reported that the limit is used up */
 	char rest[HEAD_BYTES - 24];
 	prof_kept_t files[TABLE_FILES];
@@ -69,9 +70,9 @@ static struct {
 	atomic_u32_t policy;
 	/* the user has set the limit, so it holds for kinds i and u too */
 	atomic_b_t given[prof_keep_n];
-	atomic_u64_t suppressed;
-	atomic_u64_t overlapped;
-	atomic_u64_t last_ns[prof_kind_n]; /* time of the last profile of each kind */
+	atomic_u64_t suppressed; /* profiles left out, without those of overlapped */
+	atomic_u64_t overlapped; /* profiles that came due while another one was written */
+	atomic_u64_t last_ns[prof_kind_n]; /* monotonic time of the last profile of each kind */
 	table_t *table;    /* NULL: not made yet */
 } kept = {.limits = {{1000}, {100}, {UINT64_C(1) << 30}}};
 
@@ -197,6 +198,7 @@ prof_keep_counts(prof_kind_t kind) {
 	    || prof_keep_governs(kind, prof_keep_max_bytes);
 }
 
+/* One bit for each kind to which the limit applies. */
 static uint32_t
 kinds_of(prof_keep_limit_t limit) {
 	assert(limit < prof_keep_n);
@@ -290,6 +292,7 @@ place_next(size_t *i, uint64_t *word) {
 	return NULL;
 }
 
+/* Claims a free slot; NULL if there is none. */
 static prof_kept_t *
 place_claim(void) {
 	for (uint32_t i = 0; i < TABLE_FILES && kept.table != NULL; i++) {
@@ -337,7 +340,7 @@ others_add(others_t *o, prof_kind_t kind, uint64_t bytes) {
 	o->bytes[kind] += bytes;
 }
 
-/* Enters a file. If there is no slot the file stays on disk for good and is counted. */
+/* Enters a file into a slot. Without a slot the file is counted in scan.loose and never removed. */
 static void
 place_add(const char *path, prof_kind_t kind, uint64_t bytes, uint64_t live, prof_file_id_t id) {
 	assert(path[0] == '/');
@@ -370,7 +373,7 @@ places_look(void) {
 	}
 }
 
-/* ---------------------------------------------------------------- what lies there from before */
+/* ---------------------------------------------------------------- files of earlier processes */
 
 static bool
 table_has(const prof_file_id_t *id) {
@@ -385,8 +388,8 @@ table_has(const prof_file_id_t *id) {
 }
 
 /*
- * A file of this process or its family may have the same time stamp as the table, because the clock
- * of the file system is coarse.
+ * Whether an earlier process wrote the file. A file of this process or its family may have the same
+ * time stamp as the table, because the clock of the file system is coarse.
  */
 static bool
 is_from_before(const prof_file_id_t *id) {
@@ -441,7 +444,7 @@ scan_update(bool again) {
 	sys_dir_each(scan.path, scan.buf, sizeof(scan.buf), scan_entry, scan.prefix + scan.dir_len);
 }
 
-/* ---------------------------------------------------------------- what stays */
+/* ---------------------------------------------------------------- removing files */
 
 static uint64_t
 others_sum(const others_t *o, prof_keep_limit_t limit) {
@@ -507,6 +510,7 @@ order_try_read(const prof_kept_t *f, uint32_t kinds, uint64_t *order) {
 	return word_is_ready(word) && is_of_kinds(f, kinds);
 }
 
+/* Finds the first, the newest and the peak file of these kinds; see judged_t. */
 static judged_t
 judge(const prof_kept_t *files, size_t n, uint32_t kinds) {
 	judged_t j = {UINT64_MAX, 0, UINT64_MAX, 0, 0};
@@ -589,6 +593,7 @@ victim_try_remove(prof_keep_limit_t limit) {
 	return true;
 }
 
+/* Whether files that we must not remove use up the limit alone. */
 static bool
 is_full(prof_kind_t kind, prof_keep_limit_t limit) {
 	uint64_t max = prof_keep_get(limit);
@@ -637,7 +642,7 @@ prof_keep_written(const char *path, prof_kind_t kind, uint64_t bytes, uint64_t l
 	if (!limit_try_find(&limit)) {
 		return;
 	}
-	/* The sums were of known files; now look at what is really there. */
+	/* The sums were those of known files; checks now which of them still exist. */
 	places_look();
 	scan_update(fixed_sum(limit) > 0);
 	unsigned i = 0;

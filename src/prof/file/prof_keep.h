@@ -29,12 +29,12 @@ extern const char *const prof_keep_policy_names[]; /* as the enum, then NULL */
 
 typedef enum {
 	prof_keep_min_gap_ms,
-	prof_keep_max_files,    /* 0: no limit; the same for max_bytes */
+	prof_keep_max_files,    /* 0: no limit, as for max_bytes */
 	prof_keep_max_bytes,
 	prof_keep_n
 } prof_keep_limit_t;
 
-/* Options, read by prof_keep_boot(). */
+/* Options: the values that prof_keep_boot() starts with. */
 extern uint64_t opt_prof_dump_min_gap_ms;
 extern uint64_t opt_prof_dump_max_files;
 extern uint64_t opt_prof_dump_max_bytes;
@@ -42,12 +42,15 @@ extern prof_keep_policy_t opt_prof_dump_keep;
 /* Whether the user set the limit, so that it holds for jemalloc's automatic kinds too. */
 extern bool opt_prof_dump_given[prof_keep_n];
 
+/* Stores the options as limits and policy. */
 void prof_keep_boot(void);
 /* Maps the table as soon as profiles may be written, so that children forked later share it. */
 void prof_keep_prepare(void);
 
+/* Read and set a limit; one that was set holds for jemalloc's automatic kinds too. */
 uint64_t prof_keep_get(prof_keep_limit_t limit);
 void prof_keep_set(prof_keep_limit_t limit, uint64_t value);
+/* The policy by its name in prof_keep_policy_names. */
 const char *prof_keep_policy_get(void);
 int prof_keep_policy_set(const char *name); /* 0 or EINVAL */
 
@@ -63,16 +66,17 @@ typedef struct {
 } prof_keep_turn_t;
 
 /*
- * Whether a profile of this kind may be written now; if so, its gap begins. If not, it is too soon,
- * and the caller records that with prof_keep_suppress(). prof_keep_release() restores the previous
- * gap if no profile was written, unless another permission was given meanwhile.
+ * Whether a profile of this kind may be written now; if so, *turn is the permission and the kind's
+ * gap begins. If not, it is too soon, and the caller records that with prof_keep_suppress().
+ * prof_keep_release() restores the previous gap if no profile was written, unless another thread
+ * got a permission meanwhile.
  */
 bool prof_keep_try_turn(prof_kind_t kind, uint64_t now_ns, prof_keep_turn_t *turn);
 void prof_keep_release(const prof_keep_turn_t *turn);
 void prof_keep_suppress(void);
 /*
- * Counts a profile that came due while another was written. It is pending, and the retry takes it
- * out of the count again.
+ * Counts a profile that came due while another was written and is pending. Its retry subtracts it
+ * again.
  */
 void prof_keep_overlap(void);
 void prof_keep_overlap_retry(void);

@@ -62,9 +62,9 @@ static LARGE_BSS struct {
 	/* Owned by the thread that writes (state log_dumping): */
 	prof_file_t file;
 	prof_writer_t writer;
-	htab_t threads;         /* maps a tdata or site to its number plus one */
-	htab_t stacks;
-	int table_err;
+	htab_t threads;         /* maps a tdata to its number plus one */
+	htab_t stacks;          /* maps a site to its number plus one */
+	int table_err;          /* last errno of these tables; 0: none */
 } alog = {.mtx = MUTEX_INITIALIZER("prof_log", WITNESS_RANK_PROF_LOG)};
 
 bool
@@ -162,8 +162,9 @@ table_free(void *opaque, void *p, size_t size) {
 	meta_free(p, size);
 }
 
+/* Assigns the next number to a key that has none; an error goes to table_err. */
 static void
-number_give(htab_t *h, const void *key) {
+number_assign(htab_t *h, const void *key) {
 	if (htab_find(h, key) == NULL) {
 		int err = htab_insert(h, (void *)(uintptr_t)key, (void *)(htab_count(h) + 1));
 		alog.table_err = err != 0 ? err : alog.table_err;
@@ -201,10 +202,10 @@ numbers_make(const log_chunk_t *c) {
 		return alog.table_err;
 	}
 	for (const log_rec_t *r = rec_next(&c, &i); r != NULL; r = rec_next(&c, &i)) {
-		number_give(&alog.threads, r->alloc->tdata);
-		number_give(&alog.threads, r->freed->tdata);
-		number_give(&alog.stacks, r->alloc->site);
-		number_give(&alog.stacks, r->freed->site);
+		number_assign(&alog.threads, r->alloc->tdata);
+		number_assign(&alog.threads, r->freed->tdata);
+		number_assign(&alog.stacks, r->alloc->site);
+		number_assign(&alog.stacks, r->freed->site);
 	}
 	if (alog.table_err != 0) {
 		htab_destroy(&alog.threads);
@@ -356,7 +357,10 @@ chunks_free(log_chunk_t *c) {
 	}
 }
 
-/* Inside the gate for what takes locks, outside of it while writing. */
+/*
+ * Numbers and writes the records; 0 or an errno. Inside the gate for what takes locks, outside of
+ * it while writing.
+ */
 static int
 log_finish(log_chunk_t *chunks, uint64_t duration) {
 	struct tls_s *t = tls_get();

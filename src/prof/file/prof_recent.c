@@ -1,5 +1,6 @@
 /*
  * The list of recent samples (experimental.prof_recent): entries in metadata memory, linked by age.
+ * A new entry beyond the limit drops the oldest one.
  *
  * Invariant: an entry with rec != NULL and its sample refer to each other (recent_check). Locks:
  * `prof_recent_alloc` protects the list; `prof_recent_dump` is held while the list is printed,

@@ -2,10 +2,11 @@
  * Names of profile files, and opening, writing and closing them (prof_sys.h).
  *
  * Invariant: a name that exists is never overwritten, unless the user gave the path; a profile gets
- * its name only when all of it has been written. Locks: `prof_prefix`, a leaf, for the prefix;
- * sequence numbers are atomic. Large buffers are in the caller's prof_file_t, not on the stack,
- * because a dump may run on a very small one. Called by prof_dump.c, prof_log.c and, for the
- * prefix, by prof.c and prof_session.c.
+ * its name only when all of it has been written, unless it must be written in place (prof_sys.h).
+ * Locks: `prof_prefix`, a leaf, for the prefix; sequence numbers are atomic. Large buffers are in
+ * the caller's prof_file_t, because a dump may run on a very small stack. Called by prof_dump.c and
+ * prof_log.c for files, by prof_keep.c for names of files, and for the prefix by prof.c,
+ * prof_session.c and the triggers.
  */
 #include "prof/file/prof_sys.h"
 
@@ -40,9 +41,9 @@
 static LARGE_BSS struct {
 	mutex_t mtx;
 	char prefix[PROF_PREFIX_MAX + 1];
-	atomic_u64_t seq;
-	atomic_u64_t temp_seq;
-	atomic_u64_t kseq[prof_kind_n];
+	atomic_u64_t seq;               /* next number of a profile of any kind */
+	atomic_u64_t temp_seq;          /* next number of a temporary file */
+	atomic_u64_t kseq[prof_kind_n]; /* next number of each kind */
 } names = {.mtx = MUTEX_INITIALIZER("prof_prefix", WITNESS_RANK_PROF_MISC)};
 
 static const struct {
@@ -313,7 +314,7 @@ signals_block(prof_file_t *f) {
 	pthread_sigmask(SIG_BLOCK, &block, &f->old_mask);
 }
 
-/* Removes the signals that our own writing raised, then restores the mask. */
+/* Consumes the pending signals that our own writing raised, then restores the mask. */
 static void
 signals_restore(prof_file_t *f) {
 	static const struct timespec now = {0, 0};

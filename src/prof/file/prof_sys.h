@@ -37,21 +37,25 @@ const char *prof_kind_name(prof_kind_t kind);
 bool prof_sys_prefix_fits(const char *prefix, size_t len);
 /* Whether the directory of the prefix exists. Only during boot, before a prefix is set. */
 bool prof_sys_prefix_has_dir(const char *prefix);
-/* Stores the prefix, made absolute. EINVAL if it is too long for any name. "" stays as it is. */
+/*
+ * Stores the prefix, made absolute unless it is "" or would become too long. 0, or EINVAL if it is
+ * too long for any name.
+ */
 int prof_sys_prefix_set(const char *prefix);
 /* Copies the prefix into buf of PROF_PREFIX_MAX + 1 bytes. */
 void prof_sys_prefix_get(char *buf, size_t size);
+/* Whether the prefix is "", so that no name can be made from it; takes no lock. */
 bool prof_sys_prefix_is_empty(void);
 
 /* The parts of a name other than prefix, pid and sequence number. */
 typedef struct {
 	prof_kind_t kind;
-	uint64_t kseq;
+	uint64_t kseq;      /* number among the files of this kind */
 	uint64_t begin_ns;  /* start of the dump or of the session, ns since 1970 (UTC) */
 	uint64_t end_ns;    /* end of the session; 0: not a session */
 } prof_name_t;
 
-/* Takes the next number of this kind. */
+/* Returns the next number of this kind, counted from 0. */
 uint64_t prof_sys_kseq_next(prof_kind_t kind);
 /*
  * Makes the name of a profile; no other function does. Each call takes the next sequence number, so
@@ -78,13 +82,13 @@ typedef struct {
 	bool is_explicit;   /* the path was given, so an existing file of that name is replaced */
 	bool is_confined;   /* explicit, and only a profile may be replaced */
 	bool is_new;        /* confined, and no file of that name existed */
-	bool has_temp; /* the file has its temporary name */
+	bool has_temp;      /* the file has its temporary name (temp) */
 	int temp_pid;       /* process that made the temporary file */
 	bool may_block;     /* a pipe or a device: wait for it, for a bounded time */
 	prof_sink_t *sink;  /* destination instead of fd, NULL: none */
-	uint64_t written;
-	prof_name_t name;
-	sigset_t old_mask;
+	uint64_t written;   /* bytes */
+	prof_name_t name;   /* for another name if this one exists already */
+	sigset_t old_mask;  /* signal mask before open */
 	bool was_pending[2]; /* whether SIGXFSZ, SIGPIPE were pending before open */
 	char path[PROF_PATH_SIZE];
 	char temp[PROF_PATH_SIZE];
@@ -95,11 +99,16 @@ typedef struct {
  * follow. path NULL: a name made from `name`. Returns 0 or an errno, also in f->err.
  */
 int prof_file_open(prof_file_t *f, const char *path, const prof_name_t *name);
-/* The same for a path from outside the process, which may replace nothing but profiles: EEXIST. */
+/*
+ * Like prof_file_open() with a path that comes from outside the process: EEXIST if a file exists
+ * there that is no profile.
+ */
 int prof_file_open_confined(prof_file_t *f, const char *path, const prof_name_t *name);
+/* Passes what is written to the sink instead of a file; always 0. */
 int prof_file_open_sink(prof_file_t *f, prof_sink_t *sink);
+/* Writes all of data unless f->err is set; an error goes to f->err. */
 void prof_file_write(prof_file_t *f, const void *data, size_t len);
-/* Gives the file its name, or removes it if anything failed. Returns 0 or the first errno. */
+/* Renames the file to its name, or removes it if anything failed. Returns 0 or the first errno. */
 int prof_file_close(prof_file_t *f);
 
 /* In a forked child: closes the copy of a descriptor that another thread of the parent had open. */
@@ -114,6 +123,7 @@ const char *prof_errno_name(int err, char buf[16]);
 uint64_t prof_sys_rss(void);
 /* Path of the program, "" if unknown. */
 void prof_sys_exe(char *buf, size_t size);
+/* In a forked child: file numbers begin at 0 again. */
 void prof_sys_postfork_child(void);
 
 #endif /* PROF_SYS_H */

@@ -22,25 +22,27 @@ typedef struct {
 
 typedef struct {
 	prof_file_t *file;
-	char *buf;
-	prof_frame_text_t *frames;
-	size_t len;
-	uint64_t flushed;
+	char *buf;                 /* PROF_WRITER_BYTES; NULL: not allocated */
+	prof_frame_text_t *frames; /* cache of address texts, in the same memory as buf */
+	size_t len;                /* bytes in buf that are not written yet */
+	uint64_t flushed;          /* bytes written before */
 } prof_writer_t;
 
 /* Allocates the buffer; 0 or ENOMEM. */
 int prof_writer_init(prof_writer_t *w, prof_file_t *file);
+/* Writes what is in the buffer to the file; errors are in file->err. */
 void prof_writer_flush(prof_writer_t *w);
 /* Flushes and frees the buffer. */
 void prof_writer_end(prof_writer_t *w);
 /* Frees the buffer and drops what is in it. */
 void prof_writer_forget(prof_writer_t *w);
 
+/* Write bytes, a text, and a number in decimal or hexadecimal (without 0x), of any length. */
 void prof_write_data(prof_writer_t *w, const char *text, size_t len);
 void prof_write_text(prof_writer_t *w, const char *text);
 void prof_write_dec(prof_writer_t *w, uint64_t v);
 void prof_write_hex(prof_writer_t *w, uint64_t v);
-/* Writes text for the inside of a JSON string, escaped. */
+/* Writes the text as a JSON string, in quotes and escaped. */
 void prof_write_json(prof_writer_t *w, const char *text);
 
 /* Bytes that prof_writer_room() guarantees; the caller adds to w->len what it has written there. */
@@ -70,7 +72,7 @@ prof_writer_room(prof_writer_t *w) {
 /* Slots of the cache of address texts, as a power of two. */
 #define PROF_FRAME_SLOTS_LG 10
 
-/* Makes the text of an address that is in no slot at `to`; returns its end. */
+/* Writes the text of an address that is not in the cache to `to` and caches it; returns the end. */
 char *prof_frame_make(prof_writer_t *w, char *to, uint64_t v);
 
 ALWAYS_INLINE prof_frame_text_t *
