@@ -2,9 +2,10 @@
  * Interpreter of call frame information (DWARF CFI, as in .eh_frame), and of DWARF expressions.
  * An FDE describes one function and refers to a CIE, which holds what many functions share. Each
  * contains a small program; running both up to an address leaves the unwind row of that address.
- * Invariant: reading stays inside the lengths that the records state, and anything unknown ends in
- * ENOTSUP, never in a guessed row. No lock, no allocation, no state between calls: a walk may be
- * anywhere in the program. Called by unwind_rows.c and unwind_step.c.
+ * The FDE is found by binary search in .eh_frame_hdr. Invariant: reading stays inside the lengths
+ * that the records state, and anything unknown ends in ENOTSUP, never in a guessed row. No lock, no
+ * allocation, no state between calls: a walk may be anywhere in the program. Called by
+ * unwind_rows.c and unwind_step.c.
  */
 #include "unwind/cfi.h"
 
@@ -133,7 +134,7 @@ struct cursor {
 	bool is_bad;
 };
 
-/* What read_cie() takes from a CIE. */
+/* The parts of a CIE that its FDEs need. */
 struct cie {
 	uint64_t code_align;        /* factor of code advances */
 	int64_t data_align;         /* factor of register offsets */

@@ -21,7 +21,7 @@ typedef enum {
 	cfi_cfa_signal      /* a signal frame: the registers are in the kernel's record at sp */
 } cfi_cfa_t;
 
-/* Where the caller's value of a register is. */
+/* The place of the caller's value of a register. */
 typedef enum {
 	cfi_reg_same,   /* the register still has it */
 	cfi_reg_at_cfa, /* saved at CFA + off */

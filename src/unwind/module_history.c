@@ -111,8 +111,8 @@ is_at(const record_t *r, const struct sys_module_s *m) {
 
 /*
  * The record that m has already: the last one at its place, if that is the same object; from
- * MODULE_HISTORY_ENOUGH records on, any record of the same object. *is_taken: another object was
- * recorded at its place.
+ * MODULE_HISTORY_ENOUGH records on, any record of the same object; NULL: m needs a new record.
+ * *is_taken: some object was recorded at its place.
  */
 static const record_t *
 record_find(const struct sys_module_s *m, bool *is_taken) {
@@ -182,7 +182,7 @@ note_module(void *ctx UNUSED, const struct sys_module_s *loaded) {
 	return 0;
 }
 
-/* Becomes the one who looks; false if this process looks already. */
+/* Sets history.looker for this thread; false if another thread of this process has it. */
 static bool
 try_look(void) {
 	uint32_t self = (uint32_t)sys_pid(), looker = atomic_load_u32(&history.looker, MO_RELAXED);
@@ -258,7 +258,7 @@ module_history_gone(int (*cb)(void *ctx, const struct sys_module_s *m), void *ct
 	return ret;
 }
 
-/* ---- what lay at an address ---- */
+/* ---- the object at an address ---- */
 
 uint32_t
 module_history_last(void) {
@@ -318,6 +318,7 @@ for_each_passing(void *const *frames, unsigned n,
 	}
 }
 
+/* Mixes the identity of an object, its range and its build id or path, into the hash *ctx. */
 static void
 add_identity(void *ctx, const struct sys_module_s *m) {
 	uint64_t *h = ctx;

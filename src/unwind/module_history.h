@@ -1,12 +1,12 @@
 /*
  * History of loaded objects: what a profile needs to name addresses in objects that were unloaded.
- * Records are never changed in what readers use and never removed, so they are read without a lock.
- * Record numbers rise: what lay at an address at a given time is the last record there whose number
- * is not above the number of that time. If a later object was loaded at the place of an earlier
- * one, the earlier one is shadowed, and a profile gives it and its addresses a substitute range
- * that no object has. An object that was loaded and unloaded between two looks, and in which
- * nothing was sampled, is not known. Called by
- * prof_backtrace.c (looks), prof_data.c (stamps) and prof_dump.c (maps).
+ * Records are never removed, and fields that readers use never change, so they are read without a
+ * lock. Record numbers rise: the object that lay at an address at a given time is the last record
+ * there whose number is not above the number of that time. If a later object was loaded at the
+ * place of an earlier one, the earlier one is shadowed, and a profile gives it and its addresses a
+ * substitute range that no object has. An object that was loaded and unloaded between two looks,
+ * and in which nothing was sampled, is not known. Called by prof_backtrace.c (looks), prof_data.c
+ * (stamps) and prof_dump.c (looks, maps).
  */
 #ifndef UNWIND_MODULE_HISTORY_H
 #define UNWIND_MODULE_HISTORY_H
@@ -45,7 +45,7 @@ uint64_t module_history_place(uintptr_t addr, uint32_t then, uint32_t now);
 int module_history_gone(int (*cb)(void *ctx, const struct sys_module_s *m), void *ctx,
     uint32_t now);
 
-/* Records that are kept; bounds the memory and the time of a search. */
+/* Maximum number of records; bounds the memory and the time of a search. */
 #define MODULE_HISTORY_MAX 1000
 /*
  * With this many records, an object that was recorded before gets no new record when it is loaded

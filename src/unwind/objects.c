@@ -1,8 +1,9 @@
 /*
- * Finds the object at an address by the C library's look-up, or in a table of our own.
- * The table exists in two copies: readers use the current one while a refresh fills the other. A
- * copy's counter of changes is odd while it is written, so a reader can tell that it read a mixture
- * (a seqlock). No lock: a refresh that finds another one under way returns.
+ * Finds the object at an address by the C library's look-up (_dl_find_object), or by a linear
+ * search in a table of our own, which each refresh lists again. The table exists in two copies:
+ * readers use the current one while a refresh fills the other. A copy's counter of changes is odd
+ * while it is written, so a reader can tell that it read a mixture (a seqlock). No lock: a refresh
+ * that finds another one under way returns.
  */
 #include "unwind/objects.h"
 
@@ -128,7 +129,7 @@ look_up_module_in(const struct modules_s *t, uintptr_t pc, const void **hdr, boo
 
 /*
  * A reader may be suspended for so long that the copy it reads is written again; then it searches
- * the current one.
+ * the current copy, up to 4 times in all.
  */
 static bool
 look_up_module(uintptr_t pc, const void **hdr) {

@@ -17,7 +17,7 @@ bool objects_have_lookup(void);
  * is no object.
  */
 bool objects_find(uintptr_t pc, const void **hdr);
-/* Where an object lies, and the loader's description of it (a struct link_map). */
+/* The range of an object, and the loader's description of it (a struct link_map). */
 struct object_place_s {
 	uintptr_t start;
 	uintptr_t end;

@@ -1,8 +1,8 @@
 /*
  * Selects the unwinding method and calls it; unwind.h has the contract.
  * The selected method is one atomic pointer, so a sample that runs during a change uses the old or
- * the new method entirely. No lock. Called by prof_backtrace.c for samples; by prof_dump.c and
- * prof_request.c for its name and statistics.
+ * the new method entirely. No lock. Called by prof_backtrace.c and prof_hook.c for samples; by
+ * prof_dump.c and prof_request.c for its name and statistics; by module_history.c to forget rows.
  */
 #include "unwind/unwind.h"
 
@@ -48,13 +48,14 @@ static const struct unwind_backend_s *const backends[] = {
 /* const struct unwind_backend_s *; NULL means none yet. */
 static atomic_p_t selected;
 
-/* The selected method; one that finds no frames if none is selected. */
+/* The selected method; before the first selection unwind_none, which finds no frames. */
 static const struct unwind_backend_s *
 current(void) {
 	const struct unwind_backend_s *b = atomic_load_p(&selected, MO_ACQUIRE);
 	return b != NULL ? b : &unwind_none;
 }
 
+/* Boots and selects a method; 0 or ENOTSUP. */
 static int
 select_backend(const struct unwind_backend_s *b) {
 	if (b == current()) {

@@ -1,9 +1,9 @@
 /*
- * Stacks of calls: takes the return addresses of the calling thread.
+ * Stacks of calls: reads the return addresses of the calling thread.
  * One interface over several methods, each in a file of its own with a table of functions
  * (unwind_backend.h); configure chooses which are built. "auto" uses frame pointers where the
  * unwind table of the return address says that they are valid, the cached unwind row of that table
- * otherwise, and asks the next method for a single sample when a chain breaks. A walk takes no
+ * otherwise, and libgcc for a single sample when a chain breaks (unwind_fp.c). A walk takes no
  * lock, does not allocate and may run on any thread. The caller (prof_backtrace.c) holds no lock of
  * the allocator and has marked the thread as inside.
  */
@@ -24,11 +24,13 @@ const char *unwind_name(void);
 bool unwind_has(const char *name);
 
 /*
- * Takes the stack of the caller: frames[0] is an address in the caller of unwind(). Returns the
+ * Reads the stack of the caller: frames[0] is an address in the caller of unwind(). Returns the
  * number of frames.
  */
 unsigned unwind(void **frames, unsigned max);
-/* Takes the stack from `where` on; frames[memo->first] is where->pc. */
+/*
+ * Reads the stack from `where` on; frames[memo->first] is where->pc. Returns the number of frames.
+ */
 unsigned unwind_at(void **frames, unsigned max, const struct unwind_where_s *where,
     struct unwind_memo_s *memo);
 
@@ -38,6 +40,7 @@ void unwind_forget_rows(void);
  * Learns which objects were loaded and unloaded. To be called from time to time with no lock held.
  */
 void unwind_refresh(void);
+/* Copies all counters of walks and rows. */
 void unwind_stats_read(struct unwind_stats_s *dst);
 
 #endif /* UNWIND_UNWIND_H */

@@ -1,5 +1,5 @@
 /*
- * Counters of stack walks: how they ended, how deep they were, how many "auto" gave to another
+ * Counters of stack walks: how they ended, how deep they were, and for how many "auto" used another
  * method; unwind_backend.h has the interface of the methods. Invariant: each walk counts once by
  * depth and at most once by its end. Relaxed atomics, no lock. Called by the methods and by
  * unwind.c.

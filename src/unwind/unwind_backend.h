@@ -1,8 +1,8 @@
 /*
- * What the unwinding methods are and share: where a walk starts, what it remembers, why it ends,
- * and the table of functions of each method. Below unwind.h, which selects one, so that no method
- * calls upward. The counters of walks are relaxed atomics; no lock. Included by unwind.h and the
- * methods.
+ * The interface of the unwinding methods: the start of a walk, the memo that it keeps for the next
+ * one, the reasons for its end, and the table of functions of each method. Below unwind.h, which
+ * selects one, so that no method calls upward. The counters of walks are relaxed atomics; no lock.
+ * Included by unwind.h and the methods.
  */
 #ifndef UNWIND_UNWIND_BACKEND_H
 #define UNWIND_UNWIND_BACKEND_H
@@ -27,7 +27,7 @@ typedef enum {
 /* Counters of all walks since the start. */
 struct unwind_stats_s {
 	uint64_t samples;     /* walks */
-	uint64_t fallbacks;   /* samples that "auto" gave to another method */
+	uint64_t fallbacks;   /* samples for which "auto" used another method */
 	uint64_t rows_made;   /* rows read from unwind tables */
 	uint64_t generations; /* times that cached rows became invalid */
 	uint64_t stops[unwind_stop_count];
@@ -35,7 +35,7 @@ struct unwind_stats_s {
 	uint64_t depths[UNWIND_DEPTH_BUCKETS];
 };
 
-/* Where a walk starts: registers in the caller of the function that took them. */
+/* The start of a walk: registers in the caller of the function that used UNWIND_HERE(). */
 struct unwind_where_s {
 	uintptr_t pc;
 	uintptr_t sp;
@@ -63,27 +63,26 @@ struct unwind_mark_s {
 };
 
 /*
- * What a thread keeps from walk to walk, to continue with frames that are unchanged. Zeroed at
+ * State that a thread keeps from walk to walk, to continue with frames that are unchanged. All 0 at
  * first. It belongs to one array of frames, which only walks may write unless unwind_memo_forget()
  * is called.
  */
 struct unwind_memo_s {
-	uintptr_t own_lo; /* the thread's own stack, as far as it is known, up to its end */
+	/* the thread's own stack: lowest address that a walk has used, and end; end 0: not known */
+	uintptr_t own_lo;
 	uintptr_t own_hi;
-	uintptr_t lo; /* what was seen of another stack, which may be unmapped by now */
+	/* the range of another stack that a walk has used; it may be unmapped by now */
+	uintptr_t lo;
 	uintptr_t hi;
 	/* end of a stack that was tested and is not the thread's own; 0: none */
 	uintptr_t tried_hi;
 	uint64_t salt; /* generation of the rows that the marks were made with */
-	/*
-	 * number of marks, at most the number of frames; those of the last walk are from `known` on
-	 */
-	unsigned room;
-	unsigned known;
-	unsigned first; /* the last walk's frames begin at this index */
-	bool is_same;   /* they are those of the walk before it */
-	bool is_whole;  /* they end with the outermost frame */
-	bool is_own;    /* they all lie on the thread's own stack */
+	unsigned room;  /* number of marks, at most the number of frames */
+	unsigned known; /* marks [known, room) are those of the last walk */
+	unsigned first; /* index at which the last walk's frames begin */
+	bool is_same;   /* the last walk found the frames of the walk before it */
+	bool is_whole;  /* the last walk ended with the outermost frame */
+	bool is_own;    /* all frames of the last walk lie on the thread's own stack */
 	struct unwind_mark_s *marks;
 };
 

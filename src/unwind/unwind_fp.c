@@ -3,9 +3,10 @@
  * A frame-pointer chain alone is unreliable: a function without a frame pointer between two
  * functions with one is lost. So every step uses the row of the return address, read once from the
  * object's tables and then cached: "CFA = fp + c" is the frame-pointer step, "CFA = sp + c" the
- * other common one, each about 25 instructions. Invariant: only memory that is known to be a stack
- * is read (unwind_step.h). No lock and no allocation during a walk. unwind.c calls the two tables
- * at the end.
+ * other common one, each about 25 instructions. A walk compares the stack with that of the last
+ * walk and steps only through frames that changed (struct trail_s). Invariant: only memory that is
+ * known to be a stack is read (unwind_step.h). No lock and no allocation during a walk. unwind.c
+ * calls the two tables at the end.
  */
 #include <sys/auxv.h>
 
@@ -52,7 +53,7 @@ step_fast(row_t row, uintptr_t *pc, uintptr_t *sp, uintptr_t *fpr, uintptr_t hi)
 	return true;
 }
 
-/* A step with all checks, from these registers. */
+/* A step with all checks, from these registers; the result is that of unwind_step(). */
 static NOINLINE unsigned
 step_slow(struct walk_s *w, uintptr_t pc, uintptr_t sp, uintptr_t fpr) {
 	w->pc = pc;
@@ -83,7 +84,7 @@ struct trail_s {
 	bool has_all;
 };
 
-/* Marks of another generation of rows are not used. */
+/* Begins with the marks of the last walk, unless rows of another generation made them. */
 static void
 trail_begin(struct trail_s *t, const struct walk_s *w, void **frames, unsigned max, uint64_t salt) {
 	const struct unwind_memo_s *m = w->memo;
@@ -111,7 +112,10 @@ trail_try_add(struct trail_s *t, uintptr_t pc, struct unwind_mark_s mark) {
 	return true;
 }
 
-/* Whether the last walk had the same registers at the same address. */
+/*
+ * Whether the last walk had a frame with these registers and address. Advances `old` to the first
+ * frame of the last walk that is not below sp.
+ */
 ALWAYS_INLINE bool
 trail_meets(struct trail_s *t, uintptr_t pc, uintptr_t sp, uintptr_t fpr) {
 	const struct unwind_mark_s *m = &t->marks[t->old], *end = &t->marks[t->room];
@@ -123,9 +127,9 @@ trail_meets(struct trail_s *t, uintptr_t pc, uintptr_t sp, uintptr_t fpr) {
 }
 
 /*
- * Starting at a frame that both walks share: the index up to which the steps of the last walk would
- * read the same words again. They are read in the order of the steps and only below hi, so each is
- * known to be on the stack.
+ * Returns the index up to which the steps of the last walk, from a frame that both walks share,
+ * would read the same words again. The words are compared in the order of the steps and only below
+ * hi, so each is known to be on the stack.
  */
 ALWAYS_INLINE NO_SANITIZE_ADDRESS unsigned
 same_until(void *const *frames, const struct unwind_mark_s *marks, unsigned from, unsigned room,
@@ -165,7 +169,7 @@ trail_move(struct trail_s *t, unsigned to, unsigned from, unsigned n) {
 	memmove(&t->marks[to], &t->marks[from], n * sizeof(t->marks[0]));
 }
 
-/* Takes over the frames that both walks share. Returns false if no more steps are needed. */
+/* Keeps the frames that both walks share. Returns false if no more steps are needed. */
 static bool
 trail_follow(struct trail_s *t, const struct unwind_memo_s *m, uintptr_t hi) {
 	unsigned until = same_until(t->frames, t->marks, t->old, t->room, hi);
@@ -185,8 +189,8 @@ trail_follow(struct trail_s *t, const struct unwind_memo_s *m, uintptr_t hi) {
 }
 
 /*
- * Moves all frames to the end of the memo's arrays, for the next walk. Returns how many of them
- * were asked for.
+ * Moves all frames to the end of the memo's arrays, for the next walk, and sets the memo. Returns
+ * the number of frames, at most max.
  */
 static unsigned
 trail_end(struct trail_s *t, const struct walk_s *w, uintptr_t first_sp, uint64_t salt) {
@@ -226,7 +230,7 @@ walk(struct walk_s *w, struct trail_s *t, uint64_t salt) {
 	uintptr_t ra_at = NOT_READ, fp_at = 0;
 	for (;;) {
 		if (trail_meets(t, pc, sp, fpr)) {
-			/* Where the last walk guessed, this one may have used a row. */
+			/* The last walk may have guessed this frame; this walk may have used a row. */
 			t->marks[t->old].ra_at = ra_at;
 			t->marks[t->old].fp_at = fp_at;
 			if (!trail_follow(t, w->memo, hi)) {
@@ -313,8 +317,8 @@ fp_capture(void **frames, unsigned max, const struct unwind_where_s *where,
 }
 
 /*
- * Whether another method could get further. Not for a bad frame: that method would rely on the same
- * tables.
+ * Whether another method could get further than a walk that ended so. It could not after a bad
+ * frame: it would rely on the same tables.
  */
 static bool
 is_fallback_wanted(unwind_stop_t stop) {

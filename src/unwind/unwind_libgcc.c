@@ -12,6 +12,7 @@
 #include "unwind/unwind_step.h"
 #include "util/assert.h"
 
+/* DWARF's number of the frame pointer. */
 #if defined(__x86_64__)
 #define REG_FP 6
 #else
@@ -23,10 +24,10 @@ struct libgcc_walk {
 	void **frames;
 	unsigned n;
 	unsigned max;
-	uintptr_t from;
-	uintptr_t last_cfa;
-	struct walk_s guard;
-	bool is_guarded;
+	uintptr_t from;     /* frames with a CFA below this one, the allocator's, are omitted */
+	uintptr_t last_cfa; /* CFA of the last frame */
+	struct walk_s guard; /* our walk, which takes each step first */
+	bool is_guarded;     /* guard has begun */
 	unwind_stop_t stop;
 };
 
@@ -45,9 +46,9 @@ find_fde(uintptr_t pc) {
 }
 
 /*
- * Whether libgcc may step out of the present frame. For a frame that a signal interrupted, libgcc
- * on aarch64 reports the address of the saved registers as the CFA; it continues from the stack
- * pointer among these registers, and so does the guard.
+ * Takes the guard's step out of the present frame; true if libgcc may follow. For a frame that a
+ * signal interrupted, libgcc on aarch64 reports the address of the saved registers as the CFA; it
+ * continues from the stack pointer among these registers, and so does the guard.
  */
 static bool
 try_step(struct libgcc_walk *w, struct _Unwind_Context *context, uintptr_t ip, uintptr_t cfa,
@@ -73,6 +74,9 @@ try_step(struct libgcc_walk *w, struct _Unwind_Context *context, uintptr_t ip, u
 	return stop == 0;
 }
 
+/*
+ * Callback for each frame: stores its address, unless it is omitted, and decides on the next step.
+ */
 static _Unwind_Reason_Code
 on_frame(struct _Unwind_Context *context, void *opaque) {
 	struct libgcc_walk *w = opaque;

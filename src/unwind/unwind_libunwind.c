@@ -63,7 +63,10 @@ walk_by_cursor(void **frames, unsigned max, uintptr_t from) {
 	return n;
 }
 
-/* The quick walk stores frames of the allocator first; they are removed. */
+/*
+ * The quick walk stores frames of the allocator first; those before the address `first` are
+ * removed. Returns the number of frames left, 0 if that address was not found.
+ */
 static unsigned
 walk_quickly(void **frames, unsigned max, const void *first) {
 	int got = unw_backtrace(frames, (int)max);

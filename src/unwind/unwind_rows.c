@@ -1,5 +1,7 @@
 /*
  * The cache of unwind rows: packing rows, generations, finding and storing.
+ * Each address has a pair of entries: a new row is stored in the first and moves the row there to
+ * the second, whose row is lost; a look-up tries both, the fast step (unwind_fp.c) only the first.
  * unwind_rows.h explains why no lock is needed. Invariant: a row in the cache is correct for its
  * generation, and a step by a plain row stays inside the frame. The walks call unwind_row_find();
  * the profiler calls the refresh from time to time.
@@ -81,7 +83,7 @@ pack_ra_rule(const struct cfi_rule_s *rule, row_t *row) {
 	return rule->kind == cfi_reg_at_cfa && rule->off < 0 && is_words(rule->off);
 }
 
-/* Whether the row deserves ROW_PLAIN. */
+/* Whether the row is plain: a ROW_SP whose return address and frame pointer lie in its frame. */
 static bool
 is_plain(row_t row) {
 	int64_t size = ROW_CFA_OFF(row);
@@ -94,7 +96,7 @@ is_plain(row_t row) {
 	return is_ra_inside && is_fp_inside && RA_OFF_PLAIN(row) == (uintptr_t)ROW_RA_OFF(row);
 }
 
-/* Asserts that unpacking gives back what was packed. Only for rows that a step uses. */
+/* Asserts that unpacking yields what was packed. Only for rows that a step uses. */
 static void
 row_check(row_t row, const struct cfi_row_s *r) {
 	assert(ROW_CFA_OFF(row) == r->cfa_off);
@@ -132,15 +134,13 @@ unwind_row_pack(const struct cfi_row_s *r) {
 	return is_plain(row) ? row | ROW_PLAIN : row;
 }
 
+/* Stores a row in the first entry of its pair; the row there moves to the second entry. */
 static void
 row_store(uintptr_t pc, row_t row, uint64_t salt) {
 	/* A stored ROW_MISSING would match an empty entry. */
 	assert(ROW_KIND(row) != ROW_MISSING && row_slot(pc) < N_ROWS);
 	struct row_entry_s *e = &unwind_rows.rows[row_slot(pc)];
 	struct row_entry_s *other = &unwind_rows.rows[row_slot(pc) ^ 1];
-	/*
-	 * The older entry moves to the other slot of the pair, where unwind_row_find() looks too.
-	 */
 	atomic_store_u64(&other->row, atomic_load_u64(&e->row, MO_RELAXED), MO_RELAXED);
 	atomic_store_u64(&other->key, atomic_load_u64(&e->key, MO_RELAXED), MO_RELAXED);
 	atomic_store_u64(&e->row, row, MO_RELAXED);

@@ -2,7 +2,7 @@
  * Unwind rows of code addresses, each packed into one word and cached in a fixed table.
  * No lock: an entry is two words, the packed row and a key that mixes the address, the row and the
  * generation, so a torn or stale entry does not match. The generation changes when an object was
- * unloaded. Called by the walks (unwind_fp.c, unwind_step.c).
+ * unloaded or may have been. Called by the walks (unwind_fp.c, unwind_step.c) and by unwind.c.
  */
 #ifndef UNWIND_UNWIND_ROWS_H
 #define UNWIND_UNWIND_ROWS_H
@@ -17,8 +17,9 @@
 
 /*
  * A packed row. Offsets count words of 8 bytes, from the CFA unless it says otherwise.
- *   bits 0-2 kind, bit 3 plain, bits 4-5 frame pointer, bit 6 return address signed, then three
- *   offsets of 19 bits: return address (0: still in the link register), frame pointer, CFA
+ *   bits 0-2 kind (ROW_*), bit 3 ROW_PLAIN, bits 4-5 frame pointer (ROW_FP_*), bit 6
+ *   ROW_RA_SIGNED, then three offsets of 19 bits: return address (0: still in the link register),
+ *   frame pointer, CFA
  */
 typedef uint64_t row_t;
 
@@ -27,8 +28,7 @@ enum {
 	ROW_SP,      /* CFA = sp + offset */
 	ROW_FP,      /* CFA = fp + offset */
 	ROW_DEREF,   /* CFA = *(fp + offset) */
-	/* The registers are in the kernel's record of a signal. */
-	ROW_SIGNAL,
+	ROW_SIGNAL, /* the registers are in the kernel's record of a signal */
 	ROW_END,    /* the outermost frame */
 	ROW_NO_FDE, /* in an object, but in none of the functions that it describes */
 	ROW_UNKNOWN /* described in a way that is not supported */
@@ -37,7 +37,10 @@ enum {
 /* A ROW_SP whose offsets all lie inside its frame, so that a step needs no further checks. */
 #define ROW_PLAIN 8u
 #define ROW_RA_SIGNED 64u
-/* Where the caller's frame pointer is: not saved, at CFA + offset, at fp + offset, or not known. */
+/*
+ * The place of the caller's frame pointer: not saved, at CFA + offset, at fp + offset, or not
+ * known.
+ */
 enum { ROW_FP_SAME, ROW_FP_CFA, ROW_FP_FP, ROW_FP_LOST };
 #define ROW_FP_HOW(r) ((unsigned)((r) >> 4) & 3)
 #define ROW_OFF_BITS 19
@@ -55,8 +58,8 @@ enum { ROW_FP_SAME, ROW_FP_CFA, ROW_FP_FP, ROW_FP_LOST };
 	(ROW_FP | ROW_FP_CFA << 4 | ROW_PACK_RA(-1) | ROW_PACK_FP(-2) | ROW_PACK_CFA(2))
 
 /*
- * On x86-64 the call instruction stored the return address there; a plain row was checked to say
- * so.
+ * Offset of the return address from the CFA in a plain row. On x86-64 it is -8, where the call
+ * instruction stores it; only rows that say so are plain.
  */
 #if defined(__x86_64__)
 #define RA_OFF_PLAIN(r) ((uintptr_t)-8)
@@ -73,10 +76,9 @@ extern HIDDEN struct unwind_rows_s {
 	ALIGNED(CACHELINE) struct row_entry_s rows[N_ROWS];
 	/* Mixed into the keys; changes with the generation. */
 	atomic_u64_t salt;
-	/* Counters for statistics; unloads is the loader's count at the last refresh. */
-	atomic_u64_t made;
-	atomic_u64_t generations;
-	atomic_u64_t unloads;
+	atomic_u64_t made;        /* rows read from tables, for statistics */
+	atomic_u64_t generations; /* number of the present generation */
+	atomic_u64_t unloads;     /* the loader's count of unloaded objects at the last refresh */
 } unwind_rows;
 
 /* The cache entry of an address. */
@@ -107,7 +109,10 @@ row_t unwind_row_find(uintptr_t pc);
 /* Packs a row; ROW_UNKNOWN if it does not fit. */
 row_t unwind_row_pack(const struct cfi_row_s *r);
 
-/* Looks whether objects were loaded or unloaded; if some were unloaded, all rows are forgotten. */
+/*
+ * Asks the loader whether objects were unloaded and lists loaded objects again (objects_refresh).
+ * If some were unloaded, or the loader does not count, all rows are forgotten.
+ */
 void unwind_rows_refresh(void);
 /* Makes all cached rows invalid. */
 void unwind_rows_forget(void);

@@ -1,8 +1,9 @@
 /*
  * One step of a walk with all checks, and what is known of the thread's stacks.
- * unwind_step.h has the contract. Every function here either leaves the walk at a frame above the
- * last one inside the confirmed range, or says why the walk ends; so a walk always ends. No lock
- * and no state outside of the walk and the thread's memo.
+ * unwind_step.h has the contract. A step leads to a frame above the last one inside the confirmed
+ * range, or to another stack (out of a signal handler, or at most MOVES_MAX times by rows), or says
+ * why the walk ends. The caller bounds the number of frames, so a walk always ends. No lock and no
+ * state outside of the walk and the thread's memo.
  */
 #include "unwind/unwind_step.h"
 
@@ -19,9 +20,9 @@
 
 /* Larger frames are taken for a broken chain (bytes). */
 #define FRAME_SPAN_MAX (ZU(16) << 20)
-/* Consecutive frames without unwind information that are crossed by bare frame pointers. */
+/* Most consecutive steps by bare frame pointers, in code without unwind information. */
 #define GUESS_MAX 64
-/* Steps of one walk to other stacks, by rows. */
+/* Most steps of one walk to other stacks, by rows. */
 #define MOVES_MAX 16
 /* Bytes of stack that another unwinder may use during its walk. */
 #define UNWINDER_STACK ((uintptr_t)64 << 10)
@@ -53,8 +54,8 @@ strip_signature(uintptr_t pc) {
 }
 
 /*
- * Makes sure that the stack from sp up to addr can be read, and extends hi. Asks the kernel unless
- * it is known.
+ * Whether the stack from sp up to addr can be read; if so, extends hi to addr at least. Asks the
+ * kernel unless it is known.
  */
 static bool
 confirm(struct walk_s *w, uintptr_t addr) {
@@ -115,7 +116,10 @@ move_to(struct walk_s *w, uintptr_t cfa) {
 	return true;
 }
 
-/* Whether the walk may continue at a CFA, however it was found. */
+/*
+ * Whether the walk may continue at a CFA. Extends hi to it, or moves the walk to the stack where it
+ * lies.
+ */
 static bool
 is_cfa_good(struct walk_s *w, uintptr_t cfa) {
 	/* Only a leaf function that was interrupted may have an empty frame. */
@@ -124,6 +128,7 @@ is_cfa_good(struct walk_s *w, uintptr_t cfa) {
 	return is_here || move_to(w, cfa);
 }
 
+/* Computes the CFA as the row says; false if the walk may not continue there (is_cfa_good). */
 static bool
 find_cfa(struct walk_s *w, row_t row, uintptr_t *cfa) {
 	uintptr_t off = (uintptr_t)ROW_CFA_OFF(row);
@@ -219,7 +224,7 @@ stack_enter(struct walk_s *w) {
 	return w->is_own;
 }
 
-/* Leaves a signal handler: takes the interrupted registers from the kernel's record at sp. */
+/* Leaves a signal handler: reads the interrupted registers from the kernel's record at sp. */
 static bool
 step_signal(struct walk_s *w) {
 #if defined(__x86_64__)
@@ -292,8 +297,8 @@ is_call_in_object(uintptr_t ra) {
 }
 
 /*
- * Code without unwind information (JIT, assembly): a step by the bare frame pointer. Such frames
- * count only if the chain gets back to a call in a loaded object; otherwise the walk drops them.
+ * A step by the bare frame pointer, in code without unwind information (JIT, assembly). The walk
+ * drops such frames unless the chain leads back to a call in a loaded object (trail_cut).
  */
 static bool
 step_guess(struct walk_s *w) {
@@ -430,7 +435,7 @@ own_end(void) {
 }
 
 /*
- * Takes the stack up to hi as the thread's own, if only mapped memory lies between it and
+ * Records [lo, own_end()) as the thread's own stack, if only mapped memory lies between hi and
  * own_end().
  */
 static void

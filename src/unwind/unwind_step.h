@@ -57,8 +57,8 @@ struct walk_s {
 	/* Rows may lead to another stack, if an address behind a call is found there. */
 	bool may_move;
 	/*
-	 * sp at the begin of a guard's walk; 0: it is none. Below it is memory that the unwinder writes
-	 * between the guard's step and its own.
+	 * sp at the begin of a guard's walk; 0: this is not one. Below it is memory that the guarded
+	 * unwinder writes between the guard's step and its own.
 	 */
 	uintptr_t guard_sp;
 	/* The outermost frame was reached, according to its row. */
@@ -81,7 +81,10 @@ load_word(uintptr_t addr) {
 	return v;
 }
 
-/* The parts of the next two functions for a stack that is not known to be the thread's own. */
+/*
+ * The slow parts of unwind_walk_begin() and unwind_walk_end(), for a stack that is not known to be
+ * the thread's own.
+ */
 void unwind_walk_begin_elsewhere(struct walk_s *w);
 void unwind_walk_learn(const struct walk_s *w, uintptr_t first_sp);
 
@@ -109,8 +112,9 @@ unsigned unwind_step(struct walk_s *w);
 /* Finds an FDE that was registered with another unwinder; NULL if there is none. */
 typedef const unsigned char *unwind_find_fde_t(uintptr_t pc);
 /*
- * The same step, before an unwinder that checks nothing takes it: by all unwind information that
- * can be found, including expressions, and only to an address whose code that unwinder may read.
+ * Like unwind_step(), before an unwinder that checks nothing takes the step: by all unwind
+ * information that can be found, including expressions, and only to an address whose code that
+ * unwinder may read.
  */
 unsigned unwind_step_guard(struct walk_s *w, unwind_find_fde_t *find_fde);
 
