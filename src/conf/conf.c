@@ -6,7 +6,7 @@
  *
  * Invariant: each complaint is printed once, also if the pair occurs twice in a string; a bad pair
  * is skipped and the rest of the string still counts. Locks: none, because it runs during boot in
- * one thread. Called by jemalloc_init.c and by tests.
+ * one thread. Called by jemalloc_init.c and by tests; stats.c and ctl_opt.c read the source texts.
  */
 #include "conf/conf.h"
 
@@ -21,11 +21,11 @@
 #include "util/fmt.h"
 #include "util/hash.h"
 
-/* Most bytes of the user's text that one message repeats. */
+/* Most bytes of a value or of a source that one message repeats. */
 #define CONF_ECHO_MAX 800
-/* The same for the text around a malformed place. */
+/* Most bytes of a key, or of the text around a malformed place, that one message repeats. */
 #define CONF_CONTEXT_MAX 64
-/* Most bytes of the link's text that are read. */
+/* Most bytes of the text of the link /etc/malloc.conf that are read. */
 #define CONF_LINK_MAX 4096
 /* Different pairs of one string that are remembered as reported. */
 #define CONF_SAID_MAX 64
@@ -45,13 +45,13 @@ typedef enum {
 	SCAN_END
 } scan_t;
 
-/* What a message repeats leaves room for the words around it. */
+/* The text that a message repeats leaves room for the words around it. */
 cassert(CONF_ECHO_MAX + CONF_CONTEXT_MAX + 100 <= MALLOC_PRINTF_MAX);
 cassert(CONF_CONTEXT_MAX <= CONF_ECHO_MAX);
 
 static struct {
-	const char *const *global;
-	const char *const *harder;
+	const char *const *global; /* address of the program's variable malloc_conf */
+	const char *const *harder; /* address of malloc_conf_2_conf_harder */
 	unsigned nerrors;         /* errors that abort_conf counts */
 	bool silent;              /* first scan: only confirm_conf, no messages */
 	unsigned nsaid;           /* number of reported pairs; the last CONF_SAID_MAX are remembered */
@@ -268,6 +268,7 @@ conf_error_text(const conf_row_t *row, int err, char *buf, size_t size) {
 	return is_out ? "Out-of-range conf value" : "Invalid conf value";
 }
 
+/* Counts an error, except for options that jemalloc has retired or that begin experimental_. */
 static void
 conf_count_error(const conf_pair_t *p, const conf_row_t *row) {
 	static const char tolerated[] = "experimental_";
@@ -280,6 +281,7 @@ conf_count_error(const conf_pair_t *p, const conf_row_t *row) {
 	}
 }
 
+/* Stores one pair, or prints a complaint with a hint and counts the error. */
 static void
 conf_apply(const conf_pair_t *p) {
 	const conf_row_t *row = conf_row_find(p->key, p->key_len);

@@ -28,7 +28,10 @@ typedef enum {
  */
 void conf_boot(const char *const *global, const char *const *harder);
 
-/* Text of a source, NULL if it does not exist. */
+/*
+ * Text of a source, NULL if it does not exist: the link as it was read at boot, the program's
+ * variables and the environment variable as they are now.
+ */
 const char *conf_source_text(conf_source_t source);
 
 /*

@@ -1,8 +1,10 @@
 /*
- * Parser of range options: lo-hi:n|lo-hi:n, sizes and a number for each range, in any base of C.
+ * Parser of range options: lo-hi:n|lo-hi:n, sizes and a number for each range, in any base of C;
+ * and the two options about reading options (conf_range.h).
  *
- * Invariant: nothing is read at or behind `stop`. Locks: none; pure functions. Called by the range
- * options in conf_table.c.
+ * Invariant: no number ends behind `stop`; the character there must be readable, such as a comma or
+ * the NUL. Locks: none; the parser has no state. Called by the range options in conf_table.c and by
+ * ctl_thread.c.
  */
 #include "conf/conf_range.h"
 

@@ -7,12 +7,12 @@
 
 #include "util/compiler.h"
 
-extern bool opt_confirm_conf;
-extern bool opt_abort_conf;
+extern bool opt_confirm_conf; /* print each source and each accepted pair */
+extern bool opt_abort_conf;   /* a bad pair ends the process */
 
 /*
- * Reads lo-hi:n[|lo-hi:n...] and passes each item to set(); EINVAL at the first item that it
- * refuses.
+ * Reads lo-hi:n[|lo-hi:n...] and passes each item to set(). Returns 0, EINVAL at a malformed item,
+ * or the error of set(); earlier items were passed by then. text[len] must be readable.
  */
 typedef int conf_range_set_t(void *ctx, size_t lo, size_t hi, size_t n);
 int conf_parse_ranges(const char *text, size_t len, conf_range_set_t *set, void *ctx);

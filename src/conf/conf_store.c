@@ -15,7 +15,10 @@ conf_is_choice(const conf_row_t *row, size_t i) {
 	return row->words[i] != NULL && strchr(row->words[i], ' ') == NULL;
 }
 
-/* Parses all of value as a number; base 0 reads 0x and 0 as marks. */
+/*
+ * Parses all of value as a number: octal with CONF_OCTAL, else decimal unless it begins with 0x or
+ * 0, as in C. 0, EINVAL or ERANGE.
+ */
 static int
 conf_number(const conf_row_t *row, const char *value, size_t len, uint64_t *out) {
 	char *end;
@@ -42,6 +45,7 @@ conf_number(const conf_row_t *row, const char *value, size_t len, uint64_t *out)
 	return end == stop ? 0 : EINVAL;
 }
 
+/* Checks *n against the row's limits; clips it if the row's flags say so, else ERANGE. */
 static int
 conf_bound_unsigned(const conf_row_t *row, uint64_t *n) {
 	uint64_t min = (uint64_t)row->min;
@@ -129,6 +133,7 @@ conf_store_fxp(const conf_row_t *row, const char *value, size_t len) {
 	return 0;
 }
 
+/* The index of the word, or of the first one that it abbreviates (CONF_PREFIX_WORD); -1: none. */
 static int
 conf_find_word(const conf_row_t *row, const char *value, size_t len) {
 	bool cut_ok = (row->flags & CONF_PREFIX_WORD) != 0;

@@ -27,9 +27,9 @@ typedef enum {
 
 /* Flags of a row. */
 enum {
-	/* below min: becomes min; without the flag it is refused as out of range */
+	/* a value below min becomes min; without the flag it is refused as out of range */
 	CONF_CLIP_MIN = 1 << 0,
-	CONF_CLIP_MAX = 1 << 1,
+	CONF_CLIP_MAX = 1 << 1, /* a value above max becomes max */
 	CONF_NODE = 1 << 2,     /* readable as opt.<key> */
 	CONF_PRINT = 1 << 3,    /* shown by malloc_stats_print */
 	CONF_PREFIX_KEY = 1 << 4,   /* the key may be abbreviated */
@@ -68,17 +68,17 @@ typedef int conf_parse_fn_t(const struct conf_row_s *row, const char *value, siz
 typedef struct conf_row_s {
 	const char *key;
 	const char *help;   /* one line for hints and the manual */
-	void *addr;
+	void *addr;         /* the variable; NULL: the row has none */
 	const char *const *words; /* ends with NULL; CONF_LETTERS: one string of letters; a word with a
 	                             blank cannot be chosen, only shown */
 	conf_parse_fn_t *parse; /* NULL: read by type; may call conf_store() itself */
 	conf_range_set_t *set;  /* CONF_RANGES: receives each item */
 	const char *live;   /* node with the present value, for options that can change at run time */
-	int64_t min;
+	int64_t min;        /* limits of a number; max: bytes of a text or of letters, with the NUL */
 	uint64_t max;
 	uint8_t type;       /* conf_type_t */
 	uint8_t feature;    /* conf_feature_t */
-	uint16_t flags;
+	uint16_t flags;     /* CONF_CLIP_MIN and so on */
 	MANUAL_MEMBER(initially) /* the default in words, if the variable does not show it */
 } conf_row_t;
 

@@ -37,8 +37,10 @@
 #include "util/fmt.h"
 #include "util/fxp.h"
 
+/* Greatest values of lg_tcache_max (8 MiB) and lg_san_uaf_align. */
 #define LG_TCACHE_MAX_LIMIT 23
 #define SAN_UAF_LG_MAX 63
+/* Longest key of a row, and longest unknown key for which a near one is searched, in bytes. */
 #define KEY_LEN_MAX 48
 
 static const char *const junk_words[] = {"true", "false", "alloc", "free", NULL};
@@ -72,7 +74,10 @@ parse_junk(const conf_row_t *row, const char *value, size_t len) {
 	return err;
 }
 
-/* A limit of caches that is given means what it says, even if it is the default. */
+/*
+ * Also records that the user gave a limit of caches: the limit then holds as given, even if it
+ * equals the default.
+ */
 static int
 parse_cache_limit(const conf_row_t *row, const char *value, size_t len) {
 	int err = conf_store(row, value, len);

@@ -18,7 +18,10 @@ void conf_table_check(void);
 /* Whether the subject of the row is built into this library. */
 bool conf_row_is_built(const conf_row_t *row);
 
-/* Why it is not, as a phrase for the hint, such as "needs --enable-xmalloc". */
+/*
+ * Why a row is not built in, as a phrase that follows its key in a hint, such as "is not built in
+ * (it needs --enable-xmalloc)".
+ */
 const char *conf_row_absence(const conf_row_t *row);
 
 /* Whether word i of the row can be chosen in this library. */
@@ -29,7 +32,10 @@ bool conf_row_offers(const conf_row_t *row, size_t i);
  */
 const conf_row_t *conf_row_find(const char *key, size_t len);
 
-/* The known key with the fewest edits to an unknown one, ignoring case; NULL if none is near. */
+/*
+ * The key of a row that is built in with the fewest edits to an unknown key, ignoring case; NULL if
+ * all need len / 3 + 2 edits or more.
+ */
 const char *conf_row_nearest(const char *key, size_t len);
 
 #endif /* CONF_TABLE_H */

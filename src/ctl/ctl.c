@@ -3,7 +3,7 @@
  * The rules that all leaves share are here and only here: lengths, NULL arguments, access,
  * conditions of the build, the fork gate and the lock of the snapshot. Lock: snapshot_mutex
  * (ctl_snapshot.h) is held during calls of leaves flagged CTL_LOCKED and while fields are read.
- * jemalloc.c calls the three functions at the end.
+ * jemalloc.c and stats.c call the three entries near the end, jemalloc_fork.c the last function.
  */
 #include "ctl/ctl.h"
 

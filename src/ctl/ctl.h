@@ -3,7 +3,7 @@
  * The three functions are the bodies of mallctl(), mallctlnametomib() and mallctlbymib(). They
  * return 0 or an errno value and never change errno. The tree is data (node.h); ctl.c walks it and
  * makes every check that nodes share. The only lock is that of the snapshot (ctl_snapshot.h).
- * Called by jemalloc.c and stats.c.
+ * Called by jemalloc.c, stats.c and jemalloc_fork.c.
  */
 #ifndef CTL_CTL_H
 #define CTL_CTL_H

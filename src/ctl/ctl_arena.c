@@ -84,7 +84,7 @@ act_purge(const ctl_call_t *call, const void *in) {
 	return purge(call, true);
 }
 
-/* Ends a sampled object of an arena that is reset or destroyed. */
+/* Reports to the profiler that a sampled object is freed with its arena (reset or destroy). */
 static void
 end_sample(void *ptr, sample_rec_t *rec, size_t usize) {
 	assert(usize > 0 && gate_is_entered(tls_get()));
@@ -94,8 +94,8 @@ end_sample(void *ptr, sample_rec_t *rec, size_t usize) {
 }
 
 /*
- * Before an arena is reset: returns what waits since a fork and what this thread's cache holds of
- * the arena. Other threads' caches are the user's responsibility.
+ * Before an arena is reset: completes frees that were deferred during a fork, and empties this
+ * thread's cache. Other threads' caches are the user's responsibility.
  */
 static void
 flush_own_cache(void) {

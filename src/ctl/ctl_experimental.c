@@ -17,7 +17,7 @@
 
 /* ------------------------------------------------------------------ utilization */
 
-/* What utilization.query returns: addresses, counts and sizes in bytes; an interface. */
+/* The result of utilization.query: addresses, counts and sizes in bytes; an interface. */
 typedef struct {
 	void *slabcur;
 	size_t nfree;
@@ -27,7 +27,7 @@ typedef struct {
 	size_t bin_nregs;
 } extent_util_t;
 
-/* What utilization.batch_query returns for each pointer. */
+/* The result of utilization.batch_query for each pointer. */
 typedef struct {
 	size_t nfree;
 	size_t nregs;

@@ -1,7 +1,8 @@
 /*
  * The directories config.* and opt.*: how the library was built, and the values of the options.
  * opt.* lists the rows of conf_table that are marked as readable, so no option is named here.
- * Options do not change after boot, so no lock is needed. Called by ctl.c.
+ * Options do not change after boot (except prof_unwind, one word), so no lock is needed. Called by
+ * ctl.c.
  */
 #include "conf/conf.h"
 #include "conf/conf_table.h"
@@ -69,7 +70,7 @@ opt_read(size_t i, ctl_value_t *out) {
 
 static const ctl_list_t opt_list = {opt_count, opt_name, opt_type, opt_read};
 
-/* The option string of a source, as it was read at boot; ENOENT if there was none. */
+/* The option string of a source (conf_source_text); ENOENT if there is none. */
 static int
 read_source(conf_source_t source, ctl_value_t *out) {
 	out->s = conf_source_text(source);

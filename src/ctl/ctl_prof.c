@@ -185,7 +185,7 @@ set_session_stop(const ctl_call_t *call, const void *in) {
 	uint64_t id = 0;
 	if (in != NULL) {
 		memcpy(&id, in, sizeof(id));
-		/* a number 0 that was given means a session, which does not exist */
+		/* 0 in newp is the number of no session; without newp, 0 means any session */
 		id = id != 0 ? id : PROF_SESSION_NONE;
 	}
 	return prof_session_stop(id);
@@ -315,7 +315,7 @@ static const ctl_node_t threshold_nodes[] = {
 	    "forgets the high-water mark: the next crossing of the threshold counts again"),
 };
 
-/* ------------------------------------------------------------------ storm guard */
+/* ------------------------------------------------------------------ limits of automatic dumps */
 
 static int
 get_suppressed(const ctl_call_t *call, ctl_value_t *out) {
@@ -324,8 +324,8 @@ get_suppressed(const ctl_call_t *call, ctl_value_t *out) {
 	return 0;
 }
 
-static int
 /* Sets one of the limits on automatic dumps. */
+static int
 limit_set(prof_keep_limit_t limit, const void *in) {
 	uint64_t value;
 	memcpy(&value, in, sizeof(value));

@@ -1,6 +1,6 @@
 /*
- * The directories directly below the root of the tree, each defined in a source file of its own.
- * ctl_tree.c lists them in the order of their MIB numbers. Constant data without a lock.
+ * The nodes directly below the root of the tree ("rooms"), which are defined in several source
+ * files. ctl_tree.c lists them in the order of their MIB numbers. Constant data without a lock.
  */
 #ifndef CTL_CTL_ROOMS_H
 #define CTL_CTL_ROOMS_H

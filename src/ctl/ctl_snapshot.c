@@ -1,8 +1,9 @@
 /*
  * Collects statistics: arena by arena into a struct for each, adding them up on the way.
- * Memory comes from meta_alloc() and is kept for the next snapshot. Invariant: merged is the sum of
- * the arenas of the same snapshot. snapshot_mutex protects everything here. Called by the leaves of
- * epoch and stats.*, by stats.c, and when an arena is destroyed.
+ * Memory comes from meta_alloc() and is kept for the next snapshot. The counters of a destroyed
+ * arena are added to a struct of their own. Invariant: merged is the sum of the arenas of the same
+ * snapshot. snapshot_mutex protects everything here. Called by the leaves of epoch and stats.*
+ * (ctl_tree.c, ctl_stats.c), by stats.c, and by ctl_arena.c when an arena is destroyed.
  */
 #include "ctl/ctl_snapshot.h"
 
@@ -17,7 +18,7 @@ mutex_t snapshot_mutex = MUTEX_INITIALIZER("ctl", WITNESS_RANK_CTL);
 
 static struct {
 	snapshot_t shared;
-	uint64_t epoch; /* writes to the node epoch, plus 1 */
+	uint64_t epoch; /* successful writes to the node epoch, plus 1 */
 	/* The shared snapshot is valid. */
 	bool is_taken;
 	/* Sums of destroyed arenas; NULL if there were none, or no memory for them. */
@@ -149,6 +150,7 @@ forget_arena(snapshot_arena_t **slot) {
 	*slot = NULL;
 }
 
+/* Copies the counters of the locks that belong to no arena; always 0. */
 static int
 take_mutexes(mutex_prof_data_t *to, const background_thread_stats_t *bg) {
 	static const struct {
@@ -220,6 +222,7 @@ make_room(snapshot_t *s, unsigned narenas) {
 	return 0;
 }
 
+/* Collects all arenas into s and adds them up in s->merged; 0 or EAGAIN. */
 static int
 take_arenas(snapshot_t *s) {
 	mutex_assert_owner(&snapshot_mutex);
@@ -240,6 +243,7 @@ take_arenas(snapshot_t *s) {
 	return 0;
 }
 
+/* The work of snapshot_take() and of a refresh; 0, or EAGAIN and then parts of s may be old. */
 static int
 snapshot_take_locked(snapshot_t *s) {
 	mutex_assert_owner(&snapshot_mutex);
@@ -360,7 +364,7 @@ snapshot_mutexes_reset_locked(void) {
 	mutex_prof_reset(&snapshot_mutex);
 }
 
-/* ------------------------------------------------------------------ arenas that are no more */
+/* ------------------------------------------------------------------ destroyed arenas */
 
 bool
 snapshot_has_destroyed(void) {
@@ -374,8 +378,7 @@ snapshot_destroyed_locked(void) {
 }
 
 /*
- * Adds an arena's counters to those of the destroyed ones. If there is no memory for scratch, the
- * arena is not counted.
+ * Adds an arena's counters to those of the destroyed arenas; scratch receives its statistics.
  */
 static void
 add_destroyed_locked(arena_t *arena, snapshot_arena_t *scratch) {

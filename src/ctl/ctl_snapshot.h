@@ -85,7 +85,10 @@ typedef struct {
 
 typedef struct {
 	snapshot_global_t global;
-	/* sum over all arenas; the hidden arena of samples counts as part of arena 0 */
+	/*
+	 * sum over all arenas; a hidden arena of samples counts as part of its visible arena, which is
+	 * arena 0 for those of automatic arenas
+	 */
 	snapshot_arena_t *merged;
 	snapshot_arena_t *destroyed; /* sums of destroyed arenas; NULL if there were none */
 	snapshot_arena_t **arenas; /* by index; NULL: not initialised at the time of the snapshot */
@@ -106,18 +109,19 @@ void snapshot_free(snapshot_t *s);
 
 /* Refreshes the shared snapshot and increments the epoch. 0 or EAGAIN. */
 int snapshot_refresh_locked(void);
+/* Number of refreshes of the shared snapshot, plus 1. */
 uint64_t snapshot_epoch_locked(void);
 /* The shared snapshot, which is taken now if there was none; NULL: no memory. */
 const snapshot_t *snapshot_get_locked(void);
 /*
  * Arena `ind` of the shared snapshot, even if it was made after the last refresh; NULL: there is no
- * such arena.
+ * such arena, or no memory.
  */
 const snapshot_arena_t *snapshot_arena_locked(unsigned ind);
 
 /*
  * Called when an arena is destroyed: keeps its counters, and removes it from the shared snapshot.
- * hidden (may be NULL) is its arena of samples.
+ * hidden (may be NULL) is its arena of samples. Without memory its counters are lost.
  */
 void snapshot_add_destroyed(arena_t *arena, arena_t *hidden);
 /* Whether any arena was destroyed. */

@@ -187,7 +187,7 @@ raw_ncached_max_read(const ctl_call_t *call, ctl_value_t *out) {
 	return err != 0 ? err : ctl_reply(call, &n, sizeof(n));
 }
 
-/* For the first pass over the text, which checks it. */
+/* Accepts each item: in the first pass over the text only the grammar is checked. */
 static int
 check_ncached_max(void *ctx, size_t from, size_t to, size_t n) {
 	(void)ctx;
@@ -197,6 +197,7 @@ check_ncached_max(void *ctx, size_t from, size_t to, size_t n) {
 	return 0;
 }
 
+/* Applies an item to the cache of the thread ctx; sizes and numbers are clipped to the limits. */
 static int
 apply_ncached_max(void *ctx, size_t from, size_t to, size_t n) {
 	/* The text was checked as a whole, and the thread had a cache then. */
@@ -228,8 +229,8 @@ set_ncached_max(const ctl_call_t *call, const void *in) {
 }
 
 /*
- * With many more arenas than processors, this thread's arena may not be visited by another thread
- * soon, so it is purged at once.
+ * Flushes the thread's cache. With many more arenas than processors, no other thread may use this
+ * thread's arena soon, so it is purged at once.
  */
 static int
 act_idle(const ctl_call_t *call, const void *in) {

@@ -1,7 +1,7 @@
 /*
- * What all leaves of mallctl share, whatever directory they are in: the size of a value, and the
- * reply to the caller. Invariant: never more bytes are copied than the caller has room for. No
- * state and no lock. Called by ctl.c and the directories.
+ * Helpers that the leaves of all directories of mallctl share: the size of a value, and the reply
+ * to the caller. Invariant: never more bytes are copied than the caller has room for. No state and
+ * no lock. Called by ctl.c and the directories.
  */
 #include "ctl/node.h"
 

@@ -45,12 +45,12 @@ typedef enum {
 	CTL_NTYPES
 } ctl_type_t;
 
-/* What a call of the leaf may do. */
+/* The calls that a leaf allows. */
 typedef enum {
 	CTL_R = 1,
 	CTL_W = 2,
 	CTL_RW = 3,
-	CTL_ACT = 4, /* neither takes nor returns a value */
+	CTL_ACT = 4, /* the call has an effect, but no value */
 	CTL_RAW = 5  /* get() checks the call itself and replies by ctl_reply() */
 } ctl_access_t;
 
@@ -64,7 +64,7 @@ enum {
 	CTL_IF_STATS = 1 << 5, /* ENOENT if the build has no statistics */
 	CTL_IF_PROF = 1 << 6,  /* ENOENT if the build has no profiler */
 	CTL_IF_BOOTED = 1 << 7, /* ENOENT unless the profiler is booted */
-	CTL_IF_FILL = 1 << 8,
+	CTL_IF_FILL = 1 << 8,  /* not used */
 	CTL_ANY_ARGS = 1 << 9 /* for CTL_ACT: arguments are ignored instead of EPERM */
 };
 
@@ -83,7 +83,7 @@ typedef union {
 
 /* The arguments of mallctl(), for leaves that examine them themselves. */
 typedef struct {
-	const size_t *mib;
+	const size_t *mib; /* the path of the leaf */
 	void *oldp;
 	size_t *oldlenp;
 	void *newp;
@@ -115,7 +115,7 @@ typedef struct {
 /* Leaves that come from elsewhere: opt.*. */
 typedef struct {
 	size_t (*count)(void);
-	const char *(*name)(size_t i);
+	const char *(*name)(size_t i); /* "": the item cannot be found by name */
 	ctl_type_t (*type)(size_t i);
 	int (*read)(size_t i, ctl_value_t *out);
 } ctl_list_t;
@@ -159,7 +159,7 @@ typedef struct ctl_node_s {
 /* A directory whose leaves are the fields of a struct. */
 #define CTL_NODE_FIELDS(n, f, b, fl) \
 	{.name = n, .kind = CTL_DIR, .fields = (f), .nfields = ARRAY_LEN(f), .base = (b), .flags = (fl)}
-/* The same for fields that several directories have; the text says what these are about. */
+/* Like CTL_NODE_FIELDS, for fields that several directories have; t says what they are about. */
 #define CTL_NODE_SAME_FIELDS(n, f, b, t) \
 	{.name = n, .kind = CTL_DIR, .fields = (f), .nfields = ARRAY_LEN(f), .base = (b), \
 	    MANUAL(text, t)}
