@@ -1,8 +1,8 @@
 /*
- * Takes and populates runs of fresh memory, and counts that.
- * ahead.h explains why. Invariant: after one failure no further call is made. An extent that is
- * being populated is active and belongs to the calling thread. The state is atomics; there is no
- * lock.
+ * Takes runs of retained or newly mapped memory, populates them, and counts bytes and failures.
+ * ahead.h explains why and when. Invariant: after one failure no further call of the system is made
+ * (threads may race for the first). An extent that is being populated is active and owned by the
+ * calling thread. The state is atomics; there is no lock.
  */
 #include "extent/ahead.h"
 
@@ -16,13 +16,13 @@ static struct {
 #define AHEAD_COUNTER(name, type, says) atomic_zu_t name;
 	AHEAD_STATS_FIELDS(AHEAD_COUNTER)
 #undef AHEAD_COUNTER
-	/* bytes populated, less AHEAD_LOOK_FIRST, at which limits are looked at */
+	/* limits are read again when `populated` reaches this plus AHEAD_LOOK_FIRST (bytes) */
 	atomic_zu_t look_at;
 } ahead;
 
 /*
- * Populates fresh pages; 0 or an errno value. The first failure ends it for the process: the kernel
- * is older than 5.14, a filter forbids the call, or there is no memory.
+ * Populates fresh pages; 0 or an errno value. After the first failure the process populates no
+ * more: the kernel is older than 5.14, a filter forbids the call, or there is no memory.
  */
 static int
 ahead_populate(void *addr, size_t size) {
@@ -65,7 +65,7 @@ ahead_try_room(void) {
 	}
 	size_t step = tries % AHEAD_LOOK_TRIES == 0 ? ahead_step(room_now()) : 0;
 	atomic_store_zu(&ahead.look_at, done + step - AHEAD_LOOK_FIRST, MO_RELAXED);
-	/* After a refusal the count stands at 1 beyond a multiple, so that the next look is far. */
+	/* A refusal makes the count no multiple, so that the next 63 calls do not read the limits. */
 	atomic_fetch_add_zu(&ahead.nlimited, step == 0 ? 1 : 0, MO_RELAXED);
 	return step != 0;
 }
@@ -82,7 +82,7 @@ ahead_boot(void) {
 	}
 }
 
-/* Whether a dirty extent is long enough, though it is kept for longer requests. */
+/* Whether a dirty extent of any length fits, which the caller left for longer requests. */
 static bool
 ahead_is_needless(ecache_t *dirty, size_t size) {
 	if (ecache_npages(dirty) < size >> LG_PAGE) {
@@ -110,7 +110,7 @@ ahead_fill(extent_src_t *src, ecache_t *dirty, ecache_t *retained, size_t size, 
 		ecache_put(src, retained, e);
 		return 0;
 	}
-	/* What is dirty and due is purged only if it is not known to be zero. */
+	/* Purging skips extents that are known to be zero, but these pages are in memory. */
 	e->is_zeroed = false;
 	ecache_put(src, dirty, e);
 	return bytes;

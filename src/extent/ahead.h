@@ -1,10 +1,11 @@
 /*
- * Memory that is got ready before it is touched: how much at a time, and what came of it. A page
- * fault costs more than the page; a run of pages that is populated in one call costs about half as
- * much a page (test/stress/bench_fault.c prints it). So where an arena takes address space without
- * pages for a slab of objects up to half a page, it takes a run of a 64th of what it uses, which
- * waits in its dirty cache for this request and the next ones. The decisions are functions of
- * counts only. No lock; called by pac.
+ * Populates runs of pages before their first touch: sizes, limits and counters. A page fault costs
+ * more than zeroing the page; a run of pages populated in one system call costs about half as much
+ * per page (test/stress/bench_fault.c prints it). So when an arena takes address space without
+ * pages for a slab of objects up to half a page, it takes a run of a 64th of the bytes it uses (16
+ * KiB to 256 KiB) and puts it into its dirty cache, for this request and the next ones. Near a
+ * limit of memory (os/room.h), and after a first failure, nothing is populated. No lock. Called by
+ * pac and piece, and through a hook by bases.
  */
 #ifndef EXTENT_AHEAD_H
 #define EXTENT_AHEAD_H
@@ -15,22 +16,24 @@
 extern bool opt_populate;
 
 /*
- * A run is at most 1 / 2^AHEAD_LG_PART of what the arena uses, so at most that part of its memory
- * is there too early; and between these two sizes. An arena that uses less than 1 MiB has none.
+ * A run is 1 / 2^AHEAD_LG_PART of the bytes that the arena uses, so at most that part of its memory
+ * is populated too early; rounded down to AHEAD_MIN, at most AHEAD_MAX. An arena that uses less
+ * than 1 MiB has no runs.
  */
 #define AHEAD_LG_PART 6
 #define AHEAD_MIN (ZU(16) << 10)
 #define AHEAD_MAX (ZU(256) << 10)
 /*
- * Greatest request, in pages, that begins a run: slabs are no longer, and of a larger block the
- * program may touch only a part.
+ * Greatest request, in pages, for which a run is taken: slabs are no longer, and of a larger block
+ * the program may touch only a part.
  */
 #define AHEAD_REQUEST_PAGES 8u
 
 /*
- * Limits of memory (os/room.h) are looked at when this many bytes have been populated, and again
- * when this many more, or a quarter of the room that there was. Near a limit nothing is
- * populated; each AHEAD_LOOK_TRIES-th run looks again.
+ * Limits of memory (os/room.h) are read when AHEAD_LOOK_FIRST bytes have been populated, and again
+ * after AHEAD_LOOK_STEP more, or after a quarter of the room found if that is less. If the room is
+ * less than AHEAD_LOOK_FIRST, nothing is populated, and only each AHEAD_LOOK_TRIES-th run reads the
+ * limits again.
  */
 #define AHEAD_LOOK_FIRST (ZU(4) << 20)
 #define AHEAD_LOOK_STEP (ZU(64) << 20)
@@ -59,25 +62,27 @@ ahead_run(size_t use, size_t size) {
 	return size <= (size_t)AHEAD_REQUEST_PAGES << LG_PAGE && run > size ? run : 0;
 }
 
-/* Bytes that may be populated before the next look, with so much room; 0: none. */
+/* Bytes that may be populated before the limits are read again; room: bytes found now. 0: none. */
 static inline size_t
 ahead_step(size_t room) {
 	return room < AHEAD_LOOK_FIRST ? 0 : min_zu(room / 4, AHEAD_LOOK_STEP);
 }
 
 /*
- * Takes size to `run` bytes that have no pages, populates them, and puts them into the dirty cache,
- * where they join what is left of the run before: so nothing between two runs is too short to be
- * used. Returns how many bytes came into memory. 0: nothing is left, populating has failed before,
- * a limit of memory is near, the arena has hooks of the program, or a long extent is dirty, with
- * which the run might join and be kept for long requests like it.
+ * Takes size to `run` bytes of address space without pages, populates them, and puts them into the
+ * dirty cache, where they join the rest of the run before, so that no gap remains between runs.
+ * Returns the bytes populated. 0: no memory, populating is off or has failed before, a limit of
+ * memory is near, the arena has hooks of the user, or a dirty extent is long enough already (the
+ * run might join it, and would then be kept for long requests).
  */
 size_t ahead_fill(extent_src_t *src, ecache_t *dirty, ecache_t *retained, size_t size, size_t run);
-/* Populates pages of a huge piece. Returns size; 0: not done, because it is off or has failed. */
+/* Populates pages of a huge piece. Returns size; 0: populating is off or has failed. */
 size_t ahead_populate_more(char *addr, size_t size);
-/* From now on bases populate ahead too (meta/base.h), if it is on. */
+/* From now on bases populate their memory too (meta/base.h), if the option is on. */
 void ahead_boot(void);
-/* Whether no limit of memory is near, as far as the last look says. */
+/*
+ * Whether no limit of memory is near; reads the limits again if that is due, and counts refusals.
+ */
 bool ahead_try_room(void);
 void ahead_stats_read(ahead_stats_t *out);
 

@@ -56,7 +56,7 @@ decay_advance_locked(decay_t *d, uint64_t now, size_t npages) {
 	d->npages_seen = npages;
 }
 
-/* The limit after n more epochs. */
+/* The limit after n more epochs in which no page becomes unused. */
 static size_t
 decay_limit_after(const decay_t *d, unsigned n) {
 	uint64_t sum = 0;

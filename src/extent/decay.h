@@ -1,10 +1,10 @@
 /*
- * When unused pages are due to be purged: a curve over time.
- * Pages that became unused during one epoch (1/200 of the decay time) may all stay at first, and
- * then ever fewer, along the smoothstep curve, until the decay time is over. The sum over all
- * epochs is the limit; the owner of the pages purges what exceeds it. Everything here is arithmetic
- * on the struct and has neither a clock nor pages: the caller passes the time, so tests pass their
- * own. Functions named _locked need the struct's mutex. Called by pac.c.
+ * When unused pages are due to be purged: a curve over time. Of the pages that became unused during
+ * one epoch (1/200 of the decay time) all may stay at first, then fewer with each epoch, along the
+ * smoothstep curve, and none after the decay time. The sum over the last 200 epochs is the limit;
+ * the caller purges pages in excess of it. Everything here is arithmetic on the struct and has
+ * neither a clock nor pages: the caller passes the time, so tests pass their own. Functions named
+ * _locked need the struct's mutex. Called by pac.c, pac_life.c and pac_serve.c.
  */
 #ifndef EXTENT_DECAY_H
 #define EXTENT_DECAY_H
@@ -24,12 +24,12 @@ typedef struct decay_s {
 	atomic_zu_t ms;
 	/*
 	 * Length of an epoch in nanoseconds, and start of the present one. Both are also read
-	 * without the mutex; if they then do not belong together, the look that follows under the
-	 * mutex finds nothing due.
+	 * without the mutex, so the two values may not belong together; decay_is_due() is called
+	 * again under the mutex.
 	 */
 	atomic_u64_t epoch_ns;
 	atomic_u64_t epoch_start;
-	size_t npages_seen; /* unused pages at the end of the last look */
+	size_t npages_seen; /* unused pages at the last advance, or after the purge that followed */
 	/* pages that became unused in each epoch, oldest first */
 	uint32_t backlog[SMOOTHSTEP_NSTEPS];
 } decay_t;
@@ -45,7 +45,7 @@ decay_ms(const decay_t *d) {
 }
 
 void decay_init(decay_t *d, const char *name, unsigned rank, ssize_t ms, uint64_t now);
-/* Sets a new decay time. What is unused now starts its decay again. */
+/* Sets a new decay time. Pages that are unused now count as new at the next advance. */
 void decay_set_locked(decay_t *d, ssize_t ms, uint64_t now);
 
 /* Whether an epoch has ended, so that decay_advance_locked() is to be called. */
@@ -56,21 +56,21 @@ decay_is_due(const decay_t *d, uint64_t now) {
 	    MO_RELAXED);
 }
 
-/* Advances to the epoch of `now`, at which npages are unused. */
+/* Advances to the epoch of `now`; npages: pages that are unused now. */
 void decay_advance_locked(decay_t *d, uint64_t now, size_t npages);
 /* Number of unused pages that may stay. */
 size_t decay_limit_locked(const decay_t *d);
-/* Number of pages that became unused within the decay time: none of the others may stay. */
+/* Number of pages that became unused within the decay time; older ones may not stay. */
 size_t decay_recent_locked(const decay_t *d);
 /*
  * Nanoseconds from now until `step` of the npages unused pages are due (or all, if they are fewer),
- * at most the decay time; UINT64_MAX if none ever is. Two epochs if some of the pages are not
- * counted in an epoch yet.
+ * at most the decay time; UINT64_MAX if none will ever be. Two epochs if pages became unused since
+ * the last advance, because their epoch is not known yet.
  */
 uint64_t decay_ns_until_locked(const decay_t *d, uint64_t now, size_t npages, size_t step);
 /*
- * Tells how many unused pages are left after purging. Pages that became unused since the last look
- * are still counted as new at the next one.
+ * Records how many unused pages are left after purging, so that pages which become unused from now
+ * on count as new at the next advance.
  */
 static inline void
 decay_purged_locked(decay_t *d, size_t npages) {

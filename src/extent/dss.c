@@ -1,8 +1,8 @@
 /*
- * Moves the break (sbrk) for arenas that take pages from the data segment.
- * dss.h has the contract. Whole pages between the old break and the aligned start of a range are
- * unmapped at once. dss.mtx keeps our threads from moving the break at the same time; others may
- * still move it, so each try checks that it extended what it saw.
+ * Moves the break (sbrk) for arenas that take pages from the data segment. dss.h has the contract.
+ * Whole pages between the old break and the aligned start of a range are unmapped at once. dss.mtx
+ * keeps our threads from moving the break at the same time; other code may still move it, so each
+ * try checks that the range begins at the break that it read before.
  */
 #include "extent/dss.h"
 
@@ -80,8 +80,8 @@ dss_extend_locked(size_t size, size_t alignment, bool *retry) {
 		return start;
 	}
 	/*
-	 * Our range begins elsewhere and may not be aligned. It is returned, unless the break was
-	 * moved beyond it.
+	 * The range begins elsewhere and may not be aligned. The break is moved back, unless other
+	 * code has moved it beyond the range.
 	 */
 	if (os_hooks->sbrk(0) == before + bytes) {
 		os_hooks->sbrk(-(intptr_t)bytes);

@@ -1,9 +1,9 @@
 /*
- * Pages from the end of the data segment by sbrk(2): before mmap, after it, or not at all.
- * Each arena has its precedence. The segment only grows: pages that an arena gives up are unmapped
- * like any others. The user's program and the C library may move the break too; a range that is
- * returned here was added by this call alone. One lock, held for the two or three system calls of a
- * request. Called by ehooks_map().
+ * Pages from the end of the data segment by sbrk(2): before mmap, after it, or not at all. Each
+ * arena has its precedence. The segment only grows: pages of it that an arena returns to the system
+ * are unmapped like any others. The user's program and the C library may move the break too; a
+ * range that dss_alloc() returns was added by that call alone. One lock, held for the two or three
+ * system calls of each try. Called by ehooks_map(); precedences are set by options and mallctl.
  */
 #ifndef EXTENT_DSS_H
 #define EXTENT_DSS_H

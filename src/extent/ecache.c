@@ -1,7 +1,7 @@
 /*
- * Initialises a page cache: its mutex, its set and its state.
- * What happens in a cache afterwards (take, put, coalesce, evict) is in extent.c. Called by
- * pac_init(), before other threads know the arena.
+ * Initialises a cache of unused extents: its mutex, its set and its state.
+ * The operations on a cache (take, put, evict) are in extent.c. Called by pac_init(), before other
+ * threads know the arena, so no lock is taken.
  */
 #include "extent/ecache.h"
 

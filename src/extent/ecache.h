@@ -1,7 +1,8 @@
 /*
- * One page cache of an arena: the unused extents in one state (dirty, muzzy or retained).
- * Invariant: every extent in the set has the cache's state, in its descriptor and in the page map.
- * The mutex protects the set. The operations are in extent.c; pac.c owns three of these.
+ * One of the three caches in the page cache of an arena: the unused extents in one state (dirty,
+ * muzzy or retained). Invariant: every extent in the set has the cache's state, in its descriptor
+ * and in the page map. The mutex protects the set. The operations (take, put, evict) are in
+ * extent.c.
  */
 #ifndef EXTENT_ECACHE_H
 #define EXTENT_ECACHE_H
@@ -9,7 +10,7 @@
 #include "extent/eset.h"
 #include "os/mutex.h"
 
-/* classes lies outside, in the pac_t; see eset_t. */
+/* The class table of the set (eset_t.classes) lies in the pac_t. */
 typedef struct ecache_s {
 	mutex_t mtx;
 	extent_state_t state;

@@ -77,7 +77,7 @@ system_merge(ehooks_table_t *hooks UNUSED, void *addr_a UNUSED, size_t size_a UN
 ehooks_table_t ehooks_system = {system_alloc, system_dalloc, system_destroy, system_commit,
 	system_decommit, system_purge_lazy, system_purge_forced, system_split, system_merge};
 
-/* ------------------------------------------------------------------ which */
+/* ------------------------------------------------------------------ the table of an arena */
 
 static ehooks_table_t *
 own_table(const ehooks_t *h) {
@@ -146,7 +146,7 @@ ehooks_can_merge(const ehooks_t *h) {
 	return own_table(h)->merge != NULL;
 }
 
-/* ------------------------------------------------------------------ the program's */
+/* ------------------------------------------------------------------ the user's */
 
 static uint32_t
 call_begin(void) {
@@ -171,7 +171,7 @@ ehooks_own_alloc(ehooks_t *h, size_t size, size_t alignment, bool *zero, bool *c
 	void *p = table->alloc(table, NULL, size, alignment, zero, commit, h->shown_ind);
 	call_end(token);
 	if (((uintptr_t)p & (max_zu(alignment, PAGE) - 1)) != 0) {
-		/* The hook returned a misaligned address; the user gets it back. */
+		/* The hook returned a misaligned address, which its dalloc hook takes back. */
 		ehooks_own_dalloc(h, p, size, *commit);
 		return NULL;
 	}

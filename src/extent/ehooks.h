@@ -1,10 +1,10 @@
 /*
- * Where the pages of an arena come from and go to: the system, or the user's extent hooks.
- * Upper floors get and return pages only through these calls, never by os/pages. A function of the
- * user is called inside the gate with no lock held. What it allocates itself is served without this
- * arena and without the thread's cache; the callbacks ehooks_begin and ehooks_end arrange that for
- * the upper floors. Functions return 0 or an errno value; a hook that is NULL refuses. "own" in a
- * name means the user's hooks.
+ * The page functions of an arena: the system's (mmap, sbrk, madvise), or the user's extent hooks.
+ * The page cache maps, unmaps, commits and purges through these calls. A hook of the user is called
+ * inside the gate with no lock held. Memory that a hook itself allocates comes neither from this
+ * arena nor from the thread's cache: ehooks_begin and ehooks_end, called around each hook, switch
+ * that on and off. Functions return 0 or an errno value; a hook that is NULL refuses. "own" in a
+ * name means the user's hooks. The table of an arena is an atomic pointer; there is no lock.
  */
 #ifndef EXTENT_EHOOKS_H
 #define EXTENT_EHOOKS_H
@@ -94,9 +94,9 @@ bool ehooks_can_split(const ehooks_t *h);
 bool ehooks_can_merge(const ehooks_t *h);
 
 /*
- * Returns new, aligned pages, or NULL; *zero and *commit describe them. Where the system accounts
- * for every writable page, its pages come without access: the commit happens for the part that is
- * used.
+ * Returns new, aligned pages, or NULL; *zero: they read as zero; *commit: they are accessible.
+ * Where the system accounts for every writable page, its pages come without access, and
+ * extent_commit() opens those that are used.
  */
 static inline void *
 ehooks_alloc(ehooks_t *h, size_t size, size_t alignment, bool *zero, bool *commit) {
@@ -110,14 +110,14 @@ ehooks_alloc(ehooks_t *h, size_t size, size_t alignment, bool *zero, bool *commi
 	return p;
 }
 
-/* Returns pages. If that is refused (an errno value), they are still there. */
+/* Unmaps pages. 0, or an errno value if that is refused; they are still mapped then. */
 static inline int
 ehooks_dalloc(ehooks_t *h, void *addr, size_t size, bool is_committed) {
 	return ehooks_are_own(h) ? ehooks_own_dalloc(h, addr, size, is_committed)
 	    : pages_unmap(addr, size);
 }
 
-/* Returns pages at the end of an arena; cannot be refused. */
+/* Unmaps pages at the end of an arena; cannot be refused. */
 static inline void
 ehooks_destroy(ehooks_t *h, void *addr, size_t size, bool is_committed) {
 	if (ehooks_are_own(h)) {
@@ -139,20 +139,20 @@ ehooks_purge_lazy(ehooks_t *h, void *addr, size_t size) {
 	return ehooks_are_own(h) ? ehooks_own_purge_lazy(h, addr, size) : pages_purge_lazy(addr, size);
 }
 
-/* Gives the pages up; on success they read as zeros. */
+/* Returns the memory of the pages to the system; on success (0) they read as zeros. */
 static inline int
 ehooks_purge_forced(ehooks_t *h, void *addr, size_t size) {
 	return ehooks_are_own(h) ? ehooks_own_purge_forced(h, addr, size) : pages_purge_forced(addr,
 	    size);
 }
 
-/* Asks whether one extent may become two, of size_a bytes and the rest. */
+/* Asks whether one extent may become two, of size_a bytes and the rest; 0: yes. */
 static inline int
 ehooks_split(ehooks_t *h, void *addr, size_t size, size_t size_a, bool is_committed) {
 	return ehooks_are_own(h) ? ehooks_own_split(h, addr, size, size_a, is_committed) : 0;
 }
 
-/* Asks whether two neighbours may become one. */
+/* Asks whether two neighbours may become one; 0: yes. */
 static inline int
 ehooks_merge(ehooks_t *h, void *addr_a, size_t size_a, void *addr_b, size_t size_b,
     bool is_committed) {

@@ -2,14 +2,15 @@
  * The set of unused extents: insert, remove, and the search for a fitting one. Invariant: an extent
  * is filed under the largest page class that is not above its size, so every extent of a class from
  * the request's own upward fits. The class just below the request's may contain extents that fit
- * too, since sizes need not be class sizes; a few of those are looked at first. The owner's lock
- * protects the set. Called by files of this folder that search or change a cache.
+ * too, since sizes need not be class sizes; up to ESET_PEEK_MAX of them are examined first. The
+ * lock of the ecache protects the set. Called by files of this folder that search or change a
+ * cache.
  */
 #include "extent/eset.h"
 
 #include "meta/emap.h"
 
-/* Extents of one class that are looked at in a search without a guarantee. */
+/* Extents of one class that eset_peek() examines at most. */
 #define ESET_PEEK_MAX 24
 
 void
@@ -35,7 +36,7 @@ eset_spare(const edata_t *e, size_t *lead) {
 	return to > from ? to - from : 0;
 }
 
-/* Whether the extent is part of one huge piece, or of two. */
+/* Whether the extent is only part of one huge piece, or parts of two. */
 static bool
 eset_is_held(const edata_t *e) {
 	size_t lead;
@@ -83,7 +84,7 @@ eset_holds(const edata_t *e, size_t size, size_t alignment) {
 	return from - (uintptr_t)e->addr <= e->size && e->size - (from - (uintptr_t)e->addr) >= size;
 }
 
-/* The lowest fitting extent among the first few of a class's heap. */
+/* The lowest fitting extent among the first ESET_PEEK_MAX in a walk of a class's heap. */
 static edata_t *
 eset_peek(const eset_class_t *c, size_t size, size_t alignment) {
 	ph_link_t *todo[ESET_PEEK_MAX];
@@ -113,7 +114,7 @@ eset_is_too_big(size_t have, size_t want, unsigned lg_max_fit) {
 	return lg_max_fit < 64 && (have >> lg_max_fit) > want;
 }
 
-/* First fit by class: every extent in class pind or above is large enough. */
+/* The lowest extent of the first class from pind on that has any: all of these are large enough. */
 static edata_t *
 eset_first_class(const eset_t *s, unsigned pind, size_t size, unsigned lg_max_fit) {
 	ssize_t i = pind >= SC_NPSIZES_MAX ? -1 : fb_first_set(s->used, SC_NPSIZES_MAX, pind);

@@ -1,8 +1,9 @@
 /*
- * A set of unused extents, searched by size: a heap by address for each page class.
- * A bitmap says which classes are not empty, and a list orders the extents from the least recently
- * added to the newest. The owner's lock protects it (it is part of an ecache); the counters may be
- * read without the lock.
+ * A set of unused extents, searched by size: a heap by address for each page class. A bitmap says
+ * which classes are not empty, and two lists order the extents from the least recently added to the
+ * newest: one for extents that are only parts of huge pieces (extent/piece.h), one for all others.
+ * The lock of the ecache that contains the set protects it; the counters may be read without the
+ * lock. Called by extent.c, join.c, piece.c, ahead.c and statistics.
  */
 #ifndef EXTENT_ESET_H
 #define EXTENT_ESET_H
@@ -22,7 +23,7 @@ typedef struct eset_class_s {
 typedef struct eset_s {
 	fb_word_t used[FB_NWORDS(SC_NPSIZES_MAX)];
 	ql_t lru;
-	/* the same for extents that are only parts of huge pieces, which would be broken */
+	/* extents that are only parts of huge pieces, which purging would break; evicted last */
 	ql_t lru_held;
 	atomic_zu_t npages;
 	/* SC_NPSIZES_MAX elements, kept elsewhere because most of them are never touched */
@@ -36,9 +37,11 @@ void eset_insert(eset_t *s, edata_t *e);
 void eset_remove(eset_t *s, edata_t *e);
 
 /*
- * Finds an extent that can hold size bytes at the given alignment: from the smallest class that has
- * one, the lowest address. An extent larger than 2^lg_max_fit times the size is not used (64: no
- * limit). NULL if there is none. The extent stays in the set.
+ * Finds an extent that can hold size bytes at the given alignment: the lowest address in the
+ * smallest class in which every extent fits, after a search of a few extents in the class below
+ * (and, with an alignment above a page, in the request's own). An extent in a class larger than
+ * 2^lg_max_fit times the size is not used (64: no limit). NULL if there is none. The extent stays
+ * in the set.
  */
 edata_t *eset_fit(const eset_t *s, size_t size, size_t alignment, unsigned lg_max_fit);
 
@@ -47,13 +50,13 @@ edata_t *eset_largest(const eset_t *s);
 
 /* The least recently added extent, parts of huge pieces last; NULL if there is none. */
 edata_t *eset_oldest(const eset_t *s);
-/* The same without parts of huge pieces. */
+/* As eset_oldest(), but never an extent that is only parts of huge pieces. */
 edata_t *eset_oldest_spare(const eset_t *s);
 
 /*
- * The part of an extent that can be given back without breaking a huge piece (extent/piece.h): all
- * but those ends that are parts of pieces. Returns its size in bytes, and in *lead the bytes before
- * it; 0: there is none.
+ * The part of an extent that can be purged without breaking a huge piece (extent/piece.h): all but
+ * those ends that are parts of pieces. Returns its size in bytes, 0 if there is none, and sets
+ * *lead to the bytes before it.
  */
 size_t eset_spare(const edata_t *e, size_t *lead);
 

@@ -3,9 +3,10 @@
  * mappings.
  * extent.h says who owns an extent when. Functions named _locked need the lock of the cache that is
  * their argument, or grow_mtx. Functions named own_ are the variants for arenas with hooks of the
- * user, which are called without any lock. Invariant: the page map describes every extent at any
- * time another thread can see it; elements change under the cache's lock or while the caller owns
- * the extent. Called by pac.c and join.c.
+ * user, which are called without any lock. Invariant: the page map describes every extent whenever
+ * another thread can find it; its elements change under the cache's lock or while the caller owns
+ * the extent. New mappings grow by page classes (grow_next), so that their number stays small; the
+ * surplus of a mapping becomes retained. Called by the page cache and its parts.
  */
 #include "extent/extent.h"
 
@@ -23,7 +24,7 @@ extent_src_init(extent_src_t *src, base_t *base, unsigned arena_ind) {
 	extent_src_renew(src);
 }
 
-/* Bytes of the first mapping. */
+/* The first value of grow_next. */
 static size_t
 extent_grow_first(const extent_src_t *src) {
 	return max_zu(HUGEPAGE, src->grow_alignment);
@@ -169,7 +170,7 @@ ecache_file_locked(ecache_t *c, edata_t *e) {
 	eset_insert(&c->eset, e);
 }
 
-/* Returns descriptors after the cache's lock was released. */
+/* Puts a list of descriptors into the edata_cache, after the cache's lock was released. */
 static void
 extent_spares_put(extent_src_t *src, edata_t *spare) {
 	while (spare != NULL) {
@@ -179,7 +180,7 @@ extent_spares_put(extent_src_t *src, edata_t *spare) {
 	}
 }
 
-/* ------------------------------------------------------------------ with hooks of a program */
+/* ------------------------------------------------------------------ with hooks of the user */
 
 static void ecache_unfile_locked(ecache_t *c, edata_t *e);
 
@@ -279,8 +280,8 @@ ecache_unfile_locked(ecache_t *c, edata_t *e) {
 }
 
 /*
- * Cuts off what lies before addr, which goes back to the cache. Returns the rest; NULL if there is
- * no descriptor, and e is unchanged.
+ * Cuts off the part before addr and puts it into the cache again. Returns the rest; NULL if there
+ * is no descriptor, and e is unchanged.
  */
 static edata_t *
 ecache_cut_lead_locked(extent_src_t *src, ecache_t *c, edata_t *e, char *addr) {
@@ -292,10 +293,7 @@ ecache_cut_lead_locked(extent_src_t *src, ecache_t *c, edata_t *e, char *addr) {
 	return rest;
 }
 
-/*
- * Cuts off what lies behind size bytes, which goes back to the cache. 0, or ENOMEM with e
- * unchanged.
- */
+/* Cuts e to size bytes and puts the rest into the cache. 0, or ENOMEM with e unchanged. */
 static int
 ecache_cut_tail_locked(extent_src_t *src, ecache_t *c, edata_t *e, size_t size) {
 	edata_t *tail = edata_cache_get(&src->edata_cache);
@@ -308,8 +306,8 @@ ecache_cut_tail_locked(extent_src_t *src, ecache_t *c, edata_t *e, size_t size) 
 }
 
 /*
- * Takes [addr, addr + size) out of e, which is in the cache. NULL: there is no descriptor, and the
- * cache holds what it held.
+ * Takes [addr, addr + size) out of e, which is in the cache. NULL: there is no descriptor, and all
+ * pages of e are still in the cache.
  */
 static edata_t *
 ecache_carve_locked(extent_src_t *src, ecache_t *c, edata_t *e, char *addr, size_t size) {
@@ -323,7 +321,7 @@ ecache_carve_locked(extent_src_t *src, ecache_t *c, edata_t *e, char *addr, size
 		e = rest;
 	}
 	if (e->size > size && ecache_cut_tail_locked(src, c, e, size) != 0) {
-		/* leaves two neighbours that could be one, which is harmless */
+		/* If a lead was cut off, it and e are now neighbours that were not joined; harmless. */
 		ecache_file_locked(c, e);
 		return NULL;
 	}
@@ -374,7 +372,7 @@ static edata_t *
 ecache_take_piece(extent_src_t *src, ecache_t *c, char *addr, size_t size, bool is_behind) {
 	const char *border = is_behind ? addr : addr + size - 1;
 	if (elem_state(emap_elem_any(border)) != c->state) {
-		return NULL; /* only a hint; looked at again under the lock */
+		return NULL; /* only a hint: the element is read again under the lock */
 	}
 	bool is_own = ehooks_are_own(&src->ehooks);
 	edata_t *e = NULL;
@@ -455,10 +453,7 @@ extent_commit(extent_src_t *src, edata_t *e) {
 int
 extent_unmap(extent_src_t *src, edata_t *e) {
 	assert(e->state == extent_state_active);
-	/*
-	 * Removed from the page map before it leaves the address space: another thread may get the
-	 * same addresses at once.
-	 */
+	/* The page map is cleared first, because another thread may map the same addresses at once. */
 	emap_clear_boundary(e);
 	int err = ehooks_dalloc(&src->ehooks, e->addr, e->size, e->is_committed);
 	if (err != 0) {
@@ -499,7 +494,10 @@ extent_map(extent_src_t *src, edata_t *e, size_t bytes, size_t alignment) {
 	return 0;
 }
 
-/* Bytes to map for a request: the next growth step, if it is large enough. */
+/*
+ * Bytes to map for a request: grow_next if that is enough; only the request itself with
+ * retain:false, or if its alignment is neither usual nor a huge page.
+ */
 static size_t
 extent_grow_bytes_locked(extent_src_t *src, size_t size, size_t alignment) {
 	size_t need = max_zu(size, src->grow_alignment);
@@ -514,7 +512,7 @@ extent_grow_bytes_locked(extent_src_t *src, size_t size, size_t alignment) {
 	return step >= need ? step : need;
 }
 
-/* Makes the next mapping one page class larger, up to the limit. */
+/* Sets grow_next one page class above a mapping of this many bytes, up to the limit. */
 static void
 extent_grow_next_locked(extent_src_t *src, size_t bytes) {
 	mutex_assert_owner(&src->grow_mtx);
@@ -526,7 +524,7 @@ extent_grow_next_locked(extent_src_t *src, size_t bytes) {
 	}
 }
 
-/* Makes the next mapping. Returns 0, or ENOMEM with the descriptor e unused. */
+/* Maps a growth step, or if that fails, only the request. 0, or ENOMEM with e unused. */
 static int
 extent_grow_map_locked(extent_src_t *src, edata_t *e, size_t size, size_t alignment) {
 	size_t bytes = extent_grow_bytes_locked(src, size, alignment);
@@ -535,10 +533,7 @@ extent_grow_map_locked(extent_src_t *src, edata_t *e, size_t size, size_t alignm
 	if (err == 0 && bytes >= src->grow_next) {
 		extent_grow_next_locked(src, bytes);
 	} else if (err != 0 && bytes > size && src->grow_alignment <= PAGE) {
-		/*
-		 * A whole step is not available. The next attempt does not begin with one either;
-		 * the step grows again from the size of this request.
-		 */
+		/* A whole step is not available, so the steps grow again from this request's size. */
 		src->grow_next = min_zu(src->grow_next, sz_pind2sz(sz_psz_floor(size)));
 		err = extent_map(src, e, size, map_alignment);
 	}
@@ -568,7 +563,7 @@ extent_grow_locked(extent_src_t *src, ecache_t *retained, size_t size, size_t al
 	return e;
 }
 
-/* Makes the next step larger after a mapping of this size. */
+/* Raises grow_next after a mapping of this size; takes grow_mtx. */
 static void
 own_grown(extent_src_t *src, size_t bytes) {
 	mutex_lock(&src->grow_mtx);
@@ -579,8 +574,8 @@ own_grown(extent_src_t *src, size_t bytes) {
 }
 
 /*
- * extent_grow() for user's hooks, which are called without grow_mtx. If they cannot split, only the
- * least size is mapped.
+ * extent_grow() for the user's hooks, which are called without grow_mtx. If they cannot split, or
+ * the mapping of a growth step fails, only the request is mapped.
  */
 static edata_t *
 own_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment) {
@@ -614,9 +609,9 @@ own_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment) {
 }
 
 /*
- * A thread that has waited for grow_mtx looks into the retained cache again, because the thread
+ * A thread that has waited for grow_mtx searches the retained cache again, because the thread
  * before it has put its surplus there. Otherwise each thread that missed at the same time would map
- * a step, and each would be larger than the one before.
+ * a step, each larger than the one before.
  */
 edata_t *
 extent_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment) {

@@ -1,12 +1,12 @@
 /*
  * Guard pages: pages without access before and behind an extent, so that an overrun faults at once.
  * An extent is allocated larger by its guards and then reduced by them. Guards belong to no extent
- * and are not in the page map, so nothing beyond them is found or joined. Before the extent goes to
- * a cache it takes its guards back: unused extents have none and are cut and joined as usual. Each
- * guarded extent may cost the process four mappings, whose number the system limits; so guard_limit
- * bounds them. If the system refuses a guard there is none, which is not an error. Only for pages
- * of the system, in active extents, by their owner; no lock. Called by pac.c, and by arena and
- * large, which count.
+ * and are not in the page map, so no extent is joined across them. When the extent is freed, the
+ * guards become part of it again: unused extents have none and are cut and joined as usual. Each
+ * guarded extent may cost the process four mappings, whose number the system limits, so guard_limit
+ * bounds the guarded extents. If the system refuses a guard there is none, which is not an error.
+ * Only for pages of the system, in active extents, by their owner; no lock. pac.c makes and removes
+ * guards; arena and large choose every n-th slab or large extent (guard_count_extent).
  */
 #ifndef EXTENT_GUARD_H
 #define EXTENT_GUARD_H
@@ -21,7 +21,7 @@ extern size_t opt_san_guard_large;
 /* Number of extents that may have guards at the same time, approximately. */
 extern HIDDEN unsigned guard_limit;
 
-/* To be called after the options were read. */
+/* Reads the system's limit of mappings, if guards are on; called after the options were read. 0. */
 int guard_boot(void);
 
 /* Counts an extent; true if it is an n-th one. */
@@ -48,8 +48,9 @@ guard_bytes(size_t alignment) {
  */
 void guard_on(edata_t *e, size_t bytes);
 /*
- * e takes its guards back. Returns the number of bytes by which e is longer now; a guard that the
- * system does not open is given up.
+ * Makes the guards of e accessible and part of e again; e is not in the page map afterwards.
+ * Returns the bytes by which e is longer now. A guard that the system does not open is unmapped
+ * instead.
  */
 size_t guard_off(edata_t *e);
 

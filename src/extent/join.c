@@ -1,8 +1,9 @@
 /*
- * Searches for a row of adjacent unused pieces and takes it.
- * join.h explains why. Invariant: at any time each piece is in a cache or active and owned by this
- * thread, so a failure puts everything back. The search reads sizes and arenas of neighbours
- * without their locks, as hints only.
+ * Searches for a row of adjacent unused extents, called pieces here, and takes it. join.h explains
+ * why. The search goes through the page classes of the dirty cache from the request's downwards,
+ * JOIN_LOOK_MAX extents in all, under that cache's lock. It reads sizes and arenas of neighbours
+ * without their locks, as hints only. Invariant: at any time each piece is in a cache or active and
+ * owned by this thread, so after a failure no page is lost.
  */
 #include "extent/join.h"
 

@@ -1,9 +1,11 @@
 /*
- * The page cache of an arena: allocation, release, purging by decay and by limit.
- * pac.h explains the caches and their locks. Functions named _locked need the mutex of the decay
- * that is their argument. Invariant: `mapped` counts the bytes of extents in use, dirty and muzzy,
- * nactive the pages in use; both are relaxed atomics that are exact whenever no operation is under
- * way.
+ * The page cache of an arena: allocation (pac_alloc_as), release (pac_dalloc), resizing in place,
+ * and purging: by decay (pac_decay_run_locked), by limit (pac_trim), when the last thread leaves
+ * (pac_leave), and when the system has no memory (pac_relieve). pac.h explains the caches, the
+ * order in which they are tried and their locks. Functions named _locked need the mutex of the
+ * decay that is their argument. Invariant: `mapped` counts the bytes of extents in use, hot, dirty
+ * and muzzy, nactive the pages in use; both are relaxed atomics that are exact whenever no
+ * operation is under way.
  */
 #include "extent/pac.h"
 
@@ -101,8 +103,9 @@ pac_committed(pac_t *pac, edata_t *e) {
 }
 
 /*
- * For a dense request: takes from a huge piece (extent/piece.h), or fills the dirty cache with a
- * run of populated pages, and takes from it (extent/ahead.h). NULL: neither pays, or there is none.
+ * For a dense request: takes from a huge piece (extent/piece.h), or puts a run of populated pages
+ * into the dirty cache and takes from there (extent/ahead.h). NULL: the arena is too small for
+ * either, populating is off or has failed, or there is no memory.
  */
 static edata_t *
 pac_take_ahead(pac_t *pac, size_t size) {
@@ -123,7 +126,7 @@ pac_take_ahead(pac_t *pac, size_t size) {
 	return e != NULL ? e : ecache_take(&pac->src, &pac->dirty, size, PAGE, 64);
 }
 
-/* Takes address space that has no pages at present. */
+/* Takes address space without pages: retained, or newly mapped. */
 static edata_t *
 pac_take_new(pac_t *pac, size_t size, size_t alignment, bool is_dense) {
 	edata_t *e = is_dense ? pac_take_ahead(pac, size) : NULL;
@@ -155,8 +158,8 @@ pac_take_joined(pac_t *pac, size_t size, size_t alignment) {
 static void pac_trim(pac_t *pac);
 
 /*
- * Counts pages that are in use now. are_new: they were fetched for a large request, so others may
- * be purged in exchange.
+ * Counts pages that are in use now. are_new: they were fetched for a large request, so the limit of
+ * unused pages is enforced.
  */
 static void
 pac_active_add(pac_t *pac, size_t npages, bool are_new) {
@@ -169,8 +172,8 @@ pac_active_add(pac_t *pac, size_t npages, bool are_new) {
 }
 
 /*
- * Whether so much is unused that a small request should split a large extent rather than get new
- * pages. As long as it is less, large extents are kept for large requests
+ * Whether more than 1 MiB and an eighth of the pages in use are dirty. Then a small request splits
+ * a large extent rather than get new pages; otherwise large extents are kept for large requests
  * (opt_lg_extent_max_active_fit).
  */
 static bool
@@ -180,8 +183,8 @@ pac_has_plenty(const pac_t *pac) {
 }
 
 /*
- * Takes an extent if no dirty or muzzy one fits well: joins pieces, maps new pages, or splits a
- * large extent.
+ * Takes an extent if no dirty or muzzy one fits well. Tries in this order: to split a large extent,
+ * if the request is small and pac_has_plenty(); to join pieces; new pages; to split any extent.
  */
 static edata_t *
 pac_take_more(pac_t *pac, size_t size, size_t alignment, bool is_dense) {
@@ -203,8 +206,8 @@ pac_take_more(pac_t *pac, size_t size, size_t alignment, bool is_dense) {
 }
 
 /*
- * Takes a dirty or muzzy extent that fits well. If there is none, hot extents of other classes are
- * joined rather than memory taken from the system.
+ * Takes a dirty or muzzy extent that fits well. If there is none, all hot extents are made dirty,
+ * which joins them with their neighbours, and the search is repeated before the system is asked.
  */
 static edata_t *
 pac_take_fit(pac_t *pac, size_t size, size_t alignment) {
@@ -230,7 +233,7 @@ pac_alloc_as(pac_t *pac, size_t size, size_t alignment, bool zero, bool is_dense
 		e = pac_take_fit(pac, size, alignment);
 		is_new = e == NULL;
 		e = is_new ? pac_take_more(pac, size, alignment, is_dense) : e;
-		/* A rest of the extents that were taken may have gone back. */
+		/* The rest of a longer extent may have been put into a cache again. */
 		pac_tell_back(pac);
 	}
 	if (e == NULL) {
@@ -265,8 +268,8 @@ pac_alloc_guarded(pac_t *pac, size_t size, size_t alignment, bool zero) {
 }
 
 /*
- * Makes a guarded extent, which is no longer counted as in use, a plain one. The caller may hold a
- * lock, so the hook for a new maximum is not called; the next mapping calls it.
+ * Makes a guarded extent, whose pages the caller has yet to count as unused, a plain one. The
+ * caller may hold a lock, so the hook for a new maximum is not called; the next mapping calls it.
  */
 static void
 pac_unguard(pac_t *pac, edata_t *e) {
@@ -274,7 +277,10 @@ pac_unguard(pac_t *pac, edata_t *e) {
 	pac_mapped_count(pac, guard_off(e));
 }
 
-/* Calls the user's hooks by the order of their effect: unmap, give up the memory or contents. */
+/*
+ * Calls the user's hooks until one accepts, that with the greatest effect first: dalloc, decommit,
+ * purge_forced, purge_lazy. Unless dalloc accepted, the extent becomes retained.
+ */
 static void
 pac_retain_own(pac_t *pac, edata_t *e) {
 	ehooks_t *h = &pac->src.ehooks;
@@ -293,8 +299,9 @@ pac_retain_own(pac_t *pac, edata_t *e) {
 }
 
 /*
- * Decommits the pages, where the system accounts for every writable page, so that kept pages do not
- * count. Removes a mark for huge pages too, which the oversize arena may have set.
+ * Decommits the pages where the system accounts for every writable page, so that retained pages do
+ * not count. That removes a mark for huge pages too, which the oversize arena may have set. Returns
+ * false if decommit is not in use or failed.
  */
 static bool
 try_decommit(edata_t *e) {
@@ -362,9 +369,9 @@ pac_pass_end_locked(pac_decay_t *d) {
 }
 
 /*
- * Whether dirty pages that are to be purged become muzzy, and so stay in memory until the system
- * wants them. Not if they exceed a limit (is_over) or in a bounded cache: muzzy pages would still
- * count for the process. A time of -1 keeps its meaning.
+ * Whether dirty pages that are purged become muzzy, and so stay in memory until the system needs
+ * them. Not if they exceed a limit (is_over) or in a bounded cache, because muzzy pages still count
+ * for the process; with a muzzy decay time of -1 always.
  */
 static bool
 pac_may_become_muzzy(const pac_t *pac, bool is_over) {
@@ -386,7 +393,10 @@ pac_purge_extent(pac_t *pac, pac_decay_t *d, edata_t *e, bool is_over, purge_bat
 	pac_retain(pac, e, batch);
 }
 
-/* Takes the oldest extent out of the cache, or only as much of it as exceeds npages. */
+/*
+ * Takes the oldest extent out of the cache, or only its first part if the cache exceeds npages by
+ * less (rounded up to PAC_GRAIN bytes).
+ */
 static edata_t *
 pac_evict_some(pac_t *pac, pac_decay_t *d, size_t npages) {
 	edata_t *e = ecache_evict(d->cache, npages);
@@ -404,8 +414,9 @@ pac_evict_some(pac_t *pac, pac_decay_t *d, size_t npages) {
 }
 
 /*
- * Takes an extent out of the cache that is to be purged: until npages are left the oldest, without
- * those ends that are parts of huge pieces; then, until npages_held are left, any.
+ * Takes the next extent to purge out of the cache. While more than npages are there: the oldest
+ * that is not only part of a huge piece, without those of its ends that are parts of huge pieces.
+ * If there is none and more than npages_held are there: the oldest of all. Otherwise NULL.
  */
 static edata_t *
 pac_evict_due(pac_t *pac, pac_decay_t *d, size_t npages, size_t npages_held) {
@@ -432,9 +443,9 @@ pac_evict_due(pac_t *pac, pac_decay_t *d, size_t npages, size_t npages_held) {
 }
 
 /*
- * Purges the oldest extents until at most npages are left, or npages_held of parts of huge pieces.
- * The caller holds d's lock and has begun a pass. is_over: the pages exceed a limit, whatever their
- * age; then not many more than necessary are purged.
+ * Purges the oldest extents until at most npages are left, but extents that are only parts of huge
+ * pieces only while more than npages_held are left. The caller holds d's lock and has begun a pass.
+ * is_over: the pages exceed a limit, whatever their age; then the last extent is cut to size.
  */
 static void
 pac_purge_to_locked(pac_t *pac, pac_decay_t *d, size_t npages, size_t npages_held, bool is_over) {
@@ -513,7 +524,7 @@ pac_flush_hot_locked(pac_t *pac, pac_decay_t *d) {
 	}
 }
 
-/* Gives the rest of the huge piece back if nothing was taken from it for the decay time. */
+/* Purges the rest of the huge piece if nothing was taken from it for the decay time. */
 static void
 pac_purge_idle_locked(pac_t *pac, pac_decay_t *d, uint64_t now) {
 	ssize_t ms = decay_ms(&d->decay);
@@ -558,8 +569,8 @@ pac_tick(pac_t *pac, uint64_t now) {
 }
 
 /*
- * Pages that may be unused, see pac_bound(). In a cache that is not bounded this applies when a
- * large request needs new pages; a quarter of the peak is added to it, because otherwise a block
+ * Pages that may be unused, see pac_bound(). In a cache that is not bounded the limit is enforced
+ * only when a large request needs new pages, and is a quarter of the peak higher: otherwise a block
  * that grows step by step would have each of its former places purged and fetched again.
  */
 static size_t
@@ -570,13 +581,13 @@ pac_trim_limit(const pac_t *pac, size_t active) {
 	return least == 0 ? room + peak / 4 : min_zu(room, max_zu(active / 2, least));
 }
 
-/* Unused pages that the limit applies to. */
+/* Unused pages to which the limit applies: dirty and hot ones. */
 static size_t
 pac_nunused(const pac_t *pac) {
 	return ecache_npages(&pac->dirty) + atomic_load_zu(&pac->hot_npages, MO_RELAXED);
 }
 
-/* Whether npages pages in use may become unused in addition to others. */
+/* Whether the limit allows npages pages in use to become unused too. */
 static bool
 pac_has_room(const pac_t *pac, size_t npages) {
 	size_t active = atomic_load_zu(&pac->nactive, MO_RELAXED);
@@ -585,8 +596,8 @@ pac_has_room(const pac_t *pac, size_t npages) {
 }
 
 /*
- * Purges unused pages that exceed the limit. A thread that finds the lock held leaves the work to
- * its holder, who checks the limit again afterwards.
+ * Purges unused pages that exceed the limit. If the lock is held, nothing is done: a holder in this
+ * function checks the limit again after it has released the lock.
  */
 static void
 pac_trim(pac_t *pac) {
@@ -713,8 +724,8 @@ pac_relievable(const pac_t *pac) {
 }
 
 /*
- * Gives up an extent that was taken out of c during a pass. Returns the bytes that are gone; 0: the
- * system refused, and c has the extent again.
+ * Unmaps, or else decommits, an extent that was taken out of c during a pass. Returns the bytes
+ * returned to the system; 0: the system refused, and the extent is in c again.
  */
 static size_t
 pac_let_go(pac_t *pac, ecache_t *c, edata_t *e) {
@@ -732,8 +743,8 @@ pac_let_go(pac_t *pac, ecache_t *c, edata_t *e) {
 }
 
 /*
- * Gives up extents of one cache, the largest first, and of the last one only as much as is wanted.
- * Returns the bytes that are gone.
+ * Returns extents of one cache to the system, the largest first, and of the last one only as much
+ * as is wanted. Returns the bytes; stops at the first refusal.
  */
 static size_t
 pac_relieve_from_locked(pac_t *pac, ecache_t *c, size_t want) {
@@ -759,8 +770,8 @@ pac_relieve_from_locked(pac_t *pac, ecache_t *c, size_t want) {
 }
 
 /*
- * Begins with address space without pages, which costs least to return. Where the system accounts
- * for writable pages, that gains nothing and comes last.
+ * Begins with retained extents, which cost least to return because they have no pages. Where the
+ * system accounts for writable pages they count for nothing, and come last.
  */
 size_t
 pac_relieve(pac_t *pac, size_t want) {
@@ -790,7 +801,7 @@ pac_relieve(pac_t *pac, size_t want) {
 	return gone;
 }
 
-/* ------------------------------------------------------------------ set, give back, resize */
+/* ------------------------------------------------------------------ set, free, resize */
 
 int
 pac_decay_ms_set(pac_t *pac, pac_decay_t *d, ssize_t ms, uint64_t now) {

@@ -1,10 +1,13 @@
 /*
- * The page cache of an arena: unused pages move from dirty to muzzy to retained to the system.
- * A request is looked for in this order: dirty, muzzy, retained, new address space. Freed pages
- * become dirty, and decay (decay.h) moves them on when pac_tick() is called. The extents of each
- * page class that were freed last stay "hot" for a moment: they are kept whole, not joined with
- * neighbours, and serve the next requests of their size. The next tick makes them dirty. Statistics
- * count them as dirty. Callers are arena and large; background_thread and arenas tick.
+ * The page cache of an arena: it allocates extents of whole pages and keeps unused ones for reuse.
+ * A freed extent becomes hot (kept whole, on a stack of its page class; pac_hot.h) or, if the stack
+ * is full, dirty. pac_tick() makes hot extents dirty, and purges dirty ones whose decay is due
+ * (decay.h): these become muzzy (only with a muzzy decay time), then retained, which is address
+ * space without pages, or are unmapped. Statistics count hot extents as dirty. A request tries: a
+ * hot extent of exactly its size; a huge slab (pac_hpa.h); a dirty, then a muzzy extent that fits
+ * well, first without and then with the hot ones made dirty; adjacent pieces (join.h); retained or
+ * new address space (for dense requests from a populated run or a huge piece, ahead.h, piece.h); at
+ * last any longer extent. Callers: arena, large; background_thread and arenas call pac_tick().
  */
 #ifndef EXTENT_PAC_H
 #define EXTENT_PAC_H
@@ -14,13 +17,13 @@
 
 /*
  * Locks: a decay's mutex is taken before any cache's and is held during a purging pass, so that one
- * thread purges at a time; pac_tick() only tries it. During hooks of the user it is released, and
- * `passer` keeps other threads out.
+ * thread purges at a time; pac_tick() only tries it. While a hook of the user runs, the mutex is
+ * released, and `passer` keeps other threads out.
  *
- * When new pages are fetched for a large request, as many dirty ones are purged, past the muzzy
- * cache, if pages in use and dirty pages together would exceed the peak of pages in use by more
- * than a quarter. A bounded cache (pac_bound) limits its unused pages at every allocation and
- * release.
+ * When new pages were fetched for a request of at least JOIN_MIN bytes, dirty pages are purged,
+ * oldest first and past the muzzy cache, until pages in use and unused pages together are at most
+ * 5/4 of the greatest number of pages in use so far. A bounded cache (pac_bound) limits its unused
+ * pages at every allocation and release.
  */
 
 /* The options dirty_decay_ms and muzzy_decay_ms: the times with which arenas start. */
@@ -36,12 +39,12 @@ extern size_t opt_calloc_madvise_threshold;
 extern void (*pac_new_maximum_hook)(void);
 
 /*
- * Called with any lock held when the background thread of an arena has work; NULL if there are no
- * such threads.
+ * Called when the background thread of an arena has work. The caller may hold any lock. NULL before
+ * background_thread_boot().
  */
 extern void (*pac_wake_hook)(unsigned arena_ind);
 
-/* Initialises a cache in zeroed memory. */
+/* Initialises a cache in zeroed memory. Decay times in ms; now: monotonic time in ns. */
 void pac_init(pac_t *pac, base_t *base, unsigned arena_ind, ssize_t dirty_ms, ssize_t muzzy_ms,
     uint64_t now);
 
@@ -52,26 +55,28 @@ void pac_init(pac_t *pac, base_t *base, unsigned arena_ind, ssize_t dirty_ms, ss
 #define PAC_GRAIN ((size_t)64 << 10)
 
 /*
- * Bounds the dirty pages, in addition to their decay in time. As many may stay as the peak of pages
- * in use exceeds the pages in use now, so memory never exceeds its peak because of kept pages; and
- * at most half of the pages in use, or `bytes` if that is more. That leaves pages for the next
- * request, while a program that has freed nearly everything does not have to come back for the rest
- * to be purged. Pages do not become muzzy for a time. Decay times of 0 and -1 keep their meaning.
- * bytes 0: not bounded any more.
+ * Bounds the unused pages, in addition to their decay in time. The limit is the smaller of two: the
+ * peak of pages in use minus the pages in use now, so that kept pages never raise the memory above
+ * its peak; and half of the pages in use, but at least `bytes`. So pages remain for the next
+ * request, and after a program has freed nearly everything the rest is purged without a further
+ * call. Pages with a muzzy decay time above 0 skip the muzzy cache. Decay times of 0 and -1 keep
+ * their meaning. bytes 0 removes the bound.
  */
 void pac_bound(pac_t *pac, size_t bytes);
 
 /*
- * Names the one bounded cache that gives up dirty pages, PAC_YIELD bytes at a time, whenever
- * another cache's growth brings the pages of all arenas to a new maximum: what it keeps for the
- * next large block then makes the process no larger. It must never be destroyed. NULL: none.
+ * Names the one bounded cache (that of oversized requests) which purges PAC_YIELD bytes of its
+ * dirty pages whenever the growth of another cache brings the pages of all arenas to a new maximum,
+ * so that the pages it keeps for its next block do not enlarge the process. It must never be
+ * destroyed. NULL: none.
  */
 #define PAC_YIELD (4 * PAC_GRAIN)
 void pac_yields(pac_t *pac);
 
 /*
- * Returns an active extent. size is a number of whole pages in bytes; zero: the pages must read as
- * zero. NULL: there is no memory.
+ * Returns an active extent of exactly size bytes, a multiple of PAGE; NULL: there is no memory.
+ * zero: the pages must read as zero. is_dense: all pages will be touched soon, so they may be
+ * populated (extent/ahead.h) or come from a huge piece (extent/piece.h).
  */
 edata_t *pac_alloc_as(pac_t *pac, size_t size, size_t alignment, bool zero, bool is_dense);
 
@@ -80,15 +85,17 @@ pac_alloc(pac_t *pac, size_t size, size_t alignment, bool zero) {
 	return pac_alloc_as(pac, size, alignment, zero, false);
 }
 
-/* The same for pages that will all be touched soon: they may be populated (extent/ahead.h). */
 static inline edata_t *
 pac_alloc_dense(pac_t *pac, size_t size) {
 	return pac_alloc_as(pac, size, PAGE, false, true);
 }
 
-/* The same with guard pages (extent/guard.h) if possible; never with hooks of the user. */
+/*
+ * As pac_alloc(), with guard pages (extent/guard.h) if the system and guard_limit allow; without
+ * them if the arena has hooks of the user.
+ */
 edata_t *pac_alloc_guarded(pac_t *pac, size_t size, size_t alignment, bool zero);
-/* Takes back an active extent, guarded or not. */
+/* Frees an active extent, guarded or not; e belongs to the cache afterwards. */
 void pac_dalloc(pac_t *pac, edata_t *e);
 /*
  * Change the size in place, not of a guarded extent. 0, or ENOMEM with nothing changed. zero: the
@@ -102,33 +109,36 @@ int pac_shrink(pac_t *pac, edata_t *e, size_t size);
  * purges.
  */
 void pac_tick(pac_t *pac, uint64_t now);
-/* The same, but waits for other threads. all: purges everything that is unused. */
+/* As pac_tick(), but waits for other threads. all: purges all unused pages, whatever their age. */
 void pac_purge(pac_t *pac, uint64_t now, bool all);
 /*
- * Called when the last thread has left the arena, so that nobody may come to use what is dirty
- * there: purges dirty pages beyond 1.5 MiB, a quarter of what the arena uses, and a 24th of all
- * mapped memory. Does not wait for other threads. Not in arenas without a decay time.
+ * Called when the last thread has left the arena, because its dirty pages may never be used again:
+ * purges the oldest until pac_leave_limit() bytes are left. Does nothing if another thread purges
+ * or if the dirty decay time is 0 or -1.
  */
 void pac_leave(pac_t *pac);
-/* Bytes that may stay dirty then. */
+/*
+ * Bytes that may stay dirty after pac_leave(): the greatest of 1.5 MiB, a quarter of the bytes in
+ * use in the arena, and a 24th of the bytes mapped by all arenas.
+ */
 static inline size_t
 pac_leave_limit(size_t active, size_t mapped_all) {
 	return max_zu(max_zu(ZU(3) << 19, active / 4), mapped_all / 24);
 }
 
-/* Bytes that pac_relieve() may find, according to the counters, without a lock. */
+/* Bytes that pac_relieve() can return at most, by the counters; needs no lock. */
 size_t pac_relievable(const pac_t *pac);
 /*
- * When the system has no more memory: gives up unused pages and address space, largest pieces
- * first, until `want` bytes are gone or nothing is left. Returns the bytes that are gone; 0 with
- * hooks of the user.
+ * Called when the system has refused memory: returns unused pages and address space to it, the
+ * largest extents of each cache first, until `want` bytes are returned or none is left. Returns the
+ * number of bytes; 0 with hooks of the user.
  */
 size_t pac_relieve(pac_t *pac, size_t want);
 
 /*
- * For the background thread of this cache, after a tick: nanoseconds until the next tick is useful
- * (UINT64_MAX: not before something changes). From then on pac_wake_hook is called when
- * considerably more pages become unused, or any pages if none were; until pac_unserve().
+ * For the background thread of this cache, after a tick. Returns the nanoseconds until the next
+ * tick is useful; UINT64_MAX: not before pages become unused. Until pac_unserve(), pac_wake_hook is
+ * called once when 1 MiB more is unused than now, or any page if no dirty page will become due.
  */
 uint64_t pac_serve(pac_t *pac, uint64_t now);
 void pac_unserve(pac_t *pac);
@@ -136,9 +146,9 @@ void pac_unserve(pac_t *pac);
 void pac_wake(pac_t *pac);
 
 /*
- * Keeps other threads from purging until pac_open(), and waits for the pass that is under way: then
- * all active extents are owned and none is held by a pass. EBUSY: this thread itself is in a pass
- * (in a hook).
+ * Keeps other threads from purging until pac_open(), after waiting for the pass that is under way:
+ * then no pass holds an extent, and every active one is a slab or a large object. 0, or EBUSY: this
+ * thread itself is in a pass (in a hook).
  */
 int pac_close(pac_t *pac);
 void pac_open(pac_t *pac);
@@ -150,7 +160,10 @@ void pac_destroy(pac_t *pac);
 /* After pac_destroy(), for reuse of the arena. */
 void pac_renew(pac_t *pac, ssize_t dirty_ms, ssize_t muzzy_ms, uint64_t now);
 
-/* Sets a decay time and lets what is unused start to decay again; EINVAL if ms is not valid. */
+/*
+ * Sets a decay time (ms); the decay of all unused pages starts anew, and with ms 0 they are purged
+ * at once. 0, or EINVAL if ms is below -1 or above DECAY_MS_MAX.
+ */
 int pac_decay_ms_set(pac_t *pac, pac_decay_t *d, ssize_t ms, uint64_t now);
 
 #endif

@@ -10,9 +10,9 @@
 
 /* Extents of a stack that are examined for one that fits. */
 #define HOT_LOOKS 16u
-/* Pieces behind an extent that are examined by pac_hot_cool_at(). */
+/* Extents that pac_hot_cool_at() examines at most. */
 #define HOT_COOL_MAX 8
-/* Largest part of an extent that may lie unused behind the object that takes it: one eighth. */
+/* A hot extent may exceed the request that takes it by this part of the request: one eighth. */
 #define HOT_LG_SLACK 3
 /* Extents that a flush takes out of the stacks at once. */
 #define HOT_FLUSH 32u
@@ -81,9 +81,9 @@ hot_take_at_locked(pac_hot_stack_t *s, unsigned at) {
 }
 
 /*
- * Doubles a full stack of this depth, or makes the first one (depth 0). It is allocated outside of
- * the lock, so another thread may have been faster. Returns false if the class has all that it may
- * have, or without memory.
+ * Replaces the full stack of this depth by one twice as deep, or makes the first one (depth 0). The
+ * memory is allocated outside of the lock; if another thread was faster, its stack stays. Returns
+ * false if the class has its greatest depth or there is no memory.
  */
 static bool
 hot_try_grow(pac_t *pac, unsigned pind, unsigned depth) {
@@ -234,7 +234,7 @@ pac_hot_destroy(pac_t *pac) {
 	}
 }
 
-/* Takes e, which the page map called hot, out of its stack; false if it is not there any more. */
+/* Takes e, whose page-map element was hot, out of its stack; false if it is not there any more. */
 static bool
 hot_try_take(pac_t *pac, edata_t *e) {
 	bool is_found = false;
@@ -269,7 +269,7 @@ pac_hot_cool_at(pac_t *pac, const char *addr, size_t size) {
 			break;
 		}
 		if (state == extent_state_hot) {
-			/* Its size is what it was: it may have been left again with another one. */
+			/* Another thread may have reused and freed e since the first read of its size. */
 			piece = e->size;
 			pac_put_unused(pac, e);
 			has_cooled = true;

@@ -1,11 +1,12 @@
 /*
- * Hot extents: those freed last in each page class, ready to be used again. Part of pac.c.
- * pac.h says what hot extents are for.
+ * Hot extents: those freed last in each page class, kept whole for the next request of their size.
+ * A hot extent is reused without a search, a split or a join, which a dirty one needs. pac_tick()
+ * and a request that finds no other extent make all of them dirty.
  *
- * Invariant: an extent has the state hot exactly while it is in a stack. Lock: hot_mtx guards the
- * stacks; no other lock is taken under it. An extent that stops being hot goes to the dirty cache
- * after that, so the caller holds no cache's lock. Callers are pac.c, pac_serve.c and large.c, all
- * inside the gate.
+ * Invariant: an extent in a stack has the state hot (the rest of a huge piece and extents in small
+ * extent caches have this state too). Lock: hot_mtx guards the stacks; no other lock is taken under
+ * it. An extent is put into the dirty cache after hot_mtx is released; the caller of a function
+ * that does so holds no cache's lock. Callers are pac*.c and large.c, all inside the gate.
  */
 #ifndef EXTENT_PAC_HOT_H
 #define EXTENT_PAC_HOT_H
@@ -20,8 +21,9 @@ void pac_hot_destroy(pac_t *pac);
 size_t pac_ndirty(const pac_t *pac);
 
 /*
- * Takes up to n hot extents of size to `most` bytes with this alignment. Returns how many; they are
- * active, but the page map still says hot, and the caller writes it. most: less than twice as much.
+ * Takes up to n hot extents of size to `most` bytes (less than 2 * size) with this alignment.
+ * Returns their number. They are active and the caller's, but their page-map elements still have
+ * the state hot; the caller writes them.
  */
 unsigned pac_hot_take(pac_t *pac, size_t size, size_t most, size_t alignment, edata_t **out,
     unsigned n);
@@ -31,24 +33,25 @@ unsigned pac_hot_take(pac_t *pac, size_t size, size_t most, size_t alignment, ed
  */
 size_t pac_hot_most(const pac_t *pac, size_t size);
 /*
- * Makes the first ones of n active extents of one page class hot. Returns how many; for the others
- * there is no room, or the next one is hot already. *npages: the pages of those made hot, which the
- * caller counts as inactive. They are neither slabs nor samples, and other threads may take them at
- * once.
+ * Makes the first of n active extents of one page class hot, until there is no room or the next one
+ * is not active (an object freed twice). Returns their number; the caller still owns the others.
+ * *npages: pages of the hot ones, which the caller subtracts from nactive. The extents are neither
+ * slabs nor samples. Other threads may take the hot ones at once.
  */
 unsigned pac_hot_leave(pac_t *pac, edata_t *const *es, unsigned n, size_t *npages);
 
 /* Makes all hot extents dirty. */
 void pac_hot_flush(pac_t *pac);
 /*
- * Makes hot extents in the size bytes from addr on dirty, as far as only unused pages are there, so
- * that an expansion finds them as one extent.
+ * Makes hot extents in [addr, addr + size) dirty, up to the first one that is neither hot nor
+ * dirty, so that an expansion in place finds one dirty extent there.
  */
 void pac_hot_cool_at(pac_t *pac, const char *addr, size_t size);
 
 /*
- * Called when pages that were between two containers are unused again. The background thread may
- * have looked in between and sleeps now: its limit is checked, see pac_serve().
+ * Called after an extent that a thread held for a moment is in a cache again. The background thread
+ * may have counted the unused pages without it and sleep now, so the limit of pac_serve() is
+ * checked again.
  */
 void pac_tell_back(pac_t *pac);
 

@@ -8,7 +8,10 @@
 
 /* ------------------------------------------------------------------ memory for slabs */
 
-/* The descriptor of a slab's memory is spare to the page map, which knows the extents in it. */
+/*
+ * Fetches the memory of a slab: retained or newly mapped, and zero. *home is its descriptor, which
+ * the page map does not contain as long as it is a slab: it contains the extents in the slab.
+ */
 static char *
 slab_get(void *ctx, void **home) {
 	pac_t *pac = ctx;
@@ -66,7 +69,7 @@ hpa_extent(edata_t *e, char *addr, size_t size, bool is_zeroed) {
 	return e;
 }
 
-/* Gives extents of a list, marked as hot, back to their slabs. */
+/* Frees the extents of a list, which have the state hot, to their slabs. */
 static void
 hpa_put_all(pac_t *pac, ql_t *list) {
 	ql_t *l;
@@ -141,7 +144,7 @@ pac_hpa_take(pac_t *pac, size_t size) {
 	}
 	edata_t *e = hpa_fetch(pac, size, n);
 	if (unlikely(atomic_load_zu(&pac->mapped, MO_RELAXED) > mapped)) {
-		pac_mapped_add(pac, 0); /* slab_get() may not look for a new maximum */
+		pac_mapped_add(pac, 0); /* detects a new maximum, which slab_get() may not: it has a lock */
 	}
 	return e;
 }
@@ -163,7 +166,7 @@ pac_hpa_try_keep(pac_t *pac, edata_t *e) {
 	return true;
 }
 
-/* Gives back what is in the small extent caches. */
+/* Frees all extents in the small extent caches to their slabs. */
 static void
 hpa_sec_drain(pac_t *pac) {
 	ql_t out;
@@ -186,7 +189,7 @@ pac_hpa_take_at(pac_t *pac, char *addr, size_t size) {
 	return hpa_extent(e, addr, size, is_zeroed);
 }
 
-/* ------------------------------------------------------------------ giving back */
+/* ------------------------------------------------------------------ purging */
 
 /* Ends a pass that this thread has begun. */
 static void

@@ -1,10 +1,11 @@
 /*
- * The page cache's way to huge page allocation (hpa/hpa.h), if the option hpa is on.
- * Small requests take pages from huge slabs instead of the caches, and give them back there, by way
- * of the small extent caches (hpa/hsec.h) where they are short enough; longer ones that were freed
- * last stay hot as usual. A huge slab is memory of the retained cache while it is there. Invariant:
- * an extent of such pages is active, hot or spare, never in a cache of the arena. Work for slabs is
- * done in a pass of the dirty cache, whose mutex is not held meanwhile. Called by pac and arena.
+ * Connects the page cache to huge page allocation (hpa/hpa.h), if the option hpa is on. Requests up
+ * to opt_hpa_slab_max_alloc take pages from huge slabs instead of the caches, and free them to the
+ * slabs. Extents up to opt_hpa_sec_max_alloc pass through the small extent caches (hpa/hsec.h) both
+ * ways; longer ones become hot first, like other extents. The memory of a slab is taken from the
+ * retained cache or newly mapped, and becomes retained again. Invariant: an extent of such pages is
+ * active, hot or spare, never in a cache of the arena. Work for slabs is done in a pass of the
+ * dirty decay, whose mutex is not held meanwhile. Called by pac and arena.
  */
 #ifndef EXTENT_PAC_HPA_H
 #define EXTENT_PAC_HPA_H
@@ -29,17 +30,21 @@ pac_hpa_serves(const pac_t *pac, size_t size, size_t alignment) {
 
 /* An active extent of a huge slab; NULL: there is no memory. */
 edata_t *pac_hpa_take(pac_t *pac, size_t size);
-/* The same, but exactly the pages behind another extent of a huge slab. */
+/*
+ * An active extent of exactly [addr, addr + size), behind another extent of the slab; NULL: in use.
+ */
 edata_t *pac_hpa_take_at(pac_t *pac, char *addr, size_t size);
 
-/* Puts an active extent of a huge slab into a small extent cache; false: they hold no such. */
+/*
+ * Puts an active extent of a huge slab into a small extent cache; false: it is too long for them.
+ */
 bool pac_hpa_try_keep(pac_t *pac, edata_t *e);
 
 /* Does what is due for huge slabs, unless another thread purges. */
 void pac_hpa_tick(pac_t *pac, uint64_t now);
-/* Gives back empty slabs, and if is_all every dirty page; waits for other threads. */
+/* Purges empty slabs, and with is_all every dirty page; waits for other threads. */
 void pac_hpa_purge(pac_t *pac, bool is_all);
-/* Does what is due, or gives back everything. */
+/* pac_hpa_purge() of everything if is_all, otherwise pac_hpa_tick(). */
 static inline void
 pac_hpa_decay(pac_t *pac, uint64_t now, bool is_all) {
 	if (is_all) {
@@ -49,7 +54,7 @@ pac_hpa_decay(pac_t *pac, uint64_t now, bool is_all) {
 	}
 }
 
-/* The purge in a pass that this thread has begun, or at the end of an arena. */
+/* As pac_hpa_purge(), called in a pass that this thread has begun, or at the end of an arena. */
 void pac_hpa_empty(pac_t *pac, bool is_all);
 
 /* Pages of huge slabs that are not in use and may be in memory, also those in extent caches. */
@@ -59,7 +64,10 @@ pac_hpa_nidle(const pac_t *pac) {
 	    + (atomic_load_zu(&pac->hpa->sec.bytes, MO_RELAXED) >> LG_PAGE);
 }
 
-/* How long a background thread may sleep, in ns: it does not see the lists of slabs. */
+/*
+ * How long a background thread may sleep, in ns, because nothing wakes it when work for slabs is
+ * due: 50 ms if the last tick left work undone, otherwise 1 s; UINT64_MAX: there are no slabs.
+ */
 static inline uint64_t
 pac_hpa_sleep_max(const pac_t *pac) {
 	if (pac->hpa == NULL || atomic_load_zu(&pac->hpa->nslabs, MO_RELAXED) == 0) {
@@ -69,7 +77,7 @@ pac_hpa_sleep_max(const pac_t *pac) {
 	return is_behind ? NSTIME_PER_SEC / 20 : NSTIME_PER_SEC;
 }
 
-/* Bytes that are not in use, in slabs of which other pages are. */
+/* Bytes not in use in slabs that are partly in use, and those in the small extent caches. */
 size_t pac_hpa_held(const pac_t *pac);
 
 #endif

@@ -68,7 +68,7 @@ pac_destroy(pac_t *pac) {
 	for (unsigned i = 0; i < ARRAY_LEN(mapped); i++) {
 		while ((e = ecache_evict(mapped[i], 0)) != NULL) {
 			if (ehooks_are_own(&pac->src.ehooks)) {
-				/* an extent that the hook did not refuse needs no destroy */
+				/* If the hook unmaps e, it needs no destroy; otherwise e becomes retained. */
 				pac_retain(pac, e, NULL);
 			} else {
 				pac_mapped_sub(pac, e->size);

@@ -1,9 +1,9 @@
 /*
  * The page cache and its background thread: when the thread is woken, and how long it may sleep.
- * pac.h has the contract of the thread, pac_types.h that of pac_tell(). Invariant: while the thread
- * sleeps, wake_above says how many unused pages wake it; the thread that exceeds it wakes it once.
- * The mutex of the dirty pages' decay is held for looks at the caches, never while waking. Called
- * by pac, pac_hot and background_thread.
+ * pac.h has the contract of pac_serve(), pac_types.h that of pac_tell_slow(). Invariant: while the
+ * thread sleeps, more than wake_above unused pages wake it; the thread that exceeds the number sets
+ * it to SIZE_MAX, so that it wakes once. A decay's mutex is held while its cache is read, never
+ * while waking. Called by pac, pac_hot and background_thread.
  */
 #include "extent/pac.h"
 
@@ -12,8 +12,8 @@
 void (*pac_wake_hook)(unsigned arena_ind);
 
 /*
- * Work that is due within SERVE_SOON_NS is waited for without a wake-up. SERVE_STEP_PAGES more
- * unused pages than at the last look cause a wake-up.
+ * If work is due within SERVE_SOON_NS, the thread sleeps until then and is not woken earlier.
+ * Otherwise SERVE_STEP_PAGES (1 MiB) more unused pages than pac_serve() counted wake it.
  */
 #define SERVE_SOON_NS (NSTIME_PER_SEC / 10)
 #define SERVE_STEP_PAGES ((ZU(1) << 20) >> LG_PAGE)
@@ -39,8 +39,8 @@ pac_tell_slow(pac_t *pac) {
 }
 
 /*
- * Makes hot extents dirty. An extent on its way is in no cache, so this is done in a pass, which
- * pac_close() waits for. Returns false if another pass is under way.
+ * Makes hot extents dirty. Between stack and cache an extent is in neither, so this is done in a
+ * pass, which pac_close() waits for. Returns false if another pass is under way.
  */
 static bool
 pac_try_flush(pac_t *pac) {
@@ -55,7 +55,7 @@ pac_try_flush(pac_t *pac) {
 	return has_begun;
 }
 
-/* kept: pages that need not be waited for, because they stay. */
+/* Nanoseconds until enough pages are due. Up to `kept` pages stay for good, so none is due then. */
 static uint64_t
 pac_ns_until(pac_decay_t *d, uint64_t now, size_t kept) {
 	mutex_lock(&d->decay.mtx);
@@ -70,8 +70,7 @@ pac_ns_until(pac_decay_t *d, uint64_t now, size_t kept) {
 /*
  * Counts the dirty pages once more, after the limit was published. The cache's counter is accessed
  * in relaxed order; the cache's lock provides the order. Pages that were put into the cache before
- * the lock is taken here are counted; a thread that puts pages there later sees the limit when it
- * checks it.
+ * the lock is taken here are counted; a thread that puts pages there later reads the new limit.
  */
 static size_t
 pac_ndirty_last(pac_t *pac) {
@@ -82,12 +81,11 @@ pac_ndirty_last(pac_t *pac) {
 
 /*
  * The limit is published before the pages are counted for the last time, and a thread that frees
- * adds its pages before it reads the limit: at least one of the two sees the other. For the cache
- * its lock ensures that; for hot extents, because the limit and the count of their pages are
- * written and read with sequential consistency. Pages first become hot and move to the cache later.
- * While they are on their way, and while an allocation or a pass holds more than it keeps, neither
- * count
- * includes them; pac_tell_back() follows in these cases. test/models/hot.pml is a model of this.
+ * adds its pages before it reads the limit, so at least one of the two threads notices the other.
+ * For dirty extents the cache's lock ensures that, for hot ones the sequential consistency of the
+ * limit and of hot_npages. While an extent moves from a stack to the cache, and while an allocation
+ * or a pass holds a longer extent than it keeps, neither count includes it; pac_tell_back() is
+ * called afterwards in these cases. test/models/hot.pml is a model of this.
  */
 uint64_t
 pac_serve(pac_t *pac, uint64_t now) {

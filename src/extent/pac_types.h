@@ -1,5 +1,5 @@
 /*
- * The fields of the page cache, and what its parts (pac*.c) call of each other.
+ * The fields of the page cache, and the functions that its parts (pac*.c) share.
  * Included by these and by code that inlines a part of them; all other code includes pac.h,
  * which explains the page cache and which lock protects what. Invariant: every unused extent of the
  * arena is in exactly one hot stack or cache, or in the hands of one thread.
@@ -14,9 +14,10 @@
 #include "meta/emap.h"
 
 /*
- * Extents that a stack of hot ones may hold: of the first page classes (one, two and three pages),
- * which are mostly those of slabs; of greater ones at first, and after it was doubled while full.
- * A stack takes 80 bytes to 1 KiB of metadata, for each page class that was unused once.
+ * Capacity of a stack of hot extents. The first PAC_HOT_SHALLOW_CLASSES page classes (one, two and
+ * three pages), mostly slabs, have PAC_HOT_SHALLOW for good. Each larger class starts with
+ * PAC_HOT_FIRST and doubles when full, up to PAC_HOT_DEEP. A stack takes 80 bytes to 1 KiB of
+ * metadata, in each page class of which an extent was ever freed.
  */
 #define PAC_HOT_SHALLOW 16u
 #define PAC_HOT_SHALLOW_CLASSES 3u
@@ -53,7 +54,7 @@ typedef struct pac_s {
 	atomic_zu_t nactive; /* pages in use */
 	/* guard pages around extents in use; not counted in nactive or mapped */
 	atomic_zu_t nguard;
-	atomic_zu_t npeak; /* greatest number of pages in use so far, without hot ones */
+	atomic_zu_t npeak; /* greatest value of nactive seen by pac_active_add() so far */
 	/* 0: not bounded; otherwise bytes that may always be unused (pac_bound) */
 	atomic_zu_t bound;
 	/*
@@ -81,8 +82,9 @@ typedef struct pac_s {
 } pac_t;
 
 /*
- * Called after more pages became unused: wakes the background thread if it has to know, or purges
- * at once if the decay time is 0. The caller is inside the gate and holds no lock.
+ * Called after more pages became unused: wakes the background thread if more than wake_above pages
+ * are unused, or purges at once if the decay time is 0. The caller is inside the gate and holds no
+ * lock.
  */
 void pac_tell_slow(pac_t *pac);
 
@@ -93,7 +95,7 @@ pac_tell(pac_t *pac) {
 	}
 }
 
-/* Gives pages of a huge slab back to it; e is active, and becomes spare. */
+/* Frees the pages of the active extent e to their huge slab; its descriptor becomes spare. */
 static inline void
 pac_hpa_put(pac_t *pac, edata_t *e) {
 	char *addr = e->addr;
@@ -104,7 +106,7 @@ pac_hpa_put(pac_t *pac, edata_t *e) {
 	hpa_dalloc(pac->hpa, addr, size);
 }
 
-/* The locks of its huge slabs; NULL: it has none. */
+/* The locks of the cache's huge slabs, for statistics and fork; NULL: hpa is off. */
 static inline mutex_t *
 pac_hpa_mutex(pac_t *pac) {
 	return pac->hpa == NULL ? NULL : &pac->hpa->mtx;
@@ -115,7 +117,7 @@ pac_hpa_grow_mutex(pac_t *pac) {
 	return pac->hpa == NULL ? NULL : &pac->hpa->grow_mtx;
 }
 
-/* Makes an active extent dirty, or gives it back to its huge slab. */
+/* Makes an active extent dirty, or frees it to its huge slab. */
 static inline void
 pac_put_unused(pac_t *pac, edata_t *e) {
 	if (unlikely(e->is_hpa)) {
@@ -126,17 +128,17 @@ pac_put_unused(pac_t *pac, edata_t *e) {
 }
 
 /*
- * Count bytes that are mapped from now on. If the sum of all arenas is a new maximum, the first
- * lets another cache give up pages and calls the hook, for which the caller may hold no lock; after
- * the other the next call looks.
+ * pac_mapped_add() counts bytes that are mapped from now on. If the sum of all arenas is a new
+ * maximum, it purges some pages of the yielding cache (pac_yields) and calls pac_new_maximum_hook;
+ * so the caller holds no lock. pac_mapped_count() only counts, for callers with a lock; the next
+ * pac_mapped_add() detects the maximum. pac_mapped_sub() counts bytes that are no longer mapped.
  */
 void pac_mapped_add(pac_t *pac, size_t bytes);
 void pac_mapped_count(pac_t *pac, size_t bytes);
 void pac_mapped_sub(pac_t *pac, size_t bytes);
 /*
- * Removes the pages from the process; the address space is kept as retained or returned too. The
- * extent is the caller's and becomes a cache's. batch: that of the pass that purges; NULL if there
- * is none.
+ * Returns the pages of e to the system; the address space becomes retained, or is unmapped too. The
+ * caller owns e and loses it. batch: collects extents for one system call; NULL: none.
  */
 struct purge_batch_s;
 void pac_retain(pac_t *pac, edata_t *e, struct purge_batch_s *batch);
@@ -147,8 +149,8 @@ void pac_retain(pac_t *pac, edata_t *e, struct purge_batch_s *batch);
 edata_t *pac_committed(pac_t *pac, edata_t *e);
 
 /*
- * Sets wake_above for the case that no background thread sleeps: releases need not tell, unless
- * pages are purged at once.
+ * Sets wake_above for the case that no background thread sleeps: SIZE_MAX, so that releases skip
+ * pac_tell_slow(); or 0 if the decay time is 0, so that each release purges.
  */
 void pac_tell_by_default(pac_t *pac);
 /*
@@ -164,7 +166,7 @@ int pac_pass_begin_locked(pac_decay_t *d);
  * because joining may ask the user.
  */
 void pac_flush_hot_locked(pac_t *pac, pac_decay_t *d);
-/* Pages that stay dirty rather than that huge pieces are broken for them. */
+/* Pages that may stay dirty for good because purging them would break huge pieces. */
 size_t pac_npages_kept(const pac_t *pac);
 
 static inline bool

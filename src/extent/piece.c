@@ -1,14 +1,14 @@
 /*
- * Makes huge pieces, takes memory from them, and ends them.
+ * Makes huge pieces, takes memory from their low end, and breaks them when memory is purged.
  * piece.h explains why, and has the invariant. The state of the process is atomics; a piece's rest
- * needs grow_mtx, under which a piece is also touched first, so that other threads which need fresh
- * memory of the arena wait for this piece instead of making one each.
+ * needs grow_mtx, which is also held during the first touch of a piece, so that other threads which
+ * need fresh memory of the arena wait for this piece instead of making one each.
  */
 #include "extent/piece.h"
 
 size_t opt_thp_min = ZU(32) << 20;
 
-/* What was found out about the system. */
+/* Whether the process can have huge pieces, and if not, why. */
 enum {
 	PIECE_UNKNOWN,
 	PIECE_ON,
@@ -100,7 +100,7 @@ piece_pause(void) {
 	atomic_fetch_add_zu(&piece.npauses, 1, MO_RELAXED);
 }
 
-/* Whether a retained extent that has no room for a piece is long enough. */
+/* Whether a retained extent that is shorter than a piece fits the request. */
 static bool
 piece_is_needless(ecache_t *retained, size_t size) {
 	if (ecache_npages(retained) < size >> LG_PAGE) {
@@ -116,8 +116,8 @@ piece_is_needless(ecache_t *retained, size_t size) {
 /* ------------------------------------------------------------------ making and taking */
 
 /*
- * Touches a new piece, which brings its huge page; or, where the system has none to give, a few
- * pages.
+ * Touches a new piece, by populating its first AHEAD_MAX bytes or else by a write: the system then
+ * maps a huge page, or only those pages if it has no huge page free.
  */
 static void
 piece_touch(piece_t *p, char *addr) {
@@ -169,15 +169,15 @@ piece_make_locked(extent_src_t *src, piece_t *p, ecache_t *retained) {
 	emap_set_huge(e->addr, true);
 	atomic_fetch_add_zu(&piece.pieces, 1, MO_RELAXED);
 	atomic_fetch_add_zu(&piece.npieces, 1, MO_RELAXED);
-	/* What is dirty and due is purged only if it is not known to be zero. */
+	/* Purging skips extents that are known to be zero, but these pages are in memory. */
 	e->is_zeroed = false;
 	piece_touch(p, e->addr);
 	return e;
 }
 
 /*
- * Makes e, which may be NULL, the piece's rest. It is marked as hot, like other extents that wait
- * outside of the caches, so that nobody takes it for memory in use.
+ * Makes e, which may be NULL, the piece's rest. Its state becomes hot, like that of other unused
+ * extents outside of the caches, so that it does not count as memory in use.
  */
 static void
 piece_put_locked(piece_t *p, edata_t *e) {
@@ -200,7 +200,10 @@ piece_get_locked(piece_t *p) {
 	return e;
 }
 
-/* Cuts size bytes off the low end of the rest, and sees to it that they are populated. */
+/*
+ * Cuts size bytes off the low end of the rest; NULL: no memory for a descriptor. If they are not
+ * all populated yet, the next AHEAD_MAX bytes of the piece are populated.
+ */
 static edata_t *
 piece_cut_locked(extent_src_t *src, piece_t *p, size_t size) {
 	edata_t *e = piece_get_locked(p), *tail = NULL;

@@ -1,13 +1,13 @@
 /*
  * Huge pieces: 2 MiB of address space each that the system is asked to back by one huge page. An
  * arena that uses opt_thp_min bytes or more takes fresh memory for slabs of small objects from such
- * a piece, from its low end upwards; what is left of the piece waits here for the next slab and
- * counts as dirty. Invariant: memory is marked for huge pages (MADV_HUGEPAGE) exactly while the
- * page map says that it is a piece, so retained memory never is: a block that a program touches in
- * a few places only does not get huge pages. A piece of which a part is given back is broken: it
- * loses the mark, and so the system does not fill it again. The piece's rest is protected by
- * grow_mtx of its extent_src_t. The decisions are functions of counts and of a time. Called by pac,
- * eset and ctl.
+ * a piece, from its low end upwards; the rest of the piece stays here for the next slabs and counts
+ * as dirty. Invariant: this module marks memory for huge pages (MADV_HUGEPAGE) exactly while the
+ * page map says that it is a piece, and retained memory is no piece, so a large block that a
+ * program touches in a few places only does not get huge pages from here. When part of a piece is
+ * purged, the piece is broken: it loses the mark, so that the system does not fill it again. The
+ * piece's rest is protected by grow_mtx of its extent_src_t. Called by pac*.c; ctl and prof read
+ * the counters.
  */
 #ifndef EXTENT_PIECE_H
 #define EXTENT_PIECE_H
@@ -21,16 +21,17 @@ extern size_t opt_thp_min;
 #define PIECE_SIZE (ZU(1) << EMAP_LG_HUGE)
 
 /*
- * The first touch of a piece zeroes 2 MiB, and the system may move other pages to make room. If it
- * takes longer than PIECE_SLOW_NS PIECE_SLOW_MAX times in a row because of that, or if a piece
- * cannot be had, no pieces are taken for PIECE_PAUSE_NS. A virtual machine whose host has taken
- * free memory back needs longer than that for 2 MiB in pages of any size; this does not count.
+ * The first touch of a piece zeroes 2 MiB, and the system may move other pages to make room (a
+ * stall, see pages_stalls()). If a first touch with a stall takes longer than PIECE_SLOW_NS,
+ * PIECE_SLOW_MAX times in a row, or if there is no memory for a piece, no piece is made for
+ * PIECE_PAUSE_NS. A slow touch without a stall does not count: in a virtual machine whose host has
+ * reclaimed memory, pages of any size are slow.
  */
 #define PIECE_SLOW_NS (UINT64_C(5) * NSTIME_PER_MSEC)
 #define PIECE_SLOW_MAX 3u
 #define PIECE_PAUSE_NS (UINT64_C(60) * NSTIME_PER_SEC)
 
-/* Whether pieces are taken now. All zero: nothing was slow yet. Threads may race for it. */
+/* Whether pieces may be made now. All zero: no slow touch yet. Updates may race, harmlessly. */
 typedef struct {
 	atomic_u32_t nslow;        /* slow first touches in a row */
 	atomic_u64_t stalls;       /* the system's count of stalls at the last of them */
@@ -49,8 +50,9 @@ piece_guard_pause(piece_guard_t *g, uint64_t now) {
 }
 
 /*
- * Notes that a first touch took this many nanoseconds. stalls: the system's count of stalls (see
- * pages_stalls()), which is not looked at if it was fast. Returns true if this begins a pause.
+ * Records that a first touch took this many nanoseconds. stalls: the system's count of stalls,
+ * UINT64_MAX if unknown (then each slow touch counts); ignored if the touch was fast. Returns true
+ * if this begins a pause.
  */
 bool piece_guard_note(piece_guard_t *g, uint64_t took, uint64_t stalls, uint64_t now);
 
@@ -63,33 +65,36 @@ bool piece_guard_note(piece_guard_t *g, uint64_t took, uint64_t stalls, uint64_t
 	X(npauses, size_t, \
 	    "times that no more were made for a minute: three slow ones in a row, or a refusal")
 
-/* All of stats.thp.*: these and those of populating. */
+/* All counters stats.thp.*: those of populating and those of pieces. */
 #define THP_STATS_FIELDS(X) AHEAD_STATS_FIELDS(X) PIECE_STATS_FIELDS(X)
 
 typedef struct {
 #define THP_STATS_FIELD(name, type, says) type name;
 	THP_STATS_FIELDS(THP_STATS_FIELD)
 #undef THP_STATS_FIELD
-	const char *state; /* piece_state() of the moment that ctl took; the counters do not set it */
+	const char *state; /* piece_state(), set by ctl; thp_stats_read() does not set it */
 } thp_stats_t;
 
 /* Fills in the counters. */
 void thp_stats_read(thp_stats_t *out);
-/* Why pieces are made or not, in a few words. */
+/* Whether pieces are made, and if not, why, in a few words. A constant string. */
 const char *piece_state(void);
 
 /* The piece from which an arena takes memory at present. Zeroed: none. */
 typedef struct {
-	/* edata_t *, marked as hot: the part that was not taken yet. */
+	/* edata_t * in the state hot: the part that was not taken yet; NULL: none. */
 	atomic_p_t rest;
 	/* Pages below this were populated. */
 	char *ready;
-	/* What piece_try_idle() saw last, and since when; of the decay's mutex, not of grow_mtx. */
+	/*
+	 * Size of the rest (bytes) that piece_try_idle() saw last, and since when (ns); under the
+	 * dirty decay's mutex, not grow_mtx.
+	 */
 	size_t idle_size;
 	uint64_t idle_since;
 } piece_t;
 
-/* Pages that wait in the piece. May be called without a lock. */
+/* Pages of the piece's rest. May be called without a lock. */
 static inline size_t
 piece_npages(const piece_t *p) {
 	const edata_t *e = atomic_load_p(&p->rest, MO_RELAXED);
@@ -97,10 +102,11 @@ piece_npages(const piece_t *p) {
 }
 
 /*
- * Takes size bytes, at most AHEAD_REQUEST_PAGES pages, for an arena with `use` bytes in use: from
- * the piece's rest, or from a new piece. *added: bytes of a new piece. NULL: the arena is small,
- * the system makes no huge pages, a limit of memory is near, a shorter retained extent fits, which
- * is to be used first, or there is no memory.
+ * Takes size bytes for an arena with `use` bytes in use: from the piece's rest, or from a new
+ * piece; the rest of the former piece then becomes dirty. *added: bytes of a new piece, 0 if none
+ * was made. NULL: the arena is small, size exceeds AHEAD_REQUEST_PAGES pages, the system makes no
+ * huge pages, a pause is on, a limit of memory is near, a retained extent shorter than a piece fits
+ * (and is to be used first), or there is no memory.
  */
 edata_t *piece_take(extent_src_t *src, piece_t *p, ecache_t *dirty, ecache_t *retained, size_t use,
     size_t size, size_t *added);
@@ -108,16 +114,22 @@ edata_t *piece_take(extent_src_t *src, piece_t *p, ecache_t *dirty, ecache_t *re
 edata_t *piece_take_rest(extent_src_t *src, piece_t *p);
 /* Makes the piece's rest dirty. */
 void piece_flush(extent_src_t *src, piece_t *p, ecache_t *dirty);
-/* Whether nothing was taken from a piece's rest for this many nanoseconds. One thread at a time. */
+/*
+ * Whether there is a rest and nothing was taken from it for ns nanoseconds, as far as these calls
+ * observe; updates idle_size and idle_since. Under the dirty decay's mutex.
+ */
 bool piece_try_idle(piece_t *p, uint64_t now, uint64_t ns);
 
 /*
  * Bytes of dirty memory that an arena with `use` bytes in use keeps for good rather than break
- * pieces: a 256th, if there are pieces.
+ * pieces: a 256th of use if the arena is large enough for pieces and the process has any, else 0.
  */
 #define PIECE_LG_KEPT 8
 size_t piece_kept(size_t use);
-/* To be called before the memory is given back: the pieces in it, also in part, end. */
+/*
+ * To be called before memory is purged or unmapped: each piece that lies in it, wholly or in part,
+ * loses its mark and is a piece no more.
+ */
 void piece_break(const char *addr, size_t size);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * Collects extents in a chain and purges them with one system call.
- * purge_batch.h has the contract. Invariant: an extent of the chain is active and not zeroed, and
- * it goes to the retained cache in every case. The array of ranges is built from the chain at the
- * call. No lock of its own.
+ * purge_batch.h has the contract. Invariant: an extent of the chain is active and not known to be
+ * zero, and it is put into the retained cache in every case. The array of ranges is built from the
+ * chain at the call. No lock of its own.
  */
 #include "extent/purge_batch.h"
 
@@ -33,7 +33,7 @@ purge_batch_try_add(purge_batch_t *b, edata_t *e) {
 	return true;
 }
 
-/* Returns 0 if all pages of the chain are gone. */
+/* Returns 0 if all pages of the chain were purged. */
 static int
 purge_together(const purge_batch_t *b) {
 	struct iovec ranges[PAGES_BATCH_MAX];

@@ -1,10 +1,9 @@
 /*
  * Purges many extents with one system call, if the kernel lets a process advise itself
- * (process_madvise).
- * A purging pass collects extents; a full batch, and the end of the pass, purges them and puts them
- * into the retained cache. Until then they are active and owned by the pass. Extents that the
- * kernel refuses are purged one by one. The batch lies on the stack of the pass, which holds the
- * decay's lock. Called by pac.c.
+ * (process_madvise). A purging pass collects extents; when the batch is full, and at the end of the
+ * pass, they are purged by one call and put into the retained cache. Until then they are active and
+ * owned by the pass. If the kernel refuses the call, they are purged one by one. The batch is a
+ * local variable of pac_purge_to_locked(), which holds the decay's lock.
  */
 #ifndef EXTENT_PURGE_BATCH_H
 #define EXTENT_PURGE_BATCH_H
@@ -17,17 +16,17 @@ extern size_t opt_process_madvise_max_batch;
 typedef struct purge_batch_s {
 	extent_src_t *src;
 	ecache_t *retained;
-	edata_t *first; /* linked through heap.next */
-	/* Extents in the batch now. */
+	edata_t *first; /* extents in the batch, linked through heap.next */
+	/* Number of these extents. */
 	unsigned n;
-	uint64_t ntaken; /* extents taken so far */
-	uint64_t ncalls; /* system calls made for them */
+	uint64_t ntaken; /* extents added so far */
+	uint64_t ncalls; /* system calls made for them so far */
 } purge_batch_t;
 
 void purge_batch_init(purge_batch_t *b, extent_src_t *src, ecache_t *retained);
 /* Takes over an extent. Returns false if batching is off; the caller keeps the extent then. */
 bool purge_batch_try_add(purge_batch_t *b, edata_t *e);
-/* Purges what was collected. To be called at the end of the pass. */
+/* Purges the extents in the batch. To be called at the end of the pass. */
 void purge_batch_flush(purge_batch_t *b);
 
 #endif
