@@ -1,15 +1,17 @@
 /*
  * The shard of huge page allocation; hpa.h has the contract, the invariant and the order of locks.
- * Functions named _locked need mtx. A slab's counts are subtracted from the shard's before it
- * changes and added afterwards, which also files it anew (hpa_open_locked, hpa_close_locked).
- * Called by pac_hpa.
+ * Functions named _locked need mtx. Before a slab changes, hpa_open_locked() removes it from the
+ * set and from the shard's counts; afterwards hpa_close_locked() adds it to the counts and to the
+ * lists that fit its new state. A tick chooses jobs in this order: return an empty slab, purge the
+ * slab that has been dirty longest, make the slab huge that has been ripe longest
+ * (hpa_next_locked). Called by pac_hpa.
  */
 #include "hpa/hpa.h"
 
 #include "meta/sz.h"
 #include "os/witness.h"
 
-/* Slabs for which a tick makes system calls, at most. */
+/* A tick makes system calls for at most this many slabs. */
 #define HPA_TICK_JOBS 16u
 
 /* ------------------------------------------------------------------ the system */
@@ -74,7 +76,7 @@ hpa_count_one(atomic_u64_t *count) {
 	atomic_fetch_add_u64(count, 1, MO_RELAXED);
 }
 
-/* Adds what a slab has to the sums; sign -1: subtracts it. */
+/* Adds a slab's counts to those of the shard; sign -1: subtracts them. */
 static void
 hpa_sum_locked(hpa_t *h, const hslab_t *s, int sign) {
 	mutex_assert_owner(&h->mtx);
@@ -84,14 +86,14 @@ hpa_sum_locked(hpa_t *h, const hslab_t *s, int sign) {
 	hpa_count_locked(&h->nidle, sign * (int)hslab_nidle(s));
 }
 
-/* Before a slab changes: it leaves the set and the sums. */
+/* Called before a slab changes: removes it from the set and from the shard's counts. */
 static void
 hpa_open_locked(hpa_t *h, hslab_t *s) {
 	hset_remove(&h->set, s);
 	hpa_sum_locked(h, s, -1);
 }
 
-/* Enters or removes a slab in a list that is ordered by the time of entry. */
+/* Enters a slab in a list ordered by the time of entry, unless it is there; or removes it. */
 static void
 hpa_list_locked(ql_t *list, ql_t *link, uint64_t *since, bool is_wanted) {
 	if (!is_wanted) {
@@ -102,7 +104,7 @@ hpa_list_locked(ql_t *list, ql_t *link, uint64_t *since, bool is_wanted) {
 	}
 }
 
-/* After it has changed: it is in the sums again, and on the lists where it belongs. */
+/* Called after a slab changed: adds it to the counts and, unless it is out, to its lists. */
 static void
 hpa_close_locked(hpa_t *h, hslab_t *s) {
 	hpa_sum_locked(h, s, 1);
@@ -120,7 +122,7 @@ hpa_close_locked(hpa_t *h, hslab_t *s) {
 	    hrule_is_ripe(hpa_mode(), s->is_huge, s->n_used, opt_hpa_hugification_threshold));
 }
 
-/* Takes a slab into the hands of this thread: off all lists but that of all slabs. */
+/* Makes a slab out, for a system call of this thread: it stays only in the list of all slabs. */
 static void
 hpa_take_out_locked(hpa_t *h, hslab_t *s) {
 	assert(!s->is_out);
@@ -148,7 +150,7 @@ hpa_take_locked(hpa_t *h, unsigned n, bool *is_zeroed) {
 	return s->addr + ((size_t)first << LG_PAGE);
 }
 
-/* Takes runs of n pages for extents of the list, as far as there are such in slabs. */
+/* Takes runs of n pages for extents of the list until no slab has one. Returns their number. */
 static unsigned
 hpa_take_some(hpa_t *h, unsigned n, ql_t *extents, hpa_alloc_stats_t *count) {
 	uintptr_t slab = 0;
@@ -172,7 +174,7 @@ hpa_take_some(hpa_t *h, unsigned n, ql_t *extents, hpa_alloc_stats_t *count) {
 	return done;
 }
 
-/* A descriptor that is in use by no slab; NULL: there is no memory. */
+/* Takes a spare descriptor, or makes one; NULL: there is no memory. */
 static hslab_t *
 hpa_descriptor(hpa_t *h) {
 	mutex_lock(&h->mtx);
@@ -193,7 +195,7 @@ hpa_descriptor_put(hpa_t *h, hslab_t *s) {
 	mutex_unlock(&h->mtx);
 }
 
-/* Counts what came of asking for a huge page; a refusal begins a pause. */
+/* Counts the result of asking for a huge page; a refusal begins a pause of HRULE_PAUSE_MS. */
 static void
 hpa_note_huge(hpa_t *h, int err, uint64_t now) {
 	hpa_count_one(err == 0 ? &h->nhugifies : &h->nhugify_failures);
@@ -224,7 +226,7 @@ hpa_bear(hpa_t *h, hslab_t *s) {
 	}
 }
 
-/* Fetches a slab. The caller holds grow_mtx. */
+/* Fetches a slab; without memory nothing changes. The caller holds grow_mtx. */
 static void
 hpa_grow(hpa_t *h) {
 	mutex_assert_owner(&h->grow_mtx);
@@ -252,7 +254,7 @@ hpa_grow(hpa_t *h) {
 	mutex_unlock(&h->mtx);
 }
 
-/* Notes what a call that asked for n runs has brought. */
+/* Adds the result of a call that requested n runs to the statistics. */
 static void
 hpa_alloc_note(hpa_t *h, unsigned n, hpa_alloc_stats_t *count, uint64_t start) {
 	count->elapsed_ns = nstime_ns_between(start, nstime_monotonic_ns());
@@ -311,9 +313,9 @@ hpa_dalloc(hpa_t *h, char *addr, size_t size) {
 	mutex_unlock(&h->mtx);
 }
 
-/* ------------------------------------------------------------------ giving back */
+/* ------------------------------------------------------------------ returning and purging */
 
-/* Returns a slab, which is out and has no pages in use, to where it came from. */
+/* Returns the memory of a slab, which is out and has no pages in use, to the source. */
 static void
 hpa_return(hpa_t *h, hslab_t *s) {
 	void *home = s->home;
@@ -330,7 +332,7 @@ hpa_return(hpa_t *h, hslab_t *s) {
 	hpa_descriptor_put(h, s);
 }
 
-/* Gives up ranges; an errno value if some are left. */
+/* Purges ranges, in one system call if possible. 0, or an errno value if some were not purged. */
 static int
 hpa_purge_ranges(const struct iovec *ranges, unsigned n) {
 	int err = 0;
@@ -344,7 +346,7 @@ hpa_purge_ranges(const struct iovec *ranges, unsigned n) {
 	return err;
 }
 
-/* Marks the dirty pages of `was`, a former state of s, as given back. */
+/* Marks the pages that were dirty in `was`, a former state of s, as purged. */
 static void
 hpa_clean_locked(hslab_t *s, const hslab_t *was) {
 	for (unsigned first = 0, n; (n = hslab_dirty_run(was, &first)) != 0; first += n) {
@@ -353,8 +355,8 @@ hpa_clean_locked(hslab_t *s, const hslab_t *was) {
 }
 
 /*
- * Ends the time that a slab was out. was: a former state of it, whose dirty pages were given back;
- * NULL: none were.
+ * Makes a slab no longer out. was: a former state of it, whose dirty pages were purged; NULL: none
+ * were.
  */
 static void
 hpa_bring_back(hpa_t *h, hslab_t *s, bool is_huge, const hslab_t *was) {
@@ -372,8 +374,8 @@ hpa_bring_back(hpa_t *h, hslab_t *s, bool is_huge, const hslab_t *was) {
 }
 
 /*
- * Gives back the dirty pages of a slab, which is out and partly in use. Runs that become dirty
- * meanwhile stay.
+ * Purges the dirty pages of a slab, which is out and partly in use. Pages that become dirty
+ * meanwhile stay dirty.
  */
 static void
 hpa_purge_slab(hpa_t *h, hslab_t *s) {
@@ -400,17 +402,20 @@ hpa_purge_slab(hpa_t *h, hslab_t *s) {
 	hpa_bring_back(h, s, false, err == 0 ? &was : NULL);
 }
 
-/* Makes a slab huge, which is out; at once if it may be copied for that. */
+/*
+ * Asks the system to make a slab, which is out, huge: later, or with may_collapse at once, by
+ * copying its pages.
+ */
 static void
 hpa_hugify(hpa_t *h, hslab_t *s, uint64_t now, bool may_collapse) {
 	int err = pages_huge(s->addr, HSLAB_SIZE);
 	if (err == 0 && may_collapse) {
 		err = pages_collapse(s->addr, HSLAB_SIZE);
-		/* Before Linux 6.1 the mark must do. */
+		/* Before Linux 6.1 there is only the request for later. */
 		err = err == EINVAL ? 0 : err;
 	}
 	hpa_note_huge(h, err, now);
-	s->was_huge = true; /* refused or not, the mark may be there; written while it is out */
+	s->was_huge = true; /* even after a refusal the request may be recorded; s is out, so no lock */
 	hpa_bring_back(h, s, err == 0, NULL);
 }
 
@@ -423,7 +428,7 @@ typedef enum {
 	hpa_job_hugify
 } hpa_job_t;
 
-/* Whether there are too many dirty pages; begins and ends passes. */
+/* Whether slabs are to be purged because of too many dirty pages; begins and ends passes. */
 static bool
 hpa_try_pass_locked(hpa_t *h, uint64_t now) {
 	size_t ndirty = atomic_load_zu(&h->ndirty, MO_RELAXED);
@@ -440,7 +445,7 @@ hpa_try_pass_locked(hpa_t *h, uint64_t now) {
 	return h->is_passing;
 }
 
-/* The slab for which something is due, taken out, and what. */
+/* Chooses the next slab with a job that is due. NULL with *job hpa_job_none: there is none. */
 static hslab_t *
 hpa_next_locked(hpa_t *h, uint64_t now, ssize_t decay_ms, hpa_job_t *job) {
 	bool is_passing = hpa_try_pass_locked(h, now);
@@ -489,7 +494,10 @@ hpa_tick(hpa_t *h, uint64_t now, ssize_t decay_ms, bool may_collapse) {
 	atomic_store_b(&h->is_behind, job != hpa_job_none, MO_RELAXED);
 }
 
-/* Moves the next slab to the end of the list of all; out if there is something to give back. */
+/*
+ * Moves the first slab of the list of all to its end. Returns it, made out, if it is empty or (with
+ * is_all) has dirty pages; otherwise NULL.
+ */
 static hslab_t *
 hpa_turn_locked(hpa_t *h, bool is_all) {
 	ql_t *l = ql_first(&h->all);

@@ -1,15 +1,17 @@
 /*
- * Huge page allocation: a shard of an arena takes runs of pages from slabs of 2 MiB.
- * A request takes from the fullest slab that has room (hpa/hset.h), so that others become empty. A
- * tick gives back empty slabs after the decay time, purges others only while there are too many
- * dirty pages, and makes slabs huge that are full for long enough; the rules are hpa/hrule.h.
- * Invariant: a slab is empty, in the set, full, or out: in the hands of one thread that makes a
- * system call for it; then nothing is taken from it, but pages may come back.
+ * Huge page allocation: a shard (one for each arena) hands out runs of pages from slabs of 2 MiB. A
+ * request tries the fullest slab that has room (hpa/hset.h), so that others become empty; then the
+ * slab that became empty last; then a new slab. A tick returns empty slabs to the page cache after
+ * the decay time, purges partly used ones only while there are too many dirty pages, and asks the
+ * system to make a slab huge (one huge page) when it has been nearly full for long enough; the
+ * rules are in hpa/hrule.h. Invariant: a slab is empty, in the set, full, or out. A slab is out
+ * while one thread makes a system call for it: no pages are taken from it then, but some may be
+ * freed.
  *
- * Locks: grow_mtx while a slab is fetched, so that threads which miss together fetch one; mtx for
- * everything else. grow_mtx is taken first. Neither is held during the calls that purge or make
- * huge, and mtx not while memory is fetched. One thread ticks at a time, as the caller provides.
- * Called by pac_hpa.
+ * Locks: grow_mtx is held while a slab is fetched, so that threads which miss together fetch one;
+ * mtx protects everything else. grow_mtx is taken first. Neither is held during the calls that
+ * purge or make huge, and mtx not while memory is fetched. The caller ensures that one thread ticks
+ * at a time. Called by pac_hpa.
  */
 #ifndef HPA_HPA_H
 #define HPA_HPA_H
@@ -22,15 +24,15 @@
 #include "util/atomic.h"
 #include "util/bits.h"
 
-/* Where a shard has its slabs from. */
+/* The functions by which a shard fetches and returns the memory of its slabs. */
 typedef struct hpa_source_s {
-	/* 2 MiB of aligned memory that reads as zero, or NULL; *home is the name for its return. */
+	/* Returns 2 MiB of aligned memory that reads as zero, or NULL; *home: handle for put(). */
 	char *(*get)(void *ctx, void **home);
-	/* Takes it back. is_marked: it has a mark for or against huge pages. */
+	/* Returns the memory. is_marked: the system was asked for huge pages in it. */
 	void (*put)(void *ctx, void *home, bool is_marked);
 } hpa_source_t;
 
-/* What a shard has now: X(name, type, text for the manual). */
+/* Present state of a shard: X(name, type, text for the manual). */
 #define HPA_SHARD_FIELDS(X) \
 	X(npageslabs, size_t, "slabs of 2 MiB") \
 	X(nactive, size_t, "pages in use in them") \
@@ -54,8 +56,7 @@ typedef struct hpa_source_s {
 	X(ndirty_huge, size_t, "dirty pages in huge slabs")
 
 /*
- * What calls of hpa_alloc_some() brought, by the number of runs that they asked for:
- * X(name, text for the manual).
+ * Results of hpa_alloc_some(), by the number of runs requested: X(name, text for the manual).
  */
 #define HPA_ALLOC_FIELDS(X) \
 	X(min_extents, "fewest extents that a request of this kind asked for") \
@@ -78,7 +79,7 @@ typedef struct hpa_alloc_stats_s {
 #define HPA_ALLOC_FIELD(name, says) uint64_t name;
 	HPA_ALLOC_FIELDS(HPA_ALLOC_FIELD)
 #undef HPA_ALLOC_FIELD
-	uint64_t pages, elapsed_ns; /* sums, of which the means are made */
+	uint64_t pages, elapsed_ns; /* sums from which the means are computed */
 } hpa_alloc_stats_t;
 typedef struct hpa_stats_s {
 	HPA_SHARD_FIELDS(HPA_STATS_FIELD)
@@ -100,52 +101,55 @@ typedef struct hpa_s {
 	base_t *base;
 	hset_t set;
 	ql_t all;   /* all slabs */
-	ql_t empty; /* those without pages in use, the one that became so last at the end */
-	ql_t dirty; /* those that may be purged in part, since when, the oldest first */
-	ql_t ripe;  /* those that may become huge, likewise */
-	ql_t spare; /* descriptors */
+	ql_t empty; /* slabs without pages in use, by the time they became so, the oldest first */
+	ql_t dirty; /* slabs that may be purged in part, by the time of entry, the oldest first */
+	ql_t ripe;  /* slabs that may become huge, by the time of entry, the oldest first */
+	ql_t spare; /* descriptors without a slab */
 	hpa_alloc_stats_t alloc[HPA_ALLOC_KINDS];
-	hsec_t sec; /* pac_hpa puts it before the slabs */
+	hsec_t sec; /* small extent caches; only pac_hpa uses them */
 	/* Written under mtx, read without it. */
 	atomic_zu_t nslabs;
 	atomic_zu_t nempty;  /* slabs without pages in use */
 	atomic_zu_t nactive; /* pages in use */
 	atomic_zu_t ndirty;  /* pages touched and not in use */
 	atomic_zu_t nidle;   /* pages not in use that may be in memory: more than dirty if huge */
-	bool is_passing;     /* a pass is under way: there are too many dirty pages */
-	size_t npassed;      /* slabs purged in it */
-	uint64_t last_pass;  /* when it began; 0: there was none */
-	atomic_u64_t huge_after; /* no slab is made huge before this time */
-	atomic_b_t is_behind;    /* the last tick did all that a tick may do, so more may be due */
+	bool is_passing;     /* slabs are being purged because there are too many dirty pages */
+	size_t npassed;      /* slabs purged or returned since that began */
+	uint64_t last_pass;  /* when it last began, monotonic ns; 0: never */
+	atomic_u64_t huge_after; /* no slab is made huge before this time, monotonic ns */
+	atomic_b_t is_behind;    /* the last tick reached HPA_TICK_JOBS, so more may be due */
 #define HPA_COUNTER(name, type, says) atomic_u64_t name;
 	HPA_COUNTER_FIELDS(HPA_COUNTER)
 #undef HPA_COUNTER
 } hpa_t;
 
-/* A shard without slabs; NULL: no memory. Descriptors come from the base. */
+/* Makes a shard without slabs; NULL: no memory. It and its descriptors lie in the base. */
 hpa_t *hpa_new(base_t *base, const hpa_source_t *source, void *ctx);
 
 /*
- * Takes a run of size bytes, whole pages and at most a slab, for each extent of the list, and sets
- * its addr and is_zeroed (the run is known to read as zero). Returns how many have one, from the
- * first on: a slab is fetched for the first only. 0: there is no memory.
+ * Takes a run of size bytes (whole pages, at most a slab) for each extent of the list, and sets its
+ * addr and is_zeroed (the run is known to read as zero). Returns how many extents at the front of
+ * the list got a run: at least one unless there is no memory, because a new slab is fetched only if
+ * none has room for the first.
  */
 unsigned hpa_alloc_some(hpa_t *h, size_t size, ql_t *extents);
-/* Takes the run that begins at addr, in the slab of the byte before it, if it is free. */
+/* Takes the run at addr if it is free and lies in the slab of the byte before addr. */
 bool hpa_try_alloc_at(hpa_t *h, char *addr, size_t size, bool *is_zeroed);
-/* Takes pages back that were taken, in any pieces. */
+/* Frees pages; a run may be freed in parts. */
 void hpa_dalloc(hpa_t *h, char *addr, size_t size);
 
 /*
- * Does what is due, a bounded part of it. decay_ms: of empty slabs. may_collapse: this thread may
- * copy pages to make a slab huge at once.
+ * Returns, purges and makes huge the slabs for which that is due, at most HPA_TICK_JOBS. now:
+ * monotonic ns; decay_ms: time after which an empty slab is returned, -1: never; may_collapse: this
+ * thread may copy pages to make a slab huge at once.
  */
 void hpa_tick(hpa_t *h, uint64_t now, ssize_t decay_ms, bool may_collapse);
-/* Gives back all empty slabs, and with is_all all dirty pages too. */
+/* Returns all empty slabs, and with is_all purges all dirty pages too. */
 void hpa_purge(hpa_t *h, bool is_all);
 
-/* What the system does about huge pages; asked once. */
+/* How the system uses huge pages; found out at the first call. */
 hpa_sys_t hpa_sys(void);
+/* Adds the shard's counters to *out. */
 void hpa_stats_read(hpa_t *h, hpa_stats_t *out);
 /* The kind of a call that asks for n runs: 1, 2, up to 4, up to 8, and so on. */
 static inline unsigned
@@ -153,7 +157,7 @@ hpa_alloc_kind(unsigned n) {
 	unsigned kind = n <= 1 ? 0 : lg_floor_zu(n - 1) + 1;
 	return kind < HPA_ALLOC_KINDS ? kind : HPA_ALLOC_KINDS - 1;
 }
-/* Adds sums, and makes the means anew. */
+/* Adds the sums of calls of this kind, and computes the means anew. */
 void hpa_alloc_stats_add(hpa_alloc_stats_t *to, const hpa_alloc_stats_t *from, unsigned kind);
 
 #endif

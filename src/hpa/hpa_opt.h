@@ -1,7 +1,7 @@
 /*
  * The options of huge page allocation. Set during boot by one thread, read-only afterwards, so
- * there is no lock. What each of them does is the text of its row in conf/conf_table.c; the rules
- * that obey them are in hpa/hrule.h. Read by the files of hpa/ and by pac_hpa.
+ * there is no lock. conf/conf_table.c describes each option; hpa/hrule.h has the rules that use
+ * them. Read by the files of hpa/ and by pac_hpa.
  */
 #ifndef HPA_HPA_OPT_H
 #define HPA_HPA_OPT_H

@@ -1,7 +1,8 @@
 /*
- * The rules of huge page allocation: pure functions of counts, options and times.
- * Times are monotonic nanoseconds, delays milliseconds. No state and no lock; hpa.c asks them under
- * the lock of its shard, and test/unit/hpa.c with a clock of its own.
+ * The rules of huge page allocation: when a slab is made huge, purged or returned. Pure functions
+ * of counts, options and times. Times are monotonic nanoseconds, delays milliseconds. No state and
+ * no lock; hpa.c calls them under the lock of its shard, and test/unit/hpa.c with a clock of its
+ * own.
  */
 #ifndef HPA_HRULE_H
 #define HPA_HRULE_H
@@ -18,10 +19,10 @@
 /* After a refusal of the system no slab is made huge for this long. */
 #define HRULE_PAUSE_MS UINT64_C(60000)
 
-/* What the system does about huge pages of 2 MiB. */
+/* Where the system uses huge pages of 2 MiB. */
 typedef enum {
-	hpa_sys_off,    /* it has none for this process */
-	hpa_sys_asked,  /* where it was asked to */
+	hpa_sys_off,    /* nowhere in this process */
+	hpa_sys_asked,  /* where the process asks for them (madvise) */
 	hpa_sys_always  /* wherever it can */
 } hpa_sys_t;
 
@@ -30,8 +31,10 @@ typedef enum {
 	hpa_mode_never,
 	hpa_mode_lazy,  /* while the shard grows, and when they are nearly full for long enough */
 	hpa_mode_eager, /* when they are new */
-	hpa_mode_given  /* the system does it by itself: new ones count as huge */
+	hpa_mode_given  /* the system does it by itself: new slabs count as huge */
 } hpa_mode_t;
+
+/* The mode for the system and the options; is_enforced: ask even if the system uses them anyway. */
 
 static inline hpa_mode_t
 hrule_mode(hpa_sys_t sys, unsigned style, bool is_enforced, bool starts_huge) {
@@ -49,20 +52,20 @@ hrule_mode(hpa_sys_t sys, unsigned style, bool is_enforced, bool starts_huge) {
 	return style == hpa_style_eager ? hpa_mode_eager : hpa_mode_lazy;
 }
 
-/* Whether at least ms have passed since then. */
+/* Whether at least ms milliseconds have passed from `since` to `now`. */
 static inline bool
 hrule_has_passed(uint64_t since, uint64_t ms, uint64_t now) {
 	return nstime_ns_between(since, now) / NSTIME_PER_MSEC >= ms;
 }
 
-/* Whether a new slab is made huge before its first touch, by a shard of these counts. */
+/* Whether a shard with these counts makes a new slab huge before its first touch. */
 static inline bool
 hrule_is_born_huge(hpa_mode_t mode, size_t nslabs, size_t nactive) {
 	bool is_growing = nslabs >= HRULE_GROWN && nactive / 3 >= nslabs * HSLAB_NPAGES / 4;
 	return mode == hpa_mode_eager || (mode == hpa_mode_lazy && is_growing);
 }
 
-/* Whether a slab with this many pages in use waits to become huge. */
+/* Whether a slab with this many pages in use is to become huge after a delay; threshold: bytes. */
 static inline bool
 hrule_is_ripe(hpa_mode_t mode, bool is_huge, size_t nused, size_t threshold) {
 	return (mode == hpa_mode_lazy || mode == hpa_mode_eager) && !is_huge
@@ -93,7 +96,7 @@ hrule_may_go_on(size_t ndirty, size_t limit, size_t npurged, ssize_t most) {
 	return ndirty > limit && (most < 0 || npurged < (size_t)most);
 }
 
-/* Whether a slab without pages in use goes back to the system after that decay time; -1: never. */
+/* Whether a slab that is empty since `since` is returned to the source; decay_ms -1: never. */
 static inline bool
 hrule_may_return(uint64_t since, ssize_t decay_ms, uint64_t now) {
 	return decay_ms >= 0 && hrule_has_passed(since, (uint64_t)decay_ms, now);

@@ -29,7 +29,7 @@ hsec_init(hsec_t *s, base_t *base) {
 	return 0;
 }
 
-/* Locks the cache of this thread; the numbers of threads are small and follow each other. */
+/* Locks the cache of this thread. Threads are numbered from 0, so they spread over the caches. */
 static hsec_cache_t *
 hsec_lock(hsec_t *s) {
 	hsec_cache_t *c = &s->caches[mutex_self() % s->n];
@@ -62,7 +62,10 @@ hsec_leave_locked(hsec_t *s, hsec_cache_t *c, edata_t *e) {
 	atomic_fetch_sub_zu(&s->bytes, e->size, MO_RELAXED);
 }
 
-/* Moves extents to the list out until at most so many bytes are left, in turn from each length. */
+/*
+ * Moves extents to the list out until at most this many bytes are left: in turn from each length,
+ * the one that was put in first.
+ */
 static void
 hsec_trim_locked(hsec_t *s, hsec_cache_t *c, size_t bytes, ql_t *out) {
 	for (unsigned k = 0; c->stats.bytes > bytes; k = (k + 1) % HSEC_LENGTHS) {

@@ -1,11 +1,11 @@
 /*
- * Small extent caches before the huge slabs of a shard, as the options hpa_sec_* say.
- * A thread uses one of them, so that most of its requests take no lock that others want: extents
- * that it gives back wait there for its next requests, and a request that finds none brings some
- * more at once. A cache with more than its bytes gives up half of them, of each length those that
- * wait longest. Invariant: an extent in a cache has the state hot and is in use for its slab; bytes
- * of a cache are the sum of its lists. Each cache has a lock, under which nothing else is called.
- * Called by pac_hpa.
+ * Small extent caches in front of the huge slabs of a shard (options hpa_sec_*): free extents by
+ * length, so that most requests need neither the shard's lock nor a search. A thread always uses
+ * the same cache, chosen by its number, so a cache's lock is contended little. A freed extent is
+ * put into the cache; a request that misses fetches opt_hpa_sec_batch_fill_extra more from the
+ * slabs. When a cache exceeds opt_hpa_sec_max_bytes, it is trimmed to half of that, the least
+ * recently freed extent of each length in turn. Invariant: an extent in a cache has the state hot
+ * and counts as in use in its slab. Under a cache's lock no other lock is taken. Called by pac_hpa.
  */
 #ifndef HPA_HSEC_H
 #define HPA_HSEC_H
@@ -19,7 +19,7 @@
 /* Lengths of extents in a cache, in pages: up to the largest value of hpa_sec_max_alloc. */
 #define HSEC_LENGTHS \
 	(HPA_SEC_ALLOC_MAX >> LG_PAGE_MIN == 0 ? 1 : HPA_SEC_ALLOC_MAX >> LG_PAGE_MIN)
-/* Most caches of a shard; a greater value of hpa_sec_nshards means this many. */
+/* Maximum number of caches of a shard; a greater value of hpa_sec_nshards means this many. */
 #define HSEC_MAX 256u
 
 /* Counters of small extent caches: X(name, text for the manual). */
@@ -40,7 +40,7 @@ typedef struct hsec_stats_s {
 typedef struct hsec_cache_s {
 	mutex_t mtx;
 	hsec_stats_t stats;
-	/* Extents of 1, 2, ... pages; the one that was put in last at the head. */
+	/* lists[i]: extents of i + 1 pages, the one that was put in last first */
 	ql_t lists[HSEC_LENGTHS];
 } hsec_cache_t;
 
@@ -48,7 +48,7 @@ typedef struct hsec_s {
 	unsigned n;
 	hsec_cache_t *caches;
 	atomic_zu_t bytes; /* in all of them; written under the cache's lock, so never below 0 */
-	/* What hsec_try_idle() saw last, and since when. One thread at a time. */
+	/* Of hsec_try_idle(): number of uses at its last call, and since when it is constant (ns). */
 	size_t seen;
 	uint64_t idle_since;
 } hsec_t;
@@ -56,28 +56,33 @@ typedef struct hsec_s {
 /* Makes the caches that the options ask for, perhaps none. 0 or ENOMEM. */
 int hsec_init(hsec_t *s, base_t *base);
 
+/* Whether extents of this size (bytes) are cached. */
 static inline bool
 hsec_serves(const hsec_t *s, size_t size) {
 	return s->n != 0 && size <= opt_hpa_sec_max_alloc;
 }
 
-/* Bytes that a cache keeps when it holds too many. */
+/* Bytes to which a cache is trimmed when it exceeds max_bytes. */
 static inline size_t
 hsec_kept(size_t max_bytes) {
 	return max_bytes / 2;
 }
 
-/* An extent of this size, which the caller owns, still marked as hot; NULL: a miss. */
+/* Takes an extent of this size, still in the state hot; the caller owns it. NULL: a miss. */
 edata_t *hsec_take(hsec_t *s, size_t size);
 /*
- * Put an extent, marked as hot, or those of a list, into the cache of this thread; is_fill: they
- * come from slabs. What has to go back to slabs is added to the list out, and is the caller's.
+ * Put a freed extent, or those of a list that were fetched from slabs, into the cache of this
+ * thread; they have the state hot. Extents that exceed the limit are added to the list out: the
+ * caller owns them and frees them to their slabs.
  */
 void hsec_put(hsec_t *s, edata_t *e, ql_t *out);
 void hsec_fill(hsec_t *s, ql_t *from, ql_t *out);
 /* Moves all extents to the list out. */
 void hsec_drain(hsec_t *s, ql_t *out);
-/* Whether there are extents, and none was put in or taken for so many nanoseconds. */
+/*
+ * Whether there are extents, and none was put in or taken for ns nanoseconds, as far as these calls
+ * observe. One thread at a time.
+ */
 bool hsec_try_idle(hsec_t *s, uint64_t now, uint64_t ns);
 
 void hsec_stats_read(hsec_t *s, hsec_stats_t *out);

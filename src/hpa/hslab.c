@@ -41,7 +41,7 @@ hslab_enter(const void *addr, hslab_t *s) {
 		if (leaf == NULL) {
 			return ENOMEM;
 		}
-		/* If another thread was faster, its leaf is used; this one is lost, once for a GiB. */
+		/* If another thread was faster, its leaf is used, and this one is never freed. */
 		atomic_cas_strong_p(&table_root[(uintptr_t)addr >> TABLE_LG_LEAF], &none, leaf, MO_ACQ_REL,
 		    MO_RELAXED);
 	}
@@ -75,7 +75,7 @@ word_mask(unsigned word, unsigned first, unsigned end) {
 	return end < to ? mask & (~(fb_word_t)0 >> (to - end)) : mask;
 }
 
-/* A word of free pages (want_dirty: of dirty ones); pages that do not exist are neither. */
+/* A word with bits set for free pages (want_dirty: dirty ones), none for pages past the end. */
 static fb_word_t
 word_of(const hslab_t *s, unsigned word, bool want_dirty) {
 	fb_word_t all = word_mask(word, 0, HSLAB_NPAGES);

@@ -1,8 +1,8 @@
 /*
  * A huge slab: 2 MiB of aligned memory from which runs of pages are handed out, and the table that
  * finds it by an address.
- * Two bitmaps say which pages are in use and which were touched since they were last given back; a
- * page that is touched and not in use is dirty. The descriptor lies outside of the slab. Invariant:
+ * Two bitmaps say which pages are in use and which were touched since they were last purged; a page
+ * that is touched and not in use is dirty. The descriptor lies outside of the slab. Invariant:
  * the counts and the longest free run agree with the bitmaps, and a page in use counts as touched.
  * The lock of its shard (hpa/hpa.h) protects a slab; slots of the table are atomic. Called by hset
  * and hpa.
@@ -16,27 +16,27 @@
 
 #define HSLAB_LG_SIZE 21
 #define HSLAB_SIZE (ZU(1) << HSLAB_LG_SIZE)
-/* Pages of a slab: as many as there are, and at most. */
+/* Pages of a slab, and their maximum over all page sizes. */
 #define HSLAB_NPAGES ((unsigned)(HSLAB_SIZE >> LG_PAGE))
 #define HSLAB_NPAGES_MAX (1u << (HSLAB_LG_SIZE - LG_PAGE_MIN))
 #define HSLAB_NWORDS FB_NWORDS(HSLAB_NPAGES_MAX)
 
 typedef struct hslab_s {
 	char *addr;
-	void *home; /* what the source of the memory calls it */
-	fb_word_t used[HSLAB_NWORDS];
-	fb_word_t touched[HSLAB_NWORDS];
+	void *home; /* handle of the memory, for hpa_source_t.put */
+	fb_word_t used[HSLAB_NWORDS];    /* bit set: the page is in use */
+	fb_word_t touched[HSLAB_NWORDS]; /* bit set: used since it was fetched or purged */
 	uint16_t n_used;
 	uint16_t n_touched;
 	uint16_t longest;     /* pages of the longest free run */
-	uint8_t level, pind;  /* its place in the set */
+	uint8_t level, pind;  /* its list in the set (hset.h) */
 	bool is_huge;         /* the system was asked to back it by one huge page */
-	bool is_out;          /* in the hands of a thread that makes system calls for it */
-	bool was_huge;        /* it has had a mark for huge pages since it was fetched */
+	bool is_out;          /* a thread makes a system call for it (hpa.h) */
+	bool was_huge;        /* the system was asked for a huge page at some time since the fetch */
 	ql_t all;             /* list of all slabs of the shard */
-	ql_t place;           /* list of the set, of the empty or of the spare ones */
-	ql_t dirty;           /* list of those that may be purged in part */
-	ql_t ripe;            /* list of those that may become huge */
+	ql_t place;           /* list of the set, of empty slabs, or of spare descriptors */
+	ql_t dirty;           /* list of slabs that may be purged in part */
+	ql_t ripe;            /* list of slabs that may become huge */
 	uint64_t empty_since; /* times in nanoseconds, valid while it is on these lists */
 	uint64_t dirty_since;
 	uint64_t ripe_since;
@@ -50,7 +50,8 @@ unsigned hslab_find(const hslab_t *s, unsigned n);
 /* Whether the n pages from the first on exist and are free. */
 bool hslab_is_free(const hslab_t *s, unsigned first, unsigned n);
 /*
- * Mark free pages as used, and used ones as free. Taking returns whether none was touched before.
+ * hslab_take() marks free pages as used and returns whether none was touched before (they read as
+ * zero); hslab_put() marks used pages as free.
  */
 bool hslab_take(hslab_t *s, unsigned first, unsigned n);
 void hslab_put(hslab_t *s, unsigned first, unsigned n);
@@ -59,7 +60,7 @@ void hslab_put(hslab_t *s, unsigned first, unsigned n);
  * none.
  */
 unsigned hslab_dirty_run(const hslab_t *s, unsigned *first);
-/* The pages, none of which is in use, were given back. */
+/* Marks pages, none of which is in use, as not touched, because they were purged. */
 void hslab_clean(hslab_t *s, unsigned first, unsigned n);
 
 /* Pages that are touched and not in use. */
