@@ -1,11 +1,14 @@
 /*
- * Creation of an arena, its small objects, and what applies to objects of both kinds. Large objects
+ * Creation of an arena, its small objects, and functions for objects of both kinds. Large objects
  * are in large.c; arena.h has the contract.
  *
- * Locks: small objects are under the lock of their bin, which is not held while pages are fetched
- * or returned; the locks of two bins are never held together. Thread caches (tcache.c) call the
- * functions of small objects, the slow path of requests arena_malloc() and arena_dalloc(), and
- * decay, the background threads and mallctl the trim.
+ * A fill takes regions from the bin's stock, then from slabs, and makes a new slab if there are
+ * none (arena_small_fill). A flush sorts regions by bin, so that each bin is locked once for a row
+ * of them, and puts them into stocks or slabs (arena_small_return); empty slabs are deleted after
+ * the lock is released. arena_trim() returns unused stocks and slabs. Locks: small objects are
+ * under the lock of their bin, which is not held while pages are fetched or returned; the locks of
+ * two bins are never held together. Callers: tcache.c fills and flushes, the slow path of requests
+ * calls arena_malloc() and arena_dalloc(), decay, background threads and mallctl call the trim.
  */
 #include "arena/arena.h"
 
@@ -21,9 +24,10 @@
 LARGE_DATA uint8_t arena_sampled_map[SAMPLED_MAP_SIZE] = {1};
 
 /*
- * Objects that are freed together are sorted by bin before they return, if a row of one bin has
- * fewer than FLUSH_ROW_MIN objects and there are at least FLUSH_FEW. A batch has up to FLUSH_MAX
- * objects, distributed over FLUSH_GROUPS groups by a hash of the bin.
+ * Objects that are flushed together are returned row by row (a row: neighbours in the array that
+ * belong to one bin) while rows have FLUSH_ROW_MIN objects. After a shorter row a batch of up to
+ * FLUSH_MAX objects is sorted by bin, if it has at least FLUSH_FEW: they are distributed over
+ * FLUSH_GROUPS groups by a hash of the bin.
  */
 #define FLUSH_ROW_MIN 8u
 #define FLUSH_FEW 8u
@@ -43,7 +47,7 @@ arena_mark_slow_sized_free(const void *addr, size_t size) {
 	}
 }
 
-/* Regions that leave a stock while the bin's lock is held once. */
+/* Regions that leave a stock before the bin's lock is released for other threads. */
 #define STOCK_TRIM_STEP 128u
 /* Time between two trims (250 ms): unused regions of a stock and empty slabs are returned then. */
 #define STOCK_TRIM_NS ((uint64_t)250 * 1000 * 1000)
@@ -118,7 +122,7 @@ arena_slab_new(arena_t *a, szind_t szind, unsigned shard) {
 	} else if (bin_infos[szind].reg_size <= PAGE / 2) {
 		e = pac_alloc_dense(&a->pac, size);
 	} else {
-			/* The user may leave whole pages of such objects untouched. */
+		/* The user may leave whole pages of such objects untouched. */
 		e = pac_alloc(&a->pac, size, PAGE, false);
 	}
 	if (e != NULL && slab_init(e, szind, shard, is_sampled) != 0) {
@@ -222,8 +226,8 @@ arena_set_has_spare(arena_t *a) {
 }
 
 /*
- * Handles a current slab that has become empty: it is deleted at once if nothing may be kept,
- * otherwise by a trim if it stays unused.
+ * Called after regions were returned. If the current slab has become empty, it is deleted at once
+ * if nothing may be kept, otherwise by a trim if it stays unused.
  */
 ALWAYS_INLINE void
 arena_note_back_locked(arena_t *a, bin_t *bin, const bin_info_t *info, edata_t **empty) {
@@ -272,7 +276,10 @@ arena_has_stock_room(szind_t szind, const void *ptr) {
 	    && STOCK_SEEN(arena_bin(a, szind, slab->bin_shard)->stock.n) < bin_infos[szind].stock_max;
 }
 
-/* Returns the objects at the front that belong to the first one's bin to their slabs; how many. */
+/*
+ * Returns the objects at the front of ptrs that belong to the same bin as ptrs[0] to their slabs.
+ * Returns their number.
+ */
 static unsigned
 arena_put_row(szind_t szind, void **ptrs, unsigned n, edata_t **empty) {
 	const edata_t *slab = bin_slab_of_class(ptrs[0], szind);
@@ -327,7 +334,7 @@ arena_order_by_bin(uint8_t *order, const edata_t *const *slabs, unsigned n) {
 		group[i] = (uint8_t)(slabs[i]->home * FLUSH_HASH >> (64 - FLUSH_LG_GROUPS));
 		at[group[i]]++;
 	}
-		/* Each sum is the end of a group; the loop after it lowers it to the group's beginning. */
+	/* Each sum is the end of a group; the second loop lowers it to the group's beginning. */
 	for (unsigned g = 1; g < FLUSH_GROUPS; g++) {
 		at[g] = (uint8_t)(at[g] + at[g - 1]);
 	}
@@ -366,8 +373,8 @@ arena_return_sorted(szind_t szind, void *const *ptrs, unsigned n, bool is_stowed
 
 /*
  * Returns objects to their slabs, or to stocks if is_stowed and there is room. Long rows of one bin
- * that go to slabs, the usual case, are returned without sorting. Everything else is sorted, so
- * that no bin is locked more often than it has objects.
+ * that go to slabs, the usual case, are returned without sorting; all others in batches that are
+ * sorted, so that a batch locks each bin about once.
  */
 static void
 arena_small_return(szind_t szind, void **ptrs, unsigned n, bool is_stowed) {

@@ -18,8 +18,7 @@
 /* Bytes of an arena's name, with its terminating zero. */
 #define ARENA_NAME_LEN 32
 
-/* Counters of one large class. */
-
+/* Counters of one large class; arena_stats.h describes them. */
 typedef struct arena_large_count_s {
 	atomic_u64_t nmalloc;
 	atomic_u64_t ndalloc;
@@ -28,22 +27,22 @@ typedef struct arena_large_count_s {
 
 /* The fields that every arena touches come first; the long tables behind them fill with use. */
 typedef struct arena_s {
-	unsigned ind;
-	bool is_auto;
+	unsigned ind;              /* index in the table */
+	bool is_auto;              /* neither explicit nor hidden */
 	atomic_u32_t nthreads;     /* threads bound to the arena */
-	base_t *base;
+	base_t *base;              /* memory of this struct and of descriptors */
 	mutex_t tcache_list_mtx;
 	ql_t tcaches;              /* caches bound to it, for statistics; under tcache_list_mtx */
 	mutex_t large_mtx;         /* guards nothing; statistics report a lock of this name */
 	atomic_b_t has_spare;      /* a bin may have a stock, or an empty current slab: a trim is due */
 	atomic_u64_t next_trim;    /* time of the next trim, ns */
-	bool is_ending;            /* reset or destroy is under way; under the table's lock */
-	struct arena_s *hidden;    /* its hidden arena; valid while that is destroyed too; same lock */
-	struct arena_s *next_gone; /* list of destroyed arenas, the previous one; same lock */
+	bool is_ending;            /* reset or destroy is under way; under the lock "arenas" */
+	struct arena_s *hidden;    /* its hidden arena, even if destroyed; under the lock "arenas" */
+	struct arena_s *next_gone; /* the arena destroyed before this one; under the lock "arenas" */
 	uint64_t created_ns;
 	atomic_zu_t oversize_threshold; /* bytes; the value that mallctl reports */
 	atomic_zu_t large_allocated; /* bytes of large objects in use */
-	atomic_u64_t large_nfills;
+	atomic_u64_t large_nfills; /* fills, and flushes, of bins of large classes in thread caches */
 	atomic_u64_t large_nflushes;
 	atomic_u64_t guard_small;  /* slabs so far, counted while some are guarded */
 	atomic_u64_t guard_large;  /* large extents so far, counted while some are guarded */
@@ -56,8 +55,8 @@ typedef struct arena_s {
 /* Large objects start at varying cache lines of their first page, not all at the same one. */
 extern HIDDEN bool opt_cache_oblivious;
 /*
- * Classes from this one on are never cached if the object is of an explicit arena, which may end
- * while other threads' caches hold it, or have the user's hooks. Set once at boot.
+ * Objects of classes from this one on are never cached if their arena is explicit: it may be
+ * destroyed while other threads' caches hold them, or have the user's hooks. Set once at boot.
  */
 extern HIDDEN szind_t arena_large_own_min;
 
@@ -73,6 +72,7 @@ extern uint8_t arena_sampled_map[SAMPLED_MAP_SIZE];
 /* From now on sized frees of addresses in the range consult the page map. */
 void arena_mark_slow_sized_free(const void *addr, size_t size);
 
+/* False only if ptr is neither NULL nor in a marked piece. */
 static inline bool
 arena_may_be_sampled(const void *ptr) {
 	return arena_sampled_map[(uint32_t)(uintptr_t)ptr >> SAMPLED_MAP_LG_PIECE] != 0;
@@ -84,6 +84,7 @@ arena_may_be_sampled(const void *ptr) {
  */
 arena_t *arena_new(unsigned ind, bool is_auto, ssize_t dirty_ms, ssize_t muzzy_ms,
     ehooks_table_t *hooks);
+/* Sets the name that the arena has unless the user sets one. */
 void arena_name_default(arena_t *a);
 
 static inline unsigned
@@ -102,20 +103,20 @@ unsigned arena_small_fill(arena_t *a, szind_t szind, unsigned shard, void **out,
  */
 void arena_small_flush(szind_t szind, void **ptrs, unsigned n);
 /*
- * The same for the surplus of a thread cache: regions go into the bins' stocks while there is room.
- * Most are expected to belong to this shard of a; nrequests and one flush are added to its
- * counters.
+ * Returns n regions of class szind that leave a thread cache: they go into the stocks (stock.h) of
+ * their bins while there is room, the others to their slabs. Most are expected to belong to this
+ * shard of a, to whose counters nrequests and one flush are added. ptrs is used as scratch space.
  */
 void arena_small_stow(arena_t *a, szind_t szind, unsigned shard, void **ptrs, unsigned n,
     uint64_t nrequests);
 /*
- * Returns regions of stocks to their slabs, and deletes empty slabs, also current ones: those that
- * were not used since the last trim, or all.
+ * Returns regions of stocks to their slabs, and deletes empty slabs, also current ones. Without all
+ * only those that were not used since the last trim.
  */
 void arena_trim(arena_t *a, bool all);
 /*
- * The same if a quarter of a second has passed since the last trim. Returns ns from now to the next
- * call that is useful; UINT64_MAX: there is nothing to trim.
+ * arena_trim() if 250 ms have passed since the last call of this function that trimmed. Returns ns
+ * from now to the next call that is useful; UINT64_MAX: there is nothing to trim.
  */
 uint64_t arena_trim_tick(arena_t *a, uint64_t now);
 /* Adds requests served by a thread cache to the counters of a class. */
@@ -132,9 +133,9 @@ void *arena_malloc(arena_t *a, size_t usize, size_t alignment, bool zero, unsign
 void arena_dalloc(void *ptr, uint64_t elem);
 
 /*
- * Where a large object of usual alignment begins in an extent. With cache_oblivious that varies
- * over the cache lines of the first page except the first line; the golden ratio places neighbours
- * far apart. In memory of extent hooks it is the beginning of the extent.
+ * The address at which a large object of usual alignment begins in an extent. With cache_oblivious
+ * it varies over the cache lines of the first page except the first line; the golden ratio places
+ * neighbours far apart. In memory of extent hooks it is the beginning of the extent.
  */
 static inline char *
 arena_large_start(const arena_t *a, const edata_t *e) {
@@ -149,15 +150,20 @@ arena_large_start(const arena_t *a, const edata_t *e) {
 /* Allocates a large object (usize >= SC_LARGE_MINCLASS). Returns NULL if there is no memory. */
 void *arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero);
 /*
- * Allocates up to n large objects by hot extents (extent/pac.h), which may be an eighth too long.
- * Returns how many; 0 if no hot extent fits. Alignment: a cache line.
+ * Allocates up to n large objects in hot extents (extent/pac_hot.h), which may be an eighth longer
+ * than needed. Returns their number; 0 if no hot extent fits. Alignment: a cache line.
  */
 unsigned arena_large_reuse(arena_t *a, size_t usize, void **out, unsigned n);
 /* Frees a large object; a write past its end that is detected ends the process. */
 void arena_large_dalloc(edata_t *e);
-/* The same for n objects that leave a thread cache; less work if arena and class are the same. */
+/*
+ * Frees n large objects that leave a thread cache; cheaper if their arena and class are the same.
+ */
 void arena_large_flush(void **ptrs, unsigned n);
-/* Resizes in place to between usize_min and usize_max; 0 or ENOMEM. */
+/*
+ * Resizes in place: to usize_max, or if that fails to usize_min or, if the old size is at least
+ * usize_min, not at all. 0 or ENOMEM. zero: new bytes must be zero.
+ */
 int arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bool zero);
 void arena_large_count_requests(arena_t *a, szind_t szind, uint64_t nrequests, unsigned nfills,
     unsigned nflushes);
@@ -175,6 +181,7 @@ sample_rec_t *arena_sample_rec(const void *ptr, uint64_t elem);
 /* Usable size of an active object. */
 size_t arena_usize(const void *ptr, uint64_t elem);
 
+/* Decay time of dirty or muzzy pages in ms: 0: purge at once, -1: never. EINVAL: not valid. */
 int arena_decay_ms_set(arena_t *a, bool is_dirty, ssize_t ms);
 ssize_t arena_decay_ms_get(const arena_t *a, bool is_dirty);
 /* Returns unused pages to the system: those that are due, or all. */

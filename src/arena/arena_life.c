@@ -65,7 +65,7 @@ life_free_objects(arena_t *a, arena_sample_fn_t *on_sample) {
 	assert(atomic_load_zu(&a->large_allocated, MO_RELAXED) == 0);
 }
 
-/* is_last: returns the pages to the system too. */
+/* Reset, or with is_last destruction: all pages are returned to the system too. */
 static int
 life_end(arena_t *a, arena_sample_fn_t *on_sample, bool is_last) {
 	assert(!a->is_auto);

@@ -1,23 +1,25 @@
 /*
- * The end of what an arena holds: reset, destroy, and renewal for the next use of its index.
+ * Reset of an arena (all objects are freed), destruction (and all pages returned), and renewal for
+ * the next use of its index.
  *
- * Only explicit and hidden arenas are ended. The user promises that no thread uses the arena
- * meanwhile and that no thread cache holds its objects; the library's own activity (statistics,
- * decay) may go on. Invariant: the memory of the arena's struct and descriptors stays, so a late
- * reader finds an empty arena, and the next arena of this index uses it again. arenas.c calls these
- * functions, one thread at a time for an arena (is_ending), arena_renew() under its lock.
+ * Only for explicit and hidden arenas. The user promises that no thread uses the arena meanwhile
+ * and that no thread cache holds its objects; the library's own activity (statistics, decay) may go
+ * on. Invariant: the memory of the arena's struct and descriptors stays, so a thread that still
+ * reads it finds an empty arena, and the next arena of this index uses it again. arenas.c calls
+ * these functions, one thread at a time for an arena (is_ending); arena_renew() under the lock
+ * "arenas".
  */
 #ifndef ARENA_ARENA_LIFE_H
 #define ARENA_ARENA_LIFE_H
 
 #include "arena/arena.h"
 
-/* Called for each sample that is ended, before that. */
+/* Called for each sampled object before it is freed; usize in bytes. */
 typedef void arena_sample_fn_t(void *ptr, sample_rec_t *rec, size_t usize);
 
-/* Frees all objects; their pages become unused. EBUSY: called by a hook during a purge. */
+/* Frees all objects; their pages become unused. 0, or EBUSY: called by a hook during a purge. */
 int arena_reset(arena_t *a, arena_sample_fn_t *on_sample);
-/* The same, and returns all pages. */
+/* As arena_reset(), and returns all pages and the address space to the system. */
 int arena_destroy(arena_t *a, arena_sample_fn_t *on_sample);
 /* Makes a destroyed arena like a new one; hooks NULL: pages of the system. */
 void arena_renew(arena_t *a, ssize_t dirty_ms, ssize_t muzzy_ms, ehooks_table_t *hooks);

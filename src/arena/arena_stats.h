@@ -1,5 +1,5 @@
 /*
- * What an arena counts. Each list of fields is defined here once; it generates the struct, the
+ * The counters of an arena. Each list of fields is defined here once; it generates the struct, the
  * merge (inspect.c), the mallctl leaves and the printed rows.
  * X(name, type, text for the manual) throughout. Types only: no state and no lock. The counters
  * themselves are under the locks that bin.h and arena.h state.
@@ -112,7 +112,7 @@ enum arena_mutex_e {
 /* Upper bound of the number of large classes: there are at least 35 small ones. */
 #define LARGE_CLASSES_MAX (SC_NSIZES - 35u)
 
-/* Everything about one arena at one time, or the sum over several. */
+/* All counters of one arena at one time, or their sums over several arenas. */
 typedef struct arena_stats_s {
 	ARENA_STATS_SUM_FIELDS(STATS_FIELD)
 	uint64_t uptime_ns;        /* of the oldest arena */

@@ -1,6 +1,7 @@
 /*
- * The table that maps an index to an arena. It is separate from arenas.h so that an arena can find
- * the owner of an extent without knowing how arenas are made and chosen.
+ * The table that maps an index to an arena: visible arenas below ARENA_LIMIT, their hidden arenas
+ * ARENA_HIDDEN_BASE above. It is separate from arenas.h so that the code of an arena can find the
+ * arena of an extent without depending on how arenas are made and chosen.
  * Invariant: a struct that was in the table stays valid memory for ever, also after its arena was
  * destroyed, so reading needs no lock. arenas.c writes it, under its lock.
  */

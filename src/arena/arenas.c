@@ -1,9 +1,10 @@
 /*
  * Creation, choice and end of arenas, and work on all of them; arenas.h has the contract.
  *
- * Lock: arenas.mtx guards the table's changes, the choice of an arena for a thread, and the fields
- * of arenas that arena.h names. It is not held while an arena is ended. Counts and times are atomic
- * and read without it. Boot, the life of a thread, requests, heartbeats and mallctl call it.
+ * Lock: arenas.mtx guards changes of the table, the choice of an arena for a thread, and the fields
+ * of arena_t that arena.h names. It is not held while an arena is reset or destroyed; is_ending
+ * keeps other threads out. Counts and times are atomic and read without it. Callers: boot, start
+ * and end of a thread (tsd.c), requests (imalloc.c), heartbeats and mallctl.
  */
 #include "arena/arenas.h"
 
@@ -38,10 +39,13 @@ static struct {
 	atomic_zu_t dirty_ms;   /* default decay times of new arenas */
 	atomic_zu_t muzzy_ms;
 	arena_t *gone;          /* destroyed arenas, the last one first */
-	atomic_zu_t useless;    /* unused bytes whose return did not help; until more are, not again */
+	atomic_zu_t useless;    /* unused bytes when returning did not help; no new try until more */
 } arenas;
 
-/* Serves hooks if arena 0 has hooks itself: a hidden arena that belongs to no visible one. */
+/*
+ * Index of the arena for allocations in hooks if arena 0 has hooks itself: a hidden arena that
+ * belongs to no visible one.
+ */
 #define FALLBACK_IND ARENA_HIDDEN(ARENA_LIMIT)
 cassert(FALLBACK_IND < ARENA_TABLE_SIZE);
 
@@ -190,7 +194,7 @@ arena_has_users(arena_t *a) {
 	return has_caches || atomic_load_u32(&a->nthreads, MO_RELAXED) > 0;
 }
 
-/* Reserves the arena for its end by this thread. Returns NULL if it cannot be ended. */
+/* Reserves the arena for reset or destruction by this thread. NULL: that is not possible now. */
 static arena_t *
 arenas_end_begin(unsigned ind, bool is_destroy) {
 	arena_t *a = ind >= arenas.first_manual ? arenas_get(ind) : NULL;
@@ -206,7 +210,7 @@ arenas_end_begin(unsigned ind, bool is_destroy) {
 	return a;
 }
 
-/* Ends the arena and its hidden one. EFAULT: this thread is inside a purge of one of them. */
+/* Calls `end` for the arena and its hidden one. EFAULT: this thread is inside a purge of one. */
 static int
 arenas_end_both(arena_t *a, arena_t *hidden, int (*end)(arena_t *a, arena_sample_fn_t *on_sample),
     arena_sample_fn_t *on_sample) {
@@ -438,7 +442,7 @@ arenas_oversize_boot(void) {
 	}
 }
 
-/* Number of arenas chosen by CPU; 0: the option is off or the CPU cannot be told. */
+/* Number of arenas chosen by CPU; 0: the option is off, or the system does not report the CPU. */
 static unsigned
 arenas_percpu_count(void) {
 	unsigned ncpus = os_ncpus();
@@ -519,7 +523,7 @@ arenas_tick(uint64_t now) {
 	}
 }
 
-/* Enumerates all arenas, with hidden ones and that of hooks. NULL: none has this number. */
+/* Enumerates all arenas, with hidden ones and the fallback; NULL: none has the number k. */
 static arena_t *
 arenas_nth(unsigned k) {
 	unsigned ind = k / 2;
@@ -544,7 +548,7 @@ arenas_relievable(void) {
 	return sum;
 }
 
-/* Whether the system would give this many bytes; they are mapped and unmapped. */
+/* Whether the system can map this many bytes now: maps and unmaps them. */
 static bool
 arenas_try_space(size_t size) {
 	bool commit = true;
@@ -556,8 +560,8 @@ arenas_try_space(size_t size) {
 }
 
 /*
- * Returns want bytes from arenas that have at least `least` unused bytes each. Returns the number
- * of bytes that were returned.
+ * Returns up to about `want` bytes to the system, from arenas that have at least `least` unused
+ * bytes each. Returns the number of bytes.
  */
 static size_t
 arenas_relieve_from(size_t want, size_t least) {

@@ -1,13 +1,14 @@
 /*
  * All arenas: the table, their number, and which one a thread gets.
  *
- * Slots 0 .. narenas_auto-1 are automatic, filled when a thread first needs one. The next slot is
- * that of oversized requests, if they have a threshold: the library binds no thread to it, and its
- * unused memory is limited in bytes (extent/pac.h, pac_bound). Later slots are explicit
- * (arenas.create); these may be destroyed. Invariant: the struct of a destroyed arena stays and
- * serves the next one that is made, so a pointer that was read from a slot stays valid for ever.
- * The lock "arenas" covers changes of the table and the binding of threads; reading a slot needs
- * none.
+ * Slots 0 .. narenas_auto-1 are automatic. A new thread gets an automatic arena without threads, a
+ * new one as long as a slot is free, and then the one with the fewest threads; or that of its CPU
+ * (option percpu_arena). The next slot is that of oversized requests, if they have a threshold: the
+ * library binds no thread to it, and its unused memory is limited in bytes (extent/pac.h,
+ * pac_bound). Later slots are explicit (arenas.create); only these may be destroyed. Invariant: the
+ * struct of a destroyed arena stays and is used again by the next explicit arena, so a pointer that
+ * was read from a slot stays valid for ever. The lock "arenas" covers changes of the table and the
+ * choice of an arena for a thread; reading a slot needs no lock.
  */
 #ifndef ARENA_ARENAS_H
 #define ARENA_ARENAS_H
@@ -53,7 +54,7 @@ arena_t *arenas_of_cpu(void);
 
 /* Returns NULL if there is no such arena (yet). */
 arena_t *arenas_get(unsigned ind);
-/* Makes an automatic arena if it does not exist. NULL: no memory, or no such explicit arena. */
+/* As arenas_get(), but makes an automatic arena that does not exist; NULL also without memory. */
 arena_t *arenas_get_or_init(unsigned ind);
 /* Slots in use: automatic (made or not), that of oversized requests, and explicit ones. */
 unsigned arenas_narenas_total(void);
@@ -64,13 +65,15 @@ unsigned arenas_narenas_auto(void);
 int arenas_create(unsigned *ind, ehooks_table_t *hooks);
 
 /*
- * Ends all objects of an explicit arena. EFAULT: there is none, it is automatic, or it is being
- * ended by another thread or in a hook of its own.
+ * Frees all objects of an explicit arena; on_sample is called for each sampled one before. EFAULT:
+ * there is no such arena, it is automatic, or it is being reset or destroyed already (by another
+ * thread, or by this one, which is in a hook of it).
  */
 int arenas_reset(unsigned ind, arena_sample_fn_t *on_sample);
 /*
- * The same, and the arena is removed; EFAULT also if a thread or a thread cache is bound to it.
- * on_gone is called once, with the arena and its hidden one (may be NULL), to read their counters.
+ * As arenas_reset(), and removes the arena; EFAULT also if a thread or a thread cache is bound to
+ * it. On success on_gone is called once, with the arena and its hidden one (may be NULL), to read
+ * their counters.
  */
 int arenas_destroy(unsigned ind, arena_sample_fn_t *on_sample,
     void (*on_gone)(arena_t *a, arena_t *hidden));
@@ -87,8 +90,9 @@ arena_t *arenas_fallback(void);
 /* Called under the table's lock when an arena was made; may be NULL. */
 extern void (*arenas_made_hook)(unsigned ind);
 
-/* Binds one more thread to the least used automatic arena; never NULL once booted. */
+/* Chooses an automatic arena for one more thread and binds it; never NULL after arenas_boot(). */
 arena_t *arenas_bind_least(void);
+/* Count a thread that is bound to a, or no longer is; the last one purges (pac_leave). */
 void arenas_bind(arena_t *a);
 void arenas_unbind(arena_t *a);
 
@@ -105,17 +109,17 @@ void *arenas_malloc_sampled(arena_t *a, size_t usize, size_t alignment, bool zer
     unsigned nrequests, sample_rec_t **rec);
 
 /*
- * Decay of all arenas that no background thread serves; at most once in 10 ms in the process,
- * further calls do nothing. now: coarse monotonic, ns.
+ * Trims all arenas, and runs the decay of those that no background thread serves; at most once in
+ * 10 ms in the process, further calls do nothing. now: coarse monotonic time, ns.
  */
 void arenas_tick(uint64_t now);
 
 /*
- * To be called when the system has refused memory: returns want bytes of unused memory to it, from
- * any arenas except those with the user's hooks. Returns false if nothing was returned: nothing is
- * unused, or it would not suffice, or returning did not help before and no more has become unused
- * since. No lock of the rank "arenas" or later may be held. After true, the caller reports by
- * arenas_relieve_end() whether its request succeeded.
+ * To be called when the system has refused memory: returns unused memory to it, `want` bytes if
+ * there are as many, from any arenas except those with the user's hooks. Returns false if nothing
+ * was returned: nothing is unused, it would not suffice, or it did not help the last time and no
+ * more has become unused since. No lock of the rank "arenas" or later may be held. After true, the
+ * caller reports by arenas_relieve_end() whether its request succeeded.
  */
 bool arenas_try_relieve(size_t want);
 void arenas_relieve_end(bool has_helped);

@@ -64,8 +64,9 @@ background_thread_max(void) {
 /* ------------------------------------------------------------------ waking */
 
 /*
- * The word is changed before tls is read, and a thread sets tls before it reads its arenas. So a
- * thread whose tls is not seen here sees the change. Returns false if no thread runs.
+ * Wakes a thread; false if it does not run. The word is changed before tls is read, and a starting
+ * thread sets tls before it reads its arenas. So if tls is still NULL here, the thread will find
+ * the change in its arenas.
  */
 static bool
 bg_thread_try_wake(bg_thread_t *t) {
@@ -77,7 +78,10 @@ bg_thread_try_wake(bg_thread_t *t) {
 	return true;
 }
 
-/* The hook for a change in an arena; any locks may be held. */
+/*
+ * The hook for a new arena and for work in one: wakes its thread, or has it started at the next
+ * heartbeat. Any locks may be held.
+ */
 static void
 bg_wake_arena(unsigned arena_ind) {
 	if (!background_thread_is_on()) {
@@ -101,7 +105,7 @@ bg_serve(arena_t *a) {
 	gate_enter(tls);
 	uint64_t now = nstime_monotonic_ns();
 	pac_tick(&a->pac, now);
-		/* The trim comes first, because pac_serve() also handles the pages of emptied slabs. */
+	/* The trim comes first, because pac_serve() also handles the pages of deleted slabs. */
 	uint64_t trim = arena_trim_tick(a, now), next = pac_serve(&a->pac, now);
 	gate_exit(tls);
 	return trim < next ? trim : next;
@@ -205,9 +209,9 @@ bg_report_failure(int err) {
 }
 
 /*
- * Marks that the C library allocates for a thread, which is served as inside a user's hook: neither
- * by this thread's cache, which may be half changed, nor by an arena with hooks, which might call
- * the library.
+ * Between bg_libc_begin() and bg_libc_end() the C library may allocate for a new thread. Its
+ * requests are served like those inside a user's hook: neither from this thread's cache, which may
+ * be half changed, nor from an arena with hooks, which might call the library.
  */
 static uint32_t
 bg_libc_begin(void) {
@@ -221,7 +225,7 @@ bg_libc_end(uint32_t token) {
 	}
 }
 
-/* Starts a thread if it does not run. 0 or errno. */
+/* Starts a thread if it does not run. 0 or an errno value. */
 static int
 bg_make_locked(bg_thread_t *t) {
 	mutex_assert_owner(&bg.mtx);
@@ -252,7 +256,7 @@ bg_has_arena(size_t k) {
 	return false;
 }
 
-/* Starts all threads that have an arena. 0 or errno; those started before an error stay. */
+/* Starts all threads that have an arena. 0 or an errno value; those started before it go on. */
 static int
 bg_make_all_locked(void) {
 	bg_thread_t *threads = bg_threads_locked();

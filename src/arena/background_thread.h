@@ -2,12 +2,12 @@
  * Background threads: they return unused pages while the user's threads do something else, or
  * nothing.
  *
- * Thread k of at most `max` serves the arenas whose index is k modulo max; heartbeats of the user's
- * threads skip these arenas. A thread is started when its first arena exists, at a heartbeat (never
- * at load), or at once when the user switches the threads on. It sleeps until pages are due,
- * without limit if none are unused; then the thread that frees the next page wakes it (pac_serve).
- * All its signals are blocked, and it allocates nothing. If it cannot be started, its arenas decay
- * at heartbeats.
+ * Thread k of at most `max` serves the arenas whose index is k modulo max: it purges pages that are
+ * due (pac_tick) and trims bins; heartbeats of the user's threads do not purge these arenas. A
+ * thread is started at the first heartbeat after its first arena was made (never at load), or at
+ * once when the user switches the threads on. It sleeps until pages are due, without limit if none
+ * are unused; then the thread that frees the next page wakes it (pac_serve). All its signals are
+ * blocked, and it allocates nothing. If it cannot be started, its arenas decay at heartbeats.
  *
  * Locks: background_thread, the outermost of all, is held while threads are started or ended,
  * outside the gate because that takes long; one lock for each thread covers its counters. A forked
@@ -35,15 +35,22 @@ typedef struct background_thread_stats_s {
 	mutex_prof_data_t max_per_thread;  /* of the lock of a thread that was taken most often */
 } background_thread_stats_t;
 
-/* Called once, after arenas_boot(). */
+/* Called once, after arenas_boot(): sets the hooks by which arenas wake threads; starts none. */
 void background_thread_boot(void);
 
 bool background_thread_is_on(void);
-/* 0, or EFAULT if nothing changed. Call it outside the gate; once off, all threads have ended. */
+/*
+ * Switches the threads on or off. 0, or EFAULT: a thread could not be started (all are off then),
+ * or the caller is a background thread. Call it outside the gate. After switching off, all have
+ * ended.
+ */
 int background_thread_set(bool on);
 
 size_t background_thread_max(void);
-/* EINVAL: 0 or more than opt_max_background_threads; EFAULT: as above. Call it outside the gate. */
+/*
+ * Ends all threads and starts them anew with this maximum. EINVAL: 0 or more than
+ * opt_max_background_threads; EFAULT: as background_thread_set(). Call it outside the gate.
+ */
 int background_thread_max_set(size_t max);
 
 /* Called at heartbeats of the user's threads, inside the gate: starts threads that are due. */

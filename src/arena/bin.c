@@ -1,8 +1,9 @@
 /*
- * Bins: which slab serves requests, which ones wait, and which ones leave; bin.h has the contract.
- * Invariant: bin_check(). Functions named _locked need the bin's lock; no function fetches or
- * returns pages. Slabs without a region in use are handed to the caller in a list. Called by
- * arena.c, arena_life.c and statistics.
+ * Bins: taking regions from the stock and the slabs and returning them; bin.h has the contract.
+ * A slab that is full is on no list; it enters the heap nonfull (by address) when a region returns,
+ * and leaves the bin when all have returned: the caller gets such slabs in a list. Invariant:
+ * bin_check(). Functions named _locked need the bin's lock; no function fetches or returns pages.
+ * Called by arena.c, arena_life.c and statistics.
  */
 #include "arena/bin.h"
 
@@ -40,7 +41,7 @@ bin_nonfull_remove(bin_t *bin, edata_t *slab) {
 	bin->stats.nonfull_slabs--;
 }
 
-/* Makes the waiting slab of the lowest address the current one. */
+/* Makes the slab with the lowest address in nonfull the current one. False if there is none. */
 static bool
 bin_try_next_slab(bin_t *bin) {
 	ph_link_t *l = ph_first(&bin->nonfull, edata_cmp_addr);
@@ -85,7 +86,7 @@ bin_try_add_slab_locked(bin_t *bin, edata_t *slab) {
 	return true;
 }
 
-/* Adds a slab that is neither current nor waiting to the list of those that leave. */
+/* Adds a slab that is neither current nor in nonfull to the list that the caller deletes. */
 ALWAYS_INLINE void
 bin_let_go(bin_t *bin, edata_t *slab, edata_t **empty) {
 	assert(slab != bin->slabcur && !slab->is_listed && bin->stats.curslabs > 0);
@@ -105,7 +106,10 @@ bin_drop_current_locked(bin_t *bin, const bin_info_t *info, edata_t **empty) {
 	bin_check(bin, info);
 }
 
-/* Files a slab that has got regions back: it waits, or leaves if it is empty; slabcur stays. */
+/*
+ * Called after regions were returned to a slab: it enters nonfull, or leaves the bin if it is
+ * empty; slabcur stays.
+ */
 ALWAYS_INLINE void
 bin_slab_settle(bin_t *bin, const bin_info_t *info, edata_t *slab, edata_t **empty) {
 	if (slab == bin->slabcur) {
@@ -125,8 +129,8 @@ bin_slab_settle(bin_t *bin, const bin_info_t *info, edata_t *slab, edata_t **emp
 
 /*
  * Returns the regions at the front of ptrs that belong to this bin to their slabs; returns their
- * number. Neighbours in a batch often lie in one slab, so a slab is filed only when a region of
- * another one follows.
+ * number. Neighbours in a batch often lie in one slab, so bin_slab_settle() is called only when a
+ * region of another slab follows.
  */
 static unsigned
 bin_regs_back_locked(bin_t *bin, const bin_info_t *info, void **ptrs, unsigned n,
@@ -206,7 +210,7 @@ bin_forget(bin_t *bin) {
 	mutex_unlock(&bin->mtx);
 }
 
-/* For an arena that is used again. A concurrent reader of totals may see curregs of the old one. */
+/* A concurrent reader of totals may still read the old counters. */
 void
 bin_stats_zero_locked(bin_t *bin) {
 	mutex_assert_owner(&bin->mtx);

@@ -6,8 +6,8 @@
  * and free would create it anew each time. slabcur is deleted by bin_drop_current_locked(): at once
  * if unused pages are to be returned at once, otherwise when it was unused between two trims. Full
  * slabs are on no list. The surplus of thread caches goes into the stock first, and requests are
- * served from there first. A region in the stock is free in all statistics; its slab sees it as
- * taken.
+ * served from there first. A region in the stock is free in all statistics, but taken in the bitmap
+ * of its slab.
  *
  * Everything here, and nfree and the bitmap of its slabs, is under the bin's lock, which is never
  * held while pages are fetched or returned. arena.c is the main caller.
@@ -49,14 +49,16 @@ bin_set_idle(bin_t *bin, bin_idle_t idle) {
 }
 
 /*
- * Sequentially consistent, like the arena's has_spare: a thread that finds a slab empty writes here
- * and then reads has_spare, a trim does the reverse, so that one of them sees the other.
+ * Sequentially consistent, like the arena's has_spare: a thread that finds a slab empty writes
+ * `idle` and then reads has_spare, a trim clears has_spare and then reads `idle`. So the thread
+ * sets has_spare again, or the trim finds the slab.
  */
 ALWAYS_INLINE bin_idle_t
 bin_idle(const bin_t *bin) {
 	return (bin_idle_t)__atomic_load_n(&bin->idle, MO_SEQ_CST);
 }
 
+/* Notes that the current slab is empty. */
 ALWAYS_INLINE void
 bin_found_idle(bin_t *bin) {
 	if (bin_idle(bin) == bin_idle_not) {
@@ -70,7 +72,7 @@ bin_has_empty_current_locked(const bin_t *bin, const bin_info_t *info) {
 	return bin->slabcur != NULL && bin->slabcur->nfree == info->nregs;
 }
 
-/* Removes the current slab, which must be empty, and links it to *empty as in bin_put_locked(). */
+/* Removes the current slab, which must be empty, and adds it to *empty as bin_put_locked() does. */
 void bin_drop_current_locked(bin_t *bin, const bin_info_t *info, edata_t **empty);
 
 /* The slab of a region that is freed. A pointer that is in no slab ends the process. */
@@ -84,7 +86,8 @@ bin_slab_of(const void *ptr) {
 }
 
 /*
- * The same for a region of this class; a sized free trusts the user's size, so it is checked here.
+ * bin_slab_of() for a region that must be of this class. The fast path of a sized free relies on
+ * the user's size, so an error is detected here, and ends the process.
  */
 static inline edata_t *
 bin_slab_of_class(const void *ptr, szind_t szind) {
@@ -109,10 +112,10 @@ bin_count_back(bin_t *bin, unsigned n) {
 }
 
 /*
- * Returns regions to their slabs. bin is that of ptrs[0]; the first region of another bin of the
- * class ends the row. Returns the number put back. Slabs that become empty leave the bin, except
- * the current one, and are linked to *empty by heap.next; the caller deletes them after it has
- * released the lock. A pointer that is no taken region ends the process with a message.
+ * Returns the regions at the front of ptrs to their slabs, up to the first that belongs to another
+ * bin; ptrs[0] belongs to this one. Returns their number. Slabs that become empty leave the bin,
+ * except the current one, and are linked to *empty by heap.next; the caller deletes them after it
+ * has released the lock. A pointer that is no taken region ends the process with a message.
  */
 unsigned bin_put_locked(bin_t *bin, const bin_info_t *info, void **ptrs, unsigned n,
     edata_t **empty);
@@ -121,8 +124,8 @@ unsigned bin_put_locked(bin_t *bin, const bin_info_t *info, void **ptrs, unsigne
 void bin_check_latest(const bin_t *bin, unsigned n);
 /*
  * Puts surplus regions of a cache into the stock while there is room; home: of the bin's slabs.
- * Those of other homes, and those without room, are moved to the front of ptrs. Returns the number
- * of those.
+ * Regions of other homes, and regions for which there is no room, are moved to the front of ptrs.
+ * Returns their number.
  */
 ALWAYS_INLINE unsigned
 bin_stow_locked(bin_t *bin, stock_home_t home, void **ptrs, unsigned n) {
@@ -134,7 +137,7 @@ bin_stow_locked(bin_t *bin, stock_home_t home, void **ptrs, unsigned n) {
 	bin_count_back(bin, n - nkept);
 	return nkept;
 }
-/* The same for regions known to be of this bin. Returns the number put in. */
+/* Puts regions known to be of this bin into the stock while there is room. Returns the number. */
 ALWAYS_INLINE unsigned
 bin_stow_row_locked(bin_t *bin, void *const *ptrs, unsigned n) {
 	mutex_assert_owner(&bin->mtx);
@@ -145,14 +148,14 @@ bin_stow_row_locked(bin_t *bin, void *const *ptrs, unsigned n) {
 	bin_count_back(bin, nput);
 	return nput;
 }
-/*
- * Returns the n oldest regions of the stock to their slabs; misuse, *empty: see bin_put_locked().
- */
+/* Returns the n oldest regions of the stock to their slabs; *empty and misuse: bin_put_locked(). */
 void bin_unstock_locked(bin_t *bin, const bin_info_t *info, unsigned n, edata_t **empty);
 
-/* Empties the bin without touching its slabs, which the caller (reset, destroy) disposes of. */
+/* Empties the bin without touching its slabs, which the caller (reset, destroy) deletes. */
 void bin_forget(bin_t *bin);
+/* Zeroes the counters of an empty bin, whose arena is used again. */
 void bin_stats_zero_locked(bin_t *bin);
+/* Adds the bin's counters to *out and those of its lock to *mutex_out; takes the lock. */
 void bin_stats_merge(bin_t *bin, bin_stats_t *out, mutex_prof_data_t *mutex_out);
 
 #endif

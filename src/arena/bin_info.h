@@ -29,9 +29,9 @@ typedef struct bin_info_s {
 
 extern HIDDEN bin_info_t bin_infos[BIN_MAX];
 /*
- * Slabs of samples. They are as small as possible without wasting more than one eighth, because the
- * few samples of a class seldom fill one, and have at most SAMPLED_REGS_MAX regions, because each
- * region has a record. They are never larger than the plain ones.
+ * Shapes of slabs of sampled objects. These are as small as possible without wasting more than one
+ * eighth, because the few samples of a class seldom fill one, and have at most SAMPLED_REGS_MAX
+ * regions, because each region has a record. They are never larger than the slabs of other objects.
  */
 #define SAMPLED_REGS_MAX 1024u
 extern HIDDEN bin_info_t bin_infos_sampled[BIN_MAX];

@@ -1,12 +1,12 @@
 /*
  * One bin of a thread cache: a stack of pointers to free objects of one class.
  *
- * The stack grows down: *head is the next object to hand out. Pops stop at `empty`, which is the
- * bottom or, between two steps of upkeep, a mark above it that shows how deep the stack was used.
- * Pushes stop at `full`. countdown counts pops, never pushes, until the slow path is due, so that a
- * tight loop of malloc and free reaches it too.
- * Invariant: an all-zero bin is empty for pops and full for pushes. Only the owning thread calls
- * these functions, from the fast path and tcache.c, so there is no lock.
+ * The stack grows towards lower addresses: *head is the next object to hand out. Pops stop at
+ * `empty`, which is the bottom or, between two steps of upkeep, a mark above it: if the mark is
+ * still there at the next step, no object below it was used. Pushes stop at `full`. countdown
+ * counts pops, never pushes, until the slow path is due, so that a tight loop of malloc and free
+ * reaches it too. Invariant: an all-zero bin is empty for pops and full for pushes. Only the owning
+ * thread calls these functions, from the fast path and tcache.c, so there is no lock.
  */
 #ifndef ARENA_CACHE_BIN_H
 #define ARENA_CACHE_BIN_H
@@ -17,8 +17,8 @@
 
 typedef struct cache_bin_s {
 	void **head;          /* the next object to pop */
-	void **empty;         /* pops stop here */
-	void **full;          /* pushes stop here */
+	void **empty;         /* pops stop when head is here */
+	void **full;          /* pushes stop when head is here: the lowest slot of the array */
 	uint32_t countdown;   /* pops until the slow path is due */
 	uint32_t size;        /* size of the class in bytes; 0: the bin never holds anything */
 } cache_bin_t;
@@ -49,6 +49,7 @@ cache_bin_try_pop(cache_bin_t *b, void **p) {
 	return true;
 }
 
+/* Pushes an object. Returns false if the bin is full; nothing changed then. */
 ALWAYS_INLINE bool
 cache_bin_try_push(cache_bin_t *b, void *p) {
 	void **head = b->head;

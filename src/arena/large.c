@@ -5,7 +5,7 @@
  * a cache line of the first page that follows from the extent's address, so that equal large
  * buffers do not all compete for the same lines of the cache. A guarded object ends where its last
  * guard begins, so it has no extra page and no offset. It is not resized in place, is not cached by
- * a thread (except by a sized free, which does not look at the descriptor: then it is cached with
+ * a thread (except by a sized free, which does not read the descriptor: then it is cached with
  * its guards), and is never hot. In a bounded cache (extent/pac.h) an extent is whole grains long;
  * the rest behind the object is unused. Only the owner of an object calls these functions; counters
  * are atomic and the page cache takes its own locks.
@@ -17,7 +17,7 @@
 #include "extent/guard.h"
 #include "meta/freepool.h"
 
-/* Extents that are moved at once: their pages and objects are counted once for all of them. */
+/* Extents that are made or freed together at most, with one update of the counters. */
 #define LARGE_BATCH 16u
 
 bool opt_cache_oblivious = CONFIG_CACHE_OBLIVIOUS;
@@ -59,7 +59,10 @@ arena_large_count_requests(arena_t *a, szind_t szind, uint64_t nrequests, unsign
 	atomic_fetch_add_u64(&a->large_nflushes, nflushes, MO_RELAXED);
 }
 
-/* Records in an active extent that it holds an object of usize bytes that begins at start. */
+/*
+ * Makes an active extent a large object of usize bytes at start. szind becomes that of the class if
+ * a thread cache may hold the object, otherwise SC_NSIZES.
+ */
 static void
 large_adopt(const arena_t *a, edata_t *e, size_t usize, char *start) {
 	assert(e->size >= usize && !e->is_slab && start >= e->addr && start + usize <= edata_end(e));
@@ -83,7 +86,7 @@ large_tail_check(const edata_t *e) {
 	}
 }
 
-/* Addresses and lengths of extents are multiples of this number of bytes. */
+/* Addresses and lengths of large extents are multiples of this number of bytes. */
 static size_t
 large_grain(const arena_t *a) {
 	return pac_is_bounded(&a->pac) ? max_zu(PAC_GRAIN, PAGE) : PAGE;
@@ -118,7 +121,7 @@ arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero) {
 static void *
 large_reuse(const arena_t *a, edata_t *e, size_t usize) {
 	if (e->szind != SC_NSIZES && e->u.large_usize == usize) {
-		/* It was such an object before, and its mark is still behind it. */
+		/* It was an object of this size before, and the tail mark is still behind it. */
 		emap_set_first_state(e, elem_bits_of_class(e->szind));
 	} else {
 		large_adopt(a, e, usize, arena_large_start(a, e));
@@ -167,8 +170,9 @@ large_dalloc_slow(arena_t *a, edata_t *e) {
 }
 
 /*
- * Whether the object of e may stay as it is while its extent is hot, for a later one of its size:
- * not if its mark was overwritten, which large_dalloc_slow() tells from one that was zeroed.
+ * Whether the extent of an object may become hot, with the object's fields left for reuse: not for
+ * a sample, an object that may not be cached, a bounded cache or decay time 0; and not if the tail
+ * mark is lost, because large_dalloc_slow() then decides whether that is an error.
  */
 static bool
 large_may_be_hot(const arena_t *a, const edata_t *e) {
@@ -185,8 +189,8 @@ large_is_alike(const arena_t *a, const edata_t *first, const edata_t *e) {
 }
 
 /*
- * Frees objects of one size whose extents are of one page class. One that is there twice was freed
- * twice, which a cache does not notice.
+ * Frees n objects of one size whose extents are of one page class and may be hot. An object that is
+ * in es twice was freed twice, which a cache does not detect; that ends the process here.
  */
 static void
 large_dalloc_alike(arena_t *a, edata_t *const *es, unsigned n) {
@@ -217,7 +221,7 @@ arena_large_dalloc(edata_t *e) {
 	}
 }
 
-/* The extent of an object that a cache held; NULL if it was freed twice. */
+/* The extent of an object from a cache; ends the process (or NULL) if it is free already. */
 static edata_t *
 large_of_cached(const void *ptr) {
 	uint64_t elem = emap_elem_any(ptr);
@@ -253,8 +257,8 @@ arena_large_flush(void **ptrs, unsigned n) {
 }
 
 /*
- * Bytes that the extent needs when its object has usize bytes, with the page for the offset if it
- * has one; 0: too large.
+ * Bytes that the extent needs if its object has usize bytes, including the extra page for the
+ * offset if it has one now; 0: too large.
  */
 static size_t
 large_extent_size(const arena_t *a, const edata_t *e, size_t usize) {

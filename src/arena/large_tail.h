@@ -2,12 +2,13 @@
  * The tail mark: a fixed pattern behind a large object, where its extent has room, by which free()
  * detects a write past the end.
  *
- * With cache_oblivious an object begins at a cache line of its first page, never the first line,
- * and so ends within a page of its own. Objects that end at a page boundary have no mark. The mark
- * is written when the object is made or resized, and stays while the extent lies hot or in a thread
- * cache. Fresh pages of small large objects are not touched for it: there the mark is zero, as it
- * is after the user has discarded the page. Memory of extent hooks is not touched either. The owner
- * of the object calls these functions; no lock is needed.
+ * With cache_oblivious an object begins at a cache line of its first page other than the first
+ * line, and so ends inside a page of its extent; the mark follows it there. Objects that end at a
+ * page boundary have no mark: so with other options, and in memory of extent hooks. The mark is
+ * written when the object is made or resized, and stays while the extent is hot or the object in a
+ * thread cache. It is not written to fresh pages of objects below LARGE_TAIL_FRESH, to save
+ * touching them: there the bytes are zero, as they are after the user has discarded the page, and
+ * zero is accepted. The owner of the object calls these functions; no lock is needed.
  */
 #ifndef ARENA_LARGE_TAIL_H
 #define ARENA_LARGE_TAIL_H
@@ -66,7 +67,7 @@ large_tail_mark(const edata_t *e) {
 /* The message with which the process ends after such a write. */
 #define LARGE_TAIL_IS_LOST "write behind the end of a block"
 
-/* Ends the process if something was written behind the object. */
+/* Ends the process if the bytes behind the object are neither the mark nor zero. */
 void large_tail_check(const edata_t *e);
 
 #endif

@@ -10,7 +10,9 @@
 /* Replaces write and abort in tests; it gets the whole line. NULL: the default. */
 extern void (*safety_abort_hook)(const char *message);
 
-/* Writes "<jemalloc>: " what "\n" and aborts. */
+/*
+ * Writes "<jemalloc>: ", `what` and a newline, and aborts; returns only if a test has set the hook.
+ */
 void safety_fail(const char *what) COLD;
 
 #endif

@@ -19,7 +19,9 @@ static LARGE_BSS struct {
 
 cassert((SHUT_MAX & (SHUT_MAX - 1)) == 0);
 
-/* Takes the oldest one if all and this many bytes more exceed the limits. NULL otherwise. */
+/*
+ * Takes the oldest extent out if the ring has no room for one more of this many bytes; else NULL.
+ */
 static edata_t *
 shut_take_over(size_t bytes) {
 	edata_t *e = NULL;
@@ -46,7 +48,10 @@ shut_try_put(edata_t *e) {
 	return has_room;
 }
 
-/* Opens and frees an extent. If the system refuses, it stays shut and its address space is lost. */
+/*
+ * Makes an extent accessible and frees it. If the system refuses, it stays shut for ever and its
+ * address space is lost.
+ */
 static void
 shut_open(edata_t *e) {
 	assert(e->state == extent_state_shut);
@@ -68,7 +73,7 @@ shut_flush(void) {
 	shut_make_room(SHUT_BYTES + 1);
 }
 
-/* Discards the memory and removes access. 0 or an errno; in that case access is unchanged. */
+/* Discards the memory and removes access. An errno value: access is unchanged. */
 static int
 shut_pages(edata_t *e) {
 	int err = pages_purge_forced(e->addr, e->size);

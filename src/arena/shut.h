@@ -1,10 +1,10 @@
 /*
- * Shut extents: large objects that were freed a short while ago, without memory and without access,
- * so that a read or write after free faults.
+ * Shut extents: those of recently freed large objects, kept inaccessible and without memory, so
+ * that a read or write after free faults.
  *
- * In builds with --enable-opt-safety-checks. A large object that no thread cache takes loses its
- * pages and the access to them, and waits in a ring of the process, oldest first. When the ring is
- * full, or memory is short, extents are opened and freed as usual; they read as zero then.
+ * In builds with --enable-opt-safety-checks. When a large object is freed and no thread cache takes
+ * it, its extent loses its pages and the access to them, and enters a ring of the process. When the
+ * ring is full, the oldest extents are made accessible and freed; when memory is short, all are.
  * Invariant: the page map says extent_state_shut meanwhile, by which a double free is detected;
  * statistics count them as allocated. Only extents of automatic arenas on pages of the system,
  * without guards. The ring is under the lock "shut" (LEAF); an extent taken from it belongs to the
@@ -24,7 +24,7 @@
  * caller frees it then.
  */
 bool shut_try_take(edata_t *e);
-/* Opens and frees all. */
+/* Makes all extents in the ring accessible and frees them. */
 void shut_flush(void);
 
 #endif

@@ -1,7 +1,8 @@
 /*
  * Slabs: creating and deleting them, and taking regions out of the bitmap; slab.h has the contract.
- * Invariant: nfree is the number of set bits, and a set bit is a free region. A new slab has one
- * owner; later the caller holds the lock of its bin. arena.c and bin.c call it.
+ * Invariant: nfree is the number of set bits, and a set bit is a free region. Before a slab is in a
+ * bin the calling thread owns it; later the caller holds the bin's lock. Called by arena.c,
+ * arena_life.c and bin.c.
  */
 #include "arena/slab.h"
 

@@ -14,7 +14,7 @@
 #include "meta/emap.h"
 #include "util/fb.h"
 
-/* The shape of a slab of a class. */
+/* The shape of the slabs of a class. */
 static inline const bin_info_t *
 slab_info_of(szind_t szind, bool is_sampled) {
 	return &(unlikely(is_sampled) ? bin_infos_sampled : bin_infos)[szind];
@@ -27,14 +27,14 @@ slab_info(const edata_t *e) {
 
 /* Turns an active extent of the right size into a slab with all regions free; 0 or ENOMEM. */
 int slab_init(edata_t *e, szind_t szind, unsigned shard, bool is_sampled);
-/* Turns it into a plain extent again; all its regions must be free. */
+/* Turns a slab into a plain extent again; all its regions must be free. No effect on others. */
 void slab_fini(edata_t *e);
 
 /* Takes up to n regions into out, lowest address first. Returns the number. */
 unsigned slab_take(edata_t *e, const bin_info_t *info, void **out, unsigned n);
 /*
- * Puts the region at offset off of the slab back. Returns false if it was free already (double
- * free) or if no region begins there.
+ * Marks the region at byte offset off of the slab as free; magic: bin_info_t.div.magic. Returns
+ * false if it was free already (double free) or if no region begins there.
  */
 ALWAYS_INLINE bool
 slab_try_put(edata_t *e, size_t reg_size, uint64_t magic, size_t off) {

@@ -47,7 +47,7 @@ stock_copy(void **to, void *const *from, unsigned n) {
 	    : (const char *)leaf->elems - (first >> EMAP_LG_LEAF) * sizeof(leaf->elems);
 }
 
-/* The page-map element of p; elems: as stock_copy() returns it. */
+/* The page-map element of p; elems: the result of stock_copy(). */
 ALWAYS_INLINE uint64_t
 stock_elem(const char *elems, const void *p) {
 	size_t at = ((uintptr_t)p >> EMAP_LG_GRANULE) * sizeof(atomic_u64_t);
@@ -61,8 +61,8 @@ stock_is_home_of(stock_home_t home, uint64_t elem) {
 }
 
 /*
- * Whether all n regions have this home. If the elements alone tell, no descriptor is touched, which
- * saves a cache miss for each slab.
+ * Whether all n regions have this home. If home.elem is set, the elements alone decide (for whole
+ * strides) and no descriptor is touched, which saves a cache miss for each slab.
  */
 static bool
 stock_are_all_of(stock_home_t home, const char *elems, void *const *ptrs, unsigned n) {
@@ -85,7 +85,10 @@ stock_are_all_of(stock_home_t home, const char *elems, void *const *ptrs, unsign
 	return true;
 }
 
-/* Puts those of n regions that have this home on top and moves the others to the front. */
+/*
+ * Puts those of n regions that have this home into the stock and moves the others to the front of
+ * ptrs. Returns the number of the others.
+ */
 static unsigned
 stock_put_some(stock_t *s, stock_home_t home, void **ptrs, unsigned n) {
 	void **kept = ptrs;

@@ -3,14 +3,14 @@
  * handed out again as they are.
  *
  * A program that allocates a thousand objects and frees them empties and fills its thread cache
- * again and again. A region that goes through the stock costs one look at its page-map element on
- * the way in, to verify that it belongs here (and at its slab's descriptor if the element does not
- * tell), and nothing on the way out: no search and no change in a bitmap. Therefore a double free
- * is detected when the region leaves the stock for its slab, not when it comes.
+ * again and again. For a region that passes through the stock only its page-map element is read
+ * when it is put in, to verify that it belongs to this bin (and its slab's descriptor if the
+ * element does not suffice), and nothing when it is taken out: no search and no change in a bitmap.
+ * Therefore a double free is detected only when the region returns from the stock to its slab.
  *
- * Invariant: at most stock_max regions of the bin's class (bin_info.h), the latest on top.
- * Everything is under the bin's lock. arena_trim() returns what was not used for a while to the
- * slabs.
+ * Invariant: at most stock_max regions of the bin's class (bin_info.h), the latest on top; the
+ * oldest are returned first. Everything is under the bin's lock. arena_trim() returns regions that
+ * were not used between two trims to their slabs.
  */
 #ifndef ARENA_STOCK_H
 #define ARENA_STOCK_H
@@ -23,7 +23,7 @@
 typedef struct stock_s {
 	void **ptrs;      /* array of `room` pointers in metadata; NULL while room is 0 */
 	uint32_t n;       /* regions in the stock */
-	uint32_t room;
+	uint32_t room;    /* length of ptrs */
 	uint32_t low;     /* minimum of n since the last trim: this many regions were not used */
 } stock_t;
 
@@ -31,10 +31,10 @@ typedef struct stock_s {
 #define STOCK_SET(field, value) __atomic_store_n(&(field), (uint32_t)(value), __ATOMIC_RELAXED)
 #define STOCK_SEEN(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
 
-/* What distinguishes the slabs of a bin from all other extents. */
+/* Two words by which a region's slab is recognised as one of this bin. */
 typedef struct stock_home_s {
 	uint64_t edata; /* the home field of their edata */
-	uint64_t elem;  /* their page-map elements without the edata bits; 0: not unique to this bin */
+	uint64_t elem;  /* their page-map elements without the edata bits; 0: not unique, not used */
 } stock_home_t;
 
 ALWAYS_INLINE stock_home_t
@@ -57,8 +57,9 @@ stock_take(stock_t *s, void **out, unsigned n) {
 }
 
 /*
- * Puts in regions whose slab has this home, while there is room; none if the first one that would
- * fit has another home. All others are moved to the front of ptrs. Returns the number of those.
+ * Puts in regions whose slab has this home, while there is room; none if the first of those for
+ * which there is room has another home. All others are moved to the front of ptrs. Returns their
+ * number.
  */
 unsigned stock_put(stock_t *s, stock_home_t home, void **ptrs, unsigned n);
 
@@ -73,7 +74,9 @@ stock_put_own(stock_t *s, void *const *ptrs, unsigned n) {
 	return m;
 }
 
-/* Room for n more regions than there are, or the present room if that is the maximum. */
+/*
+ * The room (array length) that n more regions need, by doubling; at most max or the present room.
+ */
 unsigned stock_room_for(const stock_t *s, unsigned n, unsigned max);
 /* Gives the stock the array ptrs of room pointers. Returns the old one, of *old_room pointers. */
 void **stock_set_room(stock_t *s, void **ptrs, unsigned room, unsigned *old_room);
