@@ -46,7 +46,7 @@ place_write_locked(place_t *p, const alloc_hooks_t *h) {
 	uint32_t seq = atomic_load_u32(&p->seq, MO_RELAXED);
 	assert(seq % 2 == 0);
 	atomic_store_u32(&p->seq, seq + 1, MO_RELAXED);
-	/* A thread that reads one of these also sees the odd number. */
+	/* A thread that reads one of these values reads the odd number or a later one afterwards. */
 	__atomic_store_n(&p->hooks.alloc, h->alloc, MO_RELEASE);
 	__atomic_store_n(&p->hooks.dalloc, h->dalloc, MO_RELEASE);
 	__atomic_store_n(&p->hooks.expand, h->expand, MO_RELEASE);

@@ -1,5 +1,5 @@
 /*
- * Functions of the user that see each allocation and each free: experimental.hooks.install.
+ * Functions of the user that are called at each allocation and free: experimental.hooks.install.
  *
  * While there are any, no thread has a fast path (tsd_no_fast_path), and the slow path calls them:
  * after an allocation and before a free, so that no other thread gets the address in between. They
@@ -41,12 +41,15 @@ typedef enum {
 extern const char *const alloc_how_names[];
 
 /*
- * The arguments of the request: bytes (for a free the usable size), alignment (0: natural), 1:
- * zeroed.
+ * args of a hook: [0] bytes of the request (for a free the usable size), [1] alignment (0:
+ * natural), [2] 1 if zeroed.
  */
 #define ALLOC_HOOK_NARGS 3
 
-/* What the user passes; the layout is part of the interface. A function may be NULL. */
+/*
+ * The hooks as the user passes them; the layout is part of the public interface. A function may be
+ * NULL. how: number of the public function; result: its return value; args: see ALLOC_HOOK_NARGS.
+ */
 typedef struct alloc_hooks_s {
 	void (*alloc)(void *extra, unsigned how, void *p, uintptr_t result, const uintptr_t *args);
 	void (*dalloc)(void *extra, unsigned how, void *p, const uintptr_t *args);
@@ -67,7 +70,8 @@ int alloc_hook_install(const alloc_hooks_t *hooks, void **handle);
 int alloc_hook_remove(const void *handle);
 
 /*
- * Whether this thread's operation is to be reported: not if a hook or the library itself does it.
+ * Whether this thread's operation is to be reported: hooks are installed, and the operation is the
+ * user's own, not that of a hook or of the library.
  */
 ALWAYS_INLINE bool
 alloc_hook_is_wanted(const struct tls_s *t) {

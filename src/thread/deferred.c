@@ -1,14 +1,13 @@
 /*
- * Hash tables of the addresses of deferred frees (deferred.h says what these are). Each table is
- * eight times as large as the one before; all but the first are mapped when needed, and stay
- * mapped.
+ * Hash tables of the addresses of deferred frees; deferred.h has the contract. Each table is eight
+ * times as large as the one before; all but the first are mapped when needed, and stay mapped.
  *
  * The hash of an address selects 16 neighbouring slots in each table; the address is stored in the
- * first table where one of them is empty. Slots change by atomic exchange: from NULL to an address
- * by the freeing thread, back by the thread that takes it out. Invariant: a thread that put an
- * address in sets the mark of the table and then the global mark; a thread that takes addresses out
- * clears the marks first. So an address is seen by the walk that cleared its mark, or the mark is
- * set after that and causes the next walk. Locks: none. Called by imalloc.c and icheck.c.
+ * first table where one of them is empty. Slots change atomically: from NULL to an address by the
+ * freeing thread, back to NULL by the thread that takes it out. Invariant: a thread that put an
+ * address in then sets is_used of the table and deferred_are_there; a thread that takes addresses
+ * out clears these flags first. So an address is found by the walk that cleared the flags, or the
+ * flags are set after that and cause the next walk. Locks: none. Called by imalloc.c and icheck.c.
  */
 #include "thread/deferred.h"
 
@@ -16,6 +15,7 @@
 #include "util/assert.h"
 #include "util/hash.h"
 
+/* Tables; slots of the first and growth factor from one to the next (lg); slots for one hash. */
 #define N_TABLES 7u
 #define LG_FIRST 9u
 #define LG_STEP 3u
@@ -124,8 +124,8 @@ deferred_take(deferred_walk_t *walk) {
 			atomic_exchange_b(&deferred_are_there, false, MO_SEQ_CST);
 		}
 		/*
-		 * An exchange even if it is false: the thread that reads that then sees what the taker did
-		 * before.
+		 * An exchange, even if the flag is false already: it synchronizes this thread with those
+		 * that took addresses from the table before.
 		 */
 		if (walk->slot == 0 && !atomic_exchange_b(&deferred.is_used[k], false, MO_SEQ_CST)) {
 			continue;

@@ -1,10 +1,11 @@
 /*
  * Deferred frees: blocks of arenas that were freed at a closed gate, or by a signal handler that
- * interrupted its own thread inside the gate. The next thread inside frees them.
+ * interrupted its own thread inside the gate. The next thread that takes the slow path inside the
+ * gate frees them.
  *
- * Their addresses are kept apart, in tables without a lock. Nothing is written to a block, because
- * it may not be a block or may be free already. An address is stored once, so that a second free is
- * found at once. Called by imalloc.c.
+ * Their addresses are kept in hash tables of the process, without a lock. Nothing is written to a
+ * block, because the pointer may be wrong or the block free already. An address is stored once, so
+ * that a second free is detected at once. Called by imalloc.c and icheck.c.
  */
 #ifndef THREAD_DEFERRED_H
 #define THREAD_DEFERRED_H
@@ -27,14 +28,14 @@ deferred_has_any(void) {
 int deferred_add(void *ptr);
 
 /*
- * Whether ptr is deferred. Without a lock, so either answer may be given while others defer or take
- * it.
+ * Whether the free of ptr is deferred. Without a lock: while other threads defer or take ptr,
+ * either answer is possible.
  */
 bool deferred_has(const void *ptr);
 
 /*
- * Takes deferred frees out one after the other, inside the gate. All fields are 0 at first; NULL at
- * the end.
+ * Position of a walk over the tables, all zero at first. deferred_take() takes the next address out
+ * and returns it; NULL at the end. Inside the gate. Several threads may walk at once.
  */
 typedef struct {
 	unsigned table;

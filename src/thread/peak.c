@@ -1,9 +1,10 @@
 /*
- * The peak of a thread's net allocation since the last reset (peak.h).
+ * The peak of a thread's net allocation (allocated minus freed) since the last reset (peak.h).
  *
- * Invariant: peak_max is at least the net use at each read so far, and that at each heartbeat less
- * one part in 2^PEAK_LG_STEP of what the thread had. Locks: none; only the thread itself uses these
- * fields of its tsd. Called at heartbeats, by imalloc.c for large memory, and by ctl_thread.c.
+ * Invariant: peak_max is at least the net use at each read since the reset, and at least the net
+ * use at each heartbeat minus a 64th (2^-PEAK_LG_STEP) of the bytes that the thread had from
+ * arenas. Locks: none; only the thread itself uses these fields of its tsd. Called at heartbeats,
+ * by imalloc.c for large memory, and by ctl_thread.c.
  */
 #include "thread/peak.h"
 
@@ -12,8 +13,8 @@
 #define PEAK_LG_STEP 6
 
 /*
- * tsd_allocated() less tsd_deallocated(): what the cache handed out is in both, so its countdowns
- * need not be folded for the difference.
+ * tsd_allocated() minus tsd_deallocated(). Bytes popped from the cache are part of both, so the
+ * countdowns need not be folded for the difference.
  */
 static uint64_t
 peak_net(const tsd_t *tsd) {
@@ -30,9 +31,9 @@ peak_update(tsd_t *tsd) {
 }
 
 /*
- * The bytes that the thread has from the arenas, cached or not, are cheap to know and an upper
- * bound of its net use. They rise all the time in a thread whose objects others free, so that only
- * a rise by a part of them is looked at.
+ * The bytes that the thread has from the arenas, cached or not, are cheap to compute and an upper
+ * bound of its net use. They rise all the time in a thread whose objects other threads free, so the
+ * peak is updated only after a rise by 2^-PEAK_LG_STEP of them.
  */
 void
 peak_note(tsd_t *tsd, uint64_t bytes UNUSED) {

@@ -1,8 +1,8 @@
 /*
- * thread.peak: the most bytes that a thread had in use at once since the last reset, as seen at
- * heartbeats and reads, and when large memory comes from an arena. In between it may have been up
- * to 64 KiB more, or a few large blocks more that were freed since the reset and that the thread's
- * cache served again.
+ * thread.peak: the greatest number of bytes that a thread had in use since the last reset. It is
+ * measured at heartbeats, at reads, and when large memory comes from an arena; between two
+ * measurements a thread may have had up to 64 KiB more, or a few large blocks more that its cache
+ * served.
  */
 #ifndef THREAD_PEAK_H
 #define THREAD_PEAK_H

@@ -2,9 +2,9 @@
  * The quarantine of a thread: a ring of pointers, made when the thread first needs it
  * (quarantine.h).
  *
- * Invariant: every object in the ring is filled with the stamp, and no other structure refers to
- * it. Locks: none; only the owner uses its ring, inside the gate. Called by imalloc.c, tcache.c and
- * tsd.c.
+ * Invariant: every object in the ring was filled with STAMP, and no other structure refers to it.
+ * Locks: none; only the owner uses its ring, inside the gate. Called by imalloc.c, tcache.c and
+ * tsd.c, and by icheck.c (quarantine_has).
  */
 #include "thread/quarantine.h"
 
@@ -21,9 +21,9 @@
 ssize_t opt_lg_san_uaf_align = -1;
 
 struct quarantine_s {
-	size_t bytes;
-	unsigned first;
-	unsigned n;
+	size_t bytes;   /* of the objects in the ring */
+	unsigned first; /* place of the oldest object */
+	unsigned n;     /* objects in the ring */
 	void *ptrs[QUARANTINE_MAX];
 };
 
@@ -86,7 +86,7 @@ quarantine_try_add(tsd_t *tsd, const edata_t *e, void *ptr, size_t usize) {
 		return false;
 	}
 	quarantine_t *q = tsd->quarantine;
-	/* An object that consists of stamps may also be the user's. */
+	/* An object of the user may consist of this byte too, so the ring is searched. */
 	if (unlikely(is_stamped(ptr, usize)) && quarantine_has(tsd, ptr)) {
 		safety_fail("double free");
 		return true;

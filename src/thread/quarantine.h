@@ -1,26 +1,27 @@
 /*
- * Objects that a thread has freed and that are not reused for a while, to detect writes after the
- * free (option lg_san_uaf_align).
+ * The quarantine of a thread: freed objects that are not reused for a while, to detect writes after
+ * the free (option lg_san_uaf_align).
  *
- * A small object that its thread frees, and that covers a multiple of 2^lg_san_uaf_align, is filled
- * with a stamp and waits in the thread's quarantine, oldest first, until there are too many objects
- * or bytes, or the thread's cache is flushed. Then every byte must still have the stamp, otherwise
- * the process ends; the object returns to its slab. The thread's counters count it as free when it
- * comes in, the arena's statistics when it leaves. Only the owner calls, inside the gate, without a
- * lock. Samples, and objects of arenas made by the user, do not wait. In builds with
- * --enable-uaf-detection and debug builds. With --enable-opt-safety-checks some objects of each
- * small class come here without the option (thread/tcache.h).
+ * A small object that covers a multiple of 2^lg_san_uaf_align is filled with a fixed byte when it
+ * is freed, and enters the quarantine of the freeing thread. When that has too many objects or
+ * bytes, the oldest leave it; when the thread's cache is flushed, all do. An object that leaves
+ * must still consist of that byte, otherwise the process ends; it then returns to its slab. The
+ * thread's counters count it as freed when it enters, the arena's statistics when it leaves. Only
+ * the owner calls these functions, inside the gate, without a lock. Samples, and objects of
+ * explicit arenas, are not put here. In builds with --enable-uaf-detection and debug builds. With
+ * --enable-opt-safety-checks some objects of each small class enter without the option (the look,
+ * thread/tcache.h).
  */
 #ifndef THREAD_QUARANTINE_H
 #define THREAD_QUARANTINE_H
 
 #include "thread/tsd_types.h"
 
-/* Most objects in a thread's quarantine, and their bytes. */
+/* Maximum number of objects in a thread's quarantine, and of their bytes. */
 #define QUARANTINE_MAX 256u
 #define QUARANTINE_BYTES ((size_t)512 << 10)
 
-/* -1: no quarantine. */
+/* The option; -1: objects enter only by a look. */
 extern ssize_t opt_lg_san_uaf_align;
 
 ALWAYS_INLINE bool
@@ -29,9 +30,9 @@ quarantine_is_on(void) {
 }
 
 /*
- * Puts an object into quarantine: one in use, of slab e, usize bytes, not a sample, freed by its
- * owner. Returns false if it does not wait; the caller then frees it. Ends the process if it waits
- * here already.
+ * Puts an object of usize bytes in e, in use and not a sample, into quarantine. Returns false if it
+ * is not suitable or there is no memory; the caller then frees it. Ends the process if it is in
+ * this quarantine already (double free).
  */
 bool quarantine_try_add(tsd_t *tsd, const edata_t *e, void *ptr, size_t usize);
 /* Whether ptr is in quarantine. */

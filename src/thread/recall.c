@@ -1,9 +1,9 @@
 /*
  * Makes other threads take their slow path (recall.h).
  *
- * Invariant: after recall_all() each thread finds its bit at its next malloc or free, even if it
- * takes the slow path at the same time. Locks: that of the gate's list of threads. Called by
- * prof_sample.c, prof_trigger.c, thread_event.c, tsd.c.
+ * Invariant: after recall_all() each thread handles its bit at its next malloc or free, even if it
+ * is in the slow path at the same time. Locks: that of the gate's list of threads. Called by the
+ * profiler, alloc_hook.c, thread_event.c and tsd.c.
  */
 #include "thread/recall.h"
 
@@ -15,8 +15,8 @@ recall_one(struct tls_s *t, uint32_t what) {
 	__atomic_fetch_or(&t->recall, what, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&t->cache, (void *)(uintptr_t)tls_boot_cache, __ATOMIC_SEQ_CST);
 	/*
-	 * The thread may have looked in between; it would then not look again and would stay on the
-	 * slow path.
+	 * The thread may have handled the bit before its cache word changed. It would then take the
+	 * slow path for ever, so the bit is set once more.
 	 */
 	__atomic_fetch_or(&t->recall, what, __ATOMIC_SEQ_CST);
 }

@@ -1,21 +1,22 @@
 /*
- * Makes other threads notice a change: sets a bit in a word of theirs, and points their cache word
- * at the boot block, so that their next malloc or free takes the slow path, which looks (tsd_look
- * in thread/tsd.c). A thread that neither allocates nor frees looks when it does so again.
+ * Makes other threads notice a change: sets a bit in the word tls_s.recall of a thread, and points
+ * its cache word at the boot block, so that its next malloc or free takes the slow path, which
+ * handles the bits (tsd_look in thread/tsd.c) and opens the fast path again. A thread that neither
+ * allocates nor frees is not disturbed.
  */
 #ifndef THREAD_RECALL_H
 #define THREAD_RECALL_H
 
 #include "os/tls.h"
 
-/* What has changed, one bit each. */
-/* sampling, whether somebody waits for bytes, whether the fast path is open */
+/* The kinds of changes, one bit each. */
+/* the sample rate, thread_event_is_strict, thread_event_is_wanted, tsd_no_fast_path */
 #define RECALL_SETTINGS 1u
-#define RECALL_PACE 2u      /* other threads have released much memory: thread/thread_event.h */
+#define RECALL_PACE 2u      /* threads have released much memory: thread/thread_event.h */
 
 /* Recalls one thread. */
 void recall_one(struct tls_s *t, uint32_t what);
-/* Recalls each thread that has a tsd, including the calling one; returns how many. */
+/* Recalls each thread that has a tsd, including the calling one; returns their number. */
 unsigned recall_all(uint32_t what);
 
 #endif

@@ -1,15 +1,15 @@
 /*
  * The fork fallback heap: slabs whose bitmaps are atomic words (shelter.h).
  *
- * Invariant: a region belongs to the thread that has cleared its bit, until that sets it again. A
- * thread that has cleared all bits of a slab owns the slab and may return its pages. There is one
- * list of slabs for each small class and one for all large blocks, which are slabs of one region. A
- * list grows at its head, by compare-and-swap, and nothing leaves it, so walking it needs no lock.
- * A slab of a small class keeps its addresses for ever, and its pages while it contains a block.
- * That of a large block may have no addresses (size 0), and without a block no thread may access
- * it. Behind a large block there is a mark, as behind other large objects. Descriptors come from
- * arrays by a counter: the first array is static, others are mapped between guard pages. Locks:
- * none. Callers: see shelter.h.
+ * Invariant: a region belongs to the thread that has cleared its bit, until the bit is set again. A
+ * thread that has cleared all bits of a slab owns the slab and may purge it. There is one list of
+ * slabs for each small class and one for all large blocks, which are slabs of one region. A list
+ * grows at its head, by compare-and-swap, and nothing is removed, so a walk needs no lock. A slab
+ * of a small class stays mapped for ever; it is purged when it has no block. A large block's pages
+ * are purged and made inaccessible when it is freed, or unmapped if LARGE_KEPT_MAX is exceeded
+ * (size 0 then). A tail mark follows each large block (large_tail.h). Descriptors come from arrays
+ * by a counter: the first array is static, others are mapped between guard pages. Locks: none.
+ * Callers: see shelter.h.
  */
 #include "thread/shelter.h"
 
@@ -25,14 +25,15 @@
 #define SLAB_WORDS 16u
 #define SLAB_REGS_MAX (SLAB_WORDS * WORD_BITS)
 #define SLAB_BYTES ((size_t)64 << 10)
-/* Bytes of addresses, without pages, that freed large blocks keep for reuse. */
+/* Maximum bytes of address space, without pages, that freed large blocks keep for reuse. */
 #define LARGE_KEPT_MAX ((size_t)64 << 20)
+/* Largest size and alignment of a block. */
 #define LARGE_MAX ((size_t)1 << 40)
 
 typedef struct shelter_slab_s shelter_slab_t;
 struct shelter_slab_s {
-	edata_t e;            /* what the page map refers to: address and class */
-	atomic_u64_t free[SLAB_WORDS];
+	edata_t e;            /* the descriptor in the page map: address and class */
+	atomic_u64_t free[SLAB_WORDS]; /* bit set: the region is free */
 	shelter_slab_t *next; /* written before the slab is on its list */
 	uint32_t nregs;
 	atomic_b_t is_touched; /* the slab may have pages */
@@ -56,7 +57,7 @@ static LARGE_BSS union {
 static LARGE_BSS struct {
 	atomic_p_t arrays;              /* array from which descriptors come; NULL: the first */
 	atomic_p_t lists[BIN_MAX + 1];  /* by class; the last one has the large blocks */
-	atomic_p_t latest[BIN_MAX];     /* slab where a region was found last */
+	atomic_p_t latest[BIN_MAX];     /* by class: the slab that served the last request */
 	atomic_zu_t large_kept;         /* bytes of large slabs without a block */
 } shelter;
 
@@ -102,7 +103,7 @@ descriptor_new(void) {
 
 /* ------------------------------------------------------------------ bitmaps */
 
-/* The bits of a word whose regions are all free. */
+/* The value of a word of the bitmap whose regions are all free. */
 static uint64_t
 word_full(const shelter_slab_t *s, unsigned w) {
 	uint32_t left = s->nregs - w * WORD_BITS;
@@ -175,7 +176,7 @@ slab_pages(size_t bytes, size_t alignment) {
 	return p;
 }
 
-/* Sets up a slab that the caller owns, and that is on a list or about to be. */
+/* Initialises a slab that the caller owns, and that is in a list or will be put there. */
 static void
 slab_begin(shelter_slab_t *s, char *p, size_t bytes, bool is_large) {
 	edata_init(&s->e, p, bytes, true, true);
@@ -217,7 +218,10 @@ is_all_zero(const char *p, size_t size) {
 	return p[0] == 0 && memcmp(p, p + 1, size - 1) == 0;
 }
 
-/* Returns the pages of a slab without a block; they must be zero. The slab stays on its list. */
+/*
+ * Purges a small slab if it has no block and was touched; all its bytes must be zero, otherwise the
+ * process ends. The slab stays in its list.
+ */
 static void
 slab_purge(shelter_slab_t *s) {
 	assert(s->e.is_slab);
@@ -251,7 +255,7 @@ slab_reg_size(const shelter_slab_t *s) {
 
 /* ------------------------------------------------------------------ small blocks */
 
-/* Checks that a free region is zero, and clears it. */
+/* Checks that a region that was just taken is zero, ends the process if not, and returns it. */
 static void *
 region_clean(shelter_slab_t *s, uint32_t r) {
 	assert(r < s->nregs);
@@ -306,7 +310,7 @@ small_malloc(szind_t szind) {
 /* Bit in the word of a large slab, beside that of its region: a free is in progress. */
 #define LARGE_IS_ENDING ((uint64_t)2)
 
-/* Also releases the addresses of a large slab that the caller owns. */
+/* Unmaps a large slab that the caller owns; its descriptor stays in the list with size 0. */
 static void
 large_unmap(shelter_slab_t *s) {
 	emap_clear_boundary(&s->e);
@@ -319,7 +323,10 @@ large_mark(const shelter_slab_t *s) {
 	return (uint32_t *)(void *)(s->e.addr + s->e.u.large_usize);
 }
 
-/* Takes a free slab of about this size, or one without addresses (size 0). */
+/*
+ * Takes a free large slab of `wanted` to about 2 * wanted bytes and makes it accessible; wanted 0:
+ * one that is not mapped. NULL: there is none.
+ */
 static shelter_slab_t *
 large_find(size_t wanted, size_t alignment) {
 	assert(alignment != 0 && (alignment & (alignment - 1)) == 0);
@@ -380,7 +387,7 @@ large_malloc(size_t usize, size_t alignment) {
 	return s->e.addr;
 }
 
-/* Releases the pages of a block that the caller owns; the addresses are kept if they are few. */
+/* Frees a large block: purges it and makes it inaccessible, or unmaps it if too much is kept. */
 static void
 large_free(shelter_slab_t *s) {
 	assert(slab_is_large(s) && s->nregs == 1);
@@ -399,7 +406,7 @@ large_free(shelter_slab_t *s) {
 		if (pages_purge_forced(s->e.addr, size) != 0) {
 			memset(s->e.addr, 0, size);
 		}
-		/* a use after the free then is a fault, if the system has room for the guard */
+		/* Makes a use after the free fault, unless the system refuses. */
 		(void)pages_mark_guard(s->e.addr, size);
 	}
 	atomic_store_u64(&s->free[0], 1, MO_RELEASE);
@@ -417,7 +424,7 @@ shelter_malloc(size_t size, size_t alignment) {
 	    : large_malloc(usize, alignment);
 }
 
-/* Returns the number of the region that begins at ptr; false if there is none. */
+/* Sets *r to the number of the region that begins at ptr; false if none begins there. */
 static bool
 region_begins(const shelter_slab_t *s, const void *ptr, size_t *r) {
 	size_t off = (size_t)((const char *)ptr - s->e.addr), reg = slab_reg_size(s);
@@ -440,9 +447,9 @@ shelter_usize(const void *ptr) {
 }
 
 /*
- * Whether the next request of the class begins in this slab. Its pages stay until a trim, at most
- * SLAB_BYTES per class. Otherwise a handler that allocates and frees one block would map and purge
- * them each time.
+ * Whether the next request of the class tries this slab first. Such a slab is purged only by a trim
+ * (at most SLAB_BYTES per class), because otherwise a handler that allocates and frees one block
+ * would fault in and purge its pages each time.
  */
 static bool
 slab_is_latest(const shelter_slab_t *s) {

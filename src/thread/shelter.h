@@ -9,10 +9,10 @@
  * With a lock that is taken on both sides of the gate, fork's prepare handler would wait for that
  * lock without knowing it.
  *
- * Blocks are regions of slabs, and sizes are those of the usual classes. All that is known of a
- * block is in the descriptor of its slab, found through the page map; nothing is stored in the
- * blocks. Free regions are zero. A region that is not zero when it is handed out, or when its slab
- * is empty, was written to after its free. Freed large blocks are inaccessible. A forked child
+ * Blocks are regions of slabs, and sizes are those of the usual classes. All data about a block is
+ * in the descriptor of its slab, found through the page map; nothing is stored in the blocks. Free
+ * regions are zero: if one is not zero when it is handed out, or when its empty slab is purged, it
+ * was written to after its free. Freed large blocks are inaccessible. A forked child
  * continues with the shelter as it is, because each change is one atomic word. Called by imalloc.c
  * at a closed gate, in handlers, and where such a block is freed or resized, and by
  * jemalloc_fork.c.
@@ -26,6 +26,7 @@
 /* Returns zeroed memory, or NULL without memory or if the size is too large. */
 void *shelter_malloc(size_t size, size_t alignment);
 
+/* Whether a page-map element is that of a block of the shelter. */
 static inline bool
 shelter_owns(uint64_t elem) {
 	return elem_state(elem) == extent_state_shelter;
@@ -34,8 +35,8 @@ shelter_owns(uint64_t elem) {
 /* Usable size of the block at ptr, which the shelter owns; 0 if no block in use begins there. */
 size_t shelter_usize(const void *ptr);
 /*
- * Frees at any time, inside the gate, at the closed gate and in handlers. Ends the process if ptr
- * is not a block in use.
+ * Frees a block of the shelter; may be called inside the gate, at the closed gate and in handlers.
+ * Ends the process if ptr is not a block in use.
  */
 void shelter_free(void *ptr);
 /* Called when the gate is open again: returns the pages of slabs without a block to the system. */

@@ -1,11 +1,12 @@
 /*
- * Fill, flush and upkeep of one cache. The limits of bins are in tcache_limits.c, changes of
- * settings and explicit caches (tcache.create) in tcache_set.c; tcache.h has the contract.
+ * Fill, flush and upkeep of one cache; tcache.h explains when each happens. tcache_limits.c has the
+ * limits of bins, tcache_set.c the changes of settings and the explicit caches.
  *
- * Invariant: each bin's pointers lie between `head` and the bottom of its stack (see bin_check).
- * Only the owner of a cache changes it, so no lock is taken here except the arena's tcache_list_mtx
- * for the link of the cache; the functions of the arena take theirs. The slow path of requests
- * (imalloc.c, irealloc.c), the life of a thread (tsd.c) and the heartbeat call it.
+ * Invariant: each bin's pointers lie between `head` and the bottom of its stack, the oldest at the
+ * bottom, which is flushed first (see bin_check). Only the owner of a cache changes it, so no lock
+ * is taken here except the arena's tcache_list_mtx for the link of the cache; functions of the
+ * arena take their own. Called by the slow path of requests (imalloc.c, irealloc.c), at the start
+ * and end of a thread (tsd.c), and by the heartbeat.
  */
 #include "thread/tcache.h"
 
@@ -60,7 +61,7 @@ bin_check(const cache_bin_t *b UNUSED, const tcache_cold_t *c UNUSED) {
 
 /* ------------------------------------------------------------------ counting */
 
-/* Each request of a watched class ends a countdown, so that it reaches the slow path. */
+/* Whether each request of the class ends a countdown, see tcache_watched_min. */
 static bool
 bin_is_watched(const tcache_cold_t *c, size_t size) {
 	return c->to_sample != UINT64_MAX && size >= atomic_load_zu(&tcache_watched_min, MO_RELAXED);
@@ -91,7 +92,7 @@ bin_is_past_zero(const cache_bin_t *b, const tcache_cold_t *c) {
 
 /*
  * Adds the pops since the last fold to the thread's byte counter and to the bin's requests. Returns
- * their bytes.
+ * the bytes of these pops.
  */
 static uint64_t
 bin_fold(tsd_t *tsd, tcache_t *tc, unsigned slot) {
@@ -171,7 +172,10 @@ tcache_is_due(const tcache_t *tc) {
 	return false;
 }
 
-/* No recall reaches explicit caches, so each use of one checks whether the sample rate changed. */
+/*
+ * Draws new distances for an explicit cache if the sample rate changed: a recall handles only the
+ * thread's own cache, so each use of an explicit one checks it.
+ */
 static void
 tcache_retune_by_hand(tsd_t *tsd, tcache_t *tc) {
 	if (tc->interval != tsd->sample_interval) {
@@ -247,7 +251,7 @@ tcache_recount(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 
 /*
  * The end of a countdown must reach tcache_count_to_sample(). If the fast path ended it for a
- * request that was then refused, one step is given back so that the next request ends it.
+ * request that is not served by the cache, one step is added so that the next request ends it.
  */
 void
 tcache_uncount_fast(tcache_t *tc, size_t usize) {
@@ -307,9 +311,10 @@ bin_grow_next(cache_bin_t *b, tcache_cold_t *c) {
 /* ------------------------------------------------------------------ grants */
 
 /*
- * Bytes by which the bins of all threads together exceed their limits. One grant takes at most half
- * of what is left of the budget, so that the first threads do not use all of it. Large objects have
- * a budget of the thread besides: in a thread that becomes slow they lie unused until its upkeep.
+ * Bytes by which the bins of all threads together exceed their limits, at most TCACHE_GRANT_MAX.
+ * One grant takes at most half of the rest of this budget, so that the first threads do not use all
+ * of it. Objects above TCACHE_LARGE_SOME have a second budget, TCACHE_GRANT_LARGE for each thread,
+ * because in a thread that becomes slow they stay unused until its next upkeep.
  */
 static struct {
 	atomic_zu_t bytes;
@@ -334,8 +339,8 @@ grants_change(tcache_t *tc, unsigned slot, size_t before, size_t after) {
 }
 
 /*
- * Whether large objects may wait in this cache: not if what is unused is to be returned at once,
- * and not oversized ones, whose arena keeps what the next one may need.
+ * Whether the class may have grants. Objects above TCACHE_LARGE_SOME may not if the arena returns
+ * unused pages at once (decay time 0), nor if they are oversized: their arena keeps pages itself.
  */
 static bool
 grants_suit(const tcache_t *tc, unsigned slot) {
@@ -354,9 +359,10 @@ grants_have_room(const tcache_t *tc, unsigned slot, size_t more) {
 }
 
 /*
- * Doubles the slots of a full bin, or gives the first one to a bin without, if the thread
- * alternates between taking and freeing more objects than the bin holds, and if the budgets allow
- * it. A limit that was set by an option or a call is never exceeded.
+ * Doubles the slots of a full bin, or grants the first one to a bin without slots, if the thread
+ * alternates between taking and freeing more objects than the bin holds (is_swinging) and the
+ * budgets allow it. A limit that was set by an option or a call is never exceeded. Returns whether
+ * there is room now.
  */
 static bool
 bin_try_grant(tcache_t *tc, unsigned slot) {
@@ -377,8 +383,8 @@ bin_try_grant(tcache_t *tc, unsigned slot) {
 }
 
 /*
- * Halves the slots, but not below the limit, after upkeep has flushed idle objects. A bin whose
- * limit is 0 keeps one slot while it is in use.
+ * Halves the slots after upkeep has flushed unused objects, but not below the limit or the number
+ * of objects. A bin whose limit is 0 keeps at least one slot.
  */
 static void
 bin_ungrant(tcache_t *tc, unsigned slot) {
@@ -394,6 +400,7 @@ bin_ungrant(tcache_t *tc, unsigned slot) {
 	}
 }
 
+/* Adds the bin's requests and one flush to the counters of the cache's arena. */
 static void
 bin_report_flush(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	tcache_cold_t *c = &tc->cold[slot];
@@ -442,7 +449,7 @@ bin_flush_bottom(tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned n) {
 	}
 }
 
-/* Gives the n oldest objects to the bin's transfer cache, where a fill finds them again cheaply. */
+/* Moves the n oldest objects to the transfer caches (stocks) of their arenas, for later fills. */
 static void
 bin_stow_bottom(tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned n) {
 	tcache_cold_t *c = &tc->cold[slot];
@@ -493,6 +500,10 @@ tcache_make_way(tsd_t *tsd, tcache_t *tc, size_t want) {
 	}
 }
 
+/*
+ * Fetches up to n objects from an arena. Large ones come from hot extents, or if none fits, one
+ * from a new extent. Returns the number; 0: no memory.
+ */
 ALWAYS_INLINE unsigned
 slot_fetch_objects(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot, void **out, unsigned n) {
 	assert(n > 0);
@@ -515,10 +526,10 @@ slot_fetch_objects(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot, void 
 }
 
 /*
- * The number of objects that fill an empty bin: half of its limit. It is seven eighths if the bin
- * was empty before since upkeep and the transfer cache holds as many. The first fill of a large
- * class fetches one object only, and so does each fill in a thread that measures its peak, which is
- * noted at fills.
+ * The number of objects to fetch for an empty bin: half of its slots, at most half of its limit. It
+ * is seven eighths if the bin was filled before since its last upkeep and the transfer cache holds
+ * as many. For a large class: one object at the first fill since the last upkeep, and always one in
+ * a thread that measures its peak, because the peak is updated at fills.
  */
 ALWAYS_INLINE unsigned
 bin_fill_count(const tsd_t *tsd, const tcache_t *tc, arena_t *from, unsigned slot,
@@ -567,8 +578,9 @@ bin_fill(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 
 /*
  * Closes the bin while a look is due (see tcache_try_look), so that the next free takes the slow
- * path. For TCACHE_LOOK_TRIES requests pops take it too, or the fast path could pop and push past
- * the place of the mark. After that only pushes at or below this place take the slow path.
+ * path. For TCACHE_LOOK_TRIES requests pops take the slow path too, because otherwise the fast path
+ * could pop one object and push another without reaching `full`. After these requests a push takes
+ * the slow path only when the head is at `full`.
  */
 static void
 bin_close_again(cache_bin_t *b, tcache_cold_t *c, bool was_closed) {
@@ -646,9 +658,10 @@ tcache_take(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 }
 
 /*
- * The number of objects to give to the transfer cache when the stack is full: half by default, or
- * what the option says. It is seven eighths if the stack was not empty since it was last full,
- * because the thread is in a phase of freeing. A multiple of the transfer cache's stride.
+ * The number of objects to move to the transfer cache when the stack is full: half of its slots, or
+ * the part that the option lg_tcache_flush_small_div states. It is seven eighths if the stack was
+ * not filled since it was last full, because the thread is in a phase of freeing. Above
+ * STOCK_STRIDE a multiple of that.
  */
 ALWAYS_INLINE unsigned
 bin_stow_count(const tcache_cold_t *c) {
@@ -662,7 +675,7 @@ bin_stow_count(const tcache_cold_t *c) {
 	return n == 0 ? 1 : n;
 }
 
-/* Makes room in a stack that is full. */
+/* Makes room in a full stack: by a grant, or else by moving the oldest objects out. */
 ALWAYS_INLINE void
 bin_make_room(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	tcache_cold_t *c = &tc->cold[slot];
@@ -687,7 +700,7 @@ tcache_try_put(tsd_t *tsd, tcache_t *tc, unsigned slot, void *ptr) {
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
 	if (config_hardening) {
-		tcache_try_look(tc, slot); /* this object is not looked at, but the bin opens */
+		tcache_try_look(tc, slot); /* opens the bin; this object is not put into quarantine */
 	}
 	if (b->head == b->full && c->nslots < c->max) {
 		bin_grow_next(b, c);
@@ -722,15 +735,15 @@ tcache_has(const tcache_t *tc, unsigned slot, const void *ptr) {
 /* ------------------------------------------------------------------ upkeep */
 
 /*
- * The mark of a granted bin must be one or two time steps old before it counts, because the thread
- * may need several heartbeats for one batch of objects.
+ * Whether the mark of a granted bin is too young to be evaluated (less than one to two time steps):
+ * the thread may need several heartbeats for one batch of objects.
  */
 static bool
 bin_is_mark_young(const tcache_cold_t *c, uint16_t now) {
 	return c->nslots > c->max && (uint16_t)(now - c->marked_at) < 2;
 }
 
-/* Takes all slots from an empty bin whose limit is 0. */
+/* Frees the slots of an empty bin whose limit is 0. */
 static void
 bin_close(tcache_t *tc, unsigned slot) {
 	cache_bin_t *b = &tc->bins[slot];
@@ -749,8 +762,9 @@ bin_close(tcache_t *tc, unsigned slot) {
 }
 
 /*
- * An empty bin whose limit is 0 gives its slots back to the budgets if nothing was requested of it
- * since its last turn; its requests are reported at each turn, so that they tell.
+ * Upkeep of an empty bin whose limit is 0: frees its granted slots if nothing was requested from it
+ * since its last turn. Otherwise reports and zeroes its requests, so that the next turn can
+ * compare.
  */
 static void
 bin_upkeep_empty(tsd_t *tsd, tcache_t *tc, unsigned slot, uint16_t now) {
@@ -770,7 +784,11 @@ bin_upkeep_empty(tsd_t *tsd, tcache_t *tc, unsigned slot, uint16_t now) {
 	}
 }
 
-/* Of a bin whose limit is 0 all objects are idle that nothing has used; of others one may stay. */
+/*
+ * Upkeep of one bin: if the mark is still there, flushes three quarters of the objects below it and
+ * takes back a part of its grant; then sets the mark to the middle of the stack for the next turn.
+ * A single object is marked only in a bin whose limit is 0.
+ */
 static void
 bin_upkeep(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	cache_bin_t *b = &tc->bins[slot];
@@ -813,7 +831,10 @@ tcache_gc_step(tsd_t *tsd, tcache_t *tc) {
 	}
 }
 
-/* One step more for large objects that were granted a place: they would wait for all other bins. */
+/*
+ * One step of upkeep for bins of large objects with granted slots, in addition to tcache_gc_step(),
+ * which reaches them only after all other bins.
+ */
 static void
 tcache_gc_large(tsd_t *tsd, tcache_t *tc) {
 	unsigned first = sz_s2i(TCACHE_LARGE_SOME) + 2u;
@@ -853,9 +874,8 @@ tcache_cached_bytes(const tcache_t *tc) {
 /* ------------------------------------------------------------------ life */
 
 /*
- * Size of a cache's memory, one piece: the struct, the bins, the cold halves. The fast path indexes
- * bins by class without a bound up to SC_LOOKUP_MAX, so classes above a small tcache_max have an
- * empty bin of zeros.
+ * Bytes of a cache's memory, one piece: the struct, the bins, the cold halves. The fast path
+ * indexes bins by class without a check up to SC_LOOKUP_MAX, so there are at least bins up to that.
  */
 static size_t
 tcache_bytes(unsigned nslots, size_t *bins_at, size_t *cold_at) {

@@ -2,11 +2,14 @@
  * A cache of free objects: one bin per class, with the cold half of each bin beside it.
  *
  * The fast path reaches a thread's automatic cache through the TLS word. Explicit caches
- * (tcache.create) are reached only by the slow path. Slot s serves class s-1; slot 0 is never used.
- * Stacks of pointers start small and grow with use up to the bin's limit, which the options set, so
- * a thread that makes a few small allocations pays for a few small stacks. A bin of an automatic
- * cache that is full, empty and full again may be granted more slots than its limit, from a budget
- * in bytes that all threads share. Upkeep withdraws the grant when the objects lie unused.
+ * (tcache.create) are reached only by the slow path. "Slot" means an index of a bin: slot s serves
+ * class s-1, slot 0 is never used; the slots of one bin (nslots) are places for pointers. An empty
+ * bin is filled from an arena with about half its slots; a full one moves its oldest half to the
+ * transfer cache of the arena's bin (stock.h), or frees it if its objects are large. Stacks of
+ * pointers start small and double with use up to the bin's limit, which the options set. A bin of
+ * an automatic cache that is full, empty and full again may be granted more slots than its limit,
+ * from a budget in bytes that all threads share. Upkeep, at heartbeats, goes through the bins one
+ * by one, flushes objects that were not used since its last turn, and takes grants back.
  *
  * Only the owner uses a cache, without a lock. Its link in the arena's list is under the arena's
  * tcache_list_mtx; readers of statistics read the cursors without a lock.
@@ -21,25 +24,25 @@
 /* The cold half of a bin: what the fast path does not need. */
 typedef struct tcache_cold_s {
 	void **slots;         /* room for nslots pointers; NULL while nslots is 0 */
-	uint64_t to_sample;   /* requests from this countdown's end to the next sample; max: none */
-	uint32_t window;      /* start value of the bin's countdown */
+	uint64_t to_sample;   /* requests from countdown's end to the next sample; UINT64_MAX: none */
+	uint32_t window;      /* value of the bin's countdown at its start or at the last fold */
 	uint32_t nrequests;   /* requests served and not yet reported to the arena */
 	uint16_t nslots;      /* slots of the stack */
-	uint16_t max;         /* limit of nslots by the options; a granted bin exceeds it */
+	uint16_t max;         /* limit of nslots by options or calls; a granted bin exceeds it */
 	uint16_t marked_at;   /* time of the mark of a granted bin, in steps of 2^26 ns (67 ms) */
-	bool has_missed : 1;  /* the bin was empty since the last upkeep */
+	bool has_missed : 1;  /* the bin was filled since its last upkeep */
 	bool is_marked : 1;   /* `empty` is above the bottom, to find objects that nothing uses */
-	bool has_stowed : 1;  /* the bin was full since it was last empty, or since the last upkeep */
-	bool is_swinging : 1; /* the bin was full, then empty, since upkeep last found idle objects */
+	bool has_stowed : 1;  /* the bin was full since its last fill and its last upkeep */
+	bool is_swinging : 1; /* the bin was full, then empty, since upkeep last found unused objects */
 	bool is_fixed : 1;    /* a call has set `max`: nothing is granted */
-	uint8_t to_look;      /* hardening: requests for which the bin may still be closed for a look */
+	uint8_t to_look;      /* hardened builds: requests for which a look may still close the bin */
 } tcache_cold_t;
 
-/* A freed region of a sampled slab, kept for the next sample; see tcache_spare.c. */
+/* A freed sampled object, kept for the next sample of its class; see tcache_spare.c. */
 typedef struct {
 	void *ptr;
 	sample_rec_t *rec;
-	unsigned slot;        /* 0: this place is empty */
+	unsigned slot;        /* of its class; 0: this place is empty */
 } tcache_spare_t;
 
 #define TCACHE_NSPARES 4
@@ -52,7 +55,7 @@ typedef struct tcache_s {
 	bool is_auto;         /* a thread's own cache; false: explicit (tcache.create) */
 	uint64_t interval;    /* explicit caches: sample interval when the distances were drawn */
 	size_t granted;       /* bytes of objects in the slots beyond the bins' limits */
-	size_t granted_large; /* those of them for objects above TCACHE_LARGE_SOME */
+	size_t granted_large; /* part of `granted` for objects above TCACHE_LARGE_SOME */
 	unsigned nslots;      /* number of bins, slot 0 included */
 	unsigned gc_large;    /* bin of large objects that upkeep examined last */
 	tcache_cold_t *cold;  /* nslots of them */
@@ -61,101 +64,111 @@ typedef struct tcache_s {
 } tcache_t;
 
 /*
- * While sampling is on, each request of a class of at least this size takes the slow path;
- * SIZE_MAX: none. After a change call recall_all(RECALL_SETTINGS).
+ * While sampling is on, each request of a class of at least this many bytes takes the slow path;
+ * SIZE_MAX: none does. After a change call recall_all(RECALL_SETTINGS).
  */
 extern atomic_zu_t tcache_watched_min;
 
-/* Makes a cache for sizes up to max. Returns NULL if there is no memory. */
+/* Makes an empty cache for sizes up to max bytes. Returns NULL if there is no memory. */
 tcache_t *tcache_new(tsd_t *tsd, arena_t *arena, size_t max, bool is_auto);
-/* Returns all objects to their arenas and the cache's memory. */
+/* Flushes a cache, removes it from its arena's list and frees its memory. */
 void tcache_delete(tsd_t *tsd, tcache_t *tc);
 /* Empties the cache, its quarantine and spares included, and reports its requests to the arena. */
 void tcache_flush(tsd_t *tsd, tcache_t *tc);
 /*
- * Flushes the thread's cache and the bins of the arena to their slabs. Returns whether pages of the
- * arena became unused by that.
+ * Flushes the thread's cache and trims the arena (arena_trim), after the system refused memory.
+ * Returns whether pages of the arena became unused.
  */
 bool tcache_try_gather(tsd_t *tsd, arena_t *a);
 /* Moves the cache to another arena's list. */
 void tcache_rebind(tcache_t *tc, arena_t *arena);
 
 /*
- * Counts one request of class slot-1 (unless the fast path did: countdown 0) and runs what is due.
- * Returns true if this request is to be a sample. The caller then calls tcache_take(), or
- * tcache_took_sample() for a sample that is served elsewhere.
+ * Counts one request of class slot-1, unless the fast path has counted it (countdown 0). At the end
+ * of a countdown starts the next one, and runs the heartbeat if it is due. Returns true if this
+ * request is to be a sample. The caller then calls tcache_take(), or tcache_took_sample() for a
+ * sample that is served elsewhere.
  */
 bool tcache_count_to_sample(tsd_t *tsd, tcache_t *tc, unsigned slot);
-/* The same for a request that is a sample anyway: the distance to the next sample stays. */
+/* Counts a request that is a sample for another reason: the distance to the next sample stays. */
 void tcache_count_apart(tsd_t *tsd, tcache_t *tc, unsigned slot);
 /*
- * Takes an object from the bin, which is filled from an arena if it is empty: the cache's own or
- * the one that the request names. Objects in the bin may belong to another arena. Returns NULL if
- * there is no memory; the request is uncounted then.
+ * Takes an object from the bin, which is filled from the arena `from` if it is empty. Objects in
+ * the bin may belong to other arenas. Returns NULL if there is no memory; the request is then
+ * uncounted.
  */
 void *tcache_take(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot);
+/* Adds a counted request that was served past the bin, as a sample, to the bytes of the thread. */
 void tcache_took_sample(tsd_t *tsd, tcache_t *tc, unsigned slot);
-/* Takes back the count of a request that was not served. */
+/* Subtracts a counted request that was not served from the counters. */
 void tcache_uncount(tsd_t *tsd, tcache_t *tc, unsigned slot);
-/* Counts a request again that is tried once more. */
+/* Adds an uncounted request again, before it is tried once more. */
 void tcache_recount(tsd_t *tsd, tcache_t *tc, unsigned slot);
 /*
- * As tcache_uncount(), for a request that at most the fast path counted; usize 0: too large for a
- * class.
+ * For a request of usize bytes (0: too large) that is served outside the cache before the slow path
+ * counted it: if the fast path ended the countdown, the next request ends it again.
  */
 void tcache_uncount_fast(tcache_t *tc, size_t usize);
-/* Puts an object of class slot-1 in. Returns false if the bin has no slots; the caller frees it. */
+/*
+ * Puts a freed object of class slot-1 into its bin; makes room if it is full. Returns false if the
+ * bin has no slots and none is granted; the caller frees the object then.
+ */
 bool tcache_try_put(tsd_t *tsd, tcache_t *tc, unsigned slot, void *ptr);
 /*
- * Flushes cached objects above TCACHE_LARGE_SOME, together `want` bytes or more, so that a large
- * request takes their pages instead of new ones. Called where no hot extent fits the request.
+ * Flushes cached objects above TCACHE_LARGE_SOME, the largest classes first, until `want` bytes are
+ * flushed or none is left, so that a large request takes their pages instead of new ones. Called
+ * when no hot extent fits the request.
  */
 void tcache_make_way(tsd_t *tsd, tcache_t *tc, size_t want);
 
-/* Takes a spare region and its record, which is cleared. Returns NULL if there is none. */
+/* Takes the spare of class slot-1; *rec: its record, zeroed. Returns NULL if there is none. */
 void *tcache_spare_take(tcache_t *tc, unsigned slot, sample_rec_t **rec);
 /*
- * Keeps a region of e as a spare; it must be neither a sample nor a spare any more. Returns false
- * if there is no place for it; the caller frees it.
+ * Keeps a region of e as a spare; its sample has ended and it is not a spare already. Returns false
+ * if its place is taken or e is not suitable; the caller frees it.
  */
 bool tcache_spare_try_put(tcache_t *tc, const edata_t *e, void *ptr, sample_rec_t *rec);
+/* Frees all spares to their slabs. */
 void tcache_spare_flush(tcache_t *tc);
 
 /*
- * The look, in builds with --enable-opt-safety-checks. At first and at the end of each countdown
- * (about every 64 KiB of a small class) the bin of a thread's own cache is closed: pops and pushes
- * take the slow path until an object of the class is freed. That object goes through the
- * quarantine, where its bytes are zeroed, and checked when it leaves. After TCACHE_LOOK_TRIES
- * requests without a free, pops take the fast path again. So a part of all objects is checked at
- * little cost.
- * tcache_try_look() opens the bin. Returns true if it was closed; the next object freed is to be
- * looked at.
+ * The look: a check of a few freed objects, in builds with --enable-opt-safety-checks. At the start
+ * of each countdown (about every 64 KiB of a small class) the bin of a thread's own cache is
+ * closed: pops and pushes take the slow path until an object of the class is freed. That object
+ * enters the quarantine, which zeroes its bytes and checks them when it leaves. After
+ * TCACHE_LOOK_TRIES requests without a free, pops take the fast path again. tcache_try_look() opens
+ * the bin at a free; true: the bin was closed, and the caller puts the object into the quarantine.
  */
 #define TCACHE_LOOK_TRIES 16u
 bool tcache_try_look(tcache_t *tc, unsigned slot);
 /* Whether the bin is closed. */
 bool tcache_is_closed(const tcache_t *tc, unsigned slot);
 
-/* Whether ptr lies in the stack of a slot. Only the owner may call it. */
+/* Whether the bin holds the object ptr; walks the stack. Only the owner may call it. */
 bool tcache_has(const tcache_t *tc, unsigned slot, const void *ptr);
 
-/* One step of upkeep: flushes part of what one bin has not used since its last turn. */
+/*
+ * One step of upkeep: flushes three quarters of the objects that the next bin has not used since
+ * its last turn. After the last bin frees the spares.
+ */
 void tcache_gc_step(tsd_t *tsd, tcache_t *tc);
-/* The same for the thread's own cache; one of the hooks of the heartbeat. */
+/*
+ * A hook of the heartbeat: a step of upkeep of the thread's cache, and one of granted large bins.
+ */
 void tcache_heartbeat(tsd_t *tsd, uint64_t bytes);
 /* Whether the fast path ended a countdown that the slow path has not handled yet. */
 bool tcache_is_due(const tcache_t *tc);
-/* Draws new distances to the next samples, after the rate changed. */
+/* Draws new distances to the next samples for all bins, after the rate changed. */
 void tcache_retune(tsd_t *tsd, tcache_t *tc);
-/* Sets the thread's next heartbeats at most beat_bytes apart and cuts longer countdowns short. */
+/* Sets the thread's heartbeats at most beat_bytes apart and shortens longer running countdowns. */
 void tcache_hasten(tsd_t *tsd, uint64_t beat_bytes);
 /*
- * Called when tcache_is_freed_due(): the thread has so much less than before that the clock is
- * read. Runs decay if it is due, and cuts countdowns short if the thread released much memory. The
- * caller is inside the gate and holds no lock.
+ * Called when tcache_is_freed_due(): the thread has returned at least 128 KiB to arenas since the
+ * last call. Runs decay if it is due, and shortens countdowns if the thread released much memory
+ * (thread_event_came_down). The caller is inside the gate and holds no lock.
  */
 void tcache_note_freed(tsd_t *tsd);
-/* Whether the thread has come down far enough since the last look for tcache_note_freed(). */
+/* Whether the bytes that the thread has from arenas have fallen below tsd->look_below. */
 ALWAYS_INLINE bool
 tcache_is_freed_due(const tsd_t *tsd) {
 	return unlikely((int64_t)(tsd_held(tsd) - tsd->look_below) < 0);
@@ -165,7 +178,7 @@ tcache_is_freed_due(const tsd_t *tsd) {
  * thread, or NULL.
  */
 void tcache_postfork_child(tsd_t *tsd);
-/* Brings the byte counters of the tsd up to date. */
+/* Adds the pops that the running countdowns have counted so far to the byte counters of the tsd. */
 void tcache_fold(tsd_t *tsd, tcache_t *tc);
 /* Bytes in the cache now; other threads may call it and get an approximate value. */
 size_t tcache_cached_bytes(const tcache_t *tc);

@@ -9,7 +9,7 @@
 #include "arena/bin_info.h"
 #include "meta/sz.h"
 
-/* Slots of large classes. An option that is given is obeyed exactly; no grants are made then. */
+/* Slots of large classes by default. */
 #define NSLOTS_LARGE 20
 /*
  * Classes above this size have fewer slots by default, so that no bin holds more than 640 KiB;
@@ -73,7 +73,7 @@ tcache_ncached_max_default(szind_t szind) {
 
 bool
 tcache_may_grant(szind_t szind, unsigned max) {
-	/* Builds that check memory watch freed large objects (arena/shut.h), so none is cached. */
+	/* Hardened builds make freed large objects inaccessible (arena/shut.h) instead of caching. */
 	bool is_watched = config_hardening && sz_i2s(szind) > TCACHE_LARGE_SOME;
 	return limits.may_grant && max == ncached_from_options(szind) && !is_watched;
 }

@@ -1,7 +1,8 @@
 /*
  * How much a thread cache may hold: the options, and the limits by class that follow from them.
  * Invariant: values are set while options are parsed and at boot, and are read-only afterwards, so
- * no lock is needed. tcache.c and the fast path read them.
+ * no lock is needed. tcache.c reads them when it makes a cache or grants slots; imalloc.c reads
+ * tcache_max_default.
  */
 #ifndef THREAD_TCACHE_LIMITS_H
 #define THREAD_TCACHE_LIMITS_H
@@ -13,18 +14,16 @@
 /* Largest size that a cache can hold, in bytes. */
 #define TCACHE_MAX_LIMIT ((size_t)8 << 20)
 /*
- * Bytes that the bins of all threads together may hold beyond their limits, and those of one thread
- * if they hold objects of more than TCACHE_LARGE_SOME bytes.
+ * Bytes by which the bins of all threads together may exceed their limits (grants, tcache.h), and
+ * by which the bins of objects above TCACHE_LARGE_SOME of one thread may.
  */
 #define TCACHE_GRANT_MAX ((size_t)32 << 20)
 #define TCACHE_GRANT_LARGE ((size_t)16 << 20)
-/*
- * Objects above this size are cached only if the thread uses the class again and again, as a grant.
- */
+/* By default bins of objects above this size have the limit 0 and hold only granted slots. */
 #define TCACHE_LARGE_SOME ((size_t)128 << 10)
 
 extern bool opt_tcache;
-/* An option that limits caches was given, whatever its value; one of those for large objects. */
+/* Whether an option that limits caches was set, to any value; and one for large objects. */
 extern bool opt_tcache_limits_given;
 extern bool opt_tcache_large_given;
 extern size_t opt_tcache_max;
@@ -38,16 +37,19 @@ extern unsigned opt_lg_tcache_flush_small_div;
 extern unsigned opt_lg_tcache_flush_large_div;
 extern bool opt_experimental_tcache_gc;
 
-/* Largest cached size (a class) and number of classes cached by default. */
+/* Largest size (a class, bytes) that caches hold by default, and number of classes up to it. */
 extern HIDDEN size_t tcache_max_default;
 extern unsigned tcache_nhbins;
 
+/* Computes the defaults from the options; called once by boot, before bins are used. */
 void tcache_boot(void);
 /* Maximum number of objects of a class in a new cache. */
 unsigned tcache_ncached_max_default(szind_t szind);
 /* Whether a bin with this limit may be granted more: no option or call has set the limit. */
 bool tcache_may_grant(szind_t szind, unsigned max);
-/* For the option parser: sets the limit for the classes of the request sizes from..to. */
+/*
+ * For the option parser: sets the limit for the classes of the request sizes from..to. Returns 0.
+ */
 int tcache_ncached_max_default_set(size_t from, size_t to, size_t n);
 /*
  * Finds the classes of the request sizes from..to, cut at the largest that can be cached. Returns

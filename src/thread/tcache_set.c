@@ -1,6 +1,6 @@
 /*
  * Changes of thread caches while the process runs, and the table of explicit caches.
- * Invariant: an id is in use, or in free_ids, or was never given out. set.mtx guards the table;
+ * Invariant: an id is in use, or in free_ids, or at least n_used. set.mtx guards the table;
  * tcaches_get() reads one element without it. A thread changes only its own cache. Called by the
  * mallctl nodes thread.tcache.* and tcache.*, and by requests with MALLOCX_TCACHE().
  */
@@ -16,14 +16,17 @@
 static struct {
 	mutex_t mtx;
 	tcache_t **caches;    /* TCACHES_MAX elements, made at first use */
-	uint16_t *free_ids;   /* stack of ids that were given back */
+	uint16_t *free_ids;   /* stack of ids of destroyed caches */
 	unsigned n_free;      /* elements of free_ids */
-	unsigned n_used;      /* ids that were ever given out; the next new id */
+	unsigned n_used;      /* number of ids that were ever in use; the next new id */
 } set = {.mtx = MUTEX_INITIALIZER("tcaches", WITNESS_RANK_TCACHES)};
 
 /* ------------------------------------------------------------------ while running */
 
-/* Replaces the thread's cache by a new one for sizes up to max; the limits of bins are kept. */
+/*
+ * Replaces the thread's cache, if any, by an empty one for sizes up to max; the limits of bins are
+ * kept. EAGAIN: no memory, nothing changed.
+ */
 static int
 tcache_rebuild(tsd_t *tsd, size_t max) {
 	assert(tsd->tls == tls_get());

@@ -10,7 +10,10 @@
 #include "thread/tcache.h"
 #include "thread/tsd.h"
 
-/* Implement thread.tcache.max, .enabled and .ncached_max. Return an errno value. */
+/*
+ * Implement thread.tcache.max, .enabled and .ncached_max. 0, or an errno value: EAGAIN without
+ * memory, ENOENT if ncached_max is set in a thread without a cache.
+ */
 int tcache_max_set(tsd_t *tsd, size_t max);
 int tcache_enabled_set(tsd_t *tsd, bool enabled);
 int tcache_ncached_max_set(tsd_t *tsd, size_t from, size_t to, size_t n);
@@ -21,7 +24,7 @@ int tcache_ncached_max_get(tsd_t *tsd, size_t size, size_t *n);
 int tcaches_create(tsd_t *tsd, unsigned *id);
 int tcaches_flush(tsd_t *tsd, unsigned id);
 int tcaches_destroy(tsd_t *tsd, unsigned id);
-/* Returns NULL if there is no such cache. */
+/* Finds an explicit cache by its id, without a lock. NULL if there is none. */
 tcache_t *tcaches_get(tsd_t *tsd, unsigned id);
 
 #endif

@@ -1,11 +1,13 @@
 /*
- * Spares: sampled objects that a thread has just freed, at most one for each of a few classes.
+ * Spares: small sampled objects that a thread has freed and keeps for its next sample of the class.
  *
- * All threads share the slabs of samples, and no cache holds their regions. Without spares each
- * sample would take the lock of a bin twice. Invariant: the slab sees a spare as allocated, and its
- * record has req_size TCACHE_REC_IS_SPARE, by which free() recognises a double free. Only regions
- * of the hidden arena of the automatic arenas become spares. Only the owner of the cache calls
- * these functions, so there is no lock. Upkeep returns spares that were not used for a round.
+ * All threads share the slabs of samples, and no bin of a cache holds their regions, so without
+ * spares each sample would take the lock of a bin twice. A cache has TCACHE_NSPARES places; a class
+ * uses the place of its slot modulo that, and a spare is never replaced by another. Invariant: a
+ * spare is allocated in its slab, and its record has req_size TCACHE_REC_IS_SPARE, by which free()
+ * recognises a double free. Only regions of the hidden arena of the automatic arenas become spares.
+ * Only the owner of the cache calls these functions (imalloc.c, tcache.c), so there is no lock.
+ * Upkeep returns all spares to their slabs once in a round over the bins.
  */
 #include "arena/arenas.h"
 #include "thread/tcache.h"

@@ -1,9 +1,11 @@
 /*
  * Heartbeats of a thread, their pace, and the distances to samples (thread_event.h).
  *
- * Invariant: between two heartbeats a thread allocates at most beat_bytes and a few large requests.
- * Locks: none; the fields are the thread's own, and `pace` consists of atomic words. Called by
- * tcache.c and imalloc.c inside the gate, and by tsd.c at a thread's start and end.
+ * A heartbeat adjusts the pace (pace_keep), recalls all threads if they have released much memory
+ * together (pace_recall), and runs decay and the hooks. Invariant: between two heartbeats a thread
+ * allocates about beat_bytes, from each of its bins, and a few large requests. Locks: none; the
+ * fields are the thread's own, and `pace` consists of atomic words. Called by tcache.c and
+ * imalloc.c inside the gate, and by tsd.c at a thread's start and end.
  */
 #include "thread/thread_event.h"
 
@@ -79,10 +81,7 @@ thread_event_count_to_sample(tsd_t *tsd, size_t usize) {
 /* ------------------------------------------------------------------ pace */
 
 static struct {
-	/*
-	 * bytes by which all threads together decreased since the last recall, up to about
-	 * THREAD_EVENT_MUCH
-	 */
+	/* net bytes returned to arenas, by all threads since the last recall; see pace_add_down() */
 	atomic_u64_t down;
 	atomic_u64_t told_ns;  /* monotonic time of the last recall; 0: never */
 	atomic_u64_t next_ns;  /* earliest time of the next recall */
@@ -98,11 +97,12 @@ thread_event_hasten(tsd_t *tsd, uint64_t beat_bytes) {
 }
 
 /*
- * Whether all threads were told recently. Memory that was released before a new thread started may
- * depend on its heartbeats, so it starts with the same pace as the threads that were told.
+ * Whether all threads were recalled within the last decay time. Then memory that was released
+ * before may depend on the heartbeats of a new thread, so it starts with the pace of the recalled
+ * ones.
  */
 static bool
-pace_is_new_told(void) {
+pace_is_new_hurried(void) {
 	uint64_t told = atomic_load_u64(&pace.told_ns, MO_RELAXED);
 	if (likely(told == 0)) {
 		return false;
@@ -114,7 +114,7 @@ pace_is_new_told(void) {
 
 void
 thread_event_begin(tsd_t *tsd) {
-	tsd->beat_bytes = pace_is_new_told() ? THREAD_EVENT_LEAST : THREAD_EVENT_BYTES;
+	tsd->beat_bytes = pace_is_new_hurried() ? THREAD_EVENT_LEAST : THREAD_EVENT_BYTES;
 	tsd->look_below = 0 - THREAD_EVENT_FREED;
 }
 
@@ -127,11 +127,11 @@ pace_raise(uint64_t *most, uint64_t held) {
 }
 
 /*
- * Returns the decrease from *most, the maximum so far. If it is at least `least`, the maximum
- * starts anew.
+ * Raises *most, the maximum, to held if that is more. If held is below it by at least `least`
+ * bytes, sets the maximum to held and returns the difference, otherwise 0.
  */
 static uint64_t
-pace_way_down(uint64_t *most, uint64_t held, uint64_t least) {
+pace_take_decrease(uint64_t *most, uint64_t held, uint64_t least) {
 	pace_raise(most, held);
 	uint64_t down = *most - held;
 	if (down < least) {
@@ -153,9 +153,12 @@ pace_add_down(uint64_t bytes) {
 	}
 }
 
-/* Recalls all threads if it is time. */
+/*
+ * Recalls all threads if pace.down has reached THREAD_EVENT_MUCH and the least time since the last
+ * recall has passed.
+ */
 static void
-pace_tell(uint64_t now) {
+pace_recall(uint64_t now) {
 	if (likely(atomic_load_u64(&pace.down, MO_RELAXED) < THREAD_EVENT_MUCH)) {
 		return;
 	}
@@ -185,7 +188,7 @@ pace_share(const tsd_t *tsd) {
 	    : share < THREAD_EVENT_SOME ? share : THREAD_EVENT_SOME;
 }
 
-/* Where the next look is due: a share below what the thread has, or a 16th of it. */
+/* The value of look_below: less than `held` by the share, or by a 16th of held if that is more. */
 static uint64_t
 pace_look_below(uint64_t held, uint64_t share) {
 	uint64_t part = (int64_t)held > 0 ? held / 16 : 0;
@@ -197,9 +200,9 @@ thread_event_came_down(tsd_t *tsd, uint64_t now) {
 	tsd_assert_own(tsd);
 	uint64_t held = tsd_held(tsd), share = pace_share(tsd);
 	tsd->look_below = pace_look_below(held, share);
-	pace_add_down(pace_way_down(&tsd->told_most, held, share));
-	pace_tell(now);
-	return pace_way_down(&tsd->held_most, held, THREAD_EVENT_OWN) != 0;
+	pace_add_down(pace_take_decrease(&tsd->told_most, held, share));
+	pace_recall(now);
+	return pace_take_decrease(&tsd->held_most, held, THREAD_EVENT_OWN) != 0;
 }
 
 void
@@ -214,9 +217,9 @@ void
 thread_event_note_end(tsd_t *tsd) {
 	tsd_assert_own(tsd);
 	assert(tsd->tls->inside > 0);
-	pace_add_down(pace_way_down(&tsd->told_most, tsd_held(tsd), 0));
+	pace_add_down(pace_take_decrease(&tsd->told_most, tsd_held(tsd), 0));
 	if (unlikely(atomic_load_u64(&pace.down, MO_RELAXED) >= THREAD_EVENT_MUCH)) {
-		pace_tell(nstime_monotonic_coarse_ns());
+		pace_recall(nstime_monotonic_coarse_ns());
 	}
 }
 
@@ -228,9 +231,10 @@ thread_event_postfork_child(void) {
 }
 
 /*
- * Adjusts the pace so that heartbeats come about four times a second, or as often as the bytes
- * allow. They stay close in a thread that frees far more than it allocates (`allocated`: bytes
- * since the last one), because when it is done it may have little left to do.
+ * Adjusts beat_bytes so that about four heartbeats come in a second, or more at the greatest
+ * distance THREAD_EVENT_BYTES. The distance does not grow in a thread that frees more than eight
+ * times what it allocates (`allocated`: bytes since the last heartbeat), because it may soon
+ * allocate hardly at all.
  */
 static void
 pace_keep(tsd_t *tsd, uint64_t now, uint64_t allocated) {
@@ -261,7 +265,7 @@ thread_event_heartbeat(tsd_t *tsd, uint64_t bytes) {
 	uint64_t now = nstime_monotonic_coarse_ns();
 	pace_keep(tsd, now, bytes);
 	thread_event_note_held(tsd);
-	pace_tell(now);
+	pace_recall(now);
 	arenas_tick(now);
 	for (thread_event_hook_t *const *h = thread_event_hooks; h != NULL && *h != NULL; h++) {
 		(*h)(tsd, bytes);

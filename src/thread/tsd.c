@@ -2,8 +2,10 @@
  * Creation, recall and end of a thread's data (tsd.h).
  *
  * Invariant: tls->tsd is set from tsd_make() to tsd_cleanup(), and the gate's list has the thread
- * for the same time. Locks: that of the gate's list, and the arena's list of caches. Called by
- * imalloc.c (slow paths), by libc at the end of a thread, by jemalloc_fork.c.
+ * for the same time. The fast path is open while tls->cache points at the bins of the thread's
+ * cache, and closed while it points at the boot block. Locks: that of the gate's list, and the
+ * arena's list of caches. Called by imalloc.c (slow paths), by libc at the end of a thread, by
+ * mallctl, and by jemalloc_fork.c.
  */
 #include "thread/tsd.h"
 
@@ -25,7 +27,7 @@ void (*const *tsd_cleanups)(tsd_t *tsd);
 static struct {
 	atomic_u32_t count;
 	bool is_booted;
-	uint64_t seed;
+	uint64_t seed;       /* source of the threads' seeds */
 } tsds;
 
 static size_t
@@ -36,8 +38,9 @@ tsd_tcache_bytes(ql_t *link) {
 static void tsd_cleanup(void *arg);
 
 /*
- * A page hook of the user may allocate while its thread is in the middle of an operation. Until the
- * hook returns the thread has no tsd and no cache. The token is the previous state; hooks may nest.
+ * An extent hook of the user may allocate while its thread is in the middle of an operation. Until
+ * the hook returns the thread is served without its tsd and cache. Returns the previous state, for
+ * tsd_hook_end(); hooks may nest.
  */
 static uint32_t
 tsd_hook_begin(void) {
@@ -90,9 +93,9 @@ tsd_fast_path_update(tsd_t *tsd) {
 }
 
 /*
- * Whether the thread may look at a recall. Not while a request has reached its place in a countdown
- * but its sample is not weighed yet: new distances would lose that sample, or weigh it by another
- * rate. The recall stays, and with it the slow path, until the next request.
+ * Whether the thread may handle a recall now. Not in a nested operation, and not after a countdown
+ * has ended whose sample is not recorded yet: new distances would lose that sample, or weigh it by
+ * another rate. The recall, and with it the closed fast path, then stays until the next request.
  */
 static bool
 tsd_may_look(const tsd_t *tsd) {
@@ -104,13 +107,14 @@ tsd_may_look(const tsd_t *tsd) {
 static void
 tsd_take_settings(tsd_t *tsd) {
 	thread_event_take_interval(tsd);
-	tsd->n_direct = 0; /* somebody may wait for the next large request */
+	tsd->n_direct = 0; /* a client may wait for the next large request */
 	if (tsd->tcache != NULL) {
 		tcache_retune(tsd, tsd->tcache);
 	}
 	thread_event_take_strictness(tsd);
 }
 
+/* Handles a recall of this thread, if there is one and it may be handled now. */
 static void
 tsd_look(tsd_t *tsd) {
 	tsd_assert_own(tsd);
@@ -137,7 +141,7 @@ tsd_new(struct tls_s *t) {
 	}
 	uint32_t n = atomic_fetch_add_u32(&tsds.count, 1, MO_RELAXED);
 	tsd->tls = t;
-	/* Each thread starts differently. Its address would not do, because addresses are reused. */
+	/* Threads get different seeds. The address is no seed, because addresses are reused. */
 	uint64_t seed = __atomic_add_fetch(&tsds.seed, UINT64_C(0x9e3779b97f4a7c15), __ATOMIC_RELAXED);
 	tsd->prng = hash_mix64(seed);
 	tsd->shard_seed = (uint8_t)n;
@@ -180,7 +184,7 @@ tsd_make(struct tls_s *t) {
 	}
 	t->tsd = tsd;
 	t->state = tsd_state_nominal;
-	/* Looks now for a rate that changed between drawing the distances and registering. */
+	/* The sample rate may have changed between drawing the distances and registering. */
 	recall_one(t, RECALL_SETTINGS);
 	tsd_look(tsd);
 	return tsd;
@@ -264,8 +268,8 @@ tsd_cleanup(void *arg) {
 }
 
 /*
- * In the child only the caches of the remaining thread, and those made by the user, are still in
- * use.
+ * Removes the automatic caches of other threads from the arena's list in a forked child. That of
+ * this thread (mine) and explicit caches stay.
  */
 static void
 tsd_forget_caches(arena_t *a, const tsd_t *mine) {
@@ -284,8 +288,9 @@ tsd_forget_caches(arena_t *a, const tsd_t *mine) {
 }
 
 /*
- * Children that do the same must not take the same samples, so they get new seeds and distances.
- * From pid and time, because the parent may have forbidden other system calls to its children.
+ * Gives a forked child a new seed and new distances, so that children that do the same do not
+ * sample the same objects. The seed comes from pid and time, because the parent may have forbidden
+ * other system calls to its children.
  */
 static void
 tsd_reseed(tsd_t *mine) {
@@ -299,7 +304,8 @@ tsd_reseed(tsd_t *mine) {
 }
 
 /*
- * The parent's haste does not concern the child, which may exec next, so its heartbeats move apart.
+ * Sets the usual distance of heartbeats in a forked child: memory that the parent's threads
+ * released does not concern it.
  */
 static void
 tsd_relax(tsd_t *mine) {
@@ -329,8 +335,8 @@ tsd_postfork_child(void) {
 }
 
 /*
- * What went through the cache follows from its cursors: each byte that was popped or is still there
- * was filled or pushed, so pushed = cached + popped + flushed - filled.
+ * Pushes into the cache are not counted. Each byte that was filled or pushed is still cached or was
+ * popped or flushed, so pushed = cached + popped + flushed - filled.
  */
 uint64_t
 tsd_allocated(tsd_t *tsd) {

@@ -1,10 +1,10 @@
 /*
- * The data that the allocator has for a thread, apart from the words in its TLS.
+ * The tsd: the data that the allocator has for a thread, apart from the words in its TLS.
  *
  * A tsd is created at the first slow path of a thread and freed at its end. A thread without one
  * (before its first allocation, without memory, in its last destructors, at boot) is served from
- * arena 0 without a cache; all functions accept NULL for such a thread. Only the thread itself uses
- * its tsd. Other threads can make it look at a change (thread/recall.h).
+ * arena 0 (arenas_fallback) without a cache; its tsd is NULL in the slow path. Only the thread
+ * itself uses its tsd. Other threads can make it handle a change of settings (thread/recall.h).
  */
 #ifndef THREAD_TSD_H
 #define THREAD_TSD_H
@@ -15,8 +15,8 @@
 int tsd_boot(void);
 
 /*
- * Returns the calling thread's tsd, made if necessary; NULL if it has none. Inside the gate; looks
- * at recalls.
+ * Returns the calling thread's tsd, made if necessary; NULL if it can have none now. Handles
+ * recalls. The caller is inside the gate.
  */
 tsd_t *tsd_fetch_slow(struct tls_s *t);
 
@@ -30,10 +30,10 @@ tsd_fetch_in_gate(struct tls_s *t) {
 }
 
 /*
- * The same for a free. A thread that has only freed a few objects does not get a tsd, because the C
- * library frees after the destructors of a thread's keys (the TLS of earlier threads). Nobody would
- * clean up a tsd made then, and the gate's list would keep a link into the TLS of a thread that has
- * ended.
+ * tsd_fetch_in_gate() for a free. A thread that has only freed a few objects does not get a tsd,
+ * because the C library frees memory after the destructors of a thread's keys have run. No
+ * destructor would free a tsd made then, and the gate's list would keep a link into the TLS of a
+ * thread that has ended.
  */
 #define TSD_EARLY_FREES 32
 ALWAYS_INLINE tsd_t *
@@ -46,13 +46,14 @@ tsd_fetch_to_free(struct tls_s *t) {
 }
 
 /*
- * A thread gets a cache only after TSD_UNCACHED_MAX slow operations, because one that allocates a
- * few objects in its life should not cost more than it uses. This function makes the cache now if
- * it is due anyway.
+ * A thread gets a cache only after TSD_UNCACHED_MAX slow operations, because a cache would cost
+ * more memory than a thread uses that allocates a few objects in its life. tsd_make_cache() makes
+ * it now, if the thread is to have one and has none; without memory nothing changes.
  */
 #define TSD_UNCACHED_MAX 32
 void tsd_make_cache(tsd_t *tsd);
 
+/* The thread's cache; NULL: it has none (yet). Counts the operation. */
 ALWAYS_INLINE struct tcache_s *
 tsd_cache(tsd_t *tsd) {
 	if (unlikely(tsd->tcache == NULL) && tsd->is_cached
@@ -62,7 +63,7 @@ tsd_cache(tsd_t *tsd) {
 	return tsd->tcache;
 }
 
-/* Binds the thread and its cache to arena `to`. */
+/* Binds the thread and its cache to arena `to`, which is not its present one. */
 void tsd_move(tsd_t *tsd, arena_t *to);
 /*
  * Heartbeat hook with per-CPU arenas: moves a thread of such an arena to that of the present CPU.
@@ -71,14 +72,15 @@ void tsd_percpu_heartbeat(tsd_t *tsd, uint64_t bytes);
 
 /*
  * For entry points other than malloc and free: enters the gate, waiting for a fork to end, and
- * makes the cache.
+ * makes the tsd and its cache. Returns the tsd, or NULL as tsd_fetch_slow(). tsd_leave() leaves the
+ * gate.
  */
 tsd_t *tsd_enter(void);
 void tsd_leave(void);
 
 /*
- * Opens the fast path if this thread may use it, otherwise closes it; after is_slow or the cache
- * changed.
+ * Opens the fast path if this thread may use it, otherwise closes it. To be called after is_slow,
+ * tsd_no_fast_path or the cache changed.
  */
 void tsd_fast_path_update(tsd_t *tsd);
 
@@ -99,13 +101,13 @@ uint64_t tsd_allocated(tsd_t *tsd);
 uint64_t tsd_deallocated(tsd_t *tsd);
 
 /*
- * Addresses at which the two can be read at any time. From the first such request on the thread
- * takes the slow path, which updates them.
+ * Addresses at which the two counters can be read at any time. From the first call on the thread
+ * always takes the slow path, which updates them.
  */
 uint64_t *tsd_allocatedp(tsd_t *tsd);
 uint64_t *tsd_deallocatedp(tsd_t *tsd);
 
-/* Called in a forked child: the other threads do not exist there. */
+/* Called in a forked child: forgets the data of all other threads, which do not exist there. */
 void tsd_postfork_child(void);
 
 /* Number of threads that have a tsd. */

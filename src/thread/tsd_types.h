@@ -41,19 +41,18 @@ struct tsd_s {
 	uint8_t n_uncached;           /* operations without a cache so far */
 	arena_t *arena;
 	bool is_slow;                 /* the fast path stays closed for this thread */
-	uint8_t shard_seed;
+	uint8_t shard_seed;           /* chooses the bin of a class with several shards */
 	unsigned gc_next;             /* bin that upkeep examines next */
 	size_t tcache_max;            /* largest size that this thread caches */
-	uint64_t prng;
-	/* Bytes by path: through the cache (popped), between cache and arena, past the cache. */
-	uint64_t popped;
-	uint64_t filled;
-	uint64_t flushed;
-	uint64_t direct_alloc;
-	uint64_t direct_dalloc;
+	uint64_t prng;                /* state of the random numbers for distances to samples */
+	uint64_t popped;              /* bytes popped from the cache, up to the last fold of each bin */
+	uint64_t filled;              /* bytes that fills moved from arenas to the cache */
+	uint64_t flushed;             /* bytes that flushes moved from the cache to arenas */
+	uint64_t direct_alloc;        /* bytes allocated past the thread's own cache */
+	uint64_t direct_dalloc;       /* bytes freed past it */
 	/*
-	 * Copies of thread.allocated and thread.deallocated that the user reads; updated once
-	 * requested.
+	 * Exact copies of thread.allocated and thread.deallocated, whose addresses the user has;
+	 * valid once is_counted.
 	 */
 	bool is_counted;
 	uint64_t counted_alloc;
@@ -64,7 +63,7 @@ struct tsd_s {
 	uint64_t sample_interval;
 	uint64_t sample_gap;          /* bytes past the cache until a sample is due */
 	uint32_t n_direct;            /* requests past the cache until the next heartbeat */
-	/* somebody waits for bytes (thread_event), as this thread last saw it */
+	/* thread_event_is_strict at the last recall */
 	bool is_strict;
 	uint64_t event_bytes;         /* bytes allocated since the last heartbeat */
 	/* bytes until the next heartbeat; a running countdown keeps its own value */
@@ -72,23 +71,23 @@ struct tsd_s {
 	uint64_t beat_ns;             /* monotonic time of the last heartbeat; 0: none yet */
 	uint64_t beat_told_ns;        /* beat_ns when the profiler's clients last saw a beat */
 	uint64_t beat_freed;          /* flushed + direct_dalloc at the last heartbeat */
-	/* net bytes from the arenas below which frees look at the clock; may wrap */
+	/* when tsd_held() falls below this, a free calls tcache_note_freed(); may wrap */
 	uint64_t look_below;
-	/* maximum of net bytes from the arenas since countdowns were cut short; may wrap */
+	/* maximum of tsd_held() since countdowns were last shortened; may wrap */
 	uint64_t held_most;
-	uint64_t told_most;           /* the same since the other threads were recalled */
+	uint64_t told_most;           /* maximum of tsd_held() since its last decrease was added up */
 	bool has_peak_reset;          /* large objects are fetched one by one, see peak.c */
-	uint64_t peak_base;
-	uint64_t peak_max;
-	uint64_t peak_bound;          /* highest upper bound that peak has looked at */
+	uint64_t peak_base;           /* net use at the last reset of thread.peak, bytes */
+	uint64_t peak_max;            /* greatest net use above peak_base so far, bytes */
+	uint64_t peak_bound;          /* tsd_held() when peak_note() last updated peak_max */
 	void *prof;                   /* the profiler's record, a prof_tdata_t */
 	quarantine_t *quarantine;     /* NULL: none yet */
 	user_mark_t user_marks[USER_EVENTS_MAX];
 };
 
 /*
- * Bytes that the thread returned to the arenas, and those it has from them, cached or not; they may
- * wrap, because other threads free its objects.
+ * tsd_returned(): bytes that the thread returned to arenas. tsd_held(): bytes that it took from
+ * arenas, cached or not, minus these; below 0 (wrapped) if it frees objects of other threads.
  */
 ALWAYS_INLINE uint64_t
 tsd_returned(const tsd_t *tsd) {

@@ -1,5 +1,7 @@
 /*
- * The user's thread events: a table of four, and the marks of each thread (user_event.h).
+ * The user's thread events: a table of four, and the marks of each thread (user_event.h). A mark is
+ * the count of bytes at which the next call is due; a heartbeat compares the counts of its thread
+ * with the marks and calls the user's function.
  *
  * Invariant: an entry does not change after the count includes it. Locks: `user_event`, a leaf, for
  * adding; heartbeats read without it. Called by ctl_experimental.c and at heartbeats.
@@ -53,8 +55,8 @@ user_event_add(const user_event_t *event) {
 }
 
 /*
- * Moves the mark if the count is an interval beyond it, and returns whether it was; the first call
- * only sets the mark.
+ * If the count has reached the mark, sets the mark an interval beyond the count and returns true.
+ * The first call only sets the mark.
  */
 static bool
 mark_try_pass(uint64_t *mark, uint64_t count, uint64_t interval) {

@@ -11,7 +11,7 @@
 
 #include "thread/tsd_types.h"
 
-/* What the user passes; the layout is part of the interface. */
+/* A thread event as the user passes it; the layout is part of the public interface. */
 typedef struct user_event_s {
 	void (*callback)(bool is_alloc, uint64_t allocated, uint64_t deallocated);
 	/* bytes that the thread allocates (and, separately, frees) between two calls */
@@ -20,8 +20,8 @@ typedef struct user_event_s {
 } user_event_t;
 
 /*
- * Adds an event. EINVAL: no callback, no interval, or all slots in use. Adding the same again is no
- * error.
+ * Adds an event for all threads. 0, also if it was added before; EINVAL: no callback, no interval,
+ * or all slots are in use.
  */
 int user_event_add(const user_event_t *event);
 
