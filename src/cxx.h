@@ -1,5 +1,6 @@
 /*
- * The C side of operator new and delete; called by jemalloc_cpp.cpp.
+ * The C side of operator new and delete: jemalloc_cpp.cpp defines the operators, handles exceptions
+ * and new handlers, and calls these functions.
  */
 #ifndef CXX_H
 #define CXX_H
@@ -8,6 +9,7 @@
 
 /* Allocates; alignment 0 is the natural one. Returns NULL without memory, and errno is ENOMEM. */
 void *cxx_alloc(size_t size, size_t alignment);
+/* Frees ptr, which may be NULL. */
 void cxx_free(void *ptr);
 /* Free; size and alignment are those of the request. */
 void cxx_free_sized(void *ptr, size_t size);

@@ -2,12 +2,12 @@
  * Decides whether moving a small block would make its slab emptier and another one fuller
  * (defrag.h).
  *
- * A bin serves requests from its current slab, then from the waiting slab with the lowest address.
- * Blocks of other slabs that have at least half the mean number of free regions are to be moved:
- * they fill that slab, and the slabs they leave become empty and are returned. The emptiest slab is
- * never below that, so a program that repeats this over all its blocks gets hints until one slab at
- * most is partly filled. Invariant: nothing is changed here. Lock: that of the block's bin.
- * Called by jemalloc.c.
+ * A bin serves requests from its current slab, then from the partly free slab with the lowest
+ * address. Blocks of other slabs that have at least half the mean number of free regions are to be
+ * moved: their copies fill the slab that serves requests, and the slabs they leave become empty and
+ * are returned. The emptiest slab always has at least the mean, so a program that repeats this over
+ * all its blocks gets hints until at most one slab is partly filled. Invariant: nothing is changed
+ * here. Lock: that of the block's bin. Called by jemalloc.c.
  */
 #include "defrag.h"
 
@@ -29,9 +29,10 @@ next_slab_locked(const bin_t *bin) {
 }
 
 /*
- * The mean is that of the partly filled slabs without the next one, to which blocks are moved. Half
- * of it suffices, because blocks that the program cannot move (or that thread caches hold) raise
- * it: a few nearly empty slabs would otherwise keep all the others from being named.
+ * Whether the slab has at least half the mean number of free regions. The mean is that of the
+ * partly filled slabs without next_slab_locked(), to which blocks are moved. Half of it suffices,
+ * because a few nearly empty slabs, whose blocks the program cannot move or thread caches hold,
+ * raise the mean so far that no other slab would reach it.
  */
 static bool
 slab_is_sparse_locked(const edata_t *slab, const bin_t *bin) {

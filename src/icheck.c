@@ -1,9 +1,10 @@
 /*
- * Checks of blocks that the user's code names: the size at a sized free, and whether there is a
- * live block at all (icheck.h).
+ * Checks of the size at a sized free, and of whether a pointer is a block in use (icheck.h). A
+ * block counts as free if the page map, its slab's bitmap, the table of deferred frees, or this
+ * thread's cache, spares or quarantine say so.
  *
- * Invariant: a check changes nothing; a wrong block ends the process with one sentence. Locks: none
- * are taken, so a check may miss an error, but does not report a correct call. Called by
+ * Invariant: a check changes nothing; an error ends the process with one sentence. Locks: none are
+ * taken, so a check may miss an error, but does not report a correct call. Called by
  * imalloc_flags.c and jemalloc.c.
  */
 #include "icheck.h"
@@ -17,7 +18,10 @@
 #include "thread/shelter.h"
 #include "thread/tcache.h"
 
-/* A block that may be cached has the size of its whole class. */
+/*
+ * Whether a request of this size and alignment gets a block of usize bytes: its own usable size, or
+ * that of its class if the block passed through a cache.
+ */
 static bool
 size_fits(size_t size, size_t alignment, size_t usize) {
 	assert(usize > 0);
@@ -55,8 +59,8 @@ region_is_taken(const edata_t *e, const void *ptr) {
 }
 
 /*
- * Whether the object is in this thread's cache or beside it. If this call interrupted a change of
- * the cache there is no check.
+ * Whether the object is in this thread's cache or quarantine. False without a check in a signal
+ * handler that interrupted the thread inside the gate.
  */
 static bool
 is_cached_here(const void *ptr, const edata_t *e) {

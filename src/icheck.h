@@ -1,6 +1,6 @@
 /*
- * Checks what the user's code says about a block: the size at a sized free, and that there is a
- * block.
+ * Checks of arguments that the user's code passes: the size at a sized free, and that a pointer
+ * whose usable size is requested is a block in use.
  *
  * Every slow path of a sized free checks the size. In builds with checks (safety checks, size
  * checks, debug) sized frees have no fast path, so each one is checked. An error ends the process
@@ -21,8 +21,8 @@
 void icheck_size(const void *ptr, size_t size, size_t alignment);
 
 /*
- * Checks that ptr, whose usable size is asked for, is a block in use as far as can be seen, or
- * NULL.
+ * Ends the process if ptr, whose usable size is requested, is not NULL and not a block in use, as
+ * far as can be found without a lock.
  */
 void icheck_live(const void *ptr);
 

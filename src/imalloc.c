@@ -1,9 +1,12 @@
 /*
- * The slow path of allocation and release, and the shorter path that fills or empties a bin.
+ * The slow path of allocation and release; imalloc.h has the contract.
  *
- * Invariant: a function that takes a tsd runs inside the gate with no lock held. errno is kept
- * unless an allocation fails. At a closed gate (fork), and in a signal handler that interrupted the
- * gate, allocations come from the shelter and frees are deferred. imalloc.h has the contract.
+ * A shorter variant (imalloc_try_refill, ifree_try_overflow) fills an empty bin or makes room in a
+ * full one if nothing else is due. When the system has no memory, unused pages are returned to it
+ * and the request is tried again (imalloc_relieved). At a closed gate (fork), and in a signal
+ * handler that interrupted its thread inside the gate, allocations come from the shelter and frees
+ * are deferred. Invariant: a function that takes a tsd runs inside the gate with no lock held.
+ * errno is kept unless an allocation fails.
  */
 #include "imalloc.h"
 
@@ -53,7 +56,7 @@ imalloc_count_zero_realloc(void) {
 
 /* ------------------------------------------------------------------ choosing the source */
 
-/* The cache that a request may use; NULL: none. */
+/* The cache that a request may use; NULL: none. Counts towards the making of the thread's cache. */
 static tcache_t *
 imalloc_cache(tsd_t *tsd, int tcache, unsigned arena) {
 	imalloc_assert_in_gate(tsd);
@@ -92,8 +95,8 @@ imalloc_arena(tsd_t *tsd, unsigned arena, size_t usize) {
 
 /*
  * Finds the cache's slot for a request; false if the cache does not serve it. Cached small objects
- * have the alignment of their class, large ones only that of a cache line. A
- * large zeroed one comes from an arena, whose new pages are zero without being touched.
+ * have the alignment of their class, large ones only that of a cache line. A zeroed object above
+ * TCACHE_LARGE_SOME comes from an arena, because new pages are zero without being touched.
  */
 static bool
 imalloc_find_slot(const tcache_t *tc, const imalloc_req_t *req, size_t usize, unsigned *slot) {
@@ -110,8 +113,8 @@ imalloc_may_sample(tsd_t *tsd) {
 }
 
 /*
- * Called when large memory came from an arena: several such requests pass between two heartbeats,
- * which would miss the maximum.
+ * Called when large memory came from an arena: updates the thread's maxima (thread_event, peak),
+ * which heartbeats alone could miss because several such requests pass between two of them.
  */
 static void
 imalloc_note_rise(tsd_t *tsd) {
@@ -137,7 +140,10 @@ imalloc_count_direct(tsd_t *tsd, size_t usize) {
 
 /* ------------------------------------------------------------------ allocation */
 
-/* Allocates the object of a sample, and its record; tc, slot: as for a request without sampling. */
+/*
+ * Allocates a sampled object: the spare of the cache, or from an arena. *rec: its record, or NULL
+ * without memory for one. tc, slot: the bin that would serve the request unsampled; tc may be NULL.
+ */
 static void *
 imalloc_sample_object(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
     unsigned slot, sample_rec_t **rec) {
@@ -156,6 +162,7 @@ imalloc_sample_object(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache
 	return arenas_malloc_sampled(a, usize, req->alignment, zero, tc == NULL ? 1 : 0, rec);
 }
 
+/* Allocates a sampled object and records it in the profiler. NULL: no memory. */
 static void *
 imalloc_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, unsigned slot,
     uint64_t interval) {
@@ -171,8 +178,8 @@ imalloc_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
 }
 
 /*
- * tcache_take() for a class above TCACHE_LARGE_SOME. An oversized request for which the cache has
- * no slots by its options comes from the arena for such ones.
+ * tcache_take() for a class above TCACHE_LARGE_SOME. An oversized request whose bin has the limit 0
+ * is served by the arena of oversized requests.
  */
 static NOINLINE void *
 imalloc_take_large(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
@@ -185,7 +192,7 @@ imalloc_take_large(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 	return p;
 }
 
-/* tcache_take() where the bin is empty or a countdown has ended. from: NULL means any arena. */
+/* tcache_take() for any class. from: arena of the request; NULL: none is named. */
 static void *
 imalloc_take(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 	imalloc_assert_in_gate(tsd);
@@ -247,7 +254,7 @@ imalloc_no_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *
 	    : imalloc_large_direct(tsd, req, a, usize, zero);
 }
 
-/* Whether the profiler wants to be told about a request of this size. */
+/* Whether a request of this size is to be reported to the profiler, which waits for large ones. */
 ALWAYS_INLINE bool
 imalloc_is_noted(tsd_t *tsd, size_t size) {
 	return config_prof && unlikely(size >= prof_trigger_large_bytes()) && imalloc_may_sample(tsd);
@@ -296,7 +303,7 @@ imalloc_finish(tsd_t *tsd, const imalloc_req_t *req, void *p, size_t usize) {
 	return p;
 }
 
-/* interval: of a sample; 0: the request is not sampled. */
+/* Allocates by imalloc_sample() if interval is not 0, otherwise by imalloc_no_sample(). */
 ALWAYS_INLINE void *
 imalloc_object(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, unsigned slot,
     uint64_t interval) {
@@ -304,7 +311,9 @@ imalloc_object(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
 	    : imalloc_no_sample(tsd, req, usize, tc, slot);
 }
 
-/* The same for a request that was refused, and so is not counted any more if it is no sample. */
+/*
+ * imalloc_object() once more after a failure, which has uncounted the request if it is no sample.
+ */
 static void *
 imalloc_again(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, unsigned slot,
     uint64_t interval) {
@@ -316,9 +325,10 @@ imalloc_again(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, 
 }
 
 /*
- * Tries again after the system has refused memory: first with this thread's cache flushed, then
- * with unused pages of any arena returned, as many as the request needs, and finally more for its
- * metadata. Not for arenas with the user's extent hooks, which may refuse as they like.
+ * Tries again after the system has refused memory: after flushing this thread's cache; then after
+ * returning unused pages of any arena, as many as the request needs; then after returning two huge
+ * pages more for metadata. NULL: no memory, or the arena has the user's extent hooks, which may
+ * refuse at will.
  */
 static NOINLINE void *
 imalloc_relieved(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, unsigned slot,
@@ -463,8 +473,8 @@ imalloc(imalloc_req_t *req) {
 }
 
 /*
- * Whether something besides an empty or a full bin needs the slow path, for example a signal that
- * came inside the gate.
+ * Whether something besides an empty or a full bin needs the slow path: this is a signal handler
+ * that interrupted its thread inside the gate, a heartbeat is wanted, or frees are deferred.
  */
 ALWAYS_INLINE bool
 imalloc_has_work(const struct tls_s *t) {
@@ -473,9 +483,9 @@ imalloc_has_work(const struct tls_s *t) {
 }
 
 /*
- * Fills the empty bin at this offset and takes an object, if nothing is due. The same as the slow
- * path does, for a thread whose fast path is open. Returns false if nothing has changed or there is
- * no memory.
+ * Fills the empty bin at this offset and takes an object, if nothing is due and the thread's fast
+ * path is open. Equivalent to the slow path, but shorter. Returns false if that is not possible
+ * (nothing has changed) or there is no memory.
  */
 static NOINLINE bool
 imalloc_try_refill(size_t offset, void **p) {
@@ -578,8 +588,9 @@ ifree_count_direct(tsd_t *tsd, size_t usize) {
 }
 
 /*
- * Whether the bin was closed for the object that is freed, so that it is to be looked at. Always in
- * a thread without a cache, because such a thread frees few objects.
+ * Opens the bin of the freed object if a look has closed it (thread/tcache.h). Returns true if it
+ * was closed, so that the object is to be put into quarantine; always true for a small object in a
+ * thread without a cache, because such a thread frees few objects.
  */
 ALWAYS_INLINE bool
 ifree_try_look(tsd_t *tsd, uint64_t elem) {
@@ -639,10 +650,13 @@ ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 	ifree_count_direct(tsd, usize);
 }
 
-/* Number of threads that have taken deferred frees and not completed them yet. */
+/* Number of threads that are in imalloc_drain_deferred(). */
 static atomic_u32_t imalloc_drains;
 
-/* Frees past this thread's cache, because the user may destroy the arena of these objects next. */
+/*
+ * Completes deferred frees, past this thread's cache because the user may destroy the arena of
+ * these objects next.
+ */
 static void
 imalloc_drain_deferred(tsd_t *tsd) {
 	imalloc_assert_in_gate(tsd);
@@ -656,7 +670,7 @@ imalloc_drain_deferred(tsd_t *tsd) {
 
 void
 imalloc_settle_deferred(tsd_t *tsd) {
-	/* Without a tsd it is called by a hook, perhaps in the middle of such a free: no waiting. */
+	/* Without a tsd the caller is a hook, perhaps inside a deferred free, so it must not wait. */
 	if (tsd == NULL) {
 		return;
 	}
@@ -667,7 +681,10 @@ imalloc_settle_deferred(tsd_t *tsd) {
 	}
 }
 
-/* The free of a sample may be recorded under the thread's name, so it needs a complete tsd. */
+/*
+ * The tsd for a free, perhaps NULL. The free of a sample may be recorded under the thread's name,
+ * so it makes a tsd in any case.
+ */
 static tsd_t *
 ifree_tsd(struct tls_s *t, const void *ptr, int tcache) {
 	assert(gate_is_entered(t));

@@ -1,12 +1,15 @@
 /*
  * The core of malloc and free: the fast path, inline here, and the entries of the slow path.
  *
- * imalloc -> body -> sample due? -> imalloc_sample or imalloc_no_sample.
  * The fast path is the pop or push of one cache bin and nothing else. Every other case (first call,
- * empty or full bin, something due, a large size, unusual flags, options that change each call) is
- * the slow path, which enters the gate and finds the thread's tsd. The fast path takes no lock; the
- * slow path holds none when it enters the gate. The public functions (jemalloc.c, jemalloc_cpp.cpp)
- * call these functions; irealloc.c shares the second part.
+ * empty or full bin, end of a countdown, a large size, unusual flags, options that change each
+ * call) is the slow path, which enters the gate (os/gate.h) and finds the thread's tsd. An
+ * allocation then runs imalloc_body(): it chooses the cache and its bin, counts the request, and
+ * takes a sampled object, or one from the bin, or one from an arena. A free runs ifree_in_gate().
+ * If fork has closed the gate, or a signal handler has interrupted its thread inside it, requests
+ * are served by the shelter and frees deferred. The fast path takes no lock; the slow path holds
+ * none when it enters the gate. Callers: the public functions (jemalloc.c, cxx.c, imalloc_flags.c);
+ * irealloc.c shares the part marked below.
  */
 #ifndef IMALLOC_H
 #define IMALLOC_H
@@ -33,7 +36,7 @@ extern bool opt_experimental_infallible_new;
 
 struct tcache_s;
 
-/* What realloc(p, 0) does: allocates, frees, or ends the process. */
+/* realloc(p, 0): allocates a minimal block, frees p, or ends the process. */
 typedef enum {
 	zero_realloc_alloc,
 	zero_realloc_free,
@@ -42,7 +45,7 @@ typedef enum {
 extern zero_realloc_t opt_zero_realloc;
 extern const char *const zero_realloc_names[]; /* by the enum, NULL at the end */
 
-/* Values of imalloc_req_t: the thread's own cache, no cache, the thread's own arena. */
+/* Values in imalloc_req_t: the thread's own cache; no cache; the thread's own arena. */
 #define IMALLOC_TCACHE_AUTO (-1)
 #define IMALLOC_TCACHE_NONE (-2)
 #define IMALLOC_ARENA_AUTO UINT_MAX
@@ -55,7 +58,7 @@ typedef struct imalloc_req_s {
 	int tcache;         /* id of an explicit cache, or IMALLOC_TCACHE_* */
 	unsigned arena;     /* index, or IMALLOC_ARENA_AUTO */
 	alloc_how_t how;    /* the public function that was called */
-	struct unwind_where_s where; /* where the user's call came in; set by the functions below */
+	struct unwind_where_s where; /* caller of the public function; set by the functions below */
 } imalloc_req_t;
 
 /* Initializer of a request without flags. */
@@ -71,7 +74,7 @@ void *imalloc_quiet(imalloc_req_t *req);
 void *irealloc(void *ptr, imalloc_req_t *req);
 /*
  * Resizes in place to at least req->size, if possible to extra bytes more. Returns the usable size
- * after that.
+ * afterwards, which is the old one if nothing was possible.
  */
 size_t ixalloc(void *ptr, imalloc_req_t *req, size_t extra);
 /* Frees ptr, which may be NULL, and keeps errno. */
@@ -79,17 +82,19 @@ void ifree(void *ptr, int tcache, alloc_how_t how);
 /* The usable size of an object; 0 if ptr is none. */
 size_t iusize(const void *ptr);
 
-/* malloc(size) and free(ptr) after the fast path has failed. */
+/* malloc(size) after the fast path has failed; errno as for imalloc(). */
 void *imalloc_default(size_t size) NOINLINE;
 /* calloc(). It takes the arguments unmultiplied, so that the caller has no product to keep. */
 void *icalloc_default(size_t num, size_t size) NOINLINE;
+/* free(ptr) after the fast path has failed; ptr may be NULL. Keeps errno. */
 void ifree_default(void *ptr) NOINLINE;
 /* Number of realloc(p, 0) calls so far. */
 size_t imalloc_zero_reallocs(void);
+/* Counts a realloc(p, 0) call. */
 void imalloc_count_zero_realloc(void);
 /*
- * Completes all frees that were deferred because the gate was closed. The caller is inside the
- * gate.
+ * Completes all deferred frees (thread/deferred.h), and waits for other threads that complete some.
+ * No effect if tsd is NULL. The caller is inside the gate.
  */
 void imalloc_settle_deferred(tsd_t *tsd);
 
@@ -118,8 +123,9 @@ imalloc_usize(const imalloc_req_t *req) {
 
 /*
  * Whether a signal handler of the user interrupted its own thread inside the gate, where locks may
- * be held and a cache may be half changed. Other code of the user runs inside only in threads that
- * have no tsd: hooks for pages, and what the C library allocates while the tsd is made.
+ * be held and a cache may be half changed. Other code that is not ours runs inside only while the
+ * thread's state is neither nominal nor gone: extent hooks, and the C library while the tsd is
+ * made.
  */
 static inline bool
 imalloc_is_interrupted(const struct tls_s *t) {
@@ -127,7 +133,7 @@ imalloc_is_interrupted(const struct tls_s *t) {
 	return gate_is_entered(t) && (t->state == tsd_state_nominal || t->state == tsd_state_gone);
 }
 
-/* Asserts what the parts of the slow path are promised: inside the gate, with the thread's tsd. */
+/* Asserts the precondition of the slow path's parts: inside the gate, with the thread's own tsd. */
 static inline void
 imalloc_assert_in_gate(const tsd_t *tsd) {
 	assert(gate_is_entered(tls_get()));
@@ -136,32 +142,32 @@ imalloc_assert_in_gate(const tsd_t *tsd) {
 }
 
 /*
- * Allocates, with sampling and counts. usize: of the request; an object that passes through a cache
- * has the size of its class. NULL: no memory.
+ * Allocates an object, with sampling and counts. usize: usable size of the request; an object from
+ * a cache has the size of its class, which may be larger. NULL: no memory.
  */
 void *imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize);
 
 /*
- * Counts a request, and returns whether it is to be a sample, in which case *interval is the mean
- * distance of samples to weigh it by (1: it was chosen for its size alone). tc, slot: the bin that
- * serves it; tc is NULL if it goes past the caches.
+ * Counts a request, and returns whether it is to be a sample; *interval is then the mean distance
+ * of samples in bytes, by which it is weighed (1: it was chosen for its size alone). tc, slot: the
+ * bin that serves the request; tc is NULL if no cache does.
  */
 bool imalloc_draw_sample(tsd_t *tsd, size_t size, size_t usize, struct tcache_s *tc, unsigned slot,
     uint64_t *interval);
 
-/* Tells the profiler about a request that is served, if it waits for large ones. */
+/* Reports a request of size bytes that was served to the profiler, if that waits for large ones. */
 void imalloc_note_large(tsd_t *tsd, size_t size);
 
 /*
- * Counts an allocation past the cache, and runs the heartbeat if it is due. Large requests may come
- * in quick succession: the next ones are served without a heartbeat each, unless a threshold of the
- * profiler counts bytes.
+ * Counts an allocation past the cache, and runs the heartbeat if it is due. After that a few more
+ * such allocations skip that check (thread_event_direct_requests), because large requests may
+ * follow in quick succession.
  */
 void imalloc_count_direct(tsd_t *tsd, size_t usize);
 
 /*
- * The page-map element of an object in use, or of a block of the shelter. Anything else is misuse,
- * which ends the process; 0 if a test has replaced that.
+ * The page-map element of an object in use, or of a block of the shelter. Any other pointer is
+ * misuse, which ends the process; returns 0 if a test has set safety_abort_hook.
  */
 uint64_t ifree_elem(const void *ptr);
 
@@ -185,7 +191,7 @@ imalloc_try_fast(size_t size, void **p) {
 	    && likely(cache_bin_try_pop(fast_bin(sc_bin_offset(size)), p));
 }
 
-/* The same; *b: the object's bin, which holds the size of the class. */
+/* As imalloc_try_fast(); *b: the object's bin, which has the size of the class. */
 ALWAYS_INLINE bool
 imalloc_try_bin(size_t size, void **p, cache_bin_t **b) {
 	return likely(size <= SC_LOOKUP_MAX)
@@ -193,8 +199,8 @@ imalloc_try_bin(size_t size, void **p, cache_bin_t **b) {
 }
 
 /*
- * A small size of small alignment is valid for the class of the size rounded up to the alignment (a
- * power of two). Size 0 is left to the slow path.
+ * As imalloc_try_fast() for an alignment, a power of two: an object of the class of the size
+ * rounded up to the alignment is aligned. Returns false for size 0.
  */
 ALWAYS_INLINE bool
 imalloc_aligned_try_fast(size_t size, size_t alignment, void **p) {
@@ -227,8 +233,8 @@ ifree_try_fast(void *ptr) {
 }
 
 /*
- * size: the size that was requested, rounded up to its alignment if it had one. The map of sampled
- * addresses marks NULL, so that it takes the slow path too.
+ * A free that relies on the size: the size that was requested, rounded up to its alignment if it
+ * had one. Returns false if the slow path is needed, also for NULL, which arena_sampled_map marks.
  */
 ALWAYS_INLINE bool
 ifree_sized_try_fast(void *ptr, size_t size) {

@@ -13,12 +13,12 @@
 #include "thread/tsd.h"
 
 /*
- * Tells the profiler about a large object that was resized in place. The profiler sees what it
- * would see if the object had moved: the sample of the old object ends, and whether the new object
- * is a sample is drawn independently. This keeps estimates unbiased over any chain of resizes: an
- * object of z bytes is a sample with probability p = 1 - exp(-z/R), where R is the mean distance of
- * samples in bytes, and it is weighed by 1/p. Cumulative counts contain every size of the chain as
- * an allocation. size: the bytes of the request as the profiler counts them.
+ * Reports a large object that was resized in place to the profiler, as if it had moved: the sample
+ * of the old object ends, and whether the new object is a sample is drawn independently. This keeps
+ * estimates unbiased over any chain of resizes: an object of z bytes is a sample with probability p
+ * = 1 - exp(-z/R), where R is the mean distance of samples in bytes, and it is weighed by 1/p.
+ * Cumulative counts contain every size of the chain as an allocation. rec: record of the old
+ * object, NULL: it was no sample; size: bytes of the request as the profiler counts them.
  */
 static void
 irealloc_sample_in_place(tsd_t *tsd, const imalloc_req_t *req, void *ptr, sample_rec_t *rec,
@@ -43,6 +43,7 @@ irealloc_sample_in_place(tsd_t *tsd, const imalloc_req_t *req, void *ptr, sample
 	}
 }
 
+/* Counts a resize in place to another usable size as a free and an allocation. */
 static void
 irealloc_count(tsd_t *tsd, size_t old, size_t usize) {
 	assert(old != usize);
@@ -93,6 +94,7 @@ irealloc_try_in_place(tsd_t *tsd, void *ptr, uint64_t elem, const imalloc_req_t 
 	return true;
 }
 
+/* Moves a block of old usable bytes to a new one. NULL: no memory, and the old block stays. */
 static void *
 irealloc_by_moving(tsd_t *tsd, void *ptr, size_t old, const imalloc_req_t *req, size_t usize) {
 	imalloc_req_t fresh = *req;
@@ -117,8 +119,8 @@ irealloc_by_moving(tsd_t *tsd, void *ptr, size_t old, const imalloc_req_t *req, 
 }
 
 /*
- * Gives an arena's block of old bytes the usable size where it is, if possible. Returns false if it
- * has to move.
+ * Resizes an arena's block of old usable bytes to usize without moving it. Returns false if it has
+ * to move; nothing changed then.
  */
 ALWAYS_INLINE bool
 irealloc_try_stay(tsd_t *tsd, void *ptr, uint64_t elem, size_t old, const imalloc_req_t *req,

@@ -1,6 +1,7 @@
 /*
- * What the allocator does around fork(): the three handlers for pthread_atfork(). The gate
- * (os/gate.h) makes fork safe; the tables in the .c file give the order of the other steps.
+ * The three handlers for pthread_atfork(), run before fork() and after it in the parent and the
+ * child. Closing the gate (os/gate.h) keeps other threads out of the allocator during the fork; the
+ * tables in the .c file give the order of the other steps.
  */
 #ifndef JEMALLOC_FORK_H
 #define JEMALLOC_FORK_H

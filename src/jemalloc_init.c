@@ -1,12 +1,13 @@
 /*
- * Boot: the order of the steps as two tables, and the hooks by which a lower floor signals a higher
- * one. The first slow path of the process boots. After the first table the allocator can serve
- * requests. The second one may call into the C library, which may allocate: such calls of the
- * booting thread find the state "serving" and are served without a tsd.
+ * Boot: the order of the steps as two tables, and the function pointers (hooks) by which a lower
+ * floor calls a higher one. The first slow path of the process, or the constructor, boots. After
+ * the first table (boot_core) the allocator can serve requests. Steps of the second (boot_late) may
+ * call the C library, which may allocate: such requests of the booting thread find boot.is_serving
+ * set and are served without a tsd.
  *
- * Invariant: boot_state becomes boot_done only after the first table succeeded.
- * Locks: `init`, held for the whole of boot, so that other threads wait. Called by imalloc.c (slow
- * paths) and by the constructor.
+ * Invariant: boot_state becomes boot_done only after the first table succeeded; if a step fails,
+ * the next slow path boots again. Locks: `init`, held for the whole of boot, so that other threads
+ * wait. Called by imalloc.c (slow paths), jemalloc.c and the constructor.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -44,8 +45,9 @@ extern void (*je_malloc_message)(void *cbopaque, const char *s);
 
 #if defined(__PIC__) && LG_PAGE_FIXED_P && defined(__ELF__)
 /*
- * Initialised data that the loader relocates, and what is written at the start (EARLY_DATA), begins
- * a page, so that it does not lie on two. ".data.page" comes before these by its name.
+ * Aligns data that is written at the start of each process (relocated by the loader, or EARLY_DATA)
+ * to a page, so that it touches as few pages as possible. The linker places ".data.page" before
+ * these sections because of its name.
  */
 __asm__(".pushsection .data.page, \"aw\"\n.balign 4096\n.popsection");
 #endif
@@ -79,7 +81,7 @@ boot_io(void) {
 
 static int
 boot_conf(void) {
-	static bool is_read; /* a second attempt to boot repeats no message */
+	static bool is_read; /* so that a second attempt to boot repeats no message */
 	sc_boot();
 	if (!is_read) {
 		is_read = true;
@@ -120,7 +122,7 @@ boot_background(void) {
 	return 0;
 }
 
-/* The hooks that the options need, in the order of calls. */
+/* The hooks of heartbeats that the options need, in the order of calls; NULL ends the list. */
 static thread_event_hook_t *boot_event_hooks[10];
 
 static void
@@ -188,7 +190,7 @@ boot_atfork(void) {
 	return 0;
 }
 
-/* At exit, checks what the last thread freed and what is still in quarantine. */
+/* At exit: checks the objects that are still in the quarantine of the exiting thread. */
 static void
 boot_quarantine_atexit(void) {
 	tsd_t *tsd = tsd_enter();
@@ -263,8 +265,8 @@ boot_run_core(void) {
 }
 
 /*
- * Called by one thread with boot.mtx held, so that others wait; its own calls are served from arena
- * 0.
+ * Runs both tables. Called with boot.mtx held, so that other threads wait; requests of this thread
+ * are served from arena 0 after the first table, and fail before.
  */
 static int
 boot_all(struct tls_s *t) {
@@ -323,7 +325,7 @@ boot_at_load(void) {
 	malloc_boot();
 	sys_module_keep_self();
 	if (config_prof) {
-		/* Other code of the profiler would cost pages in a program that does not use it. */
+		/* Only this flag without opt_prof: more code of the profiler would touch more pages. */
 		prof_backtrace_is_constructed = true;
 		if (opt_prof) {
 			prof_boot_constructed();

@@ -1,13 +1,17 @@
 /*
- * The one function that is called upward by its name. The first request of a process may come
- * before any constructor of ours has run, so no hook could be filled by then; only the linker can
- * bind it. jemalloc_init.c defines it, above all that it boots. Called by imalloc.c (slow paths)
- * and jemalloc.c. scripts/check_floors knows it as an exception.
+ * malloc_boot(), which initialises the library: the only function of a higher floor that lower ones
+ * call by name. The first request of a process may come before any constructor of ours has run, so
+ * a hook (function pointer) might not be set yet; the linker binds a name before. Defined in
+ * jemalloc_init.c. Called by imalloc.c (slow paths) and jemalloc.c. scripts/check_floors lists it
+ * as an exception.
  */
 #ifndef MALLOC_BOOT_H
 #define MALLOC_BOOT_H
 
-/* Initializes the library once; every slow path calls it. 0 or ENOMEM. Any thread may call. */
+/*
+ * Initialises the library unless that is done; waits while another thread does it. 0, or ENOMEM:
+ * the next call tries again. Any thread may call; keeps errno.
+ */
 int malloc_boot(void);
 
 #endif /* MALLOC_BOOT_H */

@@ -1,7 +1,8 @@
 /*
- * malloc_stats_print (stats.h). A private snapshot is taken first, so all numbers of a report are
- * of one moment. JSON members come from the field lists that define the structs; one function
- * prints both the header and the rows of a table.
+ * malloc_stats_print (stats.h): text tables or JSON. The report takes its own snapshot of all
+ * counters first (report_gather), so that its numbers belong together although other threads run,
+ * and prints from it part by part; option letters omit parts. JSON members come from the field
+ * lists that define the structs; one function prints both the header and the rows of a table.
  *
  * Invariant: no lock is held while text is passed to the user's function. Locks: only those of the
  * snapshot (ctl). Called by jemalloc.c, at exit and at heartbeats.
@@ -36,7 +37,7 @@
 /* A longer table line is cut off, and the next number must fit the writer's buffer. */
 cassert(STATS_LINE_MAX < STATS_BUF_SIZE);
 
-/* The parts of the report that the option letters leave. */
+/* The parts of the report to print; each letter in the options omits one, 'J' selects JSON. */
 typedef struct {
 	bool json;
 	bool general;
@@ -890,7 +891,9 @@ write_default(void *opaque, const char *s) {
 	malloc_write(s);
 }
 
-/* Refreshes what stats.* shows and takes the report's own copy; 0 or an errno. */
+/*
+ * Refreshes the values of stats.* (epoch) and takes the report's snapshot and buffer; 0 or errno.
+ */
 static int
 report_gather(report_t *r) {
 	uint64_t epoch = 1;

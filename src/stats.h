@@ -1,13 +1,16 @@
 /*
- * malloc_stats_print: one description of everything the statistics nodes offer, as text for people
- * or as JSON. Values are read only through the ctl tree, after one refresh of its snapshot.
+ * malloc_stats_print: prints the statistics that mallctl also offers, as text or as JSON, from one
+ * snapshot of the counters. Called by jemalloc.c, at exit and by heartbeats.
  */
 #ifndef STATS_H
 #define STATS_H
 
 #include "conf/stats_opts.h"
 
-/* write_cb NULL: the message function (malloc_message or fd 2). opts NULL: no letters. */
+/*
+ * Prints a report through write_cb; NULL: through the message function (malloc_message or fd 2).
+ * opts: letters that omit parts, or NULL. Call it outside the gate.
+ */
 void stats_print(void (*write_cb)(void *opaque, const char *s), void *opaque, const char *opts);
 
 struct tsd_s;
@@ -17,7 +20,7 @@ struct tsd_s;
  */
 void stats_interval_event(struct tsd_s *tsd, uint64_t bytes);
 
-/* For atexit(): prints if opt_stats_print is set. */
+/* For atexit(): prints a report if opt_stats_print is set. */
 void stats_atexit(void);
 
 #endif /* STATS_H */

@@ -1,8 +1,8 @@
 /*
- * Prints the statistics of huge pages (stats_hpa.h): in JSON every key, zero where it is
- * off; as a table one line for each kind of slabs that there is.
- * No lock and no state: works on the snapshot of a report. Invariant: the keys are those of the
- * field lists in hpa/hpa.h and extent/piece.h. Called by stats.c.
+ * Prints the statistics of huge pages (stats_hpa.h): in JSON every key, also if hpa is off (zeros);
+ * as a table one line for each kind of slabs that exists.
+ * No lock and no state: prints from the snapshot of a report. Invariant: the keys are those of the
+ * field lists in hpa/hpa.h, hpa/hsec.h and extent/piece.h. Called by stats.c.
  */
 #include "stats_hpa.h"
 

@@ -8,7 +8,7 @@
 
 /* Prints the statistics of an arena's shard; as a table only if it has or had slabs. */
 void stats_print_hpa(emitter_t *em, const hpa_stats_t *hpa);
-/* Prints stats.thp.*; as a table only what there is. */
+/* Prints stats.thp.*; as a table only if something was populated or a huge piece made. */
 void stats_print_thp(emitter_t *em, const thp_stats_t *s);
 
 #endif
