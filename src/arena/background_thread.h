@@ -48,7 +48,7 @@ int background_thread_set(bool on);
 
 size_t background_thread_max(void);
 /*
- * Ends all threads and starts them anew with this maximum. EINVAL: 0 or more than
+ * If max changes, ends all threads, and starts them anew if they are on. EINVAL: 0 or more than
  * opt_max_background_threads; EFAULT: as background_thread_set(). Call it outside the gate.
  */
 int background_thread_max_set(size_t max);

@@ -29,7 +29,9 @@ hsec_init(hsec_t *s, base_t *base) {
 	return 0;
 }
 
-/* Locks the cache of this thread. Threads are numbered from 0, so they spread over the caches. */
+/*
+ * Locks the cache of this thread. Threads have consecutive numbers, so they spread over the caches.
+ */
 static hsec_cache_t *
 hsec_lock(hsec_t *s) {
 	hsec_cache_t *c = &s->caches[mutex_self() % s->n];

@@ -41,7 +41,7 @@ extern bool opt_experimental_tcache_gc;
 extern HIDDEN size_t tcache_max_default;
 extern unsigned tcache_nhbins;
 
-/* Computes the defaults from the options; called once by boot, before bins are used. */
+/* Computes the defaults from the options; called by boot, after bin_info_boot(). */
 void tcache_boot(void);
 /* Maximum number of objects of a class in a new cache. */
 unsigned tcache_ncached_max_default(szind_t szind);
