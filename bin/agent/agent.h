@@ -1,6 +1,6 @@
 /*
- * What all files of jeprofd share: which functions of the C library are wanted (so it is included
- * first), the options, and how it talks and ends.
+ * Included first by all files of jeprofd: feature macros of the C library, the options, messages on
+ * stderr, and the exit after a failure.
  */
 #pragma once
 #ifndef _GNU_SOURCE
@@ -17,16 +17,16 @@
 #include "client/jeprof_client.h"
 
 typedef struct options_s {
-	const char *listen;       /* ADDR:PORT, NULL: not asked for */
+	const char *listen;       /* ADDR:PORT; NULL: not given */
 	const char *unix_path;    /* of a socket, NULL: none */
-	const char *token_file;   /* NULL: no token is asked for */
+	const char *token_file;   /* NULL: requests need no token */
 	const char *cache_dir;    /* of symbol tables, NULL: none */
 	uint64_t rate;            /* bytes between samples of a session that a scrape starts */
 	uint64_t interval_ms;     /* between scrapes; a session outlives three of them */
 	uint64_t look_ms;         /* between looks at the processes */
 	uint64_t scrapes_max;     /* at the same time */
 	uint64_t connections_max; /* at the same time */
-	uint64_t processes_max;   /* that run the library and are kept in mind */
+	uint64_t processes_max;   /* in the table, of those that run the library */
 	uint64_t profile_max;     /* bytes of one profile */
 	uint64_t cache_max;       /* bytes of all symbol tables; 0: the default of pprof.h */
 	bool is_passive;          /* a scrape never starts a session */
@@ -36,15 +36,17 @@ typedef struct options_s {
 
 extern options_t options;
 
-/* Set by SIGTERM and SIGINT: what waits, ends. */
+/* Set by SIGTERM and SIGINT: threads that wait or sleep stop soon after. */
 extern volatile sig_atomic_t ending;
 
-/* Fills in `options`, or leaves with the reason. */
+/* Parses the command line into `options`, or exits with the reason. */
 void read_options(int argc, char **argv);
 
-/* One line on stderr, without control characters. */
+/* Prints one line on stderr; control characters become '?'. */
 __attribute__((format(printf, 1, 2))) void talk(const char *format, ...);
+
+/* talk(), then exits with the code. */
 __attribute__((format(printf, 2, 3), noreturn)) void leave(int code, const char *format, ...);
 
-/* Gives up all rights but that to look into processes (CAP_SYS_PTRACE), for good. */
+/* Drops all capabilities but CAP_SYS_PTRACE, for good; exits with the reason if that fails. */
 void drop_rights(void);

@@ -1,7 +1,8 @@
 /*
- * Numbered byte strings: an open hash table of numbers over an array of entries. Invariant: at most
- * half of the slots are used; entry i stands at bytes[at] with a NUL behind it. No locks: a table
- * belongs to one profile. Called by pprof_*.c.
+ * Numbers byte strings (intern.h): a hash table with open addressing whose slots hold the numbers
+ * of entries. It doubles when half of the slots are in use. Invariant: the string of entry i begins
+ * at bytes[entries[i].at] and has a NUL behind it. No locks: a table belongs to one thread. Called
+ * by pprof_*.c and by bin/symbolize/tables.c.
  */
 #include "intern.h"
 
@@ -12,7 +13,7 @@
 #include <sys/random.h>
 #include <time.h>
 
-enum { FIRST_SLOTS = 256, STRINGS_MAX = 1 << 30 };
+enum { FIRST_SLOTS = 256, STRINGS_MAX = 1 << 30 }; /* slots; bytes of all strings */
 
 int
 array_grow(void *array, size_t *room, size_t count, size_t element) {
@@ -62,6 +63,7 @@ slot_of(const intern_t *in, const void *bytes, size_t len, uint32_t hash) {
 	return slot;
 }
 
+/* Doubles the slots; the first call also draws the key. 0 or ENOMEM. */
 static int
 rehash(intern_t *in) {
 	size_t nslots = in->nslots == 0 ? FIRST_SLOTS : in->nslots * 2;
@@ -84,6 +86,7 @@ rehash(intern_t *in) {
 	return 0;
 }
 
+/* Appends the string and a NUL. 0 or ENOMEM (also above STRINGS_MAX). */
 static int
 bytes_add(intern_t *in, const void *bytes, size_t len) {
 	if (in->room - in->len <= len) {

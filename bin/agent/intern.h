@@ -1,27 +1,29 @@
 /*
- * Numbers byte strings from 0 in the order in which they come. The hash is keyed by a random
- * number, so who chooses the strings cannot choose collisions. Used for the string table of a
- * profile, and for its functions, locations and stacks, whose keys are bytes too.
+ * Numbers distinct byte strings from 0, in the order of their first use. The hash is keyed by a
+ * random number, so that a process that chooses the strings cannot choose collisions. Used for the
+ * strings of a profile or a table of names, and for functions, addresses and stacks, whose keys are
+ * bytes too.
  */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
 
+/* A numbered string. */
 typedef struct intern_entry_s {
-	size_t at;
-	uint32_t len;
+	size_t at;     /* its offset in `bytes` */
+	uint32_t len;  /* without the NUL */
 	uint32_t hash;
 } intern_entry_t;
 
-/* All zero is an empty one. */
+/* All zero is an empty table. */
 typedef struct intern_s {
 	char *bytes; /* of all strings, each with a NUL behind it */
-	size_t len, room;
-	intern_entry_t *entries;
-	size_t count, entry_room;
+	size_t len, room;         /* of `bytes`: used, allocated */
+	intern_entry_t *entries;  /* by number */
+	size_t count, entry_room; /* entries used, allocated */
 	uint32_t *slots; /* number + 1; 0: free */
-	size_t nslots;   /* a power of two */
-	uint64_t key;
+	size_t nslots;   /* a power of two; 0 before the first string */
+	uint64_t key;    /* of the hash; 0: not drawn yet */
 } intern_t;
 
 /* Number of a string, which is copied if it is new; INTERN_FAILED if there is no memory. */
@@ -30,8 +32,13 @@ uint32_t intern_put(intern_t *in, const void *bytes, size_t len);
 
 /* The string of a number, valid until the next intern_put. */
 const char *intern_text(const intern_t *in, uint32_t number);
-size_t intern_len(const intern_t *in, uint32_t number);
+size_t intern_len(const intern_t *in, uint32_t number); /* without the NUL */
+
+/* Frees the memory; the table is empty afterwards. */
 void intern_free(intern_t *in);
 
-/* Makes room for one more element in an array; 0 or ENOMEM. `array` points to the pointer. */
+/*
+ * Grows an array that has `count` elements of `element` bytes if it has no room for one more. 0 or
+ * ENOMEM, which leaves it unchanged. `array` points to the caller's pointer to the elements.
+ */
 int array_grow(void *array, size_t *room, size_t count, size_t element);

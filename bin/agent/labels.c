@@ -1,7 +1,8 @@
 /*
- * What /proc and the cgroup say of a process: see labels.h. Invariant: everything read is bounded
- * and cut off, never trusted for its form. No locks, no state. Called by the lookers of watch.c,
- * because a file of a process may keep its reader waiting.
+ * Reads labels and memory use of a process (labels.h): the build-id from the notes of its program,
+ * container and systemd unit from the path of its cgroup, the user's name from /etc/passwd.
+ * Invariant: everything that is read has a bounded size and may have any content. No locks, no
+ * state. Called only by lookers (watch.c), because reading a file of a process may block.
  */
 #include "labels.h"
 
@@ -57,7 +58,7 @@ find_build_id(const char *notes, size_t bytes, char *hex, size_t size) {
 	return false;
 }
 
-/* Of a program of this machine's class. */
+/* Sets hex to the build-id of a 64-bit ELF file, or leaves it. */
 static void
 read_build_id(int fd, char *hex, size_t size) {
 	Elf64_Ehdr e;
@@ -99,7 +100,10 @@ read_program(const jeprof_target_t *t, labels_t *l) {
 
 /* ---- the group it runs in ---- */
 
-/* The first run of 64 hexadecimal digits: so all container engines name their groups. */
+/*
+ * Sets id to the first run of exactly 64 hexadecimal digits: all container engines put the
+ * container's id into the name of its cgroup.
+ */
 static void
 find_container(const char *cgroup, char *id, size_t size) {
 	for (const char *at = cgroup; *at != '\0';) {
@@ -112,7 +116,7 @@ find_container(const char *cgroup, char *id, size_t size) {
 	}
 }
 
-/* The last part that ends in .service, else in .scope. */
+/* Sets unit to the last part of the path that ends in ".service", else in ".scope". */
 static void
 find_unit(const char *cgroup, char *unit, size_t size) {
 	static const char *const ends[] = {".service", ".scope"};
@@ -135,7 +139,7 @@ read_cgroup(const jeprof_target_t *t, labels_t *l) {
 	if (read_file(path, text, sizeof(text)) <= 0) {
 		return;
 	}
-	/* Of version 2 "0::/path", of version 1 "7:memory:/path". */
+	/* The line of cgroup version 1 is "7:memory:/path", that of version 2 "0::/path". */
 	const char *at = strstr(text, ":memory:");
 	at = at != NULL ? at + strlen(":memory:") : strstr(text, "0::");
 	if (at == NULL) {
@@ -147,6 +151,7 @@ read_cgroup(const jeprof_target_t *t, labels_t *l) {
 	find_unit(l->cgroup, l->unit, sizeof(l->unit));
 }
 
+/* Reads a number from a file of the cgroup; "max" is UINT64_MAX. False if it cannot be read. */
 static bool
 read_number_at(const char *format, const char *cgroup, uint64_t *out) {
 	char path[640], text[64];
@@ -162,7 +167,7 @@ void
 read_cgroup_memory(const char *cgroup, figures_t *f) {
 	f->has_cgroup = false;
 	if (cgroup[0] != '/' || strstr(cgroup, "/..") != NULL) {
-		return; /* of another namespace: not ours to see */
+		return; /* a group outside our cgroup namespace has no path here */
 	}
 	if (read_number_at("/sys/fs/cgroup%s/memory.current", cgroup, &f->cgroup_current)) {
 		f->has_cgroup = read_number_at("/sys/fs/cgroup%s/memory.max", cgroup, &f->cgroup_limit);
@@ -176,7 +181,10 @@ read_cgroup_memory(const char *cgroup, figures_t *f) {
 
 /* ---- the rest ---- */
 
-/* From /etc/passwd only: a name service may be slow. */
+/*
+ * The user's name from /etc/passwd, else the uid in digits. Name services (NSS) are not asked,
+ * because they may be slow.
+ */
 static void
 read_user(unsigned uid, char *name, size_t size) {
 	char buf[1024];
@@ -194,6 +202,7 @@ read_user(unsigned uid, char *name, size_t size) {
 	}
 }
 
+/* Seconds since 1970 of a start time in clock ticks since boot. */
 static uint64_t
 started_at(uint64_t ticks) {
 	struct timespec real, boot;

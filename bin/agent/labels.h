@@ -1,11 +1,19 @@
-/* Who a process is, for people and scrapers: read from /proc, bounded, whatever it claims there. */
+/*
+ * The labels and the memory use of a process, read from /proc and /sys/fs/cgroup. A process
+ * controls much of what stands there, so everything is cut to fixed sizes and never trusted. Called
+ * by watch.c.
+ */
 #pragma once
 #include "table.h"
 
+/* Sets all labels; "" for those that cannot be read. */
 void read_labels(const jeprof_target_t *t, labels_t *l);
 
-/* RSS and number of threads; false if the process has ended or is another one by now. */
+/*
+ * Sets rss and threads. False if the process has ended, or has another start time, because its pid
+ * belongs to another process now.
+ */
 bool read_usage(int pid, uint64_t start, figures_t *f);
 
-/* Memory of its cgroup, and the limit. */
+/* Sets memory use and limit of a cgroup, of version 2, else of version 1; else has_cgroup false. */
 void read_cgroup_memory(const char *cgroup, figures_t *f);

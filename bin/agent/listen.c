@@ -1,7 +1,8 @@
 /*
- * The listening socket: see listen.h. Invariant: a Unix socket is made with rights for its owner
- * and group only, and replaces no file but a socket that nobody listens on. Called by server.c, at
- * boot and at the end.
+ * Opens the listening socket, of TCP or a Unix socket, and remembers its name (listen.h).
+ * Invariant: a Unix socket is accessible to its owner and group only, and replaces no file but a
+ * socket that nobody listens on. No locks: called by server.c at the start, before there are other
+ * threads, and at the end.
  */
 #include "agent.h"
 
@@ -20,8 +21,8 @@
 
 #define DEFAULT_LISTEN "127.0.0.1:7071"
 
-static char name[320];
-static bool is_local = true;
+static char name[320];       /* see listener_name() */
+static bool is_local = true; /* a Unix socket, or a loopback address */
 
 /* Whether the path is a socket that nobody answers on any more. */
 static bool
@@ -81,6 +82,7 @@ is_loopback(const struct sockaddr *address) {
 	return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
 }
 
+/* Sets `name` to the address and port that the socket is bound to. */
 static void
 name_address(int fd) {
 	struct sockaddr_storage address;
@@ -115,8 +117,8 @@ open_address(const char *text) {
 }
 
 /*
- * Names of functions and amounts of memory are not for everybody: whoever listens for all should
- * know it.
+ * Warns if other machines can connect and no token is required, because profiles show names of
+ * functions and amounts of memory.
  */
 static void
 warn_open(void) {

@@ -3,17 +3,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The descriptor of a socket at --listen or --unix; leaves with the reason if there can be none. */
+/* Opens the socket that --listen or --unix names; exits with the reason if it cannot. */
 int open_listener(void);
 
-/* Where it listens: "127.0.0.1:7071", or the path. */
+/* The address it listens on: "127.0.0.1:7071", or the path of the Unix socket. */
 const char *listener_name(void);
 
 /*
- * Nobody from another machine reaches it, so a name other than of this machine in a request is a
- * trick.
+ * Whether other machines cannot connect. Then a Host header that does not name this machine comes
+ * from a web page that tries DNS rebinding.
  */
 bool is_listener_local(void);
 
-/* Removes the Unix socket. */
+/* Removes the file of the Unix socket, if there is one. */
 void remove_listener(void);

@@ -1,8 +1,8 @@
 /*
- * The command line of jeprofd, its messages on stderr, and the exit after a bad option (agent.h has
- * the contracts). Invariant: main() sets `options` before it starts threads, and nothing changes it
- * afterwards, so that it is read without a lock. The options are read by main(); messages come from
- * all files of this folder.
+ * Parses the command line of jeprofd by a table of options, and prints its messages on stderr
+ * (agent.h has the contracts). Invariant: main() sets `options` before it starts threads, and
+ * nothing changes it afterwards, so that threads read it without a lock. main() calls
+ * read_options(); all files of this folder call talk() and leave().
  */
 #include "agent.h"
 
@@ -95,7 +95,7 @@ static const unit_t times[] = {{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60000},
     {NULL, 0}};
 static const unit_t plain[] = {{"", 1}, {NULL, 0}};
 
-/* A whole number and a unit, within the limits; false if it is none. */
+/* Parses a whole number with one of the units; false if it is malformed or out of bounds. */
 static bool
 parse_number(const char *text, const unit_t *units, uint64_t least, uint64_t most, uint64_t *out) {
 	char *end;
@@ -113,11 +113,12 @@ parse_number(const char *text, const unit_t *units, uint64_t least, uint64_t mos
 	return false;
 }
 
+/* The options. */
 static const struct {
 	const char *name;
 	kind_t kind;
-	void *where;
-	uint64_t least;
+	void *where;    /* in `options`: bool, const char * or uint64_t, by the kind */
+	uint64_t least; /* bounds of a number, in its base unit: bytes, ms or 1 */
 	uint64_t most;
 } rows[] = {
 	{"listen", kind_text, &options.listen, 0, 0},
@@ -138,6 +139,7 @@ static const struct {
 };
 enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 
+/* Parses the value of an option into `options`; exits if it is not allowed. */
 static void
 take_value(int row, const char *text) {
 	bool is_good = true;

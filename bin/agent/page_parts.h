@@ -1,6 +1,6 @@
 /*
- * The parts of the page of a process, as a browser gets them: made of bin/page/ by
- * scripts/join-page, which says what each is. "jeprof report" uses the same files. Used by pages.c.
+ * The parts of the page of a process, which scripts/join-page generates from bin/page/ (it
+ * describes each part). "jeprof report" uses the same files. Used by pages.c.
  */
 #pragma once
 #include <stddef.h>

@@ -1,9 +1,8 @@
 /*
- * The pages for people. "/" has the processes with their memory over the last hour, as plain HTML
- * with pictures in SVG. "/p/PID/" is the page that "jeprof report" makes, fed by this process: its
- * script (bin/page/, joined into page_parts.c) fetches debug/pprof/heap again and again. Nothing
- * comes from elsewhere, and everything that a process says of itself is quoted.
- * Lock: the table's. Called by server.c.
+ * Writes the HTML pages. "/" lists the processes, with a curve of the last hour in SVG. "/p/PID/"
+ * is the page of "jeprof report" for one process; its script (bin/page/, joined into page_parts.c)
+ * fetches debug/pprof/heap repeatedly. Invariant: a page loads nothing from other servers, and all
+ * strings that come from a process are quoted. Takes the table's lock. Called by server.c.
  */
 #include "table.h"
 
@@ -13,10 +12,10 @@
 #include "tell.h"
 
 enum {
-	PICTURE_WIDTH = 240,
+	PICTURE_WIDTH = 240,     /* of the curve, in pixels */
 	PICTURE_HEIGHT = 36,
 	HOUR_MS = 3600000,
-	LIVE_SECONDS = 10,       /* between the profiles that the page of a process fetches, at most */
+	LIVE_SECONDS = 10,       /* longest time between the profiles that the page fetches */
 };
 
 static const char head[] =
@@ -32,6 +31,7 @@ static const char head[] =
     "@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}"
     "td,th{border-color:#444}a{color:#8ab4f8}}</style>\n";
 
+/* One curve; `most` is the value at the top. Unknown values (0) are left out. */
 static void
 add_curve(text_t *t, const proc_t *p, const char *class, bool is_allocated, uint64_t most,
     int64_t now) {
@@ -48,7 +48,7 @@ add_curve(text_t *t, const proc_t *p, const char *class, bool is_allocated, uint
 	text_add(t, "\"/>");
 }
 
-/* RSS in grey, what the program holds in red. */
+/* The curves of the last hour: resident memory in grey, allocated bytes in red. */
 static void
 add_picture(text_t *t, const proc_t *p) {
 	uint64_t most = 1;

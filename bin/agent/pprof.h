@@ -1,9 +1,10 @@
 /*
- * A heap profile (heap_v2, as the library writes it) becomes a profile.proto of pprof, gzipped.
- * What is read comes from a process that may lie in each byte: all is bounded, nothing is believed.
- * Names come from tables that another process makes (names/names.h). Invariant: a profile belongs
- * to one thread at a time; different profiles may be worked on at the same time. Callers: the
- * handlers of /debug/pprof/, test/agent/convert.c, the fuzz targets.
+ * Converts a heap profile (heap_v2, as the library writes it) to pprof's profile.proto, gzipped:
+ * pprof_parse(), optionally pprof_subtract(), then pprof_encode(). The input comes from a process
+ * that may have forged any byte of it: all sizes are bounded and all values checked. Names of
+ * functions come from tables that another process makes (names/names.h). Invariant: a profile
+ * belongs to one thread at a time; threads may work on different profiles at the same time. Called
+ * by scrape.c, test/agent/convert.c and the fuzz targets.
  */
 #pragma once
 #include <stddef.h>
@@ -13,10 +14,10 @@
 
 enum {
 	PPROF_TEXT_MAX = 64 << 20, /* bytes of a heap_v2 text */
-	PPROF_DEPTH_MAX = 4096,    /* frames of a stack; what is deeper is cut */
+	PPROF_DEPTH_MAX = 4096,    /* frames of a stack; deeper ones are cut off */
 };
 
-/* Options of one conversion; what is 0 or NULL has its default. */
+/* Options of one conversion; 0 and NULL stand for the defaults. */
 struct pprof_request {
 	const char *default_type; /* a sample type; NULL: "inuse_space" */
 	const char *cache_dir;    /* of tables of names; NULL: they are kept in memory */
@@ -24,25 +25,28 @@ struct pprof_request {
 	/* path of jeprof-symbolize; NULL: beside this program, else $PATH's */
 	const char *symbolizer;
 	uint64_t cache_bytes;     /* that all tables may take; 0: 256 MiB on disk, 64 MiB in memory */
-	bool use_debuginfod;      /* asks the servers of $DEBUGINFOD_URLS for what is not found here */
+	bool use_debuginfod;      /* debug files may come from the servers of $DEBUGINFOD_URLS */
 };
 
 /* One parsed heap_v2 text. */
 struct pprof_profile;
 
 /*
- * Parses a heap_v2 dump of `len` bytes. 0, or an errno: EFBIG, ENOMEM, EBADMSG (not one, or cut
- * off); then *why is a sentence that stays.
+ * Parses a heap_v2 dump of `len` bytes into *out, which pprof_free() frees. 0, or an errno: EFBIG,
+ * ENOMEM, EBADMSG (not such a dump, or an incomplete one); then *why is a string constant.
  */
 int pprof_parse(const char *text, size_t len, struct pprof_profile **out, const char **why);
 
 /*
- * Takes `before` from `after`, stack by stack. Live counts may become negative. EINVAL if they are
- * not of one process, one session of its profiler and one sampling interval; ENOMEM.
+ * Subtracts `before` from `after`, stack by stack. Live counts may become negative. 0; EINVAL if
+ * the profiles differ in process, session or sampling interval; or ENOMEM, with `after` half done.
  */
 int pprof_subtract(struct pprof_profile *after, const struct pprof_profile *before);
 
-/* Finds names and encodes; *out is freed by the caller. 0 or an errno with its sentence. */
+/*
+ * Finds the names and encodes the profile into *out, which the caller frees. 0 or ENOMEM, with a
+ * string constant in *why. Missing names are no failure.
+ */
 int pprof_encode(struct pprof_profile *, const struct pprof_request *, unsigned char **out,
     size_t *len, const char **why);
 

@@ -1,8 +1,8 @@
 /*
- * The difference of two profiles of one process: stack by stack and thread by thread, of estimates,
- * so that it is what `jeprof --base` shows. Invariant: what is left of the later profile's stacks
- * keeps its order; stacks that are gone follow. No locks. Called by the agent's handlers
- * (?seconds=N).
+ * Subtracts an earlier profile of a process from a later one: the estimates of each stack and
+ * thread, found by a hash of both, as `jeprof --base` does. Invariant: the sites of the later
+ * profile keep their order; those that only the earlier one has follow, with negative live counts.
+ * No locks: a profile belongs to one thread. Called by scrape.c (?seconds=N, ?since=mark).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,11 +10,11 @@
 
 #include "pprof_own.h"
 
-enum { KEY_MAX = PPROF_DEPTH_MAX + 1 };
+enum { KEY_MAX = PPROF_DEPTH_MAX + 1 }; /* words of a key: a thread and a stack */
 
 /*
- * What a site is known by in both: its addresses and its thread. Threads are numbered by place in
- * one profile, so the key has the uid.
+ * Writes the key of a site, its thread's uid and its addresses, and returns the key's size in
+ * bytes. The uid, because index numbers of threads differ between two profiles.
  */
 static size_t
 key_of(const struct pprof_profile *p, const site_t *s, uint64_t *key) {
@@ -26,7 +26,10 @@ key_of(const struct pprof_profile *p, const site_t *s, uint64_t *key) {
 	return (s->depth + 1) * sizeof(*key);
 }
 
-/* Sites of one key become the first of them; `known` numbers the keys as the sites that stay. */
+/*
+ * Joins all sites of one key into the first of them. Afterwards `known` gives for a key the index
+ * of its site. 0 or ENOMEM.
+ */
 static int
 sites_join(struct pprof_profile *p, intern_t *known, uint64_t *key) {
 	size_t kept = 0;
@@ -47,7 +50,7 @@ sites_join(struct pprof_profile *p, intern_t *known, uint64_t *key) {
 	return 0;
 }
 
-/* A site that the later profile does not have any more. */
+/* Appends a site that only the earlier profile has, with values 0. 0 or ENOMEM. */
 static int
 site_take_over(struct pprof_profile *p, const struct pprof_profile *from, const site_t *s) {
 	site_t site = {p->naddresses, s->depth, NO_THREAD, {0}};
@@ -87,7 +90,10 @@ sites_subtract(struct pprof_profile *after, const struct pprof_profile *before, 
 	return err;
 }
 
-/* What was ever allocated does not shrink: less than before means that counting began anew. */
+/*
+ * Raises negative counts of allocations to 0: they cannot shrink, so a smaller count means that the
+ * library has begun to count anew.
+ */
 static void
 allocations_clamp(struct pprof_profile *p) {
 	for (size_t i = 0; i < p->nsites; i++) {

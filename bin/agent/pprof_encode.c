@@ -1,9 +1,10 @@
 /*
- * Writes a profile as profile.proto, gzipped: four values a sample in Go's order, a location for
- * each place, a mapping for each object that is used. Invariant: numbers of locations, mappings and
- * functions begin at 1 and each that is named is written; values are rounded so that their sum is
- * that of the estimates, cut to a whole number, as `jeprof export` does. No locks. Called by
- * scrape.c.
+ * Encodes a profile as profile.proto, gzipped: a sample for each site, with four values in Go's
+ * order and without the allocator's own frames; a location for each place; a mapping for each
+ * object that is used. Invariant: ids of locations, mappings and functions begin at 1, and each one
+ * that is referred to is written. Values are rounded as `jeprof export` does: by error diffusion,
+ * so that the sum of the written values is that of the estimates, truncated. No locks. Called by
+ * scrape.c, test/agent/convert.c and the fuzz targets.
  */
 #include <errno.h>
 #include <math.h>
@@ -30,7 +31,7 @@ enum {
 	FUNCTION_ID = 1, FUNCTION_NAME, FUNCTION_SYSTEM_NAME, FUNCTION_FILE,
 };
 
-/* Largest number that a double and a reader in JavaScript have exactly. */
+/* 2^53 - 1: the largest number up to which doubles, and so JavaScript, hold every integer. */
 #define VALUE_MAX 9007199254740991.0
 
 static const char *const types[PPROF_TYPES][2] = {{"alloc_objects", "count"},
@@ -38,16 +39,18 @@ static const char *const types[PPROF_TYPES][2] = {{"alloc_objects", "count"},
 
 typedef struct encoder_s {
 	const struct pprof_profile *p;
-	pid_t pid;                        /* of its process here; 0: it is not here */
+	pid_t pid;                        /* of its process on this machine; 0: none */
 	places_t places;
-	proto_t out, part, inner, packed; /* the profile, a message of it, one in that, numbers */
-	double exact[PPROF_TYPES];        /* sums of the samples so far: as they are, */
-	double told[PPROF_TYPES];         /* and as written */
-	uint32_t *mapping;                /* by object: its number in the output, 0: none */
-	uint32_t nmappings, nlocations;
+	/* The profile; a message in it; a message in that; packed numbers. */
+	proto_t out, part, inner, packed;
+	double exact[PPROF_TYPES];        /* sums of the estimates of the samples so far */
+	double told[PPROF_TYPES];         /* sums of the values written for them */
+	uint32_t *mapping;                /* by object: the id of its mapping; 0: not written */
+	uint32_t nmappings, nlocations;   /* ids used so far */
 	bool has_failed;                  /* there was no memory for a string */
 } encoder_t;
 
+/* Number of a string in the output, cleaned; 0 and has_failed without memory. */
 static uint32_t
 string_of(encoder_t *e, const char *text, size_t len) {
 	uint32_t number = string_put(&e->places, text, len);
@@ -76,7 +79,10 @@ type_write(encoder_t *e, unsigned field, const char *type, const char *unit) {
 	proto_message(&e->out, field, &e->part);
 }
 
-/* What the sum so far gains by this sample, in whole numbers; false if that is nothing. */
+/*
+ * Adds the sample to the sums, and sets its values to the growth of the truncated sums. Returns
+ * false if all four are 0; then no sample is written.
+ */
 static bool
 try_round(encoder_t *e, const site_t *s, int64_t *values) {
 	bool is_some = false;
@@ -90,6 +96,7 @@ try_round(encoder_t *e, const site_t *s, int64_t *values) {
 	return is_some;
 }
 
+/* Writes the stack without the allocator's frames; gives an id to each place at its first use. */
 static void
 locations_write(encoder_t *e, const site_t *s) {
 	proto_clear(&e->packed);
@@ -141,8 +148,8 @@ sample_write(encoder_t *e, const site_t *s) {
 /* --------------------------------------------------------------- mappings, locations, functions */
 
 /*
- * Path of an object; of a program whose profile does not tell it, as in a chroot without /proc,
- * what the kernel says of it.
+ * Path of an object. The profile may lack that of the program, as in a chroot without /proc; then
+ * it is read from /proc/PID/exe.
  */
 static uint32_t
 path_of(encoder_t *e, uint32_t object) {
@@ -156,7 +163,7 @@ path_of(encoder_t *e, uint32_t object) {
 	return string_of(e, path, len > 0 ? (size_t)len : 0);
 }
 
-/* Number of an object's mapping; it is written when it is first asked for. */
+/* Id of an object's mapping, which the first call for that object writes; 0 for NO_OBJECT. */
 static uint32_t
 mapping_of(encoder_t *e, uint32_t object) {
 	if (object == NO_OBJECT || e->mapping[object] != 0) {
@@ -221,7 +228,7 @@ is_type(const char *name) {
 	return false;
 }
 
-/* The dump's metadata; and what a reader must know that no field says. */
+/* Writes the dump's metadata, and a warning if allocations were not counted, as comments. */
 static void
 comments_write(encoder_t *e) {
 	static const char none[] = "allocations were not counted: alloc_objects and alloc_space are 0";
@@ -251,7 +258,7 @@ profile_write(encoder_t *e, const struct pprof_request *request) {
 		type_write(e, PROFILE_SAMPLE_TYPE, types[type][0], types[type][1]);
 	}
 	if (e->p->nobjects > 0) {
-		(void)mapping_of(e, 0); /* the first is the main program */
+		(void)mapping_of(e, 0); /* pprof takes the first mapping for the main program */
 	}
 	for (size_t i = 0; i < e->p->nsites; i++) {
 		sample_write(e, &e->p->sites[i]);

@@ -1,7 +1,9 @@
 /*
- * The places of a profile, and which of them are the allocator's own: a run at the leaf that lies
- * in its library, and in a program that has it built in the frames up to the last entry point, as
- * `jeprof` cuts them. Invariant and callers: pprof_frames.h. No locks.
+ * Makes the places of a profile (pprof_frames.h) and decides which frames at the leaf of a stack
+ * are the allocator's own, with the rules of `jeprof`. First the run of frames in the allocator's
+ * library, with the unwinder's frames in between. Then, for a program that has an allocator linked
+ * in, the following frames of the same object up to the last entry point (malloc and its like)
+ * among ENTRY_DEPTH. No locks: a profile belongs to one thread.
  */
 #include "pprof_frames.h"
 
@@ -9,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ENTRY_DEPTH = 16 }; /* frames that are looked at for an entry point */
+enum { ENTRY_DEPTH = 16 }; /* frames that are searched for an entry point */
 
 /* ---------------------------------------------------------------- strings */
 
-/* Bytes of a character of UTF-8 that may be shown, 0 if these are none. */
+/* Bytes of the UTF-8 character here; 0 if it is invalid, a control or a bidirectional mark. */
 static size_t
 utf8_len(const unsigned char *c, size_t len) {
 	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -33,7 +35,7 @@ utf8_len(const unsigned char *c, size_t len) {
 	    || point < 0xa0 || is_mark ? 0 : need;
 }
 
-/* Control characters, marks of direction and broken UTF-8 become '?', byte by byte. */
+/* Replaces each byte of control characters, bidirectional marks and invalid UTF-8 by '?'. */
 static void
 text_clean(unsigned char *text, size_t len) {
 	for (size_t i = 0; i < len;) {
@@ -135,6 +137,7 @@ system_name(const places_t *s, const place_t *place) {
 	return intern_text(&s->strings, f.system_name);
 }
 
+/* Sets the kind of each place by its object and by the name of its function. */
 static void
 kinds_set(places_t *s) {
 	for (size_t i = 0; i < s->count; i++) {
@@ -146,7 +149,10 @@ kinds_set(places_t *s) {
 	}
 }
 
-/* Where the last entry point within the first object ends, from frame `keep` on. */
+/*
+ * Index behind the last entry point among ENTRY_DEPTH frames from `keep` on that are in the object
+ * of frame `keep`; `keep` itself if there is no entry point.
+ */
 static uint32_t
 past_entries(const places_t *s, const uint32_t *of, uint32_t depth, uint32_t keep) {
 	uint32_t result = keep, first = keep < depth ? s->all[of[keep]].object : NO_OBJECT;
@@ -178,7 +184,7 @@ places_to_cut(const places_t *s, const site_t *site) {
 
 /* ---------------------------------------------------------------- all places */
 
-/* Of stacks that threads share the addresses are read once. */
+/* Makes a place for each distinct address, and sets `of` for every address. 0 or ENOMEM. */
 static int
 places_collect(places_t *s, intern_t *known) {
 	const struct pprof_profile *p = s->p;

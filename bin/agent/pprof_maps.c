@@ -1,8 +1,9 @@
 /*
- * The end of a heap_v2 text: lines of the memory map, and module lines that name each object with
- * its build-id and where it was loaded. A module line has the last word on its addresses.
- * Invariant: ranges are in the order of their starts, and each names an object. No locks. Called by
- * pprof_parse.c and, to look an address up, by pprof_frames.c.
+ * Parses the end of a heap_v2 text: lines of the memory map, and module lines, each with the
+ * build-id and the bias of an object. A line of the map whose start lies in a module is dropped;
+ * the one at the module's start gives it path, device and inode. Ranges with the same build-id, or
+ * without one the same path, belong to one object. Invariant: ranges are sorted by start, and each
+ * has an object. No locks. Called by pprof_parse.c; range_of() by pprof_frames.c and pprof_names.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,9 +11,10 @@
 
 #include "pprof_own.h"
 
+/* Lines; hexadecimal digits of a build-id; bytes of a path, longer ones are dropped. */
 enum { RANGES_MAX = 1 << 17, ID_MIN = 4, ID_MAX = 128, PATH_BYTES = 4096 };
 
-/* A line as it stands. */
+/* A parsed line. Path and id are numbers of texts; 0: none. */
 typedef struct row_s {
 	uint64_t start, end, bias, dev, inode;
 	uint32_t path, id;
@@ -22,8 +24,8 @@ typedef struct row_s {
 typedef struct maps_s {
 	row_t *rows;
 	size_t count, room;
-	bool has_module;
-	uint64_t main_start; /* of the program, if its module line has no path; 0: it has one */
+	bool has_module;     /* a module line was parsed */
+	uint64_t main_start; /* start of the first module if its line has no path; else 0 */
 } maps_t;
 
 static bool
@@ -39,7 +41,7 @@ is_id(const char *text, size_t len) {
 	return true;
 }
 
-/* The path without the kernel's remark that it is gone. */
+/* Number of the path without the kernel's " (deleted)"; 0 if it is too long or has a NUL. */
 static uint32_t
 path_put(struct pprof_profile *p, const char *path, size_t len) {
 	static const char gone[] = " (deleted)";
@@ -58,7 +60,7 @@ spaces_pass(const char **at, const char *end) {
 	}
 }
 
-/* The text up to the next space. */
+/* Moves *at to the next space or the end; returns the length of the text before it. */
 static size_t
 token_read(const char **at, const char *end) {
 	const char *start = *at;
@@ -68,7 +70,7 @@ token_read(const char **at, const char *end) {
 	return (size_t)(*at - start);
 }
 
-/* "START-END BIAS ID PATH" behind "# module ". */
+/* Parses "START-END BIAS ID PATH", which follows "# module "; false if it is malformed. */
 static bool
 module_read(struct pprof_profile *p, const char *at, const char *end, row_t *row) {
 	if (!hex_read(&at, end, &row->start) || !word_read(&at, end, "-")
@@ -87,7 +89,7 @@ module_read(struct pprof_profile *p, const char *at, const char *end, row_t *row
 	return true;
 }
 
-/* "START-END PERMS OFFSET MAJOR:MINOR INODE   PATH", as in /proc/PID/maps. */
+/* Parses "START-END PERMS OFFSET MAJOR:MINOR INODE   PATH"; false for mappings without a path. */
 static bool
 map_read(struct pprof_profile *p, const char *at, const char *end, row_t *row) {
 	uint64_t offset, major, minor;
@@ -110,8 +112,8 @@ map_read(struct pprof_profile *p, const char *at, const char *end, row_t *row) {
 }
 
 /*
- * The loader names the program first, and without a path; where there is no memory map either, only
- * the metadata may have one.
+ * The first module is the program, and the loader knows no path for it. Remembers where it starts,
+ * and gives it the path of the metadata, for dumps that have no memory map.
  */
 static void
 main_note(const struct pprof_profile *p, maps_t *m, row_t *row) {
@@ -122,7 +124,7 @@ main_note(const struct pprof_profile *p, maps_t *m, row_t *row) {
 	m->has_module = m->has_module || row->is_module;
 }
 
-/* 0, ENOMEM; a line that is neither is passed over, and one that names no object. */
+/* Adds a line to the rows. Malformed lines and those without path and id are skipped. 0, ENOMEM. */
 static int
 row_add(struct pprof_profile *p, maps_t *m, const char *line, const char *end) {
 	row_t row = {0};
@@ -145,7 +147,7 @@ row_add(struct pprof_profile *p, maps_t *m, const char *line, const char *end) {
 	return 0;
 }
 
-/* Modules before lines of the map, each by start. */
+/* Order of rows: first modules, then lines of the map, both by start. */
 static int
 by_kind_and_start(const void *a, const void *b) {
 	const row_t *x = a, *y = b;
@@ -155,7 +157,7 @@ by_kind_and_start(const void *a, const void *b) {
 	return x->start < y->start ? -1 : x->start > y->start;
 }
 
-/* Of rows by start the one that holds an address. */
+/* The row that contains the address, by binary search in rows sorted by start; NULL if none. */
 static row_t *
 row_of(row_t *rows, size_t count, uint64_t address) {
 	size_t low = 0, high = count;
@@ -180,7 +182,10 @@ object_add(struct pprof_profile *p, uint32_t id, uint32_t path, uint32_t *number
 	return 0;
 }
 
-/* Objects are told apart by build-id, and those without one by path: `known` has their keys. */
+/*
+ * Finds or adds the object of a row, by build-id, else by path, and extends it by the row's range.
+ * `known` gives for each key the number of its object. 0 or ENOMEM.
+ */
 static int
 object_get(struct pprof_profile *p, intern_t *known, const row_t *row, uint32_t *number) {
 	uint32_t key = row->id != 0 ? row->id : row->path;
@@ -201,6 +206,7 @@ object_get(struct pprof_profile *p, intern_t *known, const row_t *row, uint32_t 
 	return err;
 }
 
+/* Adds the range of a row; map is the line of the memory map at its start, or NULL. 0 or ENOMEM. */
 static int
 range_add(struct pprof_profile *p, intern_t *known, const row_t *row, const row_t *map) {
 	range_t range = {row->start, row->end, row->bias, 0, row->is_module};
@@ -222,6 +228,7 @@ range_add(struct pprof_profile *p, intern_t *known, const row_t *row, const row_
 	return 0;
 }
 
+/* Makes ranges of all modules, and of the lines of the map that start outside of modules. */
 static int
 ranges_make(struct pprof_profile *p, maps_t *m, intern_t *known) {
 	size_t nmodules = 0;
@@ -233,7 +240,7 @@ ranges_make(struct pprof_profile *p, maps_t *m, intern_t *known) {
 	for (size_t i = 0; i < m->count && err == 0; i++) {
 		row_t *row = &m->rows[i], *map = row_of(maps, m->count - nmodules, row->start);
 		if (row->is_module) {
-			/* The loader's name may be relative or a link. */
+			/* The loader's path may be relative or a link; that of the map is absolute. */
 			row->path = map != NULL ? map->path : row->path;
 			err = range_add(p, known, row, map);
 		} else if (row_of(m->rows, nmodules, row->start) == NULL) {
@@ -250,8 +257,8 @@ by_start(const void *a, const void *b) {
 }
 
 /*
- * The program becomes object 0: the one that the metadata name, else the one that the loader does
- * not name, else the first file in memory.
+ * Swaps the program's object with object 0. The program is the object with the path of the
+ * metadata; else that of the first module, if its line has no path; else the first file by address.
  */
 static void
 main_first(struct pprof_profile *p, uint64_t main_start) {

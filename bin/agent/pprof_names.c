@@ -1,8 +1,9 @@
 /*
- * Gives the places of a profile their frames: object by object, from its table of names. Where the
- * object's symbols were read and none covers a place, the frame is OBJECT+0xOFFSET; where nothing
- * could be read there is no frame, so that a server that has the symbols may find it. Invariant:
- * at most one table is mapped at a time. No locks. Called by pprof_frames.c.
+ * Sets the frames of the places of a profile: sorts the places by object and offset, and asks
+ * names.c for one table of names per object. If the symbols of an object were read and none covers
+ * a place, its frame is OBJECT+0xOFFSET. If nothing could be read, the place has no frame, so that
+ * a server that has the symbols can still name it. Invariant: at most one table is mapped at a
+ * time. No locks. Called by pprof_frames.c.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -13,10 +14,10 @@
 #include "names/names.h"
 #include "pprof_frames.h"
 
-/* A place of an object, by where it lies in the object. */
+/* A place with its position in its object. */
 typedef struct point_s {
-	uint32_t object, place;
-	uint64_t offset; /* address less the bias */
+	uint32_t object, place; /* indexes */
+	uint64_t offset; /* address minus the bias: the address in the ELF file */
 } point_t;
 
 static int
@@ -28,14 +29,14 @@ by_object_and_offset(const void *a, const void *b) {
 	return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-/* Is there a file to look for? The program is found by its process, even without a path. */
+/* Whether the object can have a file. The program can without a path, by /proc/PID/exe. */
 static bool
 has_file(const struct pprof_profile *p, uint32_t object) {
 	const char *path = intern_text(&p->texts, p->objects[object].path);
 	return *path == '/' || (object == 0 && *path == '\0');
 }
 
-/* All places whose object has a file and whose bias is known, in that order. */
+/* Collects all places whose object has a file and a known bias, by object and offset. */
 static size_t
 points_collect(const places_t *s, point_t *points) {
 	size_t count = 0;
@@ -61,7 +62,7 @@ table_string(places_t *s, const names_table_t *table, uint32_t offset) {
 	return string_put(s, text, len);
 }
 
-/* OBJECT+0xOFFSET; of a program whose path is not known the build-id. */
+/* Number of "OBJECT+0xOFFSET"; OBJECT is the file's name, or the build-id without a path. */
 static uint32_t
 offset_string(places_t *s, const point_t *point) {
 	char name[300];
@@ -72,6 +73,7 @@ offset_string(places_t *s, const point_t *point) {
 	return string_put(s, name, (size_t)len);
 }
 
+/* Adds a frame to the place. 0 or ENOMEM. */
 static int
 frame_put(places_t *s, const point_t *point, const function_t *f, uint32_t line) {
 	place_t *place = &s->all[point->place];
@@ -114,7 +116,10 @@ point_name(places_t *s, const names_table_t *table, const point_t *point) {
 
 /* ---------------------------------------------------------------- objects */
 
-/* All places of one object; `offsets` has room for them. */
+/*
+ * Names all places of one object. `offsets` is scratch memory with room for `count`. 0, also
+ * without a table of names, or ENOMEM.
+ */
 static int
 object_name(places_t *s, names_t *n, const point_t *points, size_t count, uint64_t *offsets) {
 	const object_t *o = &s->p->objects[points->object];

@@ -1,4 +1,4 @@
-/* What the files pprof_*.c share: a profile as parsed. See pprof.h. */
+/* Internal to pprof_*.c: the parsed profile, and the functions that parse it. See pprof.h. */
 #pragma once
 #include "intern.h"
 #include "pprof.h"
@@ -9,81 +9,85 @@ enum { ALLOC_OBJECTS, ALLOC_SPACE, INUSE_OBJECTS, INUSE_SPACE, PPROF_TYPES };
 #define NO_THREAD UINT32_MAX
 #define NO_OBJECT UINT32_MAX
 
-/* What one thread holds at one stack, estimated, in objects and bytes: multiples of 1/1024. */
+/* The estimated allocations of one thread with one stack. */
 typedef struct site_s {
-	size_t first;      /* of its addresses */
-	uint32_t depth;
+	size_t first;      /* index of its first address, the leaf */
+	uint32_t depth;    /* addresses */
 	uint32_t thread;   /* index into threads, or NO_THREAD */
-	double values[PPROF_TYPES];
+	double values[PPROF_TYPES]; /* objects or bytes, in multiples of 1/1024 */
 } site_t;
 
 typedef struct thread_s {
-	uint64_t uid;
-	uint32_t name;     /* number of a text; that of "": it has none */
+	uint64_t uid;      /* the library's number of the thread */
+	uint32_t name;     /* number of a text; 0 (""): it has none */
 } thread_t;
 
-/* A file that was mapped, known by build-id, else by path. */
+/* A mapped file, identified by its build-id or, without one, by its path. */
 typedef struct object_s {
 	uint32_t id, path; /* numbers of texts; the id in hex, "" if it has none */
-	uint64_t start, end;         /* of all its ranges */
+	uint64_t start, end;         /* lowest start and highest end of its ranges */
 	uint64_t map_start, map_end; /* of one line of the memory map; 0: there was none */
 	uint64_t dev, inode;         /* as in that line; 0: not known */
 } object_t;
 
-/* Addresses that belong to an object. */
+/* A range of addresses that belong to an object. */
 typedef struct range_s {
 	uint64_t start, end;
-	uint64_t bias;     /* address in memory less address in the file */
-	uint32_t object;
-	bool has_bias;     /* of a module line; else only the line of the memory map is known */
+	uint64_t bias;     /* address in memory minus address in the ELF file, if has_bias */
+	uint32_t object;   /* index into objects */
+	bool has_bias;     /* from a module line; false: from a line of the memory map */
 } range_t;
 
 struct pprof_profile {
 	intern_t texts;    /* number 0 is "" */
-	uint64_t *addresses;         /* of all stacks, leaf first; callers' less one: inside the call */
+	/* of all stacks, leaf first; return addresses minus one, so that they lie in the call */
+	uint64_t *addresses;
 	size_t naddresses, address_room;
 	site_t *sites;
 	size_t nsites, site_room;
 	thread_t *threads; /* by uid */
 	size_t nthreads, thread_room;
-	object_t *objects; /* number 0 is the main program, if any is */
+	object_t *objects; /* number 0 is the main program, if that is known */
 	size_t nobjects, object_room;
 	range_t *ranges;   /* by start */
 	size_t nranges, range_room;
 	uint32_t *comments;          /* numbers of texts: KEY=VALUE of the dump */
 	size_t ncomments, comment_room;
-	uint64_t rate;     /* of the first line, bytes; 0: counts are exact */
+	uint64_t rate;     /* from the first line, bytes; 0: counts are exact */
 	uint64_t period;   /* sampling interval, bytes */
 	uint64_t pid;      /* 0: not known */
 	int64_t time_ns;   /* since 1970; 0: not known */
-	int64_t duration_ns;
+	int64_t duration_ns;         /* of the session, or between the two profiles of a delta */
 	uint32_t exe, library;       /* numbers of texts; 0: not known */
-	uint32_t session, start;     /* numbers of the comments that tell them; 0: none does */
-	bool is_accumulated;         /* some count of allocations is not 0 */
+	uint32_t session, start;     /* texts of the comments with session number and start; 0: none */
+	bool is_accumulated;         /* some count of allocations is not 0: they were counted */
 };
 
 /* Index of a thread, NO_THREAD if it is not known. */
 uint32_t thread_of(const struct pprof_profile *p, uint64_t uid);
 
-/* A piece of text that is read line by line. */
+/* The part of a text that is not read yet. */
 typedef struct lines_s {
 	const char *at, *end;
 } lines_t;
 
-/* The next line without its end, false behind the last. */
+/* Reads the next line, without its line break; false if there is none. */
 bool line_next(lines_t *l, const char **line, size_t *len);
 
-/* Reads the maps and module lines that follow, up to the end: ranges and objects. 0 or ENOMEM. */
+/*
+ * Parses the remaining lines, which are those of the memory map and of modules, into ranges and
+ * objects. 0 or ENOMEM.
+ */
 int maps_parse(struct pprof_profile *p, lines_t *l);
 
 /* The range of an address, NULL if there is none. */
 const range_t *range_of(const struct pprof_profile *p, uint64_t address);
 
-/* Digits in hex, at most 16, from *at on; false if there are none. */
+/* Parses at most 16 hexadecimal digits at *at and moves *at; false if there are none. */
 bool hex_read(const char **at, const char *end, uint64_t *value);
 
-/* Decimal digits from *at on, at most 20; what is too large becomes UINT64_MAX. */
+/* Parses at most 20 decimal digits at *at and moves *at; a larger number becomes UINT64_MAX. */
 bool dec_read(const char **at, const char *end, uint64_t *value);
 
-/* Passes over one text that must stand at *at. */
+/* Moves *at behind `word` if that stands there, otherwise returns false. */
 bool word_read(const char **at, const char *end, const char *word);

@@ -1,7 +1,7 @@
 /*
  * Protobuf's wire format, as far as profile.proto needs it: varints and fields with a length.
- * Invariant: len <= room; once has_failed is set nothing is added. No locks. Called by
- * pprof_encode.c.
+ * Buffers grow by doubling. Invariant: len <= room; once has_failed is set nothing is added. No
+ * locks. Called by pprof_encode.c.
  */
 #include "proto.h"
 
@@ -17,6 +17,7 @@ enum {
 	GZIP_WINDOW = 15 + 16,
 };
 
+/* Makes room for that many more bytes; sets has_failed and returns false without memory. */
 static bool
 try_room(proto_t *p, size_t more) {
 	if (p->has_failed) {
@@ -82,10 +83,10 @@ proto_free(proto_t *p) {
 	memset(p, 0, sizeof(*p));
 }
 
-/* The fastest level: twice the size of the best one at an eighth of its time. */
 int
 proto_gzip(const proto_t *p, unsigned char **out, size_t *len) {
 	z_stream z = {.zalloc = Z_NULL};
+	/* Z_BEST_SPEED: twice the size of the best level, in an eighth of its time. */
 	if (p->has_failed
 	    || deflateInit2(&z, Z_BEST_SPEED, Z_DEFLATED, GZIP_WINDOW, 9, Z_DEFAULT_STRATEGY) != Z_OK) {
 		return ENOMEM;

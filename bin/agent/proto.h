@@ -1,31 +1,34 @@
 /*
- * Messages of protobuf in memory, and gzip. A buffer that could not grow says so at the end: what
- * is added then is dropped, so that writers need not look at each step.
+ * Protobuf messages in memory, and gzip. When a buffer cannot grow, has_failed is set and later
+ * additions are dropped, so that writers need to check for an error only once, at the end.
  */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* All zero is an empty one. */
+/* A message that is being written. All zero is an empty one. */
 typedef struct proto_s {
 	unsigned char *data;
-	size_t len, room;
-	bool has_failed; /* there was no memory for something */
+	size_t len, room; /* bytes written, bytes allocated */
+	bool has_failed;  /* there was no memory, so something is missing */
 } proto_t;
 
+/* A bare varint, for packed fields. */
 void proto_varint(proto_t *p, uint64_t value);
 
-/* Field `field`, which is a number; one that is 0 is not written. */
+/* Field `field`, which is a number. The value 0 is not written: it is the default. */
 void proto_number(proto_t *p, unsigned field, uint64_t value);
 
 /* Field `field`, which is a string, packed numbers, or a message. */
 void proto_bytes(proto_t *p, unsigned field, const void *bytes, size_t len);
+
+/* Field `field` with another buffer as its message; takes over has_failed of that buffer. */
 void proto_message(proto_t *p, unsigned field, const proto_t *message);
 
 /* Empty again; the memory stays. */
 void proto_clear(proto_t *p);
 void proto_free(proto_t *p);
 
-/* The gzip form of a buffer in memory that the caller frees; 0 or ENOMEM. */
+/* Compresses the buffer into *out, which the caller frees. 0 or ENOMEM (also if has_failed). */
 int proto_gzip(const proto_t *p, unsigned char **out, size_t *len);

@@ -1,8 +1,8 @@
 /*
- * Gives up rights, by system calls (no library is needed for it). Invariant: afterwards the process
- * and all its threads can gain nothing: no other capability than CAP_SYS_PTRACE, no set-user-id
- * program, no core file, no other process of the same user that reads the token in its memory.
- * Called by main before any thread is started.
+ * Drops privileges by direct system calls, without libcap. Invariant: afterwards the process and
+ * its threads hold no capability but CAP_SYS_PTRACE, if they had it, and cannot gain one by running
+ * a set-user-id program. The process is not dumpable: it leaves no core file, and other processes
+ * of its user cannot read the token in its memory. Called by main before it starts a thread.
  */
 #include "agent.h"
 
@@ -24,7 +24,7 @@ drop_rights(void) {
 	}
 	for (int i = 0; i < CAPABILITIES; i++) {
 		if (i != CAP_SYS_PTRACE) {
-			/* fails without CAP_SETPCAP: it has none to lose then */
+			/* fails without CAP_SETPCAP: such a process has no privileges to drop */
 			prctl(PR_CAPBSET_DROP, i, 0, 0, 0);
 		}
 	}

@@ -1,7 +1,8 @@
 /*
- * Reads the path and the arguments of a request: see route.h. Invariant: a route without a fault
- * names a place, and all its numbers are within their limits. No locks, no state. Called by
- * server.c and the fuzz target.
+ * Parses the path and the arguments of a request (route.h). The path is looked up in fixed lists;
+ * each argument is checked against the table `arguments`, and combinations by route_finish().
+ * Invariant: a route without a fault has a place, and all its numbers are within their limits. No
+ * locks, no state. Called by server.c and the fuzz target.
  */
 #include "route.h"
 
@@ -11,8 +12,11 @@
 #include <string.h>
 #include <strings.h>
 
+/* Seconds of a delta, seconds of a started session, digits of a number. */
 enum { SECONDS_MOST = 600, SESSION_MOST = 86400, DIGITS_MOST = 15 };
-#define RATE_MOST (UINT64_C(1) << 40)
+#define RATE_MOST (UINT64_C(1) << 40) /* bytes */
+
+/* The paths below /p/PID. */
 
 static const struct {
 	const char *path;
@@ -30,6 +34,7 @@ static const struct {
 	{"/mark", place_job, true, job_mark},
 };
 
+/* Sets the fault unless there is one already: the client gets the first. */
 static void
 set_fault(route_t *r, unsigned fault, const char *why) {
 	if (r->fault == 0) {
@@ -61,7 +66,7 @@ read_number(const char *text, bool is_size, uint64_t least, uint64_t most, uint6
 	return *out >= least;
 }
 
-/* What follows "/p/". */
+/* Parses the path behind "/p/": a pid, then one of `places`. */
 static void
 route_process(const char *path, route_t *r) {
 	char number[12];
@@ -110,7 +115,7 @@ route_path(const char *path, route_t *r) {
 
 typedef enum { arg_seconds, arg_rate, arg_since, arg_raw, arg_debug, arg_gc, arg_count } arg_t;
 
-/* Which paths take it, and what it can be. */
+/* The arguments: whether profiles and starts take it, and the message for a wrong value. */
 static const struct {
 	const char *key;
 	bool is_of_profile;
@@ -127,7 +132,7 @@ static const struct {
 	[arg_gc] = {"gc", true, false, "gc can be: 0, 1; there is nothing to collect"},
 };
 
-/* The row of a key that this path takes, arg_count if there is none. */
+/* The argument with this key, or arg_count if the path of the route takes none of that name. */
 static arg_t
 find_argument(const char *key, const route_t *r) {
 	bool is_profile = r->place == place_job && !r->is_post;
@@ -141,13 +146,14 @@ find_argument(const char *key, const route_t *r) {
 	return i;
 }
 
+/* Parses 0 or 1, with has_words also false or true; returns false for anything else. */
 static bool
 read_flag(const char *value, bool has_words, bool *out) {
 	*out = strcmp(value, "1") == 0 || (has_words && strcmp(value, "true") == 0);
 	return *out || strcmp(value, "0") == 0 || (has_words && strcmp(value, "false") == 0);
 }
 
-/* False: the value is none that the argument can be. */
+/* Parses the value of an argument into the order; false if the value is not allowed. */
 static bool
 read_argument(arg_t argument, const char *value, order_t *o) {
 	uint64_t n = 0;

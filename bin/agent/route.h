@@ -1,6 +1,7 @@
 /*
- * Which path is what: a request line, read. No libmicrohttpd here, so that it can be tested and
- * fuzzed alone.
+ * A parsed request line: which place of the server it names, with which arguments. Independent of
+ * libmicrohttpd, so that it can be tested and fuzzed alone. Called in this order: route_path(),
+ * route_argument() for each argument, route_finish().
  */
 #pragma once
 #include "scrape.h"
@@ -10,21 +11,21 @@ typedef enum { place_none, place_index, place_targets, place_metrics, place_page
 
 typedef struct route_s {
 	place_t place;
-	bool is_post;         /* it wants POST, else GET and HEAD */
-	order_t order;        /* pid of all places below /p/, the rest of place_job */
-	unsigned given;       /* one bit for each argument that was read */
-	unsigned fault;       /* a status of HTTP, 0: none */
-	const char *why;      /* of the fault */
+	bool is_post;         /* the path is for POST, otherwise for GET and HEAD */
+	order_t order;        /* its pid is set for all places below /p/, the rest for place_job */
+	unsigned given;       /* bit i: argument i was in the query */
+	unsigned fault;       /* HTTP status of a refusal; 0: none */
+	const char *why;      /* the sentence of the refusal, if fault is not 0 */
 } route_t;
 
-/* Reads the path; no escapes: a path with %, .. or // is none of ours. */
+/* Clears *r and parses the path, without unescaping: a path with %, .. or // is a fault (404). */
 void route_path(const char *path, route_t *r);
 
 /*
- * Reads one argument of the query; value may be NULL. One that the path does not take, or a value
- * that it cannot be, is a fault.
+ * Parses one argument of the query; value may be NULL. An argument that the path does not take, one
+ * given twice, and a value that is not allowed are faults (400).
  */
 void route_argument(const char *key, const char *value, route_t *r);
 
-/* What can be said only when all arguments are read. */
+/* Refuses combinations of arguments that exclude each other. */
 void route_finish(route_t *r);

@@ -1,13 +1,16 @@
 /*
- * Profiles and sessions of one process: see scrape.h. A process that nobody prepared gets a session
- * with a time limit (a lease), which each scrape renews, so profiling ends by itself when the
- * scrapes end.
+ * Profiles and sessions of one process (scrape.h). A scrape of a process that is not profiling
+ * starts a session with a time limit, a lease; each later scrape extends the limit, so profiling
+ * ends by itself some intervals after the last scrape.
  *
- * Invariant: a job's answer is given exactly once, by its thread or, if that is late, by
- * scrape_tick; the thread frees the job. A job that sleeps between the two profiles of a delta
- * leaves its place to others; such jobs have places of their own. At most half of the jobs belong
- * to processes of one user but root, so those that hold their threads up leave room for others.
- * Locks: that of the list of jobs; never with the table's.
+ * Invariant: done() is called exactly once for a job, by the job's thread or, after the deadline,
+ * by scrape_tick; the job's thread always frees the job. Limits: options.scrapes_max running jobs;
+ * SLEEPERS_MOST deltas that sleep before their second profile, which do not count as running;
+ * PER_PROCESS running jobs of one process; half of scrapes_max for the processes of one user other
+ * than root, so that processes that block their readers cannot take all places. A delta that wakes
+ * up is counted as running again even above a limit.
+ * Locks: `lock` protects the list of jobs; done() is called under it. It is never held together
+ * with the table's lock.
  */
 #include "scrape.h"
 
@@ -23,44 +26,44 @@
 #include "watch.h"
 
 enum {
-	WAIT_MS = 5000,
-	TAKEN_MS = 20000,
-	LATE_MS = 30000,         /* beyond the seconds of a delta */
-	PER_PROCESS = 2,
-	SLEEPERS_MOST = 32,      /* deltas that wait for their second profile */
-	LEASE_INTERVALS = 3,
+	WAIT_MS = 5000,          /* until the process has taken a request */
+	TAKEN_MS = 20000,        /* from then on until its answer */
+	LATE_MS = 30000,         /* deadline of a job; a delta gets its seconds in addition */
+	PER_PROCESS = 2,         /* running jobs of one process */
+	SLEEPERS_MOST = 32,      /* deltas that sleep before their second profile */
+	LEASE_INTERVALS = 3,     /* a lease ends this many --interval after the last scrape */
 	MARK_MOST = 16 << 20,    /* bytes of one mark */
-	MARKS_MOST = 64 << 20,   /* of all */
-	STACK_BYTES = 1 << 20,
+	MARKS_MOST = 64 << 20,   /* bytes of all marks together */
+	STACK_BYTES = 1 << 20,   /* of a job's thread */
 };
 
 typedef struct job_s {
 	order_t order;
-	done_t *done;            /* NULL: it was answered already */
-	void *arg;
-	int64_t begin_ms;
+	done_t *done;            /* NULL: scrape_tick has answered already */
+	void *arg;               /* of done */
+	int64_t begin_ms;        /* of the monotonic clock, as is the deadline */
 	int64_t deadline_ms;
-	unsigned uid;            /* of the process, once it is known */
+	unsigned uid;            /* effective user of the process, if has_uid */
 	bool has_uid;
 	/* between the profiles of a delta: not in job_count, nor in the process's scrapes */
 	bool is_sleeping;
 	answer_t answer;
 	jeprof_target_t target;
-	proc_t *proc;            /* its record, NULL before it is held */
+	proc_t *proc;            /* the process's record, held; NULL before watch_hold() */
 	struct job_s *next;
 } job_t;
 
-/* A session to begin. */
+/* The parameters of a session to start. */
 typedef struct start_s {
 	uint64_t rate;           /* bytes between two samples */
-	uint64_t seconds;        /* after which it ends; 0: never */
-	bool is_lease;           /* renewed by each scrape; leaves no profile behind */
+	uint64_t seconds;        /* time limit of the session; 0: none */
+	bool is_lease;           /* each scrape extends the limit; the end writes no profile file */
 } start_t;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static job_t *jobs;
-static unsigned job_count;    /* without those that sleep */
-static unsigned sleeper_count;
+static unsigned job_count;    /* running jobs: all in the list but the sleeping ones */
+static unsigned sleeper_count; /* jobs with is_sleeping */
 
 void
 answer_line(answer_t *a, unsigned status, const char *format, ...) {
@@ -84,7 +87,7 @@ answer_line(answer_t *a, unsigned status, const char *format, ...) {
 	memcpy(a->body, line, length + 1);
 }
 
-/* Answers with the reason that the target has. */
+/* Answers with the sentence in target.why, and with the HTTP status that fits the errno. */
 static void
 answer_failure(job_t *j, int error) {
 	unsigned status = error == ESRCH || error == ENXIO || error == EPROTO ? 404 : error == EACCES
@@ -94,7 +97,10 @@ answer_failure(job_t *j, int error) {
 
 /* ---- asking ---- */
 
-/* 0, or the error after it was answered. */
+/*
+ * Sends a request to the process and waits for its reply. Returns 0 or an errno; every error but
+ * EAGAIN has been made the job's answer.
+ */
 static int
 ask(job_t *j, const char *text, jeprof_manner_t manner, jeprof_reply_t *reply) {
 	jeprof_request_t request = {.text = text, .wait_ms = WAIT_MS, .taken_ms = TAKEN_MS, .manner =
@@ -106,7 +112,7 @@ ask(job_t *j, const char *text, jeprof_manner_t manner, jeprof_reply_t *reply) {
 	return error;
 }
 
-/* "since 09:15:31Z" */
+/* The time as "2024-05-01 09:15:31Z", in buf; "?" if it has no such form. */
 static const char *
 since_text(uint64_t ns, char buf[40]) {
 	time_t at = (time_t)(ns / 1000000000);
@@ -117,6 +123,7 @@ since_text(uint64_t ns, char buf[40]) {
 	return buf;
 }
 
+/* Whether the session that the mailbox shows is the one recorded as started by this jeprofd. */
 static bool
 is_session_ours(const job_t *j) {
 	table_lock();
@@ -126,7 +133,7 @@ is_session_ours(const job_t *j) {
 	    && lease.instance == j->target.head.instance;
 }
 
-/* Who profiles, and since when. */
+/* Answers 409: the process is profiling already, by whose doing and since when. */
 static void
 answer_already(job_t *j) {
 	char since[40];
@@ -143,14 +150,16 @@ answer_already(job_t *j) {
 	    ? "this jeprofd" : "somebody else", since_text(t->head.session_start_ns, since));
 }
 
+/* Time limit of a lease, in seconds: the next scrapes, and the wait of this job's own delta. */
 static uint64_t
 lease_seconds(const job_t *j) {
 	return (LEASE_INTERVALS * options.interval_ms + 999) / 1000 + j->order.seconds;
 }
 
 /*
- * The time limit to set: never earlier than what was promised to another scrape, which may be a
- * delta that waits.
+ * Extends the recorded end of the lease and returns the time limit to set, in seconds from now. The
+ * end never moves to an earlier time, because another job, such as a delta that sleeps, relies on
+ * it.
  */
 static uint64_t
 promise_seconds(job_t *j) {
@@ -162,7 +171,10 @@ promise_seconds(job_t *j) {
 	return (uint64_t)(until - now + 999) / 1000;
 }
 
-/* The session is ours; a lease is renewed by each scrape. */
+/*
+ * Records the session as started by this jeprofd. With is_pending the start is still in the mailbox
+ * and `session` is a guess, which confirm_pending_lease() replaces by a fact.
+ */
 static void
 note_session(job_t *j, uint64_t session, const start_t *start, bool is_pending) {
 	table_lock();
@@ -173,7 +185,10 @@ note_session(job_t *j, uint64_t session, const start_t *start, bool is_pending) 
 	table_unlock();
 }
 
-/* An idle process begins at its next allocation: at most one start waits there. */
+/*
+ * The process is idle, so it will read the start at its next allocation. Leaves the start in the
+ * mailbox, or takes it back if another start is there already. Answers 503 and returns EAGAIN.
+ */
 static int
 leave_start(job_t *j, const start_t *start) {
 	char text[JEPROF_TEXT];
@@ -189,7 +204,7 @@ leave_start(job_t *j, const start_t *start) {
 	return EAGAIN;
 }
 
-/* What the process has refused. */
+/* Answers with the refusal in the process's reply; returns its errno. */
 static int
 answer_refusal(job_t *j, const jeprof_reply_t *reply) {
 	answer_line(&j->answer, reply->error == EPERM ? 403 : reply->error == EALREADY ? 409
@@ -199,8 +214,9 @@ answer_refusal(job_t *j, const jeprof_reply_t *reply) {
 }
 
 /*
- * A lease leaves no profile behind in the directory of the process. A library that does not know
- * "final" and "accum" is asked without them.
+ * Asks the process to start a session. A lease has final:false, so that its end writes no profile
+ * into the process's directory. An older library refuses the options "final" and "accum"; it is
+ * asked again without them.
  */
 static int
 ask_start(job_t *j, const start_t *start, jeprof_reply_t *reply) {
@@ -216,6 +232,10 @@ ask_start(job_t *j, const start_t *start, jeprof_reply_t *reply) {
 	return error;
 }
 
+/*
+ * Starts a session and records it. 0, or an errno: EALREADY, which the caller answers, or one that
+ * is answered already.
+ */
 static int
 start_session(job_t *j, const start_t *start) {
 	jeprof_reply_t reply;
@@ -235,11 +255,13 @@ start_session(job_t *j, const start_t *start) {
 }
 
 /*
- * Of a start that was left pending we know the number that its session would get. Somebody else's
- * start may have come first, so the session is ours only if its rate is the one that we asked for.
+ * Decides whether the running session is the one of our start that was left pending, and records
+ * that. Its number alone does not prove it, because another client's start may have come first; so
+ * the session is ours only if its sampling interval is the one that our start has. 0, or an errno
+ * that is answered already.
  */
 static int
-check_pending_lease(job_t *j) {
+confirm_pending_lease(job_t *j) {
 	char value[32];
 	jeprof_reply_t reply;
 	int error = ask(j, "status", jeprof_manner_wait, &reply);
@@ -256,7 +278,10 @@ check_pending_lease(job_t *j) {
 	return 0;
 }
 
-/* Sessions of others, and those that a request has begun, are left as they are. */
+/*
+ * Extends the time limit of the running session if it is a lease of ours. Sessions of other clients
+ * and those of POST /start keep their limits. 0, or an errno that is answered already.
+ */
 static int
 renew_lease(job_t *j) {
 	char text[64];
@@ -264,7 +289,7 @@ renew_lease(job_t *j) {
 	table_lock();
 	lease_t lease = j->proc->lease;
 	table_unlock();
-	int error = lease.rate != 0 && is_session_ours(j) ? check_pending_lease(j) : 0;
+	int error = lease.rate != 0 && is_session_ours(j) ? confirm_pending_lease(j) : 0;
 	if (error != 0 || !lease.is_renewed || !is_session_ours(j)) {
 		return error;
 	}
@@ -276,7 +301,10 @@ renew_lease(job_t *j) {
 	return error;
 }
 
-/* Profiling goes on when this returns 0; else it was answered why not. */
+/*
+ * Makes sure that the process is profiling: extends our lease, or starts one unless --passive. 0,
+ * or an errno that is answered already.
+ */
 static int
 ensure_profiling(job_t *j) {
 	jeprof_target_t *t = &j->target;
@@ -298,7 +326,10 @@ ensure_profiling(job_t *j) {
 
 /* ---- profiles ---- */
 
-/* The profile in the form of the library; freed by the caller. */
+/*
+ * Fetches a profile (heap_v2) into reply->profile, which the caller frees. 0, or an errno that is
+ * answered already; then there is no profile.
+ */
 static int
 fetch(job_t *j, jeprof_reply_t *reply) {
 	int error = ask(j, "dump-stream", jeprof_manner_wait, reply);
@@ -313,7 +344,10 @@ fetch(job_t *j, jeprof_reply_t *reply) {
 	return error;
 }
 
-/* Leaves the places of a job that sleeps to others, or takes them again. */
+/*
+ * Moves the job between the running and the sleeping ones, in the counts of the jobs and of the
+ * process. A job that wakes up is counted as running even if that is above a limit.
+ */
 static void
 set_sleeping(job_t *j, bool is_sleeping) {
 	pthread_mutex_lock(&lock);
@@ -326,7 +360,7 @@ set_sleeping(job_t *j, bool is_sleeping) {
 	table_unlock();
 }
 
-/* Sleeps between the two profiles of a delta; false if we are ending. */
+/* Sleeps between the two profiles of a delta; false if `ending` was set meanwhile. */
 static bool
 sleep_between(job_t *j) {
 	int64_t end = client_now_ms() + (int64_t)j->order.seconds * 1000;
@@ -339,7 +373,10 @@ sleep_between(job_t *j) {
 	return !ending;
 }
 
-/* The earlier one of a difference: a while ago, or the mark. malloc()ed text. */
+/*
+ * The earlier profile of a difference, malloc()ed: a copy of the mark, or a profile fetched now,
+ * after which the job sleeps for order.seconds. 0, or an errno that is answered already.
+ */
 static int
 fetch_before(job_t *j, char **text, size_t *bytes) {
 	jeprof_reply_t reply;
@@ -375,7 +412,7 @@ answer_other_session(job_t *j) {
 	    "was changed: there is no difference to show", j->target.pid, j->target.name);
 }
 
-/* Takes the earlier profile from `after`. */
+/* Parses the earlier profile and subtracts it from `after`. 0, or an errno that is answered. */
 static int
 subtract(job_t *j, struct pprof_profile *after, const char *text, size_t bytes) {
 	struct pprof_profile *before = NULL;
@@ -395,7 +432,7 @@ subtract(job_t *j, struct pprof_profile *after, const char *text, size_t bytes) 
 	return error;
 }
 
-/* The answer becomes profile.proto; before may be NULL. */
+/* Answers with profile.proto of `now`, less `before` unless that is NULL; or with a failure. */
 static void
 convert(job_t *j, const jeprof_reply_t *now, const char *before, size_t before_bytes) {
 	struct pprof_profile *profile = NULL;
@@ -432,7 +469,10 @@ run_profile(job_t *j) {
 		return;
 	}
 	if (fetch(j, &now) == 0) {
-		/* Ended meanwhile: what is freed from then on is not counted. */
+		/*
+		 * A session that has ended since the earlier profile counts no frees from then on, so
+		 * the difference would be wrong.
+		 */
 		if (is_delta && (jeprof_look(&j->target) != 0
 		    || j->target.head.state == jeprof_state_idle)) {
 			answer_other_session(j);
@@ -528,7 +568,10 @@ run_mark(job_t *j) {
 
 /* ---- a job from its beginning to its end ---- */
 
-/* Whether the jobs of this user leave room for others; sets the user of the job. */
+/*
+ * Records the user of the process in the job; false if running jobs for processes of that user have
+ * half of the places already.
+ */
 static bool
 try_enter_user(job_t *j) {
 	unsigned count = 0;
@@ -543,6 +586,10 @@ try_enter_user(job_t *j) {
 	return may;
 }
 
+/*
+ * Holds the record of the process and counts the job there. False if there is no record or the
+ * process has PER_PROCESS jobs; count_job() undoes the count and the hold also then.
+ */
 static bool
 try_enter_process(job_t *j) {
 	j->proc = watch_hold(&j->target);
@@ -556,6 +603,7 @@ try_enter_process(job_t *j) {
 	return may;
 }
 
+/* Finds, admits and opens the process and carries the order out; the result is in j->answer. */
 static void
 run(job_t *j) {
 	static void (*const runs[])(job_t *j) = {run_profile, run_profile, run_start, run_stop,
@@ -587,6 +635,7 @@ run(job_t *j) {
 	jeprof_close(&j->target);
 }
 
+/* Takes the job out of the list; the caller holds `lock`. */
 static void
 unlink_job(job_t *j) {
 	job_t **at = &jobs;
@@ -597,6 +646,7 @@ unlink_job(job_t *j) {
 	job_count--;
 }
 
+/* Adds the job to the counters and releases the process's record. */
 static void
 count_job(const job_t *j) {
 	table_lock();

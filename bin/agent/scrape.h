@@ -1,42 +1,51 @@
 /*
- * What takes time: profiles, starts, stops and marks of one process, each in a thread of its own,
- * so that a slow process delays nobody. Invariant: a job is bounded in time for its asker; if its
- * thread is held up by the process, the asker gets 503 then.
+ * Jobs: the requests that take time, that is, profiles, starts, stops and marks of one process.
+ * Each job runs in a thread of its own, so a slow process delays no other request. Invariant: the
+ * client gets an answer within a bounded time; if the process blocks the job's thread longer, the
+ * answer is 503. Called by server.c (scrape_begin) and main.c (scrape_tick).
  */
 #pragma once
 #include "table.h"
 
 typedef enum { job_heap, job_allocs, job_start, job_stop, job_mark } job_kind_t;
 
-/* What is answered to a request. */
+/* The HTTP answer to a request. */
 typedef struct answer_s {
-	unsigned status;      /* of HTTP */
+	unsigned status;      /* of HTTP; 0: not answered yet */
 	const char *type;     /* of the content */
 	bool is_gzip;
-	char *body;           /* malloc()ed */
-	size_t length;
+	char *body;           /* malloc()ed; NULL if there was no memory */
+	size_t length;        /* of the body, bytes */
 } answer_t;
 
-/* What is asked for. */
+/* The parameters of a job, as read from the request line. */
 typedef struct order_s {
 	job_kind_t kind;
 	int pid;
-	unsigned seconds;     /* of a delta; of the longest session that start begins; 0: not given */
-	uint64_t rate;        /* bytes, 0: --rate */
+	/* of a profile: between the two of a delta; of a start: time limit of the session; 0: none */
+	unsigned seconds;
+	uint64_t rate;        /* bytes between samples of a started session; 0: that of --rate */
 	bool is_raw;          /* heap_v2 instead of profile.proto */
-	bool is_since_mark;
+	bool is_since_mark;   /* the difference from the stored mark */
 } order_t;
 
-/* A line of text as the answer. */
+/*
+ * Replaces the answer by one line of text; control characters become '?'. Without memory the body
+ * is NULL and the length 0.
+ */
 __attribute__((format(printf, 3, 4))) void answer_line(answer_t *a, unsigned status,
     const char *format, ...);
 
 /*
- * Begins the job; done(arg, answer) is called once, from another thread, and owns the body. false:
- * no room, nothing is called.
+ * Starts a job. done(arg, answer) is called once, from another thread and with the lock of the job
+ * list held, so it must not call scrape_*; it takes ownership of the body. Returns false if there
+ * is no place or no memory for the job; then done is not called.
  */
 typedef void done_t(void *arg, const answer_t *answer);
 bool scrape_begin(const order_t *order, done_t *done, void *arg);
 
-/* Answers for jobs that are late; all of them if we are ending. Called by main. */
+/*
+ * Answers 503 in place of each job that is past its deadline, or of all jobs once `ending` is set.
+ * Called by main's loop about every second.
+ */
 void scrape_tick(int64_t now_ms);

@@ -1,13 +1,15 @@
 /*
- * The HTTP side, with libmicrohttpd: see server.h. One thread reads and writes all connections;
- * what takes time is done by jobs (scrape.h), whose connections are suspended until the answer is
- * there.
+ * The HTTP server, with libmicrohttpd (server.h). One thread of the library reads and writes all
+ * connections and answers from the table; requests that take time become jobs (scrape.h), whose
+ * connections are suspended until on_done() has the answer.
  *
- * Invariant: everything of a client is bounded: bytes of its headers (the pool of its connection),
- * of the path, of a body, the time of a request and of reading the answer, the number of
- * connections; when these become many, the oldest that asks nothing, or else that reads no answer,
- * is ended. Locks: that of the connections, and that of the answers, in this order never together.
- * Called by main and by the threads of libmicrohttpd and of jobs.
+ * Invariant: what a client can use is bounded: bytes of headers (the memory pool of a connection),
+ * of the path and of a body; the time to send a request and to read the answer (server_tick); and
+ * the number of connections. With more than options.connections_max, make_room() ends the one that
+ * has been sending its request for longest, else the one that has been reading its answer for
+ * longest, but never the newest.
+ * Locks: conns_lock protects the list of connections, answers_lock the answer of a suspended
+ * request; they are never held together. on_done() runs under the lock of the job list.
  */
 #include "server.h"
 
@@ -29,22 +31,22 @@
 
 enum {
 	POOL_BYTES = 16384,      /* of one connection: request line, headers, buffers */
-	PATH_MOST = 512,
-	BODY_MOST = 4096,
-	TOKEN_MOST = 512,
-	READING_MS = 30000,
-	SENDING_MS = 60000,
-	SPARE_CONNECTIONS = 64,  /* that are being ended while new ones come */
+	PATH_MOST = 512,         /* bytes */
+	BODY_MOST = 4096,        /* bytes, which are discarded */
+	TOKEN_MOST = 512,        /* bytes of the token file that are read, and a NUL */
+	READING_MS = 30000,      /* time for a client to send a request */
+	SENDING_MS = 60000,      /* time for a client to read the answer */
+	SPARE_CONNECTIONS = 64,  /* above connections_max: shut down, but not closed yet */
 };
 
-/* What a connection does. */
+/* A connection waits for a request, for a job or the table, or for the client to read. */
 typedef enum { phase_reading, phase_working, phase_sending } phase_t;
 
 typedef struct conn_s {
 	int fd;
 	phase_t phase;
 	bool is_ended;         /* shut down; libmicrohttpd closes it next */
-	int64_t since_ms;
+	int64_t since_ms;      /* start of the phase, of the monotonic clock */
 	struct conn_s *next;
 	struct conn_s *previous;
 } conn_t;
@@ -54,8 +56,8 @@ typedef struct request_s {
 	struct MHD_Connection *connection;
 	route_t route;
 	size_t body_bytes;
-	bool is_checked;
-	answer_t answer;
+	bool is_checked;       /* its body is complete: a job or an answer was begun */
+	answer_t answer;       /* status 0: none yet; of a job, under answers_lock */
 } request_t;
 
 static int listener = -1;
@@ -64,14 +66,14 @@ static char token[TOKEN_MOST];
 static size_t token_length;
 
 static pthread_mutex_t conns_lock = PTHREAD_MUTEX_INITIALIZER;
-static conn_t conns = {.next = &conns, .previous = &conns}; /* oldest phase first */
+static conn_t conns = {.next = &conns, .previous = &conns}; /* by since_ms, oldest first */
 static unsigned conn_count;
 
 static pthread_mutex_t answers_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- connections ---- */
 
-/* Under the lock: the youngest of all is last. */
+/* Starts a phase of the connection and puts it last in the list. The caller holds conns_lock. */
 static void
 conn_append(conn_t *c, phase_t phase) {
 	c->phase = phase;
@@ -88,7 +90,10 @@ conn_unlink(conn_t *c) {
 	c->next->previous = c->previous;
 }
 
-/* Under the lock: the client sees the end of the connection, and libmicrohttpd too. */
+/*
+ * Shuts the connection down, at which libmicrohttpd closes it. Moves it to the end of the list, so
+ * that it is not found again. The caller holds conns_lock.
+ */
 static void
 conn_end(conn_t *c) {
 	shutdown(c->fd, SHUT_RDWR);
@@ -97,7 +102,10 @@ conn_end(conn_t *c) {
 	conn_append(c, c->phase);
 }
 
-/* Under the lock: the one that has been in this phase for longest, but for the youngest of all. */
+/*
+ * The connection that has been in this phase for longest, or NULL; never the last of the list. The
+ * caller holds conns_lock.
+ */
 static conn_t *
 find_oldest(phase_t phase) {
 	for (conn_t *c = conns.next; c != conns.previous; c = c->next) {
@@ -109,9 +117,9 @@ find_oldest(phase_t phase) {
 }
 
 /*
- * Under the lock, when a connection was made and there are too many: one that asks nothing goes,
- * else one that does not read its answer. Never the new one, or those that read nothing would keep
- * all others out.
+ * Ends one connection because a new one has exceeded the limit: the oldest that has sent no whole
+ * request, else the oldest that has not read its answer. Never the new one, otherwise idle
+ * connections could keep all others out. The caller holds conns_lock.
  */
 static void
 make_room(void) {
@@ -175,9 +183,9 @@ server_tick(int64_t now_ms) {
 	pthread_mutex_unlock(&conns_lock);
 }
 
-/* ---- who may ask ---- */
+/* ---- authorization ---- */
 
-/* Compares all bytes, however many are alike. */
+/* Compares all bytes of the token, so that the time does not depend on how many are right. */
 static bool
 is_token(const char *given) {
 	size_t length = strlen(given);
@@ -188,7 +196,10 @@ is_token(const char *given) {
 	return differs == 0;
 }
 
-/* The host of "host:port" or of "http://host:port". */
+/*
+ * Whether the host of "host:port" or "http://host:port" is a loopback name or the address that this
+ * server listens on.
+ */
 static bool
 is_local_name(const char *text) {
 	static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
@@ -210,7 +221,7 @@ header(request_t *q, const char *name) {
 	return value != NULL ? value : "";
 }
 
-/* As "Bearer TOKEN", or, from a browser, as the password of any user. */
+/* Whether the request carries the token: "Bearer TOKEN", or the password of any user (Basic). */
 static bool
 has_token(request_t *q) {
 	const char *given = header(q, "Authorization");
@@ -226,8 +237,9 @@ has_token(request_t *q) {
 }
 
 /*
- * A page from elsewhere in a browser of this machine must not reach us: by a name that it has made
- * to mean this machine, nor by a form. False after it was answered.
+ * Checks the token, and that no foreign web page in a local browser makes the request: neither by a
+ * host name that its owner resolves to this machine (DNS rebinding), nor by posting a form from
+ * another origin. Checks --allow-control. Returns false if the request was answered with a refusal.
  */
 static bool
 may_ask(request_t *q) {
@@ -292,6 +304,7 @@ send_answer(request_t *q) {
 	return result;
 }
 
+/* Stores the answer and resumes the connection. Called by scrape.c from a thread of a job. */
 static void
 on_done(void *arg, const answer_t *answer) {
 	request_t *q = arg;
@@ -301,7 +314,7 @@ on_done(void *arg, const answer_t *answer) {
 	pthread_mutex_unlock(&answers_lock);
 }
 
-/* The connection sleeps until the job is done, if there is room for one. */
+/* Suspends the connection and starts the job; on_done() resumes it. Answers 503 without a place. */
 static enum MHD_Result
 begin_job(request_t *q) {
 	pthread_mutex_lock(&answers_lock);
@@ -316,7 +329,7 @@ begin_job(request_t *q) {
 	return MHD_YES;
 }
 
-/* What scrapers reach us by: as they have called us, if that is a name. */
+/* The address for scrapers: the Host of the request if it is plain, else the listening address. */
 static const char *
 reached_by(request_t *q) {
 	static const char plain[] =
@@ -326,7 +339,7 @@ reached_by(request_t *q) {
 	    : listener_name();
 }
 
-/* What is answered at once, from the table. */
+/* Answers a request that needs no job, from the table of processes. */
 static void
 answer_from_table(request_t *q) {
 	text_t t = {0};
@@ -374,9 +387,12 @@ on_argument(void *arg, enum MHD_ValueKind kind, const char *key, const char *val
 	return MHD_YES;
 }
 
-/* Reads the request line; answers if nothing more is needed for that. */
+/*
+ * Parses the request line, checks whether the client may make the request, and counts it. Sets
+ * q->answer if the request is refused.
+ */
 static void
-check_request(request_t *q, const char *path, const char *method) {
+parse_request(request_t *q, const char *path, const char *method) {
 	bool is_get = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
 	bool is_post = strcmp(method, "POST") == 0;
 	table_lock();
@@ -401,6 +417,10 @@ check_request(request_t *q, const char *path, const char *method) {
 	}
 }
 
+/*
+ * Called by libmicrohttpd with the request line, then with each piece of the body, then with an
+ * empty piece, and once more after a suspended connection was resumed.
+ */
 static enum MHD_Result
 on_request(void *arg, struct MHD_Connection *connection, const char *path, const char *method,
     const char *version, const char *body, size_t *body_bytes, void **context) {
@@ -415,7 +435,7 @@ on_request(void *arg, struct MHD_Connection *connection, const char *path, const
 			return MHD_NO;
 		}
 		q->connection = connection;
-		check_request(q, path, method);
+		parse_request(q, path, method);
 		return q->answer.status != 0 ? send_answer(q) : MHD_YES;
 	}
 	if (*body_bytes > 0) {
@@ -448,7 +468,7 @@ on_completed(void *arg, struct MHD_Connection *connection, void **context,
 	set_phase(connection, phase_reading);
 }
 
-/* Paths are taken as they are: what is escaped in them is none of ours. */
+/* Paths are not unescaped, because no path of this server needs escapes. */
 static size_t
 leave_escaped(void *arg, struct MHD_Connection *connection, char *text) {
 	(void)arg;
@@ -456,8 +476,9 @@ leave_escaped(void *arg, struct MHD_Connection *connection, char *text) {
 	return strlen(text);
 }
 
-/* ---- begin and end ---- */
+/* ---- start and stop ---- */
 
+/* Reads the first line of the file into `token`; exits with the reason if it is unusable. */
 static void
 read_token(const char *path) {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -489,7 +510,7 @@ static void
 say_nothing(void *arg, const char *format, va_list args) {
 	(void)arg;
 	(void)format;
-	(void)args; /* a client that breaks off is no news */
+	(void)args; /* messages about clients that disconnect early are not worth a line */
 }
 
 void

@@ -1,4 +1,7 @@
-/* The HTTP side: who may ask, which path is whose, how much one client may take. */
+/*
+ * The HTTP server: authorizes requests, dispatches them by path and limits what one client may use.
+ * Called by main.c.
+ */
 #pragma once
 #include "agent.h"
 

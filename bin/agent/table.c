@@ -1,7 +1,8 @@
 /*
- * The processes that are known: see table.h. Invariant: a record is in the table or is_gone, and is
- * freed when it is gone and has no holder. Lock: one mutex, under which nothing waits. Called by
- * watch.c, which fills it, and by all that answers requests.
+ * The table of processes (table.h): a hash table of CHAINS chains by pid. Invariant: a record is in
+ * a chain or is_gone; it is freed when it is gone, has no holder and is not is_busy. One mutex
+ * protects all of it; nothing blocks under that mutex. watch.c adds and removes records; scrape.c,
+ * metrics.c, targets.c and pages.c use them.
  */
 #include "table.h"
 
@@ -9,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHAINS = 1024 };
+enum { CHAINS = 1024 }; /* of the hash table, by pid modulo this */
 
 const char *const fig_keys[fig_count] = {"allocated", "active", "metadata", "resident", "mapped",
     "retained", "sample_interval", "dumps", "suppressed", "rejected"};

@@ -1,20 +1,22 @@
 /*
- * The processes that run the library, as last looked at: who they are, their figures, their last
- * hour. Filled by watch.c, read by the answers. Invariant: what hangs on the table is read and
- * changed under its lock only, and nothing that waits is done under it. A process is known by pid
- * and start time; its record outlives the table's interest in it while somebody holds it.
+ * The table of the machine's processes, with labels, figures and history of those that run the
+ * library. watch.c fills it; the functions that answer requests read it. Invariant: records are
+ * read and changed only under the table's lock, but for the fields that belong to a looker, and
+ * nothing blocks under that lock. A record is found by pid and replaced when the inode number of
+ * /proc/PID changes, because then the pid belongs to another process. A record that was removed
+ * from the table is freed when its last holder releases it.
  */
 #pragma once
 #include "agent.h"
 #include "text.h"
 
-enum { HISTORY_POINTS = 240 };
+enum { HISTORY_POINTS = 240 }; /* of one process: an hour at one look in 15 s */
 
 typedef struct labels_s {
-	char comm[JEPROF_NAME];
-	char exe[512];
+	char comm[JEPROF_NAME];   /* name of the main thread */
+	char exe[512];            /* path of the program, as its process sees it */
 	char build_id[130];       /* hex, of the program; "": none */
-	char cgroup[512];
+	char cgroup[512];         /* path of the (memory) cgroup; "": not known */
 	char container_id[80];    /* hex, "": none */
 	char unit[128];           /* of systemd, "": none */
 	char user[64];            /* name, or uid in digits */
@@ -22,14 +24,15 @@ typedef struct labels_s {
 	uint64_t started;         /* seconds since 1970 */
 } labels_t;
 
-/* Values that the process has told; known says which. */
+/* The values that a status request returns. */
 typedef enum { fig_allocated, fig_active, fig_metadata, fig_resident, fig_mapped, fig_retained,
     fig_interval, fig_dumps, fig_suppressed, fig_rejected, fig_count } fig_t;
-extern const char *const fig_keys[fig_count];
+extern const char *const fig_keys[fig_count]; /* their keys in the answer to "status" */
 
+/* Figures of a process. */
 typedef struct figures_s {
 	uint64_t values[fig_count];
-	unsigned known;           /* one bit for each */
+	unsigned known;           /* bit i: values[i] was in the last answer */
 	uint64_t rss;             /* bytes */
 	uint64_t threads;
 	uint64_t cgroup_current;  /* bytes */
@@ -37,75 +40,77 @@ typedef struct figures_s {
 	bool has_cgroup;
 } figures_t;
 
+/* One point of the history. */
 typedef struct point_s {
-	int64_t at_ms;
-	uint64_t rss;
-	uint64_t allocated;       /* 0: not known */
+	int64_t at_ms;            /* of the monotonic clock */
+	uint64_t rss;             /* bytes */
+	uint64_t allocated;       /* bytes; 0: not known */
 } point_t;
 
-/* A session that we have started. */
+/* A session that this jeprofd has started. */
 typedef struct lease_s {
-	uint64_t instance;        /* of the library that it runs in */
-	uint64_t session;         /* 0: none */
-	bool is_renewed;          /* by each scrape: it was a scrape that began it */
-	/* bytes, of a start that was left pending; 0: the start was answered */
+	uint64_t instance;        /* of the library that it runs in (jeprof_head_t) */
+	uint64_t session;         /* its number; 0: none */
+	bool is_renewed;          /* a scrape started it, so each scrape extends its time limit */
+	/* bytes; the sampling interval of a start that is still pending; 0: the start was answered */
 	uint64_t rate;
-	int64_t until_ms;         /* its time limit is not set to less: a scrape relies on it */
+	int64_t until_ms;         /* the time limit never ends before this: a scrape relies on it */
 } lease_t;
 
-/* What a record is about. */
+/* Not looked at yet; without the library; not readable by this jeprofd; with the library. */
 typedef enum { kind_unknown, kind_foreign, kind_denied, kind_ours } proc_kind_t;
 
+/* The record of a process. Times are of the monotonic clock. */
 typedef struct proc_s {
-	/* Set when it is made. */
+	/* Set by table_add(), the inode number also later if it was not known (0). */
 	int pid;
-	uint64_t inode;           /* of /proc/PID: another process has another */
-	/* Changed by the looker that holds it (is_busy), without the lock. */
-	jeprof_target_t *target;
-	uint64_t heartbeats;      /* when its figures were asked for */
-	bool was_asked;
-	uint64_t beats_seen;      /* heartbeats at the last look */
-	int64_t usage_ms;         /* when its resident memory was read */
-	unsigned failures;        /* of asking, in a row */
-	int64_t ask_again_ms;
+	uint64_t inode;           /* of /proc/PID: another process with this pid has another */
+	/* Owned by the looker that works on the record (is_busy), which holds no lock. */
+	jeprof_target_t *target;  /* open; NULL if it is not kind_ours */
+	uint64_t heartbeats;      /* of the process when its figures were last asked for */
+	bool was_asked;           /* its figures were asked for since it was opened */
+	uint64_t beats_seen;      /* heartbeats when its resident memory was last read */
+	int64_t usage_ms;         /* when its resident memory was last read */
+	unsigned failures;        /* requests in a row without an answer, at most FAILURES_MOST */
+	int64_t ask_again_ms;     /* earliest time of the next request */
 	/* Under the lock. */
 	proc_kind_t kind;
-	uint64_t start;
-	unsigned uid;
-	bool is_busy;             /* a looker has it */
-	bool is_gone;
-	bool is_seen;             /* in this round */
-	int64_t born_ms;          /* first seen */
-	int64_t look_again_ms;
+	uint64_t start;           /* clock ticks from boot to its start; set with the labels */
+	unsigned uid;             /* effective; set with the labels */
+	bool is_busy;             /* in the queue of the lookers, or being worked on by one */
+	bool is_gone;             /* no longer in the table */
+	bool is_seen;             /* found in /proc since the last round */
+	int64_t born_ms;          /* when the record was made */
+	int64_t look_again_ms;    /* earliest time of the next look */
 	labels_t *labels;         /* NULL until it is found to be ours */
 	jeprof_head_t head;
 	figures_t figures;
 	lease_t lease;
-	unsigned scrapes;         /* that go on */
-	point_t *history;         /* HISTORY_POINTS of them, with labels */
-	unsigned points;          /* ever added */
+	unsigned scrapes;         /* running jobs of scrape.c */
+	point_t *history;         /* ring of HISTORY_POINTS; NULL exactly while labels is NULL */
+	unsigned points;          /* ever added; the next one goes to points % HISTORY_POINTS */
 	char *mark;               /* a profile (heap_v2) to compare with, or NULL */
 	size_t mark_bytes;
 	int64_t mark_ms;
-	unsigned holders;
-	struct proc_s *next;      /* in its chain */
+	unsigned holders;         /* threads that use the record outside of the lock */
+	struct proc_s *next;      /* in the chain of the hash table */
 } proc_t;
 
 /* Counters of the agent itself; under the lock. */
 typedef struct counts_s {
 	uint64_t requests;
-	uint64_t scrapes;
-	uint64_t failed;
-	uint64_t refused;         /* for want of room */
-	double seconds;           /* spent in scrapes */
-	uint64_t bytes;           /* of profiles that were sent */
-	uint64_t sessions;        /* started */
-	uint64_t renewed;
-	uint64_t written_off;     /* lookers and scrapes that a process holds up */
-	unsigned scraping;        /* now */
-	unsigned processes;       /* that run the library */
-	unsigned unreadable;
-	size_t mark_bytes;        /* all together */
+	uint64_t scrapes;         /* finished jobs */
+	uint64_t failed;          /* finished jobs whose status was not 200 */
+	uint64_t refused;         /* jobs that were not started: no place or no memory */
+	double seconds;           /* spent in jobs */
+	uint64_t bytes;           /* in the answers of jobs with status 200 */
+	uint64_t sessions;        /* started, including starts that were left pending */
+	uint64_t renewed;         /* extensions of leases */
+	uint64_t written_off;     /* lookers and jobs that a process blocked for too long */
+	unsigned scraping;        /* not used */
+	unsigned processes;       /* kind_ours, now */
+	unsigned unreadable;      /* kind_denied, now */
+	size_t mark_bytes;        /* of all marks together */
 } counts_t;
 
 extern counts_t counts;
@@ -113,12 +118,14 @@ extern counts_t counts;
 void table_lock(void);
 void table_unlock(void);
 
-/* The rest is called under the lock. */
-proc_t *table_find(int pid);
+/* The caller of each of the following functions holds the lock. */
+proc_t *table_find(int pid);                /* NULL: there is no record */
 proc_t *table_add(int pid, uint64_t inode); /* NULL: no memory */
 
-/* Takes it out of the table; it is freed when nobody holds it. */
+/* Takes the record out of the table; frees it if it has no holder and no looker, else later. */
 void table_remove(proc_t *p);
+
+/* Lowers `holders`, and frees the record if it is gone and nobody uses it. */
 void table_release(proc_t *p);
 
 /* Calls f for each record; f may remove it. */
@@ -129,8 +136,11 @@ void table_each(void (*f)(proc_t *p, void *arg), void *arg);
  */
 proc_t **table_sorted(void);
 
+/* Adds the figures to the history, in place of the oldest point if the ring is full. */
 void proc_add_point(proc_t *p, int64_t now_ms);
+
+/* Whether the figure is known. */
 bool proc_has(const proc_t *p, fig_t figure);
 
-/* "active", "idle" ... */
+/* The word for a jeprof_state_t: "active", "idle", ...; "unknown" for any other number. */
 const char *state_word(uint32_t state);

@@ -54,7 +54,7 @@ text_add(text_t *t, const char *format, ...) {
 	t->length += (size_t)n;
 }
 
-/* Bytes of the character in UTF-8 that begins here; 0: it is none. */
+/* Bytes of the UTF-8 character that begins here; 0 if there is no valid one. */
 static size_t
 utf8_length(const unsigned char *s) {
 	static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -73,7 +73,7 @@ utf8_length(const unsigned char *s) {
 	return code >= least[n] && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff) ? n : 0;
 }
 
-/* What stands for the byte in the form of text that escapes it; NULL: itself. */
+/* Returns the escaped form of an ASCII byte, a literal or in buf; NULL if it needs none. */
 typedef const char *escape_t(unsigned char c, char buf[8]);
 
 static void

@@ -1,7 +1,7 @@
 /*
- * A text that grows, and the quoting of what comes from outside: JSON, labels of metrics, HTML.
- * What is no UTF-8 becomes '?'. Invariant: a text that had no memory stays as it was, and is_cut
- * says so.
+ * A text that grows, and the quoting of untrusted strings for JSON, labels of metrics and HTML.
+ * Bytes that are not valid UTF-8 become '?'. Invariant: an addition for which there is no memory
+ * leaves the text unchanged and sets is_cut.
  */
 #pragma once
 #include <stdbool.h>
@@ -9,21 +9,22 @@
 
 typedef struct text_s {
 	char *at;       /* malloc()ed, ended with NUL; NULL while empty */
-	size_t length;
-	size_t room;
-	bool is_cut;
+	size_t length;  /* bytes without the NUL */
+	size_t room;    /* bytes allocated */
+	bool is_cut;    /* something is missing: there was no memory */
 } text_t;
 
 __attribute__((format(printf, 2, 3))) void text_add(text_t *t, const char *format, ...);
 void text_bytes(text_t *t, const char *from, size_t length);
 
-/* With quotes around it. */
+/* A JSON string, with its quotes; '<' is escaped too, so that it may stand inside <script>. */
 void text_json(text_t *t, const char *from);
 
 /* NAME="VALUE" of a sample in an exposition of metrics. */
 void text_label(text_t *t, const char *name, const char *value);
 
+/* Text for HTML, also within a quoted attribute. */
 void text_html(text_t *t, const char *from);
 
-/* "1.5G" */
+/* A number of bytes with the largest unit that fits: "1.5G". */
 void text_size(text_t *t, double bytes);

@@ -1,13 +1,14 @@
 /*
- * Finds the processes that run the library, and looks at each of them again and again: see watch.h.
- * /proc/PID of another process has another inode number, so a round over processes that are known
- * costs no more than reading the directory. A process that does not run the library is looked at
- * again when its age has doubled, because it may have become another program by exec.
+ * Finds the processes that run the library, and refreshes their records (watch.h). Each round reads
+ * the directory /proc, adds new processes to the table, removes those that have ended, and queues
+ * the records that are due for a look. A record is due every options.look_ms if the process runs
+ * the library; otherwise after as much time as the record is old (1 s to 5 min), because the
+ * process may start another program by exec. Lookers, a few threads, take records from the queue.
  *
- * Invariant: a record with is_busy belongs to one looker, which works without the lock. Lookers are
- * threads, because a process can keep its reader waiting (userfaultfd, a file system of its own):
- * one that is held up is written off and replaced. Locks: the table's, and the queue's inside of
- * it. Called by main.
+ * Invariant: a record with is_busy is in the queue or belongs to one looker, which works on it
+ * without a lock. A process can block the thread that reads it (userfaultfd, its own file system);
+ * a looker that is blocked for HELD_UP_MS is replaced and ends when its read returns. Locks: the
+ * table's, and inside it the queue's (`lock`). Called by main and by scrape.c (watch_hold).
  */
 #include "watch.h"
 
@@ -22,39 +23,40 @@
 #include "labels.h"
 
 enum {
-	LOOKERS = 2,
-	LOOKERS_MOST = 32,      /* with those that are held up */
-	HELD_UP_MS = 5000,
-	ASK_MS = 400,
-	QUEUE_ROOM = 4096,
-	FAILURES_MOST = 8,      /* that make the wait longer */
-	STILL_MS = 60000,       /* the age of the figures of a process that allocates nothing */
-	RETRY_MIN_MS = 1000,
+	LOOKERS = 2,            /* threads at the start, and that are not blocked later */
+	LOOKERS_MOST = 32,      /* including blocked ones */
+	HELD_UP_MS = 5000,      /* in one look: the looker counts as blocked */
+	ASK_MS = 400,           /* wait for an answer to "status" */
+	QUEUE_ROOM = 4096,      /* records; those beyond it wait for the next round */
+	FAILURES_MOST = 8,      /* each failed request doubles the wait, up to this many times */
+	STILL_MS = 60000,       /* greatest age of the figures of a process that allocates nothing */
+	RETRY_MIN_MS = 1000,    /* bounds of the time between looks at a process without library */
 	RETRY_MAX_MS = 300000,
-	STACK_BYTES = 512 << 10,
+	STACK_BYTES = 512 << 10, /* of a looker */
 };
 
-/* A thread that looks. */
+/* A looker: a thread that reads processes. Under the queue's lock. */
 typedef struct looker_s {
 	pthread_t thread;
-	bool is_started;
-	bool is_written_off;
-	int64_t since_ms;     /* of the process it looks at; 0: none */
+	bool is_started;      /* the thread exists; false: this element is free */
+	bool is_written_off;  /* was blocked and replaced: ends after its current look */
+	int64_t since_ms;     /* start of the current look; 0: it waits for work */
 } looker_t;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 static proc_t *queue[QUEUE_ROOM];
-static unsigned first, last;  /* of the queue, counted on */
+/* Records ever taken from and put into the queue; they wrap, modulo QUEUE_ROOM the positions. */
+static unsigned first, last;
 static looker_t lookers[LOOKERS_MOST];
 
 /* ---- one look, without the lock ---- */
 
-/* What a look has found out, before it is put into the record. */
+/* The results of a look; store() copies them into the record. */
 typedef struct look_s {
 	proc_kind_t kind;
-	bool is_new;          /* labels and identity are */
-	bool is_ended;
+	bool is_new;          /* the process was opened anew: labels, start and uid are set */
+	bool is_ended;        /* there is no such process any more */
 	jeprof_head_t head;
 	figures_t figures;
 	labels_t labels;
@@ -62,6 +64,7 @@ typedef struct look_s {
 	unsigned uid;
 } look_t;
 
+/* Sets the figures from the lines of an answer to "status". */
 static void
 take_figures(look_t *l, const char *answer) {
 	char text[32];
@@ -76,8 +79,9 @@ take_figures(look_t *l, const char *answer) {
 }
 
 /*
- * Asks for its figures if it has done anything since it was asked. Who is idle (EAGAIN) has done
- * nothing wrong; who runs and does not answer is asked more and more rarely.
+ * Asks the process for its figures, unless it has allocated nothing since it was last asked. A
+ * process that is idle (EAGAIN) did not fail; for one that runs and does not answer, the time until
+ * the next request doubles with each failure.
  */
 static void
 ask_figures(proc_t *p, look_t *l, int64_t now) {
@@ -100,7 +104,10 @@ ask_figures(proc_t *p, look_t *l, int64_t now) {
 	p->ask_again_ms = now + ((int64_t)options.look_ms << p->failures) - 1;
 }
 
-/* Finds out anew what it is. */
+/*
+ * Opens the process again and decides its kind: first a probe that only reads, then, if it runs the
+ * library, an open that can also write requests. Sets p->target only if it is kind_ours.
+ */
 static void
 look_anew(proc_t *p, look_t *l) {
 	jeprof_target_t *t = p->target != NULL ? p->target : calloc(1, sizeof(*t));
@@ -113,7 +120,7 @@ look_anew(proc_t *p, look_t *l) {
 	p->target = NULL;
 	l->is_ended = jeprof_find(t, p->pid) != 0;
 	int error = l->is_ended ? ESRCH : jeprof_probe(t);
-	jeprof_close(t); /* was opened for reading */
+	jeprof_close(t); /* it was opened for reading only */
 	if (error == 0) {
 		error = jeprof_open(t, NULL);
 	}
@@ -136,13 +143,16 @@ look_anew(proc_t *p, look_t *l) {
 	read_labels(t, &l->labels);
 }
 
-/* It has allocated nothing since: what it takes is read less often. */
+/*
+ * Whether the process has allocated nothing since its resident memory was last read, less than
+ * STILL_MS ago; then that is not read again.
+ */
 static bool
 is_still(const proc_t *p, const look_t *l, int64_t now) {
 	return !l->is_new && p->beats_seen == l->head.heartbeats && now - p->usage_ms < STILL_MS;
 }
 
-/* l holds what was known. */
+/* One look at the process; on entry *l has the values of the record. */
 static void
 look_at(proc_t *p, look_t *l) {
 	if (l->kind != kind_ours || jeprof_look(p->target) != 0) {
@@ -164,7 +174,10 @@ look_at(proc_t *p, look_t *l) {
 
 /* ---- the record, under the table's lock ---- */
 
-/* Whether there is room for what is kept of a process that runs the library. */
+/*
+ * Allocates labels and history of a process that runs the library, if it has none yet. False if
+ * options.processes_max is reached or there is no memory.
+ */
 static bool
 make_room(proc_t *p) {
 	if (p->labels != NULL) {
@@ -185,6 +198,10 @@ make_room(proc_t *p) {
 	return true;
 }
 
+/*
+ * Copies the results into the record and sets the time of the next look. A process for which there
+ * is no room is stored as foreign.
+ */
 static void
 store(proc_t *p, look_t *l, int64_t now) {
 	int64_t age = now - p->born_ms;
@@ -209,7 +226,10 @@ store(proc_t *p, look_t *l, int64_t now) {
 	proc_add_point(p, now);
 }
 
-/* Looks at the process that the looker has taken from the queue. */
+/*
+ * Looks at the process of a record from the queue, without a lock, and stores the results. A record
+ * that was removed from the table meanwhile is freed.
+ */
 static void
 serve(proc_t *p) {
 	table_lock();
@@ -256,7 +276,7 @@ looker_main(void *arg) {
 
 /* ---- rounds ---- */
 
-/* Called with the queue's lock. */
+/* Starts a thread in a free element of `lookers`. 0 or errno. The caller holds the queue's lock. */
 static int
 start_looker(void) {
 	int i = 0;
@@ -288,7 +308,7 @@ watch_start(void) {
 	return error;
 }
 
-/* Writes off the lookers that a process holds up, and replaces them. */
+/* Starts a new looker for each one that a process has blocked for HELD_UP_MS. */
 static void
 replace_lookers(int64_t now) {
 	unsigned count = 0;
@@ -309,7 +329,10 @@ replace_lookers(int64_t now) {
 	}
 }
 
-/* Under the table's lock: gives it to a looker if it is time. */
+/*
+ * Removes the record if this round has not found its process in /proc, else queues it if a look is
+ * due. The caller holds the table's lock.
+ */
 static void
 queue_due(proc_t *p, void *arg) {
 	const int64_t *now = arg;
@@ -330,9 +353,13 @@ queue_due(proc_t *p, void *arg) {
 	pthread_mutex_unlock(&lock);
 }
 
-/* Under the table's lock: it is there. */
+/*
+ * Finds or makes the record of a process that exists. A record with another inode number belongs
+ * to an earlier process of that pid and is removed. inode 0: not known. NULL: no memory. The caller
+ * holds the table's lock.
+ */
 static proc_t *
-see(int pid, uint64_t inode) {
+find_or_add(int pid, uint64_t inode) {
 	proc_t *p = table_find(pid);
 	if (p != NULL && inode != 0 && p->inode != inode && p->inode != 0) {
 		table_remove(p);
@@ -348,6 +375,7 @@ see(int pid, uint64_t inode) {
 	return p;
 }
 
+/* One round over /proc. */
 static void
 read_processes(int64_t now) {
 	DIR *dir = opendir("/proc");
@@ -359,7 +387,7 @@ read_processes(int64_t now) {
 	for (struct dirent *e = readdir(dir); e != NULL; e = readdir(dir)) {
 		int pid = isdigit((unsigned char)e->d_name[0]) ? atoi(e->d_name) : 0;
 		if (pid > 0) {
-			see(pid, e->d_ino);
+			find_or_add(pid, e->d_ino);
 		}
 	}
 	table_each(queue_due, &now);
@@ -381,9 +409,9 @@ watch_tick(int64_t now_ms) {
 proc_t *
 watch_hold(jeprof_target_t *t) {
 	table_lock();
-	proc_t *p = see(t->pid, 0);
+	proc_t *p = find_or_add(t->pid, 0);
 	if (p != NULL && p->kind != kind_ours && !p->is_busy) {
-		p->look_again_ms = 0; /* a request was sooner than the round */
+		p->look_again_ms = 0; /* the next round looks at it, however young it is */
 	}
 	if (p != NULL) {
 		p->holders++;

@@ -1,15 +1,18 @@
-/* Finds the processes that run the library, and keeps the table of them fresh. */
+/* Finds the processes that run the library, and refreshes their records in the table. */
 #pragma once
 #include "table.h"
 
 /* Starts the threads that look into processes; 0 or errno. */
 int watch_start(void);
 
-/* Looks at /proc and at the threads: called by main each second or so. */
+/*
+ * Replaces lookers that are blocked and, every look_ms or 5 s, whichever is less, makes a round
+ * over /proc. Called by main's loop about every second.
+ */
 void watch_tick(int64_t now_ms);
 
 /*
- * Puts a process that was just found from a request into the table, or finds it there, and holds
- * it; NULL: no room.
+ * Finds or adds the record of a process that jeprof_find() has just found, and holds it, so that it
+ * is not freed before table_release(). NULL: no memory. Called by jobs (scrape.c).
  */
 proc_t *watch_hold(jeprof_target_t *t);

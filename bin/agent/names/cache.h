@@ -1,6 +1,7 @@
 /*
- * Where tables of names are kept: files KEY.names in a directory, shared by all that run as its
- * owner, or memory of this process. What was not used for longest goes when there is no room.
+ * The cache of tables of names: files KEY.names in a directory, shared by all processes of its
+ * owner, or memory files of this process. The least recently used tables are removed when there is
+ * no room.
  */
 #pragma once
 #include <stdbool.h>
@@ -22,12 +23,16 @@ typedef struct cache_draft_s {
 } cache_draft_t;
 
 /*
- * Opens the cache in a directory, which is made if it is not there; dir NULL: in memory. 0, errno.
+ * Opens the cache in a directory, which is created if it does not exist; NULL: in memory. 0 or an
+ * errno.
  */
 int cache_begin(cache_t *c, const char *dir, uint64_t bytes_max);
 void cache_end(cache_t *c);
 
-/* The file of a table, and when it was made; -1 if there is none that may be trusted. */
+/*
+ * The descriptor of the table with this key, which the caller closes, and the time when it was
+ * made; -1 if there is none that may be trusted.
+ */
 int cache_open(const cache_t *c, const char *key, time_t *made);
 
 /* Begins a table: an empty file for the maker to fill. 0 or an errno. */

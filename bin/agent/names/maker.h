@@ -1,6 +1,6 @@
 /*
- * Has a table of names made by another process, jeprof-symbolize --table, which alone reads ELF and
- * DWARF: what it does with a forged file does not concern this one.
+ * Runs jeprof-symbolize --table, which makes a table of names. Only that process parses ELF and
+ * DWARF, so a forged file cannot make this one crash or misbehave.
  */
 #pragma once
 #include <stdbool.h>
@@ -12,13 +12,13 @@ enum { NAMES_CANDIDATES = 3 };
 typedef struct maker_s {
 	const char *symbolizer;   /* path of the program; NULL: beside this one, else in $PATH */
 	const char *key, *path;   /* of the table; of the object as its process sees it */
-	int root;                 /* descriptor of that process's root */
-	int objects[NAMES_CANDIDATES]; /* descriptors that name what may be the object */
+	int root;                 /* descriptor of that process's root directory */
+	int objects[NAMES_CANDIDATES]; /* O_PATH descriptors of files that may be the object */
 	size_t nobjects;
-	int old;                  /* an older table that is carried on; -1: none */
-	bool use_servers;
+	int old;                  /* an older table, whose rows are copied; -1: none */
+	bool use_servers;         /* of debuginfod */
 	bool symbols_only;        /* DWARF is not read */
-	int wait_ms;              /* after which the maker is ended */
+	int wait_ms;              /* time limit, after which the process is killed */
 } maker_t;
 
 /*

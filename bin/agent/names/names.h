@@ -1,7 +1,8 @@
 /*
- * Names of addresses in the objects of one process. A table is looked up by the object's build-id
- * and by whose file it is: what a container or a user has written names nothing for another. What
- * the table lacks is read by another process (maker.h), once for all who ask at the same time.
+ * Finds names of addresses in the objects of one process. The key of a table has the object's
+ * build-id and the file's domain (root directory or owner), so that a file of one container or user
+ * cannot provide names for another. Addresses that the cached table lacks are looked up by another
+ * process (maker.h), which runs once for all threads that need the table at the same time.
  */
 #pragma once
 #include <stdbool.h>
@@ -15,29 +16,29 @@
 typedef struct names_s {
 	const struct pprof_request *request;
 	cache_t cache;
-	int root;            /* of the process; -1: it has no names */
-	char domain[64];     /* whose root that is, "" if it is ours */
-	char process[48];    /* pid and start time */
-	int64_t deadline_ms; /* of the monotonic clock: no maker runs or is waited for after it */
-	unsigned nmade;      /* makers that were started */
+	int root;            /* descriptor of the process's root directory; -1: no names */
+	char domain[64];     /* part of the key: identifies a root other than ours; "" if it is ours */
+	char process[48];    /* part of some keys: pid and start time */
+	int64_t deadline_ms; /* of the monotonic clock: after it no maker runs or is waited for */
+	unsigned nmade;      /* makers started so far */
 } names_t;
 
-/* An object as the profile tells of it; nothing of it is believed. */
+/* An object as the profile describes it; all of it may be forged. */
 typedef struct names_object_s {
-	const char *id;      /* build-id in hex, "" : none */
+	const char *id;      /* build-id in hex; "": none */
 	const char *path;    /* as its process sees it */
 	uint64_t map_start, map_end; /* of a line of the memory map; 0: not known */
 	uint64_t inode;      /* in that line */
 	bool is_main;        /* the program itself */
 } names_object_t;
 
-/* 0, or an errno if there is no such process or cache; then there are no names. */
+/* 0; or an errno if the process or the cache cannot be opened; then names_end() is not needed. */
 int names_begin(names_t *n, const struct pprof_request *request);
 void names_end(names_t *n);
 
 /*
- * A table that has as many of these addresses (less the bias, in rising order) as can be had; false
- * if there is none. names_table_close is the caller's.
+ * Opens a table with rows for as many of these addresses (without the bias, ascending) as possible.
+ * The caller closes it by names_table_close(). False if there is none.
  */
 bool names_try_table(names_t *n, const names_object_t *object, const uint64_t *addresses,
     size_t count, names_table_t *table);

@@ -1,8 +1,9 @@
 /*
- * Reads a table of names that may have been forged: see table.h. Invariant: an access reads bytes
- * below head.size, which is the size of the mapping. A file that shrinks while it is mapped would
- * end its reader; so the cache reads files of its own user only, which replace, and never change, a
- * table. No locks. Called by names.c, pprof_names.c and bin/symbolize/tables.c.
+ * Reads a table of names that may be forged (table.h). Invariant: every access reads bytes below
+ * head.size, which is the size of the mapping. A file that shrinks while it is mapped would kill
+ * its reader by SIGBUS; therefore the cache opens only files of its own user, whose programs
+ * replace tables by renaming and never change them. No locks. Called by names.c, pprof_names.c and
+ * bin/symbolize/tables.c.
  */
 #include "table.h"
 

@@ -1,9 +1,9 @@
 /*
- * A table of names: what jeprof-symbolize found out of addresses of one object, as a file that is
- * mapped and read where it lies. It may have been forged: each access is checked against the size,
- * strings end where the file does, and nothing is followed more than once. Written by
- * bin/symbolize/table.c; read there too, to carry on what an older table has. Numbers are those of
- * the machine: a table does not leave it.
+ * A table of names: the functions, files and lines that jeprof-symbolize found for addresses of one
+ * object, as a file that is mapped and read in place. It may be forged, so each access is checked
+ * against the size, and no reference can form a loop. bin/symbolize/tables.c writes it, and
+ * reads older tables to copy their rows. Numbers have the byte order of the machine, because a
+ * table never leaves it. Layout:
  *
  *   head | rows, by address | frames | strings, each with a NUL behind it
  */
@@ -16,11 +16,11 @@ enum {
 	NAMES_VERSION = 1,
 	NAMES_TABLE_MAX = 64 << 20, /* bytes of a table */
 	NAMES_FRAMES_MAX = 65,      /* of one address: a function and the calls inlined in it */
-	NAMES_STRING_MAX = 4096,    /* bytes of a string; the rest is not shown */
+	NAMES_STRING_MAX = 4096,    /* bytes of a string; longer ones are cut */
 	NAMES_KEY_MAX = 240,        /* bytes of a key */
 };
 
-/* What there was to read from. */
+/* Sources that were read: a symbol table, line numbers (DWARF), the object file itself. */
 enum { NAMES_SYMBOLS = 1, NAMES_LINES = 2, NAMES_OBJECT = 4 };
 
 #define NAMES_MAGIC "jepnames"
@@ -32,18 +32,18 @@ typedef struct names_head_s {
 	uint64_t size;      /* of the file, bytes */
 	uint32_t nrows, nframes;
 	uint64_t nstrings;  /* bytes of strings */
-	char key[NAMES_KEY_MAX + 8]; /* of the cache: the build-id in hex, and whose file it was */
+	char key[NAMES_KEY_MAX + 8]; /* of the cache: the build-id in hex, and the file's domain */
 	uint64_t sum;       /* of the bytes before this field, see names_head_sum */
 } names_head_t;
 
-/* An address that was asked for, less the object's bias. */
+/* An address whose names were looked up. */
 typedef struct names_row_s {
-	uint64_t address;
-	uint32_t frame;     /* the first of its frames, the innermost */
-	uint32_t nframes;   /* 0: nothing is known */
+	uint64_t address;   /* in the ELF file: without the bias */
+	uint32_t frame;     /* number of its first frame, the innermost */
+	uint32_t nframes;   /* 0: no name was found */
 } names_row_t;
 
-/* Offsets of strings; the one of "" stands for what is not known. */
+/* Name and file are offsets among the strings; the offset of "" means not known. */
 typedef struct names_frame_s {
 	uint32_t name;        /* for people: demangled and short */
 	uint32_t system_name; /* the linker's */
@@ -52,29 +52,33 @@ typedef struct names_frame_s {
 } names_frame_t;
 
 typedef struct names_table_s {
-	const unsigned char *base;  /* NULL: there is none */
-	names_head_t head;
-	size_t rows, frames, strings; /* where they begin, bytes */
+	const unsigned char *base;  /* NULL: not open */
+	names_head_t head;          /* a copy: the file may not be trusted to stay as it was */
+	size_t rows, frames, strings; /* offsets of the parts, bytes */
 } names_table_t;
 
+/* The checksum for head->sum. It detects damage, not forgery. */
 uint64_t names_head_sum(const names_head_t *head);
 
-/* Is this the table of a key? The bytes must stay while the table is used. */
+/*
+ * Opens a table in memory, which must stay valid while it is used. False if it is malformed or has
+ * another key.
+ */
 bool names_table_try_open(names_table_t *t, const void *base, size_t size, const char *key);
 
-/* The same of a file, which is mapped; names_table_close unmaps it. False leaves nothing mapped. */
+/* Maps a file and opens it as a table; names_table_close() unmaps it. False: nothing is mapped. */
 bool names_table_try_map(names_table_t *t, int fd, const char *key);
 void names_table_close(names_table_t *t);
 
 /* Row i, for i below head.nrows. */
 names_row_t names_table_row(const names_table_t *t, size_t i);
 
-/* The row of an address; false if it was never asked for. */
+/* Finds the row of an address by binary search; false if the table has no row for it. */
 bool names_table_find(const names_table_t *t, uint64_t address, names_row_t *row);
 
 /* Frame i of a row; false if there is none. */
 bool names_table_frame(const names_table_t *t, const names_row_t *row, size_t i,
     names_frame_t *frame);
 
-/* The string at an offset and its length; "" for an offset that is none. */
+/* The string at an offset, and its length, cut to NAMES_STRING_MAX; "" for an invalid offset. */
 const char *names_table_string(const names_table_t *t, uint32_t offset, size_t *len);
