@@ -1,7 +1,8 @@
 /*
- * Opens files whose paths somebody else has chosen, below a root that is not ours: symbolic links
- * stay inside it, as they do for who lives there, and what is no regular file is not opened, since
- * to open a device or a pipe may act or wait. Called by object.c, table.c and debug.c.
+ * Opens files whose paths come from an untrusted process, below that process's root directory:
+ * openat2() resolves symbolic links inside that root. Invariant: only regular files are opened, in
+ * two steps (O_PATH, check, reopen by /proc/self/fd), because opening a device or a pipe may have
+ * effects or block. Called by object.c, table.c and debug.c.
  */
 #include "symbolize.h"
 
@@ -13,7 +14,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* For reading, of a descriptor that only names the file. */
 int
 file_reopen(int named) {
 	struct stat st;

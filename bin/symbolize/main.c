@@ -1,8 +1,8 @@
 /*
  * jeprof-symbolize: prints the functions, files, lines and inlined calls of addresses in object
- * files with DWARF. jeprof runs it if it is installed. It reads the whole input before it answers:
- * then each unit of a file is read once, whatever the order of the addresses, and released
- * afterwards, so the memory needed is that of the largest unit.
+ * files with DWARF. jeprof runs it if it is installed; jeprofd runs its mode --table (table.c). It
+ * reads all addresses of a file before it answers, so that each unit of the file is read once, in
+ * any order of the addresses, and released afterwards (walk.c).
  *
  *   stdin    file PATH, then its addresses as 0xHEX, one on a line; then the next file
  *   stdout   file PATH, then for each address, in any order: 0xHEX and pairs of lines, see answer.c
@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The queries about the current file. */
 typedef struct {
 	query_t *all;
 	size_t count, room;
@@ -23,7 +24,7 @@ typedef struct {
 
 static const answer_t printer = {print_address, print_frame, NULL};
 
-/* All that was asked of one file; false if it cannot be read. */
+/* Answers the queries about one file and empties the list; false if the file cannot be read. */
 static bool
 file_answer(const char *path, list_t *list) {
 	object_t object;
@@ -42,6 +43,7 @@ file_answer(const char *path, list_t *list) {
 	return reason == NULL;
 }
 
+/* Adds a query for the text "0xHEX"; false if it is malformed. */
 static bool
 query_try_add(list_t *list, const char *text) {
 	char *end;
@@ -63,6 +65,7 @@ query_try_add(list_t *list, const char *text) {
 	return true;
 }
 
+/* Reads the whole of stdin and answers file by file; returns the exit code. */
 static int
 serve(void) {
 	list_t list = {NULL, 0, 0};

@@ -1,8 +1,9 @@
 /*
- * An object file in a mapping of its own, not one of libelf's: object_forget() returns its pages to
- * the kernel after each unit, and object_renew() lets libdw, which keeps all that it has decoded,
- * begin anew on the same mapping. No locks. Called by main.c, table.c, tables.c, debug.c and,
- * between two units, walk.c.
+ * Maps an object file and opens it with libelf and libdw. The mapping is private to this program
+ * and not made by libelf, so that object_forget() can return its pages to the kernel after each
+ * unit. libdw keeps all that it has decoded; object_renew() closes and reopens it on the same
+ * mapping. Both bound the memory to that of one unit. No locks. Called by main.c, table.c,
+ * tables.c, debug.c and, between two units, walk.c.
  */
 #include "symbolize.h"
 
@@ -16,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Maps the file; writing changes a copy only. */
+/* Maps the file copy-on-write, because libelf writes into it. NULL or the reason of a failure. */
 static const char *
 object_map(object_t *object, int fd) {
 	struct stat st;
@@ -32,7 +33,7 @@ object_map(object_t *object, int fd) {
 	return "cannot be mapped";
 }
 
-/* Has this file the build-id that the link to it names? */
+/* Whether the file has this build-id. */
 static bool
 is_alt(Dwarf *alt, const void *id, size_t len) {
 	const void *found;
@@ -41,7 +42,10 @@ is_alt(Dwarf *alt, const void *id, size_t len) {
 	    len) == 0;
 }
 
-/* The file with what dwz took out of several debug files, beside them or at an absolute path. */
+/*
+ * Opens the file to which dwz has moved the common parts of several debug files, if the object has
+ * a link to one (.gnu_debugaltlink), beside the object or at an absolute path.
+ */
 static void
 object_open_alt(object_t *object) {
 	const char *name;
@@ -66,7 +70,7 @@ object_open_alt(object_t *object) {
 	}
 }
 
-/* libelf unpacks a section once and marks that in the image. */
+/* Whether a section is compressed. libelf decompresses it once and marks that in the mapping. */
 static bool
 object_has_packed(object_t *object) {
 	GElf_Shdr header;
@@ -78,7 +82,6 @@ object_has_packed(object_t *object) {
 	return false;
 }
 
-/* Has the file a table of lines? */
 bool
 object_has_lines(object_t *object) {
 	size_t names;
@@ -158,7 +161,6 @@ object_close(object_t *object) {
 		munmap(object->image, object->size);
 }
 
-/* What libdw has decoded goes; dies must not be used any more. */
 bool
 object_renew(object_t *object) {
 	dwarf_end(object->dwarf);
@@ -168,7 +170,7 @@ object_renew(object_t *object) {
 	return object->dwarf != NULL;
 }
 
-/* The pages of the file need not stay in memory: libelf changes those of compressed files only. */
+/* Not with compressed sections, because then libelf has changed pages, which would be lost. */
 void
 object_forget(object_t *object) {
 	if (!object->is_packed)

@@ -1,4 +1,7 @@
-/* What the files of jeprof-symbolize share: see main.c and, for tables, table.c. */
+/*
+ * Shared by the files of jeprof-symbolize: object files, queries about addresses, and callbacks
+ * that receive the answers. See main.c and, for --table, table.c.
+ */
 #ifndef SYMBOLIZE_H
 #define SYMBOLIZE_H
 
@@ -7,12 +10,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* An address that is asked for, and the dies that hold it, outermost first. */
+/* An address to look up, and the DIEs (DWARF entries) that contain it, outermost first. */
 typedef struct {
 	Dwarf_Addr address;
-	Dwarf_Off unit;		/* die of its unit; 0: none */
-	Dwarf_Off scopes[64];	/* a function, then the calls inlined in it */
-	unsigned count;
+	Dwarf_Off unit;		/* offset of the DIE of its unit; 0: none */
+	Dwarf_Off scopes[64];	/* offsets of DIEs: a function, then the calls inlined in it */
+	unsigned count;		/* of scopes */
 } query_t;
 
 /* An object file in memory. */
@@ -23,14 +26,14 @@ typedef struct {
 	size_t size;
 	Elf *elf;
 	Dwarf *dwarf;
-	Dwarf *alt;		/* what several debug files share */
+	Dwarf *alt;		/* the file that dwz made of the common parts of debug files; NULL: none */
 	int alt_fd;
 	bool is_packed;		/* some section is compressed */
 } object_t;
 
 /*
- * Takes what is told of an address: begin, then frames, the innermost first. What is not known is
- * NULL.
+ * The receiver of answers: for each address one call of begin, then one of frame for each frame,
+ * innermost first. Strings are NULL and the line is 0 if they are not known.
  */
 typedef struct answer {
 	void (*begin)(const struct answer *to, Dwarf_Addr address);
@@ -42,39 +45,49 @@ typedef struct answer {
 enum { ID_BYTES_MAX = 64 };	/* of a build-id */
 
 /*
- * A file for reading below a root, which nothing in its path leads out of; -1 if there is none.
- * Neither waits nor touches a device.
+ * Opens a regular file for reading; -1 if there is none. `root` is the root directory for absolute
+ * paths and links, which no path leads out of. Never blocks, and never opens a device or a pipe.
  */
 int file_open(int root, const char *path);
 
-/* The same of a descriptor that only names it. */
+/* Opens for reading the regular file that an O_PATH descriptor names; -1 if it is none. */
 int file_reopen(int named);
 
-/* NULL, or why it cannot be read; close it in either case. Its DWARF is added when it is wanted. */
+/*
+ * Map an ELF file. NULL, or the reason why it cannot be read; object_close() is called in either
+ * case. object_open_fd() does not take over the descriptor; `path` must stay valid.
+ */
 const char *object_open(object_t *object, const char *path);
 const char *object_open_fd(object_t *object, int fd, int root, const char *path);
+
+/* Opens the DWARF of an open object. NULL, or the reason why there is none. */
 const char *object_add_dwarf(object_t *object);
 void object_close(object_t *object);
+
+/* Restarts libdw, which frees all it has decoded; DIEs become invalid. False without memory. */
 bool object_renew(object_t *object);
+
+/* Returns the pages of the file to the kernel; they are read again when they are needed. */
 void object_forget(object_t *object);
 
+/* Whether the file has a table of line numbers. */
 bool object_has_lines(object_t *object);
 
-/* The build-id in hex, "" if there is none; room for 2 * ID_BYTES_MAX + 1. */
+/* Sets hex to the build-id, "" if there is none; it has 2 * ID_BYTES_MAX + 1 bytes. */
 void object_id(object_t *object, char *hex);
 
 /*
- * Opens the debug file of an object; its path, as seen from its root, is put in `path`, which has
- * room for PATH_MAX and stays.
+ * Finds and opens the debug file of an object; false if there is none. `path` gets its path as seen
+ * from its root; it has PATH_MAX bytes and must stay valid while `debug` is open.
  */
 bool debug_try_find(object_t *debug, object_t *object, int own_root, bool with_servers, char *path);
 
-/* Is there a whole symbol table? */
+/* Whether there is a full symbol table (.symtab), not only that of dynamic linking. */
 bool symbols_has_all(object_t *object);
 
 /*
- * Sets the names of addresses (in rising order) that have none (NULL) yet, as they stand in the
- * object; false: no memory.
+ * Sets the symbol name of each address that has none (NULL) yet; the addresses ascend. The names
+ * lie in the object, mangled and with their versions. False without memory.
  */
 bool symbols_try_find(object_t *object, const uint64_t *addresses, const char **names,
     size_t count);
@@ -83,18 +96,18 @@ bool symbols_try_find(object_t *object, const uint64_t *addresses, const char **
 void name_for_people(const char *mangled, char *to, size_t room);
 
 /*
- * Tells all that is asked of an object with DWARF; the order of the queries changes. NULL, or why
- * it cannot.
+ * Answers all queries from the DWARF of an object, in any order, and reorders them. NULL, or the
+ * reason why it failed.
  */
 const char *object_answer(object_t *object, query_t *queries, size_t count, const answer_t *to);
 
-/* Sets the unit of each query, which are sorted by address; 0 if no unit contains it. */
+/* Sets the unit of each query; 0 if no unit contains it. The queries are sorted by address. */
 void units_find(object_t *object, query_t *queries, size_t count);
 
 /* Sets the scopes of queries that belong to one unit and are sorted by address. */
 void scopes_find(Dwarf_Die *unit, query_t *queries, size_t count);
 
-/* Passes the frames of a query to the callbacks; unit NULL: not known. */
+/* Passes the frames of a query to the receiver; unit NULL: no unit contains the address. */
 void answer_give(Dwarf *dwarf, Dwarf_Die *unit, const query_t *query, const answer_t *to);
 
 /* The callbacks that print text as addr2line -a -f -i does. */
@@ -102,7 +115,7 @@ void print_address(const answer_t *to, Dwarf_Addr address);
 void print_frame(const answer_t *to, const char *function, const char *directory, const char *file,
     int line);
 
-/* jeprof-symbolize --table: see table.c. Returns the exit code. */
+/* The mode --table (table.c), with the words behind it. Returns the exit code. */
 int table_main(int count, char **words);
 
 #endif

@@ -1,8 +1,10 @@
 /*
- * Names of addresses by the symbol tables of an object: the functions whose size covers an address,
- * of several the narrowest, then the plainest public name; where all symbols are there also a label
- * of the assembler before it. The same rules as those of jeprof. One pass over the symbols,
- * whatever their number; memory is that of the addresses. Called by tables.c.
+ * Finds the symbol names of addresses, with the rules of jeprof: first functions in .symtab whose
+ * size covers the address, then those in .dynsym, then the nearest label of .symtab below it in the
+ * same section. Of several functions the smallest is used, then the one with fewer leading
+ * underscores, a global one, the shorter name. Each of the three searches makes one pass over the
+ * symbols, for all addresses that have no name yet; memory is proportional to the number of
+ * addresses. No locks. Called by tables.c.
  */
 #include "symbolize.h"
 
@@ -11,7 +13,7 @@
 
 enum { CODE_SECTIONS = 64 };
 
-/* The symbol that is the best so far of one address. */
+/* A symbol, or the best one so far for an address. */
 typedef struct {
 	GElf_Addr start;
 	GElf_Xword size;
@@ -19,13 +21,14 @@ typedef struct {
 	unsigned bind;
 } choice_t;
 
+/* A search for the names of some addresses. */
 typedef struct {
-	const uint64_t *addresses;
+	const uint64_t *addresses;	/* ascending */
 	size_t count;
-	choice_t *best;
+	choice_t *best;			/* by index of the address */
 } search_t;
 
-/* Underscores in front, but not those of a mangled name. */
+/* Number of leading underscores, without the one of a mangled name ("_Z"). */
 static size_t
 bars_of(const char *name) {
 	size_t bars = strspn(name, "_");
@@ -33,7 +36,7 @@ bars_of(const char *name) {
 	return bars > 0 && name[bars] == 'Z' ? bars - 1 : bars;
 }
 
-/* Without the version: "name@@VERSION". */
+/* Length of the name without its version: "name@@VERSION". */
 static size_t
 name_len(const char *name) {
 	return 1 + strcspn(name + 1, "@");
@@ -72,6 +75,7 @@ index_at_or_above(const search_t *s, GElf_Addr address) {
 	return low;
 }
 
+/* Makes the symbol the best one of each address in its range for which it is better. */
 static void
 offer(search_t *s, const choice_t *symbol) {
 	for (size_t i = index_at_or_above(s, symbol->start);
@@ -81,7 +85,7 @@ offer(search_t *s, const choice_t *symbol) {
 	}
 }
 
-/* ---- what to do with each symbol of a table ---- */
+/* ---- visitors: called for each defined, named symbol of a table ---- */
 typedef void visit_t(search_t *s, const GElf_Sym *symbol, const choice_t *choice);
 
 static void
@@ -93,8 +97,8 @@ function_visit(search_t *s, const GElf_Sym *symbol, const choice_t *choice) {
 }
 
 /*
- * The last symbol before an address, if it is nearer than what is there; best[].start is first that
- * of the section.
+ * Makes a label or function the best one of the addresses above it to which it is the nearest. An
+ * address starts with the start of its section as best[].start, so labels of others do not count.
  */
 static void
 label_visit(search_t *s, const GElf_Sym *symbol, const choice_t *choice) {
@@ -149,7 +153,8 @@ tables_visit(object_t *object, GElf_Word type, search_t *s, visit_t *visit) {
 	}
 }
 
-/* ---- the addresses that are left, as a search of their own ---- */
+/* ---- searches ---- */
+/* Copies the addresses that have no name to `left`, their indexes to `place`; returns how many. */
 static size_t
 left_collect(const uint64_t *addresses, const char *const *names, size_t count, uint64_t *left,
     size_t *place) {
@@ -165,8 +170,8 @@ left_collect(const uint64_t *addresses, const char *const *names, size_t count, 
 }
 
 /*
- * Sets for each address where its section begins; UINT64_MAX as size says that it is in none with
- * code.
+ * Sets best[].start of each address to the start of its code section. An address outside of all
+ * code sections gets the size UINT64_MAX.
  */
 static void
 sections_set(object_t *object, search_t *s) {
@@ -183,6 +188,10 @@ sections_set(object_t *object, search_t *s) {
 	}
 }
 
+/*
+ * Searches the symbol tables of one type for the addresses that have no name, by functions or by
+ * labels, and sets their names. False without memory.
+ */
 static bool
 search_run(object_t *object, GElf_Word type, bool is_label, const uint64_t *addresses,
     const char **names, size_t count) {

@@ -1,20 +1,20 @@
 /*
- * jeprof-symbolize --table: what is known of some addresses of one object, as a table
- * (bin/agent/names/table.h). jeprofd runs it for objects of processes that it does not trust: here,
- * not there, ELF and DWARF are read, with a limit on memory and time, without capabilities, and
- * with nothing open but the files in question.
+ * jeprof-symbolize --table: writes a table of names (bin/agent/names/table.h) for some addresses of
+ * one object. jeprofd runs it for objects of processes that it does not trust. Invariant: ELF and
+ * DWARF are parsed only after table_main() has limited memory and CPU time, dropped all
+ * capabilities and closed all descriptors but the named ones.
  *
  *   --table KEY PATH   key of the table: the object's build-id in hex and a '-', or 'x' and a text
  *                      if it has no build-id; and the object's path as its process sees it
  *   --root FD          root directory of that process; without it ours
  *   --object FD        a file that may be the object; may be repeated: the first one with the
- *                      build-id is taken
- *   --old FD           an older table, whose addresses are carried on
- *   --servers          debuginfod may be asked
+ *                      build-id is used
+ *   --old FD           an older table, whose rows are copied
+ *   --servers          debug files may come from the servers of debuginfod
  *   --symbols          DWARF is not read
  *   stdin              the addresses, as words of 64 bits; a regular file
  *   stdout             the table
- *   exit               0 written, also if nothing is known; 1 failed; 2 usage
+ *   exit               0 written, even without any name; 1 failed; 2 usage
  * Called by main.c.
  */
 #include "symbolize.h"
@@ -38,20 +38,21 @@
 enum {
 	CPU_SECONDS = 60,
 	ROOM = 1 << 30,			/* bytes of address space beside the files */
-	DEBUG_FACTOR = 12,		/* how much longer than the object its debug file may be */
+	DEBUG_FACTOR = 12,		/* object and debug file together may have this many times its size */
 	ADDRESSES_MAX = 1 << 20,
 	OBJECTS_MAX = 4,
 };
 
+/* The parsed command line, as the opening describes it. */
 typedef struct {
 	const char *key, *path;
-	int root, old;
+	int root, old;			/* descriptors; -1: not given */
 	int objects[OBJECTS_MAX];
-	size_t count;
+	size_t count;			/* of objects */
 	bool with_servers, without_dwarf;
 } order_t;
 
-/* ---- what this process may do ---- */
+/* ---- limits ---- */
 static void
 limit_set(int what, rlim_t value) {
 	struct rlimit limit = {value, value};
@@ -60,8 +61,8 @@ limit_set(int what, rlim_t value) {
 }
 
 /*
- * A file takes as much address space as it is long, and the debug file is not known yet; what a
- * sanitizer takes knows no limit.
+ * Limits the address space: mapped files take as much as they are long, and the debug file, not
+ * known yet, is estimated from the object. Not with AddressSanitizer, which reserves terabytes.
  */
 static void
 space_limit(const order_t *order) {
@@ -77,7 +78,10 @@ space_limit(const order_t *order) {
 #endif
 }
 
-/* What is opened from here on is what anybody may read. */
+/*
+ * Drops all capabilities and limits time and file size. From here on only files that the plain user
+ * may read can be opened.
+ */
 static void
 privileges_drop(bool with_servers) {
 	struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
@@ -85,13 +89,13 @@ privileges_drop(bool with_servers) {
 
 	limit_set(RLIMIT_CORE, 0);
 	limit_set(RLIMIT_CPU, CPU_SECONDS);
-	/* What servers send is written to their library's cache. */
+	/* libdebuginfod writes files from servers to its cache. */
 	limit_set(RLIMIT_FSIZE, with_servers ? RLIM_INFINITY : NAMES_TABLE_MAX);
 	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	(void)syscall(SYS_capset, &head, none);
 }
 
-/* What was left open by who started this. */
+/* Closes all descriptors above the highest one that the command line names. */
 static void
 others_close(const order_t *order) {
 	int last = order->root > order->old ? order->root : order->old;
@@ -102,7 +106,7 @@ others_close(const order_t *order) {
 	(void)syscall(SYS_close_range, (unsigned)last + 1, UINT_MAX, 0);
 }
 
-/* ---- the order ---- */
+/* ---- the command line ---- */
 static int
 number_read(const char *text) {
 	char *end;
@@ -111,7 +115,7 @@ number_read(const char *text) {
 	return *text == '\0' || *end != '\0' || number < 0 || number > INT_MAX ? -1 : (int)number;
 }
 
-/* An option with a descriptor; false if the words are none. */
+/* Parses an option with a descriptor; false if it is none, or the descriptor is no number. */
 static bool
 try_descriptor(order_t *order, const char *name, const char *value) {
 	int fd = number_read(value);
@@ -149,7 +153,7 @@ order_try_read(order_t *order, int count, char **words) {
 	return true;
 }
 
-/* The addresses on stdin, sorted; NULL if they are none. */
+/* Reads and sorts the addresses on stdin; NULL if it is no regular file, too long, or no memory. */
 static uint64_t *
 addresses_read(size_t *count) {
 	struct stat st;
@@ -167,7 +171,10 @@ addresses_read(size_t *count) {
 }
 
 /* ---- the object ---- */
-/* The first of the files that is the object. */
+/*
+ * Opens the first of the files whose build-id is that of the key; with a key without build-id ("x")
+ * the first ELF file.
+ */
 static bool
 object_try_find(object_t *object, const order_t *order, const int *files) {
 	char id[2 * ID_BYTES_MAX + 1];

@@ -1,7 +1,9 @@
 /*
- * Makes a table of names in memory and writes it: see tables.h. Invariant: each distinct string is
- * stored once and gets its number when it first comes; rows are in the order of their addresses. No
- * locks. Called by table.c.
+ * Builds a table of names in memory and writes it (tables.h). Symbols come from the object if it
+ * has a full symbol table, else from its debug file too; DWARF from the one that has line numbers.
+ * Then the rows of an older table are copied, but those of the new addresses, until ROWS_MAX or
+ * half of STRINGS_MAX is reached. Invariant: each distinct string is stored once; rows are sorted
+ * by address when tables_make() returns. No locks: one thread. Called by table.c.
  */
 #include "tables.h"
 
@@ -12,10 +14,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ROWS_MAX = 1 << 21, STRINGS_MAX = NAMES_TABLE_MAX / 2 };
+enum { ROWS_MAX = 1 << 21, STRINGS_MAX = NAMES_TABLE_MAX / 2 }; /* rows; bytes of strings */
 
 /* ---- pieces ---- */
-/* Offset of a string in the table. */
+/* Adds a string if it is new, cut to NAMES_STRING_MAX; returns its offset, or 0 and sets error. */
 static uint32_t
 string_add(tables_t *t, const char *text, size_t len) {
 	uint32_t number = t->strings.len < STRINGS_MAX ? intern_put(&t->strings, text,
@@ -36,6 +38,7 @@ frame_add(tables_t *t, const names_frame_t *frame) {
 		t->frames[t->nframes++] = *frame;
 }
 
+/* Adds a row for the address, whose frames are those from `first` to the last one added. */
 static void
 row_add(tables_t *t, uint64_t address, size_t first) {
 	names_row_t row = {address, (uint32_t)first, (uint32_t)(t->nframes - first)};
@@ -73,7 +76,8 @@ addresses_sort(uint64_t *all, size_t count) {
 	return kept;
 }
 
-/* ---- what DWARF tells ---- */
+/* ---- frames from DWARF ---- */
+/* The callback answer_t.begin: finds the index of the address. */
 static void
 tables_begin(const answer_t *to, Dwarf_Addr address) {
 	tables_t *t = to->context;
@@ -84,6 +88,7 @@ tables_begin(const answer_t *to, Dwarf_Addr address) {
 		t->found[t->at] = (told_t){t->ntold, 0};
 }
 
+/* The callback answer_t.frame: adds a frame to the current address. */
 static void
 tables_frame(const answer_t *to, const char *function, const char *directory, const char *file,
     int line) {
@@ -109,7 +114,7 @@ tables_frame(const answer_t *to, const char *function, const char *directory, co
 	t->found[t->at].count++;
 }
 
-/* Asks the DWARF of this file for all addresses. */
+/* Looks up all addresses in the DWARF of this file; sets NAMES_LINES if that succeeds. */
 static void
 lines_read(tables_t *t, object_t *object) {
 	answer_t to = {tables_begin, tables_frame, t};
@@ -127,7 +132,7 @@ lines_read(tables_t *t, object_t *object) {
 }
 
 /* ---- the rows ---- */
-/* The form for people of the frame's name. */
+/* Sets the frame's display name: its linker's name, demangled and shortened. */
 static void
 frame_name(tables_t *t, names_frame_t *frame) {
 	char name[NAMES_STRING_MAX];
@@ -138,7 +143,11 @@ frame_name(tables_t *t, names_frame_t *frame) {
 	frame->name = string_add(t, name, strlen(name));
 }
 
-/* Of a lone frame DWARF's function counts only if something else is known. */
+/*
+ * Adds the row and the frames of address i: those of DWARF, with the symbol as the name of the
+ * outermost one; else one frame of the symbol. A single DWARF frame without a file and a symbol is
+ * dropped.
+ */
 static void
 frames_join(tables_t *t, size_t i) {
 	const told_t *found = &t->found[i];
@@ -164,7 +173,7 @@ frames_join(tables_t *t, size_t i) {
 	row_add(t, t->addresses[i], first);
 }
 
-/* A row of an older table. */
+/* Copies a row of an older table, with its frames and strings. */
 static void
 row_carry(tables_t *t, const names_table_t *old, const names_row_t *row) {
 	size_t first = t->nframes, len;
@@ -183,6 +192,7 @@ row_carry(tables_t *t, const names_table_t *old, const names_row_t *row) {
 	row_add(t, row->address, first);
 }
 
+/* Copies the rows of the older table, but those of the new addresses, as far as there is room. */
 static void
 old_carry(tables_t *t) {
 	names_table_t old;
@@ -201,7 +211,10 @@ old_carry(tables_t *t) {
 }
 
 /* ---- the whole ---- */
-/* Symbols and lines, each from the object if it has them, else from its debug file. */
+/*
+ * Reads symbols and lines, each from the object if it has them, else from its debug file, and adds
+ * a row for each address.
+ */
 static void
 object_read(tables_t *t, object_t *object) {
 	char path[PATH_MAX];

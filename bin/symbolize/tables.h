@@ -1,7 +1,7 @@
 /*
- * Makes a table of names (bin/agent/names/table.h) in memory: what the symbols and the DWARF of an
- * object say of some addresses. The symbol has the last word on the function, DWARF adds files,
- * lines and inlined calls, as in jeprof.
+ * Builds a table of names (bin/agent/names/table.h) in memory for some addresses of an object. As
+ * in jeprof, the name of the function comes from its symbol if there is one; files, lines and
+ * inlined calls come from DWARF. Used by table.c.
  */
 #ifndef TABLES_H
 #define TABLES_H
@@ -10,40 +10,43 @@
 #include "names/table.h"
 #include "symbolize.h"
 
-/* What DWARF says of an address: frames of `told`, the innermost first. */
+/* The frames that DWARF gives for an address: a part of tables_t.told, innermost first. */
 typedef struct {
 	size_t first, count;
 } told_t;
 
 typedef struct {
 	const char *key;	/* of the table */
-	int old;		/* a table whose rows are carried on, -1: none */
-	int own_root;		/* our root directory */
+	int old;		/* descriptor of a table whose rows are copied; -1: none */
+	int own_root;		/* descriptor of this process's own root directory */
 	bool with_servers;	/* debuginfod may be asked for the debug file */
 	bool without_dwarf;	/* symbols only */
 	uint32_t flags;		/* NAMES_*: what was read */
 	const uint64_t *addresses;
-	const char **symbols;	/* by address, NULL: none */
-	told_t *found;		/* by address */
-	size_t count, at;	/* addresses; the one that is being told of */
-	names_frame_t *told;	/* of DWARF; name is not set */
+	const char **symbols;	/* by index of the address; NULL: no symbol covers it */
+	told_t *found;		/* by index of the address */
+	size_t count, at;	/* number of addresses; index of the current one in callbacks */
+	names_frame_t *told;	/* all frames from DWARF; `name` is not set yet */
 	size_t ntold, told_room;
 	names_row_t *rows;	/* the table */
 	size_t nrows, row_room;
 	names_frame_t *frames;
 	size_t nframes, frame_room;
 	intern_t strings;	/* the first is "" */
-	int error;		/* the first that happened */
+	int error;		/* ENOMEM after a failure; 0: none */
 } tables_t;
 
-/* Sorts addresses and removes those that come twice; how many are left. */
+/* Sorts the addresses and removes duplicates; returns how many are left. */
 size_t addresses_sort(uint64_t *all, size_t count);
 
 /*
- * Fills the table for addresses in rising order, which stay as long as it; object NULL: nothing is
- * known. 0 or an errno.
+ * Fills the table with rows for these addresses, which ascend and must stay valid as long as it,
+ * and with the rows of t->old. object NULL: the new rows have no frames. 0 or ENOMEM; tables_free()
+ * in any case.
  */
 int tables_make(tables_t *t, object_t *object, const uint64_t *addresses, size_t count);
+
+/* Writes the table. 0, EFBIG (above NAMES_TABLE_MAX) or EIO. */
 int tables_write(const tables_t *t, int fd);
 void tables_free(tables_t *t);
 

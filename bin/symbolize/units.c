@@ -1,7 +1,7 @@
 /*
- * Finds the unit that holds an address: by the table .debug_aranges, and for addresses that it
- * lacks by the ranges of each unit. Invariant: the queries are in the order of their addresses. No
- * locks. Called by walk.c.
+ * Finds the unit (compilation unit of DWARF) that contains each address: first by the table
+ * .debug_aranges, then, for addresses that it lacks, by the ranges of every unit. Precondition: the
+ * queries are sorted by address. No locks. Called by walk.c.
  */
 #include "symbolize.h"
 
@@ -21,6 +21,7 @@ query_at(const query_t *queries, size_t count, Dwarf_Addr address) {
 	return low;
 }
 
+/* Sets the units that .debug_aranges gives; returns how many. */
 static size_t
 units_by_table(object_t *object, query_t *queries, size_t count) {
 	Dwarf_Aranges *table;

@@ -1,7 +1,8 @@
 /*
- * Answers all queries of one object, sorted by the unit that holds their address: each unit is read
- * once, and libdw is restarted before the next one, so the memory needed is that of the largest
- * unit. Invariant: the callers' queries are reordered, none is lost. No locks. Called by main.c and
+ * Answers all queries about one object: finds the unit of each address (units.c), sorts the queries
+ * by unit, and for each unit finds the scopes (scopes.c) and reports the frames (answer.c). Each
+ * unit is read once, and libdw is restarted before the next one, so the memory needed is that of
+ * the largest unit. Queries without a unit are answered too. No locks. Called by main.c and
  * tables.c.
  */
 #include "symbolize.h"
@@ -22,7 +23,7 @@ by_unit(const void *a, const void *b) {
 	return x->unit < y->unit ? -1 : x->unit > y->unit ? 1 : by_address(a, b);
 }
 
-/* Answers the queries whose addresses one unit holds. */
+/* Answers the queries of one unit, or those that have none. */
 static void
 unit_answer(object_t *object, query_t *queries, size_t count, const answer_t *to) {
 	Dwarf_Die unit;
