@@ -1,7 +1,8 @@
 /*
  * Builds requests from the options, sends them, and turns answers and errors into text and an exit
- * code: see answer.h. Invariant: each errno of the mailbox or of src/client/ maps to one exit code,
- * here and nowhere else. No locks: jeprofctl has one thread. Called by main.c and the verbs.
+ * code (answer.h). Invariant: only this file maps errnos to exit codes: leave_failed() those of
+ * src/client/, fail() those in answers of the process. No locks: jeprofctl has one thread. Called
+ * by main.c and the verbs.
  */
 #include "ctl.h"
 
@@ -64,7 +65,7 @@ ask(jeprof_target_t *p, const char *text, jeprof_manner_t manner, jeprof_reply_t
 	return error == 0;
 }
 
-/* "since 09:15:31Z, session 3", as far as it is known. */
+/* " since 09:15:31Z, session 3", or "" if that is not known. Reads the head again. */
 static const char *
 session_text(jeprof_target_t *p, char buf[96]) {
 	char at[40];
@@ -135,7 +136,7 @@ build_request(const jeprof_target_t *p, const char *verb, char *buf, size_t size
 		print_to(buf + length, size - length, "%c%s", separator, words.raw[i]);
 	}
 	if (is_on(o_duration) && !is_on(o_max)) {
-		length = strlen(buf); /* should we die, it ends by itself */
+		length = strlen(buf); /* so that the session ends even if this program is killed */
 		print_to(buf + length, size - length, "%cmax_seconds:%" PRIu64, separator,
 		    words.values[o_duration].number / 1000 + 60);
 	}

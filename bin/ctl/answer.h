@@ -8,31 +8,35 @@
 
 #include "ctl.h"
 
-/* The request that the options describe. */
+/* A request with this text, and the times and interrupts that the options give. */
 jeprof_request_t request_of(const char *text, jeprof_manner_t manner);
 
 /*
- * Asks by the way that is open to the process, or leaves with the reason; false: it is idle, and
- * the manner says to return.
+ * Sends a request and waits for the answer, or exits with the reason. False: the process is idle,
+ * and the manner is to return or to stay.
  */
 bool ask(jeprof_target_t *p, const char *text, jeprof_manner_t manner, jeprof_reply_t *reply);
 
-/* "verb k:v,k:v" of all options that go into the request. */
+/* Writes "verb k:v,k:v" into buf, with all options that belong into the request. */
 void build_request(const jeprof_target_t *p, const char *verb, char *buf, size_t size);
 
 /* Prints the error of an answer and returns its exit code. */
 int fail(jeprof_target_t *p, const jeprof_reply_t *r);
 
-/* Prints the command that reads the profile at `path`, unless a device has taken it. */
+/* Prints the command that shows the profile at `path`, unless that is a device or a pipe. */
 void hint_top(const char *path);
 
-/* Prints an answer that is a path of the process, as this shell can open it. */
+/*
+ * Prints a path of the process in a form that this shell can open; with --json as the member `key`.
+ * Returns EXIT_DONE.
+ */
 int print_path(jeprof_target_t *p, const char *answer, const char *key);
 
+/* Whether the text is a decimal number without a leading zero, so that JSON may have it bare. */
 bool is_number(const char *text);
 
-/* The word for a state of the mailbox: "idle", "active" ...; --json prints it. */
+/* The word for a jeprof_state_t, which --json prints: "idle", "active", ...; else "unknown". */
 const char *state_word(uint32_t state);
 
-/* The same for a person: "sampling (MALLOC_CONF)", "session 3". */
+/* The text for a person: "sampling (MALLOC_CONF)", "session 3". buf, a constant, or `word`. */
 const char *state_text(const char *word, uint64_t session, char buf[64]);

@@ -1,6 +1,6 @@
 /*
- * What all files of jeprofctl share: which functions of the C library are wanted (so it is included
- * first), and how a failure of src/client/ ends the program.
+ * Included first by all files of jeprofctl: feature macros of the C library, and the exit after a
+ * failure of src/client/.
  */
 #pragma once
 #define _GNU_SOURCE
@@ -8,8 +8,8 @@
 
 #include "client/jeprof_client.h"
 
-/* Says why, and leaves with the exit code of that error. */
+/* Prints p->why and exits with the code for that errno. */
 __attribute__((noreturn)) void leave_failed(const jeprof_target_t *p, int error);
 
-/* The same, unless error is 0. */
+/* leave_failed(), unless error is 0. */
 void need(const jeprof_target_t *p, int error);

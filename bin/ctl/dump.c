@@ -1,7 +1,8 @@
 /*
- * The verb dump. The process writes the profile itself, or hands it over and jeprofctl writes it
- * (-o). Invariant: with -o the profile is fetched whole before anything is written, and a regular
- * file appears under its name only when it is complete. No locks. Called by main.c.
+ * The verb dump. Without -o the process writes the profile into a file itself; with -o jeprofctl
+ * fetches it and writes it. Invariant: with -o the whole profile is fetched before anything is
+ * written; a regular file is written under a temporary name and renamed when it is complete. No
+ * locks. Called by main.c.
  */
 #include "ctl.h"
 
@@ -23,7 +24,8 @@
 #include "words.h"
 
 /*
- * Follows the symbolic links of the name; path gets the last name, whether or not a file is there.
+ * Sets path to the name behind all symbolic links of `name`, whether or not a file is there, so
+ * that the rename replaces the file and not the link.
  */
 static void
 follow(const char *name, char *path, size_t size) {
@@ -42,8 +44,8 @@ follow(const char *name, char *path, size_t size) {
 }
 
 /*
- * Whether the name leads to something that is written in place: a device, a fifo, or an open file
- * that has no name (/dev/fd/N).
+ * Whether the file must be written in place, because it cannot be replaced: a device, a fifo, or an
+ * open file without a name (/dev/fd/N). path is the result of follow().
  */
 static bool
 is_special_file(const char *name, const char *path) {
@@ -53,7 +55,10 @@ is_special_file(const char *name, const char *path) {
 	    || st.st_ino != followed.st_ino);
 }
 
-/* Opens the file to write. path gets the final name, temporary the one that is written first. */
+/*
+ * Opens the file for writing, or exits. Sets `temporary` to the name that is written, and path to
+ * the one to which it is renamed. "-" is stdout.
+ */
 static FILE *
 open_output(const char *name, char *path, char *temporary, size_t size) {
 	if (strcmp(name, "-") == 0) {
@@ -76,6 +81,7 @@ open_output(const char *name, char *path, char *temporary, size_t size) {
 	return file;
 }
 
+/* dump -o: fetches the profile and writes it; returns the exit code. */
 static int
 dump_here(jeprof_target_t *p, const char *name) {
 	static char path[TEXT_BYTES], temporary[TEXT_BYTES];

@@ -4,7 +4,8 @@
  * Every run takes the same steps: parse the words (words.c), find the process (search.c), open it,
  * send a request, print the answer (the verbs, answer.c). Opening, asking and fetching are done by
  * src/client/ (jeprof_client.h), which jeprofd uses too. Results go to stdout, messages to stderr.
- * Invariant: a request that was not answered is taken back at exit, unless the verb lets it stay.
+ * Invariant: an unanswered request is removed from the mailbox at exit, also after SIGINT, SIGTERM
+ * or SIGHUP, unless the verb leaves it there. One thread, so no locks.
  */
 #include "ctl.h"
 
@@ -20,8 +21,8 @@
 #include "words.h"
 
 /*
- * After a signal that ends the program, the request is taken back first. A signal that was ignored
- * (nohup) stays ignored.
+ * Makes signals end the wait for an answer instead of the program, which can then remove its
+ * request and exit. A signal that was ignored (nohup) stays ignored. The verb list has no request.
  */
 static void
 catch_signals(void) {
@@ -32,10 +33,10 @@ catch_signals(void) {
 			sigaction(numbers[i], &action, NULL);
 		}
 	}
-	sigaction(SIGPIPE, &ignore, NULL); /* the write fails */
+	sigaction(SIGPIPE, &ignore, NULL); /* a write then fails with EPIPE */
 }
 
-/* The process. What it was asked for is taken back at exit, however that comes. */
+/* The process. Its unanswered request is taken back by an atexit() handler. */
 static jeprof_target_t target;
 
 static void

@@ -1,7 +1,7 @@
 /*
- * The verb list, and find_process(), which turns a pid or a program's name into one process.
- * Invariant: both only read; no process is stopped, attached to or asked. No locks. Called by
- * main.c.
+ * The verb list, and find_process(), which finds the process for a pid or a program's name. Both
+ * walk through /proc and, for list and for names, read the mailboxes. Invariant: both only read; no
+ * process is stopped, attached to or sent a request. No locks. Called by main.c.
  */
 #include "ctl.h"
 
@@ -19,18 +19,22 @@
 #include "verbs.h"
 #include "words.h"
 
+/* The argument of the callbacks of each_process(). */
 typedef struct search_s {
-	const char *name;  /* of the program wanted */
-	int found[64];     /* that bear the name */
-	bool has_block[64];
-	int count;
-	int unreadable;
-	int listed;
-	int wanted_pid;    /* in another pid namespace */
-	int its_pid;
+	const char *name;  /* match_one: name of the program to find */
+	int found[64];     /* match_one: pids of the processes with that name */
+	bool has_block[64]; /* match_one: it runs the library, or cannot be read */
+	int count;         /* match_one: of found */
+	int unreadable;    /* list_one: processes that cannot be read */
+	int listed;        /* list_one: processes printed */
+	int wanted_pid;    /* match_own_pid: the pid in another namespace to find */
+	int its_pid;       /* match_own_pid: that process's pid here; 0: none */
 } search_t;
 
-/* Opens for reading only; whether the library is there. */
+/*
+ * Opens the process for reading only, and closes it. Returns whether it runs the library.
+ * *is_pending: a start waits in its mailbox; *is_denied: it cannot be read.
+ */
 static bool
 probe_library(jeprof_target_t *p, bool *is_pending, bool *is_denied) {
 	char request[JEPROF_TEXT];
@@ -42,7 +46,7 @@ probe_library(jeprof_target_t *p, bool *is_pending, bool *is_denied) {
 	return error == 0;
 }
 
-/* Calls f for each process, or leaves. */
+/* Calls f for each process, or exits if /proc cannot be read. */
 static void
 each_process(void (*f)(jeprof_target_t *p, void *arg), void *arg) {
 	int error = jeprof_each(f, arg);
@@ -51,6 +55,7 @@ each_process(void (*f)(jeprof_target_t *p, void *arg), void *arg) {
 	}
 }
 
+/* Prints a process that runs the library. */
 static void
 list_one(jeprof_target_t *p, void *arg) {
 	search_t *s = arg;
@@ -121,7 +126,10 @@ match_own_pid(jeprof_target_t *p, void *arg) {
 	}
 }
 
-/* The one process that bears the name; of several, the one that runs the library. */
+/*
+ * The pid of the only process with that name, or of the only one of several that runs the library;
+ * exits if there is none.
+ */
 static int
 find_by_name(const char *name) {
 	search_t s = {.name = name};

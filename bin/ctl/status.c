@@ -1,7 +1,8 @@
 /*
- * The verbs that only read: status and watch. Invariant: neither changes the process or its
- * profiler. An idle process does not answer; then status prints what the head of its mailbox says,
- * without heap figures. No locks. Called by main.c.
+ * The verbs status and watch, which send the request "status" and print its answer. An idle process
+ * does not answer; then status prints the state in the head of its mailbox, without heap figures,
+ * and watch waits. Invariant: neither changes the state of the profiler. No locks. Called by
+ * main.c.
  */
 #include "ctl.h"
 
@@ -19,6 +20,7 @@
 #include "verbs.h"
 #include "words.h"
 
+/* Prints a line for a person: sizes also with a unit, times as a clock shows them. */
 static void
 put_status_value(const char *key, const char *value, uint64_t session, bool is_idle) {
 	static const char *const sizes[] = {"sample_interval", "threshold_alloc", "threshold_large",
@@ -49,7 +51,10 @@ put_status_value(const char *key, const char *value, uint64_t session, bool is_i
 	putchar('\n');
 }
 
-/* Lines key=value, as members of an object or as a table; paths as this shell sees them. */
+/*
+ * Prints the lines key=value of an answer, which it cuts up, as members of a JSON object or as a
+ * table. The path of the last dump is translated for this shell.
+ */
 static void
 put_status(jeprof_target_t *p, char *text, bool is_idle) {
 	char path[TEXT_BYTES], number[32];
@@ -84,6 +89,7 @@ put_status(jeprof_target_t *p, char *text, bool is_idle) {
 	}
 }
 
+/* Words for a jeprof_way_t. */
 static const char *const ways[] = {"none", "mailbox", "mailbox", "mailbox (memfd)",
     "control directory"};
 
@@ -104,8 +110,8 @@ put_process(jeprof_target_t *p, char *text, bool is_idle) {
 }
 
 /*
- * The process gave no answer: prints what can be read without one. With --wait this is an error,
- * unless a request is pending.
+ * Prints the state of a process that gave no answer, from the head of its mailbox. With --wait the
+ * missing answer is an error, unless a start or set is pending.
  */
 static int
 status_idle(jeprof_target_t *p) {
@@ -145,6 +151,7 @@ verb_status(jeprof_target_t *p) {
 	return EXIT_DONE;
 }
 
+/* Prints one line of watch; *before is the number of live bytes at the previous tick. */
 static void
 put_tick(const jeprof_reply_t *r, uint64_t *before, bool is_first) {
 	char buf[256], live[24], change[24], at[40];

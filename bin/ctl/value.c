@@ -1,7 +1,7 @@
 /*
- * Parses and prints sizes and times: see value.h. Invariant: a value that is parsed is exact in 64
- * bits if it has no fraction and no unit, and rounded otherwise; what does not fit is refused. No
- * locks, no state. Called by words.c and the verbs.
+ * Parses and prints sizes and times (value.h). Invariant: a parsed number is exact in 64 bits if
+ * its unit has the factor 1, otherwise it is computed as a double and rounded; a value above 64
+ * bits is refused. No locks, no state. Called by words.c and the verbs.
  */
 #include "ctl.h"
 

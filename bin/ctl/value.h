@@ -1,22 +1,23 @@
 /*
- * Sizes and times as a person writes and reads them. The tables of units say what a number without
- * a unit means: bytes, or seconds. Called by words.c and the verbs.
+ * Parses and prints sizes and times in the form for people. The first row of a table of units is
+ * for numbers without a unit: bytes, or seconds. Called by words.c and the verbs.
  */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
 
 typedef struct unit_s {
-	const char *suffix;
-	double factor;
+	const char *suffix; /* case does not matter; NULL ends a table */
+	double factor;      /* bytes or milliseconds in the unit */
 } unit_t;
 
 extern const unit_t size_units[], ms_units[];
 
-/* Parses "1.5G" or "30s": a decimal number and a unit. False if it is none or does not fit. */
+/* Parses "1.5G" or "30s": a decimal number and a unit. False if malformed or above 64 bits. */
 bool value_try_parse(const char *text, const unit_t *units, uint64_t *value);
 
+/* "1.5G"; below 1024 the number itself. Returns buf. */
 const char *size_text(uint64_t bytes, char buf[24]);
 
-/* 09:15:31Z, with the day before it unless it is today. */
+/* "09:15:31Z" (UTC) of a time in ns since 1970, with the date unless it is today. Returns buf. */
 const char *time_text(uint64_t ns, char buf[40]);

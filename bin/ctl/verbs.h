@@ -13,5 +13,8 @@ int verb_status(jeprof_target_t *p);
 int verb_watch(jeprof_target_t *p);
 int verb_list(void);
 
-/* The process that the words name, by number or name; leaves if there is none, or several. */
+/*
+ * Finds the process that the command line names by pid or by name; exits if there is none. If
+ * several have the name, the only one that runs the library is used, otherwise it exits.
+ */
 void find_process(jeprof_target_t *p);

@@ -10,7 +10,7 @@
 
 enum { START = 1, STOP = 2, DUMP = 4, STATUS = 8, SET = 16, WATCH = 32, LIST = 64, REARM = 128 };
 
-/* Places of the options' values. */
+/* The options, as indexes of words_t.values. */
 enum { o_pid, o_json, o_idempotent, o_wait, o_dir, o_session, o_duration, o_output, o_tick, o_count,
     o_quiet, o_max, o_prefix, o_free };
 
@@ -28,18 +28,18 @@ typedef struct pair_s {
 
 typedef struct words_s {
 	int verb;            /* one bit of START ... REARM */
-	const char *who;     /* pid or name of a program */
-	const char *file;    /* of dump */
+	const char *who;     /* pid or name of a program; NULL: not given */
+	const char *file;    /* of dump; NULL: not given */
 	value_t values[o_free + 1];
 	pair_t pairs[32];
 	int npairs;
-	const char *raw[32]; /* key:value words, given on as they are */
+	const char *raw[32]; /* words key:value, passed on unchanged */
 	int nraw;
 } words_t;
 
 extern words_t words;
 
-/* Whether the option with this place was given. */
+/* Whether the option with this index was given. */
 bool is_on(int place);
 
 /* Fills in `words`; a wrong word ends the program with EXIT_USAGE and the reason. */
