@@ -1,6 +1,6 @@
 /*
- * The clock, sleep and random words of src/client/, which the tools use too. Not installed: no part
- * of jeprof_client.h. No state, no locks: any thread may call.
+ * Clock, sleep and random numbers of src/client/, used by the tools too. Not installed, and not
+ * part of jeprof_client.h. No state and no locks: any thread may call.
  */
 #pragma once
 #include <stdint.h>

@@ -1,7 +1,9 @@
 /*
- * Asking through the control directory (prof_mailbox.h has the form of its files). Invariant: a
- * command that was not taken is removed before the function returns. No locks, no state but the
- * target's. Called by jeprof_ask.
+ * Sends requests through the control directory (prof_mailbox.h has the form of its files): writes
+ * the command to a temporary file, renames it to PID.cmd unless another command is there, and polls
+ * PID.status for an answer with its nonce. Invariant: a command that the process has not taken is
+ * removed before client_ask_dir() returns. No locks, no state but the target's. Called by
+ * jeprof_ask().
  */
 #include "client/target.h"
 
@@ -14,6 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* Bytes of a path, bytes of a status file, pause between two polls. */
 enum { PATH_BYTES = PATH_MAX + 64, STATUS_MOST = 4096, PAUSE_MS = 20 };
 
 /* The files of one command. */
@@ -22,10 +25,10 @@ typedef struct command_s {
 	char temporary[PATH_BYTES];
 	char command[PATH_BYTES];
 	char status[PATH_BYTES];
-	struct stat old;      /* of the status file before */
+	struct stat old;      /* the status file before the command was placed; zeros: none */
 } command_t;
 
-/* Puts the command into place unless another one waits there. */
+/* Renames the command into place; EEXIST if another one is there. 0 or an errno. */
 static int
 place_command(const char *from, const char *to) {
 #ifdef SYS_renameat2
@@ -42,6 +45,7 @@ place_command(const char *from, const char *to) {
 	return rename(from, to) == 0 ? 0 : errno;
 }
 
+/* Whether the open status file is the one from before the command. True if there is none. */
 static bool
 is_old(int fd, const struct stat *old) {
 	struct stat st;
@@ -50,7 +54,8 @@ is_old(int fd, const struct stat *old) {
 }
 
 /*
- * Reads PID.status if it answers our command, or refuses a command unread and is not the old one.
+ * Reads the answer from PID.status; false if it is none to our command. A new status file with
+ * nonce 0 and an error counts too: the process could not read the command.
  */
 static bool
 read_answer(const command_t *c, jeprof_reply_t *reply) {
@@ -99,7 +104,7 @@ write_command(jeprof_target_t *t, const command_t *c, const char *text) {
 	return is_written ? 0 : client_fail(t, EIO, "%s: %s", c->command, strerror(EIO));
 }
 
-/* Waits until no other command is in the way. */
+/* Puts the command into place; waits while another one is there. 0, EBUSY or EIO. */
 static int
 send_command(jeprof_target_t *t, command_t *c, int64_t deadline) {
 	stat(c->status, &c->old);
@@ -117,6 +122,7 @@ send_command(jeprof_target_t *t, command_t *c, int64_t deadline) {
 	    : client_fail(t, EIO, "%s: %s", c->command, strerror(error));
 }
 
+/* Polls for the answer. 0, ESRCH or ETIMEDOUT (also after an interrupt). */
 static int
 wait_answer(jeprof_target_t *t, const command_t *c, const jeprof_request_t *r, int64_t deadline,
     jeprof_reply_t *reply) {
@@ -136,7 +142,7 @@ wait_answer(jeprof_target_t *t, const command_t *c, const jeprof_request_t *r, i
 	return 0;
 }
 
-/* Whether the command in its place is ours: somebody else's is not to be removed. */
+/* Whether the command in PID.cmd is ours; that of another client must not be removed. */
 static bool
 is_command_ours(const command_t *c) {
 	char text[32];

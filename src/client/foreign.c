@@ -1,7 +1,8 @@
 /*
- * Whose malloc a process uses, if it is not this library's: another allocator that is loaded, or
- * one that is linked into the program itself, which no preloaded library replaces. Found by names
- * in the memory map and by the program's own file. No locks, no state. Called by way.c and
+ * Finds out which malloc a process uses that does not use this library: another allocator that is
+ * loaded, by file names in its memory map; or one that is linked into the program, which no
+ * preloaded library replaces, by texts in the program's file and by an exported malloc. Also builds
+ * the command line that would start it with this library. No locks, no state. Called by way.c and
  * mailbox.c.
  */
 #include "client/target.h"
@@ -20,12 +21,12 @@
 #endif
 
 enum {
-	PIECE = 1 << 20,
-	OVERLAP = 64,
-	FILE_MOST = 256 << 20,   /* of a program: looked through for the words of an allocator */
-	SYMBOLS_MOST = 16 << 20,
+	PIECE = 1 << 20,         /* bytes of a file that are read at once */
+	OVERLAP = 64,            /* bytes kept of the previous piece: more than the longest mark */
+	FILE_MOST = 256 << 20,   /* bytes of a program's file that are searched for marks */
+	SYMBOLS_MOST = 16 << 20, /* bytes of a table of symbols, and of its strings */
 	SECTIONS_MOST = 4096,
-	LINE_MOST = 1000,
+	LINE_MOST = 1000,        /* bytes of a process's command line that are shown */
 };
 
 /* ---- loaded ---- */
@@ -65,7 +66,7 @@ client_loaded_allocator(const jeprof_target_t *t, char *buf, size_t size) {
 
 /* ---- linked in ---- */
 
-/* What an allocator says of itself when it fails: in the file however it was stripped. */
+/* Texts of error messages, by which an allocator is recognised even in a stripped program. */
 static const struct {
 	const char *words;
 	const char *name;   /* NULL: this library */
@@ -73,7 +74,7 @@ static const struct {
     {"mimalloc: ", "mimalloc"}, {"tcmalloc: ", "tcmalloc"}};
 enum { MARKS = sizeof(marks) / sizeof(marks[0]) };
 
-/* Which of the marks are in the file, as bits. */
+/* Bit i of the result: marks[i] is in the file. */
 static unsigned
 find_marks(int fd) {
 	char *text = malloc(OVERLAP + PIECE);
@@ -94,12 +95,13 @@ find_marks(int fd) {
 	return found;
 }
 
+/* Reads all the bytes at that offset; false if they are not there. */
 static bool
-is_read_at(int fd, void *buf, size_t size, uint64_t at) {
+try_read_at(int fd, void *buf, size_t size, uint64_t at) {
 	return at <= INT64_MAX && pread(fd, buf, size, (off_t)at) == (ssize_t)size;
 }
 
-/* Does a table of dynamic symbols define a function of that name? */
+/* Whether a table of dynamic symbols defines that name. */
 static bool
 has_symbol(int fd, const Elf64_Shdr *table, const Elf64_Shdr *strings, const char *name) {
 	if (table->sh_size > SYMBOLS_MOST || strings->sh_size > SYMBOLS_MOST || strings->sh_size == 0) {
@@ -108,8 +110,9 @@ has_symbol(int fd, const Elf64_Shdr *table, const Elf64_Shdr *strings, const cha
 	Elf64_Sym *symbols = malloc(table->sh_size + 1);
 	char *text = malloc(strings->sh_size);
 	bool is_there = false;
-	if (symbols != NULL && text != NULL && is_read_at(fd, symbols, table->sh_size, table->sh_offset)
-	    && is_read_at(fd, text, strings->sh_size, strings->sh_offset)) {
+	if (symbols != NULL && text != NULL
+	    && try_read_at(fd, symbols, table->sh_size, table->sh_offset)
+	    && try_read_at(fd, text, strings->sh_size, strings->sh_offset)) {
 		text[strings->sh_size - 1] = '\0';
 		for (size_t i = 0; i < table->sh_size / sizeof(*symbols) && !is_there; i++) {
 			is_there = symbols[i].st_shndx != SHN_UNDEF && symbols[i].st_name < strings->sh_size
@@ -122,21 +125,22 @@ has_symbol(int fd, const Elf64_Shdr *table, const Elf64_Shdr *strings, const cha
 }
 
 /*
- * The program exports a malloc, so the loader gives it to all of the process, before any library.
+ * Whether the program exports a malloc; the loader then uses it in the whole process, in preference
+ * to that of any library.
  */
 static bool
 has_malloc(int fd) {
 	Elf64_Ehdr e;
 	Elf64_Shdr table, strings;
-	if (!is_read_at(fd, &e, sizeof(e), 0) || memcmp(e.e_ident, ELFMAG, SELFMAG) != 0
+	if (!try_read_at(fd, &e, sizeof(e), 0) || memcmp(e.e_ident, ELFMAG, SELFMAG) != 0
 	    || e.e_ident[EI_CLASS] != ELFCLASS64 || e.e_shnum > SECTIONS_MOST
 	    || e.e_shentsize != sizeof(table)) {
 		return false;
 	}
-	for (unsigned i = 0; i < e.e_shnum && is_read_at(fd, &table, sizeof(table),
+	for (unsigned i = 0; i < e.e_shnum && try_read_at(fd, &table, sizeof(table),
 	    e.e_shoff + i * sizeof(table)); i++) {
 		if (table.sh_type == SHT_DYNSYM && table.sh_link < e.e_shnum) {
-			return is_read_at(fd, &strings, sizeof(strings),
+			return try_read_at(fd, &strings, sizeof(strings),
 			    e.e_shoff + table.sh_link * sizeof(strings)) && has_symbol(fd, &table, &strings,
 			    "malloc");
 		}
@@ -170,8 +174,9 @@ client_linked_allocator(const jeprof_target_t *t, char *buf, size_t size) {
 	return buf;
 }
 
-/* ---- the line that starts it on ours ---- */
+/* ---- the command line that starts it with this library ---- */
 
+/* Path of the library: beside this program (../lib), else in LIBRARY_DIR. */
 static void
 library_path(char *buf, size_t size) {
 	char exe[PATH_MAX], real[PATH_MAX];
@@ -189,7 +194,7 @@ library_path(char *buf, size_t size) {
 	snprintf(buf, size, "%s/libjemalloc.so.2", LIBRARY_DIR);
 }
 
-/* A word as a shell takes it. */
+/* Writes a word, quoted for a shell if necessary. Returns its length, or 0 if it does not fit. */
 static size_t
 put_word(char *to, size_t room, const char *word) {
 	static const char plain[] =

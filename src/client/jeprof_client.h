@@ -1,5 +1,5 @@
 /*
- * jeprof_client: asks the heap profiler inside a running process, from outside
+ * jeprof_client: controls the heap profiler of a running process from outside
  * (libjeprof_client.a).
  *
  *   jeprof_target_t t;
@@ -28,10 +28,10 @@
  *   EIO        the profile was gone before it was fetched, or a file could not be written
  *   ENOMEM     no memory
  *
- * A process may lie in every byte that is read: that costs at most the time and memory bounded
- * here, except that a read of its memory may block as long as the process lives if it handles its
- * own page faults (userfaultfd); who must not be delayed by one process asks it in a thread of its
- * own.
+ * The process may have forged every byte that is read from it; that costs at most the time and
+ * memory bounded here. One exception: a read of its memory may block as long as the process lives
+ * if it handles its own page faults (userfaultfd). A caller that no process may delay asks each in
+ * a thread of its own.
  */
 #ifndef JEPROF_CLIENT_H
 #define JEPROF_CLIENT_H
@@ -54,24 +54,25 @@ extern "C" {
 
 /* How the process is reached. */
 typedef enum jeprof_way_e {
-	jeprof_way_none,
+	jeprof_way_none,    /* not open */
 	jeprof_way_memory,  /* its mailbox, through /proc/PID/mem */
-	jeprof_way_calls,   /* its mailbox, through process_vm_readv: /proc is mounted read-only */
+	/* its mailbox, through process_vm_readv(2): /proc/PID/mem is not accessible */
+	jeprof_way_calls,
 	jeprof_way_memfd,   /* its mailbox, in the file that MALLOC_CONF=prof_ctl_fd:true keeps open */
 	jeprof_way_dir      /* its control directory, MALLOC_CONF=prof_ctl_dir:DIR: no stream */
 } jeprof_way_t;
 
-/* What the profiler does; larger numbers are unknown. */
+/* The state of the profiler; larger numbers are of a later version. */
 typedef enum jeprof_state_e {
 	jeprof_state_idle,
 	jeprof_state_active,      /* a session runs */
-	jeprof_state_stopping,    /* ... and its profile is being written */
-	jeprof_state_paused,      /* ... and the program has switched sampling off */
-	jeprof_state_sampling,    /* no session: by MALLOC_CONF */
-	jeprof_state_switched_on  /* no session: switched on by the program */
+	jeprof_state_stopping,    /* a session ends: its profile is being written */
+	jeprof_state_paused,      /* a session runs, but the program has switched sampling off */
+	jeprof_state_sampling,    /* no session, but MALLOC_CONF has switched sampling on */
+	jeprof_state_switched_on  /* no session, but the program has switched sampling on */
 } jeprof_state_t;
 
-/* What the mailbox shows without a request, as last read. */
+/* The part of the mailbox that can be read without a request, as it was last read. */
 typedef struct jeprof_head_s {
 	uint32_t state;            /* a jeprof_state_t */
 	uint32_t pid;              /* as the process sees itself */
@@ -83,10 +84,10 @@ typedef struct jeprof_head_s {
 	char library_version[64];
 } jeprof_head_t;
 
-/* A process. The caller provides it, zeroed or not, and reads all but what is private. */
+/* A process. The caller provides the memory, zeroed or not, and may read all but private fields. */
 typedef struct jeprof_target_s {
 	/* Set by jeprof_find. */
-	int pid;                /* here */
+	int pid;                /* in the caller's pid namespace */
 	unsigned own_pid;       /* as the process sees itself */
 	uint64_t start;         /* clock ticks from boot to its start; with the pid its identity */
 	char state;             /* 'R', 'S', ... of /proc/PID/stat */
@@ -102,20 +103,24 @@ typedef struct jeprof_target_s {
 	/* Private. */
 	int fd;
 	uint64_t block;         /* address, or offset in the file, of the mailbox */
-	unsigned slot;          /* of the request that is not answered, if sequence is not 0 */
-	uint64_t sequence;
+	unsigned slot;          /* of the unanswered request, if sequence is not 0 */
+	uint64_t sequence;      /* of the unanswered request; 0: there is none */
+	/* For each slot, the sequence that was last read there, whether it was answered, since when. */
 	uint64_t slot_seen[JEPROF_SLOTS];
 	int64_t slot_seen_ms[JEPROF_SLOTS];
 	bool slot_was_answered[JEPROF_SLOTS];
 } jeprof_target_t;
 
-/* What is done while the process is idle: it allocates nothing, so it does not read its mailbox. */
+/*
+ * How a request treats a process that is idle, that is, allocates nothing and therefore does not
+ * read its mailbox.
+ */
 typedef enum jeprof_manner_e {
-	jeprof_manner_wait,    /* as long as wait_ms says; then ETIMEDOUT */
-	jeprof_manner_return,  /* after idle_ms the request is taken back: EAGAIN */
+	jeprof_manner_wait,    /* waits for wait_ms, then takes the request back: ETIMEDOUT */
+	jeprof_manner_return,  /* takes the request back after idle_ms: EAGAIN */
 	/*
-	 * after idle_ms EAGAIN, and the request is still in its slot: then either jeprof_let_stay or
-	 * jeprof_take_back is called
+	 * returns EAGAIN after idle_ms and leaves the request in its slot; the caller then calls
+	 * jeprof_let_stay() or jeprof_take_back()
 	 */
 	jeprof_manner_stay
 } jeprof_manner_t;
@@ -126,14 +131,14 @@ typedef struct jeprof_request_s {
 	 * one line without its newline
 	 */
 	const char *text;
-	unsigned wait_ms;         /* until the process has taken the request; 0: 5000 */
-	unsigned taken_ms;        /* from then on until the answer; 0: 60000 */
-	unsigned idle_ms;         /* without a sign of life: idle; 0: 1000 */
+	unsigned wait_ms;         /* time for the process to take the request; 0: 5000 */
+	unsigned taken_ms;        /* time from then on until the answer; 0: 60000 */
+	unsigned idle_ms;         /* time without a heartbeat after which it is idle; 0: 1000 */
 	jeprof_manner_t manner;
 	uint64_t bytes_max;       /* largest profile that is fetched; 0: 4 GiB */
-	/* Counts what should end the wait (signals); may be NULL. */
+	/* A count of signals, by which the caller ends the wait; may be NULL. */
 	const volatile sig_atomic_t *interrupts;
-	sig_atomic_t patience;    /* how many of them do; 0: 1 */
+	sig_atomic_t patience;    /* the count at which the wait ends; 0: 1 */
 } jeprof_request_t;
 
 typedef struct jeprof_reply_s {
@@ -144,37 +149,40 @@ typedef struct jeprof_reply_s {
 } jeprof_reply_t;
 
 /*
- * Who the process with this pid is. A thread's number means its process. ESRCH: there is none;
- * state is 'Z' if it has ended and its parent did not yet fetch its exit status.
+ * Fills in *t for the process with this pid; the id of a thread stands for its process. ESRCH if
+ * there is none. state is then 'Z' if it has ended and its parent has not yet read its exit status.
  */
 int jeprof_find(jeprof_target_t *t, int pid);
 
 /* Whether t is still the process that was found; sets state. 0 or ESRCH. */
 int jeprof_check_same(jeprof_target_t *t);
 
-/* Calls f for each process but the caller's; f gets what jeprof_find sets. 0, or errno of /proc. */
+/*
+ * Calls f for each process but the caller's, with a target that jeprof_find has filled in. 0, or
+ * the errno of reading /proc.
+ */
 int jeprof_each(void (*f)(jeprof_target_t *t, void *arg), void *arg);
 
-/* Whether its main thread, its program, or the first word of its command line is called so. */
+/* Whether its main thread, its program, or the first word of its command line has that name. */
 bool jeprof_is_named(const jeprof_target_t *t, const char *name);
 
 /*
- * Looks whether the process runs the library, without the right to write; sets way and head. 0;
- * ENXIO if it does not, EPROTO, or EACCES if that cannot be seen. jeprof_close is called in any
- * case.
+ * Checks whether the process runs the library, for which the right to read its memory suffices;
+ * sets way and head. 0; ENXIO if it does not; EPROTO; EACCES if its memory cannot be read. Followed
+ * by jeprof_close() in any case.
  */
 int jeprof_probe(jeprof_target_t *t);
 
 /*
- * Finds the best way in and opens it. wait (may be NULL) bounds by wait_ms how young a process may
- * be that has not come to its first allocation yet, and is waited for.
+ * Finds the best way into the process and opens it. If `wait` is not NULL and the process was
+ * started less than wait->wait_ms ago, waits for its first allocation, which opens the mailbox.
  */
 int jeprof_open(jeprof_target_t *t, const jeprof_request_t *wait);
 
 /* Uses this control directory instead; E2BIG if the path is too long. */
 int jeprof_open_dir(jeprof_target_t *t, const char *dir);
 
-/* Takes back the request that is not answered, and gives the descriptor back. */
+/* Takes back the unanswered request, if there is one, and closes the descriptor. */
 void jeprof_close(jeprof_target_t *t);
 
 /*
@@ -184,25 +192,30 @@ void jeprof_close(jeprof_target_t *t);
 int jeprof_look(jeprof_target_t *t);
 
 /*
- * Asks, and waits for the answer. 0: *reply is the answer, which may be a refusal (reply->error).
- * With "dump-stream" the profile is fetched whole, so that its reader may be slow. Else reply holds
- * nothing.
+ * Sends a request and waits for the answer. 0: *reply has the answer, which may be a refusal
+ * (reply->error), and with "dump-stream" the whole profile. After an error *reply owns no memory.
  */
 int jeprof_ask(jeprof_target_t *t, const jeprof_request_t *request, jeprof_reply_t *reply);
 
 /*
- * After EAGAIN of jeprof_manner_stay: the process carries the request out at its next allocation.
+ * After EAGAIN of jeprof_manner_stay: leaves the request to the process, which carries it out at
+ * its next allocation.
  */
 void jeprof_let_stay(jeprof_target_t *t);
+
+/* Removes the unanswered request, if there is one, from the mailbox. */
 void jeprof_take_back(jeprof_target_t *t);
 
-/* The first request that waits in the mailbox and begins with `verb`; false if there is none. */
+/* Copies the first pending request of another client with this verb; false if there is none. */
 bool jeprof_find_pending(jeprof_target_t *t, const char *verb, char text[JEPROF_TEXT]);
 
-/* Starts and sets that wait in the mailbox, all in all. */
+/* Number of pending requests of other clients with the verbs start and set. */
 unsigned jeprof_count_pending(jeprof_target_t *t);
 
-/* Takes back all starts and sets that wait there, whoever left them; *count says how many. */
+/*
+ * Removes all of these requests. *count is the number of those that the process had not begun to
+ * carry out. 0 or ESRCH.
+ */
 int jeprof_withdraw_pending(jeprof_target_t *t, unsigned *count);
 
 /*
@@ -212,8 +225,8 @@ int jeprof_withdraw_pending(jeprof_target_t *t, unsigned *count);
 const char *jeprof_value(const char *answer, const char *key, char *buf, size_t size);
 
 /*
- * Why an idle process did not answer this request: ETIMEDOUT, ENXIO or ESRCH, and the sentence. For
- * a caller that got EAGAIN and has nothing else to say.
+ * Finds out why an idle process did not answer this request, after jeprof_ask() has returned
+ * EAGAIN, and sets the sentence: ETIMEDOUT, ENXIO, ESRCH or EINTR.
  */
 int jeprof_explain_silence(jeprof_target_t *t, const jeprof_request_t *request);
 

@@ -1,8 +1,11 @@
 /*
- * Asking through the mailbox (the protocol is in prof_mailbox.h). Invariant: a request that is not
- * answered is taken back before jeprof_ask returns, unless its manner is to stay; t->sequence is
- * not 0 exactly while one of ours may lie in a slot. No locks; called by the thread that owns the
- * target.
+ * Sends requests through the mailbox in the memory of a process (protocol: prof_mailbox.h):
+ * finds a slot, writes the request, rings the doorbell, and polls for the answer. Several clients
+ * share the slots without a lock, so a request or an answer may be overwritten; then the same
+ * request, with the same nonce, is sent again. The process carries out a nonce only once.
+ * Invariant: an unanswered request is removed from its slot before jeprof_ask() returns, unless its
+ * manner is jeprof_manner_stay; t->sequence is not 0 exactly while a request of this target may be
+ * in slot t->slot. No locks: a target belongs to one thread.
  */
 #include "client/target.h"
 
@@ -12,14 +15,14 @@
 #include <string.h>
 
 enum {
-	ABANDONED_MS = 300,  /* an answer that nobody fetches: its slot may be taken */
-	LEFT_MS = 1000,      /* a request that nobody answers: the same, if all slots are in use */
-	TORN_MAX = 8,
-	IDLE_MS = 1000,
-	WAIT_MS = 5000,
-	TAKEN_WAIT_MS = 60000, /* a request that was taken may write a large profile */
-	PAUSE_MAX_MS = 20,
-	SETTLE_MS = 50,      /* after a request was taken back: it may just be being read */
+	ABANDONED_MS = 300,  /* age of an answer that no client has fetched: its slot is reusable */
+	LEFT_MS = 1000,      /* age of a request that the process has not taken: the same */
+	TORN_MAX = 8,        /* times that a request is sent again because it was read incompletely */
+	IDLE_MS = 1000,      /* default of request.idle_ms */
+	WAIT_MS = 5000,      /* default of request.wait_ms */
+	TAKEN_WAIT_MS = 60000, /* default of request.taken_ms: it may write a large profile */
+	PAUSE_MAX_MS = 20,   /* longest pause between two polls */
+	SETTLE_MS = 50,      /* after a request was taken back, as the process may be reading it */
 };
 
 int64_t
@@ -54,6 +57,10 @@ client_write_word(jeprof_target_t *t, uint64_t at, const void *word, size_t size
 	return client_write_memory(t, at, word, size) ? 0 : client_memory_gone(t);
 }
 
+/*
+ * Sets the doorbell, a word that the process checks now and then; it reads its mailbox if the word
+ * is set. 0 or ESRCH.
+ */
 static int
 ring(jeprof_target_t *t) {
 	uint32_t one = 1;
@@ -61,10 +68,11 @@ ring(jeprof_target_t *t) {
 }
 
 /*
- * Whether the slot may be taken although something lies there: an answer that nobody fetches, or a
- * request that an idle process does not take, of a client that may have been killed. A client that
- * does wait for it finds another request there and asks again. A start or set may be left to stay,
- * so it is not taken; of these leave_pending and jeprof_find_pending keep a slot free.
+ * Whether a used slot may be reused, because its content has not changed for a while: an answer
+ * that no client fetches, or a request that the process does not take. The client may have been
+ * killed; if it still waits, it finds another request in the slot and sends its own again. A start
+ * or set may stay in its slot for any time (jeprof_let_stay), so it is never overwritten; callers
+ * that leave one keep a slot free (jeprof_count_pending).
  */
 static bool
 is_slot_left(const jeprof_target_t *t, unsigned i, const prof_slot_t *s) {
@@ -75,13 +83,17 @@ is_slot_left(const jeprof_target_t *t, unsigned i, const prof_slot_t *s) {
 	    && strncmp(s->text, "start", 5) != 0 && strncmp(s->text, "set", 3) != 0);
 }
 
-/* Sets *slot to a free one, else one that may be taken; -1: all in use. */
+/*
+ * Sets *slot to a free slot, else to one that is_slot_left() allows, else to -1. Notes when the
+ * content of each slot was first seen. 0 or ESRCH.
+ */
 static int
 find_free_slot(jeprof_target_t *t, int *slot) {
 	*slot = -1;
 	unsigned first = (unsigned)(client_random_word() % PROF_MAILBOX_SLOTS);
 	for (unsigned k = 0; k < PROF_MAILBOX_SLOTS; k++) {
-		unsigned i = (first + k) % PROF_MAILBOX_SLOTS; /* whom we collided with goes elsewhere */
+		/* The random start makes a second collision with the same client unlikely. */
+		unsigned i = (first + k) % PROF_MAILBOX_SLOTS;
 		prof_slot_t s;
 		if (!client_read_memory(t, client_slot_at(t, i), &s, sizeof(s))) {
 			return client_memory_gone(t);
@@ -102,19 +114,23 @@ find_free_slot(jeprof_target_t *t, int *slot) {
 	return 0;
 }
 
-/* What is waited for. */
+/* The state of one jeprof_ask(). Times are of the monotonic clock, in ms. */
 typedef struct wait_s {
 	const jeprof_request_t *request;
-	bool wants_profile;
-	unsigned slot;
-	prof_slot_t mine;
+	bool wants_profile;   /* the answer is a nonce under which a profile is to be fetched */
+	unsigned slot;        /* the slot of the request */
+	prof_slot_t mine;     /* the request as it was written */
 	int64_t begin;
-	int64_t deadline;
-	uint64_t heartbeats;  /* at the beginning */
+	int64_t deadline;     /* until when the process has to take the request */
+	uint64_t heartbeats;  /* of the process at the beginning */
 	jeprof_reply_t *reply;
-	bool is_lost;         /* somebody else's request or answer is in the way: ask again */
+	bool is_lost;         /* another client has overwritten the slot, or it was torn: ask again */
 } wait_t;
 
+/*
+ * Writes the request into its slot, `sequence` last, because the process reads a slot when that has
+ * changed; then rings. 0 or ESRCH.
+ */
 static int
 put_request(jeprof_target_t *t, wait_t *w) {
 	prof_slot_t *s = &w->mine;
@@ -123,7 +139,7 @@ put_request(jeprof_target_t *t, wait_t *w) {
 	*s = (prof_slot_t){.nonce = s->nonce, .length = (uint32_t)strlen(text)};
 	memcpy(s->text, text, s->length);
 	s->checksum = prof_mailbox_sum(sequence, s->nonce, s->text, s->length);
-	/* What lies there is no sign for us. */
+	/* Clears the field first, so that an old value is not mistaken for a sign of our request. */
 	int error = client_write_word(t, at + offsetof(prof_slot_t, answer_nonce), &none, sizeof(none));
 	if (error == 0) {
 		error = client_write_word(t, at, s, offsetof(prof_slot_t, text) + s->length);
@@ -137,7 +153,7 @@ put_request(jeprof_target_t *t, wait_t *w) {
 	return error != 0 ? error : ring(t);
 }
 
-/* Frees the slot, unless somebody else has taken it. */
+/* Frees the slot of our request, unless another client has overwritten it. */
 void
 jeprof_take_back(jeprof_target_t *t) {
 	uint64_t sequence, none = 0, at = client_slot_at(t, t->slot);
@@ -153,17 +169,20 @@ jeprof_let_stay(jeprof_target_t *t) {
 	t->sequence = 0;
 }
 
-/* The slot stays ours while a profile is to be fetched. */
+/*
+ * Copies the answer to our request, fetches the profile if one is wanted, and frees the slot, which
+ * is kept until then. 0, also if is_lost is set, or an errno.
+ */
 static int
 take_answer(jeprof_target_t *t, wait_t *w) {
 	prof_slot_t s;
 	int error = 0;
-	/* Anew: all of it was there before `answered`. */
+	/* Read again, because the process writes the answer before `answered`. */
 	if (!client_read_memory(t, client_slot_at(t, w->slot), &s, sizeof(s))) {
 		return client_memory_gone(t);
 	}
 	if (s.answer_nonce != w->mine.nonce) {
-		t->sequence = 0; /* another one's answer: his slot */
+		t->sequence = 0; /* the answer, and so the slot, are another client's */
 		w->is_lost = true;
 		return 0;
 	}
@@ -181,7 +200,9 @@ take_answer(jeprof_target_t *t, wait_t *w) {
 }
 
 /*
- * Neither an answer nor a heartbeat, and not because it waits for a processor. 0, EAGAIN or ESRCH.
+ * Decides whether the process is idle: for idle_ms it has had no heartbeat, and it is not waiting
+ * for a processor (state R). Reads the head again. 0 (not idle, or the manner is to wait), EAGAIN
+ * (idle) or ESRCH.
  */
 static int
 check_idle(jeprof_target_t *t, const wait_t *w) {
@@ -198,7 +219,11 @@ check_idle(jeprof_target_t *t, const wait_t *w) {
 	return is_idle ? EAGAIN : 0;
 }
 
-/* Waits a moment after a request was taken back: it may just be being read. */
+/*
+ * Takes the request back and waits until it is certain that the process does not carry it out: at
+ * that moment the process may be reading it. Returns the verdict if it was not taken; the result of
+ * take_answer() if it was answered after all; ETIMEDOUT or ESRCH.
+ */
 static int
 settle(jeprof_target_t *t, wait_t *w, int verdict) {
 	prof_slot_t s;
@@ -222,9 +247,13 @@ settle(jeprof_target_t *t, wait_t *w, int verdict) {
 	}
 }
 
-/* The request is in its slot and not answered. 0: go on waiting; else how the wait ends. */
+/*
+ * Decides whether to go on waiting (0) for a request that is not answered, or why not: EBADMSG
+ * (is_lost), EAGAIN, ETIMEDOUT or ESRCH. After a timeout it takes a request back that the process
+ * has taken already.
+ */
 static int
-check_wait(jeprof_target_t *t, wait_t *w, const prof_slot_t *s) {
+end_or_go_on(jeprof_target_t *t, wait_t *w, const prof_slot_t *s) {
 	bool is_taken = s->answer_nonce == w->mine.nonce;
 	int64_t deadline = w->deadline + (is_taken ? client_taken_ms(w->request) : 0);
 	if (!is_taken && (s->nonce != w->mine.nonce || s->sequence != w->mine.sequence)) {
@@ -241,7 +270,10 @@ check_wait(jeprof_target_t *t, wait_t *w, const prof_slot_t *s) {
 	return error;
 }
 
-/* How a wait ends that check_wait has ended. */
+/*
+ * Ends the wait with the verdict of end_or_go_on(), and takes the request back unless it is to stay
+ * in its slot. Returns 0 if it was answered meanwhile or is_lost is set, else an errno.
+ */
 static int
 end_wait(jeprof_target_t *t, wait_t *w, int verdict) {
 	bool was_lost = w->is_lost;
@@ -260,7 +292,10 @@ end_wait(jeprof_target_t *t, wait_t *w, int verdict) {
 	return error;
 }
 
-/* Waits for the answer to the request in the slot. 0: answered, or is_lost. */
+/*
+ * Polls for the answer to the request in the slot, with pauses from 1 to about PAUSE_MAX_MS, and
+ * rings again each 16 polls. 0: answered, or is_lost; else an errno.
+ */
 static int
 wait_answer(jeprof_target_t *t, wait_t *w) {
 	int64_t pause = 1;
@@ -272,7 +307,7 @@ wait_answer(jeprof_target_t *t, wait_t *w) {
 		if (s.answered == w->mine.sequence) {
 			return take_answer(t, w);
 		}
-		int verdict = check_wait(t, w, &s);
+		int verdict = end_or_go_on(t, w, &s);
 		if (verdict != 0) {
 			return end_wait(t, w, verdict);
 		}
@@ -288,7 +323,7 @@ wait_answer(jeprof_target_t *t, wait_t *w) {
 	}
 }
 
-/* Nothing came, though it is no other's fault. */
+/* Sets the sentence for a process that is idle, or runs but does not answer. ETIMEDOUT or ENXIO. */
 static int
 silent(jeprof_target_t *t, const jeprof_request_t *r, bool is_idle) {
 	double seconds = (double)client_wait_ms(r) / 1000;
@@ -330,7 +365,7 @@ jeprof_explain_silence(jeprof_target_t *t, const jeprof_request_t *request) {
 	return client_unanswered(t, request, false);
 }
 
-/* Whether the profile or request in the slot is in the process's hands. */
+/* Whether the process has taken the request in the slot, but not answered it. */
 static bool
 is_in_hand(const jeprof_target_t *t, const wait_t *w) {
 	prof_slot_t now;
@@ -338,7 +373,10 @@ is_in_hand(const jeprof_target_t *t, const wait_t *w) {
 	    && now.answer_nonce == w->mine.nonce;
 }
 
-/* EAGAIN: no slot was free. */
+/*
+ * Sends the request once. 0: answered, or is_lost, because no slot was free or ours was
+ * overwritten; else an errno with its sentence.
+ */
 static int
 ask_once(jeprof_target_t *t, wait_t *w) {
 	int slot = -1;
@@ -367,7 +405,7 @@ client_ask_mailbox(jeprof_target_t *t, const jeprof_request_t *r, jeprof_reply_t
 	wait_t w = {.request = r, .begin = begin, .deadline = begin + client_wait_ms(r), .reply = reply,
 	    .wants_profile = strcmp(r->text, "dump-stream") == 0};
 	int torn = 0;
-	w.mine.nonce = client_random_word(); /* the same each time: it is carried out once */
+	w.mine.nonce = client_random_word(); /* one for all tries: it is carried out once */
 	int error = jeprof_check_same(t);
 	error = error != 0 ? error : jeprof_look(t);
 	w.heartbeats = t->head.heartbeats;
@@ -378,7 +416,7 @@ client_ask_mailbox(jeprof_target_t *t, const jeprof_request_t *r, jeprof_reply_t
 			return error;
 		}
 		if (reply->error != 0 && ++torn > TORN_MAX) {
-			return 0; /* not torn, but not understood */
+			return 0; /* EBADMSG again and again: the process does not understand the request */
 		}
 		if (client_now_ms() >= w.deadline) {
 			return client_fail(t, EBUSY, "%d %s: others overwrite our request again and again",

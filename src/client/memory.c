@@ -1,8 +1,10 @@
 /*
- * The memory of a process: reading and writing it, and finding the mailbox in it by the ELF note
- * that points there. Invariant: a block is used only if its magic, protocol version and place (a
- * writable mapping) were checked; what one process makes us read is bounded. No locks, no state.
- * Called by way.c, mailbox.c, pending.c and stream.c.
+ * Reads and writes the memory of a process, and finds the mailbox in it: reads the memory map,
+ * reads the ELF headers of each mapping that may begin an object, and searches their notes for the
+ * one that has the distance to the mailbox. Of several open mailboxes the one with most heartbeats
+ * is used. Invariant: a mailbox is used only after its magic, protocol version and place (a
+ * writable mapping) were checked, and the amount read from one process is bounded. No locks, no
+ * state. Called by way.c, mailbox.c, pending.c and stream.c.
  */
 #include "client/target.h"
 
@@ -16,32 +18,33 @@
 #include <unistd.h>
 
 enum {
-	CANDIDATES = 16, /* blocks looked at in one process */
-	PHDRS_MAX = 128,
-	NOTES_MAX = 65536,
-	/* Of one process, all in all: a hostile one does not keep us reading. */
-	HEADERS_MOST = 4096,
-	NOTES_MOST = 64 << 20,
-	RANGES_MOST = 1 << 17,   /* the kernel allows 65530 by default */
+	CANDIDATES = 16,   /* mailboxes that are read in one process */
+	PHDRS_MAX = 128,   /* program headers of one object */
+	NOTES_MAX = 65536, /* bytes of one note segment */
+	/* Bounds of one search, so that a hostile process cannot make it long. */
+	HEADERS_MOST = 4096,     /* ELF objects */
+	NOTES_MOST = 64 << 20,   /* bytes of notes */
+	RANGES_MOST = 1 << 17,   /* mappings; the kernel allows 65530 by default */
 };
 
+/* A mapping of the process. */
 typedef struct range_s {
 	uint64_t start;
 	uint64_t end;
 	bool is_writable;
-	bool may_be_object;
+	bool may_be_object;      /* an ELF object may begin here */
 } range_t;
 
-/* A search that goes on. */
+/* The state of a search for the mailbox. */
 typedef struct search_s {
 	const jeprof_target_t *target;
 	client_finding_t *found;
 	range_t *ranges;
-	size_t count;
-	uint64_t heartbeats;     /* of the block that was found */
-	int looked_at;
-	int headers;             /* of ELF objects, seen so far */
-	uint64_t notes_left;     /* bytes of notes that are read yet */
+	size_t count;            /* of ranges */
+	uint64_t heartbeats;     /* of the mailbox found so far */
+	int looked_at;           /* mailboxes read so far */
+	int headers;             /* ELF objects found so far */
+	uint64_t notes_left;     /* bytes of notes that may still be read */
 } search_t;
 
 bool
@@ -63,7 +66,7 @@ client_write_memory(const jeprof_target_t *t, uint64_t at, const void *buf, size
 	return pwrite(t->fd, buf, size, (off_t)at) == (ssize_t)size;
 }
 
-/* Adds the mapping that a line of the maps describes, if it describes one. */
+/* Adds the mapping of a line of /proc/PID/maps; ignores a malformed line. 0 or ENOMEM. */
 static int
 add_range(search_t *s, const char *line, size_t *room) {
 	uint64_t start, end, offset;
@@ -87,7 +90,7 @@ add_range(search_t *s, const char *line, size_t *room) {
 	return 0;
 }
 
-/* 0, or why the maps may not be read. */
+/* Reads /proc/PID/maps into s->ranges; 0 or an errno. */
 static int
 read_maps(search_t *s) {
 	char path[64], *line = NULL;
@@ -121,6 +124,7 @@ is_in_writable(const search_t *s, uint64_t block) {
 	return false;
 }
 
+/* Checks the mailbox at the address that a note gives, and notes the result in s->found. */
 static void
 look_at_block(search_t *s, const prof_note_t *note, uint64_t block) {
 	prof_mailbox_t m;
@@ -134,7 +138,7 @@ look_at_block(search_t *s, const prof_note_t *note, uint64_t block) {
 	}
 	if (!is_in_writable(s, block) || block % 8 != 0 || note->bytes < sizeof(m)
 	    || ++s->looked_at > CANDIDATES) {
-		return; /* the object lies there as a file that somebody reads */
+		return; /* the object is mapped as a file for reading, not loaded */
 	}
 	if (!client_read_memory(s->target, block, &m, sizeof(m)) || m.magic != PROF_MAILBOX_MAGIC) {
 		s->found->closed++;
@@ -144,12 +148,14 @@ look_at_block(search_t *s, const prof_note_t *note, uint64_t block) {
 		s->found->other_version = m.version;
 		return;
 	}
-	if (s->found->block == 0 || m.heartbeats > s->heartbeats) { /* of two copies the one in use */
+	if (s->found->block == 0 || m.heartbeats > s->heartbeats) {
+		/* Of two loaded copies the one in use has had more heartbeats. */
 		s->found->block = block;
 		s->heartbeats = m.heartbeats;
 	}
 }
 
+/* Reads a note segment and checks the mailbox of each note that names one. */
 static void
 look_at_notes(search_t *s, uint64_t address, uint64_t bytes, uint64_t align) {
 	char text[NOTES_MAX];
@@ -178,7 +184,7 @@ look_at_notes(search_t *s, uint64_t address, uint64_t bytes, uint64_t align) {
 	}
 }
 
-/* A segment as it lies in the table, in the 64-bit form. */
+/* Copies a program header of the process, and converts a 32-bit one to the 64-bit form. */
 static void
 take_segment(bool is_64, const char *from, Elf64_Phdr *h) {
 	Elf32_Phdr small;
@@ -197,6 +203,7 @@ typedef union {
 	Elf32_Ehdr small;
 } header_t;
 
+/* Whether it is an ELF header of this machine's byte order. */
 static bool
 is_ours(const header_t *e) {
 	static const uint16_t order = 1;
@@ -204,7 +211,7 @@ is_ours(const header_t *e) {
 	return memcmp(e->ident, ELFMAG, SELFMAG) == 0 && e->ident[EI_DATA] == data;
 }
 
-/* An ELF object whose first byte is at `start`. */
+/* Searches the notes of the ELF object that begins at `start`, if one does. */
 static void
 look_at_object(search_t *s, uint64_t start) {
 	char segments[PHDRS_MAX * 2 * sizeof(Elf64_Phdr)];

@@ -8,9 +8,12 @@
 
 #include <string.h>
 
-enum { SETTLE_MS = 50 };
+enum { SETTLE_MS = 50 }; /* time for the process to finish reading a slot */
 
-/* A whole request that the process has not taken. */
+/*
+ * Reads slot i into *s; true if it holds a complete request of that verb which the process has not
+ * taken, and which is not the target's own. Adds a NUL to its text.
+ */
 static bool
 read_pending(const jeprof_target_t *t, unsigned i, const char *verb, prof_slot_t *s) {
 	size_t length = strlen(verb);
@@ -63,7 +66,7 @@ jeprof_withdraw_pending(jeprof_target_t *t, unsigned *count) {
 		if (error != 0) {
 			return error;
 		}
-		client_sleep_ms(SETTLE_MS); /* it may just be reading it */
+		client_sleep_ms(SETTLE_MS); /* the process may be reading it */
 		*count += client_read_memory(t, at, &s, sizeof(s)) && s.answer_nonce != s.nonce;
 	}
 	return 0;

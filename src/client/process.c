@@ -1,7 +1,8 @@
 /*
- * What /proc tells of a process, for jeprof_client.h. Invariant: pid and start time are the
- * identity of a process; jeprof_check_same fails if the process of that pid is another one by now.
- * No locks and no state but the target's.
+ * Reads the identity of processes from /proc: pid, start time, user, name (jeprof_client.h has the
+ * contracts). Invariant: pid and start time together identify a process; jeprof_check_same() fails
+ * once the pid belongs to another process. No locks and no state but the target's. Called by the
+ * other files of this folder and by its users.
  */
 #include "client/target.h"
 
@@ -15,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STATUS_BYTES = 65536 }; /* Groups: may be long, and NSpid: follows it */
+enum { STATUS_BYTES = 65536 }; /* the line Groups: may be long, and NSpid: stands behind it */
 
 int
 client_fail(jeprof_target_t *t, int error, const char *format, ...) {
@@ -53,7 +54,7 @@ client_read_link(const char *path, char *buf, size_t size) {
 	return buf;
 }
 
-/* State and start time; false if the process is gone. */
+/* Reads state and start time (field 22) of a process; false if there is none. */
 static bool
 read_stat(int pid, char *state, uint64_t *start) {
 	char text[1024];
@@ -79,7 +80,7 @@ client_status_line(const char *text, const char *key) {
 	return at != NULL ? at + strlen(key) : "";
 }
 
-/* Its pid in the innermost namespace is the last of the line NSpid. */
+/* The process's own pid: the last number in the line NSpid, of the innermost namespace. */
 static unsigned
 own_pid(const char *text, int pid) {
 	unsigned own = (unsigned)pid;
@@ -92,7 +93,7 @@ own_pid(const char *text, int pid) {
 	return own;
 }
 
-/* Fills in who it is; *tgid becomes the process of a thread. */
+/* Clears *t and sets the fields of jeprof_find(). *tgid is the process of a thread. 0 or ESRCH. */
 static int
 read_identity(jeprof_target_t *t, int pid, int *tgid) {
 	char text[STATUS_BYTES];

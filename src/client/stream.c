@@ -1,7 +1,9 @@
 /*
- * Fetches a profile that waits in the process (prof_mailbox.h says how it lies there). Invariant:
- * what is read is bounded by bytes_max and by the time of the request, whatever the process writes
- * there. No locks, no state but the target's. Called by mailbox.c.
+ * Fetches a profile that the process holds ready (prof_mailbox.h has the format): from its memory
+ * file, else from a linked list of parts in its memory. Afterwards it checks that the profile was
+ * still there, and tells the process that it may free it. Invariant: the size is bounded by
+ * bytes_max and the time by taken_ms, whatever the process writes. No locks, no state but the
+ * target's. Called by mailbox.c.
  */
 #include "client/target.h"
 
@@ -13,15 +15,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PIECE = 1 << 20 };
-#define BYTES_MAX (UINT64_C(4) << 30)
+enum { PIECE = 1 << 20 }; /* bytes that are read at once */
+#define BYTES_MAX (UINT64_C(4) << 30) /* default of request.bytes_max */
 
+/* Address, or offset in the mailbox file, of the i-th stream. */
 static uint64_t
 stream_at(const jeprof_target_t *t, unsigned i) {
 	return t->block + offsetof(prof_mailbox_t, streams) + i * sizeof(prof_stream_t);
 }
 
-/* The place of the profile under this nonce; -1: it is gone, or never was. */
+/* Reads the stream with this nonce into *s and returns its index; -1 if there is none. */
 static int
 find_stream(const jeprof_target_t *t, uint64_t nonce, prof_stream_t *s) {
 	for (unsigned i = 0; i < PROF_MAILBOX_SLOTS; i++) {
@@ -32,7 +35,7 @@ find_stream(const jeprof_target_t *t, uint64_t nonce, prof_stream_t *s) {
 	return -1;
 }
 
-/* From the memory file: also where we may not look into the memory. */
+/* Copies the profile from the memory file, which works even without access to the memory. */
 static bool
 fetch_file(const jeprof_target_t *t, const prof_stream_t *s, char *to) {
 	static const char want[] = "/memfd:" PROF_MAILBOX_PROFILE_NAME;
@@ -67,7 +70,10 @@ fetch_part(const jeprof_target_t *t, uint64_t at, char *to, uint64_t bytes) {
 	return true;
 }
 
-/* Part by part; each one holds something, and all together take no longer than the deadline. */
+/*
+ * Copies the profile part by part from the memory. No part may be empty or too long, so that a
+ * forged list ends. 0, EIO or ETIMEDOUT.
+ */
 static int
 fetch_parts(const jeprof_target_t *t, const prof_stream_t *s, int64_t deadline, char *to) {
 	uint64_t done = 0, at = s->first;
@@ -95,7 +101,7 @@ fetch_whole(const jeprof_target_t *t, const prof_stream_t *s, int64_t deadline, 
 	return t->way != jeprof_way_memfd ? fetch_parts(t, s, deadline, to) : EIO;
 }
 
-/* The process may free it. */
+/* Tells the process that the profile was fetched, so that it frees it. 0 or ESRCH. */
 static int
 acknowledge(jeprof_target_t *t, unsigned place) {
 	uint32_t one = 1;
@@ -105,7 +111,7 @@ acknowledge(jeprof_target_t *t, unsigned place) {
 	    &one, sizeof(one));
 }
 
-/* Fetches it into text, and makes sure that it was still there afterwards. */
+/* Copies the profile into text, then checks that it was still there, and acknowledges it. */
 static int
 fetch_into(jeprof_target_t *t, uint64_t nonce, int place, int64_t deadline, prof_stream_t *s,
     char *text) {

@@ -1,6 +1,6 @@
 /*
- * What the files of src/client/ know of each other (jeprof_client.h is what others know). Nothing
- * here has a state of its own: all of it is in the target.
+ * Internal to src/client/; jeprof_client.h is its interface. No function has state of its own: all
+ * of it is in the target, which belongs to one thread at a time, so there are no locks.
  */
 #pragma once
 #ifndef _GNU_SOURCE
@@ -14,16 +14,16 @@
 #include "client/jeprof_client.h"
 #include "prof/control/prof_mailbox.h"
 
-enum { CLIENT_PATH = 2 * PATH_MAX };
+enum { CLIENT_PATH = 2 * PATH_MAX }; /* bytes of a restart line */
 
 /* Puts the sentence into t->why, and returns error. */
 __attribute__((format(printf, 3, 4))) int client_fail(jeprof_target_t *t, int error,
     const char *format, ...);
 
-/* Reads /proc/PID/NAME, ends it with NUL; -1 and errno. */
+/* Reads /proc/PID/NAME and adds a NUL. Returns its length, cut to size - 1, or -1 and errno. */
 ssize_t client_read_proc(int pid, const char *name, char *buf, size_t size);
 
-/* What follows `key` ("\nUid:") in the text of /proc/PID/status; "" if it is not there. */
+/* The text behind `key` ("\nUid:") in the text of /proc/PID/status; "" if it is not there. */
 const char *client_status_line(const char *text, const char *key);
 
 /* The target of a link in /proc, "" if it cannot be read. */
@@ -31,24 +31,25 @@ const char *client_read_link(const char *path, char *buf, size_t size);
 
 /* ---- memory ---- */
 
+/* Copy all bytes from, or to, the memory or mailbox file of the target; false if they cannot. */
 bool client_read_memory(const jeprof_target_t *t, uint64_t at, void *buf, size_t size);
 bool client_write_memory(const jeprof_target_t *t, uint64_t at, const void *buf, size_t size);
 
-/* What a search for the mailbox has found. */
+/* The result of a search for the mailbox. */
 typedef struct client_finding_s {
-	uint64_t block;          /* 0: none that is open */
-	uint32_t other_version;  /* of the protocol; 0: none */
-	bool is_without;         /* a library that was built without the profiler */
-	int closed;              /* mailboxes without their magic */
+	uint64_t block;          /* address of the mailbox; 0: none that is open */
+	uint32_t other_version;  /* protocol version of a mailbox that is not ours; 0: none */
+	bool is_without;         /* there is a library that was built without the profiler */
+	int closed;              /* number of mailboxes that are not open (have no magic) */
 } client_finding_t;
 
-/* Finds the mailbox in the memory; 0 or errno of the maps. */
+/* Finds the mailbox in the memory and sets t->block; 0 or the errno of reading the maps. */
 int client_find_block(jeprof_target_t *t, client_finding_t *found);
 
-/* Reads what lies before the slots; false if the block is no mailbox (any more). */
+/* Reads the mailbox up to its slots into t->head; false if there is no mailbox (any more). */
 bool client_read_head(jeprof_target_t *t);
 
-/* ---- whose malloc it is, if not ours ---- */
+/* ---- the malloc of a process that does not use the library ---- */
 
 /*
  * "the jemalloc of /usr/lib/libjemalloc.so.2"; NULL: nothing that we know is loaded beside the C
@@ -70,41 +71,51 @@ const char *client_linked_allocator(const jeprof_target_t *t, char *buf, size_t 
 
 /* ---- the way in ---- */
 
-/* What decides a refusal. */
+/* The facts by which the kernel denies access to the memory of a process. */
 typedef struct client_denial_s {
-	unsigned our_uid;
-	unsigned uid;
-	bool is_other_user;
-	bool is_dumpable;
+	unsigned our_uid;   /* effective uid of this process */
+	unsigned uid;       /* effective uid of the other process */
+	bool is_other_user; /* one of its uids is not our_uid */
+	bool is_dumpable;   /* see PR_SET_DUMPABLE */
 	bool may_trace;     /* we hold CAP_SYS_PTRACE */
 	bool has_more_caps; /* it holds capabilities that we do not */
 	int yama;           /* ptrace_scope, 0 if there is no Yama */
 } client_denial_t;
 
-/* The reason and the remedy; NULL if there is none that we know. */
+/* The reason of a denial and a remedy, in buf or a constant; NULL if it is not known. */
 const char *client_denial_reason(const client_denial_t *d, char *buf, size_t size);
 
 /* ---- asking ---- */
 
-/* The times of a request, with their defaults. */
+/* wait_ms and taken_ms of a request, or their defaults. */
 int64_t client_wait_ms(const jeprof_request_t *r);
 int64_t client_taken_ms(const jeprof_request_t *r);
+
+/* Whether there were as many interrupts as end the wait. */
 bool client_is_interrupted(const jeprof_request_t *r);
 
+/* Address, or offset in the mailbox file, of a slot. */
 uint64_t client_slot_at(const jeprof_target_t *t, unsigned slot);
 
-/* ESRCH with a sentence if it cannot be written. */
+/* Writes a value into the mailbox; 0, or ESRCH with a sentence. */
 int client_write_word(jeprof_target_t *t, uint64_t at, const void *word, size_t size);
 
-/* ESRCH: it has ended, or its memory is another program's by now. */
+/* Returns ESRCH, with the sentence that the process has ended or runs another program now. */
 int client_memory_gone(jeprof_target_t *t);
 
-/* Why there was no answer: ETIMEDOUT, EBUSY, EINTR, ESRCH or ENXIO. The request was taken back. */
+/*
+ * Finds out why there was no answer to a request that was taken back, and sets the sentence:
+ * ETIMEDOUT, EBUSY, EINTR, ESRCH or ENXIO. was_busy: no slot was free, or the process has taken it.
+ */
 int client_unanswered(jeprof_target_t *t, const jeprof_request_t *r, bool was_busy);
 
+/* jeprof_ask() by the mailbox and by the control directory. */
 int client_ask_mailbox(jeprof_target_t *t, const jeprof_request_t *r, jeprof_reply_t *reply);
 int client_ask_dir(jeprof_target_t *t, const jeprof_request_t *r, jeprof_reply_t *reply);
 
-/* Fetches the profile that waits under this nonce. 0, EIO, EFBIG, ENOMEM, ESRCH, ETIMEDOUT. */
+/*
+ * Fetches the profile that the process holds ready under this nonce into reply->profile. 0, EIO,
+ * EFBIG, ENOMEM, ESRCH or ETIMEDOUT.
+ */
 int client_fetch(jeprof_target_t *t, uint64_t nonce, const jeprof_request_t *r,
     jeprof_reply_t *reply);

@@ -1,7 +1,9 @@
 /*
- * Ways into a process: its memory, the memfd of prof_ctl_fd:true, the control directory; and the
- * reason if none is open. Invariant: the descriptor is opened before the start time of the process
- * is checked, and belongs to that process for good. No locks, no state but the target's.
+ * Opens a way into a process (jeprof_open). The ways are tried in this order: /proc/PID/mem;
+ * process_vm_readv() and its like, if that file is not accessible; the memfd of prof_ctl_fd:true;
+ * the control directory of prof_ctl_dir. If none is open, the reason is found out. Invariant: a
+ * descriptor is opened before the start time of the process is checked; so it belongs to that
+ * process even if its pid is used again. No locks, no state but the target's.
  */
 #include "client/target.h"
 
@@ -16,15 +18,15 @@
 #include <unistd.h>
 
 enum {
-	ENVIRON_MOST = 262144,
-	FDS_MOST = 65536,  /* descriptors of one process that are looked at */
-	CAP_PTRACE = 19,
+	ENVIRON_MOST = 262144, /* bytes of the environment that are searched for MALLOC_CONF */
+	FDS_MOST = 65536,  /* descriptors of one process that are searched */
+	CAP_PTRACE = 19,   /* the bit of CAP_SYS_PTRACE */
 };
 
 /*
- * 0, or the errno of the kernel's refusal. The file is closed to who has CAP_SYS_PTRACE alone and
- * is not its owner, and in a /proc mounted read-only; the system calls ask for the right to attach
- * only.
+ * Opens /proc/PID/mem. That fails for a process that has CAP_SYS_PTRACE but does not own the file,
+ * and for writing in a read-only /proc; then process_vm_readv() is tried, which only needs the
+ * right to attach. Sets t->way. 0, or the errno of the kernel's refusal.
  */
 static int
 open_memory(jeprof_target_t *t, bool is_reader) {
@@ -49,7 +51,7 @@ close_fd(jeprof_target_t *t) {
 	t->fd = -1;
 }
 
-/* Opens the file behind a descriptor of the process if it is a mailbox of that process. */
+/* Opens the file behind the link /proc/PID/fd/N if it is the mailbox of that process. */
 static bool
 try_memfd(jeprof_target_t *t, const char *path) {
 	static const char want[] = "/memfd:" PROF_MAILBOX_FD_NAME;
@@ -62,13 +64,16 @@ try_memfd(jeprof_target_t *t, const char *path) {
 	}
 	t->fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (t->fd >= 0 && (fstat(t->fd, &st) != 0 || !S_ISREG(st.st_mode) || !client_read_head(t)
-	    || t->head.pid != t->own_pid)) { /* of a parent, kept over fork */
+	    || t->head.pid != t->own_pid)) { /* else it is a parent's, inherited by fork */
 		close_fd(t);
 	}
 	return t->fd >= 0;
 }
 
-/* The memfd that prof_ctl_fd:true keeps open: the right to read the process suffices. */
+/*
+ * Searches the descriptors of the process for the memfd that prof_ctl_fd:true keeps open. That
+ * needs only the right to read the process, not to attach. On success the way is set.
+ */
 static bool
 open_memfd(jeprof_target_t *t) {
 	char path[320];
@@ -89,7 +94,10 @@ open_memfd(jeprof_target_t *t) {
 	return t->fd >= 0;
 }
 
-/* The directory that a value of MALLOC_CONF names, as this process can open it. */
+/*
+ * Sets t->dir to the directory that a value of MALLOC_CONF names: below the root or the working
+ * directory of the process, else the same absolute path here. False if neither exists.
+ */
 static bool
 find_dir_named(jeprof_target_t *t, const char *value) {
 	int end = (int)strcspn(value, ",");
@@ -103,7 +111,7 @@ find_dir_named(jeprof_target_t *t, const char *value) {
 	return value[0] == '/' && n < (int)sizeof(t->dir) && stat(t->dir, &st) == 0;
 }
 
-/* The control directory that the process's own MALLOC_CONF names. */
+/* Sets t->dir to the control directory in MALLOC_CONF of the process's environment. */
 static bool
 find_dir(jeprof_target_t *t) {
 	static const char key[] = "prof_ctl_dir:";
@@ -121,6 +129,7 @@ find_dir(jeprof_target_t *t) {
 
 /* ---- refusals ---- */
 
+/* The reason in the common cases: another user, not dumpable, Yama; NULL for others. */
 static const char *
 missing_right(const client_denial_t *d, char *buf, size_t size) {
 	if (d->is_other_user) {
@@ -168,7 +177,7 @@ yama_scope(void) {
 	return scope;
 }
 
-/* EACCES with the reason. */
+/* Collects the facts and sets the sentence; error is the kernel's refusal. Returns EACCES. */
 static int
 denied(jeprof_target_t *t, int error) {
 	char text[4096], buf[512], path[64];
@@ -177,7 +186,8 @@ denied(jeprof_target_t *t, int error) {
 		d.is_other_user = d.is_other_user || t->uids[i] != d.our_uid;
 	}
 	struct stat st;
-	snprintf(path, sizeof(path), "/proc/%d/maps", t->pid); /* PID itself always is the user's */
+	/* Root owns this file if the process is not dumpable; the user owns /proc/PID always. */
+	snprintf(path, sizeof(path), "/proc/%d/maps", t->pid);
 	if (stat(path, &st) == 0) {
 		d.is_dumpable = st.st_uid == t->uids[1];
 	}
@@ -192,7 +202,10 @@ denied(jeprof_target_t *t, int error) {
 	    "MALLOC_CONF=prof_ctl_dir:DIR");
 }
 
-/* Whose malloc it is, and how it would be started on this library: ENXIO. */
+/*
+ * Sets the sentence for a process without the library: which malloc it uses, and the command line
+ * that would start it with the library. Returns ENXIO.
+ */
 static int
 foreign(jeprof_target_t *t) {
 	char whose[PATH_MAX + 128], line[CLIENT_PATH];
@@ -209,7 +222,7 @@ foreign(jeprof_target_t *t) {
 	    "this would start it on ours: %s", t->pid, t->name, line);
 }
 
-/* Why there is no mailbox, though its memory may be read. */
+/* Finds out why a readable process has no open mailbox, and sets the sentence. EPROTO or ENXIO. */
 static int
 without_block(jeprof_target_t *t, const client_finding_t *f) {
 	if (f->other_version != 0) {
@@ -232,18 +245,21 @@ without_block(jeprof_target_t *t, const client_finding_t *f) {
 
 /* ---- opening ---- */
 
-/* 0, or why its memory may not be looked at. *is_gone: it is not the same process any more. */
+/*
+ * Opens the memory and searches it for the mailbox. Returns 0 or the errno of the refusal. *gone is
+ * ESRCH if the process has ended meanwhile, else 0.
+ */
 static int
 look_inside(jeprof_target_t *t, client_finding_t *f, int *gone) {
 	memset(f, 0, sizeof(*f));
 	int error = open_memory(t, false);
-	*gone = jeprof_check_same(t); /* after the open: the descriptor holds on to this process */
+	*gone = jeprof_check_same(t); /* after the open: the descriptor refers to this process */
 	return *gone == 0 && error == 0 ? client_find_block(t, f) : error;
 }
 
 /*
- * Begun no longer ago than we would wait for an answer: it may not have come to its exec or to its
- * first allocation, as in "prog & jeprofctl start $!".
+ * Whether the process was started less than wait_ms ago. Then it may not have reached its exec or
+ * its first allocation yet, as in "prog & jeprofctl start $!".
  */
 static bool
 is_young(const jeprof_target_t *t, const jeprof_request_t *wait) {
@@ -256,6 +272,7 @@ is_young(const jeprof_target_t *t, const jeprof_request_t *wait) {
 	return now_ms < (int64_t)(t->start * 1000 / (uint64_t)ticks) + client_wait_ms(wait);
 }
 
+/* Whether a mailbox may still appear: none is open, and none is of another kind. */
 static bool
 may_come_yet(const jeprof_target_t *t, const client_finding_t *f) {
 	return t->block == 0 && f->other_version == 0 && (!f->is_without || f->closed > 0);
@@ -269,7 +286,7 @@ jeprof_open(jeprof_target_t *t, const jeprof_request_t *wait) {
 	    && (wait->interrupts == NULL || *wait->interrupts == 0)) {
 		close_fd(t);
 		client_sleep_ms(20);
-		if (jeprof_find(t, t->pid) != 0) { /* by its name of now */
+		if (jeprof_find(t, t->pid) != 0) { /* sets the name again, which exec changes */
 			return client_fail(t, ESRCH, "%d has ended", t->pid);
 		}
 		error = look_inside(t, &f, &gone);
