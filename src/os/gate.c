@@ -1,10 +1,11 @@
 /*
- * Entering, leaving, closing and opening the gate, and the list of threads that fork looks at.
- * gate.h explains the idea. Invariant: a thread is inside if its mark (tls_s.gate, or a slot for a
- * thread that is not on the list) says so, and only the owner of gate_forker may close. gate.mtx
- * protects the list of threads; it is taken inside the gate or by the thread that forks. All other
- * state is atomic or belongs to the thread that has closed the gate. mutex.c also reports here what
- * a thread sleeps for.
+ * Entering, leaving, closing and opening the gate, and the list of threads whose marks a fork
+ * reads; gate.h explains the idea. A fork that finds threads inside polls their marks, first
+ * yielding, then sleeping (gate_pause). Invariant: a thread is inside exactly while it is marked:
+ * by GATE_INSIDE in tls_s.gate if it is on the list, else by a slot; the gate is closed exactly
+ * while gate_forker is not NULL, and only that thread opens it. gate.mtx protects the list; it is
+ * taken inside the gate or by the thread that forks. All other state is atomic or belongs to the
+ * thread that has closed the gate. mutex.c reports here which word a thread sleeps for.
  */
 #include "os/gate.h"
 
@@ -26,7 +27,7 @@ enum { GATE_OUTSIDE = 0, GATE_INSIDE = 1, GATE_REGISTERED = 2 };
  * seconds.
  */
 #define GATE_PATIENCE 10000u
-/* Consecutive looks that find every thread inside blocked, before a fork takes that as final. */
+/* Consecutive polls that must find every thread inside blocked before a fork takes it as final. */
 #define GATE_STUCK 24u
 /*
  * Times that a fork lets a fork in a signal handler go first; then it is overdue, takes the gate
@@ -35,9 +36,9 @@ enum { GATE_OUTSIDE = 0, GATE_INSIDE = 1, GATE_REGISTERED = 2 };
  */
 #define GATE_YIELDS 4u
 /*
- * Pauses that a fork in a signal handler leaves the open gate to a fork that is overdue: at most
- * about 10 milliseconds. Bounded because a thread may leave a handler by longjmp() and forget its
- * announcement.
+ * Number of pauses for which a fork in a signal handler leaves the open gate to a fork that is
+ * overdue: at most about 10 milliseconds. Bounded because a thread may leave a handler by longjmp()
+ * and then never withdraw its announcement.
  */
 #define GATE_COURTESY 64u
 
@@ -49,7 +50,7 @@ enum { GATE_OUTSIDE = 0, GATE_INSIDE = 1, GATE_REGISTERED = 2 };
 
 static struct {
 	mutex_t mtx; /* protects the list */
-	gate_link_t *threads;
+	gate_link_t *threads; /* the list: registered threads, newest first */
 	atomic_p_t slots[GATE_NSLOTS]; /* TLS words of threads inside that are not on the list */
 	/* what the thread in the slot of the same index sleeps for; written by that thread */
 	atomic_p_t waits_for[GATE_NSLOTS];
@@ -282,7 +283,7 @@ gate_for_each(void (*fn)(struct tls_s *t, void *ctx), void *ctx) {
 	mutex_unlock(&gate.mtx);
 }
 
-/* What the forking thread finds inside besides itself. */
+/* The result of a poll of the other threads; a greater value outweighs a smaller one. */
 typedef enum {
 	gate_found_none,
 	gate_found_stuck, /* every thread inside waits for a lock or for the gate */
@@ -300,8 +301,8 @@ gate_is_stuck(const void *word) {
 }
 
 /*
- * Looks at the threads that are not on the list. Such a thread may end at any time, so its words
- * are not read.
+ * Polls the threads that are not on the list. Such a thread may end at any time, so only its slot
+ * is read, not its TLS words.
  */
 static gate_found_t
 gate_look_at_slots(const struct tls_s *self) {
@@ -320,8 +321,8 @@ gate_look_at_slots(const struct tls_s *self) {
 }
 
 /*
- * Looks at all threads. The caller holds the list's lock, so no thread moves between a slot and the
- * list.
+ * Polls all threads. The caller holds the list's lock, so no thread moves between a slot and the
+ * list meanwhile.
  */
 static gate_found_t
 gate_look(const struct tls_s *self) {
@@ -341,7 +342,7 @@ gate_look(const struct tls_s *self) {
 }
 
 /*
- * Whether this fork may wait as long as it takes. Not if a signal handler has interrupted this
+ * Whether this fork may wait without a limit. It may not if a signal handler has interrupted this
  * thread inside the gate: the other threads inside, or another thread that forks, may then wait for
  * a lock that this thread holds, and neither would ever finish. Such a fork gives up when no thread
  * inside can continue, or after GATE_PATIENCE. Its child may then find locks that are never
@@ -373,6 +374,7 @@ gate_is_reserved(const struct tls_s *self) {
 	return t != NULL && t != self;
 }
 
+/* gate_look() with the list's lock, as far as that is to be had; never waits for it. */
 static gate_found_t
 gate_look_locked(const struct tls_s *self) {
 	/*
@@ -392,9 +394,9 @@ gate_look_locked(const struct tls_s *self) {
 }
 
 /*
- * With the gate closed, waits until the forking thread is the only one inside, or until it may not
- * wait any longer (then returns true too). Returns false if a fork in a signal handler has to go
- * first, which is only done if may_yield.
+ * With the gate closed, polls until the forking thread is the only one inside, and sets
+ * gate.is_alone; or until it gives up (see gate_is_patient), with gate.is_alone false. Returns true
+ * in both cases. Returns false, only if may_yield, if a fork in a signal handler has to go first.
  */
 static bool
 gate_try_wait_alone(struct tls_s *self, bool may_yield) {
@@ -454,7 +456,7 @@ gate_try_close_inside(struct tls_s *self) {
 	return is_closed;
 }
 
-/* Clears what a thread may have announced and forgotten: it left a handler by longjmp(). */
+/* Clears announcements that a thread may not have withdrawn: it left a handler by longjmp(). */
 static void
 gate_forget_announced(void) {
 	atomic_store_p(&gate.wants, NULL, MO_SEQ_CST);
@@ -576,7 +578,7 @@ gate_postfork_child(void) {
 	}
 	atomic_store_p(&gate.overdue, NULL, MO_RELAXED);
 	if (!has_closed) {
-		gate.nesting = 0; /* this counted forks of the parent */
+		gate.nesting = 0; /* it counted forks of another thread of the parent */
 		atomic_store_p(&gate_forker, self, MO_RELAXED);
 	}
 	gate_postfork_parent();

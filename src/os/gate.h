@@ -25,18 +25,19 @@
  * consistent, so at least one thread sees the other. A thread that is not registered stores the
  * address of its TLS words in a slot instead. test/models/gate.pml is a model of this.
  *
- * Signal handlers: a handler may fork at any instruction of this code. What belongs to the
- * interrupted thread is therefore recognised by its identity, never by a count: a count and what it
- * counts change one after the other, and between the two a handler would mistake itself for another
- * thread and wait for ever. A handler that forks inside the gate keeps its thread from leaving; so
- * it announces that it waits to close the gate, and the thread that has closed the gate opens it
- * again for it. What each thread sleeps for is recorded, so that such a fork can see when the
- * threads inside wait for its own thread.
+ * Signal handlers: a handler may fork at any instruction of this code. A mark or lock of the
+ * interrupted thread is therefore recognised by the owner that it names, never by a count: a count
+ * and the objects that it counts change one after the other, and between the two a handler would
+ * mistake itself for another thread and wait for ever. A handler that forks inside the gate keeps
+ * its thread from leaving; so it announces that it waits to close the gate, and a thread outside
+ * that has closed the gate opens it again, to let that fork go first. Each thread records the word
+ * that it sleeps for, so that such a fork can detect that the threads inside wait for its own.
  */
 
 /* The TLS words of the thread that forks; NULL while the gate is open. */
 extern HIDDEN atomic_p_t gate_forker;
 
+/* Whether a fork has closed the gate, in any thread. */
 ALWAYS_INLINE bool
 gate_is_closed(void) {
 	return atomic_load_p(&gate_forker, MO_SEQ_CST) != NULL;
@@ -46,8 +47,8 @@ gate_is_closed(void) {
 bool gate_enter_first(struct tls_s *t);
 void gate_exit_last(struct tls_s *t);
 
-ALWAYS_INLINE bool
 /* Whether this thread is inside. */
+ALWAYS_INLINE bool
 gate_is_entered(const struct tls_s *t) {
 	return t->gate_depth != 0;
 }
@@ -84,8 +85,8 @@ gate_exit(struct tls_s *t) {
 void gate_enter(struct tls_s *t);
 
 /*
- * Leave all levels, and enter again as many: around work that takes long. gate_leave_all() returns
- * the depth for gate_reenter().
+ * Leave all levels, and enter the same number again: around work that takes long. gate_leave_all()
+ * returns the depth for gate_reenter(), which sleeps while a fork is under way.
  */
 uint32_t gate_leave_all(struct tls_s *t);
 void gate_reenter(struct tls_s *t, uint32_t depth);

@@ -13,9 +13,9 @@
 int64_t opt_mutex_max_spin = 600;
 
 static struct {
-	/* The last number that was given to a thread as a lock owner. */
+	/* The last number assigned to a thread as a lock owner. */
 	atomic_u32_t next_id;
-	/* Processors that the process may use; 0 if not asked yet. */
+	/* Number of processors that the process may use; 0 if it was not determined yet. */
 	atomic_u32_t ncpus;
 } mutex_state;
 
@@ -47,6 +47,7 @@ has_one_cpu(void) {
 	return n == 1;
 }
 
+/* Spins up to opt_mutex_max_spin times; returns whether the mutex was taken. */
 static bool
 mutex_try_spin(mutex_t *m, uint32_t me) {
 	assert(opt_mutex_max_spin >= -1);

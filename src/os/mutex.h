@@ -74,7 +74,10 @@ void mutex_init(mutex_t *m, const char *name, unsigned rank);
  * If the forking thread holds it, it stays held.
  */
 void mutex_renew_in_child(mutex_t *m, const char *name, unsigned rank);
-/* Copy m's counters (exact if the caller holds m), add src to dst, and set m's counters to zero. */
+/*
+ * Counters: copy those of m to dst (exact if the caller holds m), add src to dst (the maximum of
+ * the fields max_*), and set those of m to zero.
+ */
 void mutex_prof_read(mutex_prof_data_t *dst, mutex_t *m);
 void mutex_prof_merge(mutex_prof_data_t *dst, const mutex_prof_data_t *src);
 void mutex_prof_reset(mutex_t *m);
@@ -84,8 +87,8 @@ uint32_t mutex_id_assign(void);
 void mutex_lock_slow(mutex_t *m, uint32_t me);
 
 /*
- * Called with the word of a mutex before a thread sleeps for it; afterwards called with what that
- * first call returned. Boot sets it to gate_note_wait() by an atomic store; NULL before.
+ * Called with the word of a mutex before a thread sleeps for it, and afterwards with the value that
+ * the first call returned. Boot sets it to gate_note_wait() by an atomic store; NULL before.
  */
 typedef const void *mutex_sleep_hook_t(const void *word);
 extern HIDDEN mutex_sleep_hook_t *mutex_sleep_hook;
@@ -99,6 +102,7 @@ void mutex_debug_before_lock(mutex_t *m);
 void mutex_debug_after_lock(mutex_t *m);
 void mutex_debug_before_unlock(mutex_t *m);
 
+/* Whether the process has a single thread; false if the C library does not provide that. */
 ALWAYS_INLINE bool
 mutex_is_single_threaded(void) {
 #ifdef MUTEX_HAS_SINGLE_THREADED
@@ -121,6 +125,7 @@ mutex_is_owner(const mutex_t *m) {
 	return owner != 0 && owner == tls_get()->lock_id;
 }
 
+/* Makes `me` the owner of the word if it is free. */
 ALWAYS_INLINE bool
 mutex_try_word(mutex_t *m, uint32_t me) {
 	uint32_t expected = 0;

@@ -25,14 +25,14 @@
 #define MADV_COLLAPSE 25
 #endif
 
-/* On a page that is written anyway: every start of a program sets them. */
+/* Early data, because every start of a program sets them: see EARLY_DATA. */
 EARLY_DATA unsigned lg_page;
 EARLY_DATA size_t page_size;
 
 bool opt_trust_madvise = false;
 thp_mode_t opt_thp = thp_mode_default;
 
-/* What is known about an ability of the system. */
+/* Whether the system has an ability. */
 enum { FACT_UNKNOWN, FACT_YES, FACT_NO };
 
 static struct {
@@ -56,7 +56,7 @@ cassert(LG_PAGE_MAX <= LG_HUGEPAGE);
 /* A thp_mode_t + 1 fits into the byte that stores it. */
 cassert(thp_mode_default == 0 && thp_mode_not_supported + 1 <= UINT8_MAX);
 
-/* What callers promise of a range: whole pages, not at the null address, no wrap-around. */
+/* Whether a range is valid: whole pages, not at the null address, no wrap-around. */
 UNUSED static bool
 is_range(const void *addr, size_t size) {
 	return addr != NULL && (((uintptr_t)addr | size) & PAGE_MASK) == 0 && size > 0
@@ -99,7 +99,7 @@ os_madvise(void *addr, size_t size, int advice) {
 	return err;
 }
 
-/* ------------------------------------------------------------------ what could not be unmapped */
+/* ------------------------------------------------------------------ ranges still to be unmapped */
 
 /*
  * munmap() fails with ENOMEM if it would split a mapping while the process has the greatest number
@@ -107,7 +107,7 @@ os_madvise(void *addr, size_t size, int advice) {
  * call succeeds in unmapping it.
  */
 
-/* Ranges that can be kept. */
+/* Number of ranges that can be kept. */
 #define N_LEFT 256
 /*
  * From here on no aligned mapping is made, because it may have to be cut; the other half of the
@@ -123,6 +123,7 @@ static LARGE_BSS struct {
 /* Slots in use. */
 static atomic_u32_t n_left;
 
+/* Gives up the memory of the range and keeps its address for left_try(). */
 static void
 left_add(void *addr, size_t size) {
 	/* gives up the memory at once; only address space is kept */
@@ -502,8 +503,8 @@ pages_try_thp_of_process(void) {
 }
 
 /*
- * The number behind `key` in a text that is read in pieces, or UINT64_MAX. The end of each piece,
- * from the last line break on, is looked at together with the next.
+ * Returns the number behind `key` in a file, or UINT64_MAX. The file is read in pieces; the
+ * incomplete last line of a piece is moved to the front of the next one.
  */
 static uint64_t
 find_number(int fd, const char *key) {

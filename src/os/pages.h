@@ -43,11 +43,11 @@ typedef enum {
 extern HIDDEN bool opt_trust_madvise;
 extern HIDDEN thp_mode_t opt_thp;
 
-/* Reads only the page size. pages_boot() calls it if that was not done. */
+/* Sets only the page size. ENOTSUP if it is not supported. pages_boot() calls it too. */
 int pages_boot_size(void);
 /*
- * Finds out what the system's memory can do. Called after the options were read; calling it again
- * does nothing.
+ * Sets the page size and reads the system's overcommit mode. Called after the options were read;
+ * further calls do nothing.
  */
 int pages_boot(void);
 
@@ -57,6 +57,7 @@ int pages_boot(void);
  * exactly there or the result is NULL.
  */
 void *pages_map(void *addr, size_t size, size_t alignment, bool *commit);
+/* Returns the errno value of munmap(2); ENOMEM: the range is still mapped. */
 int pages_unmap(void *addr, size_t size);
 /*
  * Maps zeroed pages that are shared with forked children and take memory only when touched. NULL if
@@ -64,15 +65,15 @@ int pages_unmap(void *addr, size_t size);
  */
 void *pages_map_shared(size_t size);
 /*
- * Unmaps a range that the caller has no further use for. If the system refuses now, later calls try
- * again.
+ * Unmaps a range that the caller does not need any more. If the system refuses, the range is kept,
+ * and later calls of this file try again.
  */
 void pages_unmap_in_time(void *addr, size_t size);
-/* Tries that again; returns the bytes that are still mapped. */
+/* Tries again to unmap the kept ranges; returns the bytes that are still mapped. */
 size_t pages_left(void);
 /*
- * pages_decommit() gives up the memory and the access to it. EAGAIN: not useful here, because the
- * system overcommits.
+ * Restore, and give up, both the memory and the access to it. EAGAIN: nothing was done, because the
+ * system overcommits, so decommitting saves nothing.
  */
 int pages_commit(void *addr, size_t size);
 int pages_decommit(void *addr, size_t size);
@@ -90,10 +91,13 @@ int pages_purge_forced(void *addr, size_t size);
  */
 #define PAGES_BATCH_MAX 128u
 int pages_purge_forced_many(const struct iovec *ranges, unsigned n);
+/* false once the kernel has rejected MADV_FREE. */
 bool pages_can_purge_lazy(void);
 /* Returns false also while it cannot be determined; then the next call tests again. */
 bool pages_can_purge_forced(void);
+/* Whether pages_commit() and pages_decommit() have an effect. */
 bool pages_can_decommit(void);
+/* Advise the kernel to use, or not to use, huge pages for the range. */
 int pages_huge(void *addr, size_t size);
 int pages_nohuge(void *addr, size_t size);
 /*

@@ -1,7 +1,8 @@
 /*
- * Reads the limits of memory of the process and how much of each is used; room.h has the contract.
- * Invariant: a limit that cannot be read or parsed does not count. All buffers
- * are on the stack; there is no state and no lock.
+ * Reads the memory limits of the process and how much of each is used, and returns the smallest
+ * room (room.h has the contract): of its control group and all above it, then of RLIMIT_DATA and
+ * RLIMIT_AS. Invariant: a limit that cannot be read or parsed counts as none. All buffers are on
+ * the stack; there is no state and no lock.
  */
 #include "os/room.h"
 
@@ -96,6 +97,7 @@ room_statm(unsigned field) {
 	return err == 0 ? pages * os_page_size : 0;
 }
 
+/* The room below a resource limit whose use is a field of statm; SIZE_MAX without a limit. */
 static size_t
 room_by_rlimit(int resource, unsigned field) {
 	struct rlimit lim;

@@ -2,7 +2,7 @@
  * How much memory the process may still take before it comes near a limit.
  * Limits are memory.max of its control group and of those above (cgroup v2), RLIMIT_DATA and
  * RLIMIT_AS; "near" means that nine tenths of one are used. It reads files of /proc and /sys, so
- * callers ask rarely. No lock and no state; called by extent/ahead.
+ * callers call it rarely. No lock and no state; called by extent/ahead.
  */
 #ifndef OS_ROOM_H
 #define OS_ROOM_H

@@ -418,7 +418,7 @@ sys_is_readable(const void *addr, size_t size) {
 	return is_ok;
 }
 
-/* Returns 0, or why not all of it could be copied. */
+/* Returns 0, or an errno value if not all bytes could be copied (EFAULT: not readable). */
 static int
 copy_by_kernel(void *to, const void *from, size_t size) {
 	struct iovec own = {.iov_base = to, .iov_len = size};

@@ -66,6 +66,7 @@ extern HIDDEN size_t os_page_size;
 const char *sys_env(const char *name);
 /* Whether the process has privileges that its environment must not control (AT_SECURE). */
 bool sys_is_secure(void);
+/* The process id, in its own namespace. */
 int sys_pid(void);
 /* Inode number of the pid namespace; 0 if not known. */
 uint64_t sys_pidns(void);
@@ -98,7 +99,7 @@ int sys_rename_noreplace(const char *from, const char *to);
 ssize_t sys_readlink(const char *path, char *buf, size_t size);
 /* 0 or an errno value; ENOENT if the directory cannot be named. */
 int sys_getcwd(char *buf, size_t size);
-/* 64 random bits; made from the clock, pid and an address if the kernel has none to give. */
+/* 64 random bits; made from the clock, pid and an address if the kernel provides none. */
 uint64_t sys_random(void);
 
 /* Whether all these bytes can be read. Asks the kernel, so it never faults. */

@@ -2,9 +2,9 @@
  * Lists the loaded objects by dl_iterate_phdr(), and keeps the allocator's own object loaded.
  * dl_iterate_phdr() takes the loader's lock, so callers hold no lock of the allocator. A fork
  * copies the loader's lock as it is, and the C library does not repair it in the child. If a thread
- * was in here during a fork, the lock may stay held in the child for ever; so that child does not
- * ask the loader again. Callers are module_history.c, objects.c, unwind_rows.c and prof_dump.c;
- * sys.h has the prototypes.
+ * was in loader_iterate() during a fork, the lock may stay held in the child for ever; so that
+ * child and its children never call the loader again (loader.is_lost). Callers are
+ * module_history.c, objects.c, unwind_rows.c and prof_dump.c; sys.h has the prototypes.
  */
 #include <dlfcn.h>
 #include <elf.h>
@@ -123,13 +123,13 @@ add_segment(struct sys_module_s *m, const ElfW(Phdr) *ph) {
 	}
 }
 
-/* Whether a segment may bring the build id, which is not known yet. */
+/* Whether a segment has notes and the build id is not known yet. */
 static bool
 may_have_build_id(const struct sys_module_s *m, const ElfW(Phdr) *ph) {
 	return ph->p_type == PT_NOTE && m->build_id == NULL;
 }
 
-/* Takes the build id from a note segment whose bytes are at notes. */
+/* Sets the build id, if the note segment whose bytes are at `notes` has one. */
 static void
 add_build_id(struct sys_module_s *m, const ElfW(Phdr) *ph, const char *notes, size_t len) {
 	m->build_id = find_note(notes, len, ph->p_align, "GNU", NT_GNU_BUILD_ID, &m->build_id_len);

@@ -38,8 +38,8 @@ struct tls_s {
 	/* Owned by os/gate: what the thread sleeps for; read by the thread that forks. */
 	const void *waits_for;
 	/*
-	 * Owned by thread/recall: RECALL_* bits that other threads set; the thread looks at what
-	 * they name.
+	 * Owned by thread/recall: RECALL_* bits, requests that other threads set and this thread
+	 * carries out.
 	 */
 	uint32_t recall;
 	/* Owned by thread/tsd: number and bytes of frees before the thread had a tsd. */
@@ -84,7 +84,7 @@ int tls_hook_init(struct tls_hook_s *hook, void (*fn)(void *));
  */
 int tls_hook_arm(const struct tls_hook_s *hook, void *arg);
 
-/* The same for the one hook of the allocator itself. */
+/* tls_hook_init() and tls_hook_arm() for the hook of the allocator itself. */
 int tls_cleanup_init(void (*fn)(void *));
 int tls_cleanup_arm(void *arg);
 

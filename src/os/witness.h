@@ -64,6 +64,7 @@ void witness_init(witness_t *w, const char *name, unsigned rank);
 void witness_add(witness_t *w);
 /* Ends the process with a message if the thread may not take w now. */
 void witness_check_order(const witness_t *w);
+/* Removes w from the calling thread's list. */
 void witness_remove(witness_t *w);
 /* Number of ranked mutexes of rank `from` or above that this thread holds. */
 unsigned witness_depth_from(unsigned from);
