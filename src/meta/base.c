@@ -1,8 +1,9 @@
 /*
- * Blocks of metadata: mapping them, handing out their bytes, counting what was touched.
- * base.h has the contract. Block sizes double from 64 KiB to 2 MiB, so a process with one thread
- * maps little and touches less. A base's mutex protects its cursor, blocks and counters; functions
- * named _locked need it.
+ * Maps blocks of metadata, hands out their bytes, and counts the touched pages; base.h has the
+ * contract. A request is served from the newest block; if it does not fit, a new block is mapped,
+ * and the rest of the old one stays unused. Block sizes double from 64 KiB to 2 MiB, so a process
+ * with one thread maps little. A base's mutex protects its cursor, blocks and counters; functions
+ * whose names end in _locked are called with it held, or for a base that no other thread knows.
  */
 #include "meta/base.h"
 
@@ -69,8 +70,9 @@ base_block_map_huge(size_t bytes) {
 }
 
 /*
- * Maps a block with room for size bytes at the given alignment; it belongs to no base yet. *unit is
- * what it should be made of; it becomes PAGE if huge pages are not available.
+ * Maps a block of `at_least` bytes or more, with room for size bytes at the given alignment; it
+ * belongs to no base yet. *unit is the wanted page size, PAGE or HUGEPAGE; it becomes PAGE if huge
+ * pages are not available. NULL if there is no memory.
  */
 static base_block_t *
 base_block_map(const base_pages_t *pages, size_t size, size_t alignment, size_t at_least,
@@ -95,7 +97,7 @@ base_block_map(const base_pages_t *pages, size_t size, size_t alignment, size_t 
 	return block;
 }
 
-/* Counts bytes of the newest block, in whole units, that are used for the first time. */
+/* Counts bytes of the newest block, a multiple of its unit, that are used for the first time. */
 static void
 base_touched_locked(base_t *base, size_t bytes) {
 	base->stats.resident += bytes;
@@ -117,7 +119,10 @@ base_block_adopt_locked(base_t *base, base_block_t *block, size_t unit) {
 	base_touched_locked(base, unit);
 }
 
-/* Counts the pages up to `to`, which are used now, and perhaps gets some more ready at once. */
+/*
+ * Counts the pages of the newest block up to `to` as touched, if they were not, and possibly
+ * populates some more at once (see base_ahead).
+ */
 static void
 base_reach_locked(base_t *base, char *to) {
 	if (to <= base->ready) {
@@ -133,7 +138,7 @@ base_reach_locked(base_t *base, char *to) {
 	base->ready = to;
 }
 
-/* Takes size bytes from the newest block; NULL if they do not fit. */
+/* Hands out size bytes of the newest block; NULL if they do not fit. */
 static void *
 base_carve_locked(base_t *base, size_t size, size_t alignment) {
 	uintptr_t from = align_up((uintptr_t)base->cursor, alignment);

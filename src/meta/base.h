@@ -15,7 +15,7 @@
 #include "util/bits.h"
 #include "util/compiler.h"
 
-/* Where a base gets its pages. */
+/* The page source of a base. */
 typedef struct base_pages_s {
 	/* Returns size bytes, page aligned, zeroed and committed; NULL if there are none. */
 	void *(*map)(void *ctx, size_t size);
@@ -83,7 +83,7 @@ void base_delete(base_t *base);
 #define BASE_AHEAD_MAX (ZU(256) << 10)
 extern HIDDEN size_t (*base_populate_hook)(char *addr, size_t size);
 
-/* Bytes to be populated at once by a base that has handed out so many; 0: none. */
+/* Bytes to be populated at once by a base that has handed out `allocated` bytes; 0: none. */
 static inline size_t
 base_ahead(size_t allocated) {
 	return min_zu(allocated >> BASE_LG_AHEAD, BASE_AHEAD_MAX) & ~(max_zu(BASE_AHEAD_MIN, PAGE) - 1);
@@ -100,9 +100,10 @@ extern HIDDEN bool (*base_fault_hook)(void);
  * is no memory.
  */
 void *base_alloc(base_t *base, size_t size, size_t alignment);
-/* The same for an extent descriptor, which is counted separately. */
+/* base_alloc() for an extent descriptor, which is counted separately. */
 void *base_alloc_edata(base_t *base, size_t size, size_t alignment);
 
+/* Copies the counters, under the base's lock. */
 void base_stats_read(base_t *base, base_stats_t *out);
 
 #endif

@@ -2,7 +2,7 @@
  * A stack of unused extent descriptors; the one used last is the first to be used again.
  * edata_cache.h has the contract. Invariant: a spare descriptor has the state "none" and keeps its
  * arena_ind. The cache's mutex protects the stack and the list of all descriptors. Initialised with
- * the arena, then called by extent.c for each descriptor taken or returned.
+ * the arena, then called by extent.c and pac_hpa.c for each descriptor that they use or return.
  */
 #include "meta/edata_cache.h"
 

@@ -1,8 +1,8 @@
 /*
  * Unused extent descriptors of one arena, for reuse.
  * Descriptors never leave their arena (edata.h says why that matters), and they are never freed.
- * The lock is the cache's own; below it only base's lock is taken. Called by extent.c and
- * arena_life.c.
+ * The lock is the cache's own; no other lock is taken below it. Called by extent.c, pac_hpa.c
+ * and arena_life.c.
  */
 #ifndef META_EDATA_CACHE_H
 #define META_EDATA_CACHE_H
@@ -23,10 +23,11 @@ typedef struct edata_cache_s {
 
 void edata_cache_init(edata_cache_t *c, base_t *base, unsigned arena_ind);
 /*
- * Returns a descriptor of this arena whose other fields are undefined; NULL if there is no memory.
+ * Returns a spare or new descriptor, with its arena_ind; all other fields are undefined. NULL if
+ * there is no memory.
  */
 edata_t *edata_cache_get(edata_cache_t *c);
-/* Returns a descriptor that no extent uses. */
+/* Adds a descriptor that no extent uses any more to the spare ones. */
 void edata_cache_put(edata_cache_t *c, edata_t *e);
 
 /* The first of all descriptors that exist now, in use or spare; the others follow by next_all. */

@@ -76,7 +76,7 @@ emap_elem(const void *ptr) {
 	    MO_RELAXED);
 }
 
-/* The same for any value of the pointer. */
+/* emap_elem() for any pointer value; 0 if it is not below 2^48. */
 static inline uint64_t
 emap_elem_any(const void *ptr) {
 	return ((uintptr_t)ptr >> 48) != 0 ? 0 : emap_elem(ptr);
@@ -92,14 +92,15 @@ elem_state(uint64_t elem) {
 	return (extent_state_t)((elem >> ELEM_STATE_SHIFT) & ELEM_STATE_MASK);
 }
 
+/* The extent of an address that is known to be below 2^48; NULL if there is none. */
 static inline edata_t *
 emap_edata(const void *ptr) {
 	return elem_edata(emap_elem(ptr));
 }
 
 /*
- * The offset of the bin to which a free of an object of this class goes, in its place in an
- * element.
+ * The bits of an element that have the offset of the bin to which objects of this class are freed;
+ * 0 if they are not cached.
  */
 ALWAYS_INLINE uint64_t
 elem_bits_of_class(szind_t szind) {

@@ -1,7 +1,8 @@
 /*
- * Free lists by class of size; the link is stored in the free piece itself.
- * freepool.h has the contract. meta.mtx protects the lists and counters. It is not held while pages
- * are mapped or unmapped, but it is while base hands out a new piece.
+ * Allocates from free lists by size class, whose links are stored in the free pieces, then from the
+ * base of the process (b0); larger pieces are mapped directly. freepool.h has the contract.
+ * meta.mtx protects the lists and counters. It is held while base hands out a new piece, but not
+ * while pages of large pieces are mapped or unmapped.
  */
 #include "meta/freepool.h"
 
@@ -24,8 +25,8 @@ typedef struct meta_piece_s {
 static struct {
 	mutex_t mtx;
 	meta_piece_t *freed[META_NCLASSES];
-	size_t in_use;
-	size_t mapped;
+	size_t in_use; /* bytes, see meta_in_use() */
+	size_t mapped; /* bytes, see meta_mapped() */
 } meta;
 
 /* Class 2k is 2^(k+4) bytes, class 2k+1 one and a half times that (if it is a multiple of 16). */

@@ -18,7 +18,7 @@ typedef unsigned szind_t;
 /* Number of classes of the ladder. */
 #define SC_NSIZES 232u
 #define SC_LG_TINY 3
-/* small classes with 64 KiB pages, the most there can be */
+/* Number of small classes with 64 KiB pages, the greatest of any page size. */
 #define SC_SMALL_MAXCLASS_LIMIT_NBINS 52u
 #define SC_LARGE_MAXCLASS ((size_t)7 << 60)
 /* Sizes up to this many bytes are classified by a table. */
@@ -40,13 +40,13 @@ sc_bin_offset(size_t size) {
 	return sc_offset_tab[(size + 7) >> 3];
 }
 
-/* The same for a request of last + 1 bytes. */
+/* sc_bin_offset() for a request of last + 1 bytes. */
 ALWAYS_INLINE size_t
 sc_bin_offset_of_last(size_t last) {
 	return sc_offset_tab[(last >> 3) + 1];
 }
 
-/* What depends on the page size. */
+/* The values that depend on the page size. */
 typedef struct sc_cuts_s {
 	unsigned nbins;      /* number of small classes, which are 0 .. nbins-1 */
 	unsigned npsizes;    /* number of page classes */
