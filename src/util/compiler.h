@@ -1,5 +1,5 @@
 /*
- * What every file includes first: config.h, standard headers, names for compiler extensions.
+ * Included first by every file: config.h, standard headers, names for compiler extensions.
  * Only headers without library state are included here. Outside of os/ this is the only file that
  * may test the platform or the compiler with the preprocessor; the rest of the code uses the names
  * defined here.

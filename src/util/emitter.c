@@ -173,8 +173,8 @@ json_newline(emitter_t *em) {
 }
 
 /*
- * Writes what separates an item from the one before it. Called before a key, and before a value
- * that has no key.
+ * Writes the comma and the line break before an item. Called before a key, and before a value,
+ * where it does nothing if the value has a key.
  */
 static void
 json_item_begin(emitter_t *em) {

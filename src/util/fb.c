@@ -1,8 +1,8 @@
 /*
  * The search in a flat bitmap; the header describes the representation.
  * Invariant: bits of the last word at and beyond nbits are zero, so a search never finds one. The
- * function is pure; the owner of the words holds the lock. Called by arena/slab (free regions) and
- * extent/eset (non-empty size classes).
+ * function is pure; the owner of the words holds the lock. Called by extent/eset
+ * (non-empty size classes).
  */
 #include "util/fb.h"
 

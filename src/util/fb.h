@@ -2,7 +2,7 @@
  * Flat bitmap: nbits bits in an array of 64-bit words; bit i is in word i / 64 at position i % 64.
  * Invariant: bits of the last word at and beyond nbits are zero. The bitmap is an array of the
  * caller's and has no state of its own; the owner's lock protects it. A search returns a position,
- * or -1 if there is none. Used by arena/slab and extent/eset.
+ * or -1 if there is none. Used by arena/slab, hpa/hslab and extent/eset.
  */
 #ifndef UTIL_FB_H
 #define UTIL_FB_H

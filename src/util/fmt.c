@@ -17,8 +17,8 @@
 /* The destination of the text. Counts every byte, stores those that fit. */
 typedef struct {
 	char *buf;
-	size_t size; /* bytes produced so far, stored or not */
-	size_t len;
+	size_t size; /* of buf, bytes */
+	size_t len;  /* bytes produced so far, stored or not */
 } fmt_sink_t;
 
 /* The length modifier of a conversion: the type of its integer argument. */
@@ -26,6 +26,7 @@ typedef enum {
 	len_char, len_short, len_int, len_long, len_llong, len_max, len_size, len_ptrdiff
 } fmt_len_t;
 
+/* A conversion specification; the flags are '-', '0', '+', ' ' and '#'. */
 typedef struct {
 	bool left;
 	bool zero;
@@ -33,7 +34,7 @@ typedef struct {
 	bool space;
 	bool alt;
 	size_t width;
-	int precision;
+	int precision; /* or FMT_NO_PRECISION */
 	fmt_len_t len;
 	char conv;
 } fmt_spec_t;
@@ -179,8 +180,8 @@ spec_read_len(fmt_spec_t *spec, const char *f) {
 }
 
 /*
- * f points behind the percent sign. Returns the position behind the conversion letter, or at the
- * NUL if the format ends early.
+ * Reads a specification; f points behind the percent sign. Returns the position behind the
+ * conversion letter, or at the NUL if the format ends early.
  */
 static const char *
 spec_read(fmt_spec_t *spec, const char *f, fmt_args_t *args) {

@@ -1,7 +1,7 @@
 /*
  * Random numbers of several distributions, and the logarithm and exponentials that they need.
- * The library does not use libm. A logarithm or exponential first takes powers of two out of its
- * argument, then sums a power series from its smallest term. ln 2 is kept in two parts, so that the
+ * The library does not use libm. A logarithm or exponential first reduces its argument by a power
+ * of two, then sums a power series from its smallest term. ln 2 is kept in two parts, so that the
  * product of the first part and an exponent is exact. Pure functions of the caller's state; no
  * lock. Callers are prof_sample.c and thread/thread_event.c.
  */
