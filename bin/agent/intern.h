@@ -26,8 +26,9 @@ typedef struct intern_s {
 	uint64_t key;    /* of the hash; 0: not drawn yet */
 } intern_t;
 
-/* Number of a string, which is copied if it is new; INTERN_FAILED if there is no memory. */
 #define INTERN_FAILED UINT32_MAX
+
+/* Number of a string, which is copied if it is new; INTERN_FAILED if there is no memory. */
 uint32_t intern_put(intern_t *in, const void *bytes, size_t len);
 
 /* The string of a number, valid until the next intern_put. */

@@ -4,13 +4,10 @@
  * ends by itself some intervals after the last scrape.
  *
  * Invariant: done() is called exactly once for a job, by the job's thread or, after the deadline,
- * by scrape_tick; the job's thread always frees the job. Limits: options.scrapes_max running jobs;
- * SLEEPERS_MOST deltas that sleep before their second profile, which do not count as running;
- * PER_PROCESS running jobs of one process; half of scrapes_max for the processes of one user other
- * than root, so that processes that block their readers cannot take all places. A delta that wakes
- * up is counted as running again even above a limit.
- * Locks: `lock` protects the list of jobs; done() is called under it. It is never held together
- * with the table's lock.
+ * by scrape_tick; the job's thread always frees the job. At most options.scrapes_max jobs run, half
+ * of them for processes of one user other than root, so that processes that block their readers
+ * cannot take all places; sleeping deltas are limited apart (SLEEPERS_MOST). Locks: `lock` protects
+ * the list of jobs; done() is called under it. It is never held together with the table's lock.
  */
 #include "scrape.h"
 
@@ -459,6 +456,7 @@ convert(job_t *j, const jeprof_reply_t *now, const char *before, size_t before_b
 	    .length = length};
 }
 
+/* The job for a profile or a difference of two. */
 static void
 run_profile(job_t *j) {
 	jeprof_reply_t now = {0};
@@ -490,6 +488,7 @@ run_profile(job_t *j) {
 
 /* ---- control ---- */
 
+/* The job of POST /start: a session that is no lease. */
 static void
 run_start(job_t *j) {
 	uint64_t rate = j->order.rate != 0 ? j->order.rate : options.rate;
@@ -511,6 +510,7 @@ run_start(job_t *j) {
 	}
 }
 
+/* The job of POST /stop. If the process is idle, removes the pending starts of all clients. */
 static void
 run_stop(job_t *j) {
 	jeprof_reply_t reply;
@@ -538,6 +538,7 @@ run_stop(job_t *j) {
 	answer_line(&j->answer, 200, "%s", reply.text);
 }
 
+/* The job of POST /mark: stores a profile in the record, in place of an older mark. */
 static void
 run_mark(job_t *j) {
 	jeprof_reply_t now;
@@ -661,6 +662,7 @@ count_job(const job_t *j) {
 	table_unlock();
 }
 
+/* The thread of a job; frees it. done() is called under `lock`, so that it is called once only. */
 static void *
 job_main(void *arg) {
 	job_t *j = arg;

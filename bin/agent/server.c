@@ -5,9 +5,8 @@
  *
  * Invariant: what a client can use is bounded: bytes of headers (the memory pool of a connection),
  * of the path and of a body; the time to send a request and to read the answer (server_tick); and
- * the number of connections. With more than options.connections_max, make_room() ends the one that
- * has been sending its request for longest, else the one that has been reading its answer for
- * longest, but never the newest.
+ * the number of connections: above options.connections_max, make_room() ends the one that has been
+ * sending its request for longest, else reading its answer for longest, but never the newest.
  * Locks: conns_lock protects the list of connections, answers_lock the answer of a suspended
  * request; they are never held together. on_done() runs under the lock of the job list.
  */
@@ -130,6 +129,7 @@ make_room(void) {
 	}
 }
 
+/* Called by libmicrohttpd when a connection begins and ends: keeps the list of connections. */
 static void
 on_connection(void *arg, struct MHD_Connection *connection, void **context,
     enum MHD_ConnectionNotificationCode code) {
@@ -155,6 +155,7 @@ on_connection(void *arg, struct MHD_Connection *connection, void **context,
 	pthread_mutex_unlock(&conns_lock);
 }
 
+/* Starts a phase of the request's connection, if it is in the list. Takes conns_lock. */
 static void
 set_phase(struct MHD_Connection *connection, phase_t phase) {
 	const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection,
@@ -215,6 +216,7 @@ is_local_name(const char *text) {
 	return strlen(own) >= length && own[length] == ':' && strncmp(own, at, length) == 0;
 }
 
+/* The value of a header of the request, or "". */
 static const char *
 header(request_t *q, const char *name) {
 	const char *value = MHD_lookup_connection_value(q->connection, MHD_HEADER_KIND, name);
@@ -270,6 +272,7 @@ may_ask(request_t *q) {
 
 /* ---- answers ---- */
 
+/* Queues q->answer, whose body the response then owns; MHD_NO closes the connection. */
 static enum MHD_Result
 send_answer(request_t *q) {
 	answer_t *a = &q->answer;
@@ -454,6 +457,7 @@ on_request(void *arg, struct MHD_Connection *connection, const char *path, const
 	return send_answer(q);
 }
 
+/* Called by libmicrohttpd at the end of a request, also of one that was not answered. */
 static void
 on_completed(void *arg, struct MHD_Connection *connection, void **context,
     enum MHD_RequestTerminationCode code) {

@@ -17,4 +17,5 @@ void server_start(void);
 /* Ends connections that are too slow. Called by main each second. */
 void server_tick(int64_t now_ms);
 
+/* Stops serving and removes a Unix socket. scrape_tick() has answered all jobs before. */
 void server_stop(void);

@@ -115,6 +115,7 @@ typedef struct counts_s {
 
 extern counts_t counts;
 
+/* Take and release the table's lock; the holder must not block. */
 void table_lock(void);
 void table_unlock(void);
 
