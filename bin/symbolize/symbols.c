@@ -42,6 +42,7 @@ name_len(const char *name) {
 	return 1 + strcspn(name + 1, "@");
 }
 
+/* Whether `new` is the better name for an address that both cover: see the opening. */
 static bool
 is_better(const choice_t *new, const choice_t *old) {
 	size_t new_bars, old_bars, new_len, old_len;
@@ -88,6 +89,7 @@ offer(search_t *s, const choice_t *symbol) {
 /* ---- visitors: called for each defined, named symbol of a table ---- */
 typedef void visit_t(search_t *s, const GElf_Sym *symbol, const choice_t *choice);
 
+/* Offers a function that has a size to the addresses that it covers. */
 static void
 function_visit(search_t *s, const GElf_Sym *symbol, const choice_t *choice) {
 	int type = GELF_ST_TYPE(symbol->st_info);
@@ -119,6 +121,7 @@ label_visit(search_t *s, const GElf_Sym *symbol, const choice_t *choice) {
 	}
 }
 
+/* Calls the visitor for each defined symbol with a name; clears the Thumb bit of its address. */
 static void
 table_visit(object_t *object, Elf_Scn *section, const GElf_Shdr *header, search_t *s,
     visit_t *visit) {
