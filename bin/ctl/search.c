@@ -108,6 +108,7 @@ verb_list(void) {
 	return EXIT_DONE;
 }
 
+/* Adds a process that has the wanted name to s->found. */
 static void
 match_one(jeprof_target_t *p, void *arg) {
 	search_t *s = arg;
@@ -118,6 +119,7 @@ match_one(jeprof_target_t *p, void *arg) {
 	}
 }
 
+/* Notes a process that has the wanted pid in its own namespace, but another one here. */
 static void
 match_own_pid(jeprof_target_t *p, void *arg) {
 	search_t *s = arg;
