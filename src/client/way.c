@@ -166,6 +166,7 @@ client_denial_reason(const client_denial_t *d, char *buf, size_t size) {
 	return missing_right(d, buf, size);
 }
 
+/* The value of kernel.yama.ptrace_scope; 0 if there is no Yama. */
 static int
 yama_scope(void) {
 	char text[32];
