@@ -123,6 +123,7 @@ edata_cmp_addr(const ph_link_t *a, const ph_link_t *b) {
 	return (x > y) - (x < y);
 }
 
+/* The first address behind the extent. */
 static inline char *
 edata_end(const edata_t *e) {
 	return e->addr + e->size;

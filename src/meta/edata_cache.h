@@ -21,6 +21,7 @@ typedef struct edata_cache_s {
 	uint16_t arena_ind;
 } edata_cache_t;
 
+/* c is zeroed. New descriptors come from `base` and get arena_ind for good. */
 void edata_cache_init(edata_cache_t *c, base_t *base, unsigned arena_ind);
 /*
  * Returns a spare or new descriptor, with its arena_ind; all other fields are undefined. NULL if

@@ -58,9 +58,10 @@ sz_s2u(size_t size) {
 size_t sz_sa2u(size_t size, size_t alignment);
 
 /*
- * Page classes are numbered by pind; class pind is a whole number of pages. sz_psz2ind() rounds up,
- * sz_psz_floor() down; both take a multiple of the page. sz_class2pind() converts a class above the
- * smallest large one.
+ * Page classes are the classes that are a whole number of pages; they have numbers of their own,
+ * `pind`, from 0 (one page). sz_psz2ind() rounds a size up to a page class (SC_NPSIZES if it is too
+ * large), sz_psz_floor() rounds down; both expect a multiple of the page. sz_class2pind() converts
+ * a class number above that of the smallest large class.
  */
 static inline unsigned
 sz_class2pind(szind_t ind) {

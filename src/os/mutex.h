@@ -119,6 +119,7 @@ mutex_self(void) {
 	return likely(me != 0) ? me : mutex_id_assign();
 }
 
+/* Whether the calling thread holds m. Exact at any instant, also in a signal handler. */
 ALWAYS_INLINE bool
 mutex_is_owner(const mutex_t *m) {
 	uint32_t owner = atomic_load_u32(&m->word, MO_RELAXED) & ~MUTEX_WAITERS;
@@ -145,6 +146,7 @@ mutex_try_word(mutex_t *m, uint32_t me) {
 #define MUTEX_GET(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
 #define MUTEX_ADD(counter, more) MUTEX_SET(counter, MUTEX_GET(counter) + (more))
 
+/* Counts an acquisition. The caller holds m. */
 ALWAYS_INLINE void
 mutex_count_owner(mutex_t *m, uint32_t me) {
 	MUTEX_ADD(m->n_lock_ops, 1);
@@ -168,6 +170,7 @@ mutex_trylock(mutex_t *m) {
 	return true;
 }
 
+/* Acquires m; spins, then sleeps while another thread holds it. Not recursive. */
 ALWAYS_INLINE void
 mutex_lock(mutex_t *m) {
 	uint32_t me = mutex_self();
@@ -183,6 +186,7 @@ mutex_lock(mutex_t *m) {
 	}
 }
 
+/* Releases m, and wakes one sleeper if there may be one. */
 ALWAYS_INLINE void
 mutex_unlock(mutex_t *m) {
 	if (config_debug) {

@@ -56,6 +56,7 @@ struct witness_s {
 	witness_t *held_next;
 };
 
+/* name must stay valid; rank is a WITNESS_RANK_*, or-ed with WITNESS_ADDR_ORDER if needed. */
 void witness_init(witness_t *w, const char *name, unsigned rank);
 /*
  * Enters w in the calling thread's list, after its mutex was taken by lock or by trylock (which

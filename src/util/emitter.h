@@ -41,6 +41,7 @@ typedef struct {
 	bool has_key; /* a JSON key was written whose value is still to come */
 } emitter_t;
 
+/* write gets NUL-terminated pieces, and opaque unchanged; it must not be NULL. */
 void emitter_init(emitter_t *em, emitter_mode_t mode, emitter_write_t *write, void *opaque);
 
 static inline bool

@@ -51,11 +51,13 @@ ql_remove(ql_t *e) {
 	ql_init(e);
 }
 
+/* The first element, or NULL if the list is empty. */
 static inline ql_t *
 ql_first(const ql_t *head) {
 	return ql_is_empty(head) ? NULL : head->next;
 }
 
+/* The element behind e, or NULL if e is the last. */
 static inline ql_t *
 ql_next(const ql_t *head, const ql_t *e) {
 	return e->next == head ? NULL : e->next;
