@@ -107,7 +107,6 @@ typedef struct counts_s {
 	uint64_t sessions;        /* started, including starts that were left pending */
 	uint64_t renewed;         /* extensions of leases */
 	uint64_t written_off;     /* lookers and jobs that a process blocked for too long */
-	unsigned scraping;        /* not used */
 	unsigned processes;       /* kind_ours, now */
 	unsigned unreadable;      /* kind_denied, now */
 	size_t mark_bytes;        /* of all marks together */

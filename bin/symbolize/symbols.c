@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CODE_SECTIONS = 64 };
-
 /* A symbol, or the best one so far for an address. */
 typedef struct {
 	GElf_Addr start;

@@ -122,7 +122,7 @@ send_command(jeprof_target_t *t, command_t *c, int64_t deadline) {
 	    : client_fail(t, EIO, "%s: %s", c->command, strerror(error));
 }
 
-/* Polls for the answer. 0, ESRCH or ETIMEDOUT (also after an interrupt). */
+/* Polls for the answer. 0, ESRCH, ETIMEDOUT, or EINTR after an interrupt. */
 static int
 wait_answer(jeprof_target_t *t, const command_t *c, const jeprof_request_t *r, int64_t deadline,
     jeprof_reply_t *reply) {
@@ -132,8 +132,10 @@ wait_answer(jeprof_target_t *t, const command_t *c, const jeprof_request_t *r, i
 			return error;
 		}
 		bool is_taken = access(c->command, F_OK) != 0;
-		if (client_now_ms() >= deadline + (is_taken ? client_taken_ms(r) : 0)
-		    || client_is_interrupted(r)) {
+		if (client_is_interrupted(r)) {
+			return client_fail(t, EINTR, "interrupted; the command was taken back");
+		}
+		if (client_now_ms() >= deadline + (is_taken ? client_taken_ms(r) : 0)) {
 			return client_fail(t, ETIMEDOUT, "%d %s did not answer in the control directory %s; "
 			    "the command was taken back", t->pid, t->name, t->dir);
 		}

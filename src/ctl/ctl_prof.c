@@ -307,7 +307,8 @@ static const ctl_node_t threshold_nodes[] = {
 	THRESHOLD_NODE(prof_threshold_highwater_step, "highwater_step", CTL_SIZE,
 	    "and again at each further rise by this; 0: an eighth of the threshold"),
 	THRESHOLD_NODE(prof_threshold_time_ms, "time_ms", CTL_U64,
-	    "milliseconds between two profiles of kind t; needs the profiler's thread; 0: off"),
+	    "milliseconds between two profiles of kind t; without the profiler's thread only while "
+	    "the program allocates; 0: off"),
 	CTL_NODE_RW("highwater_metric", CTL_STRING, get_metric, set_metric, CTL_IF_PROF,
 	    "what live memory is for the high-water threshold: allocated, active, resident or rss. "
 	    "EINVAL: another word"),
@@ -475,7 +476,7 @@ static const ctl_node_t prof_nodes[] = {
 	    "whether each new maximum of mapped memory writes a profile. A write before the profiler "
 	    "runs is ENOENT"),
 	CTL_NODE_W("prefix", CTL_STRING, set_prefix, BOOTED | CTL_NULL_NEW,
-	    "how names of profiles begin, at most 4096 bytes; made absolute now. Empty: no "
+	    "how names of profiles begin, at most 3984 bytes; made absolute now. Empty: no "
 	    "automatic profiles. EFAULT: NULL; EINVAL: too long"),
 	CTL_NODE_W("reset", CTL_SIZE, set_reset, BOOTED | CTL_NULL_NEW | CTL_OUTSIDE,
 	    "forgets all samples; with a number also sets the rate to that power of two, 63 at most. "
@@ -500,10 +501,11 @@ static const ctl_node_t prof_nodes[] = {
 	CTL_NODE_R("dump_errors", CTL_U64, get_dump_errors, PROF,
 	    "how many profiles could not be written"),
 	CTL_NODE_R("dump_suppressed", CTL_U64, get_suppressed, PROF,
-	    "how many automatic profiles were left out because they came too soon after another"),
+	    "how many automatic profiles were left out: too soon after another, another one was "
+	    "being written, or a limit of files or bytes was reached"),
 	CTL_NODE_RW("dump_min_gap_ms", CTL_U64, get_min_gap, set_min_gap, PROF,
-	    "least milliseconds between two automatic profiles of one kind. A write makes this limit "
-	    "and the next three hold for the kinds i and u as well"),
+	    "least milliseconds between two automatic profiles of one kind. A write makes this "
+	    "limit hold for the kinds i and u as well; so does a write of each of the next two"),
 	CTL_NODE_RW("dump_max_files", CTL_U64, get_max_files, set_max_files, PROF,
 	    "automatic profiles that are kept at most; 0: all"),
 	CTL_NODE_RW("dump_max_bytes", CTL_U64, get_max_bytes, set_max_bytes, PROF,

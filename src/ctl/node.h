@@ -64,8 +64,7 @@ enum {
 	CTL_IF_STATS = 1 << 5, /* ENOENT if the build has no statistics */
 	CTL_IF_PROF = 1 << 6,  /* ENOENT if the build has no profiler */
 	CTL_IF_BOOTED = 1 << 7, /* ENOENT unless the profiler is booted */
-	CTL_IF_FILL = 1 << 8,  /* not used */
-	CTL_ANY_ARGS = 1 << 9 /* for CTL_ACT: arguments are ignored instead of EPERM */
+	CTL_ANY_ARGS = 1 << 8 /* for CTL_ACT: arguments are ignored instead of EPERM */
 };
 
 /* A value of any leaf. */
