@@ -2,8 +2,9 @@
  * Parses the end of a heap_v2 text: lines of the memory map, and module lines, each with the
  * build-id and the bias of an object. A line of the map whose start lies in a module is dropped;
  * the one at the module's start gives it path, device and inode. Ranges with the same build-id, or
- * without one the same path, belong to one object. Invariant: ranges are sorted by start, and each
- * has an object. No locks. Called by pprof_parse.c; range_of() by pprof_frames.c and pprof_names.c.
+ * without one the same path, belong to one object. Invariant: ranges are sorted by start, each has
+ * an object, and object 0 is the main program if that is known (main_first). No locks. Called by
+ * pprof_parse.c; range_of() by pprof_frames.c and pprof_names.c.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,13 +1,15 @@
 /*
  * Profiles and sessions of one process (scrape.h). A scrape of a process that is not profiling
- * starts a session with a time limit, a lease; each later scrape extends the limit, so profiling
- * ends by itself some intervals after the last scrape.
+ * starts a session with a time limit, a lease (not with --passive); each later scrape extends the
+ * limit, so profiling ends by itself some intervals after the last scrape.
  *
- * Invariant: done() is called exactly once for a job, by the job's thread or, after the deadline,
- * by scrape_tick; the job's thread always frees the job. At most options.scrapes_max jobs run, half
- * of them for processes of one user other than root, so that processes that block their readers
- * cannot take all places; sleeping deltas are limited apart (SLEEPERS_MOST). Locks: `lock` protects
- * the list of jobs; done() is called under it. It is never held together with the table's lock.
+ * Invariant: done() is called exactly once for a job, by the job's thread or, after the deadline or
+ * when jeprofd ends, by scrape_tick; the job's thread always frees the job. A job begins only if
+ * fewer than options.scrapes_max run (a delta that wakes up may exceed that), at most half of them,
+ * rounded up, for processes of one user other than root, and PER_PROCESS for one process, so that
+ * processes that block their readers cannot take all places; sleeping deltas are limited apart
+ * (SLEEPERS_MOST). Locks: `lock` protects the list of jobs; done() is called under it. It is never
+ * held together with the table's lock.
  */
 #include "scrape.h"
 

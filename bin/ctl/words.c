@@ -1,8 +1,9 @@
 /*
  * Parses the command line of jeprofctl into `words` (words.h); holds the table of options, with the
- * verbs that take each, and the usage text. Invariant: a wrong word ends the program with
- * EXIT_USAGE before any process is opened. No locks. read_words() is called by main.c, is_on() by
- * the verbs.
+ * verbs that take each, and the usage text. Invariant: a word that is wrong by this table ends the
+ * program with EXIT_USAGE before any process is opened; the keys and values of key:value words, and
+ * texts such as that of --metric, are judged by the process. No locks. read_words() is called by
+ * main.c, is_on() by the verbs.
  */
 #include "ctl.h"
 

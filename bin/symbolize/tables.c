@@ -1,7 +1,7 @@
 /*
  * Builds a table of names in memory and writes it (tables.h). Symbols come from the object if it
  * has a full symbol table, else from its debug file too; DWARF from the one that has line numbers.
- * Then the rows of an older table are copied, but those of the new addresses, until ROWS_MAX or
+ * Then the rows of an older table are copied, except those of the new addresses, until ROWS_MAX or
  * half of STRINGS_MAX is reached. Invariant: each distinct string is stored once; rows are sorted
  * by address when tables_make() returns. No locks: one thread. Called by table.c.
  */

@@ -1,10 +1,12 @@
 /*
  * Creation, choice and end of arenas, and work on all of them; arenas.h has the contract.
  *
- * Lock: arenas.mtx guards changes of the table, the choice of an arena for a thread, and the fields
- * of arena_t that arena.h names. It is not held while an arena is reset or destroyed; is_ending
- * keeps other threads out. Counts and times are atomic and read without it. Callers: boot, start
- * and end of a thread (tsd.c), requests (imalloc.c), heartbeats and mallctl.
+ * Lock: arenas.mtx guards additions to the table, the choice of the arena with the fewest threads
+ * (that by CPU needs no lock), and the fields of arena_t that arena.h names. It is not held while
+ * an arena is reset or destroyed and its slots are cleared; is_ending keeps out other resets and
+ * destructions, and the user promises that no thread uses the arena. Counts and times are atomic
+ * and read without it. Callers: boot, start and end of a thread (tsd.c), requests (imalloc.c),
+ * heartbeats and mallctl.
  */
 #include "arena/arenas.h"
 

@@ -1,9 +1,10 @@
 /*
- * Bins: taking regions from the stock and the slabs and returning them; bin.h has the contract.
- * A slab that is full is on no list; it enters the heap nonfull (by address) when a region returns,
- * and leaves the bin when all have returned: the caller gets such slabs in a list. Invariant:
- * bin_check(). Functions named _locked need the bin's lock; no function fetches or returns pages.
- * Called by arena.c, arena_life.c and statistics.
+ * Bins: taking regions from the stock and the slabs and returning them; bin.h has the contract. The
+ * current slab (slabcur) and full slabs are on no list. A slab other than slabcur enters the heap
+ * nonfull (by address) when a region returns, and leaves the bin when all have returned; an empty
+ * slabcur stays until bin_drop_current_locked(). The caller gets slabs that leave in a list.
+ * Invariant: bin_check(). Functions named _locked need the bin's lock; no function fetches or
+ * returns pages. Called by arena.c, arena_life.c and statistics.
  */
 #include "arena/bin.h"
 

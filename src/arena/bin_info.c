@@ -1,7 +1,8 @@
 /*
- * Computes the shape of the slabs of each class; bin_info.h has the contract.
- * A slab is the smallest whole number of pages that regions fill without a remainder: the least
- * common multiple of page and region size, at least one region. Invariant: the option parser writes
+ * Computes the shape of the slabs of each class; bin_info.h has the contract. By default a slab is
+ * the smallest whole number of pages that regions fill without a remainder: the least common
+ * multiple of page and region size. An option may set another number of pages; slabs for samples
+ * are smaller if possible and may waste up to an eighth. Invariant: the option parser writes
  * `wish`, then bin_info_boot() runs once; the shapes for samples follow under the lock of arenas.c;
  * nothing changes afterwards, so there is no lock.
  */

@@ -1,8 +1,9 @@
 /*
  * Runs jeprof-symbolize --table as a child process and waits for its end; kills it after a time
  * limit. The child limits its own memory and CPU time before it reads a file. Invariant: the child
- * has ended when maker_run() returns; it inherits only the descriptors that its command line names,
- * and of the environment only PATH, HOME and what debuginfod reads. No locks. Called by names.c.
+ * has ended when maker_run() returns; it inherits the addresses as stdin, the table's file as
+ * stdout, the files that its command line names and no others (ours are close-on-exec), and of the
+ * environment only PATH, HOME and what debuginfod reads. No locks. Called by names.c.
  */
 #include "maker.h"
 
