@@ -20,12 +20,18 @@ char *unfinished;
 volatile sig_atomic_t interrupted;
 int patience = 1;
 
+/* Whether a terminal would obey the character (ASCII only). */
+static bool
+is_control(char c) {
+	return (unsigned char)c < ' ' || c == 127;
+}
+
 /* Replaces control characters by '?', but not a newline at the end. */
 static void
 text_clean(char *text) {
 	for (char *c = text; *c != '\0'; c++) {
 		bool is_end = *c == '\n' && c[1] == '\0';
-		if (((unsigned char)*c < ' ' || *c == 127) && !is_end) {
+		if (is_control(*c) && !is_end) {
 			*c = '?';
 		}
 	}
@@ -92,7 +98,7 @@ shell_word(const char *text, char *buf, size_t size) {
 	print_to(buf, size, "'%s", directory);
 	size_t n = strlen(buf);
 	for (; *text != '\0'; text++) {
-		char one[2] = {(unsigned char)*text < ' ' || *text == 127 ? '?' : *text, '\0'};
+		char one[2] = {is_control(*text) ? '?' : *text, '\0'};
 		print_to(buf + n, size - n, "%s", *text == '\'' ? "'\\''" : one);
 		n += strlen(buf + n);
 	}
@@ -103,7 +109,7 @@ shell_word(const char *text, char *buf, size_t size) {
 void
 put_plain(const char *text) {
 	for (; *text != '\0'; text++) {
-		putchar((unsigned char)*text < ' ' || *text == 127 ? '?' : *text);
+		putchar(is_control(*text) ? '?' : *text);
 	}
 }
 
@@ -114,7 +120,7 @@ put_json_string(const char *text) {
 		unsigned char c = (unsigned char)*text;
 		if (c == '"' || c == '\\') {
 			printf("\\%c", c);
-		} else if (c < ' ' || c == 127) {
+		} else if (is_control((char)c)) {
 			printf("\\u%04x", c);
 		} else {
 			putchar(c);
