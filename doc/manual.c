@@ -188,8 +188,10 @@ put_default(const conf_row_t *row) {
 	case CONF_ENUM:
 		fputs(row->words[*(unsigned *)row->addr], stdout);
 		break;
-	case CONF_LETTERS:
 	case CONF_TEXT:
+		put(**(const char **)row->addr == '\0' ? "empty" : *(const char **)row->addr, false);
+		break;
+	case CONF_LETTERS:
 		put(*(char *)row->addr == '\0' ? "empty" : row->addr, false);
 		break;
 	case CONF_FXP:

@@ -16,8 +16,8 @@
 #include <stdlib.h>
 
 /* Variables that a program may define itself. */
-WEAK EXPORT const char *je_malloc_conf;
-WEAK EXPORT const char *je_malloc_conf_2_conf_harder;
+WEAK EXPORT EARLY_DATA const char *je_malloc_conf;
+WEAK EXPORT EARLY_DATA const char *je_malloc_conf_2_conf_harder;
 EXPORT void (*je_malloc_message)(void *cbopaque, const char *s);
 
 /* ------------------------------------------------------------------ standard functions */

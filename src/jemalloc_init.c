@@ -43,15 +43,6 @@ extern const char *je_malloc_conf;
 extern const char *je_malloc_conf_2_conf_harder;
 extern void (*je_malloc_message)(void *cbopaque, const char *s);
 
-#if defined(__PIC__) && LG_PAGE_FIXED_P && defined(__ELF__)
-/*
- * Aligns data that is written at the start of each process (relocated by the loader, or EARLY_DATA)
- * to a page, so that it touches as few pages as possible. The linker places ".data.page" before
- * these sections because of its name.
- */
-__asm__(".pushsection .data.page, \"aw\"\n.balign 4096\n.popsection");
-#endif
-
 enum { boot_none, boot_running, boot_done, boot_failed };
 
 /* One of the enum above. Read before all other data, on each slow path. */

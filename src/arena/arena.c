@@ -21,7 +21,7 @@
 #include "util/fmt.h"
 
 /* The byte of NULL is set from the start, so that a sized free of it takes the slow path. */
-LARGE_DATA uint8_t arena_sampled_map[SAMPLED_MAP_SIZE] = {1};
+uint8_t arena_sampled_map[SAMPLED_MAP_SIZE] = {1};
 
 /*
  * Objects that are flushed together are returned row by row (a row: neighbours in the array that
@@ -76,7 +76,9 @@ arena_bins_init(arena_t *a) {
 
 void
 arena_name_default(arena_t *a) {
-	const char *kind = arena_ind_is_hidden(a->ind) ? "sampled" : a->is_auto ? "auto" : "manual";
+	/* Arrays, not literals, whose page of the library nothing else reads when a program starts. */
+	static const char kinds[][8] = {"manual", "auto", "sampled"};
+	const char *kind = kinds[arena_ind_is_hidden(a->ind) ? 2 : a->is_auto];
 	fmt_snprintf(a->name, sizeof(a->name), "%s_%u", kind, a->ind);
 }
 

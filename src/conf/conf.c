@@ -207,7 +207,7 @@ conf_hint_value(const conf_row_t *row) {
 
 static void
 conf_abort_on_errors(void) {
-	if (opt_abort_conf && conf.nerrors > 0) {
+	if (conf.nerrors > 0 && opt_abort_conf) {
 		malloc_write("<jemalloc>: Abort (abort_conf:true) on invalid conf value (see above).\n");
 		abort();
 	}
@@ -404,14 +404,15 @@ conf_source_text(conf_source_t source) {
 static void
 conf_parse_source(conf_source_t source) {
 	const char *text = conf_source_text(source);
-	if (text == NULL) {
-		text = "";
-	}
 	if (opt_confirm_conf && !conf.silent) {
+		const char *said = text != NULL ? text : "";
 		malloc_printf("<jemalloc>: malloc_conf #%u (%s): \"%.*s\"\n", (unsigned)source + 1,
-		    conf_source_what[source], conf_echo_len(strlen(text)), text);
+		    conf_source_what[source], conf_echo_len(strlen(said)), said);
 	}
-	conf_parse(text);
+	/* The text of an ordinary build is not read: it would be one more page fault in each start. */
+	if (text != NULL && (source != CONF_SOURCE_BUILD || sizeof(CONFIG_MALLOC_CONF) > 1)) {
+		conf_parse(text);
+	}
 	if (!conf.silent) {
 		conf_abort_on_errors();
 	}

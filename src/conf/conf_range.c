@@ -10,7 +10,7 @@
 
 #include "util/fmt.h"
 
-bool opt_confirm_conf = false;
+EARLY_DATA bool opt_confirm_conf = false;
 bool opt_abort_conf = CONFIG_DEBUG;
 
 /* Reads a number inside [*at, stop) and moves *at behind it; EINVAL if there is none. */

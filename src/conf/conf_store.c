@@ -182,8 +182,9 @@ conf_store_text(const conf_row_t *row, const char *value, size_t len) {
 	if (len >= row->max) {
 		return EINVAL;
 	}
-	memcpy(row->addr, value, len);
-	((char *)row->addr)[len] = '\0';
+	memcpy(row->room, value, len);
+	row->room[len] = '\0';
+	*(const char **)row->addr = row->room;
 	return 0;
 }
 

@@ -21,7 +21,7 @@ typedef enum {
 	CONF_WORD,     /* const char *: one of row->words */
 	CONF_ENUM,     /* unsigned: index into row->words */
 	CONF_LETTERS,  /* char[]: letters of row->words[0], each at most once, collected */
-	CONF_TEXT,     /* char[]: copied, at most row->max bytes with the NUL */
+	CONF_TEXT,     /* const char *: copied to row->room, at most row->max bytes with the NUL */
 	CONF_CUSTOM    /* row->parse reads it; it is not shown */
 } conf_type_t;
 
@@ -72,7 +72,10 @@ typedef struct conf_row_s {
 	const char *const *words; /* ends with NULL; CONF_LETTERS: one string of letters; a word with a
 	                             blank cannot be chosen, only shown */
 	conf_parse_fn_t *parse; /* NULL: read by type; may call conf_store() itself */
-	conf_range_set_t *set;  /* CONF_RANGES: receives each item */
+	union {
+		conf_range_set_t *set; /* CONF_RANGES: receives each item */
+		char *room;            /* CONF_TEXT: keeps a value that was given */
+	};
 	const char *live;   /* node with the present value, for options that can change at run time */
 	int64_t min;        /* limits of a number; max: bytes of a text or of letters, with the NUL */
 	uint64_t max;

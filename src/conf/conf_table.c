@@ -43,6 +43,10 @@
 /* Longest key of a row, and longest unknown key for which a near one is searched, in bytes. */
 #define KEY_LEN_MAX 48
 
+/* The values of the rows of type CONF_TEXT. */
+static LARGE_BSS char prof_prefix_room[PROF_PREFIX_TEXT_MAX + 1];
+static LARGE_BSS char prof_ctl_dir_room[PROF_CTL_DIR_MAX + 1];
+
 static const char *const junk_words[] = {"true", "false", "alloc", "free", NULL};
 static const char *const thp_words[] = {"default", "always", "never", "not supported", NULL};
 static const char *const stats_letters[] = {STATS_PRINT_LETTERS, NULL};
@@ -445,7 +449,8 @@ ABSENT(hpa_sec_bytes_after_flush, CONF_RETIRED, 0),
 RANGES(slab_sizes, parse_slab_sizes, set_slab_sizes, "default",
     "lo-hi:n items joined by |, or default: pages per slab for classes from lo to hi bytes"),
 BOOL(prof, opt_prof, PROF, SHOWN, "profile the heap from the start"),
-{.key = "prof_prefix", .addr = opt_prof_prefix, .type = CONF_TEXT, .max = PROF_PREFIX_TEXT_MAX + 1,
+{.key = "prof_prefix", .addr = &opt_prof_prefix, .type = CONF_TEXT,
+    .room = prof_prefix_room, .max = sizeof(prof_prefix_room),
     .feature = PROF, .flags = SHOWN | CONF_FILE_PREFIX, .parse = parse_prof_prefix,
     .help = "how the names of dumps begin; a relative path is made absolute at start; empty: no "
     "automatic dumps"},
@@ -533,7 +538,8 @@ WORD(prof_fork, CONF_ENUM, opt_prof_fork, prof_fork_names, PROF, SHOWN,
 {.key = "prof_ctl_fd", .addr = &opt_prof_ctl_fd, .type = CONF_BOOL, .feature = PROF,
     .flags = SHOWN, .parse = parse_prof_more,
     .help = "put the mailbox into a memory file, which is reachable without the right to attach"},
-{.key = "prof_ctl_dir", .addr = opt_prof_ctl_dir, .type = CONF_TEXT, .max = PROF_CTL_DIR_MAX + 1,
+{.key = "prof_ctl_dir", .addr = &opt_prof_ctl_dir, .type = CONF_TEXT,
+    .room = prof_ctl_dir_room, .max = sizeof(prof_ctl_dir_room),
     .feature = PROF, .flags = SHOWN | CONF_ABSOLUTE, .parse = parse_prof_ctl_dir,
     .help = "control directory, an absolute path: PID.cmd is executed, PID.status has the "
     "answer; see CONTROL FROM OUTSIDE"},
@@ -576,7 +582,7 @@ row_check_value(const conf_row_t *row) {
 		assert(row->words[1] == NULL && row->max == strlen(row->words[0]) + 1);
 		break;
 	case CONF_TEXT:
-		assert(row->max > 1);
+		assert(row->max > 1 && row->room != NULL && *(const char **)row->addr != NULL);
 		break;
 	case CONF_BOOL:
 	case CONF_CUSTOM:
@@ -606,7 +612,7 @@ row_check(const conf_row_t *row) {
 	assert(row->help != NULL && row->help[0] != '\0');
 	assert(row->type == CONF_CUSTOM ? row->parse != NULL && !is_shown : row->addr != NULL);
 	assert((row->flags & CONF_RANGES) == 0 || row->type == CONF_CUSTOM);
-	assert((row->set != NULL) == ((row->flags & CONF_RANGES) != 0));
+	assert((row->set != NULL) == ((row->flags & CONF_RANGES) != 0 || row->type == CONF_TEXT));
 	assert(row->live == NULL || (row->flags & CONF_NODE) != 0);
 	row_check_value(row);
 }

@@ -53,7 +53,6 @@ opt_read(size_t i, ctl_value_t *out) {
 	}
 	switch ((conf_type_t)row->type) {
 	case CONF_LETTERS:
-	case CONF_TEXT:
 		out->s = row->addr;
 		break;
 	case CONF_ENUM:

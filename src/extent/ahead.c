@@ -75,7 +75,7 @@ ahead_populate_base(char *addr, size_t size) {
 	return ahead_try_room() ? ahead_populate_more(addr, size) : 0;
 }
 
-void
+COLD void
 ahead_boot(void) {
 	if (opt_populate) {
 		base_populate_hook = ahead_populate_base;

@@ -17,7 +17,7 @@
 /* Extents that a flush takes out of the stacks at once. */
 #define HOT_FLUSH 32u
 
-void
+COLD void
 pac_hot_init(pac_t *pac) {
 	mutex_init(&pac->hot_mtx, "extents_hot", WITNESS_RANK_EXTENT_HOT);
 }

@@ -49,7 +49,7 @@ slab_put(void *ctx, void *home, bool is_marked) {
 
 static const hpa_source_t slab_source = {slab_get, slab_put};
 
-int
+COLD int
 pac_hpa_init(pac_t *pac, base_t *base) {
 	if (!opt_hpa || pac->hpa != NULL) {
 		return 0;

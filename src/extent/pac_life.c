@@ -10,7 +10,7 @@
 #include "extent/pac_hpa.h"
 #include "os/witness.h"
 
-void
+COLD void
 pac_init(pac_t *pac, base_t *base, unsigned arena_ind, ssize_t dirty_ms, ssize_t muzzy_ms,
     uint64_t now) {
 	extent_src_init(&pac->src, base, arena_ind);

@@ -13,7 +13,7 @@
 #define TABLE_ROOTS (ZU(1) << (48 - TABLE_LG_LEAF))
 #define TABLE_SLOTS (ZU(1) << (TABLE_LG_LEAF - HSLAB_LG_SIZE))
 
-static atomic_p_t table_root[TABLE_ROOTS];
+static LARGE_BSS atomic_p_t table_root[TABLE_ROOTS];
 
 cassert(HSLAB_NPAGES_MAX <= UINT16_MAX);
 

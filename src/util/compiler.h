@@ -33,16 +33,15 @@
 /* Not exported from the shared library, and so reached without the global offset table. */
 #define HIDDEN __attribute__((visibility("hidden")))
 /*
- * Keeps variables of a page or more apart from small ones, so that the small ones share few pages.
- * LARGE_DATA is for initialised variables, LARGE_BSS for zeroed ones. In debug builds a mutex has a
- * name and rank, so a struct with one is not all zeros and cannot be in .bss.
- */
-#define LARGE_DATA __attribute__((section(".data.large")))
-/*
  * Places a variable on the page where initialised data ends and zeroed data begins. The loader has
  * already written to that page, so writing to the variable costs no page fault.
  */
 #define EARLY_DATA __attribute__((section(".data.tail")))
+/*
+ * Keeps zeroed variables of a page or more apart from small ones, so that the small ones share few
+ * pages. In debug builds a mutex has a name and rank, so a struct with one is not all zeros and
+ * cannot be in .bss. Initialised variables are all small: together they have less than a page.
+ */
 #if CONFIG_DEBUG
 #define LARGE_BSS
 #else

@@ -15,7 +15,6 @@ value_size(const conf_row_t *row) {
 	case CONF_ENUM:
 		return 4;
 	case CONF_LETTERS:
-	case CONF_TEXT:
 		return row->max;
 	case CONF_CUSTOM:
 		return 0;

@@ -961,7 +961,7 @@ main(int argc, char **argv) {
 	}
 	shared = page;
 	fault.call = -1;
-	snprintf(opt_prof_ctl_dir, sizeof(opt_prof_ctl_dir), "%s", dir);
+	opt_prof_ctl_dir = dir;
 	opt_prof_thread = prof_thread_false; /* so that the k-th call is the same each time */
 	background_thread_abort = false;     /* what a debug build does by itself */
 	prof_abort = false;

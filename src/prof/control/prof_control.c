@@ -128,12 +128,13 @@ box(void) {
 
 static void
 box_header(void) {
+	static const char version[] = JEMALLOC_VERSION;
 	prof_mailbox_t *b = box();
 	b->version = PROF_MAILBOX_VERSION;
 	b->bytes = PROF_MAILBOX_BYTES;
 	b->pid = (uint32_t)sys_pid();
-	size_t len = min_zu(strlen(JEMALLOC_VERSION), sizeof(b->library_version) - 1);
-	memcpy(b->library_version, JEMALLOC_VERSION, len);
+	size_t len = min_zu(sizeof(version), sizeof(b->library_version)) - 1;
+	memcpy(b->library_version, version, len);
 	b->library_version[len] = '\0';
 }
 
@@ -666,7 +667,7 @@ prof_control_wire(void) {
 void
 prof_control_boot(void) {
 	if (sys_is_secure()) {
-		opt_prof_ctl_dir[0] = '\0';
+		opt_prof_ctl_dir = "";
 		return;
 	}
 	if (opt_prof_more) {

@@ -22,7 +22,7 @@
 #define CMD_MAX 4096
 #define OTHERS_MAY_WRITE 022
 
-LARGE_BSS char opt_prof_ctl_dir[PROF_CTL_DIR_MAX + 1];
+EARLY_DATA const char *opt_prof_ctl_dir = "";
 
 static LARGE_BSS struct {
 	bool is_good;      /* result of the last check */

@@ -13,7 +13,7 @@
 #include "prof/control/prof_request.h"
 
 #define PROF_CTL_DIR_MAX 4000
-extern char opt_prof_ctl_dir[PROF_CTL_DIR_MAX + 1]; /* "": none */
+extern const char *opt_prof_ctl_dir; /* "": none; at most PROF_CTL_DIR_MAX bytes */
 
 /* Whether a directory is configured. */
 bool prof_ctl_dir_is_on(void);

@@ -5,7 +5,7 @@
  * in a row, automatic dumps wait longer and longer before the next attempt.
  *
  * Invariant: dumper's buffers and file are in use only while dumper.mtx is held; outside of a dump
- * dumper.file.fd is -1 and the snapshot is empty. Locks: prof_dump, held for long and outside the
+ * dumper.file is closed and the snapshot is empty. Locks: prof_dump, held for long and outside the
  * gate; prof_known, a leaf, for the last outcome. Called by prof_auto.c, prof_trigger.c,
  * prof_session.c and prof_request.c.
  */
@@ -65,7 +65,7 @@ typedef struct {
 	size_t len;
 } pair_text_t;
 
-static LARGE_DATA struct {
+static LARGE_BSS struct {
 	/* protects all below; held for long, outside the gate; made new in a forked child */
 	mutex_t mtx;
 	prof_file_t file;
@@ -81,10 +81,7 @@ static LARGE_DATA struct {
 	char maps[MAPS_BUF];
 	atomic_u64_t nerrors;
 	atomic_u64_t nwritten;
-} dumper = {
-	.mtx = MUTEX_INITIALIZER("prof_dump", WITNESS_RANK_PROF_DUMP),
-	.file.fd = -1,
-};
+} dumper = {.mtx = MUTEX_INITIALIZER("prof_dump", WITNESS_RANK_PROF_DUMP)};
 
 /* Kept out of `dumper` so that the exit of a process without dumps does not touch its pages. */
 static struct {
@@ -537,7 +534,8 @@ static int
 dump_copy(void) {
 	struct tls_s *t = tls_get();
 	mutex_assert_owner(&dumper.mtx);
-	assert(dumper.writer.buf == NULL && dumper.snap.first == NULL && dumper.file.fd == -1);
+	assert(dumper.writer.buf == NULL && dumper.snap.first == NULL);
+	assert(!prof_file_is_open(&dumper.file));
 	gate_enter(t);
 	int err = prof_writer_init(&dumper.writer, &dumper.file);
 	if (err == 0) {
@@ -556,7 +554,7 @@ static void
 dump_drop(void) {
 	struct tls_s *t = tls_get();
 	mutex_assert_owner(&dumper.mtx);
-	assert(dumper.file.fd == -1);
+	assert(!prof_file_is_open(&dumper.file));
 	gate_enter(t);
 	prof_snap_drop(&dumper.snap);
 	prof_writer_forget(&dumper.writer);

@@ -346,7 +346,7 @@ temp_note(prof_file_t *f, bool has_temp) {
 static int
 temp_open(prof_file_t *f) {
 	int fd = -EEXIST;
-	assert(f->fd == -1 && !f->has_temp);
+	assert(!prof_file_is_open(f) && !f->has_temp);
 	for (unsigned i = 0; i < NAME_TRIES && fd == -EEXIST; i++) {
 		int err = temp_name(f);
 		if (err != 0) {
@@ -360,7 +360,7 @@ temp_open(prof_file_t *f) {
 	if (fd < 0) {
 		return -fd;
 	}
-	f->fd = fd;
+	f->fd_plus_1 = fd + 1;
 	temp_note(f, true);
 	/* opt_prof_dump_mode applies whatever the umask is. */
 	sys_fchmod(fd, opt_prof_dump_mode);
@@ -389,7 +389,7 @@ in_place_check(int fd) {
 /* Opens the path itself for writing. is_checked is false for the user's own descriptor. */
 static int
 in_place_open(prof_file_t *f, bool is_checked) {
-	assert(f->fd == -1 && f->is_explicit && !f->is_confined);
+	assert(!prof_file_is_open(f) && f->is_explicit && !f->is_confined);
 	/* O_NONBLOCK, because what was a file a moment ago may be a pipe now. */
 	int fd = sys_open(f->path, O_WRONLY | O_NOCTTY | O_NONBLOCK
 	    | (is_checked ? O_NOFOLLOW : O_TRUNC),
@@ -402,7 +402,7 @@ in_place_open(prof_file_t *f, bool is_checked) {
 		sys_close(fd);
 		return err;
 	}
-	f->fd = fd;
+	f->fd_plus_1 = fd + 1;
 	return 0;
 }
 
@@ -491,7 +491,7 @@ path_copy(prof_file_t *f, const char *path) {
 
 static void
 file_init(prof_file_t *f) {
-	f->fd = -1;
+	f->fd_plus_1 = 0;
 	f->err = 0;
 	temp_note(f, false);
 	f->may_block = false;
@@ -559,15 +559,15 @@ prof_file_write(prof_file_t *f, const void *data, size_t len) {
 		return;
 	}
 	const char *at = data;
-	assert(len == 0 || f->err != 0 || f->fd >= 0);
+	assert(len == 0 || f->err != 0 || prof_file_is_open(f));
 	while (len > 0 && f->err == 0) {
-		ssize_t n = sys_write(f->fd, at, len);
+		ssize_t n = sys_write(f->fd_plus_1 - 1, at, len);
 		if (n > 0) {
 			at += n;
 			len -= (size_t)n;
 			f->written += (size_t)n;
 		} else if (n == -EAGAIN && f->may_block) {
-			f->err = pipe_wait(f->fd);
+			f->err = pipe_wait(f->fd_plus_1 - 1);
 		} else {
 			f->err = n == 0 ? EIO : (int)-n;
 		}
@@ -601,8 +601,8 @@ move_to_free_name(prof_file_t *f) {
  */
 static int
 file_shut(prof_file_t *f) {
-	int fd = f->fd;
-	__atomic_store_n(&f->fd, -1, MO_SEQ_CST);
+	int fd = f->fd_plus_1 - 1;
+	__atomic_store_n(&f->fd_plus_1, 0, MO_SEQ_CST);
 	return fd < 0 ? 0 : sys_close(fd);
 }
 
@@ -634,7 +634,7 @@ copy_in_place(prof_file_t *f) {
 	ssize_t n = 1;
 	while (err == 0 && n > 0) {
 		n = sys_read(in, buf, sizeof(buf));
-		err = n < 0 ? (int)-n : sys_write_all(f->fd, buf, (size_t)n, NULL);
+		err = n < 0 ? (int)-n : sys_write_all(f->fd_plus_1 - 1, buf, (size_t)n, NULL);
 	}
 	int close_err = file_shut(f);
 	err = err != 0 ? err : close_err;
@@ -645,7 +645,7 @@ copy_in_place(prof_file_t *f) {
 
 static int
 file_move(prof_file_t *f) {
-	assert(f->fd == -1 && f->has_temp);
+	assert(!prof_file_is_open(f) && f->has_temp);
 	if (!f->is_explicit) {
 		return move_to_free_name(f);
 	}
@@ -669,16 +669,17 @@ prof_file_close(prof_file_t *f) {
 		sys_unlink(f->temp);
 	}
 	temp_note(f, false);
-	assert(f->fd == -1);
+	assert(!prof_file_is_open(f));
 	signals_restore(f);
 	return f->err;
 }
 
 /* ---------------------------------------------------------------- facts */
 
+/* The names are in the rows: pointers to them would be one more page that each start relocates. */
 static const struct {
 	int err;
-	const char *name;
+	char name[sizeof("ENAMETOOLONG")];
 } errno_names[] = {
 	{EACCES, "EACCES"}, {EAGAIN, "EAGAIN"}, {EBADF, "EBADF"}, {EBUSY, "EBUSY"},
 	{EDQUOT, "EDQUOT"}, {EEXIST, "EEXIST"}, {EFAULT, "EFAULT"}, {EFBIG, "EFBIG"},

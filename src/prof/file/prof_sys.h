@@ -77,7 +77,7 @@ typedef int prof_sink_t(const void *data, size_t len);
 
 /* A file being written; also the state from which prof_file_close() names or removes it. */
 typedef struct {
-	int fd;             /* -1: not open */
+	int fd_plus_1;      /* descriptor + 1, 0: not open; so a zeroed struct is a closed file */
 	int err;            /* first error; nothing is written after it */
 	bool is_explicit;   /* the path was given, so an existing file of that name is replaced */
 	bool is_confined;   /* explicit, and only a profile may be replaced */
@@ -93,6 +93,11 @@ typedef struct {
 	char path[PROF_PATH_SIZE];
 	char temp[PROF_PATH_SIZE];
 } prof_file_t;
+
+static inline bool
+prof_file_is_open(const prof_file_t *f) {
+	return f->fd_plus_1 != 0;
+}
 
 /*
  * Opens a file. SIGXFSZ and SIGPIPE stay blocked until close, whatever open returns, so close must

@@ -45,7 +45,7 @@ extern ssize_t opt_lg_prof_interval;		/* -1: off */
 extern ssize_t opt_prof_recent_alloc_max;	/* entries; -1: no limit, 0: off */
 extern unsigned opt_prof_bt_max;		/* frames of a backtrace */
 extern unsigned opt_prof_dump_mode;		/* permission bits of dump files */
-extern char opt_prof_prefix[PROF_PREFIX_MAX + 1];
+extern const char *opt_prof_prefix;		/* at most PROF_PREFIX_TEXT_MAX bytes */
 extern bool opt_prof_prefix_given;		/* the user set it */
 
 typedef enum {
