@@ -431,7 +431,10 @@ arenas_auto_count(void) {
 	return n == 0 ? 1 : (unsigned)min_zu(n, UINT_MAX);
 }
 
-/* Reserves the slot of oversized requests. An invalid threshold is reported as 0: none. */
+/*
+ * Reserves the slot of oversized requests: those whose size class reaches the threshold, although
+ * large sizes are rounded to pages only. An invalid threshold is reported as 0: none.
+ */
 static void
 arenas_oversize_boot(void) {
 	arenas.first_manual = arenas.narenas_auto;
@@ -440,7 +443,9 @@ arenas_oversize_boot(void) {
 		opt_oversize_threshold = 0;
 	} else if (arenas.narenas_auto < ARENA_LIMIT - 1) {
 		arenas.first_manual++;
-		arenas_oversize_min = opt_oversize_threshold;
+		/* The class below ends at most a page before the smallest size that reaches it. */
+		size_t below = sz_i2s(sz_s2i(opt_oversize_threshold) - 1);
+		arenas_oversize_min = min_zu(opt_oversize_threshold, below + PAGE);
 	}
 }
 

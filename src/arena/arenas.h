@@ -25,7 +25,7 @@ extern size_t opt_oversize_threshold; /* bytes; 0: none */
 /* Makes arena 0. 0 or ENOMEM. */
 int arenas_boot(void);
 
-/* Requests of at least this many bytes go to arenas_oversize(); SIZE_MAX: none. */
+/* Usable sizes of at least this many bytes go to arenas_oversize(); SIZE_MAX: none. */
 extern HIDDEN size_t arenas_oversize_min;
 /* The arena of oversized requests, if they have a threshold; NULL: no memory. */
 arena_t *arenas_oversize(void);

@@ -85,11 +85,12 @@ test_oversize(void) {
 	unsigned first = arenas_narenas_auto(), ind;
 	tsd_t *tsd = tls_get()->tsd;
 	arena_t *own = tsd->arena;
-	is_uint(arenas_oversize_min, opt_oversize_threshold, "there is a threshold");
-	char *below = keep(malloc(opt_oversize_threshold - PAGE));
+	size_t least = sz_i2s(sz_s2i(opt_oversize_threshold) - 1) + PAGE;
+	is_uint(arenas_oversize_min, least, "there is a threshold: above the class below");
+	char *below = keep(malloc(least - PAGE));
 	is_uint(emap_edata(below)->arena_ind, own->ind, "less than it: the thread's arena");
 	ok(arenas_get(first) == NULL, "the other is not made");
-	char *p = keep(malloc(opt_oversize_threshold - PAGE + 1));
+	char *p = keep(malloc(least - PAGE + 1));
 	arena_t *a = arenas_get(first);
 	ok(a != NULL && a->is_auto && emap_edata(p)->arena_ind == first,
 	    "what is as large when rounded: the other");
