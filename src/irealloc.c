@@ -157,8 +157,12 @@ irealloc_in_gate(struct tls_s *t, void *ptr, const imalloc_req_t *req) {
 		return irealloc_by_moving(tsd, ptr, shelter_usize(ptr), req, usize);
 	}
 	size_t old = arena_usize(ptr, elem);
-	return irealloc_try_stay(tsd, ptr, elem, old, req, usize) ? ptr
+	void *p = irealloc_try_stay(tsd, ptr, elem, old, req, usize) ? ptr
 	    : irealloc_by_moving(tsd, ptr, old, req, usize);
+	if (p != NULL && usize > old) {
+		arena_large_note_grown(p, usize);
+	}
+	return p;
 }
 
 /* Resizes by an allocation and a release, each a complete operation of its own. */

@@ -165,6 +165,12 @@ void arena_large_flush(void **ptrs, unsigned n);
  * usize_min, not at all. 0 or ENOMEM. zero: new bytes must be zero.
  */
 int arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bool zero);
+/*
+ * Called after realloc has made an object of usize bytes longer: the free of a large one above
+ * 128 KiB passes the thread caches then. The program will seldom ask for that size at once; the
+ * next block that grows needs the room, which a cached object occupies.
+ */
+void arena_large_note_grown(void *ptr, size_t usize);
 void arena_large_count_requests(arena_t *a, szind_t szind, uint64_t nrequests, unsigned nfills,
     unsigned nflushes);
 

@@ -27,7 +27,7 @@
 #define THREAD_EVENT_LEAST ((uint64_t)64)
 /*
  * THREAD_EVENT_OWN: net bytes that a thread must return to arenas before its countdowns are
- * shortened (its cache may keep 16 MiB more, see TCACHE_GRANT_LARGE). THREAD_EVENT_MUCH: net bytes
+ * shortened (its cache may keep 32 MiB more, see TCACHE_GRANT_LARGE). THREAD_EVENT_MUCH: net bytes
  * that all threads must return together before the countdowns of all are. THREAD_EVENT_SOME: the
  * greatest step in which a thread adds to that sum; with many threads it is smaller, so that
  * together they do not keep more than THREAD_EVENT_MUCH unreported. A thread that frees as much as

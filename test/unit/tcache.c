@@ -294,6 +294,19 @@ granted_now(void) {
 	return granted;
 }
 
+/* What realloc has made longer passes the cache when it is freed; the next object does not. */
+static void
+check_grown(tsd_t *tsd) {
+	void *p = keep(realloc(keep(malloc(LARGE_SIZE / 8 * 7)), LARGE_SIZE));
+	size_t before = cached_of(tsd, LARGE_SIZE);
+	free(p);
+	is_uint(cached_of(tsd, LARGE_SIZE), before, "an object that realloc made longer is not cached");
+	p = keep(malloc(LARGE_SIZE));
+	before = cached_of(tsd, LARGE_SIZE);
+	free(p);
+	ok(cached_of(tsd, LARGE_SIZE) == before + 1 || config_hardening, "another one is");
+}
+
 /*
  * A thread that swings between all and nothing gets slots for all, as far as the budget goes, and
  * loses them when it stops.
@@ -335,6 +348,7 @@ child_grants(void) {
 	is_uint(tc->granted_large, 0, "all of it goes when nothing uses them");
 	swing(6, LARGE_SIZE);
 	ok(tc->granted_large > 0 || config_hardening, "and comes again");
+	check_grown(tsd);
 	tsd_enter();
 	tcache_enabled_set(tsd, false);
 	tcache_enabled_set(tsd, true);
