@@ -19,7 +19,7 @@ capture_none(void **frames, unsigned max, const struct unwind_where_s *where,
 	(void)frames;
 	(void)max;
 	(void)where;
-	(void)memo;
+	unwind_memo_forget(memo);
 	return 0;
 }
 
@@ -28,7 +28,7 @@ boot_none(void) {
 	return 0;
 }
 
-static const struct unwind_backend_s unwind_none = {"none", boot_none, capture_none, false};
+static const struct unwind_backend_s unwind_none = {"none", boot_none, capture_none};
 
 /* In the order in which "auto" tries them. */
 static const struct unwind_backend_s *const backends[] = {
@@ -120,11 +120,7 @@ unwind_at(void **frames, unsigned max, const struct unwind_where_s *where,
 	}
 	assert(frames != NULL || max == 0);
 	assert(memo->room <= max && memo->known <= memo->room);
-	const struct unwind_backend_s *b = current();
-	if (unlikely(!b->has_memo)) {
-		unwind_memo_forget(memo);
-	}
-	unsigned n = max == 0 ? 0 : b->capture(frames, max, where, memo);
+	unsigned n = unlikely(max == 0) ? 0 : current()->capture(frames, max, where, memo);
 	assert(memo->first + n <= max || n == 0);
 	unwind_count_depth(n);
 	return n;

@@ -9,41 +9,19 @@
 #include "util/assert.h"
 #include "util/bits.h"
 
-static struct {
-	atomic_u64_t fallbacks;
-	atomic_u64_t stops[unwind_stop_count];
-	atomic_u64_t depths[UNWIND_DEPTH_BUCKETS];
-} counts;
-
-void
-unwind_count_stop(unwind_stop_t stop) {
-	assert(stop < unwind_stop_count);
-	atomic_fetch_add_u64(&counts.stops[stop], 1, MO_RELAXED);
-}
-
-void
-unwind_count_fallback(void) {
-	atomic_fetch_add_u64(&counts.fallbacks, 1, MO_RELAXED);
-}
-
-void
-unwind_count_depth(unsigned n) {
-	unsigned bucket = n < 2 ? 0 : (unsigned)lg_floor_zu(n);
-	bucket = bucket < UNWIND_DEPTH_BUCKETS ? bucket : UNWIND_DEPTH_BUCKETS - 1;
-	atomic_fetch_add_u64(&counts.depths[bucket], 1, MO_RELAXED);
-}
+struct unwind_counts_s unwind_counts;
 
 void
 unwind_counts_read(struct unwind_stats_s *dst) {
 	memset(dst, 0, sizeof(*dst));
 	for (unsigned i = 0; i < UNWIND_DEPTH_BUCKETS; i++) {
-		dst->depths[i] = atomic_load_u64(&counts.depths[i], MO_RELAXED);
+		dst->depths[i] = atomic_load_u64(&unwind_counts.depths[i], MO_RELAXED);
 		dst->samples += dst->depths[i];
 	}
 	for (unsigned i = 0; i < unwind_stop_count; i++) {
-		dst->stops[i] = atomic_load_u64(&counts.stops[i], MO_RELAXED);
+		dst->stops[i] = atomic_load_u64(&unwind_counts.stops[i], MO_RELAXED);
 	}
-	dst->fallbacks = atomic_load_u64(&counts.fallbacks, MO_RELAXED);
+	dst->fallbacks = atomic_load_u64(&unwind_counts.fallbacks, MO_RELAXED);
 }
 
 const char *

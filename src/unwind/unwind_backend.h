@@ -7,7 +7,9 @@
 #ifndef UNWIND_UNWIND_BACKEND_H
 #define UNWIND_UNWIND_BACKEND_H
 
+#include "util/assert.h"
 #include "util/atomic.h"
+#include "util/bits.h"
 #include "util/compiler.h"
 
 /* Why a walk ended; counted for statistics. */
@@ -113,19 +115,38 @@ struct unwind_backend_s {
 	/*
 	 * Stores return addresses, innermost first, from frames[memo->first] on; the first one is
 	 * where->pc. For an interrupted instruction its address plus 1 is stored, as if it were a
-	 * call. A method without has_memo is called with a forgotten memo. Preserves errno. Returns
-	 * the number of frames.
+	 * call. A method that keeps no marks forgets those of the memo. Preserves errno. Returns the
+	 * number of frames.
 	 */
 	unsigned (*capture)(void **frames, unsigned max, const struct unwind_where_s *where,
 	    struct unwind_memo_s *memo);
-	/* The method uses the memo. */
-	bool has_memo;
 };
 
+extern HIDDEN struct unwind_counts_s {
+	atomic_u64_t fallbacks;
+	atomic_u64_t stops[unwind_stop_count];
+	atomic_u64_t depths[UNWIND_DEPTH_BUCKETS];
+} unwind_counts;
+
 /* Count how a walk ended, that a sample went to another method, and the depth of a stack. */
-void unwind_count_stop(unwind_stop_t stop);
-void unwind_count_fallback(void);
-void unwind_count_depth(unsigned n);
+ALWAYS_INLINE void
+unwind_count_stop(unwind_stop_t stop) {
+	assert(stop < unwind_stop_count);
+	atomic_fetch_add_u64(&unwind_counts.stops[stop], 1, MO_RELAXED);
+}
+
+ALWAYS_INLINE void
+unwind_count_fallback(void) {
+	atomic_fetch_add_u64(&unwind_counts.fallbacks, 1, MO_RELAXED);
+}
+
+ALWAYS_INLINE void
+unwind_count_depth(unsigned n) {
+	unsigned bucket = lg_floor_zu(n | 1);
+	bucket = bucket < UNWIND_DEPTH_BUCKETS ? bucket : UNWIND_DEPTH_BUCKETS - 1;
+	atomic_fetch_add_u64(&unwind_counts.depths[bucket], 1, MO_RELAXED);
+}
+
 /* Sets all counters in *dst but those of unwind rows, which become 0. */
 void unwind_counts_read(struct unwind_stats_s *dst);
 /* The name of the stop in statistics. */

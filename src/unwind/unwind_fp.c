@@ -134,26 +134,27 @@ trail_meets(struct trail_s *t, uintptr_t pc, uintptr_t sp, uintptr_t fpr) {
 ALWAYS_INLINE NO_SANITIZE_ADDRESS unsigned
 same_until(void *const *frames, const struct unwind_mark_s *marks, unsigned from, unsigned room,
     uintptr_t hi) {
-	unsigned i = from + 1;
-	for (; i < room; i++) {
-		const struct unwind_mark_s *m = &marks[i];
+	size_t i = from + 1;
+	for (const struct unwind_mark_s *m = &marks[i]; i < room; i++, m++) {
 		if (m->sp > hi || load_word(m->ra_at) != (uintptr_t)frames[i]
 		    || (m->fp_at != 0 && load_word(m->fp_at) != m->fp)) {
 			break;
 		}
 	}
-	return i;
+	return (unsigned)i;
 }
 
 /*
  * Whether the stack is that of the last walk, complete and on the thread's own stack; then nothing
  * has to be done.
  */
-static NO_SANITIZE_ADDRESS bool
+ALWAYS_INLINE NO_SANITIZE_ADDRESS bool
 is_same_whole(void *const *frames, unsigned max, const struct unwind_where_s *where,
-    const struct unwind_memo_s *m, uint64_t salt) {
+    const struct unwind_memo_s *m) {
 	unsigned from = m->known;
-	if (m->salt != salt || !m->is_own || from == m->room || m->room - from > max) {
+	assert(from <= m->room);
+	if (m->salt != atomic_load_u64(&unwind_rows.salt, MO_ACQUIRE) || !m->is_own || from == m->room
+	    || m->room - from > max) {
 		return false;
 	}
 	const struct unwind_mark_s *first = &m->marks[from];
@@ -264,16 +265,11 @@ walk(struct walk_s *w, struct trail_s *t, uint64_t salt) {
 	}
 }
 
-/* A walk without statistics: compares with the last walk first, walks if that fails. */
+/* A walk without statistics, by steps as far as the last one was different. */
 static unsigned
 walk_uncounted(void **frames, unsigned max, const struct unwind_where_s *where,
     struct unwind_memo_s *memo, unwind_stop_t *stop) {
 	uint64_t salt = atomic_load_u64(&unwind_rows.salt, MO_ACQUIRE);
-	if (likely(is_same_whole(frames, max, where, memo, salt))) {
-		memo->is_same = true;
-		*stop = unwind_stop_end;
-		return memo->room - memo->known;
-	}
 	struct walk_s w;
 	struct trail_s t;
 	unwind_walk_begin(&w, where, memo);
@@ -309,11 +305,34 @@ walk_counted(void **frames, unsigned max, const struct unwind_where_s *where,
 	return n;
 }
 
-static unsigned
-fp_capture(void **frames, unsigned max, const struct unwind_where_s *where,
+/* Returns the number of frames if they are all those of the last walk, otherwise 0. */
+ALWAYS_INLINE unsigned
+same_counted(void *const *frames, unsigned max, const struct unwind_where_s *where,
+    struct unwind_memo_s *memo) {
+	if (unlikely(!is_same_whole(frames, max, where, memo))) {
+		return 0;
+	}
+	unsigned n = memo->room - memo->known;
+	if (config_debug && n < max) {
+		walk_check(frames + memo->first, n, where);
+	}
+	memo->is_same = true;
+	unwind_count_stop(unwind_stop_end);
+	return n;
+}
+
+static NOINLINE unsigned
+fp_walk(void **frames, unsigned max, const struct unwind_where_s *where,
     struct unwind_memo_s *memo) {
 	unwind_stop_t stop;
 	return walk_counted(frames, max, where, memo, &stop);
+}
+
+static unsigned
+fp_capture(void **frames, unsigned max, const struct unwind_where_s *where,
+    struct unwind_memo_s *memo) {
+	unsigned n = same_counted(frames, max, where, memo);
+	return likely(n > 0) ? n : fp_walk(frames, max, where, memo);
 }
 
 /*
@@ -338,16 +357,22 @@ static COLD unsigned
 fall_back(void **frames, unsigned max, const struct unwind_where_s *where,
     struct unwind_memo_s *memo) {
 	unwind_count_fallback();
-	unwind_memo_forget(memo);
 	return fp.fallback->capture(frames, max, where, memo);
+}
+
+static NOINLINE unsigned
+auto_walk(void **frames, unsigned max, const struct unwind_where_s *where,
+    struct unwind_memo_s *memo) {
+	unwind_stop_t stop;
+	unsigned n = walk_counted(frames, max, where, memo, &stop);
+	return unlikely(is_fallback_wanted(stop)) ? fall_back(frames, max, where, memo) : n;
 }
 
 static unsigned
 auto_capture(void **frames, unsigned max, const struct unwind_where_s *where,
     struct unwind_memo_s *memo) {
-	unwind_stop_t stop;
-	unsigned n = walk_counted(frames, max, where, memo, &stop);
-	return unlikely(is_fallback_wanted(stop)) ? fall_back(frames, max, where, memo) : n;
+	unsigned n = same_counted(frames, max, where, memo);
+	return likely(n > 0) ? n : auto_walk(frames, max, where, memo);
 }
 
 static NOINLINE int
@@ -388,5 +413,5 @@ auto_boot(void) {
 	return err;
 }
 
-const struct unwind_backend_s unwind_fp = {"fp", fp_boot, fp_capture, true};
-const struct unwind_backend_s unwind_auto = {"auto", auto_boot, auto_capture, true};
+const struct unwind_backend_s unwind_fp = {"fp", fp_boot, fp_capture};
+const struct unwind_backend_s unwind_auto = {"auto", auto_boot, auto_capture};

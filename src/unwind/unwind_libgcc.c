@@ -104,6 +104,7 @@ libgcc_capture(void **frames, unsigned max, const struct unwind_where_s *where,
     struct unwind_memo_s *memo) {
 	struct libgcc_walk w = {.frames = frames, .max = max, .from = where->sp, .guard.memo = memo};
 	int saved = errno;
+	unwind_memo_forget(memo);
 	_Unwind_Backtrace(on_frame, &w);
 	errno = saved;
 	assert(w.n <= max);
@@ -123,4 +124,4 @@ libgcc_boot(void) {
 	return w.n > 0 ? 0 : ENOTSUP;
 }
 
-const struct unwind_backend_s unwind_libgcc = {"libgcc", libgcc_boot, libgcc_capture, false};
+const struct unwind_backend_s unwind_libgcc = {"libgcc", libgcc_boot, libgcc_capture};

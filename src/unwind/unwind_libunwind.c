@@ -86,6 +86,7 @@ libunwind_capture(void **frames, unsigned max, const struct unwind_where_s *wher
 	int saved = errno;
 	struct unwind_where_s here;
 	unsigned n = 0, wanted = max;
+	unwind_memo_forget(memo);
 	UNWIND_HERE(&here);
 	/* Plus 1 for this function's own frame. */
 	max = 1 + count_safe(&here, max - 1, memo);
@@ -110,4 +111,4 @@ libunwind_boot(void) {
 }
 
 const struct unwind_backend_s unwind_libunwind = {"libunwind", libunwind_boot,
-    libunwind_capture, false};
+    libunwind_capture};
