@@ -102,21 +102,9 @@ prof_boot_constructed(void) {
 
 /* ---------------------------------------------------------------- sampled objects */
 
-bool
-prof_should_sample(tsd_t *tsd) {
-	if (!prof_switch_is_active() || tsd == NULL) {
-		return false;
-	}
-	prof_tdata_t *td = prof_tdata(tsd);
-	return td != NULL && td->active;
-}
-
-static void
-sample_hook_call(const prof_bt_t *bt, const void *ptr, size_t req, size_t usize) {
-	prof_sample_hook_t hook = prof_sample_hook_get();
-	if (likely(hook == NULL)) {
-		return;
-	}
+static COLD void
+sample_hook_call(prof_sample_hook_t hook, const prof_bt_t *bt, const void *ptr, size_t req,
+    size_t usize) {
 	struct tls_s *t = tls_get();
 	uint32_t depth = gate_leave_all(t);
 	t->inside++;
@@ -127,8 +115,8 @@ sample_hook_call(const prof_bt_t *bt, const void *ptr, size_t req, size_t usize)
 }
 
 static void
-sample_record(prof_tdata_t *td, prof_bt_t *bt, uint64_t rate, const void *ptr, sample_rec_t *rec,
-    size_t req, size_t usize) {
+sample_record(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, const void *ptr,
+    sample_rec_t *rec, size_t req, size_t usize) {
 	assert(req <= usize && rate > 0 && prof_is_booted());
 	uint64_t weight = prof_weight(usize, rate);
 	prof_cnt_t *c = prof_data_add(td, bt, rate, usize, weight);
@@ -145,7 +133,10 @@ sample_record(prof_tdata_t *td, prof_bt_t *bt, uint64_t rate, const void *ptr, s
 	if (unlikely(prof_recent_is_on())) {
 		prof_recent_alloc(rec, c, usize);
 	}
-	sample_hook_call(bt, ptr, req, usize);
+	prof_sample_hook_t hook = prof_sample_hook_get();
+	if (unlikely(hook != NULL)) {
+		sample_hook_call(hook, bt, ptr, req, usize);
+	}
 }
 
 void
@@ -153,28 +144,47 @@ prof_sample_alloc(tsd_t *tsd, void *ptr, sample_rec_t *rec, uint64_t rate, size_
     const struct unwind_where_s *where) {
 	assert(rec->tctx == NULL);
 	prof_tdata_t *td = prof_tdata(tsd);
-	prof_bt_t bt;
-	if (td == NULL || !prof_backtrace(td, &bt, where)) {
+	const prof_bt_t *bt = unlikely(td == NULL) ? NULL : prof_backtrace(td, where);
+	if (unlikely(bt == NULL)) {
 		return;
 	}
 	if (unlikely(opt_prof_sys_thread_name)) {
 		prof_thread_name_from_system(td);
 	}
-	sample_record(td, &bt, rate, ptr, rec, req, usize);
+	sample_record(td, bt, rate, ptr, rec, req, usize);
 	prof_backtrace_done(td);
 }
 
-static void
-sample_free_hook_call(const void *ptr, size_t usize) {
-	prof_sample_free_hook_t hook = prof_sample_free_hook_get();
-	if (unlikely(hook != NULL)) {
-		struct tls_s *t = tls_get();
-		uint32_t depth = gate_leave_all(t);
-		t->inside++;
-		hook(ptr, usize);
-		assert(t == tls_get() && t->inside > 0);
-		t->inside--;
-		gate_reenter(t, depth);
+static COLD void
+sample_free_hook_call(prof_sample_free_hook_t hook, const void *ptr, size_t usize) {
+	struct tls_s *t = tls_get();
+	uint32_t depth = gate_leave_all(t);
+	t->inside++;
+	hook(ptr, usize);
+	assert(t == tls_get() && t->inside > 0);
+	t->inside--;
+	gate_reenter(t, depth);
+}
+
+/* Whether sample_free_tell() has something to do. */
+static bool
+sample_free_is_told(const sample_rec_t *rec) {
+	return prof_log_is_running() || __atomic_load_n(&rec->link[0], MO_RELAXED) != NULL
+	    || opt_prof_stats;
+}
+
+/* Tells the log, the recent list and the statistics of the free of a sample of count c. */
+static NOINLINE void
+sample_free_tell(tsd_t *tsd, prof_cnt_t *c, sample_rec_t *rec, size_t usize) {
+	prof_tdata_t *td = prof_tdata(tsd);
+	if (prof_log_is_running() && td != NULL) {
+		prof_log_free(td, c, rec->time_ns, usize);
+	}
+	if (__atomic_load_n(&rec->link[0], MO_RELAXED) != NULL) {
+		prof_recent_free(td, rec);
+	}
+	if (opt_prof_stats) {
+		prof_stats_dec(sz_s2i(usize), rec->req_size);
 	}
 }
 
@@ -184,17 +194,8 @@ prof_sample_free(tsd_t *tsd, const void *ptr, sample_rec_t *rec, size_t usize) {
 	if (c == NULL) {
 		return;
 	}
-	if (unlikely(prof_log_is_running())) {
-		prof_tdata_t *td = prof_tdata(tsd);
-		if (td != NULL) {
-			prof_log_free(td, c, rec->time_ns, usize);
-		}
-	}
-	if (unlikely(__atomic_load_n(&rec->link[0], MO_RELAXED) != NULL)) {
-		prof_recent_free(prof_tdata(tsd), rec);
-	}
-	if (unlikely(opt_prof_stats)) {
-		prof_stats_dec(sz_s2i(usize), rec->req_size);
+	if (unlikely(sample_free_is_told(rec))) {
+		sample_free_tell(tsd, c, rec, usize);
 	}
 	assert(rec->link[0] == NULL && rec->weight >= PROF_WEIGHT_ONE);
 	rec->tctx = NULL;
@@ -203,7 +204,10 @@ prof_sample_free(tsd_t *tsd, const void *ptr, sample_rec_t *rec, size_t usize) {
 	 * Last, because it leaves the gate: a child forked in the hook sees the site tables without
 	 * this object.
 	 */
-	sample_free_hook_call(ptr, usize);
+	prof_sample_free_hook_t hook = prof_sample_free_hook_get();
+	if (unlikely(hook != NULL)) {
+		sample_free_hook_call(hook, ptr, usize);
+	}
 }
 
 /* ---------------------------------------------------------------- dumps */

@@ -53,7 +53,12 @@ void prof_postfork_child(void);
 /*
  * Whether the switches allow a sample; asked once per due sample, before the object is allocated.
  */
-bool prof_should_sample(tsd_t *tsd);
+static inline bool
+prof_should_sample(tsd_t *tsd) {
+	const prof_tdata_t *td = prof_switch_is_active() ? prof_tdata(tsd) : NULL;
+	return td != NULL && td->active;
+}
+
 /*
  * Records a sampled object. rec is all zero, and stays so on failure: the object then counts as not
  * sampled. usize is the usable size that the request would have had without sampling. rate is the

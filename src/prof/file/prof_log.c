@@ -4,8 +4,8 @@
  *
  * Invariant: a record holds one pin on each of the two counts it names. Threads and stacks get
  * their numbers in the document only while it is written. Locks: `prof_log`, held for one record.
- * The thread that changed the state to log_dumping owns file, writer and tables, and writes without
- * the lock. Called by prof.c for frees, by ctl_prof.c and prof_auto.c for start and stop.
+ * The thread that changed the state to prof_log_dumping owns file, writer and tables, and writes
+ * without the lock. Called by prof.c for frees, by ctl_prof.c and prof_auto.c for start and stop.
  */
 #include "prof/file/prof_log.h"
 
@@ -26,12 +26,6 @@
 /* Size of the pieces of memory that records are stored in. */
 #define CHUNK_BYTES ((size_t)1 << 18)
 
-typedef enum {
-	log_stopped,
-	log_started,
-	log_dumping
-} log_state_t;
-
 typedef struct {
 	prof_cnt_t *alloc;
 	prof_cnt_t *freed;
@@ -48,18 +42,18 @@ typedef struct log_chunk_s {
 
 #define CHUNK_RECS ((CHUNK_BYTES - sizeof(log_chunk_t)) / sizeof(log_rec_t))
 
-cassert(log_stopped == 0 && sizeof(log_chunk_t) + CHUNK_RECS * sizeof(log_rec_t) <= CHUNK_BYTES);
+cassert(prof_log_stopped == 0);
+cassert(sizeof(log_chunk_t) + CHUNK_RECS * sizeof(log_rec_t) <= CHUNK_BYTES);
 cassert(CHUNK_BYTES % PAGE_MAX == 0);
 
 static LARGE_BSS struct {
-	mutex_t mtx;            /* protects records and state */
-	atomic_u32_t state;
+	mutex_t mtx;            /* protects records and prof_log_state */
 	log_chunk_t *first;
 	log_chunk_t *last;
 	uint64_t start_ns;
 	bool has_path;
 	char path[PROF_PATH_SIZE];
-	/* Owned by the thread that writes (state log_dumping): */
+	/* Owned by the thread that writes (state prof_log_dumping): */
 	prof_file_t file;
 	prof_writer_t writer;
 	htab_t threads;         /* maps a tdata to its number plus one */
@@ -67,10 +61,7 @@ static LARGE_BSS struct {
 	int table_err;          /* last errno of these tables; 0: none */
 } alog = {.mtx = MUTEX_INITIALIZER("prof_log", WITNESS_RANK_PROF_LOG)};
 
-bool
-prof_log_is_running(void) {
-	return atomic_load_u32(&alog.state, MO_ACQUIRE) == log_started;
-}
+atomic_u32_t prof_log_state;
 
 uint64_t
 prof_log_clock(void) {
@@ -102,11 +93,11 @@ rec_new_locked(void) {
 
 void
 prof_log_free(prof_tdata_t *td, prof_cnt_t *c, uint64_t alloc_ns, size_t usize) {
-	prof_bt_t bt;
-	if (!prof_backtrace(td, &bt, NULL)) {
+	const prof_bt_t *bt = prof_backtrace_here(td);
+	if (bt == NULL) {
 		return;
 	}
-	prof_cnt_t *freed = prof_data_note(td, &bt);
+	prof_cnt_t *freed = prof_data_note(td, bt);
 	prof_backtrace_done(td);
 	if (freed == NULL) {
 		return;
@@ -135,13 +126,13 @@ prof_log_start(const char *path) {
 	int err = EFAULT;
 	mutex_lock(&alog.mtx);
 	/* The previous writer announces without the lock that it has finished. */
-	if (atomic_load_u32(&alog.state, MO_ACQUIRE) == log_stopped) {
+	if (atomic_load_u32(&prof_log_state, MO_ACQUIRE) == prof_log_stopped) {
 		alog.has_path = path != NULL;
 		if (path != NULL) {
 			memcpy(alog.path, path, len + 1);
 		}
 		alog.start_ns = prof_log_clock();
-		atomic_store_u32(&alog.state, log_started, MO_RELEASE);
+		atomic_store_u32(&prof_log_state, prof_log_started, MO_RELEASE);
 		err = 0;
 	}
 	mutex_unlock(&alog.mtx);
@@ -392,19 +383,19 @@ prof_log_stop(void) {
 	bool is_mine = prof_log_is_running();
 	log_chunk_t *chunks = alog.first;
 	if (is_mine) {
-		atomic_store_u32(&alog.state, log_dumping, MO_RELEASE);
+		atomic_store_u32(&prof_log_state, prof_log_dumping, MO_RELEASE);
 		alog.first = NULL;
 		alog.last = NULL;
 	}
 	mutex_unlock(&alog.mtx);
 	int err = EFAULT;
 	if (is_mine) {
-		assert(atomic_load_u32(&alog.state, MO_RELAXED) == log_dumping);
+		assert(atomic_load_u32(&prof_log_state, MO_RELAXED) == prof_log_dumping);
 		err = log_finish(chunks, nstime_ns_between(alog.start_ns, prof_log_clock()));
 		chunks_free(chunks);
 		/* No record came meanwhile, because only a started log takes records. */
 		assert(alog.first == NULL && alog.last == NULL);
-		atomic_store_u32(&alog.state, log_stopped, MO_RELEASE);
+		atomic_store_u32(&prof_log_state, prof_log_stopped, MO_RELEASE);
 	}
 	t->inside--;
 	gate_exit(t);
@@ -427,14 +418,14 @@ prof_log_mutex_reset(void) {
  */
 void
 prof_log_postfork_child(bool goes_on) {
-	if (!goes_on && atomic_load_u32(&alog.state, MO_RELAXED) == log_started) {
+	if (!goes_on && atomic_load_u32(&prof_log_state, MO_RELAXED) == prof_log_started) {
 		log_chunk_t *chunks = alog.first;
-		atomic_store_u32(&alog.state, log_stopped, MO_RELAXED);
+		atomic_store_u32(&prof_log_state, prof_log_stopped, MO_RELAXED);
 		alog.first = NULL;
 		alog.last = NULL;
 		chunks_free(chunks);
 	}
-	if (atomic_load_u32(&alog.state, MO_RELAXED) == log_dumping) {
-		atomic_store_u32(&alog.state, log_stopped, MO_RELAXED);
+	if (atomic_load_u32(&prof_log_state, MO_RELAXED) == prof_log_dumping) {
+		atomic_store_u32(&prof_log_state, prof_log_stopped, MO_RELAXED);
 	}
 }

@@ -19,8 +19,19 @@ int prof_log_start(const char *path);
 /* Stops the log and writes it. 0, ENOENT, or EFAULT if none runs or the file cannot be written. */
 int prof_log_stop(void);
 
+enum {
+	prof_log_stopped,
+	prof_log_started,
+	prof_log_dumping /* by the thread that stopped it */
+};
+extern HIDDEN atomic_u32_t prof_log_state;
+
 /* Whether frees of samples are being recorded. */
-bool prof_log_is_running(void);
+static inline bool
+prof_log_is_running(void) {
+	return atomic_load_u32(&prof_log_state, MO_ACQUIRE) == prof_log_started;
+}
+
 /* Records that the thread of td frees an object of count c, which still includes the object. */
 void prof_log_free(prof_tdata_t *td, prof_cnt_t *c, uint64_t alloc_ns, size_t usize);
 

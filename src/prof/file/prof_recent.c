@@ -38,26 +38,22 @@ static LARGE_BSS struct {
 	mutex_t dump_mtx;       /* held for long, while printing, outside the gate */
 	ql_t list;              /* oldest first */
 	size_t n;
-	atomic_u64_t max;       /* a signed number; -1: no limit */
 } recent = {
 	.mtx = MUTEX_INITIALIZER("prof_recent_alloc", WITNESS_RANK_PROF_LOG),
 	.dump_mtx = MUTEX_INITIALIZER("prof_recent_dump", WITNESS_RANK_PROF_DUMP),
 };
 
+atomic_u64_t prof_recent_max;
+
 void
 prof_recent_boot(void) {
 	ql_init(&recent.list);
-	atomic_store_u64(&recent.max, (uint64_t)opt_prof_recent_alloc_max, MO_RELAXED);
+	atomic_store_u64(&prof_recent_max, (uint64_t)opt_prof_recent_alloc_max, MO_RELAXED);
 }
 
 ssize_t
 prof_recent_alloc_max_get(void) {
-	return prof_is_booted() ? (ssize_t)atomic_load_u64(&recent.max, MO_RELAXED) : 0;
-}
-
-bool
-prof_recent_is_on(void) {
-	return atomic_load_u64(&recent.max, MO_RELAXED) != 0;
+	return prof_is_booted() ? (ssize_t)atomic_load_u64(&prof_recent_max, MO_RELAXED) : 0;
 }
 
 /*
@@ -87,7 +83,7 @@ recent_first(void) {
 /* Drops the oldest entries until the limit is met. */
 static void
 recent_trim_locked(void) {
-	uint64_t max = atomic_load_u64(&recent.max, MO_RELAXED);
+	uint64_t max = atomic_load_u64(&prof_recent_max, MO_RELAXED);
 	mutex_assert_owner(&recent.mtx);
 	while (recent.n > max) {
 		recent_t *r = recent_first();
@@ -116,7 +112,7 @@ prof_recent_alloc_max_set(ssize_t max) {
 		return EINVAL;
 	}
 	mutex_lock(&recent.mtx);
-	atomic_store_u64(&recent.max, (uint64_t)max, MO_RELAXED);
+	atomic_store_u64(&prof_recent_max, (uint64_t)max, MO_RELAXED);
 	recent_trim_locked();
 	mutex_unlock(&recent.mtx);
 	return 0;
@@ -149,10 +145,10 @@ prof_recent_alloc(sample_rec_t *rec, prof_cnt_t *c, size_t usize) {
 
 void
 prof_recent_free(prof_tdata_t *td, sample_rec_t *rec) {
-	prof_bt_t bt;
 	prof_cnt_t *freed = NULL;
-	if (td != NULL && prof_backtrace(td, &bt, NULL)) {
-		freed = prof_data_note(td, &bt);
+	const prof_bt_t *bt = td == NULL ? NULL : prof_backtrace_here(td);
+	if (bt != NULL) {
+		freed = prof_data_note(td, bt);
 		prof_backtrace_done(td);
 	}
 	mutex_lock(&recent.mtx);

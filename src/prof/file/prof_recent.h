@@ -24,8 +24,14 @@ int prof_recent_alloc_dump(void (*write_cb)(void *, const char *), void *opaque)
 
 /* Makes the empty list with the limit of the option. */
 void prof_recent_boot(void);
+/* The limit, a signed number. */
+extern HIDDEN atomic_u64_t prof_recent_max;
 /* Whether samples are entered into the list. */
-bool prof_recent_is_on(void);
+static inline bool
+prof_recent_is_on(void) {
+	return atomic_load_u64(&prof_recent_max, MO_RELAXED) != 0;
+}
+
 /* Adds the new sample rec, whose count is c. */
 void prof_recent_alloc(sample_rec_t *rec, prof_cnt_t *c, size_t usize);
 /*

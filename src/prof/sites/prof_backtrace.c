@@ -136,7 +136,7 @@ can_unwind(void) {
 static bool
 try_boot(void) {
 	uint32_t state = atomic_load_u32(&backtrace.boot, MO_ACQUIRE);
-	if (likely(state == boot_done)) {
+	if (state == boot_done) {
 		return true;
 	}
 	state = boot_not_yet;
@@ -167,7 +167,7 @@ memo_grow(prof_tdata_t *td, unsigned room) {
 }
 
 /* Allocates td->frames and its memo; false if there is no memory for the frames. */
-static COLD bool
+static bool
 frames_make(prof_tdata_t *td) {
 	assert(opt_prof_bt_max >= 1 && opt_prof_bt_max <= PROF_BT_MAX_LIMIT);
 	unsigned max = opt_prof_bt_max + OWN_FRAMES_MAX + 1;
@@ -179,16 +179,14 @@ frames_make(prof_tdata_t *td) {
 	return td->frames != NULL;
 }
 
-static bool
-frames_ready(prof_tdata_t *td) {
-	return likely(td->frames != NULL) || frames_make(td);
+/* What the first backtrace of a thread needs. */
+static COLD bool
+can_begin(prof_tdata_t *td) {
+	return try_boot() && frames_make(td);
 }
 
-static void
+static COLD void
 self_test_note(unsigned depth) {
-	if (likely(atomic_load_u32(&backtrace.ntested, MO_RELAXED) >= SELF_TEST_STACKS)) {
-		return;
-	}
 	if (depth > SELF_TEST_DEPTH) {
 		atomic_store_b(&backtrace.is_deep, true, MO_RELAXED);
 	}
@@ -254,69 +252,71 @@ prof_backtrace_upkeep(void) {
 	}
 }
 
-/*
- * Reads all frames into td->frames and sets *first to the index of the leaf. td->stack changes
- * unless the unwinder found the same stack as last time. Returns the number of frames.
- */
-static unsigned
-frames_take(prof_tdata_t *td, const struct unwind_where_s *where, unsigned *first) {
-	if (unlikely(prof_hook_has_backtrace())) {
-		unsigned len = 0;
-		unwind_memo_forget(&td->memo);
-		prof_hook_backtrace(td->frames, &len, td->frames_max);
-		*first = 0;
-		td->stack++;
-		return len;
-	}
-	unsigned len = unwind_at(td->frames, td->frames_max, where, &td->memo);
-	*first = td->memo.first;
-	if (!td->memo.is_same) {
-		td->stack++;
-	}
-	return len;
+/* Sets td->bt to the depth frames in td->frames from `first` on, less those of the allocator. */
+static NOINLINE void
+bt_set(prof_tdata_t *td, unsigned first, unsigned depth) {
+	assert(first + depth <= td->frames_max);
+	unsigned own = prof_backtrace_nown(td->frames + first, depth, backtrace.own_start,
+	    backtrace.own_end);
+	prof_bt_t *bt = &td->bt;
+	td->depth = depth;
+	bt->vec = td->frames + first + own;
+	bt->is_cut = depth - own > opt_prof_bt_max;
+	bt->len = bt->is_cut ? opt_prof_bt_max : depth - own;
+	bt->stack++;
 }
 
-bool
-prof_backtrace(prof_tdata_t *td, prof_bt_t *bt, const struct unwind_where_s *where) {
-	struct unwind_where_s here;
-	unsigned first;
-	if (unlikely(td->busy) || !try_boot() || !frames_ready(td)) {
-		return false;
+static COLD void
+bt_take_by_hook(prof_tdata_t *td) {
+	unsigned len = 0;
+	unwind_memo_forget(&td->memo);
+	prof_hook_backtrace(td->frames, &len, td->frames_max);
+	bt_set(td, 0, len);
+}
+
+/* td->bt stays as it is if the unwinder found the same stack as last time. */
+static void
+bt_take(prof_tdata_t *td, const struct unwind_where_s *where) {
+	unsigned depth = unwind_at(td->frames, td->frames_max, where, &td->memo);
+	if (!td->memo.is_same) {
+		bt_set(td, td->memo.first, depth);
 	}
-	if (where == NULL) {
-		UNWIND_HERE(&here);
-		where = &here;
+	/* The self-test does not judge stacks of the user's hook. */
+	if (unlikely(atomic_load_u32(&backtrace.ntested, MO_RELAXED) < SELF_TEST_STACKS)) {
+		self_test_note((unsigned)(td->frames + td->memo.first + depth - td->bt.vec));
+	}
+}
+
+const prof_bt_t *
+prof_backtrace(prof_tdata_t *td, const struct unwind_where_s *where) {
+	if (unlikely(td->busy) || (unlikely(td->frames == NULL) && !can_begin(td))) {
+		return NULL;
 	}
 	td->busy = true;
-	unsigned len = frames_take(td, where, &first);
-	assert(first + len <= td->frames_max);
-	td->depth = len;
-	unsigned own = prof_backtrace_nown(td->frames + first, len, backtrace.own_start,
-	    backtrace.own_end);
-	len -= own;
-	/* The self-test does not judge stacks of the user's hook. */
-	if (likely(!prof_hook_has_backtrace())) {
-		self_test_note(len);
+	if (unlikely(prof_hook_has_backtrace())) {
+		bt_take_by_hook(td);
+	} else {
+		bt_take(td, where);
 	}
-	bt->vec = td->frames + first + own;
-	bt->is_cut = len > opt_prof_bt_max;
-	bt->len = bt->is_cut ? opt_prof_bt_max : len;
-	bt->stack = td->stack;
-	if (unlikely(bt->is_cut)) {
+	if (unlikely(td->bt.is_cut)) {
 		atomic_fetch_add_u64(&backtrace.ncut, 1, MO_RELAXED);
 	}
-	return true;
+	return &td->bt;
 }
 
+const prof_bt_t *
+prof_backtrace_here(prof_tdata_t *td) {
+	struct unwind_where_s here;
+	UNWIND_HERE(&here);
+	return prof_backtrace(td, &here);
+}
+
+/* The room is 0 if there was no memory when the thread's frames were made. */
 void
-prof_backtrace_done(prof_tdata_t *td) {
-	assert(td->busy);
-	/* The memo should have room for this stack and a quarter more. */
-	if (unlikely(td->depth + td->depth / 4 > td->memo.room) && td->memo.room < td->frames_max) {
-		/* The room is 0 if there was no memory when the thread's frames were made. */
+prof_backtrace_make_room(prof_tdata_t *td) {
+	if (td->memo.room < td->frames_max) {
 		memo_grow(td, (unsigned)min_zu(max_zu(2 * td->memo.room, MEMO_ROOM_FIRST), td->frames_max));
 	}
-	td->busy = false;
 }
 
 uint64_t

@@ -11,16 +11,19 @@
 #define PROF_BACKTRACE_H
 
 #include "prof/sites/prof_types.h"
+#include "util/assert.h"
 
 /*
- * Reads a backtrace into td->frames, which is allocated at first use. Returns false if there is no
- * memory or td is busy (a signal handler interrupted a backtrace). The first call selects the
- * unwinder and finds the range of our own code, and other threads get false meanwhile. Boot cannot
- * do that: it may take the loader's lock, and boot holds a lock. where is the point at which the
- * user's code entered the allocator, NULL for the present frame; remaining frames of ours are
- * dropped.
+ * Reads a backtrace into td->frames, which is allocated at first use, and returns td->bt, valid
+ * until prof_backtrace_done(). Returns NULL if there is no memory or td is busy (a signal handler
+ * interrupted a backtrace). The first call selects the unwinder and finds the range of our own
+ * code, and other threads get NULL meanwhile. Boot cannot do that: it may take the loader's lock,
+ * and boot holds a lock. where is the point at which the user's code entered the allocator;
+ * remaining frames of ours are dropped.
  */
-bool prof_backtrace(prof_tdata_t *td, prof_bt_t *bt, const struct unwind_where_s *where);
+const prof_bt_t *prof_backtrace(prof_tdata_t *td, const struct unwind_where_s *where);
+/* As prof_backtrace(), from the present frame. */
+const prof_bt_t *prof_backtrace_here(prof_tdata_t *td) NOINLINE;
 /*
  * Does at once what the first backtrace would do; called outside the gate at the start of a session
  * and before main.
@@ -28,8 +31,18 @@ bool prof_backtrace(prof_tdata_t *td, prof_bt_t *bt, const struct unwind_where_s
 void prof_backtrace_prepare(void);
 /* Set by the library's constructor: from then on a static program can be unwound too. */
 extern HIDDEN bool prof_backtrace_is_constructed;
-/* Must be called when bt is no longer used. */
-void prof_backtrace_done(prof_tdata_t *td);
+/* Enlarges the memo of td if that is possible. */
+void prof_backtrace_make_room(prof_tdata_t *td) COLD;
+/* Must be called when the backtrace is no longer used. */
+static inline void
+prof_backtrace_done(prof_tdata_t *td) {
+	assert(td->busy);
+	/* The memo should have room for this stack and a quarter more. */
+	if (unlikely(td->depth + td->depth / 4 > td->memo.room)) {
+		prof_backtrace_make_room(td);
+	}
+	td->busy = false;
+}
 
 /* Number of leading frames inside [start, end). If all are inside, the last one is not counted. */
 unsigned prof_backtrace_nown(void *const *vec, unsigned len, uintptr_t start, uintptr_t end);

@@ -676,24 +676,28 @@ tables_find(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, uint64_t what)
 	return c;
 }
 
-/* Returns the count of this thread and backtrace with `what` added to live; NULL without memory. */
-static prof_cnt_t *
-tables_get(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, uint64_t what) {
-	assert(td->busy || td->frames == NULL); /* no signal handler writes td->frames meanwhile */
-	bool is_again = bt->stack != 0 && bt->stack == td->last_stack;
-	prof_cnt_t *c = is_again ? last_get(td, rate, what) : NULL;
-	if (likely(c != NULL)) {
-		return c;
-	}
+/* tables_get() if the thread's last count does not serve; is_again: the stack is the last one. */
+static NOINLINE prof_cnt_t *
+tables_get_other(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, uint64_t what,
+    bool is_again) {
 	last_drop(td);
 	td->last_stack = bt->stack;
-	c = tables_find(td, bt, rate, what);
+	prof_cnt_t *c = tables_find(td, bt, rate, what);
 	/* A site in objects that can be unloaded is looked up each time. */
 	if (is_again && c != NULL && c->site->stamp == 0) {
 		prof_data_pin(c);
 		td->last = c;
 	}
 	return c;
+}
+
+/* Returns the count of this thread and backtrace with `what` added to live; NULL without memory. */
+ALWAYS_INLINE prof_cnt_t *
+tables_get(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, uint64_t what) {
+	assert(td->busy || td->frames == NULL); /* no signal handler writes td->frames meanwhile */
+	bool is_again = bt->stack != 0 && bt->stack == td->last_stack;
+	prof_cnt_t *c = is_again ? last_get(td, rate, what) : NULL;
+	return likely(c != NULL) ? c : tables_get_other(td, bt, rate, what, is_again);
 }
 
 /* ---------------------------------------------------------------- samples */

@@ -10,23 +10,18 @@
 #include "os/gate.h"
 #include "unwind/unwind.h"
 #include "util/assert.h"
-#include "util/atomic.h"
 
 static void
 backtrace_default(void **vec, unsigned *len, unsigned max) {
 	*len = unwind(vec, max);
 }
 
-static struct {
-	prof_backtrace_hook_t backtrace;
-	prof_dump_hook_t dump;
-	prof_sample_hook_t sample;
-	prof_sample_free_hook_t sample_free;
-} hooks = {.backtrace = backtrace_default};
+struct prof_hooks_s prof_hooks;
 
 prof_backtrace_hook_t
 prof_backtrace_hook_get(void) {
-	return __atomic_load_n(&hooks.backtrace, MO_ACQUIRE);
+	prof_backtrace_hook_t hook = __atomic_load_n(&prof_hooks.backtrace, MO_ACQUIRE);
+	return hook != NULL ? hook : backtrace_default;
 }
 
 int
@@ -34,43 +29,28 @@ prof_backtrace_hook_set(prof_backtrace_hook_t hook) {
 	if (hook == NULL) {
 		return EINVAL;
 	}
-	__atomic_store_n(&hooks.backtrace, hook, MO_RELEASE);
+	__atomic_store_n(&prof_hooks.backtrace, hook != backtrace_default ? hook : NULL, MO_RELEASE);
 	return 0;
 }
 
 prof_dump_hook_t
 prof_dump_hook_get(void) {
-	return __atomic_load_n(&hooks.dump, MO_ACQUIRE);
+	return __atomic_load_n(&prof_hooks.dump, MO_ACQUIRE);
 }
 
 void
 prof_dump_hook_set(prof_dump_hook_t hook) {
-	__atomic_store_n(&hooks.dump, hook, MO_RELEASE);
-}
-
-prof_sample_hook_t
-prof_sample_hook_get(void) {
-	return __atomic_load_n(&hooks.sample, MO_ACQUIRE);
+	__atomic_store_n(&prof_hooks.dump, hook, MO_RELEASE);
 }
 
 void
 prof_sample_hook_set(prof_sample_hook_t hook) {
-	__atomic_store_n(&hooks.sample, hook, MO_RELEASE);
-}
-
-prof_sample_free_hook_t
-prof_sample_free_hook_get(void) {
-	return __atomic_load_n(&hooks.sample_free, MO_ACQUIRE);
+	__atomic_store_n(&prof_hooks.sample, hook, MO_RELEASE);
 }
 
 void
 prof_sample_free_hook_set(prof_sample_free_hook_t hook) {
-	__atomic_store_n(&hooks.sample_free, hook, MO_RELEASE);
-}
-
-bool
-prof_hook_has_backtrace(void) {
-	return prof_backtrace_hook_get() != backtrace_default;
+	__atomic_store_n(&prof_hooks.sample_free, hook, MO_RELEASE);
 }
 
 /* The user's function may wait for something, so it runs outside the fork gate. */

@@ -93,11 +93,21 @@ weight_compute(size_t usize, uint64_t rate) {
  * Cache of the weights of recent sizes. The keys mix size and rate with the weight, so that words
  * of two writers do not match each other.
  */
-static LARGE_BSS struct {
+static LARGE_BSS struct weight_s {
 	atomic_u64_t weight;
 	atomic_u64_t size_key;
 	atomic_u64_t rate_key;
 } weights[64];
+
+static NOINLINE uint64_t
+weight_learn(struct weight_s *known, size_t usize, uint64_t rate) {
+	uint64_t weight = weight_compute(usize, rate);
+	uint64_t salt = weight * UINT64_C(0xd6e8feb86659fd93);
+	atomic_store_u64(&known->weight, weight, MO_RELAXED);
+	atomic_store_u64(&known->size_key, usize ^ salt, MO_RELAXED);
+	atomic_store_u64(&known->rate_key, rate ^ salt, MO_RELAXED);
+	return weight;
+}
 
 uint64_t
 prof_weight(size_t usize, uint64_t rate) {
@@ -105,20 +115,15 @@ prof_weight(size_t usize, uint64_t rate) {
 	if (rate == 1) {
 		return PROF_WEIGHT_ONE;
 	}
-	size_t i = (size_t)(((uint64_t)usize * UINT64_C(0x9e3779b97f4a7c15)) >> 58);
-	uint64_t weight = atomic_load_u64(&weights[i].weight, MO_RELAXED);
+	struct weight_s *known = &weights[((uint64_t)usize * UINT64_C(0x9e3779b97f4a7c15)) >> 58];
+	uint64_t weight = atomic_load_u64(&known->weight, MO_RELAXED);
 	uint64_t salt = weight * UINT64_C(0xd6e8feb86659fd93);
-	if (likely(weight != 0 && atomic_load_u64(&weights[i].size_key, MO_RELAXED) == (usize ^ salt)
-	    && atomic_load_u64(&weights[i].rate_key, MO_RELAXED) == (rate ^ salt))) {
+	if (likely(weight != 0 && atomic_load_u64(&known->size_key, MO_RELAXED) == (usize ^ salt)
+	    && atomic_load_u64(&known->rate_key, MO_RELAXED) == (rate ^ salt))) {
 		assert(weight == weight_compute(usize, rate));
 		return weight;
 	}
-	weight = weight_compute(usize, rate);
-	salt = weight * UINT64_C(0xd6e8feb86659fd93);
-	atomic_store_u64(&weights[i].weight, weight, MO_RELAXED);
-	atomic_store_u64(&weights[i].size_key, usize ^ salt, MO_RELAXED);
-	atomic_store_u64(&weights[i].rate_key, rate ^ salt, MO_RELAXED);
-	return weight;
+	return weight_learn(known, usize, rate);
 }
 
 /* Rounds x up if its fraction is at least `threshold`; the result is at least 1. */

@@ -28,12 +28,8 @@ uint64_t prof_weight(size_t usize, uint64_t rate);
 /* Estimated bytes that a sample of usize stands for; the same at allocation and at free. */
 static inline uint64_t
 prof_weighted_bytes(size_t usize, uint64_t weight) {
-	if (likely(weight == PROF_WEIGHT_ONE)) {
-		return usize;
-	}
-	uint64_t whole = weight / PROF_WEIGHT_ONE;
-	uint64_t part = weight % PROF_WEIGHT_ONE;
-	return usize * whole + ((usize * part + PROF_WEIGHT_ONE / 2) >> 16);
+	__extension__ unsigned __int128 product = (unsigned __int128)usize * weight;
+	return (uint64_t)((product + PROF_WEIGHT_ONE / 2) / PROF_WEIGHT_ONE);
 }
 
 /*

@@ -14,15 +14,18 @@
 #include "prof/sites/prof_opt.h"
 #include "prof/sites/prof_sample.h"
 #include "util/assert.h"
-#include "util/atomic.h"
 #include "util/bits.h"
 
-/* All fields change only under mtx; switches_apply_locked() then publishes the result. */
+atomic_b_t prof_switch_active;
+
+/*
+ * All fields and prof_switch_active change only under mtx; switches_apply_locked() then publishes
+ * the result.
+ */
 static struct {
 	mutex_t mtx;
 	atomic_b_t is_booted;
 	atomic_b_t is_ready;
-	atomic_b_t active;
 	atomic_b_t thread_active_init;
 	atomic_b_t gdump;
 	void (*gdump_due)(void); /* pac's hook while gdump is on */
@@ -40,11 +43,6 @@ prof_switch_is_ready(void) {
 	return atomic_load_b(&switches.is_ready, MO_ACQUIRE);
 }
 
-bool
-prof_switch_is_active(void) {
-	return atomic_load_b(&switches.active, MO_RELAXED);
-}
-
 /* Sets sampling and pac's hook according to the switches. */
 static void
 switches_apply_locked(void) {
@@ -59,7 +57,7 @@ switches_apply_locked(void) {
 void
 prof_switch_boot(void) {
 	assert(!prof_is_booted() && !prof_switch_is_ready());
-	atomic_store_b(&switches.active, opt_prof_active, MO_RELAXED);
+	atomic_store_b(&prof_switch_active, opt_prof_active, MO_RELAXED);
 	atomic_store_b(&switches.thread_active_init, opt_prof_thread_active_init, MO_RELAXED);
 	atomic_store_b(&switches.gdump, opt_prof_gdump, MO_RELAXED);
 	atomic_store_b(&switches.is_booted, true, MO_RELEASE);
@@ -112,7 +110,7 @@ prof_active_get(void) {
 
 int
 prof_active_set(bool active, bool *old) {
-	int err = switch_set(&switches.active, active, old);
+	int err = switch_set(&prof_switch_active, active, old);
 	return active ? err : 0;
 }
 

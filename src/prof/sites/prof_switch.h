@@ -7,7 +7,7 @@
 #ifndef PROF_SWITCH_H
 #define PROF_SWITCH_H
 
-#include "util/compiler.h"
+#include "util/atomic.h"
 
 /* Whether the site tables exist. */
 bool prof_is_booted(void);
@@ -39,8 +39,12 @@ void prof_switch_boot(void);
 void prof_switch_ready(void (*gdump_due)(void));
 /* Whether boot is complete, so that samples and dumps may begin. */
 bool prof_switch_is_ready(void);
+extern HIDDEN atomic_b_t prof_switch_active;
 /* prof.active, without checking that the profiler is booted. */
-bool prof_switch_is_active(void);
+static inline bool
+prof_switch_is_active(void) {
+	return atomic_load_b(&prof_switch_active, MO_RELAXED);
+}
 
 /* Publishes the new state to readers outside the process; prof_control_wire() fills it. */
 extern void (*prof_switch_changed_hook)(void);

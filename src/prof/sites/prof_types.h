@@ -79,6 +79,14 @@ typedef struct prof_site_s {
 #define PROF_PIN (UINT64_C(1) << 40)
 #define PROF_LIVE_MASK (PROF_PIN - 1)
 
+/* A backtrace as captured, leaf first. */
+typedef struct {
+	void **vec;
+	unsigned len;
+	bool is_cut;    /* there were more frames than prof_bt_max */
+	uint64_t stack; /* equal numbers in one thread mean equal backtraces; 0: not known */
+} prof_bt_t;
+
 typedef struct prof_tdata_s prof_tdata_t;
 
 /* Size of a text that thread.prof nodes return: a path and a few words. */
@@ -117,7 +125,7 @@ struct prof_tdata_s {
 	void **frames;         /* addresses of the last backtrace; NULL until the first one */
 	unsigned depth;        /* number of frames in `frames` */
 	struct unwind_memo_s memo; /* memo of the unwinder's walks into `frames` */
-	uint64_t stack;        /* number of the stack in `frames`; changes with each different stack */
+	prof_bt_t bt;          /* the last backtrace, in `frames` without those of the allocator */
 	uint64_t last_stack;   /* number of the last stack that was looked up in the tables */
 	prof_cnt_t *last;      /* count of the last stack if it came twice in a row; pinned */
 	char *texts[2];        /* texts returned to the thread last: an error, a path */
@@ -130,13 +138,5 @@ struct prof_tdata_s {
 	void *snap_site;
 	void *snap_item;
 };
-
-/* A backtrace as captured, leaf first. */
-typedef struct {
-	void **vec;
-	unsigned len;
-	bool is_cut;    /* there were more frames than prof_bt_max */
-	uint64_t stack; /* equal numbers in one thread mean equal backtraces; 0: not known */
-} prof_bt_t;
 
 #endif /* PROF_TYPES_H */
