@@ -69,7 +69,8 @@ bin_is_watched(const tcache_cold_t *c, size_t size) {
 
 /* Starts the next countdown: to the next sample or the next heartbeat, whichever comes first. */
 static void
-bin_arm(const tsd_t *tsd, cache_bin_t *b, tcache_cold_t *c, size_t size) {
+bin_arm(const tsd_t *tsd, cache_bin_t *b, tcache_cold_t *c) {
+	size_t size = b->size;
 	uint64_t beat = unlikely(bin_is_watched(c, size)) ? 1 : thread_event_requests(tsd, size);
 	uint64_t w = c->to_sample < beat ? c->to_sample : beat;
 	assert(w > 0);
@@ -95,11 +96,9 @@ bin_is_past_zero(const cache_bin_t *b, const tcache_cold_t *c) {
  * the bytes of these pops.
  */
 static uint64_t
-bin_fold(tsd_t *tsd, tcache_t *tc, unsigned slot) {
-	cache_bin_t *b = &tc->bins[slot];
-	tcache_cold_t *c = &tc->cold[slot];
+bin_fold(tsd_t *tsd, const tcache_t *tc, cache_bin_t *b, tcache_cold_t *c) {
 	uint32_t pops = c->window - b->countdown; /* correct also after a wrap below zero */
-	uint64_t bytes = (uint64_t)pops * slot_size(slot);
+	uint64_t bytes = (uint64_t)pops * b->size;
 	if (unlikely(bin_is_past_zero(b, c))) {
 		b->countdown = 0;
 	}
@@ -114,17 +113,16 @@ bin_fold(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 void
 tcache_fold(tsd_t *tsd, tcache_t *tc) {
 	for (unsigned s = 1; s < tc->nslots; s++) {
-		tsd->event_bytes += bin_fold(tsd, tc, s);
+		tsd->event_bytes += bin_fold(tsd, tc, &tc->bins[s], &tc->cold[s]);
 	}
 }
 
 void
 tcache_retune(tsd_t *tsd, tcache_t *tc) {
 	for (unsigned s = 1; s < tc->nslots; s++) {
-		size_t size = slot_size(s);
-		tsd->event_bytes += bin_fold(tsd, tc, s);
-		tc->cold[s].to_sample = thread_event_draw_objects(tsd, size);
-		bin_arm(tsd, &tc->bins[s], &tc->cold[s], size);
+		tsd->event_bytes += bin_fold(tsd, tc, &tc->bins[s], &tc->cold[s]);
+		tc->cold[s].to_sample = thread_event_draw_objects(tsd, tc->bins[s].size);
+		bin_arm(tsd, &tc->bins[s], &tc->cold[s]);
 	}
 }
 
@@ -136,12 +134,11 @@ tcache_hasten(tsd_t *tsd, uint64_t beat_bytes) {
 	for (unsigned s = 1; tc != NULL && s < tc->nslots; s++) {
 		cache_bin_t *b = &tc->bins[s];
 		tcache_cold_t *c = &tc->cold[s];
-		size_t size = slot_size(s);
 		if (b->countdown > 1 && !bin_is_past_zero(b, c)
-		    && (uint64_t)b->countdown * size > tsd->beat_bytes) {
-			tsd->event_bytes += bin_fold(tsd, tc, s);
+		    && (uint64_t)b->countdown * b->size > tsd->beat_bytes) {
+			tsd->event_bytes += bin_fold(tsd, tc, b, c);
 			c->to_sample += c->to_sample != UINT64_MAX ? b->countdown : 0;
-			bin_arm(tsd, b, c, size);
+			bin_arm(tsd, b, c);
 		}
 	}
 }
@@ -196,15 +193,14 @@ tcache_count_to_sample(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	if (b->countdown != 0 && likely(!bin_is_past_zero(b, c)) && --b->countdown != 0) {
 		return false;
 	}
-	size_t size = slot_size(slot);
-	uint64_t bytes = bin_fold(tsd, tc, slot);
+	uint64_t bytes = bin_fold(tsd, tc, b, c);
 	bool is_sample = c->to_sample == 0;
 	if (is_sample) {
-		c->to_sample = thread_event_draw_objects(tsd, size);
+		c->to_sample = thread_event_draw_objects(tsd, b->size);
 	}
-	bin_arm(tsd, b, c, size);
+	bin_arm(tsd, b, c);
 	thread_event_advance(tsd, bytes);
-	return is_sample && tsd->tls->inside == 0;
+	return is_sample;
 }
 
 void
@@ -216,11 +212,11 @@ tcache_count_apart(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 		tcache_retune_by_hand(tsd, tc);
 	}
 	b->countdown -= b->countdown != 0;
-	uint64_t bytes = bin_fold(tsd, tc, slot);
+	uint64_t bytes = bin_fold(tsd, tc, b, c);
 	/* The request is a sample anyway, so the distance to the next one does not shrink. */
 	c->to_sample += c->to_sample != UINT64_MAX;
 	if (b->countdown == 0) {
-		bin_arm(tsd, b, c, slot_size(slot));
+		bin_arm(tsd, b, c);
 	}
 	thread_event_advance(tsd, bytes);
 }
@@ -258,14 +254,6 @@ tcache_uncount_fast(tcache_t *tc, size_t usize) {
 	szind_t ind = usize == 0 ? SC_NSIZES : sz_s2i(usize);
 	if (ind + 1 < tc->nslots && tc->bins[ind + 1].countdown == 0) {
 		tc->bins[ind + 1].countdown = 1;
-	}
-}
-
-void
-tcache_took_sample(tsd_t *tsd, tcache_t *tc, unsigned slot) {
-	assert(slot > 0 && slot < tc->nslots);
-	if (tc->is_auto) {
-		tsd->filled += slot_size(slot); /* counted as if it had passed through the bin */
 	}
 }
 
@@ -466,7 +454,7 @@ tcache_flush(tsd_t *tsd, tcache_t *tc) {
 	}
 	tcache_spare_flush(tc);
 	for (unsigned s = 1; s < tc->nslots; s++) {
-		bin_fold(tsd, tc, s);
+		bin_fold(tsd, tc, &tc->bins[s], &tc->cold[s]);
 		if (tc->cold[s].nslots > 0) {
 			bin_flush_bottom(tsd, tc, s, bin_ncached(&tc->bins[s], &tc->cold[s]));
 		}
@@ -775,7 +763,7 @@ bin_upkeep_empty(tsd_t *tsd, tcache_t *tc, unsigned slot, uint16_t now) {
 	c->has_stowed = false;
 	bin_unmark(b, c);
 	if (c->nrequests != 0 || b->countdown != c->window) {
-		tsd->event_bytes += bin_fold(tsd, tc, slot);
+		tsd->event_bytes += bin_fold(tsd, tc, b, c);
 		arena_large_count_requests(tc->arena, slot - 1, c->nrequests, 0, 0);
 		c->nrequests = 0;
 		c->marked_at = now;
@@ -904,7 +892,7 @@ tcache_new(tsd_t *tsd, arena_t *arena, size_t max, bool is_auto) {
 		tc->cold[s].max = slot_size(s) > max ? 0
 		    : (uint16_t)tcache_ncached_max_default(s - 1);
 		tc->cold[s].to_sample = thread_event_draw_objects(tsd, slot_size(s));
-		bin_arm(tsd, &tc->bins[s], &tc->cold[s], slot_size(s));
+		bin_arm(tsd, &tc->bins[s], &tc->cold[s]);
 	}
 	ql_init(&tc->link);
 	tcache_rebind(tc, arena);

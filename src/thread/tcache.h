@@ -99,7 +99,13 @@ void tcache_count_apart(tsd_t *tsd, tcache_t *tc, unsigned slot);
  */
 void *tcache_take(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot);
 /* Adds a counted request that was served past the bin, as a sample, to the bytes of the thread. */
-void tcache_took_sample(tsd_t *tsd, tcache_t *tc, unsigned slot);
+static inline void
+tcache_took_sample(tsd_t *tsd, tcache_t *tc, unsigned slot) {
+	assert(slot > 0 && slot < tc->nslots);
+	if (tc->is_auto) {
+		tsd->filled += tc->bins[slot].size; /* counted as if it had passed through the bin */
+	}
+}
 /* Subtracts a counted request that was not served from the counters. */
 void tcache_uncount(tsd_t *tsd, tcache_t *tc, unsigned slot);
 /* Adds an uncounted request again, before it is tried once more. */

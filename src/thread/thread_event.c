@@ -25,7 +25,7 @@ atomic_b_t thread_event_is_strict;
 static uint64_t
 thread_event_gap(tsd_t *tsd, double mean) {
 	double gap = prng_exponential(&tsd->prng) * mean;
-	return gap >= GAP_MAX ? (uint64_t)GAP_MAX : (uint64_t)gap;
+	return gap >= GAP_MAX ? (uint64_t)GAP_MAX : (uint64_t)(int64_t)gap;
 }
 
 void
@@ -53,7 +53,7 @@ thread_event_draw_objects(tsd_t *tsd, size_t usize) {
 	if (interval == 1) {
 		return 1;
 	}
-	return 1 + thread_event_gap(tsd, (double)interval / (double)usize);
+	return 1 + thread_event_gap(tsd, (double)interval / (double)(int64_t)usize);
 }
 
 uint64_t
@@ -274,15 +274,11 @@ thread_event_heartbeat(tsd_t *tsd, uint64_t bytes) {
 }
 
 void
-thread_event_advance(tsd_t *tsd, uint64_t bytes) {
+thread_event_due(tsd_t *tsd) {
 	tsd_assert_own(tsd);
-	tsd->event_bytes += bytes;
-	bool is_due = tsd->event_bytes >= tsd->beat_bytes
-	    || atomic_load_b(&thread_event_is_wanted, MO_RELAXED);
-	if (!is_due || tsd->tls->inside != 0) {
-		return;
+	if (tsd->tls->inside == 0) {
+		uint64_t bytes = tsd->event_bytes;
+		tsd->event_bytes = 0;
+		thread_event_heartbeat(tsd, bytes);
 	}
-	bytes = tsd->event_bytes;
-	tsd->event_bytes = 0;
-	thread_event_heartbeat(tsd, bytes);
 }

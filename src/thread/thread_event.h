@@ -137,8 +137,18 @@ uint64_t thread_event_draw_objects(tsd_t *tsd, size_t usize);
 /* Bytes past the cache until the next sample; UINT64_MAX: no sample. */
 uint64_t thread_event_draw_bytes(tsd_t *tsd);
 
+/* Runs the heartbeat unless nested. */
+void thread_event_due(tsd_t *tsd);
 /* Counts allocated bytes, and runs the heartbeat if that is due or wanted, unless nested. */
-void thread_event_advance(tsd_t *tsd, uint64_t bytes);
+ALWAYS_INLINE void
+thread_event_advance(tsd_t *tsd, uint64_t bytes) {
+	tsd_assert_own(tsd);
+	tsd->event_bytes += bytes;
+	if (unlikely(tsd->event_bytes >= tsd->beat_bytes)
+	    || unlikely(atomic_load_b(&thread_event_is_wanted, MO_RELAXED))) {
+		thread_event_due(tsd);
+	}
+}
 /* Counts an allocation of usize bytes past the cache; returns whether it is a sample. */
 bool thread_event_count_to_sample(tsd_t *tsd, size_t usize);
 

@@ -20,13 +20,15 @@ int tsd_boot(void);
  */
 tsd_t *tsd_fetch_slow(struct tls_s *t);
 
+/* Whether the thread has a tsd and is not being recalled. */
+ALWAYS_INLINE bool
+tsd_is_ready(const struct tls_s *t) {
+	return t->state == tsd_state_nominal && __atomic_load_n(&t->recall, __ATOMIC_RELAXED) == 0;
+}
+
 ALWAYS_INLINE tsd_t *
 tsd_fetch_in_gate(struct tls_s *t) {
-	if (likely(t->state == tsd_state_nominal
-	    && __atomic_load_n(&t->recall, __ATOMIC_RELAXED) == 0)) {
-		return t->tsd;
-	}
-	return tsd_fetch_slow(t);
+	return likely(tsd_is_ready(t)) ? t->tsd : tsd_fetch_slow(t);
 }
 
 /*

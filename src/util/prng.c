@@ -14,18 +14,11 @@
 #define LN2_HI 0x1.62e42fefp-1
 #define LN2_LO 0x1.473de6af278edp-34
 #define LN2_INV 0x1.71547652b82fep+0
+#define LN2 0x1.62e42fefa39efp-1
 #define SQRT2 0x1.6a09e667f3bcdp+0
 
 #define DOUBLE_MANTISSA_BITS 52
 #define DOUBLE_EXPONENT_BIAS 1023
-#define DOUBLE_MANTISSA_MASK ((UINT64_C(1) << DOUBLE_MANTISSA_BITS) - 1)
-
-static uint64_t
-double_bits(double x) {
-	uint64_t u;
-	memcpy(&u, &x, sizeof(u));
-	return u;
-}
 
 static double
 bits_double(uint64_t u) {
@@ -63,39 +56,28 @@ prng_double01(uint64_t *state) {
 
 double
 prng_exponential(uint64_t *state) {
-	/*
-	 * The middle of one of 2^64 equal cells of the unit interval. Rounding may give exactly 1.
-	 */
-	double u = ((double)prng_u64(state) + 0.5) * 0x1p-64;
-	double e = -ln_pos(u);
-	return e > 0 ? e : 0;
+	return neg_ln(prng_u64(state) | 1);
 }
 
 /*
- * Writes x as m * 2^e with m in (1/sqrt 2, sqrt 2]; then ln m = 2 artanh(s) with s = (m - 1)/(m +
- * 1) and s^2 < 0.0295. The omitted terms of the series are below 2^-55 of the sum.
+ * Writes r as m * 2^k with m in [1, 2); then ln m = ln sqrt 2 + 2 artanh(s) with s = (m - sqrt 2) /
+ * (m + sqrt 2) and s^2 < 0.0295. The omitted terms of the series are below 2e-14.
  */
 double
-ln_pos(double x) {
+neg_ln(uint64_t r) {
 	static const double inv_odd[] = {1.0, 1.0 / 3, 1.0 / 5, 1.0 / 7, 1.0 / 9, 1.0 / 11, 1.0 / 13,
-	    1.0 / 15, 1.0 / 17, 1.0 / 19, 1.0 / 21};
-	uint64_t u = double_bits(x);
-	int e = (int)(u >> DOUBLE_MANTISSA_BITS) - DOUBLE_EXPONENT_BIAS;
-	assert(x > 0 && e > -DOUBLE_EXPONENT_BIAS && e <= DOUBLE_EXPONENT_BIAS);
-	double m = bits_double((u & DOUBLE_MANTISSA_MASK)
+	    1.0 / 15};
+	unsigned k = fls_zu(r);
+	double m = bits_double((r << (63 - k) << 1 >> (64 - DOUBLE_MANTISSA_BITS))
 	    | ((uint64_t)DOUBLE_EXPONENT_BIAS << DOUBLE_MANTISSA_BITS));
-	if (m > SQRT2) {
-		m *= 0.5;
-		e++;
-	}
-	double s = (m - 1) / (m + 1);
+	double s = (m - SQRT2) / (m + SQRT2);
 	double s2 = s * s;
-	double sum = 0;
+	double sum = inv_odd[ARRAY_LEN(inv_odd) - 1];
 	for (size_t i = ARRAY_LEN(inv_odd) - 1; i > 0; i--) {
-		sum = (sum + inv_odd[i]) * s2;
+		sum = sum * s2 + inv_odd[i - 1];
 	}
-	double small = 2 * s * sum + (double)e * LN2_LO;
-	return (double)e * LN2_HI + (2 * s + small);
+	double result = (double)(int)(127 - 2 * k) * (LN2 / 2) - 2 * s * sum;
+	return result > 0 ? result : 0;
 }
 
 /* (1 - e^-x) / x = 1 - x/2 + x^2/6 - ..., for |x| <= 0.35. */

@@ -28,11 +28,11 @@ uint64_t prng_range(uint64_t *state, uint64_t n);
 /* Uniform in [0, 1), a multiple of 2^-53. */
 double prng_double01(uint64_t *state);
 
-/* -ln(u) for u uniform in (0, 1]: exponential with mean 1; the result is between 0 and 46. */
+/* -ln(u) for u uniform in (0, 1): exponential with mean 1; the result is between 0 and 46. */
 double prng_exponential(uint64_t *state);
 
-/* Natural logarithm of a positive, finite, normal x, with a relative error below 1e-15. */
-double ln_pos(double x);
+/* -ln(r / 2^64) for r > 0, not below 0, with an absolute error below 1e-13. */
+double neg_ln(uint64_t r);
 
 /*
  * e^-x for x >= 0. The relative error is below 1e-15 while the result is a normal number; 0 for x >
