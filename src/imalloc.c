@@ -1,12 +1,13 @@
 /*
  * The slow path of allocation and release; imalloc.h has the contract.
  *
- * A shorter variant (imalloc_try_refill, ifree_try_overflow) fills an empty bin or makes room in a
- * full one if nothing else is due. When the system has no memory, unused pages are returned to it
- * and the request is tried again (imalloc_relieved). At a closed gate (fork), and in a signal
- * handler that interrupted its thread inside the gate, allocations come from the shelter and frees
- * are deferred. Invariant: a function that takes a tsd runs inside the gate with no lock held.
- * errno is kept unless an allocation fails.
+ * If nothing else is due, shorter variants fill an empty bin (imalloc_refill), end a countdown,
+ * which may take a sample (imalloc_ended), or make room in a full bin (ifree_try_overflow). When
+ * the system has no memory, unused pages are returned to it and the request is tried again
+ * (imalloc_relieved). At a closed gate (fork), and in a signal handler that interrupted its thread
+ * inside the gate, allocations come from the shelter and frees are deferred. Invariant: a function
+ * that takes a tsd runs inside the gate with no lock held. errno is kept unless an allocation
+ * fails.
  */
 #include "imalloc.h"
 
@@ -148,33 +149,41 @@ static void *
 imalloc_sample_object(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
     unsigned slot, sample_rec_t **rec) {
 	assert(tsd != NULL && (tc == NULL || (slot > 0 && slot < tc->nslots)));
-	arena_t *a = imalloc_arena(tsd, req->arena, usize);
 	bool zero = req->zero || opt_zero;
-	if (a == NULL) {
-		return NULL;
-	}
-	if (tc != NULL && tc->is_auto && a->is_auto && usize < SC_LARGE_MINCLASS) {
+	/* A request that the thread's own cache may serve is one for the thread's arena. */
+	if (tc != NULL && tc->is_auto && tsd->arena->is_auto) {
 		void *p = tcache_spare_take(tc, slot, rec);
-		if (p != NULL) {
-			return zero ? memset(p, 0, usize) : p;
+		if (likely(p != NULL)) {
+			return unlikely(zero) ? memset(p, 0, usize) : p;
 		}
 	}
-	return arenas_malloc_sampled(a, usize, req->alignment, zero, tc == NULL ? 1 : 0, rec);
+	arena_t *a = imalloc_arena(tsd, req->arena, usize);
+	return a == NULL ? NULL
+	    : arenas_malloc_sampled(a, usize, req->alignment, zero, tc == NULL ? 1 : 0, rec);
 }
 
-/* Allocates a sampled object and records it in the profiler. NULL: no memory. */
-static void *
-imalloc_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, unsigned slot,
-    uint64_t interval) {
+/* Allocates a sampled object and records it in the profiler. NULL: no memory; tc may be NULL. */
+ALWAYS_INLINE void *
+imalloc_sample_inline(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
+    unsigned slot, uint64_t interval) {
 	assert(interval > 0 && tsd->tls->inside == 0);
 	sample_rec_t *rec;
 	void *p = imalloc_sample_object(tsd, req, usize, tc, slot, &rec);
+	if (p != NULL && tc != NULL) {
+		tcache_took_sample(tsd, tc, slot);
+	}
 	if (p != NULL && rec != NULL) {
 		tsd->tls->inside++;
 		prof_sample_alloc(tsd, p, rec, interval, req->size, usize, &req->where);
 		tsd->tls->inside--;
 	}
 	return p;
+}
+
+static NOINLINE void *
+imalloc_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, unsigned slot,
+    uint64_t interval) {
+	return imalloc_sample_inline(tsd, req, usize, tc, slot, interval);
 }
 
 /*
@@ -270,25 +279,31 @@ imalloc_note_large(tsd_t *tsd, size_t size) {
 	}
 }
 
-bool
-imalloc_draw_sample(tsd_t *tsd, size_t size, size_t usize, struct tcache_s *tc, unsigned slot,
-    uint64_t *interval) {
+/*
+ * imalloc_draw_sample() for a request that a bin of a cache serves (tc, slot), or no cache if tc is
+ * NULL.
+ */
+ALWAYS_INLINE uint64_t
+imalloc_draw(tsd_t *tsd, size_t size, size_t usize, tcache_t *tc, unsigned slot) {
 	imalloc_assert_in_gate(tsd);
 	if (imalloc_is_noted(tsd, size)) {
-		*interval = 1;
 		if (tc != NULL) {
 			tcache_count_apart(tsd, tc, slot);
 		}
-		return true;
+		return 1;
 	}
 	bool is_due = tc != NULL ? tcache_count_to_sample(tsd, tc, slot)
 	    : tsd != NULL && thread_event_count_to_sample(tsd, usize);
 	if (likely(!is_due) || !imalloc_may_sample(tsd)) {
-		return false;
+		return 0;
 	}
-	*interval = tsd->sample_interval;
-	assert(*interval != 0);
-	return true;
+	assert(tsd->sample_interval != 0);
+	return tsd->sample_interval;
+}
+
+uint64_t
+imalloc_draw_sample(tsd_t *tsd, size_t size, size_t usize) {
+	return imalloc_draw(tsd, size, usize, NULL, 0);
 }
 
 static void *
@@ -366,16 +381,15 @@ imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
 	if (tc != NULL) {
 		usize = sz_i2s(slot - 1);
 	}
-	uint64_t interval = 0;
-	bool is_sample = imalloc_draw_sample(tsd, req->size, usize, tc, slot, &interval);
+	uint64_t interval = imalloc_draw(tsd, req->size, usize, tc, slot);
 	void *p = imalloc_object(tsd, req, usize, tc, slot, interval);
 	if (unlikely(p == NULL)) {
 		p = imalloc_relieved(tsd, req, usize, tc, slot, interval);
 	}
-	if (unlikely(is_sample) && tc != NULL) {
-		(p != NULL ? tcache_took_sample : tcache_uncount)(tsd, tc, slot);
-	}
 	if (unlikely(p == NULL)) {
+		if (interval != 0 && tc != NULL) {
+			tcache_uncount(tsd, tc, slot);
+		}
 		return NULL;
 	}
 	assert(req->alignment == 0 || ((uintptr_t)p & (req->alignment - 1)) == 0);
@@ -411,8 +425,8 @@ imalloc_in_gate(struct tls_s *t, const imalloc_req_t *req) {
 	return p;
 }
 
-/* Allocates at a closed gate: from the shelter, or if that is full, after waiting for the gate. */
-static void *
+/* Allocates from the shelter at a closed gate. If it is full, waits for the gate and enters it. */
+static COLD void *
 imalloc_at_closed_gate(struct tls_s *t, const imalloc_req_t *req) {
 	assert(!gate_is_entered(t));
 	if (t->tsd != NULL && t->tsd->tcache != NULL) {
@@ -421,8 +435,6 @@ imalloc_at_closed_gate(struct tls_s *t, const imalloc_req_t *req) {
 	void *p = shelter_malloc(req->size, req->alignment);
 	if (p == NULL) {
 		gate_enter(t);
-		p = imalloc_in_gate(t, req);
-		gate_exit(t);
 	}
 	return p;
 }
@@ -438,10 +450,8 @@ imalloc_quiet(imalloc_req_t *req) {
 	if (unlikely(imalloc_is_interrupted(t))) {
 		return shelter_malloc(req->size, req->alignment);
 	}
-	void *p;
-	if (unlikely(!gate_try_enter(t))) {
-		p = imalloc_at_closed_gate(t, req);
-	} else {
+	void *p = likely(gate_try_enter(t)) ? NULL : imalloc_at_closed_gate(t, req);
+	if (likely(p == NULL)) {
 		p = imalloc_in_gate(t, req);
 		gate_exit(t);
 	}
@@ -482,30 +492,6 @@ imalloc_has_work(const struct tls_s *t) {
 	    || unlikely(atomic_load_b(&thread_event_is_wanted, MO_RELAXED)) || deferred_has_any();
 }
 
-/*
- * Fills the empty bin at this offset and takes an object, if nothing is due and the thread's fast
- * path is open. Equivalent to the slow path, but shorter. Returns false if that is not possible
- * (nothing has changed) or there is no memory.
- */
-static NOINLINE bool
-imalloc_try_refill(size_t offset, void **p) {
-	struct tls_s *t = tls_get();
-	cache_bin_t *b = fast_bin(offset);
-	assert(offset != 0 && offset % SC_BIN_STRIDE == 0);
-	/* Bins of the boot block have countdown 0; one that wrapped below zero is negative here. */
-	if (b->head != b->empty || (int32_t)b->countdown < 2 || imalloc_has_work(t)
-	    || unlikely(!gate_try_enter(t))) {
-		return false;
-	}
-	int saved = errno;
-	b->countdown--;
-	tcache_t *tc = t->tsd->tcache;
-	*p = imalloc_take(t->tsd, tc, NULL, (unsigned)(offset >> SC_LG_BIN_STRIDE));
-	gate_exit(t);
-	errno = saved;
-	return likely(*p != NULL);
-}
-
 /* The offset of the bin of a size that a cache may hold. */
 ALWAYS_INLINE size_t
 imalloc_bin_offset(size_t size) {
@@ -521,20 +507,87 @@ imalloc_large_try_fast(size_t size, void **p) {
 }
 
 static NOINLINE void *
-imalloc_plain(size_t size) {
-	void *p = NULL;
-	if (likely(size <= tcache_max_default) && likely(imalloc_try_refill(imalloc_bin_offset(size),
-	    &p))) {
-		return p;
-	}
+imalloc_general(size_t size) {
 	imalloc_req_t req = IMALLOC_REQ(size, 0, false, malloc);
 	return imalloc(&req);
 }
 
+/* malloc(size) for imalloc_default() from the empty bin at this offset. */
+static NOINLINE void *
+imalloc_refill(size_t size, size_t offset) {
+	struct tls_s *t = tls_get();
+	assert(offset != 0 && offset % SC_BIN_STRIDE == 0);
+	if (unlikely(!gate_try_enter(t))) {
+		return imalloc_general(size);
+	}
+	int saved = errno;
+	tcache_t *tc = t->tsd->tcache;
+	unsigned slot = (unsigned)(offset >> SC_LG_BIN_STRIDE);
+	tc->bins[slot].countdown--;
+	void *p = imalloc_take(t->tsd, tc, NULL, slot);
+	gate_exit(t);
+	errno = saved;
+	return likely(p != NULL) ? p : imalloc_general(size);
+}
+
+/* imalloc_body() for a bin of the thread's own cache; a failed request is uncounted. */
+ALWAYS_INLINE void *
+imalloc_bin_body(tsd_t *tsd, const imalloc_req_t *req, tcache_t *tc, unsigned slot) {
+	size_t usize = tc->bins[slot].size;
+	uint64_t interval = imalloc_draw(tsd, req->size, usize, tc, slot);
+	if (interval == 0) {
+		return imalloc_take(tsd, tc, NULL, slot);
+	}
+	void *p = imalloc_sample_inline(tsd, req, usize, tc, slot, interval);
+	if (unlikely(p == NULL)) {
+		p = imalloc_relieved(tsd, req, usize, tc, slot, interval);
+	}
+	if (unlikely(p == NULL)) {
+		tcache_uncount(tsd, tc, slot);
+	}
+	return p;
+}
+
+/* malloc(size) for imalloc_default() from the bin at this offset, whose countdown ends. */
+static NOINLINE void *
+imalloc_ended(size_t size, size_t offset) {
+	struct tls_s *t = tls_get();
+	assert(offset != 0 && offset % SC_BIN_STRIDE == 0);
+	imalloc_req_t req = IMALLOC_REQ(size, 0, false, malloc);
+	UNWIND_HERE(&req.where);
+	if (unlikely(!gate_try_enter(t))) {
+		return imalloc_general(size);
+	}
+	int saved = errno;
+	tsd_t *tsd = t->tsd;
+	void *p = imalloc_bin_body(tsd, &req, tsd->tcache, (unsigned)(offset >> SC_LG_BIN_STRIDE));
+	if (likely(p != NULL)) {
+		imalloc_note_large(tsd, size);
+	}
+	gate_exit(t);
+	errno = saved;
+	return likely(p != NULL) ? p : imalloc_general(size);
+}
+
+/*
+ * malloc(size) from a bin that is empty or whose countdown has ended. If the thread's fast path is
+ * open and nothing else is due, by shorter ways that are equivalent to imalloc_general(); if these
+ * find a closed gate or no memory, nothing has changed, and imalloc_general() follows.
+ */
 void *
 imalloc_default(size_t size) {
 	void *p = NULL;
-	return imalloc_large_try_fast(size, &p) ? p : imalloc_plain(size);
+	if (imalloc_large_try_fast(size, &p)) {
+		return p;
+	}
+	const struct tls_s *t = tls_get();
+	if (unlikely(size > tcache_max_default) || tls_cache_is_boot(t) || imalloc_has_work(t)) {
+		return imalloc_general(size);
+	}
+	size_t offset = imalloc_bin_offset(size);
+	/* A countdown that has wrapped below zero is negative here. */
+	return likely((int32_t)fast_bin(offset)->countdown >= 2) ? imalloc_refill(size, offset)
+	    : imalloc_ended(size, offset);
 }
 
 void *
@@ -554,7 +607,7 @@ static unsigned
 ifree_slot(const tcache_t *tc, uint64_t elem) {
 	assert(elem_state(elem) == extent_state_active);
 	const edata_t *e = elem_edata(elem);
-	if ((elem & ELEM_SAMPLED) != 0 || e->szind + 1u >= tc->nslots) {
+	if (e->szind + 1u >= tc->nslots) {
 		return 0;
 	}
 	if ((elem & ELEM_SLAB) == 0 && e->u.large_usize != sz_i2s(e->szind)) {
@@ -598,6 +651,38 @@ ifree_try_look(tsd_t *tsd, uint64_t elem) {
 	    && (tsd->tcache == NULL || tcache_try_look(tsd->tcache, elem_edata(elem)->szind + 1u));
 }
 
+/* Fills a freed object with junk if the option asks for it, unless a wrong pointer was given. */
+ALWAYS_INLINE void
+ifree_junk(void *ptr, uint64_t elem, size_t usize) {
+	bool is_start = (elem & ELEM_SLAB) != 0 || ptr == elem_edata(elem)->u.large_start;
+	if (unlikely(opt_junk_free) && config_fill && is_start) {
+		memset(ptr, JUNK_FREE_BYTE, usize);
+	}
+}
+
+/* Frees an object of an extent of samples: as a spare of the cache, or past it. */
+static void
+ifree_sampled(tsd_t *tsd, void *ptr, uint64_t elem, int tcache, size_t usize) {
+	edata_t *e = elem_edata(elem);
+	assert(e->is_sampled && elem_state(elem) == extent_state_active);
+	sample_rec_t *rec = (elem & ELEM_SLAB) != 0 ? slab_rec(e, ptr) : e->recs;
+	if (unlikely(rec == NULL)) {
+		arena_dalloc(ptr, elem); /* ends the process: no region begins at this address */
+		return;
+	}
+	if (likely(rec->tctx != NULL)) {
+		prof_sample_free(tsd, ptr, rec, usize);
+	} else if (unlikely(rec->req_size == TCACHE_REC_IS_SPARE)) {
+		safety_fail("double free");
+	}
+	ifree_junk(ptr, elem, usize);
+	tcache_t *tc = imalloc_cache(tsd, tcache, IMALLOC_ARENA_AUTO);
+	if (tc == NULL || !tc->is_auto || !tcache_spare_try_put(tc, e, ptr, rec)) {
+		arena_dalloc(ptr, elem);
+	}
+	ifree_count_direct(tsd, usize);
+}
+
 void
 ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 	imalloc_assert_in_gate(tsd);
@@ -614,22 +699,17 @@ ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 	if (tsd != NULL && unlikely(tsd->is_counted)) {
 		tsd->counted_dalloc += usize;
 	}
-	sample_rec_t *rec = config_prof ? arena_sample_rec(ptr, elem) : NULL;
-	if (rec != NULL && rec->tctx != NULL) {
-		prof_sample_free(tsd, ptr, rec, usize);
-	} else if (rec != NULL && unlikely(rec->req_size == TCACHE_REC_IS_SPARE)) {
-		safety_fail("double free");
+	if (config_prof && unlikely((elem & ELEM_SAMPLED) != 0)) {
+		ifree_sampled(tsd, ptr, elem, tcache, usize);
+		return;
 	}
 	bool is_watched = quarantine_is_on() || ifree_try_look(tsd, elem);
-	if (is_watched && rec == NULL && tsd != NULL && tcache == IMALLOC_TCACHE_AUTO
+	if (is_watched && tsd != NULL && tcache == IMALLOC_TCACHE_AUTO
 	    && quarantine_try_add(tsd, elem_edata(elem), ptr, usize)) {
 		ifree_count_direct(tsd, usize);
 		return;
 	}
-	bool is_start = (elem & ELEM_SLAB) != 0 || ptr == elem_edata(elem)->u.large_start;
-	if (unlikely(opt_junk_free) && config_fill && is_start) {
-		memset(ptr, JUNK_FREE_BYTE, usize);
-	}
+	ifree_junk(ptr, elem, usize);
 	tcache_t *tc = imalloc_cache(tsd, tcache, IMALLOC_ARENA_AUTO);
 	unsigned slot = tc == NULL ? 0 : ifree_slot(tc, elem);
 	if (slot != 0 && tcache_try_put(tsd, tc, slot, ptr)) {
@@ -638,15 +718,12 @@ ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 		}
 		return;
 	}
-	if (config_hardening && (elem & ELEM_SLAB) == 0 && rec == NULL
+	if (config_hardening && (elem & ELEM_SLAB) == 0
 	    && ptr == elem_edata(elem)->u.large_start && shut_try_take(elem_edata(elem))) {
 		ifree_count_direct(tsd, usize);
 		return;
 	}
-	if (rec == NULL || tc == NULL || !tc->is_auto
-	    || !tcache_spare_try_put(tc, elem_edata(elem), ptr, rec)) {
-		arena_dalloc(ptr, elem);
-	}
+	arena_dalloc(ptr, elem);
 	ifree_count_direct(tsd, usize);
 }
 
@@ -682,11 +759,11 @@ imalloc_settle_deferred(tsd_t *tsd) {
 }
 
 /*
- * The tsd for a free, perhaps NULL. The free of a sample may be recorded under the thread's name,
- * so it makes a tsd in any case.
+ * The tsd for a free if it is not ready, perhaps NULL. The free of a sample may be recorded under
+ * the thread's name, so it makes a tsd in any case.
  */
-static tsd_t *
-ifree_tsd(struct tls_s *t, const void *ptr, int tcache) {
+static NOINLINE tsd_t *
+ifree_fetch_tsd(struct tls_s *t, const void *ptr, int tcache) {
 	assert(gate_is_entered(t));
 	bool is_plain = tcache == IMALLOC_TCACHE_AUTO && (emap_elem_any(ptr) & ELEM_SAMPLED) == 0;
 	return is_plain ? tsd_fetch_to_free(t) : tsd_fetch_in_gate(t);
@@ -723,7 +800,7 @@ ifree(void *ptr, int tcache, alloc_how_t how) {
 		errno = saved;
 		return;
 	}
-	tsd_t *tsd = ifree_tsd(t, ptr, tcache);
+	tsd_t *tsd = likely(tsd_is_ready(t)) ? t->tsd : ifree_fetch_tsd(t, ptr, tcache);
 	if (deferred_has_any()) {
 		imalloc_drain_deferred(tsd);
 	}
@@ -733,10 +810,10 @@ ifree(void *ptr, int tcache, alloc_how_t how) {
 }
 
 /*
- * The counterpart of imalloc_try_refill(): makes room in the full bin at this offset and puts the
+ * The counterpart of imalloc_refill(): makes room in the full bin at this offset and puts the
  * object in, if nothing else needs the slow path. Returns false if nothing has changed.
  */
-ALWAYS_INLINE bool
+static NOINLINE bool
 ifree_try_overflow(void *ptr, size_t offset) {
 	assert(offset != 0);
 	struct tls_s *t = tls_get();

@@ -148,12 +148,10 @@ imalloc_assert_in_gate(const tsd_t *tsd) {
 void *imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize);
 
 /*
- * Counts a request, and returns whether it is to be a sample; *interval is then the mean distance
- * of samples in bytes, by which it is weighed (1: it was chosen for its size alone). tc, slot: the
- * bin that serves the request; tc is NULL if no cache does.
+ * Counts a request that no cache serves. Returns 0, or if it is to be a sample the mean distance of
+ * samples in bytes, by which it is weighed (1: it was chosen for its size alone).
  */
-bool imalloc_draw_sample(tsd_t *tsd, size_t size, size_t usize, struct tcache_s *tc, unsigned slot,
-    uint64_t *interval);
+uint64_t imalloc_draw_sample(tsd_t *tsd, size_t size, size_t usize);
 
 /* Reports a request of size bytes that was served to the profiler, if that waits for large ones. */
 void imalloc_note_large(tsd_t *tsd, size_t size);

@@ -24,12 +24,12 @@ static void
 irealloc_sample_in_place(tsd_t *tsd, const imalloc_req_t *req, void *ptr, sample_rec_t *rec,
     size_t old, size_t size) {
 	imalloc_assert_in_gate(tsd);
-	uint64_t interval;
 	size_t usize = iusize(ptr);
 	if (rec != NULL) {
 		prof_sample_free(tsd, ptr, rec, old);
 	}
-	if (!imalloc_draw_sample(tsd, size, usize, NULL, 0, &interval)) {
+	uint64_t interval = imalloc_draw_sample(tsd, size, usize);
+	if (interval == 0) {
 		if (rec != NULL) {
 			arena_large_end_sampled(ptr);
 		}

@@ -566,12 +566,6 @@ arena_sample_rec(const void *ptr, uint64_t elem) {
 	return (elem & ELEM_SLAB) != 0 ? slab_rec(e, ptr) : e->recs;
 }
 
-size_t
-arena_usize(const void *ptr UNUSED, uint64_t elem) {
-	const edata_t *e = elem_edata(elem);
-	return (elem & ELEM_SLAB) != 0 ? sz_i2s(e->szind) : e->u.large_usize;
-}
-
 int
 arena_decay_ms_set(arena_t *a, bool is_dirty, ssize_t ms) {
 	int err = pac_decay_ms_set(&a->pac, is_dirty ? &a->pac.decay_dirty : &a->pac.decay_muzzy, ms,

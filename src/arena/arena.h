@@ -185,7 +185,11 @@ void arena_large_end_sampled(void *ptr);
 sample_rec_t *arena_sample_rec(const void *ptr, uint64_t elem);
 
 /* Usable size of an active object. */
-size_t arena_usize(const void *ptr, uint64_t elem);
+static inline size_t
+arena_usize(const void *ptr UNUSED, uint64_t elem) {
+	const edata_t *e = elem_edata(elem);
+	return (elem & ELEM_SLAB) != 0 ? sz_i2s(e->szind) : e->u.large_usize;
+}
 
 /* Decay time of dirty or muzzy pages in ms: 0: purge at once, -1: never. EINVAL: not valid. */
 int arena_decay_ms_set(arena_t *a, bool is_dirty, ssize_t ms);

@@ -58,7 +58,7 @@ slab_try_put(edata_t *e, size_t reg_size, uint64_t magic, size_t off) {
 static inline sample_rec_t *
 slab_rec(const edata_t *e, const void *ptr) {
 	assert(e->is_slab && e->is_sampled && e->recs != NULL);
-	const bin_info_t *info = slab_info(e);
+	const bin_info_t *info = &bin_infos_sampled[e->szind];
 	size_t off = (size_t)((const char *)ptr - e->addr);
 	size_t r = (size_t)(((uint64_t)off * info->div.magic) >> 32);
 	return r < info->nregs && r * info->reg_size == off ? &e->recs[r] : NULL;

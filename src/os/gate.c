@@ -158,7 +158,7 @@ gate_note_wait(const void *word) {
 static void
 gate_mark(struct tls_s *t) {
 	assert(t == tls_get());
-	if ((t->gate & GATE_REGISTERED) == 0) {
+	if (unlikely((t->gate & GATE_REGISTERED) == 0)) {
 		gate_slot_take(t);
 	} else if (mutex_is_single_threaded()) {
 		__atomic_store_n(&t->gate, GATE_REGISTERED | GATE_INSIDE, __ATOMIC_RELAXED);
