@@ -836,11 +836,27 @@ tcache_gc_large(tsd_t *tsd, tcache_t *tc) {
 	}
 }
 
+/*
+ * Number of steps of upkeep at a heartbeat: one, and more in a thread whose heartbeats are seldom,
+ * so that each bin has its turn about once a second (2^30 ns). Otherwise a thread that has become
+ * slow would keep what it cached while it was fast for minutes.
+ */
+static unsigned
+upkeep_nsteps(const tsd_t *tsd, const tcache_t *tc) {
+	uint64_t gap = tsd->gc_ns == 0 ? 0 : nstime_ns_between(tsd->gc_ns, tsd->beat_ns);
+	return gap >> 30 != 0 ? tc->nslots : 1 + (unsigned)(gap * tc->nslots >> 30);
+}
+
 void
 tcache_heartbeat(tsd_t *tsd, uint64_t bytes UNUSED) {
-	if (tsd->tcache != NULL) {
-		tcache_gc_step(tsd, tsd->tcache);
-		tcache_gc_large(tsd, tsd->tcache);
+	tcache_t *tc = tsd->tcache;
+	unsigned n = tc == NULL ? 0 : upkeep_nsteps(tsd, tc);
+	tsd->gc_ns = tsd->beat_ns;
+	for (unsigned i = 0; i < n; i++) {
+		tcache_gc_step(tsd, tc);
+	}
+	if (n > 0) {
+		tcache_gc_large(tsd, tc);
 	}
 }
 

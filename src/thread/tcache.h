@@ -159,7 +159,8 @@ bool tcache_has(const tcache_t *tc, unsigned slot, const void *ptr);
  */
 void tcache_gc_step(tsd_t *tsd, tcache_t *tc);
 /*
- * A hook of the heartbeat: a step of upkeep of the thread's cache, and one of granted large bins.
+ * A hook of the heartbeat: a step of upkeep of the thread's cache, or so many that each bin has a
+ * turn about once a second; and a step of granted large bins.
  */
 void tcache_heartbeat(tsd_t *tsd, uint64_t bytes);
 /* Whether the fast path ended a countdown that the slow path has not handled yet. */

@@ -17,7 +17,7 @@
  * Bytes by which the bins of all threads together may exceed their limits (grants, tcache.h), and
  * by which the bins of objects above TCACHE_LARGE_SOME of one thread may.
  */
-#define TCACHE_GRANT_MAX ((size_t)64 << 20)
+#define TCACHE_GRANT_MAX ((size_t)48 << 20)
 #define TCACHE_GRANT_LARGE ((size_t)32 << 20)
 /* By default bins of objects above this size have the limit 0 and hold only granted slots. */
 #define TCACHE_LARGE_SOME ((size_t)128 << 10)

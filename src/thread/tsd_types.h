@@ -43,6 +43,7 @@ struct tsd_s {
 	bool is_slow;                 /* the fast path stays closed for this thread */
 	uint8_t shard_seed;           /* chooses the bin of a class with several shards */
 	unsigned gc_next;             /* bin that upkeep examines next */
+	uint64_t gc_ns;               /* beat_ns at its last step */
 	size_t tcache_max;            /* largest size that this thread caches */
 	uint64_t prng;                /* state of the random numbers for distances to samples */
 	uint64_t popped;              /* bytes popped from the cache, up to the last fold of each bin */

@@ -282,6 +282,7 @@ beat(unsigned times, uint64_t apart_ns) {
 	tsd_t *tsd = tsd_enter();
 	for (unsigned i = 0; i < times; i++) {
 		clock_now += apart_ns;
+		tsd->beat_ns = clock_now;
 		tcache_heartbeat(tsd, 0);
 	}
 	tsd_leave();
@@ -349,6 +350,12 @@ child_grants(void) {
 	swing(6, LARGE_SIZE);
 	ok(tc->granted_large > 0 || config_hardening, "and comes again");
 	check_grown(tsd);
+	swing(6, size);
+	size_t idle = cached_of(tsd, size);
+	beat(12, NSTIME_PER_SEC + NSTIME_PER_SEC / 8);
+	ok(idle >= N_SWUNG - 2 && cached_of(tsd, size) <= 2,
+	    "twelve heartbeats, a second apart: of %zu objects %zu are left", idle,
+	    cached_of(tsd, size));
 	tsd_enter();
 	tcache_enabled_set(tsd, false);
 	tcache_enabled_set(tsd, true);
