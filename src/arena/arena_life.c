@@ -42,6 +42,20 @@ life_free_large(edata_t *e, arena_sample_fn_t *on_sample) {
 	arena_large_dalloc(e);
 }
 
+/* Spare descriptors, and those on pages that were given back, have another state. */
+static void
+life_free_extent(arena_t *a, edata_t *e, arena_sample_fn_t *on_sample) {
+	if (e->state != extent_state_active) {
+		return;
+	}
+	assert(e->arena_ind == a->ind);
+	if (e->is_slab) {
+		life_free_slab(a, e, on_sample);
+	} else {
+		life_free_large(e, on_sample);
+	}
+}
+
 /* Frees all objects. The page cache is closed. */
 static void
 life_free_objects(arena_t *a, arena_sample_fn_t *on_sample) {
@@ -50,15 +64,10 @@ life_free_objects(arena_t *a, arena_sample_fn_t *on_sample) {
 			bin_forget(arena_bin(a, i, k));
 		}
 	}
-	for (edata_t *e = edata_cache_all(&a->pac.src.edata_cache); e != NULL; e = e->next_all) {
-		assert(e->arena_ind == a->ind);
-		if (e->state != extent_state_active) {
-			continue;
-		}
-		if (e->is_slab) {
-			life_free_slab(a, e, on_sample);
-		} else {
-			life_free_large(e, on_sample);
+	edata_block_t *b = edata_cache_blocks(&a->pac.src.edata_cache);
+	for (; b != NULL; b = b->next) {
+		for (uint32_t i = 0; i < b->nmade; i++) {
+			life_free_extent(a, edata_block_at(b, i), on_sample);
 		}
 	}
 	assert(atomic_load_zu(&a->pac.nactive, MO_RELAXED) == 0);

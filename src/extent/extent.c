@@ -121,8 +121,7 @@ ecache_neighbour_locked(const ecache_t *c, const edata_t *e, const char *addr) {
 	}
 	edata_t *n = elem_edata(elem);
 	/* A descriptor of another arena may change at any time, but its arena does not. */
-	return __atomic_load_n(&n->arena_ind, MO_RELAXED) == e->arena_ind
-	    && n->is_committed == e->is_committed ? n : NULL;
+	return edata_is_of(n, e->arena_ind) && n->is_committed == e->is_committed ? n : NULL;
 }
 
 /*
@@ -381,7 +380,7 @@ ecache_take_piece(extent_src_t *src, ecache_t *c, char *addr, size_t size, bool 
 	if (elem_state(elem) == c->state) {
 		edata_t *n = elem_edata(elem);
 		bool is_there = is_behind ? n->addr == addr : edata_end(n) == addr + size;
-		if (n->arena_ind == src->ehooks.arena_ind && is_there && n->size >= size) {
+		if (edata_is_of(n, src->ehooks.arena_ind) && is_there && n->size >= size) {
 			e = is_own ? n : ecache_carve_locked(src, c, n, addr, size);
 		}
 	}

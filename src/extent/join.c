@@ -23,8 +23,7 @@ join_piece(const extent_src_t *src, ecache_t *const *caches, const char *addr, s
 		if (caches[i]->state == state) {
 			const edata_t *n = elem_edata(elem);
 			*size = __atomic_load_n(&n->size, __ATOMIC_RELAXED);
-			return __atomic_load_n(&n->arena_ind, __ATOMIC_RELAXED) == src->ehooks.arena_ind
-			    ? caches[i] : NULL;
+			return edata_is_of(n, src->ehooks.arena_ind) ? caches[i] : NULL;
 		}
 	}
 	return NULL;

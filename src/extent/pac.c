@@ -566,6 +566,11 @@ pac_tick(pac_t *pac, uint64_t now) {
 	pac_decay_try(pac, &pac->decay_dirty, now);
 	pac_decay_try(pac, &pac->decay_muzzy, now);
 	pac_hpa_tick(pac, now);
+	ssize_t ms = decay_ms(&pac->decay_dirty.decay);
+	if (ms >= 0) {
+		size_t period = max_zu((size_t)ms / 4, PAC_SPARE_MS);
+		edata_cache_tick(&pac->src.edata_cache, now, period * NSTIME_PER_MSEC);
+	}
 }
 
 /*
@@ -684,6 +689,9 @@ pac_purge(pac_t *pac, uint64_t now, bool all) {
 	pac_purge_one(pac, &pac->decay_dirty, now, all);
 	pac_purge_one(pac, &pac->decay_muzzy, now, all);
 	pac_hpa_decay(pac, now, all);
+	if (all) {
+		edata_cache_purge(&pac->src.edata_cache);
+	}
 }
 
 void

@@ -71,6 +71,8 @@ void pac_bound(pac_t *pac, size_t bytes);
  * destroyed. NULL: none.
  */
 #define PAC_YIELD (4 * PAC_GRAIN)
+/* Descriptors are spare for so many ms at least before their pages go, whatever the decay time. */
+#define PAC_SPARE_MS ((size_t)1000)
 void pac_yields(pac_t *pac);
 
 /*

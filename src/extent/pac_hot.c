@@ -264,8 +264,8 @@ pac_hot_cool_at(pac_t *pac, const char *addr, size_t size) {
 		}
 		edata_t *e = elem_edata(elem);
 		size_t piece = __atomic_load_n(&e->size, __ATOMIC_RELAXED);
-		if (__atomic_load_n(&e->arena_ind, __ATOMIC_RELAXED) != pac->src.ehooks.arena_ind
-		    || piece < PAGE || (state == extent_state_hot && !hot_try_take(pac, e))) {
+		if (!edata_is_of(e, pac->src.ehooks.arena_ind) || piece < PAGE
+		    || (state == extent_state_hot && !hot_try_take(pac, e))) {
 			break;
 		}
 		if (state == extent_state_hot) {

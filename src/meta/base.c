@@ -121,15 +121,16 @@ base_block_adopt_locked(base_t *base, base_block_t *block, size_t unit) {
 
 /*
  * Counts the pages of the newest block up to `to` as touched, if they were not, and possibly
- * populates some more at once (see base_ahead).
+ * populates some more at once (see base_ahead), or at least these if they will be used whole.
  */
 static void
-base_reach_locked(base_t *base, char *to) {
+base_reach_locked(base_t *base, char *to, bool is_whole) {
 	if (to <= base->ready) {
 		return;
 	}
-	size_t run = min_zu(base_ahead(base->stats.allocated), (size_t)(base->end - base->ready));
-	bool is_ahead = run > (size_t)(to - base->ready) && base_populate_hook != NULL
+	size_t need = (size_t)(to - base->ready), run = base_ahead(base->stats.allocated);
+	run = min_zu(is_whole && run != 0 ? max_zu(run, need) : run, (size_t)(base->end - base->ready));
+	bool is_ahead = run >= need && run > PAGE && base_populate_hook != NULL
 	    && base->pages == &base_pages_system && base->unit == PAGE;
 	if (is_ahead && base_populate_hook(base->ready, run) == run) {
 		to = base->ready + run;
@@ -140,20 +141,20 @@ base_reach_locked(base_t *base, char *to) {
 
 /* Hands out size bytes of the newest block; NULL if they do not fit. */
 static void *
-base_carve_locked(base_t *base, size_t size, size_t alignment) {
+base_carve_locked(base_t *base, size_t size, size_t alignment, bool is_whole) {
 	uintptr_t from = align_up((uintptr_t)base->cursor, alignment);
 	if (from + size < from || from + size > (uintptr_t)base->end) {
 		return NULL;
 	}
-	base_reach_locked(base, (char *)align_up(from + size, base->unit));
+	base_reach_locked(base, (char *)align_up(from + size, base->unit), is_whole);
 	base->cursor = (char *)(from + size);
 	base->stats.allocated += size;
 	return (void *)from;
 }
 
 static void *
-base_alloc_locked(base_t *base, size_t size, size_t alignment) {
-	void *p = base_carve_locked(base, size, alignment);
+base_alloc_locked(base_t *base, size_t size, size_t alignment, bool is_whole) {
+	void *p = base_carve_locked(base, size, alignment, is_whole);
 	if (p != NULL) {
 		return p;
 	}
@@ -170,7 +171,7 @@ base_alloc_locked(base_t *base, size_t size, size_t alignment) {
 		return NULL;
 	}
 	base_block_adopt_locked(base, block, unit);
-	p = base_carve_locked(base, size, alignment);
+	p = base_carve_locked(base, size, alignment, is_whole);
 	assert(p != NULL);
 	return p;
 }
@@ -183,7 +184,7 @@ base_alloc_counted(base_t *base, size_t size, size_t alignment, size_t edata) {
 	}
 	size = align_up(size, BASE_ALIGN_MIN);
 	mutex_lock(&base->mtx);
-	void *p = base_alloc_locked(base, size, alignment);
+	void *p = base_alloc_locked(base, size, alignment, edata != 0);
 	if (p != NULL) {
 		base->stats.edata += edata;
 	}
@@ -201,6 +202,29 @@ base_alloc_edata(base_t *base, size_t size, size_t alignment) {
 	return base_alloc_counted(base, size, alignment, size);
 }
 
+int
+base_purge(base_t *base, void *addr, size_t size) {
+	assert((((uintptr_t)addr | size) & PAGE_MASK) == 0);
+	if (base->pages != &base_pages_system || opt_metadata_thp != metadata_thp_disabled) {
+		return ENOTSUP;
+	}
+	int err = pages_purge_forced(addr, size);
+	if (err == 0) {
+		mutex_lock(&base->mtx);
+		assert(base->stats.resident >= size);
+		base->stats.resident -= size;
+		mutex_unlock(&base->mtx);
+	}
+	return err;
+}
+
+void
+base_touched(base_t *base, size_t size) {
+	mutex_lock(&base->mtx);
+	base->stats.resident += size;
+	mutex_unlock(&base->mtx);
+}
+
 base_t *
 base_new(const base_pages_t *pages) {
 	if (pages == NULL) {
@@ -216,7 +240,7 @@ base_new(const base_pages_t *pages) {
 	tmp.pages = pages;
 	tmp.next_size = BASE_BLOCK_MIN;
 	base_block_adopt_locked(&tmp, block, unit);
-	base_t *base = base_carve_locked(&tmp, sizeof(base_t), CACHELINE);
+	base_t *base = base_carve_locked(&tmp, sizeof(base_t), CACHELINE, false);
 	assert(base != NULL);
 	*base = tmp;
 	mutex_init(&base->mtx, "base", WITNESS_RANK_BASE);

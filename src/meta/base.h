@@ -100,8 +100,16 @@ extern HIDDEN bool (*base_fault_hook)(void);
  * is no memory.
  */
 void *base_alloc(base_t *base, size_t size, size_t alignment);
-/* base_alloc() for an extent descriptor, which is counted separately. */
+/* base_alloc() for extent descriptors, which are counted separately and populated as a whole. */
 void *base_alloc_edata(base_t *base, size_t size, size_t alignment);
+
+/*
+ * Gives whole pages of what base_alloc() returned back to the system; they read as zero afterwards,
+ * and are counted as untouched until base_touched() is told of them. 0 or an errno value; ENOTSUP:
+ * the pages are not the system's, or huge.
+ */
+int base_purge(base_t *base, void *addr, size_t size);
+void base_touched(base_t *base, size_t size);
 
 /* Copies the counters, under the base's lock. */
 void base_stats_read(base_t *base, base_stats_t *out);

@@ -3,8 +3,8 @@
  * An extent is active (a slab of small regions or one large allocation), or it lies in one of its
  * arena's page caches (dirty, muzzy, retained) or in another place named by its state. A descriptor
  * never changes its arena: it comes from the arena's edata_cache and returns to it. So a thread
- * that finds a descriptor through the page map may read arena_ind without a lock. All other fields
- * belong to the owner of the extent: the thread that holds it, or the lock of the cache that
+ * that finds a descriptor through the page map may ask edata_is_of() without a lock. All other
+ * fields belong to the owner of the extent: the thread that holds it, or the lock of the cache that
  * contains it; nfree and the bitmap of a slab belong to the lock of its bin.
  */
 #ifndef META_EDATA_H
@@ -45,7 +45,7 @@ typedef struct sample_rec_s {
 
 typedef struct edata_s edata_t;
 struct edata_s {
-	char *addr;  /* start, page aligned */
+	char *addr;  /* start, page aligned; NULL: spare (edata_cache.h) */
 	size_t size; /* bytes, whole pages */
 	/*
 	 * The fields that do not change while the extent is active; `home` is all of them as one
@@ -83,7 +83,6 @@ struct edata_s {
 			char *large_start; /* large: address of the object, in the first page */
 		};
 	} u;
-	edata_t *next_all; /* next descriptor of the arena (edata_cache.h); never changes */
 };
 cassert(sizeof(edata_t) <= EDATA_ALIGN);
 cassert(offsetof(edata_t, is_committed) - offsetof(edata_t, home) < sizeof(uint64_t));
@@ -103,6 +102,17 @@ edata_home_of_bin(unsigned arena_ind, unsigned szind, unsigned shard) {
 	e.is_slab = true;
 	e.is_committed = true;
 	return e.home;
+}
+
+/*
+ * Whether a descriptor, which may have another owner or be spare by now, is that of an extent of
+ * this arena. A descriptor whose page was given back meanwhile reads as zeros: arena 0, no state.
+ */
+static inline bool
+edata_is_of(const edata_t *e, unsigned arena_ind) {
+	edata_t seen;
+	seen.home = __atomic_load_n(&e->home, __ATOMIC_RELAXED);
+	return seen.arena_ind == arena_ind && seen.state != extent_state_none;
 }
 
 static inline edata_t *
@@ -166,7 +176,7 @@ edata_init(edata_t *e, char *addr, size_t size, bool committed, bool zeroed) {
 	e->is_listed = false;
 	e->nguards = 0;
 	e->is_hpa = false;
-	memset(&e->link, 0, offsetof(edata_t, next_all) - offsetof(edata_t, link));
+	memset(&e->link, 0, sizeof(*e) - offsetof(edata_t, link));
 	ql_init(&e->link);
 }
 

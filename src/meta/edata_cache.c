@@ -1,43 +1,141 @@
 /*
- * A stack of unused extent descriptors; the one used last is the first to be used again.
- * edata_cache.h has the contract. Invariant: a spare descriptor has the state "none" and keeps its
- * arena_ind. The cache's mutex protects the stack and the list of all descriptors. Initialised with
- * the arena, then called by extent.c and pac_hpa.c for each descriptor that they use or return.
+ * Makes extent descriptors in blocks, keeps the unused ones, and gives pages of them back.
+ * edata_cache.h has the contract. Invariant: a descriptor is spare if and only if its address is
+ * NULL and it was made; it keeps its arena_ind while its page is not given back. The cache's mutex
+ * protects the list and the headers of the blocks. Initialised with the arena, then called by
+ * extent.c and pac_hpa.c for each descriptor that they use or return.
  */
 #include "meta/edata_cache.h"
 
+#include "os/pages.h"
 #include "os/witness.h"
+#include "util/bits.h"
+
+/* Blocks that a call of edata_cache_tick() looks at. */
+#define EDATA_BLOCKS_A_TICK 64u
 
 void
 edata_cache_init(edata_cache_t *c, base_t *base, unsigned arena_ind) {
 	mutex_init(&c->mtx, "extent_avail", WITNESS_RANK_EDATA_CACHE);
+	ql_init(&c->spare);
 	c->base = base;
 	c->arena_ind = (uint16_t)arena_ind;
-	assert(c->spare == NULL);
+	assert(c->blocks == NULL);
 }
 
-/* Makes a new descriptor and enters it in the list of all. */
+edata_block_t *
+edata_cache_blocks(edata_cache_t *c) {
+	mutex_lock(&c->mtx);
+	edata_block_t *b = c->blocks;
+	mutex_unlock(&c->mtx);
+	return b;
+}
+
+/* ------------------------------------------------------------------ spare ones */
+
+static void
+edata_spare_locked(edata_cache_t *c, edata_t *e) {
+	e->state = extent_state_none;
+	__atomic_store_n(&e->addr, NULL, MO_RELAXED);
+	ql_insert_after(&c->spare, &e->link);
+	atomic_fetch_add_zu(&c->count, 1, MO_RELAXED);
+}
+
+/* The next descriptor of the newest block that was not handed out yet; NULL if there is none. */
+static edata_t *
+edata_fresh_locked(edata_cache_t *c) {
+	edata_block_t *b = c->blocks;
+	if (b == NULL || b->nmade == b->n) {
+		return NULL;
+	}
+	edata_t *e = edata_block_at(b, b->nmade++);
+	__atomic_store_n(&e->arena_ind, c->arena_ind, MO_RELAXED);
+	return e;
+}
+
+/* The first of the pages that lie wholly in a block; *n: their number, at most 16. */
+static char *
+edata_block_pages(edata_block_t *b, unsigned *n) {
+	uintptr_t from = PAGE_CEILING((uintptr_t)edata_block_at(b, 0));
+	uintptr_t to = PAGE_FLOOR((uintptr_t)edata_block_at(b, b->nmade));
+	*n = to > from ? (unsigned)((to - from) >> LG_PAGE) : 0;
+	assert(*n <= EDATA_BLOCK_MAX >> LG_PAGE && *n < 32);
+	return (char *)from;
+}
+
+/* Makes the descriptors of a page that was given back spare again. */
+static void
+edata_refill_locked(edata_cache_t *c) {
+	edata_block_t *b = c->blocks;
+	unsigned n;
+	while (b->purged == 0) {
+		b = b->next;
+	}
+	unsigned i = (unsigned)__builtin_ctz(b->purged);
+	char *page = edata_block_pages(b, &n) + ((size_t)i << LG_PAGE);
+	assert(i < n && c->npurged > 0);
+	b->purged &= b->purged - 1;
+	c->npurged--;
+	base_touched(c->base, PAGE);
+	for (size_t at = PAGE; at > 0; at -= EDATA_ALIGN) {
+		edata_t *e = (edata_t *)(void *)(page + at - EDATA_ALIGN);
+		__atomic_store_n(&e->arena_ind, c->arena_ind, MO_RELAXED);
+		edata_spare_locked(c, e);
+	}
+}
+
+static edata_t *
+edata_take_locked(edata_cache_t *c) {
+	if (ql_is_empty(&c->spare) && c->npurged > 0) {
+		edata_refill_locked(c);
+	}
+	ql_t *l = ql_first(&c->spare);
+	edata_t *e = l == NULL ? edata_fresh_locked(c) : edata_of_link(l);
+	if (l != NULL) {
+		ql_remove(l);
+		size_t left = atomic_fetch_sub_zu(&c->count, 1, MO_RELAXED) - 1;
+		c->least = min_zu(c->least, left);
+	}
+	if (e != NULL) {
+		/* Any address that is not NULL says that it is not spare. */
+		__atomic_store_n(&e->addr, (char *)e, MO_RELAXED);
+	}
+	return e;
+}
+
+/* Makes a new block and takes a descriptor of it. */
 static edata_t *
 edata_cache_make(edata_cache_t *c) {
-	edata_t *e = base_alloc_edata(c->base, sizeof(edata_t), EDATA_ALIGN);
-	if (e != NULL) {
-		__atomic_store_n(&e->arena_ind, c->arena_ind, MO_RELAXED);
-		mutex_lock(&c->mtx);
-		e->next_all = c->all;
-		c->all = e;
-		mutex_unlock(&c->mtx);
+	base_stats_t st;
+	base_stats_read(c->base, &st);
+	size_t bytes = min_zu(max_zu(st.edata / 4, EDATA_BLOCK_MIN), EDATA_BLOCK_MAX);
+	bytes &= ~(size_t)(EDATA_ALIGN - 1);
+	edata_block_t *b = base_alloc_edata(c->base, bytes, EDATA_ALIGN);
+	if (b == NULL) {
+		/* There may be room for a single one. */
+		bytes = (size_t)2 * EDATA_ALIGN;
+		b = base_alloc_edata(c->base, bytes, EDATA_ALIGN);
 	}
+	edata_t *e = NULL;
+	mutex_lock(&c->mtx);
+	if (b != NULL) {
+		/* Another thread may have made a block meanwhile. */
+		while ((e = edata_fresh_locked(c)) != NULL) {
+			edata_spare_locked(c, e);
+		}
+		b->n = (uint32_t)(bytes / EDATA_ALIGN - 1);
+		b->next = c->blocks;
+		c->blocks = b;
+	}
+	e = edata_take_locked(c);
+	mutex_unlock(&c->mtx);
 	return e;
 }
 
 edata_t *
 edata_cache_get(edata_cache_t *c) {
 	mutex_lock(&c->mtx);
-	edata_t *e = c->spare;
-	if (e != NULL) {
-		c->spare = e->heap.next == NULL ? NULL : edata_of_heap(e->heap.next);
-		atomic_fetch_sub_zu(&c->count, 1, MO_RELAXED);
-	}
+	edata_t *e = edata_take_locked(c);
 	mutex_unlock(&c->mtx);
 	assert(e == NULL || e->arena_ind == c->arena_ind);
 	return e != NULL ? e : edata_cache_make(c);
@@ -47,9 +145,126 @@ void
 edata_cache_put(edata_cache_t *c, edata_t *e) {
 	assert(e->arena_ind == c->arena_ind);
 	mutex_lock(&c->mtx);
-	e->state = extent_state_none;
-	e->heap.next = c->spare == NULL ? NULL : &c->spare->heap;
-	c->spare = e;
-	atomic_fetch_add_zu(&c->count, 1, MO_RELAXED);
+	edata_spare_locked(c, e);
+	mutex_unlock(&c->mtx);
+}
+
+/* ------------------------------------------------------------------ giving pages back */
+
+static bool
+edata_page_is_spare(const char *page) {
+	for (size_t at = 0; at < PAGE; at += EDATA_ALIGN) {
+		const edata_t *e = (const edata_t *)(const void *)(page + at);
+		if (__atomic_load_n(&e->addr, MO_RELAXED) != NULL) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Takes the descriptors of a page, which are all spare, from the list, or puts them back. */
+static void
+edata_page_unlist_locked(edata_cache_t *c, char *page, bool is_back) {
+	for (size_t at = 0; at < PAGE; at += EDATA_ALIGN) {
+		edata_t *e = (edata_t *)(void *)(page + at);
+		if (is_back) {
+			edata_spare_locked(c, e);
+		} else {
+			ql_remove(&e->link);
+			atomic_fetch_sub_zu(&c->count, 1, MO_RELAXED);
+		}
+	}
+}
+
+/* Takes pages of spare descriptors out of the list, at most `excess`; one bit for each. */
+static uint32_t
+edata_block_take_locked(edata_cache_t *c, edata_block_t *b) {
+	unsigned n, per_page = (unsigned)(PAGE / EDATA_ALIGN);
+	char *first = edata_block_pages(b, &n);
+	uint32_t taken = 0;
+	for (unsigned i = 0; i < n && c->excess >= per_page; i++) {
+		char *page = first + ((size_t)i << LG_PAGE);
+		if (((b->purged >> i) & 1) == 0 && edata_page_is_spare(page)) {
+			edata_page_unlist_locked(c, page, false);
+			c->excess -= per_page;
+			taken |= (uint32_t)1 << i;
+		}
+	}
+	return taken;
+}
+
+/* Gives back what it can of a block, without the lock during the system calls. */
+static void
+edata_block_purge_locked(edata_cache_t *c, edata_block_t *b) {
+	uint32_t taken = edata_block_take_locked(c, b), gone = 0;
+	unsigned n;
+	char *first = edata_block_pages(b, &n);
+	if (taken == 0) {
+		return;
+	}
+	mutex_unlock(&c->mtx);
+	for (unsigned i = 0, len; i < n; i += len) {
+		for (len = 0; i + len < n && ((taken >> (i + len)) & 1) != 0; len++) {}
+		char *run = first + ((size_t)i << LG_PAGE);
+		if (len > 0 && base_purge(c->base, run, (size_t)len << LG_PAGE) == 0) {
+			gone |= (((uint32_t)1 << len) - 1) << i;
+		}
+		len += len == 0;
+	}
+	mutex_lock(&c->mtx);
+	b->purged |= gone;
+	c->npurged += (size_t)__builtin_popcount(gone);
+	c->is_kept = gone != taken;
+	for (unsigned i = 0; i < n; i++) {
+		if (((taken & ~gone) >> i & 1) != 0) {
+			edata_page_unlist_locked(c, first + ((size_t)i << LG_PAGE), true);
+		}
+	}
+}
+
+/* Goes on with the pass; ends it when no block or no excess is left. */
+static void
+edata_pass_locked(edata_cache_t *c, size_t nblocks) {
+	c->is_passing = true;
+	for (; c->at != NULL && nblocks > 0; nblocks--) {
+		edata_block_t *b = c->at;
+		edata_block_purge_locked(c, b);
+		c->at = c->excess == 0 || c->is_kept ? NULL : b->next;
+	}
+	c->is_passing = false;
+}
+
+static void
+edata_pass_begin_locked(edata_cache_t *c, size_t excess) {
+	c->excess = excess;
+	c->at = excess == 0 || c->is_kept ? NULL : c->blocks;
+}
+
+void
+edata_cache_tick(edata_cache_t *c, uint64_t now, uint64_t period) {
+	if (now < atomic_load_u64(&c->due, MO_RELAXED)) {
+		return;
+	}
+	mutex_lock(&c->mtx);
+	if (!c->is_passing) {
+		if (c->at == NULL) {
+			edata_pass_begin_locked(c, c->least > EDATA_KEPT ? c->least - EDATA_KEPT : 0);
+		}
+		edata_pass_locked(c, EDATA_BLOCKS_A_TICK);
+		if (c->at == NULL) {
+			c->least = atomic_load_zu(&c->count, MO_RELAXED);
+			atomic_store_u64(&c->due, now + period, MO_RELAXED);
+		}
+	}
+	mutex_unlock(&c->mtx);
+}
+
+void
+edata_cache_purge(edata_cache_t *c) {
+	mutex_lock(&c->mtx);
+	if (!c->is_passing) {
+		edata_pass_begin_locked(c, atomic_load_zu(&c->count, MO_RELAXED));
+		edata_pass_locked(c, SIZE_MAX);
+	}
 	mutex_unlock(&c->mtx);
 }

@@ -1,7 +1,11 @@
-/* meta/edata_cache.h: descriptors stay with their arena, come back, and are counted. */
+/*
+ * meta/edata_cache.h: descriptors stay with their arena, come back, and are counted; pages of spare
+ * ones are given back.
+ */
 #include "core.h"
 
 #include "meta/edata_cache.h"
+#include "os/pages.h"
 
 #include <pthread.h>
 
@@ -35,6 +39,140 @@ churn(void *arg) {
 	return (void *)bad;
 }
 
+/* ------------------------------------------------------------------ giving pages back */
+
+#define MANY 40000
+
+static edata_t *many[MANY];
+
+static size_t
+resident(base_t *base) {
+	base_stats_t st;
+	base_stats_read(base, &st);
+	return st.resident;
+}
+
+/* Takes all; the number of those that are not of the arena, or are there twice. */
+static unsigned
+take_many(edata_cache_t *c) {
+	unsigned bad = 0;
+	for (unsigned i = 0; i < MANY; i++) {
+		many[i] = edata_cache_get(c);
+		bad += wrong_if(many[i] == NULL) || wrong_if(many[i]->arena_ind != 78);
+		edata_init(many[i], (char *)many[i], PAGE, true, false);
+	}
+	for (unsigned i = 0; i < MANY; i++) {
+		bad += wrong_if(many[i]->addr != (char *)many[i]);
+		many[i]->addr = (char *)PAGE;
+	}
+	return bad;
+}
+
+static void
+put_many(edata_cache_t *c, unsigned from, unsigned step) {
+	for (unsigned i = from; i < MANY; i += step) {
+		if (many[i] != NULL) {
+			edata_cache_put(c, many[i]);
+			many[i] = NULL;
+		}
+	}
+}
+
+/* Looks at the clock until a pass is over. */
+static void
+tick(edata_cache_t *c, uint64_t now) {
+	for (int i = 0; i < 100; i++) {
+		edata_cache_tick(c, now, 1000);
+	}
+}
+
+static void
+test_purge(void) {
+	static edata_cache_t c;
+	base_t *base = base_new(NULL);
+	size_t one = EDATA_ALIGN, kept = EDATA_KEPT * one;
+	edata_cache_init(&c, base, 78);
+	tick(&c, 1000);
+	is_uint(take_many(&c), 0, "many are of the arena");
+	tick(&c, 3000);
+	put_many(&c, 0, 1);
+	size_t full = resident(base);
+	tick(&c, 3999);
+	tick(&c, 4000);
+	is_uint(resident(base), full, "not before they were spare for a whole period");
+	tick(&c, 4999);
+	is_uint(resident(base), full, "whose end counts");
+	const edata_t *last = edata_of_link(ql_first(&c.spare)->prev->prev);
+	tick(&c, 5000);
+	ok(PAGE > 4096 || resident(base) < kept + full / 8, "then their pages go: %zu of %zu are left",
+	    resident(base), full);
+	is_uint(resident(base), full - c.npurged * PAGE, "each is counted");
+	is_uint(atomic_load_zu(&c.count, MO_RELAXED), MANY - c.npurged * (PAGE / one),
+	    "and its descriptors are not spare ones");
+	ok(last->arena_ind == 78 || (!edata_is_of(last, 0) && !edata_is_of(last, 78)),
+	    "one that was given back belongs to no arena");
+	size_t npurged = c.npurged;
+	tick(&c, 6000);
+	is_uint(c.npurged, npurged, "some remain");
+	edata_cache_purge(&c);
+	ok(c.npurged >= npurged && resident(base) <= full / 8 + 64 * PAGE, "unless all are to go");
+	is_uint(take_many(&c), 0, "all come back");
+	ok(c.npurged == 0 && resident(base) <= full + EDATA_BLOCK_MAX, "nothing new is made for them");
+
+	/* Every 64th stays in use: one in each second page of 4 KiB. */
+	for (unsigned from = 1; from < 64; from++) {
+		put_many(&c, from, 64);
+	}
+	edata_cache_purge(&c);
+	unsigned bad = 0;
+	for (unsigned i = 0; i < MANY; i += 64) {
+		bad += wrong_if(many[i]->addr != (char *)PAGE) || wrong_if(!edata_is_of(many[i], 78));
+	}
+	is_uint(bad, 0, "those in use keep their pages");
+	ok(PAGE > 4096 || (c.npurged > MANY / 128 && c.npurged < MANY / 64), "%zu others go",
+	    c.npurged);
+	put_many(&c, 0, 64);
+	base_delete(base);
+}
+
+static void *
+no_map(void *ctx UNUSED, size_t size) {
+	bool commit = true;
+	return pages_map(NULL, size, PAGE, &commit);
+}
+
+static void
+no_unmap(void *ctx UNUSED, void *addr, size_t size) {
+	pages_unmap(addr, size);
+}
+
+/* Pages of another source are left alone, and that is found out once. */
+static void
+test_refused(void) {
+	static const base_pages_t own = {no_map, no_unmap, NULL};
+	static edata_cache_t c;
+	base_t *base = base_new(&own);
+	edata_cache_init(&c, base, 78);
+	is_uint(take_many(&c), 0, "on pages of another source");
+	put_many(&c, 0, 1);
+	size_t full = resident(base);
+	edata_cache_purge(&c);
+	ok(c.npurged == 0 && resident(base) == full && (PAGE > 4096 || c.is_kept), "nothing goes");
+	is_uint(atomic_load_zu(&c.count, MO_RELAXED), MANY, "all are spare");
+	is_uint(take_many(&c), 0, "and usable");
+	base_delete(base);
+}
+
+static bool is_over;
+
+static void *
+purger(void *arg UNUSED) {
+	while (!__atomic_load_n(&is_over, __ATOMIC_RELAXED)) {
+		edata_cache_purge(&cache);
+	}
+	return NULL;
+}
+
 int
 main(void) {
 	static edata_t *got[N];
@@ -53,7 +191,8 @@ main(void) {
 	}
 	is_uint(bad, 0, "fresh ones are aligned and belong to the arena");
 	base_stats_read(base, &st);
-	is_uint(st.edata, N * sizeof(edata_t), "base counts them");
+	size_t made = st.edata;
+	ok(made >= N * EDATA_ALIGN && made <= N * EDATA_ALIGN * 3 / 2, "base counts %zu bytes", made);
 	is_uint(atomic_load_zu(&cache.count, MO_RELAXED), 0, "none is spare");
 	for (unsigned i = 0; i < N; i++) {
 		edata_cache_put(&cache, got[i]);
@@ -66,12 +205,13 @@ main(void) {
 	}
 	is_uint(bad, 0, "the last one in comes out first");
 	base_stats_read(base, &st);
-	is_uint(st.edata, N * sizeof(edata_t), "nothing new was made");
+	is_uint(st.edata, made, "nothing new was made");
 	for (unsigned i = 0; i < N; i++) {
 		edata_cache_put(&cache, got[i]);
 	}
-	pthread_t t[4];
+	pthread_t t[4], p;
 	uintptr_t all_bad = 0;
+	pthread_create(&p, NULL, purger, NULL);
 	for (uintptr_t i = 0; i < 4; i++) {
 		pthread_create(&t[i], NULL, churn, (void *)(i + 1));
 	}
@@ -80,8 +220,13 @@ main(void) {
 		pthread_join(t[i], &ret);
 		all_bad += (uintptr_t)ret;
 	}
-	is_uint(all_bad, 0, "four threads never share one");
-	is_uint(atomic_load_zu(&cache.count, MO_RELAXED), N, "and all come back");
+	__atomic_store_n(&is_over, true, __ATOMIC_RELAXED);
+	pthread_join(p, NULL);
+	is_uint(all_bad, 0, "four threads never share one, while a fifth gives pages back");
+	is_uint(atomic_load_zu(&cache.count, MO_RELAXED) + cache.npurged * (PAGE / EDATA_ALIGN), N,
+	    "and all come back");
 	base_delete(base);
+	test_purge();
+	test_refused();
 	return done_testing();
 }
