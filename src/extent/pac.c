@@ -227,7 +227,7 @@ pac_alloc_as(pac_t *pac, size_t size, size_t alignment, bool zero, bool is_dense
 	bool is_new = false;
 	pac_hot_take(pac, size, size, max_zu(alignment, PAGE), &e, 1);
 	if (e == NULL && pac_hpa_serves(pac, size, alignment)) {
-		e = pac_hpa_take(pac, size);
+		e = pac_hpa_take(pac, size, is_dense);
 	}
 	if (e == NULL) {
 		e = pac_take_fit(pac, size, alignment);

@@ -103,14 +103,14 @@ hpa_put_descriptors(pac_t *pac, ql_t *list) {
 
 /* Takes up to n extents from slabs: returns the first one, and puts the others into the cache. */
 static edata_t *
-hpa_fetch(pac_t *pac, size_t size, size_t n) {
+hpa_fetch(pac_t *pac, size_t size, bool is_dense, size_t n) {
 	ql_t list, more, out;
 	edata_t *first = NULL;
 	ql_init(&list);
 	ql_init(&more);
 	ql_init(&out);
 	hpa_get_descriptors(pac, &list, n);
-	unsigned got = ql_is_empty(&list) ? 0 : hpa_alloc_some(pac->hpa, size, &list);
+	unsigned got = ql_is_empty(&list) ? 0 : hpa_alloc_some(pac->hpa, size, is_dense, &list);
 	for (; got > 0; got--) {
 		edata_t *e = edata_of_link(ql_first(&list));
 		ql_remove(&e->link);
@@ -125,24 +125,24 @@ hpa_fetch(pac_t *pac, size_t size, size_t n) {
 	}
 	hpa_put_descriptors(pac, &list);
 	if (!ql_is_empty(&more)) {
-		hsec_fill(&pac->hpa->sec, &more, &out);
+		hsec_fill(&pac->hpa->sec, &more, is_dense, &out);
 		hpa_put_all(pac, &out);
 	}
 	return first;
 }
 
 edata_t *
-pac_hpa_take(pac_t *pac, size_t size) {
+pac_hpa_take(pac_t *pac, size_t size, bool is_dense) {
 	size_t mapped = atomic_load_zu(&pac->mapped, MO_RELAXED), n = 1;
 	if (hsec_serves(&pac->hpa->sec, size) && decay_ms(&pac->decay_dirty.decay) != 0) {
-		edata_t *e = hsec_take(&pac->hpa->sec, size);
+		edata_t *e = hsec_take(&pac->hpa->sec, size, is_dense);
 		if (e != NULL) {
 			e->state = extent_state_active;
 			return e;
 		}
 		n += opt_hpa_sec_batch_fill_extra;
 	}
-	edata_t *e = hpa_fetch(pac, size, n);
+	edata_t *e = hpa_fetch(pac, size, is_dense, n);
 	if (unlikely(atomic_load_zu(&pac->mapped, MO_RELAXED) > mapped)) {
 		pac_mapped_add(pac, 0); /* detects a new maximum, which slab_get() may not: it has a lock */
 	}
@@ -161,7 +161,8 @@ pac_hpa_try_keep(pac_t *pac, edata_t *e) {
 	e->is_sampled = false;
 	e->state = extent_state_hot;
 	emap_set_boundary(e);
-	hsec_put(&pac->hpa->sec, e, &out);
+	/* The extent is in use in its slab, so that keeps its kind. */
+	hsec_put(&pac->hpa->sec, e, hslab_of(e->addr)->is_dense, &out);
 	hpa_put_all(pac, &out);
 	return true;
 }

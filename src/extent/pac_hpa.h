@@ -28,8 +28,8 @@ pac_hpa_serves(const pac_t *pac, size_t size, size_t alignment) {
 	    && !pac_is_bounded(pac) && !ehooks_are_own(&pac->src.ehooks);
 }
 
-/* An active extent of a huge slab; NULL: there is no memory. */
-edata_t *pac_hpa_take(pac_t *pac, size_t size);
+/* An active extent of a huge slab, dense (hpa.h) or not; NULL: there is no memory. */
+edata_t *pac_hpa_take(pac_t *pac, size_t size, bool is_dense);
 /*
  * An active extent of exactly [addr, addr + size), behind another extent of the slab; NULL: in use.
  */

@@ -58,7 +58,8 @@ hpa_new(base_t *base, const hpa_source_t *source, void *ctx) {
 	h->base = base;
 	h->source = source;
 	h->ctx = ctx;
-	hset_init(&h->set);
+	hset_init(&h->sets[false]);
+	hset_init(&h->sets[true]);
 	ql_t *const lists[] = {&h->all, &h->empty, &h->dirty, &h->ripe, &h->spare};
 	for (unsigned i = 0; i < ARRAY_LEN(lists); i++) {
 		ql_init(lists[i]);
@@ -89,7 +90,7 @@ hpa_sum_locked(hpa_t *h, const hslab_t *s, int sign) {
 /* Called before a slab changes: removes it from the set and from the shard's counts. */
 static void
 hpa_open_locked(hpa_t *h, hslab_t *s) {
-	hset_remove(&h->set, s);
+	hset_remove(&h->sets[s->is_dense], s);
 	hpa_sum_locked(h, s, -1);
 }
 
@@ -112,7 +113,7 @@ hpa_close_locked(hpa_t *h, hslab_t *s) {
 		return;
 	}
 	if (s->n_used > 0 && s->longest > 0) {
-		hset_insert(&h->set, s);
+		hset_insert(&h->sets[s->is_dense], s);
 	} else {
 		hpa_list_locked(&h->empty, &s->place, &s->empty_since, s->n_used == 0);
 	}
@@ -126,7 +127,7 @@ hpa_close_locked(hpa_t *h, hslab_t *s) {
 static void
 hpa_take_out_locked(hpa_t *h, hslab_t *s) {
 	assert(!s->is_out);
-	hset_remove(&h->set, s);
+	hset_remove(&h->sets[s->is_dense], s);
 	ql_remove(&s->dirty);
 	ql_remove(&s->ripe);
 	s->is_out = true;
@@ -135,24 +136,28 @@ hpa_take_out_locked(hpa_t *h, hslab_t *s) {
 /* ------------------------------------------------------------------ pages */
 
 static char *
-hpa_take_locked(hpa_t *h, unsigned n, bool *is_zeroed) {
-	hslab_t *s = hset_fit(&h->set, n);
+hpa_take_locked(hpa_t *h, unsigned n, bool is_dense, bool *is_zeroed) {
+	hslab_t *s = hset_fit(&h->sets[is_dense], n);
 	if (s == NULL && !ql_is_empty(&h->empty)) {
 		s = container_of(h->empty.prev, hslab_t, place);
+	}
+	if (s == NULL && hrule_may_mix(atomic_load_zu(&h->nslabs, MO_RELAXED))) {
+		s = hset_fit(&h->sets[!is_dense], n);
 	}
 	if (s == NULL) {
 		return NULL;
 	}
 	hpa_open_locked(h, s);
+	s->is_dense = s->n_used == 0 ? is_dense : s->is_dense;
 	unsigned first = hslab_find(s, n);
 	*is_zeroed = hslab_take(s, first, n);
 	hpa_close_locked(h, s);
 	return s->addr + ((size_t)first << LG_PAGE);
 }
 
-/* Takes runs of n pages for extents of the list until no slab has one. Returns their number. */
+/* Takes runs of n pages for extents of the list until no slab has one; returns their number. */
 static unsigned
-hpa_take_some(hpa_t *h, unsigned n, ql_t *extents, hpa_alloc_stats_t *count) {
+hpa_take_some(hpa_t *h, unsigned n, bool is_dense, ql_t *extents, hpa_alloc_stats_t *count) {
 	uintptr_t slab = 0;
 	unsigned done = 0;
 	bool is_zeroed;
@@ -160,7 +165,7 @@ hpa_take_some(hpa_t *h, unsigned n, ql_t *extents, hpa_alloc_stats_t *count) {
 	mutex_lock(&h->mtx);
 	for (ql_t *l = ql_first(extents); l != NULL; l = ql_next(extents, l), done++) {
 		edata_t *e = edata_of_link(l);
-		if ((p = hpa_take_locked(h, n, &is_zeroed)) == NULL) {
+		if ((p = hpa_take_locked(h, n, is_dense, &is_zeroed)) == NULL) {
 			break;
 		}
 		e->addr = p;
@@ -264,7 +269,7 @@ hpa_alloc_note(hpa_t *h, unsigned n, hpa_alloc_stats_t *count, uint64_t start) {
 }
 
 unsigned
-hpa_alloc_some(hpa_t *h, size_t size, ql_t *extents) {
+hpa_alloc_some(hpa_t *h, size_t size, bool is_dense, ql_t *extents) {
 	assert(size > 0 && size <= HSLAB_SIZE && (size & PAGE_MASK) == 0 && !ql_is_empty(extents));
 	unsigned n = (unsigned)(size >> LG_PAGE), want = 0;
 	hpa_alloc_stats_t count = {0};
@@ -272,13 +277,13 @@ hpa_alloc_some(hpa_t *h, size_t size, ql_t *extents) {
 	for (ql_t *l = ql_first(extents); l != NULL; l = ql_next(extents, l)) {
 		want++;
 	}
-	unsigned done = hpa_take_some(h, n, extents, &count);
+	unsigned done = hpa_take_some(h, n, is_dense, extents, &count);
 	if (unlikely(done == 0)) {
 		mutex_lock(&h->grow_mtx);
-		done = hpa_take_some(h, n, extents, &count);
+		done = hpa_take_some(h, n, is_dense, extents, &count);
 		if (done == 0) {
 			hpa_grow(h);
-			done = hpa_take_some(h, n, extents, &count);
+			done = hpa_take_some(h, n, is_dense, extents, &count);
 		}
 		mutex_unlock(&h->grow_mtx);
 	}

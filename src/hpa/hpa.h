@@ -1,17 +1,19 @@
 /*
  * Huge page allocation: a shard (one for each arena) hands out runs of pages from slabs of 2 MiB. A
  * request tries the fullest slab that has room (hpa/hset.h), so that others become empty; then the
- * slab that became empty last; then a new slab. A tick returns empty slabs to the page cache after
- * the decay time, purges partly used ones only while there are too many dirty pages, and asks the
- * system to make a slab huge (one huge page) when it has been nearly full for long enough; the
- * rules are in hpa/hrule.h. Invariant: a slab is empty, in the set, full, or out. A slab is out
- * while one thread makes a system call for it: no pages are taken from it then, but some may be
- * freed.
+ * slab that became empty last; then a new slab. Extents of two kinds lie in different slabs: dense
+ * ones (slabs of small objects, some of which stay) and others (buffers, which come and go), so
+ * that more slabs become empty and stay huge; a small shard does not separate them
+ * (hrule_may_mix()). A tick returns empty slabs to the page cache after the decay time, purges
+ * partly used ones only while there are too many dirty pages, and asks the system to make a slab
+ * huge (one huge page) when it has been nearly full for long enough; the rules are in hpa/hrule.h.
+ * Invariant: a slab is empty, in the set of its kind, full, or out. A slab is out while one thread
+ * makes a system call for it: no pages are taken from it then, but some may be freed.
  *
  * Locks: grow_mtx is held while a slab is fetched, so that threads which miss together fetch one;
  * mtx protects everything else. grow_mtx is taken first. Neither is held during the calls that
  * purge or make huge, and mtx not while memory is fetched. The caller ensures that one thread ticks
- * at a time. Called by pac_hpa.
+ * at a time. test/models/hpa.pml is a model of this. Called by pac_hpa.
  */
 #ifndef HPA_HPA_H
 #define HPA_HPA_H
@@ -99,7 +101,7 @@ typedef struct hpa_s {
 	const hpa_source_t *source;
 	void *ctx;
 	base_t *base;
-	hset_t set;
+	hset_t sets[2]; /* slabs that are partly in use, by is_dense */
 	ql_t all;   /* all slabs */
 	ql_t empty; /* slabs without pages in use, by the time they became so, the oldest first */
 	ql_t dirty; /* slabs that may be purged in part, by the time of entry, the oldest first */
@@ -130,9 +132,9 @@ hpa_t *hpa_new(base_t *base, const hpa_source_t *source, void *ctx);
  * Takes a run of size bytes (whole pages, at most a slab) for each extent of the list, and sets its
  * addr and is_zeroed (the run is known to read as zero). Returns how many extents at the front of
  * the list got a run: at least one unless there is no memory, because a new slab is fetched only if
- * none has room for the first.
+ * none has room for the first. is_dense: their kind.
  */
-unsigned hpa_alloc_some(hpa_t *h, size_t size, ql_t *extents);
+unsigned hpa_alloc_some(hpa_t *h, size_t size, bool is_dense, ql_t *extents);
 /* Takes the run at addr if it is free and lies in the slab of the byte before addr. */
 bool hpa_try_alloc_at(hpa_t *h, char *addr, size_t size, bool *is_zeroed);
 /* Frees pages; a run may be freed in parts. */

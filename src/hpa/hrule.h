@@ -65,6 +65,15 @@ hrule_is_born_huge(hpa_mode_t mode, size_t nslabs, size_t nactive) {
 	return mode == hpa_mode_eager || (mode == hpa_mode_lazy && is_growing);
 }
 
+/*
+ * Whether extents of both kinds may lie in one slab: in a shard that is small, where a further slab
+ * would cost more than it brings.
+ */
+static inline bool
+hrule_may_mix(size_t nslabs) {
+	return nslabs < HRULE_GROWN;
+}
+
 /* Whether a slab with this many pages in use is to become huge after a delay; threshold: bytes. */
 static inline bool
 hrule_is_ripe(hpa_mode_t mode, bool is_huge, size_t nused, size_t threshold) {

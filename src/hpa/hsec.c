@@ -1,8 +1,8 @@
 /*
- * Lists of small extents by length, with a lock for each group of threads; hsec.h has the contract.
- * Invariant: the bytes of a cache are the sum of its lists, and s->bytes the sum of all caches.
- * Functions named _locked need the lock of their cache, under which no other is taken. Called by
- * pac_hpa.
+ * Lists of small extents by kind and length, with a lock for each group of threads; hsec.h has the
+ * contract. Invariant: the bytes of a cache are the sum of its lists, and s->bytes the sum of all
+ * caches. Functions named _locked need the lock of their cache, under which no other is taken.
+ * Called by pac_hpa.
  */
 #include "hpa/hsec.h"
 
@@ -21,7 +21,7 @@ hsec_init(hsec_t *s, base_t *base) {
 	}
 	for (size_t i = 0; i < n; i++) {
 		mutex_init(&s->caches[i].mtx, "hpa_sec", WITNESS_RANK_HPA_SEC);
-		for (unsigned k = 0; k < HSEC_LENGTHS; k++) {
+		for (unsigned k = 0; k < ARRAY_LEN(s->caches[i].lists); k++) {
 			ql_init(&s->caches[i].lists[k]);
 		}
 	}
@@ -40,17 +40,17 @@ hsec_lock(hsec_t *s) {
 }
 
 static ql_t *
-hsec_list(hsec_cache_t *c, size_t size) {
+hsec_list(hsec_cache_t *c, size_t size, bool is_dense) {
 	size_t npages = size >> LG_PAGE;
 	assert(npages > 0 && npages <= HSEC_LENGTHS);
-	return &c->lists[npages - 1];
+	return &c->lists[(is_dense ? HSEC_LENGTHS : 0) + npages - 1];
 }
 
 static void
-hsec_enter_locked(hsec_t *s, hsec_cache_t *c, edata_t *e) {
+hsec_enter_locked(hsec_t *s, hsec_cache_t *c, edata_t *e, bool is_dense) {
 	mutex_assert_owner(&c->mtx);
 	assert(e->state == extent_state_hot && e->is_hpa);
-	ql_insert_after(hsec_list(c, e->size), &e->link);
+	ql_insert_after(hsec_list(c, e->size, is_dense), &e->link);
 	c->stats.bytes += e->size;
 	atomic_fetch_add_zu(&s->bytes, e->size, MO_RELAXED);
 }
@@ -65,12 +65,12 @@ hsec_leave_locked(hsec_t *s, hsec_cache_t *c, edata_t *e) {
 }
 
 /*
- * Moves extents to the list out until at most this many bytes are left: in turn from each length,
- * the one that was put in first.
+ * Moves extents to the list out until at most this many bytes are left: in turn from each list, the
+ * one that was put in first.
  */
 static void
 hsec_trim_locked(hsec_t *s, hsec_cache_t *c, size_t bytes, ql_t *out) {
-	for (unsigned k = 0; c->stats.bytes > bytes; k = (k + 1) % HSEC_LENGTHS) {
+	for (unsigned k = 0; c->stats.bytes > bytes; k = (k + 1) % ARRAY_LEN(c->lists)) {
 		if (!ql_is_empty(&c->lists[k])) {
 			edata_t *e = edata_of_link(c->lists[k].prev);
 			hsec_leave_locked(s, c, e);
@@ -80,9 +80,9 @@ hsec_trim_locked(hsec_t *s, hsec_cache_t *c, size_t bytes, ql_t *out) {
 }
 
 edata_t *
-hsec_take(hsec_t *s, size_t size) {
+hsec_take(hsec_t *s, size_t size, bool is_dense) {
 	hsec_cache_t *c = hsec_lock(s);
-	ql_t *l = ql_first(hsec_list(c, size));
+	ql_t *l = ql_first(hsec_list(c, size, is_dense));
 	edata_t *e = l == NULL ? NULL : edata_of_link(l);
 	if (e != NULL) {
 		hsec_leave_locked(s, c, e);
@@ -95,9 +95,9 @@ hsec_take(hsec_t *s, size_t size) {
 }
 
 void
-hsec_put(hsec_t *s, edata_t *e, ql_t *out) {
+hsec_put(hsec_t *s, edata_t *e, bool is_dense, ql_t *out) {
 	hsec_cache_t *c = hsec_lock(s);
-	hsec_enter_locked(s, c, e);
+	hsec_enter_locked(s, c, e, is_dense);
 	if (c->stats.bytes > opt_hpa_sec_max_bytes) {
 		hsec_trim_locked(s, c, hsec_kept(opt_hpa_sec_max_bytes), out);
 		c->stats.dalloc_flush++;
@@ -108,12 +108,12 @@ hsec_put(hsec_t *s, edata_t *e, ql_t *out) {
 }
 
 void
-hsec_fill(hsec_t *s, ql_t *from, ql_t *out) {
+hsec_fill(hsec_t *s, ql_t *from, bool is_dense, ql_t *out) {
 	hsec_cache_t *c = hsec_lock(s);
 	ql_t *l;
 	while ((l = ql_first(from)) != NULL) {
 		ql_remove(l);
-		hsec_enter_locked(s, c, edata_of_link(l));
+		hsec_enter_locked(s, c, edata_of_link(l), is_dense);
 	}
 	if (c->stats.bytes > opt_hpa_sec_max_bytes) {
 		hsec_trim_locked(s, c, hsec_kept(opt_hpa_sec_max_bytes), out);

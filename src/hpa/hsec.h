@@ -1,11 +1,12 @@
 /*
  * Small extent caches in front of the huge slabs of a shard (options hpa_sec_*): free extents by
- * length, so that most requests need neither the shard's lock nor a search. A thread always uses
- * the same cache, chosen by its number, so a cache's lock is contended little. A freed extent is
- * put into the cache; a request that misses fetches opt_hpa_sec_batch_fill_extra more from the
- * slabs. When a cache exceeds opt_hpa_sec_max_bytes, it is trimmed to half of that, the least
- * recently freed extent of each length in turn. Invariant: an extent in a cache has the state hot
- * and counts as in use in its slab. Under a cache's lock no other lock is taken. Called by pac_hpa.
+ * kind and length, so that most requests need neither the shard's lock nor a search. A thread
+ * always uses the same cache, chosen by its number, so a cache's lock is contended little. A freed
+ * extent is put into the cache; a request that misses fetches opt_hpa_sec_batch_fill_extra more
+ * from the slabs. When a cache exceeds opt_hpa_sec_max_bytes, it is trimmed to half of that, the
+ * least recently freed extent of each length in turn. Invariant: an extent in a cache has the
+ * state hot and counts as in use in its slab. Under a cache's lock no other lock is taken. Called
+ * by pac_hpa.
  */
 #ifndef HPA_HSEC_H
 #define HPA_HSEC_H
@@ -40,8 +41,8 @@ typedef struct hsec_stats_s {
 typedef struct hsec_cache_s {
 	mutex_t mtx;
 	hsec_stats_t stats;
-	/* lists[i]: extents of i + 1 pages, the one that was put in last first */
-	ql_t lists[HSEC_LENGTHS];
+	/* lists[d * HSEC_LENGTHS + i]: extents of i + 1 pages, dense if d, the last one put in first */
+	ql_t lists[2 * HSEC_LENGTHS];
 } hsec_cache_t;
 
 typedef struct hsec_s {
@@ -68,15 +69,18 @@ hsec_kept(size_t max_bytes) {
 	return max_bytes / 2;
 }
 
-/* Takes an extent of this size, still in the state hot; the caller owns it. NULL: a miss. */
-edata_t *hsec_take(hsec_t *s, size_t size);
+/*
+ * Takes an extent of this size and kind (hpa.h), still in the state hot; the caller owns it. NULL:
+ * a miss.
+ */
+edata_t *hsec_take(hsec_t *s, size_t size, bool is_dense);
 /*
  * Put a freed extent, or those of a list that were fetched from slabs, into the cache of this
  * thread; they have the state hot. Extents that exceed the limit are added to the list out: the
  * caller owns them and frees them to their slabs.
  */
-void hsec_put(hsec_t *s, edata_t *e, ql_t *out);
-void hsec_fill(hsec_t *s, ql_t *from, ql_t *out);
+void hsec_put(hsec_t *s, edata_t *e, bool is_dense, ql_t *out);
+void hsec_fill(hsec_t *s, ql_t *from, bool is_dense, ql_t *out);
 /* Moves all extents to the list out. */
 void hsec_drain(hsec_t *s, ql_t *out);
 /*

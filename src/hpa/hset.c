@@ -37,15 +37,14 @@ hset_remove(hset_t *set, hslab_t *s) {
 
 hslab_t *
 hset_fit(const hset_t *set, unsigned n) {
-	unsigned pind = sz_psz2ind((size_t)n << LG_PAGE);
-	if (pind >= HSET_CLASSES) {
-		return NULL;
-	}
+	unsigned low = sz_psz_floor((size_t)n << LG_PAGE);
 	for (unsigned i = HSET_LEVELS; i-- > 0;) {
-		uint32_t fitting = set->classes[i] >> pind << pind;
-		if (fitting != 0) {
-			ql_t *l = ql_first(&set->lists[i][ctz64(fitting)]);
-			return container_of(l, hslab_t, place);
+		for (uint32_t some = set->classes[i] >> low << low; some != 0; some &= some - 1) {
+			ql_t *l = ql_first(&set->lists[i][ctz64(some)]);
+			hslab_t *s = container_of(l, hslab_t, place);
+			if (s->longest >= n) {
+				return s;
+			}
 		}
 	}
 	return NULL;

@@ -3,7 +3,8 @@
  * They lie in lists, one for each level of fullness (sixteenths of the slab in use) and each page
  * class of the longest free run. A request takes the fullest level that has a long enough class,
  * there the smallest such class, and of it the slab that was put in first: so slabs that are nearly
- * empty become empty, and long runs stay whole. Invariant: a slab is removed before its counts
+ * empty become empty, and long runs stay whole. If the request is between two classes, the first
+ * slab of the lower one may be long enough, too. Invariant: a slab is removed before its counts
  * change and inserted afterwards, so its level and class are right. The lock of the shard protects
  * the set. Called by hpa.
  */
@@ -26,7 +27,7 @@ void hset_init(hset_t *set);
 void hset_insert(hset_t *set, hslab_t *s);
 /* If the slab is not in the set, it is removed from the empty list, if it is there. */
 void hset_remove(hset_t *set, hslab_t *s);
-/* The slab from which n pages are to be taken; NULL: no class guarantees such a run. */
+/* The slab from which n pages are to be taken; NULL: none that was looked at has such a run. */
 hslab_t *hset_fit(const hset_t *set, unsigned n);
 
 #endif

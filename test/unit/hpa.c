@@ -64,18 +64,23 @@ fake_open(const char *path, int flags, unsigned mode) {
 	return fd;
 }
 
-/* One run; NULL: no memory. */
+/* One run of a kind; NULL: no memory. */
 static char *
-take(hpa_t *h, size_t size, bool *is_zeroed) {
+take_kind(hpa_t *h, size_t size, bool is_dense, bool *is_zeroed) {
 	edata_t e;
 	ql_t list;
 	ql_init(&list);
 	ql_push_tail(&list, &e.link);
-	if (hpa_alloc_some(h, size, &list) == 0) {
+	if (hpa_alloc_some(h, size, is_dense, &list) == 0) {
 		return NULL;
 	}
 	*is_zeroed = e.is_zeroed;
 	return e.addr;
+}
+
+static char *
+take(hpa_t *h, size_t size, bool *is_zeroed) {
+	return take_kind(h, size, true, is_zeroed);
 }
 
 static char *
@@ -171,6 +176,9 @@ test_set(void) {
 	ok(hset_fit(&set, n) == NULL, "none, if no run is long enough");
 	hset_remove(&set, &most);
 	ok(hset_fit(&set, 1) == &half, "what was removed is not found");
+	hset_insert(&set, slab_with(&most, n - n / 8 - n / 64));
+	ok(hset_fit(&set, n / 8 + n / 64) == &most && hset_fit(&set, n / 8 + n / 64 + 1) == &half,
+	    "a run between two classes");
 }
 
 /* ------------------------------------------------------------------ rules */
@@ -239,6 +247,32 @@ shard(void) {
 static size_t
 ndirty(const hpa_t *h) {
 	return atomic_load_zu(&h->ndirty, MO_RELAXED);
+}
+
+static char *
+slab_at(const char *p) {
+	return (char *)((uintptr_t)p & ~(uintptr_t)(HSLAB_SIZE - 1));
+}
+
+/* Extents that stay and such that come and go lie in different slabs, once there are some. */
+static void
+test_kinds(void) {
+	hpa_t *h = shard();
+	bool is_zeroed;
+	char *a = take(h, HSLAB_SIZE / 2, &is_zeroed);
+	char *b = take_kind(h, PAGE, false, &is_zeroed);
+	ok(slab_at(a) == slab_at(b), "a small shard mixes kinds");
+	hpa_dalloc(h, b, PAGE);
+	while (sys.got < HRULE_GROWN) {
+		take(h, HSLAB_SIZE, &is_zeroed);
+	}
+	b = take_kind(h, PAGE, false, &is_zeroed);
+	ok(slab_at(a) != slab_at(b) && sys.got == HRULE_GROWN + 1, "one that has grown does not");
+	ok(slab_at(take(h, HSLAB_SIZE / 2, &is_zeroed)) == slab_at(a), "each kind has its slabs");
+	hpa_dalloc(h, b, PAGE);
+	ok(slab_at(take(h, PAGE, &is_zeroed)) == slab_at(b), "an empty one is for any kind");
+	take_kind(h, PAGE, false, &is_zeroed);
+	is_uint(sys.got, HRULE_GROWN + 2, "and then of that kind");
 }
 
 static void
@@ -380,13 +414,15 @@ test_sec(void) {
 	ok(hsec_init(&s, base_new(NULL)) == 0 && hsec_serves(&s, PAGE)
 	    && !hsec_serves(&s, opt_hpa_sec_max_alloc + PAGE), "extents up to a length are served");
 	opt_hpa_sec_max_bytes = 8 << LG_PAGE;
-	ok(hsec_take(&s, PAGE) == NULL, "an empty one misses");
+	ok(hsec_take(&s, PAGE, true) == NULL, "an empty one misses");
 	for (unsigned i = 0; i < 8; i++) {
-		hsec_put(&s, hot(&e[i], 1), &out);
+		hsec_put(&s, hot(&e[i], 1), true, &out);
 	}
-	ok(ql_is_empty(&out) && hsec_take(&s, PAGE) == &e[7], "the one that came last goes first");
-	hsec_put(&s, &e[7], &out);
-	hsec_put(&s, hot(&e[8], 1), &out);
+	ok(hsec_take(&s, PAGE, false) == NULL, "another kind misses too");
+	ok(ql_is_empty(&out) && hsec_take(&s, PAGE, true) == &e[7],
+	    "the one that came last goes first");
+	hsec_put(&s, &e[7], true, &out);
+	hsec_put(&s, hot(&e[8], 1), true, &out);
 	ok(edata_of_link(ql_first(&out)) == &e[0], "one more than it holds: the oldest leaves");
 	is_uint(empty(&out), 5, "and others until half is left");
 	is_uint(atomic_load_zu(&s.bytes, MO_RELAXED), 4 * PAGE, "bytes are counted");
@@ -395,15 +431,15 @@ test_sec(void) {
 	for (unsigned i = 0; i < 5; i++) {
 		ql_push_tail(&some, &hot(&e[i], 1)->link);
 	}
-	hsec_fill(&s, &some, &out);
+	hsec_fill(&s, &some, true, &out);
 	ok(ql_is_empty(&some) && empty(&out) == 5, "what a request brings is bounded too");
-	ok(!hsec_try_idle(&s, now + 20 * MSEC, 10 * MSEC) || hsec_take(&s, PAGE) != NULL,
+	ok(!hsec_try_idle(&s, now + 20 * MSEC, 10 * MSEC) || hsec_take(&s, PAGE, true) != NULL,
 	    "what was brought is found");
 	hsec_drain(&s, &out);
 	ok(empty(&out) > 0 && atomic_load_zu(&s.bytes, MO_RELAXED) == 0 && !hsec_try_idle(&s,
 	    UINT64_MAX, 0), "drained, nothing is left");
 	hsec_stats_read(&s, &stats);
-	ok(stats.hits >= 1 && stats.misses == 1 && stats.dalloc_noflush == 9 && stats.dalloc_flush == 1
+	ok(stats.hits >= 1 && stats.misses == 2 && stats.dalloc_noflush == 9 && stats.dalloc_flush == 1
 	    && stats.overfills == 1 && stats.bytes == 0, "each of these is counted");
 	opt_hpa_sec_max_bytes = max_bytes;
 }
@@ -420,7 +456,7 @@ test_batch(void) {
 	for (unsigned i = 0; i < 6; i++) {
 		ql_push_tail(&list, &hot(&e[i], 0)->link);
 	}
-	is_uint(hpa_alloc_some(h, HSLAB_SIZE / 4, &list), 4, "a batch fetches one slab, not two");
+	is_uint(hpa_alloc_some(h, HSLAB_SIZE / 4, true, &list), 4, "a batch fetches one slab, not two");
 	bool is_dense = true;
 	for (unsigned i = 1; i < 4; i++) {
 		is_dense = is_dense && e[i].addr == e[0].addr + i * (HSLAB_SIZE / 4) && e[i].is_zeroed;
@@ -498,6 +534,7 @@ body(void) {
 	test_purge();
 	test_huge();
 	test_sec();
+	test_kinds();
 	test_batch();
 	test_many();
 	nstime_now_hook = NULL;
