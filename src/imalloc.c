@@ -97,13 +97,13 @@ imalloc_arena(tsd_t *tsd, unsigned arena, size_t usize) {
 /*
  * Finds the cache's slot for a request; false if the cache does not serve it. Cached small objects
  * have the alignment of their class, large ones only that of a cache line. A zeroed object above
- * TCACHE_LARGE_SOME comes from an arena, because new pages are zero without being touched.
+ * TCACHE_LARGE_MUCH comes from an arena, because new pages are zero without being touched.
  */
 static bool
 imalloc_find_slot(const tcache_t *tc, const imalloc_req_t *req, size_t usize, unsigned *slot) {
 	assert(usize > 0 && usize <= SC_LARGE_MAXCLASS);
 	*slot = sz_s2i(usize) + 1;
-	bool is_untouched = usize > TCACHE_LARGE_SOME && (req->zero || opt_zero);
+	bool is_untouched = usize > TCACHE_LARGE_MUCH && (req->zero || opt_zero);
 	return *slot < tc->nslots && sz_i2s(*slot - 1) >= usize && !is_untouched
 	    && req->alignment <= (usize < SC_LARGE_MINCLASS ? PAGE : CACHELINE);
 }
@@ -237,7 +237,7 @@ imalloc_large_direct(tsd_t *tsd, const imalloc_req_t *req, arena_t *a, size_t us
 		arena_large_count_requests(a, sz_s2i(usize), 1, 0, 0);
 		return p;
 	}
-	if (usize > TCACHE_LARGE_SOME && tsd != NULL && tsd->tcache != NULL) {
+	if (usize > TCACHE_LARGE_MUCH && tsd != NULL && tsd->tcache != NULL) {
 		tcache_make_way(tsd, tsd->tcache, usize);
 	}
 	return arena_malloc(a, usize, req->alignment, zero, 1);

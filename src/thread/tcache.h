@@ -121,7 +121,7 @@ void tcache_uncount_fast(tcache_t *tc, size_t usize);
  */
 bool tcache_try_put(tsd_t *tsd, tcache_t *tc, unsigned slot, void *ptr);
 /*
- * Flushes cached objects above TCACHE_LARGE_SOME, the largest classes first, until `want` bytes are
+ * Flushes cached objects above TCACHE_LARGE_MUCH, the largest classes first, until `want` bytes are
  * flushed or none is left, so that a large request takes their pages instead of new ones. Called
  * when no hot extent fits the request.
  */

@@ -9,14 +9,6 @@
 #include "arena/bin_info.h"
 #include "meta/sz.h"
 
-/* Slots of large classes by default. */
-#define NSLOTS_LARGE 20
-/*
- * Classes above this size have fewer slots by default, so that no bin holds more than 640 KiB;
- * those above TCACHE_LARGE_SOME have only what they are granted.
- */
-#define LARGE_FULL_MAX ((size_t)32 << 10)
-
 bool opt_tcache = true;
 bool opt_tcache_limits_given;
 bool opt_tcache_large_given;
@@ -24,7 +16,7 @@ size_t opt_tcache_max = (size_t)4 << 20;
 ssize_t opt_lg_tcache_nslots_mul = 1;
 unsigned opt_tcache_nslots_small_min = 20;
 unsigned opt_tcache_nslots_small_max = 200;
-unsigned opt_tcache_nslots_large = NSLOTS_LARGE;
+unsigned opt_tcache_nslots_large = 20;
 size_t opt_tcache_gc_incr_bytes = 65536;
 size_t opt_tcache_gc_delay_bytes = 0;
 unsigned opt_lg_tcache_flush_small_div = 1;
@@ -47,11 +39,8 @@ static unsigned
 ncached_from_options(szind_t szind) {
 	assert(szind < SC_NSIZES);
 	if (szind >= SC_NBINS) {
-		size_t size = sz_i2s(szind);
-		if (size <= LARGE_FULL_MAX || opt_tcache_large_given) {
-			return opt_tcache_nslots_large;
-		}
-		return size <= TCACHE_LARGE_SOME ? (unsigned)(NSLOTS_LARGE * LARGE_FULL_MAX / size) : 0;
+		bool has_own = sz_i2s(szind) <= TCACHE_LARGE_SOME || opt_tcache_large_given;
+		return has_own ? opt_tcache_nslots_large : 0;
 	}
 	uint64_t n = bin_infos[szind].nregs;
 	n = opt_lg_tcache_nslots_mul >= 0 ? n << opt_lg_tcache_nslots_mul

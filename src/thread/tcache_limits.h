@@ -20,7 +20,12 @@
 #define TCACHE_GRANT_MAX ((size_t)48 << 20)
 #define TCACHE_GRANT_LARGE ((size_t)32 << 20)
 /* By default bins of objects above this size have the limit 0 and hold only granted slots. */
-#define TCACHE_LARGE_SOME ((size_t)128 << 10)
+#define TCACHE_LARGE_SOME ((size_t)32 << 10)
+/*
+ * Zeroed objects above this size pass the caches, and for other ones larger cached objects are
+ * flushed before an arena takes new pages.
+ */
+#define TCACHE_LARGE_MUCH ((size_t)128 << 10)
 
 extern bool opt_tcache;
 /* Whether an option that limits caches was set, to any value; and one for large objects. */

@@ -248,8 +248,8 @@ arena_stat(unsigned arena, const char *what) {
 static void
 test_arena_and_cache(void) {
 	size_t large = ctl_size("arenas.lextent.0.size");
-	/* Above 128 KiB a cache takes blocks only once it has seen the class used again. */
-	bool is_cached = large <= ctl_size("arenas.tcache_max") && large <= 131072;
+	/* Above 32 KiB a cache takes blocks only once it has seen the class used again. */
+	bool is_cached = large <= ctl_size("arenas.tcache_max") && large <= 32768;
 	const size_t sizes[] = {8, 100, 4096, large - 10, large + 10};
 	unsigned arena = arena_with_hooks(), id;
 	size_t len = sizeof(id);

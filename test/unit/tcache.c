@@ -268,7 +268,7 @@ swing(unsigned rounds, size_t size) {
 }
 
 /* A size that caches hold only on a grant. */
-#define LARGE_SIZE (4 * TCACHE_LARGE_SOME)
+#define LARGE_SIZE (16 * TCACHE_LARGE_SOME)
 
 static uint64_t
 fills_of(size_t size) {
