@@ -25,7 +25,7 @@ cassert(sizeof(edata_block_t) <= EDATA_ALIGN);
 
 /* Bytes of a block: a quarter of all before it, within these limits. */
 #define EDATA_BLOCK_MIN ((size_t)1 << 10)
-#define EDATA_BLOCK_MAX ((size_t)64 << 10)
+#define EDATA_BLOCK_MAX (((size_t)64 << 10) - EDATA_ALIGN) /* 32 fit into a block of base */
 /* As many spare descriptors are always kept, unless all are to go. */
 #define EDATA_KEPT 2048u
 
