@@ -285,6 +285,10 @@ hpa_alloc_some(hpa_t *h, size_t size, bool is_dense, ql_t *extents) {
 			hpa_grow(h);
 			done = hpa_take_some(h, n, is_dense, extents, &count);
 		}
+		if (unlikely(done == 0)) {
+			/* Without memory for a slab, those of the other kind serve, too. */
+			done = hpa_take_some(h, n, !is_dense, extents, &count);
+		}
 		mutex_unlock(&h->grow_mtx);
 	}
 	hpa_alloc_note(h, want, &count, start);

@@ -4,11 +4,12 @@
  * slab that became empty last; then a new slab. Extents of two kinds lie in different slabs: dense
  * ones (slabs of small objects, some of which stay) and others (buffers, which come and go), so
  * that more slabs become empty and stay huge; a small shard does not separate them
- * (hrule_may_mix()). A tick returns empty slabs to the page cache after the decay time, purges
- * partly used ones only while there are too many dirty pages, and asks the system to make a slab
- * huge (one huge page) when it has been nearly full for long enough; the rules are in hpa/hrule.h.
- * Invariant: a slab is empty, in the set of its kind, full, or out. A slab is out while one thread
- * makes a system call for it: no pages are taken from it then, but some may be freed.
+ * (hrule_may_mix()), nor one that gets no further slab. A tick returns empty slabs to the page
+ * cache after the decay time, purges partly used ones only while there are too many dirty pages,
+ * and asks the system to make a slab huge (one huge page) when it has been nearly full for long
+ * enough; the rules are in hpa/hrule.h. Invariant: a slab is empty, in the set of its kind, full,
+ * or out. A slab is out while one thread makes a system call for it: no pages are taken from it
+ * then, but some may be freed.
  *
  * Locks: grow_mtx is held while a slab is fetched, so that threads which miss together fetch one;
  * mtx protects everything else. grow_mtx is taken first. Neither is held during the calls that
@@ -132,7 +133,7 @@ hpa_t *hpa_new(base_t *base, const hpa_source_t *source, void *ctx);
  * Takes a run of size bytes (whole pages, at most a slab) for each extent of the list, and sets its
  * addr and is_zeroed (the run is known to read as zero). Returns how many extents at the front of
  * the list got a run: at least one unless there is no memory, because a new slab is fetched only if
- * none has room for the first. is_dense: their kind.
+ * none of their kind, is_dense, has room for the first, and if there is none, any kind serves.
  */
 unsigned hpa_alloc_some(hpa_t *h, size_t size, bool is_dense, ql_t *extents);
 /* Takes the run at addr if it is free and lies in the slab of the byte before addr. */

@@ -273,6 +273,11 @@ test_kinds(void) {
 	ok(slab_at(take(h, PAGE, &is_zeroed)) == slab_at(b), "an empty one is for any kind");
 	take_kind(h, PAGE, false, &is_zeroed);
 	is_uint(sys.got, HRULE_GROWN + 2, "and then of that kind");
+	sys.is_dry = true;
+	b = take_kind(h, HSLAB_SIZE / 2, true, &is_zeroed);
+	char *c = take_kind(h, HSLAB_SIZE / 2, true, &is_zeroed);
+	sys.is_dry = false;
+	ok(b != NULL && c != NULL, "without memory for a slab each kind takes what the other has");
 }
 
 static void
