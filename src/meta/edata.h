@@ -107,11 +107,13 @@ edata_home_of_bin(unsigned arena_ind, unsigned szind, unsigned shard) {
 /*
  * Whether a descriptor, which may have another owner or be spare by now, is that of an extent of
  * this arena. A descriptor whose page was given back meanwhile reads as zeros: arena 0, no state.
+ * The other owner may write a byte of the word meanwhile; its arena stays the same, which is what
+ * decides then.
  */
-static inline bool
+NO_SANITIZE_THREAD static inline bool
 edata_is_of(const edata_t *e, unsigned arena_ind) {
 	edata_t seen;
-	seen.home = __atomic_load_n(&e->home, __ATOMIC_RELAXED);
+	seen.home = *(const volatile uint64_t *)&e->home;
 	return seen.arena_ind == arena_ind && seen.state != extent_state_none;
 }
 
