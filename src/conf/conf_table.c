@@ -167,6 +167,14 @@ parse_prof_unwind(const conf_row_t *row, const char *value, size_t len) {
 	return err;
 }
 
+/* Whoever chooses hpa:true and not this chooses huge pages here as well (hpa_opt_boot). */
+static int
+parse_metadata_thp(const conf_row_t *row, const char *value, size_t len) {
+	int err = conf_store(row, value, len);
+	opt_metadata_thp_given |= err == 0;
+	return err;
+}
+
 /*
  * A prefix that is too long for any file name is refused here, so that the previous value remains.
  */
@@ -304,9 +312,10 @@ HPA_BOOL(experimental_hpa_enforce_hugify, "the calls for huge pages are made in 
 BOOL(huge_arena_pac_thp, opt_huge_arena_pac_thp, HERE, SHOWN,
     "ask for huge pages for the arena of oversized requests, if metadata_thp is on, thp is default "
     "and the system gives huge pages on request only"),
-WORD(metadata_thp, CONF_ENUM, opt_metadata_thp, metadata_thp_names, HERE,
-    SHOWN | CONF_PREFIX_KEY | CONF_PREFIX_WORD,
-    "huge pages for the library's own data: auto only from the second block of each arena on"),
+{.key = "metadata_thp", .addr = &opt_metadata_thp, .type = CONF_ENUM, .words = metadata_thp_names,
+    .parse = parse_metadata_thp, .flags = SHOWN | CONF_PREFIX_KEY | CONF_PREFIX_WORD,
+    .help = "huge pages for the library's own data: auto only from the second block of each arena "
+    "on", MANUAL(initially, "disabled; auto with hpa:true")},
 BOOL(retain, opt_retain, HERE, SHOWN, "keep unused address space mapped for reuse"),
 {.key = "dss", .addr = &opt_dss, .type = CONF_ENUM, .words = dss_prec_names, .parse = parse_dss,
     .flags = SHOWN | CONF_PREFIX_KEY | CONF_PREFIX_WORD,

@@ -5,6 +5,7 @@
  */
 #include "hpa/hpa_opt.h"
 
+#include "meta/base.h"
 #include "os/pages.h"
 
 bool opt_hpa = false;
@@ -45,4 +46,7 @@ hpa_opt_boot(void) {
 	at_least_a_page(&opt_hpa_hugification_threshold);
 	at_least_a_page(&opt_hpa_purge_threshold);
 	at_least_a_page(&opt_hpa_sec_max_alloc);
+	if (opt_hpa && !opt_metadata_thp_given) {
+		opt_metadata_thp = metadata_thp_auto;
+	}
 }

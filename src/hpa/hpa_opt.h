@@ -43,7 +43,10 @@ extern fxp_t opt_hpa_dirty_mult;
 extern unsigned opt_hpa_hugify_style;
 extern const char *const hpa_hugify_style_names[];
 
-/* Called once after the options were read: raises sizes to a page. */
+/*
+ * Called once after the options were read: raises sizes to a page, and with hpa chooses huge pages
+ * for the library's data (metadata_thp:auto), unless that option was given.
+ */
 void hpa_opt_boot(void);
 
 #endif /* HPA_HPA_OPT_H */

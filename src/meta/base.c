@@ -26,6 +26,7 @@ struct base_block_s {
 
 static base_t *b0;
 unsigned opt_metadata_thp = metadata_thp_disabled;
+bool opt_metadata_thp_given = false;
 const char *const metadata_thp_names[] = {"disabled", "auto", "always", NULL};
 bool (*base_fault_hook)(void);
 size_t (*base_populate_hook)(char *addr, size_t size);

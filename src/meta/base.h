@@ -58,6 +58,7 @@ typedef enum {
  * source of their own.
  */
 extern unsigned opt_metadata_thp;
+extern bool opt_metadata_thp_given; /* the user set it */
 extern const char *const metadata_thp_names[]; /* indexed by the enum, NULL at the end */
 
 /* Creates b0. Returns 0 or ENOMEM. */

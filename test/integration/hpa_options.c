@@ -35,6 +35,7 @@ child_options(void) {
 		    (unsigned long long)ctl_size(ctl_name(name, "opt.%s", sizes[i].name)));
 	if (mallctl("opt.hpa_dirty_mult", &mult, &len, NULL, 0) != 0)
 		return 1;
+	printf("metadata_thp=%s\n", ctl_str("opt.metadata_thp"));
 	printf("mult=%u style=%s hpa=%d always=%d\n", mult, ctl_str("opt.hpa_hugify_style"),
 	    ctl_bool("opt.hpa"), ctl_bool("opt.experimental_hpa_start_huge_if_thp_always"));
 	return 0;
@@ -71,6 +72,9 @@ test_switch(void) {
 	child_exits(&r, 0, "hpa:true is no error");
 	contains(r.out, "hpa=1", "opt.hpa tells so");
 	ok(strstr(r.out, "HPA") == NULL, "and no word is said");
+	contains(r.out, "metadata_thp=auto\n", "the library's own data in huge pages, too");
+	run_child_conf(&r, "options", "metadata_thp:disabled,hpa:true");
+	contains(r.out, "metadata_thp=disabled\n", "unless that is chosen otherwise");
 	if (!ctl_bool("config.stats")) {
 		skip(1, "no statistics");
 		return;
