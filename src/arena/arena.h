@@ -167,8 +167,8 @@ void arena_large_flush(void **ptrs, unsigned n);
 int arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bool zero);
 /*
  * Called after realloc has made an object of usize bytes longer: the free of one above 32 KiB
- * passes the thread caches then. The program will seldom ask for that size at once; the
- * next block that grows needs the room, which a cached object occupies.
+ * passes the thread caches then, unless it names the size (sdallocx). The program will seldom ask
+ * for that size at once; the next block that grows needs the room, which a cached object occupies.
  */
 void arena_large_note_grown(void *ptr, size_t usize);
 void arena_large_count_requests(arena_t *a, szind_t szind, uint64_t nrequests, unsigned nfills,

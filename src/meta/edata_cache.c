@@ -250,6 +250,9 @@ edata_cache_tick(edata_cache_t *c, uint64_t now, uint64_t period) {
 		if (c->at == NULL) {
 			edata_pass_begin_locked(c, c->least > EDATA_KEPT ? c->least - EDATA_KEPT : 0);
 		}
+		/* The heap may have grown since the pass began. */
+		size_t count = atomic_load_zu(&c->count, MO_RELAXED);
+		c->excess = min_zu(c->excess, count > EDATA_KEPT ? count - EDATA_KEPT : 0);
 		edata_pass_locked(c, EDATA_BLOCKS_A_TICK);
 		if (c->at == NULL) {
 			c->least = atomic_load_zu(&c->count, MO_RELAXED);

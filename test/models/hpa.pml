@@ -1,5 +1,5 @@
 /*
- * A huge slab of hpa/hpa.c: a page that is in use is never purged, and a page that is handed out as zeroed reads as zero.
+ * One huge slab of hpa/hpa.c, without kinds of extents: a page that is in use is never purged, and a page that is handed out as zeroed reads as zero.
  *
  * Two workers take pages from the slab and free them again; if there is no slab they fetch one. The server is hpa_tick: it
  * makes the slab out, and returns it if it is empty; otherwise it copies the state, purges the pages that are dirty in the
