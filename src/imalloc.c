@@ -665,7 +665,7 @@ static void
 ifree_sampled(tsd_t *tsd, void *ptr, uint64_t elem, int tcache, size_t usize) {
 	edata_t *e = elem_edata(elem);
 	assert(e->is_sampled && elem_state(elem) == extent_state_active);
-	sample_rec_t *rec = (elem & ELEM_SLAB) != 0 ? slab_rec(e, ptr) : e->recs;
+	sample_rec_t *rec = arena_sample_rec(ptr, elem);
 	if (unlikely(rec == NULL)) {
 		arena_dalloc(ptr, elem); /* ends the process: no region begins at this address */
 		return;

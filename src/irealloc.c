@@ -159,7 +159,7 @@ irealloc_in_gate(struct tls_s *t, void *ptr, const imalloc_req_t *req) {
 	size_t old = arena_usize(ptr, elem);
 	void *p = irealloc_try_stay(tsd, ptr, elem, old, req, usize) ? ptr
 	    : irealloc_by_moving(tsd, ptr, old, req, usize);
-	if (p != NULL && usize > old) {
+	if (p != NULL && usize > old && usize >= SC_LARGE_MINCLASS) {
 		arena_large_note_grown(p, usize);
 	}
 	return p;

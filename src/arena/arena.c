@@ -557,15 +557,6 @@ arena_large_end_sampled(void *ptr) {
 	emap_set_boundary(e);
 }
 
-sample_rec_t *
-arena_sample_rec(const void *ptr, uint64_t elem) {
-	if ((elem & ELEM_SAMPLED) == 0) {
-		return NULL;
-	}
-	edata_t *e = elem_edata(elem);
-	return (elem & ELEM_SLAB) != 0 ? slab_rec(e, ptr) : e->recs;
-}
-
 int
 arena_decay_ms_set(arena_t *a, bool is_dirty, ssize_t ms) {
 	int err = pac_decay_ms_set(&a->pac, is_dirty ? &a->pac.decay_dirty : &a->pac.decay_muzzy, ms,

@@ -166,7 +166,7 @@ void arena_large_flush(void **ptrs, unsigned n);
  */
 int arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bool zero);
 /*
- * Called after realloc has made an object of usize bytes longer: the free of one above 32 KiB
+ * Called after realloc has made a large object longer, to usize bytes: the free of one above 32 KiB
  * passes the thread caches then, unless it names the size (sdallocx). The program will seldom ask
  * for that size at once; the next block that grows needs the room, which a cached object occupies.
  */
@@ -182,7 +182,14 @@ sample_rec_t *arena_large_make_sampled(void *ptr);
 /* Removes the record, which must not refer to a count any more, from an object that lives on. */
 void arena_large_end_sampled(void *ptr);
 /* Returns the record of a sampled object, NULL for any other object. */
-sample_rec_t *arena_sample_rec(const void *ptr, uint64_t elem);
+static inline sample_rec_t *
+arena_sample_rec(const void *ptr, uint64_t elem) {
+	if ((elem & ELEM_SAMPLED) == 0) {
+		return NULL;
+	}
+	const edata_t *e = elem_edata(elem);
+	return (elem & ELEM_SLAB) != 0 ? slab_rec(e, ptr) : e->recs;
+}
 
 /* Usable size of an active object. */
 static inline size_t

@@ -80,11 +80,12 @@ large_adopt(const arena_t *a, edata_t *e, size_t usize, char *start) {
 void
 arena_large_note_grown(void *ptr, size_t usize) {
 	uint64_t elem = emap_elem(ptr);
-	if (sz_s2i(usize) < arena_large_own_min || (elem & (ELEM_SLAB | ELEM_SAMPLED)) != 0) {
+	assert(usize >= SC_LARGE_MINCLASS);
+	if (sz_s2i(usize) < arena_large_own_min || (elem & ELEM_SAMPLED) != 0) {
 		return;
 	}
 	edata_t *e = elem_edata(elem);
-	assert(ptr == e->u.large_start);
+	assert(!e->is_slab && ptr == e->u.large_start);
 	e->szind = SC_NSIZES;
 	emap_set_boundary(e);
 }

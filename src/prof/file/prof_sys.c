@@ -337,6 +337,11 @@ signals_restore(prof_file_t *f) {
 /*
  * Notes whether there is a temporary file, and which process made it: only that one may remove it.
  */
+static int
+file_fd(const prof_file_t *f) {
+	return f->fd_plus_1 - 1;
+}
+
 static void
 temp_note(prof_file_t *f, bool has_temp) {
 	f->temp_pid = sys_pid();
@@ -561,13 +566,13 @@ prof_file_write(prof_file_t *f, const void *data, size_t len) {
 	const char *at = data;
 	assert(len == 0 || f->err != 0 || prof_file_is_open(f));
 	while (len > 0 && f->err == 0) {
-		ssize_t n = sys_write(f->fd_plus_1 - 1, at, len);
+		ssize_t n = sys_write(file_fd(f), at, len);
 		if (n > 0) {
 			at += n;
 			len -= (size_t)n;
 			f->written += (size_t)n;
 		} else if (n == -EAGAIN && f->may_block) {
-			f->err = pipe_wait(f->fd_plus_1 - 1);
+			f->err = pipe_wait(file_fd(f));
 		} else {
 			f->err = n == 0 ? EIO : (int)-n;
 		}
@@ -601,7 +606,7 @@ move_to_free_name(prof_file_t *f) {
  */
 static int
 file_shut(prof_file_t *f) {
-	int fd = f->fd_plus_1 - 1;
+	int fd = file_fd(f);
 	__atomic_store_n(&f->fd_plus_1, 0, MO_SEQ_CST);
 	return fd < 0 ? 0 : sys_close(fd);
 }
@@ -634,7 +639,7 @@ copy_in_place(prof_file_t *f) {
 	ssize_t n = 1;
 	while (err == 0 && n > 0) {
 		n = sys_read(in, buf, sizeof(buf));
-		err = n < 0 ? (int)-n : sys_write_all(f->fd_plus_1 - 1, buf, (size_t)n, NULL);
+		err = n < 0 ? (int)-n : sys_write_all(file_fd(f), buf, (size_t)n, NULL);
 	}
 	int close_err = file_shut(f);
 	err = err != 0 ? err : close_err;
