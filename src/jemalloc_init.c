@@ -73,7 +73,6 @@ boot_io(void) {
 static int
 boot_conf(void) {
 	static bool is_read; /* so that a second attempt to boot repeats no message */
-	sc_boot();
 	if (!is_read) {
 		is_read = true;
 		conf_boot(&je_malloc_conf, &je_malloc_conf_2_conf_harder);

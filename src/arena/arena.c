@@ -78,8 +78,9 @@ void
 arena_name_default(arena_t *a) {
 	/* Arrays, not literals, whose page of the library nothing else reads when a program starts. */
 	static const char kinds[][8] = {"manual", "auto", "sampled"};
+	static const char format[] = "%s_%u";
 	const char *kind = kinds[arena_ind_is_hidden(a->ind) ? 2 : a->is_auto];
-	fmt_snprintf(a->name, sizeof(a->name), "%s_%u", kind, a->ind);
+	fmt_snprintf(a->name, sizeof(a->name), format, kind, a->ind);
 }
 
 arena_t *
@@ -95,11 +96,11 @@ arena_new(unsigned ind, bool is_auto, ssize_t dirty_ms, ssize_t muzzy_ms, ehooks
 	}
 	a->ind = ind;
 	a->is_auto = is_auto;
-	a->created_ns = nstime_monotonic_ns();
+	a->created_ns = nstime_monotonic_syscall_ns();
 	mutex_init(&a->tcache_list_mtx, "tcache_list", WITNESS_RANK_TCACHE_LIST);
 	mutex_init(&a->large_mtx, "large", WITNESS_RANK_LARGE_LIST);
 	ql_init(&a->tcaches);
-	pac_init(&a->pac, base, ind, dirty_ms, muzzy_ms, nstime_monotonic_coarse_ns());
+	pac_init(&a->pac, base, ind, dirty_ms, muzzy_ms, a->created_ns);
 	ehooks_init(&a->pac.src.ehooks, ind, arena_ind_visible(ind), hooks);
 	if (!arena_ind_is_hidden(ind) && pac_hpa_init(&a->pac, base) != 0) {
 		goto fail;

@@ -1,11 +1,9 @@
 /*
- * The ladder of size classes as constant tables, and what depends on the page size.
+ * The ladder of size classes as constant tables.
  * sc.h describes the ladder. Invariant: sc_offset_tab and sc_index_compute() give the same class
- * for every size up to SC_LOOKUP_MAX (a unit test compares them). No lock: sc_boot() runs before
- * any allocation.
+ * for every size up to SC_LOOKUP_MAX (a unit test compares them). No lock.
  */
 #include "meta/sc.h"
-#include "util/assert.h"
 
 /* The four classes of the doubling (2^lg, 2^(lg+1)]; and those of eight doublings. */
 #define GROUP(lg) \
@@ -34,21 +32,3 @@ const uint16_t sc_offset_tab[SC_LOOKUP_MAX / 8 + 1] = {
 	SLOTS(8, 16, 1), SLOTS(16, 32, 2), SLOTS(32, 48, 3), SLOTS(48, 64, 4),
 	SLOT_GROUP(6), SLOT_GROUP(7), SLOT_GROUP(8), SLOT_GROUP(9), SLOT_GROUP(10), SLOT_GROUP(11)
 };
-
-sc_cuts_t sc_cuts;
-
-void
-sc_boot(void) {
-	sc_cuts.large_min = (size_t)4 << LG_PAGE;
-	sc_cuts.small_max = (size_t)7 << (LG_PAGE - 1);
-	sc_cuts.nbins = sc_index_compute(sc_cuts.small_max) + 1;
-	sc_cuts.first_psize = sc_index_compute(PAGE);
-	/*
-	 * Page classes are 1, 2, 3 and 4 pages, then every class above. Below 4 pages the other
-	 * steps of the ladder are not whole pages; from 4 pages on a quarter step is.
-	 */
-	sc_cuts.npsizes = 4 + (SC_NSIZES - 1 - sc_index_compute(sc_cuts.large_min));
-	assert(sc_cuts.npsizes <= SC_NPSIZES_MAX);
-	assert(sc_cuts.nbins <= SC_SMALL_MAXCLASS_LIMIT_NBINS);
-	assert(sc_size_tab[sc_cuts.nbins] == sc_cuts.large_min);
-}

@@ -2,9 +2,8 @@
  * Size classes: the usable sizes, called the ladder.
  * One ladder serves every page size: 8, then 16 to 64 in steps of 16, then four steps per doubling
  * up to 7 * 2^60. Only two properties depend on the page: classes below 4 pages are "small"
- * (regions of a slab), and a "page class" is a class that is a whole number of pages. sc_boot()
- * computes both once, before any allocation; the data is read-only afterwards, so there is no lock.
- * sz.h is built on it.
+ * (regions of a slab), and a "page class" is a class that is a whole number of pages. Constant
+ * data, so there is no lock. sz.h is built on it.
  */
 #ifndef META_SC_H
 #define META_SC_H
@@ -46,26 +45,19 @@ sc_bin_offset_of_last(size_t last) {
 	return sc_offset_tab[(last >> 3) + 1];
 }
 
-/* The values that depend on the page size. */
-typedef struct sc_cuts_s {
-	unsigned nbins;      /* number of small classes, which are 0 .. nbins-1 */
-	unsigned npsizes;    /* number of page classes */
-	szind_t first_psize; /* the class that is exactly one page */
-	size_t small_max;    /* size of the largest small class */
-	size_t large_min;    /* size of the smallest large class: 4 pages */
-} sc_cuts_t;
-
-extern HIDDEN sc_cuts_t sc_cuts;
-
-#define SC_NBINS (sc_cuts.nbins)
-#define SC_NPSIZES (sc_cuts.npsizes)
-/* The greatest number of page classes of any page size (4 KiB pages). */
+/*
+ * What depends on the page size: small classes are those below 4 pages. A class above 64 bytes that
+ * is 2^lg has the index 4 * (lg - 6) + 4 (four classes in each doubling). Page classes are 1, 2, 3
+ * and 4 pages, then every class above: below 4 pages the other steps of the ladder are not whole
+ * pages, from there on a quarter step is.
+ */
+#define SC_LARGE_MINCLASS ((size_t)4 << LG_PAGE)
+#define SC_SMALL_MAXCLASS ((size_t)7 << (LG_PAGE - 1))
+/* number of small classes, which are 0 .. SC_NBINS - 1; also the class of 4 pages */
+#define SC_NBINS (4 * (LG_PAGE + 2 - 6) + 4)
+/* number of page classes, and the greatest one of any page size (4 KiB pages) */
+#define SC_NPSIZES (4 + (SC_NSIZES - 1 - SC_NBINS))
 #define SC_NPSIZES_MAX 200u
-#define SC_SMALL_MAXCLASS (sc_cuts.small_max)
-#define SC_LARGE_MINCLASS (sc_cuts.large_min)
-
-/* Fills in sc_cuts from the page size. */
-void sc_boot(void);
 
 /* Class of a size; also correct for sizes for which there is a table. size <= SC_LARGE_MAXCLASS. */
 static inline szind_t

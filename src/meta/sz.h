@@ -3,7 +3,7 @@
  * Up to 8 pages (or tcache_max, if the user made that larger) the usable size is a step of the
  * ladder (sc.h). Above, by default, it is the request rounded up to whole pages; the class of such
  * a size, used for statistics, is the ladder step to which it would have been rounded. Valid after
- * sc_boot() and sz_boot(), which run before any allocation; no lock.
+ * sz_boot(), which runs before any allocation; no lock.
  */
 #ifndef META_SZ_H
 #define META_SZ_H

@@ -5,7 +5,9 @@
  */
 #include "os/nstime.h"
 
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "util/assert.h"
 
@@ -13,13 +15,18 @@ uint64_t (*nstime_now_hook)(void);
 uint64_t (*nstime_realtime_hook)(void);
 
 static uint64_t
+ns_of(const struct timespec *ts) {
+	assert(ts->tv_nsec >= 0 && (uint64_t)ts->tv_nsec < NSTIME_PER_SEC);
+	return (uint64_t)ts->tv_sec * NSTIME_PER_SEC + (uint64_t)ts->tv_nsec;
+}
+
+static uint64_t
 clock_ns(clockid_t id) {
 	int saved = errno;
 	struct timespec ts = {0, 0};
 	clock_gettime(id, &ts);
 	errno = saved;
-	assert(ts.tv_nsec >= 0 && (uint64_t)ts.tv_nsec < NSTIME_PER_SEC);
-	return (uint64_t)ts.tv_sec * NSTIME_PER_SEC + (uint64_t)ts.tv_nsec;
+	return ns_of(&ts);
 }
 
 uint64_t
@@ -37,6 +44,18 @@ nstime_monotonic_coarse_ns(void) {
 #else
 	return clock_ns(CLOCK_MONOTONIC);
 #endif
+}
+
+uint64_t
+nstime_monotonic_syscall_ns(void) {
+	int saved = errno;
+	struct timespec ts;
+	if (likely(nstime_now_hook == NULL)
+	    && syscall(SYS_clock_gettime, CLOCK_MONOTONIC_COARSE, &ts) == 0) {
+		return ns_of(&ts);
+	}
+	errno = saved;
+	return nstime_monotonic_coarse_ns();
 }
 
 uint64_t

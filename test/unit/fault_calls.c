@@ -41,7 +41,8 @@
 #define CALLS_BY_NUMBER(X) \
 	X(openat) X(read) X(write) X(close) X(renameat2) X(getcwd) X(getrandom) X(memfd_create) \
 	X(fcntl) X(futex) X(process_madvise) X(process_vm_readv) X(ppoll) X(getdents64) \
-	X(rt_sigtimedwait) X(sched_getaffinity) X(getcpu) X(timer_create) X(timer_settime)
+	X(rt_sigtimedwait) X(sched_getaffinity) X(getcpu) X(timer_create) X(timer_settime) \
+	X(clock_gettime)
 #define CALLS(X) CALLS_BY_NAME(X) CALLS_BY_NUMBER(X) X(metadata)
 /*
  * Not needed by this work, but as the process begins (child_boot), or without overcommit
@@ -49,6 +50,7 @@
  */
 #define is_of_boot(call) ((call) == call_sysconf || (call) == call_fcntl \
 	|| (call) == call_ftruncate || (call) == call_sched_getaffinity \
+	|| (call) == call_clock_gettime \
 	|| (call) == (HAVE_SCHED_GETCPU ? call_sched_getcpu : call_getcpu))
 /* Waits where two threads meet; needs leave; reads a directory again only after a while. */
 #define is_by_chance(call) \

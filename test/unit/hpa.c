@@ -524,7 +524,6 @@ body(void) {
 	hooks.open = fake_open;
 	now = 5000 * NSTIME_PER_SEC;
 	pages_boot();
-	sc_boot();
 	base_boot();
 	hpa_opt_boot();
 	ok(pages_can_purge_forced(), "the system gives pages up");
