@@ -150,7 +150,7 @@ arena_large_start(const arena_t *a, const edata_t *e) {
 /* Allocates a large object (usize >= SC_LARGE_MINCLASS). Returns NULL if there is no memory. */
 void *arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero);
 /*
- * Allocates up to n large objects in hot extents (extent/pac_hot.h), which may be an eighth longer
+ * Allocates up to n large objects in hot extents (extent/pac_hot.h), which may be a quarter longer
  * than needed. Returns their number; 0 if no hot extent fits. Alignment: a cache line.
  */
 unsigned arena_large_reuse(arena_t *a, size_t usize, void **out, unsigned n);

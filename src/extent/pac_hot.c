@@ -12,8 +12,11 @@
 #define HOT_LOOKS 16u
 /* Extents that pac_hot_cool_at() examines at most. */
 #define HOT_COOL_MAX 8
-/* A hot extent may exceed the request that takes it by this part of the request: one eighth. */
-#define HOT_LG_SLACK 3
+/*
+ * A hot extent may exceed the request that takes it by this part of the request, one quarter, which
+ * is the greatest distance between two classes: extents of the next larger class fit.
+ */
+#define HOT_LG_SLACK 2
 /* Extents that a flush takes out of the stacks at once. */
 #define HOT_FLUSH 32u
 

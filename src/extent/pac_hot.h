@@ -28,7 +28,7 @@ size_t pac_ndirty(const pac_t *pac);
 unsigned pac_hot_take(pac_t *pac, size_t size, size_t most, size_t alignment, edata_t **out,
     unsigned n);
 /*
- * The greatest extent that a request for size bytes may take whole: an eighth more, but nothing
+ * The greatest extent that a request for size bytes may take whole: a quarter more, but nothing
  * more in a bounded cache and with hooks of the user.
  */
 size_t pac_hot_most(const pac_t *pac, size_t size);

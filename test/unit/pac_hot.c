@@ -1,6 +1,6 @@
 /*
  * extent/pac_hot.h and what large.c does with it: what is freed is had again, last in, first out,
- * with an eighth of slack; counts of pages and objects stay exact; stacks grow; threads that take
+ * with a quarter of slack; counts of pages and objects stay exact; stacks grow; threads that take
  * and leave extents of different sizes of one page class own each of theirs alone.
  */
 #include "core.h"
@@ -102,7 +102,7 @@ test_other_use(void) {
 	free_large(p);
 }
 
-/* The stack of a class grows, serves what fits within an eighth, and is emptied by decay. */
+/* The stack of a class grows, serves what fits within a quarter, and is emptied by decay. */
 static void
 test_stack(void) {
 	enum { N = 3 * PAC_HOT_FIRST };
