@@ -76,11 +76,8 @@ arena_bins_init(arena_t *a) {
 
 void
 arena_name_default(arena_t *a) {
-	/* Arrays, not literals, whose page of the library nothing else reads when a program starts. */
-	static const char kinds[][8] = {"manual", "auto", "sampled"};
-	static const char format[] = "%s_%u";
-	const char *kind = kinds[arena_ind_is_hidden(a->ind) ? 2 : a->is_auto];
-	fmt_snprintf(a->name, sizeof(a->name), format, kind, a->ind);
+	const char *kind = arena_ind_is_hidden(a->ind) ? "sampled" : a->is_auto ? "auto" : "manual";
+	fmt_snprintf(a->name, sizeof(a->name), "%s_%u", kind, a->ind);
 }
 
 arena_t *

@@ -362,16 +362,12 @@ static const char *const conf_source_what[CONF_NSOURCES] = {
 	[CONF_SOURCE_HARDER] = "string pointed to by the global variable malloc_conf_2_conf_harder",
 };
 
-/* Arrays, not literals, whose page of the library nothing else reads when a program starts. */
-static const char link_path[] = JEMALLOC_CONFIG_FILE;
-static const char env_name[] = JEMALLOC_CONFIG_ENV;
-
 /* A set-user-ID program reads options only from a link that root has made. */
 static bool
 conf_link_is_trusted(void) {
 	struct stat st;
 	int saved = errno;
-	bool is_trusted = !sys_is_secure() || (lstat(link_path, &st) == 0 && st.st_uid == 0);
+	bool is_trusted = !sys_is_secure() || (lstat(JEMALLOC_CONFIG_FILE, &st) == 0 && st.st_uid == 0);
 	errno = saved;
 	return is_trusted;
 }
@@ -379,7 +375,7 @@ conf_link_is_trusted(void) {
 static void
 conf_read_link(void) {
 	if (config_user_config && conf_link_is_trusted()) {
-		ssize_t n = sys_readlink(link_path, conf_link, sizeof(conf_link));
+		ssize_t n = sys_readlink(JEMALLOC_CONFIG_FILE, conf_link, sizeof(conf_link));
 		conf.link_len = n < 0 ? 0 : (size_t)n;
 		assert(conf.link_len < sizeof(conf_link) && conf_link[conf.link_len] == '\0');
 	}
@@ -395,7 +391,7 @@ conf_source_text(conf_source_t source) {
 	case CONF_SOURCE_SYMLINK:
 		return conf.link_len == 0 ? NULL : conf_link;
 	case CONF_SOURCE_ENV:
-		return config_user_config ? sys_env(env_name) : NULL;
+		return config_user_config ? sys_env(JEMALLOC_CONFIG_ENV) : NULL;
 	case CONF_SOURCE_HARDER:
 		return conf.harder == NULL ? NULL : *conf.harder;
 	case CONF_NSOURCES:
@@ -413,8 +409,7 @@ conf_parse_source(conf_source_t source) {
 		malloc_printf("<jemalloc>: malloc_conf #%u (%s): \"%.*s\"\n", (unsigned)source + 1,
 		    conf_source_what[source], conf_echo_len(strlen(said)), said);
 	}
-	/* The text of an ordinary build is not read: it would be one more page fault in each start. */
-	if (text != NULL && (source != CONF_SOURCE_BUILD || sizeof(CONFIG_MALLOC_CONF) > 1)) {
+	if (text != NULL) {
 		conf_parse(text);
 	}
 	if (!conf.silent) {

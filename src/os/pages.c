@@ -450,12 +450,8 @@ pages_collapse(void *addr, size_t size) {
 
 static thp_mode_t
 read_system_thp(void) {
-	/*
-	 * An array rather than a pointer to a literal: it is placed with data that every start
-	 * reads, and costs no page fault of its own.
-	 */
-	static const char path[] = "/sys/kernel/mm/transparent_hugepage/enabled";
 	char text[128];
+	const char *path = "/sys/kernel/mm/transparent_hugepage/enabled";
 	ssize_t n = sys_read_file(path, text, sizeof(text) - 1);
 	if (n <= 0) {
 		return thp_mode_not_supported;
@@ -604,9 +600,8 @@ pages_boot_size(void) {
 
 static bool
 has_overcommit(void) {
-	static const char path[] = "/proc/sys/vm/overcommit_memory";
 	char text[2];
-	ssize_t n = sys_read_file(path, text, sizeof(text));
+	ssize_t n = sys_read_file("/proc/sys/vm/overcommit_memory", text, sizeof(text));
 	/*
 	 * If the file cannot be read (chroot), committing everything is correct in every mode of
 	 * the kernel.

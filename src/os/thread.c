@@ -161,10 +161,7 @@ os_ncpus(void) {
 	assert(bytes <= (long)sizeof(mask));
 	if (bytes > 0) {
 		for (size_t i = 0; i < (size_t)bytes / sizeof(mask[0]); i++) {
-			/* Without popcount_zu(), whose constants would be one more page fault in each start. */
-			for (unsigned long left = mask[i]; left != 0; left &= left - 1) {
-				n++;
-			}
+			n += popcount_zu(mask[i]);
 		}
 	} else {
 		/* The call fails if the kernel's mask is longer than ours. */

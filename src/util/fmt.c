@@ -87,9 +87,6 @@ sink_fill(fmt_sink_t *sink, char c, size_t n) {
 	sink->len += n;
 }
 
-/* Not a literal: the page of the literals is not read otherwise when a program starts. */
-static const char no_prefix[] = "";
-
 /* Writes the prefix (sign or 0x), zeros and the body, padded with blanks to the field's width. */
 static void
 sink_field(fmt_sink_t *sink, const fmt_spec_t *spec, const char *prefix, size_t zeros,
@@ -267,14 +264,14 @@ static void
 put_signed(fmt_sink_t *sink, const fmt_spec_t *spec, fmt_args_t *args) {
 	intmax_t v = arg_signed(spec->len, args);
 	uint64_t magnitude = v < 0 ? -(uint64_t)v : (uint64_t)v;
-	const char *sign = v < 0 ? "-" : spec->plus ? "+" : spec->space ? " " : no_prefix;
+	const char *sign = v < 0 ? "-" : spec->plus ? "+" : spec->space ? " " : "";
 	put_number(sink, spec, sign, magnitude);
 }
 
 static void
 put_unsigned(fmt_sink_t *sink, const fmt_spec_t *spec, fmt_args_t *args) {
 	uint64_t v = arg_unsigned(spec->len, args);
-	const char *prefix = no_prefix;
+	const char *prefix = "";
 	if (spec->alt && v != 0 && spec->conv == 'x') {
 		prefix = "0x";
 	} else if (spec->alt && v != 0 && spec->conv == 'X') {
@@ -300,13 +297,13 @@ put_string(fmt_sink_t *sink, const fmt_spec_t *spec, fmt_args_t *args) {
 	while (n < limit && s[n] != '\0') {
 		n++;
 	}
-	sink_field(sink, spec, no_prefix, 0, s, n);
+	sink_field(sink, spec, "", 0, s, n);
 }
 
 static void
 put_char(fmt_sink_t *sink, const fmt_spec_t *spec, fmt_args_t *args) {
 	char c = (char)va_arg(args->ap, int);
-	sink_field(sink, spec, no_prefix, 0, &c, 1);
+	sink_field(sink, spec, "", 0, &c, 1);
 }
 
 static void

@@ -126,22 +126,15 @@ box(void) {
 
 /* ---------------------------------------------------------------- the block */
 
-/*
- * Fills in what does not change. In single stores, because the compiler would join them to
- * constants, which are one more page of the library that each start has to read.
- */
 static void
 box_header(void) {
 	static const char version[] = JEMALLOC_VERSION;
 	prof_mailbox_t *b = box();
-	__atomic_store_n(&b->version, PROF_MAILBOX_VERSION, __ATOMIC_RELAXED);
-	__atomic_store_n(&b->bytes, PROF_MAILBOX_BYTES, __ATOMIC_RELAXED);
+	b->version = PROF_MAILBOX_VERSION;
+	b->bytes = PROF_MAILBOX_BYTES;
 	b->pid = (uint32_t)sys_pid();
-	size_t len = 0;
-	while (version[len] != '\0' && len + 1 < sizeof(b->library_version)) {
-		b->library_version[len] = version[len];
-		len++;
-	}
+	size_t len = min_zu(sizeof(version), sizeof(b->library_version)) - 1;
+	memcpy(b->library_version, version, len);
 	b->library_version[len] = '\0';
 }
 
