@@ -242,30 +242,6 @@ arena_note_back_locked(arena_t *a, bin_t *bin, const bin_info_t *info, edata_t *
 	}
 }
 
-/*
- * Puts regions into the stock of a bin of a. Returns the number that did not go in; they are moved
- * to the front.
- */
-ALWAYS_INLINE unsigned
-arena_stow(arena_t *a, szind_t szind, unsigned shard, void **ptrs, unsigned n, uint64_t nrequests,
-    unsigned nflushes) {
-	const bin_info_t *info = &bin_infos[szind];
-	bin_t *bin = arena_bin(a, szind, shard);
-	bool may_stow = likely(arena_may_keep(a));
-	if (may_stow) {
-		bin_stock_grow(bin, info, n);
-	}
-	mutex_lock(&bin->mtx);
-	bin->stats.nrequests += nrequests;
-	bin->stats.nflushes += nflushes;
-	if (may_stow) {
-		n = bin_stow_locked(bin, stock_home_of_bin(a->ind, szind, shard), ptrs, n);
-	}
-	mutex_unlock(&bin->mtx);
-	arena_set_has_spare(a);
-	return n;
-}
-
 /* Whether the bin of ptr has room in its stock. */
 static bool
 arena_has_stock_room(szind_t szind, const void *ptr) {
@@ -311,7 +287,7 @@ arena_return_row(const edata_t *slab, void **ptrs, unsigned n, bool is_stowed, e
 	}
 	mutex_lock(&bin->mtx);
 	if (is_stowed) {
-		nput = bin_stow_row_locked(bin, ptrs, n);
+		nput = bin_stow_locked(bin, ptrs, n);
 	}
 	if (nput < n) {
 		nput += bin_put_locked(bin, info, ptrs + nput, n - nput, empty);
@@ -397,12 +373,8 @@ arena_small_flush(szind_t szind, void **ptrs, unsigned n) {
 }
 
 void
-arena_small_stow(arena_t *a, szind_t szind, unsigned shard, void **ptrs, unsigned n,
-    uint64_t nrequests) {
-	n = arena_stow(a, szind, shard, ptrs, n, nrequests, 1);
-	if (unlikely(n > 0)) {
-		arena_small_return(szind, ptrs, n, true);
-	}
+arena_small_stow(szind_t szind, void **ptrs, unsigned n) {
+	arena_small_return(szind, ptrs, n, true);
 }
 
 /*

@@ -104,11 +104,9 @@ unsigned arena_small_fill(arena_t *a, szind_t szind, unsigned shard, void **out,
 void arena_small_flush(szind_t szind, void **ptrs, unsigned n);
 /*
  * Returns n regions of class szind that leave a thread cache: they go into the stocks (stock.h) of
- * their bins while there is room, the others to their slabs. Most are expected to belong to this
- * shard of a, to whose counters nrequests and one flush are added. ptrs is used as scratch space.
+ * their bins while there is room, the others to their slabs. ptrs is used as scratch space.
  */
-void arena_small_stow(arena_t *a, szind_t szind, unsigned shard, void **ptrs, unsigned n,
-    uint64_t nrequests);
+void arena_small_stow(szind_t szind, void **ptrs, unsigned n);
 /*
  * Returns regions of stocks to their slabs, and deletes empty slabs, also current ones. Without all
  * only those that were not used since the last trim.

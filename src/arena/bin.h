@@ -122,26 +122,11 @@ unsigned bin_put_locked(bin_t *bin, const bin_info_t *info, void **ptrs, unsigne
 
 /* Ends the process unless the n latest regions of the stock are taken in their slabs. */
 void bin_check_latest(const bin_t *bin, unsigned n);
-/*
- * Puts surplus regions of a cache into the stock while there is room; home: of the bin's slabs.
- * Regions of other homes, and regions for which there is no room, are moved to the front of ptrs.
- * Returns their number.
- */
+/* Puts surplus regions of caches into the stock while there is room. Returns the number. */
 ALWAYS_INLINE unsigned
-bin_stow_locked(bin_t *bin, stock_home_t home, void **ptrs, unsigned n) {
+bin_stow_locked(bin_t *bin, void *const *ptrs, unsigned n) {
 	mutex_assert_owner(&bin->mtx);
-	unsigned nkept = stock_put(&bin->stock, home, ptrs, n);
-	if (config_debug || config_opt_safety_checks) {
-		bin_check_latest(bin, n - nkept);
-	}
-	bin_count_back(bin, n - nkept);
-	return nkept;
-}
-/* Puts regions known to be of this bin into the stock while there is room. Returns the number. */
-ALWAYS_INLINE unsigned
-bin_stow_row_locked(bin_t *bin, void *const *ptrs, unsigned n) {
-	mutex_assert_owner(&bin->mtx);
-	unsigned nput = stock_put_own(&bin->stock, ptrs, n);
+	unsigned nput = stock_put(&bin->stock, ptrs, n);
 	if (config_debug || config_opt_safety_checks) {
 		bin_check_latest(bin, nput);
 	}

@@ -2,11 +2,10 @@
  * The stock of a bin, its transfer cache: free regions that thread caches have returned, to be
  * handed out again as they are.
  *
- * A program that allocates a thousand objects and frees them empties and fills its thread cache
- * again and again. For a region that passes through the stock only its page-map element is read
- * when it is put in, to verify that it belongs to this bin (and its slab's descriptor if the
- * element does not suffice), and nothing when it is taken out: no search and no change in a bitmap.
- * Therefore a double free is detected only when the region returns from the stock to its slab.
+ * A program that allocates a thousand objects in one thread and frees them in another empties one
+ * thread cache and fills the other again and again. A region that passes through the stock needs no
+ * search and no change in a bitmap. Therefore a double free is detected only when the region
+ * returns from the stock to its slab.
  *
  * Invariant: at most stock_max regions of the bin's class (bin_info.h), the latest on top; the
  * oldest are returned first. Everything is under the bin's lock. arena_trim() returns regions that
@@ -15,10 +14,8 @@
 #ifndef ARENA_STOCK_H
 #define ARENA_STOCK_H
 
-#include "meta/emap.h"
-
-/* Pointers that are examined in one step: batches of a multiple of it are the cheapest. */
-#define STOCK_STRIDE 16u
+#include "util/assert.h"
+#include "util/bits.h"
 
 typedef struct stock_s {
 	void **ptrs;      /* array of `room` pointers in metadata; NULL while room is 0 */
@@ -30,19 +27,6 @@ typedef struct stock_s {
 /* n and room are read also without the lock, to find out whether there is anything to do. */
 #define STOCK_SET(field, value) __atomic_store_n(&(field), (uint32_t)(value), __ATOMIC_RELAXED)
 #define STOCK_SEEN(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
-
-/* Two words by which a region's slab is recognised as one of this bin. */
-typedef struct stock_home_s {
-	uint64_t edata; /* the home field of their edata */
-	uint64_t elem;  /* their page-map elements without the edata bits; 0: not unique, not used */
-} stock_home_t;
-
-ALWAYS_INLINE stock_home_t
-stock_home_of_bin(unsigned arena_ind, szind_t szind, unsigned shard) {
-	bool is_told = elem_bits_tell_bin(arena_ind, szind, shard);
-	return (stock_home_t){.edata = edata_home_of_bin(arena_ind, szind, shard),
-	    .elem = is_told ? elem_bits_of_slab(arena_ind, szind, shard) : 0};
-}
 
 /* Takes up to n regions, the latest ones, into out. Returns the number. */
 ALWAYS_INLINE unsigned
@@ -56,16 +40,9 @@ stock_take(stock_t *s, void **out, unsigned n) {
 	return got;
 }
 
-/*
- * Puts in regions whose slab has this home, while there is room; none if the first of those for
- * which there is room has another home. All others are moved to the front of ptrs. Returns their
- * number.
- */
-unsigned stock_put(stock_t *s, stock_home_t home, void **ptrs, unsigned n);
-
-/* Puts in n regions, all of this home, while there is room. Returns the number put in. */
+/* Puts in n regions of this bin, while there is room. Returns the number put in. */
 ALWAYS_INLINE unsigned
-stock_put_own(stock_t *s, void *const *ptrs, unsigned n) {
+stock_put(stock_t *s, void *const *ptrs, unsigned n) {
 	unsigned m = (unsigned)min_zu(n, s->room - s->n);
 	for (unsigned i = 0; i < m; i++) {
 		s->ptrs[s->n + i] = ptrs[i];

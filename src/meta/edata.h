@@ -88,23 +88,6 @@ cassert(sizeof(edata_t) <= EDATA_ALIGN);
 cassert(offsetof(edata_t, is_committed) - offsetof(edata_t, home) < sizeof(uint64_t));
 
 /*
- * The home of the regions of a bin: the same for all its slabs, and different from that of any
- * other active extent.
- */
-static inline uint64_t
-edata_home_of_bin(unsigned arena_ind, unsigned szind, unsigned shard) {
-	edata_t e;
-	e.home = 0;
-	e.arena_ind = (uint16_t)arena_ind;
-	e.szind = (uint8_t)szind;
-	e.state = extent_state_active;
-	e.bin_shard = (uint8_t)shard;
-	e.is_slab = true;
-	e.is_committed = true;
-	return e.home;
-}
-
-/*
  * Whether a descriptor, which may have another owner or be spare by now, is that of an extent of
  * this arena. A descriptor whose page was given back meanwhile reads as zeros: arena 0, no state.
  * The other owner may write a byte of the word meanwhile; its arena stays the same, which is what

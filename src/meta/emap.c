@@ -26,7 +26,6 @@ void
 emap_boot(szind_t ncacheable) {
 	emap_ncacheable = ncacheable;
 	cassert(((SC_NSIZES + 1) << SC_LG_BIN_STRIDE) < (1 << (64 - ELEM_BIN_SHIFT)));
-	cassert(ELEM_ARENAS < 1u << (ELEM_ARENA_LG_LOW + ELEM_BIN_SHIFT - ELEM_ARENA_HIGH_SHIFT));
 }
 
 /* Maps a leaf and installs it; 0 also if another thread installed one. */
@@ -80,17 +79,12 @@ elem_make(const edata_t *e) {
 	assert(((uintptr_t)e & (EDATA_ALIGN - 1)) == 0);
 	uint64_t elem = (uint64_t)(uintptr_t)e;
 	assert((elem & ~ELEM_EDATA_MASK) == 0);
-	if (e->state == extent_state_active && e->is_slab && !e->is_sampled) {
-		return elem | elem_bits_of_slab(e->arena_ind, e->szind, e->bin_shard);
-	}
 	elem |= (uint64_t)e->state << ELEM_STATE_SHIFT;
 	if (e->state != extent_state_active) {
 		return elem;
 	}
-	if (e->is_sampled) {
-		return elem | ELEM_SAMPLED | (e->is_slab ? ELEM_SLAB : 0);
-	}
-	return elem | elem_bits_of_class(e->szind);
+	elem |= e->is_slab ? ELEM_SLAB : 0;
+	return elem | (e->is_sampled ? ELEM_SAMPLED : elem_bits_of_class(e->szind));
 }
 
 static void

@@ -16,8 +16,6 @@
 /*
  * An element:
  *   [63:51] byte offset of the thread-cache bin that a free of this object goes to; 0: no bin
- *   [50:48] and [6:5] high and low bits of an active slab's arena number plus one, if that number
- *           fits and the slab's bin is the first shard; otherwise 0
  *   [47:7]  the edata (128-byte aligned)    [4:2] its state    [1] sampled    [0] slab
  * The state says in which cache an extent lies. That makes it safe to look at a neighbour: if it
  * has our cache's state while we hold our cache's lock, it stays in our cache.
@@ -36,11 +34,6 @@
 cassert(extent_state_count <= ELEM_STATE_MASK + 1);
 #define ELEM_EDATA_MASK ((((uint64_t)1 << 48) - 1) & ~(uint64_t)(EDATA_ALIGN - 1))
 #define ELEM_BIN_SHIFT 51
-#define ELEM_ARENA_LOW_SHIFT 5
-#define ELEM_ARENA_HIGH_SHIFT 48
-#define ELEM_ARENA_LG_LOW 2
-/* Slabs of arenas with a lower index carry their arena's number. */
-#define ELEM_ARENAS 31u
 
 /* A leaf: the elements of 1 GiB of address space. */
 typedef struct emap_leaf_s {
@@ -106,28 +99,6 @@ ALWAYS_INLINE uint64_t
 elem_bits_of_class(szind_t szind) {
 	return szind >= emap_ncacheable ? 0
 	    : ((uint64_t)(szind + 1) << SC_LG_BIN_STRIDE) << ELEM_BIN_SHIFT;
-}
-
-/* The arena number that slabs of a bin carry; 0 means none. */
-ALWAYS_INLINE uint64_t
-elem_arena_number(unsigned arena_ind, unsigned shard) {
-	return shard == 0 && arena_ind < ELEM_ARENAS ? arena_ind + 1 : 0;
-}
-
-/* The element, without the edata, of an active slab whose regions are not samples. */
-ALWAYS_INLINE uint64_t
-elem_bits_of_slab(unsigned arena_ind, szind_t szind, unsigned shard) {
-	uint64_t arena = elem_arena_number(arena_ind, shard);
-	uint64_t low = arena & (((uint64_t)1 << ELEM_ARENA_LG_LOW) - 1);
-	uint64_t high = arena >> ELEM_ARENA_LG_LOW;
-	return ELEM_SLAB | (uint64_t)extent_state_active << ELEM_STATE_SHIFT
-	    | low << ELEM_ARENA_LOW_SHIFT | high << ELEM_ARENA_HIGH_SHIFT | elem_bits_of_class(szind);
-}
-
-/* Whether these bits identify the bin: the slabs of that bin have them, and no other extents. */
-ALWAYS_INLINE bool
-elem_bits_tell_bin(unsigned arena_ind, szind_t szind, unsigned shard) {
-	return elem_arena_number(arena_ind, shard) != 0 && szind < emap_ncacheable;
 }
 
 /* Sets emap_ncacheable; to be called once. */

@@ -400,22 +400,30 @@ bin_report_flush(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	c->nrequests = 0;
 }
 
+/* Small objects go to their slabs, or to transfer caches (stocks) for later fills if is_stowed. */
 static void
-slot_free_objects(unsigned slot, void **ptrs, unsigned n) {
-	if (slot_is_small(slot)) {
-		arena_small_flush(slot - 1, ptrs, n);
-	} else {
+slot_free_objects(unsigned slot, void **ptrs, unsigned n, bool is_stowed) {
+	if (!slot_is_small(slot)) {
 		arena_large_flush(ptrs, n);
+	} else if (is_stowed) {
+		arena_small_stow(slot - 1, ptrs, n);
+	} else {
+		arena_small_flush(slot - 1, ptrs, n);
 	}
 }
 
-/* Removes the n objects at the bottom, the oldest ones, which the caller has disposed of. */
-ALWAYS_INLINE void
-bin_drop_bottom(tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned n) {
+/* Returns the n oldest objects to their slabs, stocks or extents. */
+static void
+bin_return_bottom(tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned n, bool is_stowed) {
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
 	unsigned ncached = bin_ncached(b, c);
 	assert(n <= ncached);
+	if (n == 0) {
+		return;
+	}
+	bin_report_flush(tsd, tc, slot);
+	slot_free_objects(slot, bin_bottom(c) - n, n, is_stowed);
 	memmove(b->head + n, b->head, (ncached - n) * sizeof(void *));
 	cache_bin_set_head(b, b->head + n);
 	bin_unmark(b, c);
@@ -424,27 +432,6 @@ bin_drop_bottom(tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned n) {
 	if (tc->is_auto) {
 		tsd->flushed += (uint64_t)n * slot_size(slot);
 	}
-}
-
-/* Returns the n oldest objects to their slabs or extents. */
-static void
-bin_flush_bottom(tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned n) {
-	assert(n <= bin_ncached(&tc->bins[slot], &tc->cold[slot]));
-	if (n > 0) {
-		bin_report_flush(tsd, tc, slot);
-		slot_free_objects(slot, bin_bottom(&tc->cold[slot]) - n, n);
-		bin_drop_bottom(tsd, tc, slot, n);
-	}
-}
-
-/* Moves the n oldest objects to the transfer caches (stocks) of their arenas, for later fills. */
-static void
-bin_stow_bottom(tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned n) {
-	tcache_cold_t *c = &tc->cold[slot];
-	assert(slot_is_small(slot) && n > 0 && n <= bin_ncached(&tc->bins[slot], c));
-	arena_small_stow(tc->arena, slot - 1, bin_shard(tsd, slot), bin_bottom(c) - n, n, c->nrequests);
-	c->nrequests = 0;
-	bin_drop_bottom(tsd, tc, slot, n);
 }
 
 void
@@ -456,7 +443,7 @@ tcache_flush(tsd_t *tsd, tcache_t *tc) {
 	for (unsigned s = 1; s < tc->nslots; s++) {
 		bin_fold(tsd, tc, &tc->bins[s], &tc->cold[s]);
 		if (tc->cold[s].nslots > 0) {
-			bin_flush_bottom(tsd, tc, s, bin_ncached(&tc->bins[s], &tc->cold[s]));
+			bin_return_bottom(tsd, tc, s, bin_ncached(&tc->bins[s], &tc->cold[s]), false);
 		}
 		if (tc->cold[s].nrequests > 0) {
 			bin_report_flush(tsd, tc, s);
@@ -483,7 +470,7 @@ tcache_make_way(tsd_t *tsd, tcache_t *tc, size_t want) {
 		size_t size = slot_size(s);
 		unsigned have = tc->cold[s].nslots == 0 ? 0 : bin_ncached(&tc->bins[s], &tc->cold[s]);
 		unsigned n = (unsigned)min_zu(have, (want + size - 1) / size);
-		bin_flush_bottom(tsd, tc, s, n);
+		bin_return_bottom(tsd, tc, s, n, false);
 		want -= min_zu(want, n * size);
 	}
 }
@@ -646,36 +633,26 @@ tcache_take(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 }
 
 /*
- * The number of objects to move to the transfer cache when the stack is full: half of its slots, or
- * the part that the option lg_tcache_flush_small_div states. It is seven eighths if the stack was
- * not filled since it was last full, because the thread is in a phase of freeing. Above
- * STOCK_STRIDE a multiple of that.
+ * The number of objects that leave a full stack: half of its slots, or the part that an option
+ * lg_tcache_flush_*_div states. It is seven eighths of a small bin that was not filled since it was
+ * last full, because the thread is in a phase of freeing.
  */
-ALWAYS_INLINE unsigned
-bin_stow_count(const tcache_cold_t *c) {
-	unsigned n = c->nslots >> opt_lg_tcache_flush_small_div;
-	if (n > STOCK_STRIDE) {
-		n &= ~(STOCK_STRIDE - 1);
-	}
-	if (c->has_stowed && opt_lg_tcache_flush_small_div == 1) {
-		n = (unsigned)max_zu(n, (c->nslots - c->nslots / 8u) & ~(STOCK_STRIDE - 1));
-	}
-	return n == 0 ? 1 : n;
+static unsigned
+bin_surplus(const tcache_cold_t *c, bool is_small) {
+	unsigned div = is_small ? opt_lg_tcache_flush_small_div : opt_lg_tcache_flush_large_div;
+	unsigned n = c->nslots;
+	bool is_freeing = is_small && c->has_stowed && div == 1;
+	return (unsigned)max_zu(is_freeing ? n - n / 8 : n >> div, 1);
 }
 
 /* Makes room in a full stack: by a grant, or else by moving the oldest objects out. */
-ALWAYS_INLINE void
+static void
 bin_make_room(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	tcache_cold_t *c = &tc->cold[slot];
 	if (bin_try_grant(tc, slot)) {
 		return;
 	}
-	if (!slot_is_small(slot)) {
-		bin_flush_bottom(tsd, tc, slot,
-		    (unsigned)max_zu(c->nslots >> opt_lg_tcache_flush_large_div, 1));
-	} else {
-		bin_stow_bottom(tsd, tc, slot, bin_stow_count(c));
-	}
+	bin_return_bottom(tsd, tc, slot, bin_surplus(c, slot_is_small(slot)), true);
 	c->has_stowed = true;
 	if (unlikely(tcache_is_freed_due(tsd))) {
 		tcache_note_freed(tsd);
@@ -792,7 +769,7 @@ bin_upkeep(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	if (c->is_marked) {
 		/* Nothing below the mark was used since the last turn: three quarters are flushed. */
 		unsigned idle = (unsigned)(bin_bottom(c) - b->empty);
-		bin_flush_bottom(tsd, tc, slot, idle - idle / 4);
+		bin_return_bottom(tsd, tc, slot, idle - idle / 4, false);
 		bin_ungrant(tc, slot);
 	}
 	c->has_missed = false;

@@ -233,7 +233,7 @@ test_growth_and_upkeep(void) {
 	is_uint(c->max, tcache_ncached_max_default(sz_s2i(size)), "which is the options'");
 	tsd = tsd_enter();
 	size_t before = cached_of(tsd, size);
-	ok(before > c->max / 4, "%zu objects are cached", before);
+	ok(before >= c->max / 8, "%zu objects are cached: an eighth stays at least", before);
 	uint64_t allocated = tsd_allocated(tsd), deallocated = tsd_deallocated(tsd);
 	for (unsigned i = 0; i < 40 * tsd->tcache->nslots; i++) {
 		tcache_gc_step(tsd, tsd->tcache);
