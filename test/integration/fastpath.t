@@ -101,5 +101,5 @@ END
 $CC -w -O1 -o faults faults.c
 without=$(./faults /bin/true)
 with=$(./faults /bin/true "$LIB")
-at_most $((with - without)) 20 "page faults of /bin/true, $with preloaded and $without without"
+at_most $((with - without)) 21 "page faults of /bin/true, $with preloaded and $without without"
 done_testing
