@@ -102,4 +102,36 @@ $CC -w -O1 -o faults faults.c
 without=$(./faults /bin/true)
 with=$(./faults /bin/true "$LIB")
 at_most $((with - without)) 21 "page faults of /bin/true, $with preloaded and $without without"
+
+# The system reads a file in by windows of 64 KiB, so this is a matter of the order in which the library is linked.
+cat >pairs.c <<'END'
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* KiB of the library's code and constants that are resident after pairs of malloc and free. */
+int
+main(void)
+{
+	char line[512], mode[5];
+	long kb = 0;
+	int is_code = 0;
+
+	for (int i = 0; i < 30000; i++)
+		free(malloc(64));
+	FILE *f = fopen("/proc/self/smaps", "r");
+	while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
+		if (sscanf(line, "%*lx-%*lx %4s", mode) == 1)
+			is_code = strstr(line, "libjemalloc") != NULL && mode[2] == 'x';
+		else if (is_code && strncmp(line, "Rss:", 4) == 0)
+			kb += atol(line + 4);
+	}
+	printf("%ld\n", kb);
+	return 0;
+}
+END
+$CC -w -O1 -fno-builtin -o pairs pairs.c
+code=$(LD_PRELOAD=$LIB ./pairs)
+ok "$([ "$code" -gt 0 ]; echo $?)" "the library's code is found among the program's pages"
+at_most "$code" 384 "KiB of the library's code are read in by a small program"
 done_testing
