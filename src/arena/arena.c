@@ -281,7 +281,6 @@ arena_return_row(const edata_t *slab, void **ptrs, unsigned n, bool is_stowed, e
 	unsigned nput = 0;
 	if (is_stowed && arena_may_keep(a)) {
 		bin_stock_grow(bin, info, n);
-		arena_set_has_spare(a);
 	} else {
 		is_stowed = false;
 	}
@@ -293,8 +292,12 @@ arena_return_row(const edata_t *slab, void **ptrs, unsigned n, bool is_stowed, e
 		nput += bin_put_locked(bin, info, ptrs + nput, n - nput, empty);
 		arena_note_back_locked(a, bin, info, empty);
 	}
-	mutex_unlock(&bin->mtx);
 	assert(nput == n && !(is_stowed && slab->is_sampled));
+	mutex_unlock(&bin->mtx);
+	if (is_stowed) {
+		/* Not earlier: a trim meanwhile would find the stock empty and expect nothing more. */
+		arena_set_has_spare(a);
+	}
 }
 
 /*

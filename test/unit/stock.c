@@ -229,6 +229,26 @@ test_no_decay(void) {
 	arena_decay_ms_set(arena, true, 10000);
 }
 
+static void
+trim_at_once(unsigned arena_ind) {
+	if (arena_ind == arena->ind) {
+		arena_trim(arena, true);
+	}
+}
+
+/* A thread that trims as soon as it hears of a stock finds what is in it, or the next trim does. */
+static void
+test_trim_at_once(void) {
+	void (*wake)(unsigned) = pac_wake_hook;
+	arena_trim(arena, true);
+	unsigned bad = fill(arena, ptrs, N);
+	pac_wake_hook = trim_at_once;
+	arena_small_stow(IND, ptrs, N);
+	pac_wake_hook = wake;
+	arena_trim(arena, true);
+	is_uint(bad + arena_bin(arena, IND, 0)->stock.n, 0, "a trim at once leaves nothing for good");
+}
+
 /*
  * An object twice, or a place inside of one: by builds with checks at once, by others when they
  * leave.
@@ -262,6 +282,7 @@ body(void) {
 	test_trim();
 	test_tick();
 	test_no_decay();
+	test_trim_at_once();
 	gate_exit(tls_get());
 	int what = 0;
 	dies(SIGABRT, "<jemalloc>: double free or pointer into a block", bad_stow, &what,
