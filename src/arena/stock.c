@@ -8,12 +8,6 @@
 /* Pointers that a stock has room for at first; it doubles from there. */
 #define STOCK_ROOM_FIRST 64u
 
-/* Checks the invariant; called after each change. */
-static void
-stock_check(const stock_t *s UNUSED) {
-	assert(s->n <= s->room && s->low <= s->n && (s->room == 0) == (s->ptrs == NULL));
-}
-
 unsigned
 stock_room_for(const stock_t *s, unsigned n, unsigned max) {
 	unsigned has = STOCK_SEEN(s->room), wanted = STOCK_SEEN(s->n) + n;

@@ -28,6 +28,12 @@ typedef struct stock_s {
 #define STOCK_SET(field, value) __atomic_store_n(&(field), (uint32_t)(value), __ATOMIC_RELAXED)
 #define STOCK_SEEN(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
 
+/* Checks the invariant; called after each change. */
+ALWAYS_INLINE void
+stock_check(const stock_t *s UNUSED) {
+	assert(s->n <= s->room && s->low <= s->n && (s->room == 0) == (s->ptrs == NULL));
+}
+
 /* Takes up to n regions, the latest ones, into out. Returns the number. */
 ALWAYS_INLINE unsigned
 stock_take(stock_t *s, void **out, unsigned n) {
@@ -37,6 +43,7 @@ stock_take(stock_t *s, void **out, unsigned n) {
 		s->low = (uint32_t)min_zu(s->low, s->n);
 		memcpy(out, s->ptrs + s->n, got * sizeof(void *));
 	}
+	stock_check(s);
 	return got;
 }
 
@@ -48,6 +55,7 @@ stock_put(stock_t *s, void *const *ptrs, unsigned n) {
 		s->ptrs[s->n + i] = ptrs[i];
 	}
 	STOCK_SET(s->n, s->n + m);
+	stock_check(s);
 	return m;
 }
 
