@@ -601,24 +601,38 @@ pac_has_room(const pac_t *pac, size_t npages) {
 }
 
 /*
- * Purges unused pages that exceed the limit. If the lock is held, nothing is done: a holder in this
- * function checks the limit again after it has released the lock.
+ * Purges the oldest unused pages, whatever their age, until at most npages are left. with_piece:
+ * the rest of the huge piece is among them. Returns false if a thread purges already.
+ */
+static bool
+pac_try_purge_to(pac_t *pac, size_t npages, bool with_piece) {
+	pac_decay_t *d = &pac->decay_dirty;
+	if (!mutex_trylock(&d->decay.mtx)) {
+		return false;
+	}
+	bool has_begun = pac_pass_try_begin_locked(d);
+	if (has_begun) {
+		pac_flush_hot_locked(pac, d);
+		if (with_piece) {
+			pac_flush_piece_locked(pac, d);
+		}
+		pac_purge_to_locked(pac, d, npages, npages, true);
+		pac_pass_end_locked(d);
+	}
+	mutex_unlock(&d->decay.mtx);
+	return has_begun;
+}
+
+/*
+ * Purges unused pages that exceed the limit. If another thread purges, nothing is done: when it is
+ * in this function, it checks the limit again.
  */
 static void
 pac_trim(pac_t *pac) {
-	pac_decay_t *d = &pac->decay_dirty;
-	while (decay_ms(&d->decay) > 0 && !pac_has_room(pac, 0) && mutex_trylock(&d->decay.mtx)) {
-		bool has_begun = pac_pass_try_begin_locked(d);
-		if (has_begun) {
-			size_t limit = pac_trim_limit(pac, atomic_load_zu(&pac->nactive, MO_RELAXED));
-			pac_flush_hot_locked(pac, d);
-			pac_purge_to_locked(pac, d, limit, limit, true);
-			pac_pass_end_locked(d);
-		}
-		mutex_unlock(&d->decay.mtx);
-		if (!has_begun) {
-			return; /* this thread is in a hook of the user */
-		}
+	bool is_done = false;
+	while (!is_done && decay_ms(&pac->decay_dirty.decay) > 0 && !pac_has_room(pac, 0)) {
+		size_t active = atomic_load_zu(&pac->nactive, MO_RELAXED);
+		is_done = !pac_try_purge_to(pac, pac_trim_limit(pac, active), false);
 	}
 }
 
@@ -634,38 +648,21 @@ pac_yield(const pac_t *grown) {
 	if (pac == NULL || pac == grown || !pac_is_bounded(pac) || ehooks_are_own(&pac->src.ehooks)) {
 		return;
 	}
-	pac_decay_t *d = &pac->decay_dirty;
 	size_t used = atomic_load_zu(&pac->nactive, MO_RELAXED) << LG_PAGE;
-	if (atomic_load_zu(&pac->mapped, MO_RELAXED) <= used || decay_ms(&d->decay) <= 0
-	    || !mutex_trylock(&d->decay.mtx)) {
-		return;
+	size_t n = pac_nunused(pac), part = PAC_YIELD >> LG_PAGE;
+	if (atomic_load_zu(&pac->mapped, MO_RELAXED) > used && decay_ms(&pac->decay_dirty.decay) > 0) {
+		pac_try_purge_to(pac, n > part ? n - part : 0, false);
 	}
-	if (pac_pass_try_begin_locked(d)) {
-		pac_flush_hot_locked(pac, d);
-		size_t n = ecache_npages(&pac->dirty), part = PAC_YIELD >> LG_PAGE;
-		size_t limit = n > part ? n - part : 0;
-		pac_purge_to_locked(pac, d, limit, limit, true);
-		pac_pass_end_locked(d);
-	}
-	mutex_unlock(&d->decay.mtx);
 }
 
 void
 pac_leave(pac_t *pac) {
-	pac_decay_t *d = &pac->decay_dirty;
 	size_t active = atomic_load_zu(&pac->nactive, MO_RELAXED);
 	size_t limit = pac_leave_limit(active << LG_PAGE, atomic_load_zu(&pac_all.mapped, MO_RELAXED))
 	    >> LG_PAGE;
-	if (decay_ms(&d->decay) <= 0 || pac_ndirty(pac) <= limit || !mutex_trylock(&d->decay.mtx)) {
-		return;
+	if (decay_ms(&pac->decay_dirty.decay) > 0 && pac_ndirty(pac) > limit) {
+		pac_try_purge_to(pac, limit, true);
 	}
-	if (pac_pass_try_begin_locked(d)) {
-		pac_flush_hot_locked(pac, d);
-		pac_flush_piece_locked(pac, d);
-		pac_purge_to_locked(pac, d, limit, limit, true);
-		pac_pass_end_locked(d);
-	}
-	mutex_unlock(&d->decay.mtx);
 }
 
 static void
