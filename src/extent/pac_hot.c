@@ -46,17 +46,6 @@ hot_bytes(unsigned depth) {
 	return sizeof(pac_hot_stack_t) + depth * sizeof(edata_t *);
 }
 
-/* Extents that a stack may hold when it is made, and at most. */
-static unsigned
-hot_depth_first(unsigned pind) {
-	return pind < PAC_HOT_SHALLOW_CLASSES ? PAC_HOT_SHALLOW : PAC_HOT_FIRST;
-}
-
-static unsigned
-hot_depth_most(unsigned pind) {
-	return pind < PAC_HOT_SHALLOW_CLASSES ? PAC_HOT_SHALLOW : PAC_HOT_DEEP;
-}
-
 static bool
 hot_is_full_locked(const pac_t *pac, unsigned pind) {
 	const pac_hot_stack_t *s = pac->hot[pind];
@@ -90,9 +79,9 @@ hot_take_at_locked(pac_hot_stack_t *s, unsigned at) {
  */
 static bool
 hot_try_grow(pac_t *pac, unsigned pind, unsigned depth) {
-	unsigned next = depth == 0 ? hot_depth_first(pind) : depth * 2;
+	unsigned next = depth == 0 ? PAC_HOT_FIRST : depth * 2;
 	pac_hot_stack_t *old = NULL,
-	    *s = next > hot_depth_most(pind) ? NULL : meta_alloc(hot_bytes(next));
+	    *s = next > PAC_HOT_DEEP ? NULL : meta_alloc(hot_bytes(next));
 	if (s == NULL) {
 		return false;
 	}

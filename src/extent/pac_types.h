@@ -14,13 +14,10 @@
 #include "meta/emap.h"
 
 /*
- * Capacity of a stack of hot extents. The first PAC_HOT_SHALLOW_CLASSES page classes (one, two and
- * three pages), mostly slabs, have PAC_HOT_SHALLOW for good. Each larger class starts with
- * PAC_HOT_FIRST and doubles when full, up to PAC_HOT_DEEP. A stack takes 80 bytes to 1 KiB of
- * metadata, in each page class of which an extent was ever freed.
+ * Capacity of a stack of hot extents: it starts with PAC_HOT_FIRST and doubles when full, up to
+ * PAC_HOT_DEEP. A stack takes 80 bytes to 1 KiB of metadata, in each page class of which an extent
+ * was ever freed.
  */
-#define PAC_HOT_SHALLOW 16u
-#define PAC_HOT_SHALLOW_CLASSES 3u
 #define PAC_HOT_FIRST 8u
 #define PAC_HOT_DEEP 128u
 
