@@ -84,7 +84,7 @@ boot_conf(void) {
 
 static int
 boot_shapes(void) {
-	assert(SC_NBINS > 0 && SC_NBINS <= SC_NSIZES);
+	assert(SC_NBINS > 0 && sc_size_tab[SC_NBINS] == SC_LARGE_MINCLASS);
 	bin_info_boot();
 	tcache_boot();
 	assert(tcache_nhbins <= SC_NSIZES);

@@ -17,6 +17,7 @@
  * An element:
  *   [63:51] byte offset of the thread-cache bin that a free of this object goes to; 0: no bin
  *   [47:7]  the edata (128-byte aligned)    [4:2] its state    [1] sampled    [0] slab
+ * The other bits are 0.
  * The state says in which cache an extent lies. That makes it safe to look at a neighbour: if it
  * has our cache's state while we hold our cache's lock, it stays in our cache.
  */

@@ -54,10 +54,14 @@ sc_bin_offset_of_last(size_t last) {
 #define SC_LARGE_MINCLASS ((size_t)4 << LG_PAGE)
 #define SC_SMALL_MAXCLASS ((size_t)7 << (LG_PAGE - 1))
 /* number of small classes, which are 0 .. SC_NBINS - 1; also the class of 4 pages */
-#define SC_NBINS (4 * (LG_PAGE + 2 - 6) + 4)
+#define SC_NBINS SC_NBINS_OF(LG_PAGE)
+#define SC_NBINS_OF(lg) (4 * ((lg) + 2 - 6) + 4)
 /* number of page classes, and the greatest one of any page size (4 KiB pages) */
-#define SC_NPSIZES (4 + (SC_NSIZES - 1 - SC_NBINS))
+#define SC_NPSIZES SC_NPSIZES_OF(LG_PAGE)
+#define SC_NPSIZES_OF(lg) (4 + (SC_NSIZES - 1 - SC_NBINS_OF(lg)))
 #define SC_NPSIZES_MAX 200u
+cassert(SC_NBINS_OF(LG_PAGE_MAX) <= SC_SMALL_MAXCLASS_LIMIT_NBINS);
+cassert(SC_NPSIZES_OF(LG_PAGE_MIN) <= SC_NPSIZES_MAX);
 
 /* Class of a size; also correct for sizes for which there is a table. size <= SC_LARGE_MAXCLASS. */
 static inline szind_t

@@ -105,12 +105,14 @@ static void
 test_counts(void) {
 	unsigned bad = fill(arena, ptrs, N) + fill(other, ptrs + N, N / 2);
 	const bin_stats_t *b = bin_stats(arena);
-	uint64_t ndalloc = b->ndalloc;
+	uint64_t ndalloc = b->ndalloc, nflushes = b->nflushes, nrequests = b->nrequests;
 	is_uint(b->curregs, N, "objects out");
+	arena_small_count_requests(arena, IND, 0, 1234, 1);
 	arena_small_stow(IND, ptrs, N + N / 2);
 	b = bin_stats(arena);
 	bad += wrong_if(b->curregs != 0) || wrong_if(b->ndalloc != ndalloc + N)
-	    || wrong_if(b->nmalloc != b->ndalloc);
+	    || wrong_if(b->nflushes != nflushes + 1);
+	bad += wrong_if(b->nrequests != nrequests + 1234) || wrong_if(b->nmalloc != b->ndalloc);
 	is_uint(bad, 0, "what is in the stock counts as returned");
 	uint64_t nslabs = b->nslabs;
 	is_uint(bin_stats(other)->curregs, 0, "also that of the other arena");

@@ -334,14 +334,14 @@ signals_restore(prof_file_t *f) {
 
 /* ---------------------------------------------------------------- files */
 
-/*
- * Notes whether there is a temporary file, and which process made it: only that one may remove it.
- */
 static int
 file_fd(const prof_file_t *f) {
 	return f->fd_plus_1 - 1;
 }
 
+/*
+ * Notes whether there is a temporary file, and which process made it: only that one may remove it.
+ */
 static void
 temp_note(prof_file_t *f, bool has_temp) {
 	f->temp_pid = sys_pid();
