@@ -280,13 +280,13 @@ stamp_ns(const char *text) {
 	int ms = 0, used = 0;
 	if (sscanf(text, "%4d%2d%2dT%2d%2d%2d.%3dZ%n", &tm.tm_year, &tm.tm_mon, &tm.tm_mday,
 		&tm.tm_hour, &tm.tm_min, &tm.tm_sec, &ms, &used) != 7 || used != 20
-	    || tm.tm_year < 1970 || tm.tm_year > 2200 || ms < 0) {
+	    || tm.tm_year < 1678 || tm.tm_year > 2261 || ms < 0) {
 		return 0;
 	}
 	tm.tm_year -= 1900;
 	tm.tm_mon -= 1;
 	time_t seconds = timegm(&tm);
-	return seconds <= 0 ? 0 : (int64_t)seconds * 1000000000 + (int64_t)ms * 1000000;
+	return (int64_t)seconds * 1000000000 + (int64_t)ms * 1000000;
 }
 
 /* Stores KEY=VALUE of a line "# jemalloc.KEY=VALUE" in the profile if the key is a known one. */

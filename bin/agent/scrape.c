@@ -114,7 +114,7 @@ ask(job_t *j, const char *text, jeprof_manner_t manner, jeprof_reply_t *reply) {
 /* The time as "2024-05-01 09:15:31Z", in buf; "?" if it has no such form. */
 static const char *
 since_text(uint64_t ns, char buf[40]) {
-	time_t at = (time_t)(ns / 1000000000);
+	time_t at = (time_t)((int64_t)ns / 1000000000); /* may be before 1970 */
 	struct tm t;
 	if (gmtime_r(&at, &t) == NULL || strftime(buf, 40, "%Y-%m-%d %H:%M:%SZ", &t) == 0) {
 		snprintf(buf, 40, "?");

@@ -68,7 +68,7 @@ size_text(uint64_t bytes, char buf[24]) {
 
 const char *
 time_text(uint64_t ns, char buf[40]) {
-	time_t at = (time_t)(ns / 1000000000), now = time(NULL);
+	time_t at = (time_t)((int64_t)ns / 1000000000), now = time(NULL);
 	struct tm t, today;
 	gmtime_r(&at, &t);
 	gmtime_r(&now, &today);

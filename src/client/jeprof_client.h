@@ -78,7 +78,8 @@ typedef struct jeprof_head_s {
 	uint32_t pid;              /* as the process sees itself */
 	bool is_barred;            /* system calls are filtered (seccomp): the profiler has no thread */
 	uint64_t session_id;       /* of this or the last session; 0: there was none */
-	uint64_t session_start_ns; /* since 1970, UTC */
+	/* ns since 1970, UTC; an earlier time is a negative number in two's complement */
+	uint64_t session_start_ns;
 	uint64_t heartbeats;       /* changes now and then while the process allocates */
 	uint64_t instance;         /* random number of this run of the library; differs after fork */
 	char library_version[64];

@@ -11,6 +11,11 @@
 
 #include "util/assert.h"
 
+/* Whole seconds that 63 bits of nanoseconds hold. */
+#define REALTIME_SEC_MAX (INT64_MAX / (int64_t)NSTIME_PER_SEC - 1)
+/* The calendar repeats after so many days. */
+#define DAYS_IN_400_YEARS UINT64_C(146097)
+
 uint64_t (*nstime_now_hook)(void);
 uint64_t (*nstime_realtime_hook)(void);
 
@@ -27,6 +32,19 @@ clock_ns(clockid_t id) {
 	clock_gettime(id, &ts);
 	errno = saved;
 	return ns_of(&ts);
+}
+
+/* A wall clock may be before 1970, or after the last instant that 63 bits hold (in 2262). */
+static uint64_t
+realtime_ns(clockid_t id) {
+	int saved = errno;
+	struct timespec ts = {0, 0};
+	clock_gettime(id, &ts);
+	errno = saved;
+	int64_t sec = ts.tv_sec;
+	sec = sec > REALTIME_SEC_MAX ? REALTIME_SEC_MAX : sec;
+	sec = sec < -REALTIME_SEC_MAX ? -REALTIME_SEC_MAX : sec;
+	return (uint64_t)(sec * (int64_t)NSTIME_PER_SEC + ts.tv_nsec);
 }
 
 uint64_t
@@ -61,7 +79,7 @@ nstime_monotonic_syscall_ns(void) {
 uint64_t
 nstime_realtime_ns(void) {
 	return unlikely(nstime_realtime_hook != NULL) ? nstime_realtime_hook()
-	    : clock_ns(CLOCK_REALTIME);
+	    : realtime_ns(CLOCK_REALTIME);
 }
 
 uint64_t
@@ -70,9 +88,9 @@ nstime_realtime_coarse_ns(void) {
 		return nstime_realtime_hook();
 	}
 #ifdef CLOCK_REALTIME_COARSE
-	return clock_ns(CLOCK_REALTIME_COARSE);
+	return realtime_ns(CLOCK_REALTIME_COARSE);
 #else
-	return clock_ns(CLOCK_REALTIME);
+	return realtime_ns(CLOCK_REALTIME);
 #endif
 }
 
@@ -81,13 +99,13 @@ is_leap_year(unsigned y) {
 	return (y % 4 == 0 && y % 100 != 0) || y % 400 == 0;
 }
 
-/* Converts the number of a day since 1970-01-01 to year, month (1..12) and day (1..31). */
+/* Converts the number of a day since 1570-01-01 to year, month (1..12) and day (1..31). */
 static void
 date_of_day(uint64_t day, unsigned *year, unsigned *month, unsigned *mday) {
 	static const unsigned char month_days[12] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
 	/* Skips whole cycles of 400 years first, so that the loops below stay short. */
-	unsigned y = 1970 + (unsigned)(day / 146097) * 400;
-	unsigned rest = (unsigned)(day % 146097);
+	unsigned y = 1570 + (unsigned)(day / DAYS_IN_400_YEARS) * 400;
+	unsigned rest = (unsigned)(day % DAYS_IN_400_YEARS);
 	while (rest >= 365u + is_leap_year(y)) {
 		rest -= 365u + is_leap_year(y);
 		y++;
@@ -121,7 +139,11 @@ put_digits(char *p, unsigned n, unsigned digits) {
 
 void
 nstime_utc_stamp(char buf[NSTIME_STAMP_SIZE], uint64_t realtime_ns) {
-	uint64_t ms = realtime_ns / NSTIME_PER_MSEC;
+	/* Counted from a cycle of 400 years before 1970, so that nothing below is negative. */
+	uint64_t since_1570 = DAYS_IN_400_YEARS * 86400 * UINT64_C(1000);
+	int64_t ns = (int64_t)realtime_ns;
+	int64_t floor_ms = ns / (int64_t)NSTIME_PER_MSEC - (ns % (int64_t)NSTIME_PER_MSEC < 0);
+	uint64_t ms = since_1570 + (uint64_t)floor_ms;
 	uint64_t sec = ms / 1000;
 	unsigned in_day = (unsigned)(sec % 86400);
 	unsigned year, month, mday;

@@ -27,7 +27,10 @@ uint64_t nstime_monotonic_coarse_ns(void);
  * no clock itself two page faults, of the C library's code and of the kernel's shared page.
  */
 uint64_t nstime_monotonic_syscall_ns(void);
-/* Nanoseconds since 1970-01-01 UTC. */
+/*
+ * Nanoseconds since 1970-01-01 UTC; an earlier date is a negative number in two's complement. The
+ * years 1678 to 2262 fit; a clock beyond them stands still there.
+ */
 uint64_t nstime_realtime_ns(void);
 /* The clock from which file systems take their time stamps. */
 uint64_t nstime_realtime_coarse_ns(void);

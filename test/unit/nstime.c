@@ -38,9 +38,9 @@ test_clocks(void) {
 }
 
 static void
-check_stamp(uint64_t sec, unsigned ms, const char *want) {
+check_stamp(int64_t sec, unsigned ms, const char *want) {
 	char buf[NSTIME_STAMP_SIZE];
-	nstime_utc_stamp(buf, sec * NSTIME_PER_SEC + ms * NSTIME_PER_MSEC + 999999);
+	nstime_utc_stamp(buf, (uint64_t)sec * NSTIME_PER_SEC + ms * NSTIME_PER_MSEC + 999999);
 	is_str(buf, want, "stamp %s", want);
 }
 
@@ -54,11 +54,17 @@ test_stamps(void) {
 	check_stamp(1735689599, 0, "20241231T235959.000Z");
 	check_stamp(4107542400, 0, "21000301T000000.000Z");
 	check_stamp(4107456000, 0, "21000228T000000.000Z");
+	check_stamp(-1, 0, "19691231T235959.000Z");
+	check_stamp(-1, 999, "19691231T235959.999Z");
+	check_stamp(-86400, 0, "19691231T000000.000Z");
+	check_stamp(-315619200, 1, "19600101T000000.001Z");
+	check_stamp(-2208988801, 7, "18991231T235959.007Z");
+	check_stamp(-9223372036, 145, "16770921T001244.145Z");
 	unsigned n_bad = 0;
 	uint64_t state = 1;
 	for (unsigned i = 0; i < 100000; i++) {
-		/* Up to the last stamp that 64 bits of nanoseconds can hold. */
-		time_t sec = (time_t)(test_random(&state) % UINT64_C(18446744073));
+		/* All that 64 bits of nanoseconds can hold, from 1677 to 2262. */
+		time_t sec = (time_t)(test_random(&state) % UINT64_C(18446744073)) - 9223372036;
 		char want[64], got[NSTIME_STAMP_SIZE];
 		struct tm tm;
 		gmtime_r(&sec, &tm);

@@ -74,10 +74,12 @@ test_kinds(void) {
 		opt_prof_dump_timestamp = mode == 0;
 		prof_sys_postfork_child();
 		for (unsigned i = 0; i < ARRAY_LEN(all); i++) {
-			snprintf(want, sizeof(want), "p.%d.%s%u.%s", getpid(),
-			    mode == 0 ? "20260701T123456.789Z." : "", i, all[i].end);
-			is_str(name_of(all[i].kind, 7, 0), want, "%s %s stamp", prof_kind_name(all[i].kind),
-			    mode == 0 ? "with" : "without");
+			bool is_session = all[i].kind == prof_kind_session;
+			snprintf(want, sizeof(want), "p.%d.%s%u.%s", getpid(), mode != 0 ? ""
+			    : is_session ? "20260701T123456.789Z_20260701T123456.789Z."
+			    : "20260701T123456.789Z.", i, all[i].end);
+			is_str(name_of(all[i].kind, 7, INSTANT), want, "%s %s stamp",
+			    prof_kind_name(all[i].kind), mode == 0 ? "with" : "without");
 		}
 	}
 	opt_prof_dump_timestamp = true;

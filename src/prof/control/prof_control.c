@@ -158,6 +158,7 @@ static void
 box_open(void) {
 	box_header();
 	box()->instance = sys_random();
+	atomic_store_u64(&prof_sys_instance, box()->instance, MO_RELAXED);
 	__atomic_store_n(&box()->magic, PROF_MAILBOX_MAGIC, __ATOMIC_RELEASE);
 	prof_mailbox_is_open = true;
 }

@@ -76,6 +76,7 @@ static LARGE_BSS struct {
 	uint32_t last_module;    /* last history record of loaded objects when the dump began */
 	bool has_shadows;        /* an object was loaded where an unloaded one lay (module_history) */
 	uint64_t now_ns;         /* start of the dump, UTC */
+	uint64_t monotonic_ns;   /* the same instant by the monotonic clock */
 	unsigned fails;          /* failed automatic dumps in a row */
 	uint64_t retry_ns;       /* monotonic time before which no automatic dump is tried */
 	char maps[MAPS_BUF];
@@ -133,6 +134,13 @@ meta_dec(prof_writer_t *w, const char *key, uint64_t value) {
 }
 
 static void
+meta_hex(prof_writer_t *w, const char *key, uint64_t value) {
+	char text[17];
+	fmt_snprintf(text, sizeof(text), "%016llx", (unsigned long long)value);
+	meta_text(w, key, text);
+}
+
+static void
 meta_stamp(prof_writer_t *w, const char *key, uint64_t ns) {
 	char stamp[NSTIME_STAMP_SIZE];
 	nstime_utc_stamp(stamp, ns);
@@ -169,14 +177,19 @@ write_metadata(prof_writer_t *w, const prof_dump_t *d) {
 	meta_text(w, "version", JEMALLOC_VERSION);
 	meta_text(w, "prof_ext_version", PROF_EXT_VERSION);
 	meta_dec(w, "pid", (uint64_t)sys_pid());
+	uint64_t instance = atomic_load_u64(&prof_sys_instance, MO_RELAXED);
+	if (instance != 0) {
+		meta_hex(w, "instance", instance);
+	}
 	prof_sys_exe(dumper.maps, sizeof(dumper.maps));
 	meta_text(w, "exe", dumper.maps);
-	meta_dec(w, "session", atomic_load_u64(&prof_dump_session_id, MO_RELAXED));
-	uint64_t begin_ns = atomic_load_u64(&prof_dump_session_begin_ns, MO_RELAXED);
-	if (begin_ns != 0) {
-		meta_stamp(w, "start_time", begin_ns);
+	uint64_t session = atomic_load_u64(&prof_dump_session_id, MO_RELAXED);
+	meta_dec(w, "session", session);
+	if (session != 0) {
+		meta_stamp(w, "start_time", atomic_load_u64(&prof_dump_session_begin_ns, MO_RELAXED));
 	}
 	meta_stamp(w, "dump_time", dumper.now_ns);
+	meta_dec(w, "monotonic_ms", dumper.monotonic_ns / NSTIME_PER_MSEC);
 	meta_text(w, "kind", prof_kind_name(d->kind));
 	if (d->metric != NULL) {
 		meta_text(w, "metric", d->metric);
@@ -715,8 +728,8 @@ dump_name(const prof_dump_t *d) {
 	return (prof_name_t){
 		.kind = d->kind,
 		.kseq = is_numbered ? prof_sys_kseq_next(d->kind) : 0,
-		.begin_ns = d->begin_ns != 0 ? d->begin_ns : dumper.now_ns,
-		.end_ns = d->begin_ns != 0 ? dumper.now_ns : 0,
+		.begin_ns = d->kind == prof_kind_session ? d->begin_ns : dumper.now_ns,
+		.end_ns = dumper.now_ns,
 	};
 }
 
@@ -755,8 +768,9 @@ dump_locked(prof_dump_t *d) {
 	mutex_assert_owner(&dumper.mtx);
 	assert(d->kind < prof_kind_log && tls_get()->inside > 0 && !gate_is_entered(tls_get()));
 	dumper.now_ns = nstime_realtime_ns();
+	dumper.monotonic_ns = nstime_monotonic_ns();
 	if (is_automatic(d) && d->kind != prof_kind_final && dumper.retry_ns != 0
-	    && nstime_monotonic_ns() < dumper.retry_ns) {
+	    && dumper.monotonic_ns < dumper.retry_ns) {
 		prof_keep_suppress();
 		return EAGAIN;
 	}

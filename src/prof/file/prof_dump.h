@@ -26,7 +26,7 @@ typedef struct {
 	bool in_handler;
 	const char *metric;      /* name of the figure that triggered the dump; NULL: none */
 	uint64_t metric_value;
-	uint64_t begin_ns;       /* start of the session that ends; 0: not a session */
+	uint64_t begin_ns;       /* of prof_kind_session: start of the session that ends */
 	bool wants_leak;         /* print the leak summary */
 	bool found_leak;         /* out: the leak summary was not empty */
 	/* out, PROF_TEXT_SIZE bytes or NULL: the path written, or what failed and why */

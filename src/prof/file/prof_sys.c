@@ -46,6 +46,8 @@ static LARGE_BSS struct {
 	atomic_u64_t kseq[prof_kind_n]; /* next number of each kind */
 } names = {.mtx = MUTEX_INITIALIZER("prof_prefix", WITNESS_RANK_PROF_MISC)};
 
+atomic_u64_t prof_sys_instance;
+
 static const struct {
 	char letter;
 	const char *word;
@@ -175,7 +177,7 @@ stamp_text(char out[2 * NSTIME_STAMP_SIZE + 2], const prof_name_t *name) {
 	}
 	out[0] = '.';
 	nstime_utc_stamp(out + 1, name->begin_ns);
-	if (name->end_ns != 0) {
+	if (name->kind == prof_kind_session) {
 		size_t len = strlen(out);
 		out[len] = '_';
 		nstime_utc_stamp(out + len + 1, name->end_ns);

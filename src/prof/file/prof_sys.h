@@ -11,6 +11,7 @@
 
 #include <signal.h>
 
+#include "util/atomic.h"
 #include "util/compiler.h"
 
 #define PROF_PATH_SIZE 4097 /* PATH_MAX and one */
@@ -51,8 +52,9 @@ bool prof_sys_prefix_is_empty(void);
 typedef struct {
 	prof_kind_t kind;
 	uint64_t kseq;      /* number among the files of this kind */
-	uint64_t begin_ns;  /* start of the dump or of the session, ns since 1970 (UTC) */
-	uint64_t end_ns;    /* end of the session; 0: not a session */
+	/* start of the dump or of the session, and end of the session (nstime_realtime_ns) */
+	uint64_t begin_ns;
+	uint64_t end_ns;
 } prof_name_t;
 
 /* Returns the next number of this kind, counted from 0. */
@@ -126,6 +128,11 @@ const char *prof_errno_name(int err, char buf[16]);
 
 /* Resident bytes of the process as the kernel reports them, 0 if it does not. */
 uint64_t prof_sys_rss(void);
+/*
+ * Random number of this run of the library, the `instance` of the mailbox; 0: there is none. A
+ * forked child has another one. Set by prof_control.c.
+ */
+extern atomic_u64_t prof_sys_instance;
 /* Path of the program, "" if unknown. */
 void prof_sys_exe(char *buf, size_t size);
 /* In a forked child: file numbers begin at 0 again. */
