@@ -9,6 +9,7 @@
 #include "extent/pac_hpa.h"
 #include "os/nstime.h"
 #include "meta/freepool.h"
+#include "meta/region.h"
 
 static void
 stats_merge_decay(const pac_decay_t *d, decay_stats_t *out) {
@@ -69,10 +70,13 @@ stats_merge_extents(pac_t *pac, arena_stats_t *out) {
 	}
 }
 
-/* The page map and the metadata pool are shared by all arenas; arena 0 counts them. */
+/*
+ * The page map, the metadata pool and the profiler's tables (of which `region` bytes are meant) are
+ * shared by all arenas; arena 0 counts them.
+ */
 static size_t
-shared_bytes(const arena_t *a) {
-	return a->ind == 0 ? emap_bytes() + meta_mapped() : 0;
+shared_bytes(const arena_t *a, size_t (*region)(void)) {
+	return a->ind == 0 ? emap_bytes() + meta_mapped() + region() : 0;
 }
 
 size_t
@@ -81,21 +85,22 @@ arena_resident(arena_t *a) {
 	base_stats_read(a->base, &base);
 	size_t pages = atomic_load_zu(&a->pac.nactive, MO_RELAXED) + pac_ndirty(&a->pac)
 	    + pac_hpa_nidle(&a->pac);
-	return base.resident + (pages << LG_PAGE) + shared_bytes(a);
+	return base.resident + (pages << LG_PAGE) + shared_bytes(a, region_resident);
 }
 
 size_t
 arena_mapped(arena_t *a) {
 	base_stats_t base;
 	base_stats_read(a->base, &base);
-	return atomic_load_zu(&a->pac.mapped, MO_RELAXED) + base.mapped + shared_bytes(a);
+	return atomic_load_zu(&a->pac.mapped, MO_RELAXED) + base.mapped
+	    + shared_bytes(a, region_mapped);
 }
 
 size_t
 arena_metadata(arena_t *a) {
 	base_stats_t base;
 	base_stats_read(a->base, &base);
-	return base.allocated + shared_bytes(a);
+	return base.allocated + shared_bytes(a, region_resident);
 }
 
 static void
@@ -110,7 +115,7 @@ stats_merge_pages(arena_t *a, arena_stats_t *out) {
 	out->retained += (ecache_npages(&a->pac.retained)
 	    + atomic_load_zu(&a->pac.nguard, MO_RELAXED)) << LG_PAGE;
 	out->extent_avail += atomic_load_zu(&a->pac.src.edata_cache.count, MO_RELAXED);
-	out->base += base.allocated + shared_bytes(a);
+	out->base += arena_metadata(a);
 	out->metadata_edata += base.edata;
 	out->metadata_thp += base.n_thp;
 	out->resident += arena_resident(a);

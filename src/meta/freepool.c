@@ -7,44 +7,21 @@
 #include "meta/freepool.h"
 
 #include "meta/base.h"
+#include "meta/meta_class.h"
 #include "os/mutex.h"
 #include "os/pages.h"
 #include "os/witness.h"
 #include "util/assert.h"
-#include "util/bits.h"
 
-/* log2 of the smallest and of the largest class in bytes; two classes per doubling. */
-#define META_LG_MIN 4
-#define META_LG_MAX 15
-#define META_NCLASSES (2 * (META_LG_MAX - META_LG_MIN) + 1)
-
-typedef struct meta_piece_s {
-	struct meta_piece_s *next;
-} meta_piece_t;
+/* log2 of the largest class in bytes. */
+#define META_LG_MAX 15u
 
 static struct {
 	mutex_t mtx;
-	meta_piece_t *freed[META_NCLASSES];
+	meta_piece_t *freed[META_NCLASSES(META_LG_MAX)];
 	size_t in_use; /* bytes, see meta_in_use() */
 	size_t mapped; /* bytes, see meta_mapped() */
 } meta;
-
-/* Class 2k is 2^(k+4) bytes, class 2k+1 one and a half times that (if it is a multiple of 16). */
-static unsigned
-meta_class(size_t size) {
-	if (size <= ((size_t)1 << META_LG_MIN)) {
-		return 0;
-	}
-	unsigned lg = lg_floor_zu(size - 1); /* size is in (2^lg, 2^(lg+1)] */
-	size_t mid = (size_t)3 << (lg - 1);
-	return 2 * (lg - META_LG_MIN) + (size <= mid && lg > META_LG_MIN ? 1 : 2);
-}
-
-static size_t
-meta_class_size(unsigned c) {
-	size_t low = (size_t)1 << (c / 2 + META_LG_MIN);
-	return (c & 1) == 0 ? low : low + low / 2;
-}
 
 void
 meta_boot(void) {
@@ -81,7 +58,7 @@ meta_alloc(size_t size) {
 		return meta_alloc_pages(bytes);
 	}
 	unsigned c = meta_class(size);
-	assert(c < META_NCLASSES && meta_class_size(c) == bytes);
+	assert(c < META_NCLASSES(META_LG_MAX) && meta_class_size(c) == bytes);
 	mutex_lock(&meta.mtx);
 	meta_piece_t *p = meta.freed[c];
 	if (p != NULL) {

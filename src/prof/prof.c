@@ -25,6 +25,7 @@
 #include "prof/file/prof_keep.h"
 #include "prof/sites/prof_backtrace.h"
 #include "prof/sites/prof_data.h"
+#include "prof/sites/prof_root.h"
 #include "prof/sites/prof_sample.h"
 #include "prof/trigger/prof_signal.h"
 #include "thread/tsd.h"
@@ -268,6 +269,7 @@ tables_postfork_child(void) {
 	prof_dump_postfork_child();
 	prof_recent_postfork_child();
 	prof_log_postfork_child(opt_prof_fork != prof_fork_idle);
+	prof_root_postfork_child();
 	prof_data_postfork_child(t->tsd != NULL ? t->tsd->prof : NULL);
 	prof_sys_postfork_child();
 	prof_keep_postfork_child();

@@ -1,6 +1,7 @@
 /*
- * The records of loaded objects: a linked list that only grows, in mappings of its own.
- * Readers need no lock: a record is complete before its address is stored with release order.
+ * The records of loaded objects: a linked list that only grows, in the region, so that other
+ * programs can read it (meta/image.h). Readers need no lock: a record is complete before its
+ * address is stored with release order.
  * Writers take turns through history.looker, which holds the pid of the process that looks; in a
  * forked child another pid is there, so the child is not blocked by a look that the fork
  * interrupted. module_history.h explains the use.
@@ -9,17 +10,14 @@
 
 #include <sys/auxv.h>
 
-#include "os/pages.h"
+#include "meta/region.h"
+#include "os/gate.h"
 #include "unwind/objects.h"
 #include "unwind/unwind.h"
 #include "util/assert.h"
 #include "util/atomic.h"
 #include "util/hash.h"
 
-/* Bytes of one mapping of records. */
-#define CHUNK_BYTES ((size_t)64 << 10)
-/* A longer build id is treated as none. */
-#define BUILD_ID_MAX 32
 /* For an object without a build id, the path is part of its stamp if it is not longer than this. */
 #define STAMP_PATH_MAX 512
 /*
@@ -29,19 +27,7 @@
 #define SHADOW_BASE (UINT64_C(1) << 52)
 #define LG_SHADOW_SPAN 40
 
-typedef struct record_s record_t;
-/* One loaded object. */
-struct record_s {
-	atomic_p_t next; /* atomic: the only field that changes while others read */
-	uintptr_t start; /* first address */
-	uintptr_t end;   /* behind the last address */
-	uintptr_t bias;  /* load bias: address minus address in the file */
-	uint32_t number; /* from 1 on, rising */
-	bool is_covered; /* a loaded object lies here; scratch field of module_history_gone() */
-	uint8_t build_id_len;
-	unsigned char build_id[BUILD_ID_MAX];
-	char path[]; /* NUL terminated; absolute unless the loader has only a name */
-};
+typedef module_record_t record_t;
 
 static LARGE_BSS struct {
 	atomic_p_t first;
@@ -52,9 +38,8 @@ static LARGE_BSS struct {
 	atomic_u32_t looker;
 	record_t *last; /* last record of the list */
 	atomic_u32_t n; /* number of records */
-	char *room;     /* free space of the current mapping */
-	size_t left;    /* bytes of it */
 	uint64_t adds;  /* objects loaded so far, at the last look */
+	bool has_missed; /* no record was made because the gate was closed: look again */
 	bool has_looked;
 	char path[4096];   /* a path made absolute */
 	char loaded[4096]; /* a path as the loader has it */
@@ -78,28 +63,22 @@ is_record_of(const record_t *r, const struct sys_module_s *m) {
 }
 
 /*
- * Space for a record with a path of this length; NULL if there is no memory or there are too many
- * records.
+ * Memory for a record with a path of this length; NULL if there is none, or there are too many
+ * records. The caller may hold the loader's lock, for which a fork may wait: so nothing waits here
+ * for the end of a fork.
  */
 static record_t *
 record_new(size_t path_len) {
-	size_t bytes = align_up(sizeof(record_t) + path_len + 1, sizeof(void *));
-	if (bytes > CHUNK_BYTES || atomic_load_u32(&history.n, MO_RELAXED) == MODULE_HISTORY_MAX) {
+	struct tls_s *t = tls_get();
+	if (atomic_load_u32(&history.n, MO_RELAXED) == MODULE_HISTORY_MAX) {
 		return NULL;
 	}
-	if (history.left < bytes) {
-		bool commit = true;
-		char *room = pages_map(NULL, PAGE_CEILING(CHUNK_BYTES), PAGE, &commit);
-		if (room == NULL) {
-			return NULL;
-		}
-		history.room = room;
-		history.left = CHUNK_BYTES;
+	if (!gate_try_enter(t)) {
+		history.has_missed = true;
+		return NULL;
 	}
-	record_t *r = (record_t *)history.room;
-	/* before the rest: a child forked in between may use this space once more */
-	history.left -= bytes;
-	history.room += bytes;
+	record_t *r = region_alloc(sizeof(record_t) + path_len + 1);
+	gate_exit(t);
 	return r;
 }
 
@@ -167,13 +146,16 @@ note_module(void *ctx UNUSED, const struct sys_module_s *loaded) {
 	r->start = m->start;
 	r->end = m->end;
 	r->bias = m->bias;
-	r->build_id_len = m->build_id_len <= BUILD_ID_MAX ? (uint8_t)m->build_id_len : 0;
+	r->build_id_len = m->build_id_len <= MODULE_BUILD_ID_MAX ? (uint8_t)m->build_id_len : 0;
 	if (r->build_id_len > 0) {
 		memcpy(r->build_id, m->build_id, r->build_id_len);
 	}
 	strcpy(r->path, m->path);
 	r->number = atomic_load_u32(&history.n, MO_RELAXED) + 1;
 	atomic_store_p(history.last == NULL ? &history.first : &history.last->next, r, MO_RELEASE);
+	if (history.last == NULL) {
+		__atomic_store_n(&region_root()->modules, (uintptr_t)r, MO_RELEASE);
+	}
 	history.last = r;
 	atomic_store_u32(&history.n, r->number, MO_RELEASE);
 	if (is_taken) {
@@ -197,7 +179,8 @@ module_history_look(void) {
 	if (!try_look()) {
 		return;
 	}
-	if (!is_known || !history.has_looked || adds != history.adds) {
+	if (!is_known || !history.has_looked || history.has_missed || adds != history.adds) {
+		history.has_missed = false;
 		sys_modules(note_module, NULL, NULL, 0);
 		history.adds = adds;
 		history.has_looked = true;

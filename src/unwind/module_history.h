@@ -12,6 +12,23 @@
 #define UNWIND_MODULE_HISTORY_H
 
 #include "os/sys.h"
+#include "util/atomic.h"
+
+/* A longer build id is treated as none. */
+#define MODULE_BUILD_ID_MAX 32
+
+/* One loaded object. */
+typedef struct module_record_s {
+	atomic_p_t next; /* atomic: the only field that changes while others read */
+	uintptr_t start; /* first address */
+	uintptr_t end;   /* behind the last address */
+	uintptr_t bias;  /* load bias: address minus address in the file */
+	uint32_t number; /* from 1 on, rising */
+	bool is_covered; /* a loaded object lies here; scratch field of module_history_gone() */
+	uint8_t build_id_len;
+	unsigned char build_id[MODULE_BUILD_ID_MAX];
+	char path[]; /* NUL terminated; absolute unless the loader has only a name */
+} module_record_t;
 
 /*
  * Records the objects that are loaded, if any were loaded since the last look. Takes the loader's

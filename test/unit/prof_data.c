@@ -6,7 +6,7 @@
 
 #include <pthread.h>
 
-#include "meta/freepool.h"
+#include "meta/region.h"
 #include "os/gate.h"
 #include "prof/sites/prof_data.h"
 #include "prof/sites/prof_sample.h"
@@ -174,12 +174,12 @@ test_many_sites(void) {
 	enum { N = 100000 };
 	static prof_cnt_t *c[N];
 	prof_tdata_t *td = prof_data_tdata_new(true);
-	size_t before = meta_in_use();
+	size_t before = region_in_use();
 	prof_snap_t snap;
 
 	for (unsigned i = 0; i < N; i++)
 		c[i] = add_at(td, 1000 + i, 1, 32);
-	size_t each = (meta_in_use() - before) / N;
+	size_t each = (region_in_use() - before) / N;
 	ok(each <= 400, "%zu bytes for a site of depth %u", each, DEPTH);
 	ok(prof_data_nsites() >= N, "all are there");
 	long faulted = faults();

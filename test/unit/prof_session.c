@@ -10,6 +10,7 @@
 #include "arena/arenas.h"
 #include "os/nstime.h"
 #include "meta/freepool.h"
+#include "meta/region.h"
 #include "prof/prof.h"
 #include "prof/file/prof_dump.h"
 #include "prof/control/prof_control.h"
@@ -275,7 +276,7 @@ books(void) {
 	for (unsigned ind = 0; ind < arenas_narenas_total(); ind++)
 		slabs += slab_metadata(arenas_get(ind), bin_infos, 0)
 		    + slab_metadata(arenas_sampled_get(ind), bin_infos_sampled, sizeof(sample_rec_t));
-	return meta_in_use() - slabs;
+	return meta_in_use() + region_in_use() - slabs;
 }
 
 /*

@@ -16,6 +16,7 @@
 #include "os/sys.h"
 #include "prof/sites/prof_backtrace.h"
 #include "prof/sites/prof_data.h"
+#include "prof/sites/prof_root.h"
 #include "prof/control/prof_start.h"
 #include "prof/sites/prof_switch.h"
 #include "prof/file/prof_dump.h"
@@ -470,6 +471,7 @@ session_begin(const prof_session_opts_t *o, uint64_t id) {
 	atomic_store_u64(&session.start_ns, now, MO_RELAXED);
 	atomic_store_u64(&prof_dump_session_begin_ns, now, MO_RELAXED);
 	atomic_store_u64(&prof_dump_session_id, id, MO_RELAXED);
+	prof_root_session_set(id, now);
 	deadline_set(id, o->max_seconds);
 	prof_active_set(true, NULL);
 	return 0;

@@ -12,7 +12,9 @@
 #include "prof/sites/prof_data.h"
 
 #include "meta/freepool.h"
+#include "meta/region.h"
 #include "os/mutex.h"
+#include "prof/sites/prof_root.h"
 #include "prof/sites/prof_sample.h"
 #include "prof/sites/prof_table.h"
 #include "unwind/module_history.h"
@@ -45,8 +47,7 @@ cassert(sizeof(prof_site_t) + 20 * PROF_FRAME_BYTES + PROF_FRAMES_PAD + sizeof(p
 static LARGE_BSS struct {
 	prof_table_t sites;
 	prof_table_t counts;
-	atomic_p_t all_sites;
-	atomic_p_t all_tdatas;
+	image_root_t *root;        /* has the heads of the lists of sites and of records */
 	atomic_u32_t epoch;        /* number of calls of prof.reset */
 	atomic_u64_t next_uid;
 
@@ -79,6 +80,17 @@ static LARGE_BSS struct {
 	prof_link_t *limbo;
 	size_t nlimbo;
 } tables;
+
+/* The heads of the two lists. */
+static atomic_p_t *
+all_sites(void) {
+	return (atomic_p_t *)(void *)&tables.root->sites;
+}
+
+static atomic_p_t *
+all_tdatas(void) {
+	return (atomic_p_t *)(void *)&tables.root->threads;
+}
 
 /* The key by which a site or count is looked up. */
 typedef struct {
@@ -123,8 +135,7 @@ static uint64_t
 frames_hash(void *const *vec, unsigned n) {
 	uint64_t h = n;
 	for (unsigned i = 0; i < n; i++) {
-		h = (h ^ (uintptr_t)vec[i]) * UINT64_C(0x9e3779b97f4a7c15);
-		h ^= h >> 32;
+		h = image_hash_frame(h, (uintptr_t)vec[i]);
 	}
 	return hash_mix64(h);
 }
@@ -138,8 +149,7 @@ key_init(tables_key_t *k, prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate) 
 	k->tdata = td;
 	k->epoch = atomic_load_u32(&tables.epoch, MO_RELAXED);
 	k->has_stamp = false;
-	uint64_t who = (uint64_t)(uintptr_t)td + ((uint64_t)k->epoch << 48);
-	k->cnt_hash = hash_mix64(k->site_hash ^ hash_mix64(who ^ rate * UINT64_C(0x9e3779b97f4a7c15)));
+	k->cnt_hash = image_hash_count(k->site_hash, (uintptr_t)td, k->epoch, rate);
 }
 
 static COLD uint32_t
@@ -259,7 +269,7 @@ limbo_reclaim_locked(size_t min) {
 	tables.waiting = NULL;
 	while (link != NULL) {
 		prof_link_t *next = link->next;
-		meta_free(link, link->bytes);
+		region_free(link, link->bytes);
 		link = next;
 	}
 }
@@ -397,7 +407,7 @@ sweep_next_site(void) {
 	}
 	prof_site_t *prev = tables.sweep_prev;
 	prof_link_t *link = prev != NULL ? prev->link.next
-	    : atomic_load_p(&tables.all_sites, MO_ACQUIRE);
+	    : atomic_load_p(all_sites(), MO_ACQUIRE);
 	tables.sweep_site = link == NULL ? NULL : container_of(link, prof_site_t, link);
 	return tables.sweep_site;
 }
@@ -418,7 +428,7 @@ sweep_sites_locked(unsigned steps) {
 		steps -= steps > 0;
 		if (atomic_load_u64(&s->refs, MO_ACQUIRE) == 0 && site_kill(s)) {
 			prof_site_t *prev = tables.sweep_prev;
-			list_unlink(&tables.all_sites, prev != NULL ? &prev->link : NULL, &s->link);
+			list_unlink(all_sites(), prev != NULL ? &prev->link : NULL, &s->link);
 			tables_retire(&s->link);
 		} else {
 			tables.sweep_prev = s;
@@ -429,7 +439,7 @@ sweep_sites_locked(unsigned steps) {
 static void
 tdata_free(prof_tdata_t *td) {
 	assert(td->frames == NULL);
-	meta_free(td, sizeof(*td));
+	region_free(td, sizeof(*td));
 }
 
 static bool
@@ -442,7 +452,7 @@ static void
 tdata_unlink(prof_tdata_t *prev, prof_tdata_t *td) {
 	if (prev == NULL) {
 		void *expected = td;
-		if (atomic_cas_strong_p(&tables.all_tdatas, &expected, td->next, MO_ACQ_REL,
+		if (atomic_cas_strong_p(all_tdatas(), &expected, td->next, MO_ACQ_REL,
 			MO_ACQUIRE)) {
 			return;
 		}
@@ -517,7 +527,7 @@ static prof_site_t *
 site_new(tables_key_t *k) {
 	size_t frames = (size_t)k->nframes * PROF_FRAME_BYTES;
 	size_t bytes = sizeof(prof_site_t) + frames + PROF_FRAMES_PAD;
-	prof_site_t *s = meta_alloc(bytes);
+	prof_site_t *s = region_alloc(bytes);
 	if (s != NULL) {
 		s->link.bytes = (uint32_t)bytes;
 		s->link.extra = k->nframes;
@@ -541,13 +551,13 @@ site_insert(const tables_key_t *k, prof_site_t *fresh) {
 	prof_site_t *s = node == NULL ? NULL : container_of(node, prof_site_t, node);
 	if (s != NULL && site_try_ref(s)) {
 		prof_table_unlock(&tables.sites, k->site_hash);
-		meta_free(fresh, fresh->link.bytes);
+		region_free(fresh, fresh->link.bytes);
 		return s;
 	}
 	assert(s == NULL);
 	prof_table_insert_locked(&tables.sites, &fresh->node);
 	/* Onto the list before a sweep could find it; our reference keeps it alive. */
-	list_push(&tables.all_sites, &fresh->link);
+	list_push(all_sites(), &fresh->link);
 	prof_table_unlock(&tables.sites, k->site_hash);
 	return fresh;
 }
@@ -583,7 +593,7 @@ cnt_try_add(prof_cnt_t *c, uint64_t what) {
 static prof_cnt_t *
 cnt_new(const tables_key_t *k, prof_site_t *s, uint64_t what) {
 	size_t bytes = sizeof(prof_cnt_t) + (prof_data_is_accum() ? sizeof(prof_acounts_t) : 0);
-	prof_cnt_t *c = meta_alloc(bytes);
+	prof_cnt_t *c = region_alloc(bytes);
 	if (c != NULL) {
 		c->link.bytes = (uint32_t)bytes;
 		c->link.extra = k->epoch;
@@ -619,7 +629,7 @@ cnt_insert(const tables_key_t *k, prof_site_t *s, uint64_t what) {
 	}
 	prof_table_unlock(&tables.counts, k->cnt_hash);
 	if (fresh != NULL) {
-		meta_free(fresh, fresh->link.bytes);
+		region_free(fresh, fresh->link.bytes);
 	}
 	if (c == NULL || found) {
 		atomic_fetch_sub_u64(&s->refs, 1, MO_RELEASE);
@@ -783,11 +793,22 @@ prof_data_counts_read(const prof_cnt_t *c, prof_counts_t *cur, prof_counts_t *ac
 void
 prof_data_accum_set(bool on) {
 	atomic_store_b(&tables.is_accum, on, MO_RELAXED);
+	prof_root_accum_set(on);
 }
 
 bool
 prof_data_is_accum(void) {
 	return atomic_load_b(&tables.is_accum, MO_RELAXED);
+}
+
+/* Tells the root the number of resets; of several at once the last to check tells the latest. */
+static void
+epoch_tell(void) {
+	uint32_t epoch;
+	do {
+		epoch = atomic_load_u32(&tables.epoch, MO_SEQ_CST);
+		__atomic_store_n(&tables.root->epoch, epoch, MO_SEQ_CST);
+	} while (epoch != atomic_load_u32(&tables.epoch, MO_SEQ_CST));
 }
 
 /*
@@ -797,6 +818,7 @@ prof_data_is_accum(void) {
 void
 prof_data_reset(void) {
 	atomic_fetch_add_u32(&tables.epoch, 1, MO_ACQ_REL);
+	epoch_tell();
 	if (mutex_trylock(&tables.pass)) {
 		sweep_sites_locked(SWEEP_STEP);
 		limbo_reclaim_locked(1);
@@ -808,17 +830,17 @@ prof_data_reset(void) {
 
 prof_tdata_t *
 prof_data_tdata_new(bool active) {
-	prof_tdata_t *td = meta_alloc(sizeof(*td));
+	prof_tdata_t *td = region_alloc(sizeof(*td));
 	if (td == NULL) {
 		return NULL;
 	}
 	td->uid = atomic_fetch_add_u64(&tables.next_uid, 1, MO_RELAXED);
 	td->active = active;
 	atomic_store_b(&td->attached, true, MO_RELAXED);
-	void *first = atomic_load_p(&tables.all_tdatas, MO_RELAXED);
+	void *first = atomic_load_p(all_tdatas(), MO_RELAXED);
 	do {
 		td->next = first;
-	} while (!atomic_cas_weak_p(&tables.all_tdatas, &first, td, MO_RELEASE, MO_RELAXED));
+	} while (!atomic_cas_weak_p(all_tdatas(), &first, td, MO_RELEASE, MO_RELAXED));
 	if (mutex_trylock(&tables.pass)) {
 		sweep_tdatas_locked(SWEEP_TDATAS);
 		mutex_unlock(&tables.pass);
@@ -874,13 +896,13 @@ prof_data_pass_end(void) {
 
 prof_site_t *
 prof_data_sites(void) {
-	prof_link_t *link = atomic_load_p(&tables.all_sites, MO_ACQUIRE);
+	prof_link_t *link = atomic_load_p(all_sites(), MO_ACQUIRE);
 	return link == NULL ? NULL : container_of(link, prof_site_t, link);
 }
 
 prof_tdata_t *
 prof_data_tdatas(void) {
-	return atomic_load_p(&tables.all_tdatas, MO_ACQUIRE);
+	return atomic_load_p(all_tdatas(), MO_ACQUIRE);
 }
 
 size_t
@@ -907,6 +929,10 @@ prof_data_mutex_reset(void) {
 
 int
 prof_data_boot(void) {
+	tables.root = prof_root_boot();
+	if (tables.root == NULL) {
+		return ENOMEM;
+	}
 	prof_table_init(&tables.sites, "prof_sites", site_node_is, tables_retire);
 	prof_table_init(&tables.counts, "prof_counts", cnt_node_is, tables_retire);
 	mutex_init(&tables.pass, "prof_pass", WITNESS_RANK_PROF_TDATAS);

@@ -20,7 +20,7 @@
 #include "os/mutex.h"
 #include "prof/sites/prof_types.h"
 
-/* Initialises the empty tables; always 0. */
+/* Initialises the empty tables; 0 or ENOMEM. */
 int prof_data_boot(void);
 
 /* Makes a record for the calling thread; NULL without memory. */

@@ -10,6 +10,7 @@
 
 #include "os/gate.h"
 #include "os/mutex.h"
+#include "prof/sites/prof_root.h"
 #include "thread/recall.h"
 #include "thread/thread_event.h"
 #include "util/assert.h"
@@ -62,6 +63,7 @@ prof_sample_rate_set(uint64_t rate) {
 	gate_enter(tls_get());
 	mutex_lock(&sampling.mtx);
 	atomic_store_u64(&sampling.rate, rate, MO_RELAXED);
+	prof_root_rate_set(rate);
 	sampling_publish_locked();
 	mutex_unlock(&sampling.mtx);
 	gate_exit(tls_get());

@@ -8,7 +8,7 @@
  */
 #include "prof/sites/prof_table.h"
 
-#include "meta/freepool.h"
+#include "meta/region.h"
 #include "util/assert.h"
 #include "util/bits.h"
 
@@ -67,7 +67,7 @@ static prof_buckets_t *
 buckets_new(size_t n) {
 	assert(is_pow2_zu(n));
 	size_t bytes = sizeof(prof_buckets_t) + n * sizeof(atomic_p_t);
-	prof_buckets_t *b = meta_alloc(bytes);
+	prof_buckets_t *b = region_alloc(bytes);
 	if (b != NULL) {
 		assert(bytes <= UINT32_MAX);
 		b->link.bytes = (uint32_t)bytes;

@@ -6,11 +6,13 @@
  * record of one thread; it outlives the thread for as long as a count refers to it.
  *
  * All of them are found without a lock. Only the sweeper removes sites and counts from the tables,
- * and their memory is freed when no thread can be reading it any more (prof_data.c).
+ * and their memory is freed when no thread can be reading it any more (prof_data.c). They lie in
+ * the region, and other programs read them there: meta/image.h lists the fields that those use.
  */
 #ifndef PROF_TYPES_H
 #define PROF_TYPES_H
 
+#include "meta/image.h"
 #include "prof/sites/prof_opt.h"
 #include "unwind/unwind.h"
 #include "util/atomic.h"
@@ -49,8 +51,8 @@ typedef struct {
 	atomic_u64_t est;
 } prof_acounts_t;
 
-/* Bytes per stored frame: user addresses have at most 48 bits. */
-#define PROF_FRAME_BYTES 6
+/* Bytes per stored frame. */
+#define PROF_FRAME_BYTES IMAGE_FRAME_BYTES
 /* Bytes behind the last frame, so that each frame can be loaded as a 64-bit word. */
 #define PROF_FRAMES_PAD 2
 
@@ -73,10 +75,10 @@ typedef struct prof_site_s {
 /* Mark in site->refs and cnt->live: the sweeper is removing it, so look it up again. */
 #define PROF_DEAD (UINT64_C(1) << 63)
 /*
- * Layout of cnt->live: sampled objects in the low bits, pins (of the log and the recent list) from
- * bit 40, PROF_DEAD on top.
+ * Layout of cnt->live: sampled objects in the low bits, pins (of the log and the recent list) above
+ * them, PROF_DEAD on top.
  */
-#define PROF_PIN (UINT64_C(1) << 40)
+#define PROF_PIN (UINT64_C(1) << IMAGE_LIVE_BITS)
 #define PROF_LIVE_MASK (PROF_PIN - 1)
 
 /* A backtrace as captured, leaf first. */

@@ -1,0 +1,249 @@
+/*
+ * The image: the profiler's tables as bytes that another program reads, from the memory of a living
+ * process, from a core file, or from a box (a file, or a memfd, that holds the tables of a process
+ * and outlives it). This file is the format; the library writes it and src/client/ reads it, and
+ * they include nothing else of each other.
+ *
+ * The tables lie in at most IMAGE_PARTS ranges of addresses, the parts. The root is at the start of
+ * the first part; the mailbox has its address (prof_mailbox.h). A box is all parts one behind the
+ * other, so its first bytes are the root; all pointers in it are addresses, and part[i].offset says
+ * where in the file the bytes of part i are. The memory of each part begins with an image_head_t,
+ * by which a reader of a stream finds it.
+ *
+ * From the root a reader comes to
+ *   sites    -> (site.next) all sites; site.counts -> (count.next) what each thread sampled there
+ *   threads  -> (thread.next) the threads' records, which counts point to
+ *   modules  -> (module.next) objects that were loaded at some time, oldest first
+ *   blocks   the ring: one line for each second of the last hour
+ * The types of these are private to the library. Where their fields are says root.fields, which the
+ * library makes from IMAGE_FIELDS by offsetof; so it is always right, and a reader does not depend
+ * on the version of the library. A reader takes only fields that it knows and the root has: fields
+ * are only ever appended to the list. A change that such a reader would misunderstand changes
+ * IMAGE_VERSION.
+ *
+ * Readable at any instant. A process may be stopped, or die, between any two stores.
+ * - A list is changed by one store: a new object is complete before a release store makes it the
+ *   head; a removed one is bypassed by one store to its predecessor. So a walk from a head meets
+ *   complete objects only, and an object that is on no list is never met.
+ * - Only a removed object is freed, and only when no thread can be reading it. A reader outside
+ *   does not keep it from being freed; so in a RUNNING process, and only there, a reader may stand
+ *   on one. Therefore the second word of freed memory is set to 0, where objects in use have their
+ *   size (site.bytes, count.bytes), and each object proves itself: a site by the hash of its frames
+ *   (image_hash_frame), a count by the hash of its site, thread, rate and epoch
+ *   (image_hash_count). A reader that stands on an object without proof goes back to the last one
+ *   with proof, or to the head.
+ * - In a process that was stopped or killed each thread has carried out a prefix of its stores, in
+ *   the order of the program, on every processor: what a processor has carried out becomes visible
+ *   even if it stops then. In the midst of recording one sample a thread has added to some of the
+ *   four sums of a count only: the sums differ by one sample for each thread.
+ * - A line of the ring has time_ns 0 while it is being written.
+ */
+#ifndef META_IMAGE_H
+#define META_IMAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "util/mix.h"
+
+#define IMAGE_MAGIC UINT64_C(0x656c626174706a6a)      /* "jjptable": a part of the tables */
+#define IMAGE_VERSION 1u
+#define IMAGE_BYTE_ORDER UINT32_C(0x01020304)         /* as the machine stores it */
+#define IMAGE_PARTS 64u
+#define IMAGE_FD_NAME "jemalloc-blackbox"             /* of the memfd of a box */
+
+/* Bytes of a stored frame: user addresses have at most 48 bits. Low 32 bits, then high 16. */
+#define IMAGE_FRAME_BYTES 6u
+/* count.live: sampled objects in so many low bits; above them pins and a mark. */
+#define IMAGE_LIVE_BITS 40u
+/* Weights (count.c16) are multiples of 1/65536. */
+#define IMAGE_WEIGHT_ONE 65536u
+
+/* The types behind the pointers, and their private names. */
+#define IMAGE_STRUCTS(X) \
+	X(site, prof_site_t) \
+	X(count, prof_cnt_t) \
+	X(thread, prof_tdata_t) \
+	X(module, module_record_t)
+
+/* X(struct, field, type, member). Appended to only; the width is that of the member. */
+#define IMAGE_FIELDS(X) \
+	X(site, next, prof_site_t, link.next) \
+	X(site, bytes, prof_site_t, link.bytes) \
+	X(site, nframes, prof_site_t, link.extra) \
+	X(site, hash, prof_site_t, node.hash) \
+	X(site, counts, prof_site_t, counts) \
+	X(site, stamp, prof_site_t, stamp) \
+	X(site, then, prof_site_t, then) \
+	X(site, frames, prof_site_t, frames[0]) \
+	X(count, next, prof_cnt_t, link.next) \
+	X(count, bytes, prof_cnt_t, link.bytes) \
+	X(count, epoch, prof_cnt_t, link.extra) \
+	X(count, hash, prof_cnt_t, node.hash) \
+	X(count, site, prof_cnt_t, site) \
+	X(count, thread, prof_cnt_t, tdata) \
+	X(count, rate, prof_cnt_t, rate) \
+	X(count, live, prof_cnt_t, live) \
+	X(count, live_bytes, prof_cnt_t, bytes) \
+	X(count, c16, prof_cnt_t, c16) \
+	X(count, est, prof_cnt_t, est) \
+	X(count, accum_objs, prof_cnt_t, accum[0].objs) \
+	X(count, accum_bytes, prof_cnt_t, accum[0].bytes) \
+	X(count, accum_c16, prof_cnt_t, accum[0].c16) \
+	X(count, accum_est, prof_cnt_t, accum[0].est) \
+	X(thread, next, prof_tdata_t, next) \
+	X(thread, uid, prof_tdata_t, uid) \
+	X(thread, attached, prof_tdata_t, attached) \
+	X(thread, name, prof_tdata_t, name) \
+	X(module, next, module_record_t, next) \
+	X(module, start, module_record_t, start) \
+	X(module, end, module_record_t, end) \
+	X(module, bias, module_record_t, bias) \
+	X(module, number, module_record_t, number) \
+	X(module, build_id_len, module_record_t, build_id_len) \
+	X(module, build_id, module_record_t, build_id) \
+	X(module, path, module_record_t, path[0])
+
+/* image_site_next and so on: the index in root.fields. */
+#define IMAGE_FIELD_INDEX(of, field, type, member) image_##of##_##field,
+enum { IMAGE_FIELDS(IMAGE_FIELD_INDEX) IMAGE_NFIELDS };
+#undef IMAGE_FIELD_INDEX
+
+#define IMAGE_STRUCT_INDEX(of, type) image_struct_##of,
+enum { IMAGE_STRUCTS(IMAGE_STRUCT_INDEX) IMAGE_NSTRUCTS };
+#undef IMAGE_STRUCT_INDEX
+
+/* Room for fields and structs of later versions. */
+#define IMAGE_FIELDS_ROOM 64u
+#define IMAGE_STRUCTS_ROOM 16u
+
+typedef struct image_field_s {
+	uint16_t offset;
+	uint16_t width;
+} image_field_t;
+
+/* Numbers that do not lie in the tables, as they were last told; appended to only. */
+#define IMAGE_FIGURES(X) \
+	X(time_ns) /* when the others were told, UTC */ \
+	X(allocated) \
+	X(active) \
+	X(resident) \
+	X(retained) \
+	X(huge) \
+	X(populated) \
+	X(rss) /* 0: not known, as without a thread of the profiler */ \
+	X(limit) /* of memory; 0: none, or not known */ \
+	X(faults) /* major page faults */ \
+	X(truncated_stacks) \
+	X(suppressed) \
+	X(overlapped) \
+	X(dump_errors) \
+	X(samples) /* taken since the start */ \
+	X(fallbacks)
+
+#define IMAGE_FIGURE_MEMBER(name) uint64_t name;
+typedef struct image_figures_s {
+	IMAGE_FIGURES(IMAGE_FIGURE_MEMBER)
+} image_figures_t;
+#undef IMAGE_FIGURE_MEMBER
+
+/* One line of the ring. */
+typedef struct image_line_s {
+	uint64_t time_ns;      /* UTC; 0: no line */
+	uint64_t allocated;
+	uint64_t active;
+	uint64_t resident;
+	uint64_t rss;          /* 0: not known */
+	uint64_t limit;        /* 0: none, or not known */
+	uint64_t samples;
+	uint64_t faults;
+} image_line_t;
+
+/* The ring has so many blocks of so many lines; a block is made when its first line is written. */
+#define IMAGE_BLOCKS 60u
+#define IMAGE_BLOCK_LINES 60u
+
+/* At the start of each part. */
+typedef struct image_head_s {
+	uint64_t magic;
+	uint64_t self;         /* the address of this head */
+	uint64_t bytes;        /* of the part */
+	uint64_t root;
+} image_head_t;
+
+typedef struct image_part_s {
+	uint64_t address;
+	uint64_t bytes;
+	uint64_t offset;       /* in the box */
+	uint64_t used;         /* bytes from the start of the part that have been handed out */
+} image_part_t;
+
+/* Why a box is written no more. */
+enum { image_open, image_ended };
+
+/* Bits of root.flags. */
+#define IMAGE_ACCUM 1u     /* counts have sums of all that was allocated (prof_accum) */
+#define IMAGE_RAW 2u       /* a profile shows sampled counts, not estimates (prof_unbias:false) */
+
+typedef struct image_root_s {
+	image_head_t head;
+	uint32_t version;      /* stored last of what does not change; 0: there are no tables yet */
+	uint32_t byte_order;
+	uint32_t root_bytes;   /* of this struct */
+	uint32_t page;
+	uint32_t pid;          /* as the process sees itself */
+	uint32_t state;        /* image_open or image_ended */
+	uint32_t flags;
+	uint32_t nparts;
+	uint64_t start_ticks;  /* from boot to the start of the process; 0: not known (no box) */
+	uint64_t opened_ns;    /* of the box, UTC; 0: no box */
+	uint64_t ended_ns;
+	uint64_t box_bytes;
+	char library_version[64];
+	char ext_version[16];
+	char unwinder[16];
+	char unwinder_stops[96];   /* names of the numbers in `stops`, separated by blanks */
+	uint32_t nfields;
+	uint32_t nstructs;
+	image_field_t fields[IMAGE_FIELDS_ROOM];
+	uint32_t struct_bytes[IMAGE_STRUCTS_ROOM];
+	image_part_t parts[IMAGE_PARTS];
+	/* The lists. */
+	uint64_t sites;
+	uint64_t threads;
+	uint64_t modules;
+	/*
+	 * The addresses of the ring's blocks (0: not made), and the number of lines written so far.
+	 * Line n is line n % IMAGE_BLOCK_LINES of block n / IMAGE_BLOCK_LINES % IMAGE_BLOCKS.
+	 */
+	uint64_t blocks[IMAGE_BLOCKS];
+	uint64_t nlines;
+	/* Told when they change. */
+	uint64_t epoch;        /* calls of prof.reset; counts of other epochs are not reported */
+	uint64_t rate;         /* sampling interval in bytes */
+	uint64_t session;
+	uint64_t session_start_ns;
+	uint64_t program;      /* address of the module record of the program itself; 0: not known */
+	uint64_t lost;         /* samples that were lost because the box is full */
+	/* Told once in a second. */
+	image_figures_t figures;
+	uint64_t stops[8];
+	uint64_t depths[16];
+	uint32_t nstops;
+	uint32_t ndepths;
+} image_root_t;
+
+/* A step of the hash of a site's frames; it begins with their number, ends with hash_mix64(). */
+static inline uint64_t
+image_hash_frame(uint64_t hash, uint64_t frame) {
+	hash = (hash ^ frame) * UINT64_C(0x9e3779b97f4a7c15);
+	return hash ^ hash >> 32;
+}
+
+static inline uint64_t
+image_hash_count(uint64_t site_hash, uint64_t thread, uint32_t epoch, uint64_t rate) {
+	uint64_t who = thread + ((uint64_t)epoch << 48);
+	return hash_mix64(site_hash ^ hash_mix64(who ^ rate * UINT64_C(0x9e3779b97f4a7c15)));
+}
+
+#endif

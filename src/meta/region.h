@@ -1,0 +1,35 @@
+/*
+ * The memory of the profiler's tables: sites, counts, records of threads and of loaded objects,
+ * bucket arrays, the ring. It is apart from other memory of the allocator so that another program
+ * can read the tables (meta/image.h), and so that they can lie in a file. Pieces are recycled by
+ * size class; the caller remembers the size. One lock, `region`, a leaf; it is taken inside the
+ * gate. Called by prof/sites/, prof/control/ and unwind/module_history.
+ */
+#ifndef META_REGION_H
+#define META_REGION_H
+
+#include "meta/image.h"
+#include "util/compiler.h"
+
+/*
+ * The root of the tables, which is at the start of the first part and never moves; maps that part
+ * if there is none. NULL without memory.
+ */
+image_root_t *region_root(void);
+
+/*
+ * Returns size bytes (> 0), zeroed, aligned to 16 (to 64 from 64 bytes on); NULL if there is no
+ * memory.
+ */
+void *region_alloc(size_t size);
+/* size is what was passed to region_alloc(). ptr may be NULL. */
+void region_free(void *ptr, size_t size);
+/* Bytes that region_alloc() uses for size. */
+size_t region_good_size(size_t size);
+
+/* Bytes in use, with rounding; bytes of pages that were touched; bytes of address space. */
+size_t region_in_use(void);
+size_t region_resident(void);
+size_t region_mapped(void);
+
+#endif

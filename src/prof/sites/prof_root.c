@@ -1,0 +1,100 @@
+/*
+ * Makes the root of the image: the layout of the types that a reader outside walks through, from
+ * the one list of their fields, and the facts that do not change (prof_root.h).
+ *
+ * Invariant: `version` is stored when all that does not change is there. Locks: none; each later
+ * change is one store of a word. Called by prof_data.c at boot, by the modules whose numbers it
+ * tells, and by prof.c in a forked child.
+ */
+#include "prof/sites/prof_root.h"
+
+#include "meta/region.h"
+#include "os/sys.h"
+#include "prof/sites/prof_opt.h"
+#include "prof/sites/prof_types.h"
+#include "unwind/module_history.h"
+#include "util/assert.h"
+#include "util/bits.h"
+
+cassert(IMAGE_NFIELDS <= IMAGE_FIELDS_ROOM && IMAGE_NSTRUCTS <= IMAGE_STRUCTS_ROOM);
+
+#define FIELD_ROW(of, field, type, member) \
+	{offsetof(type, member), sizeof(((type *)NULL)->member)},
+static const image_field_t field_rows[] = {IMAGE_FIELDS(FIELD_ROW)};
+#undef FIELD_ROW
+
+#define STRUCT_ROW(of, type) sizeof(type),
+static const uint32_t struct_rows[] = {IMAGE_STRUCTS(STRUCT_ROW)};
+#undef STRUCT_ROW
+
+/* Set once, when the root is complete. */
+static image_root_t *booted;
+
+static void
+text_copy(char *to, size_t size, const char *from) {
+	size_t len = min_zu(strlen(from), size - 1);
+	memcpy(to, from, len);
+	to[len] = '\0';
+}
+
+image_root_t *
+prof_root_boot(void) {
+	image_root_t *root = region_root();
+	if (root == NULL) {
+		return NULL;
+	}
+	root->byte_order = IMAGE_BYTE_ORDER;
+	root->root_bytes = sizeof(*root);
+	root->page = (uint32_t)os_page_size;
+	root->pid = (uint32_t)sys_pid();
+	root->flags = opt_prof_unbias ? 0 : IMAGE_RAW;
+	text_copy(root->library_version, sizeof(root->library_version), JEMALLOC_VERSION);
+	text_copy(root->ext_version, sizeof(root->ext_version), PROF_EXT_VERSION);
+	root->nfields = IMAGE_NFIELDS;
+	root->nstructs = IMAGE_NSTRUCTS;
+	memcpy(root->fields, field_rows, sizeof(field_rows));
+	memcpy(root->struct_bytes, struct_rows, sizeof(struct_rows));
+	__atomic_store_n(&root->version, IMAGE_VERSION, MO_RELEASE);
+	__atomic_store_n(&booted, root, MO_RELEASE);
+	return root;
+}
+
+image_root_t *
+prof_root(void) {
+	return __atomic_load_n(&booted, MO_ACQUIRE);
+}
+
+void
+prof_root_postfork_child(void) {
+	image_root_t *root = prof_root();
+	if (root != NULL) {
+		__atomic_store_n(&root->pid, (uint32_t)sys_pid(), MO_RELAXED);
+	}
+}
+
+void
+prof_root_rate_set(uint64_t rate) {
+	image_root_t *root = prof_root();
+	if (root != NULL) {
+		__atomic_store_n(&root->rate, rate, MO_RELAXED);
+	}
+}
+
+void
+prof_root_session_set(uint64_t session, uint64_t start_ns) {
+	image_root_t *root = prof_root();
+	if (root != NULL) {
+		__atomic_store_n(&root->session_start_ns, start_ns, MO_RELAXED);
+		__atomic_store_n(&root->session, session, MO_RELAXED);
+	}
+}
+
+void
+prof_root_accum_set(bool on) {
+	image_root_t *root = prof_root();
+	if (root != NULL && on) {
+		__atomic_fetch_or(&root->flags, IMAGE_ACCUM, MO_RELAXED);
+	} else if (root != NULL) {
+		__atomic_fetch_and(&root->flags, ~IMAGE_ACCUM, MO_RELAXED);
+	}
+}

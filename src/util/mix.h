@@ -1,0 +1,20 @@
+/*
+ * A bijection on 64-bit words. Needs no other header, so that the tools can use it too.
+ */
+#ifndef UTIL_MIX_H
+#define UTIL_MIX_H
+
+#include <stdint.h>
+
+/* Each bit of the input affects each bit of the output. */
+static inline __attribute__((always_inline)) uint64_t
+hash_mix64(uint64_t x) {
+	x ^= x >> 32;
+	x *= UINT64_C(0xd6e8feb86659fd93);
+	x ^= x >> 29;
+	x *= UINT64_C(0xa0761d6478bd642f);
+	x ^= x >> 32;
+	return x;
+}
+
+#endif

@@ -1,0 +1,136 @@
+/* meta/region.h: memory of the profiler's tables, its parts, and what a reader outside sees. */
+#include "core.h"
+
+#include "meta/base.h"
+#include "meta/region.h"
+
+#include <pthread.h>
+
+#define N_PIECES 500
+
+struct piece {
+	char *p;
+	size_t size;
+	unsigned char fill;
+};
+
+/* Random pieces come and go; returns the number of errors. */
+static unsigned
+churn(uint64_t seed, unsigned rounds, bool is_alone) {
+	static __thread struct piece held[N_PIECES];
+	unsigned bad = 0;
+	memset(held, 0, sizeof(held));
+	for (unsigned i = 0; i < rounds; i++) {
+		struct piece *h = &held[core_below(&seed, N_PIECES)];
+		if (h->p != NULL) {
+			bad += !is_filled(h->p, h->fill, h->size);
+			region_free(h->p, h->size);
+			uint64_t mark;
+			memcpy(&mark, h->p + sizeof(mark), sizeof(mark));
+			bad += wrong_if(is_alone && mark != 0);
+			h->p = NULL;
+			continue;
+		}
+		h->size = 1 + core_below(&seed, i % 100 == 0 ? 100000 : 2000);
+		h->fill = (unsigned char)(1 + core_below(&seed, 255));
+		h->p = region_alloc(h->size);
+		size_t align = region_good_size(h->size) >= 64 ? 64 : 16;
+		bad += wrong_if(h->p == NULL) || wrong_if(((uintptr_t)h->p & (align - 1)) != 0)
+		    || wrong_if(!is_filled(h->p, 0, h->size));
+		memset(h->p, h->fill, h->size);
+	}
+	for (unsigned i = 0; i < N_PIECES; i++) {
+		region_free(held[i].p, held[i].size);
+	}
+	return bad;
+}
+
+/* Whether the parts say that this address was handed out. */
+static bool
+is_in_parts(const image_root_t *root, const void *at) {
+	for (unsigned i = 0; i < root->nparts; i++) {
+		if ((uintptr_t)at - root->parts[i].address < root->parts[i].used) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void
+test_root(void) {
+	image_root_t *root = region_root();
+	unsigned bad = 0;
+	ok(root != NULL && region_root() == root, "one root");
+	is_uint(root->head.self, (uintptr_t)root, "which knows where it is");
+	is_uint(root->version, 0, "and is not complete before the profiler's tables are");
+	for (unsigned i = 0; i < 200; i++) {
+		char *p = region_alloc(i * 1000 + 1);
+		bad += wrong_if(p == NULL) || wrong_if(!is_in_parts(root, p));
+	}
+	is_uint(bad, 0, "each piece lies in a part that the root names");
+	ok(root->nparts > 1, "%u parts", root->nparts);
+	uint64_t offset = 0, used = 0, mapped = 0;
+	for (unsigned i = 0; i < root->nparts; i++) {
+		const image_part_t *p = &root->parts[i];
+		const image_head_t *h = (const image_head_t *)(uintptr_t)p->address;
+		bad += wrong_if(h->magic != IMAGE_MAGIC) || wrong_if(h->self != p->address)
+		    || wrong_if(h->bytes != p->bytes) || wrong_if(h->root != (uintptr_t)root)
+		    || wrong_if(p->offset != offset) || wrong_if(p->used > p->bytes);
+		offset += p->bytes;
+		mapped += p->bytes;
+		used += p->used;
+	}
+	is_uint(bad, 0, "each part has a head, and they follow each other in a box");
+	is_uint(region_mapped(), mapped, "mapped bytes are those of the parts");
+	ok(region_resident() >= used && region_resident() <= mapped, "touched ones are what was used");
+	ok(region_alloc(SIZE_MAX) == NULL && region_alloc((size_t)1 << 40) == NULL, "no monsters");
+	region_free(NULL, 100);
+	pass("freeing NULL does nothing");
+}
+
+static void
+test_churn(void) {
+	size_t in_use = region_in_use();
+	is_uint(churn(1, 20000, true), 0,
+	    "20000 pieces: zeroed, aligned, content kept, marked when freed");
+	is_uint(region_in_use(), in_use, "all counted back");
+	size_t resident = region_resident();
+	for (uint64_t seed = 1; seed <= 5; seed++) {
+		churn(1, 20000, true);
+	}
+	is_uint(region_resident(), resident, "the same again takes nothing new");
+}
+
+static void *
+churn_thread(void *arg) {
+	return (void *)(uintptr_t)churn((uintptr_t)arg, 20000, false);
+}
+
+static void
+test_threads(void) {
+	pthread_t t[4];
+	uintptr_t bad = 0;
+	size_t in_use = region_in_use();
+	for (uintptr_t i = 0; i < 4; i++) {
+		pthread_create(&t[i], NULL, churn_thread, (void *)(i + 100));
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		void *ret;
+		pthread_join(t[i], &ret);
+		bad += (uintptr_t)ret;
+	}
+	is_uint(bad, 0, "four threads at once");
+	is_uint(region_in_use(), in_use, "all counted back");
+}
+
+static void
+body(void) {
+	test_root();
+	test_churn();
+	test_threads();
+}
+
+int
+main(int argc, char **argv) {
+	return core_run_all_pages(argc, argv, body);
+}
