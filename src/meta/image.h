@@ -125,6 +125,8 @@ typedef struct image_field_s {
 /* Numbers that do not lie in the tables, as they were last told; appended to only. */
 #define IMAGE_FIGURES(X) \
 	X(time_ns) /* when the others were told, UTC */ \
+	X(monotonic_ns) /* the same instant by the monotonic clock */ \
+	X(instance) /* as in the mailbox */ \
 	X(allocated) \
 	X(active) \
 	X(resident) \

@@ -13,6 +13,10 @@
 #include "util/fmt.h"
 
 #define ROOM_PATH_MAX 512
+/* Bytes of /proc/self/cgroup that are read for room_limit(): it has a line for each controller. */
+#define ROOM_LINES_MAX 2048
+/* Version 1 says "no limit" by a number of about 2^63. */
+#define ROOM_NONE (UINT64_C(1) << 62)
 /* Fields of /proc/self/statm, in pages: all address space, and its writable private part. */
 #define STATM_SIZE 0u
 #define STATM_DATA 5u
@@ -59,26 +63,52 @@ room_in_groups(char *dir) {
 	}
 }
 
+/*
+ * The path of the process's control group in a line of /proc/self/cgroup, which `text` holds: the
+ * one behind `key`; NULL if there is no such line. The line's end and a lone slash are cut off: the
+ * files of the top group, "/", lie in the directory itself.
+ */
+static char *
+room_group(char *text, const char *key) {
+	char *path = strstr(text, key);
+	if (path == NULL) {
+		return NULL;
+	}
+	path += strlen(key) - 1; /* the key ends with the first character of the path */
+	path[strcspn(path, "\n")] = '\0';
+	path[path[1] == '\0' ? 0 : strlen(path)] = '\0';
+	return path;
+}
+
 /* The line of /proc/self/cgroup that begins with "0::" names the group of the second version. */
 static size_t
 room_by_groups(void) {
-	char text[ROOM_PATH_MAX];
-	if (!room_try_read_text("/proc/self/cgroup", text, sizeof(text))) {
-		return SIZE_MAX;
+	char text[1 + ROOM_PATH_MAX] = "\n";
+	char *dir = room_try_read_text("/proc/self/cgroup", text + 1, ROOM_PATH_MAX)
+	    ? room_group(text, "\n0::/") : NULL;
+	return dir == NULL ? SIZE_MAX : room_in_groups(dir);
+}
+
+/* The smallest limit of a group and those above, in the files of this name; UINT64_MAX: none. */
+static uint64_t
+room_limit_of_group(char *text, const char *key, const char *top, const char *name) {
+	char dir[2 * ROOM_PATH_MAX];
+	uint64_t least = UINT64_MAX, limit;
+	const char *group = room_group(text, key);
+	if (group == NULL || strlen(group) >= ROOM_PATH_MAX) {
+		return least;
 	}
-	char *line = text;
-	while (line != NULL && strncmp(line, "0::/", 4) != 0) {
-		line = strchr(line, '\n');
-		line = line == NULL ? NULL : line + 1;
+	fmt_snprintf(dir, sizeof(dir), "%s%s", top, group);
+	for (;;) {
+		if (room_try_read_number(dir, name, &limit) && limit < least) {
+			least = limit;
+		}
+		char *slash = strrchr(dir, '/');
+		if (slash == NULL) {
+			return least;
+		}
+		*slash = '\0';
 	}
-	if (line == NULL) {
-		return SIZE_MAX;
-	}
-	line += 3;
-	line[strcspn(line, "\n")] = '\0';
-	/* The top group is "/"; its files lie in the directory itself. */
-	line[line[1] == '\0' ? 0 : strlen(line)] = '\0';
-	return room_in_groups(line);
 }
 
 /* A field of /proc/self/statm in bytes; 0 if it cannot be read. */
@@ -115,4 +145,30 @@ room_now(void) {
 	room = min_zu(room, room_by_rlimit(RLIMIT_AS, STATM_SIZE));
 	errno = saved;
 	return room;
+}
+
+static uint64_t
+room_limit_of_resource(int resource) {
+	struct rlimit lim;
+	return getrlimit(resource, &lim) != 0 || lim.rlim_cur == RLIM_INFINITY ? UINT64_MAX
+	    : lim.rlim_cur;
+}
+
+uint64_t
+room_limit(void) {
+	char text[1 + ROOM_LINES_MAX] = "\n";
+	int saved = errno;
+	uint64_t least = room_limit_of_resource(RLIMIT_DATA), limit;
+	limit = room_limit_of_resource(RLIMIT_AS);
+	least = limit < least ? limit : least;
+	if (room_try_read_text("/proc/self/cgroup", text + 1, ROOM_LINES_MAX)) {
+		limit = room_limit_of_group(text, ":memory:/", "/memory", "memory.limit_in_bytes");
+		least = limit < least ? limit : least;
+	}
+	if (room_try_read_text("/proc/self/cgroup", text + 1, ROOM_LINES_MAX)) {
+		limit = room_limit_of_group(text, "\n0::/", "", "memory.max");
+		least = limit < least ? limit : least;
+	}
+	errno = saved;
+	return least < ROOM_NONE ? least : 0;
 }

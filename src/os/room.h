@@ -18,5 +18,10 @@ room_below(uint64_t limit, uint64_t used) {
 
 /* Bytes until the nearest limit is near; SIZE_MAX if there is no limit that can be read. */
 size_t room_now(void);
+/*
+ * The smallest limit of memory: of its control group (of version 1 too) and those above, or
+ * RLIMIT_DATA or RLIMIT_AS; 0 if there is none that can be read.
+ */
+uint64_t room_limit(void);
 
 #endif

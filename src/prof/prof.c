@@ -21,6 +21,7 @@
 #include "prof/control/prof_control.h"
 #include "prof/control/prof_ctl_dir.h"
 #include "prof/control/prof_session.h"
+#include "prof/file/prof_course.h"
 #include "prof/file/prof_dump.h"
 #include "prof/file/prof_keep.h"
 #include "prof/sites/prof_backtrace.h"
@@ -215,7 +216,6 @@ prof_sample_free(tsd_t *tsd, const void *ptr, sample_rec_t *rec, size_t usize) {
 
 void
 prof_heartbeat(tsd_t *tsd, uint64_t bytes) {
-	(void)tsd;
 	assert(tls_get()->inside > 0);
 	struct tls_s *t = tls_get();
 	/* A signal handler that interrupted the allocator must not write a dump. */
@@ -224,6 +224,9 @@ prof_heartbeat(tsd_t *tsd, uint64_t bytes) {
 	}
 	prof_auto_heartbeat(bytes);
 	prof_trigger_heartbeat(bytes);
+	if (!prof_control_has_thread()) {
+		prof_course_tick(tsd->beat_ns, false);
+	}
 	prof_backtrace_upkeep();
 }
 
@@ -270,6 +273,7 @@ tables_postfork_child(void) {
 	prof_recent_postfork_child();
 	prof_log_postfork_child(opt_prof_fork != prof_fork_idle);
 	prof_root_postfork_child();
+	prof_course_postfork_child();
 	prof_data_postfork_child(t->tsd != NULL ? t->tsd->prof : NULL);
 	prof_sys_postfork_child();
 	prof_keep_postfork_child();

@@ -1,6 +1,5 @@
 /*
- * Pseudo-random numbers, and the few logarithms and exponentials that the library needs, without
- * libm.
+ * Pseudo-random numbers, and the logarithm that the library needs, without libm.
  * The generator is a counter that is mixed by a 64-bit bijection: every state is valid and the
  * period is 2^64. A state belongs to one thread and needs no lock. Not for cryptographic use. The
  * profiler draws the distances between samples with it.
@@ -9,6 +8,7 @@
 #define UTIL_PRNG_H
 
 #include "util/compiler.h"
+#include "util/exp.h"
 #include "util/hash.h"
 
 /*
@@ -33,14 +33,5 @@ double prng_exponential(uint64_t *state);
 
 /* -ln(r / 2^64) for r > 0, not below 0, with an absolute error below 1e-13. */
 double neg_ln(uint64_t r);
-
-/*
- * e^-x for x >= 0. The relative error is below 1e-15 while the result is a normal number; 0 for x >
- * 745.
- */
-double exp_neg(double x);
-
-/* 1 - e^-x for x >= 0, with a relative error below 1e-15 also for very small x. */
-double expm1_neg(double x);
 
 #endif /* UTIL_PRNG_H */

@@ -102,6 +102,21 @@ test_groups(void) {
 }
 
 static void
+test_limit(void) {
+	no_files();
+	is_uint(room_limit(), 0, "nothing can be read: no limit to tell");
+	file("/proc/self/cgroup", "12:pids:/x\n4:memory:/old/a\n1:name=systemd:/\n0::/a/b\n");
+	file("/sys/fs/cgroup/memory/old/a/memory.limit_in_bytes", "9223372036854771712\n");
+	file("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+	file("/sys/fs/cgroup/a/b/memory.max", "max\n");
+	is_uint(room_limit(), 0, "groups without a limit");
+	file("/sys/fs/cgroup/memory/old/memory.limit_in_bytes", "209715200\n");
+	is_uint(room_limit(), 200 * MIB, "version 1: the limit of the group above");
+	file("/sys/fs/cgroup/a/memory.max", "104857600\n");
+	is_uint(room_limit(), 100 * MIB, "version 2: a lower one");
+}
+
+static void
 test_rlimit(void) {
 	struct rlimit was, lim;
 	int saved = errno;
@@ -111,11 +126,12 @@ test_rlimit(void) {
 	lim = was;
 	lim.rlim_cur = 100000 * os_page_size;
 	if (was.rlim_cur != RLIM_INFINITY || setrlimit(RLIMIT_DATA, &lim) != 0) {
-		skip(2, "there is a limit already");
+		skip(3, "there is a limit already");
 		return;
 	}
 	is_uint(room_now(), 89400 * os_page_size, "RLIMIT_DATA and the sixth field");
 	is_uint((unsigned)errno, (unsigned)saved, "errno stays");
+	is_uint(room_limit(), 100000 * os_page_size, "which is told too");
 	setrlimit(RLIMIT_DATA, &was);
 }
 
@@ -128,6 +144,7 @@ main(void) {
 	os_page_size = os_page_size == 0 ? 4096 : os_page_size;
 	os_hooks = &hooks;
 	test_below();
+	test_limit();
 	test_groups();
 	test_rlimit();
 	os_hooks = &os_hooks_real;

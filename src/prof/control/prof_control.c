@@ -26,7 +26,9 @@
 #include "prof/control/prof_handover.h"
 #include "prof/control/prof_request.h"
 #include "prof/control/prof_session.h"
+#include "prof/file/prof_course.h"
 #include "prof/sites/prof_opt.h"
+#include "prof/sites/prof_root.h"
 #include "prof/sites/prof_switch.h"
 #include "prof/trigger/prof_signal.h"
 #include "thread/recall.h"
@@ -145,6 +147,7 @@ box_mirror(void) {
 	__atomic_store_n(&b->state, prof_request_state(), __ATOMIC_RELAXED);
 	__atomic_store_n(&b->session_id, prof_session_id(), __ATOMIC_RELAXED);
 	__atomic_store_n(&b->session_start_ns, prof_session_start_ns(), __ATOMIC_RELAXED);
+	__atomic_store_n(&b->root, (uintptr_t)prof_root(), __ATOMIC_RELEASE);
 }
 
 static void
@@ -411,6 +414,7 @@ thread_round(void) {
 	dir_look();
 	uint64_t session = prof_session_tick();
 	uint64_t timer = prof_trigger_tick();
+	prof_course_tick(nstime_monotonic_ns(), true);
 	uint64_t next = session < timer ? session : timer;
 	__atomic_fetch_add(&box()->heartbeats, 1, __ATOMIC_RELAXED);
 	box_mirror();

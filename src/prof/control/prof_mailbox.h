@@ -129,6 +129,7 @@ typedef struct prof_mailbox_s {
 	uint32_t flags;      /* PROF_MAILBOX_BARRED */
 	prof_slot_t slots[PROF_MAILBOX_SLOTS];
 	prof_stream_t streams[PROF_MAILBOX_SLOTS];
+	uint64_t root;       /* address of the root of the site tables (meta/image.h); 0: none yet */
 } prof_mailbox_t;
 
 /*

@@ -19,6 +19,7 @@
 #include "prof/sites/prof_root.h"
 #include "prof/control/prof_start.h"
 #include "prof/sites/prof_switch.h"
+#include "prof/file/prof_course.h"
 #include "prof/file/prof_dump.h"
 #include "prof/sites/prof_sample.h"
 #include "util/assert.h"
@@ -472,6 +473,7 @@ session_begin(const prof_session_opts_t *o, uint64_t id) {
 	atomic_store_u64(&prof_dump_session_begin_ns, now, MO_RELAXED);
 	atomic_store_u64(&prof_dump_session_id, id, MO_RELAXED);
 	prof_root_session_set(id, now);
+	prof_course_begin();
 	deadline_set(id, o->max_seconds);
 	prof_active_set(true, NULL);
 	return 0;

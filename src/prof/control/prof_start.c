@@ -10,6 +10,7 @@
 #include "prof/control/prof_start.h"
 
 #include "os/gate.h"
+#include "prof/file/prof_course.h"
 #include "prof/file/prof_log.h"
 #include "prof/file/prof_recent.h"
 #include "prof/file/prof_sys.h"
@@ -49,6 +50,7 @@ prof_boot_late(void) {
 	}
 	prof_sample_rate_set(prof_sample_configured());
 	prof_switch_ready(prof_gdump_due);
+	prof_course_begin();
 	gate_exit(t);
 	t->inside--;
 }

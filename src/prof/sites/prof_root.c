@@ -13,6 +13,7 @@
 #include "prof/sites/prof_opt.h"
 #include "prof/sites/prof_types.h"
 #include "unwind/module_history.h"
+#include "unwind/unwind.h"
 #include "util/assert.h"
 #include "util/bits.h"
 
@@ -37,6 +38,18 @@ text_copy(char *to, size_t size, const char *from) {
 	to[len] = '\0';
 }
 
+/* The names of the reasons for which a walk stops, separated by blanks. */
+static void
+stops_write(char *to, size_t size) {
+	size_t at = 0;
+	for (unsigned i = 0; i < unwind_stop_count && at + 1 < size; i++) {
+		at += i == 0 ? 0 : 1;
+		text_copy(to + at, size - at, unwind_stop_name((unwind_stop_t)i));
+		at += strlen(to + at);
+		to[at] = i + 1 < unwind_stop_count ? ' ' : '\0';
+	}
+}
+
 image_root_t *
 prof_root_boot(void) {
 	image_root_t *root = region_root();
@@ -50,6 +63,7 @@ prof_root_boot(void) {
 	root->flags = opt_prof_unbias ? 0 : IMAGE_RAW;
 	text_copy(root->library_version, sizeof(root->library_version), JEMALLOC_VERSION);
 	text_copy(root->ext_version, sizeof(root->ext_version), PROF_EXT_VERSION);
+	stops_write(root->unwinder_stops, sizeof(root->unwinder_stops));
 	root->nfields = IMAGE_NFIELDS;
 	root->nstructs = IMAGE_NSTRUCTS;
 	memcpy(root->fields, field_rows, sizeof(field_rows));
@@ -96,5 +110,13 @@ prof_root_accum_set(bool on) {
 		__atomic_fetch_or(&root->flags, IMAGE_ACCUM, MO_RELAXED);
 	} else if (root != NULL) {
 		__atomic_fetch_and(&root->flags, ~IMAGE_ACCUM, MO_RELAXED);
+	}
+}
+
+void
+prof_root_unwinder_set(const char *name) {
+	image_root_t *root = prof_root();
+	if (root != NULL && strcmp(root->unwinder, name) != 0) {
+		text_copy(root->unwinder, sizeof(root->unwinder), name);
 	}
 }

@@ -19,5 +19,7 @@ void prof_root_postfork_child(void);
 void prof_root_rate_set(uint64_t rate);
 void prof_root_session_set(uint64_t session, uint64_t start_ns);
 void prof_root_accum_set(bool on);
+/* The name of the method in use; the numbers that the root has of it are told by prof_course.c. */
+void prof_root_unwinder_set(const char *name);
 
 #endif /* PROF_ROOT_H */

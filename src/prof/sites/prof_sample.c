@@ -28,7 +28,7 @@ static struct {
 	bool is_on;        /* the switches allow samples */
 } sampling = {.mtx = MUTEX_INITIALIZER("prof_sampling", WITNESS_RANK_LEAF)};
 
-cassert(PROF_WEIGHT_ONE == UINT64_C(1) << 16);
+cassert(PROF_WEIGHT_ONE == IMAGE_WEIGHT_ONE);
 /* The largest weight, as a fixed-point number, fits 64 bits. */
 cassert(WEIGHT_MAX <= UINT64_MAX / PROF_WEIGHT_ONE);
 
@@ -128,48 +128,9 @@ prof_weight(size_t usize, uint64_t rate) {
 	return weight_learn(known, usize, rate);
 }
 
-/* Rounds x up if its fraction is at least `threshold`; the result is at least 1. */
-static uint64_t
-round_clamped(double x, double threshold) {
-	if (!(x >= 1)) {
-		return 1; /* there was a sample, so the number must not be 0 */
-	}
-	if (x >= 18446744073709549568.0) {
-		return UINT64_MAX;
-	}
-	uint64_t whole = (uint64_t)x;
-	return whole + (x - (double)whole >= threshold ? 1 : 0);
-}
-
-/*
- * Returns a threshold in [NEARLY_WHOLE, 1 - NEARLY_WHOLE) that is pseudo-random, but the same for
- * the same counts.
- */
-#define NEARLY_WHOLE (1.0 / 1024)
-
-static double
-round_threshold(const prof_counts_t *c) {
-	uint64_t state = c->est ^ hash_mix64(c->c16);
-	return NEARLY_WHOLE + prng_double01(&state) * (1 - 2 * NEARLY_WHOLE);
-}
-
 void
 prof_sample_printed(const prof_counts_t *c, uint64_t header_rate, bool is_raw, uint64_t *objs,
     uint64_t *bytes) {
 	assert(header_rate > 0);
-	if (c->objs == 0 || c->bytes == 0 || c->c16 == 0 || c->est == 0) {
-		*objs = 0;
-		*bytes = 0;
-		return;
-	}
-	if (is_raw) {
-		*objs = c->objs;
-		*bytes = c->bytes;
-		return;
-	}
-	double count = (double)c->c16 / (double)PROF_WEIGHT_ONE;
-	double mean = (double)c->est / count;
-	double seen = expm1_neg(mean / (double)header_rate);
-	*objs = round_clamped(count * seen, round_threshold(c));
-	*bytes = round_clamped((double)c->est * seen, 0.5);
+	prof_printed(c, header_rate, is_raw, objs, bytes);
 }

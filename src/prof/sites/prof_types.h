@@ -14,6 +14,7 @@
 
 #include "meta/image.h"
 #include "prof/sites/prof_opt.h"
+#include "prof/sites/prof_printed.h"
 #include "unwind/unwind.h"
 #include "util/atomic.h"
 
@@ -33,17 +34,7 @@ typedef struct prof_node_s {
 	uint64_t hash;
 } prof_node_t;
 
-/*
- * Sums over samples: sampled objects and their bytes, and the estimates of all objects (c16, times
- * 65536) and all bytes (est).
- */
-typedef struct {
-	uint64_t objs;
-	uint64_t bytes;
-	uint64_t c16;
-	uint64_t est;
-} prof_counts_t;
-
+/* The sums of a prof_counts_t, for many writers. */
 typedef struct {
 	atomic_u64_t objs;
 	atomic_u64_t bytes;

@@ -1,0 +1,74 @@
+/*
+ * The numbers that a profile prints for sums over samples. The library and the tools, which print
+ * the same profile from an image, both use this; it needs only headers without library state.
+ */
+#ifndef PROF_PRINTED_H
+#define PROF_PRINTED_H
+
+#include <stdbool.h>
+
+#include "meta/image.h"
+#include "util/exp.h"
+
+/*
+ * Sums over samples: sampled objects and their bytes, and the estimates of all objects (c16, times
+ * 65536) and all bytes (est).
+ */
+typedef struct {
+	uint64_t objs;
+	uint64_t bytes;
+	uint64_t c16;
+	uint64_t est;
+} prof_counts_t;
+
+/* Rounds x up if its fraction is at least `threshold`; the result is at least 1. */
+static inline uint64_t
+prof_round_clamped(double x, double threshold) {
+	if (!(x >= 1)) {
+		return 1; /* there was a sample, so the number must not be 0 */
+	}
+	if (x >= 18446744073709549568.0) {
+		return UINT64_MAX;
+	}
+	uint64_t whole = (uint64_t)x;
+	return whole + (x - (double)whole >= threshold ? 1 : 0);
+}
+
+/*
+ * Returns a threshold in [NEARLY_WHOLE, 1 - NEARLY_WHOLE) that is pseudo-random, but the same for
+ * the same counts.
+ */
+#define PROF_NEARLY_WHOLE (1.0 / 1024)
+
+static inline double
+prof_round_threshold(const prof_counts_t *c) {
+	uint64_t state = (c->est ^ hash_mix64(c->c16)) + UINT64_C(0x9e3779b97f4a7c15);
+	double random = (double)(hash_mix64(state) >> 11) * 0x1p-53;
+	return PROF_NEARLY_WHOLE + random * (1 - 2 * PROF_NEARLY_WHOLE);
+}
+
+/*
+ * Computes the numbers to print so that a reader that scales them with the rate in the header gets
+ * the estimates back; is_raw: the sampled counts themselves.
+ */
+static inline void
+prof_printed(const prof_counts_t *c, uint64_t header_rate, bool is_raw, uint64_t *objs,
+    uint64_t *bytes) {
+	if (c->objs == 0 || c->bytes == 0 || c->c16 == 0 || c->est == 0) {
+		*objs = 0;
+		*bytes = 0;
+		return;
+	}
+	if (is_raw) {
+		*objs = c->objs;
+		*bytes = c->bytes;
+		return;
+	}
+	double count = (double)c->c16 / (double)IMAGE_WEIGHT_ONE;
+	double mean = (double)c->est / count;
+	double seen = expm1_neg(mean / (double)header_rate);
+	*objs = prof_round_clamped(count * seen, prof_round_threshold(c));
+	*bytes = prof_round_clamped((double)c->est * seen, 0.5);
+}
+
+#endif /* PROF_PRINTED_H */
