@@ -9,7 +9,8 @@ AS_IF([test "x$je_static_libunwind" != x && test ! -f "$je_static_libunwind"],
 JEM_PROF_NEEDED([prof-libunwind], [$je_prof_libunwind$je_prof_libunwind_given])
 JEM_PROF_NEEDED([prof-frameptr], [$je_prof_frameptr$je_prof_frameptr_given])
 JEM_PROF_NEEDED([prof-libgcc], [$je_prof_libgcc$je_prof_libgcc_given])
-AS_IF([test $je_prof = 0], [je_prof_libunwind=0 je_prof_frameptr=0 je_prof_libgcc=0])
+AS_IF([test $je_prof = 0], [je_prof_libunwind=0 je_prof_frameptr=0 je_prof_libgcc=0 je_prof_probes=0])
+AS_CASE([$je_arch], [x86_64|aarch64], [], [je_prof_probes=0])
 
 JE_UNWIND_LIBS=
 AS_IF([test $je_prof_libunwind = 1],

@@ -119,8 +119,11 @@ sub answered {
 	    "malloc is that of the library, with the profiler ($status->{way}, version "
 	    . substr($status->{version} // '?', 0, 24) . ')');
 	my $state = $status->{state} // '?';
+	my $is_traced = ($status->{tracer} // '') eq 'yes';
+	Doctor::find('ok', 'profiler', 'a tracer is attached to the probe otel_memory:alloc')
+	    if $is_traced;
 	if ($state eq 'idle') {
-		Doctor::find('warn', 'profiler', 'no session: nothing is sampled',
+		$is_traced or Doctor::find('warn', 'profiler', 'no session: nothing is sampled',
 		    Talk::command('start', $pid));
 	} elsif ($state eq 'pending') {
 		Doctor::find('warn', 'profiler', 'a start is pending: it begins when the process allocates',

@@ -52,6 +52,7 @@ typedef enum {
 	CONF_NEEDS_UTRACE,
 	CONF_NEEDS_XMALLOC,
 	CONF_NEEDS_PROF,
+	CONF_NEEDS_PROBES,
 	CONF_NEEDS_CXX,
 	CONF_NEEDS_UAF,
 	CONF_NOT_YET,       /* a key of jemalloc whose subject does not exist here */

@@ -28,6 +28,7 @@
 #include "os/pages.h"
 #include "prof/control/prof_control.h"
 #include "prof/control/prof_ctl_dir.h"
+#include "prof/control/prof_listen.h"
 #include "prof/control/prof_session.h"
 #include "prof/file/prof_keep.h"
 #include "prof/prof.h"
@@ -253,6 +254,7 @@ parse_hpa_dirty_mult(const conf_row_t *row, const char *value, size_t len) {
 #define NODE CONF_NODE
 #define HERE CONF_HERE
 #define PROF CONF_NEEDS_PROF
+#define PROBES CONF_NEEDS_PROBES
 
 #define BOOL(k, var, feat, fl, text) \
 	{.key = #k, .addr = &(var), .type = CONF_BOOL, .feature = (feat), .flags = (fl), .help = text}
@@ -475,6 +477,11 @@ NUM(prof_sample_interval, CONF_U64, opt_prof_sample_interval, 1, INT64_MAX, PROF
     SHOWN | CONF_SUFFIX | CONF_STRICT,
     "mean bytes between samples, any number; 0: lg_prof_sample holds, otherwise that is "
     "ignored"),
+BOOL(prof_probes, opt_prof_probes, PROBES, SHOWN,
+    "take samples while a tracer is attached to the probe otel_memory:alloc"),
+NUM(prof_probe_interval, CONF_U64, opt_prof_probe_interval, 1, INT64_MAX, PROBES,
+    SHOWN | CONF_SUFFIX | CONF_STRICT,
+    "mean bytes between samples while only a tracer wants them"),
 BOOL(prof_accum, opt_prof_accum, PROF, SHOWN,
     "also count what was allocated and freed since the start; a thread that has ended keeps some "
     "500 bytes for each stack that it was sampled at, until prof.reset"),
@@ -648,6 +655,8 @@ conf_row_is_built(const conf_row_t *row) {
 		return config_xmalloc;
 	case CONF_NEEDS_PROF:
 		return config_prof;
+	case CONF_NEEDS_PROBES:
+		return config_prof_probes;
 	case CONF_NEEDS_CXX:
 		return config_cxx;
 	case CONF_NEEDS_UAF:
@@ -668,6 +677,8 @@ conf_row_absence(const conf_row_t *row) {
 		[CONF_NEEDS_UTRACE] = "is not built in (it needs --enable-utrace)",
 		[CONF_NEEDS_XMALLOC] = "is not built in (it needs --enable-xmalloc)",
 		[CONF_NEEDS_PROF] = "is not built in (the library was configured with --disable-prof)",
+		[CONF_NEEDS_PROBES] = "is not built in (the library was configured with "
+		    "--disable-prof-probes, or has no probes on this processor)",
 		[CONF_NEEDS_CXX] = "is not built in (the library was configured with --disable-cxx)",
 		[CONF_NEEDS_UAF] = "is not built in (it needs --enable-uaf-detection)",
 		[CONF_NOT_YET] = "is a known option that this version does not have yet",

@@ -130,7 +130,7 @@ typedef struct {
 	const char *malloc_conf;
 	const char *prof_ext_version;
 	bool cache_oblivious, debug, fill, lazy_lock, opt_safety_checks, prof, prof_libgcc,
-	    prof_libunwind, prof_frameptr, stats, utrace, xmalloc;
+	    prof_libunwind, prof_frameptr, prof_probes, stats, utrace, xmalloc;
 } build_facts_t;
 
 static const build_facts_t build_facts = {
@@ -145,6 +145,7 @@ static const build_facts_t build_facts = {
 	.prof_libgcc = CONFIG_PROF_LIBGCC,
 	.prof_libunwind = CONFIG_PROF_LIBUNWIND,
 	.prof_frameptr = CONFIG_PROF_FRAMEPTR,
+	.prof_probes = CONFIG_PROF_PROBES,
 	.stats = CONFIG_STATS,
 	.utrace = CONFIG_UTRACE,
 	.xmalloc = CONFIG_XMALLOC,
@@ -179,6 +180,8 @@ static const ctl_field_t config_fields[] = {
 	    "stacks can be read with libunwind"),
 	FACT(prof_frameptr, boolean,
 	    "stacks can be read by frame pointers and unwind tables"),
+	FACT(prof_probes, boolean,
+	    "the probes otel_memory:alloc and otel_memory:free are built in"),
 	FACT(stats, boolean,
 	    "statistics are built in"),
 	FACT(utrace, boolean,

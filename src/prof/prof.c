@@ -16,6 +16,7 @@
 #include "arena/slab.h"
 #include "os/gate.h"
 #include "os/malloc_io.h"
+#include "os/probe.h"
 #include "os/sys.h"
 #include "os/witness.h"
 #include "prof/control/prof_control.h"
@@ -116,6 +117,20 @@ sample_hook_call(prof_sample_hook_t hook, const prof_bt_t *bt, const void *ptr, 
 	gate_reenter(t, depth);
 }
 
+/* Frames of a stack that the probe shows to tracers; the kernel reads no more. */
+#define PROBE_FRAMES 127u
+
+static NOINLINE COLD void
+sample_tell_tracer(const prof_bt_t *bt, const void *ptr, size_t req, uint64_t bytes) {
+	struct probe_frame_s frames[PROBE_FRAMES + 1];
+	unsigned n = bt->len < PROBE_FRAMES ? bt->len : PROBE_FRAMES;
+	frames[n] = (struct probe_frame_s){NULL, NULL};
+	for (unsigned i = n; i > 0; i--) {
+		frames[i - 1] = (struct probe_frame_s){&frames[i], bt->vec[i - 1]};
+	}
+	probe_alloc_fire(ptr, req, bytes, frames);
+}
+
 static void
 sample_record(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, const void *ptr,
     sample_rec_t *rec, size_t req, size_t usize) {
@@ -134,6 +149,9 @@ sample_record(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, const void *
 	}
 	if (unlikely(prof_recent_is_on())) {
 		prof_recent_alloc(rec, c, usize);
+	}
+	if (probe_alloc_is_attached()) {
+		sample_tell_tracer(bt, ptr, req, prof_weighted_bytes(usize, weight));
 	}
 	prof_sample_hook_t hook = prof_sample_hook_get();
 	if (unlikely(hook != NULL)) {
@@ -202,6 +220,9 @@ prof_sample_free(tsd_t *tsd, const void *ptr, sample_rec_t *rec, size_t usize) {
 	assert(rec->link[0] == NULL && rec->weight >= PROF_WEIGHT_ONE);
 	rec->tctx = NULL;
 	prof_data_sub(c, usize, rec->weight);
+	if (probe_free_is_attached()) {
+		probe_free_fire(ptr);
+	}
 	/*
 	 * Last, because it leaves the gate: a child forked in the hook sees the site tables without
 	 * this object.

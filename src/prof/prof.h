@@ -55,7 +55,7 @@ void prof_postfork_child(void);
  */
 static inline bool
 prof_should_sample(tsd_t *tsd) {
-	const prof_tdata_t *td = prof_switch_is_active() ? prof_tdata(tsd) : NULL;
+	const prof_tdata_t *td = prof_switch_samples() ? prof_tdata(tsd) : NULL;
 	return td != NULL && td->active;
 }
 

@@ -24,6 +24,7 @@
 #include "os/thread.h"
 #include "prof/control/prof_ctl_dir.h"
 #include "prof/control/prof_handover.h"
+#include "prof/control/prof_listen.h"
 #include "prof/control/prof_request.h"
 #include "prof/control/prof_session.h"
 #include "prof/file/prof_course.h"
@@ -407,6 +408,7 @@ dir_look(void) {
 static uint64_t
 thread_round(void) {
 	prof_signal_tick();
+	prof_listen_follow();
 	if (doorbell_is_rung()) {
 		box_serve(true);
 	}
@@ -604,6 +606,7 @@ control_due(void) {
 	}
 	uint32_t depth = gate_leave_all(t);
 	prof_signal_tick();
+	prof_listen_follow();
 	if (doorbell_is_rung()) {
 		box_serve(false);
 	}
@@ -616,12 +619,13 @@ control_due(void) {
 	}
 }
 
-/* Whether a request, a signal, the thread or a time limit needs control_due(). */
+/* Whether a request, a signal, a tracer, the thread or a time limit needs control_due(). */
 static bool
 is_anything_due(void) {
 	return doorbell_is_rung() || atomic_load_b(&control.thread_due, MO_RELAXED)
 	    || prof_session_is_over()
 	    || prof_signal_is_due()
+	    || prof_listen_is_due()
 	    || ((prof_handover_is_any() || (opt_prof_more && prof_ctl_dir_is_on()))
 	    && !prof_control_has_thread());
 }

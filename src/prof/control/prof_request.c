@@ -386,6 +386,7 @@ verb_status(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 	add_number(a, "overlapped", prof_keep_overlapped());
 	add_number(a, "rejected", prof_session_rejected());
 	add_unwinder(a);
+	answer_add(a, "tracer=%s\n", prof_switch_has_listener() ? "yes" : "no");
 	answer_add(a, "thread=%s\nversion=%s\npid=%d\n", prof_request_thread_hook(), JEMALLOC_VERSION,
 	    sys_pid());
 	size_t left = sizeof(a->text) - a->len;

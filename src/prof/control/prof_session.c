@@ -429,22 +429,6 @@ deadline_change(uint64_t id, uint64_t seconds) {
 
 /* ---------------------------------------------------------------- start */
 
-/* Boots the profiler as prof:true,prof_active:false would have done. */
-static int
-session_boot(void) {
-	bool was_ready = prof_switch_is_ready();
-	if (was_ready) {
-		return 0;
-	}
-	int err = prof_boot();
-	if (err != 0) {
-		return err;
-	}
-	prof_active_set(false, NULL);
-	prof_boot_late();
-	return 0;
-}
-
 /*
  * The start itself, by the thread that moved the state to starting, inside the gate: boots the
  * profiler, applies the options, resets if asked to, and switches sampling on. 0 or an errno.
@@ -452,7 +436,7 @@ session_boot(void) {
 static int
 session_begin(const prof_session_opts_t *o, uint64_t id) {
 	assert(gate_is_entered(tls_get()) && tls_get()->inside > 0);
-	int err = session_boot();
+	int err = prof_start_now();
 	if (err == 0) {
 		err = prefix_apply(o);
 	}

@@ -3,13 +3,14 @@
  * (prof_start.h).
  *
  * Invariant: prof_is_booted() becomes true last in the first step, when all that samples need
- * exists; the second step switches sampling on. Locks: none of its own; the first step runs under
- * the lock of boot, or in the one thread that is starting a session. Called by jemalloc_init.c at
- * boot and by prof_session.c.
+ * exists; the second step switches sampling on. Locks: `prof_start` lets one thread take both steps
+ * after boot; at boot the steps run under the lock of boot. Called by jemalloc_init.c at boot, by
+ * prof_session.c and prof_listen.c.
  */
 #include "prof/control/prof_start.h"
 
 #include "os/gate.h"
+#include "os/mutex.h"
 #include "prof/file/prof_course.h"
 #include "prof/file/prof_log.h"
 #include "prof/file/prof_recent.h"
@@ -19,6 +20,8 @@
 #include "prof/sites/prof_sample.h"
 #include "prof/sites/prof_switch.h"
 #include "prof/trigger/prof_auto.h"
+
+static mutex_t start_mtx = MUTEX_INITIALIZER("prof_start", WITNESS_RANK_PROF_START);
 
 int
 prof_boot(void) {
@@ -53,4 +56,21 @@ prof_boot_late(void) {
 	prof_course_begin();
 	gate_exit(t);
 	t->inside--;
+}
+
+int
+prof_start_now(void) {
+	assert(gate_is_entered(tls_get()) && tls_get()->inside > 0);
+	if (prof_switch_is_ready()) {
+		return 0;
+	}
+	mutex_lock(&start_mtx);
+	bool was_booted = prof_is_booted();
+	int err = prof_boot();
+	if (err == 0 && !was_booted) {
+		prof_active_set(false, NULL);
+	}
+	prof_boot_late();
+	mutex_unlock(&start_mtx);
+	return err;
 }

@@ -1,5 +1,5 @@
 /*
- * Starts the profiler, at boot with prof:true or when a session begins.
+ * Starts the profiler, at boot with prof:true, when a session begins or a tracer comes.
  */
 #ifndef PROF_START_H
 #define PROF_START_H
@@ -14,5 +14,11 @@ int prof_boot(void);
  * nothing if not booted.
  */
 void prof_boot_late(void);
+
+/*
+ * Boots the profiler as prof:true,prof_active:false would have done, if that has not happened yet.
+ * Called inside the gate, with `inside` raised. 0 or an errno.
+ */
+int prof_start_now(void);
 
 #endif /* PROF_START_H */

@@ -2,7 +2,8 @@
  * The sampling rate and the weight of a sample (prof_sample.h).
  *
  * Invariant: the interval published to the threads (thread_event_sample_interval) is the rate while
- * sampling is on, else 0. Rate and switch change, and are published, under `prof_sampling`, a leaf.
+ * sampling is on, else the rate of tracers, which is 0 without one. All of them change, and are
+ * published, under `prof_sampling`, a leaf.
  * Called by prof_switch.c, prof_start.c and prof_session.c for changes, by prof.c and prof_data.c
  * for weights, by prof_dump.c for the numbers it prints.
  */
@@ -26,6 +27,7 @@ static struct {
 	mutex_t mtx; /* rate and switch change together under it */
 	atomic_u64_t rate; /* bytes */
 	bool is_on;        /* the switches allow samples */
+	uint64_t listener_rate; /* bytes, while is_on is false; 0: no tracer is attached */
 } sampling = {.mtx = MUTEX_INITIALIZER("prof_sampling", WITNESS_RANK_LEAF)};
 
 cassert(PROF_WEIGHT_ONE == IMAGE_WEIGHT_ONE);
@@ -49,7 +51,7 @@ static void
 sampling_publish_locked(void) {
 	mutex_assert_owner(&sampling.mtx);
 	assert(gate_is_entered(tls_get())); /* otherwise a forked child could find the lock taken */
-	uint64_t interval = sampling.is_on ? prof_sample_rate() : 0;
+	uint64_t interval = sampling.is_on ? prof_sample_rate() : sampling.listener_rate;
 	uint64_t old = atomic_load_u64(&thread_event_sample_interval, MO_RELAXED);
 	atomic_store_u64(&thread_event_sample_interval, interval, MO_SEQ_CST);
 	if (old != interval) {
@@ -74,6 +76,16 @@ prof_sample_switch(bool on) {
 	gate_enter(tls_get());
 	mutex_lock(&sampling.mtx);
 	sampling.is_on = on;
+	sampling_publish_locked();
+	mutex_unlock(&sampling.mtx);
+	gate_exit(tls_get());
+}
+
+void
+prof_sample_listener_set(uint64_t rate) {
+	gate_enter(tls_get());
+	mutex_lock(&sampling.mtx);
+	sampling.listener_rate = rate;
 	sampling_publish_locked();
 	mutex_unlock(&sampling.mtx);
 	gate_exit(tls_get());

@@ -21,6 +21,8 @@ uint64_t prof_sample_rate(void);
 /* Store the rate or the switch and publish the result to all threads. */
 void prof_sample_rate_set(uint64_t rate);
 void prof_sample_switch(bool on);
+/* The rate, in bytes, while only a tracer wants samples; 0: none does. */
+void prof_sample_listener_set(uint64_t rate);
 
 /* Number of objects that a sample of usize bytes stands for, times PROF_WEIGHT_ONE. */
 uint64_t prof_weight(size_t usize, uint64_t rate);

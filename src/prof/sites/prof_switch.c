@@ -17,9 +17,10 @@
 #include "util/bits.h"
 
 atomic_b_t prof_switch_active;
+atomic_b_t prof_switch_wants_samples; /* prof_switch_active or switches.has_listener */
 
 /*
- * All fields and prof_switch_active change only under mtx; switches_apply_locked() then publishes
+ * All fields and the two words above change only under mtx; switches_apply_locked() then publishes
  * the result.
  */
 static struct {
@@ -28,6 +29,7 @@ static struct {
 	atomic_b_t is_ready;
 	atomic_b_t thread_active_init;
 	atomic_b_t gdump;
+	atomic_b_t has_listener;
 	void (*gdump_due)(void); /* pac's hook while gdump is on */
 } switches = {.mtx = MUTEX_INITIALIZER("prof_switch", WITNESS_RANK_PROF_MISC)};
 
@@ -50,6 +52,8 @@ switches_apply_locked(void) {
 	bool ready = prof_switch_is_ready();
 	assert(prof_is_booted() && (!ready || switches.gdump_due != NULL));
 	bool gdump = ready && atomic_load_b(&switches.gdump, MO_ACQUIRE);
+	bool wants = prof_switch_is_active() || prof_switch_has_listener();
+	atomic_store_b(&prof_switch_wants_samples, wants, MO_RELAXED);
 	prof_sample_switch(ready && prof_switch_is_active());
 	__atomic_store_n(&pac_new_maximum_hook, gdump ? switches.gdump_due : NULL, MO_RELEASE);
 }
@@ -73,6 +77,25 @@ prof_switch_ready(void (*gdump_due)(void)) {
 	mutex_unlock(&switches.mtx);
 	gate_exit(tls_get());
 	prof_switch_changed_hook();
+}
+
+/* ---------------------------------------------------------------- tracers */
+
+bool
+prof_switch_has_listener(void) {
+	return atomic_load_b(&switches.has_listener, MO_RELAXED);
+}
+
+void
+prof_switch_listener_set(uint64_t rate) {
+	assert(prof_switch_is_ready());
+	gate_enter(tls_get());
+	mutex_lock(&switches.mtx);
+	atomic_store_b(&switches.has_listener, rate != 0, MO_RELAXED);
+	prof_sample_listener_set(rate);
+	switches_apply_locked();
+	mutex_unlock(&switches.mtx);
+	gate_exit(tls_get());
 }
 
 /* ---------------------------------------------------------------- prof.active and the like */

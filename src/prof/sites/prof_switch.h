@@ -39,11 +39,25 @@ void prof_switch_boot(void);
 void prof_switch_ready(void (*gdump_due)(void));
 /* Whether boot is complete, so that samples and dumps may begin. */
 bool prof_switch_is_ready(void);
+/*
+ * Samples are taken for a tracer at this rate, in bytes, while prof.active is off; 0: for none.
+ * Called when boot is complete.
+ */
+void prof_switch_listener_set(uint64_t rate);
+/* Whether a tracer has samples taken. */
+bool prof_switch_has_listener(void);
 extern HIDDEN atomic_b_t prof_switch_active;
+extern HIDDEN atomic_b_t prof_switch_wants_samples;
 /* prof.active, without checking that the profiler is booted. */
 static inline bool
 prof_switch_is_active(void) {
 	return atomic_load_b(&prof_switch_active, MO_RELAXED);
+}
+
+/* prof.active or a tracer. */
+static inline bool
+prof_switch_samples(void) {
+	return atomic_load_b(&prof_switch_wants_samples, MO_RELAXED);
 }
 
 /* Publishes the new state to readers outside the process; prof_control_wire() fills it. */

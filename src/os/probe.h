@@ -1,0 +1,52 @@
+/*
+ * Two static probes for tracers outside of the process: provider otel_memory, `alloc` and `free`.
+ *
+ * A probe is one nop whose address stands in a note of the ELF file (.note.stapsdt); a tracer puts
+ * a breakpoint there, by uprobes. While one is attached the kernel keeps the probe's semaphore, a
+ * word in the data of each process, above zero, so a probe that nobody traces costs one comparison.
+ * Called for sampled allocations only: prof.c fires, prof_listen.c follows the semaphore of
+ * `alloc`. No locks; the kernel alone writes the semaphores.
+ *
+ * The probes exist on x86-64 and aarch64 (CONFIG_PROF_PROBES); elsewhere they are never attached.
+ */
+#ifndef OS_PROBE_H
+#define OS_PROBE_H
+
+#include "util/compiler.h"
+
+#if CONFIG_PROF_PROBES
+/* How many tracers are attached, modulo 65536; written by the kernel. */
+extern HIDDEN volatile uint16_t otel_memory_alloc_semaphore;
+extern HIDDEN volatile uint16_t otel_memory_free_semaphore;
+#define PROBE_IS_ATTACHED(name) (unlikely(otel_memory_##name##_semaphore != 0))
+#else
+#define PROBE_IS_ATTACHED(name) false
+#endif
+
+/* A stack frame as functions with a frame pointer leave it, outermost last (next NULL). */
+struct probe_frame_s {
+	const struct probe_frame_s *next;
+	const void *pc; /* return address */
+};
+
+/*
+ * The probe alloc: address, bytes requested, bytes that this sample stands for. At the nop the
+ * frame pointer is `frames`, so a tracer that follows frame pointers reads that stack. One that
+ * reads unwind tables finds the real one.
+ */
+void probe_alloc_fire(const void *ptr, size_t size, uint64_t weighted_bytes,
+    const struct probe_frame_s *frames);
+/* The probe free: address of an object that was a sample. */
+void probe_free_fire(const void *ptr);
+
+static inline bool
+probe_alloc_is_attached(void) {
+	return PROBE_IS_ATTACHED(alloc);
+}
+
+static inline bool
+probe_free_is_attached(void) {
+	return PROBE_IS_ATTACHED(free);
+}
+
+#endif /* OS_PROBE_H */

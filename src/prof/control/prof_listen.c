@@ -1,0 +1,44 @@
+/*
+ * Follows the semaphore of the probe otel_memory:alloc (prof_listen.h).
+ *
+ * Invariant: listen_seen is what the last thread in prof_listen_follow() saw. Two threads may be in
+ * it at once, and the older state may be stored last; then the next heartbeat finds that it is due.
+ * Locks: none of its own; prof_start_now() and prof_switch_listener_set() take theirs. Called by
+ * prof_control.c, at heartbeats and by the profiler's thread.
+ */
+#include "prof/control/prof_listen.h"
+
+#include "os/gate.h"
+#include "prof/control/prof_start.h"
+#include "prof/sites/prof_backtrace.h"
+#include "prof/sites/prof_switch.h"
+
+bool opt_prof_probes = true;
+uint64_t opt_prof_probe_interval = UINT64_C(1) << 19;
+
+static atomic_b_t listen_seen;
+
+bool
+prof_listen_is_due(void) {
+	return config_prof_probes && opt_prof_probes
+	    && probe_alloc_is_attached() != atomic_load_b(&listen_seen, MO_RELAXED);
+}
+
+void
+prof_listen_follow(void) {
+	if (!prof_listen_is_due()) {
+		return;
+	}
+	struct tls_s *t = tls_get();
+	bool is_attached = probe_alloc_is_attached();
+	assert(t->inside > 0 && !gate_is_entered(t));
+	atomic_store_b(&listen_seen, is_attached, MO_RELAXED);
+	if (is_attached) {
+		prof_backtrace_prepare(); /* now, because samples are lost while one thread does it */
+	}
+	gate_enter(t);
+	if (!is_attached || prof_start_now() == 0) {
+		prof_switch_listener_set(is_attached ? opt_prof_probe_interval : 0);
+	}
+	gate_exit(t);
+}

@@ -1,0 +1,26 @@
+/*
+ * Sampling for tracers that are attached to the probe otel_memory:alloc (os/probe.h).
+ *
+ * While a tracer is attached the process takes samples, without an option, a session or a request:
+ * by the rate of prof.active or of the session where one of them samples anyway, otherwise one for
+ * each prof_probe_interval bytes. When the last tracer is detached that ends.
+ */
+#ifndef PROF_LISTEN_H
+#define PROF_LISTEN_H
+
+#include "os/probe.h"
+#include "util/atomic.h"
+
+extern bool opt_prof_probes;              /* false: tracers do not make the process sample */
+extern uint64_t opt_prof_probe_interval;  /* mean bytes between samples for tracers alone */
+
+/* Whether a tracer has come or gone since the last prof_listen_follow(). */
+bool prof_listen_is_due(void);
+/*
+ * Switches sampling for tracers on or off, as the semaphore of the probe says. Makes the site
+ * tables if there are none; without memory for them nothing is switched until the next tracer.
+ * Called outside the gate, with `inside` raised.
+ */
+void prof_listen_follow(void);
+
+#endif /* PROF_LISTEN_H */
