@@ -21,8 +21,9 @@ bin/jeprofctl: $(wildcard $(srcroot)bin/ctl/*.[ch]) $(srcroot)src/client/jeprof_
 	$(call say,CC)$(COMPILE_CTL) $(LDFLAGS) -o $@ $(filter %.c %.o,$^)
 
 # It writes the tables of names that jeprofd reads.
+COMPILE_SYMBOLIZE = $(COMPILE_CTL) -D_GNU_SOURCE -I$(srcroot)bin/agent
 bin/jeprof-symbolize: $(wildcard $(srcroot)bin/symbolize/*.[ch]) $(addprefix $(srcroot)bin/agent/,intern.c intern.h names/table.c names/table.h)
-	$(call say,CC)$(COMPILE_CTL) -D_GNU_SOURCE -I$(srcroot)bin/agent $(LDFLAGS) -o $@ $(filter %.c,$^) -ldw -lelf -ldl
+	$(call say,CC)$(COMPILE_SYMBOLIZE) $(LDFLAGS) -o $@ $(filter %.c,$^) -ldw -lelf -ldl
 
 AGENT_SRCS := $(patsubst $(srcroot)%,%,$(sort $(wildcard $(srcroot)bin/agent/*.c $(srcroot)bin/agent/names/*.c)))
 AGENT_OBJS := $(AGENT_SRCS:.c=.o) bin/page_parts.o
