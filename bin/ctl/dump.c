@@ -1,8 +1,9 @@
 /*
  * The verb dump. Without -o the process writes the profile into a file itself; with -o jeprofctl
- * fetches it and writes it. Invariant: with -o the whole profile is fetched before anything is
- * written; a regular file is written under a temporary name and renamed when it is complete. No
- * locks. Called by main.c.
+ * fetches it and writes it; with --outside or --core, or if the process does not answer, jeprofctl
+ * reads its tables in its memory, or in a core file, and makes the profile. Invariant: if jeprofctl
+ * writes it, the whole profile is fetched before anything is written; a regular file is written
+ * under a temporary name and renamed when it is complete. No locks. Called by main.c.
  */
 #include "ctl.h"
 
@@ -13,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "answer.h"
@@ -81,26 +83,35 @@ open_output(const char *name, char *path, char *temporary, size_t size) {
 	return file;
 }
 
-/* dump -o: fetches the profile and writes it; returns the exit code. */
+/* Writes a profile to `to`; 0 or an errno. */
+typedef int write_t(void *profile, FILE *to);
+
 static int
-dump_here(jeprof_target_t *p, const char *name) {
+write_reply(void *profile, FILE *to) {
+	const jeprof_reply_t *r = profile;
+	return fwrite(r->profile, 1, r->profile_bytes, to) == r->profile_bytes && fflush(to) == 0 ? 0
+	    : errno;
+}
+
+static int
+write_image(void *profile, FILE *to) {
+	return jeprof_image_write(profile, to);
+}
+
+/*
+ * Writes the profile into the file `name` and prints that name; returns the exit code. The file is
+ * opened when the whole profile is here, because the output may be slow.
+ */
+static int
+put_profile(const char *name, write_t *write, void *profile) {
 	static char path[TEXT_BYTES], temporary[TEXT_BYTES];
-	static jeprof_reply_t r;
-	if (p->way == jeprof_way_dir) {
-		leave(EXIT_NO_WAY, "%d %s can be reached through its control directory only: no stream; "
-		    "dump without -o", p->pid, p->name);
-	}
 	FILE *to = open_output(name, path, temporary, sizeof(temporary));
-	ask(p, "dump-stream", jeprof_manner_wait, &r);
-	if (r.error != 0) {
-		return fail(p, &r);
+	int error = write(profile, to);
+	if (error == 0 && to != stdout && fclose(to) != 0) {
+		error = errno;
 	}
-	/* Written after the process has handed it over, because the output may be slow. */
-	bool is_written = fwrite(r.profile, 1, r.profile_bytes, to) == r.profile_bytes
-	    && fflush(to) == 0;
-	free(r.profile);
-	if (!is_written || (to != stdout && fclose(to) != 0)) {
-		leave(EXIT_FAILED, "cannot write the profile: %s", strerror(errno));
+	if (error != 0) {
+		leave(EXIT_FAILED, "cannot write the profile: %s", strerror(error));
 	}
 	if (unfinished != NULL && rename(temporary, path) != 0) {
 		leave(EXIT_FAILED, "%s: %s", name, strerror(errno));
@@ -113,10 +124,128 @@ dump_here(jeprof_target_t *p, const char *name) {
 	return EXIT_DONE;
 }
 
+/* ---- from outside ---- */
+
+/*
+ * The file for a profile that no process writes: that of -o, else of the verb, else a name in this
+ * directory like those of the library, with the letter o.
+ */
+static const char *
+outside_name(unsigned pid, char *buf, size_t size) {
+	struct timespec now;
+	struct tm utc;
+	char stamp[32];
+	if (is_on(o_output) || words.file != NULL) {
+		return is_on(o_output) ? words.values[o_output].text : words.file;
+	}
+	clock_gettime(CLOCK_REALTIME, &now);
+	gmtime_r(&now.tv_sec, &utc);
+	strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%S", &utc);
+	print_to(buf, size, "jeprof.%u.%s.%03ldZ.0.o0.heap", pid, stamp, now.tv_nsec / 1000000);
+	return buf;
+}
+
+/* Says what the image lacks. */
+static void
+tell_lacks(const jeprof_image_facts_t *f) {
+	if (f->torn != 0) {
+		talk("%" PRIu64 " damaged objects of the tables were left out", f->torn);
+	}
+	if (f->lost != 0) {
+		talk("%" PRIu64 " samples found no room in the box", f->lost);
+	}
+	if (f->cut != 0) {
+		talk("the core is cut off: it lacks %" PRIu64 " bytes", f->cut);
+	}
+	if (f->lacking != 0) {
+		talk("the core lacks the headers of %" PRIu64 " loaded files: their build ids are not "
+		    "known", f->lacking);
+	}
+}
+
+/* Writes an image and closes it; returns the exit code. */
+static int
+put_image(jeprof_image_t *image, bool may_lack) {
+	char name[TEXT_BYTES];
+	jeprof_image_facts_t f = jeprof_image_facts(image);
+	if (may_lack || f.torn != 0) {
+		tell_lacks(&f);
+	}
+	int code = put_profile(outside_name(f.pid, name, sizeof(name)), write_image, image);
+	jeprof_image_close(image);
+	return code;
+}
+
+/* dump --outside: reads the memory of the process, which does not notice. */
+static int
+dump_outside(jeprof_target_t *p) {
+	jeprof_image_t *image;
+	need(p, jeprof_image_of_process(&image, p));
+	return put_image(image, false);
+}
+
+/*
+ * After a request without an answer: the same from outside, if the memory can be read and has
+ * tables; else leaves with the reason why there was no answer.
+ */
+static int
+dump_unanswered(jeprof_target_t *p, int error) {
+	char why[JEPROF_WHY];
+	jeprof_image_t *image;
+	print_to(why, sizeof(why), "%s", p->why);
+	if ((error != ETIMEDOUT && error != EBUSY) || jeprof_image_of_process(&image, p) != 0) {
+		print_to(p->why, sizeof(p->why), "%s", why);
+		leave_failed(p, error);
+	}
+	talk("%s; the profile was read from outside instead", why);
+	return put_image(image, false);
+}
+
+int
+verb_dump_core(void) {
+	static char why[JEPROF_WHY];
+	const char *name = words.values[o_core].text;
+	jeprof_image_t *image;
+	int fd = strcmp(name, "-") == 0 ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC);
+	if (fd < 0) {
+		leave(EXIT_FAILED, "%s: %s", name, strerror(errno));
+	}
+	if (jeprof_image_of_file(&image, fd, why) != 0) {
+		leave(EXIT_FAILED, "%s: %s", name, why);
+	}
+	return put_image(image, true);
+}
+
+/* ---- by the process ---- */
+
+/* dump -o: fetches the profile and writes it; returns the exit code. */
+static int
+dump_here(jeprof_target_t *p, const char *name) {
+	static jeprof_reply_t r;
+	if (p->way == jeprof_way_dir) {
+		leave(EXIT_NO_WAY, "%d %s can be reached through its control directory only: no stream; "
+		    "dump without -o", p->pid, p->name);
+	}
+	jeprof_request_t request = request_of("dump-stream", jeprof_manner_wait);
+	int error = jeprof_ask(p, &request, &r);
+	if (error != 0) {
+		return dump_unanswered(p, error);
+	}
+	if (r.error != 0) {
+		return fail(p, &r);
+	}
+	int code = put_profile(name, write_reply, &r);
+	free(r.profile);
+	return code;
+}
+
 int
 verb_dump(jeprof_target_t *p) {
 	char path[TEXT_BYTES], text[JEPROF_TEXT];
 	static jeprof_reply_t r;
+	if (is_on(o_outside)) {
+		return dump_outside(p);
+	}
 	if (is_on(o_output)) {
 		return dump_here(p, words.values[o_output].text);
 	}
@@ -125,7 +254,11 @@ verb_dump(jeprof_target_t *p) {
 		path_there(p, words.file, path, sizeof(path));
 		print_to(text, sizeof(text), "dump %s", path);
 	}
-	ask(p, text, jeprof_manner_wait, &r);
+	jeprof_request_t request = request_of(text, jeprof_manner_wait);
+	int error = jeprof_ask(p, &request, &r);
+	if (error != 0) {
+		return dump_unanswered(p, error);
+	}
 	int code = r.error != 0 ? fail(p, &r) : print_path(p, r.text, "path");
 	/* ENOENT: nothing is sampled yet */
 	if (code == EXIT_FAILED && r.error != ENOENT && p->way != jeprof_way_dir) {

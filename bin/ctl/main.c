@@ -61,6 +61,8 @@ main(int argc, char **argv) {
 	catch_signals();
 	if (words.verb == LIST) {
 		code = verb_list();
+	} else if (is_on(o_core)) {
+		code = verb_dump_core();
 	} else {
 		find_process(p);
 		open_target(p);

@@ -28,8 +28,10 @@ put_status_value(const char *key, const char *value, uint64_t session, bool is_i
 	    "retained", "mapped", "metadata", "rss", NULL};
 	char buf[40];
 	uint64_t number = is_number(value) ? strtoull(value, NULL, 10) : 0;
-	if (strcmp(key, "start_time_ns") == 0) {
-		printf("%-27s %s\n", "since", number != 0 ? time_text(number, buf) : "-");
+	bool is_start = strcmp(key, "start_time_ns") == 0;
+	if (is_start || strcmp(key, "told_time_ns") == 0) {
+		printf("%-27s %s\n", is_start ? "since" : "figures of", number != 0
+		    ? time_text(number, buf) : "-");
 		return;
 	}
 	printf("%-27s ", key);
@@ -134,9 +136,32 @@ status_idle(jeprof_target_t *p) {
 	return EXIT_DONE;
 }
 
+/* status --outside: the head of the mailbox, and the figures that the process told last. */
+static int
+status_outside(jeprof_target_t *p) {
+	static char text[2 * JEPROF_TEXT];
+	jeprof_image_t *image;
+	need(p, jeprof_image_of_process(&image, p));
+	jeprof_image_facts_t f = jeprof_image_facts(image);
+	jeprof_image_close(image);
+	need(p, jeprof_look(p));
+	snprintf(text, sizeof(text), "state=%s\nsession=%" PRIu64 "\nstart_time_ns=%" PRIu64
+	    "\nsample_interval=%" PRIu64 "\ntold_time_ns=%" PRIu64 "\nallocated=%" PRIu64
+	    "\nactive=%" PRIu64 "\nresident=%" PRIu64 "\nretained=%" PRIu64 "\nsamples=%" PRIu64
+	    "\nsites=%" PRIu64 "\ntorn=%" PRIu64 "\nversion=%.63s\n", state_word(p->head.state),
+	    p->head.session_id, p->head.session_start_ns, f.rate, f.time_ns, f.allocated, f.active,
+	    f.resident, f.retained, f.samples, f.sites, f.torn, p->head.library_version);
+	put_process(p, text, p->head.state == jeprof_state_idle);
+	hint("next: jeprofctl dump %d --outside\n", p->pid);
+	return EXIT_DONE;
+}
+
 int
 verb_status(jeprof_target_t *p) {
 	static jeprof_reply_t r;
+	if (is_on(o_outside)) {
+		return status_outside(p);
+	}
 	if (!ask(p, "status", jeprof_manner_return, &r)) {
 		return status_idle(p);
 	}

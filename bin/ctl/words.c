@@ -44,6 +44,8 @@ static const option_t options[] = {
     {"session", 0, kind_number, STOP, NULL, o_session},
     {"duration", 'd', kind_ms, START, NULL, o_duration},
     {"output", 'o', kind_text, DUMP, NULL, o_output},
+    {"outside", 0, kind_flag, DUMP | STATUS, NULL, o_outside},
+    {"core", 0, kind_text, DUMP, NULL, o_core},
     {"interval", 'n', kind_ms, WATCH, NULL, o_tick},
     {"count", 'c', kind_number, WATCH, NULL, o_count},
     {"prefix", 0, kind_text, START, "prefix", o_prefix},
@@ -77,7 +79,9 @@ static const char usage_text[] =
     "--large 64M --every 5m\n"
     "  stop PID               ends the session and prints the path of its profile: --session N\n"
     "  dump PID [FILE]        prints the path of the profile; -o FILE|-: written here by "
-    "jeprofctl, not by the process\n"
+    "jeprofctl, not by the process;\n"
+    "                         --outside: read from its memory, so it may be stopped or hang\n"
+    "  dump --core FILE|-     the same from a core file, or from a pipe: [-o FILE|-]\n"
     "  set PID                --rate and the thresholds of start, or key:value words, while it "
     "runs\n"
     "  rearm PID              resets the high-water mark\n"
@@ -201,7 +205,13 @@ words_complete(void) {
 		fputs(usage_text, stderr);
 		exit(EXIT_USAGE);
 	}
-	if (words.verb != LIST && words.who == NULL && !is_on(o_pid)) {
+	if (is_on(o_core) && (words.who != NULL || is_on(o_pid) || is_on(o_outside) || is_on(o_dir))) {
+		leave(EXIT_USAGE, "--core stands for the process; another one makes no sense");
+	}
+	if (is_on(o_outside) && is_on(o_dir)) {
+		leave(EXIT_USAGE, "--outside reads memory, and a control directory gives no access to it");
+	}
+	if (words.verb != LIST && words.who == NULL && !is_on(o_pid) && !is_on(o_core)) {
 		leave(EXIT_USAGE, "which process? Give a pid or a program's name; jeprofctl list shows "
 		    "them");
 	}

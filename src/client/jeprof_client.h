@@ -41,6 +41,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -236,6 +237,47 @@ int jeprof_explain_silence(jeprof_target_t *t, const jeprof_request_t *request);
  * that the library is idle for ever; else 0. Reads up to 256 MiB of the program's file.
  */
 int jeprof_check_allocator(jeprof_target_t *t);
+
+/*
+ * An image: the tables of the profiler as they lie in the memory of a process, or in a file that
+ * has that memory: a core file, or a box (MALLOC_CONF=prof_blackbox). No word of the process is
+ * needed: it may be stopped, hang in a lock, or be dead. Errors and the sentence are as above;
+ * ENOENT: nothing has started the profiler; EINVAL: the file is no such file or damaged; ENODATA:
+ * the core lacks the tables.
+ */
+typedef struct jeprof_image_s jeprof_image_t;
+
+typedef struct jeprof_image_facts_s {
+	uint32_t pid;              /* as the process sees itself */
+	uint64_t session_id;       /* of this or the last session; 0: there was none */
+	uint64_t session_start_ns; /* since 1970, UTC */
+	uint64_t rate;             /* sampling interval in bytes */
+	uint64_t time_ns;          /* when the process told the following figures */
+	uint64_t allocated;
+	uint64_t active;
+	uint64_t resident;
+	uint64_t retained;
+	uint64_t rss;              /* 0: not known */
+	uint64_t limit;            /* of memory; 0: none, or not known */
+	uint64_t samples;          /* that live */
+	uint64_t sites;            /* that are reported */
+	uint64_t torn;             /* objects that were left out, as they do not prove themselves */
+	uint64_t lost;             /* samples that found no room in the box */
+	uint64_t lacking;          /* loaded files whose build id is not in the core */
+	uint64_t cut;              /* bytes that the core file lacks at its end */
+} jeprof_image_facts_t;
+
+/* Reads the image of a process that was opened or probed. *image is to be closed. */
+int jeprof_image_of_process(jeprof_image_t **image, jeprof_target_t *t);
+/*
+ * Reads a core file or a box, from a pipe too, which can only have a core; fd stays the caller's,
+ * and open until jeprof_image_close(). The sentence of an error goes to `why`.
+ */
+int jeprof_image_of_file(jeprof_image_t **image, int fd, char why[JEPROF_WHY]);
+jeprof_image_facts_t jeprof_image_facts(const jeprof_image_t *image);
+/* Writes it as a profile, heap_v2. ENOMEM or EIO; the sentence goes where that of opening went. */
+int jeprof_image_write(jeprof_image_t *image, FILE *to);
+void jeprof_image_close(jeprof_image_t *image);
 
 #ifdef __cplusplus
 }

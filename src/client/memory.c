@@ -1,14 +1,12 @@
 /*
- * Reads and writes the memory of a process, and finds the mailbox in it: reads the memory map,
- * reads the ELF headers of each mapping that may begin an object, and searches their notes for the
- * one that has the distance to the mailbox. Of several open mailboxes the one with most heartbeats
- * is used. Invariant: a mailbox is used only after its magic, protocol version and place (a
- * writable mapping) were checked, and the amount read from one process is bounded. No locks, no
- * state. Called by way.c, mailbox.c, pending.c and stream.c.
+ * Reads and writes the memory of a process, and finds the mailbox in it: reads the memory map, and
+ * reads each mapping that may begin an object (elf.c). Of several open mailboxes the one with most
+ * heartbeats is used. Invariant: a mailbox is used only after its magic, protocol version and place
+ * (a writable mapping) were checked, and the amount read from one process is bounded. No locks, no
+ * state. Called by way.c, mailbox.c, pending.c and stream.c, and by the images.
  */
 #include "client/target.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,11 +17,7 @@
 
 enum {
 	CANDIDATES = 16,   /* mailboxes that are read in one process */
-	PHDRS_MAX = 128,   /* program headers of one object */
-	NOTES_MAX = 65536, /* bytes of one note segment */
-	/* Bounds of one search, so that a hostile process cannot make it long. */
-	HEADERS_MOST = 4096,     /* ELF objects */
-	NOTES_MOST = 64 << 20,   /* bytes of notes */
+	/* A bound of one search, so that a hostile process cannot make it long. */
 	RANGES_MOST = 1 << 17,   /* mappings; the kernel allows 65530 by default */
 };
 
@@ -37,14 +31,12 @@ typedef struct range_s {
 
 /* The state of a search for the mailbox. */
 typedef struct search_s {
-	const jeprof_target_t *target;
+	jeprof_target_t *target;
 	client_finding_t *found;
 	range_t *ranges;
 	size_t count;            /* of ranges */
 	uint64_t heartbeats;     /* of the mailbox found so far */
 	int looked_at;           /* mailboxes read so far */
-	int headers;             /* ELF objects found so far */
-	uint64_t notes_left;     /* bytes of notes that may still be read */
 } search_t;
 
 bool
@@ -155,102 +147,22 @@ look_at_block(search_t *s, const prof_note_t *note, uint64_t block) {
 	}
 }
 
-/* Reads a note segment and checks the mailbox of each note that names one. */
-static void
-look_at_notes(search_t *s, uint64_t address, uint64_t bytes, uint64_t align) {
-	char text[NOTES_MAX];
-	if (bytes > sizeof(text) || bytes > s->notes_left
-	    || !client_read_memory(s->target, address, text, bytes)) {
-		return;
-	}
-	s->notes_left -= bytes;
-	uint64_t mask = align == 8 ? 7 : 3;
-	for (uint64_t at = 0; at + sizeof(Elf64_Nhdr) <= bytes;) {
-		Elf64_Nhdr h; /* the same in both classes */
-		memcpy(&h, text + at, sizeof(h));
-		uint64_t name = at + sizeof(h), body = (name + h.n_namesz + mask) & ~mask;
-		at = (body + h.n_descsz + mask) & ~mask;
-		if (body + h.n_descsz > bytes) {
-			return;
-		}
-		if (h.n_type == PROF_NOTE_TYPE && h.n_namesz == sizeof(PROF_NOTE_OWNER)
-		    && h.n_descsz >= sizeof(prof_note_t)
-		    && memcmp(text + name, PROF_NOTE_OWNER, sizeof(PROF_NOTE_OWNER)) == 0) {
-			prof_note_t note;
-			memcpy(&note, text + body, sizeof(note));
-			uint64_t field = address + body + offsetof(prof_note_t, distance);
-			look_at_block(s, &note, field + (uint64_t)note.distance);
-		}
-	}
-}
-
-/* Copies a program header of the process, and converts a 32-bit one to the 64-bit form. */
-static void
-take_segment(bool is_64, const char *from, Elf64_Phdr *h) {
-	Elf32_Phdr small;
-	if (is_64) {
-		memcpy(h, from, sizeof(*h));
-		return;
-	}
-	memcpy(&small, from, sizeof(small));
-	*h = (Elf64_Phdr){.p_type = small.p_type, .p_offset = small.p_offset, .p_vaddr = small.p_vaddr,
-	    .p_filesz = small.p_filesz, .p_align = small.p_align};
-}
-
-typedef union {
-	unsigned char ident[EI_NIDENT];
-	Elf64_Ehdr large;
-	Elf32_Ehdr small;
-} header_t;
-
-/* Whether it is an ELF header of this machine's byte order. */
 static bool
-is_ours(const header_t *e) {
-	static const uint16_t order = 1;
-	int data = *(const char *)&order == 1 ? ELFDATA2LSB : ELFDATA2MSB;
-	return memcmp(e->ident, ELFMAG, SELFMAG) == 0 && e->ident[EI_DATA] == data;
-}
-
-/* Searches the notes of the ELF object that begins at `start`, if one does. */
-static void
-look_at_object(search_t *s, uint64_t start) {
-	char segments[PHDRS_MAX * 2 * sizeof(Elf64_Phdr)];
-	header_t e;
-	if (!client_read_memory(s->target, start, &e, sizeof(e)) || !is_ours(&e)) {
-		return;
-	}
-	s->headers++;
-	bool is_64 = e.ident[EI_CLASS] == ELFCLASS64, has_bias = false;
-	uint64_t table = start + (is_64 ? e.large.e_phoff : e.small.e_phoff), bias = 0;
-	unsigned size = is_64 ? e.large.e_phentsize : e.small.e_phentsize;
-	unsigned count = is_64 ? e.large.e_phnum : e.small.e_phnum;
-	if (size < (is_64 ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr)) || count > PHDRS_MAX
-	    || size * count > sizeof(segments)
-	    || !client_read_memory(s->target, table, segments, size * count)) {
-		return;
-	}
-	Elf64_Phdr h;
-	for (unsigned i = 0; i < count && !has_bias; i++) {
-		take_segment(is_64, segments + i * size, &h);
-		has_bias = h.p_type == PT_LOAD;
-		bias = start + h.p_offset - h.p_vaddr;
-	}
-	for (unsigned i = 0; i < count && has_bias; i++) {
-		take_segment(is_64, segments + i * size, &h);
-		if (h.p_type == PT_NOTE) {
-			look_at_notes(s, bias + h.p_vaddr, h.p_filesz, h.p_align);
-		}
-	}
+read_target(void *arg, uint64_t at, void *buf, size_t size) {
+	return client_read_memory(arg, at, buf, size);
 }
 
 int
 client_find_block(jeprof_target_t *t, client_finding_t *found) {
-	search_t s = {.target = t, .found = found, .notes_left = NOTES_MOST};
+	search_t s = {.target = t, .found = found};
+	client_elf_t elf = {.read = read_target, .arg = t};
+	client_object_t o;
 	memset(found, 0, sizeof(*found));
 	int error = read_maps(&s);
-	for (size_t i = 0; error == 0 && i < s.count && s.headers < HEADERS_MOST; i++) {
-		if (s.ranges[i].may_be_object) {
-			look_at_object(&s, s.ranges[i].start);
+	for (size_t i = 0; error == 0 && i < s.count; i++) {
+		if (s.ranges[i].may_be_object && client_read_object(&elf, s.ranges[i].start, &o)
+		    && o.has_note) {
+			look_at_block(&s, &o.note, o.block);
 		}
 	}
 	free(s.ranges);

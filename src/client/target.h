@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "client/clock.h"
+#include "client/elf.h"
 #include "client/jeprof_client.h"
 #include "prof/control/prof_mailbox.h"
 

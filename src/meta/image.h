@@ -59,6 +59,14 @@
 /* Weights (count.c16) are multiples of 1/65536. */
 #define IMAGE_WEIGHT_ONE 65536u
 
+/*
+ * If an object was loaded at the place of an earlier one, a profile shows the earlier one and its
+ * addresses in a substitute range, which no address of a program has: IMAGE_SHADOW_BASE and the
+ * number of its record, times 2^IMAGE_LG_SHADOW_SPAN.
+ */
+#define IMAGE_SHADOW_BASE (UINT64_C(1) << 52)
+#define IMAGE_LG_SHADOW_SPAN 40u
+
 /* The types behind the pointers, and their private names. */
 #define IMAGE_STRUCTS(X) \
 	X(site, prof_site_t) \

@@ -20,12 +20,6 @@
 
 /* For an object without a build id, the path is part of its stamp if it is not longer than this. */
 #define STAMP_PATH_MAX 512
-/*
- * Substitute ranges of shadowed objects start at this address, 2^LG_SHADOW_SPAN bytes apart: no
- * address of a program has as many bits, and no object is as large.
- */
-#define SHADOW_BASE (UINT64_C(1) << 52)
-#define LG_SHADOW_SPAN 40
 
 typedef module_record_t record_t;
 
@@ -217,7 +211,7 @@ is_shadowed(const record_t *r, uint32_t now) {
 /* Start of the substitute range of a shadowed object. */
 static uint64_t
 shadow_of(const record_t *r) {
-	return SHADOW_BASE + ((uint64_t)r->number << LG_SHADOW_SPAN);
+	return IMAGE_SHADOW_BASE + ((uint64_t)r->number << IMAGE_LG_SHADOW_SPAN);
 }
 
 int

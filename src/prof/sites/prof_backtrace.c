@@ -18,6 +18,7 @@
 #include "os/nstime.h"
 #include "os/sys.h"
 #include "prof/sites/prof_hook.h"
+#include "prof/sites/prof_root.h"
 #include "unwind/module_history.h"
 #include "unwind/unwind.h"
 #include "util/assert.h"
@@ -87,9 +88,10 @@ learn_own_text(void) {
 	}
 }
 
-/* Sets opt.prof_unwind to the method in use. */
+/* Sets opt.prof_unwind to the method in use, and tells the root. */
 static void
 method_note(void) {
+	prof_root_unwinder_set(unwind_name());
 	for (unsigned i = 0; prof_unwind_names[i] != NULL; i++) {
 		if (strcmp(prof_unwind_names[i], unwind_name()) == 0) {
 			opt_prof_unwind = (prof_unwind_t)i;

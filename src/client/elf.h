@@ -1,0 +1,39 @@
+/*
+ * Reads the headers and notes of ELF objects in the memory of a process, or in what a core file has
+ * of it. Internal to src/client/.
+ */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "prof/control/prof_mailbox.h"
+
+enum { CLIENT_BUILD_ID_MAX = 64 };
+
+/* Copies bytes of the memory; false if not all can be read. */
+typedef bool client_read_t(void *arg, uint64_t at, void *buf, size_t size);
+
+/* A memory, and bounds of what is read from it, so that a hostile one costs little. */
+typedef struct client_elf_s {
+	client_read_t *read;
+	void *arg;
+	unsigned headers;        /* ELF objects read so far */
+	uint64_t notes;          /* bytes of notes read so far */
+} client_elf_t;
+
+/* A loaded object. */
+typedef struct client_object_s {
+	uint64_t start;          /* first address of its segments, and the address behind them */
+	uint64_t end;
+	uint64_t bias;           /* address in memory minus address in the file */
+	unsigned build_id_len;   /* 0: none, or it cannot be read */
+	unsigned char build_id[CLIENT_BUILD_ID_MAX];
+	bool has_note;           /* of the library: the next two are set */
+	prof_note_t note;
+	uint64_t block;          /* address of its mailbox */
+	bool is_whole;           /* all its notes could be read */
+} client_object_t;
+
+/* Reads the object that begins at `start`; false if there is none of this machine's byte order. */
+bool client_read_object(client_elf_t *elf, uint64_t start, client_object_t *o);

@@ -1,0 +1,133 @@
+/*
+ * Files as the memory of a process: ranges of addresses that are ranges of bytes; and the simplest
+ * of such files, a box, whose first bytes are the root (image_read.h). Invariant: image->ranges is
+ * sorted when image_read() is called. No locks. Called by image_file.c and image_core.c.
+ */
+#include "client/image_read.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SKIP_BYTES = 65536 };
+
+/* Reads the next bytes of a stream; false at its end. */
+static bool
+try_read_next(jeprof_image_t *image, void *buf, size_t size) {
+	for (size_t done = 0; done < size;) {
+		ssize_t n = read(image->fd, (char *)buf + done, size - done);
+		if (n <= 0 && !(n < 0 && errno == EINTR)) {
+			return false;
+		}
+		done += n > 0 ? (size_t)n : 0;
+	}
+	image->stream_at += size;
+	return true;
+}
+
+static bool
+try_skip_to(jeprof_image_t *image, uint64_t offset) {
+	static __thread char skipped[SKIP_BYTES];
+	while (image->stream_at < offset) {
+		uint64_t left = offset - image->stream_at;
+		if (!try_read_next(image, skipped, left < SKIP_BYTES ? (size_t)left : SKIP_BYTES)) {
+			return false;
+		}
+	}
+	return image->stream_at == offset;
+}
+
+bool
+image_read_file(jeprof_image_t *image, uint64_t offset, void *buf, size_t size) {
+	if (image->is_stream) {
+		return try_skip_to(image, offset) && try_read_next(image, buf, size);
+	}
+	for (size_t done = 0; done < size;) {
+		ssize_t n = pread(image->fd, (char *)buf + done, size - done, (off_t)(offset + done));
+		if (n <= 0 && !(n < 0 && errno == EINTR)) {
+			return false;
+		}
+		done += n > 0 ? (size_t)n : 0;
+	}
+	return true;
+}
+
+image_range_t *
+image_add_range(jeprof_image_t *image, const image_range_t *range) {
+	image_range_t *place = image_append(&image->ranges, sizeof(*place));
+	if (place != NULL) {
+		*place = *range;
+	}
+	return place;
+}
+
+static int
+compare_ranges(const void *a, const void *b) {
+	uint64_t x = ((const image_range_t *)a)->address, y = ((const image_range_t *)b)->address;
+	return x < y ? -1 : x > y;
+}
+
+void
+image_sort_ranges(jeprof_image_t *image) {
+	if (image->ranges.n > 0) {
+		qsort(image->ranges.items, image->ranges.n, sizeof(image_range_t), compare_ranges);
+	}
+}
+
+/* The range that has the byte at this address; NULL if none has. */
+static const image_range_t *
+range_of(const jeprof_image_t *image, uint64_t at) {
+	const image_range_t *ranges = image->ranges.items;
+	size_t low = 0, high = image->ranges.n;
+	while (low < high) { /* the last one that begins at or below `at` */
+		size_t middle = (low + high) / 2;
+		low = ranges[middle].address <= at ? middle + 1 : low;
+		high = ranges[middle].address <= at ? high : middle;
+	}
+	return low > 0 && at - ranges[low - 1].address < ranges[low - 1].size ? &ranges[low - 1] : NULL;
+}
+
+bool
+image_read(jeprof_image_t *image, uint64_t at, void *buf, size_t size) {
+	if (image->target != NULL) {
+		return client_read_memory(image->target, at, buf, size);
+	}
+	for (size_t done = 0; done < size;) {
+		const image_range_t *r = range_of(image, at + done);
+		if (r == NULL) {
+			return false;
+		}
+		uint64_t from = at + done - r->address, left = r->size - from;
+		size_t n = left < size - done ? (size_t)left : size - done;
+		if (r->bytes != NULL) {
+			memcpy((char *)buf + done, r->bytes + from, n);
+		} else if (image->is_stream
+		    || !image_read_file(image, r->offset + from, (char *)buf + done, n)) {
+			return false;
+		}
+		done += n;
+	}
+	return true;
+}
+
+/* Takes the whole of a box that comes as a stream, or that is small; the file may go away. */
+int
+image_of_box(jeprof_image_t *image) {
+	image_root_t root;
+	image->kind = "blackbox";
+	if (!image_read_file(image, 0, &root, sizeof(root)) || root.head.magic != IMAGE_MAGIC
+	    || root.nparts > IMAGE_PARTS) {
+		return image_fail(image, EINVAL, "this is no box of the profiler");
+	}
+	for (unsigned i = 0; i < root.nparts; i++) {
+		const image_part_t *p = &root.parts[i];
+		image_range_t range = {p->address, p->used, p->offset, NULL, "rw-p"};
+		if (image_add_range(image, &range) == NULL) {
+			return image_fail(image, ENOMEM, "no memory");
+		}
+	}
+	image_sort_ranges(image);
+	image->at = root.head.self;
+	return 0;
+}

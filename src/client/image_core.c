@@ -1,0 +1,402 @@
+/*
+ * An image of a core file: of the kernel, of gcore, or of an emulator (image_read.h). Which memory
+ * the file has say its PT_LOAD headers; which files were mapped says the note NT_FILE; which of
+ * them is the program, NT_AUXV. The root is found through the library's ELF note, as in a living
+ * process; where the core lacks the headers of files, by the head with which each part of the
+ * tables begins.
+ *
+ * A stream is read once, from the front: then only the parts of the tables are kept, found by their
+ * heads, and the first bytes of what begins with an ELF header.
+ *
+ * Invariant: what is kept of a file is bounded by what was read from it. No locks. Called by
+ * image_file.c.
+ */
+#include "client/image_read.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum {
+	HEADERS_MOST = 1 << 18,  /* program headers */
+	FILES_MOST = 32 << 20,   /* bytes of the note NT_FILE */
+	AUXV_MOST = 8192,        /* bytes of the note NT_AUXV */
+	NOTES_MOST = 1 << 20,    /* notes */
+	CHUNK = 65536,           /* bytes of a stream that are looked at together */
+	PAGE_LEAST = 4096,
+	OBJECT_BYTES = 16384,    /* kept of what begins with an ELF header */
+	KEPT_MOST = 1 << 30,     /* bytes of a stream that are kept */
+};
+
+/* What the core says beside its memory. */
+typedef struct core_s {
+	Elf64_Ehdr header;
+	uint64_t notes_at;       /* in the file */
+	uint64_t notes_size;
+	uint64_t program;        /* addresses, 0: not known */
+	uint64_t vdso;
+	char *files;             /* the note NT_FILE */
+	size_t files_size;
+} core_t;
+
+/* ---- headers ---- */
+
+static int
+header_read(jeprof_image_t *image, core_t *core) {
+	static const uint16_t order = 1;
+	Elf64_Ehdr *e = &core->header;
+	if (!image_read_file(image, 0, e, sizeof(*e)) || memcmp(e->e_ident, ELFMAG, SELFMAG) != 0) {
+		return image_fail(image, EINVAL, "this is no core file");
+	}
+	if (e->e_ident[EI_DATA] != (*(const char *)&order == 1 ? ELFDATA2LSB : ELFDATA2MSB)) {
+		return image_fail(image, EPROTO, "it is of a machine with another byte order; read it on "
+		    "such a machine");
+	}
+	if (e->e_ident[EI_CLASS] != ELFCLASS64 || e->e_type != ET_CORE
+	    || e->e_phentsize != sizeof(Elf64_Phdr)) {
+		return image_fail(image, EINVAL, "this is no core file of a 64-bit process");
+	}
+	return 0;
+}
+
+/* The number of program headers, which stands elsewhere if it is large. */
+static uint64_t
+headers_count(jeprof_image_t *image, const core_t *core) {
+	Elf64_Shdr first;
+	if (core->header.e_phnum != PN_XNUM) {
+		return core->header.e_phnum;
+	}
+	return !image->is_stream && image_read_file(image, core->header.e_shoff, &first, sizeof(first))
+	    ? first.sh_info : 0;
+}
+
+/* Notes one program header. 0 or ENOMEM. */
+static int
+header_take(jeprof_image_t *image, core_t *core, const Elf64_Phdr *h, uint64_t file_size) {
+	uint64_t end = h->p_offset + h->p_filesz;
+	if (!image->is_stream && end > file_size && end >= h->p_offset) {
+		image->cut = end - file_size > image->cut ? end - file_size : image->cut;
+	}
+	if (h->p_type == PT_NOTE && core->notes_size == 0) {
+		core->notes_at = h->p_offset;
+		core->notes_size = h->p_filesz;
+	}
+	if (h->p_type != PT_LOAD || h->p_filesz == 0 || h->p_vaddr + h->p_filesz < h->p_vaddr) {
+		return 0;
+	}
+	image_range_t range = {h->p_vaddr, h->p_filesz, h->p_offset, NULL, "---p"};
+	range.flags[0] = (h->p_flags & PF_R) != 0 ? 'r' : '-';
+	range.flags[1] = (h->p_flags & PF_W) != 0 ? 'w' : '-';
+	range.flags[2] = (h->p_flags & PF_X) != 0 ? 'x' : '-';
+	return image_add_range(image, &range) == NULL ? ENOMEM : 0;
+}
+
+static int
+headers_read(jeprof_image_t *image, core_t *core) {
+	struct stat st = {.st_size = 0};
+	uint64_t n = headers_count(image, core);
+	fstat(image->fd, &st);
+	if (n == 0 || n > HEADERS_MOST) {
+		return image_fail(image, EINVAL, core->header.e_phnum == PN_XNUM && image->is_stream
+		    ? "a core of so many mappings cannot be read from a pipe; give a file"
+		    : "the core is damaged: the number of its headers makes no sense");
+	}
+	for (uint64_t i = 0; i < n; i++) {
+		Elf64_Phdr h;
+		if (!image_read_file(image, core->header.e_phoff + i * sizeof(h), &h, sizeof(h))) {
+			return image_fail(image, EINVAL, "the core is cut off in the midst of its headers");
+		}
+		if (header_take(image, core, &h, (uint64_t)st.st_size) != 0) {
+			return image_fail(image, ENOMEM, "no memory");
+		}
+	}
+	return 0;
+}
+
+/* ---- notes ---- */
+
+static void
+auxv_take(core_t *core, const char *text, size_t size) {
+	for (size_t at = 0; at + 2 * sizeof(uint64_t) <= size; at += 2 * sizeof(uint64_t)) {
+		uint64_t pair[2];
+		memcpy(pair, text + at, sizeof(pair));
+		core->program = pair[0] == AT_PHDR ? pair[1] : core->program;
+		core->vdso = pair[0] == AT_SYSINFO_EHDR ? pair[1] : core->vdso;
+	}
+}
+
+/* Reads the body of a note that is wanted. 0 or ENOMEM. */
+static int
+note_take(jeprof_image_t *image, core_t *core, uint32_t type, uint64_t at, uint32_t size) {
+	char text[AUXV_MOST];
+	if (type == NT_AUXV && size <= sizeof(text) && image_read_file(image, at, text, size)) {
+		auxv_take(core, text, size);
+	}
+	if (type != NT_FILE || size > FILES_MOST || core->files != NULL) {
+		return 0;
+	}
+	core->files = malloc((size_t)size + 1);
+	if (core->files == NULL) {
+		return ENOMEM;
+	}
+	if (image_read_file(image, at, core->files, size)) {
+		core->files[size] = '\0';
+		core->files_size = size;
+	}
+	return 0;
+}
+
+static int
+notes_read(jeprof_image_t *image, core_t *core) {
+	uint64_t at = core->notes_at, end = core->notes_at + core->notes_size;
+	int error = 0;
+	for (unsigned i = 0; i < NOTES_MOST && error == 0 && at + sizeof(Elf64_Nhdr) <= end; i++) {
+		Elf64_Nhdr h;
+		if (!image_read_file(image, at, &h, sizeof(h))) {
+			return 0;
+		}
+		uint64_t body = at + sizeof(h) + ((h.n_namesz + 3u) & ~UINT64_C(3));
+		at = body + ((h.n_descsz + UINT64_C(3)) & ~UINT64_C(3));
+		error = at <= end ? note_take(image, core, h.n_type, body, h.n_descsz) : 0;
+	}
+	return error != 0 ? image_fail(image, error, "no memory") : 0;
+}
+
+/* ---- the memory map ---- */
+
+/* The access that a PT_LOAD header gives to the mapping that begins here. */
+static const char *
+flags_at(const jeprof_image_t *image, uint64_t start) {
+	const image_range_t *r = image->ranges.items;
+	for (size_t i = 0; i < image->ranges.n; i++) {
+		if (start >= r[i].address && start - r[i].address < r[i].size) {
+			return r[i].flags;
+		}
+	}
+	return "r-xp"; /* nothing of it is in the core, so it was not changed: code, probably */
+}
+
+static int
+map_line(jeprof_image_t *image, uint64_t start, uint64_t end, uint64_t offset, const char *path) {
+	char line[PATH_MAX + 128];
+	int n = snprintf(line, sizeof(line), "%" PRIx64 "-%" PRIx64 " %s %08" PRIx64 " 00:00 0 %.*s\n",
+	    start, end, flags_at(image, start), offset, PATH_MAX, path);
+	for (char *c = line; *c != '\0' && c < line + n - 1; c++) {
+		*c = (unsigned char)*c < 0x20 ? '?' : *c;
+	}
+	return n < 0 || n >= (int)sizeof(line) ? 0 : image_add_text(image, line, (size_t)n);
+}
+
+/* Makes a text of the note NT_FILE: number, page size, a row for each mapping, then the paths. */
+static int
+files_to_map(jeprof_image_t *image, const core_t *core) {
+	uint64_t head[2] = {0, 0}, row[3];
+	if (core->files_size < sizeof(head)) {
+		return 0;
+	}
+	memcpy(head, core->files, sizeof(head));
+	uint64_t most = (core->files_size - sizeof(head)) / sizeof(row);
+	uint64_t n = head[0] < most ? head[0] : most;
+	const char *path = core->files + sizeof(head) + n * sizeof(row);
+	const char *stop = core->files + core->files_size;
+	int error = 0;
+	for (uint64_t i = 0; i < n && error == 0 && path < stop; i++) {
+		memcpy(row, core->files + sizeof(head) + i * sizeof(row), sizeof(row));
+		error = map_line(image, row[0], row[1], row[2] * head[1], path);
+		if (core->program >= row[0] && core->program < row[1]) {
+			snprintf(image->exe, sizeof(image->exe), "%s", path);
+		}
+		path += strlen(path) + 1;
+	}
+	if (error == 0 && core->vdso != 0) {
+		error = map_line(image, core->vdso, core->vdso + PAGE_LEAST, 0, "[vdso]");
+	}
+	return error != 0 ? image_fail(image, error, "no memory") : 0;
+}
+
+/* ---- the root ---- */
+
+/* Whether this is the head of a part of the tables at this address. */
+static bool
+is_head(const void *bytes, uint64_t address, image_head_t *h) {
+	memcpy(h, bytes, sizeof(*h));
+	return h->magic == IMAGE_MAGIC && h->self == address;
+}
+
+/* Looks at the beginning of each page of the core for the root. */
+static void
+root_search(jeprof_image_t *image) {
+	const image_range_t *r = image->ranges.items;
+	for (size_t i = 0; i < image->ranges.n; i++) {
+		for (uint64_t at = 0; at + sizeof(image_head_t) <= r[i].size; at += PAGE_LEAST) {
+			char bytes[sizeof(image_head_t)];
+			image_head_t h;
+			if (!image_read_file(image, r[i].offset + at, bytes, sizeof(bytes))) {
+				break; /* the file is cut off */
+			}
+			if (is_head(bytes, r[i].address + at, &h) && h.root == h.self) {
+				image->at = h.self;
+				return;
+			}
+		}
+	}
+}
+
+/* Finds the root through the mailbox, else by a search. 0 or an errno. */
+static int
+root_find(jeprof_image_t *image, uint64_t block) {
+	uint64_t at = 0;
+	bool has_block = block != 0
+	    && image_read(image, block + offsetof(prof_mailbox_t, root), &at, sizeof(at));
+	char byte;
+	if (has_block && at != 0 && !image_read(image, at, &byte, 1)) {
+		return image_fail(image, ENODATA, image->cut != 0
+		    ? "the core is cut off: it lacks the profiler's tables, at 0x%" PRIx64
+		    : "the core lacks the memory at 0x%" PRIx64 ", where the profiler's tables are: they "
+		    "were in a box, which is a file of its own (or coredump_filter left them out)", at);
+	}
+	image->at = at;
+	if (!has_block) {
+		root_search(image);
+	}
+	return image->at != 0 ? 0 : image_fail(image, ENOENT, has_block
+	    ? "nothing had started the profiler"
+	    : "the core has no tables of the profiler: the process did not run the library, nothing "
+	    "had started the profiler, or the core lacks that memory");
+}
+
+/* ---- a stream ---- */
+
+/* What is kept of the range that is being read: `left` bytes more. */
+typedef struct keeper_s {
+	image_array_t kept;          /* image_range_t */
+	uint64_t total;
+	uint64_t left;
+} keeper_t;
+
+/* Begins to keep bytes from this address on. */
+static bool
+keep_try_begin(keeper_t *k, uint64_t address, uint64_t size) {
+	image_range_t *r = image_append(&k->kept, sizeof(*r));
+	if (r == NULL) {
+		return false;
+	}
+	*r = (image_range_t){.address = address, .flags = "rw-p"};
+	k->left = size;
+	return true;
+}
+
+/* Keeps n bytes; the memory for them doubles as they come. */
+static bool
+keep_try_add(keeper_t *k, const unsigned char *bytes, size_t n) {
+	image_range_t *r = (image_range_t *)k->kept.items + k->kept.n - 1;
+	n = n < k->left ? n : (size_t)k->left;
+	if (n == 0 || k->total + n > KEPT_MOST) {
+		return n == 0;
+	}
+	if (r->size + n > r->offset) { /* offset: the room so far */
+		size_t room = (size_t)(r->size + n) * 2;
+		unsigned char *more = realloc(r->bytes, room);
+		if (more == NULL) {
+			return false;
+		}
+		r->bytes = more;
+		r->offset = room;
+	}
+	memcpy(r->bytes + r->size, bytes, n);
+	r->size += n;
+	k->total += n;
+	k->left -= n;
+	return true;
+}
+
+/* Looks through one chunk of a range, page by page. False without memory. */
+static bool
+chunk_try_look(jeprof_image_t *image, keeper_t *k, uint64_t address, const unsigned char *bytes,
+    size_t n, bool is_first) {
+	for (size_t at = 0; at < n; at += PAGE_LEAST) {
+		size_t page = n - at < PAGE_LEAST ? n - at : PAGE_LEAST;
+		image_head_t h;
+		if (k->left == 0 && page >= sizeof(h) && is_head(bytes + at, address + at, &h)) {
+			image->at = h.root == h.self ? h.self : image->at;
+			if (!keep_try_begin(k, h.self, h.bytes)) {
+				return false;
+			}
+		} else if (k->left == 0 && is_first && at == 0 && page > SELFMAG
+		    && memcmp(bytes, ELFMAG, SELFMAG) == 0
+		    && !keep_try_begin(k, address, OBJECT_BYTES)) {
+			return false;
+		}
+		if (k->left != 0 && !keep_try_add(k, bytes + at, page)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static int
+compare_offsets(const void *a, const void *b) {
+	uint64_t x = ((const image_range_t *)a)->offset, y = ((const image_range_t *)b)->offset;
+	return x < y ? -1 : x > y;
+}
+
+/* Reads all ranges, and leaves those that were kept. False without memory. */
+static bool
+stream_try_read(jeprof_image_t *image) {
+	unsigned char bytes[CHUNK];
+	keeper_t k = {.total = 0};
+	bool is_good = true;
+	image_range_t *r = image->ranges.items;
+	qsort(r, image->ranges.n, sizeof(*r), compare_offsets);
+	for (size_t i = 0; i < image->ranges.n && is_good; i++) {
+		k.left = 0;
+		for (uint64_t at = 0; at < r[i].size && is_good; at += CHUNK) {
+			size_t n = r[i].size - at < CHUNK ? (size_t)(r[i].size - at) : CHUNK;
+			if (!image_read_file(image, r[i].offset + at, bytes, n)) {
+				image->cut += r[i].size - at;
+				break;
+			}
+			is_good = chunk_try_look(image, &k, r[i].address + at, bytes, n, at == 0);
+		}
+	}
+	free(image->ranges.items);
+	image->ranges = k.kept;
+	return is_good;
+}
+
+static int
+stream_read(jeprof_image_t *image) {
+	if (!stream_try_read(image)) {
+		return image_fail(image, ENOMEM, "no memory for the profiler's tables in this core");
+	}
+	return image->at != 0 ? 0 : image_fail(image, ENOENT,
+	    "the core has no tables of the profiler%s", image->cut != 0 ? ": it is cut off" : "");
+}
+
+int
+image_of_core(jeprof_image_t *image) {
+	core_t core = {.notes_size = 0};
+	uint64_t block = 0;
+	image->kind = "core";
+	int error = header_read(image, &core);
+	error = error != 0 ? error : headers_read(image, &core);
+	error = error != 0 ? error : notes_read(image, &core);
+	image_sort_ranges(image);
+	error = error != 0 ? error : files_to_map(image, &core);
+	if (error == 0 && image->is_stream) {
+		error = stream_read(image);
+		image_sort_ranges(image);
+	}
+	if (error == 0 && image_find_objects(image, &block) != 0) {
+		error = image_fail(image, ENOMEM, "no memory");
+	}
+	if (error == 0 && !image->is_stream) {
+		error = root_find(image, block);
+	}
+	free(core.files);
+	return error;
+}

@@ -1,0 +1,107 @@
+/*
+ * Opens and closes images (jeprof_client.h has the contract). Invariant: an image that is handed
+ * out has been read whole; one that could not be read is freed. No locks, no state but the image's.
+ * Called by jeprofctl and jeprofd.
+ */
+#include "client/image_read.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static jeprof_image_t *
+image_new(char *why) {
+	jeprof_image_t *image = calloc(1, sizeof(*image));
+	if (image != NULL) {
+		image->why = why;
+		image->fd = -1;
+	} else {
+		strcpy(why, "no memory");
+	}
+	return image;
+}
+
+/* Reads the tables after the source has found them; on failure frees the image. */
+static int
+image_finish(jeprof_image_t *image, int error, jeprof_image_t **to) {
+	error = error != 0 ? error : image_read_root(image);
+	error = error != 0 ? error : image_read_tables(image);
+	if (error == 0) {
+		*to = image;
+	} else {
+		jeprof_image_close(image);
+	}
+	return error;
+}
+
+int
+jeprof_image_of_process(jeprof_image_t **to, jeprof_target_t *t) {
+	jeprof_image_t *image = image_new(t->why);
+	if (image == NULL) {
+		return ENOMEM;
+	}
+	image->target = t;
+	if (t->way != jeprof_way_memory && t->way != jeprof_way_calls) {
+		return image_finish(image, image_fail(image, EACCES, "%d %s: its memory may not be read, "
+		    "only its mailbox: use sudo", t->pid, t->name), to);
+	}
+	return image_finish(image, image_of_process(image), to);
+}
+
+int
+jeprof_image_of_file(jeprof_image_t **to, int fd, char why[JEPROF_WHY]) {
+	jeprof_image_t *image = image_new(why);
+	uint64_t magic = 0;
+	if (image == NULL) {
+		return ENOMEM;
+	}
+	image->fd = fd;
+	image->is_stream = lseek(fd, 0, SEEK_CUR) < 0;
+	bool is_box = !image->is_stream && image_read_file(image, 0, &magic, sizeof(magic))
+	    && magic == IMAGE_MAGIC;
+	return image_finish(image, is_box ? image_of_box(image) : image_of_core(image), to);
+}
+
+static void
+table_free(image_table_t *t) {
+	free(t->keys);
+	free(t->values);
+}
+
+void
+jeprof_image_close(jeprof_image_t *image) {
+	if (image == NULL) {
+		return;
+	}
+	for (size_t i = 0; i < image->ranges.n; i++) {
+		free(((image_range_t *)image->ranges.items)[i].bytes);
+	}
+	for (size_t i = 0; i < image->objects.n; i++) {
+		free(((image_object_t *)image->objects.items)[i].path);
+	}
+	for (size_t i = 0; i < image->modules.n; i++) {
+		free(((image_module_t *)image->modules.items)[i].path);
+	}
+	image_array_t *arrays[] = {&image->ranges, &image->objects, &image->sites, &image->shares,
+	    &image->frames, &image->threads, &image->modules};
+	for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++) {
+		free(arrays[i]->items);
+	}
+	table_free(&image->visited);
+	table_free(&image->known);
+	free(image->maps);
+	free(image);
+}
+
+jeprof_image_facts_t
+jeprof_image_facts(const jeprof_image_t *image) {
+	const image_root_t *r = &image->root;
+	const image_figures_t *f = &r->figures;
+	return (jeprof_image_facts_t){.pid = r->pid, .session_id = r->session,
+	    .session_start_ns = r->session_start_ns, .rate = r->rate, .time_ns = f->time_ns,
+	    .allocated = f->allocated, .active = f->active, .resident = f->resident,
+	    .retained = f->retained, .rss = f->rss, .limit = f->limit, .samples = image->cur.objs,
+	    .sites = image->nsites, .torn = image->torn, .lost = r->lost, .lacking = image->lacking,
+	    .cut = image->cut};
+}

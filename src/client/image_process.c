@@ -1,0 +1,50 @@
+/*
+ * An image of the memory of a process, which may run, or be stopped, or hang (image_read.h).
+ * Invariant: nothing is written into it, and no thread of it runs for this. No locks. Called by
+ * image_file.c.
+ */
+#include "client/image_read.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Copies /proc/PID/maps. 0 or ENOMEM; without the right to read it there are no objects. */
+static int
+maps_copy(jeprof_image_t *image) {
+	char path[64], buf[16384];
+	snprintf(path, sizeof(path), "/proc/%d/maps", image->target->pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC), error = 0;
+	ssize_t n;
+	while (fd >= 0 && error == 0 && (n = read(fd, buf, sizeof(buf))) > 0) {
+		error = image_add_text(image, buf, (size_t)n);
+	}
+	if (fd >= 0) {
+		close(fd);
+	}
+	return error;
+}
+
+int
+image_of_process(jeprof_image_t *image) {
+	jeprof_target_t *t = image->target;
+	char path[64];
+	uint64_t block;
+	image->is_live = true;
+	image->kind = "outside";
+	if (!client_read_memory(t, t->block + offsetof(prof_mailbox_t, root), &image->at,
+	    sizeof(image->at))) {
+		return client_memory_gone(t);
+	}
+	if (image->at == 0) {
+		return image_fail(image, ENOENT, "%d %s: nothing has started the profiler yet, or its "
+		    "library is older than this program", t->pid, t->name);
+	}
+	snprintf(path, sizeof(path), "/proc/%d/exe", t->pid);
+	client_read_link(path, image->exe, sizeof(image->exe));
+	int error = maps_copy(image);
+	return error != 0 ? error : image_find_objects(image, &block);
+}

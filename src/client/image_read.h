@@ -1,0 +1,167 @@
+/*
+ * An image as it was read: from the memory of a process, a core file or a box. Internal to
+ * src/client/; the format is in meta/image.h, the interface in jeprof_client.h.
+ *
+ * A source knows how to read memory by address, and which files were mapped. Everything that comes
+ * from it may be forged. So each address is checked against the parts of the tables, each object
+ * proves itself, the number of objects is bounded by the bytes of the parts, and what is kept of an
+ * object is not larger than the object.
+ */
+#pragma once
+#include "client/target.h"
+#include "meta/image.h"
+#include "prof/sites/prof_printed.h"
+
+/* A loaded object. */
+typedef struct image_object_s {
+	client_object_t elf;
+	char *path;
+} image_object_t;
+
+/* A range of bytes in a file, or in `bytes` if that is not NULL. */
+typedef struct image_range_s {
+	uint64_t address;
+	uint64_t size;
+	uint64_t offset;
+	unsigned char *bytes;
+	char flags[5];           /* as in a memory map */
+} image_range_t;
+
+typedef struct image_thread_s {
+	uint64_t address;
+	uint64_t uid;
+	bool is_attached;
+	char name[16];
+	prof_counts_t cur;
+	prof_counts_t accum;
+	size_t site;             /* number + 1 of the site to which `share` belongs; 0: none */
+	size_t share;
+} image_thread_t;
+
+/* What one thread has of a site. */
+typedef struct image_share_s {
+	uint32_t thread;
+	prof_counts_t cur;
+	prof_counts_t accum;
+} image_share_t;
+
+typedef struct image_site_s {
+	uint64_t address;
+	uint64_t hash;
+	size_t frames;           /* index in image.frames */
+	unsigned nframes;
+	uint32_t stamp;
+	uint32_t then;
+	size_t shares;           /* index in image.shares */
+	size_t nshares;
+	prof_counts_t cur;
+	prof_counts_t accum;
+} image_site_t;
+
+typedef struct image_module_s {
+	uint64_t address;
+	uint64_t start;
+	uint64_t end;
+	uint64_t bias;
+	uint32_t number;
+	unsigned build_id_len;
+	unsigned char build_id[CLIENT_BUILD_ID_MAX];
+	char *path;
+} image_module_t;
+
+/* An array that grows; `items` has n elements of the size that its user gives each time. */
+typedef struct image_array_s {
+	void *items;
+	size_t n;
+	size_t room;
+} image_array_t;
+
+/* A table from addresses to numbers. */
+typedef struct image_table_s {
+	uint64_t *keys;          /* 0: free */
+	uint32_t *values;
+	size_t n;
+	size_t room;             /* a power of two, or 0 */
+} image_table_t;
+
+enum { IMAGE_UNKNOWN = UINT32_MAX }; /* not in a table */
+
+struct jeprof_image_s {
+	/* The source. */
+	jeprof_target_t *target;     /* a process; NULL: a file */
+	int fd;                      /* of a file */
+	bool is_stream;              /* it can be read only once, from the front */
+	uint64_t stream_at;          /* bytes of the stream that were read */
+	uint64_t cut;                /* bytes that are missing at the end of the file */
+	bool is_live;                /* the process may run: objects may be freed while they are read */
+	const char *kind;            /* for the metadata */
+	image_array_t ranges;        /* image_range_t: what a file has of the memory, ascending */
+	char *maps;                  /* text of the memory map, as in /proc/PID/maps; NULL: none */
+	size_t maps_bytes;
+	image_array_t objects;       /* image_object_t: what is loaded, by the map */
+	uint64_t lacking;            /* objects whose headers and notes the source does not have */
+	uint64_t program;            /* an address in the program; 0: not known */
+	char exe[PATH_MAX];
+	/* The tables. */
+	uint64_t at;                 /* address of the root */
+	image_root_t root;
+	uint64_t budget;             /* objects that may still be read */
+	image_array_t sites;
+	image_array_t shares;
+	image_array_t frames;        /* uint64_t */
+	image_array_t threads;       /* in the order of their list */
+	image_array_t modules;
+	image_table_t visited;       /* sites by address; those without proof have no number */
+	image_table_t known;         /* threads by address */
+	prof_counts_t cur;
+	prof_counts_t accum;
+	size_t nsites;               /* with something to report */
+	uint64_t first_rate;         /* of the first sample reported; 0: there is none */
+	bool is_mixed;
+	uint64_t torn;
+	char *why;                   /* JEPROF_WHY bytes of the caller */
+};
+
+/* Puts the sentence into image->why, and returns error. */
+__attribute__((format(printf, 3, 4))) int image_fail(jeprof_image_t *image, int error,
+    const char *format, ...);
+
+/* Appends a zeroed element; NULL without memory. */
+void *image_append(image_array_t *a, size_t size);
+
+/* The number of an address, or IMAGE_UNKNOWN. */
+uint32_t image_table_find(const image_table_t *t, uint64_t key);
+/* Adds an address that is not 0 and not there; false without memory. */
+bool image_table_try_put(image_table_t *t, uint64_t key, uint32_t value);
+
+/* Reads memory of the process that the image is of; false if not all is there. */
+bool image_read(jeprof_image_t *image, uint64_t at, void *buf, size_t size);
+/* Reads bytes of its file; a stream goes on behind what was read last. False: not all are there. */
+bool image_read_file(jeprof_image_t *image, uint64_t offset, void *buf, size_t size);
+/* Appends a range of memory that the file has. NULL without memory. */
+image_range_t *image_add_range(jeprof_image_t *image, const image_range_t *range);
+/* Sorts the ranges by their addresses, for image_read(). */
+void image_sort_ranges(jeprof_image_t *image);
+
+/* ---- image_process.c, image_core.c, image_box.c: set image->at, and read what is mapped ---- */
+
+int image_of_process(jeprof_image_t *image);
+int image_of_core(jeprof_image_t *image);
+int image_of_box(jeprof_image_t *image);
+
+/* ---- image_maps.c ---- */
+
+/* Appends to the text of the memory map. 0 or ENOMEM. */
+int image_add_text(jeprof_image_t *image, const char *text, size_t length);
+/*
+ * Finds the loaded objects by the text of the memory map. *block is the address of the mailbox of
+ * the library, 0 if none is found. 0 or ENOMEM.
+ */
+int image_find_objects(jeprof_image_t *image, uint64_t *block);
+
+/* ---- image_tables.c ---- */
+
+/* Reads the root at image->at and checks it. 0 or an errno. */
+int image_read_root(jeprof_image_t *image);
+/* Reads all lists. 0 or ENOMEM. */
+int image_read_tables(jeprof_image_t *image);

@@ -1,0 +1,660 @@
+/*
+ * Reads the root of an image and walks through its lists (image_read.h; the format is
+ * meta/image.h).
+ *
+ * A running process changes its tables meanwhile. An object is then used only if it proves itself;
+ * at one that does not, the walk goes back to the last site that still does and goes on from there.
+ * In an image that does not change, an object without proof is damaged: it is left out and counted
+ * (torn), and the walk goes on behind it.
+ *
+ * Invariant: image->budget is the number of objects that may still be read, at first one for each
+ * 64 bytes of the parts, so every walk ends. No locks. Called by image_write.c.
+ */
+#include "client/image_read.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	OBJECT_MAX = 4096,       /* bytes of the largest struct */
+	FRAMES_MAX = 4096,       /* frames of a site */
+	OBJECTS_MOST = 4 << 20,  /* objects of one image */
+	MODULES_MOST = 4096,
+	RESUMES_MOST = 1000,     /* times that a walk through a running process goes back */
+	CHAIN_TRIES = 8,         /* times that the counts of a site are read again */
+	PIECE_BYTES = 64,        /* alignment of objects, and their least size */
+};
+
+int
+image_fail(jeprof_image_t *image, int error, const char *format, ...) {
+	va_list args;
+	va_start(args, format);
+	vsnprintf(image->why, JEPROF_WHY, format, args);
+	va_end(args);
+	return error;
+}
+
+void *
+image_append(image_array_t *a, size_t size) {
+	if (a->n == a->room) {
+		size_t room = a->room * 2 + 16;
+		void *more = realloc(a->items, room * size);
+		if (more == NULL) {
+			return NULL;
+		}
+		a->items = more;
+		a->room = room;
+	}
+	return memset((char *)a->items + a->n++ * size, 0, size);
+}
+
+/* ---- tables of addresses ---- */
+
+/* The place of a key, or the free place where it belongs. */
+static size_t
+table_place(const image_table_t *t, uint64_t key) {
+	size_t at = (size_t)hash_mix64(key) & (t->room - 1);
+	while (t->keys[at] != 0 && t->keys[at] != key) {
+		at = (at + 1) & (t->room - 1);
+	}
+	return at;
+}
+
+uint32_t
+image_table_find(const image_table_t *t, uint64_t key) {
+	size_t at = t->room == 0 ? 0 : table_place(t, key);
+	return t->room == 0 || t->keys[at] == 0 ? IMAGE_UNKNOWN : t->values[at];
+}
+
+static bool
+is_in_table(const image_table_t *t, uint64_t key) {
+	return t->room != 0 && t->keys[table_place(t, key)] != 0;
+}
+
+static bool
+table_try_grow(image_table_t *t) {
+	image_table_t more = {.n = t->n, .room = t->room == 0 ? 256 : t->room * 2};
+	more.keys = calloc(more.room, sizeof(*more.keys));
+	more.values = calloc(more.room, sizeof(*more.values));
+	if (more.keys == NULL || more.values == NULL) {
+		free(more.keys);
+		free(more.values);
+		return false;
+	}
+	for (size_t i = 0; i < t->room; i++) {
+		if (t->keys[i] != 0) {
+			size_t at = table_place(&more, t->keys[i]);
+			more.keys[at] = t->keys[i];
+			more.values[at] = t->values[i];
+		}
+	}
+	free(t->keys);
+	free(t->values);
+	*t = more;
+	return true;
+}
+
+bool
+image_table_try_put(image_table_t *t, uint64_t key, uint32_t value) {
+	if (2 * t->n >= t->room && !table_try_grow(t)) {
+		return false;
+	}
+	size_t at = table_place(t, key);
+	t->n += t->keys[at] == 0;
+	t->keys[at] = key;
+	t->values[at] = value;
+	return true;
+}
+
+/* ---- the root ---- */
+
+/* Whether the bytes lie in the parts of the tables. */
+static bool
+is_in_parts(const jeprof_image_t *image, uint64_t at, uint64_t size) {
+	for (unsigned i = 0; i < image->root.nparts; i++) {
+		const image_part_t *p = &image->root.parts[i];
+		if (at >= p->address && at - p->address < p->used
+		    && size <= p->used - (at - p->address)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Reads the list of parts again, which only grows. */
+static void
+parts_read(jeprof_image_t *image) {
+	image_root_t now;
+	if (image_read(image, image->at, &now, sizeof(now)) && now.nparts <= IMAGE_PARTS) {
+		memcpy(image->root.parts, now.parts, sizeof(now.parts));
+		image->root.nparts = now.nparts;
+		image->root.sites = now.sites;
+	}
+}
+
+static int
+parts_check(jeprof_image_t *image) {
+	image_root_t *r = &image->root;
+	uint64_t bytes = 0;
+	if (r->nparts == 0 || r->nparts > IMAGE_PARTS || r->parts[0].address != image->at) {
+		return image_fail(image, EINVAL, "the tables are damaged: their parts make no sense");
+	}
+	for (unsigned i = 0; i < r->nparts; i++) {
+		const image_part_t *p = &r->parts[i];
+		if (p->used > p->bytes || p->bytes > UINT64_C(1) << 40
+		    || p->address + p->bytes < p->address) {
+			return image_fail(image, EINVAL, "the tables are damaged: a part makes no sense");
+		}
+		bytes += p->used;
+	}
+	uint64_t budget = bytes / PIECE_BYTES + 1;
+	image->budget = budget < OBJECTS_MOST ? budget : OBJECTS_MOST;
+	image->budget *= image->is_live ? 4 : 1; /* some objects are read more than once */
+	return 0;
+}
+
+/* Checks that each field that we use is there, and lies within an object of bounded size. */
+static int
+layout_check(jeprof_image_t *image) {
+	const image_root_t *r = &image->root;
+	if (r->nfields < IMAGE_NFIELDS || r->nstructs < IMAGE_NSTRUCTS) {
+		return image_fail(image, EPROTO, "its library is older than this program, which needs %u "
+		    "fields of its tables; it has %u", (unsigned)IMAGE_NFIELDS, r->nfields);
+	}
+	for (unsigned i = 0; i < IMAGE_NFIELDS; i++) {
+		const image_field_t *f = &r->fields[i];
+		if (f->width == 0 || f->offset + f->width > OBJECT_MAX) {
+			return image_fail(image, EINVAL, "the tables are damaged: field %u makes no sense", i);
+		}
+	}
+	for (unsigned i = 0; i < IMAGE_NSTRUCTS; i++) {
+		if (r->struct_bytes[i] == 0 || r->struct_bytes[i] > OBJECT_MAX) {
+			return image_fail(image, EINVAL, "the tables are damaged: a size makes no sense");
+		}
+	}
+	return 0;
+}
+
+int
+image_read_root(jeprof_image_t *image) {
+	image_root_t *r = &image->root;
+	if (!image_read(image, image->at, r, offsetof(image_root_t, page))
+	    || r->head.magic != IMAGE_MAGIC) {
+		return image_fail(image, EINVAL, "there are no tables of the profiler");
+	}
+	if (r->byte_order != IMAGE_BYTE_ORDER && r->version != 0) {
+		return image_fail(image, EPROTO, "it is of a machine with another byte order; read it on "
+		    "such a machine");
+	}
+	if (r->version == 0) {
+		return image_fail(image, ENOENT, "nothing has started the profiler yet");
+	}
+	if (r->version != IMAGE_VERSION) {
+		return image_fail(image, EPROTO, "its tables are of version %u, this program reads %u; use "
+		    "the jeprofctl of that library", r->version, IMAGE_VERSION);
+	}
+	if (r->root_bytes < sizeof(*r) || r->head.self != image->at
+	    || !image_read(image, image->at, r, sizeof(*r))) {
+		return image_fail(image, EINVAL, "the tables are damaged: the root is not whole");
+	}
+	int error = parts_check(image);
+	return error != 0 ? error : layout_check(image);
+}
+
+/* ---- objects ---- */
+
+/* A field of an object that was read into `bytes`; a width that no number has gives 0. */
+static uint64_t
+field_of(const jeprof_image_t *image, const unsigned char *bytes, unsigned field) {
+	const image_field_t *f = &image->root.fields[field];
+	uint8_t u8;
+	uint32_t u32;
+	uint64_t u64;
+	switch (f->width) {
+	case sizeof(u8):
+		memcpy(&u8, bytes + f->offset, sizeof(u8));
+		return u8;
+	case sizeof(u32):
+		memcpy(&u32, bytes + f->offset, sizeof(u32));
+		return u32;
+	case sizeof(u64):
+		memcpy(&u64, bytes + f->offset, sizeof(u64));
+		return u64;
+	default:
+		return 0;
+	}
+}
+
+/*
+ * Reads the fixed part of an object into `bytes`, which has OBJECT_MAX zeroed; false if it cannot
+ * be one, or the budget is used up.
+ */
+static bool
+try_read_object(jeprof_image_t *image, unsigned of, uint64_t at, unsigned char *bytes) {
+	uint32_t size = image->root.struct_bytes[of];
+	if (image->budget == 0) {
+		return false;
+	}
+	image->budget--;
+	return at % 8 == 0 && is_in_parts(image, at, size) && image_read(image, at, bytes, size);
+}
+
+/* ---- threads ---- */
+
+static void
+name_take(image_thread_t *t, const unsigned char *name, size_t width) {
+	size_t n = width < sizeof(t->name) ? width : sizeof(t->name);
+	memcpy(t->name, name, n);
+	t->name[sizeof(t->name) - 1] = '\0';
+	for (char *c = t->name; *c != '\0'; c++) {
+		*c = (unsigned char)*c < 0x20 && *c != '\t' ? '?' : *c;
+	}
+}
+
+/*
+ * Sets *number to that of the thread with its record at this address, which is read if it is not
+ * known; IMAGE_UNKNOWN if there is no record. *next is the next record, 0 if it was known. 0 or
+ * ENOMEM.
+ */
+static int
+thread_get(jeprof_image_t *image, uint64_t at, uint32_t *number, uint64_t *next) {
+	unsigned char bytes[OBJECT_MAX] = {0};
+	*next = 0;
+	*number = image_table_find(&image->known, at);
+	if (*number != IMAGE_UNKNOWN || !try_read_object(image, image_struct_thread, at, bytes)) {
+		return 0;
+	}
+	*number = (uint32_t)image->threads.n;
+	image_thread_t *t = image_append(&image->threads, sizeof(*t));
+	if (t == NULL || !image_table_try_put(&image->known, at, *number)) {
+		return ENOMEM;
+	}
+	const image_field_t *name = &image->root.fields[image_thread_name];
+	t->address = at;
+	t->uid = field_of(image, bytes, image_thread_uid);
+	t->is_attached = field_of(image, bytes, image_thread_attached) == 1;
+	name_take(t, bytes + name->offset, name->width);
+	*next = field_of(image, bytes, image_thread_next);
+	return 0;
+}
+
+static int
+threads_walk(jeprof_image_t *image) {
+	uint32_t number = 0;
+	int error = 0;
+	for (uint64_t at = image->root.threads; at != 0 && error == 0 && number != IMAGE_UNKNOWN;) {
+		error = thread_get(image, at, &number, &at);
+	}
+	return error;
+}
+
+/* ---- counts ---- */
+
+static void
+counts_add(prof_counts_t *to, const prof_counts_t *c) {
+	to->objs += c->objs;
+	to->bytes += c->bytes;
+	to->c16 += c->c16;
+	to->est += c->est;
+}
+
+/* The four sums of which `first` is the first field. */
+static prof_counts_t
+counts_of(const jeprof_image_t *image, const unsigned char *bytes, unsigned first) {
+	return (prof_counts_t){field_of(image, bytes, first), field_of(image, bytes, first + 1),
+	    field_of(image, bytes, first + 2), field_of(image, bytes, first + 3)};
+}
+
+/* Reads a count with the sums of all that was allocated, if it has them; false: it is no count. */
+static bool
+try_read_count(jeprof_image_t *image, uint64_t at, unsigned char *bytes) {
+	uint32_t plain = image->root.struct_bytes[image_struct_count];
+	const image_field_t *last = &image->root.fields[image_count_accum_est];
+	uint32_t whole = (uint32_t)last->offset + last->width;
+	if (at % PIECE_BYTES != 0 || !try_read_object(image, image_struct_count, at, bytes)) {
+		return false;
+	}
+	uint64_t size = field_of(image, bytes, image_count_bytes);
+	return size == plain || (size >= whole && size < 2 * OBJECT_MAX && is_in_parts(image, at, whole)
+	    && image_read(image, at, bytes, whole));
+}
+
+/* Whether the bytes are a count of this site. */
+static bool
+is_count_of(const jeprof_image_t *image, const unsigned char *bytes, const image_site_t *site) {
+	return field_of(image, bytes, image_count_site) == site->address
+	    && field_of(image, bytes, image_count_hash) == image_hash_count(site->hash,
+	    field_of(image, bytes, image_count_thread),
+	    (uint32_t)field_of(image, bytes, image_count_epoch),
+	    field_of(image, bytes, image_count_rate));
+}
+
+static void
+rate_note(jeprof_image_t *image, uint64_t rate) {
+	image->is_mixed = image->is_mixed || (image->first_rate != 0 && image->first_rate != rate);
+	image->first_rate = image->first_rate != 0 ? image->first_rate : rate;
+}
+
+/* The share of a thread in the site that is being read, new if it had none. NULL: no memory. */
+static image_share_t *
+share_get(jeprof_image_t *image, const image_site_t *site, uint32_t number) {
+	image_thread_t *t = (image_thread_t *)image->threads.items + number;
+	size_t which = image->sites.n;
+	image_share_t *share = (image_share_t *)image->shares.items + t->share;
+	if (t->site == which && t->share >= site->shares && t->share < image->shares.n
+	    && share->thread == number) {
+		return share;
+	}
+	t->site = which;
+	t->share = image->shares.n;
+	share = image_append(&image->shares, sizeof(*share));
+	if (share != NULL) {
+		share->thread = number;
+	}
+	return share;
+}
+
+/* Adds a count to the share of its thread, if there is anything to report. 0 or ENOMEM. */
+static int
+count_take(jeprof_image_t *image, const image_site_t *site, const unsigned char *bytes) {
+	bool has_accum = field_of(image, bytes, image_count_bytes)
+	    > image->root.struct_bytes[image_struct_count];
+	prof_counts_t cur = counts_of(image, bytes, image_count_live), accum = {0, 0, 0, 0};
+	uint64_t rate = field_of(image, bytes, image_count_rate), next;
+	uint32_t number;
+	cur.objs &= (UINT64_C(1) << IMAGE_LIVE_BITS) - 1;
+	if (has_accum) {
+		accum = counts_of(image, bytes, image_count_accum_objs);
+	}
+	if ((cur.objs == 0 && accum.objs == 0) || rate == 0
+	    || field_of(image, bytes, image_count_epoch) != (uint32_t)image->root.epoch) {
+		return 0;
+	}
+	int error = thread_get(image, field_of(image, bytes, image_count_thread), &number, &next);
+	if (error != 0 || number == IMAGE_UNKNOWN) {
+		return error;
+	}
+	image_share_t *share = share_get(image, site, number);
+	if (share == NULL) {
+		return ENOMEM;
+	}
+	rate_note(image, rate);
+	counts_add(&share->cur, &cur);
+	counts_add(&share->accum, &accum);
+	return 0;
+}
+
+/*
+ * Reads the counts of a site once, from `at` on. *is_broken: an object without proof was met. In an
+ * image that does not change, that one is left out. 0 or ENOMEM.
+ */
+static int
+chain_read(jeprof_image_t *image, const image_site_t *site, uint64_t at, bool *is_broken) {
+	uint64_t mark = 0;
+	*is_broken = false;
+	for (uint64_t n = 1; at != 0 && at != mark; n++) {
+		unsigned char bytes[OBJECT_MAX] = {0};
+		if (!try_read_count(image, at, bytes)) {
+			*is_broken = true;
+			return 0;
+		}
+		if (is_count_of(image, bytes, site)) {
+			int error = count_take(image, site, bytes);
+			if (error != 0) {
+				return error;
+			}
+		} else {
+			*is_broken = true;
+		}
+		if (*is_broken && image->is_live) {
+			return 0;
+		}
+		/* A chain that comes back to the mark, which moves on ever more rarely, is a circle. */
+		mark = (n & (n - 1)) == 0 ? at : mark;
+		at = field_of(image, bytes, image_count_next);
+	}
+	*is_broken = *is_broken || at != 0;
+	return 0;
+}
+
+/* ---- sites ---- */
+
+/* Copies the frames of a site to the end of image->frames; false if they are not proven. */
+static bool
+try_take_frames(jeprof_image_t *image, image_site_t *site) {
+	unsigned char packed[FRAMES_MAX * IMAGE_FRAME_BYTES];
+	uint64_t at = site->address + image->root.fields[image_site_frames].offset;
+	uint64_t hash = site->nframes;
+	size_t bytes = (size_t)site->nframes * IMAGE_FRAME_BYTES;
+	if (!is_in_parts(image, at, bytes) || !image_read(image, at, packed, bytes)) {
+		return false;
+	}
+	site->frames = image->frames.n;
+	for (unsigned i = 0; i < site->nframes; i++) {
+		uint32_t low;
+		uint16_t high;
+		memcpy(&low, packed + i * IMAGE_FRAME_BYTES, sizeof(low));
+		memcpy(&high, packed + i * IMAGE_FRAME_BYTES + sizeof(low), sizeof(high));
+		uint64_t frame = (uint64_t)high << 32 | low;
+		uint64_t *place = image_append(&image->frames, sizeof(*place));
+		if (place == NULL) {
+			return false;
+		}
+		*place = frame;
+		hash = image_hash_frame(hash, frame);
+	}
+	if (hash_mix64(hash) == site->hash) {
+		return true;
+	}
+	image->frames.n = site->frames;
+	return false;
+}
+
+/* Whether the size of the object fits its number of frames. */
+static bool
+is_size_of_site(const jeprof_image_t *image, const unsigned char *bytes) {
+	uint64_t nframes = field_of(image, bytes, image_site_nframes);
+	uint64_t size = field_of(image, bytes, image_site_bytes);
+	uint64_t frames = image->root.fields[image_site_frames].offset + nframes * IMAGE_FRAME_BYTES;
+	return nframes <= FRAMES_MAX && size >= frames && size < frames + PIECE_BYTES;
+}
+
+/* Whether the site is still there; if so, *counts is the first of its counts now. */
+static bool
+is_still_site(jeprof_image_t *image, const image_site_t *site, uint64_t *counts, uint64_t *next) {
+	unsigned char bytes[OBJECT_MAX] = {0};
+	if (!try_read_object(image, image_struct_site, site->address, bytes)
+	    || !is_size_of_site(image, bytes)
+	    || field_of(image, bytes, image_site_hash) != site->hash) {
+		return false;
+	}
+	*counts = field_of(image, bytes, image_site_counts);
+	*next = field_of(image, bytes, image_site_next);
+	return true;
+}
+
+/*
+ * Reads the counts of a site, again if the process has changed them meanwhile. A site that was
+ * removed meanwhile has none. 0 or ENOMEM.
+ */
+static int
+counts_walk(jeprof_image_t *image, image_site_t *site, uint64_t first) {
+	bool is_broken = true;
+	uint64_t next;
+	int error = 0;
+	site->shares = image->shares.n;
+	for (unsigned i = 0; i < (image->is_live ? CHAIN_TRIES : 1) && is_broken && error == 0; i++) {
+		image->shares.n = site->shares;
+		if (i > 0) {
+			parts_read(image); /* the count may lie in memory that was handed out since */
+		}
+		if (i > 0 && !is_still_site(image, site, &first, &next)) {
+			return 0;
+		}
+		error = chain_read(image, site, first, &is_broken);
+	}
+	image->torn += is_broken;
+	site->nshares = image->shares.n - site->shares;
+	return error;
+}
+
+/* Adds the sums of a complete site to those of its threads and of the image. */
+static void
+site_sum(jeprof_image_t *image, image_site_t *site) {
+	for (size_t i = 0; i < site->nshares; i++) {
+		const image_share_t *s = (image_share_t *)image->shares.items + site->shares + i;
+		image_thread_t *t = (image_thread_t *)image->threads.items + s->thread;
+		counts_add(&site->cur, &s->cur);
+		counts_add(&site->accum, &s->accum);
+		counts_add(&t->cur, &s->cur);
+		counts_add(&t->accum, &s->accum);
+	}
+	counts_add(&image->cur, &site->cur);
+	counts_add(&image->accum, &site->accum);
+	image->nsites += site->nshares != 0;
+}
+
+/*
+ * Reads the site at this address. *is_proven: it is one, and was not read before; *next is the one
+ * behind it, also of one without proof, if its size is that of a site; 0 if not. 0 or ENOMEM.
+ */
+static int
+site_read(jeprof_image_t *image, uint64_t at, bool *is_proven, uint64_t *next) {
+	unsigned char bytes[OBJECT_MAX] = {0};
+	*is_proven = false;
+	*next = 0;
+	if (at % PIECE_BYTES != 0 || is_in_table(&image->visited, at)
+	    || !try_read_object(image, image_struct_site, at, bytes)
+	    || !is_size_of_site(image, bytes)) {
+		return 0;
+	}
+	*next = field_of(image, bytes, image_site_next);
+	image_site_t site = {.address = at, .hash = field_of(image, bytes, image_site_hash),
+	    .nframes = (unsigned)field_of(image, bytes, image_site_nframes),
+	    .stamp = (uint32_t)field_of(image, bytes, image_site_stamp),
+	    .then = (uint32_t)field_of(image, bytes, image_site_then)};
+	*is_proven = try_take_frames(image, &site);
+	if (!image_table_try_put(&image->visited, at, IMAGE_UNKNOWN)) {
+		return ENOMEM;
+	}
+	if (!*is_proven) {
+		return 0;
+	}
+	image_site_t *place = image_append(&image->sites, sizeof(*place));
+	int error = place == NULL ? ENOMEM
+	    : counts_walk(image, &site, field_of(image, bytes, image_site_counts));
+	if (error == 0) {
+		site_sum(image, &site);
+		*place = site;
+	}
+	return error;
+}
+
+/*
+ * Where the walk through a running process goes on, after the object that it came to had been
+ * freed: behind the last site that is still itself; at the head if none is. 0: all was read.
+ */
+static uint64_t
+sites_resume(jeprof_image_t *image) {
+	for (size_t i = image->sites.n; i > 0; i--) {
+		const image_site_t *site = (image_site_t *)image->sites.items + i - 1;
+		uint64_t counts, next;
+		if (image->budget == 0) {
+			return 0;
+		}
+		if (is_still_site(image, site, &counts, &next)
+		    && (next == 0 || !is_in_table(&image->visited, next))) {
+			return next;
+		}
+	}
+	parts_read(image);
+	return is_in_table(&image->visited, image->root.sites) ? 0 : image->root.sites;
+}
+
+static int
+sites_walk(jeprof_image_t *image) {
+	uint64_t at = image->root.sites, next;
+	unsigned resumes = 0;
+	while (at != 0) {
+		bool is_proven;
+		int error = site_read(image, at, &is_proven, &next);
+		if (error != 0) {
+			return error;
+		}
+		if (!is_proven && image->is_live) {
+			if (++resumes > RESUMES_MOST) {
+				image->torn++;
+				return 0;
+			}
+			parts_read(image);
+			next = sites_resume(image);
+		} else {
+			image->torn += !is_proven;
+		}
+		at = next;
+	}
+	return 0;
+}
+
+/* ---- loaded objects ---- */
+
+/* Copies the path of a record, control characters replaced; NULL without memory. */
+static char *
+path_read(jeprof_image_t *image, uint64_t at) {
+	char text[PATH_MAX] = "";
+	size_t n = 0;
+	while (n + 1 < sizeof(text) && is_in_parts(image, at + n, 1)
+	    && image_read(image, at + n, &text[n], 1) && text[n] != '\0') {
+		text[n] = (unsigned char)text[n] < 0x20 ? '?' : text[n];
+		n++;
+	}
+	text[n] = '\0';
+	return strdup(text);
+}
+
+static int
+modules_walk(jeprof_image_t *image) {
+	uint32_t last = 0;
+	for (uint64_t at = image->root.modules; at != 0 && image->modules.n < MODULES_MOST;) {
+		unsigned char bytes[OBJECT_MAX] = {0};
+		if (!try_read_object(image, image_struct_module, at, bytes)) {
+			break;
+		}
+		uint32_t number = (uint32_t)field_of(image, bytes, image_module_number);
+		if (number <= last) {
+			break; /* the numbers rise */
+		}
+		last = number;
+		image_module_t *m = image_append(&image->modules, sizeof(*m));
+		if (m == NULL) {
+			return ENOMEM;
+		}
+		const image_field_t *id = &image->root.fields[image_module_build_id];
+		m->address = at;
+		m->start = field_of(image, bytes, image_module_start);
+		m->end = field_of(image, bytes, image_module_end);
+		m->bias = field_of(image, bytes, image_module_bias);
+		m->number = number;
+		m->build_id_len = (unsigned)field_of(image, bytes, image_module_build_id_len);
+		m->build_id_len = m->build_id_len <= id->width && m->build_id_len <= sizeof(m->build_id)
+		    ? m->build_id_len : 0;
+		memcpy(m->build_id, bytes + id->offset, m->build_id_len);
+		m->path = path_read(image, at + image->root.fields[image_module_path].offset);
+		if (m->path == NULL) {
+			return ENOMEM;
+		}
+		at = field_of(image, bytes, image_module_next);
+	}
+	return 0;
+}
+
+int
+image_read_tables(jeprof_image_t *image) {
+	int error = modules_walk(image);
+	error = error != 0 ? error : threads_walk(image);
+	error = error != 0 ? error : sites_walk(image);
+	return error != 0 ? image_fail(image, error, "no memory for the profile") : 0;
+}

@@ -1,0 +1,357 @@
+/*
+ * Writes an image as a profile, in the grammar of the library's own dumps (prof/file/prof_dump.c):
+ * heap_v2 with metadata, threads, stacks, the memory map and the loaded objects. So what reads
+ * those reads this. Invariant: the text of a process that does not change is that of its own dump,
+ * but for the lines that say when and how it was made. No locks. Called by jeprofctl and jeprofd.
+ */
+#include "client/image_read.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Where the text goes, and its length so far. */
+typedef struct writer_s {
+	jeprof_image_t *image;
+	FILE *to;
+	uint64_t bytes;
+} writer_t;
+
+__attribute__((format(printf, 2, 3))) static void
+put(writer_t *w, const char *format, ...) {
+	va_list args;
+	va_start(args, format);
+	int n = vfprintf(w->to, format, args);
+	w->bytes += n > 0 ? (uint64_t)n : 0;
+	va_end(args);
+}
+
+/* ---- metadata ---- */
+
+static void
+meta_number(writer_t *w, const char *key, uint64_t value) {
+	put(w, "# jemalloc.%s=%" PRIu64 "\n", key, value);
+}
+
+/* A text of at most `size` bytes, which may have no NUL; control characters are replaced. */
+static void
+meta_text(writer_t *w, const char *key, const char *text, size_t size) {
+	put(w, "# jemalloc.%s=", key);
+	for (size_t i = 0; i < size && text[i] != '\0'; i++) {
+		put(w, "%c", (unsigned char)text[i] < 0x20 ? '?' : text[i]);
+	}
+	put(w, "\n");
+}
+
+/* A time like 20261120T120227.938Z. */
+static void
+meta_stamp(writer_t *w, const char *key, uint64_t ns) {
+	time_t seconds = (time_t)(ns / 1000000000);
+	char stamp[64];
+	struct tm utc;
+	if (gmtime_r(&seconds, &utc) == NULL || strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%S",
+	    &utc) == 0) {
+		return;
+	}
+	put(w, "# jemalloc.%s=%s.%03uZ\n", key, stamp, (unsigned)(ns / 1000000 % 1000));
+}
+
+static uint64_t
+clock_ns(clockid_t clock) {
+	struct timespec now;
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* Resident bytes of a living process; 0 if they cannot be read. */
+static uint64_t
+rss_of(const jeprof_target_t *t) {
+	char text[4096];
+	unsigned long long kib = client_read_proc(t->pid, "status", text, sizeof(text)) > 0
+	    ? strtoull(client_status_line(text, "\nVmRSS:"), NULL, 10) : 0;
+	return kib * 1024;
+}
+
+static void
+write_unwinder(writer_t *w) {
+	const image_root_t *r = &w->image->root;
+	char names[sizeof(r->unwinder_stops) + 1] = "";
+	memcpy(names, r->unwinder_stops, sizeof(r->unwinder_stops));
+	meta_text(w, "unwinder", r->unwinder, sizeof(r->unwinder));
+	put(w, "# jemalloc.unwinder_health=samples:%" PRIu64 " fallbacks:%" PRIu64, r->figures.samples,
+	    r->figures.fallbacks);
+	char *rest = NULL, *name = strtok_r(names, " ", &rest);
+	for (unsigned i = 0; i < r->nstops && i < sizeof(r->stops) / sizeof(r->stops[0])
+	    && name != NULL; i++) {
+		put(w, " %s:%" PRIu64, name, r->stops[i]);
+		name = strtok_r(NULL, " ", &rest);
+	}
+	put(w, "\n# jemalloc.unwinder_depths=");
+	for (unsigned i = 0; i < r->ndepths && i < sizeof(r->depths) / sizeof(r->depths[0]); i++) {
+		put(w, "%s%" PRIu64, i == 0 ? "" : " ", r->depths[i]);
+	}
+	put(w, "\n");
+}
+
+static void
+write_times(writer_t *w) {
+	const jeprof_image_t *image = w->image;
+	const image_root_t *r = &image->root;
+	bool is_live = image->target != NULL;
+	meta_number(w, "session", r->session);
+	if (r->session != 0) {
+		meta_stamp(w, "start_time", r->session_start_ns);
+	}
+	/* Of a file: the last time at which the process told its figures. */
+	meta_stamp(w, "dump_time", is_live ? clock_ns(CLOCK_REALTIME) : r->figures.time_ns);
+	meta_number(w, "monotonic_ms", (is_live ? clock_ns(CLOCK_MONOTONIC) : r->figures.monotonic_ns)
+	    / 1000000);
+	meta_text(w, "kind", image->kind, SIZE_MAX);
+}
+
+static void
+write_metadata(writer_t *w) {
+	const jeprof_image_t *image = w->image;
+	const image_root_t *r = &image->root;
+	const image_figures_t *f = &r->figures;
+	meta_text(w, "version", r->library_version, sizeof(r->library_version));
+	meta_text(w, "prof_ext_version", r->ext_version, sizeof(r->ext_version));
+	meta_number(w, "pid", r->pid);
+	if (f->instance != 0) {
+		put(w, "# jemalloc.instance=%" PRIx64 "\n", f->instance);
+	}
+	meta_text(w, "exe", image->exe, sizeof(image->exe));
+	write_times(w);
+	meta_number(w, "sample_interval", r->rate);
+	meta_text(w, "mixed_rates", image->is_mixed ? "true" : "false", SIZE_MAX);
+	meta_number(w, "allocated", f->allocated);
+	meta_number(w, "active", f->active);
+	meta_number(w, "resident", f->resident);
+	meta_number(w, "retained", f->retained);
+	meta_number(w, "huge", f->huge);
+	meta_number(w, "populated", f->populated);
+	meta_number(w, "rss", image->target != NULL ? rss_of(image->target) : f->rss);
+	if (f->limit != 0) {
+		meta_number(w, "limit", f->limit);
+	}
+	meta_number(w, "samples", image->cur.objs);
+	meta_number(w, "sites", image->nsites);
+	meta_number(w, "truncated_stacks", f->truncated_stacks);
+	meta_number(w, "suppressed", f->suppressed);
+	meta_number(w, "overlapped", f->overlapped);
+	meta_number(w, "dump_errors", f->dump_errors);
+	meta_number(w, "torn", image->torn);
+	write_unwinder(w);
+}
+
+/* ---- counts and stacks ---- */
+
+static uint64_t
+header_rate(const jeprof_image_t *image) {
+	uint64_t rate = image->is_mixed ? 1 : image->first_rate != 0 ? image->first_rate
+	    : image->root.rate;
+	return rate != 0 ? rate : 1;
+}
+
+static void
+put_counts(writer_t *w, const prof_counts_t *cur, const prof_counts_t *accum) {
+	const jeprof_image_t *image = w->image;
+	uint64_t objs[2] = {0, 0}, bytes[2] = {0, 0}, rate = header_rate(image);
+	bool is_raw = (image->root.flags & IMAGE_RAW) != 0 && !image->is_mixed;
+	prof_printed(cur, rate, is_raw, &objs[0], &bytes[0]);
+	if ((image->root.flags & IMAGE_ACCUM) != 0) {
+		prof_printed(accum, rate, is_raw, &objs[1], &bytes[1]);
+	}
+	put(w, "%" PRIu64 ": %" PRIu64 " [%" PRIu64 ": %" PRIu64 "]", objs[0], bytes[0], objs[1],
+	    bytes[1]);
+}
+
+static void
+put_total(writer_t *w, const prof_counts_t *cur, const prof_counts_t *accum) {
+	put(w, "  t*: ");
+	put_counts(w, cur, accum);
+	put(w, "\n");
+}
+
+static int
+compare_threads(const void *a, const void *b) {
+	const image_thread_t *const *x = a, *const *y = b;
+	return (*x)->uid < (*y)->uid ? -1 : (*x)->uid > (*y)->uid;
+}
+
+/* Ascending by number, as in a dump. 0 or ENOMEM. */
+static int
+write_threads(writer_t *w) {
+	image_array_t *threads = &w->image->threads;
+	const image_thread_t **order = malloc((threads->n + 1) * sizeof(*order));
+	if (order == NULL) {
+		return ENOMEM;
+	}
+	for (size_t i = 0; i < threads->n; i++) {
+		order[i] = (image_thread_t *)threads->items + i;
+	}
+	qsort(order, threads->n, sizeof(*order), compare_threads);
+	for (size_t i = 0; i < threads->n; i++) {
+		const image_thread_t *t = order[i];
+		if (!t->is_attached && t->cur.objs == 0 && t->accum.objs == 0) {
+			continue;
+		}
+		put(w, "  t%" PRIu64 ": ", t->uid);
+		put_counts(w, &t->cur, &t->accum);
+		put(w, "%s%s\n", t->name[0] != '\0' ? " " : "", t->name);
+	}
+	free(order);
+	return 0;
+}
+
+/* Whether an object was loaded later where this one lay. */
+static bool
+is_shadowed(const jeprof_image_t *image, size_t i) {
+	const image_module_t *m = image->modules.items;
+	for (size_t k = i + 1; k < image->modules.n; k++) {
+		if (m[k].start < m[i].end && m[i].start < m[k].end) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static uint64_t
+shadow_of(const image_module_t *m) {
+	return IMAGE_SHADOW_BASE + ((uint64_t)m->number << IMAGE_LG_SHADOW_SPAN);
+}
+
+/* The address that is shown for one sampled when `then` was the last record (module_history.h). */
+static uint64_t
+place_of(const jeprof_image_t *image, uint64_t frame, uint32_t then) {
+	const image_module_t *m = image->modules.items;
+	size_t at = SIZE_MAX;
+	for (size_t i = 0; i < image->modules.n && m[i].number <= then; i++) {
+		at = frame - 1 - m[i].start < m[i].end - m[i].start ? i : at;
+	}
+	return at != SIZE_MAX && is_shadowed(image, at) ? shadow_of(&m[at]) + (frame - m[at].start)
+	    : frame;
+}
+
+/* Readers subtract one from each address but the first, so the first is written less one. */
+static void
+write_stack(writer_t *w, const image_site_t *site) {
+	const uint64_t *frames = (uint64_t *)w->image->frames.items + site->frames;
+	put(w, "@");
+	for (unsigned i = 0; i < site->nframes; i++) {
+		uint64_t at = site->stamp != 0 ? place_of(w->image, frames[i], site->then) : frames[i];
+		put(w, " 0x%" PRIx64, at - (i == 0 && at != 0));
+	}
+	put(w, "%s\n", site->nframes == 0 ? " 0x0" : "");
+}
+
+static void
+write_sites(writer_t *w) {
+	const image_site_t *sites = w->image->sites.items;
+	for (size_t i = 0; i < w->image->sites.n; i++) {
+		const image_share_t *shares = (image_share_t *)w->image->shares.items + sites[i].shares;
+		if (sites[i].nshares == 0) {
+			continue;
+		}
+		write_stack(w, &sites[i]);
+		put_total(w, &sites[i].cur, &sites[i].accum);
+		for (size_t k = 0; k < sites[i].nshares; k++) {
+			const image_thread_t *t = (image_thread_t *)w->image->threads.items + shares[k].thread;
+			put(w, "  t%" PRIu64 ": ", t->uid);
+			put_counts(w, &shares[k].cur, &shares[k].accum);
+			put(w, "\n");
+		}
+	}
+}
+
+/* ---- the memory map and the loaded objects ---- */
+
+static void
+put_module(writer_t *w, uint64_t start, uint64_t end, uint64_t bias, const unsigned char *id,
+    unsigned id_len, const char *path) {
+	put(w, "# module %" PRIx64 "-%" PRIx64 " %" PRIx64 " ", start, end, bias);
+	for (unsigned i = 0; i < id_len; i++) {
+		put(w, "%02x", id[i]);
+	}
+	put(w, "%s %s\n", id_len == 0 ? "-" : "", path);
+}
+
+/* Whether an object of the memory map lies where this one lay. */
+static bool
+is_covered(const jeprof_image_t *image, const image_module_t *m) {
+	const image_object_t *o = image->objects.items;
+	for (size_t i = 0; i < image->objects.n; i++) {
+		if (o[i].elf.start < m->end && m->start < o[i].elf.end) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Objects that were loaded once; all of them if there is no memory map, or if it does not name the
+ * files.
+ */
+static void
+write_records(writer_t *w) {
+	const image_module_t *m = w->image->modules.items;
+	for (size_t i = 0; i < w->image->modules.n; i++) {
+		bool is_elsewhere = is_shadowed(w->image, i);
+		uint64_t by = is_elsewhere ? shadow_of(&m[i]) - m[i].start : 0;
+		if (is_elsewhere || !is_covered(w->image, &m[i])) {
+			put_module(w, m[i].start + by, m[i].end + by, m[i].bias + by, m[i].build_id,
+			    m[i].build_id_len, m[i].path);
+		}
+	}
+}
+
+static void
+write_map(writer_t *w) {
+	const jeprof_image_t *image = w->image;
+	const image_module_t *m = image->modules.items;
+	put(w, "\nMAPPED_LIBRARIES:\n");
+	if (image->maps != NULL) {
+		fwrite(image->maps, 1, image->maps_bytes, w->to);
+		w->bytes += image->maps_bytes;
+		return;
+	}
+	for (size_t i = 0; i < image->modules.n; i++) {
+		if (!is_shadowed(image, i)) {
+			put(w, "%" PRIx64 "-%" PRIx64 " r-xp 00000000 00:00 0 %s\n", m[i].start, m[i].end,
+			    m[i].path);
+		}
+	}
+}
+
+static void
+write_objects(writer_t *w) {
+	const image_object_t *o = w->image->objects.items;
+	for (size_t i = 0; i < w->image->objects.n; i++) {
+		put_module(w, o[i].elf.start, o[i].elf.end, o[i].elf.bias, o[i].elf.build_id,
+		    o[i].elf.build_id_len, o[i].path);
+	}
+	write_records(w);
+}
+
+int
+jeprof_image_write(jeprof_image_t *image, FILE *to) {
+	writer_t w = {.image = image, .to = to};
+	put(&w, "heap_v2/%" PRIu64 "\n", header_rate(image));
+	write_metadata(&w);
+	put_total(&w, &image->cur, &image->accum);
+	if (write_threads(&w) != 0) {
+		return image_fail(image, ENOMEM, "no memory for the profile");
+	}
+	write_sites(&w);
+	write_map(&w);
+	write_objects(&w);
+	put(&w, "# end %" PRIu64 "\n", w.bytes);
+	if (fflush(to) != 0 || ferror(to)) {
+		return image_fail(image, EIO, "cannot write the profile: %s", strerror(errno));
+	}
+	return 0;
+}

@@ -1,0 +1,243 @@
+#!/bin/sh
+# Profiles that no thread of the process makes: read from its memory while it sleeps, is stopped, hangs inside malloc, is confined,
+# runs at full speed; and from core files of all kinds. They say the same as the process's own dump.
+. "$JEMALLOC_SRC/test/include/tap.sh"
+
+CTL=$BUILD/bin/jeprofctl
+$CC -std=gnu11 -O1 -w -I"$BUILD/include" -o tables "$SRC/test/jeprofctl/tables.c" -L"$LIBDIR" -ljemalloc -Wl,-rpath,"$LIBDIR" -lpthread || exit 1
+EXACT=prof:true,lg_prof_sample:0,prof_thread:false
+children=
+trap 'for c in $children; do kill -CONT "$c" 2>/dev/null; kill -9 "$c" 2>/dev/null; done; cd /; rm -rf "$W"' EXIT
+
+# begin MODE [BYTES]: starts the process, and sets pid when it is ready. CONF: its options.
+begin() {
+	rm -f said own.heap
+	mkfifo said
+	# shellcheck disable=SC2086
+	MALLOC_CONF=${CONF:-$EXACT} ${LAUNCH:-} ./tables "$@" </dev/zero >said 2>tables.err &
+	pid=$!
+	children="$children $pid"
+	read -r _ <said
+}
+
+end() {
+	kill -9 "$pid" 2>/dev/null
+	wait "$pid" 2>/dev/null
+}
+
+# body FILE: what a profile says of the heap: without the lines of when and how, and without what was mapped
+body() {
+	sed '/^# /d; /^MAPPED_LIBRARIES:/,$d' "$1"
+}
+
+# same FILE NAME: it says what the process said itself
+same() {
+	body own.heap >own.body
+	body "$1" >got.body
+	cmp -s own.body got.body
+	ok $? "$2: the same threads, stacks and counts as in the process's own dump" "$(diff own.body got.body)"
+	grep -q '^  t[0-9]*: 1000: 112000 \[0: 0\] holder$' "$1"
+	ok $? "$2: what its thread holds" "$(grep '^  t' "$1" | head)"
+	grep -qx '# jemalloc.torn=0' "$1"
+	ok $? "$2: nothing is torn" "$(grep torn "$1")"
+	is "$(sed -n 's/^# end //p' "$1")" "$(($(wc -c <"$1") - $(tail -n 1 "$1" | wc -c)))" "$2: it is whole"
+}
+
+# modules FILE: the loaded objects that it names, without addresses and directories, which may be links
+modules() {
+	sed -n 's/^# module [^ ]* [^ ]* //p' "$1" | sed 's,/.*/,,' | sort
+}
+
+# ---- living processes ----
+
+begin sleep
+runs "idle" "$CTL" dump "$pid" --outside -o got.heap
+same got.heap idle
+is "$(modules got.heap)" "$(modules own.heap)" "the same loaded objects, with their build ids"
+grep -v '^# jemalloc\.\(dump_time\|monotonic_ms\|kind\|torn\|rss\|allocated\|active\|resident\|retained\)=' got.heap | grep '^# jemalloc' >got.meta
+grep -v '^# jemalloc\.\(dump_time\|monotonic_ms\|kind\|torn\|rss\|allocated\|active\|resident\|retained\)=' own.heap | grep '^# jemalloc' >own.meta
+is "$(cut -d= -f1 got.meta)" "$(cut -d= -f1 own.meta)" "the same metadata"
+for key in version prof_ext_version pid instance exe session sample_interval mixed_rates samples sites unwinder; do
+	is "$(grep "\.$key=" got.meta)" "$(grep "\.$key=" own.meta)" "the same $key"
+done
+grep -qx '# jemalloc.kind=outside' got.heap
+ok $? "kind=outside"
+"$CTL" dump "$pid" --outside -o - >piped.heap 2>/dev/null
+is "$(body piped.heap)" "$(body got.heap)" "to standard output"
+mkdir here
+name=$(cd here && "$CTL" dump "$pid" --outside -q)
+echo "$name" | grep -q "^jeprof\.$pid\.[0-9]*T[0-9.]*Z\.0\.o0\.heap$"
+ok $? "without -o: a name like those of the library" "$name"
+is "$(body "here/$name")" "$(body got.heap)" "with the same profile"
+runs "status" "$CTL" status "$pid" --outside
+grep -q '^samples  *1010$\|^samples  *101[0-9]$' out
+ok $? "how many samples live" "$(cat out)"
+grep -q '^figures of  *[0-9]' out
+ok $? "and of when the figures are" "$(cat out)"
+runs "status, JSON" "$CTL" status "$pid" --outside --json
+"$BUILD/bin/jeprof" top got.heap >top.out 2>&1
+grep -q '  hold_orders ' top.out
+ok $? "jeprof reads it, with names" "$(cat top.out)"
+"$CTL" dump "$pid" --wait 300ms -o fell.heap 2>err
+ok $? "without an answer in time it is read from outside" "$(cat err)"
+same fell.heap "no answer"
+is "$(grep -c 'the profile was read from outside instead$' err)" 1 "which is said in one line"
+"$CTL" dump "$pid" "$W/fell2.heap" --wait 300ms 2>err
+ok $? "also if the process was to write it" "$(cat err)"
+same fell2.heap "no answer, a file of its own"
+"$CTL" dump "$pid" --outside -o nowhere/x.heap 2>err
+is $? 1 "no such directory: exit 1"
+kill -STOP "$pid"
+runs "stopped" "$CTL" dump "$pid" --outside -o got.heap
+same got.heap stopped
+"$CTL" dump "$pid" --wait 300ms -o fell.heap 2>err
+ok $? "stopped, without --outside" "$(cat err)"
+has "$(cat err)" "is stopped (by a signal or a debugger)" "why is said"
+same fell.heap "stopped, without --outside"
+end
+
+begin inside
+runs "inside malloc, and another thread waits in fork" timeout 60 "$CTL" dump "$pid" --outside -o got.heap
+grep -q '^  t[0-9]*: 1000: 112000 \[0: 0\] holder$' got.heap
+ok $? "inside malloc: what its thread holds" "$(grep '^  t' got.heap | head)"
+grep -qx '# jemalloc.torn=0' got.heap
+ok $? "inside malloc: nothing is torn" "$(grep torn got.heap)"
+end
+
+begin strict
+runs "strict seccomp" "$CTL" dump "$pid" --outside -o got.heap
+same got.heap strict
+kill -0 "$pid"
+ok $? "it lives on"
+end
+
+CONF=prof:true,lg_prof_sample:0,prof_accum:true begin allocate
+runs "sums of all that was allocated" "$CTL" dump "$pid" --outside -o got.heap
+grep -q '^  t[0-9]*: 1000: 112000 \[1000: 112000\] holder$' got.heap
+ok $? "are there" "$(grep '^  t' got.heap | head)"
+end
+
+CONF=prof:true,lg_prof_sample:12 begin sleep
+runs "a rate of 4 KiB" "$CTL" dump "$pid" --outside -o got.heap
+body own.heap >own.body
+body got.heap >got.body
+cmp -s own.body got.body
+ok $? "the same estimates" "$(diff own.body got.body)"
+end
+
+CONF=prof:true,lg_prof_sample:12,prof_unbias:false begin sleep
+runs "without estimates" "$CTL" dump "$pid" --outside -o got.heap
+body own.heap >own.body
+body got.heap >got.body
+cmp -s own.body got.body
+ok $? "the same counts" "$(diff own.body got.body)"
+end
+
+CONF=prof:false begin sleep
+"$CTL" dump "$pid" --outside -o none.heap 2>err
+is $? 1 "nothing was started: exit 1"
+has "$(cat err)" "nothing has started the profiler" "and said"
+[ ! -e none.heap ]
+ok $? "no file is made"
+end
+
+# At full speed: what main holds is there in each, and no thread has more than its 64 objects beside it.
+begin run
+bad=
+for i in 1 2 3 4 5 6 7 8 9 10; do
+	"$CTL" dump "$pid" --outside -o "run$i.heap" >/dev/null 2>err || bad="$bad $i:$(cat err)"
+	grep -q '^  t[0-9]*: 1000: 112000 \[0: 0\] holder$' "run$i.heap" || bad="$bad $i:holder"
+	grep -q '^# jemalloc.torn=0$' "run$i.heap" || bad="$bad $i:$(grep torn "run$i.heap")"
+	"$BUILD/bin/jeprof" top "run$i.heap" >/dev/null 2>err || bad="$bad $i:$(cat err)"
+	samples=$(sed -n 's/^# jemalloc.samples=//p' "run$i.heap")
+	# Each thread may add and subtract while it is read: its objects are counted once or, where they moved on, twice.
+	[ "$samples" -ge 1010 ] && [ "$samples" -le $((1010 + 4 * 128 + 16)) ] || bad="$bad $i:samples=$samples"
+done
+is "$bad" "" "ten times at full speed"
+kill -STOP "$pid"
+until [ "$(cat /proc/"$pid"/task/*/stat | sed 's/.*) //' | cut -c1 | sort -u)" = T ]; do sleep 0.05; done
+"$CTL" dump "$pid" --outside -o s1.heap -q >/dev/null && "$CTL" dump "$pid" --outside -o s2.heap -q >/dev/null
+is "$(body s1.heap)" "$(body s2.heap)" "stopped in the midst of it: twice the same"
+samples=$(sed -n 's/^# jemalloc.samples=//p' s1.heap)
+[ "$samples" -le $((1010 + 4 * 64 + 16)) ]
+ok $? "and exact, but for one sample in each thread" "$samples"
+end
+
+# ---- cores ----
+
+# from FILE NAME: a profile of the core
+from() {
+	runs "$2" "$CTL" dump --core "$1" -o got.heap
+	same got.heap "$2"
+}
+
+if [ "$(cat /proc/sys/kernel/core_pattern)" = core ] && (ulimit -c unlimited) 2>/dev/null; then
+	kernel_cores() {
+		rm -f core core.*
+		(ulimit -c unlimited && LAUNCH="$1" && begin abort $2; wait "$pid") 2>/dev/null
+		mv core.* core 2>/dev/null
+		[ -s core ]
+	}
+	if kernel_cores "" ""; then
+		from core "SIGABRT"
+		is "$(modules got.heap | grep -v vdso)" "$(modules own.heap | grep -v vdso)" "SIGABRT: the same loaded objects, with their build ids"
+		grep -qx '# jemalloc.kind=core' got.heap
+		ok $? "kind=core"
+		is "$(grep '\.exe=' got.heap)" "$(grep '\.exe=' own.heap)" "the program"
+		cp got.heap file.heap
+		cat core | "$CTL" dump --core - -o got.heap >/dev/null 2>err
+		ok $? "from a pipe" "$(cat err)"
+		same got.heap "from a pipe"
+		is "$(modules got.heap)" "$(modules file.heap)" "from a pipe: the same loaded objects"
+		head -c 100000 core >short
+		"$CTL" dump --core short -o none.heap 2>err
+		is $? 1 "a core that is cut off: exit 1"
+		is "$(grep -c . err)" 1 "and one sentence" "$(cat err)"
+		head -c 100000 core | "$CTL" dump --core - -o none.heap 2>err
+		is $? 1 "cut off in a pipe: exit 1"
+		is "$(grep -c . err)" 1 "and one sentence"
+	else
+		skip "the kernel writes no core here"
+	fi
+	# without the first pages of files (bit 4) the library's note is not there
+	echo 'echo 0x03 >/proc/self/coredump_filter && exec "$@"' >few
+	if kernel_cores "sh few" ""; then
+		from core "without pages of files"
+		"$CTL" dump --core core -o got.heap 2>err
+		has "$(cat err)" "the core lacks the headers of" "what it lacks is said"
+	else
+		skip "the kernel writes no core here"
+	fi
+	if kernel_cores "" 2147483648; then
+		from core "a process of 2 GiB"
+	else
+		skip "the kernel writes no core here"
+	fi
+	rm -f core
+else
+	skip "cores do not go to a file named core"
+fi
+if command -v gcore >/dev/null; then
+	begin sleep
+	gcore -o gc "$pid" >gcore.out 2>&1
+	from "gc.$pid" "gcore"
+	cat "gc.$pid" | "$CTL" dump --core - -o got.heap >/dev/null 2>err
+	same got.heap "gcore, from a pipe"
+	end
+else
+	skip "no gcore"
+fi
+for file in "$LIB" ./tables "$0" /dev/null; do
+	"$CTL" dump --core "$file" -o none.heap 2>err
+	is $? 1 "$(basename "$file") is no core: exit 1"
+	is "$(grep -c . err)" 1 "and one sentence"
+done
+"$CTL" dump --core nowhere 2>err
+is $? 1 "no such file: exit 1"
+"$CTL" dump --core x 1 2>err
+is $? 2 "a core and a process: exit 2"
+"$CTL" start 1 --outside 2>err
+is $? 2 "start --outside: exit 2"
+[ ! -e none.heap ]
+ok $? "no file is made"
+done_testing
