@@ -186,7 +186,9 @@ note_session(job_t *j, uint64_t session, const start_t *start, bool is_pending) 
 
 /*
  * The process is idle, so it will read the start at its next allocation. Leaves the start in the
- * mailbox, or takes it back if another start is there already. Answers 503 and returns EAGAIN.
+ * mailbox, or takes it back if another start is there already. A lease that was not begun when its
+ * own time is over does not begin: another scrape leaves another one, or nobody scrapes any more.
+ * Answers 503 and returns EAGAIN.
  */
 static int
 leave_start(job_t *j, const start_t *start) {
@@ -195,7 +197,7 @@ leave_start(job_t *j, const start_t *start) {
 	if (jeprof_find_pending(t, "start", text)) {
 		jeprof_take_back(t);
 	} else {
-		jeprof_let_stay(t);
+		jeprof_let_stay(t, start->is_lease ? start->seconds * 1000 : 0);
 		note_session(j, t->head.session_id + 1, start, true);
 	}
 	answer_line(&j->answer, 503, "%d %s is idle: profiling begins at its next allocation", t->pid,

@@ -91,7 +91,7 @@ leave_pending(jeprof_target_t *p, const char *verb) {
 		leave(EXIT_NO_ANSWER, "%d %s is idle, and pending requests fill its mailbox; ours was "
 		    "taken back", p->pid, p->name);
 	}
-	jeprof_let_stay(p);
+	jeprof_let_stay(p, 0);
 	if (is_on(o_json)) {
 		printf("{\"pid\":%d,\"pending\":true}\n", p->pid);
 	} else {

@@ -1,9 +1,9 @@
 /*
  * Sends requests through the control directory (prof_mailbox.h has the form of its files): writes
  * the command to a temporary file, renames it to PID.cmd unless another command is there, and polls
- * PID.status for an answer with its nonce. Invariant: a command that the process has not taken is
- * removed before client_ask_dir() returns. No locks, no state but the target's. Called by
- * jeprof_ask().
+ * PID.status for an answer with its nonce, renewing the lease of the command in its file.
+ * Invariant: a command that the process has not taken is removed before client_ask_dir() returns.
+ * No locks, no state but the target's. Called by jeprof_ask().
  */
 #include "client/target.h"
 
@@ -18,10 +18,14 @@
 
 /* Bytes of a path, bytes of a status file, pause between two polls. */
 enum { PATH_BYTES = PATH_MAX + 64, STATUS_MOST = 4096, PAUSE_MS = 20 };
+/* Times that a command is sent again because its lease was over by the clock of the process. */
+enum { STALE_MAX = 8 };
 
 /* The files of one command. */
 typedef struct command_s {
 	uint64_t nonce;
+	int fd;               /* of the file with the command; -1: not open */
+	bool has_lease;
 	char temporary[PATH_BYTES];
 	char command[PATH_BYTES];
 	char status[PATH_BYTES];
@@ -91,17 +95,33 @@ name_files(const jeprof_target_t *t, command_t *c) {
 	snprintf(c->status, PATH_BYTES, "%s/%u.status", t->dir, t->own_pid);
 }
 
-/* Writes the command under its temporary name. */
+/* The begin of the command, of fixed length: its nonce and the end of its lease from now on. */
 static int
-write_command(jeprof_target_t *t, const command_t *c, const char *text) {
-	int fd = open(c->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0) {
+command_head(const jeprof_target_t *t, const command_t *c, char head[64]) {
+	return c->has_lease ? snprintf(head, 64, "nonce=%016" PRIx64 " until=%016" PRIx64 " ", c->nonce,
+	    client_lease_end(t, PROF_LEASE_MS)) : snprintf(head, 64, "nonce=%016" PRIx64 " ", c->nonce);
+}
+
+/* Writes the command under its temporary name, and leaves the file open. */
+static int
+write_command(jeprof_target_t *t, command_t *c, const char *text) {
+	c->fd = open(c->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (c->fd < 0) {
 		return client_fail(t, EACCES, "%s: %s; the control directory is written by root or the "
 		    "process's own user", t->dir, strerror(errno));
 	}
-	bool is_written = dprintf(fd, "nonce=%016" PRIx64 " %s\n", c->nonce, text) > 0;
-	close(fd);
+	char head[64];
+	command_head(t, c, head);
+	bool is_written = dprintf(c->fd, "%s%s\n", head, text) > 0;
 	return is_written ? 0 : client_fail(t, EIO, "%s: %s", c->command, strerror(EIO));
+}
+
+/* Writes another end of the lease into the file, whose name may have changed. */
+static void
+renew_lease(const jeprof_target_t *t, const command_t *c) {
+	char head[64];
+	size_t length = (size_t)command_head(t, c, head);
+	(void)!pwrite(c->fd, head, length, 0); /* if it fails, the command is not carried out */
 }
 
 /* Puts the command into place; waits while another one is there. 0, EBUSY or EIO. */
@@ -111,6 +131,7 @@ send_command(jeprof_target_t *t, command_t *c, int64_t deadline) {
 	int error = place_command(c->temporary, c->command);
 	while (error == EEXIST && client_now_ms() < deadline) {
 		client_sleep_ms(PAUSE_MS);
+		renew_lease(t, c);
 		stat(c->status, &c->old);
 		error = place_command(c->temporary, c->command);
 	}
@@ -139,6 +160,7 @@ wait_answer(jeprof_target_t *t, const command_t *c, const jeprof_request_t *r, i
 			return client_fail(t, ETIMEDOUT, "%d %s did not answer in the control directory %s; "
 			    "the command was taken back", t->pid, t->name, t->dir);
 		}
+		renew_lease(t, c);
 		client_sleep_ms(PAUSE_MS);
 	}
 	return 0;
@@ -158,24 +180,40 @@ is_command_ours(const command_t *c) {
 	return sscanf(text, "nonce=%" SCNx64, &nonce) == 1 && nonce == c->nonce;
 }
 
-int
-client_ask_dir(jeprof_target_t *t, const jeprof_request_t *r, jeprof_reply_t *reply) {
-	command_t c = {0};
-	int64_t deadline = client_now_ms() + client_wait_ms(r);
+/* Sends the command once. 0: answered; else an errno with its sentence. */
+static int
+ask_once(jeprof_target_t *t, const jeprof_request_t *r, bool has_lease, int64_t deadline,
+    jeprof_reply_t *reply) {
+	command_t c = {.fd = -1, .has_lease = has_lease};
 	name_files(t, &c);
-	int error = jeprof_check_same(t);
-	if (error != 0) {
-		return error;
-	}
-	error = write_command(t, &c, r->text);
+	int error = write_command(t, &c, r->text);
 	error = error != 0 ? error : send_command(t, &c, deadline);
 	if (error != 0) {
 		unlink(c.temporary);
-		return error;
+	} else {
+		error = wait_answer(t, &c, r, deadline, reply);
+		if (error != 0 && is_command_ours(&c)) {
+			unlink(c.command);
+		}
 	}
-	error = wait_answer(t, &c, r, deadline, reply);
-	if (error != 0 && is_command_ours(&c)) {
-		unlink(c.command);
+	if (c.fd >= 0) {
+		close(c.fd);
+	}
+	return error;
+}
+
+int
+client_ask_dir(jeprof_target_t *t, const jeprof_request_t *r, jeprof_reply_t *reply) {
+	int64_t deadline = client_now_ms() + client_wait_ms(r);
+	bool has_lease = true;
+	int error = jeprof_check_same(t);
+	for (int i = 0; error == 0 && i <= STALE_MAX; i++) {
+		error = ask_once(t, r, has_lease, deadline, reply);
+		bool is_strange = error == 0 && reply->error == EBADMSG && has_lease;
+		if (error != 0 || (!is_strange && !client_try_set_clock(t, reply))) {
+			break;
+		}
+		has_lease = !is_strange; /* an older library does not know leases */
 	}
 	return error;
 }

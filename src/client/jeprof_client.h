@@ -107,8 +107,13 @@ typedef struct jeprof_target_s {
 	uint64_t block;         /* address, or offset in the file, of the mailbox */
 	unsigned slot;          /* of the unanswered request, if sequence is not 0 */
 	uint64_t sequence;      /* of the unanswered request; 0: there is none */
-	/* For each slot, the sequence that was last read there, whether it was answered, since when. */
+	int64_t clock_ahead_ms; /* of the monotonic clock of the process, compared with ours */
+	/*
+	 * For each slot, the sequence and the end of the lease that were last read there, whether it
+	 * was answered, since when.
+	 */
 	uint64_t slot_seen[JEPROF_SLOTS];
+	uint64_t slot_lease[JEPROF_SLOTS];
 	int64_t slot_seen_ms[JEPROF_SLOTS];
 	bool slot_was_answered[JEPROF_SLOTS];
 } jeprof_target_t;
@@ -201,9 +206,10 @@ int jeprof_ask(jeprof_target_t *t, const jeprof_request_t *request, jeprof_reply
 
 /*
  * After EAGAIN of jeprof_manner_stay: leaves the request to the process, which carries it out at
- * its next allocation.
+ * its next allocation, if that comes within keep_ms (0: whenever it comes). To be called at once:
+ * until then the request holds for some seconds only, as this process may be killed.
  */
-void jeprof_let_stay(jeprof_target_t *t);
+void jeprof_let_stay(jeprof_target_t *t, uint64_t keep_ms);
 
 /* Removes the unanswered request, if there is one, from the mailbox. */
 void jeprof_take_back(jeprof_target_t *t);

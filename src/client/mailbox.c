@@ -23,6 +23,7 @@ enum {
 	TAKEN_WAIT_MS = 60000, /* default of request.taken_ms: it may write a large profile */
 	PAUSE_MAX_MS = 20,   /* longest pause between two polls */
 	SETTLE_MS = 50,      /* after a request was taken back, as the process may be reading it */
+	STAY_MS = 10000,     /* lease of a request while the caller decides whether it may stay */
 };
 
 int64_t
@@ -68,19 +69,35 @@ ring(jeprof_target_t *t) {
 }
 
 /*
- * Whether a used slot may be reused, because its content has not changed for a while: an answer
- * that no client fetches, or a request that the process does not take. The client may have been
- * killed; if it still waits, it finds another request in the slot and sends its own again. A start
- * or set may stay in its slot for any time (jeprof_let_stay), so it is never overwritten; callers
- * that leave one keep a slot free (jeprof_count_pending).
+ * Whether a used slot may be reused, because it and its lease have not changed for a while: an
+ * answer that no client fetches, or a request that the process does not take and nobody renews.
+ * The client may have been killed; if it still waits, it finds another request in the slot and
+ * sends its own again. A start or set without a lease may stay in its slot for any time
+ * (jeprof_let_stay), so it is never overwritten; callers that leave one keep a slot free
+ * (jeprof_count_pending).
  */
 static bool
-is_slot_left(const jeprof_target_t *t, unsigned i, const prof_slot_t *s) {
+is_slot_left(const jeprof_target_t *t, unsigned i, const prof_slot_t *s, const prof_lease_t *l) {
 	int64_t age = client_now_ms() - t->slot_seen_ms[i];
 	bool is_answered = s->answered == s->sequence;
-	return t->slot_seen[i] == s->sequence && t->slot_was_answered[i] == is_answered
-	    && (is_answered ? age >= ABANDONED_MS : age >= LEFT_MS && s->answer_nonce != s->nonce
-	    && strncmp(s->text, "start", 5) != 0 && strncmp(s->text, "set", 3) != 0);
+	bool is_start = strncmp(s->text, "start", 5) == 0 || strncmp(s->text, "set", 3) == 0;
+	bool may_stay = is_start && !client_is_lease_over(t, l);
+	return t->slot_seen[i] == s->sequence && t->slot_lease[i] == l->until_ms
+	    && t->slot_was_answered[i] == is_answered && (is_answered ? age >= ABANDONED_MS
+	    : age >= LEFT_MS && s->answer_nonce != s->nonce && !may_stay);
+}
+
+/* Notes what is in the slot, and since when, if that has changed. */
+static void
+note_slot(jeprof_target_t *t, unsigned i, const prof_slot_t *s, const prof_lease_t *l) {
+	bool is_answered = s->answered == s->sequence;
+	if (t->slot_seen[i] != s->sequence || t->slot_lease[i] != l->until_ms
+	    || t->slot_was_answered[i] != is_answered) {
+		t->slot_seen[i] = s->sequence;
+		t->slot_lease[i] = l->until_ms;
+		t->slot_was_answered[i] = is_answered;
+		t->slot_seen_ms[i] = client_now_ms();
+	}
 }
 
 /*
@@ -95,21 +112,19 @@ find_free_slot(jeprof_target_t *t, int *slot) {
 		/* The random start makes a second collision with the same client unlikely. */
 		unsigned i = (first + k) % PROF_MAILBOX_SLOTS;
 		prof_slot_t s;
-		if (!client_read_memory(t, client_slot_at(t, i), &s, sizeof(s))) {
+		prof_lease_t l;
+		if (!client_read_memory(t, client_slot_at(t, i), &s, sizeof(s))
+		    || !client_read_lease(t, i, s.sequence, &l)) {
 			return client_memory_gone(t);
 		}
-		bool is_answered = s.answered == s.sequence;
 		if (s.sequence == 0) {
 			*slot = (int)i;
 			return 0;
 		}
-		if (is_slot_left(t, i, &s)) {
+		if (is_slot_left(t, i, &s, &l)) {
 			*slot = (int)i;
-		} else if (t->slot_seen[i] != s.sequence || t->slot_was_answered[i] != is_answered) {
-			t->slot_seen[i] = s.sequence;
-			t->slot_was_answered[i] = is_answered;
-			t->slot_seen_ms[i] = client_now_ms();
 		}
+		note_slot(t, i, &s, &l);
 	}
 	return 0;
 }
@@ -124,7 +139,8 @@ typedef struct wait_s {
 	int64_t deadline;     /* until when the process has to take the request */
 	uint64_t heartbeats;  /* of the process at the beginning */
 	jeprof_reply_t *reply;
-	bool is_lost;         /* another client has overwritten the slot, or it was torn: ask again */
+	/* another client has overwritten the slot, it was torn, or its lease was over: ask again */
+	bool is_lost;
 } wait_t;
 
 /*
@@ -144,6 +160,7 @@ put_request(jeprof_target_t *t, wait_t *w) {
 	if (error == 0) {
 		error = client_write_word(t, at, s, offsetof(prof_slot_t, text) + s->length);
 	}
+	error = error != 0 ? error : client_begin_lease(t, w->slot, sequence);
 	t->slot = w->slot;
 	t->sequence = sequence;
 	s->sequence = sequence;
@@ -153,19 +170,29 @@ put_request(jeprof_target_t *t, wait_t *w) {
 	return error != 0 ? error : ring(t);
 }
 
-/* Frees the slot of our request, unless another client has overwritten it. */
+/* Whether our request is in its slot: another client may have overwritten it. */
+static bool
+is_there(const jeprof_target_t *t) {
+	uint64_t sequence;
+	return t->sequence != 0
+	    && client_read_memory(t, client_slot_at(t, t->slot), &sequence, sizeof(sequence))
+	    && sequence == t->sequence;
+}
+
 void
 jeprof_take_back(jeprof_target_t *t) {
-	uint64_t sequence, none = 0, at = client_slot_at(t, t->slot);
-	if (t->sequence != 0 && client_read_memory(t, at, &sequence, sizeof(sequence))
-	    && sequence == t->sequence) {
-		client_write_memory(t, at, &none, sizeof(none));
+	uint64_t none = 0;
+	if (is_there(t)) {
+		client_write_memory(t, client_slot_at(t, t->slot), &none, sizeof(none));
 	}
 	t->sequence = 0;
 }
 
 void
-jeprof_let_stay(jeprof_target_t *t) {
+jeprof_let_stay(jeprof_target_t *t, uint64_t keep_ms) {
+	if (is_there(t)) {
+		client_renew_lease(t, keep_ms);
+	}
 	t->sequence = 0;
 }
 
@@ -195,7 +222,7 @@ take_answer(jeprof_target_t *t, wait_t *w) {
 		error = client_fetch(t, w->mine.nonce, w->request, w->reply);
 	}
 	jeprof_take_back(t);
-	w->is_lost = s.error == EBADMSG;
+	w->is_lost = s.error == EBADMSG || client_try_set_clock(t, w->reply);
 	return error;
 }
 
@@ -278,7 +305,11 @@ static int
 end_wait(jeprof_target_t *t, wait_t *w, int verdict) {
 	bool was_lost = w->is_lost;
 	w->is_lost = false;
-	if (verdict == ESRCH || (verdict == EAGAIN && w->request->manner == jeprof_manner_stay)) {
+	if (verdict == EAGAIN && w->request->manner == jeprof_manner_stay) {
+		client_renew_lease(t, STAY_MS);
+		return verdict;
+	}
+	if (verdict == ESRCH) {
 		return verdict;
 	}
 	if (t->sequence == 0) {
@@ -293,8 +324,8 @@ end_wait(jeprof_target_t *t, wait_t *w, int verdict) {
 }
 
 /*
- * Polls for the answer to the request in the slot, with pauses from 1 to about PAUSE_MAX_MS, and
- * rings again each 16 polls. 0: answered, or is_lost; else an errno.
+ * Polls for the answer to the request in the slot, with pauses from 1 to about PAUSE_MAX_MS; renews
+ * the lease at each poll, and rings again each 16 polls. 0: answered, or is_lost; else an errno.
  */
 static int
 wait_answer(jeprof_target_t *t, wait_t *w) {
@@ -311,6 +342,7 @@ wait_answer(jeprof_target_t *t, wait_t *w) {
 		if (verdict != 0) {
 			return end_wait(t, w, verdict);
 		}
+		client_renew_lease(t, PROF_LEASE_MS);
 		if (turn % 16 == 0) {
 			int error = jeprof_check_same(t);
 			error = error != 0 ? error : ring(t);
@@ -416,7 +448,7 @@ client_ask_mailbox(jeprof_target_t *t, const jeprof_request_t *r, jeprof_reply_t
 			return error;
 		}
 		if (reply->error != 0 && ++torn > TORN_MAX) {
-			return 0; /* EBADMSG again and again: the process does not understand the request */
+			return 0; /* again and again: the process does not understand the request */
 		}
 		if (client_now_ms() >= w.deadline) {
 			return client_fail(t, EBUSY, "%d %s: others overwrite our request again and again",

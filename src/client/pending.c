@@ -12,14 +12,16 @@ enum { SETTLE_MS = 50 }; /* time for the process to finish reading a slot */
 
 /*
  * Reads slot i into *s; true if it holds a complete request of that verb which the process has not
- * taken, and which is not the target's own. Adds a NUL to its text.
+ * taken and may still take, and which is not the target's own. Adds a NUL to its text.
  */
 static bool
 read_pending(const jeprof_target_t *t, unsigned i, const char *verb, prof_slot_t *s) {
 	size_t length = strlen(verb);
+	prof_lease_t lease;
 	if (t->way == jeprof_way_dir || t->way == jeprof_way_none
 	    || !client_read_memory(t, client_slot_at(t, i), s, sizeof(*s)) || s->sequence == 0
 	    || s->answered == s->sequence || s->answer_nonce == s->nonce
+	    || !client_read_lease(t, i, s->sequence, &lease) || client_is_lease_over(t, &lease)
 	    || s->length >= PROF_MAILBOX_TEXT || s->length < length
 	    || (t->sequence != 0 && t->slot == i)
 	    || s->checksum != prof_mailbox_sum(s->sequence, s->nonce, s->text, s->length)) {

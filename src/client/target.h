@@ -95,6 +95,39 @@ int64_t client_taken_ms(const jeprof_request_t *r);
 /* Whether there were as many interrupts as end the wait. */
 bool client_is_interrupted(const jeprof_request_t *r);
 
+/* ---- leases ---- */
+
+/*
+ * Until when a lease of span_ms that begins now holds, by the clock of the process; and whether
+ * another client's lease is over, as far as that clock is known here.
+ */
+uint64_t client_lease_end(const jeprof_target_t *t, uint64_t span_ms);
+bool client_is_lease_over(const jeprof_target_t *t, const prof_lease_t *lease);
+
+/*
+ * Reads the lease of the request with this sequence in the slot; zeros if it has none. False if the
+ * memory is gone.
+ */
+bool client_read_lease(const jeprof_target_t *t, unsigned slot, uint64_t sequence,
+    prof_lease_t *lease);
+
+/* Writes the lease of a request that is sent next, for PROF_LEASE_MS from now on; 0 or ESRCH. */
+int client_begin_lease(jeprof_target_t *t, unsigned slot, uint64_t sequence);
+
+/*
+ * Extends the lease of the target's request to span_ms from now on; 0: it has no end. A failure
+ * shows at the next read.
+ */
+void client_renew_lease(jeprof_target_t *t, uint64_t span_ms);
+
+/*
+ * If the process has refused a request because its lease was over, notes the clock of the process;
+ * then the request may be sent again. False: it was not refused for that.
+ */
+bool client_try_set_clock(jeprof_target_t *t, const jeprof_reply_t *reply);
+
+/* ---- the mailbox ---- */
+
 /* Address, or offset in the mailbox file, of a slot. */
 uint64_t client_slot_at(const jeprof_target_t *t, unsigned slot);
 

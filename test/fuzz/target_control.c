@@ -8,9 +8,9 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	static const prof_asker_t asker = {.is_confined = true};
 	static prof_answer_t answer;
-	uint64_t nonce = 1;
+	uint64_t nonce = 1, until_ms;
 	char *content = copy_exactly(data, size, false);
-	char *text = prof_ctl_cmd_parse(content, size, &nonce);
+	char *text = prof_ctl_cmd_parse(content, size, &nonce, &until_ms);
 	if (text != NULL) {
 		if (text < content || text > content + size) {
 			abort();

@@ -14,6 +14,12 @@
 #include "prof/control/prof_session.h"
 
 static prof_mailbox_t *box = &prof_mailbox_block.box;
+static uint64_t now_ns;
+
+static uint64_t
+own_clock(void) {
+	return now_ns;
+}
 
 static void
 put(unsigned i, const char *text) {
@@ -199,6 +205,47 @@ test_once(void) {
 	is_int(ask("stop"), 0, "stop");
 }
 
+/* Sends a start whose lease ends left_ms from now; its error. */
+static int
+start_leased(int64_t left_ms, uint64_t span_ms) {
+	prof_slot_t *s = &box->slots[2];
+
+	put(2, "start");
+	box->leases[2] = (prof_lease_t){s->sequence, span_ms,
+	    now_ns / NSTIME_PER_MSEC + (uint64_t)left_ms};
+	prof_control_serve();
+	ok(s->answered == s->sequence && box->doorbell == 0, "a lease of %lld ms is looked at once",
+	    (long long)left_ms);
+	return s->error;
+}
+
+/* A request ends with its client: no start is carried out after its lease. */
+static void
+test_lease(void) {
+	prof_slot_t *s = &box->slots[2];
+
+	nstime_now_hook = own_clock;
+	now_ns = UINT64_C(777777) * NSTIME_PER_MSEC;
+	is_int(start_leased(-1, PROF_LEASE_MS), ESTALE, "over");
+	is_int(strncmp(answer(), "now_ms=777777: ", 15), 0, "our clock is in the answer: %s", answer());
+	is_int(start_leased(-100000, PROF_LEASE_MS), ESTALE, "long ago");
+	is_int(start_leased(PROF_LEASE_MS + 1, PROF_LEASE_MS), ESTALE, "of a clock that is ahead");
+	ok(!prof_session_is_active(), "nothing began");
+	uint64_t nonce = s->nonce;
+	put(2, "start");
+	s->nonce = nonce;
+	s->checksum = prof_mailbox_sum(s->sequence, nonce, s->text, s->length);
+	box->leases[2] = (prof_lease_t){s->sequence, PROF_LEASE_MS, 777777};
+	prof_control_serve();
+	is_int(s->error, 0, "the same request with a new lease: it holds to the end");
+	is_int(ask("stop"), 0, "stop: the lease of another sequence is not its own");
+	is_int(start_leased(PROF_LEASE_MS, PROF_LEASE_MS), 0, "a whole lease");
+	is_int(ask("stop"), 0, "stop");
+	is_int(start_leased(-5, 0), 0, "a span of 0 has no end");
+	is_int(ask("stop"), 0, "stop");
+	nstime_now_hook = NULL;
+}
+
 /* Random bytes everywhere: nothing may happen but refusals. */
 static void
 test_noise(void) {
@@ -216,13 +263,6 @@ test_noise(void) {
 	    "the header is put right");
 	ok(!prof_session_is_active() && prof_session_id() == id, "nothing was started");
 	memset(box->slots, 0, sizeof(box->slots));
-}
-
-static uint64_t now_ns;
-
-static uint64_t
-own_clock(void) {
-	return now_ns;
 }
 
 /* The stream of the request in slot 2, NULL: no profile waits for it. */
@@ -349,7 +389,7 @@ cmd_fault(mode_t mode, uid_t uid, nlink_t links, off_t size) {
 static void
 test_dir_rules(void) {
 	char text[100];
-	uint64_t nonce;
+	uint64_t nonce, until;
 
 	ok(dir_fault(S_IFDIR | 0700, 7, 7) == NULL && dir_fault(S_IFDIR | 0755, 0, 7) == NULL,
 	    "good ones");
@@ -364,17 +404,23 @@ test_dir_rules(void) {
 	ok(cmd_fault(S_IFREG | 0666, 7, 1, 10) != NULL, "writable by others");
 	ok(cmd_fault(S_IFREG | 0600, 7, 1, 1 << 20) != NULL, "1 MiB");
 	strcpy(text, "nonce=1f start x:1\n");
-	is_str(prof_ctl_cmd_parse(text, 19, &nonce), "start x:1", "nonce and text");
+	is_str(prof_ctl_cmd_parse(text, 19, &nonce, &until), "start x:1", "nonce and text");
 	is_uint(nonce, 0x1f, "the nonce");
+	is_uint(until, 0, "and no lease");
+	strcpy(text, "nonce=1f until=00ff stop\n");
+	is_str(prof_ctl_cmd_parse(text, 25, &nonce, &until), "stop", "a lease");
+	is_uint(until, 255, "its end");
+	strcpy(text, "nonce=1f until=0xyz stop\n");
+	ok(prof_ctl_cmd_parse(text, 25, &nonce, &until) == NULL, "a lease that is no number");
 	strcpy(text, "status\n");
-	is_str(prof_ctl_cmd_parse(text, 7, &nonce), "status", "without a nonce");
+	is_str(prof_ctl_cmd_parse(text, 7, &nonce, &until), "status", "without a nonce");
 	strcpy(text, "status");
-	ok(prof_ctl_cmd_parse(text, 6, &nonce) == NULL, "truncated");
+	ok(prof_ctl_cmd_parse(text, 6, &nonce, &until) == NULL, "truncated");
 	strcpy(text, "nonce=12\n");
-	ok(prof_ctl_cmd_parse(text, 9, &nonce) == NULL, "nothing but a nonce");
-	ok(prof_ctl_cmd_parse(text, 0, &nonce) == NULL, "empty");
+	ok(prof_ctl_cmd_parse(text, 9, &nonce, &until) == NULL, "nothing but a nonce");
+	ok(prof_ctl_cmd_parse(text, 0, &nonce, &until) == NULL, "empty");
 	strcpy(text, "a\nb\n");
-	ok(prof_ctl_cmd_parse(text, 4, &nonce) == NULL, "two lines");
+	ok(prof_ctl_cmd_parse(text, 4, &nonce, &until) == NULL, "two lines");
 }
 
 static void
@@ -438,8 +484,8 @@ test_own_path(void) {
 int
 main(void) {
 	static void (*const tests[])(void) = {test_block, test_verbs, test_torn, test_stopping,
-	    test_once, test_noise, test_stream, test_stream_taken, test_dir_rules, test_own_path,
-	    test_child, NULL};
+	    test_once, test_lease, test_noise, test_stream, test_stream_taken, test_dir_rules,
+	    test_own_path, test_child, NULL};
 
 	opt_prof_thread = prof_thread_false; /* so that nobody else serves */
 	free(keep(malloc(1)));

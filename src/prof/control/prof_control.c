@@ -276,6 +276,19 @@ slot_copy(const prof_slot_t *s, uint64_t sequence) {
 	return 0;
 }
 
+/* Whether the lease of the request in the slot holds; 0, or ESTALE with an answer. */
+static int
+slot_check_lease(unsigned slot, uint64_t sequence) {
+	serving_assert();
+	const prof_lease_t *l = &box()->leases[slot];
+	if (__atomic_load_n(&l->sequence, __ATOMIC_RELAXED) != sequence) {
+		return 0;
+	}
+	uint64_t until_ms = __atomic_load_n(&l->until_ms, __ATOMIC_RELAXED);
+	uint64_t span_ms = __atomic_load_n(&l->span_ms, __ATOMIC_RELAXED);
+	return prof_request_check_lease(&current.answer, until_ms, span_ms);
+}
+
 /*
  * Whether the current request is a dump that the profiler's thread should write. Formatting and
  * writing a profile takes milliseconds; an allocating thread does that only if there can be no
@@ -302,6 +315,9 @@ slot_serve(unsigned slot, bool by_thread) {
 		return;
 	}
 	int err = slot_copy(s, sequence);
+	if (err == 0) {
+		err = slot_check_lease(slot, sequence);
+	}
 	/* A client that has withdrawn its request before this point does not get it carried out. */
 	if (__atomic_load_n(&s->sequence, __ATOMIC_ACQUIRE) != sequence) {
 		return;

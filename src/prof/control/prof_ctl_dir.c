@@ -69,21 +69,34 @@ prof_ctl_cmd_fault(const struct stat *st, unsigned euid) {
 	return st->st_size > CMD_MAX ? "the command is too long" : NULL;
 }
 
+/*
+ * If *text begins with "key=<hex> ", reads the number and moves behind the blank. False if the key
+ * has no such number.
+ */
+static bool
+number_try_take(char **text, const char *key, uint64_t *number) {
+	size_t len = strlen(key);
+	char *end;
+	int err;
+	if (strncmp(*text, key, len) != 0) {
+		return true;
+	}
+	*number = fmt_parse_uint(*text + len, &end, 16, &err);
+	*text = end + 1;
+	return err == 0 && *end == ' ';
+}
+
 char *
-prof_ctl_cmd_parse(char *text, size_t len, uint64_t *nonce) {
+prof_ctl_cmd_parse(char *text, size_t len, uint64_t *nonce, uint64_t *until_ms) {
 	*nonce = 0;
+	*until_ms = 0;
 	if (len == 0 || text[len - 1] != '\n' || memchr(text, '\0', len) != NULL
 	    || memchr(text, '\n', len) != text + len - 1) {
 		return NULL;
 	}
 	text[len - 1] = '\0';
-	if (strncmp(text, "nonce=", 6) != 0) {
-		return text;
-	}
-	char *end;
-	int err;
-	*nonce = fmt_parse_uint(text + 6, &end, 16, &err);
-	return err != 0 || *end != ' ' ? NULL : end + 1;
+	return number_try_take(&text, "nonce=", nonce) && number_try_take(&text, "until=", until_ms)
+	    ? text : NULL;
 }
 
 /* ---------------------------------------------------------------- the files */
@@ -181,13 +194,15 @@ static void
 command_serve(int fd) {
 	static const prof_asker_t asker = {.is_confined = true};
 	size_t len;
-	uint64_t nonce = 0;
+	uint64_t nonce = 0, until_ms = 0;
 	const char *fault = command_read(fd, &len);
 	sys_unlink(ctl_dir.temp); /* after command_read(), which counts the links */
-	char *text = fault != NULL ? NULL : prof_ctl_cmd_parse(ctl_dir.text, len, &nonce);
+	char *text = fault != NULL ? NULL : prof_ctl_cmd_parse(ctl_dir.text, len, &nonce, &until_ms);
 	int err;
 	if (text != NULL) {
-		err = prof_request(text, &asker, &ctl_dir.answer);
+		err = prof_request_check_lease(&ctl_dir.answer, until_ms, until_ms == 0 ? 0
+		    : PROF_LEASE_MS);
+		err = err != 0 ? err : prof_request(text, &asker, &ctl_dir.answer);
 	} else {
 		err = prof_request_refuse(&ctl_dir.answer, fault != NULL ? EACCES : EBADMSG,
 		    fault != NULL ? fault : "a command is one line, ended by a newline");

@@ -30,9 +30,9 @@ struct stat;
 const char *prof_ctl_dir_fault(const struct stat *st, unsigned euid);
 const char *prof_ctl_cmd_fault(const struct stat *st, unsigned euid);
 /*
- * Removes "nonce=<hex> " and the newline; returns the start of the request, or NULL if the text is
- * truncated or not text.
+ * Removes "nonce=<hex> ", "until=<hex> " (0: not given) and the newline; returns the start of the
+ * request, or NULL if the text is truncated or not text.
  */
-char *prof_ctl_cmd_parse(char *text, size_t len, uint64_t *nonce);
+char *prof_ctl_cmd_parse(char *text, size_t len, uint64_t *nonce, uint64_t *until_ms);
 
 #endif /* PROF_CTL_DIR_H */

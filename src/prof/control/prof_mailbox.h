@@ -19,8 +19,18 @@
  * is a random number, never 0. A slot whose `answered` equals `sequence` is done, and belongs to
  * its client until that client stores sequence = 0; if it never does, the next client may use the
  * slot. When all slots are in use, a client may also use one whose request the library has not
- * copied for a second, unless that is a start or set: the slot's client may have been killed, and a
- * client that still waits asks again. The block is closed while `magic` is 0: before the first
+ * copied and whose lease has not changed for a second, unless that is a start or set without a
+ * lease: the slot's client may have been killed, and a client that still waits asks again.
+ *
+ * A request has a lease, so that it ends with a client that is killed: an entry of `leases` with
+ * the request's sequence, written before that, says until when it holds. A client that waits renews
+ * it at each look; one that leaves a start or set to an idle process sets `span_ms` to 0, which
+ * means for ever, or to a longer time. To a request whose lease is over the library answers ESTALE
+ * with the text `now_ms=N` and the reason, and does not remember that. N is its monotonic clock,
+ * which may differ from the client's (time namespaces, libfaketime): a client that still waits sets
+ * its clock by it and asks again. A request without an entry, of an older client, has no end.
+ *
+ * The block is closed while `magic` is 0: before the first
  * allocation, and in a process with AT_SECURE. With prof_ctl_fd:true the block is a shared mapping
  * of a memfd named PROF_MAILBOX_FD_NAME. Numbers are in the byte order of the machine. A client of
  * another PROF_MAILBOX_VERSION must not write.
@@ -39,13 +49,15 @@
  * was read is the profile if the nonce is still there after the read. A start or set to an idle
  * process may be left in its slot: it is carried out at the next heartbeat.
  *
- * In the control directory the line is the file PID.cmd, optionally with `nonce=<hex> ` in front.
+ * In the control directory the line is the file PID.cmd, optionally with `nonce=<hex> ` in front,
+ * and between the two `until=<hex> `: a lease of PROF_LEASE_MS, renewed in the file.
  * The library takes it by renaming it to PID.taken, which it removes. PID.status begins with the
  * line `nonce=<hex> error=<errno>` (nonce 0 if none was given); the rest is the answer.
  */
 #ifndef PROF_MAILBOX_H
 #define PROF_MAILBOX_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define PROF_MAILBOX_MAGIC UINT64_C(0x786f626c69616d6a) /* "jmailbox" */
@@ -54,6 +66,7 @@
 #define PROF_MAILBOX_BYTES 65536u
 #define PROF_MAILBOX_SLOTS 4u /* requests that can wait at the same time */
 #define PROF_MAILBOX_TEXT 1024u /* longest request and longest answer in bytes */
+#define PROF_LEASE_MS 500u /* lease of a request whose client waits and renews it */
 #define PROF_MAILBOX_FD_NAME "jemalloc-mailbox"
 #define PROF_MAILBOX_PROFILE_NAME "jemalloc-profile"
 #define PROF_NOTE_OWNER "jemalloc"
@@ -98,6 +111,13 @@ typedef struct prof_slot_s {
 	char answer[PROF_MAILBOX_TEXT];
 } prof_slot_t;
 
+/* Until when a request holds; written by the client. */
+typedef struct prof_lease_s {
+	uint64_t sequence;   /* of the request; another one: the entry is not that request's */
+	uint64_t span_ms;    /* longest time that a lease may still hold; 0: it has no end */
+	uint64_t until_ms;   /* by the monotonic clock of the process */
+} prof_lease_t;
+
 /* A profile that waits for its client (dump -o). */
 typedef struct prof_stream_s {
 	uint64_t nonce;      /* nonce of its request; 0: none */
@@ -130,7 +150,17 @@ typedef struct prof_mailbox_s {
 	prof_slot_t slots[PROF_MAILBOX_SLOTS];
 	prof_stream_t streams[PROF_MAILBOX_SLOTS];
 	uint64_t root;       /* address of the root of the site tables (meta/image.h); 0: none yet */
+	prof_lease_t leases[PROF_MAILBOX_SLOTS]; /* of the slots with the same index */
 } prof_mailbox_t;
+
+/*
+ * Whether a lease is over, or was never valid by this clock. The time left is unsigned: a time in
+ * the past is longer than any span.
+ */
+static inline bool
+prof_lease_is_over(uint64_t until_ms, uint64_t span_ms, uint64_t now_ms) {
+	return span_ms != 0 && until_ms - now_ms > span_ms;
+}
 
 /*
  * FNV-1a, 32 bits. It detects torn writes, not forgery: a process that can write here can do

@@ -53,6 +53,18 @@ prof_request_refuse(prof_answer_t *a, int err, const char *sentence) {
 	return err;
 }
 
+int
+prof_request_check_lease(prof_answer_t *a, uint64_t until_ms, uint64_t span_ms) {
+	uint64_t now_ms = nstime_monotonic_ns() / NSTIME_PER_MSEC;
+	if (!prof_lease_is_over(until_ms, span_ms, now_ms)) {
+		return 0;
+	}
+	a->len = 0;
+	answer_add(a, "now_ms=%llu: the client of this request has ended, or has another clock",
+	    (unsigned long long)now_ms);
+	return ESTALE;
+}
+
 /* ---------------------------------------------------------------- confined clients */
 
 void

@@ -1,0 +1,57 @@
+#!/bin/sh
+# jeprofd leaves a start to a process that is idle; if nobody scrapes it any more, the start does not begin later.
+. "$JEMALLOC_SRC/test/include/tap.sh"
+. "$SRC/test/agent/aid"
+
+cat >quiet.c <<'C'
+/* quiet: allocates a little, then, for each byte on its standard input, enough for many heartbeats */
+#include <stdlib.h>
+#include <unistd.h>
+void *volatile last;
+int
+main(void) {
+	char byte;
+	for (int n = 10; n == 10 || read(0, &byte, 1) > 0; n = 20000) {
+		for (int i = 0; i < n; i++) {
+			last = malloc(5000);
+			free(last);
+		}
+	}
+	return 0;
+}
+C
+$CC -g -O1 -fno-builtin -o quiet quiet.c || exit 1
+mkfifo go
+LD_PRELOAD=$LIB ./quiet <go &
+pid=$!
+children="$children $pid"
+exec 9>go
+is_left() { get "/p/$pid/debug/pprof/heap" && [ "$code" = 503 ] && "$BUILD/bin/jeprofctl" status "$pid" -q | grep -q pending; }
+head_state() { "$BUILD/bin/jeprofctl" status "$pid" --json -q | sed -n 's/.*"state":"\([a-z_]*\)".*/\1/p'; }
+
+agent --interval 2s
+until_true is_target "$pid"
+until_true is_left
+ok $? "a scrape of an idle process leaves a start" "$code" "$out"
+kill -9 "$agent_pid"
+wait "$agent_pid" 2>/dev/null
+sleep 7
+is "$(head_state)" idle "after three intervals no more"
+echo >&9
+until_true is_state "$pid" idle
+echo >&9
+sleep 0.5
+is "$(state "$pid")" idle "and it does not begin at the next allocation"
+
+agent --interval 2s
+until_true is_target "$pid"
+until_true is_left
+sleep 7
+until_true is_left
+ok $? "a scrape after three intervals leaves another one" "$code" "$out"
+is_begun() { echo >&9 && is_state "$pid" active; }
+until_true is_begun
+ok $? "which begins"
+end_agent
+exec 9>&-
+done_testing
