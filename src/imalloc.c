@@ -425,18 +425,22 @@ imalloc_in_gate(struct tls_s *t, const imalloc_req_t *req) {
 	return p;
 }
 
-/* Allocates from the shelter at a closed gate. If it is full, waits for the gate and enters it. */
-static COLD void *
-imalloc_at_closed_gate(struct tls_s *t, const imalloc_req_t *req) {
+/*
+ * Allocates *p from the shelter at a closed gate. If it is full, waits for the gate and enters it,
+ * and returns true; not in a lost child, whose gate stays closed.
+ */
+static COLD bool
+imalloc_at_closed_gate(struct tls_s *t, const imalloc_req_t *req, void **p) {
 	assert(!gate_is_entered(t));
 	if (t->tsd != NULL && t->tsd->tcache != NULL) {
 		tcache_uncount_fast(t->tsd->tcache, imalloc_usize(req));
 	}
-	void *p = shelter_malloc(req->size, req->alignment);
-	if (p == NULL) {
-		gate_enter(t);
+	*p = shelter_malloc(req->size, req->alignment);
+	if (*p != NULL || gate_is_lost()) {
+		return false;
 	}
-	return p;
+	gate_enter(t);
+	return true;
 }
 
 void *
@@ -450,8 +454,8 @@ imalloc_quiet(imalloc_req_t *req) {
 	if (unlikely(imalloc_is_interrupted(t))) {
 		return shelter_malloc(req->size, req->alignment);
 	}
-	void *p = likely(gate_try_enter(t)) ? NULL : imalloc_at_closed_gate(t, req);
-	if (likely(p == NULL)) {
+	void *p;
+	if (likely(gate_try_enter(t)) || imalloc_at_closed_gate(t, req, &p)) {
 		p = imalloc_in_gate(t, req);
 		gate_exit(t);
 	}

@@ -1,7 +1,7 @@
 /*
  * The three handlers for pthread_atfork(), run before fork() and after it in the parent and the
  * child. Closing the gate (os/gate.h) keeps other threads out of the allocator during the fork; the
- * tables in the .c file give the order of the other steps.
+ * table in the .c file gives the order of the other steps in the child.
  */
 #ifndef JEMALLOC_FORK_H
 #define JEMALLOC_FORK_H

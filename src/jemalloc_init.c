@@ -134,7 +134,6 @@ static void (*const boot_tsd_cleanups[])(tsd_t *tsd) = {
 static int
 boot_wires(void) {
 	assert(!boot.is_serving);
-	__atomic_store_n(&mutex_sleep_hook, gate_note_wait, __ATOMIC_RELAXED);
 	/* this may be a second attempt to boot */
 	memset(boot_event_hooks, 0, sizeof(boot_event_hooks));
 	boot_add_event_hook(opt_stats_interval >= 0, stats_interval_event);
@@ -183,6 +182,9 @@ boot_atfork(void) {
 /* At exit: checks the objects that are still in the quarantine of the exiting thread. */
 static void
 boot_quarantine_atexit(void) {
+	if (gate_is_lost()) {
+		return;
+	}
 	tsd_t *tsd = tsd_enter();
 	if (tsd != NULL) {
 		quarantine_flush(tsd);

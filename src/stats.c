@@ -964,7 +964,7 @@ stats_print(void (*write_cb)(void *opaque, const char *s), void *opaque, const c
 
 void
 stats_atexit(void) {
-	if (opt_stats_print) {
+	if (opt_stats_print && !gate_is_lost()) {
 		stats_print(NULL, NULL, opt_stats_print_opts);
 	}
 }

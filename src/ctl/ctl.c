@@ -415,6 +415,9 @@ call_field(const ctl_node_t *dir, size_t i, const ctl_call_t *call) {
 static int
 call_place(const ctl_place_t *at, const ctl_call_t *call) {
 	const ctl_node_t *node = at->node;
+	if (gate_is_lost()) {
+		return EAGAIN;
+	}
 	if (at->item == NO_ITEM) {
 		return node->kind == CTL_LEAF ? call_leaf(node, call) : ENOENT;
 	}

@@ -18,23 +18,25 @@
 /*
  * A thread that finds the gate closed must not wait for a lock: it may hold a lock of its own, such
  * as stdio's, that fork waits for next. gate_try_enter() returns false, and the thread is served
- * without a lock (thread/shelter.h, thread/deferred.h).
+ * without a lock (thread/shelter.h, thread/deferred.h). So nothing inside waits for a thread that
+ * forks, all threads inside leave, and an ordinary fork waits for them without a limit.
  *
  * How it works: a thread marks itself in its own TLS word and then loads gate_forker; the forking
  * thread stores gate_forker and then loads the marks. All four accesses are sequentially
- * consistent, so at least one thread sees the other. A thread that is not registered stores the
- * address of its TLS words in a slot instead. test/models/gate.pml is a model of this.
+ * consistent, so at least one thread sees the other. A thread that is not registered (in its first
+ * or last call) is counted instead of marked. test/models/gate.pml is a model of this.
  *
- * Signal handlers: a handler may fork at any instruction of this code. A mark or lock of the
- * interrupted thread is therefore recognised by the owner that it names, never by a count: a count
- * and the objects that it counts change one after the other, and between the two a handler would
- * mistake itself for another thread and wait for ever. A handler that forks inside the gate keeps
- * its thread from leaving; so it announces that it waits to close the gate, and a thread outside
- * that has closed the gate opens it again, to let that fork go first. Each thread records the word
- * that it sleeps for, so that such a fork can detect that the threads inside wait for its own.
+ * Signal handlers: a handler may fork at any instruction of this code. If it interrupted its thread
+ * inside, the others may wait for a lock of that thread, so this fork must not wait for them: it
+ * looks once, and if another thread is inside, it goes ahead and the child is lost
+ * (gate_is_lost()). A thread is marked only while its gate_depth is not 0, so a handler that finds
+ * depth 0 never waits for the mark of its own thread.
  */
 
-/* The TLS words of the thread that forks; NULL while the gate is open. */
+/*
+ * NULL while the gate is open. Otherwise the address of the TLS words of the thread that forks,
+ * plus 1 when it has seen no other thread inside.
+ */
 extern HIDDEN atomic_p_t gate_forker;
 
 /* Whether a fork has closed the gate, in any thread. */
@@ -73,14 +75,16 @@ gate_try_enter(struct tls_s *t) {
 ALWAYS_INLINE void
 gate_exit(struct tls_s *t) {
 	assert(t->gate_depth > 0);
-	if (--t->gate_depth == 0) {
+	if (t->gate_depth == 1) {
 		gate_exit_last(t);
+	} else {
+		t->gate_depth--;
 	}
 }
 
 /*
  * Enters the gate and sleeps while a fork is under way. Only for callers that hold nothing that the
- * fork may wait for.
+ * fork may wait for. In a lost child it enters at once.
  */
 void gate_enter(struct tls_s *t);
 
@@ -107,17 +111,22 @@ typedef struct gate_link_s {
 } gate_link_t;
 
 /*
- * Records what this thread is going to sleep for, for the thread that forks: the word of a lock,
- * &gate_forker or NULL. Returns the previous value, which the caller restores afterwards.
- */
-const void *gate_note_wait(const void *word);
-
-/*
  * Calls fn for each registered thread while holding the list's lock. The caller is inside the gate.
  */
 void gate_for_each(void (*fn)(struct tls_s *t, void *ctx), void *ctx);
 
-/* The handlers of fork(): before it, and after it in the parent and in the child. */
+/*
+ * Whether this process is the child of a fork that could not wait: locks may belong to threads that
+ * do not exist here, and what they protect may be half changed. Its gate stays closed for all
+ * threads: the shelter serves them, frees are deferred, and other functions of the library do
+ * nothing. A call that the handler interrupted continues, and takes such locks (mutex_disown()).
+ */
+bool gate_is_lost(void);
+
+/*
+ * The handlers of fork(): before it, and after it in the parent and in the child. The child's opens
+ * the gate and forgets the other threads, unless the child is lost.
+ */
 void gate_prefork(void);
 void gate_postfork_parent(void);
 void gate_postfork_child(void);

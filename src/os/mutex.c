@@ -12,11 +12,19 @@
 
 int64_t opt_mutex_max_spin = 600;
 
+/*
+ * Longest sleep in one system call. A child that was forked in a signal handler, in which nobody
+ * wakes the thread, looks again after that whether the owner exists.
+ */
+#define MUTEX_SLEEP_NS NSTIME_PER_SEC
+
 static struct {
 	/* The last number assigned to a thread as a lock owner. */
 	atomic_u32_t next_id;
 	/* Number of processors that the process may use; 0 if it was not determined yet. */
 	atomic_u32_t ncpus;
+	/* Owners up to this number, but for this thread, do not exist: see mutex_disown(). */
+	atomic_u32_t last_absent;
 } mutex_state;
 
 uint32_t
@@ -47,6 +55,14 @@ has_one_cpu(void) {
 	return n == 1;
 }
 
+/* Whether a word names an owner that does not exist in this process. `me` does exist. */
+static bool
+is_owner_absent(uint32_t word, uint32_t me) {
+	uint32_t owner = word & ~MUTEX_WAITERS;
+	return unlikely(owner != 0 && owner <= atomic_load_u32(&mutex_state.last_absent, MO_RELAXED))
+	    && owner != me;
+}
+
 /* Spins up to opt_mutex_max_spin times; returns whether the mutex was taken. */
 static bool
 mutex_try_spin(mutex_t *m, uint32_t me) {
@@ -56,19 +72,15 @@ mutex_try_spin(mutex_t *m, uint32_t me) {
 	}
 	for (int64_t i = 0; opt_mutex_max_spin < 0 || i < opt_mutex_max_spin; i++) {
 		CPU_SPINWAIT();
-		if (atomic_load_u32(&m->word, MO_RELAXED) == 0 && mutex_try_word(m, me)) {
+		uint32_t seen = atomic_load_u32(&m->word, MO_RELAXED);
+		if (seen == 0 && mutex_try_word(m, me)) {
 			return true;
+		}
+		if (is_owner_absent(seen, me)) {
+			return false;
 		}
 	}
 	return false;
-}
-
-HIDDEN mutex_sleep_hook_t *mutex_sleep_hook;
-
-static const void *
-note_sleep(const void *word) {
-	mutex_sleep_hook_t *hook = __atomic_load_n(&mutex_sleep_hook, __ATOMIC_RELAXED);
-	return hook == NULL ? NULL : hook(word);
 }
 
 /* Takes m by sleeping; returns with MUTEX_WAITERS set in the word. */
@@ -76,7 +88,8 @@ static void
 sleep_until_got(mutex_t *m, uint32_t me) {
 	for (;;) {
 		uint32_t seen = atomic_load_u32(&m->word, MO_RELAXED);
-		uint32_t want = seen == 0 ? (me | MUTEX_WAITERS) : (seen | MUTEX_WAITERS);
+		bool is_free = seen == 0 || is_owner_absent(seen, me);
+		uint32_t want = (is_free ? me : seen) | MUTEX_WAITERS;
 		/*
 		 * A thread never waits for a mutex that it holds itself; debug builds check that in
 		 * before_lock.
@@ -89,9 +102,7 @@ sleep_until_got(mutex_t *m, uint32_t me) {
 		if ((want & ~MUTEX_WAITERS) == me) {
 			return;
 		}
-		const void *outer = note_sleep(&m->word);
-		os_word_wait(&m->word, want, UINT64_MAX);
-		note_sleep(outer);
+		os_word_wait(&m->word, want, MUTEX_SLEEP_NS);
 	}
 }
 
@@ -175,6 +186,12 @@ mutex_renew_in_child(mutex_t *m, const char *name, unsigned rank) {
 	/* The parent's waiters do not exist in the child. */
 	atomic_store_u32(&m->word, mutex_self(), MO_RELAXED);
 	atomic_store_u32(&m->n_waiting_thds, 0, MO_RELAXED);
+}
+
+void
+mutex_disown(void) {
+	atomic_store_u32(&mutex_state.last_absent,
+	    atomic_load_u32(&mutex_state.next_id, MO_RELAXED), MO_RELAXED);
 }
 
 void

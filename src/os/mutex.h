@@ -75,6 +75,12 @@ void mutex_init(mutex_t *m, const char *name, unsigned rank);
  */
 void mutex_renew_in_child(mutex_t *m, const char *name, unsigned rank);
 /*
+ * In a forked child in which any mutex may belong to a thread of the parent (gate_is_lost()): from
+ * now on, who waits for such a mutex takes it, because waiting would never end. What the mutex
+ * protects may be half changed.
+ */
+void mutex_disown(void);
+/*
  * Counters: copy those of m to dst (exact if the caller holds m), add src to dst (the maximum of
  * the fields max_*), and set those of m to zero.
  */
@@ -86,12 +92,6 @@ void mutex_prof_reset(mutex_t *m);
 uint32_t mutex_id_assign(void);
 void mutex_lock_slow(mutex_t *m, uint32_t me);
 
-/*
- * Called with the word of a mutex before a thread sleeps for it, and afterwards with the value that
- * the first call returned. Boot sets it to gate_note_wait() by an atomic store; NULL before.
- */
-typedef const void *mutex_sleep_hook_t(const void *word);
-extern HIDDEN mutex_sleep_hook_t *mutex_sleep_hook;
 /* Wakes one sleeper. */
 void mutex_wake(mutex_t *m);
 /*

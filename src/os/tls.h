@@ -35,8 +35,6 @@ struct tls_s {
 	uint32_t gate;
 	/* Owned by os/gate: levels of gate_try_enter(). */
 	uint32_t gate_depth;
-	/* Owned by os/gate: what the thread sleeps for; read by the thread that forks. */
-	const void *waits_for;
 	/*
 	 * Owned by thread/recall: RECALL_* bits, requests that other threads set and this thread
 	 * carries out.

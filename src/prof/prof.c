@@ -254,6 +254,9 @@ prof_heartbeat(tsd_t *tsd, uint64_t bytes) {
 void
 prof_fdump(void) {
 	bool found_leak = false;
+	if (gate_is_lost()) {
+		return;
+	}
 	prof_signal_exit_begin();
 	prof_final_dump(0, false, &found_leak);
 	prof_signal_exit_end();

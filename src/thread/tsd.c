@@ -244,6 +244,9 @@ tsd_cleanup(void *arg) {
 	tsd_t *tsd = arg;
 	struct tls_s *t = tsd->tls;
 	assert(t == tls_get() && (t->tsd == tsd || t->tsd == NULL));
+	if (gate_is_lost()) {
+		return;
+	}
 	gate_enter(t);
 	t->inside++;
 	for (size_t i = 0; tsd_cleanups != NULL && tsd_cleanups[i] != NULL; i++) {
@@ -320,6 +323,10 @@ void
 tsd_postfork_child(void) {
 	tsd_t *mine = tls_get()->tsd;
 	assert(mine == NULL || mine->tls == tls_get());
+	if (mine != NULL && gate_is_entered(mine->tls)) {
+		/* A handler may have interrupted a change of the cache: the next call opens it again. */
+		recall_one(mine->tls, RECALL_SETTINGS);
+	}
 	tsd_reseed(mine);
 	tsd_relax(mine);
 	thread_event_postfork_child();

@@ -1,30 +1,29 @@
 /*
- * os/gate.c: a fork finds nobody else inside, and nobody waits for ever, though a signal handler forks at any
- * instruction of a thread.
+ * os/gate.c: an ordinary fork finds nobody else inside, and nobody waits for ever, though a signal handler forks at
+ * any instruction of a thread.
  *
  * Three threads, each registered from the first or not, pass the gate and register or unregister inside; the first
- * two may fork instead.  A handler interrupts thread 0 anywhere and forks, and another one interrupts that.  One
- * step (atomic) is one access to what others change, with what concerns only the thread itself (and handlers, which
- * leave that as they find it).  Memory is sequentially
- * consistent, as the gate's marks and gate_forker are; that a thread's mark is written before it looks at
- * gate_forker is what the exchange in gate_mark is for, and MUTANT_LATE_MARK is a plain store instead.
+ * two may fork instead, and may pass the gate that they have closed.  A handler interrupts thread 0 anywhere and
+ * forks, and another one interrupts that.  One step (atomic) is one access to what others change, with what concerns
+ * only the thread itself (and handlers, which leave that as they find it).  Memory is sequentially consistent, as the
+ * gate's marks and gate_forker are; that a thread's mark is written before it looks at gate_forker is what the
+ * exchange in gate_mark is for, and MUTANT_LATE_MARK is a plain store instead.
  *
- * Asserted where the fork is, unless its patience has ended: no other thread is inside, the list's lock is nobody
- * else's.  Whoever waits for ever is an invalid end state.  Waiting is modelled as sleeping until what was seen has
- * changed, and patience ends where nobody can do anything else: only that of a fork in a handler which has
- * interrupted its thread inside, and only while it waits for the others to leave.  That the gate is closed by
- * another one needs no patience: who has closed it opens it again for the handler (wants).  Left out: the bound
- * on how often it does so (GATE_YIELDS), after which it forks as one whose patience has ended, and who goes first.
+ * Asserted where the fork is, unless the child is lost: no other thread is inside, the list's lock is free, and this
+ * thread is not counted where the child begins to count anew.  The child is lost only if a handler interrupted its
+ * thread inside, or with the list's lock.  Who waits for ever is an invalid end state: waiting is modelled as
+ * sleeping until what was seen has changed.  Left out: that a process with one thread need not look.
  *
  * A thread that comes to the closed gate goes to the shelter, and one inside may free what lies there.  Nobody waits
  * in it; so there is a step for it only in the mutant that has a lock there.
  *
  * MUTANT_LATE_MARK   marks after the look: a store that the processor delays
- * MUTANT_COUNT       unregistered threads share a count instead of a slot each
+ * MUTANT_EXIT        the last level is left before the mark is removed
  * MUTANT_NEST        a fork inside a fork does not wait
  * MUTANT_PATIENT     a handler that has interrupted its thread inside waits like any other
+ * MUTANT_TRUSTING    the child of such a handler relies on what the fork outside of it has seen
+ * MUTANT_TWO_WORDS   that the forking thread is alone is kept apart from gate_forker, and cleared when it has closed
  * MUTANT_SHELTER     the shelter has a lock, taken inside the gate and outside of it
- * MUTANT_NO_YIELD    who has closed the gate does not open it for a fork in a handler inside
  */
 #define N 3
 #ifndef ROUNDS
@@ -33,42 +32,36 @@
 #define NOBODY N
 
 byte forker = NOBODY;   /* gate_forker */
+bool alone = false;     /* its lowest bit */
 byte mtx = NOBODY;      /* gate.mtx */
 byte nesting = 0;       /* gate.nesting */
-bool wants = false;     /* gate.wants: thread 0, as only handlers set it */
+byte count = 0;         /* gate.n_unlisted */
 #ifdef MUTANT_SHELTER
 byte shelter = NOBODY;  /* its lock */
 #endif
 bool listed[N];         /* on the list */
 bool reg[N], in[N];     /* the two bits of the word `gate` of each thread */
-bool slot[N];           /* has its slot */
-byte count = 0;         /* of MUTANT_COUNT */
-byte levels[N];          /* gate_depth */
+bool counted[N];        /* has its part in count */
+byte levels[N];         /* gate_depth */
 bool inside[N];         /* what the gate is about: has entered, may hold locks */
 byte handlers = 0;      /* running on thread 0 */
 bool is_begun = false;  /* who is registered has been chosen */
 
-inline slot_take(t) {
-#ifdef MUTANT_COUNT
-	count++
-#else
-	slot[t] = true
-#endif
+#define MARKED(t) (listed[t] && in[t])
+
+inline count_in(t) {
+	d_step { count++; counted[t] = true }
 }
 
-inline slot_leave(t) {
-#ifdef MUTANT_COUNT
-	count--
-#else
-	slot[t] = false
-#endif
+inline count_out(t) {
+	d_step { count--; counted[t] = false }
 }
 
 inline mark(t) {
 	atomic {
 		if
 		:: reg[t] -> in[t] = true
-		:: else -> slot_take(t)
+		:: else -> count_in(t)
 		fi
 	}
 }
@@ -77,7 +70,7 @@ inline unmark(t) {
 	atomic {
 		if
 		:: reg[t] -> in[t] = false
-		:: else -> slot_leave(t)
+		:: else -> count_out(t)
 		fi
 	}
 }
@@ -109,8 +102,14 @@ inline enter(t) {
 }
 
 inline leave(t) {
-	d_step { inside[t] = false; levels[t] = 0; is_in = false }
+	d_step { inside[t] = false; is_in = false }
+#ifdef MUTANT_EXIT
+	levels[t] = 0;
 	unmark(t)
+#else
+	unmark(t);
+	levels[t] = 0
+#endif
 }
 
 inline registers(t) {
@@ -118,18 +117,32 @@ inline registers(t) {
 	listed[t] = true;
 	d_step { reg[t] = true; in[t] = true }
 	mtx = NOBODY;
-	slot_leave(t)
+	count_out(t)
 }
 
 inline unregisters(t) {
-	slot_take(t);
+	count_in(t);
 	atomic { mtx == NOBODY -> mtx = t }
 	listed[t] = false;
 	d_step { reg[t] = false; in[t] = false }
 	mtx = NOBODY
 }
 
-/* The others one after the other. */
+inline passes(t) {
+	enter(t);
+	if
+	:: is_in ->
+		if
+		:: !reg[t] -> registers(t)
+		:: reg[t] -> unregisters(t)
+		:: true
+		fi;
+		uses_shelter(t);
+		leave(t)
+	:: else -> uses_shelter(t)
+	fi
+}
+
 inline first(t) {
 	k = (t == 0 -> 1 : 0)
 }
@@ -142,84 +155,43 @@ inline next(t) {
 	fi
 }
 
-inline look_at_list(t) {
-	do
-	:: atomic { listed[k] && in[k] -> is_busy = true; break }
-	:: atomic { !(listed[k] && in[k]) -> next(t) }
-	od
-}
-
-inline look_at_slots(t) {
-#ifdef MUTANT_COUNT
-	if
-	:: !is_busy && count > (levels[t] > 0 && !reg[t] -> 1 : 0) -> is_busy = true; k = N
-	:: else
-	fi
-#else
-	if
-	:: atomic { !is_busy -> first(t) }
-		do
-		:: atomic { slot[k] -> is_busy = true; k = k + N; break }
-		:: atomic { !slot[k] -> next(t) }
-		od
-	:: else
-	fi
-#endif
-}
-
+/* gate_try_see_alone, again and again if the fork may wait. */
 inline wait_alone(t) {
-	is_interrupted = (mtx == t);
 	do
-#ifndef MUTANT_NO_YIELD
-	:: !is_impatient && nesting == 0 && wants && t != 0 -> is_closer = false; break
-#endif
-	:: atomic { is_interrupted || mtx == NOBODY -> mtx = t; is_busy = false; first(t) }
-		look_at_list(t);
-		look_at_slots(t);
-		atomic {
-			mtx = (is_interrupted -> t : NOBODY);
-			if
-			:: is_busy
-			:: else -> break
-			fi
-		}
+	:: alone -> break
+	/* Who waits sleeps until a look may find nobody. */
+	:: atomic { !alone && (!may_wait || (mtx == NOBODY && count == 0 && (t == 0 || !MARKED(0))
+	    && (t == 1 || !MARKED(1)) && (t == 2 || !MARKED(2)))) ->
+		is_busy = (mtx != NOBODY);
+		mtx = (is_busy -> mtx : t);
+		first(t) }
 		if
-		:: k < N && !(listed[k] && in[k])
-#ifdef MUTANT_COUNT
-		:: k == N && count <= (levels[t] > 0 && !reg[t] -> 1 : 0)
-#else
-		:: k >= N && !slot[k - N]
-#endif
-		:: is_impatient && timeout -> has_given_up = true; break
-#ifndef MUTANT_NO_YIELD
-		:: !is_impatient && nesting == 0 && wants && t != 0 -> is_closer = false; break
-#endif
+		:: !is_busy ->
+			is_busy = (count != 0);
+			do
+			:: atomic { MARKED(k) -> is_busy = true; next(t) }
+			:: atomic { !MARKED(k) -> next(t) }
+			od;
+			mtx = NOBODY
+		:: else
+		fi;
+		if
+		:: !is_busy -> alone = true; break
+		:: is_busy && !may_wait -> break
+		:: is_busy && may_wait -> is_busy = false
 		fi
-	od
-}
-
-/* gate_try_close_inside: in a handler. */
-inline close_inside(t) {
-	do
-	:: atomic { !wants -> wants = true }
-	:: atomic { forker == NOBODY -> forker = t; break }
 	od;
-	wants = false
+	is_busy = false
 }
 
-/* gate_close_outside, and again where somebody else goes before. */
-inline close_outside(t) {
-	!wants;
-	atomic { forker == NOBODY -> forker = t; is_closer = true }
-}
-
-inline forks(t) {
+inline forks(t, may_pass) {
 	d_step {
-#ifndef MUTANT_PATIENT
-		is_impatient = (levels[t] > 0 || mtx == t);
+#ifdef MUTANT_PATIENT
+		may_wait = true;
+#else
+		may_wait = (levels[t] == 0 && mtx != t);
 #endif
-		has_given_up = false;
-		is_closer = true
+		has_closed = true
 	}
 	if
 	:: atomic { forker == t -> nesting++ }
@@ -228,33 +200,46 @@ inline forks(t) {
 #else
 		wait_alone(t)
 #endif
-	:: atomic { forker != t && is_impatient -> skip }
-		close_inside(t);
-		wait_alone(t)
-	:: atomic { forker != t && !is_impatient ->
-#ifdef MUTANT_COUNT
-		skip }
-#else
-		unmark(t) }
+	:: atomic { forker == NOBODY -> forker = t;
+#ifndef MUTANT_TWO_WORDS
+		alone = false
 #endif
-		do
-		:: close_outside(t);
-			wait_alone(t);
-			if
-			:: is_closer -> break
-			:: else -> forker = NOBODY
-			fi
-		od
+	}
+#ifdef MUTANT_TWO_WORDS
+		alone = false;
+#endif
+		wait_alone(t)
+	:: atomic { forker != NOBODY && forker != t && !may_wait -> has_closed = false }
 	fi;
+	if
+	:: may_pass && has_closed -> passes(t)
+	:: true
+	fi;
+	/* The fork itself, and what the child makes of what it has. */
 	atomic {
-		assert(has_given_up || forker == t);
-		assert(has_given_up || mtx == NOBODY || mtx == t);
-		assert(has_given_up || ((t == 0 || !inside[0]) && (t == 1 || !inside[1]) && (t == 2 || !inside[2])));
+#ifdef MUTANT_TRUSTING
+		is_whole = has_closed && alone;
+#else
+		is_whole = has_closed && alone && (levels[t] == 0 || (mtx == NOBODY && count == 0));
+#endif
+		assert(is_whole || !may_wait);
+		assert(!is_whole || forker == t);
+		assert(!is_whole || (mtx == NOBODY && !counted[t]));
+		assert(!is_whole || ((t == 0 || !inside[0]) && (t == 1 || !inside[1]) && (t == 2 || !inside[2])));
+		is_whole = false
+	}
+	/* gate_postfork_parent */
+	atomic {
 		if
-		:: nesting > 0 -> nesting--
-		:: else -> forker = NOBODY
+		:: !has_closed
+		:: has_closed && nesting > 0 -> nesting--
+#ifdef MUTANT_TWO_WORDS
+		:: has_closed && nesting == 0 -> forker = NOBODY
+#else
+		:: has_closed && nesting == 0 -> forker = NOBODY; alone = false
+#endif
 		fi;
-		k = 0; is_busy = false; is_interrupted = false; is_impatient = false; has_given_up = false; is_closer = false
+		k = 0; may_wait = false; has_closed = false
 	}
 }
 
@@ -268,7 +253,7 @@ inline may_be_registered(t) {
 /* A handler stops the thread that it interrupts. */
 active [N] proctype thread() provided (_pid != 0 || handlers == 0) {
 	byte k, rounds = 0;
-	bool is_in, is_busy, is_interrupted, is_impatient, has_given_up, is_closer;
+	bool is_in, is_busy, may_wait, has_closed, is_whole;
 	if
 	:: atomic { _pid == 0 -> may_be_registered(0); may_be_registered(1); may_be_registered(2); is_begun = true }
 	:: _pid != 0 && is_begun
@@ -276,19 +261,8 @@ active [N] proctype thread() provided (_pid != 0 || handlers == 0) {
 	do
 	:: rounds < ROUNDS ->
 		rounds++;
-		enter(_pid);
-		if
-		:: is_in ->
-			if
-			:: !reg[_pid] -> registers(_pid)
-			:: reg[_pid] -> unregisters(_pid)
-			:: true
-			fi;
-			uses_shelter(_pid);
-			leave(_pid)
-		:: else -> uses_shelter(_pid)
-		fi
-	:: _pid < 2 && rounds < ROUNDS -> rounds = ROUNDS; forks(_pid)
+		passes(_pid)
+	:: _pid < 2 && rounds < ROUNDS -> rounds = ROUNDS; forks(_pid, true)
 	:: else -> break
 	od
 }
@@ -296,8 +270,8 @@ active [N] proctype thread() provided (_pid != 0 || handlers == 0) {
 /* The second interrupts the first. */
 active [2] proctype handler() provided (handlers < 2 || _pid == N + 1) {
 	byte k;
-	bool is_busy, is_interrupted, is_impatient, has_given_up, is_closer;
+	bool is_in, is_busy, may_wait, has_closed, is_whole;
 end:	atomic { is_begun && handlers == _pid - N -> handlers++ }
-	forks(0);
+	forks(0, false);
 	handlers--
 }

@@ -10,6 +10,7 @@
 
 #include "jemalloc_fork.h"
 #include "os/gate.h"
+#include "thread/shelter.h"
 #include "thread/tsd.h"
 
 /* ------------------------------------------------------------------ closing */
@@ -416,6 +417,176 @@ inside_now(void *arg) {
 #endif
 }
 
+/* ------------------------------------------------------------------ an ordinary fork waits */
+
+#define HANDLER_FORKS 40
+
+/*
+ * Stays inside with a lock until handlers that interrupted it there have forked many times, while
+ * another thread inside waits for the lock and one outside wants to fork.
+ */
+static void *
+thread_forks_inside(void *arg) {
+	struct tls_s *t = tls_get();
+	gate_enter(t);
+	mutex_lock(&held);
+	atomic_store_u32(&came, 1, MO_SEQ_CST);
+	t->inside++;
+	while (!is_lock_wanted() || !gate_is_closed()) {
+		usleep(1000);
+	}
+	for (unsigned i = 0; i < HANDLER_FORKS; i++) {
+		raise(SIGUSR1);
+	}
+	t->inside--;
+	mutex_unlock(&held);
+	gate_exit(t);
+	return arg;
+}
+
+/* The child of an ordinary fork never finds the lock taken, however others fork meanwhile. */
+static void
+ordinary_now(void *arg UNUSED) {
+	pthread_t forks, wants;
+	int status = -1;
+	atomic_store_u32(&came, 0, MO_SEQ_CST);
+	signal(SIGUSR1, on_user);
+	pthread_create(&forks, NULL, thread_forks_inside, NULL);
+	while (atomic_load_u32(&came, MO_SEQ_CST) == 0) {
+		usleep(1000);
+	}
+	pthread_create(&wants, NULL, thread_wants_lock, NULL);
+	while (!is_lock_wanted()) {
+		usleep(1000);
+	}
+	pid_t pid = fork();
+	if (pid == 0) {
+		_exit(gate_is_lost() ? 2 : atomic_load_u32(&held.word, MO_SEQ_CST) != 0 ? 3 : 7);
+	}
+	waitpid(pid, &status, 0);
+	pthread_join(forks, NULL);
+	pthread_join(wants, NULL);
+	diag("%u forks in a handler, %u bad, child: %#x", n_forks, bad_forks, (unsigned)status);
+	_exit(n_forks == HANDLER_FORKS && bad_forks == 0 && WIFEXITED(status)
+	    && WEXITSTATUS(status) == 7 ? 0 : 1);
+}
+
+/* ------------------------------------------------------------------ a lost child */
+
+static char *made_before;
+static volatile unsigned lost_step;
+static int lost_status = -1;
+
+static bool
+is_from_shelter(void *p) {
+	return p != NULL && shelter_owns(emap_elem_any(p));
+}
+
+/* Allocates, resizes and frees, also a block of the parent; 0 if each is from the shelter. */
+static int
+lost_allocates(void) {
+	char *p = keep(malloc(100)), *q = keep(calloc(1, 300000)), *r = keep(aligned_alloc(4096, 64));
+	if (!is_from_shelter(p) || !is_from_shelter(q) || !is_from_shelter(r)) {
+		return 10;
+	}
+	p = keep(realloc(p, 5000));
+	made_before = keep(realloc(made_before, 5000));
+	if (!is_from_shelter(p) || !is_from_shelter(made_before) || made_before[99] != 'm') {
+		return 11;
+	}
+	free(p);
+	free(q);
+	free(r);
+	free(made_before);
+	return 0;
+}
+
+static void *
+thread_lost(void *arg) {
+	char *p = keep(malloc(200));
+	bool is_ok = is_from_shelter(p);
+	free(p);
+	return is_ok ? arg : NULL;
+}
+
+static int
+lost_child(void) {
+	size_t bytes, size = sizeof(bytes);
+	pthread_t t;
+	void *ret = NULL;
+	int status = -1, err = gate_is_lost() ? lost_allocates() : 9;
+	if (err != 0) {
+		return err;
+	}
+	if (mallctl("stats.allocated", &bytes, &size, NULL, 0) != EAGAIN) {
+		return 12;
+	}
+	if (pthread_create(&t, NULL, thread_lost, &t) != 0 || pthread_join(t, &ret) != 0
+	    || ret == NULL) {
+		return 13;
+	}
+	pid_t pid = fork();
+	if (pid == 0) {
+		_exit(gate_is_lost() && is_from_shelter(keep(malloc(10))) ? 7 : 1);
+	}
+	waitpid(pid, &status, 0);
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 7) {
+		return 14;
+	}
+	/* The call that the handler interrupted goes on, and takes a lock that nobody will release. */
+	mutex_lock(&held);
+	mutex_unlock(&held);
+	gate_exit(tls_get());
+	gate_enter(tls_get());
+	gate_exit(tls_get());
+	execl("/bin/true", "true", NULL);
+	return 15;
+}
+
+static void
+on_lose(int sig) {
+	(void)sig;
+	pid_t pid = fork();
+	if (pid == 0) {
+		alarm(400);
+		_exit(lost_child());
+	}
+	waitpid(pid, &lost_status, 0);
+}
+
+static void *
+thread_holds_lock(void *arg) {
+	gate_enter(tls_get());
+	mutex_lock(&held);
+	lost_step = 1;
+	while (lost_step != 2) {
+		usleep(1000);
+	}
+	mutex_unlock(&held);
+	gate_exit(tls_get());
+	return arg;
+}
+
+/* A handler's fork inside the gate, with another thread inside that holds a lock and stays. */
+static void
+lost_now(void *arg UNUSED) {
+	pthread_t t;
+	made_before = keep(malloc(100));
+	memset(made_before, 'm', 100);
+	signal(SIGUSR1, on_lose);
+	pthread_create(&t, NULL, thread_holds_lock, NULL);
+	while (lost_step != 1) {
+		usleep(1000);
+	}
+	gate_enter(tls_get());
+	raise(SIGUSR1);
+	gate_exit(tls_get());
+	lost_step = 2;
+	pthread_join(t, NULL);
+	diag("child: %#x", (unsigned)lost_status);
+	_exit(lost_status == 0 && !gate_is_closed() && has_forked_well() ? 0 : 1);
+}
+
 int
 main(void) {
 	static struct test_result r;
@@ -431,6 +602,10 @@ main(void) {
 	run_forked(&r, inside_now, NULL);
 	child_exits(&r, 0, "a handler's fork where others wait for the interrupted thread comes to an "
 	    "end");
+	run_forked(&r, ordinary_now, NULL);
+	child_exits(&r, 0, "an ordinary fork waits until nobody is inside, though handlers fork there");
+	run_forked(&r, lost_now, NULL);
+	child_exits(&r, 0, "a handler's fork inside goes ahead; its child allocates, forks and execs");
 	run_forked(&r, stdio_now, NULL);
 	child_exits(&r, 0, "forks while another thread holds stdio's locks and allocates");
 	return done_testing();

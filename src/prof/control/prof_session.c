@@ -661,8 +661,7 @@ prof_session_is_over(void) {
 
 /*
  * Undoes a start or stop under way, whose thread does not exist in the child, and ends an active
- * session unless prof_fork is inherit. Called inside the closed gate, where all short locks are
- * free.
+ * session unless prof_fork is inherit. All short locks are free then.
  */
 void
 prof_session_postfork_child(void) {

@@ -621,7 +621,7 @@ outcome_print(int err, bool was_open) {
 static bool
 is_given_up(void) {
 	uint32_t exit_tid = atomic_load_u32(&ending.exit_tid, MO_SEQ_CST);
-	return exit_tid != 0 && exit_tid != (uint32_t)os_tid();
+	return gate_is_lost() || (exit_tid != 0 && exit_tid != (uint32_t)os_tid());
 }
 
 /*
