@@ -892,17 +892,14 @@ write_default(void *opaque, const char *s) {
 }
 
 /*
- * Refreshes the values of stats.* (epoch) and takes the report's snapshot and buffer; 0 or errno.
+ * Refreshes the values of stats.* (epoch) and takes the report's copy of them and its buffer; 0 or
+ * EAGAIN.
  */
 static int
 report_gather(report_t *r) {
-	uint64_t epoch = 1;
-	int err = ctl_byname("epoch", NULL, NULL, &epoch, sizeof(epoch));
 	struct tls_s *tls = tls_get();
 	gate_enter(tls);
-	if (err == 0) {
-		err = snapshot_take(&r->snap);
-	}
+	int err = snapshot_take(&r->snap);
 	r->buf = meta_alloc(STATS_BUF_SIZE);
 	gate_exit(tls);
 	return err;
@@ -946,12 +943,8 @@ stats_print(void (*write_cb)(void *opaque, const char *s), void *opaque, const c
 	if (write_cb == NULL) {
 		write_cb = write_default;
 	}
-	int err = report_gather(&r);
-	if (err == EAGAIN) {
+	if (report_gather(&r) != 0) {
 		write_cb(opaque, "<jemalloc>: Memory allocation failure in mallctl(\"epoch\", ...)\n");
-	} else if (err != 0) {
-		write_cb(opaque, "<jemalloc>: Failure in mallctl(\"epoch\", ...)\n");
-		abort();
 	} else {
 		buf_writer_init(&r.bw, write_cb, opaque, r.buf, r.buf == NULL ? 0 : STATS_BUF_SIZE);
 		emitter_init(&r.em, r.parts.json ? emitter_json_compact : emitter_table, buf_writer_cb,

@@ -6,6 +6,9 @@
  */
 #include "stats_hpa.h"
 
+#include "os/pages.h"
+#include "util/assert.h"
+
 #define EMIT_uint64_t emitter_type_uint64
 #define EMIT_size_t emitter_type_size
 #define EMIT_FIELD(name, type, says) emitter_json_kv(em, #name, EMIT_##type, &s->name);
@@ -31,9 +34,19 @@ json_alloc(emitter_t *em, const hpa_alloc_stats_t *kinds) {
 	emitter_json_array_end(em);
 }
 
+/* Pages of slabs that are not huge which are neither in use nor dirty: they have no memory. */
+static size_t
+nretained_nonhuge(const hpa_slabs_stats_t *s) {
+	size_t pages = s->npageslabs_nonhuge << (LG_HUGEPAGE - LG_PAGE);
+	assert(s->nactive_nonhuge + s->ndirty_nonhuge <= pages);
+	return pages - s->nactive_nonhuge - s->ndirty_nonhuge;
+}
+
 static void
 json_slabs(emitter_t *em, const hpa_slabs_stats_t *s) {
 	HPA_SLABS_FIELDS(EMIT_FIELD)
+	size_t nretained = nretained_nonhuge(s);
+	emitter_json_kv(em, "nretained_nonhuge", emitter_type_size, &nretained);
 }
 
 static void
@@ -67,9 +80,9 @@ static void
 line_kind(emitter_t *em, const char *title, const hpa_slabs_stats_t *s) {
 	if (s->npageslabs_huge + s->npageslabs_nonhuge > 0) {
 		emitter_table_printf(em, "  %s: huge: %zu, active: %zu, dirty: %zu; "
-		    "not huge: %zu, active: %zu, dirty: %zu\n", title, s->npageslabs_huge,
+		    "not huge: %zu, active: %zu, dirty: %zu, retained: %zu\n", title, s->npageslabs_huge,
 		    s->nactive_huge, s->ndirty_huge, s->npageslabs_nonhuge, s->nactive_nonhuge,
-		    s->ndirty_nonhuge);
+		    s->ndirty_nonhuge, nretained_nonhuge(s));
 	}
 }
 

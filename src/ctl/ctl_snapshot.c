@@ -243,7 +243,7 @@ take_arenas(snapshot_t *s) {
 	return 0;
 }
 
-/* The work of snapshot_take() and of a refresh; 0, or EAGAIN and then parts of s may be old. */
+/* Collects everything into s; 0, or EAGAIN and then parts of s may be old. */
 static int
 snapshot_take_locked(snapshot_t *s) {
 	mutex_assert_owner(&snapshot_mutex);
@@ -262,11 +262,41 @@ snapshot_take_locked(snapshot_t *s) {
 	if (err != 0) {
 		return err;
 	}
-	if (snapshots.destroyed != NULL && s != &snapshots.shared
-	    && room_for_arena(&s->destroyed) != NULL) {
-		*s->destroyed = *snapshots.destroyed;
-	}
 	take_global(&s->global, &s->merged->stats);
+	return 0;
+}
+
+/* Copies one arena, or none; 0 or EAGAIN. */
+static int
+copy_arena(snapshot_arena_t **to, const snapshot_arena_t *from) {
+	if (from == NULL) {
+		forget_arena(to);
+		return 0;
+	}
+	if (room_for_arena(to) == NULL) {
+		return EAGAIN;
+	}
+	**to = *from;
+	return 0;
+}
+
+/* Copies the shared snapshot; 0, or EAGAIN and then parts of s may be old. */
+static int
+snapshot_copy_locked(snapshot_t *s) {
+	mutex_assert_owner(&snapshot_mutex);
+	const snapshot_t *from = &snapshots.shared;
+	int err = make_room(s, from->narenas);
+	for (unsigned i = 0; err == 0 && i < from->narenas; i++) {
+		err = copy_arena(&s->arenas[i], from->arenas[i]);
+	}
+	if (err != 0) {
+		return err;
+	}
+	s->narenas = from->narenas;
+	s->global = from->global;
+	*s->merged = *from->merged;
+	/* Those of destroyed arenas are no loss for a report. */
+	(void)copy_arena(&s->destroyed, snapshots.destroyed);
 	return 0;
 }
 
@@ -274,7 +304,10 @@ int
 snapshot_take(snapshot_t *s) {
 	assert(s != &snapshots.shared);
 	mutex_lock(&snapshot_mutex);
-	int err = snapshot_take_locked(s);
+	int err = snapshot_refresh_locked();
+	if (err == 0) {
+		err = snapshot_copy_locked(s);
+	}
 	mutex_unlock(&snapshot_mutex);
 	return err;
 }

@@ -100,8 +100,8 @@ typedef struct {
 extern HIDDEN mutex_t snapshot_mutex;
 
 /*
- * Fills in s, which is all zero at first and may be filled in again. 0, or EAGAIN if there is no
- * memory.
+ * Refreshes the shared snapshot and copies it to s, which is all zero at first and may be filled in
+ * again: until the next refresh mallctl gives the same numbers. 0, or EAGAIN if there is no memory.
  */
 int snapshot_take(snapshot_t *s);
 /* Frees what snapshot_take() allocated; s is all zero afterwards. */
