@@ -2,6 +2,7 @@ dnl jeprofd: built where libmicrohttpd and zlib are, and where jeprof-symbolize 
 
 AC_DEFUN([JEM_AGENT], [
 JEM_ENABLE([agent], [yes], [do not build jeprofd, which needs libmicrohttpd, zlib and libdw])
+je_curl=0
 AS_IF([test $je_agent = 1 && test $je_prof = 1],
   [je_saved_LIBS=$LIBS
    je_agent_lacks=
@@ -12,6 +13,9 @@ AS_IF([test $je_agent = 1 && test $je_prof = 1],
    LIBS="-lz"
    AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <zlib.h>]], [[return zlibVersion() == 0]])],
      [], [je_agent_lacks="$je_agent_lacks zlib (package zlib1g-dev)"])
+   LIBS="-lcurl"
+   je_curl=0
+   AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <curl/curl.h>]], [[return curl_easy_init() == 0]])], [je_curl=1])
    LIBS=$je_saved_LIBS
    AS_IF([test $je_symbolize = 0], [je_agent_lacks="$je_agent_lacks libdw (package libdw-dev)"])
    AC_MSG_RESULT([`test -z "$je_agent_lacks" && echo yes || echo no`])
@@ -19,4 +23,7 @@ AS_IF([test $je_agent = 1 && test $je_prof = 1],
      [je_agent=0
       JEM_NOTE([no$je_agent_lacks: jeprofd, which serves profiles of all processes over HTTP, is left out])])],
   [je_agent=0])
+AS_IF([test $je_agent = 1 && test $je_curl = 0],
+  [JEM_NOTE([no libcurl (package libcurl4-openssl-dev): jeprofd --push is left out])])
+AC_SUBST([je_curl])
 ])

@@ -27,7 +27,7 @@ bin/jeprof-symbolize: $(wildcard $(srcroot)bin/symbolize/*.[ch]) $(addprefix $(s
 
 AGENT_SRCS := $(patsubst $(srcroot)%,%,$(sort $(wildcard $(srcroot)bin/agent/*.c $(srcroot)bin/agent/names/*.c)))
 AGENT_OBJS := $(AGENT_SRCS:.c=.o) bin/page_parts.o
-COMPILE_AGENT = $(COMPILE_CTL) -D_GNU_SOURCE -I$(srcroot)bin/agent -DJEPROFD_VERSION='"$(release)"' $(DEPS)
+COMPILE_AGENT = $(COMPILE_CTL) -D_GNU_SOURCE -I$(srcroot)bin/agent -DJEPROFD_VERSION='"$(release)"' -DHAVE_CURL=$(have_curl) $(DEPS)
 $(AGENT_SRCS:.c=.o): bin/agent/%.o: $(srcroot)bin/agent/%.c
 	@mkdir -p $(@D)
 	$(call say,CC)$(COMPILE_AGENT) -fPIE -c -o $@ $<
@@ -38,4 +38,4 @@ bin/page_parts.o: bin/page_parts.c
 	$(call say,CC)$(COMPILE_AGENT) -fPIE -c -o $@ $<
 -include $(AGENT_OBJS:.o=.d)
 bin/jeprofd: $(AGENT_OBJS) $(CLIENT_OBJS)
-	$(call say,LINK)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lmicrohttpd -lz -lm -lpthread
+	$(call say,LINK)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lmicrohttpd -lz $(if $(filter 1,$(have_curl)),-lcurl) -lm -lpthread

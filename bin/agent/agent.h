@@ -13,8 +13,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifndef JEPROFD_VERSION
+#define JEPROFD_VERSION "unknown"
+#endif
+
 #include "client/clock.h"
 #include "client/jeprof_client.h"
+
+enum { LABELS_MOST = 32 };
+
+/* An attribute that --label adds to what is pushed. */
+typedef struct label_s {
+	const char *key, *value;
+} label_t;
 
 typedef struct options_s {
 	const char *listen;       /* ADDR:PORT; NULL: not given */
@@ -31,6 +42,12 @@ typedef struct options_s {
 	uint64_t cache_max;       /* bytes of all symbol tables; 0: the default of pprof.h */
 	bool is_passive;          /* a scrape never starts a session */
 	bool may_control;         /* start, stop and mark are served */
+	label_t labels[LABELS_MOST];
+	size_t nlabels;
+	const char *push_url;     /* base of the receiver that profiles are pushed to; NULL: none */
+	const char *push_header;  /* a line for its requests, "Name: value"; NULL: none */
+	const char *push_select;  /* KEY=VALUE of the processes that are pushed; NULL: all */
+	uint64_t push_ms;         /* between two pushes of a process */
 	bool use_debuginfod;      /* servers of $DEBUGINFOD_URLS are asked for debug files */
 } options_t;
 

@@ -4,9 +4,9 @@
  *
  * Threads: this one checks once per second for threads and requests that are late; one of
  * libmicrohttpd serves connections (server.c); several read the state of processes (watch.c); each
- * profile has one of its own (scrape.c). They share the table of processes (table.h), whose lock
- * memory_give_back() takes. Invariant: input of a process or client is checked, and each wait for
- * one has a time limit.
+ * profile has one of its own (scrape.c); one sends profiles (push.c). They share the table of
+ * processes (table.h), whose lock memory_give_back() takes. Invariant: input of a process or client
+ * is checked, and each wait for one has a time limit.
  */
 #include "agent.h"
 
@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "names/cache.h"
+#include "push.h"
 #include "scrape.h"
 #include "server.h"
 #include "table.h"
@@ -104,14 +105,17 @@ main(int argc, char **argv) {
 	}
 	watch_tick(client_now_ms());
 	server_start();
+	push_start();
 	while (!ending) {
 		client_sleep_ms(TICK_MS);
 		int64_t now = client_now_ms();
 		watch_tick(now);
 		scrape_tick(now);
 		server_tick(now);
+		push_tick(now);
 		memory_give_back(now);
 	}
+	push_stop();
 	scrape_tick(client_now_ms()); /* ends the requests that still wait, before the server stops */
 	server_stop();
 	return 0;

@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "push.h"
 #include "tell.h"
 
 /* An answer that is being written. */
@@ -212,6 +213,27 @@ own_rss(void) {
 }
 
 static void
+put_push(const sheet_t *s) {
+	push_figures_t f;
+	if (options.push_url == NULL) {
+		return;
+	}
+	push_read(&f);
+	put_own(s, "jeprofd_push_sent", "counter", "", "Profiles that the receiver took.",
+	    (double)f.sent);
+	put_own(s, "jeprofd_push_retried", "counter", "",
+	    "Attempts to push that failed and are made again.", (double)f.retried);
+	put_own(s, "jeprofd_push_refused", "counter", "", "Profiles that the receiver does not take.",
+	    (double)f.refused);
+	put_own(s, "jeprofd_push_rejected", "counter", "",
+	    "Profiles that the receiver took the request of, but not themselves.", (double)f.rejected);
+	put_own(s, "jeprofd_push_dropped", "counter", "",
+	    "Profiles for which the queue had no room.", (double)f.dropped);
+	put_own(s, "jeprofd_push_queued_bytes", "gauge", "bytes", "Profiles that wait to be pushed.",
+	    (double)f.queued);
+}
+
+static void
 put_agent(const sheet_t *s) {
 	struct rusage usage = {0};
 	getrusage(RUSAGE_SELF, &usage);
@@ -238,6 +260,7 @@ put_agent(const sheet_t *s) {
 	    "Time limits of sessions that scrapes moved on.", (double)counts.renewed);
 	put_own(s, "jeprofd_threads_held_up", "counter", "",
 	    "Threads that a process held up and that were replaced.", (double)counts.written_off);
+	put_push(s);
 	put_own(s, "jeprofd_cpu_seconds", "counter", "seconds", "Processor time of jeprofd.", cpu);
 	put_own(s, "jeprofd_rss_bytes", "gauge", "bytes", "Resident memory of jeprofd.", own_rss());
 }

@@ -14,14 +14,11 @@
 #include <string.h>
 #include <strings.h>
 
-#ifndef JEPROFD_VERSION
-#define JEPROFD_VERSION "unknown"
-#endif
-
 options_t options = {
 	.rate = 512 << 10,
 	.interval_ms = 15000,
 	.look_ms = 15000,
+	.push_ms = 60000,
 	.scrapes_max = 16,
 	.connections_max = 256,
 	.processes_max = 1024,
@@ -48,6 +45,11 @@ static const char usage_text[] =
     "their size\n"
     "  --debuginfod             asks the servers in DEBUGINFOD_URLS for debug files that are not "
     "here\n"
+    "  --push URL               posts the profiles as OTLP to URL/v1development/profiles;\n"
+    "                           --push-interval 60s: between two of a process;\n"
+    "                           --push-header \"Name: value\"; --push-select comm=NAME (or "
+    "exe, unit, user, service_name)\n"
+    "  --label KEY=VALUE        an attribute of all that OTLP tells; may be repeated\n"
     "  --look 15s               between two looks at the processes\n"
     "  --max-scrapes 16 --max-connections 256 --max-processes 1024 --max-profile 64M\n"
     "  -h, --help, --version\n"
@@ -83,7 +85,15 @@ leave(int code, const char *format, ...) {
 
 /* ---- values ---- */
 
-typedef enum { kind_flag, kind_text, kind_number, kind_size, kind_time } kind_t;
+typedef enum { kind_flag, kind_text, kind_url, kind_header, kind_select, kind_label, kind_number,
+    kind_size, kind_time } kind_t;
+
+/* What a value of each kind is called in a message. */
+static const char *const kind_words[] = {[kind_flag] = "flag", [kind_text] = "text",
+    [kind_url] = "URL (http://HOST:PORT)", [kind_header] = "header (Name: value)",
+    [kind_select] = "selection (comm=, exe=, unit=, user= or service_name=)",
+    [kind_label] = "label (KEY=VALUE)", [kind_number] = "number", [kind_size] = "size (64M)",
+    [kind_time] = "time (30s)"};
 
 typedef struct unit_s {
 	const char *suffix;
@@ -129,6 +139,11 @@ static const struct {
 	{"rate", kind_size, &options.rate, 1, UINT64_C(1) << 40},
 	{"interval", kind_time, &options.interval_ms, 100, 86400000},
 	{"look", kind_time, &options.look_ms, 100, 3600000},
+	{"push", kind_url, &options.push_url, 0, 0},
+	{"push-header", kind_header, &options.push_header, 0, 0},
+	{"push-interval", kind_time, &options.push_ms, 1000, 86400000},
+	{"push-select", kind_select, &options.push_select, 0, 0},
+	{"label", kind_label, &options.nlabels, 0, 0},
 	{"max-scrapes", kind_number, &options.scrapes_max, 1, 256},
 	{"max-connections", kind_number, &options.connections_max, 4, 10000},
 	{"max-processes", kind_number, &options.processes_max, 1, 100000},
@@ -139,6 +154,49 @@ static const struct {
 };
 enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 
+/* Whether the text begins with one of the words, and has something behind it. */
+static bool
+has_front(const char *text, const char *const *words) {
+	for (; *words != NULL; words++) {
+		size_t length = strlen(*words);
+		if (strncmp(text, *words, length) == 0 && text[length] != '\0') {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Whether a text may be the value of an option of this kind. */
+static bool
+is_good_text(kind_t kind, const char *text) {
+	static const char *const urls[] = {"http://", "https://", NULL};
+	static const char *const keys[] = {"comm=", "exe=", "unit=", "user=", "service_name=", NULL};
+	switch (kind) {
+	case kind_url:
+		return has_front(text, urls) && strlen(text) < 1024;
+	case kind_header:
+		return strcspn(text, ":") > 0 && strchr(text, ':') != NULL
+		    && strpbrk(text, "\r\n") == NULL;
+	case kind_select:
+		return has_front(text, keys);
+	default:
+		return text[0] != '\0';
+	}
+}
+
+/* Adds KEY=VALUE to the labels; false if it is none, or there are LABELS_MOST already. */
+static bool
+try_add_label(const char *text) {
+	size_t length = strcspn(text, "=");
+	char *key = length > 0 && text[length] == '=' ? strndup(text, length) : NULL;
+	if (key == NULL || options.nlabels == LABELS_MOST) {
+		free(key);
+		return false;
+	}
+	options.labels[options.nlabels++] = (label_t){key, text + length + 1};
+	return true;
+}
+
 /* Parses the value of an option into `options`; exits if it is not allowed. */
 static void
 take_value(int row, const char *text) {
@@ -148,8 +206,14 @@ take_value(int row, const char *text) {
 		*(bool *)rows[row].where = true;
 		break;
 	case kind_text:
-		is_good = text[0] != '\0';
+	case kind_url:
+	case kind_header:
+	case kind_select:
+		is_good = is_good_text(rows[row].kind, text);
 		*(const char **)rows[row].where = text;
+		break;
+	case kind_label:
+		is_good = try_add_label(text);
 		break;
 	default:
 		is_good = parse_number(text, rows[row].kind == kind_size ? sizes
@@ -158,8 +222,7 @@ take_value(int row, const char *text) {
 	}
 	if (!is_good) {
 		leave(2, "--%s: \"%s\" is no %s that can be used here", rows[row].name, text,
-		    rows[row].kind == kind_size ? "size (64M)" : rows[row].kind == kind_time ? "time (30s)"
-		    : rows[row].kind == kind_number ? "number" : "text");
+		    kind_words[rows[row].kind]);
 	}
 }
 

@@ -1,10 +1,10 @@
 /*
- * Converts a heap profile (heap_v2, as the library writes it) to pprof's profile.proto, gzipped:
- * pprof_parse(), optionally pprof_subtract(), then pprof_encode(). The input comes from a process
- * that may have forged any byte of it: all sizes are bounded and all values checked. Names of
- * functions come from tables that another process makes (names/names.h). Invariant: a profile
- * belongs to one thread at a time; threads may work on different profiles at the same time. Called
- * by scrape.c, test/agent/convert.c and the fuzz targets.
+ * Converts a heap profile (heap_v2, as the library writes it) to pprof's profile.proto, gzipped, or
+ * to OTLP: pprof_parse(), optionally pprof_subtract(), then pprof_encode() or otlp_encode(). The
+ * input comes from a process that may have forged any byte of it: all sizes are bounded and all
+ * values checked. Names of functions come from tables that another process makes (names/names.h).
+ * Invariant: a profile belongs to one thread at a time; threads may work on different profiles at
+ * the same time. Called by scrape.c, test/agent/convert.c and the fuzz targets.
  */
 #pragma once
 #include <stddef.h>
@@ -49,5 +49,25 @@ int pprof_subtract(struct pprof_profile *after, const struct pprof_profile *befo
  */
 int pprof_encode(struct pprof_profile *, const struct pprof_request *, unsigned char **out,
     size_t *len, const char **why);
+
+/* An attribute of the process: a text, or with text NULL a number. */
+struct otlp_attribute {
+	const char *key, *text;
+	int64_t number;
+};
+
+/* The process that a profile is of, as OTLP describes it. */
+struct otlp_resource {
+	const struct otlp_attribute *attributes;
+	size_t count;
+	const char *version; /* of the program that encodes; NULL: not told */
+};
+
+/*
+ * The same as an ExportProfilesServiceRequest of OTLP, gzipped if is_packed (otlp_encode.c). 0 or
+ * ENOMEM, with a string constant in *why.
+ */
+int otlp_encode(struct pprof_profile *, const struct pprof_request *, const struct otlp_resource *,
+    bool is_packed, unsigned char **out, size_t *len, const char **why);
 
 void pprof_free(struct pprof_profile *);

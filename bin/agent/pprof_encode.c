@@ -7,11 +7,8 @@
  * scrape.c, test/agent/convert.c and the fuzz targets.
  */
 #include <errno.h>
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "pprof_frames.h"
 #include "proto.h"
@@ -31,51 +28,26 @@ enum {
 	FUNCTION_ID = 1, FUNCTION_NAME, FUNCTION_SYSTEM_NAME, FUNCTION_FILE,
 };
 
-/* 2^53 - 1: the largest number up to which doubles, and so JavaScript, hold every integer. */
-#define VALUE_MAX 9007199254740991.0
-
 static const char *const types[PPROF_TYPES][2] = {{"alloc_objects", "count"},
     {"alloc_space", "bytes"}, {"inuse_objects", "count"}, {"inuse_space", "bytes"}};
 
 typedef struct encoder_s {
 	const struct pprof_profile *p;
-	pid_t pid;                        /* of its process on this machine; 0: none */
 	places_t places;
 	/* The profile; a message in it; a message in that; packed numbers. */
 	proto_t out, part, inner, packed;
-	double exact[PPROF_TYPES];        /* sums of the estimates of the samples so far */
-	double told[PPROF_TYPES];         /* sums of the values written for them */
+	carry_t carry[PPROF_TYPES];
 	uint32_t *mapping;                /* by object: the id of its mapping; 0: not written */
 	uint32_t nmappings, nlocations;   /* ids used so far */
-	bool has_failed;                  /* there was no memory for a string */
 } encoder_t;
-
-/* Number of a string in the output, cleaned; 0 and has_failed without memory. */
-static uint32_t
-string_of(encoder_t *e, const char *text, size_t len) {
-	uint32_t number = string_put(&e->places, text, len);
-	e->has_failed |= number == INTERN_FAILED;
-	return number == INTERN_FAILED ? 0 : number;
-}
-
-static uint32_t
-word_of(encoder_t *e, const char *text) {
-	return string_of(e, text, strlen(text));
-}
-
-/* Number in the output of one of the profile's texts. */
-static uint32_t
-text_of(encoder_t *e, uint32_t text) {
-	return string_of(e, intern_text(&e->p->texts, text), intern_len(&e->p->texts, text));
-}
 
 /* ---------------------------------------------------------------- samples */
 
 static void
 type_write(encoder_t *e, unsigned field, const char *type, const char *unit) {
 	proto_clear(&e->part);
-	proto_number(&e->part, TYPE_TYPE, word_of(e, type));
-	proto_number(&e->part, TYPE_UNIT, word_of(e, unit));
+	proto_number(&e->part, TYPE_TYPE, string_of_word(&e->places, type));
+	proto_number(&e->part, TYPE_UNIT, string_of_word(&e->places, unit));
 	proto_message(&e->out, field, &e->part);
 }
 
@@ -87,10 +59,7 @@ static bool
 try_round(encoder_t *e, const site_t *s, int64_t *values) {
 	bool is_some = false;
 	for (unsigned type = 0; type < PPROF_TYPES; type++) {
-		e->exact[type] = fmin(fmax(e->exact[type] + s->values[type], -VALUE_MAX), VALUE_MAX);
-		double whole = trunc(e->exact[type]) - e->told[type];
-		e->told[type] += whole;
-		values[type] = (int64_t)whole;
+		values[type] = carry_next(&e->carry[type], s->values[type]);
 		is_some |= values[type] != 0;
 	}
 	return is_some;
@@ -114,13 +83,13 @@ static void
 label_write(encoder_t *e, const thread_t *t) {
 	if (t->name != 0) {
 		proto_clear(&e->inner);
-		proto_number(&e->inner, LABEL_KEY, word_of(e, "thread"));
-		proto_number(&e->inner, LABEL_STRING, text_of(e, t->name));
+		proto_number(&e->inner, LABEL_KEY, string_of_word(&e->places, "thread"));
+		proto_number(&e->inner, LABEL_STRING, string_of_text(&e->places, t->name));
 		proto_message(&e->part, SAMPLE_LABEL, &e->inner);
 	}
 	if (t->uid != 0) {
 		proto_clear(&e->inner);
-		proto_number(&e->inner, LABEL_KEY, word_of(e, "thread_id"));
+		proto_number(&e->inner, LABEL_KEY, string_of_word(&e->places, "thread_id"));
 		proto_number(&e->inner, LABEL_NUMBER, t->uid);
 		proto_message(&e->part, SAMPLE_LABEL, &e->inner);
 	}
@@ -147,22 +116,6 @@ sample_write(encoder_t *e, const site_t *s) {
 
 /* --------------------------------------------------------------- mappings, locations, functions */
 
-/*
- * Path of an object. The profile may lack that of the program, as in a chroot without /proc; then
- * it is read from /proc/PID/exe.
- */
-static uint32_t
-path_of(encoder_t *e, uint32_t object) {
-	char link[64], path[4096];
-	uint32_t text = e->p->objects[object].path;
-	if (object != 0 || *intern_text(&e->p->texts, text) != '\0' || e->pid <= 0) {
-		return text_of(e, text);
-	}
-	snprintf(link, sizeof(link), "/proc/%d/exe", (int)e->pid);
-	ssize_t len = readlink(link, path, sizeof(path));
-	return string_of(e, path, len > 0 ? (size_t)len : 0);
-}
-
 /* Id of an object's mapping, which the first call for that object writes; 0 for NO_OBJECT. */
 static uint32_t
 mapping_of(encoder_t *e, uint32_t object) {
@@ -175,8 +128,8 @@ mapping_of(encoder_t *e, uint32_t object) {
 	proto_number(&e->part, MAPPING_ID, e->nmappings);
 	proto_number(&e->part, MAPPING_START, o->start);
 	proto_number(&e->part, MAPPING_LIMIT, o->end);
-	proto_number(&e->part, MAPPING_FILE, path_of(e, object));
-	proto_number(&e->part, MAPPING_BUILD_ID, text_of(e, o->id));
+	proto_number(&e->part, MAPPING_FILE, string_of_path(&e->places, object));
+	proto_number(&e->part, MAPPING_BUILD_ID, string_of_text(&e->places, o->id));
 	for (unsigned i = 0; i < 4; i++) {
 		proto_number(&e->part, MAPPING_HAS + i, (e->places.has[object] & 1u << i) != 0);
 	}
@@ -233,10 +186,10 @@ static void
 comments_write(encoder_t *e) {
 	static const char none[] = "allocations were not counted: alloc_objects and alloc_space are 0";
 	for (size_t i = 0; i < e->p->ncomments; i++) {
-		proto_number(&e->out, PROFILE_COMMENT, text_of(e, e->p->comments[i]));
+		proto_number(&e->out, PROFILE_COMMENT, string_of_text(&e->places, e->p->comments[i]));
 	}
 	if (!e->p->is_accumulated && e->p->nsites > 0) {
-		proto_number(&e->out, PROFILE_COMMENT, word_of(e, none));
+		proto_number(&e->out, PROFILE_COMMENT, string_of_word(&e->places, none));
 	}
 }
 
@@ -249,7 +202,7 @@ head_write(encoder_t *e, const struct pprof_request *request) {
 	type_write(e, PROFILE_PERIOD_TYPE, "space", "bytes");
 	proto_number(&e->out, PROFILE_PERIOD, e->p->period);
 	comments_write(e);
-	proto_number(&e->out, PROFILE_DEFAULT_TYPE, word_of(e, type));
+	proto_number(&e->out, PROFILE_DEFAULT_TYPE, string_of_word(&e->places, type));
 }
 
 static void
@@ -289,14 +242,13 @@ encoder_free(encoder_t *e) {
 int
 pprof_encode(struct pprof_profile *p, const struct pprof_request *request, unsigned char **out,
     size_t *len, const char **why) {
-	encoder_t e = {.p = p, .pid = request->pid, .mapping = calloc(p->nobjects + 1,
-	    sizeof(*e.mapping))};
+	encoder_t e = {.p = p, .mapping = calloc(p->nobjects + 1, sizeof(*e.mapping))};
 	*out = NULL;
 	*why = "there is not enough memory";
 	int err = e.mapping == NULL ? ENOMEM : places_make(&e.places, p, request);
 	if (err == 0) {
 		profile_write(&e, request);
-		err = e.has_failed ? ENOMEM : proto_gzip(&e.out, out, len);
+		err = e.places.has_failed ? ENOMEM : proto_gzip(&e.out, out, len);
 	}
 	encoder_free(&e);
 	return err;

@@ -8,8 +8,11 @@
 #include "pprof_frames.h"
 
 #include <errno.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { ENTRY_DEPTH = 16 }; /* frames that are searched for an entry point */
 
@@ -67,6 +70,48 @@ string_put(places_t *s, const char *text, size_t len) {
 	uint32_t number = intern_put(&s->strings, copy, len);
 	free(copy);
 	return number;
+}
+
+uint32_t
+string_of(places_t *s, const char *text, size_t len) {
+	uint32_t number = string_put(s, text, len);
+	s->has_failed |= number == INTERN_FAILED;
+	return number == INTERN_FAILED ? 0 : number;
+}
+
+uint32_t
+string_of_word(places_t *s, const char *word) {
+	return string_of(s, word, strlen(word));
+}
+
+uint32_t
+string_of_text(places_t *s, uint32_t text) {
+	return string_of(s, intern_text(&s->p->texts, text), intern_len(&s->p->texts, text));
+}
+
+uint32_t
+string_of_path(places_t *s, uint32_t object) {
+	char link[64], path[4096];
+	uint32_t text = s->p->objects[object].path;
+	if (object != 0 || *intern_text(&s->p->texts, text) != '\0' || s->pid <= 0) {
+		return string_of_text(s, text);
+	}
+	snprintf(link, sizeof(link), "/proc/%d/exe", (int)s->pid);
+	ssize_t len = readlink(link, path, sizeof(path));
+	return string_of(s, path, len > 0 ? (size_t)len : 0);
+}
+
+/* ---------------------------------------------------------------- rounding */
+
+/* 2^53 - 1: the largest number up to which doubles, and so JavaScript, hold every integer. */
+#define VALUE_MAX 9007199254740991.0
+
+int64_t
+carry_next(carry_t *c, double estimate) {
+	c->exact = fmin(fmax(c->exact + estimate, -VALUE_MAX), VALUE_MAX);
+	double whole = trunc(c->exact) - c->told;
+	c->told += whole;
+	return (int64_t)whole;
 }
 
 /* ---------------------------------------------------------------- the allocator's own frames */
@@ -213,6 +258,7 @@ places_make(places_t *s, const struct pprof_profile *p, const struct pprof_reque
 	intern_t known = {0};
 	memset(s, 0, sizeof(*s));
 	s->p = p;
+	s->pid = request->pid;
 	s->of = malloc((p->naddresses + 1) * sizeof(*s->of));
 	s->has = calloc(p->nobjects + 1, 1);
 	int err = s->of == NULL || s->has == NULL || intern_put(&s->strings, "", 0) != 0 ? ENOMEM

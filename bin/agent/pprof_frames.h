@@ -1,8 +1,8 @@
 /*
  * The places of a profile: its distinct addresses, each with its object and its frames. Invariant:
  * the frames of a place are consecutive, innermost first; strings and functions have the numbers of
- * the output, strings from 0 (""), functions from 0 (the output adds one). Used by pprof_encode.c
- * and pprof_names.c.
+ * the output, strings from 0 (""), functions from 0 (the output adds one). Used by pprof_encode.c,
+ * otlp_encode.c and pprof_names.c.
  */
 #pragma once
 #include "pprof_own.h"
@@ -34,6 +34,8 @@ typedef struct function_s {
 
 typedef struct places_s {
 	const struct pprof_profile *p;
+	pid_t pid;         /* of its process on this machine; 0: none */
+	bool has_failed;   /* there was no memory for a string */
 	place_t *all;      /* in the order of their first use in a stack */
 	size_t count, room;
 	uint32_t *of;      /* by index of a profile's address: its place */
@@ -59,6 +61,25 @@ int places_name(places_t *s, const struct pprof_request *request);
  * become '?'. INTERN_FAILED without memory.
  */
 uint32_t string_put(places_t *s, const char *text, size_t len);
+
+/* The same; 0 and has_failed without memory. Of bytes, of a word, of one of the profile's texts. */
+uint32_t string_of(places_t *s, const char *text, size_t len);
+uint32_t string_of_word(places_t *s, const char *word);
+uint32_t string_of_text(places_t *s, uint32_t text);
+/*
+ * The same of the path of an object. The profile may lack that of the program, as in a chroot
+ * without /proc; then it is read from /proc/PID/exe.
+ */
+uint32_t string_of_path(places_t *s, uint32_t object);
+
+/*
+ * Rounds a row of estimates to whole numbers, so that their sum is the sum of the estimates,
+ * truncated. All zero at the first estimate.
+ */
+typedef struct carry_s {
+	double exact, told; /* sums of the estimates, and of the numbers */
+} carry_t;
+int64_t carry_next(carry_t *c, double estimate);
 
 /* How many addresses at the leaf of a site are the allocator's; at least one is left, if any is. */
 uint32_t places_to_cut(const places_t *s, const site_t *site);

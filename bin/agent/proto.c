@@ -1,7 +1,7 @@
 /*
- * Protobuf's wire format, as far as profile.proto needs it: varints and fields with a length.
- * Buffers grow by doubling. Invariant: len <= room; once has_failed is set nothing is added. No
- * locks. Called by pprof_encode.c.
+ * Protobuf's wire format, as far as profiles need it: varints, fixed numbers and fields with a
+ * length. Buffers grow by doubling. Invariant: len <= room; once has_failed is set nothing is
+ * added. No locks. Called by pprof_encode.c and otlp_encode.c.
  */
 #include "proto.h"
 
@@ -12,6 +12,7 @@
 
 enum {
 	NUMBER = 0,      /* wire types */
+	FIXED64 = 1,
 	WITH_LENGTH = 2,
 	VARINT_MAX = 10, /* bytes of a number of 64 bits */
 	GZIP_WINDOW = 15 + 16,
@@ -37,6 +38,14 @@ try_room(proto_t *p, size_t more) {
 	return true;
 }
 
+static void
+append(proto_t *p, const void *bytes, size_t len) {
+	if (len != 0 && try_room(p, len)) {
+		memcpy(p->data + p->len, bytes, len);
+		p->len += len;
+	}
+}
+
 void
 proto_varint(proto_t *p, uint64_t value) {
 	if (!try_room(p, VARINT_MAX)) {
@@ -57,19 +66,32 @@ proto_number(proto_t *p, unsigned field, uint64_t value) {
 }
 
 void
+proto_fixed64(proto_t *p, unsigned field, uint64_t value) {
+	proto_varint(p, field << 3 | FIXED64);
+	if (try_room(p, sizeof(value))) {
+		for (unsigned i = 0; i < sizeof(value); i++) {
+			p->data[p->len++] = (unsigned char)(value >> 8 * i);
+		}
+	}
+}
+
+void
 proto_bytes(proto_t *p, unsigned field, const void *bytes, size_t len) {
 	proto_varint(p, field << 3 | WITH_LENGTH);
 	proto_varint(p, len);
-	if (len != 0 && try_room(p, len)) {
-		memcpy(p->data + p->len, bytes, len);
-		p->len += len;
-	}
+	append(p, bytes, len);
 }
 
 void
 proto_message(proto_t *p, unsigned field, const proto_t *message) {
 	p->has_failed |= message->has_failed;
 	proto_bytes(p, field, message->data, message->len);
+}
+
+void
+proto_append(proto_t *p, const proto_t *fields) {
+	p->has_failed |= fields->has_failed;
+	append(p, fields->data, fields->len);
 }
 
 void
@@ -81,6 +103,17 @@ void
 proto_free(proto_t *p) {
 	free(p->data);
 	memset(p, 0, sizeof(*p));
+}
+
+int
+proto_take(proto_t *p, unsigned char **out, size_t *len) {
+	if (p->has_failed || p->data == NULL) {
+		return ENOMEM;
+	}
+	*out = p->data;
+	*len = p->len;
+	memset(p, 0, sizeof(*p));
+	return 0;
 }
 
 int

@@ -20,15 +20,24 @@ void proto_varint(proto_t *p, uint64_t value);
 /* Field `field`, which is a number. The value 0 is not written: it is the default. */
 void proto_number(proto_t *p, unsigned field, uint64_t value);
 
+/* Field `field`, which is a fixed64; 0 is written too. */
+void proto_fixed64(proto_t *p, unsigned field, uint64_t value);
+
 /* Field `field`, which is a string, packed numbers, or a message. */
 void proto_bytes(proto_t *p, unsigned field, const void *bytes, size_t len);
 
 /* Field `field` with another buffer as its message; takes over has_failed of that buffer. */
 void proto_message(proto_t *p, unsigned field, const proto_t *message);
 
+/* Appends the fields of another buffer; takes over has_failed of that buffer. */
+void proto_append(proto_t *p, const proto_t *fields);
+
 /* Empty again; the memory stays. */
 void proto_clear(proto_t *p);
 void proto_free(proto_t *p);
+
+/* Moves the bytes into *out, which the caller frees. 0 or ENOMEM (if has_failed). */
+int proto_take(proto_t *p, unsigned char **out, size_t *len);
 
 /* Compresses the buffer into *out, which the caller frees. 0 or ENOMEM (also if has_failed). */
 int proto_gzip(const proto_t *p, unsigned char **out, size_t *len);

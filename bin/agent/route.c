@@ -23,15 +23,17 @@ static const struct {
 	place_t place;
 	bool is_post;
 	job_kind_t kind;
+	bool is_otlp;
 } places[] = {
-	{"", place_page, false, job_heap},
-	{"/", place_page, false, job_heap},
-	{"/metrics", place_process_metrics, false, job_heap},
-	{"/debug/pprof/heap", place_job, false, job_heap},
-	{"/debug/pprof/allocs", place_job, false, job_allocs},
-	{"/start", place_job, true, job_start},
-	{"/stop", place_job, true, job_stop},
-	{"/mark", place_job, true, job_mark},
+	{"", place_page, false, job_heap, false},
+	{"/", place_page, false, job_heap, false},
+	{"/metrics", place_process_metrics, false, job_heap, false},
+	{"/debug/pprof/heap", place_job, false, job_heap, false},
+	{"/debug/pprof/allocs", place_job, false, job_allocs, false},
+	{"/otlp", place_job, false, job_heap, true},
+	{"/start", place_job, true, job_start, false},
+	{"/stop", place_job, true, job_stop, false},
+	{"/mark", place_job, true, job_mark, false},
 };
 
 /* Sets the fault unless there is one already: the client gets the first. */
@@ -88,6 +90,7 @@ route_process(const char *path, route_t *r) {
 			r->place = places[i].place;
 			r->is_post = places[i].is_post;
 			r->order.kind = places[i].kind;
+			r->order.is_otlp = places[i].is_otlp;
 			return;
 		}
 	}

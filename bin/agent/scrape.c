@@ -25,6 +25,7 @@
 #include "watch.h"
 
 enum {
+	OTLP_FIXED = 6,          /* attributes of a resource that are not from --label */
 	WAIT_MS = 5000,          /* until the process has taken a request */
 	TAKEN_MS = 20000,        /* from then on until its answer */
 	LATE_MS = 30000,         /* deadline of a job; a delta gets its seconds in addition */
@@ -433,7 +434,41 @@ subtract(job_t *j, struct pprof_profile *after, const char *text, size_t bytes) 
 	return error;
 }
 
-/* Answers with profile.proto of `now`, less `before` unless that is NULL; or with a failure. */
+/* Encodes for OTLP, with the labels of the process and those of --label. */
+static int
+encode_otlp(job_t *j, struct pprof_profile *profile, const struct pprof_request *request,
+    unsigned char **out, size_t *length, const char **why) {
+	char host[256] = "";
+	labels_t l = {0};
+	gethostname(host, sizeof(host) - 1);
+	table_lock();
+	if (j->proc->labels != NULL) {
+		l = *j->proc->labels;
+	}
+	table_unlock();
+	const char *name = strrchr(l.exe, '/');
+	struct otlp_attribute all[OTLP_FIXED + LABELS_MOST] = {
+		{"service.name", l.service[0] != '\0' ? l.service : j->target.name, 0},
+		{"process.pid", NULL, j->target.pid},
+		{"process.executable.name", name != NULL ? name + 1 : j->target.name, 0},
+		{"process.executable.path", l.exe, 0},
+		{"host.name", host, 0},
+		{"container.id", l.container_id, 0},
+	};
+	struct otlp_resource resource = {.attributes = all, .version = JEPROFD_VERSION};
+	for (size_t i = 0; i < OTLP_FIXED; i++) {
+		if (all[i].text == NULL || all[i].text[0] != '\0') {
+			all[resource.count++] = all[i]; /* what is not known is left out */
+		}
+	}
+	for (size_t i = 0; i < options.nlabels; i++) {
+		all[resource.count++] = (struct otlp_attribute){options.labels[i].key,
+		    options.labels[i].value, 0};
+	}
+	return otlp_encode(profile, request, &resource, j->order.is_packed, out, length, why);
+}
+
+/* Answers with profile.proto or OTLP of `now`, less `before` unless NULL; or with a failure. */
 static void
 convert(job_t *j, const jeprof_reply_t *now, const char *before, size_t before_bytes) {
 	struct pprof_profile *profile = NULL;
@@ -449,15 +484,16 @@ convert(job_t *j, const jeprof_reply_t *now, const char *before, size_t before_b
 		return;
 	}
 	if (error == 0) {
-		error = pprof_encode(profile, &request, &out, &length, &why);
+		error = j->order.is_otlp ? encode_otlp(j, profile, &request, &out, &length, &why)
+		    : pprof_encode(profile, &request, &out, &length, &why);
 		pprof_free(profile);
 	}
 	if (error != 0) {
 		answer_line(&j->answer, 503, "%d %s: its profile: %s", j->target.pid, j->target.name, why);
 		return;
 	}
-	j->answer = (answer_t){.status = 200, .type = "application/octet-stream", .body = (char *)out,
-	    .length = length};
+	j->answer = (answer_t){.status = 200, .type = j->order.is_otlp ? "application/x-protobuf"
+	    : "application/octet-stream", .body = (char *)out, .length = length};
 }
 
 /* The job for a profile or a difference of two. */

@@ -87,6 +87,7 @@ typedef struct proc_s {
 	figures_t figures;
 	lease_t lease;
 	unsigned scrapes;         /* running jobs of scrape.c */
+	int64_t push_again_ms;    /* earliest time of its next push */
 	point_t *history;         /* ring of HISTORY_POINTS; NULL exactly while labels is NULL */
 	unsigned points;          /* ever added; the next one goes to points % HISTORY_POINTS */
 	char *mark;               /* a profile (heap_v2) to compare with, or NULL */

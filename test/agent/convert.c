@@ -3,6 +3,7 @@
  * measure. usage: convert [OPTION VALUE]... FILE [[OPTION VALUE]... FILE]...
  *        --base FILE, --cache DIR, --bytes N, --pid N, --symbolizer PATH, --servers 0|1, --type
  *        NAME
+ *        --otlp 1     as OTLP, not compressed
  *        --times N does all of it so often, and writes the last; microseconds of CPU of each on
  *        stderr
  *        --threads N  so many threads do it at the same time
@@ -16,6 +17,12 @@
 #include <time.h>
 
 #include "pprof.h"
+
+/* --otlp 1: the request of OTLP instead. */
+static bool is_otlp;
+static const struct otlp_attribute attributes[] = {{"service.name", "shop", 0},
+    {"process.pid", NULL, 4711}};
+static const struct otlp_resource resource = {attributes, 2, "1.2"};
 
 static char *
 file_read(const char *path, size_t *len) {
@@ -70,7 +77,8 @@ convert(const char *path, const char *base, const struct pprof_request *request,
 	}
 	int err = before == NULL ? 0 : pprof_subtract(p, before);
 	if (err == 0) {
-		err = pprof_encode(p, request, &out, &len, &why);
+		err = is_otlp ? otlp_encode(p, request, &resource, false, &out, &len, &why)
+		    : pprof_encode(p, request, &out, &len, &why);
 	}
 	if (err == 0 && is_last) {
 		fwrite(out, 1, len, stdout);
@@ -129,6 +137,8 @@ option_set(struct pprof_request *request, const char **base, int *times, int *th
 		request->pid = atoi(value);
 	} else if (strcmp(name, "--symbolizer") == 0) {
 		request->symbolizer = value;
+	} else if (strcmp(name, "--otlp") == 0) {
+		is_otlp = atoi(value) != 0;
 	} else if (strcmp(name, "--type") == 0) {
 		request->default_type = value;
 	} else if (strcmp(name, "--servers") == 0) {

@@ -19,7 +19,13 @@ sub proto_fields {
 	};
 	while ($at < length $text) {
 		my $key = $number->();
-		die "wire type of $key" if ($key & 7) != 0 && ($key & 7) != 2;
+		die "wire type of $key" if ($key & 7) > 2;
+		if (($key & 7) == 1) {
+			die 'fixed64' if length($text) - $at < 8;
+			push @list, [$key >> 3, unpack 'Q<', substr $text, $at, 8];
+			$at += 8;
+			next;
+		}
 		my $value = $number->();
 		if ($key & 7) {
 			die 'length' if $value > length($text) - $at;
@@ -46,6 +52,53 @@ sub proto_packed {
 }
 
 sub proto_part { my %part; push @{ $part{ $_->[0] } }, $_->[1] for proto_fields($_[0]); return \%part }
+
+# The entries of a table of OTLP's dictionary; the first must be empty, and no two equal.
+sub otlp_table {
+	my ($what, $list) = @_;
+	my %seen;
+	die "no table of $what" unless $list;
+	die "entry 0 of $what is not empty" if length $list->[0];
+	$seen{$_}++ and die "twice in the table of $what" for @$list;
+	return @$list;
+}
+
+sub otlp_pair { my ($text) = @_; my $pair = proto_part($text); my $value = proto_part($pair->{2}[0]); return ($pair->{1}[0] => $value->{1} ? $value->{1}[0] : $value->{3}[0]) }
+
+# A request of OTLP: { resource => {KEY => VALUE}, scope, profiles => [{ type, unit, time, id, period, samples => [{ stack => [{ address, mapping, frames }], value, attributes }] }] }
+# Dies where an index leads nowhere or a table is not as the standard wants it.
+sub otlp_decode {
+	my ($data) = @_;
+	my $top = proto_part($data);
+	die 'one resource and one dictionary' if @{ $top->{1} // [] } != 1 || @{ $top->{2} // [] } != 1;
+	my $dictionary = proto_part($top->{2}[0]);
+	my @string = otlp_table('strings', $dictionary->{5});
+	utf8::decode(my $copy = $_) or die 'UTF-8' for @string;
+	my %used;
+	my $at = sub { my ($name, $list, $number) = @_; $number //= 0; $number < @$list or die "$name $number"; $used{$name}{$number} = 1; return $list->[$number] };
+	my $word = sub { return $at->('string', \@string, $_[0][0]) };
+	my @attribute = map { my $a = proto_part($_); { key => $word->($a->{1}), value => $a->{2} ? proto_part($a->{2}[0])->{1}[0] : '' } } otlp_table('attributes', $dictionary->{6});
+	my $attributes = sub { return map { my $a = $at->('attribute', \@attribute, $_); ($a->{key} => $a->{value}) } map { proto_packed($_) } @{ $_[0] // [] } };
+	my @function = map { my $f = proto_part($_); { name => $word->($f->{1}), system => $word->($f->{2}), file => $word->($f->{3}) } } otlp_table('functions', $dictionary->{3});
+	my @mapping = map { my $m = proto_part($_); { start => $m->{1}[0], file => $word->($m->{4}), $attributes->($m->{5}) } } otlp_table('mappings', $dictionary->{1});
+	my @location = map { my $l = proto_part($_); { address => $l->{2}[0] // 0, mapping => $at->('mapping', \@mapping, $l->{1}[0]),
+		frames => [map { my $n = proto_part($_); { %{ $at->('function', \@function, $n->{1}[0]) }, line => $n->{2}[0] // 0 } } @{ $l->{3} // [] }] } } otlp_table('locations', $dictionary->{2});
+	my @stack = map { my $s = proto_part($_); [map { $_ or die 'location 0 in a stack'; $at->('location', \@location, $_) } map { proto_packed($_) } @{ $s->{1} // [] }] } otlp_table('stacks', $dictionary->{7});
+	otlp_table('links', $dictionary->{4});
+	my $resource = proto_part($top->{1}[0]);
+	my $scoped = proto_part($resource->{2}[0]);
+	my @profiles;
+	for my $text (@{ $scoped->{2} }) {
+		my $p = proto_part($text);
+		my $type = proto_part($p->{1}[0]);
+		my %same;
+		push @profiles, { type => $word->($type->{1}), unit => $word->($type->{2}), time => $p->{3}[0], duration => $p->{4}[0] // 0, period => $p->{6}[0] // 0, id => $p->{7}[0],
+			samples => [map { my $s = proto_part($_); $same{ join ' ', $s->{1}[0] // 0, $s->{2}[0] // '' }++ and die 'two samples of one stack and thread';
+				{ stack => $at->('stack', \@stack, $s->{1}[0]), value => (proto_packed($s->{4}[0]))[0], attributes => { $attributes->($s->{2}) } } } @{ $p->{2} // [] }] };
+	}
+	keys %{ $used{location} // {} } == $#location or die 'a location that nothing refers to';
+	return { resource => { map { otlp_pair($_) } @{ proto_part($resource->{1}[0])->{1} // [] } }, scope => proto_part($scoped->{1}[0])->{1}[0], profiles => \@profiles };
+}
 
 # { types, samples => [{ stack => [{ address, mapping, frames => [{ name, system, file, line }] }], values, labels }], mappings, ... }
 sub pprof_decode {

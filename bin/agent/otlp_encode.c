@@ -1,0 +1,398 @@
+/*
+ * Encodes a profile as an OTLP ExportProfilesServiceRequest (opentelemetry-proto 1.11, package
+ * opentelemetry.proto.collector.profiles.v1development): one resource, the process; one Profile for
+ * each sample type; and the dictionary with what they refer to.
+ *
+ * Invariant: entry 0 of each table of the dictionary is empty and stands for "none"; other entries
+ * are distinct, and each one that is referred to is written. Within a Profile no two samples have
+ * the same stack and attributes. Values are rounded as in pprof_encode.c. No locks. Called by
+ * scrape.c, push.c and test/agent/convert.c.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pprof_frames.h"
+#include "proto.h"
+
+/* Numbers of fields. */
+enum {
+	REQUEST_RESOURCE_PROFILES = 1, REQUEST_DICTIONARY,
+	DICTIONARY_MAPPING = 1, DICTIONARY_LOCATION, DICTIONARY_FUNCTION, DICTIONARY_LINK,
+	DICTIONARY_STRING, DICTIONARY_ATTRIBUTE, DICTIONARY_STACK,
+	RP_RESOURCE = 1, RP_SCOPE_PROFILES,
+	RESOURCE_ATTRIBUTE = 1,
+	PAIR_KEY = 1, PAIR_VALUE,
+	VALUE_STRING = 1, VALUE_INT = 3,
+	SP_SCOPE = 1, SP_PROFILE,
+	SCOPE_NAME = 1, SCOPE_VERSION,
+	PROFILE_TYPE = 1, PROFILE_SAMPLE, PROFILE_TIME, PROFILE_DURATION, PROFILE_PERIOD_TYPE,
+	PROFILE_PERIOD, PROFILE_ID,
+	TYPE_TYPE = 1, TYPE_UNIT,
+	SAMPLE_STACK = 1, SAMPLE_ATTRIBUTE, SAMPLE_VALUE = 4,
+	MAPPING_START = 1, MAPPING_LIMIT, MAPPING_FILE = 4, MAPPING_ATTRIBUTE,
+	LOCATION_MAPPING = 1, LOCATION_ADDRESS, LOCATION_LINE,
+	LINE_FUNCTION = 1, LINE_LINE,
+	FUNCTION_NAME = 1, FUNCTION_SYSTEM_NAME, FUNCTION_FILE,
+	STACK_LOCATION = 1,
+};
+
+/* The sample types, in the order of the Profiles; those of allocations only where counted. */
+static const struct {
+	unsigned value; /* index in site_t.values */
+	bool is_accumulated;
+	const char *type, *unit;
+} types[PPROF_TYPES] = {
+	{INUSE_SPACE, false, "inuse_space", "bytes"},
+	{INUSE_OBJECTS, false, "inuse_objects", "count"},
+	{ALLOC_SPACE, true, "alloc_space", "bytes"},
+	{ALLOC_OBJECTS, true, "alloc_objects", "count"},
+};
+
+/* What distinguishes the samples of a Profile. */
+typedef struct sample_key_s {
+	uint32_t stack, attribute; /* numbers in the dictionary; 0: none */
+} sample_key_t;
+
+typedef struct sample_s {
+	sample_key_t key;
+	double values[PPROF_TYPES]; /* as in site_t */
+} sample_t;
+
+/* An attribute of the dictionary: numbers of strings. */
+typedef struct pair_s {
+	uint32_t key, value;
+} pair_t;
+
+typedef struct encoder_s {
+	const struct pprof_profile *p;
+	places_t places;
+	/* The request; messages in it, each inside the one before; packed numbers. */
+	proto_t out, whole, part, inner, packed;
+	proto_t mappings;        /* those of the dictionary, then its other tables too */
+	uint32_t *mapping;       /* by object: its number in the dictionary; 0: not written */
+	uint32_t nmappings, nlocations;
+	intern_t stacks;         /* keys: numbers of locations; stack number - 1 */
+	intern_t attributes;     /* keys: pair_t; attribute number - 1 */
+	intern_t keys;           /* keys: sample_key_t; index in samples */
+	sample_t *samples;
+	size_t nsamples, sample_room;
+	bool has_failed;         /* there was no memory */
+} encoder_t;
+
+/* Number of a key in a table whose entry 0 is empty. */
+static uint32_t
+number_of(encoder_t *e, intern_t *table, const void *key, size_t len) {
+	uint32_t number = intern_put(table, key, len);
+	e->has_failed |= number == INTERN_FAILED;
+	return number == INTERN_FAILED ? 0 : number + 1;
+}
+
+static uint32_t
+attribute_of(encoder_t *e, const char *key, uint32_t value) {
+	pair_t pair = {string_of_word(&e->places, key), value};
+	return number_of(e, &e->attributes, &pair, sizeof(pair));
+}
+
+/* ---------------------------------------------------------------- samples */
+
+/* Number of the site's stack without the allocator's frames; numbers its locations. */
+static uint32_t
+stack_of(encoder_t *e, const site_t *s) {
+	uint32_t cut = places_to_cut(&e->places, s);
+	proto_clear(&e->packed);
+	for (uint32_t i = cut; i < s->depth; i++) {
+		place_t *place = &e->places.all[e->places.of[s->first + i]];
+		if (place->id == 0) {
+			place->id = ++e->nlocations;
+		}
+		proto_varint(&e->packed, place->id);
+	}
+	e->has_failed |= e->packed.has_failed;
+	return e->packed.len == 0 ? 0 : number_of(e, &e->stacks, e->packed.data, e->packed.len);
+}
+
+/* Adds a site to the sample with its stack and thread. */
+static void
+site_add(encoder_t *e, const site_t *s) {
+	sample_key_t key = {stack_of(e, s), 0};
+	const thread_t *t = s->thread == NO_THREAD ? NULL : &e->p->threads[s->thread];
+	if (t != NULL && t->name != 0) {
+		key.attribute = attribute_of(e, "thread.name", string_of_text(&e->places, t->name));
+	}
+	uint32_t number = number_of(e, &e->keys, &key, sizeof(key));
+	if (number > e->nsamples) {
+		if (array_grow(&e->samples, &e->sample_room, e->nsamples, sizeof(*e->samples)) != 0) {
+			e->has_failed = true;
+			return;
+		}
+		e->samples[e->nsamples++] = (sample_t){.key = key};
+	}
+	for (unsigned type = 0; type < PPROF_TYPES && number != 0; type++) {
+		e->samples[number - 1].values[type] += s->values[type];
+	}
+}
+
+static void
+sample_write(encoder_t *e, const sample_t *s, int64_t value) {
+	proto_clear(&e->inner);
+	proto_number(&e->inner, SAMPLE_STACK, s->key.stack);
+	if (s->key.attribute != 0) {
+		proto_clear(&e->packed);
+		proto_varint(&e->packed, s->key.attribute);
+		proto_message(&e->inner, SAMPLE_ATTRIBUTE, &e->packed);
+	}
+	proto_clear(&e->packed);
+	proto_varint(&e->packed, (uint64_t)value);
+	proto_message(&e->inner, SAMPLE_VALUE, &e->packed);
+	proto_message(&e->part, PROFILE_SAMPLE, &e->inner);
+}
+
+static void
+type_write(encoder_t *e, unsigned field, const char *type, const char *unit) {
+	proto_clear(&e->inner);
+	proto_number(&e->inner, TYPE_TYPE, string_of_word(&e->places, type));
+	proto_number(&e->inner, TYPE_UNIT, string_of_word(&e->places, unit));
+	proto_message(&e->part, field, &e->inner);
+}
+
+/*
+ * Writes an identifier of 16 bytes: of this profile and no other with a different process, time or
+ * type, and never all zero.
+ */
+static void
+id_write(encoder_t *e, unsigned type) {
+	uint64_t words[2] = {(uint64_t)e->p->time_ns | 1, e->p->pid << 8 | type};
+	unsigned char id[16];
+	for (unsigned w = 0; w < 2; w++) {
+		uint64_t x = (words[w] + w) * UINT64_C(0x9e3779b97f4a7c15);
+		x ^= x >> 29;
+		for (unsigned i = 0; i < 8; i++) {
+			id[8 * w + i] = (unsigned char)(x >> 8 * i);
+		}
+	}
+	proto_bytes(&e->part, PROFILE_ID, id, sizeof(id));
+}
+
+static void
+profile_write(encoder_t *e, unsigned type) {
+	carry_t carry = {0};
+	proto_clear(&e->part);
+	type_write(e, PROFILE_TYPE, types[type].type, types[type].unit);
+	for (size_t i = 0; i < e->nsamples; i++) {
+		int64_t value = carry_next(&carry, e->samples[i].values[types[type].value]);
+		if (value != 0) {
+			sample_write(e, &e->samples[i], value);
+		}
+	}
+	proto_fixed64(&e->part, PROFILE_TIME, (uint64_t)e->p->time_ns);
+	proto_number(&e->part, PROFILE_DURATION, (uint64_t)e->p->duration_ns);
+	type_write(e, PROFILE_PERIOD_TYPE, "space", "bytes");
+	proto_number(&e->part, PROFILE_PERIOD, e->p->period);
+	id_write(e, type);
+	proto_message(&e->whole, SP_PROFILE, &e->part);
+}
+
+/* ---------------------------------------------------------------- resource */
+
+/* Writes a KeyValue with the key in words; `text` NULL: the number. */
+static void
+pair_write(encoder_t *e, const struct otlp_attribute *a) {
+	proto_clear(&e->inner);
+	proto_clear(&e->packed);
+	if (a->text != NULL) {
+		/* Cleaned of bytes that are no UTF-8, which a string of protobuf must be. */
+		uint32_t text = string_of_word(&e->places, a->text);
+		proto_bytes(&e->packed, VALUE_STRING, intern_text(&e->places.strings, text),
+		    intern_len(&e->places.strings, text));
+	} else {
+		proto_varint(&e->packed, VALUE_INT << 3);
+		proto_varint(&e->packed, (uint64_t)a->number);
+	}
+	uint32_t key = string_of_word(&e->places, a->key);
+	proto_bytes(&e->inner, PAIR_KEY, intern_text(&e->places.strings, key),
+	    intern_len(&e->places.strings, key));
+	proto_message(&e->inner, PAIR_VALUE, &e->packed);
+	proto_message(&e->part, RESOURCE_ATTRIBUTE, &e->inner);
+}
+
+/* Writes the ResourceProfiles: the resource, and one scope with all Profiles. */
+static void
+resource_write(encoder_t *e, const struct otlp_resource *resource) {
+	proto_t scoped = {0};
+	proto_clear(&e->part);
+	for (size_t i = 0; i < resource->count; i++) {
+		pair_write(e, &resource->attributes[i]);
+	}
+	proto_message(&scoped, RP_RESOURCE, &e->part);
+	proto_clear(&e->whole);
+	proto_clear(&e->part);
+	proto_bytes(&e->part, SCOPE_NAME, "jeprof", strlen("jeprof"));
+	if (resource->version != NULL) {
+		proto_bytes(&e->part, SCOPE_VERSION, resource->version, strlen(resource->version));
+	}
+	proto_message(&e->whole, SP_SCOPE, &e->part);
+	for (unsigned type = 0; type < PPROF_TYPES; type++) {
+		if (e->p->is_accumulated || !types[type].is_accumulated) {
+			profile_write(e, type);
+		}
+	}
+	proto_message(&scoped, RP_SCOPE_PROFILES, &e->whole);
+	proto_message(&e->out, REQUEST_RESOURCE_PROFILES, &scoped);
+	proto_free(&scoped);
+}
+
+/* ---------------------------------------------------------------- dictionary */
+
+/* Number of an object's mapping, which the first call writes; 0 for NO_OBJECT. */
+static uint32_t
+mapping_of(encoder_t *e, uint32_t object) {
+	if (object == NO_OBJECT || e->mapping[object] != 0) {
+		return object == NO_OBJECT ? 0 : e->mapping[object];
+	}
+	const object_t *o = &e->p->objects[object];
+	e->mapping[object] = ++e->nmappings;
+	proto_clear(&e->part);
+	proto_number(&e->part, MAPPING_START, o->start);
+	proto_number(&e->part, MAPPING_LIMIT, o->end);
+	proto_number(&e->part, MAPPING_FILE, string_of_path(&e->places, object));
+	if (o->id != 0) {
+		proto_clear(&e->packed);
+		proto_varint(&e->packed, attribute_of(e, "process.executable.build_id.gnu",
+		    string_of_text(&e->places, o->id)));
+		proto_message(&e->part, MAPPING_ATTRIBUTE, &e->packed);
+	}
+	proto_message(&e->mappings, DICTIONARY_MAPPING, &e->part);
+	return e->nmappings;
+}
+
+static void
+location_write(encoder_t *e, const place_t *place) {
+	uint32_t mapping = mapping_of(e, place->object);
+	proto_clear(&e->part);
+	proto_number(&e->part, LOCATION_MAPPING, mapping);
+	proto_number(&e->part, LOCATION_ADDRESS, place->address);
+	for (uint32_t i = 0; i < place->nframes; i++) {
+		const frame_t *frame = &e->places.frames[place->frame + i];
+		proto_clear(&e->inner);
+		proto_number(&e->inner, LINE_FUNCTION, frame->function + 1);
+		proto_number(&e->inner, LINE_LINE, frame->line);
+		proto_message(&e->part, LOCATION_LINE, &e->inner);
+	}
+	proto_message(&e->whole, DICTIONARY_LOCATION, &e->part);
+}
+
+/* Writes the locations in the order of their numbers. */
+static void
+locations_write(encoder_t *e) {
+	const place_t **by_id = calloc(e->nlocations + 1, sizeof(*by_id));
+	if (by_id == NULL) {
+		e->has_failed = true;
+		return;
+	}
+	for (size_t i = 0; i < e->places.count; i++) {
+		by_id[e->places.all[i].id] = &e->places.all[i];
+	}
+	proto_bytes(&e->whole, DICTIONARY_LOCATION, "", 0);
+	for (uint32_t id = 1; id <= e->nlocations; id++) {
+		location_write(e, by_id[id]);
+	}
+	free(by_id);
+}
+
+static void
+functions_write(encoder_t *e) {
+	const intern_t *functions = &e->places.functions;
+	proto_bytes(&e->whole, DICTIONARY_FUNCTION, "", 0);
+	for (uint32_t i = 0; i < functions->count; i++) {
+		function_t f;
+		memcpy(&f, intern_text(functions, i), sizeof(f));
+		proto_clear(&e->part);
+		proto_number(&e->part, FUNCTION_NAME, f.name);
+		proto_number(&e->part, FUNCTION_SYSTEM_NAME, f.system_name);
+		proto_number(&e->part, FUNCTION_FILE, f.file);
+		proto_message(&e->whole, DICTIONARY_FUNCTION, &e->part);
+	}
+}
+
+static void
+attributes_write(encoder_t *e) {
+	proto_bytes(&e->whole, DICTIONARY_ATTRIBUTE, "", 0);
+	for (uint32_t i = 0; i < e->attributes.count; i++) {
+		pair_t pair;
+		memcpy(&pair, intern_text(&e->attributes, i), sizeof(pair));
+		proto_clear(&e->part);
+		proto_number(&e->part, PAIR_KEY, pair.key);
+		proto_clear(&e->inner);
+		proto_bytes(&e->inner, VALUE_STRING, intern_text(&e->places.strings, pair.value),
+		    intern_len(&e->places.strings, pair.value));
+		proto_message(&e->part, PAIR_VALUE, &e->inner);
+		proto_message(&e->whole, DICTIONARY_ATTRIBUTE, &e->part);
+	}
+}
+
+static void
+stacks_write(encoder_t *e) {
+	proto_bytes(&e->whole, DICTIONARY_STACK, "", 0);
+	for (uint32_t i = 0; i < e->stacks.count; i++) {
+		proto_clear(&e->part);
+		proto_bytes(&e->part, STACK_LOCATION, intern_text(&e->stacks, i),
+		    intern_len(&e->stacks, i));
+		proto_message(&e->whole, DICTIONARY_STACK, &e->part);
+	}
+}
+
+/* Strings come last, because the other tables put strings. */
+static void
+dictionary_write(encoder_t *e) {
+	proto_clear(&e->whole);
+	proto_bytes(&e->mappings, DICTIONARY_MAPPING, "", 0);
+	locations_write(e);
+	functions_write(e);
+	proto_bytes(&e->whole, DICTIONARY_LINK, "", 0);
+	attributes_write(e);
+	stacks_write(e);
+	for (uint32_t i = 0; i < e->places.strings.count; i++) {
+		proto_bytes(&e->whole, DICTIONARY_STRING, intern_text(&e->places.strings, i),
+		    intern_len(&e->places.strings, i));
+	}
+	proto_append(&e->mappings, &e->whole);
+	proto_message(&e->out, REQUEST_DICTIONARY, &e->mappings);
+}
+
+/* ---------------------------------------------------------------- the whole */
+
+static void
+encoder_free(encoder_t *e) {
+	proto_t *buffers[] = {&e->out, &e->whole, &e->part, &e->inner, &e->packed, &e->mappings};
+	for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++) {
+		proto_free(buffers[i]);
+	}
+	places_free(&e->places);
+	intern_free(&e->stacks);
+	intern_free(&e->attributes);
+	intern_free(&e->keys);
+	free(e->samples);
+	free(e->mapping);
+}
+
+int
+otlp_encode(struct pprof_profile *p, const struct pprof_request *request,
+    const struct otlp_resource *resource, bool is_packed, unsigned char **out, size_t *len,
+    const char **why) {
+	encoder_t e = {.p = p, .mapping = calloc(p->nobjects + 1, sizeof(*e.mapping))};
+	*out = NULL;
+	*why = "there is not enough memory";
+	int err = e.mapping == NULL ? ENOMEM : places_make(&e.places, p, request);
+	for (size_t i = 0; i < p->nsites && err == 0; i++) {
+		site_add(&e, &p->sites[i]);
+	}
+	if (err == 0) {
+		resource_write(&e, resource);
+		dictionary_write(&e);
+		err = e.has_failed || e.places.has_failed ? ENOMEM : is_packed
+		    ? proto_gzip(&e.out, out, len) : proto_take(&e.out, out, len);
+	}
+	encoder_free(&e);
+	return err;
+}

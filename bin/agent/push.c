@@ -1,0 +1,398 @@
+/*
+ * Pushes profiles (push.h): push_tick() has scrape.c make the profile of each selected process once
+ * in --push-interval, as a request of OTLP; a thread of its own sends what is queued, by libcurl.
+ *
+ * Invariant: `queue` holds at most QUEUE_MOST bytes; where a new profile does not fit, the oldest
+ * ones are dropped and counted. Only the sending thread waits for the receiver, so that scrapes
+ * never do. It sends the oldest profile until the receiver takes or refuses it; between two
+ * attempts it waits, twice as long each time or as long as the receiver asks. Locks: `lock`
+ * protects the queue and the figures. It is taken inside scrape.c's lock of jobs (push_done) and
+ * inside the table's (metrics.c), no other is taken under it, and it is not held while sending.
+ */
+#include "push.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "scrape.h"
+#include "table.h"
+
+#if HAVE_CURL
+#include <curl/curl.h>
+#endif
+
+enum {
+	QUEUE_MOST = 8 << 20,     /* bytes of the profiles that wait */
+	BEGIN_MOST = 4,           /* profiles begun in one tick */
+	WAIT_FIRST_MS = 1000,     /* before the second attempt */
+	WAIT_MOST_MS = 60000,     /* between two attempts, unless the receiver asks for more */
+	ASKED_MOST_MS = 600000,   /* of what a receiver asks for */
+	SEND_MS = 20000,          /* time limit of one attempt */
+	ANSWER_MOST = 64 << 10,   /* bytes of an answer that are read */
+};
+
+/* A profile that waits, in the list from the oldest to the newest. */
+typedef struct parcel_s {
+	char *body;
+	size_t length;
+	struct parcel_s *next;
+} parcel_t;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed; /* on the monotonic clock: a parcel came, or the end */
+
+static struct {
+	parcel_t *oldest, **newest_next;
+	push_figures_t figures; /* with the bytes of the list */
+	bool is_ending;
+} queue = {.newest_next = &queue.oldest};
+
+/* How an attempt ended. */
+typedef enum { push_sent, push_later, push_never } verdict_t;
+
+void
+push_read(push_figures_t *f) {
+	pthread_mutex_lock(&lock);
+	*f = queue.figures;
+	pthread_mutex_unlock(&lock);
+}
+
+/* ---- the queue ---- */
+
+/* Takes the oldest parcel out; the caller holds the lock. */
+static parcel_t *
+take_oldest_locked(void) {
+	parcel_t *p = queue.oldest;
+	queue.oldest = p->next;
+	if (queue.oldest == NULL) {
+		queue.newest_next = &queue.oldest;
+	}
+	queue.figures.queued -= p->length;
+	return p;
+}
+
+static void
+parcel_free(parcel_t *p) {
+	free(p->body);
+	free(p);
+}
+
+/* Queues a body, which is the queue's then, and drops the oldest ones that no longer fit. */
+static void
+enqueue(char *body, size_t length) {
+	parcel_t *p = length <= QUEUE_MOST ? malloc(sizeof(*p)) : NULL;
+	pthread_mutex_lock(&lock);
+	if (p == NULL) {
+		free(body);
+		queue.figures.dropped++;
+	} else {
+		while (queue.figures.queued + length > QUEUE_MOST) {
+			parcel_free(take_oldest_locked());
+			queue.figures.dropped++;
+		}
+		*p = (parcel_t){body, length, NULL};
+		*queue.newest_next = p;
+		queue.newest_next = &p->next;
+		queue.figures.queued += length;
+		pthread_cond_signal(&changed);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+/* ---- making profiles ---- */
+
+/* Called when a profile is made, or cannot be: a process that does not answer is tried again. */
+static void
+push_done(void *arg, const answer_t *answer) {
+	(void)arg;
+	if (answer->status == 200 && answer->body != NULL) {
+		enqueue(answer->body, answer->length);
+	} else {
+		free(answer->body);
+	}
+}
+
+/* Whether --push-select names the process: comm, exe, unit, user or service_name. */
+static bool
+is_selected(const proc_t *p) {
+	const char *select = options.push_select;
+	const struct { const char *key, *value; } labels[] = {{"comm", p->labels->comm},
+	    {"exe", p->labels->exe}, {"unit", p->labels->unit}, {"user", p->labels->user},
+	    {"service_name", p->labels->service}};
+	size_t length = select != NULL ? strcspn(select, "=") : 0;
+	for (size_t i = 0; select != NULL && i < sizeof(labels) / sizeof(labels[0]); i++) {
+		if (strlen(labels[i].key) == length && memcmp(labels[i].key, select, length) == 0) {
+			return strcmp(labels[i].value, select + length + 1) == 0;
+		}
+	}
+	return select == NULL;
+}
+
+/* Collects the processes whose profile is due, at most BEGIN_MOST, and sets their next time. */
+static size_t
+collect_due(int64_t now_ms, int *pids) {
+	size_t n = 0;
+	table_lock();
+	proc_t **list = table_sorted();
+	for (proc_t **p = list; p != NULL && *p != NULL && n < BEGIN_MOST; p++) {
+		if ((*p)->push_again_ms <= now_ms && is_selected(*p)) {
+			(*p)->push_again_ms = now_ms + (int64_t)options.push_ms;
+			pids[n++] = (*p)->pid;
+		}
+	}
+	free(list);
+	table_unlock();
+	return n;
+}
+
+void
+push_tick(int64_t now_ms) {
+	int pids[BEGIN_MOST];
+	size_t n = options.push_url != NULL ? collect_due(now_ms, pids) : 0;
+	for (size_t i = 0; i < n; i++) {
+		order_t order = {.kind = job_heap, .pid = pids[i], .is_otlp = true, .is_packed = true};
+		scrape_begin(&order, push_done, NULL);
+	}
+}
+
+#if HAVE_CURL
+
+/* ---- sending ---- */
+
+/* What the receiver answered. */
+typedef struct reply_s {
+	unsigned char body[ANSWER_MOST];
+	size_t length;
+} reply_t;
+
+static size_t
+on_body(char *data, size_t one, size_t n, void *arg) {
+	reply_t *r = arg;
+	size_t room = sizeof(r->body) - r->length, take = n < room ? n : room;
+	memcpy(r->body + r->length, data, take);
+	r->length += take;
+	return one * n; /* what is longer is read and forgotten */
+}
+
+/* Reads a varint at *at and moves it; 0 at the end. */
+static uint64_t
+varint_read(const unsigned char **at, const unsigned char *end) {
+	uint64_t value = 0;
+	for (unsigned shift = 0; *at < end && shift < 64; shift += 7) {
+		unsigned char c = *(*at)++;
+		value |= (uint64_t)(c & 127) << shift;
+		if (c < 128) {
+			return value;
+		}
+	}
+	return 0;
+}
+
+/*
+ * How many profiles a receiver that answered 200 says it rejected: field 1 of the message that is
+ * field 1 of its answer.
+ */
+static uint64_t
+rejected_read(const reply_t *r) {
+	const unsigned char *at = r->body, *end = r->body + r->length;
+	if (varint_read(&at, end) != (1 << 3 | 2)) {
+		return 0;
+	}
+	uint64_t length = varint_read(&at, end);
+	end = length < (uint64_t)(end - at) ? at + length : end;
+	return varint_read(&at, end) == 1 << 3 ? varint_read(&at, end) : 0;
+}
+
+/* Makes the handle for all requests; NULL without memory or with a malformed URL. */
+static CURL *
+handle_make(reply_t *reply, struct curl_slist **headers) {
+	char url[2048];
+	size_t length = strlen(options.push_url);
+	while (length > 0 && options.push_url[length - 1] == '/') {
+		length--;
+	}
+	snprintf(url, sizeof(url), "%.*s/v1development/profiles", (int)length, options.push_url);
+	CURL *c = curl_easy_init();
+	*headers = curl_slist_append(NULL, "Content-Type: application/x-protobuf");
+	*headers = curl_slist_append(*headers, "Content-Encoding: gzip");
+	*headers = curl_slist_append(*headers, "Expect:"); /* no extra round trip */
+	if (options.push_header != NULL) {
+		*headers = curl_slist_append(*headers, options.push_header);
+	}
+	if (c == NULL) {
+		return NULL;
+	}
+	curl_easy_setopt(c, CURLOPT_URL, url);
+	curl_easy_setopt(c, CURLOPT_HTTPHEADER, *headers);
+	curl_easy_setopt(c, CURLOPT_USERAGENT, "jeprofd/" JEPROFD_VERSION);
+	curl_easy_setopt(c, CURLOPT_POST, 1L);
+	curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)SEND_MS);
+	curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_body);
+	curl_easy_setopt(c, CURLOPT_WRITEDATA, reply);
+	return c;
+}
+
+/* Says once for each kind of failure what is wrong; a success makes all kinds new. */
+static void
+tell_trouble(CURLcode code, long status) {
+	static long told;
+	long kind = code != CURLE_OK ? -(long)code : status;
+	bool is_good = kind >= 200 && kind < 300;
+	if (is_good || kind == told) {
+		told = is_good ? 0 : told;
+		return;
+	}
+	told = kind;
+	if (code != CURLE_OK) {
+		talk("--push %s: %s; profiles wait", options.push_url, curl_easy_strerror(code));
+	} else {
+		talk("--push %s: the receiver answers %ld", options.push_url, status);
+	}
+}
+
+/* Sends one parcel; *wait_ms: the time that the receiver asks to wait, 0: it asks for none. */
+static verdict_t
+send_once(CURL *c, reply_t *reply, const parcel_t *p, int64_t *wait_ms) {
+	long status = 0;
+	curl_off_t asked = 0;
+	reply->length = 0;
+	curl_easy_setopt(c, CURLOPT_POSTFIELDS, p->body);
+	curl_easy_setopt(c, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)p->length);
+	CURLcode code = curl_easy_perform(c);
+	*wait_ms = 0;
+	if (code == CURLE_OK) {
+		curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
+		curl_easy_getinfo(c, CURLINFO_RETRY_AFTER, &asked);
+		*wait_ms = asked > 0 && asked < ASKED_MOST_MS / 1000 ? asked * 1000
+		    : asked > 0 ? ASKED_MOST_MS : 0;
+	}
+	tell_trouble(code, status);
+	if (status >= 200 && status < 300) {
+		return push_sent;
+	}
+	bool may_help = code != CURLE_OK ? code != CURLE_URL_MALFORMAT
+	    && code != CURLE_UNSUPPORTED_PROTOCOL
+	    : status == 429 || status == 502 || status == 503 || status == 504;
+	return may_help ? push_later : push_never;
+}
+
+/* Waits that long, or until the end. */
+static void
+wait_locked(int64_t ms) {
+	struct timespec until;
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += ms / 1000;
+	until.tv_nsec += ms % 1000 * 1000000;
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	while (!queue.is_ending && pthread_cond_timedwait(&changed, &lock, &until) != ETIMEDOUT) {}
+}
+
+/* Puts a parcel in front again for the next attempt, or drops it if newer ones fill the queue. */
+static void
+put_back_locked(parcel_t *p) {
+	if (queue.figures.queued + p->length > QUEUE_MOST) {
+		parcel_free(p);
+		queue.figures.dropped++;
+		return;
+	}
+	p->next = queue.oldest;
+	queue.newest_next = queue.oldest == NULL ? &p->next : queue.newest_next;
+	queue.oldest = p;
+	queue.figures.queued += p->length;
+	queue.figures.retried++;
+}
+
+/* Sends until the end. The parcel that is being sent is out of the queue. */
+static void
+send_all_locked(CURL *c, reply_t *reply) {
+	int64_t wait_ms = WAIT_FIRST_MS, asked_ms;
+	while (!queue.is_ending) {
+		if (queue.oldest == NULL) {
+			pthread_cond_wait(&changed, &lock);
+			continue;
+		}
+		parcel_t *p = take_oldest_locked();
+		pthread_mutex_unlock(&lock);
+		verdict_t verdict = send_once(c, reply, p, &asked_ms);
+		pthread_mutex_lock(&lock);
+		if (verdict == push_later) {
+			put_back_locked(p);
+			wait_locked(asked_ms > 0 ? asked_ms : wait_ms);
+			wait_ms = wait_ms * 2 < WAIT_MOST_MS ? wait_ms * 2 : WAIT_MOST_MS;
+			continue;
+		}
+		queue.figures.rejected += verdict == push_sent ? rejected_read(reply) : 0;
+		queue.figures.sent += verdict == push_sent;
+		queue.figures.refused += verdict == push_never;
+		parcel_free(p);
+		wait_ms = WAIT_FIRST_MS;
+	}
+}
+
+static pthread_t sender;
+
+static void *
+sender_main(void *arg) {
+	(void)arg;
+	static reply_t reply;
+	struct curl_slist *headers;
+	CURL *c = handle_make(&reply, &headers);
+	if (c == NULL) {
+		talk("--push: no memory; nothing is pushed");
+	} else {
+		pthread_mutex_lock(&lock);
+		send_all_locked(c, &reply);
+		pthread_mutex_unlock(&lock);
+		curl_easy_cleanup(c);
+	}
+	curl_slist_free_all(headers);
+	return NULL;
+}
+
+void
+push_start(void) {
+	pthread_condattr_t attributes;
+	if (options.push_url == NULL) {
+		return;
+	}
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&changed, &attributes);
+	if (curl_global_init(CURL_GLOBAL_DEFAULT) != 0
+	    || pthread_create(&sender, NULL, sender_main, NULL) != 0) {
+		leave(1, "--push: no thread or no memory");
+	}
+}
+
+void
+push_stop(void) {
+	if (options.push_url == NULL) {
+		return;
+	}
+	pthread_mutex_lock(&lock);
+	queue.is_ending = true;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+	/* An attempt may take SEND_MS; the process ends without it. */
+	pthread_detach(sender);
+}
+
+#else
+
+void
+push_start(void) {
+	if (options.push_url != NULL) {
+		leave(2, "--push needs libcurl, which this jeprofd was built without");
+	}
+}
+
+void
+push_stop(void) {}
+
+#endif

@@ -1,0 +1,52 @@
+#!/usr/bin/perl
+# The agent's OTLP: each table of the dictionary is as the standard wants it, the sums are those of pprof in all sample types,
+# protoc knows every field, and no sanitizer has anything to say.
+BEGIN { require Cwd; require((Cwd::abs_path(__FILE__) =~ s{[^/]*$}{}r) . 'common.pl') }
+use strict;
+use warnings;
+our ($dir, $data, $source, $convert);
+
+make_convert(split " ", "-fsanitize=address,undefined -fno-sanitize-recover=undefined");
+my $id = '46' x 20;
+my $base = 0x555500000000;
+elf_file("$dir/serve", id => $id, symbols => [['main', 0x1100, 0x100], ['serve', 0x1200, 0x100], ['cache', 0x1300, 0x100]]);
+sub at { return [map { $base + 0x1111 + 0x100 * $_ } @_] }
+my $one = our_dump("$dir/serve.77.20260102T030003.000Z.3.i3.heap", rate => 4096, modules => [[$base + 0x1000, $base + 0x3000, $base, $id, "$dir/serve"]],
+	meta => { pid => 77, dump_time => '20260102T030003.000Z', exe => "$dir/serve", sample_interval => 4096, version => '5.3.1' },
+	stacks => [[at(2, 1, 0), 13, 1313], [at(2, 0), 11, 1777], [at(0), 1, 17]]);
+
+sub otlp { my ($code, $out, $err) = run($convert, '--otlp', 1, @_); die "$code $err" if $code; return $out }
+sub sum_of_profile { my ($p) = @_; return sum_of(map { $_->{value} } @{ $p->{samples} }) }
+
+my $r = otlp_decode(otlp($one));
+is($r->{resource}{'service.name'} . ' ' . $r->{resource}{'process.pid'}, 'shop 4711', 'attributes of the resource: a text and a number');
+is($r->{scope}, 'jeprof', 'the scope');
+is(join(' ', map { "$_->{type}/$_->{unit}" } @{ $r->{profiles} }), 'inuse_space/bytes inuse_objects/count', 'without counts of allocations: two profiles');
+my $p = $r->{profiles}[0];
+is("$p->{time} $p->{period}", '1767322803000000000 4096', 'time and period');
+is(length $p->{id}, 16, 'an identifier of 16 bytes');
+isnt($p->{id}, $r->{profiles}[1]{id}, 'each profile has its own');
+my ($deep) = grep { @{ $_->{stack} } == 3 } @{ $p->{samples} };
+is(join(' ', map { $_->{address} } @{ $deep->{stack} }), join(' ', map { $_->{address} } @{ (grep { @{ $_->{stack} } == 3 } @{ converted($one)->{samples} })[0]{stack} }), 'a stack is that of pprof, leaf first');
+is("$deep->{stack}[0]{mapping}{file} $deep->{stack}[0]{mapping}{'process.executable.build_id.gnu'}", "$dir/serve $id", 'its mapping has path and build-id');
+
+for my $file ($one, "$data/counts.heap", "$data/counts2.heap", our_dump("$dir/none.heap", stacks => [])) {
+	my $got = otlp_decode(otlp($file));
+	my @want = totals(converted($file));
+	my %at = (alloc_objects => 0, alloc_space => 1, inuse_objects => 2, inuse_space => 3);
+	is(sum_of_profile($_), $want[$at{ $_->{type} }], "$_->{type} is that of pprof: " . $file =~ s{.*/}{}r) for @{ $got->{profiles} };
+}
+my $counted = otlp_decode(otlp("$data/counts.heap"));
+is(scalar @{ $counted->{profiles} }, 4, 'with counts of allocations: four profiles');
+ok((grep { ($_->{attributes}{'thread.name'} // '') eq 'worker one' } @{ $counted->{profiles}[0]{samples} }), 'threads are attributes');
+my ($all) = grep { $_->{type} eq 'inuse_space' } @{ otlp_decode(otlp('--base', $one, $one))->{profiles} };
+is(scalar @{ $all->{samples} }, 0, 'a difference of nothing has no samples');
+
+SKIP: {
+	skip 'no protoc (package protobuf-compiler)', 2 unless grep { -x "$_/protoc" } split /:/, $ENV{PATH};
+	spew("$dir/r.bin", otlp("$data/counts.heap"));
+	my ($code, $text) = run('sh', '-c', "protoc --decode otlp.Request -I'$source/test/agent' otlp.proto <'$dir/r.bin'");
+	is($code, 0, 'protoc decodes it');
+	unlike($text, qr/^\s*\d+[:{ ]/m, 'and knows every field');
+}
+done_testing();

@@ -1,0 +1,44 @@
+# A receiver of OTLP over HTTP for the tests: answers by a plan, stores what it gets.
+# usage: receiver.py DIR CODE[:RETRY-AFTER]...   answers in this order, the last one for ever; "slow" waits 3 s, then 200;
+#        "partial" is 200 with one rejected profile. DIR/port has its port, DIR/log a line per request, DIR/N.gz the bodies.
+import http.server
+import os
+import sys
+import time
+
+folder, plan = sys.argv[1], sys.argv[2:]
+count = 0
+
+
+class Receiver(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        global count
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        word, _, wait = plan[min(count, len(plan) - 1)].partition(":")
+        count += 1
+        with open(f"{folder}/{count}.gz", "wb") as f:
+            f.write(body)
+        with open(f"{folder}/log", "a") as f:
+            f.write(f"{count} {self.path} {self.headers['Content-Type']} {self.headers['Content-Encoding']} {self.headers.get('X-Tenant', '-')} {word} {time.monotonic():.2f}\n")
+        if word == "slow":
+            time.sleep(3)
+        answer = b"\x0a\x02\x08\x01" if word == "partial" else b""
+        self.send_response(200 if word in ("slow", "partial") else int(word))
+        if wait:
+            self.send_header("Retry-After", wait)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *args):
+        pass
+
+
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+with open(f"{folder}/port.new", "w") as f:
+    f.write(str(server.server_address[1]))
+import os
+os.rename(f"{folder}/port.new", f"{folder}/port")
+server.serve_forever()
