@@ -164,14 +164,15 @@ find_process(jeprof_target_t *p) {
 		number = (uint64_t)find_by_name(words.who);
 	}
 	int pid = number <= INT_MAX ? (int)number : 0;
-	if (pid > 0 && jeprof_find(p, pid) == 0) {
+	int error = pid > 0 ? jeprof_find(p, pid) : ESRCH;
+	if (error == 0) {
 		return;
+	}
+	if (error == EACCES) {
+		leave_failed(p, error);
 	}
 	if (pid > 0 && (p->state == 'Z' || p->state == 'X')) {
 		leave(EXIT_NO_WAY, "%d has ended; its parent has not yet fetched its exit status", pid);
-	}
-	if (pid > 0 && (kill(pid, 0) == 0 || errno == EPERM)) {
-		leave(EXIT_NO_WAY, "%d exists, but /proc hides it from us (hidepid): use sudo", pid);
 	}
 	s.wanted_pid = pid;
 	each_process(match_own_pid, &s);

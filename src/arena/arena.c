@@ -492,7 +492,9 @@ arena_dalloc(void *ptr, uint64_t elem) {
 	edata_t *e = elem_edata(elem);
 	assert(elem_state(elem) == extent_state_active && e->state == extent_state_active);
 	if ((elem & ELEM_SLAB) == 0) {
-		assert(ptr == e->u.large_start);
+		if (unlikely(ptr != e->u.large_start)) {
+			safety_fail("pointer into a block");
+		}
 		arena_large_dalloc(e);
 		return;
 	}

@@ -157,7 +157,8 @@ typedef struct jeprof_reply_s {
 
 /*
  * Fills in *t for the process with this pid; the id of a thread stands for its process. ESRCH if
- * there is none. state is then 'Z' if it has ended and its parent has not yet read its exit status.
+ * there is none, EACCES if /proc does not show it to us. state is then 'Z' if it has ended and its
+ * parent has not yet read its exit status.
  */
 int jeprof_find(jeprof_target_t *t, int pid);
 

@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,7 +94,17 @@ own_pid(const char *text, int pid) {
 	return own;
 }
 
-/* Clears *t and sets the fields of jeprof_find(). *tgid is the process of a thread. 0 or ESRCH. */
+/* EACCES for a process that /proc does not show to us, else ESRCH. */
+static int
+hidden_or_gone(jeprof_target_t *t, int pid) {
+	if (pid > 0 && (kill(pid, 0) == 0 || errno == EPERM)) {
+		return client_fail(t, EACCES, "%d exists, but /proc hides it from us (hidepid): use sudo",
+		    pid);
+	}
+	return client_fail(t, ESRCH, "no process %d", pid);
+}
+
+/* Clears *t and sets the fields of jeprof_find(). *tgid is the process of a thread. 0 or errno. */
 static int
 read_identity(jeprof_target_t *t, int pid, int *tgid) {
 	char text[STATUS_BYTES];
@@ -105,7 +116,7 @@ read_identity(jeprof_target_t *t, int pid, int *tgid) {
 	t->fd = -1;
 	if (!read_stat(pid, &t->state, &t->start)
 	    || client_read_proc(pid, "status", text, sizeof(text)) <= 0) {
-		return client_fail(t, ESRCH, "no process %d", pid);
+		return hidden_or_gone(t, pid);
 	}
 	*tgid = atoi(client_status_line(text, "\nTgid:"));
 	sscanf(client_status_line(text, "\nUid:"), "%u %u %u", &t->uids[0], &t->uids[1], &t->uids[2]);

@@ -84,6 +84,11 @@ can_unshare() {
 	unshare -m true 2>/dev/null
 }
 
+# shows_others PID: another user sees the process in /proc; not where /proc is mounted with hidepid
+shows_others() {
+	setpriv --reuid=65534 --regid=65534 --clear-groups cat "/proc/$1/stat" >/dev/null 2>&1
+}
+
 # until_true COMMAND...: waits until it succeeds, some minutes at most: never shorter than the machine is slow
 until_true() {
 	turns=0

@@ -453,7 +453,9 @@ S
 	AS=$nobody
 	ctl start "$pid"
 	gives 5 "a process of another user"
-	has "$err" "it belongs to uid 0, we are uid 65534: use sudo, or start it with MALLOC_CONF=prof_ctl_dir:DIR" "and the remedy"
+	belongs="it belongs to uid 0, we are uid 65534: use sudo, or start it with MALLOC_CONF=prof_ctl_dir:DIR"
+	shows_others "$pid" || belongs="/proc hides it from us (hidepid): use sudo"
+	has "$err" "$belongs" "and the remedy"
 	AS=
 	end
 	LAUNCH="$nobody env LD_PRELOAD=$W/lib.so MALLOC_CONF=prof_ctl_fd:true"
@@ -488,8 +490,12 @@ S
 	AS=$nobody
 	ctl start "$pid"
 	gives 5 "a program that is not dumpable"
-	has "$err" "not dumpable" "and why"
-	has "$err" "use sudo, or start it with MALLOC_CONF=prof_ctl_dir:DIR" "and the remedy"
+	if shows_others "$pid"; then
+		has "$err" "not dumpable" "and why"
+		has "$err" "use sudo, or start it with MALLOC_CONF=prof_ctl_dir:DIR" "and the remedy"
+	else
+		has "$err" "/proc hides it from us (hidepid): use sudo" "and why"
+	fi
 	AS=
 	session "as root" --prefix "$W/open/undumpable"
 	end

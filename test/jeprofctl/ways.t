@@ -245,10 +245,25 @@ AS=$nobody
 fake normal
 ctl start "$pid"
 gives 5 "another user's process"
-has "$err" "it belongs to uid 0, we are uid 65534: use sudo" "reason and remedy"
-ctl list
-printf '%s' "$err" | grep -qE '^jeprofctl: [0-9]+ process(es)? may not be read; sudo shows more'
-ok $? "list counts what may not be read, in one line" "$err"
+if shows_others "$pid"; then
+	has "$err" "it belongs to uid 0, we are uid 65534: use sudo" "reason and remedy"
+	ctl list
+	printf '%s' "$err" | grep -qE '^jeprofctl: [0-9]+ process(es)? may not be read; sudo shows more'
+	ok $? "list counts what may not be read, in one line" "$err"
+else
+	has "$err" "$pid exists, but /proc hides it from us (hidepid): use sudo" "reason and remedy"
+fi
+if unshare -m mount -t proc -o hidepid=2 none /proc 2>/dev/null; then
+	printf '#!/bin/sh\nmount -t proc -o hidepid=2 none /proc && exec %s "$@"\n' "$nobody" >hiding
+	chmod 755 hiding
+	AS="unshare -m $W/hiding"
+	ctl start "$pid"
+	gives 5 "/proc with hidepid"
+	has "$err" "$pid exists, but /proc hides it from us (hidepid): use sudo" "reason and remedy"
+	AS=$nobody
+else
+	skip "cannot mount /proc"
+fi
 end
 LAUNCH=$nobody
 fake normal
@@ -257,7 +272,8 @@ end
 fake undumpable
 ctl start "$pid"
 gives 5 "not dumpable"
-has "$err" "it is not dumpable" "reason"
+shows_others "$pid" && reason="it is not dumpable" || reason="/proc hides it from us (hidepid)"
+has "$err" "$reason" "reason"
 has "$err" "use sudo" "and remedy"
 unset AS
 ctl start "$pid" -q
