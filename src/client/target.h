@@ -77,6 +77,8 @@ typedef struct client_denial_s {
 	unsigned our_uid;   /* effective uid of this process */
 	unsigned uid;       /* effective uid of the other process */
 	bool is_other_user; /* one of its uids is not our_uid */
+	bool is_other_group; /* one of its gids is not our effective one */
+	bool is_set_id;     /* its effective user or group is not its real one, which is ours */
 	bool is_dumpable;   /* see PR_SET_DUMPABLE */
 	bool may_trace;     /* we hold CAP_SYS_PTRACE */
 	bool has_more_caps; /* it holds capabilities that we do not */

@@ -8,6 +8,7 @@
 #include "client/target.h"
 
 #include <dirent.h>
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -129,17 +130,33 @@ find_dir(jeprof_target_t *t) {
 
 /* ---- refusals ---- */
 
-/* The reason in the common cases: another user, not dumpable, Yama; NULL for others. */
+#define NOT_DUMPABLE "it is not dumpable (set-user-id or with file capabilities, or it has " \
+	"changed its user, or called prctl(PR_SET_DUMPABLE, 0))"
+#define NO_PTRACE "root without CAP_SYS_PTRACE, as in a container: add it (docker run --cap-add " \
+	"SYS_PTRACE), " OR_DIR
+#define OR_DIR "or start it with MALLOC_CONF=prof_ctl_dir:DIR"
+
+/* The reason for a user without CAP_SYS_PTRACE; NULL: none of the common ones. */
 static const char *
 missing_right(const client_denial_t *d, char *buf, size_t size) {
+	if (d->is_set_id) {
+		return "it is a set-user-id or set-group-id program, whose library ignores MALLOC_CONF "
+		    "and is never controlled from outside: a copy without that right can be profiled";
+	}
 	if (d->is_other_user) {
-		snprintf(buf, size, "it belongs to uid %u, we are uid %u: use sudo, or start it with "
-		    "MALLOC_CONF=prof_ctl_dir:DIR", d->uid, d->our_uid);
+		snprintf(buf, size, "it belongs to uid %u, we are uid %u: use sudo, " OR_DIR, d->uid,
+		    d->our_uid);
 		return buf;
 	}
-	if (!d->is_dumpable || d->has_more_caps) {
-		return "it is not dumpable (set-user-id or with capabilities, or it called "
-		    "prctl(PR_SET_DUMPABLE, 0)): use sudo, or start it with MALLOC_CONF=prof_ctl_dir:DIR";
+	if (!d->is_dumpable) {
+		return NOT_DUMPABLE ": use sudo, " OR_DIR;
+	}
+	if (d->is_other_group) {
+		return "its group is not ours: use sudo, or sg to take its group, " OR_DIR;
+	}
+	if (d->has_more_caps) {
+		return "it has capabilities that we do not have (of its file, or ambient ones): use sudo, "
+		    OR_DIR;
 	}
 	if (d->yama > 0) {
 		snprintf(buf, size, "Yama's ptrace_scope is %d: use sudo, or start it with "
@@ -155,13 +172,16 @@ client_denial_reason(const client_denial_t *d, char *buf, size_t size) {
 		return "Yama's ptrace_scope is 3: nobody may attach until the next boot; start it with "
 		    "MALLOC_CONF=prof_ctl_fd:true or prof_ctl_dir:DIR";
 	}
-	if (d->our_uid == 0 && !d->may_trace) {
-		return "root without CAP_SYS_PTRACE, as in a container: add it (docker run --cap-add "
-		    "SYS_PTRACE), or start it with MALLOC_CONF=prof_ctl_dir:DIR";
+	if (d->may_trace && d->is_dumpable) {
+		return "we may attach, but a security module or a user namespace forbids it: ask from the "
+		    "machine itself, " OR_DIR;
 	}
 	if (d->may_trace) {
-		return "we may attach, but a security module or a user namespace forbids it: ask from the "
-		    "machine itself, or start it with MALLOC_CONF=prof_ctl_dir:DIR";
+		return NOT_DUMPABLE ", and our right to attach does not hold outside of this user "
+		    "namespace: ask from the machine itself, " OR_DIR;
+	}
+	if (d->our_uid == 0) {
+		return d->is_dumpable ? NO_PTRACE : NOT_DUMPABLE ", and we are " NO_PTRACE;
 	}
 	return missing_right(d, buf, size);
 }
@@ -178,25 +198,47 @@ yama_scope(void) {
 	return scope;
 }
 
+/*
+ * Whether a process with these real, effective and saved group ids is dumpable: if not, root owns
+ * the files in /proc/PID. Root owns those of its own processes in any case; such a process is taken
+ * to be not dumpable if there is no other reason for the refusal (is_last).
+ */
+static bool
+is_dumpable(const jeprof_target_t *t, const unsigned gids[3], bool is_last) {
+	char path[64];
+	struct stat st;
+	snprintf(path, sizeof(path), "/proc/%d/maps", t->pid);
+	if (stat(path, &st) != 0) {
+		return true;
+	}
+	bool is_same = st.st_uid == t->uids[1] && st.st_gid == gids[1];
+	return is_same && !(is_last && st.st_uid == 0);
+}
+
 /* Collects the facts and sets the sentence; error is the kernel's refusal. Returns EACCES. */
 static int
 denied(jeprof_target_t *t, int error) {
-	char text[4096], buf[512], path[64];
-	client_denial_t d = {.our_uid = geteuid(), .uid = t->uids[1], .is_dumpable = true};
+	char text[4096], buf[512];
+	unsigned gids[3] = {0};
+	client_denial_t d = {.our_uid = geteuid(), .uid = t->uids[1]};
+	if (client_read_proc(t->pid, "status", text, sizeof(text)) > 0) {
+		sscanf(client_status_line(text, "\nGid:"), "%u %u %u", &gids[0], &gids[1], &gids[2]);
+	}
 	for (int i = 0; i < 3; i++) {
 		d.is_other_user = d.is_other_user || t->uids[i] != d.our_uid;
+		d.is_other_group = d.is_other_group || gids[i] != getegid();
 	}
-	struct stat st;
-	/* Root owns this file if the process is not dumpable; the user owns /proc/PID always. */
-	snprintf(path, sizeof(path), "/proc/%d/maps", t->pid);
-	if (stat(path, &st) == 0) {
-		d.is_dumpable = st.st_uid == t->uids[1];
-	}
+	/* A server that has changed its user or group for a while has another real one than we. */
+	d.is_set_id = (t->uids[0] == getuid() && t->uids[1] != t->uids[0] && t->uids[2] == t->uids[1])
+	    || (gids[0] == getgid() && gids[1] != gids[0] && gids[2] == gids[1]);
 	uint64_t caps = client_read_proc(getpid(), "status", text, sizeof(text)) > 0
 	    ? strtoull(client_status_line(text, "\nCapEff:"), NULL, 16) : 0;
 	d.may_trace = (caps >> CAP_PTRACE) & 1;
 	d.has_more_caps = (t->caps & ~caps) != 0;
 	d.yama = yama_scope();
+	bool is_last = !d.is_other_user && !d.is_other_group
+	    && !d.has_more_caps && !d.may_trace && d.yama == 0;
+	d.is_dumpable = is_dumpable(t, gids, is_last);
 	const char *reason = client_denial_reason(&d, buf, sizeof(buf));
 	return client_fail(t, EACCES, "%d %s: no way in (%s): %s", t->pid, t->name, strerror(error),
 	    reason != NULL ? reason : "the kernel does not say why; use sudo, or start it with "
@@ -223,6 +265,20 @@ foreign(jeprof_target_t *t) {
 	    "this would start it on ours: %s", t->pid, t->name, line);
 }
 
+/* Whether the kernel has told the program that it has more rights than its user (AT_SECURE). */
+static bool
+is_secure(const jeprof_target_t *t) {
+	char text[4096] __attribute__((aligned(8)));
+	ssize_t length = client_read_proc(t->pid, "auxv", text, sizeof(text));
+	const unsigned long *pair = (const void *)text;
+	for (; length >= (ssize_t)(2 * sizeof(*pair)); pair += 2, length -= 2 * sizeof(*pair)) {
+		if (pair[0] == AT_SECURE) {
+			return pair[1] != 0;
+		}
+	}
+	return false;
+}
+
 /* Finds out why a readable process has no open mailbox, and sets the sentence. EPROTO or ENXIO. */
 static int
 without_block(jeprof_target_t *t, const client_finding_t *f) {
@@ -240,8 +296,10 @@ without_block(jeprof_target_t *t, const client_finding_t *f) {
 	}
 	int error = jeprof_check_allocator(t);
 	return error != 0 ? error
-	    : client_fail(t, ENXIO, "%d %s: its library keeps the mailbox closed: "
-	    "a set-user-id program, or nothing was allocated yet", t->pid, t->name);
+	    : client_fail(t, ENXIO, "%d %s: its library keeps the mailbox closed: %s", t->pid, t->name,
+	    is_secure(t) ? "the program was started with more rights than its user has (set-user-id, "
+	    "set-group-id or file capabilities); a copy without them can be profiled"
+	    : "nothing was allocated yet");
 }
 
 /* ---- opening ---- */

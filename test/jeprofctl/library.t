@@ -508,7 +508,12 @@ S
 	if [ "$(awk '/^Uid:/ { print $3 }' "/proc/$pid/status")" = 0 ]; then
 		ctl start "$pid" --wait 500ms
 		gives 5 "a set-user-id program keeps its mailbox closed"
-		has "$err" "closed" "and it is said"
+		has "$err" "closed: the program was started with more rights" "and it is said"
+		AS=$nobody
+		ctl start "$pid"
+		gives 5 "also to its user"
+		has "$err" "it is a set-user-id or set-group-id program" "who is told why"
+		AS=
 	else
 		skip "set-user-id has no effect here"
 	fi

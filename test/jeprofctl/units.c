@@ -71,9 +71,16 @@ test_denials(void) {
 	    "belongs to uid 0, we are uid 1000: use sudo"},
 	    {{.our_uid = 1000, .uid = 1000, .yama = 1}, "not dumpable"},
 	    {{.our_uid = 1000, .uid = 1000, .is_dumpable = true, .has_more_caps = true},
-	    "capabilities"},
+	    "it has capabilities that we"},
 	    {{.our_uid = 0, .uid = 0, .is_dumpable = true}, "--cap-add SYS_PTRACE"},
-	    {{.our_uid = 0, .uid = 5, .is_other_user = true, .may_trace = true}, "user namespace"},
+	    {{.our_uid = 0, .uid = 0}, "not dumpable"},
+	    {{.our_uid = 0, .uid = 0}, "root without CAP_SYS_PTRACE"},
+	    {{.our_uid = 0, .uid = 5, .is_other_user = true, .may_trace = true, .is_dumpable = true},
+	    "a security module or a user namespace"},
+	    {{.our_uid = 0, .uid = 0, .may_trace = true}, "not dumpable"},
+	    {{.our_uid = 0, .uid = 0, .may_trace = true}, "outside of this user namespace"},
+	    {{.our_uid = 5, .uid = 0, .is_other_user = true, .is_set_id = true}, "a set-user-id"},
+	    {{.our_uid = 5, .uid = 5, .is_other_group = true, .is_dumpable = true}, "its group"},
 	};
 	char buf[512];
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

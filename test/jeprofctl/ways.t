@@ -281,7 +281,17 @@ gives 0 "which root may"
 AS="setpriv --bounding-set=-sys_ptrace"
 ctl start "$pid"
 gives 5 "root without CAP_SYS_PTRACE"
+has "$err" "it is not dumpable" "reason"
 has "$err" "--cap-add SYS_PTRACE" "remedy"
+if $nobody unshare -r true 2>/dev/null; then
+	AS="$nobody unshare -r"
+	ctl start "$pid"
+	gives 5 "not dumpable, from a user namespace"
+	has "$err" "it is not dumpable" "reason"
+else
+	skip "no user namespace"
+	skip "no user namespace"
+fi
 unset AS
 end
 unset LAUNCH
