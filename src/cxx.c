@@ -13,8 +13,8 @@
 
 static NOINLINE void *
 cxx_alloc_slow(size_t size, size_t alignment) {
-	void *p = NULL;
-	if (alignment == 0 && imalloc_large_try_fast(size, &p)) {
+	void *p;
+	if (alignment == 0 && size > SC_LOOKUP_MAX && imalloc_above_try_fast(size, &p)) {
 		return p;
 	}
 	imalloc_req_t req = IMALLOC_REQ(size, alignment, false, new);

@@ -73,21 +73,29 @@ is_cached_here(const void *ptr, const edata_t *e) {
 	    || quarantine_has(tsd, ptr);
 }
 
+/* Whether the region of an active slab is in use, as far as this thread can see. */
 static bool
-is_live(const void *ptr) {
-	uint64_t elem = emap_elem_any(ptr);
+small_is_live(const void *ptr, uint64_t elem) {
 	const edata_t *e = elem_edata(elem);
-	if (elem_state(elem) != extent_state_active) {
-		return shelter_owns(elem) && shelter_usize(ptr) != 0;
-	}
-	if (deferred_has(ptr)) {
-		return false;
-	}
-	if ((elem & ELEM_SLAB) == 0 ? ptr != e->u.large_start : !region_is_taken(e, ptr)) {
+	if (!region_is_taken(e, ptr)) {
 		return false;
 	}
 	const sample_rec_t *rec = arena_sample_rec(ptr, elem);
 	return rec != NULL ? rec->req_size != TCACHE_REC_IS_SPARE : !is_cached_here(ptr, e);
+}
+
+static bool
+is_live(const void *ptr) {
+	uint64_t elem = emap_elem_any(ptr);
+	if (elem_state(elem) != extent_state_active) {
+		bool is_foreign = elem_state(elem) == extent_state_none;
+		return is_foreign ? !ICHECK_IS_BUILT : shelter_owns(elem) && shelter_usize(ptr) != 0;
+	}
+	if (deferred_has_any() && deferred_has(ptr)) {
+		return false;
+	}
+	return (elem & ELEM_SLAB) == 0 ? arena_large_is_live(ptr, elem_edata(elem))
+	    : !ICHECK_IS_BUILT || small_is_live(ptr, elem);
 }
 
 void

@@ -22,7 +22,8 @@ void icheck_size(const void *ptr, size_t size, size_t alignment);
 
 /*
  * Ends the process if ptr, whose usable size is requested, is not NULL and not a block in use, as
- * far as can be found without a lock.
+ * far as can be found without a lock. Only builds with checks look for small objects that are free,
+ * and for pointers that are no block of ours.
  */
 void icheck_live(const void *ptr);
 

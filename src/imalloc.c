@@ -230,12 +230,12 @@ imalloc_cached(tsd_t *tsd, const imalloc_req_t *req, tcache_t *tc, unsigned slot
 /* Allocates a large object past the cache. */
 static void *
 imalloc_large_direct(tsd_t *tsd, const imalloc_req_t *req, arena_t *a, size_t usize, bool zero) {
-	void *p;
+	void *obj;
 	imalloc_assert_in_gate(tsd);
 	assert(a != NULL && usize >= SC_LARGE_MINCLASS);
-	if (!zero && req->alignment <= CACHELINE && arena_large_reuse(a, usize, &p, 1) != 0) {
+	if (!zero && req->alignment <= CACHELINE && arena_large_reuse(a, usize, &obj, 1) != 0) {
 		arena_large_count_requests(a, sz_s2i(usize), 1, 0, 0);
-		return p;
+		return arena_large_hand_out(obj);
 	}
 	if (usize > TCACHE_LARGE_MUCH && tsd != NULL && tsd->tcache != NULL) {
 		tcache_make_way(tsd, tsd->tcache, usize);
@@ -505,9 +505,17 @@ imalloc_bin_offset(size_t size) {
 }
 
 bool
-imalloc_large_try_fast(size_t size, void **p) {
-	return size > SC_LOOKUP_MAX && size <= tcache_max_default
-	    && cache_bin_try_pop(fast_bin(imalloc_bin_offset(size)), p);
+imalloc_above_try_fast(size_t size, void **p) {
+	void *obj;
+	if (size <= SC_LOOKUP_MAX) {
+		assert_not_reached();
+	}
+	if (size > tcache_max_default
+	    || !cache_bin_try_pop(fast_bin(imalloc_bin_offset(size)), &obj)) {
+		return false;
+	}
+	*p = size <= SC_SMALL_MAXCLASS ? obj : arena_large_hand_out(obj);
+	return true;
 }
 
 static NOINLINE void *
@@ -580,10 +588,6 @@ imalloc_ended(size_t size, size_t offset) {
  */
 void *
 imalloc_default(size_t size) {
-	void *p = NULL;
-	if (imalloc_large_try_fast(size, &p)) {
-		return p;
-	}
 	const struct tls_s *t = tls_get();
 	if (unlikely(size > tcache_max_default) || tls_cache_is_boot(t) || imalloc_has_work(t)) {
 		return imalloc_general(size);
@@ -592,6 +596,12 @@ imalloc_default(size_t size) {
 	/* A countdown that has wrapped below zero is negative here. */
 	return likely((int32_t)fast_bin(offset)->countdown >= 2) ? imalloc_refill(size, offset)
 	    : imalloc_ended(size, offset);
+}
+
+void *
+imalloc_above(size_t size) {
+	void *p;
+	return likely(imalloc_above_try_fast(size, &p)) ? p : imalloc_default(size);
 }
 
 void *
@@ -620,14 +630,24 @@ ifree_slot(const tcache_t *tc, uint64_t elem) {
 	return e->szind + 1u;
 }
 
+/* Ends the process, which has named a pointer that is no block in use; elem: its element. */
+static COLD uint64_t
+ifree_misused(const void *ptr, uint64_t elem, const char *if_freed) {
+	bool is_inside = elem_state(elem) == extent_state_active && (elem & ELEM_SLAB) == 0
+	    && ptr != elem_edata(elem)->u.large_start;
+	safety_fail(elem_state(elem) == extent_state_none ? "free of a pointer that is no block"
+	    : is_inside ? "pointer into a block" : if_freed);
+	return 0;
+}
+
 uint64_t
-ifree_elem(const void *ptr) {
+ifree_elem(const void *ptr, const char *if_freed) {
 	uint64_t elem = emap_elem_any(ptr);
-	extent_state_t state = elem_state(elem);
-	if (unlikely(state != extent_state_active && state != extent_state_shelter)) {
-		safety_fail(state == extent_state_none ? "free of a pointer that is no block"
-		    : "double free");
-		return 0;
+	bool is_live = likely(elem_state(elem) == extent_state_active)
+	    ? (elem & ELEM_SLAB) != 0 || arena_large_is_live(ptr, elem_edata(elem))
+	    : shelter_owns(elem);
+	if (unlikely(!is_live) || (deferred_has_any() && deferred_has(ptr))) {
+		return ifree_misused(ptr, elem, if_freed);
 	}
 	return elem;
 }
@@ -655,11 +675,10 @@ ifree_try_look(tsd_t *tsd, uint64_t elem) {
 	    && (tsd->tcache == NULL || tcache_try_look(tsd->tcache, elem_edata(elem)->szind + 1u));
 }
 
-/* Fills a freed object with junk if the option asks for it, unless a wrong pointer was given. */
+/* Fills a freed object with junk if the option asks for it. */
 ALWAYS_INLINE void
-ifree_junk(void *ptr, uint64_t elem, size_t usize) {
-	bool is_start = (elem & ELEM_SLAB) != 0 || ptr == elem_edata(elem)->u.large_start;
-	if (unlikely(opt_junk_free) && config_fill && is_start) {
+ifree_junk(void *ptr, size_t usize) {
+	if (unlikely(opt_junk_free) && config_fill) {
 		memset(ptr, JUNK_FREE_BYTE, usize);
 	}
 }
@@ -679,7 +698,7 @@ ifree_sampled(tsd_t *tsd, void *ptr, uint64_t elem, int tcache, size_t usize) {
 	} else if (unlikely(rec->req_size == TCACHE_REC_IS_SPARE)) {
 		safety_fail("double free");
 	}
-	ifree_junk(ptr, elem, usize);
+	ifree_junk(ptr, usize);
 	tcache_t *tc = imalloc_cache(tsd, tcache, IMALLOC_ARENA_AUTO);
 	if (tc == NULL || !tc->is_auto || !tcache_spare_try_put(tc, e, ptr, rec)) {
 		arena_dalloc(ptr, elem);
@@ -691,12 +710,18 @@ void
 ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 	imalloc_assert_in_gate(tsd);
 	assert(tcache >= IMALLOC_TCACHE_NONE);
-	uint64_t elem = ifree_elem(ptr);
+	uint64_t elem = ifree_elem(ptr, "double free");
 	if (unlikely(elem == 0)) {
 		return;
 	}
 	if (unlikely(shelter_owns(elem))) {
 		shelter_free(ptr);
+		return;
+	}
+	edata_t *e = elem_edata(elem);
+	bool is_large = (elem & ELEM_SLAB) == 0;
+	if (is_large && unlikely(!arena_large_try_claim(e))) {
+		safety_fail("double free"); /* another thread was faster */
 		return;
 	}
 	size_t usize = arena_usize(ptr, elem);
@@ -709,21 +734,20 @@ ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 	}
 	bool is_watched = quarantine_is_on() || ifree_try_look(tsd, elem);
 	if (is_watched && tsd != NULL && tcache == IMALLOC_TCACHE_AUTO
-	    && quarantine_try_add(tsd, elem_edata(elem), ptr, usize)) {
+	    && quarantine_try_add(tsd, e, ptr, usize)) {
 		ifree_count_direct(tsd, usize);
 		return;
 	}
-	ifree_junk(ptr, elem, usize);
+	ifree_junk(ptr, usize);
 	tcache_t *tc = imalloc_cache(tsd, tcache, IMALLOC_ARENA_AUTO);
 	unsigned slot = tc == NULL ? 0 : ifree_slot(tc, elem);
-	if (slot != 0 && tcache_try_put(tsd, tc, slot, ptr)) {
+	if (slot != 0 && tcache_try_put(tsd, tc, slot, is_large ? e : ptr)) {
 		if (!tc->is_auto) {
 			tsd->direct_dalloc += usize;
 		}
 		return;
 	}
-	if (config_hardening && (elem & ELEM_SLAB) == 0
-	    && ptr == elem_edata(elem)->u.large_start && shut_try_take(elem_edata(elem))) {
+	if (config_hardening && is_large && shut_try_take(e)) {
 		ifree_count_direct(tsd, usize);
 		return;
 	}
@@ -776,7 +800,7 @@ ifree_fetch_tsd(struct tls_s *t, const void *ptr, int tcache) {
 /* Frees without the gate, perhaps with locks held: a shelter block at once, others are deferred. */
 static void
 ifree_outside(void *ptr) {
-	uint64_t elem = ifree_elem(ptr);
+	uint64_t elem = ifree_elem(ptr, "double free");
 	if (elem != 0 && shelter_owns(elem)) {
 		shelter_free(ptr);
 	} else if (elem != 0 && deferred_add(ptr) == EEXIST) {
@@ -815,10 +839,11 @@ ifree(void *ptr, int tcache, alloc_how_t how) {
 
 /*
  * The counterpart of imalloc_refill(): makes room in the full bin at this offset and puts the
- * object in, if nothing else needs the slow path. Returns false if nothing has changed.
+ * object in (the descriptor of a large one), if nothing else needs the slow path. Returns false if
+ * nothing has changed.
  */
 static NOINLINE bool
-ifree_try_overflow(void *ptr, size_t offset) {
+ifree_try_overflow(void *obj, size_t offset) {
 	assert(offset != 0);
 	struct tls_s *t = tls_get();
 	if (tls_cache_is_boot(t) || imalloc_has_work(t) || unlikely(!gate_try_enter(t))) {
@@ -827,19 +852,38 @@ ifree_try_overflow(void *ptr, size_t offset) {
 	int saved = errno;
 	unsigned slot = (unsigned)(offset >> SC_LG_BIN_STRIDE);
 	bool is_done = !tcache_is_closed(t->tsd->tcache, slot)
-	    && tcache_try_put(t->tsd, t->tsd->tcache, slot, ptr);
+	    && tcache_try_put(t->tsd, t->tsd->tcache, slot, obj);
 	gate_exit(t);
 	errno = saved;
 	return is_done;
 }
 
+/* ifree_try_overflow() for an object whose element of the page map has no bin. */
+static bool
+ifree_large_try_overflow(void *ptr, uint64_t elem) {
+	edata_t *e = elem_edata(elem);
+	if ((elem & ELEM_LARGE) == 0 || !arena_large_is_live(ptr, e)
+	    || (config_hardening && !large_tail_is_marked(e, ptr)) || !arena_large_try_claim(e)) {
+		return false;
+	}
+	if (ifree_try_overflow(e, e->u.large_bin)) {
+		return true;
+	}
+	arena_large_hand_out(e);
+	return false;
+}
+
 void
 ifree_default(void *ptr) {
-	size_t offset = emap_elem_any(ptr) >> ELEM_BIN_SHIFT;
+	uint64_t elem = emap_elem_any(ptr);
+	size_t offset = elem >> ELEM_BIN_SHIFT;
 	assert(ptr == NULL || offset % SC_BIN_STRIDE == 0);
-	if (offset == 0 || !ifree_try_overflow(ptr, offset)) {
-		ifree(ptr, IMALLOC_TCACHE_AUTO, alloc_how_free);
+	bool is_done = offset != 0 ? ifree_try_overflow(ptr, offset)
+	    : ifree_large_try_fast(ptr, elem) || ifree_large_try_overflow(ptr, elem);
+	if (is_done) {
+		return;
 	}
+	ifree(ptr, IMALLOC_TCACHE_AUTO, alloc_how_free);
 }
 
 size_t

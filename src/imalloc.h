@@ -15,6 +15,7 @@
 #define IMALLOC_H
 
 #include "arena/cache_bin.h"
+#include "arena/large_tail.h"
 #include "icheck.h"
 #include "meta/emap.h"
 #include "meta/sz.h"
@@ -101,8 +102,10 @@ void imalloc_settle_deferred(tsd_t *tsd);
 /* Sets ENOMEM; with xmalloc ends the process with a message that names a function. Returns NULL. */
 void *imalloc_fail(const char *who) COLD;
 
-/* malloc(size) of a size above SC_LOOKUP_MAX from a cache. False: the slow path is needed. */
-bool imalloc_large_try_fast(size_t size, void **p);
+/* malloc() of a size above SC_LOOKUP_MAX; errno as for imalloc(). */
+void *imalloc_above(size_t size) NOINLINE;
+/* imalloc_above() from a cache. False: the slow path is needed. */
+bool imalloc_above_try_fast(size_t size, void **p);
 
 /* ------------------------------------------------------------------ shared with irealloc.c */
 
@@ -164,10 +167,11 @@ void imalloc_note_large(tsd_t *tsd, size_t size);
 void imalloc_count_direct(tsd_t *tsd, size_t usize);
 
 /*
- * The page-map element of an object in use, or of a block of the shelter. Any other pointer is
- * misuse, which ends the process; returns 0 if a test has set safety_abort_hook.
+ * The page-map element of a block in use, of an arena or the shelter. Any other pointer is misuse,
+ * which ends the process; returns 0 if a test has set safety_abort_hook. Whether a small object of
+ * an arena is in use is not known here. if_freed: the message for a block that is free.
  */
-uint64_t ifree_elem(const void *ptr);
+uint64_t ifree_elem(const void *ptr, const char *if_freed);
 
 /* Frees an object, or a block of the shelter. tcache: an id, IMALLOC_TCACHE_AUTO or _NONE. */
 void ifree_in_gate(tsd_t *tsd, void *ptr, int tcache);
@@ -223,11 +227,38 @@ irealloc_try_count_fast(size_t offset) {
 	return true;
 }
 
-/* Returns false if the slow path is needed, also for NULL and foreign pointers. */
+/* ifree_try_fast() for an object whose element of the page map has no bin. */
+ALWAYS_INLINE bool
+ifree_large_try_fast(void *ptr, uint64_t elem) {
+	edata_t *e = elem_edata(elem);
+	if ((elem & ELEM_LARGE) == 0 || unlikely(ptr != e->u.large_start)
+	    || (config_hardening && !large_tail_is_marked(e, ptr))
+	    || unlikely(!arena_large_try_claim(e))) {
+		return false;
+	}
+	if (likely(cache_bin_try_push(fast_bin(e->u.large_bin), e))) {
+		return true;
+	}
+	arena_large_hand_out(e); /* the slow path finds it as it was */
+	return false;
+}
+
+/*
+ * Returns false if the slow path is needed, also for NULL and foreign pointers. The element is read
+ * twice, because small objects are freed in fewer instructions then.
+ */
 ALWAYS_INLINE bool
 ifree_try_fast(void *ptr) {
-	uint64_t elem = emap_elem(ptr);
-	return likely(cache_bin_try_push(fast_bin(elem >> ELEM_BIN_SHIFT), ptr));
+	const emap_leaf_t *leaf = emap_leaf(ptr);
+	if (unlikely(leaf == NULL)) {
+		return false;
+	}
+	size_t bin = emap_leaf_elem(leaf, ptr) >> ELEM_BIN_SHIFT;
+	if (likely(cache_bin_try_push(fast_bin(bin), ptr))) {
+		return true;
+	}
+	OPAQUE(leaf);
+	return ifree_large_try_fast(ptr, emap_leaf_elem(leaf, ptr));
 }
 
 /*

@@ -12,6 +12,9 @@
 #include "thread/shelter.h"
 #include "thread/tsd.h"
 
+/* The message for a block that is free. */
+#define RESIZE_IF_FREED "resize of a freed block"
+
 /*
  * Reports a large object that was resized in place to the profiler, as if it had moved: the sample
  * of the old object ends, and whether the new object is a sample is drawn independently. This keeps
@@ -148,7 +151,7 @@ static void *
 irealloc_in_gate(struct tls_s *t, void *ptr, const imalloc_req_t *req) {
 	assert(t == tls_get() && gate_is_entered(t));
 	tsd_t *tsd = tsd_fetch_in_gate(t);
-	uint64_t elem = ifree_elem(ptr);
+	uint64_t elem = ifree_elem(ptr, RESIZE_IF_FREED);
 	size_t usize = imalloc_usize(req);
 	if (usize == 0 || elem == 0) {
 		return NULL;
@@ -187,7 +190,7 @@ irealloc_shown(struct tls_s *t, void *ptr, imalloc_req_t *req) {
 	size_t old = iusize(ptr), usize = imalloc_usize(req);
 	if (usize != 0 && gate_try_enter(t)) {
 		tsd_t *tsd = tsd_fetch_in_gate(t);
-		uint64_t elem = ifree_elem(ptr);
+		uint64_t elem = ifree_elem(ptr, RESIZE_IF_FREED);
 		stays = elem != 0 && !shelter_owns(elem) && irealloc_try_stay(tsd, ptr, elem, old, req,
 		    usize);
 		gate_exit(t);
@@ -229,10 +232,11 @@ ixalloc(void *ptr, imalloc_req_t *req, size_t extra) {
 	int saved = errno;
 	UNWIND_HERE(&req->where);
 	if (unlikely(imalloc_is_interrupted(t)) || unlikely(!gate_try_enter(t))) {
+		icheck_live(ptr);
 		return iusize(ptr); /* unchanged: growing could have to wait for the fork */
 	}
 	tsd_t *tsd = tsd_fetch_in_gate(t);
-	uint64_t elem = ifree_elem(ptr);
+	uint64_t elem = ifree_elem(ptr, RESIZE_IF_FREED);
 	if (elem == 0 || shelter_owns(elem)) {
 		gate_exit(t);
 		return elem == 0 ? 0 : shelter_usize(ptr);

@@ -25,6 +25,9 @@ EXPORT void (*je_malloc_message)(void *cbopaque, const char *s);
 EXPORT void *
 je_malloc(size_t size) {
 	void *p;
+	if (unlikely(size > SC_LOOKUP_MAX)) {
+		return imalloc_above(size);
+	}
 	return likely(imalloc_try_fast(size, &p)) ? p : imalloc_default(size);
 }
 
@@ -191,13 +194,11 @@ je_pvalloc(size_t size) {
 #if HAVE_MALLOC_USABLE_SIZE
 EXPORT size_t
 je_malloc_usable_size(const void *ptr) {
-	if (ICHECK_IS_BUILT) {
-		icheck_live(ptr);
-	}
-	size_t bin = emap_elem(ptr) >> ELEM_BIN_SHIFT;
+	size_t bin = ICHECK_IS_BUILT ? 0 : emap_elem(ptr) >> ELEM_BIN_SHIFT;
 	if (likely(bin != 0)) {
 		return sc_size_tab[(bin >> SC_LG_BIN_STRIDE) - 1];
 	}
+	icheck_live(ptr);
 	return iusize(ptr);
 }
 #endif
@@ -225,9 +226,7 @@ je_xallocx(void *ptr, size_t size, size_t extra, int flags) {
 
 EXPORT size_t
 je_sallocx(const void *ptr, int flags UNUSED) {
-	if (ICHECK_IS_BUILT) {
-		icheck_live(ptr);
-	}
+	icheck_live(ptr);
 	return iusize(ptr);
 }
 

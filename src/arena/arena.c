@@ -492,9 +492,7 @@ arena_dalloc(void *ptr, uint64_t elem) {
 	edata_t *e = elem_edata(elem);
 	assert(elem_state(elem) == extent_state_active && e->state == extent_state_active);
 	if ((elem & ELEM_SLAB) == 0) {
-		if (unlikely(ptr != e->u.large_start)) {
-			safety_fail("pointer into a block");
-		}
+		assert(ptr == e->u.large_start);
 		arena_large_dalloc(e);
 		return;
 	}

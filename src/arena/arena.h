@@ -145,19 +145,53 @@ arena_large_start(const arena_t *a, const edata_t *e) {
 	return e->addr + (line << LG_CACHELINE);
 }
 
-/* Allocates a large object (usize >= SC_LARGE_MINCLASS). Returns NULL if there is no memory. */
+/*
+ * A large object is free or handed out; its descriptor knows which. Only the following two
+ * functions change that: a free begins with arena_large_try_claim(), which returns false if the
+ * object is free already, and an allocation ends with arena_large_hand_out(), which returns the
+ * address of the object. In between the object belongs to a thread cache, or to its arena.
+ */
+ALWAYS_INLINE bool
+arena_large_try_claim(edata_t *e) {
+	assert(!e->is_slab && e->state == extent_state_active);
+	return (atomic_fetch_or_u32(&e->u.large_is_freed, 1, MO_RELAXED) & 1) == 0;
+}
+
+ALWAYS_INLINE void *
+arena_large_hand_out(edata_t *e) {
+	assert(!e->is_slab && e->state == extent_state_active);
+	assert(atomic_load_u32(&e->u.large_is_freed, MO_RELAXED) == 1);
+	atomic_store_u32(&e->u.large_is_freed, 0, MO_RELAXED);
+	return e->u.large_start;
+}
+
+/* Whether ptr is where a large object begins that is handed out. e: of an active extent. */
+static inline bool
+arena_large_is_live(const void *ptr, const edata_t *e) {
+	assert(!e->is_slab);
+	return ptr == e->u.large_start && atomic_load_u32(&e->u.large_is_freed, MO_RELAXED) == 0;
+}
+
+/*
+ * Makes a large object (usize >= SC_LARGE_MINCLASS), which is not handed out yet. NULL: there is no
+ * memory. arena_large_malloc() hands it out.
+ */
+edata_t *arena_large_new(arena_t *a, size_t usize, size_t alignment, bool zero);
 void *arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero);
 /*
- * Allocates up to n large objects in hot extents (extent/pac_hot.h), which may be a quarter longer
- * than needed. Returns their number; 0 if no hot extent fits. Alignment: a cache line.
+ * Makes up to n large objects in hot extents (extent/pac_hot.h), which may be a quarter longer than
+ * needed, and writes their descriptors to out; they are not handed out yet. Returns their number; 0
+ * if no hot extent fits. Alignment: a cache line.
  */
 unsigned arena_large_reuse(arena_t *a, size_t usize, void **out, unsigned n);
 /* Frees a large object; a write past its end that is detected ends the process. */
 void arena_large_dalloc(edata_t *e);
 /*
- * Frees n large objects that leave a thread cache; cheaper if their arena and class are the same.
+ * Frees n large objects that leave a thread cache, given by their descriptors; cheaper if their
+ * arena and class are the same. One that is in use again by its arena, because that was reset
+ * meanwhile, ends the process.
  */
-void arena_large_flush(void **ptrs, unsigned n);
+void arena_large_flush(void *const *objs, unsigned n);
 /*
  * Resizes in place: to usize_max, or if that fails to usize_min or, if the old size is at least
  * usize_min, not at all. 0 or ENOMEM. zero: new bytes must be zero.
@@ -165,8 +199,8 @@ void arena_large_flush(void **ptrs, unsigned n);
 int arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bool zero);
 /*
  * Called after realloc has made a large object longer, to usize bytes: the free of one above 32 KiB
- * passes the thread caches then, unless it names the size (sdallocx). The program will seldom ask
- * for that size at once; the next block that grows needs the room, which a cached object occupies.
+ * passes the thread caches then. The program will seldom ask for that size at once; the next block
+ * that grows needs the room, which a cached object occupies.
  */
 void arena_large_note_grown(void *ptr, size_t usize);
 void arena_large_count_requests(arena_t *a, szind_t szind, uint64_t nrequests, unsigned nfills,

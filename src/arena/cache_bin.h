@@ -1,5 +1,6 @@
 /*
- * One bin of a thread cache: a stack of pointers to free objects of one class.
+ * One bin of a thread cache: a stack of pointers to free objects of one class. Those of a large
+ * class are pointers to the descriptors of the objects.
  *
  * The stack grows towards lower addresses: *head is the next object to hand out. Pops stop at
  * `empty`, which is the bottom or, between two steps of upkeep, a mark above it: if the mark is

@@ -5,10 +5,10 @@
  * a cache line of the first page that follows from the extent's address, so that equal large
  * buffers do not all compete for the same lines of the cache. A guarded object ends where its last
  * guard begins, so it has no extra page and no offset. It is not resized in place, is not cached by
- * a thread (except by a sized free, which does not read the descriptor: then it is cached with
- * its guards), and is never hot. In a bounded cache (extent/pac.h) an extent is whole grains long;
- * the rest behind the object is unused. Only the owner of an object calls these functions; counters
- * are atomic and the page cache takes its own locks.
+ * a thread, and is never hot. In a bounded cache (extent/pac.h) an extent is whole grains long; the
+ * rest behind the object is unused. Thread caches hold large objects by their descriptors, so that
+ * none has to be looked up in the page map. Only the owner of an object calls these functions;
+ * counters are atomic and the page cache takes its own locks.
  */
 #include "arena/arena.h"
 
@@ -74,6 +74,7 @@ large_adopt(const arena_t *a, edata_t *e, size_t usize, char *start) {
 	    || (e->szind >= arena_large_own_min && !a->is_auto)) {
 		e->szind = SC_NSIZES;
 	}
+	e->u.large_bin = emap_bin_of_class(e->szind);
 	emap_set_boundary(e);
 }
 
@@ -105,8 +106,8 @@ large_grain(const arena_t *a) {
 	return pac_is_bounded(&a->pac) ? max_zu(PAC_GRAIN, PAGE) : PAGE;
 }
 
-void *
-arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero) {
+edata_t *
+arena_large_new(arena_t *a, size_t usize, size_t alignment, bool zero) {
 	assert(usize >= SC_LARGE_MINCLASS);
 	usize = PAGE_CEILING(usize);
 	bool is_guarded = guard_count_extent(&a->guard_large, opt_san_guard_large);
@@ -122,25 +123,32 @@ arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero) {
 		return NULL;
 	}
 	assert(is_aligned((uintptr_t)e->addr, max_zu(alignment, PAGE)) && e->recs == NULL);
+	atomic_store_u32(&e->u.large_is_freed, 1, MO_RELAXED);
 	large_adopt(a, e, usize, has_offset ? arena_large_start(a, e) : e->addr);
 	if (!e->is_zeroed || usize >= LARGE_TAIL_FRESH) {
 		large_tail_mark(e);
 	}
 	large_stats_add(a, usize, 1);
-	return e->u.large_start;
+	return e;
+}
+
+void *
+arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero) {
+	edata_t *e = arena_large_new(a, usize, alignment, zero);
+	return e == NULL ? NULL : arena_large_hand_out(e);
 }
 
 /* Turns a hot extent, which the caller has taken, into an object of usize bytes. */
-static void *
+static void
 large_reuse(const arena_t *a, edata_t *e, size_t usize) {
+	atomic_store_u32(&e->u.large_is_freed, 1, MO_RELAXED);
 	if (e->szind != SC_NSIZES && e->u.large_usize == usize) {
 		/* It was an object of this size before, and the tail mark is still behind it. */
-		emap_set_first_state(e, elem_bits_of_class(e->szind));
+		emap_set_first_state(e, e->u.large_bin != 0 ? ELEM_LARGE : 0);
 	} else {
 		large_adopt(a, e, usize, arena_large_start(a, e));
 		large_tail_mark(e);
 	}
-	return e->u.large_start;
 }
 
 unsigned
@@ -154,7 +162,8 @@ arena_large_reuse(arena_t *a, size_t usize, void **out, unsigned n) {
 	unsigned got = pac_hot_take(&a->pac, size, pac_hot_most(&a->pac, size), PAGE, es,
 	    (unsigned)min_zu(n, LARGE_BATCH));
 	for (unsigned i = 0; i < got; i++) {
-		out[i] = large_reuse(a, es[i], usize);
+		large_reuse(a, es[i], usize);
+		out[i] = es[i];
 		npages += es[i]->size >> LG_PAGE;
 	}
 	if (got > 0) {
@@ -201,10 +210,7 @@ large_is_alike(const arena_t *a, const edata_t *first, const edata_t *e) {
 	    && sz_psz_floor(e->size) == sz_psz_floor(first->size) && large_may_be_hot(a, e);
 }
 
-/*
- * Frees n objects of one size whose extents are of one page class and may be hot. An object that is
- * in es twice was freed twice, which a cache does not detect; that ends the process here.
- */
+/* Frees n objects of one size whose extents are of one page class and may be hot. */
 static void
 large_dalloc_alike(arena_t *a, edata_t *const *es, unsigned n) {
 	size_t npages, usize = es[0]->u.large_usize;
@@ -215,10 +221,6 @@ large_dalloc_alike(arena_t *a, edata_t *const *es, unsigned n) {
 		pac_tell(&a->pac);
 	}
 	for (unsigned i = done; i < n; i++) {
-		if (unlikely(es[i]->state != extent_state_active)) {
-			safety_fail("double free");
-			return;
-		}
 		large_dalloc_slow(a, es[i]);
 	}
 }
@@ -234,28 +236,32 @@ arena_large_dalloc(edata_t *e) {
 	}
 }
 
-/* The extent of an object from a cache; ends the process (or NULL) if it is free already. */
+/*
+ * The descriptor of an object from a cache; ends the process (or NULL) if it is that of no freed
+ * object any more.
+ */
 static edata_t *
-large_of_cached(const void *ptr) {
-	uint64_t elem = emap_elem_any(ptr);
-	if (unlikely(elem_state(elem) != extent_state_active)) {
-		safety_fail("double free");
+large_of_cached(void *obj) {
+	edata_t *e = obj;
+	if (unlikely(e->state != extent_state_active)
+	    || unlikely(atomic_load_u32(&e->u.large_is_freed, MO_RELAXED) != 1)) {
+		safety_fail("the arena of a block in a thread cache was reset");
 		return NULL;
 	}
-	return elem_edata(elem);
+	return e;
 }
 
 void
-arena_large_flush(void **ptrs, unsigned n) {
+arena_large_flush(void *const *objs, unsigned n) {
 	edata_t *es[LARGE_BATCH];
 	for (unsigned i = 0, k; i < n; i += k) {
 		k = 1;
-		if ((es[0] = large_of_cached(ptrs[i])) == NULL) {
+		if ((es[0] = large_of_cached(objs[i])) == NULL) {
 			continue;
 		}
 		arena_t *a = large_arena(es[0]);
 		for (; i + k < n && k < LARGE_BATCH; k++) {
-			es[k] = large_of_cached(ptrs[i + k]);
+			es[k] = large_of_cached(objs[i + k]);
 			if (es[k] == NULL || !large_is_alike(a, es[0], es[k])) {
 				break;
 			}

@@ -168,8 +168,7 @@ pac_hot_leave(pac_t *pac, edata_t *const *es, unsigned n, size_t *npages) {
 	do {
 		size_t added = 0;
 		mutex_lock(&pac->hot_mtx);
-		while (done < n && !hot_is_full_locked(pac, pind)
-		    && likely(es[done]->state == extent_state_active)) {
+		while (done < n && !hot_is_full_locked(pac, pind)) {
 			added += es[done]->size >> LG_PAGE;
 			hot_push_locked(pac->hot[pind], es[done++]);
 		}

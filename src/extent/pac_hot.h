@@ -33,10 +33,10 @@ unsigned pac_hot_take(pac_t *pac, size_t size, size_t most, size_t alignment, ed
  */
 size_t pac_hot_most(const pac_t *pac, size_t size);
 /*
- * Makes the first of n active extents of one page class hot, until there is no room or the next one
- * is not active (an object freed twice). Returns their number; the caller still owns the others.
- * *npages: pages of the hot ones, which the caller subtracts from nactive. The extents are neither
- * slabs nor samples. Other threads may take the hot ones at once.
+ * Makes the first of n active extents of one page class hot, until there is no room. Returns their
+ * number; the caller still owns the others. *npages: pages of the hot ones, which the caller
+ * subtracts from nactive. The extents are neither slabs nor samples. Other threads may take the hot
+ * ones at once.
  */
 unsigned pac_hot_leave(pac_t *pac, edata_t *const *es, unsigned n, size_t *npages);
 

@@ -81,10 +81,17 @@ struct edata_s {
 			/* large: usable size in bytes (size may include a page for the offset) */
 			size_t large_usize;
 			char *large_start; /* large: address of the object, in the first page */
+			/*
+			 * large: 1 from the free until the object is handed out again, so also while a
+			 * thread cache holds it. Whoever changes 0 to 1 has freed the object.
+			 */
+			atomic_u32_t large_is_freed;
+			uint32_t large_bin; /* large: offset in bytes of its bin in a thread cache; 0: none */
 		};
 	} u;
 };
 cassert(sizeof(edata_t) <= EDATA_ALIGN);
+cassert(sizeof(((edata_t *)0)->u) == EDATA_INLINE_BITS_WORDS * sizeof(uint64_t));
 cassert(offsetof(edata_t, is_committed) - offsetof(edata_t, home) < sizeof(uint64_t));
 
 /*

@@ -84,7 +84,11 @@ elem_make(const edata_t *e) {
 		return elem;
 	}
 	elem |= e->is_slab ? ELEM_SLAB : 0;
-	return elem | (e->is_sampled ? ELEM_SAMPLED : elem_bits_of_class(e->szind));
+	if (e->is_sampled) {
+		return elem | ELEM_SAMPLED;
+	}
+	uint64_t bin = emap_bin_of_class(e->szind);
+	return elem | (e->is_slab ? bin << ELEM_BIN_SHIFT : bin != 0 ? ELEM_LARGE : 0);
 }
 
 static void

@@ -15,8 +15,9 @@
 
 /*
  * An element:
- *   [63:51] byte offset of the thread-cache bin that a free of this object goes to; 0: no bin
+ *   [63:51] slab: byte offset of the thread-cache bin to which a free of a region goes; else 0
  *   [47:7]  the edata (128-byte aligned)    [4:2] its state    [1] sampled    [0] slab
+ *   [5]     a large object that a thread cache may hold (its bin: edata_t.u.large_bin)
  * The other bits are 0.
  * The state says in which cache an extent lies. That makes it safe to look at a neighbour: if it
  * has our cache's state while we hold our cache's lock, it stays in our cache.
@@ -30,6 +31,7 @@
 
 #define ELEM_SLAB ((uint64_t)1)
 #define ELEM_SAMPLED ((uint64_t)2)
+#define ELEM_LARGE ((uint64_t)32)
 #define ELEM_STATE_SHIFT 2
 #define ELEM_STATE_MASK ((uint64_t)7)
 cassert(extent_state_count <= ELEM_STATE_MASK + 1);
@@ -58,16 +60,24 @@ emap_slot(uintptr_t a) {
 	return &leaf->elems[(a >> EMAP_LG_GRANULE) & (EMAP_LEAF_ENTRIES - 1)];
 }
 
+/* The leaf for an address below 2^48; NULL if nothing near it was ever mapped. */
+ALWAYS_INLINE const emap_leaf_t *
+emap_leaf(const void *ptr) {
+	return atomic_load_p(&emap_root[(uintptr_t)ptr >> EMAP_LG_LEAF], MO_RELAXED);
+}
+
+/* The element of an address in its leaf. */
+ALWAYS_INLINE uint64_t
+emap_leaf_elem(const emap_leaf_t *leaf, const void *ptr) {
+	size_t i = ((uintptr_t)ptr >> EMAP_LG_GRANULE) & (EMAP_LEAF_ENTRIES - 1);
+	return atomic_load_u64(&leaf->elems[i], MO_RELAXED);
+}
+
 /* The element of an address that is known to be below 2^48; 0 if it was never mapped. */
 ALWAYS_INLINE uint64_t
 emap_elem(const void *ptr) {
-	uintptr_t a = (uintptr_t)ptr;
-	const emap_leaf_t *leaf = atomic_load_p(&emap_root[a >> EMAP_LG_LEAF], MO_RELAXED);
-	if (unlikely(leaf == NULL)) {
-		return 0;
-	}
-	return atomic_load_u64(&leaf->elems[(a >> EMAP_LG_GRANULE) & (EMAP_LEAF_ENTRIES - 1)],
-	    MO_RELAXED);
+	const emap_leaf_t *leaf = emap_leaf(ptr);
+	return unlikely(leaf == NULL) ? 0 : emap_leaf_elem(leaf, ptr);
 }
 
 /* emap_elem() for any pointer value; 0 if it is not below 2^48. */
@@ -92,14 +102,10 @@ emap_edata(const void *ptr) {
 	return elem_edata(emap_elem(ptr));
 }
 
-/*
- * The bits of an element that have the offset of the bin to which objects of this class are freed;
- * 0 if they are not cached.
- */
-ALWAYS_INLINE uint64_t
-elem_bits_of_class(szind_t szind) {
-	return szind >= emap_ncacheable ? 0
-	    : ((uint64_t)(szind + 1) << SC_LG_BIN_STRIDE) << ELEM_BIN_SHIFT;
+/* The offset of the bin to which objects of this class are freed; 0 if they are not cached. */
+ALWAYS_INLINE uint32_t
+emap_bin_of_class(szind_t szind) {
+	return szind >= emap_ncacheable ? 0 : (uint32_t)(szind + 1) << SC_LG_BIN_STRIDE;
 }
 
 /* Sets emap_ncacheable; to be called once. */
@@ -119,13 +125,14 @@ void emap_set_boundary(const edata_t *e);
 /*
  * Writes the first page only, for a large extent that is not a sample, if only its state or its
  * class has changed. A reader of the last page makes no difference between active and hot, and does
- * not read the class. bits: elem_bits_of_class(), 0 if the state is not active.
+ * not read the class. bits: ELEM_LARGE if the extent is active and of a class that is cached, or 0.
  */
 ALWAYS_INLINE void
 emap_set_first_state(const edata_t *e, uint64_t bits) {
 	assert(!e->is_slab && !e->is_sampled);
 	assert(e->state == extent_state_active || e->state == extent_state_hot);
-	assert(bits == (e->state == extent_state_active ? elem_bits_of_class(e->szind) : 0));
+	assert(bits == (e->state == extent_state_active && emap_bin_of_class(e->szind) != 0
+	    ? ELEM_LARGE : 0));
 	uint64_t elem = (uintptr_t)e | (uint64_t)e->state << ELEM_STATE_SHIFT | bits;
 	atomic_u64_t *slot = emap_slot((uintptr_t)e->addr);
 	for (size_t i = 0; i < PAGE >> EMAP_LG_GRANULE; i++) {

@@ -402,13 +402,13 @@ bin_report_flush(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 
 /* Small objects go to their slabs, or to transfer caches (stocks) for later fills if is_stowed. */
 static void
-slot_free_objects(unsigned slot, void **ptrs, unsigned n, bool is_stowed) {
+slot_free_objects(unsigned slot, void **objs, unsigned n, bool is_stowed) {
 	if (!slot_is_small(slot)) {
-		arena_large_flush(ptrs, n);
+		arena_large_flush(objs, n);
 	} else if (is_stowed) {
-		arena_small_stow(slot - 1, ptrs, n);
+		arena_small_stow(slot - 1, objs, n);
 	} else {
-		arena_small_flush(slot - 1, ptrs, n);
+		arena_small_flush(slot - 1, objs, n);
 	}
 }
 
@@ -476,8 +476,8 @@ tcache_make_way(tsd_t *tsd, tcache_t *tc, size_t want) {
 }
 
 /*
- * Fetches up to n objects from an arena. Large ones come from hot extents, or if none fits, one
- * from a new extent. Returns the number; 0: no memory.
+ * Fetches up to n objects from an arena, as a bin of the slot holds them. Large ones come from hot
+ * extents, or if none fits, one from a new extent. Returns the number; 0: no memory.
  */
 ALWAYS_INLINE unsigned
 slot_fetch_objects(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot, void **out, unsigned n) {
@@ -494,7 +494,7 @@ slot_fetch_objects(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot, void 
 		if (slot_size(slot) > TCACHE_LARGE_MUCH) {
 			tcache_make_way(tsd, tc, slot_size(slot));
 		}
-		out[0] = arena_large_malloc(from, slot_size(slot), 0, false);
+		out[0] = arena_large_new(from, slot_size(slot), 0, false);
 		got = out[0] != NULL;
 	}
 	return got;
@@ -587,17 +587,20 @@ tcache_try_look(tcache_t *tc, unsigned slot) {
 	return true;
 }
 
-/* Fetches one object directly from the arena, for a bin that cannot hold any. */
+/*
+ * Fetches one object directly from the arena, for a bin that cannot hold any. Returns it as the bin
+ * would hold it.
+ */
 static NOINLINE void *
 slot_fetch_one(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
-	void *p;
-	if (slot_fetch_objects(tsd, tc, from, slot, &p, 1) == 0) {
+	void *obj;
+	if (slot_fetch_objects(tsd, tc, from, slot, &obj, 1) == 0) {
 		return NULL;
 	}
 	if (tc->is_auto) {
 		tsd->filled += slot_size(slot);
 	}
-	return p;
+	return obj;
 }
 
 void *
@@ -616,20 +619,21 @@ tcache_take(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 	if (b->head == b->empty) {
 		bin_fill(tsd, tc, from, slot);
 	}
-	void *p;
+	void *obj;
 	if (b->head != b->empty) {
-		p = *b->head;
+		obj = *b->head;
 		cache_bin_set_head(b, b->head + 1);
 	} else {
-		p = slot_fetch_one(tsd, tc, from, slot);
-	}
-	if (unlikely(p == NULL)) {
-		tcache_uncount(tsd, tc, slot);
+		obj = slot_fetch_one(tsd, tc, from, slot);
 	}
 	if (config_hardening && tc->is_auto && c->nslots > 0) {
 		bin_close_again(b, c, was_closed);
 	}
-	return p;
+	if (unlikely(obj == NULL)) {
+		tcache_uncount(tsd, tc, slot);
+		return NULL;
+	}
+	return slot_is_small(slot) ? obj : arena_large_hand_out(obj);
 }
 
 /*
@@ -660,7 +664,7 @@ bin_make_room(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 }
 
 bool
-tcache_try_put(tsd_t *tsd, tcache_t *tc, unsigned slot, void *ptr) {
+tcache_try_put(tsd_t *tsd, tcache_t *tc, unsigned slot, void *obj) {
 	assert(slot > 0 && slot < tc->nslots);
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
@@ -679,13 +683,14 @@ tcache_try_put(tsd_t *tsd, tcache_t *tc, unsigned slot, void *ptr) {
 			bin_make_room(tsd, tc, slot);
 		}
 	}
-	bool is_pushed = cache_bin_try_push(b, ptr);
+	bool is_pushed = cache_bin_try_push(b, obj);
 	assert(is_pushed);
 	return is_pushed;
 }
 
 bool
 tcache_has(const tcache_t *tc, unsigned slot, const void *ptr) {
+	assert(slot_is_small(slot));
 	if (slot >= tc->nslots || tc->cold[slot].nslots == 0) {
 		return false;
 	}
@@ -803,11 +808,12 @@ tcache_gc_step(tsd_t *tsd, tcache_t *tc) {
 static void
 tcache_gc_large(tsd_t *tsd, tcache_t *tc) {
 	unsigned first = sz_s2i(TCACHE_LARGE_SOME) + 2u;
+	unsigned s = (unsigned)max_zu(tc->gc_large, first - 1);
 	for (unsigned i = first; i < tc->nslots && tc->granted_large != 0; i++) {
-		unsigned next = tc->gc_large + 1;
-		tc->gc_large = next < first || next >= tc->nslots ? first : next;
-		if (tc->cold[tc->gc_large].nslots > 0) {
-			bin_upkeep(tsd, tc, tc->gc_large);
+		s = s + 1 < tc->nslots ? s + 1 : first;
+		if (tc->cold[s].nslots > 0) {
+			tc->gc_large = s;
+			bin_upkeep(tsd, tc, s);
 			return;
 		}
 	}

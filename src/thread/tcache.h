@@ -116,10 +116,11 @@ void tcache_recount(tsd_t *tsd, tcache_t *tc, unsigned slot);
  */
 void tcache_uncount_fast(tcache_t *tc, size_t usize);
 /*
- * Puts a freed object of class slot-1 into its bin; makes room if it is full. Returns false if the
- * bin has no slots and none is granted; the caller frees the object then.
+ * Puts a freed object of class slot-1 into its bin; makes room if it is full. obj: the object, or
+ * the descriptor of a large one, which the caller has claimed (arena_large_try_claim). Returns
+ * false if the bin has no slots and none is granted; the caller frees the object then.
  */
-bool tcache_try_put(tsd_t *tsd, tcache_t *tc, unsigned slot, void *ptr);
+bool tcache_try_put(tsd_t *tsd, tcache_t *tc, unsigned slot, void *obj);
 /*
  * Flushes cached objects above TCACHE_LARGE_MUCH, the largest classes first, until `want` bytes are
  * flushed or none is left, so that a large request takes their pages instead of new ones. Called
@@ -150,7 +151,7 @@ bool tcache_try_look(tcache_t *tc, unsigned slot);
 /* Whether the bin is closed. */
 bool tcache_is_closed(const tcache_t *tc, unsigned slot);
 
-/* Whether the bin holds the object ptr; walks the stack. Only the owner may call it. */
+/* Whether the bin holds the small object ptr; walks the stack. Only the owner may call it. */
 bool tcache_has(const tcache_t *tc, unsigned slot, const void *ptr);
 
 /*

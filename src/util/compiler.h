@@ -24,6 +24,8 @@
 /* Inlined even without optimisation. */
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define NOINLINE __attribute__((noinline))
+/* Makes the compiler take a variable for changed, so that it computes anew what depends on it. */
+#define OPAQUE(x) __asm__("" : "+r"(x))
 /* Never inlined, and placed apart from the hot code. */
 #define COLD __attribute__((cold, noinline))
 #define NORETURN __attribute__((noreturn))

@@ -183,7 +183,8 @@ test_samples(void) {
 		uint64_t elem = emap_elem(p);
 		bad += wrong_if(p == NULL) || wrong_if(rec == NULL)
 		    || wrong_if((elem & ELEM_SAMPLED) == 0);
-		bad += elem >> ELEM_BIN_SHIFT != 0; /* no way around the slow path */
+		/* No way around the slow path. */
+		bad += wrong_if(elem >> ELEM_BIN_SHIFT != 0) || wrong_if((elem & ELEM_LARGE) != 0);
 		bad += wrong_if(arena_sample_rec(p, elem) != rec)
 		    || wrong_if(!is_filled(rec, 0, sizeof(*rec)));
 		bad += usize < SC_LARGE_MINCLASS && !arena_may_be_sampled(p);

@@ -109,12 +109,16 @@ test_large_bins(void) {
 		one = extent(FAR, 4);
 		one.szind = (uint8_t)i;
 		emap_set_boundary(&one);
-		uint64_t want = i < emap_ncacheable ? (i + 1) * SC_BIN_STRIDE : 0;
-		bad += emap_elem(FAR) >> ELEM_BIN_SHIFT != want;
-		bad += (emap_elem(FAR) & (ELEM_SLAB | ELEM_SAMPLED)) != 0;
+		uint64_t elem = emap_elem(FAR);
+		bad += ((elem & ELEM_LARGE) != 0) != (i < emap_ncacheable);
+		bad += wrong_if(elem >> ELEM_BIN_SHIFT != 0)
+		    || wrong_if((elem & (ELEM_SLAB | ELEM_SAMPLED)) != 0);
+		one.is_sampled = true;
+		emap_set_boundary(&one);
+		bad += (emap_elem(FAR) & ELEM_LARGE) != 0;
 	}
 	emap_clear_boundary(&one);
-	is_uint(bad, 0, "large classes: a bin if they are cached");
+	is_uint(bad, 0, "large classes: no bin, but a mark if they are cached");
 	ok(emap_ncacheable > SC_NBINS || PAGE > 4096, "%u classes are cached", emap_ncacheable);
 }
 

@@ -265,7 +265,7 @@ test_large(arena_t *a) {
 	is_uint(n, 3, "every third large extent is guarded");
 	is_uint(bad, 0, "from the object's first byte to its last");
 	edata_t *e = emap_edata(p[8]);
-	is_uint(emap_elem(p[8]) >> ELEM_BIN_SHIFT, 0, "no cache takes it");
+	is_uint(emap_elem(p[8]) & ELEM_LARGE, 0, "no cache takes it");
 	is_int(arena_large_resize(p[8], e, usize + PAGE, usize + PAGE, false), ENOMEM,
 	    "it does not grow in place");
 	is_int(arena_large_resize(p[8], e, usize, usize + PAGE, false), 0, "but may stay as it is");

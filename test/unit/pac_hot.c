@@ -16,11 +16,35 @@
 
 static arena_t *arena;
 
+/* Up to n objects from hot extents, handed out; inside the gate. */
+static unsigned
+take_hot(size_t usize, void **out, unsigned n) {
+	unsigned got = arena_large_reuse(arena, usize, out, n);
+	for (unsigned i = 0; i < got; i++) {
+		out[i] = arena_large_hand_out(out[i]);
+	}
+	return got;
+}
+
+/* Frees n objects as a thread cache does; inside the gate. */
+static void
+flush(void *const *p, unsigned n) {
+	void *es[64];
+	assert(n <= 64);
+	for (unsigned i = 0; i < n; i++) {
+		es[i] = emap_edata(p[i]);
+		if (!arena_large_try_claim(es[i])) {
+			abort();
+		}
+	}
+	arena_large_flush(es, n);
+}
+
 /* Whether a hot extent serves the request; *p is the object then. */
 static bool
 was_reused(size_t usize, void **p) {
 	gate_enter(tls_get());
-	bool is_done = arena_large_reuse(arena, usize, p, 1) == 1;
+	bool is_done = take_hot(usize, p, 1) == 1;
 	if (is_done) {
 		arena_large_count_requests(arena, sz_s2i(usize), 1, 0, 0);
 	}
@@ -196,7 +220,7 @@ test_batches(void) {
 	void *p[N + 2];
 	decay_all();
 	gate_enter(tls_get());
-	unsigned got = arena_large_reuse(arena, usize, p, N);
+	unsigned got = take_hot(usize, p, N);
 	is_uint(got, 0, "none is hot");
 	for (; got < N; got++) {
 		p[got] = arena_large_malloc(arena, usize, 0, false);
@@ -204,14 +228,14 @@ test_batches(void) {
 	arena_large_count_requests(arena, SC_NBINS, N, 1, 0);
 	for (unsigned round = 0; round < 3; round++) {
 		counts_t before = counts();
-		arena_large_flush(p, N);
+		flush(p, N);
 		counts_t c = counts();
 		is_uint(before.active - c.active, N * extent, "their pages are not in use");
 		is_uint(c.stacked, N * extent, "they lie in a stack");
 		is_uint(c.ndalloc - before.ndalloc, config_stats ? N : 0, "all are freed");
 		is_uint(before.allocated - c.allocated, config_stats ? N * usize : 0, "with their bytes");
 		for (got = 0; got < N; got += 10) {
-			is_uint(arena_large_reuse(arena, usize, p + got, 10), 10, "all come back");
+			is_uint(take_hot(usize, p + got, 10), 10, "all come back");
 		}
 		arena_large_count_requests(arena, SC_NBINS, N, 1, 0);
 		c = counts();
@@ -227,7 +251,7 @@ test_batches(void) {
 	p[3] = arena_large_malloc(arena, 2 * usize, 0, false);
 	arena_large_count_requests(arenas_get(0), SC_NBINS, 1, 0, 0);
 	arena_large_count_requests(arena, sz_s2i(2 * usize), 1, 0, 0);
-	arena_large_flush(p, N + 2);
+	flush(p, N + 2);
 	gate_exit(tls_get());
 	is_uint(active_pages(), 0, "a mixed batch is freed");
 	decay_all();
@@ -355,7 +379,7 @@ batch_worker(void *arg) {
 		unsigned n = 0, want = 1 + (unsigned)core_below(&seed, MOST);
 		gate_enter(tls_get());
 		while (n < want) {
-			unsigned got = arena_large_reuse(arena, SC_LARGE_MINCLASS, held + n, want - n);
+			unsigned got = take_hot(SC_LARGE_MINCLASS, held + n, want - n);
 			if (got == 0) {
 				held[n] = arena_large_malloc(arena, SC_LARGE_MINCLASS, 0, false);
 				got = 1;
@@ -371,7 +395,7 @@ batch_worker(void *arg) {
 			bad += ((char *)held[k])[15] != (char)(uintptr_t)arg;
 		}
 		gate_enter(tls_get());
-		arena_large_flush(held, n);
+		flush(held, n);
 		if (i % 200 == 0) {
 			arena_decay(arena, true);
 		}
