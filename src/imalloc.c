@@ -724,6 +724,10 @@ ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 		safety_fail("double free"); /* another thread was faster */
 		return;
 	}
+	if (config_hardening && is_large) {
+		large_marks_check(e);
+		large_marks_put(e); /* so that the next free may take the fast path */
+	}
 	size_t usize = arena_usize(ptr, elem);
 	if (tsd != NULL && unlikely(tsd->is_counted)) {
 		tsd->counted_dalloc += usize;
@@ -863,7 +867,7 @@ static bool
 ifree_large_try_overflow(void *ptr, uint64_t elem) {
 	edata_t *e = elem_edata(elem);
 	if ((elem & ELEM_LARGE) == 0 || !arena_large_is_live(ptr, e)
-	    || (config_hardening && !large_tail_is_marked(e, ptr)) || !arena_large_try_claim(e)) {
+	    || (config_hardening && !large_is_marked(e)) || !arena_large_try_claim(e)) {
 		return false;
 	}
 	if (ifree_try_overflow(e, e->u.large_bin)) {

@@ -15,7 +15,7 @@
 #define IMALLOC_H
 
 #include "arena/cache_bin.h"
-#include "arena/large_tail.h"
+#include "arena/large_marks.h"
 #include "icheck.h"
 #include "meta/emap.h"
 #include "meta/sz.h"
@@ -232,7 +232,7 @@ ALWAYS_INLINE bool
 ifree_large_try_fast(void *ptr, uint64_t elem) {
 	edata_t *e = elem_edata(elem);
 	if ((elem & ELEM_LARGE) == 0 || unlikely(ptr != e->u.large_start)
-	    || (config_hardening && !large_tail_is_marked(e, ptr))
+	    || (config_hardening && !large_is_marked(e))
 	    || unlikely(!arena_large_try_claim(e))) {
 		return false;
 	}

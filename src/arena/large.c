@@ -12,7 +12,7 @@
  */
 #include "arena/arena.h"
 
-#include "arena/large_tail.h"
+#include "arena/large_marks.h"
 #include "arena/safety.h"
 #include "extent/guard.h"
 #include "meta/freepool.h"
@@ -91,12 +91,21 @@ arena_large_note_grown(void *ptr, size_t usize) {
 	emap_set_boundary(e);
 }
 
+/* Whether a mark is lost: neither there nor zero. */
+static bool
+large_is_lost(const uint64_t *mark) {
+	return unlikely(!large_mark_is(mark, LARGE_MARK_WORD)) && unlikely(!large_mark_is(mark, 0));
+}
+
 void
-large_tail_check(const edata_t *e) {
-	const uint32_t *tail = large_tail(e);
-	if (large_has_tail(e) && unlikely(!large_tail_is(tail, LARGE_TAIL_WORD))
-	    && unlikely(!large_tail_is(tail, 0))) {
+large_marks_check(const edata_t *e) {
+	if (!large_has_marks(e)) {
+		return;
+	}
+	if (large_is_lost(large_tail(e))) {
 		safety_fail(LARGE_TAIL_IS_LOST);
+	} else if (large_is_lost(large_front(e))) {
+		safety_fail(LARGE_FRONT_IS_LOST);
 	}
 }
 
@@ -125,8 +134,8 @@ arena_large_new(arena_t *a, size_t usize, size_t alignment, bool zero) {
 	assert(is_aligned((uintptr_t)e->addr, max_zu(alignment, PAGE)) && e->recs == NULL);
 	atomic_store_u32(&e->u.large_is_freed, 1, MO_RELAXED);
 	large_adopt(a, e, usize, has_offset ? arena_large_start(a, e) : e->addr);
-	if (!e->is_zeroed || usize >= LARGE_TAIL_FRESH) {
-		large_tail_mark(e);
+	if (!e->is_zeroed || usize >= LARGE_MARKS_FRESH) {
+		large_marks_put(e);
 	}
 	large_stats_add(a, usize, 1);
 	return e;
@@ -143,11 +152,11 @@ static void
 large_reuse(const arena_t *a, edata_t *e, size_t usize) {
 	atomic_store_u32(&e->u.large_is_freed, 1, MO_RELAXED);
 	if (e->szind != SC_NSIZES && e->u.large_usize == usize) {
-		/* It was an object of this size before, and the tail mark is still behind it. */
+		/* It was an object of this size before, and its marks are still there. */
 		emap_set_first_state(e, e->u.large_bin != 0 ? ELEM_LARGE : 0);
 	} else {
 		large_adopt(a, e, usize, arena_large_start(a, e));
-		large_tail_mark(e);
+		large_marks_put(e);
 	}
 }
 
@@ -182,7 +191,7 @@ large_arena(const edata_t *e) {
 
 static NOINLINE void
 large_dalloc_slow(arena_t *a, edata_t *e) {
-	large_tail_check(e);
+	large_marks_check(e);
 	large_stats_sub(a, e->u.large_usize, 1);
 	if (e->recs != NULL) {
 		meta_free(e->recs, sizeof(sample_rec_t));
@@ -193,14 +202,14 @@ large_dalloc_slow(arena_t *a, edata_t *e) {
 
 /*
  * Whether the extent of an object may become hot, with the object's fields left for reuse: not for
- * a sample, an object that may not be cached, a bounded cache or decay time 0; and not if the tail
- * mark is lost, because large_dalloc_slow() then decides whether that is an error.
+ * a sample, an object that may not be cached, a bounded cache or decay time 0; and not if a mark is
+ * lost, because large_dalloc_slow() then decides whether that is an error.
  */
 static bool
 large_may_be_hot(const arena_t *a, const edata_t *e) {
 	return !e->is_sampled && e->szind != SC_NSIZES && !pac_is_bounded(&a->pac)
 	    && decay_ms(&a->pac.decay_dirty.decay) != 0
-	    && large_tail_is_marked(e, e->u.large_start);
+	    && large_is_marked(e);
 }
 
 /* Whether e can be freed together with `first`: an object of its size, of its arena. */
@@ -318,7 +327,7 @@ arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bo
 	assert(usize_min <= usize_max && usize_min >= SC_LARGE_MINCLASS);
 	arena_t *a = large_arena(e);
 	size_t old = e->u.large_usize, usize = old;
-	large_tail_check(e);
+	large_marks_check(e);
 	if (usize_max > old) {
 		usize = usize_max;
 		int err = large_grow(a, ptr, e, usize, zero);
@@ -338,7 +347,7 @@ arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bo
 	if (usize != old) {
 		large_stats_sub(a, old, 1);
 		large_adopt(a, e, usize, e->u.large_start);
-		large_tail_mark(e);
+		large_marks_put(e);
 		large_stats_add(a, usize, 1);
 		arena_large_count_requests(a, sz_s2i(usize), 1, 0, 0);
 	}

@@ -6,7 +6,7 @@
 #include "arena/shut.h"
 
 #include "arena/arenas.h"
-#include "arena/large_tail.h"
+#include "arena/large_marks.h"
 #include "os/witness.h"
 
 static LARGE_BSS struct {
@@ -89,7 +89,7 @@ shut_try_take(edata_t *e) {
 	    || e->size > SHUT_BYTES / 2) {
 		return false;
 	}
-	large_tail_check(e);
+	large_marks_check(e);
 	shut_make_room(e->size);
 	if (shut_pages(e) != 0) {
 		return false;

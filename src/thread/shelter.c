@@ -7,7 +7,7 @@
  * grows at its head, by compare-and-swap, and nothing is removed, so a walk needs no lock. A slab
  * of a small class stays mapped for ever; it is purged when it has no block. A large block's pages
  * are purged and made inaccessible when it is freed, or unmapped if LARGE_KEPT_MAX is exceeded
- * (size 0 then). A tail mark follows each large block (large_tail.h). Descriptors come from arrays
+ * (size 0 then). A tail mark follows each large block (large_marks.h). Descriptors come from arrays
  * by a counter: the first array is static, others are mapped between guard pages. Locks: none.
  * Callers: see shelter.h.
  */
@@ -15,7 +15,7 @@
 
 #include "arena/arena.h"
 #include "arena/bin_info.h"
-#include "arena/large_tail.h"
+#include "arena/large_marks.h"
 #include "arena/safety.h"
 #include "meta/sz.h"
 #include "os/gate.h"
@@ -318,9 +318,9 @@ large_unmap(shelter_slab_t *s) {
 	edata_set_size(&s->e, 0);
 }
 
-static uint32_t *
+static uint64_t *
 large_mark(const shelter_slab_t *s) {
-	return (uint32_t *)(void *)(s->e.addr + s->e.u.large_usize);
+	return (uint64_t *)(void *)(s->e.addr + s->e.u.large_usize);
 }
 
 /*
@@ -374,7 +374,7 @@ large_malloc(size_t usize, size_t alignment) {
 	if (usize > LARGE_MAX || alignment > LARGE_MAX) {
 		return NULL;
 	}
-	size_t size = PAGE_CEILING(usize + LARGE_TAIL_WORDS * sizeof(uint32_t));
+	size_t size = PAGE_CEILING(usize + LARGE_MARK_BYTES);
 	alignment = max_zu(alignment, PAGE);
 	shelter_slab_t *s = large_find(size, alignment);
 	if (s != NULL) {
@@ -383,7 +383,7 @@ large_malloc(size_t usize, size_t alignment) {
 		return NULL;
 	}
 	s->e.u.large_usize = usize;
-	large_tail_put(large_mark(s));
+	large_mark_put(large_mark(s));
 	return s->e.addr;
 }
 
@@ -395,7 +395,7 @@ large_free(shelter_slab_t *s) {
 		safety_fail("double free");
 		return;
 	}
-	if (unlikely(!large_tail_is(large_mark(s), LARGE_TAIL_WORD))) {
+	if (unlikely(!large_mark_is(large_mark(s), LARGE_MARK_WORD))) {
 		safety_fail(LARGE_TAIL_IS_LOST);
 	}
 	size_t size = s->e.size;

@@ -1,0 +1,79 @@
+/*
+ * The marks of a large object: fixed patterns in front of it and behind it, where its extent has
+ * room, by which free() detects a write outside of the object.
+ *
+ * With cache_oblivious an object begins at a cache line of its first page other than the first
+ * line, and so ends inside a page of its extent: there is room on both sides. Objects that end at a
+ * page boundary have no marks: so with other options, and in memory of extent hooks. Marks are
+ * written when the object is made or resized, and stay while the extent is hot or the object in a
+ * thread cache. They are not written to fresh pages of objects below LARGE_MARKS_FRESH, to save
+ * touching them: there the bytes are zero, as they are after the user has discarded the page, and
+ * zero is accepted. The owner of the object calls these functions; no lock is needed.
+ */
+#ifndef ARENA_LARGE_MARKS_H
+#define ARENA_LARGE_MARKS_H
+
+#include "meta/edata.h"
+#include "os/pages.h"
+
+/* A mark is this word, repeated. */
+#define LARGE_MARK_WORD UINT64_C(0xb3d9a7c5b3d9a7c5)
+#define LARGE_MARK_WORDS 2u
+#define LARGE_MARK_BYTES (LARGE_MARK_WORDS * sizeof(uint64_t))
+cassert(LARGE_MARK_BYTES <= CACHELINE);
+/* From this size (128 KiB) up the marks of a fresh object are written too: two pages of 33. */
+#define LARGE_MARKS_FRESH ((size_t)128 << 10)
+
+/* The address behind the object, where one mark is. */
+ALWAYS_INLINE uint64_t *
+large_tail(const edata_t *e) {
+	return (uint64_t *)(void *)(e->u.large_start + e->u.large_usize);
+}
+
+/* The address of the mark in front of the object. */
+ALWAYS_INLINE uint64_t *
+large_front(const edata_t *e) {
+	return (uint64_t *)(void *)(e->u.large_start - LARGE_MARK_BYTES);
+}
+
+/* An object is whole pages long, so that both its ends are inside of pages or none. */
+ALWAYS_INLINE bool
+large_has_marks(const edata_t *e) {
+	return ((uintptr_t)large_tail(e) & PAGE_MASK) != 0;
+}
+
+ALWAYS_INLINE void
+large_mark_put(uint64_t *mark) {
+	mark[0] = LARGE_MARK_WORD;
+	mark[1] = LARGE_MARK_WORD;
+}
+
+/* Whether both words of a mark are this word. */
+ALWAYS_INLINE bool
+large_mark_is(const uint64_t *mark, uint64_t word) {
+	return ((mark[0] ^ word) | (mark[1] ^ word)) == 0;
+}
+
+/* Whether the marks are right, or there are none. If false, large_marks_check() decides. */
+ALWAYS_INLINE bool
+large_is_marked(const edata_t *e) {
+	return !large_has_marks(e) || (likely(large_mark_is(large_tail(e), LARGE_MARK_WORD))
+	    && likely(large_mark_is(large_front(e), LARGE_MARK_WORD)));
+}
+
+ALWAYS_INLINE void
+large_marks_put(const edata_t *e) {
+	if (large_has_marks(e)) {
+		large_mark_put(large_front(e));
+		large_mark_put(large_tail(e));
+	}
+}
+
+/* The messages with which the process ends after such a write. */
+#define LARGE_TAIL_IS_LOST "write behind the end of a block"
+#define LARGE_FRONT_IS_LOST "write in front of a block"
+
+/* Ends the process if the bytes at an end of the object are neither the mark nor zero. */
+void large_marks_check(const edata_t *e);
+
+#endif
