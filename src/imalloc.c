@@ -356,6 +356,8 @@ imalloc_relieved(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *t
 		return NULL;
 	}
 	shut_flush();
+	while (gate_has_absent() && tsd_try_end_absent()) {
+	}
 	void *p = tcache_try_gather(tsd, a)
 	    ? imalloc_again(tsd, req, usize, tc, slot, interval) : NULL;
 	bool has_relieved = false;
@@ -764,7 +766,7 @@ static atomic_u32_t imalloc_drains;
 
 /*
  * Completes deferred frees, past this thread's cache because the user may destroy the arena of
- * these objects next.
+ * these objects next. In a forked child also returns what one thread of the parent had cached.
  */
 static void
 imalloc_drain_deferred(tsd_t *tsd) {
@@ -773,6 +775,12 @@ imalloc_drain_deferred(tsd_t *tsd) {
 	deferred_walk_t walk = {0, 0};
 	for (void *p; (p = deferred_take(&walk)) != NULL;) {
 		ifree_in_gate(tsd, p, IMALLOC_TCACHE_NONE);
+	}
+	if (gate_has_absent()) {
+		deferred_remind(); /* for the next one */
+		if (tsd != NULL) {
+			tsd_try_end_absent();
+		}
 	}
 	atomic_fetch_sub_u32(&imalloc_drains, 1, MO_RELEASE);
 }

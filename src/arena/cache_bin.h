@@ -7,7 +7,8 @@
  * still there at the next step, no object below it was used. Pushes stop at `full`. countdown
  * counts pops, never pushes, until the slow path is due, so that a tight loop of malloc and free
  * reaches it too. Invariant: an all-zero bin is empty for pops and full for pushes. Only the owning
- * thread calls these functions, from the fast path and tcache.c, so there is no lock.
+ * thread calls these functions, from the fast path and tcache.c, so there is no lock. A forked
+ * child may find the owner at any instruction of them: what lies below `head` is valid at each.
  */
 #ifndef ARENA_CACHE_BIN_H
 #define ARENA_CACHE_BIN_H
@@ -58,6 +59,7 @@ cache_bin_try_push(cache_bin_t *b, void *p) {
 		return false;
 	}
 	*--head = p;
+	__atomic_signal_fence(__ATOMIC_RELEASE);
 	cache_bin_set_head(b, head);
 	return true;
 }

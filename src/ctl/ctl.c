@@ -411,12 +411,25 @@ call_field(const ctl_node_t *dir, size_t i, const ctl_call_t *call) {
 	return base == NULL ? ENOENT : ctl_reply(call, &value, size);
 }
 
+/* Before statistics of a forked child, or an action on what its parent's threads had cached. */
+static COLD void
+end_absent_threads(void) {
+	struct tls_s *tls = tls_get();
+	gate_enter(tls);
+	while (tsd_try_end_absent()) {
+	}
+	gate_exit(tls);
+}
+
 /* Calls what is at a position; ENOENT for a directory. */
 static int
 call_place(const ctl_place_t *at, const ctl_call_t *call) {
 	const ctl_node_t *node = at->node;
 	if (gate_is_lost()) {
 		return EAGAIN;
+	}
+	if (gate_has_absent()) {
+		end_absent_threads();
 	}
 	if (at->item == NO_ITEM) {
 		return node->kind == CTL_LEAF ? call_leaf(node, call) : ENOENT;

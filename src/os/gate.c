@@ -27,6 +27,7 @@ cassert((GATE_INSIDE & GATE_REGISTERED) == 0 && GATE_OUTSIDE == 0);
 static struct {
 	mutex_t mtx;             /* protects the list */
 	gate_link_t *threads;    /* the list: registered threads, newest first */
+	gate_link_t *absent;     /* in a child: threads of its ancestors, a chain by `next` */
 	atomic_u32_t n_unlisted; /* threads inside that are not on the list */
 	unsigned nesting; /* nested forks: in a fork's handlers or in a signal handler during one */
 	bool is_single;   /* the thread that has closed the gate is the only one of the process */
@@ -214,6 +215,23 @@ gate_for_each(void (*fn)(struct tls_s *t, void *ctx), void *ctx) {
 	mutex_unlock(&gate.mtx);
 }
 
+bool
+gate_has_absent(void) {
+	return unlikely(__atomic_load_n(&gate.absent, __ATOMIC_RELAXED) != NULL);
+}
+
+gate_link_t *
+gate_take_absent(void) {
+	assert(tls_get()->gate_depth > 0);
+	mutex_lock(&gate.mtx);
+	gate_link_t *link = gate.absent;
+	if (link != NULL) {
+		__atomic_store_n(&gate.absent, link->next, __ATOMIC_RELAXED);
+	}
+	mutex_unlock(&gate.mtx);
+	return link;
+}
+
 /*
  * Looks whether another thread is inside, and if not, enters that in gate_forker. The caller has
  * closed the gate. Returns false also if this thread cannot tell: while another thread changes the
@@ -287,20 +305,30 @@ gate_postfork_parent(void) {
 	atomic_store_p(&gate_forker, NULL, MO_SEQ_CST);
 }
 
-/* Removes all threads but this one, which do not exist in the child, from the list. */
+/*
+ * Moves all threads but this one, which do not exist in the child, from the list to the absent
+ * ones. Hardly writes to their links, because each page that is written to is copied.
+ */
 static void
-gate_forget_others(const struct tls_s *self) {
-	gate_link_t *mine = gate.threads;
+gate_part_from_others(const struct tls_s *self) {
+	gate_link_t *mine = gate.threads, **end = &gate.absent;
 	assert(atomic_load_u32(&gate.mtx.word, MO_RELAXED) == 0);
 	while (mine != NULL && mine->tls != self) {
 		mine = mine->next;
 	}
 	assert((mine != NULL) == ((self->gate & GATE_REGISTERED) != 0));
-	gate.threads = mine;
+	mutex_lock(&gate.mtx);
 	if (mine != NULL) {
+		gate_unlink(mine);
 		mine->next = NULL;
 		mine->prev = NULL;
 	}
+	while (*end != NULL) {
+		end = &(*end)->next;
+	}
+	*end = gate.threads;
+	gate.threads = mine;
+	mutex_unlock(&gate.mtx);
 }
 
 /*
@@ -331,7 +359,7 @@ gate_postfork_child(void) {
 		atomic_store_u32(&gate.n_unlisted, 0, MO_RELAXED);
 	}
 	if (!gate_is_entered(self) || !gate.is_single) {
-		gate_forget_others(self);
+		gate_part_from_others(self);
 	}
 	gate_postfork_parent();
 }

@@ -124,8 +124,15 @@ void gate_for_each(void (*fn)(struct tls_s *t, void *ctx), void *ctx);
 bool gate_is_lost(void);
 
 /*
+ * In a forked child: whether there are links of threads of its ancestors, which do not exist here;
+ * takes the next of them, in which only the link's address is valid, or NULL. Inside the gate.
+ */
+bool gate_has_absent(void);
+gate_link_t *gate_take_absent(void);
+
+/*
  * The handlers of fork(): before it, and after it in the parent and in the child. The child's opens
- * the gate and forgets the other threads, unless the child is lost.
+ * the gate and makes the other threads absent, unless the child is lost.
  */
 void gate_prefork(void);
 void gate_postfork_parent(void);

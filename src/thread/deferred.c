@@ -66,7 +66,7 @@ table_add(unsigned k, atomic_p_t *slots, uint64_t hash, void *ptr) {
 		void *seen = atomic_load_p(slot, MO_RELAXED);
 		if (seen == NULL && atomic_cas_strong_p(slot, &seen, ptr, MO_SEQ_CST, MO_RELAXED)) {
 			atomic_store_b(&deferred.is_used[k], true, MO_SEQ_CST);
-			atomic_store_b(&deferred_are_there, true, MO_SEQ_CST);
+			deferred_remind();
 			return 0;
 		}
 		if (seen == ptr) {

@@ -15,10 +15,18 @@
 
 extern HIDDEN atomic_b_t deferred_are_there;
 
-/* Whether there may be deferred frees. */
+/*
+ * Whether there may be deferred frees, or in a forked child threads whose data are to be freed
+ * (tsd_try_end_absent). deferred_remind() says that there may be.
+ */
 static inline bool
 deferred_has_any(void) {
 	return unlikely(atomic_load_b(&deferred_are_there, MO_RELAXED));
+}
+
+static inline void
+deferred_remind(void) {
+	atomic_store_b(&deferred_are_there, true, MO_SEQ_CST);
 }
 
 /*

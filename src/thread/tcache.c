@@ -308,12 +308,6 @@ static struct {
 	atomic_zu_t bytes;
 } grants;
 
-void
-tcache_postfork_child(tsd_t *tsd) {
-	atomic_store_zu(&grants.bytes,
-	    tsd != NULL && tsd->tcache != NULL ? tsd->tcache->granted : 0, MO_RELAXED);
-}
-
 static size_t
 bin_granted(const tcache_cold_t *c, unsigned slot) {
 	return c->nslots > c->max ? (size_t)(c->nslots - c->max) * slot_size(slot) : 0;

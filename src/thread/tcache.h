@@ -181,11 +181,6 @@ ALWAYS_INLINE bool
 tcache_is_freed_due(const tsd_t *tsd) {
 	return unlikely((int64_t)(tsd_held(tsd) - tsd->look_below) < 0);
 }
-/*
- * Resets the budget of grants in a forked child, where other threads do not exist. tsd: of this
- * thread, or NULL.
- */
-void tcache_postfork_child(tsd_t *tsd);
 /* Adds the pops that the running countdowns have counted so far to the byte counters of the tsd. */
 void tcache_fold(tsd_t *tsd, tcache_t *tc);
 /* Bytes in the cache now; other threads may call it and get an approximate value. */

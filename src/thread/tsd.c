@@ -14,6 +14,7 @@
 #include "meta/freepool.h"
 #include "os/nstime.h"
 #include "os/sys.h"
+#include "thread/deferred.h"
 #include "thread/quarantine.h"
 #include "thread/recall.h"
 #include "thread/tcache.h"
@@ -170,6 +171,9 @@ static tsd_t *
 tsd_make(struct tls_s *t) {
 	assert(t == tls_get() && t->state == tsd_state_fresh);
 	t->state = tsd_state_making;
+	while (gate_has_absent() && tsd_try_end_absent()) {
+		/* So that this thread gets an arena that no other thread of this process uses. */
+	}
 	tsd_t *tsd = tsd_new(t);
 	if (tsd == NULL) {
 		t->state = tsd_state_fresh; /* no memory; the next call tries again */
@@ -238,6 +242,37 @@ tsd_leave(void) {
 	gate_exit(tls_get());
 }
 
+/* Returns what a thread that has ended keeps of objects, and leaves its arena. */
+static void
+tsd_give_back(tsd_t *tsd) {
+	assert(tsd->tls == tls_get() && tsd->tls->inside > 0);
+	quarantine_delete(tsd);
+	if (tsd->tcache != NULL) {
+		tcache_delete(tsd, tsd->tcache);
+	}
+	arenas_unbind(tsd->arena);
+}
+
+/*
+ * The thread was outside the gate when the process forked, so its cache is as between two calls.
+ * Its profiler's record was ended at the fork.
+ */
+bool
+tsd_try_end_absent(void) {
+	struct tls_s *t = tls_get();
+	gate_link_t *link = gate_take_absent();
+	if (link == NULL) {
+		return false;
+	}
+	tsd_t *tsd = container_of(link, tsd_t, gate);
+	tsd->tls = t;
+	t->inside++;
+	tsd_give_back(tsd);
+	meta_free(tsd, sizeof(*tsd));
+	t->inside--;
+	return true;
+}
+
 /* The destructor of the key, also used when tsd_make() fails. */
 static void
 tsd_cleanup(void *arg) {
@@ -252,11 +287,7 @@ tsd_cleanup(void *arg) {
 	for (size_t i = 0; tsd_cleanups != NULL && tsd_cleanups[i] != NULL; i++) {
 		tsd_cleanups[i](tsd);
 	}
-	quarantine_delete(tsd);
-	if (tsd->tcache != NULL) {
-		tcache_delete(tsd, tsd->tcache);
-	}
-	arenas_unbind(tsd->arena);
+	tsd_give_back(tsd);
 	thread_event_note_end(tsd);
 	gate_unregister(t, &tsd->gate);
 	/* From here on the thread is served without a tsd. */
@@ -268,26 +299,6 @@ tsd_cleanup(void *arg) {
 	atomic_fetch_sub_u32(&tsds.count, 1, MO_RELAXED);
 	t->inside--;
 	gate_exit(t);
-}
-
-/*
- * Removes the automatic caches of other threads from the arena's list in a forked child. That of
- * this thread (mine) and explicit caches stay.
- */
-static void
-tsd_forget_caches(arena_t *a, const tsd_t *mine) {
-	ql_t *next;
-	if (!mutex_trylock(&a->tcache_list_mtx)) {
-		return; /* fork was called in a signal handler that interrupted this thread here */
-	}
-	for (ql_t *l = ql_first(&a->tcaches); l != NULL; l = next) {
-		const tcache_t *tc = container_of(l, tcache_t, link);
-		next = ql_next(&a->tcaches, l);
-		if (tc->is_auto && (mine == NULL || tc != mine->tcache)) {
-			ql_remove(l);
-		}
-	}
-	mutex_unlock(&a->tcache_list_mtx);
 }
 
 /*
@@ -330,14 +341,9 @@ tsd_postfork_child(void) {
 	tsd_reseed(mine);
 	tsd_relax(mine);
 	thread_event_postfork_child();
-	tcache_postfork_child(mine);
 	atomic_store_u32(&tsds.count, mine != NULL, MO_RELAXED);
-	for (unsigned i = 0; i < arenas_narenas_total(); i++) {
-		arena_t *a = arenas_get(i);
-		if (a != NULL) {
-			atomic_store_u32(&a->nthreads, mine != NULL && mine->arena == a, MO_RELAXED);
-			tsd_forget_caches(a, mine);
-		}
+	if (gate_has_absent()) {
+		deferred_remind();
 	}
 }
 

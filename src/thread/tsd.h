@@ -109,8 +109,15 @@ uint64_t tsd_deallocated(tsd_t *tsd);
 uint64_t *tsd_allocatedp(tsd_t *tsd);
 uint64_t *tsd_deallocatedp(tsd_t *tsd);
 
-/* Called in a forked child: forgets the data of all other threads, which do not exist there. */
+/* Called in a forked child: the data of all other threads, which do not exist there, can go. */
 void tsd_postfork_child(void);
+/*
+ * In a forked child: returns what the cache, the spares and the quarantine of a thread of its
+ * ancestors hold, and frees its data. False if there is none left. Called by slow paths, one thread
+ * in each, so that a child that executes another program at once is not delayed; and for all
+ * threads before statistics are taken. Inside the gate without a lock.
+ */
+bool tsd_try_end_absent(void);
 
 /* Number of threads that have a tsd. */
 unsigned tsd_count(void);

@@ -3,6 +3,7 @@
  * threads, from signal handlers, from fork handlers.
  */
 #include "core.h"
+#include "ctl.h"
 
 #include <malloc.h>
 #include <pthread.h>
@@ -473,7 +474,7 @@ ordinary_now(void *arg UNUSED) {
 
 /* ------------------------------------------------------------------ a lost child */
 
-static char *made_before;
+static char *made_before, message[] = "it can";
 static volatile unsigned lost_step;
 static int lost_status = -1;
 
@@ -511,17 +512,16 @@ thread_lost(void *arg) {
 
 static int
 lost_child(void) {
-	size_t bytes, size = sizeof(bytes);
 	pthread_t t;
 	void *ret = NULL;
 	int status = -1, err = gate_is_lost() ? lost_allocates() : 9;
 	if (err != 0) {
 		return err;
 	}
-	if (mallctl("stats.allocated", &bytes, &size, NULL, 0) != EAGAIN) {
+	if (ctl_void("thread.tcache.flush") != EAGAIN) {
 		return 12;
 	}
-	if (pthread_create(&t, NULL, thread_lost, &t) != 0 || pthread_join(t, &ret) != 0
+	if (pthread_create(&t, NULL, thread_lost, message) != 0 || pthread_join(t, &ret) != 0
 	    || ret == NULL) {
 		return 13;
 	}

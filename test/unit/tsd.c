@@ -3,10 +3,12 @@
  * counters.
  */
 #include "core.h"
+#include "ctl.h"
 
 #include <pthread.h>
 
 #include "arena/arenas.h"
+#include "arena/inspect.h"
 #include "thread/recall.h"
 #include "thread/tcache.h"
 #include "thread/tsd.h"
@@ -234,9 +236,97 @@ test_polled(void) {
 	is_uint(bad, 0, "the polled counters equal the computed ones after each of 20000 steps");
 }
 
+/* ------------------------------------------------------------------ threads of the parent */
+
+#define N_ABSENT 5
+
+static pthread_barrier_t cached, forked;
+
+static void *
+thread_caches(void *arg) {
+	static __thread void *p[64];
+	for (unsigned round = 0; round < 20; round++) {
+		for (unsigned i = 0; i < 64; i++) {
+			p[i] = keep(malloc(i % 8 == 0 ? 100000 : 64));
+		}
+		for (unsigned i = 0; i < 64; i++) {
+			free(p[i]);
+		}
+	}
+	pthread_barrier_wait(&cached);
+	pthread_barrier_wait(&forked);
+	return arg;
+}
+
+static size_t
+bytes_in_caches(void) {
+	size_t bytes = 0;
+	gate_enter(tls_get());
+	for (unsigned i = 0; i < arenas_narenas_total(); i++) {
+		bytes += arenas_get(i) == NULL ? 0 : arena_cached_bytes(arenas_get(i));
+	}
+	gate_exit(tls_get());
+	return bytes;
+}
+
+static unsigned
+threads_of_arenas(void) {
+	unsigned n = 0;
+	for (unsigned i = 0; i < arenas_narenas_total(); i++) {
+		n += arenas_get(i) == NULL ? 0 : atomic_load_u32(&arenas_get(i)->nthreads, MO_RELAXED);
+	}
+	return n;
+}
+
+/* Nothing is done before a slow call, and then one thread is ended in each. */
+static int
+child_of_caches(void) {
+	size_t before = bytes_in_caches(), own = tcache_cached_bytes(tls_get()->tsd->tcache);
+	if (!tls_get()->tsd->is_slow) {
+		free(keep(malloc(64)));
+	}
+	if (!gate_has_absent() || bytes_in_caches() != before || before < own + N_ABSENT * 100000) {
+		return 1;
+	}
+	for (unsigned i = 0; i < N_ABSENT; i++) {
+		if (!gate_has_absent() || threads_of_arenas() != 1 + N_ABSENT - i) {
+			return 2;
+		}
+		keep(mallocx(50000, MALLOCX_TCACHE_NONE));
+	}
+	own = tcache_cached_bytes(tls_get()->tsd->tcache);
+	return gate_has_absent() || bytes_in_caches() != own || threads_of_arenas() != 1 ? 3 : 0;
+}
+
+static void
+test_absent(void) {
+	pthread_t t[N_ABSENT];
+	int status = -1;
+	pthread_barrier_init(&cached, NULL, N_ABSENT + 1);
+	pthread_barrier_init(&forked, NULL, N_ABSENT + 1);
+	for (unsigned i = 0; i < N_ABSENT; i++) {
+		pthread_create(&t[i], NULL, thread_caches, NULL);
+	}
+	pthread_barrier_wait(&cached);
+	tsd_enter(); /* has a cache from now on */
+	tsd_leave();
+	free(keep(malloc(64)));
+	pid_t pid = fork();
+	if (pid == 0) {
+		_exit(child_of_caches());
+	}
+	waitpid(pid, &status, 0);
+	pthread_barrier_wait(&forked);
+	for (unsigned i = 0; i < N_ABSENT; i++) {
+		pthread_join(t[i], NULL);
+	}
+	is_int(status, 0, "a child ends the threads of its parent, one in each slow call");
+}
+
 int
 main(void) {
 	free(keep(malloc(1)));
+	test_absent();
 	test_life();
 	test_frees();
 	test_destructors();
