@@ -114,6 +114,21 @@ is_one_session(const struct pprof_profile *a, const struct pprof_profile *b) {
 	    && strcmp(intern_text(&a->texts, a->start), intern_text(&b->texts, b->start)) == 0;
 }
 
+/* The difference lasts from the earlier profile to the later one, however the clock was set. */
+static void
+duration_set(struct pprof_profile *after, const struct pprof_profile *before) {
+	int64_t ns = after->time_ns - before->time_ns;
+	if (before->monotonic_ms != 0 && after->monotonic_ms != 0) {
+		ns = (after->monotonic_ms - before->monotonic_ms) * 1000000;
+	} else if (before->time_ns == 0) {
+		return;
+	}
+	if (ns >= 0 && after->time_ns >= ns) {
+		after->duration_ns = ns;
+		after->time_ns -= ns;
+	}
+}
+
 int
 pprof_subtract(struct pprof_profile *after, const struct pprof_profile *before) {
 	if (!is_one_session(after, before)) {
@@ -124,10 +139,7 @@ pprof_subtract(struct pprof_profile *after, const struct pprof_profile *before) 
 	int err = key == NULL ? ENOMEM : sites_subtract(after, before, &known, key);
 	if (err == 0) {
 		allocations_clamp(after);
-		if (before->time_ns != 0 && after->time_ns >= before->time_ns) {
-			after->duration_ns = after->time_ns - before->time_ns;
-			after->time_ns = before->time_ns;
-		}
+		duration_set(after, before);
 	}
 	intern_free(&known);
 	free(key);

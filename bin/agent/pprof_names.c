@@ -75,8 +75,7 @@ offset_string(places_t *s, const point_t *point) {
 
 /* Adds a frame to the place. 0 or ENOMEM. */
 static int
-frame_put(places_t *s, const point_t *point, const function_t *f, uint32_t line) {
-	place_t *place = &s->all[point->place];
+frame_put(places_t *s, place_t *place, const function_t *f, uint32_t line) {
 	if (f->name == INTERN_FAILED || f->system_name == INTERN_FAILED || f->file == INTERN_FAILED) {
 		return ENOMEM;
 	}
@@ -85,11 +84,30 @@ frame_put(places_t *s, const point_t *point, const function_t *f, uint32_t line)
 	    || array_grow(&s->frames, &s->frame_room, s->nframes, sizeof(*s->frames)) != 0) {
 		return ENOMEM;
 	}
+	if (place->nframes == 0) {
+		place->frame = (uint32_t)s->nframes;
+	}
 	s->frames[s->nframes++] = (frame_t){function, line};
 	place->nframes++;
-	s->has[point->object] |= (uint8_t)(HAS_FUNCTIONS | (f->file != 0 ? HAS_FILES : 0)
-	    | (line != 0 ? HAS_LINES : 0) | (place->nframes > 1 ? HAS_INLINED : 0));
+	if (place->object != NO_OBJECT) {
+		s->has[place->object] |= (uint8_t)(HAS_FUNCTIONS | (f->file != 0 ? HAS_FILES : 0)
+		    | (line != 0 ? HAS_LINES : 0) | (place->nframes > 1 ? HAS_INLINED : 0));
+	}
 	return 0;
+}
+
+/* Names the place that stands for stacks that could not be read. 0 or ENOMEM. */
+static int
+no_stack_name(places_t *s) {
+	static const char name[] = "(no stack)";
+	int err = 0;
+	for (size_t i = 0; i < s->count && err == 0; i++) {
+		if (s->all[i].address == NO_STACK) {
+			function_t f = {string_put(s, name, sizeof(name) - 1), 0, 0};
+			err = frame_put(s, &s->all[i], &f, 0);
+		}
+	}
+	return err;
 }
 
 /* The frames of one place, innermost first. */
@@ -98,18 +116,18 @@ point_name(places_t *s, const names_table_t *table, const point_t *point) {
 	names_row_t row;
 	names_frame_t frame;
 	int err = 0;
-	s->all[point->place].frame = (uint32_t)s->nframes;
+	place_t *place = &s->all[point->place];
 	bool has_row = names_table_find(table, point->offset, &row);
 	for (size_t i = 0; err == 0 && has_row && names_table_frame(table, &row, i, &frame); i++) {
 		function_t f = {table_string(s, table, frame.name),
 		    table_string(s, table, frame.system_name), table_string(s, table, frame.file)};
 		f.name = f.name != 0 ? f.name : offset_string(s, point);
-		err = frame_put(s, point, &f, frame.line);
+		err = frame_put(s, place, &f, frame.line);
 	}
 	bool was_read = (table->head.flags & (NAMES_SYMBOLS | NAMES_LINES)) != 0;
-	if (err == 0 && s->all[point->place].nframes == 0 && has_row && was_read) {
+	if (err == 0 && place->nframes == 0 && has_row && was_read) {
 		function_t f = {offset_string(s, point), 0, 0};
-		err = frame_put(s, point, &f, 0);
+		err = frame_put(s, place, &f, 0);
 	}
 	return err;
 }
@@ -149,7 +167,7 @@ places_name(places_t *s, const struct pprof_request *request) {
 	names_t names;
 	point_t *points = malloc((s->count + 1) * sizeof(*points));
 	uint64_t *offsets = malloc((s->count + 1) * sizeof(*offsets));
-	int err = points == NULL || offsets == NULL ? ENOMEM : 0;
+	int err = points == NULL || offsets == NULL ? ENOMEM : no_stack_name(s);
 	/* Without a process or a cache there are no names, which is no failure. */
 	if (err == 0 && names_begin(&names, request) == 0) {
 		size_t count = points_collect(s, points), end;

@@ -8,6 +8,7 @@ enum { ALLOC_OBJECTS, ALLOC_SPACE, INUSE_OBJECTS, INUSE_SPACE, PPROF_TYPES };
 
 #define NO_THREAD UINT32_MAX
 #define NO_OBJECT UINT32_MAX
+#define NO_STACK UINT64_MAX /* the only address of a stack that could not be read */
 
 /* The estimated allocations of one thread with one stack. */
 typedef struct site_s {
@@ -57,6 +58,7 @@ struct pprof_profile {
 	uint64_t period;   /* sampling interval, bytes */
 	uint64_t pid;      /* 0: not known */
 	int64_t time_ns;   /* since 1970; 0: not known */
+	int64_t monotonic_ms;        /* on a clock that nobody sets; 0: not known */
 	int64_t duration_ns;         /* of the session, or between the two profiles of a delta */
 	uint32_t exe, library;       /* numbers of texts; 0: not known */
 	uint32_t session, start;     /* texts of the comments with session number and start; 0: none */

@@ -1,12 +1,15 @@
 /*
- * Parses a heap_v2 text: metadata, threads, stacks with their counts, memory map (pprof_maps.c). A
- * text with metadata must end in the line that counts its bytes, else it was cut off. Sampled
+ * Parses a heap_v2 text: metadata, threads, stacks with their counts, memory map (pprof_maps.c).
+ * Unknown lines before the memory map are skipped and counted, with the rules of `jeprof`
+ * (bin/jeprof.d/reader.pl). A text with metadata must end in the line that counts its bytes, else
+ * it was cut off. Sampled
  * counts become estimates as in `jeprof`, rounded to 1/1024, so that sums do not depend on their
  * order; the estimate of a stack is split among its threads in the ratio of theirs. Invariant:
  * memory is linear in the length of the text and time nearly so, because the text is not trusted.
  * No locks. pprof_parse() is called by scrape.c, thread_of() by pprof_delta.c.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,21 +34,49 @@ typedef struct part_s {
 typedef struct parser_s {
 	struct pprof_profile *p;
 	lines_t lines;
+	site_t stack;      /* the current stack, of all threads */
+	bool has_frames;   /* there is a current stack */
+	bool has_counts;   /* it has its counts, and is not yet a site */
 	part_t *parts;     /* of the current stack */
 	size_t nparts, part_room;
+	uint64_t nskipped; /* unknown lines */
 	const char *why;   /* the sentence for an error */
 } parser_t;
 
 /* ---------------------------------------------------------------- counts */
 
+static bool
+is_blank(char c) {
+	return c == ' ' || c == '\t' || c == '\r';
+}
+
+static void
+blanks_pass(const char **at, const char *end) {
+	while (*at < end && is_blank(**at)) {
+		++*at;
+	}
+}
+
+/* Passes one sign with blanks around it; false if another character stands there. */
+static bool
+sign_read(const char **at, const char *end, char sign) {
+	blanks_pass(at, end);
+	if (*at == end || **at != sign) {
+		return false;
+	}
+	++*at;
+	blanks_pass(at, end);
+	return true;
+}
+
 /* Reads "LIVE: BYTES [ALL: BYTES]": objects and bytes, live and ever allocated. */
 static bool
 counts_read(const char **at, const char *end, counts_t *c) {
 	uint64_t *v = c->values;
-	return dec_read(at, end, &v[INUSE_OBJECTS]) && word_read(at, end, ": ")
-	    && dec_read(at, end, &v[INUSE_SPACE]) && word_read(at, end, " [")
-	    && dec_read(at, end, &v[ALLOC_OBJECTS]) && word_read(at, end, ": ")
-	    && dec_read(at, end, &v[ALLOC_SPACE]) && word_read(at, end, "]");
+	return dec_read(at, end, &v[INUSE_OBJECTS]) && sign_read(at, end, ':')
+	    && dec_read(at, end, &v[INUSE_SPACE]) && sign_read(at, end, '[')
+	    && dec_read(at, end, &v[ALLOC_OBJECTS]) && sign_read(at, end, ':')
+	    && dec_read(at, end, &v[ALLOC_SPACE]) && sign_read(at, end, ']');
 }
 
 /* Multiples of 1/1024 below 2^43 are exact in a double, and so are their sums. */
@@ -93,12 +124,6 @@ thread_of(const struct pprof_profile *p, uint64_t uid) {
 	return found == NULL ? NO_THREAD : (uint32_t)(found - p->threads);
 }
 
-/* "  tUID: " at the start of a line. */
-static bool
-thread_read(const char **at, const char *end, uint64_t *uid) {
-	return word_read(at, end, "  t") && dec_read(at, end, uid) && word_read(at, end, ": ");
-}
-
 static int
 thread_add(struct pprof_profile *p, uint64_t uid, const char *name, size_t len) {
 	uint32_t text = intern_put(&p->texts, name, len);
@@ -107,33 +132,6 @@ thread_add(struct pprof_profile *p, uint64_t uid, const char *name, size_t len) 
 		return ENOMEM;
 	}
 	p->threads[p->nthreads++] = (thread_t){uid, text};
-	return 0;
-}
-
-/* Parses the lines before the stacks: each thread; the total of all threads is skipped. */
-static int
-threads_parse(parser_t *r) {
-	const char *line, *end;
-	size_t len;
-	uint64_t uid;
-	counts_t counts;
-	for (lines_t l = r->lines; line_next(&l, &line, &len); r->lines = l) {
-		end = line + len;
-		if (word_read(&line, end, "  t*: ")) {
-			continue;
-		}
-		if (!thread_read(&line, end, &uid) || !counts_read(&line, end, &counts)) {
-			break;
-		}
-		bool has_name = word_read(&line, end, " ");
-		int err = thread_add(r->p, uid, line, has_name ? (size_t)(end - line) : 0);
-		if (err != 0) {
-			return err;
-		}
-	}
-	if (r->p->nthreads > 1) {
-		qsort(r->p->threads, r->p->nthreads, sizeof(*r->p->threads), by_uid);
-	}
 	return 0;
 }
 
@@ -149,27 +147,32 @@ address_add(struct pprof_profile *p, uint64_t address) {
 }
 
 /*
- * Parses "@ 0xHEX 0xHEX ...". Subtracts 1 from each return address, so that it lies in the call
- * instruction; the library already did this for the first. A word that is no address becomes 0.
+ * Parses "0xHEX 0xHEX ...". Subtracts 1 from each return address, so that it lies in the call
+ * instruction; the library already did this for the first. A word that is no address becomes 0. No
+ * address, or a single 0, is a stack that could not be read: it gets the address NO_STACK.
  */
 static int
 addresses_parse(struct pprof_profile *p, const char *at, const char *end, uint32_t *depth) {
 	int err = 0;
+	size_t first = p->naddresses;
 	for (*depth = 0; err == 0; ++*depth) {
-		while (at < end && *at == ' ') {
-			at++;
-		}
+		blanks_pass(&at, end);
 		if (at == end || *depth == PPROF_DEPTH_MAX) {
 			break;
 		}
 		uint64_t address = 0;
 		bool is_one = word_read(&at, end, "0x") && hex_read(&at, end, &address)
-		    && (at == end || *at == ' ');
-		while (at < end && *at != ' ') {
+		    && (at == end || is_blank(*at)) && address != NO_STACK;
+		while (at < end && !is_blank(*at)) {
 			at++;
 		}
 		address = is_one ? address : 0;
 		err = address_add(p, *depth == 0 || address == 0 ? address : address - 1);
+	}
+	if (err == 0 && (*depth == 0 || (*depth == 1 && p->addresses[first] == 0))) {
+		p->naddresses = first;
+		*depth = 1;
+		err = address_add(p, NO_STACK);
 	}
 	return err;
 }
@@ -219,58 +222,6 @@ sites_add(parser_t *r, const site_t *whole) {
 	return 0;
 }
 
-/* Parses the lines of the threads of a stack into r->parts. */
-static int
-parts_parse(parser_t *r) {
-	const char *line, *end;
-	size_t len;
-	uint64_t uid;
-	counts_t counts;
-	r->nparts = 0;
-	for (lines_t l = r->lines; line_next(&l, &line, &len); r->lines = l) {
-		end = line + len;
-		if (!thread_read(&line, end, &uid) || !counts_read(&line, end, &counts)) {
-			break;
-		}
-		if (array_grow(&r->parts, &r->part_room, r->nparts, sizeof(*r->parts)) != 0) {
-			return ENOMEM;
-		}
-		part_t *part = &r->parts[r->nparts++];
-		part->thread = thread_of(r->p, uid);
-		estimate_all(r->p->rate, &counts, part->values);
-	}
-	return 0;
-}
-
-/* Parses a stack, its counts and those of its threads; *is_one: the text continued with a stack. */
-static int
-stack_parse(parser_t *r, bool *is_one) {
-	struct pprof_profile *p = r->p;
-	lines_t l = r->lines;
-	const char *line, *counts_line;
-	size_t len, counts_len;
-	counts_t counts;
-	site_t site = {.first = p->naddresses, .thread = NO_THREAD};
-	*is_one = false;
-	if (!line_next(&l, &line, &len) || len == 0 || *line != '@'
-	    || !line_next(&l, &counts_line, &counts_len)) {
-		return 0;
-	}
-	const char *end = counts_line + counts_len;
-	if (!word_read(&counts_line, end, "  t*: ") || !counts_read(&counts_line, end, &counts)) {
-		return 0;
-	}
-	*is_one = true;
-	r->lines = l;
-	int err = addresses_parse(p, line + 1, line + len, &site.depth);
-	estimate_all(p->rate, &counts, site.values);
-	p->is_accumulated |= counts.values[ALLOC_OBJECTS] != 0;
-	if (err == 0) {
-		err = parts_parse(r);
-	}
-	return err != 0 ? err : sites_add(r, &site);
-}
-
 /* ---------------------------------------------------------------- metadata */
 
 /* Nanoseconds since 1970 of a time like 20261122T220946.577Z; 0 if the text is no such time. */
@@ -303,6 +254,8 @@ meta_note(struct pprof_profile *p, uint32_t text_number) {
 		p->period = number <= INT64_MAX ? number : 0;
 	} else if (key == 9 && memcmp(text, "dump_time", 9) == 0) {
 		p->time_ns = stamp_ns(value);
+	} else if (key == 12 && memcmp(text, "monotonic_ms", 12) == 0 && is_number) {
+		p->monotonic_ms = number <= INT64_MAX / 1000000 ? (int64_t)number : 0;
 	} else if (key == 7 && memcmp(text, "session", 7) == 0) {
 		p->session = text_number;
 	} else if (key == 10 && memcmp(text, "start_time", 10) == 0) {
@@ -332,7 +285,7 @@ meta_add(struct pprof_profile *p, const char *text, size_t len) {
 	return 0;
 }
 
-/* Parses the first line, which gives the rate, and the metadata after it. */
+/* Parses the first line, which gives the rate. */
 static int
 head_parse(parser_t *r) {
 	const char *line, *end;
@@ -340,21 +293,145 @@ head_parse(parser_t *r) {
 	bool is_head = line_next(&r->lines, &line, &len);
 	end = is_head ? line + len : NULL;
 	if (!is_head || !word_read(&line, end, "heap_v2/") || !dec_read(&line, end, &r->p->rate)
-	    || line != end) {
+	    || (line != end && !is_blank(*line))) {
 		r->why = "the text is no heap profile: its first line is not heap_v2/RATE";
 		return EBADMSG;
 	}
 	r->p->period = r->p->rate <= INT64_MAX ? r->p->rate : 0;
-	for (lines_t l = r->lines; line_next(&l, &line, &len) && len > 0 && *line == '#';
-	    r->lines = l) {
-		end = line + len;
-		int err = word_read(&line, end, "# jemalloc.") ? meta_add(r->p, line, (size_t)(end - line))
-		    : 0;
-		if (err != 0) {
-			return err;
-		}
-	}
 	return 0;
+}
+
+/* ---------------------------------------------------------------- lines */
+
+/* Adds the sites of the current stack, if it has counts that are not added yet. */
+static int
+stack_end(parser_t *r) {
+	bool has_counts = r->has_counts;
+	r->has_counts = false;
+	return has_counts ? sites_add(r, &r->stack) : 0;
+}
+
+/* Parses what follows "@": the frames of the next stack. */
+static int
+frames_parse(parser_t *r, const char *at, const char *end) {
+	struct pprof_profile *p = r->p;
+	if (!r->has_frames && p->nthreads > 1) {
+		qsort(p->threads, p->nthreads, sizeof(*p->threads), by_uid);
+	}
+	int err = stack_end(r);
+	r->has_frames = true;
+	r->nparts = 0;
+	r->stack = (site_t){.first = p->naddresses, .thread = NO_THREAD};
+	return err != 0 ? err : addresses_parse(p, at, end, &r->stack.depth);
+}
+
+/* The counts of the current stack; before the first stack they are the sum of all. */
+static int
+total_add(parser_t *r, const counts_t *counts) {
+	if (!r->has_frames) {
+		return 0;
+	}
+	int err = stack_end(r);
+	estimate_all(r->p->rate, counts, r->stack.values);
+	r->p->is_accumulated |= counts->values[ALLOC_OBJECTS] != 0;
+	r->has_counts = true;
+	r->nparts = 0;
+	return err;
+}
+
+static int
+part_add(parser_t *r, uint64_t uid, const counts_t *counts) {
+	if (array_grow(&r->parts, &r->part_room, r->nparts, sizeof(*r->parts)) != 0) {
+		return ENOMEM;
+	}
+	part_t *part = &r->parts[r->nparts++];
+	part->thread = thread_of(r->p, uid);
+	estimate_all(r->p->rate, counts, part->values);
+	return 0;
+}
+
+/*
+ * Parses what follows "t": "*: COUNTS" or "UID: COUNTS [NAME]", a thread before the first stack and
+ * after that its part of a stack. *is_known: the line is one of these.
+ */
+static int
+counts_parse(parser_t *r, const char *at, const char *end, bool *is_known) {
+	counts_t counts;
+	uint64_t uid;
+	bool is_total = word_read(&at, end, "*");
+	*is_known = (is_total || dec_read(&at, end, &uid)) && sign_read(&at, end, ':')
+	    && counts_read(&at, end, &counts);
+	if (!*is_known) {
+		return 0;
+	}
+	while (end > at && is_blank(end[-1])) {
+		end--;
+	}
+	if (is_total) {
+		return total_add(r, &counts);
+	}
+	if (!r->has_frames) {
+		return thread_add(r->p, uid, at, (size_t)(end - at));
+	}
+	*is_known = at == end && r->has_counts;
+	return *is_known ? part_add(r, uid, &counts) : 0;
+}
+
+/* Does this follow the "@" of a stack? */
+static bool
+has_addresses(const char *at, const char *end) {
+	return at == end || is_blank(*at) || word_read(&at, end, "0x");
+}
+
+/* Parses a line before the memory map. 0 or ENOMEM. */
+static int
+line_parse(parser_t *r, const char *at, const char *end) {
+	bool is_known = false;
+	int err = 0;
+	blanks_pass(&at, end);
+	if (word_read(&at, end, "@") && has_addresses(at, end)) {
+		is_known = true;
+		err = frames_parse(r, at, end);
+	} else if (word_read(&at, end, "t")) {
+		err = counts_parse(r, at, end, &is_known);
+	} else if (!r->has_frames && word_read(&at, end, "# jemalloc.")) {
+		is_known = true;
+		err = meta_add(r->p, at, (size_t)(end - at));
+	}
+	r->nskipped += !is_known && at != end;
+	return err;
+}
+
+/* Does the memory map, or the end, begin at this line? */
+static bool
+is_map_start(const char *at, const char *end) {
+	return word_read(&at, end, "MAPPED_LIBRARIES:") || word_read(&at, end, "# module ")
+	    || word_read(&at, end, "# end ");
+}
+
+static int
+records_parse(parser_t *r) {
+	const char *line;
+	size_t len;
+	int err = 0;
+	for (lines_t l = r->lines; err == 0 && line_next(&l, &line, &len); r->lines = l) {
+		if (is_map_start(line, line + len)) {
+			break;
+		}
+		err = line_parse(r, line, line + len);
+	}
+	return err != 0 ? err : stack_end(r);
+}
+
+/* Tells the number of unknown lines in a comment. */
+static int
+skipped_tell(parser_t *r) {
+	char text[64];
+	if (r->nskipped == 0) {
+		return 0;
+	}
+	int len = snprintf(text, sizeof(text), "unknown_lines=%" PRIu64, r->nskipped);
+	return meta_add(r->p, text, (size_t)len);
 }
 
 /* ---------------------------------------------------------------- the whole */
@@ -368,23 +445,23 @@ has_end(const char *text, size_t len) {
 		at--;
 	}
 	const char *c = text + at, *end = text + len;
-	return word_read(&c, end, "# end ") && dec_read(&c, end, &told) && told == at
-	    && word_read(&c, end, "\n") && c == end;
+	if (!word_read(&c, end, "# end ") || !dec_read(&c, end, &told) || told != at) {
+		return false;
+	}
+	(void)word_read(&c, end, "\n"); /* nothing is missing if only this is */
+	return c == end;
 }
 
 static int
 profile_parse(parser_t *r, const char *text, size_t len) {
-	bool is_stack = true;
 	int err = head_parse(r);
+	err = err != 0 ? err : records_parse(r);
 	if (err == 0 && r->p->ncomments > 0 && !has_end(text, len)) {
 		r->why = "the profile is cut off: its last line does not count its bytes";
 		return EBADMSG;
 	}
-	err = err != 0 ? err : threads_parse(r);
-	while (err == 0 && is_stack) {
-		err = stack_parse(r, &is_stack);
-	}
-	return err != 0 ? err : maps_parse(r->p, &r->lines);
+	err = err != 0 ? err : maps_parse(r->p, &r->lines);
+	return err != 0 ? err : skipped_tell(r);
 }
 
 int

@@ -34,9 +34,7 @@ sub command {
 sub last_of {
 	my ($option, @files) = @_;
 	return @files if @files < 2 || $option->{sum};
-	my @points = map { my $head = Dump::head($_);
-	    { file => $_, dump => $head, time => Series::time_of($head) } } @files;
-	my $last = (Series::in_order(@points))[-1]{file};
+	my $last = Order::last_of(@files);
 	Talk::note(scalar(@files)
 	    . " profiles: the last one is exported (--sum adds them; massif takes the series): $last");
 	return $last;
@@ -65,7 +63,7 @@ sub put {
 		return print $text;
 	}
 	my $file = length $option->{o} ? $option->{o} : sprintf $form{$name}[1],
-	    Object::base_name($from) =~ s/(?:\.heap)?(?:\.gz)?$//r;
+	    Input::plain_name(Object::base_name($from));
 	Writing::file($file, $text);
 	my $word = Talk::word($file =~ s{^-}{./-}r);
 	Writing::made($option, $file, $form{$name}[2] =~ s/FILE/$word/gr, $form{$name}[3]);
@@ -273,7 +271,10 @@ sub raw_text {
 	for my $place (sort { $Places::address[$a] <=> $Places::address[$b] } keys %name) {
 		$text .= sprintf "0x%016x %s\n", $Places::address[$place], $name{$place};
 	}
-	return "$text---\n--- heap\n" . Talk::clean_lines($dump->{text});
+	my $profile = $dump->{text};
+	# After a bare @ other readers would add its counts to the stack before.
+	$profile =~ s/^@[ \t]*$/@ 0x0/mg unless $dump->end_line;
+	return "$text---\n--- heap\n" . Talk::clean_lines($profile);
 }
 
 # Names of one place; what has none inside the allocator's library is called malloc, so that readers

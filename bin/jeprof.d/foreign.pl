@@ -1,7 +1,7 @@
-# Foreign: heap profiles of other kinds, turned into the text of ours before anything else reads
-# them: gperftools' text, collapsed stacks, pprof's profile.proto. What brings names along becomes a
-# profile with its names, of invented addresses; counts that are estimates already have the rate 0,
-# which stands for exact.
+# Foreign: converts heap profiles of other writers to text in our form, which Dump then parses:
+# gperftools' and Go's text, collapsed stacks, pprof's profile.proto. A profile with names but
+# without addresses gets invented addresses. Counts that are already estimates get the rate 0, which
+# means exact.
 package Foreign;
 
 # Our text of such a profile; undef if it is none of them.
@@ -15,19 +15,39 @@ sub heap_text {
 
 my $count = qr/\d{1,20}/;
 
-# "heap profile: N: B [N: B] @ heap_v2/RATE", then lines "N: B [N: B] @ 0x..", then the mappings.
+# "heap profile: N: B [N: B] @ KIND/RATE", then lines "N: B [N: B] @ 0x.. 0x..". All other lines
+# stay as they are: Dump knows the list of mapped objects, and counts what is unknown. Comments are
+# Go's, which tells names and statistics in them.
 sub gperftools {
 	my ($path, $text) = @_;
-	my ($kind) = $text =~ /\A[^\n]*?\@ *(\S*)/;
-	my $rate = ($kind // '') =~ m{^heap_?v2/($count)$} ? $1 : 0;
-	Talk::doubt("$path: sampled ($kind), and not scaled: the rule of that form is not known here")
-	    if !$rate && ($kind // '') =~ m{/[1-9]};
-	$text =~ /\A[^\n]*\n?/gc;
-	my $out = "heap_v2/$rate\n";
-	while ($text =~ /\G *($count): *($count) *\[ *($count): *($count)\] *\@((?: *0x[0-9a-fA-F]{1,16})*) *\n/gc) {
-		$out .= '@' . join('', map { ' ' . lc } split ' ', $5) . "\n  t*: $1: $2 [$3: $4]\n";
+	my ($head, @lines) = split /\n/, $text, -1;
+	my @out = 'heap_v2/' . rate_of($path, $head);
+	while (@lines) {
+		my $line = shift @lines;
+		if ($line =~ /^\s*($count)\s*:\s*($count)\s*\[\s*($count)\s*:\s*($count)\s*\]\s*\@(.*)$/) {
+			my ($live, $frames) = ("$1: $2 [$3: $4]", lc $5);
+			my @frames = map { /^[0-9a-f]{1,16}$/ ? "0x$_" : $_ } split ' ', $frames;
+			push @out, join(' ', '@', @frames), "  t*: $live";
+		} elsif ($line =~ /^(?:MAPPED_LIBRARIES:|--- *Memory map:)/) {
+			push @out, $line, @lines;
+			last;
+		} elsif ($line !~ /^\s*#/) {
+			push @out, $line;
+		}
 	}
-	return $out . substr $text, pos($text) // 0;
+	return join "\n", @out;
+}
+
+# The mean interval of the samples by the first line, as go tool pprof takes it: RATE for kinds that
+# end in _v2, half of it for the kind heap; 0, exact counts, for kinds without a rate.
+sub rate_of {
+	my ($path, $head) = @_;
+	my ($kind, $rate) = $head =~ m{\@ *([^\s/]*)(?:/($count))?};
+	return 0 if !$rate;
+	return $rate if $kind =~ /^heap\w*_v2$/;
+	return $rate > 3 ? int($rate / 2) : 0 if $kind eq 'heap';
+	Talk::doubt("$path: sampled ($kind/$rate), and not scaled: the rule of that form is not known");
+	return 0;
 }
 
 # "root;...;leaf VALUE" in each line.
@@ -56,7 +76,7 @@ sub named {
 				sprintf ' 0x%x', $at;
 			};
 		} @{ $row->[0] };
-		$out .= '@' . join('', @frames) . sprintf "\n  t*: %s: %s [%s: %s]\n", @{ $row->[1] };
+		$out .= '@' . (join('', @frames) || ' 0x0') . sprintf "\n  t*: %s: %s [%s: %s]\n", @{ $row->[1] };
 	}
 	$out .= sprintf "# end %d\n", length $out if length $meta;
 	return "--- symbol\n" . join('', @symbols) . "---\n--- heap\n$out";

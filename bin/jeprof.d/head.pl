@@ -3,7 +3,8 @@
 # jeprof - reads the heap profiles that the library writes and answers "where is the memory?"
 #
 # The way of every answer: read -> symbolize -> reduce -> print.
-#   Dump    reads one profile file: rate, threads, stacks as text, maps, metadata. Knows no names.
+#   Input   the bytes of a file, unpacked, and what its name says.
+#   Dump    parses one profile: rate, threads, stacks as text, maps, metadata. Knows no names.
 #   Places  turns addresses into places. A place is (object, offset inside the object), where the object
 #           is known by its build-id (else by its path), so two runs at different addresses agree.
 #   Elf     reads symbols out of ELF files, any class and byte order, without help of other programs.

@@ -68,14 +68,15 @@ sub per_minute {
 # they first appear.
 sub series {
 	my ($work) = @_;
-	my (%by_pid, @order);
+	my (%of_run, @order);
 	for my $snap (@{ $work->{snaps} }) {
-		my $pid = $snap->{dump}->pid;
-		push @order, $by_pid{$pid} = { pid => $pid, snaps => [] } unless $by_pid{$pid};
-		push @{ $by_pid{$pid}{snaps} }, $snap;
+		my $own = $of_run{ $snap->{run} };
+		push @order, $own = $of_run{ $snap->{run} } = { pid => $snap->{dump}->pid, snaps => [] }
+			unless $own;
+		push @{ $own->{snaps} }, $snap;
 	}
 	for my $series (@order) {
-		$series->{span} = Series::minutes(@{ $series->{snaps} }[0, -1]);
+		$series->{span} = Order::minutes(@{ $series->{snaps} }[0, -1]);
 	}
 	return @order;
 }
@@ -92,7 +93,7 @@ sub suspects {
 	for my $row (@rows) {
 		my $found = judge($row->{values}, $row->{variances}) or next;
 		my @path = @{ $row->{path} };
-		my $span = Series::minutes(@$snaps[@$found{qw(from to)}]);
+		my $span = Order::minutes(@$snaps[@$found{qw(from to)}]);
 		push @found, { %$found, path => \@path, names => [map { $self->{label}[$_] } @path],
 		    values => $row->{values}, record => $row->{record},
 			live => $row->{values}[-1], objects => $row->{objects},

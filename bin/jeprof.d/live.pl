@@ -153,7 +153,9 @@ sub figures {
 	Names::resolve(0);
 	my $table = Top::build({ stacks => Reduce::stacks($dump, $option->{index}, undef, 1) },
 	    $option);
-	my $now = { time => Series::time_of($dump) // time, bytes => $table->{bytes},
+	my %stamp = Order::stamp($dump);
+	my $wall = $stamp{time} // time;
+	my $now = { time => $wall, at => $stamp{mono} // $wall, bytes => $table->{bytes},
 		objects => $table->{objects}, session => $dump->{meta}{session} // 0, row => {},
 		rate => $dump->{meta}{sample_interval} // $dump->{rate} };
 	for my $key (qw(allocated resident rss)) {
@@ -185,8 +187,8 @@ sub rows {
 	my ($self) = @_;
 	my ($now, $before) = @$self{qw(now before)};
 	my $from = $self->{mark} // $self->{start};
-	my $span = Series::minutes($from, $now);
-	my $step = Series::minutes($before // $now, $now);
+	my $span = Order::minutes($from, $now);
+	my $step = Order::minutes($before // $now, $now);
 	my %names = map { $_ => 1 } keys %{ $now->{row} }, keys %{ $from->{row} };
 	my @rows;
 	for my $name (sort keys %names) {
@@ -249,7 +251,7 @@ sub print_json {
 	printf "{\"pid\":%d,\"name\":%s,\"time\":%s,\"seconds\":%.3f,\"session\":%d,\"own_session\":%s,"
 		. "\"sample_interval\":%d,%s,\"allocated_growth\":%s,\"index\":\"%s\",\"live\":{\"bytes\":%d,"
 		. "\"objects\":%d},\"rows\":[\n%s\n]}\n", $self->{pid}, Top::json_string($self->{name}),
-		Top::json_string(Series::clock($now->{time})), 60 * (Series::minutes($from, $now) // 0),
+		Top::json_string(Series::clock($now->{time})), 60 * (Order::minutes($from, $now) // 0),
 		    $now->{session},
 		defined $self->{session} ? 'true' : 'false', $now->{rate}, $figures, $grown,
 		$self->{option}{index}, @$now{qw(bytes objects)}, join ",\n", @text;
@@ -263,13 +265,13 @@ sub head {
 	my $title = "$self->{name} $self->{pid}";
 	return ["$title: waiting for its first answer", '1'] unless $now;
 	my $from = $self->{mark} // $start;
-	my $span = Series::minutes($from, $now);
+	my $span = Order::minutes($from, $now);
 	my $what = defined $self->{session} ? 'own session' : $now->{session}
 	    ? "session $now->{session}"
 		: 'profiled from its start';
 	my @lines = [sprintf('%s%s: %s, a sample for each %s, %s since %s%s',
 		$self->{is_frozen} ? 'FROZEN ' : '', $title, $what, Print::human($now->{rate}, {}),
-		Page::span_text(60 * ($span // 0)), $self->{mark} ? 'the mark at ' : '',
+		Order::span_text(60 * ($span // 0)), $self->{mark} ? 'the mark at ' : '',
 		substr(Series::clock($from->{time}), 11)), '1'];
 	if (defined $now->{allocated}) {
 		my $grown = $now->{allocated} - ($from->{allocated} // $now->{allocated});

@@ -8,7 +8,7 @@ use constant THRESHOLD => 0.01;
 sub text {
 	my ($work) = @_;
 	my @snaps = @{ $work->{snaps} };
-	my $is_dated = !grep { !defined $_->{time} } @snaps;
+	my $is_dated = !grep { !defined $_->{at} } @snaps;
 	my ($peak) = sort { $snaps[$b]{bytes} <=> $snaps[$a]{bytes} || $a <=> $b } 0 .. $#snaps;
 	my $text = sprintf "desc: jeprof export\ncmd: %s\ntime_unit: %s\n",
 	    line(Talk::clean($work->{store}{program})), $is_dated ? 'ms' : 'i';
@@ -16,7 +16,7 @@ sub text {
 		my $snap = $snaps[$number];
 		my $root = tree($work, $snap);
 		$text .= sprintf "#-----------\nsnapshot=%d\n#-----------\ntime=%d\nmem_heap_B=%d\nmem_heap_extra_B=0\nmem_stacks_B=0\nheap_tree=%s\n", $number,
-			$is_dated ? ($snap->{time} - $snaps[0]{time}) * 1000 + 0.5 : $number, $root->{sum},
+			$is_dated ? ($snap->{at} - $snaps[0]{at}) * 1000 + 0.5 : $number, $root->{sum},
 			    !$root->{sum} ? 'empty' : $number == $peak ? 'peak' : 'detailed';
 		node(\$text, $root, 0, $root->{sum},
 		    '(heap allocation functions) malloc/new/new[], --alloc-fns, etc.') if $root->{sum};

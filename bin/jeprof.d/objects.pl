@@ -287,13 +287,16 @@ sub number_stacks {
 	$_->[0] = of_text($dump, $_->[0]) for @{ $dump->{stacks} };
 }
 
+# The place that stands for a stack without frames, which writers tell by no address or by 0x0 alone.
+sub no_stack { return $number{"\0no stack"} //= new_place(undef, 0, 0, ['(no stack)']) }
+
 # The places of one stack, leaf first, packed: a stack takes four bytes a frame. All addresses but
 # the first are return addresses; one less lies inside the call.
 sub of_text {
 	my ($dump, $text) = @_;
 	my ($first, $later) = @{ $dump->{numbers} //= [{}, {}] };
 	my ($leaf, @rest) = split ' ', $text;
-	return '' unless defined $leaf;
+	return pack 'N', no_stack() if !defined $leaf || !@rest && $leaf =~ /^0x0+$/;
 	if (@rest >= DEEPEST) {
 		Talk::doubt("$dump->{file}: a stack of " . @rest . ' frames is cut to ' . DEEPEST);
 		$#rest = DEEPEST - 2;

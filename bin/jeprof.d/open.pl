@@ -8,9 +8,9 @@ sub command {
 	Talk::fail(1, "$file: no such file") unless -e $file;
 	Talk::fail(1, "$file: is a directory") if -d _;
 	open(my $fh, '<:raw', $file) or Talk::fail(1, "$file: $!");
-	read $fh, my $head, 64;
+	read $fh, my $head, 4096;
 	Talk::fail(2, "$file: a profile; jeprof report $file makes a page of it")
-		if ($head // '') =~ m{^(?:heap_v2/|heap profile:|--- )};
+		if Input::may_be_profile($head // '');
 	show($file);
 }
 

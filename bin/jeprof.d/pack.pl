@@ -24,14 +24,14 @@ sub is_pack {
 	my ($path) = @_;
 	return 0 if $path =~ /^-/ || !-f $path || !open my $fh, '<:raw', $path;
 	read $fh, my $head, length MAGIC;
-	return ($head // '') eq MAGIC || $path =~ /\.jepack(?:\.gz)?$/
-	    && substr($head // '', 0, 2) eq "\x1f\x8b" ? 1 : 0;
+	return ($head // '') eq MAGIC || Input::has_suffix($path, 'jepack')
+	    && defined Input::packer_of($head // '') ? 1 : 0;
 }
 
 # The text of PACK/NAME, undef if that is no such path.
 sub member {
 	my ($path) = @_;
-	return undef unless $path =~ m{^(.*?\.jepack(?:\.gz)?)/(.+)$}s
+	return undef unless $path =~ m{^(.*?\.jepack(?:\.\w+)?)/(.+)$}s
 	    || $path =~ m{^(.+)/([^/]+)$}s && $packs{$1};
 	my ($file, $name) = ($1, $2);
 	return undef unless $packs{$file} || is_pack($file);
@@ -40,7 +40,7 @@ sub member {
 
 sub load {
 	my ($path) = @_;
-	return $packs{$path} //= parse($path, Dump::unzipped($path, Dump::slurp($path)));
+	return $packs{$path} //= parse($path, Input::unpacked($path, Input::slurp($path)));
 }
 
 sub parse {
@@ -109,8 +109,9 @@ sub put {
 		return print $text;
 	}
 	my $file = length $option->{o} ? $option->{o}
-	    : Object::base_name(Series::stem($from)) =~ s/(?:\.heap)?(?:\.gz)?$//r . '.jepack';
-	Talk::fail(2, "$file: the name of a pack ends in .jepack") unless $file =~ /\.jepack(?:\.gz)?$/;
+	    : Input::plain_name(Object::base_name(Series::stem($from))) . '.jepack';
+	Talk::fail(2, "$file: the name of a pack ends in .jepack") 
+		unless Input::has_suffix($file, 'jepack');
 	Writing::file($file, $text);
 	Writing::made($option, $file, 'jeprof top ' . Talk::word($file =~ s{^-}{./-}r),
 	    ', on any machine');
@@ -120,11 +121,11 @@ sub put {
 sub dumps {
 	my %seen;
 	return map {
-		my $name = Object::base_name($_) =~ s/\.gz$//r =~ tr/\n/?/r;
+		my $name = Input::without_packed(Object::base_name($_)) =~ tr/\n/?/r;
 		$name = 'stdin.heap' if $name eq '-';
 		my $number = ++$seen{$name};
 		$name = "$number/$name" if $number > 1;
-		['dump', $name, Dump::unzipped($_, Dump::slurp($_))];
+		['dump', $name, Input::unpacked($_, Input::slurp($_))];
 	} @_;
 }
 

@@ -93,16 +93,10 @@ sub course {
 	    scalar @snaps, bold(Print::human($peak->{bytes}, $option)),
 		defined $peak->{time} ? ' (' . Series::clock($peak->{time}) . ')' : '',
 		    bold(Series::signed($change, $option));
-	my $span = defined $first->{time} && defined $last->{time} ? $last->{time} - $first->{time} : 0;
-	$text .= sprintf ' in %s, %s', span_text($span),
+	my $span = 60 * (Order::minutes($first, $last) // 0);
+	$text .= sprintf ' in %s, %s', Order::span_text($span),
 	    bold(Series::rate_text($change, $span / 60, $option)) if $span >= 1;
 	return "$text." . ($last->{bytes} * 10 < $peak->{bytes} ? ' The largest is shown first.' : '');
-}
-
-sub span_text {
-	my ($seconds) = @_;
-	return $seconds < 120 ? sprintf '%.1f s', $seconds : $seconds < 7200 ? sprintf '%.1f min',
-	    $seconds / 60 : sprintf '%.1f h', $seconds / 3600;
 }
 
 # What the resident memory consists of: [what, bytes], from the figures in the head of the last

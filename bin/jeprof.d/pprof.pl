@@ -33,7 +33,7 @@ sub text {
 # What stands once: time, sampling interval, words; and the strings, when all are known.
 sub head {
 	my ($file, $view, $dump) = @_;
-	my $time = Series::time_of($dump);
+	my $time = Order::time_of($dump);
 	my $rate = $dump->{meta}{sample_interval} // '';
 	my $out = defined $time ? number(9, int($time * 1e9)) : '';
 	$out .= message(11, value_type($file, 'space', 'bytes'))

@@ -1,124 +1,119 @@
-# Dump: one profile file as data. Stacks stay text until Places turns them into numbers.
+# Dump: one profile file as data. Stacks stay text until Places turns them into numbers. Unknown
+# lines do not stop the parser: those before the list of mapped objects are skipped, and one remark
+# a file says how many. Blanks, tabs and empty lines may stand where no writer puts them. A record
+# that is not complete, and a missing end, is a doubt (exit 3).
 package Dump;
 
 sub read_file {
 	my ($path) = @_;
-	my $self = of_text($path, unzipped($path, slurp($path)));
+	my $self = of_text($path, Input::unpacked($path, Input::slurp($path)));
 	Fetch::add_names($self) if Fetch::is_url($path);
 	return $self;
 }
 
-# The same of a text that is here already; the path is what it is called.
+# Parses a text that is in memory; $path is its name in messages.
 sub of_text {
 	my ($path, $text) = @_;
 	my $self = bless { file => $path, meta => {}, threads => [], maps => [], modules => [],
-	    stacks => [],
-		symbols => undef, program => undef }, 'Dump';
+		stacks => [], skipped => 0, broken => 0, symbols => undef, program => undef }, 'Dump';
 	Talk::fail(1, "$path: the file is empty") unless length $text;
 	$text = ($text =~ /\A[\x0a-\x7a]/ && $text !~ /\A[-h]/ ? Foreign::pprof($path, $text) : undef)
 	    // $text;
-	$text =~ tr/\r//d if index($text, "\r\n") >= 0;
-	$text = $self->read_wrapper($text);
+	$text =~ tr/\r//d if $text =~ /\r(?:\n|\z)/;
+	$text = $self->read_wrapper($self->from_header($text));
 	Talk::fail(1, "$path: a pack of profiles: name one of them, $path/NAME (jeprof ls $path)")
 	    if index($text, Pack::MAGIC()) == 0;
 	$text = $self->read_wrapper(Foreign::heap_text($path, $text)
 	    // Talk::fail(1, "$path: not a heap profile (its first line is not heap_v2/...)"))
 		if $text !~ m{^heap_v2/\d};
 	Talk::fail(1, "$path: not a heap profile (its first line is not heap_v2/...)")
-		unless $text =~ m{^heap_v2/(\d+)\n|^heap_v2/(\d+)$};
-	$self->{rate} = $1 // $2;
+		unless $text =~ m{^heap_v2/(\d+)(?=\s|\z)};
+	$self->{rate} = $1;
 	$self->{text} = $text;
 	$self->parse;
 	return $self;
 }
 
-# Of a file that may be long its metadata alone, as they stand at its beginning.
+# Of a file that may be long only its metadata, which are at its beginning.
 sub head {
 	my ($path) = @_;
 	my $self = bless { file => $path, meta => {} }, 'Dump';
-	my $text = beginning($path, 8192);
-	$self->{meta}{$1} = $2 while $text =~ /^# jemalloc\.([^=\n]+)=(.*)\n/mg;
+	my $text = Input::beginning_unpacked($path, 8192);
+	$self->{meta}{$1} = $2 while $text =~ /^# jemalloc\.([^=\n]+)=([^\r\n]*)/mg;
 	return $self;
 }
 
-# The first bytes of a file or of a profile in a pack; '' if it cannot be read.
-sub beginning {
-	my ($path, $length) = @_;
-	my $held = -e $path ? undef : Pack::member($path);
-	return substr $held, 0, $length if defined $held;
-	return substr Fetch::text($path), 0, $length if Fetch::is_url($path);
-	return '' unless -f $path && open my $fh, '<:raw', $path;
-	my $text;
-	read($fh, $text, $length);
-	return $text // '';
-}
-
-sub slurp {
-	my ($path) = @_;
-	my $held = -e $path ? undef : Pack::member($path);
-	return $held if defined $held;
-	return Fetch::text($path) if Fetch::is_url($path);
-	my $fh;
-	if ($path eq '-') {
-		$fh = \*STDIN;
-	} else {
-		Talk::fail(1, "$path: no such file") unless -e $path;
-		Talk::fail(1, "$path: is a directory") if -d _;
-		open($fh, '<', $path) or Talk::fail(1, "$path: $!");
+# The text from its header on. The lines before it may be the marks "--- heap" and "--- growth",
+# messages "%warn TEXT", or unknown.
+sub from_header {
+	my ($self, $text) = @_;
+	return $text if $text =~ /\A$Input::header/;
+	return $text if substr($text, 0, Input::FRONT()) !~ /^[ \t\xef\xbb\xbf]*(?=$Input::header)/m;
+	my $start = $+[0];
+	for my $line (split /\n/, substr $text, 0, $start) {
+		if ($line =~ /^%warn\s+(.*)/) {
+			Talk::note("$self->{file}: WARNING: $1");
+		} elsif ($line !~ /^--- *(?:heap|growth)\b/) {
+			$self->skip($line =~ s/^\xef\xbb\xbf//r);
+		}
 	}
-	binmode $fh;
-	local $/;
-	my $text = <$fh>;
-	return $text // '';
+	return substr $text, $start;
 }
 
-sub unzipped {
-	my ($path, $data) = @_;
-	return $data if substr($data, 0, 2) ne "\x1f\x8b";
-	my $gzip = Tool::find('gzip') or Talk::fail(1, "$path: compressed, and gzip is not installed");
-	my ($text, $is_whole) = Tool::output([$gzip, '-dc'], $data);
-	Talk::fail(1, "$path: gzip cannot read it") if !$is_whole && !length($text // '');
-	Talk::doubt("$path: its gzip data are truncated or damaged; what could be read is shown")
-	    if !$is_whole;
-	return $text;
+sub skip {
+	my ($self, $line) = @_;
+	return if $line !~ /\S/;
+	$self->{first_skipped} //= $line;
+	$self->{last_skipped} = $line;
+	$self->{skipped}++;
 }
 
 # A symbolized profile carries its names in front: "--- symbol", lines, "---", "--- heap".
 sub read_wrapper {
 	my ($self, $text) = @_;
-	return $text unless $text =~ /\A--- symbol\n/gc;
+	return $text unless $text =~ /\A--- *symbol[^\n]*\n/gc;
 	$self->{symbols} //= {};
 	$self->{program} = $1 if $text =~ /\Gbinary=([^\n]*)\n/gc;
 	while ($text =~ /\G0x([0-9a-f]{1,16}) ([^\n]*)\n/gc) {
 		my ($address, $names) = (hex $1, $2);
 		$self->{symbols}{$address} = [split /--/, Talk::clean($names)];
 	}
-	$text =~ /\G---\n(?:--- heap\n)?/gc
+	$text =~ /\G---[ \t]*\n/gc
 		or Talk::fail(1, "$self->{file}: its symbol part is damaged at byte " . (pos($text) // 0));
-	return substr $text, pos $text;
+	return $self->from_header(substr $text, pos $text);
 }
 
-my $hex = qr/[0-9a-f]{1,16}/;
+# ---- records ----
+my $hex = qr/[0-9a-fA-F]{1,16}/;
 my $number = qr/\d{1,20}/;
 my $counts = qr/($number): ($number) \[($number): ($number)\]/;
+my $any_counts = qr/($number)\s*:\s*($number)\s*\[\s*($number)\s*:\s*($number)\s*\]/;
+my $thread_line = qr/  t\d+: \d+: \d+ \[\d+: \d+\]\n/;
+my $maps_heading = qr/(?:MAPPED_LIBRARIES:|--- *Memory map:)[^\n]*(?:\n|\z)/;
 
+# Lines in the form that jemalloc writes are read many at a time, all others one by one.
 sub parse {
 	my ($self) = @_;
 	my $text = $self->{text};
 	$text =~ /\A[^\n]*\n?/gc;
-	while ($text =~ /\G#([^\n]*)\n/gc) {
-		my $line = $1;
-		$self->{meta}{$1} = $2 if $line =~ /^ jemalloc\.([^=]+)=(.*)$/;
+	while ($text =~ /\G# jemalloc\.([^=\n]+)=([^\n]*)\n/gc) {
+		$self->{meta}{$1} = $2;
 	}
 	while ($text =~ /\G  t(\*|\d+): $counts(?: ([^\n]*))?\n/gc) {
 		push @{ $self->{threads} }, [$1, Talk::clean($6 // '')] if $1 ne '*';
 	}
-	$self->read_stacks(\$text);
-	my $at = pos($text) // 0;
-	$self->read_maps($at) if $text =~ /\G\n?MAPPED_LIBRARIES:\n/gc
-	    || $text =~ /\G\n?(?=# module )/gc
-		|| $text =~ /\G\n?(?=# end )/gc;
-	$self->check_end($at);
+	my $is_in_maps = 0;
+	until ($is_in_maps || pos($text) >= length $text) {
+		$self->read_stacks(\$text);
+		$is_in_maps = $text =~ /\G\n*(?:$maps_heading|(?=# module |# end \d))/gc;
+		$self->read_line($1) if !$is_in_maps && $text =~ /\G([^\n]*)(?:\n|\z)/gc;
+	}
+	$self->{broken}++ if $is_in_maps && defined delete $self->{open};
+	$self->read_maps(pos $text) if $is_in_maps;
+	$self->check_end($is_in_maps);
+	Talk::note(sprintf '%s: skipped %d unknown line%s, the first is "%s"', $self->{file},
+		$self->{skipped}, $self->{skipped} == 1 ? '' : 's', substr $self->{first_skipped}, 0, 60)
+		if $self->{skipped};
 }
 
 # Each as [frames, objects, bytes, objects and bytes ever allocated, lines of its threads]; of one
@@ -126,26 +121,74 @@ sub parse {
 sub read_stacks {
 	my ($self, $text) = @_;
 	my $stacks = $self->{stacks};
-	my $lines = qr/(?:  t\d[^\n]*\n)*+/;
+	my $before = @$stacks;
+	my $lines = qr/(?:$thread_line)*+/;
 	if (@{ $self->{threads} } > 1) {
 		push @$stacks, [$1, $2 + 0, $3 + 0, $4 + 0, $5 + 0, $6]
-		    while $$text =~ /\G@([^\n]*)\n  t\*: $counts\n($lines)/gc;
+		    while $$text =~ /\G@((?: [^\n]*)?)\n  t\*: $counts\n($lines)/gc;
 	} else {
 		push @$stacks, [$1, $2 + 0, $3 + 0, $4 + 0, $5 + 0]
-		    while $$text =~ /\G@([^\n]*)\n  t\*: $counts\n$lines/gc;
+		    while $$text =~ /\G@((?: [^\n]*)?)\n  t\*: $counts\n$lines/gc;
+	}
+	return if @$stacks == $before;
+	$self->{broken}++ if defined delete $self->{open};
+	$self->{frames} = $stacks->[-1][0];
+}
+
+# A line in another form: the frames of a stack, its counts, those of a thread, or one to skip.
+# $self->{frames} are those of the current stack, $self->{open} the same until it has its counts.
+sub read_line {
+	my ($self, $line) = @_;
+	if ($line =~ /^\s*@(\s.*|\s*0x.*|)$/s) {
+		$self->{broken}++ if defined $self->{open};
+		$self->{open} = $self->{frames} = $1;
+	} elsif ($line =~ /^\s*t\*\s*:\s*$any_counts/) {
+		return if !defined $self->{frames};	# the sum of all threads, before the first stack
+		push @{ $self->{stacks} }, [$self->{frames}, $1 + 0, $2 + 0, $3 + 0, $4 + 0,
+			@{ $self->{threads} } > 1 ? '' : ()];
+		delete $self->{open};
+	} elsif ($line =~ /^\s*t(\d+)\s*:\s*$any_counts\s*(.*)$/) {
+		$self->read_thread($line, $1, [$2, $3, $4, $5], $6);
+	} elsif ($line =~ /^\s*# jemalloc\.([^=]+?)\s*=\s*(.*?)\s*$/ && !defined $self->{frames}) {
+		$self->{meta}{$1} = $2;
+	} elsif ($line =~ /^\s*t\*/ && defined $self->{open}) {
+		delete $self->{open};
+		$self->{broken}++;
+	} else {
+		$self->skip($line);
 	}
 }
 
+# Before the first stack it is the thread itself, perhaps with its name.
+sub read_thread {
+	my ($self, $line, $uid, $counts, $rest) = @_;
+	my $stack = $self->{stacks}[-1];
+	if (!defined $self->{frames}) {
+		push @{ $self->{threads} }, [$uid, Talk::clean($rest =~ s/\s+$//r)];
+	} elsif (length $rest || !$stack || defined $self->{open}) {
+		$self->skip($line);
+	} elsif (defined $stack->[5]) {
+		$stack->[5] .= sprintf "  t%s: %s: %s [%s: %s]\n", $uid, @$counts;
+	}
+}
+
+# ---- mapped objects ----
+# Lines "NAME=VALUE" define what $NAME in the paths after them stands for.
 sub read_maps {
 	my ($self, $from) = @_;
+	my %value;
 	for my $line (split /\n/, substr $self->{text}, $from) {
 		if (my ($start, $end, $bias, $id, $path) =
 		    $line =~ /^# module (?:0x)?($hex)-(?:0x)?($hex) (?:0x)?($hex) (\S+) (.*)$/) {
 			$path =~ s{ \(deleted\)$}{};
 			push @{ $self->{modules} }, { start => hex $start, end => hex $end, bias => hex $bias,
 				id => $id =~ /^[0-9a-f]{4,}$/ ? $id : '', path => $path };
-		} elsif (my $map = map_line($line)) {
-			push @{ $self->{maps} }, $map;
+		} elsif ($line =~ /^\s*([A-Za-z_]\w*)=(.*?)\s*$/) {
+			$value{$1} = $2;
+		} else {
+			$line =~ s/\$(\w+)/$value{$1} \/\/ "\$$1"/ge if %value;
+			my $map = map_line($line);
+			push @{ $self->{maps} }, $map if $map;
 		}
 	}
 }
@@ -154,9 +197,9 @@ sub read_maps {
 sub map_line {
 	my ($line) = @_;
 	my %map;
-	if ($line =~ /^($hex)-($hex) (\S+) ($hex) \S+ \d+\s+(\S.*)$/) {
+	if ($line =~ /^\s*($hex)-($hex)\s+(\S+)\s+($hex)\s+\S+\s+\d+\s+(\S.*)$/) {
 		@map{qw(start end perms offset path)} = (hex $1, hex $2, $3, hex $4, $5);
-	} elsif ($line =~ /^(?:0x)?($hex)-(?:0x)?($hex): (.+)$/) {
+	} elsif ($line =~ /^\s*(?:0x)?($hex)-(?:0x)?($hex):\s*(\S.*)$/) {
 		@map{qw(start end perms offset path)} = (hex $1, hex $2, 'r-xp', 0, $3);
 	} else {
 		return undef;
@@ -166,33 +209,49 @@ sub map_line {
 	return \%map;
 }
 
-# Our dumps end with a line that counts the bytes before it. Others can only be seen to lack their
-# maps, or to stop in mid-line.
+# ---- the end ----
+# Our dumps end with a line that counts the bytes before it. In others only a missing list of mapped
+# objects, or an end within a record, can be seen. A missing last newline alone is no sign.
 sub check_end {
-	my ($self, $at) = @_;
-	my $text = $self->{text};
+	my ($self, $is_in_maps) = @_;
 	my $name = $self->{file};
-	if (%{ $self->{meta} } || $text =~ /\n# end \d+\n?\z/) {
+	my ($told, $before) = $self->end_line;
+	my $is_cut = substr($self->{text}, -1) ne "\n";
+	if (%{ $self->{meta} } || defined $told) {
 		return Talk::doubt("$name: truncated: its end line is missing; what is there is shown")
-			unless $text =~ /(?:\A|\n)# end (\d+)\n\z/;
-		my $before = length($text) - length("# end $1\n");
-		return Talk::doubt("$name: damaged: its end line says $1 bytes, there are $before")
-		    if $1 != $before;
+			if !defined $told || $is_cut && $told != $before;
+		return Talk::doubt("$name: damaged: its end line says $told bytes, there are $before")
+		    if $told != $before;
 	}
-	my $rest = substr $text, $at, 40;
-	if ($rest =~ /^[@ ]/ || substr($text, -1) ne "\n") {
+	if (defined $self->{open} || $is_cut && $self->ends_in_a_record($is_in_maps)) {
 		Talk::doubt("$name: truncated after " . scalar(@{ $self->{stacks} })
-		    . ' stacks; what is there is shown');
-	} elsif (length $rest && $rest !~ /^\n*(?:MAPPED_LIBRARIES:|# |\z)/) {
-		Talk::doubt("$name: not understood from byte $at on; what was read before is shown");
+			. ' stacks; what is there is shown');
+	} elsif ($self->{broken}) {
+		Talk::doubt("$name: damaged: stacks without counts: $self->{broken}; the others are shown");
 	} elsif (!@{ $self->{maps} } && !@{ $self->{modules} } && !$self->{symbols}) {
 		Talk::doubt("$name: has no list of mapped objects: truncated, or written where there is none");
 	}
 }
 
-# Un-samples one pair of counts: what the samples stand for, to 1/1024 of a byte: sums of such
-# numbers are exact, so that they are equal in whatever order and by whichever program (that of a
-# report is the browser) they are added.
+# The number in the end line, and the number of bytes before that line; () without one.
+sub end_line {
+	my ($self) = @_;
+	my $text = $self->{text};
+	my $at = rindex $text, '# end ';
+	return () if $at < 0 || $at > 0 && substr($text, $at - 1, 1) ne "\n";
+	return substr($text, $at) =~ /\A# end (\d+)\s*\z/ ? ($1, $at) : ();
+}
+
+# Is the last line, which has no newline, no whole line of its kind?
+sub ends_in_a_record {
+	my ($self, $is_in_maps) = @_;
+	my $last = substr $self->{text}, 1 + rindex $self->{text}, "\n";
+	return $is_in_maps ? !map_line($last) && $last !~ /^# end/
+		: $self->{broken} || ($self->{last_skipped} // '') eq $last;
+}
+
+# The estimate for one pair of sampled counts, in multiples of 1/1024: sums of such numbers are
+# exact, so they do not depend on the order or on the program that adds (a browser, for a report).
 sub estimate {
 	my ($self, $objects, $bytes) = @_;
 	my $rate = $self->{rate};
@@ -216,5 +275,6 @@ sub time_text {
 sub pid {
 	my ($self) = @_;
 	return $self->{meta}{pid} if ($self->{meta}{pid} // '') =~ /^\d+$/;
-	return $self->{file} =~ /\.(\d+)(?:\.\d{8}T[0-9.]+Z(?:_\d{8}T[0-9.]+Z)?)?\.\d+\.[a-z]\d*\.heap(?:\.gz)?$/ ? $1 : '';
+	my $parts = Input::name_parts($self->{file});
+	return $parts ? $parts->{pid} : '';
 }

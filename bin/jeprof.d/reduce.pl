@@ -18,7 +18,7 @@ sub is_library {
 
 sub is_unwinder {
 	my ($object) = @_;
-	return $object && $object->title =~ /^lib(?:gcc_s|unwind)\b/ ? 1 : 0;
+	return $object && $object->title =~ /^lib(?:gcc_s|unwind)/ ? 1 : 0;
 }
 
 use constant { OTHER => 0, LIBRARY => 1, UNWINDER => 2, ENTRY => 3 };

@@ -49,7 +49,7 @@ sub by_process {
 	my (%files, %first, %last, @pids);
 	for my $file (@files) {
 		my $head = Dump::head($file);
-		my ($pid, $time) = ($head->pid, Series::time_of($head));
+		my ($pid, $time) = ($head->pid, Order::time_of($head));
 		push @pids, $pid unless $files{$pid};
 		push @{ $files{$pid} }, $file;
 		return \@files unless defined $time;
@@ -77,8 +77,8 @@ sub worked {
 	my ($option, @files) = @_;
 	my $work = gather($option, @files);
 	my @snaps = @{ $work->{snaps} };
-	my %pids = map { $_->{dump}->pid => 1 } @snaps;
-	$work->{suspects} = keys %pids > 1 ? [] : Leaks::suspects($work, \@snaps);
+	my %runs = map { $_->{run} => 1 } @snaps;
+	$work->{suspects} = keys %runs > 1 ? [] : Leaks::suspects($work, \@snaps);
 	return $work;
 }
 
@@ -101,7 +101,7 @@ sub gather {
 	my $store = { records => [], by_text => {}, by_places => {}, snaps => [] };
 	take_file($store, $option, $_) for @files;
 	my @snaps = @{ $store->{snaps} };
-	@snaps = Series::in_order(@snaps);
+	@snaps = Order::sorted(@snaps);
 	Names::resolve(Main::wants_lines($option));
 	my $work = { store => $store, snaps => \@snaps, option => $option,
 	    self => Reduce::entries($option->{grain}, $option) };
@@ -140,7 +140,7 @@ sub take_file {
 		    if defined $number_of && !length $option->{thread};
 	}
 	push @{ $store->{snaps} }, { dump => $dump, number => $number, counts => $counts,
-	    time => Series::time_of($dump),
+	    Order::stamp($dump),
 		parts => $parts, threads => Threads::held($dump, \%sums) };
 	Places::ranges($dump);	# finds the main program
 	$store->{program} //= $dump->{program} // $Object::program
@@ -424,12 +424,12 @@ sub whole {
 sub head_of_snap {
 	my ($snap) = @_;
 	my $dump = $snap->{dump};
-	my ($seq, $kind) = Series::marks($dump);
+	my ($seq, $kind) = Order::marks($dump);
 	my @meta = map { [$_, $dump->{meta}{$_}] } grep { !/^(?:unwinder_depths|pid|kind|seq)$/
 	    && defined $dump->{meta}{$_} } sort keys %{ $dump->{meta} };
 	return sprintf '"file":%s,"pid":%s,"time":%s,"clock":%s,"kind":%s,"rate":%s,"live":[%d,%d],"meta":{%s},"threads":[%s]',
 		json(Object::base_name($dump->{file})), json($dump->pid),
-		    defined $snap->{time} ? sprintf('%.3f', $snap->{time}) : 'null',
+		    defined $snap->{at} ? sprintf('%.3f', $snap->{at}) : 'null',
 		json(defined $snap->{time} ? Series::clock($snap->{time}) : ''), json($kind), $dump->{rate},
 		    @$snap{qw(bytes objects)},
 		join(',', map { json($_->[0]) . ':' . json($_->[1]) } @meta),

@@ -248,18 +248,19 @@ sub thin_out {
 	my ($dir) = @_;
 	my %of;
 	for my $file (glob_in($dir)) {
-		push @{ $of{$1} }, $file if $file =~ /\.(\d+)\.\d{8}T[0-9.]+Z\.\d+\.[a-z]\d*\.heap$/;
+		my $parts = Input::name_parts($file) or next;
+		push @{ $of{ $parts->{pid} } }, $file if defined $parts->{time};
 	}
 	for my $files (grep { @$_ > FEW } values %of) {
-		my @heads = sort { $a->{at} <=> $b->{at} }
-			map { my $head = Dump::head($_); { file => $_, at => Series::time_of($head) // 0,
-			size => $head->{meta}{allocated} // 0 } } @$files;
+		my @heads = Order::sorted(map { my $head = Dump::head($_); { dump => $head, file => $_,
+			size => $head->{meta}{allocated} // 0, Order::stamp($head) } } @$files);
+		$_->{key} //= 0 for @heads;
 		my ($largest) = sort { $b->{size} <=> $a->{size} } @heads;
-		my $gap = ($heads[-1]{at} - $heads[0]{at}) / (FEW / 2);
+		my $gap = ($heads[-1]{key} - $heads[0]{key}) / (FEW / 2);
 		my $last = shift @heads;
 		pop @heads;
 		for my $head (grep { $_ != $largest } @heads) {
-			if ($head->{at} - $last->{at} < $gap) { unlink $head->{file} } else { $last = $head }
+			if ($head->{key} - $last->{key} < $gap) { unlink $head->{file} } else { $last = $head }
 		}
 	}
 }
@@ -326,7 +327,7 @@ sub missed_peak {
 		my $head = Dump::head($file);
 		my ($live, $resident) = figures($head);
 		$most = $live if $live > $most;
-		($kept, $at) = ($resident, Series::time_of($head)) if $resident > $kept;
+		($kept, $at) = ($resident, Order::time_of($head)) if $resident > $kept;
 	}
 	$kept -= 4 << 20;		# the allocator's own, for a small program
 	return undef if $most >= 0.8 * $kept || $kept <= 0;

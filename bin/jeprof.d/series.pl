@@ -1,6 +1,6 @@
-# Series: the dumps of a process in the order of time: what the verbs ls and diff show. A point is {
-# dump, time, bytes, objects }, where time is in seconds since 1970, undef if neither the dump nor
-# its name says it. The sums are those of top: estimated stack by stack.
+# Series: the dumps of a process in their order: what the verbs ls and diff show. A point is { dump,
+# bytes, objects } and what Order says of its time. The sums are those of top: estimated stack by
+# stack.
 package Series;
 
 my @bars = map { "\xe2\x96" . chr } 0x81 .. 0x88;
@@ -22,29 +22,17 @@ sub files {
 	return grep { stem($_) eq $name } sort keys %age;
 }
 
-# The name of a dump up to its pid.
+# The name of a dump up to its pid; the whole name of another file.
 sub stem {
 	my ($file) = @_;
-	return $file =~ /^(.*\.\d+?)(?:\.\d{8}T[0-9.]+Z(?:_\d{8}T[0-9.]+Z)?)?\.\d+\.[a-z]\d*(?:\.heap)(?:\.gz)?$/ ? $1 : $file;
+	my $parts = Input::name_parts($file);
+	return $parts ? $parts->{stem} : $file;
 }
 
 sub read_all {
 	my ($option, @files) = @_;
 	my @points = map { point(Dump::read_file($_), $option) } @files;
-	return in_order(@points);
-}
-
-# By time; if some have none, those of one series by the number in their names, as they were given
-# else.
-sub in_order {
-	my @points = @_;
-	my @key = map { $_->{time} } @points;
-	if (grep { !defined } @key) {
-		my %stems = map { stem($_->{dump}{file}) => 1 } @points;
-		@key = map { (marks($_->{dump}))[0] } @points;
-		return @points if keys %stems > 1 || grep { $_ eq '-' } @key;
-	}
-	return @points[sort { $key[$a] <=> $key[$b] || $a <=> $b } 0 .. $#points];
+	return Order::sorted(@points);
 }
 
 sub point {
@@ -57,26 +45,7 @@ sub point {
 		$objects += $pair[0];
 		$bytes += $pair[1];
 	}
-	return { dump => $dump, objects => $objects, bytes => $bytes, time => time_of($dump) };
-}
-
-sub time_of {
-	my ($dump) = @_;
-	my $name = $dump->{file} =~ m{\.(\d{8}T[0-9.]+Z)(?:_(\d{8}T[0-9.]+Z))?\.\d+\.[a-z]} ? $2 // $1
-	    : '';
-	return seconds($dump->time_text) // seconds($name);
-}
-
-# 20261122T220946.577Z or 2026-11-22T22:09:46.577Z as seconds since 1970; undef for anything else.
-sub seconds {
-	my ($text) = @_;
-	return undef
-	    unless $text =~ /^(\d{4})-?(\d\d)-?(\d\d)[T ](\d\d):?(\d\d)(?::?(\d\d(?:\.\d+)?))?Z?$/;
-	my ($year, $month, $day, $hour, $minute, $second) = ($1, $2, $3, $4, $5, $6 // 0);
-	($year, $month) = $month > 2 ? ($year, $month - 3) : ($year - 1, $month + 9);
-	my $days = 365 * $year + int($year / 4) - int($year / 100) + int($year / 400)
-	    + int((153 * $month + 2) / 5) + $day - 719469;
-	return $days * 86400 + $hour * 3600 + $minute * 60 + $second;
+	return { dump => $dump, objects => $objects, bytes => $bytes, Order::stamp($dump) };
 }
 
 sub clock {
@@ -84,15 +53,6 @@ sub clock {
 	return '-' unless defined $seconds;
 	my ($s, $m, $h, $day, $month, $year) = gmtime int $seconds;
 	return sprintf '%04d-%02d-%02d %02d:%02d:%02dZ', $year + 1900, $month + 1, $day, $h, $m, $s;
-}
-
-# Number in the series and kind, from the metadata or the name.
-sub marks {
-	my ($dump) = @_;
-	my ($number, $letter) = $dump->{file} =~ /\.(\d+)\.([a-z])\d*\.heap(?:\.gz)?$/;
-	my $kind = Talk::clean($dump->{meta}{kind} // $letter // '-');
-	my $seq = $dump->{meta}{seq} // $number // '';
-	return ($seq =~ /^\d+$/ ? $seq : '-', $kind);
 }
 
 # ---- ls ----
@@ -105,7 +65,7 @@ sub ls {
 	    $option->{index} =~ /alloc/ ? 'allocated' : 'live', 'change', 'objects', '', 'file';
 	my $before;
 	for my $point (@points) {
-		my ($seq, $kind) = marks($point->{dump});
+		my ($seq, $kind) = Order::marks($point->{dump});
 		my $change = defined $before ? signed($point->{bytes} - $before, $option) : '';
 		printf "%4s  %-20s %-9s %9s %9s %10d  %-8s %s\n", $seq, clock($point->{time}), $kind,
 		    Print::human($point->{bytes}, $option), $change,
@@ -139,7 +99,7 @@ sub ls_json {
 
 sub point_json {
 	my ($point) = @_;
-	my ($seq, $kind) = marks($point->{dump});
+	my ($seq, $kind) = Order::marks($point->{dump});
 	return sprintf '{"seq":%s,"time":%s,"reason":%s,"bytes":%d,"objects":%d,"file":%s}',
 	    $seq eq '-' ? 'null' : $seq,
 		defined $point->{time} ? Top::json_string(clock($point->{time})) : 'null',
@@ -159,40 +119,41 @@ sub diff {
 	    if @points < 2;
 	my ($from, $to) = @points[0, -1];
 	Talk::note("$from->{dump}{file} is later than $to->{dump}{file}")
-	    if ($from->{time} // 0) > ($to->{time} // $from->{time} // 0);
+	    if (Order::sorted($from, $to))[0] != $from;
 	my @rates = map { $_->{dump}{meta}{sample_interval} // $_->{dump}{rate} } $from, $to;
 	Talk::note("sampled at different rates ($rates[0] and $rates[1] bytes): estimates are compared")
 	    if $rates[0] != $rates[1];
 	my $rows = growth($option, $from, $to);
-	my $span = minutes($from, $to);
+	my $span = Order::minutes($from, $to);
 	Print::check_names(@{ $rows->{later} });
 	if ($option->{json}) { diff_json($option, $from, $to, $span,
 	    $rows->{list}) } else { diff_table($option, $from, $to, $span, $rows->{list}) }
 	$rows->{fold}->say_missing($option);
 }
 
+# The points that --from, --to and --last leave. --from and --to are read on the clock that ls shows,
+# --last is counted back on the clock that was not set.
 sub between {
 	my ($option, @points) = @_;
+	my $clock = length $option->{last} ? 'at' : 'time';
 	Talk::fail(1, 'a profile without a time cannot be placed: name two profiles instead')
-	    if grep { !defined $_->{time} } @points;
-	my $end = $points[-1]{time};
-	my ($from, $to) = map { length $option->{$_} ? moment($option->{$_}, $end) : undef } qw(from
-	    to);
-	if (length $option->{last}) {
-		$option->{last} =~ /^(\d+(?:\.\d+)?)([smhd]?)$/
-		    or Talk::fail(2, "--last takes a time as 90s, 10m, 2h, 1d");
-		$from = ($to // $end) - $1 * { '' => 1, s => 1, m => 60, h => 3600, d => 86400 }->{$2};
-	}
-	return grep { (!defined $from || $_->{time} >= $from)
+	    if grep { !defined $_->{$clock} } @points;
+	my ($from, $to) = map { length $option->{$_} ? moment($option->{$_}, $points[-1]{time}) : undef }
+		qw(from to);
+	@points = grep { (!defined $from || $_->{time} >= $from)
 	    && (!defined $to || $_->{time} <= $to) } @points;
+	return @points unless length $option->{last} && @points;
+	$option->{last} =~ /^(\d+(?:\.\d+)?)([smhd]?)$/
+	    or Talk::fail(2, "--last takes a time as 90s, 10m, 2h, 1d");
+	my $first = $points[-1]{at} - $1 * { '' => 1, s => 1, m => 60, h => 3600, d => 86400 }->{$2};
+	return grep { $_->{at} >= $first } @points;
 }
 
-# A point of time: whole, or as HH:MM or HH:MM:SS of the day of the last dump. To the end of its
-# last unit it is not stretched.
+# A point of time: whole, or as HH:MM or HH:MM:SS of the day of the last dump. 12:30 means 12:30:00.
 sub moment {
 	my ($text, $end) = @_;
 	$text = substr(clock($end), 0, 10) . "T$text" if $text =~ /^\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z?$/;
-	return seconds($text) // Talk::fail(2,
+	return Order::seconds($text) // Talk::fail(2,
 	    "not a time: $text (12:30, 12:30:05 or 2026-01-31T12:30:05Z, all UTC)");
 }
 
@@ -239,12 +200,6 @@ sub variance {
 	return $bytes * $bytes / $samples * (1 - $samples / abs $objects);
 }
 
-# Between two snapshots; undef if that is not known.
-sub minutes {
-	my @time = map { $_->{time} } @_;
-	return grep({ !defined } @time) || $time[1] <= $time[0] ? undef : ($time[1] - $time[0]) / 60;
-}
-
 sub rate_text {
 	my ($bytes, $span, $option) = @_;
 	return defined $bytes && defined $span ? signed($bytes / $span, $option) . '/min' : '-';
@@ -278,7 +233,7 @@ sub diff_table {
 		unless $Talk::doubts;
 }
 
-# Of a list from the largest growth to the largest loss those that changed most.
+# The rows that changed most, growth or loss, in the order of the list.
 sub ends {
 	my ($count, @rows) = @_;
 	my @order = sort { abs $rows[$b]{bytes} <=> abs $rows[$a]{bytes} || $a <=> $b } 0 .. $#rows;

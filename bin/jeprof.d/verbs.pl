@@ -35,8 +35,8 @@ sub take_program {
 		Talk::fail(2, "no profile given after the program $first") if $head =~ /^\x7fELF/;
 		return;
 	}
-	return if $head eq '' || $head =~ m{^(?:heap_v2/|heap profile:|---|\x1f\x8b)}
-	    || $first =~ /\.(?:heap|pb|collapsed|folded|txt)(?:\.gz)?$/;
+	return if $head eq '' || Input::may_be_profile($head)
+	    || Input::has_suffix($first, 'heap|pb|collapsed|folded|txt');
 	shift @$files;
 	Talk::doubt("$first: not an ELF file; names come from the objects that the profile lists")
 	    if $head !~ /^\x7fELF/;
@@ -46,7 +46,7 @@ sub take_program {
 sub head_of {
 	my ($path) = @_;
 	return '---' if $path eq '-';
-	my $head = Dump::beginning($path, 64);
+	my $head = Input::beginning($path, 4096);
 	return $head if length $head;
 	Talk::fail(1, "$path: no such file") unless -e $path;
 	Talk::fail(1, "$path: is a directory") if -d _;
@@ -194,9 +194,7 @@ sub symbols {
 
 # The last profile of the newest series of this directory.
 sub newest {
-	my @files = Series::files();
-	return (Series::in_order(map { my $head = Dump::head($_);
-	    { dump => $head, time => Series::time_of($head) } } @files))[-1]{dump}{file};
+	return Order::last_of(Series::files());
 }
 
 sub verb_top {

@@ -50,10 +50,10 @@ sub check {
 		Talk::fail(2, "$file: an input of this command ($input); it is not overwritten")
 			if $its[0] == $device && $its[1] == $inode;
 	}
-	my $head = Dump::beginning($file, 64);
-	my $what = $head =~ /^\x7fELF/ ? 'a program or library'
-		: $head =~ m{^(?:heap_v2/|heap profile:)} || $head =~ /^\x1f\x8b/ && $file =~ /\.heap\.gz$/
-			? 'a heap profile' : return;
+	my $head = Input::beginning($file, 64);
+	my $is_profile = $head =~ m{^(?:heap_v2/|heap profile:)}
+		|| defined Input::packer_of($head) && Input::has_suffix($file, 'heap');
+	my $what = $head =~ /^\x7fELF/ ? 'a program or library' : $is_profile ? 'a heap profile' : return;
 	Talk::fail(2, "$file: is $what; it is not overwritten (name another file, or remove it)");
 }
 

@@ -63,6 +63,45 @@ for my $other ([session => 3], [start_time => '20260102T025901.000Z'], [sample_i
 	is((run($convert, '--base', $second, one(6, meta => { %head, @$other })))[0], 1, "another $other->[0]: refused");
 }
 
+# ---- a stack that could not be read, unknown lines, blanks: as jeprof reads them
+my $ends = sub { my ($text) = @_; $text =~ s/# end .*//s; return $text . sprintf "# end %d\n", length $text };
+my $head_of = "heap_v2/4096\n# jemalloc.pid=77\n  t*: 9: 9 [0: 0]\n  t0: 1: 1 [0: 0]\n  t1: 1: 1 [0: 0] worker one\n";
+my $maps_of = sprintf "\nMAPPED_LIBRARIES:\n# module %x-%x %x %s %s\n", $base + 0x1000, $base + 0x3000, $base, $id, "$dir/serve";
+my $some = sprintf '@ 0x%x 0x%x', $base + 0x1210, $base + 0x1111;
+for my $none ('@', '@ 0x0') {
+	my $text = "$head_of$none\n  t*: 5: 4000 [0: 0]\n  t1: 5: 4000 [0: 0]\n$some\n  t*: 2: 3000 [0: 0]\n  t0: 2: 3000 [0: 0]\n$none\n  t*: 7: 900 [0: 0]\n  t1: 7: 900 [0: 0]\n$maps_of";
+	my $file = spew("$dir/none.heap", $ends->($text));
+	my ($got, $want) = (converted($file), exported($file));
+	is(join(' ', totals($got)), join(' ', totals($want)), "stack '$none': totals of jeprof export");
+	is(pprof_flat($got, 3)->{'(no stack)'} // '-', pprof_flat($want, 3)->{'(no stack)'}, 'the row (no stack)');
+	is(scalar(grep { pprof_leaf($_) eq '(no stack)' && ($_->{labels}{thread} // '') eq 'worker one' } @{ $got->{samples} }), 2, 'with its thread');
+}
+my $plain = "$head_of$some\n  t*: 6: 4000 [7: 5000]\n  t0: 2: 1000 [3: 2000]\n  t1: 4: 3000 [4: 3000]\n$some 0x10\n  t*: 2: 3000 [0: 0]\n  t1: 2: 3000 [0: 0]\n";
+my $unknown = "  f: 1 2 3\n  t1: 7\nfrag_util: 0 4\n\@\@ 0x1\n\@0\n  t1: 1: 1 [0: 0] 5 6\n# a remark\n";
+my %near = ('trailing blanks' => $plain =~ s/\n/ \t\n/gr, 'CR LF' => $plain =~ s/\n/\r\n/gr, tabs => $plain =~ s/^  t/\tt/gmr, wide => $plain =~ s/: /:\t  /gr =~ s/\[/[  /gr, 'blank lines' => $plain =~ s/\n/\n\n \n/gr,
+	frames => $plain =~ s/ 0x/\t0x/gr, lines => $plain =~ s/(?=\@.* 0x10\n)/$unknown/r . $unknown);
+my $want_near = join ' ', totals(converted(spew("$dir/near.heap", $ends->($plain . $maps_of))));
+for my $name (sort keys %near) {
+	my $file = spew("$dir/near.heap", $ends->($near{$name} . $maps_of));
+	my $got = converted($file);
+	is(join(' ', totals($got)), $want_near, "$name: the totals");
+	is(join(' ', totals($got)), join(' ', totals(exported($file))), "$name: those of jeprof export");
+	is(join(' ', grep { /^unknown_lines/ } @{ $got->{comments} }), $name eq 'lines' ? 'unknown_lines=14' : '', "$name: a comment counts what is unknown");
+}
+is(join(' ', totals(converted(spew("$dir/near.heap", $ends->($plain . $maps_of) =~ s/\n\z//r)))), $want_near, 'a missing last newline');
+# The unwinder's frames go with the allocator's: one rule for both.
+for my $library ('libgcc_s.so.1', 'libunwind.so.8', 'libunwind-x86_64.so.8', 'libunwindstack.so', 'libwind.so') {
+	my $file = our_dump("$dir/unwinder.heap", stacks => [[[0x7e0000001010, 0x7f0000001010, $base + 0x1210, $base + 0x1111], 1, 100]], modules => [[$base + 0x1000, $base + 0x3000, $base, $id, "$dir/serve"],
+		[0x7e0000001000, 0x7e0000003000, 0x7e0000000000, '-', "/lib/$library"], [0x7f0000001000, 0x7f0000003000, 0x7f0000000000, '-', '/lib/libjemalloc.so.2']]);
+	my @depth = map { scalar @{ $_->{samples}[0]{stack} } } converted($file), exported($file);
+	is("@depth", $library =~ /libwind/ ? '4 4' : '2 2', "$library above the allocator: in jeprofd and in jeprof");
+}
+# Time differences follow the clock that nobody sets.
+my %clock = (pid => 77, dump_time => '20260102T030000.000Z', monotonic_ms => 5000, sample_interval => 4096);
+my @clock = (one(0, meta => \%clock), one(1, meta => { %clock, dump_time => '20260102T020003.000Z', monotonic_ms => 8500 }));
+my $set_back = converted('--base', @clock);
+is("$set_back->{duration} $set_back->{time}", '3500000000 1767319199500000000', 'a delta over a clock that was set back');
+
 # ---- texts that are none
 sub refused { my ($what, $text, $like) = @_; my ($code, $out, $err) = run($convert, spew("$dir/bad.heap", $text)); is("$code|$out", '1|', "$what: refused"); like($err, $like, 'with a sentence') }
 my $text = slurp($dump[3]);
@@ -71,7 +110,6 @@ refused('another text', "<html>\n", qr/no heap profile/);
 refused('another rate', "heap_v2/x\n", qr/no heap profile/);
 refused('cut off', substr($text, 0, length($text) - 30), qr/cut off/);
 refused('a lost line', $text =~ s/^# jemalloc\.version.*\n//mr, qr/cut off/);
-my $ends = sub { my ($text) = @_; $text =~ s/# end .*//s; return $text . sprintf "# end %d\n", length $text };
 srand 7;
 my ($ok, $noise) = (0, 0);
 for my $n (1 .. 150) {

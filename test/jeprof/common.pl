@@ -5,6 +5,7 @@ use strict;
 use warnings;
 use Cwd ();
 use File::Temp ();
+use POSIX ();
 use Test::More;
 
 our $source = Cwd::abs_path(__FILE__) =~ s{/test/jeprof/common\.pl$}{}r;
@@ -57,6 +58,31 @@ sub run {
 sub jeprof {
 	my @input = ref $_[0] ? shift : ();
 	return run(@input, $^X, $jeprof, @_);
+}
+
+# jeprof compiled once in this process, and run in a child: for tests that run it hundreds of times.
+my $is_loaded = 0;
+
+sub load_jeprof {
+	return if $is_loaded++;
+	local $^W = 1;
+	package Loaded;
+	eval main::slurp($main::jeprof) =~ s/^exit Main::main\(\@ARGV\);$//mr;
+	die $@ if $@;
+}
+
+sub in_child {
+	my @arguments = @_;
+	load_jeprof();
+	my $pid = fork // die "fork: $!";
+	if (!$pid) {
+		open STDIN, '<', '/dev/null';
+		open STDOUT, '>', "$dir/.out";
+		open STDERR, '>', "$dir/.err";
+		POSIX::_exit(do { my $code = Main::main(@arguments); close STDERR; $code });
+	}
+	waitpid $pid, 0;
+	return ($? & 127 ? 99 : $? >> 8, slurp("$dir/.out"), slurp("$dir/.err"));
 }
 
 sub has_peer {

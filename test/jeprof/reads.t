@@ -48,14 +48,51 @@ my $text = "heap profile:      7:    49000 [   7: 49000] \@ heap_v2/4096\n"
 is(rows(spew('gperf.heap', $text)), $want, 'gperftools, sampled');
 is(rows(spew('exact.heap', $text =~ s/heap_v2\/4096/heapprofile/r)), 'cache=40000/4 leak=9000/3',
     'gperftools, exact');
-like((jeprof('top', spew('v1.heap', $text =~ s/heap_v2\/4096/heap\/4096/r)))[2], qr/not scaled/,
-    'gperftools, the first form: told');
+is(rows(spew('v1.heap', $text =~ s/heap_v2\/4096/heap\/8192/r)), $want,
+    "Go's form: the interval is half of its number");
+is(rows(spew('z2.heap', $text =~ s/heap_v2/heapz_v2/r)), $want, 'the name of the web page');
+is(rows(spew('v0.heap', $text =~ s/heap_v2\/4096/heap\/2/r)), 'cache=40000/4 leak=9000/3',
+    "Go's form: each allocation is sampled");
+like((jeprof('top', spew('odd.heap', $text =~ s/heap_v2/strange/r)))[2], qr/not scaled/,
+    'an unknown kind: told');
+for my $kind ('growthz', 'growth') {
+	is(rows(spew('growth.heap', $text =~ s/heap_v2\/4096/$kind/r)), 'cache=40000/4 leak=9000/3',
+	    "$kind: exact");
+}
+# The list of mapped objects as gperftools writes it: indented, with names for parts of paths.
+my $cooked = sprintf "--- Memory map: ---\n\tbuild=$dir\n\tsource=/nowhere\n  %x-%x: \$build/serve\n",
+    $base, $base + 0x3000;
+is(rows(spew('cooked.heap', $text =~ s/MAPPED_LIBRARIES:.*/$cooked/sr)), $want,
+    'gperftools: Memory map with $build');
+is(rows(spew('cooked2.heap', $upstream =~ s/MAPPED_LIBRARIES:\n/$cooked/r)), $want,
+    'the same behind a heap_v2');
+is(rows(spew('front.heap', "%warn slow\n--- growth\n" . ($text =~ s/heap_v2\/4096/growthz/r
+    =~ s/MAPPED_LIBRARIES:.*/$cooked/sr))), 'cache=40000/4 leak=9000/3', 'the same of a growth');
 my $symbolized = (jeprof('symbolize', $ours))[1];
 is(rows(spew('symbolized', $symbolized)), $want, 'with its names');
 SKIP: {
 	skip 'no gzip', 1 unless which('gzip');
 	system('gzip', '-kf', 'ours.heap');
 	is(rows('ours.heap.gz'), $want, 'gzipped');
+}
+for my $case (['xz', 'xz'], ['zstd', 'zst']) {
+	my ($program, $suffix) = @$case;
+	my $file = "serve.77.20260102T030405.000Z.3.m0.heap.$suffix";
+	SKIP: {
+		skip "no $program", 4 unless which($program);
+		spew($file, (run($program, '-c', 'ours.heap'))[1]);
+		is(rows($file), $want, "$program");
+		like((jeprof('ls', $file))[1], qr/^ +3  2026-01-02 03:04:05Z manual |^ +3  2026-01-02 03:04:05Z m /m,
+		    "$program: what its name says");
+		is((jeprof('--text', $file))[0], 0, "$program: not taken for a program");
+		spew('cut.heap', substr slurp($file), 0, 150);
+		is((jeprof('top', 'cut.heap'))[0] % 2, 1, "$program, cut off: exit 1 or 3");
+	}
+	my ($magic) = $program eq 'xz' ? "\xfd7zXZ\0" : "\x28\xb5\x2f\xfd";
+	my ($code, $out, $err) = do { local $ENV{PATH} = '/nonexistent';
+	    jeprof('top', spew('packed.heap', $magic . 'x' x 50)) };
+	is("$code|$out|$err", "1||jeprof: packed.heap: compressed by $program, and $program is not installed\n",
+	    "$program that is not installed is named");
 }
 my %exported = map { $_ => spew("export.$_", (jeprof('export', '--to', $_, $ours))[1]) } qw(pprof
     collapsed);
@@ -137,26 +174,6 @@ while (@hostile < 200) {
 my @verbs = (['top'], ['ls'], ['--text'], ['export', '--to', 'speedscope'], ['report'],
     ['top', '--json'], ['flame'], ['export', '--to', 'pprof'], ['export', '--to', 'massif'],
     ['--callgrind'], ['export', '--to', 'dhat'], ['diff', 'ours.heap'], ['pack'], ['--dot']);
-# Compiled once, each input in a child of its own: as often as this a start of perl would take the
-# most time.
-{
-	local $^W = 1;
-	package Loaded;
-	eval main::slurp($main::jeprof) =~ s/^exit Main::main\(\@ARGV\);$//mr;
-	die $@ if $@;
-}
-sub in_child {
-	my @arguments = @_;
-	my $pid = fork // die "fork: $!";
-	if (!$pid) {
-		open STDIN, '<', '/dev/null';
-		open STDOUT, '>', "$dir/.out";
-		open STDERR, '>', "$dir/.err";
-		POSIX::_exit(do { my $code = Main::main(@arguments); close STDERR; $code });
-	}
-	waitpid $pid, 0;
-	return ($? & 127 ? 99 : $? >> 8, slurp("$dir/.out"), slurp("$dir/.err"));
-}
 my (@wrong, %codes);
 for my $number (0 .. $#hostile) {
 	my $verb = $verbs[$number % @verbs];

@@ -1,0 +1,144 @@
+# Order: which dump of a series came first, and how much time lies between two dumps. Within one
+# process (pid, and its start where the dump says it) the numbers of the dumps and the monotonic
+# clock tell, because the wall clock can be set while the process runs. Dumps of different processes
+# are compared by the wall clock. Callers: all verbs that take several dumps.
+#
+# A point is one dump with its sums. Here it gets: time, the wall clock in seconds since 1970; mono,
+# the monotonic clock in seconds; seq; process; and by sorted(): run, the number of the process; at,
+# seconds on a clock that was not set, for differences; all undef where not known.
+package Order;
+
+use constant TOLERANCE => 1;	# seconds: smaller steps back of the wall clock are ignored
+
+# What one dump says of its place in the series.
+sub stamp {
+	my ($dump) = @_;
+	my $meta = $dump->{meta};
+	my ($seq) = marks($dump);
+	my $mono = $meta->{monotonic_ms} // '';
+	my $pid = $dump->pid;
+	return (time => time_of($dump), seq => $seq eq '-' ? undef : $seq,
+		mono => $mono =~ /^\d{1,15}$/ ? $mono / 1000 : undef,
+		process => length $pid ? "$pid " . ($meta->{process_start} // '') : '');
+}
+
+# The wall clock of a dump, by its metadata or its name.
+sub time_of {
+	my ($dump) = @_;
+	my $parts = Input::name_parts($dump->{file});
+	return seconds($dump->time_text) // seconds($parts ? $parts->{time} // '' : '');
+}
+
+# Number and kind of a dump, '-' where they are not known.
+sub marks {
+	my ($dump) = @_;
+	my $parts = Input::name_parts($dump->{file}) // {};
+	my $seq = $dump->{meta}{seq} // $parts->{seq} // '';
+	return ($seq =~ /^\d+$/ ? $seq : '-',
+		Talk::clean($dump->{meta}{kind} // $parts->{letter} // '-'));
+}
+
+# 20261122T220946.577Z or 2026-11-22T22:09:46.577Z as seconds since 1970; undef for anything else.
+sub seconds {
+	my ($text) = @_;
+	return undef
+	    unless $text =~ /^(\d{4})-?(\d\d)-?(\d\d)[T ](\d\d):?(\d\d)(?::?(\d\d(?:\.\d+)?))?Z?$/;
+	my ($year, $month, $day, $hour, $minute, $second) = ($1, $2, $3, $4, $5, $6 // 0);
+	($year, $month) = $month > 2 ? ($year, $month - 3) : ($year - 1, $month + 9);
+	my $days = 365 * $year + int($year / 4) - int($year / 100) + int($year / 400)
+	    + int((153 * $month + 2) / 5) + $day - 719469;
+	return $days * 86400 + $hour * 3600 + $minute * 60 + $second;
+}
+
+# ---- the order ----
+# The points in their order; as given if some cannot be placed.
+sub sorted {
+	my @points = @_;
+	my (%group, @names);
+	for my $point (@points) {
+		push @names, $point->{process} unless $group{ $point->{process} };
+		push @{ $group{ $point->{process} } }, $point;
+	}
+	my @runs = map { runs_of(@{ $group{$_} }) } @names;
+	for my $number (0 .. $#runs) {
+		$_->{run} = $number for @{ $runs[$number] };
+		place(@{ $runs[$number] });
+	}
+	return @{ $runs[0] } if @runs == 1;
+	my @placed = map { @$_ } @runs;
+	return @points if grep { !defined $_->{key} } @placed;
+	return @placed[sort { $placed[$a]{key} <=> $placed[$b]{key} || $a <=> $b } 0 .. $#placed];
+}
+
+# The last of some files.
+sub last_of {
+	my @files = @_;
+	my @points = map { my $head = Dump::head($_); { dump => $head, stamp($head) } } @files;
+	return (sorted(@points))[-1]{dump}{file};
+}
+
+# One list for each process. A number that does not rise is of another process with the same pid.
+sub runs_of {
+	my @points = @_;
+	my $by = order_key(@points);
+	@points = @points[sort { $points[$a]{$by} <=> $points[$b]{$by}
+		|| ($points[$a]{seq} // 0) <=> ($points[$b]{seq} // 0) || $a <=> $b } 0 .. $#points]
+		if defined $by;
+	my @runs = [shift @points];
+	for my $point (@points) {
+		my ($before, $seq) = ($runs[-1][-1]{seq}, $point->{seq});
+		push @runs, [] if defined $before && defined $seq && $seq <= $before;
+		push @{ $runs[-1] }, $point;
+	}
+	return @runs;
+}
+
+# Which of mono, seq and time orders the points of one pid; undef if none is known of all.
+sub order_key {
+	my @points = @_;
+	my %is_known = map { my $key = $_; $key => !grep { !defined $_->{$key} } @points } qw(mono seq time);
+	my %seen;
+	my $is_unique = $is_known{seq} && !grep { $seen{ $_->{seq} }++ } @points;
+	return $is_known{mono} ? 'mono' : $is_unique ? 'seq' : $is_known{time} ? 'time' : undef;
+}
+
+# Sets at, and key, by which points of several processes are merged.
+sub place {
+	my @run = @_;
+	my $has_mono = !grep { !defined $_->{mono} } @run;
+	return if grep { !defined $_->{time} } @run;
+	my ($highest, $last) = ($run[0]{time}, $run[-1]);
+	my $was_set_back = say_set_back($has_mono, @run);
+	my $is_known = $has_mono || !$was_set_back;
+	for my $point (@run) {
+		$highest = $point->{time} if $point->{time} > $highest;
+		$point->{key} = $has_mono ? $last->{time} + $point->{mono} - $last->{mono} : $highest;
+		$point->{at} = $is_known ? $point->{key} : undef;
+	}
+}
+
+# Is the wall clock of a dump earlier than that of the dump before it? That is said.
+sub say_set_back {
+	my ($has_mono, @run) = @_;
+	my ($at) = grep { $run[$_]{time} < $run[$_ - 1]{time} - TOLERANCE } 1 .. $#run;
+	return 0 if !defined $at;
+	my ($before, $after) = @run[$at - 1, $at];
+	Talk::note(sprintf 'the clock was set back by %s between %s and %s%s; %s',
+		span_text($before->{time} - $after->{time}), map({ $_->{dump}{file} } $before, $after),
+		$has_mono ? ('', 'the order of the dumps and the times between them follow the monotonic clock')
+		: (', or another process had the same pid',
+			'the order follows the sequence numbers, and the times between the dumps are not known'));
+	return 1;
+}
+
+# Between two points; undef if that is not known.
+sub minutes {
+	my ($from, $to) = map { $_->{at} } @_;
+	return defined $from && defined $to && $to > $from ? ($to - $from) / 60 : undef;
+}
+
+sub span_text {
+	my ($seconds) = @_;
+	return $seconds < 120 ? sprintf '%.1f s', $seconds : $seconds < 7200 ? sprintf '%.1f min',
+	    $seconds / 60 : sprintf '%.1f h', $seconds / 3600;
+}
