@@ -271,7 +271,7 @@ location_write(encoder_t *e, const place_t *place) {
 	uint32_t mapping = mapping_of(e, place->object);
 	proto_clear(&e->part);
 	proto_number(&e->part, LOCATION_MAPPING, mapping);
-	proto_number(&e->part, LOCATION_ADDRESS, place->address);
+	proto_number(&e->part, LOCATION_ADDRESS, place_address(place));
 	for (uint32_t i = 0; i < place->nframes; i++) {
 		const frame_t *frame = &e->places.frames[place->frame + i];
 		proto_clear(&e->inner);

@@ -143,7 +143,7 @@ location_write(encoder_t *e, const place_t *place) {
 	proto_clear(&e->part);
 	proto_number(&e->part, LOCATION_ID, place->id);
 	proto_number(&e->part, LOCATION_MAPPING, mapping);
-	proto_number(&e->part, LOCATION_ADDRESS, place->address == NO_STACK ? 0 : place->address);
+	proto_number(&e->part, LOCATION_ADDRESS, place_address(place));
 	for (uint32_t i = 0; i < place->nframes; i++) {
 		const frame_t *frame = &e->places.frames[place->frame + i];
 		proto_clear(&e->inner);

@@ -27,6 +27,12 @@ typedef struct place_s {
 	place_kind_t kind;
 } place_t;
 
+/* The address as it is written: 0 for the place of stacks that could not be read. */
+static inline uint64_t
+place_address(const place_t *place) {
+	return place->address == NO_STACK ? 0 : place->address;
+}
+
 /* A function, identified by numbers of strings; file 0 (""): not known. */
 typedef struct function_s {
 	uint32_t name, system_name, file;

@@ -36,6 +36,8 @@ for my $file ($one, "$data/counts.heap", "$data/counts2.heap", our_dump("$dir/no
 	my %at = (alloc_objects => 0, alloc_space => 1, inuse_objects => 2, inuse_space => 3);
 	is(sum_of_profile($_), $want[$at{ $_->{type} }], "$_->{type} is that of pprof: " . $file =~ s{.*/}{}r) for @{ $got->{profiles} };
 }
+my $none = otlp_decode(otlp(our_dump("$dir/no.heap", stacks => [[[0], 3, 300], [at(1, 0), 1, 20]])));
+is(join(' ', map { "$_->{value}/$_->{stack}[0]{address}" } sort { $b->{value} <=> $a->{value} } @{ $none->{profiles}[0]{samples} }), sprintf('300/0 20/%d', at(1)->[0]), 'a stack that could not be read has the address 0');
 my $counted = otlp_decode(otlp("$data/counts.heap"));
 is(scalar @{ $counted->{profiles} }, 4, 'with counts of allocations: four profiles');
 ok((grep { ($_->{attributes}{'thread.name'} // '') eq 'worker one' } @{ $counted->{profiles}[0]{samples} }), 'threads are attributes');
