@@ -147,12 +147,11 @@ struct sys_module_s {
 
 /*
  * Calls cb for each loaded object until it returns nonzero. Takes the loader's lock: the caller
- * must hold no lock of the allocator. build_id and path are valid only during cb. exe is room for
- * the program's own path, which is empty if size is 0. Returns -1 if the objects cannot be listed;
- * see sys_modules_postfork_child().
+ * must hold no lock of the allocator. build_id and path are valid only during cb. exe is what cb
+ * gets as the program's own path. Returns -1 if the objects cannot be listed; see
+ * sys_modules_postfork_child().
  */
-int sys_modules(int (*cb)(void *ctx, const struct sys_module_s *m), void *ctx, char *exe,
-    size_t size);
+int sys_modules(int (*cb)(void *ctx, const struct sys_module_s *m), void *ctx, const char *exe);
 /* Bytes of a build id that are kept. */
 #define SYS_BUILD_ID_MAX 64
 /*

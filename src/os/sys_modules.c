@@ -195,9 +195,8 @@ on_module(struct dl_phdr_info *info, size_t size, void *opaque) {
 }
 
 int
-sys_modules(int (*cb)(void *ctx, const struct sys_module_s *m), void *ctx, char *exe, size_t size) {
-	bool has_path = size > 0 && sys_readlink("/proc/self/exe", exe, size) >= 0;
-	struct modules_ctx c = {.cb = cb, .ctx = ctx, .exe = has_path ? exe : ""};
+sys_modules(int (*cb)(void *ctx, const struct sys_module_s *m), void *ctx, const char *exe) {
+	struct modules_ctx c = {.cb = cb, .ctx = ctx, .exe = exe};
 	return loader_iterate(on_module, &c);
 }
 

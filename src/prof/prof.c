@@ -76,6 +76,9 @@ prof_boot_conf(void) {
 		prof_keep_boot();
 		prof_trigger_boot();
 	}
+	if (opt_prof) {
+		prof_sys_exe_boot();
+	}
 	prof_control_boot();
 	return complaints;
 }

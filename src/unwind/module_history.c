@@ -175,7 +175,7 @@ module_history_look(void) {
 	}
 	if (!is_known || !history.has_looked || history.has_missed || adds != history.adds) {
 		history.has_missed = false;
-		sys_modules(note_module, NULL, NULL, 0);
+		sys_modules(note_module, NULL, "");
 		history.adds = adds;
 		history.has_looked = true;
 	}
@@ -219,7 +219,7 @@ module_history_gone(int (*cb)(void *ctx, const struct sys_module_s *m), void *ct
 	for (record_t *r = record_next(NULL); r != NULL; r = record_next(r)) {
 		r->is_covered = false;
 	}
-	sys_modules(cover_module, NULL, NULL, 0);
+	sys_modules(cover_module, NULL, "");
 	int ret = 0;
 	for (record_t *r = record_next(NULL); r != NULL && ret == 0; r = record_next(r)) {
 		struct sys_module_s m = {.start = r->start, .end = r->end, .bias = r->bias,

@@ -174,7 +174,7 @@ modules_read(void) {
 	atomic_fetch_add_u64(&t->changes, 1, MO_RELAXED);
 	atomic_fence(MO_RELEASE);
 	atomic_store_u32(&t->n, 0, MO_RELAXED);
-	bool is_listed = sys_modules(on_module, t, NULL, 0) >= 0;
+	bool is_listed = sys_modules(on_module, t, "") >= 0;
 	atomic_fetch_add_u64(&t->changes, 1, MO_RELEASE);
 	if (is_listed) {
 		atomic_store_u32(&objects.now, next, MO_RELEASE);

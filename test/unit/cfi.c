@@ -199,7 +199,7 @@ find_own_row(void *ctx, const struct sys_module_s *m) {
 
 static void
 test_real(void) {
-	int ret = sys_modules(find_own_row, (void *)(uintptr_t)test_real, NULL, 0);
+	int ret = sys_modules(find_own_row, (void *)(uintptr_t)test_real, "");
 	if (ret == 0) {
 		skip(1, "no .eh_frame_hdr");
 		return;

@@ -462,7 +462,7 @@ module_line(void *ctx, const struct sys_module_s *mod) {
  */
 static void
 modules_list(modules_t *m) {
-	sys_modules(module_line, m, dumper.maps, sizeof(dumper.maps));
+	sys_modules(module_line, m, dumper.maps);
 	if (!m->as_maps) {
 		module_history_gone(module_line, m, dumper.last_module);
 	}
@@ -473,6 +473,7 @@ write_modules(prof_writer_t *w, bool as_maps) {
 	assert(!gate_is_entered(tls_get()));
 	modules_t m = {NULL, 0, 0, as_maps};
 	module_history_look();
+	prof_sys_exe(dumper.maps, sizeof(dumper.maps));
 	modules_list(&m);
 	bool commit = true;
 	size_t bytes = PAGE_CEILING(m.len + PAGE);

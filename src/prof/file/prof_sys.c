@@ -12,6 +12,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -41,6 +42,7 @@
 static LARGE_BSS struct {
 	mutex_t mtx;
 	char prefix[PROF_PREFIX_MAX + 1];
+	char exe[PROF_PATH_SIZE];       /* path of the program at the start; "": not known */
 	atomic_u64_t seq;               /* next number of a profile of any kind */
 	atomic_u64_t temp_seq;          /* next number of a temporary file */
 	atomic_u64_t kseq[prof_kind_n]; /* next number of each kind */
@@ -722,10 +724,82 @@ prof_sys_rss(void) {
 	return at == NULL ? 0 : (uint64_t)fmt_parse_uint(at, &at, 10, &err) * os_page_size;
 }
 
+/*
+ * Whether the file is a program (ELF). A script is replaced by the interpreter that its first line
+ * names. *is_there: the file can be read.
+ */
+static bool
+program_try_follow(char *path, size_t size, bool *is_there) {
+	char head[256] = "";
+	int fd = sys_open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+	*is_there = fd >= 0;
+	if (fd < 0) {
+		return false;
+	}
+	(void)sys_read(fd, head, sizeof(head) - 1);
+	sys_close(fd);
+	if (memcmp(head, "#!", 2) != 0) {
+		return memcmp(head, "\177ELF", 4) == 0;
+	}
+	const char *at = head + 2 + strspn(head + 2, " \t");
+	size_t len = strcspn(at, " \t\n");
+	if (len >= size) {
+		return false;
+	}
+	memcpy(path, at, len);
+	path[len] = '\0';
+	return len > 0;
+}
+
+/*
+ * The path by which the program was started, absolute if the program is found from the current
+ * directory; "" if it is no program's.
+ */
+static void
+exe_of_start(char *buf, size_t size) {
+	const char *name = (const char *)sys_auxval(AT_EXECFN);
+	size_t at = 0;
+	bool is_there;
+	buf[0] = '\0';
+	if (name == NULL || name[0] == '\0') {
+		return;
+	}
+	if (name[0] != '/' && sys_getcwd(buf, size - 1) == 0) {
+		at = strlen(buf);
+		buf[at++] = '/';
+		name += strncmp(name, "./", 2) == 0 ? 2 : 0;
+	}
+	size_t len = strlen(name);
+	if (at + len >= size) {
+		buf[0] = '\0';
+		return;
+	}
+	memcpy(buf + at, name, len + 1);
+	if (program_try_follow(buf, size, &is_there)) {
+		return;
+	}
+	/* Not there: the directory is another one than at the start, or a chroot hides the file. */
+	memmove(buf, is_there ? "" : buf + at, is_there ? 1 : len + 1);
+}
+
+void
+prof_sys_exe_boot(void) {
+	assert(names.exe[0] == '\0');
+	if (sys_readlink("/proc/self/exe", names.exe, sizeof(names.exe)) < 0) {
+		exe_of_start(names.exe, sizeof(names.exe));
+	}
+}
+
 void
 prof_sys_exe(char *buf, size_t size) {
-	if (sys_readlink("/proc/self/exe", buf, size) < 0) {
-		buf[0] = '\0';
+	assert(size >= sizeof(names.exe));
+	if (sys_readlink("/proc/self/exe", buf, size) >= 0) {
+		return;
+	}
+	if (names.exe[0] != '\0') {
+		memcpy(buf, names.exe, sizeof(names.exe));
+	} else {
+		exe_of_start(buf, size);
 	}
 }
 

@@ -133,8 +133,13 @@ uint64_t prof_sys_rss(void);
  * forked child has another one. Set by prof_control.c.
  */
 extern atomic_u64_t prof_sys_instance;
-/* Path of the program, "" if unknown. */
+/*
+ * Path of the program, "" if unknown: what /proc says now, else what it said at the start, else the
+ * path by which the program was started (AT_EXECFN).
+ */
 void prof_sys_exe(char *buf, size_t size);
+/* Called at the start with prof:true: /proc and the current directory may be others later. */
+void prof_sys_exe_boot(void);
 /* In a forked child: file numbers begin at 0 again. */
 void prof_sys_postfork_child(void);
 
