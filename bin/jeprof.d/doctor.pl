@@ -326,14 +326,14 @@ sub frame_pointers {
 	my ($elf) = @_;
 	my %prologue = (62 => qr/\x55\x48\x89\xe5/, 183 => qr/\xfd\x7b.\xa9/s);
 	my $pattern = $prologue{ $elf->{machine} } // return undef;
-	my ($table) = grep { $_->{type} == Elf::SHT_SYMTAB } @{ $elf->sections };
-	$table //= (grep { $_->{type} == Elf::SHT_DYNSYM } @{ $elf->sections })[0] // return undef;
+	my ($table) = grep { $_->{type} == Elf::SHT_SYMTAB() } @{ $elf->sections };
+	$table //= (grep { $_->{type} == Elf::SHT_DYNSYM() } @{ $elf->sections })[0] // return undef;
 	my ($all, $with) = (0, 0);
 	my $data = $elf->bytes($table->{offset}, $table->{size});
 	for (my $at = 0; $at + 24 <= length $data && $all < 2000; $at += 24) {
 		my $symbol = $elf->symbol(substr $data, $at, 24) or next;
 		next if $symbol->{size} < 48;		# a small one may need no frame
-		my ($segment) = grep { $_->{type} == Elf::PT_LOAD && $symbol->{start} >= $_->{vaddr}
+		my ($segment) = grep { $_->{type} == Elf::PT_LOAD() && $symbol->{start} >= $_->{vaddr}
 		    && $symbol->{start} < $_->{vaddr} + $_->{filesz} } @{ $elf->{segments} };
 		next unless $segment;
 		$all++;

@@ -25,10 +25,17 @@ sub command {
 	Talk::fail(2, 'export --to ' . join('|', @names) . ' PROFILE') unless defined $name;
 	Main::take_program(\@files) if @files;
 	my @all = Series::files(@files);
-	my $text = $name eq 'massif' ? Massif::text(Report::gather({ %$option, takes_lines => 1 },
-	    @all)) : one($option, $name, last_of($option, @all));
+	my $text = $name eq 'massif' ? of_series($option, @all)
+		: one($option, $name, last_of($option, @all));
 	put($option, $name, $all[-1], $text);
 	Missing::tell() if $name eq 'heap';
+}
+
+sub of_series {
+	my ($option, @files) = @_;
+	my $work = Report::gather({ %$option, takes_lines => 1 }, @files);
+	Print::check_names(@{ $work->{name_rows} });
+	return Massif::text($work);
 }
 
 sub last_of {

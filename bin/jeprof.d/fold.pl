@@ -62,6 +62,17 @@ sub owner {
 	return $owner // $nameless // $#$path;
 }
 
+# What several have noted, as one that only tells it: lists { nameless } of them.
+sub joined {
+	my ($class, @lists) = @_;
+	my %sum;
+	for my $own (map { values %$_ } @lists) {
+		my $object = $own->{object};
+		($sum{ $object->{key} } //= { object => $object, bytes => 0 })->{bytes} += $own->{bytes};
+	}
+	return bless { nameless => \%sum }, $class;
+}
+
 sub note {
 	my ($self, $entry, $bytes) = @_;
 	my $object = $Places::object[$self->{entries}{place}[$entry]];

@@ -8,14 +8,17 @@
 # the live page of jeprofd has too.
 package Leaks;
 
+use constant SHORTEST => 10;	# seconds: growth in a shorter series may be that of a start
+
 sub command {
 	my ($option, @files) = @_;
 	my $gate = length $option->{gate} ? per_minute($option->{gate}) : undef;
 	Main::take_program(\@files) if @files;
 	my $work = Report::gather($option, Series::files(@files));
 	my @series = series($work);
-	Talk::fail(2, sprintf 'leaks needs at least %d profiles of one process, better 9', LEAST)
-	    unless grep { @{ $_->{snaps} } >= LEAST } @series;
+	Talk::fail(2, sprintf 'leaks needs at least %d profiles of one process, better 9', LEAST())
+	    unless grep { @{ $_->{snaps} } >= LEAST() } @series;
+	Print::check_names(@{ $work->{name_rows} });
 	$_->{suspects} = suspects($work, $_->{snaps}) for @series;
 	if ($option->{json}) { print_json($option, @series) } else { print_series($work, $_)
 	    for @series }
@@ -38,12 +41,21 @@ sub say_next {
 	    . Talk::command('top', '--stacks', @kept, '--focus=' . Options::pattern($name), [$last]));
 }
 
-# What grows by n samples from nothing has an error of sqrt(n) of them: n below SURE squared may be
+# Is nothing suspected, although much has grown, in a series that is too short to tell?
+sub is_too_short {
+	my ($snaps, @suspects) = @_;
+	my ($first, $last) = @$snaps[0, -1];
+	my $span = Order::minutes($first, $last);
+	return !@suspects && defined $span && 60 * $span < SHORTEST
+		&& $last->{bytes} - $first->{bytes} > 0.1 * $last->{bytes} ? 1 : 0;
+}
+
+# What grows by n samples from nothing has an error of sqrt(n) of them: n below SURE() squared may be
 # chance.
 sub least_seen {
 	my ($dump) = @_;
 	my $rate = $dump->{meta}{sample_interval} // $dump->{rate};
-	return $rate =~ /^\d{1,15}$/ && $rate > 1 ? SURE * SURE * $rate : 0;
+	return $rate =~ /^\d{1,15}$/ && $rate > 1 ? SURE() * SURE() * $rate : 0;
 }
 
 sub say_least {
@@ -51,7 +63,7 @@ sub say_least {
 	my $least = least_seen($dump) or return;
 	Talk::note('a leak of small objects that grew by less than about '
 	    . Print::human($least, $option) . ' cannot be told from chance: one sample for each '
-		. Print::human($least / SURE / SURE, $option));
+		. Print::human($least / SURE() / SURE(), $option));
 }
 
 # 1M/min, 500K/s, 2G/day or a plain size, which is meant per minute.
@@ -86,7 +98,7 @@ sub series {
 # undef where the dumps have no times.
 sub suspects {
 	my ($work, $snaps) = @_;
-	return [] if @$snaps < LEAST;
+	return [] if @$snaps < LEAST();
 	my @rows = rows($work, @$snaps);
 	my $self = $work->{self};
 	my @found;
@@ -145,19 +157,19 @@ sub add_snap {
 sub judge {
 	my ($values, $variances) = @_;
 	my ($fine, $fine_w, $at) = grouped($values, $variances,
-	    @$values > FINE ? FINE : scalar @$values);
+	    @$values > FINE() ? FINE() : scalar @$values);
 	my $gain = $fine->[-1] - $fine->[0];
 	my ($came, $went) = (0, 0);
 	for my $at (1 .. $#$fine) {
 		my $step = $fine->[$at] - $fine->[$at - 1];
 		if ($step > 0) { $came += $step } else { $went -= $step }
 	}
-	return undef if $gain <= 0 || $went > LOST * $came;
+	return undef if $gain <= 0 || $went > LOST() * $came;
 	my $error = error_of($fine, $fine_w, $went / $came);
-	return undef if $gain < SURE * $error;
+	return undef if $gain < SURE() * $error;
 	my ($v) = grouped($fine, $fine_w, wanted_steps($fine, $fine_w));
 	my $up = grep { $v->[$_] > $v->[$_ - 1] } 1 .. $#$v;
-	return undef unless $up >= STEPS * $#$v && still_grows($v) && straightness($v) >= STRAIGHT;
+	return undef unless $up >= STEPS() * $#$v && still_grows($v) && straightness($v) >= STRAIGHT();
 	return { grown => $gain, error => $error, up => $up, steps => $#$v, from => $at->[0],
 	    to => $at->[-1] };
 }
@@ -166,8 +178,8 @@ sub still_grows {
 	my ($v) = @_;
 	my $mean = ($v->[-1] - $v->[0]) / $#$v;
 	my $third = int($#$v / 3 + 0.5) || 1;
-	return $v->[-1] - $v->[-1 - $third] >= STILL * $mean * $third
-	    && $v->[-1] - $v->[-2] >= LAST * $mean;
+	return $v->[-1] - $v->[-1 - $third] >= STILL() * $mean * $third
+	    && $v->[-1] - $v->[-2] >= LAST() * $mean;
 }
 
 # The standard error of the growth. Samples that stay are in both ends and tell nothing; where some
@@ -183,8 +195,8 @@ sub error_of {
 sub wanted_steps {
 	my ($v, $w) = @_;
 	return scalar @$v unless $w->[-1] > 0;
-	my $wanted = int($v->[-1] * ($v->[-1] - $v->[0]) / $w->[-1] / PER_STEP) + 1;
-	return $wanted > @$v ? scalar @$v : $wanted < LEAST ? LEAST : $wanted;
+	my $wanted = int($v->[-1] * ($v->[-1] - $v->[0]) / $w->[-1] / PER_STEP()) + 1;
+	return $wanted > @$v ? scalar @$v : $wanted < LEAST() ? LEAST() : $wanted;
 }
 
 # Neighbours taken together: the least of each group, so that what breathes shows its floor; and
@@ -233,7 +245,9 @@ sub print_series {
 		    Series::signed($last->{bytes} - $first->{bytes}, $option),
 		defined $series->{span} ? ', '
 		    . Series::rate_text($last->{bytes} - $first->{bytes}, $series->{span}, $option) : '',
-		@snaps < LEAST ? 'too few to judge' : @rows == 0 ? 'no stack keeps growing' : @rows == 1
+		@snaps < LEAST() ? 'too few to judge' : is_too_short(\@snaps, @rows)
+		    ? 'too short to tell whether a stack keeps growing (' . Order::span_text(60 * $series->{span})
+			. ')' : @rows == 0 ? 'no stack keeps growing' : @rows == 1
 		    ? '1 stack keeps growing' : @rows . ' stacks keep growing';
 	return if !@rows;
 	my $rest = @rows > $option->{top} ? @rows - $option->{top} : 0;
@@ -269,7 +283,7 @@ sub print_json {
 		my @rows = map { row_json($_) } @{ $series->{suspects} };
 		sprintf "{\"pid\":%s,\"profiles\":%d,\"minutes\":%s,\"before\":%d,\"after\":%d,\"judged\":%s,\n\"suspects\":[\n%s\n]}", $series->{pid} =~ /^(\d+)$/ ? $1 : 'null',
 			scalar @snaps, defined $series->{span} ? sprintf('%.4f', $series->{span}) : 'null',
-			    map({ $_->{bytes} } @snaps[0, -1]), @snaps < LEAST ? 'false' : 'true', join ",\n",
+			    map({ $_->{bytes} } @snaps[0, -1]), @snaps < LEAST() || is_too_short(\@snaps, @rows) ? 'false' : 'true', join ",\n",
 			    @rows
 	} @series;
 	print "{\"index\":\"$option->{index}\",\"series\":[\n", join(",\n", @text), "\n]}\n";

@@ -29,7 +29,7 @@ sub title {
 
 sub is_file {
 	my ($self) = @_;
-	return $self->{path} =~ m{^/};
+	return $self->{path} =~ m{^/} || $self->{is_main} && $self->{path} !~ /^\[/;
 }
 
 # Places where the file may be, the most wanted first.
@@ -41,7 +41,8 @@ sub candidates {
 	push @list, grep { base_name($_) eq $self->title } @extra;
 	push @list, map { ("$_$path", "$_/" . $self->title) } grep { length } $sysroot, @prefixes;
 	push @list, $path unless length $sysroot && !$self->{id};
-	return @list;
+	my %seen;
+	return grep { !$seen{$_}++ } @list;
 }
 
 # The Elf that ran, or undef; what was refused is said once.
@@ -165,6 +166,7 @@ sub ranges {
 	for my $module (@{ $dump->{modules} }) {
 		my $map = find_range(\@maps, $module->{start});
 		$module->{path} = $map->{path} if $map;	# the loader's name may be relative or a link
+		$module->{path} = program_path($dump, $module) unless length $module->{path};
 		my $object = Object::get($module->{id}, $module->{path});
 		$ids{ $module->{path} } //= $module->{id};
 		push @all, { %$module, object => $object };
@@ -180,6 +182,26 @@ sub ranges {
 	@all = sort { $a->{start} <=> $b->{start} } @all;
 	mark_main($dump, \@all);
 	return $dump->{ranges} = \@all;
+}
+
+# The path of a module without one: the first is the program, which the loader gives no path, and a
+# dump that was written without /proc has none either. It is the path that the program was started
+# by, else the file that is given, whose build-id must be that of the module.
+sub program_path {
+	my ($dump, $module) = @_;
+	my ($exe, $given) = ($dump->{meta}{exe} // '', $Object::program);
+	my $is_first = $module == $dump->{modules}[0];
+	my $elf = defined $given ? Elf::open_file($given) : undef;
+	my $is_given = $elf && length $module->{id} && $elf->build_id eq $module->{id};
+	return '' if !$is_first && !$is_given;
+	$dump->{has_nameless} = $module->{is_program} = 1;
+	return $exe if $is_first && length $exe;
+	return Cwd::abs_path($given) if $is_given || $elf && !length $module->{id};
+	my $id = length $module->{id} ? " (build-id $module->{id})" : '';
+	my $why = $elf ? "$given is another build (build-id " . ($elf->build_id || 'none') . ')'
+		: 'its names need --exe=FILE';
+	Talk::doubt("$dump->{file}: has no path of the program$id; $why");
+	return '[program]';
 }
 
 sub note_code {
@@ -210,6 +232,7 @@ sub find_range {
 # mapping.
 sub mark_main {
 	my ($dump, $ranges) = @_;
+	return $dump->{main} = nameless_main($dump, $ranges) if $dump->{has_nameless};
 	my @objects = map { $_->{object} } grep { $_->{object}->is_file } @$ranges;
 	my $given = $Object::program;
 	my @wanted = grep { defined && length } $dump->{meta}{exe},
@@ -232,6 +255,14 @@ sub mark_main {
 	}
 }
 
+# The object of the module that has got its path by program_path().
+sub nameless_main {
+	my ($dump, $ranges) = @_;
+	my ($first) = map { $_->{object} } grep { $_->{is_program} } @$ranges;
+	$first->{is_main} = 1;
+	return $first;
+}
+
 # No map at all: a program that is linked to fixed addresses can still be read.
 sub add_fixed_program {
 	my ($dump, $ranges, $given) = @_;
@@ -240,7 +271,7 @@ sub add_fixed_program {
 	my $path = Cwd::abs_path($given);
 	my $object = Object::get('', $path);
 	$dump->{main} = $object;
-	for my $segment (grep { $_->{type} == Elf::PT_LOAD } @{ $elf->{segments} }) {
+	for my $segment (grep { $_->{type} == Elf::PT_LOAD() } @{ $elf->{segments} }) {
 		push @$ranges, { start => $segment->{vaddr}, end => $segment->{vaddr} + $segment->{filesz},
 		    bias => 0,
 			object => $object, path => $path };

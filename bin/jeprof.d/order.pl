@@ -1,5 +1,5 @@
 # Order: which dump of a series came first, and how much time lies between two dumps. Within one
-# process (pid, and its start where the dump says it) the numbers of the dumps and the monotonic
+# process (its pid, and its instance where the dump says it) the numbers of the dumps and the monotonic
 # clock tell, because the wall clock can be set while the process runs. Dumps of different processes
 # are compared by the wall clock. Callers: all verbs that take several dumps.
 #
@@ -19,7 +19,7 @@ sub stamp {
 	my $pid = $dump->pid;
 	return (time => time_of($dump), seq => $seq eq '-' ? undef : $seq,
 		mono => $mono =~ /^\d{1,15}$/ ? $mono / 1000 : undef,
-		process => length $pid ? "$pid " . ($meta->{process_start} // '') : '');
+		process => length $pid ? "$pid " . ($meta->{instance} // '') : '');
 }
 
 # The wall clock of a dump, by its metadata or its name.

@@ -62,7 +62,7 @@ sub words {
 	push @out, (@owners > 1 ? 'Most is held by ' : 'All is held by ')
 		. join(', ', map { bold($_->[0]) . ' ' . $size->($_->[1]) . ' ('
 		    . Print::percent($_->[1], $last->{bytes}) . ')' } @owners) . '.' if @owners;
-	push @out, suspects($option, @{ $work->{suspects} }) if @snaps >= Leaks::LEAST();
+	push @out, suspects($option, \@snaps, @{ $work->{suspects} }) if @snaps >= Leaks::LEAST();
 	push @out, 'Source lines: by ' . escape($Names::engine) . '.' if length $Names::engine;
 	push @out, map { escape("$_.") } Missing::sentences(@{ $work->{missing} });
 	push @out, 'Doubts: ' . join('; ', map { escape($_) } @Talk::doubted) . '.' if @Talk::doubted;
@@ -71,8 +71,11 @@ sub words {
 
 # Whether something keeps growing, and what most.
 sub suspects {
-	my ($option, @suspects) = @_;
+	my ($option, $snaps, @suspects) = @_;
 	my $count = @suspects;
+	return 'The series is too short to tell whether a stack keeps growing ('
+		. Order::span_text(60 * Order::minutes(@$snaps[0, -1])) . ').'
+		if Leaks::is_too_short($snaps, @suspects);
 	return 'No stack keeps growing.' if !$count;
 	splice @suspects, 3 if $count > 3;
 	return ($count == 1 ? '1 stack keeps growing: ' : "$count stacks keep growing: ")
@@ -96,7 +99,7 @@ sub course {
 	my $span = 60 * (Order::minutes($first, $last) // 0);
 	$text .= sprintf ' in %s, %s', Order::span_text($span),
 	    bold(Series::rate_text($change, $span / 60, $option)) if $span >= 1;
-	return "$text." . ($last->{bytes} * 10 < $peak->{bytes} ? ' The largest is shown first.' : '');
+	return "$text." . (Report::shown_first(@snaps) != $last ? ' The largest is shown first.' : '');
 }
 
 # What the resident memory consists of: [what, bytes], from the figures in the head of the last

@@ -21,24 +21,28 @@ sub command {
 	Writing::made($option, $file, Talk::command('open', [$file]));
 }
 
-# What the page says, for scripts: of each process its series, who holds the memory of the last
+# What the page says, for scripts, the process with the most bytes first: of each its series, who holds the memory of the last
 # profile, and the suspects.
 sub json_of {
 	my ($option, @groups) = @_;
-	my @parts = map {
-		my $work = worked($option, @$_);
+	my (@name_rows, @parts);
+	for my $group (@groups) {
+		my $work = worked($option, @$group);
+		push @name_rows, @{ $work->{name_rows} };
 		my @snaps = @{ $work->{snaps} };
 		my @owners = @{ $work->{owners} };
 		splice @owners, $option->{top} if @owners > $option->{top};
-		sprintf "{\"program\":%s,\"pid\":%s,\"index\":\"%s\",\"snapshots\":[\n%s\n],\n\"owners\":[%s],\n\"suspects\":[%s],\n%s}",
+		push @parts, [shown_first(@snaps)->{bytes}, sprintf "{\"program\":%s,\"pid\":%s,\"index\":\"%s\",\"snapshots\":[\n%s\n],\n\"owners\":[%s],\n\"suspects\":[%s],\n%s}",
 			Top::json_string($work->{store}{program}),
 			    $snaps[-1]{dump}->pid =~ /^(\d+)$/ ? $1 : 'null', $option->{index},
 			join(",\n", map { Series::point_json($_) } @snaps),
 			join(',', map { sprintf '{"function":%s,"bytes":%d}', Top::json_string($_->[0]),
 			    $_->[1] } @owners),
 			join(",\n", map { Leaks::row_json($_) } @{ $work->{suspects} }),
-			    Missing::json(@{ $work->{missing} });
-	} @groups;
+			    Missing::json(@{ $work->{missing} })];
+	}
+	Print::check_names(@name_rows);
+	@parts = map { $_->[1] } sort { $b->[0] <=> $a->[0] } @parts;
 	return "{\"processes\":[\n" . join(",\n", @parts) . "\n]}\n";
 }
 
@@ -49,7 +53,8 @@ sub by_process {
 	my (%files, %first, %last, @pids);
 	for my $file (@files) {
 		my $head = Dump::head($file);
-		my ($pid, $time) = ($head->pid, Order::time_of($head));
+		my %stamp = Order::stamp($head);
+		my ($pid, $time) = @stamp{qw(process time)};
 		push @pids, $pid unless $files{$pid};
 		push @{ $files{$pid} }, $file;
 		return \@files unless defined $time;
@@ -59,7 +64,7 @@ sub by_process {
 	@pids = sort { $first{$a} <=> $first{$b} || $a cmp $b } @pids;
 	return map { $files{$_} } @pids
 	    if grep { $first{ $pids[$_] } <= $last{ $pids[$_ - 1] } } 1 .. $#pids;
-	Talk::note('profiles of several processes (pid ' . join(', ', @pids)
+	Talk::note('profiles of several processes (pid ' . join(', ', map { s/ .*//r } @pids)
 	    . ') are shown as one series') if @pids > 1;
 	return \@files;
 }
@@ -67,9 +72,24 @@ sub by_process {
 # The page of these groups of files, one for each process.
 sub html_of {
 	my ($option, @groups) = @_;
-	my @parts = map { part($option, @$_) } @groups;
+	my @parts = sort { $b->{shown} <=> $a->{shown} } map { part($option, @$_) } @groups;
 	$parts[0]{said} = $option->{said};
+	say_nameless($option, @parts);
 	return Page::html(@parts);
+}
+
+# Says once, of all processes together, which objects have no names and how much lies there.
+sub say_nameless {
+	my ($option, @parts) = @_;
+	Print::check_names(map { @{ $_->{name_rows} } } @parts);
+	Fold->joined(map { $_->{nameless} } @parts)->say_missing($option);
+}
+
+# The snapshot that a page shows first: the last, or the largest where next to nothing is left of it.
+sub shown_first {
+	my @snaps = @_;
+	my ($peak) = sort { $b->{bytes} <=> $a->{bytes} } @snaps;
+	return $snaps[-1]{bytes} * 10 < $peak->{bytes} ? $peak : $snaps[-1];
 }
 
 # One process with its suspects.
@@ -88,9 +108,10 @@ sub part {
 	my $work = worked($option, @files);
 	my @snaps = @{ $work->{snaps} };
 	my ($form, $data) = data($work);
-	$work->{fold}->say_missing($option);
-	return { program => Object::base_name($work->{store}{program}), pid => $snaps[-1]{dump}->pid,
-	    size => Print::human($snaps[-1]{bytes}, $option),
+	my $shown = shown_first(@snaps)->{bytes};
+	return { shown => $shown, name_rows => $work->{name_rows}, nameless => $work->{fold}{nameless},
+		program => Object::base_name($work->{store}{program}), pid => $snaps[-1]{dump}->pid,
+	    size => Print::human($shown, $option),
 		words => Page::summary($work), form => $form, data => $data };
 }
 
@@ -232,8 +253,7 @@ sub find_owners {
 	    || $label->[$a] cmp $label->[$b] } keys %self];
 	$work->{missing} = [Missing::of_rows($work->{snaps}[-1]{bytes},
 	    map { [$self{$_}, $self->{place}[$_], $self->{frame}[$_]{is_bare}] } keys %self)];
-	Print::check_names(map { [$self{$_},
-	    $self->{frame}[$_]{is_bare}] } sort { $a <=> $b } keys %self);
+	$work->{name_rows} = [map { [$self{$_}, $self->{frame}[$_]{is_bare}] } keys %self];
 }
 
 # ---- the data of the page, as JSON ----

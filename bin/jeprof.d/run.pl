@@ -286,8 +286,8 @@ sub take_of_running {
 	return @running;
 }
 
-# The processes with their files: the program itself, then those that held most; and words about
-# those that have no tab, '' if there are none.
+# The processes with their files, the one that held most first: the program itself, and of the others
+# those that held most; and words about those that have no tab, '' if there are none.
 sub groups {
 	my ($dir, $main) = @_;
 	my (%files, %most, %name);
@@ -303,6 +303,7 @@ sub groups {
 	my @pids = sort { (index($b, "$main ") == 0) <=> (index($a, "$main ") == 0)
 		|| $most{$b} <=> $most{$a} || $a cmp $b } keys %files;
 	my @rest = splice @pids, @pids > TABS ? TABS : @pids;
+	@pids = sort { $most{$b} <=> $most{$a} || $a cmp $b } @pids;
 	my $said = @rest ? left_out(scalar @pids, map { $name{$_} } @rest)
 		. " The profiles of all are in $dir." : '';
 	return ($said, map { $files{$_} } @pids);

@@ -16,7 +16,7 @@ my @marks = (['<jemalloc>: ', 'jemalloc'], ['mimalloc: ', 'mimalloc'], ['tcmallo
 sub ours {
 	my ($elf) = @_;
 	my $owner = "jemalloc\0\0\0\0";
-	for my $segment (grep { $_->{type} == Elf::PT_NOTE } @{ $elf->{segments} }) {
+	for my $segment (grep { $_->{type} == Elf::PT_NOTE() } @{ $elf->{segments} }) {
 		my $data = $elf->bytes($segment->{offset}, $segment->{filesz});
 		my $at = index $data, pack($elf->template('LLL'), 9, 16, 0x6a706d62) . $owner;
 		next if $at < 0 || length $data < $at + 32;
@@ -29,7 +29,7 @@ sub ours {
 sub has_dynamic {
 	my ($elf, $name) = @_;
 	my $entry = $elf->{wide} ? 24 : 16;
-	for my $table (grep { $_->{type} == Elf::SHT_DYNSYM } @{ $elf->sections }) {
+	for my $table (grep { $_->{type} == Elf::SHT_DYNSYM() } @{ $elf->sections }) {
 		my $strings = $elf->sections->[$table->{link}] or next;
 		my $text = $elf->bytes($strings->{offset}, $strings->{size});
 		next if index($text, "$name\0") < 0;		# or the end of a longer one

@@ -16,7 +16,9 @@ function Snapshot(profile) {
 		s.objects *= share; s.bytes *= share;
 	});
 	return { sites: sites, threads: Object.keys(threads).map(function (k) { return threads[k]; }).sort(function (a, b) { return b[2] - a[2]; }),
-		live: live, rate: rate, time: profile.time, clock: when ? clock_text(when) : '', meta: profile.comments };
+		live: live, rate: rate, time: differences(profile), clock: when ? clock_text(when) : '', meta: profile.comments };
+	// Seconds on a clock that nobody sets, if the profile tells it: times between snapshots follow it.
+	function differences(p) { return /^\d{1,15}$/.test(p.comments.monotonic_ms || '') ? +p.comments.monotonic_ms / 1000 : p.time; }
 	// jeprof calls a frame without a name MODULE+0xOFFSET; jeprofd gives it none.
 	function titled(f) { return { title: f.name || '[' + f.module + ']', is_named: !!f.name && f.name.indexOf(f.module + '+0x') !== 0, line: f.line, module: f.module }; }
 }

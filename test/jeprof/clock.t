@@ -21,7 +21,7 @@ sub one {
 		modules => [[$base + 0x1000, $base + 0x3000, $base, $id, $app]],
 		meta => { pid => $pid, dump_time => $stamp, exe => $app, kind => 'interval',
 			defined $mono ? (monotonic_ms => 1000 * $mono) : (),
-			defined $more{start} ? (process_start => $more{start}) : () },
+			defined $more{start} ? (instance => $more{start}) : () },
 		stacks => [[[$base + 0x1210, $base + 0x1111], $bytes / 100, $bytes]]);
 	return $file;
 }
@@ -99,6 +99,6 @@ for my $has_mono (1, 0) {
 in_dir('start');
 my @early = map { one(1, $_, $_, 5000 + 60 * $_, 1000, start => 'a', stem => 'x') } 3, 4;
 my @late = map { one(1, $_, 10 + $_, 60 * $_, 1000, start => 'b', stem => 'x') } 0, 1;
-is(order(@late, @early), '3 4 0 1', 'the start of the process tells two apart, across a boot of the machine');
+is(order(@late, @early), '3 4 0 1', 'the instance tells two apart, across a boot of the machine');
 chdir $source;
 done_testing();

@@ -87,6 +87,13 @@ cmp_ok(abs($got->{grown} - $want->{grown}), '<', 3, 'its growth');
 cmp_ok(abs($got->{rate} - $want->{per_minute}), '<', 3, 'its rate');
 is("$got->{up}/$got->{steps}", "$want->{steps_up}/$want->{steps}", 'its steps');
 
+# A wall clock that was set back: times between snapshots are those of the monotonic clock.
+spew('clock.js', $head . <<'JS');
+var at = [0, 1].map(function (n) { var p = read('0.pb.gz'); p.time = 7200 - 3600 * n; p.comments.monotonic_ms = String(5000 + 60000 * n); return lent.Snapshot(p); });
+console.log(at[1].time - at[0].time);
+JS
+is((run('node', 'clock.js'))[1], "60\n", 'a clock that was set back');
+
 # Bytes that are no profile: an error, never an endless loop or half a profile.
 spew('bad.js', $head . <<'JS');
 var whole = new Uint8Array(zlib.gunzipSync(fs.readFileSync('3.pb.gz'))), taken = 0, refused = 0, seed = 7, i, b;

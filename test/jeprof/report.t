@@ -209,6 +209,51 @@ like($out, qr/data-form="gz"/, 'packed');
 agrees(rows_of(data_of($out), 0), top_of($many), 'packed: as top');
 cmp_ok(length $out, '<', 250_000, 'packed: small');
 
+# Many processes: the one with the most bytes is first; objects without names are told once for all.
+sub of_process {
+	my ($pid, $n, $bytes, $bare) = @_;
+	return our_dump(sprintf("$dir/many.$pid.20260102T0300%02d.000Z.$n.i$n.heap", $n), modules => [@module,
+		[$base + 0x10000, $base + 0x13000, $base + 0x10000, '56' x 20, "$dir/libthin.so"]],
+		meta => { pid => $pid, dump_time => sprintf('20260102T0300%02d.000Z', $n), exe => "$dir/serve", kind => 'interval' },
+		stacks => [[[map { $base + $_ } 0x1311, 0x1111], 1, $bytes], $bare ? [[map { $base + $_ } 0x11234, 0x1311, 0x1111], 1, $bare] : ()]);
+}
+elf_file("$dir/libthin.so", id => '56' x 20);
+my @of_many = map { my $pid = $_; map { of_process($pid, $_, $pid == 115 ? 1000 * (50 - 49 * $_) : 100 * $pid % 700, $pid) } 0, 1 } 101 .. 123;
+($code, $out, $err) = jeprof('report', @of_many);
+is($code, 0, '23 processes') or diag $err;
+is(scalar(() = $err =~ /libthin/g), 1, 'an object without names is told once') or diag $err;
+like($err, qr/^jeprof: 2\.5K lie in functions without a name of libthin\.so /m, 'with the sum of all processes');
+my @tabs = $out =~ /aria-selected="(\w+)">serve (\d+) <b>(\S+)<\/b>/g;
+is("@tabs[0 .. 2]", 'true 115 48.9K', 'the process with the most bytes is shown first') or diag "@tabs";
+is(scalar(@tabs), 69, 'all have a tab');
+my $json = JSON::PP::decode_json((jeprof('report', '--json', @of_many))[1]);
+is($json->{processes}[0]{pid}, 115, '--json: the same order');
+my $sizes = join ' ', map { $_->{snapshots}[0]{bytes} > $_->{snapshots}[1]{bytes} ? $_->{snapshots}[0]{bytes} : $_->{snapshots}[1]{bytes} } @{ $json->{processes} };
+is($sizes, join(' ', sort { $b <=> $a } split ' ', $sizes), '--json: by bytes');
+
+# "No stack keeps growing" is not said of a series that is too short to tell.
+sub short { my ($step, @bytes) = @_;
+	return map { my $time = sprintf '20260102T03%02d%06.3fZ', $_ * $step / 60, $_ * $step - 60 * int($_ * $step / 60);
+	    our_dump("$dir/short.7.$time.$_.i$_.heap", modules => \@module, meta => { pid => 7, dump_time => $time },
+	    stacks => [[[$base + 0x1311], 1, $bytes[$_]]]) } 0 .. $#bytes }
+my @jumps = (1 << 20, 30 << 20, 10 << 20, 50 << 20, 50 << 20);
+for my $case ([0.25, \@jumps, 'too short'], [60, \@jumps, 'no stack'], [0.25, [1000, 1000, 1010, 1000, 1000], 'no stack']) {
+	my @series = short($case->[0], @{ $case->[1] });
+	my ($words) = (jeprof('report', @series))[1] =~ /<header>(.*?)<\/header>/s;
+	my $table = (jeprof('leaks', @series))[1];
+	my $judged = JSON::PP::decode_json((jeprof('leaks', '--json', @series))[1])->{series}[0]{judged};
+	if ($case->[2] eq 'too short') {
+		like($words, qr/<p>The series is too short to tell whether a stack keeps growing \(1\.0 s\)\.</, 'too short: said');
+		unlike($words, qr/No stack/, 'and nothing else');
+		like($table, qr/; too short to tell whether a stack keeps growing \(1\.0 s\)$/m, 'leaks: too short');
+		ok(!$judged, 'leaks --json: not judged');
+	} else {
+		like($words, qr/<p>No stack keeps growing\.</, 'long enough, or nothing has grown');
+		like($table, qr/; no stack keeps growing$/m, 'leaks: the same');
+		ok($judged, 'leaks --json: judged');
+	}
+}
+
 # What is hostile stays text.
 names(qq{a</script/"\\\e\xe2\x80\xa8}, "<!--\xff\x01", "leak\xe2\x80\xae");
 my $hostile = our_dump("$dir/hostile.heap", modules => \@module,

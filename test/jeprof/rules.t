@@ -255,4 +255,28 @@ is($code, 2, 'a program and no profile: usage');
 	like($err, qr{: \S+/libc\.so\.6 \(build-id $id\) has no symbols: .*, or package libc6-dbg$}m,
 	    'the symbols of the C library are those of libc6-dbg');
 }
+
+# A dump that was written without /proc: the program has no path, and is found by its build-id.
+sub nameless {
+	my ($exe, $module_id) = @_;
+	my $modules = modules($app, $lib);
+	@{ $modules->[0] }[3, 4] = ($module_id // $app_id, '');
+	return our_dump("$dir/nameless.heap", stacks => \@cut, modules => $modules,
+		meta => { exe => $exe, version => '5.3.1' }, maps => sprintf "%x-%x r-xp 00000000 00:00 0 \n", $app + 0x1000, $app + 0x3000);
+}
+elf_file("$dir/moved", id => $app_id, symbols => \@app_symbols);
+elf_file("$dir/other", id => '77' x 20, symbols => [['liar', 0x1100, 0x800]]);
+for my $case (["--exe=$dir/moved"], ["$dir/moved"]) {
+	my $file = nameless('');
+	is(leaves(@$case, $file), 'worker=4096', "a program without a path: $case->[0]");
+	is($code, 0, 'no doubt') or diag $err;
+}
+is(leaves(nameless("$dir/moved")), 'worker=4096', 'the path that it was started by');
+is(leaves("--exe=$dir/moved", nameless('./gone')), 'worker=4096', 'a path that is not there, and --exe');
+is(leaves("--exe=$dir/moved", nameless('', '-')), 'worker=4096', 'no build-id in the dump: the file that is given');
+is(leaves(nameless('')), '[program]+0x1210=4096', 'neither: no name is guessed');
+is($code, 3, 'exit 3');
+like($err, qr/nameless\.heap: has no path of the program \(build-id (?:11){20}\); its names need --exe=FILE$/m, 'and what it needs');
+unlike(leaves("--exe=$dir/other", nameless('')), qr/liar/, 'another build: its names are refused');
+like($err, qr/; \S+other is another build \(build-id (?:77){20}\)$/m, 'and said');
 done_testing();
