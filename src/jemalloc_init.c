@@ -138,6 +138,7 @@ boot_wires(void) {
 	memset(boot_event_hooks, 0, sizeof(boot_event_hooks));
 	boot_add_event_hook(opt_stats_interval >= 0, stats_interval_event);
 	boot_add_event_hook(arenas_percpu_limit() > 0, tsd_percpu_heartbeat);
+	boot_add_event_hook(arenas_percpu_limit() == 0, tsd_borrow_heartbeat);
 	boot_add_event_hook(true, boot_background_heartbeat);
 	boot_add_event_hook(true, tcache_heartbeat);
 	boot_add_event_hook(true, peak_note);

@@ -30,6 +30,7 @@ typedef struct arena_s {
 	unsigned ind;              /* index in the table */
 	bool is_auto;              /* neither explicit nor hidden */
 	atomic_u32_t nthreads;     /* threads bound to the arena */
+	atomic_u64_t left;         /* number of its last leave, 0: never left (vacant.h) */
 	base_t *base;              /* memory of this struct and of descriptors */
 	mutex_t tcache_list_mtx;
 	ql_t tcaches;              /* caches bound to it, for statistics; under tcache_list_mtx */

@@ -10,6 +10,7 @@
  */
 #include "arena/arenas.h"
 
+#include "arena/vacant.h"
 #include "extent/guard.h"
 #include "os/malloc_io.h"
 #include "os/thread.h"
@@ -309,15 +310,22 @@ arenas_fallback(void) {
 
 void
 arenas_bind(arena_t *a) {
-	atomic_fetch_add_u32(&a->nthreads, 1, MO_RELAXED);
+	vacant_thread_bound(a);
 }
 
 void
 arenas_unbind(arena_t *a) {
-	assert(atomic_load_u32(&a->nthreads, MO_RELAXED) > 0 && !arena_ind_is_hidden(a->ind));
-	if (atomic_fetch_sub_u32(&a->nthreads, 1, MO_RELAXED) == 1) {
-		pac_leave(&a->pac);
-	}
+	vacant_thread_left(a);
+}
+
+void
+arenas_keep_limit(bool is_idle) {
+	vacant_keep_limit(arenas_narenas_total(), is_idle);
+}
+
+arena_t *
+arenas_try_bind_vacant(const arena_t *from) {
+	return vacant_try_bind(from, arenas.narenas_auto);
 }
 
 /* The automatic arena with the fewest threads; *vacant: first slot without one, or narenas_auto. */
@@ -527,6 +535,9 @@ arenas_tick(uint64_t now) {
 				pac_tick(&both[k]->pac, now);
 			}
 		}
+	}
+	if (vacant_may_exceed()) {
+		vacant_keep_limit(n, false);
 	}
 }
 

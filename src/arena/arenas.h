@@ -92,9 +92,19 @@ extern void (*arenas_made_hook)(unsigned ind);
 
 /* Chooses an automatic arena for one more thread and binds it; never NULL after arenas_boot(). */
 arena_t *arenas_bind_least(void);
-/* Count a thread that is bound to a, or no longer is; the last one purges (pac_leave). */
+/* Count a thread that is bound to a, or no longer is. */
 void arenas_bind(arena_t *a);
 void arenas_unbind(arena_t *a);
+/*
+ * Called at the end of a thread, after arenas_unbind(): bounds the unused pages of vacant arenas
+ * (vacant.h); is_idle: all other threads are idle, so those of any arenas.
+ */
+void arenas_keep_limit(bool is_idle);
+/*
+ * Binds the calling thread, of arena `from`, to a vacant automatic arena with unused pages. NULL:
+ * there is none.
+ */
+arena_t *arenas_try_bind_vacant(const arena_t *from);
 
 /* The hidden arena for samples of a, made at first use; NULL: no memory. */
 arena_t *arenas_sampled(const arena_t *a);
@@ -109,8 +119,9 @@ void *arenas_malloc_sampled(arena_t *a, size_t usize, size_t alignment, bool zer
     unsigned nrequests, sample_rec_t **rec);
 
 /*
- * Trims all arenas, and runs the decay of those that no background thread serves; at most once in
- * 10 ms in the process, further calls do nothing. now: coarse monotonic time, ns.
+ * Trims all arenas, runs the decay of those that no background thread serves, and bounds what
+ * vacant ones keep; at most once in 10 ms in the process, further calls do nothing. now: coarse
+ * monotonic time, ns.
  */
 void arenas_tick(uint64_t now);
 

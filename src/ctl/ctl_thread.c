@@ -35,6 +35,9 @@ static int
 get_arena(const ctl_call_t *call, ctl_value_t *out) {
 	(void)call;
 	tsd_t *tsd = this_thread();
+	if (tsd != NULL) {
+		tsd->is_arena_known = true;
+	}
 	out->u = tsd == NULL ? 0 : arena_ind_get(tsd->arena);
 	return 0;
 }
@@ -56,7 +59,9 @@ set_arena(const ctl_call_t *call, const void *in) {
 		return EAGAIN;
 	}
 	arena_t *from = tsd->arena;
+	tsd->is_arena_known = true;
 	if (to != from) {
+		arenas_bind(to);
 		tsd_move(tsd, to);
 		if (atomic_load_u32(&from->nthreads, MO_RELAXED) == 0 && !background_thread_is_on()) {
 			arena_decay(from, true); /* no thread is left to tick it */

@@ -1,8 +1,8 @@
 /*
  * The page cache of an arena: allocation (pac_alloc_as), release (pac_dalloc), resizing in place,
- * and purging: by decay (pac_decay_run_locked), by limit (pac_trim), when the last thread leaves
- * (pac_leave), and when the system has no memory (pac_relieve). pac.h explains the caches, the
- * order in which they are tried and their locks. Functions named _locked need the mutex of the
+ * and purging: by decay (pac_decay_run_locked), by limit (pac_trim), down to a number of pages
+ * (pac_purge_oldest), and when the system has no memory (pac_relieve). pac.h explains the caches,
+ * the order in which they are tried and their locks. Functions named _locked need the mutex of the
  * decay that is their argument. Invariant: `mapped` counts the bytes of extents in use, hot, dirty
  * and muzzy, nactive the pages in use; both are relaxed atomics that are exact whenever no
  * operation is under way.
@@ -53,6 +53,11 @@ pac_mapped_add(pac_t *pac, size_t bytes) {
 			return;
 		}
 	}
+}
+
+size_t
+pac_mapped_all(void) {
+	return atomic_load_zu(&pac_all.mapped, MO_RELAXED);
 }
 
 void
@@ -656,12 +661,14 @@ pac_yield(const pac_t *grown) {
 }
 
 void
-pac_leave(pac_t *pac) {
-	size_t active = atomic_load_zu(&pac->nactive, MO_RELAXED);
-	size_t limit = pac_leave_limit(active << LG_PAGE, atomic_load_zu(&pac_all.mapped, MO_RELAXED))
-	    >> LG_PAGE;
-	if (decay_ms(&pac->decay_dirty.decay) > 0 && pac_ndirty(pac) > limit) {
-		pac_try_purge_to(pac, limit, true);
+pac_purge_oldest(pac_t *pac, size_t npages) {
+	pac_hpa_try_purge(pac, npages);
+	size_t held = pac_hpa_nidle(pac);
+	if (pac_ndirty(pac) + held > npages) {
+		pac_try_purge_to(pac, npages > held ? npages - held : 0, true);
+	}
+	if (npages == 0) {
+		edata_cache_purge(&pac->src.edata_cache);
 	}
 }
 

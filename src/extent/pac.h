@@ -114,19 +114,14 @@ void pac_tick(pac_t *pac, uint64_t now);
 /* As pac_tick(), but waits for other threads. all: purges all unused pages, whatever their age. */
 void pac_purge(pac_t *pac, uint64_t now, bool all);
 /*
- * Called when the last thread has left the arena, because its dirty pages may never be used again:
- * purges the oldest until pac_leave_limit() bytes are left. Does nothing if another thread purges
- * or if the dirty decay time is 0 or -1.
+ * Purges the oldest unused pages, whatever their age, until at most npages are left (pac_nidle());
+ * of huge slabs all or none, and first. With npages 0 pages of unused descriptors too. Does nothing
+ * for pages that another thread purges.
  */
-void pac_leave(pac_t *pac);
-/*
- * Bytes that may stay dirty after pac_leave(): the greatest of 1.5 MiB, a quarter of the bytes in
- * use in the arena, and a 24th of the bytes mapped by all arenas.
- */
-static inline size_t
-pac_leave_limit(size_t active, size_t mapped_all) {
-	return max_zu(max_zu(ZU(3) << 19, active / 4), mapped_all / 24);
-}
+void pac_purge_oldest(pac_t *pac, size_t npages);
+
+/* Bytes in use, dirty or muzzy in all arenas. */
+size_t pac_mapped_all(void);
 
 /* Bytes that pac_relieve() can return at most, by the counters; needs no lock. */
 size_t pac_relievable(const pac_t *pac);

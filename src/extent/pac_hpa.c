@@ -242,6 +242,20 @@ pac_hpa_purge(pac_t *pac, bool is_all) {
 	}
 }
 
+void
+pac_hpa_try_purge(pac_t *pac, size_t npages) {
+	pac_decay_t *d = &pac->decay_dirty;
+	if (likely(pac->hpa == NULL) || pac_nidle(pac) <= npages || !mutex_trylock(&d->decay.mtx)) {
+		return;
+	}
+	bool has_begun = pac_pass_try_begin_locked(d);
+	mutex_unlock(&d->decay.mtx);
+	if (has_begun) {
+		pac_hpa_empty(pac, true);
+		hpa_pass_end(d);
+	}
+}
+
 size_t
 pac_hpa_held(const pac_t *pac) {
 	if (pac->hpa == NULL) {

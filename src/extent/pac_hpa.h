@@ -65,6 +65,18 @@ pac_hpa_nidle(const pac_t *pac) {
 }
 
 /*
+ * Purges every unused page of huge slabs if more than npages pages are unused in all. Does not wait
+ * for other threads.
+ */
+void pac_hpa_try_purge(pac_t *pac, size_t npages);
+
+/* Pages that are not in use and may be in memory, muzzy ones apart. Needs no lock. */
+static inline size_t
+pac_nidle(const pac_t *pac) {
+	return pac_ndirty(pac) + pac_hpa_nidle(pac);
+}
+
+/*
  * How long a background thread may sleep, in ns, because nothing wakes it when work for slabs is
  * due: 50 ms if the last tick left work undone, otherwise 1 s; UINT64_MAX: there are no slabs.
  */

@@ -36,6 +36,11 @@ struct tls_s {
 	/* Owned by os/gate: levels of gate_try_enter(). */
 	uint32_t gate_depth;
 	/*
+	 * Owned by thread/thread_event: time of the last heartbeat in steps of 2^20 ns, its low 32
+	 * bits; 0: none yet, or the thread ends. Read by other threads.
+	 */
+	uint32_t beat;
+	/*
 	 * Owned by thread/recall: RECALL_* bits, requests that other threads set and this thread
 	 * carries out.
 	 */

@@ -19,6 +19,12 @@ atomic_b_t thread_event_is_wanted;
 thread_event_hook_t *const *thread_event_hooks;
 atomic_b_t thread_event_is_strict;
 
+/* The unit of tls_s.beat (about 1 ms); an idle thread had no heartbeat for so many of them. */
+#define BEAT_LG_NS 20
+#define BEAT_IDLE 1000u
+/* Among more threads than this one is taken for awake, without a look. */
+#define AWAKE_MAX 64u
+
 /* A larger distance, in its unit, is practically infinite. */
 #define GAP_MAX 1e18
 
@@ -263,6 +269,7 @@ thread_event_heartbeat(tsd_t *tsd, uint64_t bytes) {
 	tsd_assert_own(tsd);
 	tsd->tls->inside++;
 	uint64_t now = nstime_monotonic_coarse_ns();
+	__atomic_store_n(&tsd->tls->beat, (uint32_t)(now >> BEAT_LG_NS), __ATOMIC_RELAXED);
 	pace_keep(tsd, now, bytes);
 	thread_event_note_held(tsd);
 	pace_recall(now);
@@ -271,6 +278,28 @@ thread_event_heartbeat(tsd_t *tsd, uint64_t bytes) {
 		(*h)(tsd, bytes);
 	}
 	tsd->tls->inside--;
+}
+
+typedef struct {
+	uint32_t now;
+	bool has_awake;
+} awake_t;
+
+static void
+awake_look_at(struct tls_s *t, void *ctx) {
+	awake_t *look = ctx;
+	uint32_t beat = __atomic_load_n(&t->beat, __ATOMIC_SEQ_CST);
+	look->has_awake = look->has_awake || (beat != 0 && look->now - beat < BEAT_IDLE);
+}
+
+bool
+thread_event_try_end_last(tsd_t *tsd, unsigned n) {
+	awake_t look = {(uint32_t)(nstime_monotonic_coarse_ns() >> BEAT_LG_NS), n > AWAKE_MAX};
+	__atomic_store_n(&tsd->tls->beat, 0, __ATOMIC_SEQ_CST);
+	if (!look.has_awake) {
+		gate_for_each(awake_look_at, &look);
+	}
+	return !look.has_awake;
 }
 
 void

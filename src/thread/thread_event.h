@@ -115,6 +115,12 @@ bool thread_event_came_down(tsd_t *tsd, uint64_t now);
 void thread_event_note_held(tsd_t *tsd);
 /* Called at the end of a thread: adds its last decrease to that of all threads. */
 void thread_event_note_end(tsd_t *tsd);
+/*
+ * Called at the end of a thread, when its cache is empty: whether all other threads are idle, which
+ * had no heartbeat within a second, or at their end like this one. Of threads that end at the same
+ * time at least one gets true. n: number of threads; with many of them the answer is no.
+ */
+bool thread_event_try_end_last(tsd_t *tsd, unsigned n);
 /* Resets the sum and the times of recalls in a forked child. */
 void thread_event_postfork_child(void);
 

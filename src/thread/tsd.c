@@ -11,6 +11,7 @@
 
 #include "arena/arenas.h"
 #include "arena/inspect.h"
+#include "arena/vacant.h"
 #include "meta/freepool.h"
 #include "os/nstime.h"
 #include "os/sys.h"
@@ -133,6 +134,11 @@ tsd_look(tsd_t *tsd) {
 	tsd_fast_path_update(tsd);
 }
 
+static size_t
+tsd_arena_mapped(const tsd_t *tsd) {
+	return atomic_load_zu(&tsd->arena->pac.mapped, MO_RELAXED);
+}
+
 static tsd_t *
 tsd_new(struct tls_s *t) {
 	assert(t->tsd == NULL && t->state == tsd_state_making);
@@ -150,6 +156,7 @@ tsd_new(struct tls_s *t) {
 	tsd->tcache_max = tcache_max_default;
 	thread_event_begin(tsd);
 	tsd->arena = arenas_bind_least();
+	tsd->arena_mapped = tsd_arena_mapped(tsd);
 	thread_event_take_interval(tsd);
 	thread_event_take_strictness(tsd);
 	tsd->is_cached = opt_tcache;
@@ -208,8 +215,8 @@ void
 tsd_move(tsd_t *tsd, arena_t *to) {
 	tsd_assert_own(tsd);
 	arena_t *from = tsd->arena;
-	assert(from != NULL && to != from && atomic_load_u32(&from->nthreads, MO_RELAXED) > 0);
-	arenas_bind(to);
+	assert(to != from && atomic_load_u32(&from->nthreads, MO_RELAXED) > 0);
+	assert(atomic_load_u32(&to->nthreads, MO_RELAXED) > 0);
 	if (tsd->tcache != NULL) {
 		tcache_rebind(tsd->tcache, to);
 	}
@@ -221,8 +228,23 @@ void
 tsd_percpu_heartbeat(tsd_t *tsd, uint64_t bytes UNUSED) {
 	arena_t *here = tsd->arena->ind < arenas_percpu_limit() ? arenas_of_cpu() : NULL;
 	if (here != NULL && here != tsd->arena) {
+		arenas_bind(here);
 		tsd_move(tsd, here);
 	}
+}
+
+void
+tsd_borrow_heartbeat(tsd_t *tsd, uint64_t bytes UNUSED) {
+	size_t mapped = tsd_arena_mapped(tsd);
+	tsd->arena_mapped = min_zu(tsd->arena_mapped, mapped);
+	if (likely(mapped - tsd->arena_mapped < VACANT_LENT) || tsd->is_arena_known) {
+		return;
+	}
+	arena_t *to = arenas_try_bind_vacant(tsd->arena);
+	if (to != NULL) {
+		tsd_move(tsd, to);
+	}
+	tsd->arena_mapped = tsd_arena_mapped(tsd);
 }
 
 tsd_t *
@@ -288,6 +310,9 @@ tsd_cleanup(void *arg) {
 		tsd_cleanups[i](tsd);
 	}
 	tsd_give_back(tsd);
+	if (vacant_may_exceed()) {
+		arenas_keep_limit(thread_event_try_end_last(tsd, tsd_count()));
+	}
 	thread_event_note_end(tsd);
 	gate_unregister(t, &tsd->gate);
 	/* From here on the thread is served without a tsd. */

@@ -65,12 +65,21 @@ tsd_cache(tsd_t *tsd) {
 	return tsd->tcache;
 }
 
-/* Binds the thread and its cache to arena `to`, which is not its present one. */
+/*
+ * Makes `to`, which counts the thread already (arenas_bind) and is not its present arena, that of
+ * the thread and its cache.
+ */
 void tsd_move(tsd_t *tsd, arena_t *to);
 /*
  * Heartbeat hook with per-CPU arenas: moves a thread of such an arena to that of the present CPU.
  */
 void tsd_percpu_heartbeat(tsd_t *tsd, uint64_t bytes);
+/*
+ * Heartbeat hook without per-CPU arenas: moves a thread whose arena has grown by VACANT_LENT bytes
+ * to a vacant one with unused pages (arena/vacant.h). Not a thread that has chosen its arena or has
+ * asked which it is.
+ */
+void tsd_borrow_heartbeat(tsd_t *tsd, uint64_t bytes);
 
 /*
  * For entry points other than malloc and free: enters the gate, waiting for a fork to end, and

@@ -40,6 +40,9 @@ struct tsd_s {
 	bool is_cached;               /* has a cache, or gets one after a few operations */
 	uint8_t n_uncached;           /* operations without a cache so far */
 	arena_t *arena;
+	/* the fewest bytes that it had mapped since the thread last looked for another one */
+	size_t arena_mapped;
+	bool is_arena_known;          /* the program has read or written thread.arena */
 	bool is_slow;                 /* the fast path stays closed for this thread */
 	uint8_t shard_seed;           /* chooses the bin of a class with several shards */
 	unsigned gc_next;             /* bin that upkeep examines next */

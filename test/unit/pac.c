@@ -710,28 +710,26 @@ test_relieve(void) {
 	sys.fail_munmap = false;
 }
 
-/* The last thread leaves: little stays dirty, the more the more is in use. */
+/* A purge down to a number of pages: the oldest go, the last extent in part. */
 static void
-test_leave(void) {
-	is_uint(pac_leave_limit(0, 0), 3 * MIB / 2, "1.5 MiB may stay");
-	is_uint(pac_leave_limit(40 * MIB, 40 * MIB), 10 * MIB, "a quarter of what is in use");
-	is_uint(pac_leave_limit(MIB, 240 * MIB), 10 * MIB, "a 24th of what all arenas have");
-	start(1000, 0);
-	edata_t *few = pac_alloc(pac, MIB, PAGE, false), *many = pac_alloc(pac, 1024 * MIB, PAGE,
-	    false);
-	pac_dalloc(pac, few);
-	size_t all = ndirty();
-	pac_leave(pac);
-	is_uint(ndirty(), all, "a little is left alone");
-	pac_dalloc(pac, many);
-	pac_leave(pac);
-	size_t most = ndirty() * PAGE;
-	ok(most >= 3 * MIB / 2 - PAC_GRAIN && most <= 128 * MIB, "of much, most goes: %zu stays", most);
-	pac_decay_ms_set(pac, &pac->decay_dirty, -1, clock_ns);
-	pac_dalloc(pac, pac_alloc(pac, 64 * MIB, PAGE, false));
-	all = ndirty();
-	pac_leave(pac);
-	is_uint(ndirty(), all, "but nothing where nothing decays");
+test_purge_oldest(void) {
+	edata_t *e[3];
+	start(1000, 1000);
+	for (unsigned i = 0; i < 3; i++) {
+		e[i] = pac_alloc(pac, 2 * MIB, PAGE, false);
+		pac_alloc(pac, PAGE, PAGE, false);
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		pac_dalloc(pac, e[i]);
+	}
+	pac_purge_oldest(pac, 6 * MIB / PAGE);
+	is_uint(ndirty() * PAGE, 6 * MIB, "as many as are there may stay");
+	pac_purge_oldest(pac, 3 * MIB / PAGE);
+	is_uint(ndirty() * PAGE, 3 * MIB, "so many stay");
+	is_uint(sys.dontneed, 3 * MIB, "the others went to the system at once");
+	is_uint(nmuzzy(), 0, "and are not muzzy");
+	pac_purge_oldest(pac, 0);
+	is_uint(ndirty(), 0, "all go");
 }
 
 static void
@@ -762,7 +760,7 @@ body(void) {
 	test_plenty();
 	test_grow_into_hot();
 	test_relieve();
-	test_leave();
+	test_purge_oldest();
 	os_hooks = &os_hooks_real;
 	nstime_now_hook = NULL;
 }

@@ -1,0 +1,53 @@
+/*
+ * Vacant arenas: those whose last thread has left, by its end or for another arena. Nobody may ever
+ * come to use or to decay their unused pages, so there is one bound for those of all vacant arenas
+ * together (vacant_limit). It is enforced at the end of a thread, because in a process that is idle
+ * nobody comes later, and at ticks, because other threads free objects of vacant arenas. If all
+ * other threads are idle when a thread ends, the bound is one for the pages of all arenas. Unused
+ * pages of vacant arenas are also lent: a thread whose own arena grows is bound to the vacant arena
+ * that has most of them (vacant_try_bind), before it gets more pages from the system. Arenas that
+ * no thread was ever bound to are not vacant: requests name them. Callers: arenas.c and, through
+ * it, tsd.c and heartbeats, all inside the gate without a lock.
+ */
+#ifndef ARENA_VACANT_H
+#define ARENA_VACANT_H
+
+#include "arena/arena.h"
+
+/* Bytes of unused pages that vacant arenas may keep in a process of any size. */
+#define VACANT_LEAST (ZU(16) << 20)
+/* A thread whose arena has grown by as many bytes is lent a vacant one with as many unused. */
+#define VACANT_LENT (ZU(1) << 20)
+
+/* Bytes of unused pages that all vacant arenas together may keep; used: bytes in use anywhere. */
+static inline size_t
+vacant_limit(size_t used) {
+	return max_zu(VACANT_LEAST, used / 8);
+}
+
+/* Whether more than the limit may be unused, without a look at the arenas. */
+static inline bool
+vacant_may_exceed(void) {
+	return pac_mapped_all() > VACANT_LEAST;
+}
+
+/* Count a thread that is bound to the arena, or no longer is. */
+void vacant_thread_bound(arena_t *a);
+void vacant_thread_left(arena_t *a);
+
+/*
+ * Purges unused pages of vacant arenas, with is_idle of any arenas, until the limit is kept, the
+ * arena that was left first at first. Not in arenas whose decay time is -1 (never) or 0 (nothing
+ * stays unused), nor in one that another thread purges at the time. n: slots of the table of
+ * arenas.
+ */
+void vacant_keep_limit(unsigned n, bool is_idle);
+
+/*
+ * Binds the calling thread, of arena `from`, to the vacant one of the first n arenas that has most
+ * unused pages, at least VACANT_LENT bytes. NULL: there is none. Arenas with hooks of the user are
+ * neither left nor chosen.
+ */
+arena_t *vacant_try_bind(const arena_t *from, unsigned n);
+
+#endif
