@@ -11,6 +11,7 @@
 
 #include "arena/background_thread.h"
 #include "ctl/ctl.h"
+#include "meta/region.h"
 #include "os/gate.h"
 #include "prof/prof.h"
 #include "thread/shelter.h"
@@ -26,11 +27,13 @@ static void (*const fork_child[])(void) = {
 void
 jemalloc_prefork(void) {
 	gate_prefork();
+	region_prefork();
 	assert(gate_is_closed() || gate_is_entered(tls_get()));
 }
 
 void
 jemalloc_postfork_parent(void) {
+	region_postfork_parent();
 	gate_postfork_parent();
 	shelter_trim();
 }
@@ -39,6 +42,7 @@ void
 jemalloc_postfork_child(void) {
 	int saved = errno;
 	gate_postfork_child();
+	region_postfork_child(); /* of a lost child too, which must not write into its parent's box */
 	for (size_t i = 0; i < ARRAY_LEN(fork_child) && !gate_is_lost(); i++) {
 		if (fork_child[i] != NULL) {
 			fork_child[i]();

@@ -230,6 +230,7 @@ boot_prof_late(void) {
 	if (config_prof) {
 		prof_boot_exit();
 		if (opt_prof) {
+			prof_boot_box();
 			prof_boot_late();
 		}
 	}

@@ -151,8 +151,8 @@ tell_lacks(const jeprof_image_facts_t *f) {
 	if (f->torn != 0) {
 		talk("%" PRIu64 " damaged objects of the tables were left out", f->torn);
 	}
-	if (f->lost != 0) {
-		talk("%" PRIu64 " samples found no room in the box", f->lost);
+	if (f->no_room != 0) {
+		talk("%" PRIu64 " samples have no stack: the box was full", f->no_room);
 	}
 	if (f->cut != 0) {
 		talk("the core is cut off: it lacks %" PRIu64 " bytes", f->cut);

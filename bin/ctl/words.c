@@ -52,6 +52,8 @@ static const option_t options[] = {
     {"reset", 0, kind_text, START, "reset", o_free},
     {"accum", 0, kind_text, START, "accum", o_free},
     {"max", 0, kind_seconds, START, "max_seconds", o_max},
+    {"blackbox", 0, kind_flag, START, "blackbox", o_free},
+    {"blackbox-size", 0, kind_size, START, "blackbox_size", o_free},
     {"rate", 0, kind_size, START | SET, "sample_interval", o_free},
     {"alloc", 0, kind_size, START | SET, "alloc", o_free},
     {"large", 0, kind_size, START | SET, "large", o_free},
@@ -75,6 +77,8 @@ static const char usage_text[] =
     "  status PID             state, rate, thresholds, heap statistics, dumps, last error\n"
     "  start PID              starts a session: --rate 512K --prefix P --reset true|false --accum "
     "true|false --max 10m -d 60s\n"
+    "                         --blackbox: the tables lie in a file that outlives it "
+    "(--blackbox-size 16M)\n"
     "                         and thresholds: --highwater 1G --step 128M --metric rss --alloc 4G "
     "--large 64M --every 5m\n"
     "  stop PID               ends the session and prints the path of its profile: --session N\n"
@@ -132,7 +136,9 @@ take_option(const option_t *o, const char *text) {
 	}
 	pair_t *pair = &words.pairs[words.npairs++];
 	pair->key = o->key;
-	if (o->kind == kind_text) {
+	if (o->kind == kind_flag) {
+		print_to(pair->value, sizeof(pair->value), "true");
+	} else if (o->kind == kind_text) {
 		print_to(pair->value, sizeof(pair->value), "%s", text);
 	} else {
 		print_to(pair->value, sizeof(pair->value), "%" PRIu64, v->number);

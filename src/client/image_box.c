@@ -111,7 +111,16 @@ image_read(jeprof_image_t *image, uint64_t at, void *buf, size_t size) {
 	return true;
 }
 
-/* Takes the whole of a box that comes as a stream, or that is small; the file may go away. */
+/* Whether the process that has the box lives, and so may change it while it is read. */
+static bool
+is_alive(const image_root_t *root) {
+	jeprof_target_t *t = root->pid > 0 && root->pid <= INT_MAX ? malloc(sizeof(*t)) : NULL;
+	bool is_same = t != NULL && root->state == image_open
+	    && jeprof_find(t, (int)root->pid) == 0 && t->start == root->start_ticks;
+	free(t);
+	return is_same;
+}
+
 int
 image_of_box(jeprof_image_t *image) {
 	image_root_t root;
@@ -122,12 +131,13 @@ image_of_box(jeprof_image_t *image) {
 	}
 	for (unsigned i = 0; i < root.nparts; i++) {
 		const image_part_t *p = &root.parts[i];
-		image_range_t range = {p->address, p->used, p->offset, NULL, "rw-p"};
+		image_range_t range = {p->address, p->bytes, p->offset, NULL, "rw-p"};
 		if (image_add_range(image, &range) == NULL) {
 			return image_fail(image, ENOMEM, "no memory");
 		}
 	}
 	image_sort_ranges(image);
+	image->is_live = is_alive(&root);
 	image->at = root.head.self;
 	return 0;
 }

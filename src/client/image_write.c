@@ -113,6 +113,18 @@ write_times(writer_t *w) {
 	meta_text(w, "kind", image->kind, SIZE_MAX);
 }
 
+/* The path of the program; of a file that does not say it, that of the program's record. */
+static const char *
+exe_of(const jeprof_image_t *image) {
+	const image_module_t *m = image->modules.items;
+	for (size_t i = 0; i < image->modules.n && image->exe[0] == '\0'; i++) {
+		if (m[i].address == image->root.program) {
+			return m[i].path;
+		}
+	}
+	return image->exe;
+}
+
 static void
 write_metadata(writer_t *w) {
 	const jeprof_image_t *image = w->image;
@@ -124,7 +136,7 @@ write_metadata(writer_t *w) {
 	if (f->instance != 0) {
 		put(w, "# jemalloc.instance=%" PRIx64 "\n", f->instance);
 	}
-	meta_text(w, "exe", image->exe, sizeof(image->exe));
+	meta_text(w, "exe", exe_of(image), PATH_MAX);
 	write_times(w);
 	meta_number(w, "sample_interval", r->rate);
 	meta_text(w, "mixed_rates", image->is_mixed ? "true" : "false", SIZE_MAX);
@@ -145,6 +157,9 @@ write_metadata(writer_t *w) {
 	meta_number(w, "overlapped", f->overlapped);
 	meta_number(w, "dump_errors", f->dump_errors);
 	meta_number(w, "torn", image->torn);
+	if (r->box_bytes != 0) {
+		meta_number(w, "no_room", r->no_room);
+	}
 	write_unwinder(w);
 }
 
@@ -335,6 +350,10 @@ write_objects(writer_t *w) {
 		    o[i].elf.build_id_len, o[i].path);
 	}
 	write_records(w);
+	if (w->image->root.no_room != 0) {
+		put_module(w, IMAGE_NO_ROOM - 1, IMAGE_NO_ROOM + 1, IMAGE_NO_ROOM - 1, NULL, 0,
+		    IMAGE_NO_ROOM_NAME);
+	}
 }
 
 int

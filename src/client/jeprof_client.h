@@ -269,7 +269,7 @@ typedef struct jeprof_image_facts_s {
 	uint64_t samples;          /* that live */
 	uint64_t sites;            /* that are reported */
 	uint64_t torn;             /* objects that were left out, as they do not prove themselves */
-	uint64_t lost;             /* samples that found no room in the box */
+	uint64_t no_room;          /* samples whose stacks found no room in the box */
 	uint64_t lacking;          /* loaded files whose build id is not in the core */
 	uint64_t cut;              /* bytes that the core file lacks at its end */
 } jeprof_image_facts_t;

@@ -30,6 +30,7 @@
 #include "prof/control/prof_ctl_dir.h"
 #include "prof/control/prof_listen.h"
 #include "prof/control/prof_session.h"
+#include "prof/file/prof_box.h"
 #include "prof/file/prof_keep.h"
 #include "prof/prof.h"
 #include "prof/trigger/prof_signal.h"
@@ -549,6 +550,14 @@ LIMIT(max_bytes, THRESHOLD_FLAGS, "maximum bytes of these dumps; 0: no limit"),
 {.key = "prof_thread", .addr = &opt_prof_thread, .type = CONF_ENUM,
     .words = prof_thread_opt_names, .feature = PROF, .flags = SHOWN, .parse = parse_prof_more,
     .help = "the profiler's own thread: auto (while needed), true or false"},
+{.key = "prof_blackbox", .addr = &opt_prof_blackbox, .type = CONF_ENUM,
+    .words = prof_box_names, .feature = PROF, .flags = SHOWN, .parse = parse_prof_more,
+    .help = "the tables of the profiler in a file that outlives the process: true "
+    "(PREFIX.PID.TIME.NUMBER.b.box), fd (a memory file) or false; also the default of a session"},
+NUM(prof_blackbox_size, CONF_SIZE, opt_prof_blackbox_size, REGION_BOX_MIN, PROF_BOX_MAX, PROF,
+    THRESHOLD_FLAGS, "bytes of that file, reserved when it opens"),
+BOOL(prof_blackbox_keep, opt_prof_blackbox_keep, PROF, SHOWN,
+    "that file stays after a clean end"),
 WORD(prof_fork, CONF_ENUM, opt_prof_fork, prof_fork_names, PROF, SHOWN,
     "profiling in a forked child: auto as configured at start, inherit as it is now, idle none"),
 {.key = "prof_ctl_fd", .addr = &opt_prof_ctl_fd, .type = CONF_BOOL, .feature = PROF,

@@ -67,6 +67,13 @@
 #define IMAGE_SHADOW_BASE (UINT64_C(1) << 52)
 #define IMAGE_LG_SHADOW_SPAN 40u
 
+/*
+ * The only frame of the site that stands for all stacks for which a full box has no room. No
+ * program has this address; a profile names it by a module of its own.
+ */
+#define IMAGE_NO_ROOM UINT64_C(0xffffffffff00)
+#define IMAGE_NO_ROOM_NAME "[no room]"
+
 /* The types behind the pointers, and their private names. */
 #define IMAGE_STRUCTS(X) \
 	X(site, prof_site_t) \
@@ -234,7 +241,7 @@ typedef struct image_root_s {
 	uint64_t session;
 	uint64_t session_start_ns;
 	uint64_t program;      /* address of the module record of the program itself; 0: not known */
-	uint64_t lost;         /* samples that were lost because the box is full */
+	uint64_t no_room;      /* samples that are counted at IMAGE_NO_ROOM, as the box is full */
 	/* Told once in a second. */
 	image_figures_t figures;
 	uint64_t stops[8];

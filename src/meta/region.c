@@ -10,6 +10,8 @@
  */
 #include "meta/region.h"
 
+#include <stdlib.h>
+
 #include "meta/base.h"
 #include "meta/meta_class.h"
 #include "os/mutex.h"
@@ -23,6 +25,8 @@
 /* Bytes of the first part, and of the largest one that is mapped without need. */
 #define PART_FIRST ((size_t)512 << 10)
 #define PART_MAX ((size_t)32 << 20)
+/* Bytes at the end of a box that only region_alloc_last() hands out. */
+#define BOX_LAST ((size_t)64 << 10)
 /* The second word of a freed piece is the mark. */
 #define PIECE_MIN (2 * sizeof(uint64_t))
 
@@ -37,6 +41,10 @@ static struct {
 	char *end;     /* of the newest part */
 	size_t in_use;
 	size_t mapped;
+	size_t box_bytes;  /* 0: the parts are private memory */
+	char *tail;        /* the mapped rest of the box, which is no part yet; NULL: none */
+	size_t tail_bytes;
+	char *spare;       /* for the copy that a forked child gets; as large as the box */
 	meta_piece_t *freed[REGION_NCLASSES];
 } region = {.mtx = MUTEX_INITIALIZER("region", WITNESS_RANK_LEAF)};
 
@@ -68,10 +76,25 @@ part_add_locked(image_root_t *root, char *at, size_t bytes, size_t head) {
 	region.mapped += bytes;
 }
 
+/* Makes the rest of the box a part, if it is large enough. */
+static bool
+part_try_tail_locked(size_t least) {
+	char *at = region.tail;
+	if (at == NULL || region.tail_bytes < least + BOX_LAST) {
+		return false;
+	}
+	region.tail = NULL;
+	part_add_locked(root_get(), at, region.tail_bytes, sizeof(image_head_t));
+	return true;
+}
+
 /* Maps a part with room for a piece of this size; false without memory. */
 static bool
 part_try_new_locked(size_t size) {
 	image_root_t *root = root_get();
+	if (region.box_bytes != 0) {
+		return part_try_tail_locked(size + CACHELINE + sizeof(image_head_t));
+	}
 	size_t least = size + CACHELINE + (root == NULL ? sizeof(*root) : sizeof(image_head_t));
 	size_t wanted = root == NULL ? PART_FIRST : min_zu(region.mapped, PART_MAX);
 	size_t bytes = PAGE_CEILING(max_zu(least, wanted));
@@ -95,13 +118,17 @@ part_try_new_locked(size_t size) {
 	return true;
 }
 
-/* Hands out bytes of the newest part; NULL if they do not fit. */
+/*
+ * Hands out bytes of the newest part; NULL if they do not fit. The last BOX_LAST bytes of a box are
+ * for region_alloc_last().
+ */
 static void *
-part_carve_locked(size_t bytes) {
+part_carve_locked(size_t bytes, bool is_last) {
 	mutex_assert_owner(&region.mtx);
 	uintptr_t from = align_up((uintptr_t)region.cursor, bytes >= CACHELINE ? CACHELINE : 16);
-	if (region.cursor == NULL || from > (uintptr_t)region.end
-	    || bytes > (uintptr_t)region.end - from) {
+	bool is_kept = region.box_bytes != 0 && region.tail == NULL && !is_last;
+	uintptr_t end = (uintptr_t)region.end - (is_kept ? BOX_LAST : 0);
+	if (region.cursor == NULL || from > end || bytes > end - from) {
 		return NULL;
 	}
 	image_root_t *root = root_get();
@@ -131,22 +158,22 @@ region_good_size(size_t size) {
 }
 
 static void *
-piece_take_locked(size_t bytes, bool *is_fresh) {
+piece_take_locked(size_t bytes, bool is_last, bool *is_fresh) {
 	meta_piece_t **list = &region.freed[meta_class(bytes)];
 	void *p = *list;
 	*is_fresh = p == NULL;
 	if (p != NULL) {
 		*list = (*list)->next;
 	} else {
-		p = part_carve_locked(bytes);
-		p = p != NULL || !part_try_new_locked(bytes) ? p : part_carve_locked(bytes);
+		p = part_carve_locked(bytes, is_last);
+		p = p != NULL || !part_try_new_locked(bytes) ? p : part_carve_locked(bytes, is_last);
 	}
 	region.in_use += p == NULL ? 0 : bytes;
 	return p;
 }
 
-void *
-region_alloc(size_t size) {
+static void *
+piece_alloc(size_t size, bool is_last) {
 	assert(size > 0);
 	if (size > (size_t)1 << REGION_LG_MAX || (base_fault_hook != NULL && base_fault_hook())) {
 		return NULL;
@@ -154,9 +181,19 @@ region_alloc(size_t size) {
 	size_t bytes = region_good_size(size);
 	bool is_fresh;
 	mutex_lock(&region.mtx);
-	void *p = piece_take_locked(bytes, &is_fresh);
+	void *p = piece_take_locked(bytes, is_last, &is_fresh);
 	mutex_unlock(&region.mtx);
 	return p == NULL || is_fresh ? p : memset(p, 0, bytes);
+}
+
+void *
+region_alloc(size_t size) {
+	return piece_alloc(size, false);
+}
+
+void *
+region_alloc_last(size_t size) {
+	return piece_alloc(size, true);
 }
 
 void
@@ -174,6 +211,159 @@ region_free(void *ptr, size_t size) {
 	p->next = region.freed[meta_class(bytes)];
 	region.freed[meta_class(bytes)] = p;
 	mutex_unlock(&region.mtx);
+}
+
+/* ---------------------------------------------------------------- the box */
+
+/* Copies what was handed out of each part to its place in a mapping of the box, or back. */
+static void
+parts_copy(const image_root_t *root, char *box, unsigned n, bool is_back) {
+	for (unsigned i = 0; i < n; i++) {
+		const image_part_t *p = &root->parts[i];
+		char *part = (char *)(uintptr_t)p->address;
+		memcpy(is_back ? part : box + p->offset, is_back ? box + p->offset : part, p->used);
+	}
+}
+
+/*
+ * Maps private memory in place of the first n parts, and copies the bytes of the box into it. No
+ * thread reads the tables meanwhile: none is inside the gate, and the caller holds the lock of
+ * dumps, which read sites outside of it.
+ */
+static int
+parts_to_private(const image_root_t *copy, char *box, unsigned n) {
+	int err = 0;
+	for (unsigned i = 0; i < n && err == 0; i++) {
+		const image_part_t *p = &copy->parts[i];
+		err = pages_map_over((void *)(uintptr_t)p->address, p->bytes, -1, 0);
+	}
+	if (err == 0) {
+		parts_copy(copy, box, n, true);
+	}
+	return err;
+}
+
+/* Maps the box in place of the parts; on failure private memory with the same bytes again. */
+static int
+parts_to_file(const image_root_t *copy, int fd, char *box) {
+	for (unsigned i = 0; i < copy->nparts; i++) {
+		const image_part_t *p = &copy->parts[i];
+		int err = pages_map_over((void *)(uintptr_t)p->address, p->bytes, fd, p->offset);
+		if (err != 0 && parts_to_private(copy, box, i + 1) != 0) {
+			abort(); /* there was memory a moment ago; without any the process cannot go on */
+		}
+		if (err != 0) {
+			return err;
+		}
+	}
+	return 0;
+}
+
+/* Gives back the pages of the newest part that no piece uses. Returns the bytes of all parts. */
+static uint64_t
+parts_trim(image_root_t *root) {
+	image_part_t *last = &root->parts[root->nparts - 1];
+	size_t bytes = PAGE_CEILING(last->used), rest = last->bytes - bytes;
+	if (rest > 0 && pages_unmap((char *)(uintptr_t)last->address + bytes, rest) == 0) {
+		last->bytes = bytes;
+		((image_head_t *)(uintptr_t)last->address)->bytes = bytes;
+		region.end = (char *)(uintptr_t)last->address + bytes;
+		region.mapped -= rest;
+	}
+	return last->offset + last->bytes;
+}
+
+int
+region_to_box(int fd, size_t bytes) {
+	image_root_t *root = root_get();
+	assert(root != NULL && region.box_bytes == 0 && bytes % PAGE == 0);
+	uint64_t used = parts_trim(root);
+	if (used + BOX_LAST > bytes) {
+		return ENOSPC;
+	}
+	image_root_t copy = *root;
+	bool commit = true;
+	char *box = pages_map_file(fd, bytes), *spare = pages_map(NULL, bytes, PAGE, &commit);
+	int err = box == NULL || spare == NULL ? ENOMEM : 0;
+	if (err == 0) {
+		parts_copy(root, box, root->nparts, false);
+		err = parts_to_file(&copy, fd, box);
+	}
+	if (err != 0) {
+		if (box != NULL) {
+			pages_unmap(box, bytes);
+		}
+		if (spare != NULL) {
+			pages_unmap(spare, bytes);
+		}
+		return err;
+	}
+	pages_unmap(box, used);
+	region.tail = used + 2 * BOX_LAST <= bytes ? box + used : NULL;
+	region.tail_bytes = bytes - used;
+	region.spare = spare;
+	region.box_bytes = bytes;
+	root->box_bytes = bytes;
+	return 0;
+}
+
+/* Forgets the box: the parts are private memory. */
+static void
+box_forget(image_root_t *root) {
+	if (region.tail != NULL) {
+		pages_unmap(region.tail, region.tail_bytes);
+	}
+	pages_unmap(region.spare, region.box_bytes);
+	region.tail = NULL;
+	region.spare = NULL;
+	region.box_bytes = 0;
+	root->box_bytes = 0;
+}
+
+int
+region_to_private(void) {
+	image_root_t *root = root_get();
+	assert(region.box_bytes != 0);
+	image_root_t copy = *root;
+	parts_copy(root, region.spare, root->nparts, false);
+	int err = parts_to_private(&copy, region.spare, root->nparts);
+	if (err == 0) {
+		box_forget(root);
+	}
+	return err;
+}
+
+size_t
+region_box_bytes(void) {
+	return region.box_bytes;
+}
+
+void
+region_prefork(void) {
+	const image_root_t *root = root_get();
+	if (region.box_bytes != 0) {
+		parts_copy(root, region.spare, root->nparts, false);
+	}
+}
+
+void
+region_postfork_parent(void) {
+	if (region.box_bytes != 0) {
+		pages_purge_forced(region.spare, region.box_bytes);
+	}
+}
+
+void
+region_postfork_child(void) {
+	if (region.box_bytes == 0) {
+		return;
+	}
+	/* The parent changes the box already; the copy is of the time when the gate was closed. */
+	const image_root_t *copy = (const image_root_t *)region.spare;
+	if (parts_to_private(copy, region.spare, copy->nparts) != 0) {
+		abort(); /* the two processes would destroy each other's tables */
+	}
+	box_forget(root_get());
 }
 
 /* ---------------------------------------------------------------- statistics */

@@ -11,6 +11,9 @@
 #include "meta/image.h"
 #include "util/compiler.h"
 
+/* Bytes of the smallest box. */
+#define REGION_BOX_MIN ((size_t)1 << 20)
+
 /*
  * The root of the tables, which is at the start of the first part and never moves; maps that part
  * if there is none. NULL without memory.
@@ -26,6 +29,31 @@ void *region_alloc(size_t size);
 void region_free(void *ptr, size_t size);
 /* Bytes that region_alloc() uses for size. */
 size_t region_good_size(size_t size);
+
+/*
+ * region_alloc() for the few objects that stand for all that have no room in a full box: it may use
+ * the last bytes of the box.
+ */
+void *region_alloc_last(size_t size);
+
+/*
+ * Moves all that is and will be handed out into a file of this size, which is mapped at the same
+ * addresses: ENOSPC if more is in use already, or another errno value, and nothing is changed. The
+ * caller has closed the gate, holds the lock of dumps, and keeps module_history from writing.
+ */
+int region_to_box(int fd, size_t bytes);
+/* Moves it back into private memory; an errno value: it stays where it is. Called as the above. */
+int region_to_private(void);
+/* Bytes of the box; 0: there is none. */
+size_t region_box_bytes(void);
+
+/*
+ * The handlers of fork(). A box is shared memory: the child gets a copy, made by the parent before
+ * the fork, so that the two do not write into the same tables.
+ */
+void region_prefork(void);
+void region_postfork_parent(void);
+void region_postfork_child(void);
 
 /* Bytes in use, with rounding; bytes of pages that were touched; bytes of address space. */
 size_t region_in_use(void);

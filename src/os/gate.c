@@ -305,6 +305,22 @@ gate_postfork_parent(void) {
 	atomic_store_p(&gate_forker, NULL, MO_SEQ_CST);
 }
 
+bool
+gate_try_stop(void) {
+	assert(!gate_is_entered(tls_get()));
+	gate_prefork();
+	bool is_alone = atomic_load_p(&gate_forker, MO_RELAXED) == FORKER_ALONE(tls_get());
+	if (!is_alone) {
+		gate_let_go();
+	}
+	return is_alone;
+}
+
+void
+gate_let_go(void) {
+	gate_postfork_parent();
+}
+
 /*
  * Moves all threads but this one, which do not exist in the child, from the list to the absent
  * ones. Hardly writes to their links, because each page that is written to is copied.

@@ -131,6 +131,13 @@ bool gate_has_absent(void);
 gate_link_t *gate_take_absent(void);
 
 /*
+ * Closes the gate as a fork does, while the caller, who is outside and has blocked its signals,
+ * changes what threads inside use. False in a lost child.
+ */
+bool gate_try_stop(void);
+void gate_let_go(void);
+
+/*
  * The handlers of fork(): before it, and after it in the parent and in the child. The child's opens
  * the gate and makes the other threads absent, unless the child is lost.
  */

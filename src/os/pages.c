@@ -268,6 +268,25 @@ pages_map_shared(size_t size) {
 	return p == MAP_FAILED ? NULL : p;
 }
 
+void *
+pages_map_file(int fd, size_t size) {
+	int saved = errno;
+	void *p = os_hooks->mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	errno = saved;
+	return p == MAP_FAILED ? NULL : p;
+}
+
+int
+pages_map_over(void *addr, size_t size, int fd, uint64_t offset) {
+	assert(is_range(addr, size));
+	int saved = errno;
+	int kind = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+	int err = os_hooks->mmap(addr, size, PROT_READ | PROT_WRITE, kind | MAP_FIXED, fd,
+	    (off_t)offset) == MAP_FAILED ? errno : 0;
+	errno = saved;
+	return err;
+}
+
 int
 pages_unmap(void *addr, size_t size) {
 	assert(is_range(addr, size));

@@ -57,6 +57,14 @@ int pages_boot(void);
  * exactly there or the result is NULL.
  */
 void *pages_map(void *addr, size_t size, size_t alignment, bool *commit);
+/* Maps the first bytes of a file for reading and writing, shared with all who map it, or NULL. */
+void *pages_map_file(int fd, size_t size);
+/*
+ * Puts another mapping in place of one, at once for other threads that read there: bytes of a file
+ * from `offset` on, or with fd -1 zeroed pages of this process. An errno value; then what was there
+ * may be gone.
+ */
+int pages_map_over(void *addr, size_t size, int fd, uint64_t offset);
 /* Returns the errno value of munmap(2); ENOMEM: the range is still mapped. */
 int pages_unmap(void *addr, size_t size);
 /*

@@ -22,6 +22,7 @@
 #include "prof/control/prof_control.h"
 #include "prof/control/prof_ctl_dir.h"
 #include "prof/control/prof_session.h"
+#include "prof/file/prof_box.h"
 #include "prof/file/prof_course.h"
 #include "prof/file/prof_dump.h"
 #include "prof/file/prof_keep.h"
@@ -97,11 +98,28 @@ prof_boot_exit(void) {
 }
 
 void
+prof_boot_box(void) {
+	struct tls_s *t = tls_get();
+	char name[16];
+	if (opt_prof_blackbox == prof_box_false || !prof_is_booted()) {
+		return;
+	}
+	t->inside++;
+	int err = prof_box_open(opt_prof_blackbox, opt_prof_blackbox_size);
+	if (err != 0) {
+		malloc_printf("<jemalloc>: prof_blackbox: no box could be opened: %s\n",
+		    prof_errno_name(err, name));
+	}
+	t->inside--;
+}
+
+void
 prof_boot_constructed(void) {
 	if (prof_is_booted()) {
 		struct tls_s *t = tls_get();
 		t->inside++;
 		prof_backtrace_prepare();
+		prof_box_look();
 		t->inside--;
 	}
 }
@@ -307,6 +325,7 @@ tables_postfork_child(void) {
 	prof_trigger_postfork_child();
 	prof_auto_postfork_child();
 	prof_session_postfork_child();
+	prof_box_postfork_child(prof_active_get());
 }
 
 void

@@ -76,6 +76,8 @@ void prof_sample_free(tsd_t *tsd, const void *ptr, sample_rec_t *rec, size_t usi
  * Called at each heartbeat of a thread, outside of all locks and with `inside` raised; bytes is
  * what the thread has allocated since its previous heartbeat.
  */
+/* Opens the black box of MALLOC_CONF, before the first sample. */
+void prof_boot_box(void);
 void prof_heartbeat(tsd_t *tsd, uint64_t bytes);
 
 /* --------------------------------------------------------------- dumps */

@@ -182,6 +182,31 @@ module_history_look(void) {
 	atomic_store_u32(&history.looker, 0, MO_RELEASE);
 }
 
+bool
+module_history_try_hold(void) {
+	return try_look();
+}
+
+void
+module_history_release(void) {
+	atomic_store_u32(&history.looker, 0, MO_RELEASE);
+}
+
+const module_record_t *
+module_history_look_program(char *exe, size_t size) {
+	const record_t *program = NULL;
+	uintptr_t at = (uintptr_t)sys_auxval(AT_PHDR);
+	if (!try_look()) {
+		return NULL;
+	}
+	sys_modules(note_module, NULL, exe, size);
+	atomic_store_u32(&history.looker, 0, MO_RELEASE);
+	for (const record_t *r = record_next(NULL); r != NULL; r = record_next(r)) {
+		program = at - r->start < r->end - r->start ? r : program;
+	}
+	return program;
+}
+
 static void
 cover(record_t *r, uintptr_t start, uintptr_t end) {
 	r->is_covered = r->is_covered || (start < r->end && r->start < end);

@@ -2,10 +2,13 @@
  * A process whose profile is known: with MALLOC_CONF=prof:true,lg_prof_sample:0 each allocation is
  * a sample. It writes its own dump to `own.heap`, prints "ready", and then does as it is told:
  *   sleep      nothing, for ever
- *   allocate   1 KiB now and then, so that heartbeats come
+ *   allocate   and frees, so that heartbeats come
  *   abort      dies with a core
  *   run        four threads allocate and free at thousands of sites; what main() holds stays
  *   inside     a thread stays inside malloc for ever, another waits in fork() for it to come out
+ *   end        returns from main()
+ *   fork       a child frees all that is held, then the parent prints "ready" and sleeps
+ *   stacks     allocates at as many stacks as the next argument says, then sleeps
  *   strict     nothing, under the strict seccomp filter: each call but read and write is its end
  */
 #define _GNU_SOURCE
@@ -21,12 +24,22 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <ucontext.h>
 #include <unistd.h>
 
 #define KEEP __attribute__((noinline, noipa))
 
 void *held[2000]; /* not static: else the compiler leaves the calls out */
+
+void *many[65536];
+
+KEEP static void
+pass_by(size_t size) {
+	void *p = malloc(size);
+	__asm__ volatile("" : "+r"(p)); /* else the compiler leaves both calls out */
+	free(p);
+}
 
 KEEP static void
 hold_orders(void) {
@@ -152,6 +165,25 @@ go_inside(void) {
 	pthread_create(&t, NULL, fork_for_ever, NULL);
 }
 
+/* The child changes its tables and samples, and must not change those of its parent. */
+static void
+fork_and_free(void) {
+	if (fork() == 0) {
+		for (unsigned i = 0; i < 1010; i++) {
+			free(held[i]);
+		}
+		for (unsigned i = 0; i < 2000; i++) {
+			many[i] = right(i, 12);
+		}
+		_exit(0);
+	}
+	int status;
+	if (wait(&status) < 0 || status != 0) {
+		abort();
+	}
+	pass_by(1 << 20);
+}
+
 int
 main(int argc, char **argv) {
 	const char *mode = argc > 1 ? argv[1] : "sleep", *own = "own.heap";
@@ -161,8 +193,8 @@ main(int argc, char **argv) {
 		usleep(1000);
 	}
 	hold_pages();
-	free(malloc(1000000));
-	if (argc > 2) {
+	pass_by(1000000);
+	if (argc > 2 && strcmp(mode, "stacks") != 0) {
 		void *all = malloc(strtoull(argv[2], NULL, 10));
 		memset(all, 1, 4096);
 	}
@@ -175,6 +207,15 @@ main(int argc, char **argv) {
 	if (strcmp(mode, "inside") == 0) {
 		go_inside();
 	}
+	if (strcmp(mode, "fork") == 0) {
+		fork_and_free();
+	}
+	for (unsigned i = 0; strcmp(mode, "stacks") == 0 && i < (unsigned)atoi(argv[2]); i++) {
+		many[i % 65536] = right(i, 17);
+	}
+	if (strcmp(mode, "end") == 0) {
+		return 0;
+	}
 	if (write(1, "ready\n", 6) != 6 || strcmp(mode, "abort") == 0) {
 		abort();
 	}
@@ -186,8 +227,8 @@ main(int argc, char **argv) {
 	}
 	for (;;) {
 		usleep(10000);
-		if (strcmp(mode, "allocate") == 0) {
-			free(malloc(1 << 20));
+		for (unsigned i = 0; strcmp(mode, "allocate") == 0 && i < 1000; i++) {
+			pass_by(1024);
 		}
 	}
 }

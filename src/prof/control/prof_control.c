@@ -27,6 +27,7 @@
 #include "prof/control/prof_listen.h"
 #include "prof/control/prof_request.h"
 #include "prof/control/prof_session.h"
+#include "prof/file/prof_box.h"
 #include "prof/file/prof_course.h"
 #include "prof/sites/prof_opt.h"
 #include "prof/sites/prof_root.h"
@@ -395,8 +396,8 @@ doorbell_is_rung(void) {
 static bool
 thread_is_wanted(void) {
 	return opt_prof_thread != prof_thread_false && (opt_prof_thread == prof_thread_true
-	    || opt_prof_final_signals || prof_session_is_active() || prof_trigger_wants_thread()
-	    || prof_ctl_dir_is_on()
+	    || prof_box_wants_thread() || opt_prof_final_signals || prof_session_is_active()
+	    || prof_trigger_wants_thread() || prof_ctl_dir_is_on()
 	    || atomic_load_b(&control.is_awaited, MO_RELAXED) || prof_handover_is_any());
 }
 
@@ -432,6 +433,7 @@ thread_round(void) {
 	dir_look();
 	uint64_t session = prof_session_tick();
 	uint64_t timer = prof_trigger_tick();
+	prof_box_tick();
 	prof_course_tick(nstime_monotonic_ns(), true);
 	uint64_t next = session < timer ? session : timer;
 	__atomic_fetch_add(&box()->heartbeats, 1, __ATOMIC_RELAXED);
@@ -629,6 +631,7 @@ control_due(void) {
 	handover_look();
 	dir_look();
 	prof_session_tick();
+	prof_box_tick();
 	gate_reenter(t, depth);
 	if (atomic_load_b(&control.is_awaited, MO_RELAXED)) {
 		thread_start();
@@ -641,6 +644,7 @@ is_anything_due(void) {
 	return doorbell_is_rung() || atomic_load_b(&control.thread_due, MO_RELAXED)
 	    || prof_session_is_over()
 	    || prof_signal_is_due()
+	    || prof_box_is_due()
 	    || prof_listen_is_due()
 	    || ((prof_handover_is_any() || (opt_prof_more && prof_ctl_dir_is_on()))
 	    && !prof_control_has_thread());

@@ -15,9 +15,11 @@
 #include "os/nstime.h"
 #include "os/sys.h"
 #include "prof/control/prof_session.h"
+#include "prof/file/prof_box.h"
 #include "prof/file/prof_dump.h"
 #include "prof/file/prof_keep.h"
 #include "prof/sites/prof_figures.h"
+#include "prof/sites/prof_root.h"
 #include "prof/sites/prof_sample.h"
 #include "prof/sites/prof_switch.h"
 #include "prof/sites/prof_types.h"
@@ -246,7 +248,7 @@ verb_start(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 		add_doubt(a);
 		return 0;
 	}
-	return err == EINVAL ? prof_request_refuse(a, err, why) : refuse_by_state(a, err);
+	return *why != '\0' ? prof_request_refuse(a, err, why) : refuse_by_state(a, err);
 }
 
 /* Answers with the path of the profile that was written, in request.text, or why there is none. */
@@ -401,6 +403,12 @@ verb_status(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 	answer_add(a, "tracer=%s\n", prof_switch_has_listener() ? "yes" : "no");
 	answer_add(a, "thread=%s\nversion=%s\npid=%d\n", prof_request_thread_hook(), JEMALLOC_VERSION,
 	    sys_pid());
+	if (prof_box_is_open()) {
+		add_number(a, "blackbox_size", region_box_bytes());
+		add_number(a, "blackbox_used", region_resident());
+		add_number(a, "no_room", prof_root()->no_room);
+		add_text(a, "blackbox", prof_box_path, (sizeof(a->text) - a->len) / 3 - 16);
+	}
 	size_t left = sizeof(a->text) - a->len;
 	add_text(a, "last_dump", prof_dump_last_path, left / 2 - 16);
 	add_text(a, "last_error", prof_dump_last_error, left / 2 - 16);

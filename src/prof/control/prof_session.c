@@ -43,6 +43,7 @@ static LARGE_BSS struct {
 	bool was_active;
 	bool has_no_final;         /* no profile is written when its time is over */
 	bool has_prefix;           /* the session changed the prefix */
+	bool has_box;              /* the session has opened the black box */
 	uint64_t sample_interval;  /* bytes; 0: the session did not change it */
 	uint32_t given;            /* one bit for each threshold that the session changed */
 	uint64_t thresholds[prof_threshold_n];
@@ -233,6 +234,20 @@ opt_final(prof_session_opts_t *o, const pair_t *p) {
 }
 
 static int
+opt_box(prof_session_opts_t *o, const pair_t *p) {
+	o->has_box = true;
+	return prof_box_by_name(p->value, p->len, &o->box);
+}
+
+static int
+opt_box_size(prof_session_opts_t *o, const pair_t *p) {
+	uint64_t size = 0;
+	int err = number_parse(p, false, &size);
+	o->box_size = (size_t)size;
+	return err != 0 || size < REGION_BOX_MIN || size > PROF_BOX_MAX ? EINVAL : 0;
+}
+
+static int
 opt_metric(prof_session_opts_t *o, const pair_t *p) {
 	o->has_metric = true;
 	return prof_metric_by_name(p->value, p->len, &o->metric);
@@ -249,6 +264,8 @@ static const struct {
 	{"accum", opt_accum, "accum: wants true or false"},
 	{"max_seconds", opt_max_seconds, "max_seconds: wants a number of seconds"},
 	{"final", opt_final, "final: wants true or false"},
+	{"blackbox", opt_box, "blackbox: wants true, fd or false"},
+	{"blackbox_size", opt_box_size, "blackbox_size: wants a number of bytes from 1M to 1G"},
 	{"highwater_metric", opt_metric,
 	    "highwater_metric: wants allocated, active, resident or rss"},
 };
@@ -263,7 +280,8 @@ threshold_parse(prof_session_opts_t *o, const pair_t *p, const char **why) {
 		}
 	}
 	*why = "unknown option; there are prefix, sample_interval, reset, accum, max_seconds, final, "
-	    "alloc, large, highwater, highwater_step, highwater_metric, time_ms";
+	    "blackbox, blackbox_size, alloc, large, highwater, highwater_step, highwater_metric, "
+	    "time_ms";
 	return EINVAL;
 }
 
@@ -429,20 +447,60 @@ deadline_change(uint64_t id, uint64_t seconds) {
 
 /* ---------------------------------------------------------------- start */
 
-/*
- * The start itself, by the thread that moved the state to starting, inside the gate: boots the
- * profiler, applies the options, resets if asked to, and switches sampling on. 0 or an errno.
- */
+/* Replaces errors that would have another meaning as the result of start or stop. */
 static int
-session_begin(const prof_session_opts_t *o, uint64_t id) {
-	assert(gate_is_entered(tls_get()) && tls_get()->inside > 0);
-	int err = prof_start_now();
-	if (err == 0) {
-		err = prefix_apply(o);
-	}
-	if (err != 0) {
+plain_error(int err) {
+	switch (err) {
+	case ENOENT:
+	case EPERM:
+	case EINVAL:
+	case EAGAIN:
+	case EALREADY:
+	case EBUSY:
+		return EFAULT;
+	default:
 		return err;
 	}
+}
+
+/*
+ * Opens the black box if one is wanted and none is open; owner only, outside the gate. 0, or an
+ * errno that has no other meaning as the result of start.
+ */
+static int
+box_begin(const prof_session_opts_t *o, const char **why) {
+	prof_box_t kind = o->has_box ? o->box : opt_prof_blackbox;
+	session_assert_moving();
+	session.has_box = false;
+	if (kind == prof_box_false || prof_box_is_open()) {
+		return 0;
+	}
+	int err = prof_box_open(kind, o->box_size != 0 ? o->box_size : opt_prof_blackbox_size);
+	session.has_box = err == 0;
+	prof_box_look();
+	*why = err == 0 ? "" : err == ENOSPC
+	    ? "blackbox: there is no room for it, or the tables are larger than blackbox_size"
+	    : "blackbox: its file could not be made";
+	return plain_error(err);
+}
+
+/* Boots the profiler and sets the prefix, inside the gate. 0 or an errno. */
+static int
+session_prepare(const prof_session_opts_t *o, const char **why) {
+	assert(gate_is_entered(tls_get()) && tls_get()->inside > 0);
+	int err = prof_start_now();
+	err = err != 0 ? err : prefix_apply(o);
+	*why = err == EINVAL ? "prefix: is too long for a file name" : "";
+	return err;
+}
+
+/*
+ * The start itself, by the thread that moved the state to starting, inside the gate: applies the
+ * options, resets if asked to, and switches sampling on.
+ */
+static void
+session_begin(const prof_session_opts_t *o, uint64_t id) {
+	assert(gate_is_entered(tls_get()) && tls_get()->inside > 0);
 	session.was_active = prof_switch_is_active();
 	session.has_no_final = o->has_final && !o->final;
 	values_apply(o);
@@ -460,7 +518,32 @@ session_begin(const prof_session_opts_t *o, uint64_t id) {
 	prof_course_begin();
 	deadline_set(id, o->max_seconds);
 	prof_active_set(true, NULL);
-	return 0;
+}
+
+/* All steps of a start, by the thread that moved the state to starting. 0 or an errno. */
+static int
+session_start(const prof_session_opts_t *o, uint64_t id, const char **why) {
+	struct tls_s *t = tls_get();
+	t->inside++;
+	uint32_t depth = gate_leave_all(t);
+	prof_backtrace_prepare(); /* now, because samples are lost while one thread does it */
+	int err = prefix_check(o, why);
+	gate_enter(t);
+	err = err != 0 ? err : session_prepare(o, why);
+	bool is_prepared = err == 0;
+	gate_exit(t);
+	err = err != 0 ? err : box_begin(o, why);
+	gate_enter(t);
+	if (err == 0) {
+		session_begin(o, id);
+	} else if (is_prepared && session.has_prefix) {
+		prof_sys_prefix_set(session.prefix);
+	}
+	session_leave(err == 0 ? id : id - 1, err == 0 ? prof_session_active : prof_session_idle);
+	t->inside--;
+	gate_exit(t);
+	gate_reenter(t, depth);
+	return err;
 }
 
 int
@@ -483,21 +566,8 @@ prof_session_begin(const char *options, const char **why, uint64_t *begun) {
 		err = prof_session_may_start(word_state(word));
 		return session_refuse(err != 0 ? err : EALREADY);
 	}
-	struct tls_s *t = tls_get();
-	t->inside++;
-	uint32_t depth = gate_leave_all(t);
-	prof_backtrace_prepare(); /* now, because samples are lost while one thread does it */
 	*why = "";
-	err = prefix_check(&o, why);
-	gate_reenter(t, depth);
-	gate_enter(t);
-	if (err == 0) {
-		err = session_begin(&o, id);
-		*why = err == EINVAL ? "prefix: is too long for a file name" : "";
-	}
-	session_leave(err == 0 ? id : id - 1, err == 0 ? prof_session_active : prof_session_idle);
-	t->inside--;
-	gate_exit(t);
+	err = session_start(&o, id, why);
 	*begun = id;
 	return err;
 }
@@ -510,22 +580,6 @@ prof_session_start(const char *options, const char **why) {
 
 /* ---------------------------------------------------------------- stop */
 
-/* Replaces errors that would have another meaning as the result of stop. */
-static int
-stop_error(int err) {
-	switch (err) {
-	case ENOENT:
-	case EPERM:
-	case EINVAL:
-	case EAGAIN:
-	case EALREADY:
-	case EBUSY:
-		return EFAULT;
-	default:
-		return err;
-	}
-}
-
 /* Writes the session's profile; 0, or an errno that stop may return. */
 static int
 session_dump(bool is_silent, char *told) {
@@ -534,7 +588,7 @@ session_dump(bool is_silent, char *told) {
 	}
 	prof_dump_t d = {.kind = prof_kind_session, .may_wait = true, .is_silent = is_silent,
 	    .told = told, .begin_ns = prof_session_start_ns()};
-	return stop_error(prof_dump(&d));
+	return plain_error(prof_dump(&d));
 }
 
 /*
@@ -547,6 +601,13 @@ session_end(uint64_t id, bool is_late, char *told) {
 	prof_trigger_changed_hook();
 	int err = is_late && session.has_no_final ? 0 : session_dump(!is_late, told);
 	struct tls_s *t = tls_get();
+	if (session.has_box) {
+		t->inside++;
+		uint32_t depth = gate_leave_all(t);
+		prof_box_close();
+		gate_reenter(t, depth);
+		t->inside--;
+	}
 	gate_enter(t);
 	t->inside++;
 	deadline_set(id, 0);
@@ -588,8 +649,9 @@ prof_session_stop(uint64_t id) {
 static int
 set_apply(const prof_session_opts_t *o, const char **why) {
 	assert(gate_is_entered(tls_get()));
-	if (o->prefix != NULL || o->has_reset || o->has_accum || o->has_final) {
-		*why = "prefix, reset, accum and final belong to a start";
+	if (o->prefix != NULL || o->has_reset || o->has_accum || o->has_final || o->has_box
+	    || o->box_size != 0) {
+		*why = "prefix, reset, accum, final and blackbox belong to a start";
 		return EINVAL;
 	}
 	if (o->sample_interval != 0 && !prof_is_booted()) {

@@ -17,6 +17,7 @@
 #ifndef PROF_SESSION_H
 #define PROF_SESSION_H
 
+#include "prof/file/prof_box.h"
 #include "prof/trigger/prof_trigger.h"
 
 typedef enum {
@@ -104,6 +105,9 @@ typedef struct {
 	bool has_max_seconds;
 	bool has_final;
 	bool final;               /* a profile is written when the time is over */
+	bool has_box;
+	prof_box_t box;           /* the session has a black box */
+	size_t box_size;          /* 0: not given */
 	prof_metric_t metric;
 } prof_session_opts_t;
 /* Parses options; 0, or EINVAL and a sentence in *why. *out points into text. */

@@ -26,6 +26,7 @@
 #include "prof/sites/prof_data.h"
 #include "prof/sites/prof_figures.h"
 #include "prof/sites/prof_hook.h"
+#include "prof/sites/prof_root.h"
 #include "prof/sites/prof_sample.h"
 #include "unwind/module_history.h"
 #include "unwind/unwind.h"
@@ -456,6 +457,16 @@ module_line(void *ctx, const struct sys_module_s *mod) {
 	return 0;
 }
 
+/* The name of the site that stands for all stacks that found no room in a full box. */
+static void
+module_no_room(modules_t *m) {
+	const image_root_t *root = prof_root();
+	if (root != NULL && __atomic_load_n(&root->no_room, MO_RELAXED) != 0) {
+		modules_add(m, "# module %zx-%zx %zx - " IMAGE_NO_ROOM_NAME "\n", (size_t)IMAGE_NO_ROOM - 1,
+		    (size_t)IMAGE_NO_ROOM + 1, (size_t)IMAGE_NO_ROOM - 1);
+	}
+}
+
 /*
  * Lists the loaded objects and, in the format that has a column for the build id, the unloaded ones
  * too.
@@ -465,6 +476,7 @@ modules_list(modules_t *m) {
 	sys_modules(module_line, m, dumper.maps);
 	if (!m->as_maps) {
 		module_history_gone(module_line, m, dumper.last_module);
+		module_no_room(m);
 	}
 }
 
@@ -837,6 +849,20 @@ prof_dump_nwritten(void) {
 bool
 prof_dump_is_mine(void) {
 	return mutex_is_owner(&dumper.mtx);
+}
+
+bool
+prof_dump_try_hold(void) {
+	if (mutex_is_owner(&dumper.mtx)) {
+		return false; /* called from the dump hook */
+	}
+	mutex_lock(&dumper.mtx);
+	return true;
+}
+
+void
+prof_dump_release(void) {
+	mutex_unlock(&dumper.mtx);
 }
 
 uint64_t

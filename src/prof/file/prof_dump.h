@@ -60,4 +60,8 @@ void prof_dump_mutex_reset(void);
 /* In a forked child: drops the dump of another thread, without touching its temporary file. */
 void prof_dump_postfork_child(void);
 
+/* Keep dumps from being made, outside the gate; false: this thread makes one just now. */
+bool prof_dump_try_hold(void);
+void prof_dump_release(void);
+
 #endif /* PROF_DUMP_H */

@@ -183,6 +183,7 @@ prof_keep_governs(prof_kind_t kind, prof_keep_limit_t limit) {
 	case prof_kind_large:
 	case prof_kind_highwater:
 	case prof_kind_timer:
+	case prof_kind_box: /* counted; one that is open is never removed */
 		return true;
 	case prof_kind_interval:
 	case prof_kind_gdump:

@@ -35,6 +35,7 @@
 
 #define PROFILE_ENDING ".heap"
 #define PROFILE_ENDING_LEN 5
+#define BOX_ENDING ".box"
 #define PROFILE_BEGINNING "heap_v2/"
 #define PROFILE_BEGINNING_LEN 8
 
@@ -63,6 +64,7 @@ static const struct {
 	[prof_kind_large] = {'l', "large"},
 	[prof_kind_highwater] = {'h', "highwater"},
 	[prof_kind_timer] = {'t', "timer"},
+	[prof_kind_box] = {'b', "blackbox"},
 	[prof_kind_log] = {'\0', "log"},
 };
 
@@ -211,6 +213,11 @@ name_head(char *buf, size_t size) {
 	return len;
 }
 
+static const char *
+ending_of(prof_kind_t kind) {
+	return kind == prof_kind_box ? BOX_ENDING : PROFILE_ENDING;
+}
+
 int
 prof_dump_filename(char *buf, size_t size, const prof_name_t *name) {
 	assert(name->kind < prof_kind_n);
@@ -223,14 +230,14 @@ prof_dump_filename(char *buf, size_t size, const prof_name_t *name) {
 	unsigned long long seq = name->kind == prof_kind_log ? name->kseq
 	    : atomic_fetch_add_u64(&names.seq, 1, MO_RELAXED);
 	stamp_text(stamp, name);
-	if (name->kind != prof_kind_final) {
+	if (name->kind != prof_kind_final && name->kind != prof_kind_box) {
 		fmt_snprintf(kseq, sizeof(kseq), "%llu", (unsigned long long)name->kseq);
 	}
 	if (name->kind == prof_kind_log) {
 		len += (size_t)fmt_snprintf(buf + len, size - len, "%s.%llu.json", stamp, seq);
 	} else {
-		len += (size_t)fmt_snprintf(buf + len, size - len, "%s.%llu.%c%s.heap", stamp, seq,
-		    kinds[name->kind].letter, kseq);
+		len += (size_t)fmt_snprintf(buf + len, size - len, "%s.%llu.%c%s%s", stamp, seq,
+		    kinds[name->kind].letter, kseq, ending_of(name->kind));
 	}
 	return len >= size ? ENAMETOOLONG : 0;
 }
@@ -266,11 +273,13 @@ prof_kind_t
 prof_sys_name_kind(const char *name, const char *base) {
 	size_t len = strlen(name);
 	size_t head = strlen(base);
+	const char *dot = strrchr(name, '.');
+	bool is_box = dot != NULL && strcmp(dot, BOX_ENDING) == 0;
 	if (len < head + 1 + PROFILE_ENDING_LEN || memcmp(name, base, head) != 0 || name[head] != '.'
-	    || strcmp(name + len - PROFILE_ENDING_LEN, PROFILE_ENDING) != 0) {
+	    || (!is_box && strcmp(dot, PROFILE_ENDING) != 0)) {
 		return prof_kind_n;
 	}
-	const char *end = name + len - PROFILE_ENDING_LEN;
+	const char *end = dot;
 	const char *digits = end;
 	while (digits > name && digits[-1] >= '0' && digits[-1] <= '9') {
 		digits--;
@@ -282,7 +291,9 @@ prof_sys_name_kind(const char *name, const char *base) {
 	}
 	for (unsigned i = 0; i < prof_kind_log; i++) {
 		if (kinds[i].letter == *letter) {
-			return (i == prof_kind_final) == (digits == end) ? (prof_kind_t)i : prof_kind_n;
+			bool is_numbered = i != prof_kind_final && i != prof_kind_box;
+			return is_numbered != (digits == end) && is_box == (i == prof_kind_box)
+			    ? (prof_kind_t)i : prof_kind_n;
 		}
 	}
 	return prof_kind_n;

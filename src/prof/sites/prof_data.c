@@ -104,6 +104,7 @@ typedef struct {
 	/* Computed only if a site with the same frames lies in objects that can be unloaded. */
 	uint32_t stamp;
 	bool has_stamp;
+	bool is_last; /* of the site for what has no room: it may use the last memory */
 } tables_key_t;
 
 /* ---------------------------------------------------------------- keys */
@@ -149,6 +150,7 @@ key_init(tables_key_t *k, prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate) 
 	k->tdata = td;
 	k->epoch = atomic_load_u32(&tables.epoch, MO_RELAXED);
 	k->has_stamp = false;
+	k->is_last = false;
 	k->cnt_hash = image_hash_count(k->site_hash, (uintptr_t)td, k->epoch, rate);
 }
 
@@ -522,12 +524,17 @@ list_push(atomic_p_t *head, prof_link_t *link) {
 	} while (!atomic_cas_weak_p(head, &first, link, MO_RELEASE, MO_RELAXED));
 }
 
+static void *
+key_alloc(const tables_key_t *k, size_t bytes) {
+	return unlikely(k->is_last) ? region_alloc_last(bytes) : region_alloc(bytes);
+}
+
 /* Makes a site with one reference that is in no list or table yet. */
 static prof_site_t *
 site_new(tables_key_t *k) {
 	size_t frames = (size_t)k->nframes * PROF_FRAME_BYTES;
 	size_t bytes = sizeof(prof_site_t) + frames + PROF_FRAMES_PAD;
-	prof_site_t *s = region_alloc(bytes);
+	prof_site_t *s = key_alloc(k, bytes);
 	if (s != NULL) {
 		s->link.bytes = (uint32_t)bytes;
 		s->link.extra = k->nframes;
@@ -593,7 +600,7 @@ cnt_try_add(prof_cnt_t *c, uint64_t what) {
 static prof_cnt_t *
 cnt_new(const tables_key_t *k, prof_site_t *s, uint64_t what) {
 	size_t bytes = sizeof(prof_cnt_t) + (prof_data_is_accum() ? sizeof(prof_acounts_t) : 0);
-	prof_cnt_t *c = region_alloc(bytes);
+	prof_cnt_t *c = key_alloc(k, bytes);
 	if (c != NULL) {
 		c->link.bytes = (uint32_t)bytes;
 		c->link.extra = k->epoch;
@@ -671,6 +678,24 @@ last_get(prof_tdata_t *td, uint64_t rate, uint64_t what) {
 	return c;
 }
 
+/*
+ * cnt_get() for a stack that has no room in a full box: the count of the one site that stands for
+ * all of these. NULL if there is no box, or no memory for that either.
+ */
+static COLD prof_cnt_t *
+cnt_get_without_room(prof_tdata_t *td, uint64_t rate, uint64_t what) {
+	void *frame = (void *)(uintptr_t)IMAGE_NO_ROOM;
+	prof_bt_t bt = {.vec = &frame, .len = 1};
+	tables_key_t k;
+	if (region_box_bytes() == 0) {
+		return NULL;
+	}
+	key_init(&k, td, &bt, rate);
+	k.is_last = true;
+	__atomic_fetch_add(&tables.root->no_room, 1, MO_RELAXED);
+	return cnt_get(&k, what);
+}
+
 /* Finds or makes the count while the thread is pinned; a new count pays for a step of the sweep. */
 static prof_cnt_t *
 tables_find(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, uint64_t what) {
@@ -679,6 +704,9 @@ tables_find(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, uint64_t what)
 	uint64_t ncounts = atomic_load_u64(&td->ncounts, MO_RELAXED);
 	tables_pin(td);
 	prof_cnt_t *c = cnt_get(&k, what);
+	if (unlikely(c == NULL)) {
+		c = cnt_get_without_room(td, rate, what);
+	}
 	tables_unpin(td);
 	if (unlikely(atomic_load_u64(&td->ncounts, MO_RELAXED) > ncounts)) {
 		tables_sweep();

@@ -1,0 +1,345 @@
+/*
+ * Opens and closes the black box (prof_box.h).
+ *
+ * Invariant: while the tables are moved no thread but the caller is inside the gate, no dump reads
+ * them, no record of a loaded object is made, and no signal handler of the program runs here; so
+ * they are moved whole. Locks: that of dumps, held for the time of a move, and the gate, closed for
+ * the time of a copy; box.state is changed by compare-and-swap. Called by prof_session.c,
+ * prof_start.c and prof_control.c, and by prof.c in a forked child.
+ */
+#include "prof/file/prof_box.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "meta/region.h"
+#include "os/gate.h"
+#include "os/malloc_io.h"
+#include "os/memfile.h"
+#include "os/nstime.h"
+#include "os/pages.h"
+#include "os/sys.h"
+#include "os/thread.h"
+#include "prof/file/prof_course.h"
+#include "prof/file/prof_dump.h"
+#include "prof/file/prof_keep.h"
+#include "prof/file/prof_sys.h"
+#include "prof/sites/prof_opt.h"
+#include "prof/sites/prof_root.h"
+#include "prof/sites/prof_switch.h"
+#include "thread/shelter.h"
+#include "unwind/module_history.h"
+#include "util/assert.h"
+#include "util/fmt.h"
+
+prof_box_t opt_prof_blackbox;
+size_t opt_prof_blackbox_size = (size_t)16 << 20;
+bool opt_prof_blackbox_keep;
+const char *const prof_box_names[] = {"false", "true", "fd", NULL};
+
+/* Names that are tried for a file before EEXIST. */
+#define NAME_TRIES 100
+/* Times that a record of a loaded object is waited for. */
+#define HOLD_TRIES 10000
+/* Permission bits of a box; it holds addresses of the process. */
+#define BOX_MODE 0600
+
+enum { box_shut, box_moving, box_is_open };
+
+static LARGE_BSS struct {
+	atomic_u32_t state;
+	int pid;              /* of the process that has opened it */
+	memfile_t memfile;
+	bool has_file;
+	atomic_b_t is_due;    /* a forked child is to open one */
+	prof_box_t kind;
+	size_t size;
+	char path[PROF_PATH_SIZE];
+	char exe[PROF_PATH_SIZE];
+} box;
+
+/* ---------------------------------------------------------------- the file */
+
+/* Reserves the whole size of a file; where the file system cannot, by writing zeros. */
+static int
+file_reserve(int fd, size_t size) {
+	static const char zeros[4096];
+	int saved = errno;
+	int err = syscall(SYS_fallocate, fd, 0, (off_t)0, (off_t)size) == 0 ? 0 : errno;
+	errno = saved;
+	if (err != EOPNOTSUPP && err != ENOSYS) {
+		return err;
+	}
+	err = 0;
+	for (size_t at = 0; at < size && err == 0; at += sizeof(zeros)) {
+		err = sys_write_all(fd, zeros, sizeof(zeros), NULL);
+	}
+	return err;
+}
+
+/* Creates a file under a name that is free. Returns the descriptor, or -errno. */
+static int
+file_create(void) {
+	prof_name_t name = {.kind = prof_kind_box, .begin_ns = nstime_realtime_ns()};
+	int fd = -EEXIST;
+	for (unsigned i = 0; i < NAME_TRIES && fd == -EEXIST; i++) {
+		int err = prof_dump_filename(box.path, sizeof(box.path), &name);
+		fd = err != 0 ? -err
+		    : sys_open(box.path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, BOX_MODE);
+	}
+	return fd;
+}
+
+/* Whether a limit of the process forbids files of this size: to try would raise SIGXFSZ. */
+static bool
+is_over_limit(size_t size) {
+	struct rlimit lim;
+	return getrlimit(RLIMIT_FSIZE, &lim) == 0 && lim.rlim_cur < size;
+}
+
+/* Opens the file of the box; *fd is its descriptor. 0 or an errno value, and then there is none. */
+static int
+file_open(prof_box_t kind, size_t size, int *fd) {
+	box.has_file = false;
+	box.path[0] = '\0';
+	if (kind == prof_box_fd) {
+		int err = memfile_open(&box.memfile, IMAGE_FD_NAME, size);
+		memcpy(box.path, "memfd", sizeof("memfd"));
+		*fd = memfile_fd(&box.memfile);
+		return err != 0 ? err : file_reserve(*fd, size);
+	}
+	if (prof_sys_prefix_is_empty()) {
+		return EINVAL;
+	}
+	if (is_over_limit(size)) {
+		return EFBIG;
+	}
+	if (!prof_keep_try_room(prof_kind_box)) {
+		return EAGAIN;
+	}
+	*fd = file_create();
+	if (*fd < 0) {
+		return -*fd;
+	}
+	box.has_file = true;
+	return file_reserve(*fd, size);
+}
+
+/* Closes what is not needed while the box is mapped. */
+static void
+file_close(int fd, int err) {
+	if (fd >= 0 && !memfile_is_open(&box.memfile)) {
+		sys_close(fd);
+	}
+	if (err != 0 && box.has_file) {
+		sys_unlink(box.path);
+	}
+	if (err != 0) {
+		memfile_close(&box.memfile);
+		box.has_file = false;
+		box.path[0] = '\0';
+	}
+}
+
+/* ---------------------------------------------------------------- moving the tables */
+
+static int
+move_to_box(int fd) {
+	return region_to_box(fd, box.size);
+}
+
+static int
+move_to_memory(int fd UNUSED) {
+	return region_to_private();
+}
+
+/* Calls move when nobody else is at the tables. Its result, or EBUSY if that cannot be achieved. */
+static int
+move_alone(int (*move)(int fd), int fd) {
+	sigset_t mask;
+	int err = EBUSY;
+	unsigned tries = 0;
+	if (!prof_dump_try_hold()) {
+		return EBUSY;
+	}
+	while (!module_history_try_hold() && ++tries < HOLD_TRIES) {
+		os_yield();
+	}
+	if (tries < HOLD_TRIES) {
+		os_thread_block_all_signals(&mask);
+		if (gate_try_stop()) {
+			err = move(fd);
+			gate_let_go();
+			shelter_trim();
+		}
+		os_thread_restore_signals(&mask);
+		module_history_release();
+	}
+	prof_dump_release();
+	return err;
+}
+
+/* ---------------------------------------------------------------- opening, closing */
+
+/* Field 22 of /proc/self/stat: by it and the pid a reader knows whether the process lives. */
+static uint64_t
+start_ticks(void) {
+	char text[1024];
+	ssize_t n = sys_read_file("/proc/self/stat", text, sizeof(text) - 1);
+	text[n > 0 ? n : 0] = '\0';
+	char *at = strrchr(text, ')'); /* the name before it may hold anything */
+	for (unsigned field = 2; field < 22 && at != NULL; field++) {
+		at = strchr(at + 1, ' ');
+	}
+	int err = 0;
+	return at == NULL ? 0 : (uint64_t)fmt_parse_uint(at, &at, 10, &err);
+}
+
+/* Tells what a reader of the file cannot see of the process. */
+static void
+root_tell(image_root_t *root) {
+	root->start_ticks = start_ticks();
+	root->opened_ns = nstime_realtime_ns();
+	root->ended_ns = 0;
+	__atomic_store_n(&root->state, image_open, MO_RELEASE);
+	prof_course_begin();
+}
+
+void
+prof_box_look(void) {
+	if (prof_box_is_open()) {
+		const module_record_t *program = module_history_look_program(box.exe, sizeof(box.exe));
+		__atomic_store_n(&prof_root()->program, (uintptr_t)program, MO_RELEASE);
+	}
+}
+
+int
+prof_box_open(prof_box_t kind, size_t size) {
+	uint32_t shut = box_shut;
+	int fd = -1, saved = errno;
+	image_root_t *root = prof_root();
+	assert(!gate_is_entered(tls_get()) && tls_get()->inside > 0);
+	if (kind == prof_box_false || root == NULL) {
+		return EINVAL;
+	}
+	if (!atomic_cas_strong_u32(&box.state, &shut, box_moving, MO_ACQ_REL, MO_RELAXED)) {
+		return EALREADY;
+	}
+	box.size = PAGE_CEILING(size);
+	int err = file_open(kind, box.size, &fd);
+	err = err != 0 ? err : move_alone(move_to_box, fd);
+	file_close(fd, err);
+	if (err == 0) {
+		box.kind = kind;
+		box.pid = sys_pid();
+		root_tell(root);
+	}
+	atomic_store_u32(&box.state, err == 0 ? box_is_open : box_shut, MO_RELEASE);
+	errno = saved;
+	return err;
+}
+
+bool
+prof_box_wants_thread(void) {
+	return prof_box_is_open() || (opt_prof && opt_prof_blackbox != prof_box_false);
+}
+
+/* Says in the box that the process has ended it, and removes the file unless it is to be kept. */
+static void
+box_end(void) {
+	image_root_t *root = prof_root();
+	root->ended_ns = nstime_realtime_ns();
+	__atomic_store_n(&root->state, image_ended, MO_RELEASE);
+	if (box.has_file && !opt_prof_blackbox_keep) {
+		sys_unlink(box.path);
+	}
+}
+
+void
+prof_box_close(void) {
+	uint32_t opened = box_is_open;
+	int saved = errno;
+	assert(!gate_is_entered(tls_get()) && tls_get()->inside > 0);
+	if (!atomic_cas_strong_u32(&box.state, &opened, box_moving, MO_ACQ_REL, MO_RELAXED)) {
+		return;
+	}
+	box_end();
+	int err = move_alone(move_to_memory, -1);
+	if (err == 0) {
+		memfile_close(&box.memfile);
+		box.path[0] = '\0';
+	}
+	/* Else the tables stay in the file that was removed; the next session goes on in there. */
+	atomic_store_u32(&box.state, err == 0 ? box_shut : box_is_open, MO_RELEASE);
+	errno = saved;
+}
+
+int
+prof_box_by_name(const char *name, size_t len, prof_box_t *kind) {
+	for (unsigned i = 0; prof_box_names[i] != NULL; i++) {
+		if (strlen(prof_box_names[i]) == len && memcmp(prof_box_names[i], name, len) == 0) {
+			*kind = (prof_box_t)i;
+			return 0;
+		}
+	}
+	return EINVAL;
+}
+
+bool
+prof_box_is_open(void) {
+	return atomic_load_u32(&box.state, MO_ACQUIRE) == box_is_open;
+}
+
+void
+prof_box_path(char *buf, size_t size) {
+	fmt_snprintf(buf, size, "%s", prof_box_is_open() ? box.path : "");
+}
+
+/* ---------------------------------------------------------------- fork, exit */
+
+/* The tables were made private by region_postfork_child(). */
+void
+prof_box_postfork_child(bool is_sampling) {
+	image_root_t *root = prof_root();
+	bool had = atomic_load_u32(&box.state, MO_RELAXED) == box_is_open;
+	atomic_store_b(&box.is_due, had && is_sampling && box.kind == opt_prof_blackbox, MO_RELAXED);
+	memfile_close(&box.memfile); /* the parent's file */
+	box.has_file = false;
+	box.path[0] = '\0';
+	atomic_store_u32(&box.state, box_shut, MO_RELAXED);
+	if (root != NULL) {
+		root->opened_ns = 0;
+		root->start_ticks = 0;
+	}
+}
+
+bool
+prof_box_is_due(void) {
+	return unlikely(atomic_load_b(&box.is_due, MO_RELAXED));
+}
+
+void
+prof_box_tick(void) {
+	if (atomic_exchange_b(&box.is_due, false, MO_RELAXED)) {
+		struct tls_s *t = tls_get();
+		t->inside++;
+		int err = prof_box_open(opt_prof_blackbox, opt_prof_blackbox_size);
+		prof_box_look();
+		t->inside--;
+		if (err != 0) {
+			char name[16];
+			malloc_printf("<jemalloc>: no black box for forked process %d: %s\n", sys_pid(),
+			    prof_errno_name(err, name));
+		}
+	}
+}
+
+__attribute__((destructor)) static void
+box_at_exit(void) {
+	if (prof_box_is_open() && box.pid == sys_pid()) {
+		box_end();
+	}
+}

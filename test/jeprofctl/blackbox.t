@@ -1,0 +1,218 @@
+#!/bin/sh
+# The black box: what a process that was killed leaves; that it is whole at whatever instant; its begin, its end, fork, a full disk,
+# a full box.
+. "$JEMALLOC_SRC/test/include/tap.sh"
+
+CTL=$BUILD/bin/jeprofctl
+$CC -std=gnu11 -O1 -w -I"$BUILD/include" -o tables "$SRC/test/jeprofctl/tables.c" -L"$LIBDIR" -ljemalloc -Wl,-rpath,"$LIBDIR" -lpthread || exit 1
+EXACT=prof:true,lg_prof_sample:0,prof_prefix:$W/p
+children=
+trap 'for c in $children; do kill -9 "$c" 2>/dev/null; done; cd /; umount "$W/small" 2>/dev/null; rm -rf "$W"' EXIT
+
+# begin MODE [NUMBER]: starts the process, and sets pid when it is ready. CONF: its options.
+begin() {
+	rm -f said own.heap
+	mkfifo said
+	MALLOC_CONF=$CONF ./tables "$@" </dev/zero >said 2>err &
+	pid=$!
+	children="$children $pid"
+	read -r _ <said
+}
+
+end() {
+	kill -9 "$pid" 2>/dev/null
+	wait "$pid" 2>/dev/null
+}
+
+body() {
+	sed '/^# /d; /^MAPPED_LIBRARIES:/,$d' "$1"
+}
+
+# of_box NAME: its profile, got.heap
+of_box() {
+	runs "$1: the box is read" "$CTL" dump --core "$(echo "$W"/p.*.b.box)" -o got.heap
+	grep -qx '# jemalloc.torn=0' got.heap
+	ok $? "$1: nothing is torn" "$(grep torn got.heap)"
+}
+
+# holds NAME: what main() and its thread hold is there
+holds() {
+	grep -q '^  t[0-9]*: 1000: 112000 \[0: 0\] holder$' got.heap
+	ok $? "$1: what its thread holds" "$(grep '^  t' got.heap | head)"
+	[ "$(grep -c '^  t\*: 10: 81920 ' got.heap)" -ge 1 ]
+	ok $? "$1: what main holds" "$(grep '^  t' got.heap | head)"
+}
+
+# ---- killed ----
+
+CONF=$EXACT,prof_blackbox:true begin sleep
+box=$(cd "$W" && echo p.*.b.box)
+echo "$box" | grep -q "^p\.$pid\.[0-9]*T[0-9.]*Z\.[0-9]*\.b\.box$"
+ok $? "the name is like that of a profile" "$box"
+is "$(stat -c '%a %s' "$box")" "600 16777216" "for the user alone, and as large as the option says"
+[ "$(($(stat -c %b "$box") * 512))" -ge 16777216 ]
+ok $? "all of it is reserved" "$(stat -c '%b blocks' "$box")"
+of_box "alive"
+body own.heap >own.body
+body got.heap >got.body
+cmp -s own.body got.body
+ok $? "alive: the same threads, stacks and counts as in the process's own dump" "$(diff own.body got.body)"
+"$CTL" status "$pid" >out 2>&1
+grep -qx "blackbox  *$W/$box" out
+ok $? "status names it" "$(cat out)"
+runs "alive, from outside" "$CTL" dump "$pid" --outside -o outside.heap
+body outside.heap >outside.body
+cmp -s own.body outside.body
+ok $? "alive, from outside: the same" "$(diff own.body outside.body)"
+sleep 1.3
+end
+of_box "killed"
+body got.heap >got.body
+cmp -s own.body got.body
+ok $? "killed: the same threads, stacks and counts as in its own dump" "$(diff own.body got.body)"
+is "$(grep '\.exe=' got.heap)" "$(grep '\.exe=' own.heap)" "killed: the program"
+[ "$(sed -n 's/^# jemalloc.rss=//p' got.heap)" -gt 1000000 ]
+ok $? "killed: its memory in the last second" "$(grep rss got.heap)"
+"$BUILD/bin/jeprof" top got.heap >top.out 2>&1
+grep -q '  hold_orders ' top.out
+ok $? "killed: jeprof names what held the memory" "$(cat top.out)"
+rm -f p.*
+
+CONF=$EXACT,prof_blackbox:fd begin sleep
+fd=
+for f in "/proc/$pid"/fd/*; do
+	case $(readlink "$f") in */memfd:jemalloc-blackbox*) fd=$f ;; esac
+done
+[ -n "$fd" ]
+ok $? "fd: a memory file" "$(ls -l "/proc/$pid/fd")"
+exec 8<"$fd"
+end
+runs "fd: who has it open reads it when the process is dead" "$CTL" dump --core /dev/fd/8 -o got.heap
+exec 8<&-
+holds fd
+is "$(ls p.* 2>/dev/null)" "" "fd: no file"
+
+# At whatever instant: four threads at thousands of stacks, the tables in growth at first.
+rounds=${BLACKBOX_ROUNDS:-20}
+bad=
+i=0
+while [ "$i" -lt "$rounds" ]; do
+	i=$((i + 1))
+	CONF=$EXACT,prof_blackbox:true,prof_blackbox_size:4M,prof_thread:$([ $((i % 2)) -eq 0 ] && echo true || echo false) begin run
+	sleep "0.$(printf %03d $((i * 7919 % 300)))"
+	end
+	"$CTL" dump --core "$(echo "$W"/p.*.b.box)" -o got.heap >/dev/null 2>err || bad="$bad $i:$(cat err)"
+	grep -q '^  t[0-9]*: 1000: 112000 \[0: 0\] holder$' got.heap || bad="$bad $i:holder"
+	grep -q '^# jemalloc.torn=0$' got.heap || bad="$bad $i:$(grep torn got.heap)"
+	samples=$(sed -n 's/^# jemalloc.samples=//p' got.heap)
+	[ "$samples" -ge 1010 ] && [ "$samples" -le $((1010 + 4 * 64 + 16)) ] || bad="$bad $i:samples=$samples"
+	rm -f p.* got.heap
+done
+is "$bad" "" "killed at $rounds instants: each box is whole, and exact but for one sample in each thread"
+
+# ---- its end ----
+
+CONF=$EXACT,prof_blackbox:true begin end
+wait "$pid"
+is "$(ls p.* 2>/dev/null)" "" "a clean end removes it"
+CONF=$EXACT,prof_blackbox:true,prof_blackbox_keep:true begin end
+wait "$pid"
+of_box "kept after a clean end"
+rm -f p.*
+
+# ---- a session ----
+
+CONF=prof_prefix:$W/p begin allocate
+runs "start --blackbox" "$CTL" start "$pid" --blackbox --blackbox-size 2M --rate 1 -q
+is "$(stat -c '%a %s' p.*.b.box)" "600 2097152" "its box"
+sleep 0.3
+of_box "of a session"
+grep -q '^# jemalloc.session=1$' got.heap
+ok $? "which it names" "$(head -12 got.heap)"
+runs "stop" "$CTL" stop "$pid" -q
+is "$(ls p.*.b.box 2>/dev/null)" "" "the end of the session removes it"
+[ "$(grep -c 'b\.box' "/proc/$pid/maps")" -eq 0 ]
+ok $? "and the tables are in memory again" "$(grep box "/proc/$pid/maps")"
+runs "which are whole" "$CTL" dump "$pid" --outside -o got.heap
+grep -qx '# jemalloc.torn=0' got.heap
+ok $? "nothing is torn"
+# again, with tables that are in use
+runs "start without" "$CTL" start "$pid" --rate 1 -q
+sleep 0.2
+runs "stop" "$CTL" stop "$pid" -q
+runs "start --blackbox again" "$CTL" start "$pid" --blackbox --rate 1 -q
+sleep 0.2
+runs "dump" "$CTL" dump "$pid" -o now.heap -q
+end
+of_box "moved"
+rm -f p.*
+CONF=$EXACT begin run
+bad=
+for i in 1 2 3 4 5 6; do
+	"$CTL" start "$pid" --blackbox --reset false -q >/dev/null 2>err || bad="$bad $i:$(cat err)"
+	"$CTL" dump --core "$(echo "$W"/p.*.b.box)" -o got.heap >/dev/null 2>err || bad="$bad $i:$(cat err)"
+	grep -q '^  t[0-9]*: 1000: 112000 \[0: 0\] holder$' got.heap || bad="$bad $i:holder"
+	"$CTL" stop "$pid" -q >/dev/null 2>err || bad="$bad $i:$(cat err)"
+	"$CTL" dump "$pid" -o got.heap -q >/dev/null 2>err || bad="$bad $i:$(cat err)"
+	grep -q '^  t[0-9]*: 1000: 112000 \[0: 0\] holder$' got.heap || bad="$bad $i:holder after"
+	samples=$(sed -n 's/^# jemalloc.samples=//p' got.heap)
+	[ "$samples" -ge 1010 ] && [ "$samples" -le $((1010 + 4 * 64 + 16)) ] || bad="$bad $i:samples=$samples"
+done
+is "$bad" "" "into a box and back six times, at full speed: nothing is lost"
+kill -0 "$pid"
+ok $? "it lives on"
+end
+rm -f p.*
+
+# ---- fork ----
+
+CONF=$EXACT,prof_blackbox:true begin fork
+[ "$(echo p.*.b.box | wc -w)" -ge 1 ]
+ok $? "fork" "$(ls p.*)"
+box=$(echo p."$pid".*.b.box)
+end
+runs "fork: the box of the parent" "$CTL" dump --core "$box" -o got.heap
+holds "fork"
+grep -qx '# jemalloc.torn=0' got.heap
+ok $? "fork: nothing is torn"
+grep -q '^  t[0-9]*: 20[0-9][0-9]: ' got.heap
+[ $? -ne 0 ]
+ok $? "fork: nothing of the child is in it" "$(grep '^  t' got.heap | head)"
+rm -f p.*
+
+# ---- no room ----
+
+CONF=$EXACT,prof_blackbox:true,prof_blackbox_size:1M begin stacks 20000
+"$CTL" dump "$pid" -o own.heap -q >/dev/null 2>err
+end
+of_box "full"
+grep -q ' - \[no room\]$' got.heap
+ok $? "full: the rest is at one site" "$(tail -5 got.heap)"
+[ "$(sed -n 's/^# jemalloc.no_room=//p' got.heap)" -gt 1000 ]
+ok $? "full: which is counted" "$(grep no_room got.heap)"
+samples=$(sed -n 's/^# jemalloc.samples=//p' got.heap)
+[ "$samples" -ge 21010 ] && [ "$samples" -le 21030 ]
+ok $? "full: no sample is lost" "$samples"
+"$BUILD/bin/jeprof" top got.heap >top.out 2>&1
+grep -q '\[no room\]' top.out
+ok $? "full: jeprof names it" "$(cat top.out)"
+rm -f p.*
+if [ "$(id -u)" -eq 0 ] && mkdir small && mount -t tmpfs -o size=1m tmpfs small 2>/dev/null; then
+	CONF=prof_prefix:$W/small/p begin allocate
+	"$CTL" start "$pid" --blackbox -q 2>err
+	[ $? -ne 0 ]
+	ok $? "a disk that is too small: no session"
+	has "$(cat err)" "blackbox: there is no room for it" "and said"
+	is "$(ls -A small)" "" "no file stays"
+	runs "it can start without" "$CTL" start "$pid" -q
+	end
+	CONF=prof:true,prof_prefix:$W/small/p,prof_blackbox:true begin sleep
+	has "$(cat err)" "prof_blackbox: no box could be opened: ENOSPC" "from the start: one line"
+	kill -0 "$pid"
+	ok $? "and the program runs"
+	end
+	umount small
+else
+	skip "no small file system"
+fi
+done_testing
