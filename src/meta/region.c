@@ -215,32 +215,36 @@ region_free(void *ptr, size_t size) {
 
 /* ---------------------------------------------------------------- the box */
 
-/* Copies what was handed out of each part to its place in a mapping of the box, or back. */
+/* Copies what was handed out of each part to its place in a mapping of the box. */
 static void
-parts_copy(const image_root_t *root, char *box, unsigned n, bool is_back) {
-	for (unsigned i = 0; i < n; i++) {
+parts_copy(const image_root_t *root, char *box) {
+	for (unsigned i = 0; i < root->nparts; i++) {
 		const image_part_t *p = &root->parts[i];
-		char *part = (char *)(uintptr_t)p->address;
-		memcpy(is_back ? part : box + p->offset, is_back ? box + p->offset : part, p->used);
+		memcpy(box + p->offset, (const void *)(uintptr_t)p->address, p->used);
 	}
 }
 
 /*
- * Maps private memory in place of the first n parts, and copies the bytes of the box into it. No
- * thread reads the tables meanwhile: none is inside the gate, and the caller holds the lock of
- * dumps, which read sites outside of it.
+ * Puts private memory in place of each of the first n parts, with the bytes that `box` has of it. In
+ * a forked child that is private memory and is moved, else copied. No thread reads the tables meanwhile: none is
+ * inside the gate, and the caller holds the lock of dumps, which read sites outside of it. An errno
+ * value: the other parts are as they were.
  */
 static int
-parts_to_private(const image_root_t *copy, char *box, unsigned n) {
-	int err = 0;
-	for (unsigned i = 0; i < n && err == 0; i++) {
+parts_to_private(const image_root_t *copy, char *box, bool is_child, unsigned n) {
+	for (unsigned i = 0; i < n; i++) {
 		const image_part_t *p = &copy->parts[i];
-		err = pages_map_over((void *)(uintptr_t)p->address, p->bytes, -1, 0);
+		void *part = (void *)(uintptr_t)p->address;
+		if (is_child && pages_move_over(box + p->offset, p->bytes, part) == 0) {
+			continue;
+		}
+		int err = pages_map_over(part, p->bytes, -1, 0);
+		if (err != 0) {
+			return err;
+		}
+		memcpy(part, box + p->offset, p->used);
 	}
-	if (err == 0) {
-		parts_copy(copy, box, n, true);
-	}
-	return err;
+	return 0;
 }
 
 /* Maps the box in place of the parts; on failure private memory with the same bytes again. */
@@ -248,8 +252,11 @@ static int
 parts_to_file(const image_root_t *copy, int fd, char *box) {
 	for (unsigned i = 0; i < copy->nparts; i++) {
 		const image_part_t *p = &copy->parts[i];
-		int err = pages_map_over((void *)(uintptr_t)p->address, p->bytes, fd, p->offset);
-		if (err != 0 && parts_to_private(copy, box, i + 1) != 0) {
+		void *part = (void *)(uintptr_t)p->address;
+		int err = pages_map_over(part, p->bytes, fd, p->offset);
+		/* The kernel has left this part as it was, unless the memory for its own records failed. */
+		unsigned n = err != 0 && !sys_is_readable(part, PAGE) ? i + 1 : i;
+		if (err != 0 && parts_to_private(copy, box, false, n) != 0) {
 			abort(); /* there was memory a moment ago; without any the process cannot go on */
 		}
 		if (err != 0) {
@@ -286,19 +293,19 @@ region_to_box(int fd, size_t bytes) {
 	char *box = pages_map_file(fd, bytes), *spare = pages_map(NULL, bytes, PAGE, &commit);
 	int err = box == NULL || spare == NULL ? ENOMEM : 0;
 	if (err == 0) {
-		parts_copy(root, box, root->nparts, false);
+		parts_copy(root, box);
 		err = parts_to_file(&copy, fd, box);
 	}
 	if (err != 0) {
 		if (box != NULL) {
-			pages_unmap(box, bytes);
+			pages_unmap_in_time(box, bytes);
 		}
 		if (spare != NULL) {
-			pages_unmap(spare, bytes);
+			pages_unmap_in_time(spare, bytes);
 		}
 		return err;
 	}
-	pages_unmap(box, used);
+	pages_unmap_in_time(box, used);
 	region.tail = used + 2 * BOX_LAST <= bytes ? box + used : NULL;
 	region.tail_bytes = bytes - used;
 	region.spare = spare;
@@ -311,9 +318,9 @@ region_to_box(int fd, size_t bytes) {
 static void
 box_forget(image_root_t *root) {
 	if (region.tail != NULL) {
-		pages_unmap(region.tail, region.tail_bytes);
+		pages_unmap_in_time(region.tail, region.tail_bytes);
 	}
-	pages_unmap(region.spare, region.box_bytes);
+	pages_unmap_in_time(region.spare, region.box_bytes);
 	region.tail = NULL;
 	region.spare = NULL;
 	region.box_bytes = 0;
@@ -325,8 +332,8 @@ region_to_private(void) {
 	image_root_t *root = root_get();
 	assert(region.box_bytes != 0);
 	image_root_t copy = *root;
-	parts_copy(root, region.spare, root->nparts, false);
-	int err = parts_to_private(&copy, region.spare, root->nparts);
+	parts_copy(root, region.spare);
+	int err = parts_to_private(&copy, region.spare, false, copy.nparts);
 	if (err == 0) {
 		box_forget(root);
 	}
@@ -342,7 +349,7 @@ void
 region_prefork(void) {
 	const image_root_t *root = root_get();
 	if (region.box_bytes != 0) {
-		parts_copy(root, region.spare, root->nparts, false);
+		parts_copy(root, region.spare);
 	}
 }
 
@@ -359,8 +366,8 @@ region_postfork_child(void) {
 		return;
 	}
 	/* The parent changes the box already; the copy is of the time when the gate was closed. */
-	const image_root_t *copy = (const image_root_t *)region.spare;
-	if (parts_to_private(copy, region.spare, copy->nparts) != 0) {
+	image_root_t copy = *(const image_root_t *)region.spare;
+	if (parts_to_private(&copy, region.spare, true, copy.nparts) != 0) {
 		abort(); /* the two processes would destroy each other's tables */
 	}
 	box_forget(root_get());

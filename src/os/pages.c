@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -283,6 +284,16 @@ pages_map_over(void *addr, size_t size, int fd, uint64_t offset) {
 	int kind = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
 	int err = os_hooks->mmap(addr, size, PROT_READ | PROT_WRITE, kind | MAP_FIXED, fd,
 	    (off_t)offset) == MAP_FAILED ? errno : 0;
+	errno = saved;
+	return err;
+}
+
+int
+pages_move_over(void *from, size_t size, void *to) {
+	assert(is_range(from, size) && is_range(to, size));
+	int saved = errno;
+	int err = syscall(SYS_mremap, from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to) == -1 ? errno
+	    : 0;
 	errno = saved;
 	return err;
 }

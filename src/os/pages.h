@@ -65,6 +65,11 @@ void *pages_map_file(int fd, size_t size);
  * may be gone.
  */
 int pages_map_over(void *addr, size_t size, int fd, uint64_t offset);
+/*
+ * Moves private pages to an address, in place of what is there; takes no memory. An errno value;
+ * then what was there may be gone.
+ */
+int pages_move_over(void *from, size_t size, void *to);
 /* Returns the errno value of munmap(2); ENOMEM: the range is still mapped. */
 int pages_unmap(void *addr, size_t size);
 /*

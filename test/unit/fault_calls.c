@@ -43,7 +43,7 @@
 	X(openat) X(read) X(write) X(close) X(renameat2) X(getcwd) X(getrandom) X(memfd_create) \
 	X(fcntl) X(futex) X(process_madvise) X(process_vm_readv) X(ppoll) X(getdents64) \
 	X(rt_sigtimedwait) X(sched_getaffinity) X(getcpu) X(timer_create) X(timer_settime) \
-	X(clock_gettime)
+	X(clock_gettime) X(fallocate) X(mremap)
 #define CALLS(X) CALLS_BY_NAME(X) CALLS_BY_NUMBER(X) X(metadata)
 /*
  * Not needed by this work, but as the process begins (child_boot), or without overcommit
@@ -588,7 +588,7 @@ ask_stream(prof_mailbox_t *box, bool is_file) {
 
 static void
 work_stream(void) {
-	const char *options = "sample_interval:64";
+	const char *options = "sample_interval:64,blackbox:true";
 	check(is_errno_or_done(ctl_write("prof.session.start", options)));
 	ask_stream(&prof_mailbox_block.box, false);
 	ask_stream(&prof_mailbox_block.box, true);

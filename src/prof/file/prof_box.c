@@ -55,6 +55,7 @@ static LARGE_BSS struct {
 	memfile_t memfile;
 	bool has_file;
 	atomic_b_t is_due;    /* a forked child is to open one */
+	atomic_b_t is_over;   /* it has ended, but the tables could not be moved back yet */
 	prof_box_t kind;
 	size_t size;
 	char path[PROF_PATH_SIZE];
@@ -258,22 +259,33 @@ box_end(void) {
 	}
 }
 
-void
-prof_box_close(void) {
-	uint32_t opened = box_is_open;
-	int saved = errno;
-	assert(!gate_is_entered(tls_get()) && tls_get()->inside > 0);
-	if (!atomic_cas_strong_u32(&box.state, &opened, box_moving, MO_ACQ_REL, MO_RELAXED)) {
-		return;
-	}
-	box_end();
+/* Moves the tables back, by the thread that moved the state to box_moving. */
+static void
+box_leave(void) {
 	int err = move_alone(move_to_memory, -1);
 	if (err == 0) {
 		memfile_close(&box.memfile);
 		box.path[0] = '\0';
 	}
-	/* Else the tables stay in the file that was removed; the next session goes on in there. */
+	/* Else the tables stay in the file, though it was removed, until prof_box_tick(). */
+	atomic_store_b(&box.is_over, err != 0, MO_RELAXED);
 	atomic_store_u32(&box.state, err == 0 ? box_shut : box_is_open, MO_RELEASE);
+}
+
+static bool
+box_try_take(void) {
+	uint32_t opened = box_is_open;
+	return atomic_cas_strong_u32(&box.state, &opened, box_moving, MO_ACQ_REL, MO_RELAXED);
+}
+
+void
+prof_box_close(void) {
+	int saved = errno;
+	assert(!gate_is_entered(tls_get()) && tls_get()->inside > 0);
+	if (box_try_take()) {
+		box_end();
+		box_leave();
+	}
 	errno = saved;
 }
 
@@ -309,6 +321,7 @@ prof_box_postfork_child(bool is_sampling) {
 	memfile_close(&box.memfile); /* the parent's file */
 	box.has_file = false;
 	box.path[0] = '\0';
+	atomic_store_b(&box.is_over, false, MO_RELAXED);
 	atomic_store_u32(&box.state, box_shut, MO_RELAXED);
 	if (root != NULL) {
 		root->opened_ns = 0;
@@ -318,23 +331,31 @@ prof_box_postfork_child(bool is_sampling) {
 
 bool
 prof_box_is_due(void) {
-	return unlikely(atomic_load_b(&box.is_due, MO_RELAXED));
+	return unlikely(atomic_load_b(&box.is_due, MO_RELAXED))
+	    || unlikely(atomic_load_b(&box.is_over, MO_RELAXED));
 }
 
 void
 prof_box_tick(void) {
-	if (atomic_exchange_b(&box.is_due, false, MO_RELAXED)) {
-		struct tls_s *t = tls_get();
-		t->inside++;
-		int err = prof_box_open(opt_prof_blackbox, opt_prof_blackbox_size);
-		prof_box_look();
-		t->inside--;
-		if (err != 0) {
-			char name[16];
-			malloc_printf("<jemalloc>: no black box for forked process %d: %s\n", sys_pid(),
-			    prof_errno_name(err, name));
-		}
+	struct tls_s *t = tls_get();
+	char name[16];
+	int err = 0;
+	if (!prof_box_is_due()) {
+		return;
 	}
+	t->inside++;
+	if (atomic_load_b(&box.is_over, MO_RELAXED) && box_try_take()) {
+		box_leave();
+	}
+	if (atomic_exchange_b(&box.is_due, false, MO_RELAXED)) {
+		err = prof_box_open(opt_prof_blackbox, opt_prof_blackbox_size);
+		prof_box_look();
+	}
+	if (err != 0) {
+		malloc_printf("<jemalloc>: no black box for forked process %d: %s\n", sys_pid(),
+		    prof_errno_name(err, name));
+	}
+	t->inside--;
 }
 
 __attribute__((destructor)) static void

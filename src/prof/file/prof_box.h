@@ -48,7 +48,8 @@ int prof_box_by_name(const char *name, size_t len, prof_box_t *kind);
 void prof_box_path(char *buf, size_t size);
 /*
  * In a forked child, which has none: one of its own is due if the parent's was opened by the option
- * and the child samples. prof_box_tick() opens it, outside the gate.
+ * and the child samples. prof_box_tick() opens it, outside the gate; it also moves the tables back
+ * after prof_box_close() could not.
  */
 void prof_box_postfork_child(bool is_sampling);
 bool prof_box_is_due(void);
