@@ -225,10 +225,10 @@ parts_copy(const image_root_t *root, char *box) {
 }
 
 /*
- * Puts private memory in place of each of the first n parts, with the bytes that `box` has of it. In
- * a forked child that is private memory and is moved, else copied. No thread reads the tables meanwhile: none is
- * inside the gate, and the caller holds the lock of dumps, which read sites outside of it. An errno
- * value: the other parts are as they were.
+ * Puts private memory in place of each of the first n parts, with the bytes that `box` has of it.
+ * In a forked child that is private memory and is moved, else copied. No thread reads the tables
+ * meanwhile: none is inside the gate, and the caller holds the lock of dumps, which read sites
+ * outside of it. An errno value: the other parts are as they were.
  */
 static int
 parts_to_private(const image_root_t *copy, char *box, bool is_child, unsigned n) {
@@ -266,16 +266,21 @@ parts_to_file(const image_root_t *copy, int fd, char *box) {
 	return 0;
 }
 
-/* Gives back the pages of the newest part that no piece uses. Returns the bytes of all parts. */
+/*
+ * Gives back what the newest part has beyond the end of a box of this size, if no piece uses it, so
+ * that boxes of one session after the other need no further parts. Returns the bytes of all parts.
+ */
 static uint64_t
-parts_trim(image_root_t *root) {
+parts_trim(image_root_t *root, size_t box_bytes) {
 	image_part_t *last = &root->parts[root->nparts - 1];
-	size_t bytes = PAGE_CEILING(last->used), rest = last->bytes - bytes;
-	if (rest > 0 && pages_unmap((char *)(uintptr_t)last->address + bytes, rest) == 0) {
-		last->bytes = bytes;
-		((image_head_t *)(uintptr_t)last->address)->bytes = bytes;
-		region.end = (char *)(uintptr_t)last->address + bytes;
-		region.mapped -= rest;
+	char *part = (char *)(uintptr_t)last->address;
+	uint64_t room = last->offset < box_bytes ? box_bytes - last->offset : 0;
+	if (last->bytes > room && last->used + BOX_LAST <= room
+	    && pages_unmap(part + room, last->bytes - room) == 0) {
+		region.mapped -= last->bytes - room;
+		last->bytes = room;
+		((image_head_t *)part)->bytes = room;
+		region.end = part + room;
 	}
 	return last->offset + last->bytes;
 }
@@ -284,8 +289,8 @@ int
 region_to_box(int fd, size_t bytes) {
 	image_root_t *root = root_get();
 	assert(root != NULL && region.box_bytes == 0 && bytes % PAGE == 0);
-	uint64_t used = parts_trim(root);
-	if (used + BOX_LAST > bytes) {
+	uint64_t used = parts_trim(root, bytes);
+	if (used > bytes) {
 		return ENOSPC;
 	}
 	image_root_t copy = *root;
@@ -305,8 +310,9 @@ region_to_box(int fd, size_t bytes) {
 		}
 		return err;
 	}
-	pages_unmap_in_time(box, used);
-	region.tail = used + 2 * BOX_LAST <= bytes ? box + used : NULL;
+	bool has_tail = used + 2 * BOX_LAST <= bytes;
+	pages_unmap_in_time(box, has_tail ? used : bytes);
+	region.tail = has_tail ? box + used : NULL;
 	region.tail_bytes = bytes - used;
 	region.spare = spare;
 	region.box_bytes = bytes;

@@ -148,8 +148,8 @@ of_box "moved"
 rm -f p.*
 CONF=$EXACT begin run
 bad=
-for i in 1 2 3 4 5 6; do
-	"$CTL" start "$pid" --blackbox --reset false -q >/dev/null 2>err || bad="$bad $i:$(cat err)"
+for i in 1 2 3 4 5 6 7 8; do
+	"$CTL" start "$pid" --blackbox --blackbox-size 64M --reset false -q >/dev/null 2>err || bad="$bad $i:$(cat err)"
 	"$CTL" dump --core "$(echo "$W"/p.*.b.box)" -o got.heap >/dev/null 2>err || bad="$bad $i:$(cat err)"
 	grep -q '^  t[0-9]*: 1000: 112000 \[0: 0\] holder$' got.heap || bad="$bad $i:holder"
 	"$CTL" stop "$pid" -q >/dev/null 2>err || bad="$bad $i:$(cat err)"
@@ -158,7 +158,7 @@ for i in 1 2 3 4 5 6; do
 	samples=$(sed -n 's/^# jemalloc.samples=//p' got.heap)
 	[ "$samples" -ge 1010 ] && [ "$samples" -le $((1010 + 4 * 64 + 16)) ] || bad="$bad $i:samples=$samples"
 done
-is "$bad" "" "into a box and back six times, at full speed: nothing is lost"
+is "$bad" "" "into a box and back eight times, at full speed: nothing is lost"
 kill -0 "$pid"
 ok $? "it lives on"
 end
