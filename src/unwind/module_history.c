@@ -193,13 +193,13 @@ module_history_release(void) {
 }
 
 const module_record_t *
-module_history_look_program(char *exe, size_t size) {
+module_history_look_program(const char *exe) {
 	const record_t *program = NULL;
 	uintptr_t at = (uintptr_t)sys_auxval(AT_PHDR);
 	if (!try_look()) {
 		return NULL;
 	}
-	sys_modules(note_module, NULL, exe, size);
+	sys_modules(note_module, NULL, exe);
 	atomic_store_u32(&history.looker, 0, MO_RELEASE);
 	for (const record_t *r = record_next(NULL); r != NULL; r = record_next(r)) {
 		program = at - r->start < r->end - r->start ? r : program;

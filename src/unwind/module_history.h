@@ -51,10 +51,10 @@ uint32_t module_history_note(void *const *frames, unsigned n);
 bool module_history_try_hold(void);
 void module_history_release(void);
 /*
- * Records the loaded objects, the program too, for a reader that cannot see them. exe is room for
- * the program's path. Returns the program's record, NULL if it is not known.
+ * Records the loaded objects, the program too, for a reader that cannot see them. exe is the
+ * program's path. Returns the program's record, NULL if it is not known.
  */
-const module_record_t *module_history_look_program(char *exe, size_t size);
+const module_record_t *module_history_look_program(const char *exe);
 /* The number of the last record; 0 if there is none. */
 uint32_t module_history_last(void);
 /* Whether any object is shadowed at record `now`: else each address is shown as it is. */

@@ -212,7 +212,8 @@ root_tell(image_root_t *root) {
 void
 prof_box_look(void) {
 	if (prof_box_is_open()) {
-		const module_record_t *program = module_history_look_program(box.exe, sizeof(box.exe));
+		prof_sys_exe(box.exe, sizeof(box.exe));
+		const module_record_t *program = module_history_look_program(box.exe);
 		__atomic_store_n(&prof_root()->program, (uintptr_t)program, MO_RELEASE);
 	}
 }
