@@ -19,7 +19,7 @@ sub verbs {
 	return (@own, map { [$_, 'of a running process (jeprofctl)'] } @Main::handed);
 }
 
-# The words with which the options begin that act for a verb, or for the forms of old ('').
+# The words with which the options begin that act for a verb, or for the legacy output modes ('').
 sub words_for {
 	my ($verb) = @_;
 	return map { length > 1 ? "--$_" : "-$_" } Options::names_for($verb);

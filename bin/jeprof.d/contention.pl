@@ -1,7 +1,7 @@
 # Contention: profiles of threads that wait for locks, as gperftools writes them: cycles waited and
 # how often, stack by stack. They become text of ours whose objects are the contentions and whose
-# bytes are nanoseconds, both multiplied by the sampling period; so all forms of old read them.
-# Verbs about memory refuse them.
+# bytes are nanoseconds, both multiplied by the sampling period, so all legacy output modes read
+# them. Verbs about memory refuse them.
 package Contention;
 
 use constant GUESS => 2_800_000_000;	# cycles of a second where the profile does not say

@@ -216,7 +216,7 @@ sub complaints {
 	if (!$pid) {
 		open STDERR, '>&', \*STDOUT;
 		$ENV{LD_PRELOAD} = $library;
-		# Of what it switches on, nothing may be written.
+		# Options of the program that write files are switched off.
 		$ENV{MALLOC_CONF} =
 		    "$conf,abort_conf:false,confirm_conf:false,prof:false,prof_final:false,prof_leak:false,stats_print:false,prof_ctl_fd:false,prof_ctl_dir:";
 		no warnings 'exec';

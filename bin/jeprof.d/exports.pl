@@ -1,5 +1,5 @@
 # Export: forms that other programs read, each for what it reads best, written by the verb export or
-# the options of old. The bytes of the stacks are whole numbers that add up to the total that top
+# the legacy options. The bytes of the stacks are whole numbers that add up to the total that top
 # prints, in every form: see whole_numbers.
 package Export;
 

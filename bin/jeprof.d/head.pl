@@ -14,9 +14,9 @@
 #   Fold    finds the owner of an allocation: past wrappers of malloc and functions without a name.
 #   Print, Top, Picture, Export, Source   the forms of an answer.
 #   Options, Main, Shell   the command line, its verbs, and the interactive mode.
-# Invariant: a name is given only by a function symbol whose size covers the address, and only by a
-# file that is known to be (or, without build-ids, not known not to be) the one that ran. stdout
-# carries results, stderr talk. Exit: 0 done, 1 failed, 2 usage, 3 done with doubts. Needs nothing
+# Invariant: a name comes only from a function symbol whose size covers the address, and only from a
+# file with the build-id that the dump records. Where the dump records none, the file must fit the
+# recorded mappings. Results go to stdout, messages to stderr. Exit: 0 done, 1 failed, 2 usage, 3 done with doubts. Needs nothing
 # but perl-base; better with jeprof-symbolize, llvm-symbolizer or addr2line (lines), c++filt (C++
 # names), objdump (--disasm), dot (pictures). The rooms are bin/jeprof.d/; scripts/join-jeprof makes
 # one file of them, each in a block of its own or, where few commands need it, as text that Rooms

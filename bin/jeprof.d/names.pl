@@ -35,8 +35,8 @@ sub given_frame {
 	    : { raw => $name, full => $name };
 }
 
-# Of the places whose names a profile brought along the functions alone: what a profile without them
-# has.
+# Removes the inlined frames of places that were named by the profile itself, so that they compare
+# with the places of a profile without names, which have none.
 sub drop_inlined {
 	for my $place (grep { $Places::given[$_] } 0 .. $#frames) {
 		$frames[$place] = [$frames[$place][-1]];

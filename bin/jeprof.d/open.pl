@@ -58,7 +58,7 @@ sub show {
 		. 'copy that one file to where one is; it fetches nothing');
 }
 
-# ---- the forms of old that open what they draw ----
+# ---- legacy output modes that open what they draw ----
 # A file of our own for what a viewer shows: it stays, for the viewer may come back to it.
 sub own_file {
 	my ($view, $suffix, $text) = @_;

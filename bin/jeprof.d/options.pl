@@ -178,7 +178,7 @@ my @partial = (
 	[['wrapper'], qr/^(?:top|diff|leaks|report|run|live)$/,
 	    'for the verbs top, diff, leaks, report, run and live'],
 	[['json'], qr/^(?:top|diff|ls|leaks|live|doctor|report|flame|export|symbolize|pack)$/,
-		'for verbs; standard output of run is its program\'s, open shows a page, completion is text for a shell, and the forms of old are as ever'],
+		'for verbs; standard output of run is its program\'s, open shows a page, completion is text for a shell, and the legacy output modes have no JSON'],
 	[['stacks'], qr/^(?:top|diff|leaks)$/, 'for the verbs top, diff and leaks'],
 	[['gate'], qr/^leaks$/, 'for the verb leaks'],
 	[['o'], qr/^(?:flame|report|run|export|symbolize|pack)$/,
@@ -201,7 +201,7 @@ sub acts_in_a_form {
 	return scalar grep { $_ =~ $pattern } @modes;
 }
 
-# The names of the options that act for a verb; '' stands for the forms of old.
+# The names of the options that act for a verb; '' stands for the legacy output modes.
 sub names_for {
 	my ($verb) = @_;
 	my $form = length $verb ? $verb : 'text';

@@ -173,7 +173,7 @@ sub thresholds {
 	    map { "$_ " . $status->{"threshold_$_"} } @set);
 }
 
-# What it was started with.
+# Findings about the environment that the process was started with.
 sub environment {
 	my ($pid, $facts, $status) = @_;
 	my $text = read_text("/proc/$pid/environ");

@@ -115,7 +115,7 @@ sub check_sense {
 	    . ' is still alive, as far as samples tell');
 }
 
-# The same judgement for the forms of old: by the rows of the flat table.
+# The same check for the legacy output modes, by the rows of the flat table.
 sub check_names {
 	my ($view) = @_;
 	my $sum = $view->{sum};
@@ -207,7 +207,7 @@ sub verb_top {
 		@files = $files[-1];
 	}
 	my $work = load($option, @files);
-	# its table has both
+	# The table of top has columns for the delay and for the number of contentions.
 	$option->{index} = 'total_delay' if $option->{index} =~ /contentions|delay/;
 	for my $thread (threads($work, $option)) {
 		my $view = view($work, $option, $thread, 1);

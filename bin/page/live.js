@@ -1,6 +1,6 @@
-// Last part of the view in jeprofd: fetches the profile of a running process again and again, and makes of the last ones what
-// the report of files has as data (see Model). At most MOST snapshots are kept; when there are more, every other of the older
-// half goes. What the person looks at stays chosen: it is known by names and times while numbers change.
+// Last part of the view in jeprofd: fetches the profile of a running process at an interval, and converts the last profiles to
+// the data form of a report of files (see Model). At most MOST snapshots are kept; when there are more, every second one of the
+// older half is dropped. The selection survives new data: it is stored by names and times, because index numbers change.
 var MOST = 60, series = [];
 function say(text) { $('live-state').textContent = text; }
 function follow() {

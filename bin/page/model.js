@@ -65,7 +65,7 @@ function Model(d) {
 		}
 		q.o[r] += objects; q.b[r] += bytes;
 	}
-	// Of snapshot s, by record, of all threads or one.
+	// The estimates of snapshot s for each record, for all threads or only for thread who.
 	function at_snap(s) {
 		var key = s + ',' + who, r, k;
 		if (cache[key]) { return cache[key]; }
@@ -82,18 +82,19 @@ function Model(d) {
 			return { nodes: nodes, of: to.map(function (x) { return number[x]; }) };
 		});
 	}
-	// By node, of it and all below it.
+	// The result of count(), which is called only once for each key.
 	function kept(key, count) { return made[key] || (made[key] = count()); }
 	function totals(s, metric, whole) { return kept(['t', s, who, metric, +!!whole].join(), function () { return add_totals(s, metric, whole); }); }
 	function sums(s) { return kept(['s', s, who].join(), function () { return add_sums(s); }); }
 	function stacks(s, a, whole) { return kept(['k', s, who, a, +!!whole].join(), function () { return add_stacks(s, a, whole); }); }
+	// For each node the sum of its own records and of those of its descendants.
 	function add_totals(s, metric, whole) {
 		var t = new Float64Array(n), q = at_snap(s)[metric], to = whole ? leaf : owner, j;
 		for (j = 0; j < R; j++) { t[to[j]] += q[j]; }
 		for (j = n - 1; j > 0; j--) { t[parent[j]] += t[j]; }
 		return t;
 	}
-	// By name: self, objects, cum, variance.
+	// For each name: self, objects, cumulative bytes, variance.
 	function add_sums(s) {
 		var q = at_snap(s), m = d.names.length, t = totals(s, 'b', false), j;
 		var x = { self: new Float64Array(m), objects: new Float64Array(m), cum: new Float64Array(m), variance: new Float64Array(m) };
@@ -146,7 +147,7 @@ function Model(d) {
 		for (var out = []; node > 0; node = parent[node]) { out.push(node); }
 		return out;
 	}
-	// What lies in stacks with a name that is a hit, each once.
+	// The sum of the stacks that contain a name that matches the search; each stack counts once.
 	function share(s, metric, whole, hit) {
 		var on = new Uint8Array(n), q = at_snap(s)[metric], to = whole ? leaf : owner, sum = 0, j;
 		for (j = 1; j < n; j++) { on[j] = on[parent[j]] || hit[d.name[j]]; }

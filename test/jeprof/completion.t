@@ -32,7 +32,7 @@ SKIP: {
 	skip 'no bash', 1 unless -x '/bin/bash';
 	is(offered('jeprof', 're'), "report\n", 'a verb');
 	is(offered('jeprof', 'sta'), "start status\n", "jeprofctl's");
-	is(offered('jeprof', '--callg'), "--callgrind\n", 'an option of old');
+	is(offered('jeprof', '--callg'), "--callgrind\n", 'a legacy option');
 	is(offered('jeprof', 'leaks', '--ga'), "--gate\n", 'an option of a verb');
 	is(offered('jeprof', 'top', '--ga'), "\n", 'not where it does nothing');
 	is(offered('jeprof', 'export', '--to', 'mas'), "massif\n", 'a word behind an option');

@@ -202,7 +202,7 @@ is($code, 3, 'stripped: a table of hex has exit 3') or diag $out;
 ($code, $out, $err) = jeprof('--text',
     our_dump("$dir/hex.heap", @map, stacks =>
     [[thin(0x1110, 0x1701), 1, 8000], [thin(0x1701, 0x1111), 1, 1000]]));
-is($code, 0, 'the forms of old are judged by their rows too') or diag $err;
+is($code, 0, 'the legacy output modes are judged by their rows too') or diag $err;
 
 # debuginfod-find is asked where its variable is set, for names and for whole programs.
 elf_file("$dir/thin.debug", id => '66' x 20, symbols => [@thin, ['hidden', 0x1900, 0x40]]);
