@@ -435,6 +435,12 @@ line_decay(emitter_t *em, bool is_header, const char *name, ssize_t ms, size_t n
 	line_end(&l);
 }
 
+/* The title of a column: the field's name; jemalloc's tables have two of them in the singular. */
+static const char *
+title_of(const char *name) {
+	return strcmp(name, "nfills") == 0 ? "nfill" : strcmp(name, "nflushes") == 0 ? "nflush" : name;
+}
+
 static void
 line_group(emitter_t *em, bool is_header, const char *name, const class_stats_t *g,
     uint64_t uptime_ns) {
@@ -442,11 +448,10 @@ line_group(emitter_t *em, bool is_header, const char *name, const class_stats_t 
 	line_begin(&l, em, is_header, uptime_ns);
 	cell_text(&l, -21, "", name);
 	cell(&l, 16, "allocated", g->allocated);
-	cell_and_rate(&l, 16, "nmalloc", g->nmalloc, 10);
-	cell_and_rate(&l, 16, "ndalloc", g->ndalloc, 10);
-	cell_and_rate(&l, 16, "nrequests", g->nrequests, 10);
-	cell_and_rate(&l, 16, "nfill", g->nfills, 10);
-	cell_and_rate(&l, 16, "nflush", g->nflushes, 10);
+#define CELL(name, type, says) cell_and_rate(&l, 16, title_of(#name), g->name, 10);
+	CLASS_OF_SIZE_FIELDS(CELL)
+	CLASS_OF_ALL_FIELDS(CELL)
+#undef CELL
 	line_end(&l);
 }
 
@@ -512,18 +517,9 @@ table_arena_head(emitter_t *em, const snapshot_arena_t *a) {
 	line_decay(em, false, "muzzy:", a->muzzy_decay_ms, s->pmuzzy, &s->muzzy);
 	table_groups(em, s);
 	line_pages(em, "active:", s->pactive << LG_PAGE);
-	line_pages(em, "mapped:", s->mapped);
-	line_pages(em, "retained:", s->retained);
-	line_pages(em, "base:", s->base);
-	line_pages(em, "internal:", s->internal);
-	line_pages(em, "metadata_edata:", s->metadata_edata);
-	line_pages(em, "metadata_rtree:", s->metadata_rtree);
-	line_pages(em, "metadata_thp:", s->metadata_thp);
-	line_pages(em, "tcache_bytes:", s->tcache_bytes);
-	line_pages(em, "tcache_stashed_bytes:", s->tcache_stashed_bytes);
-	line_pages(em, "resident:", s->resident);
-	line_pages(em, "abandoned_vm:", s->abandoned_vm);
-	line_pages(em, "extent_avail:", s->extent_avail);
+#define ROW(name, type, says) line_pages(em, #name ":", s->name);
+	ARENA_STATS_ROW_FIELDS(ROW)
+#undef ROW
 }
 
 /* ------------------------------------------------------------------ one arena: classes */
@@ -660,9 +656,9 @@ line_large(report_t *r, bool is_header, const arena_stats_t *all, unsigned i, bo
 	}
 	cell(&l, 4, "ind", SC_NBINS + i);
 	cell(&l, 13, "allocated", s->curlextents * size);
-	cell_and_rate(&l, 13, "nmalloc", s->nmalloc, 8);
-	cell_and_rate(&l, 13, "ndalloc", s->ndalloc, 8);
-	cell_and_rate(&l, 13, "nrequests", s->nrequests, 8);
+#define CELL(name, type, says) cell_and_rate(&l, 13, #name, s->name, 8);
+	LARGE_COUNT_FIELDS(CELL)
+#undef CELL
 	if (with_prof) {
 		cells_prof(&l, SC_NBINS + i);
 	}

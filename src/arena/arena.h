@@ -19,11 +19,15 @@
 #define ARENA_NAME_LEN 32
 
 /* Counters of one large class; arena_stats.h describes them. */
+#define ARENA_COUNT(name, type, says) atomic_u64_t name;
 typedef struct arena_large_count_s {
-	atomic_u64_t nmalloc;
-	atomic_u64_t ndalloc;
-	atomic_u64_t nrequests;
+	LARGE_COUNT_FIELDS(ARENA_COUNT)
 } arena_large_count_t;
+/* Counters of all large classes together. */
+typedef struct arena_large_all_s {
+	CLASS_OF_ALL_FIELDS(ARENA_COUNT)
+} arena_large_all_t;
+#undef ARENA_COUNT
 
 /* The fields that every arena touches come first; the long tables behind them fill with use. */
 typedef struct arena_s {
@@ -43,8 +47,7 @@ typedef struct arena_s {
 	uint64_t created_ns;
 	atomic_zu_t oversize_threshold; /* bytes; the value that mallctl reports */
 	atomic_zu_t large_allocated; /* bytes of large objects in use */
-	atomic_u64_t large_nfills; /* fills, and flushes, of bins of large classes in thread caches */
-	atomic_u64_t large_nflushes;
+	arena_large_all_t large_all;
 	atomic_u64_t guard_small;  /* slabs so far, counted while some are guarded */
 	atomic_u64_t guard_large;  /* large extents so far, counted while some are guarded */
 	char name[ARENA_NAME_LEN];

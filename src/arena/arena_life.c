@@ -112,13 +112,14 @@ life_zero_counters(arena_t *a) {
 			mutex_unlock(&bin->mtx);
 		}
 	}
+#define ZERO_LARGE(name, type, says) atomic_store_u64(&a->large[i].name, 0, MO_RELAXED);
 	for (unsigned i = 0; i < SC_NSIZES - SC_NBINS; i++) {
-		atomic_store_u64(&a->large[i].nmalloc, 0, MO_RELAXED);
-		atomic_store_u64(&a->large[i].ndalloc, 0, MO_RELAXED);
-		atomic_store_u64(&a->large[i].nrequests, 0, MO_RELAXED);
+		LARGE_COUNT_FIELDS(ZERO_LARGE)
 	}
-	atomic_store_u64(&a->large_nfills, 0, MO_RELAXED);
-	atomic_store_u64(&a->large_nflushes, 0, MO_RELAXED);
+#undef ZERO_LARGE
+#define ZERO_ALL(name, type, says) atomic_store_u64(&a->large_all.name, 0, MO_RELAXED);
+	CLASS_OF_ALL_FIELDS(ZERO_ALL)
+#undef ZERO_ALL
 	atomic_store_u64(&a->guard_small, 0, MO_RELAXED);
 	atomic_store_u64(&a->guard_large, 0, MO_RELAXED);
 }

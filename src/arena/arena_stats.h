@@ -12,12 +12,16 @@
 #include "arena/bin_info.h"
 #include "os/mutex.h"
 
-/* Whole-arena values that add up when arenas are merged. */
-#define ARENA_STATS_SUM_FIELDS(X) \
+/*
+ * Whole-arena values that add up when arenas are merged. Each comes from a function of inspect.c.
+ * The first are printed in rows of their own kinds, the others each in a row of its name.
+ */
+#define ARENA_STATS_PAGE_FIELDS(X) \
 	X(nthreads, unsigned, "threads bound to the arena") \
 	X(pactive, size_t, "pages in use") \
 	X(pdirty, size_t, "unused pages that may hold old contents") \
-	X(pmuzzy, size_t, "unused pages that the system may take at any time") \
+	X(pmuzzy, size_t, "unused pages that the system may take at any time")
+#define ARENA_STATS_ROW_FIELDS(X) \
 	X(mapped, size_t, "bytes of address space in use, with dirty and muzzy pages") \
 	X(retained, size_t, "bytes of address space kept without memory behind") \
 	X(base, size_t, "bytes of the allocator's own data") \
@@ -30,15 +34,24 @@
 	X(resident, size_t, "bytes that may be in memory, at most") \
 	X(abandoned_vm, size_t, "bytes of address space lost because the system refused a change") \
 	X(extent_avail, size_t, "spare descriptors of extents")
+#define ARENA_STATS_SUM_FIELDS(X) ARENA_STATS_PAGE_FIELDS(X) ARENA_STATS_ROW_FIELDS(X)
 
-/* Totals of small objects, and of large ones. */
-#define CLASS_STATS_FIELDS(X) \
-	X(allocated, size_t, "bytes in use, in usable sizes") \
+/*
+ * Totals of small objects, and of large ones. Of small ones they are sums of the fields of the same
+ * name of all bins; of large ones the first are sums over the classes, the others are counted for
+ * all classes together.
+ */
+#define CLASS_OF_SIZE_FIELDS(X) \
 	X(nmalloc, uint64_t, "objects that the arena gave out, to caches too") \
 	X(ndalloc, uint64_t, "objects that came back to it") \
-	X(nrequests, uint64_t, "allocations asked for, of caches too") \
+	X(nrequests, uint64_t, "allocations asked for, of caches too")
+#define CLASS_OF_ALL_FIELDS(X) \
 	X(nfills, uint64_t, "times a thread cache was filled") \
 	X(nflushes, uint64_t, "times a thread cache was flushed")
+#define CLASS_STATS_FIELDS(X) \
+	X(allocated, size_t, "bytes in use, in usable sizes") \
+	CLASS_OF_SIZE_FIELDS(X) \
+	CLASS_OF_ALL_FIELDS(X)
 
 #define BIN_STATS_FIELDS(X) \
 	X(nmalloc, uint64_t, "objects given out, to caches too") \
@@ -52,10 +65,13 @@
 	X(curslabs, size_t, "slabs now") \
 	X(nonfull_slabs, size_t, "slabs with free objects, without the current one")
 
-#define LARGE_STATS_FIELDS(X) \
+/* What is counted for each large class; each is a 64-bit counter. */
+#define LARGE_COUNT_FIELDS(X) \
 	X(nmalloc, uint64_t, "objects given out, to caches too") \
 	X(ndalloc, uint64_t, "objects that came back") \
-	X(nrequests, uint64_t, "allocations asked for, of caches too") \
+	X(nrequests, uint64_t, "allocations asked for, of caches too")
+#define LARGE_STATS_FIELDS(X) \
+	LARGE_COUNT_FIELDS(X) \
 	X(curlextents, size_t, "objects out now")
 
 #define ECACHE_STATS_FIELDS(X) \

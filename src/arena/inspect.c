@@ -29,32 +29,33 @@ stats_merge_bins(arena_t *a, arena_stats_t *out) {
 		BIN_STATS_FIELDS(BIN_STATS_SUM)
 #undef BIN_STATS_SUM
 		out->small.allocated += sum.curregs * bin_infos[i].reg_size;
-		out->small.nmalloc += sum.nmalloc;
-		out->small.ndalloc += sum.ndalloc;
-		out->small.nrequests += sum.nrequests;
-		out->small.nfills += sum.nfills;
-		out->small.nflushes += sum.nflushes;
+#define SMALL_STATS_SUM(name, type, says) out->small.name += sum.name;
+		CLASS_OF_SIZE_FIELDS(SMALL_STATS_SUM)
+		CLASS_OF_ALL_FIELDS(SMALL_STATS_SUM)
+#undef SMALL_STATS_SUM
 	}
 }
 
 static void
 stats_merge_large(arena_t *a, arena_stats_t *out) {
 	for (unsigned i = 0; i < SC_NSIZES - SC_NBINS; i++) {
-		arena_large_count_t *c = &a->large[i];
-		uint64_t nmalloc = atomic_load_u64(&c->nmalloc, MO_RELAXED);
-		uint64_t ndalloc = atomic_load_u64(&c->ndalloc, MO_RELAXED);
-		uint64_t nrequests = atomic_load_u64(&c->nrequests, MO_RELAXED);
-		out->lextents[i].nmalloc += nmalloc;
-		out->lextents[i].ndalloc += ndalloc;
-		out->lextents[i].nrequests += nrequests;
-		out->lextents[i].curlextents += nmalloc > ndalloc ? nmalloc - ndalloc : 0;
-		out->large.nmalloc += nmalloc;
-		out->large.ndalloc += ndalloc;
-		out->large.nrequests += nrequests;
+		large_stats_t now = {0};
+#define LARGE_READ(name, type, says) now.name = atomic_load_u64(&a->large[i].name, MO_RELAXED);
+		LARGE_COUNT_FIELDS(LARGE_READ)
+#undef LARGE_READ
+		now.curlextents = now.nmalloc > now.ndalloc ? now.nmalloc - now.ndalloc : 0;
+#define LARGE_ADD(name, type, says) out->lextents[i].name += now.name;
+		LARGE_STATS_FIELDS(LARGE_ADD)
+#undef LARGE_ADD
+#define LARGE_SUM(name, type, says) out->large.name += now.name;
+		CLASS_OF_SIZE_FIELDS(LARGE_SUM)
+#undef LARGE_SUM
 	}
 	out->large.allocated += atomic_load_zu(&a->large_allocated, MO_RELAXED);
-	out->large.nfills += atomic_load_u64(&a->large_nfills, MO_RELAXED);
-	out->large.nflushes += atomic_load_u64(&a->large_nflushes, MO_RELAXED);
+#define LARGE_ALL(name, type, says) \
+	out->large.name += atomic_load_u64(&a->large_all.name, MO_RELAXED);
+	CLASS_OF_ALL_FIELDS(LARGE_ALL)
+#undef LARGE_ALL
 }
 
 static void
@@ -103,25 +104,121 @@ arena_metadata(arena_t *a) {
 	return base.allocated + shared_bytes(a, region_resident);
 }
 
-static void
-stats_merge_pages(arena_t *a, arena_stats_t *out) {
-	base_stats_t base;
-	base_stats_read(a->base, &base);
-	out->pactive += atomic_load_zu(&a->pac.nactive, MO_RELAXED);
-	out->pdirty += pac_ndirty(&a->pac);
-	out->pmuzzy += ecache_npages(&a->pac.muzzy);
-	out->mapped += arena_mapped(a);
-	/* Guard pages are address space without memory too. */
-	out->retained += (ecache_npages(&a->pac.retained)
-	    + atomic_load_zu(&a->pac.nguard, MO_RELAXED)) << LG_PAGE;
-	out->extent_avail += atomic_load_zu(&a->pac.src.edata_cache.count, MO_RELAXED);
-	out->base += arena_metadata(a);
-	out->metadata_edata += base.edata;
-	out->metadata_thp += base.n_thp;
-	out->resident += arena_resident(a);
-	if (a->ind == 0) {
-		out->metadata_rtree += emap_bytes();
+size_t (*inspect_tcache_bytes)(ql_t *tcache_link);
+
+size_t
+arena_cached_bytes(arena_t *a) {
+	size_t bytes = 0;
+	if (inspect_tcache_bytes == NULL) {
+		return 0;
 	}
+	mutex_lock(&a->tcache_list_mtx);
+	for (ql_t *l = ql_first(&a->tcaches); l != NULL; l = ql_next(&a->tcaches, l)) {
+		bytes += inspect_tcache_bytes(l);
+	}
+	mutex_unlock(&a->tcache_list_mtx);
+	return bytes;
+}
+
+/*
+ * Where each field of ARENA_STATS_SUM_FIELDS comes from: a function sum_NAME() for each, so that a
+ * field without a source does not compile. is_visible: not a hidden arena of samples.
+ */
+typedef struct {
+	arena_t *a;
+	base_stats_t base;
+	bool is_visible;
+} sum_t;
+
+static size_t
+sum_nthreads(const sum_t *s) {
+	return s->is_visible ? atomic_load_u32(&s->a->nthreads, MO_RELAXED) : 0;
+}
+
+static size_t
+sum_pactive(const sum_t *s) {
+	return atomic_load_zu(&s->a->pac.nactive, MO_RELAXED);
+}
+
+static size_t
+sum_pdirty(const sum_t *s) {
+	return pac_ndirty(&s->a->pac);
+}
+
+static size_t
+sum_pmuzzy(const sum_t *s) {
+	return ecache_npages(&s->a->pac.muzzy);
+}
+
+static size_t
+sum_mapped(const sum_t *s) {
+	return arena_mapped(s->a);
+}
+
+/* Guard pages are address space without memory too. */
+static size_t
+sum_retained(const sum_t *s) {
+	return (ecache_npages(&s->a->pac.retained)
+	    + atomic_load_zu(&s->a->pac.nguard, MO_RELAXED)) << LG_PAGE;
+}
+
+static size_t
+sum_base(const sum_t *s) {
+	return arena_metadata(s->a);
+}
+
+static size_t
+sum_internal(const sum_t *s UNUSED) {
+	return 0;
+}
+
+static size_t
+sum_metadata_edata(const sum_t *s) {
+	return s->base.edata;
+}
+
+static size_t
+sum_metadata_rtree(const sum_t *s) {
+	return s->a->ind == 0 ? emap_bytes() : 0;
+}
+
+static size_t
+sum_metadata_thp(const sum_t *s) {
+	return s->base.n_thp;
+}
+
+static size_t
+sum_tcache_bytes(const sum_t *s) {
+	return s->is_visible ? arena_cached_bytes(s->a) : 0;
+}
+
+static size_t
+sum_tcache_stashed_bytes(const sum_t *s UNUSED) {
+	return 0;
+}
+
+static size_t
+sum_resident(const sum_t *s) {
+	return arena_resident(s->a);
+}
+
+static size_t
+sum_abandoned_vm(const sum_t *s UNUSED) {
+	return 0;
+}
+
+static size_t
+sum_extent_avail(const sum_t *s) {
+	return atomic_load_zu(&s->a->pac.src.edata_cache.count, MO_RELAXED);
+}
+
+static void
+stats_merge_sums(arena_t *a, arena_stats_t *out, bool is_visible) {
+	sum_t s = {.a = a, .is_visible = is_visible};
+	base_stats_read(a->base, &s.base);
+#define SUM_ADD(name, type, says) out->name += (type)sum_##name(&s);
+	ARENA_STATS_SUM_FIELDS(SUM_ADD)
+#undef SUM_ADD
 }
 
 static void
@@ -149,28 +246,12 @@ stats_merge_mutexes(arena_t *a, arena_stats_t *out) {
 	}
 }
 
-size_t (*inspect_tcache_bytes)(ql_t *tcache_link);
-
-size_t
-arena_cached_bytes(arena_t *a) {
-	size_t bytes = 0;
-	if (inspect_tcache_bytes == NULL) {
-		return 0;
-	}
-	mutex_lock(&a->tcache_list_mtx);
-	for (ql_t *l = ql_first(&a->tcaches); l != NULL; l = ql_next(&a->tcaches, l)) {
-		bytes += inspect_tcache_bytes(l);
-	}
-	mutex_unlock(&a->tcache_list_mtx);
-	return bytes;
-}
-
 static void
-stats_merge_one(arena_t *a, arena_stats_t *out) {
+stats_merge_one(arena_t *a, arena_stats_t *out, bool is_visible) {
 	stats_merge_bins(a, out);
 	stats_merge_large(a, out);
 	stats_merge_extents(&a->pac, out);
-	stats_merge_pages(a, out);
+	stats_merge_sums(a, out, is_visible);
 	stats_merge_mutexes(a, out);
 	stats_merge_decay(&a->pac.decay_dirty, &out->dirty);
 	stats_merge_decay(&a->pac.decay_muzzy, &out->muzzy);
@@ -180,13 +261,11 @@ void
 arena_stats_merge(arena_t *a, arena_stats_t *out) {
 	uint64_t up = nstime_ns_between(a->created_ns, nstime_monotonic_ns());
 	out->uptime_ns = up > out->uptime_ns ? up : out->uptime_ns;
-	out->nthreads += atomic_load_u32(&a->nthreads, MO_RELAXED);
-	stats_merge_one(a, out);
-	out->tcache_bytes += arena_cached_bytes(a);
+	stats_merge_one(a, out, true);
 	arena_t *sampled = arenas_sampled_get(a->ind);
 	if (sampled != NULL) {
 		/* Arena 0 reports the samples of all automatic arenas, an explicit arena its own. */
-		stats_merge_one(sampled, out);
+		stats_merge_one(sampled, out, false);
 	}
 }
 

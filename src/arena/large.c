@@ -55,8 +55,8 @@ arena_large_count_requests(arena_t *a, szind_t szind, uint64_t nrequests, unsign
 		return;
 	}
 	atomic_fetch_add_u64(&a->large[szind - SC_NBINS].nrequests, nrequests, MO_RELAXED);
-	atomic_fetch_add_u64(&a->large_nfills, nfills, MO_RELAXED);
-	atomic_fetch_add_u64(&a->large_nflushes, nflushes, MO_RELAXED);
+	atomic_fetch_add_u64(&a->large_all.nfills, nfills, MO_RELAXED);
+	atomic_fetch_add_u64(&a->large_all.nflushes, nflushes, MO_RELAXED);
 }
 
 /*

@@ -1,0 +1,202 @@
+/*
+ * Each field of the statistics' lists is moved at its source, to a number of its own, and read back
+ * through mallctl, in the JSON and in the text: a field that a list has and a sum or a row forgets
+ * is found. What a second life of the arena must set to zero is zero then.
+ */
+#include "test.h"
+
+#include "arena/arena_life.h"
+#include "arena/arenas.h"
+#include "arena/bin.h"
+#include "ctl/ctl.h"
+#include "ctl/ctl_snapshot.h"
+#include "stats.h"
+#include "util/fmt.h"
+
+static char text[8 << 20];
+static size_t text_len;
+static unsigned ind;
+static uint64_t number; /* the last that was given out */
+
+static void
+gather(void *opaque, const char *s) {
+	(void)opaque;
+	size_t n = strlen(s);
+	if (n < sizeof(text) - text_len) {
+		memcpy(text + text_len, s, n + 1);
+		text_len += n;
+	}
+}
+
+static void
+print(const char *opts) {
+	text_len = 0;
+	text[0] = '\0';
+	stats_print(gather, NULL, opts);
+}
+
+static void
+refresh(void) {
+	uint64_t epoch = 1;
+	ctl_byname("epoch", NULL, NULL, &epoch, sizeof(epoch));
+}
+
+static uint64_t
+node(const char *room, const char *name) {
+	char path[128];
+	uint64_t value = 0;
+	size_t size = sizeof(value);
+	snprintf(path, sizeof(path), "stats.arenas.%u.%s%s", ind, room, name);
+	int err = ctl_byname(path, &value, &size, NULL, 0);
+	if (err != 0) {
+		diag("%s: %s", path, strerror(err));
+	}
+	return value;
+}
+
+/* The text between the last "arenas[ind]:" and the end has the number as a word. */
+static bool
+has_number(const char *from, uint64_t value) {
+	char word[32];
+	size_t n = (size_t)snprintf(word, sizeof(word), "%llu", (unsigned long long)value);
+	for (const char *at = strstr(from, word); at != NULL; at = strstr(at + 1, word)) {
+		bool is_begun = at > from && at[-1] >= '0' && at[-1] <= '9';
+		if (!is_begun && (at[n] < '0' || at[n] > '9')) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static unsigned
+wrong(bool is_wrong, const char *what, const char *name) {
+	if (is_wrong) {
+		diag("%s: %s", what, name);
+	}
+	return is_wrong;
+}
+
+/* Numbers are far apart, so that no other number of a report is one of them. */
+#define NEXT (number += 1000003)
+
+static void
+test_bins(void) {
+	arena_t *a = arenas_get(ind);
+	bin_t *bin = arena_bin(a, 1, 0);
+	bin_stats_t want;
+	unsigned bad = 0;
+	mutex_lock(&bin->mtx);
+#define MOVE(name, type, says) bin->stats.name = want.name = (type)NEXT;
+	BIN_STATS_FIELDS(MOVE)
+#undef MOVE
+	mutex_unlock(&bin->mtx);
+	refresh();
+#define LOOK(name, type, says) \
+	bad += wrong(node("bins.1.", #name) != want.name, "mallctl", #name);
+	BIN_STATS_FIELDS(LOOK)
+#undef LOOK
+#define LOOK(name, type, says) bad += wrong(node("small.", #name) != want.name, "small", #name);
+	CLASS_OF_SIZE_FIELDS(LOOK)
+	CLASS_OF_ALL_FIELDS(LOOK)
+#undef LOOK
+	print("J");
+#define LOOK(name, type, says) bad += wrong(!has_number(text, want.name), "JSON", #name);
+	BIN_STATS_FIELDS(LOOK)
+#undef LOOK
+	print("m");
+#define LOOK(name, type, says) bad += wrong(!has_number(text, want.name), "text", #name);
+	BIN_STATS_FIELDS(LOOK)
+#undef LOOK
+	is_uint(bad, 0, "bins: each field is in mallctl, in JSON, in the text, in the sums");
+	mutex_lock(&bin->mtx);
+	memset(&bin->stats, 0, sizeof(bin->stats));
+	mutex_unlock(&bin->mtx);
+}
+
+static void
+test_large(void) {
+	arena_t *a = arenas_get(ind);
+	large_stats_t want;
+	class_stats_t all;
+	unsigned bad = 0;
+#define MOVE(name, type, says) atomic_store_u64(&a->large[2].name, want.name = NEXT, MO_RELAXED);
+	LARGE_COUNT_FIELDS(MOVE)
+#undef MOVE
+#define MOVE(name, type, says) atomic_store_u64(&a->large_all.name, all.name = NEXT, MO_RELAXED);
+	CLASS_OF_ALL_FIELDS(MOVE)
+#undef MOVE
+	refresh();
+#define LOOK(name, type, says) \
+	bad += wrong(node("lextents.2.", #name) != want.name, "mallctl", #name);
+	LARGE_COUNT_FIELDS(LOOK)
+#undef LOOK
+#define LOOK(name, type, says) bad += wrong(node("large.", #name) != want.name, "large", #name);
+	CLASS_OF_SIZE_FIELDS(LOOK)
+#undef LOOK
+#define LOOK(name, type, says) bad += wrong(node("large.", #name) != all.name, "large", #name);
+	CLASS_OF_ALL_FIELDS(LOOK)
+#undef LOOK
+	for (int i = 0; i < 2; i++) {
+		print(i == 0 ? "J" : "m");
+#define LOOK(name, type, says) bad += wrong(!has_number(text, want.name), "printed", #name);
+		LARGE_COUNT_FIELDS(LOOK)
+#undef LOOK
+#define LOOK(name, type, says) bad += wrong(!has_number(text, all.name), "printed", #name);
+		CLASS_OF_ALL_FIELDS(LOOK)
+#undef LOOK
+	}
+	is_uint(bad, 0, "large classes: each field is in mallctl, in JSON, in the text, in the sums");
+}
+
+/* Fields whose source is no single counter are named in both forms. */
+static void
+test_rows(void) {
+	unsigned bad = 0;
+	refresh();
+	print("J");
+#define LOOK(name, type, says) \
+	bad += wrong(strstr(text, "\"" #name "\":") == NULL, "JSON", #name);
+	ARENA_STATS_SUM_FIELDS(LOOK)
+#undef LOOK
+	print("m");
+#define LOOK(name, type, says) bad += wrong(strstr(text, #name ":") == NULL, "text", #name);
+	ARENA_STATS_ROW_FIELDS(LOOK)
+#undef LOOK
+	is_uint(bad, 0, "arenas: each field has a key and a row");
+}
+
+static void
+test_reset(void) {
+	char path[64];
+	unsigned again = 0;
+	size_t size = sizeof(again);
+	unsigned bad = 0;
+	snprintf(path, sizeof(path), "arena.%u.destroy", ind);
+	is_int(ctl_byname(path, NULL, NULL, NULL, 0), 0, "the arena is destroyed");
+	is_int(ctl_byname("arenas.create", &again, &size, NULL, 0), 0, "and made again");
+	is_uint(again, ind, "with its old number");
+	refresh();
+#define LOOK(name, type, says) bad += wrong(node("lextents.2.", #name) != 0, "lextents", #name);
+	LARGE_STATS_FIELDS(LOOK)
+#undef LOOK
+#define LOOK(name, type, says) \
+	bad += wrong(node("large.", #name) != 0 || node("small.", #name) != 0, "classes", #name);
+	CLASS_STATS_FIELDS(LOOK)
+#undef LOOK
+	is_uint(bad, 0, "its statistics begin at zero");
+}
+
+int
+main(void) {
+	size_t size = sizeof(ind);
+	free(malloc(1));
+	if (!config_stats) {
+		plan_skip_all("no statistics in this build");
+	}
+	is_int(ctl_byname("arenas.create", &ind, &size, NULL, 0), 0, "an arena of its own");
+	test_bins();
+	test_large();
+	test_rows();
+	test_reset();
+	return done_testing();
+}
