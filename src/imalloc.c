@@ -793,8 +793,8 @@ imalloc_settle_deferred(tsd_t *tsd) {
 	}
 	/* Also if none is deferred: the walk synchronizes with threads that took some before. */
 	imalloc_drain_deferred(tsd);
-	while (atomic_load_u32(&imalloc_drains, MO_ACQUIRE) != 0) {
-		os_yield();
+	for (unsigned round = 0; atomic_load_u32(&imalloc_drains, MO_ACQUIRE) != 0; round++) {
+		os_pause(round);
 	}
 }
 

@@ -34,6 +34,7 @@ jemalloc_prefork(void) {
 void
 jemalloc_postfork_parent(void) {
 	region_postfork_parent();
+	tsd_postfork_parent();
 	gate_postfork_parent();
 	shelter_trim();
 }

@@ -17,6 +17,8 @@
 #include "conf/conf.h"
 #include "extent/ahead.h"
 #include "extent/guard.h"
+#include "extent/piece.h"
+#include "hpa/hpa.h"
 #include "hpa/hpa_opt.h"
 #include "imalloc.h"
 #include "jemalloc_fork.h"
@@ -27,6 +29,7 @@
 #include "os/gate.h"
 #include "os/malloc_io.h"
 #include "os/pages.h"
+#include "os/room.h"
 #include "os/sys.h"
 #include "os/thread.h"
 #include "prof/control/prof_control.h"
@@ -82,6 +85,23 @@ boot_conf(void) {
 	return 0;
 }
 
+/*
+ * Asks the system now what is needed later: a program may forbid these system calls after its
+ * start.
+ */
+static int
+boot_ask(void) {
+	os_ncpus();
+	piece_boot();
+	if (opt_hpa) {
+		hpa_sys();
+	}
+	if (opt_populate) {
+		room_boot();
+	}
+	return 0;
+}
+
 static int
 boot_shapes(void) {
 	assert(SC_NBINS > 0 && sc_size_tab[SC_NBINS] == SC_LARGE_MINCLASS);
@@ -98,11 +118,6 @@ static int
 boot_options(void) {
 	tsd_all_slow = opt_junk_alloc || opt_junk_free || opt_zero || !opt_tcache || quarantine_is_on();
 	return 0;
-}
-
-static void
-boot_background_heartbeat(tsd_t *tsd UNUSED, uint64_t bytes UNUSED) {
-	background_thread_heartbeat();
 }
 
 static int
@@ -139,7 +154,6 @@ boot_wires(void) {
 	boot_add_event_hook(opt_stats_interval >= 0, stats_interval_event);
 	boot_add_event_hook(arenas_percpu_limit() > 0, tsd_percpu_heartbeat);
 	boot_add_event_hook(arenas_percpu_limit() == 0, tsd_borrow_heartbeat);
-	boot_add_event_hook(true, boot_background_heartbeat);
 	boot_add_event_hook(true, tcache_heartbeat);
 	boot_add_event_hook(true, peak_note);
 	boot_add_event_hook(config_prof, prof_control_heartbeat);
@@ -160,6 +174,7 @@ static int (*const boot_core[])(void) = {
 	pages_boot_size,
 	boot_conf,
 	pages_boot,
+	boot_ask,
 	base_boot,
 	boot_shapes,
 	boot_options,
@@ -316,13 +331,19 @@ malloc_boot(void) {
 /* Boots when the library is loaded, unless a thread has allocated before. */
 __attribute__((constructor)) static void
 boot_at_load(void) {
-	malloc_boot();
+	bool is_booted = malloc_boot() == 0;
 	sys_module_keep_self();
+	if (is_booted) {
+		background_thread_boot_late();
+	}
 	if (config_prof) {
 		/* Only this flag without opt_prof: more code of the profiler would touch more pages. */
 		prof_backtrace_is_constructed = true;
 		if (opt_prof) {
 			prof_boot_constructed();
+		}
+		if (is_booted) {
+			prof_control_boot_late();
 		}
 	}
 }

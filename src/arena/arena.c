@@ -93,7 +93,7 @@ arena_new(unsigned ind, bool is_auto, ssize_t dirty_ms, ssize_t muzzy_ms, ehooks
 	}
 	a->ind = ind;
 	a->is_auto = is_auto;
-	a->created_ns = nstime_monotonic_syscall_ns();
+	a->created_ns = ind == 0 ? nstime_monotonic_syscall_ns() : nstime_monotonic_coarse_ns();
 	mutex_init(&a->tcache_list_mtx, "tcache_list", WITNESS_RANK_TCACHE_LIST);
 	mutex_init(&a->large_mtx, "large", WITNESS_RANK_LARGE_LIST);
 	ql_init(&a->tcaches);

@@ -42,8 +42,6 @@ static struct {
 	atomic_zu_t max;      /* changed only while no thread runs */
 	atomic_zu_t nthreads; /* threads that run */
 	atomic_b_t is_on;
-	atomic_b_t is_due;    /* a thread is to be made at the next heartbeat */
-	bool has_failed;      /* reported once; no new attempt until switched on again */
 } bg = {.mtx = MUTEX_INITIALIZER("background_thread", WITNESS_RANK_BACKGROUND_THREAD_GLOBAL)};
 
 static bg_thread_t *
@@ -61,36 +59,33 @@ background_thread_max(void) {
 	return atomic_load_zu(&bg.max, MO_RELAXED);
 }
 
+/* Threads that there are while they are on: never more than automatic arenas. */
+static unsigned
+bg_count(void) {
+	return (unsigned)min_zu(background_thread_max(), arenas_narenas_auto());
+}
+
 /* ------------------------------------------------------------------ waking */
 
 /*
- * Wakes a thread; false if it does not run. The word is changed before tls is read, and a starting
- * thread sets tls before it reads its arenas. So if tls is still NULL here, the thread will find
- * the change in its arenas.
- */
-static bool
-bg_thread_try_wake(bg_thread_t *t) {
-	atomic_fetch_add_u32(&t->wakes, 1, MO_SEQ_CST);
-	if (atomic_load_p(&t->tls, MO_SEQ_CST) == NULL) {
-		return false;
-	}
-	os_word_wake(&t->wakes, 1);
-	return true;
-}
-
-/*
- * The hook for a new arena and for work in one: wakes its thread, or has it started at the next
- * heartbeat. Any locks may be held.
+ * Wakes a thread if it runs. The word is changed before tls is read, and a starting thread sets tls
+ * before it reads its arenas. So if tls is still NULL here, the thread will find the change in its
+ * arenas.
  */
 static void
-bg_wake_arena(unsigned arena_ind) {
-	if (!background_thread_is_on()) {
-		return;
+bg_thread_wake(bg_thread_t *t) {
+	atomic_fetch_add_u32(&t->wakes, 1, MO_SEQ_CST);
+	if (atomic_load_p(&t->tls, MO_SEQ_CST) != NULL) {
+		os_word_wake(&t->wakes, 1);
 	}
+}
+
+/* The hook for a new arena and for work in one: wakes its thread. Any locks may be held. */
+static void
+bg_wake_arena(unsigned arena_ind) {
 	bg_thread_t *threads = bg_threads();
-	size_t k = arena_ind_visible(arena_ind) % background_thread_max();
-	if (threads == NULL || !bg_thread_try_wake(&threads[k])) {
-		atomic_store_b(&bg.is_due, true, MO_RELAXED);
+	if (threads != NULL && background_thread_is_on()) {
+		bg_thread_wake(&threads[arena_ind_visible(arena_ind) % bg_count()]);
 	}
 }
 
@@ -116,7 +111,7 @@ static uint64_t
 bg_serve_all(unsigned k) {
 	uint64_t next = UINT64_MAX;
 	unsigned n = arenas_narenas_total();
-	for (unsigned i = k; i < n; i += (unsigned)background_thread_max()) {
+	for (unsigned i = k; i < n; i += bg_count()) {
 		uint64_t own = bg_serve(arenas_get(i));
 		uint64_t hidden = bg_serve(arenas_sampled_get(i));
 		next = own < next ? own : next;
@@ -128,7 +123,7 @@ bg_serve_all(unsigned k) {
 static void
 bg_unserve_all(unsigned k) {
 	unsigned n = arenas_narenas_total();
-	for (unsigned i = k; i < n; i += (unsigned)background_thread_max()) {
+	for (unsigned i = k; i < n; i += bg_count()) {
 		arena_t *both[] = {arenas_get(i), arenas_sampled_get(i)};
 		for (unsigned j = 0; j < ARRAY_LEN(both); j++) {
 			if (both[j] != NULL) {
@@ -158,7 +153,6 @@ bg_main(void *arg) {
 	struct tls_s *tls = tls_get();
 	tls->inside++; /* allocations in this thread are never sampled */
 	atomic_store_p(&t->tls, tls, MO_SEQ_CST);
-	os_thread_name_set("jemalloc_bg_thd");
 	for (bool is_first = true;; is_first = false) {
 		uint32_t seen = atomic_load_u32(&t->wakes, MO_ACQUIRE);
 		if (atomic_load_b(&t->must_end, MO_ACQUIRE)) {
@@ -197,10 +191,6 @@ bg_threads_locked(void) {
 
 COLD static void
 bg_report_failure(int err) {
-	if (bg.has_failed) {
-		return;
-	}
-	bg.has_failed = true;
 	malloc_printf("<jemalloc>: a background thread could not be started (error %d); memory goes "
 	    "back at the program's own calls\n", err);
 	if (background_thread_abort) {
@@ -235,7 +225,7 @@ bg_make_locked(bg_thread_t *t) {
 	}
 	atomic_store_b(&t->must_end, false, MO_RELAXED);
 	uint32_t token = bg_libc_begin();
-	int err = os_thread_create(&t->handle, bg_main, t);
+	int err = os_thread_create(&t->handle, "jemalloc_bg_thd", bg_main, t);
 	bg_libc_end(token);
 	t->is_made = err == 0;
 	if (err == 0) {
@@ -244,27 +234,13 @@ bg_make_locked(bg_thread_t *t) {
 	return err;
 }
 
-/* Whether slot k has an arena to serve. */
-static bool
-bg_has_arena(size_t k) {
-	unsigned n = arenas_narenas_total();
-	for (size_t i = k; i < n; i += background_thread_max()) {
-		if (arenas_get((unsigned)i) != NULL) {
-			return true;
-		}
-	}
-	return false;
-}
-
-/* Starts all threads that have an arena. 0 or an errno value; those started before it go on. */
+/* Starts all threads. 0 or an errno value; those started before it go on. */
 static int
 bg_make_all_locked(void) {
 	bg_thread_t *threads = bg_threads_locked();
 	int err = threads == NULL ? ENOMEM : 0;
-	for (size_t k = 0; err == 0 && k < background_thread_max(); k++) {
-		if (bg_has_arena(k)) {
-			err = bg_make_locked(&threads[k]);
-		}
+	for (size_t k = 0; err == 0 && k < bg_count(); k++) {
+		err = bg_make_locked(&threads[k]);
 	}
 	if (err != 0) {
 		bg_report_failure(err);
@@ -280,7 +256,7 @@ bg_end_all_locked(void) {
 	for (size_t k = 0; threads != NULL && k < opt_max_background_threads; k++) {
 		if (threads[k].is_made) {
 			atomic_store_b(&threads[k].must_end, true, MO_RELEASE);
-			bg_thread_try_wake(&threads[k]);
+			bg_thread_wake(&threads[k]);
 		}
 	}
 	uint32_t token = bg_libc_begin();
@@ -313,8 +289,6 @@ is_background_thread(void) {
 
 static int
 bg_switch_on_locked(void) {
-	bg.has_failed = false;
-	atomic_store_b(&bg.is_due, false, MO_RELAXED);
 	atomic_store_b(&bg.is_on, true, MO_RELEASE);
 	if (bg_make_all_locked() == 0) {
 		return 0;
@@ -372,43 +346,21 @@ background_thread_boot(void) {
 	pac_wake_hook = bg_wake_arena;
 	arenas_made_hook = bg_wake_arena;
 	atomic_store_b(&bg.is_on, opt_background_thread, MO_RELAXED);
-	atomic_store_b(&bg.is_due, opt_background_thread, MO_RELAXED);
 }
 
-/* ------------------------------------------------------------------ heartbeats, fork */
-
-/* Whether the call comes directly from the user's code and no fork is under way. */
-static bool
-bg_is_safe(const struct tls_s *tls) {
-	return tls->inside <= 1 && tls->gate_depth <= 1 && !gate_is_closed();
-}
-
-static void NOINLINE
-bg_make_due(void) {
-	struct tls_s *tls = tls_get();
-	if (!bg_is_safe(tls)) {
-		return;
-	}
-	uint32_t depth = gate_leave_all(tls);
-	/* If it is held, threads are being made or ended: the flag stays for the next heartbeat. */
-	if (mutex_trylock(&bg.mtx)) {
-		atomic_store_b(&bg.is_due, false, MO_RELAXED);
-		if (background_thread_is_on() && !bg.has_failed) {
-			bg_make_all_locked();
-		}
+/* If a thread cannot be made, the switch stays on, and its arenas decay at heartbeats. */
+void
+background_thread_boot_late(void) {
+	if (background_thread_is_on()) {
+		mutex_lock(&bg.mtx);
+		bg_make_all_locked();
 		mutex_unlock(&bg.mtx);
 	}
-	gate_reenter(tls, depth);
 }
 
-void
-background_thread_heartbeat(void) {
-	if (unlikely(atomic_load_b(&bg.is_due, MO_RELAXED))) {
-		bg_make_due();
-	}
-}
+/* ------------------------------------------------------------------ fork */
 
-/* Threads do not exist in a forked child, so all slots are reset; heartbeats start new ones. */
+/* Threads do not exist in a forked child, so all slots are reset, and they are off. */
 void
 background_thread_postfork_child(void) {
 	bg_thread_t *threads = bg_threads();
@@ -417,12 +369,11 @@ background_thread_postfork_child(void) {
 		threads[k].is_made = false;
 		atomic_store_p(&threads[k].tls, NULL, MO_RELAXED);
 	}
-	for (size_t k = 0; k < background_thread_max(); k++) {
-		bg_unserve_all((unsigned)k);
+	for (unsigned k = 0; k < bg_count(); k++) {
+		bg_unserve_all(k);
 	}
 	atomic_store_zu(&bg.nthreads, 0, MO_RELAXED);
-	bg.has_failed = false;
-	atomic_store_b(&bg.is_due, background_thread_is_on(), MO_RELAXED);
+	atomic_store_b(&bg.is_on, false, MO_RELAXED);
 }
 
 /* ------------------------------------------------------------------ statistics */

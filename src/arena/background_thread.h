@@ -2,16 +2,17 @@
  * Background threads: they return unused pages while the user's threads do something else, or
  * nothing.
  *
- * Thread k of at most `max` serves the arenas whose index is k modulo max: it purges pages that are
- * due (pac_tick) and trims bins; heartbeats of the user's threads do not purge these arenas. A
- * thread is started at the first heartbeat after its first arena was made (never at load), or at
- * once when the user switches the threads on. It sleeps until pages are due, without limit if none
- * are unused; then the thread that frees the next page wakes it (pac_serve). All its signals are
- * blocked, and it allocates nothing. If it cannot be started, its arenas decay at heartbeats.
+ * There are as many as automatic arenas, but at most `max`. Thread k of n serves the arenas whose
+ * index is k modulo n: it purges pages that are due (pac_tick) and trims bins; heartbeats of the
+ * user's threads do not purge these arenas. All are started when the library is loaded, or when the
+ * user switches them on; never later, because a program may forbid the system calls that create a
+ * thread. A thread sleeps until pages are due, without limit if none are unused; then the thread
+ * that frees the next page wakes it (pac_serve). All its signals are blocked, and it allocates
+ * nothing. If it cannot be started, its arenas decay at heartbeats.
  *
  * Locks: background_thread, the outermost of all, is held while threads are started or ended,
- * outside the gate because that takes long; one lock for each thread covers its counters. A forked
- * child has no threads and starts its own at its first heartbeat.
+ * outside the gate because that takes long; one lock for each thread covers its counters. In a
+ * forked child they are off.
  */
 #ifndef ARENA_BACKGROUND_THREAD_H
 #define ARENA_BACKGROUND_THREAD_H
@@ -37,6 +38,8 @@ typedef struct background_thread_stats_s {
 
 /* Called once, after arenas_boot(): sets the hooks by which arenas wake threads; starts none. */
 void background_thread_boot(void);
+/* Called once, by the constructor: starts the threads if the option is set. */
+void background_thread_boot_late(void);
 
 bool background_thread_is_on(void);
 /*
@@ -52,9 +55,6 @@ size_t background_thread_max(void);
  * opt_max_background_threads; EFAULT: as background_thread_set(). Call it outside the gate.
  */
 int background_thread_max_set(size_t max);
-
-/* Called at heartbeats of the user's threads, inside the gate: starts threads that are due. */
-void background_thread_heartbeat(void);
 
 void background_thread_postfork_child(void);
 

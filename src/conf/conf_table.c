@@ -348,8 +348,8 @@ NUM(mutex_max_spin, CONF_I64, opt_mutex_max_spin, -1, INT64_MAX, HERE, SHOWN,
     .help = "the same for pages that were given back lazily"},
 NUM(process_madvise_max_batch, CONF_SIZE, opt_process_madvise_max_batch, 0, PAGES_BATCH_MAX, HERE,
     SHOWN | CONF_CLIP,
-    "extents that are purged in one call of process_madvise(2), where the kernel lets a process "
-    "use it on itself; 0: one call for each"),
+    "extents, or with hpa:true runs of pages, that are purged in one call of process_madvise(2), "
+    "where the kernel lets a process use it on itself; 0: one call of madvise(2) for each"),
 BOOL(stats_print, opt_stats_print, HERE, SHOWN, "print statistics at exit"),
 {.key = "stats_print_opts", .addr = opt_stats_print_opts, .type = CONF_LETTERS,
     .words = stats_letters, .max = STATS_OPTS_SIZE, .flags = SHOWN,
@@ -411,9 +411,11 @@ WORD(percpu_arena, CONF_ENUM, opt_percpu_arena, percpu_arena_names, HERE,
     "threads use the arena of the CPU they run on (percpu), or one arena for the two CPUs of a "
     "core (phycpu); they switch arenas at heartbeats"),
 {.key = "background_thread", .addr = &opt_background_thread, .type = CONF_BOOL, .flags = SHOWN,
-    .live = "background_thread", .help = "threads of the library give unused memory back"},
+    .live = "background_thread", .help = "threads of the library give unused memory back; they are "
+    "started with the library, and are off in a forked child"},
 NUM(max_background_threads, CONF_SIZE, opt_max_background_threads, 1, BACKGROUND_THREADS_LIMIT,
-    HERE, NODE | CONF_CLIP, "maximum number of these threads"),
+    HERE, NODE | CONF_CLIP,
+    "maximum number of these threads; there are as many as arenas if that is less"),
 BOOL(hpa, opt_hpa, HERE, SHOWN,
     "arenas take small extents from slabs of 2 MiB, the fullest that has room first, and slabs "
     "become huge pages"),

@@ -6,9 +6,12 @@
  */
 #include "extent/ahead.h"
 
+#include "os/nstime.h"
 #include "os/room.h"
 #include "util/assert.h"
 #include "util/atomic.h"
+
+#define LG_MIB 20
 
 bool opt_populate = true;
 
@@ -16,8 +19,7 @@ static struct {
 #define AHEAD_COUNTER(name, type, says) atomic_zu_t name;
 	AHEAD_STATS_FIELDS(AHEAD_COUNTER)
 #undef AHEAD_COUNTER
-	/* limits are read again when `populated` reaches this plus AHEAD_LOOK_FIRST (bytes) */
-	atomic_zu_t look_at;
+	atomic_u64_t small_ns; /* ns that 1 MiB of small pages took, as the last run did */
 } ahead;
 
 /*
@@ -58,16 +60,11 @@ ahead_populate_more(char *addr, size_t size) {
 
 bool
 ahead_try_room(void) {
-	size_t done = atomic_load_zu(&ahead.populated, MO_RELAXED);
-	size_t tries = atomic_load_zu(&ahead.nlimited, MO_RELAXED);
-	if (likely(done < atomic_load_zu(&ahead.look_at, MO_RELAXED) + AHEAD_LOOK_FIRST)) {
-		return true;
+	bool has_room = room_now() >= AHEAD_ROOM;
+	if (unlikely(!has_room)) {
+		atomic_fetch_add_zu(&ahead.nlimited, 1, MO_RELAXED);
 	}
-	size_t step = tries % AHEAD_LOOK_TRIES == 0 ? ahead_step(room_now()) : 0;
-	atomic_store_zu(&ahead.look_at, done + step - AHEAD_LOOK_FIRST, MO_RELAXED);
-	/* A refusal makes the count no multiple, so that the next 63 calls do not read the limits. */
-	atomic_fetch_add_zu(&ahead.nlimited, step == 0 ? 1 : 0, MO_RELAXED);
-	return step != 0;
+	return has_room;
 }
 
 static size_t
@@ -94,6 +91,11 @@ ahead_is_needless(ecache_t *dirty, size_t size) {
 	return is_needless;
 }
 
+uint64_t
+ahead_small_ns(size_t size) {
+	return atomic_load_u64(&ahead.small_ns, MO_RELAXED) * size >> LG_MIB;
+}
+
 size_t
 ahead_fill(extent_src_t *src, ecache_t *dirty, ecache_t *retained, size_t size, size_t run) {
 	bool is_on = opt_populate && atomic_load_zu(&ahead.nfailures, MO_RELAXED) == 0;
@@ -106,10 +108,13 @@ ahead_fill(extent_src_t *src, ecache_t *dirty, ecache_t *retained, size_t size, 
 		return 0;
 	}
 	size_t bytes = e->size;
+	uint64_t start = nstime_monotonic_ns();
 	if (!e->is_zeroed || bytes < AHEAD_MIN || ahead_populate(e->addr, bytes) != 0) {
 		ecache_put(src, retained, e);
 		return 0;
 	}
+	uint64_t took = nstime_ns_between(start, nstime_monotonic_ns());
+	atomic_store_u64(&ahead.small_ns, (took << LG_MIB) / bytes, MO_RELAXED);
 	/* Purging skips extents that are known to be zero, but these pages are in memory. */
 	e->is_zeroed = false;
 	ecache_put(src, dirty, e);

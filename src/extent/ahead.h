@@ -29,15 +29,8 @@ extern bool opt_populate;
  */
 #define AHEAD_REQUEST_PAGES 8u
 
-/*
- * Limits of memory (os/room.h) are read when AHEAD_LOOK_FIRST bytes have been populated, and again
- * after AHEAD_LOOK_STEP more, or after a quarter of the room found if that is less. If the room is
- * less than AHEAD_LOOK_FIRST, nothing is populated, and only each AHEAD_LOOK_TRIES-th run reads the
- * limits again.
- */
-#define AHEAD_LOOK_FIRST (ZU(4) << 20)
-#define AHEAD_LOOK_STEP (ZU(64) << 20)
-#define AHEAD_LOOK_TRIES 64u
+/* With less room below the limits of memory (os/room.h) nothing is populated. */
+#define AHEAD_ROOM (ZU(4) << 20)
 
 /* Counters of the process since its start, stats.thp.*: X(name, type, text for the manual). */
 #define AHEAD_STATS_FIELDS(X) \
@@ -62,12 +55,6 @@ ahead_run(size_t use, size_t size) {
 	return size <= (size_t)AHEAD_REQUEST_PAGES << LG_PAGE && run > size ? run : 0;
 }
 
-/* Bytes that may be populated before the limits are read again; room: bytes found now. 0: none. */
-static inline size_t
-ahead_step(size_t room) {
-	return room < AHEAD_LOOK_FIRST ? 0 : min_zu(room / 4, AHEAD_LOOK_STEP);
-}
-
 /*
  * Takes size to `run` bytes of address space without pages, populates them, and puts them into the
  * dirty cache, where they join the rest of the run before, so that no gap remains between runs.
@@ -78,11 +65,14 @@ ahead_step(size_t room) {
 size_t ahead_fill(extent_src_t *src, ecache_t *dirty, ecache_t *retained, size_t size, size_t run);
 /* Populates pages of a huge piece. Returns size; 0: populating is off or has failed. */
 size_t ahead_populate_more(char *addr, size_t size);
+/*
+ * Nanoseconds that so many bytes of small pages take, by the last run of ahead_fill(); 0: not
+ * known.
+ */
+uint64_t ahead_small_ns(size_t size);
 /* From now on bases populate their memory too (meta/base.h), if the option is on. */
 void ahead_boot(void);
-/*
- * Whether no limit of memory is near; reads the limits again if that is due, and counts refusals.
- */
+/* Whether no limit of memory is near; counts the refusals. */
 bool ahead_try_room(void);
 void ahead_stats_read(ahead_stats_t *out);
 

@@ -16,6 +16,7 @@
 #include "extent/pac_hpa.h"
 #include "extent/purge_batch.h"
 #include "os/nstime.h"
+#include "os/room.h"
 #include "os/thread.h"
 #include "os/witness.h"
 
@@ -25,8 +26,7 @@ size_t opt_calloc_madvise_threshold = (size_t)8 << 20;
 void (*pac_new_maximum_hook)(void);
 
 static struct {
-	atomic_zu_t mapped;  /* bytes of all arenas */
-	atomic_zu_t max;     /* greatest value of mapped so far */
+	atomic_zu_t max;     /* greatest value of room_mapped so far */
 	atomic_p_t yielding; /* pac_t *, of pac_yields() */
 } pac_all;
 
@@ -41,7 +41,7 @@ static void pac_yield(const pac_t *grown);
 void
 pac_mapped_add(pac_t *pac, size_t bytes) {
 	atomic_fetch_add_zu(&pac->mapped, bytes, MO_RELAXED);
-	size_t now = atomic_fetch_add_zu(&pac_all.mapped, bytes, MO_RELAXED) + bytes;
+	size_t now = atomic_fetch_add_zu(&room_mapped, bytes, MO_RELAXED) + bytes;
 	size_t max = atomic_load_zu(&pac_all.max, MO_RELAXED);
 	while (now > max) {
 		if (atomic_cas_weak_zu(&pac_all.max, &max, now, MO_RELAXED, MO_RELAXED)) {
@@ -57,20 +57,20 @@ pac_mapped_add(pac_t *pac, size_t bytes) {
 
 size_t
 pac_mapped_all(void) {
-	return atomic_load_zu(&pac_all.mapped, MO_RELAXED);
+	return atomic_load_zu(&room_mapped, MO_RELAXED);
 }
 
 void
 pac_mapped_count(pac_t *pac, size_t bytes) {
 	atomic_fetch_add_zu(&pac->mapped, bytes, MO_RELAXED);
-	atomic_fetch_add_zu(&pac_all.mapped, bytes, MO_RELAXED);
+	atomic_fetch_add_zu(&room_mapped, bytes, MO_RELAXED);
 }
 
 void
 pac_mapped_sub(pac_t *pac, size_t bytes) {
 	assert(atomic_load_zu(&pac->mapped, MO_RELAXED) >= bytes);
 	atomic_fetch_sub_zu(&pac->mapped, bytes, MO_RELAXED);
-	atomic_fetch_sub_zu(&pac_all.mapped, bytes, MO_RELAXED);
+	atomic_fetch_sub_zu(&room_mapped, bytes, MO_RELAXED);
 }
 
 /* Zeroes an extent that may contain old data: large ones by purging, small ones by memset(). */
@@ -355,12 +355,12 @@ pac_pass_try_begin_locked(pac_decay_t *d) {
 
 int
 pac_pass_begin_locked(pac_decay_t *d) {
-	while (!pac_pass_try_begin_locked(d)) {
+	for (unsigned round = 0; !pac_pass_try_begin_locked(d); round++) {
 		if (d->passer == tls_get()) {
 			return EBUSY;
 		}
 		mutex_unlock(&d->decay.mtx);
-		os_yield();
+		os_pause(round);
 		mutex_lock(&d->decay.mtx);
 	}
 	return 0;

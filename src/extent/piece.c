@@ -10,8 +10,7 @@ size_t opt_thp_min = ZU(32) << 20;
 
 /* Whether the process can have huge pieces, and if not, why. */
 enum {
-	PIECE_UNKNOWN,
-	PIECE_ON,
+	PIECE_ON = 1, /* 0 before boot */
 	PIECE_NO_OPTION,
 	PIECE_NO_RETAIN,
 	PIECE_NO_SIZE,
@@ -42,12 +41,8 @@ static struct {
 /* ------------------------------------------------------------------ whether */
 
 bool
-piece_guard_note(piece_guard_t *g, uint64_t took, uint64_t stalls, uint64_t now) {
-	bool is_slow = took > PIECE_SLOW_NS;
-	if (is_slow && stalls != UINT64_MAX) {
-		is_slow = atomic_exchange_u64(&g->stalls, stalls, MO_RELAXED) != stalls;
-	}
-	if (!is_slow) {
+piece_guard_note(piece_guard_t *g, uint64_t took, uint64_t small, uint64_t now) {
+	if (took <= PIECE_SLOW_NS || took / PIECE_SLOW_RATIO <= small) {
 		atomic_store_u32(&g->nslow, 0, MO_RELAXED);
 		return false;
 	}
@@ -72,24 +67,17 @@ piece_find_state(void) {
 	if (pages_system_thp_mode() != thp_mode_default) {
 		return PIECE_NO_SYSTEM;
 	}
-	return pages_try_thp_of_process() ? PIECE_ON : PIECE_NO_PROCESS;
+	return pages_has_thp() ? PIECE_ON : PIECE_NO_PROCESS;
 }
 
-/* Asks the system once. */
-static uint8_t
-piece_ask_state(void) {
-	uint8_t state = atomic_load_u8(&piece.state, MO_RELAXED);
-	if (unlikely(state == PIECE_UNKNOWN)) {
-		uint8_t found = piece_find_state();
-		bool is_first = atomic_cas_strong_u8(&piece.state, &state, found, MO_RELAXED, MO_RELAXED);
-		state = is_first ? found : state;
-	}
-	return state;
+void
+piece_boot(void) {
+	atomic_store_u8(&piece.state, piece_find_state(), MO_RELAXED);
 }
 
 const char *
 piece_state(void) {
-	uint8_t state = piece_ask_state();
+	uint8_t state = atomic_load_u8(&piece.state, MO_RELAXED);
 	bool is_paused = !piece_guard_is_open(&piece.guard, nstime_monotonic_coarse_ns());
 	return state == PIECE_ON && is_paused ? "paused: slow or refused" : piece_states[state];
 }
@@ -130,7 +118,7 @@ piece_touch(piece_t *p, char *addr) {
 	p->ready = addr + done;
 	bool is_slow = took > PIECE_SLOW_NS;
 	atomic_fetch_add_zu(&piece.nslow, is_slow ? 1 : 0, MO_RELAXED);
-	if (piece_guard_note(&piece.guard, took, is_slow ? pages_stalls() : 0, now)) {
+	if (piece_guard_note(&piece.guard, took, ahead_small_ns(PIECE_SIZE), now)) {
 		atomic_fetch_add_zu(&piece.npauses, 1, MO_RELAXED);
 	}
 }
@@ -228,7 +216,7 @@ piece_take(extent_src_t *src, piece_t *p, ecache_t *dirty, ecache_t *retained, s
 	edata_t *e = NULL, *old = NULL;
 	*added = 0;
 	bool may_make = use >= opt_thp_min && size <= (size_t)AHEAD_REQUEST_PAGES << LG_PAGE
-	    && piece_ask_state() == PIECE_ON
+	    && atomic_load_u8(&piece.state, MO_RELAXED) == PIECE_ON
 	    && piece_guard_is_open(&piece.guard, nstime_monotonic_coarse_ns())
 	    && !piece_is_needless(retained, size);
 	if (!may_make && atomic_load_p(&p->rest, MO_RELAXED) == NULL) {

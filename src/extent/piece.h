@@ -21,20 +21,20 @@ extern size_t opt_thp_min;
 #define PIECE_SIZE (ZU(1) << EMAP_LG_HUGE)
 
 /*
- * The first touch of a piece zeroes 2 MiB, and the system may move other pages to make room (a
- * stall, see pages_stalls()). If a first touch with a stall takes longer than PIECE_SLOW_NS,
- * PIECE_SLOW_MAX times in a row, or if there is no memory for a piece, no piece is made for
- * PIECE_PAUSE_NS. A slow touch without a stall does not count: in a virtual machine whose host has
- * reclaimed memory, pages of any size are slow.
+ * The first touch of a piece zeroes 2 MiB, and the system may move other pages to make room. If it
+ * takes longer than PIECE_SLOW_NS, and PIECE_SLOW_RATIO times as long as 2 MiB of small pages took
+ * last, PIECE_SLOW_MAX times in a row, or if there is no memory for a piece, no piece is made for
+ * PIECE_PAUSE_NS. The ratio matters in a virtual machine whose host has reclaimed memory: there
+ * pages of any size are slow.
  */
 #define PIECE_SLOW_NS (UINT64_C(5) * NSTIME_PER_MSEC)
+#define PIECE_SLOW_RATIO 4u
 #define PIECE_SLOW_MAX 3u
 #define PIECE_PAUSE_NS (UINT64_C(60) * NSTIME_PER_SEC)
 
 /* Whether pieces may be made now. All zero: no slow touch yet. Updates may race, harmlessly. */
 typedef struct {
 	atomic_u32_t nslow;        /* slow first touches in a row */
-	atomic_u64_t stalls;       /* the system's count of stalls at the last of them */
 	atomic_u64_t paused_until; /* monotonic time in nanoseconds; 0: not paused */
 } piece_guard_t;
 
@@ -50,11 +50,10 @@ piece_guard_pause(piece_guard_t *g, uint64_t now) {
 }
 
 /*
- * Records that a first touch took this many nanoseconds. stalls: the system's count of stalls,
- * UINT64_MAX if unknown (then each slow touch counts); ignored if the touch was fast. Returns true
- * if this begins a pause.
+ * Records that a first touch took this many nanoseconds, and as many small pages took `small` last
+ * (0: not known). Returns true if this begins a pause.
  */
-bool piece_guard_note(piece_guard_t *g, uint64_t took, uint64_t stalls, uint64_t now);
+bool piece_guard_note(piece_guard_t *g, uint64_t took, uint64_t small, uint64_t now);
 
 /* Counters of the process, stats.thp.*: X(name, type, text for the manual). */
 #define PIECE_STATS_FIELDS(X) \
@@ -75,6 +74,8 @@ typedef struct {
 	const char *state; /* piece_state(), set by ctl; thp_stats_read() does not set it */
 } thp_stats_t;
 
+/* Asks the system, now, whether pieces can be made: a program may forbid that after its start. */
+void piece_boot(void);
 /* Fills in the counters. */
 void thp_stats_read(thp_stats_t *out);
 /* Whether pieces are made, and if not, why, in a few words. A constant string. */

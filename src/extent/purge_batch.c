@@ -10,8 +10,6 @@
 
 #include "util/assert.h"
 
-size_t opt_process_madvise_max_batch = 0;
-
 void
 purge_batch_init(purge_batch_t *b, extent_src_t *src, ecache_t *retained) {
 	assert(opt_process_madvise_max_batch <= PAGES_BATCH_MAX);

@@ -10,9 +10,6 @@
 
 #include "extent/extent.h"
 
-/* Extents per call; 0: no batching. */
-extern size_t opt_process_madvise_max_batch;
-
 typedef struct purge_batch_s {
 	extent_src_t *src;
 	ecache_t *retained;

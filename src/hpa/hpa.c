@@ -23,7 +23,7 @@ hpa_sys_ask(void) {
 	thp_mode_t mode = pages_system_thp_mode();
 	bool has_none = mode == thp_mode_never || mode == thp_mode_not_supported
 	    || opt_thp == thp_mode_never;
-	if (has_none || pages_huge_size() != HSLAB_SIZE || !pages_try_thp_of_process()) {
+	if (has_none || pages_huge_size() != HSLAB_SIZE || !pages_has_thp()) {
 		return hpa_sys_off;
 	}
 	return mode == thp_mode_always || opt_thp == thp_mode_always ? hpa_sys_always : hpa_sys_asked;
@@ -341,7 +341,10 @@ hpa_return(hpa_t *h, hslab_t *s) {
 	hpa_descriptor_put(h, s);
 }
 
-/* Purges ranges, in one system call if possible. 0, or an errno value if some were not purged. */
+/*
+ * Purges ranges, in one system call if the option wants that. 0, or an errno value if some were not
+ * purged.
+ */
 static int
 hpa_purge_ranges(const struct iovec *ranges, unsigned n) {
 	int err = 0;

@@ -208,7 +208,7 @@ typedef struct image_root_s {
 	uint32_t byte_order;
 	uint32_t root_bytes;   /* of this struct */
 	uint32_t page;
-	uint32_t pid;          /* as the process sees itself */
+	uint32_t pid;          /* as the process sees itself; 0: not known, in some forked children */
 	uint32_t state;        /* image_open or image_ended */
 	uint32_t flags;
 	uint32_t nparts;

@@ -1,7 +1,7 @@
 /*
  * Entering, leaving, closing and opening the gate, and the list of threads whose marks a fork
  * reads; gate.h explains the idea. A fork that finds threads inside polls their marks, first
- * yielding, then sleeping (gate_pause). Invariant: a thread that is inside is marked: by
+ * spinning, then sleeping (gate_pause). Invariant: a thread that is inside is marked: by
  * GATE_INSIDE in tls_s.gate if it is on the list, else in gate.n_unlisted; its gate_depth is not 0
  * from before the mark until after it. The gate is closed exactly while gate_forker is not NULL,
  * and only the thread that it names opens it. gate.mtx protects the list; it is taken inside the
@@ -10,9 +10,7 @@
  */
 #include "os/gate.h"
 
-#include <sched.h>
-#include <time.h>
-
+#include "os/thread.h"
 #include "os/witness.h"
 
 atomic_p_t gate_forker;
@@ -57,17 +55,10 @@ gate_assert_no_short_lock(void) {
 	assert(witness_depth_from(WITNESS_RANK_PROF_SITES) == 0);
 }
 
-/* Lets other threads run: yields at first, then sleeps 200 microseconds each time. */
+/* Lets other threads run: spins at first, then sleeps 200 microseconds each time. */
 static void
 gate_pause(unsigned round) {
-	int saved = errno;
-	if (round < 16) {
-		sched_yield();
-	} else {
-		struct timespec ts = {0, 200 * 1000};
-		nanosleep(&ts, NULL);
-	}
-	errno = saved;
+	os_pause(round);
 }
 
 /*

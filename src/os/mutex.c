@@ -21,8 +21,6 @@ int64_t opt_mutex_max_spin = 600;
 static struct {
 	/* The last number assigned to a thread as a lock owner. */
 	atomic_u32_t next_id;
-	/* Number of processors that the process may use; 0 if it was not determined yet. */
-	atomic_u32_t ncpus;
 	/* Owners up to this number, but for this thread, do not exist: see mutex_disown(). */
 	atomic_u32_t last_absent;
 } mutex_state;
@@ -44,17 +42,6 @@ mutex_wake(mutex_t *m) {
 	os_word_wake(&m->word, 1);
 }
 
-/* With one processor spinning is useless: the owner does not run meanwhile. */
-static bool
-has_one_cpu(void) {
-	uint32_t n = atomic_load_u32(&mutex_state.ncpus, MO_RELAXED);
-	if (unlikely(n == 0)) {
-		n = os_ncpus();
-		atomic_store_u32(&mutex_state.ncpus, n, MO_RELAXED);
-	}
-	return n == 1;
-}
-
 /* Whether a word names an owner that does not exist in this process. `me` does exist. */
 static bool
 is_owner_absent(uint32_t word, uint32_t me) {
@@ -63,11 +50,14 @@ is_owner_absent(uint32_t word, uint32_t me) {
 	    && owner != me;
 }
 
-/* Spins up to opt_mutex_max_spin times; returns whether the mutex was taken. */
+/*
+ * Spins up to opt_mutex_max_spin times; returns whether the mutex was taken. With one processor
+ * spinning is useless: the owner does not run meanwhile.
+ */
 static bool
 mutex_try_spin(mutex_t *m, uint32_t me) {
 	assert(opt_mutex_max_spin >= -1);
-	if (opt_mutex_max_spin == 0 || (opt_mutex_max_spin > 0 && has_one_cpu())) {
+	if (opt_mutex_max_spin == 0 || (opt_mutex_max_spin > 0 && os_ncpus() == 1)) {
 		return false;
 	}
 	for (int64_t i = 0; opt_mutex_max_spin < 0 || i < opt_mutex_max_spin; i++) {

@@ -1,7 +1,7 @@
 /*
  * Pages of memory by mmap(2), munmap(2), mprotect(2) and madvise(2); pages.h has the contract.
- * All state is written at boot, except what is learned at run time (whether purging works, the
- * system's mode of huge pages) and the ranges that could not be unmapped yet. Those are atomics, so
+ * All state is written at boot, except what is learned at run time (whether purging works) and the
+ * ranges that could not be unmapped yet. Those are atomics, so
  * no lock is needed. Every system call goes through os_hooks, so that tests can make it fail.
  */
 #include "os/pages.h"
@@ -31,6 +31,7 @@ EARLY_DATA unsigned lg_page;
 EARLY_DATA size_t page_size;
 
 bool opt_trust_madvise = false;
+size_t opt_process_madvise_max_batch;
 thp_mode_t opt_thp = thp_mode_default;
 
 /* Whether the system has an ability. */
@@ -48,14 +49,11 @@ static struct {
 	/* FACT_*: MADV_FREE works, and so does process_madvise(2) on this process. */
 	atomic_u8_t purge_lazy;
 	atomic_u8_t purge_many;
-	/* thp_mode_t + 1; 0 if not read yet. */
-	atomic_u8_t system_thp;
+	thp_mode_t system_thp; /* written at boot only */
 } pages;
 
 cassert(LG_PAGE_MIN <= LG_PAGE_MAX);
 cassert(LG_PAGE_MAX <= LG_HUGEPAGE);
-/* A thp_mode_t + 1 fits into the byte that stores it. */
-cassert(thp_mode_default == 0 && thp_mode_not_supported + 1 <= UINT8_MAX);
 
 /* Whether a range is valid: whole pages, not at the null address, no wrap-around. */
 UNUSED static bool
@@ -431,7 +429,8 @@ pages_purge_forced_many(const struct iovec *ranges, unsigned n) {
 		bytes += ranges[i].iov_len;
 	}
 	assert(n > 0 && n <= PAGES_BATCH_MAX);
-	if (atomic_load_u8(&pages.purge_many, MO_RELAXED) == FACT_NO || !pages_can_purge_forced()) {
+	if (opt_process_madvise_max_batch == 0
+	    || atomic_load_u8(&pages.purge_many, MO_RELAXED) == FACT_NO || !pages_can_purge_forced()) {
 		return ENOTSUP;
 	}
 	int saved = errno;
@@ -479,7 +478,7 @@ pages_collapse(void *addr, size_t size) {
 }
 
 static thp_mode_t
-read_system_thp(void) {
+system_thp_read(void) {
 	char text[128];
 	const char *path = "/sys/kernel/mm/transparent_hugepage/enabled";
 	ssize_t n = sys_read_file(path, text, sizeof(text) - 1);
@@ -496,17 +495,23 @@ read_system_thp(void) {
 	return strstr(text, "[never]") != NULL ? thp_mode_never : thp_mode_not_supported;
 }
 
-thp_mode_t
-pages_system_thp_mode(void) {
-	uint8_t mode = atomic_load_u8(&pages.system_thp, MO_RELAXED);
-	if (mode == 0) {
-		mode = (uint8_t)(read_system_thp() + 1);
-		atomic_store_u8(&pages.system_thp, mode, MO_RELAXED);
-	}
-	assert(mode >= 1 && mode <= thp_mode_not_supported + 1);
-	return (thp_mode_t)(mode - 1);
+void
+pages_boot_thp(void) {
+	pages.system_thp = system_thp_read();
 }
 
+thp_mode_t
+pages_system_thp_mode(void) {
+	return pages.system_thp;
+}
+
+#if defined(__x86_64__) || defined(__aarch64__) || (defined(__riscv) && __riscv_xlen == 64)
+/* What one table of page descriptors covers: a page of words, each for a page. */
+size_t
+pages_huge_size(void) {
+	return os_page_size / sizeof(uint64_t) * os_page_size;
+}
+#else
 size_t
 pages_huge_size(void) {
 	char text[32];
@@ -517,50 +522,18 @@ pages_huge_size(void) {
 	uintmax_t size = fmt_parse_uint(text, NULL, 10, &err);
 	return err == 0 ? (size_t)size : 0;
 }
+#endif
 
 bool
-pages_try_thp_of_process(void) {
-	static const char key[] = "\nTHP_enabled:\t";
-	char text[2048];
-	ssize_t n = sys_read_file("/proc/self/status", text, sizeof(text) - 1);
-	text[n > 0 ? n : 0] = '\0';
-	const char *at = strstr(text, key);
-	return at == NULL || at[sizeof(key) - 1] != '0';
-}
-
-/*
- * Returns the number behind `key` in a file, or UINT64_MAX. The file is read in pieces; the
- * incomplete last line of a piece is moved to the front of the next one.
- */
-static uint64_t
-find_number(int fd, const char *key) {
-	char text[513];
-	size_t have = 0;
-	ssize_t n;
-	while ((n = sys_read(fd, text + have, sizeof(text) - 1 - have)) > 0) {
-		text[have + (size_t)n] = '\0';
-		char *last = strrchr(text, '\n');
-		const char *at = strstr(text, key);
-		if (at != NULL && last != NULL && at < last) {
-			int err;
-			uint64_t number = fmt_parse_uint(at + strlen(key), NULL, 10, &err);
-			return err == 0 ? number : UINT64_MAX;
-		}
-		have = last == NULL ? 0 : strlen(last);
-		memmove(text, last == NULL ? text : last, have);
-	}
-	return UINT64_MAX;
-}
-
-uint64_t
-pages_stalls(void) {
-	int fd = sys_open("/proc/vmstat", O_RDONLY, 0);
-	if (fd < 0) {
-		return UINT64_MAX;
-	}
-	uint64_t n = find_number(fd, "\ncompact_stall ");
-	sys_close(fd);
-	return n;
+pages_has_thp(void) {
+#ifdef PR_GET_THP_DISABLE
+	int saved = errno;
+	int is_disabled = prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0);
+	errno = saved;
+	return is_disabled <= 0;
+#else
+	return true;
+#endif
 }
 
 void
@@ -650,6 +623,7 @@ pages_boot(void) {
 	if (pages.has_overcommit) {
 		pages.map_flags |= MAP_NORESERVE;
 	}
+	pages_boot_thp();
 	pages.is_booted = true;
 	return 0;
 }

@@ -41,13 +41,15 @@ typedef enum {
 
 /* The option trust_madvise: MADV_DONTNEED is assumed to zero pages, without a test at run time. */
 extern HIDDEN bool opt_trust_madvise;
+/* The option process_madvise_max_batch. 0: process_madvise(2) is never called. */
+extern HIDDEN size_t opt_process_madvise_max_batch;
 extern HIDDEN thp_mode_t opt_thp;
 
 /* Sets only the page size. ENOTSUP if it is not supported. pages_boot() calls it too. */
 int pages_boot_size(void);
 /*
- * Sets the page size and reads the system's overcommit mode. Called after the options were read;
- * further calls do nothing.
+ * Sets the page size and reads the system's modes of overcommit and huge pages. Called after the
+ * options were read; further calls do nothing.
  */
 int pages_boot(void);
 
@@ -99,8 +101,8 @@ int pages_purge_lazy(void *addr, size_t size);
 int pages_purge_forced(void *addr, size_t size);
 /*
  * pages_purge_forced() of up to PAGES_BATCH_MAX ranges in one system call. An errno value means
- * that some or all ranges were not purged; ENOTSUP means that the kernel has no such call, and it
- * is not tried again.
+ * that some or all ranges were not purged; ENOTSUP means that the option is 0, or that the kernel
+ * has no such call, and it is not tried again.
  */
 #define PAGES_BATCH_MAX 128u
 int pages_purge_forced_many(const struct iovec *ranges, unsigned n);
@@ -125,20 +127,20 @@ int pages_populate(void *addr, size_t size);
 int pages_collapse(void *addr, size_t size);
 /* Applies opt_thp to a new mapping. */
 void pages_set_thp_state(void *addr, size_t size);
-/* The system's setting: default means only where madvise() asks for it. */
+/* Reads the system's setting of huge pages; pages_boot() calls it. */
+void pages_boot_thp(void);
+/* That setting, as it was at boot: default means only where madvise() asks for it. */
 thp_mode_t pages_system_thp_mode(void);
-/* Bytes of the system's huge page for anonymous memory; 0 if it has none. Reads a file. */
+/*
+ * Bytes of the huge page for anonymous memory, where the system has huge pages; 0: not known. Reads
+ * a file on machines where it does not follow from the size of a page.
+ */
 size_t pages_huge_size(void);
 /*
- * Whether the process may have huge pages, that is, PR_SET_THP_DISABLE is not set for it. Reads a
- * file, because a seccomp filter may forbid prctl(2) by killing the process.
+ * Whether the process may have huge pages, that is, PR_SET_THP_DISABLE is not set for it. To be
+ * called at boot only, because a filter may forbid prctl(2) later.
  */
-bool pages_try_thp_of_process(void);
-/*
- * How often the system has moved memory about to make room for a huge page while somebody waited
- * for it; UINT64_MAX: not known. Reads a file.
- */
-uint64_t pages_stalls(void);
+bool pages_has_thp(void);
 /* Names the mapping in /proc/PID/maps, if the kernel supports that. */
 void pages_set_name(void *addr, size_t size, const char *name);
 

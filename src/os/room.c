@@ -1,8 +1,7 @@
 /*
- * Reads the memory limits of the process and how much of each is used, and returns the smallest
- * room (room.h has the contract): of its control group and all above it, then of RLIMIT_DATA and
- * RLIMIT_AS. Invariant: a limit that cannot be read or parsed counts as none. All buffers are on
- * the stack; there is no state and no lock.
+ * Reads the memory limits of the process and how much of each is used (room.h has the contract).
+ * Invariant: a limit that cannot be read or parsed counts as none. All buffers are on the stack;
+ * the state is two words, and there is no lock.
  */
 #include "os/room.h"
 
@@ -20,6 +19,9 @@
 /* Fields of /proc/self/statm, in pages: all address space, and its writable private part. */
 #define STATM_SIZE 0u
 #define STATM_DATA 5u
+
+atomic_zu_t room_mapped;
+static EARLY_DATA size_t room_at_start = SIZE_MAX; /* written once, at boot */
 
 /* Reads a file as a text with a NUL; false if it is empty or cannot be read. */
 static bool
@@ -42,25 +44,12 @@ room_try_read_number(const char *dir, const char *name, uint64_t *number) {
 	return err == 0;
 }
 
-/*
- * The room in a control group and all above it. dir begins with a slash and is shortened level by
- * level until it is empty.
- */
 static size_t
-room_in_groups(char *dir) {
-	size_t room = SIZE_MAX;
-	for (;;) {
-		uint64_t limit, used;
-		if (room_try_read_number(dir, "memory.max", &limit)
-		    && room_try_read_number(dir, "memory.current", &used)) {
-			room = min_zu(room, room_below(limit, used));
-		}
-		char *slash = strrchr(dir, '/');
-		if (slash == NULL) {
-			return room;
-		}
-		*slash = '\0';
-	}
+room_in_container(void) {
+	uint64_t limit, used;
+	bool is_limited = room_try_read_number("", "memory.max", &limit)
+	    && room_try_read_number("", "memory.current", &used);
+	return is_limited ? room_below(limit, used) : SIZE_MAX;
 }
 
 /*
@@ -78,15 +67,6 @@ room_group(char *text, const char *key) {
 	path[strcspn(path, "\n")] = '\0';
 	path[path[1] == '\0' ? 0 : strlen(path)] = '\0';
 	return path;
-}
-
-/* The line of /proc/self/cgroup that begins with "0::" names the group of the second version. */
-static size_t
-room_by_groups(void) {
-	char text[1 + ROOM_PATH_MAX] = "\n";
-	char *dir = room_try_read_text("/proc/self/cgroup", text + 1, ROOM_PATH_MAX)
-	    ? room_group(text, "\n0::/") : NULL;
-	return dir == NULL ? SIZE_MAX : room_in_groups(dir);
 }
 
 /* The smallest limit of a group and those above, in the files of this name; UINT64_MAX: none. */
@@ -137,14 +117,20 @@ room_by_rlimit(int resource, unsigned field) {
 	return room_below(lim.rlim_cur, room_statm(field));
 }
 
-size_t
-room_now(void) {
+void
+room_boot(void) {
 	int saved = errno;
-	size_t room = room_by_groups();
+	size_t room = room_in_container();
 	room = min_zu(room, room_by_rlimit(RLIMIT_DATA, STATM_DATA));
 	room = min_zu(room, room_by_rlimit(RLIMIT_AS, STATM_SIZE));
 	errno = saved;
-	return room;
+	room_at_start = room;
+}
+
+size_t
+room_now(void) {
+	size_t taken = atomic_load_zu(&room_mapped, MO_RELAXED);
+	return room_at_start == SIZE_MAX ? SIZE_MAX : room_at_start - min_zu(room_at_start, taken);
 }
 
 static uint64_t

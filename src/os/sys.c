@@ -11,7 +11,6 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "os/nstime.h"
@@ -217,17 +216,9 @@ sys_read_file(const char *path, void *buf, size_t size) {
 	if (fd < 0) {
 		return fd;
 	}
-	size_t got = 0;
-	ssize_t n = 0;
-	while (got < size) {
-		n = sys_read(fd, (char *)buf + got, size - got);
-		if (n <= 0) {
-			break;
-		}
-		got += (size_t)n;
-	}
+	ssize_t n = sys_read(fd, buf, size);
 	sys_close(fd);
-	return n < 0 ? n : (ssize_t)got;
+	return n;
 }
 
 ssize_t
@@ -359,18 +350,23 @@ sys_random(void) {
 	if (n == (ssize_t)sizeof(v)) {
 		return v;
 	}
-	v = nstime_realtime_ns() ^ ((uint64_t)sys_pid() << 32) ^ (uint64_t)(uintptr_t)&v;
-	return hash_mix64(v);
+	const void *from_kernel = (const void *)sys_auxval(AT_RANDOM);
+	v = 0;
+	if (from_kernel != NULL) {
+		memcpy(&v, from_kernel, sizeof(v));
+	}
+	return hash_mix64(v ^ hash_mix64(nstime_realtime_ns()) ^ (uint64_t)(uintptr_t)&v);
 }
 
 /*
- * Asks by a system call that reads 8 bytes before it checks its invalid first argument: EFAULT
- * means unreadable. Works on every kernel, but valgrind reports the invalid argument.
+ * Asks by a system call that compares a word with a number and, whether it is equal or not, wakes
+ * and moves nobody: EFAULT means unreadable. Works on every kernel.
  */
 static bool
-is_readable_by_sigmask(uintptr_t start, uintptr_t end) {
+is_readable_by_futex(uintptr_t start, uintptr_t end) {
+	enum { CMP_REQUEUE_PRIVATE = 4 | 128 };
 	for (uintptr_t p = start; p < end; p += os_page_size) {
-		if (syscall(SYS_rt_sigprocmask, ~0L, p, NULL, ZU(8)) != 0 && errno == EFAULT) {
+		if (syscall(SYS_futex, p, CMP_REQUEUE_PRIVATE, 0, 0L, p, 0) != 0 && errno == EFAULT) {
 			return false;
 		}
 	}
@@ -412,32 +408,21 @@ sys_is_readable(const void *addr, size_t size) {
 	bool is_ok = start != 0 && end > start;
 	int err = is_ok && has_populate() ? populate(start, end) : EINVAL;
 	if (is_ok && err != 0) {
-		is_ok = err == EINVAL && is_readable_by_sigmask(start, end);
+		/* EINVAL: also a page of a device. EPERM, EACCES: by a filter of system calls. */
+		is_ok = (err == EINVAL || err == EPERM || err == EACCES || err == ENOSYS)
+		    && is_readable_by_futex(start, end);
 	}
 	errno = saved;
 	return is_ok;
 }
 
-/* Returns 0, or an errno value if not all bytes could be copied (EFAULT: not readable). */
-static int
-copy_by_kernel(void *to, const void *from, size_t size) {
-	struct iovec own = {.iov_base = to, .iov_len = size};
-	struct iovec other = {.iov_base = (void *)from, .iov_len = size};
-	long n = syscall(SYS_process_vm_readv, (long)sys_pid(), &own, 1L, &other, 1L, 0L);
-	return n == (long)size ? 0 : n >= 0 ? EFAULT : errno;
-}
-
 NO_SANITIZE_ADDRESS bool
 sys_copy_memory(void *to, const void *from, size_t size) {
-	assert(size > 0);
-	int saved = errno;
-	int err = copy_by_kernel(to, from, size);
-	errno = saved;
-	if (err != 0 && err != EFAULT && sys_is_readable(from, size)) {
+	bool is_ok = sys_is_readable(from, size);
+	if (is_ok) {
 		__builtin_memcpy(to, from, size);
-		err = 0;
 	}
-	return err == 0;
+	return is_ok;
 }
 
 bool

@@ -5,6 +5,12 @@
  * SYS_TRIES_MAX times), report failure as an errno value and preserve errno. None of them
  * allocates, takes a lock of the C library or is a cancellation point, except where it says so. No
  * lock and no state of their own.
+ *
+ * A program may forbid system calls after its start, so that the kernel ends it for others. From
+ * the end of boot on the library makes only those that a malloc of the C library makes: mmap,
+ * munmap, mremap, mprotect, madvise, brk, futex, getrandom, write of a message. Others only for
+ * what the user asks for and what needs them: a profile, a request from outside, a session, a timer
+ * (test/integration/confined.c; doc/PRODUCTION.md lists them).
  */
 #ifndef OS_SYS_H
 #define OS_SYS_H
@@ -66,7 +72,10 @@ extern HIDDEN size_t os_page_size;
 const char *sys_env(const char *name);
 /* Whether the process has privileges that its environment must not control (AT_SECURE). */
 bool sys_is_secure(void);
-/* The process id, in its own namespace. */
+/*
+ * The process id, in its own namespace, by a system call: to be called at the start of the process,
+ * and for what needs other system calls anyway.
+ */
 int sys_pid(void);
 /* Inode number of the pid namespace; 0 if not known. */
 uint64_t sys_pidns(void);
@@ -77,7 +86,9 @@ unsigned long sys_auxval(unsigned long type);
 int sys_open(const char *path, int flags, unsigned mode);
 /* Returns the number of bytes read (0: end of file), or -errno. */
 ssize_t sys_read(int fd, void *buf, size_t size);
-/* Reads the file at path until size bytes or its end. Returns the number of bytes, or -errno. */
+/*
+ * Reads the beginning of a file of the kernel by one read. Returns the number of bytes, or -errno.
+ */
 ssize_t sys_read_file(const char *path, void *buf, size_t size);
 /* Writes once. Returns the number of bytes written, or -errno. */
 ssize_t sys_write(int fd, const void *buf, size_t size);
@@ -99,15 +110,15 @@ int sys_rename_noreplace(const char *from, const char *to);
 ssize_t sys_readlink(const char *path, char *buf, size_t size);
 /* 0 or an errno value; ENOENT if the directory cannot be named. */
 int sys_getcwd(char *buf, size_t size);
-/* 64 random bits; made from the clock, pid and an address if the kernel provides none. */
+/* 64 random bits; made from the clock, AT_RANDOM and an address if the system call fails. */
 uint64_t sys_random(void);
 
 /* Whether all these bytes can be read. Asks the kernel, so it never faults. */
 bool sys_is_readable(const void *addr, size_t size);
 /*
- * Copies memory of this process that another thread may unmap at any time. Returns false if not all
- * of it can be read; `to` has undefined contents then. The kernel copies, by process_vm_readv(2);
- * if a filter forbids that call, the memory is tested by sys_is_readable() and then read.
+ * Copies memory of this process that may be unmapped. Returns false if not all of it can be read;
+ * `to` has undefined contents then. The memory is tested and then read, because a filter may forbid
+ * process_vm_readv(2): it faults if another thread unmaps the memory just in between.
  */
 bool sys_copy_memory(void *to, const void *from, size_t size);
 /*

@@ -25,6 +25,13 @@
 /* The kernel requires that a futex is an aligned word of 32 bits. */
 cassert(sizeof(atomic_u32_t) == 4 && _Alignof(atomic_u32_t) == 4);
 
+/* Longest time that a new thread is waited for; it may be stopped by a debugger or a filter. */
+#define BEGIN_WAIT_NS NSTIME_PER_SEC
+/* What os_pause() does: spins of a round, rounds of them, and the sleep of the further ones. */
+#define SPINS 64u
+#define SPIN_ROUNDS 16u
+#define PAUSE_NS (NSTIME_PER_MSEC / 5)
+
 /* Words of an affinity mask of 8192 processors. */
 #define CPU_MASK_WORDS (8192 / (8 * sizeof(unsigned long)))
 
@@ -44,13 +51,32 @@ os_thread_restore_signals(const sigset_t *old) {
 	errno = saved;
 }
 
+static void *
+thread_begin(void *arg) {
+	os_thread_t *t = arg;
+	prctl(PR_SET_NAME, t->name, 0, 0, 0);
+	void *(*fn)(void *) = t->fn;
+	void *its = t->arg;
+	/* The last use of t by this thread: who has made it may end it from here on. */
+	atomic_store_u32(&t->has_begun, 1, MO_RELEASE);
+	os_word_wake(&t->has_begun, 1);
+	return fn(its);
+}
+
 int
-os_thread_create(os_thread_t *t, void *(*fn)(void *), void *arg) {
+os_thread_create(os_thread_t *t, const char *name, void *(*fn)(void *), void *arg) {
 	int saved = errno;
 	sigset_t old;
+	t->name = name;
+	t->fn = fn;
+	t->arg = arg;
+	atomic_store_u32(&t->has_begun, 0, MO_RELAXED);
 	os_thread_block_all_signals(&old);
-	int err = os_hooks->pthread_create(&t->handle, NULL, fn, arg);
+	int err = os_hooks->pthread_create(&t->handle, NULL, thread_begin, t);
 	os_thread_restore_signals(&old);
+	if (err == 0 && atomic_load_u32(&t->has_begun, MO_ACQUIRE) == 0) {
+		os_word_wait(&t->has_begun, 0, BEGIN_WAIT_NS);
+	}
 	errno = saved;
 	return err;
 }
@@ -75,13 +101,6 @@ os_thread_name_get(char *buf, size_t size) {
 	assert(len < OS_THREAD_NAME_SIZE);
 	memcpy(buf, name, len);
 	buf[len] = '\0';
-	errno = saved;
-}
-
-void
-os_thread_name_set(const char *name) {
-	int saved = errno;
-	prctl(PR_SET_NAME, name, 0, 0, 0);
 	errno = saved;
 }
 
@@ -124,10 +143,15 @@ os_signal_later(int *timer, int signal, uint64_t ns) {
 }
 
 void
-os_yield(void) {
-	int saved = errno;
-	sched_yield();
-	errno = saved;
+os_pause(unsigned round) {
+	static atomic_u32_t never; /* nobody changes it or wakes who sleeps on it */
+	if (round < SPIN_ROUNDS) {
+		for (unsigned i = 0; i < SPINS && os_ncpus() > 1; i++) {
+			CPU_SPINWAIT();
+		}
+	} else {
+		os_word_wait(&never, 0, PAUSE_NS);
+	}
 }
 
 /*
@@ -152,8 +176,21 @@ os_tid(void) {
 	return (int)syscall(SYS_gettid);
 }
 
-unsigned
-os_ncpus(void) {
+/* The owner of a lock that checks who unlocks it. */
+int
+os_tid_stored(void) {
+#if defined(__GLIBC__) && defined(PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP)
+	pthread_mutex_t m = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+	int tid = pthread_mutex_lock(&m) == 0 ? m.__data.__owner : 0;
+	pthread_mutex_unlock(&m);
+	return tid;
+#else
+	return 0;
+#endif
+}
+
+static unsigned
+ncpus_ask(void) {
 	int saved = errno;
 	unsigned long mask[CPU_MASK_WORDS];
 	unsigned n = 0;
@@ -170,6 +207,17 @@ os_ncpus(void) {
 	}
 	errno = saved;
 	return n > 0 ? n : 1;
+}
+
+unsigned
+os_ncpus(void) {
+	static atomic_u32_t known;
+	uint32_t n = atomic_load_u32(&known, MO_RELAXED);
+	if (unlikely(n == 0)) {
+		n = ncpus_ask();
+		atomic_store_u32(&known, n, MO_RELAXED);
+	}
+	return n;
 }
 
 int

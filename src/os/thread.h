@@ -15,29 +15,39 @@
 /* Bytes of the longest thread name with its NUL (the kernel's limit). */
 #define OS_THREAD_NAME_SIZE 16
 
+/* A thread of the library; in memory that stays while the thread runs. */
 typedef struct {
 	pthread_t handle;
+	const char *name;
+	void *(*fn)(void *arg);
+	void *arg;
+	atomic_u32_t has_begun; /* futex: 1 when the thread has made its last system call of a start */
 } os_thread_t;
 
 /*
- * Starts fn(arg) in a new thread with all signals blocked. Returns 0 or an errno value. The C
- * library allocates.
+ * Starts fn(arg) in a new thread of this name (at most OS_THREAD_NAME_SIZE) with all signals
+ * blocked, and waits until it runs (at most a second): a filter of system calls that the program
+ * puts on afterwards does not meet those of the start. Returns 0 or an errno value. The C library
+ * allocates.
  */
-int os_thread_create(os_thread_t *t, void *(*fn)(void *), void *arg);
+int os_thread_create(os_thread_t *t, const char *name, void *(*fn)(void *), void *arg);
 /* Waits until the thread has ended. Returns 0 or an errno value. */
 int os_thread_join(os_thread_t *t);
 /* Name of the calling thread; an empty string if the system does not provide it. */
 void os_thread_name_get(char *buf, size_t size);
-/* Sets the name of the calling thread; the kernel cuts it to OS_THREAD_NAME_SIZE. */
-void os_thread_name_set(const char *name);
-/* The kernel's id of the calling thread. */
+/* The kernel's id of the calling thread, by a system call. */
 int os_tid(void);
+/*
+ * The same without a system call, as the C library has stored it; 0: not known. In a forked child,
+ * whose only thread this is, it is the pid.
+ */
+int os_tid_stored(void);
 /*
  * Whether system calls of the thread are filtered (seccomp). It cannot be known which calls the
  * filter forbids.
  */
 bool os_thread_is_filtered(void);
-/* Number of processors that this process may use; at least 1. */
+/* Number of processors that this process may use, as found by the first call; at least 1. */
 unsigned os_ncpus(void);
 /*
  * os_word_wait() sleeps while *word equals seen, for at most ns nanoseconds (UINT64_MAX: no limit);
@@ -45,8 +55,12 @@ unsigned os_ncpus(void);
  */
 void os_word_wait(atomic_u32_t *word, uint32_t seen, uint64_t ns);
 void os_word_wake(atomic_u32_t *word, unsigned n);
-/* Lets other threads run. */
-void os_yield(void);
+/*
+ * Lets other threads run for a short time: a step of a loop that waits for what they do. Only by a
+ * futex, because a filter may forbid sched_yield(2) and nanosleep(2). round: number of steps before
+ * this one; the first ones only spin.
+ */
+void os_pause(unsigned round);
 /* The processor on which this thread runs; -1 if the system does not provide it. */
 int os_cpu(void);
 

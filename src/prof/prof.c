@@ -32,6 +32,7 @@
 #include "prof/sites/prof_sample.h"
 #include "prof/trigger/prof_signal.h"
 #include "thread/tsd.h"
+#include "unwind/module_history.h"
 #include "util/assert.h"
 
 /* ---------------------------------------------------------------- boot */
@@ -314,6 +315,7 @@ static void
 tables_postfork_child(void) {
 	struct tls_s *t = tls_get();
 	sys_modules_postfork_child();
+	module_history_postfork_child();
 	prof_dump_postfork_child();
 	prof_recent_postfork_child();
 	prof_log_postfork_child(opt_prof_fork != prof_fork_idle);

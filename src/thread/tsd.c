@@ -139,6 +139,11 @@ tsd_arena_mapped(const tsd_t *tsd) {
 	return atomic_load_zu(&tsd->arena->pac.mapped, MO_RELAXED);
 }
 
+static uint64_t
+tsd_next_seed(void) {
+	return __atomic_add_fetch(&tsds.seed, UINT64_C(0x9e3779b97f4a7c15), __ATOMIC_RELAXED);
+}
+
 static tsd_t *
 tsd_new(struct tls_s *t) {
 	assert(t->tsd == NULL && t->state == tsd_state_making);
@@ -149,8 +154,7 @@ tsd_new(struct tls_s *t) {
 	uint32_t n = atomic_fetch_add_u32(&tsds.count, 1, MO_RELAXED);
 	tsd->tls = t;
 	/* Threads get different seeds. The address is no seed, because addresses are reused. */
-	uint64_t seed = __atomic_add_fetch(&tsds.seed, UINT64_C(0x9e3779b97f4a7c15), __ATOMIC_RELAXED);
-	tsd->prng = hash_mix64(seed);
+	tsd->prng = hash_mix64(tsd_next_seed());
 	tsd->shard_seed = (uint8_t)n;
 	tsd->is_slow = tsd_all_slow;
 	tsd->tcache_max = tcache_max_default;
@@ -328,12 +332,13 @@ tsd_cleanup(void *arg) {
 
 /*
  * Gives a forked child a new seed and new distances, so that children that do the same do not
- * sample the same objects. The seed comes from pid and time, because the parent may have forbidden
- * other system calls to its children.
+ * sample the same objects. The seed comes from the time and from the parent's seed, which each fork
+ * changes (tsd_postfork_parent), because the parent may have forbidden system calls to its
+ * children.
  */
 static void
 tsd_reseed(tsd_t *mine) {
-	tsds.seed = hash_mix64(tsds.seed ^ hash_mix64(nstime_monotonic_ns()) ^ (uint64_t)sys_pid());
+	tsds.seed = hash_mix64(tsds.seed ^ hash_mix64(nstime_monotonic_ns()));
 	if (mine != NULL) {
 		mine->prng = hash_mix64(mine->prng ^ tsds.seed);
 		if (mine->sample_interval != 0) {
@@ -353,6 +358,11 @@ tsd_relax(tsd_t *mine) {
 		mine->event_bytes = 0;
 		recall_one(mine->tls, RECALL_SETTINGS);
 	}
+}
+
+void
+tsd_postfork_parent(void) {
+	tsd_next_seed();
 }
 
 void

@@ -118,6 +118,7 @@ uint64_t tsd_deallocated(tsd_t *tsd);
 uint64_t *tsd_allocatedp(tsd_t *tsd);
 uint64_t *tsd_deallocatedp(tsd_t *tsd);
 
+void tsd_postfork_parent(void);
 /* Called in a forked child: the data of all other threads, which do not exist there, can go. */
 void tsd_postfork_child(void);
 /*

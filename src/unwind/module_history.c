@@ -2,9 +2,8 @@
  * The records of loaded objects: a linked list that only grows, in the region, so that other
  * programs can read it (meta/image.h). Readers need no lock: a record is complete before its
  * address is stored with release order.
- * Writers take turns through history.looker, which holds the pid of the process that looks; in a
- * forked child another pid is there, so the child is not blocked by a look that the fork
- * interrupted. module_history.h explains the use.
+ * Writers take turns through history.is_looking, which a forked child clears: a look that the fork
+ * interrupted has no end there. module_history.h explains the use.
  */
 #include "unwind/module_history.h"
 
@@ -25,18 +24,16 @@ typedef module_record_t record_t;
 
 static LARGE_BSS struct {
 	atomic_p_t first;
-	/*
-	 * The other fields belong to whoever holds looker. looker is the pid of the process that
-	 * looks, 0 if none; a forked child has another pid and so is free to look.
-	 */
-	atomic_u32_t looker;
+	/* The other fields belong to the thread that has set is_looking. */
+	atomic_b_t is_looking;
 	record_t *last; /* last record of the list */
 	atomic_u32_t n; /* number of records */
 	uint64_t adds;  /* objects loaded so far, at the last look */
 	bool has_missed; /* no record was made because the gate was closed: look again */
 	bool has_looked;
-	char path[4096];   /* a path made absolute */
 	char loaded[4096]; /* a path as the loader has it */
+	/* A path made absolute; belongs to module_history_gone(), of which one runs at a time. */
+	char path[4096];
 } history;
 
 /* The record after r; the first one for NULL. */
@@ -100,8 +97,9 @@ record_find(const struct sys_module_s *m, bool *is_taken) {
 }
 
 /*
- * The path as an absolute one. The loader's name may be relative to the current directory at the
- * time of loading; that directory is taken to be the present one.
+ * The path as an absolute one, for a profile. The loader's name may be relative to the current
+ * directory at the time of loading; that directory is taken to be the present one. It is not asked
+ * for earlier, because a program may forbid that system call.
  */
 static const char *
 absolute(const char *path) {
@@ -124,12 +122,9 @@ absolute(const char *path) {
  * a path cannot be named.
  */
 static int
-note_module(void *ctx UNUSED, const struct sys_module_s *loaded) {
+note_module(void *ctx UNUSED, const struct sys_module_s *m) {
 	bool is_taken;
-	struct sys_module_s named = *loaded;
-	const struct sys_module_s *m = &named;
 	assert(m->start < m->end);
-	named.path = absolute(loaded->path);
 	if (m->path[0] == '\0' || record_find(m, &is_taken) != NULL) {
 		return 0;
 	}
@@ -158,12 +153,20 @@ note_module(void *ctx UNUSED, const struct sys_module_s *loaded) {
 	return 0;
 }
 
-/* Sets history.looker for this thread; false if another thread of this process has it. */
+/* Begins a look of this thread; false if another thread looks. */
 static bool
 try_look(void) {
-	uint32_t self = (uint32_t)sys_pid(), looker = atomic_load_u32(&history.looker, MO_RELAXED);
-	return looker != self
-	    && atomic_cas_strong_u32(&history.looker, &looker, self, MO_ACQUIRE, MO_RELAXED);
+	return !atomic_exchange_b(&history.is_looking, true, MO_ACQUIRE);
+}
+
+static void
+end_look(void) {
+	atomic_store_b(&history.is_looking, false, MO_RELEASE);
+}
+
+void
+module_history_postfork_child(void) {
+	end_look();
 }
 
 void
@@ -179,7 +182,7 @@ module_history_look(void) {
 		history.adds = adds;
 		history.has_looked = true;
 	}
-	atomic_store_u32(&history.looker, 0, MO_RELEASE);
+	end_look();
 }
 
 bool
@@ -189,7 +192,7 @@ module_history_try_hold(void) {
 
 void
 module_history_release(void) {
-	atomic_store_u32(&history.looker, 0, MO_RELEASE);
+	end_look();
 }
 
 const module_record_t *
@@ -200,7 +203,7 @@ module_history_look_program(const char *exe) {
 		return NULL;
 	}
 	sys_modules(note_module, NULL, exe);
-	atomic_store_u32(&history.looker, 0, MO_RELEASE);
+	end_look();
 	for (const record_t *r = record_next(NULL); r != NULL; r = record_next(r)) {
 		program = at - r->start < r->end - r->start ? r : program;
 	}
@@ -255,7 +258,10 @@ module_history_gone(int (*cb)(void *ctx, const struct sys_module_s *m), void *ct
 			m.end = m.start + (r->end - r->start);
 			m.bias = m.start + (r->bias - r->start);
 		}
-		ret = r->is_covered && !is_elsewhere ? 0 : cb(ctx, &m);
+		if (!r->is_covered || is_elsewhere) {
+			m.path = absolute(m.path);
+			ret = cb(ctx, &m);
+		}
 	}
 	return ret;
 }
@@ -359,7 +365,7 @@ module_history_note(void *const *frames, unsigned n) {
 	for (unsigned tries = 0; tries < 100; tries++) {
 		if (try_look()) {
 			for_each_passing(frames, n, note_passing, NULL);
-			atomic_store_u32(&history.looker, 0, MO_RELEASE);
+			end_look();
 			break;
 		}
 	}

@@ -55,6 +55,8 @@ void module_history_release(void);
  * program's path. Returns the program's record, NULL if it is not known.
  */
 const module_record_t *module_history_look_program(const char *exe);
+/* In a forked child, before any other function. */
+void module_history_postfork_child(void);
 /* The number of the last record; 0 if there is none. */
 uint32_t module_history_last(void);
 /* Whether any object is shadowed at record `now`: else each address is shown as it is. */

@@ -12,7 +12,6 @@
 
 #include "os/pages.h"
 #include "os/sys.h"
-#include "os/thread.h"
 #include "os/tls.h"
 #include "unwind/objects.h"
 #include "util/assert.h"
@@ -426,28 +425,32 @@ unwind_step_guard(struct walk_s *w, unwind_find_fde_t *find_fde) {
 
 /* ---- stacks ---- */
 
-/* An address that is above all frames of the thread's own stack and in the same mapping. */
-static uintptr_t
-own_end(void) {
-	bool is_first = os_tid() == (int)sys_pid();
-	uintptr_t at = is_first ? (uintptr_t)sys_auxval(AT_RANDOM) : (uintptr_t)tls_get();
-	return align_down(at, sizeof(uintptr_t));
+/*
+ * Whether `end` lies above the stack at lo, of which the part up to hi is known, in the same
+ * mapping.
+ */
+static bool
+is_own_end(uintptr_t lo, uintptr_t hi, uintptr_t end) {
+	return end > lo && (end <= hi || (end - hi <= STACK_END_SPAN
+	    && sys_is_readable((const void *)hi, end - hi)));
 }
 
 /*
- * Records [lo, own_end()) as the thread's own stack, if only mapped memory lies between hi and
- * own_end().
+ * Records [lo, end) as the thread's own stack. The end of the first thread's stack is the kernel's
+ * data above its frames, that of another thread its TLS. Which thread this is need not be asked: if
+ * only mapped memory lies up to the kernel's data, that is the first thread's stack, which stays.
  */
 static void
 own_try(struct unwind_memo_s *m, uintptr_t lo, uintptr_t hi) {
-	uintptr_t end = own_end();
+	uintptr_t ends[] = {(uintptr_t)sys_auxval(AT_RANDOM), (uintptr_t)tls_get()};
 	m->tried_hi = hi;
-	if (end <= lo || (end > hi && (end - hi > STACK_END_SPAN
-	    || !sys_is_readable((const void *)hi, end - hi)))) {
-		return;
+	for (size_t i = 0; i < ARRAY_LEN(ends) && m->own_hi == 0; i++) {
+		uintptr_t end = align_down(ends[i], sizeof(uintptr_t));
+		if (is_own_end(lo, hi, end)) {
+			m->own_lo = lo;
+			m->own_hi = end;
+		}
 	}
-	m->own_lo = lo;
-	m->own_hi = end;
 }
 
 void

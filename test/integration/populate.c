@@ -6,9 +6,7 @@
 #include "test.h"
 #include "ctl.h"
 
-#include <fcntl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
@@ -64,13 +62,17 @@ fill_limited(void) {
 	return 0;
 }
 
-/* Lets this process have LIMIT more bytes. */
+/*
+ * Lets this process have LIMIT more bytes, and starts it anew: the limits are read at the start.
+ */
 static int
 child_rlimit(int resource, const char *used) {
 	struct rlimit lim;
 
 	lim.rlim_cur = lim.rlim_max = proc_status_bytes(used) + LIMIT;
-	return setrlimit(resource, &lim) == 0 ? fill_limited() : 77;
+	if (setrlimit(resource, &lim) == 0)
+		execl("/proc/self/exe", "populate", "--child=limited", NULL);
+	return 77;
 }
 
 static int
@@ -81,24 +83,6 @@ child_data(void) {
 static int
 child_as(void) {
 	return child_rlimit(RLIMIT_AS, "VmSize");
-}
-
-#define GROUP "/sys/fs/cgroup/jemalloc-test-populate"
-
-/* Writes a text into a file of the control group; false if there is no such file. */
-static bool
-group_write(const char *file, const char *text) {
-	int fd = open(file, O_WRONLY | O_CLOEXEC);
-	bool is_done = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-
-	if (fd >= 0)
-		close(fd);
-	return is_done;
-}
-
-static int
-child_group(void) {
-	return group_write(GROUP "/cgroup.procs", "0") ? fill_limited() : 77;
 }
 
 /* Nothing is populated or made huge beyond nine tenths of a limit. */
@@ -119,23 +103,11 @@ test_limited(const char *child, const char *what, const char *conf) {
 	    "because it is near: %zu times of %zu bytes", number(&r, "limited"), number(&r, "bytes"));
 }
 
-/* The same in a control group of the second version, where one can be made. */
-static void
-test_group(void) {
-	bool is_made = mkdir(GROUP, 0755) == 0;
-
-	if (is_made && group_write(GROUP "/memory.max", "100663296"))
-		test_limited("group", "memory.max", "thp_min:4194304");
-	else
-		skip(4, "no control group with memory.max can be made");
-	if (is_made)
-		rmdir(GROUP);
-}
-
 int
 main(int argc, char **argv) {
 	static const struct test_child children[] = {{"small", child_small}, {"large", child_large},
-	    {"data", child_data}, {"as", child_as}, {"group", child_group}, {NULL, NULL}};
+	    {"data", child_data}, {"as", child_as}, {"limited", fill_limited},
+	    {NULL, NULL}};
 	static struct test_result on, off;
 	size_t page, populated, active;
 
@@ -144,7 +116,6 @@ main(int argc, char **argv) {
 	test_limited("data", "RLIMIT_DATA, huge early", "thp_min:4194304");
 	test_limited("as", "RLIMIT_AS", NULL);
 	test_limited("as", "RLIMIT_AS, huge early", "thp_min:4194304");
-	test_group();
 	run_child_conf(&on, "small", NULL);
 	child_exits(&on, 0, "a small program");
 	is_uint(number(&on, "populated"), 0, "of 512 KiB nothing is populated");

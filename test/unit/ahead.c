@@ -92,15 +92,6 @@ test_run(void) {
 }
 
 static void
-test_step(void) {
-	is_uint(ahead_step(0), 0, "no room: nothing");
-	is_uint(ahead_step(AHEAD_LOOK_FIRST - 1), 0, "little room: nothing");
-	is_uint(ahead_step(AHEAD_LOOK_FIRST), AHEAD_LOOK_FIRST / 4,
-	    "else a quarter of it until the next look");
-	is_uint(ahead_step(SIZE_MAX), AHEAD_LOOK_STEP, "which is never far");
-}
-
-static void
 test_growth(void) {
 	size_t least = max_zu(AHEAD_MIN, PAGE) << AHEAD_LG_PART;
 	start(10000);
@@ -202,7 +193,6 @@ body(void) {
 	/* Without huge pieces, which are populated too (extent/piece.h). */
 	opt_thp = thp_mode_never;
 	test_run();
-	test_step();
 	test_growth();
 	test_lengths();
 	test_not();

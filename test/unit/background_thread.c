@@ -1,6 +1,6 @@
 /*
  * arena/background_thread.h inside one process: a thread that cannot be made, at the switch and at
- * a heartbeat; where heartbeats make none; max. What the threads do for memory: test/integration.
+ * the start; how many there are; max. What the threads do for memory: test/integration.
  */
 #include "test.h"
 
@@ -14,6 +14,7 @@
 
 static struct os_hooks_s hooks;
 static int ncreates, fail_from;
+static size_t count; /* threads that there are when they are on */
 static char said[1024];
 
 static int
@@ -35,16 +36,6 @@ nthreads(void) {
 }
 
 static void
-beat(void) {
-	struct tls_s *t = tls_get();
-	gate_enter(t);
-	t->inside++;
-	background_thread_heartbeat();
-	t->inside--;
-	gate_exit(t);
-}
-
-static void
 fail_creates_from(int n) {
 	ncreates = 0;
 	fail_from = n;
@@ -61,7 +52,7 @@ test_failing_switch(void) {
 	contains(said, "could not be started", "it is said");
 	fail_creates_from(1000);
 	is_int(background_thread_set(true), 0, "when the system has threads again it works");
-	is_uint(nthreads(), 2, "two threads for two arenas");
+	is_uint(nthreads(), count, "as many threads as there can be arenas, or as the option says");
 	fail_creates_from(1);
 	is_int(background_thread_max_set(1), EFAULT, "the maximum changes, no thread can be made");
 	ok(!background_thread_is_on() && nthreads() == 0, "then it is off");
@@ -69,9 +60,9 @@ test_failing_switch(void) {
 	is_int(background_thread_max_set(opt_max_background_threads), 0, "back");
 }
 
-/* As after a fork: switched on, no thread there. */
+/* As at the start: switched on, no thread there. */
 static void
-test_failing_heartbeat(void) {
+test_failing_start(void) {
 	fail_creates_from(1000);
 	is_int(background_thread_set(true), 0, "on");
 	is_int(background_thread_set(false), 0, "off");
@@ -79,45 +70,22 @@ test_failing_heartbeat(void) {
 	fail_creates_from(1);
 	opt_background_thread = true;
 	background_thread_boot();
-	beat();
-	beat();
-	is_int(ncreates, 1, "a failure at a heartbeat is not repeated at the next");
-	const char *first = strstr(said, "could not be started");
-	ok(first != NULL && strstr(first + 1, "could not be started") == NULL, "and said once");
+	background_thread_boot_late();
+	is_int(ncreates, 1, "one try at the start");
+	contains(said, "could not be started", "it is said");
 	ok(background_thread_is_on() && nthreads() == 0, "it stays on, without threads");
 	ok(!atomic_load_b(&arenas_get(0)->pac.is_served, MO_RELAXED), "arenas decay by heartbeats");
 	fail_creates_from(1000);
 	is_int(background_thread_set(false), 0, "off");
 	is_int(background_thread_set(true), 0, "on: tried again");
-	is_uint(nthreads(), 2, "and there");
+	is_uint(nthreads(), count, "and there");
 	is_int(background_thread_set(false), 0, "off");
-}
-
-static void
-test_unsafe_places(void) {
-	struct tls_s *t = tls_get();
-	fail_creates_from(1000);
+	ncreates = 0;
+	background_thread_boot_late();
+	is_int(ncreates, 0, "off at the start: none is made");
 	background_thread_boot();
-	gate_enter(t);
-	gate_enter(t);
-	t->inside++;
-	background_thread_heartbeat();
-	is_int(ncreates, 0, "none is made inside another operation");
-	t->inside--;
-	gate_exit(t);
-	gate_exit(t);
-	t->inside++;
-	beat();
-	t->inside--;
-	is_int(ncreates, 0, "nor inside a hook");
-	atomic_store_p(&gate_forker, &ncreates, MO_SEQ_CST);
-	background_thread_heartbeat();
-	is_int(ncreates, 0, "nor while a fork is under way");
-	atomic_store_p(&gate_forker, NULL, MO_SEQ_CST);
-	beat();
-	is_int(ncreates, 2, "but at the next plain heartbeat");
-	beat();
-	is_int(ncreates, 2, "once");
+	background_thread_boot_late();
+	is_int(ncreates, (int)count, "on: all");
 }
 
 /* Threads of their arenas, and the arenas of a child. */
@@ -126,20 +94,21 @@ test_served(void) {
 	arena_t *a = arenas_get(0);
 	background_thread_stats_t s;
 	int tries = 0;
-	/* Each of the two has come to its work. */
+	/* Each has come to its work. */
 	do {
 		usleep(1000);
 		background_thread_stats_read(&s);
-	} while ((s.num_runs < 2 || !atomic_load_b(&a->pac.is_served, MO_RELAXED)) && tries++ < 100000);
+	} while ((s.num_runs < count || !atomic_load_b(&a->pac.is_served, MO_RELAXED))
+	    && tries++ < 100000);
 	ok(atomic_load_b(&a->pac.is_served, MO_RELAXED), "arena 0 is served");
 	is_int(background_thread_max_set(0), EINVAL, "a maximum of 0");
 	is_int(background_thread_max_set(opt_max_background_threads + 1), EINVAL, "one too many");
-	is_uint(nthreads(), 2, "nothing has changed");
+	is_uint(nthreads(), count, "nothing has changed");
 	is_int(background_thread_set(false), 0, "off");
 	ok(!atomic_load_b(&a->pac.is_served, MO_RELAXED), "arena 0 is not served any more");
 	is_uint(atomic_load_zu(&a->pac.wake_above, MO_RELAXED), SIZE_MAX, "and wakes nobody");
 	background_thread_stats_read(&s);
-	ok(s.num_runs >= 2 && s.mutex.n_lock_ops > 10 && s.max_per_thread.n_lock_ops > 0,
+	ok(s.num_runs >= count && s.mutex.n_lock_ops > 10 && s.max_per_thread.n_lock_ops > 0,
 	    "counters: %llu runs", (unsigned long long)s.num_runs);
 	background_thread_stats_reset();
 	background_thread_stats_read(&s);
@@ -161,9 +130,9 @@ main(void) {
 	if (second == NULL) {
 		bail_out("a second arena");
 	}
+	count = min_zu(opt_max_background_threads, arenas_narenas_auto());
 	test_failing_switch();
-	test_failing_heartbeat();
-	test_unsafe_places();
+	test_failing_start();
 	test_served();
 	return done_testing();
 }

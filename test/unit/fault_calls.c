@@ -41,7 +41,7 @@
 	X(pthread_create)
 #define CALLS_BY_NUMBER(X) \
 	X(openat) X(read) X(write) X(close) X(renameat2) X(getcwd) X(getrandom) X(memfd_create) \
-	X(fcntl) X(futex) X(process_madvise) X(process_vm_readv) X(ppoll) X(getdents64) \
+	X(fcntl) X(futex) X(process_madvise) X(ppoll) X(getdents64) \
 	X(rt_sigtimedwait) X(sched_getaffinity) X(getcpu) X(timer_create) X(timer_settime) \
 	X(clock_gettime) X(fallocate) X(mremap)
 #define CALLS(X) CALLS_BY_NAME(X) CALLS_BY_NUMBER(X) X(metadata)
@@ -69,8 +69,7 @@ static const struct {
 	int call;
 } numbers[] = {CALLS_BY_NUMBER(AS_NUMBER)};
 /* By number too, and nothing that fails; the probe of a page is made to fail. */
-static const long harmless[] = {SYS_getpid, SYS_gettid, SYS_tgkill, SYS_rt_sigprocmask,
-    SYS_madvise};
+static const long harmless[] = {SYS_getpid, SYS_gettid, SYS_tgkill, SYS_madvise};
 
 /* In memory shared with forked children: their calls count too. */
 static struct {
@@ -208,7 +207,6 @@ error_of(int call) {
 	case call_getcwd: return ENOENT;
 	case call_getrandom:
 	case call_memfd_create:
-	case call_process_vm_readv:
 	case call_fcntl:
 	case call_getcpu: return ENOSYS;
 	case call_futex:
@@ -620,7 +618,7 @@ work_signal(void) {
 	check(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
 }
 
-/* Without the kernel's copy it is read; what is not there stays unread. */
+/* What is not there stays unread. */
 static void
 work_copy(void) {
 	char text[16] = "";

@@ -427,7 +427,8 @@ static void
 child_body(void *arg) {
 	uint64_t instance = *(uint64_t *)arg;
 
-	_exit(box->pid == (unsigned)getpid() && box->instance != instance && box->doorbell == 0
+	_exit((box->pid == (unsigned)getpid() || box->pid == 0) && box->instance != instance
+	    && box->doorbell == 0
 	    && box->slots[1].sequence == 0 && !prof_session_is_active()
 	    && box->state == prof_mailbox_idle && !prof_control_has_thread() ? 0 : 1);
 }

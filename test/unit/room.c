@@ -1,5 +1,6 @@
 /*
- * os/room.h with files of /proc and /sys of our own: which limits are found, and the least of them.
+ * os/room.h with files of /proc and /sys of our own: which limits are found at the start, the least
+ * of them, and what the allocator takes of it later.
  */
 #include "core.h"
 
@@ -64,6 +65,14 @@ file(const char *path, const char *text) {
 	files[i].text = text;
 }
 
+/* The room that there is for a process that starts now. */
+static size_t
+room_found(void) {
+	atomic_store_zu(&room_mapped, 0, MO_RELAXED);
+	room_boot();
+	return room_now();
+}
+
 static void
 test_below(void) {
 	is_uint(room_below(1000, 0), 900, "nine tenths of a limit");
@@ -74,31 +83,21 @@ test_below(void) {
 }
 
 static void
-test_groups(void) {
+test_group(void) {
 	no_files();
-	is_uint(room_now(), SIZE_MAX, "nothing can be read: no limit");
-	file("/proc/self/cgroup", "4:memory:/old\n0::/a/b\n");
-	is_uint(room_now(), SIZE_MAX, "a group without files");
-	file("/sys/fs/cgroup/a/b/memory.max", "max\n");
-	file("/sys/fs/cgroup/a/b/memory.current", "1000\n");
-	is_uint(room_now(), SIZE_MAX, "a group without a limit");
-	file("/sys/fs/cgroup/a/memory.max", "104857600\n");
-	is_uint(room_now(), SIZE_MAX, "a limit whose use is not known");
-	file("/sys/fs/cgroup/a/memory.current", "73400320\n");
-	is_uint(room_now(), 20 * MIB, "the limit of the group above");
-	file("/sys/fs/cgroup/memory.max", "52428800\n");
-	file("/sys/fs/cgroup/memory.current", "36700160\n");
-	is_uint(room_now(), 10 * MIB, "a lower one at the top");
+	is_uint(room_found(), SIZE_MAX, "nothing can be read: no limit");
+	file("/sys/fs/cgroup/memory.current", "1000\n");
+	file("/sys/fs/cgroup/memory.max", "max\n");
+	is_uint(room_found(), SIZE_MAX, "a container without a limit");
 	no_files();
-	file("/proc/self/cgroup", "0::/\n");
+	file("/sys/fs/cgroup/memory.max", "104857600\n");
+	is_uint(room_found(), SIZE_MAX, "a limit whose use is not known");
+	file("/sys/fs/cgroup/memory.current", "73400320\n");
+	is_uint(room_found(), 20 * MIB, "a limit");
+	no_files();
 	file("/sys/fs/cgroup/memory.max", "1000\n");
 	file("/sys/fs/cgroup/memory.current", "2000\n");
-	is_uint(room_now(), 0, "in a container, over its limit");
-	no_files();
-	file("/proc/self/cgroup", "4:memory:/old");
-	is_uint(room_now(), SIZE_MAX, "only groups of the first version");
-	file("/sys/fs/cgroup/memory.max", "1000\n");
-	is_uint(room_now(), SIZE_MAX, "which are not looked at");
+	is_uint(room_found(), 0, "more is used already");
 }
 
 static void
@@ -129,10 +128,32 @@ test_rlimit(void) {
 		skip(3, "there is a limit already");
 		return;
 	}
-	is_uint(room_now(), 89400 * os_page_size, "RLIMIT_DATA and the sixth field");
+	is_uint(room_found(), 89400 * os_page_size, "RLIMIT_DATA and the sixth field");
 	is_uint((unsigned)errno, (unsigned)saved, "errno stays");
 	is_uint(room_limit(), 100000 * os_page_size, "which is told too");
 	setrlimit(RLIMIT_DATA, &was);
+}
+
+static void
+test_taken(void) {
+	is_uint(room_now(), SIZE_MAX, "before the start nothing is known");
+	no_files();
+	file("/sys/fs/cgroup/memory.max", "104857600\n");
+	file("/sys/fs/cgroup/memory.current", "73400320\n");
+	is_uint(room_found(), 20 * MIB, "a limit");
+	unsigned opened = now.opened;
+	no_files();
+	atomic_store_zu(&room_mapped, 5 * MIB, MO_RELAXED);
+	is_uint(room_now(), 15 * MIB, "less what the allocator has taken since");
+	atomic_store_zu(&room_mapped, 21 * MIB, MO_RELAXED);
+	is_uint(room_now(), 0, "none if it has taken more");
+	atomic_store_zu(&room_mapped, MIB, MO_RELAXED);
+	is_uint(room_now(), 19 * MIB, "which counts again when it is given back");
+	is_uint(now.opened, opened, "no file is read for that");
+	is_uint(room_found(), SIZE_MAX, "no limit");
+	atomic_store_zu(&room_mapped, MIB, MO_RELAXED);
+	is_uint(room_now(), SIZE_MAX, "whatever was taken");
+	atomic_store_zu(&room_mapped, 0, MO_RELAXED);
 }
 
 int
@@ -143,9 +164,10 @@ main(void) {
 	hooks.close = fake_close;
 	os_page_size = os_page_size == 0 ? 4096 : os_page_size;
 	os_hooks = &hooks;
+	test_taken();
 	test_below();
 	test_limit();
-	test_groups();
+	test_group();
 	test_rlimit();
 	os_hooks = &os_hooks_real;
 	return done_testing();

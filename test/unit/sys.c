@@ -1,8 +1,12 @@
 /* Files, environment, readable memory, maps and modules; interrupted and failing calls. */
 #include "test.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "os/malloc_io.h"
 #include "os/pages.h"
@@ -217,7 +221,38 @@ test_readable(void) {
 	munmap(p, 2 * page);
 }
 
-/* ENOSYS, as by a filter of calls, is not made here: fault_calls does that. */
+/* The same where a filter of system calls refuses madvise(2), as OpenSSH's does for some advice. */
+static void
+readable_without_madvise(void *arg) {
+	struct sock_filter f[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)(uintptr_t)arg),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = {ARRAY_LEN(f), f};
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
+	    || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog) != 0) {
+		_exit(77);
+	}
+	test_readable();
+	_exit(test_state.failed != 0);
+}
+
+static void
+test_readable_filtered(void) {
+	static const int errors[] = {EPERM, EINVAL, ENOSYS};
+	static struct test_result r;
+	for (unsigned i = 0; i < ARRAY_LEN(errors); i++) {
+		run_forked(&r, readable_without_madvise, (void *)(uintptr_t)errors[i]);
+		if (exited_with(&r, 77)) {
+			skip(1, "no filter can be put on here");
+		} else {
+			child_exits(&r, 0, "readable or not, with error %d of madvise", errors[i]);
+		}
+	}
+}
+
 static void
 test_copy(void) {
 	size_t page = os_page_size;
@@ -381,6 +416,7 @@ main(void) {
 	test_environment();
 	test_random_numbers();
 	test_readable();
+	test_readable_filtered();
 	test_copy();
 	test_maps_and_modules();
 	test_modules_after_fork();

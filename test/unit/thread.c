@@ -2,6 +2,7 @@
 #include "test.h"
 
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #include "os/sys.h"
@@ -18,7 +19,6 @@ look(void *arg) {
 	struct seen *s = arg;
 	pthread_sigmask(SIG_SETMASK, NULL, &s->mask);
 	s->tid = os_tid();
-	os_thread_name_set("a-name-too-long-for-it");
 	os_thread_name_get(s->name, sizeof(s->name));
 	return NULL;
 }
@@ -38,7 +38,8 @@ test_create(void) {
 	os_thread_t t;
 	sigset_t before, after;
 	pthread_sigmask(SIG_SETMASK, NULL, &before);
-	is_int(os_thread_create(&t, look, &s), 0, "create");
+	is_int(os_thread_create(&t, "a-name-too-long-for-it", look, &s), 0, "create");
+	is_uint(atomic_load_u32(&t.has_begun, MO_ACQUIRE), 1, "it runs when that returns");
 	is_int(os_thread_join(&t), 0, "join");
 	ok(sigismember(&s.mask, SIGTERM) == 1 && sigismember(&s.mask, SIGUSR1) == 1,
 	    "signals are blocked in it");
@@ -47,21 +48,56 @@ test_create(void) {
 	ok(s.tid != os_tid() && s.tid > 0, "it had its own number");
 	is_str(s.name, "a-name-too-long", "its name, cut");
 	char tiny[4];
-	os_thread_name_set("abcdefg");
+	is_int(prctl(PR_SET_NAME, "abcdefg"), 0, "a name");
 	os_thread_name_get(tiny, sizeof(tiny));
 	is_str(tiny, "abc", "name into a small buffer");
 	struct os_hooks_s hooks = os_hooks_real;
 	hooks.pthread_create = fail_create;
 	os_hooks = &hooks;
-	is_int(os_thread_create(&t, look, &s), EAGAIN, "failure is reported");
+	is_int(os_thread_create(&t, "abc", look, &s), EAGAIN, "failure is reported");
 	os_hooks = &os_hooks_real;
 	pthread_sigmask(SIG_SETMASK, NULL, &after);
 	is_int(sigismember(&after, SIGTERM), sigismember(&before, SIGTERM),
 	    "signals restored then too");
 }
 
+static void *
+look_stored(void *arg) {
+	*(bool *)arg = os_tid_stored() == os_tid();
+	return NULL;
+}
+
+static void
+in_child(void *arg) {
+	(void)arg;
+	_exit(os_tid_stored() == getpid() ? 0 : 1);
+}
+
+static void
+test_tid_stored(void) {
+	static struct test_result r;
+	bool is_right = false;
+	os_thread_t t;
+	if (os_tid_stored() == 0) {
+		skip(5, "this C library does not tell");
+		return;
+	}
+	is_int(os_tid_stored(), os_tid(), "the id of a thread without a system call");
+	is_int(os_thread_create(&t, "stored", look_stored, &is_right), 0, "a thread");
+	is_int(os_thread_join(&t), 0, "it ends");
+	ok(is_right, "of another thread");
+	run_forked(&r, in_child, NULL);
+	child_exits(&r, 0, "in a forked child");
+}
+
+static int
+child_one(void) {
+	return os_ncpus() == 1 ? 0 : 1;
+}
+
 static void
 test_processors(void) {
+	static struct test_result r;
 	cpu_set_t all, one;
 	sched_getaffinity(0, sizeof(all), &all);
 	is_uint(os_ncpus(), (unsigned)CPU_COUNT(&all), "processors that we may use");
@@ -72,15 +108,20 @@ test_processors(void) {
 	CPU_ZERO(&one);
 	CPU_SET(first, &one);
 	sched_setaffinity(0, sizeof(one), &one);
-	is_uint(os_ncpus(), 1, "affinity to one is respected");
-	is_int(os_cpu(), first, "we run on it");
+	is_uint(os_ncpus(), (unsigned)CPU_COUNT(&all), "asked once only");
+	is_int(os_cpu(), first, "we run on one");
+	run_child_conf(&r, "one", NULL);
+	child_exits(&r, 0, "whose affinity is respected at a start");
 	sched_setaffinity(0, sizeof(all), &all);
 	is_int(os_tid(), (int)getpid(), "first thread");
 }
 
 int
-main(void) {
+main(int argc, char **argv) {
+	static const struct test_child children[] = {{"one", child_one}, {NULL, NULL}};
+	test_children(argc, argv, children);
 	test_create();
+	test_tid_stored();
 	test_processors();
 	return done_testing();
 }

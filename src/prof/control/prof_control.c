@@ -87,7 +87,9 @@ __asm__(".pushsection jemalloc_mailbox, \"aw\", %nobits\n"
 	".popsection\n");
 
 static struct {
+	os_thread_t thread;       /* while has_thread */
 	memfile_t file;           /* mapped over the block if prof_ctl_fd is set */
+	uint32_t pid;             /* of this process; 0: not known */
 	atomic_b_t is_serving;    /* one thread is carrying out requests */
 	/* the thread is wanted and does not run; the next heartbeat starts it */
 	atomic_b_t thread_due;
@@ -136,7 +138,7 @@ box_header(void) {
 	prof_mailbox_t *b = box();
 	b->version = PROF_MAILBOX_VERSION;
 	b->bytes = PROF_MAILBOX_BYTES;
-	b->pid = (uint32_t)sys_pid();
+	b->pid = control.pid;
 	size_t len = min_zu(sizeof(version), sizeof(b->library_version)) - 1;
 	memcpy(b->library_version, version, len);
 	b->library_version[len] = '\0';
@@ -475,7 +477,6 @@ thread_main(void *arg) {
 	(void)arg;
 	struct tls_s *t = tls_get();
 	t->inside++; /* allocations of this thread are never samples */
-	os_thread_name_set("jemalloc_prof");
 	do {
 		thread_rounds();
 	} while (thread_try_continue());
@@ -487,10 +488,9 @@ thread_main(void *arg) {
 static void
 thread_make(void) {
 	assert(atomic_load_b(&control.has_thread, MO_RELAXED) && !gate_is_entered(tls_get()));
-	os_thread_t thread;
-	int err = os_thread_create(&thread, thread_main, NULL);
+	int err = os_thread_create(&control.thread, "jemalloc_prof", thread_main, NULL);
 	if (err == 0) {
-		pthread_detach(thread.handle);
+		pthread_detach(control.thread.handle);
 		return;
 	}
 	atomic_store_b(&control.has_thread, false, MO_RELEASE);
@@ -509,14 +509,6 @@ thread_want(void) {
 	atomic_store_b(&control.thread_due, true, MO_RELAXED);
 	if (control.has_started) {
 		atomic_store_b(&thread_event_is_wanted, true, MO_SEQ_CST);
-	}
-}
-
-__attribute__((constructor)) static void
-note_constructors(void) {
-	control.has_started = true;
-	if (atomic_load_b(&control.thread_due, MO_RELAXED)) {
-		thread_want();
 		recall_all(RECALL_SETTINGS);
 	}
 }
@@ -581,7 +573,6 @@ control_changed(void) {
 		thread_wake();
 	} else if (gate_is_closed()) {
 		thread_want(); /* in a fork handler, or while another thread forks */
-		recall_all(RECALL_SETTINGS);
 	} else if (thread_is_wanted()) {
 		thread_start();
 	}
@@ -672,6 +663,18 @@ prof_control_heartbeat(tsd_t *tsd, uint64_t bytes) {
 	}
 }
 
+/*
+ * Starts the thread that the options want now, before the program may forbid the system calls that
+ * this needs. Called by the constructor.
+ */
+void
+prof_control_boot_late(void) {
+	control.has_started = true;
+	if (atomic_load_b(&control.thread_due, MO_RELAXED)) {
+		thread_start();
+	}
+}
+
 static void
 control_boot_options(void) {
 	box_share(false);
@@ -699,6 +702,7 @@ prof_control_boot(void) {
 		opt_prof_ctl_dir = "";
 		return;
 	}
+	control.pid = (uint32_t)sys_pid();
 	if (opt_prof_more) {
 		control_boot_options();
 	}
@@ -729,7 +733,9 @@ prof_control_postfork_child(void) {
 	atomic_store_b(&control.has_thread, false, MO_RELAXED);
 	atomic_store_b(&control.thread_due, false, MO_RELAXED);
 	atomic_store_b(&control.is_awaited, false, MO_RELAXED);
+	control.pid = (uint32_t)os_tid_stored(); /* without a system call: a filter may forbid it */
 	if (opt_prof_ctl_fd) {
+		control.pid = (uint32_t)sys_pid();
 		memfile_close(&control.file); /* the parent's file */
 		box_share(true);
 	}
@@ -739,6 +745,5 @@ prof_control_postfork_child(void) {
 	box_mirror();
 	if (thread_is_wanted()) {
 		thread_want();
-		recall_all(RECALL_SETTINGS);
 	}
 }

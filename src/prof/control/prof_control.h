@@ -6,8 +6,8 @@
  * are left to the profiler's thread wherever there can be one. A heartbeat is safe for that only if
  * the thread came directly from the user's code into malloc: not in a nested event, without a lock,
  * with no fork under way. The profiler's thread exists while it has work: a session, a timer, a
- * control directory, a profile to hand over. It is started at a heartbeat or after a change of a
- * session or threshold, never by a constructor, and a forked child does not have it.
+ * control directory, a profile to hand over. It is started by the constructor if the options want
+ * it, at a heartbeat, or after a change of a session or threshold; a forked child does not have it.
  */
 #ifndef PROF_CONTROL_H
 #define PROF_CONTROL_H
@@ -17,7 +17,7 @@
 
 typedef enum {
 	prof_thread_auto,
-	prof_thread_true,  /* always there, from the first heartbeat on */
+	prof_thread_true,  /* always there */
 	prof_thread_false
 } prof_thread_opt_t;
 extern prof_thread_opt_t opt_prof_thread;
@@ -36,6 +36,8 @@ extern HIDDEN prof_mailbox_block_t prof_mailbox_block;
 void prof_control_wire(void);
 /* Opens the mailbox, unless the process has more rights than its user (AT_SECURE). */
 void prof_control_boot(void);
+/* Called by the constructor, after boot: starts the thread if the options want it. */
+void prof_control_boot_late(void);
 /* Called at each heartbeat of a thread, as prof_heartbeat() is; bytes is not used. */
 void prof_control_heartbeat(tsd_t *tsd, uint64_t bytes);
 /* In a forked child: gives it a mailbox of its own; the profiler's thread does not exist in it. */

@@ -139,7 +139,8 @@ typedef struct prof_mailbox_s {
 	uint32_t version;
 	uint32_t bytes;
 	uint64_t instance;   /* random, differs after fork; identifies the process that answered */
-	uint32_t pid;        /* as the process itself sees it */
+	/* As the process itself sees it; 0: not known, in some forked children. */
+	uint32_t pid;
 	uint32_t state;      /* a prof_mailbox_* value, readable without a request */
 	uint64_t session_id;
 	uint64_t session_start_ns;

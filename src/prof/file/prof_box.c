@@ -167,7 +167,7 @@ move_alone(int (*move)(int fd), int fd) {
 		return EBUSY;
 	}
 	while (!module_history_try_hold() && ++tries < HOLD_TRIES) {
-		os_yield();
+		os_pause(tries);
 	}
 	if (tries < HOLD_TRIES) {
 		os_thread_block_all_signals(&mask);

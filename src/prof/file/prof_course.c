@@ -61,7 +61,10 @@ unwinder_tell(image_root_t *root) {
 	prof_root_unwinder_set(unwind_name());
 }
 
-/* What needs files, and so is left to the profiler's thread. */
+/*
+ * What needs files: for the profiler's thread, and only with a black box, which is a file itself. A
+ * filter may end the process for it (os/sys.h).
+ */
 static void
 process_tell(image_figures_t *f) {
 	struct rusage usage;
@@ -92,7 +95,7 @@ figures_tell(image_root_t *root, bool is_by_thread) {
 	tell(&f->overlapped, prof_keep_overlapped());
 	tell(&f->dump_errors, prof_dump_nerrors());
 	unwinder_tell(root);
-	if (is_by_thread) {
+	if (is_by_thread && region_box_bytes() != 0) {
 		process_tell(f);
 	} else {
 		tell(&f->rss, 0);

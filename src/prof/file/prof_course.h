@@ -10,8 +10,8 @@
 
 /*
  * Tells the figures if a second has passed since they were told last; now_ns is the monotonic time.
- * is_by_thread: the caller is the profiler's own thread, so files are read too, for rss and limit;
- * a thread of the program makes no system call for this. Enters the gate.
+ * is_by_thread: the caller is the profiler's own thread, which reads files too, for rss and limit,
+ * if there is a black box; else no system call is made for this. Enters the gate.
  */
 void prof_course_tick(uint64_t now_ns, bool is_by_thread);
 /* Tells the figures at once, without a line and without reading files: a session begins. */

@@ -87,10 +87,12 @@ static LARGE_BSS struct {
 
 /* Kept out of `dumper` so that the exit of a process without dumps does not touch its pages. */
 static struct {
-	/* the thread that ends the process, after which no other begins a dump; 0: none */
-	atomic_u32_t exit_tid;
 	/*
-	 * a dump may have begun; stored before exit_tid is read, so that one of two threads sees the
+	 * mutex_self() of the thread that ends the process, after which no other begins a dump; 0: none
+	 */
+	atomic_u32_t exit_id;
+	/*
+	 * a dump may have begun; stored before exit_id is read, so that one of two threads sees the
 	 * other
 	 */
 	atomic_b_t is_used;
@@ -633,8 +635,8 @@ outcome_print(int err, bool was_open) {
  */
 static bool
 is_given_up(void) {
-	uint32_t exit_tid = atomic_load_u32(&ending.exit_tid, MO_SEQ_CST);
-	return gate_is_lost() || (exit_tid != 0 && exit_tid != (uint32_t)os_tid());
+	uint32_t exit_id = atomic_load_u32(&ending.exit_id, MO_SEQ_CST);
+	return gate_is_lost() || (exit_id != 0 && exit_id != mutex_self());
 }
 
 /*
@@ -911,7 +913,7 @@ prof_dump_postfork_child(void) {
 	mutex_renew_in_child(&dumper.mtx, "prof_dump", WITNESS_RANK_PROF_DUMP);
 	dumper.fails = 0;
 	dumper.retry_ns = 0;
-	atomic_store_u32(&ending.exit_tid, 0, MO_RELAXED);
+	atomic_store_u32(&ending.exit_id, 0, MO_RELAXED);
 }
 
 /*
@@ -919,7 +921,7 @@ prof_dump_postfork_child(void) {
  */
 __attribute__((destructor)) static void
 dump_at_exit(void) {
-	atomic_store_u32(&ending.exit_tid, (uint32_t)os_tid(), MO_SEQ_CST);
+	atomic_store_u32(&ending.exit_id, mutex_self(), MO_SEQ_CST);
 	if (!atomic_load_b(&ending.is_used, MO_SEQ_CST)) {
 		return;
 	}

@@ -359,7 +359,7 @@ file_fd(const prof_file_t *f) {
  */
 static void
 temp_note(prof_file_t *f, bool has_temp) {
-	f->temp_pid = sys_pid();
+	f->temp_pid = has_temp ? sys_pid() : 0;
 	__atomic_store_n(&f->has_temp, has_temp, MO_RELEASE);
 }
 

@@ -10,6 +10,7 @@
 
 #include "meta/region.h"
 #include "os/sys.h"
+#include "os/thread.h"
 #include "prof/sites/prof_opt.h"
 #include "prof/sites/prof_types.h"
 #include "unwind/module_history.h"
@@ -82,7 +83,8 @@ void
 prof_root_postfork_child(void) {
 	image_root_t *root = prof_root();
 	if (root != NULL) {
-		__atomic_store_n(&root->pid, (uint32_t)sys_pid(), MO_RELAXED);
+		/* Without a system call, which a filter may forbid. */
+		__atomic_store_n(&root->pid, (uint32_t)os_tid_stored(), MO_RELAXED);
 	}
 }
 

@@ -333,6 +333,9 @@ prof_signal_exit_end(void) {
 /* A signal that arrived at the parent is left to the parent. */
 void
 prof_signal_postfork_child(void) {
+	if (!opt_prof_final_signals) {
+		return;
+	}
 	atomic_store_u32(&sig.pid, (uint32_t)sys_pid(), MO_RELAXED);
 	atomic_store_u32(&sig.due, 0, MO_RELAXED);
 	atomic_store_b(&sig.is_taken, false, MO_RELAXED);
