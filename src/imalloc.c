@@ -114,8 +114,9 @@ imalloc_may_sample(tsd_t *tsd) {
 }
 
 /*
- * Called when large memory came from an arena: updates the thread's maxima (thread_event, peak),
- * which heartbeats alone could miss because several such requests pass between two of them.
+ * Called when large memory came from an arena or is a sample: updates the thread's maxima
+ * (thread_event, peak), which heartbeats alone could miss because several such requests pass
+ * between two of them.
  */
 static void
 imalloc_note_rise(tsd_t *tsd) {
@@ -171,6 +172,9 @@ imalloc_sample_inline(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache
 	void *p = imalloc_sample_object(tsd, req, usize, tc, slot, &rec);
 	if (p != NULL && tc != NULL) {
 		tcache_took_sample(tsd, tc, slot);
+		if (usize > TCACHE_LARGE_SOME) {
+			imalloc_note_rise(tsd);
+		}
 	}
 	if (p != NULL && rec != NULL) {
 		tsd->tls->inside++;
@@ -238,7 +242,7 @@ imalloc_large_direct(tsd_t *tsd, const imalloc_req_t *req, arena_t *a, size_t us
 		return arena_large_hand_out(obj);
 	}
 	if (usize > TCACHE_LARGE_MUCH && tsd != NULL && tsd->tcache != NULL) {
-		tcache_make_way(tsd, tsd->tcache, usize);
+		tcache_make_way(tsd, tsd->tcache, TCACHE_LARGE_MUCH, usize);
 	}
 	return arena_malloc(a, usize, req->alignment, zero, 1);
 }

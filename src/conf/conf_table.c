@@ -317,8 +317,8 @@ BOOL(huge_arena_pac_thp, opt_huge_arena_pac_thp, HERE, SHOWN,
     "and the system gives huge pages on request only"),
 {.key = "metadata_thp", .addr = &opt_metadata_thp, .type = CONF_ENUM, .words = metadata_thp_names,
     .parse = parse_metadata_thp, .flags = SHOWN | CONF_PREFIX_KEY | CONF_PREFIX_WORD,
-    .help = "huge pages for the library's own data: auto only from the second block of each arena "
-    "on", MANUAL(initially, "disabled; auto with hpa:true")},
+    .help = "huge pages for the library's own data: auto only for an arena that has 2 MiB of "
+    "it", MANUAL(initially, "disabled; auto with hpa:true")},
 BOOL(retain, opt_retain, HERE, SHOWN, "keep unused address space mapped for reuse"),
 {.key = "dss", .addr = &opt_dss, .type = CONF_ENUM, .words = dss_prec_names, .parse = parse_dss,
     .flags = SHOWN | CONF_PREFIX_KEY | CONF_PREFIX_WORD,

@@ -44,11 +44,11 @@ base_unmap_system(void *ctx UNUSED, void *addr, size_t size) {
 
 static const base_pages_t base_pages_system = {base_map_system, base_unmap_system, NULL};
 
-/* Whether the next block is to be made of huge pages. */
+/* Whether a block of so many bytes is to be made of huge pages. */
 static bool
-base_wants_thp(const base_pages_t *pages, bool is_first) {
+base_wants_thp(const base_pages_t *pages, size_t size) {
 	if (pages != &base_pages_system || opt_metadata_thp == metadata_thp_disabled
-	    || (opt_metadata_thp == metadata_thp_auto && is_first)) {
+	    || (opt_metadata_thp == metadata_thp_auto && size < BASE_BLOCK_MAX)) {
 		return false;
 	}
 	thp_mode_t system = pages_system_thp_mode();
@@ -159,7 +159,7 @@ base_alloc_locked(base_t *base, size_t size, size_t alignment, bool is_whole) {
 	if (p != NULL) {
 		return p;
 	}
-	size_t unit = base_wants_thp(base->pages, false) ? HUGEPAGE : PAGE;
+	size_t unit = base_wants_thp(base->pages, base->next_size) ? HUGEPAGE : PAGE;
 	base_block_t *block = base_block_map(base->pages, size, alignment, base->next_size, &unit);
 	if (block == NULL) {
 		/*
@@ -231,7 +231,7 @@ base_new(const base_pages_t *pages) {
 	if (pages == NULL) {
 		pages = &base_pages_system;
 	}
-	size_t unit = base_wants_thp(pages, true) ? HUGEPAGE : PAGE;
+	size_t unit = base_wants_thp(pages, BASE_BLOCK_MIN) ? HUGEPAGE : PAGE;
 	base_block_t *block = base_block_map(pages, sizeof(base_t), CACHELINE, BASE_BLOCK_MIN, &unit);
 	if (block == NULL) {
 		return NULL;

@@ -55,7 +55,7 @@ peak_read(tsd_t *tsd) {
 void
 peak_reset(tsd_t *tsd) {
 	if (tsd->tcache != NULL) {
-		tcache_make_way(tsd, tsd->tcache, SC_LARGE_MAXCLASS);
+		tcache_make_way(tsd, tsd->tcache, TCACHE_LARGE_SOME, SC_LARGE_MAXCLASS);
 	}
 	tsd->has_peak_reset = true;
 	tsd->peak_base = peak_net(tsd);

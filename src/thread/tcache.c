@@ -458,9 +458,10 @@ tcache_try_gather(tsd_t *tsd, arena_t *a) {
 /* ------------------------------------------------------------------ taking and putting */
 
 void
-tcache_make_way(tsd_t *tsd, tcache_t *tc, size_t want) {
+tcache_make_way(tsd_t *tsd, tcache_t *tc, size_t above, size_t want) {
+	assert(above >= TCACHE_LARGE_SOME);
 	for (unsigned s = tc->nslots - 1; want > 0 && tc->granted_large != 0
-	    && slot_size(s) > TCACHE_LARGE_MUCH; s--) {
+	    && slot_size(s) > above; s--) {
 		size_t size = slot_size(s);
 		unsigned have = tc->cold[s].nslots == 0 ? 0 : bin_ncached(&tc->bins[s], &tc->cold[s]);
 		unsigned n = (unsigned)min_zu(have, (want + size - 1) / size);
@@ -486,7 +487,7 @@ slot_fetch_objects(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot, void 
 	unsigned got = arena_large_reuse(from, slot_size(slot), out, n);
 	if (got == 0) {
 		if (slot_size(slot) > TCACHE_LARGE_MUCH) {
-			tcache_make_way(tsd, tc, slot_size(slot));
+			tcache_make_way(tsd, tc, TCACHE_LARGE_MUCH, slot_size(slot));
 		}
 		out[0] = arena_large_new(from, slot_size(slot), 0, false);
 		got = out[0] != NULL;

@@ -122,11 +122,11 @@ void tcache_uncount_fast(tcache_t *tc, size_t usize);
  */
 bool tcache_try_put(tsd_t *tsd, tcache_t *tc, unsigned slot, void *obj);
 /*
- * Flushes cached objects above TCACHE_LARGE_MUCH, the largest classes first, until `want` bytes are
- * flushed or none is left, so that a large request takes their pages instead of new ones. Called
- * when no hot extent fits the request.
+ * Flushes cached objects of more than `above` bytes, at least TCACHE_LARGE_SOME, the largest
+ * classes first, until `want` bytes are flushed or none is left, so that a large request takes
+ * their pages instead of new ones. Called when no hot extent fits the request.
  */
-void tcache_make_way(tsd_t *tsd, tcache_t *tc, size_t want);
+void tcache_make_way(tsd_t *tsd, tcache_t *tc, size_t above, size_t want);
 
 /* Takes the spare of class slot-1; *rec: its record, zeroed. Returns NULL if there is none. */
 void *tcache_spare_take(tcache_t *tc, unsigned slot, sample_rec_t **rec);

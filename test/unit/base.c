@@ -194,12 +194,36 @@ test_no_memory(void) {
 	is_uint(source.mapped, 0, "nothing leaks");
 }
 
+/* With "auto" a base has huge pages only when it has some MiB of metadata. */
+static void
+test_auto_thp(void) {
+	unsigned before = opt_metadata_thp;
+	base_stats_t st;
+	opt_metadata_thp = metadata_thp_auto;
+	base_t *base = base_new(NULL);
+	for (unsigned i = 0; i < 16; i++) {
+		base_alloc(base, 32768, 64);
+	}
+	base_stats_read(base, &st);
+	ok(st.n_thp == 0 && st.resident < (size_t)1 << 20, "none with 512 KiB: %zu", st.resident);
+	for (unsigned i = 0; i < 128; i++) {
+		base_alloc(base, 32768, 64);
+	}
+	base_stats_read(base, &st);
+	thp_mode_t mode = pages_system_thp_mode();
+	bool has_huge = HUGEPAGE != PAGE && (mode == thp_mode_default || mode == thp_mode_always);
+	ok(!has_huge || st.n_thp > 0, "but some with 4 MiB");
+	base_delete(base);
+	opt_metadata_thp = before;
+}
+
 static void
 body(void) {
 	test_pieces();
 	test_growth();
 	test_ahead();
 	test_no_memory();
+	test_auto_thp();
 	ok(base_b0() != NULL, "the process has its own");
 }
 
