@@ -584,10 +584,23 @@ ask_stream(prof_mailbox_t *box, bool is_file) {
 	check(prof_control_serve() && box->streams[0].nonce == 0);
 }
 
+/* A child forked while there is a black box, whose tables are then moved to memory of its own. */
+static void
+work_box_child(void) {
+	int status = -1;
+	pid_t pid = fork();
+	if (pid == 0) {
+		_exit(0);
+	}
+	waitpid(pid, &status, 0);
+	check(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 static void
 work_stream(void) {
 	const char *options = "sample_interval:64,blackbox:true";
 	check(is_errno_or_done(ctl_write("prof.session.start", options)));
+	work_box_child();
 	ask_stream(&prof_mailbox_block.box, false);
 	ask_stream(&prof_mailbox_block.box, true);
 	check(is_errno_or_done(ctl_void("prof.session.stop")));
