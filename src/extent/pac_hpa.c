@@ -162,7 +162,8 @@ pac_hpa_try_keep(pac_t *pac, edata_t *e) {
 	e->state = extent_state_hot;
 	emap_set_boundary(e);
 	/* The extent is in use in its slab, so that keeps its kind. */
-	hsec_put(&pac->hpa->sec, e, hslab_of(e->addr)->is_dense, &out);
+	bool is_dense = atomic_load_b(&hslab_of(e->addr)->is_dense, MO_RELAXED);
+	hsec_put(&pac->hpa->sec, e, is_dense, &out);
 	hpa_put_all(pac, &out);
 	return true;
 }

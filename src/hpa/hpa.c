@@ -90,7 +90,7 @@ hpa_sum_locked(hpa_t *h, const hslab_t *s, int sign) {
 /* Called before a slab changes: removes it from the set and from the shard's counts. */
 static void
 hpa_open_locked(hpa_t *h, hslab_t *s) {
-	hset_remove(&h->sets[s->is_dense], s);
+	hset_remove(&h->sets[atomic_load_b(&s->is_dense, MO_RELAXED)], s);
 	hpa_sum_locked(h, s, -1);
 }
 
@@ -113,7 +113,7 @@ hpa_close_locked(hpa_t *h, hslab_t *s) {
 		return;
 	}
 	if (s->n_used > 0 && s->longest > 0) {
-		hset_insert(&h->sets[s->is_dense], s);
+		hset_insert(&h->sets[atomic_load_b(&s->is_dense, MO_RELAXED)], s);
 	} else {
 		hpa_list_locked(&h->empty, &s->place, &s->empty_since, s->n_used == 0);
 	}
@@ -127,7 +127,7 @@ hpa_close_locked(hpa_t *h, hslab_t *s) {
 static void
 hpa_take_out_locked(hpa_t *h, hslab_t *s) {
 	assert(!s->is_out);
-	hset_remove(&h->sets[s->is_dense], s);
+	hset_remove(&h->sets[atomic_load_b(&s->is_dense, MO_RELAXED)], s);
 	ql_remove(&s->dirty);
 	ql_remove(&s->ripe);
 	s->is_out = true;
@@ -148,7 +148,9 @@ hpa_take_locked(hpa_t *h, unsigned n, bool is_dense, bool *is_zeroed) {
 		return NULL;
 	}
 	hpa_open_locked(h, s);
-	s->is_dense = s->n_used == 0 ? is_dense : s->is_dense;
+	if (s->n_used == 0) {
+		atomic_store_b(&s->is_dense, is_dense, MO_RELAXED);
+	}
 	unsigned first = hslab_find(s, n);
 	*is_zeroed = hslab_take(s, first, n);
 	hpa_close_locked(h, s);

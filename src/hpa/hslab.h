@@ -11,6 +11,7 @@
 #define HPA_HSLAB_H
 
 #include "os/pages.h"
+#include "util/atomic.h"
 #include "util/fb.h"
 #include "util/ql.h"
 
@@ -30,7 +31,8 @@ typedef struct hslab_s {
 	uint16_t n_touched;
 	uint16_t longest;     /* pages of the longest free run */
 	uint8_t level, pind;  /* its list in the set (hset.h) */
-	bool is_dense;        /* the kind of its extents (hpa.h); constant while one is in use */
+	/* the kind of its extents (hpa.h); constant while one is in use; changes under hpa_shard */
+	atomic_b_t is_dense;
 	bool is_huge;         /* the system was asked to back it by one huge page */
 	bool is_out;          /* a thread makes a system call for it (hpa.h) */
 	bool was_huge;        /* the system was asked for a huge page at some time since the fetch */

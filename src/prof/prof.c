@@ -211,7 +211,7 @@ sample_free_hook_call(prof_sample_free_hook_t hook, const void *ptr, size_t usiz
 /* Whether sample_free_tell() has something to do. */
 static bool
 sample_free_is_told(const sample_rec_t *rec) {
-	return prof_log_is_running() || __atomic_load_n(&rec->link[0], MO_RELAXED) != NULL
+	return prof_log_is_running() || __atomic_load_n(&rec->link[0], MO_ACQUIRE) != NULL
 	    || opt_prof_stats;
 }
 
@@ -222,7 +222,7 @@ sample_free_tell(tsd_t *tsd, prof_cnt_t *c, sample_rec_t *rec, size_t usize) {
 	if (prof_log_is_running() && td != NULL) {
 		prof_log_free(td, c, rec->time_ns, usize);
 	}
-	if (__atomic_load_n(&rec->link[0], MO_RELAXED) != NULL) {
+	if (__atomic_load_n(&rec->link[0], MO_ACQUIRE) != NULL) {
 		prof_recent_free(td, rec);
 	}
 	if (opt_prof_stats) {

@@ -101,9 +101,15 @@ prof_keep_boot(void) {
 	}
 }
 
+/* The table of files, NULL before prof_keep_prepare() has made it. */
+static table_t *
+kept_table(void) {
+	return __atomic_load_n(&kept.table, MO_ACQUIRE);
+}
+
 void
 prof_keep_prepare(void) {
-	if (__atomic_load_n(&kept.table, MO_ACQUIRE) != NULL) {
+	if (kept_table() != NULL) {
 		return;
 	}
 	table_t *none = NULL;
@@ -260,8 +266,8 @@ prof_keep_place_set(prof_kept_t *f, uint64_t order) {
 /* Number of slots that were ever used; the pages behind them are not touched. */
 static size_t
 n_used(void) {
-	return kept.table == NULL ? 0
-	    : min_zu(atomic_load_u32(&kept.table->n_used, MO_ACQUIRE), TABLE_FILES);
+	return kept_table() == NULL ? 0
+	    : min_zu(atomic_load_u32(&kept_table()->n_used, MO_ACQUIRE), TABLE_FILES);
 }
 
 static bool
@@ -283,7 +289,7 @@ static prof_kept_t *
 place_next(size_t *i, uint64_t *word) {
 	assert(*i <= TABLE_FILES);
 	for (size_t n = n_used(); *i < n; ++*i) {
-		prof_kept_t *f = &kept.table->files[*i];
+		prof_kept_t *f = &kept_table()->files[*i];
 		*word = atomic_load_u64(&f->word, MO_ACQUIRE);
 		if (word_is_ready(*word)) {
 			++*i;
@@ -296,15 +302,15 @@ place_next(size_t *i, uint64_t *word) {
 /* Claims a free slot; NULL if there is none. */
 static prof_kept_t *
 place_claim(void) {
-	for (uint32_t i = 0; i < TABLE_FILES && kept.table != NULL; i++) {
-		prof_kept_t *f = &kept.table->files[i];
+	for (uint32_t i = 0; i < TABLE_FILES && kept_table() != NULL; i++) {
+		prof_kept_t *f = &kept_table()->files[i];
 		uint64_t word = word_make(0, STATE_FREE);
 		if (atomic_load_u64(&f->word, MO_RELAXED) != word || !atomic_cas_strong_u64(&f->word, &word,
 		    word_make(0, STATE_CLAIMED), MO_ACQUIRE, MO_RELAXED)) {
 			continue;
 		}
-		uint32_t n = atomic_load_u32(&kept.table->n_used, MO_RELAXED);
-		while (n <= i && !atomic_cas_weak_u32(&kept.table->n_used, &n, i + 1, MO_RELEASE,
+		uint32_t n = atomic_load_u32(&kept_table()->n_used, MO_RELAXED);
+		while (n <= i && !atomic_cas_weak_u32(&kept_table()->n_used, &n, i + 1, MO_RELEASE,
 		    MO_RELAXED)) {
 		}
 		return f;
@@ -356,7 +362,7 @@ place_add(const char *path, prof_kind_t kind, uint64_t bytes, uint64_t live, pro
 	f->live = live;
 	f->id = id;
 	memcpy(f->path, path, size);
-	prof_keep_place_set(f, atomic_fetch_add_u64(&kept.table->order, 1, MO_RELAXED));
+	prof_keep_place_set(f, atomic_fetch_add_u64(&kept_table()->order, 1, MO_RELAXED));
 }
 
 /* Frees the slots of files that were removed or changed by others. */
@@ -395,7 +401,7 @@ table_has(const prof_file_id_t *id) {
 static bool
 is_from_before(const prof_file_id_t *id) {
 	uint64_t mtime = (uint64_t)id->mtime.tv_sec * NSTIME_PER_SEC + (uint64_t)id->mtime.tv_nsec;
-	uint64_t birth = kept.table == NULL ? UINT64_MAX : kept.table->birth_ns;
+	uint64_t birth = kept_table() == NULL ? UINT64_MAX : kept_table()->birth_ns;
 	return mtime < birth || (mtime == birth && !table_has(id));
 }
 
@@ -578,12 +584,13 @@ static bool
 victim_try_remove(prof_keep_limit_t limit) {
 	prof_keep_policy_t policy = (prof_keep_policy_t)atomic_load_u32(&kept.policy, MO_RELAXED);
 	size_t n = n_used();
-	size_t i = n == 0 ? SIZE_MAX : prof_keep_victim(kept.table->files, n, policy, kinds_of(limit));
+	size_t i = n == 0 ? SIZE_MAX
+	    : prof_keep_victim(kept_table()->files, n, policy, kinds_of(limit));
 	assert(i == SIZE_MAX || i < n);
 	if (i == SIZE_MAX) {
 		return false;
 	}
-	prof_kept_t *f = &kept.table->files[i];
+	prof_kept_t *f = &kept_table()->files[i];
 	uint64_t word = atomic_load_u64(&f->word, MO_RELAXED);
 	/* If this fails another process has just claimed the slot, and the caller looks again. */
 	if (word_is_ready(word) && atomic_cas_strong_u64(&f->word, &word, word_make(0, STATE_CLAIMED),
@@ -619,8 +626,8 @@ prof_keep_try_room(prof_kind_t kind) {
 	}
 	scan_update(true);
 	bool has_room = !is_full_any(kind);
-	if (!has_room && kept.table != NULL
-	    && atomic_exchange_u32(&kept.table->has_told, 1, MO_RELAXED) == 0) {
+	if (!has_room && kept_table() != NULL
+	    && atomic_exchange_u32(&kept_table()->has_told, 1, MO_RELAXED) == 0) {
 		malloc_printf("<jemalloc>: profiles of earlier processes at \"%.*s\" are as many as "
 		    "prof_dump_max_files or prof_dump_max_bytes allow: no more is written by itself "
 		    "until some are removed\n", 800, scan.prefix);

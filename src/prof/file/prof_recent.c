@@ -57,12 +57,13 @@ prof_recent_alloc_max_get(void) {
 }
 
 /*
- * Links entry and sample; needs mtx. The thread that frees the object reads the link without mtx.
+ * Links entry and sample; needs mtx. The thread that frees the object reads the link without mtx,
+ * and where it finds none it reuses the sample's record; so this is the last access here.
  */
 static void
 rec_link(sample_rec_t *rec, recent_t *r) {
 	mutex_assert_owner(&recent.mtx);
-	__atomic_store_n(&rec->link[0], r, MO_RELAXED);
+	__atomic_store_n(&rec->link[0], r, MO_RELEASE);
 }
 
 /* Checks that entry and sample refer to each other; needs mtx. */

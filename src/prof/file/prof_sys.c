@@ -43,6 +43,7 @@
 static LARGE_BSS struct {
 	mutex_t mtx;
 	char prefix[PROF_PREFIX_MAX + 1];
+	atomic_b_t has_prefix;          /* it is not empty; for readers without the lock */
 	char exe[PROF_PATH_SIZE];       /* path of the program at the start; "": not known */
 	atomic_u64_t seq;               /* next number of a profile of any kind */
 	atomic_u64_t temp_seq;          /* next number of a temporary file */
@@ -145,6 +146,7 @@ prof_sys_prefix_set(const char *prefix) {
 		/* The working directory makes the path too long, so the prefix stays relative. */
 		memcpy(names.prefix, prefix, strlen(prefix) + 1);
 	}
+	atomic_store_b(&names.has_prefix, names.prefix[0] != '\0', MO_RELAXED);
 	mutex_unlock(&names.mtx);
 	return 0;
 }
@@ -161,7 +163,7 @@ prof_sys_prefix_get(char *buf, size_t size) {
 
 bool
 prof_sys_prefix_is_empty(void) {
-	return __atomic_load_n(&names.prefix[0], MO_RELAXED) == '\0';
+	return !atomic_load_b(&names.has_prefix, MO_RELAXED);
 }
 
 /* ---------------------------------------------------------------- names */
