@@ -29,9 +29,9 @@ for bad in "--push ftp://x" "--push http://" "--push-header x" "--push-select pi
 done
 
 # ---- what it sends
-work
 receiver good 200
 agent --push "$receiver_url/" --push-interval 1s --push-select comm=work --push-header "X-Tenant: shop" --label team=blue
+work
 until_true got good 3
 ok $? "profiles come, again and again" "$(cat agent.err good/log 2>&1)"
 is "$(head -n 1 good/log | cut -d' ' -f2-5)" "/v1development/profiles application/x-protobuf gzip shop" "path, type, encoding and header"
