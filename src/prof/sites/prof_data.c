@@ -524,9 +524,19 @@ list_push(atomic_p_t *head, prof_link_t *link) {
 	} while (!atomic_cas_weak_p(head, &first, link, MO_RELEASE, MO_RELAXED));
 }
 
+/*
+ * Memory for a site or count, whose link leads to itself until list_push(): a reader outside may
+ * come to it by the link of an object that was there before, and must not take NULL for the end of
+ * its list.
+ */
 static void *
 key_alloc(const tables_key_t *k, size_t bytes) {
-	return unlikely(k->is_last) ? region_alloc_last(bytes) : region_alloc(bytes);
+	prof_link_t *link = unlikely(k->is_last) ? region_alloc_last(bytes) : region_alloc(bytes);
+	if (link != NULL) {
+		__atomic_store_n(&link->next, link, MO_RELAXED);
+		__atomic_thread_fence(MO_RELEASE); /* before the size, which makes it an object */
+	}
+	return link;
 }
 
 /* Makes a site with one reference that is in no list or table yet. */
