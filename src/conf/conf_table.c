@@ -688,8 +688,8 @@ conf_row_absence(const conf_row_t *row) {
 		[CONF_NEEDS_UTRACE] = "is not built in (it needs --enable-utrace)",
 		[CONF_NEEDS_XMALLOC] = "is not built in (it needs --enable-xmalloc)",
 		[CONF_NEEDS_PROF] = "is not built in (the library was configured with --disable-prof)",
-		[CONF_NEEDS_PROBES] = "is not built in (the library was configured with "
-		    "--disable-prof-probes, or has no probes on this processor)",
+		[CONF_NEEDS_PROBES] = ("is not built in (the library was configured with "
+		    "--disable-prof-probes, or has no probes on this processor)"),
 		[CONF_NEEDS_CXX] = "is not built in (the library was configured with --disable-cxx)",
 		[CONF_NEEDS_UAF] = "is not built in (it needs --enable-uaf-detection)",
 		[CONF_NOT_YET] = "is a known option that this version does not have yet",

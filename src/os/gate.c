@@ -227,9 +227,10 @@ gate_take_absent(void) {
  * Looks whether another thread is inside, and if not, enters that in gate_forker. The caller has
  * closed the gate. Returns false also if this thread cannot tell: while another thread changes the
  * list, or if this is a handler that interrupted its own thread with the list's lock, or inside
- * while it was counted.
+ * while it was counted. Not inlined: with the undefined behaviour sanitizer gcc 12 otherwise takes
+ * the address of the TLS words for null.
  */
-static bool
+static NOINLINE bool
 gate_try_see_alone(const struct tls_s *self) {
 	gate.is_single = mutex_is_single_threaded();
 	if (!gate.is_single) {
