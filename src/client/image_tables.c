@@ -293,14 +293,6 @@ threads_walk(jeprof_image_t *image) {
 
 /* ---- counts ---- */
 
-static void
-counts_add(prof_counts_t *to, const prof_counts_t *c) {
-	to->objs += c->objs;
-	to->bytes += c->bytes;
-	to->c16 += c->c16;
-	to->est += c->est;
-}
-
 /* The four sums of which `first` is the first field. */
 static prof_counts_t
 counts_of(const jeprof_image_t *image, const unsigned char *bytes, unsigned first) {
@@ -382,8 +374,8 @@ count_take(jeprof_image_t *image, const image_site_t *site, const unsigned char 
 		return ENOMEM;
 	}
 	rate_note(image, rate);
-	counts_add(&share->cur, &cur);
-	counts_add(&share->accum, &accum);
+	prof_counts_add(&share->cur, &cur);
+	prof_counts_add(&share->accum, &accum);
 	return 0;
 }
 
@@ -507,13 +499,13 @@ site_sum(jeprof_image_t *image, image_site_t *site) {
 	for (size_t i = 0; i < site->nshares; i++) {
 		const image_share_t *s = (image_share_t *)image->shares.items + site->shares + i;
 		image_thread_t *t = (image_thread_t *)image->threads.items + s->thread;
-		counts_add(&site->cur, &s->cur);
-		counts_add(&site->accum, &s->accum);
-		counts_add(&t->cur, &s->cur);
-		counts_add(&t->accum, &s->accum);
+		prof_counts_add(&site->cur, &s->cur);
+		prof_counts_add(&site->accum, &s->accum);
+		prof_counts_add(&t->cur, &s->cur);
+		prof_counts_add(&t->accum, &s->accum);
 	}
-	counts_add(&image->cur, &site->cur);
-	counts_add(&image->accum, &site->accum);
+	prof_counts_add(&image->cur, &site->cur);
+	prof_counts_add(&image->accum, &site->accum);
 	image->nsites += site->nshares != 0;
 }
 

@@ -1,7 +1,7 @@
 /*
  * Entering, leaving, closing and opening the gate, and the list of threads whose marks a fork
  * reads; gate.h explains the idea. A fork that finds threads inside polls their marks, first
- * spinning, then sleeping (gate_pause). Invariant: a thread that is inside is marked: by
+ * spinning, then sleeping (os_pause). Invariant: a thread that is inside is marked: by
  * GATE_INSIDE in tls_s.gate if it is on the list, else in gate.n_unlisted; its gate_depth is not 0
  * from before the mark until after it. The gate is closed exactly while gate_forker is not NULL,
  * and only the thread that it names opens it. gate.mtx protects the list; it is taken inside the
@@ -53,12 +53,6 @@ gate_link_check(const gate_link_t *link) {
 static void
 gate_assert_no_short_lock(void) {
 	assert(witness_depth_from(WITNESS_RANK_PROF_SITES) == 0);
-}
-
-/* Lets other threads run: spins at first, then sleeps 200 microseconds each time. */
-static void
-gate_pause(unsigned round) {
-	os_pause(round);
 }
 
 /*
@@ -128,7 +122,7 @@ gate_enter(struct tls_s *t) {
 			gate_mark(t);
 			return;
 		}
-		gate_pause(round);
+		os_pause(round);
 	}
 }
 
@@ -275,13 +269,13 @@ gate_prefork(void) {
 			if (!may_wait || gate_is_lost()) {
 				return;
 			}
-			gate_pause(round);
+			os_pause(round);
 		}
 	}
 	/* If a handler forks meanwhile, the gate of its child is lost, and the loop ends there. */
 	for (unsigned round = 0; atomic_load_p(&gate_forker, MO_RELAXED) == FORKER(self)
 	    && !gate_try_see_alone(self) && may_wait; round++) {
-		gate_pause(round);
+		os_pause(round);
 	}
 }
 

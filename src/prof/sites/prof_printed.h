@@ -21,6 +21,14 @@ typedef struct {
 	uint64_t est;
 } prof_counts_t;
 
+static inline void
+prof_counts_add(prof_counts_t *to, const prof_counts_t *c) {
+	to->objs += c->objs;
+	to->bytes += c->bytes;
+	to->c16 += c->c16;
+	to->est += c->est;
+}
+
 /* Rounds x up if its fraction is at least `threshold`; the result is at least 1. */
 static inline uint64_t
 prof_round_clamped(double x, double threshold) {

@@ -94,14 +94,6 @@ item_new(prof_snap_t *snap, prof_item_kind_t kind, const void *who) {
 }
 
 static void
-counts_add(prof_counts_t *to, const prof_counts_t *c) {
-	to->objs += c->objs;
-	to->bytes += c->bytes;
-	to->c16 += c->c16;
-	to->est += c->est;
-}
-
-static void
 rate_note(prof_snap_t *snap, uint64_t rate) {
 	assert(rate > 0);
 	if (snap->rate == 0) {
@@ -169,12 +161,12 @@ snap_check(const prof_snap_t *snap) {
 	    i = prof_snap_next(snap, i)) {
 		assert(i->kind <= prof_item_void && i->who != NULL);
 		if (i->kind == prof_item_site) {
-			counts_add(&sites, &i->cur);
+			prof_counts_add(&sites, &i->cur);
 			nsites++;
 		}
 	}
 	for (size_t i = 0; i < snap->nthreads; i++) {
-		counts_add(&threads, &snap->threads[i]->snap_cur);
+		prof_counts_add(&threads, &snap->threads[i]->snap_cur);
 		assert(i == 0 || snap->threads[i - 1]->uid < snap->threads[i]->uid);
 	}
 	assert(nsites == snap->nsites && snap->nlive <= nsites);
@@ -197,18 +189,18 @@ cnt_copy(copier_t *cp, const prof_cnt_t *c) {
 	}
 	rate_note(cp->snap, c->rate);
 	if (item != NULL) {
-		counts_add(&item->cur, &cur);
+		prof_counts_add(&item->cur, &cur);
 	}
-	counts_add(&cp->site->cur, &cur);
-	counts_add(&c->tdata->snap_cur, &cur);
-	counts_add(&cp->snap->cur, &cur);
+	prof_counts_add(&cp->site->cur, &cur);
+	prof_counts_add(&c->tdata->snap_cur, &cur);
+	prof_counts_add(&cp->snap->cur, &cur);
 	if (cp->snap->is_accum) {
 		if (item != NULL) {
-			counts_add(item->accum, &accum);
+			prof_counts_add(item->accum, &accum);
 		}
-		counts_add(cp->site->accum, &accum);
-		counts_add(&c->tdata->snap_accum, &accum);
-		counts_add(&cp->snap->accum, &accum);
+		prof_counts_add(cp->site->accum, &accum);
+		prof_counts_add(&c->tdata->snap_accum, &accum);
+		prof_counts_add(&cp->snap->accum, &accum);
 	}
 	return 0;
 }
