@@ -49,7 +49,8 @@ const char *const prof_box_names[] = {"false", "true", "fd", NULL};
 
 enum { box_shut, box_moving, box_is_open };
 
-static LARGE_BSS struct {
+/* Read at heartbeats and at exit in each process, so apart from the paths. */
+static struct {
 	atomic_u32_t state;
 	int pid;              /* of the process that has opened it */
 	memfile_t memfile;
@@ -58,9 +59,12 @@ static LARGE_BSS struct {
 	atomic_b_t is_over;   /* it has ended, but the tables could not be moved back yet */
 	prof_box_t kind;
 	size_t size;
+} box;
+
+static LARGE_BSS struct {
 	char path[PROF_PATH_SIZE];
 	char exe[PROF_PATH_SIZE];
-} box;
+} box_names;
 
 /* ---------------------------------------------------------------- the file */
 
@@ -87,9 +91,9 @@ file_create(void) {
 	prof_name_t name = {.kind = prof_kind_box, .begin_ns = nstime_realtime_ns()};
 	int fd = -EEXIST;
 	for (unsigned i = 0; i < NAME_TRIES && fd == -EEXIST; i++) {
-		int err = prof_dump_filename(box.path, sizeof(box.path), &name);
+		int err = prof_dump_filename(box_names.path, sizeof(box_names.path), &name);
 		fd = err != 0 ? -err
-		    : sys_open(box.path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, BOX_MODE);
+		    : sys_open(box_names.path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, BOX_MODE);
 	}
 	return fd;
 }
@@ -105,10 +109,10 @@ is_over_limit(size_t size) {
 static int
 file_open(prof_box_t kind, size_t size, int *fd) {
 	box.has_file = false;
-	box.path[0] = '\0';
+	box_names.path[0] = '\0';
 	if (kind == prof_box_fd) {
 		int err = memfile_open(&box.memfile, IMAGE_FD_NAME, size);
-		memcpy(box.path, "memfd", sizeof("memfd"));
+		memcpy(box_names.path, "memfd", sizeof("memfd"));
 		*fd = memfile_fd(&box.memfile);
 		return err != 0 ? err : file_reserve(*fd, size);
 	}
@@ -136,12 +140,12 @@ file_close(int fd, int err) {
 		sys_close(fd);
 	}
 	if (err != 0 && box.has_file) {
-		sys_unlink(box.path);
+		sys_unlink(box_names.path);
 	}
 	if (err != 0) {
 		memfile_close(&box.memfile);
 		box.has_file = false;
-		box.path[0] = '\0';
+		box_names.path[0] = '\0';
 	}
 }
 
@@ -212,8 +216,8 @@ root_tell(image_root_t *root) {
 void
 prof_box_look(void) {
 	if (prof_box_is_open()) {
-		prof_sys_exe(box.exe, sizeof(box.exe));
-		const module_record_t *program = module_history_look_program(box.exe);
+		prof_sys_exe(box_names.exe, sizeof(box_names.exe));
+		const module_record_t *program = module_history_look_program(box_names.exe);
 		__atomic_store_n(&prof_root()->program, (uintptr_t)program, MO_RELEASE);
 	}
 }
@@ -256,7 +260,7 @@ box_end(void) {
 	root->ended_ns = nstime_realtime_ns();
 	__atomic_store_n(&root->state, image_ended, MO_RELEASE);
 	if (box.has_file && !opt_prof_blackbox_keep) {
-		sys_unlink(box.path);
+		sys_unlink(box_names.path);
 	}
 }
 
@@ -266,7 +270,7 @@ box_leave(void) {
 	int err = move_alone(move_to_memory, -1);
 	if (err == 0) {
 		memfile_close(&box.memfile);
-		box.path[0] = '\0';
+		box_names.path[0] = '\0';
 	}
 	/* Else the tables stay in the file, though it was removed, until prof_box_tick(). */
 	atomic_store_b(&box.is_over, err != 0, MO_RELAXED);
@@ -308,7 +312,7 @@ prof_box_is_open(void) {
 
 void
 prof_box_path(char *buf, size_t size) {
-	fmt_snprintf(buf, size, "%s", prof_box_is_open() ? box.path : "");
+	fmt_snprintf(buf, size, "%s", prof_box_is_open() ? box_names.path : "");
 }
 
 /* ---------------------------------------------------------------- fork, exit */
@@ -321,7 +325,7 @@ prof_box_postfork_child(bool is_sampling) {
 	atomic_store_b(&box.is_due, had && is_sampling && box.kind == opt_prof_blackbox, MO_RELAXED);
 	memfile_close(&box.memfile); /* the parent's file */
 	box.has_file = false;
-	box.path[0] = '\0';
+	box_names.path[0] = '\0';
 	atomic_store_b(&box.is_over, false, MO_RELAXED);
 	atomic_store_u32(&box.state, box_shut, MO_RELAXED);
 	if (root != NULL) {
