@@ -90,6 +90,8 @@ write_unwinder(writer_t *w) {
 		put(w, " %s:%" PRIu64, name, r->stops[i]);
 		name = strtok_r(NULL, " ", &rest);
 	}
+	put(w, "\n# jemalloc.unwinder_tables=without_hdr:%" PRIu64 " scanned:%" PRIu64, r->without_hdr,
+	    r->scanned);
 	put(w, "\n# jemalloc.unwinder_depths=");
 	for (unsigned i = 0; i < r->ndepths && i < sizeof(r->depths) / sizeof(r->depths[0]); i++) {
 		put(w, "%s%" PRIu64, i == 0 ? "" : " ", r->depths[i]);

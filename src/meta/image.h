@@ -248,6 +248,8 @@ typedef struct image_root_s {
 	uint64_t depths[16];
 	uint32_t nstops;
 	uint32_t ndepths;
+	uint64_t without_hdr;  /* objects without .eh_frame_hdr, and those whose .eh_frame was found */
+	uint64_t scanned;
 } image_root_t;
 
 /* A step of the hash of a site's frames; it begins with their number, ends with hash_mix64(). */

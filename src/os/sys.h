@@ -154,6 +154,9 @@ struct sys_module_s {
 	const char *path;
 	/* Start of .eh_frame_hdr; NULL if there is none. */
 	const void *eh_frame_hdr;
+	/* The program headers, as an array of ElfW(Phdr), during cb of sys_modules(); else NULL. */
+	const void *headers;
+	unsigned n_headers;
 };
 
 /*

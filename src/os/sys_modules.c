@@ -179,7 +179,8 @@ static int
 on_module(struct dl_phdr_info *info, size_t size, void *opaque) {
 	(void)size;
 	struct modules_ctx *c = opaque;
-	struct sys_module_s m = {.bias = info->dlpi_addr, .path = info->dlpi_name};
+	struct sys_module_s m = {.bias = info->dlpi_addr, .path = info->dlpi_name,
+		.headers = info->dlpi_phdr, .n_headers = info->dlpi_phnum};
 	for (unsigned i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
 		add_segment(&m, ph);

@@ -33,6 +33,7 @@
 #include "prof/trigger/prof_signal.h"
 #include "thread/tsd.h"
 #include "unwind/module_history.h"
+#include "unwind/unwind.h"
 #include "util/assert.h"
 
 /* ---------------------------------------------------------------- boot */
@@ -315,6 +316,7 @@ static void
 tables_postfork_child(void) {
 	struct tls_s *t = tls_get();
 	sys_modules_postfork_child();
+	unwind_postfork_child();
 	module_history_postfork_child();
 	prof_dump_postfork_child();
 	prof_recent_postfork_child();

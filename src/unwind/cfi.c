@@ -708,6 +708,48 @@ cfi_row_of_fde(const unsigned char *fde, uintptr_t pc, struct cfi_row_s *row) {
 	return err != 0 ? err : row_of_state(&cie, &m.now, row);
 }
 
+/* The end of the record at p, which has a length before `end`; NULL: it has none. */
+static const unsigned char *
+record_end(const unsigned char *p, const unsigned char *end) {
+	size_t left = (size_t)(end - p);
+	struct cursor c = {p, end, false};
+	if (left < 12 || read_bytes(&c, 4) == 0xffffffff) {
+		return NULL; /* records of more than 4 GiB do not occur */
+	}
+	c = open_record(p);
+	return c.is_bad || c.end > end ? NULL : c.end;
+}
+
+cfi_record_t
+cfi_read_record(const unsigned char *begin, const unsigned char **p, const unsigned char *end,
+    uintptr_t *start, uintptr_t *size) {
+	const unsigned char *at = *p, *next;
+	struct cie cie;
+	assert(begin <= at && at <= end);
+	if ((size_t)(end - at) >= 4 && table_word(at) == 0) {
+		*p = at + 4;
+		return cfi_record_end;
+	}
+	next = record_end(at, end);
+	if (next == NULL) {
+		return cfi_record_bad;
+	}
+	*p = next;
+	struct cursor c = {at + 4, next, false};
+	const unsigned char *field = c.p;
+	uint64_t back = read_bytes(&c, 4);
+	if (back == 0) {
+		return read_cie(at, &cie) == 0 ? cfi_record_cie : cfi_record_bad;
+	}
+	if (back > (uint64_t)(field - begin) || record_end(field - back, at) == NULL
+	    || read_cie(field - back, &cie) != 0) {
+		return cfi_record_bad;
+	}
+	*start = read_pointer(&c, cie.fde_encoding);
+	*size = (uintptr_t)read_format(&c, cie.fde_encoding);
+	return c.is_bad ? cfi_record_bad : cfi_record_fde;
+}
+
 int
 cfi_find_row(const void *eh_frame_hdr, uintptr_t pc, struct cfi_row_s *row) {
 	const unsigned char *fde = cfi_find_fde(eh_frame_hdr, pc);

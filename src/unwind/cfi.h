@@ -79,6 +79,22 @@ int cfi_find_row(const void *eh_frame_hdr, uintptr_t pc, struct cfi_row_s *row);
 const unsigned char *cfi_find_fde(const void *eh_frame_hdr, uintptr_t pc);
 int cfi_row_of_fde(const unsigned char *fde, uintptr_t pc, struct cfi_row_s *row);
 
+/* What cfi_read_record() found. */
+typedef enum {
+	cfi_record_bad, /* no record of a supported form */
+	cfi_record_cie,
+	cfi_record_fde,
+	cfi_record_end  /* the terminator of an .eh_frame */
+} cfi_record_t;
+
+/*
+ * Reads the record of an .eh_frame that begins at `begin` and may extend to `end`, as far as it is
+ * readable. *p is the record, and moves behind it. *start and *size are the function of an FDE,
+ * whose CIE must lie between `begin` and the FDE.
+ */
+cfi_record_t cfi_read_record(const unsigned char *begin, const unsigned char **p,
+    const unsigned char *end, uintptr_t *start, uintptr_t *size);
+
 /*
  * Evaluates an expression with these registers. Returns false if it needs other registers, or
  * memory that cannot be read, or is not supported.

@@ -7,6 +7,7 @@
 #include "unwind/unwind.h"
 
 #include "os/witness.h"
+#include "unwind/frame_scan.h"
 #include "unwind/unwind_rows.h"
 #include "util/assert.h"
 
@@ -145,6 +146,22 @@ void
 unwind_refresh(void) {
 #if HAS_ROWS
 	unwind_rows_refresh();
+#endif
+}
+
+bool
+unwind_is_refresh_wanted(void) {
+#if HAS_ROWS
+	return frame_scan_is_wanted();
+#else
+	return false;
+#endif
+}
+
+void
+unwind_postfork_child(void) {
+#if HAS_ROWS
+	frame_scan_postfork_child();
 #endif
 }
 

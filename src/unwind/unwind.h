@@ -40,6 +40,10 @@ void unwind_forget_rows(void);
  * Learns which objects were loaded and unloaded. To be called from time to time with no lock held.
  */
 void unwind_refresh(void);
+/* Whether that is due at once, because a walk came to an object of which too little is known. */
+bool unwind_is_refresh_wanted(void);
+/* In a forked child: the thread that was learning that does not exist. */
+void unwind_postfork_child(void);
 /* Copies all counters of walks and rows. */
 void unwind_stats_read(struct unwind_stats_s *dst);
 

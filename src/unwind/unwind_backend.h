@@ -32,6 +32,8 @@ struct unwind_stats_s {
 	uint64_t fallbacks;   /* samples for which "auto" used another method */
 	uint64_t rows_made;   /* rows read from unwind tables */
 	uint64_t generations; /* times that cached rows became invalid */
+	uint64_t without_hdr; /* objects without .eh_frame_hdr */
+	uint64_t scanned;     /* of these, those whose .eh_frame was found by a scan */
 	uint64_t stops[unwind_stop_count];
 	/* Bucket b counts stacks of depth d with lg_floor(d) == b; d == 0 counts in bucket 0. */
 	uint64_t depths[UNWIND_DEPTH_BUCKETS];

@@ -341,15 +341,7 @@ fp_capture(void **frames, unsigned max, const struct unwind_where_s *where,
  */
 static bool
 is_fallback_wanted(unwind_stop_t stop) {
-	switch (stop) {
-	case unwind_stop_no_row:
-		return fp.fallback != NULL;
-	case unwind_stop_no_module:
-		/* Static programs without .eh_frame_hdr register their tables with libgcc. */
-		return fp.fallback != NULL && !objects_have_lookup();
-	default:
-		return false;
-	}
+	return stop == unwind_stop_no_row && fp.fallback != NULL;
 }
 
 /* Uses the other method for this one sample; the next sample begins with frame pointers again. */
@@ -384,7 +376,7 @@ fp_boot(void) {
 		fp.is_booted = true;
 		unwind_rows_refresh();
 	}
-	/* Fails if not even our own caller is described: a static program without .eh_frame_hdr. */
+	/* Fails if not even our own caller is described: there is no table that can be read. */
 	unsigned kind = ROW_KIND(unwind_row_find((uintptr_t)__builtin_return_address(0)));
 	return kind == ROW_SP || kind == ROW_FP ? 0 : ENOTSUP;
 }

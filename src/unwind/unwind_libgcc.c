@@ -115,8 +115,15 @@ libgcc_capture(void **frames, unsigned max, const struct unwind_where_s *where,
 	return w.n;
 }
 
+/*
+ * libgcc ends the process if it finds no description of its own function, as in a static program
+ * without .eh_frame_hdr.
+ */
 static int
 libgcc_boot(void) {
+	if (find_fde((uintptr_t)_Unwind_Backtrace + 1) == NULL) {
+		return ENOTSUP;
+	}
 	void *frames[2];
 	struct unwind_memo_s nothing = {.lo = 0};
 	struct libgcc_walk w = {.frames = frames, .max = ARRAY_LEN(frames), .guard.memo = &nothing};

@@ -9,6 +9,7 @@
 #include "unwind/unwind_rows.h"
 
 #include "os/sys.h"
+#include "unwind/frame_scan.h"
 #include "unwind/objects.h"
 #include "util/assert.h"
 #include "util/hash.h"
@@ -41,12 +42,16 @@ unwind_rows_refresh(void) {
 		unwind_rows_forget();
 	}
 	objects_refresh();
+	if (frame_scan_try_look()) {
+		unwind_rows_forget();
+	}
 }
 
 void
 unwind_rows_stats(struct unwind_stats_s *dst) {
 	dst->rows_made = atomic_load_u64(&unwind_rows.made, MO_RELAXED);
 	dst->generations = atomic_load_u64(&unwind_rows.generations, MO_RELAXED);
+	frame_scan_stats(dst);
 }
 
 /* ---- rows ---- */
@@ -149,18 +154,31 @@ row_store(uintptr_t pc, row_t row, uint64_t salt) {
 }
 
 /*
+ * Computes the row of an address in an object, by its .eh_frame_hdr or, without one, by the table
+ * that a scan has made. The result is that of cfi_find_row().
+ */
+static int
+find_row(const void *hdr, uintptr_t pc, struct cfi_row_s *r) {
+	if (hdr != NULL) {
+		return cfi_find_row(hdr, pc, r);
+	}
+	const unsigned char *fde = frame_scan_find(pc);
+	return fde == NULL || !sys_is_readable(fde, CFI_HDR_BYTES) ? ENOENT
+	    : cfi_row_of_fde(fde, pc, r);
+}
+
+/*
  * Computes the row of the call before pc. A context that was made by hand may return to the first
  * instruction of a function that has no caller: there is no call before that address.
  */
 static row_t
 row_make(const void *hdr, uintptr_t pc) {
 	struct cfi_row_s r;
-	int err = hdr == NULL ? ENOENT : cfi_find_row(hdr, pc - 1, &r);
+	int err = find_row(hdr, pc - 1, &r);
 	if (err == 0) {
 		return unwind_row_pack(&r);
 	}
-	if (err == ENOENT && hdr != NULL && cfi_find_row(hdr, pc, &r) == 0
-	    && unwind_row_pack(&r) == ROW_END) {
+	if (err == ENOENT && find_row(hdr, pc, &r) == 0 && unwind_row_pack(&r) == ROW_END) {
 		return ROW_END;
 	}
 	return err == ENOENT ? ROW_NO_FDE : ROW_UNKNOWN;

@@ -13,6 +13,8 @@
 #include "os/pages.h"
 #include "os/sys.h"
 #include "os/tls.h"
+#include "unwind/code.h"
+#include "unwind/frame_scan.h"
 #include "unwind/objects.h"
 #include "util/assert.h"
 #include "util/bits.h"
@@ -191,8 +193,6 @@ find_ra(struct walk_s *w, row_t row, uintptr_t cfa, uintptr_t *ra) {
 	return true;
 }
 
-static bool is_call_in_object(uintptr_t ra);
-
 /* The rest of a step whose CFA is good. */
 static bool
 step_to(struct walk_s *w, row_t row, uintptr_t cfa, bool has_moved) {
@@ -200,7 +200,7 @@ step_to(struct walk_s *w, row_t row, uintptr_t cfa, bool has_moved) {
 	if (!find_fp(w, row, cfa, &caller_fp) || !find_ra(w, row, cfa, &ra)) {
 		return false;
 	}
-	return (!has_moved || is_call_in_object(ra)) && enter_caller(w, ra, cfa, caller_fp);
+	return (!has_moved || code_is_call_in_object(ra)) && enter_caller(w, ra, cfa, caller_fp);
 }
 
 /* A step by a row, with all checks. */
@@ -265,39 +265,10 @@ is_sigreturn(uintptr_t pc) {
 	    && memcmp((const void *)pc, code, sizeof(code)) == 0;
 }
 
-/* Whether the instruction before ra is a call. The 7 bytes before ra can be read. */
-static NO_SANITIZE_ADDRESS bool
-is_after_call(uintptr_t ra) {
-#if defined(__x86_64__)
-	const unsigned char *p = (const unsigned char *)ra;
-	/* call rel32; or a call through a register or memory (0xff /2) of 2 to 7 bytes. */
-	if (p[-5] == 0xe8) {
-		return true;
-	}
-	for (int n = 2; n <= 7; n++) {
-		if (p[-n] == 0xff && (p[-n + 1] & 0x38) == 0x10) {
-			return true;
-		}
-	}
-	return false;
-#else
-	uint32_t insn = *(const uint32_t *)(ra - 4);
-	return (insn & 0xfc000000) == 0x94000000 || (insn & 0xfffffc00) == 0xd63f0000;
-#endif
-}
-
-/* Whether ra is behind a call in a loaded object. */
-static bool
-is_call_in_object(uintptr_t ra) {
-	const void *hdr;
-	/* The longest call has 7 bytes. */
-	return ra >= PAGE_MAX && objects_find(ra - 1, &hdr)
-	    && sys_is_readable((const void *)(ra - 7), 7) && is_after_call(ra);
-}
-
 /*
- * A step by the bare frame pointer, in code without unwind information (JIT, assembly). The walk
- * drops such frames unless the chain leads back to a call in a loaded object (trail_cut).
+ * A step by the bare frame pointer, in code without unwind information (JIT, assembly), if the code
+ * of an object shows that it keeps one. The walk drops such frames unless the chain leads back to a
+ * call in a loaded object (trail_cut).
  */
 static bool
 step_guess(struct walk_s *w) {
@@ -311,7 +282,11 @@ step_guess(struct walk_s *w) {
 	}
 	const void *hdr;
 	bool is_in_object = objects_find(ra - 1, &hdr);
-	if (is_in_object && !is_call_in_object(ra)) {
+	if (is_in_object && !code_is_call_in_object(ra)) {
+		return false;
+	}
+	if (objects_find(w->pc - 1, &hdr) && ((hdr == NULL && !frame_scan_try_know(w->pc - 1))
+	    || !code_keeps_frame(w->pc, is_in_object ? ra : 0))) {
 		return false;
 	}
 	assert(w->n_guessed < GUESS_MAX);

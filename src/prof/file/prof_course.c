@@ -56,6 +56,8 @@ unwinder_tell(image_root_t *root) {
 	for (unsigned i = 0; i < UNWIND_DEPTH_BUCKETS; i++) {
 		tell(&root->depths[i], st.depths[i]);
 	}
+	tell(&root->without_hdr, st.without_hdr);
+	tell(&root->scanned, st.scanned);
 	root->nstops = unwind_stop_count;
 	root->ndepths = UNWIND_DEPTH_BUCKETS;
 	prof_root_unwinder_set(unwind_name());

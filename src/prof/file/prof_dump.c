@@ -167,6 +167,12 @@ write_unwinder(prof_writer_t *w) {
 		prof_write_dec(w, st.stops[i]);
 	}
 	prof_write_lit(w, "\n");
+	meta_key(w, "unwinder_tables");
+	prof_write_lit(w, "without_hdr:");
+	prof_write_dec(w, st.without_hdr);
+	prof_write_lit(w, " scanned:");
+	prof_write_dec(w, st.scanned);
+	prof_write_lit(w, "\n");
 	meta_key(w, "unwinder_depths");
 	for (unsigned i = 0; i < UNWIND_DEPTH_BUCKETS; i++) {
 		prof_write_text(w, i == 0 ? "" : " ");

@@ -231,7 +231,7 @@ static void
 refresh_sometimes(void) {
 	uint64_t now = nstime_monotonic_coarse_ns();
 	uint64_t last = atomic_load_u64(&backtrace.refreshed_ns, MO_RELAXED);
-	if (likely(now - last < REFRESH_NS)
+	if (likely(now - last < REFRESH_NS && !unwind_is_refresh_wanted())
 	    || !atomic_cas_strong_u64(&backtrace.refreshed_ns, &last, now, MO_RELAXED, MO_RELAXED)) {
 		return;
 	}

@@ -1,0 +1,199 @@
+/*
+ * Reads machine code: calls, their targets, and the instructions that set a frame pointer (code.h).
+ * Invariant: only bytes that the kernel has confirmed as readable are read. Code may be data in
+ * between, or begin in the midst of an instruction, so what is found is only a condition that
+ * makes a wrong step unlikely; a step also needs a word behind a call. No lock, no state.
+ */
+#include "unwind/code.h"
+
+#include "os/pages.h"
+#include "os/sys.h"
+#include "unwind/objects.h"
+#include "unwind/unwind_rows.h"
+#include "util/bits.h"
+
+/* Bytes before an address in which its function is expected to begin. */
+#define FUNCTION_MAX (ZU(16) << 10)
+/* Bytes from the begin of a function in which it sets its frame pointer. */
+#define BEGIN_MAX 64u
+/* Longest call, and longest stub that leads to a function of another object (bytes). */
+#define CALL_MAX 7
+#define STUB_MAX 12
+
+#if defined(__x86_64__)
+
+static NO_SANITIZE_ADDRESS uint32_t
+read_32(uintptr_t at) {
+	uint32_t v;
+	__builtin_memcpy(&v, (const void *)at, sizeof(v));
+	return v;
+}
+
+/* The word at the address that is this far from the end of an instruction; 0: not readable. */
+static NO_SANITIZE_ADDRESS uintptr_t
+word_at(uintptr_t end, uint32_t distance) {
+	uintptr_t v = 0, at = end + (uintptr_t)(int32_t)distance;
+	if (sys_is_readable((const void *)at, sizeof(v))) {
+		__builtin_memcpy(&v, (const void *)at, sizeof(v));
+	}
+	return v;
+}
+
+static NO_SANITIZE_ADDRESS bool
+is_after_call(uintptr_t ra) {
+	const unsigned char *p = (const unsigned char *)ra;
+	/* call rel32; or a call through a register or memory (0xff /2) of 2 to 7 bytes. */
+	if (p[-5] == 0xe8) {
+		return true;
+	}
+	for (int n = 2; n <= CALL_MAX; n++) {
+		if (p[-n] == 0xff && (p[-n + 1] & 0x38) == 0x10) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Follows a stub of the linkage table (endbr64, bnd, jmp *slot) to the function; else at itself. */
+static NO_SANITIZE_ADDRESS uintptr_t
+follow_stub(uintptr_t at) {
+	if (at == 0 || !sys_is_readable((const void *)at, STUB_MAX)) {
+		return at;
+	}
+	uintptr_t p = at;
+	p += read_32(p) == 0xfa1e0ff3 ? 4 : 0;
+	p += *(const unsigned char *)p == 0xf2 ? 1 : 0;
+	bool is_jump = (read_32(p) & 0xffff) == 0x25ff;
+	uintptr_t function = is_jump ? word_at(p + 6, read_32(p + 2)) : 0;
+	return function != 0 ? function : at;
+}
+
+/* The function that the call before ra names; 0: it calls through a register or a variable. */
+static NO_SANITIZE_ADDRESS uintptr_t
+call_target(uintptr_t ra) {
+	const unsigned char *p = (const unsigned char *)ra;
+	if (p[-5] == 0xe8) {
+		return follow_stub(ra + (uintptr_t)(int32_t)read_32(ra - 4));
+	}
+	bool is_by_slot = p[-6] == 0xff && p[-5] == 0x15;
+	return is_by_slot ? word_at(ra, read_32(ra - 4)) : 0;
+}
+
+/* Whether "mov %rsp,%rbp" is at p, behind a "push %rbp" among the bytes from lo on. */
+static NO_SANITIZE_ADDRESS bool
+sets_frame(uintptr_t p, uintptr_t lo) {
+	static const unsigned char forms[2][3] = {{0x48, 0x89, 0xe5}, {0x48, 0x8b, 0xec}};
+	const unsigned char *at = (const unsigned char *)p;
+	if (memcmp(at, forms[0], 3) != 0 && memcmp(at, forms[1], 3) != 0) {
+		return false;
+	}
+	for (uintptr_t n = 1; n <= 16 && n <= p - lo; n++) {
+		if (at[-(intptr_t)n] == 0x55) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Whether a function that has a frame pointer ends at p: the pointer is restored (pop or leave)
+ * before a return or a jump.
+ */
+static NO_SANITIZE_ADDRESS bool
+ends_frame(uintptr_t p) {
+	const unsigned char *at = (const unsigned char *)p;
+	return (at[0] == 0x5d || at[0] == 0xc9) && (at[1] == 0xc3 || at[1] == 0xc2 || at[1] == 0xf3
+	    || at[1] == 0xe9 || at[1] == 0xeb);
+}
+
+#define SETS_BYTES 3u
+#define SETS_STEP 1u
+
+#else
+
+static NO_SANITIZE_ADDRESS bool
+is_after_call(uintptr_t ra) {
+	uint32_t insn = *(const uint32_t *)(ra - 4);
+	return (insn & 0xfc000000) == 0x94000000 || (insn & 0xfffffc00) == 0xd63f0000;
+}
+
+/*
+ * The function that the call before ra names; 0: it calls through a register, or through a stub
+ * (adrp) to another object.
+ */
+static NO_SANITIZE_ADDRESS uintptr_t
+call_target(uintptr_t ra) {
+	uint32_t insn = *(const uint32_t *)(ra - 4);
+	if ((insn & 0xfc000000) != 0x94000000) {
+		return 0;
+	}
+	uintptr_t to = ra - 4 + (uintptr_t)((int64_t)(int32_t)(insn << 6) >> 4);
+	bool is_stub = !sys_is_readable((const void *)to, STUB_MAX)
+	    || (*(const uint32_t *)to & 0x9f00001f) == 0x90000010
+	    || (*(const uint32_t *)(to + 4) & 0x9f00001f) == 0x90000010;
+	return is_stub ? 0 : to;
+}
+
+/* Whether "add x29, sp, #n" is at p; "mov x29, sp" is one of these. */
+static NO_SANITIZE_ADDRESS bool
+sets_frame(uintptr_t p, uintptr_t lo UNUSED) {
+	return (*(const uint32_t *)p & 0xffc003ff) == 0x910003fd;
+}
+
+/* Whether there is a return at p. */
+static NO_SANITIZE_ADDRESS bool
+ends_frame(uintptr_t p) {
+	uint32_t insn = *(const uint32_t *)p;
+	return insn == 0xd65f03c0 || insn == 0xd65f0bff || insn == 0xd65f0fff;
+}
+
+#define SETS_BYTES 4u
+#define SETS_STEP 4u
+
+#endif
+
+bool
+code_is_call_in_object(uintptr_t ra) {
+	const void *hdr;
+	return ra >= PAGE_MAX && objects_find(ra - 1, &hdr)
+	    && sys_is_readable((const void *)(ra - CALL_MAX), CALL_MAX) && is_after_call(ra);
+}
+
+/*
+ * The nearest place before pc where a frame pointer is set; 0: there is none, or a function ends
+ * between the two. That may be an early return of the same function: then a caller is lost, which
+ * is better than a wrong one.
+ */
+static uintptr_t
+find_setting(uintptr_t pc) {
+	uintptr_t page = align_down(pc - 1, os_page_size), lo = page;
+	uintptr_t limit = pc > FUNCTION_MAX ? pc - FUNCTION_MAX : 0;
+	if (!sys_is_readable((const void *)page, 1)) {
+		return 0;
+	}
+	for (uintptr_t p = align_down(pc - SETS_BYTES, SETS_STEP); p > limit; p -= SETS_STEP) {
+		/* One page ahead, because sets_frame() looks back. */
+		if (p - lo < BEGIN_MAX && lo > limit && sys_is_readable((const void *)(lo - 1), 1)) {
+			lo -= os_page_size;
+		}
+		if (p < lo || ends_frame(p)) {
+			return 0;
+		}
+		if (sets_frame(p, lo)) {
+			return p;
+		}
+	}
+	return 0;
+}
+
+bool
+code_keeps_frame(uintptr_t pc, uintptr_t ra) {
+	uintptr_t setting = find_setting(pc);
+	if (setting == 0) {
+		return false;
+	}
+	unsigned kind = ROW_KIND(unwind_row_find(setting + 1));
+	uintptr_t function = ra == 0 ? 0 : call_target(ra);
+	bool is_of_call = function == 0 || setting - function <= BEGIN_MAX;
+	return (kind == ROW_MISSING || kind == ROW_NO_FDE) && is_of_call;
+}

@@ -1,0 +1,294 @@
+/*
+ * Finds the .eh_frame of objects without .eh_frame_hdr, and keeps a sorted table of the functions
+ * that it describes (frame_scan.h).
+ *
+ * An .eh_frame is recognised by its form: a CIE that can be read, records that follow each other
+ * without a gap, and at least one FDE of code in the same object. Only segments that are mapped for
+ * reading are scanned, while the loader's lock is held, so that they stay mapped. The tables are
+ * pages of their own, which are never changed or unmapped: a reader may be in one at any time.
+ * Invariant: an entry of the list is complete before the list's length counts it. Where an object
+ * was unloaded and another one is loaded, that one gets a new entry, which is found first. No lock
+ * for readers; one thread at a time adds entries (scan.is_busy).
+ */
+#include "unwind/frame_scan.h"
+
+#include <link.h>
+
+#include "os/pages.h"
+#include "os/sys.h"
+#include "unwind/cfi.h"
+#include "unwind/unwind_backend.h"
+#include "util/assert.h"
+#include "util/atomic.h"
+#include "util/hash.h"
+
+/* Entries of the list; further objects are not scanned. */
+#define N_ENTRIES 128
+/* Bytes of one segment that are scanned. */
+#define SCAN_MAX (ZU(256) << 20)
+/* Longest CIE in bytes that a scan takes for the first one of an .eh_frame. */
+#define CIE_BYTES_MAX 256u
+
+/* A function and its FDE, as distances from the start of the object. */
+struct function_s {
+	uint32_t start;
+	uint32_t fde;
+};
+
+/* One object that was seen. */
+struct entry_s {
+	uintptr_t start;
+	uintptr_t end;
+	uint64_t stamp;                /* of its identity */
+	const struct function_s *functions; /* sorted by start */
+	uint32_t n;                    /* of them; 0: it has no .eh_frame that can be read */
+};
+
+static LARGE_BSS struct {
+	struct entry_s entries[N_ENTRIES];
+	atomic_u32_t n;
+	atomic_b_t is_busy;
+	atomic_b_t is_wanted; /* a walk has come to an object that was not seen */
+	/* The loader's count of loaded objects at the last look; for whoever is busy. */
+	uint64_t adds;
+	bool has_looked;
+} scan;
+
+/* ---- recognising ---- */
+
+/* A range of an object that is searched, and what is counted or stored on the way. */
+struct search_s {
+	const struct sys_module_s *module;
+	const unsigned char *end;       /* of the segment */
+	struct function_s *to;          /* room for the functions; NULL: they are only counted */
+	uint32_t n;
+};
+
+/* Whether these bytes are code of the object. */
+static bool
+is_code(const struct sys_module_s *m, uintptr_t start, uintptr_t size) {
+	const ElfW(Phdr) *ph = m->headers;
+	for (unsigned i = 0; i < m->n_headers; i++) {
+		uintptr_t at = m->bias + ph[i].p_vaddr;
+		if (ph[i].p_type == PT_LOAD && (ph[i].p_flags & PF_X) != 0 && start >= at
+		    && size <= ph[i].p_memsz && start - at <= ph[i].p_memsz - size) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Reads records from `begin` on, as long as they have the form, and counts or stores their
+ * functions. FDEs of functions that the linker has left out have another address or no size.
+ */
+static void
+read_records(struct search_s *s, const unsigned char *begin) {
+	const unsigned char *p = begin, *record = p;
+	uintptr_t base = s->module->start, start = 0, size = 0;
+	cfi_record_t kind = cfi_read_record(begin, &p, s->end, &start, &size);
+	s->n = 0;
+	while (kind == cfi_record_cie || kind == cfi_record_fde) {
+		if (kind == cfi_record_fde && size > 0 && is_code(s->module, start, size)) {
+			if (s->to != NULL) {
+				s->to[s->n] = (struct function_s){(uint32_t)(start - base),
+				    (uint32_t)((uintptr_t)record - base)};
+			}
+			s->n++;
+		}
+		record = p;
+		kind = cfi_read_record(begin, &p, s->end, &start, &size);
+	}
+}
+
+/* Whether the words at p may be the begin of a CIE: a small length, 0, a version, "z". */
+static bool
+may_be_cie(const unsigned char *p) {
+	uint32_t words[2];
+	memcpy(words, p, sizeof(words));
+	return words[1] == 0 && words[0] >= 12 && words[0] < CIE_BYTES_MAX
+	    && (p[8] == 1 || p[8] == 3 || p[8] == 4) && (p[9] == 'z' || p[9] == '\0');
+}
+
+/* The first place in the segment that has the form of an .eh_frame; NULL: there is none. */
+static const unsigned char *
+find_in_segment(struct search_s *s, const unsigned char *from) {
+	for (const unsigned char *p = from; (size_t)(s->end - p) >= 16; p += 4) {
+		if (may_be_cie(p)) {
+			read_records(s, p);
+			if (s->n > 0) {
+				return p;
+			}
+		}
+	}
+	return NULL;
+}
+
+/*
+ * Finds the .eh_frame of the object, in its segments without code first, and sets s->end and s->n.
+ * NULL: there is none.
+ */
+static const unsigned char *
+find_frames(struct search_s *s) {
+	const struct sys_module_s *m = s->module;
+	const ElfW(Phdr) *ph = m->headers;
+	for (unsigned i = 0; i < 2 * m->n_headers; i++) {
+		const ElfW(Phdr) *h = &ph[i % m->n_headers];
+		bool wants_code = i >= m->n_headers;
+		if (h->p_type != PT_LOAD || (h->p_flags & PF_R) == 0
+		    || ((h->p_flags & PF_X) != 0) != wants_code) {
+			continue;
+		}
+		const unsigned char *from = (const void *)align_up(m->bias + h->p_vaddr, 4);
+		s->end = from + (h->p_filesz < SCAN_MAX ? h->p_filesz : SCAN_MAX) / 4 * 4;
+		const unsigned char *found = find_in_segment(s, from);
+		if (found != NULL) {
+			return found;
+		}
+	}
+	s->n = 0;
+	return NULL;
+}
+
+/* ---- the list ---- */
+
+/* Sorts by Shell's method, with gaps that grow by 2.25: nearly linear, since most are in order. */
+static void
+functions_sort(struct function_s *v, size_t n) {
+	size_t gap = 1;
+	while (gap < n) {
+		gap = gap * 9 / 4 + 1;
+	}
+	for (; gap > 0; gap = gap * 4 / 9) {
+		for (size_t i = gap; i < n; i++) {
+			struct function_s f = v[i];
+			size_t at = i;
+			for (; at >= gap && v[at - gap].start > f.start; at -= gap) {
+				v[at] = v[at - gap];
+			}
+			v[at] = f;
+		}
+	}
+}
+
+/* Fills in the table of an object's entry, if it has an .eh_frame and there is memory. */
+static void
+entry_scan(struct entry_s *e, const struct sys_module_s *m) {
+	struct search_s s = {.module = m};
+	const unsigned char *frames = m->end - m->start > UINT32_MAX ? NULL : find_frames(&s);
+	if (frames == NULL) {
+		return;
+	}
+	bool commit = true;
+	size_t bytes = PAGE_CEILING(s.n * sizeof(struct function_s));
+	s.to = pages_map(NULL, bytes, PAGE, &commit);
+	if (s.to != NULL) {
+		read_records(&s, frames);
+		functions_sort(s.to, s.n);
+		e->functions = s.to;
+		e->n = s.n;
+	}
+}
+
+/* The newest entry of the object at an address; NULL: none. */
+static const struct entry_s *
+entry_find(uintptr_t addr) {
+	for (uint32_t i = atomic_load_u32(&scan.n, MO_ACQUIRE); i > 0; i--) {
+		const struct entry_s *e = &scan.entries[i - 1];
+		if (addr - e->start < e->end - e->start) {
+			return e;
+		}
+	}
+	return NULL;
+}
+
+static uint64_t
+stamp_of(const struct sys_module_s *m) {
+	uint64_t stamp = hash_mix64(m->bias) ^ hash64(m->path, strlen(m->path), m->start);
+	return m->build_id_len == 0 ? stamp : hash64(m->build_id, m->build_id_len, stamp);
+}
+
+static int
+look_at(void *ctx UNUSED, const struct sys_module_s *m) {
+	uint32_t n = atomic_load_u32(&scan.n, MO_RELAXED);
+	const struct entry_s *known = entry_find(m->start);
+	if (m->eh_frame_hdr != NULL || n == N_ENTRIES) {
+		return 0;
+	}
+	uint64_t stamp = stamp_of(m);
+	if (known != NULL && known->start == m->start && known->end == m->end
+	    && known->stamp == stamp) {
+		return 0;
+	}
+	struct entry_s *e = &scan.entries[n];
+	*e = (struct entry_s){.start = m->start, .end = m->end, .stamp = stamp};
+	entry_scan(e, m);
+	atomic_store_u32(&scan.n, n + 1, MO_RELEASE);
+	return 0;
+}
+
+bool
+frame_scan_try_look(void) {
+	uint64_t adds, subs;
+	if (atomic_exchange_b(&scan.is_busy, true, MO_ACQUIRE)) {
+		return false;
+	}
+	uint32_t n = atomic_load_u32(&scan.n, MO_RELAXED);
+	atomic_store_b(&scan.is_wanted, false, MO_RELAXED);
+	bool is_known = sys_module_changes(&adds, &subs);
+	if (!is_known || !scan.has_looked || adds != scan.adds) {
+		scan.has_looked = sys_modules(look_at, NULL, "") >= 0;
+		scan.adds = adds;
+	}
+	bool is_new = atomic_load_u32(&scan.n, MO_RELAXED) != n;
+	atomic_store_b(&scan.is_busy, false, MO_RELEASE);
+	return is_new;
+}
+
+bool
+frame_scan_try_know(uintptr_t pc) {
+	bool is_known = entry_find(pc) != NULL;
+	if (!is_known && atomic_load_u32(&scan.n, MO_RELAXED) < N_ENTRIES) {
+		atomic_store_b(&scan.is_wanted, true, MO_RELAXED);
+	}
+	return is_known;
+}
+
+bool
+frame_scan_is_wanted(void) {
+	return atomic_load_b(&scan.is_wanted, MO_RELAXED);
+}
+
+/* ---- finding ---- */
+
+const unsigned char *
+frame_scan_find(uintptr_t pc) {
+	const struct entry_s *e = entry_find(pc);
+	if (e == NULL || e->n == 0) {
+		return NULL;
+	}
+	uint32_t lo = 0, hi = e->n;
+	while (lo < hi) {
+		uint32_t mid = lo + (hi - lo) / 2;
+		if (e->start + e->functions[mid].start <= pc) {
+			lo = mid + 1;
+		} else {
+			hi = mid;
+		}
+	}
+	return lo == 0 ? NULL : (const unsigned char *)e->start + e->functions[lo - 1].fde;
+}
+
+void
+frame_scan_postfork_child(void) {
+	atomic_store_b(&scan.is_busy, false, MO_RELAXED);
+}
+
+void
+frame_scan_stats(struct unwind_stats_s *dst) {
+	dst->without_hdr = atomic_load_u32(&scan.n, MO_ACQUIRE);
+	dst->scanned = 0;
+	for (unsigned i = 0; i < dst->without_hdr; i++) {
+		dst->scanned += scan.entries[i].n > 0;
+	}
+}
