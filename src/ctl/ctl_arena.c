@@ -12,6 +12,7 @@
 #include "meta/emap.h"
 #include "os/pages.h"
 #include "prof/prof.h"
+#include "thread/recall.h"
 #include "thread/tcache.h"
 #include "thread/tsd.h"
 #include "util/assert.h"
@@ -196,12 +197,31 @@ get_decay_ms(const ctl_call_t *call, ctl_value_t *out, bool is_dirty) {
 	return 0;
 }
 
+/*
+ * Makes the caches return what was granted to them: that of this thread now, those of others at
+ * their next slow call. A cache may hold objects of any arena.
+ */
+static void
+return_grants(void) {
+	tsd_t *tsd = tsd_fetch_in_gate(tls_get());
+	if (tsd != NULL && tsd->tcache != NULL) {
+		tcache_return_grants(tsd, tsd->tcache);
+	}
+	recall_all(RECALL_GRANTS);
+}
+
 static int
 set_decay_ms(const ctl_call_t *call, const void *in, bool is_dirty) {
 	ssize_t ms;
 	arena_t *arena = arena_of(call);
 	memcpy(&ms, in, sizeof(ms));
-	return arena == NULL || arena_decay_ms_set(arena, is_dirty, ms) != 0 ? EFAULT : 0;
+	if (arena == NULL || arena_decay_ms_set(arena, is_dirty, ms) != 0) {
+		return EFAULT;
+	}
+	if (is_dirty && ms == 0) {
+		return_grants();
+	}
+	return 0;
 }
 
 static int
@@ -327,8 +347,9 @@ static const ctl_node_t arena_nodes[] = {
 	    "large size: unbounded. Initially that of the option, which bounds that one arena only. "
 	    "EFAULT: not set up"),
 	CTL_NODE_RW("dirty_decay_ms", CTL_SSIZE, get_dirty_decay_ms, set_dirty_decay_ms, 0,
-	    "milliseconds until unused dirty pages are given back; 0 at once, -1 never. EFAULT: not "
-	    "set up, or out of range"),
+	    "milliseconds until unused dirty pages are given back; 0 at once, -1 never. A write of 0 "
+	    "also makes all thread caches return what they hold beyond their limits, that of this "
+	    "thread now, others at their next slow call. EFAULT: not set up, or out of range"),
 	CTL_NODE_RW("muzzy_decay_ms", CTL_SSIZE, get_muzzy_decay_ms, set_muzzy_decay_ms, 0,
 	    "the same for muzzy pages, which were given back lazily"),
 	CTL_NODE_RW("dss", CTL_STRING, get_dss, set_dss, CTL_AFTER,

@@ -3,7 +3,7 @@
  *
  * Invariant: after recall_all() each thread handles its bit at its next malloc or free, even if it
  * is in the slow path at the same time. Locks: that of the gate's list of threads. Called by the
- * profiler, alloc_hook.c, thread_event.c and tsd.c.
+ * profiler, alloc_hook.c, thread_event.c, tsd.c and mallctl.
  */
 #include "thread/recall.h"
 
@@ -35,7 +35,7 @@ recall_next(struct tls_s *t, void *ctx) {
 
 unsigned
 recall_all(uint32_t what) {
-	assert((what & ~(uint32_t)(RECALL_SETTINGS | RECALL_PACE)) == 0);
+	assert((what & ~(uint32_t)(RECALL_SETTINGS | RECALL_PACE | RECALL_GRANTS)) == 0);
 	recall_t r = {what, 0};
 	gate_enter(tls_get());
 	gate_for_each(recall_next, &r);

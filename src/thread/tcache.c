@@ -321,14 +321,14 @@ grants_change(tcache_t *tc, unsigned slot, size_t before, size_t after) {
 }
 
 /*
- * Whether the class may have grants. Objects above TCACHE_LARGE_SOME may not if the arena returns
- * unused pages at once (decay time 0), nor if they are oversized: their arena keeps pages itself.
+ * Whether the class may have grants. None may while the arena returns unused pages at once (decay
+ * time 0), and oversized objects never: their arena keeps pages itself.
  */
 static bool
 grants_suit(const tcache_t *tc, unsigned slot) {
 	size_t size = slot_size(slot);
-	return size <= TCACHE_LARGE_SOME
-	    || (size < arenas_oversize_min && arena_decay_ms_get(tc->arena, true) != 0);
+	return (size <= TCACHE_LARGE_SOME || size < arenas_oversize_min)
+	    && arena_decay_ms_get(tc->arena, true) != 0;
 }
 
 /* Whether the budgets allow objects of `more` bytes together in this bin. */
@@ -724,6 +724,27 @@ bin_close(tcache_t *tc, unsigned slot) {
 	c->is_swinging = false;
 	grants_change(tc, slot, before, 0);
 	bin_check(b, c);
+}
+
+void
+tcache_return_grants(tsd_t *tsd, tcache_t *tc) {
+	tsd_assert_own(tsd);
+	for (unsigned s = 1; s < tc->nslots && tc->granted != 0; s++) {
+		tcache_cold_t *c = &tc->cold[s];
+		size_t granted = bin_granted(c, s);
+		if (granted == 0) {
+			continue;
+		}
+		unsigned n = bin_ncached(&tc->bins[s], c);
+		bin_return_bottom(tsd, tc, s, n > c->max ? n - c->max : 0, false);
+		if (c->max == 0) {
+			bin_close(tc, s);
+		} else {
+			bin_resize(&tc->bins[s], c, c->max);
+			grants_change(tc, s, granted, bin_granted(c, s));
+			c->is_swinging = false;
+		}
+	}
 }
 
 /*

@@ -80,6 +80,8 @@ void tcache_flush(tsd_t *tsd, tcache_t *tc);
  * Returns whether pages of the arena became unused.
  */
 bool tcache_try_gather(tsd_t *tsd, arena_t *a);
+/* Returns all granted slots of the cache and the objects that they held; upkeep may grant anew. */
+void tcache_return_grants(tsd_t *tsd, tcache_t *tc);
 /* Moves the cache to another arena's list. */
 void tcache_rebind(tcache_t *tc, arena_t *arena);
 

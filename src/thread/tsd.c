@@ -131,6 +131,9 @@ tsd_look(tsd_t *tsd) {
 	if ((what & RECALL_SETTINGS) != 0) {
 		tsd_take_settings(tsd);
 	}
+	if ((what & RECALL_GRANTS) != 0 && tsd->tcache != NULL) {
+		tcache_return_grants(tsd, tsd->tcache);
+	}
 	tsd_fast_path_update(tsd);
 }
 

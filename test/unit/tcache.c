@@ -365,6 +365,72 @@ child_grants(void) {
 	return done_testing();
 }
 
+/* Sets the decay time of dirty pages of all arenas. */
+static void
+decay_all(ssize_t ms) {
+	char name[64];
+	unsigned failed = 0;
+	for (unsigned i = 0; i < arenas_narenas_total(); i++) {
+		failed += arenas_get(i) != NULL
+		    && ctl_write(ctl_name(name, "arena.%u.dirty_decay_ms", i), ms) != 0;
+	}
+	is_uint(failed, 0, "dirty_decay_ms of all arenas: %zd", ms);
+}
+
+static pthread_barrier_t decay_turns;
+
+static size_t
+large_cached(void) {
+	return cached_of(tls_get()->tsd, LARGE_SIZE);
+}
+
+/* A second thread with grants, whose cache is emptied at its next slow call. */
+static void *
+decay_other(void *arg) {
+	swing(6, LARGE_SIZE);
+	swing(6, 16384);
+	*(size_t *)arg = granted_now();
+	pthread_barrier_wait(&decay_turns);
+	pthread_barrier_wait(&decay_turns);
+	free(keep(malloc(1)));
+	is_uint(large_cached(), 0, "another thread's cache returns them at its next call");
+	is_uint(tls_get()->tsd->tcache->granted, 0, "and its slots");
+	return NULL;
+}
+
+/* A decay time of 0 at run time: what was granted goes, with its pages, and nothing is granted. */
+static int
+child_decay_zero(void) {
+	pthread_t other;
+	size_t granted = 0, mapped;
+	swing(6, LARGE_SIZE);
+	swing(6, 16384);
+	pthread_barrier_init(&decay_turns, NULL, 2);
+	pthread_create(&other, NULL, decay_other, &granted);
+	pthread_barrier_wait(&decay_turns);
+	ok((granted > 0 && large_cached() > 0) || config_hardening, "two threads have grants");
+	granted = large_cached() * LARGE_SIZE;
+	mapped = pac_mapped_all();
+	ssize_t zero = 0;
+	char name[64];
+	ctl_name(name, "arena.%u.dirty_decay_ms", ctl_unsigned("thread.arena"));
+	is_int(ctl_write(name, zero), 0, "dirty_decay_ms:0 for this thread's arena");
+	is_uint(large_cached(), 0, "the thread that has set it caches no large blocks");
+	is_uint(granted_now(), 0, "and has no granted slots");
+	ok(mapped - pac_mapped_all() >= granted, "their pages went back: %zu of %zu bytes",
+	    mapped - pac_mapped_all(), granted);
+	decay_all(0);
+	pthread_barrier_wait(&decay_turns);
+	pthread_join(other, NULL);
+	swing(6, LARGE_SIZE);
+	swing(6, 16384);
+	is_uint(granted_now(), 0, "while it is 0 nothing is granted");
+	decay_all(10000);
+	swing(6, LARGE_SIZE);
+	ok(granted_now() > 0 || config_hardening, "afterwards grants again");
+	return done_testing();
+}
+
 /* Where a limit was set it is the limit. */
 static int
 child_no_grants(void) {
@@ -409,6 +475,8 @@ test_grants(void) {
 	static struct test_result r;
 	run_child_conf(&r, "grants", NULL);
 	child_exits(&r, 0, "grants");
+	run_child_conf(&r, "decay-zero", NULL);
+	child_exits(&r, 0, "decay time 0 at run time");
 	run_child_conf(&r, "no-grants-by-call", NULL);
 	child_exits(&r, 0, "none where a call has set a limit");
 	for (unsigned i = 0; i < sizeof(confs) / sizeof(confs[0]); i++) {
@@ -525,6 +593,7 @@ child_counts(void) {
 
 static const struct test_child children[] = {
 	{"grants", child_grants},
+	{"decay-zero", child_decay_zero},
 	{"no-grants", child_no_grants},
 	{"no-grants-by-call", child_no_grants_by_call},
 	{"churn", child_churn},
