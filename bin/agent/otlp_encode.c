@@ -12,8 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pprof_frames.h"
-#include "proto.h"
+#include "pprof_parts.h"
 
 /* Numbers of fields. */
 enum {
@@ -30,10 +29,7 @@ enum {
 	PROFILE_PERIOD, PROFILE_ID,
 	TYPE_TYPE = 1, TYPE_UNIT,
 	SAMPLE_STACK = 1, SAMPLE_ATTRIBUTE, SAMPLE_VALUE = 4,
-	MAPPING_START = 1, MAPPING_LIMIT, MAPPING_FILE = 4, MAPPING_ATTRIBUTE,
-	LOCATION_MAPPING = 1, LOCATION_ADDRESS, LOCATION_LINE,
-	LINE_FUNCTION = 1, LINE_LINE,
-	FUNCTION_NAME = 1, FUNCTION_SYSTEM_NAME, FUNCTION_FILE,
+	MAPPING_ATTRIBUTE = 5,
 	STACK_LOCATION = 1,
 };
 
@@ -71,7 +67,7 @@ typedef struct encoder_s {
 	proto_t out, whole, part, inner, packed;
 	proto_t mappings;        /* those of the dictionary, then its other tables too */
 	uint32_t *mapping;       /* by object: its number in the dictionary; 0: not written */
-	uint32_t nmappings, nlocations;
+	uint32_t nmappings;
 	intern_t stacks;         /* keys: numbers of locations; stack number - 1 */
 	intern_t attributes;     /* keys: pair_t; attribute number - 1 */
 	intern_t keys;           /* keys: sample_key_t; index in samples */
@@ -99,15 +95,8 @@ attribute_of(encoder_t *e, const char *key, uint32_t value) {
 /* Number of the site's stack without the allocator's frames; numbers its locations. */
 static uint32_t
 stack_of(encoder_t *e, const site_t *s) {
-	uint32_t cut = places_to_cut(&e->places, s);
 	proto_clear(&e->packed);
-	for (uint32_t i = cut; i < s->depth; i++) {
-		place_t *place = &e->places.all[e->places.of[s->first + i]];
-		if (place->id == 0) {
-			place->id = ++e->nlocations;
-		}
-		proto_varint(&e->packed, place->id);
-	}
+	stack_put(&e->places, s, &e->packed);
 	e->has_failed |= e->packed.has_failed;
 	return e->packed.len == 0 ? 0 : number_of(e, &e->stacks, e->packed.data, e->packed.len);
 }
@@ -250,16 +239,14 @@ mapping_of(encoder_t *e, uint32_t object) {
 	if (object == NO_OBJECT || e->mapping[object] != 0) {
 		return object == NO_OBJECT ? 0 : e->mapping[object];
 	}
-	const object_t *o = &e->p->objects[object];
+	uint32_t id = e->p->objects[object].id;
 	e->mapping[object] = ++e->nmappings;
 	proto_clear(&e->part);
-	proto_number(&e->part, MAPPING_START, o->start);
-	proto_number(&e->part, MAPPING_LIMIT, o->end);
-	proto_number(&e->part, MAPPING_FILE, string_of_path(&e->places, object));
-	if (o->id != 0) {
+	mapping_put(&e->places, object, 0, &e->part);
+	if (id != 0) {
 		proto_clear(&e->packed);
 		proto_varint(&e->packed, attribute_of(e, "process.executable.build_id.gnu",
-		    string_of_text(&e->places, o->id)));
+		    string_of_text(&e->places, id)));
 		proto_message(&e->part, MAPPING_ATTRIBUTE, &e->packed);
 	}
 	proto_message(&e->mappings, DICTIONARY_MAPPING, &e->part);
@@ -270,22 +257,15 @@ static void
 location_write(encoder_t *e, const place_t *place) {
 	uint32_t mapping = mapping_of(e, place->object);
 	proto_clear(&e->part);
-	proto_number(&e->part, LOCATION_MAPPING, mapping);
-	proto_number(&e->part, LOCATION_ADDRESS, place_address(place));
-	for (uint32_t i = 0; i < place->nframes; i++) {
-		const frame_t *frame = &e->places.frames[place->frame + i];
-		proto_clear(&e->inner);
-		proto_number(&e->inner, LINE_FUNCTION, frame->function + 1);
-		proto_number(&e->inner, LINE_LINE, frame->line);
-		proto_message(&e->part, LOCATION_LINE, &e->inner);
-	}
+	location_put(&e->places, place, 0, mapping, &e->part, &e->inner);
 	proto_message(&e->whole, DICTIONARY_LOCATION, &e->part);
 }
 
 /* Writes the locations in the order of their numbers. */
 static void
 locations_write(encoder_t *e) {
-	const place_t **by_id = calloc(e->nlocations + 1, sizeof(*by_id));
+	uint32_t n = e->places.nlocations;
+	const place_t **by_id = calloc(n + 1, sizeof(*by_id));
 	if (by_id == NULL) {
 		e->has_failed = true;
 		return;
@@ -294,7 +274,7 @@ locations_write(encoder_t *e) {
 		by_id[e->places.all[i].id] = &e->places.all[i];
 	}
 	proto_bytes(&e->whole, DICTIONARY_LOCATION, "", 0);
-	for (uint32_t id = 1; id <= e->nlocations; id++) {
+	for (uint32_t id = 1; id <= n; id++) {
 		location_write(e, by_id[id]);
 	}
 	free(by_id);
@@ -302,15 +282,10 @@ locations_write(encoder_t *e) {
 
 static void
 functions_write(encoder_t *e) {
-	const intern_t *functions = &e->places.functions;
 	proto_bytes(&e->whole, DICTIONARY_FUNCTION, "", 0);
-	for (uint32_t i = 0; i < functions->count; i++) {
-		function_t f;
-		memcpy(&f, intern_text(functions, i), sizeof(f));
+	for (uint32_t i = 0; i < e->places.functions.count; i++) {
 		proto_clear(&e->part);
-		proto_number(&e->part, FUNCTION_NAME, f.name);
-		proto_number(&e->part, FUNCTION_SYSTEM_NAME, f.system_name);
-		proto_number(&e->part, FUNCTION_FILE, f.file);
+		function_put(&e->places, i, 0, &e->part);
 		proto_message(&e->whole, DICTIONARY_FUNCTION, &e->part);
 	}
 }

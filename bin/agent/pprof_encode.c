@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pprof_frames.h"
-#include "proto.h"
+#include "pprof_parts.h"
 
 /* Numbers of fields of profile.proto. */
 enum {
@@ -21,11 +20,7 @@ enum {
 	TYPE_TYPE = 1, TYPE_UNIT,
 	SAMPLE_LOCATION = 1, SAMPLE_VALUE, SAMPLE_LABEL,
 	LABEL_KEY = 1, LABEL_STRING, LABEL_NUMBER,
-	MAPPING_ID = 1, MAPPING_START, MAPPING_LIMIT, MAPPING_FILE = 5, MAPPING_BUILD_ID,
-	MAPPING_HAS,
-	LOCATION_ID = 1, LOCATION_MAPPING, LOCATION_ADDRESS, LOCATION_LINE,
-	LINE_FUNCTION = 1, LINE_LINE,
-	FUNCTION_ID = 1, FUNCTION_NAME, FUNCTION_SYSTEM_NAME, FUNCTION_FILE,
+	MAPPING_BUILD_ID = 6, MAPPING_HAS,
 };
 
 static const char *const types[PPROF_TYPES][2] = {{"alloc_objects", "count"},
@@ -38,7 +33,7 @@ typedef struct encoder_s {
 	proto_t out, part, inner, packed;
 	carry_t carry[PPROF_TYPES];
 	uint32_t *mapping;                /* by object: the id of its mapping; 0: not written */
-	uint32_t nmappings, nlocations;   /* ids used so far */
+	uint32_t nmappings;               /* ids used so far */
 } encoder_t;
 
 /* ---------------------------------------------------------------- samples */
@@ -65,20 +60,6 @@ try_round(encoder_t *e, const site_t *s, int64_t *values) {
 	return is_some;
 }
 
-/* Writes the stack without the allocator's frames; gives an id to each place at its first use. */
-static void
-locations_write(encoder_t *e, const site_t *s) {
-	proto_clear(&e->packed);
-	for (uint32_t i = places_to_cut(&e->places, s); i < s->depth; i++) {
-		place_t *place = &e->places.all[e->places.of[s->first + i]];
-		if (place->id == 0) {
-			place->id = ++e->nlocations;
-		}
-		proto_varint(&e->packed, place->id);
-	}
-	proto_message(&e->part, SAMPLE_LOCATION, &e->packed);
-}
-
 static void
 label_write(encoder_t *e, const thread_t *t) {
 	if (t->name != 0) {
@@ -102,7 +83,9 @@ sample_write(encoder_t *e, const site_t *s) {
 		return;
 	}
 	proto_clear(&e->part);
-	locations_write(e, s);
+	proto_clear(&e->packed);
+	stack_put(&e->places, s, &e->packed);
+	proto_message(&e->part, SAMPLE_LOCATION, &e->packed);
 	proto_clear(&e->packed);
 	for (unsigned type = 0; type < PPROF_TYPES; type++) {
 		proto_varint(&e->packed, (uint64_t)values[type]);
@@ -122,14 +105,10 @@ mapping_of(encoder_t *e, uint32_t object) {
 	if (object == NO_OBJECT || e->mapping[object] != 0) {
 		return object == NO_OBJECT ? 0 : e->mapping[object];
 	}
-	const object_t *o = &e->p->objects[object];
 	e->mapping[object] = ++e->nmappings;
 	proto_clear(&e->part);
-	proto_number(&e->part, MAPPING_ID, e->nmappings);
-	proto_number(&e->part, MAPPING_START, o->start);
-	proto_number(&e->part, MAPPING_LIMIT, o->end);
-	proto_number(&e->part, MAPPING_FILE, string_of_path(&e->places, object));
-	proto_number(&e->part, MAPPING_BUILD_ID, string_of_text(&e->places, o->id));
+	mapping_put(&e->places, object, e->nmappings, &e->part);
+	proto_number(&e->part, MAPPING_BUILD_ID, string_of_text(&e->places, e->p->objects[object].id));
 	for (unsigned i = 0; i < 4; i++) {
 		proto_number(&e->part, MAPPING_HAS + i, (e->places.has[object] & 1u << i) != 0);
 	}
@@ -141,30 +120,15 @@ static void
 location_write(encoder_t *e, const place_t *place) {
 	uint32_t mapping = mapping_of(e, place->object);
 	proto_clear(&e->part);
-	proto_number(&e->part, LOCATION_ID, place->id);
-	proto_number(&e->part, LOCATION_MAPPING, mapping);
-	proto_number(&e->part, LOCATION_ADDRESS, place_address(place));
-	for (uint32_t i = 0; i < place->nframes; i++) {
-		const frame_t *frame = &e->places.frames[place->frame + i];
-		proto_clear(&e->inner);
-		proto_number(&e->inner, LINE_FUNCTION, frame->function + 1);
-		proto_number(&e->inner, LINE_LINE, frame->line);
-		proto_message(&e->part, LOCATION_LINE, &e->inner);
-	}
+	location_put(&e->places, place, place->id, mapping, &e->part, &e->inner);
 	proto_message(&e->out, PROFILE_LOCATION, &e->part);
 }
 
 static void
 functions_write(encoder_t *e) {
-	const intern_t *functions = &e->places.functions;
-	for (uint32_t i = 0; i < functions->count; i++) {
-		function_t f;
-		memcpy(&f, intern_text(functions, i), sizeof(f));
+	for (uint32_t i = 0; i < e->places.functions.count; i++) {
 		proto_clear(&e->part);
-		proto_number(&e->part, FUNCTION_ID, i + 1);
-		proto_number(&e->part, FUNCTION_NAME, f.name);
-		proto_number(&e->part, FUNCTION_SYSTEM_NAME, f.system_name);
-		proto_number(&e->part, FUNCTION_FILE, f.file);
+		function_put(&e->places, i, i + 1, &e->part);
 		proto_message(&e->out, PROFILE_FUNCTION, &e->part);
 	}
 }

@@ -2,7 +2,8 @@
  * The places of a profile: its distinct addresses, each with its object and its frames. Invariant:
  * the frames of a place are consecutive, innermost first; strings and functions have the numbers of
  * the output, strings from 0 (""), functions from 0 (the output adds one). Used by pprof_encode.c,
- * otlp_encode.c and pprof_names.c.
+ * otlp_encode.c, pprof_parts.c and
+ * pprof_names.c.
  */
 #pragma once
 #include "pprof_own.h"
@@ -44,6 +45,7 @@ typedef struct places_s {
 	bool has_failed;   /* there was no memory for a string */
 	place_t *all;      /* in the order of their first use in a stack */
 	size_t count, room;
+	uint32_t nlocations; /* ids of places used so far */
 	uint32_t *of;      /* by index of a profile's address: its place */
 	frame_t *frames;
 	size_t nframes, frame_room;

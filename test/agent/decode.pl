@@ -77,12 +77,12 @@ sub otlp_decode {
 	my %used;
 	my $at = sub { my ($name, $list, $number) = @_; $number //= 0; $number < @$list or die "$name $number"; $used{$name}{$number} = 1; return $list->[$number] };
 	my $word = sub { return $at->('string', \@string, $_[0][0]) };
-	my @attribute = map { my $a = proto_part($_); { key => $word->($a->{1}), value => $a->{2} ? proto_part($a->{2}[0])->{1}[0] : '' } } otlp_table('attributes', $dictionary->{6});
+	my @attribute = map { my $a = proto_part($_); +{ key => $word->($a->{1}), value => $a->{2} ? proto_part($a->{2}[0])->{1}[0] : '' } } otlp_table('attributes', $dictionary->{6});
 	my $attributes = sub { return map { my $a = $at->('attribute', \@attribute, $_); ($a->{key} => $a->{value}) } map { proto_packed($_) } @{ $_[0] // [] } };
-	my @function = map { my $f = proto_part($_); { name => $word->($f->{1}), system => $word->($f->{2}), file => $word->($f->{3}) } } otlp_table('functions', $dictionary->{3});
-	my @mapping = map { my $m = proto_part($_); { start => $m->{1}[0], file => $word->($m->{4}), $attributes->($m->{5}) } } otlp_table('mappings', $dictionary->{1});
-	my @location = map { my $l = proto_part($_); { address => $l->{2}[0] // 0, mapping => $at->('mapping', \@mapping, $l->{1}[0]),
-		frames => [map { my $n = proto_part($_); { %{ $at->('function', \@function, $n->{1}[0]) }, line => $n->{2}[0] // 0 } } @{ $l->{3} // [] }] } } otlp_table('locations', $dictionary->{2});
+	my @function = map { my $f = proto_part($_); +{ name => $word->($f->{1}), system => $word->($f->{2}), file => $word->($f->{3}) } } otlp_table('functions', $dictionary->{3});
+	my @mapping = map { my $m = proto_part($_); +{ start => $m->{1}[0], limit => $m->{2}[0], file => $word->($m->{4}), $attributes->($m->{5}) } } otlp_table('mappings', $dictionary->{1});
+	my @location = map { my $l = proto_part($_); +{ address => $l->{2}[0] // 0, mapping => $at->('mapping', \@mapping, $l->{1}[0]),
+		frames => [map { my $n = proto_part($_); +{ %{ $at->('function', \@function, $n->{1}[0]) }, line => $n->{2}[0] // 0 } } @{ $l->{3} // [] }] } } otlp_table('locations', $dictionary->{2});
 	my @stack = map { my $s = proto_part($_); [map { $_ or die 'location 0 in a stack'; $at->('location', \@location, $_) } map { proto_packed($_) } @{ $s->{1} // [] }] } otlp_table('stacks', $dictionary->{7});
 	otlp_table('links', $dictionary->{4});
 	my $resource = proto_part($top->{1}[0]);

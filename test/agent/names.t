@@ -95,6 +95,16 @@ my ($lines) = map { [map { map { "$_->{name} $_->{file}:$_->{line}" } @{ $_->{fr
 my %told = map { map { map { ("$_->{name} $_->{file}:$_->{line}" => 1) } @{ $_->{frames} } } @{ $_->{stack} } } @{ $got->{samples} };
 is(join(' ', grep { !$told{$_} } @$lines), '', 'files and lines of jeprof export');
 
+# The stacks of a profile, each place with all that is told of it.
+sub told_stacks {
+	my ($samples) = @_;
+	my $place = sub { my ($p) = @_; my $m = $p->{mapping}; return join ' ', $p->{address}, (map { $_ // 0 } @{$m}{qw(start limit file)}), map { "$_->{name} $_->{system} $_->{file}:$_->{line}" } @{ $p->{frames} } };
+	my %stacks = map { (join("\n", map { $place->($_) } @{ $_->{stack} }) => 1) } @$samples;
+	return [sort keys %stacks];
+}
+my $otlp = otlp_decode((run($convert, '--otlp', 1, '--symbolizer', $tool, '--pid', $pid, '--cache', $cache, $dump))[1]);
+is_deeply(told_stacks([map { @{ $_->{samples} } } @{ $otlp->{profiles} }]), told_stacks($got->{samples}), 'OTLP: the same places with the same names, files, lines and mappings');
+
 # ---- the cache
 sub tables { return map { s{.*/}{}r } sort glob "$cache/*.names" }
 sub inodes { return join ' ', map { (stat)[1] } sort glob "$cache/*.names" }
