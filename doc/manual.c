@@ -209,13 +209,6 @@ put_default(const conf_row_t *row) {
 
 static void
 put_row(const conf_row_t *row) {
-	static const char *const needs[CONF_NFEATURES] = {
-		[CONF_NEEDS_FILL] = "Not in a build with \\-\\-disable\\-fill.",
-		[CONF_NEEDS_UTRACE] = "Only in a build with \\-\\-enable\\-utrace.",
-		[CONF_NEEDS_XMALLOC] = "Only in a build with \\-\\-enable\\-xmalloc.",
-		[CONF_NEEDS_UAF] = "Only in a build with \\-\\-enable\\-uaf\\-detection, or a debug build.",
-		[CONF_NEEDS_CXX] = "Not in a build with \\-\\-disable\\-cxx.",
-	};
 	printf(".TP\n\\fB%s:\\fR\\fI%s\\fR\n", row->key, row_placeholder(row));
 	put_sentence(row->key, row->help);
 	put_accepted(row);
@@ -226,8 +219,10 @@ put_row(const conf_row_t *row) {
 	if (row->live != NULL) {
 		printf("While running: \\fB%s\\fR.\n", row->live);
 	}
-	if (needs[row->feature] != NULL) {
-		puts(needs[row->feature]);
+	/* The section of the profiler says it once for all of its rows. */
+	if (row->feature != CONF_NEEDS_PROF && conf_row_build(row) != NULL) {
+		put(conf_row_build(row), false);
+		putchar('\n');
 	}
 }
 
@@ -236,7 +231,8 @@ put_options(bool of_profiler) {
 	for (size_t i = 0; i < conf_nrows; i++) {
 		const conf_row_t *row = &conf_rows[i];
 		bool is_there = row->feature != CONF_NOT_YET && row->feature != CONF_RETIRED;
-		if (is_there && (row->feature == CONF_NEEDS_PROF) == of_profiler) {
+		bool is_profilers = row->feature == CONF_NEEDS_PROF || row->feature == CONF_NEEDS_PROBES;
+		if (is_there && is_profilers == of_profiler) {
 			put_row(row);
 		}
 	}

@@ -5,7 +5,7 @@
  *
  * Invariant: a check changes nothing; an error ends the process with one sentence. Locks: none are
  * taken, so a check may miss an error, but does not report a correct call. Called by
- * imalloc_flags.c and jemalloc.c.
+ * irealloc.c, imalloc_flags.c and jemalloc.c.
  */
 #include "icheck.h"
 

@@ -6,6 +6,8 @@
  */
 #include "agent.h"
 
+#include "route.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -26,36 +28,6 @@ options_t options = {
 };
 
 volatile sig_atomic_t ending;
-
-static const char usage_text[] =
-    "Usage: jeprofd [OPTIONS]\n"
-    "Serves the heap profiles of all processes of this machine that run the library, over HTTP, by "
-    "name and unprepared.\n"
-    "  --listen ADDR:PORT       default 127.0.0.1:7071; port 0: any; [::]:7071 for all addresses "
-    "(use a token then)\n"
-    "  --unix PATH              a Unix socket instead, for the user and group of jeprofd\n"
-    "  --token-file FILE        requests must bear its first line: Authorization: Bearer TOKEN,\n"
-    "                           or have it as the password of any user (a browser asks for it)\n"
-    "  --rate 512K              bytes between two samples of a session that a scrape starts\n"
-    "  --interval 15s           between two scrapes; profiling ends by itself three of them after "
-    "the last scrape\n"
-    "  --passive                a scrape never starts profiling\n"
-    "  --allow-control          serves POST /p/PID/start, stop, mark\n"
-    "  --cache DIR              keeps tables of symbols there, by build-id; --cache-max 256M: "
-    "their size\n"
-    "  --debuginfod             asks the servers in DEBUGINFOD_URLS for debug files that are not "
-    "here\n"
-    "  --push URL               posts the profiles as OTLP to URL/v1development/profiles;\n"
-    "                           --push-interval 60s: between two of a process;\n"
-    "                           --push-header \"Name: value\"; --push-select comm=NAME (or "
-    "exe, unit, user, service_name)\n"
-    "  --label KEY=VALUE        an attribute of all that OTLP tells; may be repeated\n"
-    "  --look 15s               between two looks at the processes\n"
-    "  --max-scrapes 16 --max-connections 256 --max-processes 1024 --max-profile 64M\n"
-    "  -h, --help, --version\n"
-    "Paths: / /p/PID/ /targets /metrics /p/PID/metrics "
-    "/p/PID/debug/pprof/heap|allocs[?seconds=N|?since=mark|?raw=1]\n"
-    "Exit: 0 ended by SIGTERM or SIGINT, 1 failed, 2 usage.\n";
 
 void
 talk(const char *format, ...) {
@@ -123,34 +95,54 @@ parse_number(const char *text, const unit_t *units, uint64_t least, uint64_t mos
 	return false;
 }
 
-/* The options. */
+/* The options: parser and --help read this table. */
 static const struct {
 	const char *name;
 	kind_t kind;
 	void *where;    /* in `options`: bool, const char * or uint64_t, by the kind */
 	uint64_t least; /* bounds of a number, in its base unit: bytes, ms or 1 */
 	uint64_t most;
+	const char *value; /* for --help: a placeholder or the default; "" for a flag */
+	const char *help;
 } rows[] = {
-	{"listen", kind_text, &options.listen, 0, 0},
-	{"unix", kind_text, &options.unix_path, 0, 0},
-	{"token-file", kind_text, &options.token_file, 0, 0},
-	{"cache", kind_text, &options.cache_dir, 0, 0},
-	{"cache-max", kind_size, &options.cache_max, 1 << 20, UINT64_C(1) << 40},
-	{"rate", kind_size, &options.rate, 1, UINT64_C(1) << 40},
-	{"interval", kind_time, &options.interval_ms, 100, 86400000},
-	{"look", kind_time, &options.look_ms, 100, 3600000},
-	{"push", kind_url, &options.push_url, 0, 0},
-	{"push-header", kind_header, &options.push_header, 0, 0},
-	{"push-interval", kind_time, &options.push_ms, 1000, 86400000},
-	{"push-select", kind_select, &options.push_select, 0, 0},
-	{"label", kind_label, &options.nlabels, 0, 0},
-	{"max-scrapes", kind_number, &options.scrapes_max, 1, 256},
-	{"max-connections", kind_number, &options.connections_max, 4, 10000},
-	{"max-processes", kind_number, &options.processes_max, 1, 100000},
-	{"max-profile", kind_size, &options.profile_max, 4096, UINT64_C(1) << 30},
-	{"passive", kind_flag, &options.is_passive, 0, 0},
-	{"allow-control", kind_flag, &options.may_control, 0, 0},
-	{"debuginfod", kind_flag, &options.use_debuginfod, 0, 0},
+	{"listen", kind_text, &options.listen, 0, 0, "ADDR:PORT",
+	    "default 127.0.0.1:7071; port 0: any; [::]:7071 for all addresses (use a token then)"},
+	{"unix", kind_text, &options.unix_path, 0, 0, "PATH",
+	    "a Unix socket instead, for the user and group of jeprofd"},
+	{"token-file", kind_text, &options.token_file, 0, 0, "FILE",
+	    "requests must bear its first line: Authorization: Bearer TOKEN, or have it as the "
+	    "password of any user (a browser asks for it)"},
+	{"rate", kind_size, &options.rate, 1, UINT64_C(1) << 40, "512K",
+	    "bytes between two samples of a session that a scrape starts"},
+	{"interval", kind_time, &options.interval_ms, 100, 86400000, "15s",
+	    "between two scrapes; profiling ends by itself three of them after the last scrape"},
+	{"passive", kind_flag, &options.is_passive, 0, 0, "", "a scrape never starts profiling"},
+	{"allow-control", kind_flag, &options.may_control, 0, 0, "", "serves the paths with POST"},
+	{"cache", kind_text, &options.cache_dir, 0, 0, "DIR",
+	    "keeps tables of symbols there, by build-id"},
+	{"cache-max", kind_size, &options.cache_max, 1 << 20, UINT64_C(1) << 40, "256M",
+	    "the size of all tables of symbols"},
+	{"debuginfod", kind_flag, &options.use_debuginfod, 0, 0, "",
+	    "asks the servers in DEBUGINFOD_URLS for debug files that are not here"},
+	{"push", kind_url, &options.push_url, 0, 0, "URL",
+	    "posts the profiles as OTLP to URL/v1development/profiles"},
+	{"push-interval", kind_time, &options.push_ms, 1000, 86400000, "60s",
+	    "between two pushes of a process"},
+	{"push-header", kind_header, &options.push_header, 0, 0, "\"Name: value\"",
+	    "one more header of each push"},
+	{"push-select", kind_select, &options.push_select, 0, 0, "comm=NAME",
+	    "only these processes (or exe, unit, user, service_name)"},
+	{"label", kind_label, &options.nlabels, 0, 0, "KEY=VALUE",
+	    "an attribute of all that OTLP tells; may be repeated"},
+	{"look", kind_time, &options.look_ms, 100, 3600000, "15s",
+	    "between two looks at the processes"},
+	{"max-scrapes", kind_number, &options.scrapes_max, 1, 256, "16", "at the same time"},
+	{"max-connections", kind_number, &options.connections_max, 4, 10000, "256",
+	    "at the same time"},
+	{"max-processes", kind_number, &options.processes_max, 1, 100000, "1024",
+	    "that are kept in mind"},
+	{"max-profile", kind_size, &options.profile_max, 4096, UINT64_C(1) << 30, "64M",
+	    "the largest profile that is fetched"},
 };
 enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 
@@ -240,12 +232,26 @@ find_row(const char *word, const char **text) {
 	leave(2, "no such option: %s; try jeprofd --help", word);
 }
 
+static void
+put_help(void) {
+	puts("Usage: jeprofd [OPTIONS]\n"
+	    "Serves the heap profiles of all processes of this machine that run the library, over "
+	    "HTTP, by name and unprepared.");
+	for (int i = 0; i < ROWS; i++) {
+		int width = printf("  --%s %s", rows[i].name, rows[i].value);
+		printf("%*s %s\n", width < 26 ? 26 - width : 1, "", rows[i].help);
+	}
+	puts("  -h, --help, --version");
+	route_put_help();
+	puts("Exit: 0 ended by SIGTERM or SIGINT, 1 failed, 2 usage.");
+}
+
 void
 read_options(int argc, char **argv) {
 	for (int i = 1; i < argc; i++) {
 		const char *text;
 		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-			fputs(usage_text, stdout);
+			put_help();
 			exit(fflush(stdout) != 0);
 		}
 		if (strcmp(argv[i], "--version") == 0) {

@@ -6,7 +6,7 @@
  * Invariant: entry 0 of each table of the dictionary is empty and stands for "none"; other entries
  * are distinct, and each one that is referred to is written. Within a Profile no two samples have
  * the same stack and attributes. Values are rounded as in pprof_encode.c. No locks. Called by
- * scrape.c, push.c and test/agent/convert.c.
+ * scrape.c and test/agent/convert.c.
  */
 #include <errno.h>
 #include <stdlib.h>

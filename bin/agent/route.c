@@ -1,13 +1,14 @@
 /*
- * Parses the path and the arguments of a request (route.h). The path is looked up in fixed lists;
- * each argument is checked against the table `arguments`, and combinations by route_finish().
- * Invariant: a route without a fault has a place, and all its numbers are within their limits. No
- * locks, no state. Called by server.c and the fuzz target.
+ * Parses the path and the arguments of a request (route.h). The path is looked up in the table
+ * `places`; each argument is checked against the table `arguments`, and combinations by
+ * route_finish(). Invariant: a route without a fault has a place, and all its numbers are within
+ * their limits. No locks, no state. Called by server.c, options.c and the fuzz target.
  */
 #include "route.h"
 
 #include <ctype.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -16,7 +17,9 @@
 enum { SECONDS_MOST = 600, SESSION_MOST = 86400, DIGITS_MOST = 15 };
 #define RATE_MOST (UINT64_C(1) << 40) /* bytes */
 
-/* The paths below /p/PID. */
+/* The paths: requests and --help read this table. PROCESS stands in front of those of a process. */
+#define PROCESS "/p/PID"
+enum { PROCESS_LENGTH = sizeof(PROCESS) - 1 };
 
 static const struct {
 	const char *path;
@@ -24,17 +27,23 @@ static const struct {
 	bool is_post;
 	job_kind_t kind;
 	bool is_otlp;
+	const char *help;
 } places[] = {
-	{"", place_page, false, job_heap, false},
-	{"/", place_page, false, job_heap, false},
-	{"/metrics", place_process_metrics, false, job_heap, false},
-	{"/debug/pprof/heap", place_job, false, job_heap, false},
-	{"/debug/pprof/allocs", place_job, false, job_allocs, false},
-	{"/otlp", place_job, false, job_heap, true},
-	{"/start", place_job, true, job_start, false},
-	{"/stop", place_job, true, job_stop, false},
-	{"/mark", place_job, true, job_mark, false},
+	{"/", place_index, false, job_heap, false, "all processes, as a page"},
+	{"/targets", place_targets, false, job_heap, false, "service discovery for Prometheus"},
+	{"/metrics", place_metrics, false, job_heap, false, "figures of all processes"},
+	{PROCESS "/", place_page, false, job_heap, false, "one process, as a page"},
+	{PROCESS "/metrics", place_process_metrics, false, job_heap, false, "its figures"},
+	{PROCESS "/debug/pprof/heap", place_job, false, job_heap, false,
+	    "its profile: what is in use"},
+	{PROCESS "/debug/pprof/allocs", place_job, false, job_allocs, false,
+	    "the same with all that was allocated"},
+	{PROCESS "/otlp", place_job, false, job_heap, true, "the profile for OTLP"},
+	{PROCESS "/start", place_job, true, job_start, false, "starts a session"},
+	{PROCESS "/stop", place_job, true, job_stop, false, "ends it"},
+	{PROCESS "/mark", place_job, true, job_mark, false, "keeps the profile for ?since=mark"},
 };
+enum { PLACES = sizeof(places) / sizeof(places[0]) };
 
 /* Sets the fault unless there is one already: the client gets the first. */
 static void
@@ -68,7 +77,29 @@ read_number(const char *text, bool is_size, uint64_t least, uint64_t most, uint6
 	return *out >= least;
 }
 
-/* Parses the path behind "/p/": a pid, then one of `places`. */
+/*
+ * Looks the path up among the places of a process, or among the others; an empty one is the page. A
+ * path that is not there is a fault.
+ */
+static void
+route_place(const char *path, bool is_of_process, route_t *r) {
+	for (int i = 0; i < PLACES; i++) {
+		bool is_process = strncmp(places[i].path, PROCESS, PROCESS_LENGTH) == 0;
+		const char *known = places[i].path + (is_process ? PROCESS_LENGTH : 0);
+		if (is_process == is_of_process && strcmp(path[0] == '\0' ? "/" : path, known) == 0) {
+			r->place = places[i].place;
+			r->is_post = places[i].is_post;
+			r->order.kind = places[i].kind;
+			r->order.is_otlp = places[i].is_otlp;
+			return;
+		}
+	}
+	set_fault(r, 404, is_of_process ? "there is no such path below /p/PID"
+	    : "there is no such path; there are /, /targets, /metrics, "
+	    "/p/PID/debug/pprof/heap and more: jeprofd(1)");
+}
+
+/* Parses the path behind "/p/": a pid, then a place. */
 static void
 route_process(const char *path, route_t *r) {
 	char number[12];
@@ -85,32 +116,16 @@ route_process(const char *path, route_t *r) {
 		return;
 	}
 	r->order.pid = (int)pid;
-	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-		if (strcmp(path + digits, places[i].path) == 0) {
-			r->place = places[i].place;
-			r->is_post = places[i].is_post;
-			r->order.kind = places[i].kind;
-			r->order.is_otlp = places[i].is_otlp;
-			return;
-		}
-	}
-	set_fault(r, 404, "there is no such path below /p/PID");
+	route_place(path + digits, true, r);
 }
 
 void
 route_path(const char *path, route_t *r) {
 	memset(r, 0, sizeof(*r));
-	if (strcmp(path, "/") == 0) {
-		r->place = place_index;
-	} else if (strcmp(path, "/targets") == 0) {
-		r->place = place_targets;
-	} else if (strcmp(path, "/metrics") == 0) {
-		r->place = place_metrics;
-	} else if (strncmp(path, "/p/", 3) == 0) {
+	if (strncmp(path, "/p/", 3) == 0) {
 		route_process(path + 3, r);
 	} else {
-		set_fault(r, 404, "there is no such path; there are /, /targets, /metrics, "
-		    "/p/PID/debug/pprof/heap and more: jeprofd(1)");
+		route_place(path, false, r);
 	}
 }
 
@@ -118,21 +133,26 @@ route_path(const char *path, route_t *r) {
 
 typedef enum { arg_seconds, arg_rate, arg_since, arg_raw, arg_debug, arg_gc, arg_count } arg_t;
 
-/* The arguments: whether profiles and starts take it, and the message for a wrong value. */
+/*
+ * The arguments: whether profiles and starts take it, the message for a wrong value, and a value
+ * for --help.
+ */
 static const struct {
 	const char *key;
 	bool is_of_profile;
 	bool is_of_start;
 	const char *why;
+	const char *value;
 } arguments[arg_count] = {
 	[arg_seconds] = {"seconds", true, true, "seconds is a number from 1 to 600, of a start from 1 "
-	    "to 86400"},
+	    "to 86400", "N"},
 	[arg_rate] = {"rate", false, true, "rate is a number of bytes, with K, M or G behind if you "
-	    "like"},
-	[arg_since] = {"since", true, false, "since can be: mark"},
-	[arg_raw] = {"raw", true, false, "raw can be: 0, 1, false, true"},
-	[arg_debug] = {"debug", true, false, "debug can be: 0, or 1 for text, which is what raw gives"},
-	[arg_gc] = {"gc", true, false, "gc can be: 0, 1; there is nothing to collect"},
+	    "like", "64K"},
+	[arg_since] = {"since", true, false, "since can be: mark", "mark"},
+	[arg_raw] = {"raw", true, false, "raw can be: 0, 1, false, true", "1"},
+	[arg_debug] = {"debug", true, false, "debug can be: 0, or 1 for text, which is what raw gives",
+	    "1"},
+	[arg_gc] = {"gc", true, false, "gc can be: 0, 1; there is nothing to collect", "1"},
 };
 
 /* The argument with this key, or arg_count if the path of the route takes none of that name. */
@@ -208,4 +228,28 @@ route_finish(route_t *r) {
 	if (is_profile && r->order.seconds > 0 && r->order.is_since_mark) {
 		set_fault(r, 400, "seconds and since exclude each other");
 	}
+}
+
+/* The arguments of profiles, or those of starts, in a line. */
+static void
+put_arguments(const char *of, bool is_of_start) {
+	printf("  of %s:", of);
+	for (int i = 0; i < arg_count; i++) {
+		if (is_of_start ? arguments[i].is_of_start : arguments[i].is_of_profile) {
+			printf(" ?%s=%s", arguments[i].key, arguments[i].value);
+		}
+	}
+	putchar('\n');
+}
+
+void
+route_put_help(void) {
+	puts("Paths:");
+	for (int i = 0; i < PLACES; i++) {
+		printf("  %-27s %s%s\n", places[i].path, places[i].is_post ? "POST: " : "",
+		    places[i].help);
+	}
+	puts("Arguments:");
+	put_arguments("profiles", false);
+	put_arguments("start", true);
 }

@@ -29,3 +29,6 @@ void route_argument(const char *key, const char *value, route_t *r);
 
 /* Refuses combinations of arguments that exclude each other. */
 void route_finish(route_t *r);
+
+/* Prints the paths and the arguments, for --help. */
+void route_put_help(void);

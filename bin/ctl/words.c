@@ -1,9 +1,9 @@
 /*
  * Parses the command line of jeprofctl into `words` (words.h); holds the table of options, with the
- * verbs that take each, and the usage text. Invariant: a word that is wrong by this table ends the
- * program with EXIT_USAGE before any process is opened; the keys and values of key:value words, and
- * texts such as that of --metric, are judged by the process. No locks. read_words() is called by
- * main.c, is_on() by the verbs.
+ * verbs that take each, and the table of verbs, of which --help is made. Invariant: a word that is
+ * wrong by these tables ends the program with EXIT_USAGE before any process is opened; the keys and
+ * values of key:value words, and texts such as that of --metric, are judged by the process. No
+ * locks. read_words() is called by main.c, is_on() by the verbs.
  */
 #include "ctl.h"
 
@@ -70,38 +70,54 @@ is_on(int place) {
 	return words.values[place].is_given;
 }
 
-static const char usage_text[] =
-    "Usage: jeprofctl VERB [PID|PROGRAM] [OPTIONS]\n"
-    "Controls the heap profiler inside a running process.\n"
-    "  list                   processes that run the library, and whether they are profiling\n"
-    "  status PID             state, rate, thresholds, heap statistics, dumps, last error\n"
-    "  start PID              starts a session: --rate 512K --prefix P --reset true|false --accum "
-    "true|false --max 10m -d 60s\n"
-    "                         --blackbox: the tables lie in a file that outlives it "
-    "(--blackbox-size 16M)\n"
-    "                         and thresholds: --highwater 1G --step 128M --metric rss --alloc 4G "
-    "--large 64M --every 5m\n"
-    "  stop PID               ends the session and prints the path of its profile: --session N\n"
-    "  dump PID [FILE]        prints the path of the profile; -o FILE|-: written here by "
-    "jeprofctl, not by the process;\n"
-    "                         --outside: read from its memory, so it may be stopped or hang\n"
-    "  dump --core FILE|-     the same from a core file, or from a pipe: [-o FILE|-]\n"
-    "  set PID                --rate and the thresholds of start, or key:value words, while it "
-    "runs\n"
-    "  rearm PID              resets the high-water mark\n"
-    "  watch PID              prints a line in each interval: -n 5s, -c COUNT\n"
-    "Options: -p PID  --json  --idempotent (exit 0 instead of 4)  --wait 5s  --ctl-dir DIR  -q (no "
-    "suggestions)  --version\n"
-    "Sizes 64M 1.5G, times 500ms 30s 5m 2h.\n"
-    "Exit: 0 done, 1 failed, 2 usage or bad options, 4 already in that state, 5 no such process or "
-    "no way in,\n"
-    "      6 refused, 7 no answer or busy\n";
-
+/* The verbs, in the order of --help; a text goes on in a new line behind "\n". */
 static const struct {
 	const char *name;
 	int verb;
-} verbs[] = {{"start", START}, {"stop", STOP}, {"dump", DUMP}, {"status", STATUS}, {"set", SET},
-    {"watch", WATCH}, {"list", LIST}, {"rearm", REARM}};
+	const char *takes, *help;
+} verbs[] = {
+	{"list", LIST, "", "processes that run the library, and whether they are profiling"},
+	{"status", STATUS, "PID",
+	    "state, rate, thresholds, heap statistics, dumps, last error"},
+	{"start", START, "PID",
+	    "starts a session: --rate 512K --prefix P --reset true|false --accum true|false --max 10m "
+	    "-d 60s\n"
+	    "--blackbox: the tables lie in a file that outlives it (--blackbox-size 16M)\n"
+	    "and thresholds: --highwater 1G --step 128M --metric rss --alloc 4G --large 64M --every "
+	    "5m"},
+	{"stop", STOP, "PID", "ends the session and prints the path of its profile: --session N"},
+	{"dump", DUMP, "PID [FILE]",
+	    "prints the path of the profile; -o FILE|-: written here by jeprofctl, not by the "
+	    "process;\n"
+	    "--outside: read from its memory, so it may be stopped or hang;\n"
+	    "--core FILE|- instead of PID: the same from a core file, or from a pipe"},
+	{"set", SET, "PID",
+	    "--rate and the thresholds of start, or key:value words, while it runs"},
+	{"rearm", REARM, "PID", "resets the high-water mark"},
+	{"watch", WATCH, "PID", "prints a line in each interval: -n 5s, -c COUNT"},
+};
+enum { VERBS = sizeof(verbs) / sizeof(verbs[0]) };
+
+static void
+put_help(FILE *out) {
+	fputs("Usage: jeprofctl VERB [PID|PROGRAM] [OPTIONS]\n"
+	    "Controls the heap profiler inside a running process.\n", out);
+	for (int i = 0; i < VERBS; i++) {
+		int width = fprintf(out, "  %s %s", verbs[i].name, verbs[i].takes);
+		fprintf(out, "%*s", 25 - width, "");
+		for (const char *c = verbs[i].help; *c != '\0'; c++) {
+			fputc(*c, out);
+			fprintf(out, "%*s", *c == '\n' ? 25 : 0, "");
+		}
+		fputc('\n', out);
+	}
+	fputs("Options: -p PID  --json  --idempotent (exit 0 instead of 4)  --wait 5s  --ctl-dir DIR  "
+	    "-q (no suggestions)  --version\n"
+	    "Sizes 64M 1.5G, times 500ms 30s 5m 2h.\n"
+	    "Exit: 0 done, 1 failed, 2 usage or bad options, 4 already in that state, 5 no such "
+	    "process or no way in,\n"
+	    "      6 refused, 7 no answer or busy\n", out);
+}
 
 /* Checks the value of an option and stores it. */
 static void
@@ -170,7 +186,7 @@ find_option(const char *word, const char **text) {
 
 __attribute__((noreturn)) static void
 put_usage(void) {
-	fputs(usage_text, stdout);
+	put_help(stdout);
 	exit(fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED);
 }
 
@@ -181,7 +197,7 @@ take_positional(char *word) {
 		put_usage();
 	}
 	if (words.verb == 0) {
-		for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+		for (int i = 0; i < VERBS; i++) {
 			words.verb = strcmp(word, verbs[i].name) == 0 ? verbs[i].verb : words.verb;
 		}
 		if (words.verb == 0) {
@@ -208,7 +224,7 @@ take_positional(char *word) {
 static void
 words_complete(void) {
 	if (words.verb == 0) {
-		fputs(usage_text, stderr);
+		put_help(stderr);
 		exit(EXIT_USAGE);
 	}
 	if (is_on(o_core) && (words.who != NULL || is_on(o_pid) || is_on(o_outside) || is_on(o_dir))) {

@@ -13,10 +13,8 @@ sub command {
 
 # [verb, what it is for], those of jeprofctl too.
 sub verbs {
-	my @own = map { /^  jeprof ([a-z]+)(?!\|)\b .*?\s\s+(\S.*)$/
-	    || /^  jeprof ([a-z]+)(?![|a-z]).* ([a-z].*)$/
-		? [$1, $2] : () } split /\n/, $Options::usage;
-	return (@own, map { [$_, 'of a running process (jeprofctl)'] } @Main::handed);
+	return ((map { [@$_[0, 3]] } @Main::verbs),
+	    map { [$_, 'of a running process (jeprofctl)'] } @Main::handed);
 }
 
 # The words with which the options begin that act for a verb, or for the legacy output modes ('').

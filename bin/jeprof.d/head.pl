@@ -2,18 +2,23 @@
 #
 # jeprof - reads the heap profiles that the library writes and answers "where is the memory?"
 #
-# The way of every answer: read -> symbolize -> reduce -> print.
-#   Input   the bytes of a file, unpacked, and what its name says.
-#   Dump    parses one profile: rate, threads, stacks as text, maps, metadata. Knows no names.
-#   Places  turns addresses into places. A place is (object, offset inside the object), where the object
+# The way of every answer: read -> symbolize -> reduce -> print. The packages of the rooms:
+#   Options, Main, Shell, Completion   the command line, its verbs, the interactive mode, completion by a shell.
+#   Talk, Tool, Screen     messages and failure, other programs, the terminal.
+#   Input, Fetch, Pack     the bytes of a profile: from a file, the network, a pack.
+#   Dump, Foreign, Contention   parse one profile: rate, threads, stacks as text, maps, metadata; know no names.
+#   Order, Series          which dump came first; the dumps of a process.
+#   Places, Object         turn addresses into places. A place is (object, offset inside the object), where the object
 #           is known by its build-id (else by its path), so two runs at different addresses agree.
-#   Elf     reads symbols out of ELF files, any class and byte order, without help of other programs.
-#   Cxx     short C++ names without c++filt.
-#   Names   gives places their names: symbols, demangling, and source lines through an outside tool.
-#   Reduce  cuts allocator frames, filters, and sums stacks into entries (flat, cumulative, edges).
-#   Fold    finds the owner of an allocation: past wrappers of malloc and functions without a name.
-#   Print, Top, Picture, Export, Source   the forms of an answer.
-#   Options, Main, Shell   the command line, its verbs, and the interactive mode.
+#   Elf, Missing           symbols out of ELF files, any class and byte order, without help of other programs; objects
+#           that are not there.
+#   Names, Cxx             give places their names: symbols, demangling, and source lines through an outside tool.
+#   Reduce, Fold           cut allocator frames, filter, and sum stacks into entries (flat, cumulative, edges); find the
+#           owner of an allocation: past wrappers of malloc and functions without a name.
+#   Print, Top, Picture, Flame, Source, Leaks, Report, Page, Threads   the forms of an answer.
+#   Export, Pprof, Massif, Writing   the forms for other programs; the file of -o.
+#   Run, Live, Open, Doctor, Patient, Whose   programs that run: start, watch, show, ask why there is no profile.
+#   Rooms                  compiles the rooms of later (scripts/join-jeprof) when they are first called.
 # Invariant: a name comes only from a function symbol whose size covers the address, and only from a
 # file with the build-id that the dump records. Where the dump records none, the file must fit the
 # recorded mappings. Results go to stdout, messages to stderr. Exit: 0 done, 1 failed, 2 usage, 3 done with doubts. Needs nothing

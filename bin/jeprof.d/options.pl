@@ -99,27 +99,15 @@ my @options = (
 	['version|v!', 0, '--version             the version'],
 );
 
-our $usage = <<'USAGE';
-Usage:
-  jeprof [options] [PROGRAM] PROFILE...     table, graph or commands
-  jeprof top [-n 20] [--json] [PROFILE]     what holds the memory
-  jeprof ls [PROFILE...]                    a series of profiles: time, reason, size
-  jeprof diff [FIRST LAST | PROFILE...]     what grew, stack by stack, and how fast
-  jeprof leaks [--gate 1M/min] [PROFILE...]  which stacks keep growing, not those that fill and stay
-  jeprof flame [-o FILE.svg] [PROFILE]      a flame graph, drawn without other programs
-  jeprof report [-o FILE.html] [PROFILE...] a series as one HTML file: course, flame graph, tables, growth
-  jeprof export --to FORMAT [-o FILE] PROFILE  for pprof, speedscope, dhat, massif, callgrind and other viewers
-  jeprof symbolize [-o FILE] PROFILE        the profile with its names, readable anywhere, also by other versions
-  jeprof pack [-o FILE.jepack] [PROFILE...] profiles and the symbols of their objects in one file
-  jeprof run [-o FILE.html] [--rate SIZE] -- PROGRAM ARGUMENTS...  runs PROGRAM with profiling on, then makes its report
-  jeprof live PID|NAME                      a screen redrawn each 2 s: total, what grows; --once --json for scripts
-  jeprof open [FILE.html]                   shows a report in a browser
-  jeprof doctor PROGRAM|PID [--json]        why it writes no profile, and the command that helps
-  jeprof completion bash|zsh|fish           prints a script that completes verbs and options
-  jeprof --symbols PROGRAM < maps+addresses
-  jeprof start|stop|dump|status|set|watch|list ...   passed on to jeprofctl
-The profile says where its objects were; PROGRAM is needed only if the program has moved.
-USAGE
+# The lines of --help before the options; the verbs stand in Main's list.
+sub usage {
+	my @lines = (['[options] [PROGRAM] PROFILE...', 'table, graph or commands'],
+		(map { ["$_->[0] $_->[2]", $_->[3]] } @Main::verbs),
+		['--symbols PROGRAM < maps+addresses', 'one name for each address'],
+		[join('|', @Main::handed) . ' ...', 'passed on to jeprofctl']);
+	return "Usage:\n" . join('', map { sprintf "  jeprof %-34s  %s\n", @$_ } @lines)
+		. "The profile says where its objects were; PROGRAM is needed only if the program has moved.\n";
+}
 
 my @grains = qw(addresses lines functions files);
 my @modes = qw(text collapsed callgrind dot svg svg_graph ps pdf gif list disasm raw symbols gv
@@ -127,7 +115,7 @@ my @modes = qw(text collapsed callgrind dot svg svg_graph ps pdf gif list disasm
 my @indices = qw(inuse_space inuse_objects alloc_space alloc_objects);
 
 sub help {
-	print $usage;
+	print usage();
 	for my $row (@options) {
 		print "\n$row->[0]:\n" if @$row == 1;
 		print "  $row->[2]\n" if @$row == 3 && defined $row->[2];

@@ -3,7 +3,7 @@ package Main;
 
 use Cwd ();
 
-our @handed = qw(start stop dump status set watch list);
+our @handed = qw(start stop dump status set watch list rearm);
 sub version {
 	my $config = Tool::own_dir() . '/jemalloc-config';
 	my $text = -x $config ? Tool::filter([$config, '--version'], '') : undef;
@@ -57,7 +57,7 @@ sub head_of {
 # Reads all profiles and numbers their stacks: what every answer starts from.
 sub load {
 	my ($option, @files) = @_;
-	Talk::fail(2, "no profile given\n$Options::usage") unless @files;
+	Talk::fail(2, "no profile given\n" . Options::usage()) unless @files;
 	my @dumps = map { Dump::read_file($_) } @files;
 	my $base = length $option->{base} ? Dump::read_file($option->{base}) : undef;
 	Contention::settle($option, @dumps, $base // ());
@@ -224,28 +224,41 @@ sub hand_over {
 	exec { $program } $program, $verb, @arguments or Talk::fail(1, "$program: $!");
 }
 
-my %verbs = (
-	top => \&verb_top,
-	ls => \&Series::ls,
-	diff => \&Series::diff,
-	leaks => \&Leaks::command,
-	export => \&Export::command,
-	symbolize => sub { Export::command({ %{ shift() }, to => 'heap' }, @_) },
-	pack => \&Pack::command,
-	flame => \&Flame::command,
-	report => \&Report::command,
-	run => \&Run::command,
-	live => \&Live::command,
-	open => \&Open::command,
-	doctor => \&Doctor::command,
-	completion => \&Completion::command,
+# The one list of verbs: [name, sub, arguments, text]; the dispatch, --help and the completion of
+# shells are made of it.
+our @verbs = (
+	[top => \&verb_top, '[-n 20] [--json] [PROFILE]', 'what holds the memory'],
+	[ls => \&Series::ls, '[PROFILE...]', 'a series of profiles: time, reason, size'],
+	[diff => \&Series::diff, '[FIRST LAST | PROFILE...]',
+	    'what grew, stack by stack, and how fast'],
+	[leaks => \&Leaks::command, '[--gate 1M/min] [PROFILE...]',
+	    'which stacks keep growing, not those that fill and stay'],
+	[flame => \&Flame::command, '[-o FILE.svg] [PROFILE]',
+	    'a flame graph, drawn without other programs'],
+	[report => \&Report::command, '[-o FILE.html] [PROFILE...]',
+	    'a series as one HTML file: course, flame graph, tables, growth'],
+	[export => \&Export::command, '--to FORMAT [-o FILE] PROFILE',
+	    'for pprof, speedscope, dhat, massif, callgrind and other viewers'],
+	[symbolize => sub { Export::command({ %{ shift() }, to => 'heap' }, @_) }, '[-o FILE] PROFILE',
+	    'the profile with its names, readable anywhere, also by other versions'],
+	[pack => \&Pack::command, '[-o FILE.jepack] [PROFILE...]',
+	    'profiles and the symbols of their objects in one file'],
+	[run => \&Run::command, '[-o FILE.html] [--rate SIZE] -- PROGRAM ARGUMENTS...',
+	    'runs PROGRAM with profiling on, then makes its report'],
+	[live => \&Live::command, 'PID|NAME',
+	    'a screen redrawn each 2 s: total, what grows; --once --json for scripts'],
+	[open => \&Open::command, '[FILE.html]', 'shows a report in a browser'],
+	[doctor => \&Doctor::command, 'PROGRAM|PID [--json]',
+	    'why it writes no profile, and the command that helps'],
+	[completion => \&Completion::command, 'bash|zsh|fish',
+	    'prints a script that completes verbs and options'],
 );
 
 sub run {
 	my @arguments = @_;
 	my $verb = @arguments && $arguments[0] =~ /^[a-z]+$/ && !-e $arguments[0] ? $arguments[0] : '';
 	return hand_over(@arguments) if grep { $_ eq $verb } @handed;
-	my $answer = $verbs{$verb};
+	my ($answer) = map { $_->[1] } grep { $_->[0] eq $verb } @verbs;
 	shift @arguments if $answer;
 	my $option = Options::parse(\@arguments, $verb eq 'run');
 	return Options::help() if $option->{help};

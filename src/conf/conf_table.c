@@ -653,51 +653,53 @@ conf_table_check(void) {
 
 /* ------------------------------------------------------------------ look-ups */
 
+/*
+ * What each row can need: whether it is built in, and the switch of configure that decides, in the
+ * words of a hint and of the manual.
+ */
+#define EXTRA(is_in, switches) {.is_built = (is_in), \
+    .why = "is not built in (it needs " switches ")", \
+    MANUAL(build, "Only in a build with " switches ".")}
+#define PART(is_in, switches) {.is_built = (is_in), \
+    .why = "is not built in (the library was configured with " switches ")", \
+    MANUAL(build, "Not in a build with " switches ".")}
+
+static const struct {
+	bool is_built;
+	const char *why;       /* a row of it is absent; follows the key */
+	MANUAL_MEMBER(build)   /* the sentence in the entry of such a row */
+} features[CONF_NFEATURES] = {
+	[CONF_HERE] = {true, "is there"},
+	[CONF_NEEDS_FILL] = PART(config_fill, "--disable-fill"),
+	[CONF_NEEDS_UTRACE] = EXTRA(config_utrace, "--enable-utrace"),
+	[CONF_NEEDS_XMALLOC] = EXTRA(config_xmalloc, "--enable-xmalloc"),
+	[CONF_NEEDS_PROF] = PART(config_prof, "--disable-prof"),
+	[CONF_NEEDS_PROBES] = PART(config_prof_probes,
+	    "--disable-prof-probes, or for a processor without probes"),
+	[CONF_NEEDS_CXX] = PART(config_cxx, "--disable-cxx"),
+	[CONF_NEEDS_UAF] = EXTRA(config_uaf_detection, "--enable-uaf-detection or --enable-debug"),
+	[CONF_NOT_YET] = {false, "is a known option that this version does not have yet"},
+	[CONF_RETIRED] = {false, "is an option of an older version that no longer exists"},
+};
+
 bool
 conf_row_is_built(const conf_row_t *row) {
-	switch ((conf_feature_t)row->feature) {
-	case CONF_HERE:
-		return true;
-	case CONF_NEEDS_FILL:
-		return config_fill;
-	case CONF_NEEDS_UTRACE:
-		return config_utrace;
-	case CONF_NEEDS_XMALLOC:
-		return config_xmalloc;
-	case CONF_NEEDS_PROF:
-		return config_prof;
-	case CONF_NEEDS_PROBES:
-		return config_prof_probes;
-	case CONF_NEEDS_CXX:
-		return config_cxx;
-	case CONF_NEEDS_UAF:
-		return config_uaf_detection;
-	case CONF_NOT_YET:
-	case CONF_RETIRED:
-	case CONF_NFEATURES:
-		break;
-	}
-	return false;
+	assert(row->feature < CONF_NFEATURES && features[row->feature].why != NULL);
+	return features[row->feature].is_built;
 }
 
 const char *
 conf_row_absence(const conf_row_t *row) {
-	static const char *const why[CONF_NFEATURES] = {
-		[CONF_HERE] = "is there",
-		[CONF_NEEDS_FILL] = "is not built in (the library was configured with --disable-fill)",
-		[CONF_NEEDS_UTRACE] = "is not built in (it needs --enable-utrace)",
-		[CONF_NEEDS_XMALLOC] = "is not built in (it needs --enable-xmalloc)",
-		[CONF_NEEDS_PROF] = "is not built in (the library was configured with --disable-prof)",
-		[CONF_NEEDS_PROBES] = ("is not built in (the library was configured with "
-		    "--disable-prof-probes, or has no probes on this processor)"),
-		[CONF_NEEDS_CXX] = "is not built in (the library was configured with --disable-cxx)",
-		[CONF_NEEDS_UAF] = "is not built in (it needs --enable-uaf-detection)",
-		[CONF_NOT_YET] = "is a known option that this version does not have yet",
-		[CONF_RETIRED] = "is an option of an older version that no longer exists",
-	};
-	assert(row->feature < CONF_NFEATURES && !conf_row_is_built(row));
-	return why[row->feature];
+	assert(!conf_row_is_built(row));
+	return features[row->feature].why;
 }
+
+#ifdef MANUAL_TEXTS
+const char *
+conf_row_build(const conf_row_t *row) {
+	return features[row->feature].build;
+}
+#endif
 
 const conf_row_t *
 conf_row_find(const char *key, size_t len) {

@@ -24,6 +24,11 @@ bool conf_row_is_built(const conf_row_t *row);
  */
 const char *conf_row_absence(const conf_row_t *row);
 
+#ifdef MANUAL_TEXTS
+/* In which builds the row is there, as a sentence; NULL: in all of them. */
+const char *conf_row_build(const conf_row_t *row);
+#endif
+
 /* Whether word i of the row can be chosen in this library. */
 bool conf_row_offers(const conf_row_t *row, size_t i);
 

@@ -2,8 +2,8 @@
  * The directories arena.<i>.* (one arena or all of them) and arenas.* (facts, defaults, creation).
  * Arena indices in mib[1] were checked by index_arena() only for their range; each function checks
  * that the arena exists. Most leaves run without the snapshot's lock: the functions of arenas and
- * pac take their own. Called by ctl.c. ctl_arenas_create_ext() is here too, because it shares the
- * code of arenas.create; ctl_experimental.c has its node.
+ * pac take their own. Called by ctl.c through the tree of nodes. ctl_arenas_create_ext() is here
+ * too, because it shares the code of arenas.create; ctl_experimental.c has its node.
  */
 #include "arena/arenas.h"
 #include "ctl/ctl_rooms.h"

@@ -2,7 +2,7 @@
  * The directory experimental.*: utilisation of extents, batch allocation, hooks, recent samples.
  * Structs that the user passes are copied in and out, because they need not be aligned. Leaves of
  * type CTL_RAW check lengths themselves. The only lock that is taken here is a bin's, for its
- * counters. Called by ctl.c.
+ * counters. Called by ctl.c through the tree of nodes.
  */
 #include "arena/arenas.h"
 #include "arena/bin.h"

@@ -2,7 +2,7 @@
  * The directories config.* and opt.*: how the library was built, and the values of the options.
  * opt.* lists the rows of conf_table that are marked as readable, so no option is named here.
  * Options do not change after boot (except prof_unwind, one word), so no lock is needed. Called by
- * ctl.c.
+ * ctl.c through the tree of nodes.
  */
 #include "conf/conf.h"
 #include "conf/conf_table.h"

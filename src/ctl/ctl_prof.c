@@ -2,7 +2,7 @@
  * The directory prof.*: the profiler's switches, dumps, log, sessions, thresholds and statistics.
  * Each leaf calls one function of the profiler, which does its own checks and locking. Leaves that
  * write files are flagged CTL_OUTSIDE, because nothing inside the gate may take long. Called by
- * ctl.c.
+ * ctl.c through the tree of nodes.
  */
 #include "ctl/ctl_rooms.h"
 #include "imalloc.h"

@@ -2,7 +2,7 @@
  * The directories stats.* and approximate_stats: the leaves that read the shared snapshot.
  * The leaves come from the field lists that also make the structs (arena_stats.h, ctl_snapshot.h);
  * the functions here only find the struct that a MIB is about. Base functions are called by ctl.c
- * with snapshot_mutex held; index functions without it.
+ * through the tree of nodes, with snapshot_mutex held; index functions without it.
  */
 #include "arena/arenas.h"
 #include "ctl/ctl_rooms.h"

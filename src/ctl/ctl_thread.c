@@ -2,7 +2,7 @@
  * The directories thread.* (the calling thread) and tcache.* (caches that were created explicitly).
  * A thread that has no tsd, because there is no memory or because it is ending, answers like a
  * thread without a cache on arena 0. The data belongs to the calling thread, so no lock is needed
- * here. Called by ctl.c inside the gate.
+ * here. Called by ctl.c through the tree of nodes, inside the gate.
  */
 #include "arena/arenas.h"
 #include "arena/background_thread.h"

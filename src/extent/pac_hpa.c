@@ -2,7 +2,7 @@
  * Extents of huge slabs for the page cache, and memory for the slabs; pac_hpa.h has the contract.
  * Locks: those of hpa/hpa.h, which takes its grow_mtx and then calls slab_get(); and the mutex of
  * the dirty pages' decay to begin and end a pass. Invariant: pac->mapped counts whole slabs. Called
- * by pac, pac_hot and arena.
+ * by pac, pac_life, pac_serve and arena, and by statistics.
  */
 #include "extent/pac_hpa.h"
 

@@ -5,7 +5,8 @@
  * ways; longer ones become hot first, like other extents. The memory of a slab is taken from the
  * retained cache or newly mapped, and becomes retained again. Invariant: an extent of such pages is
  * active, hot or spare, never in a cache of the arena. Work for slabs is done in a pass of the
- * dirty decay, whose mutex is not held meanwhile. Called by pac and arena.
+ * dirty decay, whose mutex is not held meanwhile. Called by pac, pac_life,
+ * pac_serve and arena, and by statistics.
  */
 #ifndef EXTENT_PAC_HPA_H
 #define EXTENT_PAC_HPA_H

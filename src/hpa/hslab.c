@@ -2,7 +2,7 @@
  * Bitmaps of a huge slab, and the table from addresses to slabs; hslab.h has the contract.
  * The table has a static root, one entry for each GiB, and leaves of 512 slots that are made when
  * first needed and never freed. Invariant: a slot is not NULL exactly while the slab has memory. No
- * lock: the shard's protects the slab. Called by hpa and hset.
+ * lock: the shard's protects the slab. Called by hpa and pac_hpa.
  */
 #include "hpa/hslab.h"
 

@@ -4,8 +4,8 @@
  * Two bitmaps say which pages are in use and which were touched since they were last purged; a page
  * that is touched and not in use is dirty. The descriptor lies outside of the slab. Invariant:
  * the counts and the longest free run agree with the bitmaps, and a page in use counts as touched.
- * The lock of its shard (hpa/hpa.h) protects a slab; slots of the table are atomic. Called by hset
- * and hpa.
+ * The lock of its shard (hpa/hpa.h) protects a slab; slots of the table are atomic. Called by hpa
+ * and pac_hpa.
  */
 #ifndef HPA_HSLAB_H
 #define HPA_HSLAB_H

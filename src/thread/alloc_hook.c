@@ -3,8 +3,8 @@
  *
  * Invariant: a slot is read consistently or not at all: its number is odd while it is written, and
  * a reader discards what it read if the number changed. Locks: `alloc_hook`, a leaf, for writers;
- * readers take none. Called by imalloc.c for each allocation and free while hooks exist, and by
- * ctl_experimental.c.
+ * readers take none. Called by imalloc.c and irealloc.c for each allocation and free while hooks
+ * exist, and by ctl_experimental.c.
  */
 #include "thread/alloc_hook.h"
 

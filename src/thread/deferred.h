@@ -5,7 +5,7 @@
  *
  * Their addresses are kept in hash tables of the process, without a lock. Nothing is written to a
  * block, because the pointer may be wrong or the block free already. An address is stored once, so
- * that a second free is detected at once. Called by imalloc.c and icheck.c.
+ * that a second free is detected at once. Called by imalloc.c, icheck.c and tsd.c.
  */
 #ifndef THREAD_DEFERRED_H
 #define THREAD_DEFERRED_H

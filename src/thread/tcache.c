@@ -5,8 +5,9 @@
  * Invariant: each bin's pointers lie between `head` and the bottom of its stack, the oldest at the
  * bottom, which is flushed first (see bin_check). Only the owner of a cache changes it, so no lock
  * is taken here except the arena's tcache_list_mtx for the link of the cache; functions of the
- * arena take their own. Called by the slow path of requests (imalloc.c, irealloc.c), at the start
- * and end of a thread (tsd.c), and by the heartbeat.
+ * arena take their own. Called by the slow path of requests (imalloc.c), which also takes a thread
+ * to its heartbeats, at the start and end of a thread (tsd.c), for explicit caches (tcache_set.c)
+ * and by mallctl.
  */
 #include "thread/tcache.h"
 

@@ -6,7 +6,7 @@
  * place of an earlier one, the earlier one is shadowed, and a profile gives it and its addresses a
  * substitute range that no object has. An object that was loaded and unloaded between two looks,
  * and in which nothing was sampled, is not known. Called by prof_backtrace.c (looks), prof_data.c
- * (stamps) and prof_dump.c (looks, maps).
+ * (stamps), prof_dump.c and prof_box.c (looks, maps), and by prof.c in a forked child.
  */
 #ifndef UNWIND_MODULE_HISTORY_H
 #define UNWIND_MODULE_HISTORY_H

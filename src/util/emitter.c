@@ -3,7 +3,7 @@
  * The JSON side keeps three facts: how many containers are open, whether the innermost one needs a
  * comma before the next item, and whether a key has been written whose value is still to come. The
  * text side keeps only the indentation. No lock and no allocation: the state is in the caller's
- * emitter_t. Callers are malloc_stats_print() (stats.c) and prof_recent.c.
+ * emitter_t. Callers are malloc_stats_print() (stats.c, stats_hpa.c) and prof_recent.c.
  */
 #include "util/emitter.h"
 

@@ -28,6 +28,8 @@ check('each is called from the one before', faults_along());
 check('each line is called from the line above it', faults_inward());
 check('every lock is in the table of locks, at its rank', lock_faults());
 check('the ranks rise as in os/witness.h', rank_faults());
+check('files that a head names as callers call', caller_faults());
+check('the head of jeprof lists the packages of its rooms', package_faults());
 print "1..$tests\n";
 exit($failures != 0);
 
@@ -203,4 +205,63 @@ sub rank_faults {
 		}
 	}
 	return @faults;
+}
+
+# ---- the heads of files
+
+# The names that a module declares or defines for others.
+sub names_of {
+	my ($module, $code) = @_;
+	my %names;
+	for my $file (grep { defined $code->{$_} } "$module.h", "$module.c") {
+		my $text = $code->{$file};
+		$names{$1} = 1 while $text =~ /^(?![\s#])(?!static \w+$)[^\n;{}=]*?\b(\w+)\(/mg;
+		$names{$1} = 1 while $text =~ /^(?!static )[^\n#]*\n(\w+)\(/mg;
+		$names{$1} = 1 while $text =~ /^extern [^;]*?\b(\w+)(?:\[\w*\])*;/mg;
+		$names{$1} = 1 while $text =~ /^#define (\w+)\(/mg;
+	}
+	return \%names;
+}
+
+# "Called by a.c and b.c": each uses a name of this module. A word is a file if it ends in .c, or if
+# it has an underscore and a module has that name. A call by a pointer is said with the word hook or through.
+sub caller_faults {
+	my @all = split /\n/, `../scripts/tracked '^(src|bin)/.*[.](c|h)\$'`;
+	my (%head, %code, %place, @faults);
+	for my $file (@all) {
+		my $text = slurp("../$file");
+		($head{$file}) = $text =~ m{^/\*(.*?)\*/}s;
+		$code{$file} = $text =~ s{/\*.*?\*/}{ }gsr =~ s/"(?:\\.|[^"\\\n])*"/""/gr;
+		$place{$1}{$file} = 1 if $file =~ m{([^/]+)\.c$};
+	}
+	for my $file (@all) {
+		my $words = ($head{$file} // '') =~ s/\n \* ?/ /gr;
+		my $own = $file =~ s/\.[ch]$//r;
+		my $names;
+		while ($words =~ /(?:[Cc]alled by|Callers(?: are)?:?) ((?:[^.]|\.[ch]\b)*)\./g) {
+			my $said = $1;
+			next if $said =~ /\b(?:hook|through)\b/;
+			my @named = $said =~ /\b(\w+)\.c\b/g;
+			push @named, grep { $place{$_} } $said =~ /(?<!\/)\b([a-z]+(?:_[a-z]+)+)\b(?![.(])/g;
+			$names //= names_of($own, \%code);
+			for my $name (grep { $place{$_} } @named) {
+				next if grep { my $text = $code{$_}; grep { $names->{$_} } $text =~ /\b(\w+)\b/g }
+				    keys %{ $place{$name} };
+				push @faults, "$file: \"Called by ... $name\": it calls nothing of it";
+			}
+		}
+	}
+	return @faults;
+}
+
+sub package_faults {
+	my (%listed, %there);
+	for my $file (split /\n/, `../scripts/tracked '^bin/jeprof[.]d/.*[.]pl\$'`) {
+		my $text = slurp("../$file");
+		$there{$1} = 1 while $text =~ /^package (\w+);/mg;
+		$listed{$_} = 1 for $file =~ /head\.pl$/
+		    ? map { split /, /, $_ } $text =~ /^#   ((?:[A-Z]\w+(?:, )?)+)  /mg : ();
+	}
+	return ((map { "not listed: $_" } grep { !$listed{$_} } sort keys %there),
+	    map { "no such package: $_" } grep { !$there{$_} } sort keys %listed);
 }

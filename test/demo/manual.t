@@ -32,6 +32,9 @@ check_tool('jeprofd', "$build/bin/jeprofd", "$src/doc/jeprofd.1") if -x "$build/
 check('jeprof.1 is made',
     system("'$src/scripts/make-jeprof-page' '$build/bin/jeprof' >'$dir/jeprof.1'") == 0);
 check_tool('jeprof', "$build/bin/jeprof", "$dir/jeprof.1");
+check_verbs();
+check_paths() if -x "$build/bin/jeprofd";
+check_letters();
 check_renders($_) for "$src/doc/jemalloc.3", "$src/doc/jeprofctl.1", "$src/doc/jeprofd.1",
     "$dir/jeprof.1";
 print "1..$tests\n";
@@ -114,19 +117,30 @@ sub entries {
 	return map { /^([^ (]+)/ ? $1 : () } $plain =~ /^\.TP\n(.*)/mg;
 }
 
+# An option that the library lacks names the switch of configure that brings it: its entry, or the
+# section that the entry is in, names the same one.
 sub check_options {
 	my @found = map { /^([a-z_0-9]+):/ ? $1 : () } entries();
 	my @keys = (rows('options'), @found);
-	my $said = '';
+	my (@wanted, @without);
 	for my $key (@keys) {
 		# A key that is there complains about the value; one that is not, about the pair.
-		$said .= `MALLOC_CONF=abort_conf:false,$key:\x01 LD_PRELOAD='$lib' /bin/true 2>&1`;
+		my $said = `MALLOC_CONF=abort_conf:false,$key:\x01 LD_PRELOAD='$lib' /bin/true 2>&1`;
+		my ($switch) = $said =~ /Invalid conf pair: $key:.*\bis not built in \(.*?(--[a-z-]+)/s;
+		push @wanted, $key if defined $switch || $said !~ /Invalid conf pair: $key:/;
+		push @without, "$key: $switch" if defined $switch && !is_said_of($key, $switch);
 	}
-	my %absent = map { $_ => 1 } $said =~ /Invalid conf pair: (\w+):/g;
 	my $is_whole = $config !~ /^#define CONFIG_(?:PROF|FILL|CXX) 0/m;
-	# in the page, with the switch that they need
-	delete @absent{qw(utrace xmalloc lg_san_uaf_align)};
-	check_words('options', [grep { !$absent{$_} } @keys], \@found, $is_whole);
+	check_words('options', \@wanted, \@found, $is_whole);
+	check('options that a switch of configure decides: their entries name it', !@without, @without);
+}
+
+sub is_said_of {
+	my ($key, $switch) = @_;
+	my ($section) = $plain =~ /((?:^(?!\.S[HS] ).*\n)*)^\.TP\n\Q$key\E:/m;
+	my ($front) = ($section // '') =~ /^((?:(?!\.TP\n).*\n)*)/;
+	my ($entry) = $plain =~ /^\.TP\n(\Q$key\E:.*\n(?:(?!\.TP$|\.S[HS] ).*\n)*)/m;
+	return "$front$entry" =~ /(?<!-)\Q$switch\E(?![\w-])/;
 }
 
 # name.{a,b}: each of them.
@@ -222,6 +236,46 @@ sub check_tool {
 	return if !defined $section;
 	my @verbs = map { /^(?:\.B )?([a-z]+)/ ? $1 : () } $section =~ /^\.TP\n(.*)/mg;
 	check_words("$name: verbs", [$help =~ /^  ([a-z]+) (?:PID|   )/mg], \@verbs, 1);
+}
+
+# The verbs of jeprof: each with its text, those of jeprofctl among them, each in a document.
+sub check_verbs {
+	my $help = `'$build/bin/jeprof' --help 2>&1`;
+	my ($usage) = $help =~ /^Usage:\n((?:  .*\n)*)/;
+	my @bare = grep { !/^  jeprof \S.*  [^ ]/ } split /\n/, $usage // '';
+	check('jeprof --help: each line of the usage has a text', defined $usage && !@bare, @bare);
+	my ($handed) = $usage =~ /^  jeprof ([a-z|]+\|[a-z|]+) \.\.\./m;
+	my @ctl = `'$build/bin/jeprofctl' --help` =~ /^  ([a-z]+) /mg;
+	check("jeprof hands over jeprofctl's verbs", join(' ', sort @ctl) eq
+	    join(' ', sort split /\|/, $handed // '')) if @ctl;
+	my $documents = join '', map { slurp($_) } glob "$src/README.md $src/doc/*.md";
+	my @verbs = $usage =~ /^  jeprof ([a-z]+)(?= |$)(?!\|)/mg;
+	my @lack = grep { $documents !~ /jeprof $_\b/ } @verbs;
+	check('a document shows each of its ' . @verbs . ' verbs', @verbs > 10 && !@lack, @lack);
+}
+
+# The paths of jeprofd and their arguments: --help has the table that requests are looked up in.
+sub check_paths {
+	my $help = `'$build/bin/jeprofd' --help 2>&1`;
+	my ($paths, $arguments) = $help =~ /^Paths:\n(.*?)^Arguments:\n(.*?)^\S/ms;
+	my @bare = grep { !m{^  /\S* +\S} } split /\n/, $paths // '-';
+	check('jeprofd --help: each path has a text', !@bare, @bare);
+	my ($section) = plain(slurp("$src/doc/jeprofd.1")) =~ /^\.SH PATHS\n(.*?)^\.SH /ms;
+	my @entries = map { s/^\.B[IR]? //r =~ s/ //gr } $section =~ /^\.TP\n(.*)/mg;
+	check_words('jeprofd: paths', [$paths =~ /^  (\S+)/mg], [grep { m{^/} } @entries], 1);
+	check_words('jeprofd: arguments', [$arguments =~ /(\?\w+)=/g], [$section =~ /(\?\w+)=/g], 1);
+}
+
+# The options of jeprofctl: --help names each row of its table, by the name or the letter.
+sub check_letters {
+	return if !-x "$build/bin/jeprofctl";
+	my $help = `'$build/bin/jeprofctl' --help`;
+	my %rows = slurp("$src/bin/ctl/words.c") =~ /^ +\{"([a-z-]+)", ('.'|0), kind_/mg;
+	my @lack = grep {
+		my $letter = $rows{$_} =~ /'(.)'/ ? $1 : '';
+		$help !~ /(?<![\w-])--\Q$_\E(?![\w-])/ && (!length $letter || $help !~ /(?<![\w-])-$letter\b/)
+	} sort keys %rows;
+	check('jeprofctl --help: all ' . keys(%rows) . ' options', keys %rows > 20 && !@lack, @lack);
 }
 
 sub check_renders {

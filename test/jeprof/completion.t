@@ -30,7 +30,7 @@ sub offered {
 }
 SKIP: {
 	skip 'no bash', 1 unless -x '/bin/bash';
-	is(offered('jeprof', 're'), "report\n", 'a verb');
+	is(offered('jeprof', 'rep'), "report\n", 'a verb');
 	is(offered('jeprof', 'sta'), "start status\n", "jeprofctl's");
 	is(offered('jeprof', '--callg'), "--callgrind\n", 'a legacy option');
 	is(offered('jeprof', 'leaks', '--ga'), "--gate\n", 'an option of a verb');

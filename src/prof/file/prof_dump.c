@@ -7,7 +7,7 @@
  * Invariant: dumper's buffers and file are in use only while dumper.mtx is held; outside of a dump
  * dumper.file is closed and the snapshot is empty. Locks: prof_dump, held for long and outside the
  * gate; prof_known, a leaf, for the last outcome. Called by prof_auto.c, prof_trigger.c,
- * prof_session.c and prof_request.c.
+ * prof_session.c and prof_request.c, and for its numbers by prof.c and ctl.
  */
 #include "prof/file/prof_dump.h"
 

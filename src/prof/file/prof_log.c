@@ -5,7 +5,8 @@
  * Invariant: a record holds one pin on each of the two counts it names. Threads and stacks get
  * their numbers in the document only while it is written. Locks: `prof_log`, held for one record.
  * The thread that changed the state to prof_log_dumping owns file, writer and tables, and writes
- * without the lock. Called by prof.c for frees, by ctl_prof.c and prof_auto.c for start and stop.
+ * without the lock. Called by prof.c for frees, by ctl_prof.c, prof_start.c and prof_auto.c
+ * for start and stop.
  */
 #include "prof/file/prof_log.h"
 

@@ -4,7 +4,8 @@
  *
  * Invariant: an entry with rec != NULL and its sample refer to each other (recent_check). Locks:
  * `prof_recent_alloc` protects the list; `prof_recent_dump` is held while the list is printed,
- * outside the gate. Called by prof.c for samples and frees, by ctl_experimental.c.
+ * outside the gate. Called by prof.c for samples and frees, by prof_start.c at
+ * boot, and by ctl_experimental.c.
  */
 #include "prof/file/prof_recent.h"
 

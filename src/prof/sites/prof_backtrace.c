@@ -5,7 +5,8 @@
  * Invariant: td->busy is set from prof_backtrace() to prof_backtrace_done(), so a signal handler
  * that samples in between does not overwrite td->frames. Locks: none; boot is one compare-and-swap,
  * and the loader's lock is taken outside the gate only. Called by prof.c for each sample and at
- * heartbeats, by prof_recent.c and prof_log.c for frees.
+ * heartbeats, by prof_recent.c and prof_log.c for frees, and prepared by prof_session.c and
+ * prof_listen.c.
  */
 #include "prof/sites/prof_backtrace.h"
 
