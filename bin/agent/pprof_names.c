@@ -96,14 +96,18 @@ frame_put(places_t *s, place_t *place, const function_t *f, uint32_t line) {
 	return 0;
 }
 
-/* Names the place that stands for stacks that could not be read. 0 or ENOMEM. */
+/*
+ * Names the places that no object can name: stacks that could not be read, and words of a
+ * stack that are no address. 0 or ENOMEM.
+ */
 static int
-no_stack_name(places_t *s) {
-	static const char name[] = "(no stack)";
+fixed_names(places_t *s) {
 	int err = 0;
 	for (size_t i = 0; i < s->count && err == 0; i++) {
-		if (s->all[i].address == NO_STACK) {
-			function_t f = {string_put(s, name, sizeof(name) - 1), 0, 0};
+		uint64_t address = s->all[i].address;
+		if (address == NO_STACK || address == 0) {
+			const char *name = address == 0 ? "0x0" : "(no stack)";
+			function_t f = {string_put(s, name, strlen(name)), 0, 0};
 			err = frame_put(s, &s->all[i], &f, 0);
 		}
 	}
@@ -167,7 +171,7 @@ places_name(places_t *s, const struct pprof_request *request) {
 	names_t names;
 	point_t *points = malloc((s->count + 1) * sizeof(*points));
 	uint64_t *offsets = malloc((s->count + 1) * sizeof(*offsets));
-	int err = points == NULL || offsets == NULL ? ENOMEM : no_stack_name(s);
+	int err = points == NULL || offsets == NULL ? ENOMEM : fixed_names(s);
 	/* Without a process or a cache there are no names, which is no failure. */
 	if (err == 0 && names_begin(&names, request) == 0) {
 		size_t count = points_collect(s, points), end;

@@ -24,7 +24,7 @@ sub words_for {
 }
 
 # What follows an option, where it is one of a few words.
-my %values = ('--to' => [qw(pprof speedscope dhat collapsed massif callgrind heap)],
+my %values = ('--to' => [qw(pprof otlp speedscope dhat collapsed massif callgrind heap)],
 	completion => [qw(bash zsh fish)]);
 
 # One line of a case for each verb: PATTERN) WORDS ;;

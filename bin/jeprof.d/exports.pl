@@ -7,6 +7,8 @@ package Export;
 # profile.
 my %form = (
 	pprof => [sub { Pprof::text(@_) }, '%s.pb.gz', 'go tool pprof -top FILE'],
+	otlp => [sub { Otlp::text(@_) }, '%s.otlp.pb',
+	    'curl -H "Content-Type: application/x-protobuf" --data-binary @FILE http://COLLECTOR:4318/v1development/profiles'],
 	speedscope => [\&speedscope, '%s.speedscope.json', 'speedscope FILE',
 	    ' (or the page https://www.speedscope.app)'],
 	dhat => [\&dhat, 'dhat.out.%s.json',
@@ -17,7 +19,7 @@ my %form = (
 	callgrind => [sub { callgrind_text($_[0]) }, 'callgrind.out.%s', 'callgrind_annotate FILE'],
 	heap => [sub { raw_text($_[0]) }, '%s.symbolized.heap', 'jeprof top FILE'],
 );
-my @names = qw(pprof speedscope dhat collapsed massif callgrind heap);
+my @names = qw(pprof otlp speedscope dhat collapsed massif callgrind heap);
 
 sub command {
 	my ($option, @files) = @_;
@@ -56,8 +58,8 @@ sub one {
 	my $view = Main::view($work, { %$option, takes_lines => 1 }, $thread);
 	Main::check_sense($work, $view);
 	Main::check_names($view);
-	return $form{$name}[0]->($view, $name =~ /^(?:pprof|speedscope|dhat)$/ ? rows($view, $thread)
-	    : undef);
+	return $form{$name}[0]->($view, $name =~ /^(?:pprof|otlp|speedscope|dhat)$/
+	    ? rows($view, $thread, $name eq 'otlp') : undef);
 }
 
 # To the file of -o, to stdout with - and into a pipe, else to a file beside the profile's name in
@@ -77,17 +79,19 @@ sub put {
 }
 
 # ---- stacks with whole numbers ---- Rows { places, values } of all stacks that the filters leave:
-# [objects and bytes ever allocated, objects and bytes live]. Sets $view->{frames}: the frames of a
-# place that the filters leave, innermost first.
+# [objects and bytes ever allocated, objects and bytes live]; with $by_thread one for each stack and
+# { thread }, its name. Sets $view->{frames}: the frames of a place that the filters leave, innermost
+# first.
 sub rows {
-	my ($view, $thread) = @_;
+	my ($view, $thread, $by_thread) = @_;
 	my $option = $view->{option};
 	my $self = Reduce::entries('functions', $option);
 	my (%row, @order);
 	for my $half ([0, 'alloc_space'], [2, 'inuse_space']) {
 		for my $stack (@{ Reduce::collect($view->{dumps}, $view->{base},
-		    { %$option, index => $half->[1] }, $thread) }) {
-			my $row = $row{ $stack->[3] } //= new_row($self, \@order, $stack->[3]);
+		    { %$option, index => $half->[1] }, $thread, $by_thread) }) {
+			my $name = $stack->[5] // '';
+			my $row = $row{"$name\0$stack->[3]"} //= new_row($self, \@order, $stack->[3], $name);
 			$row->{values}[$half->[0]] += $stack->[1];
 			$row->{values}[$half->[0] + 1] += $stack->[2];
 		}
@@ -102,9 +106,9 @@ sub rows {
 }
 
 sub new_row {
-	my ($self, $order, $places) = @_;
+	my ($self, $order, $places, $name) = @_;
 	my @path = $self->of_stack([undef, 0, 0, $places]);
-	push @$order, { places => [unpack 'N*', $places], values => [0, 0, 0, 0],
+	push @$order, { places => [unpack 'N*', $places], values => [0, 0, 0, 0], thread => $name,
 	    is_kept => $self->is_kept(\@path) };
 	return $order->[-1];
 }

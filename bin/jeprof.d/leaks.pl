@@ -54,7 +54,7 @@ sub is_too_short {
 # chance.
 sub least_seen {
 	my ($dump) = @_;
-	my $rate = $dump->{meta}{sample_interval} // $dump->{rate};
+	my $rate = $dump->interval;
 	return $rate =~ /^\d{1,15}$/ && $rate > 1 ? SURE() * SURE() * $rate : 0;
 }
 

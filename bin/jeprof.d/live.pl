@@ -157,7 +157,7 @@ sub figures {
 	my $wall = $stamp{time} // time;
 	my $now = { time => $wall, at => $stamp{mono} // $wall, bytes => $table->{bytes},
 		objects => $table->{objects}, session => $dump->{meta}{session} // 0, row => {},
-		rate => $dump->{meta}{sample_interval} // $dump->{rate} };
+		rate => $dump->interval };
 	for my $key (qw(allocated resident rss)) {
 		$now->{$key} = ($dump->{meta}{$key} // '') =~ /^(\d{1,15})$/ ? $1 : undef;
 	}

@@ -184,6 +184,13 @@ sub ranges {
 	return $dump->{ranges} = \@all;
 }
 
+# The lowest and the highest address of an object in one dump; (0, 0) if it is not in it.
+sub span {
+	my ($dump, $object) = @_;
+	my @own = sort { $a->{start} <=> $b->{start} } grep { $_->{object} == $object } @{ ranges($dump) };
+	return @own ? ($own[0]{start}, $own[-1]{end}) : (0, 0);
+}
+
 # The path of a module without one: the first is the program, which the loader gives no path, and a
 # dump that was written without /proc has none either. It is the path that the program was started
 # by, else the file that is given, whose build-id must be that of the module.

@@ -74,7 +74,7 @@ my @options = (
 	['from=s', '',
 	    '--from=T, --to=T      diff: the first and the last dump between these times (12:30, UTC)'],
 	['to=s', '',
-	    '--to=FORMAT           export: pprof, speedscope, dhat, collapsed, massif, callgrind, heap'],
+	    '--to=FORMAT           export: pprof, otlp, speedscope, dhat, collapsed, massif, callgrind, heap'],
 	['last=s', '', '--last=TIME           diff: the same for the last 90s, 10m, 2h of the series'],
 	['gate=s', '',
 	    '--gate=RATE           leaks: exit with 3 if the suspects together grow by this or more (1M/min)'],

@@ -29,6 +29,13 @@ sub time_of {
 	return seconds($dump->time_text) // seconds($parts ? $parts->{time} // '' : '');
 }
 
+# The same in whole milliseconds, as nanoseconds since 1970; 0 where it is not known.
+sub nanoseconds {
+	my ($dump) = @_;
+	my $time = time_of($dump) // 0;
+	return $time > 0 ? int($time * 1000 + 0.5) * 1_000_000 : 0;
+}
+
 # Number and kind of a dump, '-' where they are not known.
 sub marks {
 	my ($dump) = @_;

@@ -52,7 +52,7 @@ sub words {
 	my $text = (length $pid ? 'Process ' . escape($pid) . ', ' : '')
 	    . (defined $last->{time} ? escape(Series::clock($last->{time})) . ': ' : '')
 		. bold($size->($last->{bytes}) . " $held") . sprintf ' in %d objects', $last->{objects};
-	my $rate = $last->{dump}{meta}{sample_interval} // $last->{dump}{rate};
+	my $rate = $last->{dump}->interval;
 	$text .= ', estimated from samples, one for each ' . escape($size->($rate)) . ' allocated'
 	    if $rate =~ /^\d+$/ && $rate > 1;
 	$text .= ', thread ' . escape($option->{thread}) if length $option->{thread};

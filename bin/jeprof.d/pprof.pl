@@ -1,6 +1,6 @@
-# Pprof: profile.proto, the form of Go's pprof and of those who follow it: messages of protobuf,
-# gzipped. Four values a sample, in Go's order; a location for each place with its inlined frames,
-# innermost first; a mapping for each object with its build-id.
+# Pprof: profile.proto, the form of Go's pprof and of those who follow it, gzipped. Four values a
+# sample, in Go's order; a location for each place with its inlined frames, innermost first; a mapping
+# for each object with its build-id.
 package Pprof;
 
 my @types = (['alloc_objects', 'count'], ['alloc_space', 'bytes'], ['inuse_objects', 'count'],
@@ -8,24 +8,24 @@ my @types = (['alloc_objects', 'count'], ['alloc_space', 'bytes'], ['inuse_objec
 
 sub text {
 	my ($view, $rows) = @_;
-	my $file = { strings => { '' => 0 }, list => [''], functions => {}, mappings => {}, out => '' };
+	my $file = { strings => Proto::table(), functions => {}, mappings => {}, out => '' };
 	my ($dump) = $view->{dumps}[-1];
-	$file->{out} .= message(1, value_type($file, @$_)) for @types;
+	$file->{out} .= Proto::message(1, value_type($file, @$_)) for @types;
 	mapping($file, $dump->{main}, $dump) if $dump->{main};	# the first is the main program
 	my @location;
 	for my $row (@$rows) {
-		my @ids = map { varint($location[$_] //=
+		my @ids = map { Proto::varint($location[$_] //=
 		    location($file, $_, $dump)) } grep { @{ $view->{frames}($_) } } @{ $row->{places} };
-		$file->{out} .= message(2, message(1, join '', @ids)
-		    . message(2, join '', map { varint($_) } @{ $row->{values} }));
+		$file->{out} .= Proto::message(2, Proto::message(1, join '', @ids)
+		    . Proto::message(2, join '', map { Proto::varint($_) } @{ $row->{values} }));
 	}
 	for my $place (grep { $location[$_] } 0 .. $#location) {
 		my $mapping = mapping($file, $Places::object[$place], $dump);
-		my $lines = join '', map { message(4,
-		    number(1, function($file, $_))
-		    . number(2, $_->{line} || 0)) } @{ $view->{frames}($place) };
-		$file->{out} .= message(4, number(1, $location[$place]) . number(2, $mapping)
-		    . number(3, $Places::address[$place]) . $lines);
+		my $lines = join '', map { Proto::message(4,
+		    Proto::number(1, function($file, $_))
+		    . Proto::number(2, $_->{line} || 0)) } @{ $view->{frames}($place) };
+		$file->{out} .= Proto::message(4, Proto::number(1, $location[$place])
+		    . Proto::number(2, $mapping) . Proto::number(3, $Places::address[$place]) . $lines);
 	}
 	return zipped($file->{out} . head($file, $view, $dump));
 }
@@ -33,21 +33,19 @@ sub text {
 # What stands once: time, sampling interval, words; and the strings, when all are known.
 sub head {
 	my ($file, $view, $dump) = @_;
-	my $time = Order::time_of($dump);
-	my $rate = $dump->{meta}{sample_interval} // '';
-	my $out = defined $time ? number(9, int($time * 1e9)) : '';
-	$out .= message(11, value_type($file, 'space', 'bytes'))
-	    . number(12, $rate =~ /^\d{1,15}$/ ? $rate : $dump->{rate});
-	$out .= number(13, string($file,
+	my $out = Proto::number(9, Order::nanoseconds($dump))
+	    . Proto::message(11, value_type($file, 'space', 'bytes'))
+	    . Proto::number(12, $dump->interval);
+	$out .= Proto::number(13, Proto::string($file->{strings},
 	    'jeprof of ' . Object::base_name($view->{program})
 	    . (length $dump->pid ? ' pid ' . $dump->pid : '')));
-	$out .= number(14, string($file, 'inuse_space'));
-	return $out . join '', map { message(6, $_) } @{ $file->{list} };
+	$out .= Proto::number(14, Proto::string($file->{strings}, 'inuse_space'));
+	return $out . join '', map { Proto::message(6, $_) } @{ $file->{strings}{list} };
 }
 
 sub value_type {
 	my ($file, $type, $unit) = @_;
-	return number(1, string($file, $type)) . number(2, string($file, $unit));
+	return Proto::strings($file->{strings}, 1, $type, $unit);
 }
 
 # Numbers of places from 1, in the order of their first use.
@@ -62,14 +60,10 @@ sub mapping {
 	return 0 unless $object;
 	return $file->{mappings}{ $object->{key} } //= do {
 		my $id = ++$file->{last_mapping};
-		my ($start, $end) = (0, 0);
-		for my $range (grep { $_->{object} == $object } @{ Places::ranges($dump) }) {
-			$start = $range->{start} if !$start || $range->{start} < $start;
-			$end = $range->{end} if $range->{end} > $end;
-		}
-		$file->{out} .= message(3, number(1, $id) . number(2, $start) . number(3, $end)
-		    . number(5, string($file, Talk::clean($object->{path})))
-			. number(6, string($file, $object->{id})) . join '', map { number($_, 1) } 7 .. 10);
+		my ($start, $end) = Places::span($dump, $object);
+		$file->{out} .= Proto::message(3, Proto::number(1, $id) . Proto::number(2, $start)
+		    . Proto::number(3, $end) . Proto::strings($file->{strings}, 5, @$object{qw(path id)})
+			. join '', map { Proto::number($_, 1) } 7 .. 10);
 		$id;
 	};
 }
@@ -80,41 +74,11 @@ sub function {
 	my $raw = $frame->{raw} // $frame->{short};
 	return $file->{functions}{"$frame->{short}\0$raw\0$source"} //= do {
 		my $id = ++$file->{last_function};
-		$file->{out} .= message(5, number(1, $id) . number(2, string($file, $frame->{short}))
-		    . number(3, string($file, $raw)) . number(4, string($file, $source)));
+		$file->{out} .= Proto::message(5, Proto::number(1, $id)
+		    . Proto::strings($file->{strings}, 2, $frame->{short}, $raw, $source));
 		$id;
 	};
 }
-
-sub string {
-	my ($file, $text) = @_;
-	return $file->{strings}{$text} //= do {
-		my $clean = Talk::clean($text);
-		$clean =~ tr/\x80-\xff/?/ unless utf8::decode(my $copy = $clean);
-		push(@{ $file->{list} }, $clean) - 1;
-	};
-}
-
-# ---- protobuf ----
-my @small = map { chr } 0 .. 127;
-
-sub varint {
-	my ($value) = @_;
-	return $small[$value] if $value >= 0 && $value < 128;
-	$value = unpack 'Q', pack 'q', $value if $value < 0;
-	my $out = '';
-	while ($value > 127) {
-		$out .= chr($value & 127 | 128);
-		$value >>= 7;
-	}
-	return $out . chr $value;
-}
-
-# A field that is a number, not written if it is 0; one that is a message, a string or packed
-# numbers.
-sub number { return $_[1] ? varint($_[0] << 3) . varint($_[1]) : '' }
-
-sub message { return varint($_[0] << 3 | 2) . varint(length $_[1]) . $_[1] }
 
 # ---- gzip ----
 sub zipped {

@@ -262,6 +262,13 @@ sub estimate {
 	    int($bytes / $covered * 1024 + 0.5) / 1024);
 }
 
+# Mean bytes between two samples.
+sub interval {
+	my ($self) = @_;
+	my $told = $self->{meta}{sample_interval} // '';
+	return $told =~ /^\d{1,15}$/ ? $told : $self->{rate};
+}
+
 sub time_text {
 	my ($self) = @_;
 	my $meta = $self->{meta};

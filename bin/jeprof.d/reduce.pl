@@ -70,9 +70,10 @@ sub past_entries {
 }
 
 # Every stack as [packed places, objects, bytes, those without the allocator's, objects as printed],
-# estimated; $sign is -1 for a base.
+# estimated; $sign is -1 for a base. With $by_thread divided among the threads, and with the name of
+# the thread ('' if it has none) as the sixth part.
 sub stacks {
-	my ($dump, $index, $thread, $sign) = @_;
+	my ($dump, $index, $thread, $sign, $by_thread) = @_;
 	my $at = $index_of{$index}[0];
 	my %libraries = map { $_ => 1 } grep { defined } $dump->{meta}{library};
 	my $is_whole = Contention::is_one($dump);	# malloc's locks are among them
@@ -82,8 +83,9 @@ sub stacks {
 		    : [$stack->[$at], $stack->[$at + 1]]) {
 			next unless $pair->[0] || $pair->[1];
 			my ($objects, $bytes) = $dump->estimate(@$pair);
-			push @out, [$stack->[0], $sign * $objects, $sign * $bytes,
-			    $is_whole ? $stack->[0] : cut($stack->[0], \%libraries), $pair->[0]];
+			my @whole = ($stack->[0], $sign * $objects, $sign * $bytes,
+			    $is_whole ? $stack->[0] : cut($stack->[0], \%libraries), $pair->[0]);
+			push @out, $by_thread ? Threads::divided($dump, $stack, $thread, $at, @whole) : \@whole;
 		}
 	}
 	return \@out;
@@ -102,18 +104,19 @@ sub thread_counts {
 # Stacks of all profiles, minus the base stack by stack; what is equal goes, and if asked what
 # shrank.
 sub collect {
-	my ($dumps, $base, $option, $thread) = @_;
+	my ($dumps, $base, $option, $thread, $by_thread) = @_;
 	my $index = $option->{index};
-	my @all = map { @{ stacks($_, $index, $thread, 1) } } @$dumps;
-	push @all, @{ stacks($base, $index, $thread, -1) } if $base;
+	my @all = map { @{ stacks($_, $index, $thread, 1, $by_thread) } } @$dumps;
+	push @all, @{ stacks($base, $index, $thread, -1, $by_thread) } if $base;
 	return \@all unless $base;
 	my (%sum, @order);
 	for my $stack (@all) {
-		if (my $same = $sum{ $stack->[0] }) {
+		my $key = ($stack->[5] // '') . "\0$stack->[0]";
+		if (my $same = $sum{$key}) {
 			$same->[1] += $stack->[1];
 			$same->[2] += $stack->[2];
 		} else {
-			push @order, $sum{ $stack->[0] } = [@$stack];
+			push @order, $sum{$key} = [@$stack];
 		}
 	}
 	my $which = 1 + $index_of{$index}[1];

@@ -120,7 +120,7 @@ sub diff {
 	my ($from, $to) = @points[0, -1];
 	Talk::note("$from->{dump}{file} is later than $to->{dump}{file}")
 	    if (Order::sorted($from, $to))[0] != $from;
-	my @rates = map { $_->{dump}{meta}{sample_interval} // $_->{dump}{rate} } $from, $to;
+	my @rates = map { $_->{dump}->interval } $from, $to;
 	Talk::note("sampled at different rates ($rates[0] and $rates[1] bytes): estimates are compared")
 	    if $rates[0] != $rates[1];
 	my $rows = growth($option, $from, $to);

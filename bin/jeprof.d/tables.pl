@@ -156,7 +156,7 @@ sub headline {
 	    Print::human($table->{bytes}, $option), $table->{objects} if Contention::is_one($dump);
 	$text .= $option->{index} =~ /alloc/ ? ': allocated ' : ': live ';
 	$text .= Print::human($table->{bytes}, $option) . sprintf ' in %d objects', $table->{objects};
-	return ($dump->{meta}{sample_interval} // $dump->{rate}) > 1 ? "$text, estimated from samples\n"
+	return $dump->interval > 1 ? "$text, estimated from samples\n"
 	    : "$text\n";
 }
 

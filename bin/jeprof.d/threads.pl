@@ -1,7 +1,8 @@
 # Threads: what a report holds by thread, so that its page can show one of them alone. Nearly each
 # stack belongs to one thread: of such a record the thread is told once, and its counts are those of
 # the record. Of the others each pair of record and thread has counts of its own, as printed, told
-# as changes from dump to dump. Sums are those of top --thread. Callers: report.
+# as changes from dump to dump. Sums are those of top --thread. Callers: report, and reduce for
+# what is told by thread.
 package Threads;
 
 use constant PART => 'LLFF';
@@ -45,14 +46,46 @@ sub parts {
 	return $parts;
 }
 
+# { number of a thread => its name, '' if it has none }
+sub names {
+	my ($dump) = @_;
+	return $dump->{thread_names} //= do {
+		my %name;
+		for my $thread (@{ $dump->{threads} }) {
+			$name{ $thread->[0] } = $thread->[1]
+			    if length $thread->[1] || !defined $name{ $thread->[0] };
+		}
+		\%name;
+	};
+}
+
+# A row of Reduce::stacks as one for each thread, with its name, by the ratio of their own
+# estimates; the last gets the remainder, so the sum stays, as in jeprofd.
+sub divided {
+	my ($dump, $stack, $thread, $at, @whole) = @_;
+	my $name = names($dump);
+	my @known = defined $thread ? $thread : defined $stack->[5] ? () : keys %$name;
+	return [@whole, $name->{ $known[0] // '' } // ''] if @known || !defined $stack->[5];
+	my @parts = map { my ($thread, @pair) = @$_;
+	    [$whole[0], $dump->estimate(@pair), @whole[3, 4], $name->{$thread} // ''] }
+	    of_stack($stack, $at);
+	return [@whole, ''] unless @parts;
+	for my $column (1, 2) {
+		my ($sum, $left) = (0, $whole[$column]);
+		$sum += $_->[$column] for @parts;
+		for my $part (@parts) {
+			my $share = $sum ? $whole[$column] * ($part->[$column] / $sum) : 0;
+			$part->[$column] = $part == $parts[-1] ? $left : int($share * 1024 + 0.5) / 1024;
+			$left -= $part->[$column];
+		}
+	}
+	return @parts;
+}
+
 # [number, name, bytes, objects] of each thread that holds something, the most first.
 sub held {
 	my ($dump, $sums) = @_;
-	my %name;
-	for my $thread (@{ $dump->{threads} }) {
-		$name{ $thread->[0] } = $thread->[1]
-		    if length $thread->[1] || !defined $name{ $thread->[0] };
-	}
+	my %name = %{ names($dump) };
 	return [map { [$_, $name{$_} // '', map { int } @{ $sums->{$_} }] }
 		sort { $sums->{$b}[0] <=> $sums->{$a}[0]
 		    || $a <=> $b } grep { $sums->{$_}[0] } keys %$sums];

@@ -90,9 +90,9 @@ sub otlp_decode {
 	my @profiles;
 	for my $text (@{ $scoped->{2} }) {
 		my $p = proto_part($text);
-		my $type = proto_part($p->{1}[0]);
+		my ($type, $of_period) = map { proto_part($_->[0]) } @$p{1, 5};
 		my %same;
-		push @profiles, { type => $word->($type->{1}), unit => $word->($type->{2}), time => $p->{3}[0], duration => $p->{4}[0] // 0, period => $p->{6}[0] // 0, id => $p->{7}[0],
+		push @profiles, { type => $word->($type->{1}), unit => $word->($type->{2}), time => $p->{3}[0], duration => $p->{4}[0] // 0, period => $p->{6}[0] // 0, period_type => join('/', map { $word->($of_period->{$_}) } 1, 2), id => $p->{7}[0],
 			samples => [map { my $s = proto_part($_); $same{ join ' ', $s->{1}[0] // 0, $s->{2}[0] // '' }++ and die 'two samples of one stack and thread';
 				{ stack => $at->('stack', \@stack, $s->{1}[0]), value => (proto_packed($s->{4}[0]))[0], attributes => { $attributes->($s->{2}) } } } @{ $p->{2} // [] }] };
 	}

@@ -1,9 +1,10 @@
 #!/usr/bin/perl
 # The agent's OTLP: each table of the dictionary is as the standard wants it, the sums are those of pprof in all sample types,
-# protoc knows every field, and no sanitizer has anything to say.
+# protoc knows every field, jeprof export says the same, and no sanitizer has anything to say.
 BEGIN { require Cwd; require((Cwd::abs_path(__FILE__) =~ s{[^/]*$}{}r) . 'common.pl') }
 use strict;
 use warnings;
+no warnings 'portable';
 our ($dir, $data, $source, $convert);
 
 make_convert(split " ", "-fsanitize=address,undefined -fno-sanitize-recover=undefined");
@@ -23,7 +24,7 @@ is($r->{resource}{'service.name'} . ' ' . $r->{resource}{'process.pid'}, 'shop 4
 is($r->{scope}, 'jeprof', 'the scope');
 is(join(' ', map { "$_->{type}/$_->{unit}" } @{ $r->{profiles} }), 'inuse_space/bytes inuse_objects/count', 'without counts of allocations: two profiles');
 my $p = $r->{profiles}[0];
-is("$p->{time} $p->{period}", '1767322803000000000 4096', 'time and period');
+is("$p->{time} $p->{period} $p->{period_type}", '1767322803000000000 4096 space/bytes', 'time and period');
 is(length $p->{id}, 16, 'an identifier of 16 bytes');
 isnt($p->{id}, $r->{profiles}[1]{id}, 'each profile has its own');
 my ($deep) = grep { @{ $_->{stack} } == 3 } @{ $p->{samples} };
@@ -41,6 +42,23 @@ is(join(' ', map { "$_->{value}/$_->{stack}[0]{address}" } sort { $b->{value} <=
 my $counted = otlp_decode(otlp("$data/counts.heap"));
 is(scalar @{ $counted->{profiles} }, 4, 'with counts of allocations: four profiles');
 ok((grep { ($_->{attributes}{'thread.name'} // '') eq 'worker one' } @{ $counted->{profiles}[0]{samples} }), 'threads are attributes');
+
+# ---- jeprof export says the same of the same dump
+sub told {
+	my ($r) = @_;
+	my @out = $r->{scope};
+	for my $p (@{ $r->{profiles} }) {
+		push @out, "$p->{type}/$p->{unit} $p->{time} $p->{duration} $p->{period} $p->{period_type}";
+		push @out, sort map { my $s = $_; join ' ', (map { sprintf '%x(%s %s)', $_->{address}, $_->{mapping}{file} // '', $_->{mapping}{'process.executable.build_id.gnu'} // '' } @{ $s->{stack} }), %{ $s->{attributes} }, $s->{value} } @{ $p->{samples} };
+	}
+	return join "\n", @out;
+}
+# A word of a stack that is no address has a location with a name: one with nothing would be entry 0.
+my $zero = our_dump("$dir/zero.heap", stacks => [[[at(1)->[0], 0, at(0)->[0]], 1, 20]]);
+for my $file ($one, "$data/counts.heap", "$data/counts2.heap", "$dir/none.heap", "$dir/no.heap", $zero) {
+	my ($code, $text, $err) = jeprof('export', '--to', 'otlp', $file);
+	is(told(otlp_decode($text)), told(otlp_decode(otlp($file))), 'jeprof export: ' . $file =~ s{.*/}{}r);
+}
 my ($all) = grep { $_->{type} eq 'inuse_space' } @{ otlp_decode(otlp('--base', $one, $one))->{profiles} };
 is(scalar @{ $all->{samples} }, 0, 'a difference of nothing has no samples');
 

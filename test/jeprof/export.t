@@ -228,9 +228,9 @@ for my $bad ([], ['--to', 'xml'], ['--to']) {
 	($code, $out, $err) = jeprof('export', @$bad, $dump[3]);
 	is("$code|$out", '2|', "export @$bad: exit 2");
 }
-like((jeprof('export', '--to', 'x', $dump[3]))[2], qr/--to pprof\|speedscope\|dhat/,
+like((jeprof('export', '--to', 'x', $dump[3]))[2], qr/--to pprof\|otlp\|speedscope/,
     'and the forms are named');
-for my $form (qw(pprof speedscope dhat collapsed massif callgrind heap)) {
+for my $form (qw(pprof otlp speedscope dhat collapsed massif callgrind heap)) {
 	($code, $out, $err) = jeprof('export', '--to', $form,
 	    our_dump("$dir/nothing.heap", stacks => [],
 	    modules => [[$base + 0x1000, $base + 0x3000, $base, $id, "$dir/serve"]]));
@@ -245,7 +245,7 @@ for my $form (qw(pprof speedscope dhat collapsed massif callgrind heap)) {
 	    modules => [[$base + 0x1000, $base + 0x3000, $base, '77' x 20, "$dir/half"]],
 		stacks => [[[$base + 0x1110], 1, 1000], [[$base + 0x1a10], 1, $_[0]]]) };
 	for my $case ([100, 0], [9000, 3]) {
-		my %code = map { $_ => (jeprof('export', '--to', $_, $half->($case->[0])))[0] } qw(pprof
+		my %code = map { $_ => (jeprof('export', '--to', $_, $half->($case->[0])))[0] } qw(pprof otlp
 		    speedscope dhat collapsed massif callgrind heap);
 		is(join(' ', grep { $code{$_} != $case->[1] } sort keys %code), '',
 		    "nameless frames of $case->[0] bytes: exit $case->[1] in all forms");

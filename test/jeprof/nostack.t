@@ -73,7 +73,7 @@ is("$suspect->{stack}[0] $suspect->{grown}", '(no stack) 30000', 'leaks');
 
 # Exports.
 my %text = map { $_ => (jeprof('export', '--to', $_, $file))[1] }
-	qw(pprof speedscope dhat collapsed callgrind heap);
+	qw(pprof otlp speedscope dhat collapsed callgrind heap);
 $text{massif} = (jeprof('export', '--to', 'massif', @dump))[1];
 is($text{collapsed}, "(no stack) 40000\nmain;cache 3000\n", 'collapsed');
 my $speedscope = JSON::PP::decode_json($text{speedscope});

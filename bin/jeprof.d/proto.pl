@@ -1,0 +1,49 @@
+# Proto: the wire form of protobuf, and tables whose entries are told by number. Callers: Pprof,
+# Otlp.
+package Proto;
+
+my @small = map { chr } 0 .. 127;
+
+sub varint {
+	my ($value) = @_;
+	return $small[$value] if $value >= 0 && $value < 128;
+	$value = unpack 'Q', pack 'q', $value if $value < 0;
+	my $out = '';
+	while ($value > 127) {
+		$out .= chr($value & 127 | 128);
+		$value >>= 7;
+	}
+	return $out . chr $value;
+}
+
+# A field that is a number, not written if it is 0; one that is a message, a string or packed
+# numbers.
+sub number { return $_[1] ? varint($_[0] << 3) . varint($_[1]) : '' }
+
+sub message { return varint($_[0] << 3 | 2) . varint(length $_[1]) . $_[1] }
+
+# ---- tables ----
+# A table of distinct entries; entry 0 is empty.
+sub table { return { number => { '' => 0 }, list => [''] } }
+
+# The number of an entry.
+sub entry {
+	my ($table, $bytes) = @_;
+	return $table->{number}{$bytes} //= push(@{ $table->{list} }, $bytes) - 1;
+}
+
+# The number of a text in a table of strings: protobuf wants UTF-8.
+sub string {
+	my ($table, $text) = @_;
+	return $table->{by_text}{$text} //= do {
+		my $clean = Talk::clean($text);
+		$clean =~ tr/\x80-\xff/?/ unless utf8::decode(my $copy = $clean);
+		entry($table, $clean);
+	};
+}
+
+# Consecutive fields, from $first on, that are numbers of texts.
+sub strings {
+	my ($table, $first, @texts) = @_;
+	return join '', map { number($first + $_, string($table, $texts[$_])) } 0 .. $#texts;
+}
