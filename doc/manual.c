@@ -72,6 +72,9 @@ row_placeholder(const conf_row_t *row) {
 		[CONF_FXP] = "decimal", [CONF_WORD] = "word", [CONF_ENUM] = "word",
 		[CONF_LETTERS] = "letters", [CONF_TEXT] = "text", [CONF_CUSTOM] = "ranges",
 	};
+	if ((row->flags & CONF_NAMES) != 0) {
+		return "names";
+	}
 	return (row->flags & CONF_OCTAL) != 0 ? "octal" : (row->flags & CONF_RANGES) == 0 &&
 	    row->type == CONF_CUSTOM ? "number" : of[row->type];
 }
@@ -141,7 +144,7 @@ put_accepted(const conf_row_t *row) {
 	case CONF_CUSTOM:
 		if ((row->flags & CONF_RATIO) != 0) {
 			puts("A decimal number from 0 to 1.");
-		} else if ((row->flags & CONF_RANGES) == 0) {
+		} else if ((row->flags & (CONF_RANGES | CONF_NAMES)) == 0) {
 			put_range(row, INT64_MAX);
 		}
 		break;
@@ -230,7 +233,7 @@ static void
 put_options(bool of_profiler) {
 	for (size_t i = 0; i < conf_nrows; i++) {
 		const conf_row_t *row = &conf_rows[i];
-		bool is_there = row->feature != CONF_NOT_YET && row->feature != CONF_RETIRED;
+		bool is_there = row->feature != CONF_RETIRED;
 		bool is_profilers = row->feature == CONF_NEEDS_PROF || row->feature == CONF_NEEDS_PROBES;
 		if (is_there && is_profilers == of_profiler) {
 			put_row(row);

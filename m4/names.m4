@@ -14,7 +14,7 @@ AC_ARG_WITH([install_suffix], [AS_HELP_STRING([--with-install-suffix=S], [suffix
     [*" "*|*"	"*], [AC_MSG_ERROR([--with-install-suffix: no blanks, please])],
     [install_suffix=$withval])], [install_suffix=])
 
-for je_form in rename mangle demangle list; do
+for je_form in rename unlogged mangle demangle list; do
   je_text=`$AWK -v form=$je_form -v prefix="$je_prefix" -v mangling="$je_mangling" -v cxx=$je_cxx -v export=$je_export \
     -v smallocx=$je_experimental_smallocx -v defrag=$je_defrag_hint -v gid=$je_version_gid -f "$srcdir/m4/names.awk" "$srcdir/src/public_symbols.txt"` ||
     AC_MSG_ERROR([src/public_symbols.txt cannot be read])
@@ -32,6 +32,7 @@ AC_SUBST([install_suffix])
 AC_SUBST([je_export_attr])
 AC_SUBST([je_is_malloc])
 AC_SUBST([je_names_rename])
+AC_SUBST([je_names_unlogged])
 AC_SUBST([je_names_mangle])
 AC_SUBST([je_names_demangle])
 

@@ -8,6 +8,7 @@
 #include "cxx.h"
 
 #include "arena/safety.h"
+#include "call_log.h"
 #include "imalloc_flags.h"
 #include "util/fmt.h"
 
@@ -28,32 +29,42 @@ void *
 cxx_alloc(size_t size, size_t alignment) {
 	assert(alignment == 0 || is_pow2_zu(alignment));
 	void *p = NULL;
+	CALL_LOG(operator_new, call_entry, "size: %zu, alignment: %zu", size, alignment);
 	bool is_done = likely(alignment == 0) ? imalloc_try_fast(size, &p)
 	    : imalloc_aligned_try_fast(size, alignment, &p);
-	return likely(is_done) ? p : cxx_alloc_slow(size, alignment);
+	p = likely(is_done) ? p : cxx_alloc_slow(size, alignment);
+	CALL_LOG(operator_new, call_exit, "result: %p", p);
+	return p;
 }
 
 void
 cxx_free(void *ptr) {
+	CALL_LOG(operator_delete, call_entry, "ptr: %p", ptr);
 	if (unlikely(!ifree_try_fast(ptr))) {
 		ifree_default(ptr);
 	}
+	CALL_LOG(operator_delete, call_exit, "done");
 }
 
 void
 cxx_free_sized(void *ptr, size_t size) {
+	CALL_LOG(operator_delete, call_entry, "ptr: %p, size: %zu", ptr, size);
 	if (unlikely(!ifree_sized_try_fast(ptr, size))) {
 		ifree_sized_standard(ptr, size, 0);
 	}
+	CALL_LOG(operator_delete, call_exit, "done");
 }
 
 void
 cxx_free_sized_aligned(void *ptr, size_t size, size_t alignment) {
 	assert(is_pow2_zu(alignment));
+	CALL_LOG(operator_delete, call_entry, "ptr: %p, size: %zu, alignment: %zu", ptr, size,
+	    alignment);
 	size_t rounded = align_up(max_zu(size, 1), alignment);
 	if (unlikely(!ifree_sized_try_fast(ptr, rounded))) {
 		ifree_sized_standard(ptr, size, alignment);
 	}
+	CALL_LOG(operator_delete, call_exit, "done");
 }
 
 bool

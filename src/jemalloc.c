@@ -3,8 +3,11 @@
  * The public header documents what they promise.
  *
  * Invariant: malloc and free reach their fast path by tail calls, without a stack frame. Locks:
- * none here. Called by the user's code and by the C library.
+ * none here. Called by the user's code and by the C library; in builds with --enable-log by
+ * jemalloc_logged.c, which then has the exported names.
  */
+#define UNLOGGED_NAMES
+
 #include "arena/safety.h"
 #include "ctl/ctl.h"
 #include "defrag.h"
@@ -211,6 +214,20 @@ je_mallocx(size_t size, int flags) {
 	return likely(flags == 0) && likely(imalloc_try_fast(size, &p))
 	    ? p : imalloc_mallocx(size, flags);
 }
+
+#if CONFIG_SMALLOCX
+/* Programs declare this struct and the function themselves. */
+typedef struct {
+	void *ptr;
+	size_t size;
+} smallocx_return_t;
+
+EXPORT smallocx_return_t
+je_smallocx(size_t size, int flags) {
+	void *ptr = je_mallocx(size, flags);
+	return (smallocx_return_t){ptr, ptr == NULL ? 0 : iusize(ptr)};
+}
+#endif
 
 EXPORT void *
 je_rallocx(void *ptr, size_t size, int flags) {

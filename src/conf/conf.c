@@ -54,6 +54,7 @@ static struct {
 	const char *const *harder; /* address of malloc_conf_2_conf_harder */
 	unsigned nerrors;         /* errors that abort_conf counts */
 	bool silent;              /* first scan: only confirm_conf, no messages */
+	bool has_equals_note;     /* the note about key=value was printed */
 	unsigned nsaid;           /* number of reported pairs; the last CONF_SAID_MAX are remembered */
 	uint64_t said[CONF_SAID_MAX]; /* hashes of the pairs that were reported */
 	size_t link_len;          /* 0: no link */
@@ -104,15 +105,10 @@ conf_hint_key(const conf_pair_t *p) {
 	}
 }
 
-/* Prints the hint for log=. and similar text: what the user most likely meant. */
+/* Prints what the user most likely meant by a text that is no pair. */
 static void
 conf_hint_malformed(const conf_pair_t *p) {
 	const conf_row_t *row = conf_row_find(p->key, p->key_len);
-	if (p->key_len > 0 && row != NULL && !conf_row_is_built(row)) {
-		malloc_printf("<jemalloc>: Hint: a pair is key:value with a colon; \"%s\" %s.\n",
-		    row->key, conf_row_absence(row));
-		return;
-	}
 	const char *near = p->key_len == 0 ? NULL
 	    : row != NULL ? row->key : conf_row_nearest(p->key, p->key_len);
 	if (near != NULL) {
@@ -220,6 +216,22 @@ is_key_char(char c) {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
+/* Whether a known key stands before '=': such a pair is read as if it had a colon. */
+static bool
+is_equals_pair(const conf_pair_t *p) {
+	return p->key[p->key_len] == '=' && conf_row_find(p->key, p->key_len) != NULL;
+}
+
+static void
+conf_note_equals(const conf_pair_t *p) {
+	if (conf.silent || conf.has_equals_note || p->key[p->key_len] != '=') {
+		return;
+	}
+	conf.has_equals_note = true;
+	malloc_printf("<jemalloc>: Note: \"%.*s=\" is read as \"%.*s:\"; a pair is key:value with a "
+	    "colon.\n", (int)p->key_len, p->key, (int)p->key_len, p->key);
+}
+
 /* Reads the next pair at *at and moves *at behind it. */
 static scan_t
 conf_scan(const char **at, conf_pair_t *p) {
@@ -239,7 +251,7 @@ conf_scan(const char **at, conf_pair_t *p) {
 		assert(p->key_len > 0);
 		return SCAN_BARE_KEY;
 	}
-	bool has_colon = *s == ':';
+	bool has_colon = *s == ':' || is_equals_pair(p);
 	if (has_colon) {
 		p->value = ++s;
 	}
@@ -342,6 +354,7 @@ conf_parse(const char *text) {
 	scan_t found;
 	while ((found = conf_scan(&at, &pair)) != SCAN_END) {
 		if (found == SCAN_PAIR || found == SCAN_PAIR_COMMA) {
+			conf_note_equals(&pair);
 			conf_apply(&pair);
 		}
 		if (found != SCAN_PAIR) {

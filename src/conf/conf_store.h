@@ -41,6 +41,7 @@ enum {
 	CONF_RATIO = 1 << 10,   /* custom: a decimal number, limits in 16.16 fixed point */
 	CONF_ABSOLUTE = 1 << 11, /* text: an absolute file name */
 	CONF_FILE_PREFIX = 1 << 12, /* text: file names begin with it */
+	CONF_NAMES = 1 << 13,   /* custom: names joined by | */
 };
 #define CONF_CLIP (CONF_CLIP_MIN | CONF_CLIP_MAX)
 #define CONF_SHOWN (CONF_NODE | CONF_PRINT)
@@ -55,7 +56,7 @@ typedef enum {
 	CONF_NEEDS_PROBES,
 	CONF_NEEDS_CXX,
 	CONF_NEEDS_UAF,
-	CONF_NOT_YET,       /* a key of jemalloc whose subject does not exist here */
+	CONF_NEEDS_LOG,
 	/* a key that jemalloc has removed; reported, but never counted as an error */
 	CONF_RETIRED,
 	CONF_NFEATURES

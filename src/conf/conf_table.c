@@ -12,6 +12,7 @@
 #include "arena/arenas.h"
 #include "arena/background_thread.h"
 #include "arena/bin_info.h"
+#include "call_log.h"
 #include "conf/stats_opts.h"
 #include "extent/ahead.h"
 #include "extent/extent.h"
@@ -223,6 +224,12 @@ parse_dump_limit(const conf_row_t *row, const char *value, size_t len) {
 static int
 parse_prof_ctl_dir(const conf_row_t *row, const char *value, size_t len) {
 	return len > 0 && value[0] != '/' ? EINVAL : parse_prof_more(row, value, len);
+}
+
+static int
+parse_log(const conf_row_t *row, const char *value, size_t len) {
+	(void)row;
+	return call_log_names_set(value, len);
 }
 
 /* Stores a share of the huge page in the option that row->addr points to. */
@@ -570,7 +577,11 @@ WORD(prof_fork, CONF_ENUM, opt_prof_fork, prof_fork_names, PROF, SHOWN,
     .feature = PROF, .flags = SHOWN | CONF_ABSOLUTE, .parse = parse_prof_ctl_dir,
     .help = "control directory, an absolute path: PID.cmd is executed, PID.status has the "
     "answer; see CONTROL FROM OUTSIDE"},
-ABSENT(log, CONF_NOT_YET, 0),
+{.key = "log", .type = CONF_CUSTOM, .feature = CONF_NEEDS_LOG, .flags = CONF_NAMES,
+    .parse = parse_log,
+    .help = "print a line to standard error when one of these functions is called and when it "
+    "returns: names such as core.malloc.entry, core.malloc or core, joined by |; a single dot "
+    "means all", MANUAL(initially, "empty: none")},
 WORD(thp, CONF_ENUM, opt_thp, thp_words, HERE, SHOWN | CONF_PREFIX_WORD,
     "transparent huge pages for the program's memory; default: for slabs of small objects of an "
     "arena that uses thp_min bytes or more, where the system gives them on request"),
@@ -632,7 +643,7 @@ row_check(const conf_row_t *row) {
 	assert(row->type <= CONF_CUSTOM && row->feature < CONF_NFEATURES);
 	/* A whole key matches its own row, and no earlier row that accepts abbreviated keys. */
 	assert(conf_row_find(row->key, len) == row);
-	if (row->feature == CONF_NOT_YET || row->feature == CONF_RETIRED) {
+	if (row->feature == CONF_RETIRED) {
 		assert(row->addr == NULL && row->parse == NULL && !is_shown);
 		return;
 	}
@@ -678,7 +689,7 @@ static const struct {
 	    "--disable-prof-probes, or for a processor without probes"),
 	[CONF_NEEDS_CXX] = PART(config_cxx, "--disable-cxx"),
 	[CONF_NEEDS_UAF] = EXTRA(config_uaf_detection, "--enable-uaf-detection or --enable-debug"),
-	[CONF_NOT_YET] = {false, "is a known option that this version does not have yet"},
+	[CONF_NEEDS_LOG] = EXTRA(config_log, "--enable-log"),
 	[CONF_RETIRED] = {false, "is an option of an older version that no longer exists"},
 };
 

@@ -7,6 +7,7 @@
 #include "arena/arenas.h"
 #include "arena/bin.h"
 #include "arena/safety.h"
+#include "call_log.h"
 #include "ctl/ctl_rooms.h"
 #include "imalloc.h"
 #include "meta/emap.h"
@@ -171,6 +172,8 @@ raw_batch_alloc(const ctl_call_t *call, ctl_value_t *out) {
 		return EINVAL;
 	}
 	memcpy(&packet, call->newp, sizeof(packet));
+	CALL_LOG(batch_alloc, call_entry, "ptrs: %p, num: %zu, size: %zu, flags: %d",
+	    (void *)packet.ptrs, packet.num, packet.size, packet.flags);
 	imalloc_req_t req = batch_request(&packet);
 	while (filled < packet.num) {
 		void *ptr = packet.ptrs == NULL ? NULL : imalloc_quiet(&req);
@@ -180,6 +183,7 @@ raw_batch_alloc(const ctl_call_t *call, ctl_value_t *out) {
 		packet.ptrs[filled++] = ptr;
 	}
 	assert(filled <= packet.num);
+	CALL_LOG(batch_alloc, call_exit, "result: %zu", filled);
 	return ctl_reply(call, &filled, sizeof(filled));
 }
 

@@ -34,7 +34,7 @@ parse(const char *text) {
 	return conf_parse(text);
 }
 
-/* The lines that are not hints. */
+/* The lines that are not hints or notes. */
 static const char *
 messages(void) {
 	static char kept[sizeof(said)];
@@ -43,7 +43,8 @@ messages(void) {
 	for (const char *line = said; *line != '\0';) {
 		size_t n = strcspn(line, "\n") + 1;
 
-		if (strncmp(line, "<jemalloc>: Hint: ", 18) != 0) {
+		if (strncmp(line, "<jemalloc>: Hint: ", 18) != 0
+		    && strncmp(line, "<jemalloc>: Note: ", 18) != 0) {
 			memcpy(kept + len, line, n);
 			len += n;
 		}
@@ -84,8 +85,11 @@ static const struct {
 	{"retain:true,abort", 1, "<jemalloc>: Conf string ends with key -- abort\n"},
 	{"abort:false,", 1, "<jemalloc>: Conf string ends with comma -- abort:false,\n"},
 	{",", 1, "<jemalloc>: Malformed conf string -- ,\n"},
-	{ "prof_accum=true,x:1", 2, "<jemalloc>: Malformed conf string -- prof_accum=\n"
-	    "<jemalloc>: Invalid conf pair: x:1\n" },
+	{"retain=true,narenas=4,x:1", 1, "<jemalloc>: Invalid conf pair: x:1\n"},
+	{"abort=yes", 1, "<jemalloc>: Invalid conf value: abort:yes\n"},
+	{ "=4,narenas =4,nosuch=1", 3, "<jemalloc>: Malformed conf string -- =\n"
+	    "<jemalloc>: Malformed conf string -- narenas \n"
+	    "<jemalloc>: Malformed conf string -- nosuch=\n" },
 	{ "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!", 1,
 	    "<jemalloc>: Malformed conf string -- "
 	    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n" },
@@ -99,6 +103,19 @@ static const struct {
 	{"tcache_max:1K", 1, "<jemalloc>: Invalid conf value: tcache_max:1K\n"},
 	{"thp:not supported", 1, "<jemalloc>: Invalid conf value: thp:not supported\n"},
 };
+
+/* A known key with '=' is a pair, and one note of the process says so. */
+static void
+test_equals(void) {
+	is_uint(parse("narenas=7,retain=false"), 0, "pairs with = are no errors");
+	is_uint(opt_narenas, 7, "the value is stored");
+	ok(!opt_retain, "the second one too");
+	is_str(said, "<jemalloc>: Note: \"narenas=\" is read as \"narenas:\"; "
+	    "a pair is key:value with a colon.\n", "the note, once for both");
+	is_uint(parse("narenas=3,retain=true"), 0, "again");
+	is_str(said, "", "the note is not repeated");
+	is_uint(opt_narenas, 3, "the value is stored again");
+}
 
 static void
 test_messages(void) {
@@ -123,8 +140,6 @@ test_messages(void) {
 	contains(said, "\"narenas\"", "upper case is near lower case");
 	parse("Dirty_Decay_MS=1");
 	contains(said, "\"dirty_decay_ms\"", "also at a malformed pair");
-	parse("prof_log=true");
-	contains(said, "\"prof_log\"", "the hint at a malformed pair too");
 }
 
 /* A prefix that no name could begin with is refused while it is read: the one before stays. */
@@ -300,6 +315,7 @@ main(void) {
 	/* The library is up before its options are parsed again. */
 	free(malloc(1));
 	malloc_io_message = listen;
+	test_equals();
 	test_messages();
 	test_values();
 	test_junk();
