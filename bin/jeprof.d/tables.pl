@@ -50,14 +50,14 @@ sub percent {
 
 sub total_line {
 	my ($sum, $option, $tag) = @_;
-	return '' if $sum->{total} == 0;
 	return 'Total' . (length $tag ? " ($tag)" : '') . ': ' . amount($sum->{total}, $option) . ' '
 	    . unit($option) . "\n";
 }
 
 sub text {
 	my ($view) = @_;
-	print total_line(@$view{qw(sum option tag)});
+	# Scripts that read this form expect no line for nothing, and the shell's top has one.
+	print total_line(@$view{qw(sum option tag)}) if $view->{sum}{total} != 0;
 	table($view);
 }
 
