@@ -96,9 +96,7 @@ boot_ask(void) {
 	if (opt_hpa) {
 		hpa_sys();
 	}
-	if (opt_populate) {
-		room_boot();
-	}
+	room_boot();
 	return 0;
 }
 

@@ -483,6 +483,8 @@ arenas_percpu_count(void) {
 	return n;
 }
 
+static size_t arenas_relieve(size_t want);
+
 int
 arenas_boot(void) {
 	mutex_init(&arenas.mtx, "arenas", WITNESS_RANK_ARENAS);
@@ -495,6 +497,7 @@ arenas_boot(void) {
 		arenas.narenas_auto = ARENA_LIMIT - 1;
 		malloc_printf("<jemalloc>: Reducing narenas to limit (%u)\n", ARENA_LIMIT - 1);
 	}
+	pac_shed_hook = arenas_relieve;
 	arenas_oversize_boot();
 	atomic_store_u32(&arenas.total, arenas.first_manual, MO_RELEASE);
 	mutex_lock(&arenas.mtx);
@@ -593,6 +596,13 @@ arenas_relieve_from(size_t want, size_t least) {
 	return gone;
 }
 
+/* Arenas that have all of it come first, so that the fewest pieces are unmapped. */
+static size_t
+arenas_relieve(size_t want) {
+	size_t gone = arenas_relieve_from(want, want);
+	return gone < want ? gone + arenas_relieve_from(want - gone, PAGE) : gone;
+}
+
 bool
 arenas_try_relieve(size_t want) {
 	assert(witness_depth_from(WITNESS_RANK_ARENAS) == 0);
@@ -611,11 +621,7 @@ arenas_try_relieve(size_t want) {
 	if (has == useless || (has < want && !arenas_try_space(want - has))) {
 		return false;
 	}
-	size_t gone = arenas_relieve_from(want, want);
-	if (gone < want) {
-		gone += arenas_relieve_from(want - gone, PAGE);
-	}
-	return gone > 0;
+	return arenas_relieve(want) > 0;
 }
 
 void

@@ -176,7 +176,7 @@ arena_large_reuse(arena_t *a, size_t usize, void **out, unsigned n) {
 		npages += es[i]->size >> LG_PAGE;
 	}
 	if (got > 0) {
-		atomic_fetch_add_zu(&a->pac.nactive, npages, MO_RELAXED);
+		pac_active_count(&a->pac, npages);
 		large_stats_add(a, usize, got);
 	}
 	return got;
@@ -225,8 +225,8 @@ large_dalloc_alike(arena_t *a, edata_t *const *es, unsigned n) {
 	size_t npages, usize = es[0]->u.large_usize;
 	unsigned done = pac_hot_leave(&a->pac, es, n, &npages);
 	if (done > 0) {
-		atomic_fetch_sub_zu(&a->pac.nactive, npages, MO_RELAXED);
 		large_stats_sub(a, usize, done);
+		pac_active_uncount(&a->pac, npages);
 		pac_tell(&a->pac);
 	}
 	for (unsigned i = done; i < n; i++) {

@@ -10,6 +10,7 @@
  */
 #include "extent/extent.h"
 
+#include "os/room.h"
 #include "os/witness.h"
 
 size_t opt_lg_extent_max_active_fit = 6;
@@ -459,6 +460,7 @@ extent_unmap(extent_src_t *src, edata_t *e) {
 		emap_set_boundary(e);
 		return err;
 	}
+	atomic_fetch_sub_zu(&room_space.mapped, e->size, MO_RELAXED);
 	edata_cache_put(&src->edata_cache, e);
 	return 0;
 }
@@ -468,6 +470,7 @@ extent_destroy(extent_src_t *src, edata_t *e) {
 	assert(e->state == extent_state_active && !e->is_slab && e->recs == NULL);
 	emap_clear_boundary(e);
 	ehooks_destroy(&src->ehooks, e->addr, e->size, e->is_committed);
+	atomic_fetch_sub_zu(&room_space.mapped, e->size, MO_RELAXED);
 	edata_cache_put(&src->edata_cache, e);
 }
 
@@ -485,6 +488,7 @@ extent_map(extent_src_t *src, edata_t *e, size_t bytes, size_t alignment) {
 		}
 		return ENOMEM;
 	}
+	atomic_fetch_add_zu(&room_space.mapped, bytes, MO_RELAXED);
 	edata_init(e, p, bytes, commit, zero);
 	e->szind = SC_NSIZES;
 	if (src->grown != NULL) {
@@ -495,7 +499,8 @@ extent_map(extent_src_t *src, edata_t *e, size_t bytes, size_t alignment) {
 
 /*
  * Bytes to map for a request: grow_next if that is enough; only the request itself with
- * retain:false, or if its alignment is neither usual nor a huge page.
+ * retain:false, if its alignment is neither usual nor a huge page, or if the surplus exceeded the
+ * bound of address space without use.
  */
 static size_t
 extent_grow_bytes_locked(extent_src_t *src, size_t size, size_t alignment) {
@@ -508,7 +513,7 @@ extent_grow_bytes_locked(extent_src_t *src, size_t size, size_t alignment) {
 		return need;
 	}
 	size_t step = src->grow_next;
-	return step >= need ? step : need;
+	return step >= need && room_space_excess(step - need) == 0 ? step : need;
 }
 
 /* Sets grow_next one page class above a mapping of this many bytes, up to the limit. */

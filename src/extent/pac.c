@@ -28,6 +28,7 @@ void (*pac_new_maximum_hook)(void);
 static struct {
 	atomic_zu_t max;     /* greatest value of room_mapped so far */
 	atomic_p_t yielding; /* pac_t *, of pac_yields() */
+	atomic_zu_t stuck;   /* excess of address space up to which none is unmapped */
 } pac_all;
 
 void
@@ -168,7 +169,7 @@ static void pac_trim(pac_t *pac);
  */
 static void
 pac_active_add(pac_t *pac, size_t npages, bool are_new) {
-	size_t now = atomic_fetch_add_zu(&pac->nactive, npages, MO_RELAXED) + npages;
+	size_t now = pac_active_count(pac, npages);
 	size_t peak = atomic_load_zu(&pac->npeak, MO_RELAXED);
 	while (now > peak && !atomic_cas_weak_zu(&pac->npeak, &peak, now, MO_RELAXED, MO_RELAXED)) {}
 	if (are_new || pac_is_bounded(pac)) {
@@ -813,6 +814,23 @@ pac_relieve(pac_t *pac, size_t want) {
 	return gone;
 }
 
+size_t (*pac_shed_hook)(size_t want);
+
+/*
+ * Has excess address space unmapped, and an eighth of the bound more, so that this does not happen
+ * at each release. If nothing could be unmapped, it is tried again when as much more is unused.
+ */
+void
+pac_shed_slow(void) {
+	size_t excess = room_space_excess(0), step = room_space.max / 8;
+	if (excess <= atomic_load_zu(&pac_all.stuck, MO_RELAXED) || pac_shed_hook == NULL) {
+		return;
+	}
+	size_t gone = pac_shed_hook(excess + step);
+	excess = room_space_excess(0);
+	atomic_store_zu(&pac_all.stuck, gone == 0 && excess != 0 ? excess + step : 0, MO_RELAXED);
+}
+
 /* ------------------------------------------------------------------ set, free, resize */
 
 int
@@ -868,7 +886,7 @@ pac_dalloc(pac_t *pac, edata_t *e) {
 	if (!is_kept || !pac_try_keep(pac, e)) {
 		pac_put_unused(pac, e);
 	}
-	atomic_fetch_sub_zu(&pac->nactive, npages, MO_RELAXED);
+	pac_active_uncount(pac, npages);
 	if (goes_now) {
 		pac_tick(pac, nstime_monotonic_coarse_ns());
 	} else {

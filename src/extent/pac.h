@@ -39,6 +39,12 @@ extern size_t opt_calloc_madvise_threshold;
 extern void (*pac_new_maximum_hook)(void);
 
 /*
+ * Called with no lock held when more address space is without use than the bound of os/room allows:
+ * unmaps this many bytes, of any arenas, and returns how many it did. NULL before arenas_boot().
+ */
+extern size_t (*pac_shed_hook)(size_t want);
+
+/*
  * Called when the background thread of an arena has work. The caller may hold any lock. NULL before
  * background_thread_boot().
  */

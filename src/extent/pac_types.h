@@ -12,6 +12,7 @@
 #include "extent/piece.h"
 #include "hpa/hpa.h"
 #include "meta/emap.h"
+#include "os/room.h"
 
 /*
  * Capacity of a stack of hot extents: it starts with PAC_HOT_FIRST and doubles when full, up to
@@ -101,6 +102,27 @@ pac_hpa_put(pac_t *pac, edata_t *e) {
 	emap_clear_boundary(e);
 	edata_cache_put(&pac->src.edata_cache, e);
 	hpa_dalloc(pac->hpa, addr, size);
+}
+
+/* Count pages that are in use now, or no longer. Returns their number afterwards. */
+static inline size_t
+pac_active_count(pac_t *pac, size_t npages) {
+	if (room_space_is_limited()) {
+		atomic_fetch_add_zu(&room_space.used, npages << LG_PAGE, MO_RELAXED);
+	}
+	return atomic_fetch_add_zu(&pac->nactive, npages, MO_RELAXED) + npages;
+}
+
+void pac_shed_slow(void);
+
+/* The caller is inside the gate and holds no lock: excess address space is unmapped. */
+static inline void
+pac_active_uncount(pac_t *pac, size_t npages) {
+	atomic_fetch_sub_zu(&pac->nactive, npages, MO_RELAXED);
+	if (room_space_is_limited()) {
+		atomic_fetch_sub_zu(&room_space.used, npages << LG_PAGE, MO_RELAXED);
+		pac_shed_slow();
+	}
 }
 
 /* The locks of the cache's huge slabs, for statistics and fork; NULL: hpa is off. */

@@ -1,7 +1,7 @@
 /*
  * Reads the memory limits of the process and how much of each is used (room.h has the contract).
  * Invariant: a limit that cannot be read or parsed counts as none. All buffers are on the stack;
- * the state is two words, and there is no lock.
+ * the state is some words, and there is no lock.
  */
 #include "os/room.h"
 
@@ -22,6 +22,7 @@
 
 atomic_zu_t room_mapped;
 static EARLY_DATA size_t room_at_start = SIZE_MAX; /* written once, at boot */
+EARLY_DATA room_space_t room_space = {.max = SIZE_MAX}; /* max is written once, at boot */
 
 /* Reads a file as a text with a NUL; false if it is empty or cannot be read. */
 static bool
@@ -107,14 +108,26 @@ room_statm(unsigned field) {
 	return err == 0 ? pages * os_page_size : 0;
 }
 
+/* A resource limit; UINT64_MAX: none. */
+static uint64_t
+room_limit_of_resource(int resource) {
+	struct rlimit lim;
+	return getrlimit(resource, &lim) != 0 || lim.rlim_cur == RLIM_INFINITY ? UINT64_MAX
+	    : lim.rlim_cur;
+}
+
 /* The room below a resource limit whose use is a field of statm; SIZE_MAX without a limit. */
 static size_t
 room_by_rlimit(int resource, unsigned field) {
-	struct rlimit lim;
-	if (getrlimit(resource, &lim) != 0 || lim.rlim_cur == RLIM_INFINITY) {
-		return SIZE_MAX;
-	}
-	return room_below(lim.rlim_cur, room_statm(field));
+	uint64_t limit = room_limit_of_resource(resource);
+	return limit == UINT64_MAX ? SIZE_MAX : room_below(limit, room_statm(field));
+}
+
+/* The smaller of the limits of address space, or UINT64_MAX. */
+static uint64_t
+room_limit_of_space(void) {
+	uint64_t data = room_limit_of_resource(RLIMIT_DATA), all = room_limit_of_resource(RLIMIT_AS);
+	return data < all ? data : all;
 }
 
 void
@@ -123,8 +136,10 @@ room_boot(void) {
 	size_t room = room_in_container();
 	room = min_zu(room, room_by_rlimit(RLIMIT_DATA, STATM_DATA));
 	room = min_zu(room, room_by_rlimit(RLIMIT_AS, STATM_SIZE));
+	uint64_t space = room_limit_of_space();
 	errno = saved;
 	room_at_start = room;
+	room_space.max = space == UINT64_MAX ? SIZE_MAX : (size_t)(space / 2);
 }
 
 size_t
@@ -133,20 +148,11 @@ room_now(void) {
 	return room_at_start == SIZE_MAX ? SIZE_MAX : room_at_start - min_zu(room_at_start, taken);
 }
 
-static uint64_t
-room_limit_of_resource(int resource) {
-	struct rlimit lim;
-	return getrlimit(resource, &lim) != 0 || lim.rlim_cur == RLIM_INFINITY ? UINT64_MAX
-	    : lim.rlim_cur;
-}
-
 uint64_t
 room_limit(void) {
 	char text[1 + ROOM_LINES_MAX] = "\n";
 	int saved = errno;
-	uint64_t least = room_limit_of_resource(RLIMIT_DATA), limit;
-	limit = room_limit_of_resource(RLIMIT_AS);
-	least = limit < least ? limit : least;
+	uint64_t least = room_limit_of_space(), limit;
 	if (room_try_read_text("/proc/self/cgroup", text + 1, ROOM_LINES_MAX)) {
 		limit = room_limit_of_group(text, ":memory:/", "/memory", "memory.limit_in_bytes");
 		least = limit < least ? limit : least;

@@ -5,8 +5,11 @@
  * the allocator has taken since: files are read at the start only, because a program may forbid
  * that afterwards. So a limit that changes later, and memory of other processes of the container,
  * are not seen; nor is the limit of a group that is not the root of what the process sees, because
- * asking the system which group that is would cost each start 30 us. No lock; called by pac (what
- * is taken) and extent/ahead.
+ * asking the system which group that is would cost each start 30 us.
+ *
+ * Under RLIMIT_AS or RLIMIT_DATA address space without use is bounded too, to half of the limit,
+ * because it keeps mappings of others, as stacks of threads, from being made. No lock; called by
+ * pac and extent (what is taken), extent/ahead, arenas and tcache_limits.
  */
 #ifndef OS_ROOM_H
 #define OS_ROOM_H
@@ -16,6 +19,32 @@
 
 /* Bytes that all arenas have from the system, without retained address space. */
 extern HIDDEN atomic_zu_t room_mapped;
+
+/*
+ * Address space that arenas may have without use: half of the smaller of RLIMIT_AS and RLIMIT_DATA;
+ * SIZE_MAX without a limit. `mapped` counts the bytes of extents that are mapped, `used` those in
+ * use; both are counted in any case, or, `used`, only where there is a limit.
+ */
+typedef struct {
+	size_t max;
+	atomic_zu_t mapped;
+	atomic_zu_t used;
+} room_space_t;
+extern HIDDEN room_space_t room_space;
+
+static inline bool
+room_space_is_limited(void) {
+	return unlikely(room_space.max != SIZE_MAX);
+}
+
+/* Bytes of address space without use beyond the bound if `more` bytes are mapped; 0: none. */
+static inline size_t
+room_space_excess(size_t more) {
+	size_t mapped = atomic_load_zu(&room_space.mapped, MO_RELAXED) + more;
+	size_t used = atomic_load_zu(&room_space.used, MO_RELAXED);
+	size_t unused = mapped > used ? mapped - used : 0;
+	return unused > room_space.max ? unused - room_space.max : 0;
+}
 
 /* Bytes from `used` to nine tenths of a limit; 0 if they are used. */
 static inline size_t

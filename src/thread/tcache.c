@@ -300,7 +300,7 @@ bin_grow_next(cache_bin_t *b, tcache_cold_t *c) {
 /* ------------------------------------------------------------------ grants */
 
 /*
- * Bytes by which the bins of all threads together exceed their limits, at most TCACHE_GRANT_MAX.
+ * Bytes by which the bins of all threads together exceed their limits, at most tcache_grant_max.
  * One grant takes at most half of the rest of this budget, so that the first threads do not use all
  * of it. Objects above TCACHE_LARGE_SOME have a second budget, TCACHE_GRANT_LARGE for each thread,
  * because in a thread that becomes slow they stay unused until its next upkeep.
@@ -338,7 +338,7 @@ grants_have_room(const tcache_t *tc, unsigned slot, size_t more) {
 	size_t used = atomic_load_zu(&grants.bytes, MO_RELAXED);
 	bool is_within = slot_size(slot) <= TCACHE_LARGE_SOME
 	    || tc->granted_large + more <= TCACHE_GRANT_LARGE;
-	return is_within && used <= TCACHE_GRANT_MAX && more <= (TCACHE_GRANT_MAX - used) / 2;
+	return is_within && used <= tcache_grant_max && more <= (tcache_grant_max - used) / 2;
 }
 
 /*

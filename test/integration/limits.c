@@ -3,12 +3,14 @@
  * private writable mappings whether they are used or not, for one process instead of the machine: a
  * program runs in little more than what it uses, is refused in order beyond it, and goes on. The
  * same under that mode of the machine itself, where the test may set it (TEST_OWN_MACHINE); there,
- * what is unused is also not counted any more. And a memory cgroup: blocks of ever other sizes,
+ * what is unused is also not counted any more. When all is freed half of the limit is there for
+ * mappings of others (RLIMIT_AS too). And a memory cgroup: blocks of ever other sizes,
  * many times what the group may have, but never much of it at once.
  */
 #include "test.h"
 #include "ctl.h"
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #define MB ((size_t)1 << 20)
@@ -246,11 +248,81 @@ child_committed(void) {
 	return after < before + 4 * MB ? 0 : 63; /* metadata stays */
 }
 
+/* -------------------------------------------------------------- mappings of others */
+
+#define SPACE (256 * MB)
+
+/* A mapping of this many bytes, as a stack or a file; whether there is room for it. */
+static bool
+has_space(size_t size) {
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return p != MAP_FAILED && munmap(p, size) == 0;
+}
+
+/* Blocks of one size up to the limit, then their release: half of the limit is there for others. */
+static int
+child_space(void) {
+	static const size_t sizes[] = {1000, 20000, 65536, MB, 8 * MB, 48};
+	pthread_t t;
+
+	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		size_t n = fill(sizes[i], sizes[i] < 100 ? 16 * MB : SPACE);
+
+		if (sizes[i] > 1000 && n * sizes[i] < SPACE * 5 / 8)
+			return 70;
+		empty(n);
+		if (!has_space(SPACE / 4))
+			return 71 + (int)i;
+		if (pthread_create(&t, NULL, thread, NULL) != 0 || pthread_join(t, NULL) != 0)
+			return 81 + (int)i;
+	}
+	return 0;
+}
+
+#define N_SPACE_THREADS 4
+static pthread_barrier_t space_turn;
+
+/* A thread with blocks of its own, which it frees while all threads have theirs. */
+static void *
+space_thread(void *arg) {
+	void *p[64];
+	int n = 0;
+
+	while (n < 64 && (p[n] = malloc(MB - (size_t)n * 4096)) != NULL)
+		n++;
+	pthread_barrier_wait(&space_turn);
+	while (n > 0)
+		free(p[--n]);
+	pthread_barrier_wait(&space_turn);
+	pthread_barrier_wait(&space_turn);
+	return arg;
+}
+
+/* The bound is one for all arenas, and unmapping is no work of each release. */
+static int
+child_space_threads(void) {
+	pthread_t t[N_SPACE_THREADS];
+
+	pthread_barrier_init(&space_turn, NULL, N_SPACE_THREADS + 1);
+	for (int i = 0; i < N_SPACE_THREADS; i++)
+		if (pthread_create(&t[i], NULL, space_thread, NULL) != 0)
+			return 91;
+	pthread_barrier_wait(&space_turn);
+	pthread_barrier_wait(&space_turn);
+	bool has = has_space(SPACE / 4);
+	pthread_barrier_wait(&space_turn);
+	for (int i = 0; i < N_SPACE_THREADS; i++)
+		pthread_join(t[i], NULL);
+	return has ? 0 : 92;
+}
+
 /* -------------------------------------------------------------- who sets the limit */
 
 struct limited {
 	const char *child;
 	size_t data;		/* RLIMIT_DATA, 0: none */
+	size_t space;		/* RLIMIT_AS, 0: none */
 	const char *group;	/* directory of a cgroup to join, NULL: none */
 	const char *conf;	/* MALLOC_CONF, NULL: none */
 };
@@ -279,6 +351,9 @@ limited_now(void *arg) {
 		_exit(97);
 	if (l->data != 0 && setrlimit(RLIMIT_DATA, &r) != 0)
 		_exit(98);
+	r.rlim_cur = r.rlim_max = l->space;
+	if (l->space != 0 && setrlimit(RLIMIT_AS, &r) != 0)
+		_exit(98);
 	if (l->conf != NULL)
 		setenv("MALLOC_CONF", l->conf, 1);
 	else
@@ -286,6 +361,27 @@ limited_now(void *arg) {
 	snprintf(name, sizeof(name), "--child=%s", l->child);
 	execl("/proc/self/exe", "limits", name, (char *)NULL);
 	_exit(99);
+}
+
+static void
+test_space(void) {
+	static struct test_result r;
+	static const char *const confs[] = {NULL, "narenas:1", "hpa:true", "retain:false",
+		"dirty_decay_ms:-1", "percpu_arena:percpu"};
+
+	for (size_t i = 0; i < sizeof(confs) / sizeof(confs[0]); i++) {
+		struct limited all = {"space", 0, SPACE, NULL, confs[i]};
+		struct limited data = {"space", SPACE, 0, NULL, confs[i]};
+		struct limited threads = {"space_threads", 0, SPACE, NULL, confs[i]};
+
+		test_fork(&r, limited_now, &all);
+		child_exits(&r, 0, "RLIMIT_AS: room for a thread when all is freed (%s)",
+		    confs[i] == NULL ? "defaults" : confs[i]);
+		test_fork(&r, limited_now, &data);
+		child_exits(&r, 0, "RLIMIT_DATA: the same");
+		test_fork(&r, limited_now, &threads);
+		child_exits(&r, 0, "the same when each of several threads has freed its part");
+	}
 }
 
 /*
@@ -312,8 +408,8 @@ test_group(void) {
 	static struct test_result r;
 	char dir[128];
 	struct limited runs[] = {
-		{"churn", 0, dir, NULL},
-		{"turns", 0, dir, "dirty_decay_ms:0,muzzy_decay_ms:0"},
+		{"churn", 0, 0, dir, NULL},
+		{"turns", 0, 0, dir, "dirty_decay_ms:0,muzzy_decay_ms:0"},
 	};
 
 	if (!make_group(dir, sizeof(dir))) {
@@ -371,11 +467,11 @@ static void
 test_strict(void) {
 	static struct test_result r;
 	struct limited runs[] = {
-		{"small_server", 0, NULL, NULL},
-		{"small_server", 0, NULL, "prof:true,lg_prof_sample:12"},
-		{"to_the_end", 0, NULL, NULL},
-		{"unused", 0, NULL, "narenas:2"},
-		{"committed", 0, NULL, NULL},
+		{"small_server", 0, 0, NULL, NULL},
+		{"small_server", 0, 0, NULL, "prof:true,lg_prof_sample:12"},
+		{"to_the_end", 0, 0, NULL, NULL},
+		{"unused", 0, 0, NULL, "narenas:2"},
+		{"committed", 0, 0, NULL, NULL},
 	};
 	const int n = (int)(sizeof(runs) / sizeof(*runs));
 
@@ -401,15 +497,17 @@ static const struct test_child children[] = {
 	{"turns", child_turns},
 	{"churn", child_churn},
 	{"committed", child_committed},
+	{"space", child_space},
+	{"space_threads", child_space_threads},
 	{NULL, NULL},
 };
 
 int
 main(int argc, char **argv) {
 	static struct test_result r;
-	struct limited server = {"small_server", 48 * MB, NULL, NULL}, end = {"to_the_end", 48 * MB,
-	    NULL, NULL},
-		    unused = {"unused", 48 * MB, NULL, "narenas:2"};
+	struct limited server = {"small_server", 48 * MB, 0, NULL, NULL}, end = {"to_the_end", 48 * MB,
+	    0, NULL, NULL},
+		    unused = {"unused", 48 * MB, 0, NULL, "narenas:2"};
 
 	test_children(argc, argv, children);
 	test_fork(&r, limited_now, &server);
@@ -418,6 +516,7 @@ main(int argc, char **argv) {
 	child_exits(&r, 0, "what is beyond 48 MB is refused, and what was freed serves again");
 	test_fork(&r, limited_now, &unused);
 	child_exits(&r, 0, "what one thread has freed serves another, whatever size it asks for");
+	test_space();
 	test_group();
 	test_strict();
 	return done_testing();

@@ -6,6 +6,7 @@
 
 #include "os/room.h"
 #include "os/sys.h"
+#include "thread/tcache_limits.h"
 
 #include <sys/resource.h>
 
@@ -94,6 +95,8 @@ test_group(void) {
 	is_uint(room_found(), SIZE_MAX, "a limit whose use is not known");
 	file("/sys/fs/cgroup/memory.current", "73400320\n");
 	is_uint(room_found(), 20 * MIB, "a limit");
+	tcache_boot();
+	is_uint(tcache_grant_max, 20 * MIB / 8, "an eighth of it is for grants of thread caches");
 	no_files();
 	file("/sys/fs/cgroup/memory.max", "1000\n");
 	file("/sys/fs/cgroup/memory.current", "2000\n");
@@ -125,13 +128,27 @@ test_rlimit(void) {
 	lim = was;
 	lim.rlim_cur = 100000 * os_page_size;
 	if (was.rlim_cur != RLIM_INFINITY || setrlimit(RLIMIT_DATA, &lim) != 0) {
-		skip(3, "there is a limit already");
+		skip(8, "there is a limit already");
 		return;
 	}
 	is_uint(room_found(), 89400 * os_page_size, "RLIMIT_DATA and the sixth field");
 	is_uint((unsigned)errno, (unsigned)saved, "errno stays");
 	is_uint(room_limit(), 100000 * os_page_size, "which is told too");
+	is_uint(room_space.max, 50000 * os_page_size, "half of it may be address space without use");
+	size_t max = room_space.max;
+	atomic_store_zu(&room_space.mapped, max + 100, MO_RELAXED);
+	atomic_store_zu(&room_space.used, 70, MO_RELAXED);
+	is_uint(room_space_excess(0), 30, "what is mapped, less what is used and the bound");
+	is_uint(room_space_excess(5), 35, "with what is to be mapped");
+	atomic_store_zu(&room_space.used, 101, MO_RELAXED);
+	is_uint(room_space_excess(0), 0, "no excess");
+	atomic_store_zu(&room_space.used, max + 200, MO_RELAXED);
+	is_uint(room_space_excess(50), 0, "nor if more is used than mapped for a moment");
+	atomic_store_zu(&room_space.mapped, 0, MO_RELAXED);
+	atomic_store_zu(&room_space.used, 0, MO_RELAXED);
 	setrlimit(RLIMIT_DATA, &was);
+	room_found();
+	is_uint(room_space.max, SIZE_MAX, "without a limit it is not bounded");
 }
 
 static void
