@@ -35,11 +35,22 @@ put_head(const sheet_t *s, const char *name, const char *type, const char *unit,
 	}
 }
 
+/* The labels that each sample of a process has. */
+static void
+put_labels(const sheet_t *s, const proc_t *p) {
+	char pid[16];
+	snprintf(pid, sizeof(pid), "%d", p->pid);
+	text_label(s->text, "pid", pid);
+	text_add(s->text, ",");
+	text_label(s->text, "comm", p->labels->comm);
+	text_add(s->text, ",");
+	text_label(s->text, "service_name", p->labels->service);
+}
+
 /* The sample up to its value; key and value are a further label, key NULL: none. */
 static void
 put_name(const sheet_t *s, const char *name, const char *end, const proc_t *p, const char *key,
     const char *value) {
-	char pid[16];
 	text_add(s->text, "%s%s", name, end);
 	if (!s->has_labels && key == NULL) {
 		text_add(s->text, " ");
@@ -47,12 +58,7 @@ put_name(const sheet_t *s, const char *name, const char *end, const proc_t *p, c
 	}
 	text_add(s->text, "{");
 	if (s->has_labels) {
-		snprintf(pid, sizeof(pid), "%d", p->pid);
-		text_label(s->text, "pid", pid);
-		text_add(s->text, ",");
-		text_label(s->text, "comm", p->labels->comm);
-		text_add(s->text, ",");
-		text_label(s->text, "service_name", p->labels->service);
+		put_labels(s, p);
 	}
 	if (key != NULL) {
 		text_add(s->text, "%s", s->has_labels ? "," : "");
@@ -86,6 +92,7 @@ static const struct {
 	{"jeprof_dumps", "", "Profiles written.", fig_dumps, true},
 	{"jeprof_dumps_suppressed", "", "Profiles not written, because there were too many.",
 	    fig_suppressed, true},
+	{"jeprof_dump_errors", "", "Profiles not written, because that failed.", fig_errors, true},
 	{"jeprof_requests_rejected", "", "Starts and stops that the profiler refused.", fig_rejected,
 	    true},
 };
@@ -183,11 +190,33 @@ put_states(const sheet_t *s) {
 	}
 }
 
+/*
+ * A sample with the labels that tell who a process is, to be joined with other samples by pid.
+ * A scraper that found the process by /targets has them already.
+ */
+static void
+put_info(const sheet_t *s) {
+	put_head(s, "jeprof_process_info", "gauge", "", "1, with the labels of /targets.");
+	for (proc_t *const *p = s->list; *p != NULL; p++) {
+		label_t labels[PROC_LABELS];
+		size_t n = proc_labels(*p, labels);
+		text_add(s->text, "jeprof_process_info{pid=\"%d\"", (*p)->pid);
+		for (size_t i = 0; i < n; i++) {
+			text_add(s->text, ",");
+			text_label(s->text, labels[i].key, labels[i].value);
+		}
+		text_add(s->text, "} 1\n");
+	}
+}
+
 static void
 put_processes(const sheet_t *s) {
 	put_reported(s);
 	put_measured(s);
 	put_states(s);
+	if (s->has_labels) {
+		put_info(s);
+	}
 }
 
 /* ---- of jeprofd ---- */
@@ -210,6 +239,23 @@ own_rss(void) {
 		fclose(file);
 	}
 	return (double)pages * (double)sysconf(_SC_PAGESIZE);
+}
+
+/* Processes that the kernel killed for want of memory since the machine's start; -1: not known. */
+static double
+machine_oom_kills(void) {
+	char line[128];
+	double kills = -1;
+	FILE *file = fopen("/proc/vmstat", "re");
+	while (file != NULL && kills < 0 && fgets(line, sizeof(line), file) != NULL) {
+		if (strncmp(line, "oom_kill ", strlen("oom_kill ")) == 0) {
+			kills = strtod(line + strlen("oom_kill "), NULL);
+		}
+	}
+	if (file != NULL) {
+		fclose(file);
+	}
+	return kills;
 }
 
 static void
@@ -239,10 +285,15 @@ put_agent(const sheet_t *s) {
 	getrusage(RUSAGE_SELF, &usage);
 	double cpu = (double)usage.ru_utime.tv_sec + (double)usage.ru_stime.tv_sec
 	    + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+	double oom_kills = machine_oom_kills();
 	put_own(s, "jeprofd_processes", "gauge", "", "Processes that run the library.",
 	    counts.processes);
 	put_own(s, "jeprofd_unreadable_processes", "gauge", "",
 	    "Processes that may not be looked into.", counts.unreadable);
+	if (oom_kills >= 0) {
+		put_own(s, "jeprofd_oom_kills", "counter", "",
+		    "Processes of this machine that the kernel killed for want of memory.", oom_kills);
+	}
 	put_own(s, "jeprofd_requests", "counter", "", "Requests.", (double)counts.requests);
 	put_own(s, "jeprofd_scrapes", "counter", "", "Profiles and changes of sessions that were asked "
 	    "for.", (double)counts.scrapes);

@@ -120,11 +120,9 @@ push_done(void *arg, const answer_t *answer) {
 static bool
 is_selected(const proc_t *p) {
 	const char *select = options.push_select;
-	const struct { const char *key, *value; } labels[] = {{"comm", p->labels->comm},
-	    {"exe", p->labels->exe}, {"unit", p->labels->unit}, {"user", p->labels->user},
-	    {"service_name", p->labels->service}};
-	size_t length = select != NULL ? strcspn(select, "=") : 0;
-	for (size_t i = 0; select != NULL && i < sizeof(labels) / sizeof(labels[0]); i++) {
+	label_t labels[PROC_LABELS];
+	size_t n = proc_labels(p, labels), length = select != NULL ? strcspn(select, "=") : 0;
+	for (size_t i = 0; select != NULL && i < n; i++) {
 		if (strlen(labels[i].key) == length && memcmp(labels[i].key, select, length) == 0) {
 			return strcmp(labels[i].value, select + length + 1) == 0;
 		}

@@ -13,7 +13,8 @@
 enum { CHAINS = 1024 }; /* of the hash table, by pid modulo this */
 
 const char *const fig_keys[fig_count] = {"allocated", "active", "metadata", "resident", "mapped",
-    "retained", "sample_interval", "dumps", "suppressed", "rejected"};
+    "retained", "sample_interval", "dumps", "suppressed", "dump_errors",
+    "rejected"};
 
 counts_t counts;
 
@@ -134,6 +135,21 @@ void
 proc_add_point(proc_t *p, int64_t now_ms) {
 	p->history[p->points++ % HISTORY_POINTS] = (point_t){now_ms, p->figures.rss,
 	    proc_has(p, fig_allocated) ? p->figures.values[fig_allocated] : 0};
+}
+
+size_t
+proc_labels(const proc_t *p, label_t *labels) {
+	const labels_t *l = p->labels;
+	const label_t all[PROC_LABELS] = {{"comm", l->comm}, {"exe", l->exe},
+	    {"build_id", l->build_id}, {"cgroup", l->cgroup}, {"container_id", l->container_id},
+	    {"unit", l->unit}, {"user", l->user}, {"service_name", l->service}};
+	size_t n = 0;
+	for (size_t i = 0; i < PROC_LABELS; i++) {
+		if (all[i].value[0] != '\0') {
+			labels[n++] = all[i];
+		}
+	}
+	return n;
 }
 
 bool

@@ -26,7 +26,7 @@ typedef struct labels_s {
 
 /* The values that a status request returns. */
 typedef enum { fig_allocated, fig_active, fig_metadata, fig_resident, fig_mapped, fig_retained,
-    fig_interval, fig_dumps, fig_suppressed, fig_rejected, fig_count } fig_t;
+    fig_interval, fig_dumps, fig_suppressed, fig_errors, fig_rejected, fig_count } fig_t;
 extern const char *const fig_keys[fig_count]; /* their keys in the answer to "status" */
 
 /* Figures of a process. */
@@ -139,6 +139,11 @@ proc_t **table_sorted(void);
 
 /* Adds the figures to the history, in place of the oldest point if the ring is full. */
 void proc_add_point(proc_t *p, int64_t now_ms);
+
+enum { PROC_LABELS = 8 };
+
+/* Lists the labels that are known, but for pid and start, at most PROC_LABELS; their number. */
+size_t proc_labels(const proc_t *p, label_t *labels);
 
 /* Whether the figure is known. */
 bool proc_has(const proc_t *p, fig_t figure);

@@ -11,19 +11,18 @@
 
 #include "tell.h"
 
-/* An empty value means that it is not known: the label is left out. */
 static void
 add_label(text_t *t, const char *name, const char *value) {
-	if (value[0] != '\0') {
-		text_add(t, ",\n   \"%s\":", name);
-		text_json(t, value);
-	}
+	text_add(t, ",\n   \"%s\":", name);
+	text_json(t, value);
 }
 
 /* Labels that begin with two underscores are for the scraper; it does not store them. */
 static void
 add_target(text_t *t, const proc_t *p, const char *host) {
 	char started[32] = "";
+	label_t labels[PROC_LABELS];
+	size_t n = proc_labels(p, labels);
 	time_t at = (time_t)p->labels->started;
 	struct tm tm;
 	if (gmtime_r(&at, &tm) != NULL) {
@@ -32,15 +31,12 @@ add_target(text_t *t, const proc_t *p, const char *host) {
 	text_add(t, "{\"targets\":[");
 	text_json(t, host);
 	text_add(t, "],\n  \"labels\":{\"pid\":\"%d\"", p->pid);
-	add_label(t, "comm", p->labels->comm);
-	add_label(t, "exe", p->labels->exe);
-	add_label(t, "build_id", p->labels->build_id);
-	add_label(t, "cgroup", p->labels->cgroup);
-	add_label(t, "container_id", p->labels->container_id);
-	add_label(t, "unit", p->labels->unit);
-	add_label(t, "start_time", started);
-	add_label(t, "user", p->labels->user);
-	add_label(t, "service_name", p->labels->service);
+	for (size_t i = 0; i < n; i++) {
+		add_label(t, labels[i].key, labels[i].value);
+	}
+	if (started[0] != '\0') {
+		add_label(t, "start_time", started);
+	}
 	text_add(t, ",\n   \"__metrics_path__\":\"/p/%d/metrics\",\n   "
 	    "\"__profile_path_prefix__\":\"/p/%d\",\n   "
 	    "\"__meta_jeprof_heap_path\":\"/p/%d/debug/pprof/heap\",\n   "

@@ -1,11 +1,12 @@
-# Checks the configurations of doc/FLEET.md for programs that Debian does not have, as far as can be done without them: the keys and
-# blocks against their documentation, which is written down here, and what they share with Prometheus is cut out for promtool.
-# usage: configs.py FLEET.MD DIRECTORY TARGETS-URL: writes prometheus.yml, parca.yml, otel.yml; 1 and a line for each fault
+# Checks the configurations of doc/FLEET.md and doc/examples/fleet for programs that Debian does not have, as far as can be done without
+# them: the keys and blocks against their documentation, which is written down here, and what they share with Prometheus is cut out for
+# promtool. usage: configs.py DOC DIRECTORY TARGETS-URL: writes prometheus.yml, prometheus-kubernetes.yml, parca.yml, otel.yml; 1 and a line
+# for each fault
 import re
 import sys
 import yaml
 
-document, directory, url = sys.argv[1:4]
+doc, directory, url = sys.argv[1:4]
 faults = []
 
 
@@ -16,10 +17,15 @@ def expect(good, text):
 
 def block(title):
     """The first code block below a heading."""
-    found = re.search(r"^## %s\n.*?^```\w*\n(.*?)^```" % re.escape(title), open(document).read(), re.M | re.S)
+    found = re.search(r"^## %s\n.*?^```\w*\n(.*?)^```" % re.escape(title), open(doc + "/FLEET.md").read(), re.M | re.S)
     if not found:
         sys.exit("no block below ## " + title)
     return found.group(1)
+
+
+def example(name):
+    with open(doc + "/examples/fleet/" + name) as file:
+        return yaml.safe_load(file)
 
 
 def write(name, config):
@@ -72,6 +78,23 @@ def check_otel(config):
     receiver = config["receivers"]["prometheus"]
     only("the collector's prometheus receiver", receiver, {"config", "target_allocator", "trim_metric_suffixes", "use_start_time_metric"})
     write("otel", receiver["config"])
+    http = config["receivers"]["otlp"]["protocols"]["http"]["endpoint"]
+    expect(http.endswith(":4318"), "the collector: OTLP over HTTP has port 4318")
+
+
+# ---- Prometheus in Kubernetes: Debian's build has not that discovery
+def check_kubernetes(config):
+    for job in config["scrape_configs"]:
+        for discovery in job.pop("kubernetes_sd_configs"):
+            only("kubernetes_sd_configs", discovery, {"role", "namespaces", "selectors"})
+            expect(discovery["role"] == "pod", "kubernetes_sd_configs: the labels are those of role pod")
+        expect(job["authorization"].pop("credentials_file"), "Prometheus in Kubernetes: no token")
+        job["authorization"]["credentials"] = "token"
+        for rule in job["relabel_configs"]:
+            for label in rule["source_labels"]:
+                expect(re.match("__meta_kubernetes_pod_(label_|container_port_name$|node_name$)", label), "no such label: " + label)
+    config.pop("rule_files")
+    write("prometheus-kubernetes", config)
 
 
 # ---- Grafana Alloy: blocks with attributes, each on a line of its own
@@ -149,9 +172,12 @@ class Alloy:
             expect(re.match(r'"|\d|true$|false$', token), "Alloy: no value: " + repr(token))
 
 
-write("prometheus", yaml.safe_load(block("Prometheus")))
+told = yaml.safe_load(block("Prometheus"))
+expect(told["scrape_configs"] == example("prometheus.yml")["scrape_configs"], "doc/FLEET.md and prometheus.yml have different jobs")
+write("prometheus", told)
 check_parca(yaml.safe_load(block("Parca")))
-check_otel(yaml.safe_load(block("OpenTelemetry collector")))
+check_otel(example("otel-collector.yaml"))
+check_kubernetes(example("prometheus-kubernetes.yml"))
 Alloy(block("Grafana Alloy, Pyroscope"))
 print("\n".join(faults))
 sys.exit(bool(faults))

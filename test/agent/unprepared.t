@@ -69,6 +69,17 @@ runs "labels of /targets" python3 look.py "$grow" "${URL#http://}"
 # /metrics
 get /metrics
 has "$out" "jeprof_rss_bytes{pid=\"$grow\",comm=\"grow\"" "/metrics has it"
+cp answer metrics
+cat >info.py <<'PY'
+import json, re, sys
+labels = [t for t in json.load(open("targets")) if t["labels"]["pid"] == sys.argv[1]][0]["labels"]
+want = {k: v for k, v in labels.items() if not k.startswith("__") and k != "start_time"}
+mine = [line for line in open("metrics") if line.startswith("jeprof_process_info{") and 'pid="%s"' % sys.argv[1] in line]
+assert len(mine) == 1 and mine[0].endswith("} 1\n"), mine
+assert dict(re.findall(r'(\w+)="([^"]*)"', mine[0])) == want, (mine, want)
+PY
+runs "jeprof_process_info has the labels of /targets" python3 info.py "$grow"
+is "$(sed -n 's/^jeprofd_oom_kills_total //p' metrics)" "$(sed -n 's/^oom_kill //p' /proc/vmstat)" "kills for want of memory: those of the kernel"
 # Its figures are asked for when it has been seen to run.
 told() {
 	get "/p/$grow/metrics"
@@ -76,7 +87,7 @@ told() {
 }
 until_true told
 ok $? "/p/PID/metrics has what it holds" "$out"
-printf '%s\n' "$out" | grep -q '{pid'
+printf '%s\n' "$out" | grep -q 'pid="'
 ok $((!$?)) "without labels of the target"
 get /metrics -H 'Accept: application/openmetrics-text; version=1.0.0'
 is "$(tail -1 answer)" "# EOF" "OpenMetrics ends"
@@ -91,6 +102,10 @@ fi
 get "/p/$grow/debug/pprof/heap?raw=1"
 gives 200 heap_v2/16384 "the first scrape starts a session at the rate of jeprofd"
 is "$(state "$grow")" active "which goes on"
+"$BUILD/bin/jeprofctl" dump "$grow" "$W/none/x.heap" >/dev/null 2>&1
+failed() { get "/p/$grow/metrics" && printf '%s' "$out" | grep -q '^jeprof_dump_errors_total [1-9]'; }
+until_true failed
+ok $? "a dump that fails is counted" "$out"
 sleep 0.5
 get "/p/$grow/debug/pprof/heap?raw=1"
 cp answer grow.heap

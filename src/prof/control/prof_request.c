@@ -398,6 +398,7 @@ verb_status(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 	add_number(a, "dumps", prof_trigger_ndumps());
 	add_number(a, "suppressed", prof_keep_suppressed());
 	add_number(a, "overlapped", prof_keep_overlapped());
+	add_number(a, "dump_errors", prof_dump_nerrors());
 	add_number(a, "rejected", prof_session_rejected());
 	add_unwinder(a);
 	answer_add(a, "tracer=%s\n", prof_switch_has_listener() ? "yes" : "no");
