@@ -67,15 +67,6 @@ clock_ns(clockid_t clock) {
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* Resident bytes of a living process; 0 if they cannot be read. */
-static uint64_t
-rss_of(const jeprof_target_t *t) {
-	char text[4096];
-	unsigned long long kib = client_read_proc(t->pid, "status", text, sizeof(text)) > 0
-	    ? strtoull(client_status_line(text, "\nVmRSS:"), NULL, 10) : 0;
-	return kib * 1024;
-}
-
 static void
 write_unwinder(writer_t *w) {
 	const image_root_t *r = &w->image->root;
@@ -148,7 +139,7 @@ write_metadata(writer_t *w) {
 	meta_number(w, "retained", f->retained);
 	meta_number(w, "huge", f->huge);
 	meta_number(w, "populated", f->populated);
-	meta_number(w, "rss", image->target != NULL ? rss_of(image->target) : f->rss);
+	meta_number(w, "rss", image->target != NULL ? client_rss(image->target) : f->rss);
 	if (f->limit != 0) {
 		meta_number(w, "limit", f->limit);
 	}

@@ -459,6 +459,22 @@ client_ask_mailbox(jeprof_target_t *t, const jeprof_request_t *r, jeprof_reply_t
 	return error;
 }
 
+/*
+ * Adds to an answer to "status" what the process does not tell through a mailbox, because it would
+ * need system calls for it: its pid as it sees it, and its resident bytes.
+ */
+static void
+add_seen(const jeprof_target_t *t, jeprof_reply_t *reply) {
+	size_t length = strlen(reply->text);
+	char seen[80], old[32];
+	int n = snprintf(seen, sizeof(seen), "rss=%llu\npid=%u\n", (unsigned long long)client_rss(t),
+	    t->own_pid);
+	if (jeprof_value(reply->text, "rss", old, sizeof(old)) == NULL
+	    && length + (size_t)n < sizeof(reply->text)) {
+		memcpy(reply->text + length, seen, (size_t)n + 1);
+	}
+}
+
 int
 jeprof_ask(jeprof_target_t *t, const jeprof_request_t *request, jeprof_reply_t *reply) {
 	reply->error = 0;
@@ -475,6 +491,10 @@ jeprof_ask(jeprof_target_t *t, const jeprof_request_t *request, jeprof_reply_t *
 	    : client_ask_mailbox(t, request, reply);
 	if (error != 0 && error != EAGAIN && t->way != jeprof_way_dir) {
 		jeprof_take_back(t);
+	}
+	if (error == 0 && reply->error == 0 && t->way != jeprof_way_dir
+	    && strcmp(request->text, "status") == 0) {
+		add_seen(t, reply);
 	}
 	return error;
 }

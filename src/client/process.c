@@ -81,6 +81,14 @@ client_status_line(const char *text, const char *key) {
 	return at != NULL ? at + strlen(key) : "";
 }
 
+uint64_t
+client_rss(const jeprof_target_t *t) {
+	char text[4096];
+	unsigned long long kib = client_read_proc(t->pid, "status", text, sizeof(text)) > 0
+	    ? strtoull(client_status_line(text, "\nVmRSS:"), NULL, 10) : 0;
+	return kib * 1024;
+}
+
 /* The process's own pid: the last number in the line NSpid, of the innermost namespace. */
 static unsigned
 own_pid(const char *text, int pid) {

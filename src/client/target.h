@@ -27,6 +27,9 @@ ssize_t client_read_proc(int pid, const char *name, char *buf, size_t size);
 /* The text behind `key` ("\nUid:") in the text of /proc/PID/status; "" if it is not there. */
 const char *client_status_line(const char *text, const char *key);
 
+/* Resident bytes of a living process; 0 if they cannot be read. */
+uint64_t client_rss(const jeprof_target_t *t);
+
 /* The target of a link in /proc, "" if it cannot be read. */
 const char *client_read_link(const char *path, char *buf, size_t size);
 

@@ -558,7 +558,8 @@ LIMIT(max_bytes, THRESHOLD_FLAGS, "maximum bytes of these dumps; 0: no limit"),
     "action of its own"},
 {.key = "prof_thread", .addr = &opt_prof_thread, .type = CONF_ENUM,
     .words = prof_thread_opt_names, .feature = PROF, .flags = SHOWN, .parse = parse_prof_more,
-    .help = "the profiler's own thread: auto (while needed), true or false"},
+    .help = "the profiler's own thread: auto (while needed), true (from the start on; in a forked "
+    "child as auto) or false"},
 {.key = "prof_blackbox", .addr = &opt_prof_blackbox, .type = CONF_ENUM,
     .words = prof_box_names, .feature = PROF, .flags = SHOWN, .parse = parse_prof_more,
     .help = "the tables of the profiler in a file that outlives the process: true "

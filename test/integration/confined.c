@@ -2,10 +2,13 @@
  * A program that confines itself: after its start the library makes no system call that the C
  * library's malloc would not make. A filter (seccomp) permits those, and ends the process at any
  * other, with its number. It is put on after the first malloc, after threads have run, or before
- * exit; each with several configurations. Where threads are created or a process is forked under
- * the filter, it permits also what the C library needs for that.
+ * exit; each with several configurations, and each with two filters: one permits what the manual
+ * says, the other one, narrower, what glibc's malloc does. Where threads are created or a process
+ * is forked under the filter, it permits also what the C library needs for that.
  */
 #include "ctl.h"
+#include "dir.h"
+#include <dirent.h>
 #include <dlfcn.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -16,7 +19,7 @@
 
 #define BLOCKS 700000 /* of 64 bytes: more than the size from which huge pages are asked for */
 #define THREADS 4
-#define MAX_CALLS 64
+#define MAX_CALLS 100
 
 static void *blocks[BLOCKS];
 static volatile int gate;
@@ -24,9 +27,12 @@ static int nbegun;
 
 /* -------------------------------------------------------------- the filter */
 
-/* What malloc may do, and what ends a thread or the process, after which it does nothing. */
+/* What the manual says that malloc may do; CONFINED_NARROW: what glibc's does, without the rest. */
 static const int malloc_calls[] = {SYS_mmap, SYS_munmap, SYS_madvise, SYS_mremap, SYS_mprotect,
-	SYS_brk, SYS_futex, SYS_write, SYS_getrandom, SYS_exit, SYS_exit_group, SYS_rt_sigreturn, -1};
+	SYS_brk, SYS_futex, -1};
+static const int other_calls[] = {SYS_getrandom, -1};
+/* What ends a thread or the process, after which it does nothing, and what tells of it. */
+static const int leave_calls[] = {SYS_write, SYS_exit, SYS_exit_group, SYS_rt_sigreturn, -1};
 /* What the end of a thread of the C library needs. */
 static const int end_calls[] = {SYS_rt_sigprocmask, -1};
 /* What the C library needs to make a thread or a process, and the test to wait for that. */
@@ -38,6 +44,17 @@ static const int make_calls[] = {SYS_rt_sigprocmask, SYS_rt_sigaction, SYS_clone
 	SYS_rseq,
 #endif
 	SYS_set_robust_list, SYS_wait4, -1};
+
+/* What a black box needs, as the manual says: each second, in a forked child and at the end. */
+static const int box_calls[] = {SYS_openat, SYS_read, SYS_close, SYS_getrusage, SYS_getpid,
+	SYS_prlimit64, SYS_fallocate, SYS_ftruncate, SYS_getdents64, SYS_fstat, SYS_unlinkat,
+#ifdef SYS_unlink
+	SYS_unlink, SYS_readlink,
+#endif
+#ifdef SYS_newfstatat
+	SYS_newfstatat,
+#endif
+	SYS_readlinkat, SYS_rt_sigprocmask, SYS_prctl, -1};
 
 /* Says which call was refused. Runs in the thread that made it, with any lock held. */
 static void
@@ -71,6 +88,11 @@ confine(const int *more) {
 	f[prog.len++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
 	    offsetof(struct seccomp_data, nr));
 	permit(f, &prog.len, malloc_calls);
+	permit(f, &prog.len, leave_calls);
+	if (getenv("CONFINED_NARROW") == NULL)
+		permit(f, &prog.len, other_calls);
+	if (getenv("CONFINED_BOX") != NULL)
+		permit(f, &prog.len, box_calls);
 	permit(f, &prog.len, more);
 	f[prog.len++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP);
 	sigaction(SIGSYS, &sa, NULL);
@@ -344,19 +366,50 @@ child_exit(void) {
 	return 0;
 }
 
+/* The profiler's thread: one from the start on, and none in a forked child. */
+static unsigned
+count_threads(void) {
+	DIR *tasks = opendir("/proc/self/task");
+	unsigned n = 0;
+
+	for (struct dirent *e = tasks == NULL ? NULL : readdir(tasks); e != NULL;
+	    e = readdir(tasks))
+		n += e->d_name[0] != '.';
+	if (tasks != NULL)
+		closedir(tasks);
+	return n;
+}
+
+static int
+child_counts(void) {
+	int status;
+
+	use_sizes(8 << 20);
+	if (count_threads() != 2)
+		return 1;
+	pid_t pid = fork();
+	if (pid == 0) {
+		use_sizes(8 << 20);
+		use_time();
+		_exit(count_threads() == 1 ? 0 : 2);
+	}
+	return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : 3;
+}
+
 static const struct test_child children[] = {
 	{"first", child_first},
 	{"makes", child_makes},
 	{"threads", child_threads},
 	{"exit", child_exit},
+	{"counts", child_counts},
 	{NULL, NULL},
 };
 
 static void
-at_moment(const char *child, const char *conf, const char *session) {
+with_filter(const char *child, const char *conf, const char *session, const char *filter) {
 	static struct test_result r;
 	char set[1024], both[1024];
-	const char *env[] = {set + 3, set, session == NULL ? "CONFINED_SESSION" : both, NULL};
+	const char *env[] = {set + 3, set, session == NULL ? "CONFINED_SESSION" : both, filter, NULL};
 
 	snprintf(set, sizeof(set), "JE_MALLOC_CONF=%s", conf);
 	snprintf(both, sizeof(both), "CONFINED_SESSION=%s", session == NULL ? "" : session);
@@ -364,19 +417,23 @@ at_moment(const char *child, const char *conf, const char *session) {
 	if (exited_with(&r, 77))
 		skip(1, "no filter can be put on here");
 	else
-		child_exits(&r, 0, "%s: %s%s%s", child, conf[0] == '\0' ? "default options" : conf,
+		child_exits(&r, 0, "%s, %s: %s%s%s", child, strchr(filter, '=') == NULL ? "ours"
+		    : "glibc's", conf[0] == '\0' ? "default options" : conf,
 		    session == NULL ? "" : ", session ", session == NULL ? "" : session);
 }
 
 static void
 each_moment(const char *conf, const char *session) {
-	for (const struct test_child *c = children; c->name != NULL; c++)
-		at_moment(c->name, conf, session);
+	for (const struct test_child *c = children; c->name != NULL && c->run != child_counts; c++) {
+		with_filter(c->name, conf, session, "CONFINED_NARROW");
+		with_filter(c->name, conf, session, "CONFINED_NARROW=yes");
+	}
 }
 
 int
 main(int argc, char **argv) {
 	test_children(argc, argv, children);
+	dir_enter();
 	each_moment("", NULL);
 	each_moment("hpa:true", NULL);
 	each_moment("hpa:true,metadata_thp:always,thp:always", NULL);
@@ -389,11 +446,14 @@ main(int argc, char **argv) {
 		each_moment("prof:true,lg_prof_sample:10", NULL);
 		each_moment("prof:true,lg_prof_sample:6,prof_recent_alloc_max:1000,hpa:true", NULL);
 		each_moment("prof:true,lg_prof_sample:12,prof_unwind:libgcc,background_thread:true", NULL);
-		/* The thread of this option is made anew in a forked child, by the calls for that. */
-		at_moment("first", "prof:true,lg_prof_sample:12,prof_thread:true", NULL);
-		at_moment("threads", "prof:true,lg_prof_sample:12,prof_thread:true", NULL);
+		each_moment("prof:true,lg_prof_sample:12,prof_thread:true", NULL);
+		setenv("CONFINED_BOX", "yes", 1);
+		each_moment("prof:true,lg_prof_sample:12,prof_blackbox:true,prof_prefix:p", NULL);
+		unsetenv("CONFINED_BOX");
+		child_runs("counts", "prof:true,prof_thread:true");
 		each_moment("", "sample_interval:4096");
 		each_moment("hpa:true,background_thread:true", "sample_interval:1K,accum:true");
 	}
+	dir_leave();
 	return done_testing();
 }

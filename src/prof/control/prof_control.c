@@ -36,6 +36,7 @@
 #include "thread/recall.h"
 #include "thread/thread_event.h"
 #include "util/assert.h"
+#include "util/hash.h"
 
 /* Longest sleep of the thread between two rounds. */
 #define ROUND_NS (NSTIME_PER_SEC / 10)
@@ -95,6 +96,7 @@ static struct {
 	atomic_b_t thread_due;
 	/* constructors have begun to run; before that the loader holds its locks */
 	bool has_started;
+	bool is_child;            /* forked; a filter may forbid it the calls that tell of a filter */
 	atomic_b_t has_thread;    /* the thread runs or is being started */
 	/* the system refused to create the thread; reported once, not tried again */
 	atomic_b_t thread_failed;
@@ -162,9 +164,9 @@ control_mirror(void) {
 }
 
 static void
-box_open(void) {
+box_open(uint64_t instance) {
 	box_header();
-	box()->instance = sys_random();
+	box()->instance = instance;
 	atomic_store_u64(&prof_sys_instance, box()->instance, MO_RELAXED);
 	__atomic_store_n(&box()->magic, PROF_MAILBOX_MAGIC, __ATOMIC_RELEASE);
 	prof_mailbox_is_open = true;
@@ -395,9 +397,15 @@ doorbell_is_rung(void) {
 
 /* ---------------------------------------------------------------- the thread */
 
+/* Whether the thread exists from the start on; in a forked child it is made when it is needed. */
+static bool
+thread_is_permanent(void) {
+	return opt_prof_thread == prof_thread_true && !control.is_child;
+}
+
 static bool
 thread_is_wanted(void) {
-	return opt_prof_thread != prof_thread_false && (opt_prof_thread == prof_thread_true
+	return opt_prof_thread != prof_thread_false && (thread_is_permanent()
 	    || prof_box_wants_thread() || opt_prof_final_signals || prof_session_is_active()
 	    || prof_trigger_wants_thread() || prof_ctl_dir_is_on()
 	    || atomic_load_b(&control.is_awaited, MO_RELAXED) || prof_handover_is_any());
@@ -517,11 +525,11 @@ thread_want(void) {
  * Whether a thread may be created; also stores the result in thread_barred and the mailbox. A
  * system call filter may end the process for the call that creates a thread, and what it permits
  * cannot be found out. So no thread is created under a filter unless the user permits it
- * (prof_thread:true). A filter is never removed.
+ * (prof_thread:true, not in a forked child). A filter is never removed.
  */
 static bool
 thread_try_permit(void) {
-	bool is_barred = opt_prof_thread != prof_thread_true && os_thread_is_filtered();
+	bool is_barred = !thread_is_permanent() && os_thread_is_filtered();
 	atomic_store_b(&control.thread_barred, is_barred, MO_RELAXED);
 	uint32_t flags = is_barred ? PROF_MAILBOX_BARRED : 0;
 	__atomic_store_n(&box()->flags, flags, __ATOMIC_RELAXED);
@@ -706,7 +714,7 @@ prof_control_boot(void) {
 	if (opt_prof_more) {
 		control_boot_options();
 	}
-	box_open();
+	box_open(sys_random());
 }
 
 /* Clears only the pages that were used; the others stay shared with the parent. */
@@ -728,6 +736,7 @@ prof_control_postfork_child(void) {
 	if (!prof_mailbox_is_open) {
 		return;
 	}
+	control.is_child = true;
 	prof_signal_postfork_child();
 	atomic_store_b(&control.is_serving, false, MO_RELAXED);
 	atomic_store_b(&control.has_thread, false, MO_RELAXED);
@@ -741,7 +750,8 @@ prof_control_postfork_child(void) {
 	}
 	box_clear();
 	prof_handover_postfork_child();
-	box_open();
+	/* A number of its own, made without a system call too. */
+	box_open(hash_mix64(box()->instance ^ control.pid ^ nstime_realtime_ns()));
 	box_mirror();
 	if (thread_is_wanted()) {
 		thread_want();

@@ -347,7 +347,18 @@ add_heap(prof_answer_t *a) {
 	add_number(a, "retained", f.retained);
 	add_number(a, "mapped", f.mapped);
 	add_number(a, "metadata", f.metadata);
-	add_number(a, "rss", prof_sys_rss());
+}
+
+/*
+ * What a client with a view of the process sees by itself. It is told in files of the control
+ * directory only, because its system calls may be forbidden to a process that has no directory.
+ */
+static void
+add_process(prof_answer_t *a, const prof_asker_t *asker) {
+	if (asker->is_confined) {
+		add_number(a, "rss", prof_sys_rss());
+		add_number(a, "pid", (uint64_t)sys_pid());
+	}
 }
 
 static void
@@ -386,7 +397,6 @@ verb_status(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 	static const char *const words[] = {"idle", "active", "stopping", "paused", "sampling",
 	    "switched_on"};
 	(void)args;
-	(void)asker;
 	struct tls_s *t = tls_get();
 	gate_enter(t);
 	answer_add(a, "state=%s\n", words[prof_request_state()]);
@@ -402,8 +412,8 @@ verb_status(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 	add_number(a, "rejected", prof_session_rejected());
 	add_unwinder(a);
 	answer_add(a, "tracer=%s\n", prof_switch_has_listener() ? "yes" : "no");
-	answer_add(a, "thread=%s\nversion=%s\npid=%d\n", prof_request_thread_hook(), JEMALLOC_VERSION,
-	    sys_pid());
+	answer_add(a, "thread=%s\nversion=%s\n", prof_request_thread_hook(), JEMALLOC_VERSION);
+	add_process(a, asker);
 	if (prof_box_is_open()) {
 		add_number(a, "blackbox_size", region_box_bytes());
 		add_number(a, "blackbox_used", region_resident());
