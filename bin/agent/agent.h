@@ -39,6 +39,7 @@ typedef struct options_s {
 	uint64_t connections_max; /* at the same time */
 	uint64_t processes_max;   /* in the table, of those that run the library */
 	uint64_t profile_max;     /* bytes of one profile */
+	uint64_t box_bytes;       /* of the box of a session that a scrape starts; 0: no boxes */
 	uint64_t cache_max;       /* bytes of all symbol tables; 0: the default of pprof.h */
 	bool is_passive;          /* a scrape never starts a session */
 	bool may_control;         /* start, stop and mark are served */

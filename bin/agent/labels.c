@@ -2,7 +2,7 @@
  * Reads labels and memory use of a process (labels.h): the build-id from the notes of its program,
  * container and systemd unit from the path of its cgroup, the user's name from /etc/passwd.
  * Invariant: everything that is read has a bounded size and may have any content. No locks, no
- * state. Called only by lookers (watch.c), because reading a file of a process may block.
+ * state. Reading a file of a process may block: called by lookers (watch.c) and jobs.
  */
 #include "labels.h"
 
@@ -18,8 +18,7 @@
 
 enum { SEGMENTS_MAX = 128, NOTES_MAX = 16384, ID_MAX = 64, CONTAINER_DIGITS = 64 };
 
-/* Reads a file, ends it with NUL; -1 if it cannot be read. */
-static ssize_t
+ssize_t
 read_file(const char *path, char *buf, size_t size) {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	size_t length = 0;
@@ -163,11 +162,16 @@ read_number_at(const char *format, const char *cgroup, uint64_t *out) {
 	return true;
 }
 
+bool
+is_cgroup_visible(const char *cgroup) {
+	return cgroup[0] == '/' && strstr(cgroup, "/..") == NULL;
+}
+
 void
 read_cgroup_memory(const char *cgroup, figures_t *f) {
 	f->has_cgroup = false;
-	if (cgroup[0] != '/' || strstr(cgroup, "/..") != NULL) {
-		return; /* a group outside our cgroup namespace has no path here */
+	if (!is_cgroup_visible(cgroup)) {
+		return;
 	}
 	if (read_number_at("/sys/fs/cgroup%s/memory.current", cgroup, &f->cgroup_current)) {
 		f->has_cgroup = read_number_at("/sys/fs/cgroup%s/memory.max", cgroup, &f->cgroup_limit);

@@ -1,10 +1,18 @@
 /*
  * The labels and the memory use of a process, read from /proc and /sys/fs/cgroup. A process
  * controls much of what stands there, so everything is cut to fixed sizes and never trusted. Called
- * by watch.c.
+ * by watch.c, dead_watch.c and dead_end.c.
  */
 #pragma once
+#include <sys/types.h>
+
 #include "table.h"
+
+/* Reads a file, ends it with NUL; -1 if it cannot be read. */
+ssize_t read_file(const char *path, char *buf, size_t size);
+
+/* Whether the cgroup has a path here: it has none outside of our cgroup namespace. */
+bool is_cgroup_visible(const char *cgroup);
 
 /* Sets all labels; "" for those that cannot be read. */
 void read_labels(const jeprof_target_t *t, labels_t *l);

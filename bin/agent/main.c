@@ -4,7 +4,8 @@
  *
  * Threads: this one checks once per second for threads and requests that are late; one of
  * libmicrohttpd serves connections (server.c); several read the state of processes (watch.c); each
- * profile has one of its own (scrape.c); one sends profiles (push.c). They share the table of
+ * profile has one of its own (scrape.c); one waits for ends (dead_watch.c); one sends profiles
+ * (push.c). They share the table of
  * processes (table.h), whose lock memory_give_back() takes. Invariant: input of a process or client
  * is checked, and each wait for one has a time limit.
  */
@@ -16,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "dead.h"
 #include "names/cache.h"
 #include "push.h"
 #include "scrape.h"
@@ -99,7 +101,8 @@ main(int argc, char **argv) {
 	server_listen();
 	drop_rights();
 	cache_choose();
-	int error = watch_start();
+	int error = dead_start();
+	error = error != 0 ? error : watch_start();
 	if (error != 0) {
 		leave(1, "no thread: %s", strerror(error));
 	}

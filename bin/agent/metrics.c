@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "dead.h"
 #include "push.h"
 #include "tell.h"
 
@@ -280,6 +281,23 @@ put_push(const sheet_t *s) {
 }
 
 static void
+put_dead(const sheet_t *s) {
+	dead_counts_t c;
+	dead_count(&c);
+	put_own(s, "jeprofd_boxes_held", "gauge", "", "Processes whose tables jeprofd can read when they "
+	    "are dead.", dead_held());
+	put_own(s, "jeprofd_dead_kept", "gauge", "", "Processes that ended and are shown below /dead/.",
+	    c.kept);
+	put_own(s, "jeprofd_dead_bytes", "gauge", "bytes", "Bytes that these take.", (double)c.bytes);
+	put_head(s, "jeprofd_dead", "counter", "", "Processes that ended, of those that were held.");
+	for (int i = 0; i < end_count; i++) {
+		text_add(s->text, "jeprofd_dead_total{");
+		text_label(s->text, "how", end_words[i]);
+		text_add(s->text, "} %" PRIu64 "\n", c.ended[i]);
+	}
+}
+
+static void
 put_agent(const sheet_t *s) {
 	struct rusage usage = {0};
 	getrusage(RUSAGE_SELF, &usage);
@@ -311,6 +329,7 @@ put_agent(const sheet_t *s) {
 	    "Time limits of sessions that scrapes moved on.", (double)counts.renewed);
 	put_own(s, "jeprofd_threads_held_up", "counter", "",
 	    "Threads that a process held up and that were replaced.", (double)counts.written_off);
+	put_dead(s);
 	put_push(s);
 	put_own(s, "jeprofd_cpu_seconds", "counter", "seconds", "Processor time of jeprofd.", cpu);
 	put_own(s, "jeprofd_rss_bytes", "gauge", "bytes", "Resident memory of jeprofd.", own_rss());

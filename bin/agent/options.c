@@ -25,6 +25,7 @@ options_t options = {
 	.connections_max = 256,
 	.processes_max = 1024,
 	.profile_max = 64 << 20,
+	.box_bytes = 4 << 20,
 };
 
 volatile sig_atomic_t ending;
@@ -58,14 +59,14 @@ leave(int code, const char *format, ...) {
 /* ---- values ---- */
 
 typedef enum { kind_flag, kind_text, kind_url, kind_header, kind_select, kind_label, kind_number,
-    kind_size, kind_time } kind_t;
+    kind_size, kind_size_or_off, kind_time } kind_t;
 
 /* What a value of each kind is called in a message. */
 static const char *const kind_words[] = {[kind_flag] = "flag", [kind_text] = "text",
     [kind_url] = "URL (http://HOST:PORT)", [kind_header] = "header (Name: value)",
     [kind_select] = "selection (comm=, exe=, unit=, user= or service_name=)",
     [kind_label] = "label (KEY=VALUE)", [kind_number] = "number", [kind_size] = "size (64M)",
-    [kind_time] = "time (30s)"};
+    [kind_size_or_off] = "size (4M) or off", [kind_time] = "time (30s)"};
 
 typedef struct unit_s {
 	const char *suffix;
@@ -117,6 +118,9 @@ static const struct {
 	{"interval", kind_time, &options.interval_ms, 100, 86400000, "15s",
 	    "between two scrapes; profiling ends by itself three of them after the last scrape"},
 	{"passive", kind_flag, &options.is_passive, 0, 0, "", "a scrape never starts profiling"},
+	{"blackbox", kind_size_or_off, &options.box_bytes, 1 << 20, 1 << 30, "4M",
+	    "the tables of such a session lie in a memory file of that size, which is read when the "
+	    "process has ended: /dead/; off: no such files"},
 	{"allow-control", kind_flag, &options.may_control, 0, 0, "", "serves the paths with POST"},
 	{"cache", kind_text, &options.cache_dir, 0, 0, "DIR",
 	    "keeps tables of symbols there, by build-id"},
@@ -208,9 +212,13 @@ take_value(int row, const char *text) {
 		is_good = try_add_label(text);
 		break;
 	default:
-		is_good = parse_number(text, rows[row].kind == kind_size ? sizes
-		    : rows[row].kind == kind_time ? times : plain, rows[row].least, rows[row].most,
+		is_good = parse_number(text, rows[row].kind == kind_time ? times
+		    : rows[row].kind == kind_number ? plain : sizes, rows[row].least, rows[row].most,
 		    rows[row].where);
+	}
+	if (rows[row].kind == kind_size_or_off && strcmp(text, "off") == 0) {
+		*(uint64_t *)rows[row].where = 0;
+		is_good = true;
 	}
 	if (!is_good) {
 		leave(2, "--%s: \"%s\" is no %s that can be used here", rows[row].name, text,

@@ -21,7 +21,8 @@ enum {
 struct pprof_request {
 	const char *default_type; /* a sample type; NULL: "inuse_space" */
 	const char *cache_dir;    /* of tables of names; NULL: they are kept in memory */
-	pid_t pid;                /* whose root (/proc/PID/root) is searched for objects; 0: no names */
+	pid_t pid;                /* whose root (/proc/PID/root) is searched for objects */
+	const char *root;         /* with pid 0: the root that is searched; NULL: no names */
 	/* path of jeprof-symbolize; NULL: beside this program, else $PATH's */
 	const char *symbolizer;
 	uint64_t cache_bytes;     /* that all tables may take; 0: 256 MiB on disk, 64 MiB in memory */

@@ -17,9 +17,12 @@
 enum { SECONDS_MOST = 600, SESSION_MOST = 86400, DIGITS_MOST = 15 };
 #define RATE_MOST (UINT64_C(1) << 40) /* bytes */
 
-/* The paths: requests and --help read this table. PROCESS stands in front of those of a process. */
+/*
+ * The paths: requests and --help read this table. PROCESS stands in front of those of a process,
+ * DEAD in front of those of one that has ended.
+ */
 #define PROCESS "/p/PID"
-enum { PROCESS_LENGTH = sizeof(PROCESS) - 1 };
+#define DEAD "/dead/KEY"
 
 static const struct {
 	const char *path;
@@ -42,6 +45,9 @@ static const struct {
 	{PROCESS "/start", place_job, true, job_start, false, "starts a session"},
 	{PROCESS "/stop", place_job, true, job_stop, false, "ends it"},
 	{PROCESS "/mark", place_job, true, job_mark, false, "keeps the profile for ?since=mark"},
+	{"/dead/", place_dead_list, false, job_heap, false, "processes that ended, as a page"},
+	{DEAD "/", place_dead, false, job_dead, false, "one of them, as a page"},
+	{DEAD "/debug/pprof/heap", place_job, false, job_dead, false, "its last profile"},
 };
 enum { PLACES = sizeof(places) / sizeof(places[0]) };
 
@@ -77,16 +83,22 @@ read_number(const char *text, bool is_size, uint64_t least, uint64_t most, uint6
 	return *out >= least;
 }
 
+/* What stands in front of a path in the table: PROCESS, DEAD or "". */
+static const char *
+front_of(const char *path) {
+	return strncmp(path, PROCESS, strlen(PROCESS)) == 0 ? PROCESS
+	    : strncmp(path, DEAD, strlen(DEAD)) == 0 ? DEAD : "";
+}
+
 /*
- * Looks the path up among the places of a process, or among the others; an empty one is the page. A
- * path that is not there is a fault.
+ * Looks the path up among the places with this front; an empty one is the page. A path that is not
+ * there is a fault.
  */
 static void
-route_place(const char *path, bool is_of_process, route_t *r) {
+route_place(const char *path, const char *front, route_t *r) {
 	for (int i = 0; i < PLACES; i++) {
-		bool is_process = strncmp(places[i].path, PROCESS, PROCESS_LENGTH) == 0;
-		const char *known = places[i].path + (is_process ? PROCESS_LENGTH : 0);
-		if (is_process == is_of_process && strcmp(path[0] == '\0' ? "/" : path, known) == 0) {
+		if (strcmp(front_of(places[i].path), front) == 0
+		    && strcmp(path[0] == '\0' ? "/" : path, places[i].path + strlen(front)) == 0) {
 			r->place = places[i].place;
 			r->is_post = places[i].is_post;
 			r->order.kind = places[i].kind;
@@ -94,8 +106,9 @@ route_place(const char *path, bool is_of_process, route_t *r) {
 			return;
 		}
 	}
-	set_fault(r, 404, is_of_process ? "there is no such path below /p/PID"
-	    : "there is no such path; there are /, /targets, /metrics, "
+	set_fault(r, 404, strcmp(front, PROCESS) == 0 ? "there is no such path below /p/PID"
+	    : strcmp(front, DEAD) == 0 ? "there is no such path below /dead/KEY"
+	    : "there is no such path; there are /, /targets, /metrics, /dead/, "
 	    "/p/PID/debug/pprof/heap and more: jeprofd(1)");
 }
 
@@ -116,7 +129,19 @@ route_process(const char *path, route_t *r) {
 		return;
 	}
 	r->order.pid = (int)pid;
-	route_place(path + digits, true, r);
+	route_place(path + digits, PROCESS, r);
+}
+
+/* Parses the path behind "/dead/": a key, then a place. */
+static void
+route_dead(const char *path, route_t *r) {
+	size_t length = strspn(path, "0123456789TZ.");
+	if (length >= sizeof(r->order.key)) {
+		set_fault(r, 404, "there is no such path below /dead/KEY");
+		return;
+	}
+	memcpy(r->order.key, path, length);
+	route_place(path + length, DEAD, r);
 }
 
 void
@@ -124,8 +149,10 @@ route_path(const char *path, route_t *r) {
 	memset(r, 0, sizeof(*r));
 	if (strncmp(path, "/p/", 3) == 0) {
 		route_process(path + 3, r);
+	} else if (strncmp(path, "/dead/", 6) == 0 && path[6] != '\0') {
+		route_dead(path + 6, r);
 	} else {
-		route_place(path, false, r);
+		route_place(path, "", r);
 	}
 }
 
@@ -134,36 +161,39 @@ route_path(const char *path, route_t *r) {
 typedef enum { arg_seconds, arg_rate, arg_since, arg_raw, arg_debug, arg_gc, arg_count } arg_t;
 
 /*
- * The arguments: whether profiles and starts take it, the message for a wrong value, and a value
+ * The arguments: whether profiles, starts and profiles of the dead take it, the message for a wrong value, and a value
  * for --help.
  */
 static const struct {
 	const char *key;
 	bool is_of_profile;
 	bool is_of_start;
+	bool is_of_dead;
 	const char *why;
 	const char *value;
 } arguments[arg_count] = {
-	[arg_seconds] = {"seconds", true, true, "seconds is a number from 1 to 600, of a start from 1 "
-	    "to 86400", "N"},
-	[arg_rate] = {"rate", false, true, "rate is a number of bytes, with K, M or G behind if you "
-	    "like", "64K"},
-	[arg_since] = {"since", true, false, "since can be: mark", "mark"},
-	[arg_raw] = {"raw", true, false, "raw can be: 0, 1, false, true", "1"},
-	[arg_debug] = {"debug", true, false, "debug can be: 0, or 1 for text, which is what raw gives",
-	    "1"},
-	[arg_gc] = {"gc", true, false, "gc can be: 0, 1; there is nothing to collect", "1"},
+	[arg_seconds] = {"seconds", true, true, false, "seconds is a number from 1 to 600, of a start "
+	    "from 1 to 86400", "N"},
+	[arg_rate] = {"rate", false, true, false, "rate is a number of bytes, with K, M or G behind if "
+	    "you like", "64K"},
+	[arg_since] = {"since", true, false, false, "since can be: mark", "mark"},
+	[arg_raw] = {"raw", true, false, true, "raw can be: 0, 1, false, true", "1"},
+	[arg_debug] = {"debug", true, false, true, "debug can be: 0, or 1 for text, which is what raw "
+	    "gives", "1"},
+	[arg_gc] = {"gc", true, false, true, "gc can be: 0, 1; there is nothing to collect", "1"},
 };
 
 /* The argument with this key, or arg_count if the path of the route takes none of that name. */
 static arg_t
 find_argument(const char *key, const route_t *r) {
-	bool is_profile = r->place == place_job && !r->is_post;
+	bool is_dead = r->place == place_job && r->order.kind == job_dead;
+	bool is_profile = r->place == place_job && !r->is_post && !is_dead;
 	bool is_start = r->place == place_job && r->order.kind == job_start;
 	arg_t i = 0;
 	while (i < arg_count && (strcmp(key, arguments[i].key) != 0
 	    || !((is_profile && arguments[i].is_of_profile)
-	    || (is_start && arguments[i].is_of_start)))) {
+	    || (is_start && arguments[i].is_of_start)
+	    || (is_dead && arguments[i].is_of_dead)))) {
 		i++;
 	}
 	return i;
@@ -209,7 +239,7 @@ route_argument(const char *key, const char *value, route_t *r) {
 	arg_t argument = find_argument(key, r);
 	if (argument == arg_count) {
 		set_fault(r, 400, "this path takes no such argument: profiles take seconds, since, raw, "
-		    "debug, gc, and start takes seconds, rate");
+		    "debug, gc (of the dead only the last three), and start takes seconds, rate");
 	} else if ((r->given >> argument & 1) != 0) {
 		set_fault(r, 400, "an argument stands there twice");
 	} else if (!read_argument(argument, value != NULL ? value : "", &r->order)) {
@@ -230,12 +260,13 @@ route_finish(route_t *r) {
 	}
 }
 
-/* The arguments of profiles, or those of starts, in a line. */
+/* The arguments of a path with this job, in a line. */
 static void
-put_arguments(const char *of, bool is_of_start) {
+put_arguments(const char *of, job_kind_t kind) {
+	const route_t r = {.place = place_job, .is_post = kind == job_start, .order.kind = kind};
 	printf("  of %s:", of);
 	for (int i = 0; i < arg_count; i++) {
-		if (is_of_start ? arguments[i].is_of_start : arguments[i].is_of_profile) {
+		if (find_argument(arguments[i].key, &r) != arg_count) {
 			printf(" ?%s=%s", arguments[i].key, arguments[i].value);
 		}
 	}
@@ -250,6 +281,7 @@ route_put_help(void) {
 		    places[i].help);
 	}
 	puts("Arguments:");
-	put_arguments("profiles", false);
-	put_arguments("start", true);
+	put_arguments("profiles", job_heap);
+	put_arguments("start", job_start);
+	put_arguments("the dead", job_dead);
 }

@@ -7,12 +7,13 @@
 #include "scrape.h"
 
 typedef enum { place_none, place_index, place_targets, place_metrics, place_page,
-    place_process_metrics, place_job } place_t;
+    place_process_metrics, place_dead_list, place_dead, place_job } place_t;
 
 typedef struct route_s {
 	place_t place;
 	bool is_post;         /* the path is for POST, otherwise for GET and HEAD */
-	order_t order;        /* its pid is set for all places below /p/, the rest for place_job */
+	/* its pid is set for all places below /p/, its key below /dead/, the rest for place_job */
+	order_t order;
 	unsigned given;       /* bit i: argument i was in the query */
 	unsigned fault;       /* HTTP status of a refusal; 0: none */
 	const char *why;      /* the sentence of the refusal, if fault is not 0 */

@@ -21,6 +21,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "dead.h"
 #include "pprof.h"
 #include "watch.h"
 
@@ -217,19 +218,30 @@ answer_refusal(job_t *j, const jeprof_reply_t *reply) {
 
 /*
  * Asks the process to start a session. A lease has final:false, so that its end writes no profile
- * into the process's directory. An older library refuses the options "final" and "accum"; it is
- * asked again without them.
+ * into the process's directory. What an older library does not know, and a box for which there is
+ * no room, is left out the next time. A process whose system calls are filtered gets no box, for
+ * which it would have to make some that are its own.
  */
 static int
 ask_start(job_t *j, const start_t *start, jeprof_reply_t *reply) {
-	char text[128];
-	snprintf(text, sizeof(text), "start sample_interval:%llu,max_seconds:%llu%s",
+	static const char *const optional[] = {",blackbox", ",accum"};
+	char text[192];
+	int n = snprintf(text, sizeof(text), "start sample_interval:%llu,max_seconds:%llu%s",
 	    (unsigned long long)start->rate, (unsigned long long)start->seconds, start->is_lease
 	    ? ",accum:true,final:false" : ",accum:true");
+	if (options.box_bytes != 0 && !j->target.head.is_barred) {
+		snprintf(text + n, sizeof(text) - (size_t)n, ",blackbox:fd,blackbox_size:%llu",
+		    (unsigned long long)options.box_bytes);
+	}
 	int error = ask(j, text, jeprof_manner_stay, reply);
-	if (error == 0 && reply->error == EINVAL && strstr(reply->text, "unknown option") != NULL) {
-		*strstr(text, ",accum") = '\0';
-		error = ask(j, text, jeprof_manner_stay, reply);
+	for (size_t i = 0; i < sizeof(optional) / sizeof(optional[0]); i++) {
+		char *part = strstr(text, optional[i]);
+		bool is_refused = error == 0 && reply->error != 0 && (strncmp(reply->text, "blackbox", 8)
+		    == 0 || strstr(reply->text, "unknown option") != NULL);
+		if (is_refused && part != NULL) {
+			*part = '\0';
+			error = ask(j, text, jeprof_manner_stay, reply);
+		}
 	}
 	return error;
 }
@@ -253,6 +265,7 @@ start_session(job_t *j, const start_t *start) {
 		return reply.error == EALREADY ? EALREADY : answer_refusal(j, &reply);
 	}
 	note_session(j, strtoull(reply.text, NULL, 10), start, false);
+	dead_look(&j->target);
 	return 0;
 }
 
@@ -649,6 +662,10 @@ static void
 run(job_t *j) {
 	static void (*const runs[])(job_t *j) = {run_profile, run_profile, run_start, run_stop,
 	    run_mark};
+	if (j->order.kind == job_dead) {
+		dead_answer(&j->order, &j->answer);
+		return;
+	}
 	int error = jeprof_find(&j->target, j->order.pid);
 	if (error != 0) {
 		answer_failure(j, error);

@@ -7,7 +7,9 @@
 #pragma once
 #include "table.h"
 
-typedef enum { job_heap, job_allocs, job_start, job_stop, job_mark } job_kind_t;
+typedef enum { job_heap, job_allocs, job_start, job_stop, job_mark, job_dead } job_kind_t;
+
+enum { DEAD_KEY = 40 }; /* bytes of the key of a dead process (dead.h), with its NUL */
 
 /* The HTTP answer to a request. */
 typedef struct answer_s {
@@ -29,6 +31,8 @@ typedef struct order_s {
 	bool is_otlp;         /* OTLP instead of profile.proto */
 	bool is_packed;       /* OTLP: gzipped */
 	bool is_since_mark;   /* the difference from the stored mark */
+	char key[DEAD_KEY];   /* of a job_dead, instead of the pid */
+	int root;             /* of a job_dead: descriptor of its root directory; 0: it is ours */
 } order_t;
 
 /*

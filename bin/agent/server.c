@@ -368,13 +368,24 @@ answer_from_table(request_t *q) {
 	case place_page:
 		is_there = tell_page(&t, pid);
 		break;
+	case place_dead_list:
+		tell_dead_list(&t);
+		break;
+	case place_dead:
+		is_there = tell_dead(&t, q->route.order.key);
+		break;
 	default:
 		tell_index(&t);
 	}
 	if (!is_there || t.is_cut || t.at == NULL) {
 		free(t.at);
-		answer_line(&q->answer, is_there ? 503 : 404, is_there ? "jeprofd has no memory"
-		    : "no process %d that runs the library", pid);
+		if (is_there) {
+			answer_line(&q->answer, 503, "jeprofd has no memory");
+		} else if (q->route.place == place_dead) {
+			answer_line(&q->answer, 404, "nothing is kept of a process %s", q->route.order.key);
+		} else {
+			answer_line(&q->answer, 404, "no process %d that runs the library", pid);
+		}
 		return;
 	}
 	q->answer = (answer_t){.status = 200, .type = type, .body = t.at, .length = t.length};

@@ -1,6 +1,7 @@
 /*
  * Writes the answers that are made from the table of processes: service discovery (targets.c),
- * metrics (metrics.c), pages (pages.c). Each function takes the table's lock. Called by server.c.
+ * metrics (metrics.c), pages (pages.c), and of the dead (dead_pages.c). Each function takes the
+ * lock that it needs. Called by server.c.
  */
 #pragma once
 #include "text.h"
@@ -19,3 +20,7 @@ void tell_index(text_t *t);
 
 /* The page of one process. False: there is no such process. */
 bool tell_page(text_t *t, int pid);
+
+/* The page with the processes that ended, and that of one of them. False: it is not kept. */
+void tell_dead_list(text_t *t);
+bool tell_dead(text_t *t, const char *key);

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dead.h"
 #include "labels.h"
 
 enum {
@@ -159,6 +160,9 @@ look_at(proc_t *p, look_t *l) {
 		look_anew(p, l);
 	} else {
 		l->head = p->target->head;
+	}
+	if (l->kind == kind_ours) {
+		dead_look(p->target);
 	}
 	if (l->kind != kind_ours || is_still(p, l, client_now_ms())) {
 		return;

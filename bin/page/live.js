@@ -6,6 +6,7 @@ function say(text) { $('live-state').textContent = text; }
 function follow() {
 	var every = Math.max(+$('data').dataset.interval || 10, 1) * 1000, timer = null;
 	listen();
+	if ($('data').dataset.interval === '0') { take(); return; }	// it is dead: its profile does not change
 	function next() { timer = null; take().then(function () { timer = setTimeout(next, every); }); }
 	$('live-pause').onclick = function () {
 		var stop = timer !== null;

@@ -103,5 +103,6 @@ jeprof_image_facts(const jeprof_image_t *image) {
 	    .allocated = f->allocated, .active = f->active, .resident = f->resident,
 	    .retained = f->retained, .rss = f->rss, .limit = f->limit, .samples = image->cur.objs,
 	    .sites = image->nsites, .torn = image->torn, .no_room = r->no_room,
-	    .lacking = image->lacking, .cut = image->cut};
+	    .lacking = image->lacking, .cut = image->cut,
+	    .ended_ns = r->state == image_ended ? r->ended_ns : 0};
 }

@@ -272,7 +272,21 @@ typedef struct jeprof_image_facts_s {
 	uint64_t no_room;          /* samples whose stacks found no room in the box */
 	uint64_t lacking;          /* loaded files whose build id is not in the core */
 	uint64_t cut;              /* bytes that the core file lacks at its end */
+	uint64_t ended_ns;         /* of a box: when the process ended it itself; 0: it did not */
 } jeprof_image_facts_t;
+
+/* A second of the last hour. */
+typedef struct jeprof_image_line_s {
+	uint64_t time_ns;          /* since 1970, UTC */
+	uint64_t allocated;
+	uint64_t active;
+	uint64_t resident;
+	uint64_t rss;              /* 0: not known */
+	uint64_t limit;            /* of memory; 0: none, or not known */
+	uint64_t faults;           /* major page faults since the start */
+} jeprof_image_line_t;
+
+enum { JEPROF_COURSE_MOST = 3600 };
 
 /* Reads the image of a process that was opened or probed. *image is to be closed. */
 int jeprof_image_of_process(jeprof_image_t **image, jeprof_target_t *t);
@@ -284,7 +298,20 @@ int jeprof_image_of_file(jeprof_image_t **image, int fd, char why[JEPROF_WHY]);
 jeprof_image_facts_t jeprof_image_facts(const jeprof_image_t *image);
 /* Writes it as a profile, heap_v2. ENOMEM or EIO; the sentence goes where that of opening went. */
 int jeprof_image_write(jeprof_image_t *image, FILE *to);
+/* Sets at most `most` lines, the last ones, oldest first; returns their number. */
+size_t jeprof_image_course(jeprof_image_t *image, jeprof_image_line_t *lines, size_t most);
 void jeprof_image_close(jeprof_image_t *image);
+
+/*
+ * When the process opened the box that its tables lie in, ns since 1970; 0: they lie in none, or
+ * the memory of the process may not be read. The process must be open.
+ */
+uint64_t jeprof_box_opened(const jeprof_target_t *t);
+/*
+ * Opens that box if it is a memory file, so that it can be read after the end of the process; -1 if
+ * it is none, or may not be opened. Its memory counts for the process as long as it is open here.
+ */
+int jeprof_box_open(const jeprof_target_t *t);
 
 #ifdef __cplusplus
 }

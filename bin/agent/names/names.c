@@ -119,12 +119,13 @@ names_begin(names_t *n, const struct pprof_request *request) {
 	n->root = -1;
 	n->cache.dir = -1;
 	n->deadline_ms = client_now_ms() + ALL_MS;
-	if (request->pid <= 0) {
+	if (request->pid <= 0 && request->root == NULL) {
 		return ESRCH;
 	}
 	int err = cache_begin(&n->cache, request->cache_dir, request->cache_bytes);
 	snprintf(path, sizeof(path), "/proc/%d/root", (int)request->pid);
-	n->root = err != 0 ? -1 : open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	n->root = err != 0 ? -1 : open(request->pid > 0 ? path : request->root,
+	    O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (n->root < 0) {
 		err = err != 0 ? err : errno;
 		names_end(n);
@@ -185,7 +186,7 @@ candidates_open(const names_t *n, const names_object_t *object, candidates_t *c)
 	char path[96];
 	memset(c, 0, sizeof(*c));
 	candidate_add(c, (int)syscall(SYS_openat2, n->root, object->path, &how, sizeof(how)), object);
-	if (c->is_mapped) {
+	if (c->is_mapped || n->request->pid <= 0) {
 		return;
 	}
 	if (object->is_main) {

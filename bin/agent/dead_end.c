@@ -1,0 +1,105 @@
+/*
+ * How a process ended (dead.h). The kernel tells its exit status to its parent only, but for: the
+ * pidfd of a process whose parent has fetched it (PIDFD_GET_INFO, Linux 6.15), and its state as
+ * long as the parent has not. A kill for want of memory is a SIGKILL during which the counter of
+ * such kills in its cgroup rose. No locks, no state. Called by dead_watch.c.
+ */
+#include "dead.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "labels.h"
+
+const char *const end_words[end_count] = {"exit", "signal", "oom", "unknown"};
+
+/* The argument of PIDFD_GET_INFO, which is newer than the headers that we compile with. */
+typedef struct pidfd_info_s {
+	uint64_t mask;
+	uint64_t cgroup_id;
+	uint32_t ids[11];
+	int32_t exit_code; /* as wait() gives it */
+} pidfd_info_t;
+#define GET_INFO _IOWR(0xff, 11, pidfd_info_t)
+#define INFO_EXIT UINT64_C(8)
+
+/* The number behind a word at the begin of a line; false if there is none. */
+static bool
+read_word(const char *path, const char *word, uint64_t *number) {
+	char text[4096];
+	size_t length = strlen(word);
+	if (read_file(path, text, sizeof(text)) <= 0) {
+		return false;
+	}
+	for (const char *at = text; at != NULL; at = strchr(at, '\n')) {
+		at += *at == '\n';
+		if (strncmp(at, word, length) == 0 && at[length] == ' ') {
+			*number = strtoull(at + length + 1, NULL, 10);
+			return true;
+		}
+	}
+	return false;
+}
+
+uint64_t
+end_kills(const char *cgroup) {
+	static const char *const files[] = {"/sys/fs/cgroup%s/memory.events",
+	    "/sys/fs/cgroup/memory%s/memory.oom_control"};
+	char path[640], all[65536];
+	uint64_t kills = 0;
+	for (size_t i = 0; i < 2 && is_cgroup_visible(cgroup); i++) {
+		snprintf(path, sizeof(path), files[i], cgroup);
+		if (read_word(path, "oom_kill", &kills)) {
+			return kills;
+		}
+	}
+	if (read_file("/proc/vmstat", all, sizeof(all)) > 0) {
+		const char *at = strstr(all, "\noom_kill ");
+		kills = at != NULL ? strtoull(at + strlen("\noom_kill "), NULL, 10) : 0;
+	}
+	return kills;
+}
+
+/* The last field of /proc/PID/stat, of a process that waits for its parent; -1: not readable. */
+static int
+unfetched_status(int pid, uint64_t start) {
+	char path[64], text[1024], state = '?';
+	unsigned long long its_start = 0;
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	if (read_file(path, text, sizeof(text)) <= 0) {
+		return -1;
+	}
+	const char *at = strrchr(text, ')'), *last = strrchr(text, ' ');
+	if (at == NULL || last == NULL || sscanf(at, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+	    "%*s %*s %*s %*s %*s %*s %*s %llu", &state, &its_start) != 2 || state != 'Z'
+	    || its_start != start) {
+		return -1;
+	}
+	return (int)strtol(last, NULL, 10);
+}
+
+end_t
+end_read(int process, int pid, uint64_t start, bool has_kill, int *code) {
+	int status = -1;
+	/* Twice: its parent may fetch the status between the two ways to read it. */
+	for (int i = 0; i < 2 && status == -1; i++) {
+		pidfd_info_t info = {.mask = INFO_EXIT};
+		bool is_told = ioctl(process, GET_INFO, &info) == 0 && (info.mask & INFO_EXIT) != 0;
+		status = is_told ? info.exit_code : unfetched_status(pid, start);
+	}
+	*code = -1;
+	if (status != -1 && WIFEXITED(status)) {
+		*code = WEXITSTATUS(status);
+		return end_exit;
+	}
+	if (status != -1 && WIFSIGNALED(status)) {
+		*code = WTERMSIG(status);
+		return *code == SIGKILL && has_kill ? end_oom : end_signal;
+	}
+	return has_kill ? end_oom : end_unknown;
+}

@@ -1,0 +1,147 @@
+/*
+ * What a box says of the last hour of its process, and the sentence about its end (dead.h). A box
+ * may say anything: numbers are only shown. No locks, no state. Called by dead_watch.c and
+ * dead_pages.c.
+ */
+#include "dead.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	LEVEL_SHARE = 16,  /* 1/16 of a rise counts as none: where a rise begins and ends */
+	GROWN_SHARE = 8,   /* a rise by less than 1/8 of all is no growth */
+};
+#define NS_PER_MS UINT64_C(1000000)
+
+static uint64_t
+resident_of(const jeprof_image_line_t *line) {
+	return line->rss != 0 ? line->rss : line->resident;
+}
+
+/*
+ * Finds the rise that leads to the last line: it begins with the last line that is near the lowest
+ * one, among those after which it never fell by much.
+ */
+static void
+find_growth(dead_t *d, const jeprof_image_line_t *lines, size_t count) {
+	uint64_t last = resident_of(&lines[count - 1]), low = last;
+	size_t first = count - 1;
+	for (size_t i = count - 1; i-- > 0;) {
+		uint64_t now = resident_of(&lines[i]);
+		if (now > last || (now > low && now - low > (last - low) / LEVEL_SHARE + 1)) {
+			break;
+		}
+		low = now < low ? now : low;
+		first = i;
+	}
+	while (first + 1 < count && resident_of(&lines[first + 1]) <= low + (last - low) / LEVEL_SHARE) {
+		first++;
+	}
+	uint64_t begin = resident_of(&lines[first]);
+	d->grown = last > begin ? last - begin : 0;
+	d->growing_ms = (lines[count - 1].time_ns - lines[first].time_ns) / NS_PER_MS;
+	if (d->grown < last / GROWN_SHARE) {
+		d->grown = d->growing_ms = 0;
+	}
+}
+
+/* Keeps at most HISTORY_POINTS of the lines, the last one in any case. */
+static void
+keep_course(dead_t *d, const jeprof_image_line_t *lines, size_t count) {
+	size_t step = (count + HISTORY_POINTS - 1) / HISTORY_POINTS;
+	size_t points = count == 0 ? 0 : (count - 1) / step + 1;
+	for (size_t i = 0; i < points; i++) {
+		const jeprof_image_line_t *line = &lines[count - 1 - (points - 1 - i) * step];
+		d->course[i] = (point_t){(int64_t)(line->time_ns / NS_PER_MS), resident_of(line),
+		    line->allocated};
+	}
+	d->points = (unsigned)points;
+}
+
+static void
+read_course(dead_t *d, jeprof_image_t *image) {
+	jeprof_image_line_t *lines = malloc(JEPROF_COURSE_MOST * sizeof(*lines));
+	size_t count = lines != NULL ? jeprof_image_course(image, lines, JEPROF_COURSE_MOST) : 0;
+	if (count > 0) {
+		keep_course(d, lines, count);
+		find_growth(d, lines, count);
+	}
+	free(lines);
+}
+
+void
+facts_read(dead_t *d, int box) {
+	char why[JEPROF_WHY] = "";
+	jeprof_image_t *image;
+	if (jeprof_image_of_file(&image, box, why) != 0) {
+		snprintf(d->why, sizeof(d->why), "%s", why[0] != '\0' ? why : "its box cannot be read");
+		return;
+	}
+	jeprof_image_facts_t f = jeprof_image_facts(image);
+	d->told_ms = f.time_ns / NS_PER_MS;
+	d->allocated = f.allocated;
+	d->resident = f.rss != 0 ? f.rss : f.resident;
+	d->limit = f.limit != 0 && f.limit < d->limit ? f.limit : d->limit;
+	d->how = d->how == end_unknown && f.ended_ns != 0 ? end_exit : d->how;
+	read_course(d, image);
+	jeprof_image_close(image);
+}
+
+/* ---- the sentence ---- */
+
+static const struct {
+	int number;
+	const char *name;
+} signals[] = {{SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"}, {SIGFPE, "SIGFPE"}, {SIGHUP, "SIGHUP"},
+    {SIGILL, "SIGILL"}, {SIGINT, "SIGINT"}, {SIGKILL, "SIGKILL"}, {SIGQUIT, "SIGQUIT"},
+    {SIGSEGV, "SIGSEGV"}, {SIGSYS, "SIGSYS"}, {SIGTERM, "SIGTERM"}, {SIGTRAP, "SIGTRAP"}};
+
+/* The name of a signal that ends processes; NULL: it is another one. */
+static const char *
+signal_name(int number) {
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+		if (signals[i].number == number) {
+			return signals[i].name;
+		}
+	}
+	return NULL;
+}
+
+static void
+add_how(text_t *t, const dead_t *d) {
+	const char *name = d->how == end_signal ? signal_name(d->code) : NULL;
+	if (d->how == end_oom) {
+		text_add(t, "killed by the kernel for want of memory");
+	} else if (name != NULL) {
+		text_add(t, "ended by %s", name);
+	} else if (d->how == end_signal) {
+		text_add(t, "ended by signal %d", d->code);
+	} else if (d->how == end_exit && d->code >= 0) {
+		text_add(t, "exited with status %d", d->code);
+	} else {
+		text_add(t, d->how == end_exit ? "exited" : "ended without a word: by a signal, or _exit");
+	}
+}
+
+void
+facts_sentence(text_t *t, const dead_t *d) {
+	add_how(t, d);
+	if (d->resident > 0) {
+		text_add(t, " at ");
+		text_size(t, (double)d->resident);
+	}
+	if (d->resident > 0 && d->limit != UINT64_MAX) {
+		text_add(t, " of ");
+		text_size(t, (double)d->limit);
+	}
+	if (d->growing_ms > 0) {
+		double minutes = (double)d->growing_ms / 60000;
+		text_add(t, ", growing by ");
+		text_size(t, (double)d->grown / minutes);
+		text_add(t, minutes < 2 ? " a minute for %.0f s" : " a minute for %.0f min",
+		    minutes < 2 ? minutes * 60 : minutes);
+	}
+}

@@ -1,0 +1,457 @@
+/*
+ * The dead that are kept (dead.h), and their files: KEY.box, which is the box and behind it the
+ * record, and KEY.pprof. They lie in the directory "dead" below --cache, where a later jeprofd
+ * finds them, or are memory files. Pages of zeros are not copied.
+ *
+ * Invariant: an element has a record that does not change; there are at most DEAD_MOST, whose files
+ * have at most bytes_max() bytes. If there are too many, those go first that exited with status 0,
+ * then those of the program that has most of them, the oldest first: one that crashes again and
+ * again leaves the others. Lock: `lock`; under it no file is read or written. Called by
+ * dead_watch.c (keeping, one thread), dead_profile.c, dead_pages.c and metrics.c.
+ */
+#include "dead.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	DISK_BYTES = 256 << 20,   /* of all files together */
+	MEMORY_BYTES = 64 << 20,  /* the same without --cache */
+	COPY_MOST = 32 << 20,     /* of one box, without zeros */
+	BOX_MOST = 1 << 30,       /* of one box, with them */
+	PIECE = 4096,             /* that is copied, or is all zeros */
+	FILES_READ = 1024,        /* of an earlier jeprofd */
+};
+
+/* At the end of KEY.box, behind the dead_t. */
+typedef struct tail_s {
+	char magic[12];
+	uint32_t size; /* of the dead_t: another version may have another */
+} tail_t;
+#define TAIL_MAGIC "jeprofdead1"
+
+static const char *const ends[dead_files] = {".box", ".pprof"};
+#define DRAFT_END ".draft"
+
+typedef struct entry_s {
+	dead_t *d;
+	int fds[dead_files];         /* of memory files; -1: none */
+	uint64_t bytes[dead_files];  /* that the file takes */
+} entry_t;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static entry_t all[DEAD_MOST + 1]; /* oldest first */
+static unsigned kept;
+static uint64_t ended[end_count];
+static int dir = -1;
+
+static uint64_t
+bytes_max(void) {
+	return dir >= 0 ? DISK_BYTES : MEMORY_BYTES;
+}
+
+static uint64_t
+now_ms(void) {
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* ---- files ---- */
+
+/* A new file, which is empty; -1: there can be none. */
+static int
+create_file(const char *key, dead_file_t which) {
+	char name[64];
+	if (dir < 0) {
+		return memfd_create("jeprofd-dead", MFD_CLOEXEC);
+	}
+	snprintf(name, sizeof(name), "%s%s" DRAFT_END, key, ends[which]);
+	unlinkat(dir, name, 0); /* what an earlier jeprofd was writing when it was killed */
+	return openat(dir, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+}
+
+/*
+ * Gives the file its name, in a directory, and closes it there. Returns the descriptor by which
+ * it is to be kept, or -1. *bytes is 0 if there is no file.
+ */
+static int
+finish_file(int fd, const char *key, dead_file_t which, bool is_good, uint64_t *bytes) {
+	char draft[64], name[64];
+	struct stat st;
+	snprintf(draft, sizeof(draft), "%s%s" DRAFT_END, key, ends[which]);
+	snprintf(name, sizeof(name), "%s%s", key, ends[which]);
+	is_good = is_good && fstat(fd, &st) == 0
+	    && (dir < 0 || renameat(dir, draft, dir, name) == 0);
+	*bytes = is_good ? (uint64_t)st.st_blocks * 512 : 0;
+	if (is_good && dir < 0) {
+		return fd;
+	}
+	if (!is_good && dir >= 0) {
+		unlinkat(dir, draft, 0);
+	}
+	close(fd);
+	return -1;
+}
+
+/* Removes the files of an element that is no longer in the list. */
+static void
+drop(entry_t *e) {
+	char name[64];
+	for (int i = 0; i < dead_files; i++) {
+		snprintf(name, sizeof(name), "%s%s", e->d->key, ends[i]);
+		if (dir >= 0) {
+			unlinkat(dir, name, 0);
+		}
+		if (e->fds[i] >= 0) {
+			close(e->fds[i]);
+		}
+	}
+	free(e->d);
+}
+
+static bool
+try_write(int fd, const void *from, size_t size, off_t at) {
+	for (size_t done = 0; done < size;) {
+		ssize_t n = pwrite(fd, (const char *)from + done, size - done, at + (off_t)done);
+		if (n <= 0 && !(n < 0 && errno == EINTR)) {
+			return false;
+		}
+		done += n > 0 ? (size_t)n : 0;
+	}
+	return true;
+}
+
+/* Copies the box up to `size`, but for pieces of zeros; false: it has too many others. */
+static bool
+try_copy(int to, int box, off_t size) {
+	static const char zeros[PIECE];
+	char piece[PIECE];
+	off_t copied = 0;
+	for (off_t at = 0; at < size;) {
+		off_t data = lseek(box, at, SEEK_DATA);
+		if (data < 0) {
+			break; /* zeros up to the end */
+		}
+		at = data / PIECE * PIECE;
+		ssize_t n = pread(box, piece, size - at < PIECE ? (size_t)(size - at) : PIECE, at);
+		if (n <= 0) {
+			break;
+		}
+		if (memcmp(piece, zeros, (size_t)n) != 0) {
+			copied += n;
+			if (copied > COPY_MOST || !try_write(to, piece, (size_t)n, at)) {
+				return false;
+			}
+		}
+		at += n;
+	}
+	return true;
+}
+
+/* Writes the box, if there is one that can be read, and the record. */
+static bool
+try_fill(int fd, dead_t *d, int box) {
+	struct stat st;
+	tail_t tail = {.magic = TAIL_MAGIC, .size = sizeof(*d)};
+	bool has_box = d->why[0] == '\0' && fstat(box, &st) == 0;
+	if (has_box && (st.st_size > BOX_MOST || ftruncate(fd, st.st_size) != 0
+	    || !try_copy(fd, box, st.st_size))) {
+		snprintf(d->why, sizeof(d->why), "there was no room for its box");
+		has_box = ftruncate(fd, 0) != 0;
+	}
+	d->box_bytes = has_box ? (uint64_t)st.st_size : 0;
+	return try_write(fd, d, sizeof(*d), (off_t)d->box_bytes)
+	    && try_write(fd, &tail, sizeof(tail), (off_t)(d->box_bytes + sizeof(*d)));
+}
+
+/* ---- the list; the caller holds the lock ---- */
+
+static entry_t *
+find(const char *key) {
+	for (unsigned i = 0; i < kept; i++) {
+		if (strcmp(all[i].d->key, key) == 0) {
+			return &all[i];
+		}
+	}
+	return NULL;
+}
+
+static uint64_t
+bytes_of_all(void) {
+	uint64_t sum = 0;
+	for (unsigned i = 0; i < kept; i++) {
+		sum += all[i].bytes[dead_box] + all[i].bytes[dead_pprof];
+	}
+	return sum;
+}
+
+/* How many of the dead ran the same program for the same user. */
+static unsigned
+count_alike(const dead_t *d) {
+	unsigned n = 0;
+	for (unsigned i = 0; i < kept; i++) {
+		n += strcmp(all[i].d->labels.exe, d->labels.exe) == 0
+		    && strcmp(all[i].d->labels.user, d->labels.user) == 0;
+	}
+	return n;
+}
+
+/* The one that is missed least. */
+static unsigned
+choose(void) {
+	unsigned best = 0, best_weight = 0;
+	for (unsigned i = 0; i < kept; i++) {
+		const dead_t *d = all[i].d;
+		unsigned weight = count_alike(d) + (d->how == end_exit && d->code <= 0 ? DEAD_MOST : 0);
+		best = weight > best_weight ? i : best;
+		best_weight = weight > best_weight ? weight : best_weight;
+	}
+	return best;
+}
+
+/* Takes out one that is too old or too many; false: there is none. */
+static bool
+try_take_out(entry_t *to) {
+	uint64_t now = now_ms();
+	unsigned i = 0;
+	while (i < kept && all[i].d->ended_ms + DEAD_MS > now) {
+		i++;
+	}
+	if (i == kept && kept <= DEAD_MOST && bytes_of_all() <= bytes_max()) {
+		return false;
+	}
+	i = i < kept ? i : choose();
+	*to = all[i];
+	kept--;
+	memmove(&all[i], &all[i + 1], (kept - i) * sizeof(*all));
+	return true;
+}
+
+/* ---- for others ---- */
+
+void
+dead_expire(void) {
+	entry_t e;
+	for (bool is_one = true; is_one;) {
+		pthread_mutex_lock(&lock);
+		is_one = try_take_out(&e);
+		pthread_mutex_unlock(&lock);
+		if (is_one) {
+			drop(&e);
+		}
+	}
+}
+
+/* Sets a key that no other has, by which the keys have the order of the ends. */
+static void
+set_key(dead_t *d) {
+	char stamp[24];
+	struct tm tm;
+	pthread_mutex_lock(&lock);
+	for (uint64_t ms = d->ended_ms; d->key[0] == '\0' || find(d->key) != NULL; ms++) {
+		time_t seconds = (time_t)(ms / 1000);
+		gmtime_r(&seconds, &tm);
+		strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%S", &tm);
+		snprintf(d->key, sizeof(d->key), "%s.%03uZ.%d", stamp, (unsigned)(ms % 1000), d->pid);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+/* Adds an element; there is room for one more than are kept. */
+static void
+add(const entry_t *e) {
+	pthread_mutex_lock(&lock);
+	all[kept++] = *e;
+	pthread_mutex_unlock(&lock);
+	dead_expire();
+}
+
+bool
+dead_keep(dead_t *d, int box) {
+	entry_t e = {.d = malloc(sizeof(*d)), .fds = {-1, -1}};
+	set_key(d);
+	int fd = create_file(d->key, dead_box);
+	if (fd >= 0) {
+		bool is_good = try_fill(fd, d, box);
+		e.fds[dead_box] = finish_file(fd, d->key, dead_box, is_good, &e.bytes[dead_box]);
+	}
+	if (e.bytes[dead_box] == 0 && d->why[0] == '\0') {
+		snprintf(d->why, sizeof(d->why), "its box could not be written: %s", strerror(errno));
+	}
+	pthread_mutex_lock(&lock);
+	ended[d->how]++;
+	pthread_mutex_unlock(&lock);
+	if (e.d != NULL) {
+		*e.d = *d;
+		add(&e);
+	}
+	return e.d != NULL;
+}
+
+bool
+dead_find(const char *key, dead_t *to) {
+	pthread_mutex_lock(&lock);
+	const entry_t *e = find(key);
+	if (e != NULL) {
+		*to = *e->d;
+	}
+	pthread_mutex_unlock(&lock);
+	return e != NULL;
+}
+
+void
+dead_each(void (*f)(const dead_t *d, void *arg), void *arg) {
+	pthread_mutex_lock(&lock);
+	for (unsigned i = kept; i > 0; i--) {
+		f(all[i - 1].d, arg);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+int
+dead_file(const char *key, dead_file_t which) {
+	char name[64];
+	pthread_mutex_lock(&lock);
+	const entry_t *e = find(key);
+	bool is_there = e != NULL && e->bytes[which] > 0;
+	int fd = is_there && e->fds[which] >= 0 ? fcntl(e->fds[which], F_DUPFD_CLOEXEC, 0) : -1;
+	pthread_mutex_unlock(&lock);
+	if (is_there && dir >= 0) {
+		snprintf(name, sizeof(name), "%s%s", key, ends[which]);
+		fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	}
+	return fd;
+}
+
+void
+dead_keep_pprof(const char *key, const char *bytes, size_t length) {
+	uint64_t taken = 0;
+	int fd = create_file(key, dead_pprof);
+	if (fd < 0) {
+		return;
+	}
+	fd = finish_file(fd, key, dead_pprof, try_write(fd, bytes, length, 0), &taken);
+	pthread_mutex_lock(&lock);
+	entry_t *e = find(key);
+	bool is_first = e != NULL && e->bytes[dead_pprof] == 0;
+	if (is_first) {
+		e->bytes[dead_pprof] = taken;
+		e->fds[dead_pprof] = fd;
+	}
+	pthread_mutex_unlock(&lock);
+	if (!is_first && fd >= 0) {
+		close(fd);
+	}
+	dead_expire();
+}
+
+void
+dead_count(dead_counts_t *to) {
+	pthread_mutex_lock(&lock);
+	memcpy(to->ended, ended, sizeof(ended));
+	to->kept = kept;
+	to->bytes = bytes_of_all();
+	pthread_mutex_unlock(&lock);
+}
+
+/* ---- what an earlier jeprofd has left ---- */
+
+/* Whether only we can have written the file. */
+static bool
+is_ours(const struct stat *st) {
+	return S_ISREG(st->st_mode) && st->st_uid == geteuid()
+	    && (st->st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+/* Reads the record at the end of a file; NULL: there is none of this version. */
+static dead_t *
+read_record(int fd, const struct stat *st, const char *name) {
+	tail_t tail;
+	dead_t *d = malloc(sizeof(*d));
+	off_t at = st->st_size - (off_t)sizeof(tail);
+	bool is_good = d != NULL && at >= (off_t)sizeof(*d)
+	    && pread(fd, &tail, sizeof(tail), at) == sizeof(tail)
+	    && memcmp(tail.magic, TAIL_MAGIC, sizeof(tail.magic)) == 0 && tail.size == sizeof(*d)
+	    && pread(fd, d, sizeof(*d), at - (off_t)sizeof(*d)) == sizeof(*d)
+	    && d->box_bytes == (uint64_t)at - sizeof(*d) && d->how < end_count
+	    && d->points <= HISTORY_POINTS && memchr(d->key, '\0', sizeof(d->key)) != NULL
+	    && strncmp(name, d->key, strlen(d->key)) == 0
+	    && strcmp(name + strlen(d->key), ends[dead_box]) == 0;
+	if (!is_good) {
+		free(d);
+		return NULL;
+	}
+	return d;
+}
+
+/* Bytes that the profile beside a box takes; 0: there is none. */
+static uint64_t
+pprof_bytes(const char *key) {
+	char name[64];
+	struct stat st;
+	snprintf(name, sizeof(name), "%s%s", key, ends[dead_pprof]);
+	return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && is_ours(&st)
+	    ? (uint64_t)st.st_blocks * 512 : 0;
+}
+
+/* Adds the record of one file; removes a file that has none that we can read. */
+static void
+read_one(const char *name) {
+	struct stat st;
+	int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	bool is_good = fd >= 0 && fstat(fd, &st) == 0 && is_ours(&st);
+	dead_t *d = is_good ? read_record(fd, &st, name) : NULL;
+	if (fd >= 0) {
+		close(fd);
+	}
+	if (d == NULL) {
+		unlinkat(dir, name, 0);
+		return;
+	}
+	add(&(entry_t){.d = d, .fds = {-1, -1},
+	    .bytes = {(uint64_t)st.st_blocks * 512, pprof_bytes(d->key)}});
+}
+
+static int
+is_box(const struct dirent *e) {
+	size_t length = strlen(e->d_name), end = strlen(ends[dead_box]);
+	return length > end && length < DEAD_KEY + end
+	    && strcmp(e->d_name + length - end, ends[dead_box]) == 0;
+}
+
+void
+dead_open(void) {
+	struct dirent **names;
+	int cache = options.cache_dir != NULL
+	    ? open(options.cache_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	if (cache < 0) {
+		return;
+	}
+	if (mkdirat(cache, "dead", 0700) == 0 || errno == EEXIST) {
+		dir = openat(cache, "dead", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	}
+	/* By name is by time. */
+	int n = dir >= 0 ? scandirat(cache, "dead", &names, is_box, alphasort) : -1;
+	for (int i = 0; i < n; i++) {
+		if (i + FILES_READ >= n) {
+			read_one(names[i]->d_name);
+		} else {
+			unlinkat(dir, names[i]->d_name, 0);
+		}
+		free(names[i]);
+	}
+	if (n >= 0) {
+		free(names);
+	}
+	close(cache);
+}

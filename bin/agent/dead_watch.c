@@ -1,0 +1,342 @@
+/*
+ * Holds the boxes of the living (dead.h). Lookers and jobs, which have a process open, call
+ * dead_look(); a thread waits for the ends of the processes whose boxes are held, by their pidfds.
+ *
+ * Invariant: an element of the list belongs to the thread that takes it out, which closes its
+ * descriptors. Its pidfd is of the process with the pid and the start time: that was compared
+ * after the pidfd was made. Lock: `lock`, for the list; under it nothing blocks. Called by watch.c,
+ * scrape.c and main.c.
+ */
+#include "dead.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "labels.h"
+
+enum {
+	HELD_MOST = 512,            /* boxes; each takes two or three descriptors */
+	DESCRIPTORS = 4096,         /* that this process may have, if it may */
+	EXPIRE_MS = 60000,          /* between two looks at what is too old */
+	STACK_BYTES = 1 << 20,
+};
+
+/* A process with a box. */
+typedef struct held_s {
+	uint64_t number;     /* in the order of being held; epoll tells it */
+	int pid;
+	uint64_t start;      /* with the pid the identity of the process */
+	uint64_t opened;     /* when it opened the box */
+	int box;             /* -1: it is in a file of its own, which outlives the process */
+	int process;         /* a pidfd */
+	int root;            /* its root directory; 0: it has ours */
+	labels_t labels;
+	uint64_t limit;      /* of its cgroup, UINT64_MAX: none */
+	uint64_t kills;      /* for want of memory in its cgroup, of which none was its own */
+	struct held_s *next;
+} held_t;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static held_t *list;
+static unsigned count;
+static uint64_t number;
+static int waiter = -1; /* an epoll of the pidfds; -1: no box is held */
+
+unsigned
+dead_held(void) {
+	pthread_mutex_lock(&lock);
+	unsigned n = count;
+	pthread_mutex_unlock(&lock);
+	return n;
+}
+
+static void
+free_held(held_t *h) {
+	int *const all[] = {&h->box, &h->process, &h->root};
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		if (*all[i] > 0) {
+			close(*all[i]);
+		}
+	}
+	free(h);
+}
+
+/* Takes out the element of a process, with pid 0 that of a number; NULL: there is none. */
+static held_t *
+take_out(int pid, uint64_t key) {
+	pthread_mutex_lock(&lock);
+	held_t **at = &list;
+	while (*at != NULL && !(pid != 0 ? (*at)->pid == pid && (*at)->start == key
+	    : (*at)->number == key)) {
+		at = &(*at)->next;
+	}
+	held_t *h = *at;
+	if (h != NULL) {
+		*at = h->next;
+		count--;
+		epoll_ctl(waiter, EPOLL_CTL_DEL, h->process, NULL);
+	}
+	pthread_mutex_unlock(&lock);
+	return h;
+}
+
+/* ---- holding ---- */
+
+/* Opens what is kept of a process; false: it has ended, or there are no descriptors. */
+static bool
+try_open(held_t *h, const jeprof_target_t *t) {
+	char path[64];
+	struct stat here, there;
+	figures_t f;
+	h->box = jeprof_box_open(t);
+	h->process = (int)syscall(SYS_pidfd_open, t->pid, 0);
+	snprintf(path, sizeof(path), "/proc/%d/root", t->pid);
+	int root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (root >= 0 && stat("/", &here) == 0 && fstat(root, &there) == 0
+	    && here.st_dev == there.st_dev && here.st_ino == there.st_ino) {
+		close(root);
+		root = 0;
+	}
+	h->root = root > 0 ? root : 0;
+	read_labels(t, &h->labels);
+	return h->process >= 0 && read_usage(t->pid, t->start, &f);
+}
+
+/* Adds an element, which is not to be used afterwards. */
+static void
+put_in(held_t *h) {
+	bool is_in = false;
+	pthread_mutex_lock(&lock);
+	h->number = ++number;
+	struct epoll_event event = {.events = EPOLLIN, .data.u64 = h->number};
+	const held_t *other = list;
+	while (other != NULL && (other->pid != h->pid || other->start != h->start)) {
+		other = other->next;
+	}
+	/* A looker and a job may have opened the same box. */
+	if (other == NULL && count < HELD_MOST
+	    && epoll_ctl(waiter, EPOLL_CTL_ADD, h->process, &event) == 0) {
+		h->next = list;
+		list = h;
+		count++;
+		is_in = true;
+	}
+	pthread_mutex_unlock(&lock);
+	if (!is_in) {
+		free_held(h);
+	}
+}
+
+static void
+hold(const jeprof_target_t *t, uint64_t opened) {
+	figures_t f = {0};
+	held_t *h = calloc(1, sizeof(*h));
+	if (h == NULL) {
+		return;
+	}
+	*h = (held_t){.pid = t->pid, .start = t->start, .opened = opened, .box = -1, .process = -1};
+	if (!try_open(h, t)) {
+		free_held(h);
+		return;
+	}
+	read_cgroup_memory(h->labels.cgroup, &f);
+	h->limit = f.has_cgroup ? f.cgroup_limit : UINT64_MAX;
+	h->kills = end_kills(h->labels.cgroup);
+	put_in(h);
+}
+
+/*
+ * Whether the box that the process opened then is held; if so notes the kills in its cgroup, which
+ * were not its own. *other: another box of the process is held.
+ */
+static bool
+note(const jeprof_target_t *t, uint64_t opened, bool *other) {
+	char cgroup[sizeof(list->labels.cgroup)] = "";
+	pthread_mutex_lock(&lock);
+	const held_t *h = list;
+	while (h != NULL && (h->pid != t->pid || h->start != t->start)) {
+		h = h->next;
+	}
+	bool is_it = h != NULL && h->opened == opened;
+	*other = h != NULL && !is_it;
+	if (is_it) {
+		memcpy(cgroup, h->labels.cgroup, sizeof(cgroup));
+	}
+	pthread_mutex_unlock(&lock);
+	if (!is_it) {
+		return false;
+	}
+	uint64_t kills = end_kills(cgroup);
+	figures_t f;
+	/* It lives after the counter was read: none of these kills was its own. */
+	bool is_alive = read_usage(t->pid, t->start, &f);
+	pthread_mutex_lock(&lock);
+	for (held_t *to = list; to != NULL && is_alive; to = to->next) {
+		if (to->pid == t->pid && to->start == t->start) {
+			to->kills = kills;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	return true;
+}
+
+void
+dead_look(const jeprof_target_t *t) {
+	bool has_other;
+	if (waiter < 0) {
+		return;
+	}
+	uint64_t opened = jeprof_box_opened(t);
+	if (note(t, opened, &has_other)) {
+		return;
+	}
+	figures_t f;
+	/* A process that is ending has no memory to read: its box does not end by that. */
+	if (!read_usage(t->pid, t->start, &f)) {
+		return;
+	}
+	held_t *h = has_other ? take_out(t->pid, t->start) : NULL;
+	if (h != NULL) {
+		free_held(h);
+	}
+	if (opened != 0 && dead_held() < HELD_MOST) {
+		hold(t, opened);
+	}
+}
+
+/* ---- the end ---- */
+
+/* One kill of the group has found its process: it is none of those of the others. */
+static void
+spend_kill(const char *cgroup) {
+	pthread_mutex_lock(&lock);
+	for (held_t *h = list; h != NULL; h = h->next) {
+		h->kills += strcmp(h->labels.cgroup, cgroup) == 0;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+/* The process is no target any more; a round over /proc would notice it later. */
+static void
+forget_process(const held_t *h) {
+	table_lock();
+	proc_t *p = table_find(h->pid);
+	if (p != NULL && p->labels != NULL && p->start == h->start) {
+		table_remove(p);
+	}
+	table_unlock();
+}
+
+static void
+free_answer(void *arg, const answer_t *answer) {
+	(void)arg;
+	free(answer->body);
+}
+
+/*
+ * Has a job make the profile now: the files of the process, below its root, may be gone soon. It
+ * takes the descriptor of the root.
+ */
+static void
+begin_profile(held_t *h, const dead_t *d) {
+	order_t order = {.kind = job_dead, .root = h->root};
+	memcpy(order.key, d->key, sizeof(order.key));
+	if (scrape_begin(&order, free_answer, NULL)) {
+		h->root = 0;
+	}
+}
+
+static void
+keep(held_t *h, dead_t *d) {
+	struct timespec now;
+	figures_t f = {0};
+	clock_gettime(CLOCK_REALTIME, &now);
+	*d = (dead_t){.pid = h->pid, .labels = h->labels, .limit = h->limit,
+	    .ended_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000};
+	d->how = end_read(h->process, h->pid, h->start, end_kills(h->labels.cgroup) > h->kills,
+	    &d->code);
+	if (d->how == end_oom) {
+		spend_kill(h->labels.cgroup);
+	}
+	read_cgroup_memory(h->labels.cgroup, &f);
+	d->limit = f.has_cgroup ? f.cgroup_limit : d->limit;
+	facts_read(d, h->box);
+	bool is_kept = dead_keep(d, h->box);
+	close(h->box); /* its memory counts for the group of the process until here */
+	h->box = -1;
+	if (is_kept && d->why[0] == '\0') {
+		begin_profile(h, d);
+	}
+}
+
+static void
+end(held_t *h) {
+	dead_t *d = h->box >= 0 ? malloc(sizeof(*d)) : NULL;
+	forget_process(h);
+	if (d != NULL) {
+		keep(h, d);
+		free(d);
+	}
+	free_held(h);
+}
+
+static void *
+wait_for_ends(void *arg) {
+	struct epoll_event event;
+	int64_t expire_ms = 0;
+	(void)arg;
+	while (!ending) {
+		if (epoll_wait(waiter, &event, 1, 1000) == 1) {
+			held_t *h = take_out(0, event.data.u64);
+			if (h != NULL) {
+				end(h);
+			}
+		}
+		if (client_now_ms() >= expire_ms) {
+			expire_ms = client_now_ms() + EXPIRE_MS;
+			dead_expire();
+		}
+	}
+	return NULL;
+}
+
+/* Each box takes descriptors; the limit is often lower than it has to be. */
+static void
+raise_descriptors(void) {
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < DESCRIPTORS) {
+		limit.rlim_cur = limit.rlim_max < DESCRIPTORS ? limit.rlim_max : DESCRIPTORS;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
+int
+dead_start(void) {
+	pthread_t thread;
+	pthread_attr_t attributes;
+	dead_open();
+	if (options.box_bytes == 0) {
+		return 0;
+	}
+	raise_descriptors();
+	waiter = epoll_create1(EPOLL_CLOEXEC);
+	if (waiter < 0) {
+		return errno;
+	}
+	pthread_attr_init(&attributes);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attributes, STACK_BYTES);
+	int error = pthread_create(&thread, &attributes, wait_for_ends, NULL);
+	pthread_attr_destroy(&attributes);
+	return error;
+}

@@ -1,0 +1,106 @@
+/*
+ * Pieces of the HTML pages: lists with curves of the last hour in SVG, and the report that "jeprof
+ * report" makes too, whose script (bin/page/, joined into page_parts.c) fetches debug/pprof/heap.
+ * Invariant: a page loads nothing from other servers, and all strings that come from a process are
+ * quoted. No locks, no state. Called by pages.c and dead_pages.c.
+ */
+#include "page.h"
+
+#include "page_parts.h"
+
+enum {
+	PICTURE_WIDTH = 240,     /* of the curve, in pixels */
+	PICTURE_HEIGHT = 36,
+	HOUR_MS = 3600000,
+};
+
+static const char list_head[] =
+    "<!DOCTYPE html>\n<html lang=\"en\"><meta charset=\"utf-8\">"
+    "<meta name=\"viewport\" content=\"width=device-width\">"
+    "<meta http-equiv=\"refresh\" content=\"15\"><title>";
+static const char list_style[] =
+    "</title>\n<style>body{font:14px/1.5 system-ui,sans-serif;margin:2em;color:#222;background:#fff}"
+    "table{border-collapse:collapse}"
+    "td,th{padding:.3em .8em;text-align:left;border-bottom:1px solid #ddd}"
+    "td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}"
+    "a{color:#0645ad}svg{vertical-align:middle}.r{fill:none;stroke:#999}"
+    ".a{fill:none;stroke:#c33;stroke-width:1.5}form{display:inline}"
+    "@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}"
+    "td,th{border-color:#444}a{color:#8ab4f8}}</style>\n";
+
+void
+page_list_begin(text_t *t, const char *title) {
+	text_add(t, "%s%s%s", list_head, title, list_style);
+}
+
+/* One curve; `most` is the value at the top. Unknown values (0) are left out. */
+static void
+add_curve(text_t *t, const point_t *history, unsigned points, const char *class, bool is_allocated,
+    uint64_t most, int64_t now) {
+	unsigned begin = points > HISTORY_POINTS ? points - HISTORY_POINTS : 0;
+	text_add(t, "<polyline class=\"%s\" points=\"", class);
+	for (unsigned i = begin; i < points; i++) {
+		const point_t *point = &history[i % HISTORY_POINTS];
+		uint64_t value = is_allocated ? point->allocated : point->rss;
+		if (now - point->at_ms < HOUR_MS && value > 0) {
+			text_add(t, "%.1f,%.1f ", PICTURE_WIDTH * (1 - (double)(now - point->at_ms) / HOUR_MS),
+			    PICTURE_HEIGHT - 1 - (PICTURE_HEIGHT - 2) * (double)value / (double)most);
+		}
+	}
+	text_add(t, "\"/>");
+}
+
+void
+page_picture(text_t *t, const point_t *history, unsigned points, int64_t now) {
+	uint64_t most = 1;
+	unsigned count = points < HISTORY_POINTS ? points : HISTORY_POINTS;
+	for (unsigned i = 0; i < count; i++) {
+		most = history[i].rss > most ? history[i].rss : most;
+		most = history[i].allocated > most ? history[i].allocated : most;
+	}
+	text_add(t, "<svg width=\"%d\" height=\"%d\" role=\"img\"><title>the last hour: resident grey, "
+	    "allocated red; at most ", PICTURE_WIDTH, PICTURE_HEIGHT);
+	text_size(t, (double)most);
+	text_add(t, "</title>");
+	add_curve(t, history, points, "r", false, most, now);
+	add_curve(t, history, points, "a", true, most, now);
+	text_add(t, "</svg>");
+}
+
+void
+page_fact(text_t *t, const char *name, const char *value) {
+	if (value[0] != '\0') {
+		text_add(t, "<tr><td class=\"t\">%s</td><td class=\"t\">", name);
+		text_html(t, value);
+		text_add(t, "</td></tr>\n");
+	}
+}
+
+static void
+add_part(text_t *t, const char *before, const unsigned char *part, size_t size) {
+	text_add(t, "%s", before);
+	text_bytes(t, (const char *)part, size);
+}
+
+void
+page_report_begin(text_t *t, int pid, const char *comm, const char *up, const char *up_name) {
+	text_add(t, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta "
+	    "name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>%d ", pid);
+	text_html(t, comm);
+	text_add(t, "</title>\n<style>");
+	add_part(t, "", page_style, page_style_size);
+	text_add(t, "</style></head>\n<body>\n<header><p><a href=\"%s\">%s</a></p><h1>%d ", up,
+	    up_name, pid);
+	text_html(t, comm);
+	text_add(t, "</h1>\n");
+}
+
+void
+page_report_end(text_t *t, unsigned seconds) {
+	add_part(t, "</header>\n", page_body, page_body_size);
+	text_add(t, "<script type=\"application/json\" id=\"data\" data-from=\"debug/pprof/heap\" "
+	    "data-interval=\"%u\"></script>\n", seconds);
+	add_part(t, "<script>", page_model, page_model_size);
+	add_part(t, "</script>\n<script>", page_live, page_live_size);
+	text_add(t, "</script>\n</body></html>\n");
+}

@@ -1,0 +1,22 @@
+/* Pieces of the HTML pages. Used by pages.c and dead_pages.c. */
+#pragma once
+#include "table.h"
+
+/* The begin of a page that is a list, up to its body; the title is not quoted. */
+void page_list_begin(text_t *t, const char *title);
+
+/*
+ * The curves of the hour before `now`: resident memory in grey, allocated bytes in red. `history`
+ * is a ring of HISTORY_POINTS, to which `points` were ever added.
+ */
+void page_picture(text_t *t, const point_t *history, unsigned points, int64_t now);
+
+/* A row of a table; nothing if the value is "". */
+void page_fact(text_t *t, const char *name, const char *value);
+
+/*
+ * The begin of a report, up to its heading, with a link to the page above it; and its rest. It
+ * fetches debug/pprof/heap each `seconds`; 0: once.
+ */
+void page_report_begin(text_t *t, int pid, const char *comm, const char *up, const char *up_name);
+void page_report_end(text_t *t, unsigned seconds);

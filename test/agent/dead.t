@@ -1,0 +1,361 @@
+#!/bin/sh
+# What jeprofd tells of processes that ended: how, at which size, and who held the memory; boxes that lie; bounds; a new jeprofd.
+. "$JEMALLOC_SRC/test/include/tap.sh"
+. "$SRC/test/agent/aid"
+
+cat >hold.c <<'C'
+/* hold MODE: holds more and more memory, up to 60 MB with a mode other than "grow"; ends as told when a line comes on its standard input */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/select.h>
+#include <unistd.h>
+char *kept[1 << 16];
+__attribute__((noinline)) char *hoard(size_t n) { char *p = malloc(n); memset(p, 1, n); return p; }
+int
+main(int argc, char **argv) {
+	char line[8];
+	int most = strcmp(argv[1], "grow") == 0 ? 1 << 16 : 1000;
+	for (int i = 0;; i++) {
+		fd_set set;
+		struct timeval wait = {0, 3000};
+		char *p = hoard(65536);
+		if (i < most)
+			kept[i] = p;
+		else
+			free(p);
+		FD_ZERO(&set);
+		FD_SET(0, &set);
+		if (select(1, &set, NULL, NULL, &wait) == 1 && read(0, line, sizeof(line)) > 0)
+			break;
+	}
+	if (strcmp(argv[1], "abort") == 0)
+		abort();
+	if (strcmp(argv[1], "exec") == 0)
+		execlp("sleep", "sleep", "1000", (char *)NULL);
+	return strcmp(argv[1], "three") == 0 ? 3 : 0;
+}
+C
+$CC -g -O1 -fno-builtin -o hold hold.c || exit 1
+
+# hold MODE: sets pid, when a scrape has begun its session and its box is held; a line to descriptor 9 ends it
+hold() {
+	rm -f go
+	mkfifo go
+	LD_PRELOAD=$LIB ./hold "$@" <go >/dev/null 2>&1 &
+	pid=$!
+	children="$children $pid"
+	exec 9>go
+	until_true is_target "$pid"
+	until_true is_scraped
+	sleep 0.5
+}
+is_scraped() { get "/p/$pid/debug/pprof/heap" && [ "$code" = 200 ] && has_box; }
+# Another jeprofd of this machine may have begun a session before.
+has_box() {
+	[ -n "$without" ] || "$BUILD/bin/jeprofctl" status "$pid" -q | grep -q '^blackbox  *memfd$' || { "$BUILD/bin/jeprofctl" stop "$pid" -q; false; }
+}
+without=
+metric() { curl -s "$URL/metrics" | sed -n "s/^$1 //p"; }
+held() { metric jeprofd_boxes_held; }
+is_held() { [ "$(held)" = "$1" ]; }
+# keys: those of /dead/, the last one first
+keys() { curl -s "$URL/dead/" | grep -o '/dead/[0-9TZ.]*/' | cut -d/ -f3; }
+is_dead() { key=$(keys | grep "\.$1\$" | head -n 1) && [ -n "$key" ]; }
+# told PID: what the list says of its end
+told() { curl -s "$URL/dead/" | grep "\.$1/\"" | sed 's/.*<td>\([^<]*\)<\/td><td><svg.*/\1/'; }
+# ends NAME HOW: how the process was told to end, and what is there of it
+ends() {
+	until_true is_dead "$pid"
+	ok $? "$1: it is among the dead" "$(curl -s "$URL/dead/")"
+	has "$(told "$pid")" "$2" "$1: how"
+	until_true is_held 0
+	ok $? "$1: its box is let go" "$(held)"
+	is_target "$pid"
+	is $? 1 "$1: it is no target"
+}
+# holds NAME: its profile names who held the memory
+holds() {
+	get "/dead/$key/debug/pprof/heap?raw=1"
+	cp answer "dead.$pid.heap"
+	is "$code" 200 "$1: heap_v2"
+	grep -q '^# jemalloc.torn=0$' answer
+	ok $? "$1: nothing is torn" "$(grep torn answer)"
+	"$BUILD/bin/jeprof" top "dead.$pid.heap" >table 2>&1
+	has "$(sed -n '/^ *self /{n;p;}' table)" " hoard" "$1: jeprof names who held most"
+	get "/dead/$key/debug/pprof/heap"
+	is "$code" 200 "$1: profile.proto"
+	gzip -dc answer | tr -d '\000' | grep -q hoard
+	ok $? "$1: with names"
+}
+
+agent --rate 16K --cache "$W/cache"
+is "$(keys)" "" "none is dead"
+
+# ---- kinds of ends ----
+hold three
+until_true is_held 1
+ok $? "a scrape begins a session with a box, which is held" "$(held)"
+"$BUILD/bin/jeprofctl" status "$pid" -q | grep -q '^blackbox  *memfd$'
+ok $? "in a memory file" "$("$BUILD/bin/jeprofctl" status "$pid" -q | grep black)"
+is "$("$BUILD/bin/jeprofctl" status "$pid" --json -q | sed -n 's/.*"blackbox_size":"*\([0-9]*\).*/\1/p')" 4194304 "of 4 MiB"
+sleep 2.2
+kill -9 "$pid"
+wait "$pid" 2>/dev/null
+ends "kill -9" "ended by SIGKILL at "
+holds "kill -9"
+get "/dead/$key/"
+gives 200 "ended by SIGKILL at " "its page"
+gives 200 'data-from="debug/pprof/heap" data-interval="0"' "fetches its profile once"
+gives 200 '<polyline class="r" points="2' "and shows the last hour"
+first=$key
+hold abort
+until_true is_held 1
+echo >&9
+wait "$pid" 2>/dev/null
+ends "abort" "ended by SIGABRT"
+holds "abort"
+hold three
+until_true is_held 1
+echo >&9
+wait "$pid" 2>/dev/null
+ends "return 3" "exited with status 3"
+holds "return 3"
+hold plain
+until_true is_held 1
+echo >&9
+until_true is_dead "$pid"
+ok $? "return 0, and its parent does not wait: told at once"
+has "$(told "$pid")" "exited with status 0" "return 0: how"
+wait "$pid" 2>/dev/null
+hold exec
+until_true is_held 1
+echo >&9
+until_true is_held 0
+ok $? "exec: its box is let go"
+is_dead "$pid"
+is $? 1 "exec: that is no end"
+kill -9 "$pid"
+sleep 0.5
+is_dead "$pid"
+is $? 1 "exec: nor is its end one of a process with a box"
+is "$(metric 'jeprofd_dead_total{how="signal"}') $(metric 'jeprofd_dead_total{how="exit"}') $(metric 'jeprofd_dead_total{how="oom"}')" "2 2 0" "counted by how they ended"
+is "$(metric jeprofd_dead_kept)" 4 "four are kept"
+
+# ---- a session without a box, and one that ends ----
+hold plain
+until_true is_held 1
+"$BUILD/bin/jeprofctl" stop "$pid" -q >/dev/null 2>&1
+until_true is_held 0
+ok $? "the end of the session ends the hold"
+"$BUILD/bin/jeprofctl" start "$pid" -q >/dev/null 2>&1
+sleep 0.6
+is "$(held)" 0 "a session without a box is not held"
+kill -9 "$pid"
+wait "$pid" 2>/dev/null
+sleep 0.5
+is_dead "$pid"
+is $? 1 "and its end not kept"
+MALLOC_CONF=prof:true,lg_prof_sample:14,prof_blackbox:fd,prof_blackbox_size:2M LD_PRELOAD=$LIB ./hold plain <go >/dev/null 2>&1 &
+pid=$!
+children="$children $pid"
+exec 9>go
+until_true is_held 1
+ok $? "a box that MALLOC_CONF has made is held too"
+sleep 1.5
+kill -9 "$pid"
+wait "$pid" 2>/dev/null
+ends "MALLOC_CONF" "ended by SIGKILL"
+holds "MALLOC_CONF"
+
+# ---- killed for want of memory ----
+group=/sys/fs/cgroup/memory/jeprofd-test.$$
+if mkdir "$group" 2>/dev/null && echo 83886080 >"$group/memory.limit_in_bytes" && grep -q oom_kill "$group/memory.oom_control"; then
+	rm -f go
+	mkfifo go
+	(read -r _ <go && echo 0 >"$group/cgroup.procs" && LD_PRELOAD=$LIB exec ./hold grow <go >/dev/null 2>&1) &
+	pid=$!
+	children="$children $pid"
+	exec 9>go
+	echo >&9
+	until_true is_target "$pid"
+	until_true is_scraped
+	wait "$pid" 2>/dev/null
+	ends "OOM" "killed by the kernel for want of memory at "
+	has "$(told "$pid")" " of 80M, growing by " "OOM: the limit of the group, and the growth"
+	is "$(metric 'jeprofd_dead_total{how="oom"}')" 1 "OOM: counted"
+	holds "OOM"
+	LD_PRELOAD=$LIB ./hold plain <go >/dev/null 2>&1 &
+	pid=$!
+	children="$children $pid"
+	exec 9>go
+	echo "$pid" >"$group/cgroup.procs"
+	until_true is_target "$pid"
+	until_true is_scraped
+	until_true is_held 1
+	kill -9 "$pid"
+	wait "$pid" 2>/dev/null
+	ends "kill -9 in the same group later" "ended by SIGKILL"
+	rmdir "$group"
+else
+	rmdir "$group" 2>/dev/null
+	skip "no memory cgroup can be made here"
+fi
+
+# ---- boxes that lie ----
+cat >liar.c <<'C'
+/* liar MODE: has a memory file in the place of its box, whose bytes are changed or cut; its mailbox is the library's own */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+static char *box;
+static size_t size;
+static int
+find(void) {
+	char line[512];
+	FILE *maps = fopen("/proc/self/maps", "r");
+	while (maps != NULL && fgets(line, sizeof(line), maps) != NULL) {
+		unsigned long from, to, offset;
+		if (strstr(line, "jemalloc-blackbox") != NULL && sscanf(line, "%lx-%lx %*s %lx", &from, &to, &offset) == 3 && offset == 0) {
+			box = (char *)from;
+			size = to - from;
+		}
+	}
+	fclose(maps);
+	return box != NULL;
+}
+int
+main(int argc, char **argv) {
+	unsigned seed = argc > 2 ? atoi(argv[2]) : 1;
+	for (int i = 0; !find(); i++) {
+		free(malloc(9000));
+		usleep(1000);
+	}
+	for (int i = 0; i < 2000; i++) {
+		free(malloc(9000));
+		usleep(500);
+	}
+	if (strcmp(argv[1], "zero") == 0)
+		memset(box + 4096, 0, size - 4096);
+	if (strcmp(argv[1], "magic") == 0)
+		memset(box, 0, 8);
+	if (strcmp(argv[1], "random") == 0) {
+		srand(seed);
+		for (int i = 0; i < 3000; i++)
+			box[64 + (size_t)rand() % (128 << 10)] = (char)rand();
+	}
+	raise(9);
+}
+#include <signal.h>
+C
+$CC -g -O1 -w -fno-builtin -include signal.h -o liar liar.c || exit 1
+for mode in zero magic "random 1" "random 2" "random 3"; do
+	# shellcheck disable=SC2086
+	MALLOC_CONF=prof:true,lg_prof_sample:12,prof_blackbox:fd,prof_blackbox_size:2M LD_PRELOAD=$LIB ./liar $mode &
+	pid=$!
+	children="$children $pid"
+	until_true is_held 1
+	wait "$pid" 2>/dev/null
+	ends "liar $mode" "ended by SIGKILL"
+	get "/dead/$key/debug/pprof/heap"
+	case $mode in
+	magic) gives 404 "no profile of $key: " "liar $mode: one sentence" ;;
+	*) case $code in 200 | 404) ok 0 "liar $mode: a profile or a sentence" ;; *) ok 1 "liar $mode" "$code $out" ;; esac ;;
+	esac
+	get "/dead/$key/"
+	gives 200 "ended by SIGKILL" "liar $mode: its page"
+done
+kill -0 "$agent_pid"
+ok $? "jeprofd lives"
+
+# ---- paths ----
+for path in /dead/x/ /dead/../ /dead/20261125T000000.000Z.1/other /dead/1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1/; do
+	get "$path" --path-as-is
+	is "$code" 404 "$path"
+done
+get /dead/20261125T000000.000Z.1/
+gives 404 'nothing is kept' "another key"
+get /dead/20261125T000000.000Z.1/debug/pprof/heap
+gives 404 'nothing is kept' "its profile"
+get "/dead/$first/debug/pprof/heap?seconds=1"
+gives 400 'no such argument' "a difference of the dead"
+get "/dead/$first/debug/pprof/heap" -X POST
+gives 405 'wants GET' "POST"
+
+# ---- a new jeprofd ----
+before=$(keys)
+hold abort
+until_true is_held 1
+kill -9 "$agent_pid"
+wait "$agent_pid" 2>/dev/null
+printf 'damaged' >"$W/cache/dead/20261125T000000.000Z.1.box"
+agent --rate 16K --cache "$W/cache"
+is "$(keys)" "$before" "a new jeprofd knows the dead of the one before"
+[ ! -e "$W/cache/dead/20261125T000000.000Z.1.box" ]
+ok $? "a damaged file is removed"
+until_true is_held 1
+ok $? "and it holds the boxes of those that live"
+echo >&9
+wait "$pid" 2>/dev/null
+ends "after the restart" "ended by SIGABRT"
+holds "after the restart"
+get "/dead/$first/debug/pprof/heap"
+is "$code" 200 "a profile from before the restart"
+
+# ---- many ----
+before=$(keys | wc -l)
+others=$(curl -s "$URL/dead/" | grep -c '<td>liar</td>')
+many=
+i=0
+while [ "$i" -lt 70 ]; do
+	i=$((i + 1))
+	MALLOC_CONF=prof:true,lg_prof_sample:12,prof_blackbox:fd,prof_blackbox_size:1M LD_PRELOAD=$LIB ./hold plain <go >/dev/null 2>&1 &
+	many="$many $!"
+done
+children="$children $many"
+until_true is_held 70
+ok $? "70 boxes are held" "$(held)"
+# shellcheck disable=SC2086
+kill -9 $many
+# shellcheck disable=SC2086
+wait $many 2>/dev/null
+until_true is_held 0
+ok $? "and let go" "$(held)"
+is "$(metric 'jeprofd_dead_total{how="signal"}')" 71 "all are counted"
+is "$(keys | wc -l) $(metric jeprofd_dead_kept)" "64 64" "64 are kept"
+is "$(curl -s "$URL/dead/" | grep -c '<td>liar</td>')" "$others" "those of another program among them"
+[ "$(metric jeprofd_dead_bytes)" -lt $((256 << 20)) ] && [ "$(find "$W/cache/dead" -name '*.box' | wc -l)" -eq 64 ]
+ok $? "and so many files" "$(metric jeprofd_dead_bytes)" "$(ls "$W/cache/dead" | head)"
+end_agent
+is "$ended" 0 "jeprofd ends"
+
+# ---- in memory; off ----
+agent --rate 16K
+hold abort
+until_true is_held 1
+echo >&9
+wait "$pid" 2>/dev/null
+ends "without --cache" "ended by SIGABRT"
+holds "without --cache"
+end_agent
+agent --rate 16K --blackbox off
+without=1
+hold plain
+sleep 0.6
+is "$(held)" 0 "--blackbox off: none is held"
+"$BUILD/bin/jeprofctl" status "$pid" -q | grep -q '^blackbox'
+is $? 1 "--blackbox off: the session has none"
+get /dead/
+gives 200 'blackbox off' "its list says so"
+kill -9 "$pid"
+end_agent
+for size in 1 512K 2G x ''; do
+	"$AGENT" --blackbox "$size" >out 2>&1
+	is "$? $(grep -c 'no size (4M) or off that can be used here' out)" "2 1" "--blackbox \"$size\""
+done
+done_testing
