@@ -37,7 +37,8 @@ find_growth(dead_t *d, const jeprof_image_line_t *lines, size_t count) {
 		low = now < low ? now : low;
 		first = i;
 	}
-	while (first + 1 < count && resident_of(&lines[first + 1]) <= low + (last - low) / LEVEL_SHARE) {
+	uint64_t level = low + (last - low) / LEVEL_SHARE;
+	while (first + 1 < count && resident_of(&lines[first + 1]) <= level) {
 		first++;
 	}
 	uint64_t begin = resident_of(&lines[first]);

@@ -284,8 +284,8 @@ static void
 put_dead(const sheet_t *s) {
 	dead_counts_t c;
 	dead_count(&c);
-	put_own(s, "jeprofd_boxes_held", "gauge", "", "Processes whose tables jeprofd can read when they "
-	    "are dead.", dead_held());
+	put_own(s, "jeprofd_boxes_held", "gauge", "",
+	    "Processes whose tables jeprofd can read when they are dead.", dead_held());
 	put_own(s, "jeprofd_dead_kept", "gauge", "", "Processes that ended and are shown below /dead/.",
 	    c.kept);
 	put_own(s, "jeprofd_dead_bytes", "gauge", "bytes", "Bytes that these take.", (double)c.bytes);

@@ -19,12 +19,12 @@ static const char list_head[] =
     "<meta name=\"viewport\" content=\"width=device-width\">"
     "<meta http-equiv=\"refresh\" content=\"15\"><title>";
 static const char list_style[] =
-    "</title>\n<style>body{font:14px/1.5 system-ui,sans-serif;margin:2em;color:#222;background:#fff}"
+    "</title>\n<style>body{font:14px/1.5 system-ui,sans-serif;margin:2em;color:#222;"
+    "background:#fff}"
     "table{border-collapse:collapse}"
     "td,th{padding:.3em .8em;text-align:left;border-bottom:1px solid #ddd}"
     "td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}"
-    "a{color:#0645ad}svg{vertical-align:middle}.r{fill:none;stroke:#999}"
-    ".a{fill:none;stroke:#c33;stroke-width:1.5}form{display:inline}"
+    "a{color:#0645ad}svg{vertical-align:middle}form{display:inline}"
     "@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}"
     "td,th{border-color:#444}a{color:#8ab4f8}}</style>\n";
 
@@ -33,12 +33,15 @@ page_list_begin(text_t *t, const char *title) {
 	text_add(t, "%s%s%s", list_head, title, list_style);
 }
 
-/* One curve; `most` is the value at the top. Unknown values (0) are left out. */
+/*
+ * One curve, allocated bytes or resident memory; `most` is the value at the top. Unknown values (0)
+ * are left out.
+ */
 static void
-add_curve(text_t *t, const point_t *history, unsigned points, const char *class, bool is_allocated,
-    uint64_t most, int64_t now) {
+add_curve(text_t *t, const point_t *history, unsigned points, bool is_allocated, uint64_t most,
+    int64_t now) {
 	unsigned begin = points > HISTORY_POINTS ? points - HISTORY_POINTS : 0;
-	text_add(t, "<polyline class=\"%s\" points=\"", class);
+	text_add(t, "<polyline fill=\"none\" stroke=\"%s\" points=\"", is_allocated ? "#c33" : "#999");
 	for (unsigned i = begin; i < points; i++) {
 		const point_t *point = &history[i % HISTORY_POINTS];
 		uint64_t value = is_allocated ? point->allocated : point->rss;
@@ -62,8 +65,8 @@ page_picture(text_t *t, const point_t *history, unsigned points, int64_t now) {
 	    "allocated red; at most ", PICTURE_WIDTH, PICTURE_HEIGHT);
 	text_size(t, (double)most);
 	text_add(t, "</title>");
-	add_curve(t, history, points, "r", false, most, now);
-	add_curve(t, history, points, "a", true, most, now);
+	add_curve(t, history, points, false, most, now);
+	add_curve(t, history, points, true, most, now);
 	text_add(t, "</svg>");
 }
 

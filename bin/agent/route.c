@@ -161,8 +161,8 @@ route_path(const char *path, route_t *r) {
 typedef enum { arg_seconds, arg_rate, arg_since, arg_raw, arg_debug, arg_gc, arg_count } arg_t;
 
 /*
- * The arguments: whether profiles, starts and profiles of the dead take it, the message for a wrong value, and a value
- * for --help.
+ * The arguments: whether profiles, starts and profiles of the dead take it, the message for a wrong
+ * value, and a value for --help.
  */
 static const struct {
 	const char *key;

@@ -107,7 +107,7 @@ holds "kill -9"
 get "/dead/$key/"
 gives 200 "ended by SIGKILL at " "its page"
 gives 200 'data-from="debug/pprof/heap" data-interval="0"' "fetches its profile once"
-gives 200 '<polyline class="r" points="2' "and shows the last hour"
+gives 200 '<polyline fill="none" stroke="#999" points="2' "and shows the last hour"
 first=$key
 hold abort
 until_true is_held 1
