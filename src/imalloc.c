@@ -21,6 +21,7 @@
 #include "os/thread.h"
 #include "prof/prof.h"
 #include "prof/trigger/prof_trigger.h"
+#include "thread/claim.h"
 #include "thread/deferred.h"
 #include "thread/peak.h"
 #include "thread/quarantine.h"
@@ -344,26 +345,14 @@ imalloc_again(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, 
 }
 
 /*
- * Tries again after the system has refused memory: after flushing this thread's cache; then after
- * returning unused pages of any arena, as many as the request needs; then after returning two huge
- * pages more for metadata. NULL: no memory, or the arena has the user's extent hooks, which may
- * refuse at will.
+ * Tries again after unused pages of any arena were returned, as many as the request needs; then
+ * after two huge pages more, for metadata.
  */
-static NOINLINE void *
-imalloc_relieved(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, unsigned slot,
+static void *
+imalloc_returned(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, unsigned slot,
     uint64_t interval) {
-	assert(tc == NULL || slot > 0);
-	arena_t *a = tsd == NULL || tsd->tls->inside != 0 ? NULL
-	    : imalloc_arena(tsd, req->arena, usize);
 	size_t want = arena_need(usize, req->alignment);
-	if (a == NULL || ehooks_are_own(&a->pac.src.ehooks) || want < usize) {
-		return NULL;
-	}
-	shut_flush();
-	while (gate_has_absent() && tsd_try_end_absent()) {
-	}
-	void *p = tcache_try_gather(tsd, a)
-	    ? imalloc_again(tsd, req, usize, tc, slot, interval) : NULL;
+	void *p = NULL;
 	bool has_relieved = false;
 	for (unsigned i = 0; p == NULL && i < 2 && arenas_try_relieve(want + i * 2 * HUGEPAGE); i++) {
 		has_relieved = true;
@@ -371,6 +360,35 @@ imalloc_relieved(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *t
 	}
 	if (has_relieved) {
 		arenas_relieve_end(p != NULL);
+	}
+	return p;
+}
+
+/*
+ * Tries again after the system has refused memory: after flushing this thread's cache; then with
+ * unused pages of any arena; then with those that caches of idle threads held (thread/claim.h).
+ * NULL: no memory, or the arena has the user's extent hooks, which may refuse at will.
+ */
+static NOINLINE void *
+imalloc_relieved(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, unsigned slot,
+    uint64_t interval) {
+	assert(tc == NULL || slot > 0);
+	arena_t *a = tsd == NULL || tsd->tls->inside != 0 ? NULL
+	    : imalloc_arena(tsd, req->arena, usize);
+	if (a == NULL || ehooks_are_own(&a->pac.src.ehooks)
+	    || arena_need(usize, req->alignment) < usize) {
+		return NULL;
+	}
+	shut_flush();
+	while (gate_has_absent() && tsd_try_end_absent()) {
+	}
+	void *p = tcache_try_gather(tsd, a)
+	    ? imalloc_again(tsd, req, usize, tc, slot, interval) : NULL;
+	if (p == NULL) {
+		p = imalloc_returned(tsd, req, usize, tc, slot, interval);
+	}
+	if (p == NULL && claim_idle_caches() != 0) {
+		p = imalloc_returned(tsd, req, usize, tc, slot, interval);
 	}
 	return p;
 }
@@ -530,12 +548,28 @@ imalloc_general(size_t size) {
 	return imalloc(&req);
 }
 
+/*
+ * Enters the gate for a shorter way; the fast path was open before. False: it is closed, or another
+ * thread has recalled this one meanwhile, which may be about to take over its cache.
+ */
+ALWAYS_INLINE bool
+imalloc_try_enter(struct tls_s *t) {
+	if (unlikely(!gate_try_enter(t))) {
+		return false;
+	}
+	if (unlikely(__atomic_load_n(&t->recall, __ATOMIC_SEQ_CST) != 0)) {
+		gate_exit(t);
+		return false;
+	}
+	return true;
+}
+
 /* malloc(size) for imalloc_default() from the empty bin at this offset. */
 static NOINLINE void *
 imalloc_refill(size_t size, size_t offset) {
 	struct tls_s *t = tls_get();
 	assert(offset != 0 && offset % SC_BIN_STRIDE == 0);
-	if (unlikely(!gate_try_enter(t))) {
+	if (unlikely(!imalloc_try_enter(t))) {
 		return imalloc_general(size);
 	}
 	int saved = errno;
@@ -573,7 +607,7 @@ imalloc_ended(size_t size, size_t offset) {
 	assert(offset != 0 && offset % SC_BIN_STRIDE == 0);
 	imalloc_req_t req = IMALLOC_REQ(size, 0, false, malloc);
 	UNWIND_HERE(&req.where);
-	if (unlikely(!gate_try_enter(t))) {
+	if (unlikely(!imalloc_try_enter(t))) {
 		return imalloc_general(size);
 	}
 	int saved = errno;
@@ -862,7 +896,7 @@ static NOINLINE bool
 ifree_try_overflow(void *obj, size_t offset) {
 	assert(offset != 0);
 	struct tls_s *t = tls_get();
-	if (tls_cache_is_boot(t) || imalloc_has_work(t) || unlikely(!gate_try_enter(t))) {
+	if (tls_cache_is_boot(t) || imalloc_has_work(t) || unlikely(!imalloc_try_enter(t))) {
 		return false;
 	}
 	int saved = errno;

@@ -201,6 +201,11 @@ gate_for_each(void (*fn)(struct tls_s *t, void *ctx), void *ctx) {
 }
 
 bool
+gate_is_inside(const struct tls_s *t) {
+	return (__atomic_load_n(&t->gate, __ATOMIC_SEQ_CST) & GATE_INSIDE) != 0;
+}
+
+bool
 gate_has_absent(void) {
 	return unlikely(__atomic_load_n(&gate.absent, __ATOMIC_RELAXED) != NULL);
 }
@@ -234,7 +239,7 @@ gate_try_see_alone(const struct tls_s *self) {
 		bool is_other_inside = atomic_load_u32(&gate.n_unlisted, MO_SEQ_CST) != 0;
 		for (const gate_link_t *l = gate.threads; l != NULL; l = l->next) {
 			is_other_inside |= l->tls != self
-			    && (__atomic_load_n(&l->tls->gate, __ATOMIC_SEQ_CST) & GATE_INSIDE) != 0;
+			    && gate_is_inside(l->tls);
 		}
 		mutex_unlock(&gate.mtx);
 		if (is_other_inside) {

@@ -116,6 +116,12 @@ typedef struct gate_link_s {
 void gate_for_each(void (*fn)(struct tls_s *t, void *ctx), void *ctx);
 
 /*
+ * Whether a registered thread is inside: it may enter or leave at any time. After a store in
+ * sequentially consistent order false means that a thread that enters sees that store.
+ */
+bool gate_is_inside(const struct tls_s *t);
+
+/*
  * Whether this process is the child of a fork that could not wait: locks may belong to threads that
  * do not exist here, and what they protect may be half changed. Its gate stays closed for all
  * threads: the shelter serves them, frees are deferred, and other functions of the library do

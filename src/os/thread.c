@@ -27,9 +27,8 @@ cassert(sizeof(atomic_u32_t) == 4 && _Alignof(atomic_u32_t) == 4);
 
 /* Longest time that a new thread is waited for; it may be stopped by a debugger or a filter. */
 #define BEGIN_WAIT_NS NSTIME_PER_SEC
-/* What os_pause() does: spins of a round, rounds of them, and the sleep of the further ones. */
+/* What os_pause() does: spins of a round, and the sleep of those from OS_PAUSE_SLEEPS on. */
 #define SPINS 64u
-#define SPIN_ROUNDS 16u
 #define PAUSE_NS (NSTIME_PER_MSEC / 5)
 
 /* Words of an affinity mask of 8192 processors. */
@@ -145,7 +144,7 @@ os_signal_later(int *timer, int signal, uint64_t ns) {
 void
 os_pause(unsigned round) {
 	static atomic_u32_t never; /* nobody changes it or wakes who sleeps on it */
-	if (round < SPIN_ROUNDS) {
+	if (round < OS_PAUSE_SLEEPS) {
 		for (unsigned i = 0; i < SPINS && os_ncpus() > 1; i++) {
 			CPU_SPINWAIT();
 		}

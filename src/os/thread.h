@@ -61,6 +61,8 @@ void os_word_wake(atomic_u32_t *word, unsigned n);
  * this one; the first ones only spin.
  */
 void os_pause(unsigned round);
+/* A round from which on os_pause() sleeps 200 us. */
+#define OS_PAUSE_SLEEPS 16u
 /* The processor on which this thread runs; -1 if the system does not provide it. */
 int os_cpu(void);
 

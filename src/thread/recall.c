@@ -3,7 +3,7 @@
  *
  * Invariant: after recall_all() each thread handles its bit at its next malloc or free, even if it
  * is in the slow path at the same time. Locks: that of the gate's list of threads. Called by the
- * profiler, alloc_hook.c, thread_event.c, tsd.c and mallctl.
+ * profiler, alloc_hook.c, claim.c, thread_event.c, tsd.c and mallctl.
  */
 #include "thread/recall.h"
 

@@ -446,6 +446,42 @@ tcache_flush(tsd_t *tsd, tcache_t *tc) {
 	}
 }
 
+size_t
+tcache_take_over(tcache_t *tc) {
+	size_t bytes = 0;
+	for (unsigned s = 1; s < tc->nslots; s++) {
+		tcache_cold_t *c = &tc->cold[s];
+		void **head = __atomic_load_n(&tc->bins[s].head, MO_RELAXED), **from = head + 1;
+		unsigned n = c->nslots == 0 || from >= bin_bottom(c) ? 0 : (unsigned)(bin_bottom(c) - from);
+		if (n > 0) {
+			slot_free_objects(s, from, n, false);
+		}
+		c->n_taken = (uint16_t)n;
+		bytes += n * slot_size(s);
+	}
+	atomic_store_zu(&tc->taken, bytes, MO_RELEASE);
+	return bytes;
+}
+
+void
+tcache_settle_taken(tsd_t *tsd, tcache_t *tc) {
+	tsd_assert_own(tsd);
+	for (unsigned s = 1; s < tc->nslots; s++) {
+		cache_bin_t *b = &tc->bins[s];
+		tcache_cold_t *c = &tc->cold[s];
+		unsigned n = c->n_taken, ncached = c->nslots == 0 ? 0 : bin_ncached(b, c);
+		c->n_taken = 0; /* as marked_at: the mark may be evaluated */
+		if (n > 0) {
+			assert(ncached >= n && ncached - n <= 2);
+			memmove(b->head + n, b->head, (ncached - n) * sizeof(void *));
+			cache_bin_set_head(b, b->head + n);
+			bin_unmark(b, c);
+			tsd->flushed += (uint64_t)n * slot_size(s);
+		}
+	}
+	atomic_store_zu(&tc->taken, 0, MO_RELAXED);
+}
+
 bool
 tcache_try_gather(tsd_t *tsd, arena_t *a) {
 	size_t before = pac_relievable(&a->pac);
@@ -872,7 +908,8 @@ tcache_cached_bytes(const tcache_t *tc) {
 		    / sizeof(void *);
 		bytes += n > nslots ? 0 : n * slot_size(s);
 	}
-	return bytes;
+	size_t taken = atomic_load_zu(&tc->taken, MO_RELAXED);
+	return bytes > taken ? bytes - taken : 0;
 }
 
 /* ------------------------------------------------------------------ life */

@@ -11,8 +11,9 @@
  * from a budget in bytes that all threads share. Upkeep, at heartbeats, goes through the bins one
  * by one, flushes objects that were not used since its last turn, and takes grants back.
  *
- * Only the owner uses a cache, without a lock. Its link in the arena's list is under the arena's
- * tcache_list_mtx; readers of statistics read the cursors without a lock.
+ * Only the owner uses a cache, without a lock; when memory is short another thread may take over
+ * what the cache of an idle thread holds (claim.h). The link in the arena's list is under the
+ * arena's tcache_list_mtx; readers of statistics read the cursors without a lock.
  */
 #ifndef THREAD_TCACHE_H
 #define THREAD_TCACHE_H
@@ -29,7 +30,10 @@ typedef struct tcache_cold_s {
 	uint32_t nrequests;   /* requests served and not yet reported to the arena */
 	uint16_t nslots;      /* slots of the stack */
 	uint16_t max;         /* limit of nslots by options or calls; a granted bin exceeds it */
-	uint16_t marked_at;   /* time of the mark of a granted bin, in steps of 2^26 ns (67 ms) */
+	union {
+		uint16_t marked_at; /* time of a granted bin's mark, in steps of 2^26 ns (67 ms) */
+		uint16_t n_taken;   /* in a cache with `taken`: objects that another thread took */
+	};
 	bool has_missed : 1;  /* the bin was filled since its last upkeep */
 	bool is_marked : 1;   /* `empty` is above the bottom, to find objects that nothing uses */
 	bool has_stowed : 1;  /* the bin was full since its last fill and its last upkeep */
@@ -55,6 +59,7 @@ typedef struct tcache_s {
 	bool is_auto;         /* a thread's own cache; false: explicit (tcache.create) */
 	uint64_t interval;    /* explicit caches: sample interval when the distances were drawn */
 	size_t granted;       /* bytes of objects in the slots beyond the bins' limits */
+	atomic_zu_t taken;    /* bytes of objects in the stacks that another thread took (claim.h) */
 	size_t granted_large; /* part of `granted` for objects above TCACHE_LARGE_SOME */
 	unsigned nslots;      /* number of bins, slot 0 included */
 	unsigned gc_large;    /* bin of large objects that upkeep examined last */
@@ -82,6 +87,12 @@ void tcache_flush(tsd_t *tsd, tcache_t *tc);
 bool tcache_try_gather(tsd_t *tsd, arena_t *a);
 /* Returns all granted slots of the cache and the objects that they held; upkeep may grant anew. */
 void tcache_return_grants(tsd_t *tsd, tcache_t *tc);
+/*
+ * For claim.c: returns the objects below the top of each stack, while the owner may be within a pop
+ * or a push. Returns their bytes. The owner then calls tcache_settle_taken(), which removes them.
+ */
+size_t tcache_take_over(tcache_t *tc);
+void tcache_settle_taken(tsd_t *tsd, tcache_t *tc);
 /* Moves the cache to another arena's list. */
 void tcache_rebind(tcache_t *tc, arena_t *arena);
 

@@ -280,21 +280,26 @@ thread_event_heartbeat(tsd_t *tsd, uint64_t bytes) {
 	tsd->tls->inside--;
 }
 
+bool
+thread_event_is_idle(const struct tls_s *t, uint64_t now) {
+	uint32_t beat = __atomic_load_n(&t->beat, __ATOMIC_SEQ_CST);
+	return beat == 0 || (uint32_t)(now >> BEAT_LG_NS) - beat >= BEAT_IDLE;
+}
+
 typedef struct {
-	uint32_t now;
+	uint64_t now;
 	bool has_awake;
 } awake_t;
 
 static void
 awake_look_at(struct tls_s *t, void *ctx) {
 	awake_t *look = ctx;
-	uint32_t beat = __atomic_load_n(&t->beat, __ATOMIC_SEQ_CST);
-	look->has_awake = look->has_awake || (beat != 0 && look->now - beat < BEAT_IDLE);
+	look->has_awake = look->has_awake || !thread_event_is_idle(t, look->now);
 }
 
 bool
 thread_event_try_end_last(tsd_t *tsd, unsigned n) {
-	awake_t look = {(uint32_t)(nstime_monotonic_coarse_ns() >> BEAT_LG_NS), n > AWAKE_MAX};
+	awake_t look = {nstime_monotonic_coarse_ns(), n > AWAKE_MAX};
 	__atomic_store_n(&tsd->tls->beat, 0, __ATOMIC_SEQ_CST);
 	if (!look.has_awake) {
 		gate_for_each(awake_look_at, &look);

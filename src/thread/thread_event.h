@@ -121,6 +121,8 @@ void thread_event_note_end(tsd_t *tsd);
  * time at least one gets true. n: number of threads; with many of them the answer is no.
  */
 bool thread_event_try_end_last(tsd_t *tsd, unsigned n);
+/* Whether a thread had no heartbeat within a second; now: monotonic time in ns. */
+bool thread_event_is_idle(const struct tls_s *t, uint64_t now);
 /* Resets the sum and the times of recalls in a forked child. */
 void thread_event_postfork_child(void);
 

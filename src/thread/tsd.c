@@ -15,6 +15,7 @@
 #include "meta/freepool.h"
 #include "os/nstime.h"
 #include "os/sys.h"
+#include "thread/claim.h"
 #include "thread/deferred.h"
 #include "thread/quarantine.h"
 #include "thread/recall.h"
@@ -121,6 +122,7 @@ static void
 tsd_look(tsd_t *tsd) {
 	tsd_assert_own(tsd);
 	struct tls_s *t = tsd->tls;
+	claim_settle(tsd);
 	uint32_t what = tsd_may_look(tsd) ? __atomic_exchange_n(&t->recall, 0, __ATOMIC_SEQ_CST) : 0;
 	if (what == 0) {
 		return;
@@ -296,6 +298,7 @@ tsd_try_end_absent(void) {
 	tsd_t *tsd = container_of(link, tsd_t, gate);
 	tsd->tls = t;
 	t->inside++;
+	claim_settle(tsd);
 	tsd_give_back(tsd);
 	meta_free(tsd, sizeof(*tsd));
 	t->inside--;
@@ -313,6 +316,7 @@ tsd_cleanup(void *arg) {
 	}
 	gate_enter(t);
 	t->inside++;
+	claim_settle(tsd);
 	for (size_t i = 0; tsd_cleanups != NULL && tsd_cleanups[i] != NULL; i++) {
 		tsd_cleanups[i](tsd);
 	}

@@ -1,6 +1,7 @@
 /*
  * The fields of a thread's data; tsd.h has the functions that create, find and end it. Only the
- * thread itself uses its tsd.
+ * thread itself uses its tsd, apart from `claim` and, while that says so, the cache
+ * (thread/claim.h).
  */
 #ifndef THREAD_TSD_TYPES_H
 #define THREAD_TSD_TYPES_H
@@ -37,6 +38,7 @@ struct tsd_s {
 	gate_link_t gate;
 	struct tls_s *tls;
 	struct tcache_s *tcache;      /* NULL: switched off, or not made yet */
+	atomic_u32_t claim;           /* CLAIM_*: another thread takes objects of the cache */
 	bool is_cached;               /* has a cache, or gets one after a few operations */
 	uint8_t n_uncached;           /* operations without a cache so far */
 	arena_t *arena;

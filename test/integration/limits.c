@@ -3,9 +3,10 @@
  * private writable mappings whether they are used or not, for one process instead of the machine: a
  * program runs in little more than what it uses, is refused in order beyond it, and goes on. The
  * same under that mode of the machine itself, where the test may set it (TEST_OWN_MACHINE); there,
- * what is unused is also not counted any more. When all is freed half of the limit is there for
- * mappings of others (RLIMIT_AS too). And a memory cgroup: blocks of ever other sizes,
- * many times what the group may have, but never much of it at once.
+ * what is unused is also not counted any more. A request that would fail gets what idle threads
+ * cache. When all is freed half of the limit is there for mappings of others (RLIMIT_AS too). And a
+ * memory cgroup: blocks of ever other sizes, many times what the group may have, but never much of
+ * it at once.
  */
 #include "test.h"
 #include "ctl.h"
@@ -246,6 +247,61 @@ child_committed(void) {
 	if (full < before + 12 * MB || full > before + 24 * MB)
 		return 62;
 	return after < before + 4 * MB ? 0 : 63; /* metadata stays */
+}
+
+/* -------------------------------------------------------------- caches of idle threads */
+
+#define N_IDLE 2
+static pthread_barrier_t idle_turn;
+
+/* A thread whose cache is granted much, and which then does nothing. */
+static void *
+idle_thread(void *arg) {
+	char *p[40];
+
+	for (int round = 0; round < 8; round++) {
+		for (int i = 0; i < 40; i++)
+			p[i] = malloc(MB / 8);
+		for (int i = 0; i < 40; i++)
+			free(p[i]);
+	}
+	pthread_barrier_wait(&idle_turn);
+	pthread_barrier_wait(&idle_turn);
+	for (int i = 0; i < 40; i++) {
+		p[i] = malloc(MB / 8);
+		if (p[i] != NULL)
+			memset(p[i], i, MB / 8);
+	}
+	for (int i = 0; i < 40; i++)
+		free(p[i]);
+	return arg;
+}
+
+/* What idle threads cache serves a request that would fail. */
+static int
+child_idle_caches(void) {
+	pthread_t t[N_IDLE];
+	pthread_attr_t attr;
+	size_t n[2];
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK);
+	pthread_barrier_init(&idle_turn, NULL, N_IDLE + 1);
+	n[0] = fill(MB / 4, 1024 * MB);
+	empty(n[0]);
+	for (int i = 0; i < N_IDLE; i++)
+		if (pthread_create(&t[i], &attr, idle_thread, NULL) != 0)
+			return 101;
+	pthread_barrier_wait(&idle_turn);
+	usleep(1200000);
+	n[1] = fill(MB / 4, 1024 * MB);
+	empty(n[1]);
+	pthread_barrier_wait(&idle_turn);
+	for (int i = 0; i < N_IDLE; i++)
+		pthread_join(t[i], NULL);
+	printf("%zu blocks, %zu beside idle threads\n", n[0], n[1]);
+	/* each has cached 5 MB */
+	return (n[0] - n[1]) * (MB / 4) < 4 * MB ? 0 : 102;
 }
 
 /* -------------------------------------------------------------- mappings of others */
@@ -497,6 +553,7 @@ static const struct test_child children[] = {
 	{"turns", child_turns},
 	{"churn", child_churn},
 	{"committed", child_committed},
+	{"idle_caches", child_idle_caches},
 	{"space", child_space},
 	{"space_threads", child_space_threads},
 	{NULL, NULL},
@@ -507,7 +564,8 @@ main(int argc, char **argv) {
 	static struct test_result r;
 	struct limited server = {"small_server", 48 * MB, 0, NULL, NULL}, end = {"to_the_end", 48 * MB,
 	    0, NULL, NULL},
-		    unused = {"unused", 48 * MB, 0, NULL, "narenas:2"};
+		    unused = {"unused", 48 * MB, 0, NULL, "narenas:2"},
+		    idle = {"idle_caches", 96 * MB, 0, NULL, NULL};
 
 	test_children(argc, argv, children);
 	test_fork(&r, limited_now, &server);
@@ -516,6 +574,8 @@ main(int argc, char **argv) {
 	child_exits(&r, 0, "what is beyond 48 MB is refused, and what was freed serves again");
 	test_fork(&r, limited_now, &unused);
 	child_exits(&r, 0, "what one thread has freed serves another, whatever size it asks for");
+	test_fork(&r, limited_now, &idle);
+	child_exits(&r, 0, "where 96 MB may be reserved, what idle threads cache serves others");
 	test_space();
 	test_group();
 	test_strict();

@@ -1,0 +1,51 @@
+/*
+ * Takes over what the caches of idle threads hold, when the system has refused memory.
+ *
+ * The fast path of a thread has no mark that others could see, so a thread may be stopped at any
+ * instruction of it, with the cache and the top of one stack already loaded. So a cache is claimed
+ * in steps, and its top objects stay:
+ *
+ * 1. Announced: the owner's cache word points at the boot block and its recall bit is set. An
+ *    operation that begins from now on takes the slow path.
+ * 2. After CLAIM_PAUSES all operations that began before are over, or the owner is stopped within
+ *    one, at most one because each loads the cache word anew; the stores of the others are visible.
+ *    That one pops the top object of a stack or pushes a new one.
+ * 3. Taking: if the owner is outside the gate and the announcement still stands, the objects below
+ *    the top of each stack are returned to their arenas. Nothing is written that a pop or push
+ *    reads or writes: the number of taken objects is noted beside the stack.
+ * 4. Taken: at its next slow call the owner removes these objects from its stacks.
+ *
+ * The owner may be back at any time. Inside the gate it looks at the state before it touches its
+ * cache (claim_settle): it withdraws an announcement, waits while objects are taken, and completes
+ * what was taken. It marks itself inside before it looks, and the claimant sets "taking" before it
+ * looks at the mark, both in sequentially consistent order, so at least one sees the other.
+ *
+ * Locks: one claimant at a time, which a second one does not wait for. The list of threads is
+ * locked (gate_for_each) while states change, not while objects are returned; a thread whose cache
+ * is being taken cannot end meanwhile. Called by imalloc.c and tsd.c inside the gate, no lock held.
+ */
+#ifndef THREAD_CLAIM_H
+#define THREAD_CLAIM_H
+
+#include "thread/tsd_types.h"
+
+/* Sleeps between the announcement and the taking, 200 us each; a few thousand cycles would do. */
+#define CLAIM_PAUSES 8u
+
+/* Values of tsd_t.claim. */
+enum { CLAIM_NONE = 0, CLAIM_ANNOUNCED, CLAIM_TAKING, CLAIM_TAKEN };
+
+/* Returns to the arenas what the caches of idle threads hold; the number of bytes. */
+size_t claim_idle_caches(void);
+
+void claim_settle_slow(tsd_t *tsd);
+
+/* Ends a claim of the calling thread's cache; tsd: its own, or that of a thread that is no more. */
+ALWAYS_INLINE void
+claim_settle(tsd_t *tsd) {
+	if (unlikely(atomic_load_u32(&tsd->claim, MO_SEQ_CST) != CLAIM_NONE)) {
+		claim_settle_slow(tsd);
+	}
+}
+
+#endif

@@ -1,0 +1,390 @@
+/*
+ * thread/claim.h: what the caches of idle threads hold is taken over, while their owners are at any
+ * place of a pop or push, come back, or end; and use by several threads whose caches are claimed
+ * all the time.
+ */
+#include "ctl.h"
+
+#include <pthread.h>
+
+#include "arena/arenas.h"
+#include "os/gate.h"
+#include "thread/claim.h"
+#include "thread/recall.h"
+#include "thread/tcache.h"
+#include "thread/tsd.h"
+#include "thread/thread_event.h"
+
+#define SMALL 512
+#define LARGE ((size_t)128 << 10)
+#define N 64
+
+const char *malloc_conf = "narenas:2,populate:false";
+
+static pthread_barrier_t turn;
+static cache_bin_t *bin;
+static struct tls_s *its;
+static void *popped, *pushed;
+
+static void
+wait_turn(void) {
+	pthread_barrier_wait(&turn);
+}
+
+static size_t
+claim_now(void) {
+	tsd_enter();
+	size_t bytes = claim_idle_caches();
+	tsd_leave();
+	return bytes;
+}
+
+/* All and nothing again and again, so that large objects are cached too. */
+static void
+swing(size_t size) {
+	static __thread void *p[N];
+	for (unsigned r = 0; r < 6; r++) {
+		for (unsigned i = 0; i < N; i++) {
+			p[i] = keep(malloc(size));
+		}
+		for (unsigned i = 0; i < N; i++) {
+			free(p[i]);
+		}
+	}
+}
+
+static unsigned
+cached(const tcache_t *tc, size_t size) {
+	unsigned s = sz_s2i(size) + 1;
+	const tcache_cold_t *c = &tc->cold[s];
+	return (unsigned)(c->slots + c->nslots - tc->bins[s].head);
+}
+
+static void
+fill(void) {
+	swing(SMALL);
+	swing(LARGE);
+	its = tls_get();
+	__atomic_store_n(&its->beat, 0, __ATOMIC_SEQ_CST);
+}
+
+/* ------------------------------------------------------------------ an owner that is away */
+
+static void *
+away(void *arg) {
+	(void)arg;
+	fill();
+	wait_turn();
+	wait_turn();
+	is_uint(tsd_enter()->claim.repr, CLAIM_NONE, "the owner settles the claim when it is back");
+	tsd_leave();
+	tcache_t *tc = its->tsd->tcache;
+	is_uint(atomic_load_zu(&tc->taken, MO_RELAXED), 0, "nothing is noted as taken any more");
+	ok(cached(tc, SMALL) == 1 && cached(tc, LARGE) <= 1, "the top of each stack is left");
+	is_uint(tsd_allocated(tsd_enter()) - tsd_deallocated(its->tsd), 0,
+	    "allocated and deallocated bytes agree");
+	tsd_leave();
+	swing(SMALL);
+	swing(LARGE);
+	ok(cached(tc, SMALL) > 1, "the cache serves again");
+	return NULL;
+}
+
+static void
+test_away(void) {
+	pthread_t t;
+	pthread_create(&t, NULL, away, NULL);
+	wait_turn();
+	tcache_t *tc = its->tsd->tcache;
+	size_t before = tcache_cached_bytes(tc), used = ctl_size("stats.allocated");
+	size_t bytes = claim_now();
+	ok(bytes >= (N - 1) * SMALL && (config_hardening || bytes >= N / 2 * LARGE),
+	    "%zu bytes of a cache with %zu are taken", bytes, before);
+	is_uint(tcache_cached_bytes(tc), before - bytes, "statistics say what is left");
+	is_uint(atomic_load_u32(&its->tsd->claim, MO_RELAXED), CLAIM_TAKEN, "it is noted");
+	is_uint(claim_now(), 0, "a second time there is nothing");
+	ctl_epoch();
+	ok(ctl_size("stats.allocated") < used + bytes, "the objects are back in their arenas");
+	wait_turn();
+	pthread_join(t, NULL);
+}
+
+/* A thread that ends without another call of malloc. */
+static void *
+ending(void *arg) {
+	(void)arg;
+	fill();
+	wait_turn();
+	wait_turn();
+	return NULL;
+}
+
+static void
+test_ending(void) {
+	pthread_t t;
+	pthread_create(&t, NULL, ending, NULL);
+	wait_turn();
+	ok(claim_now() > 0, "a cache whose owner will end");
+	wait_turn();
+	pthread_join(t, NULL);
+	pass("and it has ended");
+}
+
+/* The child of a fork ends the data of a thread whose cache was taken in the parent. */
+static void
+test_forked(void) {
+	pthread_t t;
+	int status = -1;
+	pthread_create(&t, NULL, ending, NULL);
+	wait_turn();
+	ok(claim_now() > 0, "a cache is taken before a fork");
+	size_t taken = atomic_load_zu(&its->tsd->tcache->taken, MO_RELAXED);
+	pid_t pid = fork();
+	if (pid == 0) {
+		size_t before, after;
+		ctl_epoch();
+		before = ctl_size("stats.allocated");
+		tsd_enter();
+		while (tsd_try_end_absent()) {}
+		tsd_leave();
+		ctl_epoch();
+		after = ctl_size("stats.allocated");
+		_exit(taken > 0 && before - after < taken ? 0 : 1);
+	}
+	waitpid(pid, &status, 0);
+	is_int(status, 0, "the child returns only what is left");
+	wait_turn();
+	pthread_join(t, NULL);
+}
+
+/* ------------------------------------------------------------------ who is not claimed */
+
+static void *
+inside(void *arg) {
+	fill();
+	if (arg == NULL) {
+		__atomic_store_n(&its->beat, (uint32_t)(nstime_monotonic_ns() >> 20), __ATOMIC_SEQ_CST);
+	} else {
+		tsd_enter();
+	}
+	wait_turn();
+	wait_turn();
+	if (arg != NULL) {
+		tsd_leave();
+	}
+	wait_turn();
+	wait_turn();
+	return NULL;
+}
+
+static void
+test_not_claimed(void) {
+	pthread_t t;
+	pthread_create(&t, NULL, inside, NULL);
+	wait_turn();
+	is_uint(claim_now(), 0, "a thread that had a heartbeat just now is left alone");
+	wait_turn();
+	wait_turn();
+	wait_turn();
+	pthread_join(t, NULL);
+	pthread_create(&t, NULL, inside, &turn);
+	wait_turn();
+	is_uint(claim_now(), 0, "one inside the gate too");
+	is_uint(atomic_load_u32(&its->tsd->claim, MO_RELAXED), CLAIM_NONE, "its claim is withdrawn");
+	wait_turn();
+	wait_turn();
+	ok(claim_now() > 0, "not when it is outside");
+	wait_turn();
+	pthread_join(t, NULL);
+}
+
+/* The owner has handled the recall and opened its fast path: objects are not taken any more. */
+static pthread_barrier_t idler_turn;
+
+static void *
+idler(void *arg) {
+	fill();
+	pthread_barrier_wait(&idler_turn);
+	pthread_barrier_wait(&idler_turn);
+	return arg;
+}
+
+static void *
+back_at_once(void *arg) {
+	(void)arg;
+	fill();
+	wait_turn();
+	wait_turn();
+	__atomic_fetch_and(&its->recall, ~(uint32_t)RECALL_CLAIM, __ATOMIC_SEQ_CST);
+	wait_turn();
+	wait_turn();
+	return NULL;
+}
+
+static void
+test_back_at_once(void) {
+	pthread_t idle, t;
+	uint32_t none = CLAIM_NONE;
+	pthread_create(&idle, NULL, idler, NULL);
+	pthread_barrier_wait(&idler_turn);
+	pthread_create(&t, NULL, back_at_once, NULL);
+	wait_turn();
+	atomic_cas_strong_u32(&its->tsd->claim, &none, CLAIM_ANNOUNCED, MO_SEQ_CST, MO_RELAXED);
+	wait_turn();
+	wait_turn();
+	/* The idle thread is announced; the walk comes to the other one first, which is newer. */
+	ok(claim_now() > 0, "of two caches that of the idle thread is taken");
+	is_uint(atomic_load_zu(&its->tsd->tcache->taken, MO_RELAXED), 0,
+	    "not that of a thread that has opened its fast path again");
+	is_uint(atomic_load_u32(&its->tsd->claim, MO_RELAXED), CLAIM_NONE, "its claim is withdrawn");
+	wait_turn();
+	pthread_join(t, NULL);
+	pthread_barrier_wait(&idler_turn);
+	pthread_join(idle, NULL);
+}
+
+/* ------------------------------------------------------------------ within a pop, a push */
+
+/* The steps of cache_bin_try_pop() and cache_bin_try_push(), with a claim in between. */
+static void *
+within(void *arg) {
+	bool is_pop = arg != NULL;
+	void *own = keep(malloc(SMALL));
+	fill();
+	bin = &its->tsd->tcache->bins[sz_s2i(SMALL) + 1];
+	void **head = bin->head;
+	if (!is_pop) {
+		*--head = own;
+	}
+	wait_turn();
+	wait_turn();
+	if (is_pop) {
+		bin->countdown--;
+		cache_bin_set_head(bin, head + 1);
+		popped = *head;
+	} else {
+		cache_bin_set_head(bin, head);
+		pushed = own;
+	}
+	/* The next operations are whole. */
+	unsigned n = 0;
+	void *p[2 * N];
+	for (unsigned i = 0; i < 2 * N; i++) {
+		p[i] = keep(malloc(SMALL));
+		n += p[i] == popped && is_pop;
+		memset(p[i], 0x33, SMALL);
+	}
+	is_uint(n, 0, "an object that was popped meanwhile is not handed out again");
+	if (is_pop) {
+		memset(popped, 0x44, SMALL);
+	}
+	wait_turn();
+	wait_turn();
+	unsigned bad = 0, n_pushed = 0;
+	for (unsigned i = 0; i < 2 * N; i++) {
+		bad += !is_filled(p[i], 0x33, SMALL);
+		n_pushed += p[i] == pushed && !is_pop;
+		free(p[i]);
+	}
+	is_uint(bad, 0, "objects of both threads are different ones");
+	if (is_pop) {
+		ok(is_filled(popped, 0x44, SMALL), "the popped one too");
+		free(popped);
+		free(own);
+	} else {
+		is_uint(n_pushed, 1, "one that was pushed meanwhile is not lost");
+	}
+	return NULL;
+}
+
+static void
+test_within(bool is_pop) {
+	pthread_t t;
+	void *p[4 * N];
+	unsigned same = 0;
+	pthread_create(&t, NULL, within, is_pop ? &turn : NULL);
+	wait_turn();
+	ok(claim_now() > 0, "a claim within a %s", is_pop ? "pop" : "push");
+	wait_turn();
+	wait_turn();
+	for (unsigned i = 0; i < 4 * N; i++) {
+		p[i] = keep(malloc(SMALL));
+		same += p[i] == popped;
+		memset(p[i], 0x55, SMALL);
+	}
+	is_uint(same, 0, "nor does another thread get it");
+	wait_turn();
+	pthread_join(t, NULL);
+	for (unsigned i = 0; i < 4 * N; i++) {
+		free(p[i]);
+	}
+}
+
+/* ------------------------------------------------------------------ all the time */
+
+#define N_THREADS 3
+#define N_HELD 400
+
+static atomic_b_t is_over;
+
+static void *
+churn(void *arg) {
+	struct { unsigned char *p; size_t size; } held[N_HELD] = {{NULL, 0}};
+	uint64_t seed = (uintptr_t)arg, bad = 0, round = 0;
+	for (; !atomic_load_b(&is_over, MO_RELAXED); round++) {
+		__atomic_store_n(&tls_get()->beat, 0, __ATOMIC_SEQ_CST);
+		usleep((unsigned)(test_random(&seed) % 4000)); /* so that it is away now and then */
+		for (uint64_t n = test_random(&seed) % 2000; n > 0; n--) {
+			__atomic_store_n(&tls_get()->beat, 0, __ATOMIC_RELAXED);
+			unsigned k = (unsigned)(test_random(&seed) % N_HELD);
+			if (held[k].p != NULL) {
+				bad += held[k].p[0] != (k & 0xff)
+				    || held[k].p[held[k].size - 1] != (k & 0xff);
+			}
+			free(held[k].p);
+			held[k].size = 1 + test_random(&seed) % (test_random(&seed) % 50 == 0 ? 200000 : 400);
+			held[k].p = keep(malloc(held[k].size));
+			held[k].p[0] = held[k].p[held[k].size - 1] = (unsigned char)k;
+		}
+	}
+	for (unsigned k = 0; k < N_HELD; k++) {
+		free(held[k].p);
+	}
+	return (void *)(uintptr_t)bad;
+}
+
+static void
+test_churn(void) {
+	pthread_t t[N_THREADS];
+	unsigned bad = 0, n = 0;
+	for (uintptr_t i = 0; i < N_THREADS; i++) {
+		pthread_create(&t[i], NULL, churn, (void *)(i + 1));
+	}
+	while (n < test_rounds(200, 5000)) {
+		n += claim_now() > 0;
+	}
+	atomic_store_b(&is_over, true, MO_RELAXED);
+	for (unsigned i = 0; i < N_THREADS; i++) {
+		void *result;
+		pthread_join(t[i], &result);
+		bad += (unsigned)(uintptr_t)result;
+	}
+	is_uint(bad, 0, "%u claims against %u threads in use: no object is handed out twice", n,
+	    N_THREADS);
+}
+
+int
+main(void) {
+	free(keep(malloc(1)));
+	pthread_barrier_init(&turn, NULL, 2);
+	pthread_barrier_init(&idler_turn, NULL, 2);
+	test_away();
+	test_ending();
+	test_forked();
+	test_not_claimed();
+	test_back_at_once();
+	test_within(true);
+	test_within(false);
+	test_churn();
+	return done_testing();
+}
