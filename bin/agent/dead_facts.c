@@ -10,43 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-	LEVEL_SHARE = 16,  /* 1/16 of a rise counts as none: where a rise begins and ends */
-	GROWN_SHARE = 8,   /* a rise by less than 1/8 of all is no growth */
-};
 #define NS_PER_MS UINT64_C(1000000)
 
 static uint64_t
 resident_of(const jeprof_image_line_t *line) {
 	return line->rss != 0 ? line->rss : line->resident;
-}
-
-/*
- * Finds the rise that leads to the last line: it begins with the last line that is near the lowest
- * one, among those after which it never fell by much.
- */
-static void
-find_growth(dead_t *d, const jeprof_image_line_t *lines, size_t count) {
-	uint64_t last = resident_of(&lines[count - 1]), low = last;
-	size_t first = count - 1;
-	for (size_t i = count - 1; i-- > 0;) {
-		uint64_t now = resident_of(&lines[i]);
-		if (now > last || (now > low && now - low > (last - low) / LEVEL_SHARE + 1)) {
-			break;
-		}
-		low = now < low ? now : low;
-		first = i;
-	}
-	uint64_t level = low + (last - low) / LEVEL_SHARE;
-	while (first + 1 < count && resident_of(&lines[first + 1]) <= level) {
-		first++;
-	}
-	uint64_t begin = resident_of(&lines[first]);
-	d->grown = last > begin ? last - begin : 0;
-	d->growing_ms = (lines[count - 1].time_ns - lines[first].time_ns) / NS_PER_MS;
-	if (d->grown < last / GROWN_SHARE) {
-		d->grown = d->growing_ms = 0;
-	}
 }
 
 /* Keeps at most HISTORY_POINTS of the lines, the last one in any case. */
@@ -68,7 +36,7 @@ read_course(dead_t *d, jeprof_image_t *image) {
 	size_t count = lines != NULL ? jeprof_image_course(image, lines, JEPROF_COURSE_MOST) : 0;
 	if (count > 0) {
 		keep_course(d, lines, count);
-		find_growth(d, lines, count);
+		d->grown = jeprof_course_growth(lines, count, &d->growing_ms);
 	}
 	free(lines);
 }

@@ -17,6 +17,7 @@ my %form = (
 	    'flamegraph.pl FILE >FILE.svg'],
 	massif => [undef, 'massif.out.%s', 'ms_print FILE'],
 	callgrind => [sub { callgrind_text($_[0]) }, 'callgrind.out.%s', 'callgrind_annotate FILE'],
+	salvage => [undef, '%s.heap', 'jeprof top FILE'],	# of the verb salvage
 	heap => [sub { raw_text($_[0]) }, '%s.symbolized.heap', 'jeprof top FILE'],
 );
 my @names = qw(pprof otlp speedscope dhat collapsed massif callgrind heap);

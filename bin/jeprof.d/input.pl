@@ -13,7 +13,20 @@ my $packed = qr/\.(?:gz|xz|zst)/;	# suffixes of what they made
 our $header = qr{heap_v2/\d|heap profile:|--- *(?:symbol|contention|Stacks:)|jeprof_pack/\d};
 
 # ---- bytes ----
+# A black box is told by the profile in it.
 sub slurp {
+	my ($path) = @_;
+	return is_box($path) ? Box::of_file($path) : raw($path);
+}
+
+sub is_box {
+	my ($path) = @_;
+	return 0 unless $path ne '-' && -f $path && open my $fh, '<:raw', $path;
+	read $fh, my $front, 8;
+	return Box::is_one($front // '');
+}
+
+sub raw {
 	my ($path) = @_;
 	my $held = -e $path ? undef : Pack::member($path);
 	return $held if defined $held;
@@ -38,6 +51,7 @@ sub beginning {
 	my $held = -e $path ? undef : Pack::member($path);
 	return substr $held, 0, $length if defined $held;
 	return substr Fetch::text($path), 0, $length if Fetch::is_url($path);
+	return substr Box::of_file($path), 0, $length if is_box($path);
 	return '' unless -f $path && open my $fh, '<:raw', $path;
 	my $text;
 	read($fh, $text, $length);
@@ -59,6 +73,12 @@ sub packer_of {
 }
 
 sub unpacked {
+	my ($path, $data) = @_;
+	my $text = without_packer($path, $data);
+	return Box::is_one($text) ? Box::of_bytes($path, $text) : $text;
+}
+
+sub without_packer {
 	my ($path, $data) = @_;
 	my $name = packer_of(substr $data, 0, 8) // return $data;
 	my $tool = Tool::find($name)
@@ -84,7 +104,7 @@ my $time = qr/\d{8}T[0-9.]+Z/;
 # pid; the time is undef in names without one. undef for the names of other files.
 sub name_parts {
 	my ($file) = @_;
-	$file =~ /^(.*)\.(\d+)(?:\.($time)(?:_($time))?)?\.(\d+)\.([a-z])\d*\.heap$packed?$/s
+	$file =~ /^(.*)\.(\d+)(?:\.($time)(?:_($time))?)?\.(\d+)\.([a-z])\d*\.(?:heap|box)$packed?$/s
 	    or return undef;
 	return { stem => "$1.$2", pid => $2, time => $4 // $3, seq => $5, letter => $6 };
 }
@@ -92,7 +112,7 @@ sub name_parts {
 # The name of a file without the suffixes of a profile: what an output is named after.
 sub plain_name {
 	my ($file) = @_;
-	return $file =~ s/(?:\.heap)?$packed?$//r;
+	return $file =~ s/(?:\.heap|\.box)?$packed?$//r;
 }
 
 sub without_packed {

@@ -17,7 +17,7 @@ sub command {
 	my $work = Report::gather($option, Series::files(@files));
 	my @series = series($work);
 	Talk::fail(2, sprintf 'leaks needs at least %d profiles of one process, better 9', LEAST())
-	    unless grep { @{ $_->{snaps} } >= LEAST() } @series;
+	    unless grep { @{ $_->{snaps} } >= LEAST() || Course::lines($_->{snaps}[-1]{dump}) } @series;
 	Print::check_names(@{ $work->{name_rows} });
 	$_->{suspects} = suspects($work, $_->{snaps}) for @series;
 	if ($option->{json}) { print_json($option, @series) } else { print_series($work, $_)
@@ -236,10 +236,10 @@ sub print_series {
 	my @snaps = @{ $series->{snaps} };
 	my ($first, $last) = @snaps[0, -1];
 	my @rows = @{ $series->{suspects} };
-	printf "%s%s, %d profiles%s: %s -> %s, %s%s; %s\n",
+	printf "%s%s, %d profile%s%s: %s -> %s, %s%s; %s\n",
 	    Talk::clean(Object::base_name($work->{store}{program})),
 	    length $series->{pid} ? " pid $series->{pid}" : '',
-		scalar @snaps, defined $series->{span}
+		scalar @snaps, @snaps == 1 ? '' : 's', defined $series->{span}
 		    ? ', ' . Series::clock($first->{time}) . ' -> ' . Series::clock($last->{time}) : '',
 		map({ Print::human($_->{bytes}, $option) } $first, $last),
 		    Series::signed($last->{bytes} - $first->{bytes}, $option),
@@ -249,6 +249,7 @@ sub print_series {
 		    ? 'too short to tell whether a stack keeps growing (' . Order::span_text(60 * $series->{span})
 			. ')' : @rows == 0 ? 'no stack keeps growing' : @rows == 1
 		    ? '1 stack keeps growing' : @rows . ' stacks keep growing';
+	print_course($work, $series);
 	return if !@rows;
 	my $rest = @rows > $option->{top} ? @rows - $option->{top} : 0;
 	splice @rows, $option->{top} if $rest;
@@ -263,6 +264,21 @@ sub print_series {
 			    $row->{objects}, "$row->{up}/$row->{steps}", join ' < ', @path;
 	}
 	print "$rest more (-n ", scalar @{ $series->{suspects} }, ")\n" if $rest;
+}
+
+# What the last profile says of the seconds before it; and where there is no course of the stacks,
+# who holds the memory.
+sub print_course {
+	my ($work, $series) = @_;
+	my $last = $series->{snaps}[-1];
+	my $sentence = Course::sentence($last->{dump});
+	print ucfirst $sentence, "\n" if length $sentence;
+	return if @{ $series->{snaps} } >= LEAST() || $last != $work->{snaps}[-1];
+	my @owners = @{ $work->{owners} };
+	splice @owners, 3 if @owners > 3;
+	print 'one profile does not tell which stack grew; most is held by ', join(', ',
+	    map { "$_->[0] " . Print::human($_->[1], $work->{option}) . ' ('
+	    . Print::percent($_->[1], $last->{bytes}) . ')' } @owners), "\n" if @owners;
 }
 
 sub row_json {
@@ -289,9 +305,16 @@ sub print_json {
 	print "{\"index\":\"$option->{index}\",\"series\":[\n", join(",\n", @text), "\n]}\n";
 }
 
-# What all suspects of a process add up to, against --gate: past it the exit status is 3.
+# What all suspects of a process add up to, against --gate: past it the exit status is 3. Where one
+# profile alone tells the course of the whole process, that counts.
 sub check_gate {
 	my ($option, $gate, @series) = @_;
+	for my $dump (map { $_->{snaps}[-1]{dump} } grep { @{ $_->{snaps} } < LEAST() } @series) {
+		my $rate = Course::per_minute($dump);
+		Talk::doubt(sprintf 'past the gate: the process%s grew by %s, the limit is %s',
+		    length $dump->pid ? ' ' . $dump->pid : '', Series::rate_text($rate, 1, $option),
+		    Series::rate_text($gate, 1, $option)) if $rate > 0 && $rate >= $gate;
+	}
 	for my $series (grep { @{ $_->{suspects} } } @series) {
 		Talk::fail(1, 'the profiles have no times, so that there is no rate for --gate')
 		    unless defined $series->{span};

@@ -33,7 +33,8 @@ sub tabs {
 
 sub summary {
 	my ($work) = @_;
-	return join('', map { "<p>$_</p>\n" } words($work)) . rss_bar($work);
+	return join('', map { "<p>$_</p>\n" } words($work)) . rss_bar($work)
+	    . join '', map { Course::picture($_->{dump}) } $work->{snaps}[-1];
 }
 
 sub escape { return Flame::escape($_[0]) }
@@ -56,7 +57,8 @@ sub words {
 	$text .= ', estimated from samples, one for each ' . escape($size->($rate)) . ' allocated'
 	    if $rate =~ /^\d+$/ && $rate > 1;
 	$text .= ', thread ' . escape($option->{thread}) if length $option->{thread};
-	my @out = ("$text.", course($option, @snaps));
+	my $end = Course::sentence($last->{dump});
+	my @out = ("$text.", length $end ? bold(ucfirst $end) . '.' : (), course($option, @snaps));
 	my @owners = @{ $work->{owners} };
 	splice @owners, 3 if @owners > 3;
 	push @out, (@owners > 1 ? 'Most is held by ' : 'All is held by ')

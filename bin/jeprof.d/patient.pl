@@ -7,7 +7,7 @@ sub Doctor::process {
 	my ($who) = @_;
 	my $ctl = Tool::own_dir() . '/jeprofctl';
 	Talk::fail(1, "a process is asked by jeprofctl, which is not there ($ctl)") unless -x $ctl;
-	my ($code, $out, $err) = asked($ctl, 'status', $who, '--json', '-q');
+	my ($code, $out, $err) = Tool::asked(undef, $ctl, 'status', $who, '--json', '-q');
 	my ($text) = $err =~ /^(?:jeprofctl: )?(.*)$/m;
 	$text //= '';
 	my $status = from_json($out);
@@ -25,26 +25,6 @@ sub Doctor::process {
 	environment($pid, $facts, $status);
 	the_file($pid);
 	return 0;
-}
-
-# (exit code, stdout, stderr) of a program that says little.
-sub asked {
-	my @command = @_;
-	require File::Temp;
-	my ($err) = File::Temp::tempfile(UNLINK => 1);
-	my $pid = open(my $out, '-|') // return (1, '', $!);
-	if (!$pid) {
-		open STDIN, '<', '/dev/null';
-		open STDERR, '>&', $err;
-		no warnings 'exec';
-		exec { $command[0] } @command or POSIX::_exit(127);
-	}
-	local $/;
-	my $text = <$out> // '';
-	close $out;
-	my $code = $? >> 8;
-	seek $err, 0, 0;
-	return ($code, $text, scalar(<$err>) // '');
 }
 
 # One object of numbers, words and true or false, as jeprofctl writes it.

@@ -31,6 +31,8 @@ sub of_text {
 	$self->{rate} = $1;
 	$self->{text} = $text;
 	$self->parse;
+	my $torn = $self->{meta}{torn} // 0;
+	Talk::doubt("$path: $torn damaged objects of its tables are left out") if $torn =~ /^[1-9]\d*$/;
 	return $self;
 }
 
@@ -183,6 +185,8 @@ sub read_maps {
 			$path =~ s{ \(deleted\)$}{};
 			push @{ $self->{modules} }, { start => hex $start, end => hex $end, bias => hex $bias,
 				id => $id =~ /^[0-9a-f]{4,}$/ ? $id : '', path => $path };
+		} elsif ($line =~ /^# second (\d{1,15}(?: \d{1,20}){7})$/) {
+			push @{ $self->{course} }, [split ' ', $1];
 		} elsif ($line =~ /^\s*([A-Za-z_]\w*)=(.*?)\s*$/) {
 			$value{$1} = $2;
 		} else {

@@ -10,9 +10,9 @@ my @bars = map { "\xe2\x96" . chr } 0x81 .. 0x88;
 sub files {
 	my @files = @_;
 	return @files if @files;
-	my %age = map { $_ => (stat)[9] // 0 } glob '*.heap';
+	my %age = map { $_ => (stat)[9] // 0 } glob '*.heap *.box';
 	my ($newest) = sort { $age{$b} <=> $age{$a} || $b cmp $a } keys %age;
-	Talk::fail(2, "no profile given, and none (*.heap) in this directory") unless defined $newest;
+	Talk::fail(2, "no profile given, and none (*.heap, *.box) in this directory") unless defined $newest;
 	my $name = stem($newest);
 	my %others = map { stem($_) => 1 } grep { stem($_) ne $name } keys %age;
 	my $count = keys %others;
@@ -76,6 +76,7 @@ sub ls {
 	my $text = ($ENV{LC_ALL} || $ENV{LC_CTYPE} || $ENV{LANG} || '') =~ /utf-?8/i
 	    ? line($most, @points) : '';
 	print "$text\n" if @points > 1 && length $text;
+	print map { Course::told($_->{dump}, $option->{top}) } @points;
 	my @ends = map { $_->{dump}{file} } @points > 1 ? @points[0, -1] : @points;
 	Talk::next_is(@ends > 1 ? 'diff' : 'top', Options::kept($option, qw(base sum thread)), \@ends);
 }
@@ -100,11 +101,11 @@ sub ls_json {
 sub point_json {
 	my ($point) = @_;
 	my ($seq, $kind) = Order::marks($point->{dump});
-	return sprintf '{"seq":%s,"time":%s,"reason":%s,"bytes":%d,"objects":%d,"file":%s}',
+	return sprintf '{"seq":%s,"time":%s,"reason":%s,"bytes":%d,"objects":%d,"file":%s%s}',
 	    $seq eq '-' ? 'null' : $seq,
 		defined $point->{time} ? Top::json_string(clock($point->{time})) : 'null',
 		    Top::json_string($kind), $point->{bytes}, $point->{objects},
-		Top::json_string($point->{dump}{file});
+		Top::json_string($point->{dump}{file}), Course::json($point->{dump});
 }
 
 # ---- diff ---- From the earlier to the later: two that are given in this order, else the ends of

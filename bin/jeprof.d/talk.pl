@@ -136,6 +136,33 @@ sub output {
 	return ($text, scalar close $out);
 }
 
+# (exit code, standard output, standard error) of a program that says little; its standard input has
+# $input, nothing if that is undef.
+sub asked {
+	my ($input, @command) = @_;
+	require File::Temp;
+	require POSIX;
+	my ($err) = File::Temp::tempfile(UNLINK => 1);
+	open(my $in, '+>', undef) or return (1, '', $!);
+	binmode $in;
+	print {$in} $input // '';
+	seek $in, 0, 0;
+	my $pid = open(my $out, '-|') // return (1, '', $!);
+	if (!$pid) {
+		open STDIN, '<&', $in;
+		open STDERR, '>&', $err;
+		no warnings 'exec';
+		exec { $command[0] } @command or POSIX::_exit(127);
+	}
+	binmode $out;
+	local $/;
+	my $text = <$out> // '';
+	close $out;
+	my $code = $? & 127 ? 128 + ($? & 127) : $? >> 8;
+	seek $err, 0, 0;
+	return ($code, $text, scalar(<$err>) // '');
+}
+
 sub child {
 	my ($command, $in) = @_;
 	open STDIN, '<&', $in;

@@ -70,6 +70,7 @@ sub load {
 	my $program = $dumps[0]{program} // $Object::program
 	    // ($main ? $main->{path} : $dumps[0]{meta}{exe} // '?');
 	note_age($dumps[0], $main);
+	Talk::note("$_->{file}: " . Course::sentence($_)) for grep { $_->{meta}{end} } @dumps;
 	return { dumps => \@dumps, base => $base, program => Talk::clean($program), option => $option };
 }
 
@@ -241,6 +242,8 @@ our @verbs = (
 	    'for pprof, speedscope, dhat, massif, callgrind and other viewers'],
 	[symbolize => sub { Export::command({ %{ shift() }, to => 'heap' }, @_) }, '[-o FILE] PROFILE',
 	    'the profile with its names, readable anywhere, also by other versions'],
+	[salvage => \&Box::salvage, '[-o FILE.heap] FILE.box',
+	    'the profile in a black box or a core file, for other readers'],
 	[pack => \&Pack::command, '[-o FILE.jepack] [PROFILE...]',
 	    'profiles and the symbols of their objects in one file'],
 	[run => \&Run::command, '[-o FILE.html] [--rate SIZE] -- PROGRAM ARGUMENTS...',

@@ -14,7 +14,7 @@ my $bytes_written = 0;
 # Sets what may not be written, and judges the target of -o before the work.
 sub begin {
 	my ($option, $verb, @files) = @_;
-	return unless $verb =~ /^(?:flame|report|run|export|symbolize|pack)$/;
+	return unless $verb =~ /^(?:flame|report|run|export|symbolize|pack|salvage)$/;
 	@files = ($option->{lib}, eval { Run::find_program($files[0]) } // ())
 		if $verb eq 'run' && @files;
 	@inputs = map { file_of($_) } grep { length }

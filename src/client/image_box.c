@@ -111,23 +111,68 @@ image_read(jeprof_image_t *image, uint64_t at, void *buf, size_t size) {
 	return true;
 }
 
-/* Whether the process that has the box lives, and so may change it while it is read. */
-static bool
-is_alive(const image_root_t *root) {
+static const char running[] = "running";
+
+/* The process that has the box, which is looked for. */
+typedef struct owner_s {
+	const image_root_t *root;
+	bool is_there;
+	bool is_replaced;        /* it lives, but exec has put another program in its place */
+} owner_t;
+
+/*
+ * Looks at one process: is it the one, and does it still have the tables at their addresses? After
+ * exec it has not. If its memory may not be read it is taken to have them.
+ */
+static void
+look_at(jeprof_target_t *t, void *arg) {
+	owner_t *o = arg;
+	image_root_t now;
+	if (o->is_there || t->start != o->root->start_ticks || t->own_pid != o->root->pid) {
+		return;
+	}
+	int error = jeprof_probe(t);
+	o->is_there = error == EACCES || (error == 0
+	    && client_read_memory(t, o->root->head.self, &now, sizeof(now))
+	    && now.head.magic == IMAGE_MAGIC && now.opened_ns == o->root->opened_ns);
+	o->is_replaced = !o->is_there;
+	jeprof_close(t);
+}
+
+/*
+ * How the process that has the box ended. One that runs may change the box while it is read. Its
+ * pid is that in its own namespace.
+ */
+static const char *
+end_of(const image_root_t *root) {
+	owner_t owner = {.root = root};
+	if (root->state == image_ended) {
+		return "ended";
+	}
 	jeprof_target_t *t = root->pid > 0 && root->pid <= INT_MAX ? malloc(sizeof(*t)) : NULL;
-	bool is_same = t != NULL && root->state == image_open
-	    && jeprof_find(t, (int)root->pid) == 0 && t->start == root->start_ticks;
+	if (t != NULL && jeprof_find(t, (int)root->pid) == 0) {
+		look_at(t, &owner);
+	}
+	if (t != NULL && !owner.is_there && !owner.is_replaced) {
+		(void)jeprof_each(look_at, &owner);
+	}
 	free(t);
-	return is_same;
+	return owner.is_there ? running : owner.is_replaced ? "replaced by exec" : "killed";
 }
 
 int
 image_of_box(jeprof_image_t *image) {
 	image_root_t root;
 	image->kind = "blackbox";
-	if (!image_read_file(image, 0, &root, sizeof(root)) || root.head.magic != IMAGE_MAGIC
-	    || root.nparts > IMAGE_PARTS) {
-		return image_fail(image, EINVAL, "this is no box of the profiler");
+	if (!image_read_file(image, 0, &root, sizeof(root))) {
+		return image_fail(image, EINVAL, "the tables are damaged: the root is not whole");
+	}
+	int error = image_check_version(image, &root);
+	if (error != 0) {
+		return error;
+	}
+	if (root.nparts > IMAGE_PARTS) {
+		return image_fail(image, EINVAL, "the tables are damaged: their parts make no sense");
 	}
 	for (unsigned i = 0; i < root.nparts; i++) {
 		const image_part_t *p = &root.parts[i];
@@ -137,7 +182,8 @@ image_of_box(jeprof_image_t *image) {
 		}
 	}
 	image_sort_ranges(image);
-	image->is_live = is_alive(&root);
+	image->end = end_of(&root);
+	image->is_live = image->end == running;
 	image->at = root.head.self;
 	return 0;
 }

@@ -50,7 +50,7 @@ header_read(jeprof_image_t *image, core_t *core) {
 	static const uint16_t order = 1;
 	Elf64_Ehdr *e = &core->header;
 	if (!image_read_file(image, 0, e, sizeof(*e)) || memcmp(e->e_ident, ELFMAG, SELFMAG) != 0) {
-		return image_fail(image, EINVAL, "this is no core file");
+		return image_fail(image, EINVAL, "this is no core file and no black box");
 	}
 	if (e->e_ident[EI_DATA] != (*(const char *)&order == 1 ? ELFDATA2LSB : ELFDATA2MSB)) {
 		return image_fail(image, EPROTO, "it is of a machine with another byte order; read it on "

@@ -1,9 +1,14 @@
 /*
- * The ring of an image: one line for each second of the last hour (jeprof_client.h has the
- * contract). Invariant: as many lines are read as the ring can have, whatever it says. No locks.
- * Called by jeprofd.
+ * The ring of an image: one line for each second of the last hour, and what the lines say of growth
+ * (jeprof_client.h has the contract). Invariant: as many lines are read as the ring can have,
+ * whatever it says. No locks. Called by image_write.c and jeprofd.
  */
 #include "client/image_read.h"
+
+enum {
+	LEVEL_SHARE = 16,  /* 1/16 of a rise counts as none: where a rise begins and ends */
+	GROWN_SHARE = 8,   /* a rise by less than 1/8 of all is no growth */
+};
 
 /* Reads line n; false if the image does not have it, or it was being written. */
 static bool
@@ -27,8 +32,46 @@ jeprof_image_course(jeprof_image_t *image, jeprof_image_line_t *lines, size_t mo
 			last = line.time_ns;
 			lines[count++] = (jeprof_image_line_t){.time_ns = line.time_ns,
 			    .allocated = line.allocated, .active = line.active, .resident = line.resident,
-			    .rss = line.rss, .limit = line.limit, .faults = line.faults};
+			    .rss = line.rss, .limit = line.limit, .samples = line.samples,
+			    .faults = line.faults};
 		}
 	}
 	return count;
+}
+
+static uint64_t
+resident_of(const jeprof_image_line_t *line) {
+	return line->rss != 0 ? line->rss : line->resident;
+}
+
+/*
+ * The rise begins with the last line that is near the lowest one, among those after which it never
+ * fell by much.
+ */
+uint64_t
+jeprof_course_growth(const jeprof_image_line_t *lines, size_t count, uint64_t *ms) {
+	*ms = 0;
+	if (count == 0) {
+		return 0;
+	}
+	uint64_t last = resident_of(&lines[count - 1]), low = last;
+	size_t first = count - 1;
+	for (size_t i = count - 1; i-- > 0;) {
+		uint64_t now = resident_of(&lines[i]);
+		if (now > low && now - low > (last - low) / LEVEL_SHARE + 1) {
+			break;
+		}
+		low = now < low ? now : low;
+		first = i;
+	}
+	uint64_t level = low + (last - low) / LEVEL_SHARE;
+	while (first + 1 < count && resident_of(&lines[first + 1]) <= level) {
+		first++;
+	}
+	uint64_t begin = resident_of(&lines[first]), grown = last > begin ? last - begin : 0;
+	if (grown == 0 || grown < last / GROWN_SHARE) {
+		return 0;
+	}
+	*ms = (lines[count - 1].time_ns - lines[first].time_ns) / 1000000;
+	return grown;
 }

@@ -59,7 +59,7 @@ jeprof_image_of_file(jeprof_image_t **to, int fd, char why[JEPROF_WHY]) {
 	image->fd = fd;
 	image->is_stream = lseek(fd, 0, SEEK_CUR) < 0;
 	bool is_box = !image->is_stream && image_read_file(image, 0, &magic, sizeof(magic))
-	    && magic == IMAGE_MAGIC;
+	    && (magic == IMAGE_MAGIC || magic == __builtin_bswap64(IMAGE_MAGIC));
 	return image_finish(image, is_box ? image_of_box(image) : image_of_core(image), to);
 }
 

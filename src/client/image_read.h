@@ -64,6 +64,7 @@ typedef struct image_module_s {
 	uint64_t end;
 	uint64_t bias;
 	uint32_t number;
+	bool is_shadowed;        /* an object was loaded later where this one lay */
 	unsigned build_id_len;
 	unsigned char build_id[CLIENT_BUILD_ID_MAX];
 	char *path;
@@ -95,6 +96,7 @@ struct jeprof_image_s {
 	uint64_t cut;                /* bytes that are missing at the end of the file */
 	bool is_live;                /* the process may run: objects may be freed while they are read */
 	const char *kind;            /* for the metadata */
+	const char *end;             /* of a box: how the process ended; NULL: it is no box */
 	image_array_t ranges;        /* image_range_t: what a file has of the memory, ascending */
 	char *maps;                  /* text of the memory map, as in /proc/PID/maps; NULL: none */
 	size_t maps_bytes;
@@ -106,6 +108,7 @@ struct jeprof_image_s {
 	uint64_t at;                 /* address of the root */
 	image_root_t root;
 	uint64_t budget;             /* objects that may still be read */
+	uint64_t frames_most;        /* frames of all sites */
 	image_array_t sites;
 	image_array_t shares;
 	image_array_t frames;        /* uint64_t */
@@ -113,6 +116,7 @@ struct jeprof_image_s {
 	image_array_t modules;
 	image_table_t visited;       /* sites by address; those without proof have no number */
 	image_table_t known;         /* threads by address */
+	bool has_shadows;            /* one of the modules is shadowed */
 	prof_counts_t cur;
 	prof_counts_t accum;
 	size_t nsites;               /* with something to report */
@@ -161,6 +165,8 @@ int image_find_objects(jeprof_image_t *image, uint64_t *block);
 
 /* ---- image_tables.c ---- */
 
+/* Checks the version and the byte order that a root tells. 0 or an errno. */
+int image_check_version(jeprof_image_t *image, const image_root_t *r);
 /* Reads the root at image->at and checks it. 0 or an errno. */
 int image_read_root(jeprof_image_t *image);
 /* Reads all lists. 0 or ENOMEM. */

@@ -111,17 +111,22 @@ image_table_try_put(image_table_t *t, uint64_t key, uint32_t value) {
 
 /* ---- the root ---- */
 
-/* Whether the bytes lie in the parts of the tables. */
-static bool
-is_in_parts(const jeprof_image_t *image, uint64_t at, uint64_t size) {
+/* How many bytes of a part there are from this address on; 0: it lies in none. */
+static uint64_t
+bytes_behind(const jeprof_image_t *image, uint64_t at) {
 	for (unsigned i = 0; i < image->root.nparts; i++) {
 		const image_part_t *p = &image->root.parts[i];
-		if (at >= p->address && at - p->address < p->used
-		    && size <= p->used - (at - p->address)) {
-			return true;
+		if (at >= p->address && at - p->address < p->used) {
+			return p->used - (at - p->address);
 		}
 	}
-	return false;
+	return 0;
+}
+
+static bool
+is_in_parts(const jeprof_image_t *image, uint64_t at, uint64_t size) {
+	uint64_t there = bytes_behind(image, at);
+	return there != 0 && size <= there;
 }
 
 /* Reads the list of parts again, which only grows. */
@@ -153,6 +158,7 @@ parts_check(jeprof_image_t *image) {
 	uint64_t budget = bytes / PIECE_BYTES + 1;
 	image->budget = budget < OBJECTS_MOST ? budget : OBJECTS_MOST;
 	image->budget *= image->is_live ? 4 : 1; /* some objects are read more than once */
+	image->frames_most = bytes / IMAGE_FRAME_BYTES; /* objects do not overlap */
 	return 0;
 }
 
@@ -179,13 +185,8 @@ layout_check(jeprof_image_t *image) {
 }
 
 int
-image_read_root(jeprof_image_t *image) {
-	image_root_t *r = &image->root;
-	if (!image_read(image, image->at, r, offsetof(image_root_t, page))
-	    || r->head.magic != IMAGE_MAGIC) {
-		return image_fail(image, EINVAL, "there are no tables of the profiler");
-	}
-	if (r->byte_order != IMAGE_BYTE_ORDER && r->version != 0) {
+image_check_version(jeprof_image_t *image, const image_root_t *r) {
+	if (r->head.magic != IMAGE_MAGIC || (r->byte_order != IMAGE_BYTE_ORDER && r->version != 0)) {
 		return image_fail(image, EPROTO, "it is of a machine with another byte order; read it on "
 		    "such a machine");
 	}
@@ -196,11 +197,25 @@ image_read_root(jeprof_image_t *image) {
 		return image_fail(image, EPROTO, "its tables are of version %u, this program reads %u; use "
 		    "the jeprofctl of that library", r->version, IMAGE_VERSION);
 	}
+	return 0;
+}
+
+int
+image_read_root(jeprof_image_t *image) {
+	image_root_t *r = &image->root;
+	if (!image_read(image, image->at, r, offsetof(image_root_t, page))
+	    || r->head.magic != IMAGE_MAGIC) {
+		return image_fail(image, EINVAL, "there are no tables of the profiler");
+	}
+	int error = image_check_version(image, r);
+	if (error != 0) {
+		return error;
+	}
 	if (r->root_bytes < sizeof(*r) || r->head.self != image->at
 	    || !image_read(image, image->at, r, sizeof(*r))) {
 		return image_fail(image, EINVAL, "the tables are damaged: the root is not whole");
 	}
-	int error = parts_check(image);
+	error = parts_check(image);
 	return error != 0 ? error : layout_check(image);
 }
 
@@ -421,7 +436,8 @@ try_take_frames(jeprof_image_t *image, image_site_t *site) {
 	uint64_t at = site->address + image->root.fields[image_site_frames].offset;
 	uint64_t hash = site->nframes;
 	size_t bytes = (size_t)site->nframes * IMAGE_FRAME_BYTES;
-	if (!is_in_parts(image, at, bytes) || !image_read(image, at, packed, bytes)) {
+	if (!is_in_parts(image, at, bytes) || image->frames.n + site->nframes > image->frames_most
+	    || !image_read(image, at, packed, bytes)) {
 		return false;
 	}
 	site->frames = image->frames.n;
@@ -596,14 +612,17 @@ sites_walk(jeprof_image_t *image) {
 /* Copies the path of a record, control characters replaced; NULL without memory. */
 static char *
 path_read(jeprof_image_t *image, uint64_t at) {
+	enum { PIECE = 256 };
 	char text[PATH_MAX] = "";
-	size_t n = 0;
-	while (n + 1 < sizeof(text) && is_in_parts(image, at + n, 1)
-	    && image_read(image, at + n, &text[n], 1) && text[n] != '\0') {
-		text[n] = (unsigned char)text[n] < 0x20 ? '?' : text[n];
-		n++;
+	for (size_t n = 0; n + PIECE < sizeof(text) && strlen(text) == n; n += PIECE) {
+		uint64_t there = bytes_behind(image, at + n);
+		if (there == 0 || !image_read(image, at + n, text + n, there < PIECE ? there : PIECE)) {
+			break;
+		}
 	}
-	text[n] = '\0';
+	for (char *c = text; *c != '\0'; c++) {
+		*c = (unsigned char)*c < 0x20 ? '?' : *c;
+	}
 	return strdup(text);
 }
 
@@ -643,9 +662,22 @@ modules_walk(jeprof_image_t *image) {
 	return 0;
 }
 
+/* Finds the records of objects where another one was loaded later. */
+static void
+shadows_find(jeprof_image_t *image) {
+	image_module_t *m = image->modules.items;
+	for (size_t i = 0; i < image->modules.n; i++) {
+		for (size_t k = i + 1; k < image->modules.n && !m[i].is_shadowed; k++) {
+			m[i].is_shadowed = m[k].start < m[i].end && m[i].start < m[k].end;
+		}
+		image->has_shadows = image->has_shadows || m[i].is_shadowed;
+	}
+}
+
 int
 image_read_tables(jeprof_image_t *image) {
 	int error = modules_walk(image);
+	shadows_find(image);
 	error = error != 0 ? error : threads_walk(image);
 	error = error != 0 ? error : sites_walk(image);
 	return error != 0 ? image_fail(image, error, "no memory for the profile") : 0;

@@ -1,8 +1,9 @@
 /*
  * Writes an image as a profile, in the grammar of the library's own dumps (prof/file/prof_dump.c):
- * heap_v2 with metadata, threads, stacks, the memory map and the loaded objects. So what reads
- * those reads this. Invariant: the text of a process that does not change is that of its own dump,
- * but for the lines that say when and how it was made. No locks. Called by jeprofctl and jeprofd.
+ * heap_v2 with metadata, threads, stacks, the memory map and the loaded objects; behind them the
+ * seconds of the last hour. So what reads those reads this. Invariant: the text of a process that
+ * does not change is that of its own dump, but for the lines that say when and how it was made, and
+ * the seconds. No locks. Called by jeprofctl and jeprofd.
  */
 #include "client/image_read.h"
 
@@ -17,6 +18,8 @@
 /* Where the text goes, and its length so far. */
 typedef struct writer_s {
 	jeprof_image_t *image;
+	jeprof_image_line_t *lines; /* the seconds of the last hour */
+	size_t nlines;
 	FILE *to;
 	uint64_t bytes;
 } writer_t;
@@ -104,6 +107,23 @@ write_times(writer_t *w) {
 	meta_number(w, "monotonic_ms", (is_live ? clock_ns(CLOCK_MONOTONIC) : r->figures.monotonic_ns)
 	    / 1000000);
 	meta_text(w, "kind", image->kind, SIZE_MAX);
+	if (image->end != NULL) {
+		meta_stamp(w, "opened_time", r->opened_ns);
+		meta_text(w, "end", image->end, SIZE_MAX);
+	}
+	if (image->end != NULL && r->state == image_ended) {
+		meta_stamp(w, "ended_time", r->ended_ns);
+	}
+}
+
+/* How the process grew in its last seconds, if it did. */
+static void
+write_growth(writer_t *w) {
+	uint64_t ms, grown = jeprof_course_growth(w->lines, w->nlines, &ms);
+	if (grown != 0) {
+		meta_number(w, "grown", grown);
+		meta_number(w, "grown_ms", ms);
+	}
 }
 
 /* The path of the program; of a file that does not say it, that of the program's record. */
@@ -143,6 +163,7 @@ write_metadata(writer_t *w) {
 	if (f->limit != 0) {
 		meta_number(w, "limit", f->limit);
 	}
+	write_growth(w);
 	meta_number(w, "samples", image->cur.objs);
 	meta_number(w, "sites", image->nsites);
 	meta_number(w, "truncated_stacks", f->truncated_stacks);
@@ -216,18 +237,6 @@ write_threads(writer_t *w) {
 	return 0;
 }
 
-/* Whether an object was loaded later where this one lay. */
-static bool
-is_shadowed(const jeprof_image_t *image, size_t i) {
-	const image_module_t *m = image->modules.items;
-	for (size_t k = i + 1; k < image->modules.n; k++) {
-		if (m[k].start < m[i].end && m[i].start < m[k].end) {
-			return true;
-		}
-	}
-	return false;
-}
-
 static uint64_t
 shadow_of(const image_module_t *m) {
 	return IMAGE_SHADOW_BASE + ((uint64_t)m->number << IMAGE_LG_SHADOW_SPAN);
@@ -238,10 +247,10 @@ static uint64_t
 place_of(const jeprof_image_t *image, uint64_t frame, uint32_t then) {
 	const image_module_t *m = image->modules.items;
 	size_t at = SIZE_MAX;
-	for (size_t i = 0; i < image->modules.n && m[i].number <= then; i++) {
+	for (size_t i = 0; image->has_shadows && i < image->modules.n && m[i].number <= then; i++) {
 		at = frame - 1 - m[i].start < m[i].end - m[i].start ? i : at;
 	}
-	return at != SIZE_MAX && is_shadowed(image, at) ? shadow_of(&m[at]) + (frame - m[at].start)
+	return at != SIZE_MAX && m[at].is_shadowed ? shadow_of(&m[at]) + (frame - m[at].start)
 	    : frame;
 }
 
@@ -308,7 +317,7 @@ static void
 write_records(writer_t *w) {
 	const image_module_t *m = w->image->modules.items;
 	for (size_t i = 0; i < w->image->modules.n; i++) {
-		bool is_elsewhere = is_shadowed(w->image, i);
+		bool is_elsewhere = m[i].is_shadowed;
 		uint64_t by = is_elsewhere ? shadow_of(&m[i]) - m[i].start : 0;
 		if (is_elsewhere || !is_covered(w->image, &m[i])) {
 			put_module(w, m[i].start + by, m[i].end + by, m[i].bias + by, m[i].build_id,
@@ -328,7 +337,7 @@ write_map(writer_t *w) {
 		return;
 	}
 	for (size_t i = 0; i < image->modules.n; i++) {
-		if (!is_shadowed(image, i)) {
+		if (!m[i].is_shadowed) {
 			put(w, "%" PRIx64 "-%" PRIx64 " r-xp 00000000 00:00 0 %s\n", m[i].start, m[i].end,
 			    m[i].path);
 		}
@@ -349,19 +358,43 @@ write_objects(writer_t *w) {
 	}
 }
 
+/* "# second MS ALLOCATED ACTIVE RESIDENT RSS LIMIT SAMPLES FAULTS": MS since 1970. */
+static void
+write_course(writer_t *w) {
+	for (size_t i = 0; i < w->nlines; i++) {
+		const jeprof_image_line_t *l = &w->lines[i];
+		put(w, "# second %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
+		    " %" PRIu64 " %" PRIu64 "\n", l->time_ns / 1000000, l->allocated, l->active,
+		    l->resident, l->rss, l->limit, l->samples, l->faults);
+	}
+}
+
+/* Writes all of it. 0 or ENOMEM. */
+static int
+write_all(writer_t *w) {
+	const jeprof_image_t *image = w->image;
+	put(w, "heap_v2/%" PRIu64 "\n", header_rate(image));
+	write_metadata(w);
+	put_total(w, &image->cur, &image->accum);
+	int error = write_threads(w);
+	write_sites(w);
+	write_map(w);
+	write_objects(w);
+	write_course(w);
+	put(w, "# end %" PRIu64 "\n", w->bytes);
+	return error;
+}
+
 int
 jeprof_image_write(jeprof_image_t *image, FILE *to) {
 	writer_t w = {.image = image, .to = to};
-	put(&w, "heap_v2/%" PRIu64 "\n", header_rate(image));
-	write_metadata(&w);
-	put_total(&w, &image->cur, &image->accum);
-	if (write_threads(&w) != 0) {
-		return image_fail(image, ENOMEM, "no memory for the profile");
+	w.lines = malloc(JEPROF_COURSE_MOST * sizeof(*w.lines));
+	w.nlines = w.lines == NULL ? 0 : jeprof_image_course(image, w.lines, JEPROF_COURSE_MOST);
+	int error = w.lines == NULL ? ENOMEM : write_all(&w);
+	free(w.lines);
+	if (error != 0) {
+		return image_fail(image, error, "no memory for the profile");
 	}
-	write_sites(&w);
-	write_map(&w);
-	write_objects(&w);
-	put(&w, "# end %" PRIu64 "\n", w.bytes);
 	if (fflush(to) != 0 || ferror(to)) {
 		return image_fail(image, EIO, "cannot write the profile: %s", strerror(errno));
 	}

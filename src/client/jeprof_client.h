@@ -283,6 +283,7 @@ typedef struct jeprof_image_line_s {
 	uint64_t resident;
 	uint64_t rss;              /* 0: not known */
 	uint64_t limit;            /* of memory; 0: none, or not known */
+	uint64_t samples;          /* since the start */
 	uint64_t faults;           /* major page faults since the start */
 } jeprof_image_line_t;
 
@@ -300,6 +301,11 @@ jeprof_image_facts_t jeprof_image_facts(const jeprof_image_t *image);
 int jeprof_image_write(jeprof_image_t *image, FILE *to);
 /* Sets at most `most` lines, the last ones, oldest first; returns their number. */
 size_t jeprof_image_course(jeprof_image_t *image, jeprof_image_line_t *lines, size_t most);
+/*
+ * The rise of the resident memory that leads to the last of these lines: bytes, and in *ms how long
+ * it took. 0 of both: it did not grow.
+ */
+uint64_t jeprof_course_growth(const jeprof_image_line_t *lines, size_t count, uint64_t *ms);
 void jeprof_image_close(jeprof_image_t *image);
 
 /*
