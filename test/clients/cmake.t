@@ -54,6 +54,33 @@ version=$(sed -n 's/^#define JEMALLOC_VERSION "\(.*\)"$/\1/p' root/include/jemal
 for kind in shared archive static; do
 	is "$(made/$kind 2>&1)" "$version serves malloc" "$kind: the library serves the program"
 done
+# ---- by the package file
+cat >package.cmake <<'CMAKE'
+cmake_minimum_required(VERSION 3.13)
+project(user C)
+find_package(jemalloc-prof REQUIRED)
+add_executable(by-shared main.c)
+target_link_libraries(by-shared PRIVATE jemalloc-prof::shared)
+add_executable(by-static main.c)
+target_link_libraries(by-static PRIVATE jemalloc-prof::static)
+file(WRITE ${CMAKE_BINARY_DIR}/preload "${JEMALLOC_PROF_LIBRARY}")
+CMAKE
+mkdir by && cp package.cmake by/CMakeLists.txt && cp project/main.c by/
+runs "find_package(jemalloc-prof)" cmake -S by -B bymade -DCMAKE_PREFIX_PATH="$W/root"
+runs "its programs are built" cmake --build bymade
+for kind in shared static; do
+	is "$(bymade/by-$kind 2>&1)" "$version serves malloc" "by-$kind: the library serves the program"
+done
+is "$(cat bymade/preload)" "$W/root/lib/libjemalloc.so.2" "JEMALLOC_PROF_LIBRARY is the installed one"
+is "$(ldd bymade/by-static | grep -c libjemalloc)" 0 "the static target needs no library"
+release=$(sed -n 's/^set(PACKAGE_VERSION "\(.*\)")$/\1/p' root/lib/cmake/jemalloc-prof/jemalloc-prof-config-version.cmake)
+sed -i "s/find_package(.*/find_package(jemalloc-prof $release REQUIRED)/" by/CMakeLists.txt
+runs "find_package with this version, $release" cmake -S by -B bymade2 -DCMAKE_PREFIX_PATH="$W/root"
+sed -i "s/find_package(.*/find_package(jemalloc-prof 99 REQUIRED)/" by/CMakeLists.txt
+cmake -S by -B bymade3 -DCMAKE_PREFIX_PATH="$W/root" >out 2>&1
+[ $? -ne 0 ]
+ok $? "a newer version is not there"
+
 is "$(ldd made/shared | grep -c "$W/root/lib/libjemalloc.so.2")" 1 "the shared one needs the installed library"
 is "$(ldd made/archive | grep -c libjemalloc)" 0 "the one with the archive does not"
 is "$(ldd made/static 2>&1 | grep -c '=>')" 0 "the static one needs no library"
