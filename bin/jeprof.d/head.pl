@@ -6,7 +6,7 @@
 #   Options, Main, Shell, Completion   the command line, its verbs, the interactive mode, completion by a shell.
 #   Talk, Tool, Screen     messages and failure, other programs, the terminal.
 #   Input, Fetch, Pack     the bytes of a profile: from a file, the network, a pack.
-#   Dump, Foreign, Contention   parse one profile: rate, threads, stacks as text, maps, metadata; know no names.
+#   Dump, Foreign, Contention, Box, Course   parse one profile: rate, threads, stacks as text, maps, metadata; know no names.
 #   Order, Series          which dump came first; the dumps of a process.
 #   Places, Object         turn addresses into places. A place is (object, offset inside the object), where the object
 #           is known by its build-id (else by its path), so two runs at different addresses agree.
@@ -16,7 +16,7 @@
 #   Reduce, Fold           cut allocator frames, filter, and sum stacks into entries (flat, cumulative, edges); find the
 #           owner of an allocation: past wrappers of malloc and functions without a name.
 #   Print, Top, Picture, Flame, Source, Leaks, Report, Page, Threads   the forms of an answer.
-#   Export, Pprof, Massif, Writing   the forms for other programs; the file of -o.
+#   Export, Proto, Pprof, Otlp, Massif, Writing   the forms for other programs; the file of -o.
 #   Run, Live, Open, Doctor, Patient, Whose   programs that run: start, watch, show, ask why there is no profile.
 #   Rooms                  compiles the rooms of later (scripts/join-jeprof) when they are first called.
 # Invariant: a name comes only from a function symbol whose size covers the address, and only from a

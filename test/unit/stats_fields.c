@@ -76,8 +76,11 @@ wrong(bool is_wrong, const char *what, const char *name) {
 	return is_wrong;
 }
 
-/* Numbers are far apart, so that no other number of a report is one of them. */
-#define NEXT (number += 1000003)
+/*
+ * Numbers are far apart, so that no other number of a report is one of them, and of at most seven
+ * digits, so that a column of the text has a blank before each.
+ */
+#define NEXT (number += 100003)
 
 static void
 test_bins(void) {
