@@ -47,6 +47,7 @@ typedef struct options_s {
 	size_t nlabels;
 	const char *push_url;     /* base of the receiver that profiles are pushed to; NULL: none */
 	const char *push_header;  /* a line for its requests, "Name: value"; NULL: none */
+	const char *push_ca;      /* file of the authorities for https; NULL: those of the system */
 	const char *push_select;  /* KEY=VALUE of the processes that are pushed; NULL: all */
 	uint64_t push_ms;         /* between two pushes of a process */
 	bool use_debuginfod;      /* servers of $DEBUGINFOD_URLS are asked for debug files */

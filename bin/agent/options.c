@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 options_t options = {
 	.rate = 512 << 10,
@@ -58,15 +59,16 @@ leave(int code, const char *format, ...) {
 
 /* ---- values ---- */
 
-typedef enum { kind_flag, kind_text, kind_url, kind_header, kind_select, kind_label, kind_number,
-    kind_size, kind_size_or_off, kind_time } kind_t;
+typedef enum { kind_flag, kind_text, kind_url, kind_header, kind_select, kind_file, kind_label,
+    kind_number, kind_size, kind_size_or_off, kind_time } kind_t;
 
 /* What a value of each kind is called in a message. */
 static const char *const kind_words[] = {[kind_flag] = "flag", [kind_text] = "text",
     [kind_url] = "URL (http://HOST:PORT)", [kind_header] = "header (Name: value)",
     [kind_select] = "selection (comm=, exe=, unit=, user= or service_name=)",
-    [kind_label] = "label (KEY=VALUE)", [kind_number] = "number", [kind_size] = "size (64M)",
-    [kind_size_or_off] = "size (4M) or off", [kind_time] = "time (30s)"};
+    [kind_file] = "file", [kind_label] = "label (KEY=VALUE)", [kind_number] = "number",
+    [kind_size] = "size (64M)", [kind_size_or_off] = "size (4M) or off",
+    [kind_time] = "time (30s)"};
 
 typedef struct unit_s {
 	const char *suffix;
@@ -134,6 +136,8 @@ static const struct {
 	    "between two pushes of a process"},
 	{"push-header", kind_header, &options.push_header, 0, 0, "\"Name: value\"",
 	    "one more header of each push"},
+	{"push-ca", kind_file, &options.push_ca, 0, 0, "FILE",
+	    "the authorities that a receiver by https may have its certificate from"},
 	{"push-select", kind_select, &options.push_select, 0, 0, "comm=NAME",
 	    "only these processes (or exe, unit, user, service_name)"},
 	{"label", kind_label, &options.nlabels, 0, 0, "KEY=VALUE",
@@ -175,6 +179,8 @@ is_good_text(kind_t kind, const char *text) {
 		    && strpbrk(text, "\r\n") == NULL;
 	case kind_select:
 		return has_front(text, keys);
+	case kind_file:
+		return access(text, R_OK) == 0;
 	default:
 		return text[0] != '\0';
 	}
@@ -205,6 +211,7 @@ take_value(int row, const char *text) {
 	case kind_url:
 	case kind_header:
 	case kind_select:
+	case kind_file:
 		is_good = is_good_text(rows[row].kind, text);
 		*(const char **)rows[row].where = text;
 		break;
@@ -275,5 +282,8 @@ read_options(int argc, char **argv) {
 	}
 	if (options.listen != NULL && options.unix_path != NULL) {
 		leave(2, "--listen and --unix exclude each other");
+	}
+	if (!HAVE_CURL && options.push_url != NULL) {
+		leave(2, "--push needs libcurl, which this jeprofd was built without");
 	}
 }

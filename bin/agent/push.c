@@ -130,17 +130,29 @@ is_selected(const proc_t *p) {
 	return select == NULL;
 }
 
+/* The selected process whose profile has been due for longest; NULL: none is due. */
+static proc_t *
+find_due(proc_t *const *list, int64_t now_ms) {
+	proc_t *due = NULL;
+	for (proc_t *const *p = list; *p != NULL; p++) {
+		if ((*p)->push_again_ms <= now_ms && is_selected(*p)
+		    && (due == NULL || (*p)->push_again_ms < due->push_again_ms)) {
+			due = *p;
+		}
+	}
+	return due;
+}
+
 /* Collects the processes whose profile is due, at most BEGIN_MOST, and sets their next time. */
 static size_t
 collect_due(int64_t now_ms, int *pids) {
 	size_t n = 0;
+	proc_t *p;
 	table_lock();
 	proc_t **list = table_sorted();
-	for (proc_t **p = list; p != NULL && *p != NULL && n < BEGIN_MOST; p++) {
-		if ((*p)->push_again_ms <= now_ms && is_selected(*p)) {
-			(*p)->push_again_ms = now_ms + (int64_t)options.push_ms;
-			pids[n++] = (*p)->pid;
-		}
+	while (list != NULL && n < BEGIN_MOST && (p = find_due(list, now_ms)) != NULL) {
+		p->push_again_ms = now_ms + (int64_t)options.push_ms;
+		pids[n++] = p->pid;
 	}
 	free(list);
 	table_unlock();
@@ -230,6 +242,10 @@ handle_make(reply_t *reply, struct curl_slist **headers) {
 	curl_easy_setopt(c, CURLOPT_POST, 1L);
 	curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)SEND_MS);
 	curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
+	if (options.push_ca != NULL) {
+		curl_easy_setopt(c, CURLOPT_CAINFO, options.push_ca);
+		curl_easy_setopt(c, CURLOPT_CAPATH, NULL); /* of the system */
+	}
 	curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_body);
 	curl_easy_setopt(c, CURLOPT_WRITEDATA, reply);
 	return c;
@@ -383,12 +399,9 @@ push_stop(void) {
 
 #else
 
+/* options.c refuses --push. */
 void
-push_start(void) {
-	if (options.push_url != NULL) {
-		leave(2, "--push needs libcurl, which this jeprofd was built without");
-	}
-}
+push_start(void) {}
 
 void
 push_stop(void) {}

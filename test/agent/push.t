@@ -3,14 +3,14 @@
 . "$JEMALLOC_SRC/test/include/tap.sh"
 . "$SRC/test/agent/aid"
 command -v python3 >/dev/null || skip_all "no python3"
-"$AGENT" --push http://127.0.0.1:1 --passive --listen 127.0.0.1:99999 2>&1 | grep -q libcurl && skip_all "jeprofd was built without libcurl"
+"$AGENT" --push http://127.0.0.1:1 --listen 127.0.0.1:99999 2>&1 | grep -q libcurl && skip_all "jeprofd was built without libcurl"
 
 # receiver NAME ANSWER...: sets receiver_url
 receiver() {
 	name=$1
 	shift
 	mkdir -p "$name"
-	python3 "$SRC/test/agent/receiver.py" "$name" "$@" &
+	python3 "$SRC/test/agent/receiver.py" "$name" "$@" 2>"$name/err" &
 	receiver_pid=$!
 	children="$children $receiver_pid"
 	until_true test -e "$name/port" || { echo "Bail out! the receiver does not start"; exit 1; }
@@ -22,7 +22,7 @@ is_figure() { [ "$(figure "$1")" = "$2" ]; }
 at_least() { [ "$(figure "$1")" -ge "$2" ] 2>/dev/null; }
 
 # ---- the command line
-for bad in "--push ftp://x" "--push http://" "--push-header x" "--push-select pid=1" "--push-interval 10ms" "--label x" "--label =x"; do
+for bad in "--push ftp://x" "--push http://" "--push-header x" "--push-select pid=1" "--push-interval 10ms" "--label x" "--label =x" "--push-ca none.pem"; do
 	# shellcheck disable=SC2086
 	"$AGENT" $bad 2>bad.err
 	is $? 2 "$bad is refused"
@@ -47,15 +47,23 @@ is "$(figure dropped) $(figure refused) $(figure rejected)" "0 0 0" "nothing els
 end_agent
 
 # ---- a receiver in trouble
-receiver busy 503 429:1 500 partial 413 200
+receiver busy 503 429:1 500 partial 413 400 200
 agent --push "$receiver_url" --push-interval 1s --push-select comm=work
 until_true at_least sent 2
-ok $? "it goes on after 503, 429, 500, a partial success and 413" "$(cat agent.err busy/log 2>&1)"
+ok $? "it goes on after 503, 429, 500, a partial success, 413 and 400" "$(cat agent.err busy/log 2>&1)"
 is "$(figure retried)" 2 "503 and 429 are tried again"
-is "$(figure refused)" 2 "500 and 413 are not"
+is "$(figure refused)" 3 "500, 413 and 400 are not"
 is "$(figure rejected)" 1 "the rejected profile of a partial success is counted"
 cmp -s busy/1.gz busy/2.gz && cmp -s busy/2.gz busy/3.gz
 ok $? "the same profile each time"
+end_agent
+
+# A profile is begun each second, so four in the queue are later than a second attempt would be.
+receiver later 429:3600
+agent --push "$receiver_url" --push-interval 1s --push-select comm=work
+until_true got later 1
+until_true at_least queued_bytes $((4 * $(wc -c <later/1.gz)))
+is "$(wc -l <later/log) $(figure retried)" "1 1" "a receiver that asks for an hour is left alone" "$(cat later/log)"
 end_agent
 
 receiver slow slow
@@ -73,4 +81,59 @@ at_least queued_bytes 100
 ok $? "profiles wait"
 end_agent
 is "$ended" 0 "and jeprofd ends at once"
+
+# ---- TLS: two authorities, of which each has given the receiver a certificate of its name
+authority() {
+	openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj "/CN=$1" -keyout "$1.key" -out "$1.pem" 2>openssl.err &&
+		openssl req -newkey rsa:2048 -nodes -subj "/CN=receiver" -keyout server.key -out server.csr 2>openssl.err &&
+		printf 'subjectAltName=IP:127.0.0.1\n' >names &&
+		openssl x509 -req -in server.csr -days 2 -CA "$1.pem" -CAkey "$1.key" -CAcreateserial -extfile names -out server.crt 2>openssl.err &&
+		mkdir -p "tls_$1" && cat server.crt server.key >"tls_$1/server.pem"
+}
+if command -v openssl >/dev/null && authority ours && authority other; then
+	for who in ours other; do
+		receiver tls_$who 200
+		agent --push "https${receiver_url#http}" --push-interval 1s --push-select comm=work --push-ca ours.pem
+		case $who in ours) counted=sent ;; *) counted=retried ;; esac
+		until_true at_least $counted 1
+		ok $? "TLS: a receiver that $who has certified" "$(cat agent.err)"
+		[ $who = ours ] || is "$(figure sent) $(cat tls_other/log 2>/dev/null)" "0 " "TLS: gets nothing if that is another authority"
+		end_agent
+	done
+	agent --push "https${receiver_url#http}" --push-interval 1s --push-select comm=work
+	until_true at_least retried 1
+	is "$? $(figure sent) $(cat tls_other/log 2>/dev/null)" "0 0 " "TLS: nor by the authorities of the system"
+	end_agent
+else
+	skip "no openssl: $(cat openssl.err 2>/dev/null)"
+fi
+
+# ---- the queue, alone
+$CC -std=gnu11 -D_GNU_SOURCE -DHAVE_CURL=1 -DJEPROFD_VERSION='"1"' -g -O1 -I"$SRC/src" -I"$SRC/bin/agent" -o queue "$SRC/test/agent/queue.c" -lcurl -lpthread || echo "Bail out! test/agent/queue.c"
+./queue >queue.out 2>&1
+ok $? "the queue keeps the newest 8 MB, and counts the rest" "$(cat queue.out)"
+
+# ---- many pushes of many processes: nothing is left of them, and each process has its turn (four a second are begun)
+receiver many 200
+agent --push "$receiver_url" --push-interval 1s --push-header "X-Tenant: many"
+for who in one two three four five six; do
+	cp work "many_$who"
+	work "./many_$who"
+done
+size() { echo "$(awk '/^VmRSS/ { print $2 }' "/proc/$agent_pid/status") $(find "/proc/$agent_pid/fd" -type l -exec readlink {} + | grep -vc '/mem$\|memfd:') $(find "/proc/$agent_pid/task" -mindepth 1 -maxdepth 1 | wc -l)"; }
+pushes=${PUSHES:-50}
+until_true got many 20
+before=$(size)
+# shellcheck disable=SC2046,SC2086
+while ! got many $((20 + pushes)) && kill -0 "$agent_pid"; do sleep 1; done
+after=$(size)
+# shellcheck disable=SC2086
+set -- $before $after
+[ $(($4 - $1)) -le 512 ] && [ "$5" -le "$2" ] && [ "$6" -le "$3" ]
+ok $? "$pushes pushes leave memory, descriptors and threads as they were" "KB, descriptors, threads: $before, then $after"
+for who in one two three four five six; do
+	for body in many/*.gz; do gzip -dc "$body" | grep -aq "many_$who" && echo $who && break; done
+done >seen
+is "$(wc -l <seen)" 6 "each process is pushed" "$(cat seen)"
+end_agent
 done_testing

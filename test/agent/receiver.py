@@ -1,8 +1,10 @@
 # A receiver of OTLP over HTTP for the tests: answers by a plan, stores what it gets.
 # usage: receiver.py DIR CODE[:RETRY-AFTER]...   answers in this order, the last one for ever; "slow" waits 3 s, then 200;
 #        "partial" is 200 with one rejected profile. DIR/port has its port, DIR/log a line per request, DIR/N.gz the bodies.
+#        It speaks TLS if DIR/server.pem is there, a certificate and its key.
 import http.server
 import os
+import ssl
 import sys
 import time
 
@@ -37,8 +39,11 @@ class Receiver(http.server.BaseHTTPRequestHandler):
 
 
 server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+if os.path.exists(f"{folder}/server.pem"):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(f"{folder}/server.pem")
+    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
 with open(f"{folder}/port.new", "w") as f:
     f.write(str(server.server_address[1]))
-import os
 os.rename(f"{folder}/port.new", f"{folder}/port")
 server.serve_forever()

@@ -1,0 +1,117 @@
+/*
+ * The queue of push.c without a receiver: which profiles it keeps, and what it counts. Prints what
+ * is wrong; 1 if anything is. Built by push.t.
+ */
+#include "push.c"
+
+options_t options;
+
+void
+table_lock(void) {}
+
+void
+table_unlock(void) {}
+
+proc_t **
+table_sorted(void) {
+	return NULL;
+}
+
+size_t
+proc_labels(const proc_t *p, label_t *labels) {
+	(void)p;
+	(void)labels;
+	return 0;
+}
+
+bool
+scrape_begin(const order_t *order, done_t *done, void *arg) {
+	(void)order;
+	(void)done;
+	(void)arg;
+	return false;
+}
+
+void
+talk(const char *format, ...) {
+	(void)format;
+}
+
+void
+leave(int code, const char *format, ...) {
+	(void)format;
+	exit(code);
+}
+
+static int bad;
+
+static void
+expect(const char *what, uint64_t got, uint64_t want) {
+	if (got != want) {
+		printf("%s: %llu, not %llu\n", what, (unsigned long long)got,
+		    (unsigned long long)want);
+		bad = 1;
+	}
+}
+
+/* Queues a profile of `length` bytes whose first one is `mark`. */
+static void
+add(char mark, size_t length) {
+	char *body = malloc(length);
+	body[0] = mark;
+	enqueue(body, length);
+}
+
+static char
+oldest_mark(void) {
+	parcel_t *p = take_oldest_locked();
+	char mark = p->body[0];
+	parcel_free(p);
+	return mark;
+}
+
+int
+main(void) {
+	push_figures_t f;
+	for (char mark = 'a'; mark <= 't'; mark++) {
+		add(mark, 1 << 20);
+	}
+	push_read(&f);
+	expect("bytes of 20 profiles of 1 MB", f.queued, 8 << 20);
+	expect("dropped", f.dropped, 12);
+
+	/* One is being sent, the others fill the queue meanwhile: it is too old to be tried again. */
+	parcel_t *p = take_oldest_locked();
+	expect("the oldest", (uint64_t)p->body[0], 'm');
+	add('u', 1 << 20);
+	put_back_locked(p);
+	push_read(&f);
+	expect("bytes with one back", f.queued, 8 << 20);
+	expect("dropped with one back", f.dropped, 13);
+	expect("tried again", f.retried, 0);
+
+	/* There is room: it goes to the front. */
+	p = take_oldest_locked();
+	put_back_locked(p);
+	push_read(&f);
+	expect("tried again with room", f.retried, 1);
+	expect("in front", (uint64_t)oldest_mark(), 'n');
+
+	/* A large one takes the room of several; one that is larger than the queue goes itself. */
+	add('v', (3 << 20) + 1);
+	push_read(&f);
+	expect("bytes with a large one", f.queued, (4 << 20) + (3 << 20) + 1);
+	expect("dropped for a large one", f.dropped, 16);
+	add('w', (8 << 20) + 1);
+	push_read(&f);
+	expect("bytes with one too large", f.queued, (4 << 20) + (3 << 20) + 1);
+	expect("dropped with one too large", f.dropped, 17);
+	for (const char *want = "rstuv"; *want != '\0'; want++) {
+		expect("order", (uint64_t)oldest_mark(), (uint64_t)*want);
+	}
+	push_read(&f);
+	expect("bytes at the end", f.queued, 0);
+	add('x', 10);
+	expect("after it was empty", (uint64_t)oldest_mark(), 'x');
+	return bad;
+}
