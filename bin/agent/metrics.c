@@ -242,23 +242,6 @@ own_rss(void) {
 	return (double)pages * (double)sysconf(_SC_PAGESIZE);
 }
 
-/* Processes that the kernel killed for want of memory since the machine's start; -1: not known. */
-static double
-machine_oom_kills(void) {
-	char line[128];
-	double kills = -1;
-	FILE *file = fopen("/proc/vmstat", "re");
-	while (file != NULL && kills < 0 && fgets(line, sizeof(line), file) != NULL) {
-		if (strncmp(line, "oom_kill ", strlen("oom_kill ")) == 0) {
-			kills = strtod(line + strlen("oom_kill "), NULL);
-		}
-	}
-	if (file != NULL) {
-		fclose(file);
-	}
-	return kills;
-}
-
 static void
 put_push(const sheet_t *s) {
 	push_figures_t f;
@@ -303,15 +286,13 @@ put_agent(const sheet_t *s) {
 	getrusage(RUSAGE_SELF, &usage);
 	double cpu = (double)usage.ru_utime.tv_sec + (double)usage.ru_stime.tv_sec
 	    + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
-	double oom_kills = machine_oom_kills();
 	put_own(s, "jeprofd_processes", "gauge", "", "Processes that run the library.",
 	    counts.processes);
 	put_own(s, "jeprofd_unreadable_processes", "gauge", "",
 	    "Processes that may not be looked into.", counts.unreadable);
-	if (oom_kills >= 0) {
-		put_own(s, "jeprofd_oom_kills", "counter", "",
-		    "Processes of this machine that the kernel killed for want of memory.", oom_kills);
-	}
+	put_own(s, "jeprofd_oom_kills", "counter", "",
+	    "Processes of this machine that the kernel killed for want of memory.",
+	    (double)end_kills(""));
 	put_own(s, "jeprofd_requests", "counter", "", "Requests.", (double)counts.requests);
 	put_own(s, "jeprofd_scrapes", "counter", "", "Profiles and changes of sessions that were asked "
 	    "for.", (double)counts.scrapes);

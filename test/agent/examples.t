@@ -15,11 +15,10 @@ work
 told() { get /metrics && grep -q '^jeprof_allocated_bytes{.*[1-9]$' answer; }
 until_true told
 cp answer metrics
-# The figures that only a build with libcurl, a cgroup with a limit, or a kernel that counts them gives.
+# The figures that only a build with libcurl or a cgroup with a limit gives.
 {
 	[ -n "$push" ] || sed -n 's/.*"\(jeprofd_push_[a-z]*\)", "counter".*/\1_total 0/p; s/.*"\(jeprofd_push_[a-z_]*\)", "gauge".*/\1 0/p' "$SRC/bin/agent/metrics.c"
 	sed 's/^jeprof_cgroup_current_bytes/jeprof_cgroup_limit_bytes/; t; d' answer
-	grep -q '^jeprofd_oom_kills' answer || echo "jeprofd_oom_kills_total 0"
 } >>metrics
 is_target "$pid"
 # A process has those of these labels that are known of it.
