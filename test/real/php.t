@@ -1,12 +1,14 @@
 #!/bin/sh
-# php8.2: it opens its extensions with RTLD_DEEPBIND, so it runs on the library with the companion beside it that drops that flag
+# php (8.2, in Debian 13 8.4): it opens its extensions with RTLD_DEEPBIND, so it runs on the library with the companion beside it that drops that flag
 # (libjemalloc_deepbind.so). The same answers as without the library, then its built-in server is profiled from outside.
 . "$JEMALLOC_SRC/test/include/tap.sh"
 . "$SRC/test/real/aid"
-needs php8.2
+php=php8.2
+command -v $php >/dev/null || php=php8.4
+needs $php
 COMPANION=$(echo "$LIB" | sed 's/\.so\..*$//')_deepbind.so
 ok "$([ -e "$COMPANION" ]; echo $?)" "the companion library is there" "$COMPANION"
-is "$(php8.2 -m | grep -cx 'mbstring\|xml\|dom')" 3 "extensions are loaded: mbstring, xml, dom"
+is "$($php -m | grep -cx 'mbstring\|xml\|dom')" 3 "extensions are loaded: mbstring, xml, dom"
 
 cat >work.php <<'PHP'
 <?php
@@ -39,15 +41,15 @@ if (PHP_SAPI === 'cli') {
 }
 PHP
 export USE_ZEND_ALLOC=0
-php8.2 work.php >want 2>&1
+$php work.php >want 2>&1
 for conf in "" prof:true,lg_prof_sample:10 tcache:false; do
-	MALLOC_CONF=$conf LD_PRELOAD=$COMPANION:$LIB php8.2 work.php >got 2>&1
+	MALLOC_CONF=$conf LD_PRELOAD=$COMPANION:$LIB $php work.php >got 2>&1
 	ok $? "php works (${conf:-default options})" "$(tail -n 5 got)"
 	ok "$(cmp -s want got; echo $?)" "the same answers as without the library" "$(diff want got | head -n 10)"
 done
 
 port=$(free_port)
-launch php env LD_PRELOAD="$COMPANION:$LIB" php8.2 -S "127.0.0.1:$port" work.php
+launch php env LD_PRELOAD="$COMPANION:$LIB" $php -S "127.0.0.1:$port" work.php
 served_by $pid curl -sf "http://127.0.0.1:$port/ready"
 ok $? "its built-in server answers" "$(tail -n 5 php.err)"
 while_busy curl -sf "http://127.0.0.1:$port/3"
