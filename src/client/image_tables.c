@@ -349,15 +349,15 @@ rate_note(jeprof_image_t *image, uint64_t rate) {
 static image_share_t *
 share_get(jeprof_image_t *image, const image_site_t *site, uint32_t number) {
 	image_thread_t *t = (image_thread_t *)image->threads.items + number;
+	image_share_t *shares = image->shares.items;
 	size_t which = image->sites.n;
-	image_share_t *share = (image_share_t *)image->shares.items + t->share;
 	if (t->site == which && t->share >= site->shares && t->share < image->shares.n
-	    && share->thread == number) {
-		return share;
+	    && shares[t->share].thread == number) {
+		return &shares[t->share];
 	}
 	t->site = which;
 	t->share = image->shares.n;
-	share = image_append(&image->shares, sizeof(*share));
+	image_share_t *share = image_append(&image->shares, sizeof(*share));
 	if (share != NULL) {
 		share->thread = number;
 	}

@@ -257,10 +257,11 @@ place_of(const jeprof_image_t *image, uint64_t frame, uint32_t then) {
 /* Readers subtract one from each address but the first, so the first is written less one. */
 static void
 write_stack(writer_t *w, const image_site_t *site) {
-	const uint64_t *frames = (uint64_t *)w->image->frames.items + site->frames;
+	const uint64_t *frames = w->image->frames.items;
 	put(w, "@");
 	for (unsigned i = 0; i < site->nframes; i++) {
-		uint64_t at = site->stamp != 0 ? place_of(w->image, frames[i], site->then) : frames[i];
+		uint64_t frame = frames[site->frames + i];
+		uint64_t at = site->stamp != 0 ? place_of(w->image, frame, site->then) : frame;
 		put(w, " 0x%" PRIx64, at - (i == 0 && at != 0));
 	}
 	put(w, "%s\n", site->nframes == 0 ? " 0x0" : "");
@@ -270,10 +271,10 @@ static void
 write_sites(writer_t *w) {
 	const image_site_t *sites = w->image->sites.items;
 	for (size_t i = 0; i < w->image->sites.n; i++) {
-		const image_share_t *shares = (image_share_t *)w->image->shares.items + sites[i].shares;
 		if (sites[i].nshares == 0) {
 			continue;
 		}
+		const image_share_t *shares = (image_share_t *)w->image->shares.items + sites[i].shares;
 		write_stack(w, &sites[i]);
 		put_total(w, &sites[i].cur, &sites[i].accum);
 		for (size_t k = 0; k < sites[i].nshares; k++) {

@@ -224,6 +224,13 @@ for my $round (1 .. $ENV{BOX_CHANGES} // 300) {
 }
 is($bad, '', 'changed at random: read, or refused in one sentence');
 
+# One that costs most: sites that overlap.
+run('gcc', '-O2', "-I$source/src", '-o', 'overlap', "$source/test/jeprof/overlap.c") and die 'gcc: ' . slurp("$dir/.err");
+spew('over.box', (run('./overlap'))[1]);
+($code, $out, $err) = run('sh', '-c', "ulimit -v 300000; exec '$ctl' dump -q --core over.box -o over.heap");
+is("$code|$out", "0|over.heap\n", 'sites that overlap: in bounded memory') or diag $err;
+like(slurp('over.heap'), qr/^# jemalloc\.torn=26\d{4}$/m, "kept are as many frames as fit in a file of its size, the other sites are counted as damaged");
+
 # ---- killed at random moments
 run('gcc', '-g', '-O1', '-o', 'moments', "-I$ENV{JEMALLOC_BUILD}/include", "$source/test/jeprof/moments.c", '-L', $library =~ s{/[^/]*$}{}r, '-ljemalloc', '-Wl,-rpath,' . $library =~ s{/[^/]*$}{}r, '-lpthread', '-ldl')
 	and die 'gcc: ' . slurp("$dir/.err");
