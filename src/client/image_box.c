@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { SKIP_BYTES = 65536 };
@@ -51,6 +52,13 @@ image_read_file(jeprof_image_t *image, uint64_t offset, void *buf, size_t size) 
 		done += n > 0 ? (size_t)n : 0;
 	}
 	return true;
+}
+
+uint64_t
+image_file_bytes(const jeprof_image_t *image) {
+	struct stat st;
+	return image->is_stream ? image->stream_at
+	    : fstat(image->fd, &st) == 0 && st.st_size > 0 ? (uint64_t)st.st_size : 0;
 }
 
 image_range_t *

@@ -142,6 +142,8 @@ bool image_table_try_put(image_table_t *t, uint64_t key, uint32_t value);
 bool image_read(jeprof_image_t *image, uint64_t at, void *buf, size_t size);
 /* Reads bytes of its file; a stream goes on behind what was read last. False: not all are there. */
 bool image_read_file(jeprof_image_t *image, uint64_t offset, void *buf, size_t size);
+/* Bytes of the file; of a stream, those that were read. */
+uint64_t image_file_bytes(const jeprof_image_t *image);
 /* Appends a range of memory that the file has. NULL without memory. */
 image_range_t *image_add_range(jeprof_image_t *image, const image_range_t *range);
 /* Sorts the ranges by their addresses, for image_read(). */

@@ -155,10 +155,13 @@ parts_check(jeprof_image_t *image) {
 		}
 		bytes += p->used;
 	}
+	/* What a file says may be more than what it has; a process may get more meanwhile. */
+	uint64_t there = image->target != NULL ? 4 * bytes : image_file_bytes(image);
+	bytes = bytes < there ? bytes : there;
 	uint64_t budget = bytes / PIECE_BYTES + 1;
 	image->budget = budget < OBJECTS_MOST ? budget : OBJECTS_MOST;
 	image->budget *= image->is_live ? 4 : 1; /* some objects are read more than once */
-	image->frames_most = bytes / IMAGE_FRAME_BYTES; /* objects do not overlap */
+	image->frames_most = there / IMAGE_FRAME_BYTES; /* objects do not overlap */
 	return 0;
 }
 

@@ -1,6 +1,7 @@
 /*
  * Writes a forged black box: 260000 sites that overlap each other, each of 4096 frames and with the
- * right proof. A reader that keeps the frames of all of them needs 8 GB.
+ * right proof; the root says that the file is larger than it is. A reader that keeps the frames of
+ * all of them needs 8 GB.
  */
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +28,7 @@ make_root(void) {
 	    .byte_order = IMAGE_BYTE_ORDER, .root_bytes = sizeof(r), .nparts = 1, .state = image_ended,
 	    .nfields = IMAGE_NFIELDS, .nstructs = IMAGE_NSTRUCTS, .struct_bytes = {40, 80, 40, 64},
 	    .rate = 1, .box_bytes = BOX, .sites = AT + FIRST};
-	r.parts[0] = (image_part_t){AT, BOX, 0, BOX};
+	r.parts[0] = (image_part_t){AT, UINT64_C(1) << 40, 0, UINT64_C(1) << 40};
 	for (unsigned i = 0; i < IMAGE_NFIELDS; i++) {
 		r.fields[i] = i < 8 ? of_site[i] : (image_field_t){8, 8};
 	}
