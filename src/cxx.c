@@ -15,7 +15,7 @@
 static NOINLINE void *
 cxx_alloc_slow(size_t size, size_t alignment) {
 	void *p;
-	if (alignment == 0 && size > SC_LOOKUP_MAX && imalloc_above_try_fast(size, &p)) {
+	if (alignment == 0 && size > IMALLOC_FAST_MAX && imalloc_above_try_fast(size, &p)) {
 		return p;
 	}
 	imalloc_req_t req = IMALLOC_REQ(size, alignment, false, new);

@@ -19,14 +19,17 @@
 #include "thread/tcache.h"
 
 /*
- * Whether a request of this size and alignment gets a block of usize bytes: its own usable size, or
- * that of its class if the block passed through a cache.
+ * Whether a request of this size and alignment gets a block of which the program may use usable
+ * bytes: its own usable size, or that of its class if the block passed through a cache.
  */
 static bool
-size_fits(size_t size, size_t alignment, size_t usize) {
-	assert(usize > 0);
-	size_t wanted = alignment == 0 ? sz_s2u(size) : sz_sa2u(size, alignment);
-	return wanted == usize || (wanted != 0 && sz_i2s(sz_s2i(wanted)) == usize);
+size_fits(size_t size, size_t alignment, size_t usable) {
+	assert(usable > 0);
+	if (config_hardening && usable <= SC_SMALL_MAXCLASS) {
+		return usable == size;
+	}
+	size_t wanted = canary_usize(size, alignment);
+	return wanted == usable || (wanted != 0 && sz_i2s(sz_s2i(wanted)) == usable);
 }
 
 void
@@ -34,7 +37,7 @@ icheck_size(const void *ptr, size_t size, size_t alignment) {
 	uint64_t elem = ptr == NULL ? 0 : emap_elem_any(ptr);
 	size_t usize = 0;
 	if (elem_state(elem) == extent_state_active) {
-		usize = arena_usize(ptr, elem);
+		usize = arena_usable(ptr, elem);
 	} else if (shelter_owns(elem)) {
 		usize = shelter_usize(ptr);
 	}
@@ -80,6 +83,9 @@ small_is_live(const void *ptr, uint64_t elem) {
 	if (!region_is_taken(e, ptr)) {
 		return false;
 	}
+	if (config_hardening) {
+		return canary_is_intact(ptr, arena_usize(ptr, elem), e);
+	}
 	const sample_rec_t *rec = arena_sample_rec(ptr, elem);
 	return rec != NULL ? rec->req_size != TCACHE_REC_IS_SPARE : !is_cached_here(ptr, e);
 }
@@ -89,7 +95,7 @@ is_live(const void *ptr) {
 	uint64_t elem = emap_elem_any(ptr);
 	if (elem_state(elem) != extent_state_active) {
 		bool is_foreign = elem_state(elem) == extent_state_none;
-		return is_foreign ? !ICHECK_IS_BUILT : shelter_owns(elem) && shelter_usize(ptr) != 0;
+		return is_foreign ? !ICHECK_IS_BUILT : shelter_owns(elem) && shelter_is_live(ptr);
 	}
 	if (deferred_has_any() && deferred_has(ptr)) {
 		return false;

@@ -156,7 +156,7 @@ imalloc_sample_object(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache
 	if (tc != NULL && tc->is_auto && tsd->arena->is_auto) {
 		void *p = tcache_spare_take(tc, slot, rec);
 		if (likely(p != NULL)) {
-			return unlikely(zero) ? memset(p, 0, usize) : p;
+			return unlikely(zero) ? memset(p, 0, canary_room(usize)) : p;
 		}
 	}
 	arena_t *a = imalloc_arena(tsd, req->arena, usize);
@@ -178,6 +178,7 @@ imalloc_sample_inline(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache
 		}
 	}
 	if (p != NULL && rec != NULL) {
+		arena_guard(p, usize, req->size); /* a hook may ask for its size */
 		tsd->tls->inside++;
 		prof_sample_alloc(tsd, p, rec, interval, req->size, usize, &req->where);
 		tsd->tls->inside--;
@@ -256,7 +257,7 @@ imalloc_no_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *
 	if (tc != NULL) {
 		void *p = imalloc_cached(tsd, req, tc, slot);
 		if (p != NULL && zero) {
-			memset(p, 0, usize);
+			memset(p, 0, usize < SC_LARGE_MINCLASS ? canary_room(usize) : usize);
 		}
 		return p;
 	}
@@ -313,9 +314,11 @@ imalloc_draw_sample(tsd_t *tsd, size_t size, size_t usize) {
 
 static void *
 imalloc_finish(tsd_t *tsd, const imalloc_req_t *req, void *p, size_t usize) {
-	assert(iusize(p) == usize);
+	size_t usable = canary_usable(req->size, usize);
+	arena_guard(p, usize, req->size);
+	assert(iusize(p) == usable);
 	if (unlikely(opt_junk_alloc) && config_fill && !req->zero && !opt_zero) {
-		memset(p, JUNK_ALLOC_BYTE, usize);
+		memset(p, JUNK_ALLOC_BYTE, usable);
 	}
 	if (tsd != NULL && unlikely(tsd->is_counted)) {
 		tsd->counted_alloc += usize;
@@ -523,6 +526,7 @@ imalloc_has_work(const struct tls_s *t) {
 /* The offset of the bin of a size that a cache may hold. */
 ALWAYS_INLINE size_t
 imalloc_bin_offset(size_t size) {
+	size = canary_padded(size);
 	assert(size <= tcache_max_default);
 	return size <= SC_LOOKUP_MAX ? sc_bin_offset(size)
 	    : (size_t)(sc_index_compute(size) + 1) << SC_LG_BIN_STRIDE;
@@ -531,14 +535,18 @@ imalloc_bin_offset(size_t size) {
 bool
 imalloc_above_try_fast(size_t size, void **p) {
 	void *obj;
-	if (size <= SC_LOOKUP_MAX) {
+	if (size <= IMALLOC_FAST_MAX) {
 		assert_not_reached();
 	}
-	if (size > tcache_max_default
-	    || !cache_bin_try_pop(fast_bin(imalloc_bin_offset(size)), &obj)) {
+	if (canary_padded(size) > tcache_max_default) {
 		return false;
 	}
-	*p = size <= SC_SMALL_MAXCLASS ? obj : arena_large_hand_out(obj);
+	cache_bin_t *b = fast_bin(imalloc_bin_offset(size));
+	if (!cache_bin_try_pop(b, &obj)) {
+		return false;
+	}
+	bool is_large = canary_padded(size) > SC_SMALL_MAXCLASS;
+	*p = arena_guard(is_large ? arena_large_hand_out(obj) : obj, b->size, size);
 	return true;
 }
 
@@ -579,7 +587,8 @@ imalloc_refill(size_t size, size_t offset) {
 	void *p = imalloc_take(t->tsd, tc, NULL, slot);
 	gate_exit(t);
 	errno = saved;
-	return likely(p != NULL) ? p : imalloc_general(size);
+	return likely(p != NULL) ? arena_guard(p, tc->bins[slot].size, size)
+	    : imalloc_general(size);
 }
 
 /* imalloc_body() for a bin of the thread's own cache; a failed request is uncounted. */
@@ -612,8 +621,10 @@ imalloc_ended(size_t size, size_t offset) {
 	}
 	int saved = errno;
 	tsd_t *tsd = t->tsd;
-	void *p = imalloc_bin_body(tsd, &req, tsd->tcache, (unsigned)(offset >> SC_LG_BIN_STRIDE));
+	unsigned slot = (unsigned)(offset >> SC_LG_BIN_STRIDE);
+	void *p = imalloc_bin_body(tsd, &req, tsd->tcache, slot);
 	if (likely(p != NULL)) {
+		arena_guard(p, tsd->tcache->bins[slot].size, size);
 		imalloc_note_large(tsd, size);
 	}
 	gate_exit(t);
@@ -629,7 +640,8 @@ imalloc_ended(size_t size, size_t offset) {
 void *
 imalloc_default(size_t size) {
 	const struct tls_s *t = tls_get();
-	if (unlikely(size > tcache_max_default) || tls_cache_is_boot(t) || imalloc_has_work(t)) {
+	if (unlikely(canary_padded(size) > tcache_max_default) || tls_cache_is_boot(t)
+	    || imalloc_has_work(t)) {
 		return imalloc_general(size);
 	}
 	size_t offset = imalloc_bin_offset(size);
@@ -689,6 +701,14 @@ ifree_elem(const void *ptr, const char *if_freed) {
 	if (unlikely(!is_live) || (deferred_has_any() && deferred_has(ptr))) {
 		return ifree_misused(ptr, elem, if_freed);
 	}
+	if (config_hardening && !shelter_owns(elem)) {
+		edata_t *e = elem_edata(elem);
+		if ((elem & ELEM_SLAB) == 0) {
+			large_marks_check(e);
+		} else if (!canary_check(ptr, arena_usize(ptr, elem), e, if_freed)) {
+			return 0;
+		}
+	}
 	return elem;
 }
 
@@ -717,9 +737,10 @@ ifree_try_look(tsd_t *tsd, uint64_t elem) {
 
 /* Fills a freed object with junk if the option asks for it. */
 ALWAYS_INLINE void
-ifree_junk(void *ptr, size_t usize) {
+ifree_junk(void *ptr, uint64_t elem) {
 	if (unlikely(opt_junk_free) && config_fill) {
-		memset(ptr, JUNK_FREE_BYTE, usize);
+		memset(ptr, JUNK_FREE_BYTE, (elem & ELEM_SLAB) == 0 ? canary_large_size(elem_edata(elem))
+		    : canary_room(arena_usize(ptr, elem)));
 	}
 }
 
@@ -738,7 +759,10 @@ ifree_sampled(tsd_t *tsd, void *ptr, uint64_t elem, int tcache, size_t usize) {
 	} else if (unlikely(rec->req_size == TCACHE_REC_IS_SPARE)) {
 		safety_fail("double free");
 	}
-	ifree_junk(ptr, usize);
+	if ((elem & ELEM_SLAB) != 0) {
+		canary_end(ptr, usize);
+	}
+	ifree_junk(ptr, elem);
 	tcache_t *tc = imalloc_cache(tsd, tcache, IMALLOC_ARENA_AUTO);
 	if (tc == NULL || !tc->is_auto || !tcache_spare_try_put(tc, e, ptr, rec)) {
 		arena_dalloc(ptr, elem);
@@ -776,13 +800,16 @@ ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 		ifree_sampled(tsd, ptr, elem, tcache, usize);
 		return;
 	}
+	if (!is_large) {
+		canary_end(ptr, usize);
+	}
 	bool is_watched = quarantine_is_on() || ifree_try_look(tsd, elem);
 	if (is_watched && tsd != NULL && tcache == IMALLOC_TCACHE_AUTO
 	    && quarantine_try_add(tsd, e, ptr, usize)) {
 		ifree_count_direct(tsd, usize);
 		return;
 	}
-	ifree_junk(ptr, usize);
+	ifree_junk(ptr, elem);
 	tcache_t *tc = imalloc_cache(tsd, tcache, IMALLOC_ARENA_AUTO);
 	unsigned slot = tc == NULL ? 0 : ifree_slot(tc, elem);
 	if (slot != 0 && tcache_try_put(tsd, tc, slot, is_large ? e : ptr)) {
@@ -928,7 +955,7 @@ ifree_default(void *ptr) {
 	uint64_t elem = emap_elem_any(ptr);
 	size_t offset = elem >> ELEM_BIN_SHIFT;
 	assert(ptr == NULL || offset % SC_BIN_STRIDE == 0);
-	bool is_done = offset != 0 ? ifree_try_overflow(ptr, offset)
+	bool is_done = offset != 0 ? !config_hardening && ifree_try_overflow(ptr, offset)
 	    : ifree_large_try_fast(ptr, elem) || ifree_large_try_overflow(ptr, elem);
 	if (is_done) {
 		return;
@@ -942,5 +969,5 @@ iusize(const void *ptr) {
 	if (unlikely(elem_state(elem) != extent_state_active)) {
 		return shelter_owns(elem) ? shelter_usize(ptr) : 0;
 	}
-	return arena_usize(ptr, elem);
+	return arena_usable(ptr, elem);
 }

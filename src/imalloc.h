@@ -15,6 +15,7 @@
 #define IMALLOC_H
 
 #include "arena/cache_bin.h"
+#include "arena/canary.h"
 #include "arena/large_marks.h"
 #include "icheck.h"
 #include "meta/emap.h"
@@ -117,11 +118,13 @@ bool imalloc_above_try_fast(size_t size, void **p);
 /* The byte with which new memory is filled if the option junk asks for it. */
 #define JUNK_ALLOC_BYTE 0xa5
 
-/* The usable size that a request gets; 0: too large. */
+/*
+ * The size of the region or of the large object that serves a request; 0: too large. The program
+ * may use all of it, but with canaries only the requested size of a small one.
+ */
 static inline size_t
 imalloc_usize(const imalloc_req_t *req) {
-	assert(req->alignment == 0 || is_pow2_zu(req->alignment));
-	return req->alignment == 0 ? sz_s2u(req->size) : sz_sa2u(req->size, req->alignment);
+	return canary_usize(req->size, req->alignment);
 }
 
 /*
@@ -186,18 +189,25 @@ fast_bin(size_t offset) {
 	return (cache_bin_t *)(cache + offset);
 }
 
+/* The greatest request whose bin is found by the table. */
+#define IMALLOC_FAST_MAX (SC_LOOKUP_MAX - CANARY_BYTES)
+
+/*
+ * As imalloc_try_fast(), from the class of another size, at least that of the request; *b: the
+ * object's bin, which has the size of the class.
+ */
+ALWAYS_INLINE bool
+imalloc_try_bin(size_t size, size_t of_class, void **p, cache_bin_t **b) {
+	return likely(of_class <= IMALLOC_FAST_MAX)
+	    && likely(cache_bin_try_pop(*b = fast_bin(sc_bin_offset(of_class + CANARY_BYTES)), p))
+	    && canary_did_put(*p, (*b)->size, size);
+}
+
 /* Returns false if the slow path is needed. */
 ALWAYS_INLINE bool
 imalloc_try_fast(size_t size, void **p) {
-	return likely(size <= SC_LOOKUP_MAX)
-	    && likely(cache_bin_try_pop(fast_bin(sc_bin_offset(size)), p));
-}
-
-/* As imalloc_try_fast(); *b: the object's bin, which has the size of the class. */
-ALWAYS_INLINE bool
-imalloc_try_bin(size_t size, void **p, cache_bin_t **b) {
-	return likely(size <= SC_LOOKUP_MAX)
-	    && likely(cache_bin_try_pop(*b = fast_bin(sc_bin_offset(size)), p));
+	cache_bin_t *b;
+	return imalloc_try_bin(size, size, p, &b);
 }
 
 /*
@@ -207,8 +217,9 @@ imalloc_try_bin(size_t size, void **p, cache_bin_t **b) {
 ALWAYS_INLINE bool
 imalloc_aligned_try_fast(size_t size, size_t alignment, void **p) {
 	assert(is_pow2_zu(alignment));
+	cache_bin_t *b;
 	return likely(size - 1 < SC_LOOKUP_MAX) && likely(alignment <= SC_LOOKUP_MAX)
-	    && imalloc_try_fast(align_up(size, alignment), p);
+	    && imalloc_try_bin(size, align_up(size + CANARY_BYTES, alignment) - CANARY_BYTES, p, &b);
 }
 
 /*
@@ -253,8 +264,16 @@ ifree_try_fast(void *ptr) {
 	if (unlikely(leaf == NULL)) {
 		return false;
 	}
-	size_t bin = emap_leaf_elem(leaf, ptr) >> ELEM_BIN_SHIFT;
-	if (likely(cache_bin_try_push(fast_bin(bin), ptr))) {
+	uint64_t elem = emap_leaf_elem(leaf, ptr);
+	cache_bin_t *b = fast_bin(elem >> ELEM_BIN_SHIFT);
+	if (config_hardening && (elem >> ELEM_BIN_SHIFT) != 0) {
+		if (b->head == b->full || b->size == 0
+		    || unlikely(!canary_is_intact(ptr, b->size, elem_edata(elem)))) {
+			return false;
+		}
+		canary_end(ptr, b->size);
+	}
+	if (likely(cache_bin_try_push(b, ptr))) {
 		return true;
 	}
 	OPAQUE(leaf);

@@ -32,7 +32,7 @@ imalloc_flags_req(size_t size, int flags, alloc_how_t how) {
 void *
 imalloc_mallocx(size_t size, int flags) {
 	void *p;
-	if (flags == 0 && size > SC_LOOKUP_MAX && imalloc_above_try_fast(size, &p)) {
+	if (flags == 0 && size > IMALLOC_FAST_MAX && imalloc_above_try_fast(size, &p)) {
 		return p;
 	}
 	imalloc_req_t req = imalloc_flags_req(size, flags, alloc_how_mallocx);

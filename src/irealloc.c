@@ -81,13 +81,13 @@ irealloc_try_in_place(tsd_t *tsd, void *ptr, uint64_t elem, const imalloc_req_t 
 		return false;
 	}
 	edata_t *e = elem_edata(elem);
-	size_t old = e->u.large_usize;
+	size_t old = e->u.large_usize, old_usable = canary_large_size(e);
 	if (arena_large_resize(ptr, e, usize_min, usize_max, req->zero || opt_zero) != 0) {
 		return false;
 	}
 	size_t usize = e->u.large_usize;
 	if (usize > old && opt_junk_alloc && config_fill && !req->zero && !opt_zero) {
-		memset((char *)ptr + old, JUNK_ALLOC_BYTE, usize - old);
+		memset((char *)ptr + old_usable, JUNK_ALLOC_BYTE, usize - old_usable);
 	}
 	if (usize != old) {
 		sample_rec_t *rec = config_prof ? e->recs : NULL;
@@ -121,15 +121,46 @@ irealloc_by_moving(tsd_t *tsd, void *ptr, size_t old, const imalloc_req_t *req, 
 	return p;
 }
 
+/* With canaries: makes an object of usize bytes one that serves a request of size bytes. */
+ALWAYS_INLINE void
+irealloc_guarded(char *ptr, uint64_t elem, size_t usize, size_t size, bool zero) {
+	if (!config_hardening) {
+		return;
+	}
+	size_t old = arena_usable(ptr, elem), n = canary_usable(size, usize);
+	if (n > old && (zero || opt_zero)) {
+		memset(ptr + old, 0, n - old);
+	} else if (n > old && opt_junk_alloc && config_fill) {
+		memset(ptr + old, JUNK_ALLOC_BYTE, n - old);
+	}
+	if ((elem & ELEM_SLAB) == 0) {
+		elem_edata(elem)->large_request = 0;
+	}
+	arena_guard(ptr, usize, size);
+}
+
 /*
- * Resizes an arena's block of old usable bytes to usize without moving it. Returns false if it has
- * to move; nothing changed then.
+ * With canaries: makes an object as long as it can be in its place, at most `most` bytes, if that
+ * size is of the object's class.
+ */
+static void
+irealloc_guarded_most(void *ptr, uint64_t elem, const imalloc_req_t *req, size_t most) {
+	size_t usize = arena_usize(ptr, elem);
+	size_t n = min_zu(most, (elem & ELEM_SLAB) != 0 ? canary_room(usize) : usize);
+	if (n >= req->size && canary_usize(n, req->alignment) == usize) {
+		irealloc_guarded(ptr, elem, usize, n, req->zero);
+	}
+}
+
+/*
+ * Resizes an arena's block without moving it; usize: imalloc_usize() of the request. Returns false
+ * if it has to move; nothing changed then.
  */
 ALWAYS_INLINE bool
-irealloc_try_stay(tsd_t *tsd, void *ptr, uint64_t elem, size_t old, const imalloc_req_t *req,
-    size_t usize) {
+irealloc_try_stay(tsd_t *tsd, void *ptr, uint64_t elem, const imalloc_req_t *req, size_t usize) {
 	imalloc_assert_in_gate(tsd);
 	assert(usize >= req->size);
+	size_t old = arena_usize(ptr, elem);
 	bool is_aligned_enough = req->alignment == 0
 	    || ((uintptr_t)ptr & (req->alignment - 1)) == 0;
 	/* The arena of the request is ignored if the block stays, but it must exist. */
@@ -139,6 +170,7 @@ irealloc_try_stay(tsd_t *tsd, void *ptr, uint64_t elem, size_t old, const imallo
 	    && !irealloc_try_in_place(tsd, ptr, elem, req, usize, usize))) {
 		return false;
 	}
+	irealloc_guarded(ptr, elem, usize, req->size, req->zero);
 	if (usize == old) {
 		irealloc_count_same(tsd, old);
 	} else if (usize > old) {
@@ -160,8 +192,8 @@ irealloc_in_gate(struct tls_s *t, void *ptr, const imalloc_req_t *req) {
 		return irealloc_by_moving(tsd, ptr, shelter_usize(ptr), req, usize);
 	}
 	size_t old = arena_usize(ptr, elem);
-	void *p = irealloc_try_stay(tsd, ptr, elem, old, req, usize) ? ptr
-	    : irealloc_by_moving(tsd, ptr, old, req, usize);
+	void *p = irealloc_try_stay(tsd, ptr, elem, req, usize) ? ptr
+	    : irealloc_by_moving(tsd, ptr, arena_usable(ptr, elem), req, usize);
 	if (p != NULL && usize > old && usize >= SC_LARGE_MINCLASS) {
 		arena_large_note_grown(p, usize);
 	}
@@ -191,13 +223,14 @@ irealloc_shown(struct tls_s *t, void *ptr, imalloc_req_t *req) {
 	if (usize != 0 && gate_try_enter(t)) {
 		tsd_t *tsd = tsd_fetch_in_gate(t);
 		uint64_t elem = ifree_elem(ptr, RESIZE_IF_FREED);
-		stays = elem != 0 && !shelter_owns(elem) && irealloc_try_stay(tsd, ptr, elem, old, req,
-		    usize);
+		stays = elem != 0 && !shelter_owns(elem)
+		    && irealloc_try_stay(tsd, ptr, elem, req, usize);
 		gate_exit(t);
 	}
 	if (!stays) {
 		return irealloc_in_steps(ptr, old, req);
 	}
+	usize = canary_usable(req->size, usize);
 	if (usize != old) {
 		alloc_hook_expand(req->how, ptr, old, usize, req->size, req->alignment, req->zero);
 	}
@@ -209,7 +242,7 @@ irealloc(void *ptr, imalloc_req_t *req) {
 	struct tls_s *t = tls_get();
 	int saved = errno;
 	UNWIND_HERE(&req->where);
-	if (alloc_hook_is_wanted(t) && iusize(ptr) != 0) {
+	if (alloc_hook_is_wanted(t) && emap_elem_any(ptr) != 0) {
 		void *p = irealloc_shown(t, ptr, req);
 		errno = p != NULL ? saved : errno;
 		return p;
@@ -241,7 +274,7 @@ ixalloc(void *ptr, imalloc_req_t *req, size_t extra) {
 		gate_exit(t);
 		return elem == 0 ? 0 : shelter_usize(ptr);
 	}
-	size_t old = arena_usize(ptr, elem);
+	size_t old = iusize(ptr);
 	size_t most = extra > SC_LARGE_MAXCLASS - min_zu(req->size, SC_LARGE_MAXCLASS)
 	    ? SC_LARGE_MAXCLASS : req->size + extra;
 	imalloc_req_t upper = *req;
@@ -252,8 +285,11 @@ ixalloc(void *ptr, imalloc_req_t *req, size_t extra) {
 	if (usize_min != 0 && usize_max >= usize_min) {
 		irealloc_try_in_place(tsd, ptr, elem, req, usize_min, usize_max);
 	}
-	size_t usize = arena_usize(ptr, elem);
-	assert(usize >= old || usize >= usize_min);
+	if (config_hardening) {
+		irealloc_guarded_most(ptr, elem, req, most);
+	}
+	size_t usize = iusize(ptr);
+	assert(usize >= old || usize >= req->size);
 	if (usize > old) {
 		imalloc_note_large(tsd, usize > usize_min ? usize : req->size);
 	}

@@ -28,7 +28,7 @@ EXPORT void (*je_malloc_message)(void *cbopaque, const char *s);
 EXPORT void *
 je_malloc(size_t size) {
 	void *p;
-	if (unlikely(size > SC_LOOKUP_MAX)) {
+	if (unlikely(size > IMALLOC_FAST_MAX)) {
 		return imalloc_above(size);
 	}
 	return likely(imalloc_try_fast(size, &p)) ? p : imalloc_default(size);
@@ -40,8 +40,8 @@ je_calloc(size_t num, size_t size) {
 	void *p;
 	cache_bin_t *b;
 	if (likely(!__builtin_mul_overflow(num, size, &bytes))
-	    && likely(imalloc_try_bin(bytes, &p, &b))) {
-		return memset(p, 0, b->size);
+	    && likely(imalloc_try_bin(bytes, bytes, &p, &b))) {
+		return memset(p, 0, canary_usable(bytes, b->size));
 	}
 	return icalloc_default(num, size);
 }
@@ -132,7 +132,8 @@ realloc_default(void *ptr, size_t size) {
 EXPORT void *
 je_realloc(void *ptr, size_t size) {
 	size_t bin = emap_elem(ptr) >> ELEM_BIN_SHIFT;
-	if (likely(size - 1 < SC_LOOKUP_MAX) && likely(bin == sc_bin_offset_of_last(size - 1))
+	if (!config_hardening && likely(size - 1 < SC_LOOKUP_MAX)
+	    && likely(bin == sc_bin_offset_of_last(size - 1))
 	    && likely(irealloc_try_count_fast(bin))) {
 		return ptr;
 	}
@@ -269,7 +270,7 @@ je_nallocx(size_t size, int flags) {
 		return 0;
 	}
 	unsigned lg = (unsigned)flags & 0x3f;
-	return lg == 0 ? sz_s2u(size) : sz_sa2u(size, (size_t)1 << lg);
+	return canary_usable(size, canary_usize(size, lg == 0 ? 0 : (size_t)1 << lg));
 }
 
 /* ------------------------------------------------------------------ control and introspection */

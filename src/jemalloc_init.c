@@ -103,6 +103,7 @@ boot_ask(void) {
 static int
 boot_shapes(void) {
 	assert(SC_NBINS > 0 && sc_size_tab[SC_NBINS] == SC_LARGE_MINCLASS);
+	canary_boot();
 	bin_info_boot();
 	tcache_boot();
 	assert(tcache_nhbins <= SC_NSIZES);

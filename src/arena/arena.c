@@ -167,6 +167,9 @@ arena_small_fill(arena_t *a, szind_t szind, unsigned shard, void **out, unsigned
 	if (unlikely(needless != NULL)) {
 		arena_slab_delete(needless);
 	}
+	if (config_hardening) {
+		canary_check_free(out, got, info->reg_size);
+	}
 	return got;
 }
 
@@ -358,6 +361,9 @@ arena_return_sorted(szind_t szind, void *const *ptrs, unsigned n, bool is_stowed
 static void
 arena_small_return(szind_t szind, void **ptrs, unsigned n, bool is_stowed) {
 	edata_t *empty = NULL;
+	if (config_hardening) {
+		canary_check_free(ptrs, n, sz_i2s(szind));
+	}
 	for (unsigned done; n > 0; ptrs += done, n -= done) {
 		done = is_stowed && arena_has_stock_room(szind, ptrs[0]) ? 0
 		    : arena_put_row(szind, ptrs, n, &empty);
@@ -482,7 +488,7 @@ arena_malloc(arena_t *a, size_t usize, size_t alignment, bool zero, unsigned nre
 		return NULL;
 	}
 	if (zero) {
-		memset(p, 0, usize);
+		memset(p, 0, canary_room(usize));
 	}
 	return p;
 }

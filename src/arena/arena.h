@@ -166,6 +166,9 @@ arena_large_hand_out(edata_t *e) {
 	assert(!e->is_slab && e->state == extent_state_active);
 	assert(atomic_load_u32(&e->u.large_is_freed, MO_RELAXED) == 1);
 	atomic_store_u32(&e->u.large_is_freed, 0, MO_RELAXED);
+	if (config_hardening) {
+		e->large_request = 0;
+	}
 	return e->u.large_start;
 }
 
@@ -232,6 +235,31 @@ static inline size_t
 arena_usize(const void *ptr UNUSED, uint64_t elem) {
 	const edata_t *e = elem_edata(elem);
 	return (elem & ELEM_SLAB) != 0 ? sz_i2s(e->szind) : e->u.large_usize;
+}
+
+/* What the program may use of an active object; with canaries 0 if ptr is none. */
+static inline size_t
+arena_usable(const void *ptr, uint64_t elem) {
+	const edata_t *e = elem_edata(elem);
+	size_t usize = arena_usize(ptr, elem);
+	return !config_hardening ? usize
+	    : (elem & ELEM_SLAB) != 0 ? canary_size(ptr, usize, e) : canary_large_size(e);
+}
+
+/*
+ * Makes an object in use, of usize bytes, one that serves a request of size bytes: puts its
+ * canaries, if it has any. Returns ptr.
+ */
+ALWAYS_INLINE void *
+arena_guard(void *ptr, size_t usize, size_t size) {
+	if (config_hardening && size <= SC_SMALL_MAXCLASS) {
+		if (usize < SC_LARGE_MINCLASS) {
+			canary_put(ptr, usize, size);
+		} else {
+			canary_put_large(emap_edata(ptr), size);
+		}
+	}
+	return ptr;
 }
 
 /* Decay time of dirty or muzzy pages in ms: 0: purge at once, -1: never. EINVAL: not valid. */

@@ -23,6 +23,9 @@ static struct {
 
 static bool has_sampled; /* bin_infos_sampled is filled */
 
+/* With canaries the first region of a slab is the least guarded one, so a slab has more. */
+#define CANARY_REGS_MIN 4u
+
 /* Maximum number of regions in a slab. */
 static size_t
 bin_max_regs(void) {
@@ -76,12 +79,12 @@ bin_info_set_slab_pages(size_t from, size_t to, size_t npages) {
 static size_t
 bin_slab_size(szind_t ind) {
 	size_t reg = sc_size_tab[ind];
-	size_t slab = PAGE;
-	while (slab % reg != 0) {
+	size_t slab = PAGE, least = reg * (config_hardening ? CANARY_REGS_MIN : 1);
+	while (slab % reg != 0 || slab < least) {
 		slab += PAGE;
 	}
 	if (wish.has_slab_pages && wish.slab_pages[ind] != 0) {
-		size_t least = PAGE_CEILING(reg);
+		least = PAGE_CEILING(reg);
 		size_t most = PAGE_CEILING(reg * bin_max_regs());
 		slab = (size_t)wish.slab_pages[ind] << LG_PAGE;
 		slab = min_zu(max_zu(slab, least), most);

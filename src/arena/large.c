@@ -69,6 +69,7 @@ large_adopt(const arena_t *a, edata_t *e, size_t usize, char *start) {
 	e->u.large_start = start;
 	e->szind = (uint8_t)sz_s2i(usize);
 	e->u.large_usize = usize;
+	e->large_request = 0;
 	/* A cached object must fit any request of its class; some must not be cached. */
 	if ((sz_i2s(e->szind) != usize && e->szind < emap_ncacheable) || e->nguards != 0
 	    || (e->szind >= arena_large_own_min && !a->is_auto)) {
@@ -99,13 +100,17 @@ large_is_lost(const uint64_t *mark) {
 
 void
 large_marks_check(const edata_t *e) {
+	if (!canary_is_large_intact(e)) {
+		safety_fail(SAFETY_TAIL_IS_LOST);
+		return;
+	}
 	if (!large_has_marks(e)) {
 		return;
 	}
 	if (large_is_lost(large_tail(e))) {
-		safety_fail(LARGE_TAIL_IS_LOST);
+		safety_fail(SAFETY_TAIL_IS_LOST);
 	} else if (large_is_lost(large_front(e))) {
-		safety_fail(LARGE_FRONT_IS_LOST);
+		safety_fail(SAFETY_FRONT_IS_LOST);
 	}
 }
 
@@ -298,7 +303,7 @@ large_extent_size(const arena_t *a, const edata_t *e, size_t usize) {
 /* Grows in place to exactly usize; 0 or ENOMEM. */
 static int
 large_grow(arena_t *a, char *ptr, edata_t *e, size_t usize, bool zero) {
-	size_t old_usize = e->u.large_usize;
+	size_t old_size = canary_large_size(e);
 	size_t size = large_extent_size(a, e, usize);
 	char *old_end = edata_end(e);
 	if (size == 0 || e->nguards != 0
@@ -308,7 +313,7 @@ large_grow(arena_t *a, char *ptr, edata_t *e, size_t usize, bool zero) {
 	if (zero) {
 		/* The part of the old extent behind the old object becomes part of the object. */
 		char *end = ptr + usize < old_end ? ptr + usize : old_end;
-		memset(ptr + old_usize, 0, (size_t)(end - (ptr + old_usize)));
+		memset(ptr + old_size, 0, (size_t)(end - (ptr + old_size)));
 	}
 	return 0;
 }

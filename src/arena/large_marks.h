@@ -13,6 +13,7 @@
 #ifndef ARENA_LARGE_MARKS_H
 #define ARENA_LARGE_MARKS_H
 
+#include "arena/canary.h"
 #include "meta/edata.h"
 #include "os/pages.h"
 
@@ -57,6 +58,9 @@ large_mark_is(const uint64_t *mark, uint64_t word) {
 /* Whether the marks are right, or there are none. If false, large_marks_check() decides. */
 ALWAYS_INLINE bool
 large_is_marked(const edata_t *e) {
+	if (!canary_is_large_intact(e)) {
+		return false;
+	}
 	return !large_has_marks(e) || (likely(large_mark_is(large_tail(e), LARGE_MARK_WORD))
 	    && likely(large_mark_is(large_front(e), LARGE_MARK_WORD)));
 }
@@ -68,10 +72,6 @@ large_marks_put(const edata_t *e) {
 		large_mark_put(large_tail(e));
 	}
 }
-
-/* The messages with which the process ends after such a write. */
-#define LARGE_TAIL_IS_LOST "write behind the end of a block"
-#define LARGE_FRONT_IS_LOST "write in front of a block"
 
 /* Ends the process if the bytes at an end of the object are neither the mark nor zero. */
 void large_marks_check(const edata_t *e);

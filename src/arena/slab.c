@@ -48,6 +48,9 @@ slab_init(edata_t *e, szind_t szind, unsigned shard, bool is_sampled) {
 		return ENOMEM;
 	}
 	slab_bits_fill(e, info->nregs);
+	for (uint32_t i = 0; config_hardening && i < info->nregs; i++) {
+		canary_begin(e->addr + i * info->reg_size, info->reg_size);
+	}
 	e->szind = (uint8_t)szind;
 	e->bin_shard = (uint8_t)shard;
 	e->is_slab = true;
@@ -105,10 +108,21 @@ slab_take_word(fb_word_t *word, char *base, size_t reg, void **out, unsigned n) 
 	return got;
 }
 
+/*
+ * With canaries the first region is taken last, because there is none in front of it, whose words a
+ * write in front of an object would change.
+ */
+static bool
+slab_keeps_first(const edata_t *e) {
+	return config_hardening && e->nfree > 1 && (e->bits[0] & 1) != 0;
+}
+
 unsigned
 slab_take(edata_t *e, const bin_info_t *info, void **out, unsigned n) {
 	unsigned got = 0;
-	n = (unsigned)min_zu(n, e->nfree);
+	bool keeps_first = slab_keeps_first(e);
+	n = (unsigned)min_zu(n, e->nfree - keeps_first);
+	e->bits[0] &= ~(fb_word_t)keeps_first;
 	char *base = e->addr;
 	for (fb_word_t *word = e->bits; got < n; word++) {
 		assert((size_t)(word - e->bits) < FB_NWORDS(info->nregs));
@@ -116,6 +130,7 @@ slab_take(edata_t *e, const bin_info_t *info, void **out, unsigned n) {
 		base += FB_WORD_BITS * info->reg_size;
 	}
 	assert(got == n && e->nfree >= got);
+	e->bits[0] |= keeps_first;
 	e->nfree -= got;
 	return got;
 }

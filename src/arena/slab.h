@@ -10,6 +10,7 @@
 #define ARENA_SLAB_H
 
 #include "arena/bin_info.h"
+#include "arena/canary.h"
 #include "meta/edata.h"
 #include "meta/emap.h"
 #include "util/fb.h"

@@ -65,7 +65,11 @@ struct edata_s {
 		};
 		uint64_t home;
 	};
-	uint32_t nfree;  /* slab: number of free regions */
+	union {
+		uint32_t nfree; /* slab: number of free regions */
+		/* large, in builds with canaries: 1 + requested bytes; 0: they are not guarded */
+		uint32_t large_request;
+	};
 	bool is_zeroed;  /* all bytes are known to be zero */
 	bool is_listed;  /* linked in a list or heap of its bin */
 	uint8_t nguards; /* guard pages around it (extent/guard.h); always 0 in a cache */

@@ -64,7 +64,7 @@ quarantine_drop_first(quarantine_t *q) {
 	void *ptr = q->ptrs[q->first];
 	uint64_t elem = emap_elem_any(ptr);
 	assert(elem_state(elem) == extent_state_active && (elem & ELEM_SLAB) != 0);
-	size_t usize = arena_usize(ptr, elem);
+	size_t usize = canary_room(arena_usize(ptr, elem));
 	assert(usize <= q->bytes);
 	if (unlikely(!is_stamped(ptr, usize))) {
 		safety_fail("write to a freed block");
@@ -78,7 +78,8 @@ quarantine_drop_first(quarantine_t *q) {
 bool
 quarantine_try_add(tsd_t *tsd, const edata_t *e, void *ptr, size_t usize) {
 	tsd_assert_own(tsd);
-	bool is_wanted = opt_lg_san_uaf_align < 0 || is_touching(ptr, usize);
+	usize = canary_room(usize);
+	bool is_wanted = usize != 0 && (opt_lg_san_uaf_align < 0 || is_touching(ptr, usize));
 	if (!e->is_slab || e->arena_ind >= arenas_narenas_auto() || !is_wanted) {
 		return false;
 	}

@@ -15,6 +15,7 @@
 
 #include "arena/arena.h"
 #include "arena/bin_info.h"
+#include "arena/canary.h"
 #include "arena/large_marks.h"
 #include "arena/safety.h"
 #include "meta/sz.h"
@@ -396,7 +397,7 @@ large_free(shelter_slab_t *s) {
 		return;
 	}
 	if (unlikely(!large_mark_is(large_mark(s), LARGE_MARK_WORD))) {
-		safety_fail(LARGE_TAIL_IS_LOST);
+		safety_fail(SAFETY_TAIL_IS_LOST);
 	}
 	size_t size = s->e.size;
 	if (atomic_fetch_add_zu(&shelter.large_kept, size, MO_RELAXED) + size > LARGE_KEPT_MAX) {
@@ -416,12 +417,19 @@ large_free(shelter_slab_t *s) {
 
 void *
 shelter_malloc(size_t size, size_t alignment) {
-	size_t usize = alignment == 0 ? sz_s2u(size) : sz_sa2u(size, alignment);
+	size_t usize = canary_usize(size, alignment);
 	if (usize == 0) {
 		return NULL;
 	}
-	return usize <= SC_SMALL_MAXCLASS ? small_malloc(sz_s2i(usize))
-	    : large_malloc(usize, alignment);
+	if (usize > SC_SMALL_MAXCLASS) {
+		return large_malloc(usize, alignment);
+	}
+	char *p = small_malloc(sz_s2i(usize));
+	if (p != NULL) {
+		canary_begin(p, usize);
+		canary_put(p, usize, size);
+	}
+	return p;
 }
 
 /* Sets *r to the number of the region that begins at ptr; false if none begins there. */
@@ -435,15 +443,25 @@ region_begins(const shelter_slab_t *s, const void *ptr, size_t *r) {
 	return true;
 }
 
+bool
+shelter_is_live(const void *ptr) {
+	const shelter_slab_t *s = slab_of(ptr);
+	size_t r;
+	return region_begins(s, ptr, &r)
+	    && (atomic_load_u64(&s->free[r / WORD_BITS], MO_RELAXED) >> r % WORD_BITS & 1) == 0;
+}
+
 size_t
 shelter_usize(const void *ptr) {
 	const shelter_slab_t *s = slab_of(ptr);
-	size_t r;
-	if (!region_begins(s, ptr, &r)
-	    || (atomic_load_u64(&s->free[r / WORD_BITS], MO_RELAXED) >> r % WORD_BITS & 1) != 0) {
+	if (!shelter_is_live(ptr)) {
 		return 0;
 	}
-	return slab_is_large(s) ? s->e.u.large_usize : sz_i2s(s->e.szind);
+	if (slab_is_large(s)) {
+		return s->e.u.large_usize;
+	}
+	size_t reg = slab_reg_size(s);
+	return config_hardening ? canary_size(ptr, reg, &s->e) : reg;
 }
 
 /*
@@ -461,6 +479,9 @@ small_free(shelter_slab_t *s, void *ptr, size_t r) {
 	assert(!slab_is_large(s) && r < s->nregs);
 	uint64_t bit = (uint64_t)1 << r % WORD_BITS;
 	if (likely((atomic_load_u64(&s->free[r / WORD_BITS], MO_RELAXED) & bit) == 0)) {
+		if (config_hardening && !canary_is_own_intact(ptr, slab_reg_size(s))) {
+			safety_fail(SAFETY_TAIL_IS_LOST);
+		}
 		memset(ptr, 0, slab_reg_size(s));
 	}
 	if (unlikely((atomic_fetch_or_u64(&s->free[r / WORD_BITS], bit, MO_RELEASE) & bit) != 0)) {

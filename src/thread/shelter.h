@@ -32,6 +32,8 @@ shelter_owns(uint64_t elem) {
 	return elem_state(elem) == extent_state_shelter;
 }
 
+/* Whether a block of the shelter that is in use begins at ptr. */
+bool shelter_is_live(const void *ptr);
 /* Usable size of the block at ptr, which the shelter owns; 0 if no block in use begins there. */
 size_t shelter_usize(const void *ptr);
 /*

@@ -5,6 +5,8 @@
 #ifndef TEST_CORE_H
 #define TEST_CORE_H
 
+#include <sys/mman.h>
+
 #include "test.h"
 
 #include "os/pages.h"
@@ -32,6 +34,15 @@ core_run_all_pages(int argc, char **argv, void (*body)(void)) {
 TEST_FN size_t
 core_below(uint64_t *state, size_t n) {
 	return (size_t)(test_random(state) % n);
+}
+
+/* Memory at an address of the test's own, where a build with canaries writes to slabs. */
+TEST_FN void
+core_map(char *addr, size_t bytes) {
+	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+	if (mmap(addr, bytes, PROT_READ | PROT_WRITE, flags, -1, 0) != (void *)addr) {
+		bail_out("no memory");
+	}
 }
 
 #endif

@@ -97,4 +97,35 @@ usable_of(size_t size, size_t page, bool large_classes) {
 	return size > CLASS_MAX ? 0 : (size + page - 1) & ~(page - 1);
 }
 
+/*
+ * Bytes behind each small block that the program may not use: 16 in builds with safety checks,
+ * where a request of n bytes has the class of n + 16; else none.
+ */
+TEST_FN size_t
+canary_bytes(void) {
+	return nallocx(1, 0) == 1 ? 16 : 0;
+}
+
+/* The class of a small request. */
+TEST_FN size_t
+small_class_of(size_t size) {
+	return class_of(size + canary_bytes());
+}
+
+/* What a block of an alignment counts for in statistics: the bytes of its class. */
+TEST_FN size_t
+counted_aligned(const void *p, size_t alignment) {
+	size_t n = sallocx(p, 0), page = ctl_size("arenas.page"), canary = canary_bytes();
+
+	if (canary == 0 || n > 7 * page / 2)
+		return n;
+	return alignment > page ? 4 * page : class_of((n + canary + alignment - 1) & ~(alignment - 1));
+}
+
+/* The same without alignment. */
+TEST_FN size_t
+counted_size(const void *p) {
+	return counted_aligned(p, 1);
+}
+
 #endif

@@ -51,9 +51,9 @@ fill(unsigned ind, unsigned n) {
 		if (p == NULL)
 			return 0;
 		p[0] = p[size - 1] = 1;
-		total += sallocx(p, 0);
+		total += counted_size(p);
 		if (i % 5 == 1) {
-			total -= sallocx(p, 0);
+			total -= counted_size(p);
 			dallocx(p, MALLOCX_TCACHE_NONE);
 		}
 	}

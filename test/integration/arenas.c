@@ -61,7 +61,7 @@ test_flag(void) {
 	for (int i = 0; i < 100; i++) {
 		p[i] = keep(mallocx((size_t)(i * i * 7 + 1), flags));
 		memset(p[i], 1, (size_t)(i * i * 7 + 1));
-		sum += sallocx(p[i], flags);
+		sum += counted_size(p[i]);
 		wrong += owner(p[i]) != a;
 	}
 	is_uint(wrong, 0, "MALLOCX_ARENA takes blocks from that arena");

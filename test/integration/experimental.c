@@ -51,7 +51,7 @@ test_query(void) {
 	slab = ctl_size("arenas.bin.3.slab_size");
 	void *p[3], *large = mallocx(large_size, flags);
 	for (int i = 0; i < 3; i++)
-		p[i] = mallocx(ctl_size("arenas.bin.3.size"), flags);
+		p[i] = mallocx(ctl_size("arenas.bin.3.size") - canary_bytes(), flags);
 	is_int(query(p[1], &u), 0, "a small object");
 	ok(u.nregs == nregs && u.size == slab && u.nfree == nregs - 3,
 	    "its slab: %zu of %zu free, %zu bytes", u.nfree, u.nregs, u.size);

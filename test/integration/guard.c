@@ -68,9 +68,10 @@ child_slab(void) {
 	static char *p[N_SLAB];
 	char *end = NULL;
 	bool is_behind = strcmp(where(), "before") != 0;
+	size_t size = 64 - canary_bytes();
 
 	for (int i = 0; i < N_SLAB; i++)
-		p[i] = keep(malloc(64));
+		p[i] = keep(malloc(size));
 	for (int i = 0; i < N_SLAB; i++) {
 		uintptr_t border = (uintptr_t)p[i] + (is_behind ? 64 : 0);
 

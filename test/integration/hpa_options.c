@@ -102,7 +102,7 @@ child_sec(void) {
 		return 1;
 	int flags = MALLOCX_ARENA(ind) | MALLOCX_TCACHE_NONE;
 	/* The only slab class of three pages, with a region of three quarters of a page. */
-	size_t size = extent / 4;
+	size_t size = extent / 4 - canary_bytes();
 	void *p[5] = {mallocx(size, flags)};
 	ctl_epoch();
 	size_t bytes = ctl_size(ctl_name(name, "stats.arenas.%u.hpa_sec_bytes", ind));

@@ -124,9 +124,10 @@ test_xallocx(void) {
 	char *p = keep(mallocx(100, 0));
 	size_t got;
 
-	is_uint(xallocx(p, 105, 0, 0), 112, "xallocx within a small class");
-	is_uint(xallocx(p, 4000, 0, 0), 112, "a small block does not grow in place");
-	is_uint(xallocx(p, 1, 0, 0), 112, "nor shrink");
+	got = xallocx(p, 105, 0, 0);
+	is_uint(got, canary_bytes() != 0 ? 105 : 112, "xallocx within a small class");
+	is_uint(xallocx(p, 4000, 0, 0), got, "a small block does not grow in place");
+	is_uint(xallocx(p, 1, 0, 0), got, "nor shrink");
 	is_uint(xallocx(p, 112, 5000, 0), 112, "extra is optional");
 	dallocx(p, 0);
 	p = keep(mallocx(16 * page, 0));
@@ -277,7 +278,8 @@ test_arena_and_cache(void) {
 	dallocx(q, flags);
 	p = keep(rallocx(p, 5000, flags));
 	is_uint(arena_of(p), arena, "rallocx moves into the arena");
-	is_uint(xallocx(p, 5001, 0, flags), sallocx(p, 0), "xallocx leaves it there");
+	size_t there = xallocx(p, 5001, 0, flags);
+	is_uint(there, sallocx(p, 0), "xallocx leaves it there");
 	p = keep(rallocx(p, 60000, flags));
 	is_uint(arena_of(p), arena, "rallocx of what no cache holds");
 	ok(keep(rallocx(p, 60001, (int)(MALLOCX_ARENA(4000) | MALLOCX_TCACHE(id)))) == NULL,

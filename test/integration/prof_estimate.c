@@ -45,9 +45,9 @@ add(struct sums *to, const struct sums *s) {
 
 /* exp() is what takes the time here. */
 static void
-count(struct sums *s, void *p) {
+count(struct sums *s, void *p, size_t alignment) {
 	static __thread struct sums small[4096];
-	size_t z = malloc_usable_size(p);
+	size_t z = counted_aligned(p, alignment);
 	struct sums one;
 
 	if (z >= 4096) {
@@ -193,6 +193,12 @@ typedef size_t size_fn(uint64_t *seed, int i);
 
 static int arena_flags, tcache_flags;
 
+/* The alignment of the i-th block that take() makes. */
+static size_t
+alignment_of(int i) {
+	return i % 16 == 3 ? 64 : i % 32 == 5 ? 8192 : 1;
+}
+
 /* Every way in. */
 static void *
 take(size_t size, int i) {
@@ -227,7 +233,7 @@ live_rounds(const char *what, size_fn *size, int blocks) {
 		ctl_void("prof.reset");
 		for (int i = 0; i < blocks; i++) {
 			p[i] = keep(take(size(&seed, i), i));
-			count(&s, p[i]);
+			count(&s, p[i], alignment_of(i));
 		}
 		h = dump();
 		add_round(&s, &h, h.live_bytes);
@@ -267,7 +273,7 @@ thread(void *arg) {
 
 	for (int i = 0; i < w->blocks; i++) {
 		w->p[i] = keep(malloc(w->size(&w->seed, i)));
-		count(&w->s, w->p[i]);
+		count(&w->s, w->p[i], 1);
 	}
 	return NULL;
 }
@@ -313,7 +319,7 @@ threads_rounds(const char *what, size_fn *size, int blocks, int generations) {
 static void
 cumulative_rounds(const char *what, size_t size) {
 	void *p = keep(malloc(size));
-	struct sums one = sums_of((double)malloc_usable_size(p), 1);
+	struct sums one = sums_of((double)counted_size(p), 1);
 	/* A few rounds fill a batch. */
 	int n = (int)(one.variance / (one.truth * one.truth * BATCH_ERROR * BATCH_ERROR)) + 1;
 

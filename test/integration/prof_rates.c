@@ -78,7 +78,7 @@ work(void *arg) {
 		}
 		free(*slot);
 		*slot = keep(malloc(some_size(&w->seed)));
-		bytes += malloc_usable_size(*slot);
+		bytes += counted_size(*slot);
 		__atomic_store_n(&w->bytes, bytes, __ATOMIC_RELEASE);
 	}
 	return NULL;
@@ -149,7 +149,7 @@ live_bytes(void) {
 
 	for (int i = 0; i < THREADS; i++) {
 		for (int k = 0; k < SLOTS; k++)
-			sum += (double)malloc_usable_size(workers[i].slots[k]);
+			sum += (double)counted_size(workers[i].slots[k]);
 	}
 	return sum;
 }
@@ -211,7 +211,7 @@ child_changes(void) {
 	set_rate(1);
 	for (int i = 0; i < KEPT; i++) {
 		kept[i] = keep(malloc((size_t)(i % 7 ? i : 40000 + i)));
-		exact += (double)malloc_usable_size(kept[i]);
+		exact += (double)counted_size(kept[i]);
 	}
 	set_sampled(false);	/* the rest of this thread's is not of interest */
 	start_workers();
@@ -268,7 +268,8 @@ take_stack(void **frames, unsigned *n, unsigned max) {
 /* The first sample of 100 bytes from here on, after whose drawing the rate becomes `to`. */
 static void
 test_midway(size_t from, size_t to) {
-	const double usable = 112, want = usable / -expm1(-usable / (double)from);
+	const double usable = (double)small_class_of(112);
+	const double want = usable / -expm1(-usable / (double)from);
 	static void *p[100000];
 	struct heap_profile h;
 	int n = 0;

@@ -35,12 +35,12 @@ test_facts(void) {
 	}
 }
 
-/* The number of pages of a slab by the rule. */
+/* The bytes of a slab by the rule: with canaries four regions at least. */
 static size_t
 slab_of(size_t size) {
-	size_t slab = page;
+	size_t slab = page, least = canary_bytes() != 0 ? 4 * size : 0;
 
-	while (slab % size != 0)
+	while (slab % size != 0 || slab < least)
 		slab += page;
 	return slab;
 }
@@ -79,9 +79,10 @@ test_tables(void) {
 /* One request: its block, nallocx and sallocx all agree with the rule. */
 static bool
 agrees(size_t size) {
-	size_t want = usable_of(size, page, large_classes());
+	bool is_exact = canary_bytes() != 0 && size <= 7 * page / 2;
+	size_t want = is_exact ? size : usable_of(size, page, large_classes());
 	void *p = keep(malloc(size));
-	size_t align = want <= 8 ? 8 : 16;
+	size_t align = want <= 8 && !is_exact ? 8 : 16;
 	bool good = p != NULL && malloc_usable_size(p) == want && sallocx(p, 0) == want
 	    && nallocx(size, 0) == want && ((uintptr_t)p & (align - 1)) == 0;
 

@@ -90,6 +90,17 @@ write_after_free_large_reuse uninitialized_read_small uninitialized_read_large u
 write_zero_size usable_freed_small usable_uninitialized"
 stopped=$(for k in $kinds; do awk -v name="$k" -v c=$column '$1 == name && $c != "-"' "$table"; done | wc -l)
 least=16
-[ $column = 2 ] || least=24
+[ $column = 2 ] || least=28
 ok "$([ "$stopped" -ge $least ]; echo $?)" "$stopped of the 30 public kinds are in the table, at least $least"
+# Thirty single faults, those of real reports and of other suites.
+kinds="double_free_small double_free_medium double_free_large double_free_cached_large double_free_later double_free_threads
+free_after_realloc realloc_freed realloc_freed_large usable_freed_small usable_freed_large free_static free_stack free_inside_small
+free_inside_large free_aligned_inside unaligned_free_small free_sized_mismatch delete_type_size_mismatch overflow_small_1 overflow_small_8
+overflow_small_16 overflow_calloc string_overflow overflow_large_1 overflow_large_16 underflow_small_1 underflow_large_1
+write_after_free_small write_after_free_large"
+is "$(printf '%s\n' $kinds | sort -u | wc -l)" 30 "thirty faults"
+stopped=$(for k in $kinds; do awk -v name="$k" -v c=$column '$1 == name && $c != "-"' "$table"; done | wc -l)
+least=21
+[ $column = 2 ] || least=30
+ok "$([ "$stopped" -ge $least ]; echo $?)" "$stopped of thirty faults are in the table, at least $least"
 done_testing

@@ -252,6 +252,7 @@ double_put(void *arg) {
 static void
 body(void) {
 	static const size_t sizes[] = {8, 48, 512, 3584, 14336};
+	core_map(FAR, (size_t)64 << 20);
 	for (unsigned i = 0; i < 5; i++) {
 		test_random_use(sizes[i]);
 	}

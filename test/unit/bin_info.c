@@ -38,9 +38,13 @@ bad_sampled_shapes(void) {
 static void
 test_shapes(void) {
 	unsigned bad = 0, bad_div = 0;
+	size_t regs_min = config_hardening ? 4 : 1;
 	for (szind_t i = 0; i < SC_NBINS; i++) {
 		const bin_info_t *info = &bin_infos[i];
-		size_t reg = sc_size_tab[i], slab = PAGE / gcd(PAGE, reg) * reg;
+		size_t reg = sc_size_tab[i], slab = PAGE / gcd(PAGE, reg) * reg, unit = slab;
+		while (slab / reg < regs_min) {
+			slab += unit;
+		}
 		bad += wrong_if(info->reg_size != reg) || wrong_if(info->slab_size != slab)
 		    || wrong_if(info->nregs != slab / reg);
 		bad += info->n_shards != 1;
@@ -48,13 +52,14 @@ test_shapes(void) {
 			bad_div += div_compute(&info->div, n * reg) != n;
 		}
 	}
-	is_uint(bad, 0, "a slab is the least common multiple of page and region");
+	is_uint(bad, 0, "a slab is the least common multiple of page and region, or a few of it");
 	is_uint(bad_div, 0, "offsets of regions divide exactly");
 	is_uint(bad_sampled_shapes(), 0, "slabs of samples are small and nearly full of regions");
 	if (PAGE == 4096) {
 		is_uint(bin_infos[0].nregs, 512, "512 regions of 8 bytes");
 		is_uint(bin_infos[3].slab_size, 12288, "48 bytes: slabs of three pages");
-		is_uint(bin_infos[35].slab_size, 28672, "14336 bytes: slabs of seven pages");
+		is_uint(bin_infos[35].slab_size, config_hardening ? 57344 : 28672,
+		    "14336 bytes: slabs of seven pages, or two times seven with canaries");
 	}
 }
 

@@ -285,10 +285,12 @@ test_large(arena_t *a) {
 
 static void
 test_slabs(arena_t *a) {
-	szind_t ind = sz_s2i(PAGE); /* slabs of one region */
 	char *p[8];
 	unsigned bad = 0;
-	is_uint(bin_infos[ind].nregs, 1, "one region in a slab");
+	if (bin_infos[sz_s2i(PAGE)].nregs != 1) {
+		skip(4, "no slab has one region");
+		return;
+	}
 	opt_san_guard_small = 2;
 	for (unsigned i = 0; i < 8; i++) {
 		p[i] = arena_malloc(a, PAGE, 0, true, 1);
@@ -321,7 +323,7 @@ test_end(void) {
 		for (unsigned i = 0; i < 200; i++) {
 			size_t usize = sz_s2u(1 + i * i);
 			char *p = arena_malloc(a, usize, 0, i % 3 == 0, 1);
-			memset(p, 1, usize);
+			memset(p, 1, usize < SC_LARGE_MINCLASS ? canary_room(usize) : usize);
 		}
 		bad += zu(&a->pac.nguard) == 0;
 		bad += (round == 0 ? arena_reset(a, NULL) : arena_destroy(a, NULL)) != 0;

@@ -197,13 +197,16 @@ test_living(void) {
 	    : "\"allocations\":[{\"alloc_thread\":0,\"free_thread\":0,\"alloc_trace\":0,"
 	    "\"free_trace\":0,", "with what was freed");
 	unsigned n = 0;
-	for (char *at = text; (at = strstr(at, "\"usize\":112}")) != NULL; at++)
+	char usize[40], first[160];
+	snprintf(usize, sizeof(usize), "\"usize\":%zu}", canary_usize(109, 0));
+	for (char *at = text; (at = strstr(at, usize)) != NULL; at++)
 		n++;
 	is_uint(n, 10, "all ten");
 	text[0] = '\0';
 	is_int(prof_recent_alloc_dump(collect, text), 0, "recent list");
-	contains(text, "{\"sample_interval\":1,\"recent_alloc_max\":3,\"recent_alloc\":[{\"size\":108,"
-	    "\"usize\":112,\"released\":true,", "the last three, oldest first");
+	snprintf(first, sizeof(first), "{\"sample_interval\":1,\"recent_alloc_max\":3,"
+	    "\"recent_alloc\":[{\"size\":108,\"usize\":%zu,\"released\":true,", canary_usize(108, 0));
+	contains(text, first, "the last three, oldest first");
 	contains(text, "{\"size\":333,\"usize\":384,\"released\":false,", "the newest lives");
 	contains(text, has_stacks ? "\"dalloc_trace\":[\"0x" : "\"dalloc_trace\":[]",
 	    "where it was freed");

@@ -4,7 +4,7 @@
 #include "arena/slab.h"
 #include "meta/freepool.h"
 
-/* Addresses that nobody has; only the page map knows them. */
+/* Addresses that nobody else has. */
 #define FAR ((char *)(uintptr_t)0x123440000000)
 
 static ALIGNED(EDATA_ALIGN) edata_t slab;
@@ -18,9 +18,15 @@ start(szind_t szind, bool is_sampled) {
 	return emap_reserve(FAR, slab.size) != 0 || slab_init(&slab, szind, 3, is_sampled) != 0;
 }
 
+/* Whether the first region is not taken yet although it is free: with canaries it is the last. */
+static bool
+keeps_first(unsigned nfree) {
+	return config_hardening && nfree > 1 && !is_taken[0];
+}
+
 static unsigned
-lowest_free(unsigned n) {
-	unsigned i = 0;
+lowest_free(unsigned n, unsigned nfree) {
+	unsigned i = keeps_first(nfree);
 	while (i < n && is_taken[i]) {
 		i++;
 	}
@@ -47,9 +53,10 @@ exercise(szind_t szind, uint64_t *seed) {
 	unsigned bad = start(szind, false), ntaken = 0;
 	void *out[64];
 	for (unsigned i = 0; i < 600; i++) {
-		unsigned n = 1 + (unsigned)core_below(seed, 64), low = lowest_free(info->nregs);
+		unsigned n = 1 + (unsigned)core_below(seed, 64), nfree = info->nregs - ntaken;
+		unsigned low = lowest_free(info->nregs, nfree), most = nfree - keeps_first(nfree);
 		unsigned got = slab_take(&slab, info, out, n);
-		bad += got != min_zu(n, info->nregs - ntaken);
+		bad += got != min_zu(n, most);
 		bad += got > 0 && region_of(info, out[0]) != low;
 		for (unsigned j = 0; j < got; j++) {
 			size_t r = region_of(info, out[j]);
@@ -100,8 +107,9 @@ test_misuse(void) {
 	const bin_info_t *info = &bin_infos[szind];
 	start(szind, false);
 	slab_take(&slab, info, out, 8);
+	size_t first = region_of(info, out[0]);
 	for (size_t off = 0; off < slab.size; off++) {
-		if (off % info->reg_size != 0 || off / info->reg_size >= 8) {
+		if (off % info->reg_size != 0 || off / info->reg_size - first >= 8) {
 			bad += has_put(FAR + off);
 		}
 	}
@@ -121,18 +129,16 @@ static unsigned
 records(szind_t szind) {
 	static void *out[SAMPLED_REGS_MAX];
 	const bin_info_t *info = slab_info_of(szind, true);
-	unsigned bad = start(szind, true), n = 0;
-	bad += wrong_if(slab_take(&slab, info, out, SAMPLED_REGS_MAX) != info->nregs)
-	    || wrong_if(slab.nfree != 0);
+	unsigned bad = start(szind, true), n = slab_take(&slab, info, out, SAMPLED_REGS_MAX);
+	n += slab_take(&slab, info, &out[n], SAMPLED_REGS_MAX - n);
+	bad += wrong_if(n != info->nregs) || wrong_if(slab.nfree != 0);
 	for (size_t off = 0; off < slab.size; off += 8) {
 		sample_rec_t *rec = slab_rec(&slab, FAR + off);
-		bool is_region = n < info->nregs && FAR + off == (char *)out[n];
-		bad += is_region
-		    ? wrong_if(rec != &slab.recs[n]) || wrong_if(!is_filled(rec, 0, sizeof(*rec)))
+		size_t r = off / info->reg_size;
+		bad += off % info->reg_size == 0 && r < info->nregs
+		    ? wrong_if(rec != &slab.recs[r]) || wrong_if(!is_filled(rec, 0, sizeof(*rec)))
 		    : wrong_if(rec != NULL);
-		n += is_region;
 	}
-	bad += n != info->nregs;
 	for (unsigned i = 0; i < n; i++) {
 		has_put(out[i]);
 	}
@@ -163,6 +169,7 @@ test_sampled(void) {
 
 static void
 body(void) {
+	core_map(FAR, (size_t)64 << 20);
 	test_all_classes();
 	test_misuse();
 	test_sampled();

@@ -290,7 +290,8 @@ body(void) {
 	dies(SIGABRT, "<jemalloc>: double free or pointer into a block", bad_stow, &what,
 	    "an object that is free");
 	what = 1;
-	dies(SIGABRT, "<jemalloc>: double free or pointer into a block", bad_stow, &what,
+	dies(SIGABRT, config_hardening ? "<jemalloc>: write to a freed block"
+	    : "<jemalloc>: double free or pointer into a block", bad_stow, &what,
 	    "a pointer into an object");
 }
 

@@ -35,6 +35,12 @@ static struct {
 static uint64_t want_alloc, want_dalloc;
 static unsigned by_hand;
 
+/* The bytes of a block by all counts: those of its class also where less may be used. */
+static size_t
+class_bytes(const void *p) {
+	return arena_usize(p, emap_elem(p));
+}
+
 static void
 object_new(unsigned k, uint64_t *seed) {
 	size_t kind = below(seed, 20);
@@ -65,13 +71,13 @@ object_new(unsigned k, uint64_t *seed) {
 	held[k].size = size;
 	held[k].fill = (unsigned char)below(seed, 256);
 	memset(held[k].p, held[k].fill, size);
-	want_alloc += malloc_usable_size(held[k].p);
+	want_alloc += class_bytes(held[k].p);
 }
 
 static unsigned
 object_free(unsigned k, uint64_t *seed) {
 	unsigned bad = !is_filled(held[k].p, held[k].fill, held[k].size);
-	want_dalloc += malloc_usable_size(held[k].p);
+	want_dalloc += class_bytes(held[k].p);
 	switch (below(seed, 4)) {
 	case 0:
 		dallocx(held[k].p, MALLOCX_TCACHE(by_hand));
@@ -90,9 +96,9 @@ object_free(unsigned k, uint64_t *seed) {
 static unsigned
 object_resize(unsigned k, uint64_t *seed) {
 	size_t size = 1 + below(seed, below(seed, 4) == 0 ? 200000 : 2000);
-	size_t old = malloc_usable_size(held[k].p);
+	size_t old = class_bytes(held[k].p);
 	char *p = keep(realloc(held[k].p, size));
-	size_t now = malloc_usable_size(p);
+	size_t now = class_bytes(p);
 	unsigned bad = p == NULL || !is_filled(p, held[k].fill, size < held[k].size ? size
 	    : held[k].size);
 	want_alloc += now;
@@ -211,20 +217,20 @@ cached_of(tsd_t *tsd, size_t size) {
 static void
 test_growth_and_upkeep(void) {
 	static void *p[1000];
-	size_t size = 48;
+	size_t size = 48, request = size - CANARY_BYTES;
 	tsd_t *tsd = tsd_enter();
 	tcache_enabled_set(tsd, false);
 	tcache_enabled_set(tsd, true); /* a fresh one */
 	tcache_flush(tsd, tsd->tcache);
 	is_uint(tcache_cached_bytes(tsd->tcache), 0, "flushed: empty");
 	tsd_leave();
-	free(keep(malloc(size)));
+	free(keep(malloc(request)));
 	tsd = tsd_enter();
 	tcache_cold_t *c = &tsd->tcache->cold[sz_s2i(size) + 1];
 	tsd_leave();
 	ok(c->nslots <= 8, "a stack begins small (%u)", c->nslots);
 	for (unsigned i = 0; i < 1000; i++) {
-		p[i] = keep(malloc(size));
+		p[i] = keep(malloc(request));
 	}
 	for (unsigned i = 0; i < 1000; i++) {
 		free(p[i]);
@@ -559,7 +565,7 @@ test_foreign_frees(void) {
 	pthread_create(&t, NULL, give, NULL);
 	pthread_join(t, NULL);
 	for (unsigned i = 0; i < N_MOVED; i++) {
-		bytes += malloc_usable_size(moved[i]);
+		bytes += class_bytes(moved[i]);
 	}
 	pthread_create(&t, NULL, take, NULL);
 	pthread_join(t, NULL);
@@ -632,7 +638,7 @@ test_past_zero(void) {
 	void *some[8];
 	for (unsigned i = 0; i < 16; i++) {
 		/* then the stack is not empty */
-		i < 8 ? (void)(some[i] = keep(malloc(64))) : free(some[i - 8]);
+		i < 8 ? (void)(some[i] = keep(malloc(64 - CANARY_BYTES))) : free(some[i - 8]);
 	}
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
@@ -649,7 +655,7 @@ test_past_zero(void) {
 	    "the next countdown begins");
 	is_uint(tsd->popped - popped, ((uint64_t)left + 1) * 64, "what both took is counted");
 	tsd_leave();
-	free(p);
+	free(canary_put(p, 64, 64 - CANARY_BYTES));
 }
 
 int

@@ -50,15 +50,16 @@ static void
 test_limits(void) {
 	fill_and_empty(100);
 	ok(cached_bytes() > 0, "something is cached");
-	size_t was = ncached_max(100), beside = ncached_max(200);
+	size_t was = ncached_max(100), beside = ncached_max(200), usize = canary_usize(100, 0);
 	is_uint(was, tcache_ncached_max_default(sz_s2i(100)), "the limit of a class");
-	is_int(tcache_ncached_max_set(tsd, 97, 112, 5), 0, "another one");
+	is_int(tcache_ncached_max_set(tsd, 97, usize, 5), 0, "another one");
 	is_uint(ncached_max(100), 5, "is there");
 	is_uint(ncached_max(200), beside, "only there");
 	is_uint(net(), live, "nothing is lost by the change");
 	fill_and_empty(100);
-	ok(cached_bytes() <= 5 * 112 + 100, "no more than five are cached (%zu bytes)", cached_bytes());
-	is_int(tcache_ncached_max_set(tsd, 100, 100, 0), 0, "a limit of 0");
+	ok(cached_bytes() <= 5 * usize + 100, "no more than five are cached (%zu bytes)",
+	    cached_bytes());
+	is_int(tcache_ncached_max_set(tsd, 100, usize, 0), 0, "a limit of 0");
 	fill_and_empty(100);
 	is_uint(ncached_max(100), 0, "is there");
 	is_uint(net(), live, "use goes on and is counted");
@@ -145,7 +146,8 @@ test_by_hand(void) {
 	is_int(tcaches_destroy(tsd, UINT_MAX), EFAULT, "nor a wild one");
 	is_int(tcaches_create(NULL, &(unsigned){0}), EFAULT, "a thread without memory gets none");
 	tsd_leave();
-	szind_t ind = sz_s2i(320);
+	size_t usize = canary_usize(320, 0);
+	szind_t ind = sz_s2i(usize);
 	void *p = keep(mallocx(320, MALLOCX_TCACHE(id)));
 	uint64_t before = curregs(ind);
 	for (unsigned i = 0; i < 30; i++) {
@@ -155,7 +157,7 @@ test_by_hand(void) {
 		p = q;
 	}
 	is_uint(bad, 0, "what was freed into it comes out of it");
-	is_uint(net(), live + 320, "and is counted");
+	is_uint(net(), live + usize, "and is counted");
 	dallocx(p, MALLOCX_TCACHE(id));
 	is_uint(curregs(ind), before, "to the arena it is in use");
 	tsd_enter();

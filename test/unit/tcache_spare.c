@@ -92,7 +92,7 @@ static void
 test_counters(void) {
 	uint64_t before[2], after[2];
 	size_t len = sizeof(uint64_t);
-	size_t usize = sallocx(keep(malloc(100)), 0);
+	size_t usize = canary_usize(100, 0);
 	mallctl("thread.allocated", &before[0], &len, NULL, 0);
 	mallctl("thread.deallocated", &before[1], &len, NULL, 0);
 	for (unsigned i = 0; i < 1000; i++)

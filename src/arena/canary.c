@@ -1,0 +1,52 @@
+/*
+ * The sentences about canaries, and their random contents; canary.h has the contract.
+ * Invariant: nothing here is called in builds without canaries, except canary_boot(), which has no
+ * effect there. Callers are imalloc.c, irealloc.c, icheck.c and arena.c; the memory belongs to
+ * them, so there is no lock.
+ */
+#include "arena/canary.h"
+
+#include "arena/safety.h"
+#include "os/sys.h"
+
+uint64_t canary_word;
+uint64_t canary_key;
+
+COLD void
+canary_boot(void) {
+	if (config_hardening) {
+		uint64_t seed = sys_random();
+		canary_word = UINT64_C(0x0101010101010101) * (1 + (seed & 0xff) % 255);
+		canary_key = seed * UINT64_C(0x9e3779b97f4a7c15);
+	}
+}
+
+/* What is wrong with a pointer that fails canary_is_intact(). */
+static const char *
+canary_fault(const char *p, size_t reg, const edata_t *slab, const char *if_freed) {
+	if ((size_t)(p - slab->addr) % reg != 0 || !canary_may_begin(p, reg, slab)) {
+		return "double free or pointer into a block";
+	}
+	return canary_state(p + reg) == 0 ? if_freed
+	    : !canary_is_own_intact(p, reg) ? SAFETY_TAIL_IS_LOST : SAFETY_FRONT_IS_LOST;
+}
+
+bool
+canary_check(const void *ptr, size_t reg, const edata_t *slab, const char *if_freed) {
+	bool is_intact = canary_is_intact(ptr, reg, slab);
+	if (unlikely(!is_intact)) {
+		safety_fail(canary_fault(ptr, reg, slab, if_freed));
+	}
+	return is_intact;
+}
+
+void
+canary_check_free(void *const *ptrs, unsigned n, size_t reg) {
+	for (unsigned i = 0; i < n && reg >= CANARY_BYTES; i++) {
+		const char *p = ptrs[i];
+		if (unlikely(canary_state(p + reg) != 0)
+		    || unlikely(canary_load(p + canary_room(reg)) != canary_word)) {
+			safety_fail("write to a freed block, or in front of a block");
+		}
+	}
+}
