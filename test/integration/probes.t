@@ -17,9 +17,11 @@ base=$(readelf -S -W "$LIB" | sed -n 's/.* \.stapsdt\.base *PROGBITS *\([0-9a-f]
 is "$(printf '%s\n' "$notes" | sed -n 's/.*Base: 0x\([0-9a-f]*\),.*/\1/p' | sort -u)" "$base" "their base is the section .stapsdt.base"
 
 cat >traced.c <<'END'
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* allocates bytes in blocks of several sizes; a tenth stays alive */
@@ -30,7 +32,7 @@ __attribute__((noinline)) static void fill(size_t bytes, void **keep)
 		size_t n = 16 + (i * 7919u) % 8000;
 		void *p = malloc(n);
 		memset(p, 1, n);
-		done += n;
+		done += malloc_usable_size(p);
 		if (i % 10 == 0) {
 			free(keep[i / 10 % 1000]);
 			keep[i / 10 % 1000] = p;
@@ -47,8 +49,20 @@ int main(void)
 	char line[64];
 	setvbuf(stdout, NULL, _IONBF, 0);
 	printf("ready\n");
-	while (fgets(line, sizeof(line), stdin) != NULL)
-		fill(strtoul(line, NULL, 10), keep);
+	while (fgets(line, sizeof(line), stdin) != NULL) {
+		int forks = line[0] == 'f';
+		pid_t child = forks ? fork() : -1;
+		if (child > 0) {
+			waitpid(child, NULL, 0);
+			printf("%d\n", (int)child);
+			continue;
+		}
+		if (child == 0)
+			freopen("/dev/null", "w", stdout);
+		fill(strtoul(line + forks, NULL, 10), keep);
+		if (child == 0)
+			_exit(0);
+	}
 	return 0;
 }
 END
@@ -117,6 +131,16 @@ echo >trace
 round 400000000
 cp trace "$W/trace"
 status "$W/status.on"
+echo >trace
+"$JEMALLOC_BUILD/bin/jeprofctl" start $pid --rate 64K --prefix "$W/s" >/dev/null &
+while kill -0 $! 2>/dev/null; do round 200000; done
+round 1000000
+echo >trace
+round 200000000
+cp trace "$W/trace.session"
+status "$W/status.session"
+"$JEMALLOC_BUILD/bin/jeprofctl" stop $pid -q >/dev/null &
+while kill -0 $! 2>/dev/null; do round 200000; done
 echo 0 >"events/$group/alloc/enable"
 echo 0 >"events/$group/free/enable"
 round 1000000
@@ -139,10 +163,38 @@ status "$W/status.end"
 exec 3>&-
 wait $pid
 echo $? >"$W/exit"
+# A program that samples all by an option of its own, traced from its start: both see the same. It forks.
+echo >set_event_pid
+echo >trace
+echo 1 >"events/$group/alloc/enable"
+echo 1 >"events/$group/free/enable"
+MALLOC_CONF=prof:true,lg_prof_sample:0 LD_PRELOAD=$LIB "$W/traced" <"$W/in" >"$W/out" &
+echo $! >"$W/both.pid"
+exec 3>"$W/in" 4<"$W/out"
+read -r word <&4
+round 5000000
+round f5000000
+echo "$count" >"$W/both.child"
+"$JEMALLOC_BUILD/bin/jeprofctl" dump "$(cat "$W/both.pid")" --outside -o "$W/both.heap" >"$W/both.out" 2>&1
+cp trace "$W/trace.both"
+exec 3>&-
+wait "$(cat "$W/both.pid")"
+# A static program has probes of its own.
+if [ -s "$W/static.at" ]; then
+	set -- $(cat "$W/static.at")
+	echo "p:$group/static $W/traced_static:$1($2) bytes=$(arg dx x2):u64" >>"$events"
+	echo >trace
+	echo 1 >"events/$group/static/enable"
+	echo 200000000 | "$W/traced_static" >/dev/null
+	cp trace "$W/trace.static"
+	echo 0 >"events/$group/static/enable"
+fi
 cd .. && rmdir "jetest$$"
 echo "-:$group/alloc" >>"$events"
 echo "-:$group/free" >>"$events"
+[ ! -s "$W/static.at" ] || echo "-:$group/static" >>"$events"
 END
+[ ! -x traced_static ] || offsets "$W/traced_static" alloc >static.at
 offsets "$LIB" alloc >alloc.at
 offsets "$LIB" free >free.at
 export W LIB
@@ -157,9 +209,36 @@ is "$code" 0 "the program is traced"
 has "$(cat status.on)" "tracer                      yes" "its status tells of the tracer"
 has "$(cat status.on)" "state                       idle" "no session has begun"
 # 400 MB at a mean of 512 KiB are about 780 samples: the sum of their weights is right within 20 % in all but one of 10^7 runs.
-sum=$(sed -n 's/.* alloc: .*bytes=\([0-9]*\).*/\1/p' trace | awk '{ s += $1 } END { printf "%d\n", s / 1000000 }')
-[ "${sum:-0}" -ge 320 ] && [ "${sum:-0}" -le 480 ]
-ok $? "the weighted bytes of 400 MB sum up to $sum MB"
+# sums_up FILE EVENT MB NAME: the weighted bytes of an event are that much, within 20 %
+sums_up() {
+	sum=$(sed -n "s/.* $2: .*bytes=\\([0-9]*\\).*/\\1/p" "$1" | awk '{ s += $1 } END { printf "%d\n", s / 1000000 }')
+	[ "${sum:-0}" -ge $(($3 * 8 / 10)) ] && [ "${sum:-0}" -le $(($3 * 12 / 10)) ]
+	ok $? "$4: the weighted bytes of $3 MB sum up to $sum MB"
+}
+sums_up trace alloc 400 "a process that nobody has prepared"
+has "$(cat status.session)" "tracer                      yes" "beside a session"
+has "$(cat status.session)" "sample_interval             65536" "whose rate holds"
+n=$(grep -c ' alloc: ' trace.session)
+[ "$n" -gt 1500 ]
+ok $? "so there are many samples: $n"
+sums_up trace.session alloc 200 "beside a session"
+# of FILE PID: the events of one process
+of() { grep -- "-$2 " "$1"; }
+of trace.both "$(cat both.pid)" >trace.parent
+of trace.both "$(cat both.child)" >trace.child
+live=$(awk '/ alloc: / { match($0, /ptr=[0-9]+/); p = substr($0, RSTART, RLENGTH); match($0, /bytes=[0-9]+/); live[p] = substr($0, RSTART + 6, RLENGTH - 6) }
+	/ free: / { match($0, /ptr=[0-9]+/); p = substr($0, RSTART, RLENGTH); delete live[p] }
+	END { for (p in live) { n++; sum += live[p] } print n ": " sum }' trace.parent)
+dumped=$(sed -n 's/^ *t\*: *\([0-9]*: [0-9]*\) .*/\1/p' both.heap | head -n 1)
+[ "${live%%:*}" -gt 50 ]
+ok $? "some objects are live: $live bytes"
+is "$live" "$dumped" "as many as the dump of the same moment has"
+sums_up trace.child alloc 5 "a forked child"
+if [ -s static.at ]; then
+	sums_up trace.static static 200 "a static program"
+else
+	skip "no static program"
+fi
 awk '/ alloc: / { n++; match($0, /ptr=[0-9]+/); p = substr($0, RSTART, RLENGTH); live[p]++; if (live[p] > 1) twice++ }
 	/ free: / { match($0, /ptr=[0-9]+/); p = substr($0, RSTART, RLENGTH); if (live[p] > 0) { live[p]--; f++ } }
 	END { exit !(n > 100 && f > 50 && f <= n && twice == 0) }' trace
@@ -168,4 +247,38 @@ has "$(cat status.off)" "tracer                      no" "without a tracer the s
 is "$(grep -c ' alloc: ' trace.free)" 0 "and no sample is taken"
 has "$(cat status.end)" "tracer                      no" "100 tracers have come and gone"
 is "$(cat exit)" 0 "the program ends well"
+
+# ---- bpftrace, as a person calls it ----
+if command -v bpftrace >/dev/null; then
+	is "$(bpftrace -l "usdt:$LIB:otel_memory:*" 2>bpf.err | sed 's/.*otel_memory://' | tr '\n' ' ')" "alloc free " "bpftrace lists the probes"
+	mkfifo in out
+	LD_PRELOAD=$LIB ./traced <in >out &
+	pid=$!
+	exec 3>in 4<out
+	read -r word <&4
+	bpftrace -p $pid -e "usdt:$LIB:otel_memory:alloc { @bytes = sum(arg2); }" >bpf.out 2>bpf.err &
+	tracer=$!
+	turns=0
+	while kill -0 $tracer 2>/dev/null && [ $turns -lt 1200 ]; do
+		# An idle process does not answer.
+		"$BUILD/bin/jeprofctl" status $pid >status.bpf 2>&1 &
+		while kill -0 $! 2>/dev/null; do echo 200000 >&3 && read -r count <&4; done
+		grep -q 'tracer *yes' status.bpf && break
+		sleep 0.1
+		turns=$((turns + 1))
+	done
+	if grep -q 'tracer *yes' status.bpf; then
+		echo 400000000 >&3 && read -r count <&4
+		kill -INT $tracer
+		wait $tracer
+		sed -n 's/^@bytes: \([0-9]*\)/ bpf: bytes=\1/p' bpf.out >trace.bpf
+		sums_up trace.bpf bpf 400 "bpftrace"
+	else
+		skip "bpftrace cannot attach here: $(head -n 1 bpf.err)"
+	fi
+	exec 3>&-
+	wait $pid
+else
+	skip "no bpftrace"
+fi
 done_testing
