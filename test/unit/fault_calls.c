@@ -51,7 +51,7 @@
  */
 #define is_of_boot(call) ((call) == call_sysconf || (call) == call_fcntl \
 	|| (call) == call_ftruncate || (call) == call_sched_getaffinity \
-	|| (call) == call_clock_gettime \
+	|| (call) == call_clock_gettime || (call) == call_getrandom \
 	|| (call) == (HAVE_SCHED_GETCPU ? call_sched_getcpu : call_getcpu))
 /* Waits where two threads meet; needs leave; reads a directory again only after a while. */
 #define is_by_chance(call) \
