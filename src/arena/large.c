@@ -18,7 +18,7 @@
 #include "meta/freepool.h"
 
 /* Extents that are made or freed together at most, with one update of the counters. */
-#define LARGE_BATCH 16u
+#define LARGE_BATCH 32u
 
 bool opt_cache_oblivious = CONFIG_CACHE_OBLIVIOUS;
 szind_t arena_large_own_min = SC_NSIZES;

@@ -66,8 +66,9 @@ hot_take_at_locked(pac_hot_stack_t *s, unsigned at) {
 	assert(at < s->n);
 	edata_t *e = s->extents[at];
 	assert(e->state == extent_state_hot && !e->is_slab && !e->is_sampled && e->recs == NULL);
-	memmove(&s->extents[at], &s->extents[at + 1], (s->n - at - 1) * sizeof(edata_t *));
-	s->n--;
+	if (unlikely(at != --s->n)) {
+		memmove(&s->extents[at], &s->extents[at + 1], (s->n - at) * sizeof(edata_t *));
+	}
 	e->state = extent_state_active;
 	return e;
 }

@@ -16,11 +16,11 @@
 
 /*
  * Capacity of a stack of hot extents: it starts with PAC_HOT_FIRST and doubles when full, up to
- * PAC_HOT_DEEP. A stack takes 80 bytes to 1 KiB of metadata, in each page class of which an extent
- * was ever freed.
+ * PAC_HOT_DEEP, so that a thread may free as many blocks at once that another one allocates. A
+ * stack takes 80 bytes to 8 KiB of metadata, in each page class of which an extent was ever freed.
  */
 #define PAC_HOT_FIRST 8u
-#define PAC_HOT_DEEP 128u
+#define PAC_HOT_DEEP 1024u
 
 /* The hot extents of one page class, the one that was freed last on top. */
 typedef struct {

@@ -342,18 +342,14 @@ grants_have_room(const tcache_t *tc, unsigned slot, size_t more) {
 }
 
 /*
- * Doubles the slots of a full bin, or grants the first one to a bin without slots, if the thread
- * alternates between taking and freeing more objects than the bin holds (is_swinging) and the
- * budgets allow it. A limit that was set by an option or a call is never exceeded. Returns whether
- * there is room now.
+ * Enlarges a bin to `next` slots if the budgets allow it. A limit that was set by an option or a
+ * call is never exceeded. Returns whether there is room now.
  */
 static bool
-bin_try_grant(tcache_t *tc, unsigned slot) {
-	assert(tc->bins[slot].head == tc->bins[slot].full);
+bin_try_grow(tcache_t *tc, unsigned slot, unsigned next) {
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
-	unsigned next = c->nslots == 0 ? 1 : c->nslots * 2u;
-	if (!c->is_swinging || c->is_fixed || !tc->is_auto || !tcache_may_grant(slot - 1, c->max)
+	if (c->is_fixed || !tc->is_auto || !tcache_may_grant(slot - 1, c->max)
 	    || next > TCACHE_NSLOTS_LIMIT
 	    || !grants_have_room(tc, slot, (next - c->nslots) * slot_size(slot))
 	    || !grants_suit(tc, slot)) {
@@ -363,6 +359,28 @@ bin_try_grant(tcache_t *tc, unsigned slot) {
 	bin_resize(b, c, next);
 	grants_change(tc, slot, before, bin_granted(c, slot));
 	return b->head != b->full;
+}
+
+/*
+ * Doubles the slots of a full bin, or grants the first one to a bin without slots, if the thread
+ * alternates between taking and freeing more objects than the bin holds (is_swinging).
+ */
+static bool
+bin_try_grant(tcache_t *tc, unsigned slot) {
+	assert(tc->bins[slot].head == tc->bins[slot].full);
+	const tcache_cold_t *c = &tc->cold[slot];
+	return c->is_swinging && bin_try_grow(tc, slot, c->nslots == 0 ? 1 : c->nslots * 2u);
+}
+
+/*
+ * Grants a bin without slots those of a batch, for a thread that only allocates or only frees such
+ * objects: a lock is then taken for each batch. Objects that are too large for two get none.
+ */
+static bool
+bin_try_grant_batch(tcache_t *tc, unsigned slot) {
+	size_t n = min_zu(TCACHE_BATCH_BYTES / slot_size(slot), TCACHE_BATCH_MAX);
+	assert(tc->cold[slot].nslots == 0);
+	return n >= 2 && bin_try_grow(tc, slot, (unsigned)n);
 }
 
 /*
@@ -536,7 +554,8 @@ slot_fetch_objects(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot, void 
  * The number of objects to fetch for an empty bin: half of its slots, at most half of its limit. It
  * is seven eighths if the bin was filled before since its last upkeep and the transfer cache holds
  * as many. For a large class: one object at the first fill since the last upkeep, and always one in
- * a thread that measures its peak, because the peak is updated at fills.
+ * a thread that measures its peak, because the peak is updated at fills; otherwise half of the
+ * slots, or seven eighths in a thread that does not free such objects in turn.
  */
 ALWAYS_INLINE unsigned
 bin_fill_count(const tsd_t *tsd, const tcache_t *tc, arena_t *from, unsigned slot,
@@ -545,7 +564,8 @@ bin_fill_count(const tsd_t *tsd, const tcache_t *tc, arena_t *from, unsigned slo
 	    most = nslots - nslots / 8;
 	if (!slot_is_small(slot)) {
 		nslots = tc->cold[slot].nslots;
-		return has_missed && !tsd->has_peak_reset ? (nslots + 1) / 2 : nslots != 0;
+		unsigned half = tc->cold[slot].is_swinging ? (nslots + 1) / 2 : nslots - nslots / 8;
+		return has_missed && !tsd->has_peak_reset ? half : nslots != 0;
 	}
 	const bin_t *bin = arena_bin(from, slot - 1, bin_shard(tsd, slot));
 	return has_missed && STOCK_SEEN(bin->stock.n) >= most ? most : (nslots + 1) / 2;
@@ -561,6 +581,8 @@ bin_fill(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 	tcache_cold_t *c = &tc->cold[slot];
 	if (c->nslots < c->max && (c->nslots == 0 || c->has_missed)) {
 		bin_grow_next(b, c);
+	} else if (c->max == 0 && c->nslots == 0 && c->has_missed && !c->has_stowed) {
+		bin_try_grant_batch(tc, slot);
 	}
 	unsigned n = bin_fill_count(tsd, tc, from, slot, c->has_missed);
 	c->has_missed = true;
@@ -670,14 +692,15 @@ tcache_take(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 
 /*
  * The number of objects that leave a full stack: half of its slots, or the part that an option
- * lg_tcache_flush_*_div states. It is seven eighths of a small bin that was not filled since it was
- * last full, because the thread is in a phase of freeing.
+ * lg_tcache_flush_*_div states. It is seven eighths of a bin that was not filled since it was last
+ * full, because the thread is in a phase of freeing; not of large objects in a thread that
+ * allocates them in turn.
  */
 static unsigned
 bin_surplus(const tcache_cold_t *c, bool is_small) {
 	unsigned div = is_small ? opt_lg_tcache_flush_small_div : opt_lg_tcache_flush_large_div;
 	unsigned n = c->nslots;
-	bool is_freeing = is_small && c->has_stowed && div == 1;
+	bool is_freeing = c->has_stowed && div == 1 && (is_small || !c->is_swinging);
 	return (unsigned)max_zu(is_freeing ? n - n / 8 : n >> div, 1);
 }
 
@@ -707,7 +730,8 @@ tcache_try_put(tsd_t *tsd, tcache_t *tc, unsigned slot, void *obj) {
 		bin_grow_next(b, c);
 	}
 	if (b->head == b->full) {
-		if (c->nslots == 0 && !bin_try_grant(tc, slot)) {
+		if (c->nslots == 0 && !bin_try_grant(tc, slot)
+		    && !(c->has_stowed && bin_try_grant_batch(tc, slot))) {
 			c->has_stowed = true;
 			return false;
 		}
@@ -817,6 +841,7 @@ bin_upkeep(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
 	uint16_t now = c->nslots > c->max ? (uint16_t)(nstime_monotonic_coarse_ns() >> 26) : 0;
+	c->has_missed = c->has_missed && c->nslots != 0;
 	if (c->nslots == 0 || (c->is_marked && bin_is_mark_young(c, now))) {
 		return;
 	}
@@ -831,7 +856,8 @@ bin_upkeep(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 		bin_ungrant(tc, slot);
 	}
 	c->has_missed = false;
-	c->has_stowed = false;
+	/* A granted bin may have several turns within one phase of freeing. */
+	c->has_stowed = c->has_stowed && bin_is_mark_young(c, now);
 	c->marked_at = now;
 	bin_unmark(b, c);
 	unsigned n = bin_ncached(b, c);

@@ -206,6 +206,51 @@ HAND_OVER_OF(hand64, 64, 100)
 HAND_OVER_OF(hand1k, 1024, 64)
 HAND_OVER_OF(hand1k1000, 1024, 1000)
 HAND_OVER_OF(hand16k, 16384, 64)
+HAND_OVER_OF(hand16k1000, 16384, 1000)
+HAND_OVER_OF(hand64k, 65536, 64)
+HAND_OVER_OF(hand64k256, 65536, 256)
+HAND_OVER_OF(hand256k, 262144, 64)
+HAND_OVER_OF(hand256k1000, 262144, 1000)
+
+/* Threads that each run steady() at the same time; n rounds together. */
+#define STEADY_MAX 64
+static long steady_rounds;
+
+static void *
+steady_thread(void *arg) {
+	void *mine[LIVE] = {NULL};
+	uint64_t x = 88172645463325252u + (uintptr_t)arg;
+
+	for (long i = 0; i < steady_rounds; i++) {
+		x = next_random(x);
+		free(mine[x % LIVE]);
+		mine[x % LIVE] = hold(malloc(49152 + (x >> 20) % 32768));
+	}
+	for (int i = 0; i < LIVE; i++)
+		free(mine[i]);
+	return NULL;
+}
+
+static void
+steady_threads(long n, int n_threads) {
+	pthread_t t[STEADY_MAX];
+
+	steady_rounds = n / n_threads;
+	for (int i = 0; i < n_threads; i++)
+		pthread_create(&t[i], NULL, steady_thread, (void *)(uintptr_t)(i * 7919));
+	for (int i = 0; i < n_threads; i++)
+		pthread_join(t[i], NULL);
+}
+
+static void
+steady64k8(long n) {
+	steady_threads(n, 8);
+}
+
+static void
+steady64k64(long n) {
+	steady_threads(n, 64);
+}
 
 #define LIVE_OF(name, size) static void name(long n) { live(n, size); }
 LIVE_OF(live256, 256)
@@ -268,6 +313,13 @@ static const struct operation operations[] = {
 	{"hand-1K", hand1k, 0, 1},
 	{"hand-1K-1000", hand1k1000, 0, 1},
 	{"hand-16K", hand16k, 0, 1},
+	{"hand-16K-1000", hand16k1000, 0, 1},
+	{"hand-64K", hand64k, 0, 1},
+	{"hand-64K-256", hand64k256, 0, 1},
+	{"hand-256K", hand256k, 0, 1},
+	{"hand-256K-1000", hand256k1000, 0, 1},
+	{"steady-64K-8t", steady64k8, 0, 1},
+	{"steady-64K-64t", steady64k64, 0, 1},
 	{"realloc-grow", realloc_grow, 0, 1},
 };
 

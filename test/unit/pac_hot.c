@@ -174,6 +174,7 @@ test_full_stack(void) {
 		free_large(p[i]);
 	}
 	is_uint(stacked(), PAC_HOT_DEEP * extent, "a full stack");
+	ok(PAC_HOT_DEEP >= 1000, "which has room for 1000 blocks that a thread frees at once");
 	is_uint(pac_ndirty(&arena->pac), N * extent, "all pages are unused");
 	is_uint(active_pages(), 0, "none is in use");
 	decay_all();

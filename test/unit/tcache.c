@@ -276,11 +276,12 @@ swing(unsigned rounds, size_t size) {
 /* A size that caches hold only on a grant. */
 #define LARGE_SIZE (16 * TCACHE_LARGE_SOME)
 
+/* A counter of all large classes: nfills or nflushes. */
 static uint64_t
-fills_of(size_t size) {
+large_stat(const char *stat) {
 	char name[64];
 	ctl_epoch();
-	return ctl_u64(ctl_name(name, "stats.arenas.4096.lextents.%u.nfills", sz_s2i(size) - SC_NBINS));
+	return ctl_u64(ctl_name(name, "stats.arenas.4096.large.%s", stat));
 }
 
 static void
@@ -333,9 +334,9 @@ child_grants(void) {
 	swing(4, size);
 	ok(c->nslots >= N_SWUNG, "again and again: %u slots", c->nslots);
 	is_uint(tc->granted, (size_t)(c->nslots - c->max) * size, "the grant is counted");
-	uint64_t before = fills_of(size);
+	uint64_t before = large_stat("nfills");
 	swing(20, size);
-	is_uint(fills_of(size), before, "nothing is fetched from the arena any more");
+	is_uint(large_stat("nfills"), before, "nothing is fetched from the arena any more");
 	beat(4 * tc->nslots, 0);
 	ok(c->nslots >= N_SWUNG, "at the same time nothing is taken back");
 	beat(40 * tc->nslots, 100 * NSTIME_PER_MSEC);
@@ -367,6 +368,79 @@ child_grants(void) {
 	tcache_enabled_set(tsd, true);
 	tsd_leave();
 	is_uint(tsd->tcache->granted, 0, "a new cache has none");
+	nstime_now_hook = NULL;
+	return done_testing();
+}
+
+#define N_HANDED 64u
+#define HANDED_SIZE ((size_t)65536)
+#define HANDED_BATCH (TCACHE_BATCH_BYTES / HANDED_SIZE < TCACHE_BATCH_MAX \
+	? TCACHE_BATCH_BYTES / HANDED_SIZE : TCACHE_BATCH_MAX)
+
+static void *handed[N_HANDED];
+static pthread_barrier_t handed_turn;
+static size_t handed_granted[2], handed_left;
+
+/* Frees what the other thread allocates, and then does nothing but heartbeats. */
+static void *
+free_handed(void *arg) {
+	for (unsigned r = 0; r < 40; r++) {
+		pthread_barrier_wait(&handed_turn);
+		for (unsigned i = 0; i < N_HANDED; i++) {
+			free(handed[i]);
+		}
+		pthread_barrier_wait(&handed_turn);
+	}
+	handed_granted[1] = granted_now();
+	beat(40 * tls_get()->tsd->tcache->nslots, 100 * NSTIME_PER_MSEC);
+	handed_left = cached_of(tls_get()->tsd, HANDED_SIZE) + granted_now();
+	return arg;
+}
+
+/* One thread only allocates blocks of a large class, another one only frees them: by batches. */
+static int
+child_handed(void) {
+	pthread_t other;
+	clock_now = nstime_monotonic_coarse_ns();
+	nstime_now_hook = read_clock;
+	free(keep(malloc(1)));
+	uint64_t fills = 0, flushes = 0;
+	pthread_barrier_init(&handed_turn, NULL, 2);
+	pthread_create(&other, NULL, free_handed, NULL);
+	for (unsigned r = 0; r < 40; r++) {
+		fills = r == 20 ? large_stat("nfills") : fills;
+		flushes = r == 20 ? large_stat("nflushes") : flushes;
+		for (unsigned i = 0; i < N_HANDED; i++) {
+			handed[i] = keep(malloc(HANDED_SIZE));
+		}
+		pthread_barrier_wait(&handed_turn);
+		pthread_barrier_wait(&handed_turn);
+	}
+	fills = large_stat("nfills") - fills;
+	flushes = large_stat("nflushes") - flushes;
+	handed_granted[0] = granted_now();
+	pthread_join(other, NULL);
+	/* At the end of what has come back a fill is smaller. */
+	size_t most = 20 * N_HANDED / (HANDED_BATCH * 3 / 4);
+	ok(config_hardening || (fills <= most + most / 3 && flushes > 0 && flushes <= most),
+	    "%u fills and %u flushes for %u blocks", (unsigned)fills, (unsigned)flushes, 20 * N_HANDED);
+	for (unsigned i = 0; i < 2; i++) {
+		ok(config_hardening || (handed_granted[i] > 0
+		    && handed_granted[i] <= HANDED_BATCH * HANDED_SIZE),
+		    "a batch is granted: %zu bytes", handed_granted[i]);
+	}
+	is_uint(handed_left, 0, "it is taken back");
+	size_t seldom = 0;
+	for (unsigned i = 0; i < 8; i++) {
+		beat(2 * tls_get()->tsd->tcache->nslots, 100 * NSTIME_PER_MSEC);
+		handed[i] = keep(malloc(7 * HANDED_SIZE));
+		seldom += tls_get()->tsd->tcache->cold[sz_s2i(7 * HANDED_SIZE) + 1].nslots;
+	}
+	is_uint(seldom, 0, "blocks that are seldom get no batch");
+	swing(12, 2 * HANDED_SIZE);
+	unsigned nslots = tls_get()->tsd->tcache->cold[sz_s2i(2 * HANDED_SIZE) + 1].nslots;
+	ok(nslots >= N_SWUNG || config_hardening,
+	    "a thread that frees what it allocates gets slots for all: %u", nslots);
 	nstime_now_hook = NULL;
 	return done_testing();
 }
@@ -481,6 +555,8 @@ test_grants(void) {
 	static struct test_result r;
 	run_child_conf(&r, "grants", NULL);
 	child_exits(&r, 0, "grants");
+	run_child_conf(&r, "handed", "populate:false");
+	child_exits(&r, 0, "blocks handed to another thread");
 	run_child_conf(&r, "decay-zero", NULL);
 	child_exits(&r, 0, "decay time 0 at run time");
 	run_child_conf(&r, "no-grants-by-call", NULL);
@@ -599,6 +675,7 @@ child_counts(void) {
 
 static const struct test_child children[] = {
 	{"grants", child_grants},
+	{"handed", child_handed},
 	{"decay-zero", child_decay_zero},
 	{"no-grants", child_no_grants},
 	{"no-grants-by-call", child_no_grants_by_call},
