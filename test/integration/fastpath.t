@@ -1,7 +1,8 @@
 #!/bin/sh
 # Counts that must not rise: instructions of the common pairs under callgrind, and page
 # faults of the smallest program with the library preloaded. With JEMALLOC_NOPROF_LIB (a build
-# without the profiler), what the profiler costs that is built in and off.
+# without the profiler), what the profiler costs that is built in and off; with JEMALLOC_NOPROBES_LIB
+# (a build without the probes), what the probes cost while nobody is attached.
 . "$JEMALLOC_SRC/test/include/tap.sh"
 [ "$(asks config.debug)" = false ] || skip_all "a debug build is not measured"
 
@@ -36,6 +37,38 @@ unprofiled() {
 	done
 }
 
+# collected LIBRARY CONF: instructions of 2000 pairs, by the difference of 4000 and 2000
+collected() {
+	for n in 4000 2000; do
+		LD_PRELOAD=$1 MALLOC_CONF=$2 valgrind --tool=callgrind --callgrind-out-file=/dev/null ./unprobed $n 2>&1 |
+			sed -n 's/.*Collected : //p'
+	done | awk '{ n[NR] = $1 } END { print NR == 2 ? n[1] - n[2] : "-" }'
+}
+
+# A heartbeat, one in a thousand of these pairs, looks for a tracer. A sample has its malloc and its free.
+unprobed() {
+	cat >unprobed.c <<'END'
+#include <stdlib.h>
+
+int
+main(int argc, char **argv)
+{
+	for (long i = argc > 1 ? atol(argv[1]) : 0; i > 0; i--) {
+		void *volatile p = malloc(64);
+		free(p);
+	}
+	return 0;
+}
+END
+	$CC -w -O1 -fno-builtin -o unprobed unprobed.c
+	for conf in prof:false prof:true,lg_prof_sample:0,prof_final:false,prof_thread:false; do
+		with=$(collected "$LIB" $conf)
+		without=$(collected "$JEMALLOC_NOPROBES_LIB" $conf)
+		case $conf in prof:false) most=0 ;; *) most=6 ;; esac
+		at_most "$(awk -v a="$with" -v b="$without" 'BEGIN { if (a + 0 == 0 || b + 0 == 0) print "-"; else print (a - b) / 2000 }')" $most.05 "instructions of the probes in a pair, $conf"
+	done
+}
+
 if command -v valgrind >/dev/null; then
 	timeout 1200 "$SRC/scripts/count-fastpath" --no-peers --tsv --only pair64,sized64,usable,batch-random >counts 2>err
 	ok $? "scripts/count-fastpath" "$(cat err)"
@@ -51,6 +84,7 @@ if command -v valgrind >/dev/null; then
 	at_most "$(counted hand-16K)" 600 "16 KiB handed to another thread"
 	[ "$(asks config.prof)" != true ] || sampled
 	[ -z "${JEMALLOC_NOPROF_LIB:-}" ] || unprofiled
+	[ -z "${JEMALLOC_NOPROBES_LIB:-}" ] || unprobed
 else
 	skip "no valgrind"
 fi

@@ -251,7 +251,6 @@ is "$(cat exit)" 0 "the program ends well"
 # ---- bpftrace, as a person calls it ----
 if command -v bpftrace >/dev/null; then
 	is "$(bpftrace -l "usdt:$LIB:otel_memory:*" 2>bpf.err | sed 's/.*otel_memory://' | tr '\n' ' ')" "alloc free " "bpftrace lists the probes"
-	mkfifo in out
 	LD_PRELOAD=$LIB ./traced <in >out &
 	pid=$!
 	exec 3>in 4<out
