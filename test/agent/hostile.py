@@ -111,7 +111,15 @@ def ask():
             missed += 1
 
 
-others = threading.Thread(target=ask)
+def descriptors():
+    """How many jeprofd has; 1 where only root sees them: it gives up its rights, and so hides them from its own user."""
+    try:
+        return len(os.listdir("/proc/%s/fd" % agent))
+    except PermissionError:
+        return 1
+
+
+others = threading.Thread(target=ask, daemon=True)
 others.start()
 while opened < MANY:
     try:
@@ -123,7 +131,7 @@ while opened < MANY:
     if len(held) >= most - 60:
         held.pop(random.randrange(len(held))).close()
     if opened % 500 == 0:
-        fds = max(fds, len(os.listdir("/proc/%s/fd" % agent)))
+        fds = max(fds, descriptors())
 serves("%d connections, %d of them at the same time" % (opened, len(held)))
 is_over = True
 others.join()
