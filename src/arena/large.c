@@ -98,19 +98,21 @@ large_is_lost(const uint64_t *mark) {
 	return unlikely(!large_mark_is(mark, LARGE_MARK_WORD)) && unlikely(!large_mark_is(mark, 0));
 }
 
+/* What is wrong with the marks of an object; NULL: nothing. */
+static const char *
+large_fault(const edata_t *e) {
+	if (likely(large_is_marked(e))) {
+		return NULL;
+	}
+	return !canary_is_large_intact(e) || large_is_lost(large_tail(e)) ? SAFETY_TAIL_IS_LOST
+	    : large_is_lost(large_front(e)) ? SAFETY_FRONT_IS_LOST : NULL;
+}
+
 void
 large_marks_check(const edata_t *e) {
-	if (!canary_is_large_intact(e)) {
-		safety_fail(SAFETY_TAIL_IS_LOST);
-		return;
-	}
-	if (!large_has_marks(e)) {
-		return;
-	}
-	if (large_is_lost(large_tail(e))) {
-		safety_fail(SAFETY_TAIL_IS_LOST);
-	} else if (large_is_lost(large_front(e))) {
-		safety_fail(SAFETY_FRONT_IS_LOST);
+	const char *fault = large_fault(e);
+	if (unlikely(fault != NULL)) {
+		safety_fail(fault);
 	}
 }
 
@@ -139,8 +141,10 @@ arena_large_new(arena_t *a, size_t usize, size_t alignment, bool zero) {
 	assert(is_aligned((uintptr_t)e->addr, max_zu(alignment, PAGE)) && e->recs == NULL);
 	atomic_store_u32(&e->u.large_is_freed, 1, MO_RELAXED);
 	large_adopt(a, e, usize, has_offset ? arena_large_start(a, e) : e->addr);
-	if (!e->is_zeroed || usize >= LARGE_MARKS_FRESH) {
+	if (!e->is_zeroed || (usize >= LARGE_MARKS_FRESH && !large_may_be_sparse(usize))) {
 		large_marks_put(e);
+	} else if (large_has_marks(e) && large_may_be_sparse(usize)) {
+		large_mark_put(large_front(e));
 	}
 	large_stats_add(a, usize, 1);
 	return e;
@@ -157,7 +161,7 @@ static void
 large_reuse(const arena_t *a, edata_t *e, size_t usize) {
 	atomic_store_u32(&e->u.large_is_freed, 1, MO_RELAXED);
 	if (e->szind != SC_NSIZES && e->u.large_usize == usize) {
-		/* It was an object of this size before, and its marks are still there. */
+		/* It was an object of this size before, and its marks are as they were. */
 		emap_set_first_state(e, e->u.large_bin != 0 ? ELEM_LARGE : 0);
 	} else {
 		large_adopt(a, e, usize, arena_large_start(a, e));
@@ -208,13 +212,13 @@ large_dalloc_slow(arena_t *a, edata_t *e) {
 /*
  * Whether the extent of an object may become hot, with the object's fields left for reuse: not for
  * a sample, an object that may not be cached, a bounded cache or decay time 0; and not if a mark is
- * lost, because large_dalloc_slow() then decides whether that is an error.
+ * lost, because large_dalloc_slow() then ends the process.
  */
 static bool
 large_may_be_hot(const arena_t *a, const edata_t *e) {
 	return !e->is_sampled && e->szind != SC_NSIZES && !pac_is_bounded(&a->pac)
 	    && decay_ms(&a->pac.decay_dirty.decay) != 0
-	    && large_is_marked(e);
+	    && large_fault(e) == NULL;
 }
 
 /* Whether e can be freed together with `first`: an object of its size, of its arena. */

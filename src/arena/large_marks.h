@@ -6,9 +6,10 @@
  * line, and so ends inside a page of its extent: there is room on both sides. Objects that end at a
  * page boundary have no marks: so with other options, and in memory of extent hooks. Marks are
  * written when the object is made or resized, and stay while the extent is hot or the object in a
- * thread cache. They are not written to fresh pages of objects below LARGE_MARKS_FRESH, to save
- * touching them: there the bytes are zero, as they are after the user has discarded the page, and
- * zero is accepted. The owner of the object calls these functions; no lock is needed.
+ * thread cache. They are not written to fresh pages of objects below LARGE_MARKS_FRESH, nor to the
+ * fresh last page of one from LARGE_SPARSE_MIN up, to save touching them: there the bytes are zero,
+ * as they are after the user has discarded the page, and zero is accepted. The owner of the object
+ * calls these functions; no lock is needed.
  */
 #ifndef ARENA_LARGE_MARKS_H
 #define ARENA_LARGE_MARKS_H
@@ -24,6 +25,14 @@
 cassert(LARGE_MARK_BYTES <= CACHELINE);
 /* From this size (128 KiB) up the marks of a fresh object are written too: two pages of 33. */
 #define LARGE_MARKS_FRESH ((size_t)128 << 10)
+/* From this size (512 KiB) up a fresh object is often used in part; its last page is left alone. */
+#define LARGE_SPARSE_MIN ((size_t)512 << 10)
+
+/* Whether a fresh object of usize bytes has no mark behind it. */
+ALWAYS_INLINE bool
+large_may_be_sparse(size_t usize) {
+	return !config_hardening && usize >= LARGE_SPARSE_MIN;
+}
 
 /* The address behind the object, where one mark is. */
 ALWAYS_INLINE uint64_t *

@@ -1,8 +1,12 @@
 /* arena/large.c: offsets, resizing in place against a model, zeroing, statistics by class. */
 #include "core.h"
 
+#include <sys/mman.h>
+#include <sys/prctl.h>
+
 #include "arena/arenas.h"
 #include "arena/inspect.h"
+#include "arena/large_marks.h"
 #include "os/gate.h"
 
 #define N_HELD 30
@@ -151,6 +155,60 @@ test_small_steps(void) {
 	arena_large_dalloc(e);
 }
 
+/* ------------------------------------------------------------------ pages of fresh objects */
+
+#define N_FRESH 40
+
+static size_t
+n_resident(const edata_t *e) {
+	static unsigned char in_memory[2048];
+	size_t n = 0, npages = e->size / PAGE;
+	if (npages > sizeof(in_memory) || mincore(e->addr, e->size, in_memory) != 0) {
+		return SIZE_MAX;
+	}
+	for (size_t i = 0; i < npages; i++) {
+		n += in_memory[i] & 1;
+	}
+	return n;
+}
+
+/* Fresh objects of an arena of their own that nobody writes to. */
+static void
+test_fresh(size_t usize, size_t pages_each, bool has_tail) {
+	unsigned ind, bad = 0;
+	size_t n = 0;
+	if (arenas_create(&ind, NULL) != 0) {
+		bail_out("no arena");
+	}
+	for (unsigned i = 0; i < N_FRESH; i++) {
+		edata_t *e = emap_edata(arena_large_malloc(arenas_get(ind), usize, 0, false));
+		n += n_resident(e);
+		bad += large_has_marks(e) && !large_mark_is(large_front(e), LARGE_MARK_WORD);
+		bad += large_has_marks(e) && large_mark_is(large_tail(e), LARGE_MARK_WORD) != has_tail;
+	}
+	is_uint(bad, 0, "%zu bytes: marks", usize);
+	ok(n <= N_FRESH * pages_each, "%zu bytes: %zu pages of %u objects are touched", usize, n,
+	    N_FRESH);
+}
+
+static void
+write_behind(void *arg UNUSED) {
+	edata_t *e = emap_edata(arena_large_malloc(arena, sz_s2u(1 << 20), 0, false));
+	*(char *)large_tail(e) = 1;
+	arena_large_dalloc(e);
+}
+
+static void
+test_pages(void) {
+	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+	test_fresh(sz_s2u(256 << 10), 2, true);
+	test_fresh(sz_s2u(1 << 20), config_hardening ? 2 : 1, config_hardening);
+	if (opt_cache_oblivious) {
+		dies(SIGABRT, "<jemalloc>: write behind the end of a block", write_behind, NULL,
+		    "a write behind a fresh block");
+	}
+}
+
 static void
 body(void) {
 	unsigned ind;
@@ -162,6 +220,7 @@ body(void) {
 	test_offsets();
 	test_small_steps();
 	test_resize(6000);
+	test_pages();
 	pac_bound(&arena->pac, PAC_GRAIN);
 	test_resize(1500);
 	is_uint(misaligned, 0, "in a bounded cache extents are whole grains");
