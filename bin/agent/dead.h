@@ -61,8 +61,9 @@ int dead_start(void);
  */
 void dead_look(const jeprof_target_t *t);
 
-/* The number of boxes that are held. */
+/* The number of boxes that are held; whether that of this process is. */
 unsigned dead_held(void);
+bool dead_holds(int pid, uint64_t start);
 
 /* ---- dead_end.c ---- */
 

@@ -28,10 +28,10 @@ typedef struct pidfd_info_s {
 #define GET_INFO _IOWR(0xff, 11, pidfd_info_t)
 #define INFO_EXIT UINT64_C(8)
 
-/* The number behind a word at the begin of a line; false if there is none. */
+/* The number behind a word at the begin of a line of a file; false if there is none. */
 static bool
 read_word(const char *path, const char *word, uint64_t *number) {
-	char text[4096];
+	char text[65536];
 	size_t length = strlen(word);
 	if (read_file(path, text, sizeof(text)) <= 0) {
 		return false;
@@ -50,7 +50,7 @@ uint64_t
 end_kills(const char *cgroup) {
 	static const char *const files[] = {"/sys/fs/cgroup%s/memory.events",
 	    "/sys/fs/cgroup/memory%s/memory.oom_control"};
-	char path[640], all[65536];
+	char path[640];
 	uint64_t kills = 0;
 	for (size_t i = 0; i < 2 && is_cgroup_visible(cgroup); i++) {
 		snprintf(path, sizeof(path), files[i], cgroup);
@@ -58,11 +58,7 @@ end_kills(const char *cgroup) {
 			return kills;
 		}
 	}
-	if (read_file("/proc/vmstat", all, sizeof(all)) > 0) {
-		const char *at = strstr(all, "\noom_kill ");
-		kills = at != NULL ? strtoull(at + strlen("\noom_kill "), NULL, 10) : 0;
-	}
-	return kills;
+	return read_word("/proc/vmstat", "oom_kill", &kills) ? kills : 0;
 }
 
 /* The last field of /proc/PID/stat, of a process that waits for its parent; -1: not readable. */

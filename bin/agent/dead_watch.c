@@ -60,6 +60,25 @@ dead_held(void) {
 	return n;
 }
 
+/* The element of a process; NULL: there is none. The caller holds the lock. */
+static held_t *
+find(int pid, uint64_t start) {
+	held_t *h = list;
+	while (h != NULL && (h->pid != pid || h->start != start)) {
+		h = h->next;
+	}
+	return h;
+}
+
+bool
+dead_holds(int pid, uint64_t start) {
+	pthread_mutex_lock(&lock);
+	const held_t *h = find(pid, start);
+	bool holds = h != NULL && h->box >= 0;
+	pthread_mutex_unlock(&lock);
+	return holds;
+}
+
 static void
 free_held(held_t *h) {
 	int *const all[] = {&h->box, &h->process, &h->root};
@@ -119,12 +138,8 @@ put_in(held_t *h) {
 	pthread_mutex_lock(&lock);
 	h->number = ++number;
 	struct epoll_event event = {.events = EPOLLIN, .data.u64 = h->number};
-	const held_t *other = list;
-	while (other != NULL && (other->pid != h->pid || other->start != h->start)) {
-		other = other->next;
-	}
 	/* A looker and a job may have opened the same box. */
-	if (other == NULL && count < HELD_MOST
+	if (find(h->pid, h->start) == NULL && count < HELD_MOST
 	    && epoll_ctl(waiter, EPOLL_CTL_ADD, h->process, &event) == 0) {
 		h->next = list;
 		list = h;
@@ -163,10 +178,7 @@ static bool
 note(const jeprof_target_t *t, uint64_t opened, bool *other) {
 	char cgroup[sizeof(list->labels.cgroup)] = "";
 	pthread_mutex_lock(&lock);
-	const held_t *h = list;
-	while (h != NULL && (h->pid != t->pid || h->start != t->start)) {
-		h = h->next;
-	}
+	const held_t *h = find(t->pid, t->start);
 	bool is_it = h != NULL && h->opened == opened;
 	*other = h != NULL && !is_it;
 	if (is_it) {
@@ -181,10 +193,9 @@ note(const jeprof_target_t *t, uint64_t opened, bool *other) {
 	/* It lives after the counter was read: none of these kills was its own. */
 	bool is_alive = read_usage(t->pid, t->start, &f);
 	pthread_mutex_lock(&lock);
-	for (held_t *to = list; to != NULL && is_alive; to = to->next) {
-		if (to->pid == t->pid && to->start == t->start) {
-			to->kills = kills;
-		}
+	held_t *to = find(t->pid, t->start);
+	if (to != NULL && is_alive) {
+		to->kills = kills;
 	}
 	pthread_mutex_unlock(&lock);
 	return true;

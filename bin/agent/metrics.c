@@ -151,6 +151,12 @@ seen_session(const proc_t *p, uint64_t *value) {
 	return true;
 }
 
+static bool
+seen_box(const proc_t *p, uint64_t *value) {
+	*value = dead_holds(p->pid, p->start);
+	return true;
+}
+
 static const struct {
 	const char *name;
 	const char *unit;
@@ -163,6 +169,8 @@ static const struct {
 	{"jeprof_cgroup_limit_bytes", "bytes", "Limit of that memory.", seen_limit},
 	{"jeprof_start_time_seconds", "seconds", "Start of the process since 1970.", seen_start},
 	{"jeprof_session", "", "Number of this or the last session of the profiler.", seen_session},
+	{"jeprof_box_held", "", "1 if jeprofd can read the tables of the process when it is dead.",
+	    seen_box},
 };
 
 static void

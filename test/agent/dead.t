@@ -36,13 +36,15 @@ main(int argc, char **argv) {
 	return strcmp(argv[1], "three") == 0 ? 3 : 0;
 }
 C
-$CC -g -O1 -fno-builtin -o hold hold.c || exit 1
+HOLD=hold$$
+LIAR=liar$$
+$CC -g -O1 -fno-builtin -o "$HOLD" hold.c || exit 1
 
 # hold MODE: sets pid, when a scrape has begun its session and its box is held; a line to descriptor 9 ends it
 hold() {
 	rm -f go
 	mkfifo go
-	LD_PRELOAD=$LIB ./hold "$@" <go >/dev/null 2>&1 &
+	LD_PRELOAD=$LIB "./$HOLD" "$@" <go >/dev/null 2>&1 &
 	pid=$!
 	children="$children $pid"
 	exec 9>go
@@ -57,10 +59,18 @@ has_box() {
 }
 without=
 metric() { curl -s "$URL/metrics" | sed -n "s/^$1 //p"; }
-held() { metric jeprofd_boxes_held; }
-is_held() { [ "$(held)" = "$1" ]; }
+# Whether its box is held. box is then the inode number of its memory file: other processes of this machine may have boxes too.
+is_held() {
+	curl -s "$URL/p/$pid/metrics" | grep -qx 'jeprof_box_held 1' || return 1
+	for f in "/proc/$pid/fd"/*; do
+		case $(readlink "$f") in /memfd:jemalloc-blackbox*) box=$(stat -L -c %i "$f") ;; esac
+	done
+}
+is_free() { ! curl -s "$URL/p/$pid/metrics" | grep -qx 'jeprof_box_held 1' && is_closed; }
+is_closed() { ! stat -L -c %i "/proc/$agent_pid/fd"/* 2>/dev/null | grep -qx "${box:-none}"; }
 # keys: those of /dead/, the last one first
 keys() { curl -s "$URL/dead/" | grep -o '/dead/[0-9TZ.]*/' | cut -d/ -f3; }
+own() { curl -s "$URL/dead/" | grep "<td>\($HOLD\|$LIAR\)</td>" | grep -o '/dead/[0-9TZ.]*/'; }
 is_dead() { key=$(keys | grep "\.$1\$" | head -n 1) && [ -n "$key" ]; }
 # told PID: what the list says of its end
 told() { curl -s "$URL/dead/" | grep "\.$1/\"" | sed 's/.*<td>\([^<]*\)<\/td><td><svg.*/\1/'; }
@@ -69,8 +79,8 @@ ends() {
 	until_true is_dead "$pid"
 	ok $? "$1: it is among the dead" "$(curl -s "$URL/dead/")"
 	has "$(told "$pid")" "$2" "$1: how"
-	until_true is_held 0
-	ok $? "$1: its box is let go" "$(held)"
+	until_true is_free
+	ok $? "$1: its box is let go"
 	is_target "$pid"
 	is $? 1 "$1: it is no target"
 }
@@ -89,13 +99,13 @@ holds() {
 	ok $? "$1: with names"
 }
 
-agent --rate 16K --cache "$W/cache"
-is "$(keys)" "" "none is dead"
+agent --interval 60s --rate 16K --cache "$W/cache"
+is "$(own)" "" "none is dead"
 
 # ---- kinds of ends ----
 hold three
-until_true is_held 1
-ok $? "a scrape begins a session with a box, which is held" "$(held)"
+until_true is_held
+ok $? "a scrape begins a session with a box, which is held"
 "$BUILD/bin/jeprofctl" status "$pid" -q | grep -q '^blackbox  *memfd$'
 ok $? "in a memory file" "$("$BUILD/bin/jeprofctl" status "$pid" -q | grep black)"
 is "$("$BUILD/bin/jeprofctl" status "$pid" --json -q | sed -n 's/.*"blackbox_size":"*\([0-9]*\).*/\1/p')" 4194304 "of 4 MiB"
@@ -110,28 +120,28 @@ gives 200 'data-from="debug/pprof/heap" data-interval="0"' "fetches its profile 
 gives 200 '<polyline fill="none" stroke="#999" points="2' "and shows the last hour"
 first=$key
 hold abort
-until_true is_held 1
+until_true is_held
 echo >&9
 wait "$pid" 2>/dev/null
 ends "abort" "ended by SIGABRT"
 holds "abort"
 hold three
-until_true is_held 1
+until_true is_held
 echo >&9
 wait "$pid" 2>/dev/null
 ends "return 3" "exited with status 3"
 holds "return 3"
 hold plain
-until_true is_held 1
+until_true is_held
 echo >&9
 until_true is_dead "$pid"
 ok $? "return 0, and its parent does not wait: told at once"
 has "$(told "$pid")" "exited with status 0" "return 0: how"
 wait "$pid" 2>/dev/null
 hold exec
-until_true is_held 1
+until_true is_held
 echo >&9
-until_true is_held 0
+until_true is_free
 ok $? "exec: its box is let go"
 is_dead "$pid"
 is $? 1 "exec: that is no end"
@@ -139,28 +149,30 @@ kill -9 "$pid"
 sleep 0.5
 is_dead "$pid"
 is $? 1 "exec: nor is its end one of a process with a box"
-is "$(metric 'jeprofd_dead_total{how="signal"}') $(metric 'jeprofd_dead_total{how="exit"}') $(metric 'jeprofd_dead_total{how="oom"}')" "2 2 0" "counted by how they ended"
-is "$(metric jeprofd_dead_kept)" 4 "four are kept"
+[ "$(metric 'jeprofd_dead_total{how="signal"}')" -ge 2 ] && [ "$(metric 'jeprofd_dead_total{how="exit"}')" -ge 2 ]
+ok $? "counted by how they ended" "$(curl -s "$URL/metrics" | grep jeprofd_dead)"
+is "$(metric jeprofd_dead_kept)" "$(keys | wc -l)" "and how many are kept"
 
 # ---- a session without a box, and one that ends ----
 hold plain
-until_true is_held 1
+until_true is_held
 "$BUILD/bin/jeprofctl" stop "$pid" -q >/dev/null 2>&1
-until_true is_held 0
+until_true is_free
 ok $? "the end of the session ends the hold"
 "$BUILD/bin/jeprofctl" start "$pid" -q >/dev/null 2>&1
 sleep 0.6
-is "$(held)" 0 "a session without a box is not held"
+is_held
+is $? 1 "a session without a box is not held"
 kill -9 "$pid"
 wait "$pid" 2>/dev/null
 sleep 0.5
 is_dead "$pid"
 is $? 1 "and its end not kept"
-MALLOC_CONF=prof:true,lg_prof_sample:14,prof_blackbox:fd,prof_blackbox_size:2M LD_PRELOAD=$LIB ./hold plain <go >/dev/null 2>&1 &
+MALLOC_CONF=prof:true,lg_prof_sample:14,prof_blackbox:fd,prof_blackbox_size:2M LD_PRELOAD=$LIB "./$HOLD" plain <go >/dev/null 2>&1 &
 pid=$!
 children="$children $pid"
 exec 9>go
-until_true is_held 1
+until_true is_held
 ok $? "a box that MALLOC_CONF has made is held too"
 sleep 1.5
 kill -9 "$pid"
@@ -169,11 +181,10 @@ ends "MALLOC_CONF" "ended by SIGKILL"
 holds "MALLOC_CONF"
 
 # ---- killed for want of memory ----
-group=/sys/fs/cgroup/memory/jeprofd-test.$$
-if mkdir "$group" 2>/dev/null && echo 83886080 >"$group/memory.limit_in_bytes" && grep -q oom_kill "$group/memory.oom_control"; then
+if group=$("$SRC/scripts/memory-group" 83886080 "jeprofd-test.$$" 2>reason); then
 	rm -f go
 	mkfifo go
-	(read -r _ <go && echo 0 >"$group/cgroup.procs" && LD_PRELOAD=$LIB exec ./hold grow <go >/dev/null 2>&1) &
+	(read -r _ <go && echo 0 >"$group/cgroup.procs" && LD_PRELOAD=$LIB exec "./$HOLD" grow <go >/dev/null 2>&1) &
 	pid=$!
 	children="$children $pid"
 	exec 9>go
@@ -183,23 +194,23 @@ if mkdir "$group" 2>/dev/null && echo 83886080 >"$group/memory.limit_in_bytes" &
 	wait "$pid" 2>/dev/null
 	ends "OOM" "killed by the kernel for want of memory at "
 	has "$(told "$pid")" " of 80M, growing by " "OOM: the limit of the group, and the growth"
-	is "$(metric 'jeprofd_dead_total{how="oom"}')" 1 "OOM: counted"
+	[ "$(metric 'jeprofd_dead_total{how="oom"}')" -ge 1 ]
+	ok $? "OOM: counted"
 	holds "OOM"
-	LD_PRELOAD=$LIB ./hold plain <go >/dev/null 2>&1 &
+	LD_PRELOAD=$LIB "./$HOLD" plain <go >/dev/null 2>&1 &
 	pid=$!
 	children="$children $pid"
 	exec 9>go
 	echo "$pid" >"$group/cgroup.procs"
 	until_true is_target "$pid"
 	until_true is_scraped
-	until_true is_held 1
+	until_true is_held
 	kill -9 "$pid"
 	wait "$pid" 2>/dev/null
 	ends "kill -9 in the same group later" "ended by SIGKILL"
 	rmdir "$group"
 else
-	rmdir "$group" 2>/dev/null
-	skip "no memory cgroup can be made here"
+	skip "$(cat reason)"
 fi
 
 # ---- boxes that lie ----
@@ -253,13 +264,13 @@ main(int argc, char **argv) {
 }
 #include <signal.h>
 C
-$CC -g -O1 -w -fno-builtin -include signal.h -o liar liar.c || exit 1
+$CC -g -O1 -w -fno-builtin -include signal.h -o "$LIAR" liar.c || exit 1
 for mode in zero magic "random 1" "random 2" "random 3"; do
 	# shellcheck disable=SC2086
-	MALLOC_CONF=prof:true,lg_prof_sample:12,prof_blackbox:fd,prof_blackbox_size:2M LD_PRELOAD=$LIB ./liar $mode &
+	MALLOC_CONF=prof:true,lg_prof_sample:12,prof_blackbox:fd,prof_blackbox_size:2M LD_PRELOAD=$LIB "./$LIAR" $mode &
 	pid=$!
 	children="$children $pid"
-	until_true is_held 1
+	until_true is_held
 	wait "$pid" 2>/dev/null
 	ends "liar $mode" "ended by SIGKILL"
 	get "/dead/$key/debug/pprof/heap"
@@ -288,17 +299,17 @@ get "/dead/$first/debug/pprof/heap" -X POST
 gives 405 'wants GET' "POST"
 
 # ---- a new jeprofd ----
-before=$(keys)
+before=$(own)
 hold abort
-until_true is_held 1
+until_true is_held
 kill -9 "$agent_pid"
 wait "$agent_pid" 2>/dev/null
 printf 'damaged' >"$W/cache/dead/20261125T000000.000Z.1.box"
-agent --rate 16K --cache "$W/cache"
-is "$(keys)" "$before" "a new jeprofd knows the dead of the one before"
+agent --interval 60s --rate 16K --cache "$W/cache"
+is "$(own)" "$before" "a new jeprofd knows the dead of the one before"
 [ ! -e "$W/cache/dead/20261125T000000.000Z.1.box" ]
 ok $? "a damaged file is removed"
-until_true is_held 1
+until_true is_held
 ok $? "and it holds the boxes of those that live"
 echo >&9
 wait "$pid" 2>/dev/null
@@ -308,46 +319,51 @@ get "/dead/$first/debug/pprof/heap"
 is "$code" 200 "a profile from before the restart"
 
 # ---- many ----
-before=$(keys | wc -l)
-others=$(curl -s "$URL/dead/" | grep -c '<td>liar</td>')
+named() { curl -s "$URL/dead/" | grep -c "<td>$1</td>"; }
+others=$(named "$LIAR")
 many=
 i=0
 while [ "$i" -lt 70 ]; do
 	i=$((i + 1))
-	MALLOC_CONF=prof:true,lg_prof_sample:12,prof_blackbox:fd,prof_blackbox_size:1M LD_PRELOAD=$LIB ./hold plain <go >/dev/null 2>&1 &
+	MALLOC_CONF=prof:true,lg_prof_sample:12,prof_blackbox:fd,prof_blackbox_size:1M LD_PRELOAD=$LIB "./$HOLD" plain <go >/dev/null 2>&1 &
 	many="$many $!"
 done
 children="$children $many"
-until_true is_held 70
+held() { curl -s "$URL/metrics" | grep "^jeprof_box_held{.*comm=\"$HOLD\"" | grep -c ' 1$'; }
+are_held() { [ "$(held)" -eq "$1" ]; }
+until_true are_held 70
 ok $? "70 boxes are held" "$(held)"
 # shellcheck disable=SC2086
 kill -9 $many
 # shellcheck disable=SC2086
 wait $many 2>/dev/null
-until_true is_held 0
+until_true are_held 0
 ok $? "and let go" "$(held)"
-is "$(metric 'jeprofd_dead_total{how="signal"}')" 71 "all are counted"
+are_counted() { [ "$(metric 'jeprofd_dead_total{how="signal"}')" -ge 71 ]; }
+until_true are_counted
+ok $? "all are counted" "$(curl -s "$URL/metrics" | grep jeprofd_dead)"
 is "$(keys | wc -l) $(metric jeprofd_dead_kept)" "64 64" "64 are kept"
-is "$(curl -s "$URL/dead/" | grep -c '<td>liar</td>')" "$others" "those of another program among them"
+is "$(named "$LIAR")" "$others" "those of another program among them"
 [ "$(metric jeprofd_dead_bytes)" -lt $((256 << 20)) ] && [ "$(find "$W/cache/dead" -name '*.box' | wc -l)" -eq 64 ]
 ok $? "and so many files" "$(metric jeprofd_dead_bytes)" "$(ls "$W/cache/dead" | head)"
 end_agent
 is "$ended" 0 "jeprofd ends"
 
 # ---- in memory; off ----
-agent --rate 16K
+agent --interval 60s --rate 16K
 hold abort
-until_true is_held 1
+until_true is_held
 echo >&9
 wait "$pid" 2>/dev/null
 ends "without --cache" "ended by SIGABRT"
 holds "without --cache"
 end_agent
-agent --rate 16K --blackbox off
+agent --interval 60s --rate 16K --blackbox off
 without=1
 hold plain
 sleep 0.6
-is "$(held)" 0 "--blackbox off: none is held"
+is_held
+is $? 1 "--blackbox off: it is not held"
 "$BUILD/bin/jeprofctl" status "$pid" -q | grep -q '^blackbox'
 is $? 1 "--blackbox off: the session has none"
 get /dead/
