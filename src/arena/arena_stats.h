@@ -25,14 +25,14 @@
 	X(mapped, size_t, "bytes of address space in use, with dirty and muzzy pages") \
 	X(retained, size_t, "bytes of address space kept without memory behind") \
 	X(base, size_t, "bytes of the allocator's own data") \
-	X(internal, size_t, "bytes that the allocator allocated from the arena for itself") \
+	X(internal, size_t, "always 0: the allocator's own data never come from the arena's extents") \
 	X(metadata_edata, size_t, "bytes of descriptors of extents") \
 	X(metadata_rtree, size_t, "bytes of the page map") \
 	X(metadata_thp, size_t, "huge pages under the allocator's own data") \
 	X(tcache_bytes, size_t, "bytes in the caches of the arena's threads") \
 	X(tcache_stashed_bytes, size_t, "always 0: nothing is stashed") \
 	X(resident, size_t, "bytes that may be in memory, at most") \
-	X(abandoned_vm, size_t, "bytes of address space lost because the system refused a change") \
+	X(abandoned_vm, size_t, "always 0: what the system refuses to unmap is unmapped later") \
 	X(extent_avail, size_t, "spare descriptors of extents")
 #define ARENA_STATS_SUM_FIELDS(X) ARENA_STATS_PAGE_FIELDS(X) ARENA_STATS_ROW_FIELDS(X)
 
