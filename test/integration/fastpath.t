@@ -37,15 +37,17 @@ unprofiled() {
 	done
 }
 
-# collected LIBRARY CONF: instructions of 2000 pairs, by the difference of 4000 and 2000
+# collected LIBRARY CONF PAIRS: instructions of a program, the least of three runs: what the clock decides comes on top
 collected() {
-	for n in 4000 2000; do
-		LD_PRELOAD=$1 MALLOC_CONF=$2 valgrind --tool=callgrind --callgrind-out-file=/dev/null ./unprobed $n 2>&1 |
-			sed -n 's/.*Collected : //p'
-	done | awk '{ n[NR] = $1 } END { print NR == 2 ? n[1] - n[2] : "-" }'
+	for run in 1 2 3; do
+		LD_PRELOAD=$1 MALLOC_CONF=$2 valgrind --tool=callgrind --callgrind-out-file=/dev/null ./unprobed "$3" 2>&1 | sed -n 's/.*Collected : //p'
+	done | sort -n | head -n 1
 }
 
-# A heartbeat, one in a thousand of these pairs, looks for a tracer. A sample has its malloc and its free.
+# pairs LIBRARY CONF: instructions of 50000 pairs, by the difference of two runs
+pairs() { echo $(($(collected "$1" "$2" 100000) - $(collected "$1" "$2" 50000))); }
+
+# A heartbeat, one in a thousand of these pairs, looks for a tracer. A sample has 3 for its malloc and 3 for its free; less than one more is the clock.
 unprobed() {
 	cat >unprobed.c <<'END'
 #include <stdlib.h>
@@ -62,10 +64,10 @@ main(int argc, char **argv)
 END
 	$CC -w -O1 -fno-builtin -o unprobed unprobed.c
 	for conf in prof:false prof:true,lg_prof_sample:0,prof_final:false,prof_thread:false; do
-		with=$(collected "$LIB" $conf)
-		without=$(collected "$JEMALLOC_NOPROBES_LIB" $conf)
-		case $conf in prof:false) most=0 ;; *) most=6 ;; esac
-		at_most "$(awk -v a="$with" -v b="$without" 'BEGIN { if (a + 0 == 0 || b + 0 == 0) print "-"; else print (a - b) / 2000 }')" $most.05 "instructions of the probes in a pair, $conf"
+		with=$(pairs "$LIB" $conf)
+		without=$(pairs "$JEMALLOC_NOPROBES_LIB" $conf)
+		case $conf in prof:false) most=0.1 ;; *) most=6.99 ;; esac
+		at_most "$(awk -v a="$with" -v b="$without" 'BEGIN { if (a + 0 == 0 || b + 0 == 0) print "-"; else print (a - b) / 50000 }')" $most "instructions of the probes in a pair, $conf"
 	done
 }
 
