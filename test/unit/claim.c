@@ -55,7 +55,7 @@ swing(size_t size) {
 
 static unsigned
 cached(const tcache_t *tc, size_t size) {
-	unsigned s = sz_s2i(size) + 1;
+	unsigned s = sz_s2i(canary_usize(size, 0)) + 1;
 	const tcache_cold_t *c = &tc->cold[s];
 	return (unsigned)(c->slots + c->nslots - tc->bins[s].head);
 }
@@ -251,9 +251,10 @@ within(void *arg) {
 	bool is_pop = arg != NULL;
 	void *own = keep(malloc(SMALL));
 	fill();
-	bin = &its->tsd->tcache->bins[sz_s2i(SMALL) + 1];
+	bin = &its->tsd->tcache->bins[sz_s2i(canary_usize(SMALL, 0)) + 1];
 	void **head = bin->head;
 	if (!is_pop) {
+		canary_end(own, bin->size);
 		*--head = own;
 	}
 	wait_turn();
@@ -261,7 +262,7 @@ within(void *arg) {
 	if (is_pop) {
 		bin->countdown--;
 		cache_bin_set_head(bin, head + 1);
-		popped = *head;
+		popped = canary_put(*head, bin->size, SMALL);
 	} else {
 		cache_bin_set_head(bin, head);
 		pushed = own;
