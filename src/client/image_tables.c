@@ -24,6 +24,7 @@ enum {
 	OBJECTS_MOST = 4 << 20,  /* objects of one image */
 	MODULES_MOST = 4096,
 	RESUMES_MOST = 1000,     /* times that a walk through a running process goes back */
+	RESTARTS_MOST = 16,      /* times that it begins anew */
 	CHAIN_TRIES = 8,         /* times that the counts of a site are read again */
 	PIECE_BYTES = 64,        /* alignment of objects, and their least size */
 };
@@ -567,9 +568,11 @@ site_read(jeprof_image_t *image, uint64_t at, bool *is_proven, uint64_t *next) {
 /*
  * Where the walk through a running process goes on, after the object that it came to had been
  * freed: behind the last site that is still itself; at the head if none is. 0: all was read.
+ * *is_lost: nothing of what was read is left, and where the head is now another site was before.
  */
 static uint64_t
-sites_resume(jeprof_image_t *image) {
+sites_resume(jeprof_image_t *image, bool *is_lost) {
+	*is_lost = false;
 	for (size_t i = image->sites.n; i > 0; i--) {
 		const image_site_t *site = (image_site_t *)image->sites.items + i - 1;
 		uint64_t counts, next;
@@ -582,15 +585,33 @@ sites_resume(jeprof_image_t *image) {
 		}
 	}
 	parts_read(image);
-	return is_in_table(&image->visited, image->root.sites) ? 0 : image->root.sites;
+	*is_lost = is_in_table(&image->visited, image->root.sites);
+	return *is_lost ? 0 : image->root.sites;
+}
+
+/* Drops all sites that were read, so that the walk can begin anew. */
+static void
+sites_forget(jeprof_image_t *image) {
+	image_thread_t *threads = image->threads.items;
+	const prof_counts_t none = {0, 0, 0, 0};
+	image->sites.n = image->shares.n = image->frames.n = image->nsites = 0;
+	image->cur = image->accum = none;
+	if (image->visited.room != 0) {
+		memset(image->visited.keys, 0, image->visited.room * sizeof(*image->visited.keys));
+	}
+	image->visited.n = 0;
+	for (size_t i = 0; i < image->threads.n; i++) {
+		threads[i].cur = threads[i].accum = none;
+		threads[i].site = threads[i].share = 0;
+	}
 }
 
 static int
 sites_walk(jeprof_image_t *image) {
 	uint64_t at = image->root.sites, next;
-	unsigned resumes = 0;
+	unsigned resumes = 0, restarts = 0;
 	while (at != 0) {
-		bool is_proven;
+		bool is_proven, is_lost = false;
 		int error = site_read(image, at, &is_proven, &next);
 		if (error != 0) {
 			return error;
@@ -601,10 +622,15 @@ sites_walk(jeprof_image_t *image) {
 				return 0;
 			}
 			parts_read(image);
-			next = sites_resume(image);
+			next = sites_resume(image, &is_lost);
 		} else {
 			image->torn += !is_proven;
 		}
+		if (is_lost && ++restarts <= RESTARTS_MOST) {
+			sites_forget(image);
+			next = image->root.sites;
+		}
+		image->torn += restarts > RESTARTS_MOST || (image->is_live && image->budget == 0);
 		at = next;
 	}
 	return 0;
