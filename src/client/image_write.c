@@ -147,7 +147,7 @@ write_metadata(writer_t *w) {
 	meta_text(w, "prof_ext_version", r->ext_version, sizeof(r->ext_version));
 	meta_number(w, "pid", r->pid);
 	if (f->instance != 0) {
-		put(w, "# jemalloc.instance=%" PRIx64 "\n", f->instance);
+		put(w, "# jemalloc.instance=%016" PRIx64 "\n", f->instance);
 	}
 	meta_text(w, "exe", exe_of(image), PATH_MAX);
 	write_times(w);
