@@ -105,7 +105,8 @@ while [ "$i" -lt "$rounds" ]; do
 	grep -q '^  t[0-9]*: 1000: 112000 \[0: 0\] holder$' got.heap || bad="$bad $i:holder"
 	grep -q '^# jemalloc.torn=0$' got.heap || bad="$bad $i:$(grep torn got.heap)"
 	samples=$(sed -n 's/^# jemalloc.samples=//p' got.heap)
-	[ "$samples" -ge 1010 ] && [ "$samples" -le $((1010 + 4 * 64 + 16)) ] || bad="$bad $i:samples=$samples"
+	# Each of four threads holds at most 64 others; one that runs on while the tables are copied may be counted at two sites.
+	[ "$samples" -ge 1010 ] && [ "$samples" -le $((1010 + 2 * 4 * 64 + 16)) ] || bad="$bad $i:samples=$samples"
 	rm -f p.* got.heap
 done
 is "$bad" "" "killed at $rounds instants: each box is whole, and exact but for one sample in each thread"
@@ -156,7 +157,8 @@ for i in 1 2 3 4 5 6 7 8; do
 	"$CTL" dump "$pid" -o got.heap -q >/dev/null 2>err || bad="$bad $i:$(cat err)"
 	grep -q '^  t[0-9]*: 1000: 112000 \[0: 0\] holder$' got.heap || bad="$bad $i:holder after"
 	samples=$(sed -n 's/^# jemalloc.samples=//p' got.heap)
-	[ "$samples" -ge 1010 ] && [ "$samples" -le $((1010 + 4 * 64 + 16)) ] || bad="$bad $i:samples=$samples"
+	# Each of four threads holds at most 64 others; one that runs on while the tables are copied may be counted at two sites.
+	[ "$samples" -ge 1010 ] && [ "$samples" -le $((1010 + 2 * 4 * 64 + 16)) ] || bad="$bad $i:samples=$samples"
 done
 is "$bad" "" "into a box and back eight times, at full speed: nothing is lost"
 kill -0 "$pid"
