@@ -46,7 +46,8 @@ facts_read(dead_t *d, int box) {
 	char why[JEPROF_WHY] = "";
 	jeprof_image_t *image;
 	if (jeprof_image_of_file(&image, box, why) != 0) {
-		snprintf(d->why, sizeof(d->why), "%s", why[0] != '\0' ? why : "its box cannot be read");
+		snprintf(d->why, sizeof(d->why), "%.*s", (int)sizeof(d->why) - 1,
+		    why[0] != '\0' ? why : "its box cannot be read");
 		return;
 	}
 	jeprof_image_facts_t f = jeprof_image_facts(image);

@@ -467,8 +467,9 @@ static void
 add_seen(const jeprof_target_t *t, jeprof_reply_t *reply) {
 	size_t length = strlen(reply->text);
 	char seen[80], old[32];
-	int n = snprintf(seen, sizeof(seen), "rss=%llu\npid=%u\n", (unsigned long long)client_rss(t),
-	    t->own_pid);
+	const char *end = length > 0 && reply->text[length - 1] != '\n' ? "\n" : "";
+	int n = snprintf(seen, sizeof(seen), "%srss=%llu\npid=%u\n", end,
+	    (unsigned long long)client_rss(t), t->own_pid);
 	if (jeprof_value(reply->text, "rss", old, sizeof(old)) == NULL
 	    && length + (size_t)n < sizeof(reply->text)) {
 		memcpy(reply->text + length, seen, (size_t)n + 1);
