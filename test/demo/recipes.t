@@ -33,6 +33,10 @@ runs "../configure --prefix=P --enable-debug --enable-prof --enable-log" \
 has "$(cat out)" "log: yes" "its summary says that it logs"
 runs "make" make -s -j"$jobs"
 runs "make install" make -s install
+# No other build of the tests logs.
+runs "the test of the log of calls, on this build" env JEMALLOC_BUILD="$PWD" JEMALLOC_SRC="$SRC" JEMALLOC_LIB="$PWD/lib/libjemalloc.so.2" \
+    prove "$SRC/test/integration/call_log.t"
+has "$(cat out)" "Tests=" "which has tests there"
 cd "$W" || exit 1
 LIB=$P/lib/libjemalloc.so.2
 JEPROF=$P/bin/jeprof

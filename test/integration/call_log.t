@@ -34,7 +34,7 @@ int main(void) {
 	xallocx(p, 210, 5, 0);
 	if (malloc_usable_size(p) != sallocx(p, 0) || nallocx(200, 0) == 0)
 		return 1;
-	sdallocx(p, 210, 0);
+	sdallocx(p, sallocx(p, 0), 0);
 	dallocx(mallocx(5, 0), 0);
 	size_t mib[2], n = 2, size = sizeof(size_t), got;
 	if (mallctl("arenas.page", &got, &size, NULL, 0) != 0 || mallctlnametomib("arenas.page", mib, &n) != 0

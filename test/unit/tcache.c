@@ -398,7 +398,7 @@ free_handed(void *arg) {
 	return arg;
 }
 
-/* The thread's slots for a large class. Not inlined: gcc 12 with -fsanitize=undefined traps then. */
+/* The thread's slots for a large class. Inlined it is a trap of gcc 12's -fsanitize=undefined. */
 static NOINLINE unsigned
 slots_of(size_t size) {
 	return tls_get()->tsd->tcache->cold[sz_s2i(size) + 1].nslots;
