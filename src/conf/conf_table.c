@@ -678,7 +678,11 @@ conf_table_check(void) {
 
 static const struct {
 	bool is_built;
-	const char *why;       /* a row of it is absent; follows the key */
+	/*
+	 * A row of it is absent; follows the key. An array and not a pointer, because each relocated
+	 * byte is written at every start.
+	 */
+	char why[120];
 	MANUAL_MEMBER(build)   /* the sentence in the entry of such a row */
 } features[CONF_NFEATURES] = {
 	[CONF_HERE] = {true, "is there"},
@@ -696,7 +700,7 @@ static const struct {
 
 bool
 conf_row_is_built(const conf_row_t *row) {
-	assert(row->feature < CONF_NFEATURES && features[row->feature].why != NULL);
+	assert(row->feature < CONF_NFEATURES && features[row->feature].why[0] != '\0');
 	return features[row->feature].is_built;
 }
 

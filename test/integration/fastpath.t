@@ -137,8 +137,7 @@ END
 $CC -w -O1 -o faults faults.c
 without=$(./faults /bin/true)
 with=$(./faults /bin/true "$LIB")
-# 21 until 25 November 2026: one more since programs without unwind tables and limits of address space are served.
-at_most $((with - without)) 22 "page faults of /bin/true, $with preloaded and $without without"
+at_most $((with - without)) 21 "page faults of /bin/true, $with preloaded and $without without"
 
 # The system reads a file in by windows of 64 KiB, so this is a matter of the order in which the library is linked.
 cat >pairs.c <<'END'
