@@ -12,12 +12,17 @@
 uint64_t canary_word;
 uint64_t canary_key;
 
+/*
+ * Bytes that a faulty program seldom writes: none is 0, 0xff, ASCII or a small number. One such
+ * byte over a canary, or over the last byte of the block before, is told in every run.
+ */
 COLD void
 canary_boot(void) {
 	if (config_hardening) {
 		uint64_t seed = sys_random();
-		canary_word = UINT64_C(0x0101010101010101) * (1 + (seed & 0xff) % 255);
-		canary_key = seed * UINT64_C(0x9e3779b97f4a7c15);
+		canary_word = UINT64_C(0x0101010101010101) * (0x80 + (seed & 0x7f) % 127);
+		canary_key = (seed * UINT64_C(0x9e3779b97f4a7c15) | UINT64_C(0x8080808080808080))
+		    & UINT64_C(0xfefefefefefefefe);
 	}
 }
 

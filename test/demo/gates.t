@@ -1,11 +1,11 @@
 #!/bin/sh
-# The checks of the source (scripts/tracked, check_size, check_format): they read what git tracks, or what .gitignore does not
+# The checks of the source (scripts/tracked, check_size, check_format, check_shell): they read what git tracks, or what .gitignore does not
 # name where there is no git, and never what a build leaves; each rule names its fault; no length of code is a fault.
 . "$JEMALLOC_SRC/test/include/tap.sh"
 unset GIT_DIR GIT_WORK_TREE
 
 mkdir -p tree/scripts tree/src/os tree/bin/agent tree/doc tree/test/unit tree/include/jemalloc
-for file in scripts/tracked scripts/check_size scripts/check_format .editorconfig .gitignore; do cp "$SRC/$file" "tree/$file"; done
+for file in scripts/tracked scripts/check_size scripts/check_format scripts/check_shell .editorconfig .gitignore; do cp "$SRC/$file" "tree/$file"; done
 cd tree || exit 1
 printf '/*\n * What it is.\n */\nint\nthing_number(void) {\n\treturn 1;\n}\n' >src/os/thing.c
 printf '/* A test. */\n' >test/unit/thing.c
@@ -73,6 +73,14 @@ faulty "a line of 101 columns" check_size "${open}extern int a$(printf '%088d' 0
 faulty "a question that acts" check_size "${open}bool\nis_odd(struct s *s) {\n\treturn s->n++ > 0;\n}\n"
 faulty "a file without an opening comment" check_size "int a;\n"
 faulty "two spaces for a tab" check_format "${open}void\nf(void) {\n  g();\n}\n"
+runs "scripts of the shell" scripts/check_shell
+for fault in 'set -o pipefail\nmake | grep -q thing' 'set -eo pipefail\nmake | head -1' 'if true; then'; do
+	printf "#!/bin/bash\n$fault\n" >scripts/bad
+	scripts/check_shell scripts/bad >said 2>&1
+	is "$?" 1 "a fault of the shell: $fault"
+	has "$(cat said)" "scripts/bad" "and the file is named"
+	rm -f scripts/bad said
+done
 echo 'src/os/thing.c thing_number it is long' >doc/SIZES
 scripts/check_size >said 2>&1
 is "$?" 1 "an exception that is not needed is a fault"
