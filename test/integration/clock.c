@@ -58,6 +58,7 @@ session_at(time_t from, time_t to, const char *span) {
 	contains(dumps.v[i].name, span, "its span is in the name");
 	is_int(strncmp(dump_text(i, "start_time"), span, 20), 0, "its start is in the header: %s",
 	    dump_text(i, "start_time"));
+	ok(dump_number(i, "profiled_ms") < 7000, "profiled_ms knows no wall clock");
 }
 
 static void
@@ -76,6 +77,9 @@ order(void) {
 	    "monotonic_ms"), now = (unsigned long long)test_now_ms();
 	ok(first > 0 && second >= first + 5 && second <= now, "monotonic_ms: %llu, %llu, now %llu",
 	    first, second, now);
+	unsigned long long young = dump_number(0, "profiled_ms");
+	is_uint(dump_number(1, "profiled_ms") - young, second - first, "profiled_ms counts the same");
+	ok(young <= first && dump_number(1, "profiled_ms") >= 5, "from the start of sampling on");
 	char run[64];
 	snprintf(run, sizeof(run), "%s", dump_text(0, "instance"));
 	is_uint(strspn(run, "0123456789abcdef"), 16, "the number of the run of the library: %s", run);

@@ -28,6 +28,7 @@
 #include "prof/sites/prof_hook.h"
 #include "prof/sites/prof_root.h"
 #include "prof/sites/prof_sample.h"
+#include "prof/sites/prof_switch.h"
 #include "unwind/module_history.h"
 #include "unwind/unwind.h"
 #include "util/assert.h"
@@ -199,6 +200,11 @@ write_metadata(prof_writer_t *w, const prof_dump_t *d) {
 	}
 	meta_stamp(w, "dump_time", dumper.now_ns);
 	meta_dec(w, "monotonic_ms", dumper.monotonic_ns / NSTIME_PER_MSEC);
+	uint64_t begun = prof_switch_begun_ns();
+	if (begun != 0) {
+		meta_dec(w, "profiled_ms",
+		    nstime_ns_between(begun, dumper.monotonic_ns) / NSTIME_PER_MSEC);
+	}
 	meta_text(w, "kind", prof_kind_name(d->kind));
 	if (d->metric != NULL) {
 		meta_text(w, "metric", d->metric);

@@ -10,6 +10,7 @@
 
 #include "extent/pac.h"
 #include "os/gate.h"
+#include "os/nstime.h"
 #include "prof/sites/prof_data.h"
 #include "prof/sites/prof_opt.h"
 #include "prof/sites/prof_sample.h"
@@ -30,6 +31,7 @@ static struct {
 	atomic_b_t thread_active_init;
 	atomic_b_t gdump;
 	atomic_b_t has_listener;
+	atomic_u64_t begun_ns;   /* when counting began, on the monotonic clock; 0: it did not */
 	void (*gdump_due)(void); /* pac's hook while gdump is on */
 } switches = {.mtx = MUTEX_INITIALIZER("prof_switch", WITNESS_RANK_PROF_MISC)};
 
@@ -45,6 +47,11 @@ prof_switch_is_ready(void) {
 	return atomic_load_b(&switches.is_ready, MO_ACQUIRE);
 }
 
+uint64_t
+prof_switch_begun_ns(void) {
+	return atomic_load_u64(&switches.begun_ns, MO_RELAXED);
+}
+
 /* Sets sampling and pac's hook according to the switches. */
 static void
 switches_apply_locked(void) {
@@ -54,6 +61,9 @@ switches_apply_locked(void) {
 	bool gdump = ready && atomic_load_b(&switches.gdump, MO_ACQUIRE);
 	bool wants = prof_switch_is_active() || prof_switch_has_listener();
 	atomic_store_b(&prof_switch_wants_samples, wants, MO_RELAXED);
+	if (ready && prof_switch_is_active() && prof_switch_begun_ns() == 0) {
+		atomic_store_u64(&switches.begun_ns, nstime_monotonic_ns(), MO_RELAXED);
+	}
 	prof_sample_switch(ready && prof_switch_is_active());
 	__atomic_store_n(&pac_new_maximum_hook, gdump ? switches.gdump_due : NULL, MO_RELEASE);
 }
@@ -198,5 +208,8 @@ prof_reset(size_t lg_sample) {
 	}
 	/* Last, so that hardly any sample of the old rate is counted after the reset. */
 	prof_data_reset();
+	if (prof_switch_begun_ns() != 0) {
+		atomic_store_u64(&switches.begun_ns, nstime_monotonic_ns(), MO_RELAXED);
+	}
 	return 0;
 }

@@ -11,6 +11,11 @@
 
 /* Whether the site tables exist. */
 bool prof_is_booted(void);
+/*
+ * Since when the counts count, on the monotonic clock: since sampling was first switched on, or the
+ * last reset. 0: it never was.
+ */
+uint64_t prof_switch_begun_ns(void);
 
 /*
  * Until booted, reads return false or 0 and writes ENOENT, but setting prof.active to false is
