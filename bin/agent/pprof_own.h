@@ -62,6 +62,7 @@ struct pprof_profile {
 	int64_t duration_ns;         /* of the session, or between the two profiles of a delta */
 	uint32_t exe, library;       /* numbers of texts; 0: not known */
 	uint32_t session, start;     /* texts of the comments with session number and start; 0: none */
+	int64_t mark_ns;             /* of a delta: the time of its mark, since 1970; 0: it is none */
 	bool is_accumulated;         /* some count of allocations is not 0: they were counted */
 };
 

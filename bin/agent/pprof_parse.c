@@ -256,6 +256,8 @@ meta_note(struct pprof_profile *p, uint32_t text_number) {
 		p->time_ns = stamp_ns(value);
 	} else if (key == 12 && memcmp(text, "monotonic_ms", 12) == 0 && is_number) {
 		p->monotonic_ms = number <= INT64_MAX / 1000000 ? (int64_t)number : 0;
+	} else if (key == 9 && memcmp(text, "mark_time", 9) == 0) {
+		p->mark_ns = stamp_ns(value);
 	} else if (key == 7 && memcmp(text, "session", 7) == 0) {
 		p->session = text_number;
 	} else if (key == 10 && memcmp(text, "start_time", 10) == 0) {
@@ -423,6 +425,45 @@ records_parse(parser_t *r) {
 	return err != 0 ? err : stack_end(r);
 }
 
+/*
+ * Parses a line "# shrunk OBJECTS BYTES @ ADDRESSES", the loss of a site since the mark; another
+ * one is passed over. 0 or ENOMEM.
+ */
+static int
+shrunk_parse(parser_t *r, const char *at, const char *end) {
+	uint64_t objects, bytes;
+	site_t site = {.first = r->p->naddresses, .thread = NO_THREAD};
+	if (!word_read(&at, end, "# shrunk ") || !dec_read(&at, end, &objects)
+	    || !word_read(&at, end, " ") || !dec_read(&at, end, &bytes)
+	    || !word_read(&at, end, " @")) {
+		return 0;
+	}
+	site.values[INUSE_OBJECTS] = -(double)objects;
+	site.values[INUSE_SPACE] = -(double)bytes;
+	int err = addresses_parse(r->p, at, end, &site.depth);
+	return err != 0 ? err : site_add(r->p, &site);
+}
+
+/* A delta of the library, which has a mark: adds its losses, and makes the mark its begin. */
+static int
+delta_parse(parser_t *r) {
+	struct pprof_profile *p = r->p;
+	const char *line;
+	size_t len;
+	int err = 0;
+	if (p->mark_ns == 0) {
+		return 0;
+	}
+	for (lines_t l = r->lines; err == 0 && line_next(&l, &line, &len);) {
+		err = shrunk_parse(r, line, line + len);
+	}
+	if (p->time_ns > p->mark_ns) {
+		p->duration_ns = p->time_ns - p->mark_ns;
+		p->time_ns = p->mark_ns;
+	}
+	return err;
+}
+
 /* Tells the number of unknown lines in a comment. */
 static int
 skipped_tell(parser_t *r) {
@@ -460,6 +501,7 @@ profile_parse(parser_t *r, const char *text, size_t len) {
 		r->why = "the profile is cut off: its last line does not count its bytes";
 		return EBADMSG;
 	}
+	err = err != 0 ? err : delta_parse(r);
 	err = err != 0 ? err : maps_parse(r->p, &r->lines);
 	return err != 0 ? err : skipped_tell(r);
 }

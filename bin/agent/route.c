@@ -44,7 +44,7 @@ static const struct {
 	{PROCESS "/otlp", place_job, false, job_heap, true, "the profile for OTLP"},
 	{PROCESS "/start", place_job, true, job_start, false, "starts a session"},
 	{PROCESS "/stop", place_job, true, job_stop, false, "ends it"},
-	{PROCESS "/mark", place_job, true, job_mark, false, "keeps the profile for ?since=mark"},
+	{PROCESS "/mark", place_job, true, job_mark, false, "sets the mark of ?since=mark"},
 	{"/dead/", place_dead_list, false, job_heap, false, "processes that ended, as a page"},
 	{DEAD "/", place_dead, false, job_dead, false, "one of them, as a page"},
 	{DEAD "/debug/pprof/heap", place_job, false, job_dead, false, "its last profile"},
@@ -250,10 +250,12 @@ route_argument(const char *key, const char *value, route_t *r) {
 
 void
 route_finish(route_t *r) {
-	bool is_delta = r->order.seconds > 0 || r->order.is_since_mark;
 	bool is_profile = r->place == place_job && !r->is_post;
-	if (is_profile && r->order.is_raw && is_delta) {
-		set_fault(r, 400, "raw is one profile as it is: it has no difference (seconds, since)");
+	bool is_two = r->order.seconds > 0
+	    || (r->order.is_since_mark && (r->order.kind != job_heap || r->order.is_otlp));
+	if (is_profile && r->order.is_raw && is_two) {
+		set_fault(r, 400, "raw is one profile as it is: it has no difference (seconds; since only "
+		    "of the heap)");
 	}
 	if (is_profile && r->order.seconds > 0 && r->order.is_since_mark) {
 		set_fault(r, 400, "seconds and since exclude each other");

@@ -341,13 +341,23 @@ ensure_profiling(job_t *j) {
 
 /* ---- profiles ---- */
 
+static void
+answer_other_session(job_t *j) {
+	answer_line(&j->answer, 409, "%d %s: the session of the earlier profile has ended, or its rate "
+	    "was changed: there is no difference to show", j->target.pid, j->target.name);
+}
+
 /*
- * Fetches a profile (heap_v2) into reply->profile, which the caller frees. 0, or an errno that is
- * answered already; then there is no profile.
+ * Fetches the profile (heap_v2) that the request asks for into reply->profile, which the caller
+ * frees. 0, or an errno that is answered already; then there is no profile.
  */
 static int
-fetch(job_t *j, jeprof_reply_t *reply) {
-	int error = ask(j, "dump-stream", jeprof_manner_wait, reply);
+fetch(job_t *j, const char *request, jeprof_reply_t *reply) {
+	int error = ask(j, request, jeprof_manner_wait, reply);
+	if (error == 0 && reply->error == ENODATA) {
+		answer_other_session(j); /* a session that starts ends the mark */
+		return ENODATA;
+	}
 	if (error == 0 && reply->error != 0) {
 		return answer_refusal(j, reply);
 	}
@@ -388,6 +398,13 @@ sleep_between(job_t *j) {
 	return !ending;
 }
 
+static int
+answer_no_mark(job_t *j) {
+	answer_line(&j->answer, 404, "%d %s has no mark: POST /p/%d/mark sets one", j->target.pid,
+	    j->target.name, j->target.pid);
+	return ENOENT;
+}
+
 /*
  * The earlier profile of a difference, malloc()ed: a copy of the mark, or a profile fetched now,
  * after which the job sleeps for order.seconds. 0, or an errno that is answered already.
@@ -404,13 +421,11 @@ fetch_before(job_t *j, char **text, size_t *bytes) {
 		}
 		table_unlock();
 		if (*text == NULL) {
-			answer_line(&j->answer, 404, "%d %s has no mark: POST /p/%d/mark sets one",
-			    j->target.pid, j->target.name, j->target.pid);
-			return ENOENT;
+			return answer_no_mark(j);
 		}
 		return 0;
 	}
-	int error = fetch(j, &reply);
+	int error = fetch(j, "dump-stream", &reply);
 	if (error == 0 && !sleep_between(j)) {
 		free(reply.profile);
 		answer_line(&j->answer, 503, "jeprofd is ending");
@@ -419,12 +434,6 @@ fetch_before(job_t *j, char **text, size_t *bytes) {
 	*text = reply.profile;
 	*bytes = reply.profile_bytes;
 	return error;
-}
-
-static void
-answer_other_session(job_t *j) {
-	answer_line(&j->answer, 409, "%d %s: the session of the earlier profile has ended, or its rate "
-	    "was changed: there is no difference to show", j->target.pid, j->target.name);
 }
 
 /* Parses the earlier profile and subtracts it from `after`. 0, or an errno that is answered. */
@@ -509,6 +518,20 @@ convert(job_t *j, const jeprof_reply_t *now, const char *before, size_t before_b
 	    : "application/octet-stream", .body = (char *)out, .length = length};
 }
 
+/*
+ * Whether the process itself is to subtract the mark. It remembers what was live; what was
+ * allocated is in the profile that was kept here, if that was not too large.
+ */
+static bool
+is_own_delta(job_t *j) {
+	bool wants_live = j->order.kind == job_heap && !j->order.is_otlp;
+	table_lock();
+	bool is_own = j->order.is_since_mark && j->proc->has_own_mark
+	    && (wants_live || j->proc->mark == NULL);
+	table_unlock();
+	return is_own;
+}
+
 /* The job for a profile or a difference of two. */
 static void
 run_profile(job_t *j) {
@@ -516,10 +539,18 @@ run_profile(job_t *j) {
 	char *before = NULL;
 	size_t before_bytes = 0;
 	bool is_delta = j->order.seconds > 0 || j->order.is_since_mark;
-	if (ensure_profiling(j) != 0 || (is_delta && fetch_before(j, &before, &before_bytes) != 0)) {
+	if (ensure_profiling(j) != 0) {
 		return;
 	}
-	if (fetch(j, &now) == 0) {
+	bool is_own = is_own_delta(j);
+	if (j->order.is_raw && j->order.is_since_mark && !is_own) {
+		answer_no_mark(j);
+		return;
+	}
+	if (is_delta && !is_own && fetch_before(j, &before, &before_bytes) != 0) {
+		return;
+	}
+	if (fetch(j, is_own ? "dump-delta-stream" : "dump-stream", &now) == 0) {
 		/*
 		 * A session that has ended since the earlier profile counts no frees from then on, so
 		 * the difference would be wrong.
@@ -591,27 +622,49 @@ run_stop(job_t *j) {
 	answer_line(&j->answer, 200, "%s", reply.text);
 }
 
-/* The job of POST /mark: stores a profile in the record, in place of an older mark. */
-static void
-run_mark(job_t *j) {
-	jeprof_reply_t now;
-	if (ensure_profiling(j) != 0 || fetch(j, &now) != 0) {
-		return;
-	}
+/*
+ * Keeps the profile in the record, in place of an older one; false, and it is freed, if it is too
+ * large. is_own: the process remembers the moment too.
+ */
+static bool
+try_keep_mark(job_t *j, jeprof_reply_t *now, bool is_own) {
 	table_lock();
 	proc_t *p = j->proc;
-	bool fits = now.profile_bytes <= MARK_MOST && counts.mark_bytes - p->mark_bytes
-	    + now.profile_bytes <= MARKS_MOST;
-	if (fits) {
-		counts.mark_bytes = counts.mark_bytes - p->mark_bytes + now.profile_bytes;
+	size_t others = counts.mark_bytes - p->mark_bytes;
+	bool fits = now->profile_bytes <= MARK_MOST && others + now->profile_bytes <= MARKS_MOST;
+	if (fits || is_own) {
 		free(p->mark);
-		p->mark = now.profile;
-		p->mark_bytes = now.profile_bytes;
-		p->mark_ms = client_now_ms();
+		p->mark = fits ? now->profile : NULL;
+		p->mark_bytes = fits ? now->profile_bytes : 0;
+		p->has_own_mark = is_own;
+		counts.mark_bytes = others + p->mark_bytes;
 	}
 	table_unlock();
 	if (!fits) {
-		free(now.profile);
+		free(now->profile);
+	}
+	return fits;
+}
+
+/*
+ * The job of POST /mark: the process remembers what its sites hold, unless its library is too old;
+ * and the profile of now is kept, for what the process does not remember (is_own_delta).
+ */
+static void
+run_mark(job_t *j) {
+	jeprof_reply_t now;
+	if (ensure_profiling(j) != 0 || ask(j, "mark", jeprof_manner_wait, &now) != 0) {
+		return;
+	}
+	bool is_own = now.error == 0;
+	if (now.error != 0 && now.error != EBADMSG) {
+		answer_refusal(j, &now);
+		return;
+	}
+	if (fetch(j, "dump-stream", &now) != 0) {
+		return;
+	}
+	if (!try_keep_mark(j, &now, is_own) && !is_own) {
 		answer_line(&j->answer, 503, "the profile has %llu bytes: no room for this mark",
 		    (unsigned long long)now.profile_bytes);
 		return;

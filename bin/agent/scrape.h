@@ -30,7 +30,7 @@ typedef struct order_s {
 	bool is_raw;          /* heap_v2 instead of profile.proto */
 	bool is_otlp;         /* OTLP instead of profile.proto */
 	bool is_packed;       /* OTLP: gzipped */
-	bool is_since_mark;   /* the difference from the stored mark */
+	bool is_since_mark;   /* the difference from the mark */
 	char key[DEAD_KEY];   /* of a job_dead, instead of the pid */
 	int root;             /* of a job_dead: descriptor of its root directory; 0: it is ours */
 } order_t;

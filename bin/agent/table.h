@@ -92,7 +92,7 @@ typedef struct proc_s {
 	unsigned points;          /* ever added; the next one goes to points % HISTORY_POINTS */
 	char *mark;               /* a profile (heap_v2) to compare with, or NULL */
 	size_t mark_bytes;
-	int64_t mark_ms;
+	bool has_own_mark;        /* the process itself was told to remember the same moment */
 	unsigned holders;         /* threads that use the record outside of the lock */
 	struct proc_s *next;      /* in the chain of the hash table */
 } proc_t;

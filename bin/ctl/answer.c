@@ -106,6 +106,9 @@ fail(jeprof_target_t *p, const jeprof_reply_t *r) {
 	case EBUSY:
 		talk("%d %s is busy: %s", p->pid, p->name, what);
 		return EXIT_NO_ANSWER;
+	case ENODATA:
+		talk("%d %s: %s; jeprofctl mark %d sets one", p->pid, p->name, what, p->pid);
+		return EXIT_FAILED;
 	case EFAULT: /* stands for the errno that the text names */
 		talk("%d %s: %s", p->pid, p->name, what);
 		return EXIT_FAILED;

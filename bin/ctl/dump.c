@@ -193,7 +193,8 @@ dump_unanswered(jeprof_target_t *p, int error) {
 	char why[JEPROF_WHY];
 	jeprof_image_t *image;
 	print_to(why, sizeof(why), "%s", p->why);
-	if ((error != ETIMEDOUT && error != EBUSY) || jeprof_image_of_process(&image, p) != 0) {
+	bool may_read = (error == ETIMEDOUT || error == EBUSY) && !is_on(o_delta);
+	if (!may_read || jeprof_image_of_process(&image, p) != 0) {
 		print_to(p->why, sizeof(p->why), "%s", why);
 		leave_failed(p, error);
 	}
@@ -226,7 +227,8 @@ dump_here(jeprof_target_t *p, const char *name) {
 		leave(EXIT_NO_WAY, "%d %s can be reached through its control directory only: no stream; "
 		    "dump without -o", p->pid, p->name);
 	}
-	jeprof_request_t request = request_of("dump-stream", jeprof_manner_wait);
+	jeprof_request_t request = request_of(is_on(o_delta) ? "dump-delta-stream" : "dump-stream",
+	    jeprof_manner_wait);
 	int error = jeprof_ask(p, &request, &r);
 	if (error != 0) {
 		return dump_unanswered(p, error);
@@ -249,10 +251,11 @@ verb_dump(jeprof_target_t *p) {
 	if (is_on(o_output)) {
 		return dump_here(p, words.values[o_output].text);
 	}
-	print_to(text, sizeof(text), "dump");
+	const char *verb = is_on(o_delta) ? "dump-delta" : "dump";
+	print_to(text, sizeof(text), "%s", verb);
 	if (words.file != NULL) {
 		path_there(p, words.file, path, sizeof(path));
-		print_to(text, sizeof(text), "dump %s", path);
+		print_to(text, sizeof(text), "%s %s", verb, path);
 	}
 	jeprof_request_t request = request_of(text, jeprof_manner_wait);
 	int error = jeprof_ask(p, &request, &r);
@@ -260,8 +263,9 @@ verb_dump(jeprof_target_t *p) {
 		return dump_unanswered(p, error);
 	}
 	int code = r.error != 0 ? fail(p, &r) : print_path(p, r.text, "path");
-	/* ENOENT: nothing is sampled yet */
-	if (code == EXIT_FAILED && r.error != ENOENT && p->way != jeprof_way_dir) {
+	/* ENOENT: nothing is sampled yet; ENODATA: there is no mark */
+	bool is_place = r.error != ENOENT && r.error != ENODATA;
+	if (code == EXIT_FAILED && is_place && p->way != jeprof_way_dir) {
 		hint("the profile can be written here instead: jeprofctl dump %d -o FILE\n", p->pid);
 	}
 	return code;

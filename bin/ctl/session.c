@@ -154,12 +154,13 @@ verb_start(jeprof_target_t *p) {
 	return EXIT_DONE;
 }
 
-/* set and rearm; only a set may be left pending. */
+/* set, rearm and mark; only a set may be left pending. */
 int
 verb_set(jeprof_target_t *p) {
 	char text[JEPROF_TEXT];
 	static jeprof_reply_t r;
-	build_request(p, words.verb == SET ? "set" : "rearm", text, sizeof(text));
+	build_request(p, words.verb == SET ? "set" : words.verb == MARK ? "mark" : "rearm", text,
+	    sizeof(text));
 	bool is_set = words.verb == SET;
 	if (!ask(p, text, is_set && !is_on(o_wait) ? jeprof_manner_stay : jeprof_manner_wait, &r)) {
 		return leave_pending(p, "set");
@@ -175,6 +176,7 @@ verb_set(jeprof_target_t *p) {
 		put_plain(r.text);
 		putchar('\n');
 	}
-	hint("next: jeprofctl status %d\n", p->pid);
+	hint(words.verb == MARK ? "next: jeprofctl dump %d --since-mark\n"
+	    : "next: jeprofctl status %d\n", p->pid);
 	return EXIT_DONE;
 }

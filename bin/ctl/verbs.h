@@ -9,7 +9,7 @@ int verb_start(jeprof_target_t *p);
 int verb_stop(jeprof_target_t *p);
 int verb_dump(jeprof_target_t *p);
 int verb_dump_core(void);
-int verb_set(jeprof_target_t *p); /* also the verb rearm */
+int verb_set(jeprof_target_t *p); /* also the verbs rearm and mark */
 int verb_status(jeprof_target_t *p);
 int verb_watch(jeprof_target_t *p);
 int verb_list(void);

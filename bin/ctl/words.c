@@ -20,7 +20,7 @@
 #include "value.h"
 
 enum { TICK_MIN_MS = 10 }; /* shortest interval of watch, in ms */
-enum { ONE = 255 - LIST, ANY = 255 }; /* sets of verbs: those about one process, all */
+enum { ONE = 511 - LIST, ANY = 511 }; /* sets of verbs: those about one process, all */
 
 typedef enum { kind_flag, kind_size, kind_ms, kind_seconds, kind_number, kind_text } kind_t;
 
@@ -46,6 +46,7 @@ static const option_t options[] = {
     {"output", 'o', kind_text, DUMP, NULL, o_output},
     {"outside", 0, kind_flag, DUMP | STATUS, NULL, o_outside},
     {"core", 0, kind_text, DUMP, NULL, o_core},
+    {"since-mark", 0, kind_flag, DUMP, NULL, o_delta},
     {"interval", 'n', kind_ms, WATCH, NULL, o_tick},
     {"count", 'c', kind_number, WATCH, NULL, o_count},
     {"prefix", 0, kind_text, START, "prefix", o_prefix},
@@ -90,7 +91,9 @@ static const struct {
 	    "prints the path of the profile; -o FILE|-: written here by jeprofctl, not by the "
 	    "process;\n"
 	    "--outside: read from its memory, so it may be stopped or hang;\n"
-	    "--core FILE|- instead of PID: the same from a core file, or from a pipe"},
+	    "--core FILE|- instead of PID: the same from a core file, or from a pipe;\n"
+	    "--since-mark: what was added since the mark"},
+	{"mark", MARK, "PID", "sets the mark, from which dump --since-mark counts"},
 	{"set", SET, "PID",
 	    "--rate and the thresholds of start, or key:value words, while it runs"},
 	{"rearm", REARM, "PID", "resets the high-water mark"},
@@ -229,6 +232,9 @@ words_complete(void) {
 	}
 	if (is_on(o_core) && (words.who != NULL || is_on(o_pid) || is_on(o_outside) || is_on(o_dir))) {
 		leave(EXIT_USAGE, "--core stands for the process; another one makes no sense");
+	}
+	if (is_on(o_delta) && (is_on(o_outside) || is_on(o_core))) {
+		leave(EXIT_USAGE, "--since-mark asks the process; it does not go with --outside or --core");
 	}
 	if (is_on(o_outside) && is_on(o_dir)) {
 		leave(EXIT_USAGE, "--outside reads memory, and a control directory gives no access to it");

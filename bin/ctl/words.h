@@ -8,11 +8,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { START = 1, STOP = 2, DUMP = 4, STATUS = 8, SET = 16, WATCH = 32, LIST = 64, REARM = 128 };
+enum { START = 1, STOP = 2, DUMP = 4, STATUS = 8, SET = 16, WATCH = 32, LIST = 64, REARM = 128,
+    MARK = 256 };
 
 /* The options, as indexes of words_t.values. */
 enum { o_pid, o_json, o_idempotent, o_wait, o_dir, o_session, o_duration, o_output, o_tick, o_count,
-    o_quiet, o_max, o_prefix, o_outside, o_core, o_free };
+    o_quiet, o_max, o_prefix, o_outside, o_core, o_delta, o_free };
 
 typedef struct value_s {
 	bool is_given;
@@ -27,7 +28,7 @@ typedef struct pair_s {
 } pair_t;
 
 typedef struct words_s {
-	int verb;            /* one bit of START ... REARM */
+	int verb;            /* one bit of START ... MARK */
 	const char *who;     /* pid or name of a program; NULL: not given */
 	const char *file;    /* of dump; NULL: not given */
 	value_t values[o_free + 1];

@@ -87,7 +87,7 @@ sub take_part {
 sub command {
 	my ($option, @files) = @_;
 	Main::take_program(\@files) if @files;
-	my @all = Series::files(@files);
+	my @all = Series::all_files(@files);
 	my @dumps = map { Dump::read_file($_) } @all;
 	Places::number_stacks($_) for @dumps;
 	Names::resolve(Main::wants_lines({ %$option, takes_lines => 1 }));

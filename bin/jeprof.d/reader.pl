@@ -273,6 +273,20 @@ sub interval {
 	return $told =~ /^\d{1,15}$/ ? $told : $self->{rate};
 }
 
+# Is it what was added since a mark (prof.dump_delta)?
+sub is_delta { return ($_[0]{meta}{kind} // '') eq 'delta' }
+
+# The number of stacks of a delta that hold less than at the mark, and by how many bytes.
+sub shrunk {
+	my ($self) = @_;
+	my ($count, $bytes) = (0, 0);
+	while ($self->{text} =~ /^# shrunk \d+ (\d+) @/mg) {
+		$count++;
+		$bytes += $1;
+	}
+	return ($count, $bytes);
+}
+
 sub time_text {
 	my ($self) = @_;
 	my $meta = $self->{meta};

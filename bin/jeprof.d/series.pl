@@ -5,9 +5,25 @@ package Series;
 
 my @bars = map { "\xe2\x96" . chr } 0x81 .. 0x88;
 
+# The same without deltas, which hold what was added since a mark (prof.dump_delta): they are no
+# points of a course. One alone, or deltas alone, stay.
+sub files {
+	my @files = all_files(@_);
+	my @points = grep { !is_delta_name($_) } @files;
+	return @files if !@points || @points == @files;
+	Talk::note(sprintf '%d of %d profiles %s left out: what was added since a mark (kind d)',
+	    @files - @points, scalar @files, @files - @points == 1 ? 'is' : 'are');
+	return @points;
+}
+
+sub is_delta_name {
+	my $parts = Input::name_parts($_[0]);
+	return $parts && $parts->{letter} eq 'd';
+}
+
 # Dumps given, or those of the newest series of this directory: the files that differ in time,
 # number and kind alone.
-sub files {
+sub all_files {
 	my @files = @_;
 	return @files if @files;
 	my %age = map { $_ => (stat)[9] // 0 } glob '*.heap *.box';
@@ -58,7 +74,7 @@ sub clock {
 # ---- ls ----
 sub ls {
 	my ($option, @files) = @_;
-	my @points = read_all($option, files(@files));
+	my @points = read_all($option, all_files(@files));
 	return ls_json($option, @points) if $option->{json};
 	my ($most) = sort { $b <=> $a } map { $_->{bytes} } @points;
 	printf "%4s  %-20s %-9s %9s %9s %10s  %-8s %s\n", 'seq', 'time', 'reason',
@@ -66,13 +82,16 @@ sub ls {
 	my $before;
 	for my $point (@points) {
 		my ($seq, $kind) = Order::marks($point->{dump});
-		my $change = defined $before ? signed($point->{bytes} - $before, $option) : '';
+		my $is_delta = $point->{dump}->is_delta;
+		my $change = defined $before && !$is_delta
+		    ? signed($point->{bytes} - $before, $option) : '';
 		printf "%4s  %-20s %-9s %9s %9s %10d  %-8s %s\n", $seq, clock($point->{time}), $kind,
 		    Print::human($point->{bytes}, $option), $change,
 			$point->{objects}, '#' x int(8 * $point->{bytes} / ($most || 1) + 0.5),
 			    Talk::clean($point->{dump}{file});
-		$before = $point->{bytes};
+		$before = $point->{bytes} unless $is_delta;
 	}
+	@points = grep { !$_->{dump}->is_delta } @points if grep { !$_->{dump}->is_delta } @points;
 	my $text = ($ENV{LC_ALL} || $ENV{LC_CTYPE} || $ENV{LANG} || '') =~ /utf-?8/i
 	    ? line($most, @points) : '';
 	print "$text\n" if @points > 1 && length $text;

@@ -154,10 +154,20 @@ sub headline {
 	$text .= ", thread $view->{tag}" . thread_name($dump, $view->{tag}) if length $view->{tag};
 	return $text . sprintf ": waited %s in %d contentions\n",
 	    Print::human($table->{bytes}, $option), $table->{objects} if Contention::is_one($dump);
-	$text .= $option->{index} =~ /alloc/ ? ': allocated ' : ': live ';
+	$text .= $dump->is_delta ? ': grown by ' : $option->{index} =~ /alloc/ ? ': allocated ' : ': live ';
 	$text .= Print::human($table->{bytes}, $option) . sprintf ' in %d objects', $table->{objects};
+	$text .= since_mark($dump, $option) if $dump->is_delta;
 	return $dump->interval > 1 ? "$text, estimated from samples\n"
 	    : "$text\n";
+}
+
+# Of a delta: its mark, and what others shrunk by.
+sub since_mark {
+	my ($dump, $option) = @_;
+	my ($count, $bytes) = $dump->shrunk;
+	return ' since ' . Talk::clean($dump->{meta}{mark_time} // 'the mark')
+	    . ($count ? sprintf ', %d %s shrunk by %s', $count, $count == 1 ? 'stack' : 'stacks',
+		Print::human($bytes, $option) : '');
 }
 
 sub thread_name {

@@ -3,7 +3,7 @@ package Main;
 
 use Cwd ();
 
-our @handed = qw(start stop dump status set watch list rearm);
+our @handed = qw(start stop dump mark status set watch list rearm);
 sub version {
 	my $config = Tool::own_dir() . '/jemalloc-config';
 	my $text = -x $config ? Tool::filter([$config, '--version'], '') : undef;
@@ -111,6 +111,7 @@ sub check_sense {
 	return Talk::note("nothing to show for --$view->{option}{index}"
 		. ($view->{option}{index} =~ /alloc/ ? ' (the program ran without prof_accum:true)' : ''))
 		    if $samples;
+	return Talk::note('nothing has grown since the mark') if $work->{dumps}[-1]->is_delta;
 	my $kind = $work->{dumps}[-1]{meta}{kind} // '';
 	Talk::note('nothing allocated in this ' . ($kind eq 'session' ? 'session' : 'run')
 	    . ' is still alive, as far as samples tell');

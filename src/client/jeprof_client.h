@@ -134,8 +134,8 @@ typedef enum jeprof_manner_e {
 
 typedef struct jeprof_request_s {
 	/*
-	 * "start k:v,k:v", "stop [N]", "dump [PATH]", "dump-stream", "status", "set k:v,...", "rearm";
-	 * one line without its newline
+	 * "start k:v,k:v", "stop [N]", "dump [PATH]", "dump-stream", "dump-delta [PATH]",
+	 * "dump-delta-stream", "mark", "status", "set k:v,...", "rearm"; one line without its newline
 	 */
 	const char *text;
 	unsigned wait_ms;         /* time for the process to take the request; 0: 5000 */
@@ -151,7 +151,7 @@ typedef struct jeprof_request_s {
 typedef struct jeprof_reply_s {
 	int error;                /* 0, or the errno with which the process refuses */
 	char text[JEPROF_TEXT];   /* the answer; with an error one sentence, or "" */
-	char *profile;            /* of "dump-stream": heap_v2, ended with NUL; the caller frees it */
+	char *profile;            /* of "...-stream": heap_v2, ended with NUL; the caller frees it */
 	uint64_t profile_bytes;   /* without the NUL */
 } jeprof_reply_t;
 
@@ -201,7 +201,7 @@ int jeprof_look(jeprof_target_t *t);
 
 /*
  * Sends a request and waits for the answer. 0: *reply has the answer, which may be a refusal
- * (reply->error), and with "dump-stream" the whole profile. After an error *reply owns no memory.
+ * (reply->error), and with "...-stream" the whole profile. After an error *reply owns no memory.
  */
 int jeprof_ask(jeprof_target_t *t, const jeprof_request_t *request, jeprof_reply_t *reply);
 

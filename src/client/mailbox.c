@@ -431,11 +431,17 @@ ask_once(jeprof_target_t *t, wait_t *w) {
 	return error == EAGAIN ? client_fail(t, EAGAIN, "%d %s is idle", t->pid, t->name) : error;
 }
 
+/* Whether the answer to the request is a profile. */
+static bool
+client_streams(const char *text) {
+	return strcmp(text, "dump-stream") == 0 || strcmp(text, "dump-delta-stream") == 0;
+}
+
 int
 client_ask_mailbox(jeprof_target_t *t, const jeprof_request_t *r, jeprof_reply_t *reply) {
 	int64_t begin = client_now_ms();
 	wait_t w = {.request = r, .begin = begin, .deadline = begin + client_wait_ms(r), .reply = reply,
-	    .wants_profile = strcmp(r->text, "dump-stream") == 0};
+	    .wants_profile = client_streams(r->text)};
 	int torn = 0;
 	w.mine.nonce = client_random_word(); /* one for all tries: it is carried out once */
 	int error = jeprof_check_same(t);

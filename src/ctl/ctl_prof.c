@@ -108,7 +108,20 @@ read_text(const void *in) {
 static int
 set_dump(const ctl_call_t *call, const void *in) {
 	(void)call;
-	return prof_mdump(read_text(in));
+	return prof_mdump(prof_kind_manual, read_text(in));
+}
+
+static int
+set_dump_delta(const ctl_call_t *call, const void *in) {
+	(void)call;
+	return prof_mdump(prof_kind_delta, read_text(in));
+}
+
+static int
+act_mark(const ctl_call_t *call, const void *in) {
+	(void)call;
+	(void)in;
+	return prof_mark();
 }
 
 static int
@@ -472,6 +485,12 @@ static const ctl_node_t prof_nodes[] = {
 	    "of the call that failed; ENOENT, EPERM, EINVAL and EAGAIN come back as EFAULT. EBUSY: "
 	    "called from the dump hook. ELOOP: the last part of the path is a symbolic link. Nothing "
 	    "is printed"),
+	CTL_NODE_ACT("mark", act_mark, BOOTED | CTL_OUTSIDE,
+	    "remembers what each site holds now, for prof.dump_delta; a later mark takes its place, "
+	    "prof.reset and the start of a session end it. EBUSY: called from the dump hook"),
+	CTL_NODE_W("dump_delta", CTL_STRING, set_dump_delta, BOOTED | CTL_NULL_NEW | CTL_OUTSIDE,
+	    "like prof.dump, what each site grew by since prof.mark, as a profile of kind d; those "
+	    "that shrunk stand in lines at its end. ENODATA: there is no mark, and nothing is written"),
 	CTL_NODE_RW("gdump", CTL_BOOL, get_gdump, set_gdump, PROF,
 	    "whether each new maximum of mapped memory writes a profile. A write before the profiler "
 	    "runs is ENOENT"),

@@ -86,6 +86,17 @@ gives 200 marked "mark"
 get "/p/$pid/debug/pprof/heap?since=mark"
 [ "$code" = 200 ] && gzip -t <answer
 ok $? "what changed since the mark" "$code"
+get "/p/$pid/debug/pprof/heap?since=mark&raw=1"
+gives 200 'heap_v2/1' "the same as the process writes it"
+grep -q '^# jemalloc.kind=delta' answer
+ok $? "a delta" "$(head -n 20 answer)"
+get "/p/$pid/debug/pprof/allocs?since=mark"
+[ "$code" = 200 ] && gzip -t <answer
+ok $? "what was allocated since" "$code"
+get "/p/$pid/debug/pprof/allocs?since=mark&raw=1"
+gives 400 'no difference' "for which two profiles are needed: not raw"
+"$BUILD/bin/jeprofctl" dump "$pid" --since-mark -o delta.heap -q >/dev/null && grep -q '^# jemalloc.kind=delta' delta.heap
+ok $? "the mark is that of the process"
 get "/p/$pid/stop" -X POST
 gives 200 '.heap' "stop"
 rm -f "$out"

@@ -55,6 +55,25 @@ utime 1, 1, "$dir/other.99.20250101T000000.000Z.0.i0.heap";
 is(scalar(() = (jeprof('ls'))[1] =~ /\.heap$/mg), 4, 'ls: the newest series only');
 unlink "$dir/other.99.20250101T000000.000Z.0.i0.heap";
 
+# What was added since a mark is no point of the course: ls shows it, the others leave it out.
+my $delta = one('serve.77.20260102T030130.000Z.4.d0.heap', '20260102T030130.000Z', 1000, 1000, 0);
+{
+	open my $in, '<', $delta or die;
+	local $/;
+	my $text = <$in> =~ s/kind=interval/kind=delta\n# jemalloc.mark_time=20260102T030100.000Z/r;
+	$text =~ s/^# end .*/"# shrunk 3 3072 @ 0x1\n# shrunk 1 1024 @ 0x2\n"/me;
+	open my $to, '>', $delta or die;
+	print $to $text, '# end ', length $text, "\n";
+}
+@row = grep { /\.heap$/ } split /\n/, (jeprof('ls'))[1];
+like($row[4], qr/^\s+4 .*Z delta +2\.0K +5 /, 'ls: a delta, without a change');
+($code, $out, $err) = jeprof('diff');
+is($code, 0, 'diff: beside a delta');
+like($err, qr/1 of 5 profiles is left out/, 'which is left out, as is said');
+like((jeprof('top', $delta))[1], qr/: grown by 2\.0K in 5 objects since 20260102T030100\.000Z, 2 stacks shrunk by 4\.0K$/m,
+    'top of a delta');
+unlink $delta;
+
 # diff
 ($code, $out, $err) = jeprof('diff', @dump[0, 3]);
 is($code, 0, 'diff') or diag $err;

@@ -99,6 +99,28 @@ ctl dump "$pid" here.heap
 gives 0 "dump to a path"
 [ -s here.heap ]
 ok $? "which is there"
+ctl dump "$pid" --since-mark unmarked.heap
+gives 1 "a delta without a mark"
+has "$err" "no mark is set; nothing is written; jeprofctl mark $pid sets one" "why"
+[ ! -e unmarked.heap ]
+ok $? "and nothing is written"
+ctl dump "$pid" --since-mark -o -
+gives 1 "nor through the mailbox"
+ctl mark "$pid"
+gives 0 "mark"
+has "$err" "jeprofctl dump $pid --since-mark" "what to type next"
+ctl dump "$pid" --since-mark
+gives 0 "a delta"
+case $out in *.d0.heap) ok 0 "its letter" ;; *) ok 1 "its letter" "$out" ;; esac
+grep -q '^heap_v2/1$' "$out" && grep -q '^# jemalloc.kind=delta$' "$out" && tail -n 1 "$out" | grep -q '^# end '
+ok $? "a whole profile" "$out"
+rm -f "$out"
+ctl dump "$pid" --since-mark -o delta.heap
+gives 0 "a delta through the mailbox"
+grep -q '^# jemalloc.mark_time=2' delta.heap
+ok $? "with the time of the mark"
+ctl dump "$pid" --since-mark --outside
+gives 2 "not from outside"
 ctl dump "$pid" -o streamed.heap
 gives 0 "dump through the mailbox"
 has "$(tail -n 1 streamed.heap 2>&1)" "# end " "it is whole"

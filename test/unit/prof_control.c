@@ -312,7 +312,7 @@ test_stream(void) {
 	contains(first, "\n# end ", "its end");
 	is_int(ask("status"), 0, "status meanwhile");
 	contains(answer(), "state=active\n", "which is answered");
-	is_int(prof_mdump(NULL), 0, "an own dump");
+	is_int(prof_mdump(prof_kind_manual, NULL), 0, "an own dump");
 	is_int(ask("stop"), 0, "stop");
 	is_int(ask("start"), 0, "and start");
 	is_int(ask("stop"), 0, "and stop");
@@ -454,7 +454,7 @@ static void *
 dump_often(void *arg) {
 	(void)arg;
 	while (!__atomic_load_n(&dumps_end, __ATOMIC_RELAXED))
-		prof_mdump(NULL);
+		prof_mdump(prof_kind_manual, NULL);
 	return NULL;
 }
 

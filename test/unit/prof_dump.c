@@ -234,14 +234,14 @@ static void
 test_fork_in_hook(void) {
 	prof_dump_hook_set(fork_hook);
 	snprintf(path, sizeof(path), "%s/forked", dir);
-	int err = prof_mdump(path);
+	int err = prof_mdump(prof_kind_manual, path);
 
 	prof_dump_hook_set(NULL);
 	if (is_child)
-		_exit(err == 0 && prof_mdump(path) == 0 ? 7 : 1);
+		_exit(err == 0 && prof_mdump(prof_kind_manual, path) == 0 ? 7 : 1);
 	is_int(err, 0, "a dump whose hook forks");
 	ok(WIFEXITED(child_status) && WEXITSTATUS(child_status) == 7, "the child goes on and dumps");
-	is_int(prof_mdump(path), 0, "and so does the parent");
+	is_int(prof_mdump(prof_kind_manual, path), 0, "and so does the parent");
 }
 
 int

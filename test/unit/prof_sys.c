@@ -64,7 +64,7 @@ test_kinds(void) {
 		{prof_kind_final, "f.heap"}, {prof_kind_interval, "i7.heap"}, {prof_kind_manual, "m7.heap"},
 		{prof_kind_gdump, "u7.heap"}, {prof_kind_session, "s7.heap"}, {prof_kind_alloc, "a7.heap"},
 		{prof_kind_large, "l7.heap"}, {prof_kind_highwater, "h7.heap"},
-		    {prof_kind_timer, "t7.heap"}, {prof_kind_box, "b.box"},
+		    {prof_kind_timer, "t7.heap"}, {prof_kind_delta, "d7.heap"}, {prof_kind_box, "b.box"},
 	};
 	char want[256];
 

@@ -246,7 +246,8 @@ static int
 text_serve(unsigned slot) {
 	assert(slot < PROF_MAILBOX_SLOTS);
 	static const prof_asker_t asker = {.is_confined = false, .stream = prof_handover_sink};
-	bool is_stream = strcmp(current.text, "dump-stream") == 0;
+	bool is_stream = strcmp(current.text, "dump-stream") == 0
+	    || strcmp(current.text, "dump-delta-stream") == 0;
 	int err;
 	if (answer_try_repeat(&err)) {
 		return err;
@@ -295,13 +296,14 @@ slot_check_lease(unsigned slot, uint64_t sequence) {
 }
 
 /*
- * Whether the current request is a dump that the profiler's thread should write. Formatting and
+ * Whether the current request is a dump or mark for the profiler's thread. Formatting and
  * writing a profile takes milliseconds; an allocating thread does that only if there can be no
  * profiler's thread.
  */
 static bool
 is_for_thread(void) {
-	return strncmp(current.text, "dump", 4) == 0 && opt_prof_thread != prof_thread_false
+	bool is_long = strncmp(current.text, "dump", 4) == 0 || strcmp(current.text, "mark") == 0;
+	return is_long && opt_prof_thread != prof_thread_false
 	    && control.has_started
 	    && !atomic_load_b(&control.thread_failed, MO_RELAXED)
 	    && !atomic_load_b(&control.thread_barred, MO_RELAXED);

@@ -36,11 +36,15 @@
  * another PROF_MAILBOX_VERSION must not write.
  *
  * A request is one line without a newline: `start k:v,k:v`, `stop [N]`, `dump [PATH]`,
- * `dump-stream`, `status`, `set k:v,...`, `rearm`. Numbers in it are plain. The answer to stop and
+ * `dump-stream`, `dump-delta [PATH]`, `dump-delta-stream`, `mark`, `status`, `set k:v,...`,
+ * `rearm`. Numbers in it are plain. The answer to stop and
  * dump is the path; to start the number of the session, and a second line if its profile could not
  * be written to its place; to status lines key=value. If error is not 0 the answer is one sentence.
  * EBADMSG means that the message is torn or malformed (ask again); other errors are those of the
  * table of requests and states.
+ *
+ * dump-delta and dump-delta-stream are dump and dump-stream of what was added since mark; without
+ * one they are ENODATA.
  *
  * The answer to dump-stream says that the profile is ready: its whole text, made at once, in memory
  * that the process keeps for the client. One of `streams` has the nonce of the request and says

@@ -282,7 +282,12 @@ verb_stop(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 /* ---------------------------------------------------------------- dumps */
 
 static int
-verb_dump(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
+refuse_unmarked(prof_answer_t *a) {
+	return prof_request_refuse(a, ENODATA, "no mark is set; nothing is written");
+}
+
+static int
+dump_to_file(prof_kind_t kind, const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 	const char *path = *args == '\0' ? NULL : args;
 	if (!prof_is_booted()) {
 		return prof_request_refuse(a, ENOENT, "nothing has started the profiler yet");
@@ -293,28 +298,63 @@ verb_dump(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 	if (path != NULL && path[0] != '/') {
 		return prof_request_refuse(a, EINVAL, "the path must be absolute");
 	}
-	int err = prof_mdump_told(path, asker->is_confined, request.text);
+	int err = prof_mdump_told(kind, path, asker->is_confined, request.text);
+	if (err == ENODATA && kind == prof_kind_delta && request.text[0] == '\0') {
+		return refuse_unmarked(a);
+	}
 	return err == EEXIST && asker->is_confined ? prof_request_refuse(a, err,
 	    "a file of this name is there that is no profile") : answer_path(a, err);
 }
 
 static int
-verb_dump_stream(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
+verb_dump(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
+	return dump_to_file(prof_kind_manual, args, asker, a);
+}
+
+static int
+verb_dump_delta(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
+	return dump_to_file(prof_kind_delta, args, asker, a);
+}
+
+static int
+verb_mark(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 	(void)args;
+	(void)asker;
+	int err = prof_mark();
+	return err == 0 ? 0 : prof_request_refuse(a, err, err == ENOENT
+	    ? "nothing has started the profiler yet" : "a profile is being written");
+}
+
+static int
+dump_to_stream(prof_kind_t kind, const prof_asker_t *asker, prof_answer_t *a) {
 	if (asker->stream == NULL) {
 		return prof_request_refuse(a, EOPNOTSUPP, "a profile is streamed through the mailbox only");
 	}
 	if (!prof_is_booted()) {
 		return prof_request_refuse(a, ENOENT, "nothing has started the profiler yet");
 	}
-	prof_dump_t d = {.kind = prof_kind_manual, .sink = asker->stream, .may_wait = true,
-	    .is_silent = true};
+	prof_dump_t d = {.kind = kind, .sink = asker->stream, .may_wait = true, .is_silent = true};
 	int err = prof_dump(&d);
+	if (err == ENODATA && kind == prof_kind_delta) {
+		return refuse_unmarked(a);
+	}
 	if (err != 0) {
 		return prof_request_refuse(a, err, "the profile could not be copied");
 	}
 	answer_add(a, "-");
 	return 0;
+}
+
+static int
+verb_dump_stream(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
+	(void)args;
+	return dump_to_stream(prof_kind_manual, asker, a);
+}
+
+static int
+verb_dump_delta_stream(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
+	(void)args;
+	return dump_to_stream(prof_kind_delta, asker, a);
 }
 
 /* ---------------------------------------------------------------- status */
@@ -455,6 +495,9 @@ static const struct {
 	{"stop", true, verb_stop},
 	{"dump", true, verb_dump},
 	{"dump-stream", false, verb_dump_stream},
+	{"dump-delta", true, verb_dump_delta},
+	{"dump-delta-stream", false, verb_dump_delta_stream},
+	{"mark", false, verb_mark},
 	{"status", false, verb_status},
 	{"set", true, verb_set},
 	{"rearm", false, verb_rearm},
@@ -490,5 +533,5 @@ prof_request(const char *text, const prof_asker_t *asker, prof_answer_t *a) {
 		return verbs[i].fn(args, asker, a);
 	}
 	return prof_request_refuse(a, EBADMSG, "no such request; there are start, stop, dump, "
-	    "dump-stream, status, set, rearm");
+	    "dump-stream, dump-delta, dump-delta-stream, mark, status, set, rearm");
 }

@@ -509,6 +509,7 @@ session_begin(const prof_session_opts_t *o, uint64_t id) {
 	if (o->has_reset ? o->reset : !session.was_active || was_accum != prof_data_is_accum()) {
 		prof_reset(SIZE_MAX);
 	}
+	prof_data_unmark();
 	prof_trigger_restart();
 	uint64_t now = nstime_realtime_ns();
 	atomic_store_u64(&session.start_ns, now, MO_RELAXED);

@@ -26,6 +26,7 @@
 #include "prof/sites/prof_data.h"
 #include "prof/sites/prof_figures.h"
 #include "prof/sites/prof_hook.h"
+#include "prof/sites/prof_mark.h"
 #include "prof/sites/prof_root.h"
 #include "prof/sites/prof_sample.h"
 #include "prof/sites/prof_switch.h"
@@ -78,6 +79,7 @@ static LARGE_BSS struct {
 	uint32_t last_module;    /* last history record of loaded objects when the dump began */
 	bool has_shadows;        /* an object was loaded where an unloaded one lay (module_history) */
 	uint64_t now_ns;         /* start of the dump, UTC */
+	uint64_t mark_ns;        /* of a delta: the time of its mark, UTC */
 	uint64_t monotonic_ns;   /* the same instant by the monotonic clock */
 	unsigned fails;          /* failed automatic dumps in a row */
 	uint64_t retry_ns;       /* monotonic time before which no automatic dump is tried */
@@ -206,6 +208,10 @@ write_metadata(prof_writer_t *w, const prof_dump_t *d) {
 		    nstime_ns_between(begun, dumper.monotonic_ns) / NSTIME_PER_MSEC);
 	}
 	meta_text(w, "kind", prof_kind_name(d->kind));
+	if (dumper.snap.is_delta) {
+		meta_stamp(w, "mark_time", dumper.mark_ns);
+		meta_dec(w, "shrunk_sites", dumper.snap.nshrunk);
+	}
 	if (d->metric != NULL) {
 		meta_text(w, "metric", d->metric);
 		meta_dec(w, "metric_value", d->metric_value);
@@ -514,6 +520,22 @@ write_modules(prof_writer_t *w, bool as_maps) {
 	pages_unmap_in_time(m.buf, bytes);
 }
 
+/* The sites that hold less than at the mark, by how much, with their stacks as above. */
+static void
+write_shrunk(prof_writer_t *w, const prof_snap_t *snap) {
+	for (const prof_item_t *item = prof_snap_next(snap, NULL); item != NULL;
+	    item = prof_snap_next(snap, item)) {
+		if (item->kind == prof_item_shrunk) {
+			prof_write_lit(w, "# shrunk ");
+			prof_write_dec(w, item->cur.objs);
+			prof_write_lit(w, " ");
+			prof_write_dec(w, item->cur.bytes);
+			prof_write_lit(w, " ");
+			write_stack(w, item->who);
+		}
+	}
+}
+
 static void
 write_tail(prof_writer_t *w, bool in_handler) {
 	prof_write_lit(w, "\nMAPPED_LIBRARIES:\n");
@@ -526,6 +548,7 @@ write_tail(prof_writer_t *w, bool in_handler) {
 	if (!in_handler) {
 		write_modules(w, false);
 	}
+	write_shrunk(w, &dumper.snap);
 	uint64_t total = prof_writer_total(w);
 	prof_write_lit(w, "# end ");
 	prof_write_dec(w, total);
@@ -571,7 +594,7 @@ writer_populate(const prof_writer_t *w) {
 
 /* Copies everything that needs locks of the allocator, inside the gate. */
 static int
-dump_copy(void) {
+dump_copy(prof_kind_t kind) {
 	struct tls_s *t = tls_get();
 	mutex_assert_owner(&dumper.mtx);
 	assert(dumper.writer.buf == NULL && dumper.snap.first == NULL);
@@ -581,7 +604,9 @@ dump_copy(void) {
 	if (err == 0) {
 		writer_populate(&dumper.writer);
 		prof_figures_read(&dumper.figures);
-		err = prof_snap_take(&dumper.snap);
+		dumper.mark_ns = prof_mark_time_ns();
+		err = kind == prof_kind_delta ? prof_snap_take_delta(&dumper.snap)
+		    : prof_snap_take(&dumper.snap);
 	}
 	if (err != 0) {
 		prof_writer_forget(&dumper.writer);
@@ -613,7 +638,8 @@ text_copy(char *buf, size_t size, const char *text) {
 
 static bool
 is_automatic(const prof_dump_t *d) {
-	return d->kind != prof_kind_manual && d->kind != prof_kind_session;
+	return d->kind != prof_kind_manual && d->kind != prof_kind_delta
+	    && d->kind != prof_kind_session;
 }
 
 /* Copies the path, made absolute if it fits, to a buffer of PROF_PATH_SIZE bytes. */
@@ -805,7 +831,7 @@ dump_locked(prof_dump_t *d) {
 		prof_keep_suppress();
 		return EAGAIN;
 	}
-	int err = dump_copy();
+	int err = dump_copy(d->kind);
 	if (err != 0) {
 		dump_gave_up(d, err);
 	} else {
@@ -831,6 +857,9 @@ prof_dump(prof_dump_t *d) {
 	}
 	if (mutex_is_owner(&dumper.mtx)) {
 		return EBUSY; /* called from the dump hook */
+	}
+	if (d->kind == prof_kind_delta && !prof_data_is_marked()) {
+		return ENODATA;
 	}
 	atomic_store_b(&ending.is_used, true, MO_SEQ_CST);
 	if (unlikely(is_given_up())) {

@@ -35,8 +35,9 @@ typedef struct {
 
 /*
  * Returns 0 or the errno of the call that failed; EBUSY if another dump runs and may_wait is false,
- * if called from the dump hook, or if another thread is ending the process; EAGAIN if a limit
- * (prof_keep) or the wait after failures forbids an automatic dump.
+ * if called from the dump hook, or if another thread is ending the process; ENODATA if
+ * prof_kind_delta has no mark; EAGAIN if a limit (prof_keep) or the wait after failures forbids an
+ * automatic dump.
  */
 int prof_dump(prof_dump_t *d);
 

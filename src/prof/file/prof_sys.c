@@ -65,6 +65,7 @@ static const struct {
 	[prof_kind_large] = {'l', "large"},
 	[prof_kind_highwater] = {'h', "highwater"},
 	[prof_kind_timer] = {'t', "timer"},
+	[prof_kind_delta] = {'d', "delta"},
 	[prof_kind_box] = {'b', "blackbox"},
 	[prof_kind_log] = {'\0', "log"},
 };

@@ -27,6 +27,7 @@ typedef enum {
 	prof_kind_large,
 	prof_kind_highwater,
 	prof_kind_timer,
+	prof_kind_delta,   /* what was added since the mark (prof_mark.h) */
 	prof_kind_box,     /* a box (prof_box.h): no profile, but what one can be made from */
 	prof_kind_log,
 	prof_kind_n

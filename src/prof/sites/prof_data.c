@@ -49,6 +49,7 @@ static LARGE_BSS struct {
 	prof_table_t counts;
 	image_root_t *root;        /* has the heads of the lists of sites and of records */
 	atomic_u32_t epoch;        /* number of calls of prof.reset */
+	atomic_u64_t mark;         /* epoch + 1 in which the sites were marked; 0: they are not */
 	atomic_u64_t next_uid;
 
 	mutex_t pass;
@@ -414,6 +415,13 @@ sweep_next_site(void) {
 	return tables.sweep_site;
 }
 
+/* What was freed since the mark is to be told too. */
+static bool
+site_has_mark(const prof_site_t *s) {
+	mutex_assert_owner(&tables.pass);
+	return unlikely(s->mark_est != 0) && prof_data_is_marked();
+}
+
 static void
 sweep_sites_locked(unsigned steps) {
 	mutex_assert_owner(&tables.pass);
@@ -428,7 +436,7 @@ sweep_sites_locked(unsigned steps) {
 		}
 		tables.sweep_site = NULL;
 		steps -= steps > 0;
-		if (atomic_load_u64(&s->refs, MO_ACQUIRE) == 0 && site_kill(s)) {
+		if (atomic_load_u64(&s->refs, MO_ACQUIRE) == 0 && !site_has_mark(s) && site_kill(s)) {
 			prof_site_t *prev = tables.sweep_prev;
 			list_unlink(all_sites(), prev != NULL ? &prev->link : NULL, &s->link);
 			tables_retire(&s->link);
@@ -862,6 +870,29 @@ prof_data_reset(void) {
 		limbo_reclaim_locked(1);
 		mutex_unlock(&tables.pass);
 	}
+}
+
+/* ---------------------------------------------------------------- the mark */
+
+uint32_t
+prof_data_epoch(void) {
+	return atomic_load_u32(&tables.epoch, MO_RELAXED);
+}
+
+bool
+prof_data_is_marked(void) {
+	return atomic_load_u64(&tables.mark, MO_RELAXED) == (uint64_t)prof_data_epoch() + 1;
+}
+
+void
+prof_data_unmark(void) {
+	atomic_store_u64(&tables.mark, 0, MO_RELAXED);
+}
+
+void
+prof_data_marked(uint32_t epoch) {
+	mutex_assert_owner(&tables.pass);
+	atomic_store_u64(&tables.mark, (uint64_t)epoch + 1, MO_RELAXED);
 }
 
 /* ---------------------------------------------------------------- threads */

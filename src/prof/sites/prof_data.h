@@ -53,6 +53,16 @@ void prof_data_unpin(prof_cnt_t *c);
 void prof_data_accum_set(bool on);
 bool prof_data_is_accum(void);
 
+/*
+ * The mark (prof_mark.h) is on all sites or on none. A reset takes it off, so does
+ * prof_data_unmark(); prof_data_marked(), under the pass, puts it on, unless there was a reset
+ * since `epoch`. A site that has one stays in the tables when all its objects are freed.
+ */
+bool prof_data_is_marked(void);
+void prof_data_unmark(void);
+uint32_t prof_data_epoch(void);
+void prof_data_marked(uint32_t epoch);
+
 /* Forgets all samples: none that was taken before is reported any more. */
 void prof_data_reset(void);
 

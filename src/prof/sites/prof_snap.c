@@ -183,6 +183,10 @@ cnt_copy(copier_t *cp, const prof_cnt_t *c) {
 	if ((cur.objs == 0 && accum.objs == 0) || !prof_data_is_current(c)) {
 		return 0;
 	}
+	if (cp->snap->is_delta) {
+		prof_counts_add(&cp->site->cur, &cur);
+		return 0;
+	}
 	prof_item_t *item;
 	if (share_find(cp, c->tdata, &item) != 0) {
 		return ENOMEM;
@@ -205,12 +209,53 @@ cnt_copy(copier_t *cp, const prof_cnt_t *c) {
 	return 0;
 }
 
+/*
+ * Makes the sums those of objects with the rate 1, of which each is a sample. Where bytes were
+ * added without objects, as by a site of several sizes, they count as one object: a reader would
+ * drop them else.
+ */
+static void
+delta_set(prof_counts_t *c, uint64_t c16, uint64_t est) {
+	assert(est > 0);
+	bool has_objects = c16 > 0 && c16 <= INT64_MAX;
+	c->c16 = has_objects ? c16 : IMAGE_WEIGHT_ONE;
+	uint64_t objs = (c->c16 + IMAGE_WEIGHT_ONE / 2) / IMAGE_WEIGHT_ONE;
+	c->objs = objs != 0 ? objs : 1;
+	c->bytes = est;
+	c->est = est;
+}
+
+/* Subtracts what the mark remembers from the item of a site. */
+static void
+site_subtract_mark(prof_snap_t *snap, prof_item_t *item, const prof_site_t *s) {
+	prof_counts_t *c = &item->cur;
+	if (c->est > s->mark_est) {
+		delta_set(c, c->c16 - s->mark_c16, c->est - s->mark_est);
+		prof_counts_add(&snap->cur, c);
+	} else if (c->est < s->mark_est) {
+		item->kind = prof_item_shrunk;
+		snap->nshrunk++;
+		delta_set(c, s->mark_c16 - c->c16, s->mark_est - c->est);
+	} else {
+		memset(c, 0, sizeof(*c));
+	}
+}
+
+/* Whether the site has nothing to tell, so that it needs no item. */
+static bool
+site_is_void(const prof_snap_t *snap, const prof_site_t *s, const prof_link_t *counts) {
+	return counts == NULL && (!snap->is_delta || s->mark_est == 0);
+}
+
 static int
 site_copy(prof_snap_t *snap, const prof_site_t *s) {
 	prof_link_t *link = atomic_load_p(&s->counts, MO_ACQUIRE);
-	copier_t cp = {snap, link == NULL ? NULL : item_new(snap, prof_item_site, s), false, NULL};
+	if (site_is_void(snap, s, link)) {
+		return 0;
+	}
+	copier_t cp = {snap, item_new(snap, prof_item_site, s), false, NULL};
 	if (cp.site == NULL) {
-		return link == NULL ? 0 : ENOMEM;
+		return ENOMEM;
 	}
 	for (; link != NULL; link = link->next) {
 		int err = cnt_copy(&cp, container_of(link, const prof_cnt_t, link));
@@ -219,6 +264,12 @@ site_copy(prof_snap_t *snap, const prof_site_t *s) {
 		}
 	}
 	cp.site->sole = cp.sole;
+	if (snap->is_delta) {
+		site_subtract_mark(snap, cp.site, s);
+	}
+	if (cp.site->kind == prof_item_shrunk) {
+		return 0;
+	}
 	if (cp.site->cur.objs == 0 && prof_item_accum(snap, cp.site)->objs == 0) {
 		cp.site->kind = prof_item_void;
 	} else {
@@ -303,22 +354,48 @@ sites_copy(prof_snap_t *snap) {
 	return err;
 }
 
-int
-prof_snap_take(prof_snap_t *snap) {
+/* Makes the empty snapshot and begins the pass. */
+static void
+snap_begin(prof_snap_t *snap, bool is_delta) {
 	memset(snap, 0, sizeof(*snap));
-	snap->is_accum = prof_data_is_accum();
+	snap->is_delta = is_delta;
+	snap->is_accum = !is_delta && prof_data_is_accum();
 	snap->item_bytes = sizeof(prof_item_t) + (snap->is_accum ? sizeof(prof_counts_t) : 0);
 	prof_data_pass_begin();
-	int err = threads_list(snap);
-	if (err == 0) {
-		err = sites_copy(snap);
-	}
+}
+
+/* Ends the pass after an error. */
+static int
+snap_end(prof_snap_t *snap, int err) {
 	if (err != 0) {
 		prof_snap_drop(snap);
 	} else if (config_debug) {
 		snap_check(snap);
 	}
 	return err;
+}
+
+int
+prof_snap_take(prof_snap_t *snap) {
+	snap_begin(snap, false);
+	int err = threads_list(snap);
+	if (err == 0) {
+		err = sites_copy(snap);
+	}
+	return snap_end(snap, err);
+}
+
+int
+prof_snap_take_delta(prof_snap_t *snap) {
+	snap_begin(snap, true);
+	snap->rate = 1;
+	snap->is_mixed = true; /* of many rates, if not of one, as the mark may have been of another */
+	int err = prof_data_is_marked() ? sites_copy(snap) : ENODATA;
+	/* A reset in the midst of the copy leaves nothing that could be compared. */
+	if (err == 0 && !prof_data_is_marked()) {
+		err = ENODATA;
+	}
+	return snap_end(snap, err);
 }
 
 void

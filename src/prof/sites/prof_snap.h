@@ -14,6 +14,7 @@
 typedef enum {
 	prof_item_site,
 	prof_item_thread,
+	prof_item_shrunk, /* a site that holds less than at the mark; its sums say by how much */
 	prof_item_void  /* a site with nothing to report, skipped */
 } prof_item_kind_t;
 
@@ -33,6 +34,8 @@ typedef struct {
 	prof_chunk_t *last;
 	size_t item_bytes;       /* size of an item in this snapshot */
 	bool is_accum;           /* what was allocated in all is counted */
+	bool is_delta;           /* sites hold what they grew by since the mark; without threads */
+	size_t nshrunk;          /* items of prof_item_shrunk */
 	size_t nsites;           /* sites with something to report */
 	size_t nlive;            /* sites with live samples */
 	prof_counts_t cur;       /* sum over all threads and sites */
@@ -49,6 +52,11 @@ typedef struct {
  * gate, one level deep; leaves the gate for a moment between two sites if a thread waits to fork.
  */
 int prof_snap_take(prof_snap_t *snap);
+/*
+ * The same less what the mark remembers (prof_mark.h): sites that grew, and those that shrunk. The
+ * sums are estimates, as of samples of the rate 1. ENODATA: there is no mark.
+ */
+int prof_snap_take_delta(prof_snap_t *snap);
 /* Frees the memory and ends the pass. */
 void prof_snap_drop(prof_snap_t *snap);
 /* Frees the memory only, for a forked child where no thread holds the pass. */

@@ -59,6 +59,12 @@ typedef struct prof_site_s {
 	uint32_t stamp;
 	/* number of the last record of loaded objects when the site was made; 0 if stamp is 0 */
 	uint32_t then;
+	/*
+	 * The sums c16 and est over its counts when the mark was set (prof_mark.h); 0 in a site that is
+	 * newer. Read and written under `pass`.
+	 */
+	uint64_t mark_c16;
+	uint64_t mark_est;
 	/* return addresses, leaf first, PROF_FRAME_BYTES each; then PROF_FRAMES_PAD bytes */
 	uint8_t frames[];
 } prof_site_t;

@@ -9,11 +9,13 @@
  */
 #include "prof/trigger/prof_auto.h"
 
+#include "os/gate.h"
 #include "os/tls.h"
 #include "os/witness.h"
 #include "prof/file/prof_dump.h"
 #include "prof/file/prof_keep.h"
 #include "prof/file/prof_log.h"
+#include "prof/sites/prof_mark.h"
 #include "prof/sites/prof_switch.h"
 #include "prof/trigger/prof_trigger.h"
 #include "util/assert.h"
@@ -101,12 +103,34 @@ prof_auto_postfork_child(void) {
 }
 
 int
-prof_mdump(const char *path) {
-	return prof_mdump_told(path, false, NULL);
+prof_mark(void) {
+	struct tls_s *t = tls_get();
+	if (!prof_is_booted()) {
+		return ENOENT;
+	}
+	uint32_t depth = gate_leave_all(t);
+	t->inside++;
+	/* First, because the pass is held for as long as a profile is written. */
+	bool is_held = prof_dump_try_hold();
+	if (is_held) {
+		gate_enter(t);
+		prof_mark_set();
+		gate_exit(t);
+		prof_dump_release();
+	}
+	t->inside--;
+	gate_reenter(t, depth);
+	return is_held ? 0 : EBUSY;
 }
 
 int
-prof_mdump_told(const char *path, bool is_confined, char *told) {
+prof_mdump(prof_kind_t kind, const char *path) {
+	return prof_mdump_told(kind, path, false, NULL);
+}
+
+int
+prof_mdump_told(prof_kind_t kind, const char *path, bool is_confined, char *told) {
+	assert(kind == prof_kind_manual || kind == prof_kind_delta);
 	if (told != NULL) {
 		told[0] = '\0';
 	}
@@ -116,7 +140,7 @@ prof_mdump_told(const char *path, bool is_confined, char *told) {
 	if (path == NULL && prof_sys_prefix_is_empty()) {
 		return EFAULT;
 	}
-	prof_dump_t d = {.kind = prof_kind_manual, .path = path, .may_wait = true, .is_silent = true,
+	prof_dump_t d = {.kind = kind, .path = path, .may_wait = true, .is_silent = true,
 	    .is_confined = is_confined && path != NULL, .told = told};
 	int err = prof_dump(&d);
 	switch (err) {

@@ -1,0 +1,23 @@
+/*
+ * The mark: what each site held at one moment, so that a later profile can tell what it grew by
+ * (prof_snap_take_delta) without the profile of that moment.
+ *
+ * The sums lie in the sites themselves, 16 bytes each. There is one mark; setting it again moves
+ * it. It ends with prof.reset and with the start of a session. A forked child has it as it has the
+ * samples, unless it was just being set.
+ */
+#ifndef PROF_MARK_H
+#define PROF_MARK_H
+
+#include "util/compiler.h"
+
+/*
+ * Sets the mark. Called inside the gate, one level deep; leaves it for a moment between two sites
+ * if a thread waits to fork. Samples that other threads take meanwhile lie before the mark or
+ * behind it. Waits while a profile is copied or written.
+ */
+void prof_mark_set(void);
+/* When the mark was set, in ns since 1970 (UTC); 0: there is none. */
+uint64_t prof_mark_time_ns(void);
+
+#endif /* PROF_MARK_H */
