@@ -1,6 +1,6 @@
 // The C++ server of scripts/soak: a constant amount of live memory, held in containers of four kinds, while threads come and go, each
-// of which makes requests of many sizes, keeps some blocks for others, and ends. A line "fork" on standard input makes a child that
-// allocates and ends; "quit" or the end of input ends the server.
+// of which makes requests of many sizes, keeps some blocks for others, and ends. The argument is the number of threads (8). A line
+// "fork" on standard input makes a child that allocates and ends; "quit" or the end of input ends the server.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -52,7 +52,7 @@ work(unsigned seed) {
 	}
 }
 
-// One of eight places for threads: a new one begins when the one before has ended.
+// One of the places for threads: a new one begins when the one before has ended.
 void
 supply(unsigned place) {
 	for (unsigned n = 0; !ends; n++) {
@@ -92,10 +92,11 @@ fill() {
 }
 
 int
-main() {
+main(int argc, char **argv) {
+	unsigned nplaces = argc > 1 ? unsigned(std::atoi(argv[1])) : 8;
 	fill();
 	std::vector<std::thread> places;
-	for (unsigned i = 0; i < 8; i++) {
+	for (unsigned i = 0; i < nplaces; i++) {
 		places.emplace_back(supply, i);
 	}
 	char line[64];
