@@ -46,11 +46,22 @@ put(const char *text, bool is_name) {
 	}
 }
 
-/* The text of a row as a sentence. */
+/* What the mark of a row promises, doc/STABILITY.md. */
+static void
+put_mark(bool is_stable) {
+	printf("Not in jemalloc; %s.\n", is_stable ? "stable" : "experimental");
+}
+
+/* The text of a row as a sentence, and its mark (NODE_STABLE) behind it. */
 static void
 put_sentence(const char *name, const char *text) {
 	if (text == NULL || text[0] == '\0') {
 		fail("no text for the manual", name);
+	}
+	if (text[0] == NODE_STABLE[0] || text[0] == NODE_EXPERIMENTAL[0]) {
+		put_sentence(name, text + 1);
+		put_mark(text[0] == NODE_STABLE[0]);
+		return;
 	}
 	char *copy = strdup(text);
 	if (copy[0] >= 'a' && copy[0] <= 'z' && strncmp(copy, "lo-hi", 5) != 0 && strncmp(copy, "void ", 5) != 0) {
@@ -218,6 +229,9 @@ put_row(const conf_row_t *row) {
 	put_default(row);
 	if ((row->flags & CONF_NODE) == 0) {
 		puts("No node shows it.");
+	}
+	if ((row->flags & (CONF_STABLE | CONF_EXPERIMENTAL)) != 0) {
+		put_mark((row->flags & CONF_STABLE) != 0);
 	}
 	if (row->live != NULL) {
 		printf("While running: \\fB%s\\fR.\n", row->live);

@@ -42,6 +42,13 @@ enum {
 	CONF_ABSOLUTE = 1 << 11, /* text: an absolute file name */
 	CONF_FILE_PREFIX = 1 << 12, /* text: file names begin with it */
 	CONF_NAMES = 1 << 13,   /* custom: names joined by | */
+	/*
+	 * Each option that jemalloc does not have has one of these two: doc/STABILITY.md says what they
+	 * promise, the manual shows them, test/demo/manual.t asks for them. A new row begins as
+	 * CONF_EXPERIMENTAL.
+	 */
+	CONF_STABLE = 1 << 14,
+	CONF_EXPERIMENTAL = 1 << 15,
 };
 #define CONF_CLIP (CONF_CLIP_MIN | CONF_CLIP_MAX)
 #define CONF_SHOWN (CONF_NODE | CONF_PRINT)

@@ -263,6 +263,9 @@ parse_hpa_dirty_mult(const conf_row_t *row, const char *value, size_t len) {
 #define HERE CONF_HERE
 #define PROF CONF_NEEDS_PROF
 #define PROBES CONF_NEEDS_PROBES
+/* The mark of a row that jemalloc does not have, among its flags (CONF_STABLE). */
+#define STABLE CONF_STABLE
+#define EXPERIMENTAL CONF_EXPERIMENTAL
 
 #define BOOL(k, var, feat, fl, text) \
 	{.key = #k, .addr = &(var), .type = CONF_BOOL, .feature = (feat), .flags = (fl), .help = text}
@@ -287,7 +290,7 @@ parse_hpa_dirty_mult(const conf_row_t *row, const char *value, size_t len) {
 	{.key = #k, .addr = &(var), .type = CONF_CUSTOM, .max = FXP_INIT_INT(1), \
 	    .parse = parse_hpa_ratio, \
 	    .flags = CONF_RATIO, .help = HPA_TEXT(text), MANUAL(initially, init)}
-#define THRESHOLD_FLAGS (SHOWN | CONF_SUFFIX | CONF_STRICT)
+#define THRESHOLD_FLAGS (SHOWN | CONF_SUFFIX | CONF_STRICT | STABLE)
 #define THRESHOLD(k, t, text) \
 	{.key = "prof_threshold_" #k, .addr = &opt_prof_thresholds[prof_threshold_##k], .type = (t), \
 	    .max = INT64_MAX, .feature = PROF, .flags = THRESHOLD_FLAGS, \
@@ -309,7 +312,7 @@ BOOL(abort_conf, opt_abort_conf, HERE, SHOWN,
     "abort when a setting is not valid; on in a debug build"),
 BOOL(cache_oblivious, opt_cache_oblivious, HERE, SHOWN,
     "start large allocations at a random cache line of their first page"),
-BOOL(populate, opt_populate, HERE, SHOWN,
+BOOL(populate, opt_populate, HERE, SHOWN | EXPERIMENTAL,
     "let an arena that uses 1 MiB or more get fresh pages for objects up to half a page in runs of "
     "a 64th of that, 16 to 256 KiB, by one call each (MADV_POPULATE_WRITE) instead of a page "
     "fault each"),
@@ -484,13 +487,13 @@ BOOL(prof, opt_prof, PROF, SHOWN, "profile the heap from the start"),
     .feature = PROF, .flags = SHOWN | CONF_CLIP, .live = "prof.lg_sample",
     .help = "mean bytes between samples, as a power of two"},
 NUM(prof_sample_interval, CONF_U64, opt_prof_sample_interval, 1, INT64_MAX, PROF,
-    SHOWN | CONF_SUFFIX | CONF_STRICT,
+    SHOWN | CONF_SUFFIX | CONF_STRICT | STABLE,
     "mean bytes between samples, any number; 0: lg_prof_sample holds, otherwise that is "
     "ignored"),
-BOOL(prof_probes, opt_prof_probes, PROBES, SHOWN,
+BOOL(prof_probes, opt_prof_probes, PROBES, SHOWN | EXPERIMENTAL,
     "take samples while a tracer is attached to the probe otel_memory:alloc"),
 NUM(prof_probe_interval, CONF_U64, opt_prof_probe_interval, 1, INT64_MAX, PROBES,
-    SHOWN | CONF_SUFFIX | CONF_STRICT,
+    SHOWN | CONF_SUFFIX | CONF_STRICT | EXPERIMENTAL,
     "mean bytes between samples while only a tracer wants them"),
 BOOL(prof_accum, opt_prof_accum, PROF, SHOWN,
     "also count what was allocated and freed since the start; a thread that has ended keeps some "
@@ -518,12 +521,12 @@ WORD(prof_time_resolution, CONF_ENUM, opt_prof_time_resolution, prof_time_res_na
     "clock of the log, coarse or exact"),
 BOOL(prof_unbias, opt_prof_unbias, PROF, 0,
     "correct dumped numbers so that the usual scaling gives true totals"),
-BOOL(prof_dump_timestamp, opt_prof_dump_timestamp, PROF, SHOWN,
+BOOL(prof_dump_timestamp, opt_prof_dump_timestamp, PROF, SHOWN | STABLE,
     "put the time into the names of dumps"),
 NUM(prof_dump_mode, CONF_UNSIGNED, opt_prof_dump_mode, 0, 0777, PROF,
-    SHOWN | CONF_OCTAL | CONF_STRICT, "permission bits of dump files, octal"),
+    SHOWN | CONF_OCTAL | CONF_STRICT | STABLE, "permission bits of dump files, octal"),
 {.key = "prof_unwind", .addr = &opt_prof_unwind, .type = CONF_ENUM, .words = prof_unwind_names,
-    .feature = PROF, .flags = SHOWN, .parse = parse_prof_unwind,
+    .feature = PROF, .flags = SHOWN | STABLE, .parse = parse_prof_unwind,
     .help = "how stacks are read, of the methods built in; auto takes the best that works"},
 THRESHOLD(alloc, CONF_U64, "dump whenever this many bytes have been allocated"),
 THRESHOLD(large, CONF_SIZE, "dump after a single request of at least this size"),
@@ -533,49 +536,52 @@ THRESHOLD(highwater, CONF_SIZE, "dump when live memory first reaches this"),
     .parse = parse_prof_more, .live = "prof.threshold.highwater_step",
     .help = "dump again after each further rise by this many bytes; 0: an eighth of the threshold"},
 {.key = "prof_highwater_metric", .addr = &opt_prof_highwater_metric, .type = CONF_ENUM,
-    .words = prof_metric_names, .feature = PROF, .flags = SHOWN,
+    .words = prof_metric_names, .feature = PROF, .flags = SHOWN | STABLE,
     .parse = parse_prof_more, .live = "prof.threshold.highwater_metric",
     .help = "what counts as live memory: of the allocator (allocated, active, resident) or of the "
     "process (rss)"},
 {.key = "prof_threshold_time_ms", .addr = &opt_prof_thresholds[prof_threshold_time_ms],
-    .type = CONF_U64, .max = INT64_MAX, .feature = PROF, .flags = SHOWN | CONF_STRICT,
+    .type = CONF_U64, .max = INT64_MAX, .feature = PROF,
+    .flags = SHOWN | CONF_STRICT | STABLE,
     .parse = parse_prof_more, .live = "prof.threshold.time_ms",
     .help = "dump whenever this many milliseconds have passed; without the profiler's thread only "
     "while the program allocates"},
-LIMIT(min_gap_ms, SHOWN | CONF_STRICT,
+LIMIT(min_gap_ms, SHOWN | CONF_STRICT | STABLE,
     "minimum milliseconds between two automatic dumps of one kind"),
-LIMIT(max_files, SHOWN | CONF_STRICT,
+LIMIT(max_files, SHOWN | CONF_STRICT | STABLE,
     "maximum automatic dumps kept of the process and its forked children; older ones are removed; "
     "0: all"),
 LIMIT(max_bytes, THRESHOLD_FLAGS, "maximum bytes of these dumps; 0: no limit"),
 {.key = "prof_dump_keep", .addr = &opt_prof_dump_keep, .type = CONF_ENUM,
-    .words = prof_keep_policy_names, .feature = PROF, .flags = SHOWN, .parse = parse_prof_more,
+    .words = prof_keep_policy_names, .feature = PROF, .flags = SHOWN | STABLE,
+    .parse = parse_prof_more,
     .live = "prof.dump_keep", .help = "which automatic dumps are kept: first, peak and newest, or "
     "only the newest"},
 {.key = "prof_final_signals", .addr = &opt_prof_final_signals, .type = CONF_BOOL, .feature = PROF,
-    .flags = SHOWN, .parse = parse_prof_more,
+    .flags = SHOWN | STABLE, .parse = parse_prof_more,
     .help = "dump before SIGTERM, SIGINT or SIGHUP end the process, where the program has no "
     "action of its own"},
 {.key = "prof_thread", .addr = &opt_prof_thread, .type = CONF_ENUM,
-    .words = prof_thread_opt_names, .feature = PROF, .flags = SHOWN, .parse = parse_prof_more,
+    .words = prof_thread_opt_names, .feature = PROF, .flags = SHOWN | STABLE,
+    .parse = parse_prof_more,
     .help = "the profiler's own thread: auto (while needed), true (from the start on; in a forked "
     "child as auto) or false"},
 {.key = "prof_blackbox", .addr = &opt_prof_blackbox, .type = CONF_ENUM,
-    .words = prof_box_names, .feature = PROF, .flags = SHOWN, .parse = parse_prof_more,
+    .words = prof_box_names, .feature = PROF, .flags = SHOWN | STABLE, .parse = parse_prof_more,
     .help = "the tables of the profiler in a file that outlives the process: true "
     "(PREFIX.PID.TIME.NUMBER.b.box), fd (a memory file) or false; also the default of a session"},
 NUM(prof_blackbox_size, CONF_SIZE, opt_prof_blackbox_size, REGION_BOX_MIN, PROF_BOX_MAX, PROF,
     THRESHOLD_FLAGS, "bytes of that file, reserved when it opens"),
-BOOL(prof_blackbox_keep, opt_prof_blackbox_keep, PROF, SHOWN,
+BOOL(prof_blackbox_keep, opt_prof_blackbox_keep, PROF, SHOWN | STABLE,
     "that file stays after a clean end"),
-WORD(prof_fork, CONF_ENUM, opt_prof_fork, prof_fork_names, PROF, SHOWN,
+WORD(prof_fork, CONF_ENUM, opt_prof_fork, prof_fork_names, PROF, SHOWN | STABLE,
     "profiling in a forked child: auto as configured at start, inherit as it is now, idle none"),
 {.key = "prof_ctl_fd", .addr = &opt_prof_ctl_fd, .type = CONF_BOOL, .feature = PROF,
-    .flags = SHOWN, .parse = parse_prof_more,
+    .flags = SHOWN | STABLE, .parse = parse_prof_more,
     .help = "put the mailbox into a memory file, which is reachable without the right to attach"},
 {.key = "prof_ctl_dir", .addr = &opt_prof_ctl_dir, .type = CONF_TEXT,
     .room = prof_ctl_dir_room, .max = sizeof(prof_ctl_dir_room),
-    .feature = PROF, .flags = SHOWN | CONF_ABSOLUTE, .parse = parse_prof_ctl_dir,
+    .feature = PROF, .flags = SHOWN | CONF_ABSOLUTE | STABLE, .parse = parse_prof_ctl_dir,
     .help = "control directory, an absolute path: PID.cmd is executed, PID.status has the "
     "answer; see CONTROL FROM OUTSIDE"},
 {.key = "log", .type = CONF_CUSTOM, .feature = CONF_NEEDS_LOG, .flags = CONF_NAMES,
@@ -586,7 +592,7 @@ WORD(prof_fork, CONF_ENUM, opt_prof_fork, prof_fork_names, PROF, SHOWN,
 WORD(thp, CONF_ENUM, opt_thp, thp_words, HERE, SHOWN | CONF_PREFIX_WORD,
     "transparent huge pages for the program's memory; default: for slabs of small objects of an "
     "arena that uses thp_min bytes or more, where the system gives them on request"),
-NUM(thp_min, CONF_SIZE, opt_thp_min, 0, SIZE_MAX, HERE, SHOWN,
+NUM(thp_min, CONF_SIZE, opt_thp_min, 0, SIZE_MAX, HERE, SHOWN | EXPERIMENTAL,
     "bytes that an arena uses before it takes memory for slabs from huge pages (thp:default)"),
 WORD(zero_realloc, CONF_ENUM, opt_zero_realloc, zero_realloc_names, HERE, SHOWN,
     "what realloc(p, 0) does: return an object of the smallest size, free p, or abort"),
@@ -651,6 +657,7 @@ row_check(const conf_row_t *row) {
 	assert(row->help != NULL && row->help[0] != '\0');
 	assert(row->type == CONF_CUSTOM ? row->parse != NULL && !is_shown : row->addr != NULL);
 	assert((row->flags & CONF_RANGES) == 0 || row->type == CONF_CUSTOM);
+	assert((row->flags & CONF_STABLE) == 0 || (row->flags & CONF_EXPERIMENTAL) == 0);
 	assert((row->set != NULL) == ((row->flags & CONF_RANGES) != 0 || row->type == CONF_TEXT));
 	assert(row->live == NULL || (row->flags & CONF_NODE) != 0);
 	row_check_value(row);

@@ -180,7 +180,7 @@ static const ctl_field_t config_fields[] = {
 	    "stacks can be read with libunwind"),
 	FACT(prof_frameptr, boolean,
 	    "stacks can be read by frame pointers and unwind tables"),
-	FACT(prof_probes, boolean,
+	FACT(prof_probes, boolean, NODE_EXPERIMENTAL
 	    "the probes otel_memory:alloc and otel_memory:free are built in"),
 	FACT(stats, boolean,
 	    "statistics are built in"),
@@ -188,7 +188,7 @@ static const ctl_field_t config_fields[] = {
 	    "the option utrace is there"),
 	FACT(xmalloc, boolean,
 	    "the option xmalloc is there"),
-	FACT(prof_ext_version, string,
+	FACT(prof_ext_version, string, NODE_STABLE
 	    "version of the profiler's extensions, those names of ours that jemalloc does not have"),
 };
 

@@ -241,23 +241,25 @@ get_session_rejected(const ctl_call_t *call, ctl_value_t *out) {
 
 static const ctl_node_t session_nodes[] = {
 	CTL_NODE_W("start", CTL_STRING, set_session_start, CTL_IF_PROF | CTL_NULL_NEW | CTL_OUTSIDE,
+	    NODE_STABLE
 	    "begins a session: NULL, or options as in section SESSIONS. EALREADY: one is open; EBUSY: "
 	    "one is just being stopped; EINVAL: bad options, or a prefix in a directory that does not "
 	    "exist; ENOMEM"),
 	CTL_NODE_W("stop", CTL_U64, set_session_stop, CTL_IF_PROF | CTL_NULL_NEW | CTL_OUTSIDE,
+	    NODE_STABLE
 	    "writes the session's profile and ends the session, also when the profile cannot be "
 	    "written, whose error then comes back. With a number only that session: EPERM "
 	    "if another one is open. EALREADY: none is open; EBUSY: it is being started or stopped"),
-	CTL_NODE_R("active", CTL_BOOL, get_session_active, CTL_IF_PROF,
+	CTL_NODE_R("active", CTL_BOOL, get_session_active, CTL_IF_PROF, NODE_STABLE
 	    "whether a session is open"),
-	CTL_NODE_R("id", CTL_U64, get_session_id, CTL_IF_PROF,
+	CTL_NODE_R("id", CTL_U64, get_session_id, CTL_IF_PROF, NODE_STABLE
 	    "number of the session, or of the last one; 0 before the first"),
-	CTL_NODE_R("start_time_ns", CTL_U64, get_session_start_time, CTL_IF_PROF,
+	CTL_NODE_R("start_time_ns", CTL_U64, get_session_start_time, CTL_IF_PROF, NODE_STABLE
 	    "when it was started, in nanoseconds since 1970 (UTC); 0 before the first"),
-	CTL_NODE_R("last_dump", CTL_STRING, get_session_last_dump, CTL_IF_PROF,
+	CTL_NODE_R("last_dump", CTL_STRING, get_session_last_dump, CTL_IF_PROF, NODE_STABLE
 	    "absolute path of the last profile written, empty if none; valid until the same thread "
 	    "reads it again"),
-	CTL_NODE_R("rejected", CTL_U64, get_session_rejected, CTL_IF_PROF,
+	CTL_NODE_R("rejected", CTL_U64, get_session_rejected, CTL_IF_PROF, NODE_STABLE
 	    "how many starts and stops were refused"),
 };
 
@@ -306,7 +308,8 @@ act_rearm(const ctl_call_t *call, const void *in) {
 }
 
 #define THRESHOLD_NODE(i, n, t, says) \
-	[i] = CTL_NODE_RW(n, t, get_threshold, set_threshold, CTL_IF_PROF | CTL_OUTSIDE, says)
+	[i] = CTL_NODE_RW(n, t, get_threshold, set_threshold, CTL_IF_PROF | CTL_OUTSIDE, \
+	    NODE_STABLE says)
 
 static const ctl_node_t threshold_nodes[] = {
 	THRESHOLD_NODE(prof_threshold_alloc, "alloc", CTL_U64,
@@ -322,10 +325,10 @@ static const ctl_node_t threshold_nodes[] = {
 	THRESHOLD_NODE(prof_threshold_time_ms, "time_ms", CTL_U64,
 	    "milliseconds between two profiles of kind t; without the profiler's thread only while "
 	    "the program allocates; 0: off"),
-	CTL_NODE_RW("highwater_metric", CTL_STRING, get_metric, set_metric, CTL_IF_PROF,
+	CTL_NODE_RW("highwater_metric", CTL_STRING, get_metric, set_metric, CTL_IF_PROF, NODE_STABLE
 	    "what live memory is for the high-water threshold: allocated, active, resident or rss. "
 	    "EINVAL: another word"),
-	CTL_NODE_ACT("rearm", act_rearm, CTL_IF_PROF,
+	CTL_NODE_ACT("rearm", act_rearm, CTL_IF_PROF, NODE_STABLE
 	    "forgets the high-water mark: the next crossing of the threshold counts again"),
 };
 
@@ -505,6 +508,7 @@ static const ctl_node_t prof_nodes[] = {
 	CTL_NODE_R("lg_sample", CTL_SIZE, get_lg_sample, PROF,
 	    "power of two at or below the mean of bytes between samples; 0 before the profiler runs"),
 	CTL_NODE_RW("sample_interval", CTL_SIZE, get_sample_interval, set_sample_interval, PROF,
+	    NODE_STABLE
 	    "mean bytes between samples. A write holds from each thread's next heartbeat on; "
 	    "samples taken before keep their weight. EINVAL: 0, or too large; ENOENT: a write "
 	    "before the profiler runs"),
@@ -514,22 +518,22 @@ static const ctl_node_t prof_nodes[] = {
 	CTL_NODE_RAW("log_stop", raw_log_stop, BOOTED | CTL_OUTSIDE, "nothing, --",
 	    "ends the log and writes it as JSON. EFAULT: it does not run, or the file cannot be "
 	    "written"),
-	CTL_NODE_R("last_error", CTL_STRING, get_last_error, PROF,
+	CTL_NODE_R("last_error", CTL_STRING, get_last_error, PROF, NODE_STABLE
 	    "name of the errno, path, and bytes written of the last profile that failed, empty if "
 	    "none did; valid until the same thread reads it again"),
-	CTL_NODE_R("dump_errors", CTL_U64, get_dump_errors, PROF,
+	CTL_NODE_R("dump_errors", CTL_U64, get_dump_errors, PROF, NODE_STABLE
 	    "how many profiles could not be written"),
-	CTL_NODE_R("dump_suppressed", CTL_U64, get_suppressed, PROF,
+	CTL_NODE_R("dump_suppressed", CTL_U64, get_suppressed, PROF, NODE_STABLE
 	    "how many automatic profiles were left out: too soon after another, another one was "
 	    "being written, or a limit of files or bytes was reached"),
-	CTL_NODE_RW("dump_min_gap_ms", CTL_U64, get_min_gap, set_min_gap, PROF,
+	CTL_NODE_RW("dump_min_gap_ms", CTL_U64, get_min_gap, set_min_gap, PROF, NODE_STABLE
 	    "least milliseconds between two automatic profiles of one kind. A write makes this "
 	    "limit hold for the kinds i and u as well; so does a write of each of the next two"),
-	CTL_NODE_RW("dump_max_files", CTL_U64, get_max_files, set_max_files, PROF,
+	CTL_NODE_RW("dump_max_files", CTL_U64, get_max_files, set_max_files, PROF, NODE_STABLE
 	    "automatic profiles that are kept at most; 0: all"),
-	CTL_NODE_RW("dump_max_bytes", CTL_U64, get_max_bytes, set_max_bytes, PROF,
+	CTL_NODE_RW("dump_max_bytes", CTL_U64, get_max_bytes, set_max_bytes, PROF, NODE_STABLE
 	    "their bytes that are kept at most; 0: all"),
-	CTL_NODE_RW("dump_keep", CTL_STRING, get_keep, set_keep, PROF,
+	CTL_NODE_RW("dump_keep", CTL_STRING, get_keep, set_keep, PROF, NODE_STABLE
 	    "which are kept: first_peak_last or newest. EINVAL: another word"),
 	CTL_NODE_DIR("session", session_nodes),
 	CTL_NODE_DIR("threshold", threshold_nodes),

@@ -7,6 +7,14 @@
 #ifndef UTIL_MANUAL_H
 #define UTIL_MANUAL_H
 
+/*
+ * In front of the text of each node that jemalloc does not have, one of these two: doc/STABILITY.md
+ * says what they promise, the manual shows them, test/demo/manual.t asks for them. A new node begins
+ * as NODE_EXPERIMENTAL. Options have flags for it (CONF_STABLE).
+ */
+#define NODE_STABLE "\1"
+#define NODE_EXPERIMENTAL "\2"
+
 #ifdef MANUAL_TEXTS
 #define MANUAL_MEMBER(member) const char *member;
 #define MANUAL(member, text) .member = text,

@@ -1,6 +1,7 @@
 #!/usr/bin/env perl
 # The manual pages: doc/jemalloc.3 is what doc/manual makes of the tables; it has each option and
-# node that the library has and no other; the pages of the tools have each verb and option of their
+# node that the library has and no other, and those that jemalloc does not have are marked stable or
+# experimental; the pages of the tools have each verb and option of their
 # --help and no other; all render without a warning.
 use strict;
 use warnings;
@@ -26,6 +27,7 @@ check_words('functions', [symbols()],
     [$plain =~ /\b([a-z_]+)\(/g, split /[,\s]+/, $plain =~ /\.SH NAME\n(.*?) - /s ? $1 : '']);
 check_options();
 check_nodes();
+check_marks();
 check_examples();
 check_tool('jeprofctl', "$build/bin/jeprofctl", "$src/doc/jeprofctl.1");
 check_tool('jeprofd', "$build/bin/jeprofd", "$src/doc/jeprofd.1") if -x "$build/bin/jeprofd";
@@ -193,6 +195,24 @@ EOC
 	my @is = split /\n/,
 	    `MALLOC_CONF=prof:true,prof_stats:true,prof_prefix: LD_PRELOAD='$lib' '$dir/probe' <'$dir/names' 2>/dev/null`;
 	return { map { $names[$_] => $is[$_] } 0 .. $#names };
+}
+
+# What jemalloc does not have says what it promises, and nothing else does: the flag CONF_STABLE or
+# CONF_EXPERIMENTAL of an option, NODE_STABLE or NODE_EXPERIMENTAL before the text of a node.
+sub check_marks {
+	my %is_jemallocs = map { $_ => 1 } rows('options'), rows('nodes');
+	my (@wrong, %count);
+	for my $entry ($plain =~ /^\.TP\n((?:(?!\.TP$|\.S[HS] |\.R[SE]$).*\n)+)/mg) {
+		my ($names) = $entry =~ /^([a-z_0-9]+(?=:[a-z]+$)|[a-z_]+\.[a-z_0-9.<>{},]+(?= \())/m;
+		my ($mark) = $entry =~ /^Not in jemalloc; (stable|experimental)\.$/m;
+		$count{$mark}++ if defined $mark;
+		next if !defined $names || $names eq 'opt.option';
+		push @wrong, map { "$_: " . ($mark // 'no mark') }
+		    grep { ($is_jemallocs{$_} // 0) == defined $mark } spread($names);
+	}
+	check('additions, and only they, are marked: ' .
+	    join(', ', map { "$count{$_} $_" } sort keys %count),
+	    !@wrong && ($count{stable} // 0) > 40 && ($count{experimental} // 0) > 10, @wrong);
 }
 
 # The pieces of C in the page compile as they stand, one after the other in a main(), and do what
