@@ -129,7 +129,7 @@ sub add_option {
 	edit('src/extent/guard.h', qr/^\/\* Whether fewer than/m, "extern unsigned opt_recipe_number;\n\n");
 	edit('src/extent/guard.c', qr/^size_t opt_san_guard_small/m, "unsigned opt_recipe_number = 3;\n");
 	edit('src/conf/conf_table.c', qr/^BOOL\(disable_large_size_classes/m,
-	    "NUM(recipe_number, CONF_UNSIGNED, opt_recipe_number, 1, 100, HERE, SHOWN, \"a number\"),\n");
+	    "NUM(recipe_number, CONF_UNSIGNED, opt_recipe_number, 1, 100, HERE, SHOWN | EXPERIMENTAL, \"a number\"),\n");
 }
 
 sub add_node_and_kind {
@@ -150,8 +150,8 @@ act_recipe_dump(const ctl_call_t *call, const void *in) {
 
 EOC
 	edit('src/ctl/ctl_prof.c', qr/^\tCTL_NODE_RW\("gdump"/m, <<'EOC');
-	CTL_NODE_R("recipe_count", CTL_U64, get_recipe_count, PROF, "dumps of the test"),
-	CTL_NODE_ACT("recipe_dump", act_recipe_dump, BOOTED | CTL_OUTSIDE, "a dump for the test"),
+	CTL_NODE_R("recipe_count", CTL_U64, get_recipe_count, PROF, NODE_EXPERIMENTAL "dumps of the test"),
+	CTL_NODE_ACT("recipe_dump", act_recipe_dump, BOOTED | CTL_OUTSIDE, NODE_EXPERIMENTAL "a dump for the test"),
 EOC
 	edit('src/prof/file/prof_sys.h', qr/^\tprof_kind_box, /m, "\tprof_kind_recipe,\n");
 	edit('src/prof/file/prof_sys.c', qr/^\t\[prof_kind_box\]/m,
@@ -181,7 +181,7 @@ EOC
 sub add_statistics {
 	my $lists = 'src/arena/arena_stats.h';
 	my $x = "\tX(nrecipes, uint64_t, \"for the test\") \\\n";
-	edit($lists, qr/^\tX\(mapped, size_t,/m, "\tX(recipe_bytes, size_t, \"for the test\") \\\n");
+	edit($lists, qr/^\tX\(mapped, size_t,/m, "\tX(recipe_bytes, size_t, NODE_EXPERIMENTAL \"for the test\") \\\n");
 	edit($lists, qr/(?<=^#define BIN_STATS_FIELDS\(X\) \\\n)/m, $x);
 	edit($lists, qr/(?<=^#define LARGE_COUNT_FIELDS\(X\) \\\n)/m, $x);
 	edit('src/arena/inspect.c', qr/^static size_t\nsum_extent_avail\(/m, <<'EOC');
