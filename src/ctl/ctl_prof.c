@@ -488,10 +488,11 @@ static const ctl_node_t prof_nodes[] = {
 	    "of the call that failed; ENOENT, EPERM, EINVAL and EAGAIN come back as EFAULT. EBUSY: "
 	    "called from the dump hook. ELOOP: the last part of the path is a symbolic link. Nothing "
 	    "is printed"),
-	CTL_NODE_ACT("mark", act_mark, BOOTED | CTL_OUTSIDE,
+	CTL_NODE_ACT("mark", act_mark, BOOTED | CTL_OUTSIDE, NODE_EXPERIMENTAL
 	    "remembers what each site holds now, for prof.dump_delta; a later mark takes its place, "
 	    "prof.reset and the start of a session end it. EBUSY: called from the dump hook"),
 	CTL_NODE_W("dump_delta", CTL_STRING, set_dump_delta, BOOTED | CTL_NULL_NEW | CTL_OUTSIDE,
+	    NODE_EXPERIMENTAL
 	    "like prof.dump, what each site grew by since prof.mark, as a profile of kind d; those "
 	    "that shrunk stand in lines at its end. ENODATA: there is no mark, and nothing is written"),
 	CTL_NODE_RW("gdump", CTL_BOOL, get_gdump, set_gdump, PROF,
