@@ -180,7 +180,7 @@ EOC
 
 sub add_statistics {
 	my $lists = 'src/arena/arena_stats.h';
-	my $x = "\tX(nrecipes, uint64_t, \"for the test\") \\\n";
+	my $x = "\tX(nrecipes, uint64_t, NODE_EXPERIMENTAL \"for the test\") \\\n";
 	edit($lists, qr/^\tX\(mapped, size_t,/m, "\tX(recipe_bytes, size_t, NODE_EXPERIMENTAL \"for the test\") \\\n");
 	edit($lists, qr/(?<=^#define BIN_STATS_FIELDS\(X\) \\\n)/m, $x);
 	edit($lists, qr/(?<=^#define LARGE_COUNT_FIELDS\(X\) \\\n)/m, $x);
