@@ -8,8 +8,8 @@
 #define UTIL_MANUAL_H
 
 /*
- * In front of the text of each node that jemalloc does not have, one of these two. What they promise
- * is in doc/STABILITY.md; the manual shows them, and test/demo/manual.t asks for them. A new node
+ * In front of the text of each node that jemalloc does not have, one of these two. doc/STABILITY.md
+ * says what they promise; the manual shows them, and test/demo/manual.t asks for them. A new node
  * begins as NODE_EXPERIMENTAL. Options have flags for it (CONF_STABLE).
  */
 #define NODE_STABLE "\1"
