@@ -1,0 +1,55 @@
+#!/bin/sh
+# A release: its version stands in each recipe of packages and in the changelog; scripts/dist finds its commit by the tag, and without
+# it by the heading of CHANGELOG.md, and names what comes before and after it; SECURITY.md has the table of misuse that the tests hold.
+. "$JEMALLOC_SRC/test/include/tap.sh"
+
+cd "$SRC" || exit 1
+version=$(sed -n 's/^m4_define(\[JEM_RELEASE\], \[\(.*\)\])$/\1/p' configure.ac)
+ok $([ -n "$version" ]; echo $?) "configure.ac has a release: $version"
+is "$(sed -n 's/^## \([0-9.]*\), [0-9-]*$/\1/p' CHANGELOG.md | sed -n 1p)" "$version" "the newest release of CHANGELOG.md"
+is "$(sed -n '1s/.*(\(.*\)).*/\1/p' debian/changelog)" "$version" "debian/changelog"
+is "$(sed -n 's/.*global release_version \([0-9.]*\)}$/\1/p' packaging/rpm/jemalloc-prof.spec)" "$version" "the spec of RPM"
+is "$(sed -n 's/^pkgver=//p' packaging/alpine/APKBUILD)" "$version" "the APKBUILD"
+is "$(cat doc/examples/fleet/*.yaml | sed -n 's/.*image: registry.example\/jeprofd://p' | sort -u)" "$version" "the images of doc/examples/fleet"
+has "$(cat CONTRIBUTING.md)" "\`v$version\`" "CONTRIBUTING.md"
+
+scripts/misuse-table >"$OLDPWD/table"
+sed -n '/^| misuse | cases/,/^$/p' SECURITY.md | sed '/^$/d' >"$OLDPWD/page"
+cd "$OLDPWD" || exit 1
+is "$(cat page)" "$(cat table)" "SECURITY.md has what scripts/misuse-table prints"
+
+command -v git >/dev/null || { done_testing; exit; }
+unset GIT_DIR GIT_WORK_TREE
+mkdir -p repo/scripts
+cp "$SRC/scripts/dist" repo/scripts/
+cp "$SRC/configure.ac" repo/
+cd repo || exit 1
+commit() {
+	git add -A
+	git -c user.name=test -c user.email=test@localhost commit -q -m "$1"
+	git rev-parse HEAD
+}
+name() { scripts/dist "$@" --name 2>&1; }
+git init -q .
+printf '# Changelog\n\n## Unreleased\n' >CHANGELOG.md
+first=$(commit first)
+is "$(name)" "jemalloc-prof-$version~git1.$(echo "$first" | cut -c 1-9)" "before the release"
+name --release >said
+ok $([ $? -ne 0 ]; echo $?) "there is none yet"
+has "$(cat said)" "no commit of release $version" "which is said"
+printf '# Changelog\n\n## %s, 2026-11-25\n' "$version" >CHANGELOG.md
+second=$(commit second)
+is "$(name)" "jemalloc-prof-$version" "the commit that gives CHANGELOG.md its heading"
+printf '# Changelog\n\n## Unreleased\n- More.\n\n## %s, 2026-11-25\n' "$version" >CHANGELOG.md
+third=$(commit third)
+is "$(name)" "jemalloc-prof-$version+git3.$(echo "$third" | cut -c 1-9)" "after it"
+is "$(name --release)" "jemalloc-prof-$version" "the release, from a later commit"
+is "$(scripts/dist --release --commit)" "$second" "is made of its commit"
+git -c user.name=test -c user.email=test@localhost tag -a -m release "v$version" "$third"
+is "$(scripts/dist --release --commit)" "$third" "a tag is believed first"
+git tag -d "v$version" >/dev/null
+cd ..
+git clone -q --depth 1 "file://$PWD/repo" shallow
+(cd shallow && scripts/dist --release --name) >said 2>&1
+ok $([ $? -ne 0 ]; echo $?) "a shallow clone does not know it"
+done_testing
