@@ -16,6 +16,7 @@
 #include "extent/guard.h"
 #include "extent/pac_hpa.h"
 #include "meta/freepool.h"
+#include "meta/recs.h"
 #include "os/nstime.h"
 #include "os/witness.h"
 #include "util/fmt.h"
@@ -504,7 +505,8 @@ arena_dalloc(void *ptr, uint64_t elem) {
 	}
 	sample_rec_t *rec = arena_sample_rec(ptr, elem);
 	if (rec != NULL) {
-		memset(rec, 0, sizeof(*rec));
+		assert(rec->tctx == NULL && rec->link == NULL);
+		rec->req_size = 0; /* it may be TCACHE_REC_IS_SPARE */
 	}
 	arena_small_flush(e->szind, &ptr, 1);
 }
@@ -514,9 +516,10 @@ arena_large_make_sampled(void *ptr) {
 	edata_t *e = emap_edata(ptr);
 	assert(!e->is_slab);
 	if (e->recs != NULL) {
-		return memset(e->recs, 0, sizeof(*e->recs));
+		assert(e->recs->tctx == NULL);
+		return e->recs;
 	}
-	e->recs = meta_alloc(sizeof(sample_rec_t));
+	e->recs = recs_alloc(1);
 	if (e->recs != NULL) {
 		e->is_sampled = true;
 		emap_set_boundary(e);
@@ -528,7 +531,7 @@ void
 arena_large_end_sampled(void *ptr) {
 	edata_t *e = emap_edata(ptr);
 	assert(!e->is_slab && e->recs != NULL && e->recs->tctx == NULL);
-	meta_free(e->recs, sizeof(*e->recs));
+	recs_free(e->recs, 1);
 	e->recs = NULL;
 	e->is_sampled = false;
 	emap_set_boundary(e);

@@ -214,8 +214,8 @@ void arena_large_count_requests(arena_t *a, szind_t szind, uint64_t nrequests, u
     unsigned nflushes);
 
 /*
- * Gives a large object a record, all zero, which makes it a sample. Returns NULL if there is no
- * memory.
+ * Gives a large object a record without a count, which makes it a sample. Returns NULL if there is
+ * no memory.
  */
 sample_rec_t *arena_large_make_sampled(void *ptr);
 /* Removes the record, which must not refer to a count any more, from an object that lives on. */

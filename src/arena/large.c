@@ -15,7 +15,7 @@
 #include "arena/large_marks.h"
 #include "arena/safety.h"
 #include "extent/guard.h"
-#include "meta/freepool.h"
+#include "meta/recs.h"
 
 /* Extents that are made or freed together at most, with one update of the counters. */
 #define LARGE_BATCH 32u
@@ -203,7 +203,7 @@ large_dalloc_slow(arena_t *a, edata_t *e) {
 	large_marks_check(e);
 	large_stats_sub(a, e->u.large_usize, 1);
 	if (e->recs != NULL) {
-		meta_free(e->recs, sizeof(sample_rec_t));
+		recs_free(e->recs, 1);
 		e->recs = NULL;
 	}
 	pac_dalloc(&a->pac, e);

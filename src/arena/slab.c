@@ -7,6 +7,7 @@
 #include "arena/slab.h"
 
 #include "meta/freepool.h"
+#include "meta/recs.h"
 #include "util/fb.h"
 
 static size_t
@@ -37,12 +38,12 @@ slab_init(edata_t *e, szind_t szind, unsigned shard, bool is_sampled) {
 	if (slab_has_outside_bits(info->nregs)) {
 		e->bits = meta_alloc(slab_bits_bytes(info->nregs));
 	}
-	e->recs = is_sampled ? meta_alloc(info->nregs * sizeof(sample_rec_t)) : NULL;
+	e->recs = is_sampled ? recs_alloc(info->nregs) : NULL;
 	if (e->bits == NULL || (is_sampled && e->recs == NULL)) {
 		if (slab_has_outside_bits(info->nregs)) {
 			meta_free(e->bits, slab_bits_bytes(info->nregs));
 		}
-		meta_free(e->recs, info->nregs * sizeof(sample_rec_t));
+		recs_free(e->recs, info->nregs);
 		e->bits = NULL;
 		e->recs = NULL;
 		return ENOMEM;
@@ -69,7 +70,7 @@ slab_fini(edata_t *e) {
 		if (slab_has_outside_bits(info->nregs)) {
 			meta_free(e->bits, slab_bits_bytes(info->nregs));
 		}
-		meta_free(e->recs, info->nregs * sizeof(sample_rec_t));
+		recs_free(e->recs, info->nregs);
 	}
 	e->bits = NULL;
 	e->recs = NULL;

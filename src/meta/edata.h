@@ -34,13 +34,17 @@ typedef enum {
 	extent_state_count
 } extent_state_t;
 
-/* The profiler's record of one sampled object; all zero until the profiler writes it. */
+/*
+ * The profiler's record of one sampled object. While tctx is NULL the others have no meaning, but
+ * for a req_size of TCACHE_REC_IS_SPARE, and link is NULL. See recs_begin() for who reads it.
+ */
 typedef struct sample_rec_s {
 	void *tctx;        /* the prof_cnt_t that counts it; NULL: not sampled */
 	uint64_t weight;   /* objects that the sample stands for, in units of 1 / PROF_WEIGHT_ONE */
-	uint64_t req_size; /* requested bytes */
 	uint64_t time_ns;  /* when it was allocated, by the clock of the log */
-	void *link[2];     /* link[0]: its entry in the recent list, NULL if none; [1] is unused */
+	uint64_t usize;    /* usable bytes */
+	uint64_t req_size; /* requested bytes */
+	void *link;        /* its entry in the recent list, NULL if none */
 } sample_rec_t;
 
 typedef struct edata_s edata_t;

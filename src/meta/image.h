@@ -79,7 +79,9 @@
 	X(site, prof_site_t) \
 	X(count, prof_cnt_t) \
 	X(thread, prof_tdata_t) \
-	X(module, module_record_t)
+	X(module, module_record_t) \
+	X(block, recs_block_t) \
+	X(record, sample_rec_t)
 
 /* X(struct, field, type, member). Appended to only; the width is that of the member. */
 #define IMAGE_FIELDS(X) \
@@ -117,7 +119,15 @@
 	X(module, number, module_record_t, number) \
 	X(module, build_id_len, module_record_t, build_id_len) \
 	X(module, build_id, module_record_t, build_id) \
-	X(module, path, module_record_t, path[0])
+	X(module, path, module_record_t, path[0]) \
+	X(count, life, prof_cnt_t, accum[0].life) \
+	X(block, next, recs_block_t, next) \
+	X(block, n, recs_block_t, n) \
+	X(block, records, recs_block_t, recs) \
+	X(record, count, sample_rec_t, tctx) \
+	X(record, weight, sample_rec_t, weight) \
+	X(record, time_ns, sample_rec_t, time_ns) \
+	X(record, usize, sample_rec_t, usize)
 
 /* image_site_next and so on: the index in root.fields. */
 #define IMAGE_FIELD_INDEX(of, field, type, member) image_##of##_##field,
@@ -200,6 +210,7 @@ enum { image_open, image_ended };
 
 /* Bits of root.flags. */
 #define IMAGE_ACCUM 1u     /* counts have sums of all that was allocated (prof_accum) */
+#define IMAGE_REALTIME 4u  /* the times of records are UTC, not of the monotonic clock */
 #define IMAGE_RAW 2u       /* a profile shows sampled counts, not estimates (prof_unbias:false) */
 
 typedef struct image_root_s {
@@ -250,6 +261,9 @@ typedef struct image_root_s {
 	uint32_t ndepths;
 	uint64_t without_hdr;  /* objects without .eh_frame_hdr, and those whose .eh_frame was found */
 	uint64_t scanned;
+	/* Lists of blocks of samples' records: in the parts, and in memory that is in none of them. */
+	uint64_t records;
+	uint64_t records_elsewhere;
 } image_root_t;
 
 /* A step of the hash of a site's frames; it begins with their number, ends with hash_mix64(). */

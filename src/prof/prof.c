@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "arena/slab.h"
+#include "meta/recs.h"
 #include "os/gate.h"
 #include "os/malloc_io.h"
 #include "os/probe.h"
@@ -163,10 +164,8 @@ sample_record(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, const void *
 	if (c == NULL) {
 		return;
 	}
-	rec->tctx = c;
-	rec->weight = weight;
 	rec->req_size = req;
-	rec->time_ns = prof_log_clock();
+	recs_begin(rec, c, weight, prof_log_clock(), usize);
 	if (unlikely(opt_prof_stats)) {
 		prof_stats_inc(sz_s2i(usize), req);
 	}
@@ -212,8 +211,14 @@ sample_free_hook_call(prof_sample_free_hook_t hook, const void *ptr, size_t usiz
 /* Whether sample_free_tell() has something to do. */
 static bool
 sample_free_is_told(const sample_rec_t *rec) {
-	return prof_log_is_running() || __atomic_load_n(&rec->link[0], MO_ACQUIRE) != NULL
+	return prof_log_is_running() || __atomic_load_n(&rec->link, MO_ACQUIRE) != NULL
 	    || opt_prof_stats;
+}
+
+/* Adds the sample to the lifetimes of its site, if these are kept. */
+static NOINLINE void
+sample_life(prof_cnt_t *c, const sample_rec_t *rec, size_t usize) {
+	prof_data_add_life(c, usize, rec->weight, rec->time_ns, prof_log_clock());
 }
 
 /* Tells the log, the recent list and the statistics of the free of a sample of count c. */
@@ -223,7 +228,7 @@ sample_free_tell(tsd_t *tsd, prof_cnt_t *c, sample_rec_t *rec, size_t usize) {
 	if (prof_log_is_running() && td != NULL) {
 		prof_log_free(td, c, rec->time_ns, usize);
 	}
-	if (__atomic_load_n(&rec->link[0], MO_ACQUIRE) != NULL) {
+	if (__atomic_load_n(&rec->link, MO_ACQUIRE) != NULL) {
 		prof_recent_free(td, rec);
 	}
 	if (opt_prof_stats) {
@@ -240,8 +245,11 @@ prof_sample_free(tsd_t *tsd, const void *ptr, sample_rec_t *rec, size_t usize) {
 	if (unlikely(sample_free_is_told(rec))) {
 		sample_free_tell(tsd, c, rec, usize);
 	}
-	assert(rec->link[0] == NULL && rec->weight >= PROF_WEIGHT_ONE);
-	rec->tctx = NULL;
+	assert(rec->link == NULL && rec->weight >= PROF_WEIGHT_ONE);
+	if (unlikely(prof_cnt_has_accum(c))) {
+		sample_life(c, rec, usize);
+	}
+	recs_end(rec);
 	prof_data_sub(c, usize, rec->weight);
 	if (probe_free_is_attached()) {
 		probe_free_fire(ptr);

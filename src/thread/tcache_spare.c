@@ -29,7 +29,7 @@ tcache_spare_take(tcache_t *tc, unsigned slot, sample_rec_t **rec) {
 	assert(s->ptr != NULL && s->rec->req_size == TCACHE_REC_IS_SPARE && s->rec->tctx == NULL);
 	assert(slab_rec(emap_edata(s->ptr), s->ptr) == s->rec);
 	s->slot = 0;
-	memset(s->rec, 0, sizeof(*s->rec));
+	s->rec->req_size = 0;
 	*rec = s->rec;
 	return s->ptr;
 }
@@ -38,7 +38,7 @@ bool
 tcache_spare_try_put(tcache_t *tc, const edata_t *e, void *ptr, sample_rec_t *rec) {
 	unsigned slot = e->szind + 1u;
 	assert(!e->is_slab || slab_rec(e, ptr) == rec);
-	assert(rec->tctx == NULL && rec->link[0] == NULL && rec->req_size != TCACHE_REC_IS_SPARE);
+	assert(rec->tctx == NULL && rec->link == NULL && rec->req_size != TCACHE_REC_IS_SPARE);
 	tcache_spare_t *s = spare_of(tc, slot);
 	if (s->slot != 0 || !e->is_slab || e->arena_ind != ARENA_HIDDEN(0)) {
 		return false;

@@ -21,7 +21,9 @@
 #include "os/sys.h"
 #include "os/thread.h"
 #include "prof/file/prof_keep.h"
+#include "prof/file/prof_log.h"
 #include "prof/file/prof_write.h"
+#include "prof/sites/prof_age.h"
 #include "prof/sites/prof_backtrace.h"
 #include "prof/sites/prof_data.h"
 #include "prof/sites/prof_figures.h"
@@ -46,6 +48,8 @@ atomic_u64_t prof_dump_session_begin_ns;
 #define MAPS_BUF 8192
 /* Room for two numbers of at most 20 digits and the text between them. */
 #define PAIR_TEXT 48
+/* Room for a number of 20 digits, and bytes behind the last pair's text that may be read. */
+#define AGE_TEXT 24
 /* Pairs whose text is kept, as a power of two: many sites have the same counts. */
 #define PAIR_SLOTS_LG 6
 /* Frames that are written after one check of the room left in the buffer. */
@@ -64,8 +68,10 @@ cassert(prof_kind_final == 0 && prof_kind_log == prof_kind_n - 1);
 /* A pair of numbers as text, and the counts that it was made from; a slot of length 0 is free. */
 typedef struct {
 	prof_counts_t counts;
-	char text[PAIR_TEXT];
-	size_t len;
+	uint64_t bytes;       /* the second number */
+	char text[PAIR_TEXT + AGE_TEXT];
+	uint32_t len;
+	uint32_t bytes_at;    /* where the second number begins in `text` */
 } pair_text_t;
 
 static LARGE_BSS struct {
@@ -249,20 +255,22 @@ header_rate(const prof_snap_t *snap) {
 	return snap->rate != 0 ? snap->rate : prof_sample_rate();
 }
 
-static void
+static NOINLINE void
 pair_make(pair_text_t *p, const prof_counts_t *c, uint64_t rate, bool is_raw) {
 	uint64_t objs;
 	uint64_t bytes;
 	char text[PAIR_TEXT];
 	char *end = text + sizeof(text);
 	prof_sample_printed(c, rate, is_raw, &objs, &bytes);
-	char *at = fmt_u64_dec(end, bytes);
+	char *second = fmt_u64_dec(end, bytes), *at = second;
 	*--at = ' ';
 	*--at = ':';
 	at = fmt_u64_dec(at, objs);
 	assert(at >= text);
 	p->counts = *c;
-	p->len = (size_t)(end - at);
+	p->bytes = bytes;
+	p->len = (uint32_t)(end - at);
+	p->bytes_at = (uint32_t)(second - at);
 	memcpy(p->text, at, p->len);
 }
 
@@ -279,14 +287,20 @@ pair_slot(const prof_counts_t *c) {
 	return &dumper.pairs[mixed >> (64 - PAIR_SLOTS_LG)];
 }
 
-/* Formats the pair only if its slot has another one. */
-static void
-write_pair(prof_writer_t *w, const prof_counts_t *c) {
+/* The pair as text, which is formatted only if its slot has another one. */
+ALWAYS_INLINE const pair_text_t *
+pair_get(const prof_counts_t *c) {
 	mutex_assert_owner(&dumper.mtx);
 	pair_text_t *p = pair_slot(c);
 	if (unlikely(p->len == 0 || !pair_is_of(p, c))) {
 		pair_make(p, c, header_rate(&dumper.snap), !opt_prof_unbias && !dumper.snap.is_mixed);
 	}
+	return p;
+}
+
+static void
+write_pair(prof_writer_t *w, const prof_counts_t *c) {
+	const pair_text_t *p = pair_get(c);
 	memcpy(prof_writer_room(w), p->text, PAIR_TEXT);
 	w->len += p->len;
 }
@@ -421,6 +435,121 @@ write_sites(prof_writer_t *w, const prof_snap_t *snap) {
 	}
 }
 
+/* ---------------------------------------------------------------- ages */
+
+/* The number of a site, counted up in decimal, with room for its first digits in front of it. */
+typedef struct {
+	char text[24];
+	unsigned first;
+} site_number_t;
+
+static void
+number_next(site_number_t *n) {
+	unsigned at = sizeof(n->text) - 1;
+	while (n->text[at] == '9') {
+		n->text[at--] = '0';
+	}
+	n->text[at] = at < n->first ? '1' : (char)(n->text[at] + 1);
+	n->first = at < n->first ? at : n->first;
+}
+
+static char *
+put_column(char *to, unsigned column) {
+	to[0] = ' ';
+	to[1] = (char)('0' + column);
+	to[2] = ':';
+	return to + 3;
+}
+
+/* Writes "# age" or "# life" and the number of the site to `to`; returns the end. */
+static char *
+put_site(char *to, const char *what, size_t len, const site_number_t *n) {
+	unsigned digits = (unsigned)sizeof(n->text) - n->first;
+	memcpy(to, what, len);
+	memcpy(to + len, &n->text[n->first], digits);
+	return to + len + digits;
+}
+
+/* Writes the columns that are not 0. */
+static void
+write_columns(prof_writer_t *w, const uint64_t *columns) {
+	for (unsigned i = 0; i < PROF_AGES; i++) {
+		if (columns[i] != 0) {
+			w->len = (size_t)(put_column(prof_writer_room(w), i) - w->buf);
+			prof_write_dec(w, columns[i]);
+		}
+	}
+	prof_write_lit(w, "\n");
+}
+
+#define LINE_OF_SITE(w, what, n) \
+	((w)->len = (size_t)(put_site(prof_writer_room(w), what, sizeof(what) - 1, n) - (w)->buf))
+
+/* What was freed at a site; the numbers are as large by the estimates as what was allocated. */
+static void
+write_life(prof_writer_t *w, const prof_item_t *item, const site_number_t *n) {
+	uint64_t columns[PROF_AGES];
+	const prof_counts_t *accum = prof_item_accum(&dumper.snap, item);
+	if (prof_life_read(item->who, columns)) {
+		prof_ages_split(columns, accum->est, pair_get(accum)->bytes);
+		LINE_OF_SITE(w, "# life ", n);
+		write_columns(w, columns);
+	}
+}
+
+static NOINLINE void
+write_mixed_age(prof_writer_t *w, const prof_item_t *item) {
+	uint64_t columns[PROF_AGES], sum = 0;
+	prof_age_read(item, columns);
+	for (unsigned i = 0; i < PROF_AGES; i++) {
+		sum += columns[i];
+	}
+	prof_ages_split(columns, sum, pair_get(&item->cur)->bytes);
+	write_columns(w, columns);
+}
+
+/* Most sites have one column, which is all of their live bytes: a text that the pair has. */
+static void
+write_age(prof_writer_t *w, const prof_item_t *item, const site_number_t *n) {
+	LINE_OF_SITE(w, "# age ", n);
+	if (item->age.next != NULL) {
+		write_mixed_age(w, item);
+		return;
+	}
+	const pair_text_t *p = pair_get(&item->cur);
+	char *to = put_column(prof_writer_room(w), item->age_column);
+	unsigned len = p->len - p->bytes_at;
+	memcpy(to, p->text + p->bytes_at, AGE_TEXT);
+	to[len] = '\n';
+	w->len = (size_t)(to + len + 1 - w->buf);
+}
+
+/* For each site, by its number in the profile: how old its live samples are. */
+static void
+write_ages(prof_writer_t *w, const prof_snap_t *snap) {
+	site_number_t n = {.first = sizeof(n.text) - 1};
+	memset(n.text, '0', sizeof(n.text));
+	if (!snap->has_ages) {
+		prof_write_text(w, snap->is_delta ? "# age none: a profile of growth has no ages\n"
+		    : "# age none: no memory\n");
+		return;
+	}
+	prof_write_lit(w, "# age_bounds_s" PROF_AGE_BOUNDS_TEXT "\n");
+	const prof_item_t *i = prof_snap_next(snap, NULL);
+	for (; i != NULL; i = prof_snap_next(snap, i)) {
+		if (i->kind != prof_item_site) {
+			continue;
+		}
+		number_next(&n);
+		if (i->age.est != 0 && i->cur.objs != 0) {
+			write_age(w, i, &n);
+		}
+		if (snap->is_accum) {
+			write_life(w, i, &n);
+		}
+	}
+}
+
 /* ---------------------------------------------------------------- maps and modules */
 
 static int
@@ -537,7 +666,7 @@ write_shrunk(prof_writer_t *w, const prof_snap_t *snap) {
 }
 
 static void
-write_tail(prof_writer_t *w, bool in_handler) {
+write_map(prof_writer_t *w, bool in_handler) {
 	prof_write_lit(w, "\nMAPPED_LIBRARIES:\n");
 	uint64_t before = prof_writer_total(w);
 	(void)sys_maps_copy(dumper.maps, sizeof(dumper.maps), maps_text, w);
@@ -549,6 +678,10 @@ write_tail(prof_writer_t *w, bool in_handler) {
 		write_modules(w, false);
 	}
 	write_shrunk(w, &dumper.snap);
+}
+
+static void
+write_end(prof_writer_t *w) {
 	uint64_t total = prof_writer_total(w);
 	prof_write_lit(w, "# end ");
 	prof_write_dec(w, total);
@@ -574,7 +707,9 @@ write_profile(prof_writer_t *w, const prof_dump_t *d) {
 	write_total(w, &snap->cur, &snap->accum);
 	write_threads(w, snap);
 	write_sites(w, snap);
-	write_tail(w, d->in_handler);
+	write_map(w, d->in_handler);
+	write_ages(w, snap);
+	write_end(w);
 }
 
 /* ---------------------------------------------------------------- copying */
@@ -597,7 +732,7 @@ static int
 dump_copy(prof_kind_t kind) {
 	struct tls_s *t = tls_get();
 	mutex_assert_owner(&dumper.mtx);
-	assert(dumper.writer.buf == NULL && dumper.snap.first == NULL);
+	assert(dumper.writer.buf == NULL && dumper.snap.items.first == NULL);
 	assert(!prof_file_is_open(&dumper.file));
 	gate_enter(t);
 	int err = prof_writer_init(&dumper.writer, &dumper.file);
@@ -607,6 +742,9 @@ dump_copy(prof_kind_t kind) {
 		dumper.mark_ns = prof_mark_time_ns();
 		err = kind == prof_kind_delta ? prof_snap_take_delta(&dumper.snap)
 		    : prof_snap_take(&dumper.snap);
+	}
+	if (err == 0 && kind != prof_kind_delta) {
+		(void)prof_age_take(&dumper.snap, prof_log_clock());
 	}
 	if (err != 0) {
 		prof_writer_forget(&dumper.writer);

@@ -64,7 +64,7 @@ prof_recent_alloc_max_get(void) {
 static void
 rec_link(sample_rec_t *rec, recent_t *r) {
 	mutex_assert_owner(&recent.mtx);
-	__atomic_store_n(&rec->link[0], r, MO_RELEASE);
+	__atomic_store_n(&rec->link, r, MO_RELEASE);
 }
 
 /* Checks that entry and sample refer to each other; needs mtx. */
@@ -72,7 +72,7 @@ static void
 recent_check(const recent_t *r) {
 	mutex_assert_owner(&recent.mtx);
 	assert((ql_first(&recent.list) == NULL) == (recent.n == 0));
-	assert(r->rec == NULL || r->rec->link[0] == r);
+	assert(r->rec == NULL || r->rec->link == r);
 	assert(r->freed == NULL || r->rec == NULL);
 }
 
@@ -132,7 +132,7 @@ prof_recent_alloc(sample_rec_t *rec, prof_cnt_t *c, size_t usize) {
 	r->usize = usize;
 	r->alloc_ns = rec->time_ns;
 	mutex_lock(&recent.mtx);
-	assert(rec->link[0] == NULL && rec->tctx == c);
+	assert(rec->link == NULL && rec->tctx == c);
 	if (prof_recent_is_on()) {
 		prof_data_pin(c);
 		rec_link(rec, r);
@@ -154,7 +154,7 @@ prof_recent_free(prof_tdata_t *td, sample_rec_t *rec) {
 		prof_backtrace_done(td);
 	}
 	mutex_lock(&recent.mtx);
-	recent_t *r = rec->link[0];
+	recent_t *r = rec->link;
 	if (r != NULL) {
 		assert(r->rec == rec);
 		r->rec = NULL;

@@ -3,7 +3,7 @@
  * entries, oldest first. Each entry pins the place of the allocation and, once freed, the place of
  * the free.
  *
- * An entry and its sample refer to each other (sample_rec_t.link[0]) until the sample is freed or
+ * An entry and its sample refer to each other (sample_rec_t.link) until the sample is freed or
  * the entry is dropped. One lock protects the list and is taken only while the list is in use; a
  * dump copies the list under it and prints without it. A second lock lets one dump run at a time.
  */

@@ -279,11 +279,6 @@ limbo_reclaim_locked(size_t min) {
 
 /* ---------------------------------------------------------------- sweeping, all under pass */
 
-static inline bool
-cnt_has_accum(const prof_cnt_t *c) {
-	return c->link.bytes > sizeof(*c);
-}
-
 /*
  * Whether to remove the count; counts it for this round, and marks an empty one idle. A count with
  * sums of all that was allocated stays while these are wanted. An empty count that no look-up can
@@ -297,7 +292,7 @@ cnt_judge(prof_cnt_t *c) {
 	mutex_assert_owner(&tables.pass);
 	bool is_current = prof_data_is_current(c);
 	tables.sweep_nseen++;
-	bool is_wanted = is_current && cnt_has_accum(c) && prof_data_is_accum();
+	bool is_wanted = is_current && prof_cnt_has_accum(c) && prof_data_is_accum();
 	if (atomic_load_u64(&c->live, MO_RELAXED) != 0 || is_wanted) {
 		return false;
 	}
@@ -770,7 +765,7 @@ prof_data_add(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, size_t usize
 	atomic_fetch_add_u64(&c->bytes, usize, MO_RELAXED);
 	atomic_fetch_add_u64(&c->c16, weight, MO_RELAXED);
 	atomic_fetch_add_u64(&c->est, est, MO_RELAXED);
-	if (cnt_has_accum(c)) {
+	if (prof_cnt_has_accum(c)) {
 		atomic_fetch_add_u64(&c->accum->objs, 1, MO_RELAXED);
 		atomic_fetch_add_u64(&c->accum->bytes, usize, MO_RELAXED);
 		atomic_fetch_add_u64(&c->accum->c16, weight, MO_RELAXED);
@@ -794,6 +789,13 @@ prof_data_sub(prof_cnt_t *c, size_t usize, uint64_t weight) {
 	(void)c16;
 	(void)old_est;
 	atomic_fetch_sub_u64(&c->live, 1, MO_RELEASE);
+}
+
+void
+prof_data_add_life(prof_cnt_t *c, size_t usize, uint64_t weight, uint64_t from, uint64_t to) {
+	assert(prof_cnt_has_accum(c));
+	atomic_fetch_add_u64(&c->accum->life[prof_age_between(from, to)],
+	    prof_weighted_bytes(usize, weight), MO_RELAXED);
 }
 
 prof_cnt_t *
@@ -828,7 +830,7 @@ prof_data_counts_read(const prof_cnt_t *c, prof_counts_t *cur, prof_counts_t *ac
 	cur->bytes = atomic_load_u64(&c->bytes, MO_RELAXED);
 	cur->c16 = atomic_load_u64(&c->c16, MO_RELAXED);
 	cur->est = atomic_load_u64(&c->est, MO_RELAXED);
-	if (cnt_has_accum(c)) {
+	if (prof_cnt_has_accum(c)) {
 		accum->objs = atomic_load_u64(&c->accum->objs, MO_RELAXED);
 		accum->bytes = atomic_load_u64(&c->accum->bytes, MO_RELAXED);
 		accum->c16 = atomic_load_u64(&c->accum->c16, MO_RELAXED);

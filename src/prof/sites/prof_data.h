@@ -36,6 +36,8 @@ prof_cnt_t *prof_data_add(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, 
     uint64_t weight);
 /* Subtracts a sample that prof_data_add() added with the same usize and weight. */
 void prof_data_sub(prof_cnt_t *c, size_t usize, uint64_t weight);
+/* Adds a sample that is freed at this age to the lifetimes; the count must keep them. */
+void prof_data_add_life(prof_cnt_t *c, size_t usize, uint64_t weight, uint64_t from, uint64_t to);
 
 /*
  * Returns the pinned count of a backtrace that is not a sample (the place of a free); NULL without
@@ -65,6 +67,12 @@ void prof_data_marked(uint32_t epoch);
 
 /* Forgets all samples: none that was taken before is reported any more. */
 void prof_data_reset(void);
+
+/* Whether the count keeps what was allocated in all. */
+static inline bool
+prof_cnt_has_accum(const prof_cnt_t *c) {
+	return c->link.bytes > sizeof(*c);
+}
 
 static inline unsigned
 prof_site_nframes(const prof_site_t *s) {

@@ -8,6 +8,7 @@
  */
 #include "prof/sites/prof_root.h"
 
+#include "meta/recs.h"
 #include "meta/region.h"
 #include "os/sys.h"
 #include "os/thread.h"
@@ -61,7 +62,8 @@ prof_root_boot(void) {
 	root->root_bytes = sizeof(*root);
 	root->page = (uint32_t)os_page_size;
 	root->pid = (uint32_t)sys_pid();
-	root->flags = opt_prof_unbias ? 0 : IMAGE_RAW;
+	root->flags = (opt_prof_unbias ? 0 : IMAGE_RAW)
+	    | (opt_prof_time_resolution == prof_time_res_high ? IMAGE_REALTIME : 0);
 	text_copy(root->library_version, sizeof(root->library_version), JEMALLOC_VERSION);
 	text_copy(root->ext_version, sizeof(root->ext_version), PROF_EXT_VERSION);
 	stops_write(root->unwinder_stops, sizeof(root->unwinder_stops));

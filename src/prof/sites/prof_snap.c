@@ -16,6 +16,8 @@
 #define CHUNK_BYTES ((size_t)1 << 20)
 /* Bytes of a chunk that are populated by one call, instead of a page fault for each page. */
 #define POPULATE_MAX ((size_t)1 << 18)
+/* The number of an item: that of its chunk, and below it so many bits, its place in the chunk. */
+#define LG_CHUNK_ITEMS 16u
 
 struct prof_chunk_s {
 	prof_chunk_t *next;
@@ -32,10 +34,14 @@ cassert(sizeof(prof_chunk_t) + sizeof(prof_item_t) + sizeof(prof_counts_t) <= CH
 cassert(POPULATE_MAX % PAGE_MAX == 0);
 cassert(sizeof(prof_item_t) % _Alignof(prof_item_t) == 0);
 cassert(sizeof(prof_counts_t) % _Alignof(prof_item_t) == 0);
+cassert(CHUNK_BYTES / sizeof(prof_item_t) < 1u << LG_CHUNK_ITEMS);
+cassert(PROF_SNAP_CHUNKS < 1u << (32 - LG_CHUNK_ITEMS));
+cassert(sizeof(prof_age_t) % _Alignof(prof_age_t) == 0);
 
 typedef struct {
 	prof_snap_t *snap;
 	prof_item_t *site;  /* item of the site that is being copied */
+	uint32_t number;    /* its number */
 	bool is_shared;     /* at least one thread has a share in the site */
 	prof_tdata_t *sole; /* the only thread with a share; NULL: no thread, or several with items */
 } copier_t;
@@ -46,9 +52,8 @@ item_at(prof_chunk_t *c, size_t offset) {
 }
 
 static bool
-chunk_has_room(const prof_snap_t *snap) {
-	return snap->last != NULL
-	    && sizeof(prof_chunk_t) + snap->last->used + snap->item_bytes <= CHUNK_BYTES;
+chunk_has_room(const prof_chunk_t *c, size_t bytes) {
+	return c != NULL && sizeof(prof_chunk_t) + c->used + bytes <= CHUNK_BYTES;
 }
 
 /*
@@ -64,33 +69,69 @@ chunk_populate(prof_chunk_t *c) {
 	c->ready += bytes;
 }
 
+static prof_chunk_t *
+chunk_new(prof_chunks_t *chunks) {
+	bool commit = true;
+	prof_chunk_t *c = pages_map(NULL, CHUNK_BYTES, CHUNK_BYTES, &commit);
+	if (c == NULL) {
+		return NULL;
+	}
+	if (chunks->last == NULL) {
+		chunks->first = c;
+	} else {
+		chunks->last->next = c;
+	}
+	chunks->last = c;
+	c->ready = PAGE;
+	return c;
+}
+
+/* The next bytes of the last chunk, which has room for them. */
+static void *
+chunk_take(prof_chunk_t *c, size_t bytes) {
+	void *p = item_at(c, c->used);
+	c->used += bytes;
+	assert(sizeof(prof_chunk_t) + c->used <= CHUNK_BYTES);
+	if (unlikely(sizeof(prof_chunk_t) + c->used > c->ready)) {
+		chunk_populate(c);
+	}
+	/* A page that is read before it is written would fault twice. */
+	return memset(p, 0, bytes);
+}
+
 static prof_item_t *
 item_new(prof_snap_t *snap, prof_item_kind_t kind, const void *who) {
-	if (!chunk_has_room(snap)) {
-		bool commit = true;
-		prof_chunk_t *c = pages_map(NULL, CHUNK_BYTES, CHUNK_BYTES, &commit);
+	if (!chunk_has_room(snap->items.last, snap->item_bytes)) {
+		prof_chunk_t *c = chunk_new(&snap->items);
 		if (c == NULL) {
 			return NULL;
 		}
-		if (snap->last == NULL) {
-			snap->first = c;
-		} else {
-			snap->last->next = c;
+		snap->next_number = snap->nnumbered << LG_CHUNK_ITEMS;
+		if (snap->nnumbered < PROF_SNAP_CHUNKS) {
+			snap->numbered[snap->nnumbered++] = c;
 		}
-		snap->last = c;
-		c->ready = PAGE;
 	}
-	prof_item_t *item = item_at(snap->last, snap->last->used);
-	snap->last->used += snap->item_bytes;
-	assert(sizeof(prof_chunk_t) + snap->last->used <= CHUNK_BYTES);
-	if (unlikely(sizeof(prof_chunk_t) + snap->last->used > snap->last->ready)) {
-		chunk_populate(snap->last);
-	}
-	/* A page that is read before it is written would fault twice. */
-	memset(item, 0, snap->item_bytes);
+	prof_item_t *item = chunk_take(snap->items.last, snap->item_bytes);
+	snap->next_number++;
 	item->kind = kind;
 	item->who = who;
 	return item;
+}
+
+prof_item_t *
+prof_snap_item(const prof_snap_t *snap, uint32_t number) {
+	unsigned k = number >> LG_CHUNK_ITEMS;
+	size_t offset = number % (1u << LG_CHUNK_ITEMS) * snap->item_bytes;
+	return k < snap->nnumbered && offset < snap->numbered[k]->used
+	    ? item_at(snap->numbered[k], offset) : NULL;
+}
+
+prof_age_t *
+prof_snap_age_new(prof_snap_t *snap) {
+	if (!chunk_has_room(snap->ages.last, sizeof(prof_age_t)) && chunk_new(&snap->ages) == NULL) {
+		return NULL;
+	}
+	return chunk_take(snap->ages.last, sizeof(prof_age_t));
 }
 
 static void
@@ -176,7 +217,7 @@ snap_check(const prof_snap_t *snap) {
 }
 
 static int
-cnt_copy(copier_t *cp, const prof_cnt_t *c) {
+cnt_copy(copier_t *cp, prof_cnt_t *c) {
 	prof_counts_t cur;
 	prof_counts_t accum;
 	prof_data_counts_read(c, &cur, &accum);
@@ -192,6 +233,7 @@ cnt_copy(copier_t *cp, const prof_cnt_t *c) {
 		return ENOMEM;
 	}
 	rate_note(cp->snap, c->rate);
+	c->snap_number = cp->number;
 	if (item != NULL) {
 		prof_counts_add(&item->cur, &cur);
 	}
@@ -253,12 +295,13 @@ site_copy(prof_snap_t *snap, const prof_site_t *s) {
 	if (site_is_void(snap, s, link)) {
 		return 0;
 	}
-	copier_t cp = {snap, item_new(snap, prof_item_site, s), false, NULL};
+	copier_t cp = {snap, item_new(snap, prof_item_site, s), 0, false, NULL};
 	if (cp.site == NULL) {
 		return ENOMEM;
 	}
+	cp.number = snap->next_number - 1;
 	for (; link != NULL; link = link->next) {
-		int err = cnt_copy(&cp, container_of(link, const prof_cnt_t, link));
+		int err = cnt_copy(&cp, container_of(link, prof_cnt_t, link));
 		if (err != 0) {
 			return err;
 		}
@@ -404,14 +447,20 @@ prof_snap_drop(prof_snap_t *snap) {
 	prof_snap_forget(snap);
 }
 
-void
-prof_snap_forget(prof_snap_t *snap) {
-	prof_chunk_t *c = snap->first;
+static void
+chunks_unmap(const prof_chunks_t *chunks) {
+	prof_chunk_t *c = chunks->first;
 	while (c != NULL) {
 		prof_chunk_t *next = c->next;
 		pages_unmap_in_time(c, CHUNK_BYTES);
 		c = next;
 	}
+}
+
+void
+prof_snap_forget(prof_snap_t *snap) {
+	chunks_unmap(&snap->items);
+	chunks_unmap(&snap->ages);
 	if (snap->threads != NULL) {
 		pages_unmap_in_time(snap->threads, snap->threads_bytes);
 	}
@@ -430,7 +479,7 @@ chunk_item(prof_chunk_t *c, size_t offset) {
 const prof_item_t *
 prof_snap_next(const prof_snap_t *snap, const prof_item_t *item) {
 	if (item == NULL) {
-		return snap->first == NULL ? NULL : chunk_item(snap->first, 0);
+		return snap->items.first == NULL ? NULL : chunk_item(snap->items.first, 0);
 	}
 	prof_chunk_t *c = (prof_chunk_t *)((uintptr_t)item & ~(CHUNK_BYTES - 1));
 	assert((size_t)((const char *)item - (const char *)c->items) < c->used);

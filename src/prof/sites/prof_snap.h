@@ -18,9 +18,22 @@ typedef enum {
 	prof_item_void  /* a site with nothing to report, skipped */
 } prof_item_kind_t;
 
+/* Estimated bytes of live samples in one column of ages. */
+typedef struct prof_age_s {
+	struct prof_age_s *next;
+	uint64_t est;
+	unsigned column;
+} prof_age_t;
+
 typedef struct {
 	const void *who; /* a prof_site_t or prof_tdata_t */
 	prof_item_kind_t kind;
+	/* of a site, with `age`: the first column and those behind it; est 0: nothing has an age */
+	unsigned age_column;
+	struct {
+		prof_age_t *next;
+		uint64_t est;
+	} age;
 	/* of a site: the only thread with a share; NULL: the threads' items follow */
 	const prof_tdata_t *sole;
 	prof_counts_t cur;
@@ -29,9 +42,22 @@ typedef struct {
 
 typedef struct prof_chunk_s prof_chunk_t;
 
+/* Memory from which equal pieces are cut, in the order of their making. */
 typedef struct {
 	prof_chunk_t *first;
 	prof_chunk_t *last;
+} prof_chunks_t;
+
+/* Chunks of items by number; those beyond have no numbers, and so no ages. */
+#define PROF_SNAP_CHUNKS 512u
+
+typedef struct {
+	prof_chunks_t items;
+	prof_chunks_t ages;      /* prof_age_t */
+	prof_chunk_t *numbered[PROF_SNAP_CHUNKS];
+	unsigned nnumbered;
+	uint32_t next_number;    /* of the next item of the last chunk */
+	bool has_ages;           /* items of sites have their ages (prof_age.h) */
 	size_t item_bytes;       /* size of an item in this snapshot */
 	bool is_accum;           /* what was allocated in all is counted */
 	bool is_delta;           /* sites hold what they grew by since the mark; without threads */
@@ -64,6 +90,14 @@ void prof_snap_forget(prof_snap_t *snap);
 
 /* The item after `item`, or the first one if that is NULL; NULL at the end. */
 const prof_item_t *prof_snap_next(const prof_snap_t *snap, const prof_item_t *item);
+
+/*
+ * The item of this number; NULL if there is none. A count that has nothing to report, or none yet,
+ * has any number.
+ */
+prof_item_t *prof_snap_item(const prof_snap_t *snap, uint32_t number);
+/* A new element for the ages of an item; NULL without memory. */
+prof_age_t *prof_snap_age_new(prof_snap_t *snap);
 
 static inline const prof_counts_t *
 prof_item_accum(const prof_snap_t *snap, const prof_item_t *item) {

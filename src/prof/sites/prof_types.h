@@ -13,6 +13,7 @@
 #define PROF_TYPES_H
 
 #include "meta/image.h"
+#include "prof/sites/prof_ages.h"
 #include "prof/sites/prof_opt.h"
 #include "prof/sites/prof_printed.h"
 #include "unwind/unwind.h"
@@ -34,12 +35,14 @@ typedef struct prof_node_s {
 	uint64_t hash;
 } prof_node_t;
 
-/* The sums of a prof_counts_t, for many writers. */
+/* What was allocated in all: the sums of a prof_counts_t, for many writers. */
 typedef struct {
 	atomic_u64_t objs;
 	atomic_u64_t bytes;
 	atomic_u64_t c16;
 	atomic_u64_t est;
+	/* estimated bytes of what was freed, by the age that it had */
+	atomic_u64_t life[PROF_AGES];
 } prof_acounts_t;
 
 /* Bytes per stored frame. */
@@ -98,6 +101,8 @@ typedef struct prof_cnt_s {
 	prof_tdata_t *tdata;
 	uint64_t rate;         /* sample interval in bytes of all its samples */
 	atomic_b_t is_idle;    /* nothing was added since the sweeper found it empty */
+	/* used only by the snapshot being taken: the number of the item of its site; others: any */
+	uint32_t snap_number;
 	atomic_u64_t live;     /* sampled objects that are not freed, and pins; layout above */
 	/* sums over these objects, as in prof_counts_t */
 	atomic_u64_t bytes;

@@ -1,0 +1,55 @@
+/*
+ * The memory of the profiler's records of sampled objects (sample_rec_t), which a dump walks.
+ *
+ * Records lie in blocks: one block holds the records of a slab of samples, or many records of large
+ * objects. A block is recycled, but it never becomes anything else. So a walker may read a record
+ * at any time without a lock; one that is not in use has no count (tctx NULL). Blocks come from the
+ * region, where a reader outside finds them too (meta/image.h), until they have used their share of
+ * it; then from other metadata. Callers are slab, large, arena, and prof/sites/prof_age.
+ */
+#ifndef META_RECS_H
+#define META_RECS_H
+
+#include "meta/edata.h"
+
+/* What a walker knows of a block; stays for good. `bytes` is the second word, as in all objects of
+ * the region. */
+typedef struct recs_block_s recs_block_t;
+struct recs_block_s {
+	const recs_block_t *next;
+	uint64_t bytes;      /* of this struct */
+	uint64_t n;
+	const sample_rec_t *recs;
+};
+
+/* Returns n (> 0) records without a count or a link; NULL if there is no memory. */
+sample_rec_t *recs_alloc(uint32_t n);
+/* n is what was passed to recs_alloc(). No record has a count or a link; r may be NULL. */
+void recs_free(sample_rec_t *r, uint32_t n);
+
+/* The list of blocks in the region, or elsewhere; newest first. Later blocks are in front of it. */
+const recs_block_t *recs_blocks(bool is_in_region);
+
+/*
+ * A sample begins: the count is stored last, with what a walker reads of the record before it.
+ */
+ALWAYS_INLINE void
+recs_begin(sample_rec_t *rec, void *count, uint64_t weight, uint64_t time_ns, size_t usize) {
+	__atomic_store_n(&rec->weight, weight, MO_RELAXED);
+	__atomic_store_n(&rec->time_ns, time_ns, MO_RELAXED);
+	__atomic_store_n(&rec->usize, usize, MO_RELAXED);
+	__atomic_store_n(&rec->tctx, count, MO_RELEASE);
+}
+
+/* It ends, before anything of its count changes. */
+ALWAYS_INLINE void
+recs_end(sample_rec_t *rec) {
+	__atomic_store_n(&rec->tctx, NULL, MO_RELAXED);
+}
+
+ALWAYS_INLINE void *
+recs_count(const sample_rec_t *rec) {
+	return __atomic_load_n(&rec->tctx, MO_ACQUIRE);
+}
+
+#endif

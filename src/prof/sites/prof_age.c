@@ -1,0 +1,167 @@
+/*
+ * The ages of live samples in a snapshot (prof_age.h).
+ *
+ * Threads sample and free meanwhile. A record is read without a lock: its count first and, after
+ * the rest, again; what was freed or replaced in between is left out. The count that was read is
+ * still there, as the pass is open: whoever stored it there began before or during the pass, so
+ * nobody has removed the count since. A count knows its site's item by number; one that the
+ * snapshot does not have names an item of another site, or none. Locks: none; the pass is open.
+ * Called by prof_dump.c.
+ */
+#include "prof/sites/prof_age.h"
+
+#include "meta/recs.h"
+#include "os/gate.h"
+#include "prof/sites/prof_data.h"
+#include "prof/sites/prof_sample.h"
+
+/* Records whose counts and items are brought into the cache together. */
+#define BATCH 16u
+
+/* The time from which on a sample is in a column, for each column but the last. */
+typedef struct {
+	prof_snap_t *snap;
+	uint64_t begins[PROF_AGES - 1];
+	bool has_failed;
+} walk_t;
+
+/* A sample, and the item of its site. */
+typedef struct {
+	const sample_rec_t *rec;
+	const prof_cnt_t *count;
+	prof_item_t *item;
+} found_t;
+
+static unsigned
+column_of(const walk_t *w, uint64_t time_ns) {
+	unsigned column = 0;
+	while (column < PROF_AGES - 1 && time_ns <= w->begins[column]) {
+		column++;
+	}
+	return column;
+}
+
+/* Adds to a column of an item; most items have one column only. */
+static void
+age_add(walk_t *w, prof_item_t *item, unsigned column, uint64_t est) {
+	if (item->age.est == 0 || item->age_column == column) {
+		item->age_column = column;
+		item->age.est += est;
+		return;
+	}
+	prof_age_t *a = item->age.next;
+	while (a != NULL && a->column != column) {
+		a = a->next;
+	}
+	if (a == NULL) {
+		a = prof_snap_age_new(w->snap);
+		if (a == NULL) {
+			w->has_failed = true;
+			return;
+		}
+		*a = (prof_age_t){item->age.next, 0, column};
+		item->age.next = a;
+	}
+	a->est += est;
+}
+
+static void
+record_take(walk_t *w, const found_t *f) {
+	uint64_t weight = __atomic_load_n(&f->rec->weight, MO_RELAXED);
+	uint64_t time_ns = __atomic_load_n(&f->rec->time_ns, MO_RELAXED);
+	uint64_t usize = __atomic_load_n(&f->rec->usize, MO_RELAXED);
+	atomic_fence(MO_ACQUIRE);
+	if (likely(recs_count(f->rec) == f->count)) {
+		age_add(w, f->item, column_of(w, time_ns), prof_weighted_bytes(usize, weight));
+	}
+}
+
+static void
+batch_take(walk_t *w, const sample_rec_t *recs, unsigned n) {
+	found_t found[BATCH];
+	unsigned nfound = 0, nknown = 0;
+	for (unsigned i = 0; i < n; i++) {
+		const prof_cnt_t *c = recs_count(&recs[i]);
+		if (c != NULL) {
+			__builtin_prefetch(c);
+			found[nfound++] = (found_t){&recs[i], c, NULL};
+		}
+	}
+	for (unsigned i = 0; i < nfound; i++) {
+		found_t f = found[i];
+		f.item = !prof_data_is_current(f.count) ? NULL
+		    : prof_snap_item(w->snap, f.count->snap_number);
+		if (f.item != NULL) {
+			__builtin_prefetch(f.item);
+			found[nknown++] = f;
+		}
+	}
+	for (unsigned i = 0; i < nknown; i++) {
+		if (found[i].item->who == found[i].count->site) {
+			record_take(w, &found[i]);
+		}
+	}
+}
+
+static void
+blocks_walk(walk_t *w, const recs_block_t *b) {
+	struct tls_s *t = tls_get();
+	for (; b != NULL && !w->has_failed; b = b->next) {
+		for (uint64_t i = 0; i < b->n; i += BATCH) {
+			batch_take(w, &b->recs[i], (unsigned)(b->n - i < BATCH ? b->n - i : BATCH));
+		}
+		if (unlikely(gate_is_closed())) {
+			gate_exit(t);
+			gate_enter(t);
+		}
+	}
+}
+
+int
+prof_age_take(prof_snap_t *snap, uint64_t now) {
+	static const uint64_t bounds[] = {
+#define BOUND(seconds) seconds * UINT64_C(1000000000),
+	    PROF_AGE_BOUNDS(BOUND)
+#undef BOUND
+	};
+	walk_t w = {.snap = snap};
+	assert(tls_get()->gate_depth == 1);
+	for (unsigned i = 0; i < ARRAY_LEN(bounds); i++) {
+		/* A sample of time 0 is older than all bounds, though the clock is younger than some. */
+		w.begins[i] = now > bounds[i] ? now - bounds[i] : 0;
+	}
+	blocks_walk(&w, recs_blocks(true));
+	blocks_walk(&w, recs_blocks(false));
+	snap->has_ages = !w.has_failed;
+	return w.has_failed ? ENOMEM : 0;
+}
+
+bool
+prof_age_read(const prof_item_t *item, uint64_t columns[PROF_AGES]) {
+	memset(columns, 0, PROF_AGES * sizeof(columns[0]));
+	if (item->age.est == 0) {
+		return false;
+	}
+	columns[item->age_column] = item->age.est;
+	for (const prof_age_t *a = item->age.next; a != NULL; a = a->next) {
+		columns[a->column] = a->est;
+	}
+	return true;
+}
+
+bool
+prof_life_read(const prof_site_t *site, uint64_t columns[PROF_AGES]) {
+	uint64_t all = 0;
+	memset(columns, 0, PROF_AGES * sizeof(columns[0]));
+	const prof_link_t *link = atomic_load_p(&site->counts, MO_ACQUIRE);
+	for (; link != NULL; link = link->next) {
+		const prof_cnt_t *c = container_of(link, const prof_cnt_t, link);
+		for (unsigned i = 0; i < PROF_AGES && prof_cnt_has_accum(c) && prof_data_is_current(c);
+		    i++) {
+			uint64_t bytes = atomic_load_u64(&c->accum->life[i], MO_RELAXED);
+			columns[i] += bytes;
+			all |= bytes;
+		}
+	}
+	return all != 0;
+}
