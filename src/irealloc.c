@@ -16,7 +16,8 @@
 #define RESIZE_IF_FREED "resize of a freed block"
 
 /*
- * Reports a large object that was resized in place to the profiler, as if it had moved: the sample
+ * Reports a large object that was resized in place, or moved with its pages from `was` to ptr, to
+ * the profiler as one that was freed and allocated: the sample
  * of the old object ends, and whether the new object is a sample is drawn independently. This keeps
  * estimates unbiased over any chain of resizes: an object of z bytes is a sample with probability p
  * = 1 - exp(-z/R), where R is the mean distance of samples in bytes, and it is weighed by 1/p.
@@ -24,12 +25,12 @@
  * object, NULL: it was no sample; size: bytes of the request as the profiler counts them.
  */
 static void
-irealloc_sample_in_place(tsd_t *tsd, const imalloc_req_t *req, void *ptr, sample_rec_t *rec,
-    size_t old, size_t size) {
+irealloc_sample_in_place(tsd_t *tsd, const imalloc_req_t *req, const void *was, void *ptr,
+    sample_rec_t *rec, size_t old, size_t size) {
 	imalloc_assert_in_gate(tsd);
 	size_t usize = iusize(ptr);
 	if (rec != NULL) {
-		prof_sample_free(tsd, ptr, rec, old);
+		prof_sample_free(tsd, was, rec, old);
 	}
 	uint64_t interval = imalloc_draw_sample(tsd, size, usize);
 	if (interval == 0) {
@@ -91,10 +92,38 @@ irealloc_try_in_place(tsd_t *tsd, void *ptr, uint64_t elem, const imalloc_req_t 
 	}
 	if (usize != old) {
 		sample_rec_t *rec = config_prof ? e->recs : NULL;
-		irealloc_sample_in_place(tsd, req, ptr, rec, old, usize > usize_min ? usize : req->size);
+		irealloc_sample_in_place(tsd, req, ptr, ptr, rec, old, usize > usize_min ? usize : req->size);
 		irealloc_count(tsd, old, usize);
 	}
 	return true;
+}
+
+/*
+ * Moves a large object that grows with its pages, without a copy, in its arena. NULL: that is not
+ * possible or not worth it; nothing has changed.
+ */
+static void *
+irealloc_try_move(tsd_t *tsd, void *ptr, uint64_t elem, const imalloc_req_t *req, size_t usize) {
+	if ((elem & ELEM_SLAB) != 0 || usize < SC_LARGE_MINCLASS
+	    || req->arena != IMALLOC_ARENA_AUTO || req->alignment > CACHELINE) {
+		return NULL;
+	}
+	edata_t *e = elem_edata(elem);
+	size_t old = e->u.large_usize;
+	sample_rec_t *rec = config_prof ? e->recs : NULL;
+	usize = PAGE_CEILING(usize);
+	bool zero = req->zero || opt_zero;
+	void *p = usize > old ? arena_large_try_move(e, usize, zero) : NULL;
+	if (p == NULL) {
+		return NULL;
+	}
+	if (opt_junk_alloc && config_fill && !zero) {
+		memset((char *)p + old, JUNK_ALLOC_BYTE, usize - old);
+	}
+	irealloc_sample_in_place(tsd, req, ptr, p, rec, old, req->size);
+	irealloc_count(tsd, old, usize);
+	imalloc_note_large(tsd, req->size);
+	return p;
 }
 
 /* Moves a block of old usable bytes to a new one. NULL: no memory, and the old block stays. */
@@ -193,7 +222,10 @@ irealloc_in_gate(struct tls_s *t, void *ptr, const imalloc_req_t *req) {
 	}
 	size_t old = arena_usize(ptr, elem);
 	void *p = irealloc_try_stay(tsd, ptr, elem, req, usize) ? ptr
-	    : irealloc_by_moving(tsd, ptr, arena_usable(ptr, elem), req, usize);
+	    : irealloc_try_move(tsd, ptr, elem, req, usize);
+	if (p == NULL) {
+		p = irealloc_by_moving(tsd, ptr, arena_usable(ptr, elem), req, usize);
+	}
 	if (p != NULL && usize > old && usize >= SC_LARGE_MINCLASS) {
 		arena_large_note_grown(p, usize);
 	}

@@ -205,6 +205,12 @@ void arena_large_flush(void *const *objs, unsigned n);
  */
 int arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bool zero);
 /*
+ * Moves the pages of a large object into a longer extent, without a copy; usize: its new size, a
+ * multiple of PAGE. Returns its new address, and e is no more; NULL: not possible, or not worth it,
+ * and nothing has changed. A sample keeps its record. zero: new bytes must be zero.
+ */
+void *arena_large_try_move(edata_t *e, size_t usize, bool zero);
+/*
  * Called after realloc has made a large object longer, to usize bytes: the free of one above 32 KiB
  * passes the thread caches then. The program will seldom ask for that size at once; the next block
  * that grows needs the room, which a cached object occupies.

@@ -15,8 +15,11 @@
 #include "arena/large_marks.h"
 #include "arena/safety.h"
 #include "extent/guard.h"
+#include "extent/pac_move.h"
 #include "meta/recs.h"
 
+/* From this size (1 MiB) up an object that grows has its pages moved rather than copied. */
+#define LARGE_MOVE_MIN ((size_t)1 << 20)
 /* Extents that are made or freed together at most, with one update of the counters. */
 #define LARGE_BATCH 32u
 
@@ -361,4 +364,47 @@ arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bo
 		arena_large_count_requests(a, sz_s2i(usize), 1, 0, 0);
 	}
 	return 0;
+}
+
+/* Zeroes what is behind the first `old` bytes; the first `moved` bytes of the extent had an owner. */
+static void
+large_zero_rest(edata_t *e, size_t old, size_t moved) {
+	char *from = e->u.large_start + old, *end = e->u.large_start + e->u.large_usize;
+	char *dirty_end = e->is_zeroed && e->addr + moved < end ? e->addr + moved : end;
+	if (from < dirty_end) {
+		memset(from, 0, (size_t)(dirty_end - from));
+	}
+}
+
+void *
+arena_large_try_move(edata_t *e, size_t usize, bool zero) {
+	arena_t *a = large_arena(e);
+	size_t old = e->u.large_usize, lead = (size_t)(e->u.large_start - e->addr), moved = e->size;
+	size_t size = large_extent_size(a, e, usize);
+	assert(usize > old && (usize & PAGE_MASK) == 0);
+	if (config_hardening || old < LARGE_MOVE_MIN || size <= e->size) {
+		return NULL;
+	}
+	sample_rec_t *rec = e->recs;
+	bool is_sampled = e->is_sampled;
+	e->recs = NULL;
+	edata_t *to = pac_try_move(&a->pac, e, size, large_grain(a));
+	if (to == NULL) {
+		e->recs = rec;
+		return NULL;
+	}
+	to->recs = rec;
+	to->is_sampled = is_sampled;
+	atomic_store_u32(&to->u.large_is_freed, 1, MO_RELAXED);
+	large_adopt(a, to, usize, to->addr + lead);
+	if (zero) {
+		large_zero_rest(to, old, moved);
+	}
+	if (!to->is_zeroed || lead + usize + LARGE_MARK_BYTES > moved) {
+		large_marks_put(to);
+	}
+	large_stats_sub(a, old, 1);
+	large_stats_add(a, usize, 1);
+	arena_large_count_requests(a, sz_s2i(usize), 1, 0, 0);
+	return arena_large_hand_out(to);
 }

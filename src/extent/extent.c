@@ -14,6 +14,7 @@
 #include "os/witness.h"
 
 size_t opt_lg_extent_max_active_fit = 6;
+static atomic_zu_t extent_all_moved; /* descriptors with is_moved */
 
 void
 extent_src_init(extent_src_t *src, base_t *base, unsigned arena_ind) {
@@ -59,6 +60,26 @@ extent_grow_limit_set(extent_src_t *src, size_t limit) {
 	return 0;
 }
 
+size_t
+extent_nmoved(void) {
+	return atomic_load_zu(&extent_all_moved, MO_RELAXED);
+}
+
+void
+extent_set_moved(edata_t *e, bool is_moved) {
+	if (e->is_moved != is_moved) {
+		e->is_moved = is_moved;
+		atomic_fetch_add_zu(&extent_all_moved, is_moved ? 1 : SIZE_MAX, MO_RELAXED);
+	}
+}
+
+/* b becomes a part of a. */
+static void
+extent_join_moved(edata_t *a, edata_t *b) {
+	extent_set_moved(a, a->is_moved || b->is_moved);
+	extent_set_moved(b, false);
+}
+
 /*
  * Sets the fields of both halves; the caller writes the page map. A sampled object keeps its record
  * in the first half.
@@ -70,6 +91,7 @@ extent_cut(edata_t *e, edata_t *tail, size_t size_a) {
 	edata_init(tail, e->addr + size_a, e->size - size_a, e->is_committed, e->is_zeroed);
 	tail->state = e->state;
 	tail->is_hpa = e->is_hpa;
+	extent_set_moved(tail, e->is_moved);
 	edata_set_size(e, size_a);
 }
 
@@ -108,6 +130,7 @@ extent_merge(extent_src_t *src, edata_t *a, edata_t *b) {
 	emap_clear_boundary(a);
 	edata_set_size(a, a->size + b->size);
 	a->is_zeroed = a->is_zeroed && b->is_zeroed;
+	extent_join_moved(a, b);
 	emap_set_boundary(a);
 	edata_cache_put(&src->edata_cache, b);
 	return 0;
@@ -139,6 +162,7 @@ ecache_join_locked(ecache_t *c, edata_t *low, edata_t *high, edata_t *other, eda
 	emap_clear_boundary(low);
 	edata_set_size(low, low->size + high->size);
 	low->is_zeroed = low->is_zeroed && high->is_zeroed;
+	extent_join_moved(low, high);
 	high->heap.next = *spare == NULL ? NULL : &(*spare)->heap;
 	*spare = high;
 	return low;
@@ -460,9 +484,15 @@ extent_unmap(extent_src_t *src, edata_t *e) {
 		emap_set_boundary(e);
 		return err;
 	}
-	atomic_fetch_sub_zu(&room_space.mapped, e->size, MO_RELAXED);
-	edata_cache_put(&src->edata_cache, e);
+	extent_forget(src, e);
 	return 0;
+}
+
+void
+extent_forget(extent_src_t *src, edata_t *e) {
+	atomic_fetch_sub_zu(&room_space.mapped, e->size, MO_RELAXED);
+	extent_set_moved(e, false);
+	edata_cache_put(&src->edata_cache, e);
 }
 
 void
@@ -470,8 +500,7 @@ extent_destroy(extent_src_t *src, edata_t *e) {
 	assert(e->state == extent_state_active && !e->is_slab && e->recs == NULL);
 	emap_clear_boundary(e);
 	ehooks_destroy(&src->ehooks, e->addr, e->size, e->is_committed);
-	atomic_fetch_sub_zu(&room_space.mapped, e->size, MO_RELAXED);
-	edata_cache_put(&src->edata_cache, e);
+	extent_forget(src, e);
 }
 
 /* Maps bytes and describes the mapping in e. ENOMEM leaves e unchanged. */

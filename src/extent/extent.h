@@ -95,5 +95,11 @@ int extent_commit(extent_src_t *src, edata_t *e);
 int extent_unmap(extent_src_t *src, edata_t *e);
 /* As extent_unmap(), at the end of the arena; cannot be refused. */
 void extent_destroy(extent_src_t *src, edata_t *e);
+/* The descriptor of addresses that are not mapped any more, nor in the page map, becomes spare. */
+void extent_forget(extent_src_t *src, edata_t *e);
+
+/* Sets is_moved of an extent that the caller owns, and counts those that have it. */
+void extent_set_moved(edata_t *e, bool is_moved);
+size_t extent_nmoved(void);
 
 #endif

@@ -254,6 +254,17 @@ pac_alloc_as(pac_t *pac, size_t size, size_t alignment, bool zero, bool is_dense
 }
 
 edata_t *
+pac_alloc_new(pac_t *pac, size_t size, size_t alignment) {
+	assert(size > 0 && (size & PAGE_MASK) == 0);
+	edata_t *e = pac_take_new(pac, size, alignment, false);
+	if (e != NULL) {
+		assert(e->size == size && e->state == extent_state_active);
+		pac_active_add(pac, size >> LG_PAGE, true);
+	}
+	return e;
+}
+
+edata_t *
 pac_alloc_guarded(pac_t *pac, size_t size, size_t alignment, bool zero) {
 	size_t more = guard_bytes(alignment);
 	edata_t *e = NULL;
@@ -320,6 +331,16 @@ try_decommit(edata_t *e) {
 }
 
 void
+pac_renewed(pac_t *pac, edata_t *e) {
+	pages_set_thp_state(e->addr, e->size);
+	if (pac->src.grown != NULL) {
+		pac->src.grown(e->addr, e->size);
+	}
+	extent_set_moved(e, false);
+	e->is_zeroed = true;
+}
+
+void
 pac_retain(pac_t *pac, edata_t *e, purge_batch_t *batch) {
 	edata_check(e);
 	pac_mapped_sub(pac, e->size);
@@ -330,6 +351,9 @@ pac_retain(pac_t *pac, edata_t *e, purge_batch_t *batch) {
 	}
 	if (!opt_retain && pac->src.grow_alignment <= PAGE && extent_unmap(&pac->src, e) == 0) {
 		return;
+	}
+	if (unlikely(e->is_moved) && pages_map_over(e->addr, e->size, -1, 0) == 0) {
+		pac_renewed(pac, e);
 	}
 	if (try_decommit(e)) {
 		ecache_put(&pac->src, &pac->retained, e);

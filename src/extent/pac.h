@@ -99,6 +99,11 @@ pac_alloc_dense(pac_t *pac, size_t size) {
 }
 
 /*
+ * As pac_alloc(), of pages that were never touched or that were given back: it takes no unused ones.
+ */
+edata_t *pac_alloc_new(pac_t *pac, size_t size, size_t alignment);
+
+/*
  * As pac_alloc(), with guard pages (extent/guard.h) if the system and guard_limit allow; without
  * them if the arena has hooks of the user.
  */

@@ -235,7 +235,7 @@ parts_to_private(const image_root_t *copy, char *box, bool is_child, unsigned n)
 	for (unsigned i = 0; i < n; i++) {
 		const image_part_t *p = &copy->parts[i];
 		void *part = (void *)(uintptr_t)p->address;
-		if (is_child && pages_move_over(box + p->offset, p->bytes, part) == 0) {
+		if (is_child && pages_move_over(box + p->offset, p->bytes, part, p->bytes) == 0) {
 			continue;
 		}
 		int err = pages_map_over(part, p->bytes, -1, 0);

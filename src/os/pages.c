@@ -287,13 +287,22 @@ pages_map_over(void *addr, size_t size, int fd, uint64_t offset) {
 }
 
 int
-pages_move_over(void *from, size_t size, void *to) {
-	assert(is_range(from, size) && is_range(to, size));
+pages_move_over(void *from, size_t size, void *to, size_t new_size) {
+	assert(is_range(from, size) && is_range(to, new_size) && new_size >= size);
 	int saved = errno;
-	int err = syscall(SYS_mremap, from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to) == -1 ? errno
-	    : 0;
+	int flags = MREMAP_MAYMOVE | MREMAP_FIXED;
+	int err = os_hooks->mremap(from, size, new_size, flags, to) == MAP_FAILED ? errno : 0;
 	errno = saved;
 	return err;
+}
+
+void *
+pages_move_out(void *from, size_t size) {
+	assert(is_range(from, size));
+	int saved = errno;
+	void *p = os_hooks->mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
+	errno = saved;
+	return p == MAP_FAILED ? NULL : p;
 }
 
 int

@@ -68,10 +68,16 @@ void *pages_map_file(int fd, size_t size);
  */
 int pages_map_over(void *addr, size_t size, int fd, uint64_t offset);
 /*
- * Moves private pages to an address, in place of what is there; takes no memory. An errno value;
- * then what was there may be gone.
+ * Moves private pages to an address, in place of what is there, as one mapping of new_size bytes,
+ * whose rest reads as zero; takes no memory. An errno value; then what was there may be gone.
  */
-int pages_move_over(void *from, size_t size, void *to);
+int pages_move_over(void *from, size_t size, void *to, size_t new_size);
+/*
+ * Moves private pages to an address of the system's choice. The range stays mapped, as pages that
+ * read as zero. NULL: nothing was done, because the range consists of several mappings, there is no
+ * memory, or the system is older than Linux 5.7.
+ */
+void *pages_move_out(void *from, size_t size);
 /* Returns the errno value of munmap(2); ENOMEM: the range is still mapped. */
 int pages_unmap(void *addr, size_t size);
 /*

@@ -102,11 +102,17 @@ real_getrandom(void *buf, size_t size, unsigned flags) {
 #endif
 }
 
+static void *
+real_mremap(void *from, size_t size, size_t new_size, int flags, void *to) {
+	return (void *)syscall(SYS_mremap, from, size, new_size, flags, to);
+}
+
 const struct os_hooks_s os_hooks_real = {
 	.mmap = real_mmap,
 	.munmap = munmap,
 	.mprotect = mprotect,
 	.madvise = madvise,
+	.mremap = real_mremap,
 	.sbrk = sbrk,
 	.madvise_many = real_madvise_many,
 	.open = real_open,

@@ -35,6 +35,7 @@ struct os_hooks_s {
 	int (*munmap)(void *addr, size_t size);
 	int (*mprotect)(void *addr, size_t size, int prot);
 	int (*madvise)(void *addr, size_t size, int advice);
+	void *(*mremap)(void *from, size_t size, size_t new_size, int flags, void *to);
 	void *(*sbrk)(intptr_t bytes);
 	/* process_madvise(2) on this process: the number of bytes advised, or -1. */
 	ssize_t (*madvise_many)(const struct iovec *ranges, size_t n, int advice);

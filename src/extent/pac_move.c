@@ -1,0 +1,91 @@
+/*
+ * Moving the pages of an extent; pac_move.h has the contract.
+ * Two steps, so that no address is nobody's while it matters: the pages move to a place that the
+ * system chooses, which fails without an effect if it fails at all, and the old place stays mapped;
+ * from there they move over the new extent, which is one mapping then, so that it can move again.
+ * Should the system refuse the second step, the pages move back. The new extent may be
+ * unmapped then, and another thread of the process may map something there at any time. So it is
+ * mapped again only if it is still free; otherwise the address space is given up. Nothing is moved
+ * any more.
+ * Invariant: both extents belong to the caller throughout, so no lock is needed.
+ */
+#include "extent/pac_move.h"
+
+#include "extent/pac.h"
+#include "extent/pac_hot.h"
+#include "extent/piece.h"
+
+static atomic_b_t move_is_over; /* the second step failed once */
+
+void
+pac_move_again(void) {
+	atomic_store_b(&move_is_over, false, MO_RELAXED);
+}
+
+static bool
+pac_may_move(pac_t *pac, const edata_t *e, size_t size) {
+	return e->nguards == 0 && !e->is_hpa && e->is_committed && !ehooks_are_own(&pac->src.ehooks)
+	    && !atomic_load_b(&move_is_over, MO_RELAXED) && extent_nmoved() < PAC_MOVED_MAX
+	    && pac_ndirty(pac) < size >> LG_PAGE;
+}
+
+/* Makes an extent retained that may be unmapped, because a move over it failed. */
+static void
+pac_give_up(pac_t *pac, edata_t *e) {
+	bool is_committed = true;
+	atomic_store_b(&move_is_over, true, MO_RELAXED);
+	pac_active_uncount(pac, e->size >> LG_PAGE);
+	if (pages_map(e->addr, e->size, PAGE, &is_committed) != NULL) {
+		emap_set_boundary(e);
+		pac_retain(pac, e, NULL);
+	} else {
+		pac_mapped_sub(pac, e->size);
+		extent_forget(&pac->src, e);
+	}
+}
+
+/* Brings the pages back to where they were. */
+static void
+pac_move_back(char *between, size_t n, char *from) {
+	if (pages_move_over(between, n, from, n) != 0) {
+		memcpy(from, between, n);
+		pages_unmap_in_time(between, n);
+	}
+}
+
+/* Makes the old place, which is mapped and reads as zero, retained. */
+static void
+pac_leave_place(pac_t *pac, edata_t *e) {
+	e->is_sampled = false;
+	e->szind = SC_NSIZES;
+	e->is_zeroed = !e->is_moved;
+	pac_active_uncount(pac, e->size >> LG_PAGE);
+	pac_retain(pac, e, NULL);
+}
+
+edata_t *
+pac_try_move(pac_t *pac, edata_t *e, size_t size, size_t alignment) {
+	assert(size > e->size && e->state == extent_state_active && !e->is_slab && e->recs == NULL);
+	size_t n = e->size;
+	char *between = pac_may_move(pac, e, size) ? pages_move_out(e->addr, n) : NULL;
+	if (between == NULL) {
+		return NULL;
+	}
+	piece_break(e->addr, n);
+	edata_t *to = pac_alloc_new(pac, size, alignment);
+	if (to == NULL) {
+		pac_move_back(between, n, e->addr);
+		return NULL;
+	}
+	emap_clear_boundary(to);
+	if (pages_move_over(between, n, to->addr, size) != 0) {
+		pac_move_back(between, n, e->addr);
+		pac_give_up(pac, to);
+		return NULL;
+	}
+	to->is_zeroed = true; /* what follows the pages of e */
+	extent_set_moved(to, true);
+	emap_set_boundary(to);
+	pac_leave_place(pac, e);
+	return to;
+}
